@@ -1,0 +1,343 @@
+// Package domain is the public contract of a control problem. Whoever writes
+// one package that fulfils Problem gets dataset, training, navigation,
+// evaluation and benchmarks for it.
+//
+// The central type is Problem: the known dynamics, the objectives with their
+// gradients, the urgency indicators, the hard margins and the projection of one
+// system, in float64, one state at a time (the problem of eq. iclr-control in
+// the paper). A Case bundles a Problem with the solver that makes its Pareto
+// dataset and the plant it is evaluated on; both have generic defaults.
+//
+// # Vectors
+//
+// A decision sees a measured state s and a context c. The state is what the
+// state decoder D_s reconstructs; the context (operating parameter, previous
+// action, uncertainty descriptor, time) is known exactly and only enters the
+// encoder E_x, followed by the priority slot (see Preference). Units are the
+// problem's own and are named in Spec.
+package domain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Variable names one component of a vector.
+type Variable struct {
+	Name string
+	Unit string
+	// Lo and Hi are the hard box of an action component (the paper's U), or the
+	// sampling range of a scenario parameter. Both zero: unbounded.
+	Lo, Hi float64
+}
+
+// Bounded reports whether the variable has a box.
+func (v Variable) Bounded() bool { return v.Lo != 0 || v.Hi != 0 }
+
+// Semantic holds the constants of the urgency potential, eq. iclr-semantic:
+// φ_i = exp(K_i δ_i / Epsilon_i) − 1 and σ_i = (φ_i + Rho)/Σ_j(φ_j + Rho).
+type Semantic struct {
+	K, Epsilon []float64
+	Rho        float64
+}
+
+// Spec says what a problem's vectors are. It is constant over the life of the
+// problem; callers must not modify it.
+type Spec struct {
+	Name        string
+	Description string
+	Measured    []Variable // s, what D_s decodes
+	Context     []Variable // c, known exactly at every decision
+	Action      []Variable // one action u; Lo/Hi are its box
+	Objectives  []Variable // J
+	Margins     []Variable // hard constraints, each ≥ 0 when kept
+	Plan        int        // H: actions in one decoded plan; 1 for a single action
+	Steps       int        // decisions in one episode
+	StepSeconds float64    // control period, s
+	Semantic    Semantic
+	// MarginTolerance is how far below zero a margin may be before it counts as
+	// a violation (rounding of the plant, not slack for the controller).
+	MarginTolerance float64
+	// Navigation holds the defaults of the online step for this problem.
+	Navigation Navigation
+	// Training holds the defaults of dataset and training for this problem.
+	Training Training
+}
+
+// Sizes of the vectors of a Spec.
+func (s *Spec) MeasuredSize() int   { return len(s.Measured) }
+func (s *Spec) ContextSize() int    { return len(s.Context) }
+func (s *Spec) ActionSize() int     { return len(s.Action) }
+func (s *Spec) PlanSize() int       { return len(s.Action) * s.Plan }
+func (s *Spec) ObjectiveSize() int  { return len(s.Objectives) }
+func (s *Spec) PreferenceSize() int { return 1 + len(s.Objectives) }
+
+// ObservationSize is the input width of E_x: measured state, context, slot.
+func (s *Spec) ObservationSize() int {
+	return s.MeasuredSize() + s.ContextSize() + s.PreferenceSize()
+}
+
+// OracleSize is the input width of E_o: state, priority σ, objectives J.
+func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() }
+
+// Navigation holds the constants of Algorithm 2 (paper, alg. online).
+type Navigation struct {
+	LatentStep     float64 // Δt of the latent flow
+	VMax           float64 // cap on ‖k_1‖ and ‖k_2‖, latent units per unit of Δt
+	Epsilon        float64 // ε of the energy
+	MetricLambda   float64 // λ_m
+	TopK           int     // k, eigendirections of the Lie residual
+	LieGain        float64 // γ_L ∈ [0,1]
+	LieScale       float64 // s_L
+	RetractionMix  float64 // μ_R ∈ [0,1]
+	Smoothing      float64 // α ∈ (0,1], used while the estimated noise is positive
+	PriorityFilter float64 // low-pass gain of σ ∈ (0,1]; 1 is no filter
+	Neighbours     int     // codes in the local affine refinement of localization
+	RotationBlocks int     // leading SO(3) blocks of the latent group; 0: translation on ℝⁿ
+}
+
+// Training holds the constants of dataset and training.
+type Training struct {
+	Latent          int // n_z
+	Hidden          int // width of the hidden layers
+	Scenarios       int // scenarios of a full dataset
+	Weights         int // fixed preferences per scenario beside the adaptive one
+	ManifoldEpochs  int
+	RolloutEpochs   int
+	Batch           int
+	LearningRate    float64
+	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
+	Codes           int     // codes a bundled model carries
+	LocalNeighbours int     // κ
+}
+
+// Problem is one controlled system. Methods must be safe for concurrent use
+// and must not keep or modify their inputs; outputs are written into the last
+// arguments, which the caller sizes by Spec. All values are finite when the
+// inputs are.
+type Problem interface {
+	Spec() *Spec
+
+	// Base writes the plan that D_u's output is relative to: the decoded plan is
+	// Base + D_u(z). Zeros for an absolute decoder.
+	Base(s, c, plan []float64)
+
+	// Objectives writes J(s, u; c) of a single action u taken in state s.
+	Objectives(s, u, c, J []float64)
+
+	// Gradient writes ∂(σᵀJ)/∂s and ∂(σᵀJ)/∂u of the same expression.
+	Gradient(s, u, c, sigma, gs, gu []float64)
+
+	// Indicators writes δ_i ∈ [0,1], one per objective: 0 nominal, 1 at the
+	// boundary.
+	Indicators(s, u, c, delta []float64)
+
+	// Step is the known dynamics F: state and context after u, as far as they can
+	// be predicted.
+	Step(s, c, u, sNext, cNext []float64)
+
+	// Margins writes every hard margin of taking u in state s, ≥ 0 when kept.
+	Margins(s, c, u, m []float64)
+
+	// Project moves u, in place, onto the hard constraints by a bounded number of
+	// operations, and reports whether the result keeps all of them.
+	Project(s, c, u []float64) (feasible bool)
+
+	// Fallback writes the conservative action for an observation that cannot be
+	// trusted; entries of s may be NaN, c is the last finite context.
+	Fallback(s, c, u []float64)
+}
+
+// BatchGradient is implemented by a problem that evaluates whole float32
+// batches itself, faster than row by row. All slices are row-major with the
+// given row strides; stride 0 repeats one row. It must agree with Objectives
+// and Gradient, which RunDomain checks.
+type BatchGradient interface {
+	GradientBatch(b Batch)
+}
+
+// Batch is the argument of GradientBatch: inputs s, u, c, sigma; outputs J
+// (nil: not wanted), gs and gu. Each is Rows rows, Stride elements apart.
+type Batch struct {
+	Rows                                                                int
+	S, U, C, Sigma, J, GS, GU                                           []float32
+	SStride, UStride, CStride, SigmaStride, JStride, GSStride, GUStride int
+}
+
+// Preference says what a decision optimises: the adaptive priority σ(ŝ) along
+// the horizon (the paper's mode), or a user's fixed W ∈ Δ.
+type Preference struct {
+	Adaptive bool      `json:"adaptive"`
+	W        []float64 `json:"w,omitempty"`
+}
+
+// Slot writes the preference as the encoder reads it: a flag that is 1 for a
+// fixed W, then W, or zeros in the adaptive mode.
+func (p Preference) Slot(slot []float64) {
+	clear(slot)
+	if !p.Adaptive {
+		slot[0] = 1
+		copy(slot[1:], p.W)
+	}
+}
+
+// Validate checks that a fixed W has m entries on the simplex.
+func (p Preference) Validate(m int) error {
+	if p.Adaptive {
+		return nil
+	}
+	if len(p.W) != m {
+		return fmt.Errorf("preference has %d weights, the case has %d objectives", len(p.W), m)
+	}
+	sum := 0.0
+	for i, w := range p.W {
+		if !(w >= 0) || math.IsInf(w, 0) {
+			return fmt.Errorf("preference weight %d is %v, want a finite number ≥ 0", i+1, w)
+		}
+		sum += w
+	}
+	if math.Abs(sum-1) > 1e-6 {
+		return fmt.Errorf("preference weights sum to %g, want 1", sum)
+	}
+	return nil
+}
+
+// Priority is eq. iclr-semantic: it writes σ ∈ Δ from the indicators δ,
+// computed relative to the largest exponent so that it cannot overflow.
+func (m Semantic) Priority(delta, sigma []float64) {
+	top := 0.0
+	for i, d := range delta {
+		top = math.Max(top, m.K[i]*d/m.Epsilon[i])
+	}
+	// Everything is divided by exp(top): σ is unchanged.
+	scale := math.Exp(-top)
+	sum := 0.0
+	for i, d := range delta {
+		sigma[i] = math.Exp(m.K[i]*d/m.Epsilon[i]-top) - scale + m.Rho*scale
+		sum += sigma[i]
+	}
+	for i := range delta {
+		sigma[i] /= sum
+	}
+}
+
+// Scalarization names how a sweep turns objectives and a weight into one
+// constrained problem.
+type Scalarization string
+
+const (
+	WeightedSum       Scalarization = "weighted-sum"
+	Chebyshev         Scalarization = "chebyshev"
+	EpsilonConstraint Scalarization = "epsilon-constraint"
+)
+
+// Sample is one Pareto-optimal decision, a row of the dataset (eq.
+// iclr-dataset). Consecutive samples of one trajectory have the same
+// Trajectory and consecutive Step.
+type Sample struct {
+	Scenario   int
+	Trajectory int64
+	Step       int
+	Perturbed  bool // re-solved from a perturbed state: no successor in the data
+	S, C       []float64
+	Preference Preference
+	U          []float64 // optimal plan u*
+	Target     []float64 // what D_u learns, relative to Base; U − Base unless the problem lifts it
+	Sigma, J   []float64
+	Margins    []float64
+	KKT        float64 // largest scaled KKT residual of the solve
+}
+
+// ErrInfeasible is returned by a Solver for a scenario without a feasible
+// point; the scenario is discarded and counted.
+var ErrInfeasible = errors.New("scenario is infeasible")
+
+// Solver makes the Pareto samples of a case. Solve must depend only on its
+// arguments and on what Prepare built, so that shards and thread counts do not
+// change the data.
+type Solver interface {
+	// Parameters are the scenario's axes with the ranges that Latin hypercube
+	// sampling covers.
+	Parameters() []Variable
+	// Prepare builds what solves share, e.g. a library of solved scenarios that
+	// exchange warm starts. It is deterministic in seed and may be slow.
+	Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error
+	// Solve returns the samples of one scenario under one preference.
+	Solve(scenario int, p []float64, pref Preference, how Scalarization, seed uint64) ([]Sample, error)
+}
+
+// Plant makes the closed-loop episodes of a case.
+type Plant interface {
+	// Params are the constants of the trace header: all that is needed to
+	// re-simulate without this program.
+	Params() any
+	// Episode draws test scene number index of the seeded stream. The stream is
+	// disjoint from every training scenario. noise is the standard deviation of
+	// the measurement noise in units of each state's own scale; regime is the
+	// case's own word, "" the default.
+	Episode(seed uint64, index int, opt EpisodeOptions) (Episode, error)
+	// Replay rebuilds an episode from a trace's header params and scene.
+	Replay(params, scene json.RawMessage) (Episode, error)
+}
+
+// EpisodeOptions vary a test scene.
+type EpisodeOptions struct {
+	Noise      float64
+	Regime     string
+	Preference Preference
+}
+
+// Outcome is what the plant says of one applied action.
+type Outcome struct {
+	S      []float64 // the plant's state after the action
+	J      []float64 // stage objectives
+	Sigma  []float64 // priority the stage was scored with
+	Cost   float64   // stage cost σᵀJ
+	Margin float64   // smallest hard margin of the step
+	Named  []float64 // every hard margin, in the order of Spec.Margins
+}
+
+// Episode is one closed-loop run. It is used by one goroutine.
+type Episode interface {
+	Scene() any
+	Steps() int
+	// Observe writes the measured (noisy where asked) state and the context.
+	Observe(s, c []float64)
+	// State writes the true state.
+	State(s []float64)
+	// Apply advances the plant by one step and scores it.
+	Apply(u []float64) (Outcome, error)
+	// Done reports whether the episode has ended.
+	Done() bool
+	// Oracle returns the cost of the reference optimum from the same initial
+	// state and its plan [Steps][action]; nil plan and NaN where the case has no
+	// oracle.
+	Oracle() (cost float64, plan [][]float64, err error)
+}
+
+// Controller is a method other than GPC: one decision after another in one
+// episode.
+type Controller interface {
+	// Reset starts an episode. Methods that may not look at the plant (all but
+	// oracles) use only what Decide is given.
+	Reset(ep Episode) error
+	// Decide writes the action and reports whether the method's own solve
+	// succeeded; when it did not, u holds the method's own last resort.
+	Decide(s, c []float64, pref Preference, u []float64) (ok bool, err error)
+}
+
+// Case is a problem with everything around it. Only Problem and Parameters
+// within Solver or Plant are needed; nil members have generic defaults, see
+// package offline (Solver) and package closedloop (Plant).
+type Case struct {
+	Problem Problem
+	Solver  Solver
+	Plant   Plant
+	// Controllers are the case's own methods by the name `--method` takes.
+	Controllers map[string]func() (Controller, error)
+	// CUDA is the source of the problem's device functions, "" for none.
+	CUDA string
+}

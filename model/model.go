@@ -1,0 +1,127 @@
+// Package model holds the learned map of the paper: encoders E_x and E_o,
+// decoders D_u and D_s, their normalisation, the codes of M*, and the constants
+// calibrated on held-out data.
+//
+// The central type is Model. Networks work in normalised units: an input or
+// output v of the physical world is (v − Mean)/Scale inside. Encoders read
+//
+//	E_x: normalised [s, c, slot]        → z
+//	E_o: normalised [s, σ, J]           → z
+//	D_s: z → normalised s
+//	D_u: z → normalised (plan − Base)
+//
+// (paper, "Manifold Learning via Structured Loss System").
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Normalizer is the affine map between physical and normalised units.
+type Normalizer struct {
+	Mean, Scale []float32
+}
+
+// Apply writes (v − Mean)/Scale to dst.
+func (n Normalizer) Apply(dst, v []float32) {
+	for i, x := range v {
+		dst[i] = (x - n.Mean[i]) / n.Scale[i]
+	}
+}
+
+// Invert writes Mean + Scale·v to dst.
+func (n Normalizer) Invert(dst, v []float32) {
+	for i, x := range v {
+		dst[i] = n.Mean[i] + n.Scale[i]*x
+	}
+}
+
+// Size is the width of the vectors it maps.
+func (n Normalizer) Size() int { return len(n.Mean) }
+
+// Validate checks the sizes and that scales are positive and finite.
+func (n Normalizer) Validate(what string, size int) error {
+	if len(n.Mean) != size || len(n.Scale) != size {
+		return fmt.Errorf("model: %s normalisation has %d means and %d scales, want %d", what, len(n.Mean), len(n.Scale), size)
+	}
+	for i := range n.Mean {
+		m, s := float64(n.Mean[i]), float64(n.Scale[i])
+		if math.IsNaN(m) || math.IsInf(m, 0) || !(s > 0) || math.IsInf(s, 0) {
+			return fmt.Errorf("model: %s normalisation has mean %v, scale %v at %d", what, m, s, i)
+		}
+	}
+	return nil
+}
+
+// Model is a trained map. It is immutable after loading and safe to share.
+type Model struct {
+	Case                                   string // Spec.Name it was trained for
+	EncoderX, EncoderO, DecoderU, DecoderS *MLP
+	NormX, NormO, NormS, NormU             Normalizer
+	// Codes are M*: [N][n_z], the encoder image of training samples chosen to
+	// cover. CodesDecoded are D_s of them, normalised, [N][n_s]; a reader fills
+	// them, they are not stored.
+	Codes, CodesDecoded tensor.Matrix
+	Calibration         Calibration
+	Provenance          Provenance
+}
+
+// Latent is n_z.
+func (m *Model) Latent() int { return m.DecoderS.In() }
+
+// Calibration holds what is estimated on held-out data after training.
+type Calibration struct {
+	TauGeom        float64   `json:"tau_geom"`        // mean ‖s − D_s(E_x(x))‖², normalised units
+	DeltaDec       float64   `json:"delta_dec"`       // largest ‖D_u − u*‖ after decoding, physical units
+	DeltaDecP99    float64   `json:"delta_dec_p99"`   // its 99th percentile
+	ObjectiveIdeal []float64 `json:"objective_ideal"` // per objective, over the dataset
+	ObjectiveNadir []float64 `json:"objective_nadir"`
+	LatentSpread   float64   `json:"latent_spread"` // RMS distance of codes from their mean
+}
+
+// Provenance says how a model came to be; it is what makes a bundled model
+// reproducible.
+type Provenance struct {
+	Command     string `json:"command"`
+	Seed        uint64 `json:"seed"`
+	Version     string `json:"version"`
+	Samples     int    `json:"samples"`
+	DatasetHash string `json:"dataset_hash"`
+}
+
+// Validate checks that the four networks, the normalisations and the codes fit
+// each other.
+func (m *Model) Validate() error {
+	for _, n := range []struct {
+		name string
+		net  *MLP
+		norm Normalizer
+		size func(*MLP) int
+	}{
+		{"E_x", m.EncoderX, m.NormX, (*MLP).In},
+		{"E_o", m.EncoderO, m.NormO, (*MLP).In},
+		{"D_s", m.DecoderS, m.NormS, (*MLP).Out},
+		{"D_u", m.DecoderU, m.NormU, (*MLP).Out},
+	} {
+		if n.net == nil {
+			return fmt.Errorf("model: %s is missing", n.name)
+		}
+		if err := n.net.Validate(); err != nil {
+			return fmt.Errorf("%s: %w", n.name, err)
+		}
+		if err := n.norm.Validate(n.name, n.size(n.net)); err != nil {
+			return err
+		}
+	}
+	nz := m.Latent()
+	if m.EncoderX.Out() != nz || m.EncoderO.Out() != nz || m.DecoderU.In() != nz {
+		return fmt.Errorf("model: latent sizes differ: E_x %d, E_o %d, D_u %d, D_s %d", m.EncoderX.Out(), m.EncoderO.Out(), m.DecoderU.In(), nz)
+	}
+	if m.Codes.Rows > 0 && m.Codes.Cols != nz {
+		return &tensor.ShapeError{Op: "model", What: "codes", WantRows: m.Codes.Rows, WantCols: nz, GotRows: m.Codes.Rows, GotCols: m.Codes.Cols}
+	}
+	return nil
+}
