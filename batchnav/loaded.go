@@ -100,12 +100,15 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 }
 
 // observe writes the normalised input of E_x, [s, c, slot], and the float32
-// copies that the backend takes; slot is scratch of PreferenceSize.
+// copies that the backend takes; slot is scratch of PreferenceSize, normal is x̂
+// or nil where it is not wanted.
 func (l *loaded) observe(s, c []float64, pref domain.Preference, slot []float64, input, state, ctx, normal []float32) {
 	ns, nc := l.spec.MeasuredSize(), l.spec.ContextSize()
 	tensor.Narrow(state, s)
 	tensor.Narrow(ctx, c)
-	l.model.NormS.Apply(normal, state)
+	if normal != nil {
+		l.model.NormS.Apply(normal, state)
+	}
 	copy(input[:ns], state)
 	copy(input[ns:ns+nc], ctx)
 	pref.Slot(slot)
