@@ -196,7 +196,7 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		copy(l.lastC, obs.C)
 	}
 	l.variance = l.noise.Variance(a.model.Calibration.TauGeom)
-	a.tau[i] = float32(l.variance + a.model.Calibration.TauGeom)
+	a.tau[i] = float32(a.threshold(l.variance))
 	return nil
 }
 
@@ -237,7 +237,7 @@ func (a *Batch) flow(obs []Observation, out []Decision) error {
 		l, d := &a.loops[i], &out[i]
 		a.model.NormS.Apply(a.normDecoded.Row(i), a.decoded.Row(i))
 		d.Residual = square(a.normal.Row(i), a.normDecoded.Row(i))
-		d.Threshold = l.variance + a.model.Calibration.TauGeom
+		d.Threshold = a.threshold(l.variance)
 		d.NoiseVariance = l.variance
 		d.Consistent = a.consistent[i]
 		a.steer(i, obs)

@@ -3,6 +3,7 @@ package batchnav
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -22,6 +23,8 @@ type loaded struct {
 	stepper backend.Stepper
 	// inverseRange is 1/(nadir − ideal) of each objective on the dataset.
 	inverseRange []float64
+	// cover is τ_cover, see coverTolerance.
+	cover float64
 }
 
 // load checks that the model was made for a problem of these sizes and packs it
@@ -46,6 +49,9 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options, max
 		if l.index, err = b.NewIndex(m.Codes, m.CodesDecoded); err != nil {
 			return nil, fmt.Errorf("batchnav: index over the codes: %w", err)
 		}
+		if l.cover, err = coverTolerance(l.index, m, nav.Neighbours); err != nil {
+			return nil, err
+		}
 	}
 	if l.stepper, err = b.NewStepper(backend.StepperConfig{
 		DecoderS: m.DecoderS, DecoderU: m.DecoderU,
@@ -64,6 +70,52 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options, max
 		}
 	}
 	return l, nil
+}
+
+// coverSamples codes estimate the spacing of M*; coverQuantile of them are
+// spaced no wider.
+const (
+	coverSamples  = 64
+	coverQuantile = 0.95
+)
+
+// coverTolerance is τ_cover. The paper's M_t is a subset of a continuous M*; here
+// M* is finitely many codes, and an observation lies between them. A code that the
+// affine refinement needs is therefore off the observation by the spacing of the
+// codes, which τ_geom (the reconstruction error at one point) does not know:
+// with τ_geom alone M_t would be empty almost everywhere. τ_cover is the
+// coverQuantile over codes of the largest squared decoded distance to the
+// neighbours that refinement would use, so that
+//
+//	τ_t = σ̂²_t + τ_geom + τ_cover.
+func coverTolerance(index backend.Index, m *model.Model, neighbours int) (float64, error) {
+	n := m.Codes.Rows
+	k := min(max(neighbours, 1)+1, n)
+	samples := min(n, coverSamples)
+	query := tensor.New(samples, m.Codes.Cols)
+	for i := range samples {
+		copy(query.Row(i), m.Codes.Row(i*n/samples))
+	}
+	idx, distance := make([]int32, samples*k), make([]float32, samples*k)
+	if err := index.Nearest(query, k, idx, distance); err != nil {
+		return 0, fmt.Errorf("batchnav: spacing of the codes: %w", err)
+	}
+	spacing := make([]float64, samples)
+	for i := range samples {
+		own := m.CodesDecoded.Row(i * n / samples)
+		for _, j := range idx[i*k : (i+1)*k] {
+			if j >= 0 {
+				spacing[i] = math.Max(spacing[i], square(own, m.CodesDecoded.Row(int(j))))
+			}
+		}
+	}
+	slices.Sort(spacing)
+	return spacing[int(coverQuantile*float64(samples-1))], nil
+}
+
+// threshold is τ_t for the noise variance σ̂²_t.
+func (l *loaded) threshold(variance float64) float64 {
+	return variance + l.model.Calibration.TauGeom + l.cover
 }
 
 // fits compares the widths of a model's networks with a problem's vectors.

@@ -36,10 +36,10 @@ type Options struct {
 	Solver func(s, c []float64, pref domain.Preference, u []float64) bool
 }
 
-// DefaultResidualLimit: τ_geom is the mean squared reconstruction error of
-// held-out samples, so a residual of 1000 τ is an error about 32 times the
-// calibrated root mean square: the observation is not one the map was made for.
-const DefaultResidualLimit = 1000
+// DefaultResidualLimit: τ_t covers the reconstruction error and the spacing of
+// the codes, so a residual of 10 τ_t puts the observation about three spacings
+// outside of what the map was made for.
+const DefaultResidualLimit = 10
 
 // methods are the navigator's variants by the name `--method` takes. The
 // ablation without rollout-aware training (gpc-no-rollout) is another model

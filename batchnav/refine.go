@@ -241,7 +241,7 @@ func (r *Refiner) anchor(obs *Observation, result *Refinement) (localized []floa
 	if err := r.encoder.Forward(r.input.Slice(0, 1), r.observed); err != nil {
 		return nil, 0, err
 	}
-	tau = r.model.Calibration.TauGeom
+	tau = r.threshold(0)
 	spot := r.observed.Clone()
 	result.Consistent = true
 	if r.index != nil {
