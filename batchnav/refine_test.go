@@ -154,7 +154,7 @@ func (flat) Gradient(s, u, c, sigma, gs, gu []float64) {
 
 func TestTiesGoToTheLowestIndex(t *testing.T) {
 	got, err := refiner(t, flat{testdomain.NewCart(20)}, 16).Refine(context.Background(),
-		batchnav.Observation{S: []float64{0.5, 0}, C: []float64{0}, Preference: adaptive},
+		batchnav.Observation{S: []float64{0.5, 0}, C: []float64{0}, Preference: domain.Preference{W: []float64{0.5, 0.5}}},
 		batchnav.RefineOptions{Candidates: 16, Seed: 1, LookAhead: 2})
 	if err != nil {
 		t.Fatal(err)
