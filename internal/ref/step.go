@@ -109,11 +109,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	if err := CheckStepperConfig(cfg); err != nil {
 		return nil, err
 	}
-	return &stepper{energy: Energy{
-		DecoderS: Widen(cfg.DecoderS), DecoderU: Widen(cfg.DecoderU),
-		NormS: WidenNormalizer(cfg.NormS), NormU: WidenNormalizer(cfg.NormU),
-		Problem: cfg.Problem, Epsilon: float64(cfg.Params.Epsilon),
-	}, params: cfg.Params}, nil
+	return &stepper{energy: NewEnergy(cfg), params: cfg.Params}, nil
 }
 
 // CheckStepperConfig says what is wrong with a stepper's configuration.
@@ -131,10 +127,10 @@ func CheckStepperConfig(cfg backend.StepperConfig) error {
 	if cfg.DecoderU.In() != nz {
 		return fmt.Errorf("stepper: D_u reads %d latent coordinates, D_s %d", cfg.DecoderU.In(), nz)
 	}
-	if err := cfg.NormS.Validate("stepper: D_s", cfg.DecoderS.Out()); err != nil {
+	if err := cfg.NormS.Validate("D_s", cfg.DecoderS.Out()); err != nil {
 		return err
 	}
-	if err := cfg.NormU.Validate("stepper: D_u", cfg.DecoderU.Out()); err != nil {
+	if err := cfg.NormU.Validate("D_u", cfg.DecoderU.Out()); err != nil {
 		return err
 	}
 	if cfg.Problem != nil {
