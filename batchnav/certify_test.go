@@ -187,7 +187,7 @@ func (level) Gradient(s, u, c, sigma, gs, gu []float64) {
 func TestRecovery(t *testing.T) {
 	cart := testdomain.NewCart(20)
 	nav := cart.Spec().Navigation
-	nav.VMax = 15 // above the initial speed 2·0.5/ε = 10
+	nav.VMax, nav.Epsilon = 15, 0.2 // the cap is above the initial speed 2·0.5/ε = 5
 	m := testdomain.Map(cart, 14, true)
 	opt := CertifyOptions{Options: Options{Navigation: &nav}, Samples: 30}
 	k, err := Estimate(ref.New(), m, cart, heldOut(60), opt)
