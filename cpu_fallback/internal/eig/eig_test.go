@@ -222,3 +222,29 @@ func TestPairsHoldOnEverySpectrum(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkTopK(b *testing.B) {
+	for _, level := range isa.Available() {
+		for _, n := range []int{16, 32, 64} {
+			for _, count := range []int{1, 512} {
+				b.Run(fmt.Sprintf("%v/n=%d/batch=%d", level, n, count), func(b *testing.B) {
+					const k = 3
+					rng := rand.New(rand.NewPCG(1, 2))
+					one := pullback(rng, n, 2*n, 1e-3)
+					g := make([]float32, 0, count*n*n)
+					for range count {
+						g = append(g, one...)
+					}
+					values, vectors := make([]float32, count*k), make([]float32, count*n*k)
+					s := New(level, n, k)
+					for b.Loop() {
+						s.TopK(g, n*n, count, values, k, vectors, n*k)
+					}
+					seconds := b.Elapsed().Seconds() / float64(b.N) / float64(count)
+					b.ReportMetric(seconds*1e6, "µs/matrix")
+					b.ReportMetric(FLOPs(n, k)/seconds/1e9, "GFLOP/s")
+				})
+			}
+		}
+	}
+}

@@ -140,13 +140,9 @@ func bisectGeneric(d, e2 []float32, n, below, iterations int, bounds, lambda []f
 		for range iterations {
 			x := 0.5 * (lo + hi)
 			count := 0
-			q := float32(1)
+			q := float32(math.Inf(1))
 			for i := range n {
-				r := e2[i] / q
-				if i == 0 {
-					r = 0
-				}
-				q = d[i] - x - r
+				q = d[i] - x - e2[i]/q
 				if math.Signbit(float64(q)) {
 					count++
 				}
