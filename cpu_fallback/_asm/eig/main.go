@@ -338,31 +338,33 @@ func (k kernel) tridiagonalise() {
 	VMOVUPS(ci, at(base("c"), i))
 	VMOVUPS(k.choose(reduce, u, x), at(row, j))
 
-	// ar is row r of the leading block; r its byte offset in a row.
-	ar := base("a")
-	r := GP64()
+	// The leading block goes by height rows at a time, after the first
+	// few, so that what the rows share is loaded once. ar are its rows r, r+1, …;
+	// r is the byte offset of entry r in a row.
+	height := k.height()
+	ar := make([]GPVirtual, height)
+	for t := range ar {
+		ar[t] = GP64()
+	}
+	MOVQ(base("a"), ar[0])
+	r, first := GP64(), copyOf(i)
 	XORQ(r, r)
-	k.loop("block", r, i, func() {
-		lr, qr, ur, sum := k.load(at(last, r)), k.load(at(q, r)), k.load(at(row, r)), k.zero()
-		XORQ(j, j)
-		k.loop("entry", j, r, func() {
-			v := k.load(at(ar, j))
-			VFNMADD231PS(at(q, j), lr, v)
-			VFNMADD231PS(at(last, j), qr, v)
-			VMOVUPS(v, at(ar, j))
-			VFMADD231PS(at(row, j), v, sum)
-			pj := k.load(at(p, j))
-			VFMADD231PS(ur, v, pj)
-			VMOVUPS(pj, at(p, j))
-		})
-		v := k.load(at(ar, r))
-		VFNMADD231PS(qr, lr, v)
-		VFNMADD231PS(qr, lr, v)
-		VMOVUPS(v, at(ar, r))
-		VFMADD231PS(ur, v, sum)
-		VMOVUPS(sum, at(p, r))
-		ADDQ(n, ar)
+	ANDQ(I32(height*b-1), first)
+	k.loop("single", r, first, func() {
+		k.rows(ar[:1], r, j, q, last, row, p, "single")
+		ADDQ(n, ar[0])
 	})
+	JMP(LabelRef("block_test"))
+	Label("block")
+	for t := 1; t < height; t++ {
+		LEAQ(at(ar[t-1], n), ar[t])
+	}
+	k.rows(ar, r, j, q, last, row, p, "block")
+	LEAQ(at(ar[height-1], n), ar[0])
+	ADDQ(I32(height*b), r)
+	Label("block_test")
+	CMPQ(r, i)
+	JL(LabelRef("block"))
 
 	dot := k.zero()
 	XORQ(j, j)
@@ -389,6 +391,52 @@ func (k kernel) tridiagonalise() {
 	Label("done")
 	VMOVUPS(k.load(Mem{Base: base("a")}), Mem{Base: base("d")})
 	finish()
+}
+
+// height is how many rows of the leading block the registers hold at once.
+func (k kernel) height() int {
+	if k.wide() {
+		return 4
+	}
+	return 2
+}
+
+// rows updates rows r, r+1, … of the leading block, at ar, by the last step's
+// rank-two correction and multiplies them, and their mirror image, by u = row.
+func (k kernel) rows(ar []GPVirtual, r, j GPVirtual, q, last, row, p Register, label string) {
+	b := k.bytes()
+	lr, qr, ur, sum := make([]VecVirtual, len(ar)), make([]VecVirtual, len(ar)), make([]VecVirtual, len(ar)), make([]VecVirtual, len(ar))
+	for s := range ar {
+		lr[s], qr[s], ur[s], sum[s] = k.load(at(last, r).Offset(s*b)), k.load(at(q, r).Offset(s*b)), k.load(at(row, r).Offset(s*b)), k.zero()
+	}
+	XORQ(j, j)
+	k.loop(label+"_entry", j, r, func() {
+		lj, qj, uj, pj := k.load(at(last, j)), k.load(at(q, j)), k.load(at(row, j)), k.load(at(p, j))
+		for s := range ar {
+			v := k.load(at(ar[s], j))
+			VFNMADD231PS(qj, lr[s], v)
+			VFNMADD231PS(lj, qr[s], v)
+			VMOVUPS(v, at(ar[s], j))
+			VFMADD231PS(uj, v, sum[s])
+			VFMADD231PS(ur[s], v, pj)
+		}
+		VMOVUPS(pj, at(p, j))
+	})
+	for s := range ar {
+		for t := range s + 1 {
+			v := k.load(at(ar[s], r).Offset(t * b))
+			VFNMADD231PS(qr[t], lr[s], v)
+			VFNMADD231PS(lr[t], qr[s], v)
+			VMOVUPS(v, at(ar[s], r).Offset(t*b))
+			VFMADD231PS(ur[t], v, sum[s])
+			if t < s {
+				VFMADD231PS(ur[s], v, sum[t])
+			}
+		}
+	}
+	for s := range ar {
+		VMOVUPS(sum[s], at(p, r).Offset(s*b))
+	}
 }
 
 func (k kernel) bound() {

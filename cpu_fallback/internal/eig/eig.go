@@ -41,6 +41,9 @@ type Solver struct {
 	n, k  int
 	lanes int
 	run   kernels
+	// half works on what is left of a batch when 8 of 16 lanes would be idle;
+	// the kernels of both widths round alike, so the bits are the same.
+	half *Solver
 
 	a        []float32 // [n·n] matrices; row i keeps its reflector after the reduction
 	d, e, e2 []float32 // [n] diagonal, subdiagonal (e[i] couples i−1 and i), squares
@@ -95,6 +98,9 @@ func New(level isa.Level, n, k int) *Solver {
 	for i := range s.ones {
 		s.ones[i] = 1
 	}
+	if level == isa.AVX512 {
+		s.half = New(isa.AVX2, n, k)
+	}
 	// Any start with a component along every eigenvector will do; these differ
 	// from each other so that a repeated eigenvalue gets independent ones.
 	state := uint32(1)
@@ -130,6 +136,10 @@ func FLOPs(n, k int) float64 {
 func (s *Solver) TopK(g []float32, gStride, count int, values []float32, valuesStride int, vectors []float32, vectorsStride int) {
 	for b := 0; b < count; b += s.lanes {
 		m := min(s.lanes, count-b)
+		if s.half != nil && m <= s.half.lanes {
+			s.half.TopK(g[b*gStride:], gStride, m, values[b*valuesStride:], valuesStride, vectors[b*vectorsStride:], vectorsStride)
+			return
+		}
 		s.load(g[b*gStride:], gStride, m)
 		s.decompose()
 		for l := range m {
@@ -204,14 +214,12 @@ func (s *Solver) decompose() {
 	for j := range s.k {
 		y := s.y[j*size : (j+1)*size]
 		s.run.factor(s.d, s.e, n, s.lambda[j*l:(j+1)*l], s.bounds, s.work)
-		for range inverseIterations {
+		for iteration := range inverseIterations {
 			s.run.solve(s.work, n, y)
 			s.run.normalise(y, n)
-			for range min(j, 2) { // twice is enough (Kahan, Parlett)
-				for p := range j {
-					s.run.reflect(s.y[p*size:(p+1)*size], n, s.ones, y)
-				}
-				s.run.normalise(y, n)
+			s.orthogonalise(j)
+			if iteration == inverseIterations-1 {
+				s.orthogonalise(j) // twice is enough (Kahan, Parlett)
 			}
 		}
 	}
@@ -222,6 +230,20 @@ func (s *Solver) decompose() {
 		}
 		s.run.normalise(y, n)
 	}
+}
+
+// orthogonalise makes vector j orthogonal to those before it, and of unit
+// length.
+func (s *Solver) orthogonalise(j int) {
+	if j == 0 {
+		return
+	}
+	size := s.n * s.lanes
+	y := s.y[j*size : (j+1)*size]
+	for p := range j {
+		s.run.reflect(s.y[p*size:(p+1)*size], s.n, s.ones, y)
+	}
+	s.run.normalise(y, s.n)
 }
 
 // store writes lane l's eigenpairs.

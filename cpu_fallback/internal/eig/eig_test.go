@@ -2,8 +2,10 @@ package eig
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -221,6 +223,192 @@ func TestPairsHoldOnEverySpectrum(t *testing.T) {
 			})
 		}
 	}
+}
+
+// batch is count different matrices of every kind, at scales from denormal to
+// nearly infinite.
+func batch(rng *rand.Rand, n, count int) []float32 {
+	kinds := slices.Sorted(maps.Keys(spectra))
+	g := make([]float32, 0, count*n*n)
+	for b := range count {
+		one := spectra[kinds[b%len(kinds)]](rng, n)
+		scale := []float32{1, 0x1p-140, 0x1p-80, 0x1p100, 3}[b/len(kinds)%5]
+		for i := range one {
+			one[i] *= scale
+		}
+		g = append(g, one...)
+	}
+	return g
+}
+
+func TestScaleDoesNotMatter(t *testing.T) {
+	const n, k = 12, 4
+	g := pullback(rand.New(rand.NewPCG(3, 4)), n, n, 0.1)
+	scaled := make([]float32, len(g))
+	for _, level := range isa.Available() {
+		values, vectors := topK(level, g, n, k, 1)
+		for _, e := range []int{-110, -60, 60, 120} {
+			for i, v := range g {
+				scaled[i] = float32(math.Ldexp(float64(v), e))
+			}
+			gotValues, gotVectors := topK(level, scaled, n, k, 1)
+			for j := range values {
+				if want := float32(math.Ldexp(float64(values[j]), e)); gotValues[j] != want {
+					t.Errorf("%v: value %d of 2^%d·G is %g, want %g", level, j, e, gotValues[j], want)
+				}
+			}
+			if !slices.Equal(gotVectors, vectors) {
+				t.Errorf("%v: the vectors of 2^%d·G are not those of G", level, e)
+			}
+		}
+		// Denormals have few bits, so only the properties are left.
+		for i, v := range g {
+			scaled[i] = float32(math.Ldexp(float64(v), -135))
+		}
+		values, vectors = topK(level, scaled, n, k, 1)
+		checkPairs(t, scaled, n, k, values, vectors)
+	}
+}
+
+func TestPlaceInBatchDoesNotMatter(t *testing.T) {
+	const n, k, count = 13, 5, 75
+	g := batch(rand.New(rand.NewPCG(5, 6)), n, count)
+	for _, level := range isa.Available() {
+		values, vectors := topK(level, g, n, k, count)
+		for _, from := range []int{0, 1, 5, 17, 60, count - 1} {
+			for _, m := range []int{1, 7, 8, 9, 15} {
+				m = min(m, count-from)
+				gotValues, gotVectors := topK(level, g[from*n*n:], n, k, m)
+				if !equalBits(gotValues, values[from*k:(from+m)*k]) || !equalBits(gotVectors, vectors[from*n*k:(from+m)*n*k]) {
+					t.Errorf("%v: matrices %d to %d differ from the same in a batch of %d", level, from, from+m-1, count)
+				}
+			}
+		}
+	}
+}
+
+func TestStridesAreKept(t *testing.T) {
+	const n, k, count, gap = 6, 2, 19, 5
+	g := batch(rand.New(rand.NewPCG(7, 8)), n, count)
+	for _, level := range isa.Available() {
+		values, vectors := topK(level, g, n, k, count)
+		wide := make([]float32, count*(n*n+gap))
+		for b := range count {
+			copy(wide[b*(n*n+gap):], g[b*n*n:(b+1)*n*n])
+		}
+		gotValues, gotVectors := make([]float32, count*(k+gap)), make([]float32, count*(n*k+gap))
+		New(level, n, k).TopK(wide, n*n+gap, count, gotValues, k+gap, gotVectors, n*k+gap)
+		for b := range count {
+			o, v := b*(k+gap), b*(n*k+gap)
+			if !equalBits(gotValues[o:o+k], values[b*k:(b+1)*k]) || !equalBits(gotVectors[v:v+n*k], vectors[b*n*k:(b+1)*n*k]) {
+				t.Errorf("%v: matrix %d differs with strides", level, b)
+			}
+			for i := range gap {
+				if gotValues[o+k+i] != 0 || gotVectors[v+n*k+i] != 0 {
+					t.Errorf("%v: the gap after matrix %d was written", level, b)
+				}
+			}
+		}
+	}
+}
+
+func TestNonFiniteMatrix(t *testing.T) {
+	const n, k, count = 9, 3, 40
+	g := batch(rand.New(rand.NewPCG(9, 10)), n, count)
+	bad := map[int]bool{}
+	for b := 0; b < count; b += 3 {
+		v := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[b%3]
+		g[b*n*n+b%(n*n)] = float32(v)
+		bad[b] = true
+	}
+	clean := slices.Clone(g)
+	for b := range bad {
+		clear(clean[b*n*n : (b+1)*n*n])
+	}
+	for _, level := range isa.Available() {
+		values, vectors := topK(level, g, n, k, count)
+		wantValues, wantVectors := topK(level, clean, n, k, count)
+		for b := range count {
+			va, ve := values[b*k:(b+1)*k], vectors[b*n*k:(b+1)*n*k]
+			if !bad[b] {
+				if !equalBits(va, wantValues[b*k:(b+1)*k]) || !equalBits(ve, wantVectors[b*n*k:(b+1)*n*k]) {
+					t.Errorf("%v: matrix %d is changed by a non-finite neighbour", level, b)
+				}
+				continue
+			}
+			for _, v := range va {
+				if !math.IsNaN(float64(v)) {
+					t.Errorf("%v: non-finite matrix %d has the value %g, want NaN", level, b, v)
+				}
+			}
+			for _, v := range ve {
+				if v != 0 {
+					t.Errorf("%v: non-finite matrix %d has a vector entry %g, want 0", level, b, v)
+				}
+			}
+		}
+	}
+}
+
+func TestZeroMatrixHasExactlyZeroValues(t *testing.T) {
+	for _, level := range isa.Available() {
+		values, _ := topK(level, make([]float32, 5*5), 5, 5, 1)
+		for j, v := range values {
+			if v != 0 {
+				t.Errorf("%v: value %d of the zero matrix is %g", level, j, v)
+			}
+		}
+	}
+}
+
+func TestSignOnATie(t *testing.T) {
+	// The eigenvectors of [[2, -1], [-1, 2]] have two entries of one magnitude.
+	for _, level := range isa.Available() {
+		_, vectors := topK(level, []float32{2, -1, -1, 2}, 2, 2, 1)
+		for j := range 2 {
+			a, b := float64(vectors[j]), float64(vectors[2+j])
+			first := a
+			if math.Abs(b) > math.Abs(a) {
+				first = b
+			}
+			if !(first > 0) {
+				t.Errorf("%v: vector %d is (%g, %g)", level, j, a, b)
+			}
+		}
+	}
+}
+
+// TestWidthsRoundAlike is what lets the narrow kernels finish a wide batch.
+func TestWidthsRoundAlike(t *testing.T) {
+	if !slices.Contains(isa.Available(), isa.AVX512) {
+		return // one width only: nothing to compare, TestPairsHold covers it
+	}
+	for _, n := range []int{1, 2, 3, 8, 13, 32} {
+		const count = 73
+		k := min(n, 4)
+		g := batch(rand.New(rand.NewPCG(uint64(n), 12)), n, count)
+		v1, e1 := topK(isa.AVX512, g, n, k, count)
+		v2, e2 := topK(isa.AVX2, g, n, k, count)
+		if !equalBits(v1, v2) || !equalBits(e1, e2) {
+			t.Errorf("n=%d: AVX-512 and AVX2 differ", n)
+		}
+	}
+}
+
+func TestTopKAllocatesNothing(t *testing.T) {
+	const n, k, count = 16, 3, 21
+	g := batch(rand.New(rand.NewPCG(13, 14)), n, count)
+	values, vectors := make([]float32, count*k), make([]float32, count*n*k)
+	for _, level := range isa.Available() {
+		s := New(level, n, k)
+		if got := testing.AllocsPerRun(5, func() { s.TopK(g, n*n, count, values, k, vectors, n*k) }); got != 0 {
+			t.Errorf("%v: TopK makes %g allocations", level, got)
+		}
+	}
+}
+
+func equalBits(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
 }
 
 func BenchmarkTopK(b *testing.B) {
