@@ -10,6 +10,7 @@ func newCase(name string, params Params) domain.Case {
 	oracle := newOracle(system)
 	return domain.Case{
 		Problem: system,
+		Solver:  NewSolver(system, LibrarySize),
 		Plant:   &Plant{system: system, oracle: oracle},
 	}
 }

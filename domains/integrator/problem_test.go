@@ -15,6 +15,7 @@ const (
 	tolHessian    = 1e-6 // differences of the gradient, relative
 	tolFloat32    = 2e-5 // float32 batch against float64, relative to the largest entry
 	tolProjection = 1e-9 // distance of a projection against a better candidate, m/s²
+	tolTarget     = 1e-5 // lifted target projected back; a bound of multiplier ~1e-4 is kept to ~1e-6
 	tolRegret     = 1e-6 // relative regret below zero: active constraints kept to 1e-9
 )
 
