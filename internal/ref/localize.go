@@ -1,0 +1,237 @@
+package ref
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// RidgeFraction scales the ridge of AffineProjection: ridge = RidgeFraction ·
+// trace(C)/k. Small against any direction that k codes resolve, large against
+// float32's rounding of the Gram matrix.
+const RidgeFraction = 1e-6
+
+// AffineProjection returns the point Σ w_j z_j of the affine hull of the codes
+// nearest to q in the ridge-regularised sense
+//
+//	min_w ‖q − Σ_j w_j z_j‖² + ridge ‖w‖²  subject to  Σ_j w_j = 1
+//
+// With the Gram matrix C_jl = ⟨z_j − q, z_l − q⟩ and ridge = RidgeFraction ·
+// trace(C)/k it is w = y/Σy, (C + ridge I) y = 1, solved by Cholesky. One code
+// is returned as it is. If the factorisation fails (all codes equal q), or the
+// result is not finite, the first code is returned, which the caller passes as
+// the nearest.
+func AffineProjection(q []float64, codes [][]float64) []float64 {
+	k := len(codes)
+	nearest := append([]float64(nil), codes[0]...)
+	if k == 1 {
+		return nearest
+	}
+	gram := mat.NewSymDense(k, nil)
+	for j := range k {
+		for l := j; l < k; l++ {
+			gram.SetSym(j, l, dot(sub(codes[j], q), sub(codes[l], q)))
+		}
+	}
+	ridge := RidgeFraction * mat.Trace(gram) / float64(k)
+	ones := mat.NewVecDense(k, nil)
+	for j := range k {
+		gram.SetSym(j, j, gram.At(j, j)+ridge)
+		ones.SetVec(j, 1)
+	}
+	var cholesky mat.Cholesky
+	if !cholesky.Factorize(gram) {
+		return nearest
+	}
+	y := mat.NewVecDense(k, nil)
+	if err := cholesky.SolveVecTo(y, ones); err != nil {
+		return nearest
+	}
+	sum := mat.Sum(y)
+	point := make([]float64, len(q))
+	for j, z := range codes {
+		axpy(point, y.AtVec(j)/sum, z)
+	}
+	if !finite(point) {
+		return nearest
+	}
+	return point
+}
+
+// Location is the result of Localize for one observation.
+type Location struct {
+	Z          []float64
+	Nearest    int
+	Residual   float64
+	Consistent bool
+}
+
+// Localize is step 1 of the online algorithm (eq. iclr-measurement-consistent,
+// iclr-localization): among the codes with ‖x − decoded‖² ≤ tau the nearest to
+// zobs, ties to the lower index, and zobs projected onto the affine hull of the
+// nearest min(neighbours, consistent codes) of them; neighbours 0 or 1 is the code
+// itself. With no consistent code it
+// is the code of smallest residual, unrefined. A non-finite entry in x or zobs
+// gives Nearest −1, NaN and not consistent.
+func Localize(codes, decoded [][]float64, x, zobs []float64, tau float64, neighbours int) Location {
+	if !finite(x) || !finite(zobs) {
+		z := make([]float64, len(zobs))
+		for i := range z {
+			z[i] = math.NaN()
+		}
+		return Location{Z: z, Nearest: -1, Residual: math.NaN()}
+	}
+	residual := distances(decoded, x)
+	var consistent []int
+	for i, r := range residual {
+		if r <= tau {
+			consistent = append(consistent, i)
+		}
+	}
+	if len(consistent) == 0 {
+		best := slices.Index(residual, slices.Min(residual))
+		return Location{Z: slices.Clone(codes[best]), Nearest: best, Residual: residual[best]}
+	}
+	distance := distances(codes, zobs)
+	slices.SortStableFunc(consistent, func(a, b int) int { return compare(distance[a], distance[b]) })
+	var hull [][]float64
+	for _, i := range consistent[:min(max(neighbours, 1), len(consistent))] {
+		hull = append(hull, codes[i])
+	}
+	best := consistent[0]
+	return Location{Z: AffineProjection(zobs, hull), Nearest: best, Residual: residual[best], Consistent: true}
+}
+
+// NearestCodes returns the k nearest codes of z, ascending, ties by index, and
+// their squared distances. A non-finite z gives −1 and NaN.
+func NearestCodes(codes [][]float64, z []float64, k int) (index []int, distance2 []float64) {
+	if !finite(z) {
+		for range k {
+			index, distance2 = append(index, -1), append(distance2, math.NaN())
+		}
+		return index, distance2
+	}
+	all := distances(codes, z)
+	order := make([]int, len(codes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return compare(all[a], all[b]) })
+	for _, i := range order[:k] {
+		index, distance2 = append(index, i), append(distance2, all[i])
+	}
+	return index, distance2
+}
+
+func compare(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func distances(rows [][]float64, q []float64) []float64 {
+	d := make([]float64, len(rows))
+	for i, r := range rows {
+		d[i] = squaredNorm(sub(r, q))
+	}
+	return d
+}
+
+type index struct{ codes, decoded [][]float64 }
+
+// NewIndex implements backend.Backend. Codes must be finite.
+func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
+	if codes.Rows == 0 || codes.Cols == 0 {
+		return nil, fmt.Errorf("NewIndex: %d codes of %d coordinates, want at least one of each", codes.Rows, codes.Cols)
+	}
+	if err := tensor.Check("NewIndex", "codes", codes, codes.Rows, codes.Cols); err != nil {
+		return nil, err
+	}
+	if err := tensor.Check("NewIndex", "decoded", decoded, codes.Rows, decoded.Cols); err != nil {
+		return nil, err
+	}
+	x := &index{}
+	for i := range codes.Rows {
+		z, s := wide(codes.Row(i)), wide(decoded.Row(i))
+		if !finite(z) || !finite(s) {
+			return nil, fmt.Errorf("NewIndex: code %d or its decoded state is not finite", i)
+		}
+		x.codes, x.decoded = append(x.codes, z), append(x.decoded, s)
+	}
+	return x, nil
+}
+
+func (x *index) Len() int { return len(x.codes) }
+
+func (x *index) Localize(s, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
+	const op = "Localize"
+	rows := zobs.Rows
+	if err := tensor.Check(op, "zobs", zobs, rows, len(x.codes[0])); err != nil {
+		return err
+	}
+	if err := tensor.Check(op, "x", s, rows, len(x.decoded[0])); err != nil {
+		return err
+	}
+	if neighbours < 0 {
+		return fmt.Errorf("%s: neighbours is %d, want at least 0", op, neighbours)
+	}
+	for _, l := range []struct {
+		name      string
+		got       int
+		mayBeZero bool
+	}{{"tau", len(tau), false}, {"Nearest", len(out.Nearest), out.Nearest == nil}, {"Residual", len(out.Residual), out.Residual == nil}, {"Consistent", len(out.Consistent), out.Consistent == nil}} {
+		if l.got != rows && !l.mayBeZero {
+			return fmt.Errorf("%s: %s has %d entries, want one for each of %d rows", op, l.name, l.got, rows)
+		}
+	}
+	if out.Z.Rows > 0 {
+		if err := checkOutput(op, "Z", out.Z, rows, len(x.codes[0])); err != nil {
+			return err
+		}
+	}
+	for b := range rows {
+		l := Localize(x.codes, x.decoded, wide(s.Row(b)), wide(zobs.Row(b)), float64(tau[b]), neighbours)
+		if out.Z.Rows > 0 {
+			tensor.Narrow(out.Z.Row(b), l.Z)
+		}
+		if out.Nearest != nil {
+			out.Nearest[b] = int32(l.Nearest)
+		}
+		if out.Residual != nil {
+			out.Residual[b] = float32(l.Residual)
+		}
+		if out.Consistent != nil {
+			out.Consistent[b] = l.Consistent
+		}
+	}
+	return nil
+}
+
+func (x *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
+	const op = "Nearest"
+	if err := tensor.Check(op, "z", z, z.Rows, len(x.codes[0])); err != nil {
+		return err
+	}
+	if k < 1 || k > len(x.codes) {
+		return fmt.Errorf("%s: k is %d, want 1 to the number of codes, %d", op, k, len(x.codes))
+	}
+	if len(idx) != z.Rows*k || len(dist2) != z.Rows*k {
+		return fmt.Errorf("%s: idx has %d and dist2 %d entries, want %d rows × %d", op, len(idx), len(dist2), z.Rows, k)
+	}
+	for b := range z.Rows {
+		order, d := NearestCodes(x.codes, wide(z.Row(b)), k)
+		for j := range order {
+			idx[b*k+j], dist2[b*k+j] = int32(order[j]), float32(d[j])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package ref
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// CapDelta is δ_v of eq. rk2-cap, which keeps the cap of a zero slope from
+// dividing by zero; a normal float32, far below any slope that matters.
+const CapDelta = 1e-12
+
+// Cap is Π of eq. rk2-cap: v min{1, vmax/(‖v‖ + δ_v)}. It is the identity
+// while ‖v‖ + δ_v ≤ vmax.
+func Cap(v []float64, vmax float64) []float64 {
+	return scaled(math.Min(1, vmax/(norm(v)+CapDelta)), v)
+}
+
+// RK2 is the midpoint predictor with cap and fallbacks (app:rk2, eq. rk2-cap,
+// rk2-step):
+//
+//	k_1 = Cap(F(z)),  z_mid = z + ½Δt k_1,  k_2 = Cap(F(z_mid)),  Δz_Euc = Δt k_2
+//
+// The guards, in this order: if k_1 is not finite, Δz_Euc and k_2 are zero and
+// the only bit is FallbackNoStep; if z_mid is not finite it is z
+// (FallbackMidpoint); if F(z_mid) is not finite, k_2 = k_1
+// (FallbackSecondSlope).
+func RK2(field func(z []float64) []float64, z []float64, dt, vmax float64) (step, k2 []float64, fallback backend.Fallback) {
+	k1 := Cap(field(z), vmax)
+	if !finite(k1) {
+		return make([]float64, len(z)), make([]float64, len(z)), backend.FallbackNoStep
+	}
+	mid := append([]float64(nil), z...)
+	axpy(mid, dt/2, k1)
+	if !finite(mid) {
+		mid = z
+		fallback |= backend.FallbackMidpoint
+	}
+	if slope := field(mid); finite(slope) {
+		k2 = Cap(slope, vmax)
+	} else {
+		k2 = k1
+		fallback |= backend.FallbackSecondSlope
+	}
+	return scaled(dt, k2), k2, fallback
+}
+
+// Step is one latent step, steps 2 to 5 of the online algorithm without
+// retraction:
+//
+//	Δz_Euc, k_2 from RK2;  G = Metric(D_s, z, λ_m);  B, Λ = EigTopK(G, k)
+//	Δz_Lie = LieResidual(Δz_Euc, k_2, B, Λ, s_L Δt)          eq. iclr-lie-residual
+//	z' = z ⊕ (Δz_Euc + γ_L Δz_Lie)                            eq. final-update
+//
+// The residual is not computed when γ_L = 0, k = 0 or the predictor made no
+// step; a residual that is not finite is replaced by zero (FallbackLie).
+func (e Energy) Step(z, x, ctx, weights []float64, p backend.StepParams) (next []float64, fallback backend.Fallback) {
+	field := func(z []float64) []float64 {
+		f, _ := e.Field(z, x, ctx, weights)
+		return f
+	}
+	dt := float64(p.Dt)
+	step, k2, fallback := RK2(field, z, dt, float64(p.VMax))
+	if p.LieGain != 0 && p.TopK > 0 && fallback&backend.FallbackNoStep == 0 {
+		values, vectors := EigTopK(e.DecoderS.Metric(z, float64(p.MetricLambda)), len(z), p.TopK)
+		residual := LieResidual(step, k2, vectors, values, float64(p.LieScale)*dt)
+		if finite(residual) {
+			axpy(step, float64(p.LieGain), residual)
+		} else {
+			fallback |= backend.FallbackLie
+		}
+	}
+	return Compose(z, step, p.Group.RotationBlocks), fallback
+}
+
+// Clip moves every action of a plan into the action box, in place; NaN stays.
+func Clip(spec *domain.Spec, plan []float64) {
+	for i, u := range plan {
+		if a := spec.Action[i%len(spec.Action)]; a.Bounded() {
+			if u < a.Lo {
+				plan[i] = a.Lo
+			} else if u > a.Hi {
+				plan[i] = a.Hi
+			}
+		}
+	}
+}
+
+// DecodeAction returns the plan at z, clipped to the action box where there is a
+// Problem to name one (step 5 of the online algorithm).
+func (e Energy) DecodeAction(z, x, ctx []float64) []float64 {
+	plan := e.Plan(z, x, ctx)
+	if e.Problem != nil {
+		Clip(e.Problem.Spec(), plan)
+	}
+	return plan
+}
+
+type stepper struct {
+	energy Energy
+	params backend.StepParams
+}
+
+// NewStepper implements backend.Backend.
+func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
+	if err := CheckStepperConfig(cfg); err != nil {
+		return nil, err
+	}
+	return &stepper{energy: Energy{
+		DecoderS: Widen(cfg.DecoderS), DecoderU: Widen(cfg.DecoderU),
+		NormS: WidenNormalizer(cfg.NormS), NormU: WidenNormalizer(cfg.NormU),
+		Problem: cfg.Problem, Epsilon: float64(cfg.Params.Epsilon),
+	}, params: cfg.Params}, nil
+}
+
+// CheckStepperConfig says what is wrong with a stepper's configuration.
+func CheckStepperConfig(cfg backend.StepperConfig) error {
+	if cfg.DecoderS == nil || cfg.DecoderU == nil {
+		return fmt.Errorf("stepper: DecoderS and DecoderU are needed")
+	}
+	if err := cfg.DecoderS.Validate(); err != nil {
+		return fmt.Errorf("stepper: D_s: %w", err)
+	}
+	if err := cfg.DecoderU.Validate(); err != nil {
+		return fmt.Errorf("stepper: D_u: %w", err)
+	}
+	nz := cfg.DecoderS.In()
+	if cfg.DecoderU.In() != nz {
+		return fmt.Errorf("stepper: D_u reads %d latent coordinates, D_s %d", cfg.DecoderU.In(), nz)
+	}
+	if err := cfg.NormS.Validate("stepper: D_s", cfg.DecoderS.Out()); err != nil {
+		return err
+	}
+	if err := cfg.NormU.Validate("stepper: D_u", cfg.DecoderU.Out()); err != nil {
+		return err
+	}
+	if cfg.Problem != nil {
+		spec := cfg.Problem.Spec()
+		if spec.MeasuredSize() != cfg.DecoderS.Out() || spec.PlanSize() != cfg.DecoderU.Out() {
+			return fmt.Errorf("stepper: %s has %d measured and %d plan entries, D_s and D_u give %d and %d",
+				spec.Name, spec.MeasuredSize(), spec.PlanSize(), cfg.DecoderS.Out(), cfg.DecoderU.Out())
+		}
+	}
+	p := cfg.Params
+	for _, v := range []struct {
+		name   string
+		value  float32
+		lo, hi float64
+	}{
+		{"Dt", p.Dt, 0, math.MaxFloat32}, {"VMax", p.VMax, math.SmallestNonzeroFloat32, math.MaxFloat32},
+		{"Epsilon", p.Epsilon, math.SmallestNonzeroFloat32, math.MaxFloat32}, {"MetricLambda", p.MetricLambda, 0, math.MaxFloat32},
+		{"LieGain", p.LieGain, 0, 1}, {"LieScale", p.LieScale, -math.MaxFloat32, math.MaxFloat32},
+	} {
+		if f := float64(v.value); !(f >= v.lo && f <= v.hi) {
+			return fmt.Errorf("stepper: %s is %v, want a number in [%g, %g]", v.name, v.value, v.lo, v.hi)
+		}
+	}
+	if p.TopK < 0 || p.TopK > nz {
+		return fmt.Errorf("stepper: TopK is %d, want 0 to the latent size %d", p.TopK, nz)
+	}
+	if r := p.Group.RotationBlocks; r < 0 || 3*r > nz {
+		return fmt.Errorf("stepper: %d rotation blocks of 3 do not fit a latent of size %d", r, nz)
+	}
+	if cfg.MaxBatch < 1 {
+		return fmt.Errorf("stepper: MaxBatch is %d, want at least 1", cfg.MaxBatch)
+	}
+	return nil
+}
+
+func (s *stepper) sizes() (context, objectives int) {
+	if s.energy.Problem == nil {
+		return 0, 0
+	}
+	spec := s.energy.Problem.Spec()
+	return spec.ContextSize(), spec.ObjectiveSize()
+}
+
+func (s *stepper) checkInput(op string, in backend.StepInput) error {
+	context, objectives := s.sizes()
+	if err := tensor.Check(op, "Z", in.Z, in.Z.Rows, s.energy.DecoderS.In()); err != nil {
+		return err
+	}
+	if err := tensor.Check(op, "X", in.X, in.Z.Rows, s.energy.DecoderS.Out()); err != nil {
+		return err
+	}
+	if s.energy.Problem == nil {
+		return nil
+	}
+	if err := tensor.Check(op, "Ctx", in.Ctx, in.Z.Rows, context); err != nil {
+		return err
+	}
+	return tensor.Check(op, "Weights", in.Weights, in.Z.Rows, objectives)
+}
+
+func (s *stepper) row(in backend.StepInput, i int) (z, x, ctx, weights []float64) {
+	z, x = wide(in.Z.Row(i)), wide(in.X.Row(i))
+	if s.energy.Problem != nil {
+		ctx, weights = wide(in.Ctx.Row(i)), wide(in.Weights.Row(i))
+	}
+	return z, x, ctx, weights
+}
+
+func checkLength(op, what string, got, rows int, isNil bool) error {
+	if !isNil && got != rows {
+		return fmt.Errorf("%s: %s has %d entries for %d rows", op, what, got, rows)
+	}
+	return nil
+}
+
+// Step implements backend.Stepper.
+func (s *stepper) Step(in backend.StepInput, out backend.StepOutput) error {
+	const op = "Step"
+	rows := in.Z.Rows
+	if err := s.checkInput(op, in); err != nil {
+		return err
+	}
+	if out.Z.Rows > 0 {
+		if err := checkOutput(op, "output Z", out.Z, rows, s.energy.DecoderS.In()); err != nil {
+			return err
+		}
+	}
+	if out.U.Rows > 0 {
+		if err := checkOutput(op, "output U", out.U, rows, s.energy.DecoderU.Out()); err != nil {
+			return err
+		}
+	}
+	if err := checkLength(op, "Energy", len(out.Energy), rows, out.Energy == nil); err != nil {
+		return err
+	}
+	if err := checkLength(op, "Fallbacks", len(out.Fallbacks), rows, out.Fallbacks == nil); err != nil {
+		return err
+	}
+	for i := range rows {
+		z, x, ctx, weights := s.row(in, i)
+		next, fallback := s.energy.Step(z, x, ctx, weights, s.params)
+		if out.Energy != nil {
+			_, v := s.energy.Field(z, x, ctx, weights)
+			out.Energy[i] = float32(v)
+		}
+		if out.Z.Rows > 0 {
+			tensor.Narrow(out.Z.Row(i), next)
+		}
+		if out.U.Rows > 0 {
+			tensor.Narrow(out.U.Row(i), s.energy.DecodeAction(next, x, ctx))
+		}
+		if out.Fallbacks != nil {
+			out.Fallbacks[i] = fallback
+		}
+	}
+	return nil
+}
+
+// Field implements backend.Stepper.
+func (s *stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
+	const op = "Field"
+	if err := s.checkInput(op, in); err != nil {
+		return err
+	}
+	if err := checkOutput(op, "f", f, in.Z.Rows, s.energy.DecoderS.In()); err != nil {
+		return err
+	}
+	if err := checkLength(op, "energy", len(energy), in.Z.Rows, energy == nil); err != nil {
+		return err
+	}
+	for i := range in.Z.Rows {
+		field, v := s.energy.Field(s.row(in, i))
+		tensor.Narrow(f.Row(i), field)
+		if energy != nil {
+			energy[i] = float32(v)
+		}
+	}
+	return nil
+}
+
+// Decode implements backend.Stepper.
+func (s *stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
+	const op = "Decode"
+	context, _ := s.sizes()
+	if err := tensor.Check(op, "z", z, z.Rows, s.energy.DecoderS.In()); err != nil {
+		return err
+	}
+	if s.energy.Problem != nil {
+		if err := tensor.Check(op, "x", x, z.Rows, s.energy.DecoderS.Out()); err != nil {
+			return err
+		}
+		if err := tensor.Check(op, "ctx", ctx, z.Rows, context); err != nil {
+			return err
+		}
+	}
+	if err := checkOutput(op, "u", u, z.Rows, s.energy.DecoderU.Out()); err != nil {
+		return err
+	}
+	if states.Rows > 0 {
+		if err := checkOutput(op, "s", states, z.Rows, s.energy.DecoderS.Out()); err != nil {
+			return err
+		}
+	}
+	for i := range z.Rows {
+		code := wide(z.Row(i))
+		var state, c []float64
+		if s.energy.Problem != nil {
+			state, c = wide(x.Row(i)), wide(ctx.Row(i))
+		}
+		tensor.Narrow(u.Row(i), s.energy.DecodeAction(code, state, c))
+		if states.Rows > 0 {
+			tensor.Narrow(states.Row(i), s.energy.NormS.Invert(s.energy.DecoderS.Forward(code)))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,371 @@
+package ref
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Trainer is the reference of backend.Trainer. Losses and gradients are
+// float64; parameters, moments and power-iteration vectors are rounded to
+// float32 after every update, so that a State holds them exactly.
+//
+// One ManifoldStep is: gradient of ManifoldLoss on the rows, Adam on all four
+// networks with t = manifold steps made so far + 1, then SpectralBound on every
+// weight matrix. PrepareRollout sets D_u's moments and the count of rollout
+// steps to zero and freezes the encoders and D_s: ManifoldStep is an error from
+// then on. One RolloutStep is: gradient of RolloutLoss, Adam on D_u with t =
+// rollout steps made so far + 1, SpectralBound on D_u.
+type Trainer struct {
+	cfg             backend.TrainerConfig
+	nets            Networks
+	first, second   Networks       // Adam's moments m and v
+	power           [4][][]float64 // per network and layer: left vector of the power iteration
+	manifoldSteps   int64
+	rolloutSteps    int64
+	rolloutPrepared bool
+	latents         map[int32]RolloutLatents
+}
+
+// NetworkNames are the prefixes of a TrainerState's arrays, in the order of
+// Networks.All.
+var NetworkNames = [4]string{"encoder_x", "encoder_o", "decoder_u", "decoder_s"}
+
+// NewTrainer implements backend.Backend. Data and networks are copied.
+func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
+	if err := CheckTrainerConfig(cfg); err != nil {
+		return nil, err
+	}
+	cfg.Data = backend.TrainingSet{
+		X: cfg.Data.X.Clone(), O: cfg.Data.O.Clone(), S: cfg.Data.S.Clone(), U: cfg.Data.U.Clone(),
+		Next: slices.Clone(cfg.Data.Next), RiskWeight: slices.Clone(cfg.Data.RiskWeight),
+	}
+	t := &Trainer{cfg: cfg, nets: Networks{
+		EncoderX: Widen(cfg.Initial.EncoderX), EncoderO: Widen(cfg.Initial.EncoderO),
+		DecoderU: Widen(cfg.Initial.DecoderU), DecoderS: Widen(cfg.Initial.DecoderS),
+	}}
+	t.first, t.second = t.nets.ZeroLike(), t.nets.ZeroLike()
+	for n, net := range t.nets.All() {
+		for _, layer := range net.Layers {
+			u := PowerStart(layer.Out)
+			round(u)
+			t.power[n] = append(t.power[n], u)
+		}
+	}
+	return t, nil
+}
+
+// CheckTrainerConfig says what is wrong with a trainer's configuration: widths
+// that do not fit, rows out of range, data that is not finite.
+func CheckTrainerConfig(cfg backend.TrainerConfig) error {
+	d, nets := cfg.Data, cfg.Initial
+	for i, net := range []*model.MLP{nets.EncoderX, nets.EncoderO, nets.DecoderU, nets.DecoderS} {
+		if net == nil {
+			return fmt.Errorf("trainer: network %s is missing", NetworkNames[i])
+		}
+		if err := net.Validate(); err != nil {
+			return fmt.Errorf("trainer: network %s: %w", NetworkNames[i], err)
+		}
+	}
+	nz, rows := nets.DecoderS.In(), d.X.Rows
+	if nets.EncoderX.Out() != nz || nets.EncoderO.Out() != nz || nets.DecoderU.In() != nz {
+		return fmt.Errorf("trainer: latent sizes differ: E_x %d, E_o %d, D_u %d, D_s %d", nets.EncoderX.Out(), nets.EncoderO.Out(), nets.DecoderU.In(), nz)
+	}
+	if rows == 0 {
+		return fmt.Errorf("trainer: the data set is empty")
+	}
+	for _, m := range []struct {
+		name string
+		m    tensor.Matrix
+		cols int
+	}{{"X", d.X, nets.EncoderX.In()}, {"O", d.O, nets.EncoderO.In()}, {"S", d.S, nets.DecoderS.Out()}, {"U", d.U, nets.DecoderU.Out()}} {
+		if err := tensor.Check("trainer", "data "+m.name, m.m, rows, m.cols); err != nil {
+			return err
+		}
+		for i := range rows {
+			if !finite(wide(m.m.Row(i))) {
+				return fmt.Errorf("trainer: data %s has a non-finite entry in row %d", m.name, i)
+			}
+		}
+	}
+	if d.Next != nil && (len(d.Next) != rows || len(d.RiskWeight) != rows) {
+		return fmt.Errorf("trainer: %d successors and %d risk weights for %d rows", len(d.Next), len(d.RiskWeight), rows)
+	}
+	for i, next := range d.Next {
+		if next < -1 || int(next) >= rows {
+			return fmt.Errorf("trainer: successor of row %d is %d, want −1 or a row below %d", i, next, rows)
+		}
+		if r := float64(d.RiskWeight[i]); next >= 0 && (!(r >= 0) || math.IsInf(r, 0)) {
+			return fmt.Errorf("trainer: risk weight of row %d is %v, want a finite number ≥ 0", i, r)
+		}
+	}
+	if cfg.MaxBatch < 1 || cfg.MaxNeighbours < 0 {
+		return fmt.Errorf("trainer: MaxBatch %d and MaxNeighbours %d, want at least 1 and 0", cfg.MaxBatch, cfg.MaxNeighbours)
+	}
+	if a := cfg.Adam; !(a.Beta1 >= 0 && a.Beta1 < 1 && a.Beta2 >= 0 && a.Beta2 < 1 && a.Epsilon > 0) {
+		return fmt.Errorf("trainer: Adam has β₁ %v, β₂ %v, ε %v, want β in [0, 1) and ε > 0", a.Beta1, a.Beta2, a.Epsilon)
+	}
+	if k := cfg.Rollout.TopK; k < 0 || k > nz {
+		return fmt.Errorf("trainer: rollout TopK is %d, want 0 to the latent size %d", k, nz)
+	}
+	if k := float64(cfg.SpectralBound); !(k >= 0) || math.IsInf(k, 0) {
+		return fmt.Errorf("trainer: spectral bound is %v, want a finite number ≥ 0", k)
+	}
+	return nil
+}
+
+// checkRows says what is wrong with the rows of one step.
+func (t *Trainer) checkRows(op string, rows []int32) error {
+	if len(rows) == 0 || len(rows) > t.cfg.MaxBatch {
+		return fmt.Errorf("%s: %d rows, want 1 to MaxBatch = %d", op, len(rows), t.cfg.MaxBatch)
+	}
+	for i, r := range rows {
+		if r < 0 || int(r) >= t.cfg.Data.X.Rows {
+			return fmt.Errorf("%s: rows[%d] is %d, the data set has %d rows", op, i, r, t.cfg.Data.X.Rows)
+		}
+	}
+	return nil
+}
+
+func (t *Trainer) manifoldBatch(op string, rows, neighbours []int32, kernel []float32) (ManifoldBatch, error) {
+	var batch ManifoldBatch
+	if err := t.checkRows(op, rows); err != nil {
+		return batch, err
+	}
+	kappa := len(neighbours) / len(rows)
+	if len(neighbours) != kappa*len(rows) || kappa > t.cfg.MaxNeighbours {
+		return batch, fmt.Errorf("%s: %d neighbours for %d rows, want a multiple, at most MaxNeighbours = %d each", op, len(neighbours), len(rows), t.cfg.MaxNeighbours)
+	}
+	if !(t.cfg.Manifold.Isometry && kernel == nil) && len(kernel) != len(neighbours) {
+		return batch, fmt.Errorf("%s: %d kernel weights for %d neighbours", op, len(kernel), len(neighbours))
+	}
+	for i, j := range neighbours {
+		if j < 0 || int(j) >= t.cfg.Data.X.Rows {
+			return batch, fmt.Errorf("%s: neighbours[%d] is %d, the data set has %d rows", op, i, j, t.cfg.Data.X.Rows)
+		}
+		batch.NeighbourX = append(batch.NeighbourX, wide(t.cfg.Data.X.Row(int(j))))
+		batch.NeighbourU = append(batch.NeighbourU, wide(t.cfg.Data.U.Row(int(j))))
+	}
+	batch.Kernel = wide(kernel)
+	for _, r := range rows {
+		batch.X = append(batch.X, wide(t.cfg.Data.X.Row(int(r))))
+		batch.O = append(batch.O, wide(t.cfg.Data.O.Row(int(r))))
+		batch.S = append(batch.S, wide(t.cfg.Data.S.Row(int(r))))
+		batch.U = append(batch.U, wide(t.cfg.Data.U.Row(int(r))))
+	}
+	return batch, nil
+}
+
+// ManifoldLoss implements backend.Trainer.
+func (t *Trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (backend.ManifoldLosses, error) {
+	batch, err := t.manifoldBatch("ManifoldLoss", rows, neighbours, kernel)
+	if err != nil {
+		return backend.ManifoldLosses{}, err
+	}
+	loss, _ := ManifoldLoss(t.nets, batch, t.cfg.Manifold)
+	return loss, nil
+}
+
+// ManifoldStep implements backend.Trainer. The losses are those before the
+// update.
+func (t *Trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (backend.ManifoldLosses, error) {
+	if t.rolloutPrepared {
+		return backend.ManifoldLosses{}, fmt.Errorf("ManifoldStep: PrepareRollout has frozen E_x, E_o and D_s")
+	}
+	batch, err := t.manifoldBatch("ManifoldStep", rows, neighbours, kernel)
+	if err != nil {
+		return backend.ManifoldLosses{}, err
+	}
+	if err := checkRate("ManifoldStep", lr); err != nil {
+		return backend.ManifoldLosses{}, err
+	}
+	loss, grad := ManifoldLoss(t.nets, batch, t.cfg.Manifold)
+	t.manifoldSteps++
+	for n, g := range grad.All() {
+		t.update(n, g, t.manifoldSteps, lr)
+	}
+	return loss, nil
+}
+
+func checkRate(op string, lr float32) error {
+	if f := float64(lr); !(f >= 0) || math.IsInf(f, 0) {
+		return fmt.Errorf("%s: learning rate is %v, want a finite number ≥ 0", op, lr)
+	}
+	return nil
+}
+
+// update makes Adam's update number step of network n and applies the spectral
+// bound.
+func (t *Trainer) update(n int, grad *MLP, step int64, lr float32) {
+	net, m, v := t.nets.All()[n], t.first.All()[n], t.second.All()[n]
+	for l, g := range grad.Layers {
+		layer := net.Layers[l]
+		AdamUpdate(layer.W, g.W, m.Layers[l].W, v.Layers[l].W, step, float64(lr), t.cfg.Adam)
+		AdamUpdate(layer.B, g.B, m.Layers[l].B, v.Layers[l].B, step, float64(lr), t.cfg.Adam)
+		if t.cfg.SpectralBound > 0 {
+			SpectralBound(layer, t.power[n][l], float64(t.cfg.SpectralBound))
+		}
+		for _, values := range [][]float64{layer.W, layer.B, m.Layers[l].W, m.Layers[l].B, v.Layers[l].W, v.Layers[l].B, t.power[n][l]} {
+			round(values)
+		}
+	}
+}
+
+// round rounds every entry to float32.
+func round(v []float64) {
+	for i := range v {
+		v[i] = float64(float32(v[i]))
+	}
+}
+
+// PrepareRollout implements backend.Trainer.
+func (t *Trainer) PrepareRollout() error {
+	if err := t.computeLatents(); err != nil {
+		return err
+	}
+	t.first.DecoderU, t.second.DecoderU = t.nets.DecoderU.ZeroLike(), t.nets.DecoderU.ZeroLike()
+	t.rolloutSteps, t.rolloutPrepared = 0, true
+	return nil
+}
+
+func (t *Trainer) computeLatents() error {
+	latents := map[int32]RolloutLatents{}
+	for i, next := range t.cfg.Data.Next {
+		if next < 0 {
+			continue
+		}
+		z := t.nets.EncoderX.Forward(wide(t.cfg.Data.X.Row(i)))
+		zNext := t.nets.EncoderX.Forward(wide(t.cfg.Data.X.Row(int(next))))
+		latents[int32(i)] = Rollout(t.nets.DecoderS, z, zNext, t.cfg.Rollout)
+	}
+	if len(latents) == 0 {
+		return fmt.Errorf("PrepareRollout: no row of the data set has a successor")
+	}
+	t.latents = latents
+	return nil
+}
+
+func (t *Trainer) rolloutBatch(op string, rows []int32) (RolloutBatch, error) {
+	var batch RolloutBatch
+	if !t.rolloutPrepared {
+		return batch, fmt.Errorf("%s: call PrepareRollout first", op)
+	}
+	if err := t.checkRows(op, rows); err != nil {
+		return batch, err
+	}
+	for i, r := range rows {
+		next := t.cfg.Data.Next[r]
+		if next < 0 {
+			return batch, fmt.Errorf("%s: rows[%d] = %d has no successor", op, i, r)
+		}
+		batch.Latents = append(batch.Latents, t.latents[r])
+		batch.U = append(batch.U, wide(t.cfg.Data.U.Row(int(r))))
+		batch.UNext = append(batch.UNext, wide(t.cfg.Data.U.Row(int(next))))
+		batch.Risk = append(batch.Risk, float64(t.cfg.Data.RiskWeight[r]))
+	}
+	return batch, nil
+}
+
+// RolloutLoss implements backend.Trainer.
+func (t *Trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
+	batch, err := t.rolloutBatch("RolloutLoss", rows)
+	if err != nil {
+		return backend.RolloutLosses{}, err
+	}
+	loss, _ := RolloutLoss(t.nets.DecoderU, batch, t.cfg.Rollout)
+	return loss, nil
+}
+
+// RolloutStep implements backend.Trainer. The losses are those before the
+// update.
+func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
+	batch, err := t.rolloutBatch("RolloutStep", rows)
+	if err != nil {
+		return backend.RolloutLosses{}, err
+	}
+	if err := checkRate("RolloutStep", lr); err != nil {
+		return backend.RolloutLosses{}, err
+	}
+	loss, grad := RolloutLoss(t.nets.DecoderU, batch, t.cfg.Rollout)
+	t.rolloutSteps++
+	t.update(2, grad, t.rolloutSteps, lr)
+	return loss, nil
+}
+
+// Networks implements backend.Trainer.
+func (t *Trainer) Networks() (backend.Networks, error) {
+	return backend.Networks{
+		EncoderX: t.nets.EncoderX.Narrow(), EncoderO: t.nets.EncoderO.Narrow(),
+		DecoderU: t.nets.DecoderU.Narrow(), DecoderS: t.nets.DecoderS.Narrow(),
+	}, nil
+}
+
+// arrays lists everything that a step changes under its name in a State, the
+// same for every backend so that a checkpoint can be carried between them:
+//
+//	NETWORK.LAYER.{weight,bias}{,.m,.v}   parameters and Adam's moments
+//	NETWORK.LAYER.power                   left vector of the power iteration
+//
+// with NETWORK of NetworkNames and LAYER from 0.
+func (t *Trainer) arrays() map[string][]float64 {
+	a := map[string][]float64{}
+	for n, name := range NetworkNames {
+		net, m, v := t.nets.All()[n], t.first.All()[n], t.second.All()[n]
+		for l := range net.Layers {
+			prefix := fmt.Sprintf("%s.%d.", name, l)
+			a[prefix+"weight"], a[prefix+"bias"] = net.Layers[l].W, net.Layers[l].B
+			a[prefix+"weight.m"], a[prefix+"bias.m"] = m.Layers[l].W, m.Layers[l].B
+			a[prefix+"weight.v"], a[prefix+"bias.v"] = v.Layers[l].W, v.Layers[l].B
+			a[prefix+"power"] = t.power[n][l]
+		}
+	}
+	return a
+}
+
+// State implements backend.Trainer.
+func (t *Trainer) State() (backend.TrainerState, error) {
+	s := backend.TrainerState{
+		Arrays: map[string][]float32{}, ManifoldSteps: t.manifoldSteps, RolloutSteps: t.rolloutSteps, RolloutPrepared: t.rolloutPrepared,
+	}
+	for name, values := range t.arrays() {
+		s.Arrays[name] = make([]float32, len(values))
+		tensor.Narrow(s.Arrays[name], values)
+	}
+	return s, nil
+}
+
+// Restore implements backend.Trainer. The arrays must be those of a trainer of
+// the same networks; on an error nothing is changed. Rollout latents are
+// computed again from the frozen networks.
+func (t *Trainer) Restore(s backend.TrainerState) error {
+	arrays := t.arrays()
+	for name, values := range arrays {
+		got, ok := s.Arrays[name]
+		if !ok || len(got) != len(values) {
+			return fmt.Errorf("Restore: array %s has %d entries, want %d", name, len(got), len(values))
+		}
+		for i, v := range got {
+			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+				return fmt.Errorf("Restore: array %s is %v at %d", name, v, i)
+			}
+		}
+	}
+	if len(s.Arrays) != len(arrays) || s.ManifoldSteps < 0 || s.RolloutSteps < 0 {
+		return fmt.Errorf("Restore: %d arrays after %d and %d steps, want %d arrays and counts ≥ 0", len(s.Arrays), s.ManifoldSteps, s.RolloutSteps, len(arrays))
+	}
+	if s.RolloutPrepared && !slices.ContainsFunc(t.cfg.Data.Next, func(n int32) bool { return n >= 0 }) {
+		return fmt.Errorf("Restore: the state is of rollout training, and no row of the data set has a successor")
+	}
+	for name, values := range arrays {
+		tensor.Widen(values, s.Arrays[name])
+	}
+	t.manifoldSteps, t.rolloutSteps, t.rolloutPrepared = s.ManifoldSteps, s.RolloutSteps, s.RolloutPrepared
+	if t.rolloutPrepared {
+		return t.computeLatents()
+	}
+	return nil
+}
