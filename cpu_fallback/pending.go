@@ -23,8 +23,3 @@ func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) 
 func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
 	return nil, errPending
 }
-
-// NewTrainer is not part of this build.
-func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
-	return nil, errPending
-}

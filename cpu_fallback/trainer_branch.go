@@ -1,5 +1,7 @@
 package cpufallback
 
+import "github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
+
 // buffer is a matrix of activations with one row per sample. Rows are padded so
 // that whole panels can be read from any row, and so that the stride is an odd
 // multiple of a cache line: a power of two would map a column of the matrix to
@@ -14,17 +16,17 @@ const cacheLine = 16 // float32 in a cache line
 // newBuffer allocates rows × cols. With ones, there is a further column that is
 // always 1, by which a product over the rows gives the bias gradient with the
 // weight gradient.
-func newBuffer(rows, cols, width int, ones bool) buffer {
+func newBuffer(rows, cols int, ones bool) buffer {
 	used := cols
 	if ones {
 		used++
 	}
-	stride := roundUp(used, cacheLine)
+	stride := (used + cacheLine - 1) / cacheLine * cacheLine
 	if stride/cacheLine%2 == 0 {
 		stride += cacheLine
 	}
 	// The last row must be readable up to a whole panel.
-	b := buffer{data: make([]float32, rows*stride+width), stride: stride}
+	b := buffer{data: gemm.Buffer(rows*stride + gemm.Padding), stride: stride}
 	if ones {
 		for r := range rows {
 			b.data[r*stride+cols] = 1
@@ -62,11 +64,11 @@ type branch struct {
 	deltas []buffer // deltas of the outputs of layers 0, 1, … but the last
 }
 
-func newBranch(net *trainNet, rows, width int, in, out, delta, zbar place) *branch {
+func newBranch(net *trainNet, rows int, in, out, delta, zbar place) *branch {
 	b := &branch{net: net, in: in, out: out, delta: delta, zbar: zbar}
 	for _, l := range net.layers[:len(net.layers)-1] {
-		b.hidden = append(b.hidden, newBuffer(rows, l.out, width, true))
-		b.deltas = append(b.deltas, newBuffer(rows, l.out, width, false))
+		b.hidden = append(b.hidden, newBuffer(rows, l.out, true))
+		b.deltas = append(b.deltas, newBuffer(rows, l.out, false))
 	}
 	return b
 }
@@ -86,54 +88,45 @@ func (b *branch) outputDelta(l int) place {
 }
 
 // forward computes rows [r, r+n).
-func (b *branch) forward(k kernel, r, n int) {
+func (b *branch) forward(k gemm.Kernel, r, n int) {
 	last := len(b.net.layers) - 1
 	for i, l := range b.net.layers {
 		in, out := b.input(i), b.out
 		if i < last {
 			out = place{buffer: b.hidden[i]}
 		}
-		for p := range l.panels() {
-			w := l.panel(l.forward, p)
-			k.multiply(product{
-				a: in.at(in.from+r, 0), aRow: in.stride, aStep: 1,
-				b: w, bStep: l.width,
-				c: out.at(out.from+r, p*l.width), cRow: out.stride,
-				start: w[l.in*l.width:], relu: i < last,
-				depth: l.in, rows: n, cols: min(l.width, l.out-p*l.width),
-			})
+		p := gemm.Product{
+			Rows: n,
+			A:    in.at(in.from+r, 0), ARow: in.stride, AStep: 1,
+			B: l.forward, Init: gemm.FromBias,
+			C: out.at(out.from+r, 0), CRow: out.stride,
+			ReLU: i < last,
 		}
+		k.Multiply(&p)
 	}
 }
 
 // backward propagates the output deltas of rows [r, r+n) to every layer and, if
 // wanted, to the inputs.
-func (b *branch) backward(k kernel, r, n int) {
+func (b *branch) backward(k gemm.Kernel, r, n int) {
 	for i := len(b.net.layers) - 1; i >= 0; i-- {
-		l := b.net.layers[i]
 		d := b.outputDelta(i)
+		p := gemm.Product{
+			Rows: n,
+			A:    d.at(d.from+r, 0), ARow: d.stride, AStep: 1,
+			B: b.net.layers[i].backward,
+		}
 		target := b.zbar
-		var mask place
 		if i > 0 {
 			target = place{buffer: b.deltas[i-1]}
-			mask = place{buffer: b.hidden[i-1]}
+			p.Where, p.WhereRow = b.hidden[i-1].at(r, 0), b.hidden[i-1].stride
 		} else if target.data == nil {
 			return
+		} else if b.accumulate {
+			p.Init = gemm.Accumulate
 		}
-		for q := 0; q*l.width < l.in; q++ {
-			p := product{
-				a: d.at(d.from+r, 0), aRow: d.stride, aStep: 1,
-				b: l.backward[q*l.width*l.out:], bStep: l.width,
-				c: target.at(target.from+r, q*l.width), cRow: target.stride,
-				depth: l.out, rows: n, cols: min(l.width, l.in-q*l.width),
-			}
-			if i > 0 {
-				p.where, p.whereRow = mask.at(r, q*l.width), mask.stride
-			} else {
-				p.accumulate = b.accumulate
-			}
-			k.multiply(p)
-		}
+		p.C, p.CRow = target.at(target.from+r, 0), target.stride
+		k.Multiply(&p)
 	}
 }
 
@@ -143,20 +136,25 @@ func (b *branch) backward(k kernel, r, n int) {
 const depthBlock = 128
 
 // weightGradient adds (or, if first, writes) the gradient of rows [from, to) of
-// layer i's parameters (the row l.in is the bias), summed over samples [0, n) in
+// layer i's parameters (row l.in is the bias), summed over samples [r, r+n) in
 // order.
-func (b *branch) weightGradient(k kernel, i, from, to, n int, first bool) {
+func (b *branch) weightGradient(k gemm.Kernel, i, from, to, r, n int, first bool) {
 	l := b.net.layers[i]
 	in, d := b.input(i), b.outputDelta(i)
-	for s := 0; s < n; s += depthBlock {
+	for s := r; s < r+n; s += depthBlock {
+		depth := min(depthBlock, r+n-s)
 		for p := range l.panels() {
-			k.multiply(product{
-				a: in.at(in.from+s, from), aRow: 1, aStep: in.stride,
-				b: d.at(d.from+s, p*l.width), bStep: d.stride,
-				c: l.panel(l.gradient, p)[from*l.width:], cRow: l.width,
-				accumulate: !first || s > 0,
-				depth:      min(depthBlock, n-s), rows: to - from, cols: min(l.width, l.out-p*l.width),
-			})
+			gradient, step, lanes := l.panel(l.gradient, p)
+			product := gemm.Product{
+				Rows: to - from,
+				A:    in.at(in.from+s, from), ARow: 1, AStep: in.stride,
+				B: k.RowMajor(d.at(d.from+s, p*l.forward.Step), depth, lanes, d.stride),
+				C: gradient[from*step:], CRow: step,
+			}
+			if !first || s > r {
+				product.Init = gemm.Accumulate
+			}
+			k.Multiply(&product)
 		}
 	}
 }

@@ -3,108 +3,120 @@ package cpufallback
 import (
 	"math"
 
+	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 // trainLayer is one affine layer as training keeps it. The parameters live in
-// the layout the forward product reads, so that Adam updates them in place and
-// nothing is packed again: panels of `width` outputs, each with a row per input
-// and the bias as one more row. Lanes beyond the last output are zero and stay
-// so.
+// the layout the forward product reads, so that Adam updates them in place:
+// panels of the kernel's width over the outputs, each with a row per input and
+// the bias as one more row. Lanes beyond the last output are zero and stay so.
 //
-//	forward[p][i][lane] = W[p·width+lane][i],  i = in: the bias
-//	backward[q][o][lane] = W[o][q·width+lane]
+//	forward  = [Wᵀ; bᵀ], (in+1) × out
+//	backward = W,         out × in
 //
-// gradient and moments have the layout of forward.
+// gradient and moments have the layout of forward.Data.
 type trainLayer struct {
-	in, out, width          int
-	forward, gradient, m, v []float32
-	backward                []float32
+	in, out           int
+	forward, backward gemm.Panels
+	gradient, m, v    []float32
 	// power is the persistent left vector of the power iteration (SpectralBound
 	// of package ref); left and right are its scratch.
-	power       []float32
-	left, right []float32
+	power, left, right []float32
 }
 
-func roundUp(n, to int) int { return (n + to - 1) / to * to }
-
-func newTrainLayer(l model.Layer, width int) *trainLayer {
+func newTrainLayer(k gemm.Kernel, l model.Layer) *trainLayer {
 	in, out := l.W.Cols, l.W.Rows
-	size := roundUp(out, width) * (in + 1)
-	t := &trainLayer{
-		in: in, out: out, width: width,
-		forward: make([]float32, size), gradient: make([]float32, size), m: make([]float32, size), v: make([]float32, size),
-		backward: make([]float32, roundUp(in, width)*out),
-		power:    make([]float32, out), left: make([]float32, roundUp(out, width)), right: make([]float32, roundUp(in, width)),
-	}
+	t := &trainLayer{in: in, out: out, forward: k.NewPanels(in+1, out), backward: k.NewPanels(out, in)}
+	// The product takes the weights; the last row is its bias.
+	t.forward.K = in
+	size := len(t.forward.Data)
+	t.gradient, t.m, t.v = gemm.Buffer(size), gemm.Buffer(size), gemm.Buffer(size)
+	t.power, t.left, t.right = make([]float32, out), make([]float32, out), make([]float32, in)
 	for o := range t.power {
 		t.power[o] = float32(1 / math.Sqrt(float64(out)))
 	}
-	t.load(t.forward, l.W.Data, l.B)
+	t.load(t.forward.Data, l.W.Data, l.B)
 	t.repack()
 	return t
 }
 
-func (t *trainLayer) panels() int { return roundUp(t.out, t.width) / t.width }
+func (t *trainLayer) panels() int { return (t.out + t.forward.Step - 1) / t.forward.Step }
 
-// panel is panel p of an array of the forward layout.
-func (t *trainLayer) panel(a []float32, p int) []float32 {
-	n := (t.in + 1) * t.width
-	return a[p*n : (p+1)*n]
+// panel is where the p-th panel lies in an array of the layout of forward: its
+// elements, the step between rows, and how many lanes are outputs.
+func (t *trainLayer) panel(a []float32, p int) (data []float32, step, lanes int) {
+	step, lanes = t.forward.Step, t.out-p*t.forward.Step
+	if lanes < step {
+		step = t.forward.TailStep
+	} else {
+		lanes = step
+	}
+	from := p * t.forward.PanelStride
+	return a[from : from+(t.in+1)*step], step, lanes
 }
 
 // load reads row-major weights [out][in] and biases into the forward layout;
 // store is its inverse.
 func (t *trainLayer) load(dst, weight, bias []float32) {
-	for o := range t.out {
-		p := t.panel(dst, o/t.width)
-		lane := o % t.width
-		for i := range t.in {
-			p[i*t.width+lane] = weight[o*t.in+i]
+	for p := range t.panels() {
+		d, step, lanes := t.panel(dst, p)
+		for lane := range lanes {
+			o := p*t.forward.Step + lane
+			for i, v := range weight[o*t.in : (o+1)*t.in] {
+				d[i*step+lane] = v
+			}
+			d[t.in*step+lane] = bias[o]
 		}
-		p[t.in*t.width+lane] = bias[o]
 	}
 }
 
 func (t *trainLayer) store(src, weight, bias []float32) {
-	for o := range t.out {
-		p := t.panel(src, o/t.width)
-		lane := o % t.width
-		for i := range t.in {
-			weight[o*t.in+i] = p[i*t.width+lane]
+	for p := range t.panels() {
+		s, step, lanes := t.panel(src, p)
+		for lane := range lanes {
+			o := p*t.forward.Step + lane
+			for i := range t.in {
+				weight[o*t.in+i] = s[i*step+lane]
+			}
+			bias[o] = s[t.in*step+lane]
 		}
-		bias[o] = p[t.in*t.width+lane]
 	}
 }
 
 func (t *trainLayer) layer() model.Layer {
 	l := model.Layer{W: tensor.New(t.out, t.in), B: make([]float32, t.out)}
-	t.store(t.forward, l.W.Data, l.B)
+	t.store(t.forward.Data, l.W.Data, l.B)
 	return l
 }
 
-// repack copies all weights to the backward layout.
+// repack brings the backward operand and the bias up to date with forward.Data.
 func (t *trainLayer) repack() {
 	for p := range t.panels() {
 		t.repackPanel(p)
 	}
 }
 
-// repackPanel copies panel p. It writes only the rows of backward that belong to
-// the panel's outputs, so panels can be repacked side by side.
+// repackPanel does so for panel p. It writes only what belongs to the panel's
+// outputs, so panels can be repacked side by side.
 func (t *trainLayer) repackPanel(p int) {
-	src := t.panel(t.forward, p)
-	w := t.width
-	lanes := min(w, t.out-p*w)
-	for q := 0; q*w < t.in; q++ {
-		columns := min(w, t.in-q*w)
-		dst := t.backward[q*w*t.out+p*w*w : q*w*t.out+(p*w+lanes)*w]
-		for i := range columns {
-			row := src[(q*w+i)*w : (q*w+i)*w+lanes]
+	src, step, lanes := t.panel(t.forward.Data, p)
+	first := p * t.forward.Step
+	copy(t.forward.Bias[first:first+lanes], src[t.in*step:])
+	for i := 0; i < t.in; i += t.backward.Step {
+		at, columns := t.backward.Step, t.in-i
+		if columns < at {
+			at = t.backward.TailStep
+		} else {
+			columns = at
+		}
+		dst := t.backward.Data[i/t.backward.Step*t.backward.PanelStride+first*at:]
+		for c := range columns {
+			row := src[(i+c)*step : (i+c)*step+lanes]
 			for lane, v := range row {
-				dst[lane*w+i] = v
+				dst[lane*at+c] = v
 			}
 		}
 	}
@@ -139,46 +151,25 @@ func adam(w, g, m, v []float32, f adamFactors) {
 }
 
 // boundSpectrum is one power iteration and, where the estimate exceeds the
-// bound, the scaling of both layouts (ref.SpectralBound is its specification).
+// bound, the scaling of both operands (ref.SpectralBound is its specification).
 // Biases are not scaled.
-func (t *trainLayer) boundSpectrum(bound float32) {
-	w := t.width
-	// right = Wᵀ power
-	for q := 0; q*w < t.in; q++ {
-		combineRows(t.right[q*w:(q+1)*w], t.power, t.backward[q*w*t.out:])
-	}
-	right := t.right[:t.in]
-	if !normalise(right, right) {
+func (t *trainLayer) boundSpectrum(k gemm.Kernel, bound float32) {
+	// right = Wᵀ power, left = W right: products of a single row.
+	k.Multiply(&gemm.Product{Rows: 1, A: t.power, AStep: 1, B: t.backward, C: t.right})
+	if !normalise(t.right, t.right) {
 		return
 	}
-	// left = W right
-	for p := range t.panels() {
-		combineRows(t.left[p*w:(p+1)*w], right, t.panel(t.forward, p))
-	}
-	sigma := length(t.left[:t.out])
-	if !normalise(t.power, t.left[:t.out]) {
-		return
-	}
-	if sigma <= float64(bound) {
+	k.Multiply(&gemm.Product{Rows: 1, A: t.right, AStep: 1, B: t.forward, C: t.left})
+	sigma := length(t.left)
+	if !normalise(t.power, t.left) || sigma <= float64(bound) {
 		return
 	}
 	factor := float32(float64(bound) / sigma)
 	for p := range t.panels() {
-		scale(t.panel(t.forward, p)[:t.in*w], factor)
+		data, step, _ := t.panel(t.forward.Data, p)
+		scale(data[:t.in*step], factor)
 	}
-	scale(t.backward, factor)
-}
-
-// combineRows writes Σ_k coefficient[k] · rows[k], rows of len(sum) elements.
-func combineRows(sum, coefficient, rows []float32) {
-	clear(sum)
-	n := len(sum)
-	for k, c := range coefficient {
-		row := rows[k*n : (k+1)*n]
-		for i, v := range row {
-			sum[i] += c * v
-		}
-	}
+	scale(t.backward.Data, factor)
 }
 
 func length(v []float32) float64 {
@@ -213,10 +204,10 @@ type trainNet struct {
 	layers []*trainLayer
 }
 
-func newTrainNet(m *model.MLP, width int) *trainNet {
+func newTrainNet(k gemm.Kernel, m *model.MLP) *trainNet {
 	n := &trainNet{}
 	for _, l := range m.Layers {
-		n.layers = append(n.layers, newTrainLayer(l, width))
+		n.layers = append(n.layers, newTrainLayer(k, l))
 	}
 	return n
 }
@@ -228,3 +219,5 @@ func (n *trainNet) mlp() *model.MLP {
 	}
 	return m
 }
+
+func (n *trainNet) out() int { return n.layers[len(n.layers)-1].out }
