@@ -1,7 +1,6 @@
 package main
 
 import (
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -99,4 +98,3 @@ func gemv(v vectors) {
 	VZEROUPPER()
 	RET()
 }
-
