@@ -255,6 +255,11 @@ type Sample struct {
 // point; the scenario is discarded and counted.
 var ErrInfeasible = errors.New("scenario is infeasible")
 
+// ErrNotConverged is returned by a Solver whose iteration ended above its KKT
+// tolerance although the scenario may be feasible; the solve is left out of the
+// dataset and counted apart from infeasible ones.
+var ErrNotConverged = errors.New("solve did not converge")
+
 // Solver makes the Pareto samples of a case. Solve must depend only on its
 // arguments and on what Prepare built, so that shards and thread counts do not
 // change the data.
