@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -34,6 +35,21 @@ type Data struct {
 
 // Rows is the number of samples.
 func (d *Data) Rows() int { return d.S.Rows }
+
+// FromDataset loads a dataset from disk; it must be of the given problem.
+func FromDataset(spec *domain.Spec, ds *offline.Dataset) (Data, error) {
+	if err := ds.Check(spec); err != nil {
+		return Data{}, err
+	}
+	c, err := ds.Load()
+	if err != nil {
+		return Data{}, err
+	}
+	return Data{
+		S: c.S, C: c.C, Slot: c.Preference, U: c.U, Target: c.Target, Sigma: c.Sigma, J: c.J,
+		Scenario: c.Scenario, Trajectory: c.Trajectory, Step: c.Step, Perturbed: c.Perturbed, Hash: ds.Hash(),
+	}, nil
+}
 
 // FromSamples copies samples into columns.
 func FromSamples(spec *domain.Spec, samples []domain.Sample) (Data, error) {

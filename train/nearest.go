@@ -1,34 +1,37 @@
 package train
 
 import (
+	"runtime"
+
+	"github.com/gpc-engine/gpc/internal/neighbours"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 // nearest returns the k nearest other rows of every row, ascending in distance,
-// ties by index, and their squared distances.
-func nearest(points tensor.Matrix, k int) (index []int32, dist2 []float32) {
+// ties by index, and their squared distances. k must be below the number of
+// rows.
+func nearest(points tensor.Matrix, k int) (index []int32, dist2 []float32, err error) {
+	ix, err := neighbours.New(points, neighbours.Options{Runner: neighbours.Threads(runtime.GOMAXPROCS(0))})
+	if err != nil {
+		return nil, nil, err
+	}
 	n := points.Rows
-	index, dist2 = make([]int32, n*k), make([]float32, n*k)
+	// One more than wanted: the row itself is among them, unless k other rows
+	// coincide with it; then the last is as good as any and goes instead.
+	ids, d := make([]int32, n*(k+1)), make([]float32, n*(k+1))
+	if err := ix.Nearest(points, k+1, ids, d); err != nil {
+		return nil, nil, err
+	}
+	index, dist2 = ids[:n*k], d[:n*k]
 	for i := range n {
-		ids, ds, have := index[i*k:(i+1)*k], dist2[i*k:(i+1)*k], 0
-		for j := range n {
-			if j == i {
-				continue
+		to := i * k
+		from := i * (k + 1)
+		for j := from; j < from+k+1 && to < (i+1)*k; j++ {
+			if ids[j] != int32(i) {
+				index[to], dist2[to] = ids[j], d[j]
+				to++
 			}
-			d := squaredDistance(points.Row(i), points.Row(j))
-			if have == k && d >= ds[k-1] {
-				continue
-			}
-			if have < k {
-				have++
-			}
-			at := have - 1
-			for at > 0 && ds[at-1] > d {
-				ids[at], ds[at] = ids[at-1], ds[at-1]
-				at--
-			}
-			ids[at], ds[at] = int32(j), d
 		}
 	}
-	return index, dist2
+	return index, dist2, nil
 }

@@ -27,13 +27,16 @@ type neighbourhood struct {
 
 // newNeighbourhood searches the κ nearest neighbours of every row; nil when κ is
 // 0 or there are not more than κ rows.
-func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep, batch int) *neighbourhood {
+func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep, batch int) (*neighbourhood, error) {
 	if k == 0 || len(train) <= k {
-		return nil
+		return nil, nil
 	}
 	points := tensor.New(len(train), x.Cols)
 	gather(points, x, train)
-	index, dist2 := nearest(points, k)
+	index, dist2, err := nearest(points, k)
+	if err != nil {
+		return nil, err
+	}
 	n := &neighbourhood{
 		k: k, perStep: perStep, index: index, kernel: dist2,
 		at: make([]int32, x.Rows), rows: make([]int32, batch*perStep), weights: make([]float32, batch*perStep), perm: make([]int, k),
@@ -51,7 +54,7 @@ func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep, batch int) *ne
 	for i, d := range dist2 {
 		n.kernel[i] = float32(math.Exp(-float64(d) / width))
 	}
-	return n
+	return n, nil
 }
 
 // kernelWidth is σ_p²: the median over samples of the squared distance to the

@@ -132,7 +132,10 @@ func (r *run) prepare() error {
 		}
 		*n.net = mlp
 	}
-	r.near = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, o.NeighboursPerStep, o.Batch)
+	var err error
+	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, o.NeighboursPerStep, o.Batch); err != nil {
+		return err
+	}
 	loss := o.Manifold
 	if r.near == nil {
 		loss.Locality = 0
@@ -149,7 +152,6 @@ func (r *run) prepare() error {
 	r.orderOf = [2]int{-1, -1}
 	r.probe = sampleRows(r.set.Validation, probeRows, o.Seed, streamProbe)
 	r.probed = sampleRows(r.set.ValidationPairs, probeRows, o.Seed, streamProbe)
-	var err error
 	r.trainer, err = o.Backend.NewTrainer(backend.TrainerConfig{
 		Data: r.set.Training, Initial: initial, Manifold: loss, Rollout: o.Rollout, Adam: o.Adam,
 		SpectralBound: float32(o.SpectralBound), MaxBatch: o.Batch, MaxNeighbours: o.NeighboursPerStep,
@@ -432,6 +434,9 @@ func (r *run) finish() (*model.Model, error) {
 		hash = o.Data.contentHash(o.Problem.Spec())
 	}
 	m.Provenance = model.Provenance{Command: o.Command, Seed: o.Seed, Version: o.Version, Samples: o.Data.Rows(), DatasetHash: hash}
+	if m.Navigation, err = json.Marshal(o.Problem.Spec().Navigation); err != nil {
+		return nil, fmt.Errorf("train: %w", err)
+	}
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("train: the trained model does not hold together: %w", err)
 	}
