@@ -13,8 +13,3 @@ var errPending = errors.New("cpufallback: operation is not part of this build")
 func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
 	return nil, errPending
 }
-
-// NewTrainer is not part of this build.
-func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
-	return nil, errPending
-}
