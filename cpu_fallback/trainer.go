@@ -23,7 +23,7 @@ import (
 //
 // taskRows and gradientRows are multiples of every kernel's tile height.
 const (
-	taskRows    = 96
+	taskRows     = 96
 	microRows    = 16 * taskRows
 	gradientRows = 96
 )
@@ -54,15 +54,15 @@ type Trainer struct {
 
 var _ backend.Trainer = (*Trainer)(nil)
 
-// span is a use of a network with the samples it is to be summed over.
-type span struct {
+// stretch is a use of a network with the samples it is to be summed over.
+type stretch struct {
 	branch *branch
 	row, n int
 }
 
 // gradientTask is rows [from, to) of the gradient of one layer.
 type gradientTask struct {
-	spans           *[]span
+	spans           *[]stretch
 	layer, from, to int
 }
 
@@ -87,7 +87,7 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 }
 
 // plan lists the tasks of an update of some networks, the largest layers first.
-func (t *Trainer) plan(nets []*trainNet, spans []*[]span) {
+func (t *Trainer) plan(nets []*trainNet, spans []*[]stretch) {
 	t.gradients, t.panels, t.layers = nil, nil, nil
 	for i, net := range nets {
 		for l, layer := range net.layers {

@@ -13,10 +13,10 @@ type buffer struct {
 
 const cacheLine = 16 // float32 in a cache line
 
-// newBuffer allocates rows × cols. With ones, there is a further column that is
+// newTrainBuffer allocates rows × cols. With ones, there is a further column that is
 // always 1, by which a product over the rows gives the bias gradient with the
 // weight gradient.
-func newBuffer(rows, cols int, ones bool) buffer {
+func newTrainBuffer(rows, cols int, ones bool) buffer {
 	used := cols
 	if ones {
 		used++
@@ -67,8 +67,8 @@ type branch struct {
 func newBranch(net *trainNet, rows int, in, out, delta, zbar place) *branch {
 	b := &branch{net: net, in: in, out: out, delta: delta, zbar: zbar}
 	for _, l := range net.layers[:len(net.layers)-1] {
-		b.hidden = append(b.hidden, newBuffer(rows, l.out, true))
-		b.deltas = append(b.deltas, newBuffer(rows, l.out, false))
+		b.hidden = append(b.hidden, newTrainBuffer(rows, l.out, true))
+		b.deltas = append(b.deltas, newTrainBuffer(rows, l.out, false))
 	}
 	return b
 }

@@ -20,7 +20,7 @@ type manifoldWork struct {
 	action       *branch
 	state        *branch
 	stateOracle  *branch
-	spans        [4][]span // per network, in the order of backend.NetworkNames
+	spans        [4][]stretch // per network, in the order of backend.NetworkNames
 
 	// The micro-batch in progress.
 	rows, neighbours []int32
@@ -39,9 +39,9 @@ func newManifoldWork(t *Trainer) *manifoldWork {
 	ex, eo, du, ds := t.nets[0], t.nets[1], t.nets[2], t.nets[3]
 	nz := ex.out()
 	w := &manifoldWork{
-		x: newBuffer(rows+near, ex.layers[0].in, true), o: newBuffer(rows, eo.layers[0].in, true),
-		z: newBuffer(2*rows+near, nz, true), zbar: newBuffer(2*rows+near, nz, false),
-		s: newBuffer(2*rows, t.cfg.Data.S.Cols, false), u: newBuffer(rows, t.cfg.Data.U.Cols, false),
+		x: newTrainBuffer(rows+near, ex.layers[0].in, true), o: newTrainBuffer(rows, eo.layers[0].in, true),
+		z: newTrainBuffer(2*rows+near, nz, true), zbar: newTrainBuffer(2*rows+near, nz, false),
+		s: newTrainBuffer(2*rows, t.cfg.Data.S.Cols, false), u: newTrainBuffer(rows, t.cfg.Data.U.Cols, false),
 		oracle: rows + near,
 	}
 	at := func(b buffer, from int) place { return place{b, from} }
@@ -52,7 +52,7 @@ func newManifoldWork(t *Trainer) *manifoldWork {
 	w.state = newBranch(ds, rows, at(w.z, 0), at(w.s, 0), at(w.s, 0), at(w.zbar, 0))
 	w.state.accumulate = true
 	w.stateOracle = newBranch(ds, rows, at(w.z, w.oracle), at(w.s, rows), at(w.s, rows), at(w.zbar, w.oracle))
-	w.spans = [4][]span{
+	w.spans = [4][]stretch{
 		{{branch: w.encode}, {branch: w.encodeNear}}, {{branch: w.encodeOracle}},
 		{{branch: w.action}}, {{branch: w.state}, {branch: w.stateOracle}},
 	}
@@ -63,7 +63,7 @@ func newManifoldWork(t *Trainer) *manifoldWork {
 
 // plan makes the trainer's next updates those of all four networks.
 func (w *manifoldWork) plan(t *Trainer) {
-	var spans []*[]span
+	var spans []*[]stretch
 	for i := range w.spans {
 		spans = append(spans, &w.spans[i])
 	}

@@ -34,7 +34,7 @@ type rolloutWork struct {
 
 	in, out buffer // latent l of transition r at row l·rolloutRows + r
 	action  *branch
-	spans   []span
+	spans   []stretch
 
 	rows     []int32 // the micro-batch in progress
 	risk     float32 // 1 / mean risk of the whole batch; 0: weight 1 for all
@@ -70,7 +70,7 @@ func (t *Trainer) prepareLatents() error {
 	w := &rolloutWork{
 		z: tensor.New(d.X.Rows, nz), lie: tensor.New(d.X.Rows, nz),
 		anchor: make([]float32, d.X.Rows), reg: make([]float32, d.X.Rows),
-		in: newBuffer(rolloutLatents*rolloutRows, nz, true), out: newBuffer(rolloutLatents*rolloutRows, d.U.Cols, false),
+		in: newTrainBuffer(rolloutLatents*rolloutRows, nz, true), out: newTrainBuffer(rolloutLatents*rolloutRows, d.U.Cols, false),
 	}
 	encoder, err := t.backend.NewNet(t.nets[0].mlp())
 	if err != nil {
@@ -83,13 +83,13 @@ func (t *Trainer) prepareLatents() error {
 		return err
 	}
 	w.action = newBranch(t.nets[2], rolloutLatents*rolloutRows, place{buffer: w.in}, place{buffer: w.out}, place{buffer: w.out}, place{})
-	w.spans = make([]span, rolloutLatents)
+	w.spans = make([]stretch, rolloutLatents)
 	for l := range w.spans {
-		w.spans[l] = span{branch: w.action, row: l * rolloutRows}
+		w.spans[l] = stretch{branch: w.action, row: l * rolloutRows}
 	}
 	w.runChunk = func(_, chunk int) { w.chunk(t, chunk) }
 	t.rollout, t.rolloutPrepared = w, true
-	t.plan(t.nets[2:3], []*[]span{&w.spans})
+	t.plan(t.nets[2:3], []*[]stretch{&w.spans})
 	return nil
 }
 
