@@ -323,7 +323,7 @@ func (r *runner) stepper(s Shape, maxBatch int) (backend.Stepper, float64, error
 		Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.05, MetricLambda: metricLambda, TopK: topK, LieGain: 0.1, LieScale: 1},
 	}
 	st, err := r.b.NewStepper(cfg)
-	return st, cpufallback.StepFLOPs(ds, du, topK), err
+	return st, cpufallback.StepFLOPs(cfg), err
 }
 
 func (r *runner) stepData(s Shape, n int) (backend.StepInput, backend.StepOutput) {
