@@ -13,7 +13,7 @@ import (
 func TestQueriesThatAreNotFiniteOrHugeHaveADefinedAnswer(t *testing.T) {
 	eachKernel(t, func(t *testing.T, lanes int) {
 		rng := rand.New(rand.NewPCG(4, 4))
-		points := cloud(rng, "uniform", 700, 5)
+		points := cloud(rng, "uniform", 300, 5)
 		ix, err := New(points, Options{Lanes: lanes})
 		if err != nil {
 			t.Fatal(err)

@@ -181,7 +181,8 @@ func TestConsistentCodesFarFromTheQueryAreFound(t *testing.T) {
 	w := newWorld(rng, 5000, 8, 4, true, false)
 	ix, closePool := newIndex(t, w, 1, isa.Available()[0])
 	defer closePool()
-	x, zobs := w.observe(rng, 40, 0.05)
+	x, _ := w.observe(rng, 40, 0.05)
+	_, zobs := w.observe(rng, 40, 0.05) // of other codes
 	far := 0
 	for _, tau := range []float32{0.003, 0.01, 0.03} {
 		taus := slices.Repeat([]float32{tau}, 40)
