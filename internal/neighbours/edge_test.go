@@ -13,7 +13,7 @@ import (
 func TestQueriesThatAreNotFiniteOrHugeHaveADefinedAnswer(t *testing.T) {
 	eachKernel(t, func(t *testing.T, lanes int) {
 		rng := rand.New(rand.NewPCG(4, 4))
-		points := cloud(rng, "uniform", 700, 5)
+		points := cloud(rng, "uniform", 300, 5)
 		ix, err := New(points, Options{Lanes: lanes})
 		if err != nil {
 			t.Fatal(err)
@@ -28,14 +28,6 @@ func TestQueriesThatAreNotFiniteOrHugeHaveADefinedAnswer(t *testing.T) {
 			}
 		}
 		checkNearest(t, ix, points, queries, 6)
-
-		ids, dist2 := make([]int32, 3), make([]float32, 3)
-		if err := ix.Nearest(queries.Slice(0, 1), 3, ids, dist2); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(ids, []int32{0, 1, 2}) || dist2[0] == dist2[0] {
-			t.Fatalf("a NaN query gives %v at %v, want 0 1 2 at NaN", ids, dist2)
-		}
 	})
 }
 
