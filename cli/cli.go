@@ -177,30 +177,14 @@ func (a *App) open(quiet bool) (engine.Engine, error) {
 
 // loadModel reads --model, or the bundled model of the case.
 func (a *App) loadModel(c domain.Case, file string) (*model.Model, error) {
-	name := c.Problem.Spec().Name
-	var m *model.Model
-	var err error
-	if file != "" {
-		m, err = model.ReadFile(file)
-	} else {
-		bundled := name + ".safetensors"
-		if a.Models == nil {
-			return nil, badInputf("case %s has no bundled model; train one and give it with --model FILE", name)
-		}
-		f, openErr := a.Models.Open(bundled)
-		if openErr != nil {
-			return nil, badInputf("case %s has no bundled model; train one and give it with --model FILE", name)
-		}
-		defer f.Close()
-		m, err = model.Read(f)
+	if file == "" {
+		return a.bundled(c, "")
 	}
+	m, err := model.ReadFile(file)
 	if err != nil {
 		return nil, badInput(err)
 	}
-	if err := fits(m, c.Problem.Spec()); err != nil {
-		return nil, badInput(err)
-	}
-	return m, nil
+	return m, badInput(fits(m, c.Problem.Spec()))
 }
 
 // fits checks a model against the case it is to run.

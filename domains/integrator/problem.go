@@ -180,3 +180,9 @@ func (y *System) Fallback(s, c, u []float64) {
 	u[0], u[1] = 0, 0
 	y.discs(c).project(u)
 }
+
+// Remaining is the number of decisions left at a context, at least 1; see
+// domain.Finite.
+func (y *System) Remaining(c []float64) int {
+	return max(1, Horizon-int(math.Round(c[contextTime]*Horizon)))
+}
