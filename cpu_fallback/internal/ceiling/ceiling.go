@@ -23,15 +23,15 @@ import (
 
 // Windows of a measurement: the best is taken, because whatever disturbs a
 // register-only loop can only slow it down. They are short, so that on a shared
-// machine some are undisturbed.
+// machine some find all threads undisturbed.
 const (
-	windows      = 15
-	windowLength = 2 * time.Millisecond
+	windows      = 40
+	windowLength = time.Millisecond
 )
 
 // FMA returns the best rate of float32 multiply-adds, in FLOP/s (a multiply-add
 // is two), of one instruction set on all threads of the pool. It takes about
-// 40 ms.
+// 50 ms.
 func FMA(pool *parallel.Pool, level isa.Level) float64 {
 	rounds := 1000
 	for window(pool, level, rounds) < windowLength {
@@ -67,6 +67,9 @@ func window(pool *parallel.Pool, level isa.Level, rounds int) time.Duration {
 	return time.Duration(last.Load() - first.Load())
 }
 
+// triadRepetitions are fewer than windows, because one moves 200 MB.
+const triadRepetitions = 5
+
 // Triad returns the best rate of a[i] = b[i] + s·c[i] in bytes/s, three arrays
 // counted, on all threads of the pool. Each array holds elements float32, rounded
 // up to whole pieces; 1<<24 is larger than any cache in use.
@@ -82,7 +85,7 @@ func Triad(pool *parallel.Pool, level isa.Level, elements int) float64 {
 		triad(level, a[from:to], b[from:to], c[from:to], 3)
 	}
 	best := time.Duration(1<<63 - 1)
-	for range windows / 3 {
+	for range triadRepetitions {
 		start := time.Now()
 		pool.Run(pieces, f)
 		best = min(best, time.Since(start))
