@@ -60,6 +60,7 @@ func (o Options) level() (isa.Level, error) {
 type Backend struct {
 	pool  *parallel.Pool
 	level isa.Level
+	eigen eigenState
 }
 
 var _ backend.Backend = (*Backend)(nil)

@@ -9,17 +9,7 @@ import (
 
 var errPending = errors.New("cpufallback: operation is not part of this build")
 
-// EigTopK is not part of this build.
-func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
-	return errPending
-}
-
 // NewIndex is not part of this build.
 func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
-	return nil, errPending
-}
-
-// NewStepper is not part of this build.
-func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
 	return nil, errPending
 }

@@ -131,10 +131,10 @@ func CheckStepperConfig(cfg backend.StepperConfig) error {
 	if cfg.DecoderU.In() != nz {
 		return fmt.Errorf("stepper: D_u reads %d latent coordinates, D_s %d", cfg.DecoderU.In(), nz)
 	}
-	if err := cfg.NormS.Validate("stepper: D_s", cfg.DecoderS.Out()); err != nil {
+	if err := cfg.NormS.Validate("D_s", cfg.DecoderS.Out()); err != nil {
 		return err
 	}
-	if err := cfg.NormU.Validate("stepper: D_u", cfg.DecoderU.Out()); err != nil {
+	if err := cfg.NormU.Validate("D_u", cfg.DecoderU.Out()); err != nil {
 		return err
 	}
 	if cfg.Problem != nil {
