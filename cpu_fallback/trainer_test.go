@@ -162,7 +162,7 @@ func sameBits(t testing.TB, what string, a, b backend.TrainerState) {
 	}
 }
 
-func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance*(1+math.Abs(b)) }
+func agree(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance*(1+math.Abs(b)) }
 
 // Adam's first moment after one step is (1−β₁) times the gradient, which makes
 // State a window on the gradient of every parameter.
@@ -192,7 +192,7 @@ func TestGradientOfEachManifoldTermIsTheReference(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, l := range [][2]float64{{a.ReconX, b.ReconX}, {a.Action, b.Action}, {a.ReconO, b.ReconO}, {a.Consistency, b.Consistency}, {a.Locality, b.Locality}, {a.Total, b.Total}} {
-					if !near(l[0], l[1], 1e-5) {
+					if !agree(l[0], l[1], 1e-5) {
 						t.Errorf("losses %+v, reference %+v", a, b)
 						break
 					}
@@ -222,7 +222,7 @@ func TestManyStepsFollowTheReference(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !near(a.Total, b.Total, 1e-4) {
+			if !agree(a.Total, b.Total, 1e-4) {
 				t.Fatalf("step %d: total loss %v, reference %v", step, a.Total, b.Total)
 			}
 		}
@@ -310,7 +310,7 @@ func TestRolloutFollowsTheReference(t *testing.T) {
 				}
 				for _, l := range [][2]float64{{a.Act, b.Act}, {a.ActNext, b.ActNext}, {a.Delta, b.Delta}, {a.Roll, b.Roll}, {a.Flow, b.Flow},
 					{a.LieAct, b.LieAct}, {a.LieDelta, b.LieDelta}, {a.LieAnchor, b.LieAnchor}, {a.LieReg, b.LieReg}, {a.Total, b.Total}} {
-					if !near(l[0], l[1], 1e-4) {
+					if !agree(l[0], l[1], 1e-4) {
 						t.Fatalf("losses %+v\nreference %+v", a, b)
 					}
 				}
@@ -462,7 +462,7 @@ func TestStateIsTheReferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !near(x.Total, y.Total, 1e-5) {
+	if !agree(x.Total, y.Total, 1e-5) {
 		t.Errorf("loss %v after restoring, reference %v", x.Total, y.Total)
 	}
 }
