@@ -167,6 +167,13 @@ type Batch struct {
 	SStride, UStride, CStride, SigmaStride, JStride, GSStride, GUStride int
 }
 
+// Finite is implemented by a problem whose context tells how many decisions the
+// episode still has, the present one included; refinement then looks no further
+// ahead.
+type Finite interface {
+	Remaining(c []float64) int
+}
+
 // Preference says what a decision optimises: the adaptive priority σ(ŝ) along
 // the horizon (the paper's mode), or a user's fixed W ∈ Δ.
 type Preference struct {
@@ -254,6 +261,11 @@ type Sample struct {
 // ErrInfeasible is returned by a Solver for a scenario without a feasible
 // point; the scenario is discarded and counted.
 var ErrInfeasible = errors.New("scenario is infeasible")
+
+// ErrNotConverged is returned by a Solver whose iteration ended above its KKT
+// tolerance although the scenario may be feasible; the solve is left out of the
+// dataset and counted apart from infeasible ones.
+var ErrNotConverged = errors.New("solve did not converge")
 
 // Solver makes the Pareto samples of a case. Solve must depend only on its
 // arguments and on what Prepare built, so that shards and thread counts do not

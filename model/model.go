@@ -14,6 +14,7 @@
 package model
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 
@@ -62,11 +63,14 @@ type Model struct {
 	EncoderX, EncoderO, DecoderU, DecoderS *MLP
 	NormX, NormO, NormS, NormU             Normalizer
 	// Codes are M*: [N][n_z], the encoder image of training samples chosen to
-	// cover. CodesDecoded are D_s of them, normalised, [N][n_s]; a reader fills
-	// them, they are not stored.
+	// cover. CodesDecoded are D_s of them, normalised, [N][n_s]; they are not
+	// stored, FillDecoded computes them.
 	Codes, CodesDecoded tensor.Matrix
 	Calibration         Calibration
 	Provenance          Provenance
+	// Navigation holds the constants of the online step the model was calibrated
+	// with, as the JSON of domain.Navigation; empty: the case's defaults.
+	Navigation json.RawMessage
 }
 
 // Latent is n_z.

@@ -1,0 +1,61 @@
+# gpc: build, run and test. Everything a fresh machine needs beyond Go and make
+# is installed by a target below.
+GO        ?= go
+COMMIT    := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT)
+STATICCHECK_VERSION := v0.8.2
+
+.DEFAULT_GOAL := build
+.PHONY: build run test race bench lint generate check-generated fuzz kernels models clean
+
+## build: the gpc binary, without cgo, in bin/gpc
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc ./cmd/gpc
+
+## run: decide, refine 4096 candidates for every case, check them under the true dynamics, draw the results in out/demo
+run: build
+	bin/gpc demo --out out/demo
+
+## test: every test, on every instruction set this machine has
+test:
+	$(GO) test ./...
+
+## race: the race detector on what is concurrent (needs a C compiler)
+race:
+	CGO_ENABLED=1 $(GO) test -race -short ./cpu_fallback/... ./offline/... ./train/... ./batchnav/... ./closedloop/...
+
+## bench: latency and throughput of every operation against this machine's measured ceilings
+bench: build
+	bin/gpc bench
+
+## lint: vet and staticcheck
+lint:
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION) ./...
+
+## generate: rewrite generated assembly and documents
+generate:
+	$(GO) generate ./...
+
+## check-generated: fail when a generated file differs from what its generator writes
+check-generated: generate
+	git diff --exit-code --stat -- '*_amd64.s' '*_amd64.go' docs
+
+## fuzz: each fuzz target for a short while (FUZZTIME=30s)
+FUZZTIME ?= 15s
+fuzz:
+	$(GO) test -run '^$$' -fuzz FuzzRead -fuzztime $(FUZZTIME) ./model
+	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime $(FUZZTIME) ./offline
+	$(GO) test -run '^$$' -fuzz FuzzTrace -fuzztime $(FUZZTIME) ./closedloop
+	$(GO) test -run '^$$' -fuzz FuzzState -fuzztime $(FUZZTIME) ./closedloop
+
+## kernels: CUDA sources to PTX and cubin (this version has no CUDA backend)
+kernels:
+	@echo 'this version computes on the CPU: there are no CUDA sources to compile'
+
+## models: make the bundled models again from nothing (about half an hour on two cores)
+models: build
+	scripts/models.sh
+
+clean:
+	rm -rf bin out build

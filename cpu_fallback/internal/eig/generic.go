@@ -1,0 +1,239 @@
+package eig
+
+import "math"
+
+// The Go kernels: one lane. They specify the assembly, which runs the same
+// statements on every lane at once (with fused multiply-adds, and selects
+// instead of branches).
+
+const (
+	// negligible is the square of 2⁻³⁰: what is left of a row, relative to a
+	// largest entry in [1, 2), below which the row counts as reduced. The
+	// perturbation is far below one rounding.
+	negligible = 0x1p-60
+	// floorE2 keeps 0/0 out of the Sturm recurrence.
+	floorE2 = 0x1p-100
+	// epsilon is the distance from 1 to the next float32.
+	epsilon = 0x1p-23
+	// smallestPivot is the pivot floor of a zero matrix.
+	smallestPivot = 0x1p-60
+)
+
+var generic = kernels{
+	lanes:          1,
+	pack:           packGeneric,
+	largest:        largestGeneric,
+	scale:          scaleGeneric,
+	tridiagonalise: tridiagonaliseGeneric,
+	bound:          boundGeneric,
+	bisect:         bisectGeneric,
+	factor:         factorGeneric,
+	solve:          solveGeneric,
+	normalise:      normaliseGeneric,
+	reflect:        reflectGeneric,
+}
+
+func packGeneric(dst, src []float32, _, count int) { copy(dst[:count], src) }
+
+// largestGeneric finds the bits of the largest magnitude; as integers, Inf and
+// then NaN are above every finite number.
+func largestGeneric(a []float32, count int, largest []uint32) {
+	top := uint32(0)
+	for _, v := range a[:count] {
+		top = max(top, math.Float32bits(v)&^(1<<31))
+	}
+	largest[0] = top
+}
+
+func scaleGeneric(a []float32, count int, factor []float32) {
+	f := factor[0]
+	for i := range a[:count] {
+		a[i] *= f
+	}
+}
+
+// tridiagonaliseGeneric reduces the lower triangle of a, last row first. Row i
+// is replaced by the reflector u_i (entries 0 to i−1) with c_i = 1/h_i, so that
+// T = P_1…P_{n−1} A P_{n−1}…P_1 with P_i = I − c_i·u_i·u_iᵀ. The rank-two update
+// of one step is applied while the next step multiplies by the matrix, so the
+// triangle crosses the cache once per step.
+func tridiagonaliseGeneric(a []float32, n int, d, e, c, work []float32) {
+	q, p := work[:n], work[n:2*n]
+	clear(q)
+	c[0], e[0] = 0, 0
+	for i := n - 1; i >= 1; i-- {
+		row := a[i*n : i*n+n]
+		last := row // the reflector of the step before; none yet: q is 0
+		if i < n-1 {
+			last = a[(i+1)*n : (i+1)*n+n]
+		}
+		sigma := float32(0)
+		for j := 0; j <= i; j++ {
+			row[j] -= last[i]*q[j] + q[i]*last[j]
+			if j < i-1 {
+				sigma += row[j] * row[j]
+			}
+		}
+		d[i] = row[i]
+		x := row[i-1]
+		e[i], c[i] = x, 0
+		if sigma > negligible {
+			beta := -float32(math.Copysign(math.Sqrt(float64(x*x+sigma)), float64(x)))
+			row[i-1] = x - beta
+			e[i], c[i] = beta, -1/(beta*row[i-1])
+		}
+		u := row[:i]
+		for r := range i {
+			ar := a[r*n : r*n+r+1]
+			lr, qr, ur := last[r], q[r], u[r]
+			sum := float32(0)
+			for j := range r {
+				v := ar[j] - (lr*q[j] + qr*last[j])
+				ar[j] = v
+				sum += v * u[j]
+				p[j] += v * ur
+			}
+			v := ar[r] - 2*(lr*qr)
+			ar[r] = v
+			p[r] = sum + v*ur
+		}
+		dot := float32(0)
+		for j := range i {
+			p[j] *= c[i]
+			dot += u[j] * p[j]
+		}
+		dot *= 0.5 * c[i]
+		for j := range i {
+			p[j] -= dot * u[j]
+		}
+		q, p = p, q
+	}
+	d[0] = a[0]
+}
+
+// boundGeneric squares the subdiagonal and writes Gershgorin's bounds of the
+// spectrum, widened by rounding, and the smallest pivot inverse iteration may
+// divide by.
+func boundGeneric(d, e []float32, n int, e2, bounds []float32) {
+	lo, hi, left := float32(math.Inf(1)), float32(math.Inf(-1)), float32(0)
+	for i := range n {
+		right := float32(0)
+		if i+1 < n {
+			right = float32(math.Abs(float64(e[i+1])))
+		}
+		radius := left + right
+		lo, hi = min(lo, d[i]-radius), max(hi, d[i]+radius)
+		left = right
+		e2[i] = max(e[i]*e[i], floorE2)
+	}
+	norm := max(-lo, hi)
+	bounds[0], bounds[1] = lo-2*epsilon*norm, hi+2*epsilon*norm
+	bounds[2] = max(0.5*epsilon*norm, smallestPivot)
+}
+
+// bisectGeneric finds the chunk of eigenvalues number below, below−1, … in
+// ascending order counted from 0, by halving [bounds[0], bounds[1]]: the Sturm
+// sequence of T − x has as many negative terms as there are eigenvalues < x.
+func bisectGeneric(d, e2 []float32, n, below, iterations int, bounds, lambda []float32) {
+	for j := range chunk {
+		lo, hi := bounds[0], bounds[1]
+		for range iterations {
+			x := 0.5 * (lo + hi)
+			count := 0
+			q := float32(math.Inf(1))
+			for i := range n {
+				q = d[i] - x - e2[i]/q
+				if math.Signbit(float64(q)) {
+					count++
+				}
+			}
+			if count > below-j {
+				hi = x
+			} else {
+				lo = x
+			}
+		}
+		lambda[j] = 0.5 * (lo + hi)
+	}
+}
+
+// factorGeneric factors T − λ with partial pivoting. Row i of work holds the
+// inverse pivot, the two superdiagonals of U, the multiplier and whether rows i
+// and i+1 were exchanged (0 or all bits).
+func factorGeneric(d, e []float32, n int, lambda, bounds, work []float32) {
+	x, floor := lambda[0], bounds[2]
+	diag := d[0] - x
+	super := float32(0)
+	if n > 1 {
+		super = e[1]
+	}
+	for i := range n {
+		sub, diagNext, superNext := float32(0), float32(0), float32(0)
+		if i+1 < n {
+			sub, diagNext = e[i+1], d[i+1]-x
+		}
+		if i+2 < n {
+			superNext = e[i+2]
+		}
+		f := work[5*i : 5*i+5]
+		pivot, other, u1, v1, u2, v2, swap := diag, sub, super, diagNext, float32(0), superNext, uint32(0)
+		if math.Abs(float64(sub)) > math.Abs(float64(diag)) {
+			pivot, other, u1, v1, u2, v2, swap = sub, diag, diagNext, super, superNext, 0, math.MaxUint32
+		}
+		if math.Abs(float64(pivot)) < float64(floor) {
+			pivot = floor
+		}
+		inverse := 1 / pivot
+		m := other * inverse
+		f[0], f[1], f[2], f[3], f[4] = inverse, u1, u2, m, math.Float32frombits(swap)
+		diag, super = v1-m*u1, v2-m*u2
+	}
+}
+
+// solveGeneric replaces y by (T − λ)⁻¹y.
+func solveGeneric(work []float32, n int, y []float32) {
+	v := y[0]
+	for i := range n - 1 {
+		f := work[5*i : 5*i+5]
+		next := y[i+1]
+		if math.Float32bits(f[4]) != 0 {
+			v, next = next, v
+		}
+		y[i] = v
+		v = next - f[3]*v
+	}
+	y1, y2 := float32(0), float32(0)
+	for i := n - 1; i >= 0; i-- {
+		f := work[5*i : 5*i+5]
+		w := (v - f[1]*y1 - f[2]*y2) * f[0]
+		y[i] = w
+		y1, y2 = w, y1
+		if i > 0 {
+			v = y[i-1]
+		}
+	}
+}
+
+// normaliseGeneric scales y to unit length.
+func normaliseGeneric(y []float32, n int) {
+	sum := float32(0)
+	for _, v := range y[:n] {
+		sum += v * v
+	}
+	f := 1 / float32(math.Sqrt(float64(sum)))
+	for i := range y[:n] {
+		y[i] *= f
+	}
+}
+
+// reflectGeneric subtracts c·(uᵀy)·u from y over the first m entries.
+func reflectGeneric(u []float32, m int, c, y []float32) {
+	dot := float32(0)
+	for i := range m {
+		dot += u[i] * y[i]
+	}
+	dot *= c[0]
+	for i := range m {
+		y[i] -= dot * u[i]
+	}
+}

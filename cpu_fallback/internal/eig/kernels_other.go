@@ -1,0 +1,7 @@
+//go:build !amd64 || purego
+
+package eig
+
+import "github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
+
+func kernelsFor(isa.Level) kernels { return generic }

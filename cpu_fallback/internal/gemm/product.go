@@ -1,0 +1,181 @@
+// Package gemm holds the float32 matrix products of the CPU backend: one
+// register-tiled kernel per instruction set with the epilogues of a ReLU network
+// (bias, ReLU, mask by the sign of a stored activation) fused into it, and the
+// column compression that lets a Jacobian skip inactive units.
+//
+// The central type is Product, one product on one thread; Kernel runs it. The
+// register tile is 12×32 on AVX-512 and 6×16 on AVX2, and the second operand is
+// packed in panels as wide as the tile (the scheme of Goto and van de Geijn,
+// "Anatomy of High-Performance Matrix Multiplication", 2008, with the level that
+// a network's layers need: a whole panel stays in the second-level cache).
+//
+// Every element of a result is one chain of multiply-adds, in ascending order of
+// the inner index, that begins at the bias, at zero or at the old value. No
+// chain depends on how rows are grouped in tiles, so a row's result is bitwise
+// the same wherever it stands in a batch and however a batch is cut.
+package gemm
+
+import (
+	"fmt"
+
+	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
+)
+
+// Init says where the chain of multiply-adds of each element begins.
+type Init int
+
+const (
+	FromZero   Init = iota
+	FromBias        // at the bias packed with B
+	Accumulate      // at the old value of C
+)
+
+// Product is C = epilogue(init + A·B): A is Rows×K, B is K×N, C is Rows×N.
+type Product struct {
+	Rows int
+
+	// A's element (i, k) is A[i·ARow + k·AStep]. ARow 0 repeats one row; ARow 1
+	// with AStep the row stride reads a transposed matrix.
+	A           []float32
+	ARow, AStep int
+
+	B Panels
+
+	// C's element (i, j) is C[i·CRow + j]. It must not overlap A or B.
+	C    []float32
+	CRow int
+
+	Init Init
+
+	// ReLU replaces negative results by zero; NaN stays.
+	ReLU bool
+
+	// Where, if not nil, keeps element (i, j) only where Where[i·WhereRow + j] > 0
+	// and writes zero elsewhere (the derivative of ReLU, 0 at the kink, from the
+	// stored activation). WhereRow 0 applies one mask to all rows.
+	Where    []float32
+	WhereRow int
+}
+
+// Kernel is the product kernel of one instruction set.
+type Kernel struct {
+	level      isa.Level
+	rows, cols int // register tile
+}
+
+// For returns the kernel of an instruction set that this CPU has.
+func For(level isa.Level) Kernel {
+	switch level {
+	case isa.AVX512:
+		return Kernel{level, 12, 32}
+	case isa.AVX2:
+		return Kernel{level, 6, 16}
+	default:
+		return Kernel{isa.Generic, 2, 4}
+	}
+}
+
+// Level is the instruction set.
+func (k Kernel) Level() isa.Level { return k.level }
+
+// TileRows is the height of the register tile: batches cut at its multiples
+// leave no short tile.
+func (k Kernel) TileRows() int { return k.rows }
+
+// Multiply computes p on the calling goroutine. It allocates nothing. It panics
+// when a slice is too short for the shape, which is a bug of the caller's.
+func (k Kernel) Multiply(p *Product) {
+	if p.Rows == 0 || p.B.N == 0 {
+		return
+	}
+	p.check()
+	blocks := (p.Rows + k.rows - 1) / k.rows
+	from := 0
+	for r := 1; r <= blocks; r++ {
+		// Blocks of nearly equal height beat full ones and a thin remainder.
+		to := r * p.Rows / blocks
+		k.rowBlock(p, from, to-from)
+		from = to
+	}
+}
+
+// rowBlock runs along the panels of one block of rows, whose part of A stays in
+// the first-level cache.
+func (k Kernel) rowBlock(p *Product, from, rows int) {
+	var t tile
+	t.rows = rows
+	t.k = p.B.K
+	t.aRow, t.aStep = 4*uintptr(p.ARow), 4*uintptr(p.AStep)
+	if p.B.K > 0 {
+		t.a = &p.A[from*p.ARow]
+	}
+	t.cRow = 4 * uintptr(p.CRow)
+	t.bPanel = 4 * uintptr(p.B.PanelStride)
+	if p.Init == Accumulate {
+		t.mode |= modeAccumulate
+	}
+	if p.ReLU {
+		t.mode |= modeReLU
+	}
+	if p.Where != nil {
+		t.whereRow = 4 * uintptr(p.WhereRow)
+	}
+	n := p.B.N
+	for j := 0; j < n; {
+		cols := min(k.cols, n-j)
+		step := p.B.Step
+		if cols < k.cols {
+			step = p.B.TailStep
+		}
+		if p.B.K > 0 {
+			t.b = &p.B.Data[j/k.cols*p.B.PanelStride]
+		}
+		t.bStep = 4 * uintptr(step)
+		t.c = &p.C[from*p.CRow+j]
+		if p.Init == FromBias {
+			t.start = &p.B.Bias[j]
+		}
+		if p.Where != nil {
+			t.where = &p.Where[from*p.WhereRow+j]
+		}
+		if rows == 1 && n-j >= gemvPanels*k.cols && k.level != isa.Generic {
+			t.cols = gemvPanels * k.cols
+			k.gemv(&t)
+			j += t.cols
+			continue
+		}
+		t.cols = cols
+		k.run(&t)
+		j += cols
+	}
+}
+
+// gemvPanels is how many panels the single-row kernels take at once.
+const gemvPanels = 4
+
+func (p *Product) check() {
+	last := func(rows, row, cols, step int) int {
+		if rows == 0 || cols == 0 {
+			return 0
+		}
+		return (rows-1)*row + (cols-1)*step + 1
+	}
+	for _, s := range [...]struct {
+		what       string
+		have, need int
+	}{
+		{"A", len(p.A), last(p.Rows, p.ARow, p.B.K, p.AStep)},
+		{"C", len(p.C), last(p.Rows, p.CRow, p.B.N, 1)},
+		{"B", len(p.B.Data), p.B.need()},
+	} {
+		if s.have < s.need {
+			panic(fmt.Sprintf("gemm: %s of a %d×%d×%d product holds %d elements, needs %d", s.what, p.Rows, p.B.K, p.B.N, s.have, s.need))
+		}
+	}
+	if p.Where != nil && len(p.Where) < last(p.Rows, p.WhereRow, p.B.N, 1) {
+		panic(fmt.Sprintf("gemm: mask of a %d×%d product holds %d elements", p.Rows, p.B.N, len(p.Where)))
+	}
+	if p.Init == FromBias && len(p.B.Bias) < p.B.paddedN() {
+		panic(fmt.Sprintf("gemm: %d biases for %d padded columns", len(p.B.Bias), p.B.paddedN()))
+	}
+}

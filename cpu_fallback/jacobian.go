@@ -1,0 +1,214 @@
+package cpufallback
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// The Jacobian of a ReLU network is J = W_L·D_{L−1}·W_{L−1}·…·D_1·W_1 with D_l
+// the diagonal of the units that are active at z. The chain is multiplied from
+// the right (forward mode, one column per input) or from the left (reverse mode,
+// one row per output), whichever costs less. Inactive units are not multiplied by
+// zero but left out: rows and columns of the inner matrices are compressed to the
+// active units before each product, which leaves a quarter of the work where half
+// of the units are active, and changes no bit of the result.
+
+type jacobianMode int
+
+const (
+	forwardMode jacobianMode = iota
+	reverseMode
+)
+
+// jacobianBuffer holds what the Jacobian of one row needs.
+type jacobianBuffer struct {
+	mask    [][]uint16 // active units per hidden layer
+	index   [][]int32
+	active  []int
+	full    []uint16     // all-ones mask of the input columns
+	cut     []float32    // one compressed weight matrix
+	product [2][]float32 // the chain so far, and the next
+	jac     []float32    // [out][gemm.Pad(in)] of the metric
+}
+
+// compressedStride is the row stride of n kept columns: room for the overrun of
+// Compress, whole panels, and not a power of two, whose rows would fall on the
+// same cache sets.
+func compressedStride(n int) int { return gemm.Pad(n) + 16 }
+
+func (n *net) newJacobianBuffer() jacobianBuffer {
+	var b jacobianBuffer
+	const slack = 2 * gemm.Padding
+	cut, product := 0, 0
+	for l, p := range n.layers {
+		cut = max(cut, p.out*compressedStride(p.in))
+		if n.mode == forwardMode {
+			product = max(product, p.out*gemm.Pad(n.in))
+		} else {
+			product = max(product, n.out*compressedStride(p.in))
+		}
+		if l < len(n.layers)-1 {
+			b.mask = append(b.mask, make([]uint16, (p.out+15)/16))
+			b.index = append(b.index, make([]int32, p.out))
+		}
+	}
+	b.active = make([]int, len(b.mask))
+	b.full = make([]uint16, (n.in+15)/16)
+	for i := range b.full {
+		b.full[i] = 0xffff
+	}
+	b.cut = gemm.Buffer(cut + slack)
+	for i := range b.product {
+		b.product[i] = gemm.Buffer(product + slack)
+	}
+	b.jac = gemm.Buffer(n.out*gemm.Pad(n.in) + slack)
+	return b
+}
+
+// jacobianChunk writes the Jacobian of every row whose activations c holds.
+func (n *net) jacobianChunk(c *netChunk, jac tensor.Matrix) {
+	for i := range c.rows {
+		n.jacobianRow(c, i, jac.Row(i), n.in)
+	}
+}
+
+// metricChunk writes JᵀJ + λI of every row whose activations c holds. J is in
+// the cache only.
+func (n *net) metricChunk(c *netChunk, lambda float32, g tensor.Matrix) {
+	stride := gemm.Pad(n.in)
+	jac := c.jacobian.jac
+	b := n.kernel.RowMajor(jac, n.out, n.in, stride)
+	for i := range c.rows {
+		n.jacobianRow(c, i, jac[:n.out*stride], stride)
+		row := g.Row(i)
+		n.kernel.Multiply(&gemm.Product{Rows: n.in, A: jac, ARow: 1, AStep: stride, B: b, C: row, CRow: n.in})
+		for d := range n.in {
+			row[d*n.in+d] += lambda
+		}
+	}
+}
+
+// jacobianRow writes the Jacobian of row i of the chunk to dst, out rows of the
+// given stride.
+func (n *net) jacobianRow(c *netChunk, i int, dst []float32, stride int) {
+	if n.poisoned(c, i) {
+		fillNaN(dst)
+		return
+	}
+	b := &c.jacobian
+	for l := range b.mask {
+		h := c.hidden[l][i*c.stride[l] : i*c.stride[l]+n.layers[l].out]
+		b.active[l] = gemm.Active(h, b.mask[l], b.index[l])
+	}
+	if len(n.layers) == 1 {
+		l := n.layers[0]
+		for r := range l.out {
+			copy(dst[r*stride:r*stride+l.in], l.rows[r*gemm.Pad(l.in):])
+		}
+		return
+	}
+	if n.mode == forwardMode {
+		n.forwardJacobian(b, dst, stride)
+	} else {
+		n.reverseJacobian(b, dst, stride)
+	}
+}
+
+// compressed cuts layer l > 0 to the active units on both sides (the last layer
+// keeps all its outputs), in b.cut unless dst is given, and returns the result
+// with its number of rows and row stride.
+func (n *net) compressed(b *jacobianBuffer, l int, dst []float32) (w []float32, rows, stride int) {
+	p := n.layers[l]
+	index := p.all
+	if l < len(b.mask) {
+		index = b.index[l][:b.active[l]]
+	}
+	stride = compressedStride(b.active[l-1])
+	n.kernel.Compress(dst, stride, p.rows, gemm.Pad(p.in), index, b.mask[l-1])
+	return dst, len(index), stride
+}
+
+// firstLayer copies the rows of W_1 of active units to dst, stride gemm.Pad(in).
+func (n *net) firstLayer(b *jacobianBuffer, dst []float32) gemm.Panels {
+	stride := gemm.Pad(n.in)
+	n.kernel.Compress(dst, stride, n.layers[0].rows, stride, b.index[0][:b.active[0]], b.full)
+	return n.kernel.RowMajor(dst, b.active[0], n.in, stride)
+}
+
+func (n *net) forwardJacobian(b *jacobianBuffer, dst []float32, stride int) {
+	chain := n.firstLayer(b, b.product[0])
+	padded := gemm.Pad(n.in)
+	last := len(n.layers) - 1
+	for l := 1; l <= last; l++ {
+		w, rows, wStride := n.compressed(b, l, b.cut)
+		out, outStride := b.product[l%2], padded
+		if l == last {
+			out, outStride = dst, stride
+		}
+		n.kernel.Multiply(&gemm.Product{Rows: rows, A: w, ARow: wStride, AStep: 1, B: chain, C: out, CRow: outStride})
+		chain = n.kernel.RowMajor(out, rows, n.in, outStride)
+	}
+}
+
+func (n *net) reverseJacobian(b *jacobianBuffer, dst []float32, stride int) {
+	last := len(n.layers) - 1
+	chain, _, chainStride := n.compressed(b, last, b.product[last%2])
+	for l := last - 1; l >= 1; l-- {
+		w, rows, wStride := n.compressed(b, l, b.cut)
+		out, outStride := b.product[l%2], compressedStride(b.active[l-1])
+		n.kernel.Multiply(&gemm.Product{
+			Rows: n.out, A: chain, ARow: chainStride, AStep: 1,
+			B: n.kernel.RowMajor(w, rows, b.active[l-1], wStride), C: out, CRow: outStride,
+		})
+		chain, chainStride = out, outStride
+	}
+	n.kernel.Multiply(&gemm.Product{
+		Rows: n.out, A: chain, ARow: chainStride, AStep: 1, B: n.firstLayer(b, b.cut), C: dst, CRow: stride,
+	})
+}
+
+func fillNaN(v []float32) {
+	nan := float32(math.NaN())
+	for i := range v {
+		v[i] = nan
+	}
+}
+
+// chooseJacobianMode compares the multiply-adds of both directions. Forward mode
+// fills half registers at least, so its columns are counted in sixteens.
+func chooseJacobianMode(m *model.MLP) jacobianMode {
+	columns := (m.In() + 15) / 16 * 16
+	forward, reverse := modeMulAdds(m, columns, nil)
+	if forward <= reverse {
+		return forwardMode
+	}
+	return reverseMode
+}
+
+// modeMulAdds are the multiply-adds of J by either direction, with the input
+// counted as so many columns and the share of active units of every hidden layer
+// (nil: all).
+func modeMulAdds(m *model.MLP, columns int, share []float64) (forward, reverse float64) {
+	units := func(l int) float64 { // of hidden layer l
+		u := float64(m.Layers[l].W.Rows)
+		if share != nil && l < len(share) {
+			u *= share[l]
+		}
+		return u
+	}
+	last := len(m.Layers) - 1
+	for l := 1; l <= last; l++ {
+		forward += float64(columns) * units(l) * units(l-1)
+	}
+	for l := last - 1; l >= 0; l-- {
+		in := float64(columns)
+		if l > 0 {
+			in = units(l - 1)
+		}
+		reverse += float64(m.Out()) * units(l) * in
+	}
+	return forward, reverse
+}

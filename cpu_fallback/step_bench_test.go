@@ -1,0 +1,52 @@
+package cpufallback
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
+	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
+)
+
+// BenchmarkStep is the row `step` of the benchmarks: μ_R = 0, no localization.
+// Its rate counts the dense method's operations (StepFLOPs), of which this
+// backend leaves out those of inactive units; the ceiling is measured between
+// the rounds.
+func BenchmarkStep(b *testing.B) {
+	for name, c := range map[string]stepCase{"opf": opfSize, "case-one": caseOneSize} {
+		for _, level := range isa.Available() {
+			for _, threads := range []int{1, 2} {
+				for _, rows := range []int{1, 16, 512, 4096} {
+					b.Run(fmt.Sprintf("%s/%s/threads=%d/batch=%d", name, level, threads, rows), func(b *testing.B) {
+						rng := rand.New(rand.NewPCG(1, 2))
+						cfg := c.config(b, rng)
+						cfg.Problem = batchBowl{cfg.Problem.(*bowl)}
+						in, out := c.input(rng, rows), outputs(cfg, rows)
+						bk := open(b, level, threads)
+						s := newStepper(b, bk, cfg)
+						peak := ceiling.FMA(bk.pool, level)
+						var times []time.Duration
+						for b.Loop() {
+							start := time.Now()
+							if err := s.Step(in, out); err != nil {
+								b.Fatal(err)
+							}
+							times = append(times, time.Since(start))
+						}
+						peak = max(peak, ceiling.FMA(bk.pool, level))
+						slices.Sort(times)
+						median := times[len(times)/2].Seconds()
+						rate := StepFLOPs(cfg) * float64(rows) / median
+						b.ReportMetric(median*1e6, "p50-µs")
+						b.ReportMetric(rate/1e9, "GFLOP/s")
+						b.ReportMetric(peak/1e9, "peak-GFLOP/s")
+						b.ReportMetric(rate/peak, "fraction")
+					})
+				}
+			}
+		}
+	}
+}

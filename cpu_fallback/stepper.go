@@ -1,0 +1,252 @@
+package cpufallback
+
+import (
+	"fmt"
+
+	"github.com/gpc-engine/gpc/cpu_fallback/internal/eig"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// stepper is the fused online step. A batch is cut into chunks of latents; one
+// worker takes a chunk through the whole step in buffers of its own that stay in
+// its second-level cache: nothing but inputs and outputs crosses memory, and the
+// metric uses the activations that the first field evaluation left behind.
+type stepper struct {
+	backend *Backend
+	params  backend.StepParams
+
+	netS, netU   *net
+	normS, normU model.Normalizer
+
+	problem  domain.Problem       // nil: no tangential potential
+	gradient domain.BatchGradient // the problem's own, nil if it has none
+	context  int                  // entries of one context
+	weights  int                  // objectives
+	action   int                  // entries of one action; all of the plan without a problem
+	boxed    bool                 // whether any action has a box
+	lo, hi   []float32            // [plan] the box, ±Inf where there is none
+
+	workers []*stepWorker
+
+	// The call in progress, read by the chunk functions, which are made once so
+	// that a call allocates nothing.
+	in        backend.StepInput
+	out       backend.StepOutput
+	field     tensor.Matrix
+	states    tensor.Matrix
+	chunkRows int
+
+	stepChunk, fieldChunk, decodeChunk func(worker, chunk int)
+}
+
+// largestChunk is how many latents a worker takes at a time: a multiple of the
+// product kernels' 12 and 6 rows and of the eigensolver's 16 and 8 matrices, and
+// few enough that a chunk's metrics and activations stay in a second-level cache
+// of 1 MiB.
+const largestChunk = 48
+
+// NewStepper prepares the fused step. The networks are packed, the normalisers
+// copied; the problem is kept and called from several goroutines at once.
+func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &stepper{
+		backend: b, params: cfg.Params, problem: cfg.Problem,
+		normS: copyNormalizer(cfg.NormS), normU: copyNormalizer(cfg.NormU),
+		action: cfg.DecoderU.Out(),
+	}
+	var err error
+	if s.netS, err = b.newNet(cfg.DecoderS); err != nil {
+		return nil, fmt.Errorf("stepper: D_s: %w", err)
+	}
+	if s.netU, err = b.newNet(cfg.DecoderU); err != nil {
+		return nil, fmt.Errorf("stepper: D_u: %w", err)
+	}
+	if cfg.Problem != nil {
+		spec := cfg.Problem.Spec()
+		s.gradient, _ = cfg.Problem.(domain.BatchGradient)
+		s.context, s.weights, s.action = spec.ContextSize(), spec.ObjectiveSize(), spec.ActionSize()
+		s.lo, s.hi, s.boxed = actionBox(spec)
+	}
+	chunk := min(largestChunk, cfg.MaxBatch)
+	for range b.pool.Threads() {
+		s.workers = append(s.workers, s.newWorker(chunk))
+	}
+	s.stepChunk = func(w, c int) { s.workers[w].step(s, s.rows(c)) }
+	s.fieldChunk = func(w, c int) { s.workers[w].fieldOnly(s, s.rows(c)) }
+	s.decodeChunk = func(w, c int) { s.workers[w].decodeOnly(s, s.rows(c)) }
+	return s, nil
+}
+
+func copyNormalizer(n model.Normalizer) model.Normalizer {
+	return model.Normalizer{Mean: append([]float32(nil), n.Mean...), Scale: append([]float32(nil), n.Scale...)}
+}
+
+// actionBox repeats the box of one action along the plan.
+func actionBox(spec *domain.Spec) (lo, hi []float32, boxed bool) {
+	lo, hi = make([]float32, spec.PlanSize()), make([]float32, spec.PlanSize())
+	for i := range lo {
+		lo[i], hi[i] = negativeInfinity, positiveInfinity
+		if a := spec.Action[i%len(spec.Action)]; a.Bounded() {
+			lo[i], hi[i], boxed = float32(a.Lo), float32(a.Hi), true
+		}
+	}
+	return lo, hi, boxed
+}
+
+// StepFLOPs is the nominal work of one latent's Step, a multiply-add counted as
+// two. With S and U the multiply-adds of one forward pass of D_s and D_u, S' those
+// of D_s without its first layer, n latent and m measured coordinates:
+//
+//	2·[ 2·2·(S + U)  two fields, each a forward pass and a VJP
+//	  + n·S'         Jacobian of D_s by one masked product per layer
+//	  + m·n·(n+1)/2  JᵀJ, one triangle
+//	  + U ]          decode
+//	+ eig.FLOPs(n, k)
+//
+// U counts in the fields only with a problem, the Jacobian, JᵀJ and the
+// eigenpairs only when γ_L and k are positive. Elementwise work and the
+// problem's own gradient are not counted, and neither is what inactive units
+// save: the count is of the dense method.
+func StepFLOPs(cfg backend.StepperConfig) float64 {
+	s, u := float64(cfg.DecoderS.MulAdds()), float64(cfg.DecoderU.MulAdds())
+	n, m := float64(cfg.DecoderS.In()), float64(cfg.DecoderS.Out())
+	field := s
+	if cfg.Problem != nil {
+		field += u
+	}
+	f := 2 * (2*2*field + u)
+	if cfg.Params.LieGain != 0 && cfg.Params.TopK > 0 {
+		first := cfg.DecoderS.Layers[0].W
+		rest := s - float64(first.Rows*first.Cols)
+		f += 2*(n*rest+m*n*(n+1)/2) + eig.FLOPs(cfg.DecoderS.In(), cfg.Params.TopK)
+	}
+	return f
+}
+
+// Step implements backend.Stepper. Each chunk reads its inputs before it writes,
+// so out.Z may be in.Z.
+//
+// Guards, in this order: a first slope that is not finite makes no motion, and
+// FallbackNoStep is then the only bit; a midpoint that is not finite is replaced
+// by z; a second slope that is not finite by the first. The Lie residual is left
+// out, without a bit, when γ_L or k is zero or there is no motion.
+func (s *stepper) Step(in backend.StepInput, out backend.StepOutput) error {
+	const op = "Step"
+	rows := in.Z.Rows
+	if err := s.checkInput(op, in); err != nil {
+		return err
+	}
+	if out.Z.Rows != 0 {
+		if err := checkOutput(op, "output Z", out.Z, rows, s.netS.in); err != nil {
+			return err
+		}
+	}
+	if out.U.Rows != 0 {
+		if err := checkOutput(op, "output U", out.U, rows, s.netU.out); err != nil {
+			return err
+		}
+	}
+	if err := checkLength(op, "Energy", out.Energy == nil, len(out.Energy), rows); err != nil {
+		return err
+	}
+	if err := checkLength(op, "Fallbacks", out.Fallbacks == nil, len(out.Fallbacks), rows); err != nil {
+		return err
+	}
+	s.in, s.out = in, out
+	s.spread(rows, s.stepChunk)
+	return nil
+}
+
+// Field implements backend.Stepper.
+func (s *stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
+	const op = "Field"
+	if err := s.checkInput(op, in); err != nil {
+		return err
+	}
+	if err := checkOutput(op, "f", f, in.Z.Rows, s.netS.in); err != nil {
+		return err
+	}
+	if err := checkLength(op, "energy", energy == nil, len(energy), in.Z.Rows); err != nil {
+		return err
+	}
+	s.in, s.out, s.field = in, backend.StepOutput{Energy: energy}, f
+	s.spread(in.Z.Rows, s.fieldChunk)
+	return nil
+}
+
+// Decode implements backend.Stepper. Without a problem neither x nor ctx is read.
+func (s *stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
+	const op = "Decode"
+	if err := tensor.Check(op, "z", z, z.Rows, s.netS.in); err != nil {
+		return err
+	}
+	if s.problem != nil {
+		if err := tensor.Check(op, "x", x, z.Rows, s.netS.out); err != nil {
+			return err
+		}
+		if err := tensor.Check(op, "ctx", ctx, z.Rows, s.context); err != nil {
+			return err
+		}
+	}
+	if err := checkOutput(op, "u", u, z.Rows, s.netU.out); err != nil {
+		return err
+	}
+	if states.Rows != 0 {
+		if err := checkOutput(op, "s", states, z.Rows, s.netS.out); err != nil {
+			return err
+		}
+	}
+	s.in, s.out, s.states = backend.StepInput{Z: z, X: x, Ctx: ctx}, backend.StepOutput{U: u}, states
+	s.spread(z.Rows, s.decodeChunk)
+	return nil
+}
+
+// spread runs one chunk function over a batch. Small batches are cut finer, so
+// that there is work for several threads; how never depends on their number.
+func (s *stepper) spread(rows int, f func(worker, chunk int)) {
+	s.chunkRows = min((rows+3)/4, s.workers[0].capacity)
+	if rows > 0 {
+		s.backend.pool.Run((rows+s.chunkRows-1)/s.chunkRows, f)
+	}
+	s.in, s.out, s.field, s.states = backend.StepInput{}, backend.StepOutput{}, tensor.Matrix{}, tensor.Matrix{}
+}
+
+// span is the rows [from, to) of a call.
+type span struct{ from, to int }
+
+func (r span) len() int { return r.to - r.from }
+
+func (s *stepper) rows(chunk int) span {
+	from := chunk * s.chunkRows
+	return span{from, min(from+s.chunkRows, s.in.Z.Rows)}
+}
+
+func (s *stepper) checkInput(op string, in backend.StepInput) error {
+	rows := in.Z.Rows
+	if err := tensor.Check(op, "Z", in.Z, rows, s.netS.in); err != nil {
+		return err
+	}
+	if err := tensor.Check(op, "X", in.X, rows, s.netS.out); err != nil {
+		return err
+	}
+	if s.problem == nil {
+		return nil
+	}
+	if err := tensor.Check(op, "Ctx", in.Ctx, rows, s.context); err != nil {
+		return err
+	}
+	return tensor.Check(op, "Weights", in.Weights, rows, s.weights)
+}
+
+// checkLength checks an optional output slice.
+func checkLength(op, what string, isNil bool, got, rows int) error {
+	if isNil || got == rows {
+		return nil
+	}
+	return fmt.Errorf("%s: %s has %d entries for %d rows", op, what, got, rows)
+}

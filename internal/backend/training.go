@@ -1,0 +1,122 @@
+package backend
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// NetworkNames are the prefixes of a TrainerState's arrays, in the order E_x,
+// E_o, D_u, D_s. Every backend names them alike:
+//
+//	NETWORK.LAYER.{weight,bias}{,.m,.v}   parameters and Adam's moments
+//	NETWORK.LAYER.power                   left vector of the power iteration
+//
+// with LAYER from 0, weights row-major [out][in].
+var NetworkNames = [4]string{"encoder_x", "encoder_o", "decoder_u", "decoder_s"}
+
+// All lists the networks in the order of NetworkNames.
+func (n Networks) All() [4]*model.MLP {
+	return [4]*model.MLP{n.EncoderX, n.EncoderO, n.DecoderU, n.DecoderS}
+}
+
+// Validate says what is wrong with a trainer's configuration: widths that do not
+// fit, successors out of range, data or constants that are not finite.
+func (c TrainerConfig) Validate() error {
+	d := c.Data
+	for i, net := range c.Initial.All() {
+		if net == nil {
+			return fmt.Errorf("trainer: network %s is missing", NetworkNames[i])
+		}
+		if err := net.Validate(); err != nil {
+			return fmt.Errorf("trainer: network %s: %w", NetworkNames[i], err)
+		}
+	}
+	nets := c.Initial
+	nz, rows := nets.DecoderS.In(), d.X.Rows
+	if nets.EncoderX.Out() != nz || nets.EncoderO.Out() != nz || nets.DecoderU.In() != nz {
+		return fmt.Errorf("trainer: latent sizes differ: E_x %d, E_o %d, D_u %d, D_s %d", nets.EncoderX.Out(), nets.EncoderO.Out(), nets.DecoderU.In(), nz)
+	}
+	if rows == 0 {
+		return fmt.Errorf("trainer: the data set is empty")
+	}
+	for _, m := range []struct {
+		name string
+		m    tensor.Matrix
+		cols int
+	}{{"X", d.X, nets.EncoderX.In()}, {"O", d.O, nets.EncoderO.In()}, {"S", d.S, nets.DecoderS.Out()}, {"U", d.U, nets.DecoderU.Out()}} {
+		if err := tensor.Check("trainer", "data "+m.name, m.m, rows, m.cols); err != nil {
+			return err
+		}
+		for i := range rows {
+			for j, v := range m.m.Row(i) {
+				if v-v != 0 {
+					return fmt.Errorf("trainer: data %s is %v at row %d, column %d, want a finite number", m.name, v, i, j)
+				}
+			}
+		}
+	}
+	if d.Next != nil && (len(d.Next) != rows || len(d.RiskWeight) != rows) {
+		return fmt.Errorf("trainer: %d successors and %d risk weights for %d rows", len(d.Next), len(d.RiskWeight), rows)
+	}
+	for i, next := range d.Next {
+		if next < -1 || int(next) >= rows {
+			return fmt.Errorf("trainer: successor of row %d is %d, want −1 or a row below %d", i, next, rows)
+		}
+		if r := float64(d.RiskWeight[i]); next >= 0 && (!(r >= 0) || math.IsInf(r, 0)) {
+			return fmt.Errorf("trainer: risk weight of row %d is %v, want a finite number ≥ 0", i, r)
+		}
+	}
+	if c.MaxBatch < 1 || c.MaxNeighbours < 0 {
+		return fmt.Errorf("trainer: MaxBatch %d and MaxNeighbours %d, want at least 1 and 0", c.MaxBatch, c.MaxNeighbours)
+	}
+	if a := c.Adam; !(a.Beta1 >= 0 && a.Beta1 < 1 && a.Beta2 >= 0 && a.Beta2 < 1 && a.Epsilon > 0) {
+		return fmt.Errorf("trainer: Adam has β₁ %v, β₂ %v, ε %v, want β in [0, 1) and ε > 0", a.Beta1, a.Beta2, a.Epsilon)
+	}
+	if k := c.Rollout.TopK; k < 0 || k > nz {
+		return fmt.Errorf("trainer: rollout TopK is %d, want 0 to the latent size %d", k, nz)
+	}
+	if k := float64(c.SpectralBound); !(k >= 0) || math.IsInf(k, 0) {
+		return fmt.Errorf("trainer: spectral bound is %v, want a finite number ≥ 0", k)
+	}
+	return nil
+}
+
+// CheckRows says what is wrong with the rows of one update.
+func (c *TrainerConfig) CheckRows(op string, rows []int32) error {
+	if len(rows) == 0 || len(rows) > c.MaxBatch {
+		return fmt.Errorf("%s: %d rows, want 1 to MaxBatch = %d", op, len(rows), c.MaxBatch)
+	}
+	return c.inside(op, "rows", rows)
+}
+
+// CheckNeighbours says what is wrong with the neighbours of rows.
+func (c *TrainerConfig) CheckNeighbours(op string, rows, neighbours []int32, kernel []float32) error {
+	kappa := len(neighbours) / len(rows)
+	if len(neighbours) != kappa*len(rows) || kappa > c.MaxNeighbours {
+		return fmt.Errorf("%s: %d neighbours for %d rows, want a multiple, at most MaxNeighbours = %d each", op, len(neighbours), len(rows), c.MaxNeighbours)
+	}
+	if !(c.Manifold.Isometry && kernel == nil) && len(kernel) != len(neighbours) {
+		return fmt.Errorf("%s: %d kernel weights for %d neighbours", op, len(kernel), len(neighbours))
+	}
+	return c.inside(op, "neighbours", neighbours)
+}
+
+func (c *TrainerConfig) inside(op, what string, rows []int32) error {
+	for i, r := range rows {
+		if r < 0 || int(r) >= c.Data.X.Rows {
+			return fmt.Errorf("%s: %s[%d] is %d, the data set has %d rows", op, what, i, r, c.Data.X.Rows)
+		}
+	}
+	return nil
+}
+
+// CheckRate says what is wrong with a learning rate.
+func CheckRate(op string, lr float32) error {
+	if f := float64(lr); !(f >= 0) || math.IsInf(f, 0) {
+		return fmt.Errorf("%s: learning rate is %v, want a finite number ≥ 0", op, lr)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+// Package layering holds the test that keeps imports running one way.
+package layering
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/gpc-engine/gpc/"
+
+// allowed maps a folder to the folders of this module it may import outside its
+// tests. A folder not listed, or an import not allowed, fails the test, so a new
+// package has to say where it belongs.
+var allowed = map[string][]string{
+	"tensor":               {},
+	"domain":               {"tensor"},
+	"domain/gorgoniagrad":  {"domain"},
+	"model":                {"tensor"},
+	"internal/version":     {},
+	"internal/neighbours":  {"cpu_fallback/internal/isa", "tensor"},
+	"internal/backend":     {"domain", "model", "tensor"},
+	"internal/ref":         {"internal/backend", "domain", "model", "tensor"},
+	"internal/backendtest": {"internal/ref", "internal/backend", "domain", "model", "tensor"},
+	"cpu_fallback":         {"cpu_fallback/*", "internal/neighbours", "internal/backend", "domain", "model", "tensor"},
+	"cpu_fallback/*":       {"cpu_fallback/*", "tensor"},
+	"domains/*":            {"domain", "tensor"},
+	"batchnav":             {"internal/backend", "model", "domain", "tensor"},
+	"engine":               {"cpu_fallback", "internal/ref", "internal/backend"},
+	"offline":              {"domain", "tensor", "internal/version"},
+	"offline/*":            {"domain", "tensor"},
+	"train":                {"batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/version"},
+	"closedloop":           {"batchnav", "internal/backend", "model", "domain", "tensor", "internal/version"},
+	"bench":                {"*"},
+	"report":               {"*"},
+	"cli":                  {"*"},
+	"cmd/gpc":              {"cli", "domains/*"},
+	"examples/*":           {"cli", "domain", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
+	"internal/layering":    {},
+}
+
+func match(pattern, dir string) bool {
+	if p, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(dir, p)
+	}
+	return pattern == dir
+}
+
+func rule(dir string) ([]string, bool) {
+	if r, ok := allowed[dir]; ok {
+		return r, true
+	}
+	for pattern, r := range allowed {
+		if strings.HasSuffix(pattern, "/*") && match(pattern, dir) {
+			return r, true
+		}
+	}
+	return nil, false
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %s", exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	packages := 0
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages++
+		dir := strings.TrimPrefix(p.ImportPath, module)
+		may, known := rule(dir)
+		if !known {
+			t.Errorf("%s has no place in the import order", dir)
+			continue
+		}
+		for _, imp := range p.Imports {
+			to, ours := strings.CutPrefix(imp, module)
+			if !ours {
+				continue
+			}
+			ok := false
+			for _, pattern := range may {
+				ok = ok || match(pattern, to)
+			}
+			if !ok {
+				t.Errorf("%s imports %s, it may import only %v", dir, to, may)
+			}
+		}
+	}
+	if packages < 5 {
+		t.Fatalf("go list found %d packages", packages)
+	}
+}

@@ -1,0 +1,343 @@
+package model
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Identification of a model file, in the container's __metadata__.
+const (
+	fileFormat  = "gpc-model"
+	fileVersion = 1
+)
+
+// metadataKeys are exactly the entries of __metadata__. case is Model.Case;
+// calibration, provenance and navigation are JSON.
+var metadataKeys = []string{"calibration", "case", "format", "navigation", "provenance", "version"}
+
+// network is one of the four networks under the name its tensors carry:
+// NAME.LAYER.weight [out][in], NAME.LAYER.bias [out], and norm_NAME.mean and
+// norm_NAME.scale of its normalisation.
+type network struct {
+	name string
+	net  **MLP
+	norm *Normalizer
+}
+
+func (m *Model) networks() []network {
+	return []network{
+		{"encoder_x", &m.EncoderX, &m.NormX},
+		{"encoder_o", &m.EncoderO, &m.NormO},
+		{"decoder_s", &m.DecoderS, &m.NormS},
+		{"decoder_u", &m.DecoderU, &m.NormU},
+	}
+}
+
+// Write stores the model as safetensors (float32, little-endian): the networks,
+// their normalisations and Codes, with case, calibration, provenance and
+// navigation constants in the versioned __metadata__. The bytes depend on the
+// model alone. A model that Validate refuses, or with a code that is not
+// finite, is not written.
+func (m *Model) Write(w io.Writer) error {
+	if err := m.validateFile(); err != nil {
+		return err
+	}
+	calibration, err := json.Marshal(m.Calibration)
+	if err != nil {
+		return fmt.Errorf("model: calibration: %w", err)
+	}
+	provenance, err := json.Marshal(m.Provenance)
+	if err != nil {
+		return fmt.Errorf("model: provenance: %w", err)
+	}
+	var tensors []storedTensor
+	for _, n := range m.networks() {
+		for i, l := range (*n.net).Layers {
+			prefix := n.name + "." + strconv.Itoa(i)
+			tensors = append(tensors,
+				storedTensor{prefix + ".weight", []int{l.W.Rows, l.W.Cols}, l.W.Data[:l.W.Rows*l.W.Cols]},
+				storedTensor{prefix + ".bias", []int{len(l.B)}, l.B})
+		}
+		tensors = append(tensors,
+			storedTensor{"norm_" + n.name + ".mean", []int{len(n.norm.Mean)}, n.norm.Mean},
+			storedTensor{"norm_" + n.name + ".scale", []int{len(n.norm.Scale)}, n.norm.Scale})
+	}
+	if m.Codes.Rows > 0 {
+		codes := m.Codes
+		if !codes.Dense() {
+			codes = codes.Clone()
+		}
+		tensors = append(tensors, storedTensor{"codes", []int{codes.Rows, codes.Cols}, codes.Data[:codes.Rows*codes.Cols]})
+	}
+	return writeContainer(w, map[string]string{
+		"format":      fileFormat,
+		"version":     strconv.Itoa(fileVersion),
+		"case":        m.Case,
+		"calibration": string(calibration),
+		"provenance":  string(provenance),
+		"navigation":  string(m.Navigation),
+	}, tensors)
+}
+
+// WriteFile stores the model at path: it is written to a temporary file beside
+// it, synced, and renamed, so that path never holds half a model.
+func (m *Model) WriteFile(path string) error {
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	if err != nil {
+		return fmt.Errorf("model: %s: %w", path, err)
+	}
+	defer f.Cleanup()
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := m.Write(w); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("model: %s: %w", path, err)
+	}
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return fmt.Errorf("model: %s: %w", path, err)
+	}
+	return nil
+}
+
+// Read loads a model that Write stored. It refuses, naming the tensor or field
+// and what it expects, anything truncated, beyond the size limits, of another
+// format or version, with unknown tensors or metadata, with a parameter that is
+// not finite, or that Validate refuses. CodesDecoded is left empty, see
+// FillDecoded.
+func Read(r io.Reader) (*Model, error) {
+	metadata, tensors, err := readContainer(bufio.NewReaderSize(r, 1<<16))
+	if err != nil {
+		return nil, err
+	}
+	if got := metadata["format"]; got != fileFormat {
+		return nil, fmt.Errorf("model: metadata format is %q, want %q", got, fileFormat)
+	}
+	if got := metadata["version"]; got != strconv.Itoa(fileVersion) {
+		return nil, fmt.Errorf("model: metadata version is %q, this program reads version %d", got, fileVersion)
+	}
+	for _, key := range metadataKeys {
+		if _, ok := metadata[key]; !ok {
+			return nil, fmt.Errorf("model: metadata has no %q", key)
+		}
+	}
+	for key := range metadata {
+		if !slices.Contains(metadataKeys, key) {
+			return nil, fmt.Errorf("model: metadata has the unknown key %q, want %q", key, metadataKeys)
+		}
+	}
+	m := &Model{Case: metadata["case"]}
+	if err := decodeStrict(metadata["calibration"], &m.Calibration); err != nil {
+		return nil, fmt.Errorf("model: metadata calibration: %w", err)
+	}
+	if err := decodeStrict(metadata["provenance"], &m.Provenance); err != nil {
+		return nil, fmt.Errorf("model: metadata provenance: %w", err)
+	}
+	if nav := metadata["navigation"]; nav != "" {
+		m.Navigation = json.RawMessage(nav)
+	}
+	for _, n := range m.networks() {
+		if err := n.take(tensors); err != nil {
+			return nil, err
+		}
+	}
+	if t, ok := tensors["codes"]; ok {
+		if len(t.shape) != 2 {
+			return nil, fmt.Errorf("model: tensor codes has shape %v, want [codes, latent]", t.shape)
+		}
+		m.Codes = tensor.Matrix{Rows: t.shape[0], Cols: t.shape[1], Stride: t.shape[1], Data: t.data}
+		delete(tensors, "codes")
+	}
+	for name := range tensors {
+		return nil, fmt.Errorf("model: unknown tensor %q", name)
+	}
+	if err := m.validateFile(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// ReadFile loads the model at path; errors begin with the path.
+func ReadFile(path string) (*Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > maxFileBytes {
+		return nil, fmt.Errorf("%s: model: the file has %d bytes, at most %d are allowed", path, info.Size(), maxFileBytes)
+	}
+	m, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// take moves the network's tensors out of the map.
+func (n network) take(tensors map[string]storedTensor) error {
+	vector := func(name string) ([]float32, error) {
+		t, ok := tensors[name]
+		if !ok {
+			return nil, fmt.Errorf("model: tensor %s is missing", name)
+		}
+		if len(t.shape) != 1 || t.shape[0] > MaxWidth {
+			return nil, fmt.Errorf("model: tensor %s has shape %v, want a vector of at most %d", name, t.shape, MaxWidth)
+		}
+		delete(tensors, name)
+		return t.data, nil
+	}
+	net := &MLP{}
+	for i := 0; ; i++ {
+		prefix := n.name + "." + strconv.Itoa(i)
+		w, ok := tensors[prefix+".weight"]
+		if !ok {
+			break
+		}
+		if len(w.shape) != 2 {
+			return fmt.Errorf("model: tensor %s.weight has shape %v, want [out, in]", prefix, w.shape)
+		}
+		delete(tensors, prefix+".weight")
+		b, err := vector(prefix + ".bias")
+		if err != nil {
+			return err
+		}
+		net.Layers = append(net.Layers, Layer{
+			W: tensor.Matrix{Rows: w.shape[0], Cols: w.shape[1], Stride: w.shape[1], Data: w.data},
+			B: b,
+		})
+	}
+	if len(net.Layers) == 0 {
+		return fmt.Errorf("model: tensor %s.0.weight is missing", n.name)
+	}
+	*n.net = net
+	var err error
+	if n.norm.Mean, err = vector("norm_" + n.name + ".mean"); err != nil {
+		return err
+	}
+	n.norm.Scale, err = vector("norm_" + n.name + ".scale")
+	return err
+}
+
+// validateFile is Validate and what only files are held to.
+func (m *Model) validateFile() error {
+	if m.Case == "" {
+		return fmt.Errorf("model: case is empty, want the name of the case it was trained for")
+	}
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	if m.Codes.Rows > maxCodes {
+		return fmt.Errorf("model: %d codes, at most %d are allowed", m.Codes.Rows, maxCodes)
+	}
+	for i := range m.Codes.Rows {
+		for j, v := range m.Codes.Row(i) {
+			if v-v != 0 { // NaN or infinite
+				return fmt.Errorf("model: codes have %v at row %d, column %d, want a finite number", v, i, j)
+			}
+		}
+	}
+	// E_o reads [s, σ, J]: its width says how many objectives there are.
+	objectives := (m.EncoderO.In() - m.DecoderS.Out()) / 2
+	for _, f := range []struct {
+		name string
+		v    []float64
+	}{{"objective_ideal", m.Calibration.ObjectiveIdeal}, {"objective_nadir", m.Calibration.ObjectiveNadir}} {
+		if len(f.v) != 0 && len(f.v) != objectives {
+			return fmt.Errorf("model: calibration %s has %d entries, want %d or none", f.name, len(f.v), objectives)
+		}
+	}
+	if len(m.Navigation) > 0 && !json.Valid(m.Navigation) {
+		return fmt.Errorf("model: navigation is not valid JSON")
+	}
+	return nil
+}
+
+// decodeStrict decodes one JSON value with known fields only.
+func decodeStrict(text string, into any) error {
+	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return fmt.Errorf("more than one JSON value")
+	}
+	return nil
+}
+
+// FillDecoded sets CodesDecoded to D_s of Codes, normalised, [N][n_s]. forward
+// evaluates a network on a batch, out = net(z), as a backend does; nil is
+// MLP.Forward, plain Go and far slower. It is called once, before the model is
+// shared.
+func (m *Model) FillDecoded(forward func(net *MLP, z, out tensor.Matrix) error) error {
+	if forward == nil {
+		forward = (*MLP).Forward
+	}
+	out := tensor.New(m.Codes.Rows, m.DecoderS.Out())
+	if m.Codes.Rows > 0 {
+		if err := forward(m.DecoderS, m.Codes, out); err != nil {
+			return fmt.Errorf("model: decoding the codes: %w", err)
+		}
+	}
+	m.CodesDecoded = out
+	return nil
+}
+
+// Forward writes net(in) to out, one row after another: in is [B][In], out
+// [B][Out]. Sums are accumulated in float64 and rounded once per output.
+func (m *MLP) Forward(in, out tensor.Matrix) error {
+	if err := tensor.Check("model.Forward", "in", in, in.Rows, m.In()); err != nil {
+		return err
+	}
+	if err := tensor.Check("model.Forward", "out", out, in.Rows, m.Out()); err != nil {
+		return err
+	}
+	width := m.MaxHidden()
+	buf := [2][]float32{make([]float32, width), make([]float32, width)}
+	for i := range in.Rows {
+		x := in.Row(i)
+		for l, layer := range m.Layers {
+			last := l == len(m.Layers)-1
+			y := buf[l%2][:layer.W.Rows]
+			if last {
+				y = out.Row(i)
+			}
+			for r := range y {
+				y[r] = layer.B[r] + dot(layer.W.Row(r), x)
+				if !last && y[r] < 0 {
+					y[r] = 0
+				}
+			}
+			x = y
+		}
+	}
+	return nil
+}
+
+// dot sums in four float64 accumulators, in a fixed order.
+func dot(a, b []float32) float32 {
+	var s [4]float64
+	b = b[:len(a)]
+	n := len(a) &^ 3
+	for i := 0; i < n; i += 4 {
+		s[0] += float64(a[i]) * float64(b[i])
+		s[1] += float64(a[i+1]) * float64(b[i+1])
+		s[2] += float64(a[i+2]) * float64(b[i+2])
+		s[3] += float64(a[i+3]) * float64(b[i+3])
+	}
+	for i := n; i < len(a); i++ {
+		s[0] += float64(a[i]) * float64(b[i])
+	}
+	return float32(s[0] + s[1] + s[2] + s[3])
+}

@@ -1,0 +1,390 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Options of Generate.
+type Options struct {
+	// Scenarios is the number of Latin hypercube points.
+	Scenarios int
+	// Adaptive solves every scenario with the adaptive priority σ(ŝ); Weights
+	// with fixed preferences besides. At least one of the two must give a solve.
+	Adaptive bool
+	Weights  Weights
+	// Scalarization applies to fixed preferences, "" is domain.WeightedSum; the
+	// adaptive priority is always a weighted sum.
+	Scalarization domain.Scalarization
+	Seed          uint64
+	Shard         Shard // zero: the whole
+	// OutDir is the dataset folder. Chunks that an earlier run of the same
+	// provenance finished there are kept.
+	OutDir string
+	// Threads is the number of scenarios solved at once; 0: all processors.
+	Threads int
+	// Chunk is the number of scenarios in a part, 0: 64. Work is lost only for
+	// the chunk in progress.
+	Chunk int
+	// Program and Command are recorded as they are.
+	Program, Command string
+}
+
+// Progress is what Generate reports after every scenario.
+type Progress struct {
+	Stage       string // "prepare" or "solve"
+	Done, Total int    // scenarios of this shard, those of earlier runs included
+	Counters    Counters
+}
+
+// header is the dataset that the options describe.
+func (o Options) header(c domain.Case) (Header, error) {
+	if c.Problem == nil || c.Solver == nil {
+		return Header{}, errors.New("offline: the case has no solver; package offline/shooting has a generic one")
+	}
+	spec := c.Problem.Spec()
+	h := Header{
+		Format: datasetFormat, Version: formatVersion, Shard: o.Shard, Command: o.Command, Layout: LayoutOf(spec),
+		Provenance: Provenance{
+			Case: spec.Name, Program: o.Program, Seed: o.Seed, Scenarios: o.Scenarios, Adaptive: o.Adaptive,
+			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Parameters: c.Solver.Parameters(),
+		},
+	}
+	p := &h.Provenance
+	if h.Shard == (Shard{}) {
+		h.Shard.Count = 1
+	}
+	if p.Chunk == 0 {
+		p.Chunk = 64
+	}
+	if p.Scalarization == "" {
+		p.Scalarization = domain.WeightedSum
+	}
+	if p.Weights.Design == "" {
+		p.Weights.Design = RandomWeights
+	}
+	if p.Weights.Design != LogarithmicWeights {
+		p.Weights.Reference, p.Weights.LogLo, p.Weights.LogHi = 0, 0, 0
+	}
+	switch p.Scalarization {
+	case domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint:
+	default:
+		return h, fmt.Errorf("offline: unknown scalarization %q, want %q, %q or %q", p.Scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+	}
+	if !p.Adaptive && p.Weights.Count == 0 {
+		return h, errors.New("offline: neither the adaptive priority nor fixed weights are asked for")
+	}
+	if err := h.validate(); err != nil {
+		return h, fmt.Errorf("offline: %w", err)
+	}
+	return h, nil
+}
+
+// Generate makes a dataset, or one shard of it, in OutDir, continuing what an
+// earlier run left. When ctx ends it finishes the chunk in progress, so that
+// nothing is lost or half-written, and returns the context's error with the
+// counters so far; the same call later completes the dataset. Counters are of
+// the whole shard, their rate and wall time of this run.
+func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Progress)) (Counters, error) {
+	start := time.Now()
+	var total Counters
+	h, err := opt.header(c)
+	if err != nil {
+		return total, err
+	}
+	if opt.OutDir == "" {
+		return total, errors.New("offline: no output folder")
+	}
+	if opt.Threads < 0 {
+		return total, fmt.Errorf("offline: %d threads, want at least 1, or 0 for all processors", opt.Threads)
+	}
+	if opt.Threads == 0 {
+		opt.Threads = runtime.GOMAXPROCS(0)
+	}
+	points, err := LatinHypercube(h.Provenance.Parameters, h.Provenance.Scenarios, opt.Seed)
+	if err != nil {
+		return total, err
+	}
+	if err := begin(opt.OutDir, &h); err != nil {
+		return total, err
+	}
+	p := Progress{Stage: "solve"}
+	var missing []int
+	for _, chunk := range h.own() {
+		from, to := h.span(chunk)
+		p.Total += to - from
+		m, err := readManifest(opt.OutDir, &h, chunk)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return total, err
+		}
+		if err != nil {
+			missing = append(missing, chunk)
+			continue
+		}
+		p.Done += to - from
+		total.add(m.Counters)
+	}
+	earlier := total.Solves
+	finish := func(err error) (Counters, error) {
+		total.WallSeconds = time.Since(start).Seconds()
+		if solved := total.Solves - earlier; solved > 0 {
+			total.SolvesPerSecond = float64(solved) / total.WallSeconds
+		}
+		return total, err
+	}
+	if len(missing) == 0 {
+		return finish(nil)
+	}
+	report := func(p Progress) {
+		if progress != nil {
+			progress(p)
+		}
+	}
+	if err := c.Solver.Prepare(ctx, opt.Seed, func(done, of int) { report(Progress{Stage: "prepare", Done: done, Total: of}) }); err != nil {
+		return finish(fmt.Errorf("offline: preparing the solver of %s: %w", h.Provenance.Case, err))
+	}
+	for _, chunk := range missing {
+		if err := ctx.Err(); err != nil {
+			return finish(fmt.Errorf("offline: stopped at %d of %d scenarios in %s, the same command continues: %w", p.Done, p.Total, opt.OutDir, err))
+		}
+		began := time.Now()
+		g := generator{solver: c.Solver, header: &h, spec: c.Problem.Spec(), points: points}
+		columns, counters, err := g.chunk(chunk, opt.Threads, func(now Counters) {
+			q := p
+			q.Done += int(now.Scenarios)
+			q.Counters = total
+			q.Counters.add(now)
+			report(q)
+		})
+		if err != nil {
+			return finish(err)
+		}
+		counters.WallSeconds = time.Since(began).Seconds()
+		if err := writePart(opt.OutDir, &h, chunk, columns, counters); err != nil {
+			return finish(err)
+		}
+		total.add(counters)
+		p.Done += int(counters.Scenarios)
+	}
+	return finish(nil)
+}
+
+// begin creates the dataset folder with its header, or checks that the folder
+// holds the same dataset.
+func begin(dir string, h *Header) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("offline: %w", err)
+	}
+	path := filepath.Join(dir, headerName)
+	var old Header
+	err := readJSON(path, &old)
+	if errors.Is(err, fs.ErrNotExist) {
+		return writeJSON(path, h)
+	}
+	if err != nil {
+		return err
+	}
+	if err := old.validate(); err != nil {
+		return fmt.Errorf("offline: %s: %w", path, err)
+	}
+	diff := h.differs(&old)
+	if diff == "" && old.Shard != h.Shard {
+		diff = fmt.Sprintf("shard is %s, want %s", h.Shard, old.Shard)
+	}
+	if diff != "" {
+		return fmt.Errorf("offline: %s holds another dataset: %s to continue it; choose an empty folder for a new one", dir, diff)
+	}
+	return nil
+}
+
+func writePart(dir string, h *Header, chunk int, c *Columns, counters Counters) error {
+	path := filepath.Join(dir, partName(chunk))
+	if err := writeFile(path, func(w io.Writer) error { return encodePart(w, *h, chunk, c) }); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("offline: %w", err)
+	}
+	return writeJSON(filepath.Join(dir, manifestName(chunk)), manifest{
+		Chunk: chunk, Rows: c.Rows(), Bytes: info.Size(), Hash: c.hash(0, c.Rows()).String(), Counters: counters,
+	})
+}
+
+// generator solves the scenarios of a chunk.
+type generator struct {
+	solver domain.Solver
+	header *Header
+	spec   *domain.Spec
+	points [][]float64
+}
+
+// solved is the result of one scenario.
+type solved struct {
+	samples  []domain.Sample
+	counters Counters
+	err      error
+}
+
+// chunk solves one chunk with the given number of threads and returns its
+// samples in the order of scenarios and preferences. Of several errors it
+// returns that of the first scenario.
+func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, Counters, error) {
+	from, to := g.header.span(chunk)
+	results := make([]solved, to-from)
+	var (
+		mu   sync.Mutex
+		next = from
+		now  Counters
+		wg   sync.WaitGroup
+		bad  bool
+	)
+	for range min(threads, to-from) {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				scenario := next
+				next++
+				stop := bad
+				mu.Unlock()
+				// Scenarios are taken in order: when one fails, all before it are taken.
+				if scenario >= to || stop {
+					return
+				}
+				r := g.scenario(scenario)
+				mu.Lock()
+				results[scenario-from] = r
+				now.add(r.counters)
+				bad = bad || r.err != nil
+				if r.err == nil {
+					report(now)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	rows := 0
+	for _, r := range results {
+		if r.err != nil {
+			return nil, Counters{}, r.err
+		}
+		rows += len(r.samples)
+	}
+	if rows > maxPartRows {
+		return nil, Counters{}, fmt.Errorf("offline: %d scenarios gave %d samples, a part holds at most %d: choose a smaller chunk", to-from, rows, maxPartRows)
+	}
+	c := newColumns(g.header.Layout, rows)
+	at := 0
+	for _, r := range results {
+		for i := range r.samples {
+			c.set(at, &r.samples[i])
+			at++
+		}
+	}
+	return c, now, nil
+}
+
+// scenario solves one scenario under every preference.
+func (g *generator) scenario(scenario int) solved {
+	p := &g.header.Provenance
+	r := solved{counters: Counters{Scenarios: 1}}
+	var prefs []domain.Preference
+	if p.Adaptive {
+		prefs = append(prefs, domain.Preference{Adaptive: true})
+	}
+	for _, w := range p.Weights.Of(scenario, len(g.spec.Objectives), p.Seed) {
+		prefs = append(prefs, domain.Preference{W: w})
+	}
+	for k, pref := range prefs {
+		how := p.Scalarization
+		if pref.Adaptive {
+			how = domain.WeightedSum
+		}
+		number := int64(scenario)*int64(len(prefs)) + int64(k)
+		samples, err := g.solver.Solve(scenario, g.points[scenario], pref, how, derive(p.Seed, streamSolve, uint64(number)))
+		r.counters.Solves++
+		switch {
+		case errors.Is(err, domain.ErrInfeasible):
+			r.counters.Infeasible++
+		case errors.Is(err, domain.ErrNotConverged):
+			r.counters.NotConverged++
+		case err == nil:
+			err = g.adopt(samples, scenario, number, pref)
+		}
+		if err != nil && !errors.Is(err, domain.ErrInfeasible) && !errors.Is(err, domain.ErrNotConverged) {
+			r.err = fmt.Errorf("offline: scenario %d at %v, preference %+v: %w", scenario, g.points[scenario], pref, err)
+			return r
+		}
+		if err == nil {
+			r.samples = append(r.samples, samples...)
+		}
+		if errors.Is(err, domain.ErrInfeasible) && len(r.samples) == 0 {
+			break
+		}
+	}
+	r.counters.Samples = int64(len(r.samples))
+	if len(r.samples) > 0 {
+		r.counters.Retained = 1
+	} else {
+		r.counters.Discarded = 1
+	}
+	return r
+}
+
+// adopt checks a solver's samples against the spec and gives their
+// trajectories numbers that are unique in the dataset: solve number × 2²⁰ plus
+// the order in which the solver's own numbers appear.
+func (g *generator) adopt(samples []domain.Sample, scenario int, number int64, pref domain.Preference) error {
+	l := &g.header.Layout
+	m := len(l.Objectives)
+	local := map[int64]int64{}
+	for i := range samples {
+		s := &samples[i]
+		for _, f := range []struct {
+			name string
+			v    []float64
+			n    int
+		}{
+			{"S", s.S, len(l.S)}, {"C", s.C, len(l.C)}, {"U", s.U, len(l.U)}, {"Target", s.Target, len(l.U)},
+			{"Sigma", s.Sigma, m}, {"J", s.J, m}, {"Margins", s.Margins, len(l.Margins)}, {"KKT", []float64{s.KKT}, 1},
+		} {
+			if len(f.v) != f.n {
+				return fmt.Errorf("the solver's sample %d has %d values of %s, want %d", i, len(f.v), f.name, f.n)
+			}
+			for j, v := range f.v {
+				if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
+					return fmt.Errorf("the solver's sample %d has %v as %s[%d], want a finite float32", i, v, f.name, j)
+				}
+			}
+		}
+		if s.Step < 0 || s.Step > maxStep {
+			return fmt.Errorf("the solver's sample %d has step %d", i, s.Step)
+		}
+		id, seen := local[s.Trajectory]
+		if !seen {
+			id = int64(len(local))
+			local[s.Trajectory] = id
+			if id >= maxLocal {
+				return fmt.Errorf("the solver's samples have more than %d trajectories", maxLocal)
+			}
+		}
+		id += number * maxLocal
+		if i > 0 && seen && !s.Perturbed && !samples[i-1].Perturbed && (samples[i-1].Trajectory != id || samples[i-1].Step+1 != s.Step) {
+			return fmt.Errorf("the solver's sample %d, step %d, does not follow its trajectory's step before it", i, s.Step)
+		}
+		s.Scenario, s.Trajectory, s.Preference = scenario, id, pref
+	}
+	return nil
+}

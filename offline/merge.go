@@ -1,0 +1,84 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Merge joins the shards in dirs into one dataset at out. Shards must be of one
+// provenance, complete, disjoint, and together the whole; every sample is
+// compared with its recorded hash on the way. out must not hold a dataset yet:
+// its header is written last, so an interrupted merge is none.
+func Merge(out string, dirs ...string) (*Dataset, error) {
+	if len(dirs) == 0 {
+		return nil, errors.New("offline: no shard to merge")
+	}
+	if _, err := os.Stat(filepath.Join(out, headerName)); err == nil {
+		return nil, fmt.Errorf("offline: %s holds a dataset already", out)
+	}
+	owner := map[int]string{}
+	var first *Dataset
+	var shards []*Dataset
+	for _, dir := range dirs {
+		d, err := Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = d
+		}
+		if diff := d.Header.differs(&first.Header); diff != "" {
+			return nil, fmt.Errorf("offline: %s does not belong to %s: %s", dir, first.dir, diff)
+		}
+		for _, m := range d.parts {
+			if other, ok := owner[m.Chunk]; ok {
+				return nil, fmt.Errorf("offline: %s (shard %s) and %s both hold part %d", dir, d.Header.Shard, other, m.Chunk)
+			}
+			owner[m.Chunk] = dir
+		}
+		shards = append(shards, d)
+	}
+	for chunk := range first.Header.chunks() {
+		if _, ok := owner[chunk]; !ok {
+			n := first.Header.Shard.Count
+			return nil, fmt.Errorf("offline: part %d of %d is in none of the folders: shard %s is missing", chunk, first.Header.chunks(), Shard{chunk % n, n})
+		}
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("offline: %w", err)
+	}
+	for _, d := range shards {
+		if err := d.Verify(); err != nil {
+			return nil, err
+		}
+		for _, m := range d.parts {
+			if err := copyFile(filepath.Join(out, partName(m.Chunk)), filepath.Join(d.dir, partName(m.Chunk))); err != nil {
+				return nil, err
+			}
+			if err := writeJSON(filepath.Join(out, manifestName(m.Chunk)), m); err != nil {
+				return nil, err
+			}
+		}
+	}
+	h := first.Header
+	h.Shard = Shard{0, 1}
+	if err := writeJSON(filepath.Join(out, headerName), h); err != nil {
+		return nil, err
+	}
+	return Open(out)
+}
+
+func copyFile(to, from string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("offline: %w", err)
+	}
+	defer src.Close()
+	return writeFile(to, func(w io.Writer) error {
+		_, err := io.Copy(w, src)
+		return err
+	})
+}

@@ -1,0 +1,478 @@
+package offline
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// A part is one parquet file: a chunk's samples, one required column per
+// scalar, PLAIN and uncompressed. Columns are scenario and step (INT32),
+// trajectory (INT64), perturbed and adaptive (BOOLEAN), kkt and w_0, s_0, c_0,
+// u_0, target_0, sigma_0, J_0, margin_0, … (FLOAT). w is zero where adaptive is
+// true. The key-value metadata has the header of the dataset, the chunk, and
+// for every float column its variable and unit under "column:NAME".
+//
+// The strict layout is for the reader's sake: float32 optima do not compress,
+// and sizes are known before anything is allocated.
+const rowGroupRows = 1 << 16
+
+const (
+	keyHeader = "gpc:dataset"
+	keyChunk  = "gpc:chunk"
+)
+
+// schemaOf is the parquet schema of a layout.
+func schemaOf(l Layout) *parquet.Schema {
+	plain := func(n parquet.Node) parquet.Node { return parquet.Encoded(n, &parquet.Plain) }
+	group := parquet.Group{
+		"scenario":   plain(parquet.Leaf(parquet.Int32Type)),
+		"trajectory": plain(parquet.Leaf(parquet.Int64Type)),
+		"step":       plain(parquet.Leaf(parquet.Int32Type)),
+		"perturbed":  plain(parquet.Leaf(parquet.BooleanType)),
+		"adaptive":   plain(parquet.Leaf(parquet.BooleanType)),
+	}
+	for _, b := range newColumns(l, 0).blocks() {
+		for j := b.from; j < b.m.Cols; j++ {
+			group[b.column(j)] = plain(parquet.Leaf(parquet.FloatType))
+		}
+	}
+	return parquet.NewSchema("sample", group)
+}
+
+// describe lists the variable and unit of every float column.
+func describe(l Layout) map[string]string {
+	out := map[string]string{"column:kkt": "largest scaled KKT residual [1]"}
+	put := func(name string, cs []Component, unit func(Component) string) {
+		for i, c := range cs {
+			out[fmt.Sprintf("column:%s_%d", name, i)] = fmt.Sprintf("%s [%s]", c.Name, unit(c))
+		}
+	}
+	own := func(c Component) string { return c.Unit }
+	one := func(Component) string { return "1" }
+	put("s", l.S, own)
+	put("c", l.C, own)
+	put("u", l.U, own)
+	put("target", l.U, own)
+	put("J", l.Objectives, own)
+	put("w", l.Objectives, one)
+	put("sigma", l.Objectives, one)
+	put("margin", l.Margins, own)
+	return out
+}
+
+// encodePart writes the samples as parquet.
+func encodePart(w io.Writer, header Header, chunk int, c *Columns) error {
+	text, err := json.Marshal(header)
+	if err != nil {
+		return fmt.Errorf("offline: dataset header: %w", err)
+	}
+	schema := schemaOf(header.Layout)
+	options := []parquet.WriterOption{
+		schema,
+		parquet.Compression(&parquet.Uncompressed),
+		parquet.MaxRowsPerRowGroup(rowGroupRows),
+		parquet.CreatedBy("gpc", header.Provenance.Program, ""),
+		parquet.KeyValueMetadata(keyHeader, string(text)),
+		parquet.KeyValueMetadata(keyChunk, strconv.Itoa(chunk)),
+	}
+	for k, v := range describe(header.Layout) {
+		options = append(options, parquet.KeyValueMetadata(k, v))
+	}
+	index := func(name string) int {
+		leaf, ok := schema.Lookup(name)
+		if !ok {
+			panic("offline: the schema has no column " + name)
+		}
+		return leaf.ColumnIndex
+	}
+	columns := len(schema.Columns())
+	ids := [5]int{index("scenario"), index("trajectory"), index("step"), index("perturbed"), index("adaptive")}
+	blocks := c.blocks()
+	at := make([][]int, len(blocks))
+	for b, bl := range blocks {
+		at[b] = make([]int, bl.m.Cols)
+		for j := bl.from; j < bl.m.Cols; j++ {
+			at[b][j] = index(bl.column(j))
+		}
+	}
+	pw := parquet.NewGenericWriter[any](w, options...)
+	row := make(parquet.Row, columns)
+	put := func(col int, v parquet.Value) { row[col] = v.Level(0, 0, col) }
+	for i := range c.Rows() {
+		put(ids[0], parquet.Int32Value(c.Scenario[i]))
+		put(ids[1], parquet.Int64Value(c.Trajectory[i]))
+		put(ids[2], parquet.Int32Value(c.Step[i]))
+		put(ids[3], parquet.BooleanValue(c.Perturbed[i]))
+		put(ids[4], parquet.BooleanValue(c.Preference.Row(i)[0] == 0))
+		for b, bl := range blocks {
+			for j := bl.from; j < bl.m.Cols; j++ {
+				put(at[b][j], parquet.FloatValue(bl.m.Row(i)[j]))
+			}
+		}
+		if _, err := pw.WriteRows([]parquet.Row{row}); err != nil {
+			return fmt.Errorf("offline: writing row %d: %w", i, err)
+		}
+	}
+	if err := pw.Close(); err != nil {
+		return fmt.Errorf("offline: writing the parquet footer: %w", err)
+	}
+	return nil
+}
+
+// decodePart reads a part of rows samples into dst, from row at on. Everything
+// that sizes an allocation is checked against the file's own size and the
+// layout first; values that are not finite are refused.
+func decodePart(r io.ReaderAt, size int64, l Layout, chunk, rows int, dst *Columns, at int) error {
+	file, err := openParquet(r, size)
+	if err != nil {
+		return err
+	}
+	if got, _ := file.Lookup(keyChunk); got != strconv.Itoa(chunk) {
+		return fmt.Errorf("metadata %s is %q, want %d", keyChunk, got, chunk)
+	}
+	if file.NumRows() != int64(rows) {
+		return fmt.Errorf("file has %d rows, want %d", file.NumRows(), rows)
+	}
+	want := schemaOf(l)
+	leaves := file.Root().Columns()
+	if len(leaves) != len(want.Columns()) {
+		return fmt.Errorf("file has %d columns, want %d", len(leaves), len(want.Columns()))
+	}
+	for i, path := range want.Columns() {
+		c := leaves[i]
+		leaf, _ := want.Lookup(path...)
+		if !c.Leaf() || c.Name() != path[0] || !c.Required() || c.Type().Kind() != leaf.Node.Type().Kind() {
+			return fmt.Errorf("column %d is %s, want %s: required %s", i, c, path[0], leaf.Node.Type())
+		}
+	}
+	floats := map[string]position{}
+	for _, b := range dst.blocks() {
+		for j := b.from; j < b.m.Cols; j++ {
+			floats[b.column(j)] = position{b.m, j}
+		}
+	}
+	done := 0
+	for g := range file.Metadata().RowGroups {
+		group := &file.Metadata().RowGroups[g]
+		n := int(group.NumRows)
+		if group.NumRows < 0 || group.NumRows > int64(rows-done) {
+			return fmt.Errorf("row group %d has %d rows, %d are left", g, group.NumRows, rows-done)
+		}
+		for i, col := range leaves {
+			put := receiver(col.Name(), dst, floats, at+done)
+			if err := readChunk(r, size, &group.Columns[i], col.Type().Kind(), n, put); err != nil {
+				return fmt.Errorf("row group %d, column %s: %w", g, col.Name(), err)
+			}
+		}
+		done += n
+	}
+	if done != rows {
+		return fmt.Errorf("row groups have %d rows, want %d", done, rows)
+	}
+	return nil
+}
+
+// position is where a float column goes in Columns.
+type position struct {
+	m         tensor.Matrix
+	component int
+}
+
+// receiver returns what stores a page of PLAIN values of a column: count values
+// in body, the first of which belongs to row at + offset of dst.
+func receiver(name string, dst *Columns, floats map[string]position, at int) func(offset, count int, body []byte) error {
+	switch name {
+	case "scenario", "step":
+		to := dst.Scenario
+		if name == "step" {
+			to = dst.Step
+		}
+		return func(o, n int, body []byte) error {
+			values, err := parquet.Plain.DecodeInt32(nil, body)
+			copy(to[at+o:at+o+n], values)
+			return err
+		}
+	case "trajectory":
+		return func(o, n int, body []byte) error {
+			values, err := parquet.Plain.DecodeInt64(nil, body)
+			copy(dst.Trajectory[at+o:at+o+n], values)
+			return err
+		}
+	case "perturbed", "adaptive":
+		return func(o, n int, body []byte) error {
+			for i := range n {
+				set := body[i/8]>>(i%8)&1 == 1
+				switch {
+				case name == "perturbed":
+					dst.Perturbed[at+o+i] = set
+				case set:
+					dst.Preference.Row(at + o + i)[0] = 0
+				default:
+					dst.Preference.Row(at + o + i)[0] = 1
+				}
+			}
+			return nil
+		}
+	}
+	to, ok := floats[name]
+	if !ok {
+		panic("offline: the schema has an unknown column " + name)
+	}
+	return func(o, n int, body []byte) error {
+		values, err := parquet.Plain.DecodeFloat(nil, body)
+		if err != nil {
+			return err
+		}
+		for i, v := range values {
+			if v-v != 0 {
+				return fmt.Errorf("value %d is %v, want a finite number", o+i, v)
+			}
+			to.m.Data[(at+o+i)*to.m.Stride+to.component] = v
+		}
+		return nil
+	}
+}
+
+// readChunk reads one column chunk of n required, PLAIN, uncompressed values.
+func readChunk(r io.ReaderAt, size int64, chunk *format.ColumnChunk, kind parquet.Kind, n int, put func(offset, count int, body []byte) error) error {
+	meta := &chunk.MetaData
+	if meta.Codec != format.Uncompressed || meta.DictionaryPageOffset != 0 {
+		return fmt.Errorf("codec is %s, dictionary at %d, want an uncompressed chunk without dictionary", meta.Codec, meta.DictionaryPageOffset)
+	}
+	if meta.NumValues != int64(n) {
+		return fmt.Errorf("chunk has %d values, its row group %d rows", meta.NumValues, n)
+	}
+	from, length := meta.DataPageOffset, meta.TotalCompressedSize
+	// Headers of pages are small; 8 bytes a value is the widest type here.
+	if limit := 8*int64(n) + 1<<20; from < 4 || length < 0 || length > limit || from > size-length {
+		return fmt.Errorf("chunk lies at [%d, %d+%d), want it within the file's %d bytes and at most %d long", from, from, length, size, limit)
+	}
+	raw := make([]byte, length)
+	if _, err := r.ReadAt(raw, from); err != nil {
+		return fmt.Errorf("reading %d bytes at %d: %w", length, from, err)
+	}
+	var protocol thrift.CompactProtocol
+	for done := 0; done < n; {
+		if err := checkThrift(raw); err != nil {
+			return fmt.Errorf("page header after value %d: %w", done, err)
+		}
+		reader := protocol.NewReaderFromBytes(raw)
+		var header format.PageHeader
+		if err := thrift.NewDecoder(reader).Decode(&header); err != nil {
+			return fmt.Errorf("page header after value %d: %w", done, err)
+		}
+		raw = raw[reader.BytesRead():]
+		h := header.DataPageHeaderV2
+		if header.Type != format.DataPageV2 || !h.Valid || h.V.Encoding != format.Plain || h.V.NumNulls != 0 ||
+			h.V.RepetitionLevelsByteLength != 0 || h.V.DefinitionLevelsByteLength != 0 {
+			return fmt.Errorf("page after value %d is not a plain data page (version 2) of required values", done)
+		}
+		count, bytes := int64(h.V.NumValues), int64(header.CompressedPageSize)
+		need := 4 * count
+		switch kind {
+		case parquet.Boolean:
+			need = (count + 7) / 8
+		case parquet.Int64:
+			need = 8 * count
+		}
+		if count < 1 || count > int64(n-done) || bytes != need || bytes > int64(len(raw)) {
+			return fmt.Errorf("page after value %d has %d values in %d bytes, %d values and %d bytes are left", done, count, bytes, n-done, len(raw))
+		}
+		body := raw[:bytes]
+		if header.CRC != 0 && uint32(header.CRC) != crc32.ChecksumIEEE(body) {
+			return fmt.Errorf("page after value %d: checksum %08x, its header says %08x: the file is damaged", done, crc32.ChecksumIEEE(body), uint32(header.CRC))
+		}
+		if err := put(done, int(count), body); err != nil {
+			return err
+		}
+		done += int(count)
+		raw = raw[bytes:]
+	}
+	return nil
+}
+
+// openParquet opens a parquet file after checking that its footer cannot make
+// the decoder allocate more than the file warrants.
+func openParquet(r io.ReaderAt, size int64) (*parquet.File, error) {
+	if size < 12 || size > maxPartBytes {
+		return nil, fmt.Errorf("file has %d bytes, want 12 to %d", size, int64(maxPartBytes))
+	}
+	var tail [8]byte
+	if _, err := r.ReadAt(tail[:], size-8); err != nil {
+		return nil, fmt.Errorf("reading the end of the file: %w", err)
+	}
+	length := int64(binary.LittleEndian.Uint32(tail[:]))
+	if !bytes.Equal(tail[4:], []byte("PAR1")) {
+		return nil, fmt.Errorf("file ends with %q, want \"PAR1\" (truncated, or not parquet)", tail[4:])
+	}
+	if length > min(size-12, maxFooter) {
+		return nil, fmt.Errorf("footer claims %d bytes, at most %d are possible", length, min(size-12, maxFooter))
+	}
+	footer := make([]byte, length)
+	if _, err := r.ReadAt(footer, size-8-length); err != nil {
+		return nil, fmt.Errorf("reading the footer: %w", err)
+	}
+	if err := checkThrift(footer); err != nil {
+		return nil, fmt.Errorf("footer: %w", err)
+	}
+	file, err := openFile(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("not a readable parquet file: %w", err)
+	}
+	if rows := file.NumRows(); rows < 0 || rows > maxPartRows {
+		return nil, fmt.Errorf("file has %d rows, want 0 to %d", rows, maxPartRows)
+	}
+	return file, nil
+}
+
+// openFile opens with the parquet library, whose schema code panics on some
+// inconsistent schemas; for us that is bad input.
+func openFile(r io.ReaderAt, size int64) (file *parquet.File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			file, err = nil, fmt.Errorf("inconsistent metadata: %v", p)
+		}
+	}()
+	return parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.OptimisticRead(false))
+}
+
+// Thrift (compact protocol) type codes.
+const (
+	thriftTrue = iota + 1
+	thriftFalse
+	thriftByte
+	thriftInt16
+	thriftInt32
+	thriftInt64
+	thriftDouble
+	thriftBinary
+	thriftList
+	thriftSet
+	thriftMap
+	thriftStruct
+	thriftUUID
+)
+
+// checkThrift walks one struct in thrift's compact encoding and refuses list
+// and string lengths that the bytes cannot hold, deep nesting, and more list
+// elements than any dataset has: a decoder allocates by those lengths before it
+// sees the elements.
+func checkThrift(b []byte) error {
+	w := thriftWalker{left: b, elements: 1 << 18}
+	return w.structure(0)
+}
+
+type thriftWalker struct {
+	left     []byte
+	elements int
+}
+
+func (w *thriftWalker) byte() (byte, error) {
+	if len(w.left) == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	b := w.left[0]
+	w.left = w.left[1:]
+	return b, nil
+}
+
+func (w *thriftWalker) uvarint() (uint64, error) {
+	v, n := binary.Uvarint(w.left)
+	if n <= 0 {
+		return 0, fmt.Errorf("malformed integer")
+	}
+	w.left = w.left[n:]
+	return v, nil
+}
+
+func (w *thriftWalker) skip(n uint64) error {
+	if n > uint64(len(w.left)) {
+		return fmt.Errorf("a length of %d bytes where %d are left", n, len(w.left))
+	}
+	w.left = w.left[n:]
+	return nil
+}
+
+func (w *thriftWalker) structure(depth int) error {
+	if depth > 16 {
+		return fmt.Errorf("nested deeper than 16 structures")
+	}
+	for {
+		b, err := w.byte()
+		if err != nil {
+			return err
+		}
+		kind := b & 15
+		if kind == 0 {
+			return nil
+		}
+		if b>>4 == 0 { // field id follows
+			if _, err := w.uvarint(); err != nil {
+				return err
+			}
+		}
+		if kind == thriftTrue || kind == thriftFalse {
+			continue // the value of a boolean field is its type
+		}
+		if err := w.value(kind, depth); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *thriftWalker) value(kind byte, depth int) error {
+	switch kind {
+	case thriftTrue, thriftFalse, thriftByte:
+		return w.skip(1)
+	case thriftInt16, thriftInt32, thriftInt64:
+		_, err := w.uvarint()
+		return err
+	case thriftDouble:
+		return w.skip(8)
+	case thriftUUID:
+		return w.skip(16)
+	case thriftBinary:
+		n, err := w.uvarint()
+		if err != nil {
+			return err
+		}
+		return w.skip(n)
+	case thriftStruct:
+		return w.structure(depth + 1)
+	case thriftList, thriftSet:
+		b, err := w.byte()
+		if err != nil {
+			return err
+		}
+		n := uint64(b >> 4)
+		if n == 15 {
+			if n, err = w.uvarint(); err != nil {
+				return err
+			}
+		}
+		if n > uint64(len(w.left)) || n > uint64(w.elements) || n > math.MaxInt32 {
+			return fmt.Errorf("a list of %d elements where %d bytes are left", n, len(w.left))
+		}
+		w.elements -= int(n)
+		for range n {
+			if err := w.value(b&15, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		return fmt.Errorf("a value of the unexpected type %d", kind)
+	}
+}

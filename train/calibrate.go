@@ -1,0 +1,169 @@
+package train
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// decoding is how well a map reproduces rows of a dataset it was not trained on.
+type decoding struct {
+	tauGeom                   float64
+	deltaMax, deltaP99, delta float64 // of ‖u − u*‖, physical units: largest, 99th percentile, mean
+}
+
+// evaluateChunk rows are decoded at a time, which bounds the memory.
+const evaluateChunk = 4096
+
+// encode writes net(rows of in) for all listed rows.
+func encode(be backend.Backend, mlp *model.MLP, in tensor.Matrix, rows []int32) (tensor.Matrix, error) {
+	net, err := be.NewNet(mlp)
+	if err != nil {
+		return tensor.Matrix{}, err
+	}
+	out := tensor.New(len(rows), mlp.Out())
+	gathered := tensor.New(min(len(rows), evaluateChunk), in.Cols)
+	for from := 0; from < len(rows); from += evaluateChunk {
+		to := min(from+evaluateChunk, len(rows))
+		chunk := gathered.Slice(0, to-from)
+		gather(chunk, in, rows[from:to])
+		if err := net.Forward(chunk, out.Slice(from, to)); err != nil {
+			return tensor.Matrix{}, err
+		}
+	}
+	return out, nil
+}
+
+func gather(dst, src tensor.Matrix, rows []int32) {
+	for i, r := range rows {
+		copy(dst.Row(i), src.Row(int(r)))
+	}
+}
+
+// evaluate decodes rows of the dataset through E_x, D_s and D_u, the plan as the
+// controller would send it (base added, clipped, projected), and compares with
+// state and u*.
+func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *Set, nets backend.Networks, rows []int32) (decoding, error) {
+	z, err := encode(be, nets.EncoderX, s.Training.X, rows)
+	if err != nil {
+		return decoding{}, err
+	}
+	all := make([]int32, len(rows))
+	for i := range all {
+		all[i] = int32(i)
+	}
+	state, err := encode(be, nets.DecoderS, z, all)
+	if err != nil {
+		return decoding{}, err
+	}
+	action, err := encode(be, nets.DecoderU, z, all)
+	if err != nil {
+		return decoding{}, err
+	}
+	var out decoding
+	deltas := make([]float64, len(rows))
+	plan := newPlanner(problem)
+	for i, r := range rows {
+		out.tauGeom += float64(squaredDistance(state.Row(i), s.Training.S.Row(int(r))))
+		u := plan.decode(s.NormU, action.Row(i), d.S.Row(int(r)), d.C.Row(int(r)))
+		sum := 0.0
+		for k, v := range d.U.Row(int(r)) {
+			e := u[k] - float64(v)
+			sum += e * e
+		}
+		deltas[i] = math.Sqrt(sum)
+		out.delta += deltas[i]
+	}
+	n := float64(len(rows))
+	out.tauGeom /= n
+	out.delta /= n
+	slices.Sort(deltas)
+	out.deltaMax = deltas[len(deltas)-1]
+	// Nearest-rank percentile.
+	out.deltaP99 = deltas[int(math.Ceil(0.99*n))-1]
+	return out, nil
+}
+
+// planner turns decoder outputs into plans; it owns the float64 scratch.
+type planner struct {
+	problem           domain.Problem
+	spec              *domain.Spec
+	s, c, sNext, next []float64
+	plan              []float64
+	output            []float32
+}
+
+func newPlanner(problem domain.Problem) *planner {
+	spec := problem.Spec()
+	vector := func(n int) []float64 { return make([]float64, n) }
+	return &planner{
+		problem: problem, spec: spec,
+		s: vector(spec.MeasuredSize()), sNext: vector(spec.MeasuredSize()),
+		c: vector(spec.ContextSize()), next: vector(spec.ContextSize()),
+		plan: vector(spec.PlanSize()), output: make([]float32, spec.PlanSize()),
+	}
+}
+
+// decode returns Base + denormalised output, each action clipped to its box and
+// projected where the known dynamics take the plan so far. The result is valid
+// until the next call.
+func (p *planner) decode(norm model.Normalizer, output, s, c []float32) []float64 {
+	tensor.Widen(p.s, s)
+	tensor.Widen(p.c, c)
+	p.problem.Base(p.s, p.c, p.plan)
+	norm.Invert(p.output, output)
+	nu := p.spec.ActionSize()
+	for h := range p.spec.Plan {
+		u := p.plan[h*nu : (h+1)*nu]
+		for i := range u {
+			u[i] += float64(p.output[h*nu+i])
+			if v := p.spec.Action[i]; v.Bounded() {
+				u[i] = min(max(u[i], v.Lo), v.Hi)
+			}
+		}
+		p.problem.Project(p.s, p.c, u)
+		if h+1 < p.spec.Plan {
+			p.problem.Step(p.s, p.c, u, p.sNext, p.next)
+			p.s, p.sNext = p.sNext, p.s
+			p.c, p.next = p.next, p.c
+		}
+	}
+	return p.plan
+}
+
+// objectiveRange is the ideal and nadir point of the dataset: the least and the
+// largest value of each objective over Pareto-optimal samples.
+func objectiveRange(j tensor.Matrix) (ideal, nadir []float64) {
+	ideal, nadir = make([]float64, j.Cols), make([]float64, j.Cols)
+	for k := range ideal {
+		ideal[k], nadir[k] = math.Inf(1), math.Inf(-1)
+	}
+	for i := range j.Rows {
+		for k, v := range j.Row(i) {
+			ideal[k], nadir[k] = math.Min(ideal[k], float64(v)), math.Max(nadir[k], float64(v))
+		}
+	}
+	return ideal, nadir
+}
+
+// spread is the root mean square distance of the codes from their mean.
+func spread(codes tensor.Matrix) float64 {
+	mean := make([]float64, codes.Cols)
+	for i := range codes.Rows {
+		for k, v := range codes.Row(i) {
+			mean[k] += float64(v)
+		}
+	}
+	sum := 0.0
+	for i := range codes.Rows {
+		for k, v := range codes.Row(i) {
+			d := float64(v) - mean[k]/float64(codes.Rows)
+			sum += d * d
+		}
+	}
+	return math.Sqrt(sum / float64(codes.Rows))
+}

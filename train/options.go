@@ -1,0 +1,176 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// Options say how to train. Zero values mean the default named beside each
+// field; where zero is itself a choice, a negative value makes it.
+type Options struct {
+	Backend backend.Backend // required
+	Problem domain.Problem  // required
+	Data    Data            // required
+	Seed    uint64
+
+	Command, Version string // recorded in the model's provenance
+
+	// Sizes and counts; 0 takes Spec.Training's.
+	Latent, Hidden  int
+	ManifoldEpochs  int // negative: none
+	RolloutEpochs   int // negative: none
+	Batch           int
+	LocalNeighbours int // κ, neighbours of each sample; negative: no locality term
+	Codes           int // upper bound; negative: all training samples
+
+	// NeighboursPerStep of the κ neighbours are drawn anew for every sample and
+	// step, weighted by κ/NeighboursPerStep: the gradient is unbiased and E_x
+	// costs 1 + NeighboursPerStep passes instead of 1 + κ. 0: 1.
+	NeighboursPerStep int
+
+	LearningRate float64 // of the manifold phase at its start; 0: Spec.Training's
+	// RolloutLearningRate is the rate at the start of the rollout phase; 0:
+	// LearningRate / 4, since D_u starts from a trained optimum.
+	RolloutLearningRate float64
+	SpectralBound       float64 // K; 0: Spec.Training's, negative: off
+
+	// Loss weights; a zero struct takes DefaultManifoldLoss or
+	// DefaultRolloutLoss.
+	Manifold backend.ManifoldLoss
+	Rollout  backend.RolloutLoss
+	Adam     backend.Adam // zero: β 0.9, 0.999, ε 1e-8
+
+	// RiskAction and RiskParameter are (α_u, α_p) of eq. traj_weight; both 0: 1, 1.
+	RiskAction, RiskParameter float64
+
+	// ValidationFraction of the scenarios is held out; 0: 0.05. At least one
+	// scenario is held out and at least one is trained on.
+	ValidationFraction float64
+
+	// Checkpoint is the file a run saves itself to, atomically, after every epoch,
+	// every CheckpointInterval of wall time (0: 5 minutes) and when ctx ends.
+	// "": none.
+	Checkpoint         string
+	CheckpointInterval time.Duration
+	// Resume continues from Checkpoint if it exists. A checkpoint of other data,
+	// other options or another backend is an error.
+	Resume bool
+}
+
+// DefaultManifoldLoss is the composite objective of sec:loss with the paper's
+// weights: 1 for the reconstructions, ω_1 = 1, ω_2 = 0.5. β, which the paper
+// leaves open, is 0.1: see docs/training.md for the ablation.
+func DefaultManifoldLoss() backend.ManifoldLoss {
+	return backend.ManifoldLoss{
+		ReconX: 1, Action: 1, ReconO: 1,
+		Consistency: 1, ConsistencyBeta: 0.1,
+		Locality: 0.5, IsometryAlpha: 1,
+	}
+}
+
+// DefaultRolloutLoss is eq. du_obj with the navigator's own Lie constants; the
+// paper names λ_δ, λ_roll, λ_flow, λ_Lie, α and α_f without values. α = 1 puts
+// the rolled-out latent at the successor, where its target u*_{h+1} is exact; a
+// smaller α teaches a latent between two samples the later one's action.
+func DefaultRolloutLoss(nav domain.Navigation) backend.RolloutLoss {
+	return backend.RolloutLoss{
+		Delta: 0.1, Roll: 0.5, Flow: 0.1, Lie: 0.1,
+		RollFraction: 1, FlowFraction: 0.5,
+		MetricLambda: float32(nav.MetricLambda), TopK: nav.TopK,
+		LieGain: float32(nav.LieGain), LieScale: float32(nav.LieScale), LieDt: float32(nav.LatentStep),
+	}
+}
+
+// resolve fills in defaults and checks ranges.
+func (o Options) resolve() (Options, error) {
+	if o.Backend == nil || o.Problem == nil {
+		return o, errors.New("train: Options need a Backend and a Problem")
+	}
+	spec := o.Problem.Spec()
+	t := spec.Training
+	orDefault := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	orDefault(&o.Latent, t.Latent)
+	orDefault(&o.Hidden, t.Hidden)
+	orDefault(&o.ManifoldEpochs, t.ManifoldEpochs)
+	orDefault(&o.RolloutEpochs, t.RolloutEpochs)
+	orDefault(&o.Batch, t.Batch)
+	orDefault(&o.LocalNeighbours, t.LocalNeighbours)
+	orDefault(&o.Codes, t.Codes)
+	orDefault(&o.NeighboursPerStep, 1)
+	o.ManifoldEpochs, o.RolloutEpochs = max(o.ManifoldEpochs, 0), max(o.RolloutEpochs, 0)
+	o.LocalNeighbours, o.Codes = max(o.LocalNeighbours, 0), max(o.Codes, 0)
+	o.NeighboursPerStep = min(o.NeighboursPerStep, o.LocalNeighbours)
+	if o.LearningRate == 0 {
+		o.LearningRate = t.LearningRate
+	}
+	if o.RolloutLearningRate == 0 {
+		o.RolloutLearningRate = o.LearningRate / 4
+	}
+	if o.SpectralBound == 0 {
+		o.SpectralBound = t.SpectralBound
+	}
+	o.SpectralBound = math.Max(o.SpectralBound, 0)
+	if o.Manifold == (backend.ManifoldLoss{}) {
+		o.Manifold = DefaultManifoldLoss()
+	}
+	if o.Rollout == (backend.RolloutLoss{}) {
+		o.Rollout = DefaultRolloutLoss(spec.Navigation)
+	}
+	if o.Adam == (backend.Adam{}) {
+		o.Adam = backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
+	}
+	if o.RiskAction == 0 && o.RiskParameter == 0 {
+		o.RiskAction, o.RiskParameter = 1, 1
+	}
+	if o.ValidationFraction == 0 {
+		o.ValidationFraction = 0.05
+	}
+	if o.CheckpointInterval == 0 {
+		o.CheckpointInterval = 5 * time.Minute
+	}
+	for _, c := range []struct {
+		name  string
+		value int
+		lo    int
+		hi    int
+	}{
+		{"Latent", o.Latent, 1, model.MaxWidth}, {"Hidden", o.Hidden, 1, model.MaxWidth},
+		{"Batch", o.Batch, 1, 1 << 20}, {"LocalNeighbours", o.LocalNeighbours, 0, 1024},
+		{"NeighboursPerStep", o.NeighboursPerStep, 0, 1024},
+	} {
+		if c.value < c.lo || c.value > c.hi {
+			return o, fmt.Errorf("train: %s is %d, want %d to %d", c.name, c.value, c.lo, c.hi)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		value float64
+	}{{"LearningRate", o.LearningRate}, {"RolloutLearningRate", o.RolloutLearningRate}} {
+		if !(c.value > 0) || math.IsInf(c.value, 0) {
+			return o, fmt.Errorf("train: %s is %v, want a finite number > 0", c.name, c.value)
+		}
+	}
+	if !(o.ValidationFraction > 0 && o.ValidationFraction < 1) {
+		return o, fmt.Errorf("train: ValidationFraction is %v, want a number in (0, 1)", o.ValidationFraction)
+	}
+	if o.RiskAction < 0 || o.RiskParameter < 0 {
+		return o, fmt.Errorf("train: RiskAction %v and RiskParameter %v must not be negative", o.RiskAction, o.RiskParameter)
+	}
+	if o.ManifoldEpochs == 0 && o.RolloutEpochs > 0 {
+		return o, errors.New("train: rollout refinement without manifold training: RolloutEpochs > 0 needs ManifoldEpochs > 0")
+	}
+	if o.Resume && o.Checkpoint == "" {
+		return o, errors.New("train: Resume needs the Checkpoint file to resume from")
+	}
+	return o, nil
+}

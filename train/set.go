@@ -1,0 +1,224 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Set is a dataset made ready for a backend: normalised, with successors, risk
+// weights and the split.
+type Set struct {
+	Training                   backend.TrainingSet
+	NormX, NormO, NormS, NormU model.Normalizer
+	// Train and Validation are row numbers, ascending; no scenario is in both.
+	Train, Validation []int32
+	// Pairs are the rows of Train that have a successor (also in Train, since a
+	// trajectory belongs to one scenario); ValidationPairs likewise.
+	Pairs, ValidationPairs []int32
+}
+
+// constantColumn is the spread, relative to the largest magnitude, below which
+// a column is held to be constant: float32 cannot tell it from rounding.
+const constantColumn = 1e-6
+
+// statistics returns mean and standard deviation of every column, accumulated
+// in float64. A constant column gets the scale |mean|, or 1 for a column of
+// zeros, so that a deviation that training never saw enters the networks at its
+// own relative size and not amplified.
+func statistics(m tensor.Matrix) model.Normalizer {
+	n := model.Normalizer{Mean: make([]float32, m.Cols), Scale: make([]float32, m.Cols)}
+	sum, largest := make([]float64, m.Cols), make([]float64, m.Cols)
+	for i := range m.Rows {
+		for j, v := range m.Row(i) {
+			sum[j] += float64(v)
+			largest[j] = math.Max(largest[j], math.Abs(float64(v)))
+		}
+	}
+	square := make([]float64, m.Cols)
+	for j := range sum {
+		sum[j] /= float64(m.Rows)
+	}
+	for i := range m.Rows {
+		for j, v := range m.Row(i) {
+			d := float64(v) - sum[j]
+			square[j] += d * d
+		}
+	}
+	for j := range sum {
+		scale := math.Sqrt(square[j] / float64(m.Rows))
+		if scale <= constantColumn*largest[j] {
+			if scale = math.Abs(sum[j]); scale == 0 {
+				scale = 1
+			}
+		}
+		n.Mean[j], n.Scale[j] = float32(sum[j]), float32(scale)
+	}
+	return n
+}
+
+// identity leaves columns as they are: the preference slot is a flag and a point
+// of the simplex and already of order one.
+func identity(size int) model.Normalizer {
+	n := model.Normalizer{Mean: make([]float32, size), Scale: make([]float32, size)}
+	for i := range n.Scale {
+		n.Scale[i] = 1
+	}
+	return n
+}
+
+func concatenate(parts ...model.Normalizer) model.Normalizer {
+	var n model.Normalizer
+	for _, p := range parts {
+		n.Mean, n.Scale = append(n.Mean, p.Mean...), append(n.Scale, p.Scale...)
+	}
+	return n
+}
+
+// normalise writes the columns of parts side by side, normalised, as one dense
+// matrix.
+func normalise(norm model.Normalizer, parts ...tensor.Matrix) tensor.Matrix {
+	out := tensor.New(parts[0].Rows, norm.Size())
+	for i := range out.Rows {
+		row, at := out.Row(i), 0
+		for _, p := range parts {
+			at += copy(row[at:], p.Row(i))
+		}
+		norm.Apply(row, row)
+	}
+	return out
+}
+
+// NewSet normalises the data by its own mean and standard deviation, splits it by
+// scenario and links successors. Risk weights are eq. traj_weight's numerator,
+// α_u‖Δu*‖ + α_p‖Δp‖, with u* and the context in normalised units so that the
+// coefficients are free of the problem's units.
+func NewSet(spec *domain.Spec, d *Data, opt Options) (*Set, error) {
+	if err := d.Validate(spec); err != nil {
+		return nil, err
+	}
+	s := &Set{NormS: statistics(d.S), NormU: statistics(d.Target)}
+	context := statistics(d.C)
+	s.NormX = concatenate(s.NormS, context, identity(d.Slot.Cols))
+	s.NormO = concatenate(s.NormS, statistics(d.Sigma), statistics(d.J))
+	s.Training = backend.TrainingSet{
+		X: normalise(s.NormX, d.S, d.C, d.Slot),
+		O: normalise(s.NormO, d.S, d.Sigma, d.J),
+		S: normalise(s.NormS, d.S),
+		U: normalise(s.NormU, d.Target),
+	}
+	if err := s.split(d, opt); err != nil {
+		return nil, err
+	}
+	if err := s.link(d); err != nil {
+		return nil, err
+	}
+	s.risk(d, statistics(d.U), opt)
+	return s, nil
+}
+
+// split draws whole scenarios into validation, each by its own number, until at
+// least one and at most all but one are taken.
+func (s *Set) split(d *Data, opt Options) error {
+	scenarios := slices.Clone(d.Scenario)
+	slices.Sort(scenarios)
+	scenarios = slices.Compact(scenarios)
+	if len(scenarios) < 2 {
+		return fmt.Errorf("train: the dataset has %d scenario(s); at least 2 are needed, validation is split off by scenario", len(scenarios))
+	}
+	rng := rand.New(rand.NewPCG(opt.Seed, streamSplit))
+	rng.Shuffle(len(scenarios), func(i, j int) { scenarios[i], scenarios[j] = scenarios[j], scenarios[i] })
+	count := int(math.Round(opt.ValidationFraction * float64(len(scenarios))))
+	held := make(map[int32]bool)
+	for _, sc := range scenarios[:min(max(count, 1), len(scenarios)-1)] {
+		held[sc] = true
+	}
+	for i, sc := range d.Scenario {
+		if held[sc] {
+			s.Validation = append(s.Validation, int32(i))
+		} else {
+			s.Train = append(s.Train, int32(i))
+		}
+	}
+	return nil
+}
+
+// link finds each sample's successor: the same trajectory, the next step.
+func (s *Set) link(d *Data) error {
+	n := d.Rows()
+	order := make([]int32, 0, n)
+	for i := range n {
+		if !d.Perturbed[i] {
+			order = append(order, int32(i))
+		}
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		if d.Trajectory[a] != d.Trajectory[b] {
+			if d.Trajectory[a] < d.Trajectory[b] {
+				return -1
+			}
+			return 1
+		}
+		return int(d.Step[a]) - int(d.Step[b])
+	})
+	next := make([]int32, n)
+	for i := range next {
+		next[i] = -1
+	}
+	for k := 1; k < len(order); k++ {
+		a, b := order[k-1], order[k]
+		if d.Trajectory[a] != d.Trajectory[b] {
+			continue
+		}
+		if d.Scenario[a] != d.Scenario[b] {
+			return fmt.Errorf("train: trajectory %d is in scenario %d (row %d) and in scenario %d (row %d); a trajectory belongs to one", d.Trajectory[a], d.Scenario[a], a, d.Scenario[b], b)
+		}
+		switch d.Step[b] - d.Step[a] {
+		case 0:
+			return fmt.Errorf("train: rows %d and %d are both step %d of trajectory %d", a, b, d.Step[a], d.Trajectory[a])
+		case 1:
+			next[a] = b
+		}
+	}
+	s.Training.Next = next
+	pairs := func(rows []int32) []int32 {
+		var p []int32
+		for _, r := range rows {
+			if next[r] >= 0 {
+				p = append(p, r)
+			}
+		}
+		return p
+	}
+	s.Pairs, s.ValidationPairs = pairs(s.Train), pairs(s.Validation)
+	return nil
+}
+
+func (s *Set) risk(d *Data, action model.Normalizer, opt Options) {
+	n, ns, nc := d.Rows(), d.S.Cols, d.C.Cols
+	s.Training.RiskWeight = make([]float32, n)
+	for i := range n {
+		j := s.Training.Next[i]
+		if j < 0 {
+			continue
+		}
+		du, dp := 0.0, 0.0
+		a, b := d.U.Row(i), d.U.Row(int(j))
+		for k := range a {
+			v := float64(b[k]-a[k]) / float64(action.Scale[k])
+			du += v * v
+		}
+		p, q := s.Training.X.Row(i)[ns:ns+nc], s.Training.X.Row(int(j))[ns:ns+nc]
+		for k := range p {
+			v := float64(q[k] - p[k])
+			dp += v * v
+		}
+		s.Training.RiskWeight[i] = float32(opt.RiskAction*math.Sqrt(du) + opt.RiskParameter*math.Sqrt(dp))
+	}
+}

@@ -1,0 +1,501 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+func cpu(t testing.TB) backend.Backend {
+	t.Helper()
+	b, err := cpufallback.New(cpufallback.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func toyOptions(t testing.TB, be backend.Backend, scenarios int) Options {
+	t.Helper()
+	p := newToy()
+	d, err := FromSamples(p.spec, p.samples(scenarios, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Backend: be, Problem: p, Data: d, Seed: 5}
+}
+
+func modelBytes(t testing.TB, m *model.Model) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := m.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// withoutTimes drops what no two runs share.
+func withoutTimes(h []EpochRecord) []EpochRecord {
+	h = slices.Clone(h)
+	for i := range h {
+		h[i].Seconds = 0
+	}
+	return h
+}
+
+func sameHistory(t *testing.T, a, b []EpochRecord) {
+	t.Helper()
+	var x, y bytes.Buffer
+	if err := errors.Join(WriteCSV(&x, withoutTimes(a)), WriteCSV(&y, withoutTimes(b))); err != nil {
+		t.Fatal(err)
+	}
+	if x.String() != y.String() {
+		t.Errorf("learning curves differ:\n%s\n%s", x.String(), y.String())
+	}
+}
+
+// Interrupted after any number of updates, in either phase, in the middle of an
+// epoch or at its end, and resumed: the model is bitwise the same.
+func TestResumeIsBitwiseTheUninterruptedRun(t *testing.T) {
+	backends := map[string]struct {
+		make      func(t testing.TB) backend.Backend
+		scenarios int
+		stops     []int
+	}{
+		"cpu": {cpu, 40, []int{1, 7, 8, 20, 23, 25, 34}},
+		"ref": {func(testing.TB) backend.Backend { return ref.New() }, 8, []int{2, 5}},
+	}
+	for name, b := range backends {
+		t.Run(name, func(t *testing.T) {
+			be := b.make(t)
+			whole, err := Run(t.Context(), toyOptions(t, be, b.scenarios), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := modelBytes(t, whole.Model)
+			for _, stop := range b.stops {
+				opt := toyOptions(t, be, b.scenarios)
+				opt.Checkpoint = filepath.Join(t.TempDir(), "run.checkpoint")
+				ctx, cancel := context.WithCancel(t.Context())
+				total := 0
+				_, err := Run(ctx, opt, func(p Progress) {
+					total = p.Steps
+					if p.Step == stop {
+						cancel()
+					}
+				})
+				if !errors.Is(err, context.Canceled) {
+					t.Fatalf("stopped after %d of %d updates: error %v, want context.Canceled", stop, total, err)
+				}
+				opt.Resume = true
+				first := 0
+				resumed, err := Run(t.Context(), opt, func(p Progress) {
+					if first == 0 && p.Note == "" {
+						first = p.Step
+					}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if first != stop+1 {
+					t.Errorf("resumed at update %d, want %d", first, stop+1)
+				}
+				if !bytes.Equal(modelBytes(t, resumed.Model), want) {
+					t.Errorf("resumed after %d of %d updates: another model", stop, total)
+				}
+				sameHistory(t, resumed.History, whole.History)
+			}
+		})
+	}
+}
+
+func TestResumeRefusesAnotherRun(t *testing.T) {
+	be := cpu(t)
+	opt := toyOptions(t, be, 10)
+	opt.Checkpoint = filepath.Join(t.TempDir(), "run.checkpoint")
+	opt.Resume = true
+	notes := 0
+	if _, err := Run(t.Context(), opt, func(p Progress) {
+		if strings.Contains(p.Note, "no checkpoint") {
+			notes++
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if notes != 1 {
+		t.Errorf("%d notes that there is no checkpoint yet, want 1", notes)
+	}
+	whole, err := os.ReadFile(opt.Checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Options){
+		"seed":    func(o *Options) { o.Seed++ },
+		"rate":    func(o *Options) { o.LearningRate = 2e-3 },
+		"data":    func(o *Options) { o.Data.U.Data[3] += 1 },
+		"backend": func(o *Options) { o.Backend = ref.New() },
+	} {
+		other := toyOptions(t, be, 10)
+		other.Checkpoint, other.Resume = opt.Checkpoint, true
+		change(&other)
+		if _, err := Run(t.Context(), other, nil); err == nil || !strings.Contains(err.Error(), "other data, options or backend") {
+			t.Errorf("another %s: error %v", name, err)
+		}
+	}
+	for _, cut := range []int{0, 4, 8, 100, len(whole) / 2, len(whole) - 1} {
+		if err := os.WriteFile(opt.Checkpoint, whole[:cut], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(t.Context(), opt, nil); err == nil || !strings.Contains(err.Error(), opt.Checkpoint) {
+			t.Errorf("cut to %d bytes: error %v, want one that names the file", cut, err)
+		}
+	}
+}
+
+// From nothing to a stated accuracy: the map must reproduce the known optimum of
+// unseen scenarios to 2 % of its spread.
+func TestTrainFromNothing(t *testing.T) {
+	opt := toyOptions(t, cpu(t), 600)
+	opt.Latent, opt.Hidden, opt.Batch, opt.ManifoldEpochs, opt.RolloutEpochs = 6, 64, 256, 60, 10
+	opt.LearningRate = 3e-3
+	res, err := Run(t.Context(), opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := res.History[0], res.History[len(res.History)-1]
+	t.Logf("%d samples, %.2f s of updates; mean |u−u*| %.4f → %.4f, p99 %.4f, max %.4f; tau_geom %.2g → %.2g",
+		opt.Data.Rows(), res.Seconds, first.DeltaDecMean, last.DeltaDecMean, last.DeltaDecP99, last.DeltaDec, first.TauGeom, last.TauGeom)
+	spread := 0.0
+	for _, s := range statistics(opt.Data.U).Scale {
+		spread += float64(s * s)
+	}
+	if limit := 0.02 * math.Sqrt(spread); !(last.DeltaDecMean < limit) {
+		t.Errorf("mean action error %v, want below %v", last.DeltaDecMean, limit)
+	}
+	if !(last.DeltaDecMean < first.DeltaDecMean/5) || !(last.TauGeom < 0.02) {
+		t.Errorf("action error %v → %v, state residual %v", first.DeltaDecMean, last.DeltaDecMean, last.TauGeom)
+	}
+	c := res.Model.Calibration
+	if !(c.DeltaDecP99 <= c.DeltaDec) || !(c.TauGeom > 0) || !(c.LatentSpread > 0) {
+		t.Errorf("calibration %+v", c)
+	}
+	if res.Model.Codes.Rows != 40 {
+		t.Errorf("%d codes, want 40", res.Model.Codes.Rows)
+	}
+	var out bytes.Buffer
+	if err := WriteCSV(&out, res.History); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&out).ReadAll()
+	if err != nil {
+		t.Fatalf("learning curves are not CSV: %v", err)
+	}
+	if len(lines) != 1+70 {
+		t.Errorf("%d lines of learning curves, want 71", len(lines))
+	}
+}
+
+func TestDivergenceIsAnError(t *testing.T) {
+	opt := toyOptions(t, cpu(t), 20)
+	opt.LearningRate, opt.SpectralBound = 1e18, -1
+	if _, err := Run(t.Context(), opt, nil); err == nil || !strings.Contains(err.Error(), "learning rate") {
+		t.Errorf("learning rate 1e18: error %v, want one that says what to change", err)
+	}
+}
+
+func TestSplitIsByScenarioAndSuccessorsAreTrue(t *testing.T) {
+	opt, err := toyOptions(t, cpu(t), 50).resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.ValidationFraction = 0.2
+	d := &opt.Data
+	s, err := NewSet(opt.Problem.Spec(), d, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	side := map[int32]string{}
+	for name, rows := range map[string][]int32{"train": s.Train, "validation": s.Validation} {
+		for _, r := range rows {
+			if was := side[d.Scenario[r]]; was != "" && was != name {
+				t.Fatalf("scenario %d is in both halves", d.Scenario[r])
+			}
+			side[d.Scenario[r]] = name
+		}
+	}
+	if n := len(s.Train) + len(s.Validation); n != d.Rows() || len(s.Validation) != d.Rows()/5 {
+		t.Errorf("%d + %d rows of %d", len(s.Train), len(s.Validation), d.Rows())
+	}
+	pairs := 0
+	for i, n := range s.Training.Next {
+		if n < 0 {
+			if !d.Perturbed[i] && d.Step[i] < 4 {
+				t.Errorf("row %d, step %d, has no successor", i, d.Step[i])
+			}
+			continue
+		}
+		pairs++
+		if d.Trajectory[i] != d.Trajectory[n] || d.Step[n] != d.Step[i]+1 || d.Perturbed[i] || d.Perturbed[n] {
+			t.Errorf("row %d (trajectory %d, step %d) has the successor %d (trajectory %d, step %d)", i, d.Trajectory[i], d.Step[i], n, d.Trajectory[n], d.Step[n])
+		}
+		if !(s.Training.RiskWeight[i] > 0) {
+			t.Errorf("row %d moves and has risk weight %v", i, s.Training.RiskWeight[i])
+		}
+	}
+	if pairs != 50*2*4 || len(s.Pairs)+len(s.ValidationPairs) != pairs {
+		t.Errorf("%d pairs, %d and %d listed", pairs, len(s.Pairs), len(s.ValidationPairs))
+	}
+}
+
+func TestNormalisation(t *testing.T) {
+	opt := toyOptions(t, cpu(t), 50)
+	s, err := NewSet(opt.Problem.Spec(), &opt.Data, Options{ValidationFraction: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.Training.X
+	for j := range x.Cols {
+		mean, square := 0.0, 0.0
+		for i := range x.Rows {
+			v := float64(x.Row(i)[j])
+			mean += v / float64(x.Rows)
+			square += v * v / float64(x.Rows)
+		}
+		switch {
+		case j < 3: // a, b, p
+			if math.Abs(mean) > 1e-4 || math.Abs(square-1) > 1e-3 {
+				t.Errorf("column %d has mean %v, mean square %v", j, mean, square)
+			}
+		case j == 3: // the constant context, 7 everywhere
+			if square != 0 || s.NormX.Scale[j] != 7 {
+				t.Errorf("constant column: mean square %v, scale %v, want 0 and 7", square, s.NormX.Scale[j])
+			}
+		default: // the preference slot stays as it is
+			if s.NormX.Mean[j] != 0 || s.NormX.Scale[j] != 1 {
+				t.Errorf("slot column %d has mean %v, scale %v", j, s.NormX.Mean[j], s.NormX.Scale[j])
+			}
+		}
+	}
+}
+
+func TestCosineSchedule(t *testing.T) {
+	if r := cosine(0.5, 0, 100); r != 0.5 {
+		t.Errorf("first rate %v", r)
+	}
+	if r := cosine(0.5, 50, 100); math.Abs(r-0.25) > 1e-15 {
+		t.Errorf("rate at half time %v, want half", r)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		total := rapid.IntRange(1, 1000).Draw(t, "total")
+		step := rapid.IntRange(0, total-1).Draw(t, "step")
+		a, b := cosine(1, step, total), cosine(1, step+1, total)
+		if !(a > b) || !(b >= 0) {
+			t.Fatalf("rates %v, %v at step %d of %d: want them to fall to 0", a, b, step, total)
+		}
+	})
+}
+
+func TestOrderIsAPermutationOfItsEpoch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.SliceOfNDistinct(rapid.Int32Range(0, 1e6), 2, 60, rapid.ID[int32]).Draw(t, "rows")
+		seed := rapid.Uint64().Draw(t, "seed")
+		a, b := make([]int32, len(rows)), make([]int32, len(rows))
+		shuffled(a, rows, seed, streamManifoldOrder, 3)
+		shuffled(b, rows, seed, streamManifoldOrder, 3)
+		if !slices.Equal(a, b) {
+			t.Fatal("one epoch, two orders")
+		}
+		slices.Sort(b)
+		sorted := slices.Sorted(slices.Values(rows))
+		if !slices.Equal(b, sorted) {
+			t.Fatal("not a permutation")
+		}
+	})
+}
+
+// Over many steps the drawn, weighted neighbours average to the whole
+// neighbourhood's kernel.
+func TestDrawnNeighboursAreUnbiased(t *testing.T) {
+	opt := toyOptions(t, cpu(t), 20)
+	s, err := NewSet(opt.Problem.Spec(), &opt.Data, Options{ValidationFraction: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, perStep := range []int{1, 3} {
+		n, err := newNeighbourhood(s.Training.X, s.Train, 5, perStep, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := s.Train[11]
+		sum := map[int32]float64{}
+		const draws = 40000
+		for step := range draws {
+			ids, kernel := n.draw([]int32{row}, 9, step)
+			if len(ids) != perStep {
+				t.Fatalf("%d neighbours drawn, want %d", len(ids), perStep)
+			}
+			for j, id := range ids {
+				if j > 0 && id == ids[j-1] {
+					t.Fatal("one neighbour drawn twice in a step")
+				}
+				sum[id] += float64(kernel[j]) / draws
+			}
+		}
+		if len(sum) != 5 {
+			t.Fatalf("%d different neighbours drawn, want 5", len(sum))
+		}
+		from := int(n.at[row]) * 5
+		for j := range 5 {
+			id, want := n.index[from+j], float64(n.kernel[from+j])
+			if id == row {
+				t.Fatal("a row is its own neighbour")
+			}
+			// Standard error of the mean of κ/m·k·Bernoulli(m/κ).
+			p := float64(perStep) / 5
+			sigma := want / p * math.Sqrt(p*(1-p)/draws)
+			if math.Abs(sum[id]-want) > 5*sigma {
+				t.Errorf("%d per step: mean weight %v of neighbour %d, kernel %v ± %v", perStep, sum[id], j, want, sigma)
+			}
+		}
+	}
+}
+
+func TestNearestWithCoincidingRows(t *testing.T) {
+	points := tensor.New(6, 1)
+	copy(points.Data, []float32{1, 1, 1, 1, 5, 1})
+	index, dist2, err := nearest(points, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		for j := range 2 {
+			id, d := index[2*i+j], dist2[2*i+j]
+			if id == int32(i) || id < 0 {
+				t.Errorf("row %d has the neighbour %d", i, id)
+			}
+			if i != 4 && d != 0 {
+				t.Errorf("row %d: distance² %v to row %d", i, d, id)
+			}
+		}
+	}
+}
+
+// Farthest-first traversal is within twice of any cover with as many centres, in
+// particular of the points' own greedy lower bound: all centres are farther
+// apart than the radius that is left.
+func TestCoverRadius(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 80).Draw(t, "n")
+		points := tensor.New(n, 2)
+		for i := range points.Data {
+			points.Data[i] = float32(rapid.IntRange(-8, 8).Draw(t, "x"))
+		}
+		count := rapid.IntRange(1, n).Draw(t, "count")
+		centres := cover(points, count)
+		radius := float32(0)
+		for i := range n {
+			best := float32(math.Inf(1))
+			for _, c := range centres {
+				best = min(best, squaredDistance(points.Row(i), points.Row(int(c))))
+			}
+			radius = max(radius, best)
+		}
+		if len(centres) < count && radius != 0 {
+			t.Fatalf("%d of %d centres, radius² %v left", len(centres), count, radius)
+		}
+		for i, a := range centres {
+			for _, b := range centres[:i] {
+				if d := squaredDistance(points.Row(int(a)), points.Row(int(b))); d < radius {
+					t.Fatalf("centres at distance² %v, radius² %v", d, radius)
+				}
+			}
+		}
+	})
+}
+
+func TestChosenCodesAreDistinctAndCounted(t *testing.T) {
+	points := tensor.New(500, 3)
+	for i := range points.Data {
+		points.Data[i] = float32(math.Sin(float64(i * i)))
+	}
+	for _, count := range []int{0, 1, 37, 499, 500, 900} {
+		codes := chooseCodes(points, count, 3)
+		want := count
+		if count == 0 || count > 500 {
+			want = 500
+		}
+		if len(codes) != want || len(slices.Compact(slices.Clone(codes))) != want || !slices.IsSorted(codes) {
+			t.Errorf("%d codes asked for, %d chosen", count, len(codes))
+		}
+	}
+}
+
+func TestBadOptionsAndData(t *testing.T) {
+	be := cpu(t)
+	for name, c := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"no backend":   {func(o *Options) { o.Backend = nil }, "Backend"},
+		"nan":          {func(o *Options) { o.Data.J.Data[5] = float32(math.NaN()) }, "column J"},
+		"width":        {func(o *Options) { o.Data.C = tensor.New(o.Data.Rows(), 9) }, "column c is"},
+		"rows":         {func(o *Options) { o.Data.U = o.Data.U.Slice(0, 10) }, "column u is"},
+		"one scenario": {func(o *Options) { clear(o.Data.Scenario) }, "scenario"},
+		"twice":        {func(o *Options) { o.Data.Step[1] = o.Data.Step[0] }, "both step"},
+		"resume":       {func(o *Options) { o.Resume = true }, "Checkpoint"},
+		"rate":         {func(o *Options) { o.LearningRate = math.Inf(1) }, "LearningRate"},
+		"fraction":     {func(o *Options) { o.ValidationFraction = 1 }, "ValidationFraction"},
+		"no manifold":  {func(o *Options) { o.ManifoldEpochs = -1 }, "rollout"},
+		"full disk":    {func(o *Options) { o.Checkpoint = "/nowhere/at/all" }, "/nowhere/at/all"},
+	} {
+		opt := toyOptions(t, be, 10)
+		c.change(&opt)
+		if _, err := Run(t.Context(), opt, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}
+
+func FuzzCheckpoint(f *testing.F) {
+	dir := f.TempDir()
+	path := filepath.Join(dir, "c")
+	if err := writeCheckpoint(path, saved{Version: checkpointVersion, Fingerprint: "x"}, map[string][]float32{"a": {1, 2}, "b": {3}}); err != nil {
+		f.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)-3])
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff{}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, arrays, err := parseCheckpoint(b)
+		if err != nil {
+			return
+		}
+		total := 0
+		for _, a := range arrays {
+			total += 4 * len(a)
+		}
+		if total > len(b) || s.Version != checkpointVersion {
+			t.Fatalf("%d bytes of arrays from a file of %d, version %d", total, len(b), s.Version)
+		}
+	})
+}
