@@ -23,10 +23,12 @@ func main() {
 	switch *kernel {
 	case "tile-avx512":
 		tile(avx512)
-		gemv(avx512)
+		gemv(avx512, false)
+		gemv(avx512, true)
 	case "tile-avx2":
 		tile(avx2)
-		gemv(avx2)
+		gemv(avx2, false)
+		gemv(avx2, true)
 	case "sparse-avx512":
 		compressAVX512()
 	case "sparse-avx2":

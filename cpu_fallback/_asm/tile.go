@@ -120,6 +120,7 @@ func (t body) emit() {
 	t.start()
 	t.loop()
 	t.finish()
+	t.positiveZero()
 	t.store()
 	VZEROUPPER()
 	RET()
@@ -260,6 +261,18 @@ func (t body) finish() {
 		}
 	}
 	Label(t.label("open"))
+}
+
+// positiveZero makes −0 a +0. Then leaving out a product by zero, which can
+// change the sign of a zero and nothing else, changes no result.
+func (t body) positiveZero() {
+	zero := t.temp(0)
+	t.v.zero(zero)
+	for i := range t.rows {
+		for j := range t.width {
+			VADDPS(zero, t.acc(i, j), t.acc(i, j))
+		}
+	}
 }
 
 // loadLanes puts the AVX2 lane masks where B was; AVX-512 has them in K1, K2.

@@ -57,10 +57,15 @@ func (k Kernel) run(t *tile) {
 	}
 }
 
-func (k Kernel) gemv(t *tile) {
-	if k.level == isa.AVX512 {
+func (k Kernel) gemv(t *tile, sparse bool) {
+	switch {
+	case k.level == isa.AVX512 && sparse:
+		gemvSparseAVX512(t)
+	case k.level == isa.AVX512:
 		gemvAVX512(t)
-	} else {
+	case sparse:
+		gemvSparseAVX2(t)
+	default:
 		gemvAVX2(t)
 	}
 }

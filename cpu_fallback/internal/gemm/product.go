@@ -17,6 +17,7 @@ package gemm
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
 )
@@ -84,6 +85,9 @@ func (k Kernel) TileRows() int { return k.rows }
 
 // Multiply computes p on the calling goroutine. It allocates nothing. It panics
 // when a slice is too short for the shape, which is a bug of the caller's.
+//
+// B is taken to be finite where A is zero: a single row may leave those products
+// out, so 0·Inf is not promised to be NaN. A NaN or infinity in A is never lost.
 func (k Kernel) Multiply(p *Product) {
 	if p.Rows == 0 || p.B.N == 0 {
 		return
@@ -121,37 +125,78 @@ func (k Kernel) rowBlock(p *Product, from, rows int) {
 		t.whereRow = 4 * uintptr(p.WhereRow)
 	}
 	n := p.B.N
-	for j := 0; j < n; {
+	j := 0
+	if rows == 1 && n >= gemvPanels*k.cols && k.level != isa.Generic {
+		j = k.singleRow(p, from, t)
+	}
+	for ; j < n; j += k.cols {
 		cols := min(k.cols, n-j)
 		step := p.B.Step
 		if cols < k.cols {
 			step = p.B.TailStep
 		}
-		if p.B.K > 0 {
-			t.b = &p.B.Data[j/k.cols*p.B.PanelStride]
-		}
 		t.bStep = 4 * uintptr(step)
-		t.c = &p.C[from*p.CRow+j]
-		if p.Init == FromBias {
-			t.start = &p.B.Bias[j]
-		}
-		if p.Where != nil {
-			t.where = &p.Where[from*p.WhereRow+j]
-		}
-		if rows == 1 && n-j >= gemvPanels*k.cols && k.level != isa.Generic {
-			t.cols = gemvPanels * k.cols
-			k.gemv(&t)
-			j += t.cols
-			continue
-		}
+		t.point(p, from, j, k.cols)
 		t.cols = cols
 		k.run(&t)
-		j += cols
 	}
+}
+
+// point sets the addresses of the tile at row from and column j.
+func (t *tile) point(p *Product, from, j, width int) {
+	if p.B.K > 0 {
+		t.b = &p.B.Data[j/width*p.B.PanelStride]
+	}
+	t.c = &p.C[from*p.CRow+j]
+	if p.Init == FromBias {
+		t.start = &p.B.Bias[j]
+	}
+	if p.Where != nil {
+		t.where = &p.Where[from*p.WhereRow+j]
+	}
+}
+
+// singleRow multiplies one row with the panels that come in whole groups, and
+// returns the first column it left.
+func (k Kernel) singleRow(p *Product, from int, t tile) int {
+	t.bStep = 4 * uintptr(p.B.Step)
+	t.cols = gemvPanels * k.cols
+	var storage [sparseDepth]int32
+	sparse := false
+	if p.AStep == 1 && p.B.K >= sparseDepth/16 && p.B.K <= sparseDepth {
+		if n := nonZero(p.A[from*p.ARow:][:p.B.K], &storage); n <= p.B.K*7/8 {
+			sparse = true
+			t.k, t.lanes = n, unsafe.Pointer(&storage)
+		}
+	}
+	j := 0
+	for ; j+t.cols <= p.B.N; j += t.cols {
+		t.point(p, from, j, k.cols)
+		k.gemv(&t, sparse)
+	}
+	return j
 }
 
 // gemvPanels is how many panels the single-row kernels take at once.
 const gemvPanels = 4
+
+// sparseDepth is the largest inner dimension for which a single row is looked
+// through for zeros.
+const sparseDepth = 512
+
+// nonZero lists the non-zero elements of a row. Leaving out the others is worth
+// it for a single row, whose product takes the time of reading B: behind a ReLU
+// about half are zero.
+func nonZero(a []float32, list *[sparseDepth]int32) int {
+	n := 0
+	for i, v := range a {
+		list[n] = int32(i)
+		if v != 0 {
+			n++
+		}
+	}
+	return n
+}
 
 func (p *Product) check() {
 	last := func(rows, row, cols, step int) int {

@@ -10,7 +10,9 @@ package gemm
 //		for k: s = fma(a[i·aRow + k·aStep], b[k·bStep + j], s)
 //		if mode&relu && s < 0: s = 0
 //		if where && !(where[i][j] > 0): s = 0
-//		c[i][j] = s
+//		c[i][j] = s + 0
+//
+// The last addition makes −0 a +0.
 
 //go:noescape
 func tile2xAVX512(t *tile)
@@ -35,6 +37,19 @@ func gemvAVX512(t *tile)
 //
 //go:noescape
 func gemvAVX2(t *tile)
+
+// gemvSparseAVX512 computes the loop of gemvAVX512 over the listed k alone, with
+// aStep one element:
+//
+//	for n < t.k: s = fma(a[list[n]], b[list[n]·bStep + j], s)
+//
+//go:noescape
+func gemvSparseAVX512(t *tile)
+
+// gemvSparseAVX2 computes the loop of gemvSparseAVX512.
+//
+//go:noescape
+func gemvSparseAVX2(t *tile)
 
 // compressAVX512 keeps the columns whose bit is set:
 //

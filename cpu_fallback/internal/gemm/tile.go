@@ -17,7 +17,7 @@ type tile struct {
 	k           int
 	rows, cols  int
 	mode        int
-	lanes       unsafe.Pointer // mask of the valid columns
+	lanes       unsafe.Pointer // mask of the valid columns; of gemvSparse: the list
 	bPanel      uintptr
 }
 
@@ -41,7 +41,7 @@ func offset(p *float32, n uintptr) *float32 {
 //		for k: s += a[i·aRow + k·aStep] · b[k·bStep + j]
 //		if mode&relu && s < 0: s = 0
 //		if where && !(where[i][j] > 0): s = 0
-//		c[i][j] = s
+//		c[i][j] = s + 0
 func tileGeneric(t *tile) {
 	var acc [2][genericCols]float32
 	cols := t.cols
@@ -71,7 +71,7 @@ func tileGeneric(t *tile) {
 			if t.where != nil && !(*offset(t.where, uintptr(i)*t.whereRow+4*uintptr(j)) > 0) {
 				s = 0
 			}
-			*offset(t.c, uintptr(i)*t.cRow+4*uintptr(j)) = s
+			*offset(t.c, uintptr(i)*t.cRow+4*uintptr(j)) = s + 0
 		}
 	}
 }
