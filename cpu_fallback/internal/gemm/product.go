@@ -42,6 +42,11 @@ type Product struct {
 
 	B Panels
 
+	// AList and BList, if not nil, make the sum run over listed inner indices:
+	// C[i][j] = Σ_n A[i·ARow + AList[n]]·B[BList[n]][j]. They are of one length,
+	// ascending, and AStep must be 1.
+	AList, BList []int32
+
 	// C's element (i, j) is C[i·CRow + j]. It must not overlap A or B.
 	C    []float32
 	CRow int
@@ -109,6 +114,10 @@ func (k Kernel) rowBlock(p *Product, from, rows int) {
 	var t tile
 	t.rows = rows
 	t.k = p.B.K
+	if p.AList != nil {
+		t.k = len(p.AList)
+		t.aList, t.bList = unsafe.SliceData(p.AList), unsafe.SliceData(p.BList)
+	}
 	t.aRow, t.aStep = 4*uintptr(p.ARow), 4*uintptr(p.AStep)
 	if p.B.K > 0 {
 		t.a = &p.A[from*p.ARow]
@@ -126,7 +135,7 @@ func (k Kernel) rowBlock(p *Product, from, rows int) {
 	}
 	n := p.B.N
 	j := 0
-	if rows == 1 && n >= gemvPanels*k.cols && k.level != isa.Generic {
+	if rows == 1 && p.AList == nil && n >= gemvPanels*k.cols && k.level != isa.Generic {
 		j = k.singleRow(p, from, t)
 	}
 	for ; j < n; j += k.cols {
@@ -138,7 +147,11 @@ func (k Kernel) rowBlock(p *Product, from, rows int) {
 		t.bStep = 4 * uintptr(step)
 		t.point(p, from, j, k.cols)
 		t.cols = cols
-		k.run(&t)
+		if p.AList != nil {
+			k.listed(&t)
+		} else {
+			k.run(&t)
+		}
 	}
 }
 
@@ -205,11 +218,15 @@ func (p *Product) check() {
 		}
 		return (rows-1)*row + (cols-1)*step + 1
 	}
+	columns := p.B.K
+	if p.AList != nil {
+		columns = p.checkLists()
+	}
 	for _, s := range [...]struct {
 		what       string
 		have, need int
 	}{
-		{"A", len(p.A), last(p.Rows, p.ARow, p.B.K, p.AStep)},
+		{"A", len(p.A), last(p.Rows, p.ARow, columns, p.AStep)},
 		{"C", len(p.C), last(p.Rows, p.CRow, p.B.N, 1)},
 		{"B", len(p.B.Data), p.B.need()},
 	} {
@@ -223,4 +240,18 @@ func (p *Product) check() {
 	if p.Init == FromBias && len(p.B.Bias) < p.B.paddedN() {
 		panic(fmt.Sprintf("gemm: %d biases for %d padded columns", len(p.B.Bias), p.B.paddedN()))
 	}
+}
+
+// checkLists returns the number of columns of A that AList reaches.
+func (p *Product) checkLists() int {
+	if len(p.AList) != len(p.BList) || p.AStep != 1 {
+		panic(fmt.Sprintf("gemm: lists of %d and %d inner indices, A with step %d", len(p.AList), len(p.BList), p.AStep))
+	}
+	if len(p.AList) == 0 {
+		return 0
+	}
+	if last := int(p.BList[len(p.BList)-1]); last >= p.B.K {
+		panic(fmt.Sprintf("gemm: inner index %d of %d rows of B", last, p.B.K))
+	}
+	return int(p.AList[len(p.AList)-1]) + 1
 }

@@ -19,6 +19,8 @@ type tile struct {
 	mode        int
 	lanes       unsafe.Pointer // mask of the valid columns; of gemvSparse: the list
 	bPanel      uintptr
+	aList       *int32 // inner indices, of the listed kernels
+	bList       *int32
 }
 
 const (
@@ -55,7 +57,10 @@ func tileGeneric(t *tile) {
 			}
 		}
 	}
-	if t.k > 0 {
+	switch {
+	case t.aList != nil:
+		chainsListed(t, &acc)
+	case t.k > 0:
 		if t.rows == 2 {
 			chains2(t, &acc)
 		} else {
@@ -73,6 +78,25 @@ func tileGeneric(t *tile) {
 			}
 			*offset(t.c, uintptr(i)*t.cRow+4*uintptr(j)) = s + 0
 		}
+	}
+}
+
+// chainsListed is the loop over listed inner indices, k-th terms
+// a[i·aRow + 4·aList[k]] · b[bList[k]·bStep + j].
+func chainsListed(t *tile, acc *[2][genericCols]float32) {
+	aList, bList := unsafe.Slice(t.aList, t.k), unsafe.Slice(t.bList, t.k)
+	for i := range t.rows {
+		s0, s1, s2, s3 := acc[i][0], acc[i][1], acc[i][2], acc[i][3]
+		row := offset(t.a, uintptr(i)*t.aRow)
+		for n, k := range aList {
+			a := *offset(row, 4*uintptr(k))
+			b := (*[genericCols]float32)(unsafe.Pointer(offset(t.b, uintptr(bList[n])*t.bStep)))
+			s0 += a * b[0]
+			s1 += a * b[1]
+			s2 += a * b[2]
+			s3 += a * b[3]
+		}
+		acc[i] = [genericCols]float32{s0, s1, s2, s3}
 	}
 }
 
