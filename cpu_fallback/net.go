@@ -36,7 +36,7 @@ type layer struct {
 	forward  gemm.Panels // Wᵀ and bias: Y = X·Wᵀ + b
 	backward gemm.Panels // W: dX = dY·W
 	rows     []float32   // W row-major, row stride gemm.Pad(in), for compression
-	all      []int32     // 0 … out−1, the row list of an uncut layer
+	identity []int32     // 0, 1, …, out−1
 }
 
 const (
@@ -100,10 +100,10 @@ func packLayer(k gemm.Kernel, l model.Layer) layer {
 	p.forward.PackTransposed(l.W, l.B)
 	p.backward.Pack(l.W)
 	p.rows = gemm.Buffer(out * gemm.Pad(in))
-	p.all = make([]int32, out)
+	p.identity = make([]int32, out)
 	for i := range out {
 		copy(p.rows[i*gemm.Pad(in):], l.W.Row(i))
-		p.all[i] = int32(i)
+		p.identity[i] = int32(i)
 	}
 	return p
 }
