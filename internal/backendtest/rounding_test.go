@@ -160,5 +160,14 @@ func (b single) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
 }
 
 func TestTolerancesAdmitSinglePrecision(t *testing.T) {
-	Run(t, func(testing.TB, int) backend.Backend { return single{ref.New()} })
+	open := func(testing.TB, int) backend.Backend { return single{ref.New()} }
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) {
+			if c.name == "net" { // a sample of its many shapes is enough here
+				compareNets(t, open, everyNth(shapes(), 7))
+			} else {
+				c.run(t, open)
+			}
+		})
+	}
 }

@@ -209,14 +209,14 @@ func shapes() []shape {
 	for i, widths := range [][]int{{1, 1}, {5, 12}, {64, 60}, {3, 7, 2}, {33, 256, 12}, {16, 33, 7, 31, 5}, {2, 65, 17, 129, 3}} {
 		list = append(list, shape{widths, []int{batchSizes[i%5], batchSizes[(i+3)%5]}})
 	}
-	if testing.Short() {
-		var short []shape
-		for i := 0; i < len(list); i += 4 {
-			short = append(short, list[i])
-		}
-		return short
-	}
 	return list
+}
+
+func everyNth(list []shape, n int) (some []shape) {
+	for i := 0; i < len(list); i += n {
+		some = append(some, list[i])
+	}
+	return some
 }
 
 // smoothRows marks the rows that are away from every kink of the networks.
