@@ -23,7 +23,7 @@ import (
 //
 // trainChunk and gradientRows are multiples of every kernel's tile height.
 const (
-	trainChunk    = 96
+	trainChunk   = 96
 	microRows    = 16 * trainChunk
 	gradientRows = 96
 )
@@ -62,7 +62,7 @@ type use struct {
 
 // gradientTask is rows [from, to) of the gradient of one layer.
 type gradientTask struct {
-	uses           *[]use
+	uses            *[]use
 	layer, from, to int
 }
 

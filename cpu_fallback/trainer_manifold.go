@@ -13,14 +13,14 @@ type manifoldWork struct {
 	x, o         activations // inputs of E_x (samples, then neighbours) and E_o
 	z, zbar      activations
 	s, u         activations // outputs of D_s (of z^x, then of z^o) and D_u; then their deltas
-	oracle       int    // row of z and zbar where E_o's begin
+	oracle       int         // row of z and zbar where E_o's begin
 	encode       *branch
 	encodeNear   *branch
 	encodeOracle *branch
 	action       *branch
 	state        *branch
 	stateOracle  *branch
-	uses        [4][]use // per network, in the order of backend.NetworkNames
+	uses         [4][]use // per network, in the order of backend.NetworkNames
 
 	// The micro-batch in progress.
 	rows, neighbours []int32

@@ -34,7 +34,7 @@ type rolloutWork struct {
 
 	in, out activations // latent l of transition r at row l·rolloutRows + r
 	action  *branch
-	uses   []use
+	uses    []use
 
 	rows     []int32 // the micro-batch in progress
 	risk     float32 // 1 / mean risk of the whole batch; 0: weight 1 for all
