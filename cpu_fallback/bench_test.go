@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
@@ -55,14 +56,18 @@ func benchmarkNet(b *testing.B, level isa.Level, widths []int, threads, batch in
 	} {
 		b.Run(fmt.Sprintf("%s/%v/threads=%d/batch=%d/%s", level, widths, be.pool.Threads(), batch, op.name), func(b *testing.B) {
 			peak := ceiling.FMA(be.pool, level)
+			best := time.Hour // the ceiling is a best, so is what is compared
 			b.ResetTimer()
 			for b.Loop() {
+				start := time.Now()
 				if err := op.run(net); err != nil {
 					b.Fatal(err)
 				}
+				best = min(best, time.Since(start))
 			}
-			rows := float64(batch) * float64(b.N) / b.Elapsed().Seconds()
+			rows := float64(batch) / best.Seconds()
 			peak = max(peak, ceiling.FMA(be.pool, level))
+			b.ReportMetric(float64(best.Nanoseconds()), "best-ns")
 			b.ReportMetric(rows*op.dense/1e9, "dense-GFLOP/s")
 			b.ReportMetric(100*rows*op.dense/peak, "dense-%ofFMA")
 			b.ReportMetric(100*rows*op.active/peak, "active-%ofFMA")

@@ -167,6 +167,13 @@ type Batch struct {
 	SStride, UStride, CStride, SigmaStride, JStride, GSStride, GUStride int
 }
 
+// Finite is implemented by a problem whose context tells how many decisions the
+// episode still has, the present one included; refinement then looks no further
+// ahead.
+type Finite interface {
+	Remaining(c []float64) int
+}
+
 // Preference says what a decision optimises: the adaptive priority σ(ŝ) along
 // the horizon (the paper's mode), or a user's fixed W ∈ Δ.
 type Preference struct {

@@ -12,7 +12,8 @@
 // order: sixteen partial sums, sum l taking the coordinates j ≡ l (mod 16) in
 // ascending order, each (q_j − c_j)² rounded before it is added; then the
 // partial sums are added in a tree, l with l+8, l+4, l+2, l+1. Results are
-// ordered by (distance, point number); a NaN distance comes after every number.
+// ordered by (distance, point number). A query with a coordinate that is not
+// finite has no neighbours.
 //
 // # Structure
 //

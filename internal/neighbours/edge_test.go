@@ -13,7 +13,7 @@ import (
 func TestQueriesThatAreNotFiniteOrHugeHaveADefinedAnswer(t *testing.T) {
 	eachKernel(t, func(t *testing.T, lanes int) {
 		rng := rand.New(rand.NewPCG(4, 4))
-		points := cloud(rng, "uniform", 700, 5)
+		points := cloud(rng, "uniform", 300, 5)
 		ix, err := New(points, Options{Lanes: lanes})
 		if err != nil {
 			t.Fatal(err)
@@ -28,14 +28,6 @@ func TestQueriesThatAreNotFiniteOrHugeHaveADefinedAnswer(t *testing.T) {
 			}
 		}
 		checkNearest(t, ix, points, queries, 6)
-
-		ids, dist2 := make([]int32, 3), make([]float32, 3)
-		if err := ix.Nearest(queries.Slice(0, 1), 3, ids, dist2); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(ids, []int32{0, 1, 2}) || dist2[0] == dist2[0] {
-			t.Fatalf("a NaN query gives %v at %v, want 0 1 2 at NaN", ids, dist2)
-		}
 	})
 }
 
@@ -147,5 +139,39 @@ func TestNewAndNearestNameWhatIsWrong(t *testing.T) {
 	}
 	if err := ix.Nearest(tensor.New(2, 2), 0, nil, nil); err == nil {
 		t.Error("Nearest accepts k = 0")
+	}
+}
+
+// Many leaves: the tree, the order of visits and the tiles at the size of a
+// bundled map, against the scan, and the scan against the definition.
+func TestAMapOfTwentyThousandCodesGivesTheScan(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	const k = 8
+	for _, points := range []tensor.Matrix{manifold(rng, 20_000, 32, 10), cloud(rng, "uniform", 20_000, 12), cloud(rng, "offset", 20_000, 16)} {
+		queries := queriesFor(rng, points, 150)
+		for _, set := range availableKernels() {
+			ix, err := New(points, Options{Lanes: set.lanes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids, dist2 := make([]int32, queries.Rows*k), make([]float32, queries.Rows*k)
+			if err := ix.Nearest(queries, k, ids, dist2); err != nil {
+				t.Fatal(err)
+			}
+			s := ix.NewSearcher()
+			scan := Query{IDs: make([]int32, k), Dist2: make([]float32, k)}
+			for b := range queries.Rows {
+				scan.Point = queries.Row(b)
+				s.Scan(&scan)
+				if scan.Count != k || !slices.Equal(scan.IDs, ids[b*k:(b+1)*k]) || !sameBits(scan.Dist2, dist2[b*k:(b+1)*k]) {
+					t.Fatalf("query %d: got %v, the scan %v", b, ids[b*k:(b+1)*k], scan.IDs)
+				}
+				if b%50 == 0 {
+					if want, _ := expected(points, scan.Point, k, nil); !slices.Equal(scan.IDs, want) {
+						t.Fatalf("query %d: the scan gives %v, want %v", b, scan.IDs, want)
+					}
+				}
+			}
+		}
 	}
 }

@@ -41,9 +41,9 @@ func chooseKernels(lanes int) (kernels, error) {
 	return kernels{}, fmt.Errorf("kernels of %d lanes: this CPU or build has only %v", lanes, names)
 }
 
-// squaredDistance is the distance of the package comment; a and b have equal
-// lengths.
-func squaredDistance(a, b []float32) float32 {
+// SquaredDistance is the distance of the package comment, ‖a − b‖² in its fixed
+// order; a and b have equal lengths.
+func SquaredDistance(a, b []float32) float32 {
 	var s [lanes]float32
 	for j, v := range a {
 		d := v - b[j]
@@ -70,7 +70,7 @@ func distancesGeneric(q, rows *float32, chunks int, list *int32, count int, out 
 	query := view(q, width)
 	results := view(out, count)
 	for i, p := range view(list, count) {
-		results[i] = squaredDistance(query, view(offset(rows, int(p)*width), width))
+		results[i] = SquaredDistance(query, view(offset(rows, int(p)*width), width))
 	}
 }
 

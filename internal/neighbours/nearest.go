@@ -8,9 +8,9 @@ import (
 )
 
 // Nearest writes the k nearest points of each query [B, Dim], ascending by
-// (distance, id): ids [B·k] and dist2 [B·k]. A row beyond the number of points
-// is filled with id −1 and distance +Inf. A query with a NaN has NaN distances
-// to all points and so the ids 0, 1, …, k−1. Queries are only read; one call at
+// (distance, id): ids [B·k] and dist2 [B·k]. A result beyond the number of points
+// is filled with id −1 and distance +Inf; one whose query has a coordinate that
+// is not finite, with id −1 and distance NaN. Queries are only read; one call at
 // a time.
 func (ix *Index) Nearest(queries tensor.Matrix, k int, ids []int32, dist2 []float32) error {
 	const op = "neighbours.Nearest"
@@ -57,10 +57,14 @@ func (b *batch) init(ix *Index) {
 		}
 		w.searcher.Search(w.queries[:len(rows)])
 		for i, r := range rows {
-			w.queries[i] = Query{}
-			for j := int(r)*b.k + k; j < (int(r)+1)*b.k; j++ {
-				b.ids[j], b.dist2[j] = -1, float32(math.Inf(1))
+			missing := float32(math.Inf(1))
+			if w.queries[i].Count == 0 {
+				missing = float32(math.NaN())
 			}
+			for j := int(r)*b.k + w.queries[i].Count; j < (int(r)+1)*b.k; j++ {
+				b.ids[j], b.dist2[j] = -1, missing
+			}
+			w.queries[i] = Query{}
 		}
 	}
 }

@@ -73,7 +73,7 @@ func TestWithinVisitsExactlyThePointsOfTheBall(t *testing.T) {
 		for i := range queries.Rows {
 			q := queries.Row(i)
 			// A radius that is exactly some point's distance, or a special one.
-			radius2 := squaredDistance(q, points.Row(rng.IntN(points.Rows)))
+			radius2 := SquaredDistance(q, points.Row(rng.IntN(points.Rows)))
 			switch rng.IntN(6) {
 			case 0:
 				radius2 = float32(math.Inf(1))
@@ -84,13 +84,13 @@ func TestWithinVisitsExactlyThePointsOfTheBall(t *testing.T) {
 			}
 			var got, want []int32
 			s.Within(q, radius2, func(id int32, d float32) {
-				if d != squaredDistance(q, points.Row(int(id))) {
+				if d != SquaredDistance(q, points.Row(int(id))) {
 					t.Fatalf("point %d is reported at %v", id, d)
 				}
 				got = append(got, id)
 			})
 			for id := range points.Rows {
-				if squaredDistance(q, points.Row(id)) <= radius2 {
+				if SquaredDistance(q, points.Row(id)) <= radius2 {
 					want = append(want, int32(id))
 				}
 			}

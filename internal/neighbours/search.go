@@ -19,7 +19,8 @@ type Query struct {
 	IDs   []int32
 	Dist2 []float32
 	// Count is the number of results, less than k where fewer points are
-	// accepted. Entries beyond it are not meaningful.
+	// accepted, and 0 for a point that is not finite. Entries beyond it are not
+	// meaningful.
 	Count int
 	// Complete is false if the search ended by MaxRejected; the results are then
 	// not meaningful.
@@ -90,7 +91,7 @@ func (s *Searcher) Search(queries []Query) {
 }
 
 // Within calls visit for every point with ‖point − c‖² ≤ radius2, once each, in
-// no particular order. No point is within a NaN radius or of a NaN point.
+// no particular order: none if radius2 is NaN or point is not finite.
 func (s *Searcher) Within(point []float32, radius2 float32, visit func(id int32, dist2 float32)) {
 	p := &s.probes[0]
 	p.within, p.limit2 = visit, radius2
@@ -107,7 +108,7 @@ func (s *Searcher) Scan(query *Query) {
 	p.rejected, p.stopped = 0, false
 	copy(p.point, query.Point)
 	query.Count = 0
-	if len(query.IDs) > 0 {
+	if len(query.IDs) > 0 && !math.IsInf(float64(magnitude(query.Point)), 1) {
 		s.scan(p)
 	}
 	query.Complete = !p.stopped
@@ -139,15 +140,14 @@ func (s *Searcher) begin(p *probe, point []float32) {
 			return
 		}
 	}
-	for _, v := range point {
-		if v < 0 {
-			v = -v
-		}
-		if !(v <= maxQuery) {
-			s.scan(p)
-			p.reach = float32(math.Inf(-1))
-			return
-		}
+	switch largest := magnitude(point); {
+	case math.IsInf(float64(largest), 1):
+		p.reach = float32(math.Inf(-1))
+		return
+	case largest > maxQuery:
+		s.scan(p)
+		p.reach = float32(math.Inf(-1))
+		return
 	}
 	if p.within != nil {
 		p.setReach(ix, p.limit2)
@@ -291,21 +291,21 @@ func (s *Searcher) offer(p *probe, list []int32) {
 	}
 }
 
-// before is the order of results: by distance, NaN last, then by number.
+// before is the order of results: by distance, then by number.
 func before(d float32, id int32, than float32, thanID int32) bool {
-	switch {
-	case d < than:
-		return true
-	case d > than:
-		return false
-	case d == than:
-		return id < thanID
+	return d < than || d == than && id < thanID
+}
+
+// magnitude is the largest |coordinate|, +Inf if one is not finite.
+func magnitude(point []float32) float32 {
+	largest := float32(0)
+	for _, v := range point {
+		if !(v-v == 0) {
+			return float32(math.Inf(1))
+		}
+		largest = max(largest, v, -v)
 	}
-	nan, thanNaN := d != d, than != than
-	if nan != thanNaN {
-		return thanNaN
-	}
-	return id < thanID
+	return largest
 }
 
 // setReach sets how far a point can be whose float32 distance is at most

@@ -12,37 +12,63 @@
 package ceiling
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/parallel"
 )
 
-// repetitions of a measurement: the best is taken, because whatever disturbs a
-// register-only loop can only slow it down.
-const repetitions = 5
+// Windows of a measurement: the best is taken, because whatever disturbs a
+// register-only loop can only slow it down. They are short, so that on a shared
+// machine some find all threads undisturbed.
+const (
+	windows      = 40
+	windowLength = time.Millisecond
+)
 
 // FMA returns the best rate of float32 multiply-adds, in FLOP/s (a multiply-add
 // is two), of one instruction set on all threads of the pool. It takes about
-// 25 ms.
+// 50 ms.
 func FMA(pool *parallel.Pool, level isa.Level) float64 {
-	const target = 5 * time.Millisecond
 	rounds := 1000
-	run := func() time.Duration {
-		start := time.Now()
-		pool.Run(pool.Threads(), func(_, _ int) { peak(level, rounds) })
-		return time.Since(start)
-	}
-	for run() < target {
+	for window(pool, level, rounds) < windowLength {
 		rounds *= 2
 	}
-	best := run()
-	for range repetitions - 1 {
-		best = min(best, run())
+	best := window(pool, level, rounds)
+	for range windows - 1 {
+		best = min(best, window(pool, level, rounds))
 	}
 	return float64(pool.Threads()) * float64(rounds) * float64(flopsPerRound(level)) / best.Seconds()
 }
+
+// window runs the loop once on every thread. The clock starts when the last
+// thread has arrived, so that waking them is not counted, and stops when the last
+// is done.
+func window(pool *parallel.Pool, level isa.Level, rounds int) time.Duration {
+	threads := pool.Threads()
+	begin := time.Now()
+	var arrived, first, last atomic.Int64
+	pool.Run(threads, func(_, _ int) {
+		if arrived.Add(1) == int64(threads) {
+			first.Store(int64(time.Since(begin)))
+			arrived.Add(1)
+		}
+		for arrived.Load() <= int64(threads) {
+			runtime.Gosched()
+		}
+		peak(level, rounds)
+		end := int64(time.Since(begin))
+		for old := last.Load(); old < end && !last.CompareAndSwap(old, end); old = last.Load() {
+		}
+	})
+	return time.Duration(last.Load() - first.Load())
+}
+
+// triadRepetitions are fewer than windows, because one moves 200 MB.
+const triadRepetitions = 5
 
 // Triad returns the best rate of a[i] = b[i] + s·c[i] in bytes/s, three arrays
 // counted, on all threads of the pool. Each array holds elements float32, rounded
@@ -59,7 +85,7 @@ func Triad(pool *parallel.Pool, level isa.Level, elements int) float64 {
 		triad(level, a[from:to], b[from:to], c[from:to], 3)
 	}
 	best := time.Duration(1<<63 - 1)
-	for range repetitions {
+	for range triadRepetitions {
 		start := time.Now()
 		pool.Run(pieces, f)
 		best = min(best, time.Since(start))

@@ -1,0 +1,138 @@
+package batchnav
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// scratch is what one thread needs beside the roll-outs' own rows.
+type scratch struct {
+	J, delta, sigma, margins, slot []float64
+}
+
+func (r *Refiner) newScratch() *scratch {
+	m := r.spec.ObjectiveSize()
+	return &scratch{
+		J: make([]float64, m), delta: make([]float64, m), sigma: make([]float64, m),
+		margins: make([]float64, len(r.spec.Margins)), slot: make([]float64, r.spec.PreferenceSize()),
+	}
+}
+
+// evaluate rolls every decoded plan out under the true dynamics and leaves Σσᵀ J
+// and the smallest margin of each in r.cost and r.margin, the projected plans in
+// r.best.
+//
+// A problem whose plan is one action continues with the base policy, `direct`:
+// all candidates are encoded and decoded together at every step. A problem with
+// longer plans executes the decoded plan. Each action is projected against the
+// state it is taken in.
+func (r *Refiner) evaluate(ctx context.Context, obs *Observation, plan tensor.Matrix, steps int, opt *RefineOptions) error {
+	n, nu, np := plan.Rows, r.spec.ActionSize(), r.spec.PlanSize()
+	ns, nc := r.spec.MeasuredSize(), r.spec.ContextSize()
+	for i := range n {
+		copy(r.s[i*ns:], obs.S)
+		copy(r.c[i*nc:], obs.C)
+		tensor.Widen(r.u[i*np:(i+1)*np], plan.Row(i))
+		r.cost[i], r.margin[i] = 0, math.Inf(1)
+	}
+	copy(r.best, r.u[:n*np])
+	follow := r.spec.Plan == 1
+	for h := range steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		last := h == steps-1
+		spread := func(from, to int) {
+			t := r.newScratch()
+			for i := from; i < to; i++ {
+				r.advance(i, h, t, obs.Preference, opt, follow && !last)
+			}
+		}
+		inParallel(opt.Threads, n, spread)
+		r.s, r.nextS = r.nextS, r.s
+		r.c, r.nextC = r.nextC, r.c
+		if follow && !last {
+			if err := r.follow(n, nu); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// advance executes action h of candidate i: project, score, step and, for the
+// base policy, write the next observation as E_x reads it.
+func (r *Refiner) advance(i, h int, t *scratch, pref domain.Preference, opt *RefineOptions, encode bool) {
+	spec := r.spec
+	ns, nc, nu, np := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.PlanSize()
+	s, c := r.s[i*ns:(i+1)*ns], r.c[i*nc:(i+1)*nc]
+	nextS, nextC := r.nextS[i*ns:(i+1)*ns], r.nextC[i*nc:(i+1)*nc]
+	at := i * np
+	if spec.Plan > 1 {
+		at += h * nu
+	}
+	u := r.u[at : at+nu]
+	usable := finite(u) && finite(s)
+	if !usable {
+		r.margin[i] = math.Inf(-1)
+	} else {
+		if !opt.NoProjection {
+			r.problem.Project(s, c, u)
+		}
+		if h == 0 || spec.Plan > 1 {
+			copy(r.best[at:at+nu], u)
+		}
+		r.priority(pref, s, u, c, t.delta, t.sigma)
+		r.problem.Objectives(s, u, c, t.J)
+		for k, v := range t.J {
+			r.cost[i] += t.sigma[k] * v
+		}
+		r.problem.Margins(s, c, u, t.margins)
+		r.margin[i] = math.Min(r.margin[i], smallest(t.margins))
+		r.problem.Step(s, c, u, nextS, nextC)
+		usable = finite(nextS) && finite(nextC)
+	}
+	if !usable {
+		// The roll-out has left the numbers; it stays where it was and is lost.
+		r.margin[i] = math.Inf(-1)
+		copy(nextS, s)
+		copy(nextC, c)
+	}
+	if encode {
+		r.observe(nextS, nextC, pref, t.slot, r.input.Row(i), r.rollS.Row(i), r.rollC.Row(i), nil)
+	}
+}
+
+// follow decodes the base policy's next action of every candidate. D_u reads z
+// directly: no localization, no flow.
+func (r *Refiner) follow(n, nu int) error {
+	z, plan := r.z.Slice(0, n), r.plan.Slice(0, n)
+	if err := r.encoder.Forward(r.input.Slice(0, n), z); err != nil {
+		return err
+	}
+	if err := r.stepper.Decode(z, r.rollC.Slice(0, n), r.rollS.Slice(0, n), plan, tensor.Matrix{}); err != nil {
+		return err
+	}
+	for i := range n {
+		tensor.Widen(r.u[i*nu:(i+1)*nu], plan.Row(i))
+	}
+	return nil
+}
+
+// inParallel calls f on at most threads contiguous parts of [0, n).
+func inParallel(threads, n int, f func(from, to int)) {
+	threads = min(threads, n)
+	if threads <= 1 {
+		f(0, n)
+		return
+	}
+	var wait sync.WaitGroup
+	for t := range threads {
+		wait.Go(func() { f(t*n/threads, (t+1)*n/threads) })
+	}
+	wait.Wait()
+}

@@ -1,0 +1,216 @@
+package batchnav
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// loaded is one model with its problem on one backend.
+type loaded struct {
+	backend backend.Backend
+	model   *model.Model
+	problem domain.Problem
+	spec    *domain.Spec
+	nav     domain.Navigation
+	encoder backend.Net
+	index   backend.Index // nil for a model without codes
+	stepper backend.Stepper
+	// inverseRange is 1/(nadir − ideal) of each objective on the dataset.
+	inverseRange []float64
+	// cover is τ_cover, see coverTolerance.
+	cover float64
+}
+
+// load checks that the model was made for a problem of these sizes and packs it
+// for batches of up to maxBatch rows.
+func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options, maxBatch int) (*loaded, error) {
+	spec := p.Spec()
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	if err := fits(m, spec); err != nil {
+		return nil, err
+	}
+	nav, err := opt.resolve(spec)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{backend: b, model: m, problem: p, spec: spec, nav: nav}
+	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
+		return nil, fmt.Errorf("batchnav: E_x: %w", err)
+	}
+	if m.Codes.Rows > 0 {
+		if l.index, err = b.NewIndex(m.Codes, m.CodesDecoded); err != nil {
+			return nil, fmt.Errorf("batchnav: index over the codes: %w", err)
+		}
+		if l.cover, err = coverTolerance(l.index, m, nav.Neighbours); err != nil {
+			return nil, err
+		}
+	}
+	if l.stepper, err = b.NewStepper(backend.StepperConfig{
+		DecoderS: m.DecoderS, DecoderU: m.DecoderU,
+		NormS: m.NormS, NormU: m.NormU,
+		Problem: p, Params: stepParams(nav, m.Latent()), MaxBatch: maxBatch,
+	}); err != nil {
+		return nil, fmt.Errorf("batchnav: stepper: %w", err)
+	}
+	l.inverseRange = make([]float64, spec.ObjectiveSize())
+	for i := range l.inverseRange {
+		l.inverseRange[i] = 1
+		if cal := m.Calibration; i < len(cal.ObjectiveIdeal) && i < len(cal.ObjectiveNadir) {
+			if r := cal.ObjectiveNadir[i] - cal.ObjectiveIdeal[i]; r > 0 && !math.IsInf(r, 0) {
+				l.inverseRange[i] = 1 / r
+			}
+		}
+	}
+	return l, nil
+}
+
+// coverSamples codes estimate the spacing of M*; coverQuantile of them are
+// spaced no wider.
+const (
+	coverSamples  = 64
+	coverQuantile = 0.95
+)
+
+// coverTolerance is τ_cover. The paper's M_t is a subset of a continuous M*; here
+// M* is finitely many codes, and an observation lies between them. A code that the
+// affine refinement needs is therefore off the observation by the spacing of the
+// codes, which τ_geom (the reconstruction error at one point) does not know:
+// with τ_geom alone M_t would be empty almost everywhere. τ_cover is the
+// coverQuantile over codes of the largest squared decoded distance to the
+// neighbours that refinement would use, so that
+//
+//	τ_t = σ̂²_t + τ_geom + τ_cover.
+func coverTolerance(index backend.Index, m *model.Model, neighbours int) (float64, error) {
+	n := m.Codes.Rows
+	k := min(max(neighbours, 1)+1, n)
+	samples := min(n, coverSamples)
+	query := tensor.New(samples, m.Codes.Cols)
+	for i := range samples {
+		copy(query.Row(i), m.Codes.Row(i*n/samples))
+	}
+	idx, distance := make([]int32, samples*k), make([]float32, samples*k)
+	if err := index.Nearest(query, k, idx, distance); err != nil {
+		return 0, fmt.Errorf("batchnav: spacing of the codes: %w", err)
+	}
+	spacing := make([]float64, samples)
+	for i := range samples {
+		own := m.CodesDecoded.Row(i * n / samples)
+		for _, j := range idx[i*k : (i+1)*k] {
+			if j >= 0 {
+				spacing[i] = math.Max(spacing[i], square(own, m.CodesDecoded.Row(int(j))))
+			}
+		}
+	}
+	slices.Sort(spacing)
+	return spacing[int(coverQuantile*float64(samples-1))], nil
+}
+
+// threshold is τ_t for the noise variance σ̂²_t.
+func (l *loaded) threshold(variance float64) float64 {
+	return variance + l.model.Calibration.TauGeom + l.cover
+}
+
+// fits compares the widths of a model's networks with a problem's vectors.
+func fits(m *model.Model, spec *domain.Spec) error {
+	if m.Case != "" && m.Case != spec.Name {
+		return fmt.Errorf("batchnav: the model was trained for case %q, the problem is %q", m.Case, spec.Name)
+	}
+	for _, w := range []struct {
+		what      string
+		got, want int
+	}{
+		{"E_x takes", m.EncoderX.In(), spec.ObservationSize()},
+		{"D_s gives", m.DecoderS.Out(), spec.MeasuredSize()},
+		{"D_u gives", m.DecoderU.Out(), spec.PlanSize()},
+	} {
+		if w.got != w.want {
+			return fmt.Errorf("batchnav: %s %d values, case %q needs %d", w.what, w.got, spec.Name, w.want)
+		}
+	}
+	if n := m.Codes.Rows; n > 0 {
+		return tensor.Check("batchnav", "decoded codes", m.CodesDecoded, n, spec.MeasuredSize())
+	}
+	return nil
+}
+
+// stepParams narrows the navigation constants to what a backend takes.
+func stepParams(nav domain.Navigation, latent int) backend.StepParams {
+	return backend.StepParams{
+		Dt: float32(nav.LatentStep), VMax: float32(nav.VMax), Epsilon: float32(nav.Epsilon),
+		MetricLambda: float32(nav.MetricLambda), TopK: min(nav.TopK, latent),
+		LieGain: float32(nav.LieGain), LieScale: float32(nav.LieScale),
+		Group: backend.Group{RotationBlocks: nav.RotationBlocks},
+	}
+}
+
+// observe writes the normalised input of E_x, [s, c, slot], and the float32
+// copies that the backend takes; slot is scratch of PreferenceSize, normal is x̂
+// or nil where it is not wanted.
+func (l *loaded) observe(s, c []float64, pref domain.Preference, slot []float64, input, state, ctx, normal []float32) {
+	ns, nc := l.spec.MeasuredSize(), l.spec.ContextSize()
+	tensor.Narrow(state, s)
+	tensor.Narrow(ctx, c)
+	if normal != nil {
+		l.model.NormS.Apply(normal, state)
+	}
+	copy(input[:ns], state)
+	copy(input[ns:ns+nc], ctx)
+	pref.Slot(slot)
+	tensor.Narrow(input[ns+nc:], slot)
+	l.model.NormX.Apply(input, input)
+}
+
+// weights writes σ_i/(nadir_i − ideal_i), the effective objective weights.
+func (l *loaded) weights(sigma []float64, w []float32) {
+	for i, v := range sigma {
+		w[i] = float32(v * l.inverseRange[i])
+	}
+}
+
+// priority writes σ: the user's fixed w, or eq. iclr-semantic of the indicators
+// at (s, u, c).
+func (l *loaded) priority(pref domain.Preference, s, u, c, delta, sigma []float64) {
+	if !pref.Adaptive {
+		copy(sigma, pref.W)
+		return
+	}
+	l.problem.Indicators(s, u, c, delta)
+	l.spec.Semantic.Priority(delta, sigma)
+}
+
+// square is ‖a − b‖².
+func square(a, b []float32) float64 {
+	sum := 0.0
+	for i, v := range a {
+		d := float64(v) - float64(b[i])
+		sum += d * d
+	}
+	return sum
+}
+
+// finite reports whether every entry is neither NaN nor infinite.
+func finite[T float32 | float64](v []T) bool {
+	for _, x := range v {
+		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// smallest returns the least entry, NaN if any is NaN, +Inf if there is none.
+func smallest(v []float64) float64 {
+	low := math.Inf(1)
+	for _, x := range v {
+		low = math.Min(low, x)
+	}
+	return low
+}

@@ -1,0 +1,58 @@
+// Package batchnav is the online part of Geometric Pareto Control: Algorithm 2
+// of the paper ("Online Pareto Map Navigation") for one state and for thousands
+// at once, the refinement of many latent candidates, the paper's certificates,
+// and the monitor of a running loop.
+//
+// The central type is Navigator, one closed loop of one trained map on one
+// compute backend. Batch is the same for many independent loops that decide
+// together. The arithmetic of a latent step is the backend's; this package
+// decides what is localized, steered, projected, guarded and recorded.
+//
+// Sources: paper, sec. "Online Navigation" (alg:online), app:rk2, and
+// appendix:theory for the certificates. Where the paper leaves a choice, the
+// choice is stated at the code that makes it and in docs/navigation.md.
+package batchnav
+
+import (
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// Navigator is one closed loop. It is used by one goroutine. On the CPU backend
+// Decide does not allocate after its first call, if the Problem does not.
+type Navigator struct {
+	batch       *Batch
+	observation [1]Observation
+	decision    [1]Decision
+}
+
+// NewNavigator checks that model and problem fit each other and prepares a loop.
+// The model and problem are kept and not modified.
+func NewNavigator(b backend.Backend, m *model.Model, p domain.Problem, opt Options) (*Navigator, error) {
+	batch, err := NewBatch(b, m, p, opt, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &Navigator{batch: batch}, nil
+}
+
+// Reset starts an episode: smoothing, priority filter and noise estimate forget
+// what was.
+func (n *Navigator) Reset() { n.batch.Reset() }
+
+// Decide takes the measured state s and context c in physical units under a
+// preference and returns the executed action with its monitor record. The inputs
+// are not kept; the Decision's slices are valid until the next call. An entry
+// of s or c that is not finite is answered by Problem.Fallback and flagged; it is
+// not an error.
+func (n *Navigator) Decide(s, c []float64, pref domain.Preference) (*Decision, error) {
+	n.observation[0] = Observation{S: s, C: c, Preference: pref}
+	if err := n.batch.Decide(n.observation[:], n.decision[:]); err != nil {
+		return nil, err
+	}
+	return &n.decision[0], nil
+}
+
+// Constants returns the navigation constants in force, ablations applied.
+func (n *Navigator) Constants() domain.Navigation { return n.batch.nav }

@@ -1,0 +1,302 @@
+package batchnav_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+)
+
+var adaptive = domain.Preference{Adaptive: true}
+
+func navigator(t *testing.T, cart *testdomain.Cart, opt batchnav.Options) *batchnav.Navigator {
+	t.Helper()
+	nav, err := batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 13, false), cart, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nav
+}
+
+func decide(t *testing.T, nav *batchnav.Navigator, s []float64, pref domain.Preference) *batchnav.Decision {
+	t.Helper()
+	d, err := nav.Decide(s, []float64{0}, pref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The exact map's `direct` action is the feedback it was built from.
+func TestDirectIsTheDecodedFeedback(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	nav := navigator(t, cart, batchnav.Options{Direct: true})
+	for _, s := range [][]float64{{0.3, -0.2}, {-0.5, 0.1}, {0, 0}} {
+		d := decide(t, nav, s, domain.Preference{W: []float64{0.75, 0.25}})
+		want := testdomain.Feedback[0]*s[0] + testdomain.Feedback[1]*s[1] + 0.2*0.25
+		if math.Abs(d.U[0]-want) > 1e-6 {
+			t.Errorf("u(%v) = %g, want %g", s, d.U[0], want)
+		}
+		if d.Residual > 1e-12 || d.Displacement != 0 || d.Fallback != 0 {
+			t.Errorf("direct at %v: residual %g, displacement %g, fallback %v; want 0, 0, none", s, d.Residual, d.Displacement, d.Fallback)
+		}
+	}
+}
+
+// Affine refinement over a grid of codes recovers the point between them, so the
+// whole controller stays near the feedback it was built from; and it moves.
+func TestWholeDecisionStaysNearTheMap(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	nav := navigator(t, cart, batchnav.Options{})
+	for _, s := range [][]float64{{0.33, -0.21}, {-0.52, 0.17}} {
+		nav.Reset()
+		d := decide(t, nav, s, adaptive)
+		want := testdomain.Feedback[0]*s[0] + testdomain.Feedback[1]*s[1]
+		if math.Abs(d.U[0]-want) > 0.05 {
+			t.Errorf("u(%v) = %g, want about %g", s, d.U[0], want)
+		}
+		if !d.Consistent || d.Displacement == 0 || d.Fallback != 0 {
+			t.Errorf("at %v: consistent %v, displacement %g, fallback %v", s, d.Consistent, d.Displacement, d.Fallback)
+		}
+		vmax := cart.Spec().Navigation.VMax * cart.Spec().Navigation.LatentStep
+		if d.Displacement > 1.2*vmax+0.1 {
+			t.Errorf("displacement %g is above V_max Δt = %g and retraction", d.Displacement, vmax)
+		}
+	}
+}
+
+func TestAblationsChangeWhatTheySay(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	s := []float64{1.1, 0.35}
+	run := func(name string) batchnav.Decision {
+		opt, err := batchnav.OptionsFor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *decide(t, navigator(t, cart, opt), s, adaptive)
+	}
+	whole := run("gpc")
+	if d := run("gpc-no-semantic"); d.Sigma[0] != 0.5 || d.Sigma[1] != 0.5 {
+		t.Errorf("gpc-no-semantic steers by %v, want 1/2 each", d.Sigma)
+	}
+	if whole.Sigma[0] == 0.5 {
+		t.Errorf("gpc steers by %v: no semantics", whole.Sigma)
+	}
+	if d := run("gpc-no-retraction"); d.Latent[0] == whole.Latent[0] && d.Latent[1] == whole.Latent[1] {
+		t.Error("gpc-no-retraction ends at the latent of gpc")
+	}
+	if d := run("gpc-no-lie"); d.Latent[0] == whole.Latent[0] && d.Latent[1] == whole.Latent[1] {
+		t.Error("gpc-no-lie ends at the latent of gpc")
+	}
+	// The wall binds here: u must be below (Wall − q − dt v)/(dt²/2) = −6, so only
+	// the projection's box end −1 is reached, and the margin is negative.
+	s = []float64{1.97, 1.2}
+	if d := run("gpc-no-projection"); d.Correction != 0 || d.Fallback.Replaced() {
+		t.Errorf("gpc-no-projection: correction %g, fallback %v", d.Correction, d.Fallback)
+	}
+	if _, err := batchnav.OptionsFor("gpc-no-brakes"); err == nil {
+		t.Error("an unknown method was accepted")
+	}
+}
+
+// What is not finite is answered by the conservative action and flagged, and the
+// loop goes on afterwards.
+func TestObservationThatIsNotFinite(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	nav := navigator(t, cart, batchnav.Options{})
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		d := decide(t, nav, []float64{bad, 0}, adaptive)
+		if d.U[0] != -1 || d.Fallback != batchnav.FallbackObservation|batchnav.FallbackConservative {
+			t.Errorf("observation %v: u %g, fallback %v", bad, d.U[0], d.Fallback)
+		}
+		if !math.IsNaN(d.Margin) {
+			t.Errorf("observation %v: margin %g, want NaN: it cannot be known", bad, d.Margin)
+		}
+		if d := decide(t, nav, []float64{0.1, 0}, adaptive); d.Fallback != 0 || math.Abs(d.U[0]) > 0.5 {
+			t.Errorf("after %v: u %g, fallback %v", bad, d.U[0], d.Fallback)
+		}
+	}
+	if _, err := nav.Decide([]float64{1}, []float64{0}, adaptive); err == nil {
+		t.Error("a measured state of the wrong length was accepted")
+	}
+	if _, err := nav.Decide([]float64{1, 0}, []float64{0}, domain.Preference{W: []float64{2, -1}}); err == nil {
+		t.Error("a preference off the simplex was accepted")
+	}
+}
+
+func TestFallbackTriggers(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	// Beyond the wall no action keeps the margin; full braking is the least bad and
+	// what the projection already chose, so it is flagged and not replaced.
+	nav := navigator(t, cart, batchnav.Options{})
+	d := decide(t, nav, []float64{2.2, 0.5}, adaptive)
+	if d.Fallback&batchnav.FallbackMargin == 0 || d.Margin >= 0 {
+		t.Errorf("beyond the wall: margin %g, fallback %v", d.Margin, d.Fallback)
+	}
+	// Far outside of the codes the residual is above the limit.
+	d = decide(t, nav, []float64{-30, 0}, adaptive)
+	if d.Fallback&batchnav.FallbackResidual == 0 || d.Consistent {
+		t.Errorf("far outside: residual %g of τ %g, fallback %v, consistent %v", d.Residual, d.Threshold, d.Fallback, d.Consistent)
+	}
+	if !d.Fallback.Replaced() || d.U[0] != -1 {
+		t.Errorf("far outside the conservative action was not taken: u %g, fallback %v", d.U[0], d.Fallback)
+	}
+	// A solver is asked first.
+	asked := 0
+	nav = navigator(t, cart, batchnav.Options{Solver: func(s, c []float64, pref domain.Preference, u []float64) bool {
+		asked++
+		u[0] = 0.25
+		return true
+	}})
+	d = decide(t, nav, []float64{-30, 0}, adaptive)
+	if asked != 1 || d.U[0] != 0.25 || d.Fallback&batchnav.FallbackSolver == 0 {
+		t.Errorf("solver asked %d times: u %g, fallback %v", asked, d.U[0], d.Fallback)
+	}
+}
+
+// A batch decides row by row what single loops decide, bad rows included.
+func TestBatchEqualsSingleLoops(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	m := testdomain.Map(cart, 13, false)
+	const size = 5
+	batch, err := batchnav.NewBatch(ref.New(), m, cart, batchnav.Options{}, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var single [size]*batchnav.Navigator
+	for i := range single {
+		if single[i], err = batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	obs, out := make([]batchnav.Observation, size), make([]batchnav.Decision, size)
+	for step := range 4 {
+		for i := range obs {
+			obs[i] = batchnav.Observation{S: []float64{rng.Float64()*4 - 2, rng.Float64() - 0.5}, C: []float64{0}, Preference: adaptive}
+		}
+		obs[3].Preference = domain.Preference{W: []float64{0.2, 0.8}}
+		if step == 2 {
+			obs[1].S[0] = math.NaN()
+		}
+		if err := batch.Decide(obs, out); err != nil {
+			t.Fatal(err)
+		}
+		for i := range obs {
+			d, err := single[i].Decide(obs[i].S, obs[i].C, obs[i].Preference)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.U[0] != out[i].U[0] || d.Fallback != out[i].Fallback || d.NoiseVariance != out[i].NoiseVariance ||
+				(d.Residual != out[i].Residual && !math.IsNaN(d.Residual)) {
+				t.Fatalf("step %d, loop %d: batch u %v fallback %v, single u %v fallback %v", step, i, out[i].U, out[i].Fallback, d.U, d.Fallback)
+			}
+		}
+	}
+}
+
+// The estimator finds the noise that is there, none where there is none, and does
+// not mistake an unmodelled input for noise.
+func TestNoiseEstimator(t *testing.T) {
+	const tau = 1e-6
+	run := func(noise, drive float64) float64 {
+		rng := rand.New(rand.NewPCG(7, 8))
+		var n batchnav.NoiseEstimator
+		sum, count := 0.0, 0
+		q, v := 0.0, 0.0
+		var lastQ, lastV float64
+		for i := range 4000 {
+			mq, mv := q+noise*rng.NormFloat64(), v+noise*rng.NormFloat64()
+			if i > 0 {
+				n.Observe([]float64{mq - (lastQ + testdomain.Dt*lastV), mv - lastV})
+			}
+			if i > 50 {
+				sum += n.Variance(tau)
+				count++
+			}
+			lastQ, lastV = mq, mv
+			a := drive * rng.NormFloat64()
+			q, v = q+testdomain.Dt*v, v+testdomain.Dt*a
+		}
+		return sum / float64(count)
+	}
+	if v := run(0, 0); v != 0 {
+		t.Errorf("no noise: σ̂² = %g", v)
+	}
+	const noise = 0.05
+	if v, want := run(noise, 0), 2*noise*noise; math.Abs(v-want) > 0.35*want {
+		t.Errorf("noise %g: mean σ̂² = %g, want about %g", noise, v, want)
+	}
+	// An unknown acceleration as large in the innovation as that noise.
+	if v, noisy := run(0, 0.5), run(noise, 0); v > 0.3*noisy {
+		t.Errorf("model error alone gives σ̂² = %g, noise of its size %g", v, noisy)
+	}
+}
+
+// With noisy measurements α < 1 is in force and the action varies less than with
+// α = 1, while without noise the two loops are the same.
+func TestSmoothingActsOnlyUnderNoise(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	roughness := func(noise float64, opt batchnav.Options) (rough float64, estimated float64) {
+		nav := navigator(t, cart, opt)
+		rng := rand.New(rand.NewPCG(3, 4))
+		s, c := []float64{-0.4, 0}, []float64{0}
+		last := math.NaN()
+		for range 60 {
+			m := []float64{s[0] + noise*rng.NormFloat64(), s[1] + noise*rng.NormFloat64()}
+			d := decide(t, nav, m, adaptive)
+			if !math.IsNaN(last) {
+				rough += math.Abs(d.U[0] - last)
+			}
+			last = d.U[0]
+			estimated = math.Max(estimated, d.NoiseVariance)
+			cart.Step(append([]float64(nil), s...), c, d.U, s, []float64{0})
+		}
+		return rough, estimated
+	}
+	smooth, seen := roughness(0.15, batchnav.Options{})
+	rough, _ := roughness(0.15, batchnav.Options{NoiseFree: true})
+	if seen == 0 || smooth > 0.8*rough {
+		t.Errorf("under noise: total variation %g smoothed, %g not; σ̂² reached %g", smooth, rough, seen)
+	}
+	a, seen := roughness(0, batchnav.Options{})
+	b, _ := roughness(0, batchnav.Options{NoiseFree: true})
+	if a != b || seen != 0 {
+		t.Errorf("without noise smoothing acted: total variation %g and %g, σ̂² %g", a, b, seen)
+	}
+}
+
+// The priority is filtered at the stated gain.
+func TestPriorityFilter(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	nav := navigator(t, cart, batchnav.Options{})
+	first := append([]float64(nil), decide(t, nav, []float64{0.2, 0}, adaptive).Sigma...)
+	second := append([]float64(nil), decide(t, nav, []float64{1.8, 0}, adaptive).Sigma...)
+	nav.Reset()
+	target := decide(t, nav, []float64{1.8, 0}, adaptive).Sigma
+	gain := cart.Spec().Navigation.PriorityFilter
+	for i := range first {
+		if want := first[i] + gain*(target[i]-first[i]); math.Abs(second[i]-want) > 1e-6 {
+			t.Errorf("σ_%d = %g after one filtered step, want %g", i, second[i], want)
+		}
+	}
+}
+
+func TestMismatchedModelIsRefused(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	m := testdomain.Map(cart, 5, false)
+	m.Case = "other"
+	if _, err := batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}); err == nil {
+		t.Error("a model of another case was accepted")
+	}
+	m = testdomain.Map(cart, 5, false)
+	nav := cart.Spec().Navigation
+	nav.RetractionMix = 2
+	if _, err := batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{Navigation: &nav}); err == nil {
+		t.Error("μ_R = 2 was accepted")
+	}
+}

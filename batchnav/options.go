@@ -1,0 +1,124 @@
+package batchnav
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Options choose the navigation constants and switch parts of Algorithm 2 off.
+// The zero value is the whole of GPC with the problem's own constants.
+type Options struct {
+	// Navigation replaces the problem's Spec.Navigation; nil keeps it.
+	Navigation *domain.Navigation
+	// Direct leaves localization and flow out: encode, decode, project.
+	Direct bool
+	// NoSemantic fixes the priority at 1/M, in the encoder's slot and in the flow.
+	NoSemantic bool
+	// NoLie sets γ_L = 0.
+	NoLie bool
+	// NoRetraction sets μ_R = 0.
+	NoRetraction bool
+	// NoProjection executes the decoded and clipped action as it is.
+	NoProjection bool
+	// NoiseFree states that measurements are exact: σ̂² = 0, so that α = 1. The
+	// default estimates σ̂² from the innovations, see NoiseEstimator.
+	NoiseFree bool
+	// ResidualLimit is the multiple of τ_t above which the residual at the
+	// localized latent triggers the fallback; 0 is DefaultResidualLimit, +Inf
+	// never triggers.
+	ResidualLimit float64
+	// Solver, if set, is asked for an action when the fallback is triggered by a
+	// margin or by the residual, before Problem.Fallback is. It writes u and
+	// reports success.
+	Solver func(s, c []float64, pref domain.Preference, u []float64) bool
+}
+
+// DefaultResidualLimit: τ_t covers the reconstruction error and the spacing of
+// the codes, so a residual of 10 τ_t puts the observation about three spacings
+// outside of what the map was made for.
+const DefaultResidualLimit = 10
+
+// methods are the navigator's variants by the name `--method` takes. The
+// ablation without rollout-aware training (gpc-no-rollout) is another model
+// under the options of gpc.
+var methods = []struct {
+	name string
+	set  func(*Options)
+}{
+	{"gpc", func(*Options) {}},
+	{"direct", func(o *Options) { o.Direct = true }},
+	{"gpc-no-semantic", func(o *Options) { o.NoSemantic = true }},
+	{"gpc-no-lie", func(o *Options) { o.NoLie = true }},
+	{"gpc-no-retraction", func(o *Options) { o.NoRetraction = true }},
+	{"gpc-no-projection", func(o *Options) { o.NoProjection = true }},
+}
+
+// Methods lists the names that OptionsFor knows, in the order of the tables.
+func Methods() []string {
+	names := make([]string, len(methods))
+	for i, m := range methods {
+		names[i] = m.name
+	}
+	return names
+}
+
+// OptionsFor returns the options of a method by its `--method` name.
+func OptionsFor(method string) (Options, error) {
+	for _, m := range methods {
+		if m.name == method {
+			var o Options
+			m.set(&o)
+			return o, nil
+		}
+	}
+	return Options{}, fmt.Errorf("batchnav: no navigator method %q, have %s", method, strings.Join(Methods(), ", "))
+}
+
+// resolve returns the constants of the flow with the ablations applied.
+func (o *Options) resolve(spec *domain.Spec) (domain.Navigation, error) {
+	nav := spec.Navigation
+	if o.Navigation != nil {
+		nav = *o.Navigation
+	}
+	if o.NoLie {
+		nav.LieGain = 0
+	}
+	if o.NoRetraction {
+		nav.RetractionMix = 0
+	}
+	if nav.Smoothing == 0 {
+		nav.Smoothing = 1
+	}
+	if nav.PriorityFilter == 0 {
+		nav.PriorityFilter = 1
+	}
+	if o.ResidualLimit < 0 || math.IsNaN(o.ResidualLimit) {
+		return nav, fmt.Errorf("batchnav: ResidualLimit is %v, want a number ≥ 0", o.ResidualLimit)
+	}
+	for _, r := range []struct {
+		name   string
+		v      float64
+		lo, hi float64
+	}{
+		{"LatentStep Δt", nav.LatentStep, 0, math.MaxFloat32},
+		{"VMax", nav.VMax, 0, math.MaxFloat32},
+		{"Epsilon", nav.Epsilon, math.SmallestNonzeroFloat32, math.MaxFloat32},
+		{"MetricLambda", nav.MetricLambda, 0, math.MaxFloat32},
+		{"TopK", float64(nav.TopK), 0, math.MaxInt32},
+		{"LieGain γ_L", nav.LieGain, 0, 1},
+		{"LieScale s_L", nav.LieScale, -math.MaxFloat32, math.MaxFloat32},
+		{"RetractionMix μ_R", nav.RetractionMix, 0, 1},
+		{"Smoothing α", nav.Smoothing, math.SmallestNonzeroFloat32, 1},
+		{"PriorityFilter", nav.PriorityFilter, math.SmallestNonzeroFloat32, 1},
+		{"Neighbours", float64(nav.Neighbours), 0, math.MaxInt32},
+		{"RotationBlocks", float64(nav.RotationBlocks), 0, math.MaxInt32},
+	} {
+		if !(r.v >= r.lo && r.v <= r.hi) {
+			return nav, fmt.Errorf("batchnav: %s: navigation %s is %v, want it in [%g, %g]", spec.Name, r.name, r.v, r.lo, r.hi)
+		}
+	}
+	return nav, nil
+}

@@ -1,0 +1,99 @@
+// Package bench measures what the engine's operations cost on this machine and
+// how far from the machine's own limit they are.
+//
+// The central type is Result: one operation at one shape, its latency
+// percentiles, its rate by a documented FLOP formula, and the multiply-add
+// ceiling measured in the same run, before and after, whichever was higher.
+package bench
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+// Result is one row of a benchmark. Times are microseconds per call, rates
+// count a multiply-add as two operations. GFlops and Fraction are zero where an
+// operation is bounded by comparisons and memory rather than arithmetic.
+type Result struct {
+	Op         string  `json:"op"`
+	Case       string  `json:"case"`
+	Backend    string  `json:"backend"`
+	ISA        string  `json:"isa"`
+	Precision  string  `json:"precision"`
+	Threads    int     `json:"threads"`
+	Batch      int     `json:"batch"`
+	Size       string  `json:"size"`
+	P50        float64 `json:"p50_us"`
+	P99        float64 `json:"p99_us"`
+	Calls      int     `json:"calls"`
+	GFlops     float64 `json:"gflops"`
+	PeakGFlops float64 `json:"peak_gflops"`
+	Fraction   float64 `json:"fraction"`
+}
+
+// Budget bounds one measurement.
+type Budget struct {
+	Time     time.Duration // spend about this long per row (default 1 s)
+	MinCalls int           // but make at least this many calls (default 20)
+	MaxCalls int           // and at most this many (default 100 000)
+}
+
+func (b Budget) filled() Budget {
+	if b.Time <= 0 {
+		b.Time = time.Second
+	}
+	if b.MinCalls <= 0 {
+		b.MinCalls = 20
+	}
+	if b.MaxCalls <= 0 {
+		b.MaxCalls = 100_000
+	}
+	return b
+}
+
+// latencies calls f until the budget is spent and returns each call's duration
+// in microseconds, ascending. The first calls, a tenth of the budget, are not
+// counted.
+func latencies(ctx context.Context, budget Budget, f func() error) ([]float64, error) {
+	budget = budget.filled()
+	for start, n := time.Now(), 0; n < 2 || (time.Since(start) < budget.Time/10 && n < budget.MaxCalls/10); n++ {
+		if err := f(); err != nil {
+			return nil, err
+		}
+	}
+	var us []float64
+	for start := time.Now(); len(us) < budget.MinCalls || (time.Since(start) < budget.Time && len(us) < budget.MaxCalls); {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		t := time.Now()
+		if err := f(); err != nil {
+			return nil, err
+		}
+		us = append(us, float64(time.Since(t).Nanoseconds())/1e3)
+	}
+	slices.Sort(us)
+	return us, nil
+}
+
+// Percentile returns the p-quantile (0 ≤ p ≤ 1) of ascending values by the
+// nearest-rank rule; NaN when there are none.
+func Percentile(sorted []float64, p float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	return sorted[min(len(sorted)-1, max(0, int(math.Ceil(p*float64(len(sorted))))-1))]
+}
+
+// finish fills in the figures that follow from latencies, FLOPs per call and
+// the ceiling.
+func (r *Result) finish(us []float64, flops, peak float64) {
+	r.P50, r.P99, r.Calls = Percentile(us, 0.5), Percentile(us, 0.99), len(us)
+	if flops > 0 {
+		r.GFlops = flops / r.P50 / 1e3
+		r.PeakGFlops = peak
+		r.Fraction = r.GFlops / peak
+	}
+}

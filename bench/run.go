@@ -1,0 +1,426 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Ops are the operations that Run measures, in the order of the table.
+var Ops = []string{"gemm", "jacobian", "metric", "eig", "localize", "step", "step+localize", "train"}
+
+// Options say what to measure.
+type Options struct {
+	Ops     []string // of Ops; empty: all
+	Case    string   // a Shape or a registered case; "": every Shape
+	Batches []int    // empty: 1, 64 and 4096
+	Codes   []int    // codes of M* for localize; empty: 20 000 and 250 000
+	Budget  Budget
+	Seed    uint64
+	Cases   []domain.Case // registered cases that Case may name
+	// Report, if set, is called with each row as it is measured.
+	Report func(Result)
+}
+
+// Ceiling returns the machine's multiply-add peak, FLOP/s. It is called before
+// and after each row.
+type Ceiling func() float64
+
+// Run measures on an open backend. ceiling may be nil: no rates are given.
+func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) ([]Result, error) {
+	if len(opt.Ops) == 0 {
+		opt.Ops = Ops
+	}
+	if len(opt.Batches) == 0 {
+		opt.Batches = []int{1, 64, 4096}
+	}
+	if len(opt.Codes) == 0 {
+		opt.Codes = []int{20_000, 250_000}
+	}
+	shapes := Shapes
+	if opt.Case != "" {
+		s, err := ShapeOf(opt.Case, opt.Cases)
+		if err != nil {
+			return nil, err
+		}
+		shapes = []Shape{s}
+	}
+	r := &runner{b: b, ceiling: ceiling, opt: opt, d: b.Describe()}
+	for _, op := range opt.Ops {
+		measure, ok := map[string]func(context.Context, Shape) error{
+			"gemm": r.gemm, "jacobian": r.jacobian, "metric": r.metric, "eig": r.eig,
+			"localize": r.localize, "step": r.step, "step+localize": r.stepLocalize, "train": r.train,
+		}[op]
+		if !ok {
+			return nil, fmt.Errorf("bench: unknown operation %q, want one of %s", op, strings.Join(Ops, ", "))
+		}
+		for _, s := range shapes {
+			if err := measure(ctx, s); err != nil {
+				return r.results, fmt.Errorf("bench %s, %s: %w", op, s.Case, err)
+			}
+			if op == "gemm" {
+				break // its size is its own
+			}
+		}
+	}
+	return r.results, nil
+}
+
+type runner struct {
+	b       backend.Backend
+	ceiling Ceiling
+	opt     Options
+	d       backend.Description
+	results []Result
+}
+
+func (r *runner) rng() *rand.Rand { return rand.New(rand.NewPCG(r.opt.Seed, 0xbe7c)) }
+
+// row measures one operation: the ceiling before and after, the higher counts.
+func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch int, flops float64, f func() error) error {
+	peak := math.NaN()
+	if r.ceiling != nil {
+		peak = r.ceiling()
+	}
+	us, err := latencies(ctx, r.opt.Budget, f)
+	if err != nil {
+		return err
+	}
+	if r.ceiling != nil {
+		peak = math.Max(peak, r.ceiling())
+	}
+	res := Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: "fp32", Threads: r.d.Threads, Batch: batch, Size: size}
+	if math.IsNaN(peak) {
+		flops = 0
+	}
+	res.finish(us, flops, peak/1e9)
+	r.results = append(r.results, res)
+	if r.opt.Report != nil {
+		r.opt.Report(res)
+	}
+	return nil
+}
+
+func random(rng *rand.Rand, rows, cols int) tensor.Matrix {
+	m := tensor.New(rows, cols)
+	for i := range m.Data {
+		m.Data[i] = float32(rng.NormFloat64())
+	}
+	return m
+}
+
+// gemm is one affine layer of 256×256, the largest product of every map.
+func (r *runner) gemm(ctx context.Context, _ Shape) error {
+	const width = 256
+	mlp, err := model.NewMLP(r.rng(), width, width)
+	if err != nil {
+		return err
+	}
+	net, err := r.b.NewNet(mlp)
+	if err != nil {
+		return err
+	}
+	for _, n := range r.opt.Batches {
+		x, y := random(r.rng(), n, width), tensor.New(n, width)
+		if err := r.row(ctx, "gemm", Shape{Case: "-"}, fmt.Sprintf("%d×%d×%d", n, width, width), n, float64(n)*cpufallback.ForwardFLOPs(mlp), func() error {
+			return net.Forward(x, y)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) decoder(s Shape) (*model.MLP, backend.Net, error) {
+	_, ds, _, err := s.networks(r.rng())
+	if err != nil {
+		return nil, nil, err
+	}
+	net, err := r.b.NewNet(ds)
+	return ds, net, err
+}
+
+func (r *runner) jacobian(ctx context.Context, s Shape) error {
+	mlp, net, err := r.decoder(s)
+	if err != nil {
+		return err
+	}
+	for _, n := range r.opt.Batches {
+		z, j := random(r.rng(), n, s.Latent), tensor.New(n, s.State*s.Latent)
+		if err := r.row(ctx, "jacobian", s, s.String(), n, float64(n)*cpufallback.JacobianFLOPs(mlp), func() error {
+			return net.Jacobian(z, j)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) metric(ctx context.Context, s Shape) error {
+	mlp, net, err := r.decoder(s)
+	if err != nil {
+		return err
+	}
+	for _, n := range r.opt.Batches {
+		z, g := random(r.rng(), n, s.Latent), tensor.New(n, s.Latent*s.Latent)
+		if err := r.row(ctx, "metric", s, s.String(), n, float64(n)*cpufallback.MetricFLOPs(mlp), func() error {
+			return net.Metric(z, metricLambda, g)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Constants of the benchmark step.
+const (
+	metricLambda = 1e-3
+	topK         = 3
+)
+
+// eig takes the metrics of a random decoder, which is what the step meets.
+func (r *runner) eig(ctx context.Context, s Shape) error {
+	_, net, err := r.decoder(s)
+	if err != nil {
+		return err
+	}
+	for _, n := range r.opt.Batches {
+		z, g := random(r.rng(), n, s.Latent), tensor.New(n, s.Latent*s.Latent)
+		if err := net.Metric(z, metricLambda, g); err != nil {
+			return err
+		}
+		values, vectors := tensor.New(n, topK), tensor.New(n, s.Latent*topK)
+		if err := r.row(ctx, "eig", s, fmt.Sprintf("top %d of %d×%d", topK, s.Latent, s.Latent), n, 0, func() error {
+			return r.b.EigTopK(g, s.Latent, topK, values, vectors)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manifold returns points clustered as M* is: an 8-dimensional box mapped into
+// the latent space by a random network.
+func manifold(rng *rand.Rand, rows, latent int) (tensor.Matrix, error) {
+	const intrinsic = 8
+	chart, err := model.NewMLP(rng, intrinsic, 64, 64, latent)
+	if err != nil {
+		return tensor.Matrix{}, err
+	}
+	at := tensor.New(rows, intrinsic)
+	for i := range at.Data {
+		at.Data[i] = 2*rng.Float32() - 1
+	}
+	z := tensor.New(rows, latent)
+	return z, chart.Forward(at, z)
+}
+
+// index builds an index of n codes, and queries near it with their measured
+// states and thresholds.
+func (r *runner) index(s Shape, n, queries int) (ix backend.Index, x, z tensor.Matrix, tau []float32, err error) {
+	all, err := manifold(r.rng(), n+queries, s.Latent)
+	if err != nil {
+		return nil, x, z, nil, err
+	}
+	_, ds, _, err := s.networks(r.rng())
+	if err != nil {
+		return nil, x, z, nil, err
+	}
+	decoded := tensor.New(n+queries, s.State)
+	if err := ds.Forward(all, decoded); err != nil {
+		return nil, x, z, nil, err
+	}
+	if ix, err = r.b.NewIndex(all.Slice(0, n), decoded.Slice(0, n)); err != nil {
+		return nil, x, z, nil, err
+	}
+	tau = make([]float32, queries)
+	for i := range tau {
+		tau[i] = float32(s.State)
+	}
+	return ix, decoded.Slice(n, n+queries), all.Slice(n, n+queries), tau, nil
+}
+
+const neighbours = 12
+
+func (r *runner) localize(ctx context.Context, s Shape) error {
+	for _, codes := range r.opt.Codes {
+		batch := slices.Max(r.opt.Batches)
+		ix, x, z, tau, err := r.index(s, codes, batch)
+		if err != nil {
+			return err
+		}
+		out := backend.LocalizeOutput{Z: tensor.New(batch, s.Latent), Nearest: make([]int32, batch), Residual: make([]float32, batch), Consistent: make([]bool, batch)}
+		for _, n := range r.opt.Batches {
+			at := 0
+			size := fmt.Sprintf("%d codes, z %d", codes, s.Latent)
+			if err := r.row(ctx, "localize", s, size, n, 0, func() error {
+				// Another part of the queries each time, so that no query is served
+				// from what the last call left in cache.
+				if at+n > batch {
+					at = 0
+				}
+				o := backend.LocalizeOutput{Z: out.Z.Slice(at, at+n), Nearest: out.Nearest[at : at+n], Residual: out.Residual[at : at+n], Consistent: out.Consistent[at : at+n]}
+				err := ix.Localize(x.Slice(at, at+n), z.Slice(at, at+n), tau[at:at+n], neighbours, o)
+				at += n
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		if err := r.bruteForce(ctx, s, codes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bruteForce is the time of one nearest-code query by comparing every code, on
+// one thread, for the table beside the index.
+func (r *runner) bruteForce(ctx context.Context, s Shape, codes int) error {
+	all, err := manifold(r.rng(), codes+64, s.Latent)
+	if err != nil {
+		return err
+	}
+	q, best := 0, 0
+	return r.row(ctx, "localize-brute", s, fmt.Sprintf("%d codes, z %d", codes, s.Latent), 1, 0, func() error {
+		query := all.Row(codes + q%64)
+		q++
+		least := float32(math.Inf(1))
+		for i := range codes {
+			d := float32(0)
+			for j, v := range all.Row(i) {
+				e := v - query[j]
+				d += e * e
+			}
+			if d < least {
+				least, best = d, i
+			}
+		}
+		if best < 0 {
+			return fmt.Errorf("no code found")
+		}
+		return nil
+	})
+}
+
+func (r *runner) stepper(s Shape, maxBatch int) (backend.Stepper, float64, error) {
+	_, ds, du, err := s.networks(r.rng())
+	if err != nil {
+		return nil, 0, err
+	}
+	cfg := backend.StepperConfig{
+		DecoderS: ds, DecoderU: du, NormS: identity(s.State), NormU: identity(s.Action),
+		Problem: newQuadratic(s), MaxBatch: maxBatch,
+		Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.05, MetricLambda: metricLambda, TopK: topK, LieGain: 0.1, LieScale: 1},
+	}
+	st, err := r.b.NewStepper(cfg)
+	return st, cpufallback.StepFLOPs(cfg), err
+}
+
+func (r *runner) stepData(s Shape, n int) (backend.StepInput, backend.StepOutput) {
+	rng := r.rng()
+	in := backend.StepInput{Z: random(rng, n, s.Latent), X: random(rng, n, s.State), Ctx: tensor.New(n, 0), Weights: tensor.New(n, s.Objectives)}
+	for i := range in.Weights.Data {
+		in.Weights.Data[i] = 1 / float32(s.Objectives)
+	}
+	return in, backend.StepOutput{Z: tensor.New(n, s.Latent), U: tensor.New(n, s.Action)}
+}
+
+// step is one fused step without localization and retraction.
+func (r *runner) step(ctx context.Context, s Shape) error {
+	for _, n := range r.opt.Batches {
+		st, flops, err := r.stepper(s, n)
+		if err != nil {
+			return err
+		}
+		in, out := r.stepData(s, n)
+		if err := r.row(ctx, "step", s, s.String(), n, float64(n)*flops, func() error { return st.Step(in, out) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepLocalize is localization among the smaller number of codes and one step.
+func (r *runner) stepLocalize(ctx context.Context, s Shape) error {
+	for _, n := range r.opt.Batches {
+		st, _, err := r.stepper(s, n)
+		if err != nil {
+			return err
+		}
+		in, out := r.stepData(s, n)
+		codes := slices.Min(r.opt.Codes)
+		ix, x, z, tau, err := r.index(s, codes, n)
+		if err != nil {
+			return err
+		}
+		local := backend.LocalizeOutput{Z: in.Z}
+		in.X = x
+		if err := r.row(ctx, "step+localize", s, fmt.Sprintf("%s, %d codes", s, codes), n, 0, func() error {
+			if err := ix.Localize(x, z, tau, neighbours, local); err != nil {
+				return err
+			}
+			return st.Step(in, out)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// train is one update of all four networks, by the count forward 1×, backward 2×
+// of every network pass.
+func (r *runner) train(ctx context.Context, s Shape) error {
+	const rows = 8192
+	rng := r.rng()
+	ex, ds, du, err := s.networks(rng)
+	if err != nil {
+		return err
+	}
+	oracle := s.State + 2*s.Objectives
+	eo, err := model.NewMLP(rng, oracle, s.Hidden, s.Hidden, s.Latent)
+	if err != nil {
+		return err
+	}
+	next := make([]int32, rows)
+	for i := range next {
+		next[i] = -1
+	}
+	batch := min(slices.Max(r.opt.Batches), rows)
+	t, err := r.b.NewTrainer(backend.TrainerConfig{
+		Data: backend.TrainingSet{
+			X: random(rng, rows, s.Observation), O: random(rng, rows, oracle), S: random(rng, rows, s.State), U: random(rng, rows, s.Action),
+			Next: next, RiskWeight: make([]float32, rows),
+		},
+		Initial:  backend.Networks{EncoderX: ex, EncoderO: eo, DecoderU: du, DecoderS: ds},
+		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 1, ReconO: 1, Consistency: 1, ConsistencyBeta: 0.1},
+		Adam:     backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, SpectralBound: 50,
+		MaxBatch: batch,
+	})
+	if err != nil {
+		return err
+	}
+	order := make([]int32, rows)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	flops := 3 * (cpufallback.ForwardFLOPs(ex) + cpufallback.ForwardFLOPs(eo) + 2*cpufallback.ForwardFLOPs(ds) + cpufallback.ForwardFLOPs(du))
+	at := 0
+	return r.row(ctx, "train", s, fmt.Sprintf("%s, x %d", s, s.Observation), batch, float64(batch)*flops, func() error {
+		if at+batch > rows {
+			at = 0
+		}
+		_, err := t.ManifoldStep(order[at:at+batch], nil, nil, 1e-4)
+		at += batch
+		return err
+	})
+}

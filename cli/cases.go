@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *App) casesCommand() *cobra.Command {
+	type row struct {
+		Name        string   `json:"name"`
+		Description string   `json:"description"`
+		NX          int      `json:"nx"`
+		NZ          int      `json:"nz"`
+		NU          int      `json:"nu"`
+		Objectives  int      `json:"objectives"`
+		State       []string `json:"state"`
+		Context     []string `json:"context"`
+		Action      []string `json:"action"`
+		Margins     []string `json:"margins"`
+		Steps       int      `json:"steps"`
+		StepSeconds float64  `json:"step_s"`
+		Bundled     bool     `json:"bundled_model"`
+		Methods     []string `json:"methods"`
+	}
+	return &cobra.Command{
+		Use:   "cases",
+		Short: "List the cases with their dimensions",
+		Args:  exactArgs(0),
+		RunE: func(*cobra.Command, []string) error {
+			result := struct {
+				Cases []row `json:"cases"`
+			}{}
+			for _, c := range a.Cases {
+				s := c.Problem.Spec()
+				r := row{
+					Name: s.Name, Description: s.Description, NX: s.ObservationSize(), NZ: s.Training.Latent, NU: s.PlanSize(),
+					Objectives: s.ObjectiveSize(), Steps: s.Steps, StepSeconds: s.StepSeconds, Methods: a.methods(c),
+				}
+				for _, g := range []struct {
+					dst *[]string
+					n   int
+					at  func(i int) string
+				}{
+					{&r.State, len(s.Measured), func(i int) string { return s.Measured[i].Name + " " + s.Measured[i].Unit }},
+					{&r.Context, len(s.Context), func(i int) string { return s.Context[i].Name + " " + s.Context[i].Unit }},
+					{&r.Action, len(s.Action), func(i int) string { return s.Action[i].Name + " " + s.Action[i].Unit }},
+					{&r.Margins, len(s.Margins), func(i int) string { return s.Margins[i].Name + " " + s.Margins[i].Unit }},
+				} {
+					for i := range g.n {
+						*g.dst = append(*g.dst, g.at(i))
+					}
+				}
+				if a.Models != nil {
+					if f, err := a.Models.Open(s.Name + ".safetensors"); err == nil {
+						r.Bundled = true
+						f.Close()
+					}
+				}
+				result.Cases = append(result.Cases, r)
+			}
+			return a.print(result, func(w io.Writer) error {
+				rows := [][]string{{"case", "n_x", "n_z", "n_u", "objectives", "steps", "bundled", "description"}}
+				for _, r := range result.Cases {
+					bundled := "no"
+					if r.Bundled {
+						bundled = "yes"
+					}
+					rows = append(rows, []string{r.Name, strconv.Itoa(r.NX), strconv.Itoa(r.NZ), strconv.Itoa(r.NU), strconv.Itoa(r.Objectives), strconv.Itoa(r.Steps), bundled, r.Description})
+				}
+				return table(w, rows)
+			})
+		},
+	}
+}

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// noRollout is the ablation that is another model: trained without rollout-aware
+// refinement.
+const noRollout = "gpc-no-rollout"
+
+// methods lists what --method can name for a case.
+func (a *App) methods(c domain.Case) []string {
+	names := append(batchnav.Methods(), noRollout)
+	own := make([]string, 0, len(c.Controllers))
+	for n := range c.Controllers {
+		own = append(own, n)
+	}
+	slices.Sort(own)
+	return append(names, own...)
+}
+
+// factory returns the maker of a method for closedloop.Evaluate, and a function
+// that closes the engines it opened.
+func (a *App) factory(c domain.Case, name, modelFile string) (make func() (closedloop.Method, error), closeAll func(), err error) {
+	if own, ok := c.Controllers[name]; ok {
+		return func() (closedloop.Method, error) {
+			ctrl, err := own()
+			if err != nil {
+				return nil, err
+			}
+			return closedloop.FromController(ctrl), nil
+		}, func() {}, nil
+	}
+	var m *model.Model
+	options := batchnav.Options{}
+	switch {
+	case name == noRollout && modelFile == "":
+		m, err = a.bundled(c, "."+noRollout)
+	case name == noRollout:
+		m, err = a.loadModel(c, modelFile)
+	default:
+		if options, err = batchnav.OptionsFor(name); err != nil {
+			return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
+		}
+		m, err = a.loadModel(c, modelFile)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var engines []engine.Engine
+	return func() (closedloop.Method, error) {
+			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads)})
+			if err != nil {
+				return nil, badInput(err)
+			}
+			engines = append(engines, e)
+			n, err := batchnav.NewNavigator(e, m, c.Problem, options)
+			if err != nil {
+				return nil, badInput(err)
+			}
+			return closedloop.FromNavigator(n), nil
+		}, func() {
+			for _, e := range engines {
+				e.Close()
+			}
+		}, nil
+}
+
+func (a *App) evalCommand() *cobra.Command {
+	var opt closedloop.Options
+	var weights []float64
+	var modelFile, shard string
+	cmd := &cobra.Command{
+		Use:   "eval CASE --method NAME --episodes N --trace FILE",
+		Short: "Evaluate a method in closed loop on unseen episodes",
+		Long: `Runs episodes of the case's plant, scores every decision, and writes a trace that
+gpc verify can check without trusting this command. The engine uses one thread
+unless --threads says otherwise, so that latencies are of one core; --parallel
+runs episodes side by side, which disturbs latencies and nothing else.`,
+		Args: exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.find(args[0])
+			if err != nil {
+				return err
+			}
+			if opt.Preference, err = preference(weights, c.Problem.Spec().ObjectiveSize()); err != nil {
+				return err
+			}
+			if opt.Episodes < 1 {
+				return badInputf("--episodes %d: want 1 or more", opt.Episodes)
+			}
+			if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
+				return badInputf("--noise %v: want a finite standard deviation ≥ 0", opt.Noise)
+			}
+			if opt.Resume && opt.TracePath == "" {
+				return badInputf("--resume needs --trace FILE, the run to continue")
+			}
+			if shard != "" {
+				if opt.ShardIndex, opt.ShardCount, err = splitShard(shard); err != nil {
+					return err
+				}
+			}
+			result, err := a.evaluate(cmd, c, opt, modelFile)
+			if err != nil {
+				return err
+			}
+			return a.print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&opt.Method, "method", "gpc", "method: see gpc cases --json")
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled one)")
+	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
+	f.StringVar(&opt.Regime, "regime", "", "regime of test scenes, the case's own word")
+	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
+	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
+	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines)")
+	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
+	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
+	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
+	return cmd
+}
+
+// evaluate runs one method with progress.
+func (a *App) evaluate(cmd *cobra.Command, c domain.Case, opt closedloop.Options, modelFile string) (*closedloop.Result, error) {
+	factory, closeAll, err := a.factory(c, opt.Method, modelFile)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+	opt.Seed, opt.Commit, opt.Device = a.seed, version.Build(), device()
+	opt.Progress = a.progress(c.Problem.Spec().Name + " " + opt.Method)
+	return closedloop.Evaluate(cmd.Context(), &c, factory, opt)
+}
+
+func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
+	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "regret %", "± s.e.m.", "n", "min margin", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
+	for _, r := range results {
+		rows = append(rows, []string{
+			r.Case, r.Method, fmt.Sprint(r.Episodes), format("%.4f", r.Safe),
+			fmt.Sprintf("[%.4f, %.4f]", r.CI95.Safe[0], r.CI95.Safe[1]),
+			format("%.4f", r.RegretPct), format("%.4f", r.RegretSEM), fmt.Sprint(r.RegretN), format("%.2e", r.MarginMin),
+			fmt.Sprint(r.Fallback), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99), format("%.2e", r.Displacement),
+		})
+	}
+	return table(w, rows)
+}
+
+// format writes a number, or a dash where there is none.
+func format(verb string, n closedloop.Number) string {
+	if f := float64(n); !math.IsNaN(f) {
+		return fmt.Sprintf(verb, f)
+	}
+	return "–"
+}
+
+func (a *App) verifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Re-simulate a trace from its header, scenes and actions alone",
+		Args:  exactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			v, err := closedloop.Verify(args[0], func(name string) (*domain.Case, error) {
+				c, err := a.find(name)
+				return &c, err
+			})
+			if err != nil {
+				return badInput(err)
+			}
+			if err := a.print(v, func(w io.Writer) error {
+				if v.OK {
+					_, err := fmt.Fprintf(w, "%s: %d episodes of %s by %s, %d decisions, %d safe: every value confirmed\n", args[0], v.Episodes, v.Case, v.Method, v.Decisions, v.Safe)
+					return err
+				}
+				fmt.Fprintf(w, "%s: %d values differ\n", args[0], len(v.Mismatches))
+				for _, m := range v.Mismatches[:min(20, len(v.Mismatches))] {
+					fmt.Fprintln(w, " ", m)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+			if !v.OK {
+				return errCheck
+			}
+			return nil
+		},
+	}
+}
+
+// bundled opens CASE + suffix + ".safetensors" of the program's own models.
+func (a *App) bundled(c domain.Case, suffix string) (*model.Model, error) {
+	name := c.Problem.Spec().Name
+	if a.Models == nil {
+		return nil, badInputf("this program has no bundled models; train one and give it with --model FILE")
+	}
+	f, err := a.Models.Open(name + suffix + ".safetensors")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, badInputf("case %s has no bundled model %s%s; train one and give it with --model FILE", name, name, suffix)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := model.Read(f)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	return m, badInput(fits(m, c.Problem.Spec()))
+}

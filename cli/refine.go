@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+func (a *App) refineCommand() *cobra.Command {
+	var modelFile, stateFile string
+	var weights []float64
+	var repeat int
+	opt := batchnav.RefineOptions{}
+	cmd := &cobra.Command{
+		Use:   "refine CASE --state FILE|- --candidates 4096",
+		Short: "Refine many latent candidates of one observation and return the best plan",
+		Long: `Localizes the observation, spreads candidates over the map (neighbours in the
+measurement-consistent set, a sweep of preferences, noise at several scales),
+lets all of them flow together, decodes and projects them, rolls each out under
+the true dynamics, and returns the best feasible plan. The state is
+{"s":[…],"c":[…]} or every variable by its name.`,
+		Args: exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.find(args[0])
+			if err != nil {
+				return err
+			}
+			spec := c.Problem.Spec()
+			pref, err := preference(weights, spec.ObjectiveSize())
+			if err != nil {
+				return err
+			}
+			if opt.Candidates < 1 || opt.Candidates > batchnav.MaxCandidates {
+				return badInputf("--candidates %d: want 1 to %d", opt.Candidates, batchnav.MaxCandidates)
+			}
+			if repeat < 1 {
+				return badInputf("--repeat %d: want 1 or more", repeat)
+			}
+			obs := batchnav.Observation{Preference: pref}
+			if obs.S, obs.C, err = a.readState(stateFile, spec); err != nil {
+				return err
+			}
+			m, err := a.loadModel(c, modelFile)
+			if err != nil {
+				return err
+			}
+			e, err := a.open(a.json)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			r, err := batchnav.NewRefiner(e, m, c.Problem, batchnav.Options{}, opt.Candidates)
+			if err != nil {
+				return badInput(err)
+			}
+			opt.Seed, opt.Threads = a.seed, cpuThreads(a.threads)
+			if f, ok := c.Problem.(domain.Finite); ok && opt.Remaining == 0 {
+				opt.Remaining = f.Remaining(obs.C)
+			}
+			var result *batchnav.Refinement
+			for range repeat {
+				if result, err = r.Refine(cmd.Context(), obs, opt); err != nil {
+					return err
+				}
+			}
+			if err := a.print(result, func(w io.Writer) error { return renderRefinement(w, spec, result) }); err != nil {
+				return err
+			}
+			if !result.Feasible {
+				return errCheck
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled one)")
+	f.StringVar(&stateFile, "state", "-", "file with the observation, - for standard input")
+	f.IntVar(&opt.Candidates, "candidates", 4096, "latent candidates")
+	f.IntVar(&opt.FlowSteps, "flow-steps", 1, "latent steps that all candidates take")
+	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the true roll-out; 0: to the end of the episode or plan")
+	f.BoolVar(&opt.NoProjection, "no-projection", false, "leave decoded actions as they are")
+	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
+	f.IntVar(&repeat, "repeat", 1, "refine this many times and report the last: the first pays for allocation and cold caches")
+	return cmd
+}
+
+func (a *App) readState(file string, spec *domain.Spec) (s, c []float64, err error) {
+	in := a.Stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, nil, badInputf("--state: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	s, c, err = closedloop.ReadState(in, spec)
+	if err != nil {
+		return nil, nil, badInputf("%s: %w", file, err)
+	}
+	return s, c, nil
+}
+
+func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) error {
+	verdict := "feasible"
+	if !r.Feasible {
+		verdict = "INFEASIBLE"
+	}
+	fmt.Fprintf(w, "%s: best of %d candidates (%d feasible), looking %d decisions ahead\n", spec.Name, r.Candidates, r.FeasibleCount, r.LookAhead)
+	for i, u := range r.U {
+		v := spec.Action[i%len(spec.Action)]
+		fmt.Fprintf(w, "  %-10s %12.6f %s\n", v.Name, u, v.Unit)
+	}
+	fmt.Fprintf(w, "  cost       %12.6f   one latent step alone %.6f\n", r.Cost, r.LocalizedCost)
+	fmt.Fprintf(w, "  margin     %12.6f   %s, from %s\n\n", r.Margin, verdict, r.Source)
+	rows := [][]string{{"source", "candidates", "feasible", "best cost", "mean cost"}}
+	for _, s := range r.Sources {
+		rows = append(rows, []string{s.Source.String(), fmt.Sprint(s.Candidates), fmt.Sprint(s.Feasible), fmt.Sprintf("%.6f", s.BestCost), fmt.Sprintf("%.6f", s.MeanCost)})
+	}
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	l := r.Latency
+	var parts []string
+	for _, p := range []struct {
+		name string
+		us   float64
+	}{{"localize", l.Localize}, {"candidates", l.Candidates}, {"flow", l.Flow}, {"evaluate", l.Evaluate}, {"total", l.Total}} {
+		parts = append(parts, fmt.Sprintf("%s %.2f ms", p.name, p.us/1e3))
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(parts, " · "))
+	return err
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/train"
+)
+
+// trained is what `gpc train` prints.
+type trained struct {
+	Epochs        int                 `json:"epochs"`
+	Losses        []train.EpochRecord `json:"losses"`
+	Val           model.Calibration   `json:"val"`
+	WallSeconds   float64             `json:"wall_s"`
+	SamplesPerSec float64             `json:"samples_per_s"`
+	Samples       int                 `json:"samples"`
+	Model         string              `json:"model"`
+}
+
+func (a *App) trainCommand() *cobra.Command {
+	var opt train.Options
+	var dir, out, curves string
+	cmd := &cobra.Command{
+		Use:   "train CASE --data DIR --out FILE",
+		Short: "Train a map: manifold, then rollout-aware decoder refinement",
+		Long: `Trains E_x, E_o, D_u and D_s on a dataset, then refines D_u on rollout latents,
+chooses the codes of M*, calibrates on held-out scenarios and writes the model.
+FILE.checkpoint is saved after every epoch and on interrupt; --resume continues
+from it to bitwise the same model.`,
+		Args: exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.find(args[0])
+			if err != nil {
+				return err
+			}
+			if dir == "" || out == "" {
+				return badInputf("--data and --out are required")
+			}
+			d, err := offline.Open(dir)
+			if err != nil {
+				return badInput(err)
+			}
+			if err := d.Check(c.Problem.Spec()); err != nil {
+				return badInput(err)
+			}
+			columns, err := d.Load()
+			if err != nil {
+				return badInput(err)
+			}
+			e, err := a.open(a.json)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.Problem, train.Data{Columns: columns, Hash: d.Hash()}, a.seed
+			opt.Command, opt.Version = commandLine(), version.Version+" "+version.Build()
+			opt.Checkpoint = out + ".checkpoint"
+			result, err := a.train(cmd, opt, out, curves)
+			if err != nil {
+				return err
+			}
+			return a.print(result, func(w io.Writer) error {
+				v := result.Val
+				_, err := fmt.Fprintf(w, "%s: %d samples, %d epochs in %.1f s (%.0f samples/s); τ_geom %.3g, δ_dec %.3g (p99 %.3g)\n",
+					result.Model, result.Samples, result.Epochs, result.WallSeconds, result.SamplesPerSec, v.TauGeom, v.DeltaDec, v.DeltaDecP99)
+				return err
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "data", "", "folder of the dataset")
+	f.StringVar(&out, "out", "", "model file to write")
+	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")
+	f.BoolVar(&opt.Resume, "resume", false, "continue from FILE.checkpoint")
+	f.IntVar(&opt.ManifoldEpochs, "epochs", 0, "manifold epochs; 0: the case's")
+	f.IntVar(&opt.RolloutEpochs, "rollout-epochs", 0, "epochs of rollout-aware refinement; 0: the case's, negative: none (the ablation gpc-no-rollout)")
+	f.IntVar(&opt.Latent, "latent", 0, "latent size n_z; 0: the case's")
+	f.IntVar(&opt.Hidden, "hidden", 0, "hidden width; 0: the case's")
+	f.IntVar(&opt.Batch, "batch", 0, "samples per update; 0: the case's")
+	f.IntVar(&opt.Codes, "codes", 0, "codes of M* in the model; 0: the case's, negative: all training samples")
+	f.Float64Var(&opt.LearningRate, "lr", 0, "Adam's learning rate at the start; 0: the case's")
+	f.Float64Var(&opt.SpectralBound, "spectral-bound", 0, "K of every layer; 0: the case's, negative: off")
+	f.BoolVar(&opt.Manifold.Isometry, "isometry", false, "use the compact isometry form of the locality loss")
+	return cmd
+}
+
+// train runs the training with progress and writes model and curves.
+func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves string) (*trained, error) {
+	isometry := opt.Manifold.Isometry
+	opt.Manifold = train.DefaultManifoldLoss()
+	opt.Manifold.Isometry = isometry
+	bar := a.progress("train")
+	r, err := train.Run(cmd.Context(), opt, func(p train.Progress) {
+		bar(p.Step, p.Steps)
+		if p.Note != "" {
+			fmt.Fprintln(a.Stderr, p.Note)
+		}
+		if rec := p.Record; rec != nil {
+			fmt.Fprintf(a.Stderr, "%-8s epoch %3d/%d  loss %.3e  τ_geom %.3e  δ_dec %.3e (p99 %.3e, mean %.3e)  %.1f s\n",
+				rec.Phase, rec.Epoch, p.Epochs, p.Loss, rec.TauGeom, rec.DeltaDec, rec.DeltaDecP99, rec.DeltaDecMean, rec.Seconds)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Model.WriteFile(out); err != nil {
+		return nil, err
+	}
+	if curves != "" {
+		var csv bytes.Buffer
+		if err := train.WriteCSV(&csv, r.History); err != nil {
+			return nil, err
+		}
+		if err := renameio.WriteFile(curves, csv.Bytes(), 0o644); err != nil {
+			return nil, fmt.Errorf("writing the learning curves: %w", err)
+		}
+	}
+	t := &trained{Epochs: len(r.History), Losses: r.History, Val: r.Model.Calibration, WallSeconds: r.Seconds, Samples: opt.Data.Rows(), Model: out}
+	if r.Seconds > 0 {
+		t.SamplesPerSec = float64(r.Samples) / r.Seconds
+	}
+	return t, nil
+}

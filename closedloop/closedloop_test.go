@@ -1,0 +1,403 @@
+package closedloop_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+)
+
+const steps = 12
+
+// cartCase is the cart with the generic plant and, as its oracle, the cost of the
+// exact feedback, minus one percent.
+func cartCase(t testing.TB) *domain.Case {
+	t.Helper()
+	cart := testdomain.NewCart(steps)
+	plant := closedloop.Simulated(cart, []domain.Variable{{Name: "q0", Lo: -1.5, Hi: 1.5}, {Name: "v0", Lo: -0.5, Hi: 0.5}},
+		func(p, s, c []float64) { s[0], s[1], c[0] = p[0], p[1], 0 })
+	plant.Oracle = func(s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
+		ep, err := plant.Replay(marshal(t, plant.Params()), marshal(t, map[string]any{"p": []float64{}, "s": s, "c": c, "preference": pref}))
+		if err != nil {
+			return 0, nil, err
+		}
+		cost := 0.0
+		state := make([]float64, 2)
+		for !ep.Done() {
+			ep.State(state)
+			out, err := ep.Apply([]float64{clip(testdomain.Feedback[0]*state[0] + testdomain.Feedback[1]*state[1])})
+			if err != nil {
+				return 0, nil, err
+			}
+			cost += out.Cost
+		}
+		return 0.99 * cost, nil, nil
+	}
+	return &domain.Case{Problem: cart, Plant: plant}
+}
+
+func clip(u float64) float64 { return math.Max(-1, math.Min(1, u)) }
+
+func marshal(t testing.TB, v any) json.RawMessage {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func direct(c *domain.Case) func() (closedloop.Method, error) {
+	cart := c.Problem.(*testdomain.Cart)
+	return func() (closedloop.Method, error) {
+		n, err := batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 9, false), cart, batchnav.Options{Direct: true})
+		if err != nil {
+			return nil, err
+		}
+		return closedloop.FromNavigator(n), nil
+	}
+}
+
+// feedback is a controller that can be told to misbehave.
+type feedback struct {
+	decide func(t int, s []float64) (float64, bool, error)
+	t      int
+}
+
+func (f *feedback) Reset(domain.Episode) error { f.t = 0; return nil }
+func (f *feedback) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	v, ok, err := f.decide(f.t, s)
+	u[0] = v
+	f.t++
+	return ok, err
+}
+
+func controller(decide func(t int, s []float64) (float64, bool, error)) func() (closedloop.Method, error) {
+	return func() (closedloop.Method, error) { return closedloop.FromController(&feedback{decide: decide}), nil }
+}
+
+func options(dir string) closedloop.Options {
+	o := closedloop.Options{Method: "direct", Episodes: 6, Seed: 7, Preference: domain.Preference{Adaptive: true}, Commit: "c", Device: "test"}
+	if dir != "" {
+		o.TracePath = filepath.Join(dir, "t.jsonl")
+	}
+	return o
+}
+
+func lookup(c *domain.Case) func(string) (*domain.Case, error) {
+	return func(name string) (*domain.Case, error) {
+		if name != c.Problem.Spec().Name {
+			return nil, fmt.Errorf("unknown case %q", name)
+		}
+		return c, nil
+	}
+}
+
+func evaluate(t testing.TB, c *domain.Case, f func() (closedloop.Method, error), o closedloop.Options) *closedloop.Result {
+	t.Helper()
+	r, err := closedloop.Evaluate(context.Background(), c, f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// withoutTimes drops what may differ between two equal runs.
+var times = regexp.MustCompile(`"latency_us":[^,]*,|,?"times_us":\[[^\]]*\]`)
+
+func withoutTimes(t testing.TB, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return times.ReplaceAllString(string(b), "")
+}
+
+func TestEvaluateCountsWhatHappened(t *testing.T) {
+	c := cartCase(t)
+	r := evaluate(t, c, controller(func(_ int, s []float64) (float64, bool, error) {
+		return clip(testdomain.Feedback[0]*s[0] + testdomain.Feedback[1]*s[1]), true, nil
+	}), options(""))
+	if r.Episodes != 6 || r.Decisions != 6*steps || r.Safe != 1 || r.Feasible != 1 || r.CollisionFree != 1 || r.Failures != 0 || r.Fallback != 0 {
+		t.Errorf("a clean run gives %+v", r)
+	}
+	// The oracle is one percent below this very feedback.
+	want := 100 * (1/0.99 - 1)
+	if math.Abs(float64(r.RegretPct)-want) > 1e-9 || math.Abs(float64(r.GapPct)-want) > 1e-9 || r.RegretN != 6 || r.RegretSEM > 1e-9 {
+		t.Errorf("regret %v ± %v %%, gap %v %%, n %d; want %g", r.RegretPct, r.RegretSEM, r.GapPct, r.RegretN, want)
+	}
+	if lo := r.CI95.Safe[0]; math.Abs(lo-math.Pow(0.025, 1.0/6)) > 1e-9 || r.CI95.Safe[1] != 1 {
+		t.Errorf("Clopper–Pearson of 6/6 is %v", r.CI95.Safe)
+	}
+
+	// More than full braking breaks the input bound and nothing else.
+	r = evaluate(t, c, controller(func(int, []float64) (float64, bool, error) { return -1.5, false, nil }), options(""))
+	if r.Safe != 0 || r.Feasible != 0 || r.Violations != 6*steps || r.Fallback != 6*steps || r.RegretN != 0 || !math.IsNaN(float64(r.RegretPct)) {
+		t.Errorf("breaking the input bound at every step gives %+v", r)
+	}
+	if math.Abs(float64(r.MarginMin)+0.5) > 1e-9 {
+		t.Errorf("smallest margin %v, want −0.5", r.MarginMin)
+	}
+	// A collision margin alone decides collision_free.
+	if r.CollisionFree != 1 {
+		t.Errorf("collision free %v: the wall was kept, the input was not", r.CollisionFree)
+	}
+
+	// A method that fails, and one that returns NaN, fail their episodes.
+	broken := errors.New("no solution")
+	for name, f := range map[string]func(int, []float64) (float64, bool, error){
+		"error": func(t int, _ []float64) (float64, bool, error) {
+			if t == 3 {
+				return 0, false, broken
+			}
+			return 0, true, nil
+		},
+		"NaN": func(t int, _ []float64) (float64, bool, error) {
+			if t == 3 {
+				return math.NaN(), true, nil
+			}
+			return 0, true, nil
+		},
+	} {
+		if r := evaluate(t, c, controller(f), options("")); r.Failures != 6 || r.Safe != 0 || r.Decisions != 18 {
+			t.Errorf("%s at the fourth decision: %d failures, safe %v, %d decisions", name, r.Failures, r.Safe, r.Decisions)
+		}
+	}
+}
+
+func TestResultKeys(t *testing.T) {
+	text, err := json.Marshal(evaluate(t, cartCase(t), direct(cartCase(t)), options("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range strings.Split("case,method,seed,commit,device,episodes,safe,feasible,collision_free,gap_pct,regret_pct,margin_min,margin_mean,fallback,latency_us,p50,p95,p99,ci95", ",") {
+		if !strings.Contains(string(text), `"`+key+`":`) {
+			t.Errorf("result lacks %q: %s", key, text)
+		}
+	}
+}
+
+func TestTraceIsReproducibleAndVerifies(t *testing.T) {
+	c := cartCase(t)
+	a, b := options(t.TempDir()), options(t.TempDir())
+	a.Noise, b.Noise = 0.01, 0.01
+	evaluate(t, c, direct(c), a)
+	b.Threads = 3
+	evaluate(t, c, direct(c), b)
+	if withoutTimes(t, a.TracePath) != withoutTimes(t, b.TracePath) {
+		t.Error("one and three threads write different traces")
+	}
+	for _, noise := range []float64{0, 0.01} {
+		o := options(t.TempDir())
+		o.Noise = noise
+		r := evaluate(t, c, direct(c), o)
+		v, err := closedloop.Verify(o.TracePath, lookup(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !v.OK || v.Episodes != 6 || v.Decisions != 6*steps || float64(v.Safe)/6 != float64(r.Safe) {
+			t.Errorf("noise %g: verification %+v", noise, v)
+		}
+	}
+}
+
+// An altered value, whichever it is, is found, and so is a dropped episode.
+func TestVerifyCatchesForgery(t *testing.T) {
+	c := cartCase(t)
+	o := options(t.TempDir())
+	evaluate(t, c, direct(c), o)
+	original, err := os.ReadFile(o.TracePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// altered replaces the first number behind a key in line n (from 1).
+	altered := func(n int, key string) string {
+		lines := strings.SplitAfter(string(original), "\n")
+		re := regexp.MustCompile(`("` + key + `":\[?)(-?[0-9.e+-]+)`)
+		before := lines[n-1]
+		done := false
+		lines[n-1] = re.ReplaceAllStringFunc(before, func(s string) string {
+			if done {
+				return s
+			}
+			done = true
+			m := re.FindStringSubmatch(s)
+			var v float64
+			if err := json.Unmarshal([]byte(m[2]), &v); err != nil {
+				t.Fatal(err)
+			}
+			return m[1] + fmt.Sprint(v+1e-4)
+		})
+		if lines[n-1] == before {
+			t.Fatalf("line %d has no %q: %s", n, key, before)
+		}
+		return strings.Join(lines, "")
+	}
+	for _, f := range []struct {
+		line int
+		key  string
+	}{{3, "u"}, {9, "u"}, {3, "margin"}, {5, "s"}, {4, "sigma"}, {4, "J"}, {6, "x"}, {2 + steps + 1, "cost"}} {
+		v, err := closedloop.VerifyReader(strings.NewReader(altered(f.line, f.key)), lookup(c))
+		if err != nil {
+			t.Fatalf("%s: %v", f.key, err)
+		}
+		if v.OK || len(v.Mismatches) == 0 || v.Mismatches[0].Line < f.line {
+			t.Errorf("altered %s in line %d: %+v", f.key, f.line, v.Mismatches)
+		}
+	}
+	flipped := strings.Replace(string(original), `"safe":true`, `"safe":false`, 1)
+	lines := strings.SplitAfter(string(original), "\n")
+	per := steps + 2
+	for name, text := range map[string]string{
+		"flipped verdict": flipped,
+		"dropped episode": strings.Join(append(append([]string{}, lines[:1+per]...), lines[1+2*per:]...), ""),
+		"cut off":         strings.Join(lines[:len(lines)-4], ""),
+	} {
+		v, err := closedloop.VerifyReader(strings.NewReader(text), lookup(c))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if v.OK {
+			t.Errorf("%s was not found", name)
+		}
+	}
+	// A step left out is malformed: its time is missing.
+	missing := strings.Join(append(append([]string{}, lines[:4]...), lines[5:]...), "")
+	if _, err := closedloop.VerifyReader(strings.NewReader(missing), lookup(c)); err == nil || !strings.Contains(err.Error(), "line 5") {
+		t.Errorf("a missing decision gives %v, want an error that names line 5", err)
+	}
+}
+
+func TestResume(t *testing.T) {
+	c := cartCase(t)
+	whole := options(t.TempDir())
+	want := evaluate(t, c, direct(c), whole)
+	full, err := os.ReadFile(whole.TracePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(full), "\n")
+	per := steps + 2
+	for name, cut := range map[string]string{
+		"after the header":         lines[0],
+		"after two episodes":       strings.Join(lines[:1+2*per], ""),
+		"inside the third episode": strings.Join(lines[:1+2*per+5], ""),
+		"inside a line":            strings.Join(lines[:1+2*per+5], "") + lines[1+2*per+5][:20],
+		"complete":                 string(full),
+	} {
+		o := options(t.TempDir())
+		o.Resume = true
+		if err := os.WriteFile(o.TracePath, []byte(cut), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got := evaluate(t, c, direct(c), o)
+		if withoutTimes(t, o.TracePath) != withoutTimes(t, whole.TracePath) {
+			t.Errorf("%s: the resumed trace differs", name)
+		}
+		if got.Episodes != want.Episodes || got.Safe != want.Safe || got.RegretPct != want.RegretPct || got.Displacement != want.Displacement || got.MarginMin != want.MarginMin {
+			t.Errorf("%s: resumed result %+v, whole %+v", name, got, want)
+		}
+	}
+	// Another run's trace is refused and left alone.
+	o := options(t.TempDir())
+	o.Resume, o.Seed = true, 8
+	if err := os.WriteFile(o.TracePath, full, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := closedloop.Evaluate(context.Background(), c, direct(c), o); err == nil {
+		t.Error("a trace of another seed was continued")
+	}
+	if after, _ := os.ReadFile(o.TracePath); string(after) != string(full) {
+		t.Error("a refused trace was changed")
+	}
+	// A damaged middle is refused too.
+	o.Seed = 7
+	if err := os.WriteFile(o.TracePath, []byte(strings.Replace(string(full), `"t":3`, `"t":4`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := closedloop.Evaluate(context.Background(), c, direct(c), o); err == nil {
+		t.Error("a damaged trace was continued")
+	}
+}
+
+func TestShardsMakeTheWhole(t *testing.T) {
+	c := cartCase(t)
+	whole := options(t.TempDir())
+	r := evaluate(t, c, direct(c), whole)
+	decisions, episodes := 0, 0
+	for i := range 4 {
+		o := options(t.TempDir())
+		o.ShardIndex, o.ShardCount = i, 4
+		part := evaluate(t, c, direct(c), o)
+		decisions, episodes = decisions+part.Decisions, episodes+part.Episodes
+		if v, err := closedloop.Verify(o.TracePath, lookup(c)); err != nil || !v.OK {
+			t.Errorf("shard %d: %v %+v", i, err, v)
+		}
+	}
+	if decisions != r.Decisions || episodes != r.Episodes {
+		t.Errorf("shards have %d decisions in %d episodes, the whole %d in %d", decisions, episodes, r.Decisions, r.Episodes)
+	}
+}
+
+func TestCancelledRunCanBeResumed(t *testing.T) {
+	c := cartCase(t)
+	o := options(t.TempDir())
+	ctx, cancel := context.WithCancel(context.Background())
+	o.Progress = func(done, _ int) {
+		if done == 2 {
+			cancel()
+		}
+	}
+	if _, err := closedloop.Evaluate(ctx, c, direct(c), o); !errors.Is(err, context.Canceled) {
+		t.Fatalf("cancelled run returned %v", err)
+	}
+	o.Resume, o.Progress = true, nil
+	evaluate(t, c, direct(c), o)
+	if v, err := closedloop.Verify(o.TracePath, lookup(c)); err != nil || !v.OK || v.Episodes != 6 {
+		t.Errorf("after resuming: %v %+v", err, v)
+	}
+}
+
+func TestClopperPearson(t *testing.T) {
+	// Published values: 0/1000 has the upper end 1 − 0.025^(1/1000) = 0.003682.
+	for _, c := range []struct {
+		k, n   int
+		lo, hi float64
+	}{{0, 1000, 0, 0.0036821}, {5, 10, 0.1870860, 0.8129140}, {98, 100, 0.9296161, 0.9975687}} {
+		got := closedloop.ClopperPearson(c.k, c.n)
+		if math.Abs(got[0]-c.lo) > 1e-6 || math.Abs(got[1]-c.hi) > 1e-6 {
+			t.Errorf("%d/%d: %v, want [%g, %g]", c.k, c.n, got, c.lo, c.hi)
+		}
+	}
+}
+
+// Test scenes are not those of another seed, nor noise that of the scenes.
+func TestScenesDependOnSeedAndIndex(t *testing.T) {
+	plant := cartCase(t).Plant
+	seen := map[string]bool{}
+	for seed := range uint64(4) {
+		for i := range 4 {
+			ep, err := plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[string(marshal(t, ep.Scene()))] = true
+		}
+	}
+	if len(seen) != 16 {
+		t.Errorf("16 scenes, %d different", len(seen))
+	}
+}

@@ -1,0 +1,364 @@
+// Package closedloop runs methods against a case's plant, scores them, records
+// every decision in a trace that anyone can check, and checks such traces.
+//
+// The central functions are Evaluate, which streams a trace and returns the
+// statistics of the tables, and Verify, which re-simulates a trace from its
+// header, scenes and actions alone. Simulated makes a plant for a problem that
+// brings none.
+//
+// Rates come with Clopper–Pearson intervals; the definitions of regret and gap
+// are the paper's eq. iclr-opf-gap, iclr-nav-gap and eq. analytical-regret, the
+// last with each method's σ at its own state.
+package closedloop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Options say what is run.
+type Options struct {
+	Method   string // the name in header and result
+	Episodes int    // of the whole evaluation, over all shards
+	Seed     uint64
+	// ShardIndex of ShardCount: this run takes the episodes e with e mod ShardCount =
+	// ShardIndex. ShardCount 0 is 1.
+	ShardIndex, ShardCount int
+	// Noise is the standard deviation of the measurement noise in units of each
+	// state's own scale; Regime the case's word, "" its default.
+	Noise  float64
+	Regime string
+	// Preference of decisions and of scoring.
+	Preference domain.Preference
+	// Threads run episodes side by side; 0 or 1 is one, which is what latencies
+	// should be measured with. Everything but the latencies is the same.
+	Threads int
+	// TracePath is the file to write, "" for none. Resume continues it behind its
+	// last complete episode; otherwise an existing file is replaced.
+	TracePath string
+	Resume    bool
+	// Commit and Device are recorded.
+	Commit, Device string
+	// Progress, if set, is called after each episode.
+	Progress func(done, total int)
+}
+
+// maxEpisodes bounds what a request can ask for.
+const maxEpisodes = 10_000_000
+
+func (o *Options) validate(spec *domain.Spec) error {
+	if o.ShardCount == 0 {
+		o.ShardCount = 1
+	}
+	switch {
+	case o.Episodes < 1 || o.Episodes > maxEpisodes:
+		return fmt.Errorf("closedloop: %d episodes, want 1 to %d", o.Episodes, maxEpisodes)
+	case o.ShardCount < 1 || o.ShardIndex < 0 || o.ShardIndex >= o.ShardCount:
+		return fmt.Errorf("closedloop: shard %d/%d, want 0 ≤ i < n", o.ShardIndex, o.ShardCount)
+	case !(o.Noise >= 0) || math.IsInf(o.Noise, 0):
+		return fmt.Errorf("closedloop: noise %v, want a finite standard deviation ≥ 0", o.Noise)
+	case o.Resume && o.TracePath == "":
+		return fmt.Errorf("closedloop: nothing to resume without a trace file")
+	}
+	return o.Preference.Validate(spec.ObjectiveSize())
+}
+
+// Result holds the statistics of an evaluation under the JSON keys of `gpc
+// eval`. Rates are fractions.
+type Result struct {
+	Case     string  `json:"case"`
+	Method   string  `json:"method"`
+	Seed     uint64  `json:"seed"`
+	Commit   string  `json:"commit"`
+	Device   string  `json:"device"`
+	Regime   string  `json:"regime"`
+	Noise    float64 `json:"noise"`
+	Episodes int     `json:"episodes"`
+	// Safe: every step taken, no margin violated and, where the episode has a goal
+	// (see Judged), the goal reached.
+	Safe Number `json:"safe"`
+	// Feasible is the fraction of decisions without a violation (paper, OPF).
+	Feasible Number `json:"feasible"`
+	// CollisionFree: no collision margin violated; null for a case that has none.
+	CollisionFree Number `json:"collision_free"`
+	// GapPct is 100 (Σ cost − Σ oracle)/Σ oracle over safe episodes with an oracle.
+	GapPct Number `json:"gap_pct"`
+	// RegretPct is the mean of 100 (cost − oracle)/oracle over the same RegretN
+	// episodes, RegretSEM its standard error, RegretMin the smallest: below zero
+	// it says that the oracle is weak.
+	RegretPct Number `json:"regret_pct"`
+	RegretSEM Number `json:"regret_sem_pct"`
+	RegretMin Number `json:"regret_min_pct"`
+	RegretN   int    `json:"regret_n"`
+	CostMean  Number `json:"cost_mean"`
+	// MarginMin and MarginMean are over the episodes' smallest margins.
+	MarginMin  Number `json:"margin_min"`
+	MarginMean Number `json:"margin_mean"`
+	// Decisions, of which Violations broke a margin, Fallback executed something
+	// other than the method's own action, and Flagged had any guard act.
+	Decisions  int `json:"decisions"`
+	Violations int `json:"violations"`
+	Fallback   int `json:"fallback"`
+	Flagged    int `json:"flagged"`
+	// Failures are episodes that were not completed.
+	Failures int `json:"failures"`
+	// OracleFailures are episodes whose oracle did not solve.
+	OracleFailures int       `json:"oracle_failures"`
+	Latency        Quantiles `json:"latency_us"`
+	// Shares are mean times of localize, step and project, µs; null where a method
+	// has no such parts.
+	Shares Shares `json:"shares_us"`
+	// Displacement is the mean ‖z_{t+1} − z_t‖.
+	Displacement Number        `json:"displacement_mean"`
+	CI95         RateIntervals `json:"ci95"`
+}
+
+// Shares are the mean parts of a decision, µs.
+type Shares struct {
+	Localize Number `json:"localize"`
+	Step     Number `json:"step"`
+	Project  Number `json:"project"`
+}
+
+// RateIntervals are the 95 % Clopper–Pearson intervals of the rates. That of
+// Feasible counts decisions as if they were independent.
+type RateIntervals struct {
+	Safe          Interval  `json:"safe"`
+	Feasible      Interval  `json:"feasible"`
+	CollisionFree *Interval `json:"collision_free"`
+}
+
+// Judged is implemented by episodes that have a goal beside their margins, such
+// as every agent's arrival.
+type Judged interface{ Succeeded() bool }
+
+// collisionWords mark a margin as one against collision, by its name in Spec.
+var collisionWords = []string{"obstacle", "clearance", "collision", "pair"}
+
+// collisionMargins returns the positions of such margins.
+func collisionMargins(spec *domain.Spec) []int {
+	var at []int
+	for i, m := range spec.Margins {
+		for _, w := range collisionWords {
+			if strings.Contains(strings.ToLower(m.Name), w) {
+				at = append(at, i)
+				break
+			}
+		}
+	}
+	return at
+}
+
+// newHeader describes a run.
+func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error) {
+	params, err := json.Marshal(plant.Params())
+	if err != nil {
+		return Header{}, fmt.Errorf("closedloop: plant parameters: %w", err)
+	}
+	spec := c.Problem.Spec()
+	h := Header{
+		Trace: traceVersion, Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Params: params,
+		Commit: opt.Commit, Device: opt.Device, Noise: opt.Noise, Regime: opt.Regime,
+		Preference: opt.Preference, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
+	}
+	for _, m := range spec.Margins {
+		h.Margins = append(h.Margins, m.Name)
+	}
+	return h, nil
+}
+
+// Evaluate runs a method, made anew by factory for every thread, through the
+// episodes of a case and returns its statistics. The case needs a Plant (see
+// Simulated). With a TracePath every episode is on disk before the next is
+// counted, so that an interrupted run can be resumed; then the statistics cover
+// the resumed episodes too.
+func Evaluate(ctx context.Context, c *domain.Case, factory func() (Method, error), opt Options) (*Result, error) {
+	spec := c.Problem.Spec()
+	if err := opt.validate(spec); err != nil {
+		return nil, err
+	}
+	if c.Plant == nil {
+		return nil, fmt.Errorf("closedloop: case %q has no plant; see Simulated", spec.Name)
+	}
+	header, err := newHeader(c, c.Plant, &opt)
+	if err != nil {
+		return nil, err
+	}
+	sum := newTally(spec)
+	next := opt.ShardIndex
+	var file *traceFile
+	if opt.TracePath != "" {
+		last := -1
+		if file, last, err = openTrace(opt.TracePath, &header, opt.Resume, sum); err != nil {
+			return nil, err
+		}
+		defer file.close()
+		if last >= 0 {
+			next = last + opt.ShardCount
+		}
+	}
+	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
+	threads := max(1, opt.Threads)
+	methods := make([]Method, threads)
+	for i := range methods {
+		if methods[i], err = factory(); err != nil {
+			return nil, fmt.Errorf("closedloop: method %q: %w", opt.Method, err)
+		}
+	}
+	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference}
+	for next < opt.Episodes {
+		if err := ctx.Err(); err != nil {
+			return sum.result(&header), err
+		}
+		records := make([]*EpisodeRecord, threads)
+		errs := make([]error, threads)
+		var wait sync.WaitGroup
+		for i := range threads {
+			number := next + i*opt.ShardCount
+			if number >= opt.Episodes {
+				break
+			}
+			run := func() {
+				records[i], errs[i] = runEpisode(ctx, c, methods[i], number, &opt, episodeOptions)
+			}
+			if threads == 1 {
+				run()
+				continue
+			}
+			wait.Go(run)
+		}
+		wait.Wait()
+		for i, e := range records {
+			if errs[i] != nil {
+				return sum.result(&header), errs[i]
+			}
+			if e == nil {
+				continue
+			}
+			if file != nil {
+				if err := file.append(e); err != nil {
+					return sum.result(&header), err
+				}
+			}
+			sum.add(e)
+			if opt.Progress != nil {
+				opt.Progress(sum.episodes, total)
+			}
+			next += opt.ShardCount
+		}
+	}
+	if file != nil {
+		if err := file.close(); err != nil {
+			return nil, err
+		}
+	}
+	return sum.result(&header), nil
+}
+
+// runEpisode runs one episode to its end. What goes wrong inside the method or
+// the plant fails the episode; a scene that cannot be made, or cancellation,
+// ends the evaluation.
+func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, opt *Options, how domain.EpisodeOptions) (*EpisodeRecord, error) {
+	spec := c.Problem.Spec()
+	ep, err := c.Plant.Episode(opt.Seed, number, how)
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, spec.Name, err)
+	}
+	scene, err := json.Marshal(ep.Scene())
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: scene of episode %d of %s: %w", number, spec.Name, err)
+	}
+	e := &EpisodeRecord{Episode: number, Scene: scene}
+	failure := ""
+	if err := method.Reset(ep); err != nil {
+		failure = fmt.Sprintf("reset: %v", err)
+	}
+	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	u := make([]float64, spec.ActionSize())
+	cost := 0.0
+	for t := 0; failure == "" && !ep.Done(); t++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		ep.Observe(s, cx)
+		start := time.Now()
+		report, err := method.Decide(s, cx, opt.Preference, u)
+		latency := time.Since(start)
+		if err != nil {
+			failure = fmt.Sprintf("decision %d: %v", t, err)
+			break
+		}
+		out, err := ep.Apply(u)
+		if err != nil {
+			failure = fmt.Sprintf("step %d: %v", t, err)
+			break
+		}
+		cost += out.Cost
+		e.Lines = append(e.Lines, line(number, t, s, u, &out, &report, latency))
+		e.named(spec, out.Named)
+	}
+	e.End = End{Cost: Number(cost), Completed: failure == "", Failure: failure, CollisionFree: e.collisionFree}
+	e.End.Safe = e.End.Completed && e.kept(spec)
+	if judged, ok := ep.(Judged); ok && !judged.Succeeded() {
+		e.End.Safe = false
+	}
+	oracle, _, err := ep.Oracle()
+	if err != nil {
+		oracle, e.End.OracleFailure = math.NaN(), err.Error()
+	}
+	e.End.OracleCost = Number(oracle)
+	return e, nil
+}
+
+// line copies what the trace keeps of one decision.
+func line(number, t int, s, u []float64, out *domain.Outcome, report *Report, latency time.Duration) Line {
+	clone := func(v []float64) Vector { return append(Vector{}, v...) }
+	l := Line{
+		Episode: number, T: t, X: clone(s), U: clone(u), S: clone(out.S), Sigma: clone(out.Sigma), J: clone(out.J),
+		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(microseconds(latency)),
+		Fallback: uint16(report.Fallback), Displacement: Number(report.Displacement),
+	}
+	if report.Priority != nil {
+		l.Priority = clone(report.Priority)
+	}
+	if t := report.Times; t.Total() > 0 {
+		l.Times = Vector{microseconds(t.Localize), microseconds(t.Step), microseconds(t.Project)}
+	}
+	return l
+}
+
+// named notes whether a step's collision margins were kept.
+func (e *EpisodeRecord) named(spec *domain.Spec, margins []float64) {
+	if !e.judged {
+		e.judged, e.collisionFree = true, true
+	}
+	for _, i := range collisionMargins(spec) {
+		if i < len(margins) && !(margins[i] >= -spec.MarginTolerance) {
+			e.collisionFree = false
+		}
+	}
+}
+
+// kept reports whether no step violated a margin; a NaN margin is a violation.
+func (e *EpisodeRecord) kept(spec *domain.Spec) bool {
+	for i := range e.Lines {
+		if violated(float64(e.Lines[i].Margin), spec) {
+			return false
+		}
+	}
+	return len(e.Lines) > 0
+}
+
+func violated(margin float64, spec *domain.Spec) bool { return !(margin >= -spec.MarginTolerance) }
+
+// isEnd reports whether an error only says that there is no more to read.
+func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated) }

@@ -1,0 +1,200 @@
+package closedloop
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// testStream separates test scenes from every training scenario of the same
+// seed, and noiseStream the measurement noise from the scenes.
+const (
+	testStream  = 0x7465737473636e65 // "testscne"
+	noiseStream = 0x6d6561736e6f6973 // "measnois"
+)
+
+// Simulation is a plant for a problem that brings none: its own dynamics F from
+// scenes whose parameters are uniform in their ranges. Stage cost is σᵀJ with σ
+// of the true state, or the fixed preference of the episode.
+type Simulation struct {
+	Problem    domain.Problem
+	Parameters []domain.Variable
+	// Initial writes the initial state and context of a scenario.
+	Initial func(p, s, c []float64)
+	// Oracle, if set, solves an episode from its initial state for its least cost
+	// and the plan [steps][action] that attains it.
+	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
+}
+
+// Simulated returns the generic plant of a problem. parameters are the axes of
+// its scenarios; initial writes state and context for one.
+func Simulated(problem domain.Problem, parameters []domain.Variable, initial func(p, s, c []float64)) *Simulation {
+	return &Simulation{Problem: problem, Parameters: parameters, Initial: initial}
+}
+
+// simulationParams are the header constants. The dynamics themselves are the
+// problem's code: such a trace is re-simulated by a program that has it.
+type simulationParams struct {
+	Problem    string            `json:"problem"`
+	Steps      int               `json:"steps"`
+	Dt         float64           `json:"dt"`
+	Tolerance  float64           `json:"margin_tolerance"`
+	Parameters []domain.Variable `json:"parameters"`
+}
+
+// simulationScene is a scene: parameters and the initial state they gave.
+type simulationScene struct {
+	P          []float64         `json:"p"`
+	S          []float64         `json:"s"`
+	C          []float64         `json:"c"`
+	Preference domain.Preference `json:"preference"`
+}
+
+// Params implements domain.Plant.
+func (m *Simulation) Params() any {
+	spec := m.Problem.Spec()
+	return simulationParams{spec.Name, spec.Steps, spec.StepSeconds, spec.MarginTolerance, m.Parameters}
+}
+
+// Episode implements domain.Plant. There are no regimes. Noise is in units of
+// each measured variable's range, or of 1 where it has none.
+func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	spec := m.Problem.Spec()
+	if opt.Regime != "" {
+		return nil, fmt.Errorf("case %q has no regime %q, only the default", spec.Name, opt.Regime)
+	}
+	if index < 0 {
+		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
+	}
+	if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
+		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", opt.Noise)
+	}
+	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)))
+	scene := simulationScene{
+		P: make([]float64, len(m.Parameters)), S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()),
+		Preference: opt.Preference,
+	}
+	for i, p := range m.Parameters {
+		scene.P[i] = p.Lo + (p.Hi-p.Lo)*rng.Float64()
+	}
+	m.Initial(scene.P, scene.S, scene.C)
+	ep := m.start(scene)
+	ep.noise = opt.Noise
+	ep.rng = rand.New(rand.NewPCG(seed^noiseStream, uint64(index)))
+	return ep, nil
+}
+
+// Replay implements domain.Plant.
+func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, error) {
+	spec := m.Problem.Spec()
+	own, err := json.Marshal(m.Params())
+	if err != nil {
+		return nil, err
+	}
+	if !sameJSON(own, params) {
+		return nil, fmt.Errorf("the trace's params %.200s are not those of this build's case %q, %.200s", params, spec.Name, own)
+	}
+	var s simulationScene
+	if err := json.Unmarshal(scene, &s); err != nil {
+		return nil, fmt.Errorf("scene: %w", err)
+	}
+	if len(s.S) != spec.MeasuredSize() || len(s.C) != spec.ContextSize() {
+		return nil, fmt.Errorf("scene has %d state and %d context values, case %q has %d and %d", len(s.S), len(s.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	}
+	if err := s.Preference.Validate(spec.ObjectiveSize()); err != nil {
+		return nil, fmt.Errorf("scene: %w", err)
+	}
+	return m.start(s), nil
+}
+
+func (m *Simulation) start(scene simulationScene) *simulated {
+	return &simulated{
+		plant: m, scene: scene, s: append([]float64(nil), scene.S...), c: append([]float64(nil), scene.C...),
+		nextS: make([]float64, len(scene.S)), nextC: make([]float64, len(scene.C)),
+	}
+}
+
+// simulated is one episode of a Simulation.
+type simulated struct {
+	plant              *Simulation
+	scene              simulationScene
+	s, c, nextS, nextC []float64
+	t                  int
+	noise              float64
+	rng                *rand.Rand
+}
+
+func (e *simulated) Scene() any        { return e.scene }
+func (e *simulated) Steps() int        { return e.plant.Problem.Spec().Steps }
+func (e *simulated) Done() bool        { return e.t >= e.Steps() }
+func (e *simulated) State(s []float64) { copy(s, e.s) }
+
+func (e *simulated) Observe(s, c []float64) {
+	copy(s, e.s)
+	copy(c, e.c)
+	if e.noise == 0 {
+		return
+	}
+	for i, v := range e.plant.Problem.Spec().Measured {
+		scale := 1.0
+		if v.Bounded() {
+			scale = v.Hi - v.Lo
+		}
+		s[i] += e.noise * scale * e.rng.NormFloat64()
+	}
+}
+
+func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
+	p := e.plant.Problem
+	spec := p.Spec()
+	if e.Done() {
+		return domain.Outcome{}, fmt.Errorf("the episode is over after %d steps", e.t)
+	}
+	if len(u) != spec.ActionSize() {
+		return domain.Outcome{}, fmt.Errorf("action has %d components, want %d", len(u), spec.ActionSize())
+	}
+	for _, v := range u {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return domain.Outcome{}, fmt.Errorf("action %v is not finite", u)
+		}
+	}
+	m := spec.ObjectiveSize()
+	out := domain.Outcome{
+		S: make([]float64, len(e.s)), J: make([]float64, m), Sigma: make([]float64, m),
+		Named: make([]float64, len(spec.Margins)), Margin: math.Inf(1),
+	}
+	if e.scene.Preference.Adaptive {
+		delta := make([]float64, m)
+		p.Indicators(e.s, u, e.c, delta)
+		spec.Semantic.Priority(delta, out.Sigma)
+	} else {
+		copy(out.Sigma, e.scene.Preference.W)
+	}
+	p.Objectives(e.s, u, e.c, out.J)
+	for i, j := range out.J {
+		out.Cost += out.Sigma[i] * j
+	}
+	p.Margins(e.s, e.c, u, out.Named)
+	for _, v := range out.Named {
+		out.Margin = math.Min(out.Margin, v)
+	}
+	p.Step(e.s, e.c, u, e.nextS, e.nextC)
+	e.s, e.nextS = e.nextS, e.s
+	e.c, e.nextC = e.nextC, e.c
+	copy(out.S, e.s)
+	e.t++
+	return out, nil
+}
+
+func (e *simulated) Oracle() (float64, [][]float64, error) {
+	if e.plant.Oracle == nil {
+		return math.NaN(), nil, nil
+	}
+	return e.plant.Oracle(e.scene.S, e.scene.C, e.Steps(), e.scene.Preference)
+}

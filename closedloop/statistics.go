@@ -1,0 +1,92 @@
+package closedloop
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Number is a float64 whose JSON is null where it is not finite, as JSON has no
+// NaN.
+type Number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// UnmarshalJSON implements json.Unmarshaler; null is NaN.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*n = Number(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(n))
+}
+
+// Interval is a 95 % confidence interval.
+type Interval [2]float64
+
+// confidence of every interval here.
+const confidence = 0.95
+
+// ClopperPearson is the exact binomial interval of k successes in n trials (C.
+// Clopper and E. Pearson, Biometrika 26, 1934); [0, 1] for n = 0.
+func ClopperPearson(k, n int) Interval {
+	if n <= 0 {
+		return Interval{0, 1}
+	}
+	tail := (1 - confidence) / 2
+	interval := Interval{0, 1}
+	if k > 0 {
+		interval[0] = distuv.Beta{Alpha: float64(k), Beta: float64(n - k + 1)}.Quantile(tail)
+	}
+	if k < n {
+		interval[1] = distuv.Beta{Alpha: float64(k + 1), Beta: float64(n - k)}.Quantile(1 - tail)
+	}
+	return interval
+}
+
+// Quantiles are the latencies that DESIGN §7 names, µs.
+type Quantiles struct {
+	P50 Number `json:"p50"`
+	P95 Number `json:"p95"`
+	P99 Number `json:"p99"`
+}
+
+// quantiles sorts v and reads its nearest-rank quantiles; NaN for no values.
+func quantiles(v []float64) Quantiles {
+	if len(v) == 0 {
+		nan := Number(math.NaN())
+		return Quantiles{nan, nan, nan}
+	}
+	slices.Sort(v)
+	at := func(p float64) Number {
+		return Number(v[min(len(v)-1, max(0, int(math.Ceil(p*float64(len(v))))-1))])
+	}
+	return Quantiles{at(0.5), at(0.95), at(0.99)}
+}
+
+// meanAndError returns the mean and its standard error; NaN where undefined.
+func meanAndError(v []float64) (mean, sem float64) {
+	n := float64(len(v))
+	if n == 0 {
+		return math.NaN(), math.NaN()
+	}
+	for _, x := range v {
+		mean += x / n
+	}
+	if n < 2 {
+		return mean, math.NaN()
+	}
+	sum := 0.0
+	for _, x := range v {
+		sum += (x - mean) * (x - mean)
+	}
+	return mean, math.Sqrt(sum / (n - 1) / n)
+}

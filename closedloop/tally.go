@@ -1,0 +1,119 @@
+package closedloop
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// tally sums up episodes, whether they were just run or read from a trace.
+type tally struct {
+	spec                                     *domain.Spec
+	episodes, safe, collisionFree, failures  int
+	decisions, violations, fallback, flagged int
+	latency                                  []float64
+	regret                                   []float64
+	cost, oracle, costAll                    float64
+	marginMin, marginSum                     float64
+	margins                                  int
+	displacement                             float64
+	displacements                            int
+	shares                                   [3]float64
+	shared, oracleFailures                   int
+}
+
+func newTally(spec *domain.Spec) *tally {
+	return &tally{spec: spec, marginMin: math.Inf(1)}
+}
+
+// add counts one complete episode.
+func (a *tally) add(e *EpisodeRecord) {
+	a.episodes++
+	if !e.End.Completed {
+		a.failures++
+	}
+	if e.End.Safe {
+		a.safe++
+	}
+	if e.End.CollisionFree {
+		a.collisionFree++
+	}
+	if e.End.OracleFailure != "" {
+		a.oracleFailures++
+	}
+	low := math.Inf(1)
+	for i := range e.Lines {
+		l := &e.Lines[i]
+		a.decisions++
+		if violated(float64(l.Margin), a.spec) {
+			a.violations++
+		}
+		bits := batchnav.Fallback(l.Fallback)
+		if bits != 0 {
+			a.flagged++
+		}
+		if bits.Replaced() || bits&FallbackMethod != 0 {
+			a.fallback++
+		}
+		low = math.Min(low, float64(l.Margin))
+		a.latency = append(a.latency, float64(l.Latency))
+		if d := float64(l.Displacement); !math.IsNaN(d) {
+			a.displacement += d
+			a.displacements++
+		}
+		if len(l.Times) == len(a.shares) {
+			for k, v := range l.Times {
+				a.shares[k] += v
+			}
+			a.shared++
+		}
+	}
+	if len(e.Lines) > 0 {
+		a.marginMin = math.Min(a.marginMin, low)
+		a.marginSum += low
+		a.margins++
+	}
+	cost, oracle := float64(e.End.Cost), float64(e.End.OracleCost)
+	a.costAll += cost
+	if e.End.Safe && oracle > 0 && !math.IsInf(oracle, 0) {
+		a.regret = append(a.regret, 100*(cost-oracle)/oracle)
+		a.cost += cost
+		a.oracle += oracle
+	}
+}
+
+// ratio is k/n, NaN for n = 0.
+func ratio(k, n int) Number { return Number(float64(k) / float64(n)) }
+
+func (a *tally) result(h *Header) *Result {
+	mean, sem := meanAndError(a.regret)
+	low := math.NaN()
+	for i, v := range a.regret {
+		if i == 0 || v < low {
+			low = v
+		}
+	}
+	r := &Result{
+		Case: h.Case, Method: h.Method, Seed: h.Seed, Commit: h.Commit, Device: h.Device, Regime: h.Regime, Noise: h.Noise,
+		Episodes: a.episodes, Safe: ratio(a.safe, a.episodes), Feasible: ratio(a.decisions-a.violations, a.decisions),
+		CollisionFree: Number(math.NaN()),
+		GapPct:        Number(100 * (a.cost - a.oracle) / a.oracle),
+		RegretPct:     Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
+		CostMean:  Number(a.costAll / float64(a.episodes)),
+		MarginMin: Number(a.marginMin), MarginMean: Number(a.marginSum / float64(a.margins)),
+		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures,
+		Latency:      quantiles(append([]float64(nil), a.latency...)),
+		Displacement: Number(a.displacement / float64(a.displacements)),
+		Shares: Shares{
+			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
+		},
+		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+	}
+	if len(collisionMargins(a.spec)) > 0 {
+		r.CollisionFree = ratio(a.collisionFree, a.episodes)
+		interval := ClopperPearson(a.collisionFree, a.episodes)
+		r.CI95.CollisionFree = &interval
+	}
+	return r
+}

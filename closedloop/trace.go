@@ -1,0 +1,327 @@
+package closedloop
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Limits on what a trace can make a reader hold. The longest line is a header or
+// a scene with the load of every bus at every step.
+const (
+	MaxLineBytes    = 64 << 20
+	MaxVectorLength = 1 << 16
+	MaxEpisodeSteps = 1 << 20
+)
+
+// traceVersion is the value of the header's "trace".
+const traceVersion = 1
+
+// Vector is a list of numbers whose JSON has null where an entry is not finite.
+type Vector []float64
+
+// MarshalJSON implements json.Marshaler.
+func (v Vector) MarshalJSON() ([]byte, error) {
+	if v == nil {
+		return []byte("null"), nil
+	}
+	b := []byte{'['}
+	for i, x := range v {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		one, err := Number(x).MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, one...)
+	}
+	return append(b, ']'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler; null entries are NaN.
+func (v *Vector) UnmarshalJSON(b []byte) error {
+	if bytes.Count(b, []byte{','}) >= MaxVectorLength {
+		return fmt.Errorf("a list of more than %d entries", MaxVectorLength)
+	}
+	var numbers []Number
+	if err := json.Unmarshal(b, &numbers); err != nil {
+		return err
+	}
+	if numbers == nil {
+		*v = nil
+		return nil
+	}
+	*v = make(Vector, len(numbers))
+	for i, x := range numbers {
+		(*v)[i] = float64(x)
+	}
+	return nil
+}
+
+// Header is the first line of a trace (DESIGN §8): what is needed to re-simulate
+// and re-score, and which run it was.
+type Header struct {
+	Trace  int             `json:"trace"`
+	Case   string          `json:"case"`
+	Method string          `json:"method"`
+	Seed   uint64          `json:"seed"`
+	Params json.RawMessage `json:"params"`
+	Commit string          `json:"commit"`
+	Device string          `json:"device"`
+	// Noise, Regime and Preference are the episodes' options, Shard the i/n that
+	// this file holds: the episodes with number ≡ i modulo n.
+	Noise      float64           `json:"noise"`
+	Regime     string            `json:"regime"`
+	Preference domain.Preference `json:"preference"`
+	Shard      [2]int            `json:"shard"`
+	// Tolerance: a margin below −Tolerance is a violation.
+	Tolerance float64  `json:"margin_tolerance"`
+	Margins   []string `json:"margins"`
+}
+
+// sameRun reports, in words, why a file cannot be continued by a run, "" if it can.
+func (h *Header) sameRun(o *Header) string {
+	a, b := *h, *o
+	a.Params, b.Params = nil, nil
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	switch {
+	case errA != nil || errB != nil:
+		return "its header cannot be compared"
+	case !bytes.Equal(x, y):
+		return fmt.Sprintf("its run is %s, this one is %s", x, y)
+	case !sameJSON(h.Params, o.Params):
+		return "the params in its header differ from this build's"
+	}
+	return ""
+}
+
+// sameJSON compares two values by content.
+func sameJSON(a, b json.RawMessage) bool {
+	canonical := func(r json.RawMessage) []byte {
+		var v any
+		if json.Unmarshal(r, &v) != nil {
+			return nil
+		}
+		out, err := json.Marshal(v)
+		if err != nil {
+			return nil
+		}
+		return out
+	}
+	x, y := canonical(a), canonical(b)
+	return x != nil && bytes.Equal(x, y)
+}
+
+// Line is one decision of a trace.
+type Line struct {
+	Episode  int    `json:"episode"`
+	T        int    `json:"t"`
+	X        Vector `json:"x"`     // measured state, noisy where asked
+	U        Vector `json:"u"`     // applied action
+	S        Vector `json:"s"`     // plant's state after it
+	Sigma    Vector `json:"sigma"` // priority the stage was scored with
+	J        Vector `json:"J"`     // stage objectives
+	Margin   Number `json:"margin"`
+	Residual Number `json:"residual"`
+	Latency  Number `json:"latency_us"`
+	Fallback uint16 `json:"fallback"`
+	// Displacement is ‖z_{t+1} − z_t‖, Priority the method's own σ, Times its shares
+	// [localize, step, project] in µs; only of methods that have them.
+	Displacement Number `json:"displacement"`
+	Priority     Vector `json:"priority,omitempty"`
+	Times        Vector `json:"times_us,omitempty"`
+	// Number of the line in its file, from 1; not stored.
+	Line int `json:"-"`
+}
+
+// sceneLine begins an episode, endLine ends it.
+type sceneLine struct {
+	Episode int             `json:"episode"`
+	Scene   json.RawMessage `json:"scene"`
+}
+
+type endLine struct {
+	Episode int `json:"episode"`
+	End     End `json:"end"`
+}
+
+// End is the verdict of an episode.
+type End struct {
+	Cost       Number `json:"cost"`
+	OracleCost Number `json:"oracle_cost"` // null without an oracle
+	Safe       bool   `json:"safe"`
+	// CollisionFree is whether the collision margins alone were kept, Completed
+	// whether every step was taken; Failure says why not.
+	CollisionFree bool   `json:"collision_free"`
+	Completed     bool   `json:"completed"`
+	Failure       string `json:"failure,omitempty"`
+	// OracleFailure is why there is no oracle cost where the oracle was asked.
+	OracleFailure string `json:"oracle_failure,omitempty"`
+}
+
+// EpisodeRecord is one complete episode of a trace.
+type EpisodeRecord struct {
+	Episode   int
+	Scene     json.RawMessage
+	SceneLine int
+	Lines     []Line
+	End       End
+	EndLine   int
+	// After is the offset in bytes just behind the episode's last line.
+	After int64
+
+	judged, collisionFree bool
+}
+
+// ErrTruncated is wrapped by the error for a trace that ends inside an episode.
+var ErrTruncated = errors.New("the trace ends inside an episode")
+
+// Reader reads a trace episode by episode.
+type Reader struct {
+	Header Header
+	in     *bufio.Reader
+	line   int
+	offset int64
+	// complete is false when the last line read had no newline.
+	complete bool
+}
+
+// NewReader reads the header. Errors name the line and what was expected.
+func NewReader(r io.Reader) (*Reader, error) {
+	t := &Reader{in: bufio.NewReaderSize(r, 1<<16)}
+	text, err := t.next()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("trace: the file is empty, want a header line {\"trace\":1,…}")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &t.Header); err != nil {
+		return nil, t.errorf("header: %w", err)
+	}
+	if !t.complete {
+		return nil, t.errorf("header: %w", ErrTruncated)
+	}
+	h := &t.Header
+	if h.Trace != traceVersion {
+		return nil, t.errorf("header has \"trace\": %d, this program reads version %d", h.Trace, traceVersion)
+	}
+	if h.Case == "" || len(h.Params) == 0 {
+		return nil, t.errorf("header lacks \"case\" or \"params\"")
+	}
+	if !(h.Tolerance >= 0) {
+		return nil, t.errorf("header has the margin tolerance %v, want it ≥ 0", h.Tolerance)
+	}
+	if h.Shard == [2]int{} {
+		h.Shard = [2]int{0, 1}
+	}
+	if h.Shard[1] < 1 || h.Shard[0] < 0 || h.Shard[0] >= h.Shard[1] {
+		return nil, t.errorf("header has the shard %d/%d, want 0 ≤ i < n", h.Shard[0], h.Shard[1])
+	}
+	return t, nil
+}
+
+func (t *Reader) errorf(format string, a ...any) error {
+	return fmt.Errorf("trace line %d: "+format, append([]any{t.line}, a...)...)
+}
+
+// next returns the next line without its newline; io.EOF when there is none.
+func (t *Reader) next() ([]byte, error) {
+	var text []byte
+	t.line++
+	for {
+		part, err := t.in.ReadSlice('\n')
+		text = append(text, part...)
+		t.offset += int64(len(part))
+		if len(text) > MaxLineBytes {
+			return nil, t.errorf("longer than %d bytes", MaxLineBytes)
+		}
+		switch {
+		case err == nil:
+			t.complete = true
+			return text[:len(text)-1], nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			t.complete = false
+			if len(text) == 0 {
+				return nil, io.EOF
+			}
+			return text, nil
+		default:
+			return nil, t.errorf("%w", err)
+		}
+	}
+}
+
+// parse decodes one line of an episode; a last line cut short is ErrTruncated.
+func (t *Reader) parse(into any) error {
+	text, err := t.next()
+	if errors.Is(err, io.EOF) {
+		return t.errorf("%w", ErrTruncated)
+	}
+	if err != nil {
+		return err
+	}
+	if !t.complete {
+		return t.errorf("%w (no newline)", ErrTruncated)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return t.errorf("%w", err)
+	}
+	return nil
+}
+
+// Next returns the next complete episode, io.EOF after the last, or an error
+// that wraps ErrTruncated where the file stops inside one.
+func (t *Reader) Next() (*EpisodeRecord, error) {
+	if _, err := t.in.Peek(1); errors.Is(err, io.EOF) {
+		return nil, io.EOF
+	}
+	var scene struct {
+		Episode *int            `json:"episode"`
+		Scene   json.RawMessage `json:"scene"`
+	}
+	if err := t.parse(&scene); err != nil {
+		return nil, err
+	}
+	if scene.Episode == nil || len(scene.Scene) == 0 {
+		return nil, t.errorf("want the first line of an episode, {\"episode\":e,\"scene\":{…}}")
+	}
+	if *scene.Episode < 0 {
+		return nil, t.errorf("episode %d, want it ≥ 0", *scene.Episode)
+	}
+	e := &EpisodeRecord{Episode: *scene.Episode, Scene: scene.Scene, SceneLine: t.line}
+	for {
+		var l struct {
+			Line
+			Episode *int `json:"episode"`
+			T       *int `json:"t"`
+			End     *End `json:"end"`
+		}
+		if err := t.parse(&l); err != nil {
+			return nil, err
+		}
+		if l.Episode == nil || *l.Episode != e.Episode {
+			return nil, t.errorf("does not belong to episode %d, which has no \"end\" yet", e.Episode)
+		}
+		if l.End != nil {
+			e.End, e.EndLine, e.After = *l.End, t.line, t.offset
+			return e, nil
+		}
+		if l.T == nil || *l.T != len(e.Lines) {
+			return nil, t.errorf("want decision t = %d of episode %d", len(e.Lines), e.Episode)
+		}
+		if len(e.Lines) == MaxEpisodeSteps {
+			return nil, t.errorf("episode %d has more than %d decisions", e.Episode, MaxEpisodeSteps)
+		}
+		l.Line.Episode, l.Line.T, l.Line.Line = *l.Episode, *l.T, t.line
+		e.Lines = append(e.Lines, l.Line)
+	}
+}

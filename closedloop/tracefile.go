@@ -1,0 +1,128 @@
+package closedloop
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// traceFile appends complete episodes to a trace. The file grows by whole
+// episodes, each synced to disk: what a crash leaves is at most one cut-off
+// episode at the end, which resuming drops.
+type traceFile struct {
+	file *os.File
+	path string
+}
+
+// openTrace starts a trace, or, resuming, checks that it belongs to the same
+// run, adds its complete episodes to sum, cuts off an incomplete last one, and
+// returns the number of the last complete episode, −1 for none.
+func openTrace(path string, h *Header, resume bool, sum *tally) (*traceFile, int, error) {
+	if resume {
+		file, last, err := continueTrace(path, h, sum)
+		if !errors.Is(err, os.ErrNotExist) {
+			return file, last, err
+		}
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, -1, fmt.Errorf("closedloop: trace: %w", err)
+	}
+	t := &traceFile{file: file, path: path}
+	text, err := json.Marshal(h)
+	if err == nil {
+		err = t.write(append(text, '\n'))
+	}
+	if err != nil {
+		file.Close()
+		return nil, -1, err
+	}
+	return t, -1, nil
+}
+
+func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, -1, fmt.Errorf("closedloop: trace: %w", err)
+	}
+	fail := func(err error) (*traceFile, int, error) {
+		file.Close()
+		return nil, -1, fmt.Errorf("closedloop: cannot resume %s: %w", path, err)
+	}
+	r, err := NewReader(file)
+	if err != nil {
+		return fail(err)
+	}
+	if why := r.Header.sameRun(h); why != "" {
+		return fail(errors.New(why))
+	}
+	last, end := -1, r.offset
+	want := h.Shard[0]
+	for {
+		e, err := r.Next()
+		if isEnd(err) {
+			break
+		}
+		if err != nil {
+			return fail(err)
+		}
+		if e.Episode != want {
+			return fail(fmt.Errorf("line %d begins episode %d, want %d", e.SceneLine, e.Episode, want))
+		}
+		sum.add(e)
+		last, end = e.Episode, e.After
+		want += h.Shard[1]
+	}
+	if err := file.Truncate(end); err != nil {
+		return fail(err)
+	}
+	if _, err := file.Seek(end, io.SeekStart); err != nil {
+		return fail(err)
+	}
+	return &traceFile{file: file, path: path}, last, nil
+}
+
+// append writes one episode in a single write and syncs it.
+func (t *traceFile) append(e *EpisodeRecord) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(sceneLine{e.Episode, e.Scene}); err != nil {
+		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
+	}
+	for i := range e.Lines {
+		if err := enc.Encode(&e.Lines[i]); err != nil {
+			return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
+		}
+	}
+	if err := enc.Encode(endLine{e.Episode, e.End}); err != nil {
+		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
+	}
+	return t.write(b.Bytes())
+}
+
+func (t *traceFile) write(b []byte) error {
+	if _, err := t.file.Write(b); err != nil {
+		return fmt.Errorf("closedloop: trace: %w", err)
+	}
+	if err := t.file.Sync(); err != nil {
+		return fmt.Errorf("closedloop: trace: %w", err)
+	}
+	return nil
+}
+
+// close closes the file once; later calls do nothing.
+func (t *traceFile) close() error {
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.Close()
+	t.file = nil
+	if err != nil {
+		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package cpufallback
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+func TestEveryCodeLocalizesToItself(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	codes, decoded := tensor.New(500, 16), tensor.New(500, 4)
+	for _, m := range []tensor.Matrix{codes, decoded} {
+		for i := range m.Data {
+			m.Data[i] = float32(rng.NormFloat64())
+		}
+	}
+	for _, isa := range []string{"generic", ""} {
+		b, err := New(Options{Threads: 2, ISA: isa})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ix, err := b.NewIndex(codes, decoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, nearest, residual := tensor.New(500, 16), make([]int32, 500), make([]float32, 500)
+		if err := ix.Localize(decoded, codes, make([]float32, 500), 1, backend.LocalizeOutput{Z: z, Nearest: nearest, Residual: residual}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(z.Data, codes.Data) {
+			t.Errorf("%q: some code is not returned as itself", isa)
+		}
+		for i := range 500 {
+			if nearest[i] != int32(i) || residual[i] != 0 {
+				t.Errorf("%q: code %d localizes to %d with residual %v", isa, i, nearest[i], residual[i])
+			}
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNewIndexReturnsNoIndexWithAnError(t *testing.T) {
+	b, err := New(Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ix, err := b.NewIndex(tensor.New(3, 2), tensor.New(2, 2))
+	if ix != nil || err == nil || !strings.Contains(err.Error(), "3 codes with 2 decoded states") {
+		t.Fatalf("got %v, %v", ix, err)
+	}
+}

@@ -1,0 +1,326 @@
+package integrator
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// scenarioSize is the number of axes of a scenario: q, v, p, ṗ at t = 0.
+const scenarioSize = 6
+
+// Constants of the library of solved scenarios.
+const (
+	// LibrarySize is the number of scenarios of a full library.
+	LibrarySize = 2500
+	// exchangeNeighbours is from how many neighbours' plans a library scenario is
+	// solved again, exchangeRounds how often at most.
+	exchangeNeighbours = 6
+	exchangeRounds     = 6
+	// startNeighbours is how many library plans a new problem starts from.
+	startNeighbours = 12
+	// improvement is the relative fall in cost that counts as another optimum.
+	improvement = 1e-7
+	// DatasetClearance is the ψ that dataset and library keep, so that a decoded
+	// plan with a small error still clears the ellipse; EvaluationClearance is
+	// the bound itself.
+	DatasetClearance    = 1.005
+	EvaluationClearance = 1.0
+)
+
+// Library is a set of solved scenarios under one kind of preference. One
+// interior-point solve finds one of several local optima; a scenario that takes
+// over its neighbours' plans, round after round, leaves the worse ones. It is
+// read-only once built and safe for concurrent use.
+type Library struct {
+	system *System
+	fixed  bool // scenarios carry a fixed preference as seventh axis
+	entry  []libraryEntry
+}
+
+type libraryEntry struct {
+	at   [scenarioSize + 1]float64 // scaled axes; the last is w₁
+	plan [2 * Horizon]float64
+	cost float64
+}
+
+// scaled maps a problem at t = 0 to the library's axes: each scenario range
+// becomes one unit; w₁ counts for two, since it moves the optimum most.
+func (l *Library) scaled(h *horizonProblem, at *[scenarioSize + 1]float64) {
+	rate := (h.p[1] - h.p[0]) / l.system.Params.Dt
+	for i, v := range [scenarioSize]float64{h.s[0], h.s[1], h.s[2], h.s[3], h.p[0], rate} {
+		axis := &axes[i]
+		at[i] = (v - axis.Lo) / (axis.Hi - axis.Lo)
+	}
+	at[scenarioSize] = 0
+	if l.fixed {
+		at[scenarioSize] = 2 * h.weights[0] / (h.weights[0] + h.weights[1])
+	}
+}
+
+var axes = trainingRange()
+
+// BuildLibrary solves size scenarios drawn with seed, the adaptive priority or
+// (fixed) a random fixed weight each, and exchanges plans until nothing
+// improves. Equal arguments give equal libraries on any number of threads.
+// progress, if not nil, is called from one goroutine at a time.
+func BuildLibrary(ctx context.Context, y *System, fixed bool, size int, seed uint64, progress func(done, total int)) (*Library, error) {
+	l := &Library{system: y, fixed: fixed}
+	rng := rand.New(rand.NewPCG(seed, 0x6c69_6272_6172_7921)) // "library!"
+	problems := make([]horizonProblem, size)
+	draws := stratified(rng, size, scenarioSize+1)
+	for i := range problems {
+		var v [scenarioSize]float64
+		for j := range v {
+			v[j] = axes[j].Lo + (axes[j].Hi-axes[j].Lo)*draws[i][j]
+		}
+		pref := domain.Preference{Adaptive: !fixed}
+		if fixed {
+			w := draws[i][scenarioSize]
+			pref.W = []float64{w, 1 - w}
+		}
+		scene := y.scene(v[:])
+		y.sceneProblem(&problems[i], &scene, pref)
+		problems[i].clearance = DatasetClearance
+	}
+
+	total := size * (1 + exchangeRounds)
+	report := func(done int) {
+		if progress != nil {
+			progress(done, total)
+		}
+	}
+	entries := make([]libraryEntry, size)
+	seeds := y.structuredPlans()
+	err := y.parallel(ctx, size, func(i int) { report(i) }, func(w *interior, i int) {
+		var sol solution
+		e := &entries[i]
+		e.cost = math.Inf(1)
+		l.scaled(&problems[i], &e.at)
+		for _, plan := range seeds {
+			w.solve(&problems[i], plan[:], &sol)
+			if sol.certified() && sol.cost < e.cost*(1-improvement) || math.IsInf(e.cost, 1) && sol.certified() {
+				e.cost, e.plan = sol.cost, sol.plan
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	neighbours := make([][exchangeNeighbours]int, size)
+	for i := range entries {
+		nearest(entries, &entries[i].at, i, neighbours[i][:])
+	}
+	// A round reads the previous round's plans only, so that the order of solves
+	// does not matter.
+	changed := make([]bool, size)
+	for i := range changed {
+		changed[i] = true
+	}
+	next := make([]libraryEntry, size)
+	nextChanged := make([]bool, size)
+	for round := range exchangeRounds {
+		err := y.parallel(ctx, size, func(i int) { report(size*(1+round) + i) }, func(w *interior, i int) {
+			var sol solution
+			next[i], nextChanged[i] = entries[i], false
+			for _, j := range neighbours[i] {
+				if j < 0 || !changed[j] || math.IsInf(entries[j].cost, 1) {
+					continue
+				}
+				w.solve(&problems[i], entries[j].plan[:], &sol)
+				if sol.certified() && (math.IsInf(next[i].cost, 1) || sol.cost < next[i].cost*(1-improvement)) {
+					next[i].cost, next[i].plan, nextChanged[i] = sol.cost, sol.plan, true
+				}
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		entries, next = next, entries
+		changed, nextChanged = nextChanged, changed
+		if !anyTrue(changed) {
+			break
+		}
+	}
+	report(total)
+	for i := range entries {
+		if !math.IsInf(entries[i].cost, 1) {
+			l.entry = append(l.entry, entries[i])
+		}
+	}
+	if len(l.entry) == 0 {
+		return nil, errors.New("no library scenario could be solved")
+	}
+	return l, nil
+}
+
+// stored is a library on disk. Costs are not kept: plans are starts.
+type stored struct {
+	Format int // 1
+	Params Params
+	Fixed  bool
+	At     [][scenarioSize + 1]float64
+	Plan   [][2 * Horizon]float64
+}
+
+// MarshalBinary writes the library for LoadLibrary.
+func (l *Library) MarshalBinary() ([]byte, error) {
+	s := stored{Format: 1, Params: l.system.Params, Fixed: l.fixed}
+	for i := range l.entry {
+		s.At = append(s.At, l.entry[i].at)
+		s.Plan = append(s.Plan, l.entry[i].plan)
+	}
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(s); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// LoadLibrary reads what MarshalBinary wrote. It refuses a library of other
+// parameters and one with values that are not finite.
+func LoadLibrary(y *System, data []byte) (*Library, error) {
+	var s stored
+	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&s); err != nil {
+		return nil, fmt.Errorf("library: %w", err)
+	}
+	if s.Format != 1 {
+		return nil, fmt.Errorf("library has format %d, want 1", s.Format)
+	}
+	if s.Params != y.Params {
+		return nil, fmt.Errorf("library was built for parameters %+v, the system has %+v", s.Params, y.Params)
+	}
+	if len(s.At) == 0 || len(s.At) != len(s.Plan) {
+		return nil, fmt.Errorf("library has %d scenarios and %d plans, want as many of both and at least one", len(s.At), len(s.Plan))
+	}
+	l := &Library{system: y, fixed: s.Fixed, entry: make([]libraryEntry, len(s.At))}
+	for i := range l.entry {
+		l.entry[i] = libraryEntry{at: s.At[i], plan: s.Plan[i]}
+		for _, v := range append(s.Plan[i][:], s.At[i][:]...) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, fmt.Errorf("library scenario %d is not finite", i)
+			}
+		}
+	}
+	return l, nil
+}
+
+// Len is the number of solved scenarios.
+func (l *Library) Len() int { return len(l.entry) }
+
+// stratified draws n points of a Latin hypercube on [0, 1)^d.
+func stratified(rng *rand.Rand, n, d int) [][]float64 {
+	points := make([][]float64, n)
+	for i := range points {
+		points[i] = make([]float64, d)
+	}
+	for j := range d {
+		for i, cell := range rng.Perm(n) {
+			points[i][j] = (float64(cell) + rng.Float64()) / float64(n)
+		}
+	}
+	return points
+}
+
+func anyTrue(b []bool) bool {
+	for _, v := range b {
+		if v {
+			return true
+		}
+	}
+	return false
+}
+
+// nearest writes the indices of the entries nearest to at, ties by index,
+// leaving out entry self; −1 where there are fewer.
+func nearest(entries []libraryEntry, at *[scenarioSize + 1]float64, self int, out []int) {
+	distance := make([]float64, len(out))
+	n := 0
+	for i := range entries {
+		if i == self {
+			continue
+		}
+		d := 0.0
+		for j, v := range entries[i].at {
+			d += (v - at[j]) * (v - at[j])
+		}
+		if n == len(out) && d >= distance[n-1] {
+			continue
+		}
+		k := sort.SearchFloat64s(distance[:n], math.Nextafter(d, math.Inf(1)))
+		if n < len(out) {
+			n++
+		}
+		copy(distance[k+1:n], distance[k:n-1])
+		copy(out[k+1:n], out[k:n-1])
+		distance[k], out[k] = d, i
+	}
+	for ; n < len(out); n++ {
+		out[n] = -1
+	}
+}
+
+// parallel calls f for every index on GOMAXPROCS goroutines, each with its own
+// workspace.
+func (y *System) parallel(ctx context.Context, n int, progress func(done int), f func(w *interior, i int)) error {
+	var next, done atomic.Int64
+	var group sync.WaitGroup
+	var report sync.Mutex
+	for range min(runtime.GOMAXPROCS(0), n) {
+		group.Go(func() {
+			w := newInterior(y)
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				f(w, i)
+				if d := done.Add(1); d%64 == 0 {
+					report.Lock()
+					progress(int(d))
+					report.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	return ctx.Err()
+}
+
+// structuredPlans are the cold starts: accelerate towards the goal for some
+// steps and then brake, passing above, through or below the ellipse, early or
+// late. All keep the input bound; the slew bound need not hold at a start.
+func (y *System) structuredPlans() [][2 * Horizon]float64 {
+	var plans [][2 * Horizon]float64
+	for _, lateral := range []float64{0.9, 0.4, 0, -0.6} {
+		for _, turn := range []int{6, 10} {
+			var plan [2 * Horizon]float64
+			for t := range Horizon {
+				ramp := min(1, float64(t+1)/4)
+				forward := 1.0
+				if t >= turn+4 {
+					forward = -0.8
+				}
+				side := lateral
+				if t >= turn {
+					side = -lateral
+				}
+				plan[2*t] = ramp * forward * y.Params.UMax * 0.75
+				plan[2*t+1] = ramp * side * y.Params.UMax * 0.6
+			}
+			plans = append(plans, plan)
+		}
+	}
+	return plans
+}

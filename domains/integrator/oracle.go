@@ -1,0 +1,115 @@
+package integrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// oracleSeed draws the evaluation oracle's libraries. It differs from any seed
+// a dataset is likely to be prepared with, so that the two are independent.
+const oracleSeed = 0x6f72_6163_6c65 // "oracle"
+
+// errUncertified is returned where no start led to a certified optimum.
+var errUncertified = fmt.Errorf("no start reached a KKT residual of %g", CertifiedKKT)
+
+// Oracle finds the optimum of a horizon problem from t = 0: an interior-point
+// solve from the plans of the nearest library scenarios and from the structured
+// cold starts, best of all. Its libraries are built on first use. It is safe
+// for concurrent use.
+type Oracle struct {
+	system *System
+	size   int
+	seed   uint64
+	pool   sync.Pool // *interior
+	once   [2]sync.Once
+	lib    [2]*Library // adaptive, fixed
+	err    [2]error
+}
+
+func newOracle(y *System) *Oracle { return newOracleOf(y, LibrarySize, oracleSeed) }
+
+func newOracleOf(y *System, size int, seed uint64) *Oracle {
+	return &Oracle{system: y, size: size, seed: seed, pool: sync.Pool{New: func() any { return newInterior(y) }}}
+}
+
+// library returns the library for the kind of preference, building it first
+// where needed.
+func (o *Oracle) library(adaptive bool) (*Library, error) {
+	kind := 0
+	if !adaptive {
+		kind = 1
+	}
+	o.once[kind].Do(func() {
+		if o.lib[kind] == nil {
+			o.lib[kind], o.err[kind] = BuildLibrary(context.Background(), o.system, !adaptive, o.size, o.seed, nil)
+		}
+	})
+	return o.lib[kind], o.err[kind]
+}
+
+// best returns the best certified optimum of a problem at t = 0.
+func (o *Oracle) best(h *horizonProblem) (*solution, error) {
+	if h.steps != Horizon {
+		return nil, errors.New("the library's plans start at t = 0")
+	}
+	l, err := o.library(h.adaptive)
+	if err != nil {
+		return nil, err
+	}
+	w := o.pool.Get().(*interior)
+	defer o.pool.Put(w)
+	sol := new(solution)
+	if !l.best(w, h, sol) {
+		return nil, errUncertified
+	}
+	return sol, nil
+}
+
+// best solves h from its nearest library plans and from the structured starts;
+// it reports false where none was certified.
+func (l *Library) best(w *interior, h *horizonProblem, out *solution) bool {
+	var at [scenarioSize + 1]float64
+	l.scaled(h, &at)
+	var index [startNeighbours]int
+	nearest(l.entry, &at, -1, index[:])
+	out.cost = math.Inf(1)
+	var sol solution
+	try := func(plan []float64) {
+		w.solve(h, plan, &sol)
+		if sol.certified() && sol.cost < out.cost {
+			*out = sol
+		}
+	}
+	for _, i := range index {
+		if i >= 0 {
+			try(l.entry[i].plan[:])
+		}
+	}
+	if math.IsInf(out.cost, 1) {
+		for _, plan := range l.system.structuredPlans() {
+			try(plan[:])
+		}
+	}
+	return !math.IsInf(out.cost, 1)
+}
+
+// sceneProblem is the horizon problem of a scene at t = 0 with the evaluation
+// clearance. A preference with neither flag nor weights is adaptive.
+func (y *System) sceneProblem(h *horizonProblem, scene *Scene, pref domain.Preference) {
+	*h = horizonProblem{
+		steps:     Horizon,
+		s:         [4]float64{scene.Q0[0], scene.Q0[1], scene.V0[0], scene.V0[1]},
+		previous:  scene.UPrev,
+		p:         scene.P,
+		clearance: EvaluationClearance,
+		adaptive:  pref.Adaptive || pref.W == nil,
+	}
+	if !h.adaptive {
+		h.weights = [2]float64{pref.W[0], pref.W[1]}
+	}
+}

@@ -1,0 +1,222 @@
+package integrator
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// testStream separates test scenes and their noise from every training draw:
+// it is mixed into the seed of each generator here and nowhere else.
+const testStream = 0x7465_7374_7363_656e // "testscen"
+
+// Scene is the initial condition of an episode, as the trace holds it. W is
+// present only where a fixed preference scores the episode.
+type Scene struct {
+	Q0    [2]float64       `json:"q0"`     // m
+	V0    [2]float64       `json:"v0"`     // m/s
+	UPrev [2]float64       `json:"u_prev"` // m/s²
+	P     [Horizon]float64 `json:"p"`      // operating parameter of every step
+	W     []float64        `json:"w,omitempty"`
+}
+
+// Plant makes the closed-loop episodes. It is safe for concurrent use.
+type Plant struct {
+	system *System
+	oracle *Oracle
+}
+
+// Params implements domain.Plant.
+func (l *Plant) Params() any { return l.system.Params }
+
+// Episode draws test scene number index: uniform in the test box, from a stream
+// of (seed, index) that no training draw shares. opt.Noise is the standard
+// deviation of the measured state, in m and m/s. opt.Preference scores the
+// episode; its zero value is the adaptive priority. The only regime is "".
+func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	if opt.Regime != "" {
+		return nil, fmt.Errorf("%s has no regime %q, only the default \"\"", l.system.spec.Name, opt.Regime)
+	}
+	if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
+		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", opt.Noise)
+	}
+	if index < 0 {
+		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
+	}
+	rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)))
+	var v [scenarioSize]float64
+	for i, axis := range testRange() {
+		v[i] = axis.Lo + (axis.Hi-axis.Lo)*rng.Float64()
+	}
+	scene := l.system.scene(v[:])
+	if !opt.Preference.Adaptive && opt.Preference.W != nil {
+		if err := opt.Preference.Validate(2); err != nil {
+			return nil, err
+		}
+		scene.W = opt.Preference.W
+	}
+	ep := newEpisode(l.system, l.oracle, scene)
+	ep.noise = opt.Noise
+	ep.rng = rng
+	return ep, nil
+}
+
+// scene is the initial condition of a scenario vector (the axes of testRange).
+func (y *System) scene(v []float64) Scene {
+	scene := Scene{Q0: [2]float64{v[0], v[1]}, V0: [2]float64{v[2], v[3]}}
+	for t := range scene.P {
+		scene.P[t] = v[4] + v[5]*float64(t)*y.Params.Dt
+	}
+	return scene
+}
+
+// Replay rebuilds a noise-free episode from a trace's header and scene.
+func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
+	var p Params
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, fmt.Errorf("trace params: %w", err)
+	}
+	system, oracle := l.system, l.oracle
+	if p != system.Params {
+		var err error
+		if system, err = NewSystem(l.system.spec.Name, p); err != nil {
+			return nil, fmt.Errorf("trace params: %w", err)
+		}
+		oracle = newOracle(system)
+	}
+	// Pointers tell an absent key from a zero.
+	var raw struct {
+		Q0    *[2]float64 `json:"q0"`
+		V0    *[2]float64 `json:"v0"`
+		UPrev *[2]float64 `json:"u_prev"`
+		P     []float64   `json:"p"`
+		W     []float64   `json:"w"`
+	}
+	if err := json.Unmarshal(scene, &raw); err != nil {
+		return nil, fmt.Errorf("trace scene: %w", err)
+	}
+	if raw.Q0 == nil || raw.V0 == nil || raw.UPrev == nil {
+		return nil, fmt.Errorf("trace scene lacks one of q0, v0, u_prev")
+	}
+	if len(raw.P) != Horizon {
+		return nil, fmt.Errorf("trace scene has %d values of p, want %d, one per step", len(raw.P), Horizon)
+	}
+	rebuilt := Scene{Q0: *raw.Q0, V0: *raw.V0, UPrev: *raw.UPrev, W: raw.W}
+	copy(rebuilt.P[:], raw.P)
+	if raw.W != nil {
+		if err := (domain.Preference{W: raw.W}).Validate(2); err != nil {
+			return nil, fmt.Errorf("trace scene: %w", err)
+		}
+	}
+	return newEpisode(system, oracle, rebuilt), nil
+}
+
+func newEpisode(system *System, oracle *Oracle, scene Scene) *episode {
+	ep := &episode{system: system, oracle: oracle, scene: scene}
+	ep.s = [4]float64{scene.Q0[0], scene.Q0[1], scene.V0[0], scene.V0[1]}
+	ep.previous = scene.UPrev
+	ep.preference = domain.Preference{Adaptive: scene.W == nil, W: scene.W}
+	return ep
+}
+
+// episode is one closed-loop run.
+type episode struct {
+	system     *System
+	oracle     *Oracle
+	scene      Scene
+	preference domain.Preference
+	noise      float64
+	rng        *rand.Rand
+
+	t        int
+	s        [4]float64
+	previous [2]float64
+}
+
+func (e *episode) Scene() any        { return e.scene }
+func (e *episode) Steps() int        { return Horizon }
+func (e *episode) Done() bool        { return e.t >= Horizon }
+func (e *episode) State(s []float64) { copy(s, e.s[:]) }
+
+// Observe writes the measured state, noisy where asked, and the exact context.
+// Each call draws fresh noise.
+func (e *episode) Observe(s, c []float64) {
+	copy(s, e.s[:])
+	if e.noise > 0 {
+		for i := range s[:4] {
+			s[i] += e.noise * e.rng.NormFloat64()
+		}
+	}
+	e.context(c)
+}
+
+func (e *episode) context(c []float64) {
+	c[contextPrevious], c[contextPrevious+1] = e.previous[0], e.previous[1]
+	t := min(e.t, Horizon-1)
+	c[contextP] = e.scene.P[t]
+	c[contextRate] = (e.scene.P[1] - e.scene.P[0]) / e.system.Params.Dt
+	c[contextTime] = float64(e.t) / Horizon
+}
+
+// Apply advances the plant. The stage cost is σᵀJ with σ at the true state
+// before the action (or the fixed preference), and the ellipse stands at
+// c₀ + ρ·p[t] for step t.
+func (e *episode) Apply(u []float64) (domain.Outcome, error) {
+	if e.Done() {
+		return domain.Outcome{}, fmt.Errorf("the episode is over after %d steps", Horizon)
+	}
+	if len(u) != 2 {
+		return domain.Outcome{}, fmt.Errorf("action has %d components, want 2", len(u))
+	}
+	if math.IsNaN(u[0]+u[1]) || math.IsInf(u[0]+u[1], 0) {
+		return domain.Outcome{}, fmt.Errorf("action (%v, %v) is not finite", u[0], u[1])
+	}
+	var c [contextSize]float64
+	e.context(c[:])
+	out := domain.Outcome{
+		S:     make([]float64, 4),
+		J:     make([]float64, 2),
+		Sigma: make([]float64, 2),
+		Named: make([]float64, 3),
+	}
+	e.system.Margins(e.s[:], c[:], u, out.Named)
+	out.Margin = min(out.Named[0], out.Named[1], out.Named[2])
+	e.system.Objectives(e.s[:], u, c[:], out.J)
+	e.system.priority(e.s[:], c[:], e.preference, out.Sigma)
+	out.Cost = out.Sigma[0]*out.J[0] + out.Sigma[1]*out.J[1]
+
+	e.s[0], e.s[1], e.s[2], e.s[3] = e.system.k64.next(e.s[0], e.s[1], e.s[2], e.s[3], u[0], u[1])
+	copy(out.S, e.s[:])
+	e.previous = [2]float64{u[0], u[1]}
+	e.t++
+	return out, nil
+}
+
+// priority writes σ at a state, or the fixed preference.
+func (y *System) priority(s, c []float64, pref domain.Preference, sigma []float64) {
+	if !pref.Adaptive {
+		copy(sigma, pref.W)
+		return
+	}
+	one := y.Params.adaptive(s[0], s[1], c[contextP]).sigma
+	sigma[0], sigma[1] = one, 1-one
+}
+
+// Oracle returns the optimum from the scene's initial state under its
+// preference, with ψ ≥ 1 and KKT residual ≤ CertifiedKKT.
+func (e *episode) Oracle() (float64, [][]float64, error) {
+	var problem horizonProblem
+	e.system.sceneProblem(&problem, &e.scene, e.preference)
+	sol, err := e.oracle.best(&problem)
+	if err != nil {
+		return math.NaN(), nil, err
+	}
+	plan := make([][]float64, Horizon)
+	for t := range plan {
+		plan[t] = []float64{sol.plan[2*t], sol.plan[2*t+1]}
+	}
+	return sol.cost, plan, nil
+}

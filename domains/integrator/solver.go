@@ -1,0 +1,260 @@
+package integrator
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Constants of the dataset.
+const (
+	perturbedTails  = 4   // per trajectory
+	perturbAttempts = 8   // draws until a perturbed state has a certified optimum
+	perturbScale    = 0.1 // largest standard deviation, m, m/s and m/s²; drawn uniformly below it
+	tailNeighbours  = 4   // library plans whose tails a perturbed state starts from
+
+	// Constants of the lifted target, see lift.
+	liftGain  = 0.02 // c, m/s² per unit of multiplier force
+	liftReach = 0.12 // L, m/s²: the target is never farther out than this
+)
+
+// Solver makes the Pareto samples of Case 1: every tail of a scenario's optimal
+// trajectory, and tails from perturbed states along it. It is safe for
+// concurrent use once Prepare or Load has returned.
+type Solver struct {
+	system *System
+	size   int
+	pool   sync.Pool   // *interior
+	lib    [2]*Library // adaptive, fixed
+}
+
+var _ domain.Solver = (*Solver)(nil)
+
+// NewSolver returns a solver whose libraries will hold size scenarios each.
+func NewSolver(y *System, size int) *Solver {
+	return &Solver{system: y, size: size, pool: sync.Pool{New: func() any { return newInterior(y) }}}
+}
+
+// Parameters are the axes of a scenario: initial position and velocity,
+// operating parameter and its rate, the test box widened by 15 %. u₋₁ is 0.
+func (v *Solver) Parameters() []domain.Variable { return trainingRange() }
+
+// Prepare builds the two libraries, for the adaptive priority and for fixed
+// weights.
+func (v *Solver) Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error {
+	for kind := range v.lib {
+		var report func(done, total int)
+		if progress != nil {
+			report = func(done, total int) { progress(kind*total+done, len(v.lib)*total) }
+		}
+		l, err := BuildLibrary(ctx, v.system, kind == 1, v.size, seed, report)
+		if err != nil {
+			return err
+		}
+		v.lib[kind] = l
+	}
+	return nil
+}
+
+// Save writes both libraries for Load, the adaptive one first.
+func (v *Solver) Save() ([]byte, error) {
+	var all [2][]byte
+	for kind, l := range v.lib {
+		if l == nil {
+			return nil, errors.New("Save before Prepare or Load")
+		}
+		var err error
+		if all[kind], err = l.MarshalBinary(); err != nil {
+			return nil, err
+		}
+	}
+	out := binary.LittleEndian.AppendUint64(nil, uint64(len(all[0])))
+	return append(append(out, all[0]...), all[1]...), nil
+}
+
+// Load takes what Save wrote in place of Prepare.
+func (v *Solver) Load(data []byte) error {
+	if len(data) < 8 || binary.LittleEndian.Uint64(data) > uint64(len(data)-8) {
+		return fmt.Errorf("libraries: %d bytes are cut short", len(data))
+	}
+	cut := 8 + int(binary.LittleEndian.Uint64(data))
+	var lib [2]*Library
+	for kind, part := range [2][]byte{data[8:cut], data[cut:]} {
+		l, err := LoadLibrary(v.system, part)
+		if err != nil {
+			return err
+		}
+		if l.fixed != (kind == 1) {
+			return errors.New("libraries: adaptive and fixed are swapped")
+		}
+		lib[kind] = l
+	}
+	v.lib = lib
+	return nil
+}
+
+// Solve returns the samples of scenario p under pref: the 20 tails of its
+// optimal trajectory, and up to four tails re-solved from states perturbed on
+// it (Perturbed, each a Trajectory of its own with consecutive steps, so they
+// have successors in the data). The tail of an optimum is optimal for what
+// remains, since the cost is a sum over steps; only perturbed states are solved
+// again.
+//
+// Chebyshev and ε-constraint solves need a fixed preference, and their samples
+// carry the weights of the equivalent weighted sum as Preference (see
+// scalarized): one priority slot then means one thing in the whole dataset.
+//
+// It returns domain.ErrInfeasible where no start reached CertifiedKKT.
+func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	if len(p) != scenarioSize {
+		return nil, fmt.Errorf("scenario %d has %d parameters, want %d", scenario, len(p), scenarioSize)
+	}
+	if err := pref.Validate(2); err != nil {
+		return nil, err
+	}
+	if pref.Adaptive && how != domain.WeightedSum {
+		return nil, fmt.Errorf("the adaptive priority is a weighted sum along the horizon; %q needs a fixed preference", how)
+	}
+	kind := 0
+	if !pref.Adaptive {
+		kind = 1
+	}
+	l := v.lib[kind]
+	if l == nil {
+		return nil, errors.New("Solve before Prepare or Load")
+	}
+	w := v.pool.Get().(*interior)
+	defer v.pool.Put(w)
+
+	scene := v.system.scene(p)
+	var h horizonProblem
+	v.system.sceneProblem(&h, &scene, pref)
+	h.clearance = DatasetClearance
+	var sol solution
+	weights, err := l.scalarized(w, h, how, &sol)
+	if err != nil {
+		return nil, err
+	}
+	h.weights = weights
+	if !pref.Adaptive {
+		pref = domain.Preference{W: []float64{weights[0], weights[1]}}
+	}
+
+	id := trajectoryBase(scenario, pref, how)
+	samples := make([]domain.Sample, 0, Horizon*(1+perturbedTails))
+	first := domain.Sample{Scenario: scenario, Trajectory: id, Preference: pref}
+	samples = v.system.appendTrajectory(samples, first, &h, p[5], &sol)
+	var at [scenarioSize + 1]float64
+	l.scaled(&h, &at)
+	var near [tailNeighbours]int
+	nearest(l.entry, &at, -1, near[:])
+	rng := rand.New(rand.NewPCG(seed, uint64(id)))
+	for k := range perturbedTails {
+		first.Trajectory, first.Perturbed = id+1+int64(k), true
+		var rest horizonProblem
+		var again solution
+		for range perturbAttempts {
+			rest = v.perturb(rng, &h, &sol)
+			if v.resolve(w, l, near[:], &rest, &sol, &again) {
+				samples = v.system.appendTrajectory(samples, first, &rest, p[5], &again)
+				break
+			}
+		}
+	}
+	return samples, nil
+}
+
+// trajectoryBase names a solve; its low three bits are left for the perturbed
+// tails.
+func trajectoryBase(scenario int, pref domain.Preference, how domain.Scalarization) int64 {
+	hash := fnv.New64a()
+	var word [8]byte
+	put := func(v uint64) {
+		binary.LittleEndian.PutUint64(word[:], v)
+		hash.Write(word[:])
+	}
+	put(uint64(scenario))
+	for _, w := range pref.W {
+		put(math.Float64bits(w))
+	}
+	hash.Write([]byte(how))
+	return int64(hash.Sum64()>>1) &^ 7
+}
+
+// perturb is what remains of a solved problem after a random number of steps,
+// from a state and a previous action with Gaussian errors of a random size.
+func (v *Solver) perturb(rng *rand.Rand, h *horizonProblem, sol *solution) horizonProblem {
+	rest := h.tail(v.system, sol.plan[:], 1+rng.IntN(h.steps-1))
+	scale := perturbScale * rng.Float64()
+	for i := range rest.s {
+		rest.s[i] += scale * rng.NormFloat64()
+	}
+	u1, u2 := rest.previous[0]+scale*rng.NormFloat64(), rest.previous[1]+scale*rng.NormFloat64()
+	rest.previous[0], rest.previous[1] = toDisc(u1, u2, 0, 0, v.system.Params.UMax)
+	return rest
+}
+
+// resolve solves a perturbed remainder from the tails of its own trajectory and
+// of the library plans named by index.
+func (v *Solver) resolve(w *interior, l *Library, index []int, rest *horizonProblem, own *solution, out *solution) bool {
+	k := Horizon - rest.steps
+	out.cost = math.Inf(1)
+	var sol solution
+	try := func(plan []float64) {
+		w.solve(rest, plan, &sol)
+		if sol.certified() && sol.cost < out.cost {
+			*out = sol
+		}
+	}
+	try(own.plan[2*k:])
+	for _, i := range index {
+		if i >= 0 {
+			try(l.entry[i].plan[2*k:])
+		}
+	}
+	return !math.IsInf(out.cost, 1)
+}
+
+// appendTrajectory appends one sample per step of a solved problem; first holds
+// what they share and rate is ṗ.
+func (y *System) appendTrajectory(samples []domain.Sample, first domain.Sample, h *horizonProblem, rate float64, sol *solution) []domain.Sample {
+	s := h.s
+	previous := h.previous
+	start := Horizon - h.steps
+	for t := range h.steps {
+		row := first
+		row.Step = start + t
+		row.S = []float64{s[0], s[1], s[2], s[3]}
+		row.C = []float64{previous[0], previous[1], h.p[t], rate, float64(row.Step) / Horizon}
+		row.U = []float64{sol.plan[2*t], sol.plan[2*t+1]}
+		row.Target = y.lift(row.U, previous, sol.multiplier[3*t+1], sol.multiplier[3*t+2])
+		row.Sigma, row.J, row.Margins = make([]float64, 2), make([]float64, 2), make([]float64, 3)
+		y.priority(row.S, row.C, row.Preference, row.Sigma)
+		y.Objectives(row.S, row.U, row.C, row.J)
+		y.Margins(row.S, row.C, row.U, row.Margins)
+		row.KKT = sol.kkt
+		samples = append(samples, row)
+		s[0], s[1], s[2], s[3] = y.k64.next(s[0], s[1], s[2], s[3], row.U[0], row.U[1])
+		previous = [2]float64{row.U[0], row.U[1]}
+	}
+	return samples
+}
+
+// lift is the decoder's target for an optimal action u, relative to u₋₁. Where
+// input or slew binds, it lies outside the bound along the constraint force
+// ℓ = 2λ_input·u + 2λ_slew·(u − u₋₁), at u + cℓ/(1 + c|ℓ|/L). The projection
+// takes it back to u exactly, and a decoder error that points inwards, which
+// the projection would keep, needs to exceed the lift to do any harm.
+func (y *System) lift(u []float64, previous [2]float64, input, slew float64) []float64 {
+	d1, d2 := u[0]-previous[0], u[1]-previous[1]
+	f1, f2 := 2*input*u[0]+2*slew*d1, 2*input*u[1]+2*slew*d2
+	scale := liftGain / (1 + liftGain*math.Hypot(f1, f2)/liftReach)
+	return []float64{d1 + scale*f1, d2 + scale*f2}
+}

@@ -1,0 +1,238 @@
+package integrator
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// prepared is a solver with a small library.
+func prepared(t testing.TB, y *System) *Solver {
+	t.Helper()
+	v := NewSolver(y, 60)
+	if err := v.Prepare(context.Background(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// scenarios are spread over the training box.
+func scenarios(n int) [][]float64 {
+	var all [][]float64
+	for i := range n {
+		p := make([]float64, scenarioSize)
+		for j, axis := range trainingRange() {
+			// A Kronecker sequence: even coverage without a generator.
+			_, f := math.Modf(float64(i+1) * math.Sqrt([]float64{2, 3, 5, 7, 11, 13}[j]))
+			p[j] = axis.Lo + (axis.Hi-axis.Lo)*f
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func TestSamplesAreOptimalFeasibleAndChained(t *testing.T) {
+	for _, y := range systems(t) {
+		v := prepared(t, y)
+		perturbed := 0
+		for i, p := range scenarios(6) {
+			for _, pref := range []domain.Preference{{Adaptive: true}, {W: []float64{0.2, 0.8}}} {
+				samples, err := v.Solve(i, p, pref, domain.WeightedSum, 3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ns, nc, m := make([]float64, 4), make([]float64, contextSize), make([]float64, 3)
+				for k, row := range samples {
+					if !(row.KKT <= CertifiedKKT) {
+						t.Fatalf("KKT residual %g", row.KKT)
+					}
+					if min(row.Margins[0]-(DatasetClearance-1), row.Margins[1], row.Margins[2]) < -1e-8 {
+						t.Fatalf("margins %v", row.Margins)
+					}
+					if row.Perturbed {
+						perturbed++
+					}
+					// The target projects back to the optimum, up to the dataset's
+					// wider clearance.
+					u := []float64{row.C[0] + row.Target[0], row.C[1] + row.Target[1]}
+					if !y.Project(row.S, row.C, u) {
+						t.Fatal("a target has no feasible projection")
+					}
+					if d := math.Hypot(u[0]-row.U[0], u[1]-row.U[1]); d > tolTarget {
+						t.Fatalf("step %d: target projects to %v, optimum is %v", row.Step, u, row.U)
+					}
+					y.Margins(row.S, row.C, row.U, m)
+					if k+1 < len(samples) && samples[k+1].Trajectory == row.Trajectory {
+						next := samples[k+1]
+						if next.Step != row.Step+1 {
+							t.Fatalf("step %d is followed by %d", row.Step, next.Step)
+						}
+						y.Step(row.S, row.C, row.U, ns, nc)
+						for j := range ns {
+							checkClose(t, "s", next.S[j], ns[j], 1e-12)
+						}
+						for j := range nc {
+							checkClose(t, "c", next.C[j], nc[j], 1e-9)
+						}
+					} else if row.Step != Horizon-1 {
+						t.Fatalf("trajectory ends at step %d", row.Step)
+					}
+				}
+			}
+		}
+		if perturbed == 0 {
+			t.Fatal("no perturbed tail was solved")
+		}
+	}
+}
+
+// The tail of an optimum is optimal for what remains, the adaptive priority
+// included: solving again from there changes nothing.
+func TestTailsAreOptimal(t *testing.T) {
+	for _, y := range systems(t) {
+		v := prepared(t, y)
+		w := newInterior(y)
+		for _, p := range scenarios(5) {
+			scene := y.scene(p)
+			var h horizonProblem
+			y.sceneProblem(&h, &scene, domain.Preference{Adaptive: true})
+			var sol, again solution
+			if !v.lib[0].best(w, &h, &sol) {
+				t.Fatal("not solved")
+			}
+			for _, k := range []int{1, 6, 13, 19} {
+				rest := h.tail(y, sol.plan[:], k)
+				w.solve(&rest, sol.plan[2*k:], &again)
+				if !again.certified() {
+					t.Fatalf("tail %d: KKT residual %g", k, again.kkt)
+				}
+				for j := range 2 * rest.steps {
+					checkClose(t, "u", again.plan[j], sol.plan[2*k+j], 1e-5)
+				}
+			}
+		}
+	}
+}
+
+func TestScalarizationsAgreeOnTheFront(t *testing.T) {
+	for _, y := range systems(t) {
+		v := prepared(t, y)
+		for i, p := range scenarios(3) {
+			for _, how := range []domain.Scalarization{domain.Chebyshev, domain.EpsilonConstraint} {
+				for _, w1 := range []float64{0.1, 0.5, 0.8} {
+					samples, err := v.Solve(i, p, domain.Preference{W: []float64{w1, 1 - w1}}, how, 1)
+					if err != nil {
+						t.Fatalf("%s, w₁ = %g: %v", how, w1, err)
+					}
+					w := samples[0].Preference.W
+					if err := samples[0].Preference.Validate(2); err != nil {
+						t.Fatal(err)
+					}
+					// Stationary for the equivalent weighted sum: a solve of that sum
+					// from the same plan stays.
+					scene := y.scene(p)
+					var h horizonProblem
+					y.sceneProblem(&h, &scene, domain.Preference{W: w})
+					h.clearance = DatasetClearance
+					var plan [2 * Horizon]float64
+					for t, row := range samples[:Horizon] {
+						plan[2*t], plan[2*t+1] = row.U[0], row.U[1]
+					}
+					var e evaluation
+					y.value(&h, plan[:], &e)
+					var sol solution
+					newInterior(y).solve(&h, plan[:], &sol)
+					if !sol.certified() {
+						t.Fatalf("%s: weighted sum not solved", how)
+					}
+					// Never worse, and on a convex part of the front the same.
+					if e.cost < sol.cost-1e-6*(1+sol.cost) || e.cost > sol.cost*(1+0.05) {
+						t.Fatalf("%s, w₁ = %g: cost %v, equivalent weighted sum %v reaches %v", how, w1, e.cost, w, sol.cost)
+					}
+					t.Logf("%s %g: w %.3v excess %.2g", how, w1, w, e.cost/sol.cost-1)
+				}
+			}
+		}
+	}
+}
+
+func TestSolveRefuses(t *testing.T) {
+	y := systems(t)[0]
+	v := NewSolver(y, 10)
+	p := scenarios(1)[0]
+	if _, err := v.Solve(0, p, domain.Preference{Adaptive: true}, domain.WeightedSum, 0); err == nil {
+		t.Error("Solve before Prepare was accepted")
+	}
+	v = prepared(t, y)
+	if _, err := v.Solve(0, p, domain.Preference{Adaptive: true}, domain.Chebyshev, 0); err == nil {
+		t.Error("an adaptive Chebyshev solve was accepted")
+	}
+	if _, err := v.Solve(0, p[:3], domain.Preference{Adaptive: true}, domain.WeightedSum, 0); err == nil {
+		t.Error("a short scenario was accepted")
+	}
+	// At rest in the middle of the ellipse: no action leaves it in time.
+	inside := []float64{0, -0.95, 0, 0, 0, 0.1}
+	if _, err := v.Solve(0, inside, domain.Preference{Adaptive: true}, domain.WeightedSum, 0); !errors.Is(err, domain.ErrInfeasible) {
+		t.Errorf("a scenario inside the ellipse gives %v, want ErrInfeasible", err)
+	}
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	y := systems(t)[0]
+	v := prepared(t, y)
+	data, err := v.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := NewSolver(y, 60)
+	if err := again.Load(data); err != nil {
+		t.Fatal(err)
+	}
+	p := scenarios(2)[1]
+	a, err1 := v.Solve(1, p, domain.Preference{Adaptive: true}, domain.WeightedSum, 9)
+	b, err2 := again.Solve(1, p, domain.Preference{Adaptive: true}, domain.WeightedSum, 9)
+	if err1 != nil || err2 != nil || len(a) != len(b) {
+		t.Fatal(err1, err2, len(a), len(b))
+	}
+	for i := range a {
+		if a[i].U[0] != b[i].U[0] || a[i].S[1] != b[i].S[1] || a[i].Trajectory != b[i].Trajectory {
+			t.Fatalf("sample %d differs: %+v, %+v", i, a[i], b[i])
+		}
+	}
+	if again.Load(data[:len(data)/2]) == nil || again.Load(nil) == nil {
+		t.Error("a cut library was accepted")
+	}
+	other, err := NewSystem("other", Default(y.Params.LambdaNC == 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if NewSolver(other, 60).Load(data) == nil {
+		t.Error("a library of other parameters was accepted")
+	}
+}
+
+func TestLibraryDoesNotDependOnThreads(t *testing.T) {
+	y := systems(t)[0]
+	build := func() *Library {
+		l, err := BuildLibrary(context.Background(), y, false, 40, 5, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	a := build()
+	withProcs(1, func() {
+		b := build()
+		if len(a.entry) != len(b.entry) {
+			t.Fatalf("%d entries, on one thread %d", len(a.entry), len(b.entry))
+		}
+		for i := range a.entry {
+			if a.entry[i] != b.entry[i] {
+				t.Fatalf("entry %d differs on one thread", i)
+			}
+		}
+	})
+}

@@ -1,0 +1,602 @@
+package offline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// toy is a problem of 2 measured, 1 context, 1 action and 2 objective
+// components; the dataset only asks for its Spec.
+type toy struct{ domain.Problem }
+
+func (toy) Spec() *domain.Spec {
+	return &domain.Spec{
+		Name:       "toy",
+		Measured:   []domain.Variable{{Name: "x", Unit: "m"}, {Name: "v", Unit: "m/s"}},
+		Context:    []domain.Variable{{Name: "t", Unit: "s"}},
+		Action:     []domain.Variable{{Name: "a", Unit: "m/s²", Lo: -1, Hi: 1}},
+		Objectives: []domain.Variable{{Name: "near", Unit: "m²"}, {Name: "effort", Unit: "m²/s⁴"}},
+		Margins:    []domain.Variable{{Name: "wall", Unit: "m"}},
+		Plan:       2, Steps: 3,
+	}
+}
+
+// toySolver has the front (w₁², w₀²) and no feasible point at p[0] < 0.
+type toySolver struct {
+	solves, prepared atomic.Int64
+	failAt           float64 // p[0] at which Solve fails, 0: nowhere
+}
+
+func (*toySolver) Parameters() []domain.Variable {
+	return []domain.Variable{{Name: "x0", Unit: "m", Lo: -0.2, Hi: 1}, {Name: "v0", Unit: "m/s", Lo: -1, Hi: 1}}
+}
+
+func (s *toySolver) Prepare(_ context.Context, _ uint64, progress func(done, total int)) error {
+	s.prepared.Add(1)
+	progress(1, 1)
+	return nil
+}
+
+func (s *toySolver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	s.solves.Add(1)
+	if p[0] < 0 {
+		return nil, domain.ErrInfeasible
+	}
+	if s.failAt > 0 && p[0] > s.failAt {
+		return nil, errors.New("the solver broke")
+	}
+	if p[1] > 0.6 && !pref.Adaptive {
+		return nil, fmt.Errorf("KKT 1e-2: %w", domain.ErrNotConverged)
+	}
+	w := pref.W
+	if pref.Adaptive {
+		w = []float64{0.25, 0.75}
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var out []domain.Sample
+	for t := range 3 {
+		u := rng.NormFloat64()
+		out = append(out, domain.Sample{
+			Trajectory: 7, Step: t, S: []float64{p[0], p[1]}, C: []float64{float64(t) / 3}, U: []float64{u, u / 3}, Target: []float64{1, 2},
+			Sigma: w, J: []float64{w[1] * w[1], w[0] * w[0]}, Margins: []float64{p[0]}, KKT: 1e-9,
+		})
+	}
+	return append(out, domain.Sample{
+		Trajectory: 9, Step: 1, Perturbed: true, S: []float64{0, 0}, C: []float64{0}, U: []float64{0, 0}, Target: []float64{0, 0},
+		Sigma: w, J: []float64{0, 0}, Margins: []float64{0},
+	}), nil
+}
+
+func options(dir string) Options {
+	return Options{Scenarios: 23, Adaptive: true, Weights: Weights{Count: 2}, Seed: 5, OutDir: dir, Threads: 2, Chunk: 4, Program: "v1", Command: "gpc dataset toy"}
+}
+
+func generate(t testing.TB, opt Options) (Counters, *toySolver) {
+	t.Helper()
+	solver := &toySolver{}
+	counters, err := Generate(context.Background(), domain.Case{Problem: toy{}, Solver: solver}, opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counters, solver
+}
+
+func load(t testing.TB, dir string) (*Dataset, *Columns) {
+	t.Helper()
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Check(toy{}.Spec()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, c
+}
+
+func TestDatasetHoldsWhatWasSolved(t *testing.T) {
+	dir := t.TempDir()
+	counters, solver := generate(t, options(dir))
+	d, c := load(t, dir)
+	if counters.Scenarios != 23 || counters.Retained+counters.Discarded != 23 || counters.Discarded == 0 || counters.NotConverged == 0 {
+		t.Errorf("counters are %+v", counters)
+	}
+	if counters.Solves != solver.solves.Load() || counters.Samples != int64(c.Rows()) || counters.Samples != 4*(counters.Solves-counters.Infeasible-counters.NotConverged) {
+		t.Errorf("counters are %+v, the solver was called %d times and %d rows were read", counters, solver.solves.Load(), c.Rows())
+	}
+	if counters.SolvesPerSecond <= 0 || counters.WallSeconds <= 0 {
+		t.Errorf("counters are %+v", counters)
+	}
+	// Solve everything again without the disk and compare.
+	points, err := LatinHypercube(solver.Parameters(), 23, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := 0
+	for scenario, p := range points {
+		prefs := []domain.Preference{{Adaptive: true}}
+		for _, w := range (Weights{Count: 2}).Of(scenario, 2, 5) {
+			prefs = append(prefs, domain.Preference{W: w})
+		}
+		for k, pref := range prefs {
+			number := scenario*3 + k
+			want, err := solver.Solve(scenario, p, pref, domain.WeightedSum, derive(5, streamSolve, uint64(number)))
+			if err != nil {
+				continue
+			}
+			for i, s := range want {
+				s.Scenario, s.Preference = scenario, pref
+				s.Trajectory = int64(number)*maxLocal + int64(i/3)
+				var got domain.Sample
+				c.sample(row, &got)
+				stored := newColumns(d.Header.Layout, 1)
+				stored.set(0, &s)
+				var rounded domain.Sample
+				stored.sample(0, &rounded)
+				if !reflect.DeepEqual(got, rounded) {
+					t.Fatalf("row %d is %+v, want %+v", row, got, rounded)
+				}
+				row++
+			}
+		}
+	}
+	if row != c.Rows() {
+		t.Errorf("%d rows, want %d", c.Rows(), row)
+	}
+	// Read streams the same rows.
+	at := 0
+	err = d.Read(func(batch []domain.Sample) error {
+		for i := range batch {
+			var want domain.Sample
+			c.sample(at, &want)
+			if fmt.Sprint(batch[i]) != fmt.Sprint(want) {
+				t.Fatalf("Read gives %+v as row %d, Load %+v", batch[i], at, want)
+			}
+			at++
+		}
+		return nil
+	})
+	if err != nil || at != c.Rows() {
+		t.Errorf("Read gave %d of %d rows, %v", at, c.Rows(), err)
+	}
+	stop := errors.New("enough")
+	if err := d.Read(func([]domain.Sample) error { return stop }); err != stop {
+		t.Errorf("Read does not pass on the callback's error: %v", err)
+	}
+}
+
+func TestSameDataForThreadsShardsAndInterruptions(t *testing.T) {
+	whole := t.TempDir()
+	generate(t, options(whole))
+	d, want := load(t, whole)
+
+	t.Run("threads and chunks", func(t *testing.T) {
+		for _, edit := range []func(*Options){func(o *Options) { o.Threads = 1 }, func(o *Options) { o.Threads = 7 }, func(o *Options) { o.Chunk = 100 }, func(o *Options) { o.Chunk = 1 }} {
+			opt := options(t.TempDir())
+			edit(&opt)
+			generate(t, opt)
+			other, got := load(t, opt.OutDir)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v gives other samples", opt)
+			}
+			if other.Hash() != d.Hash() {
+				t.Errorf("%+v gives the hash %s, want %s", opt, other.Hash(), d.Hash())
+			}
+		}
+		opt := options(t.TempDir())
+		opt.Seed = 6
+		generate(t, opt)
+		if other, _ := load(t, opt.OutDir); other.Hash() == d.Hash() {
+			t.Error("another seed gives the same hash")
+		}
+	})
+	t.Run("shards", func(t *testing.T) {
+		var dirs []string
+		for i := range 3 {
+			opt := options(t.TempDir())
+			opt.Shard = Shard{2 - i, 3}
+			generate(t, opt)
+			dirs = append(dirs, opt.OutDir)
+		}
+		out := filepath.Join(t.TempDir(), "merged")
+		merged, err := Merge(out, dirs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, got := load(t, out)
+		if !reflect.DeepEqual(got, want) || merged.Hash() != d.Hash() {
+			t.Error("merged shards hold other samples than the whole")
+		}
+		a, b := merged.Counters, d.Counters
+		a.WallSeconds, b.WallSeconds = 0, 0
+		if a != b {
+			t.Errorf("merged counters are %+v, want %+v", a, b)
+		}
+		for _, c := range []struct {
+			want string
+			dirs []string
+		}{
+			{"shard 2/3 is missing", dirs[1:]},
+			{"both hold part", append(dirs[:3:3], dirs[0])},
+			{"holds a dataset already", nil},
+		} {
+			target := filepath.Join(t.TempDir(), "m")
+			if c.dirs == nil {
+				target, c.dirs = out, dirs
+			}
+			if _, err := Merge(target, c.dirs...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, want %q", err, c.want)
+			}
+		}
+		opt := options(t.TempDir())
+		opt.Seed, opt.Shard = 6, Shard{2, 3}
+		generate(t, opt)
+		if _, err := Merge(filepath.Join(t.TempDir(), "m"), dirs[1], dirs[2], opt.OutDir); err == nil || !strings.Contains(err.Error(), "seed is 6, want 5") {
+			t.Errorf("merging another seed: %v", err)
+		}
+	})
+	t.Run("interruption", func(t *testing.T) {
+		opt := options(t.TempDir())
+		runs, solves := 0, int64(0)
+		for done := false; !done; runs++ {
+			ctx, cancel := context.WithCancel(context.Background())
+			solver := &toySolver{}
+			_, err := Generate(ctx, domain.Case{Problem: toy{}, Solver: solver}, opt, func(p Progress) {
+				if p.Stage == "solve" {
+					cancel() // in the middle of the first chunk of this run
+				}
+			})
+			cancel()
+			solves += solver.solves.Load()
+			switch {
+			case err == nil:
+				done = true
+			case !errors.Is(err, context.Canceled):
+				t.Fatal(err)
+			default:
+				if _, err := Open(opt.OutDir); runs < 4 && (err == nil || !strings.Contains(err.Error(), "interrupted")) {
+					t.Fatalf("an interrupted dataset opens: %v", err)
+				}
+			}
+			for _, e := range entries(t, opt.OutDir) {
+				if strings.HasPrefix(e, ".") {
+					t.Fatalf("a temporary file %s was left", e)
+				}
+			}
+		}
+		if runs < 5 {
+			t.Errorf("%d runs completed 6 chunks that were interrupted one by one", runs)
+		}
+		other, got := load(t, opt.OutDir)
+		if !reflect.DeepEqual(got, want) || other.Hash() != d.Hash() {
+			t.Error("an interrupted and resumed dataset holds other samples")
+		}
+		if solves != other.Counters.Solves {
+			t.Errorf("%d solves were made for %d: a finished chunk was solved again", solves, other.Counters.Solves)
+		}
+		// Complete: nothing is prepared or solved again.
+		counters, solver := generate(t, opt)
+		if solver.solves.Load() != 0 || solver.prepared.Load() != 0 || counters.Samples != int64(got.Rows()) || counters.SolvesPerSecond != 0 {
+			t.Errorf("a complete dataset was worked on: %+v", counters)
+		}
+		// A part without manifest, as a crash leaves it, is made again.
+		if err := os.Remove(filepath.Join(opt.OutDir, manifestName(2))); err != nil {
+			t.Fatal(err)
+		}
+		generate(t, opt)
+		if _, again := load(t, opt.OutDir); !reflect.DeepEqual(again, want) {
+			t.Error("the re-made part differs")
+		}
+	})
+}
+
+func entries(t testing.TB, dir string) []string {
+	t.Helper()
+	es, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range es {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func TestGenerateRefusals(t *testing.T) {
+	dir := t.TempDir()
+	generate(t, options(dir))
+	run := func(edit func(*Options), solver domain.Solver) error {
+		opt := options(t.TempDir())
+		edit(&opt)
+		_, err := Generate(context.Background(), domain.Case{Problem: toy{}, Solver: solver}, opt, nil)
+		return err
+	}
+	for _, c := range []struct {
+		want string
+		edit func(*Options)
+	}{
+		{"seed is 9, want 5", func(o *Options) { o.OutDir, o.Seed = dir, 9 }},
+		{"shard is 0/2", func(o *Options) { o.OutDir, o.Shard = dir, Shard{0, 2} }},
+		{"program is v2", func(o *Options) { o.OutDir, o.Program = dir, "v2" }},
+		{"weights is", func(o *Options) { o.OutDir, o.Weights.Count = dir, 3 }},
+		{"scenarios is 0", func(o *Options) { o.Scenarios = 0 }},
+		{"shard is 3/3", func(o *Options) { o.Shard = Shard{3, 3} }},
+		{"neither", func(o *Options) { o.Adaptive, o.Weights.Count = false, 0 }},
+		{"unknown scalarization", func(o *Options) { o.Scalarization = "x" }},
+		{"unknown weight design", func(o *Options) { o.Weights.Design = "x" }},
+		{"-1 threads", func(o *Options) { o.Threads = -1 }},
+		{"no output folder", func(o *Options) { o.OutDir = "" }},
+	} {
+		if err := run(c.edit, &toySolver{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error is %v, want %q", err, c.want)
+		}
+	}
+	if err := run(func(*Options) {}, nil); err == nil || !strings.Contains(err.Error(), "no solver") {
+		t.Errorf("no solver: %v", err)
+	}
+	err := run(func(*Options) {}, &toySolver{failAt: 0.5})
+	if err == nil || !strings.Contains(err.Error(), "scenario") || !strings.Contains(err.Error(), "the solver broke") {
+		t.Errorf("a broken solver: %v", err)
+	}
+	for _, c := range []struct {
+		want   string
+		mutate func([]domain.Sample)
+	}{
+		{"1 values of S, want 2", func(s []domain.Sample) { s[1].S = s[1].S[:1] }},
+		{"NaN as U[0]", func(s []domain.Sample) { s[1].U[0] = math.NaN() }},
+		{"1e+300 as J[1]", func(s []domain.Sample) { s[1].J[1] = 1e300 }},
+		{"does not follow", func(s []domain.Sample) { s[1].Step = 2 }},
+		{"step -1", func(s []domain.Sample) { s[0].Step = -1 }},
+	} {
+		if err := run(func(*Options) {}, mutant{&toySolver{}, c.mutate}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error is %v, want %q", err, c.want)
+		}
+	}
+}
+
+// mutant spoils what a toySolver returns.
+type mutant struct {
+	*toySolver
+	mutate func([]domain.Sample)
+}
+
+func (m mutant) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	samples, err := m.toySolver.Solve(scenario, p, pref, how, seed)
+	if err == nil {
+		for i := range samples {
+			samples[i].J = append([]float64(nil), samples[i].J...)
+		}
+		m.mutate(samples)
+	}
+	return samples, err
+}
+
+func TestOpenAndReadRefusals(t *testing.T) {
+	source := t.TempDir()
+	generate(t, options(source))
+	part, manifest0, header := partName(0), manifestName(0), headerName
+	edit := func(from, to string) func([]byte) []byte {
+		return func(b []byte) []byte {
+			if !bytes.Contains(b, []byte(from)) {
+				t.Fatalf("nothing to edit: %s", from)
+			}
+			return bytes.Replace(b, []byte(from), []byte(to), 1)
+		}
+	}
+	for _, c := range []struct {
+		file, want string
+		edit       func([]byte) []byte
+	}{
+		{part, "its manifest says", func(b []byte) []byte { return b[:len(b)-1] }},
+		{part, `want "PAR1"`, func(b []byte) []byte { b[len(b)-1] = 'X'; return b }},
+		{part, "footer claims", func(b []byte) []byte { copy(b[len(b)-8:], "\xff\xff\xff\x7f"); return b }},
+		{part, partName(0), func(b []byte) []byte { b[100] ^= 0x40; return b }},
+		{part, "metadata", func(b []byte) []byte { clear(b[len(b)-200 : len(b)-8]); return b }},
+		{manifest0, "unknown field", edit(`"rows"`, `"row"`)},
+		{manifest0, "too many for", edit(`"rows": `, `"rows": 100`)},
+		{manifest0, "field chunk", edit(`"chunk": 0`, `"chunk": 1`)},
+		{manifest0, "hexadecimal", edit(`"hash": "`, `"hash": "x`)},
+		{manifest0, "invalid character", func([]byte) []byte { return []byte("x") }},
+		{header, "format", edit("gpc-dataset", "x")},
+		{header, "version is 2", edit(`"version": 1`, `"version": 2`)},
+		{header, "scenarios", edit(`"scenarios": 23`, `"scenarios": -1`)},
+		{header, "parts, at most", edit(`"scenarios": 23`, `"scenarios": 1000000000`)},
+		{header, "is missing", edit(`"scenarios": 23`, `"scenarios": 25`)},
+		{header, "columns, want", edit(`"name": "t"`, `"name": "t", "unit": "s"}, {"name": "u"`)},
+	} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, c.file)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, c.edit(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(dir)
+		if err == nil {
+			err = d.Verify()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: error is %v, want %q and the file", c.file, err, c.want)
+		}
+	}
+	d, err := Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := toy{}.Spec()
+	spec.Measured[1].Unit = "km/h"
+	if err := d.Check(spec); err == nil || !strings.Contains(err.Error(), "s_1 is v [m/s], want v [km/h]") {
+		t.Errorf("Check: %v", err)
+	}
+	spec = toy{}.Spec()
+	spec.Margins = nil
+	if err := d.Check(spec); err == nil || !strings.Contains(err.Error(), "margins has 1 components, want 0") {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+// fullDisk takes room bytes and then fails.
+type fullDisk struct{ room int }
+
+var errFull = errors.New("no space left on device")
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	if len(p) > d.room {
+		return 0, errFull
+	}
+	d.room -= len(p)
+	return len(p), nil
+}
+
+func TestFullDiskSurfaces(t *testing.T) {
+	dir := t.TempDir()
+	generate(t, options(dir))
+	d, c := load(t, dir)
+	var whole bytes.Buffer
+	if err := encodePart(&whole, d.Header, 0, c); err != nil {
+		t.Fatal(err)
+	}
+	for room := 0; room < whole.Len(); room += 41 {
+		if err := encodePart(&fullDisk{room}, d.Header, 0, c); !errors.Is(err, errFull) {
+			t.Fatalf("with room for %d of %d bytes: %v", room, whole.Len(), err)
+		}
+	}
+	// A failing write leaves the old file and no temporary one.
+	path := filepath.Join(dir, partName(0))
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(entries(t, dir))
+	if err := writeFile(path, func(io.Writer) error { return errFull }); !errors.Is(err, errFull) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error is %v", err)
+	}
+	after, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before, after) || len(entries(t, dir)) != n {
+		t.Error("a failed write left a trace")
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	dir := f.TempDir()
+	opt := options(dir)
+	opt.Scenarios, opt.Chunk = 3, 3
+	generate(f, opt)
+	d, err := Open(dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, partName(0)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	text, err := json.Marshal(d.parts[0])
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole, text)
+	f.Add(whole[:len(whole)/2], text)
+	f.Add(whole, bytes.Replace(text, []byte(`"rows":`), []byte(`"rows":9`), 1))
+	for i := 0; i < len(whole); i += 61 {
+		mutated := bytes.Clone(whole)
+		mutated[i] ^= 0x21
+		f.Add(mutated, text)
+	}
+	rows := d.parts[0].Rows
+	f.Fuzz(func(t *testing.T, part, text []byte) {
+		// The part alone, with the rows it should have.
+		c := newColumns(d.Header.Layout, rows)
+		if err := decodePart(bytes.NewReader(part), int64(len(part)), d.Header.Layout, 0, rows, c, 0); err == nil {
+			for _, b := range c.blocks() {
+				for i, v := range b.m.Data {
+					if v-v != 0 {
+						t.Fatalf("block %s has %v at %d", b.name, v, i)
+					}
+				}
+			}
+		}
+		// The folder, with a manifest that claims the part's size.
+		dir := t.TempDir()
+		if err := writeJSON(filepath.Join(dir, headerName), d.Header); err != nil {
+			t.Fatal(err)
+		}
+		var m manifest
+		if json.Unmarshal(text, &m) == nil {
+			m.Bytes = int64(len(part))
+			if again, err := json.Marshal(m); err == nil {
+				text = again
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, manifestName(0)), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, partName(0)), part, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		opened, err := Open(dir)
+		if err != nil {
+			return
+		}
+		if loaded, err := opened.Load(); err == nil && loaded.Rows() != opened.Rows() {
+			t.Fatalf("%d rows loaded, want %d", loaded.Rows(), opened.Rows())
+		}
+	})
+}
+
+func BenchmarkLoad(b *testing.B) {
+	dir := b.TempDir()
+	opt := options(dir)
+	opt.Scenarios, opt.Chunk, opt.Weights.Count = 10000, 64, 9
+	generate(b, opt)
+	d, err := Open(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(d.Rows()), "rows")
+	b.Run("load", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(d.Rows()) * d.Header.Layout.rowBytes())
+		for range b.N {
+			if _, err := d.Load(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("verify", func(b *testing.B) {
+		b.SetBytes(int64(d.Rows()) * d.Header.Layout.rowBytes())
+		for range b.N {
+			if err := d.Verify(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
