@@ -74,7 +74,7 @@ func (t toy) samples(scenarios int, seed uint64) []domain.Sample {
 				x := domain.Sample{
 					Scenario: sc, Trajectory: int64(2*sc + k), Step: step, Perturbed: step == 5,
 					S: append([]float64(nil), s...), C: append([]float64(nil), c...), Preference: pref,
-					U: make([]float64, 2), Target: make([]float64, 2), Sigma: make([]float64, 2), J: make([]float64, 2),
+					U: make([]float64, 2), Target: make([]float64, 2), Sigma: make([]float64, 2), J: make([]float64, 2), Margins: make([]float64, 1),
 				}
 				if x.Perturbed {
 					x.Step = 2
