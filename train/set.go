@@ -152,11 +152,9 @@ func (s *Set) split(d *Data, opt Options) error {
 // link finds each sample's successor: the same trajectory, the next step.
 func (s *Set) link(d *Data) error {
 	n := d.S.Rows
-	order := make([]int32, 0, n)
-	for i := range n {
-		if !d.Perturbed[i] {
-			order = append(order, int32(i))
-		}
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
 		if d.Trajectory[a] != d.Trajectory[b] {

@@ -251,7 +251,7 @@ func TestSplitIsByScenarioAndSuccessorsAreTrue(t *testing.T) {
 			continue
 		}
 		pairs++
-		if d.Trajectory[i] != d.Trajectory[n] || d.Step[n] != d.Step[i]+1 || d.Perturbed[i] || d.Perturbed[n] {
+		if d.Trajectory[i] != d.Trajectory[n] || d.Step[n] != d.Step[i]+1 || d.Perturbed[i] != d.Perturbed[n] {
 			t.Errorf("row %d (trajectory %d, step %d) has the successor %d (trajectory %d, step %d)", i, d.Trajectory[i], d.Step[i], n, d.Trajectory[n], d.Step[n])
 		}
 		if !(s.Training.RiskWeight[i] > 0) {
