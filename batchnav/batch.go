@@ -247,13 +247,15 @@ func (a *Batch) flow(obs []Observation, out []Decision) error {
 	if a.opt.Direct {
 		return a.moved.CopyFrom(a.latent)
 	}
-	in := backend.StepInput{Z: a.latent, X: a.state, Ctx: a.ctx, Weights: a.weight}
-	if err := a.stepper.Step(in, backend.StepOutput{Z: a.moved, U: a.plan, Fallbacks: a.guards}); err != nil {
-		return err
-	}
 	mix := float32(a.nav.RetractionMix)
-	if mix == 0 || a.index == nil {
-		return nil
+	retract := mix > 0 && a.index != nil
+	in := backend.StepInput{Z: a.latent, X: a.state, Ctx: a.ctx, Weights: a.weight}
+	stepped := backend.StepOutput{Z: a.moved, Fallbacks: a.guards}
+	if !retract {
+		stepped.U = a.plan
+	}
+	if err := a.stepper.Step(in, stepped); err != nil || !retract {
+		return err
 	}
 	// Π_{M*} is the same search and refinement, with the moved latent as query.
 	retracted := a.observed

@@ -82,8 +82,10 @@ func (r *Refiner) scatter(obs *Observation, localized []float32, tau float64, op
 		}
 	}
 	perAxis := r.model.Calibration.LatentSpread / math.Sqrt(float64(z.Cols))
+	source64 := rand.NewPCG(0, 0)
+	rng := rand.New(source64)
 	for i := at; i < total; i++ {
-		rng := rand.New(rand.NewPCG(opt.Seed, candidateStream^uint64(i)<<32))
+		source64.Seed(opt.Seed, candidateStream^uint64(i)<<32)
 		std := perAxis * NoiseScales[(i-at)%len(NoiseScales)]
 		row := z.Row(i)
 		for j := range row {

@@ -131,7 +131,7 @@ func (a *App) root() *cobra.Command {
 	f.IntVar(&a.threads, "threads", 0, "threads of the CPU backend; 0 uses every core")
 	root.AddCommand(
 		a.casesCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.refineCommand(),
-		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
+		a.evalCommand(), a.verifyCommand(), a.benchCommand(),
 	)
 	return root
 }

@@ -48,10 +48,7 @@ from it to bitwise the same model.`,
 			if err != nil {
 				return badInput(err)
 			}
-			if err := d.Check(c.Problem.Spec()); err != nil {
-				return badInput(err)
-			}
-			columns, err := d.Load()
+			data, err := train.FromDataset(c.Problem.Spec(), d)
 			if err != nil {
 				return badInput(err)
 			}
@@ -60,7 +57,7 @@ from it to bitwise the same model.`,
 				return err
 			}
 			defer e.Close()
-			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.Problem, train.Data{Columns: columns, Hash: d.Hash()}, a.seed
+			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.Problem, data, a.seed
 			opt.Command, opt.Version = commandLine(), version.Version+" "+version.Build()
 			opt.Checkpoint = out + ".checkpoint"
 			result, err := a.train(cmd, opt, out, curves)

@@ -1,33 +1,16 @@
 package closedloop
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gpc-engine/gpc/batchnav"
 )
 
-// Number is a float64 whose JSON is null where it is not finite, as JSON has no
-// NaN.
-type Number float64
-
-// MarshalJSON implements json.Marshaler.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(n))
-}
-
-// UnmarshalJSON implements json.Unmarshaler; null is NaN.
-func (n *Number) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		*n = Number(math.NaN())
-		return nil
-	}
-	return json.Unmarshal(b, (*float64)(n))
-}
+// Number is a float64 whose JSON is null where it is not finite.
+type Number = batchnav.Number
 
 // Interval is a 95 % confidence interval.
 type Interval [2]float64

@@ -52,7 +52,7 @@ func (n *net) newJacobianBuffer() jacobianBuffer {
 		}
 		if l < len(n.layers)-1 {
 			b.mask = append(b.mask, make([]uint16, (p.out+15)/16))
-			b.index = append(b.index, make([]int32, p.out))
+			b.index = append(b.index, make([]int32, gemm.Pad(p.out)+16))
 		}
 	}
 	b.active = make([]int, len(b.mask))
@@ -94,14 +94,14 @@ func (n *net) metricChunk(c *netChunk, lambda float32, g tensor.Matrix) {
 // jacobianRow writes the Jacobian of row i of the chunk to dst, out rows of the
 // given stride.
 func (n *net) jacobianRow(c *netChunk, i int, dst []float32, stride int) {
-	if n.poisoned(c, i) {
+	b := &c.jacobian
+	poisoned := false // by the last hidden layer, see net.poisoned
+	for l := range b.mask {
+		b.active[l], poisoned = n.kernel.Active(c.row(l, i), b.mask[l], b.index[l])
+	}
+	if poisoned {
 		fillNaN(dst)
 		return
-	}
-	b := &c.jacobian
-	for l := range b.mask {
-		h := c.hidden[l][i*c.stride[l] : i*c.stride[l]+n.layers[l].out]
-		b.active[l] = gemm.Active(h, b.mask[l], b.index[l])
 	}
 	if len(n.layers) == 1 {
 		l := n.layers[0]

@@ -203,14 +203,14 @@ func (n *net) poisoned(c *netChunk, i int) bool {
 	if last < 0 {
 		return false
 	}
-	h := c.hidden[last][i*c.stride[last] : (i+1)*c.stride[last]]
-	for len(h) >= 4 {
-		if h[0] != h[0] || h[1] != h[1] || h[2] != h[2] || h[3] != h[3] {
-			return true
-		}
-		h = h[4:]
-	}
-	return false
+	b := &c.jacobian
+	_, nan := n.kernel.Active(c.row(last, i), b.mask[last], b.index[last])
+	return nan
+}
+
+// row is row i of hidden layer l, padded with zeros.
+func (c *netChunk) row(l, i int) []float32 {
+	return c.hidden[l][i*c.stride[l] : (i+1)*c.stride[l]]
 }
 
 // bounds are the rows of a chunk of the call in progress.

@@ -99,31 +99,32 @@ func actionBox(spec *domain.Spec) (lo, hi []float32, boxed bool) {
 }
 
 // StepFLOPs is the nominal work of one latent's Step, a multiply-add counted as
-// two. With S and U the multiply-adds of one forward pass of D_s and D_u, S' those
-// of D_s without its first layer, n latent and m measured coordinates:
+// two:
 //
-//	2·[ 2·2·(S + U)  two fields, each a forward pass and a VJP
-//	  + n·S'         Jacobian of D_s by one masked product per layer
-//	  + m·n·(n+1)/2  JᵀJ, one triangle
-//	  + U ]          decode
-//	+ eig.FLOPs(n, k)
+//	2·(2·F_s + 2·F_u)   two fields, each a forward pass and its VJP
+//	+ M_s               Jacobian of D_s and JᵀJ from the masks of the first
+//	+ E                 eigenpairs
+//	+ F_u               decode
 //
-// U counts in the fields only with a problem, the Jacobian, JᵀJ and the
-// eigenpairs only when γ_L and k are positive. Elementwise work and the
-// problem's own gradient are not counted, and neither is what inactive units
-// save: the count is of the dense method.
-func StepFLOPs(cfg backend.StepperConfig) float64 {
-	s, u := float64(cfg.DecoderS.MulAdds()), float64(cfg.DecoderU.MulAdds())
-	n, m := float64(cfg.DecoderS.In()), float64(cfg.DecoderS.Out())
-	field := s
+// with F = ForwardFLOPs, M = MetricFLOPs without its own forward pass, E =
+// eig.FLOPs(n_z, k). F_u counts in the fields only with a problem, M and E only
+// when γ_L and k are positive. Elementwise work and the problem's own gradient
+// are not counted. Like MetricFLOPs it counts inactive units, which this backend
+// leaves out: see ActiveStepFLOPs.
+func StepFLOPs(cfg backend.StepperConfig) float64 { return ActiveStepFLOPs(cfg, nil) }
+
+// ActiveStepFLOPs is StepFLOPs with the Jacobian counted for the given share of
+// active units per hidden layer of D_s, as it is carried out; nil is all.
+func ActiveStepFLOPs(cfg backend.StepperConfig, share []float64) float64 {
+	field := ForwardFLOPs(cfg.DecoderS)
 	if cfg.Problem != nil {
-		field += u
+		field += ForwardFLOPs(cfg.DecoderU)
 	}
-	f := 2 * (2*2*field + u)
+	f := 2*2*field + ForwardFLOPs(cfg.DecoderU)
 	if cfg.Params.LieGain != 0 && cfg.Params.TopK > 0 {
-		first := cfg.DecoderS.Layers[0].W
-		rest := s - float64(first.Rows*first.Cols)
-		f += 2*(n*rest+m*n*(n+1)/2) + eig.FLOPs(cfg.DecoderS.In(), cfg.Params.TopK)
+		n, m := cfg.DecoderS.In(), cfg.DecoderS.Out()
+		f += ActiveJacobianFLOPs(cfg.DecoderS, share) - hiddenFLOPs(cfg.DecoderS)
+		f += 2*float64(m)*float64(n)*float64(n) + eig.FLOPs(n, cfg.Params.TopK)
 	}
 	return f
 }

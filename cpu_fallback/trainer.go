@@ -15,16 +15,16 @@ import (
 //	micro-batch  microRows samples, whose activations are kept for the weight
 //	             gradients; bounds the workspace and keeps it in the last-level
 //	             cache. Weight gradients add up over micro-batches in order.
-//	chunk        taskRows samples of a micro-batch, one task: forward, losses and
+//	chunk        trainChunk samples of a micro-batch, one task: forward, losses and
 //	             backward of all networks, while the activations are hot.
 //	block        gradientRows rows of one layer's weight gradient, one task, summed
 //	             over the micro-batch's samples in order.
 //	panel        one panel of one layer, one task: Adam and repacking.
 //
-// taskRows and gradientRows are multiples of every kernel's tile height.
+// trainChunk and gradientRows are multiples of every kernel's tile height.
 const (
-	taskRows     = 96
-	microRows    = 16 * taskRows
+	trainChunk   = 96
+	microRows    = 16 * trainChunk
 	gradientRows = 96
 )
 
@@ -54,15 +54,15 @@ type Trainer struct {
 
 var _ backend.Trainer = (*Trainer)(nil)
 
-// stretch is a use of a network with the samples it is to be summed over.
-type stretch struct {
+// use is a branch with the samples it is to be summed over.
+type use struct {
 	branch *branch
 	row, n int
 }
 
 // gradientTask is rows [from, to) of the gradient of one layer.
 type gradientTask struct {
-	spans           *[]stretch
+	uses            *[]use
 	layer, from, to int
 }
 
@@ -87,7 +87,7 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 }
 
 // plan lists the tasks of an update of some networks, the largest layers first.
-func (t *Trainer) plan(nets []*trainNet, spans []*[]stretch) {
+func (t *Trainer) plan(nets []*trainNet, uses []*[]use) {
 	t.gradients, t.panels, t.layers = nil, nil, nil
 	for i, net := range nets {
 		for l, layer := range net.layers {
@@ -96,11 +96,11 @@ func (t *Trainer) plan(nets []*trainNet, spans []*[]stretch) {
 				t.panels = append(t.panels, panelTask{layer, p})
 			}
 			for from := 0; from <= layer.in; from += gradientRows {
-				t.gradients = append(t.gradients, gradientTask{spans[i], l, from, min(from+gradientRows, layer.in+1)})
+				t.gradients = append(t.gradients, gradientTask{uses[i], l, from, min(from+gradientRows, layer.in+1)})
 			}
 		}
 	}
-	cost := func(g gradientTask) int { return (g.to - g.from) * (*g.spans)[0].branch.net.layers[g.layer].out }
+	cost := func(g gradientTask) int { return (g.to - g.from) * (*g.uses)[0].branch.net.layers[g.layer].out }
 	slices.SortStableFunc(t.gradients, func(a, b gradientTask) int { return cost(b) - cost(a) })
 	slices.SortStableFunc(t.panels, func(a, b panelTask) int { return b.layer.in - a.layer.in })
 	slices.SortStableFunc(t.layers, func(a, b *trainLayer) int { return b.in*b.out - a.in*a.out })
@@ -109,7 +109,7 @@ func (t *Trainer) plan(nets []*trainNet, spans []*[]stretch) {
 func (t *Trainer) gradientTask(_, task int) {
 	g := t.gradients[task]
 	first := t.first
-	for _, s := range *g.spans {
+	for _, s := range *g.uses {
 		if s.n > 0 {
 			s.branch.weightGradient(t.kernel, g.layer, g.from, g.to, s.row, s.n, first)
 			first = false

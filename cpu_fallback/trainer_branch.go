@@ -2,21 +2,21 @@ package cpufallback
 
 import "github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
 
-// buffer is a matrix of activations with one row per sample. Rows are padded so
+// activations is a matrix with one row per sample. Rows are padded so
 // that whole panels can be read from any row, and so that the stride is an odd
 // multiple of a cache line: a power of two would map a column of the matrix to
 // a handful of cache sets.
-type buffer struct {
+type activations struct {
 	data   []float32
 	stride int
 }
 
 const cacheLine = 16 // float32 in a cache line
 
-// newTrainBuffer allocates rows × cols. With ones, there is a further column that is
+// newActivations allocates rows × cols. With ones, there is a further column that is
 // always 1, by which a product over the rows gives the bias gradient with the
 // weight gradient.
-func newTrainBuffer(rows, cols int, ones bool) buffer {
+func newActivations(rows, cols int, ones bool) activations {
 	used := cols
 	if ones {
 		used++
@@ -26,7 +26,7 @@ func newTrainBuffer(rows, cols int, ones bool) buffer {
 		stride += cacheLine
 	}
 	// The last row must be readable up to a whole panel.
-	b := buffer{data: gemm.Buffer(rows*stride + gemm.Padding), stride: stride}
+	b := activations{data: gemm.Buffer(rows*stride + gemm.Padding), stride: stride}
 	if ones {
 		for r := range rows {
 			b.data[r*stride+cols] = 1
@@ -35,14 +35,14 @@ func newTrainBuffer(rows, cols int, ones bool) buffer {
 	return b
 }
 
-func (b buffer) row(r, cols int) []float32 { return b.data[r*b.stride : r*b.stride+cols] }
+func (b activations) row(r, cols int) []float32 { return b.data[r*b.stride : r*b.stride+cols] }
 
-// at is the buffer's data from row r, column c on.
-func (b buffer) at(r, c int) []float32 { return b.data[r*b.stride+c:] }
+// at is the data from row r, column c on.
+func (b activations) at(r, c int) []float32 { return b.data[r*b.stride+c:] }
 
-// place is a buffer with the row at which a branch's row 0 lies.
+// place is a matrix of activations with the row at which a branch's row 0 lies.
 type place struct {
-	buffer
+	activations
 	from int
 }
 
@@ -60,15 +60,15 @@ type branch struct {
 	// delta is where the deltas of the outputs lie: out itself for decoders, the
 	// latent gradient for encoders.
 	delta  place
-	hidden []buffer // inputs of layers 1, 2, …, each with a column of ones
-	deltas []buffer // deltas of the outputs of layers 0, 1, … but the last
+	hidden []activations // inputs of layers 1, 2, …, each with a column of ones
+	deltas []activations // deltas of the outputs of layers 0, 1, … but the last
 }
 
 func newBranch(net *trainNet, rows int, in, out, delta, zbar place) *branch {
 	b := &branch{net: net, in: in, out: out, delta: delta, zbar: zbar}
 	for _, l := range net.layers[:len(net.layers)-1] {
-		b.hidden = append(b.hidden, newTrainBuffer(rows, l.out, true))
-		b.deltas = append(b.deltas, newTrainBuffer(rows, l.out, false))
+		b.hidden = append(b.hidden, newActivations(rows, l.out, true))
+		b.deltas = append(b.deltas, newActivations(rows, l.out, false))
 	}
 	return b
 }
@@ -77,14 +77,14 @@ func (b *branch) input(l int) place {
 	if l == 0 {
 		return b.in
 	}
-	return place{buffer: b.hidden[l-1]}
+	return place{activations: b.hidden[l-1]}
 }
 
 func (b *branch) outputDelta(l int) place {
 	if l == len(b.net.layers)-1 {
 		return b.delta
 	}
-	return place{buffer: b.deltas[l]}
+	return place{activations: b.deltas[l]}
 }
 
 // forward computes rows [r, r+n).
@@ -93,7 +93,7 @@ func (b *branch) forward(k gemm.Kernel, r, n int) {
 	for i, l := range b.net.layers {
 		in, out := b.input(i), b.out
 		if i < last {
-			out = place{buffer: b.hidden[i]}
+			out = place{activations: b.hidden[i]}
 		}
 		p := gemm.Product{
 			Rows: n,
@@ -118,7 +118,7 @@ func (b *branch) backward(k gemm.Kernel, r, n int) {
 		}
 		target := b.zbar
 		if i > 0 {
-			target = place{buffer: b.deltas[i-1]}
+			target = place{activations: b.deltas[i-1]}
 			p.Where, p.WhereRow = b.hidden[i-1].at(r, 0), b.hidden[i-1].stride
 		} else if target.data == nil {
 			return

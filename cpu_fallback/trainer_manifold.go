@@ -7,20 +7,20 @@ import (
 )
 
 // manifoldWork is the workspace of one micro-batch of manifold training
-// (ref.ManifoldLoss is the specification). Latents stand in one buffer: those of
+// (ref.ManifoldLoss is the specification). Latents stand in one activations: those of
 // the samples, then those of their neighbours, then those of E_o.
 type manifoldWork struct {
-	x, o         buffer // inputs of E_x (samples, then neighbours) and E_o
-	z, zbar      buffer
-	s, u         buffer // outputs of D_s (of z^x, then of z^o) and D_u; then their deltas
-	oracle       int    // row of z and zbar where E_o's begin
+	x, o         activations // inputs of E_x (samples, then neighbours) and E_o
+	z, zbar      activations
+	s, u         activations // outputs of D_s (of z^x, then of z^o) and D_u; then their deltas
+	oracle       int         // row of z and zbar where E_o's begin
 	encode       *branch
 	encodeNear   *branch
 	encodeOracle *branch
 	action       *branch
 	state        *branch
 	stateOracle  *branch
-	spans        [4][]stretch // per network, in the order of backend.NetworkNames
+	uses         [4][]use // per network, in the order of backend.NetworkNames
 
 	// The micro-batch in progress.
 	rows, neighbours []int32
@@ -29,7 +29,7 @@ type manifoldWork struct {
 	share            float32 // 1 / rows of the whole batch
 	train            bool
 
-	partial  [microRows / taskRows]backend.ManifoldLosses
+	partial  [microRows / trainChunk]backend.ManifoldLosses
 	runChunk func(worker, chunk int)
 }
 
@@ -39,12 +39,12 @@ func newManifoldWork(t *Trainer) *manifoldWork {
 	ex, eo, du, ds := t.nets[0], t.nets[1], t.nets[2], t.nets[3]
 	nz := ex.out()
 	w := &manifoldWork{
-		x: newTrainBuffer(rows+near, ex.layers[0].in, true), o: newTrainBuffer(rows, eo.layers[0].in, true),
-		z: newTrainBuffer(2*rows+near, nz, true), zbar: newTrainBuffer(2*rows+near, nz, false),
-		s: newTrainBuffer(2*rows, t.cfg.Data.S.Cols, false), u: newTrainBuffer(rows, t.cfg.Data.U.Cols, false),
+		x: newActivations(rows+near, ex.layers[0].in, true), o: newActivations(rows, eo.layers[0].in, true),
+		z: newActivations(2*rows+near, nz, true), zbar: newActivations(2*rows+near, nz, false),
+		s: newActivations(2*rows, t.cfg.Data.S.Cols, false), u: newActivations(rows, t.cfg.Data.U.Cols, false),
 		oracle: rows + near,
 	}
-	at := func(b buffer, from int) place { return place{b, from} }
+	at := func(b activations, from int) place { return place{b, from} }
 	w.encode = newBranch(ex, rows, at(w.x, 0), at(w.z, 0), at(w.zbar, 0), place{})
 	w.encodeNear = newBranch(ex, near, at(w.x, rows), at(w.z, rows), at(w.zbar, rows), place{})
 	w.encodeOracle = newBranch(eo, rows, at(w.o, 0), at(w.z, w.oracle), at(w.zbar, w.oracle), place{})
@@ -52,7 +52,7 @@ func newManifoldWork(t *Trainer) *manifoldWork {
 	w.state = newBranch(ds, rows, at(w.z, 0), at(w.s, 0), at(w.s, 0), at(w.zbar, 0))
 	w.state.accumulate = true
 	w.stateOracle = newBranch(ds, rows, at(w.z, w.oracle), at(w.s, rows), at(w.s, rows), at(w.zbar, w.oracle))
-	w.spans = [4][]stretch{
+	w.uses = [4][]use{
 		{{branch: w.encode}, {branch: w.encodeNear}}, {{branch: w.encodeOracle}},
 		{{branch: w.action}}, {{branch: w.state}, {branch: w.stateOracle}},
 	}
@@ -63,11 +63,11 @@ func newManifoldWork(t *Trainer) *manifoldWork {
 
 // plan makes the trainer's next updates those of all four networks.
 func (w *manifoldWork) plan(t *Trainer) {
-	var spans []*[]stretch
-	for i := range w.spans {
-		spans = append(spans, &w.spans[i])
+	var uses []*[]use
+	for i := range w.uses {
+		uses = append(uses, &w.uses[i])
 	}
-	t.plan(t.nets[:], spans)
+	t.plan(t.nets[:], uses)
 }
 
 // pass computes the losses of a batch and, to train, all gradients.
@@ -81,7 +81,7 @@ func (w *manifoldWork) pass(t *Trainer, rows, neighbours []int32, kernel []float
 		if kernel != nil {
 			w.kernel = kernel[from*w.kappa : (from+n)*w.kappa]
 		}
-		chunks := (n + taskRows - 1) / taskRows
+		chunks := (n + trainChunk - 1) / trainChunk
 		t.backend.pool.Run(chunks, w.runChunk)
 		for _, p := range w.partial[:chunks] {
 			sum.ReconX += p.ReconX
@@ -91,12 +91,12 @@ func (w *manifoldWork) pass(t *Trainer, rows, neighbours []int32, kernel []float
 			sum.Locality += p.Locality
 		}
 		if train {
-			for i := range w.spans {
-				for j := range w.spans[i] {
-					w.spans[i][j].n = n
+			for i := range w.uses {
+				for j := range w.uses[i] {
+					w.uses[i][j].n = n
 				}
 			}
-			w.spans[0][1].n = n * w.kappa
+			w.uses[0][1].n = n * w.kappa
 			t.first = from == 0
 			t.backend.pool.Run(len(t.gradients), t.runGradient)
 		}
@@ -117,8 +117,8 @@ func (w *manifoldWork) pass(t *Trainer, rows, neighbours []int32, kernel []float
 // layer.
 func (w *manifoldWork) chunk(t *Trainer, chunk int) {
 	d, m, k := &t.cfg.Data, &t.cfg.Manifold, t.kernel
-	r := chunk * taskRows
-	n := min(taskRows, len(w.rows)-r)
+	r := chunk * trainChunk
+	n := min(trainChunk, len(w.rows)-r)
 	for i := r; i < r+n; i++ {
 		copy(w.x.at(i, 0), d.X.Row(int(w.rows[i])))
 		copy(w.o.at(i, 0), d.O.Row(int(w.rows[i])))

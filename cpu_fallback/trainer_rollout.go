@@ -32,15 +32,15 @@ type rolloutWork struct {
 	z, lie      tensor.Matrix
 	anchor, reg []float32
 
-	in, out buffer // latent l of transition r at row l·rolloutRows + r
+	in, out activations // latent l of transition r at row l·rolloutRows + r
 	action  *branch
-	spans   []stretch
+	uses    []use
 
 	rows     []int32 // the micro-batch in progress
 	risk     float32 // 1 / mean risk of the whole batch; 0: weight 1 for all
 	share    float32
 	train    bool
-	partial  [rolloutRows / taskRows]backend.RolloutLosses
+	partial  [rolloutRows / trainChunk]backend.RolloutLosses
 	runChunk func(worker, chunk int)
 }
 
@@ -70,7 +70,7 @@ func (t *Trainer) prepareLatents() error {
 	w := &rolloutWork{
 		z: tensor.New(d.X.Rows, nz), lie: tensor.New(d.X.Rows, nz),
 		anchor: make([]float32, d.X.Rows), reg: make([]float32, d.X.Rows),
-		in: newTrainBuffer(rolloutLatents*rolloutRows, nz, true), out: newTrainBuffer(rolloutLatents*rolloutRows, d.U.Cols, false),
+		in: newActivations(rolloutLatents*rolloutRows, nz, true), out: newActivations(rolloutLatents*rolloutRows, d.U.Cols, false),
 	}
 	encoder, err := t.backend.NewNet(t.nets[0].mlp())
 	if err != nil {
@@ -82,14 +82,14 @@ func (t *Trainer) prepareLatents() error {
 	if err := t.lieLatents(w); err != nil {
 		return err
 	}
-	w.action = newBranch(t.nets[2], rolloutLatents*rolloutRows, place{buffer: w.in}, place{buffer: w.out}, place{buffer: w.out}, place{})
-	w.spans = make([]stretch, rolloutLatents)
-	for l := range w.spans {
-		w.spans[l] = stretch{branch: w.action, row: l * rolloutRows}
+	w.action = newBranch(t.nets[2], rolloutLatents*rolloutRows, place{activations: w.in}, place{activations: w.out}, place{activations: w.out}, place{})
+	w.uses = make([]use, rolloutLatents)
+	for l := range w.uses {
+		w.uses[l] = use{branch: w.action, row: l * rolloutRows}
 	}
 	w.runChunk = func(_, chunk int) { w.chunk(t, chunk) }
 	t.rollout, t.rolloutPrepared = w, true
-	t.plan(t.nets[2:3], []*[]stretch{&w.spans})
+	t.plan(t.nets[2:3], []*[]use{&w.uses})
 	return nil
 }
 
@@ -110,8 +110,7 @@ func (t *Trainer) lieLatents(w *rolloutWork) error {
 	size := min(encodeRows, len(pairs))
 	z, g := tensor.New(size, nz), tensor.New(size, nz*nz)
 	values, vectors := tensor.New(size, c.TopK), tensor.New(size, nz*c.TopK)
-	step, residual := make([]float32, nz), make([]float32, nz)
-	slope, scratch := make([]float32, nz), make([]float64, 2*c.TopK)
+	step, residual, scratch := make([]float32, nz), make([]float32, nz), make([]float64, 2*c.TopK)
 	for from := 0; from < len(pairs); from += encodeRows {
 		rows := pairs[from:min(from+encodeRows, len(pairs))]
 		n := len(rows)
@@ -131,13 +130,13 @@ func (t *Trainer) lieLatents(w *rolloutWork) error {
 			for k := range step {
 				step[k] = c.RollFraction * (next[k] - now[k])
 			}
-			copy(slope, step)
-			if !lieResidual(step, slope, vectors.Row(i), values.Row(i), c.LieScale*c.LieDt, c.LieGain, residual, scratch) {
+			lie := w.lie.Row(int(r))
+			copy(lie, step)
+			if c.TopK == 0 || !lieResidual(lie, step, vectors.Row(i), values.Row(i), c.LieScale*c.LieDt, c.LieGain, residual, scratch) {
 				clear(residual)
 			}
-			lie := w.lie.Row(int(r))
 			for k, v := range residual {
-				lie[k] = now[k] + step[k]
+				lie[k] += now[k]
 				w.anchor[r] += c.LieGain * v * c.LieGain * v
 				w.reg[r] += v * v
 			}
@@ -200,7 +199,7 @@ func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.Rollout
 	w.share, w.train = 1/float32(len(rows)), train
 	for from := 0; from < len(rows); from += rolloutRows {
 		w.rows = rows[from:min(from+rolloutRows, len(rows))]
-		chunks := (len(w.rows) + taskRows - 1) / taskRows
+		chunks := (len(w.rows) + trainChunk - 1) / trainChunk
 		t.backend.pool.Run(chunks, w.runChunk)
 		for _, p := range w.partial[:chunks] {
 			sum.Act += p.Act
@@ -214,8 +213,8 @@ func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.Rollout
 			sum.LieReg += p.LieReg
 		}
 		if train {
-			for l := range w.spans {
-				w.spans[l].n = len(w.rows)
+			for l := range w.uses {
+				w.uses[l].n = len(w.rows)
 			}
 			t.first = from == 0
 			t.backend.pool.Run(len(t.gradients), t.runGradient)
@@ -233,10 +232,10 @@ func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.Rollout
 
 func (w *rolloutWork) chunk(t *Trainer, chunk int) {
 	d, c, k := &t.cfg.Data, &t.cfg.Rollout, t.kernel
-	r := chunk * taskRows
-	n := min(taskRows, len(w.rows)-r)
+	r := chunk * trainChunk
+	n := min(trainChunk, len(w.rows)-r)
 	nz := w.z.Cols
-	at := func(b buffer, latent, i, cols int) []float32 { return b.row(latent*rolloutRows+i, cols) }
+	at := func(b activations, latent, i, cols int) []float32 { return b.row(latent*rolloutRows+i, cols) }
 	for i := r; i < r+n; i++ {
 		row := int(w.rows[i])
 		now, next := w.z.Row(row), w.z.Row(int(d.Next[row]))

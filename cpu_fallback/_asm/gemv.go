@@ -6,13 +6,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// gemv writes the kernel for a single row: four panels at once, because the two
+// gemv writes the kernels for a single row: four panels at once, because the two
 // accumulators of one panel would wait for the latency of the multiply-add
-// instead of for the cache. All columns are valid.
-func gemv(v vectors) {
+// instead of for the cache. All columns are valid. The sparse one reads only the
+// rows of B that are listed.
+func gemv(v vectors, sparse bool) {
 	const panels = 4
 	n := 2 * panels
-	TEXT("gemv"+v.suffix, NOSPLIT, "func(t *byte)")
+	name := "gemv"
+	if sparse {
+		name = "gemvSparse"
+	}
+	TEXT(name+v.suffix, NOSPLIT, "func(t *byte)")
 	Load(Param("t"), args)
 	panel, panel3 := aRow, aRow3
 	MOVQ(at(args, fieldA), a0)
@@ -22,9 +27,15 @@ func gemv(v vectors) {
 	MOVQ(at(args, fieldBPanel), panel)
 	MOVQ(at(args, fieldC), c)
 	LEAQ(Mem{Base: panel, Index: panel, Scale: 2}, panel3)
+	list, row := reg.RBX, reg.RCX
+	if sparse {
+		MOVQ(at(args, fieldLanes), list)
+	} else {
+		row = b
+	}
 	acc := v.file[:n]
 	bAt := func(j int) Mem {
-		m := Mem{Base: b, Disp: j % 2 * v.bytes}
+		m := Mem{Base: row, Disp: j % 2 * v.bytes}
 		switch j / 2 {
 		case 1:
 			m.Index, m.Scale = panel, 1
@@ -58,12 +69,23 @@ func gemv(v vectors) {
 	JE(LabelRef("done"))
 	Label("k")
 	broadcast := v.file[n]
-	VBROADCASTSS(Mem{Base: a0}, broadcast)
+	if sparse {
+		MOVLQSX(Mem{Base: list}, row)
+		VBROADCASTSS(Mem{Base: a0, Index: row, Scale: 4}, broadcast)
+		IMULQ(bStep, row)
+		ADDQ(b, row)
+	} else {
+		VBROADCASTSS(Mem{Base: a0}, broadcast)
+	}
 	for j := range n {
 		VFMADD231PS(bAt(j), broadcast, acc[j])
 	}
-	ADDQ(bStep, b)
-	ADDQ(aStep, a0)
+	if sparse {
+		ADDQ(Imm(4), list)
+	} else {
+		ADDQ(bStep, b)
+		ADDQ(aStep, a0)
+	}
 	DECQ(k)
 	JNE(LabelRef("k"))
 	Label("done")
@@ -93,6 +115,7 @@ func gemv(v vectors) {
 	}
 	Label("open")
 	for j := range n {
+		VADDPS(zero, acc[j], acc[j])
 		VMOVUPS(acc[j], at(c, j*v.bytes))
 	}
 	VZEROUPPER()

@@ -22,15 +22,21 @@ func main() {
 	ConstraintExpr("!purego")
 	switch *kernel {
 	case "tile-avx512":
-		tile(avx512)
-		gemv(avx512)
+		tile(avx512, false)
+		tile(avx512, true)
+		gemv(avx512, false)
+		gemv(avx512, true)
 	case "tile-avx2":
-		tile(avx2)
-		gemv(avx2)
+		tile(avx2, false)
+		tile(avx2, true)
+		gemv(avx2, false)
+		gemv(avx2, true)
 	case "sparse-avx512":
 		compressAVX512()
+		activeAVX512()
 	case "sparse-avx2":
 		compressAVX2()
+		activeAVX2()
 	case "ceiling":
 		peak(avx512)
 		peak(avx2)

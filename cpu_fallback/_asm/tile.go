@@ -27,6 +27,8 @@ const (
 	fieldMode
 	fieldLanes
 	fieldBPanel
+	fieldAList
+	fieldBList
 )
 
 // Bits of gemm.tile.mode.
@@ -55,14 +57,26 @@ var (
 	cRow  = reg.R13
 	where = reg.R14
 	tmp   = reg.R15
+
+	// Of the listed bodies' loop, which needs neither C nor the mask.
+	column0 = reg.R8 // A's rows 0, 4 and 8 at the current column
+	column1 = reg.R12
+	column2 = reg.R13
+	aList   = reg.R14
+	bList   = reg.R15
 )
 
 // tile writes two functions, one and two registers wide. Each holds a body for
 // every height, because a height that is a constant is what lets the
-// accumulators stay in registers.
-func tile(v vectors) {
+// accumulators stay in registers. The listed ones take the inner index from two
+// lists.
+func tile(v vectors, listed bool) {
+	name := "tile"
+	if listed {
+		name = "listed"
+	}
 	for width := 2; width >= 1; width-- {
-		TEXT(fmt.Sprintf("tile%dx%s", width, v.suffix), NOSPLIT, "func(t *byte)")
+		TEXT(fmt.Sprintf("%s%dx%s", name, width, v.suffix), NOSPLIT, "func(t *byte)")
 		Load(Param("t"), args)
 		MOVQ(at(args, fieldRows), tmp)
 		for rows := v.rows; rows >= 1; rows-- {
@@ -72,7 +86,7 @@ func tile(v vectors) {
 		RET()
 		for rows := v.rows; rows >= 1; rows-- {
 			Label(fmt.Sprintf("rows%d", rows))
-			t := body{v: v, rows: rows, width: width, name: fmt.Sprintf("r%d", rows)}
+			t := body{v: v, rows: rows, width: width, listed: listed, name: fmt.Sprintf("r%d", rows)}
 			t.emit()
 		}
 	}
@@ -82,6 +96,7 @@ func tile(v vectors) {
 type body struct {
 	v           vectors
 	rows, width int
+	listed      bool
 	name        string
 }
 
@@ -101,6 +116,9 @@ const group = 4
 // aAt is the address of A's row i at the current step.
 func (t body) aAt(i int) Mem {
 	base := []reg.Register{a0, a1, a2}[i/group]
+	if t.listed {
+		base = []reg.Register{column0, column1, column2}[i/group]
+	}
 	switch i % group {
 	case 0:
 		return Mem{Base: base}
@@ -120,6 +138,7 @@ func (t body) emit() {
 	t.start()
 	t.loop()
 	t.finish()
+	t.positiveZero()
 	t.store()
 	VZEROUPPER()
 	RET()
@@ -194,12 +213,34 @@ func (t body) loop() {
 	MOVQ(at(args, fieldK), k)
 	TESTQ(k, k)
 	JE(LabelRef(t.label("done")))
-	Label(t.label("k"))
-	for j := range t.width {
-		VMOVUPS(at(b, j*t.v.bytes), t.b(j))
+	if t.listed {
+		MOVQ(at(args, fieldAList), aList)
+		MOVQ(at(args, fieldBList), bList)
 	}
-	for j := 0; j < t.width*t.v.bytes; j += 64 {
-		PREFETCHT0(at(b, prefetch+j))
+	Label(t.label("k"))
+	row := b
+	if t.listed {
+		row = column0
+		MOVLQSX(Mem{Base: bList}, row)
+		IMULQ(bStep, row)
+		ADDQ(b, row)
+	}
+	for j := range t.width {
+		VMOVUPS(at(row, j*t.v.bytes), t.b(j))
+	}
+	if t.listed {
+		MOVLQSX(Mem{Base: aList}, column0)
+		if t.rows > 2*group {
+			LEAQ(Mem{Base: a2, Index: column0, Scale: 4}, column2)
+		}
+		if t.rows > group {
+			LEAQ(Mem{Base: a1, Index: column0, Scale: 4}, column1)
+		}
+		LEAQ(Mem{Base: a0, Index: column0, Scale: 4}, column0)
+	} else {
+		for j := 0; j < t.width*t.v.bytes; j += 64 {
+			PREFETCHT0(at(b, prefetch+j))
+		}
 	}
 	for i := range t.rows {
 		VBROADCASTSS(t.aAt(i), t.temp(i))
@@ -207,16 +248,25 @@ func (t body) loop() {
 			VFMADD231PS(t.b(j), t.temp(i), t.acc(i, j))
 		}
 	}
-	ADDQ(bStep, b)
-	ADDQ(aStep, a0)
-	if t.rows > group {
-		ADDQ(aStep, a1)
-	}
-	if t.rows > 2*group {
-		ADDQ(aStep, a2)
+	if t.listed {
+		ADDQ(Imm(4), aList)
+		ADDQ(Imm(4), bList)
+	} else {
+		ADDQ(bStep, b)
+		ADDQ(aStep, a0)
+		if t.rows > group {
+			ADDQ(aStep, a1)
+		}
+		if t.rows > 2*group {
+			ADDQ(aStep, a2)
+		}
 	}
 	DECQ(k)
 	JNE(LabelRef(t.label("k")))
+	if t.listed {
+		MOVQ(at(args, fieldC), c)
+		MOVQ(at(args, fieldCRow), cRow)
+	}
 	Label(t.label("done"))
 }
 
@@ -260,6 +310,18 @@ func (t body) finish() {
 		}
 	}
 	Label(t.label("open"))
+}
+
+// positiveZero makes −0 a +0. Then leaving out a product by zero, which can
+// change the sign of a zero and nothing else, changes no result.
+func (t body) positiveZero() {
+	zero := t.temp(0)
+	t.v.zero(zero)
+	for i := range t.rows {
+		for j := range t.width {
+			VADDPS(zero, t.acc(i, j), t.acc(i, j))
+		}
+	}
 }
 
 // loadLanes puts the AVX2 lane masks where B was; AVX-512 has them in K1, K2.

@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"cpu_fallback":         {"cpu_fallback/*", "internal/neighbours", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback/*":       {"cpu_fallback/*", "tensor"},
 	"domains/*":            {"domain", "tensor"},
+	"internal/testdomain":  {"domain", "model", "tensor"},
 	"batchnav":             {"internal/backend", "model", "domain", "tensor"},
 	"engine":               {"cpu_fallback", "internal/ref", "internal/backend"},
 	"offline":              {"domain", "tensor", "internal/version"},

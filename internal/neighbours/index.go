@@ -16,10 +16,11 @@ const (
 	// MaxMagnitude bounds the points' coordinates, so that no bound overflows
 	// while a distance is finite. Codes and states are normalised, of order 1.
 	MaxMagnitude = 1e15
+	// TileSize is the number of queries that share one pass over the leaves.
+	TileSize = 16
 
 	lanes     = 16 // partial sums of the distance; rows are padded to this
 	blockSize = 32 // points of one filter mask
-	tileSize  = 16 // queries that share one pass over the leaves
 	// padNorm is the stored |ĉ|² of a position without a point: above every
 	// threshold of the filter.
 	padNorm = 1 << 30

@@ -40,7 +40,7 @@ type batch struct {
 
 type batchWorker struct {
 	searcher *Searcher
-	queries  [tileSize]Query
+	queries  [TileSize]Query
 }
 
 func (b *batch) init(ix *Index) {
@@ -87,7 +87,7 @@ type Tiler struct {
 const keyChunk = 256
 
 // Spread calls search(worker, rows) on the index's Runner with tiles of at most
-// 16 row numbers of queries [B, Dim], each row exactly once, such that queries
+// TileSize row numbers of queries [B, Dim], each row exactly once, such that queries
 // of a tile tend to visit the same leaves. search must write nothing that
 // depends on the tile. To allocate nothing, pass a func value made once.
 func (ix *Index) Spread(t *Tiler, queries tensor.Matrix, search func(worker int, rows []int32)) {
@@ -107,7 +107,7 @@ func (ix *Index) Spread(t *Tiler, queries tensor.Matrix, search func(worker int,
 	}
 	t.order, t.keys = t.order[:batch], t.keys[:batch]
 	threads := ix.runner.Threads()
-	t.tile = max(1, min(tileSize, batch/(2*threads)))
+	t.tile = max(1, min(TileSize, batch/(2*threads)))
 	if batch <= t.tile*threads || queries.Stride == 0 {
 		for i := range t.order {
 			t.order[i] = int32(i)

@@ -31,7 +31,7 @@ type Query struct {
 // allocates nothing.
 type Searcher struct {
 	ix     *Index
-	probes [tileSize]probe
+	probes [TileSize]probe
 	list   [LeafSize]int32
 	dist2  [LeafSize]float32
 	masks  [LeafSize / blockSize]uint32
@@ -61,8 +61,8 @@ type probe struct {
 func (ix *Index) NewSearcher() *Searcher {
 	s := &Searcher{ix: ix, bytes: make([]uint8, max(ix.stride, ix.groups*4))}
 	padded := roundUp(len(ix.leaves), lanes)
-	points := make([]float32, tileSize*ix.stride)
-	bounds := make([]float32, tileSize*padded)
+	points := make([]float32, TileSize*ix.stride)
+	bounds := make([]float32, TileSize*padded)
 	for i := range s.probes {
 		s.probes[i].point = points[i*ix.stride:][:ix.stride]
 		s.probes[i].bounds = bounds[i*padded:][:padded]
@@ -71,10 +71,10 @@ func (ix *Index) NewSearcher() *Searcher {
 }
 
 // Search answers all queries. Those near each other in the slice share the
-// leaves they visit, up to 16 at a time.
+// leaves they visit, up to TileSize at a time.
 func (s *Searcher) Search(queries []Query) {
 	for len(queries) > 0 {
-		n := min(len(queries), tileSize)
+		n := min(len(queries), TileSize)
 		tile := s.probes[:n]
 		for i := range tile {
 			tile[i].query = &queries[i]

@@ -2,6 +2,7 @@ package ref
 
 import (
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -35,6 +36,15 @@ type Energy struct {
 	NormS, NormU       Normalizer
 	Problem            domain.Problem // nil: no tangential potential, Base zero
 	Epsilon            float64
+}
+
+// NewEnergy is the energy of a stepper's model.
+func NewEnergy(cfg backend.StepperConfig) Energy {
+	return Energy{
+		DecoderS: Widen(cfg.DecoderS), DecoderU: Widen(cfg.DecoderU),
+		NormS: WidenNormalizer(cfg.NormS), NormU: WidenNormalizer(cfg.NormU),
+		Problem: cfg.Problem, Epsilon: float64(cfg.Params.Epsilon),
+	}
 }
 
 // Plan returns Base(x, c) + NormU.Invert(D_u(z)), physical units, not clipped.

@@ -109,11 +109,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	if err := CheckStepperConfig(cfg); err != nil {
 		return nil, err
 	}
-	return &stepper{energy: Energy{
-		DecoderS: Widen(cfg.DecoderS), DecoderU: Widen(cfg.DecoderU),
-		NormS: WidenNormalizer(cfg.NormS), NormU: WidenNormalizer(cfg.NormU),
-		Problem: cfg.Problem, Epsilon: float64(cfg.Params.Epsilon),
-	}, params: cfg.Params}, nil
+	return &stepper{energy: NewEnergy(cfg), params: cfg.Params}, nil
 }
 
 // CheckStepperConfig says what is wrong with a stepper's configuration.

@@ -7,25 +7,32 @@ import (
 
 // Active finds the units that a ReLU lets through, those with h > 0: their bits,
 // 16 to a word, and their indices in ascending order. It returns how many there
-// are. mask holds ⌈len(h)/16⌉ words, index at
-// least len(h).
-func Active(h []float32, mask []uint16, index []int32) int {
-	n := 0
-	for w := range mask {
-		block := h[16*w : min(16*w+16, len(h))]
-		var m uint32
-		for i, v := range block {
-			bit := 0
-			if v > 0 {
-				bit = 1
-			}
-			m |= uint32(bit) << i
-			index[n] = int32(16*w + i)
-			n += bit
-		}
-		mask[w] = uint16(m)
+// are, and whether h has a NaN, which no comparison shows. h holds 16·len(mask)
+// elements (zeros behind the last unit), index 16 more than that.
+func (k Kernel) Active(h []float32, mask []uint16, index []int32) (n int, nan bool) {
+	if len(mask) == 0 {
+		return 0, false
 	}
-	return n
+	if len(h) < 16*len(mask) || len(index) < 16*len(mask)+16 {
+		panic(fmt.Sprintf("gemm: active units of %d elements into %d indices, need %d and 16 more", len(h), len(index), 16*len(mask)))
+	}
+	return k.active(h, mask, index)
+}
+
+func activeGeneric(h []float32, mask []uint16, index []int32) (n int, nan bool) {
+	for w := range mask {
+		var m uint16
+		for i, v := range h[16*w : 16*w+16] {
+			index[n] = int32(16*w + i)
+			if v > 0 {
+				m |= 1 << i
+				n++
+			}
+			nan = nan || v != v
+		}
+		mask[w] = m
+	}
+	return n, nan
 }
 
 // Compress copies the listed rows of src, keeping of each only the columns whose

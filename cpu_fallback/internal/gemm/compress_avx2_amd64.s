@@ -42,3 +42,43 @@ block:
 	JNE       row
 	VZEROUPPER
 	RET
+
+// func activeAVX2(h *float32, blocks int, mask *uint16, index *int32, order *uint64) (n int, nan int)
+// Requires: AVX, AVX2, POPCNT, SSE2
+TEXT ·activeAVX2(SB), NOSPLIT, $0-56
+	MOVQ         h+0(FP), SI
+	MOVQ         blocks+8(FP), CX
+	MOVQ         mask+16(FP), DX
+	MOVQ         index+24(FP), DI
+	MOVQ         order+32(FP), R8
+	XORQ         R9, R9
+	VXORPS       Y0, Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y4, Y4, Y4
+	MOVL         $0x00000008, AX
+	MOVQ         AX, X2
+	VPBROADCASTD X2, Y2
+	SHLQ         $0x01, CX
+
+block:
+	VMOVUPS   (SI), Y3
+	VCMPPS    $0x03, Y3, Y3, Y5
+	VORPS     Y5, Y4, Y4
+	VCMPPS    $0x1e, Y0, Y3, Y3
+	VMOVMSKPS Y3, AX
+	MOVB      AL, (DX)
+	VPMOVZXBD (R8)(AX*8), Y3
+	VPADDD    Y1, Y3, Y3
+	VMOVDQU   Y3, (DI)(R9*4)
+	POPCNTL   AX, AX
+	ADDQ      AX, R9
+	VPADDD    Y2, Y1, Y1
+	ADDQ      $0x20, SI
+	INCQ      DX
+	DECQ      CX
+	JNE       block
+	VMOVMSKPS Y4, AX
+	VZEROUPPER
+	MOVQ      R9, n+40(FP)
+	MOVQ      AX, nan+48(FP)
+	RET

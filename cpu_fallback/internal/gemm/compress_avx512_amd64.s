@@ -41,3 +41,40 @@ block:
 	JNE           row
 	VZEROUPPER
 	RET
+
+// func activeAVX512(h *float32, blocks int, mask *uint16, index *int32, iota *int32) (n int, nan int)
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·activeAVX512(SB), NOSPLIT, $0-56
+	MOVQ         h+0(FP), SI
+	MOVQ         blocks+8(FP), CX
+	MOVQ         mask+16(FP), DX
+	MOVQ         index+24(FP), DI
+	MOVQ         iota+32(FP), R8
+	XORQ         R9, R9
+	VPXORD       Z0, Z0, Z0
+	VMOVDQU32    (R8), Z1
+	KXORW        K3, K3, K3
+	MOVL         $0x00000010, AX
+	VPBROADCASTD AX, Z2
+
+block:
+	VMOVUPS       (SI), Z3
+	VCMPPS        $0x1e, Z0, Z3, K1
+	VCMPPS        $0x03, Z3, Z3, K2
+	KORW          K2, K3, K3
+	KMOVW         K1, AX
+	MOVW          AX, (DX)
+	VPCOMPRESSD.Z Z1, K1, Z3
+	VMOVDQU32     Z3, (DI)(R9*4)
+	POPCNTL       AX, AX
+	ADDQ          AX, R9
+	VPADDD        Z2, Z1, Z1
+	ADDQ          $0x40, SI
+	ADDQ          $0x02, DX
+	DECQ          CX
+	JNE           block
+	KMOVW         K3, AX
+	VZEROUPPER
+	MOVQ          R9, n+40(FP)
+	MOVQ          AX, nan+48(FP)
+	RET

@@ -36,6 +36,8 @@ var setBits = func() (order [256]uint64) {
 	return order
 }()
 
+var iota16 = [16]int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+
 func (k Kernel) run(t *tile) {
 	switch k.level {
 	case isa.AVX512:
@@ -57,10 +59,36 @@ func (k Kernel) run(t *tile) {
 	}
 }
 
-func (k Kernel) gemv(t *tile) {
-	if k.level == isa.AVX512 {
+func (k Kernel) listed(t *tile) {
+	switch k.level {
+	case isa.AVX512:
+		t.lanes = unsafe.Pointer(&lanes512[t.cols])
+		if t.cols > 16 {
+			listed2xAVX512(t)
+		} else {
+			listed1xAVX512(t)
+		}
+	case isa.AVX2:
+		t.lanes = unsafe.Pointer(&lanes2[16-t.cols])
+		if t.cols > 8 {
+			listed2xAVX2(t)
+		} else {
+			listed1xAVX2(t)
+		}
+	default:
+		tileGeneric(t)
+	}
+}
+
+func (k Kernel) gemv(t *tile, sparse bool) {
+	switch {
+	case k.level == isa.AVX512 && sparse:
+		gemvSparseAVX512(t)
+	case k.level == isa.AVX512:
 		gemvAVX512(t)
-	} else {
+	case sparse:
+		gemvSparseAVX2(t)
+	default:
 		gemvAVX2(t)
 	}
 }
@@ -74,4 +102,17 @@ func (k Kernel) compress(dst []float32, dstRow int, src []float32, srcRow int, i
 	default:
 		compressGeneric(dst, dstRow, src, srcRow, index, mask)
 	}
+}
+
+func (k Kernel) active(h []float32, mask []uint16, index []int32) (n int, nan bool) {
+	var bits int
+	switch k.level {
+	case isa.AVX512:
+		n, bits = activeAVX512(&h[0], len(mask), &mask[0], &index[0], &iota16[0])
+	case isa.AVX2:
+		n, bits = activeAVX2(&h[0], len(mask), &mask[0], &index[0], &setBits[0])
+	default:
+		return activeGeneric(h, mask, index)
+	}
+	return n, bits != 0
 }

@@ -17,6 +17,7 @@ package gemm
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
 )
@@ -40,6 +41,11 @@ type Product struct {
 	ARow, AStep int
 
 	B Panels
+
+	// AList and BList, if not nil, make the sum run over listed inner indices:
+	// C[i][j] = Σ_n A[i·ARow + AList[n]]·B[BList[n]][j]. They are of one length,
+	// ascending, and AStep must be 1.
+	AList, BList []int32
 
 	// C's element (i, j) is C[i·CRow + j]. It must not overlap A or B.
 	C    []float32
@@ -84,6 +90,9 @@ func (k Kernel) TileRows() int { return k.rows }
 
 // Multiply computes p on the calling goroutine. It allocates nothing. It panics
 // when a slice is too short for the shape, which is a bug of the caller's.
+//
+// B is taken to be finite where A is zero: a single row may leave those products
+// out, so 0·Inf is not promised to be NaN. A NaN or infinity in A is never lost.
 func (k Kernel) Multiply(p *Product) {
 	if p.Rows == 0 || p.B.N == 0 {
 		return
@@ -105,6 +114,10 @@ func (k Kernel) rowBlock(p *Product, from, rows int) {
 	var t tile
 	t.rows = rows
 	t.k = p.B.K
+	if p.AList != nil {
+		t.k = len(p.AList)
+		t.aList, t.bList = unsafe.SliceData(p.AList), unsafe.SliceData(p.BList)
+	}
 	t.aRow, t.aStep = 4*uintptr(p.ARow), 4*uintptr(p.AStep)
 	if p.B.K > 0 {
 		t.a = &p.A[from*p.ARow]
@@ -121,37 +134,82 @@ func (k Kernel) rowBlock(p *Product, from, rows int) {
 		t.whereRow = 4 * uintptr(p.WhereRow)
 	}
 	n := p.B.N
-	for j := 0; j < n; {
+	j := 0
+	if rows == 1 && p.AList == nil && n >= gemvPanels*k.cols && k.level != isa.Generic {
+		j = k.singleRow(p, from, t)
+	}
+	for ; j < n; j += k.cols {
 		cols := min(k.cols, n-j)
 		step := p.B.Step
 		if cols < k.cols {
 			step = p.B.TailStep
 		}
-		if p.B.K > 0 {
-			t.b = &p.B.Data[j/k.cols*p.B.PanelStride]
-		}
 		t.bStep = 4 * uintptr(step)
-		t.c = &p.C[from*p.CRow+j]
-		if p.Init == FromBias {
-			t.start = &p.B.Bias[j]
-		}
-		if p.Where != nil {
-			t.where = &p.Where[from*p.WhereRow+j]
-		}
-		if rows == 1 && n-j >= gemvPanels*k.cols && k.level != isa.Generic {
-			t.cols = gemvPanels * k.cols
-			k.gemv(&t)
-			j += t.cols
-			continue
-		}
+		t.point(p, from, j, k.cols)
 		t.cols = cols
-		k.run(&t)
-		j += cols
+		if p.AList != nil {
+			k.listed(&t)
+		} else {
+			k.run(&t)
+		}
 	}
+}
+
+// point sets the addresses of the tile at row from and column j.
+func (t *tile) point(p *Product, from, j, width int) {
+	if p.B.K > 0 {
+		t.b = &p.B.Data[j/width*p.B.PanelStride]
+	}
+	t.c = &p.C[from*p.CRow+j]
+	if p.Init == FromBias {
+		t.start = &p.B.Bias[j]
+	}
+	if p.Where != nil {
+		t.where = &p.Where[from*p.WhereRow+j]
+	}
+}
+
+// singleRow multiplies one row with the panels that come in whole groups, and
+// returns the first column it left.
+func (k Kernel) singleRow(p *Product, from int, t tile) int {
+	t.bStep = 4 * uintptr(p.B.Step)
+	t.cols = gemvPanels * k.cols
+	var storage [sparseDepth]int32
+	sparse := false
+	if p.AStep == 1 && p.B.K >= sparseDepth/16 && p.B.K <= sparseDepth {
+		if n := nonZero(p.A[from*p.ARow:][:p.B.K], &storage); n <= p.B.K*7/8 {
+			sparse = true
+			t.k, t.lanes = n, unsafe.Pointer(&storage)
+		}
+	}
+	j := 0
+	for ; j+t.cols <= p.B.N; j += t.cols {
+		t.point(p, from, j, k.cols)
+		k.gemv(&t, sparse)
+	}
+	return j
 }
 
 // gemvPanels is how many panels the single-row kernels take at once.
 const gemvPanels = 4
+
+// sparseDepth is the largest inner dimension for which a single row is looked
+// through for zeros.
+const sparseDepth = 512
+
+// nonZero lists the non-zero elements of a row. Leaving out the others is worth
+// it for a single row, whose product takes the time of reading B: behind a ReLU
+// about half are zero.
+func nonZero(a []float32, list *[sparseDepth]int32) int {
+	n := 0
+	for i, v := range a {
+		list[n] = int32(i)
+		if v != 0 {
+			n++
+		}
+	}
+	return n
+}
 
 func (p *Product) check() {
 	last := func(rows, row, cols, step int) int {
@@ -160,11 +218,15 @@ func (p *Product) check() {
 		}
 		return (rows-1)*row + (cols-1)*step + 1
 	}
+	columns := p.B.K
+	if p.AList != nil {
+		columns = p.checkLists()
+	}
 	for _, s := range [...]struct {
 		what       string
 		have, need int
 	}{
-		{"A", len(p.A), last(p.Rows, p.ARow, p.B.K, p.AStep)},
+		{"A", len(p.A), last(p.Rows, p.ARow, columns, p.AStep)},
 		{"C", len(p.C), last(p.Rows, p.CRow, p.B.N, 1)},
 		{"B", len(p.B.Data), p.B.need()},
 	} {
@@ -178,4 +240,18 @@ func (p *Product) check() {
 	if p.Init == FromBias && len(p.B.Bias) < p.B.paddedN() {
 		panic(fmt.Sprintf("gemm: %d biases for %d padded columns", len(p.B.Bias), p.B.paddedN()))
 	}
+}
+
+// checkLists returns the number of columns of A that AList reaches.
+func (p *Product) checkLists() int {
+	if len(p.AList) != len(p.BList) || p.AStep != 1 {
+		panic(fmt.Sprintf("gemm: lists of %d and %d inner indices, A with step %d", len(p.AList), len(p.BList), p.AStep))
+	}
+	if len(p.AList) == 0 {
+		return 0
+	}
+	if last := int(p.BList[len(p.BList)-1]); last >= p.B.K {
+		panic(fmt.Sprintf("gemm: inner index %d of %d rows of B", last, p.B.K))
+	}
+	return int(p.AList[len(p.AList)-1]) + 1
 }

@@ -38,8 +38,16 @@ func expect(p *Product, b func(k, j int) float64, bias []float32, i, j int) (wan
 		want = float64(p.C[i*p.CRow+j])
 	}
 	scale = math.Abs(want)
-	for k := range p.B.K {
-		term := float64(p.A[i*p.ARow+k*p.AStep]) * b(k, j)
+	terms := p.B.K
+	if p.AList != nil {
+		terms = len(p.AList)
+	}
+	for n := range terms {
+		ka, kb := n, n
+		if p.AList != nil {
+			ka, kb = int(p.AList[n]), int(p.BList[n])
+		}
+		term := float64(p.A[i*p.ARow+ka*p.AStep]) * b(kb, j)
 		want += term
 		scale += math.Abs(term)
 	}
@@ -50,6 +58,21 @@ func expect(p *Product, b func(k, j int) float64, bias []float32, i, j int) (wan
 		want = 0
 	}
 	return want, scale
+}
+
+// randomSublists draws two ascending lists of one length from [0, n).
+func randomSublists(rng *rand.Rand, n int) (a, b []int32) {
+	draw := func(length int) []int32 {
+		list := make([]int32, 0, length)
+		for i := range n {
+			if rng.IntN(n-i) < length-len(list) {
+				list = append(list, int32(i))
+			}
+		}
+		return list
+	}
+	length := rng.IntN(n + 1)
+	return draw(length), draw(length)
 }
 
 func TestProductAgainstFloat64(t *testing.T) {
@@ -117,6 +140,10 @@ func checkProduct(t *testing.T, k Kernel, rng *rand.Rand, rows, inner, cols, var
 		p.WhereRow = (variant % 2) * (cols + 1)
 		p.Where = random(rng, (rows-1)*p.WhereRow+cols)
 		what += fmt.Sprintf(", mask stride %d", p.WhereRow)
+	}
+	if p.AStep == 1 && variant%3 != 1 {
+		p.AList, p.BList = randomSublists(rng, inner)
+		what += fmt.Sprintf(", %d terms listed", len(p.AList))
 	}
 	p.CRow = cols + variant%6
 	p.C = random(rng, (rows-1)*p.CRow+cols+40)
@@ -222,18 +249,23 @@ func TestCompressKeepsActiveColumnsOfListedRows(t *testing.T) {
 		k := For(level)
 		for width := 1; width <= 70; width++ {
 			blocks := (width + 15) / 16
-			h := random(rng, width)
+			h := random(rng, 16*blocks)
+			clear(h[width:])
 			switch width % 5 {
 			case 0:
 				clear(h)
 			case 1:
-				for i := range h {
+				for i := range width {
 					h[i] = 1
 				}
+			case 2:
+				h[rng.IntN(width)] = float32(math.NaN())
 			}
-			h[rng.IntN(width)] = float32(math.NaN())
-			mask, index := make([]uint16, blocks), make([]int32, width)
-			n := Active(h, mask, index)
+			mask, index := make([]uint16, blocks), make([]int32, 16*blocks+16)
+			n, nan := k.Active(h, mask, index)
+			if nan != (width%5 == 2) {
+				t.Fatalf("%s width %d: NaN reported as %v", level, width, nan)
+			}
 			const rows = 9
 			stride := 16*blocks + 5
 			src := random(rng, rows*stride)
@@ -268,7 +300,7 @@ func TestTileLayout(t *testing.T) {
 		unsafe.Offsetof(v.a), unsafe.Offsetof(v.aRow), unsafe.Offsetof(v.aStep), unsafe.Offsetof(v.b), unsafe.Offsetof(v.bStep),
 		unsafe.Offsetof(v.c), unsafe.Offsetof(v.cRow), unsafe.Offsetof(v.start), unsafe.Offsetof(v.where), unsafe.Offsetof(v.whereRow),
 		unsafe.Offsetof(v.k), unsafe.Offsetof(v.rows), unsafe.Offsetof(v.cols), unsafe.Offsetof(v.mode), unsafe.Offsetof(v.lanes),
-		unsafe.Offsetof(v.bPanel),
+		unsafe.Offsetof(v.bPanel), unsafe.Offsetof(v.aList), unsafe.Offsetof(v.bList),
 	} {
 		if offset != uintptr(8*i) {
 			t.Fatalf("field %d of tile is at %d, the assembly reads it at %d", i, offset, 8*i)

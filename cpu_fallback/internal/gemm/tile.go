@@ -17,8 +17,10 @@ type tile struct {
 	k           int
 	rows, cols  int
 	mode        int
-	lanes       unsafe.Pointer // mask of the valid columns
+	lanes       unsafe.Pointer // mask of the valid columns; of gemvSparse: the list
 	bPanel      uintptr
+	aList       *int32 // inner indices, of the listed kernels
+	bList       *int32
 }
 
 const (
@@ -41,7 +43,7 @@ func offset(p *float32, n uintptr) *float32 {
 //		for k: s += a[i·aRow + k·aStep] · b[k·bStep + j]
 //		if mode&relu && s < 0: s = 0
 //		if where && !(where[i][j] > 0): s = 0
-//		c[i][j] = s
+//		c[i][j] = s + 0
 func tileGeneric(t *tile) {
 	var acc [2][genericCols]float32
 	cols := t.cols
@@ -55,7 +57,10 @@ func tileGeneric(t *tile) {
 			}
 		}
 	}
-	if t.k > 0 {
+	switch {
+	case t.aList != nil:
+		chainsListed(t, &acc)
+	case t.k > 0:
 		if t.rows == 2 {
 			chains2(t, &acc)
 		} else {
@@ -71,8 +76,27 @@ func tileGeneric(t *tile) {
 			if t.where != nil && !(*offset(t.where, uintptr(i)*t.whereRow+4*uintptr(j)) > 0) {
 				s = 0
 			}
-			*offset(t.c, uintptr(i)*t.cRow+4*uintptr(j)) = s
+			*offset(t.c, uintptr(i)*t.cRow+4*uintptr(j)) = s + 0
 		}
+	}
+}
+
+// chainsListed is the loop over listed inner indices, k-th terms
+// a[i·aRow + 4·aList[k]] · b[bList[k]·bStep + j].
+func chainsListed(t *tile, acc *[2][genericCols]float32) {
+	aList, bList := unsafe.Slice(t.aList, t.k), unsafe.Slice(t.bList, t.k)
+	for i := range t.rows {
+		s0, s1, s2, s3 := acc[i][0], acc[i][1], acc[i][2], acc[i][3]
+		row := offset(t.a, uintptr(i)*t.aRow)
+		for n, k := range aList {
+			a := *offset(row, 4*uintptr(k))
+			b := (*[genericCols]float32)(unsafe.Pointer(offset(t.b, uintptr(bList[n])*t.bStep)))
+			s0 += a * b[0]
+			s1 += a * b[1]
+			s2 += a * b[2]
+			s3 += a * b[3]
+		}
+		acc[i] = [genericCols]float32{s0, s1, s2, s3}
 	}
 }
 

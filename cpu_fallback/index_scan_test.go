@@ -1,4 +1,4 @@
-package search
+package cpufallback
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/parallel"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/neighbours"
 	"github.com/gpc-engine/gpc/tensor"
@@ -20,7 +19,7 @@ import (
 // scanned is the specification without refinement: residuals and latent
 // distances of all codes, in the order of the definition.
 func scanned(codes, decoded tensor.Matrix, x, zobs []float32, tau float32, k int) (ids []int32, residual float32, consistent bool) {
-	if !finite(x) || !finite(zobs) {
+	if !allFinite(x) || !allFinite(zobs) {
 		return []int32{-1}, float32(math.NaN()), false
 	}
 	r, d := make([]float32, codes.Rows), make([]float32, codes.Rows)
@@ -51,14 +50,14 @@ func scanned(codes, decoded tensor.Matrix, x, zobs []float32, tau float32, k int
 	return ids, r[ids[0]], true
 }
 
-// world is a map of codes with decoded states.
-type world struct{ codes, decoded tensor.Matrix }
+// codeMap is a map of codes with decoded states.
+type codeMap struct{ codes, decoded tensor.Matrix }
 
-// newWorld draws codes on a smooth image of a cube. Decoded states follow the
+// newCodeMap draws codes on a smooth image of a cube. Decoded states follow the
 // codes, or, where scrambled, have nothing to do with them, so that no code near
 // a query is consistent.
-func newWorld(rng *rand.Rand, n, nz, ns int, scrambled, lattice bool) world {
-	w := world{tensor.New(n, nz), tensor.New(n, ns)}
+func newCodeMap(rng *rand.Rand, n, nz, ns int, scrambled, lattice bool) codeMap {
+	w := codeMap{tensor.New(n, nz), tensor.New(n, ns)}
 	a := make([]float64, 3*(nz+ns))
 	for i := range a {
 		a[i] = rng.NormFloat64()
@@ -86,7 +85,7 @@ func newWorld(rng *rand.Rand, n, nz, ns int, scrambled, lattice bool) world {
 }
 
 // observe draws measurements and their encodings, both perturbed.
-func (w world) observe(rng *rand.Rand, n int, noise float64) (x, zobs tensor.Matrix) {
+func (w codeMap) observe(rng *rand.Rand, n int, noise float64) (x, zobs tensor.Matrix) {
 	x, zobs = tensor.New(n, w.decoded.Cols), tensor.New(n, w.codes.Cols)
 	for b := range n {
 		i := rng.IntN(w.codes.Rows)
@@ -100,15 +99,15 @@ func (w world) observe(rng *rand.Rand, n int, noise float64) (x, zobs tensor.Mat
 	return x, zobs
 }
 
-type outcome struct {
+type localized struct {
 	z          tensor.Matrix
 	nearest    []int32
 	residual   []float32
 	consistent []bool
 }
 
-func localize(t interface{ Fatal(...any) }, ix *Index, x, zobs tensor.Matrix, tau []float32, k int) outcome {
-	o := outcome{tensor.New(zobs.Rows, zobs.Cols), make([]int32, zobs.Rows), make([]float32, zobs.Rows), make([]bool, zobs.Rows)}
+func localize(t interface{ Fatal(...any) }, ix *index, x, zobs tensor.Matrix, tau []float32, k int) localized {
+	o := localized{tensor.New(zobs.Rows, zobs.Cols), make([]int32, zobs.Rows), make([]float32, zobs.Rows), make([]bool, zobs.Rows)}
 	if err := ix.Localize(x, zobs, tau, k, backend.LocalizeOutput{Z: o.z, Nearest: o.nearest, Residual: o.residual, Consistent: o.consistent}); err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +116,8 @@ func localize(t interface{ Fatal(...any) }, ix *Index, x, zobs tensor.Matrix, ta
 
 // check compares with the scan: exactly, but for the refined point, which must
 // be the affine projection of the scan's own neighbours.
-func (w world) check(t interface{ Fatalf(string, ...any) }, o outcome, x, zobs tensor.Matrix, tau []float32, k int) {
-	p := newProjection(w.codes.Cols)
+func (w codeMap) check(t interface{ Fatalf(string, ...any) }, o localized, x, zobs tensor.Matrix, tau []float32, k int) {
+	p := newAffineProjection(w.codes.Cols)
 	z := make([]float32, w.codes.Cols)
 	for b := range zobs.Rows {
 		ids, residual, consistent := scanned(w.codes, w.decoded, x.Row(b), zobs.Row(b), tau[b], k)
@@ -132,22 +131,29 @@ func (w world) check(t interface{ Fatalf(string, ...any) }, o outcome, x, zobs t
 		default:
 			copy(z, w.codes.Row(int(ids[0])))
 		}
-		if o.nearest[b] != ids[0] || !same(o.residual[b], residual) || o.consistent[b] != consistent || !slices.EqualFunc(o.z.Row(b), z, same) {
+		if o.nearest[b] != ids[0] || !sameFloat(o.residual[b], residual) || o.consistent[b] != consistent || !slices.EqualFunc(o.z.Row(b), z, sameFloat) {
 			t.Fatalf("row %d, tau %v, k %d: got code %d, residual %v, consistent %v, z %v; the scan gives %v, %v, %v, %v",
 				b, tau[b], k, o.nearest[b], o.residual[b], o.consistent[b], o.z.Row(b), ids, residual, consistent, z)
 		}
 	}
 }
 
-func same(a, b float32) bool { return a == b || a != a && b != b }
+func sameFloat(a, b float32) bool { return a == b || a != a && b != b }
 
-func newIndex(t interface{ Fatal(...any) }, w world, threads int, level isa.Level) (*Index, func()) {
-	pool := parallel.New(threads)
-	ix, err := New(w.codes, w.decoded, pool, level)
+func indexOf(t interface{ Fatal(...any) }, w codeMap, threads int, level isa.Level) (*index, func()) {
+	b, err := New(Options{Threads: threads, ISA: level.String()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ix, pool.Close
+	ix, err := b.NewIndex(w.codes, w.decoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ix.(*index), func() {
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestLocalizeIsTheScan(t *testing.T) {
@@ -156,10 +162,10 @@ func TestLocalizeIsTheScan(t *testing.T) {
 		n := rapid.SampledFrom([]int{1, 2, 7, 128, 400, 1500}).Draw(t, "codes")
 		nz := rapid.IntRange(1, 40).Draw(t, "n_z")
 		ns := rapid.IntRange(1, 40).Draw(t, "n_s")
-		w := newWorld(rng, n, nz, ns, rapid.Bool().Draw(t, "scrambled"), rapid.Bool().Draw(t, "lattice"))
+		w := newCodeMap(rng, n, nz, ns, rapid.Bool().Draw(t, "scrambled"), rapid.Bool().Draw(t, "lattice"))
 		levels := isa.Available()
 		level := levels[rapid.IntRange(0, len(levels)-1).Draw(t, "level")]
-		ix, closePool := newIndex(t, w, rapid.IntRange(1, 3).Draw(t, "threads"), level)
+		ix, closePool := indexOf(t, w, rapid.IntRange(1, 3).Draw(t, "threads"), level)
 		defer closePool()
 		batch := rapid.IntRange(1, 50).Draw(t, "batch")
 		x, zobs := w.observe(rng, batch, rapid.SampledFrom([]float64{0, 0.01, 0.5}).Draw(t, "noise"))
@@ -178,8 +184,8 @@ func TestLocalizeIsTheScan(t *testing.T) {
 
 func TestConsistentCodesFarFromTheQueryAreFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	w := newWorld(rng, 5000, 8, 4, true, false)
-	ix, closePool := newIndex(t, w, 1, isa.Available()[0])
+	w := newCodeMap(rng, 5000, 8, 4, true, false)
+	ix, closePool := indexOf(t, w, 1, isa.Available()[0])
 	defer closePool()
 	x, _ := w.observe(rng, 40, 0.05)
 	_, zobs := w.observe(rng, 40, 0.05) // of other codes
@@ -208,10 +214,10 @@ func TestConsistentCodesFarFromTheQueryAreFound(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreNotFiniteAreFlagged(t *testing.T) {
+func TestObservationsThatAreNotFiniteAreFlagged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	w := newWorld(rng, 300, 6, 3, false, false)
-	ix, closePool := newIndex(t, w, 1, isa.Available()[0])
+	w := newCodeMap(rng, 300, 6, 3, false, false)
+	ix, closePool := indexOf(t, w, 1, isa.Available()[0])
 	defer closePool()
 	x, zobs := w.observe(rng, 6, 0)
 	x.Row(1)[2] = float32(math.NaN())
@@ -233,17 +239,17 @@ func TestRowsThatAreNotFiniteAreFlagged(t *testing.T) {
 	}
 }
 
-func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
+func TestLocalizeDoesNotDependOnThreadsOrBatch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
-	w := newWorld(rng, 3000, 12, 6, false, false)
+	w := newCodeMap(rng, 3000, 12, 6, false, false)
 	x, zobs := w.observe(rng, 100, 0.05)
 	tau := make([]float32, 100)
 	for b := range tau {
 		tau[b] = float32(b) * 0.004
 	}
-	var want outcome
+	var want localized
 	for _, threads := range []int{1, 2, 4} {
-		ix, closePool := newIndex(t, w, threads, isa.Available()[0])
+		ix, closePool := indexOf(t, w, threads, isa.Available()[0])
 		got := localize(t, ix, x, zobs, tau, 8)
 		if want.nearest == nil {
 			want = got
@@ -271,8 +277,8 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 func TestLocalizeAllocatesNothingOnceWarm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, scrambled := range []bool{false, true} {
-		w := newWorld(rng, 2000, 12, 6, scrambled, false)
-		ix, closePool := newIndex(t, w, 2, isa.Available()[0])
+		w := newCodeMap(rng, 2000, 12, 6, scrambled, false)
+		ix, closePool := indexOf(t, w, 2, isa.Available()[0])
 		x, zobs := w.observe(rng, 64, 0.05)
 		tau := slices.Repeat([]float32{0.1}, 64)
 		out := backend.LocalizeOutput{Z: tensor.New(64, 12), Nearest: make([]int32, 64), Residual: make([]float32, 64), Consistent: make([]bool, 64)}
@@ -291,19 +297,22 @@ func TestLocalizeAllocatesNothingOnceWarm(t *testing.T) {
 	}
 }
 
-func TestErrorsNameWhatIsWrong(t *testing.T) {
-	w := newWorld(rand.New(rand.NewPCG(6, 6)), 10, 3, 2, false, false)
-	pool := parallel.New(1)
-	defer pool.Close()
-	if _, err := New(w.codes, w.decoded.Slice(0, 9), pool, isa.Generic); err == nil || !strings.Contains(err.Error(), "10 codes with 9 decoded") {
-		t.Errorf("New: %v", err)
+func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
+	w := newCodeMap(rand.New(rand.NewPCG(6, 6)), 10, 3, 2, false, false)
+	b, err := New(Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if ix, err := b.NewIndex(w.codes, w.decoded.Slice(0, 9)); ix != nil || err == nil || !strings.Contains(err.Error(), "10 codes with 9 decoded") {
+		t.Errorf("NewIndex: %v, %v", ix, err)
 	}
 	bad := w.decoded.Clone()
 	bad.Row(4)[1] = float32(math.NaN())
-	if _, err := New(w.codes, bad, pool, isa.Generic); err == nil || !strings.Contains(err.Error(), "decoded states: neighbours.New: point 4") {
-		t.Errorf("New: %v", err)
+	if _, err := b.NewIndex(w.codes, bad); err == nil || !strings.Contains(err.Error(), "decoded states: neighbours.New: point 4") {
+		t.Errorf("NewIndex: %v", err)
 	}
-	ix, err := New(w.codes, w.decoded, pool, isa.Generic)
+	ix, err := b.NewIndex(w.codes, w.decoded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,12 +347,12 @@ func BenchmarkLocalize(b *testing.B) {
 		scrambled bool
 		tau       float32
 	}{{"near", false, 1}, {"none", false, 0}, {"far", true, 0.05}} {
-		w := newWorld(rng, 20_000, 32, 12, c.scrambled, false)
+		w := newCodeMap(rng, 20_000, 32, 12, c.scrambled, false)
 		level, err := isa.Choose()
 		if err != nil {
 			b.Fatal(err)
 		}
-		ix, closePool := newIndex(b, w, 1, level)
+		ix, closePool := indexOf(b, w, 1, level)
 		x, zobs := w.observe(rng, 512, 0.02)
 		tau := slices.Repeat([]float32{c.tau}, 512)
 		out := backend.LocalizeOutput{Z: tensor.New(512, 32), Nearest: make([]int32, 512), Residual: make([]float32, 512), Consistent: make([]bool, 512)}

@@ -1,4 +1,4 @@
-package search
+package cpufallback
 
 import "math"
 
@@ -9,16 +9,16 @@ const MaxNeighbours = 32
 // that the weights are unique when codes are affinely dependent.
 const affineRidge = 1e-6
 
-// projection is the workspace of affine projections of one goroutine.
-type projection struct {
+// affineProjection is the workspace of affine projections of one goroutine.
+type affineProjection struct {
 	offsets []float64 // [k][n] z_j − q
 	gram    [MaxNeighbours * MaxNeighbours]float64
 	weights [MaxNeighbours]float64
 	sum     []float64 // [n]
 }
 
-func newProjection(n int) *projection {
-	return &projection{offsets: make([]float64, MaxNeighbours*n), sum: make([]float64, n)}
+func newAffineProjection(n int) *affineProjection {
+	return &affineProjection{offsets: make([]float64, MaxNeighbours*n), sum: make([]float64, n)}
 }
 
 // affine writes to out the projection of q onto the affine hull of the k codes
@@ -35,7 +35,7 @@ func newProjection(n int) *projection {
 // Cholesky in float64. One code, a factorisation that fails (every code equal to
 // q) or a result that is not finite in float32 gives z_0 itself. It reports whether out is a
 // projection. q and out may be the same.
-func (p *projection) affine(q []float32, k int, code func(j int) []float32, out []float32) bool {
+func (p *affineProjection) affine(q []float32, k int, code func(j int) []float32, out []float32) bool {
 	n := len(q)
 	if k > 1 && p.solve(q, k, code) {
 		sum := p.sum[:n]
@@ -61,7 +61,7 @@ func (p *projection) affine(q []float32, k int, code func(j int) []float32, out 
 }
 
 // solve finds the weights.
-func (p *projection) solve(q []float32, k int, code func(j int) []float32) bool {
+func (p *affineProjection) solve(q []float32, k int, code func(j int) []float32) bool {
 	n := len(q)
 	for j := range k {
 		o := p.offsets[j*n:][:n]

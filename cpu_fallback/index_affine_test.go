@@ -1,4 +1,4 @@
-package search
+package cpufallback
 
 import (
 	"math"
@@ -31,7 +31,7 @@ func TestAffineWeightsSatisfyTheKKTConditions(t *testing.T) {
 			copy(codes.Row(k-1), codes.Row(0))
 		}
 		out := make([]float32, n)
-		p := newProjection(n)
+		p := newAffineProjection(n)
 		if !p.affine(q, k, codes.Row, out) {
 			t.Fatal("no projection")
 		}
@@ -102,7 +102,7 @@ func TestAPointOfAFlatPatchIsRecovered(t *testing.T) {
 	}
 	q, z := make([]float32, n), make([]float32, n)
 	draw(q)
-	if !newProjection(n).affine(q, k, codes.Row, z) {
+	if !newAffineProjection(n).affine(q, k, codes.Row, z) {
 		t.Fatal("no projection")
 	}
 	worst := 0.0
@@ -117,7 +117,7 @@ func TestAPointOfAFlatPatchIsRecovered(t *testing.T) {
 func TestCodesThatAreAllTheQueryGiveTheNearest(t *testing.T) {
 	q := []float32{0.3, -2, 1e-7}
 	out := make([]float32, 3)
-	if newProjection(3).affine(q, 4, func(int) []float32 { return q }, out) || !slices.Equal(out, q) {
+	if newAffineProjection(3).affine(q, 4, func(int) []float32 { return q }, out) || !slices.Equal(out, q) {
 		t.Fatalf("got %v, want %v itself", out, q)
 	}
 }

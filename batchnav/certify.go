@@ -1,0 +1,374 @@
+package batchnav
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// CertifyOptions say how much is sampled. The zero value takes the defaults.
+type CertifyOptions struct {
+	// Navigation is that of the loop to certify.
+	Options Options
+	Seed    uint64
+	// Samples bounds how many held-out samples are used, Points how many codes
+	// give Jacobians and curvature, Directions how many displacements each sample
+	// gets. 0: 1000, 400, 4.
+	Samples, Points, Directions int
+	// Radius of the displacements around the localized latent within which the
+	// Polyak–Łojasiewicz constant is sampled; 0: max(δ_loc, V_max Δt).
+	Radius float64
+}
+
+func (o *CertifyOptions) defaults() {
+	for _, d := range []struct {
+		v    *int
+		zero int
+	}{{&o.Samples, 1000}, {&o.Points, 400}, {&o.Directions, 4}} {
+		if *d.v <= 0 {
+			*d.v = d.zero
+		}
+	}
+}
+
+// Constants are the paper's quantities (appendix:theory), estimated on held-out
+// samples. Each is an estimate from finitely many points, except the Bounds,
+// which hold everywhere. Latent and state quantities are in normalised units,
+// actions in physical ones.
+type Constants struct {
+	Samples int `json:"samples"`
+	// GammaMin is the least margin of the decoded action at held-out codes (the
+	// paper's γ_min); GammaMinOptimal that of u* itself, GammaMinProjected that of
+	// the projected action.
+	GammaMin          Number `json:"gamma_min"`
+	GammaMinOptimal   Number `json:"gamma_min_optimal"`
+	GammaMinProjected Number `json:"gamma_min_projected"`
+	// KDu and KDs are the largest sampled ‖J‖₂, the Bounds Π‖W_l‖₂.
+	KDu      Number `json:"k_du"`
+	KDuBound Number `json:"k_du_bound"`
+	KDs      Number `json:"k_ds"`
+	KDsBound Number `json:"k_ds_bound"`
+	Lf       Number `json:"l_f"` // largest ‖∂m_i/∂u‖ by central differences
+	// Sigma0 is the least n_z-th singular value of J_Ds, which is 0 whenever D_s
+	// maps to fewer dimensions; SigmaRowSpace the least min(n_s, n_z)-th.
+	Sigma0        Number `json:"sigma_0"`
+	SigmaRowSpace Number `json:"sigma_row_space"`
+	MuPL          Number `json:"mu_pl"` // least sampled ‖∇Φ‖²/Φ
+	// DeltaDec is the largest ‖D_u − u*‖ of the clipped plan, DeltaDecProjected that
+	// of the first action after projection.
+	DeltaDec          Number `json:"delta_dec"`
+	DeltaDecProjected Number `json:"delta_dec_projected"`
+	DeltaLoc          Number `json:"delta_loc"`  // largest ‖z_loc − E_x(x)‖
+	DeltaFeas         Number `json:"delta_feas"` // γ_min/(L_f K_Du), 0 if γ_min ≤ 0
+	// FDelta bounds the increase of Φ under a displacement of ½V_max²Δt² at the
+	// samples: ‖∇Φ‖r + K_Ds²r², exact within a linear piece of D_s.
+	FDelta Number `json:"f_delta"`
+	// KappaMax and KappaP95 are the curvature of M* over code neighbours, with the
+	// tangent dimension they were read in.
+	KappaMax         Number `json:"kappa_max"`
+	KappaP95         Number `json:"kappa_p95"`
+	TangentDimension int    `json:"tangent_dimension"`
+	// The loop's own constants, for the record.
+	Dt      float64 `json:"dt"`
+	Epsilon float64 `json:"epsilon"`
+	VMax    float64 `json:"v_max"`
+	LieGain float64 `json:"lie_gain"`
+	TauGeom float64 `json:"tau_geom"`
+}
+
+// certifier carries what the estimates share.
+type certifier struct {
+	*loaded
+	opt          CertifyOptions
+	samples      []domain.Sample
+	netS, netU   backend.Net
+	input        tensor.Matrix
+	normal       tensor.Matrix // x̂
+	state, ctx   tensor.Matrix
+	z, localized tensor.Matrix
+}
+
+// newCertifier encodes and localizes the held-out samples.
+func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, opt CertifyOptions) (*certifier, error) {
+	opt.defaults()
+	if len(held) == 0 {
+		return nil, fmt.Errorf("certify: no held-out samples")
+	}
+	n := min(opt.Samples, len(held))
+	l, err := load(b, m, p, &opt.Options, n)
+	if err != nil {
+		return nil, err
+	}
+	spec := l.spec
+	a := &certifier{
+		loaded: l, opt: opt,
+		input: tensor.New(n, spec.ObservationSize()), normal: tensor.New(n, spec.MeasuredSize()),
+		state: tensor.New(n, spec.MeasuredSize()), ctx: tensor.New(n, spec.ContextSize()),
+		z: tensor.New(n, m.Latent()), localized: tensor.New(n, m.Latent()),
+	}
+	if a.netS, err = b.NewNet(m.DecoderS); err != nil {
+		return nil, err
+	}
+	if a.netU, err = b.NewNet(m.DecoderU); err != nil {
+		return nil, err
+	}
+	slot := make([]float64, spec.PreferenceSize())
+	for i := range n {
+		s := held[i*len(held)/n]
+		if len(s.S) != spec.MeasuredSize() || len(s.C) != spec.ContextSize() || len(s.U) != spec.PlanSize() {
+			return nil, fmt.Errorf("certify: sample %d has %d state, %d context and %d action values, case %q has %d, %d and %d",
+				i*len(held)/n, len(s.S), len(s.C), len(s.U), spec.Name, spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize())
+		}
+		a.samples = append(a.samples, s)
+		a.observe(s.S, s.C, s.Preference, slot, a.input.Row(i), a.state.Row(i), a.ctx.Row(i), a.normal.Row(i))
+	}
+	if err := a.encoder.Forward(a.input, a.z); err != nil {
+		return nil, err
+	}
+	if a.index == nil {
+		return a, a.localized.CopyFrom(a.z)
+	}
+	tau := make([]float32, n)
+	for i := range tau {
+		tau[i] = float32(a.threshold(0))
+	}
+	return a, a.index.Localize(a.normal, a.z, tau, a.nav.Neighbours, backend.LocalizeOutput{Z: a.localized})
+}
+
+// Estimate computes the constants of a map from held-out samples, on which
+// nothing of the map was trained.
+func Estimate(b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, opt CertifyOptions) (*Constants, error) {
+	a, err := newCertifier(b, m, p, held, opt)
+	if err != nil {
+		return nil, err
+	}
+	c := &Constants{
+		Samples: len(a.samples), Dt: a.nav.LatentStep, Epsilon: a.nav.Epsilon, VMax: a.nav.VMax, LieGain: a.nav.LieGain,
+		TauGeom:  m.Calibration.TauGeom,
+		KappaMax: Number(math.NaN()), KappaP95: Number(math.NaN()),
+	}
+	for _, step := range []func(*Constants) error{a.lipschitz, a.margins, a.localization, a.potential, a.shape} {
+		if err := step(c); err != nil {
+			return nil, err
+		}
+	}
+	if c.GammaMin > 0 {
+		c.DeltaFeas = c.GammaMin / (c.Lf * c.KDu)
+	}
+	return c, nil
+}
+
+// points are latents at which decoders are sampled: codes and localized samples.
+func (a *certifier) points() tensor.Matrix {
+	codes := min(a.opt.Points, a.model.Codes.Rows)
+	extra := min(a.opt.Points, a.localized.Rows)
+	z := tensor.New(codes+extra, a.model.Latent())
+	for i := range codes {
+		copy(z.Row(i), a.model.Codes.Row(i*a.model.Codes.Rows/codes))
+	}
+	for i := range extra {
+		copy(z.Row(codes+i), a.localized.Row(i*a.localized.Rows/extra))
+	}
+	return z
+}
+
+// lipschitz fills in K_Du, K_Ds, their bounds and σ_0.
+func (a *certifier) lipschitz(c *Constants) error {
+	z := a.points()
+	u, err := jacobianExtremes(a.netU, a.spec.PlanSize(), z, a.model.NormU.Scale)
+	if err != nil {
+		return err
+	}
+	s, err := jacobianExtremes(a.netS, a.spec.MeasuredSize(), z, nil)
+	if err != nil {
+		return err
+	}
+	boundU, err := layerBound(a.model.DecoderU, a.model.NormU.Scale)
+	if err != nil {
+		return err
+	}
+	boundS, err := layerBound(a.model.DecoderS, nil)
+	if err != nil {
+		return err
+	}
+	c.KDu, c.KDuBound, c.KDs, c.KDsBound = Number(u.largest), Number(boundU), Number(s.largest), Number(boundS)
+	c.Sigma0, c.SigmaRowSpace = Number(s.injective), Number(s.rowSpace)
+	return nil
+}
+
+// difference is the step of central differences of margins in u, relative to
+// 1 + |u|: the cube root of float64's rounding, where their error is least.
+const difference = 6e-6
+
+// margins fills in γ_min, δ_dec and L_f.
+func (a *certifier) margins(c *Constants) error {
+	n, nu := len(a.samples), a.spec.ActionSize()
+	plan := tensor.New(n, a.spec.PlanSize())
+	if err := a.stepper.Decode(a.z, a.ctx, a.state, plan, tensor.Matrix{}); err != nil {
+		return err
+	}
+	u := make([]float64, nu)
+	hi, lo := make([]float64, len(a.spec.Margins)), make([]float64, len(a.spec.Margins))
+	steepness := make([]float64, len(a.spec.Margins)+1) // never empty
+	gamma, optimal, projected := math.Inf(1), math.Inf(1), math.Inf(1)
+	dec, decProjected, lf := 0.0, 0.0, 0.0
+	for i, s := range a.samples {
+		sum := 0.0
+		for j, v := range plan.Row(i) {
+			d := float64(v) - s.U[j]
+			sum += d * d
+		}
+		dec = math.Max(dec, math.Sqrt(sum))
+		tensor.Widen(u, plan.Row(i)[:nu])
+		a.problem.Margins(s.S, s.C, u, hi)
+		gamma = math.Min(gamma, smallest(hi))
+		clear(steepness)
+		for j := range u {
+			v := u[j]
+			h := difference * (1 + math.Abs(v))
+			u[j] = v + h
+			a.problem.Margins(s.S, s.C, u, hi)
+			u[j] = v - h
+			a.problem.Margins(s.S, s.C, u, lo)
+			u[j] = v
+			for k := range hi {
+				slope := (hi[k] - lo[k]) / (2 * h)
+				steepness[k] += slope * slope
+			}
+		}
+		lf = math.Max(lf, math.Sqrt(slices.Max(steepness)))
+		a.problem.Project(s.S, s.C, u)
+		a.problem.Margins(s.S, s.C, u, hi)
+		projected = math.Min(projected, smallest(hi))
+		sum = 0
+		for j, v := range u {
+			sum += (v - s.U[j]) * (v - s.U[j])
+		}
+		decProjected = math.Max(decProjected, math.Sqrt(sum))
+		a.problem.Margins(s.S, s.C, s.U[:nu], hi)
+		optimal = math.Min(optimal, smallest(hi))
+	}
+	c.GammaMin, c.GammaMinOptimal, c.GammaMinProjected = Number(gamma), Number(optimal), Number(projected)
+	c.DeltaDec, c.DeltaDecProjected, c.Lf = Number(dec), Number(decProjected), Number(lf)
+	return nil
+}
+
+// localization fills in δ_loc.
+func (a *certifier) localization(c *Constants) error {
+	worst := 0.0
+	for i := range a.samples {
+		worst = math.Max(worst, math.Sqrt(square(a.localized.Row(i), a.z.Row(i))))
+	}
+	c.DeltaLoc = Number(worst)
+	return nil
+}
+
+// gradients writes Φ and ‖∇Φ‖ at every row of z, for the observation of the same
+// row: ∇Φ = −2 J_Dsᵀ(x̂ − D_s(z)).
+func (a *certifier) gradients(z tensor.Matrix, phi, slope []float64) error {
+	decoded, residual, bar := tensor.New(z.Rows, a.normal.Cols), tensor.New(z.Rows, a.normal.Cols), tensor.New(z.Rows, z.Cols)
+	if err := a.netS.Forward(z, decoded); err != nil {
+		return err
+	}
+	for i := range z.Rows {
+		phi[i] = square(a.normal.Row(i), decoded.Row(i))
+		for j, v := range a.normal.Row(i) {
+			residual.Row(i)[j] = v - decoded.Row(i)[j]
+		}
+	}
+	if err := a.netS.VJP(z, residual, bar); err != nil {
+		return err
+	}
+	zero := make([]float32, z.Cols)
+	for i := range z.Rows {
+		slope[i] = 2 * math.Sqrt(square(bar.Row(i), zero))
+	}
+	return nil
+}
+
+// phiFloor is the least Φ at which ‖∇Φ‖²/Φ is read: below it float32's rounding
+// of D_s (about 1e-6 per entry) decides the ratio.
+const phiFloor = 1e-8
+
+// potential fills in F_Δ at the localized samples and μ_PL around them.
+func (a *certifier) potential(c *Constants) error {
+	n := len(a.samples)
+	phi, slope := make([]float64, n), make([]float64, n)
+	if err := a.gradients(a.localized, phi, slope); err != nil {
+		return err
+	}
+	r := 0.5 * a.nav.VMax * a.nav.VMax * a.nav.LatentStep * a.nav.LatentStep
+	k := float64(c.KDs)
+	for i := range n {
+		c.FDelta = Number(math.Max(float64(c.FDelta), slope[i]*r+k*k*r*r))
+	}
+	radius := a.opt.Radius
+	if radius == 0 {
+		radius = math.Max(float64(c.DeltaLoc), a.nav.VMax*a.nav.LatentStep)
+	}
+	mu := math.Inf(1)
+	z := tensor.New(n, a.localized.Cols)
+	for d := range a.opt.Directions {
+		displace(a.opt.Seed, d, radius, a.localized, z)
+		if err := a.gradients(z, phi, slope); err != nil {
+			return err
+		}
+		for i := range n {
+			if phi[i] > phiFloor {
+				mu = math.Min(mu, slope[i]*slope[i]/phi[i])
+			}
+		}
+	}
+	if math.IsInf(mu, 1) {
+		mu = math.NaN() // nowhere a residual to contract
+	}
+	c.MuPL = Number(mu)
+	return nil
+}
+
+// displaceStream separates the directions from other uses of a seed.
+const displaceStream = 0x6469737063650000
+
+// displace writes z + radius·(unit direction), the directions uniform on the
+// sphere and a function of seed, round and row.
+func displace(seed uint64, round int, radius float64, z, out tensor.Matrix) {
+	direction := make([]float64, z.Cols)
+	for i := range z.Rows {
+		rng := rand.New(rand.NewPCG(seed^displaceStream, uint64(round)<<32|uint64(i)))
+		norm := 0.0
+		for j := range direction {
+			direction[j] = rng.NormFloat64()
+			norm += direction[j] * direction[j]
+		}
+		norm = math.Sqrt(norm)
+		for j, v := range z.Row(i) {
+			out.Row(i)[j] = v + float32(radius*direction[j]/norm)
+		}
+	}
+}
+
+// curvatureNeighbours around a code read its curvature: twice as many as the
+// latents of the cases have tangent directions, few enough to stay local.
+const curvatureNeighbours = 24
+
+// shape fills in κ_max.
+func (a *certifier) shape(c *Constants) error {
+	if a.index == nil {
+		return nil
+	}
+	largest, p95, dimension, err := curvature(a.index, a.model.Codes, a.opt.Points, curvatureNeighbours)
+	c.KappaMax, c.KappaP95, c.TangentDimension = Number(largest), Number(p95), dimension
+	return err
+}
+
+// quantile sorts v and returns its nearest-rank quantile; v must not be empty.
+func quantile(v []float64, p float64) float64 {
+	slices.Sort(v)
+	return v[min(len(v)-1, max(0, int(math.Ceil(p*float64(len(v))))-1))]
+}

@@ -1,0 +1,121 @@
+package batchnav
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// RecoveryOptions describe a perturbation off M* and how long the flow is
+// followed.
+type RecoveryOptions struct {
+	Certify CertifyOptions // which samples, seed and loop
+	Radius  float64        // ‖perturbation‖ in latent units; > 0
+	Steps   int            // latent steps with the observation held; ≥ 1
+}
+
+// Recovery is Φ_normal = ‖x̂ − D_s(z)‖² against steps after a perturbation, over
+// samples, with the contraction that the theory predicts from the median start.
+type Recovery struct {
+	Radius float64 `json:"radius"`
+	Runs   int     `json:"runs"`
+	// Index 0 is the perturbed start; each series has Steps + 1 entries.
+	Median    []Number `json:"median"`
+	P95       []Number `json:"p95"`
+	Max       []Number `json:"max"`
+	Predicted []Number `json:"predicted"`
+	// Contraction is e^{−μ_PL Δt/ε}; MuPL its constant.
+	Contraction Number `json:"contraction"`
+	MuPL        Number `json:"mu_pl"`
+	// Floor is the steady bound F_Δ/(1 − contraction) added in the comparison.
+	Floor Number `json:"floor"`
+	// Within is the fraction of (run, step) with Φ_n ≤ contraction^n Φ_0 + Floor,
+	// Capped that of steps whose length was V_max Δt: there the cap, and not the
+	// potential, sets the speed, and the prediction does not apply.
+	Within Number `json:"within"`
+	Capped Number `json:"capped"`
+}
+
+// cappedShare of V_max Δt counts as a step at the cap; the Lie residual turns
+// part of it, so that its length is not exactly that.
+const cappedShare = 0.95
+
+// Recover perturbs the localized latents of held-out samples off M*, then
+// follows the flow alone (no localization, no retraction) with the observation
+// held.
+func Recover(b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, k *Constants, opt RecoveryOptions) (*Recovery, error) {
+	if !(opt.Radius > 0) || opt.Steps < 1 {
+		return nil, fmt.Errorf("recovery: radius %v and %d steps, want both positive", opt.Radius, opt.Steps)
+	}
+	a, err := newCertifier(b, m, p, held, opt.Certify)
+	if err != nil {
+		return nil, err
+	}
+	n := len(a.samples)
+	weights, err := a.priorities()
+	if err != nil {
+		return nil, err
+	}
+	z, next := tensor.New(n, m.Latent()), tensor.New(n, m.Latent())
+	displace(a.opt.Seed, a.opt.Directions, opt.Radius, a.localized, z)
+	rho := math.Exp(-float64(k.MuPL) * a.nav.LatentStep / a.nav.Epsilon)
+	r := &Recovery{Radius: opt.Radius, Runs: n, Contraction: Number(rho), MuPL: k.MuPL, Floor: Number(float64(k.FDelta) / (1 - rho))}
+	phi, start, slope := make([]float64, n), make([]float64, n), make([]float64, n)
+	within, capped := 0, 0
+	for step := range opt.Steps + 1 {
+		if step > 0 {
+			if err := a.stepper.Step(backend.StepInput{Z: z, X: a.state, Ctx: a.ctx, Weights: weights}, backend.StepOutput{Z: next}); err != nil {
+				return nil, fmt.Errorf("recovery: step %d: %w", step, err)
+			}
+			for i := range n {
+				if math.Sqrt(square(z.Row(i), next.Row(i))) >= cappedShare*a.nav.VMax*a.nav.LatentStep {
+					capped++
+				}
+			}
+			z, next = next, z
+		}
+		if err := a.gradients(z, phi, slope); err != nil {
+			return nil, err
+		}
+		if step == 0 {
+			copy(start, phi)
+		}
+		decay := math.Pow(rho, float64(step))
+		for i, v := range phi {
+			if step > 0 && v <= decay*start[i]+float64(r.Floor) {
+				within++
+			}
+		}
+		ordered := append([]float64(nil), phi...)
+		r.Median = append(r.Median, Number(quantile(ordered, 0.5)))
+		r.P95 = append(r.P95, Number(quantile(ordered, 0.95)))
+		r.Max = append(r.Max, Number(quantile(ordered, 1)))
+		r.Predicted = append(r.Predicted, Number(decay*float64(r.Median[0])))
+	}
+	total := float64(n * opt.Steps)
+	r.Within, r.Capped = Number(float64(within)/total), Number(float64(capped)/total)
+	return r, nil
+}
+
+// priorities are the effective weights of each sample at its localized latent.
+func (a *certifier) priorities() (tensor.Matrix, error) {
+	n := len(a.samples)
+	weights := tensor.New(n, a.spec.ObjectiveSize())
+	plan, decoded := tensor.New(n, a.spec.PlanSize()), tensor.New(n, a.spec.MeasuredSize())
+	if err := a.stepper.Decode(a.localized, a.ctx, a.state, plan, decoded); err != nil {
+		return weights, err
+	}
+	shat, u := make([]float64, a.spec.MeasuredSize()), make([]float64, a.spec.ActionSize())
+	delta, sigma := make([]float64, a.spec.ObjectiveSize()), make([]float64, a.spec.ObjectiveSize())
+	for i, s := range a.samples {
+		tensor.Widen(shat, decoded.Row(i))
+		tensor.Widen(u, plan.Row(i)[:len(u)])
+		a.priority(s.Preference, shat, u, s.C, delta, sigma)
+		a.weights(sigma, weights.Row(i))
+	}
+	return weights, nil
+}

@@ -1,0 +1,178 @@
+package batchnav_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// caseOne is Case 1 with networks of its size and random weights, and codes that
+// are E_x of states met by episodes, so that localization sees data of the right
+// dimension.
+func caseOne(t testing.TB, b backend.Backend, codes int) (domain.Case, *model.Model, []batchnav.Observation) {
+	t.Helper()
+	c := integrator.Convex()
+	spec := c.Problem.Spec()
+	rng := rand.New(rand.NewPCG(1, 1))
+	const nz, hidden = 16, 256
+	nx, ns, nu := spec.ObservationSize(), spec.MeasuredSize(), spec.PlanSize()
+	mlp := func(in, out int) *model.MLP {
+		m, err := model.NewMLP(rng, in, hidden, hidden, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	unit := func(n int) model.Normalizer {
+		v := model.Normalizer{Mean: make([]float32, n), Scale: make([]float32, n)}
+		for i := range v.Scale {
+			v.Scale[i] = 1
+		}
+		return v
+	}
+	m := &model.Model{
+		Case: spec.Name, EncoderX: mlp(nx, nz), EncoderO: mlp(spec.OracleSize(), nz), DecoderU: mlp(nz, nu), DecoderS: mlp(nz, ns),
+		NormX: unit(nx), NormO: unit(spec.OracleSize()), NormS: unit(ns), NormU: unit(nu),
+		Calibration: model.Calibration{TauGeom: 1e-4, ObjectiveIdeal: []float64{0, 0}, ObjectiveNadir: []float64{30, 30}, LatentSpread: 2},
+	}
+	var observations []batchnav.Observation
+	input := tensor.New(codes, nx)
+	decoded := tensor.New(codes, ns)
+	for i := range codes {
+		s := []float64{-4 + 8*rng.Float64(), -1 + 2*rng.Float64(), 2 * rng.Float64(), -0.5 + rng.Float64()}
+		cx := []float64{rng.Float64() - 0.5, rng.Float64() - 0.5, 0.5 * rng.Float64(), 0.06 + 0.08*rng.Float64(), rng.Float64()}
+		tensor.Narrow(input.Row(i), append(append([]float64{}, s...), cx...))
+		tensor.Narrow(decoded.Row(i), s)
+		if len(observations) < 512 && i%7 == 0 {
+			for j := range s {
+				s[j] += 0.01 * rng.NormFloat64()
+			}
+			observations = append(observations, batchnav.Observation{S: s, C: cx, Preference: adaptive})
+		}
+	}
+	net, err := b.NewNet(m.EncoderX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Codes, m.CodesDecoded = tensor.New(codes, nz), decoded
+	if err := net.Forward(input, m.Codes); err != nil {
+		t.Fatal(err)
+	}
+	return c, m, observations
+}
+
+func cpu(t testing.TB) backend.Backend {
+	t.Helper()
+	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// After its first call a decision on the CPU backend does not allocate, whatever
+// the method.
+func TestDecideDoesNotAllocate(t *testing.T) {
+	b := cpu(t)
+	c, m, obs := caseOne(t, b, 500)
+	for _, name := range batchnav.Methods() {
+		opt, err := batchnav.OptionsFor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nav, err := batchnav.NewNavigator(b, m, c.Problem, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := 0
+		decide := func() {
+			o := &obs[i%len(obs)]
+			i++
+			if _, err := nav.Decide(o.S, o.C, o.Preference); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 20 {
+			decide()
+		}
+		if n := testing.AllocsPerRun(50, decide); n != 0 {
+			t.Errorf("%s allocates %v times a decision", name, n)
+		}
+	}
+}
+
+// BenchmarkDecide is one decision in Case 1 on one thread among 20 000 codes,
+// with its median and parts.
+func BenchmarkDecide(bench *testing.B) {
+	b := cpu(bench)
+	c, m, obs := caseOne(bench, b, 20000)
+	for _, name := range []string{"gpc", "gpc-no-retraction", "direct"} {
+		bench.Run(name, func(bench *testing.B) {
+			opt, err := batchnav.OptionsFor(name)
+			if err != nil {
+				bench.Fatal(err)
+			}
+			nav, err := batchnav.NewNavigator(b, m, c.Problem, opt)
+			if err != nil {
+				bench.Fatal(err)
+			}
+			var total, localize, step, project []time.Duration
+			bench.ReportAllocs()
+			for i := range bench.N {
+				o := &obs[i%len(obs)]
+				d, err := nav.Decide(o.S, o.C, o.Preference)
+				if err != nil {
+					bench.Fatal(err)
+				}
+				total = append(total, d.Times.Total())
+				localize, step, project = append(localize, d.Times.Localize), append(step, d.Times.Step), append(project, d.Times.Project)
+			}
+			median := func(v []time.Duration) float64 {
+				slices.Sort(v)
+				return float64(v[len(v)/2].Nanoseconds()) / 1e3
+			}
+			bench.ReportMetric(median(total), "p50-µs")
+			bench.ReportMetric(median(localize), "localize-µs")
+			bench.ReportMetric(median(step), "step-µs")
+			bench.ReportMetric(median(project), "project-µs")
+		})
+	}
+}
+
+// BenchmarkRefine is one refinement of 4096 candidates in Case 1 over the whole
+// episode, on one thread.
+func BenchmarkRefine(bench *testing.B) {
+	b := cpu(bench)
+	c, m, obs := caseOne(bench, b, 20000)
+	r, err := batchnav.NewRefiner(b, m, c.Problem, batchnav.Options{}, 4096)
+	if err != nil {
+		bench.Fatal(err)
+	}
+	for _, horizon := range []int{1, 20} {
+		bench.Run(map[int]string{1: "look-ahead-1", 20: "look-ahead-20"}[horizon], func(bench *testing.B) {
+			var latency batchnav.RefineLatency
+			for i := range bench.N {
+				got, err := r.Refine(context.Background(), obs[i%len(obs)], batchnav.RefineOptions{Candidates: 4096, FlowSteps: 3, Seed: 1, LookAhead: horizon})
+				if err != nil {
+					bench.Fatal(err)
+				}
+				latency = got.Latency
+			}
+			bench.ReportMetric(latency.Localize, "localize-µs")
+			bench.ReportMetric(latency.Candidates, "candidates-µs")
+			bench.ReportMetric(latency.Flow, "flow-µs")
+			bench.ReportMetric(latency.Evaluate, "evaluate-µs")
+		})
+	}
+}

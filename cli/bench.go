@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/bench"
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/internal/version"
+)
+
+// benchmark is what `gpc bench` prints and what bench/results holds.
+type benchmark struct {
+	Device  string         `json:"device"`
+	Commit  string         `json:"commit"`
+	Command string         `json:"command"`
+	Results []bench.Result `json:"results"`
+}
+
+func (a *App) benchCommand() *cobra.Command {
+	var opt bench.Options
+	var budget time.Duration
+	cmd := &cobra.Command{
+		Use:   "bench [" + strings.Join(bench.Ops, "|") + "]...",
+		Short: "Latency and throughput of the engine's operations beside this machine's measured ceiling",
+		Args: func(_ *cobra.Command, args []string) error {
+			known := map[string]bool{}
+			for _, op := range bench.Ops {
+				known[op] = true
+			}
+			for _, op := range args {
+				if !known[op] {
+					return badInputf("bench: unknown operation %q, want one of %s", op, strings.Join(bench.Ops, ", "))
+				}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, b := range opt.Batches {
+				if b < 1 || b > 1<<20 {
+					return badInputf("--batch %d: want 1 to %d", b, 1<<20)
+				}
+			}
+			for _, n := range opt.Codes {
+				if n < 1 || n > 1_000_000 {
+					return badInputf("--codes %d: want 1 to 1000000", n)
+				}
+			}
+			opt.Ops, opt.Cases, opt.Seed, opt.Budget.Time = args, a.Cases, a.seed, budget
+			if opt.Case != "" {
+				if _, err := bench.ShapeOf(opt.Case, a.Cases); err != nil {
+					return badInput(err)
+				}
+			}
+			e, err := a.open(a.json)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			var ceiling bench.Ceiling
+			if b, ok := e.(*cpufallback.Backend); ok {
+				ceiling = b.PeakFMA
+			}
+			if terminal(a.Stderr) {
+				opt.Report = func(r bench.Result) {
+					fmt.Fprintf(a.Stderr, "%-14s %-18s batch %-6d %10.1f µs\n", r.Op, r.Case, r.Batch, r.P50)
+				}
+			}
+			results, err := bench.Run(cmd.Context(), e, ceiling, opt)
+			if err != nil {
+				return err
+			}
+			out := benchmark{Device: device(), Commit: version.Build(), Command: commandLine(), Results: results}
+			return a.print(out, func(w io.Writer) error { return renderBenchmark(w, results) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&opt.Case, "case", "", "size of the map: integrator, opf30 or a case's name (default: all sizes)")
+	f.IntSliceVar(&opt.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
+	f.IntSliceVar(&opt.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
+	f.DurationVar(&budget, "time", time.Second, "time spent on each row")
+	return cmd
+}
+
+func renderBenchmark(w io.Writer, results []bench.Result) error {
+	rows := [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP/s", "ceiling", "fraction"}}
+	for _, r := range results {
+		rate, peak, fraction := "–", "–", "–"
+		if r.GFlops > 0 {
+			rate, peak, fraction = fmt.Sprintf("%.1f", r.GFlops), fmt.Sprintf("%.1f", r.PeakGFlops), fmt.Sprintf("%.2f", r.Fraction)
+		}
+		rows = append(rows, []string{r.Op, r.Case, r.Size, r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), rate, peak, fraction})
+	}
+	return table(w, rows)
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"github.com/klauspost/cpuid/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/bench"
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/version"
+)
+
+// device names the machine for records.
+func device() string {
+	name := strings.TrimSpace(cpuid.CPU.BrandName)
+	if name == "" {
+		name = runtime.GOARCH
+	}
+	return fmt.Sprintf("%s, %d threads", name, runtime.GOMAXPROCS(0))
+}
+
+type ceilings struct {
+	ISA           string  `json:"isa"`
+	Threads       int     `json:"threads"`
+	GFlops        float64 `json:"gflops"`
+	BandwidthGBps float64 `json:"bandwidth_gb_s"`
+}
+
+type doctor struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	CPU     struct {
+		Name         string   `json:"name"`
+		Features     []string `json:"features"`
+		PhysicalCore int      `json:"physical_cores"`
+		LogicalCore  int      `json:"logical_cores"`
+		L1D          int      `json:"l1d_bytes"`
+		L2           int      `json:"l2_bytes"`
+		L3           int      `json:"l3_bytes"`
+	} `json:"cpu"`
+	CUDA struct {
+		Available bool   `json:"available"`
+		Reason    string `json:"reason"`
+	} `json:"cuda"`
+	Backend  string                `json:"backend"`
+	ISA      string                `json:"isa"`
+	Threads  int                   `json:"threads"`
+	Reason   string                `json:"reason"`
+	Ceilings []ceilings            `json:"ceilings"`
+	Memory   []bench.StepFootprint `json:"step_memory"`
+}
+
+func (a *App) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "What this machine offers: CPU features, chosen kernels, CUDA, measured ceilings",
+		Args:  exactArgs(0),
+		RunE: func(*cobra.Command, []string) error {
+			e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads})
+			if err != nil {
+				return badInput(err)
+			}
+			defer e.Close()
+			d := e.Describe()
+			r := doctor{Version: version.Version, Commit: version.Build(), Backend: d.Name, ISA: d.ISA, Threads: d.Threads, Reason: reason, Memory: bench.Footprints()}
+			r.CPU.Name, r.CPU.PhysicalCore, r.CPU.LogicalCore = cpuid.CPU.BrandName, cpuid.CPU.PhysicalCores, cpuid.CPU.LogicalCores
+			r.CPU.L1D, r.CPU.L2, r.CPU.L3 = cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2, cpuid.CPU.Cache.L3
+			for _, f := range []cpuid.FeatureID{cpuid.AVX, cpuid.AVX2, cpuid.FMA3, cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL, cpuid.AVX512BF16, cpuid.AVX512VNNI} {
+				if cpuid.CPU.Supports(f) {
+					r.CPU.Features = append(r.CPU.Features, f.String())
+				}
+			}
+			r.CUDA.Reason = "this version has no CUDA backend"
+			for _, threads := range []int{1, cpuThreads(a.threads)} {
+				c, err := measureCeilings(threads)
+				if err != nil {
+					return badInput(err)
+				}
+				r.Ceilings = append(r.Ceilings, c)
+				if threads == cpuThreads(a.threads) {
+					break
+				}
+			}
+			return a.print(r, func(w io.Writer) error {
+				fmt.Fprintf(w, "gpc %s (%s)\n", r.Version, r.Commit)
+				fmt.Fprintf(w, "cpu      %s: %d cores, %d threads; %s\n", r.CPU.Name, r.CPU.PhysicalCore, r.CPU.LogicalCore, strings.Join(r.CPU.Features, " "))
+				fmt.Fprintf(w, "         L1d %d KiB, L2 %d KiB, L3 %d MiB\n", r.CPU.L1D>>10, r.CPU.L2>>10, r.CPU.L3>>20)
+				fmt.Fprintf(w, "cuda     no: %s\n", r.CUDA.Reason)
+				fmt.Fprintf(w, "backend  %s (%s, %d threads): %s\n", r.Backend, r.ISA, r.Threads, r.Reason)
+				for _, c := range r.Ceilings {
+					fmt.Fprintf(w, "ceiling  %s, %d threads: %.0f GFLOP/s of multiply-adds, %.1f GB/s triad\n", c.ISA, c.Threads, c.GFlops, c.BandwidthGBps)
+				}
+				for _, m := range r.Memory {
+					fmt.Fprintf(w, "memory   step of %s: weights %.2f MiB + %d bytes per latent of the batch\n", m.Case, float64(m.WeightBytes)/(1<<20), m.BytesPerLatent)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func measureCeilings(threads int) (ceilings, error) {
+	b, err := cpufallback.New(cpufallback.Options{Threads: threads})
+	if err != nil {
+		return ceilings{}, err
+	}
+	defer b.Close()
+	return ceilings{ISA: b.Describe().ISA, Threads: threads, GFlops: b.PeakFMA() / 1e9, BandwidthGBps: b.PeakBandwidth() / 1e9}, nil
+}

@@ -1,0 +1,13 @@
+package ref_test
+
+import (
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/ref"
+)
+
+func TestReferenceConforms(t *testing.T) {
+	backendtest.Run(t, func(testing.TB, int) backend.Backend { return ref.New() })
+}

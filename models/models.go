@@ -1,0 +1,12 @@
+// Package models holds the trained maps that the program carries. How each was
+// made is in its own metadata (gpc cases and the model file's header name the
+// command and the seed); `make models` makes them again.
+package models
+
+import "embed"
+
+// Bundled holds CASE.safetensors for each case with a bundled model, and
+// CASE.gpc-no-rollout.safetensors for the ablation.
+//
+//go:embed all:*
+var Bundled embed.FS

@@ -1,0 +1,484 @@
+// Package shooting is the reference solver for a problem that has none of its
+// own: it solves the finite-horizon problem of eq. iclr-control by single
+// shooting over the known dynamics with an interior point method, from several
+// starts, and makes the dataset's samples of the solution.
+//
+// The central type is Solver. It needs only a domain.Problem, the scenario's
+// axes and the initial state of a scenario; derivatives that the problem does
+// not give are central differences in float64, so its functions should be
+// smooth near solutions. It suits horizons of tens of steps: a step of the
+// method costs O((steps·actions)³).
+package shooting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Options of a Solver. The zero value is usable.
+type Options struct {
+	// Horizon is the number of steps optimised; 0: Spec.Steps + Spec.Plan − 1, so
+	// that every step of an episode has a whole plan.
+	Horizon int
+	// Keep is the number of leading steps that become samples; 0: all that have
+	// a whole plan. Without the time among the context, a tail of the horizon is
+	// another function of the state than its head: keep fewer steps then.
+	Keep int
+	// Starts is the number of starting points; 0: 1. The first is the problem's
+	// fallback actions, the second its base plan, others are random and smooth.
+	// One suffices for a convex problem.
+	Starts int
+	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5.
+	// The objective is scaled to a largest first derivative of one at the start,
+	// actions by half their box; violation is in the margins' own units.
+	Tolerance float64
+	// Iterations bounds the steps of one start; 0: 200.
+	Iterations int
+	// StateScale holds the typical size of each measured component, for
+	// differences and perturbations; nil: all 1.
+	StateScale []float64
+	// Perturbed is the number of extra samples per trajectory that are solved
+	// again from a perturbed state: a random step's state plus normal noise of
+	// PerturbScale (0: 0.02) × StateScale.
+	Perturbed    int
+	PerturbScale float64
+}
+
+// Counts say what a Solver has done since it was made.
+type Counts struct {
+	Starts     int64 // interior point runs
+	Iterations int64
+	// PerturbedDropped are perturbed states without a converged continuation;
+	// they give no sample.
+	PerturbedDropped int64
+}
+
+// Solver solves scenarios of one problem. It is safe for concurrent use, and
+// what Solve returns depends on its arguments alone.
+type Solver struct {
+	problem domain.Problem
+	axes    []domain.Variable
+	initial func(p, s, c []float64)
+	opt     Options
+
+	starts, iterations, dropped atomic.Int64
+}
+
+// New returns a solver. axes are the scenario's parameters with their ranges;
+// initial writes the first state and context of the scenario p.
+func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options) (*Solver, error) {
+	spec := problem.Spec()
+	if opt.Horizon == 0 {
+		opt.Horizon = spec.Steps + spec.Plan - 1
+	}
+	if opt.Keep == 0 {
+		opt.Keep = opt.Horizon - spec.Plan + 1
+	}
+	if opt.Starts == 0 {
+		opt.Starts = 1
+	}
+	if opt.Tolerance == 0 {
+		opt.Tolerance = 1e-5
+	}
+	if opt.Iterations == 0 {
+		opt.Iterations = 200
+	}
+	if opt.PerturbScale == 0 {
+		opt.PerturbScale = 0.02
+	}
+	if opt.StateScale == nil {
+		opt.StateScale = make([]float64, len(spec.Measured))
+		for i := range opt.StateScale {
+			opt.StateScale[i] = 1
+		}
+	}
+	switch {
+	case initial == nil:
+		return nil, errors.New("shooting: no function from a scenario to its initial state")
+	case spec.Plan < 1:
+		return nil, fmt.Errorf("shooting: Spec.Plan is %d, want at least 1", spec.Plan)
+	case opt.Horizon < spec.Plan || opt.Horizon*len(spec.Action) > maxVariables:
+		return nil, fmt.Errorf("shooting: a horizon of %d steps with %d actions, want at least the plan's %d steps and at most %d variables", opt.Horizon, len(spec.Action), spec.Plan, maxVariables)
+	case opt.Keep < 1 || opt.Keep > opt.Horizon-spec.Plan+1:
+		return nil, fmt.Errorf("shooting: keeping %d of %d steps, want 1 to %d: each needs a plan of %d actions", opt.Keep, opt.Horizon, opt.Horizon-spec.Plan+1, spec.Plan)
+	case opt.Starts < 1 || opt.Iterations < 1 || opt.Perturbed < 0:
+		return nil, fmt.Errorf("shooting: %d starts, %d iterations and %d perturbed samples, want at least 1, 1 and 0", opt.Starts, opt.Iterations, opt.Perturbed)
+	case !(opt.Tolerance > 0 && opt.Tolerance < 1):
+		return nil, fmt.Errorf("shooting: KKT tolerance is %v, want it in (0, 1)", opt.Tolerance)
+	case !(opt.PerturbScale > 0) || math.IsInf(opt.PerturbScale, 0):
+		return nil, fmt.Errorf("shooting: perturbation scale is %v, want a positive number", opt.PerturbScale)
+	case len(opt.StateScale) != len(spec.Measured):
+		return nil, fmt.Errorf("shooting: %d state scales for %d measured components", len(opt.StateScale), len(spec.Measured))
+	}
+	for i, v := range opt.StateScale {
+		if !(v > 0) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("shooting: state scale %d is %v, want a positive number", i, v)
+		}
+	}
+	return &Solver{problem: problem, axes: axes, initial: initial, opt: opt}, nil
+}
+
+// maxVariables bounds the dense linear algebra.
+const maxVariables = 2000
+
+// Parameters are the scenario's axes.
+func (s *Solver) Parameters() []domain.Variable { return s.axes }
+
+// Prepare has nothing to build.
+func (s *Solver) Prepare(context.Context, uint64, func(done, total int)) error { return nil }
+
+// Counts reports the work done so far.
+func (s *Solver) Counts() Counts {
+	return Counts{Starts: s.starts.Load(), Iterations: s.iterations.Load(), PerturbedDropped: s.dropped.Load()}
+}
+
+// Trajectory is one solution.
+type Trajectory struct {
+	S, C    [][]float64 // [steps+1]: before each action, and after the last
+	U       [][]float64 // [steps]
+	Sigma   [][]float64 // [steps] weights of the objectives, σ or W
+	J       [][]float64 // [steps]
+	Margins [][]float64 // [steps]
+	// Cost is what was minimised: Σσᵀ J for a weighted sum, the Chebyshev or
+	// ε-constraint objective otherwise.
+	Cost float64
+	// KKT is the largest scaled residual of the optimality conditions, Violation
+	// the largest −margin.
+	KKT, Violation float64
+	Iterations     int
+}
+
+// Total is each objective summed over the trajectory.
+func (t *Trajectory) Total() []float64 {
+	sum := make([]float64, len(t.J[0]))
+	for _, j := range t.J {
+		for i, v := range j {
+			sum[i] += v
+		}
+	}
+	return sum
+}
+
+// Minimise solves the problem over the given number of steps from a state and
+// context, with the preference and scalarization as Solve takes them. It
+// returns the best of the starts, and an error that wraps domain.ErrInfeasible
+// when none has a feasible point near it, domain.ErrNotConverged when none
+// reaches the tolerance. Further start plans [steps][action] come before the
+// built-in ones.
+//
+// A weighted sum minimises Σ_t σᵀJ: σ = W, or σ(s_t) along the trajectory in
+// the adaptive mode, differentiated with it. Chebyshev minimises the largest
+// w_i(ΣJ_i − ideal_i)/range_i, ε-constraint the objective of the largest weight
+// subject to ΣJ_j ≤ ideal_j + (1 − w_j)·range_j for the others; ideal and range
+// are those of the table of each objective's own minimum from the same state,
+// and 1e-4 of the sum of all objectives over their ranges is added so that the
+// solution is not only weakly optimal.
+func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64, starts ...[][]float64) (*Trajectory, error) {
+	spec := s.problem.Spec()
+	if err := pref.Validate(len(spec.Objectives)); err != nil {
+		return nil, fmt.Errorf("shooting: %w", err)
+	}
+	if len(state) != len(spec.Measured) || len(ctx) != len(spec.Context) {
+		return nil, fmt.Errorf("shooting: state and context have %d and %d components, want %d and %d", len(state), len(ctx), len(spec.Measured), len(spec.Context))
+	}
+	if steps < 1 || steps*len(spec.Action) > maxVariables {
+		return nil, fmt.Errorf("shooting: %d steps with %d actions, want at least 1 step and at most %d variables", steps, len(spec.Action), maxVariables)
+	}
+	for i, plan := range starts {
+		if len(plan) != steps {
+			return nil, fmt.Errorf("shooting: start %d has %d steps, want %d", i, len(plan), steps)
+		}
+	}
+	if how != "" && how != domain.WeightedSum && pref.Adaptive {
+		return nil, fmt.Errorf("shooting: the adaptive priority has no fixed weights for %s; want %s", how, domain.WeightedSum)
+	}
+	task := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts}
+	switch how {
+	case "", domain.WeightedSum:
+		return task.best(func(q *program) { q.adaptive, q.weights = pref.Adaptive, pref.W })
+	case domain.Chebyshev, domain.EpsilonConstraint:
+		ideal, spread, plans, err := task.payoff()
+		if err != nil {
+			return nil, err
+		}
+		task.starts = append(task.starts, plans...)
+		t, err := task.best(func(q *program) {
+			if how == domain.Chebyshev {
+				q.chebyshev(pref.W, ideal, spread)
+			} else {
+				q.epsilonConstraint(pref.W, ideal, spread)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range t.Sigma {
+			t.Sigma[i] = pref.W
+		}
+		return t, nil
+	default:
+		return nil, fmt.Errorf("shooting: unknown scalarization %q, want %q, %q or %q", how, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+	}
+}
+
+// augmentation is the share of all objectives that makes solutions of the
+// Chebyshev and ε-constraint problems properly optimal; it moves them by less
+// than one part in a thousand of an objective's range.
+const augmentation = 1e-4
+
+func (q *program) chebyshev(w, ideal, spread []float64) {
+	q.tau, q.tauCost = true, 1
+	q.weights = make([]float64, q.no)
+	for i := range q.weights {
+		q.weights[i] = augmentation / spread[i]
+		if w[i] == 0 {
+			continue
+		}
+		e := make([]float64, q.no)
+		e[i] = w[i] / spread[i]
+		q.totals = append(q.totals, total{a: 1, b: w[i] * ideal[i] / spread[i], e: e})
+	}
+}
+
+func (q *program) epsilonConstraint(w, ideal, spread []float64) {
+	primary := 0
+	for i := range w {
+		if w[i] > w[primary] {
+			primary = i
+		}
+	}
+	q.weights = make([]float64, q.no)
+	for i := range q.weights {
+		q.weights[i] = augmentation / spread[i]
+		if i == primary {
+			q.weights[i] = 1 / spread[i]
+			continue
+		}
+		e := make([]float64, q.no)
+		e[i] = 1 / spread[i]
+		q.totals = append(q.totals, total{b: ideal[i]/spread[i] + 1 - w[i], e: e})
+	}
+}
+
+// task is one state to solve from.
+type task struct {
+	solver     *Solver
+	state, ctx []float64
+	steps      int
+	seed       uint64
+	starts     [][][]float64
+}
+
+// payoff minimises each objective alone and returns the ideal point, the ranges
+// of the objectives over these minima, and their plans.
+func (t *task) payoff() (ideal, spread []float64, plans [][][]float64, err error) {
+	m := len(t.solver.problem.Spec().Objectives)
+	ideal, spread = make([]float64, m), make([]float64, m)
+	nadir := make([]float64, m)
+	for i := range m {
+		ideal[i], nadir[i] = math.Inf(1), math.Inf(-1)
+	}
+	for i := range m {
+		w := make([]float64, m)
+		for j := range w {
+			w[j] = 1e-3 / float64(m)
+		}
+		w[i] += 1 - 1e-3
+		own, err := t.best(func(q *program) { q.weights = w })
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("shooting: minimum of objective %d: %w", i, err)
+		}
+		for j, v := range own.Total() {
+			ideal[j], nadir[j] = math.Min(ideal[j], v), math.Max(nadir[j], v)
+		}
+		plans = append(plans, own.U)
+	}
+	for i := range spread {
+		spread[i] = math.Max(nadir[i]-ideal[i], 1e-6*(1+math.Abs(ideal[i])))
+	}
+	return ideal, spread, plans, nil
+}
+
+// best runs every start and returns the solution of the least cost.
+func (t *task) best(configure func(*program)) (*Trajectory, error) {
+	s := t.solver
+	var found *Trajectory
+	infeasible, runs, lowest := 0, 0, math.Inf(1)
+	for k := range max(s.opt.Starts, len(t.starts)) {
+		q := newProgram(s.problem, t.state, t.ctx, t.steps, s.opt.StateScale)
+		configure(q)
+		start := t.start(q, k)
+		if q.tau {
+			start[len(start)-1] = q.leastBound(start)
+		}
+		mu := 0.1
+		if k < len(t.starts) {
+			mu = 1e-2
+		}
+		p := newIPM(q, start, ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu})
+		r, feasible := p.minimise()
+		runs++
+		s.starts.Add(1)
+		s.iterations.Add(int64(p.iterations))
+		if !feasible {
+			infeasible++
+			continue
+		}
+		lowest = math.Min(lowest, r.kkt)
+		if r.kkt <= s.opt.Tolerance && (found == nil || r.f < found.Cost) {
+			found = q.trajectory(r)
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case infeasible == runs:
+		return nil, fmt.Errorf("shooting: from state %v: %w", t.state, domain.ErrInfeasible)
+	default:
+		return nil, fmt.Errorf("shooting: from state %v: KKT residual %.1e, want at most %.1e: %w", t.state, lowest, s.opt.Tolerance, domain.ErrNotConverged)
+	}
+}
+
+// start is the scaled variables of start k.
+func (t *task) start(q *program, k int) []float64 {
+	v := make([]float64, q.variables())
+	scaled := func(step, j int, u float64) {
+		x := (u - q.mid[j]) / q.half[j]
+		if q.spec.Action[j].Bounded() {
+			x = math.Max(-0.9, math.Min(0.9, x))
+		}
+		v[step*q.nu+j] = x
+	}
+	if k < len(t.starts) {
+		for step, u := range t.starts[k] {
+			for j := range q.nu {
+				v[step*q.nu+j] = (u[j] - q.mid[j]) / q.half[j]
+			}
+		}
+		return v
+	}
+	switch k -= len(t.starts); k {
+	case 0:
+		u := make([]float64, q.nu)
+		q.problem.Fallback(t.state, t.ctx, u)
+		for step := range t.steps {
+			for j := range u {
+				scaled(step, j, u[j])
+			}
+		}
+	case 1:
+		plan := make([]float64, q.spec.PlanSize())
+		q.problem.Base(t.state, t.ctx, plan)
+		for step := range t.steps {
+			at := min(step, q.spec.Plan-1) * q.nu
+			for j := range q.nu {
+				scaled(step, j, plan[at+j])
+			}
+		}
+	default:
+		// A constant and two slow waves per action, at random.
+		rng := rand.New(rand.NewPCG(t.seed, uint64(k)))
+		for j := range q.nu {
+			level, a, b := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64()
+			phase := 2 * math.Pi * rng.Float64()
+			for step := range t.steps {
+				w := math.Pi * float64(step) / float64(t.steps)
+				scaled(step, j, q.mid[j]+q.half[j]*(level+a*math.Sin(w+phase)+b*math.Sin(2*w+phase)))
+			}
+		}
+	}
+	return v
+}
+
+// leastBound is the smallest τ that keeps the totals at v, and a little room.
+func (q *program) leastBound(v []float64) float64 {
+	g := make([]float64, q.constraints())
+	v[len(v)-1] = 0
+	q.values(v, g)
+	need := 0.0
+	for k := range q.totals {
+		need = math.Max(need, -g[q.steps*q.nm+k])
+	}
+	return need + 0.1
+}
+
+// trajectory copies the solution out of the program.
+func (q *program) trajectory(r ipmResult) *Trajectory {
+	q.values(r.x, make([]float64, q.constraints()))
+	clone := func(rows [][]float64) [][]float64 {
+		out := make([][]float64, len(rows))
+		for i := range rows {
+			out[i] = append([]float64(nil), rows[i]...)
+		}
+		return out
+	}
+	t := &Trajectory{U: clone(q.u), Sigma: clone(q.sigma), J: clone(q.objectives), Margins: clone(q.margins), Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations}
+	for _, x := range clone(q.x) {
+		t.S, t.C = append(t.S, x[:q.ns:q.ns]), append(t.C, x[q.ns:])
+	}
+	return t
+}
+
+// Solve returns the samples of one scenario: the kept steps of the optimal
+// trajectory, then the perturbed ones, each a trajectory of its own. Errors are
+// those of Minimise.
+func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	spec := s.problem.Spec()
+	if len(p) != len(s.axes) {
+		return nil, fmt.Errorf("shooting: scenario has %d parameters, want %d", len(p), len(s.axes))
+	}
+	state, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
+	s.initial(p, state, ctx)
+	t, err := s.Minimise(state, ctx, s.opt.Horizon, pref, how, seed)
+	if err != nil {
+		return nil, err
+	}
+	var out []domain.Sample
+	for step := range s.opt.Keep {
+		out = append(out, s.sample(t, step, scenario, pref))
+	}
+	rng := rand.New(rand.NewPCG(seed, 1<<63))
+	for k := range s.opt.Perturbed {
+		step := rng.IntN(s.opt.Keep)
+		from := append([]float64(nil), t.S[step]...)
+		for i := range from {
+			from[i] += s.opt.PerturbScale * s.opt.StateScale[i] * rng.NormFloat64()
+		}
+		again, err := s.Minimise(from, t.C[step], s.opt.Horizon-step, pref, how, rng.Uint64(), t.U[step:])
+		if errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged) {
+			s.dropped.Add(1)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		sample := s.sample(again, 0, scenario, pref)
+		sample.Trajectory, sample.Step, sample.Perturbed = int64(1+k), step, true
+		out = append(out, sample)
+	}
+	return out, nil
+}
+
+// sample is step number step of a trajectory.
+func (s *Solver) sample(t *Trajectory, step, scenario int, pref domain.Preference) domain.Sample {
+	spec := s.problem.Spec()
+	u := make([]float64, 0, spec.PlanSize())
+	for _, a := range t.U[step : step+spec.Plan] {
+		u = append(u, a...)
+	}
+	target := make([]float64, len(u))
+	s.problem.Base(t.S[step], t.C[step], target)
+	for i := range target {
+		target[i] = u[i] - target[i]
+	}
+	return domain.Sample{
+		Scenario: scenario, Step: step, S: t.S[step], C: t.C[step], Preference: pref, U: u, Target: target,
+		Sigma: t.Sigma[step], J: t.J[step], Margins: t.Margins[step], KKT: t.KKT,
+	}
+}
