@@ -9,7 +9,10 @@
 // All batches are row-major float32 (package tensor). Objects made by a Backend
 // are used by one goroutine at a time; a backend spreads one call over its
 // threads by itself, and gives bitwise the same result for any thread count.
-// Shapes are checked at entry and named in the error.
+// Shapes are checked at entry and named in the error; a refused call writes
+// nothing. Inputs may be strided or broadcast (stride 0), outputs may be strided.
+// A non-finite entry stays in its own row and is never dropped: a NaN latent
+// gives a NaN output.
 package backend
 
 import (
@@ -40,6 +43,7 @@ type Backend interface {
 	NewStepper(cfg StepperConfig) (Stepper, error)
 
 	// NewTrainer moves a training set and the initial networks to the backend.
+	// Data must be finite.
 	NewTrainer(cfg TrainerConfig) (Trainer, error)
 
 	// Close releases everything the backend holds.
@@ -77,10 +81,12 @@ type Index interface {
 	// of smallest residual, and Consistent is false. Ties go to the lower index.
 	// Then, if neighbours > 1, z_obs is projected onto the affine hull of the
 	// nearest `neighbours` consistent codes (ridge-regularised, see
-	// ref.AffineProjection) and that point is returned.
+	// ref.AffineProjection) and that point is returned. A non-finite entry in a
+	// row of x or z_obs gives Nearest −1, NaN in Z and Residual, not Consistent.
 	Localize(x, zobs tensor.Matrix, tau []float32, neighbours int, out LocalizeOutput) error
 	// Nearest writes the k nearest codes of each query in latent distance,
-	// ascending, ties by index: idx [B·k], dist2 [B·k]; no residual filter.
+	// ascending, ties by index: idx [B·k], dist2 [B·k]; no residual filter. A
+	// non-finite query gives −1 and NaN.
 	Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error
 }
 
@@ -142,7 +148,8 @@ type StepOutput struct {
 	Fallbacks []uint8       // [B] bits of Fallback; nil: not wanted
 }
 
-// Fallback bits tell which NaN guard of the step acted.
+// Fallback bits tell which NaN guard of the step acted. FallbackNoStep stands
+// alone: nothing is computed after it.
 type Fallback = uint8
 
 const (
@@ -253,20 +260,31 @@ type Trainer interface {
 	// ManifoldLoss evaluates without an update.
 	ManifoldLoss(rows, neighbours []int32, kernel []float32) (ManifoldLosses, error)
 	// PrepareRollout freezes E_x, E_o and D_s and precomputes z, ẑ^α, ẑ^{α_f}
-	// and z̃ for every row with a successor; it resets D_u's moments.
+	// and z̃ for every row with a successor; it resets D_u's moments and the count
+	// of rollout steps. ManifoldStep is an error from then on.
 	PrepareRollout() error
 	// RolloutStep makes one Adam update of D_u on rows that have a successor.
 	RolloutStep(rows []int32, lr float32) (RolloutLosses, error)
 	RolloutLoss(rows []int32) (RolloutLosses, error)
 	// Networks returns copies of the current networks.
 	Networks() (Networks, error)
-	// State and Restore save and load everything a bitwise resume needs.
+	// State and Restore save and load everything a bitwise resume needs. Restore
+	// refuses a state that does not fit, and then changes nothing.
 	State() (TrainerState, error)
 	Restore(TrainerState) error
 }
 
 // TrainerState is a snapshot of a Trainer: named float32 arrays (weights,
-// moments, power-iteration vectors) and the counts of updates made.
+// moments, power-iteration vectors) and the counts of updates made. The arrays
+// are the same in every backend:
+//
+//	NETWORK.LAYER.{weight,bias}      parameters, W row-major [out][in]
+//	NETWORK.LAYER.{weight,bias}.m    Adam's first moments
+//	NETWORK.LAYER.{weight,bias}.v    Adam's second moments
+//	NETWORK.LAYER.power              left vector [out] of the power iteration
+//
+// with NETWORK one of encoder_x, encoder_o, decoder_u, decoder_s and LAYER
+// counted from 0.
 type TrainerState struct {
 	Arrays                      map[string][]float32
 	ManifoldSteps, RolloutSteps int64

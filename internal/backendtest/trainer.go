@@ -29,7 +29,7 @@ var trainerCases = []trainerCase{
 	{"gaussian locality", 3, 33, 9, 7, 4, 2, 33, 3, false, 0, 1e-3},
 	{"isometry", 5, 7, 5, 3, 12, 12, 31, 2, true, 0, 1e-3},
 	{"spectral bound", 16, 33, 12, 8, 4, 2, 32, 4, false, 1.5, 1e-3},
-	{"hidden width of the paper", 32, 256, 20, 16, 60, 12, 8, 2, false, 10, 1e-3},
+	{"hidden width of the paper", 32, 256, 20, 16, 12, 12, 8, 2, false, 10, 1e-3},
 	{"Adam's usual epsilon", 3, 33, 9, 7, 4, 2, 33, 3, false, 0, 1e-8},
 }
 

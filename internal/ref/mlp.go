@@ -126,7 +126,9 @@ func (m *MLP) Backward(p Pass, ybar []float64, grad *MLP) []float64 {
 		}
 		next := make([]float64, layer.In)
 		for o, g := range bar {
-			axpy(next, g, layer.W[o*layer.In:(o+1)*layer.In])
+			if g != 0 { // weights are finite, so that a zero adds nothing
+				axpy(next, g, layer.W[o*layer.In:(o+1)*layer.In])
+			}
 		}
 		if l > 0 {
 			for i, a := range p.Pre[l-1] {

@@ -304,13 +304,8 @@ func (t *Trainer) Networks() (backend.Networks, error) {
 	}, nil
 }
 
-// arrays lists everything that a step changes under its name in a State, the
-// same for every backend so that a checkpoint can be carried between them:
-//
-//	NETWORK.LAYER.{weight,bias}{,.m,.v}   parameters and Adam's moments
-//	NETWORK.LAYER.power                   left vector of the power iteration
-//
-// with NETWORK of NetworkNames and LAYER from 0.
+// arrays lists everything that a step changes under its name in a
+// backend.TrainerState.
 func (t *Trainer) arrays() map[string][]float64 {
 	a := map[string][]float64{}
 	for n, name := range NetworkNames {

@@ -1,0 +1,567 @@
+package backendtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Constants of RunDomain.
+const (
+	// differenceStep is the step of central differences relative to max(1, |v|),
+	// and differenceTolerance what they may differ by relative to the gradient's
+	// size: with third derivatives up to 10³ the truncation is 10⁻⁸.
+	differenceStep      = 1e-5
+	differenceTolerance = 1e-6
+	// differenceRounding times |J| is the rounding of a difference: 10⁻¹⁶ / 10⁻⁵
+	// with a factor for the summands that cancel within J.
+	differenceRounding = 1e-9
+	// batchTolerance is for GradientBatch, which works in float32.
+	batchTolerance = 1e-4
+	domainPoints   = 40
+	domainSeed     = 20240917
+)
+
+// RunDomain checks a control problem against its own contract:
+//
+//   - Gradient agrees with central differences of Objectives in s and u;
+//     GradientBatch, if there is one, with Gradient row by row.
+//   - Step, Base and Objectives are finite; no method changes its inputs.
+//   - Indicators are in [0, 1].
+//   - Project leaves finite actions, and where it reports success every margin is
+//     kept within MarginTolerance.
+//   - Fallback is finite and inside the action box for a state that is all NaN.
+//   - Solver samples (left out under -short) are finite, of the sizes of Spec,
+//     inside the box, with margins and the first action's margins kept.
+//   - The plant gives the same episode for the same seed and index, and Replay of
+//     its JSON gives bitwise the same outcomes.
+//
+// States and contexts are taken from episodes of the plant where there is one,
+// from solver samples where not, and else drawn from the ranges of Spec (a
+// standard normal where a variable has none). Solver and Plant may be nil.
+func RunDomain(t *testing.T, c domain.Case) {
+	var samples []domain.Sample
+	if c.Solver != nil && !testing.Short() {
+		t.Run("solver", func(t *testing.T) {
+			var errs []error
+			samples, errs = checkSolver(c)
+			report(t, errs)
+		})
+	}
+	points, err := domainStates(c, samples)
+	if err != nil {
+		t.Fatalf("states to check at: %v", err)
+	}
+	for _, check := range domainChecks {
+		t.Run(check.name, func(t *testing.T) { report(t, check.run(c.Problem, points)) })
+	}
+	if c.Plant != nil {
+		t.Run("plant", func(t *testing.T) { report(t, checkPlant(c)) })
+	}
+}
+
+// report prints at most a few errors, since one mistake shows at every point.
+func report(t *testing.T, errs []error) {
+	t.Helper()
+	for i, err := range errs {
+		if i == 8 {
+			t.Errorf("and %d more", len(errs)-i)
+			return
+		}
+		t.Error(err)
+	}
+}
+
+// point is a state, context and action to check at.
+type point struct{ s, c, u []float64 }
+
+func (p point) clone() point {
+	return point{slices.Clone(p.s), slices.Clone(p.c), slices.Clone(p.u)}
+}
+
+var domainChecks = []struct {
+	name string
+	run  func(p domain.Problem, points []point) []error
+}{
+	{"spec", func(p domain.Problem, _ []point) []error { return checkSpec(p.Spec()) }},
+	{"gradient", checkGradient},
+	{"batch-gradient", checkBatchGradient},
+	{"dynamics", checkDynamics},
+	{"indicators", checkIndicators},
+	{"projection", checkProjection},
+	{"fallback", checkFallback},
+}
+
+func uniform(rng *rand.Rand, v domain.Variable) float64 {
+	if v.Bounded() {
+		return v.Lo + rng.Float64()*(v.Hi-v.Lo)
+	}
+	return rng.NormFloat64()
+}
+
+func draw(rng *rand.Rand, variables []domain.Variable) []float64 {
+	x := make([]float64, len(variables))
+	for i, v := range variables {
+		x[i] = uniform(rng, v)
+	}
+	return x
+}
+
+func domainStates(c domain.Case, samples []domain.Sample) ([]point, error) {
+	spec := c.Problem.Spec()
+	rng := newRand(domainSeed)
+	var points []point
+	if c.Plant != nil {
+		for index := 0; len(points) < domainPoints && index < domainPoints; index++ {
+			episode, err := c.Plant.Episode(domainSeed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+			if err != nil {
+				return nil, fmt.Errorf("episode %d: %w", index, err)
+			}
+			for step := 0; step < 8 && !episode.Done(); step++ {
+				p := point{make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), draw(rng, spec.Action)}
+				episode.Observe(p.s, p.c)
+				if !finiteAll(p.s) || !finiteAll(p.c) {
+					break
+				}
+				points = append(points, p)
+				u := slices.Clone(p.u)
+				c.Problem.Project(p.s, p.c, u)
+				if _, err := episode.Apply(u); err != nil {
+					return nil, fmt.Errorf("episode %d, step %d: %w", index, step, err)
+				}
+			}
+		}
+		return points, nil
+	}
+	for _, s := range samples {
+		points = append(points, point{s.S, s.C, draw(rng, spec.Action)})
+	}
+	for len(points) < domainPoints {
+		points = append(points, point{draw(rng, spec.Measured), draw(rng, spec.Context), draw(rng, spec.Action)})
+	}
+	return points, nil
+}
+
+func finiteAll(v []float64) bool {
+	return !slices.ContainsFunc(v, func(x float64) bool { return !isFinite(x) })
+}
+
+func checkSpec(spec *domain.Spec) (errs []error) {
+	if spec.Name == "" || spec.MeasuredSize() < 1 || spec.ActionSize() < 1 || spec.ObjectiveSize() < 1 || spec.Plan < 1 {
+		errs = append(errs, fmt.Errorf("spec %q has %d measured, %d action, %d objective variables and a plan of %d, want a name and at least one of each",
+			spec.Name, spec.MeasuredSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.Plan))
+	}
+	if m := spec.ObjectiveSize(); len(spec.Semantic.K) != m || len(spec.Semantic.Epsilon) != m || !(spec.Semantic.Rho > 0) {
+		errs = append(errs, fmt.Errorf("semantic constants: %d K, %d ε, ρ %v, want one each for %d objectives and ρ > 0", len(spec.Semantic.K), len(spec.Semantic.Epsilon), spec.Semantic.Rho, m))
+	}
+	for _, list := range [][]domain.Variable{spec.Measured, spec.Context, spec.Action, spec.Objectives, spec.Margins} {
+		for _, v := range list {
+			if v.Name == "" || v.Unit == "" {
+				errs = append(errs, fmt.Errorf("variable %+v has no name or no unit", v))
+			}
+			if v.Bounded() && !(v.Lo < v.Hi) {
+				errs = append(errs, fmt.Errorf("variable %s has the range [%v, %v]", v.Name, v.Lo, v.Hi))
+			}
+		}
+	}
+	return errs
+}
+
+func simplex(rng *rand.Rand, m int) []float64 {
+	sigma, sum := make([]float64, m), 0.0
+	for i := range sigma {
+		sigma[i] = 0.05 + rng.Float64()
+		sum += sigma[i]
+	}
+	for i := range sigma {
+		sigma[i] /= sum
+	}
+	return sigma
+}
+
+func checkGradient(p domain.Problem, points []point) (errs []error) {
+	spec := p.Spec()
+	rng := newRand(domainSeed + 1)
+	J := make([]float64, spec.ObjectiveSize())
+	for i, at := range points {
+		sigma := simplex(rng, spec.ObjectiveSize())
+		before := at.clone()
+		gs, gu := make([]float64, spec.MeasuredSize()), make([]float64, spec.ActionSize())
+		p.Gradient(at.s, at.u, at.c, sigma, gs, gu)
+		p.Objectives(at.s, at.u, at.c, J)
+		if !slices.Equal(at.s, before.s) || !slices.Equal(at.u, before.u) || !slices.Equal(at.c, before.c) {
+			errs = append(errs, fmt.Errorf("point %d: Gradient or Objectives changed an input", i))
+		}
+		if !finiteAll(J) {
+			errs = append(errs, fmt.Errorf("point %d: objectives %v at s %v, u %v, c %v", i, J, at.s, at.u, at.c))
+			continue
+		}
+		size, magnitude := 1.0, 1.0
+		for _, g := range slices.Concat(gs, gu) {
+			size = math.Max(size, math.Abs(g))
+		}
+		for j, v := range J {
+			magnitude = math.Max(magnitude, math.Abs(v*sigma[j]))
+		}
+		moved := before.clone()
+		value := func() float64 {
+			p.Objectives(moved.s, moved.u, moved.c, J)
+			sum := 0.0
+			for j := range J {
+				sum += sigma[j] * J[j]
+			}
+			return sum
+		}
+		for _, part := range []struct {
+			name string
+			x, g []float64
+		}{{"s", moved.s, gs}, {"u", moved.u, gu}} {
+			for j := range part.x {
+				x := part.x[j]
+				h := differenceStep * math.Max(1, math.Abs(x))
+				part.x[j] = x + h
+				up := value()
+				part.x[j] = x - h
+				down := value()
+				part.x[j] = x
+				want := (up - down) / (2 * h)
+				if d := math.Abs(part.g[j] - want); !(d <= differenceTolerance*size+differenceRounding*magnitude) {
+					errs = append(errs, fmt.Errorf("point %d: ∂(σᵀJ)/∂%s[%d] is %v, central difference %v (s %v, u %v, c %v, σ %v)", i, part.name, j, part.g[j], want, at.s, at.u, at.c, sigma))
+				}
+			}
+		}
+	}
+	return errs
+}
+
+func checkBatchGradient(p domain.Problem, points []point) (errs []error) {
+	batch, ok := p.(domain.BatchGradient)
+	if !ok {
+		return nil
+	}
+	spec := p.Spec()
+	ns, nu, nc, m := spec.MeasuredSize(), spec.ActionSize(), spec.ContextSize(), spec.ObjectiveSize()
+	rng := newRand(domainSeed + 2)
+	rows := len(points)
+	// Rows with gaps, one context and σ for all in the second round.
+	for _, shared := range []bool{false, true} {
+		b := domain.Batch{
+			Rows: rows, SStride: ns + 3, UStride: nu + 1, CStride: nc, SigmaStride: m, JStride: m + 2, GSStride: ns + 1, GUStride: nu,
+			S: make([]float32, rows*(ns+3)), U: make([]float32, rows*(nu+1)), C: make([]float32, rows*nc), Sigma: make([]float32, rows*m),
+			J: make([]float32, rows*(m+2)), GS: make([]float32, rows*(ns+1)), GU: make([]float32, rows*nu),
+		}
+		if shared {
+			b.CStride, b.SigmaStride = 0, 0
+		}
+		for i, at := range points {
+			narrow(b.S[i*b.SStride:], at.s)
+			narrow(b.U[i*b.UStride:], at.u)
+			if i == 0 || !shared {
+				narrow(b.C[i*b.CStride:], at.c)
+				narrow(b.Sigma[i*b.SigmaStride:], simplex(rng, m))
+			}
+		}
+		batch.GradientBatch(b)
+		withJ := slices.Concat(b.GS, b.GU)
+		withoutJ := b
+		withoutJ.J = nil
+		batch.GradientBatch(withoutJ)
+		for i, v := range slices.Concat(b.GS, b.GU) {
+			if v != withJ[i] {
+				errs = append(errs, fmt.Errorf("GradientBatch gives another gradient when J is not wanted"))
+				break
+			}
+		}
+		for i := range points {
+			s, u := row64(b.S[i*b.SStride:][:ns]), row64(b.U[i*b.UStride:][:nu])
+			c, sigma := row64(b.C[i*b.CStride:][:nc]), row64(b.Sigma[i*b.SigmaStride:][:m])
+			J, gs, gu := make([]float64, m), make([]float64, ns), make([]float64, nu)
+			p.Objectives(s, u, c, J)
+			p.Gradient(s, u, c, sigma, gs, gu)
+			for _, part := range []struct {
+				name string
+				got  []float32
+				want []float64
+			}{{"J", b.J[i*b.JStride:], J}, {"∂/∂s", b.GS[i*b.GSStride:], gs}, {"∂/∂u", b.GU[i*b.GUStride:], gu}} {
+				size := 1.0
+				for _, v := range part.want {
+					size = math.Max(size, math.Abs(v))
+				}
+				for j, want := range part.want {
+					if d := math.Abs(float64(part.got[j]) - want); !(d <= batchTolerance*size) {
+						errs = append(errs, fmt.Errorf("GradientBatch, row %d: %s[%d] is %v, row by row %v", i, part.name, j, part.got[j], want))
+					}
+				}
+			}
+		}
+	}
+	return errs
+}
+
+func narrow(dst []float32, src []float64) {
+	for i, v := range src {
+		dst[i] = float32(v)
+	}
+}
+
+func checkDynamics(p domain.Problem, points []point) (errs []error) {
+	spec := p.Spec()
+	for i, at := range points {
+		before := at.clone()
+		sNext, cNext := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		base := make([]float64, spec.PlanSize())
+		p.Step(at.s, at.c, at.u, sNext, cNext)
+		p.Base(at.s, at.c, base)
+		if !finiteAll(sNext) || !finiteAll(cNext) || !finiteAll(base) {
+			errs = append(errs, fmt.Errorf("point %d: Step gives %v and %v, Base %v", i, sNext, cNext, base))
+		}
+		if !slices.Equal(at.s, before.s) || !slices.Equal(at.u, before.u) || !slices.Equal(at.c, before.c) {
+			errs = append(errs, fmt.Errorf("point %d: Step or Base changed an input", i))
+		}
+	}
+	return errs
+}
+
+func checkIndicators(p domain.Problem, points []point) (errs []error) {
+	spec := p.Spec()
+	for i, at := range points {
+		delta, sigma := make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize())
+		p.Indicators(at.s, at.u, at.c, delta)
+		for j, d := range delta {
+			if !(d >= 0 && d <= 1) {
+				errs = append(errs, fmt.Errorf("point %d: indicator %d is %v, want [0, 1] (s %v)", i, j, d, at.s))
+			}
+		}
+		spec.Semantic.Priority(delta, sigma)
+		sum := 0.0
+		for _, v := range sigma {
+			sum += v
+		}
+		if !(math.Abs(sum-1) <= 1e-12) {
+			errs = append(errs, fmt.Errorf("point %d: priority %v sums to %v", i, sigma, sum))
+		}
+	}
+	return errs
+}
+
+func checkProjection(p domain.Problem, points []point) (errs []error) {
+	spec := p.Spec()
+	margins := make([]float64, len(spec.Margins))
+	feasible := 0
+	for i, at := range points {
+		// The drawn action, and one far outside.
+		for _, factor := range []float64{1, 3} {
+			u := slices.Clone(at.u)
+			for j := range u {
+				u[j] *= factor
+			}
+			again := slices.Clone(u)
+			before := at.clone()
+			ok := p.Project(at.s, at.c, u)
+			if okAgain := p.Project(at.s, at.c, again); ok != okAgain || !slices.Equal(u, again) {
+				errs = append(errs, fmt.Errorf("point %d: the same projection twice gives %v, %v and %v, %v", i, u, ok, again, okAgain))
+			}
+			if !slices.Equal(at.s, before.s) || !slices.Equal(at.c, before.c) {
+				errs = append(errs, fmt.Errorf("point %d: Project changed the state or the context", i))
+			}
+			if !finiteAll(u) {
+				errs = append(errs, fmt.Errorf("point %d: projected action %v", i, u))
+				continue
+			}
+			if !ok {
+				continue
+			}
+			feasible++
+			errs = append(errs, boxErrors(fmt.Sprintf("point %d, projected", i), spec, u)...)
+			p.Margins(at.s, at.c, u, margins)
+			for j, m := range margins {
+				if !(m >= -spec.MarginTolerance) {
+					errs = append(errs, fmt.Errorf("point %d: Project reports a feasible action, margin %s is %v (tolerance %v)", i, spec.Margins[j].Name, m, spec.MarginTolerance))
+				}
+			}
+		}
+	}
+	if feasible == 0 {
+		errs = append(errs, errors.New("Project never reports a feasible action, so that its margins could not be checked"))
+	}
+	return errs
+}
+
+// boxErrors checks the hard box of every action of a plan, to rounding.
+func boxErrors(what string, spec *domain.Spec, plan []float64) (errs []error) {
+	for j, v := range plan {
+		a := spec.Action[j%len(spec.Action)]
+		slack := 1e-12 + spec.MarginTolerance
+		if a.Bounded() && !(v >= a.Lo-slack && v <= a.Hi+slack) {
+			errs = append(errs, fmt.Errorf("%s: %s is %v, its box is [%v, %v]", what, a.Name, v, a.Lo, a.Hi))
+		}
+	}
+	return errs
+}
+
+func checkFallback(p domain.Problem, points []point) (errs []error) {
+	spec := p.Spec()
+	for i, at := range points {
+		blind := make([]float64, len(at.s))
+		for j := range blind {
+			blind[j] = math.NaN()
+		}
+		for _, s := range [][]float64{blind, at.s} {
+			u := make([]float64, spec.ActionSize())
+			for j := range u {
+				u[j] = math.NaN()
+			}
+			p.Fallback(s, at.c, u)
+			if !finiteAll(u) {
+				errs = append(errs, fmt.Errorf("point %d: fallback action %v for the state %v", i, u, s))
+				continue
+			}
+			errs = append(errs, boxErrors(fmt.Sprintf("point %d, fallback", i), spec, u)...)
+		}
+	}
+	return errs
+}
+
+func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
+	spec := c.Problem.Spec()
+	if err := c.Solver.Prepare(context.Background(), domainSeed, nil); err != nil {
+		return nil, []error{fmt.Errorf("Prepare: %w", err)}
+	}
+	rng := newRand(domainSeed + 3)
+	fixed := domain.Preference{W: simplex(rng, spec.ObjectiveSize())}
+	for scenario := range 6 {
+		parameters := draw(rng, c.Solver.Parameters())
+		pref := domain.Preference{Adaptive: true}
+		if scenario%2 == 1 {
+			pref = fixed
+		}
+		got, err := c.Solver.Solve(scenario, parameters, pref, domain.WeightedSum, domainSeed)
+		if errors.Is(err, domain.ErrInfeasible) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("scenario %d: %w", scenario, err))
+			continue
+		}
+		again, err := c.Solver.Solve(scenario, parameters, pref, domain.WeightedSum, domainSeed)
+		if err != nil || len(again) != len(got) {
+			errs = append(errs, fmt.Errorf("scenario %d: solved again it gives %d samples, error %v, first %d", scenario, len(again), err, len(got)))
+		}
+		for i, s := range got {
+			what := fmt.Sprintf("scenario %d, sample %d", scenario, i)
+			for _, v := range []struct {
+				name string
+				got  []float64
+				want int
+			}{{"S", s.S, spec.MeasuredSize()}, {"C", s.C, spec.ContextSize()}, {"U", s.U, spec.PlanSize()}, {"Target", s.Target, spec.PlanSize()},
+				{"Sigma", s.Sigma, spec.ObjectiveSize()}, {"J", s.J, spec.ObjectiveSize()}, {"Margins", s.Margins, len(spec.Margins)}} {
+				if len(v.got) != v.want || !finiteAll(v.got) {
+					errs = append(errs, fmt.Errorf("%s: %s is %v, want %d finite numbers", what, v.name, v.got, v.want))
+				}
+			}
+			if len(s.U) != spec.PlanSize() || len(s.S) != spec.MeasuredSize() || len(s.C) != spec.ContextSize() {
+				continue
+			}
+			if i < len(again) && !slices.Equal(s.U, again[i].U) {
+				errs = append(errs, fmt.Errorf("%s: solved again the plan differs", what))
+			}
+			if !isFinite(s.KKT) || s.KKT < 0 {
+				errs = append(errs, fmt.Errorf("%s: KKT residual %v", what, s.KKT))
+			}
+			errs = append(errs, boxErrors(what, spec, s.U)...)
+			margins := make([]float64, len(spec.Margins))
+			c.Problem.Margins(s.S, s.C, s.U[:spec.ActionSize()], margins)
+			for j := range margins {
+				for _, m := range []float64{margins[j], s.Margins[j]} {
+					if !(m >= -spec.MarginTolerance) {
+						errs = append(errs, fmt.Errorf("%s: margin %s is %v", what, spec.Margins[j].Name, m))
+					}
+				}
+			}
+			samples = append(samples, s)
+		}
+	}
+	if len(samples) == 0 {
+		errs = append(errs, errors.New("no scenario gave a sample"))
+	}
+	return samples, errs
+}
+
+// trajectory is what an episode shows of itself under a fixed action sequence.
+func trajectory(p domain.Problem, e domain.Episode) (values []float64, err error) {
+	spec := p.Spec()
+	rng := newRand(domainSeed + 4)
+	for step := 0; step < 2*spec.Steps+10 && !e.Done(); step++ {
+		s, c, state := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.MeasuredSize())
+		e.Observe(s, c)
+		e.State(state)
+		u := draw(rng, spec.Action)
+		p.Project(state, c, u)
+		out, err := e.Apply(u)
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", step, err)
+		}
+		if len(out.S) != spec.MeasuredSize() || len(out.J) != spec.ObjectiveSize() || len(out.Named) != len(spec.Margins) {
+			return nil, fmt.Errorf("step %d: outcome with %d states, %d objectives, %d margins, want %d, %d, %d", step, len(out.S), len(out.J), len(out.Named), spec.MeasuredSize(), spec.ObjectiveSize(), len(spec.Margins))
+		}
+		if len(out.Named) > 0 && out.Margin != slices.Min(out.Named) {
+			return nil, fmt.Errorf("step %d: smallest margin %v, named margins %v", step, out.Margin, out.Named)
+		}
+		values = slices.Concat(values, s, c, state, out.S, out.J, out.Sigma, out.Named, []float64{out.Cost})
+	}
+	if len(values) == 0 || !finiteAll(values) {
+		return nil, fmt.Errorf("the episode ends at once or shows a non-finite value")
+	}
+	return values, nil
+}
+
+func checkPlant(c domain.Case) (errs []error) {
+	opt := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
+	params, err := json.Marshal(c.Plant.Params())
+	if err != nil {
+		return []error{fmt.Errorf("params as JSON: %w", err)}
+	}
+	var first []float64
+	for index := range 3 {
+		var runs [2][]float64
+		var scene json.RawMessage
+		for i := range runs {
+			e, err := c.Plant.Episode(domainSeed, index, opt)
+			if err != nil {
+				return append(errs, fmt.Errorf("episode %d: %w", index, err))
+			}
+			if scene, err = json.Marshal(e.Scene()); err != nil {
+				return append(errs, fmt.Errorf("scene %d as JSON: %w", index, err))
+			}
+			if runs[i], err = trajectory(c.Problem, e); err != nil {
+				return append(errs, fmt.Errorf("episode %d: %w", index, err))
+			}
+		}
+		if !slices.Equal(runs[0], runs[1]) {
+			errs = append(errs, fmt.Errorf("episode %d of one seed is not the same twice", index))
+		}
+		if index == 1 && slices.Equal(first, runs[0]) {
+			errs = append(errs, errors.New("episodes 0 and 1 are the same"))
+		}
+		first = runs[0]
+		e, err := c.Plant.Replay(params, scene)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("replay of episode %d: %w", index, err))
+			continue
+		}
+		replayed, err := trajectory(c.Problem, e)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("replay of episode %d: %w", index, err))
+		} else if !slices.Equal(replayed, runs[0]) {
+			errs = append(errs, fmt.Errorf("replay of episode %d differs from the episode", index))
+		}
+	}
+	return errs
+}

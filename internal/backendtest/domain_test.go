@@ -1,0 +1,203 @@
+package backendtest
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// toyCase is Toy with a plant and a solver small enough to read.
+func toyCase() domain.Case {
+	p := NewToy(4, 3, 2, 2)
+	return domain.Case{Problem: p, Plant: toyPlant{p}, Solver: toySolver{p}}
+}
+
+type toySolver struct{ p *Toy }
+
+func (s toySolver) Parameters() []domain.Variable {
+	return []domain.Variable{{Name: "s0", Unit: "1", Lo: -1, Hi: 1}}
+}
+
+func (s toySolver) Prepare(context.Context, uint64, func(int, int)) error { return nil }
+
+func (s toySolver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	spec := s.p.Spec()
+	sample := domain.Sample{Scenario: scenario, S: []float64{p[0], 0, 0, 0}, C: make([]float64, 3), Preference: pref,
+		U: make([]float64, spec.PlanSize()), Target: make([]float64, spec.PlanSize()), Sigma: []float64{1, 0, 0}, J: make([]float64, 3), Margins: make([]float64, 1)}
+	s.p.Margins(sample.S, sample.C, sample.U[:2], sample.Margins)
+	return []domain.Sample{sample}, nil
+}
+
+type toyPlant struct{ p *Toy }
+
+type toyEpisode struct {
+	p    *Toy
+	Seed float64 `json:"start"`
+	s, c []float64
+	t    int
+}
+
+func (p toyPlant) Params() any { return struct{}{} }
+
+func (p toyPlant) Episode(seed uint64, index int, _ domain.EpisodeOptions) (domain.Episode, error) {
+	return p.start(newRand(seed + uint64(index)).NormFloat64()), nil
+}
+
+func (p toyPlant) start(x float64) *toyEpisode {
+	return &toyEpisode{p: p.p, Seed: x, s: []float64{x, -x, x / 2, 0}, c: []float64{0.5, -0.5, x}}
+}
+
+func (p toyPlant) Replay(_, scene json.RawMessage) (domain.Episode, error) {
+	var e toyEpisode
+	if err := json.Unmarshal(scene, &e); err != nil {
+		return nil, err
+	}
+	return p.start(e.Seed), nil
+}
+
+func (e *toyEpisode) Scene() any             { return e }
+func (e *toyEpisode) Steps() int             { return e.p.Spec().Steps }
+func (e *toyEpisode) Observe(s, c []float64) { copy(s, e.s); copy(c, e.c) }
+func (e *toyEpisode) State(s []float64)      { copy(s, e.s) }
+func (e *toyEpisode) Done() bool             { return e.t >= e.Steps() }
+
+func (e *toyEpisode) Oracle() (float64, [][]float64, error) { return math.NaN(), nil, nil }
+
+func (e *toyEpisode) Apply(u []float64) (domain.Outcome, error) {
+	out := domain.Outcome{S: make([]float64, 4), J: make([]float64, 3), Sigma: []float64{1, 0, 0}, Named: make([]float64, 1)}
+	e.p.Margins(e.s, e.c, u, out.Named)
+	e.p.Objectives(e.s, u, e.c, out.J)
+	e.p.Step(e.s, e.c, u, out.S, make([]float64, 3))
+	out.Cost, out.Margin = out.J[0], out.Named[0]
+	copy(e.s, out.S)
+	e.t++
+	return out, nil
+}
+
+func TestToyKeepsTheContract(t *testing.T) {
+	RunDomain(t, toyCase())
+}
+
+func TestToyWithoutPlantAndSolver(t *testing.T) {
+	RunDomain(t, domain.Case{Problem: NewToy(5, 1, 3, 1)})
+}
+
+// broken is Toy with one method gone wrong.
+type broken struct {
+	*Toy
+	gradient func(gs, gu []float64)
+	batch    func(b domain.Batch)
+	step     func(sNext []float64)
+	delta    func(delta []float64)
+	project  func(s, u []float64) bool
+	fallback func(s, u []float64)
+}
+
+func (b broken) Gradient(s, u, c, sigma, gs, gu []float64) {
+	b.Toy.Gradient(s, u, c, sigma, gs, gu)
+	if b.gradient != nil {
+		b.gradient(gs, gu)
+	}
+}
+
+func (b broken) GradientBatch(batch domain.Batch) {
+	b.Toy.GradientBatch(batch)
+	if b.batch != nil {
+		b.batch(batch)
+	}
+}
+
+func (b broken) Step(s, c, u, sNext, cNext []float64) {
+	b.Toy.Step(s, c, u, sNext, cNext)
+	if b.step != nil {
+		b.step(sNext)
+	}
+}
+
+func (b broken) Indicators(s, u, c, delta []float64) {
+	b.Toy.Indicators(s, u, c, delta)
+	if b.delta != nil {
+		b.delta(delta)
+	}
+}
+
+func (b broken) Project(s, c, u []float64) bool {
+	if b.project != nil {
+		return b.project(s, u)
+	}
+	return b.Toy.Project(s, c, u)
+}
+
+func (b broken) Fallback(s, c, u []float64) {
+	b.Toy.Fallback(s, c, u)
+	if b.fallback != nil {
+		b.fallback(s, u)
+	}
+}
+
+func TestDomainChecksFindMistakes(t *testing.T) {
+	nan := math.NaN()
+	for check, problem := range map[string]broken{
+		"gradient":       {gradient: func(gs, gu []float64) { gu[1] *= 1 + 1e-4 }},
+		"batch-gradient": {batch: func(b domain.Batch) { b.GS[b.GSStride] += 1e-3 }},
+		"dynamics":       {step: func(s []float64) { s[2] = nan }},
+		"indicators":     {delta: func(d []float64) { d[0] = 1.5 }},
+		"projection":     {project: func(s, u []float64) bool { u[0] = 3 - math.Abs(s[0]); return true }},
+		"fallback":       {fallback: func(s, u []float64) { u[0] = s[0] }},
+	} {
+		problem.Toy = NewToy(4, 3, 2, 1)
+		points, err := domainStates(domain.Case{Problem: problem}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range domainChecks {
+			errs := c.run(problem, points)
+			if c.name == check && len(errs) == 0 {
+				t.Errorf("the check of the %s found nothing", check)
+			}
+		}
+	}
+}
+
+// forgetful is a plant whose second episode of a scene differs.
+type forgetful struct {
+	toyPlant
+	calls *float64
+}
+
+func (f forgetful) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	*f.calls += 1e-9
+	return f.start(float64(index) + *f.calls), nil
+}
+
+// deaf is a plant that does not read the scene.
+type deaf struct{ toyPlant }
+
+func (d deaf) Replay(_, _ json.RawMessage) (domain.Episode, error) { return d.start(0.1), nil }
+
+// reckless is a solver whose plan leaves the box.
+type reckless struct{ toySolver }
+
+func (r reckless) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	samples, err := r.toySolver.Solve(scenario, p, pref, how, seed)
+	samples[0].U[3] = 0.9
+	return samples, err
+}
+
+func TestPlantAndSolverChecksFindMistakes(t *testing.T) {
+	c := toyCase()
+	for name, plant := range map[string]domain.Plant{"forgetful": forgetful{toyPlant{c.Problem.(*Toy)}, new(float64)}, "deaf": deaf{toyPlant{c.Problem.(*Toy)}}} {
+		wrong := c
+		wrong.Plant = plant
+		if len(checkPlant(wrong)) == 0 {
+			t.Errorf("a %s plant passes", name)
+		}
+	}
+	c.Solver = reckless{toySolver{c.Problem.(*Toy)}}
+	if _, errs := checkSolver(c); len(errs) == 0 {
+		t.Error("a solver that leaves the box passes")
+	}
+}
