@@ -115,7 +115,7 @@ func (r *Refiner) consistent(tau float64, want int, z tensor.Matrix) (int, error
 		if found == want {
 			break
 		}
-		if code >= 0 && square(r.normal.Row(0), r.model.CodesDecoded.Row(int(code))) <= tau {
+		if code >= 0 && square(r.normal.Row(0), r.decoded.Row(int(code))) <= tau {
 			copy(z.Row(found), r.model.Codes.Row(int(code)))
 			found++
 		}

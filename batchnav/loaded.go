@@ -23,6 +23,8 @@ type loaded struct {
 	stepper backend.Stepper
 	// inverseRange is 1/(nadir − ideal) of each objective on the dataset.
 	inverseRange []float64
+	// decoded are D_s of the codes; the model's own where it carries them.
+	decoded tensor.Matrix
 	// cover is τ_cover, see coverTolerance.
 	cover float64
 }
@@ -46,10 +48,13 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options, max
 		return nil, fmt.Errorf("batchnav: E_x: %w", err)
 	}
 	if m.Codes.Rows > 0 {
-		if l.index, err = b.NewIndex(m.Codes, m.CodesDecoded); err != nil {
+		if err := l.decodeCodes(); err != nil {
+			return nil, err
+		}
+		if l.index, err = b.NewIndex(m.Codes, l.decoded); err != nil {
 			return nil, fmt.Errorf("batchnav: index over the codes: %w", err)
 		}
-		if l.cover, err = coverTolerance(l.index, m, nav.Neighbours); err != nil {
+		if l.cover, err = coverTolerance(l.index, m.Codes, l.decoded, nav.Neighbours); err != nil {
 			return nil, err
 		}
 	}
@@ -72,6 +77,24 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options, max
 	return l, nil
 }
 
+// decodeCodes takes the model's decoded codes, or computes them.
+func (l *loaded) decodeCodes() error {
+	m := l.model
+	if m.CodesDecoded.Rows > 0 {
+		l.decoded = m.CodesDecoded
+		return nil
+	}
+	net, err := l.backend.NewNet(m.DecoderS)
+	if err != nil {
+		return fmt.Errorf("batchnav: D_s: %w", err)
+	}
+	l.decoded = tensor.New(m.Codes.Rows, l.spec.MeasuredSize())
+	if err := net.Forward(m.Codes, l.decoded); err != nil {
+		return fmt.Errorf("batchnav: decoding the codes: %w", err)
+	}
+	return nil
+}
+
 // coverSamples codes estimate the spacing of M*; coverQuantile of them are
 // spaced no wider.
 const (
@@ -88,13 +111,13 @@ const (
 // neighbours that refinement would use, so that
 //
 //	τ_t = σ̂²_t + τ_geom + τ_cover.
-func coverTolerance(index backend.Index, m *model.Model, neighbours int) (float64, error) {
-	n := m.Codes.Rows
+func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbours int) (float64, error) {
+	n := codes.Rows
 	k := min(max(neighbours, 1)+1, n)
 	samples := min(n, coverSamples)
-	query := tensor.New(samples, m.Codes.Cols)
+	query := tensor.New(samples, codes.Cols)
 	for i := range samples {
-		copy(query.Row(i), m.Codes.Row(i*n/samples))
+		copy(query.Row(i), codes.Row(i*n/samples))
 	}
 	idx, distance := make([]int32, samples*k), make([]float32, samples*k)
 	if err := index.Nearest(query, k, idx, distance); err != nil {
@@ -102,10 +125,10 @@ func coverTolerance(index backend.Index, m *model.Model, neighbours int) (float6
 	}
 	spacing := make([]float64, samples)
 	for i := range samples {
-		own := m.CodesDecoded.Row(i * n / samples)
+		own := decoded.Row(i * n / samples)
 		for _, j := range idx[i*k : (i+1)*k] {
 			if j >= 0 {
-				spacing[i] = math.Max(spacing[i], square(own, m.CodesDecoded.Row(int(j))))
+				spacing[i] = math.Max(spacing[i], square(own, decoded.Row(int(j))))
 			}
 		}
 	}
@@ -135,7 +158,7 @@ func fits(m *model.Model, spec *domain.Spec) error {
 			return fmt.Errorf("batchnav: %s %d values, case %q needs %d", w.what, w.got, spec.Name, w.want)
 		}
 	}
-	if n := m.Codes.Rows; n > 0 {
+	if n := m.Codes.Rows; n > 0 && m.CodesDecoded.Rows > 0 {
 		return tensor.Check("batchnav", "decoded codes", m.CodesDecoded, n, spec.MeasuredSize())
 	}
 	return nil

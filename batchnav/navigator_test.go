@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 var adaptive = domain.Preference{Adaptive: true}
@@ -298,5 +299,23 @@ func TestMismatchedModelIsRefused(t *testing.T) {
 	nav.RetractionMix = 2
 	if _, err := batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{Navigation: &nav}); err == nil {
 		t.Error("μ_R = 2 was accepted")
+	}
+}
+
+// A model as it is read from disk has no decoded codes; the loop is the same.
+func TestCodesAreDecodedWhereTheModelHasNone(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	m := testdomain.Map(cart, 13, false)
+	want := *decide(t, navigator(t, cart, batchnav.Options{}), []float64{0.3, 0.1}, adaptive)
+	m.CodesDecoded = tensor.Matrix{}
+	nav, err := batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := decide(t, nav, []float64{0.3, 0.1}, adaptive); got.U[0] != want.U[0] || got.Threshold != want.Threshold {
+		t.Errorf("u %v τ %g, want %v τ %g", got.U, got.Threshold, want.U, want.Threshold)
+	}
+	if m.CodesDecoded.Rows != 0 {
+		t.Error("the shared model was modified")
 	}
 }

@@ -264,6 +264,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	for name, text := range map[string]string{
 		"flipped verdict": flipped,
 		"dropped episode": strings.Join(append(append([]string{}, lines[:1+per]...), lines[1+2*per:]...), ""),
+		"header alone":    lines[0],
 		"cut off":         strings.Join(lines[:len(lines)-4], ""),
 	} {
 		v, err := closedloop.VerifyReader(strings.NewReader(text), lookup(c))

@@ -193,6 +193,13 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (Method, error
 	if err != nil {
 		return nil, err
 	}
+	threads := max(1, opt.Threads)
+	methods := make([]Method, threads)
+	for i := range methods {
+		if methods[i], err = factory(); err != nil {
+			return nil, fmt.Errorf("closedloop: method %q: %w", opt.Method, err)
+		}
+	}
 	sum := newTally(spec)
 	next := opt.ShardIndex
 	var file *traceFile
@@ -207,13 +214,6 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (Method, error
 		}
 	}
 	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
-	threads := max(1, opt.Threads)
-	methods := make([]Method, threads)
-	for i := range methods {
-		if methods[i], err = factory(); err != nil {
-			return nil, fmt.Errorf("closedloop: method %q: %w", opt.Method, err)
-		}
-	}
 	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference}
 	for next < opt.Episodes {
 		if err := ctx.Err(); err != nil {

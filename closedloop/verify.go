@@ -94,6 +94,9 @@ func VerifyReader(in io.Reader, lookup func(name string) (*domain.Case, error)) 
 			return nil, err
 		}
 	}
+	if v.Episodes == 0 && len(v.Mismatches) == 0 {
+		v.differs(1, -1, -1, "episode", "none", "a trace holds at least one complete episode")
+	}
 	v.OK = len(v.Mismatches) == 0
 	return &v.Verification, nil
 }

@@ -2,6 +2,7 @@ package cpufallback
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -18,7 +19,8 @@ type net struct {
 	layers  []layer
 	in, out int
 	mode    jacobianMode
-	chunks  []*netChunk // one per worker
+	flops   struct{ forward, vjp, jacobian float64 } // of one row
+	chunks  []*netChunk                              // one per worker
 
 	// The call in progress, read by the tasks. Tasks are made once, because a
 	// closure made per call would be garbage per call.
@@ -36,7 +38,7 @@ type layer struct {
 	forward  gemm.Panels // Wᵀ and bias: Y = X·Wᵀ + b
 	backward gemm.Panels // W: dX = dY·W
 	rows     []float32   // W row-major, row stride gemm.Pad(in), for compression
-	all      []int32     // 0 … out−1, the row list of an uncut layer
+	identity []int32     // 0, 1, …, out−1
 }
 
 const (
@@ -47,6 +49,10 @@ const (
 	// forward row, and a fine cut balances the threads.
 	jacobianChunkRows = 24
 )
+
+// leastChunkFLOPs is the work below which a chunk is not worth another thread:
+// some 10 µs, against a few for waking one.
+const leastChunkFLOPs = 1e6
 
 var _ backend.Net = (*net)(nil)
 
@@ -63,6 +69,7 @@ func (b *Backend) newNet(mlp *model.MLP) (*net, error) {
 		return nil, fmt.Errorf("cpufallback: NewNet: %w", err)
 	}
 	n := &net{backend: b, kernel: gemm.For(b.level), in: mlp.In(), out: mlp.Out(), mode: chooseJacobianMode(mlp)}
+	n.flops.forward, n.flops.vjp, n.flops.jacobian = ForwardFLOPs(mlp), VJPFLOPs(mlp), JacobianFLOPs(mlp)
 	for _, l := range mlp.Layers {
 		n.layers = append(n.layers, packLayer(n.kernel, l))
 	}
@@ -100,10 +107,10 @@ func packLayer(k gemm.Kernel, l model.Layer) layer {
 	p.forward.PackTransposed(l.W, l.B)
 	p.backward.Pack(l.W)
 	p.rows = gemm.Buffer(out * gemm.Pad(in))
-	p.all = make([]int32, out)
+	p.identity = make([]int32, out)
 	for i := range out {
 		copy(p.rows[i*gemm.Pad(in):], l.W.Row(i))
-		p.all[i] = int32(i)
+		p.identity[i] = int32(i)
 	}
 	return p
 }
@@ -219,13 +226,17 @@ func (n *net) bounds(chunk int) (from, to int) {
 	return from, min(from+n.call.rows, n.call.z.Rows)
 }
 
-// spread runs task over the rows of the call, in chunks of at most limit rows.
-func (n *net) spread(limit int, task func(worker, chunk int)) {
+// spread runs task over the rows of the call, in chunks of at most limit rows;
+// flops is the work of one row.
+func (n *net) spread(limit int, flops float64, task func(worker, chunk int)) {
 	batch := n.call.z.Rows
 	if batch == 0 {
 		return
 	}
-	n.call.rows = chunkRows(batch, n.backend.pool.Threads(), limit, n.kernel.TileRows())
+	n.call.rows = max(
+		chunkRows(batch, n.backend.pool.Threads(), limit, n.kernel.TileRows()),
+		min(limit, int(math.Ceil(leastChunkFLOPs/flops))),
+	)
 	n.backend.pool.Run((batch+n.call.rows-1)/n.call.rows, task)
 }
 
@@ -249,7 +260,7 @@ func (n *net) Forward(z, y tensor.Matrix) error {
 		return err
 	}
 	n.call.z, n.call.y = z, y
-	n.spread(forwardChunkRows, n.forwardTask)
+	n.spread(forwardChunkRows, n.flops.forward, n.forwardTask)
 	return nil
 }
 
@@ -267,7 +278,7 @@ func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 		return err
 	}
 	n.call.z, n.call.ybar, n.call.zbar = z, ybar, zbar
-	n.spread(forwardChunkRows, n.vjpTask)
+	n.spread(forwardChunkRows, n.flops.vjp, n.vjpTask)
 	return nil
 }
 
@@ -282,7 +293,7 @@ func (n *net) Jacobian(z, jac tensor.Matrix) error {
 		return err
 	}
 	n.call.z, n.call.jac = z, jac
-	n.spread(jacobianChunkRows, n.jacobianTask)
+	n.spread(jacobianChunkRows, n.flops.jacobian, n.jacobianTask)
 	return nil
 }
 
@@ -297,7 +308,7 @@ func (n *net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 		return err
 	}
 	n.call.z, n.call.lambda, n.call.g = z, lambda, g
-	n.spread(jacobianChunkRows, n.metricTask)
+	n.spread(jacobianChunkRows, n.flops.jacobian, n.metricTask)
 	return nil
 }
 

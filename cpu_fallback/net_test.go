@@ -131,6 +131,8 @@ var netShapes = []struct {
 	{[]int{5, 17, 40, 33, 90}, 100},  // forward mode, widths of no register
 	{[]int{70, 20, 100, 16, 69}, 13}, //
 	{[]int{40, 300, 12}, 1},          //
+	{[]int{48, 96, 40, 12}, 14},      // reverse mode, outputs too many to keep inactive columns
+	{[]int{64, 30, 70, 33, 20}, 6},   //
 }
 
 func TestNetAgainstFloat64(t *testing.T) {
@@ -207,7 +209,7 @@ func shape(m *model.MLP) []int {
 // same bits.
 func TestResultsDependNeitherOnThreadsNorOnBatchPosition(t *testing.T) {
 	for _, level := range isa.Available() {
-		for _, widths := range [][]int{{32, 256, 256, 60}, {6, 96, 40, 5}} {
+		for _, widths := range [][]int{{32, 256, 256, 60}, {6, 96, 40, 5}, {48, 96, 40, 12}} {
 			rng := rand.New(rand.NewPCG(3, 4))
 			m := network(t, rng, widths...)
 			const batch = 101
@@ -303,20 +305,25 @@ func TestNaNStaysInItsRow(t *testing.T) {
 	}
 }
 
-// At a pre-activation of exactly zero the derivative is zero.
+// At a pre-activation of exactly zero the derivative is zero, whatever the
+// direction the Jacobian is multiplied in.
 func TestDerivativeAtTheKinkIsZero(t *testing.T) {
 	for _, level := range isa.Available() {
-		m := network(t, rand.New(rand.NewPCG(9, 9)), 3, 20, 4)
-		clear(m.Layers[0].B)
-		net, err := open(t, level, 1).NewNet(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		z, ybar := tensor.New(2, 3), tensor.Broadcast([]float32{1, 2, 3, 4}, 2)
-		r := allOperations(t, net, m, z, ybar)
-		for _, v := range append(r[1].Data, r[2].Data...) {
-			if v != 0 {
-				t.Fatalf("%s: derivative %v at the kink", level, v)
+		for _, widths := range [][]int{{3, 20, 4}, {3, 40, 30, 50}, {40, 40, 30, 4}, {40, 40, 30, 12}} {
+			m := network(t, rand.New(rand.NewPCG(9, 9)), widths...)
+			for _, l := range m.Layers {
+				clear(l.B)
+			}
+			net, err := open(t, level, 1).NewNet(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			z, ybar := tensor.New(2, m.In()), tensor.Broadcast(randomRows(rand.New(rand.NewPCG(1, 9)), 1, m.Out(), m.Out()).Data, 2)
+			r := allOperations(t, net, m, z, ybar)
+			for _, v := range append(r[1].Data, r[2].Data...) {
+				if v != 0 {
+					t.Fatalf("%s %v: derivative %v at the kink", level, widths, v)
+				}
 			}
 		}
 	}

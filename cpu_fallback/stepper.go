@@ -207,10 +207,10 @@ func (s *stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error
 	return nil
 }
 
-// spread runs one chunk function over a batch. Small batches are cut finer, so
-// that there is work for several threads; how never depends on their number.
+// spread runs one chunk function over a batch. A small batch is cut finer, so
+// that every thread has work; no row depends on the cut.
 func (s *stepper) spread(rows int, f func(worker, chunk int)) {
-	s.chunkRows = min((rows+3)/4, s.workers[0].capacity)
+	s.chunkRows = chunkRows(rows, s.backend.pool.Threads(), s.workers[0].capacity, s.netS.kernel.TileRows())
 	if rows > 0 {
 		s.backend.pool.Run((rows+s.chunkRows-1)/s.chunkRows, f)
 	}

@@ -19,7 +19,7 @@ import (
 //
 //	J_1 = ½Σ_i (s_i − c_0)²,  J_2 = ½Σ_j u_j²,  J_3 = Σ_j sin(s_0)·u_j
 //
-// with Base = c/10 and the box |u| ≤ 0.6 on all action entries but the last.
+// with Base = c/10 + s/20 and the box |u| ≤ 0.6 on all action entries but the last.
 type bowl struct {
 	domain.Problem // the rest of the contract is not used
 	spec           domain.Spec
@@ -41,7 +41,7 @@ func (p *bowl) Spec() *domain.Spec { return &p.spec }
 
 func (p *bowl) Base(s, c, plan []float64) {
 	for j := range plan {
-		plan[j] = 0.1 * c[j%len(c)]
+		plan[j] = 0.1*c[j%len(c)] + 0.05*s[j%len(s)]
 	}
 }
 
@@ -369,6 +369,55 @@ func TestStepIsTheSameHoweverItIsCut(t *testing.T) {
 	}
 }
 
+// Inputs are shared one by one: sharing one must not be taken for sharing all.
+func TestEachInputMayBeShared(t *testing.T) {
+	rng := rand.New(rand.NewPCG(27, 1))
+	cfg := planSize.config(t, rng)
+	const rows = 50
+	full := planSize.input(rng, rows)
+	for what, share := range map[string]func(in *backend.StepInput){
+		"Z":       func(in *backend.StepInput) { in.Z = tensor.Broadcast(in.Z.Row(0), rows) },
+		"X":       func(in *backend.StepInput) { in.X = tensor.Broadcast(in.X.Row(0), rows) },
+		"Ctx":     func(in *backend.StepInput) { in.Ctx = tensor.Broadcast(in.Ctx.Row(0), rows) },
+		"Weights": func(in *backend.StepInput) { in.Weights = tensor.Broadcast(in.Weights.Row(0), rows) },
+	} {
+		for _, problem := range []domain.Problem{cfg.Problem, batchBowl{cfg.Problem.(*bowl)}} {
+			cfg := cfg
+			cfg.Problem = problem
+			b, in := open(t, isa.Generic, 1), full
+			share(&in)
+			got := step(t, b, cfg, in)
+			dense := backend.StepInput{Z: in.Z.Clone(), X: in.X.Clone(), Ctx: in.Ctx.Clone(), Weights: in.Weights.Clone()}
+			want := step(t, b, cfg, dense)
+			identical(t, "latents with shared "+what, got.Z, want.Z)
+			identical(t, "actions with shared "+what, got.U, want.U)
+		}
+	}
+}
+
+// A row that could not step leaves nothing behind in the workspace.
+func TestFallbackIsForgotten(t *testing.T) {
+	rng := rand.New(rand.NewPCG(28, 1))
+	cfg := planSize.config(t, rng)
+	in := planSize.input(rng, 20)
+	want := step(t, open(t, isa.Generic, 1), cfg, in)
+	s, got := newStepper(t, open(t, isa.Generic, 1), cfg), outputs(cfg, 20)
+	bad := in
+	bad.X = in.X.Clone()
+	for i := range bad.X.Data {
+		bad.X.Data[i] = float32(math.NaN())
+	}
+	for _, in := range []backend.StepInput{bad, in} {
+		if err := s.Step(in, got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	identical(t, "latents after a NaN batch", got.Z, want.Z)
+	if !slices.Equal(got.Fallbacks, want.Fallbacks) {
+		t.Errorf("fallbacks after a NaN batch: %v, want %v", got.Fallbacks, want.Fallbacks)
+	}
+}
+
 func TestCapIsHonoured(t *testing.T) {
 	rng := rand.New(rand.NewPCG(24, 1))
 	c := planSize
@@ -450,7 +499,7 @@ func TestEachFallback(t *testing.T) {
 		far := cfg
 		far.Params.Dt, far.Params.VMax, far.Params.Epsilon, far.Params.LieGain = 4, 3e38, 0x1p-126, 0
 		out = step(t, open(t, level, 1), far, row(1, 2))
-		if out.Fallbacks[0]&backend.FallbackMidpoint == 0 {
+		if out.Fallbacks[0] != backend.FallbackMidpoint {
 			t.Errorf("%s: an infinite midpoint gives bits %04b", level, out.Fallbacks[0])
 		}
 

@@ -259,9 +259,10 @@ func (p *ipm) step() bool {
 				continue
 			}
 			p.rhs[a] += target * ga
-			h := p.h[a*n : a*n+n]
-			for b, gb := range row {
-				h[b] += weight * ga * gb
+			// The lower triangle only; rows of early stages end early.
+			h, w := p.h[a*n:a*n+a+1], weight*ga
+			for b, gb := range row[:a+1] {
+				h[b] += w * gb
 			}
 		}
 	}
@@ -314,7 +315,7 @@ func (p *ipm) step() bool {
 	return true
 }
 
-// solve computes dx from h and rhs, shifting the diagonal until h is positive
+// solve computes dx from the lower triangle of h and rhs, shifting the diagonal until h is positive
 // definite.
 func (p *ipm) solve() bool {
 	n := p.n
@@ -329,9 +330,11 @@ func (p *ipm) solve() bool {
 	data := make([]float64, n*n)
 	shift := 0.0
 	for {
-		copy(data, p.h)
-		for j := range n {
-			data[j*n+j] += shift
+		for i := range n {
+			for j := range i + 1 {
+				data[j*n+i] = p.h[i*n+j] // gonum reads the upper triangle
+			}
+			data[i*n+i] += shift
 		}
 		if chol.Factorize(mat.NewSymDense(n, data)) {
 			break

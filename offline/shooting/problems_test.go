@@ -88,7 +88,7 @@ func (tanks) Indicators(s, u, c, delta []float64) {
 	delta[0] = e * e / (e*e + 0.04)
 	delta[1] = 1 / (1 + math.Exp(-8*(s[0]-0.9)))
 }
-func (tanks) flow(h float64) float64 { return math.Sqrt(math.Sqrt(h*h+1e-4)) }
+func (tanks) flow(h float64) float64 { return math.Sqrt(math.Sqrt(h*h + 1e-4)) }
 func (p tanks) Step(s, c, u, sn, cn []float64) {
 	const dt = 0.5
 	f1, f2 := 0.3*p.flow(s[0]), 0.35*p.flow(s[1])

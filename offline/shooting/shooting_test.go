@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -455,29 +454,29 @@ func TestMultiStartIsNeverWorse(t *testing.T) {
 	}
 }
 
-// Every scenario of the tanks' box must converge, and a solve of 30 steps with
-// two actions take less than 50 ms.
-func TestTanksConvergeFast(t *testing.T) {
+// Every scenario of the tanks' box must converge, in few iterations; the time
+// of a solve is BenchmarkTanks.
+func TestTanksConverge(t *testing.T) {
 	solver := newTanks(Options{})
 	rng := rand.New(rand.NewPCG(7, 7))
-	fastest := time.Hour
-	for i := range 40 {
+	scenarios := 40
+	if testing.Short() {
+		scenarios = 6
+	}
+	for i := range scenarios {
 		p := []float64{0.1 + 0.8*rng.Float64(), 0.1 + 0.7*rng.Float64(), 0.2 + 0.65*rng.Float64()}
 		pref := domain.Preference{Adaptive: true}
 		if i%2 == 1 {
 			w := rng.Float64()
 			pref = domain.Preference{W: []float64{w, 1 - w}}
 		}
-		began := time.Now()
 		if _, err := solver.Solve(i, p, pref, domain.WeightedSum, 1); err != nil {
 			t.Errorf("scenario %v, %+v: %v", p, pref, err)
 		}
-		fastest = min(fastest, time.Since(began))
 	}
 	c := solver.Counts()
-	t.Logf("%.1f iterations a solve, fastest %v", float64(c.Iterations)/float64(c.Starts), fastest)
-	if fastest > 50*time.Millisecond {
-		t.Errorf("the fastest solve took %v", fastest)
+	if mean := float64(c.Iterations) / float64(c.Starts); mean > 25 {
+		t.Errorf("a solve takes %.1f iterations", mean)
 	}
 }
 

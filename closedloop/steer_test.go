@@ -1,0 +1,38 @@
+package closedloop
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestHypervolumeOfAStaircase(t *testing.T) {
+	got := Hypervolume2([][2]float64{{1, 3}, {2, 1}, {2.5, 2}, {5, 0}}, [2]float64{4, 4})
+	// {1,3} gives 3×1, {2,1} another 2×2; {2.5,2} is dominated, {5,0} is outside.
+	if want := 7.0; math.Abs(got-want) > 1e-12 {
+		t.Fatalf("hypervolume %v, want %v", got, want)
+	}
+}
+
+func TestHypervolumeGrowsWithMorePointsWhateverTheirOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		xs := rapid.SliceOfN(rapid.Float64Range(0, 1), 2, 20).Draw(t, "x")
+		var points [][2]float64
+		for i := 0; i+1 < len(xs); i += 2 {
+			points = append(points, [2]float64{xs[i], xs[i+1]})
+		}
+		ref := [2]float64{1, 1}
+		whole := Hypervolume2(points, ref)
+		if part := Hypervolume2(points[1:], ref); part > whole+1e-12 {
+			t.Fatalf("%v without a point, %v with it", part, whole)
+		}
+		reversed := make([][2]float64, len(points))
+		for i, p := range points {
+			reversed[len(points)-1-i] = p
+		}
+		if r := Hypervolume2(reversed, ref); math.Abs(r-whole) > 1e-12 {
+			t.Fatalf("order changes %v to %v", whole, r)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Palette of the figures: Okabe and Ito's, which stays distinct for colour-blind
+// readers.
+var palette = []color.RGBA{
+	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
+	{230, 159, 0, 255}, {86, 180, 233, 255}, {110, 110, 110, 255}, {160, 120, 60, 255},
+}
+
+func colour(i int) color.RGBA { return palette[i%len(palette)] }
+
+func faint(c color.RGBA) color.RGBA {
+	mix := func(v uint8) uint8 { return uint8(255 - (255-int(v))/3) }
+	return color.RGBA{mix(c.R), mix(c.G), mix(c.B), 255}
+}
+
+// Figure is one plot, written as SVG and as PNG.
+type Figure struct {
+	Name, Title   string
+	Width, Height vg.Length
+	plot          *plot.Plot
+}
+
+func newFigure(name, title, x, y string) *Figure {
+	p := plot.New()
+	p.Title.Text = title
+	p.Title.TextStyle.Font.Size = 12
+	p.X.Label.Text, p.Y.Label.Text = x, y
+	p.Title.Padding = 6
+	p.BackgroundColor = color.White
+	p.Legend.Top = true
+	p.Legend.TextStyle.Font.Size = 10
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{230}, color.Gray{230}
+	p.Add(grid)
+	return &Figure{Name: name, Title: title, Width: 5.2 * vg.Inch, Height: 3.8 * vg.Inch, plot: p}
+}
+
+// line adds a series; points that are not finite are left out.
+func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64) error {
+	pts := finitePoints(xs, ys, f.plot.Y.Scale)
+	if len(pts) == 0 {
+		return nil
+	}
+	l, err := plotter.NewLine(pts)
+	if err != nil {
+		return fmt.Errorf("report: figure %s, series %s: %w", f.Name, label, err)
+	}
+	l.Color, l.Width = c, vg.Points(1.6)
+	if dashed {
+		l.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+	}
+	f.plot.Add(l)
+	if label != "" {
+		f.plot.Legend.Add(label, l)
+	}
+	return nil
+}
+
+// point adds one marker with an optional label beside it.
+func (f *Figure) point(label string, c color.RGBA, shape draw.GlyphDrawer, x, y float64) error {
+	pts := finitePoints([]float64{x}, []float64{y}, f.plot.Y.Scale)
+	if len(pts) == 0 {
+		return nil
+	}
+	s, err := plotter.NewScatter(pts)
+	if err != nil {
+		return fmt.Errorf("report: figure %s, point %s: %w", f.Name, label, err)
+	}
+	s.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(4), Shape: shape}
+	f.plot.Add(s)
+	if label == "" {
+		return nil
+	}
+	text, err := plotter.NewLabels(plotter.XYLabels{XYs: pts, Labels: []string{label}})
+	if err != nil {
+		return fmt.Errorf("report: figure %s, point %s: %w", f.Name, label, err)
+	}
+	text.Offset = vg.Point{X: vg.Points(6), Y: vg.Points(3)}
+	for i := range text.TextStyle {
+		text.TextStyle[i].Font.Size = 9
+	}
+	f.plot.Add(text)
+	return nil
+}
+
+// errorBar adds a vertical bar from lo to hi.
+func (f *Figure) errorBar(c color.RGBA, x, lo, hi float64) error {
+	return f.line("", c, false, []float64{x, x}, []float64{lo, hi})
+}
+
+// fill adds a closed outline with a light interior.
+func (f *Figure) fill(c color.RGBA, xs, ys []float64) error {
+	poly, err := plotter.NewPolygon(finitePoints(xs, ys, plot.LinearScale{}))
+	if err != nil {
+		return fmt.Errorf("report: figure %s: %w", f.Name, err)
+	}
+	poly.Color, poly.LineStyle.Color, poly.LineStyle.Width = faint(c), c, vg.Points(0.8)
+	f.plot.Add(poly)
+	return nil
+}
+
+func (f *Figure) logX() { f.plot.X.Scale, f.plot.X.Tick.Marker = plot.LogScale{}, decades{} }
+func (f *Figure) logY() { f.plot.Y.Scale, f.plot.Y.Tick.Marker = plot.LogScale{}, decades{} }
+
+// decades marks powers of ten with labels and their multiples without.
+type decades struct{}
+
+func (decades) Ticks(lo, hi float64) []plot.Tick {
+	var ticks []plot.Tick
+	if !(lo > 0) {
+		return ticks
+	}
+	from, to := math.Floor(math.Log10(lo)), math.Ceil(math.Log10(hi))
+	for e := from; e <= to; e++ {
+		for m := 1.0; m < 10; m++ {
+			v := m * math.Pow(10, e)
+			if v < lo*(1-1e-9) || v > hi*(1+1e-9) {
+				continue
+			}
+			t := plot.Tick{Value: v}
+			if m == 1 || to-from <= 1 && (m == 2 || m == 5) {
+				t.Label = fmt.Sprintf("%g", v)
+			}
+			ticks = append(ticks, t)
+		}
+	}
+	return ticks
+}
+
+func finitePoints(xs, ys []float64, scale plot.Normalizer) plotter.XYs {
+	_, logarithmic := scale.(plot.LogScale)
+	var pts plotter.XYs
+	for i := range xs {
+		x, y := xs[i], ys[i]
+		if math.IsNaN(x) || math.IsInf(x, 0) || math.IsNaN(y) || math.IsInf(y, 0) || logarithmic && y <= 0 {
+			continue
+		}
+		pts = append(pts, plotter.XY{X: x, Y: y})
+	}
+	return pts
+}
+
+// equalAspect widens one axis so that a metre is as long on both.
+func (f *Figure) equalAspect() {
+	p := f.plot
+	dx, dy := p.X.Max-p.X.Min, p.Y.Max-p.Y.Min
+	ratio := float64(f.Width / f.Height)
+	if dx < dy*ratio {
+		grow := (dy*ratio - dx) / 2
+		p.X.Min, p.X.Max = p.X.Min-grow, p.X.Max+grow
+	} else {
+		grow := (dx/ratio - dy) / 2
+		p.Y.Min, p.Y.Max = p.Y.Min-grow, p.Y.Max+grow
+	}
+}
+
+// SVG renders the figure.
+func (f *Figure) SVG() ([]byte, error) {
+	c := vgsvg.New(f.Width, f.Height)
+	f.plot.Draw(draw.New(c))
+	var out bytes.Buffer
+	if _, err := c.WriteTo(&out); err != nil {
+		return nil, fmt.Errorf("report: figure %s: %w", f.Name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// Write writes dir/NAME.svg and dir/NAME.png.
+func (f *Figure) Write(dir string) error {
+	svg, err := f.SVG()
+	if err != nil {
+		return err
+	}
+	c := vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(144))
+	f.plot.Draw(draw.New(c))
+	var png bytes.Buffer
+	if _, err := (vgimg.PngCanvas{Canvas: c}).WriteTo(&png); err != nil {
+		return fmt.Errorf("report: figure %s: %w", f.Name, err)
+	}
+	for ext, data := range map[string][]byte{".svg": svg, ".png": png.Bytes()} {
+		if err := renameio.WriteFile(filepath.Join(dir, f.Name+ext), data, 0o644); err != nil {
+			return fmt.Errorf("report: figure %s: %w", f.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// Figures builds every figure that the records support: for each case the
+// paper's four panels (terminal regret, semantic coordinate, closed-loop
+// trajectory, speed-quality frontier), then recovery and steering.
+func (r *Records) Figures() ([]*Figure, error) {
+	var figures []*Figure
+	add := func(f *Figure, err error) error {
+		if err == nil && f != nil {
+			figures = append(figures, f)
+		}
+		return err
+	}
+	for _, name := range r.cases() {
+		if err := add(regretFigure(name, r.of(name))); err != nil {
+			return nil, err
+		}
+		if t := r.trace(name, "gpc"); t != nil {
+			if err := add(PriorityFigure(*t)); err != nil {
+				return nil, err
+			}
+			if err := add(TrajectoryFigure(*t)); err != nil {
+				return nil, err
+			}
+		}
+		if err := add(frontierFigure(name, r.of(name))); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range r.Certificates {
+		if c.Recovery != nil {
+			if err := add(recoveryFigure(c.Certificate.Case, c.Recovery)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range r.Steerings {
+		if err := add(steeringFigure(&r.Steerings[i])); err != nil {
+			return nil, err
+		}
+	}
+	return figures, nil
+}
+
+func (r *Records) trace(name, method string) *Trace {
+	for i, t := range r.Traces {
+		if t.Header.Case == name && t.Header.Method == method {
+			return &r.Traces[i]
+		}
+	}
+	return nil
+}
+
+// regretFloor is what a regret of zero is drawn at on the logarithmic axis, %.
+const regretFloor = 1e-4
+
+// regretFigure is panel (a): the terminal regret of every method with its
+// standard error, and the paper's values beside them.
+func regretFigure(name string, evals []closedloop.Result) (*Figure, error) {
+	f := newFigure(name+"-regret", name+": terminal regret", "", "R_T, % (mean ± s.e.m.)")
+	f.logY()
+	var labels []string
+	for _, e := range evals {
+		regret := float64(e.RegretPct)
+		if e.Method == "oracle" || math.IsNaN(regret) {
+			continue
+		}
+		x := float64(len(labels))
+		labels = append(labels, e.Method)
+		c := colour(0)
+		if e.Method == "gpc" {
+			c = colour(1)
+		}
+		if err := f.errorBar(c, x, math.Max(regretFloor, regret-float64(e.RegretSEM)), regret+float64(e.RegretSEM)); err != nil {
+			return nil, err
+		}
+		if err := f.point("", c, draw.CircleGlyph{}, x, math.Max(regretFloor, regret)); err != nil {
+			return nil, err
+		}
+		if p, ok := paperAnalytical[name][e.Method]; ok && !p.Offline {
+			if err := f.point("paper", colour(6), draw.CrossGlyph{}, x, p.Regret); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	f.plot.NominalX(labels...)
+	f.plot.X.Tick.Label.Rotation = 0.5
+	f.plot.X.Tick.Label.XAlign, f.plot.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
+	f.plot.X.Min, f.plot.X.Max = -0.6, float64(len(labels))-0.2
+	return f, nil
+}
+
+// frontierFigure is panel (d): decision time against regret.
+func frontierFigure(name string, evals []closedloop.Result) (*Figure, error) {
+	f := newFigure(name+"-frontier", name+": speed and quality", "median decision time, ms", "R_T, %")
+	f.logX()
+	f.logY()
+	drawn := 0
+	for _, e := range evals {
+		regret, ms := float64(e.RegretPct), float64(e.Latency.P50)/1e3
+		if e.Method == "oracle" || !(regret > 0) || !(ms > 0) {
+			continue
+		}
+		c := colour(0)
+		if e.Method == "gpc" || e.Method == "direct" {
+			c = colour(1)
+		}
+		if err := f.point(e.Method, c, draw.CircleGlyph{}, ms, regret); err != nil {
+			return nil, err
+		}
+		if p, ok := paperAnalytical[name][e.Method]; ok && !p.Offline {
+			if err := f.point(e.Method+" (paper)", colour(6), draw.CrossGlyph{}, p.Milliseconds, p.Regret); err != nil {
+				return nil, err
+			}
+		}
+		drawn++
+	}
+	if drawn == 0 {
+		return nil, nil
+	}
+	f.plot.X.Min, f.plot.X.Max = f.plot.X.Min/2, f.plot.X.Max*8
+	return f, nil
+}
+
+// PriorityFigure is panel (b): the semantic coordinate σ along the episodes of a
+// trace, the mean over episodes as a line and each episode faintly.
+func PriorityFigure(t Trace) (*Figure, error) {
+	if len(t.Episodes) == 0 {
+		return nil, nil
+	}
+	f := newFigure(t.Header.Case+"-priority", t.Header.Case+": semantic coordinate", "decision t", "σ")
+	f.plot.Y.Min, f.plot.Y.Max = 0, 1
+	m := len(t.Episodes[0].Lines[0].Sigma)
+	for i := range m {
+		var mean, count []float64
+		for e, ep := range t.Episodes {
+			var xs, ys []float64
+			for _, l := range ep.Lines {
+				if i >= len(l.Sigma) {
+					return nil, fmt.Errorf("report: trace of %s, line %d has %d priorities, want %d", t.Header.Case, l.Line, len(l.Sigma), m)
+				}
+				xs, ys = append(xs, float64(l.T)), append(ys, l.Sigma[i])
+				for len(mean) <= l.T {
+					mean, count = append(mean, 0), append(count, 0)
+				}
+				mean[l.T] += l.Sigma[i]
+				count[l.T]++
+			}
+			if e < 20 {
+				if err := f.line("", faint(colour(i)), false, xs, ys); err != nil {
+					return nil, err
+				}
+			}
+		}
+		xs := make([]float64, len(mean))
+		for k := range mean {
+			xs[k], mean[k] = float64(k), mean[k]/count[k]
+		}
+		if err := f.line(fmt.Sprintf("σ%d", i+1), colour(i), false, xs, mean); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// plane is what a trace's header says of a planar case with a moving ellipse.
+type plane struct {
+	Ellipse struct {
+		A   float64    `json:"a"`
+		B   float64    `json:"b"`
+		C0  [2]float64 `json:"c0"`
+		Rho [2]float64 `json:"rho"`
+	} `json:"ellipse"`
+	Goal  [2]float64 `json:"q_goal"`
+	Safe0 [2]float64 `json:"q_safe0"`
+}
+
+type planeScene struct {
+	Q0 [2]float64 `json:"q0"`
+	P  []float64  `json:"p"`
+}
+
+func (p *plane) outline(at float64) (xs, ys []float64) {
+	for k := range 73 {
+		s, c := math.Sincos(2 * math.Pi * float64(k) / 72)
+		xs = append(xs, p.Ellipse.C0[0]+p.Ellipse.Rho[0]*at+p.Ellipse.A*c)
+		ys = append(ys, p.Ellipse.C0[1]+p.Ellipse.Rho[1]*at+p.Ellipse.B*s)
+	}
+	return xs, ys
+}
+
+// readPlane returns the planar geometry of a trace, if it has one.
+func readPlane(t Trace) (p plane, ok bool) {
+	return p, json.Unmarshal(t.Header.Params, &p) == nil && p.Ellipse.A > 0 && p.Ellipse.B > 0
+}
+
+// TrajectoryFigure is panel (c): paths in the plane with the ellipse where it
+// begins and ends; for a case without a plane, the states against time.
+func TrajectoryFigure(t Trace) (*Figure, error) {
+	if len(t.Episodes) == 0 {
+		return nil, nil
+	}
+	p, ok := readPlane(t)
+	if !ok {
+		return stateFigure(t)
+	}
+	f := newFigure(t.Header.Case+"-trajectory", t.Header.Case+": closed-loop trajectories", "q₁, m", "q₂, m")
+	var first planeScene
+	if err := json.Unmarshal(t.Episodes[0].Scene, &first); err != nil || len(first.P) == 0 {
+		return nil, fmt.Errorf("report: trace of %s: the first scene has no operating parameter", t.Header.Case)
+	}
+	for i, at := range []float64{first.P[0], first.P[len(first.P)-1]} {
+		xs, ys := p.outline(at)
+		if err := f.fill(colour(6-2*i), xs, ys); err != nil {
+			return nil, err
+		}
+	}
+	for e, ep := range t.Episodes[:min(12, len(t.Episodes))] {
+		var s planeScene
+		if err := json.Unmarshal(ep.Scene, &s); err != nil {
+			return nil, fmt.Errorf("report: trace of %s, episode %d: %w", t.Header.Case, ep.Episode, err)
+		}
+		xs, ys := []float64{s.Q0[0]}, []float64{s.Q0[1]}
+		for _, l := range ep.Lines {
+			xs, ys = append(xs, l.S[0]), append(ys, l.S[1])
+		}
+		if err := f.line("", colour(0), e > 0, xs, ys); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.point("goal", colour(2), draw.PyramidGlyph{}, p.Goal[0], p.Goal[1]); err != nil {
+		return nil, err
+	}
+	if err := f.point("recovery", colour(4), draw.SquareGlyph{}, p.Safe0[0], p.Safe0[1]); err != nil {
+		return nil, err
+	}
+	f.equalAspect()
+	return f, nil
+}
+
+func stateFigure(t Trace) (*Figure, error) {
+	f := newFigure(t.Header.Case+"-trajectory", t.Header.Case+": closed-loop states", "decision t", "state")
+	for i := range t.Episodes[0].Lines[0].S {
+		for e, ep := range t.Episodes[:min(6, len(t.Episodes))] {
+			var xs, ys []float64
+			for _, l := range ep.Lines {
+				xs, ys = append(xs, float64(l.T)), append(ys, l.S[i])
+			}
+			label := ""
+			if e == 0 {
+				label = fmt.Sprintf("s%d", i+1)
+			}
+			if err := f.line(label, colour(i), e > 0, xs, ys); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}
+
+func numbers(v []batchnav.Number) []float64 {
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = float64(x)
+	}
+	return out
+}
+
+// recoveryFigure shows Φ after a perturbation off M* and the predicted
+// contraction.
+func recoveryFigure(name string, r *batchnav.Recovery) (*Figure, error) {
+	f := newFigure(name+"-recovery", name+": recovery from a perturbation off M*", "latent step", "Φ = ‖x − D_s(z)‖²")
+	f.logY()
+	xs := make([]float64, len(r.Median))
+	for i := range xs {
+		xs[i] = float64(i)
+	}
+	for i, s := range []struct {
+		label  string
+		v      []batchnav.Number
+		dashed bool
+	}{{"median", r.Median, false}, {"95th percentile", r.P95, false}, {"largest", r.Max, false}, {"predicted", r.Predicted, true}} {
+		if err := f.line(s.label, colour(i), s.dashed, xs[:len(s.v)], numbers(s.v)); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// steeringFigure shows the front traced by one map and the exact one.
+func steeringFigure(s *Steering) (*Figure, error) {
+	if len(s.Front) == 0 || len(s.Front[0].J) != 2 {
+		return nil, nil
+	}
+	f := newFigure(s.Case+"-front", s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")
+	var ox, oy []float64
+	for _, p := range s.Front {
+		ox, oy = append(ox, float64(p.OracleJ[0])), append(oy, float64(p.OracleJ[1]))
+	}
+	if err := f.line("exact front", colour(6), false, ox, oy); err != nil {
+		return nil, err
+	}
+	for _, p := range s.Front {
+		if err := f.point("", colour(1), draw.CircleGlyph{}, float64(p.J[0]), float64(p.J[1])); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,243 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// Write writes dir/report.md, dir/report.html (self-contained) and
+// dir/figures/*.svg, *.png and *.gif, and returns the files it wrote.
+func (r *Records) Write(dir string) ([]string, error) {
+	figures, err := r.Figures()
+	if err != nil {
+		return nil, err
+	}
+	images := filepath.Join(dir, "figures")
+	if err := os.MkdirAll(images, 0o755); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	files := []string{filepath.Join(dir, "report.md"), filepath.Join(dir, "report.html")}
+	for _, f := range figures {
+		if err := f.Write(images); err != nil {
+			return nil, err
+		}
+		files = append(files, filepath.Join(images, f.Name+".svg"), filepath.Join(images, f.Name+".png"))
+	}
+	for _, t := range r.Traces {
+		path := filepath.Join(images, t.Header.Case+"-"+t.Header.Method+".gif")
+		wrote, err := Animate(t, path)
+		if err != nil {
+			return nil, err
+		}
+		if wrote {
+			files = append(files, path)
+		}
+	}
+	sections := r.sections()
+	var md, page bytes.Buffer
+	fmt.Fprintf(&md, "# gpc: recorded results, %s\n", r.Device)
+	fmt.Fprintf(&page, "<!doctype html><html lang=en><meta charset=utf-8><title>gpc: results</title><style>%s</style><h1>gpc: recorded results, %s</h1>\n", style, html.EscapeString(r.Device))
+	for _, s := range sections {
+		s.markdown(&md)
+		s.html(&page)
+	}
+	fmt.Fprint(&md, "\n## Figures\n\n")
+	fmt.Fprint(&page, "<h2>Figures</h2><div class=figures>\n")
+	for _, f := range figures {
+		fmt.Fprintf(&md, "![%s](figures/%s.svg)\n", f.Title, f.Name)
+		svg, err := f.SVG()
+		if err != nil {
+			return nil, err
+		}
+		// The figure stands inline: the page needs no other file.
+		if i := bytes.Index(svg, []byte("<svg")); i > 0 {
+			svg = svg[i:]
+		}
+		fmt.Fprintf(&page, "<figure>%s</figure>\n", svg)
+	}
+	fmt.Fprint(&page, "</div></html>\n")
+	for path, data := range map[string][]byte{files[0]: md.Bytes(), files[1]: page.Bytes()} {
+		if err := renameio.WriteFile(path, data, 0o644); err != nil {
+			return nil, fmt.Errorf("report: %w", err)
+		}
+	}
+	return files, nil
+}
+
+const style = `body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#1b222a}
+table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums}th,td{padding:.25em .7em;border-bottom:1px solid #dde2e7;text-align:right}
+th:first-child,td:first-child{text-align:left}.figures{display:flex;flex-wrap:wrap;gap:1em}figure{margin:0}p.note{color:#5b6570}`
+
+// section is one table with its heading and a note.
+type section struct {
+	title, note string
+	rows        [][]string // the first is the header
+}
+
+func (s section) markdown(w *bytes.Buffer) {
+	fmt.Fprintf(w, "\n## %s\n\n", s.title)
+	if s.note != "" {
+		fmt.Fprintf(w, "%s\n\n", s.note)
+	}
+	for i, r := range s.rows {
+		fmt.Fprintf(w, "| %s |\n", strings.Join(r, " | "))
+		if i == 0 {
+			fmt.Fprintf(w, "|---%s|\n", strings.Repeat("|---:", len(r)-1))
+		}
+	}
+}
+
+func (s section) html(w *bytes.Buffer) {
+	fmt.Fprintf(w, "<h2>%s</h2>\n", html.EscapeString(s.title))
+	if s.note != "" {
+		fmt.Fprintf(w, "<p class=note>%s</p>\n", html.EscapeString(s.note))
+	}
+	fmt.Fprint(w, "<table>")
+	for i, r := range s.rows {
+		tag := "td"
+		if i == 0 {
+			tag = "th"
+		}
+		fmt.Fprint(w, "<tr>")
+		for _, c := range r {
+			fmt.Fprintf(w, "<%s>%s</%s>", tag, html.EscapeString(c), tag)
+		}
+		fmt.Fprint(w, "</tr>")
+	}
+	fmt.Fprint(w, "</table>\n")
+}
+
+func (r *Records) sections() []section {
+	var out []section
+	for _, name := range r.cases() {
+		if evals := r.of(name); len(evals) > 0 {
+			out = append(out, evaluationSection(name, evals))
+		}
+		if evals := r.noisy(name); len(evals) > 0 {
+			out = append(out, noiseSection(name, evals))
+		}
+	}
+	for _, s := range r.Steerings {
+		out = append(out, steeringSection(s))
+	}
+	for _, c := range r.Certificates {
+		out = append(out, certificateSection(c))
+	}
+	for _, b := range r.Benchmarks {
+		out = append(out, benchmarkSection(b))
+	}
+	return out
+}
+
+func number(format string, v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return fmt.Sprintf(format, v)
+}
+
+func evaluationSection(name string, evals []closedloop.Result) section {
+	s := section{
+		title: name,
+		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the completed, safe episodes (n). “paper”: tab. analytical, 100 trajectories; its MPC horizon is not stated.", evals[0].Seed, evals[0].Commit, evals[0].Device),
+		rows:  [][]string{{"method", "R_T %", "± s.e.m.", "n", "paper R_T %", "safe", "95 % interval", "fail %", "paper fail %", "least margin", "p50 ms", "p99 ms", "paper ms", "mean ‖Δz‖"}},
+	}
+	for _, e := range evals {
+		paperRegret, paperFail, paperTime := "–", "–", "–"
+		if p, ok := paperAnalytical[name][e.Method]; ok {
+			paperRegret, paperFail = fmt.Sprintf("%g ± %g", p.Regret, p.SEM), fmt.Sprintf("%g", p.Fail)
+			paperTime = fmt.Sprintf("%g", p.Milliseconds)
+			if p.Offline {
+				paperTime = "offline"
+			}
+		}
+		s.rows = append(s.rows, []string{
+			e.Method, number("%.4f", float64(e.RegretPct)), number("%.4f", float64(e.RegretSEM)), fmt.Sprint(e.RegretN), paperRegret,
+			number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
+			number("%.1f", 100*(1-float64(e.Safe))), paperFail, number("%.1e", float64(e.MarginMin)),
+			number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), paperTime, number("%.1e", float64(e.Displacement)),
+		})
+	}
+	return s
+}
+
+func noiseSection(name string, evals []closedloop.Result) section {
+	s := section{
+		title: name + " with measurement noise",
+		note:  "The measured state is disturbed; margins and costs are of the true state. The noise is in units of each state's own scale.",
+		rows:  [][]string{{"noise", "method", "episodes", "R_T %", "± s.e.m.", "safe", "95 % interval", "least margin"}},
+	}
+	for _, e := range evals {
+		s.rows = append(s.rows, []string{
+			fmt.Sprint(e.Noise), e.Method, fmt.Sprint(e.Episodes), number("%.4f", float64(e.RegretPct)), number("%.4f", float64(e.RegretSEM)),
+			number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), number("%.1e", float64(e.MarginMin)),
+		})
+	}
+	return s
+}
+
+func steeringSection(v Steering) section {
+	s := section{
+		title: v.Case + ": steering by a fixed preference",
+		note: fmt.Sprintf("One map (%s), no retraining, %d preferences; hypervolume ratio to the exact front %s, mean regret %s %%, worst %s %%.",
+			v.Method, len(v.Front), number("%.5f", float64(v.HypervolumeRatio)), number("%.4f", float64(v.MeanRegretPct)), number("%.4f", float64(v.WorstRegretPct))),
+		rows: [][]string{{"w", "Σ J", "exact Σ J", "regret %", "compared", "violations"}},
+	}
+	list := func(v []closedloop.Number) string {
+		parts := make([]string, len(v))
+		for i, x := range v {
+			parts[i] = number("%.4f", float64(x))
+		}
+		return strings.Join(parts, ", ")
+	}
+	for _, p := range v.Front {
+		w := make([]string, len(p.W))
+		for i, x := range p.W {
+			w[i] = fmt.Sprintf("%.3g", x)
+		}
+		s.rows = append(s.rows, []string{strings.Join(w, ", "), list(p.J), list(p.OracleJ), number("%.4f", float64(p.RegretPct)), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
+	}
+	return s
+}
+
+func certificateSection(c Certified) section {
+	s := section{
+		title: c.Certificate.Case + ": the paper's conditions on this map",
+		note:  "Constants are estimated on held-out samples; a condition that does not hold says that the theorem gives no guarantee here, not that the controller failed.",
+		rows:  [][]string{{"condition", "claim", "left", "right", "verdict", "note"}},
+	}
+	for _, v := range c.Certificate.Conditions {
+		verdict := string(v.Verdict)
+		if v.Verdict == batchnav.DoesNot {
+			verdict = strings.ToUpper(verdict)
+		}
+		s.rows = append(s.rows, []string{v.Name, v.Claim, number("%.3g", float64(v.Left)), number("%.3g", float64(v.Right)), verdict, v.Note})
+	}
+	return s
+}
+
+func benchmarkSection(b Benchmark) section {
+	s := section{
+		title: "Latency and throughput",
+		note:  fmt.Sprintf("`%s`, commit %s, %s. The ceiling is the best sustained multiply-add loop of the same instruction set in the same run.", b.Command, b.Commit, b.Device),
+		rows:  [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP/s", "ceiling", "fraction"}},
+	}
+	for _, r := range b.Results {
+		rate, peak, fraction := "–", "–", "–"
+		if r.GFlops > 0 {
+			rate, peak, fraction = fmt.Sprintf("%.1f", r.GFlops), fmt.Sprintf("%.1f", r.PeakGFlops), fmt.Sprintf("%.2f", r.Fraction)
+		}
+		s.rows = append(s.rows, []string{r.Op, r.Case, r.Size, r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), rate, peak, fraction})
+	}
+	return s
+}
