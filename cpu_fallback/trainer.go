@@ -15,18 +15,27 @@ import (
 //	micro-batch  microRows samples, whose activations are kept for the weight
 //	             gradients; bounds the workspace and keeps it in the last-level
 //	             cache. Weight gradients add up over micro-batches in order.
-//	chunk        trainChunk samples of a micro-batch, one task: forward, losses and
-//	             backward of all networks, while the activations are hot.
+//	chunk        about trainChunk samples of a micro-batch, one task: forward, losses
+//	             and backward of all networks, while the activations are hot.
 //	block        gradientRows rows of one layer's weight gradient, one task, summed
 //	             over the micro-batch's samples in order.
 //	panel        one panel of one layer, one task: Adam and repacking.
-//
-// trainChunk and gradientRows are multiples of every kernel's tile height.
 const (
-	trainChunk    = 96
+	trainChunk   = 96
 	microRows    = 16 * trainChunk
 	gradientRows = 96
 )
+
+// chunksOf is how many chunks n samples of a micro-batch are cut in: a multiple
+// of four, so that two or four threads finish together.
+func chunksOf(n int) int { return (n + 4*trainChunk - 1) / (4 * trainChunk) * 4 }
+
+// chunkSpan is the first sample of one chunk, and their number.
+func chunkSpan(n, chunk int) (from, count int) {
+	chunks := chunksOf(n)
+	from = chunk * n / chunks
+	return from, (chunk+1)*n/chunks - from
+}
 
 // Trainer is the CPU's backend.Trainer. The data set is not copied: it must not
 // change while the Trainer is in use.
@@ -62,7 +71,7 @@ type use struct {
 
 // gradientTask is rows [from, to) of the gradient of one layer.
 type gradientTask struct {
-	uses           *[]use
+	uses            *[]use
 	layer, from, to int
 }
 

@@ -13,14 +13,14 @@ type manifoldWork struct {
 	x, o         activations // inputs of E_x (samples, then neighbours) and E_o
 	z, zbar      activations
 	s, u         activations // outputs of D_s (of z^x, then of z^o) and D_u; then their deltas
-	oracle       int    // row of z and zbar where E_o's begin
+	oracle       int         // row of z and zbar where E_o's begin
 	encode       *branch
 	encodeNear   *branch
 	encodeOracle *branch
 	action       *branch
 	state        *branch
 	stateOracle  *branch
-	uses        [4][]use // per network, in the order of backend.NetworkNames
+	uses         [4][]use // per network, in the order of backend.NetworkNames
 
 	// The micro-batch in progress.
 	rows, neighbours []int32
@@ -81,7 +81,7 @@ func (w *manifoldWork) pass(t *Trainer, rows, neighbours []int32, kernel []float
 		if kernel != nil {
 			w.kernel = kernel[from*w.kappa : (from+n)*w.kappa]
 		}
-		chunks := (n + trainChunk - 1) / trainChunk
+		chunks := chunksOf(n)
 		t.backend.pool.Run(chunks, w.runChunk)
 		for _, p := range w.partial[:chunks] {
 			sum.ReconX += p.ReconX
@@ -117,8 +117,7 @@ func (w *manifoldWork) pass(t *Trainer, rows, neighbours []int32, kernel []float
 // layer.
 func (w *manifoldWork) chunk(t *Trainer, chunk int) {
 	d, m, k := &t.cfg.Data, &t.cfg.Manifold, t.kernel
-	r := chunk * trainChunk
-	n := min(trainChunk, len(w.rows)-r)
+	r, n := chunkSpan(len(w.rows), chunk)
 	for i := r; i < r+n; i++ {
 		copy(w.x.at(i, 0), d.X.Row(int(w.rows[i])))
 		copy(w.o.at(i, 0), d.O.Row(int(w.rows[i])))

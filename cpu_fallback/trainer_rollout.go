@@ -34,7 +34,7 @@ type rolloutWork struct {
 
 	in, out activations // latent l of transition r at row l·rolloutRows + r
 	action  *branch
-	uses   []use
+	uses    []use
 
 	rows     []int32 // the micro-batch in progress
 	risk     float32 // 1 / mean risk of the whole batch; 0: weight 1 for all
@@ -199,7 +199,7 @@ func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.Rollout
 	w.share, w.train = 1/float32(len(rows)), train
 	for from := 0; from < len(rows); from += rolloutRows {
 		w.rows = rows[from:min(from+rolloutRows, len(rows))]
-		chunks := (len(w.rows) + trainChunk - 1) / trainChunk
+		chunks := chunksOf(len(w.rows))
 		t.backend.pool.Run(chunks, w.runChunk)
 		for _, p := range w.partial[:chunks] {
 			sum.Act += p.Act
@@ -232,8 +232,7 @@ func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.Rollout
 
 func (w *rolloutWork) chunk(t *Trainer, chunk int) {
 	d, c, k := &t.cfg.Data, &t.cfg.Rollout, t.kernel
-	r := chunk * trainChunk
-	n := min(trainChunk, len(w.rows)-r)
+	r, n := chunkSpan(len(w.rows), chunk)
 	nz := w.z.Cols
 	at := func(b activations, latent, i, cols int) []float32 { return b.row(latent*rolloutRows+i, cols) }
 	for i := r; i < r+n; i++ {

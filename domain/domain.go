@@ -242,13 +242,13 @@ const (
 )
 
 // Sample is one Pareto-optimal decision, a row of the dataset (eq.
-// iclr-dataset). Consecutive samples of one trajectory have the same
-// Trajectory and consecutive Step.
+// iclr-dataset). Samples with the same Trajectory and consecutive Step follow
+// each other; no two samples of a trajectory have the same Step.
 type Sample struct {
 	Scenario   int
 	Trajectory int64
 	Step       int
-	Perturbed  bool // re-solved from a perturbed state: no successor in the data
+	Perturbed  bool // re-solved from a perturbed state, as a trajectory of its own
 	S, C       []float64
 	Preference Preference
 	U          []float64 // optimal plan u*

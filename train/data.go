@@ -13,53 +13,36 @@ import (
 )
 
 // Data is a Pareto dataset as columns, one row per sample (domain.Sample says
-// what each is). All matrices have the same number of rows; physical units. Run
-// only reads them, and they must not change while it runs.
+// what each is); physical units. Run only reads them, and they must not change
+// while it runs.
 type Data struct {
-	S      tensor.Matrix // [N, n_s] measured state
-	C      tensor.Matrix // [N, n_c] context
-	Slot   tensor.Matrix // [N, 1+M] preference as the encoder reads it (domain.Preference.Slot)
-	U      tensor.Matrix // [N, plan] optimal plan u*
-	Target tensor.Matrix // [N, plan] what D_u learns, relative to Base
-	Sigma  tensor.Matrix // [N, M] priority
-	J      tensor.Matrix // [N, M] objectives
-
-	Scenario   []int32
-	Trajectory []int64
-	Step       []int32
-	Perturbed  []bool // re-solved from a perturbed state: has no successor and is none
-
-	// Hash names the dataset in the model's provenance; it may be empty.
+	*offline.Columns
+	// Hash names the dataset in the model's provenance; empty: its content hash.
 	Hash string
 }
-
-// Rows is the number of samples.
-func (d *Data) Rows() int { return d.S.Rows }
 
 // FromDataset loads a dataset from disk; it must be of the given problem.
 func FromDataset(spec *domain.Spec, ds *offline.Dataset) (Data, error) {
 	if err := ds.Check(spec); err != nil {
 		return Data{}, err
 	}
-	c, err := ds.Load()
+	columns, err := ds.Load()
 	if err != nil {
 		return Data{}, err
 	}
-	return Data{
-		S: c.S, C: c.C, Slot: c.Preference, U: c.U, Target: c.Target, Sigma: c.Sigma, J: c.J,
-		Scenario: c.Scenario, Trajectory: c.Trajectory, Step: c.Step, Perturbed: c.Perturbed, Hash: ds.Hash(),
-	}, nil
+	return Data{Columns: columns, Hash: ds.Hash()}, nil
 }
 
 // FromSamples copies samples into columns.
 func FromSamples(spec *domain.Spec, samples []domain.Sample) (Data, error) {
 	n, m := len(samples), spec.ObjectiveSize()
-	d := Data{
+	d := Data{Columns: &offline.Columns{
 		S: tensor.New(n, spec.MeasuredSize()), C: tensor.New(n, spec.ContextSize()),
-		Slot: tensor.New(n, spec.PreferenceSize()), U: tensor.New(n, spec.PlanSize()),
+		Preference: tensor.New(n, spec.PreferenceSize()), U: tensor.New(n, spec.PlanSize()),
 		Target: tensor.New(n, spec.PlanSize()), Sigma: tensor.New(n, m), J: tensor.New(n, m),
+		Margins: tensor.New(n, len(spec.Margins)), KKT: make([]float32, n),
 		Scenario: make([]int32, n), Trajectory: make([]int64, n), Step: make([]int32, n), Perturbed: make([]bool, n),
-	}
+	}}
 	slot := make([]float64, spec.PreferenceSize())
 	for i := range samples {
 		s := &samples[i]
@@ -72,8 +55,8 @@ func FromSamples(spec *domain.Spec, samples []domain.Sample) (Data, error) {
 			dst  tensor.Matrix
 			src  []float64
 		}{
-			{"s", d.S, s.S}, {"c", d.C, s.C}, {"slot", d.Slot, slot}, {"u", d.U, s.U},
-			{"target", d.Target, s.Target}, {"sigma", d.Sigma, s.Sigma}, {"J", d.J, s.J},
+			{"s", d.S, s.S}, {"c", d.C, s.C}, {"preference", d.Preference, slot}, {"u", d.U, s.U},
+			{"target", d.Target, s.Target}, {"sigma", d.Sigma, s.Sigma}, {"J", d.J, s.J}, {"margins", d.Margins, s.Margins},
 		} {
 			if len(c.src) != c.dst.Cols {
 				return Data{}, fmt.Errorf("train: sample %d has %d values of %s, %s has %d", i, len(c.src), c.name, spec.Name, c.dst.Cols)
@@ -81,12 +64,12 @@ func FromSamples(spec *domain.Spec, samples []domain.Sample) (Data, error) {
 			tensor.Narrow(c.dst.Row(i), c.src)
 		}
 		d.Scenario[i], d.Trajectory[i] = int32(s.Scenario), s.Trajectory
-		d.Step[i], d.Perturbed[i] = int32(s.Step), s.Perturbed
+		d.Step[i], d.Perturbed[i], d.KKT[i] = int32(s.Step), s.Perturbed, float32(s.KKT)
 	}
 	return d, nil
 }
 
-// column is one matrix of Data with its name, for messages and hashes.
+// column is one matrix that training reads, with its name, for messages and hashes.
 type column struct {
 	name   string
 	matrix tensor.Matrix
@@ -96,7 +79,7 @@ type column struct {
 func (d *Data) columns(spec *domain.Spec) []column {
 	m := spec.ObjectiveSize()
 	return []column{
-		{"s", d.S, spec.MeasuredSize()}, {"c", d.C, spec.ContextSize()}, {"slot", d.Slot, spec.PreferenceSize()},
+		{"s", d.S, spec.MeasuredSize()}, {"c", d.C, spec.ContextSize()}, {"preference", d.Preference, spec.PreferenceSize()},
 		{"u", d.U, spec.PlanSize()}, {"target", d.Target, spec.PlanSize()}, {"sigma", d.Sigma, m}, {"J", d.J, m},
 	}
 }
@@ -104,7 +87,10 @@ func (d *Data) columns(spec *domain.Spec) []column {
 // Validate checks every shape against the problem and that every value is
 // finite; the error names column and row.
 func (d *Data) Validate(spec *domain.Spec) error {
-	n := d.Rows()
+	n := 0
+	if d.Columns != nil {
+		n = d.S.Rows
+	}
 	if n == 0 {
 		return fmt.Errorf("train: the dataset of %s is empty", spec.Name)
 	}
@@ -149,7 +135,7 @@ func (d *Data) contentHash(spec *domain.Spec) string {
 		}
 		flush()
 	}
-	for i := range d.Rows() {
+	for i := range d.S.Rows {
 		buf = binary.LittleEndian.AppendUint32(buf, uint32(d.Scenario[i]))
 		buf = binary.LittleEndian.AppendUint64(buf, uint64(d.Trajectory[i]))
 		buf = binary.LittleEndian.AppendUint32(buf, uint32(d.Step[i]))

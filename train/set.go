@@ -105,10 +105,10 @@ func NewSet(spec *domain.Spec, d *Data, opt Options) (*Set, error) {
 	}
 	s := &Set{NormS: statistics(d.S), NormU: statistics(d.Target)}
 	context := statistics(d.C)
-	s.NormX = concatenate(s.NormS, context, identity(d.Slot.Cols))
+	s.NormX = concatenate(s.NormS, context, identity(d.Preference.Cols))
 	s.NormO = concatenate(s.NormS, statistics(d.Sigma), statistics(d.J))
 	s.Training = backend.TrainingSet{
-		X: normalise(s.NormX, d.S, d.C, d.Slot),
+		X: normalise(s.NormX, d.S, d.C, d.Preference),
 		O: normalise(s.NormO, d.S, d.Sigma, d.J),
 		S: normalise(s.NormS, d.S),
 		U: normalise(s.NormU, d.Target),
@@ -151,12 +151,10 @@ func (s *Set) split(d *Data, opt Options) error {
 
 // link finds each sample's successor: the same trajectory, the next step.
 func (s *Set) link(d *Data) error {
-	n := d.Rows()
-	order := make([]int32, 0, n)
-	for i := range n {
-		if !d.Perturbed[i] {
-			order = append(order, int32(i))
-		}
+	n := d.S.Rows
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
 		if d.Trajectory[a] != d.Trajectory[b] {
@@ -201,7 +199,7 @@ func (s *Set) link(d *Data) error {
 }
 
 func (s *Set) risk(d *Data, action model.Normalizer, opt Options) {
-	n, ns, nc := d.Rows(), d.S.Cols, d.C.Cols
+	n, ns, nc := d.S.Rows, d.S.Cols, d.C.Cols
 	s.Training.RiskWeight = make([]float32, n)
 	for i := range n {
 		j := s.Training.Next[i]

@@ -57,7 +57,8 @@ func (t toy) Gradient(s, u, c, sigma, gs, gu []float64) {
 }
 
 // samples solves trajectories of five steps, alternating between the adaptive
-// mode and fixed preferences, and one perturbed sample beside each.
+// mode and fixed preferences, and one perturbed sample, a trajectory of its own,
+// beside each.
 func (t toy) samples(scenarios int, seed uint64) []domain.Sample {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var out []domain.Sample
@@ -74,10 +75,10 @@ func (t toy) samples(scenarios int, seed uint64) []domain.Sample {
 				x := domain.Sample{
 					Scenario: sc, Trajectory: int64(2*sc + k), Step: step, Perturbed: step == 5,
 					S: append([]float64(nil), s...), C: append([]float64(nil), c...), Preference: pref,
-					U: make([]float64, 2), Target: make([]float64, 2), Sigma: make([]float64, 2), J: make([]float64, 2),
+					U: make([]float64, 2), Target: make([]float64, 2), Sigma: make([]float64, 2), J: make([]float64, 2), Margins: make([]float64, 1),
 				}
 				if x.Perturbed {
-					x.Step = 2
+					x.Trajectory, x.Step = int64(1e6+2*sc+k), 2
 					x.S[0] += 0.05
 				}
 				t.optimum(x.S, x.C, pref, x.U)

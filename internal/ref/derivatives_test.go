@@ -152,8 +152,8 @@ func TestManifoldGradientMatchesDifferences(t *testing.T) {
 		for n, net := range nets.All() {
 			for l := range net.Layers {
 				g := grad.All()[n].Layers[l]
-				checkGradient(t, ref.NetworkNames[n]+" weights", net.Layers[l].W, g.W, value)
-				checkGradient(t, ref.NetworkNames[n]+" biases", net.Layers[l].B, g.B, value)
+				checkGradient(t, backend.NetworkNames[n]+" weights", net.Layers[l].W, g.W, value)
+				checkGradient(t, backend.NetworkNames[n]+" biases", net.Layers[l].B, g.B, value)
 			}
 		}
 	}

@@ -197,8 +197,8 @@ func TestManifoldLossAgreesWithGorgonia(t *testing.T) {
 		for n, net := range grad.All() {
 			layers := len(net.Layers)
 			for l, layer := range net.Layers {
-				agree(t, ref.NetworkNames[n]+" weights", layer.W, grads[i+l])
-				agree(t, ref.NetworkNames[n]+" biases", layer.B, grads[i+layers+l])
+				agree(t, backend.NetworkNames[n]+" weights", layer.W, grads[i+l])
+				agree(t, backend.NetworkNames[n]+" biases", layer.B, grads[i+layers+l])
 			}
 			i += 2 * layers
 		}

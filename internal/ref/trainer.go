@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -31,13 +30,9 @@ type Trainer struct {
 	latents         map[int32]RolloutLatents
 }
 
-// NetworkNames are the prefixes of a TrainerState's arrays, in the order of
-// Networks.All.
-var NetworkNames = [4]string{"encoder_x", "encoder_o", "decoder_u", "decoder_s"}
-
 // NewTrainer implements backend.Backend. Data and networks are copied.
 func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
-	if err := CheckTrainerConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg.Data = backend.TrainingSet{
@@ -59,94 +54,15 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 	return t, nil
 }
 
-// CheckTrainerConfig says what is wrong with a trainer's configuration: widths
-// that do not fit, rows out of range, data that is not finite.
-func CheckTrainerConfig(cfg backend.TrainerConfig) error {
-	d, nets := cfg.Data, cfg.Initial
-	for i, net := range []*model.MLP{nets.EncoderX, nets.EncoderO, nets.DecoderU, nets.DecoderS} {
-		if net == nil {
-			return fmt.Errorf("trainer: network %s is missing", NetworkNames[i])
-		}
-		if err := net.Validate(); err != nil {
-			return fmt.Errorf("trainer: network %s: %w", NetworkNames[i], err)
-		}
-	}
-	nz, rows := nets.DecoderS.In(), d.X.Rows
-	if nets.EncoderX.Out() != nz || nets.EncoderO.Out() != nz || nets.DecoderU.In() != nz {
-		return fmt.Errorf("trainer: latent sizes differ: E_x %d, E_o %d, D_u %d, D_s %d", nets.EncoderX.Out(), nets.EncoderO.Out(), nets.DecoderU.In(), nz)
-	}
-	if rows == 0 {
-		return fmt.Errorf("trainer: the data set is empty")
-	}
-	for _, m := range []struct {
-		name string
-		m    tensor.Matrix
-		cols int
-	}{{"X", d.X, nets.EncoderX.In()}, {"O", d.O, nets.EncoderO.In()}, {"S", d.S, nets.DecoderS.Out()}, {"U", d.U, nets.DecoderU.Out()}} {
-		if err := tensor.Check("trainer", "data "+m.name, m.m, rows, m.cols); err != nil {
-			return err
-		}
-		for i := range rows {
-			if !finite(wide(m.m.Row(i))) {
-				return fmt.Errorf("trainer: data %s has a non-finite entry in row %d", m.name, i)
-			}
-		}
-	}
-	if d.Next != nil && (len(d.Next) != rows || len(d.RiskWeight) != rows) {
-		return fmt.Errorf("trainer: %d successors and %d risk weights for %d rows", len(d.Next), len(d.RiskWeight), rows)
-	}
-	for i, next := range d.Next {
-		if next < -1 || int(next) >= rows {
-			return fmt.Errorf("trainer: successor of row %d is %d, want −1 or a row below %d", i, next, rows)
-		}
-		if r := float64(d.RiskWeight[i]); next >= 0 && (!(r >= 0) || math.IsInf(r, 0)) {
-			return fmt.Errorf("trainer: risk weight of row %d is %v, want a finite number ≥ 0", i, r)
-		}
-	}
-	if cfg.MaxBatch < 1 || cfg.MaxNeighbours < 0 {
-		return fmt.Errorf("trainer: MaxBatch %d and MaxNeighbours %d, want at least 1 and 0", cfg.MaxBatch, cfg.MaxNeighbours)
-	}
-	if a := cfg.Adam; !(a.Beta1 >= 0 && a.Beta1 < 1 && a.Beta2 >= 0 && a.Beta2 < 1 && a.Epsilon > 0) {
-		return fmt.Errorf("trainer: Adam has β₁ %v, β₂ %v, ε %v, want β in [0, 1) and ε > 0", a.Beta1, a.Beta2, a.Epsilon)
-	}
-	if k := cfg.Rollout.TopK; k < 0 || k > nz {
-		return fmt.Errorf("trainer: rollout TopK is %d, want 0 to the latent size %d", k, nz)
-	}
-	if k := float64(cfg.SpectralBound); !(k >= 0) || math.IsInf(k, 0) {
-		return fmt.Errorf("trainer: spectral bound is %v, want a finite number ≥ 0", k)
-	}
-	return nil
-}
-
-// checkRows says what is wrong with the rows of one step.
-func (t *Trainer) checkRows(op string, rows []int32) error {
-	if len(rows) == 0 || len(rows) > t.cfg.MaxBatch {
-		return fmt.Errorf("%s: %d rows, want 1 to MaxBatch = %d", op, len(rows), t.cfg.MaxBatch)
-	}
-	for i, r := range rows {
-		if r < 0 || int(r) >= t.cfg.Data.X.Rows {
-			return fmt.Errorf("%s: rows[%d] is %d, the data set has %d rows", op, i, r, t.cfg.Data.X.Rows)
-		}
-	}
-	return nil
-}
-
 func (t *Trainer) manifoldBatch(op string, rows, neighbours []int32, kernel []float32) (ManifoldBatch, error) {
 	var batch ManifoldBatch
-	if err := t.checkRows(op, rows); err != nil {
+	if err := t.cfg.CheckRows(op, rows); err != nil {
 		return batch, err
 	}
-	kappa := len(neighbours) / len(rows)
-	if len(neighbours) != kappa*len(rows) || kappa > t.cfg.MaxNeighbours {
-		return batch, fmt.Errorf("%s: %d neighbours for %d rows, want a multiple, at most MaxNeighbours = %d each", op, len(neighbours), len(rows), t.cfg.MaxNeighbours)
+	if err := t.cfg.CheckNeighbours(op, rows, neighbours, kernel); err != nil {
+		return batch, err
 	}
-	if !(t.cfg.Manifold.Isometry && kernel == nil) && len(kernel) != len(neighbours) {
-		return batch, fmt.Errorf("%s: %d kernel weights for %d neighbours", op, len(kernel), len(neighbours))
-	}
-	for i, j := range neighbours {
-		if j < 0 || int(j) >= t.cfg.Data.X.Rows {
-			return batch, fmt.Errorf("%s: neighbours[%d] is %d, the data set has %d rows", op, i, j, t.cfg.Data.X.Rows)
-		}
+	for _, j := range neighbours {
 		batch.NeighbourX = append(batch.NeighbourX, wide(t.cfg.Data.X.Row(int(j))))
 		batch.NeighbourU = append(batch.NeighbourU, wide(t.cfg.Data.U.Row(int(j))))
 	}
@@ -180,7 +96,7 @@ func (t *Trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr fl
 	if err != nil {
 		return backend.ManifoldLosses{}, err
 	}
-	if err := checkRate("ManifoldStep", lr); err != nil {
+	if err := backend.CheckRate("ManifoldStep", lr); err != nil {
 		return backend.ManifoldLosses{}, err
 	}
 	loss, grad := ManifoldLoss(t.nets, batch, t.cfg.Manifold)
@@ -189,13 +105,6 @@ func (t *Trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr fl
 		t.update(n, g, t.manifoldSteps, lr)
 	}
 	return loss, nil
-}
-
-func checkRate(op string, lr float32) error {
-	if f := float64(lr); !(f >= 0) || math.IsInf(f, 0) {
-		return fmt.Errorf("%s: learning rate is %v, want a finite number ≥ 0", op, lr)
-	}
-	return nil
 }
 
 // update makes Adam's update number step of network n and applies the spectral
@@ -254,7 +163,7 @@ func (t *Trainer) rolloutBatch(op string, rows []int32) (RolloutBatch, error) {
 	if !t.rolloutPrepared {
 		return batch, fmt.Errorf("%s: call PrepareRollout first", op)
 	}
-	if err := t.checkRows(op, rows); err != nil {
+	if err := t.cfg.CheckRows(op, rows); err != nil {
 		return batch, err
 	}
 	for i, r := range rows {
@@ -287,7 +196,7 @@ func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, 
 	if err != nil {
 		return backend.RolloutLosses{}, err
 	}
-	if err := checkRate("RolloutStep", lr); err != nil {
+	if err := backend.CheckRate("RolloutStep", lr); err != nil {
 		return backend.RolloutLosses{}, err
 	}
 	loss, grad := RolloutLoss(t.nets.DecoderU, batch, t.cfg.Rollout)
@@ -308,7 +217,7 @@ func (t *Trainer) Networks() (backend.Networks, error) {
 // backend.TrainerState.
 func (t *Trainer) arrays() map[string][]float64 {
 	a := map[string][]float64{}
-	for n, name := range NetworkNames {
+	for n, name := range backend.NetworkNames {
 		net, m, v := t.nets.All()[n], t.first.All()[n], t.second.All()[n]
 		for l := range net.Layers {
 			prefix := fmt.Sprintf("%s.%d.", name, l)
