@@ -281,6 +281,14 @@ type Solver interface {
 	Solve(scenario int, p []float64, pref Preference, how Scalarization, seed uint64) ([]Sample, error)
 }
 
+// Optimizer is implemented by a Solver that knows the optimal action in any
+// state of an episode, such as those a closed loop visits. Prepare comes first.
+type Optimizer interface {
+	// Optimal writes the first action of the remaining optimum and reports
+	// whether one was found and certified.
+	Optimal(s, c []float64, pref Preference, u []float64) bool
+}
+
 // Plant makes the closed-loop episodes of a case.
 type Plant interface {
 	// Params are the constants of the trace header: all that is needed to
