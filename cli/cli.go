@@ -131,7 +131,7 @@ func (a *App) root() *cobra.Command {
 	f.IntVar(&a.threads, "threads", 0, "threads of the CPU backend; 0 uses every core")
 	root.AddCommand(
 		a.casesCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.refineCommand(),
-		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.benchCommand(), a.reportCommand(),
+		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
 	)
 	return root
 }
