@@ -49,6 +49,14 @@ fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzTrace -fuzztime $(FUZZTIME) ./closedloop
 	$(GO) test -run '^$$' -fuzz FuzzState -fuzztime $(FUZZTIME) ./closedloop
 
+.PHONY: results
+
+## results: record the runs behind the report (RESULTS=bench/results/NAME), then draw it in out/report
+RESULTS ?= bench/results/local
+results: build
+	scripts/results.sh $(RESULTS)
+	bin/gpc report --results $(dir $(RESULTS)) --out out/report
+
 ## kernels: CUDA sources to PTX and cubin (this version has no CUDA backend)
 kernels:
 	@echo 'this version computes on the CPU: there are no CUDA sources to compile'
