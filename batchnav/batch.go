@@ -51,6 +51,7 @@ type loop struct {
 	sigma                        []float64 // filtered priority
 	haveState                    bool
 	lastS, lastC, lastU          []float64
+	state                        []float64 // what the loop works on: s_t, or the observer's estimate
 	predictedS, predictedC       []float64
 	innovation                   []float64
 	u, raw, margins, alternative []float64
@@ -94,6 +95,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		l.previous = make([]float32, nz)
 		l.sigma = make([]float64, objectives)
 		l.lastS, l.predictedS, l.innovation = make([]float64, ns), make([]float64, ns), make([]float64, ns)
+		l.state = make([]float64, ns)
 		l.lastC, l.predictedC = make([]float64, nc), make([]float64, nc)
 		l.lastU, l.u, l.raw, l.alternative = make([]float64, nu), make([]float64, nu), make([]float64, nu), make([]float64, nu)
 		l.margins, l.alternativeMargins = make([]float64, nm), make([]float64, nm)
@@ -156,8 +158,8 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 	return obs.Preference
 }
 
-// admit checks an observation, writes it in the backend's units and updates the
-// noise estimate. An observation that is not finite is replaced by zeros so that
+// admit checks an observation, updates the noise estimate and writes the
+// observation in the backend's units. An observation that is not finite is replaced by zeros so that
 // the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
 	spec, l := a.spec, &a.loops[i]
@@ -177,27 +179,53 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		clear(a.ctx.Row(i))
 		l.noise.Interrupt()
 		l.haveState = false
+		copy(l.state, obs.S)
 	} else {
-		a.observe(obs.S, obs.C, a.preference(obs), a.slot, a.input.Row(i), a.state.Row(i), a.ctx.Row(i), a.normal.Row(i))
-		if l.haveState && !a.opt.NoiseFree && a.nav.Smoothing < 1 {
-			a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
-			for j, v := range obs.S {
-				l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
-			}
-			if finite(l.innovation) {
-				l.noise.Observe(l.innovation)
-			} else {
-				l.noise.Interrupt()
-			}
-		}
-		copy(l.lastS, obs.S)
+		a.innovate(l, obs.S)
+	}
+	l.variance = l.noise.Variance(a.model.Calibration.TauGeom)
+	a.tau[i] = float32(a.threshold(l.variance))
+	if !l.bad {
+		a.estimate(l, obs.S)
+		a.observe(l.state, obs.C, a.preference(obs), a.slot, a.input.Row(i), a.state.Row(i), a.ctx.Row(i), a.normal.Row(i))
 	}
 	if finiteC {
 		copy(l.lastC, obs.C)
 	}
-	l.variance = l.noise.Variance(a.model.Calibration.TauGeom)
-	a.tau[i] = float32(a.threshold(l.variance))
 	return nil
+}
+
+// innovate updates the noise estimate with s_t − F(s_{t−1}, u_{t−1}), both sides
+// as measured.
+func (a *Batch) innovate(l *loop, s []float64) {
+	if l.haveState && !a.opt.NoiseFree && a.nav.Smoothing < 1 {
+		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
+		for j, v := range s {
+			l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
+		}
+		if finite(l.innovation) {
+			l.noise.Observe(l.innovation)
+		} else {
+			l.noise.Interrupt()
+		}
+	}
+	copy(l.lastS, s)
+}
+
+// estimate sets the state that the loop works on: the measured one, or under
+// noise the observer's.
+func (a *Batch) estimate(l *loop, s []float64) {
+	if a.opt.Observer && l.haveState && l.variance > 0 {
+		a.problem.Step(l.state, l.lastC, l.lastU, l.predictedS, l.predictedC)
+		if finite(l.predictedS) {
+			alpha := a.nav.Smoothing
+			for j, v := range s {
+				l.state[j] = (1-alpha)*l.predictedS[j] + alpha*v
+			}
+			return
+		}
+	}
+	copy(l.state, s)
 }
 
 // localize is step 1 of Algorithm 2: encode, the nearest measurement-consistent
@@ -216,7 +244,7 @@ func (a *Batch) localize() error {
 	}
 	for i := range a.loops {
 		l := &a.loops[i]
-		if l.bad || a.opt.Direct || !l.haveLatent || l.variance == 0 {
+		if l.bad || a.opt.Direct || a.opt.Observer || !l.haveLatent || l.variance == 0 {
 			continue
 		}
 		z, alpha := a.latent.Row(i), float32(a.nav.Smoothing)
@@ -317,19 +345,19 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	tensor.Widen(l.u, d.Plan[:len(l.u)])
 	if !finite(l.u) || !finite(d.Latent) {
 		d.Fallback |= FallbackAction | FallbackConservative
-		a.problem.Fallback(obs.S, obs.C, l.u)
-		a.problem.Margins(obs.S, obs.C, l.u, l.margins)
+		a.problem.Fallback(l.state, obs.C, l.u)
+		a.problem.Margins(l.state, obs.C, l.u, l.margins)
 		d.Margin = smallest(l.margins)
 		l.haveLatent = false
 	} else {
 		if !a.opt.NoProjection {
 			copy(l.raw, l.u)
-			a.problem.Project(obs.S, obs.C, l.u)
+			a.problem.Project(l.state, obs.C, l.u)
 			for j, v := range l.raw {
 				d.Correction = math.Max(d.Correction, math.Abs(v-l.u[j]))
 			}
 		}
-		a.problem.Margins(obs.S, obs.C, l.u, l.margins)
+		a.problem.Margins(l.state, obs.C, l.u, l.margins)
 		d.Margin = smallest(l.margins)
 		a.guard(l, obs, d)
 		copy(l.previous, d.Latent)
@@ -341,7 +369,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 
 // refuse answers an observation that is not finite.
 func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
-	a.problem.Fallback(obs.S, l.lastC, l.u)
+	a.problem.Fallback(l.state, l.lastC, l.u)
 	d.Fallback = FallbackObservation | FallbackConservative
 	for j := range l.margins {
 		l.margins[j] = math.NaN()
@@ -368,11 +396,11 @@ func (a *Batch) guard(l *loop, obs *Observation, d *Decision) {
 		return // the ablation executes what was decoded; the trigger is recorded
 	}
 	bit := FallbackSolver
-	if a.opt.Solver == nil || !a.opt.Solver(obs.S, obs.C, a.preference(obs), l.alternative) || !finite(l.alternative) {
+	if a.opt.Solver == nil || !a.opt.Solver(l.state, obs.C, a.preference(obs), l.alternative) || !finite(l.alternative) {
 		bit = FallbackConservative
-		a.problem.Fallback(obs.S, obs.C, l.alternative)
+		a.problem.Fallback(l.state, obs.C, l.alternative)
 	}
-	a.problem.Margins(obs.S, obs.C, l.alternative, l.alternativeMargins)
+	a.problem.Margins(l.state, obs.C, l.alternative, l.alternativeMargins)
 	margin := smallest(l.alternativeMargins)
 	better := margin > d.Margin || math.IsNaN(d.Margin)
 	keeps := margin >= -a.spec.MarginTolerance

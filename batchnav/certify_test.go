@@ -67,7 +67,7 @@ func TestConstantsOfAnExactMap(t *testing.T) {
 	c := Judge("cart", *k, nil)
 	for name, want := range map[string]Verdict{
 		"identifiability": Holds, "Polyak–Łojasiewicz": Holds, "snap step size": Holds, "small step": Holds,
-		"positive margin": DoesNot, "feasible step": DoesNot, "action error, end to end": Unmeasured,
+		"positive margin": DoesNot, "feasible step": DoesNot, "curvature": SaysNought, "action error, end to end": Unmeasured,
 	} {
 		if got := c.Verdict(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

@@ -75,6 +75,9 @@ func Judge(caseName string, k Constants, measured *Measured) *Certificate {
 	c.require("snap step size", "eq. snap-contraction", "Δt/ε ≤ 1/(2L_Φ), L_Φ = 2K_Ds²", eta, 1/(4*kds*kds), "")
 	c.require("small step", "prop:drift", "V_max Δt ≤ 1", vmax*dt, 1, "")
 	c.require("curvature", "ass:curvature", "κ_max δ_feas ≤ 1/4", float64(k.KappaMax)*feas, 0.25, "")
+	if feas == 0 { // a tube of no radius
+		c.Conditions[len(c.Conditions)-1].Verdict = SaysNought
+	}
 	c.require("velocity cap", "prop:feasibility", "V_max Δt ≤ δ_feas/2", vmax*dt, feas/2, "")
 	c.require("localization", "prop:feasibility", "δ_loc ≤ δ_feas/2", loc, feas/2, "")
 	c.require("feasible step", "eq. iclr-feasible-step-condition", "δ_loc + V_max Δt ≤ δ_feas", loc+vmax*dt, feas,
@@ -93,8 +96,9 @@ func (c *Certificate) compare(m *Measured, steady, action func(float64) float64,
 	if m != nil {
 		phi, err, step = float64(m.ResidualMax), float64(m.ActionErrorMax), float64(m.DisplacementMax)
 	}
-	c.require("drift, steady", "eq. iclr-drift-bound", "max Φ ≤ (F_Δ + σ_0²δ_loc²)/(1 − e^{−μ_PLΔt/ε})", phi, steady(float64(k.Sigma0)), "")
-	c.require("drift, row space", "eq. iclr-drift-bound", "the same with σ_0 of the row space", phi, steady(float64(k.SigmaRowSpace)), "")
+	onMap := fmt.Sprintf("the theory takes Φ = 0 on M*; the map's own mean there is τ_geom = %.3g", k.TauGeom)
+	c.require("drift, steady", "eq. iclr-drift-bound", "max Φ ≤ (F_Δ + σ_0²δ_loc²)/(1 − e^{−μ_PLΔt/ε})", phi, steady(float64(k.Sigma0)), onMap)
+	c.require("drift, row space", "eq. iclr-drift-bound", "the same with σ_0 of the row space", phi, steady(float64(k.SigmaRowSpace)), onMap)
 	c.require("action error, end to end", "eq. iclr-action-error-main", "max ‖u − u*‖ ≤ K_Du/σ_0 √(2·drift) + δ_dec", err, action(float64(k.Sigma0)), "")
 	c.require("action error, row space", "eq. iclr-action-error-main", "the same with σ_0 of the row space", err, action(float64(k.SigmaRowSpace)),
 		"assumes that the latent error has no part in the kernel of J_Ds")

@@ -271,6 +271,39 @@ func TestSmoothingActsOnlyUnderNoise(t *testing.T) {
 	}
 }
 
+// The observer follows a moving cart through the noise more closely than the
+// paper's smoothing, which lags, and than no smoothing, and does nothing without
+// noise.
+func TestObserverDoesNotLag(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	deviation := func(noise float64, opt batchnav.Options) float64 {
+		nav := navigator(t, cart, opt)
+		rng := rand.New(rand.NewPCG(5, 6))
+		s, next, c := []float64{-2.5, 1.5}, make([]float64, 2), []float64{0}
+		sum := 0.0
+		for i := range 45 {
+			d := decide(t, nav, []float64{s[0] + noise*rng.NormFloat64(), s[1] + noise*rng.NormFloat64()}, adaptive)
+			if i >= 5 {
+				exact := math.Max(-1, math.Min(1, testdomain.Feedback[0]*s[0]+testdomain.Feedback[1]*s[1]))
+				sum += (d.U[0] - exact) * (d.U[0] - exact)
+			}
+			cart.Step(s, c, d.U, next, []float64{0})
+			s, next = next, s
+		}
+		return math.Sqrt(sum / 40)
+	}
+	const noise = 0.15
+	observer := deviation(noise, batchnav.Options{Observer: true})
+	lagging := deviation(noise, batchnav.Options{})
+	none := deviation(noise, batchnav.Options{NoiseFree: true})
+	if observer > 0.8*none || observer > 0.8*lagging {
+		t.Errorf("RMS deviation from the noise-free feedback: observer %g, smoothing of z %g, none %g", observer, lagging, none)
+	}
+	if a, b := deviation(0, batchnav.Options{Observer: true}), deviation(0, batchnav.Options{}); a != b {
+		t.Errorf("without noise the observer changes the loop: %g and %g", a, b)
+	}
+}
+
 // The priority is filtered at the stated gain.
 func TestPriorityFilter(t *testing.T) {
 	cart := testdomain.NewCart(50)

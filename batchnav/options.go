@@ -26,6 +26,12 @@ type Options struct {
 	// NoiseFree states that measurements are exact: σ̂² = 0, so that α = 1. The
 	// default estimates σ̂² from the innovations, see NoiseEstimator.
 	NoiseFree bool
+	// Observer replaces the smoothing of z_t, while σ̂² > 0, by a first-order observer
+	// of the state with the same gain: the loop works on (1−α) F(ŝ_{t−1}, u_{t−1}) +
+	// α s_t in place of s_t. The paper's smoothing mixes z_t with the latent of
+	// another time and lags by it; this does not, as far as F is known. It enters
+	// projection and margins too.
+	Observer bool
 	// ResidualLimit is the multiple of τ_t above which the residual at the
 	// localized latent triggers the fallback; 0 is DefaultResidualLimit, +Inf
 	// never triggers.

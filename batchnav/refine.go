@@ -18,8 +18,9 @@ type RefineOptions struct {
 	FlowSteps  int    // n ≥ 0 latent steps that all candidates take together
 	Seed       uint64 // the result depends on it and on nothing else that varies
 	// LookAhead is how many decisions of the true dynamics score a candidate: its
-	// own action, then the base policy `direct`. 0: Remaining, or the whole
-	// episode, or for a decoded plan its length.
+	// own action, then the base policy `direct`. 0: to the end of the episode as
+	// Remaining or the problem (domain.Finite) knows it, else a whole episode; for a
+	// decoded plan its length.
 	LookAhead int
 	// Remaining is how many decisions the episode still has; 0: not known.
 	Remaining int
@@ -205,7 +206,7 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 		return nil, err
 	}
 	t3 := time.Now()
-	result.LookAhead = lookAhead(spec, &opt)
+	result.LookAhead = lookAhead(r.problem, obs.C, &opt)
 	if err := r.evaluate(ctx, &obs, plan, result.LookAhead, &opt); err != nil {
 		return nil, err
 	}
@@ -221,16 +222,22 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 // lookAhead resolves the default of RefineOptions.LookAhead.
-func lookAhead(spec *domain.Spec, opt *RefineOptions) int {
-	switch {
-	case spec.Plan > 1 && opt.LookAhead == 0:
-		return spec.Plan
-	case spec.Plan > 1:
+func lookAhead(p domain.Problem, c []float64, opt *RefineOptions) int {
+	spec := p.Spec()
+	if spec.Plan > 1 {
+		if opt.LookAhead == 0 {
+			return spec.Plan
+		}
 		return min(spec.Plan, opt.LookAhead)
-	case opt.LookAhead > 0:
+	}
+	if opt.LookAhead > 0 {
 		return opt.LookAhead
-	case opt.Remaining > 0:
+	}
+	if opt.Remaining > 0 {
 		return opt.Remaining
+	}
+	if f, ok := p.(domain.Finite); ok {
+		return max(1, f.Remaining(c))
 	}
 	return max(1, spec.Steps)
 }

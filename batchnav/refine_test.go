@@ -164,6 +164,81 @@ func TestTiesGoToTheLowestIndex(t *testing.T) {
 	}
 }
 
+// A problem with longer plans executes the decoded plan, each action projected in
+// the state it is taken in, and returns all of it.
+func TestRefineOfLongerPlans(t *testing.T) {
+	const length = 5
+	cart := testdomain.NewPlanCart(20, length)
+	m := testdomain.Map(cart, 13, false)
+	r, err := batchnav.NewRefiner(ref.New(), m, cart, batchnav.Options{}, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pref := domain.Preference{W: []float64{0.9, 0.1}}
+	got, err := r.Refine(context.Background(), batchnav.Observation{S: []float64{1.2, 0.5}, C: []float64{0}, Preference: pref},
+		batchnav.RefineOptions{Candidates: 32, FlowSteps: 1, Seed: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.U) != length || got.LookAhead != length {
+		t.Fatalf("plan of %d actions over %d decisions, want %d", len(got.U), got.LookAhead, length)
+	}
+	s, c, cost, margin := []float64{1.2, 0.5}, []float64{0}, 0.0, math.Inf(1)
+	J, named := make([]float64, 2), make([]float64, 2)
+	for _, a := range got.U {
+		u := []float64{a}
+		cart.Project(s, c, u)
+		if u[0] != a {
+			t.Errorf("action %g is not projected, the projection gives %g", a, u[0])
+		}
+		cart.Objectives(s, u, c, J)
+		cost += 0.9*J[0] + 0.1*J[1]
+		cart.Margins(s, c, u, named)
+		margin = math.Min(margin, math.Min(named[0], named[1]))
+		next := make([]float64, 2)
+		cart.Step(s, c, u, next, []float64{0})
+		s = next
+	}
+	if math.Abs(cost-got.Cost) > 1e-9 || math.Abs(margin-got.Margin) > 1e-9 {
+		t.Errorf("reported cost %g margin %g, executing the plan gives %g and %g", got.Cost, got.Margin, cost, margin)
+	}
+	// In closed loop the first action of the plan is executed.
+	nav, err := batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{Direct: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := decide(t, nav, []float64{0.2, 0.1}, pref)
+	if len(d.U) != 1 || len(d.Plan) != length || math.Abs(float64(d.Plan[1])-testdomain.Decay*d.U[0]) > 1e-6 {
+		t.Errorf("u %v of the plan %v", d.U, d.Plan)
+	}
+}
+
+// The end of the episode bounds the look-ahead where the problem knows it.
+type finite struct{ *testdomain.Cart }
+
+func (finite) Remaining(c []float64) int { return 7 }
+
+func TestLookAheadEndsWithTheEpisode(t *testing.T) {
+	for _, c := range []struct {
+		problem domain.Problem
+		opt     batchnav.RefineOptions
+		want    int
+	}{
+		{testdomain.NewCart(20), batchnav.RefineOptions{Candidates: 1}, 20},
+		{finite{testdomain.NewCart(20)}, batchnav.RefineOptions{Candidates: 1}, 7},
+		{finite{testdomain.NewCart(20)}, batchnav.RefineOptions{Candidates: 1, Remaining: 4}, 4},
+		{finite{testdomain.NewCart(20)}, batchnav.RefineOptions{Candidates: 1, Remaining: 4, LookAhead: 2}, 2},
+	} {
+		got, err := refiner(t, c.problem, 1).Refine(context.Background(), batchnav.Observation{S: []float64{0, 0}, C: []float64{0}, Preference: adaptive}, c.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.LookAhead != c.want {
+			t.Errorf("look-ahead %d, want %d", got.LookAhead, c.want)
+		}
+	}
+}
+
 func TestRefineRefusesBadRequests(t *testing.T) {
 	cart := testdomain.NewCart(20)
 	r := refiner(t, cart, 4)

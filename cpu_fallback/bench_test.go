@@ -21,7 +21,7 @@ func BenchmarkNet(b *testing.B) {
 	for _, level := range isa.Available()[min(1, len(isa.Available())-1):] {
 		for _, widths := range [][]int{{32, 256, 256, 60}, {8, 256, 256, 4}} {
 			for _, threads := range []int{1, 0} {
-				for _, batch := range []int{1, 4096} {
+				for _, batch := range []int{1, 64, 4096} {
 					benchmarkNet(b, level, widths, threads, batch)
 				}
 			}

@@ -131,8 +131,8 @@ type Problem interface {
 	// Gradient writes ∂(σᵀJ)/∂s and ∂(σᵀJ)/∂u of the same expression.
 	Gradient(s, u, c, sigma, gs, gu []float64)
 
-	// Indicators writes δ_i ∈ [0,1], one per objective: 0 nominal, 1 at the
-	// boundary.
+	// Indicators writes δ_i ≥ 0, one per objective: 0 nominal, 1 at the boundary;
+	// a smooth indicator may pass 1 beyond it.
 	Indicators(s, u, c, delta []float64)
 
 	// Step is the known dynamics F: state and context after u, as far as they can

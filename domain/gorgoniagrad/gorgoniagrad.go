@@ -2,7 +2,7 @@
 // expression graph, and get their gradients from it: the alternative to writing
 // Objectives and Gradient of domain.Problem by hand.
 //
-// The central type is Objectives. Embed a *Objectives in a problem and three of
+// The central type is Graph. Embed a *Graph in a problem and three of
 // its methods are done: Objectives, Gradient and GradientBatch. The graph is
 // built for a fixed number of rows, every variable being a vector with one entry
 // per row, so one run of Gorgonia's tape machine serves a whole block of latents.
@@ -47,9 +47,9 @@ func (v *Variables) Constant(x float64) *gorgonia.Node {
 // objective, in the order of Spec.Objectives.
 type Expression func(v *Variables) ([]*gorgonia.Node, error)
 
-// Objectives evaluates an expression and its gradients. It is safe for
+// Graph evaluates an expression and its gradients. It is safe for
 // concurrent use.
-type Objectives struct {
+type Graph struct {
 	ns, nu, nc, m int
 	single, block sync.Pool // of *program
 }
@@ -57,8 +57,8 @@ type Objectives struct {
 // New compiles the expression for a problem of the given Spec. It fails when
 // the expression does, when it gives another number of objectives than the
 // Spec, or when an objective is not one number per row.
-func New(spec *domain.Spec, e Expression) (*Objectives, error) {
-	o := &Objectives{ns: spec.MeasuredSize(), nu: spec.ActionSize(), nc: spec.ContextSize(), m: spec.ObjectiveSize()}
+func New(spec *domain.Spec, e Expression) (*Graph, error) {
+	o := &Graph{ns: spec.MeasuredSize(), nu: spec.ActionSize(), nc: spec.ContextSize(), m: spec.ObjectiveSize()}
 	for _, kind := range []struct {
 		pool *sync.Pool
 		rows int
@@ -89,7 +89,7 @@ type program struct {
 	gs, gu          []*gorgonia.Node
 }
 
-func (o *Objectives) compile(e Expression, rows int) (*program, error) {
+func (o *Graph) compile(e Expression, rows int) (*program, error) {
 	g := gorgonia.NewGraph()
 	p := &program{rows: rows}
 	input := func(name string, n int) (nodes []*gorgonia.Node, backing [][]float64) {
@@ -181,7 +181,7 @@ func set(dst [][]float64, row int, src []float64) {
 }
 
 // Objectives writes J(s, u; c); see domain.Problem.
-func (o *Objectives) Objectives(s, u, c, J []float64) {
+func (o *Graph) Objectives(s, u, c, J []float64) {
 	p := o.single.Get().(*program)
 	defer o.single.Put(p)
 	set(p.s, 0, s)
@@ -194,7 +194,7 @@ func (o *Objectives) Objectives(s, u, c, J []float64) {
 }
 
 // Gradient writes ∂(σᵀJ)/∂s and ∂(σᵀJ)/∂u; see domain.Problem.
-func (o *Objectives) Gradient(s, u, c, sigma, gs, gu []float64) {
+func (o *Graph) Gradient(s, u, c, sigma, gs, gu []float64) {
 	p := o.single.Get().(*program)
 	defer o.single.Put(p)
 	set(p.s, 0, s)
@@ -212,7 +212,7 @@ func (o *Objectives) Gradient(s, u, c, sigma, gs, gu []float64) {
 
 // GradientBatch evaluates blocks of rows in one run each; see
 // domain.BatchGradient.
-func (o *Objectives) GradientBatch(b domain.Batch) {
+func (o *Graph) GradientBatch(b domain.Batch) {
 	p := o.block.Get().(*program)
 	defer o.block.Put(p)
 	for from := 0; from < b.Rows; from += p.rows {

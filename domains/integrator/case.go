@@ -9,8 +9,9 @@ func newCase(name string, params Params) domain.Case {
 	}
 	oracle := newOracle(system)
 	return domain.Case{
-		Problem: system,
-		Solver:  NewSolver(system, LibrarySize),
-		Plant:   &Plant{system: system, oracle: oracle},
+		Problem:     system,
+		Solver:      NewSolver(system, LibrarySize),
+		Plant:       &Plant{system: system, oracle: oracle},
+		Controllers: controllers(system),
 	}
 }

@@ -274,9 +274,10 @@ func nearest(entries []libraryEntry, at *[scenarioSize + 1]float64, self int, ou
 // parallel calls f for every index on GOMAXPROCS goroutines, each with its own
 // workspace.
 func (y *System) parallel(ctx context.Context, n int, progress func(done int), f func(w *interior, i int)) error {
-	var next, done atomic.Int64
+	var next atomic.Int64
 	var group sync.WaitGroup
 	var report sync.Mutex
+	done := 0
 	for range min(runtime.GOMAXPROCS(0), n) {
 		group.Go(func() {
 			w := newInterior(y)
@@ -286,11 +287,11 @@ func (y *System) parallel(ctx context.Context, n int, progress func(done int), f
 					return
 				}
 				f(w, i)
-				if d := done.Add(1); d%64 == 0 {
-					report.Lock()
-					progress(int(d))
-					report.Unlock()
+				report.Lock()
+				if done++; done%64 == 0 {
+					progress(done)
 				}
+				report.Unlock()
 			}
 		})
 	}

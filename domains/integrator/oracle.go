@@ -64,15 +64,15 @@ func (o *Oracle) best(h *horizonProblem) (*solution, error) {
 	w := o.pool.Get().(*interior)
 	defer o.pool.Put(w)
 	sol := new(solution)
-	if !l.best(w, h, sol) {
+	if !l.best(w, h, true, sol) {
 		return nil, errUncertified
 	}
 	return sol, nil
 }
 
-// best solves h from its nearest library plans and from the structured starts;
-// it reports false where none was certified.
-func (l *Library) best(w *interior, h *horizonProblem, out *solution) bool {
+// best solves h from its nearest library plans and, where asked or where those
+// fail, from the structured starts; it reports false where none was certified.
+func (l *Library) best(w *interior, h *horizonProblem, structured bool, out *solution) bool {
 	var at [scenarioSize + 1]float64
 	l.scaled(h, &at)
 	var index [startNeighbours]int
@@ -90,7 +90,7 @@ func (l *Library) best(w *interior, h *horizonProblem, out *solution) bool {
 			try(l.entry[i].plan[:])
 		}
 	}
-	if math.IsInf(out.cost, 1) {
+	if structured || math.IsInf(out.cost, 1) {
 		for _, plan := range l.system.structuredPlans() {
 			try(plan[:])
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -56,7 +57,7 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 		if err := opt.Preference.Validate(2); err != nil {
 			return nil, err
 		}
-		scene.W = opt.Preference.W
+		scene.W = slices.Clone(opt.Preference.W)
 	}
 	ep := newEpisode(l.system, l.oracle, scene)
 	ep.noise = opt.Noise
@@ -122,7 +123,7 @@ func newEpisode(system *System, oracle *Oracle, scene Scene) *episode {
 	return ep
 }
 
-// episode is one closed-loop run.
+// episode is one closed-loop run. It implements domain.Episode.
 type episode struct {
 	system     *System
 	oracle     *Oracle
@@ -155,9 +156,12 @@ func (e *episode) Observe(s, c []float64) {
 
 func (e *episode) context(c []float64) {
 	c[contextPrevious], c[contextPrevious+1] = e.previous[0], e.previous[1]
-	t := min(e.t, Horizon-1)
-	c[contextP] = e.scene.P[t]
 	c[contextRate] = (e.scene.P[1] - e.scene.P[0]) / e.system.Params.Dt
+	if e.t < Horizon {
+		c[contextP] = e.scene.P[e.t]
+	} else {
+		c[contextP] = e.scene.P[Horizon-1] + c[contextRate]*e.system.Params.Dt
+	}
 	c[contextTime] = float64(e.t) / Horizon
 }
 

@@ -28,7 +28,7 @@ const (
 // optima.
 func (l *Library) scalarized(w *interior, h horizonProblem, how domain.Scalarization, out *solution) (weights [2]float64, err error) {
 	if how == domain.WeightedSum {
-		if !l.best(w, &h, out) {
+		if !l.best(w, &h, false, out) {
 			return weights, domain.ErrInfeasible
 		}
 		return h.weights, nil
@@ -38,7 +38,7 @@ func (l *Library) scalarized(w *interior, h horizonProblem, how domain.Scalariza
 		one := h
 		one.weights = [2]float64{augmentation, augmentation}
 		one.weights[i] = 1
-		if !l.best(w, &one, &single[i]) {
+		if !l.best(w, &one, false, &single[i]) {
 			return weights, domain.ErrInfeasible
 		}
 	}

@@ -100,7 +100,7 @@ func TestTailsAreOptimal(t *testing.T) {
 			var h horizonProblem
 			y.sceneProblem(&h, &scene, domain.Preference{Adaptive: true})
 			var sol, again solution
-			if !v.lib[0].best(w, &h, &sol) {
+			if !v.lib[0].best(w, &h, false, &sol) {
 				t.Fatal("not solved")
 			}
 			for _, k := range []int{1, 6, 13, 19} {

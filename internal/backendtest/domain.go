@@ -45,7 +45,9 @@ const (
 //
 // States and contexts are taken from episodes of the plant where there is one,
 // from solver samples where not, and else drawn from the ranges of Spec (a
-// standard normal where a variable has none). Solver and Plant may be nil.
+// standard normal where a variable has none). Solver and Plant may be nil. The
+// solver's Prepare is run: a case whose solver builds a large library is given
+// here with a small one.
 func RunDomain(t *testing.T, c domain.Case) {
 	var samples []domain.Sample
 	if c.Solver != nil && !testing.Short() {
@@ -163,8 +165,8 @@ func checkSpec(spec *domain.Spec) (errs []error) {
 	}
 	for _, list := range [][]domain.Variable{spec.Measured, spec.Context, spec.Action, spec.Objectives, spec.Margins} {
 		for _, v := range list {
-			if v.Name == "" || v.Unit == "" {
-				errs = append(errs, fmt.Errorf("variable %+v has no name or no unit", v))
+			if v.Name == "" { // an empty unit is a number without one
+				errs = append(errs, fmt.Errorf("variable %+v has no name", v))
 			}
 			if v.Bounded() && !(v.Lo < v.Hi) {
 				errs = append(errs, fmt.Errorf("variable %s has the range [%v, %v]", v.Name, v.Lo, v.Hi))

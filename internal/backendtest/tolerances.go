@@ -38,23 +38,23 @@ var (
 	tolField = Tolerance{"Field, of the row's largest entry", 3e-5,
 		"forward and backward through D_s and D_u; 1/ε multiplies the error of D_s and the field alike"}
 	tolEnergy = Tolerance{"Energy", 2e-5, "a sum of squares of decoded errors"}
-	tolStep   = Tolerance{"Step, new latent", 5e-5,
+	tolStep   = Tolerance{"Step, new latent", 1e-5,
 		"Δt times two fields, and the Lie residual, which carries the eigenvectors' error over their gap; rows whose eigenvalue gap or sign is not resolved in float32 are left out"}
-	tolStepAction = Tolerance{"Step, action", 2e-4, "the new latent's error times the slope of D_u in physical units"}
+	tolStepAction = Tolerance{"Step, action", 5e-5, "the new latent's error times the slope of D_u in physical units"}
 	tolDecode     = Tolerance{"Decode", 1e-5, "a forward pass and an affine map"}
 	tolResidual   = Tolerance{"Localize residual and Nearest distance, relative to 1 + value", 1e-5,
 		"a squared distance of up to 64 float32 differences"}
-	tolRefinement = Tolerance{"Localize point, of the distance to the farthest code used", 2e-4,
+	tolRefinement = Tolerance{"Localize point, of the distance to the farthest code used", 5e-5,
 		"the Gram system has condition k·10⁶ by its ridge: its k × k solve belongs in float64, its entries may come from float32 differences"}
 	tolLoss = Tolerance{"training losses", 2e-5,
 		"means of squared errors of order one, and the drift of the weights over the steps compared"}
 	tolWeights = Tolerance{"weights after the training steps", 2e-5,
 		"the comparison runs Adam with ε = 10⁻³ so that an update is a smooth function of the gradient: with a tiny ε a gradient of rounding noise moves a weight by a full ±lr"}
-	tolWeightsPaper = Tolerance{"RMS of weights after the training steps, Adam ε = 10⁻⁸", 2e-4,
+	tolWeightsPaper = Tolerance{"RMS of weights after the training steps, Adam ε = 10⁻⁸", 2e-5,
 		"a few entries whose gradient is rounding noise move the other way by 2·lr; all others agree"}
 	tolPosition = Tolerance{"a row alone and the same row inside a batch", 1e-5,
 		"a batch's tail may take another register tile, whose sums run in another order; the order of rows around it must not matter more than that"}
-	tolRotation = Tolerance{"group composition, as rotation matrices", 5e-5,
+	tolRotation = Tolerance{"group composition, as rotation matrices", 1e-5,
 		"compared as rotations, since a rotation vector of length π has two signs"}
 )
 

@@ -43,6 +43,13 @@ func NewCart(steps int) *Cart {
 	}}
 }
 
+// NewPlanCart returns the problem with decoded plans of length actions.
+func NewPlanCart(steps, length int) *Cart {
+	p := NewCart(steps)
+	p.spec.Plan = length
+	return p
+}
+
 func (p *Cart) Spec() *domain.Spec         { return &p.spec }
 func (p *Cart) Base(s, c, plan []float64)  { clear(plan) }
 func (p *Cart) Fallback(s, c, u []float64) { u[0] = -1 }
@@ -80,6 +87,9 @@ func (p *Cart) Project(s, c, u []float64) bool {
 // Feedback is the action of the exact map: u = −q − 1.5 v, before the clip.
 var Feedback = [2]float64{-1, -1.5}
 
+// Decay is the ratio of one action of a decoded plan to the one before.
+const Decay = 0.9
+
 // Linear returns the one-hidden-layer ReLU network that computes W x exactly,
 // as W·relu(x) − W·relu(−x). W is [out][in].
 func Linear(w [][]float64) *model.MLP {
@@ -106,7 +116,8 @@ func unit(n int) model.Normalizer {
 }
 
 // Map returns a map of the cart: z = (q, v, w₂) with D_s exact, D_u the Feedback
-// plus 0.2 z₃, and codes on a grid of side points per state axis. With
+// plus 0.2 z₃ (Decay times the one before for every further action of a plan),
+// and codes on a grid of side points per state axis. With
 // identifiable set, z = (q, v) alone and D_s is injective.
 func Map(p *Cart, side int, identifiable bool) *model.Model {
 	// E_x reads [q, v, progress, flag, w₁, w₂].
@@ -122,12 +133,20 @@ func Map(p *Cart, side int, identifiable bool) *model.Model {
 	}
 	m := &model.Model{
 		Case:     p.spec.Name,
-		EncoderX: Linear(ex), EncoderO: Linear(eo), DecoderS: Linear(ds), DecoderU: Linear(du),
-		NormX: unit(6), NormO: unit(6), NormS: unit(2), NormU: unit(1),
+		EncoderX: Linear(ex), EncoderO: Linear(eo), DecoderS: Linear(ds),
+		NormX: unit(6), NormO: unit(6), NormS: unit(2),
 		Calibration: model.Calibration{
 			TauGeom: 1e-2, ObjectiveIdeal: []float64{0, 0}, ObjectiveNadir: []float64{6.5, 0.5}, LatentSpread: 2,
 		},
 	}
+	for h := 1; h < p.spec.Plan; h++ {
+		row := make([]float64, len(du[0]))
+		for i, v := range du[h-1] {
+			row[i] = Decay * v
+		}
+		du = append(du, row)
+	}
+	m.DecoderU, m.NormU = Linear(du), unit(p.spec.Plan)
 	nz := m.Latent()
 	m.Codes, m.CodesDecoded = tensor.New(side*side, nz), tensor.New(side*side, 2)
 	for i := range side {

@@ -15,6 +15,12 @@
 // only k vectors. Every loop has a fixed length. Each matrix is first scaled by
 // a power of two to a largest entry in [1, 2), so that huge and tiny matrices
 // behave alike.
+//
+// Inverse iteration uses the complex shift λ + iδ and keeps the imaginary part,
+// so that one solve multiplies by δ((T − λ)² + δ²)⁻¹. With a real shift a
+// repeated eigenvalue fails: the eigenvector that rounding happens to hit is
+// amplified beyond all bounds, and Gram–Schmidt then cancels everything else.
+// Here all eigenvectors within δ of λ are amplified alike.
 package eig
 
 import (
@@ -27,10 +33,10 @@ const (
 	// bisections halve an interval of at most about 6‖T‖ to 6e-8 ‖T‖, the
 	// rounding of one float32.
 	bisections = 26
-	// inverseIterations: the first solve from an unrelated start leaves the other
-	// eigenvectors at about machine precision, the second polishes; the third
-	// is for clusters, where Gram–Schmidt cancels most of what a solve gave.
-	inverseIterations = 3
+	// inverseIterations: one solve shrinks an eigenvector at distance g, relative
+	// to those wanted, by (δ/g)²; two leave of it (δ/g)⁴, a residual of at most
+	// about δ for any g.
+	inverseIterations = 2
 	// chunk is how many eigenvalues one bisection kernel call follows.
 	chunk = 3
 )
@@ -48,8 +54,8 @@ type Solver struct {
 	a        []float32 // [n·n] matrices; row i keeps its reflector after the reduction
 	d, e, e2 []float32 // [n] diagonal, subdiagonal (e[i] couples i−1 and i), squares
 	c        []float32 // [n] 1/h of reflector i: P = I − c·u·uᵀ
-	work     []float32 // [2·n] of the reduction, [5·n] of the factorisation
-	bounds   []float32 // [3]: lower and upper bound of the spectrum of T, pivot floor
+	work     []float32 // [2·n] of the reduction; [8·n] factors and [2·n] of a solve
+	bounds   []float32 // [3]: lower and upper bound of the spectrum of T, δ
 	lambda   []float32 // [k rounded up to chunk]
 	y        []float32 // [k·n] eigenvectors, of T and then of the matrix
 	start    []float32 // [k·n] start vectors
@@ -71,7 +77,7 @@ type kernels struct {
 	bound          func(d, e []float32, n int, e2, bounds []float32)
 	bisect         func(d, e2 []float32, n, below, iterations int, bounds, lambda []float32)
 	factor         func(d, e []float32, n int, lambda, bounds, work []float32)
-	solve          func(work []float32, n int, y []float32)
+	solve          func(work []float32, n int, y, x []float32)
 	normalise      func(y []float32, n int)
 	reflect        func(u []float32, m int, c, y []float32)
 }
@@ -85,7 +91,7 @@ func New(level isa.Level, n, k int) *Solver {
 		n: n, k: k, lanes: l, run: run,
 		a: make([]float32, n*n*l),
 		d: make([]float32, n*l), e: make([]float32, n*l), e2: make([]float32, n*l),
-		c: make([]float32, n*l), work: make([]float32, 5*n*l),
+		c: make([]float32, n*l), work: make([]float32, 10*n*l),
 		bounds:   make([]float32, 3*l),
 		lambda:   make([]float32, (k+chunk-1)/chunk*chunk*l),
 		y:        make([]float32, k*n*l),
@@ -215,7 +221,7 @@ func (s *Solver) decompose() {
 		y := s.y[j*size : (j+1)*size]
 		s.run.factor(s.d, s.e, n, s.lambda[j*l:(j+1)*l], s.bounds, s.work)
 		for iteration := range inverseIterations {
-			s.run.solve(s.work, n, y)
+			s.run.solve(s.work, n, y, s.work[8*size:])
 			s.run.normalise(y, n)
 			s.orthogonalise(j)
 			if iteration == inverseIterations-1 {

@@ -15,8 +15,14 @@ const (
 	floorE2 = 0x1p-100
 	// epsilon is the distance from 1 to the next float32.
 	epsilon = 0x1p-23
-	// smallestPivot is the pivot floor of a zero matrix.
-	smallestPivot = 0x1p-60
+	// blur is δ of inverse iteration over ‖T‖: a few times the rounding of a
+	// tridiagonal factorisation.
+	blur = 0x1p-22
+	// smallestBlur is δ of a zero matrix.
+	smallestBlur = 0x1p-40
+	// smallestPivot bounds the square of a pivot from below: far below δ², which
+	// keeps the matrix away from singular.
+	smallestPivot = 0x1p-100
 )
 
 var generic = kernels{
@@ -112,8 +118,7 @@ func tridiagonaliseGeneric(a []float32, n int, d, e, c, work []float32) {
 }
 
 // boundGeneric squares the subdiagonal and writes Gershgorin's bounds of the
-// spectrum, widened by rounding, and the smallest pivot inverse iteration may
-// divide by.
+// spectrum, widened by rounding, and the δ of inverse iteration.
 func boundGeneric(d, e []float32, n int, e2, bounds []float32) {
 	lo, hi, left := float32(math.Inf(1)), float32(math.Inf(-1)), float32(0)
 	for i := range n {
@@ -128,7 +133,7 @@ func boundGeneric(d, e []float32, n int, e2, bounds []float32) {
 	}
 	norm := max(-lo, hi)
 	bounds[0], bounds[1] = lo-2*epsilon*norm, hi+2*epsilon*norm
-	bounds[2] = max(0.5*epsilon*norm, smallestPivot)
+	bounds[2] = max(blur*norm, smallestBlur)
 }
 
 // bisectGeneric finds the chunk of eigenvalues number below, below−1, … in
@@ -157,60 +162,65 @@ func bisectGeneric(d, e2 []float32, n, below, iterations int, bounds, lambda []f
 	}
 }
 
-// factorGeneric factors T − λ with partial pivoting. Row i of work holds the
-// inverse pivot, the two superdiagonals of U, the multiplier and whether rows i
-// and i+1 were exchanged (0 or all bits).
+// factorGeneric factors T − λ − iδ with partial pivoting. The eight entries of
+// row i of work are the inverse pivot (real, imaginary), the first superdiagonal
+// of U (real, imaginary) and the second (it is real), the multiplier (real,
+// imaginary) and whether rows i and i+1 were exchanged (0 or all bits).
 func factorGeneric(d, e []float32, n int, lambda, bounds, work []float32) {
-	x, floor := lambda[0], bounds[2]
-	diag := d[0] - x
-	super := float32(0)
+	x, delta := lambda[0], bounds[2]
+	diagR, diagI := d[0]-x, -delta
+	superR, superI := float32(0), float32(0)
 	if n > 1 {
-		super = e[1]
+		superR = e[1]
 	}
 	for i := range n {
-		sub, diagNext, superNext := float32(0), float32(0), float32(0)
+		sub, nextR, nextI, superNext := float32(0), float32(0), -delta, float32(0)
 		if i+1 < n {
-			sub, diagNext = e[i+1], d[i+1]-x
+			sub, nextR = e[i+1], d[i+1]-x
 		}
 		if i+2 < n {
 			superNext = e[i+2]
 		}
-		f := work[5*i : 5*i+5]
-		pivot, other, u1, v1, u2, v2, swap := diag, sub, super, diagNext, float32(0), superNext, uint32(0)
-		if math.Abs(float64(sub)) > math.Abs(float64(diag)) {
-			pivot, other, u1, v1, u2, v2, swap = sub, diag, diagNext, super, superNext, 0, math.MaxUint32
+		pR, pI, oR, oI := diagR, diagI, sub, float32(0)
+		uR, uI, vR, vI := superR, superI, nextR, nextI
+		u2, v2, swap := float32(0), superNext, uint32(0)
+		if sub*sub > diagR*diagR+diagI*diagI {
+			pR, pI, oR, oI = sub, 0, diagR, diagI
+			uR, uI, vR, vI = nextR, nextI, superR, superI
+			u2, v2, swap = superNext, 0, math.MaxUint32
 		}
-		if math.Abs(float64(pivot)) < float64(floor) {
-			pivot = floor
-		}
-		inverse := 1 / pivot
-		m := other * inverse
-		f[0], f[1], f[2], f[3], f[4] = inverse, u1, u2, m, math.Float32frombits(swap)
-		diag, super = v1-m*u1, v2-m*u2
+		scale := 1 / max(pR*pR+pI*pI, smallestPivot)
+		inR, inI := pR*scale, -(pI * scale)
+		mR, mI := oR*inR-oI*inI, oR*inI+oI*inR
+		f := work[8*i : 8*i+8]
+		f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7] = inR, inI, uR, uI, u2, mR, mI, math.Float32frombits(swap)
+		diagR, diagI = vR-mR*uR+mI*uI, vI-mR*uI-mI*uR
+		superR, superI = v2-mR*u2, -(mI * u2)
 	}
 }
 
-// solveGeneric replaces y by (T − λ)⁻¹y.
-func solveGeneric(work []float32, n int, y []float32) {
-	v := y[0]
+// solveGeneric replaces y by the imaginary part of (T − λ − iδ)⁻¹y, which is
+// δ·((T − λ)² + δ²)⁻¹y. x holds 2n numbers.
+func solveGeneric(work []float32, n int, y, x []float32) {
+	vR, vI := y[0], float32(0)
 	for i := range n - 1 {
-		f := work[5*i : 5*i+5]
-		next := y[i+1]
-		if math.Float32bits(f[4]) != 0 {
-			v, next = next, v
+		f := work[8*i : 8*i+8]
+		nextR, nextI := y[i+1], float32(0)
+		if math.Float32bits(f[7]) != 0 {
+			vR, vI, nextR, nextI = nextR, nextI, vR, vI
 		}
-		y[i] = v
-		v = next - f[3]*v
+		x[2*i], x[2*i+1] = vR, vI
+		vR, vI = nextR-f[5]*vR+f[6]*vI, nextI-f[5]*vI-f[6]*vR
 	}
-	y1, y2 := float32(0), float32(0)
+	x[2*n-2], x[2*n-1] = vR, vI
+	r1, i1, r2, i2 := float32(0), float32(0), float32(0), float32(0)
 	for i := n - 1; i >= 0; i-- {
-		f := work[5*i : 5*i+5]
-		w := (v - f[1]*y1 - f[2]*y2) * f[0]
-		y[i] = w
-		y1, y2 = w, y1
-		if i > 0 {
-			v = y[i-1]
-		}
+		f := work[8*i : 8*i+8]
+		wR := x[2*i] - f[4]*r2 - f[2]*r1 + f[3]*i1
+		wI := x[2*i+1] - f[4]*i2 - f[2]*i1 - f[3]*r1
+		r2, i2 = r1, i1
+		r1, i1 = wR*f[0]-wI*f[1], wR*f[1]+wI*f[0]
+		y[i] = i1
 	}
 }
 

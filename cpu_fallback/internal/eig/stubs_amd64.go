@@ -26,7 +26,7 @@ func bisectAVX512(d []float32, e2 []float32, n int, below int, iterations int, b
 func factorAVX512(d []float32, e []float32, n int, lambda []float32, bounds []float32, work []float32)
 
 // solveAVX512 is solveGeneric on every lane.
-func solveAVX512(work []float32, n int, y []float32)
+func solveAVX512(work []float32, n int, y []float32, x []float32)
 
 // normaliseAVX512 is normaliseGeneric on every lane.
 func normaliseAVX512(y []float32, n int)
@@ -53,7 +53,7 @@ func bisectAVX2(d []float32, e2 []float32, n int, below int, iterations int, bou
 func factorAVX2(d []float32, e []float32, n int, lambda []float32, bounds []float32, work []float32)
 
 // solveAVX2 is solveGeneric on every lane.
-func solveAVX2(work []float32, n int, y []float32)
+func solveAVX2(work []float32, n int, y []float32, x []float32)
 
 // normaliseAVX2 is normaliseGeneric on every lane.
 func normaliseAVX2(y []float32, n int)

@@ -58,14 +58,13 @@ func tileGeneric(t *tile) {
 		}
 	}
 	switch {
+	case t.k == 0:
 	case t.aList != nil:
 		chainsListed(t, &acc)
-	case t.k > 0:
-		if t.rows == 2 {
-			chains2(t, &acc)
-		} else {
-			chains1(t, &acc)
-		}
+	case t.rows == 2:
+		chains2(t, &acc)
+	default:
+		chains1(t, &acc)
 	}
 	for i := range t.rows {
 		for j := range cols {

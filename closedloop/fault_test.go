@@ -1,0 +1,106 @@
+package closedloop_test
+
+import (
+	"context"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// faulty is a plant whose position sensor gives NaN at the third decision.
+type faulty struct{ domain.Plant }
+
+func (p faulty) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	ep, err := p.Plant.Episode(seed, index, opt)
+	return &blind{Episode: ep}, err
+}
+
+type blind struct {
+	domain.Episode
+	t int
+}
+
+func (e *blind) Observe(s, c []float64) {
+	e.Episode.Observe(s, c)
+	if e.t == 2 {
+		s[0] = math.NaN()
+	}
+	e.t++
+}
+
+// An observation that is not a number gets the fallback action, flagged in a
+// trace that stays valid JSON and verifies.
+func TestSensorFaultIsFlaggedInTheTrace(t *testing.T) {
+	c := cartCase(t)
+	healthy := *c
+	c.Plant = faulty{c.Plant}
+	o := options(t.TempDir())
+	r := evaluate(t, c, direct(c), o)
+	if r.Fallback != 6 || r.Flagged != 6 || r.Failures != 0 {
+		t.Errorf("fallback %d, flagged %d, failures %d; want 6, 6, 0", r.Fallback, r.Flagged, r.Failures)
+	}
+	file, err := os.Open(o.TracePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	reader, err := closedloop.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := reader.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := e.Lines[2]
+	want := batchnav.FallbackObservation | batchnav.FallbackConservative
+	if batchnav.Fallback(l.Fallback) != want || !math.IsNaN(l.X[0]) || l.U[0] != -1 || !math.IsNaN(float64(l.Residual)) {
+		t.Errorf("faulty decision is %+v, want fallback %v", l, want)
+	}
+	v, err := closedloop.Verify(o.TracePath, lookup(&healthy))
+	if err != nil || !v.OK {
+		t.Errorf("the trace of a sensor fault: %v, %+v", err, v)
+	}
+}
+
+// A full disk is an error that names the file, not a result.
+func TestFullDisk(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	c := cartCase(t)
+	o := options("")
+	o.TracePath = full
+	if _, err := closedloop.Evaluate(context.Background(), c, direct(c), o); err == nil || !strings.Contains(err.Error(), full) {
+		t.Errorf("writing to a full disk gives %v", err)
+	}
+}
+
+func TestBadEvaluationRequests(t *testing.T) {
+	c := cartCase(t)
+	for name, change := range map[string]func(*closedloop.Options){
+		"no episodes":       func(o *closedloop.Options) { o.Episodes = 0 },
+		"shard":             func(o *closedloop.Options) { o.ShardIndex, o.ShardCount = 3, 3 },
+		"noise":             func(o *closedloop.Options) { o.Noise = math.NaN() },
+		"preference":        func(o *closedloop.Options) { o.Preference = domain.Preference{W: []float64{1}} },
+		"regime":            func(o *closedloop.Options) { o.Regime = "storm" },
+		"resume of no file": func(o *closedloop.Options) { o.Resume = true },
+	} {
+		o := options("")
+		change(&o)
+		if _, err := closedloop.Evaluate(context.Background(), c, direct(c), o); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	without := *c
+	without.Plant = nil
+	if _, err := closedloop.Evaluate(context.Background(), &without, direct(c), options("")); err == nil {
+		t.Error("a case without a plant was evaluated")
+	}
+}

@@ -1,0 +1,151 @@
+package integrator
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// controllers are the case's own methods by name.
+//
+//	oracle  executes the horizon optimum of the scene (knows the scene)
+//	online  the scalarized problem of one step, σ at the current state, no
+//	        look-ahead (the paper's online scalarization)
+//	mpc     5 steps of look-ahead with the known dynamics, σ held at its current
+//	        value
+//	mpc8    the same with 8 steps
+//	nmpc    all remaining steps with σ along the prediction, started from the
+//	        shifted previous plan
+//	dp      grid dynamic programming, a sanity row
+//
+// All but the oracle see only what Decide is given. A method reports ok = false
+// where it finds no feasible action: its own problem has no certified solution
+// and the projection of its last plan is not feasible either. u is then that
+// projection.
+func controllers(y *System) map[string]func() (domain.Controller, error) {
+	receding := func(steps int, frozen bool) func() (domain.Controller, error) {
+		return func() (domain.Controller, error) {
+			return &recedingHorizon{system: y, work: newInterior(y), steps: steps, frozen: frozen}, nil
+		}
+	}
+	return map[string]func() (domain.Controller, error){
+		"oracle": func() (domain.Controller, error) { return &oracleController{system: y}, nil },
+		"online": receding(1, true),
+		"mpc":    receding(5, true),
+		"mpc8":   receding(8, true),
+		"nmpc":   receding(Horizon, false),
+		"dp":     func() (domain.Controller, error) { return newDynamicProgram(y), nil },
+	}
+}
+
+// oracleController executes the plan of Episode.Oracle.
+type oracleController struct {
+	system *System
+	plan   [][]float64
+}
+
+func (o *oracleController) Reset(ep domain.Episode) error {
+	_, plan, err := ep.Oracle()
+	o.plan = plan
+	return err
+}
+
+func (o *oracleController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	t := stepOf(c)
+	if t >= len(o.plan) {
+		return false, fmt.Errorf("the oracle's plan has %d steps, step %d was asked for", len(o.plan), t)
+	}
+	copy(u, o.plan[t])
+	return true, nil
+}
+
+// stepOf is t from the context's t/T.
+func stepOf(c []float64) int {
+	return int(math.Round(c[contextTime] * Horizon))
+}
+
+// remaining is the problem of the next steps decisions from an observation, p
+// extrapolated at its rate. frozen holds σ at the current state.
+func (y *System) remaining(h *horizonProblem, s, c []float64, pref domain.Preference, steps int, frozen bool) {
+	*h = horizonProblem{
+		steps:     min(steps, Horizon-stepOf(c)),
+		s:         [4]float64{s[0], s[1], s[2], s[3]},
+		previous:  [2]float64{c[contextPrevious], c[contextPrevious+1]},
+		clearance: EvaluationClearance,
+		adaptive:  pref.Adaptive && !frozen,
+	}
+	for t := range h.steps {
+		h.p[t] = c[contextP] + c[contextRate]*float64(t)*y.Params.Dt
+	}
+	if !h.adaptive {
+		y.priority(s, c, pref, h.weights[:])
+	}
+}
+
+// recedingHorizon solves the problem of the next steps and applies the first
+// action. It starts from the shifted previous plan, and on the first step, or
+// where that fails, from holding u₋₁ and the structured plans.
+type recedingHorizon struct {
+	system *System
+	work   *interior
+	steps  int
+	frozen bool
+	plan   [2 * Horizon]float64
+	warm   bool
+}
+
+func (r *recedingHorizon) Reset(domain.Episode) error {
+	r.warm = false
+	clear(r.plan[:])
+	return nil
+}
+
+func (r *recedingHorizon) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	t := stepOf(c)
+	if t >= Horizon {
+		return false, fmt.Errorf("step %d is past the horizon of %d", t, Horizon)
+	}
+	var h horizonProblem
+	r.system.remaining(&h, s, c, pref, r.steps, r.frozen)
+	best := math.Inf(1)
+	var sol solution
+	plan := r.plan
+	try := func(start []float64) {
+		r.work.solve(&h, start[:2*h.steps], &sol)
+		if sol.certified() && sol.cost < best {
+			best = sol.cost
+			plan = sol.plan
+		}
+	}
+	if r.warm {
+		try(r.plan[:])
+	}
+	if math.IsInf(best, 1) {
+		var hold [2 * Horizon]float64
+		for k := range Horizon {
+			hold[2*k], hold[2*k+1] = c[contextPrevious], c[contextPrevious+1]
+		}
+		try(hold[:])
+		for _, start := range r.system.structuredPlans() {
+			// The phase of the structured plan that belongs to this step.
+			try(start[2*min(t, Horizon-h.steps):])
+		}
+	}
+	solved := !math.IsInf(best, 1)
+	u[0], u[1] = plan[0], plan[1]
+	ok := solved
+	if !solved {
+		// The look-ahead has no feasible plan; one more step may still have a
+		// feasible action.
+		ok = r.system.Project(s, c, u)
+	}
+	// Shift by one step, the last action held.
+	last := 2 * (h.steps - 1)
+	copy(r.plan[:], plan[2:])
+	for k := last; k+1 < len(r.plan); k += 2 {
+		r.plan[k], r.plan[k+1] = plan[last], plan[last+1]
+	}
+	r.warm = solved
+	return ok, nil
+}

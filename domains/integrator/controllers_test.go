@@ -1,0 +1,141 @@
+package integrator
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// run is one closed-loop episode of a method.
+type run struct {
+	cost, oracle float64
+	failed, safe bool
+}
+
+func (r *run) regret() float64 { return (r.cost - r.oracle) / r.oracle }
+
+func runEpisode(t testing.TB, ep domain.Episode, ctl domain.Controller, pref domain.Preference) run {
+	t.Helper()
+	r := run{safe: true}
+	var err error
+	if r.oracle, _, err = ep.Oracle(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ctl.Reset(ep); err != nil {
+		t.Fatal(err)
+	}
+	s, c, u := make([]float64, 4), make([]float64, contextSize), make([]float64, 2)
+	for !ep.Done() {
+		ep.Observe(s, c)
+		ok, err := ctl.Decide(s, c, pref, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			r.failed = true
+			return r
+		}
+		out, err := ep.Apply(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.safe = r.safe && out.Margin >= -1e-6
+		r.cost += out.Cost
+	}
+	return r
+}
+
+// No method costs less than the oracle on an episode it completes, none that
+// completes breaks a margin, and the oracle's own cost is what the plant bills.
+func TestRegretIsNeverNegative(t *testing.T) {
+	for _, y := range systems(t) {
+		plant := &Plant{system: y, oracle: newOracleOf(y, 120, 7)}
+		for _, pref := range []domain.Preference{{Adaptive: true}, {W: []float64{0.35, 0.65}}} {
+			completed := map[string]int{}
+			for name, make := range controllers(y) {
+				ctl, err := make()
+				if err != nil {
+					t.Fatal(err)
+				}
+				episodes := 5
+				if name == "dp" {
+					if testing.Short() || !pref.Adaptive {
+						continue
+					}
+					episodes = 1
+				}
+				for i := range episodes {
+					ep, err := plant.Episode(2, i, domain.EpisodeOptions{Preference: pref})
+					if err != nil {
+						t.Fatal(err)
+					}
+					r := runEpisode(t, ep, ctl, pref)
+					if r.failed {
+						continue
+					}
+					completed[name]++
+					if !r.safe {
+						t.Errorf("%s %s, episode %d: a margin is broken", y.spec.Name, name, i)
+					}
+					if !(r.regret() >= -tolRegret) {
+						t.Errorf("%s %s, episode %d: regret %g", y.spec.Name, name, i, r.regret())
+					}
+					if name == "oracle" && !(math.Abs(r.regret()) < 1e-9) {
+						t.Errorf("%s: the oracle's plan costs %v in the plant, %v in the solve", y.spec.Name, r.cost, r.oracle)
+					}
+				}
+			}
+			for _, name := range []string{"oracle", "nmpc"} {
+				if completed[name] != 5 {
+					t.Errorf("%s %s completed %d of 5", y.spec.Name, name, completed[name])
+				}
+			}
+		}
+	}
+}
+
+// Two small libraries of different seeds agree on a few scenes; the full size
+// is BenchmarkOracleAgreement.
+func TestOraclesAgree(t *testing.T) {
+	for _, y := range systems(t) {
+		a, err := OracleAgreement(context.Background(), y, true, 20, 150, [2]uint64{1, 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Scenarios != 20 || a.Unsolved != 0 || a.Differ > 1 || !(a.LargestKKT <= CertifiedKKT) {
+			t.Errorf("%s: %+v", y.spec.Name, a)
+		}
+	}
+}
+
+func TestEpisodeOptionsAreChecked(t *testing.T) {
+	y := systems(t)[0]
+	plant := &Plant{system: y, oracle: newOracle(y)}
+	for _, opt := range []domain.EpisodeOptions{
+		{Regime: "storm"}, {Noise: -1}, {Noise: math.NaN()},
+		{Preference: domain.Preference{W: []float64{0.5, 0.6}}},
+		{Preference: domain.Preference{W: []float64{1}}},
+	} {
+		if _, err := plant.Episode(1, 0, opt); err == nil {
+			t.Errorf("%+v was accepted", opt)
+		}
+	}
+}
+
+func TestValidateNamesTheParameter(t *testing.T) {
+	for _, spoil := range []func(*Params){
+		func(p *Params) { p.Dt = 0 },
+		func(p *Params) { p.RMax = math.NaN() },
+		func(p *Params) { p.QGoal[1] = math.Inf(1) },
+		func(p *Params) { p.BetaU = -1 },
+		func(p *Params) { p.Ellipse.B = 0.01 },
+	} {
+		p := Default(false)
+		spoil(&p)
+		if _, err := NewSystem("spoilt", p); err == nil {
+			t.Errorf("%+v was accepted", p)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package integrator
+
+import (
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// The grid of the dynamic program: position, velocity and previous action. The
+// ranges hold every optimal trajectory of the test box with some room. It has
+// 22·12·9·7·49 ≈ 0.8 M states per step; finer grids approach the optimum
+// slowly, so this is a sanity row and not the yardstick.
+var gridAxes = [4]struct {
+	low, high float64
+	n         int
+}{
+	{-4.2, 3.8, 22},  // q₁, m
+	{-1.3, 1.7, 12},  // q₂, m
+	{-0.5, 3.5, 9},   // v₁, m/s
+	{-1.75, 1.75, 7}, // v₂, m/s
+}
+
+const (
+	actionsPerRadius = 4 // action nodes between 0 and u_max
+	// blocked is the cost of a step into the ellipse. It is of the size of a
+	// stage cost: decisions check the ellipse exactly, and a larger cost would be
+	// smeared by the interpolation over the free cells around it (100 instead of
+	// 20 doubles the regret).
+	blocked = 20
+)
+
+// dynamicProgram solves the Bellman recursion on the grid for the scene's own
+// p, at the first decision of an episode, and then picks the best of the action
+// nodes within the slew bound, looking one step ahead with the interpolated
+// value.
+//
+//	Q_t(q, v, u) = σ(q, p_t)ᵀJ + V_{t+1}(q′, v′, u),   V_t(q, v, w) = min_{‖u − w‖ ≤ r_max} Q_t(q, v, u)
+//
+// Q does not depend on the previous action w, which makes the recursion 49
+// interpolations a grid point.
+type dynamicProgram struct {
+	system  *System
+	actions [][2]float64
+	reach   [][]int // action nodes within the slew bound of each
+	nodes   int     // grid points in position and velocity
+	value   [Horizon + 1][]float32
+	solved  bool
+}
+
+func newDynamicProgram(y *System) *dynamicProgram {
+	d := &dynamicProgram{system: y, nodes: 1}
+	for _, axis := range gridAxes {
+		d.nodes *= axis.n
+	}
+	spacing := y.Params.UMax / actionsPerRadius
+	for i := -actionsPerRadius; i <= actionsPerRadius; i++ {
+		for j := -actionsPerRadius; j <= actionsPerRadius; j++ {
+			if i*i+j*j <= actionsPerRadius*actionsPerRadius {
+				d.actions = append(d.actions, [2]float64{float64(i) * spacing, float64(j) * spacing})
+			}
+		}
+	}
+	d.reach = make([][]int, len(d.actions))
+	for i, a := range d.actions {
+		for j, b := range d.actions {
+			if squared(a, b[:]) <= y.Params.RMax*y.Params.RMax {
+				d.reach[i] = append(d.reach[i], j)
+			}
+		}
+	}
+	return d
+}
+
+func (d *dynamicProgram) Reset(domain.Episode) error {
+	d.solved = false
+	return nil
+}
+
+func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	t := stepOf(c)
+	if !d.solved {
+		d.recurse(c, pref)
+		d.solved = true
+	}
+	var sigma [2]float64
+	d.system.priority(s, c, pref, sigma[:])
+	best, found := math.Inf(1), false
+	u[0], u[1] = c[contextPrevious], c[contextPrevious+1]
+	hold := [2]float64{u[0], u[1]}
+	for a, action := range d.actions {
+		if squared(action, hold[:]) > d.system.Params.RMax*d.system.Params.RMax {
+			continue
+		}
+		cost, free := d.ahead(s, action, c[contextP], sigma, d.value[t+1], a)
+		if free && cost < best {
+			best, found = cost, true
+			u[0], u[1] = action[0], action[1]
+		}
+	}
+	if !found {
+		d.system.Project(s, c, u)
+	}
+	return found, nil
+}
+
+// ahead is the cost of one action and of what follows by the next step's value
+// table, and whether the step stays out of the ellipse.
+func (d *dynamicProgram) ahead(s []float64, u [2]float64, p float64, sigma [2]float64, next []float32, action int) (cost float64, free bool) {
+	k := &d.system.k64
+	q1, q2, v1, v2 := k.next(s[0], s[1], s[2], s[3], u[0], u[1])
+	o := k.objectives(q1, q2, u[0], u[1], p)
+	cost = sigma[0]*o.j1 + sigma[1]*o.j2
+	if d.system.Params.Ellipse.clearance(q1, q2, p) < 1 {
+		return cost + blocked + d.interpolate(next, q1, q2, v1, v2, action), false
+	}
+	return cost + d.interpolate(next, q1, q2, v1, v2, action), true
+}
+
+// interpolate is multilinear in position and velocity; beyond the grid the
+// value of its edge holds.
+func (d *dynamicProgram) interpolate(v []float32, q1, q2, v1, v2 float64, action int) float64 {
+	at := [4]float64{q1, q2, v1, v2}
+	var base int
+	var step [4]int
+	var part [4]float64
+	stride := d.nodes
+	for i := range gridAxes {
+		axis := &gridAxes[i]
+		stride /= axis.n
+		x := (at[i] - axis.low) / (axis.high - axis.low) * float64(axis.n-1)
+		x = min(max(x, 0), float64(axis.n-1))
+		cell := min(int(x), axis.n-2)
+		part[i] = x - float64(cell)
+		base += cell * stride
+		step[i] = stride
+	}
+	row := v[action*d.nodes:][:d.nodes]
+	sum := 0.0
+	for corner := range 16 {
+		index, weight := base, 1.0
+		for i := range 4 {
+			if corner>>i&1 == 1 {
+				index += step[i]
+				weight *= part[i]
+			} else {
+				weight *= 1 - part[i]
+			}
+		}
+		sum += weight * float64(row[index])
+	}
+	return sum
+}
+
+// recurse fills the value tables from the last step back, for the p of the
+// observed context.
+func (d *dynamicProgram) recurse(c []float64, pref domain.Preference) {
+	size := d.nodes * len(d.actions)
+	for t := range d.value {
+		if d.value[t] == nil {
+			d.value[t] = make([]float32, size)
+		}
+	}
+	clear(d.value[Horizon])
+	now := stepOf(c)
+	inner := d.nodes / gridAxes[0].n
+	for t := Horizon - 1; t > now; t-- {
+		p := c[contextP] + c[contextRate]*float64(t-now)*d.system.Params.Dt
+		var group sync.WaitGroup
+		slabs := make(chan int, gridAxes[0].n)
+		for i := range gridAxes[0].n {
+			slabs <- i
+		}
+		close(slabs)
+		for range runtime.GOMAXPROCS(0) {
+			group.Go(func() {
+				q := make([]float32, len(d.actions))
+				for slab := range slabs {
+					for node := slab * inner; node < (slab+1)*inner; node++ {
+						d.node(t, node, p, pref, q)
+					}
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
+// node fills the values of one grid point for every previous action.
+func (d *dynamicProgram) node(t, node int, p float64, pref domain.Preference, q []float32) {
+	var s [4]float64
+	rest := node
+	for i := len(gridAxes) - 1; i >= 0; i-- {
+		axis := &gridAxes[i]
+		s[i] = axis.low + (axis.high-axis.low)*float64(rest%axis.n)/float64(axis.n-1)
+		rest /= axis.n
+	}
+	var sigma [2]float64
+	context := [contextSize]float64{contextP: p}
+	d.system.priority(s[:], context[:], pref, sigma[:])
+	for a, action := range d.actions {
+		cost, _ := d.ahead(s[:], action, p, sigma, d.value[t+1], a)
+		q[a] = float32(cost)
+	}
+	for w, reach := range d.reach {
+		best := float32(math.Inf(1))
+		for _, a := range reach {
+			best = min(best, q[a])
+		}
+		d.value[t][w*d.nodes+node] = best
+	}
+}
