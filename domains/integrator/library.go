@@ -21,8 +21,10 @@ const scenarioSize = 6
 
 // Constants of the library of solved scenarios.
 const (
-	// LibrarySize is the number of scenarios of a full library.
-	LibrarySize = 2500
+	// LibrarySize is the number of scenarios in each of a Solver's libraries,
+	// oracleLibrarySize in the evaluation oracle's, which also uses cold starts.
+	LibrarySize       = 2500
+	oracleLibrarySize = 1000
 	// exchangeNeighbours is from how many neighbours' plans a library scenario is
 	// solved again, exchangeRounds how often at most.
 	exchangeNeighbours = 6

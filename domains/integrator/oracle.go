@@ -31,7 +31,7 @@ type Oracle struct {
 	err    [2]error
 }
 
-func newOracle(y *System) *Oracle { return newOracleOf(y, LibrarySize, oracleSeed) }
+func newOracle(y *System) *Oracle { return newOracleOf(y, oracleLibrarySize, oracleSeed) }
 
 func newOracleOf(y *System, size int, seed uint64) *Oracle {
 	return &Oracle{system: y, size: size, seed: seed, pool: sync.Pool{New: func() any { return newInterior(y) }}}

@@ -360,3 +360,45 @@ func TestNoiseIsSeeded(t *testing.T) {
 		t.Fatalf("noisy %v, again %v, clean %v", a, b, clean)
 	}
 }
+
+// Whatever stands in a trace, Replay refuses it or returns an episode that runs
+// to its end.
+func FuzzReplay(f *testing.F) {
+	y, err := NewSystem("integrator-nonconvex", Default(true))
+	if err != nil {
+		f.Fatal(err)
+	}
+	plant := &Plant{system: y, oracle: newOracle(y)}
+	params, err := json.Marshal(y.Params)
+	if err != nil {
+		f.Fatal(err)
+	}
+	ep, err := plant.Episode(1, 1, domain.EpisodeOptions{Preference: domain.Preference{W: []float64{0.5, 0.5}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	scene, err := json.Marshal(ep.Scene())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(params, scene)
+	f.Add([]byte(`{"dt":0.1}`), []byte(`{"q0":[0,0],"v0":[0,0],"u_prev":[0,0],"p":[]}`))
+	f.Add(params, []byte(`{"q0":[1e300,0],"v0":[0],"u_prev":null,"p":[1,2],"w":[]}`))
+	f.Fuzz(func(t *testing.T, params, scene []byte) {
+		ep, err := plant.Replay(params, scene)
+		if err != nil {
+			return
+		}
+		s, c := make([]float64, 4), make([]float64, contextSize)
+		steps := 0
+		for ; !ep.Done(); steps++ {
+			ep.Observe(s, c)
+			if _, err := ep.Apply([]float64{0.1, -0.1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if steps != Horizon {
+			t.Fatalf("the episode has %d steps", steps)
+		}
+	})
+}
