@@ -85,15 +85,23 @@ from it to bitwise the same model.`,
 	f.IntVar(&opt.Codes, "codes", 0, "codes of M* in the model; 0: the case's, negative: all training samples")
 	f.Float64Var(&opt.LearningRate, "lr", 0, "Adam's learning rate at the start; 0: the case's")
 	f.Float64Var(&opt.SpectralBound, "spectral-bound", 0, "K of every layer; 0: the case's, negative: off")
+	f.Float32Var(&opt.Manifold.Action, "action-weight", 0, "λ_u of the action loss; 0: the default")
+	f.Float32Var(&opt.Manifold.Locality, "locality-weight", -1, "ω_2 of the locality loss; negative: the default")
 	f.BoolVar(&opt.Manifold.Isometry, "isometry", false, "use the compact isometry form of the locality loss")
 	return cmd
 }
 
 // train runs the training with progress and writes model and curves.
 func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves string) (*trained, error) {
-	isometry := opt.Manifold.Isometry
+	asked := opt.Manifold
 	opt.Manifold = train.DefaultManifoldLoss()
-	opt.Manifold.Isometry = isometry
+	opt.Manifold.Isometry = asked.Isometry
+	if asked.Action > 0 {
+		opt.Manifold.Action = asked.Action
+	}
+	if asked.Locality >= 0 {
+		opt.Manifold.Locality = asked.Locality
+	}
 	bar := a.progress("train")
 	r, err := train.Run(cmd.Context(), opt, func(p train.Progress) {
 		bar(p.Step, p.Steps)
