@@ -164,7 +164,7 @@ func TestProjectIsNearestFeasible(t *testing.T) {
 		}
 		u[0], u[1] = 6*rng.Float64()-3, 6*rng.Float64()-3
 		want := [2]float64{u[0], u[1]}
-		feasible := y.Project(s, c, u)
+		feasible := y.nearest(s, c, u)
 		y.Margins(s, c, u, m)
 		if m[1] < -1e-9 || m[2] < -1e-9 {
 			t.Fatalf("trial %d: projection leaves the discs: margins %v", trial, m)
@@ -176,7 +176,7 @@ func TestProjectIsNearestFeasible(t *testing.T) {
 		clearest := m[0]
 		if feasible {
 			again := []float64{u[0], u[1]}
-			if !y.Project(s, c, again) || math.Sqrt(squared([2]float64{again[0], again[1]}, u)) > tolProjection {
+			if !y.nearest(s, c, again) || math.Sqrt(squared([2]float64{again[0], again[1]}, u)) > tolProjection {
 				t.Fatalf("trial %d: projecting twice moves %v to %v", trial, u, again)
 			}
 		} else {
@@ -217,7 +217,7 @@ func TestProjectRejectsNonFinite(t *testing.T) {
 	y := systems(t)[0]
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
 		u := []float64{bad, 0}
-		if y.Project([]float64{-3, 0, 0, 0}, []float64{1.4, 0, 0, 0.1, 0}, u) {
+		if y.nearest([]float64{-3, 0, 0, 0}, []float64{1.4, 0, 0, 0.1, 0}, u) {
 			t.Fatal("a non-finite action was called feasible")
 		}
 		checkClose(t, "u₁", u[0], 1.0, 1e-12)
