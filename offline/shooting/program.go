@@ -37,7 +37,7 @@ type program struct {
 	stages               []stage
 	sensitivity          [][]float64 // per stage: ∂(s_t, c_t)/∂v, [nx][n]
 	ym, sp, sm, mp       []float64
-	fp, fm, mm, delta, w []float64
+	fp, fm, mm, delta    []float64
 	unit                 []float64
 	points               points
 }
