@@ -4,20 +4,63 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"path/filepath"
 	"testing"
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
 func TestContract(t *testing.T) {
-	c, err := Case()
+	for _, build := range []func() (domain.Case, error){Case, CaseByHand} {
+		c, err := build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(c.Problem.Spec().Name, func(t *testing.T) { backendtest.RunDomain(t, c) })
+	}
+}
+
+// rows hides GradientBlock and GradientBatch.
+type rows struct{ domain.Problem }
+
+// The graph in blocks, the graph row by row and the formulas by hand are one
+// problem, and have one solution.
+func TestGraphAndHandSolveToTheSameTrajectory(t *testing.T) {
+	graph, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	backendtest.RunDomain(t, c)
+	var want *shooting.Trajectory
+	for _, way := range []struct {
+		name    string
+		problem domain.Problem
+	}{{"by hand", NewByHand()}, {"graph in blocks", graph}, {"graph row by row", rows{graph}}} {
+		solver, err := shooting.New(way.problem, axes, initial, shooting.Options{Tolerance: 1e-8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := solver.Minimise([]float64{0.4, 0.5}, []float64{0.8, 0.01, 0}, 4, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = got
+		}
+		if got.Iterations != want.Iterations || !(math.Abs(got.Cost-want.Cost) < 1e-10) {
+			t.Errorf("%s: cost %v in %d iterations, by hand %v in %d", way.name, got.Cost, got.Iterations, want.Cost, want.Iterations)
+		}
+		for step, u := range got.U {
+			for i := range u {
+				if !(math.Abs(u[i]-want.U[step][i]) < 1e-6) {
+					t.Errorf("%s: step %d, pump %d is %v, by hand %v", way.name, step, i+1, u[i], want.U[step][i])
+				}
+			}
+		}
+	}
 }
 
 // run executes one command line over the tanks and decodes its JSON.
