@@ -21,7 +21,7 @@ var Ops = []string{"gemm", "jacobian", "metric", "eig", "localize", "step", "ste
 // Options say what to measure.
 type Options struct {
 	Ops     []string // of Ops; empty: all
-	Case    string   // a Shape or a registered case; "": every Shape
+	Case    string   // a registered case, stepped with its own objectives, or a Shape; "": every Shape
 	Batches []int    // empty: 1, 64 and 4096
 	Codes   []int    // codes of M* for localize; empty: 20 000 and 250 000
 	Budget  Budget
@@ -312,37 +312,50 @@ func (r *runner) bruteForce(ctx context.Context, s Shape, codes int) error {
 	})
 }
 
-func (r *runner) stepper(s Shape, maxBatch int) (backend.Stepper, float64, error) {
+// stepper prepares a step over n latents, with its work per latent.
+func (r *runner) stepper(s Shape, n int) (st backend.Stepper, flops float64, in backend.StepInput, out backend.StepOutput, err error) {
 	_, ds, du, err := s.networks(r.rng())
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, in, out, err
 	}
-	cfg := backend.StepperConfig{
-		DecoderS: ds, DecoderU: du, NormS: identity(s.State), NormU: identity(s.Action),
-		Problem: newQuadratic(s), MaxBatch: maxBatch,
-		Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.05, MetricLambda: metricLambda, TopK: topK, LieGain: 0.1, LieScale: 1},
-	}
-	st, err := r.b.NewStepper(cfg)
-	return st, cpufallback.StepFLOPs(cfg), err
-}
-
-func (r *runner) stepData(s Shape, n int) (backend.StepInput, backend.StepOutput) {
 	rng := r.rng()
-	in := backend.StepInput{Z: random(rng, n, s.Latent), X: random(rng, n, s.State), Ctx: tensor.New(n, 0), Weights: tensor.New(n, s.Objectives)}
+	in = backend.StepInput{Z: random(rng, n, s.Latent), Weights: tensor.New(n, s.Objectives)}
 	for i := range in.Weights.Data {
 		in.Weights.Data[i] = 1 / float32(s.Objectives)
 	}
-	return in, backend.StepOutput{Z: tensor.New(n, s.Latent), U: tensor.New(n, s.Action)}
+	at, err := s.situations(rng, r.opt.Seed, n)
+	if err != nil {
+		return nil, 0, in, out, err
+	}
+	in.X, in.Ctx = at.x, at.ctx
+	out = backend.StepOutput{Z: tensor.New(n, s.Latent), U: tensor.New(n, s.Action)}
+	cfg := backend.StepperConfig{
+		DecoderS: ds, DecoderU: du, NormS: at.normS, NormU: at.normU,
+		Problem: at.problem, MaxBatch: n,
+		Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.05, MetricLambda: metricLambda, TopK: min(topK, s.Latent), LieGain: 0.1, LieScale: 1},
+	}
+	if st, err = r.b.NewStepper(cfg); err != nil {
+		return nil, 0, in, out, err
+	}
+	if err := st.Step(in, out); err != nil {
+		return nil, 0, in, out, err
+	}
+	// A step over NaN is not the step that is to be timed.
+	for i, v := range out.Z.Data {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, 0, in, out, fmt.Errorf("row %d of the step is not finite", i/s.Latent)
+		}
+	}
+	return st, cpufallback.StepFLOPs(cfg), in, out, nil
 }
 
 // step is one fused step without localization and retraction.
 func (r *runner) step(ctx context.Context, s Shape) error {
 	for _, n := range r.opt.Batches {
-		st, flops, err := r.stepper(s, n)
+		st, flops, in, out, err := r.stepper(s, n)
 		if err != nil {
 			return err
 		}
-		in, out := r.stepData(s, n)
 		if err := r.row(ctx, "step", s, s.String(), n, float64(n)*flops, func() error { return st.Step(in, out) }); err != nil {
 			return err
 		}
@@ -353,18 +366,19 @@ func (r *runner) step(ctx context.Context, s Shape) error {
 // stepLocalize is localization among the smaller number of codes and one step.
 func (r *runner) stepLocalize(ctx context.Context, s Shape) error {
 	for _, n := range r.opt.Batches {
-		st, _, err := r.stepper(s, n)
+		st, _, in, out, err := r.stepper(s, n)
 		if err != nil {
 			return err
 		}
-		in, out := r.stepData(s, n)
 		codes := slices.Min(r.opt.Codes)
 		ix, x, z, tau, err := r.index(s, codes, n)
 		if err != nil {
 			return err
 		}
 		local := backend.LocalizeOutput{Z: in.Z}
-		in.X = x
+		if s.own == nil {
+			in.X = x
+		}
 		if err := r.row(ctx, "step+localize", s, fmt.Sprintf("%s, %d codes", s, codes), n, 0, func() error {
 			if err := ix.Localize(x, z, tau, neighbours, local); err != nil {
 				return err

@@ -2,12 +2,16 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Shape is the size of a map: what the cost of a step depends on.
@@ -16,10 +20,17 @@ type Shape struct {
 	Latent, Hidden, State, Action int
 	Objectives                    int
 	Observation                   int // inputs of E_x
+	// own is the registered case whose objectives a step takes; nil: ½‖s‖² and
+	// ½‖u‖².
+	own *domain.Case
 }
 
 func (s Shape) String() string {
-	return fmt.Sprintf("z %d, hidden %d, s %d, u %d", s.Latent, s.Hidden, s.State, s.Action)
+	size := fmt.Sprintf("z %d, hidden %d, s %d, u %d", s.Latent, s.Hidden, s.State, s.Action)
+	if s.own != nil {
+		size += ", own objectives"
+	}
+	return size
 }
 
 // Shapes are the sizes of the paper's cases (OPF: n_z = 32, hidden 256, 30 buses
@@ -29,11 +40,12 @@ var Shapes = []Shape{
 	{Case: "opf30", Latent: 32, Hidden: 256, State: 60, Action: 12, Objectives: 3, Observation: 136},
 }
 
-// ShapeOf returns the shape of a registered size, or of a case's own Spec.
+// ShapeOf returns the shape of a registered case, whose own objectives a step
+// then takes, or one of Shapes.
 func ShapeOf(name string, cases []domain.Case) (Shape, error) {
 	for _, c := range cases {
 		if s := c.Problem.Spec(); s.Name == name {
-			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize()}, nil
+			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), own: &c}, nil
 		}
 	}
 	names := make([]string, 0, len(Shapes)+len(cases))
@@ -67,6 +79,70 @@ func identity(n int) model.Normalizer {
 		id.Scale[i] = 1
 	}
 	return id
+}
+
+// situations are what steps of a shape start from: rows of states and contexts in
+// physical units, and the scales of both decoders.
+type situations struct {
+	problem      domain.Problem
+	x, ctx       tensor.Matrix
+	normS, normU model.Normalizer
+}
+
+// maxEpisodes bounds the test episodes whose first observations are taken.
+const maxEpisodes = 64
+
+// situations returns n rows: random ones for the synthetic objectives, for a
+// case's own the first observations of test episodes in turn (zeros without a
+// plant). The random decoders are scaled so that decoded states spread half as
+// wide as these observations about their mean, and decoded actions over a
+// quarter of their box, where the objectives are defined.
+func (s Shape) situations(rng *rand.Rand, seed uint64, n int) (situations, error) {
+	if s.own == nil {
+		return situations{newQuadratic(s), random(rng, n, s.State), tensor.New(n, 0), identity(s.State), identity(s.Action)}, nil
+	}
+	spec := s.own.Problem.Spec()
+	out := situations{s.own.Problem, tensor.New(n, s.State), tensor.New(n, spec.ContextSize()), identity(s.State), identity(s.Action)}
+	for i := range s.Action {
+		if a := spec.Action[i%spec.ActionSize()]; a.Bounded() {
+			out.normU.Scale[i] = float32(a.Hi-a.Lo) / 4
+		}
+	}
+	if s.own.Plant == nil {
+		return out, nil
+	}
+	var states, contexts [][]float64
+	for i := range maxEpisodes {
+		e, err := s.own.Plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+		if err != nil {
+			return out, fmt.Errorf("test episode %d: %w", i, err)
+		}
+		x, c := make([]float64, s.State), make([]float64, spec.ContextSize())
+		e.Observe(x, c)
+		states, contexts = append(states, x), append(contexts, c)
+	}
+	for i := range n {
+		narrow(out.x.Row(i), states[i%len(states)])
+		narrow(out.ctx.Row(i), contexts[i%len(contexts)])
+	}
+	column := make([]float64, len(states))
+	for j := range s.State {
+		for i, x := range states {
+			column[i] = x[j]
+		}
+		mean, deviation := stat.MeanStdDev(column, nil)
+		out.normS.Mean[j], out.normS.Scale[j] = float32(mean), float32(math.Max(deviation/2, leastScale))
+	}
+	return out, nil
+}
+
+// leastScale is for a component that is the same in every observation.
+const leastScale = 1e-3
+
+func narrow(dst []float32, src []float64) {
+	for i, v := range src {
+		dst[i] = float32(v)
+	}
 }
 
 // quadratic is a problem of a given shape with objectives ½‖s‖² and ½‖u‖², for

@@ -167,6 +167,24 @@ type Batch struct {
 	SStride, UStride, CStride, SigmaStride, JStride, GSStride, GUStride int
 }
 
+// BlockGradient is implemented by a problem that evaluates many float64 points
+// in one call at less cost than point by point, such as one whose objectives
+// are a compiled graph. It must agree with Objectives and Gradient to rounding,
+// which RunDomain checks; offline/shooting uses it for all points of one
+// derivative evaluation.
+type BlockGradient interface {
+	GradientBlock(b Block)
+}
+
+// Block is the argument of GradientBlock: inputs S, U, C and Sigma, outputs J,
+// GS and GU, each Rows rows of the problem's own width, row-major without gaps.
+// J nil is not wanted. GS and GU are given both or neither; without them Sigma
+// is not read and may be nil.
+type Block struct {
+	Rows                      int
+	S, U, C, Sigma, J, GS, GU []float64
+}
+
 // Finite is implemented by a problem whose context tells how many decisions the
 // episode still has, the present one included; refinement then looks no further
 // ahead.

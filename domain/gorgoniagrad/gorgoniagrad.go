@@ -2,14 +2,18 @@
 // expression graph, and get their gradients from it: the alternative to writing
 // Objectives and Gradient of domain.Problem by hand.
 //
-// The central type is Graph. Embed a *Graph in a problem and three of
-// its methods are done: Objectives, Gradient and GradientBatch. The graph is
-// built for a fixed number of rows, every variable being a vector with one entry
-// per row, so one run of Gorgonia's tape machine serves a whole block of latents.
+// The central type is Graph. Embed a *Graph in a problem and four of its
+// methods are done: Objectives, Gradient, GradientBatch and GradientBlock. A run
+// of Gorgonia's tape machine costs some microseconds per node whatever it
+// computes, so the expression is compiled for a few fixed numbers of rows, every
+// variable being a vector with one entry per row, and one run serves a whole
+// block of points. Where no gradient is wanted, a graph of the objectives alone
+// runs.
 package gorgoniagrad
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"gorgonia.org/gorgonia"
@@ -18,13 +22,16 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// blockRows is the number of rows of the batched graph: large enough that the
-// tape machine's cost per instruction is spread, small enough to stay in cache.
-const blockRows = 64
+// widths are the rows of the compiled graphs, ascending: one for a single point,
+// then blocks, the widest still small enough for its vectors to stay in cache. A
+// block of another size runs in the next larger graph.
+var widths = [...]int{1, 64, 512}
 
 // Variables are the inputs of an expression. Every node is a float64 vector
-// with one entry per row; combine them with elementwise operations only.
+// with one entry per row; combine them with elementwise operations only, so that
+// no row depends on another.
 type Variables struct {
+	graph   *gorgonia.ExprGraph
 	rows    int
 	s, u, c []*gorgonia.Node
 }
@@ -40,18 +47,18 @@ func (v *Variables) Constant(x float64) *gorgonia.Node {
 	for i := range data {
 		data[i] = x
 	}
-	return gorgonia.NewConstant(tensor.New(tensor.WithShape(v.rows), tensor.WithBacking(data)))
+	return gorgonia.NewConstant(tensor.New(tensor.WithShape(v.rows), tensor.WithBacking(data)), gorgonia.In(v.graph))
 }
 
 // Expression builds the objectives J from the variables: one node per
 // objective, in the order of Spec.Objectives.
 type Expression func(v *Variables) ([]*gorgonia.Node, error)
 
-// Graph evaluates an expression and its gradients. It is safe for
-// concurrent use.
+// Graph evaluates an expression and its gradients. It is safe for concurrent
+// use.
 type Graph struct {
-	ns, nu, nc, m int
-	single, block sync.Pool // of *program
+	ns, nu, nc, m    int
+	values, gradient [len(widths)]sync.Pool // of *program
 }
 
 // New compiles the expression for a problem of the given Spec. It fails when
@@ -59,55 +66,56 @@ type Graph struct {
 // Spec, or when an objective is not one number per row.
 func New(spec *domain.Spec, e Expression) (*Graph, error) {
 	o := &Graph{ns: spec.MeasuredSize(), nu: spec.ActionSize(), nc: spec.ContextSize(), m: spec.ObjectiveSize()}
-	for _, kind := range []struct {
-		pool *sync.Pool
-		rows int
-	}{{&o.single, 1}, {&o.block, blockRows}} {
-		first, err := o.compile(e, kind.rows)
-		if err != nil {
-			return nil, fmt.Errorf("gorgoniagrad: case %s: %w", spec.Name, err)
-		}
-		kind.pool.Put(first)
-		kind.pool.New = func() any {
-			p, err := o.compile(e, kind.rows)
+	for i, rows := range widths {
+		for pool, gradient := range map[*sync.Pool]bool{&o.values[i]: false, &o.gradient[i]: true} {
+			first, err := o.compile(e, rows, gradient)
 			if err != nil {
-				panic(fmt.Sprintf("gorgoniagrad: an expression that compiled before failed: %v", err))
+				return nil, fmt.Errorf("gorgoniagrad: case %s: %w", spec.Name, err)
 			}
-			return p
+			pool.Put(first)
+			pool.New = func() any {
+				p, err := o.compile(e, rows, gradient)
+				if err != nil {
+					panic(fmt.Sprintf("gorgoniagrad: an expression that compiled before failed: %v", err))
+				}
+				return p
+			}
 		}
 	}
 	return o, nil
 }
 
 // program is one compiled graph with its tape machine and the memory of its
-// inputs. It is used by one goroutine at a time.
+// inputs and outputs, one column of rows each. It is used by one goroutine at a
+// time.
 type program struct {
 	rows            int
 	machine         gorgonia.VM
-	s, u, c, weight [][]float64 // backing of each input vector
-	objective       []*gorgonia.Node
-	gs, gu          []*gorgonia.Node
+	s, u, c, weight [][]float64
+	objective       [][]float64
+	gs, gu          [][]float64 // nil in a graph of the objectives alone
 }
 
-func (o *Graph) compile(e Expression, rows int) (*program, error) {
+func vector(rows int) (v *tensor.Dense, data []float64) {
+	data = make([]float64, rows)
+	return tensor.New(tensor.WithShape(rows), tensor.WithBacking(data)), data
+}
+
+func (o *Graph) compile(e Expression, rows int, gradient bool) (*program, error) {
 	g := gorgonia.NewGraph()
 	p := &program{rows: rows}
-	input := func(name string, n int) (nodes []*gorgonia.Node, backing [][]float64) {
+	input := func(name string, n int) (nodes []*gorgonia.Node, columns [][]float64) {
 		for i := range n {
-			data := make([]float64, rows)
-			v := tensor.New(tensor.WithShape(rows), tensor.WithBacking(data))
+			v, data := vector(rows)
 			nodes = append(nodes, gorgonia.NewVector(g, tensor.Float64, gorgonia.WithShape(rows), gorgonia.WithName(fmt.Sprintf("%s%d", name, i)), gorgonia.WithValue(v)))
-			backing = append(backing, data)
+			columns = append(columns, data)
 		}
-		return nodes, backing
+		return nodes, columns
 	}
-	v := &Variables{rows: rows}
-	var weights []*gorgonia.Node
+	v := &Variables{graph: g, rows: rows}
 	v.s, p.s = input("s", o.ns)
 	v.u, p.u = input("u", o.nu)
 	v.c, p.c = input("c", o.nc)
-	weights, p.weight = input("w", o.m)
-
 	objective, err := e(v)
 	if err != nil {
 		return nil, err
@@ -115,45 +123,96 @@ func (o *Graph) compile(e Expression, rows int) (*program, error) {
 	if len(objective) != o.m {
 		return nil, fmt.Errorf("the expression gives %d objectives, the Spec names %d", len(objective), o.m)
 	}
-	p.objective = objective
+	for i, n := range objective {
+		if n == nil || n.Graph() != g || !n.Shape().Eq(tensor.Shape{rows}) {
+			return nil, fmt.Errorf("objective %d is %v, want a vector with one entry per row of the variables' graph", i+1, n)
+		}
+	}
+	if gradient {
+		var weights []*gorgonia.Node
+		weights, p.weight = input("w", o.m)
+		if err := p.differentiate(g, objective, weights, v); err != nil {
+			return nil, err
+		}
+	}
+	p.objective = outputs(objective, rows)
+	p.machine = gorgonia.NewTapeMachine(g)
+	return p, nil
+}
+
+// differentiate adds the gradients of the weighted sum of the objectives to the
+// graph.
+func (p *program) differentiate(g *gorgonia.ExprGraph, objective, weights []*gorgonia.Node, v *Variables) error {
 	// Rows are independent, so the gradient of the sum over rows holds each row's
-	// own gradient. Zero times every variable makes the sum depend on all of
-	// them, whatever the expression uses.
-	total, err := gorgonia.HadamardProd(weights[0], objective[0])
-	if err != nil {
-		return nil, fmt.Errorf("objective 1: %w", err)
-	}
-	for i := 1; i < o.m; i++ {
-		term, err := gorgonia.HadamardProd(weights[i], objective[i])
+	// own gradient.
+	var total *gorgonia.Node
+	for i, n := range objective {
+		term, err := gorgonia.HadamardProd(weights[i], n)
+		if err == nil && total != nil {
+			term, err = gorgonia.Add(total, term)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("objective %d: %w", i+1, err)
+			return fmt.Errorf("objective %d: %w", i+1, err)
 		}
-		if total, err = gorgonia.Add(total, term); err != nil {
-			return nil, fmt.Errorf("objective %d: %w", i+1, err)
-		}
-	}
-	zero := v.Constant(0)
-	wanted := append(append([]*gorgonia.Node{}, v.s...), v.u...)
-	for _, n := range wanted {
-		term, err := gorgonia.HadamardProd(zero, n)
-		if err != nil {
-			return nil, err
-		}
-		if total, err = gorgonia.Add(total, term); err != nil {
-			return nil, err
-		}
+		total = term
 	}
 	sum, err := gorgonia.Sum(total)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	grads, err := gorgonia.Grad(sum, wanted...)
-	if err != nil {
-		return nil, fmt.Errorf("differentiating: %w", err)
+	// Gorgonia refuses to differentiate by a variable that the sum does not
+	// depend on; its gradient is zero.
+	used := map[int64]bool{}
+	var walk func(id int64)
+	walk = func(id int64) {
+		if used[id] {
+			return
+		}
+		used[id] = true
+		for next := g.From(id); next.Next(); {
+			walk(next.Node().ID())
+		}
 	}
-	p.gs, p.gu = grads[:o.ns], grads[o.ns:]
-	p.machine = gorgonia.NewTapeMachine(g)
-	return p, nil
+	walk(sum.ID())
+	var wanted []*gorgonia.Node
+	for _, n := range slices.Concat(v.s, v.u) {
+		if used[n.ID()] {
+			wanted = append(wanted, n)
+		}
+	}
+	var columns [][]float64
+	if len(wanted) > 0 {
+		gradients, err := gorgonia.Grad(sum, wanted...)
+		if err != nil {
+			return fmt.Errorf("differentiating: %w", err)
+		}
+		columns = outputs(gradients, p.rows)
+	}
+	take := func(variables []*gorgonia.Node) [][]float64 {
+		taken := make([][]float64, len(variables))
+		for i, n := range variables {
+			if used[n.ID()] {
+				taken[i], columns = columns[0], columns[1:]
+			} else {
+				taken[i] = make([]float64, p.rows)
+			}
+		}
+		return taken
+	}
+	p.gs, p.gu = take(v.s), take(v.u)
+	return nil
+}
+
+// outputs adds a read of each node into memory of its own: the tape machine
+// reuses the memory of a node once its last reader has run.
+func outputs(nodes []*gorgonia.Node, rows int) [][]float64 {
+	columns := make([][]float64, len(nodes))
+	for i, n := range nodes {
+		into := new(gorgonia.Value)
+		*into, columns[i] = vector(rows)
+		gorgonia.Read(n, into)
+	}
+	return columns
 }
 
 func (p *program) run() {
@@ -163,91 +222,88 @@ func (p *program) run() {
 	p.machine.Reset()
 }
 
-// column returns the values of a node, one per row.
-func column(n *gorgonia.Node) []float64 {
-	switch d := n.Value().Data().(type) {
-	case []float64:
-		return d
-	case float64:
-		return []float64{d}
-	}
-	panic(fmt.Sprintf("gorgoniagrad: node %v holds %T", n, n.Value().Data()))
+// array is a row-major matrix of a caller, its rows stride elements apart; no
+// data: not wanted.
+type array[F float32 | float64] struct {
+	data   []F
+	stride int
 }
 
-func set(dst [][]float64, row int, src []float64) {
-	for i := range dst {
-		dst[i][row] = src[i]
+// load copies n rows from row from on into the columns, and fills what is left
+// of each with its first row.
+func load[F float32 | float64](dst [][]float64, src array[F], from, n int) {
+	for i, column := range dst {
+		at := from*src.stride + i
+		for r := range n {
+			column[r] = float64(src.data[at])
+			at += src.stride
+		}
+		for r := n; r < len(column); r++ {
+			column[r] = column[0]
+		}
+	}
+}
+
+func store[F float32 | float64](dst array[F], src [][]float64, from, n int) {
+	if dst.data == nil {
+		return
+	}
+	for i, column := range src {
+		at := from*dst.stride + i
+		for _, v := range column[:n] {
+			dst.data[at] = F(v)
+			at += dst.stride
+		}
+	}
+}
+
+// evaluate runs all rows through the graphs; the objectives alone where gs and
+// gu are not wanted.
+func evaluate[F float32 | float64](o *Graph, rows int, s, u, c, sigma, J, gs, gu array[F]) {
+	pools, gradient := &o.values, gs.data != nil || gu.data != nil
+	if gradient {
+		pools = &o.gradient
+	}
+	for from := 0; from < rows; {
+		kind := 0
+		for kind < len(widths)-1 && widths[kind] < rows-from {
+			kind++
+		}
+		n := min(widths[kind], rows-from)
+		p := pools[kind].Get().(*program)
+		load(p.s, s, from, n)
+		load(p.u, u, from, n)
+		load(p.c, c, from, n)
+		if gradient {
+			load(p.weight, sigma, from, n)
+		}
+		p.run()
+		store(J, p.objective, from, n)
+		store(gs, p.gs, from, n)
+		store(gu, p.gu, from, n)
+		pools[kind].Put(p)
+		from += n
 	}
 }
 
 // Objectives writes J(s, u; c); see domain.Problem.
 func (o *Graph) Objectives(s, u, c, J []float64) {
-	p := o.single.Get().(*program)
-	defer o.single.Put(p)
-	set(p.s, 0, s)
-	set(p.u, 0, u)
-	set(p.c, 0, c)
-	p.run()
-	for i, n := range p.objective {
-		J[i] = column(n)[0]
-	}
+	o.GradientBlock(domain.Block{Rows: 1, S: s, U: u, C: c, J: J})
 }
 
 // Gradient writes ∂(σᵀJ)/∂s and ∂(σᵀJ)/∂u; see domain.Problem.
 func (o *Graph) Gradient(s, u, c, sigma, gs, gu []float64) {
-	p := o.single.Get().(*program)
-	defer o.single.Put(p)
-	set(p.s, 0, s)
-	set(p.u, 0, u)
-	set(p.c, 0, c)
-	set(p.weight, 0, sigma)
-	p.run()
-	for i, n := range p.gs {
-		gs[i] = column(n)[0]
-	}
-	for i, n := range p.gu {
-		gu[i] = column(n)[0]
-	}
+	o.GradientBlock(domain.Block{Rows: 1, S: s, U: u, C: c, Sigma: sigma, GS: gs, GU: gu})
 }
 
-// GradientBatch evaluates blocks of rows in one run each; see
-// domain.BatchGradient.
+// GradientBlock evaluates many float64 points; see domain.BlockGradient.
+func (o *Graph) GradientBlock(b domain.Block) {
+	at := func(data []float64, width int) array[float64] { return array[float64]{data, width} }
+	evaluate(o, b.Rows, at(b.S, o.ns), at(b.U, o.nu), at(b.C, o.nc), at(b.Sigma, o.m), at(b.J, o.m), at(b.GS, o.ns), at(b.GU, o.nu))
+}
+
+// GradientBatch evaluates a float32 batch; see domain.BatchGradient.
 func (o *Graph) GradientBatch(b domain.Batch) {
-	p := o.block.Get().(*program)
-	defer o.block.Put(p)
-	for from := 0; from < b.Rows; from += p.rows {
-		n := min(p.rows, b.Rows-from)
-		for r := range p.rows {
-			// The last block is filled up with its first row.
-			row := from
-			if r < n {
-				row = from + r
-			}
-			scatter(p.s, r, b.S, row*b.SStride)
-			scatter(p.u, r, b.U, row*b.UStride)
-			scatter(p.c, r, b.C, row*b.CStride)
-			scatter(p.weight, r, b.Sigma, row*b.SigmaStride)
-		}
-		p.run()
-		if b.J != nil {
-			gather(b.J, from, b.JStride, n, p.objective)
-		}
-		gather(b.GS, from, b.GSStride, n, p.gs)
-		gather(b.GU, from, b.GUStride, n, p.gu)
-	}
-}
-
-func scatter(dst [][]float64, row int, src []float32, at int) {
-	for i := range dst {
-		dst[i][row] = float64(src[at+i])
-	}
-}
-
-func gather(dst []float32, from, stride, n int, nodes []*gorgonia.Node) {
-	for i, node := range nodes {
-		v := column(node)
-		for r := range n {
-			dst[(from+r)*stride+i] = float32(v[r])
-		}
-	}
+	at := func(data []float32, stride int) array[float32] { return array[float32]{data, stride} }
+	evaluate(o, b.Rows, at(b.S, b.SStride), at(b.U, b.UStride), at(b.C, b.CStride), at(b.Sigma, b.SigmaStride), at(b.J, b.JStride), at(b.GS, b.GSStride), at(b.GU, b.GUStride))
 }

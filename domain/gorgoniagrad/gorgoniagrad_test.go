@@ -89,6 +89,78 @@ func TestBatchAgreesWithRowsForAnyNumberOfRows(t *testing.T) {
 	}
 }
 
+// randomExpression draws an expression that shares nodes, uses one objective
+// within another, and leaves variables unused: where a graph that reuses memory
+// would go wrong.
+func randomExpression(t *rapid.T) Expression {
+	pick := rapid.IntRange(0, 1<<20)
+	picks := rapid.SliceOfN(pick, 40, 40).Draw(t, "picks")
+	count := rapid.IntRange(1, 9).Draw(t, "operations")
+	return func(v *Variables) ([]*gorgonia.Node, error) {
+		nodes := []*gorgonia.Node{v.S(0), v.S(1), v.U(0), v.C(0), v.Constant(0.5)}
+		for i := range count {
+			a, b := nodes[picks[3*i]%len(nodes)], nodes[picks[3*i+1]%len(nodes)]
+			var n *gorgonia.Node
+			switch picks[3*i+2] % 6 {
+			case 0:
+				n = gorgonia.Must(gorgonia.Add(a, b))
+			case 1:
+				n = gorgonia.Must(gorgonia.Sub(a, b))
+			case 2:
+				n = gorgonia.Must(gorgonia.HadamardProd(a, b))
+			case 3:
+				n = gorgonia.Must(gorgonia.Tanh(a))
+			case 4:
+				n = gorgonia.Must(gorgonia.Square(gorgonia.Must(gorgonia.Tanh(a))))
+			case 5:
+				n = gorgonia.Must(gorgonia.Exp(gorgonia.Must(gorgonia.Neg(gorgonia.Must(gorgonia.Square(a))))))
+			}
+			nodes = append(nodes, n)
+		}
+		// A variable is added so that an objective is never a mere constant.
+		one := gorgonia.Must(gorgonia.Add(nodes[len(nodes)-1], nodes[picks[38]%4]))
+		two := gorgonia.Must(gorgonia.HadamardProd(nodes[5+picks[39]%count], one))
+		return []*gorgonia.Node{one, two}, nil
+	}
+}
+
+func TestAnyExpressionsGradientsAgreeWithDifferences(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o, err := New(toy, randomExpression(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const rows = 5
+		x := rapid.SliceOfN(rapid.Float64Range(-1.5, 1.5), 6*rows, 6*rows).Draw(t, "x")
+		b := domain.Block{Rows: rows, S: x[:2*rows], U: x[2*rows : 3*rows], C: x[3*rows : 4*rows], Sigma: x[4*rows:],
+			J: make([]float64, 2*rows), GS: make([]float64, 2*rows), GU: make([]float64, rows)}
+		o.GradientBlock(b)
+		J := make([]float64, 2*rows)
+		o.GradientBlock(domain.Block{Rows: rows, S: b.S, U: b.U, C: b.C, J: J})
+		near(t, "J of the graph of the objectives alone", J, b.J, 1e-12)
+		for r := range rows {
+			s, u, c, w := b.S[2*r:2*r+2], b.U[r:r+1], b.C[r:r+1], b.Sigma[2*r:2*r+2]
+			one := make([]float64, 2)
+			o.Objectives(s, u, c, one)
+			near(t, "J", one, b.J[2*r:2*r+2], 1e-12)
+			difference := func(x *float64) float64 {
+				const h = 1e-5
+				at := *x
+				sum := 0.0
+				for _, sign := range []float64{1, -1} {
+					*x = at + sign*h
+					o.Objectives(s, u, c, one)
+					sum += sign * (w[0]*one[0] + w[1]*one[1])
+				}
+				*x = at
+				return sum / (2 * h)
+			}
+			near(t, "gs", b.GS[2*r:2*r+2], []float64{difference(&s[0]), difference(&s[1])}, 1e-4)
+			near(t, "gu", b.GU[r:r+1], []float64{difference(&u[0])}, 1e-4)
+		}
+	})
+}
+
 func TestNewRefusesAnExpressionOfAnotherSize(t *testing.T) {
 	_, err := New(toy, func(v *Variables) ([]*gorgonia.Node, error) { return []*gorgonia.Node{v.S(0)}, nil })
 	if err == nil || !strings.Contains(err.Error(), "1 objectives") {

@@ -1,10 +1,11 @@
 // Package tanks is a domain of one's own: two coupled water tanks, two
-// objectives, one hard limit. It uses public packages only, and states its
-// objectives as a Gorgonia graph, from which their gradients come.
+// objectives, two hard limits. It uses public packages only, and states its
+// objectives as a Gorgonia graph, from which their gradients come; ByHand is the
+// same problem with its gradients written out.
 //
 // Two pumps fill the tanks, a pipe joins them, and a demand draws from the
-// second. The levels shall follow a reference with little pumping, and the
-// first tank, whose rim is low, must never overflow.
+// second. The levels shall follow a reference with little pumping, and neither
+// tank may overflow. The reference may be above the rims, so the limits bind.
 package tanks
 
 import (
@@ -24,7 +25,7 @@ const (
 	dt      = 5.0  // s
 	inflow  = 0.03 // m/s of level at full pump
 	pipe    = 0.02 // 1/s, exchange between the tanks
-	rim     = 1.0  // m, of the first tank
+	rim     = 1.0  // m, of both tanks
 	smooth  = 0.01 // m, keeps the root of the outflow smooth at an empty tank
 	urgency = 0.05 // m², squared level error of half urgency
 	idle    = 0.2  // urgency of saving energy, at all times
@@ -38,12 +39,15 @@ const (
 	contextSize
 )
 
-// Tanks is the problem. Objectives, Gradient and GradientBatch are promoted from
-// the compiled graph.
+// Tanks is the problem. Objectives, Gradient, GradientBatch and GradientBlock are
+// promoted from the compiled graph, the rest from the system.
 type Tanks struct {
+	system
 	*gorgoniagrad.Graph
-	spec domain.Spec
 }
+
+// system is the problem but for its objectives.
+type system struct{ spec domain.Spec }
 
 // axes are the scenario's parameters with their ranges.
 var axes = []domain.Variable{
@@ -60,15 +64,22 @@ func initial(p, s, c []float64) {
 
 // New builds the problem.
 func New() (*Tanks, error) {
+	t := &Tanks{system: system{newSpec("tanks")}}
+	var err error
+	t.Graph, err = gorgoniagrad.New(t.Spec(), objectives)
+	return t, err
+}
+
+func newSpec(name string) domain.Spec {
 	pump := func(name string) domain.Variable { return domain.Variable{Name: name, Unit: "of full", Lo: 0, Hi: 1} }
-	t := &Tanks{spec: domain.Spec{
-		Name:        "tanks",
+	return domain.Spec{
+		Name:        name,
 		Description: "two coupled water tanks: level tracking and energy, no overflow",
 		Measured:    []domain.Variable{{Name: "h1", Unit: "m"}, {Name: "h2", Unit: "m"}},
 		Context:     []domain.Variable{{Name: "reference", Unit: "m"}, {Name: "demand", Unit: "m^0.5/s"}, {Name: "clock", Unit: "1"}},
 		Action:      []domain.Variable{pump("pump1"), pump("pump2")},
 		Objectives:  []domain.Variable{{Name: "level error", Unit: "m²"}, {Name: "energy", Unit: "1"}},
-		Margins:     []domain.Variable{{Name: "rim", Unit: "m"}},
+		Margins:     []domain.Variable{{Name: "rim1", Unit: "m"}, {Name: "rim2", Unit: "m"}},
 		Plan:        1, Steps: steps, StepSeconds: dt,
 		Semantic:        domain.Semantic{K: []float64{4, 2}, Epsilon: []float64{1, 1}, Rho: 1},
 		MarginTolerance: 1e-9,
@@ -77,13 +88,10 @@ func New() (*Tanks, error) {
 			RetractionMix: 0.5, Smoothing: 0.3, PriorityFilter: 1, Neighbours: 8,
 		},
 		Training: domain.Training{
-			Latent: 8, Hidden: 64, Scenarios: 400, Weights: 2, ManifoldEpochs: 40, RolloutEpochs: 10, Batch: 256,
+			Latent: 8, Hidden: 64, Scenarios: 400, Weights: 2, ManifoldEpochs: 120, RolloutEpochs: 10, Batch: 256,
 			LearningRate: 2e-3, SpectralBound: 20, Codes: 4000, LocalNeighbours: 8,
 		},
-	}}
-	var err error
-	t.Graph, err = gorgoniagrad.New(&t.spec, objectives)
-	return t, err
+	}
 }
 
 // objectives is J₁ = (h₁' − r)² + (h₂' − r)² of the levels after the step, and
@@ -102,19 +110,19 @@ func objectives(v *gorgoniagrad.Variables) ([]*gorgonia.Node, error) {
 }
 
 // Spec implements domain.Problem, as do the methods below.
-func (t *Tanks) Spec() *domain.Spec { return &t.spec }
+func (t *system) Spec() *domain.Spec { return &t.spec }
 
 // Base is zero: the decoder gives the pumps themselves.
-func (t *Tanks) Base(_, _, plan []float64) { clear(plan) }
+func (t *system) Base(_, _, plan []float64) { clear(plan) }
 
 // Indicators: level error against urgency; energy is always a little urgent.
-func (t *Tanks) Indicators(s, _, c, delta []float64) {
+func (t *system) Indicators(s, _, c, delta []float64) {
 	e := s[1] - c[reference]
 	delta[0], delta[1] = e*e/(e*e+urgency), idle
 }
 
 // Step is the known dynamics. A tank does not run below empty.
-func (t *Tanks) Step(s, c, u, sNext, cNext []float64) {
+func (t *system) Step(s, c, u, sNext, cNext []float64) {
 	exchange := dt * pipe * (s[0] - s[1])
 	sNext[0] = math.Max(0, s[0]+dt*inflow*u[0]-exchange)
 	sNext[1] = math.Max(0, s[1]+dt*inflow*u[1]+exchange-dt*c[demand]*math.Sqrt(s[1]+smooth))
@@ -122,34 +130,39 @@ func (t *Tanks) Step(s, c, u, sNext, cNext []float64) {
 	cNext[clock] += 1.0 / steps
 }
 
-// Margins is the free height below the rim of tank 1 after the step.
-func (t *Tanks) Margins(s, c, u, m []float64) {
-	var next [2]float64
+// Margins is the free height below each rim after the step.
+func (t *system) Margins(s, c, u, m []float64) {
 	var c2 [contextSize]float64
-	t.Step(s, c, u, next[:], c2[:])
-	m[0] = rim - next[0]
+	t.Step(s, c, u, m, c2[:])
+	for i, h := range m {
+		m[i] = rim - h
+	}
 }
 
-// Project clips to the box and turns pump 1 down until tank 1 stays below its
-// rim; exact, since the level is linear in the pump.
-func (t *Tanks) Project(s, c, u []float64) bool {
+// Project clips to the box and turns each pump down until its tank stays below
+// the rim; exact, since a level is linear in its own pump. It cannot fail from
+// levels below the rims: without pumping, a level after the step is at most a
+// mean of both levels before it.
+func (t *system) Project(s, c, u []float64) bool {
 	for i := range u {
 		u[i] = math.Min(1, math.Max(0, u[i]))
 	}
-	var m [1]float64
+	var m [2]float64
 	t.Margins(s, c, u, m[:])
-	if m[0] < 0 {
-		u[0] = math.Max(0, u[0]+m[0]/(dt*inflow))
-		t.Margins(s, c, u, m[:])
+	for i := range u {
+		if m[i] < 0 {
+			u[i] = math.Max(0, u[i]+m[i]/(dt*inflow))
+		}
 	}
-	return m[0] >= -t.spec.MarginTolerance
+	t.Margins(s, c, u, m[:])
+	return math.Min(m[0], m[1]) >= -t.spec.MarginTolerance
 }
 
 // Fallback stops both pumps.
-func (t *Tanks) Fallback(_, _, u []float64) { clear(u) }
+func (t *system) Fallback(_, _, u []float64) { clear(u) }
 
 // Remaining implements domain.Finite.
-func (t *Tanks) Remaining(c []float64) int {
+func (t *system) Remaining(c []float64) int {
 	return max(1, steps-int(math.Round(c[clock]*steps)))
 }
 
@@ -159,11 +172,15 @@ func Case() (domain.Case, error) {
 	if err != nil {
 		return domain.Case{}, err
 	}
-	solver, err := shooting.New(t, axes, initial, shooting.Options{Perturbed: 10, StateScale: []float64{0.3, 0.3}, PerturbScale: 0.1})
+	return caseOf(t)
+}
+
+func caseOf(p domain.Problem) (domain.Case, error) {
+	solver, err := shooting.New(p, axes, initial, shooting.Options{Perturbed: 10, StateScale: []float64{0.3, 0.3}, PerturbScale: 0.1})
 	if err != nil {
 		return domain.Case{}, err
 	}
-	plant := closedloop.Simulated(t, axes, initial)
+	plant := closedloop.Simulated(p, axes, initial)
 	plant.Oracle = func(s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
 		best, err := solver.Minimise(s, c, n, pref, domain.WeightedSum, 1)
 		if err != nil {
@@ -171,5 +188,5 @@ func Case() (domain.Case, error) {
 		}
 		return best.Cost, best.U, nil
 	}
-	return domain.Case{Problem: t, Solver: solver, Plant: plant}, nil
+	return domain.Case{Problem: p, Solver: solver, Plant: plant}, nil
 }

@@ -4,20 +4,64 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
 func TestContract(t *testing.T) {
-	c, err := Case()
+	for _, build := range []func() (domain.Case, error){Case, CaseByHand} {
+		c, err := build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(c.Problem.Spec().Name, func(t *testing.T) { backendtest.RunDomain(t, c) })
+	}
+}
+
+// rows hides GradientBlock and GradientBatch.
+type rows struct{ domain.Problem }
+
+// The graph in blocks, the graph row by row and the formulas by hand are one
+// problem, and have one solution.
+func TestGraphAndHandSolveToTheSameTrajectory(t *testing.T) {
+	graph, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	backendtest.RunDomain(t, c)
+	var want *shooting.Trajectory
+	for _, way := range []struct {
+		name    string
+		problem domain.Problem
+	}{{"by hand", NewByHand()}, {"graph in blocks", graph}, {"graph row by row", rows{graph}}} {
+		solver, err := shooting.New(way.problem, axes, initial, shooting.Options{Tolerance: 1e-8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := solver.Minimise([]float64{0.4, 0.5}, []float64{0.8, 0.01, 0}, 4, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = got
+		}
+		if got.Iterations != want.Iterations || !(math.Abs(got.Cost-want.Cost) < 1e-10) {
+			t.Errorf("%s: cost %v in %d iterations, by hand %v in %d", way.name, got.Cost, got.Iterations, want.Cost, want.Iterations)
+		}
+		for step, u := range got.U {
+			for i := range u {
+				if !(math.Abs(u[i]-want.U[step][i]) < 1e-6) {
+					t.Errorf("%s: step %d, pump %d is %v, by hand %v", way.name, step, i+1, u[i], want.U[step][i])
+				}
+			}
+		}
+	}
 }
 
 // run executes one command line over the tanks and decodes its JSON.
@@ -43,22 +87,26 @@ func TestFromDatasetToClosedLoopWithTheSameCommands(t *testing.T) {
 	}
 	dir := t.TempDir()
 	data, model, trace := filepath.Join(dir, "data"), filepath.Join(dir, "tanks.safetensors"), filepath.Join(dir, "trace.jsonl")
+	// 60 of the default 400 scenarios, one fixed preference instead of two, half
+	// the epochs.
 	run(t, c, nil, "dataset", "tanks", "--scenarios", "60", "--weights", "1", "--out", data)
-	run(t, c, nil, "train", "tanks", "--data", data, "--out", model, "--epochs", "12", "--rollout-epochs", "3")
+	run(t, c, nil, "train", "tanks", "--data", data, "--out", model, "--epochs", "60", "--rollout-epochs", "5")
 	var eval struct {
-		Safe      float64 `json:"safe"`
-		RegretPct float64 `json:"regret_pct"`
-		RegretMin float64 `json:"regret_min_pct"`
-		RegretN   int     `json:"regret_n"`
+		Safe       float64 `json:"safe"`
+		Feasible   float64 `json:"feasible"`
+		Violations int     `json:"violations"`
+		RegretPct  float64 `json:"regret_pct"`
+		RegretMin  float64 `json:"regret_min_pct"`
+		RegretN    int     `json:"regret_n"`
 	}
-	run(t, c, &eval, "eval", "tanks", "--method", "gpc", "--episodes", "10", "--seed", "5", "--model", model, "--trace", trace)
-	t.Logf("regret %.3f %%, safe %v", eval.RegretPct, eval.Safe)
-	if eval.Safe != 1 || eval.RegretN != 10 {
-		t.Errorf("%v of the episodes safe, %d compared, want all 10", eval.Safe, eval.RegretN)
+	run(t, c, &eval, "eval", "tanks", "--method", "gpc", "--episodes", "20", "--seed", "5", "--model", model, "--trace", trace)
+	t.Logf("regret %.3f %%, least %.3f %%", eval.RegretPct, eval.RegretMin)
+	if eval.Safe != 1 || eval.Feasible != 1 || eval.Violations != 0 || eval.RegretN != 20 {
+		t.Errorf("%v of the episodes safe, %v of the decisions feasible, %d violations, %d compared, want all 20", eval.Safe, eval.Feasible, eval.Violations, eval.RegretN)
 	}
-	// The bound is for this small data and short training; negative regret would
-	// be a weak oracle.
-	if eval.RegretPct > 5 || eval.RegretMin < -1e-4 {
+	// The bound is for this small data and short training. Regret below the
+	// optimum's own tolerance would be a weak oracle.
+	if !(eval.RegretPct <= 3) || !(eval.RegretMin >= -1e-3) {
 		t.Errorf("regret %v %%, least %v %%", eval.RegretPct, eval.RegretMin)
 	}
 	run(t, c, nil, "verify", trace)
@@ -68,8 +116,17 @@ func TestFromDatasetToClosedLoopWithTheSameCommands(t *testing.T) {
 		LocalizedCost float64 `json:"localized_cost"`
 	}
 	run(t, c, &refined, "refine", "tanks", "--state", "state.json", "--candidates", "256", "--model", model)
-	if !refined.Feasible || refined.Cost > refined.LocalizedCost+1e-9 {
+	if !refined.Feasible || !(refined.Cost <= refined.LocalizedCost+1e-9) {
 		t.Errorf("refinement: %+v", refined)
 	}
-	run(t, c, nil, "bench", "step", "--case", "tanks", "--batch", "16", "--time", "20ms")
+	var bench struct {
+		Results []struct {
+			Case, Size string
+			P50        float64 `json:"p50_us"`
+		} `json:"results"`
+	}
+	run(t, c, &bench, "bench", "step", "--case", "tanks", "--batch", "16", "--time", "20ms")
+	if len(bench.Results) != 1 || bench.Results[0].Case != "tanks" || !strings.Contains(bench.Results[0].Size, "own objectives") || !(bench.Results[0].P50 > 0) {
+		t.Errorf("bench step: %+v", bench.Results)
+	}
 }

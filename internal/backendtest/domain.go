@@ -25,6 +25,9 @@ const (
 	differenceRounding = 1e-9
 	// batchTolerance is for GradientBatch, which works in float32.
 	batchTolerance = 1e-4
+	// blockTolerance is for GradientBlock, which works in float64 but may sum in
+	// another order.
+	blockTolerance = 1e-11
 	domainPoints   = 40
 	domainSeed     = 20240917
 )
@@ -32,7 +35,7 @@ const (
 // RunDomain checks a control problem against its own contract:
 //
 //   - Gradient agrees with central differences of Objectives in s and u;
-//     GradientBatch, if there is one, with Gradient row by row.
+//     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
 //   - Indicators are in [0, 1].
 //   - Project leaves finite actions, and where it reports success every margin is
@@ -95,6 +98,7 @@ var domainChecks = []struct {
 	{"spec", func(p domain.Problem, _ []point) []error { return checkSpec(p.Spec()) }},
 	{"gradient", checkGradient},
 	{"batch-gradient", checkBatchGradient},
+	{"block-gradient", checkBlockGradient},
 	{"dynamics", checkDynamics},
 	{"indicators", checkIndicators},
 	{"projection", checkProjection},
@@ -299,6 +303,57 @@ func checkBatchGradient(p domain.Problem, points []point) (errs []error) {
 				for j, want := range part.want {
 					if d := math.Abs(float64(part.got[j]) - want); !(d <= batchTolerance*size) {
 						errs = append(errs, fmt.Errorf("GradientBatch, row %d: %s[%d] is %v, row by row %v", i, part.name, j, part.got[j], want))
+					}
+				}
+			}
+		}
+	}
+	return errs
+}
+
+func checkBlockGradient(p domain.Problem, points []point) (errs []error) {
+	block, ok := p.(domain.BlockGradient)
+	if !ok {
+		return nil
+	}
+	spec := p.Spec()
+	ns, nu, m := spec.MeasuredSize(), spec.ActionSize(), spec.ObjectiveSize()
+	rng := newRand(domainSeed + 5)
+	// A size that is no multiple of anything, one row, and one more than a power
+	// of two: blocks inside the problem end anywhere.
+	for _, rows := range []int{len(points), 1, 129, 700} {
+		b := domain.Block{Rows: rows, J: make([]float64, rows*m), GS: make([]float64, rows*ns), GU: make([]float64, rows*nu)}
+		for i := range rows {
+			at := points[i%len(points)]
+			b.S, b.U, b.C = append(b.S, at.s...), append(b.U, at.u...), append(b.C, at.c...)
+			b.Sigma = append(b.Sigma, simplex(rng, m)...)
+		}
+		inputs := slices.Concat(b.S, b.U, b.C, b.Sigma)
+		block.GradientBlock(b)
+		if !slices.Equal(inputs, slices.Concat(b.S, b.U, b.C, b.Sigma)) {
+			errs = append(errs, fmt.Errorf("GradientBlock of %d rows changed an input", rows))
+		}
+		onlyJ := domain.Block{Rows: rows, S: b.S, U: b.U, C: b.C, J: make([]float64, rows*m)}
+		block.GradientBlock(onlyJ)
+		onlyGradient := domain.Block{Rows: rows, S: b.S, U: b.U, C: b.C, Sigma: b.Sigma, GS: make([]float64, rows*ns), GU: make([]float64, rows*nu)}
+		block.GradientBlock(onlyGradient)
+		for i := range rows {
+			at := points[i%len(points)]
+			J, gs, gu := make([]float64, m), make([]float64, ns), make([]float64, nu)
+			p.Objectives(at.s, at.u, at.c, J)
+			p.Gradient(at.s, at.u, at.c, b.Sigma[i*m:(i+1)*m], gs, gu)
+			for _, part := range []struct {
+				name      string
+				got, want []float64
+			}{{"J", b.J[i*m:], J}, {"J without gradient", onlyJ.J[i*m:], J}, {"∂/∂s", b.GS[i*ns:], gs}, {"∂/∂u", b.GU[i*nu:], gu},
+				{"∂/∂s without J", onlyGradient.GS[i*ns:], gs}, {"∂/∂u without J", onlyGradient.GU[i*nu:], gu}} {
+				size := 1.0
+				for _, v := range part.want {
+					size = math.Max(size, math.Abs(v))
+				}
+				for j, want := range part.want {
+					if d := math.Abs(part.got[j] - want); !(d <= blockTolerance*size) {
+						errs = append(errs, fmt.Errorf("GradientBlock of %d rows, row %d: %s[%d] is %v, row by row %v", rows, i, part.name, j, part.got[j], want))
 					}
 				}
 			}

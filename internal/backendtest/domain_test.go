@@ -90,6 +90,7 @@ type broken struct {
 	*Toy
 	gradient func(gs, gu []float64)
 	batch    func(b domain.Batch)
+	block    func(b domain.Block)
 	step     func(sNext []float64)
 	delta    func(delta []float64)
 	project  func(s, u []float64) bool
@@ -107,6 +108,22 @@ func (b broken) GradientBatch(batch domain.Batch) {
 	b.Toy.GradientBatch(batch)
 	if b.batch != nil {
 		b.batch(batch)
+	}
+}
+
+// GradientBlock is Toy's own methods row by row.
+func (b broken) GradientBlock(block domain.Block) {
+	for r := range block.Rows {
+		s, u, c := block.S[4*r:4*r+4], block.U[2*r:2*r+2], block.C[3*r:3*r+3]
+		if block.J != nil {
+			b.Objectives(s, u, c, block.J[3*r:3*r+3])
+		}
+		if block.GS != nil {
+			b.Gradient(s, u, c, block.Sigma[3*r:3*r+3], block.GS[4*r:4*r+4], block.GU[2*r:2*r+2])
+		}
+	}
+	if b.block != nil {
+		b.block(block)
 	}
 }
 
@@ -143,10 +160,15 @@ func TestDomainChecksFindMistakes(t *testing.T) {
 	for check, problem := range map[string]broken{
 		"gradient":       {gradient: func(gs, gu []float64) { gu[1] *= 1 + 1e-4 }},
 		"batch-gradient": {batch: func(b domain.Batch) { b.GS[b.GSStride] += 1e-3 }},
-		"dynamics":       {step: func(s []float64) { s[2] = nan }},
-		"indicators":     {delta: func(d []float64) { d[0] = 1.5 }},
-		"projection":     {project: func(s, u []float64) bool { u[0] = 3 - math.Abs(s[0]); return true }},
-		"fallback":       {fallback: func(s, u []float64) { u[0] = s[0] }},
+		"block-gradient": {block: func(b domain.Block) {
+			if b.GU != nil {
+				b.GU[len(b.GU)-1] += 1e-9
+			}
+		}},
+		"dynamics":   {step: func(s []float64) { s[2] = nan }},
+		"indicators": {delta: func(d []float64) { d[0] = 1.5 }},
+		"projection": {project: func(s, u []float64) bool { u[0] = 3 - math.Abs(s[0]); return true }},
+		"fallback":   {fallback: func(s, u []float64) { u[0] = s[0] }},
 	} {
 		problem.Toy = NewToy(4, 3, 2, 1)
 		points, err := domainStates(domain.Case{Problem: problem}, nil)

@@ -19,26 +19,27 @@ import (
 // differences. Second derivatives are second differences of each stage's
 // Lagrangian, so their error costs iterations, never accuracy.
 type program struct {
-	problem                domain.Problem
-	spec                   *domain.Spec
-	ns, nc, nu, no, nm     int
-	nx, steps              int // nx = ns + nc
-	adaptive               bool
-	weights                []float64 // ω, unused in the adaptive mode
-	tau                    bool
-	tauCost                float64
-	totals                 []total
-	initial                []float64 // s_0, c_0
-	mid, half              []float64 // of each action component's box
-	scale                  []float64 // typical sizes of s, c, u for differences
-	x                      [][]float64
-	u, objectives, sigma   [][]float64
-	margins                [][]float64
-	stages                 []stage
-	sensitivity            [][]float64 // per stage: ∂(s_t, c_t)/∂v, [nx][n]
-	ym, jp, jm, sp, sm, mp []float64
-	fp, fm, mm, delta, w   []float64
-	gs, gu, unit           []float64
+	problem              domain.Problem
+	spec                 *domain.Spec
+	ns, nc, nu, no, nm   int
+	nx, steps            int // nx = ns + nc
+	adaptive             bool
+	weights              []float64 // ω, unused in the adaptive mode
+	tau                  bool
+	tauCost              float64
+	totals               []total
+	initial              []float64 // s_0, c_0
+	mid, half            []float64 // of each action component's box
+	scale                []float64 // typical sizes of s, c, u for differences
+	x                    [][]float64
+	u, objectives, sigma [][]float64
+	margins              [][]float64
+	stages               []stage
+	sensitivity          [][]float64 // per stage: ∂(s_t, c_t)/∂v, [nx][n]
+	ym, sp, sm, mp       []float64
+	fp, fm, mm, delta    []float64
+	unit                 []float64
+	points               points
 }
 
 // total is the constraint a τ + b − eᵀΣJ ≥ 0.
@@ -104,13 +105,14 @@ func newProgram(p domain.Problem, s0, c0 []float64, steps int, stateScale []floa
 	for t := range q.stages {
 		q.stages[t] = stage{next: next[t], objectives: objectives[t], sigma: sigma[t], margins: margins[t], costate: costate[t], objective: objective[t]}
 	}
-	buffers := rows(14, d+q.no+q.nm)
-	for i, b := range []*[]float64{&q.ym, &q.jp, &q.jm, &q.sp, &q.sm, &q.mp, &q.fp, &q.fm, &q.mm, &q.delta, &q.w, &q.gs, &q.gu, &q.unit} {
+	buffers := rows(9, d+q.no+q.nm)
+	for i, b := range []*[]float64{&q.ym, &q.sp, &q.sm, &q.mp, &q.fp, &q.fm, &q.mm, &q.delta, &q.unit} {
 		*b = buffers[i]
 	}
 	q.ym, q.fp, q.fm = q.ym[:d], q.fp[:q.nx], q.fm[:q.nx]
-	q.jp, q.jm, q.sp, q.sm, q.delta, q.w, q.unit = q.jp[:q.no], q.jm[:q.no], q.sp[:q.no], q.sm[:q.no], q.delta[:q.no], q.w[:q.no], q.unit[:q.no]
-	q.mp, q.mm, q.gs, q.gu = q.mp[:q.nm], q.mm[:q.nm], q.gs[:q.ns], q.gu[:q.nu]
+	q.sp, q.sm, q.delta, q.unit = q.sp[:q.no], q.sm[:q.no], q.delta[:q.no], q.unit[:q.no]
+	q.mp, q.mm = q.mp[:q.nm], q.mm[:q.nm]
+	q.points = newPoints(p)
 	return q
 }
 
@@ -155,22 +157,27 @@ func (q *program) priority(y, w []float64) {
 // in g. It may return values that are not finite.
 func (q *program) values(v, g []float64) float64 {
 	copy(q.x[0], q.initial)
-	f := 0.0
+	q.points.reset()
 	for t := range q.steps {
 		for j := range q.nu {
 			q.u[t][j] = q.mid[j] + q.half[j]*v[t*q.nu+j]
 		}
 		s, c, u := q.x[t][:q.ns], q.x[t][q.ns:], q.u[t]
-		q.problem.Objectives(s, u, c, q.objectives[t])
+		q.points.add(s, c, u)
+		q.problem.Margins(s, c, u, q.margins[t])
+		copy(g[t*q.nm:], q.margins[t])
+		q.problem.Step(s, c, u, q.x[t+1][:q.ns], q.x[t+1][q.ns:])
+	}
+	f := 0.0
+	values := q.points.objectives()
+	for t, u := range q.u {
+		copy(q.objectives[t], values[t*q.no:])
 		copy(q.ym, q.x[t])
 		copy(q.ym[q.nx:], u)
 		q.priority(q.ym, q.sigma[t])
 		for i, w := range q.sigma[t] {
 			f += w * q.objectives[t][i]
 		}
-		q.problem.Margins(s, c, u, q.margins[t])
-		copy(g[t*q.nm:], q.margins[t])
-		q.problem.Step(s, c, u, q.x[t+1][:q.ns], q.x[t+1][q.ns:])
 	}
 	tau := 0.0
 	if q.tau {
@@ -199,34 +206,24 @@ func (q *program) derivatives(df, dg []float64) {
 	for t := range q.steps {
 		st := &q.stages[t]
 		q.differentiate(t)
-		x := q.sensitivity[t]
-		// row adds Σ_a coefficient[a] ∂y_a/∂v to dst.
-		row := func(coefficient, dst []float64) {
-			for _, a := range st.active {
-				k := coefficient[a]
-				if k == 0 {
-					continue
-				}
-				if a >= q.nx {
-					dst[t*q.nu+a-q.nx] += k * q.half[a-q.nx]
-					continue
-				}
-				xa := x[a*n : a*n+t*q.nu]
-				for i, s := range xa {
-					dst[i] += k * s
-				}
-			}
+		clear(q.sensitivity[t+1])
+		for i := range q.nx {
+			q.chain(t, st.next[i*d:(i+1)*d], q.sensitivity[t+1][i*n:(i+1)*n])
 		}
+	}
+	q.differentiateObjectives()
+	for t := range q.steps {
+		st := &q.stages[t]
 		clear(st.objective)
 		for i := range q.no {
 			for _, a := range st.active {
 				st.objective[a] += q.sigma[t][i]*st.objectives[i*d+a] + q.objectives[t][i]*st.sigma[i*d+a]
 			}
 		}
-		row(st.objective, df)
+		q.chain(t, st.objective, df)
 		for k := range q.nm {
 			r := (t*q.nm + k) * n
-			row(st.margins[k*d:(k+1)*d], dg[r:r+n])
+			q.chain(t, st.margins[k*d:(k+1)*d], dg[r:r+n])
 		}
 		for k, tot := range q.totals {
 			clear(q.ym)
@@ -236,11 +233,7 @@ func (q *program) derivatives(df, dg []float64) {
 				}
 			}
 			r := (q.steps*q.nm + k) * n
-			row(q.ym, dg[r:r+n])
-		}
-		clear(q.sensitivity[t+1])
-		for i := range q.nx {
-			row(st.next[i*d:(i+1)*d], q.sensitivity[t+1][i*n:(i+1)*n])
+			q.chain(t, q.ym, dg[r:r+n])
 		}
 	}
 	if q.tau {
@@ -251,7 +244,35 @@ func (q *program) derivatives(df, dg []float64) {
 	}
 }
 
-// differentiate fills the first derivatives of stage t.
+// chain adds Σ_a coefficient[a] ∂y_a/∂v of stage t to dst.
+func (q *program) chain(t int, coefficient, dst []float64) {
+	n := q.variables()
+	for _, a := range q.stages[t].active {
+		k := coefficient[a]
+		if k == 0 {
+			continue
+		}
+		if a >= q.nx {
+			dst[t*q.nu+a-q.nx] += k * q.half[a-q.nx]
+			continue
+		}
+		for i, s := range q.sensitivity[t][a*n : a*n+t*q.nu] {
+			dst[i] += k * s
+		}
+	}
+}
+
+// at copies the point of stage t into the buffer y, and views it as s, c, u.
+func (q *program) at(t int) (y, s, c, u []float64) {
+	y = q.ym
+	copy(y, q.x[t])
+	copy(y[q.nx:], q.u[t])
+	s, c, u = q.split(y)
+	return y, s, c, u
+}
+
+// differentiate fills the active components of stage t and the first
+// derivatives of its dynamics, margins and priority.
 func (q *program) differentiate(t int) {
 	st := &q.stages[t]
 	n, d := q.variables(), q.nx+q.nu
@@ -267,36 +288,18 @@ func (q *program) differentiate(t int) {
 	for a := q.nx; a < d; a++ {
 		st.active = append(st.active, a)
 	}
-	y := q.ym
-	copy(y, q.x[t])
-	copy(y[q.nx:], q.u[t])
-	s, c, u := q.split(y)
-	for i := range q.no {
-		clear(q.unit)
-		q.unit[i] = 1
-		q.problem.Gradient(s, u, c, q.unit, q.gs, q.gu)
-		copy(st.objectives[i*d:], q.gs)
-		copy(st.objectives[i*d+q.nx:], q.gu)
-	}
+	y, s, c, u := q.at(t)
 	for _, a := range st.active {
 		at := y[a]
-		h := firstDifference * math.Max(q.scale[a], math.Abs(at))
-		plus, minus := at+h, at-h
-		inContext := a >= q.ns && a < q.nx
+		plus, minus := q.either(a, at)
 		y[a] = plus
 		q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
 		q.problem.Margins(s, c, u, q.mp)
 		q.priority(y, q.sp)
-		if inContext {
-			q.problem.Objectives(s, u, c, q.jp)
-		}
 		y[a] = minus
 		q.problem.Step(s, c, u, q.fm[:q.ns], q.fm[q.ns:])
 		q.problem.Margins(s, c, u, q.mm)
 		q.priority(y, q.sm)
-		if inContext {
-			q.problem.Objectives(s, u, c, q.jm)
-		}
 		y[a] = at
 		inverse := 1 / (plus - minus)
 		for i := range q.nx {
@@ -307,11 +310,69 @@ func (q *program) differentiate(t int) {
 		}
 		for i := range q.no {
 			st.sigma[i*d+a] = (q.sp[i] - q.sm[i]) * inverse
-			if inContext {
-				st.objectives[i*d+a] = (q.jp[i] - q.jm[i]) * inverse
+		}
+	}
+}
+
+// either is the two sides of a central difference in component a.
+func (q *program) either(a int, at float64) (plus, minus float64) {
+	h := firstDifference * math.Max(q.scale[a], math.Abs(at))
+	return at + h, at - h
+}
+
+// differentiateObjectives fills the first derivatives of every stage's
+// objectives: the problem's own gradients, and differences in the context.
+func (q *program) differentiateObjectives() {
+	d := q.nx + q.nu
+	q.points.reset()
+	for t := range q.steps {
+		_, s, c, u := q.at(t)
+		for i := range q.no {
+			clear(q.unit)
+			q.unit[i] = 1
+			q.points.addWeighted(s, c, u, q.unit)
+		}
+	}
+	gs, gu := q.points.gradients()
+	for t := range q.steps {
+		for i := range q.no {
+			row := q.stages[t].objectives[i*d : (i+1)*d]
+			r := t*q.no + i
+			copy(row[:q.ns], gs[r*q.ns:])
+			copy(row[q.nx:], gu[r*q.nu:])
+		}
+	}
+	// The same walk twice: over the points that are wanted, and over their values.
+	each := func(visit func(st *stage, a int, plus, minus float64, s, c, u []float64)) {
+		for t := range q.steps {
+			st := &q.stages[t]
+			y, s, c, u := q.at(t)
+			for _, a := range st.active {
+				if a < q.ns || a >= q.nx {
+					continue
+				}
+				at := y[a]
+				plus, minus := q.either(a, at)
+				y[a] = plus
+				visit(st, a, plus, minus, s, c, u)
+				y[a] = minus
+				visit(st, a, plus, minus, s, c, u)
+				y[a] = at
 			}
 		}
 	}
+	q.points.reset()
+	each(func(_ *stage, _ int, _, _ float64, s, c, u []float64) { q.points.add(s, c, u) })
+	values := q.points.objectives()
+	row := 0
+	each(func(st *stage, a int, plus, minus float64, _, _, _ []float64) {
+		if row%2 == 1 {
+			for i := range q.no {
+				st.objectives[i*d+a] = (values[(row-1)*q.no+i] - values[row*q.no+i]) * (1 / (plus - minus))
+			}
+		}
+		row++
+	})
 }
 
 // hessian writes ∇²(objectiveScale·f − zᵀg), [n][n], at the point of the last
@@ -327,13 +388,24 @@ func (q *program) hessian(objectiveScale float64, z, h []float64) {
 	}
 	lambda := make([]float64, q.nx)
 	second := make([]float64, d*d)
+	var values []float64 // J at the points of the stages from collected to t, last stage first
+	collected := q.steps
 	for t := q.steps - 1; t >= 0; t-- {
+		if t < collected {
+			q.points.reset()
+			for collected > 0 && (t < collected || q.points.b.Rows < maxPoints) {
+				collected--
+				q.secondDifferences(collected, func(s, c, u []float64) float64 {
+					q.points.add(s, c, u)
+					return 0
+				}, second)
+			}
+			values = q.points.objectives()
+		}
 		st := &q.stages[t]
 		zt := z[t*q.nm : (t+1)*q.nm]
-		if len(st.active) > 0 {
-			q.stageHessian(t, objectiveScale, extra, zt, lambda, second)
-			q.accumulate(t, n, second, h)
-		}
+		values = q.stageHessian(t, objectiveScale, extra, zt, lambda, values, second)
+		q.accumulate(t, n, second, h)
 		// λ_t = ∂/∂x (ℓ + λ_{t+1}ᵀF − zᵀm)
 		previous := st.costate
 		clear(previous)
@@ -358,21 +430,16 @@ func (q *program) hessian(objectiveScale float64, z, h []float64) {
 }
 
 // stageHessian writes the second differences of the stage's Lagrangian over its
-// active components, [active][active] in the leading corner of out.
-func (q *program) stageHessian(t int, objectiveScale float64, extra, z, lambda, out []float64) {
-	active := q.stages[t].active
-	k := len(active)
-	y := q.ym
-	copy(y, q.x[t])
-	copy(y[q.nx:], q.u[t])
-	s, c, u := q.split(y)
-	lagrangian := func() float64 {
-		q.problem.Objectives(s, u, c, q.jp)
-		q.priority(y, q.sp)
+// active components, [active][active] in the leading corner of out. values
+// begins with J at the points of secondDifferences; the rest is returned.
+func (q *program) stageHessian(t int, objectiveScale float64, extra, z, lambda, values, out []float64) []float64 {
+	q.secondDifferences(t, func(s, c, u []float64) float64 {
+		q.priority(q.ym, q.sp)
 		sum := 0.0
-		for i, j := range q.jp {
+		for i, j := range values[:q.no] {
 			sum += (objectiveScale*q.sp[i] + extra[i]) * j
 		}
+		values = values[q.no:]
 		if t < q.steps-1 {
 			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
 			for i, l := range lambda {
@@ -384,16 +451,27 @@ func (q *program) stageHessian(t int, objectiveScale float64, extra, z, lambda, 
 			sum -= z[i] * (m - q.margins[t][i])
 		}
 		return sum
-	}
-	base := lagrangian()
+	}, out)
+	return values
+}
+
+// secondDifferences writes the second differences of f about the point of stage
+// t over its active components, [active][active]. f is called at the same points
+// in the same order each time; it may use every buffer but ym, which holds the
+// point.
+func (q *program) secondDifferences(t int, f func(s, c, u []float64) float64, out []float64) {
+	active := q.stages[t].active
+	k := len(active)
+	y, s, c, u := q.at(t)
+	base := f(s, c, u)
 	plus, minus, step := make([]float64, k), make([]float64, k), make([]float64, k)
 	for i, a := range active {
 		at := y[a]
 		step[i] = secondDifference * math.Max(q.scale[a], math.Abs(at))
 		y[a] = at + step[i]
-		plus[i] = lagrangian()
+		plus[i] = f(s, c, u)
 		y[a] = at - step[i]
-		minus[i] = lagrangian()
+		minus[i] = f(s, c, u)
 		y[a] = at
 		out[i*k+i] = (plus[i] - 2*base + minus[i]) / (step[i] * step[i])
 	}
@@ -401,9 +479,9 @@ func (q *program) stageHessian(t int, objectiveScale float64, extra, z, lambda, 
 		for j, b := range active[:i] {
 			ya, yb := y[a], y[b]
 			y[a], y[b] = ya+step[i], yb+step[j]
-			both := lagrangian()
+			both := f(s, c, u)
 			y[a], y[b] = ya-step[i], yb-step[j]
-			neither := lagrangian()
+			neither := f(s, c, u)
 			y[a], y[b] = ya, yb
 			v := (both + neither + 2*base - plus[i] - minus[i] - plus[j] - minus[j]) / (2 * step[i] * step[j])
 			out[i*k+j], out[j*k+i] = v, v

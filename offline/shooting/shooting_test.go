@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,96 @@ func TestHessianAgainstDifferences(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// blockTanks is tanks with a GradientBlock of its own arithmetic: expanded
+// squares, so that it agrees to rounding and not bitwise.
+type blockTanks struct {
+	tanks
+	calls, rows *int
+}
+
+func (p blockTanks) GradientBlock(b domain.Block) {
+	*p.calls++
+	*p.rows += b.Rows
+	for r := range b.Rows {
+		s, u, c := b.S[2*r:2*r+2], b.U[2*r:2*r+2], b.C[3*r:3*r+3]
+		if b.J != nil {
+			b.J[2*r] = s[1]*s[1] - 2*s[1]*c[0] + c[0]*c[0]
+			b.J[2*r+1] = 0.05*(u[0]*u[0]+u[1]*u[1]) + u[0]*u[0] - 2*u[0]*c[1] + c[1]*c[1] + u[1]*u[1] - 2*u[1]*c[2] + c[2]*c[2]
+		}
+		if b.GS != nil {
+			p.Gradient(s, u, c, b.Sigma[2*r:2*r+2], b.GS[2*r:2*r+2], b.GU[2*r:2*r+2])
+		}
+	}
+}
+
+func (blockTanks) Objectives(s, u, c, J []float64) { panic("a problem with blocks is asked for a row") }
+
+func TestBlocksGiveTheDerivativesOfRows(t *testing.T) {
+	for name, rows := range testPrograms() {
+		var calls, asked int
+		blocks := newProgram(blockTanks{calls: &calls, rows: &asked}, rows.initial[:2], rows.initial[2:], rows.steps, nil)
+		blocks.adaptive, blocks.weights, blocks.tau, blocks.tauCost, blocks.totals = rows.adaptive, rows.weights, rows.tau, rows.tauCost, rows.totals
+		n, m := rows.variables(), rows.constraints()
+		v := randomPoint(rows, 6)
+		evaluate := func(q *program) []float64 {
+			g, df, dg, h, z := make([]float64, m), make([]float64, n), make([]float64, m*n), make([]float64, n*n), make([]float64, m)
+			f := q.values(v, g)
+			q.derivatives(df, dg)
+			for i := range z {
+				z[i] = 0.1 + 0.05*float64(i%7)
+			}
+			q.hessian(1.3, z, h)
+			// Rounding of 1e-16 over the square of the second difference's step is
+			// 1e-8; all else is exact to rounding over the first difference's step.
+			for i := range h {
+				h[i] *= 1e-3
+			}
+			return slices.Concat([]float64{f}, g, df, dg, h)
+		}
+		got, want := evaluate(blocks), evaluate(rows)
+		for i := range want {
+			if !(math.Abs(got[i]-want[i]) < 1e-9) {
+				t.Errorf("%s: value %d is %v in blocks, %v row by row", name, i, got[i], want[i])
+			}
+		}
+		// Objectives, gradients, differences in the context, second differences.
+		if calls != 4 {
+			t.Errorf("%s: %d calls for one evaluation of %d points, want 4", name, calls, asked)
+		}
+	}
+}
+
+func TestBlocksSolveToTheTrajectoryOfRows(t *testing.T) {
+	var calls, asked int
+	rows := newTanks(Options{Tolerance: 1e-8})
+	blocks, err := New(blockTanks{calls: &calls, rows: &asked}, rows.axes, rows.initial, Options{Tolerance: 1e-8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s0, c0 := []float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}
+	want, err := rows.Minimise(s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := blocks.Minimise(s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Iterations != want.Iterations || !(math.Abs(got.Cost-want.Cost) < 1e-9) {
+		t.Errorf("cost %v in %d iterations, row by row %v in %d", got.Cost, got.Iterations, want.Cost, want.Iterations)
+	}
+	for i := range want.U {
+		for j := range want.U[i] {
+			if !(math.Abs(got.U[i][j]-want.U[i][j]) < 1e-6) {
+				t.Errorf("step %d: pump %d is %v, row by row %v", i, j, got.U[i][j], want.U[i][j])
+			}
+		}
+	}
+	if mean := float64(asked) / float64(calls); mean < 100 {
+		t.Errorf("%d calls for %d points", calls, asked)
 	}
 }
 

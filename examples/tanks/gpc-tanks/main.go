@@ -1,5 +1,6 @@
 // Command gpc-tanks is the gpc command line with a domain of one's own: the same
-// commands for two coupled water tanks.
+// commands for two coupled water tanks, with gradients from a graph ("tanks") and
+// by hand ("tanks-by-hand").
 package main
 
 import (
@@ -12,10 +13,14 @@ import (
 )
 
 func main() {
-	c, err := tanks.Case()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "gpc-tanks:", err)
-		os.Exit(1)
+	var cases []domain.Case
+	for _, build := range []func() (domain.Case, error){tanks.Case, tanks.CaseByHand} {
+		c, err := build()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "gpc-tanks:", err)
+			os.Exit(1)
+		}
+		cases = append(cases, c)
 	}
-	os.Exit(cli.Main(&cli.App{Cases: []domain.Case{c}}))
+	os.Exit(cli.Main(&cli.App{Cases: cases}))
 }

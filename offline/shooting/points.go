@@ -1,0 +1,80 @@
+package shooting
+
+import "github.com/gpc-engine/gpc/domain"
+
+// points collects the points at which the objectives, or their gradients, are
+// wanted, so that a problem with a domain.BlockGradient evaluates them in one
+// call. Any other problem is called point by point.
+type points struct {
+	problem domain.Problem
+	block   domain.BlockGradient // nil: point by point
+	b       domain.Block
+}
+
+// maxPoints bounds the memory of one block: further stages begin another.
+const maxPoints = 4096
+
+func newPoints(p domain.Problem) points {
+	block, _ := p.(domain.BlockGradient)
+	return points{problem: p, block: block}
+}
+
+func (p *points) reset() {
+	p.b.Rows = 0
+	p.b.S, p.b.U, p.b.C, p.b.Sigma = p.b.S[:0], p.b.U[:0], p.b.C[:0], p.b.Sigma[:0]
+}
+
+// add appends a point.
+func (p *points) add(s, c, u []float64) {
+	p.b.Rows++
+	p.b.S, p.b.C, p.b.U = append(p.b.S, s...), append(p.b.C, c...), append(p.b.U, u...)
+}
+
+// addWeighted appends a point of gradients, with its weights of the objectives.
+func (p *points) addWeighted(s, c, u, sigma []float64) {
+	p.add(s, c, u)
+	p.b.Sigma = append(p.b.Sigma, sigma...)
+}
+
+// sized returns a slice of n entries in the memory of x where that suffices.
+func sized(x []float64, n int) []float64 {
+	if cap(x) < n {
+		return make([]float64, n)
+	}
+	return x[:n]
+}
+
+// objectives evaluates J at every point, [rows][no].
+func (p *points) objectives() []float64 {
+	spec := p.problem.Spec()
+	ns, nu, nc, no := len(spec.Measured), len(spec.Action), len(spec.Context), len(spec.Objectives)
+	p.b.J = sized(p.b.J, p.b.Rows*no)
+	if p.block != nil {
+		if p.b.Rows > 0 {
+			p.block.GradientBlock(domain.Block{Rows: p.b.Rows, S: p.b.S, U: p.b.U, C: p.b.C, J: p.b.J})
+		}
+		return p.b.J
+	}
+	for r := range p.b.Rows {
+		p.problem.Objectives(p.b.S[r*ns:(r+1)*ns], p.b.U[r*nu:(r+1)*nu], p.b.C[r*nc:(r+1)*nc], p.b.J[r*no:(r+1)*no])
+	}
+	return p.b.J
+}
+
+// gradients evaluates ∂(σᵀJ)/∂s and ∂(σᵀJ)/∂u at every point, [rows][ns] and
+// [rows][nu].
+func (p *points) gradients() (gs, gu []float64) {
+	spec := p.problem.Spec()
+	ns, nu, nc, no := len(spec.Measured), len(spec.Action), len(spec.Context), len(spec.Objectives)
+	p.b.GS, p.b.GU = sized(p.b.GS, p.b.Rows*ns), sized(p.b.GU, p.b.Rows*nu)
+	if p.block != nil {
+		b := p.b
+		b.J = nil
+		p.block.GradientBlock(b)
+		return p.b.GS, p.b.GU
+	}
+	for r := range p.b.Rows {
+		p.problem.Gradient(p.b.S[r*ns:(r+1)*ns], p.b.U[r*nu:(r+1)*nu], p.b.C[r*nc:(r+1)*nc], p.b.Sigma[r*no:(r+1)*no], p.b.GS[r*ns:(r+1)*ns], p.b.GU[r*nu:(r+1)*nu])
+	}
+	return p.b.GS, p.b.GU
+}
