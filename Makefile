@@ -6,7 +6,7 @@ LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT
 STATICCHECK_VERSION := v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build run test race bench lint generate check-generated fuzz kernels models clean
+.PHONY: build run test race bench lint generate deviations check-generated fuzz kernels models clean
 
 ## build: the gpc binary, without cgo, in bin/gpc
 build:
@@ -36,6 +36,10 @@ lint:
 ## generate: rewrite generated assembly and documents
 generate:
 	$(GO) generate ./...
+
+## deviations: measure every instruction set of this CPU against float64, into docs/numerics.md
+deviations:
+	$(GO) run ./internal/backendtest/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
 check-generated: generate
