@@ -251,7 +251,7 @@ func (d *demo) fromNothing(e engine.Engine, c domain.Case, scenarios, epochs int
 	opt := train.Options{Backend: e, Problem: c.Problem, Data: columns, Manifold: backend.ManifoldLoss{Locality: -1}, Seed: demoSeed, Command: commandLine(), Version: version.Version + " " + version.Build(), ManifoldEpochs: epochs, RolloutEpochs: max(1, epochs/5), Batch: 256, Checkpoint: file + ".checkpoint"}
 	stderr := d.Stderr
 	d.Stderr = io.Discard // a line per epoch is too much here
-	d.result.Trained, err = d.train(d.cmd, opt, file, "")
+	d.result.Trained, err = d.train(d.cmd, opt, file, "", "")
 	d.Stderr = stderr
 	if err != nil {
 		return err

@@ -109,6 +109,7 @@ type Training struct {
 	RolloutEpochs   int
 	Batch           int
 	LearningRate    float64
+	ActionWeight    float64 // λ_u of the action loss; 0: the trainer's default
 	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
 	Codes           int     // codes a bundled model carries
 	LocalNeighbours int     // κ

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Makes the bundled models from nothing: dataset, map, and the ablation without
 # rollout-aware refinement. Each model's header records the command and the seed.
-# Interrupted, it continues where it stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 gpc=bin/gpc
@@ -9,7 +8,7 @@ work=${WORK:-build/models}
 mkdir -p "$work"
 for case in integrator-convex integrator-nonconvex; do
   $gpc dataset $case --seed 1 --out "$work/$case"
-  $gpc train $case --seed 1 --data "$work/$case" --out "$work/$case.safetensors" --curves "$work/$case.csv" --resume
-  $gpc train $case --seed 1 --data "$work/$case" --out "$work/$case.gpc-no-rollout.safetensors" --rollout-epochs -1 --resume
+  $gpc train $case --seed 1 --data "$work/$case" --out "$work/$case.safetensors" \
+    --ablation "$work/$case.gpc-no-rollout.safetensors" --curves "$work/$case.csv"
   cp "$work/$case.safetensors" "$work/$case.gpc-no-rollout.safetensors" models/
 done
