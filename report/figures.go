@@ -68,7 +68,7 @@ const regretFloor = 1e-4
 // regretFigure is panel (a): the terminal regret of every method with its
 // standard error, and the paper's values beside them.
 func regretFigure(name string, evals []closedloop.Result) (*Figure, error) {
-	f := newFigure(name+"-regret", name+": terminal regret", "", "R_T, % (mean ± s.e.m.)")
+	f := newFigure(name+"-regret", name+": terminal regret", "", "terminal regret, % (mean ± s.e.m.)")
 	f.logY()
 	var labels []string
 	for _, e := range evals {
@@ -106,7 +106,7 @@ func regretFigure(name string, evals []closedloop.Result) (*Figure, error) {
 
 // frontierFigure is panel (d): decision time against regret.
 func frontierFigure(name string, evals []closedloop.Result) (*Figure, error) {
-	f := newFigure(name+"-frontier", name+": speed and quality", "median decision time, ms", "R_T, %")
+	f := newFigure(name+"-frontier", name+": speed and quality", "median decision time, ms", "terminal regret, %")
 	f.logX()
 	f.logY()
 	drawn := 0
@@ -223,13 +223,8 @@ func TrajectoryFigure(t Trace) (*Figure, error) {
 	if err := json.Unmarshal(t.Episodes[0].Scene, &first); err != nil || len(first.P) == 0 {
 		return nil, fmt.Errorf("report: trace of %s: the first scene has no operating parameter", t.Header.Case)
 	}
-	for i, at := range []float64{first.P[0], first.P[len(first.P)-1]} {
-		xs, ys := p.outline(at)
-		if err := f.fill(colour(6-2*i), xs, ys); err != nil {
-			return nil, err
-		}
-	}
-	for e, ep := range t.Episodes[:min(12, len(t.Episodes))] {
+	for e := min(12, len(t.Episodes)) - 1; e >= 0; e-- {
+		ep := t.Episodes[e]
 		var s planeScene
 		if err := json.Unmarshal(ep.Scene, &s); err != nil {
 			return nil, fmt.Errorf("report: trace of %s, episode %d: %w", t.Header.Case, ep.Episode, err)
@@ -238,7 +233,27 @@ func TrajectoryFigure(t Trace) (*Figure, error) {
 		for _, l := range ep.Lines {
 			xs, ys = append(xs, l.S[0]), append(ys, l.S[1])
 		}
-		if err := f.line("", colour(0), e > 0, xs, ys); err != nil {
+		c := faint(colour(0))
+		if e == 0 {
+			c = colour(0)
+		}
+		if err := f.line("", c, false, xs, ys); err != nil {
+			return nil, err
+		}
+	}
+	// The ellipse moves: where it is at four times, and the first path's place at
+	// the same times in the same colour.
+	lines := t.Episodes[0].Lines
+	for k, c := range []int{6, 3, 1, 4} {
+		at := min((k+1)*len(lines)/4, len(lines)) - 1
+		if at < 0 || at >= len(first.P) {
+			continue
+		}
+		xs, ys := p.outline(first.P[at])
+		if err := f.line(fmt.Sprintf("t = %d", at), colour(c), false, xs, ys); err != nil {
+			return nil, err
+		}
+		if err := f.point("", colour(c), draw.CircleGlyph{}, lines[at].S[0], lines[at].S[1]); err != nil {
 			return nil, err
 		}
 	}
