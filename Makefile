@@ -6,7 +6,7 @@ LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT
 STATICCHECK_VERSION := v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build run test race bench lint generate check-generated fuzz kernels models clean
+.PHONY: build run test race bench lint generate deviations check-generated fuzz kernels models clean
 
 ## build: the gpc binary, without cgo, in bin/gpc
 build:
@@ -37,6 +37,10 @@ lint:
 generate:
 	$(GO) generate ./...
 
+## deviations: measure every instruction set of this CPU against float64, into docs/numerics.md
+deviations:
+	$(GO) run ./internal/backendtest/deviations
+
 ## check-generated: fail when a generated file differs from what its generator writes
 check-generated: generate
 	git diff --exit-code --stat -- '*_amd64.s' '*_amd64.go' docs
@@ -48,6 +52,14 @@ fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime $(FUZZTIME) ./offline
 	$(GO) test -run '^$$' -fuzz FuzzTrace -fuzztime $(FUZZTIME) ./closedloop
 	$(GO) test -run '^$$' -fuzz FuzzState -fuzztime $(FUZZTIME) ./closedloop
+
+.PHONY: results
+
+## results: record the runs behind the report (RESULTS=bench/results/NAME), then draw it in out/report
+RESULTS ?= bench/results/local
+results: build
+	scripts/results.sh $(RESULTS)
+	bin/gpc report --results $(dir $(RESULTS)) --out out/report
 
 ## kernels: CUDA sources to PTX and cubin (this version has no CUDA backend)
 kernels:

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
@@ -367,8 +369,9 @@ func (a *certifier) shape(c *Constants) error {
 	return err
 }
 
-// quantile sorts v and returns its nearest-rank quantile; v must not be empty.
+// quantile sorts v and returns its nearest-rank quantile, NaN where v has a NaN;
+// v must not be empty.
 func quantile(v []float64, p float64) float64 {
 	slices.Sort(v)
-	return v[min(len(v)-1, max(0, int(math.Ceil(p*float64(len(v))))-1))]
+	return stat.Quantile(p, stat.Empirical, v, nil)
 }

@@ -36,7 +36,7 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options, max
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	if err := fits(m, spec); err != nil {
+	if err := Fits(m, spec); err != nil {
 		return nil, err
 	}
 	nav, err := opt.resolve(spec)
@@ -141,8 +141,9 @@ func (l *loaded) threshold(variance float64) float64 {
 	return variance + l.model.Calibration.TauGeom + l.cover
 }
 
-// fits compares the widths of a model's networks with a problem's vectors.
-func fits(m *model.Model, spec *domain.Spec) error {
+// Fits says whether a valid model was made for the problem of this spec: its
+// case, the widths of its networks, its decoded codes.
+func Fits(m *model.Model, spec *domain.Spec) error {
 	if m.Case != "" && m.Case != spec.Name {
 		return fmt.Errorf("batchnav: the model was trained for case %q, the problem is %q", m.Case, spec.Name)
 	}
@@ -151,6 +152,7 @@ func fits(m *model.Model, spec *domain.Spec) error {
 		got, want int
 	}{
 		{"E_x takes", m.EncoderX.In(), spec.ObservationSize()},
+		{"E_o takes", m.EncoderO.In(), spec.OracleSize()},
 		{"D_s gives", m.DecoderS.Out(), spec.MeasuredSize()},
 		{"D_u gives", m.DecoderU.Out(), spec.PlanSize()},
 	} {

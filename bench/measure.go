@@ -8,9 +8,10 @@ package bench
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // Result is one row of a benchmark. Times are microseconds per call, rates
@@ -78,19 +79,11 @@ func latencies(ctx context.Context, budget Budget, f func() error) ([]float64, e
 	return us, nil
 }
 
-// Percentile returns the p-quantile (0 ≤ p ≤ 1) of ascending values by the
-// nearest-rank rule; NaN when there are none.
-func Percentile(sorted []float64, p float64) float64 {
-	if len(sorted) == 0 {
-		return math.NaN()
-	}
-	return sorted[min(len(sorted)-1, max(0, int(math.Ceil(p*float64(len(sorted))))-1))]
-}
-
-// finish fills in the figures that follow from latencies, FLOPs per call and
-// the ceiling.
+// finish fills in the figures that follow from ascending latencies, FLOPs per
+// call and the ceiling. Percentiles are nearest-rank.
 func (r *Result) finish(us []float64, flops, peak float64) {
-	r.P50, r.P99, r.Calls = Percentile(us, 0.5), Percentile(us, 0.99), len(us)
+	percentile := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, us, nil) }
+	r.P50, r.P99, r.Calls = percentile(0.5), percentile(0.99), len(us)
 	if flops > 0 {
 		r.GFlops = flops / r.P50 / 1e3
 		r.PeakGFlops = peak

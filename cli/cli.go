@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
@@ -131,7 +132,7 @@ func (a *App) root() *cobra.Command {
 	f.IntVar(&a.threads, "threads", 0, "threads of the CPU backend; 0 uses every core")
 	root.AddCommand(
 		a.casesCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.refineCommand(),
-		a.evalCommand(), a.verifyCommand(), a.benchCommand(),
+		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
 	)
 	return root
 }
@@ -184,25 +185,7 @@ func (a *App) loadModel(c domain.Case, file string) (*model.Model, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	return m, badInput(fits(m, c.Problem.Spec()))
-}
-
-// fits checks a model against the case it is to run.
-func fits(m *model.Model, s *domain.Spec) error {
-	for _, d := range []struct {
-		what      string
-		got, want int
-	}{
-		{"E_x inputs", m.EncoderX.In(), s.ObservationSize()},
-		{"E_o inputs", m.EncoderO.In(), s.OracleSize()},
-		{"D_s outputs", m.DecoderS.Out(), s.MeasuredSize()},
-		{"D_u outputs", m.DecoderU.Out(), s.PlanSize()},
-	} {
-		if d.got != d.want {
-			return fmt.Errorf("the model (trained for %s) has %d %s, case %s needs %d", m.Case, d.got, d.what, s.Name, d.want)
-		}
-	}
-	return nil
+	return m, badInput(batchnav.Fits(m, c.Problem.Spec()))
 }
 
 // print writes result as JSON, or as text by render.

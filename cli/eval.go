@@ -221,5 +221,5 @@ func (a *App) bundled(c domain.Case, suffix string) (*model.Model, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	return m, badInput(fits(m, c.Problem.Spec()))
+	return m, badInput(batchnav.Fits(m, c.Problem.Spec()))
 }

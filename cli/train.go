@@ -27,7 +27,7 @@ type trained struct {
 
 func (a *App) trainCommand() *cobra.Command {
 	var opt train.Options
-	var dir, out, curves string
+	var dir, out, curves, ablation string
 	cmd := &cobra.Command{
 		Use:   "train CASE --data DIR --out FILE",
 		Short: "Train a map: manifold, then rollout-aware decoder refinement",
@@ -60,7 +60,8 @@ from it to bitwise the same model.`,
 			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.Problem, data, a.seed
 			opt.Command, opt.Version = commandLine(), version.Version+" "+version.Build()
 			opt.Checkpoint = out + ".checkpoint"
-			result, err := a.train(cmd, opt, out, curves)
+			opt.KeepBeforeRollout = ablation != ""
+			result, err := a.train(cmd, opt, out, curves, ablation)
 			if err != nil {
 				return err
 			}
@@ -76,6 +77,7 @@ from it to bitwise the same model.`,
 	f.StringVar(&dir, "data", "", "folder of the dataset")
 	f.StringVar(&out, "out", "", "model file to write")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")
+	f.StringVar(&ablation, "ablation", "", "also write the map as it is before rollout-aware refinement (the method gpc-no-rollout) to this file")
 	f.BoolVar(&opt.Resume, "resume", false, "continue from FILE.checkpoint")
 	f.IntVar(&opt.ManifoldEpochs, "epochs", 0, "manifold epochs; 0: the case's")
 	f.IntVar(&opt.RolloutEpochs, "rollout-epochs", 0, "epochs of rollout-aware refinement; 0: the case's, negative: none (the ablation gpc-no-rollout)")
@@ -85,15 +87,26 @@ from it to bitwise the same model.`,
 	f.IntVar(&opt.Codes, "codes", 0, "codes of M* in the model; 0: the case's, negative: all training samples")
 	f.Float64Var(&opt.LearningRate, "lr", 0, "Adam's learning rate at the start; 0: the case's")
 	f.Float64Var(&opt.SpectralBound, "spectral-bound", 0, "K of every layer; 0: the case's, negative: off")
+	f.Float32Var(&opt.Manifold.Action, "action-weight", 0, "λ_u of the action loss; 0: the case's")
+	f.Float32Var(&opt.Manifold.Locality, "locality-weight", -1, "ω_2 of the locality loss; negative: the default")
 	f.BoolVar(&opt.Manifold.Isometry, "isometry", false, "use the compact isometry form of the locality loss")
 	return cmd
 }
 
 // train runs the training with progress and writes model and curves.
-func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves string) (*trained, error) {
-	isometry := opt.Manifold.Isometry
+func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves, ablation string) (*trained, error) {
+	asked := opt.Manifold
 	opt.Manifold = train.DefaultManifoldLoss()
-	opt.Manifold.Isometry = isometry
+	opt.Manifold.Isometry = asked.Isometry
+	if w := opt.Problem.Spec().Training.ActionWeight; w > 0 {
+		opt.Manifold.Action = float32(w)
+	}
+	if asked.Action > 0 {
+		opt.Manifold.Action = asked.Action
+	}
+	if asked.Locality >= 0 {
+		opt.Manifold.Locality = asked.Locality
+	}
 	bar := a.progress("train")
 	r, err := train.Run(cmd.Context(), opt, func(p train.Progress) {
 		bar(p.Step, p.Steps)
@@ -110,6 +123,14 @@ func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves string) (
 	}
 	if err := r.Model.WriteFile(out); err != nil {
 		return nil, err
+	}
+	if ablation != "" {
+		if r.BeforeRollout == nil {
+			return nil, fmt.Errorf("%s is not written: the run was resumed behind the manifold phase", ablation)
+		}
+		if err := r.BeforeRollout.WriteFile(ablation); err != nil {
+			return nil, err
+		}
 	}
 	if curves != "" {
 		var csv bytes.Buffer

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -49,9 +50,7 @@ func quantiles(v []float64) Quantiles {
 		return Quantiles{nan, nan, nan}
 	}
 	slices.Sort(v)
-	at := func(p float64) Number {
-		return Number(v[min(len(v)-1, max(0, int(math.Ceil(p*float64(len(v))))-1))])
-	}
+	at := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
 	return Quantiles{at(0.5), at(0.95), at(0.99)}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
+	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 func TestOptionsChooseThreadsAndInstructionSet(t *testing.T) {

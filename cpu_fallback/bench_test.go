@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )

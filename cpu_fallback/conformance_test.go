@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 // The backend's own suite of every instruction set against package ref.

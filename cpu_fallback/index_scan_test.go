@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/neighbours"
 	"github.com/gpc-engine/gpc/tensor"
 )

@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )

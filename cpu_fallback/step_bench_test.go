@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
+	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 // BenchmarkStep is the row `step` of the benchmarks: μ_R = 0, no localization.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"

@@ -109,6 +109,7 @@ type Training struct {
 	RolloutEpochs   int
 	Batch           int
 	LearningRate    float64
+	ActionWeight    float64 // λ_u of the action loss; 0: the trainer's default
 	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
 	Codes           int     // codes a bundled model carries
 	LocalNeighbours int     // κ
@@ -297,6 +298,14 @@ type Solver interface {
 	Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error
 	// Solve returns the samples of one scenario under one preference.
 	Solve(scenario int, p []float64, pref Preference, how Scalarization, seed uint64) ([]Sample, error)
+}
+
+// Optimizer is implemented by a Solver that knows the optimal action in any
+// state of an episode, such as those a closed loop visits. Prepare comes first.
+type Optimizer interface {
+	// Optimal writes the first action of the remaining optimum and reports
+	// whether one was found and certified.
+	Optimal(s, c []float64, pref Preference, u []float64) bool
 }
 
 // Plant makes the closed-loop episodes of a case.

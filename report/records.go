@@ -84,7 +84,7 @@ func Load(dir string) (*Records, error) {
 		path := filepath.Join(dir, e.Name())
 		switch {
 		case strings.HasSuffix(e.Name(), ".jsonl"):
-			err = r.addTrace(path)
+			err = r.AddTrace(path)
 		case strings.HasSuffix(e.Name(), ".json"):
 			err = r.add(path)
 		}
@@ -133,7 +133,8 @@ func decode[T any](text []byte, into *[]T) error {
 	return nil
 }
 
-func (r *Records) addTrace(path string) error {
+// AddTrace reads a whole trace file into the records.
+func (r *Records) AddTrace(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err

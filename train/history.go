@@ -17,8 +17,9 @@ const (
 
 // EpochRecord is one point of the learning curves. Losses are unweighted means
 // over the epoch's samples while the weights move; Validation is evaluated at
-// the epoch's end on a fixed draw of held-out rows. Only the losses of the
-// record's own phase are set.
+// the epoch's end on a fixed draw of held-out rows, without the locality term
+// (neighbourhoods are of training rows). Only the losses of the record's own
+// phase are set.
 type EpochRecord struct {
 	Phase        Phase   `json:"phase"`
 	Epoch        int     `json:"epoch"` // from 1, in its phase

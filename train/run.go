@@ -19,8 +19,12 @@ import (
 
 // Result is what a finished run hands over.
 type Result struct {
-	Model   *model.Model
-	History []EpochRecord
+	Model *model.Model
+	// BeforeRollout is the map as it was when the manifold phase ended, the ablation
+	// without rollout-aware refinement; nil unless Options.KeepBeforeRollout, or
+	// where a run was resumed behind that point.
+	BeforeRollout *model.Model
+	History       []EpochRecord
 	// Samples processed and Seconds spent in updates by this call; a resumed run
 	// counts only its own.
 	Samples int64
@@ -61,16 +65,24 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 			return nil, err
 		}
 	}
+	result := &Result{}
 	for r.cursor.Phase < len(r.phases) {
+		phase := r.phases[r.cursor.Phase].phase
 		if err := r.epoch(ctx); err != nil {
 			return nil, err
 		}
+		left := r.cursor.Phase == len(r.phases) || r.phases[r.cursor.Phase].phase != phase
+		if opt.KeepBeforeRollout && phase == Manifold && left {
+			if result.BeforeRollout, err = r.finish(); err != nil {
+				return nil, err
+			}
+		}
 	}
-	m, err := r.finish()
-	if err != nil {
+	if result.Model, err = r.finish(); err != nil {
 		return nil, err
 	}
-	return &Result{Model: m, History: r.history, Samples: r.samples, Seconds: r.seconds}, nil
+	result.History, result.Samples, result.Seconds = r.history, r.samples, r.seconds
+	return result, nil
 }
 
 // cursor is where a run stands: the next update is Step of Epoch of Phase, all

@@ -85,7 +85,7 @@ func (y *System) remaining(h *horizonProblem, s, c []float64, pref domain.Prefer
 
 // recedingHorizon solves the problem of the next steps and applies the first
 // action. It starts from the shifted previous plan, and on the first step, or
-// where that fails, from holding u₋₁ and the structured plans.
+// where that fails, from holding u₋₁ and the cold starts.
 type recedingHorizon struct {
 	system *System
 	work   *interior
@@ -127,9 +127,10 @@ func (r *recedingHorizon) Decide(s, c []float64, pref domain.Preference, u []flo
 			hold[2*k], hold[2*k+1] = c[contextPrevious], c[contextPrevious+1]
 		}
 		try(hold[:])
-		for _, start := range r.system.structuredPlans() {
-			// The phase of the structured plan that belongs to this step.
-			try(start[2*min(t, Horizon-h.steps):])
+		var start [2 * Horizon]float64
+		for _, g := range guides {
+			r.system.coldStart(&h, g, &start)
+			try(start[:])
 		}
 	}
 	solved := !math.IsInf(best, 1)

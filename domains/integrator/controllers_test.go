@@ -51,7 +51,7 @@ func runEpisode(t testing.TB, ep domain.Episode, ctl domain.Controller, pref dom
 // completes breaks a margin, and the oracle's own cost is what the plant bills.
 func TestRegretIsNeverNegative(t *testing.T) {
 	for _, y := range systems(t) {
-		plant := &Plant{system: y, oracle: newOracleOf(y, 120, 7)}
+		plant := &Plant{system: y, oracle: newOracleOf(y, 40, 7)}
 		for _, pref := range []domain.Preference{{Adaptive: true}, {W: []float64{0.35, 0.65}}} {
 			completed := map[string]int{}
 			for name, make := range controllers(y) {
@@ -59,9 +59,9 @@ func TestRegretIsNeverNegative(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				episodes := 5
+				episodes := 4
 				if name == "dp" {
-					if testing.Short() || !pref.Adaptive {
+					if testing.Short() || !pref.Adaptive || y.Params.LambdaNC == 0 {
 						continue
 					}
 					episodes = 1
@@ -88,8 +88,8 @@ func TestRegretIsNeverNegative(t *testing.T) {
 				}
 			}
 			for _, name := range []string{"oracle", "nmpc"} {
-				if completed[name] != 5 {
-					t.Errorf("%s %s completed %d of 5", y.spec.Name, name, completed[name])
+				if completed[name] != 4 {
+					t.Errorf("%s %s completed %d of 4", y.spec.Name, name, completed[name])
 				}
 			}
 		}
@@ -100,11 +100,11 @@ func TestRegretIsNeverNegative(t *testing.T) {
 // is BenchmarkOracleAgreement.
 func TestOraclesAgree(t *testing.T) {
 	for _, y := range systems(t) {
-		a, err := OracleAgreement(context.Background(), y, true, 20, 150, [2]uint64{1, 2})
+		a, err := OracleAgreement(context.Background(), y, true, 20, 60, [2]uint64{1, 2})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Scenarios != 20 || a.Unsolved != 0 || a.Differ > 1 || !(a.LargestKKT <= CertifiedKKT) {
+		if a.Scenarios != 20 || a.Unsolved != 0 || a.Differ != 0 || !(a.LargestKKT <= CertifiedKKT) {
 			t.Errorf("%s: %+v", y.spec.Name, a)
 		}
 	}

@@ -178,12 +178,13 @@ func BenchmarkSolve(b *testing.B) {
 			}
 			w := newInterior(y)
 			var sol solution
-			plans := y.structuredPlans()
+			var plan [2 * Horizon]float64
 			iterations, certified := 0, 0
 			b.ResetTimer()
 			b.ReportAllocs()
 			for i := range b.N {
-				w.solve(&problems[i%100], plans[(i/100)%len(plans)][:], &sol)
+				y.coldStart(&problems[i%100], guides[(i/100)%len(guides)], &plan)
+				w.solve(&problems[i%100], plan[:], &sol)
 				iterations += sol.iterations
 				if sol.certified() {
 					certified++

@@ -85,7 +85,7 @@ type Ellipse struct {
 //	u_max 1.5            binds while accelerating towards the goal
 //	r_max 0.4 per step   full reversal takes 8 steps: no last-moment evasion
 //	a, b 1.2, 0.8        the straight way to the goal is blocked
-//	c₀, ρ                the ellipse climbs 0.05–0.11 m a second across that way
+//	c₀, ρ                the ellipse climbs 0.10–0.22 m a second across that way
 //	q_safe               above and behind the ellipse, climbing with it
 //	β 0.1                effort matters only once the goal is near
 //	λ_nc 0.3, ω 3        basins 2.1 m apart, several between start and goal
@@ -137,7 +137,7 @@ func (p *Params) Validate() error {
 	return nil
 }
 
-// Range is the box of scenarios: initial position and velocity, operating
+// testRange is the box of test scenes: initial position and velocity, operating
 // parameter and its rate. u₋₁ is 0 at t = 0.
 func testRange() []domain.Variable {
 	return []domain.Variable{

@@ -21,8 +21,10 @@ const scenarioSize = 6
 
 // Constants of the library of solved scenarios.
 const (
-	// LibrarySize is the number of scenarios of a full library.
-	LibrarySize = 2500
+	// LibrarySize is the number of scenarios in each of a Solver's libraries,
+	// oracleLibrarySize in the evaluation oracle's, which also uses cold starts.
+	LibrarySize       = 2500
+	oracleLibrarySize = 1000
 	// exchangeNeighbours is from how many neighbours' plans a library scenario is
 	// solved again, exchangeRounds how often at most.
 	exchangeNeighbours = 6
@@ -101,13 +103,14 @@ func BuildLibrary(ctx context.Context, y *System, fixed bool, size int, seed uin
 		}
 	}
 	entries := make([]libraryEntry, size)
-	seeds := y.structuredPlans()
 	err := y.parallel(ctx, size, func(i int) { report(i) }, func(w *interior, i int) {
 		var sol solution
 		e := &entries[i]
 		e.cost = math.Inf(1)
 		l.scaled(&problems[i], &e.at)
-		for _, plan := range seeds {
+		var plan [2 * Horizon]float64
+		for _, g := range guides {
+			y.coldStart(&problems[i], g, &plan)
 			w.solve(&problems[i], plan[:], &sol)
 			if sol.certified() && sol.cost < e.cost*(1-improvement) || math.IsInf(e.cost, 1) && sol.certified() {
 				e.cost, e.plan = sol.cost, sol.plan
@@ -297,31 +300,4 @@ func (y *System) parallel(ctx context.Context, n int, progress func(done int), f
 	}
 	group.Wait()
 	return ctx.Err()
-}
-
-// structuredPlans are the cold starts: accelerate towards the goal for some
-// steps and then brake, passing above, through or below the ellipse, early or
-// late. All keep the input bound; the slew bound need not hold at a start.
-func (y *System) structuredPlans() [][2 * Horizon]float64 {
-	var plans [][2 * Horizon]float64
-	for _, lateral := range []float64{0.9, 0.4, 0, -0.6} {
-		for _, turn := range []int{6, 10} {
-			var plan [2 * Horizon]float64
-			for t := range Horizon {
-				ramp := min(1, float64(t+1)/4)
-				forward := 1.0
-				if t >= turn+4 {
-					forward = -0.8
-				}
-				side := lateral
-				if t >= turn {
-					side = -lateral
-				}
-				plan[2*t] = ramp * forward * y.Params.UMax * 0.75
-				plan[2*t+1] = ramp * side * y.Params.UMax * 0.6
-			}
-			plans = append(plans, plan)
-		}
-	}
-	return plans
 }

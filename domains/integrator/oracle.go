@@ -18,7 +18,7 @@ const oracleSeed = 0x6f72_6163_6c65 // "oracle"
 var errUncertified = fmt.Errorf("no start reached a KKT residual of %g", CertifiedKKT)
 
 // Oracle finds the optimum of a horizon problem from t = 0: an interior-point
-// solve from the plans of the nearest library scenarios and from the structured
+// solve from the plans of the nearest library scenarios and from the cold
 // cold starts, best of all. Its libraries are built on first use. It is safe
 // for concurrent use.
 type Oracle struct {
@@ -31,7 +31,7 @@ type Oracle struct {
 	err    [2]error
 }
 
-func newOracle(y *System) *Oracle { return newOracleOf(y, LibrarySize, oracleSeed) }
+func newOracle(y *System) *Oracle { return newOracleOf(y, oracleLibrarySize, oracleSeed) }
 
 func newOracleOf(y *System, size int, seed uint64) *Oracle {
 	return &Oracle{system: y, size: size, seed: seed, pool: sync.Pool{New: func() any { return newInterior(y) }}}
@@ -71,8 +71,8 @@ func (o *Oracle) best(h *horizonProblem) (*solution, error) {
 }
 
 // best solves h from its nearest library plans and, where asked or where those
-// fail, from the structured starts; it reports false where none was certified.
-func (l *Library) best(w *interior, h *horizonProblem, structured bool, out *solution) bool {
+// fail, from the cold starts; it reports false where none was certified.
+func (l *Library) best(w *interior, h *horizonProblem, cold bool, out *solution) bool {
 	var at [scenarioSize + 1]float64
 	l.scaled(h, &at)
 	var index [startNeighbours]int
@@ -90,8 +90,10 @@ func (l *Library) best(w *interior, h *horizonProblem, structured bool, out *sol
 			try(l.entry[i].plan[:])
 		}
 	}
-	if structured || math.IsInf(out.cost, 1) {
-		for _, plan := range l.system.structuredPlans() {
+	if cold || math.IsInf(out.cost, 1) {
+		var plan [2 * Horizon]float64
+		for _, g := range guides {
+			l.system.coldStart(h, g, &plan)
 			try(plan[:])
 		}
 	}

@@ -30,8 +30,33 @@ type Plant struct {
 	oracle *Oracle
 }
 
+// traceParams are the header constants of a trace: the system's, and those of
+// the priority σ that stages are scored with.
+type traceParams struct {
+	Params
+	Semantic semanticParams `json:"semantic"`
+}
+
+// semanticParams are the constants of σ, written out for whoever re-scores a
+// trace without this program:
+//
+//	σ ∝ (exp(safety_gain·δ₁) − 1 + rho, exp(goal_gain·δ₂) − 1 + rho)
+//	δ₁ = 2/(1 + exp((ψ − 1)/psi_scale)),  δ₂ = d²/(d² + goal_scale)
+//
+// with ψ the squared elliptic distance and d the distance to the goal of the
+// state before the action.
+type semanticParams struct {
+	SafetyGain float64 `json:"safety_gain"`
+	GoalGain   float64 `json:"goal_gain"`
+	Rho        float64 `json:"rho"`
+	PsiScale   float64 `json:"psi_scale"`
+	GoalScale  float64 `json:"goal_scale"` // m²
+}
+
+var semantic = semanticParams{safetyGain, goalGain, 1, psiScale, goalScale}
+
 // Params implements domain.Plant.
-func (l *Plant) Params() any { return l.system.Params }
+func (l *Plant) Params() any { return traceParams{l.system.Params, semantic} }
 
 // Episode draws test scene number index: uniform in the test box, from a stream
 // of (seed, index) that no training draw shares. opt.Noise is the standard
@@ -76,14 +101,17 @@ func (y *System) scene(v []float64) Scene {
 
 // Replay rebuilds a noise-free episode from a trace's header and scene.
 func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
-	var p Params
+	p := traceParams{Semantic: semantic}
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, fmt.Errorf("trace params: %w", err)
 	}
+	if p.Semantic != semantic {
+		return nil, fmt.Errorf("trace params: semantic is %+v, this program scores with %+v", p.Semantic, semantic)
+	}
 	system, oracle := l.system, l.oracle
-	if p != system.Params {
+	if p.Params != system.Params {
 		var err error
-		if system, err = NewSystem(l.system.spec.Name, p); err != nil {
+		if system, err = NewSystem(l.system.spec.Name, p.Params); err != nil {
 			return nil, fmt.Errorf("trace params: %w", err)
 		}
 		oracle = newOracle(system)

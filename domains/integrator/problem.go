@@ -76,10 +76,11 @@ func NewSystem(name string, params Params) (*System, error) {
 			Hidden:          256,
 			Scenarios:       9500,
 			Weights:         1,
-			ManifoldEpochs:  40,
-			RolloutEpochs:   80,
-			Batch:           1024,
+			ManifoldEpochs:  36,
+			RolloutEpochs:   4,
+			Batch:           512, // twice the updates of 1024 in the same time
 			LearningRate:    1e-3,
+			ActionWeight:    30,
 			SpectralBound:   20, // a bound of 1 per layer costs 2.1 % regret
 			Codes:           20000,
 			LocalNeighbours: 12,

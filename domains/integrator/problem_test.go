@@ -164,7 +164,7 @@ func TestProjectIsNearestFeasible(t *testing.T) {
 		}
 		u[0], u[1] = 6*rng.Float64()-3, 6*rng.Float64()-3
 		want := [2]float64{u[0], u[1]}
-		feasible := y.Project(s, c, u)
+		feasible := y.nearest(s, c, u)
 		y.Margins(s, c, u, m)
 		if m[1] < -1e-9 || m[2] < -1e-9 {
 			t.Fatalf("trial %d: projection leaves the discs: margins %v", trial, m)
@@ -176,7 +176,7 @@ func TestProjectIsNearestFeasible(t *testing.T) {
 		clearest := m[0]
 		if feasible {
 			again := []float64{u[0], u[1]}
-			if !y.Project(s, c, again) || math.Sqrt(squared([2]float64{again[0], again[1]}, u)) > tolProjection {
+			if !y.nearest(s, c, again) || math.Sqrt(squared([2]float64{again[0], again[1]}, u)) > tolProjection {
 				t.Fatalf("trial %d: projecting twice moves %v to %v", trial, u, again)
 			}
 		} else {
@@ -217,7 +217,7 @@ func TestProjectRejectsNonFinite(t *testing.T) {
 	y := systems(t)[0]
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
 		u := []float64{bad, 0}
-		if y.Project([]float64{-3, 0, 0, 0}, []float64{1.4, 0, 0, 0.1, 0}, u) {
+		if y.nearest([]float64{-3, 0, 0, 0}, []float64{1.4, 0, 0, 0.1, 0}, u) {
 			t.Fatal("a non-finite action was called feasible")
 		}
 		checkClose(t, "u₁", u[0], 1.0, 1e-12)
@@ -359,4 +359,46 @@ func TestNoiseIsSeeded(t *testing.T) {
 	if a[0] != b[0] || a[0] == clean[0] || math.Abs(a[0]-clean[0]) > 1 {
 		t.Fatalf("noisy %v, again %v, clean %v", a, b, clean)
 	}
+}
+
+// Whatever stands in a trace, Replay refuses it or returns an episode that runs
+// to its end.
+func FuzzReplay(f *testing.F) {
+	y, err := NewSystem("integrator-nonconvex", Default(true))
+	if err != nil {
+		f.Fatal(err)
+	}
+	plant := &Plant{system: y, oracle: newOracle(y)}
+	params, err := json.Marshal(y.Params)
+	if err != nil {
+		f.Fatal(err)
+	}
+	ep, err := plant.Episode(1, 1, domain.EpisodeOptions{Preference: domain.Preference{W: []float64{0.5, 0.5}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	scene, err := json.Marshal(ep.Scene())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(params, scene)
+	f.Add([]byte(`{"dt":0.1}`), []byte(`{"q0":[0,0],"v0":[0,0],"u_prev":[0,0],"p":[]}`))
+	f.Add(params, []byte(`{"q0":[1e300,0],"v0":[0],"u_prev":null,"p":[1,2],"w":[]}`))
+	f.Fuzz(func(t *testing.T, params, scene []byte) {
+		ep, err := plant.Replay(params, scene)
+		if err != nil {
+			return
+		}
+		s, c := make([]float64, 4), make([]float64, contextSize)
+		steps := 0
+		for ; !ep.Done(); steps++ {
+			ep.Observe(s, c)
+			if _, err := ep.Apply([]float64{0.1, -0.1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if steps != Horizon {
+			t.Fatalf("the episode has %d steps", steps)
+		}
+	})
 }

@@ -90,7 +90,7 @@ func squared(a [2]float64, b []float64) float64 {
 	return dx*dx + dy*dy
 }
 
-// Project writes the action nearest to u that keeps input and slew bound and
+// nearest writes the action nearest to u that keeps input and slew bound and
 // whose next position is outside the ellipse (ψ ≥ 1), and reports true. The set
 // is two discs less an ellipse; its nearest point is one of finitely many: the
 // nearest of the discs, the nearest of the ellipse, the corners where two of
@@ -100,7 +100,7 @@ func squared(a [2]float64, b []float64) float64 {
 // When no action keeps all three it writes the one of largest ψ that keeps
 // input and slew and reports false; likewise for an action that is not finite
 // (u then moves towards zero input).
-func (y *System) Project(s, c, u []float64) bool {
+func (y *System) nearest(s, c, u []float64) bool {
 	d := y.discs(c)
 	if math.IsNaN(u[0]+u[1]) || math.IsInf(u[0]+u[1], 0) {
 		u[0], u[1] = 0, 0

@@ -4,18 +4,26 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
 )
 
+// smallSolvers holds one prepared solver per system, shared by the tests.
+var smallSolvers sync.Map
+
 // prepared is a solver with a small library.
 func prepared(t testing.TB, y *System) *Solver {
 	t.Helper()
-	v := NewSolver(y, 60)
+	if v, ok := smallSolvers.Load(y.spec.Name); ok {
+		return v.(*Solver)
+	}
+	v := NewSolver(y, 40)
 	if err := v.Prepare(context.Background(), 1, nil); err != nil {
 		t.Fatal(err)
 	}
+	smallSolvers.Store(y.spec.Name, v)
 	return v
 }
 
@@ -38,7 +46,7 @@ func TestSamplesAreOptimalFeasibleAndChained(t *testing.T) {
 	for _, y := range systems(t) {
 		v := prepared(t, y)
 		perturbed := 0
-		for i, p := range scenarios(6) {
+		for i, p := range scenarios(4) {
 			for _, pref := range []domain.Preference{{Adaptive: true}, {W: []float64{0.2, 0.8}}} {
 				samples, err := v.Solve(i, p, pref, domain.WeightedSum, 3)
 				if err != nil {
@@ -187,7 +195,7 @@ func TestSaveAndLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := NewSolver(y, 60)
+	again := NewSolver(y, 40)
 	if err := again.Load(data); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +217,7 @@ func TestSaveAndLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if NewSolver(other, 60).Load(data) == nil {
+	if NewSolver(other, 40).Load(data) == nil {
 		t.Error("a library of other parameters was accepted")
 	}
 }

@@ -136,7 +136,7 @@ type StepInput struct {
 	X   tensor.Matrix // [B, n_s] measured state, physical units
 	Ctx tensor.Matrix // [B, n_c] context, physical units; 0 columns without a Problem
 	// Weights are the effective objective weights [B, M]: the priority σ divided
-	// by each objective's range (DESIGN: objectives are scalarized normalised).
+	// by each objective's range (DESIGN §4.11).
 	Weights tensor.Matrix
 }
 

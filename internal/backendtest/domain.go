@@ -489,7 +489,7 @@ func checkFallback(p domain.Problem, points []point) (errs []error) {
 func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
 	spec := c.Problem.Spec()
 	if err := c.Solver.Prepare(context.Background(), domainSeed, nil); err != nil {
-		return nil, []error{fmt.Errorf("Prepare: %w", err)}
+		return nil, []error{fmt.Errorf("solver.Prepare: %w", err)}
 	}
 	rng := newRand(domainSeed + 3)
 	fixed := domain.Preference{W: simplex(rng, spec.ObjectiveSize())}

@@ -26,16 +26,16 @@ func runNet(b backend.Backend, mlp *model.MLP, z, ybar tensor.Matrix) (netResult
 		return r, fmt.Errorf("NewNet: %w", err)
 	}
 	if err := net.Forward(z, r.y); err != nil {
-		return r, fmt.Errorf("Forward: %w", err)
+		return r, fmt.Errorf("net.Forward: %w", err)
 	}
 	if err := net.VJP(z, ybar, r.zbar); err != nil {
-		return r, fmt.Errorf("VJP: %w", err)
+		return r, fmt.Errorf("net.VJP: %w", err)
 	}
 	if err := net.Jacobian(z, r.jac); err != nil {
-		return r, fmt.Errorf("Jacobian: %w", err)
+		return r, fmt.Errorf("net.Jacobian: %w", err)
 	}
 	if err := net.Metric(z, testLambda, r.metric); err != nil {
-		return r, fmt.Errorf("Metric: %w", err)
+		return r, fmt.Errorf("net.Metric: %w", err)
 	}
 	return r, nil
 }

@@ -152,7 +152,7 @@ func jitter(mlp *model.MLP) *model.MLP {
 }
 
 func (b single) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
-	if err := ref.CheckStepperConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg.DecoderS, cfg.DecoderU = jitter(cfg.DecoderS), jitter(cfg.DecoderU)

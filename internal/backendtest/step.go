@@ -92,13 +92,13 @@ func runStep(b backend.Backend, cfg backend.StepperConfig, in backend.StepInput)
 		return r, fmt.Errorf("NewStepper: %w", err)
 	}
 	if err := s.Step(in, backend.StepOutput{Z: r.z, U: r.u, Energy: r.energy, Fallbacks: r.fallbacks}); err != nil {
-		return r, fmt.Errorf("Step: %w", err)
+		return r, fmt.Errorf("stepper.Step: %w", err)
 	}
 	if err := s.Field(in, r.f, r.fieldEnergy); err != nil {
-		return r, fmt.Errorf("Field: %w", err)
+		return r, fmt.Errorf("stepper.Field: %w", err)
 	}
 	if err := s.Decode(in.Z, in.Ctx, in.X, r.decodedU, r.decodedS); err != nil {
-		return r, fmt.Errorf("Decode: %w", err)
+		return r, fmt.Errorf("stepper.Decode: %w", err)
 	}
 	return r, nil
 }

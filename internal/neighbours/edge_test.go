@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -173,5 +174,24 @@ func TestAMapOfTwentyThousandCodesGivesTheScan(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Lanes = 0 obeys the variable that chooses the instruction set everywhere.
+func TestTheEnvironmentChoosesTheKernels(t *testing.T) {
+	points := tensor.New(3, 2)
+	for _, level := range isa.Available() {
+		t.Setenv(isa.Environment, level.String())
+		ix, err := New(points, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ix.kernel.lanes != level.Lanes() {
+			t.Errorf("%s=%s: kernels of %d lanes, want %d", isa.Environment, level, ix.kernel.lanes, level.Lanes())
+		}
+	}
+	t.Setenv(isa.Environment, "sse9")
+	if _, err := New(points, Options{}); err == nil || !strings.Contains(err.Error(), "sse9") {
+		t.Errorf("%s=sse9: error %v, want one that names it", isa.Environment, err)
 	}
 }

@@ -30,13 +30,13 @@ const (
 )
 
 // Options are the choices of an index. The zero value runs on the caller's
-// goroutine with the best kernels of this CPU.
+// goroutine with the kernels that isa.Choose names.
 type Options struct {
 	// Runner spreads a batch over threads; nil is the caller's goroutine alone.
 	Runner Runner
 	// Lanes selects the kernels by the float32 lanes of their registers: 1 Go, 8
-	// AVX2, 16 AVX-512; 0 the best of this CPU and build. Results do not depend
-	// on it.
+	// AVX2, 16 AVX-512; 0 leaves it to isa.Choose: GPC_CPU, or the best of this
+	// CPU and build. Results do not depend on it.
 	Lanes int
 }
 

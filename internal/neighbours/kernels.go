@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 // kernels are the inner loops of one instruction set. Pointers are to the first
@@ -25,14 +27,27 @@ type kernels struct {
 	filter func(bytes *uint8, packed *int8, norms *int32, groups, blocks int, limit int32, masks *uint32)
 }
 
-// chooseKernels returns the set with the given lanes, 0 being the widest.
+// availableKernels lists what this CPU and build can run, widest last.
+func availableKernels() []kernels {
+	var have []kernels
+	for _, level := range isa.Available() {
+		have = append(have, kernelsOf(level))
+	}
+	return have
+}
+
+// chooseKernels returns the set with the given lanes; 0 leaves the choice to
+// isa.Choose.
 func chooseKernels(lanes int) (kernels, error) {
-	have := availableKernels()
 	if lanes == 0 {
-		return have[len(have)-1], nil
+		level, err := isa.Choose()
+		if err != nil {
+			return kernels{}, err
+		}
+		return kernelsOf(level), nil
 	}
 	var names []int
-	for _, k := range have {
+	for _, k := range availableKernels() {
 		if k.lanes == lanes {
 			return k, nil
 		}

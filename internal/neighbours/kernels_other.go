@@ -2,5 +2,7 @@
 
 package neighbours
 
-// availableKernels lists what this CPU and build can run, widest last.
-func availableKernels() []kernels { return []kernels{genericKernels} }
+import "github.com/gpc-engine/gpc/internal/isa"
+
+// kernelsOf returns the set of a level that package isa lists as available.
+func kernelsOf(isa.Level) kernels { return genericKernels }

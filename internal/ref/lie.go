@@ -34,7 +34,7 @@ func Rodrigues(w, v [3]float64) [3]float64 {
 // Rotate turns local, block by block, by the rotation vectors in angle: leading
 // blocks of three by Rodrigues, a remaining block of two in its plane,
 // counter-clockwise by the first component of its angle, a remaining block of
-// one is left (DESIGN: group of the Lie residual).
+// one is left (DESIGN §4.4).
 func Rotate(local, angle []float64) []float64 {
 	out := append([]float64(nil), local...)
 	i := 0

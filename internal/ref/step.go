@@ -106,64 +106,10 @@ type stepper struct {
 
 // NewStepper implements backend.Backend.
 func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
-	if err := CheckStepperConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	return &stepper{energy: NewEnergy(cfg), params: cfg.Params}, nil
-}
-
-// CheckStepperConfig says what is wrong with a stepper's configuration.
-func CheckStepperConfig(cfg backend.StepperConfig) error {
-	if cfg.DecoderS == nil || cfg.DecoderU == nil {
-		return fmt.Errorf("stepper: DecoderS and DecoderU are needed")
-	}
-	if err := cfg.DecoderS.Validate(); err != nil {
-		return fmt.Errorf("stepper: D_s: %w", err)
-	}
-	if err := cfg.DecoderU.Validate(); err != nil {
-		return fmt.Errorf("stepper: D_u: %w", err)
-	}
-	nz := cfg.DecoderS.In()
-	if cfg.DecoderU.In() != nz {
-		return fmt.Errorf("stepper: D_u reads %d latent coordinates, D_s %d", cfg.DecoderU.In(), nz)
-	}
-	if err := cfg.NormS.Validate("D_s", cfg.DecoderS.Out()); err != nil {
-		return err
-	}
-	if err := cfg.NormU.Validate("D_u", cfg.DecoderU.Out()); err != nil {
-		return err
-	}
-	if cfg.Problem != nil {
-		spec := cfg.Problem.Spec()
-		if spec.MeasuredSize() != cfg.DecoderS.Out() || spec.PlanSize() != cfg.DecoderU.Out() {
-			return fmt.Errorf("stepper: %s has %d measured and %d plan entries, D_s and D_u give %d and %d",
-				spec.Name, spec.MeasuredSize(), spec.PlanSize(), cfg.DecoderS.Out(), cfg.DecoderU.Out())
-		}
-	}
-	p := cfg.Params
-	for _, v := range []struct {
-		name   string
-		value  float32
-		lo, hi float64
-	}{
-		{"Dt", p.Dt, 0, math.MaxFloat32}, {"VMax", p.VMax, math.SmallestNonzeroFloat32, math.MaxFloat32},
-		{"Epsilon", p.Epsilon, math.SmallestNonzeroFloat32, math.MaxFloat32}, {"MetricLambda", p.MetricLambda, 0, math.MaxFloat32},
-		{"LieGain", p.LieGain, 0, 1}, {"LieScale", p.LieScale, -math.MaxFloat32, math.MaxFloat32},
-	} {
-		if f := float64(v.value); !(f >= v.lo && f <= v.hi) {
-			return fmt.Errorf("stepper: %s is %v, want a number in [%g, %g]", v.name, v.value, v.lo, v.hi)
-		}
-	}
-	if p.TopK < 0 || p.TopK > nz {
-		return fmt.Errorf("stepper: TopK is %d, want 0 to the latent size %d", p.TopK, nz)
-	}
-	if r := p.Group.RotationBlocks; r < 0 || 3*r > nz {
-		return fmt.Errorf("stepper: %d rotation blocks of 3 do not fit a latent of size %d", r, nz)
-	}
-	if cfg.MaxBatch < 1 {
-		return fmt.Errorf("stepper: MaxBatch is %d, want at least 1", cfg.MaxBatch)
-	}
-	return nil
 }
 
 func (s *stepper) sizes() (context, objectives int) {

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/parallel"
+	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 func TestTriadComputes(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
+	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 // tolerance bounds residual and orthogonality relative to the norm: some tens of

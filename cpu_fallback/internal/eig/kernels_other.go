@@ -2,6 +2,6 @@
 
 package eig
 
-import "github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
+import "github.com/gpc-engine/gpc/internal/isa"
 
 func kernelsFor(isa.Level) kernels { return generic }

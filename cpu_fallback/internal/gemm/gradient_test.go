@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/isa"
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -1,5 +1,6 @@
-// Package isa chooses the instruction set of the CPU kernels, once, in one
-// place. The central type is Level.
+// Package isa chooses the instruction set of the CPU kernels (those of
+// cpu_fallback and of internal/neighbours), once, in one place. The central type
+// is Level.
 package isa
 
 import (

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/report"
+)
+
+func (a *App) reportCommand() *cobra.Command {
+	var results, out string
+	cmd := &cobra.Command{
+		Use:   "report --out DIR",
+		Short: "The paper's tables and figures from recorded runs, ours beside the paper's",
+		Args:  exactArgs(0),
+		RunE: func(*cobra.Command, []string) error {
+			if out == "" {
+				return badInputf("--out is required: the folder of the report")
+			}
+			dirs, err := report.Devices(results)
+			if err != nil {
+				return badInput(err)
+			}
+			if len(dirs) == 0 {
+				return badInputf("--results %s: no recorded runs (*.json) in it", results)
+			}
+			written := struct {
+				Files []string `json:"files"`
+			}{}
+			for i, dir := range dirs {
+				r, err := report.Load(dir)
+				if err != nil {
+					return badInput(err)
+				}
+				to := out
+				if i > 0 {
+					to = out + "/" + r.Device
+				}
+				files, err := r.Write(to)
+				if err != nil {
+					return err
+				}
+				written.Files = append(written.Files, files...)
+			}
+			return a.print(written, func(w io.Writer) error {
+				for _, f := range written.Files {
+					fmt.Fprintln(w, f)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&results, "results", "bench/results", "folder of recorded runs, one folder per device")
+	cmd.Flags().StringVar(&out, "out", "", "folder to write report.html, report.md and figures to")
+	return cmd
+}

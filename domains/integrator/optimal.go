@@ -1,0 +1,19 @@
+package integrator
+
+import "github.com/gpc-engine/gpc/domain"
+
+var _ domain.Optimizer = (*Solver)(nil)
+
+// Optimal writes the first action of the best certified optimum of what remains
+// from a state of an episode, solved from holding u₋₁ and from every structured
+// cold start; it needs no library. See domain.Optimizer.
+func (v *Solver) Optimal(s, c []float64, pref domain.Preference, u []float64) bool {
+	if stepOf(c) >= Horizon {
+		return false
+	}
+	w := v.pool.Get().(*interior)
+	defer v.pool.Put(w)
+	cold := recedingHorizon{system: v.system, work: w, steps: Horizon}
+	ok, err := cold.Decide(s, c, pref, u)
+	return ok && err == nil
+}
