@@ -3,12 +3,11 @@
 // Objectives and Gradient of domain.Problem by hand.
 //
 // The central type is Graph. Embed a *Graph in a problem and four of its
-// methods are done: Objectives, Gradient, GradientBatch and GradientBlock. A run
-// of Gorgonia's tape machine costs some microseconds per node whatever it
-// computes, so the expression is compiled for a few fixed numbers of rows, every
-// variable being a vector with one entry per row, and one run serves a whole
-// block of points. Where no gradient is wanted, a graph of the objectives alone
-// runs.
+// methods are done: Objectives, Gradient, GradientBatch and GradientBlock. An
+// operation of Gorgonia costs some tenths of a microsecond whatever it computes,
+// so the graph is built for a few fixed numbers of rows, every variable being a
+// vector with one entry per row, and one run serves a whole block of points.
+// Where no gradient is wanted, a graph of the objectives alone runs.
 package gorgoniagrad
 
 import (
@@ -85,16 +84,19 @@ func New(spec *domain.Spec, e Expression) (*Graph, error) {
 	return o, nil
 }
 
-// program is one compiled graph with its tape machine and the memory of its
-// inputs and outputs, one column of rows each. It is used by one goroutine at a
-// time.
+// program is one compiled graph with the memory of its inputs, one column of
+// rows each. It is used by one goroutine at a time.
 type program struct {
 	rows            int
-	machine         gorgonia.VM
+	tape            *tape
 	s, u, c, weight [][]float64
-	objective       [][]float64
-	gs, gu          [][]float64 // nil in a graph of the objectives alone
+	objective       []int // registers of the tape
+	gs, gu          []int // of zero where the objectives do not depend on the variable
+	zero            []float64
 }
+
+// zero stands for the register of a gradient that is zero everywhere.
+const zero = -1
 
 func vector(rows int) (v *tensor.Dense, data []float64) {
 	data = make([]float64, rows)
@@ -128,21 +130,38 @@ func (o *Graph) compile(e Expression, rows int, gradient bool) (*program, error)
 			return nil, fmt.Errorf("objective %d is %v, want a vector with one entry per row of the variables' graph", i+1, n)
 		}
 	}
+	variables := slices.Concat(v.s, v.u, v.c)
+	wanted, place := objective, make([]int, o.ns+o.nu)
 	if gradient {
-		var weights []*gorgonia.Node
+		var weights, gradients []*gorgonia.Node
 		weights, p.weight = input("w", o.m)
-		if err := p.differentiate(g, objective, weights, v); err != nil {
+		variables = append(variables, weights...)
+		if gradients, place, err = differentiate(g, objective, weights, slices.Concat(v.s, v.u)); err != nil {
 			return nil, err
 		}
+		wanted = append(slices.Clone(objective), gradients...)
 	}
-	p.objective = outputs(objective, rows)
-	p.machine = gorgonia.NewTapeMachine(g)
+	var registers []int
+	if p.tape, registers, err = newTape(g, variables, wanted, rows); err != nil {
+		return nil, err
+	}
+	p.objective = registers[:o.m]
+	if gradient {
+		p.zero = make([]float64, rows)
+		for i, at := range place {
+			if at != zero {
+				place[i] = registers[o.m+at]
+			}
+		}
+		p.gs, p.gu = place[:o.ns], place[o.ns:]
+	}
 	return p, nil
 }
 
 // differentiate adds the gradients of the weighted sum of the objectives to the
-// graph.
-func (p *program) differentiate(g *gorgonia.ExprGraph, objective, weights []*gorgonia.Node, v *Variables) error {
+// graph. It returns them, and for each variable the place of its gradient among
+// them, or zero.
+func differentiate(g *gorgonia.ExprGraph, objective, weights, variables []*gorgonia.Node) (gradients []*gorgonia.Node, place []int, err error) {
 	// Rows are independent, so the gradient of the sum over rows holds each row's
 	// own gradient.
 	var total *gorgonia.Node
@@ -152,16 +171,16 @@ func (p *program) differentiate(g *gorgonia.ExprGraph, objective, weights []*gor
 			term, err = gorgonia.Add(total, term)
 		}
 		if err != nil {
-			return fmt.Errorf("objective %d: %w", i+1, err)
+			return nil, nil, fmt.Errorf("objective %d: %w", i+1, err)
 		}
 		total = term
 	}
 	sum, err := gorgonia.Sum(total)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	// Gorgonia refuses to differentiate by a variable that the sum does not
-	// depend on; its gradient is zero.
+	// depend on.
 	used := map[int64]bool{}
 	var walk func(id int64)
 	walk = func(id int64) {
@@ -175,51 +194,27 @@ func (p *program) differentiate(g *gorgonia.ExprGraph, objective, weights []*gor
 	}
 	walk(sum.ID())
 	var wanted []*gorgonia.Node
-	for _, n := range slices.Concat(v.s, v.u) {
-		if used[n.ID()] {
-			wanted = append(wanted, n)
+	for _, n := range variables {
+		if !used[n.ID()] {
+			place = append(place, zero)
+			continue
 		}
+		place = append(place, len(wanted))
+		wanted = append(wanted, n)
 	}
-	var columns [][]float64
-	if len(wanted) > 0 {
-		gradients, err := gorgonia.Grad(sum, wanted...)
-		if err != nil {
-			return fmt.Errorf("differentiating: %w", err)
-		}
-		columns = outputs(gradients, p.rows)
+	if len(wanted) == 0 {
+		return nil, place, nil
 	}
-	take := func(variables []*gorgonia.Node) [][]float64 {
-		taken := make([][]float64, len(variables))
-		for i, n := range variables {
-			if used[n.ID()] {
-				taken[i], columns = columns[0], columns[1:]
-			} else {
-				taken[i] = make([]float64, p.rows)
-			}
-		}
-		return taken
+	if gradients, err = gorgonia.Grad(sum, wanted...); err != nil {
+		return nil, nil, fmt.Errorf("differentiating: %w", err)
 	}
-	p.gs, p.gu = take(v.s), take(v.u)
-	return nil
-}
-
-// outputs adds a read of each node into memory of its own: the tape machine
-// reuses the memory of a node once its last reader has run.
-func outputs(nodes []*gorgonia.Node, rows int) [][]float64 {
-	columns := make([][]float64, len(nodes))
-	for i, n := range nodes {
-		into := new(gorgonia.Value)
-		*into, columns[i] = vector(rows)
-		gorgonia.Read(n, into)
-	}
-	return columns
+	return gradients, place, nil
 }
 
 func (p *program) run() {
-	if err := p.machine.RunAll(); err != nil {
+	if err := p.tape.run(); err != nil {
 		panic(fmt.Sprintf("gorgoniagrad: running a compiled expression: %v", err))
 	}
-	p.machine.Reset()
 }
 
 // array is a row-major matrix of a caller, its rows stride elements apart; no
@@ -244,11 +239,16 @@ func load[F float32 | float64](dst [][]float64, src array[F], from, n int) {
 	}
 }
 
-func store[F float32 | float64](dst array[F], src [][]float64, from, n int) {
+// store copies n rows of the registers' columns to row from on.
+func store[F float32 | float64](dst array[F], p *program, registers []int, from, n int) {
 	if dst.data == nil {
 		return
 	}
-	for i, column := range src {
+	for i, register := range registers {
+		column := p.zero
+		if register != zero {
+			column = p.tape.column(register)
+		}
 		at := from*dst.stride + i
 		for _, v := range column[:n] {
 			dst.data[at] = F(v)
@@ -278,9 +278,9 @@ func evaluate[F float32 | float64](o *Graph, rows int, s, u, c, sigma, J, gs, gu
 			load(p.weight, sigma, from, n)
 		}
 		p.run()
-		store(J, p.objective, from, n)
-		store(gs, p.gs, from, n)
-		store(gu, p.gu, from, n)
+		store(J, p, p.objective, from, n)
+		store(gs, p, p.gs, from, n)
+		store(gu, p, p.gu, from, n)
 		pools[kind].Put(p)
 		from += n
 	}
