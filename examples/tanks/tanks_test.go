@@ -11,7 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/domaintest"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
@@ -21,7 +21,7 @@ func TestContract(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(c.Problem.Spec().Name, func(t *testing.T) { backendtest.RunDomain(t, c) })
+		t.Run(c.Problem.Spec().Name, func(t *testing.T) { domaintest.Run(t, c) })
 	}
 }
 
