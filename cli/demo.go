@@ -15,7 +15,6 @@ import (
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
-	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/report"
@@ -248,7 +247,8 @@ func (d *demo) fromNothing(e engine.Engine, c domain.Case, scenarios, epochs int
 		return err
 	}
 	file := filepath.Join(d.out, name+".safetensors")
-	opt := train.Options{Backend: e, Problem: c.Problem, Data: columns, Manifold: backend.ManifoldLoss{Locality: -1}, Seed: demoSeed, Command: commandLine(), Version: version.Version + " " + version.Build(), ManifoldEpochs: epochs, RolloutEpochs: max(1, epochs/5), Batch: 256, Checkpoint: file + ".checkpoint"}
+	opt := train.Options{Backend: e, Problem: c.Problem, Data: columns, Seed: demoSeed, Command: commandLine(), Version: version.Version + " " + version.Build(), ManifoldEpochs: epochs, RolloutEpochs: max(1, epochs/5), Batch: 256, Checkpoint: file + ".checkpoint"}
+	opt.Manifold.Locality = -1 // the default
 	stderr := d.Stderr
 	d.Stderr = io.Discard // a line per epoch is too much here
 	d.result.Trained, err = d.train(d.cmd, opt, file, "", "")

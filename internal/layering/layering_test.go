@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"train":                           {"batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/version"},
 	"closedloop":                      {"batchnav", "internal/backend", "model", "domain", "tensor", "internal/version"},
 	"bench":                           {"engine", "cpu_fallback", "batchnav", "offline", "train", "closedloop", "internal/backend", "model", "domain", "tensor", "internal/version"},
+	"domaintest":                      {"domain", "internal/backendtest"},
 	"report":                          {"bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version"},
 	"cli":                             {"report", "bench", "engine", "cpu_fallback", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/version"},
 	"models":                          {},
