@@ -11,13 +11,14 @@ import (
 
 // scratch is what one thread needs beside the roll-outs' own rows.
 type scratch struct {
-	J, delta, sigma, margins, slot []float64
+	delta, margins, slot []float64
+	u                    []float64 // actions of the thread's rows, for a block of objectives
 }
 
 func (r *Refiner) newScratch() *scratch {
 	m := r.spec.ObjectiveSize()
 	return &scratch{
-		J: make([]float64, m), delta: make([]float64, m), sigma: make([]float64, m),
+		delta:   make([]float64, m),
 		margins: make([]float64, len(r.spec.Margins)), slot: make([]float64, r.spec.PreferenceSize()),
 	}
 }
@@ -49,7 +50,11 @@ func (r *Refiner) evaluate(ctx context.Context, obs *Observation, plan tensor.Ma
 		spread := func(from, to int) {
 			t := r.newScratch()
 			for i := from; i < to; i++ {
-				r.advance(i, h, t, obs.Preference, opt, follow && !last)
+				r.act(i, h, t, obs.Preference, opt)
+			}
+			r.objectives(from, to, h, t)
+			for i := from; i < to; i++ {
+				r.advance(i, h, t, obs.Preference, follow && !last)
 			}
 		}
 		inParallel(opt.Threads, n, spread)
@@ -64,39 +69,70 @@ func (r *Refiner) evaluate(ctx context.Context, obs *Observation, plan tensor.Ma
 	return nil
 }
 
-// advance executes action h of candidate i: project, score, step and, for the
-// base policy, write the next observation as E_x reads it.
-func (r *Refiner) advance(i, h int, t *scratch, pref domain.Preference, opt *RefineOptions, encode bool) {
-	spec := r.spec
-	ns, nc, nu, np := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.PlanSize()
-	s, c := r.s[i*ns:(i+1)*ns], r.c[i*nc:(i+1)*nc]
-	nextS, nextC := r.nextS[i*ns:(i+1)*ns], r.nextC[i*nc:(i+1)*nc]
-	at := i * np
-	if spec.Plan > 1 {
+// action is action h of candidate i, in place.
+func (r *Refiner) action(i, h int) []float64 {
+	nu, at := r.spec.ActionSize(), i*r.spec.PlanSize()
+	if r.spec.Plan > 1 {
 		at += h * nu
 	}
-	u := r.u[at : at+nu]
-	usable := finite(u) && finite(s)
-	if !usable {
+	return r.u[at : at+nu]
+}
+
+// act projects action h of candidate i and sets its priority. A roll-out that
+// has left the numbers is marked by a margin of −∞.
+func (r *Refiner) act(i, h int, t *scratch, pref domain.Preference, opt *RefineOptions) {
+	spec := r.spec
+	ns, nc, nu, m := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize()
+	s, c, u := r.s[i*ns:(i+1)*ns], r.c[i*nc:(i+1)*nc], r.action(i, h)
+	if !finite(u) || !finite(s) {
 		r.margin[i] = math.Inf(-1)
-	} else {
-		if !opt.NoProjection {
-			r.problem.Project(s, c, u)
-		}
-		if h == 0 || spec.Plan > 1 {
-			copy(r.best[at:at+nu], u)
-		}
-		r.priority(pref, s, u, c, t.delta, t.sigma)
-		r.problem.Objectives(s, u, c, t.J)
-		for k, v := range t.J {
-			r.cost[i] += t.sigma[k] * v
-		}
-		r.problem.Margins(s, c, u, t.margins)
-		r.margin[i] = math.Min(r.margin[i], smallest(t.margins))
-		r.problem.Step(s, c, u, nextS, nextC)
-		usable = finite(nextS) && finite(nextC)
+		clear(u)
+	} else if !opt.NoProjection {
+		r.problem.Project(s, c, u)
 	}
-	if !usable {
+	if h == 0 || spec.Plan > 1 {
+		at := i * spec.PlanSize()
+		if spec.Plan > 1 {
+			at += h * nu
+		}
+		copy(r.best[at:at+nu], u)
+	}
+	r.priority(pref, s, u, c, t.delta, r.sigma[i*m:(i+1)*m])
+}
+
+// objectives writes J of the present actions of candidates [from, to): in one
+// block where the problem offers it, row by row otherwise.
+func (r *Refiner) objectives(from, to, h int, t *scratch) {
+	spec := r.spec
+	ns, nc, nu, m := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize()
+	block, ok := r.problem.(domain.BlockGradient)
+	if !ok {
+		for i := from; i < to; i++ {
+			r.problem.Objectives(r.s[i*ns:(i+1)*ns], r.action(i, h), r.c[i*nc:(i+1)*nc], r.J[i*m:(i+1)*m])
+		}
+		return
+	}
+	t.u = t.u[:0]
+	for i := from; i < to; i++ {
+		t.u = append(t.u, r.action(i, h)...)
+	}
+	block.GradientBlock(domain.Block{Rows: to - from, S: r.s[from*ns : to*ns], U: t.u[:(to-from)*nu], C: r.c[from*nc : to*nc], J: r.J[from*m : to*m]})
+}
+
+// advance scores action h of candidate i, steps and, for the base policy, writes
+// the next observation as E_x reads it.
+func (r *Refiner) advance(i, h int, t *scratch, pref domain.Preference, encode bool) {
+	spec := r.spec
+	ns, nc, m := spec.MeasuredSize(), spec.ContextSize(), spec.ObjectiveSize()
+	s, c, u := r.s[i*ns:(i+1)*ns], r.c[i*nc:(i+1)*nc], r.action(i, h)
+	nextS, nextC := r.nextS[i*ns:(i+1)*ns], r.nextC[i*nc:(i+1)*nc]
+	for k := range m {
+		r.cost[i] += r.sigma[i*m+k] * r.J[i*m+k]
+	}
+	r.problem.Margins(s, c, u, t.margins)
+	r.margin[i] = math.Min(r.margin[i], smallest(t.margins))
+	r.problem.Step(s, c, u, nextS, nextC)
+	if !finite(nextS) || !finite(nextC) {
 		// The roll-out has left the numbers; it stays where it was and is lost.
 		r.margin[i] = math.Inf(-1)
 		copy(nextS, s)

@@ -120,6 +120,7 @@ type Refiner struct {
 	source                      []Source
 	cost, margin                []float64
 	s, c, nextS, nextC, u, best []float64 // [B·] roll-out states and actions
+	sigma, J                    []float64 // [B·M] priorities and objectives of the present actions
 }
 
 // NewRefiner prepares refinement with a workspace for capacity candidates; more
@@ -159,6 +160,7 @@ func (r *Refiner) grow(n int) {
 	r.c, r.nextC = make([]float64, n*nc), make([]float64, n*nc)
 	r.u = make([]float64, n*spec.PlanSize())
 	r.best = make([]float64, n*spec.PlanSize())
+	r.sigma, r.J = make([]float64, n*spec.ObjectiveSize()), make([]float64, n*spec.ObjectiveSize())
 }
 
 // Refine scatters B latents around the observation (localized code, neighbours
