@@ -19,6 +19,8 @@ type Tolerance struct {
 // epsilon is the unit roundoff of float32, 2⁻²⁴.
 const epsilon = 1.0 / (1 << 24)
 
+//go:generate go test . -count=1 -run NumericsPage -update
+
 // The one table of tolerances. docs/numerics.md repeats it; a test compares.
 var (
 	tolForward = Tolerance{"Forward", 1e-5,
