@@ -56,6 +56,7 @@ var methods = []struct {
 }{
 	{"gpc", func(*Options) {}},
 	{"direct", func(o *Options) { o.Direct = true }},
+	{"gpc-observer", func(o *Options) { o.Observer = true }},
 	{"gpc-no-semantic", func(o *Options) { o.NoSemantic = true }},
 	{"gpc-no-lie", func(o *Options) { o.NoLie = true }},
 	{"gpc-no-retraction", func(o *Options) { o.NoRetraction = true }},

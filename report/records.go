@@ -232,7 +232,7 @@ func (r *Records) noisy(name string) []closedloop.Result {
 
 // order of methods in tables and figures.
 var order = []string{
-	"oracle", "gpc", "direct", "gpc-no-semantic", "gpc-no-rollout", "gpc-no-lie", "gpc-no-retraction", "gpc-no-projection",
+	"oracle", "gpc", "direct", "gpc-observer", "gpc-no-semantic", "gpc-no-rollout", "gpc-no-lie", "gpc-no-retraction", "gpc-no-projection",
 	"dp", "online", "mpc", "mpc8", "nmpc",
 }
 

@@ -17,7 +17,7 @@ for case in integrator-convex integrator-nonconvex; do
     record "$case-$method" eval $case --method $method --episodes 100 --seed $seed
   done
   for noise in 0.02 0.05; do
-    for method in gpc direct; do
+    for method in gpc gpc-observer direct; do
       record "$case-$method-noise-$noise" eval $case --method $method --episodes 200 --seed $seed --noise $noise
     done
   done
