@@ -180,7 +180,7 @@ func (a *App) verifyCommand() *cobra.Command {
 				return &c, err
 			})
 			if err != nil {
-				return badInput(err)
+				return badInputf("%s: %w", args[0], err)
 			}
 			if err := a.print(v, func(w io.Writer) error {
 				if v.OK {

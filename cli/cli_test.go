@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/offline/shooting"
+)
+
+// cart is a program with one case whose map is exact by construction, written to
+// a model file.
+func cart(t *testing.T) (*App, string) {
+	t.Helper()
+	p := testdomain.NewCart(8)
+	axes := []domain.Variable{{Name: "q", Lo: -1, Hi: 1}, {Name: "v", Lo: -0.5, Hi: 0.5}}
+	initial := func(p, s, c []float64) {
+		copy(s, p)
+		clear(c)
+	}
+	solver, err := shooting.New(p, axes, initial, shooting.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cart.safetensors")
+	if err := testdomain.Map(p, 9, true).WriteFile(file); err != nil {
+		t.Fatal(err)
+	}
+	return &App{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, axes, initial)}}}, file
+}
+
+// run executes a command line and returns exit code, stdout and stderr.
+func run(app *App, args ...string) (int, string, string) {
+	var out, log bytes.Buffer
+	a := *app
+	a.Stdout, a.Stderr, a.Stdin = &out, &log, strings.NewReader("")
+	code := a.Run(context.Background(), args)
+	return code, out.String(), log.String()
+}
+
+func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
+	app, file := cart(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	truncated := write("truncated.safetensors", string(whole[:len(whole)/2]))
+	good := write("state.json", `{"s":[0.2,0.1],"c":[0]}`)
+	for _, c := range []struct {
+		name string
+		args []string
+		says string
+	}{
+		{"unknown command", []string{"fly"}, "fly"},
+		{"unknown flag", []string{"cases", "--fast"}, "--fast"},
+		{"unknown case", []string{"eval", "boat"}, "boat"},
+		{"unknown method", []string{"eval", "cart", "--method", "magic", "--model", file}, "magic"},
+		{"unknown backend", []string{"refine", "cart", "--backend", "abacus", "--model", file, "--state", good}, "abacus"},
+		{"backend that is not here", []string{"refine", "cart", "--backend", "cuda", "--model", file, "--state", good}, "CUDA"},
+		{"missing argument", []string{"eval"}, "argument"},
+		{"no candidates", []string{"refine", "cart", "--candidates", "0", "--model", file, "--state", good}, "--candidates 0"},
+		{"no episodes", []string{"eval", "cart", "--episodes", "0", "--model", file}, "--episodes 0"},
+		{"bad shard", []string{"eval", "cart", "--shard", "3/2", "--model", file}, "3/2"},
+		{"resume without a trace", []string{"eval", "cart", "--resume", "--model", file}, "--trace"},
+		{"negative noise", []string{"eval", "cart", "--noise", "-1", "--model", file}, "--noise"},
+		{"weights off the simplex", []string{"eval", "cart", "--preference", "0.2,0.2", "--model", file}, "sum"},
+		{"too many weights", []string{"eval", "cart", "--preference", "0.5,0.25,0.25", "--model", file}, "3 weights"},
+		{"no bundled model", []string{"eval", "cart"}, "--model"},
+		{"missing model", []string{"eval", "cart", "--model", filepath.Join(dir, "none")}, "none"},
+		{"truncated model", []string{"eval", "cart", "--model", truncated}, "truncated.safetensors"},
+		{"not a model", []string{"eval", "cart", "--model", good}, "state.json"},
+		{"NaN in a state", []string{"refine", "cart", "--model", file, "--state", write("nan.json", `{"s":[NaN,0],"c":[0]}`)}, "nan.json"},
+		{"short state", []string{"refine", "cart", "--model", file, "--state", write("short.json", `{"s":[1],"c":[0]}`)}, "short.json"},
+		{"missing state", []string{"refine", "cart", "--model", file, "--state", filepath.Join(dir, "nowhere.json")}, "nowhere.json"},
+		{"dataset without a folder", []string{"dataset", "cart", "--scenarios", "2"}, "--out"},
+		{"train without data", []string{"train", "cart", "--out", "m"}, "--data"},
+		{"train on no dataset", []string{"train", "cart", "--data", dir, "--out", filepath.Join(dir, "m")}, dir},
+		{"bench of nothing", []string{"bench", "sorting"}, "sorting"},
+		{"bench of no batch", []string{"bench", "gemm", "--batch", "0"}, "--batch 0"},
+		{"verify no trace", []string{"verify", good}, "state.json"},
+		{"report of nothing", []string{"report", "--results", t.TempDir(), "--out", filepath.Join(dir, "r")}, "no recorded runs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, _, log := run(app, c.args...)
+			if code != 2 {
+				t.Errorf("exit code %d, want 2; stderr: %s", code, log)
+			}
+			if !strings.Contains(log, c.says) {
+				t.Errorf("stderr %q does not name %q", log, c.says)
+			}
+		})
+	}
+	if _, err := os.Stat(filepath.Join(dir, "m")); err == nil {
+		t.Error("a model was written by a training that failed")
+	}
+}
+
+func TestAnAlteredTraceDoesNotVerify(t *testing.T) {
+	app, file := cart(t)
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	code, out, log := run(app, "eval", "cart", "--method", "direct", "--episodes", "3", "--seed", "4", "--model", file, "--trace", path, "--json")
+	if code != 0 {
+		t.Fatalf("eval: exit code %d: %s", code, log)
+	}
+	var result struct {
+		Case, Method string
+		Episodes     int
+		CI95         struct{ Safe [2]float64 }        `json:"ci95"`
+		Latency      struct{ P50, P95, P99 *float64 } `json:"latency_us"`
+	}
+	if err := json.Unmarshal([]byte(out), &result); err != nil {
+		t.Fatal(err)
+	}
+	if result.Case != "cart" || result.Method != "direct" || result.Episodes != 3 || result.Latency.P50 == nil || result.CI95.Safe[1] <= result.CI95.Safe[0] {
+		t.Errorf("eval printed %+v", result)
+	}
+	if code, _, log := run(app, "verify", path); code != 0 {
+		t.Fatalf("the trace as written: exit code %d: %s", code, log)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"u", "margin", "s"} {
+		lines := bytes.Split(text, []byte("\n"))
+		var line map[string]any
+		if err := json.Unmarshal(lines[3], &line); err != nil {
+			t.Fatal(err)
+		}
+		switch v := line[key].(type) {
+		case []any:
+			v[0] = v[0].(float64) + 1e-3
+		case float64:
+			line[key] = v + 1e-3
+		default:
+			t.Fatalf("the line has no %s: %s", key, lines[3])
+		}
+		if lines[3], err = json.Marshal(line); err != nil {
+			t.Fatal(err)
+		}
+		altered := filepath.Join(t.TempDir(), "altered.jsonl")
+		if err := os.WriteFile(altered, bytes.Join(lines, []byte("\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, _ := run(app, "verify", altered); code != 1 || !strings.Contains(out, key) {
+			t.Errorf("%s altered: exit code %d, want 1; it said %s", key, code, out)
+		}
+	}
+}
+
+func TestJSONIsOneObjectOnStdout(t *testing.T) {
+	app, file := cart(t)
+	state := filepath.Join(t.TempDir(), "s.json")
+	if err := os.WriteFile(state, []byte(`{"s":[0.2,0.1],"c":[0]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"cases"},
+		{"doctor"},
+		{"refine", "cart", "--candidates", "64", "--model", file, "--state", state},
+		{"bench", "gemm", "eig", "--batch", "2", "--case", "integrator", "--time", "1ms"},
+		{"dataset", "cart", "--scenarios", "3", "--weights", "1", "--out", filepath.Join(t.TempDir(), "d")},
+		{"certify", "cart", "--scenarios", "2", "--episodes", "1", "--recovery-steps", "3", "--model", file},
+		{"steer", "cart", "--divisions", "2", "--episodes", "1", "--model", file},
+	} {
+		code, out, log := run(app, append(args, "--json")...)
+		if code != 0 {
+			t.Errorf("%v: exit code %d: %s", args, code, log)
+			continue
+		}
+		dec := json.NewDecoder(strings.NewReader(out))
+		var object map[string]any
+		if err := dec.Decode(&object); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		if dec.More() {
+			t.Errorf("%v: more than one value on stdout", args)
+		}
+	}
+}
