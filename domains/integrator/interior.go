@@ -85,7 +85,7 @@ func (w *interior) solve(h *horizonProblem, start []float64, out *solution) {
 	}
 	penalty := 1.0
 	iteration := 0
-	kkt := math.Inf(1)
+	var kkt float64
 	for ; ; iteration++ {
 		y.derivatives(h, x, w.z[:m], &w.here)
 		w.gradients(h, n)
