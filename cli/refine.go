@@ -119,7 +119,7 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 		fmt.Fprintf(w, "  %-10s %12.6f %s\n", v.Name, u, v.Unit)
 	}
 	fmt.Fprintf(w, "  cost       %12.6f   one latent step alone %.6f\n", r.Cost, r.LocalizedCost)
-	fmt.Fprintf(w, "  margin     %12.6f   %s, from %s\n\n", r.Margin, verdict, r.Source)
+	fmt.Fprintf(w, "  margin     %12.1e   %s, from %s\n\n", r.Margin, verdict, r.Source)
 	rows := [][]string{{"source", "candidates", "feasible", "best cost", "mean cost"}}
 	for _, s := range r.Sources {
 		rows = append(rows, []string{s.Source.String(), fmt.Sprint(s.Candidates), fmt.Sprint(s.Feasible), fmt.Sprintf("%.6f", s.BestCost), fmt.Sprintf("%.6f", s.MeanCost)})

@@ -8,5 +8,5 @@ import "embed"
 // Bundled holds CASE.safetensors for each case with a bundled model, and
 // CASE.gpc-no-rollout.safetensors for the ablation.
 //
-//go:embed all:*
+//go:embed *.safetensors
 var Bundled embed.FS
