@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
@@ -85,7 +83,8 @@ func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *Set, nets 
 	out.delta /= n
 	slices.Sort(deltas)
 	out.deltaMax = deltas[len(deltas)-1]
-	out.deltaP99 = stat.Quantile(0.99, stat.Empirical, deltas, nil)
+	// Nearest-rank percentile.
+	out.deltaP99 = deltas[int(math.Ceil(0.99*n))-1]
 	return out, nil
 }
 

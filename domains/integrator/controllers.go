@@ -72,7 +72,7 @@ func (y *System) remaining(h *horizonProblem, s, c []float64, pref domain.Prefer
 		steps:     min(steps, Horizon-stepOf(c)),
 		s:         [4]float64{s[0], s[1], s[2], s[3]},
 		previous:  [2]float64{c[contextPrevious], c[contextPrevious+1]},
-		clearance: Clearance,
+		clearance: EvaluationClearance,
 		adaptive:  pref.Adaptive && !frozen,
 	}
 	for t := range h.steps {

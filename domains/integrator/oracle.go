@@ -108,7 +108,7 @@ func (y *System) sceneProblem(h *horizonProblem, scene *Scene, pref domain.Prefe
 		s:         [4]float64{scene.Q0[0], scene.Q0[1], scene.V0[0], scene.V0[1]},
 		previous:  scene.UPrev,
 		p:         scene.P,
-		clearance: Clearance,
+		clearance: EvaluationClearance,
 		adaptive:  pref.Adaptive || pref.W == nil,
 	}
 	if !h.adaptive {

@@ -77,7 +77,7 @@ func NewSystem(name string, params Params) (*System, error) {
 			Scenarios:       9500,
 			Weights:         1,
 			ManifoldEpochs:  36,
-			RolloutEpochs:   3,
+			RolloutEpochs:   4,
 			Batch:           512, // twice the updates of 1024 in the same time
 			LearningRate:    1e-3,
 			ActionWeight:    30,

@@ -185,11 +185,6 @@ func (f *freeMotion) clearance(u1, u2 float64) float64 {
 	return x*x + y*y
 }
 
-// gradient is ∂ψ/∂u at the action (u1, u2).
-func (f *freeMotion) gradient(u1, u2 float64) (float64, float64) {
-	return 2 * f.half * (f.x + f.half*u1) / (f.a * f.a), 2 * f.half * (f.y + f.half*u2) / (f.b * f.b)
-}
-
 // rim walks the circle of actions around centre: top is its point of largest ψ
 // and crossings the up to two points with ψ = 1. One step moves the position so
 // little (Params.Validate) that ψ on the circle has one maximum, near the

@@ -136,7 +136,7 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	scene := v.system.scene(p)
 	var h horizonProblem
 	v.system.sceneProblem(&h, &scene, pref)
-	h.clearance = Clearance
+	h.clearance = DatasetClearance
 	var sol solution
 	weights, err := l.scalarized(w, h, how, &sol)
 	if err != nil {
@@ -234,7 +234,7 @@ func (y *System) appendTrajectory(samples []domain.Sample, first domain.Sample, 
 		row.S = []float64{s[0], s[1], s[2], s[3]}
 		row.C = []float64{previous[0], previous[1], h.p[t], rate, float64(row.Step) / Horizon}
 		row.U = []float64{sol.plan[2*t], sol.plan[2*t+1]}
-		row.Target = y.lift(&row, [3]float64(sol.multiplier[3*t:]))
+		row.Target = y.lift(row.U, previous, sol.multiplier[3*t+1], sol.multiplier[3*t+2])
 		row.Sigma, row.J, row.Margins = make([]float64, 2), make([]float64, 2), make([]float64, 3)
 		y.priority(row.S, row.C, row.Preference, row.Sigma)
 		y.Objectives(row.S, row.U, row.C, row.J)
@@ -248,21 +248,13 @@ func (y *System) appendTrajectory(samples []domain.Sample, first domain.Sample, 
 }
 
 // lift is the decoder's target for an optimal action u, relative to u₋₁. Where
-// one of this step's limits binds, it lies outside it along the constraint force
-//
-//	ℓ = −λ_obstacle·∇_u ψ + 2λ_input·u + 2λ_slew·(u − u₋₁)
-//
-// at u + cℓ/(1 + c|ℓ|/L). ℓ is in the normal cone of the admissible set at u, so
-// the projection takes the target back to u exactly, and a decoder error that
-// points inwards, which the projection would keep, needs to exceed the lift to do
-// any harm. multiplier holds λ of obstacle, input and slew.
-func (y *System) lift(row *domain.Sample, multiplier [3]float64) []float64 {
-	u := row.U
-	d1, d2 := u[0]-row.C[contextPrevious], u[1]-row.C[contextPrevious+1]
-	free := y.freeMotion(row.S, row.C)
-	g1, g2 := free.gradient(u[0], u[1])
-	obstacle, input, slew := multiplier[0], multiplier[1], multiplier[2]
-	f1, f2 := 2*input*u[0]+2*slew*d1-obstacle*g1, 2*input*u[1]+2*slew*d2-obstacle*g2
+// input or slew binds, it lies outside the bound along the constraint force
+// ℓ = 2λ_input·u + 2λ_slew·(u − u₋₁), at u + cℓ/(1 + c|ℓ|/L). The projection
+// takes it back to u exactly, and a decoder error that points inwards, which
+// the projection would keep, needs to exceed the lift to do any harm.
+func (y *System) lift(u []float64, previous [2]float64, input, slew float64) []float64 {
+	d1, d2 := u[0]-previous[0], u[1]-previous[1]
+	f1, f2 := 2*input*u[0]+2*slew*d1, 2*input*u[1]+2*slew*d2
 	scale := liftGain / (1 + liftGain*math.Hypot(f1, f2)/liftReach)
 	return []float64{d1 + scale*f1, d2 + scale*f2}
 }
