@@ -60,11 +60,11 @@ fuzz:
 
 .PHONY: results
 
-## results: record the runs behind the report (RESULTS=bench/results/NAME), then draw it in out/report
+## results: record the runs behind the report (RESULTS=bench/results/NAME), then draw them in docs/results
 RESULTS ?= bench/results/local
 results: build
 	scripts/results.sh $(RESULTS)
-	bin/gpc report --results $(dir $(RESULTS)) --out out/report
+	bin/gpc report --results $(RESULTS) --out docs/results
 
 ## kernels: CUDA sources to PTX and cubin (this version has no CUDA backend)
 kernels:

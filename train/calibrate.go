@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
@@ -83,8 +85,7 @@ func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *Set, nets 
 	out.delta /= n
 	slices.Sort(deltas)
 	out.deltaMax = deltas[len(deltas)-1]
-	// Nearest-rank percentile.
-	out.deltaP99 = deltas[int(math.Ceil(0.99*n))-1]
+	out.deltaP99 = stat.Quantile(0.99, stat.Empirical, deltas, nil)
 	return out, nil
 }
 
