@@ -229,7 +229,7 @@ func certificateSection(c Certified) section {
 func benchmarkSection(b Benchmark) section {
 	s := section{
 		title: "Latency and throughput",
-		note:  fmt.Sprintf("`%s`, commit %s, %s. The ceiling is the best sustained multiply-add loop of the same instruction set in the same run.", b.Command, b.Commit, b.Device),
+		note:  fmt.Sprintf("`%s`, commit %s, %s. The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1.", b.Command, b.Commit, b.Device),
 		rows:  [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP/s", "ceiling", "fraction"}},
 	}
 	for _, r := range b.Results {
