@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg/draw"
 
@@ -112,9 +114,11 @@ func frontierFigure(name string, evals []closedloop.Result) (*Figure, error) {
 	drawn := 0
 	for _, e := range evals {
 		regret, ms := float64(e.RegretPct), float64(e.Latency.P50)/1e3
-		if e.Method == "oracle" || !(regret > 0) || !(ms > 0) {
+		// Ablations stand in the table; here they would only hide each other.
+		if e.Method == "oracle" || strings.HasPrefix(e.Method, "gpc-") || math.IsNaN(regret) || !(ms > 0) {
 			continue
 		}
+		regret = math.Max(regretFloor, regret)
 		c := colour(0)
 		if e.Method == "gpc" || e.Method == "direct" {
 			c = colour(1)
@@ -295,21 +299,33 @@ func numbers(v []batchnav.Number) []float64 {
 	return out
 }
 
+// recoveryShown is how many steps of a recovery are drawn.
+const recoveryShown = 40
+
 // recoveryFigure shows Φ after a perturbation off M* and the predicted
 // contraction.
 func recoveryFigure(name string, r *batchnav.Recovery) (*Figure, error) {
 	f := newFigure(name+"-recovery", name+": recovery from a perturbation off M*", "latent step", "Φ = ‖x − D_s(z)‖²")
 	f.logY()
-	xs := make([]float64, len(r.Median))
+	xs := make([]float64, min(recoveryShown, len(r.Median)))
+	floor := math.Inf(1)
 	for i := range xs {
 		xs[i] = float64(i)
+		floor = math.Min(floor, float64(r.Median[i]))
+	}
+	// The prediction goes on falling where the flow has come to rest.
+	predicted := slices.Clone(r.Predicted)
+	for i, v := range predicted {
+		if float64(v) < floor/10 {
+			predicted[i] = batchnav.Number(math.NaN())
+		}
 	}
 	for i, s := range []struct {
 		label  string
 		v      []batchnav.Number
 		dashed bool
-	}{{"median", r.Median, false}, {"95th percentile", r.P95, false}, {"largest", r.Max, false}, {"predicted", r.Predicted, true}} {
-		if err := f.line(s.label, colour(i), s.dashed, xs[:len(s.v)], numbers(s.v)); err != nil {
+	}{{"median", r.Median, false}, {"95th percentile", r.P95, false}, {"largest", r.Max, false}, {"predicted", predicted, true}} {
+		if err := f.line(s.label, colour(i), s.dashed, xs, numbers(s.v)[:len(xs)]); err != nil {
 			return nil, err
 		}
 	}
