@@ -8,6 +8,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -89,4 +90,18 @@ func (r *Result) finish(us []float64, flops, peak float64) {
 		r.PeakGFlops = peak
 		r.Fraction = r.GFlops / peak
 	}
+}
+
+// Rows lays results out as a table, the header first; a dash where an operation
+// has no rate.
+func Rows(results []Result) [][]string {
+	rows := [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP/s", "ceiling", "fraction"}}
+	for _, r := range results {
+		rate, peak, fraction := "–", "–", "–"
+		if r.GFlops > 0 {
+			rate, peak, fraction = fmt.Sprintf("%.1f", r.GFlops), fmt.Sprintf("%.1f", r.PeakGFlops), fmt.Sprintf("%.2f", r.Fraction)
+		}
+		rows = append(rows, []string{r.Op, r.Case, r.Size, r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), rate, peak, fraction})
+	}
+	return rows
 }

@@ -80,7 +80,7 @@ count can pass 1.`,
 				return err
 			}
 			out := benchmark{Device: device(), Commit: version.Build(), Command: commandLine(), Results: results}
-			return a.print(out, func(w io.Writer) error { return renderBenchmark(w, results) })
+			return a.print(out, func(w io.Writer) error { return table(w, bench.Rows(results)) })
 		},
 	}
 	f := cmd.Flags()
@@ -89,16 +89,4 @@ count can pass 1.`,
 	f.IntSliceVar(&opt.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each row")
 	return cmd
-}
-
-func renderBenchmark(w io.Writer, results []bench.Result) error {
-	rows := [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP/s", "ceiling", "fraction"}}
-	for _, r := range results {
-		rate, peak, fraction := "–", "–", "–"
-		if r.GFlops > 0 {
-			rate, peak, fraction = fmt.Sprintf("%.1f", r.GFlops), fmt.Sprintf("%.1f", r.PeakGFlops), fmt.Sprintf("%.2f", r.Fraction)
-		}
-		rows = append(rows, []string{r.Op, r.Case, r.Size, r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), rate, peak, fraction})
-	}
-	return table(w, rows)
 }

@@ -168,10 +168,7 @@ func (d *demo) closedLoop(c domain.Case) error {
 	name := c.Problem.Spec().Name
 	for _, method := range []string{"gpc", "direct"} {
 		trace := filepath.Join(d.out, name+"-"+method+".jsonl")
-		seed := d.seed
-		d.seed = demoSeed
-		result, err := d.evaluate(d.cmd, c, closedloop.Options{Method: method, Episodes: d.episodes, TracePath: trace, Preference: domain.Preference{Adaptive: true}}, "")
-		d.seed = seed
+		result, err := d.evaluate(d.cmd, c, closedloop.Options{Method: method, Episodes: d.episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}}, "")
 		if err != nil {
 			return err
 		}
@@ -219,7 +216,7 @@ func (d *demo) cost(e engine.Engine, cases []domain.Case) error {
 		return nil
 	}
 	d.say("\n── what a step costs here, and how far that is from the limit of this machine")
-	return renderBenchmark(d.Stdout, d.result.Steps)
+	return table(d.Stdout, bench.Rows(d.result.Steps))
 }
 
 // fromNothing solves a small dataset, trains a map on it and evaluates it.
@@ -258,10 +255,7 @@ func (d *demo) fromNothing(e engine.Engine, c domain.Case, scenarios, epochs int
 	}
 	t := d.result.Trained
 	d.say("trained %d epochs in %.1f s (%.0f samples/s): τ_geom %.2e, δ_dec p99 %.2e", t.Epochs, t.WallSeconds, t.SamplesPerSec, t.Val.TauGeom, t.Val.DeltaDecP99)
-	seed := d.seed
-	d.seed = demoSeed
-	d.result.TrainedEval, err = d.evaluate(d.cmd, c, closedloop.Options{Method: "gpc", Episodes: d.episodes, Preference: domain.Preference{Adaptive: true}}, file)
-	d.seed = seed
+	d.result.TrainedEval, err = d.evaluate(d.cmd, c, closedloop.Options{Method: "gpc", Episodes: d.episodes, Seed: demoSeed, Preference: domain.Preference{Adaptive: true}}, file)
 	if err != nil {
 		return err
 	}

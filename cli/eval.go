@@ -98,6 +98,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			if err != nil {
 				return err
 			}
+			opt.Seed = a.seed
 			if opt.Preference, err = preference(weights, c.Problem.Spec().ObjectiveSize()); err != nil {
 				return err
 			}
@@ -143,7 +144,7 @@ func (a *App) evaluate(cmd *cobra.Command, c domain.Case, opt closedloop.Options
 		return nil, err
 	}
 	defer closeAll()
-	opt.Seed, opt.Commit, opt.Device = a.seed, version.Build(), device()
+	opt.Commit, opt.Device = version.Build(), device()
 	opt.Progress = a.progress(c.Problem.Spec().Name + " " + opt.Method)
 	return closedloop.Evaluate(cmd.Context(), &c, factory, opt)
 }

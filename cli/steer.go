@@ -43,11 +43,7 @@ func (a *App) steerCommand() *cobra.Command {
 			out := report.Steering{Case: args[0], Method: method, Seed: a.seed, Commit: version.Build(), Device: device(), Front: front}
 			out.Summarize()
 			return a.print(out, func(w io.Writer) error {
-				rows := [][]string{{"w", "Σ J", "exact Σ J", "regret %", "compared", "violations"}}
-				for _, p := range out.Front {
-					rows = append(rows, []string{fmt.Sprintf("%.3g", p.W), numbers(p.J), numbers(p.OracleJ), format("%.4f", p.RegretPct), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
-				}
-				if err := table(w, rows); err != nil {
+				if err := table(w, out.Rows()); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(w, "\nhypervolume ratio to the exact front %s, regret %s %% on average, %s %% at worst\n", format("%.6f", out.HypervolumeRatio), format("%.4f", out.MeanRegretPct), format("%.4f", out.WorstRegretPct))
@@ -61,15 +57,4 @@ func (a *App) steerCommand() *cobra.Command {
 	f.IntVar(&divisions, "divisions", 20, "divisions of the simplex's edge")
 	f.IntVar(&episodes, "episodes", 20, "episodes at each preference")
 	return cmd
-}
-
-func numbers(v []closedloop.Number) string {
-	s := ""
-	for i, x := range v {
-		if i > 0 {
-			s += ", "
-		}
-		s += format("%.4f", x)
-	}
-	return s
 }

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
 )
@@ -46,4 +48,24 @@ func (s *Steering) Summarize() {
 		ref := [2]float64{hi[0] + (hi[0]-lo[0])/10, hi[1] + (hi[1]-lo[1])/10}
 		s.HypervolumeRatio = closedloop.Number(closedloop.Hypervolume2(own, ref) / closedloop.Hypervolume2(exact, ref))
 	}
+}
+
+// Rows lays the front out as a table, the header first.
+func (s *Steering) Rows() [][]string {
+	list := func(v []closedloop.Number) string {
+		parts := make([]string, len(v))
+		for i, x := range v {
+			parts[i] = number("%.4f", float64(x))
+		}
+		return strings.Join(parts, ", ")
+	}
+	rows := [][]string{{"w", "Σ J", "exact Σ J", "regret %", "compared", "violations"}}
+	for _, p := range s.Front {
+		w := make([]string, len(p.W))
+		for i, x := range p.W {
+			w[i] = fmt.Sprintf("%.3g", x)
+		}
+		rows = append(rows, []string{strings.Join(w, ", "), list(p.J), list(p.OracleJ), number("%.4f", float64(p.RegretPct)), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
+	}
+	return rows
 }

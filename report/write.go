@@ -12,6 +12,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
@@ -187,27 +188,12 @@ func noiseSection(name string, evals []closedloop.Result) section {
 }
 
 func steeringSection(v Steering) section {
-	s := section{
+	return section{
 		title: v.Case + ": steering by a fixed preference",
 		note: fmt.Sprintf("One map (%s), no retraining, %d preferences; hypervolume ratio to the exact front %s, mean regret %s %%, worst %s %%.",
 			v.Method, len(v.Front), number("%.5f", float64(v.HypervolumeRatio)), number("%.4f", float64(v.MeanRegretPct)), number("%.4f", float64(v.WorstRegretPct))),
-		rows: [][]string{{"w", "Σ J", "exact Σ J", "regret %", "compared", "violations"}},
+		rows: v.Rows(),
 	}
-	list := func(v []closedloop.Number) string {
-		parts := make([]string, len(v))
-		for i, x := range v {
-			parts[i] = number("%.4f", float64(x))
-		}
-		return strings.Join(parts, ", ")
-	}
-	for _, p := range v.Front {
-		w := make([]string, len(p.W))
-		for i, x := range p.W {
-			w[i] = fmt.Sprintf("%.3g", x)
-		}
-		s.rows = append(s.rows, []string{strings.Join(w, ", "), list(p.J), list(p.OracleJ), number("%.4f", float64(p.RegretPct)), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
-	}
-	return s
 }
 
 func certificateSection(c Certified) section {
@@ -227,17 +213,9 @@ func certificateSection(c Certified) section {
 }
 
 func benchmarkSection(b Benchmark) section {
-	s := section{
+	return section{
 		title: "Latency and throughput",
 		note:  fmt.Sprintf("`%s`, commit %s, %s. The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1.", b.Command, b.Commit, b.Device),
-		rows:  [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP/s", "ceiling", "fraction"}},
+		rows:  bench.Rows(b.Results),
 	}
-	for _, r := range b.Results {
-		rate, peak, fraction := "–", "–", "–"
-		if r.GFlops > 0 {
-			rate, peak, fraction = fmt.Sprintf("%.1f", r.GFlops), fmt.Sprintf("%.1f", r.PeakGFlops), fmt.Sprintf("%.2f", r.Fraction)
-		}
-		s.rows = append(s.rows, []string{r.Op, r.Case, r.Size, r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), rate, peak, fraction})
-	}
-	return s
 }

@@ -1,0 +1,62 @@
+package report
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+func TestTheCommittedReportIsWhatTheRecordedRunsGive(t *testing.T) {
+	r, err := Load("../bench/results/epyc-2-cores")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files, err := r.Write(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if info, err := os.Stat(f); err != nil || info.Size() == 0 {
+			t.Errorf("%s was named and not written", f)
+		}
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../docs/results/report.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("docs/results/report.md differs; write it again with gpc report --out docs/results")
+	}
+}
+
+func TestAFileThatIsNoRecordIsNamed(t *testing.T) {
+	for name, text := range map[string]string{"empty.json": "{}", "broken.json": "{", "cut.jsonl": "{}\n"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestAFrontEqualToTheExactOneHasRatioOne(t *testing.T) {
+	s := Steering{}
+	for _, j := range [][]closedloop.Number{{1, 4}, {2, 2}, {4, 1}} {
+		s.Front = append(s.Front, closedloop.FrontPoint{W: []float64{0.5, 0.5}, J: j, OracleJ: j, RegretPct: 0.5})
+	}
+	s.Summarize()
+	if s.HypervolumeRatio != 1 || s.MeanRegretPct != 0.5 || s.WorstRegretPct != 0.5 {
+		t.Errorf("ratio %v, mean %v, worst %v", s.HypervolumeRatio, s.MeanRegretPct, s.WorstRegretPct)
+	}
+}
