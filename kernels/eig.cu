@@ -37,9 +37,6 @@ __device__ inline float warp_max(float v) {
 
 __device__ inline bool warp_any(bool p) { return __ballot_sync(everyone, p) != 0; }
 
-// finite is false for infinities and NaN.
-__device__ inline bool finite(float v) { return v - v == 0.0f; }
-
 // sturm is the number of eigenvalues of T (diagonal d, off-diagonal e) below x.
 __device__ inline int sturm(const float* d, const float* e, int n, float x) {
     int below = 0;
@@ -163,11 +160,11 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
     bool broken = false;
     for (int i = lane; i < n * n; i += 32) {
         const float x = in[i];
-        broken |= !finite(x);
+        broken |= !gpc_finite(x);
         largest = fmaxf(largest, fabsf(x));
     }
     if (warp_any(broken)) {
-        for (int j = lane; j < k; j += 32) outValues[j] = quiet_nan();
+        for (int j = lane; j < k; j += 32) outValues[j] = gpc_nan();
         for (int i = lane; i < n * k; i += 32) outVectors[i] = 0.0f;
         return;
     }
@@ -250,13 +247,13 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
             const bool under = sturm(d, e, n, x) <= wanted; // x ≤ the eigenvalue
             const unsigned int bits = __ballot_sync(everyone, under) >> (lane / members * members);
             const unsigned int mine = members == 32 ? bits : bits & ((1u << members) - 1u);
-            const int passed = count_bits(mine); // counts are monotone in x
+            const int passed = __popc(mine); // counts are monotone in x
             const float width = hi - lo, base = lo;
             if (passed > 0) lo = base + width * (float(passed) / float(members + 1));
             if (passed < members) hi = base + width * (float(passed + 1) / float(members + 1));
             if (!warp_any(hi - lo > 6e-8f * fmaxf(norm * 0.25f, fmaxf(fabsf(lo), fabsf(hi))))) break;
         }
-        if (j < k && member == 0) lambda[j] = 0.5f * (lo + hi);
+        if (j < k && member == 0) lambda[j] = norm > 0.0f ? 0.5f * (lo + hi) : 0.0f;
     }
     __syncwarp();
     if (lane == 0)

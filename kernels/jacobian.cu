@@ -40,7 +40,7 @@ __device__ inline int active_units(const unsigned int* mask, int units, unsigned
         for (int word0 = 0; 32 * word0 < units; word0 += 32) {
             const int word = word0 + lane;
             const unsigned int bits = 32 * word < units ? mask[word] : 0u;
-            int before = count_bits(bits);
+            int before = __popc(bits);
             const int own = before;
             for (int step = 1; step < 32; step *= 2) {
                 const int other = __shfl_sync(0xffffffffu, before, lane - step < 0 ? 0 : lane - step);
@@ -117,7 +117,7 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     unsigned short* nextList = list + width;
     unsigned short* rank = nextList + width;
     __shared__ int count;
-    const float poison = mask[0] ? quiet_nan() : 0.0f;
+    const float poison = mask[0] ? gpc_nan() : 0.0f;
     GramTile<COLUMNS> gram;
     gram.clear();
 

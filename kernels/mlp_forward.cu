@@ -31,10 +31,6 @@ struct gpc_forward {
     int ldz, ldy, ldp, ldbase;
 };
 
-struct gpc_forward_jobs {
-    gpc_forward job[2];
-};
-
 namespace gpc {
 
 // hidden_layer makes the next activations from the present ones.
@@ -147,16 +143,16 @@ __device__ inline void forward(int rows, const gpc_forward& job, float* shared) 
 
 } // namespace gpc
 
-extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_32(int rows, gpc_forward_jobs jobs) {
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_32(int rows, gpc_forward first, gpc_forward second) {
     GPC_SHARED(float, shared);
-    const gpc_forward job = jobs.job[blockIdx.y];
+    const gpc_forward job = blockIdx.y == 0 ? first : second;
     gpc::forward<32>(rows, job, shared);
 }
 GPC_KERNEL(gpc_mlp_forward_32)
 
-extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_8(int rows, gpc_forward_jobs jobs) {
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_8(int rows, gpc_forward first, gpc_forward second) {
     GPC_SHARED(float, shared);
-    const gpc_forward job = jobs.job[blockIdx.y];
+    const gpc_forward job = blockIdx.y == 0 ? first : second;
     gpc::forward<8>(rows, job, shared);
 }
 GPC_KERNEL(gpc_mlp_forward_8)

@@ -29,10 +29,6 @@ struct gpc_vjp {
     float factor;
 };
 
-struct gpc_vjp_jobs {
-    gpc_vjp job[2];
-};
-
 namespace gpc {
 
 __device__ inline float cotangent(const gpc_vjp& job, long long row, int k) {
@@ -101,16 +97,16 @@ __device__ inline void vjp(int rows, const gpc_vjp& job, float* shared) {
 
 } // namespace gpc
 
-extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_32(int rows, gpc_vjp_jobs jobs) {
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_32(int rows, gpc_vjp first, gpc_vjp second) {
     GPC_SHARED(float, shared);
-    const gpc_vjp job = jobs.job[blockIdx.y];
+    const gpc_vjp job = blockIdx.y == 0 ? first : second;
     gpc::vjp<32>(rows, job, shared);
 }
 GPC_KERNEL(gpc_mlp_vjp_32)
 
-extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_8(int rows, gpc_vjp_jobs jobs) {
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_8(int rows, gpc_vjp first, gpc_vjp second) {
     GPC_SHARED(float, shared);
-    const gpc_vjp job = jobs.job[blockIdx.y];
+    const gpc_vjp job = blockIdx.y == 0 ? first : second;
     gpc::vjp<8>(rows, job, shared);
 }
 GPC_KERNEL(gpc_mlp_vjp_8)

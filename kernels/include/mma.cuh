@@ -18,27 +18,6 @@
 
 namespace gpc {
 
-// bits_of and float_of move a float between its value and its bits.
-__device__ inline unsigned int bits_of(float v) {
-#ifdef __CUDA_ARCH__
-    return __float_as_uint(v);
-#else
-    unsigned int b;
-    __builtin_memcpy(&b, &v, sizeof b);
-    return b;
-#endif
-}
-
-__device__ inline float float_of(unsigned int b) {
-#ifdef __CUDA_ARCH__
-    return __uint_as_float(b);
-#else
-    float v;
-    __builtin_memcpy(&v, &b, sizeof v);
-    return v;
-#endif
-}
-
 // to_tf32 rounds to the 10 explicit significand bits of TF32, to nearest, ties
 // away from zero; a non-finite value stays as it is.
 __device__ inline unsigned int to_tf32(float v) {
@@ -47,7 +26,7 @@ __device__ inline unsigned int to_tf32(float v) {
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
     return r;
 #else
-    unsigned int b = bits_of(v);
+    unsigned int b = __float_as_uint(v);
     if ((b & 0x7f800000u) == 0x7f800000u) return b;
     return (b + 0x1000u) & 0xffffe000u;
 #endif
@@ -70,12 +49,12 @@ __device__ inline void gpc_mma_tf32(float (&c)[4], const unsigned int (&a)[4], c
         // A(group, k) and A(group + 8, k) lie with lane (group, k % 4); B(k, col)
         // with lane (col, k % 4). Both halves of k are shuffled, one is kept.
         const int from = 4 * group + k % 4;
-        const float low0 = __shfl_sync(all, gpc::float_of(a[0]), from), low1 = __shfl_sync(all, gpc::float_of(a[1]), from);
-        const float high0 = __shfl_sync(all, gpc::float_of(a[2]), from), high1 = __shfl_sync(all, gpc::float_of(a[3]), from);
+        const float low0 = __shfl_sync(all, __uint_as_float(a[0]), from), low1 = __shfl_sync(all, __uint_as_float(a[1]), from);
+        const float high0 = __shfl_sync(all, __uint_as_float(a[2]), from), high1 = __shfl_sync(all, __uint_as_float(a[3]), from);
         const float a0 = k < 4 ? low0 : high0, a1 = k < 4 ? low1 : high1;
         for (int j = 0; j < 2; j++) {
             const int column = 4 * (2 * member + j) + k % 4;
-            const float lowB = __shfl_sync(all, gpc::float_of(b[0]), column), highB = __shfl_sync(all, gpc::float_of(b[1]), column);
+            const float lowB = __shfl_sync(all, __uint_as_float(b[0]), column), highB = __shfl_sync(all, __uint_as_float(b[1]), column);
             const float bk = k < 4 ? lowB : highB;
             c[j] += a0 * bk;
             c[2 + j] += a1 * bk;

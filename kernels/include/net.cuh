@@ -156,16 +156,4 @@ __device__ inline void clear(float (&sum)[TR][TN]) {
         for (int j = 0; j < TN; j++) sum[i][j] = 0.0f;
 }
 
-// count_bits is the number of ones in a word.
-__device__ inline int count_bits(unsigned int v) {
-#ifdef __CUDA_ARCH__
-    return __popc(v);
-#else
-    return __builtin_popcount(v);
-#endif
-}
-
-// quiet_nan is the NaN that results are marked with.
-__device__ inline float quiet_nan() { return float_of(0x7fc00000u); }
-
 } // namespace gpc
