@@ -10,9 +10,6 @@ import (
 func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
 	return nil, errors.ErrUnsupported
 }
-func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
-	return nil, errors.ErrUnsupported
-}
 func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
 	return nil, errors.ErrUnsupported
 }
