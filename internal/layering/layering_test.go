@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"cpu_fallback/*":                  {"cpu_fallback/*", "internal/isa", "tensor"},
 	"kernels/driver":                  {},
 	"kernels/shim":                    {"kernels/driver"},
-	"kernels/build":                   {"kernels/shim"},
+	"kernels/build":                   {"kernels/shim", "kernels/images"},
 	"kernels/images":                  {"kernels/driver"},
 	"domains/*":                       {"domain", "tensor"},
 	"internal/testdomain":             {"domain", "model", "tensor"},

@@ -11,10 +11,6 @@ import (
 	"testing"
 )
 
-// Image is what a module of the shim is loaded from: it stands for any kernel image
-// and holds every kernel of the library.
-var Image = []byte("gpc shim")
-
 var opened struct {
 	sync.Once
 	library *Library
