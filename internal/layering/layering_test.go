@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"internal/backendtest/deviations": {"internal/backendtest", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
 	"cpu_fallback":                    {"cpu_fallback/*", "internal/isa", "internal/neighbours", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback/*":                  {"cpu_fallback/*", "internal/isa", "tensor"},
+	"kernels":                         {"kernels/driver", "kernels/images", "internal/backend", "model", "domain", "tensor"},
 	"kernels/driver":                  {},
 	"kernels/shim":                    {"kernels/driver"},
 	"kernels/build":                   {"kernels/shim", "kernels/images"},

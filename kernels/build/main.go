@@ -3,6 +3,7 @@
 //	build compile  every .cu whose source, headers or flags changed, to PTX and cubin (needs the compiler of make nvcc)
 //	build verify   compile everything again and compare with what is committed
 //	build check    compare hashes only: says which images are stale
+//	build usage    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
 //	build shim     the host shim of the tests; without a C++ compiler one line says so
 package main
 
@@ -31,7 +32,7 @@ func main() {
 
 func run(arguments []string) error {
 	if len(arguments) != 1 {
-		return errors.New("usage: build compile|verify|check|shim")
+		return errors.New("usage: build compile|verify|check|usage|shim")
 	}
 	root, err := shim.Root()
 	if err != nil {
@@ -51,10 +52,12 @@ func run(arguments []string) error {
 		return compileAll(root, true)
 	case "check":
 		return images.Check(root)
+	case "usage":
+		return usage(root)
 	case "shim":
 		return buildShim(root)
 	}
-	return fmt.Errorf("unknown command %q: want compile, verify, check or shim", arguments[0])
+	return fmt.Errorf("unknown command %q: want compile, verify, check, usage or shim", arguments[0])
 }
 
 func buildShim(root string) error {
@@ -132,6 +135,38 @@ func compileFolder(compiler *nvrtc, root, folder string, verify bool) error {
 	return renameio.WriteFile(filepath.Join(dir, "manifest.json"), append(text, '\n'), 0o644)
 }
 
+// usage prints what the assembler says of each kernel.
+func usage(root string) error {
+	compiler, err := openCompiler(root)
+	if err != nil {
+		return err
+	}
+	folders, err := images.Folders(root)
+	if err != nil {
+		return err
+	}
+	target := images.Targets[len(images.Targets)-1]
+	target.Flags = append(append([]string{}, target.Flags...), "--ptxas-options=-v")
+	for _, folder := range folders {
+		sources, err := images.Sources(root, folder)
+		if err != nil {
+			return err
+		}
+		for _, source := range sources {
+			text, err := os.ReadFile(source)
+			if err != nil {
+				return err
+			}
+			_, log, err := compiler.compile(folder+"/"+filepath.Base(source), text, target)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%s/%s\n%s\n", folder, filepath.Base(source), log)
+		}
+	}
+	return nil
+}
+
 func hasEntry(entries []images.Entry, name string) bool {
 	for _, e := range entries {
 		if e.Name == name {
@@ -161,7 +196,7 @@ func compileSource(compiler *nvrtc, root, source, dir string, old images.Manifes
 		return entry, err
 	}
 	for _, target := range images.Targets {
-		image, err := compiler.compile(filepath.ToSlash(relative), text, target)
+		image, _, err := compiler.compile(filepath.ToSlash(relative), text, target)
 		if err != nil {
 			return entry, err
 		}

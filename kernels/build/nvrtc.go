@@ -63,13 +63,14 @@ func openCompiler(root string) (*nvrtc, error) {
 	return c, nil
 }
 
-// compile gives the image of a source for one target; path is what errors call it.
-func (c *nvrtc) compile(path string, source []byte, target images.Target) ([]byte, error) {
+// compile gives the image of a source for one target, and what the compiler said;
+// path is what errors call the source.
+func (c *nvrtc) compile(path string, source []byte, target images.Target) (image []byte, said string, err error) {
 	text, name := append(append([]byte{}, source...), 0), append([]byte(path), 0)
 	var program uintptr
 	if r, _, _ := purego.SyscallN(c.createProgram, uintptr(unsafe.Pointer(&program)), uintptr(unsafe.Pointer(&text[0])),
 		uintptr(unsafe.Pointer(&name[0])), 0, 0, 0); r != 0 {
-		return nil, fmt.Errorf("%s: nvrtcCreateProgram: error %d", path, r)
+		return nil, "", fmt.Errorf("%s: nvrtcCreateProgram: error %d", path, r)
 	}
 	defer func() { purego.SyscallN(c.destroyProgram, uintptr(unsafe.Pointer(&program))) }()
 	flags := make([]*byte, len(target.Flags))
@@ -77,18 +78,20 @@ func (c *nvrtc) compile(path string, source []byte, target images.Target) ([]byt
 		flags[i] = &append([]byte(f), 0)[0]
 	}
 	r, _, _ := purego.SyscallN(c.compileProgram, program, uintptr(len(flags)), uintptr(unsafe.Pointer(&flags[0])))
+	log, err := c.get(program, c.logSize, c.log)
+	if err != nil {
+		return nil, "", err
+	}
+	said = strings.TrimRight(string(log), "\x00\n")
 	if r != 0 {
-		log, err := c.get(program, c.logSize, c.log)
-		if err != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%s does not compile to %s:\n%s", path, target.Name, strings.TrimRight(string(log), "\x00\n"))
+		return nil, said, fmt.Errorf("%s does not compile to %s:\n%s", path, target.Name, said)
 	}
 	if strings.HasSuffix(target.Name, ".ptx") {
 		ptx, err := c.get(program, c.ptxSize, c.ptx)
-		return []byte(strings.TrimRight(string(ptx), "\x00")), err
+		return []byte(strings.TrimRight(string(ptx), "\x00")), said, err
 	}
-	return c.get(program, c.cubinSize, c.cubin)
+	image, err = c.get(program, c.cubinSize, c.cubin)
+	return image, said, err
 }
 
 func (c *nvrtc) get(program, size, read uintptr) ([]byte, error) {

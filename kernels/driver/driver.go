@@ -23,7 +23,7 @@ import (
 
 // MinVersion is the oldest driver API that loads the embedded images, as
 // cuDriverGetVersion counts: 1000·major + 10·minor.
-const MinVersion = 12000
+const MinVersion = 12020
 
 // MinMajor is the oldest compute capability that the kernels are compiled for.
 const MinMajor = 8

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -52,30 +53,65 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Load loads the image of one source on the device that t owns. The host shim has
-// every kernel built in and takes none of the images. Errors are those of
-// driver.Thread.LoadModule; a name that the set lacks is a *driver.ImageError.
-func (s *Set) Load(t *driver.Thread, name string) (*driver.Module, error) {
-	if t.Context().Driver().HostShim() {
-		return t.LoadModule(name, driver.HostShimImage)
+// Modules are the images of one or more sets on one context: an image is loaded
+// when the first of its kernels is asked for. They end with the context.
+type Modules struct {
+	sets   []*Set
+	loaded map[string]*driver.Module
+}
+
+// NewModules looks for kernels in the sets in order.
+func NewModules(sets ...*Set) *Modules {
+	return &Modules{sets: sets, loaded: map[string]*driver.Module{}}
+}
+
+// Kernel finds an entry point by name. The host shim has every kernel built in and
+// takes none of the images. A kernel that no set holds, and an image that does not
+// load, is a *driver.ImageError.
+func (m *Modules) Kernel(t *driver.Thread, kernel string) (*driver.Kernel, error) {
+	for i, s := range m.sets {
+		for _, e := range s.manifest.Images {
+			if !slices.Contains(e.Kernels, kernel) {
+				continue
+			}
+			key := fmt.Sprint(i, e.Name)
+			if m.loaded[key] == nil {
+				name, image, err := s.image(e, t.Context().Device())
+				if err != nil {
+					return nil, &driver.ImageError{Image: e.Name, Cause: err}
+				}
+				if t.Context().Driver().HostShim() {
+					image = driver.HostShimImage
+				}
+				if m.loaded[key], err = t.LoadModule(name, image); err != nil {
+					return nil, err
+				}
+			}
+			return t.Kernel(m.loaded[key], kernel)
+		}
 	}
-	e, ok := s.manifest.Entry(name)
-	if !ok {
-		return nil, &driver.ImageError{Image: name, Cause: errors.New("this program holds no such image")}
+	if t.Context().Driver().HostShim() { // a source whose image is still to be compiled
+		module, err := t.LoadModule("host shim", driver.HostShimImage)
+		if err != nil {
+			return nil, err
+		}
+		return t.Kernel(module, kernel)
 	}
+	return nil, &driver.ImageError{Image: "embedded", Kernel: kernel, Cause: errors.New("no image of this program holds it")}
+}
+
+// image is the cubin of the device's own architecture or, without one, PTX.
+func (s *Set) image(e Entry, d driver.Device) (name string, image []byte, err error) {
 	target := "compute_80.ptx"
-	if own := t.Context().Device().ISA() + ".cubin"; e.Files[own] != "" {
+	if own := d.ISA() + ".cubin"; e.Files[own] != "" {
 		target = own
 	}
-	blob, err := fs.ReadFile(s.files, FileName(name, target))
+	blob, err := fs.ReadFile(s.files, FileName(e.Name, target))
 	if err != nil {
-		return nil, &driver.ImageError{Image: name, Cause: err}
+		return "", nil, err
 	}
-	image, err := Unpack(blob)
-	if err != nil {
-		return nil, &driver.ImageError{Image: name, Cause: err}
-	}
-	return t.LoadModule(name+" ("+target+")", image)
+	image, err = Unpack(blob)
+	return e.Name + "." + target, image, err
 }
 
 // Pack and Unpack are the compression of a file of images.

@@ -9,7 +9,12 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
 )
+
+// Image is driver.HostShimImage.
+var Image = driver.HostShimImage
 
 var opened struct {
 	sync.Once
