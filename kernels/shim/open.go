@@ -1,0 +1,76 @@
+//go:build linux && (amd64 || arm64)
+
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Image is what a module of the shim is loaded from: it stands for any kernel image
+// and holds every kernel of the library.
+var Image = []byte("gpc shim")
+
+var opened struct {
+	sync.Once
+	library *Library
+	err     error
+}
+
+// Open builds the shim from every kernel of the module, opens it and resets it.
+// Where there is no compiler the test is skipped, with one line that says so and
+// how to install one; with GPC_REQUIRE_SHIM=1 it fails.
+func Open(t testing.TB) *Library {
+	t.Helper()
+	opened.Do(func() { opened.library, opened.err = open(nil) })
+	return answer(t, opened.library, opened.err)
+}
+
+// OpenFiles is Open with the given kernels, by their paths in the module, instead of
+// all of the module's.
+func OpenFiles(t testing.TB, sources ...string) *Library {
+	t.Helper()
+	l, err := open(sources)
+	return answer(t, l, err)
+}
+
+func open(sources []string) (*Library, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	if sources == nil {
+		if sources, err = Sources(root); err != nil {
+			return nil, err
+		}
+	}
+	for i, s := range sources {
+		if !filepath.IsAbs(s) {
+			sources[i] = filepath.Join(root, s)
+		}
+	}
+	path, err := Build(root, sources)
+	if err != nil {
+		return nil, err
+	}
+	return Load(path)
+}
+
+func answer(t testing.TB, l *Library, err error) *Library {
+	t.Helper()
+	var none *NoCompilerError
+	switch {
+	case errors.As(err, &none) && os.Getenv("GPC_REQUIRE_SHIM") != "1":
+		fmt.Fprintf(os.Stderr, "the CUDA path was not tested: %v\n", err)
+		t.Skipf("the CUDA path was not tested: %v", err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	l.Reset()
+	t.Cleanup(l.Reset)
+	return l
+}
