@@ -41,14 +41,14 @@ __device__ inline void train_backward(const TrainProduct* products, int count, f
 
 } // namespace gpc
 
-extern "C" __global__ void __launch_bounds__(gpc::trainThreads) gpc_train_backward(const gpc::TrainProduct* products, int count) {
+extern "C" __global__ void __launch_bounds__(gpc::trainThreads, gpc::trainBlocks) gpc_train_backward(const gpc::TrainProduct* products, int count) {
     __shared__ float4 slices[gpc::trainSharedQuads];
     gpc::train_backward<false>(products, count, reinterpret_cast<float*>(slices));
 }
 GPC_KERNEL(gpc_train_backward)
 
 // The same with the products on the tensor cores, operands rounded to TF32.
-extern "C" __global__ void __launch_bounds__(gpc::trainThreads) gpc_train_backward_tf32(const gpc::TrainProduct* products, int count) {
+extern "C" __global__ void __launch_bounds__(gpc::trainThreads, gpc::trainBlocks) gpc_train_backward_tf32(const gpc::TrainProduct* products, int count) {
     __shared__ float4 slices[gpc::trainSharedQuads];
     gpc::train_backward<true>(products, count, reinterpret_cast<float*>(slices));
 }

@@ -59,14 +59,14 @@ __device__ inline void train_forward(const TrainProduct* products, int count, fl
 
 } // namespace gpc
 
-extern "C" __global__ void __launch_bounds__(gpc::trainThreads) gpc_train_forward(const gpc::TrainProduct* products, int count) {
+extern "C" __global__ void __launch_bounds__(gpc::trainThreads, gpc::trainBlocks) gpc_train_forward(const gpc::TrainProduct* products, int count) {
     __shared__ float4 slices[gpc::trainSharedQuads];
     gpc::train_forward<false>(products, count, reinterpret_cast<float*>(slices));
 }
 GPC_KERNEL(gpc_train_forward)
 
 // The same with the products on the tensor cores, operands rounded to TF32.
-extern "C" __global__ void __launch_bounds__(gpc::trainThreads) gpc_train_forward_tf32(const gpc::TrainProduct* products, int count) {
+extern "C" __global__ void __launch_bounds__(gpc::trainThreads, gpc::trainBlocks) gpc_train_forward_tf32(const gpc::TrainProduct* products, int count) {
     __shared__ float4 slices[gpc::trainSharedQuads];
     gpc::train_forward<true>(products, count, reinterpret_cast<float*>(slices));
 }

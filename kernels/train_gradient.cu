@@ -72,7 +72,7 @@ __device__ inline void train_gradient(const TrainProduct* products, int count, f
 
 } // namespace gpc
 
-extern "C" __global__ void __launch_bounds__(gpc::trainThreads) gpc_train_gradient(const gpc::TrainProduct* products, int count) {
+extern "C" __global__ void __launch_bounds__(gpc::trainThreads, gpc::trainBlocks) gpc_train_gradient(const gpc::TrainProduct* products, int count) {
     __shared__ float4 slices[gpc::trainSharedQuads];
     gpc::train_gradient<false>(products, count, reinterpret_cast<float*>(slices));
 }
@@ -80,7 +80,7 @@ GPC_KERNEL(gpc_train_gradient)
 
 // The same with the products on the tensor cores, operands rounded to TF32; the
 // sums of the biases are of the numbers as they are.
-extern "C" __global__ void __launch_bounds__(gpc::trainThreads) gpc_train_gradient_tf32(const gpc::TrainProduct* products, int count) {
+extern "C" __global__ void __launch_bounds__(gpc::trainThreads, gpc::trainBlocks) gpc_train_gradient_tf32(const gpc::TrainProduct* products, int count) {
     __shared__ float4 slices[gpc::trainSharedQuads];
     gpc::train_gradient<true>(products, count, reinterpret_cast<float*>(slices));
 }

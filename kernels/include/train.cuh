@@ -47,6 +47,7 @@ using TrainFlat = Tile<32, 128, 16, 4, 8>;
 enum TrainShape { TRAIN_TALL = 0, TRAIN_WIDE = 1, TRAIN_FLAT = 2 };
 
 constexpr int trainThreads = TrainTall::threads;
+constexpr int trainBlocks = 3; // on a multiprocessor: at most 168 registers a thread
 constexpr int trainSharedQuads = TrainTall::sharedFloats / 4;
 static_assert(TrainNarrow::threads == trainThreads && TrainWide::threads == trainThreads && TrainFlat::threads == trainThreads,
               "one block size");
