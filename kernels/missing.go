@@ -13,6 +13,3 @@ func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) 
 func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
 	return nil, errors.ErrUnsupported
 }
-func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
-	return nil, errors.ErrUnsupported
-}

@@ -49,17 +49,17 @@ __device__ inline void train_turn(int b, int k, float* a, const float* omega) {
 
 } // namespace gpc
 
-// pairs has the data set's rows of the transitions; vectors is [rows][nz·k] with
-// row-major nz × k matrices, values [rows][k]. lie, anchor and reg are written at
-// the data set's rows: z̃, ‖γ_L Δz_Lie‖² and ‖Δz_Lie‖².
+// Works on rows of the data set from `first` on, those with a successor. vectors
+// is [rows][nz·k] with row-major nz × k matrices, values [rows][k], of these rows. lie,
+// anchor and reg are the whole data set's: z̃, ‖γ_L Δz_Lie‖² and ‖Δz_Lie‖².
 extern "C" __global__ void __launch_bounds__(256)
-    gpc_train_lie(int rows, int nz, int ldz, int k, const int* pairs, const int* next, const float* z, const float* vectors,
-                  const float* values, float alpha, float angle, float gain, float* lie, float* anchor, float* reg) {
+    gpc_train_lie(int first, int rows, int nz, int ldz, int k, const int* next, const float* z, const float* vectors, const float* values,
+                  float alpha, float angle, float gain, float* lie, float* anchor, float* reg) {
     __shared__ float frames[8][2 * gpc::maxFrame];
     const int r = (int)blockIdx.x * 8 + (int)threadIdx.x / GPC_WARP, lane = (int)threadIdx.x % GPC_WARP;
-    if (r >= rows) return;
+    if (r >= rows || next[first + r] < 0) return;
     float *a = frames[threadIdx.x / GPC_WARP], *omega = a + gpc::maxFrame;
-    const int row = pairs[r];
+    const int row = first + r;
     const float *now = z + (long long)row * ldz, *then = z + (long long)next[row] * ldz, *frame = vectors + (long long)r * nz * k;
     for (int j = 0; j < k; j++) {
         float sum = 0.0f;

@@ -26,7 +26,6 @@ type Trainer struct {
 	cfg     backend.TrainerConfig // without data matrices and initial networks
 	layout  trainLayout
 	tf32    bool
-	stream  driver.Stream
 	memory  *trainMemory
 
 	data                             trainData
@@ -36,10 +35,8 @@ type Trainer struct {
 	micro                            int     // its rows at most
 	batch, losses                    address
 	batchHost, lossesHost            *driver.HostMemory
-	ready                            driver.Event // behind the losses
 
-	plans map[planKey]*trainPlan
-	order []planKey // least recently used first
+	order []planKey // plans, least recently used first
 
 	manifoldSteps, rolloutSteps int64
 	rolloutPrepared             bool
@@ -75,26 +72,37 @@ const (
 )
 
 // NewTrainer implements backend.Backend. Data and networks are copied to the
-// device. Layers may have up to 4096 inputs and outputs, a latent any size; the
-// rollout's TopK is at most 64.
+// device. Layers are up to MaxWidth wide, latents up to MaxLatent.
 func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Rollout.TopK > maxFrame {
-		return nil, fmt.Errorf("trainer: rollout TopK is %d, the CUDA backend takes at most %d", cfg.Rollout.TopK, maxFrame)
+	for i, mlp := range cfg.Initial.All() {
+		if w := max(mlp.In(), mlp.MaxHidden()); w > MaxWidth {
+			return nil, tooWide("trainer", "the widest layer of "+backend.NetworkNames[i], w, MaxWidth)
+		}
 	}
-	t := &Trainer{backend: b, cfg: cfg, layout: newTrainLayout(cfg.Initial), tf32: b.options.TF32, plans: map[planKey]*trainPlan{}}
+	if nz := cfg.Initial.DecoderS.In(); nz > MaxLatent {
+		return nil, tooWide("trainer", "the latent size", nz, MaxLatent)
+	}
+	t := &Trainer{
+		backend: b, cfg: cfg, layout: newTrainLayout(cfg.Initial), tf32: b.options.TF32,
+		memory: &trainMemory{plans: map[planKey]*trainPlan{}},
+	}
 	t.cfg.Initial = backend.Networks{}
 	t.cfg.Data = backend.TrainingSet{
 		X: shapeOf(cfg.Data.X), O: shapeOf(cfg.Data.O), S: shapeOf(cfg.Data.S), U: shapeOf(cfg.Data.U),
 		Next: slices.Clone(cfg.Data.Next), RiskWeight: slices.Clone(cfg.Data.RiskWeight),
 	}
-	t.memory = &trainMemory{context: b.context}
-	runtime.AddCleanup(t, (*trainMemory).release, t.memory)
-	err := b.context.Do(func(th *driver.Thread) error { return t.allocate(th, cfg) })
+	runtime.AddCleanup(t, func(m *trainMemory) { b.discard(m.free) }, t.memory)
+	err := b.do(func(th *driver.Thread) error {
+		err := t.allocate(th, cfg)
+		if err != nil {
+			_ = t.memory.free(th)
+		}
+		return err
+	})
 	if err != nil {
-		t.memory.release()
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	return t, nil
@@ -107,57 +115,28 @@ func shapeOf(m tensor.Matrix) tensor.Matrix {
 
 // trainMemory is what a trainer holds on the device.
 type trainMemory struct {
-	context *driver.Context
-	device  []driver.Pointer
-	pinned  []*driver.HostMemory
-	graphs  []*driver.Graph
-	stream  driver.Stream
-	event   driver.Event
+	fixed   memory
+	latents memory // of the rollout phase
+	plans   map[planKey]*trainPlan
+	ready   driver.Event // behind the losses
 }
 
-func (m *trainMemory) alloc(th *driver.Thread, bytes int) (address, error) {
-	p, err := th.Alloc(bytes)
-	if err == nil {
-		m.device = append(m.device, p)
+func (m *trainMemory) free(th *driver.Thread) error {
+	err := errors.Join(m.fixed.free(th), m.latents.free(th), th.DestroyEvent(m.ready))
+	for _, p := range m.plans {
+		err = errors.Join(err, p.memory.free(th))
 	}
-	return p, err
-}
-
-func (m *trainMemory) free(th *driver.Thread, p address) error {
-	m.device = slices.DeleteFunc(m.device, func(q driver.Pointer) bool { return q == p })
-	return th.Free(p)
-}
-
-// release gives everything back. On a closed or lost context nothing is left to
-// give.
-func (m *trainMemory) release() {
-	_ = m.context.Do(func(th *driver.Thread) error {
-		err := th.Wait(m.stream)
-		for _, g := range m.graphs {
-			err = errors.Join(err, th.DestroyGraph(g))
-		}
-		for _, p := range m.device {
-			err = errors.Join(err, th.Free(p))
-		}
-		for _, h := range m.pinned {
-			err = errors.Join(err, th.FreeHost(h))
-		}
-		return errors.Join(err, th.DestroyEvent(m.event), th.DestroyStream(m.stream))
-	})
-	m.device, m.pinned, m.graphs, m.stream, m.event = nil, nil, nil, 0, 0
+	m.plans, m.ready = nil, 0
+	return err
 }
 
 // allocate fills the device with the data set and the start of training.
 func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
-	m := t.memory
+	m := &t.memory.fixed
 	var err error
-	if m.stream, err = th.NewStream(); err != nil {
+	if t.memory.ready, err = th.NewEvent(); err != nil {
 		return err
 	}
-	if m.event, err = th.NewEvent(); err != nil {
-		return err
-	}
-	t.stream, t.ready = m.stream, m.event
 	for _, d := range []struct {
 		to   *dataMatrix
 		from tensor.Matrix
@@ -197,10 +176,9 @@ func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
 		to    **driver.HostMemory
 		bytes int
 	}{{&t.batchHost, 4 * words}, {&t.lossesHost, 8 * maxLosses}} {
-		if *h.to, err = th.AllocHost(h.bytes); err != nil {
+		if *h.to, err = m.allocHost(th, h.bytes); err != nil {
 			return err
 		}
-		m.pinned = append(m.pinned, *h.to)
 	}
 	return nil
 }
@@ -208,19 +186,19 @@ func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
 // allocateSpace allocates activations and partial sums, of smaller micro-batches
 // where memory is short.
 func (t *Trainer) allocateSpace(th *driver.Thread) error {
-	for rows := t.layout.microBatch(t.cfg); ; rows = max(rowStep, rows/2/rowStep*rowStep) {
+	for rows := t.layout.microBatch(t.cfg); ; rows = max(microStep, rows/2/microStep*microStep) {
 		space := 4 * t.layout.spaceFloats(rows, t.cfg.MaxNeighbours)
 		gradients := 4 * t.layout.placeGradients(rows, t.cfg.MaxNeighbours)
-		p, err := t.memory.alloc(th, space+gradients)
+		p, err := t.memory.fixed.alloc(th, space+gradients)
 		var short *driver.MemoryError
-		if errors.As(err, &short) && rows > rowStep {
+		if errors.As(err, &short) && rows > microStep {
 			continue
 		}
 		if err != nil {
 			return err
 		}
 		t.space, t.gradient, t.micro = p, p.Offset(space), rows
-		return th.ZeroAsync(p, space+gradients, t.stream)
+		return th.ZeroAsync(p, space+gradients, t.backend.stream)
 	}
 }
 
@@ -229,7 +207,7 @@ func (t *Trainer) uploadMatrix(th *driver.Thread, m tensor.Matrix) (dataMatrix, 
 	const piece = 1 << 22 // floats staged at a time
 	d := dataMatrix{ld: quads(m.Cols)}
 	var err error
-	if d.at, err = t.memory.alloc(th, 4*m.Rows*d.ld); err != nil {
+	if d.at, err = t.memory.fixed.alloc(th, 4*m.Rows*d.ld); err != nil {
 		return d, err
 	}
 	step := max(1, min(piece/d.ld, m.Rows))
@@ -247,7 +225,7 @@ func (t *Trainer) uploadMatrix(th *driver.Thread, m tensor.Matrix) (dataMatrix, 
 }
 
 func upload[T driver.Element](t *Trainer, th *driver.Thread, values []T) (address, error) {
-	p, err := t.memory.alloc(th, 4*len(values))
+	p, err := t.memory.fixed.alloc(th, 4*len(values))
 	if err != nil {
 		return 0, err
 	}
@@ -257,7 +235,7 @@ func upload[T driver.Element](t *Trainer, th *driver.Thread, values []T) (addres
 // call runs one step or loss of the given kind: fill writes the row numbers and
 // kernel weights behind the batch's header, sums receives the sums of the losses.
 func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words []int32, kernel []float32), sums []float64) error {
-	return t.backend.context.Do(func(th *driver.Thread) error {
+	return t.backend.do(func(th *driver.Thread) error {
 		plan, err := t.planFor(th, key)
 		if err != nil {
 			return err
@@ -266,18 +244,18 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 		copy(driver.HostSlice[float32](t.batchHost, 0, batchHeader), header[:])
 		fill(driver.HostSlice[int32](t.batchHost, 4*batchHeader, index),
 			driver.HostSlice[float32](t.batchHost, 4*(batchHeader+index), key.rows*key.kappa))
-		if err := th.LaunchGraph(plan.first, t.stream); err != nil {
+		if err := th.LaunchGraph(plan.first, t.backend.stream); err != nil {
 			return err
 		}
-		if err := th.Record(t.ready, t.stream); err != nil {
+		if err := th.Record(t.memory.ready, t.backend.stream); err != nil {
 			return err
 		}
 		if plan.rest != nil {
-			if err := th.LaunchGraph(plan.rest, t.stream); err != nil {
+			if err := th.LaunchGraph(plan.rest, t.backend.stream); err != nil {
 				return err
 			}
 		}
-		if err := th.WaitEvent(t.ready); err != nil {
+		if err := th.WaitEvent(t.memory.ready); err != nil {
 			return err
 		}
 		copy(sums, driver.HostSlice[float64](t.lossesHost, 0, plan.losses))
@@ -289,7 +267,7 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
 	if i := slices.Index(t.order, key); i >= 0 {
 		t.order = append(slices.Delete(t.order, i, i+1), key)
-		return t.plans[key], nil
+		return t.memory.plans[key], nil
 	}
 	if len(t.order) == maxPlans {
 		if err := t.dropPlan(th, t.order[0]); err != nil {
@@ -307,43 +285,52 @@ func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
 	if err := t.place(th, p); err != nil {
 		return nil, err
 	}
-	var err error
-	plan.first, err = th.Capture(t.stream, func() error {
-		if err := th.UploadAsync(t.batch, t.batchHost, 0, 4*plan.upload, t.stream); err != nil {
-			return err
-		}
-		if err := t.start(th, plan.launches[:plan.early]); err != nil {
-			return err
-		}
-		return th.DownloadAsync(t.lossesHost, 0, t.losses, 8*plan.losses, t.stream)
-	})
-	if err == nil && plan.early < len(plan.launches) {
-		plan.rest, err = th.Capture(t.stream, func() error { return t.start(th, plan.launches[plan.early:]) })
-	}
-	for _, g := range []*driver.Graph{plan.first, plan.rest} {
-		if g != nil {
-			t.memory.graphs = append(t.memory.graphs, g)
-		}
-	}
-	t.plans[key], t.order = plan, append(t.order, key)
-	if err != nil {
+	t.memory.plans[key], t.order = plan, append(t.order, key)
+	if err := t.capture(th, plan); err != nil {
 		return nil, errors.Join(err, t.dropPlan(th, key))
 	}
 	return plan, nil
 }
 
-// place uploads a plan's entries and points its launches at them.
-func (t *Trainer) place(th *driver.Thread, p *planner) error {
+// capture makes a plan's graphs.
+func (t *Trainer) capture(th *driver.Thread, plan *trainPlan) error {
+	stream := t.backend.stream
 	var err error
-	if p.plan.table, err = t.memory.alloc(th, len(p.table)); err != nil {
+	plan.first, err = th.Capture(stream, func() error {
+		if err := th.UploadAsync(t.batch, t.batchHost, 0, 4*plan.upload, stream); err != nil {
+			return err
+		}
+		if err := t.start(th, plan.launches[:plan.early]); err != nil {
+			return err
+		}
+		return th.DownloadAsync(t.lossesHost, 0, t.losses, 8*plan.losses, stream)
+	})
+	if err != nil {
 		return err
 	}
-	if err := driver.Upload(th, p.plan.table, p.table); err != nil {
+	plan.memory.graphs = append(plan.memory.graphs, plan.first)
+	if plan.early == len(plan.launches) {
+		return nil
+	}
+	plan.rest, err = th.Capture(stream, func() error { return t.start(th, plan.launches[plan.early:]) })
+	if err == nil {
+		plan.memory.graphs = append(plan.memory.graphs, plan.rest)
+	}
+	return err
+}
+
+// place uploads a plan's entries and points its launches at them.
+func (t *Trainer) place(th *driver.Thread, p *planner) error {
+	table, err := p.plan.memory.alloc(th, len(p.table))
+	if err != nil {
 		return err
+	}
+	if err := driver.Upload(th, table, p.table); err != nil {
+		return errors.Join(err, p.plan.memory.free(th))
 	}
 	for _, l := range p.plan.launches {
 		if l.entries >= 0 {
-			l.arguments[0] = driver.Address(p.plan.table.Offset(l.entries))
+			l.arguments[0] = driver.Address(table.Offset(l.entries))
 		}
 	}
 	return nil
@@ -364,17 +351,10 @@ func (t *Trainer) start(th *driver.Thread, launches []launch) error {
 
 // dropPlan frees a plan, after the work that may still use it.
 func (t *Trainer) dropPlan(th *driver.Thread, key planKey) error {
-	plan := t.plans[key]
-	delete(t.plans, key)
+	plan := t.memory.plans[key]
+	delete(t.memory.plans, key)
 	t.order = slices.DeleteFunc(t.order, func(k planKey) bool { return k == key })
-	err := th.Wait(t.stream)
-	for _, g := range []*driver.Graph{plan.first, plan.rest} {
-		if g != nil {
-			t.memory.graphs = slices.DeleteFunc(t.memory.graphs, func(h *driver.Graph) bool { return h == g })
-			err = errors.Join(err, th.DestroyGraph(g))
-		}
-	}
-	return errors.Join(err, t.memory.free(th, plan.table))
+	return errors.Join(th.Wait(t.backend.stream), plan.memory.free(th))
 }
 
 // adamHeader are Adam's factors of update number step.

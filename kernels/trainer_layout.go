@@ -25,9 +25,6 @@ type trainNet []trainLayer
 func (n trainNet) in() int  { return n[0].in }
 func (n trainNet) out() int { return n[len(n)-1].out }
 
-// quads rounds up to a multiple of four, so that rows begin on 16 bytes.
-func quads(n int) int { return (n + 3) / 4 * 4 }
-
 // trainLayout is where all four networks lie, in the order of
 // backend.NetworkNames.
 type trainLayout struct {

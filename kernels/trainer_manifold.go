@@ -57,7 +57,7 @@ func (p *planner) manifold(key planKey) {
 		if m.Isometry {
 			weights = 0
 		}
-		blocks := blocks(n, latentBlock)
+		blocks := ceil(n, latentBlock)
 		p.launch("gpc_train_latent", blocks, 32*latentBlock, 0,
 			driver.Int32(n), driver.Int32(key.kappa), driver.Int32(nz), driver.Int32(quads(nz)),
 			driver.Address(space.z), driver.Address(space.zbar), driver.Address(space.byU), driver.Address(space.byS),

@@ -19,10 +19,10 @@ type planKey struct {
 // the update, while the host already prepares the next call.
 type trainPlan struct {
 	launches []launch
-	early    int            // launches of the first graph
-	losses   int            // sums to read back
-	upload   int            // words of the batch
-	table    driver.Pointer // entries of the launches
+	early    int    // launches of the first graph
+	losses   int    // sums to read back
+	upload   int    // words of the batch
+	memory   memory // entries of the launches, graphs
 	first    *driver.Graph
 	rest     *driver.Graph // nil: nothing is left
 }
@@ -44,7 +44,7 @@ type planner struct {
 
 func (p *planner) launch(kernel string, grid, block, shared int, arguments ...driver.Argument) {
 	p.plan.launches = append(p.plan.launches, launch{
-		kernel: kernel, at: driver.Launch{Grid: driver.Dim{X: grid}, Block: driver.Dim{X: block}, Shared: shared, Stream: p.t.stream},
+		kernel: kernel, at: driver.Launch{Grid: driver.Dim{X: grid}, Block: driver.Dim{X: block}, Shared: shared, Stream: p.t.backend.stream},
 		arguments: arguments, entries: -1,
 	})
 }
@@ -252,7 +252,7 @@ func (p *planner) update(parts []layerParts) {
 			w: t.weights(l), m: floats(t.first, l.offset), v: floats(t.second, l.offset), partial: part.partial, power: floats(t.power, l.power),
 			splits: int32(part.splits), size: int32(l.size), first: int32(grid), in: int32(l.in), out: int32(l.out), ld: int32(l.ld),
 		})
-		grid += blocks(l.size, adamBlock)
+		grid += ceil(l.size, adamBlock)
 		widest = max(widest, l.in)
 	}
 	a := t.cfg.Adam

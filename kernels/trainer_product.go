@@ -52,7 +52,7 @@ type layerEntry struct {
 func (p *trainProduct) tiled(shape, splits int) int {
 	size := tileSizes[shape]
 	p.shape, p.splits = int32(shape), int32(splits)
-	p.tilesM, p.tilesN = int32(blocks(int(p.m), size[0])), int32(blocks(int(p.n), size[1]))
+	p.tilesM, p.tilesN = int32(ceil(int(p.m), size[0])), int32(ceil(int(p.n), size[1]))
 	return int(p.tilesM*p.tilesN) * splits
 }
 
@@ -82,8 +82,8 @@ func (l trainLayer) shape() int {
 // splits of the layer's gradient over k samples.
 func (l trainLayer) splits(k int) int {
 	size := tileSizes[l.shape()]
-	tiles := blocks(l.out, size[0]) * blocks(l.in, size[1])
-	return min(maxSplits, blocks(k, splitDepth), max(1, enoughBlocks/tiles))
+	tiles := ceil(l.out, size[0]) * ceil(l.in, size[1])
+	return min(maxSplits, ceil(k, splitDepth), max(1, enoughBlocks/tiles))
 }
 
 // bytesOf views entries as the bytes that the device reads.

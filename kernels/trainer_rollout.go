@@ -7,7 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
-	"github.com/gpc-engine/gpc/tensor"
+	"github.com/gpc-engine/gpc/model"
 )
 
 // rolloutData is what the frozen networks determine, on the device: the codes of
@@ -16,12 +16,6 @@ type rolloutData struct {
 	z, lie      address // [rows][quads(n_z)]
 	anchor, reg address // [rows]
 }
-
-const (
-	maxFrame = 64 // eigenpairs that gpc_train_lie takes
-	// encodeRows are encoded at a time, and frameRows given their eigenframes.
-	frameRows = 4096
-)
 
 // rollout plans a step of D_u, or its losses. A network of three layers takes 10
 // launches and two copies per micro-batch of a step: the latents, 3 forward, the
@@ -39,12 +33,12 @@ func (p *planner) rollout(key planKey) {
 		action := &pass{
 			net: 2, rows: rolloutLatents * n, input: space.in, ldInput: quads(nz), output: space.out, delta: space.out, space: space.action,
 		}
-		p.launch("gpc_train_rollout_latents", min(blocks(n*nz, 256), 4096), 256, 0,
+		p.launch("gpc_train_rollout_latents", min(ceil(n*nz, 256), 4096), 256, 0,
 			driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Address(index), driver.Address(t.data.next),
 			driver.Address(t.latents.z), driver.Address(t.latents.lie), driver.Float32(c.RollFraction), driver.Float32(c.FlowFraction),
 			driver.Address(space.in))
 		p.forward(action)
-		blocks := blocks(n, latentBlock)
+		blocks := ceil(n, latentBlock)
 		p.launch("gpc_train_rollout_loss", blocks, 32*latentBlock, 0,
 			driver.Int32(n), driver.Int32(nu), driver.Int32(quads(nu)), driver.Address(space.out), driver.Address(index), driver.Address(t.data.next),
 			driver.Address(t.data.u.at), driver.Int32(t.data.u.ld), driver.Address(t.data.risk),
@@ -81,9 +75,9 @@ func (t *Trainer) PrepareRollout() error {
 	}
 	net := t.layout.nets[2]
 	from, last := net[0].offset, net[len(net)-1]
-	err := t.backend.context.Do(func(th *driver.Thread) error {
+	err := t.backend.do(func(th *driver.Thread) error {
 		for _, moments := range []address{t.first, t.second} {
-			if err := th.ZeroAsync(floats(moments, from), 4*(last.offset+last.size-from), t.stream); err != nil {
+			if err := th.ZeroAsync(floats(moments, from), 4*(last.offset+last.size-from), t.backend.stream); err != nil {
 				return err
 			}
 		}
@@ -101,49 +95,40 @@ func (t *Trainer) hasPairs() bool {
 }
 
 // prepareLatents computes the codes of all rows and the Lie rollout latents of
-// those with a successor (eq. du_lie_latent).
+// those with a successor (eq. du_lie_latent), all on the device.
 func (t *Trainer) prepareLatents() error {
-	rows, nz := t.cfg.Data.X.Rows, t.layout.nets[0].out()
-	codes := tensor.New(rows, quads(nz))
-	err := t.backend.context.Do(func(th *driver.Thread) error {
-		if err := t.dropRollout(th); err != nil {
+	nets, err := t.Networks()
+	if err != nil {
+		return err
+	}
+	rows, nz := t.cfg.Data.X.Rows, quads(t.layout.nets[0].out())
+	return t.backend.do(func(th *driver.Thread) error {
+		for _, key := range slices.Clone(t.order) {
+			if key.rollout {
+				if err := t.dropPlan(th, key); err != nil {
+					return err
+				}
+			}
+		}
+		m := &t.memory.latents
+		if err := m.free(th); err != nil {
 			return err
 		}
 		for _, a := range []struct {
 			to *address
 			n  int
-		}{{&t.latents.z, rows * quads(nz)}, {&t.latents.lie, rows * quads(nz)}, {&t.latents.anchor, rows}, {&t.latents.reg, rows}} {
+		}{{&t.latents.z, rows * nz}, {&t.latents.lie, rows * nz}, {&t.latents.anchor, rows}, {&t.latents.reg, rows}} {
 			var err error
-			if *a.to, err = t.memory.alloc(th, 4*a.n); err != nil {
+			if *a.to, err = m.alloc(th, 4*a.n); err != nil {
 				return err
 			}
 		}
 		if err := t.encode(th); err != nil {
 			return err
 		}
-		return driver.Download(th, codes.Data, t.latents.z)
+		var scratch memory
+		return errors.Join(t.lieLatents(th, &scratch, nets.DecoderS), scratch.free(th))
 	})
-	if err != nil {
-		return err
-	}
-	codes.Cols = nz
-	return t.lieLatents(codes)
-}
-
-// dropRollout frees what an earlier preparation left, with the plans that use it.
-func (t *Trainer) dropRollout(th *driver.Thread) error {
-	var err error
-	for _, key := range slices.Clone(t.order) {
-		if key.rollout {
-			err = errors.Join(err, t.dropPlan(th, key))
-		}
-	}
-	l := t.latents
-	t.latents = rolloutData{}
-	for _, p := range []address{l.z, l.lie, l.anchor, l.reg} {
-		err = errors.Join(err, t.memory.free(th, p))
-	}
-	return err
 }
 
 // encode writes E_x of all rows to latents.z.
@@ -160,83 +145,58 @@ func (t *Trainer) encode(th *driver.Thread) error {
 	if err := t.place(th, p); err != nil {
 		return err
 	}
-	err := t.start(th, p.plan.launches)
-	return errors.Join(err, th.Wait(t.stream), t.memory.free(th, p.plan.table))
+	return errors.Join(t.start(th, p.plan.launches), th.Wait(t.backend.stream), p.plan.memory.free(th))
 }
 
-// lieLatents fills latents.lie, anchor and reg from the metric's eigenframes.
-func (t *Trainer) lieLatents(codes tensor.Matrix) error {
-	c, nz := t.cfg.Rollout, codes.Cols
-	var pairs []int32
-	for i, next := range t.cfg.Data.Next {
-		if next >= 0 {
-			pairs = append(pairs, int32(i))
-		}
-	}
-	nets, err := t.Networks()
+// frameRows are given their eigenframes at a time.
+const frameRows = 1 << 14
+
+// lieLatents fills latents.lie, anchor and reg from the eigenframes of the metric
+// of D_s, of some rows of the data set at a time.
+func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.MLP) error {
+	b, c, rows, nz := t.backend, t.cfg.Rollout, t.cfg.Data.X.Rows, t.layout.nets[0].out()
+	packed, err := packNet(th, scratch, decoder)
 	if err != nil {
 		return err
 	}
-	decoder, err := t.backend.NewNet(nets.DecoderS)
-	if err != nil {
-		return err
+	jac := 0
+	if !b.fused(packed) {
+		jac = packed.in * packed.out
 	}
-	size := min(frameRows, len(pairs))
-	z, g := tensor.New(size, nz), tensor.New(size, nz*nz)
-	values, vectors := tensor.New(size, c.TopK), tensor.New(size, nz*c.TopK)
-	for from := 0; from < len(pairs); from += size {
-		rows := pairs[from:min(from+size, len(pairs))]
-		n := len(rows)
-		for i, r := range rows {
-			copy(z.Row(i), codes.Row(int(r)))
-		}
-		if c.TopK > 0 {
-			if err := decoder.Metric(z.Slice(0, n), c.MetricLambda, g.Slice(0, n)); err != nil {
-				return err
-			}
-			if err := t.backend.EigTopK(g.Slice(0, n), nz, c.TopK, values.Slice(0, n), vectors.Slice(0, n)); err != nil {
-				return err
-			}
-		}
-		if err := t.backend.context.Do(func(th *driver.Thread) error { return t.lieChunk(th, rows, values.Data, vectors.Data) }); err != nil {
+	chunk := min(rows, frameRows, max(1, maxElements/max(jac, nz*nz)))
+	var mask, jacobians, metrics, values, vectors address
+	for _, a := range []struct {
+		to *address
+		n  int
+	}{{&mask, packed.maskWords}, {&jacobians, jac}, {&metrics, nz * nz}, {&values, c.TopK}, {&vectors, nz * c.TopK}} {
+		if *a.to, err = scratch.alloc(th, 4*chunk*a.n); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// lieChunk runs gpc_train_lie on some transitions.
-func (t *Trainer) lieChunk(th *driver.Thread, rows []int32, values, vectors []float32) error {
-	c, n, nz := t.cfg.Rollout, len(rows), t.layout.nets[0].out()
-	var at [3]address
-	defer func() {
-		for _, p := range at {
-			_ = t.memory.free(th, p) // the work that used it has been waited for
+	for from := 0; from < rows; from += chunk {
+		n := min(chunk, rows-from)
+		if c.TopK > 0 {
+			job := forwardJob{net: packed.at, z: floats(t.latents.z, from*quads(nz)), mask: mask, ldz: int32(quads(nz))}
+			if err := rowsKernel(b, th, "gpc_mlp_forward", n, packed.width, &job); err != nil {
+				return err
+			}
+			if err := b.metric(th, packed, n, mask, c.MetricLambda, jacobians, metrics); err != nil {
+				return err
+			}
+			if err := b.eig(th, n, nz, c.TopK, metrics, nz*nz, values, vectors); err != nil {
+				return err
+			}
 		}
-	}()
-	var err error
-	if at[0], err = upload(t, th, rows); err != nil {
-		return err
+		err := b.launch(th, "gpc_train_lie", driver.Dim{X: ceil(n, latentBlock)}, 32*latentBlock, 0,
+			driver.Int32(from), driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Int32(c.TopK), driver.Address(t.data.next),
+			driver.Address(t.latents.z), driver.Address(vectors), driver.Address(values), driver.Float32(c.RollFraction),
+			driver.Float32(c.LieScale*c.LieDt), driver.Float32(c.LieGain),
+			driver.Address(t.latents.lie), driver.Address(t.latents.anchor), driver.Address(t.latents.reg))
+		if err != nil {
+			return err
+		}
 	}
-	if at[1], err = upload(t, th, vectors[:n*nz*c.TopK]); err != nil {
-		return err
-	}
-	if at[2], err = upload(t, th, values[:n*c.TopK]); err != nil {
-		return err
-	}
-	k, err := t.backend.kernel(th, "gpc_train_lie")
-	if err != nil {
-		return err
-	}
-	err = th.Launch(k, driver.Launch{Grid: driver.Dim{X: blocks(n, latentBlock)}, Block: driver.Dim{X: 32 * latentBlock}, Stream: t.stream},
-		driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Int32(c.TopK), driver.Address(at[0]), driver.Address(t.data.next),
-		driver.Address(t.latents.z), driver.Address(at[1]), driver.Address(at[2]), driver.Float32(c.RollFraction),
-		driver.Float32(c.LieScale*c.LieDt), driver.Float32(c.LieGain),
-		driver.Address(t.latents.lie), driver.Address(t.latents.anchor), driver.Address(t.latents.reg))
-	if err != nil {
-		return err
-	}
-	return th.Wait(t.stream)
+	return th.Wait(b.stream)
 }
 
 // RolloutStep implements backend.Trainer. The losses are those before the

@@ -9,7 +9,7 @@ import "github.com/gpc-engine/gpc/internal/backend"
 const (
 	microRows  = 16384   // at most
 	spaceBytes = 1 << 30 // of activations, as a rule
-	rowStep    = 128     // a micro-batch is a multiple of a tile's rows
+	microStep  = 128     // a micro-batch is a multiple of a tile's rows
 )
 
 // activationSpace is one network's hidden activations and the deltas of its
@@ -83,22 +83,19 @@ func (t trainLayout) manifoldSpace(c *carver, rows, kappa int) manifoldSpace {
 func (t trainLayout) rolloutSpace(c *carver, rows int) rolloutSpace {
 	return rolloutSpace{
 		in: c.take(rolloutLatents * rows * quads(t.nets[2].in())), out: c.take(rolloutLatents * rows * quads(t.nets[2].out())),
-		partial: c.take(rolloutLossCount * blocks(rows, latentBlock)),
+		partial: c.take(rolloutLossCount * ceil(rows, latentBlock)),
 		action:  c.activations(t.nets[2], rolloutLatents*rows),
 	}
 }
 
-// blocks of size cover n.
-func blocks(n, size int) int { return (n + size - 1) / size }
-
 // tallTiles is the number of tiles of a product over samples.
 func tallTiles(m, n int) int {
-	return blocks(m, tileSizes[shapeTall][0]) * blocks(n, tileSizes[shapeTall][1])
+	return ceil(m, tileSizes[shapeTall][0]) * ceil(n, tileSizes[shapeTall][1])
 }
 
 // manifoldPartials is how many partial sums the losses of a micro-batch have.
 func manifoldPartials(rows, nu, ns int) int {
-	return tallTiles(rows, nu) + 2*tallTiles(rows, ns) + 2*blocks(rows, latentBlock)
+	return tallTiles(rows, nu) + 2*tallTiles(rows, ns) + 2*ceil(rows, latentBlock)
 }
 
 // spaceFloats is the workspace of a micro-batch of either kind.
@@ -111,9 +108,9 @@ func (t trainLayout) spaceFloats(rows, kappa int) int {
 
 // microBatch chooses the rows of a micro-batch.
 func (t trainLayout) microBatch(cfg backend.TrainerConfig) int {
-	rows := min(microRows, blocks(cfg.MaxBatch, rowStep)*rowStep)
-	for rows > rowStep && 4*t.spaceFloats(rows, cfg.MaxNeighbours) > spaceBytes {
-		rows -= rowStep
+	rows := min(microRows, ceil(cfg.MaxBatch, microStep)*microStep)
+	for rows > microStep && 4*t.spaceFloats(rows, cfg.MaxNeighbours) > spaceBytes {
+		rows -= microStep
 	}
 	return rows
 }
