@@ -6,7 +6,7 @@
 //
 // If Wᵀp = 0 or Wr = 0, p and W are left. Biases are not scaled.
 //
-// grid    one block per layer; block 1024 threads
+// grid    one block per layer; block 256 or, of large layers, 1024 threads
 // shared  4·in bytes dynamic, 16.3 KiB static; widths to 4096
 // bound   bytes: three passes over the matrix from the second-level cache by one
 //         multiprocessor; 256 × 256 is 0.8 MB
@@ -32,16 +32,17 @@ __device__ inline double train_length(const float* v, int n, double* sums) {
 } // namespace gpc
 
 extern "C" __global__ void __launch_bounds__(1024) gpc_train_spectral(const gpc::TrainLayer* layers, float bound) {
-    constexpr int warps = 32, columns = 4 * GPC_WARP;
-    __shared__ float4 parts[warps][GPC_WARP];
-    __shared__ double sums[warps];
+    constexpr int mostWarps = 32, columns = 4 * GPC_WARP;
+    __shared__ float4 parts[mostWarps][GPC_WARP];
+    __shared__ double sums[mostWarps];
+    const int warps = (int)blockDim.x / GPC_WARP;
     GPC_SHARED(float, vectors);
     const gpc::TrainLayer l = layers[blockIdx.x];
     float *right = vectors, *left = reinterpret_cast<float*>(&parts[0][0]); // parts are done with by then
     const int t = (int)threadIdx.x, warp = t / GPC_WARP, lane = t % GPC_WARP;
 
-    // right = Wᵀp, 128 columns at a time: a warp adds every 32nd row, then the
-    // warps' sums are added in their order. Row ends are padded with zeros.
+    // right = Wᵀp, 128 columns at a time: each warp adds every so-many-th row, then
+    // the warps' sums are added in their order. Row ends are padded with zeros.
     for (int from = 0; from < l.in; from += columns) {
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (from + 4 * lane < l.in) {

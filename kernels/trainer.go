@@ -281,10 +281,11 @@ func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
 	} else {
 		p.manifold(key)
 	}
-	plan := &p.plan
 	if err := t.place(th, p); err != nil {
 		return nil, err
 	}
+	plan := new(trainPlan) // not a part of the planner, which holds the trainer
+	*plan = p.plan
 	t.memory.plans[key], t.order = plan, append(t.order, key)
 	if err := t.capture(th, plan); err != nil {
 		return nil, errors.Join(err, t.dropPlan(th, key))

@@ -245,7 +245,7 @@ func (p *planner) gradients(parts []layerParts, accumulate bool, passes ...*pass
 func (p *planner) update(parts []layerParts) {
 	t := p.t
 	var entries []layerEntry
-	grid, widest := 0, 0
+	grid, widest, largest := 0, 0, 0
 	for _, part := range parts {
 		l := part.layer
 		entries = append(entries, layerEntry{
@@ -253,13 +253,17 @@ func (p *planner) update(parts []layerParts) {
 			splits: int32(part.splits), size: int32(l.size), first: int32(grid), in: int32(l.in), out: int32(l.out), ld: int32(l.ld),
 		})
 		grid += ceil(l.size, adamBlock)
-		widest = max(widest, l.in)
+		widest, largest = max(widest, l.in), max(largest, l.size)
 	}
 	a := t.cfg.Adam
 	p.launchWith(bytesOf(entries), "gpc_train_adam", grid, adamBlock/4, 0, driver.Int32(len(entries)),
 		driver.Address(t.batch), driver.Float32(a.Beta1), driver.Float32(a.Beta2), driver.Float32(a.Epsilon))
 	if t.cfg.SpectralBound > 0 {
-		p.launchWith(bytesOf(entries), "gpc_train_spectral", len(entries), 1024, 4*widest, driver.Float32(t.cfg.SpectralBound))
+		block := 256
+		if largest > 1<<13 {
+			block = 1024
+		}
+		p.launchWith(bytesOf(entries), "gpc_train_spectral", len(entries), block, 4*widest, driver.Float32(t.cfg.SpectralBound))
 	}
 }
 

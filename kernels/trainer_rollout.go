@@ -70,8 +70,10 @@ func (t *Trainer) PrepareRollout() error {
 	if !t.hasPairs() {
 		return errors.New(op + ": no row of the data set has a successor")
 	}
-	if err := t.prepareLatents(); err != nil {
-		return fmt.Errorf("%s: %w", op, err)
+	if !t.rolloutPrepared { // what the latents depend on is frozen since
+		if err := t.prepareLatents(); err != nil {
+			return fmt.Errorf("%s: %w", op, err)
+		}
 	}
 	net := t.layout.nets[2]
 	from, last := net[0].offset, net[len(net)-1]
