@@ -15,7 +15,7 @@ namespace gpc {
 
 template <class Shape, bool TF32>
 __device__ inline void train_backward_tile(const TrainProduct& p, const TrainAt& at, float* shared) {
-    product_nn<Shape, TF32>(matrix(p.a, p.lda), matrix(p.b, p.ldb), p.m, p.n, 0, p.k, at.m, at.n, shared, Same{}, Same{},
+    train_product<Shape, true, false, TF32>(matrix(p.a, p.lda), matrix(p.b, p.ldb), p.m, p.n, 0, p.k, at.m, at.n, shared, nullptr,
                             [&](int i, int j, const float* sum, int count) {
                                 const float* mask = p.mask ? p.mask + (long long)i * p.ldmask + j : nullptr;
                                 float v[4];
@@ -31,7 +31,7 @@ __device__ inline void train_backward_tile(const TrainProduct& p, const TrainAt&
 template <bool TF32>
 __device__ inline void train_backward(const TrainProduct* products, int count, float* shared) {
     TrainAt at;
-    const TrainProduct p = *train_find(products, count, TrainTall::BM, TrainTall::BN, at);
+    const TrainProduct& p = *train_find(products, count, TrainTall::BM, TrainTall::BN, at);
     if (p.n - at.n <= TrainNarrow::BN) {
         train_backward_tile<TrainNarrow, TF32>(p, at, shared);
     } else {

@@ -21,8 +21,8 @@ namespace gpc {
 template <class Shape, bool TF32>
 __device__ inline void train_forward_tile(const TrainProduct& p, const TrainAt& at, float* shared) {
     float squares = 0.0f;
-    product_nt<Shape, TF32>(
-        matrix(p.a, p.lda, p.gather), matrix(p.b, p.ldb), p.m, p.n, 0, p.k, at.m, at.n, shared, Same{}, Same{},
+    train_product<Shape, true, true, TF32>(
+        matrix(p.a, p.lda, p.gather), matrix(p.b, p.ldb), p.m, p.n, 0, p.k, at.m, at.n, shared, nullptr,
         [&](int i, int j, const float* sum, int count) {
             const float* target = p.target ? p.target + (long long)p.targetRows[i] * p.ldtarget + j : nullptr;
             float v[4];
@@ -49,7 +49,7 @@ __device__ inline void train_forward_tile(const TrainProduct& p, const TrainAt& 
 template <bool TF32>
 __device__ inline void train_forward(const TrainProduct* products, int count, float* shared) {
     TrainAt at;
-    const TrainProduct p = *train_find(products, count, TrainTall::BM, TrainTall::BN, at);
+    const TrainProduct& p = *train_find(products, count, TrainTall::BM, TrainTall::BN, at);
     if (p.n - at.n <= TrainNarrow::BN) {
         train_forward_tile<TrainNarrow, TF32>(p, at, shared);
     } else {

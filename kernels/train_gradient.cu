@@ -14,24 +14,14 @@
 
 namespace gpc {
 
-// TrainSums is a prologue that also adds up what passes: of a side whose rows are
-// the depth a thread holds the same four columns in every slice.
-struct TrainSums {
-    float* sum;
-    __device__ float operator()(float v, int outer, int) const {
-        sum[outer & 3] += v;
-        return v;
-    }
-};
-
 template <class Shape, bool TF32>
 __device__ inline void train_gradient_tile(const TrainProduct& p, const TrainAt& at, float* shared) {
     const long long split = at.split * p.splitStep;
     int from, to;
     split_range(p.k, p.splits, at.split, Shape::BK, from, to);
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    product_tn<Shape, TF32>(matrix(p.a, p.lda), matrix(p.b, p.ldb, p.gather), p.m, p.n, from, to, at.m, at.n, shared,
-                            TrainSums{sum}, Same{}, [&](int i, int j, const float* tile, int count) {
+    train_product<Shape, false, false, TF32>(matrix(p.a, p.lda), matrix(p.b, p.ldb, p.gather), p.m, p.n, from, to, at.m, at.n, shared, sum,
+                            [&](int i, int j, const float* tile, int count) {
                                 float* c0 = p.c + split + (long long)i * p.ldc + j;
                                 float v[4];
 #pragma unroll
@@ -58,7 +48,7 @@ __device__ inline void train_gradient_tile(const TrainProduct& p, const TrainAt&
 template <bool TF32>
 __device__ inline void train_gradient(const TrainProduct* products, int count, float* shared) {
     TrainAt at;
-    const TrainProduct p = *train_find(products, count, TrainTall::BM, TrainTall::BN, at);
+    const TrainProduct& p = *train_find(products, count, TrainTall::BM, TrainTall::BN, at);
     if (p.shape == TRAIN_WIDE) {
         train_gradient_tile<TrainWide, TF32>(p, at, shared);
     } else if (p.shape == TRAIN_FLAT) {

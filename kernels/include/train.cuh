@@ -3,8 +3,8 @@
 // A step of training is a chain of small products. Each launch takes a list of
 // them (gpc_train_product), one for every network that has reached that point, so
 // that one launch fills the device and a step is eighteen nodes of a graph instead
-// of a hundred. A block finds its entry by its number and makes one tile of it
-// with tile.cuh. Every number of a result is one thread's sum in order of depth,
+// of a hundred. A block finds its entry by its number and makes one tile of it,
+// with the accumulators of tile.cuh. Every number of a result is one thread's sum in order of depth,
 // and what is split over blocks is added up in order of the splits by the next
 // kernel: no atomics, and the same bits in every run.
 #pragma once
@@ -77,6 +77,114 @@ __device__ inline const TrainProduct* train_find(const TrainProduct* products, i
     at.m = at.tile / p->tilesN * bm;
     at.n = at.tile % p->tilesN * bn;
     return p;
+}
+
+// TrainSide moves one operand's slices like Side, of matrices whose rows begin on
+// 16 bytes: addresses are made once, whole slices are read without looking, and
+// what lies beyond the operand's last row or column is read from inside it, since
+// it only reaches numbers that are not stored.
+template <bool KContiguous, int OUTER, int BK, int LD, int THREADS>
+struct TrainSide : Side<KContiguous, OUTER, BK, LD, THREADS> {
+    using Base = Side<KContiguous, OUTER, BK, LD, THREADS>;
+    static_assert(Base::quads % THREADS == 0, "every thread has its quads");
+    static constexpr int addresses = KContiguous ? Base::rounds : 1;
+    const float* at[addresses];
+    const int* rows;
+    long long ld;
+    int k0; // of the thread's first quad
+
+    __device__ void begin(const Matrix& m, int outer0, int outers) {
+        int outer;
+        Base::place(int(threadIdx.x), outer, k0);
+        rows = m.rows, ld = m.ld;
+        if (KContiguous) {
+#pragma unroll
+            for (int r = 0; r < addresses; r++) {
+                const int o = min(outer0 + outer + r * (THREADS / (BK / 4)), outers - 1);
+                at[r] = m.data + (rows ? __ldg(rows + o) : o) * ld + k0;
+            }
+        } else {
+            at[0] = m.data + (outer0 + outer < outers ? outer0 + outer : 0);
+        }
+    }
+
+    __device__ void fetch(int k, int kEnd) {
+#pragma unroll
+        for (int r = 0; r < Base::rounds; r++) this->held[r] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (KContiguous) {
+            if (k + k0 < kEnd) {
+#pragma unroll
+                for (int r = 0; r < Base::rounds; r++) this->held[r] = __ldg(reinterpret_cast<const float4*>(at[r % addresses] + k));
+            }
+            if (k + BK > kEnd) {
+                const int left = kEnd - k - k0; // of the quad, from here on
+#pragma unroll
+                for (int r = 0; r < Base::rounds; r++) {
+                    if (left < 4) this->held[r].w = 0.0f;
+                    if (left < 3) this->held[r].z = 0.0f;
+                    if (left < 2) this->held[r].y = 0.0f;
+                }
+            }
+        } else {
+            constexpr int step = THREADS / (OUTER / 4);
+            if (k + BK <= kEnd) {
+#pragma unroll
+                for (int r = 0; r < Base::rounds; r++) this->held[r] = row(k + k0 + r * step);
+            } else {
+#pragma unroll
+                for (int r = 0; r < Base::rounds; r++)
+                    if (k + k0 + r * step < kEnd) this->held[r] = row(k + k0 + r * step);
+            }
+        }
+    }
+
+    __device__ float4 row(int k) const { return __ldg(reinterpret_cast<const float4*>(at[0] + (rows ? __ldg(rows + k) : k) * ld)); }
+};
+
+// train_product is product of tile.cuh with these sides. sums, if not null, is
+// added the thread's sums over the depth of its four columns of A, whose rows are
+// then the depth.
+template <class Shape, bool AKContiguous, bool BKContiguous, bool TF32, class Epilogue>
+__device__ inline void train_product(const Matrix& a, const Matrix& b, int m, int n, int kBegin, int kEnd, int row0, int column0,
+                                     float* shared, float* sums, Epilogue&& epilogue) {
+    constexpr int sizeA = Shape::BK * Shape::lda, sizeB = Shape::BK * Shape::ldb;
+    float *tileA = shared, *tileB = shared + 2 * sizeA;
+    TrainSide<AKContiguous, Shape::BM, Shape::BK, Shape::lda, Shape::threads> sideA;
+    TrainSide<BKContiguous, Shape::BN, Shape::BK, Shape::ldb, Shape::threads> sideB;
+    sideA.begin(a, row0, m);
+    sideB.begin(b, column0, n);
+    auto store = [&](int buffer) {
+        sideA.store(tileA + buffer * sizeA);
+        sideB.store(tileB + buffer * sizeB);
+        if (sums) {
+#pragma unroll
+            for (int r = 0; r < decltype(sideA)::rounds; r++) {
+                sums[0] += sideA.held[r].x, sums[1] += sideA.held[r].y;
+                sums[2] += sideA.held[r].z, sums[3] += sideA.held[r].w;
+            }
+        }
+    };
+    typename AccumulatorOf<Shape, TF32>::type accumulator;
+    accumulator.clear();
+    if (kBegin < kEnd) {
+        sideA.fetch(kBegin, kEnd);
+        sideB.fetch(kBegin, kEnd);
+        store(0);
+        __syncthreads();
+        int buffer = 0;
+        for (int k = kBegin; k < kEnd; k += Shape::BK) {
+            const bool more = k + Shape::BK < kEnd;
+            if (more) {
+                sideA.fetch(k + Shape::BK, kEnd);
+                sideB.fetch(k + Shape::BK, kEnd);
+            }
+            accumulator.add(tileA + buffer * sizeA, tileB + buffer * sizeB);
+            if (more) store(buffer ^ 1);
+            __syncthreads();
+            buffer ^= 1;
+        }
+    }
+    accumulator.finish(m, n, row0, column0, epilogue);
 }
 
 // train_warp_sum adds v over the lanes; every lane has the sum.
