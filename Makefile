@@ -66,9 +66,22 @@ results: build
 	scripts/results.sh $(RESULTS)
 	bin/gpc report --results $(RESULTS) --out docs/results
 
-## kernels: CUDA sources to PTX and cubin (this version has no CUDA backend)
-kernels:
-	@echo 'this version computes on the CPU: there are no CUDA sources to compile'
+.PHONY: nvcc check-kernels
+## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)
+NVRTC = nvidia-cuda-nvrtc-cu12==12.2.140 --hash=sha256:b1cdcae6443cb7cdcfb5d1bf51896a148c9f82f9e65b27db9ab095eaed689aa7
+nvcc: build/nvcc/nvidia
+build/nvcc/nvidia:
+	mkdir -p build/nvcc
+	echo '$(NVRTC)' > build/nvcc/requirements.txt
+	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvcc -r build/nvcc/requirements.txt
+
+## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in kernels/images and domains/*/images; commit what it writes
+kernels: nvcc
+	$(GO) run ./kernels/build compile
+
+## check-kernels: compile every kernel again and fail where the committed image differs
+check-kernels: nvcc
+	$(GO) run ./kernels/build verify
 
 ## models: make the bundled models again from nothing (about half an hour on two cores)
 models: build

@@ -186,6 +186,23 @@ type Block struct {
 	S, U, C, Sigma, J, GS, GU []float64
 }
 
+// Device is implemented by a problem whose functions exist on CUDA devices too.
+// They must agree with the problem's own methods, in float32 for the step and in
+// float64 for the roll-out. A problem without them is steered all the same: the
+// backend then decodes on the device and takes the gradient on the host.
+type Device interface {
+	Device() DeviceCode
+}
+
+// DeviceCode names the device functions: the kernels gpc_domain_base_NAME,
+// _gradient_NAME, _priority_NAME and _rollout_NAME that kernels/include/domain.cuh
+// makes of a domain's .cu file.
+type DeviceCode struct {
+	Name string
+	// Constants are what every function is given, in the order the .cu file reads.
+	Constants []float64
+}
+
 // Finite is implemented by a problem whose context tells how many decisions the
 // episode still has, the present one included; refinement then looks no further
 // ahead.

@@ -10,6 +10,3 @@ import (
 func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
 	return nil, errors.ErrUnsupported
 }
-func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
-	return nil, errors.ErrUnsupported
-}

@@ -13,7 +13,8 @@ type Context struct {
 	driver Driver
 	device Device
 	calls  chan call
-	done   chan struct{}
+	quit   chan struct{} // closed by Close
+	done   chan struct{} // closed when the context is destroyed
 	close  sync.Once
 	lost   atomic.Pointer[LostError]
 	closed error
@@ -53,7 +54,7 @@ func Open(d Driver, ordinal int) (*Context, error) {
 	if err := devices[ordinal].Usable(); err != nil {
 		return nil, err
 	}
-	c := &Context{driver: d, device: devices[ordinal], calls: make(chan call), done: make(chan struct{})}
+	c := &Context{driver: d, device: devices[ordinal], calls: make(chan call), quit: make(chan struct{}), done: make(chan struct{})}
 	opened := make(chan error)
 	go c.own(opened)
 	if err := <-opened; err != nil {
@@ -73,7 +74,7 @@ func (c *Context) own(opened chan<- error) {
 	}
 	// Deferred, because a test may end this goroutine inside Do.
 	defer func() {
-		c.close.Do(func() { close(c.calls) })
+		c.close.Do(func() { close(c.quit) })
 		c.closed = c.driver.destroyContext(handle)
 		if c.lost.Load() != nil {
 			c.closed = nil // a lost context may refuse even that
@@ -81,8 +82,13 @@ func (c *Context) own(opened chan<- error) {
 		close(c.done)
 	}()
 	t := &Thread{context: c, driver: c.driver}
-	for next := range c.calls {
-		t.serve(next)
+	for {
+		select {
+		case next := <-c.calls:
+			t.serve(next)
+		case <-c.quit:
+			return
+		}
 	}
 }
 
@@ -108,7 +114,9 @@ func (t *Thread) serve(next call) {
 func (c *Context) Do(f func(*Thread) error) error {
 	ch := replies.Get().(chan reply)
 	defer replies.Put(ch)
-	if !c.send(call{f, ch}) {
+	select {
+	case c.calls <- call{f, ch}:
+	case <-c.quit:
 		return ErrClosed
 	}
 	r := <-ch
@@ -119,17 +127,6 @@ func (c *Context) Do(f func(*Thread) error) error {
 		runtime.Goexit()
 	}
 	return r.err
-}
-
-// send is false after Close.
-func (c *Context) send(next call) (sent bool) {
-	defer func() {
-		if recover() != nil { // send on the closed channel
-			sent = false
-		}
-	}()
-	c.calls <- next
-	return true
 }
 
 // Device is what the context runs on.
@@ -149,7 +146,7 @@ func (c *Context) Lost() error {
 // Close frees all that the context holds and ends its goroutine. Work still
 // queued is lost.
 func (c *Context) Close() error {
-	c.close.Do(func() { close(c.calls) })
+	c.close.Do(func() { close(c.quit) })
 	<-c.done
 	return c.closed
 }

@@ -23,7 +23,7 @@ import (
 
 // MinVersion is the oldest driver API that loads the embedded images, as
 // cuDriverGetVersion counts: 1000·major + 10·minor.
-const MinVersion = 12000
+const MinVersion = 12020
 
 // MinMajor is the oldest compute capability that the kernels are compiled for.
 const MinMajor = 8
@@ -66,6 +66,9 @@ const (
 	attributeSharedPerBlockOptin Attribute = 97
 )
 
+// HostShimImage is the image that the host shim loads: it has every kernel built in.
+var HostShimImage = []byte("gpc shim")
+
 // Parameter describes one argument of a kernel as the driver knows it.
 type Parameter struct {
 	Size int  // bytes
@@ -78,6 +81,8 @@ type Driver interface {
 	// Name tells the implementation ("purego", "gorgonia.org/cu"), Library the file.
 	Name() string
 	Library() string
+	// HostShim tells whether the library is that of kernels/shim.
+	HostShim() bool
 
 	Version() (int, error)
 	DeviceCount() (int, error)

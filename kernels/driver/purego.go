@@ -139,6 +139,7 @@ func cString(s *byte) string {
 
 func (l *library) Name() string    { return "purego" }
 func (l *library) Library() string { return l.path }
+func (l *library) HostShim() bool  { return l.parameterKind != 0 }
 
 func (l *library) Version() (int, error) {
 	var v int32

@@ -9,7 +9,19 @@
 #ifdef GPC_SHIM
 #include "shim.h"
 #else
+#ifdef __CUDACC_RTC__ // the run-time compiler has no C library
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long int64_t;
+typedef unsigned long uint64_t;
+typedef unsigned long uintptr_t;
+#else
 #include <stdint.h>
+#endif
 
 // GPC_KERNEL(name) follows every entry point. CUDA needs nothing here; the shim
 // registers the name and the types of the arguments.

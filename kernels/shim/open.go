@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
-// Image is what a module of the shim is loaded from: it stands for any kernel image
-// and holds every kernel of the library.
-var Image = []byte("gpc shim")
+// Image is driver.HostShimImage.
+var Image = driver.HostShimImage
 
 var opened struct {
 	sync.Once

@@ -48,7 +48,7 @@ func ok(t *testing.T, err error) {
 
 func kernel(t *testing.T, th *driver.Thread, name string) *driver.Kernel {
 	t.Helper()
-	m := must[*driver.Module](t)(th.LoadModule("test", shim.Image))
+	m := must[*driver.Module](t)(th.LoadModule("test", driver.HostShimImage))
 	return must[*driver.Kernel](t)(th.Kernel(m, name))
 }
 

@@ -685,10 +685,16 @@ EXPORT int cuStreamBeginCapture_v2(Handle h, int mode) {
     return OK;
 }
 EXPORT int cuStreamEndCapture(Handle h, Handle *out) {
-    ENTER("cuStreamEndCapture")
-    STREAM(h)
     *out = nullptr;
-    if (!s->capture || !s->origin) return INVALID_VALUE;
+    std::lock_guard<std::mutex> hold(lock);
+    if (!initialized) return NOT_INITIALIZED;
+    if (stack.empty() || !contexts.count(stack.back())) return INVALID_CONTEXT;
+    Context *c = stack.back();
+    // The capture ends even when the call fails.
+    int injected = kill(c, injected_fault("cuStreamEndCapture"));
+    if (!injected && c->dead) return c->dead;
+    STREAM(h)
+    if (!s->capture || !s->origin) return injected ? injected : int(INVALID_VALUE);
     Graph *g = s->capture;
     bool invalid = s->invalid;
     for (Stream *other : c->streams)
@@ -699,10 +705,10 @@ EXPORT int cuStreamEndCapture(Handle h, Handle *out) {
         }
     for (Event *e : c->events)
         if (e->capture == g) e->capture = nullptr;
-    if (invalid) {
+    if (invalid || injected) {
         c->graphs.erase(g);
         delete g;
-        return CAPTURE_INVALIDATED;
+        return injected ? injected : int(CAPTURE_INVALIDATED);
     }
     *out = g;
     return OK;
