@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 )
 
@@ -199,6 +200,9 @@ type Device interface {
 // makes of a domain's .cu file.
 type DeviceCode struct {
 	Name string
+	// Images holds manifest.json and the compiled functions, as `make kernels`
+	// writes them into the domain's folder images.
+	Images fs.FS
 	// Constants are what every function is given, in the order the .cu file reads.
 	Constants []float64
 }
@@ -394,6 +398,4 @@ type Case struct {
 	Plant   Plant
 	// Controllers are the case's own methods by the name `--method` takes.
 	Controllers map[string]func() (Controller, error)
-	// CUDA is the source of the problem's device functions, "" for none.
-	CUDA string
 }

@@ -153,8 +153,8 @@ func newFlow(t *driver.Thread, b *Backend, m *memory, cfg backend.StepperConfig)
 	}
 	if device, ok := cfg.Problem.(domain.Device); ok {
 		code := device.Device()
-		if _, err := b.kernel(t, "gpc_domain_gradient_"+code.Name); err != nil {
-			return f, fmt.Errorf("device functions of %s: %w", code.Name, err)
+		if err := b.loadDomain(t, code); err != nil {
+			return f, err
 		}
 		f.code = code.Name
 		if f.constants, err = uploaded(t, m, code.Constants); err != nil {

@@ -433,3 +433,7 @@ struct Problem {
 } // namespace integrator
 
 GPC_DOMAIN(integrator, integrator::Problem)
+GPC_KERNEL(gpc_domain_base_integrator)
+GPC_KERNEL(gpc_domain_gradient_integrator)
+GPC_KERNEL(gpc_domain_priority_integrator)
+GPC_KERNEL(gpc_domain_rollout_integrator)

@@ -179,7 +179,8 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
 
 // GPC_DOMAIN makes the kernels of a domain: gpc_domain_base_NAME,
 // gpc_domain_gradient_NAME, gpc_domain_priority_NAME, gpc_domain_rollout_NAME. Grid
-// ⌈rows/128⌉, block 128, a thread a row, no shared memory.
+// ⌈rows/128⌉, block 128, a thread a row, no shared memory. The file lists them with
+// GPC_KERNEL after it.
 //
 // gpc_domain_priority_NAME is σ at the decoded state and first action of one
 // latent, and the effective weights σ ⊙ inverseRange of the step.
@@ -188,15 +189,12 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
                                                                              int ldplan, const double* constants) {                                    \
         gpc::domain_base<P>(rows, s, lds, c, ldc, plan, ldplan, constants);                                                                            \
     }                                                                                                                                                  \
-    GPC_KERNEL(gpc_domain_base_##name)                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(128) gpc_domain_gradient_##name(gpc_domain_batch b, const double* constants) {                        \
         gpc::domain_gradient<P>(b, constants);                                                                                                         \
     }                                                                                                                                                  \
-    GPC_KERNEL(gpc_domain_gradient_##name)                                                                                                             \
     extern "C" __global__ void __launch_bounds__(128) gpc_domain_rollout_##name(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) { \
         gpc::domain_rollout<P>(r, p, constants);                                                                                                       \
     }                                                                                                                                                  \
-    GPC_KERNEL(gpc_domain_rollout_##name)                                                                                                              \
     extern "C" __global__ void __launch_bounds__(32) gpc_domain_priority_##name(const float* state, const float* plan, const double* c,                 \
                                                                                 gpc_domain_preference p, const double* constants,                      \
                                                                                 const double* inverseRange, double* sigma, float* weights) {           \
@@ -206,5 +204,4 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
         for (int j = 0; j < P::actions; j++) u[j] = (double)plan[j];                                                                                   \
         gpc::sigma_of<P>(constants, p, s, u, c, out);                                                                                                  \
         for (int j = 0; j < P::objectives; j++) sigma[j] = out[j], weights[j] = (float)(out[j] * inverseRange[j]);                                     \
-    }                                                                                                                                                  \
-    GPC_KERNEL(gpc_domain_priority_##name)
+    }
