@@ -75,6 +75,30 @@ build/nvcc/nvidia:
 	echo '$(NVRTC)' > build/nvcc/requirements.txt
 	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvcc -r build/nvcc/requirements.txt
 
+.PHONY: cuda-headers build-gorgoniacu test-gorgoniacu
+## cuda-headers: CUDA 11.8 headers and a libcuda.so to link with, in build/cuda, for -tags gorgoniacu (needs a C compiler)
+CUDA_HEADERS = nvidia-cuda-runtime-cu11==11.8.89 --hash=sha256:92d04069a987e1fbc9213f8376d265df0f7bb42617d44f5eda1f496acea7f2d1
+CUDA = $(CURDIR)/build/cuda
+GORGONIACU = CGO_ENABLED=1 CGO_CFLAGS='-O2 -w -I$(CUDA)/nvidia/cuda_runtime/include' CGO_LDFLAGS='-L$(CUDA)/lib'
+cuda-headers: build/cuda/lib/libcuda.so
+build/cuda/lib/libcuda.so: build/cuda/nvidia
+	mkdir -p build/cuda/lib
+	grep -ohE '\bcu[A-Z][A-Za-z0-9_]+' build/cuda/nvidia/cuda_runtime/include/cuda.h | sort -u | sed 's/.*/int &(void) { return 999; }/' > build/cuda/lib/stub.c
+	gcc -shared -w -fno-builtin -Wl,-soname,libcuda.so.1 -o $@ build/cuda/lib/stub.c
+build/cuda/nvidia:
+	mkdir -p build/cuda
+	echo '$(CUDA_HEADERS)' > build/cuda/requirements.txt
+	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/cuda -r build/cuda/requirements.txt
+
+## build-gorgoniacu: everything with the driver through gorgonia.org/cu
+build-gorgoniacu: cuda-headers
+	$(GORGONIACU) $(GO) build -tags gorgoniacu ./...
+
+## test-gorgoniacu: the tests of that driver on the host shim, which stands in for libcuda.so.1
+test-gorgoniacu: cuda-headers
+	$(GO) run ./kernels/build shim build/cuda/shim/libcuda.so.1
+	LD_LIBRARY_PATH=$(CUDA)/shim $(GORGONIACU) $(GO) test -tags gorgoniacu ./kernels/driver
+
 ## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in kernels/images and domains/*/images; commit what it writes
 kernels: nvcc
 	$(GO) run ./kernels/build compile

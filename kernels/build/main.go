@@ -5,6 +5,7 @@
 //	build check    compare hashes only: says which images are stale
 //	build usage    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
 //	build shim     the host shim of the tests; without a C++ compiler one line says so
+//	build shim F   the host shim with the kernels of its own tests too, copied to F
 package main
 
 import (
@@ -31,8 +32,8 @@ func main() {
 }
 
 func run(arguments []string) error {
-	if len(arguments) != 1 {
-		return errors.New("usage: build compile|verify|check|usage|shim")
+	if len(arguments) != 1 && !(len(arguments) == 2 && arguments[0] == "shim") {
+		return errors.New("usage: build compile|verify|check|usage|shim [FILE]")
 	}
 	root, err := shim.Root()
 	if err != nil {
@@ -55,21 +56,36 @@ func run(arguments []string) error {
 	case "usage":
 		return usage(root)
 	case "shim":
-		return buildShim(root)
+		return buildShim(root, arguments[1:])
 	}
 	return fmt.Errorf("unknown command %q: want compile, verify, check, usage or shim", arguments[0])
 }
 
-func buildShim(root string) error {
+func buildShim(root string, copies []string) error {
 	sources, err := shim.Sources(root)
 	if err != nil {
 		return err
 	}
-	_, err = shim.Build(root, sources)
+	if len(copies) > 0 {
+		sources = append(sources, filepath.Join(root, "kernels/shim/testdata/sum.cu"))
+	}
+	library, err := shim.Build(root, sources)
 	var none *shim.NoCompilerError
 	if errors.As(err, &none) && os.Getenv("GPC_REQUIRE_SHIM") != "1" {
 		fmt.Printf("the CUDA path is not tested: %v\n", err)
 		return nil
+	}
+	for _, copy := range copies {
+		binary, err := os.ReadFile(library)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(copy), 0o755); err != nil {
+			return err
+		}
+		if err := renameio.WriteFile(copy, binary, 0o755); err != nil {
+			return err
+		}
 	}
 	return err
 }

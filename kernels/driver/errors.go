@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -161,4 +162,28 @@ var fatal = map[int]bool{
 	718: true, // invalid program counter
 	719: true, // launch failed
 	999: true, // unknown
+}
+
+// IsFault tells an error of the driver or of the device, one of the types above,
+// from an error about what was asked for.
+func IsFault(err error) bool {
+	var (
+		library    *LibraryError
+		symbol     *SymbolError
+		version    *VersionError
+		device     *DeviceError
+		capability *CapabilityError
+		memory     *MemoryError
+		image      *ImageError
+		call       *CallError
+		lost       *LostError
+	)
+	return errors.As(err, &library) || errors.As(err, &symbol) || errors.As(err, &version) || errors.As(err, &device) ||
+		errors.As(err, &capability) || errors.As(err, &memory) || errors.As(err, &image) || errors.As(err, &call) || errors.As(err, &lost)
+}
+
+// IsLost tells that a context can no longer be used.
+func IsLost(err error) bool {
+	var lost *LostError
+	return errors.As(err, &lost)
 }

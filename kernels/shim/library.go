@@ -19,7 +19,7 @@ type Library struct {
 
 // Load opens a library that Build made.
 func Load(path string) (*Library, error) {
-	d, err := driver.Load(path)
+	d, path, err := find(path)
 	if err != nil {
 		return nil, err
 	}
