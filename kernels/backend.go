@@ -15,8 +15,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/images"
 )
 
 // Options choose how the backend computes. The zero value is float32 throughout.
@@ -38,7 +40,8 @@ type Backend struct {
 	context *driver.Context
 	options Options
 	device  driver.Device
-	module  *driver.Module
+	modules *images.Modules
+	domains map[string]*images.Modules // device functions of problems, by name
 	kernels map[string]*driver.Kernel
 	stream  driver.Stream
 	// Operations that are not captured share these; the context runs one at a time.
@@ -51,14 +54,21 @@ type Backend struct {
 
 var _ backend.Backend = (*Backend)(nil)
 
-// New loads the kernels' image onto an open context, which the backend owns from
-// then on, also when New fails. A failure is one of the error types of
-// kernels/driver.
-func New(context *driver.Context, image []byte, options Options) (*Backend, error) {
-	b := &Backend{context: context, options: options, device: context.Device(), kernels: map[string]*driver.Kernel{}}
+// New makes a backend on an open context, which it owns from then on, also when New
+// fails. One kernel is loaded, so that a device that does not take the images is
+// found here. A failure is one of the error types of kernels/driver.
+func New(context *driver.Context, options Options) (*Backend, error) {
+	b := &Backend{
+		context: context, options: options, device: context.Device(),
+		domains: map[string]*images.Modules{}, kernels: map[string]*driver.Kernel{},
+	}
 	err := context.Do(func(t *driver.Thread) error {
-		var err error
-		if b.module, err = t.LoadModule("gpc kernels", image); err != nil {
+		set, err := images.Kernels()
+		if err != nil {
+			return err
+		}
+		b.modules = images.NewModules(set)
+		if _, err := b.kernel(t, "gpc_eig"); err != nil {
 			return err
 		}
 		b.stream, err = t.NewStream()
@@ -116,12 +126,16 @@ func (b *Backend) discard(release func(*driver.Thread) error) {
 	}
 }
 
-// kernel finds an entry point of the kernels' image once.
+// kernel finds an entry point of the embedded images once.
 func (b *Backend) kernel(t *driver.Thread, name string) (*driver.Kernel, error) {
+	return b.kernelOf(t, b.modules, name)
+}
+
+func (b *Backend) kernelOf(t *driver.Thread, from *images.Modules, name string) (*driver.Kernel, error) {
 	if k, ok := b.kernels[name]; ok {
 		return k, nil
 	}
-	k, err := t.Kernel(b.module, name)
+	k, err := from.Kernel(t, name)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +143,26 @@ func (b *Backend) kernel(t *driver.Thread, name string) (*driver.Kernel, error) 
 	return k, nil
 }
 
-// launch queues one kernel of the image on the backend's stream.
+// loadDomain finds the device functions of a problem, so that launch knows them.
+func (b *Backend) loadDomain(t *driver.Thread, code domain.DeviceCode) error {
+	modules := b.domains[code.Name]
+	if modules == nil {
+		set, err := images.New(code.Images)
+		if err != nil {
+			return err
+		}
+		modules = images.NewModules(set)
+		b.domains[code.Name] = modules
+	}
+	for _, function := range []string{"base", "gradient", "priority", "rollout"} {
+		if _, err := b.kernelOf(t, modules, "gpc_domain_"+function+"_"+code.Name); err != nil {
+			return fmt.Errorf("device functions of %s: %w", code.Name, err)
+		}
+	}
+	return nil
+}
+
+// launch queues one kernel of the images on the backend's stream.
 func (b *Backend) launch(t *driver.Thread, name string, grid driver.Dim, block, shared int, arguments ...driver.Argument) error {
 	k, err := b.kernel(t, name)
 	if err != nil {

@@ -17,7 +17,7 @@ func open(t testing.TB, _ int) backend.Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := kernels.New(context, shim.Image, kernels.Options{})
+	b, err := kernels.New(context, kernels.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

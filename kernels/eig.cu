@@ -17,25 +17,12 @@
 // n steps of 2 divisions for each of about 9 rounds of multisection; the matrices
 // of a batch hide each other's latency, some 26 warps to a multiprocessor.
 #include "gpc.cuh"
-#include "net.cuh"
+#include "warp.cuh"
 
 namespace gpc {
 
-constexpr unsigned int everyone = 0xffffffffu;
 constexpr int eigGroup = 8; // eigenvectors iterated together, one lane each
 constexpr float eigTiny = 1.2e-7f;
-
-__device__ inline float warp_sum(float v) {
-    for (int m = 16; m > 0; m /= 2) v += __shfl_xor_sync(everyone, v, m);
-    return v;
-}
-
-__device__ inline float warp_max(float v) {
-    for (int m = 16; m > 0; m /= 2) v = fmaxf(v, __shfl_xor_sync(everyone, v, m));
-    return v;
-}
-
-__device__ inline bool warp_any(bool p) { return __ballot_sync(everyone, p) != 0; }
 
 // sturm is the number of eigenvalues of T (diagonal d, off-diagonal e) below x.
 __device__ inline int sturm(const float* d, const float* e, int n, float x) {
@@ -245,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
         for (int round = 0; round < 40; round++) {
             const float x = lo + (hi - lo) * (float(member + 1) / float(members + 1));
             const bool under = sturm(d, e, n, x) <= wanted; // x ≤ the eigenvalue
-            const unsigned int bits = __ballot_sync(everyone, under) >> (lane / members * members);
+            const unsigned int bits = __ballot_sync(GPC_FULL_MASK, under) >> (lane / members * members);
             const unsigned int mine = members == 32 ? bits : bits & ((1u << members) - 1u);
             const int passed = __popc(mine); // counts are monotone in x
             const float width = hi - lo, base = lo;
@@ -287,7 +274,7 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
             float dot = 0.0f;
             if (j < k)
                 for (int r = c + 1 + member; r < n; r += members) dot = __fmaf_rn(a[r * ld + c], v[r * k + j], dot);
-            for (int m = members / 2; m > 0; m /= 2) dot += __shfl_xor_sync(everyone, dot, m);
+            for (int m = members / 2; m > 0; m /= 2) dot += __shfl_xor_sync(GPC_FULL_MASK, dot, m);
             dot *= tau[c];
             if (j < k)
                 for (int r = c + 1 + member; r < n; r += members) v[r * k + j] = __fmaf_rn(-dot, a[r * ld + c], v[r * k + j]);
@@ -302,7 +289,7 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
         int at = n;
         for (int r = lane; r < n; r += 32)
             if (fabsf(v[r * k + j]) == top) at = min(at, r);
-        for (int m = 16; m > 0; m /= 2) at = min(at, __shfl_xor_sync(everyone, at, m));
+        for (int m = 16; m > 0; m /= 2) at = min(at, __shfl_xor_sync(GPC_FULL_MASK, at, m));
         const float sign = v[min(at, n - 1) * k + j] < 0.0f ? -1.0f : 1.0f;
         for (int r = lane; r < n; r += 32) outVectors[r * k + j] = sign * v[r * k + j];
         if (lane == 0) outValues[j] = lambda[j] * unit;

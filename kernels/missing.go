@@ -4,15 +4,8 @@ import (
 	"errors"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
-func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
-	return nil, errors.ErrUnsupported
-}
-func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
-	return nil, errors.ErrUnsupported
-}
 func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
 	return nil, errors.ErrUnsupported
 }
