@@ -94,7 +94,7 @@ func onShim(t testing.TB, o Options) (*shim.Library, *Backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(context, shim.Image, o)
+	b, err := New(context, o)
 	if err != nil {
 		t.Fatal(err)
 	}
