@@ -25,7 +25,7 @@ type trainingProblem struct {
 	isometry                                       bool
 }
 
-var smallProblem = trainingProblem{rows: 400, nx: 70, no: 9, ns: 37, nu: 3, nz: 6, hidden: 45, batch: 300, kappa: 2}
+var smallProblem = trainingProblem{rows: 60, nx: 70, no: 9, ns: 37, nu: 3, nz: 6, hidden: 45, batch: 300, kappa: 2}
 
 func (p trainingProblem) config(seed uint64) backend.TrainerConfig {
 	rng := rand.New(rand.NewPCG(seed, 1))
