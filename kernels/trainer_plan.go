@@ -23,6 +23,7 @@ type trainPlan struct {
 	losses   int    // sums to read back
 	upload   int    // words of the batch
 	memory   memory // entries of the launches, graphs
+	used     bool
 	first    *driver.Graph
 	rest     *driver.Graph // nil: nothing is left
 }
