@@ -17,17 +17,19 @@ type Engine = backend.Backend
 type Options struct {
 	Backend string // "auto" (or ""), "cuda", "cpu" or "ref"
 	Threads int    // CPU threads, 0: every core
+	// Notice is told when `auto` leaves a GPU that failed and goes on on the CPU; nil:
+	// nobody is.
+	Notice func(string)
 }
 
-// Open opens the backend and says why it was chosen.
+// Open opens the backend and says why it was chosen. "auto" is CUDA where a usable
+// device answers, with the CPU behind it: if the device fails, work goes on there
+// with the same state. Otherwise it is the CPU, and the reason says what CUDA lacks.
+// "cuda" is CUDA alone, and an error where that cannot be had.
 func Open(o Options) (e Engine, reason string, err error) {
 	switch o.Backend {
 	case "", "auto":
-		b, err := cpufallback.New(cpufallback.Options{Threads: o.Threads})
-		if err != nil {
-			return nil, "", err
-		}
-		return b, "auto: this version computes on the CPU, it has no CUDA backend", nil
+		return openAuto(o)
 	case "cpu":
 		b, err := cpufallback.New(cpufallback.Options{Threads: o.Threads})
 		if err != nil {
@@ -37,7 +39,11 @@ func Open(o Options) (e Engine, reason string, err error) {
 	case "ref":
 		return ref.New(), "asked for by --backend ref: float64 and slow", nil
 	case "cuda":
-		return nil, "", fmt.Errorf("--backend cuda: this version has no CUDA backend; use cpu, or auto")
+		b, reason, err := openCUDA()
+		if err != nil {
+			return nil, "", fmt.Errorf("--backend cuda: %w", err)
+		}
+		return b, "asked for by --backend cuda: " + reason, nil
 	}
 	return nil, "", fmt.Errorf("unknown backend %q: want auto, cuda, cpu or ref", o.Backend)
 }
