@@ -165,7 +165,7 @@ func (a *App) open(quiet bool) (engine.Engine, error) {
 	if a.threads < 0 {
 		return nil, badInputf("--threads %d: want 0 or more", a.threads)
 	}
-	e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads})
+	e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads, Notice: a.notice})
 	if err != nil {
 		return nil, badInput(err)
 	}
@@ -175,6 +175,9 @@ func (a *App) open(quiet bool) (engine.Engine, error) {
 	}
 	return e, nil
 }
+
+// notice says on stderr that a GPU failed and where work goes on.
+func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, "gpc:", text) }
 
 // loadModel reads --model, or the bundled model of the case.
 func (a *App) loadModel(c domain.Case, file string) (*model.Model, error) {

@@ -14,6 +14,9 @@ import (
 // findDriver opens the driver library; tests give the host shim.
 var findDriver = func() (driver.Driver, error) { return driver.Find("") }
 
+// Device is one GPU.
+type Device = driver.Device
+
 // CUDA is what this machine offers.
 type CUDA struct {
 	Driver  string // implementation: "purego" or "gorgonia.org/cu"; "" when there is no driver
@@ -23,7 +26,7 @@ type CUDA struct {
 	// devices; Restricted tells whether it is set.
 	Visible    string
 	Restricted bool
-	Devices    []driver.Device
+	Devices    []Device
 	Device     int   // the first usable one; −1 for none
 	Problem    error // why no device is usable; nil when one is
 }
@@ -96,5 +99,11 @@ func openAuto(o Options) (Engine, string, error) {
 		b, cpuErr := cpu()
 		return b, "auto: the CPU, because CUDA is not to be had: " + err.Error(), cpuErr
 	}
-	return &continuing{first: first, open: cpu, fault: driver.IsFault, fatal: driver.IsLost, notice: o.Notice}, "auto: CUDA " + reason, nil
+	return &continuing{first: first, open: cpu, fault: leaves, fatal: driver.IsLost, notice: o.Notice}, "auto: CUDA " + reason, nil
+}
+
+// leaves tells an error with which an object leaves the GPU: a fault, or a size that
+// the kernels do not take.
+func leaves(err error) bool {
+	return driver.IsFault(err) || errors.Is(err, errors.ErrUnsupported)
 }

@@ -173,7 +173,7 @@ func (b *Backend) launch(t *driver.Thread, name string, grid driver.Dim, block, 
 
 // Errors of sizes that the kernels do not take.
 func tooWide(op, what string, got, most int) error {
-	return fmt.Errorf("%s: %s is %d, the CUDA backend takes at most %d", op, what, got, most)
+	return fmt.Errorf("%s: %s is %d, the CUDA backend takes at most %d: %w", op, what, got, most, errors.ErrUnsupported)
 }
 
 func ceil(n, d int) int { return (n + d - 1) / d }

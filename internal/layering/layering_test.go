@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"domains/*":                       {"domain", "tensor"},
 	"internal/testdomain":             {"domain", "model", "tensor"},
 	"batchnav":                        {"internal/backend", "model", "domain", "tensor"},
-	"engine":                          {"kernels", "kernels/driver", "cpu_fallback", "internal/ref", "internal/backend"},
+	"engine":                          {"kernels", "kernels/driver", "cpu_fallback", "internal/ref", "internal/backend", "model", "tensor"},
 	"offline":                         {"domain", "tensor", "internal/version"},
 	"offline/*":                       {"domain", "tensor"},
 	"train":                           {"batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/version"},
