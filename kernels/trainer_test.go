@@ -68,6 +68,15 @@ func (p trainingProblem) config(seed uint64) backend.TrainerConfig {
 	}
 }
 
+// deep is a network of three layers, as all of the paper's are.
+func (p trainingProblem) deep(in, out int) *model.MLP {
+	mlp, err := model.NewMLP(rand.New(rand.NewPCG(uint64(in), uint64(out))), in, p.hidden, p.hidden, out)
+	if err != nil {
+		panic(err)
+	}
+	return mlp
+}
+
 func (p trainingProblem) manifoldRows(step int) (rows, neighbours []int32, kernel []float32) {
 	rng := rand.New(rand.NewPCG(uint64(step), 2))
 	for range p.batch {
@@ -403,17 +412,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 	p := smallProblem
 	p.rows, p.batch, p.hidden = 40, 20, 8
 	cfg := p.config(9)
-	rng := rand.New(rand.NewPCG(9, 9))
-	for _, n := range []struct {
-		net     **model.MLP
-		in, out int
-	}{{&cfg.Initial.EncoderO, p.no, p.nz}, {&cfg.Initial.DecoderS, p.nz, p.ns}} {
-		mlp, err := model.NewMLP(rng, n.in, p.hidden, p.hidden, n.out) // three layers each, as the paper's
-		if err != nil {
-			t.Fatal(err)
-		}
-		*n.net = mlp
-	}
+	cfg.Initial.EncoderO, cfg.Initial.DecoderS = p.deep(p.no, p.nz), p.deep(p.nz, p.ns)
 	l, b := onShim(t, Options{})
 	trainer := trainerOf(t, b, cfg)
 	kernelsOf := func() (total int) {
