@@ -19,7 +19,7 @@ func cuda(t testing.TB) backend.Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := kernels.New(context, shim.Image, kernels.Options{})
+	b, err := kernels.New(context, kernels.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
