@@ -103,7 +103,6 @@ type phasePlan struct {
 	rows   []int32
 	epochs int
 	rate   float64
-	stream uint64
 }
 
 type run struct {
@@ -112,6 +111,7 @@ type run struct {
 	progress func(Progress)
 	trainer  backend.Trainer
 	near     *neighbourhood
+	emphasis *emphasis // nil: every epoch is a permutation
 	phases   []phasePlan
 	order    []int32
 	orderOf  [2]int // phase and epoch that order holds
@@ -148,6 +148,9 @@ func (r *run) prepare() error {
 	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, o.NeighboursPerStep, o.Batch); err != nil {
 		return err
 	}
+	if o.Emphasis > 0 {
+		r.emphasis = &emphasis{share: o.Emphasis}
+	}
 	loss := o.Manifold
 	if r.near == nil {
 		loss.Locality = 0
@@ -156,10 +159,10 @@ func (r *run) prepare() error {
 		loss.Locality *= float32(r.near.k) / float32(r.near.perStep)
 	}
 	if o.ManifoldEpochs > 0 {
-		r.phases = append(r.phases, phasePlan{Manifold, r.set.Train, o.ManifoldEpochs, o.LearningRate, streamManifoldOrder})
+		r.phases = append(r.phases, phasePlan{Manifold, r.set.Train, o.ManifoldEpochs, o.LearningRate})
 	}
 	if o.RolloutEpochs > 0 && len(r.set.Pairs) > 0 {
-		r.phases = append(r.phases, phasePlan{Rollout, r.set.Pairs, o.RolloutEpochs, o.RolloutLearningRate, streamRolloutOrder})
+		r.phases = append(r.phases, phasePlan{Rollout, r.set.Pairs, o.RolloutEpochs, o.RolloutLearningRate})
 	}
 	r.orderOf = [2]int{-1, -1}
 	r.probe = sampleRows(r.set.Validation, probeRows, o.Seed, streamProbe)
@@ -213,6 +216,11 @@ func (r *run) resume() error {
 		c.Phase < len(r.phases) && (c.Epoch >= r.phases[c.Phase].epochs || c.Step >= r.stepsPerEpoch(c.Phase)) {
 		return fmt.Errorf("train: checkpoint %s stands at phase %d, epoch %d, step %d, which this run does not have", r.opt.Checkpoint, c.Phase, c.Epoch, c.Step)
 	}
+	if r.emphasis != nil {
+		if err := r.emphasis.restore(arrays, len(r.set.Train)); err != nil {
+			return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
+		}
+	}
 	if err := r.trainer.Restore(s.trainerState(arrays)); err != nil {
 		return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
 	}
@@ -229,6 +237,7 @@ func (r *run) save() error {
 	if err != nil {
 		return err
 	}
+	r.emphasis.save(&state)
 	r.lastSave = time.Now()
 	return writeCheckpoint(r.opt.Checkpoint, saved{
 		Version: checkpointVersion, Fingerprint: r.fingerprint, Cursor: r.cursor, History: r.history,
@@ -252,7 +261,16 @@ func (r *run) epoch(ctx context.Context) error {
 		if len(r.order) != len(p.rows) {
 			r.order = make([]int32, len(p.rows))
 		}
-		shuffled(r.order, p.rows, r.opt.Seed, p.stream, c.Epoch)
+		if p.phase == Manifold {
+			if r.emphasis != nil && c.Step == 0 && r.emphasis.due(c.Epoch) {
+				if err := r.emphasis.measure(r); err != nil {
+					return err
+				}
+			}
+			r.emphasis.order(r.order, p.rows, r.opt.Seed, c.Epoch)
+		} else {
+			shuffled(r.order, p.rows, r.opt.Seed, streamRolloutOrder, c.Epoch)
+		}
 		r.orderOf = [2]int{c.Phase, c.Epoch}
 	}
 	perEpoch := r.stepsPerEpoch(c.Phase)
