@@ -54,9 +54,6 @@ type Options struct {
 	// RiskAction and RiskParameter are (α_u, α_p) of eq. traj_weight; both 0: 1, 1.
 	RiskAction, RiskParameter float64
 
-	// KeepBeforeRollout also returns the map as it is before the rollout phase.
-	KeepBeforeRollout bool
-
 	// ValidationFraction of the scenarios is held out; 0: 0.05. At least one
 	// scenario is held out and at least one is trained on.
 	ValidationFraction float64
