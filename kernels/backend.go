@@ -143,6 +143,17 @@ func (b *Backend) kernelOf(t *driver.Thread, from *images.Modules, name string) 
 	return k, nil
 }
 
+// preload finds entry points before a capture begins: loading an image inside one
+// would end it.
+func (b *Backend) preload(t *driver.Thread, names ...string) error {
+	for _, name := range names {
+		if _, err := b.kernel(t, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // loadDomain finds the device functions of a problem, so that launch knows them.
 func (b *Backend) loadDomain(t *driver.Thread, code domain.DeviceCode) error {
 	modules := b.domains[code.Name]

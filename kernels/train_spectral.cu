@@ -7,7 +7,7 @@
 // If Wᵀp = 0 or Wr = 0, p and W are left. Biases are not scaled.
 //
 // grid    one block per layer; block 256 or, of large layers, 1024 threads
-// shared  4·in bytes dynamic, 16.3 KiB static; widths to 4096
+// shared  4 bytes per column dynamic, 16.3 KiB static; widths to 4096
 // bound   bytes: three passes over the matrix from the second-level cache by one
 //         multiprocessor; 256 × 256 is 0.8 MB
 #include "gpc.cuh"
@@ -43,9 +43,10 @@ extern "C" __global__ void __launch_bounds__(1024) gpc_train_spectral(const gpc:
 
     // right = Wᵀp, 128 columns at a time: each warp adds every so-many-th row, then
     // the warps' sums are added in their order. Row ends are padded with zeros.
-    for (int from = 0; from < l.in; from += columns) {
+    for (int from = 0; from < l.ld; from += columns) {
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (from + 4 * lane < l.in) {
+        if (from + 4 * lane < l.ld) {
+#pragma unroll 8
             for (int o = warp; o < l.out; o += warps) {
                 const float p = l.power[o];
                 const float4 w = *reinterpret_cast<const float4*>(l.w + (long long)o * l.ld + from + 4 * lane);
@@ -54,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(1024) gpc_train_spectral(const gpc:
         }
         parts[warp][lane] = sum;
         __syncthreads();
-        if (t < columns && from + t < l.in) {
+        if (t < columns && from + t < l.ld) {
             float total = 0.0f;
             for (int w = 0; w < warps; w++) total += left[w * columns + t];
             right[from + t] = total;
@@ -64,15 +65,27 @@ extern "C" __global__ void __launch_bounds__(1024) gpc_train_spectral(const gpc:
     const double length = gpc::train_length(right, l.in, sums);
     if (length == 0.0) return;
     const float shorten = (float)(1.0 / length);
-    for (int i = t; i < l.in; i += (int)blockDim.x) right[i] *= shorten;
+    for (int i = t; i < l.ld; i += (int)blockDim.x) right[i] *= shorten;
     __syncthreads();
 
-    // left = W right, a warp per row.
-    for (int o = warp; o < l.out; o += warps) {
-        float sum = 0.0f;
-        for (int i = lane; i < l.in; i += GPC_WARP) sum += l.w[(long long)o * l.ld + i] * right[i];
-        sum = gpc::train_warp_sum(sum);
-        if (lane == 0) left[o] = sum;
+    // left = W right, four rows of a warp at a time.
+    constexpr int rows = 4;
+    for (int from = warp; from < l.out; from += rows * warps) {
+        float sum[rows] = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int i = 4 * lane; i < l.ld; i += columns) {
+            const float4 r = *reinterpret_cast<const float4*>(right + i);
+#pragma unroll
+            for (int k = 0; k < rows; k++) {
+                const int o = min(from + k * warps, l.out - 1);
+                const float4 w = *reinterpret_cast<const float4*>(l.w + (long long)o * l.ld + i);
+                sum[k] += w.x * r.x + w.y * r.y + w.z * r.z + w.w * r.w;
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < rows; k++) {
+            const float total = gpc::train_warp_sum(sum[k]);
+            if (lane == 0 && from + k * warps < l.out) left[from + k * warps] = total;
+        }
     }
     __syncthreads();
     const double sigma = gpc::train_length(left, l.out, sums);

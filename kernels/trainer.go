@@ -14,9 +14,9 @@ import (
 
 // Trainer is the CUDA backend's backend.Trainer. The data set, the networks and
 // Adam's moments stay on the device; a call uploads row numbers and brings back
-// sums of losses. A call of one size is captured once as two graphs and launched
-// from then on (trainPlan): the losses are awaited, the rest of the update is not,
-// so that a fault in it shows at the next call.
+// sums of losses. A call of one size is captured at its second use as two graphs
+// (trainPlan): the losses are awaited, the rest of the update is not, so that a
+// fault in it shows at the next call.
 //
 // Every sum has one order that depends on sizes only: the same calls give bitwise
 // the same networks. Only where device memory is short a batch is cut in smaller
@@ -244,16 +244,8 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 		copy(driver.HostSlice[float32](t.batchHost, 0, batchHeader), header[:])
 		fill(driver.HostSlice[int32](t.batchHost, 4*batchHeader, index),
 			driver.HostSlice[float32](t.batchHost, 4*(batchHeader+index), key.rows*key.kappa))
-		if err := th.LaunchGraph(plan.first, t.backend.stream); err != nil {
+		if err := t.launchPlan(th, plan); err != nil {
 			return err
-		}
-		if err := th.Record(t.memory.ready, t.backend.stream); err != nil {
-			return err
-		}
-		if plan.rest != nil {
-			if err := th.LaunchGraph(plan.rest, t.backend.stream); err != nil {
-				return err
-			}
 		}
 		if err := th.WaitEvent(t.memory.ready); err != nil {
 			return err
@@ -263,7 +255,67 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 	})
 }
 
-// planFor returns the plan of a kind, made and captured at its first use.
+// launchPlan queues a plan. At its first use it is launched kernel by kernel, so
+// that every image is loaded before the capture at the second.
+func (t *Trainer) launchPlan(th *driver.Thread, plan *trainPlan) error {
+	stream := t.backend.stream
+	if !plan.used {
+		plan.used = true
+		if err := t.begin(th, plan); err != nil {
+			return err
+		}
+		if err := th.Record(t.memory.ready, stream); err != nil {
+			return err
+		}
+		return t.start(th, plan.launches[plan.early:])
+	}
+	if plan.first == nil {
+		if err := t.capture(th, plan); err != nil {
+			return err
+		}
+	}
+	if err := th.LaunchGraph(plan.first, stream); err != nil {
+		return err
+	}
+	if err := th.Record(t.memory.ready, stream); err != nil || plan.rest == nil {
+		return err
+	}
+	return th.LaunchGraph(plan.rest, stream)
+}
+
+// begin queues what ends with the losses on the host.
+func (t *Trainer) begin(th *driver.Thread, plan *trainPlan) error {
+	stream := t.backend.stream
+	if err := th.UploadAsync(t.batch, t.batchHost, 0, 4*plan.upload, stream); err != nil {
+		return err
+	}
+	if err := t.start(th, plan.launches[:plan.early]); err != nil {
+		return err
+	}
+	return th.DownloadAsync(t.lossesHost, 0, t.losses, 8*plan.losses, stream)
+}
+
+// capture makes a plan's graphs, both or none.
+func (t *Trainer) capture(th *driver.Thread, plan *trainPlan) error {
+	stream := t.backend.stream
+	first, err := th.Capture(stream, func() error { return t.begin(th, plan) })
+	if err != nil {
+		return err
+	}
+	if plan.early < len(plan.launches) {
+		rest, err := th.Capture(stream, func() error { return t.start(th, plan.launches[plan.early:]) })
+		if err != nil {
+			return errors.Join(err, th.DestroyGraph(first))
+		}
+		plan.rest = rest
+		plan.memory.graphs = append(plan.memory.graphs, rest)
+	}
+	plan.first = first
+	plan.memory.graphs = append(plan.memory.graphs, first)
+	return nil
+}
+
+// planFor returns the plan of a kind, made at its first use.
 func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
 	if i := slices.Index(t.order, key); i >= 0 {
 		t.order = append(slices.Delete(t.order, i, i+1), key)
@@ -287,37 +339,7 @@ func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
 	plan := new(trainPlan) // not a part of the planner, which holds the trainer
 	*plan = p.plan
 	t.memory.plans[key], t.order = plan, append(t.order, key)
-	if err := t.capture(th, plan); err != nil {
-		return nil, errors.Join(err, t.dropPlan(th, key))
-	}
 	return plan, nil
-}
-
-// capture makes a plan's graphs.
-func (t *Trainer) capture(th *driver.Thread, plan *trainPlan) error {
-	stream := t.backend.stream
-	var err error
-	plan.first, err = th.Capture(stream, func() error {
-		if err := th.UploadAsync(t.batch, t.batchHost, 0, 4*plan.upload, stream); err != nil {
-			return err
-		}
-		if err := t.start(th, plan.launches[:plan.early]); err != nil {
-			return err
-		}
-		return th.DownloadAsync(t.lossesHost, 0, t.losses, 8*plan.losses, stream)
-	})
-	if err != nil {
-		return err
-	}
-	plan.memory.graphs = append(plan.memory.graphs, plan.first)
-	if plan.early == len(plan.launches) {
-		return nil
-	}
-	plan.rest, err = th.Capture(stream, func() error { return t.start(th, plan.launches[plan.early:]) })
-	if err == nil {
-		plan.memory.graphs = append(plan.memory.graphs, plan.rest)
-	}
-	return err
 }
 
 // place uploads a plan's entries and points its launches at them.

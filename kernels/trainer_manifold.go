@@ -8,7 +8,7 @@ import (
 )
 
 // manifold plans a step of all four networks, or its losses. Networks of three
-// layers take 17 launches and two copies per micro-batch of a step: 6 forward, 3
+// layers take 16 launches and two copies per micro-batch of a step: 6 forward, 3
 // through the decoders, the codes' losses, the sums; then 2 through the encoders,
 // the weight gradients, Adam, the spectral bound.
 func (p *planner) manifold(key planKey) {

@@ -23,6 +23,7 @@ type trainPlan struct {
 	losses   int    // sums to read back
 	upload   int    // words of the batch
 	memory   memory // entries of the launches, graphs
+	used     bool
 	first    *driver.Graph
 	rest     *driver.Graph // nil: nothing is left
 }
@@ -253,7 +254,7 @@ func (p *planner) update(parts []layerParts) {
 			splits: int32(part.splits), size: int32(l.size), first: int32(grid), in: int32(l.in), out: int32(l.out), ld: int32(l.ld),
 		})
 		grid += ceil(l.size, adamBlock)
-		widest, largest = max(widest, l.in), max(largest, l.size)
+		widest, largest = max(widest, l.ld), max(largest, l.size)
 	}
 	a := t.cfg.Adam
 	p.launchWith(bytesOf(entries), "gpc_train_adam", grid, adamBlock/4, 0, driver.Int32(len(entries)),

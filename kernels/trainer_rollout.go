@@ -17,7 +17,7 @@ type rolloutData struct {
 	anchor, reg address // [rows]
 }
 
-// rollout plans a step of D_u, or its losses. A network of three layers takes 10
+// rollout plans a step of D_u, or its losses. A network of three layers takes 11
 // launches and two copies per micro-batch of a step: the latents, 3 forward, the
 // losses, their sums; then 2 backward, the weight gradients, Adam, the spectral
 // bound.

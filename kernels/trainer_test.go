@@ -25,7 +25,7 @@ type trainingProblem struct {
 	isometry                                       bool
 }
 
-var smallProblem = trainingProblem{rows: 400, nx: 70, no: 9, ns: 37, nu: 3, nz: 6, hidden: 45, batch: 300, kappa: 2}
+var smallProblem = trainingProblem{rows: 60, nx: 70, no: 9, ns: 37, nu: 3, nz: 6, hidden: 45, batch: 300, kappa: 2}
 
 func (p trainingProblem) config(seed uint64) backend.TrainerConfig {
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -66,6 +66,15 @@ func (p trainingProblem) config(seed uint64) backend.TrainerConfig {
 			MetricLambda: 1, TopK: min(5, p.nz), LieGain: 0.1, LieScale: 1, LieDt: 0.2},
 		Adam: backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-3}, SpectralBound: 1.2, MaxBatch: p.batch, MaxNeighbours: p.kappa,
 	}
+}
+
+// deep is a network of three layers, as all of the paper's are.
+func (p trainingProblem) deep(in, out int) *model.MLP {
+	mlp, err := model.NewMLP(rand.New(rand.NewPCG(uint64(in), uint64(out))), in, p.hidden, p.hidden, out)
+	if err != nil {
+		panic(err)
+	}
+	return mlp
 }
 
 func (p trainingProblem) manifoldRows(step int) (rows, neighbours []int32, kernel []float32) {
@@ -173,13 +182,13 @@ func weightDeviation(a, b backend.TrainerState) float64 {
 func TestMicroBatchesAddUp(t *testing.T) {
 	for _, isometry := range []bool{false, true} {
 		p := smallProblem
-		p.isometry = isometry
+		p.batch, p.isometry = 270, isometry
 		cfg := p.config(1)
 		_, b := onShim(t, Options{})
 		trainer := trainerOf(t, b, cfg).(*Trainer)
 		trainer.micro = 128
 		reference := trainerOf(t, ref.New(), cfg)
-		got, want := p.train(t, trainer, 2), p.train(t, reference, 2)
+		got, want := p.train(t, trainer, 1), p.train(t, reference, 1)
 		if d := deviation(got, want); !(d < 2e-5) {
 			t.Errorf("losses are off by %v", d)
 		}
@@ -193,7 +202,7 @@ func TestMicroBatchesAddUp(t *testing.T) {
 // same bits: no race, and no sum without an order.
 func TestTrainingIsBitwiseRepeatable(t *testing.T) {
 	p := smallProblem
-	p.batch, p.hidden = 150, 36
+	p.batch, p.hidden, p.nx = 150, 20, 20
 	var first backend.TrainerState
 	var losses []float64
 	for i, order := range []uint64{0, 0, 1, 7} {
@@ -221,7 +230,7 @@ func TestTrainingIsBitwiseRepeatable(t *testing.T) {
 // Memory that is short makes the micro-batch smaller, not the step another.
 func TestShortMemoryCutsTheBatch(t *testing.T) {
 	p := smallProblem
-	p.batch, p.hidden = 2000, 33
+	p.batch, p.kappa, p.hidden, p.nx, p.ns = 2000, 1, 17, 9, 5
 	cfg := p.config(3)
 	l, b := onShim(t, Options{})
 	plenty := trainerOf(t, b, cfg).(*Trainer)
@@ -250,7 +259,7 @@ func TestShortMemoryCutsTheBatch(t *testing.T) {
 // never a crash; after it every call says that the context is lost.
 func TestFaultsSurface(t *testing.T) {
 	p := smallProblem
-	p.rows, p.batch, p.hidden = 40, 20, 8
+	p.rows, p.batch, p.hidden = 20, 10, 8
 	cfg := p.config(4)
 	rows, neighbours, kernel := p.manifoldRows(0)
 	symbols := []string{"cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async",
@@ -395,4 +404,59 @@ func TestWidestNetworks(t *testing.T) {
 	if d := weightDeviation(stateOf(t, trainer), stateOf(t, reference)); !(d < 2e-5) {
 		t.Errorf("arrays are off by %v", d)
 	}
+}
+
+// The launches of a step, which the headers of the plans state: a step costs two
+// graph launches and one wait however many kernels it has.
+func TestLaunchesOfAStep(t *testing.T) {
+	p := smallProblem
+	p.rows, p.batch, p.hidden = 40, 20, 8
+	cfg := p.config(9)
+	cfg.Initial.EncoderO, cfg.Initial.DecoderS = p.deep(p.no, p.nz), p.deep(p.nz, p.ns)
+	l, b := onShim(t, Options{})
+	trainer := trainerOf(t, b, cfg)
+	kernelsOf := func() (total int) {
+		for _, name := range l.Kernels() {
+			total += l.Calls(name)
+		}
+		return total
+	}
+	settle := func() {
+		if err := b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := []string{"cuGraphLaunch", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2"}
+	wantCalls := []int{2, 1, 1, 0, 0, 0, 0}
+	count := func(what string, want int, step func() error) {
+		t.Helper()
+		// The first is launched kernel by kernel, the second captured.
+		for use := range 3 {
+			settle()
+			before := kernelsOf()
+			var made []int
+			for _, c := range calls {
+				made = append(made, -l.Calls(c))
+			}
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+			if use < 2 {
+				continue
+			}
+			for i, c := range calls {
+				made[i] += l.Calls(c)
+			}
+			settle()
+			if got := kernelsOf() - before; got != want || !slices.Equal(made, wantCalls) {
+				t.Errorf("%s: %d kernels, driver calls %v of %v; want %d and %v", what, got, made, calls, want, wantCalls)
+			}
+		}
+	}
+	rows, neighbours, kernel := p.manifoldRows(0)
+	count("a step of the manifold", 16, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
+	if err := trainer.PrepareRollout(); err != nil {
+		t.Fatal(err)
+	}
+	count("a step of the rollout", 11, func() error { _, err := trainer.RolloutStep(p.rolloutRows(0), 1e-3); return err })
 }
