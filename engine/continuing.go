@@ -241,3 +241,45 @@ func overlap(a, b tensor.Matrix) bool {
 	end := func(m tensor.Matrix) uintptr { return uintptr(unsafe.Pointer(&m.Data[len(m.Data)-1])) }
 	return begin(a) <= end(b) && begin(b) <= end(a)
 }
+
+// NewRefiner is that of the first backend, where it has one. A refiner that meets a
+// fault returns backend.ErrNoRefiner from then on, and its caller refines in single
+// operations, which go on on the second backend.
+func (c *continuing) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error) {
+	b, ok := c.first.(backend.RefinerBackend)
+	if !ok || c.over() {
+		return nil, backend.ErrNoRefiner
+	}
+	inner, err := b.NewRefiner(cfg)
+	if err != nil {
+		return nil, c.withdraw(err)
+	}
+	return &refiner{owner: c, inner: inner}, nil
+}
+
+// withdraw makes a fault of a refiner an ErrNoRefiner.
+func (c *continuing) withdraw(err error) error {
+	if !c.fault(err) {
+		return err
+	}
+	c.moved("refinement", err)
+	return backend.ErrNoRefiner
+}
+
+type refiner struct {
+	owner *continuing
+	inner backend.Refiner
+	gone  bool
+}
+
+func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
+	if r.gone || r.owner.over() {
+		return backend.RefineOutput{}, backend.ErrNoRefiner
+	}
+	out, err := r.inner.Refine(in)
+	if err != nil {
+		err = r.owner.withdraw(err)
+		r.gone = err == backend.ErrNoRefiner
+	}
+	return out, err
+}

@@ -88,6 +88,38 @@ func work(b backend.Backend) (out []float32, err error) {
 	return out, err
 }
 
+// study trains a little and gives what came out.
+func study(t *testing.T, b backend.Backend) (out []float32, err error) {
+	tr, err := b.NewTrainer(small(t))
+	if err != nil {
+		return nil, err
+	}
+	rows, neighbours := []int32{1, 2, 3}, []int32{4, 5, 6}
+	for range 3 {
+		if _, err := tr.ManifoldStep(rows, neighbours, []float32{1, 0.5, 0.25}, 1e-3); err != nil {
+			return nil, err
+		}
+	}
+	if err := tr.PrepareRollout(); err != nil {
+		return nil, err
+	}
+	for range 3 {
+		if _, err := tr.RolloutStep(rows, 1e-3); err != nil {
+			return nil, err
+		}
+	}
+	nets, err := tr.Networks()
+	if err != nil {
+		return nil, err
+	}
+	for _, mlp := range nets.All() {
+		for _, layer := range mlp.Layers {
+			out = append(append(out, layer.W.Data...), layer.B...)
+		}
+	}
+	return out, nil
+}
+
 // differ says where two results differ by more than rounding and a few steps of it.
 func differ(got, want []float32) error {
 	if len(got) != len(want) {
@@ -118,7 +150,8 @@ var symbols = []string{
 func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 	l := onShim(t)
 	for name, task := range map[string]func(backend.Backend) ([]float32, error){
-		"work": work,
+		"work":  work,
+		"study": func(b backend.Backend) ([]float32, error) { return study(t, b) },
 	} {
 		want, err := task(cpu(t))
 		if err != nil {

@@ -204,6 +204,36 @@ func (f *flow) end(t *driver.Thread, rows int, in inputs, b *stepBuffers, next d
 		driver.Float32(p.Dt), driver.Float32(p.VMax), driver.Float32(p.LieGain), driver.Float32(p.LieScale*p.Dt), driver.Int32(p.Group.RotationBlocks), driver.Address(next))
 }
 
+// step queues the whole step from in.z to next, but not the action; Base is known.
+// gradient queues the objective's gradients at the buffers' states and actions.
+func (f *flow) step(t *driver.Thread, rows int, in inputs, b *stepBuffers, next driver.Pointer, gradient func() error) error {
+	if err := f.forward(t, rows, in.z, b); err != nil {
+		return err
+	}
+	if err := f.frame(t, rows, b); err != nil {
+		return err
+	}
+	if err := gradient(); err != nil {
+		return err
+	}
+	if err := f.backward(t, rows, in, b); err != nil {
+		return err
+	}
+	if err := f.middle(t, rows, in, b, true); err != nil {
+		return err
+	}
+	if err := f.forward(t, rows, b.mid.at, b); err != nil {
+		return err
+	}
+	if err := gradient(); err != nil {
+		return err
+	}
+	if err := f.backward(t, rows, in, b); err != nil {
+		return err
+	}
+	return f.end(t, rows, in, b, next)
+}
+
 // decode queues the clipped plan at z, and with states the physical states.
 func (f *flow) decode(t *driver.Thread, rows int, z driver.Pointer, b *stepBuffers, states bool) error {
 	u := forwardJob{

@@ -205,7 +205,7 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 	}
 	switch key.part {
 	case stepWhole:
-		return then(observed, forward, frame, gradient, backward, middle(true), forwardMid, gradient, backward, end, decode, results)
+		return then(observed, func() error { return f.step(t, rows, in, b, b.next.at, gradient) }, decode, results)
 	case stepField:
 		return then(observed, forward, gradient, backward, middle(false), down(b.field, f.latent), down(b.energy, 1))
 	case splitStart:

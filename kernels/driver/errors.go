@@ -13,8 +13,8 @@ type LibraryError struct {
 }
 
 func (e *LibraryError) Error() string {
-	return fmt.Sprintf("CUDA driver library not found (tried %s): install NVIDIA's driver, or give the path of libcuda.so.1: %v",
-		strings.Join(e.Tried, ", "), e.Cause)
+	cause, _, _ := strings.Cut(fmt.Sprint(e.Cause), "\n") // of the first name tried
+	return "no CUDA driver library: " + cause + ": install NVIDIA's driver, or put the folder of libcuda.so.1 in LD_LIBRARY_PATH"
 }
 
 func (e *LibraryError) Unwrap() error { return e.Cause }

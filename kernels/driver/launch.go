@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"unsafe"
 )
@@ -100,7 +101,7 @@ func (t *Thread) Occupancy(k *Kernel, threads, shared int) (int, error) {
 }
 
 // Argument is one argument of a kernel; Address, Int32, Uint32, Int64, Uint64,
-// Float32 and Struct make them.
+// Float32, Float64 and Struct make them.
 type Argument struct {
 	bits  uint64
 	value unsafe.Pointer // of a structure
@@ -132,6 +133,9 @@ func Uint64(v uint64) Argument { return Argument{bits: v, size: 8, kind: 'u'} }
 func Float32(v float32) Argument {
 	return Argument{bits: uint64(*(*uint32)(unsafe.Pointer(&v))), size: 4, kind: 'f'}
 }
+
+// Float64 passes a double.
+func Float64(v float64) Argument { return Argument{bits: math.Float64bits(v), size: 8, kind: 'f'} }
 
 // Struct passes a structure by value, copied at the launch. T must have the layout
 // of the C structure: fields of fixed size without Go pointers, at most 128 bytes.

@@ -103,22 +103,29 @@ constexpr size_t max_threads = 1024, page = 4096;
 constexpr size_t stack_pages = 65;
 constexpr size_t guard_bytes = 1024;
 
-enum State : uint8_t { FRESH, READY, AT_BARRIER, AT_EXCHANGE, DONE };
-
 struct Fiber {
     void **sp;
 };
 
 struct Thread : Position {
     Fiber *fiber;
-    State state;
     Operation operation;
     unsigned mask;
     int source;
     uint64_t value, result;
 };
 
+// Warp holds what its lanes do, one bit for a lane: ready to run, not begun, waiting
+// in an exchange, waiting at the barrier. A lane in none of these has returned, or
+// runs. Bits are places in the order in which lanes are resumed.
+struct Warp {
+    unsigned ready, fresh, exchanging, at_barrier;
+};
+
 Thread threads[max_threads];
+Warp warps[max_threads / 32], whole[max_threads / 32]; // whole: as at the start of a block
+int place_of[32], lane_at[32];                         // lane → place and back
+std::vector<int> warp_order;
 Fiber fibers[max_threads];
 std::vector<Fiber *> idle;
 unsigned char *stacks;
@@ -130,17 +137,54 @@ std::string failure_message;
 std::vector<unsigned char> shared_memory, guard(guard_bytes, 0xff);
 
 Thread *self() { return static_cast<Thread *>(current); }
+size_t warp_of(const Thread *t) { return size_t(t - threads) / 32; }
+int place_in_warp(const Thread *t) { return place_of[size_t(t - threads) % 32]; }
 
+// begin makes the next ready lane of a warp, at or after a place, the running one
+// and gives its stack, which may be that of the lane that calls, if it has returned.
+void **begin(size_t w, int from, Fiber *free) {
+    Warp &warp = warps[w];
+    unsigned later = from < 32 ? warp.ready >> from << from : 0;
+    int place = __builtin_ctz(later ? later : warp.ready);
+    unsigned bit = 1u << place;
+    Thread &t = threads[w * 32 + size_t(lane_at[place])];
+    warp.ready &= ~bit;
+    if (warp.fresh & bit) {
+        warp.fresh &= ~bit;
+        if (free) {
+            t.fiber = free;
+        } else {
+            t.fiber = idle.back();
+            idle.pop_back();
+        }
+    } else if (free) {
+        idle.push_back(free);
+    }
+    current = &t;
+    return t.fiber->sp;
+}
+
+// suspend lets the other lanes of the warp run, and then the scheduler.
 void suspend() {
     Thread *t = self();
-    gpc_shim_switch(&t->fiber->sp, scheduler);
+    size_t w = warp_of(t);
+    void **to = warps[w].ready && !failure ? begin(w, place_in_warp(t) + 1, nullptr) : scheduler;
+    gpc_shim_switch(&t->fiber->sp, to);
 }
 
 void fiber_main() {
     for (;;) {
         launch->kernel->call(launch->kernel->function, launch->arguments);
-        self()->state = DONE;
-        suspend();
+        Thread *t = self();
+        Fiber *own = t->fiber;
+        size_t w = warp_of(t);
+        if (!warps[w].ready || failure) {
+            idle.push_back(own);
+            gpc_shim_switch(&own->sp, scheduler);
+            continue;
+        }
+        void **to = begin(w, place_in_warp(t) + 1, own);
+        if (self()->fiber != own) gpc_shim_switch(&own->sp, to);
     }
 }
 
@@ -172,96 +216,105 @@ void fail(int code, const std::string &message) {
     }
 }
 
-// complete finishes the exchange in which lane `any` of the warp waits, if every
-// lane that its mask names and that has not returned waits in the same one.
-bool complete(Thread *warp, int lanes, int any) {
-    unsigned mask = warp[any].mask, taking = 0;
-    for (int i = 0; i < lanes; i++) {
-        if (!(mask >> i & 1) || warp[i].state == DONE) continue;
-        if (warp[i].state != AT_EXCHANGE || warp[i].mask != mask || warp[i].operation != warp[any].operation) return false;
-        taking |= 1u << i;
+// complete finishes the exchange in which the lane at a place waits, if every lane
+// that its mask names and that has not returned waits in the same one.
+bool complete(size_t w, int place) {
+    Warp &warp = warps[w];
+    Thread *lanes = threads + w * 32;
+    const Thread &any = lanes[lane_at[place]];
+    unsigned taking = 0;
+    for (unsigned rest = warp.exchanging; rest; rest &= rest - 1) {
+        const Thread &t = lanes[lane_at[__builtin_ctz(rest)]];
+        if (t.mask == any.mask && t.operation == any.operation) taking |= 1u << (&t - lanes);
+    }
+    // Lanes that neither wait here nor have returned are still to come.
+    for (unsigned rest = whole[w].ready; rest; rest &= rest - 1) {
+        int p = __builtin_ctz(rest), lane = lane_at[p];
+        bool returned = !((warp.ready | warp.exchanging | warp.at_barrier) >> p & 1) && current != &lanes[lane];
+        if (any.mask >> lane & 1 && !(taking >> lane & 1) && !returned) return false;
     }
     uint64_t ballot = 0;
-    for (int i = 0; i < lanes; i++)
-        if (taking >> i & 1 && warp[i].value) ballot |= 1u << i;
-    for (int i = 0; i < lanes; i++) {
-        if (!(taking >> i & 1)) continue;
-        Thread &t = warp[i];
+    for (unsigned rest = taking; rest; rest &= rest - 1) {
+        int lane = __builtin_ctz(rest);
+        if (lanes[lane].value) ballot |= uint64_t(1) << lane;
+    }
+    for (unsigned rest = taking; rest; rest &= rest - 1) {
+        int lane = __builtin_ctz(rest);
+        Thread &t = lanes[lane];
         if (t.operation == BALLOT) t.result = ballot;
-        else if (t.source >= 0 && t.source < 32 && taking >> t.source & 1) t.result = warp[t.source].value;
+        else if (t.source >= 0 && t.source < 32 && taking >> t.source & 1) t.result = lanes[t.source].value;
         else t.result = ~uint64_t(0);
-        t.state = READY;
+        warp.exchanging &= ~(1u << place_of[lane]);
+        warp.ready |= 1u << place_of[lane];
     }
     return true;
 }
 
-void resume(Thread &t) {
-    if (t.state == FRESH) {
-        t.fiber = idle.back();
-        idle.pop_back();
-    }
-    t.state = READY;
-    current = &t;
-    gpc_shim_switch(&scheduler, t.fiber->sp);
-    if (t.state == DONE) idle.push_back(t.fiber);
-}
-
 std::vector<int> permutation(int n, uint64_t salt) {
-    std::vector<int> p(n);
+    std::vector<int> p(static_cast<size_t>(n));
     std::iota(p.begin(), p.end(), 0);
     if (order == 1) std::reverse(p.begin(), p.end());
     if (order > 1) {
         uint64_t x = order * 0x9e3779b97f4a7c15u + salt;
         for (int i = n - 1; i > 0; i--) {
             x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-            std::swap(p[i], p[x % uint64_t(i + 1)]);
+            std::swap(p[size_t(i)], p[x % uint64_t(i + 1)]);
         }
     }
     return p;
 }
 
-// run_warp resumes the lanes of a warp until each waits at the barrier, waits in
-// an exchange that cannot complete, or has returned.
-void run_warp(Thread *warp, int lanes, const std::vector<int> &lane_order) {
-    for (bool progress = true; progress && !failure;) {
-        progress = false;
-        for (int i : lane_order) {
-            if (i >= lanes || (warp[i].state != FRESH && warp[i].state != READY)) continue;
-            resume(warp[i]);
-            progress = true;
-            if (failure) return;
+// prepare sets what all blocks of a launch share.
+void prepare() {
+    int count = (thread_count + 31) / 32;
+    warp_order = permutation(count, 1);
+    auto lanes = permutation(32, 2);
+    for (int p = 0; p < 32; p++) {
+        lane_at[p] = lanes[size_t(p)];
+        place_of[lane_at[p]] = p;
+    }
+    for (int w = 0; w < count; w++) {
+        unsigned exist = 0;
+        for (int lane = 0; lane < 32 && w * 32 + lane < thread_count; lane++) exist |= 1u << place_of[lane];
+        whole[w] = {exist, exist, 0, 0};
+    }
+    for (unsigned i = 0; i < unsigned(thread_count); i++)
+        threads[i].index = {i % block_size.x, i / block_size.x % block_size.y, i / (block_size.x * block_size.y)};
+}
+
+// run_warp resumes the lanes of a warp until each waits at the barrier, waits in an
+// exchange that cannot complete, or has returned.
+void run_warp(size_t w) {
+    Warp &warp = warps[w];
+    while (warp.ready && !failure) {
+        gpc_shim_switch(&scheduler, begin(w, 0, nullptr));
+        current = nullptr;
+        // A lane that returned may have been the last that others waited for.
+        for (unsigned rest = failure ? 0 : warp.exchanging; rest; rest &= rest - 1) {
+            int place = __builtin_ctz(rest);
+            if (warp.exchanging >> place & 1) complete(w, place);
         }
-        for (int i = 0; i < lanes; i++)
-            if (warp[i].state == AT_EXCHANGE && complete(warp, lanes, i)) progress = true;
     }
 }
 
 void run_block() {
-    int warps = (thread_count + 31) / 32;
-    auto warp_order = permutation(warps, 1), lane_order = permutation(32, 2);
-    for (int i = 0; i < thread_count; i++) {
-        Thread &t = threads[i];
-        t.state = FRESH;
-        t.index = {i % block_size.x, i / block_size.x % block_size.y, i / (block_size.x * block_size.y)};
-    }
+    std::copy(whole, whole + warp_order.size(), warps);
     for (;;) {
+        bool waiting = false;
         for (int w : warp_order) {
-            run_warp(threads + w * 32, std::min(32, thread_count - w * 32), lane_order);
+            run_warp(size_t(w));
             if (failure) return;
+            waiting = waiting || warps[w].at_barrier;
         }
-        int waiting = 0, done = 0, stuck = -1;
-        for (int i = 0; i < thread_count; i++) {
-            if (threads[i].state == AT_BARRIER) waiting++;
-            else if (threads[i].state == DONE) done++;
-            else stuck = i;
+        for (int w : warp_order)
+            if (unsigned stuck = warps[w].exchanging)
+                return fail(719, where() + ": thread " + std::to_string(w * 32 + lane_at[__builtin_ctz(stuck)]) +
+                                     " waits in a shuffle, ballot or __syncwarp that other lanes of its mask never reach");
+        if (!waiting) return;
+        for (int w : warp_order) {
+            warps[w].ready = warps[w].at_barrier;
+            warps[w].at_barrier = 0;
         }
-        if (stuck >= 0)
-            return fail(719, where() + ": thread " + std::to_string(stuck) +
-                                 " waits in a shuffle, ballot or __syncwarp that other lanes of its mask never reach");
-        if (done == thread_count) return;
-        if (!waiting) abort();
-        for (int i = 0; i < thread_count; i++)
-            if (threads[i].state == AT_BARRIER) threads[i].state = READY;
     }
 }
 
@@ -270,7 +323,8 @@ void run_block() {
 unsigned lane() { return unsigned(self() - threads) & 31u; }
 
 void barrier() {
-    self()->state = AT_BARRIER;
+    Thread *t = self();
+    warps[warp_of(t)].at_barrier |= 1u << place_in_warp(t);
     suspend();
 }
 
@@ -281,8 +335,12 @@ uint64_t exchange(unsigned mask, Operation operation, uint64_t value, int source
     t->operation = operation;
     t->value = value;
     t->source = source;
-    t->state = AT_EXCHANGE;
-    suspend();
+    size_t w = warp_of(t);
+    unsigned bit = 1u << place_in_warp(t);
+    warps[w].exchanging |= bit;
+    // The last to come goes on at once.
+    if (!warps[w].ready && complete(w, place_in_warp(t))) warps[w].ready &= ~bit;
+    else suspend();
     return t->result;
 }
 
@@ -300,6 +358,7 @@ int run(const Launch &l, std::string *message) {
     grid_size = l.grid;
     block_size = l.block;
     thread_count = int(l.block.x * l.block.y * l.block.z);
+    prepare();
     // Aligned to 16 and no more, as the dialect promises no more.
     shared_memory.assign(l.shared + 2 * guard_bytes + 64, 0xff);
     auto base = (reinterpret_cast<uintptr_t>(shared_memory.data()) + guard_bytes + 31) & ~uintptr_t(31);
