@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,10 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/models"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -120,6 +127,39 @@ func study(t *testing.T, b backend.Backend) (out []float32, err error) {
 	return out, nil
 }
 
+// refine refines two observations of the convex integrator among few candidates.
+func refine(t *testing.T, b backend.Backend) (out []float32, err error) {
+	t.Helper()
+	text, err := models.Bundled.ReadFile("integrator-convex.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Codes = m.Codes.Slice(0, 40)
+	if m.CodesDecoded.Rows > 0 {
+		m.CodesDecoded = m.CodesDecoded.Slice(0, 40)
+	}
+	r, err := batchnav.NewRefiner(b, m, integrator.Convex().Problem, batchnav.Options{}, 6)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range [][]float64{{-2.2, 0.1, 1.2, -0.1}, {-1.4, -0.4, 1.5, 0.2}} {
+		obs := batchnav.Observation{S: s, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
+		result, err := r.Refine(context.Background(), obs, batchnav.RefineOptions{Candidates: 6, FlowSteps: 1, Seed: 3, LookAhead: 2})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, float32(result.Cost), float32(result.Margin))
+		for _, u := range result.U {
+			out = append(out, float32(u))
+		}
+	}
+	return out, nil
+}
+
 // differ says where two results differ by more than rounding and a few steps of it.
 func differ(got, want []float32) error {
 	if len(got) != len(want) {
@@ -150,8 +190,9 @@ var symbols = []string{
 func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 	l := onShim(t)
 	for name, task := range map[string]func(backend.Backend) ([]float32, error){
-		"work":  work,
-		"study": func(b backend.Backend) ([]float32, error) { return study(t, b) },
+		"work":   work,
+		"refine": func(b backend.Backend) ([]float32, error) { return refine(t, b) },
+		"study":  func(b backend.Backend) ([]float32, error) { return study(t, b) },
 	} {
 		want, err := task(cpu(t))
 		if err != nil {
@@ -188,7 +229,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 				continue
 			}
 			tries := []int{1, last}
-			if !testing.Short() {
+			if name != "refine" && !testing.Short() { // whose calls are many and alike
 				tries = append(tries, last/2, last/3)
 			}
 			slices.Sort(tries)
