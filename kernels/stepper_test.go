@@ -255,3 +255,33 @@ func TestSearchWithTensorCores(t *testing.T) {
 		t.Error("TF32 finds other neighbours")
 	}
 }
+
+// TestTensorCoresErrWithinTheirRounding takes the step with TF32 products: off by
+// more than float32, by less than what 11-bit significands explain.
+func TestTensorCoresErrWithinTheirRounding(t *testing.T) {
+	const rows = 40
+	cfg, in := integratorStep(t, rows)
+	worst := func(b backend.Backend) float64 {
+		s, err := b.NewStepper(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := ref.New().NewStepper(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, exact := takeStep(t, s, cfg, in), takeStep(t, want, cfg, in)
+		off := 0.0
+		for i := range got.u.Data {
+			off = math.Max(off, math.Abs(float64(got.u.Data[i])-float64(exact.u.Data[i])))
+		}
+		return off
+	}
+	single, _ := opened(t)
+	_, tensorCores := onShim(t, Options{TF32: true})
+	fp32, tf32 := worst(single), worst(tensorCores)
+	t.Logf("largest error of an action: %.2g in float32, %.2g in TF32", fp32, tf32)
+	if !(tf32 > fp32 && tf32 < 2e-2) {
+		t.Errorf("an action errs by %g in TF32 and %g in float32, want the former larger and below 0.02", tf32, fp32)
+	}
+}
