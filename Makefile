@@ -107,6 +107,19 @@ kernels: nvcc
 check-kernels: nvcc
 	$(GO) run ./kernels/build verify
 
+.PHONY: gpu-bundle
+## gpu-bundle: what runs conformance and benchmarks on a machine with a GPU and without Go, in build/gpu-bundle (Linux, amd64)
+BUNDLE = build/gpu-bundle
+BUNDLE_GO = CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO)
+gpu-bundle:
+	rm -rf $(BUNDLE) build/gpu-programs
+	mkdir -p $(BUNDLE) build/gpu-programs
+	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
+	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
+	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test
+	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
+	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
+
 ## models: make the bundled models again from nothing (about half an hour on two cores)
 models: build
 	scripts/models.sh
