@@ -16,13 +16,14 @@ build:
 run: build
 	bin/gpc demo --out out/demo
 
-## test: every test, on every instruction set this machine has
+## test: every test, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler)
 test:
+	@$(GO) run ./kernels/build shim
 	$(GO) test ./...
 
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/...
+	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
 
 ## bench: latency and throughput of every operation against this machine's measured ceilings
@@ -57,6 +58,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
+	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
 
 .PHONY: results
 
