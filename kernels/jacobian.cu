@@ -102,9 +102,9 @@ struct GramTile {
     }
 };
 
-template <int COLUMNS>
+template <int COLUMNS, bool TF32>
 __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
-    constexpr int LD = rows_ld<COLUMNS>(), TR = COLUMNS / 8, tile = 64;
+    constexpr int LD = rows_ld<COLUMNS>(), tile = 64;
     const gpc_net& net = *job.net;
     const int n = net.in, width = net.width > tile ? net.width : tile;
     const long long row = blockIdx.x;
@@ -116,7 +116,7 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     unsigned short* list = reinterpret_cast<unsigned short*>(next + width * LD);
     unsigned short* nextList = list + width;
     unsigned short* rank = nextList + width;
-    __shared__ int count;
+    __shared__ int total;
     const float poison = mask[0] ? gpc_nan() : 0.0f;
     GramTile<COLUMNS> gram;
     gram.clear();
@@ -124,7 +124,7 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     int active = 0;
     if (net.layers > 1) {
         const gpc_layer& l = net.layer[0];
-        active = active_units(mask + l.mask, l.out, list, rank, &count);
+        active = active_units(mask + l.mask, l.out, list, rank, &total);
         for (int e = threadIdx.x; e < active * COLUMNS; e += rowsThreads) {
             const int a = e / COLUMNS, j = e % COLUMNS;
             t[a * LD + j] = first + j < n ? l.weight[(long long)list[a] * l.ldw + first + j] : 0.0f;
@@ -133,20 +133,15 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     }
     for (int layer = 1; layer + 1 < net.layers; layer++) {
         const gpc_layer& l = net.layer[layer];
-        const Place at = place<COLUMNS, 8>();
-        const int nextActive = active_units(mask + l.mask, l.out, nextList, rank, &count);
+        const int nextActive = active_units(mask + l.mask, l.out, nextList, rank, &total);
         for (int unit0 = 0; unit0 < l.out; unit0 += 256) {
-            float sum[TR][8];
-            clear(sum);
-            rows_product<COLUMNS, 8>(t, active, list, l.transposed, l.ldt, unit0, stage, sum);
-#pragma unroll
-            for (int j = 0; j < 8; j++) {
-                const int unit = unit0 + column_of<8>(at.column, j);
+            rows_product<COLUMNS, 8, TF32>(t, active, list, l.transposed, l.ldt, unit0, stage, [&](int unit, int column, int step, const float* v, int count) {
+                unit += unit0;
                 const int to = unit < l.out ? rank[unit] : 0xffff;
-                if (to == 0xffff) continue;
+                if (to == 0xffff) return;
 #pragma unroll
-                for (int i = 0; i < TR; i++) next[to * LD + at.row + i] = sum[i][j];
-            }
+                for (int i = 0; i < count; i++) next[to * LD + column + i * step] = v[i];
+            });
         }
         __syncthreads();
         float* swap = t;
@@ -156,24 +151,19 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
         active = nextActive;
     }
     const gpc_layer& last = net.layer[net.layers - 1];
-    const Place at = place<COLUMNS, 2>();
     for (int out0 = 0; out0 < last.out; out0 += tile) {
-        float sum[TR][2];
-        clear(sum);
-        if (net.layers > 1) rows_product<COLUMNS, 2>(t, active, list, last.transposed, last.ldt, out0, stage, sum);
         const int outs = min(tile, last.out - out0);
+        // Without a hidden layer J is the weight itself: a product over nothing.
+        rows_product<COLUMNS, 2, TF32>(t, net.layers > 1 ? active : 0, list, last.transposed, last.ldt, out0, stage, [&](int out, int from, int step, const float* v, int count) {
+            if (out >= outs) return;
 #pragma unroll
-        for (int j = 0; j < 2; j++) {
-            const int out = at.column + j;
-            if (out >= outs) continue;
-#pragma unroll
-            for (int i = 0; i < TR; i++) {
-                const int column = first + at.row + i;
-                if (net.layers == 1) sum[i][j] = column < n ? last.weight[(long long)(out0 + out) * last.ldw + column] : 0.0f;
-                if (job.jac && column < n) job.jac[row * job.ldjac + (long long)(out0 + out) * n + column] = sum[i][j] + poison;
-                if (job.metric) next[out * LD + at.row + i] = sum[i][j];
+            for (int i = 0; i < count; i++) {
+                const int held = from + i * step, column = first + held;
+                const float j = net.layers > 1 ? v[i] : (column < n ? last.weight[(long long)(out0 + out) * last.ldw + column] : 0.0f);
+                if (job.jac && column < n) job.jac[row * job.ldjac + (long long)(out0 + out) * n + column] = j + poison;
+                if (job.metric) next[out * LD + held] = j;
             }
-        }
+        });
         if (job.metric) {
             __syncthreads();
             gram.add(next, outs);
@@ -187,18 +177,30 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_8(gpc_jacobian job) {
     GPC_SHARED(float, shared);
-    gpc::jacobian<8>(job, shared);
+    gpc::jacobian<8, false>(job, shared);
 }
 GPC_KERNEL(gpc_jacobian_8)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_32(gpc_jacobian job) {
     GPC_SHARED(float, shared);
-    gpc::jacobian<32>(job, shared);
+    gpc::jacobian<32, false>(job, shared);
 }
 GPC_KERNEL(gpc_jacobian_32)
 
 extern "C" __global__ void __launch_bounds__(256, 1) gpc_jacobian_64(gpc_jacobian job) {
     GPC_SHARED(float, shared);
-    gpc::jacobian<64>(job, shared);
+    gpc::jacobian<64, false>(job, shared);
 }
 GPC_KERNEL(gpc_jacobian_64)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_32_tf32(gpc_jacobian job) {
+    GPC_SHARED(float, shared);
+    gpc::jacobian<32, true>(job, shared);
+}
+GPC_KERNEL(gpc_jacobian_32_tf32)
+
+extern "C" __global__ void __launch_bounds__(256, 1) gpc_jacobian_64_tf32(gpc_jacobian job) {
+    GPC_SHARED(float, shared);
+    gpc::jacobian<64, true>(job, shared);
+}
+GPC_KERNEL(gpc_jacobian_64_tf32)

@@ -34,45 +34,34 @@ struct gpc_forward {
 namespace gpc {
 
 // hidden_layer makes the next activations from the present ones.
-template <int ROWS, int TN>
+template <int ROWS, int TN, bool TF32>
 __device__ inline void hidden_layer(const gpc_layer& l, const float* act, float* next, float* stage) {
-    constexpr int LD = rows_ld<ROWS>(), TR = ROWS / 8;
-    const Place at = place<ROWS, TN>();
+    constexpr int LD = rows_ld<ROWS>();
     for (int column0 = 0; column0 < l.out; column0 += 32 * TN) {
-        float sum[TR][TN];
-        clear(sum);
-        rows_product<ROWS, TN>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, sum);
+        rows_product<ROWS, TN, TF32>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, [&](int column, int row, int step, const float* v, int count) {
+            column += column0;
+            if (column >= l.out) return;
+            const float bias = l.bias[column];
+            float* to = next + column * LD + row;
 #pragma unroll
-        for (int j = 0; j < TN; j++) {
-            const int column = column0 + column_of<TN>(at.column, j);
-            if (column < l.out) {
-                const float bias = l.bias[column];
-#pragma unroll
-                for (int i = 0; i < TR; i++) next[column * LD + at.row + i] = relu(sum[i][j] + bias);
-            }
-        }
+            for (int i = 0; i < count; i++) to[i * step] = relu(v[i] + bias);
+        });
     }
 }
 
 // output_layer writes y and the physical value.
-template <int ROWS, int TN>
+template <int ROWS, int TN, bool TF32>
 __device__ inline void output_layer(const gpc_layer& l, const gpc_forward& job, int row0, int rows, const float* act, float* stage) {
-    constexpr int TR = ROWS / 8;
-    const Place at = place<ROWS, TN>();
     for (int column0 = 0; column0 < l.out; column0 += 32 * TN) {
-        float sum[TR][TN];
-        clear(sum);
-        rows_product<ROWS, TN>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, sum);
-#pragma unroll
-        for (int j = 0; j < TN; j++) {
-            const int column = column0 + column_of<TN>(at.column, j);
-            if (column >= l.out) continue;
+        rows_product<ROWS, TN, TF32>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, [&](int column, int first, int step, const float* v, int count) {
+            column += column0;
+            if (column >= l.out) return;
             const float bias = l.bias[column];
 #pragma unroll
-            for (int i = 0; i < TR; i++) {
-                const long long row = row0 + at.row + i;
+            for (int i = 0; i < count; i++) {
+                const long long row = row0 + first + i * step;
                 if (row >= rows) continue;
-                const float y = sum[i][j] + bias;
+                const float y = v[i] + bias;
                 if (job.y) job.y[row * job.ldy + column] = y;
                 if (job.physical) {
                     float p = __fmaf_rn(job.scale[column], y, job.mean[column]);
@@ -84,7 +73,7 @@ __device__ inline void output_layer(const gpc_layer& l, const gpc_forward& job, 
                     job.physical[row * job.ldp + column] = p;
                 }
             }
-        }
+        });
     }
 }
 
@@ -107,7 +96,7 @@ __device__ inline void write_masks(const gpc_layer& l, const gpc_forward& job, i
     }
 }
 
-template <int ROWS>
+template <int ROWS, bool TF32>
 __device__ inline void forward(int rows, const gpc_forward& job, float* shared) {
     constexpr int LD = rows_ld<ROWS>();
     const gpc_net& net = *job.net;
@@ -126,9 +115,9 @@ __device__ inline void forward(int rows, const gpc_forward& job, float* shared) 
     for (int l = 0; l + 1 < net.layers; l++) {
         const gpc_layer& layer = net.layer[l];
         if (layer.out > 64)
-            hidden_layer<ROWS, 8>(layer, act, next, stage);
+            hidden_layer<ROWS, 8, TF32>(layer, act, next, stage);
         else
-            hidden_layer<ROWS, 2>(layer, act, next, stage);
+            hidden_layer<ROWS, 2, TF32>(layer, act, next, stage);
         __syncthreads();
         if (job.mask) write_masks<ROWS>(layer, job, net.mask_words, l == 0, row0, rows, next);
         float* t = act;
@@ -136,9 +125,9 @@ __device__ inline void forward(int rows, const gpc_forward& job, float* shared) 
     }
     const gpc_layer& last = net.layer[net.layers - 1];
     if (last.out > 128)
-        output_layer<ROWS, 8>(last, job, row0, rows, act, stage);
+        output_layer<ROWS, 8, TF32>(last, job, row0, rows, act, stage);
     else
-        output_layer<ROWS, 2>(last, job, row0, rows, act, stage);
+        output_layer<ROWS, 2, TF32>(last, job, row0, rows, act, stage);
 }
 
 } // namespace gpc
@@ -146,13 +135,20 @@ __device__ inline void forward(int rows, const gpc_forward& job, float* shared) 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_32(int rows, gpc_forward first, gpc_forward second) {
     GPC_SHARED(float, shared);
     const gpc_forward job = blockIdx.y == 0 ? first : second;
-    gpc::forward<32>(rows, job, shared);
+    gpc::forward<32, false>(rows, job, shared);
 }
 GPC_KERNEL(gpc_mlp_forward_32)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_8(int rows, gpc_forward first, gpc_forward second) {
     GPC_SHARED(float, shared);
     const gpc_forward job = blockIdx.y == 0 ? first : second;
-    gpc::forward<8>(rows, job, shared);
+    gpc::forward<8, false>(rows, job, shared);
 }
 GPC_KERNEL(gpc_mlp_forward_8)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_32_tf32(int rows, gpc_forward first, gpc_forward second) {
+    GPC_SHARED(float, shared);
+    const gpc_forward job = blockIdx.y == 0 ? first : second;
+    gpc::forward<32, true>(rows, job, shared);
+}
+GPC_KERNEL(gpc_mlp_forward_32_tf32)

@@ -41,34 +41,29 @@ __device__ inline float cotangent(const gpc_vjp& job, long long row, int k) {
 
 // backward_layer makes the cotangent below layer l; with masks (the layer below
 // is hidden) into next, without into the result.
-template <int ROWS, int TN>
+template <int ROWS, int TN, bool TF32>
 __device__ inline void backward_layer(const gpc_layer& l, const gpc_layer* below, int stride, const gpc_vjp& job, int row0, int rows,
                                       const float* bar, float* next, float* stage) {
-    constexpr int LD = rows_ld<ROWS>(), TR = ROWS / 8;
-    const Place at = place<ROWS, TN>();
+    constexpr int LD = rows_ld<ROWS>();
     for (int column0 = 0; column0 < l.in; column0 += 32 * TN) {
-        float sum[TR][TN];
-        clear(sum);
-        rows_product<ROWS, TN>(bar, l.out, nullptr, l.weight, l.ldw, column0, stage, sum);
+        rows_product<ROWS, TN, TF32>(bar, l.out, nullptr, l.weight, l.ldw, column0, stage, [&](int column, int first, int step, const float* v, int count) {
+            column += column0;
+            if (column >= l.in) return;
 #pragma unroll
-        for (int i = 0; i < TR; i++) {
-            const int row = row0 + at.row + i;
-#pragma unroll
-            for (int j = 0; j < TN; j++) {
-                const int column = column0 + column_of<TN>(at.column, j);
-                if (column >= l.in) continue;
+            for (int i = 0; i < count; i++) {
+                const int row = row0 + first + i * step;
                 if (!below) {
-                    if (row < rows) job.zbar[(long long)row * job.ldzbar + column] = sum[i][j];
+                    if (row < rows) job.zbar[(long long)row * job.ldzbar + column] = v[i];
                 } else {
                     const unsigned int bits = row < rows ? job.mask[(long long)row * stride + below->mask + column / 32] : 0u;
-                    next[column * LD + at.row + i] = sum[i][j] * ((bits >> (column % 32)) & 1u ? 1.0f : 0.0f);
+                    next[column * LD + first + i * step] = v[i] * ((bits >> (column % 32)) & 1u ? 1.0f : 0.0f);
                 }
             }
-        }
+        });
     }
 }
 
-template <int ROWS>
+template <int ROWS, bool TF32>
 __device__ inline void vjp(int rows, const gpc_vjp& job, float* shared) {
     constexpr int LD = rows_ld<ROWS>();
     const gpc_net& net = *job.net;
@@ -86,9 +81,9 @@ __device__ inline void vjp(int rows, const gpc_vjp& job, float* shared) {
     for (int l = net.layers - 1; l >= 0; l--) {
         const gpc_layer* below = l > 0 ? &net.layer[l - 1] : nullptr;
         if (net.layer[l].in > 64)
-            backward_layer<ROWS, 8>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
+            backward_layer<ROWS, 8, TF32>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
         else
-            backward_layer<ROWS, 2>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
+            backward_layer<ROWS, 2, TF32>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
         __syncthreads();
         float* t = bar;
         bar = next, next = t;
@@ -100,13 +95,20 @@ __device__ inline void vjp(int rows, const gpc_vjp& job, float* shared) {
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_32(int rows, gpc_vjp first, gpc_vjp second) {
     GPC_SHARED(float, shared);
     const gpc_vjp job = blockIdx.y == 0 ? first : second;
-    gpc::vjp<32>(rows, job, shared);
+    gpc::vjp<32, false>(rows, job, shared);
 }
 GPC_KERNEL(gpc_mlp_vjp_32)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_8(int rows, gpc_vjp first, gpc_vjp second) {
     GPC_SHARED(float, shared);
     const gpc_vjp job = blockIdx.y == 0 ? first : second;
-    gpc::vjp<8>(rows, job, shared);
+    gpc::vjp<8, false>(rows, job, shared);
 }
 GPC_KERNEL(gpc_mlp_vjp_8)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_32_tf32(int rows, gpc_vjp first, gpc_vjp second) {
+    GPC_SHARED(float, shared);
+    const gpc_vjp job = blockIdx.y == 0 ? first : second;
+    gpc::vjp<32, true>(rows, job, shared);
+}
+GPC_KERNEL(gpc_mlp_vjp_32_tf32)

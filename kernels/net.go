@@ -200,5 +200,5 @@ func (b *Backend) metric(t *driver.Thread, n packedNet, rows int, mask driver.Po
 
 func (b *Backend) jacobianJob(t *driver.Thread, n packedNet, rows int, job jacobianJob) error {
 	columns, shared := b.jacobianShape(n)
-	return b.launch(t, fmt.Sprintf("gpc_jacobian_%d", columns), driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
+	return b.launch(t, b.variant("gpc_jacobian", columns), driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
 }

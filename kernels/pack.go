@@ -109,7 +109,7 @@ func packNet(t *driver.Thread, m *memory, mlp *model.MLP) (packedNet, error) {
 }
 
 // stageBytes is rowsStage of include/net.cuh.
-const stageBytes = 4 * 2 * 16 * 256
+const stageBytes = 4 * 2 * 16 * (256 + 8)
 
 // rowStep is rows_ld of include/net.cuh.
 func rowStep(rows int) int {
@@ -118,10 +118,6 @@ func rowStep(rows int) int {
 	}
 	return rows + 4
 }
-
-// twoBlocks is the shared memory with which two blocks fit a multiprocessor that
-// allows one block limit bytes, 1 KiB of each being the system's.
-func twoBlocks(limit int) int { return (limit+1024)/2 - 1024 }
 
 // forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes, and
 // its shared memory; width is the widest activation held.
@@ -152,6 +148,15 @@ func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 // rowsKernel launches an entry of mlp_forward or mlp_vjp on one or two jobs.
 func rowsKernel[J any](b *Backend, t *driver.Thread, name string, rows, width int, jobs ...*J) error {
 	perBlock, shared := b.forwardShape(rows, width)
-	return b.launch(t, fmt.Sprintf("%s_%d", name, perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+	return b.launch(t, b.variant(name, perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
+}
+
+// variant names the entry point for so many rows or columns a block; tensor cores
+// take them from 32 on.
+func (b *Backend) variant(name string, width int) string {
+	if b.options.TF32 && width >= 32 {
+		return fmt.Sprintf("%s_%d_tf32", name, width)
+	}
+	return fmt.Sprintf("%s_%d", name, width)
 }

@@ -14,11 +14,8 @@
 // factors is {rate, second}, new in every step.
 extern "C" __global__ void __launch_bounds__(256)
     gpc_train_adam(const gpc::TrainLayer* layers, int count, const float* factors, float beta1, float beta2, float epsilon) {
-    int i = 0;
-    const int block = (int)blockIdx.x;
-    while (i + 1 < count && layers[i + 1].first <= block) i++;
-    const gpc::TrainLayer l = layers[i];
-    const int at = ((block - l.first) * 256 + (int)threadIdx.x) * 4;
+    const gpc::TrainLayer l = *gpc::train_entry(layers, count);
+    const int at = (((int)blockIdx.x - l.first) * 256 + (int)threadIdx.x) * 4;
     if (at >= l.size) return;
     const float rate = factors[0], second = factors[1], rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

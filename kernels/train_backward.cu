@@ -5,7 +5,8 @@
 //
 // Without a mask C is the gradient with respect to a latent.
 //
-// grid    Σ ⌈m/128⌉·⌈n/64⌉ over the entries; block 128 threads
+// grid    Σ ⌈m/128⌉·⌈n/64⌉ (⌈m/64⌉·⌈n/64⌉ of small batches) over the entries; block 128
+//         threads
 // shared  26.6 KiB: two slices of 16 of both operands
 // bound   FLOPs: 2mnk, as train_forward.cu
 #include "gpc.cuh"
@@ -31,11 +32,18 @@ __device__ inline void train_backward_tile(const TrainProduct& p, const TrainAt&
 template <bool TF32>
 __device__ inline void train_backward(const TrainProduct* products, int count, float* shared) {
     TrainAt at;
-    const TrainProduct& p = *train_find(products, count, TrainTall::BM, TrainTall::BN, at);
-    if (p.n - at.n <= TrainNarrow::BN) {
-        train_backward_tile<TrainNarrow, TF32>(p, at, shared);
+    const TrainProduct& p = *train_find(products, count, at);
+    const bool narrow = p.n - at.n <= TrainNarrow::BN;
+    if (p.shape == TRAIN_TALL) {
+        if (narrow) {
+            train_backward_tile<TrainNarrow, TF32>(p, at, shared);
+        } else {
+            train_backward_tile<TrainTall, TF32>(p, at, shared);
+        }
+    } else if (narrow) {
+        train_backward_tile<TrainHalfNarrow, TF32>(p, at, shared);
     } else {
-        train_backward_tile<TrainTall, TF32>(p, at, shared);
+        train_backward_tile<TrainHalf, TF32>(p, at, shared);
     }
 }
 

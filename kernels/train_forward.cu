@@ -6,7 +6,8 @@
 //
 //   e = A Wᵀ + bias − target,  partial[tile] = Σ e²,  C = scale·e = ∂L/∂output
 //
-// grid    Σ ⌈m/128⌉·⌈n/64⌉ over the entries; block 128 threads
+// grid    Σ ⌈m/128⌉·⌈n/64⌉ (⌈m/64⌉·⌈n/64⌉ of small batches) over the entries; block 128
+//         threads
 // shared  26.6 KiB: two slices of 16 of both operands
 // bound   FLOPs: 2mnk; a tile reads 4·(128 + 64)·k bytes for 2·128·64·k FLOP, 21
 //         FLOP per byte of the second-level cache
@@ -49,11 +50,18 @@ __device__ inline void train_forward_tile(const TrainProduct& p, const TrainAt& 
 template <bool TF32>
 __device__ inline void train_forward(const TrainProduct* products, int count, float* shared) {
     TrainAt at;
-    const TrainProduct& p = *train_find(products, count, TrainTall::BM, TrainTall::BN, at);
-    if (p.n - at.n <= TrainNarrow::BN) {
-        train_forward_tile<TrainNarrow, TF32>(p, at, shared);
+    const TrainProduct& p = *train_find(products, count, at);
+    const bool narrow = p.n - at.n <= TrainNarrow::BN;
+    if (p.shape == TRAIN_TALL) {
+        if (narrow) {
+            train_forward_tile<TrainNarrow, TF32>(p, at, shared);
+        } else {
+            train_forward_tile<TrainTall, TF32>(p, at, shared);
+        }
+    } else if (narrow) {
+        train_forward_tile<TrainHalfNarrow, TF32>(p, at, shared);
     } else {
-        train_forward_tile<TrainTall, TF32>(p, at, shared);
+        train_forward_tile<TrainHalf, TF32>(p, at, shared);
     }
 }
 

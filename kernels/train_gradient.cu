@@ -48,7 +48,7 @@ __device__ inline void train_gradient_tile(const TrainProduct& p, const TrainAt&
 template <bool TF32>
 __device__ inline void train_gradient(const TrainProduct* products, int count, float* shared) {
     TrainAt at;
-    const TrainProduct& p = *train_find(products, count, TrainTall::BM, TrainTall::BN, at);
+    const TrainProduct& p = *train_find(products, count, at);
     if (p.shape == TRAIN_WIDE) {
         train_gradient_tile<TrainWide, TF32>(p, at, shared);
     } else if (p.shape == TRAIN_FLAT) {

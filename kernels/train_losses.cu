@@ -8,15 +8,15 @@
 #include "train.cuh"
 
 // out[loss] becomes the sum, added to what is there if accumulate. The partial
-// sums of loss i are at partial + offset[i] + j·step[i] for j below count[i]; spans
-// has these three numbers for each loss.
+// sums of loss i are count[i] numbers from partial + offset[i] on; spans has these two
+// for each loss.
 extern "C" __global__ void __launch_bounds__(128)
     gpc_train_losses(const int* spans, const float* partial, double* out, int accumulate) {
     __shared__ double sums[128];
-    const int offset = spans[3 * blockIdx.x], count = spans[3 * blockIdx.x + 1], step = spans[3 * blockIdx.x + 2];
+    const int offset = spans[2 * blockIdx.x], count = spans[2 * blockIdx.x + 1];
     const int t = (int)threadIdx.x;
     double sum = 0.0;
-    for (int i = t; i < count; i += 128) sum += (double)partial[offset + (long long)i * step];
+    for (int i = t; i < count; i += 128) sum += (double)partial[offset + i];
     sums[t] = sum;
     __syncthreads();
     for (int half = 64; half > 0; half /= 2) {

@@ -16,7 +16,7 @@ func (p *planner) manifold(key planKey) {
 	share := 1 / float32(key.rows)
 	index := floats(t.batch, batchHeader)
 	kernel := floats(index, key.rows*(1+key.kappa))
-	nz, nu, ns := t.layout.nets[0].out(), t.layout.nets[2].out(), t.layout.nets[3].out()
+	nz, nu := t.layout.nets[0].out(), t.layout.nets[2].out()
 	var parts []layerParts
 	for from := 0; from < key.rows; from += t.micro {
 		n := min(t.micro, key.rows-from)
@@ -26,9 +26,7 @@ func (p *planner) manifold(key planKey) {
 		z := func(row int) address { return floats(space.z, row*quads(nz)) }
 		zbar := func(row int) address { return floats(space.zbar, row*quads(nz)) }
 
-		stateSums, stateOracleSums := 0, tallTiles(n, ns)
-		actionSums := 2 * stateOracleSums
-		codeSums := actionSums + tallTiles(n, nu)
+		p.partial, p.partials = space.partial, 0
 		encode := &pass{
 			net: 0, rows: near + n, input: t.data.x.at, ldInput: t.data.x.ld, gather: index,
 			output: z(0), delta: zbar(0), space: space.nets[0],
@@ -39,13 +37,13 @@ func (p *planner) manifold(key planKey) {
 		}
 		action := &pass{
 			net: 2, rows: n, input: z(near), ldInput: quads(nz), output: space.u, delta: space.u, inputDelta: space.byU, space: space.nets[2],
-			targets: []target{{0, n, t.data.u, rows, 2 * m.Action * share, floats(space.partial, actionSums)}},
+			targets: []target{{from: 0, rows: n, data: t.data.u, index: rows, scale: 2 * m.Action * share}},
 		}
 		state := &pass{
 			net: 3, rows: 2 * n, input: z(near), ldInput: quads(nz), output: space.s, delta: space.s, inputDelta: space.byS, space: space.nets[3],
 			targets: []target{
-				{0, n, t.data.s, rows, 2 * m.ReconX * share, floats(space.partial, stateSums)},
-				{n, n, t.data.s, rows, 2 * m.ReconO * share, floats(space.partial, stateOracleSums)},
+				{from: 0, rows: n, data: t.data.s, index: rows, scale: 2 * m.ReconX * share},
+				{from: n, rows: n, data: t.data.s, index: rows, scale: 2 * m.ReconO * share},
 			},
 		}
 		p.forward(encode, encodeOracle)
@@ -58,16 +56,15 @@ func (p *planner) manifold(key planKey) {
 			weights = 0
 		}
 		blocks := ceil(n, latentBlock)
+		consistency, locality := p.sumsOf(blocks), p.sumsOf(blocks)
 		p.launch("gpc_train_latent", blocks, 32*latentBlock, 0,
 			driver.Int32(n), driver.Int32(key.kappa), driver.Int32(nz), driver.Int32(quads(nz)),
 			driver.Address(space.z), driver.Address(space.zbar), driver.Address(space.byU), driver.Address(space.byS),
 			driver.Address(index), driver.Address(weights), driver.Address(t.data.u.at), driver.Int32(nu), driver.Int32(t.data.u.ld),
 			driver.Float32(m.Consistency*share), driver.Float32(m.ConsistencyBeta), driver.Float32(m.Locality*share),
-			driver.Float32(m.IsometryAlpha), driver.Address(floats(space.partial, codeSums)))
+			driver.Float32(m.IsometryAlpha), driver.Address(floats(p.partial, consistency.offset)))
 		// In the order of backend.ManifoldLosses.
-		p.sums(space.partial, from > 0,
-			span{stateSums, tallTiles(n, ns), 1}, span{actionSums, tallTiles(n, nu), 1}, span{stateOracleSums, tallTiles(n, ns), 1},
-			span{codeSums, blocks, 1}, span{codeSums + blocks, blocks, 1})
+		p.sums(from > 0, state.targets[0].sums, action.targets[0].sums, state.targets[1].sums, consistency, locality)
 		p.plan.early = len(p.plan.launches)
 		if key.train {
 			p.backward(encode, encodeOracle)

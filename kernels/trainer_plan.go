@@ -38,9 +38,11 @@ type launch struct {
 
 // planner collects launches and their entries.
 type planner struct {
-	t     *Trainer
-	plan  trainPlan
-	table []byte
+	t        *Trainer
+	plan     trainPlan
+	table    []byte
+	partial  address // sums of losses of the micro-batch
+	partials int     // so many are placed
 }
 
 func (p *planner) launch(kernel string, grid, block, shared int, arguments ...driver.Argument) {
@@ -75,7 +77,7 @@ func (p *planner) products(kernel string, group []trainProduct) {
 	for i := range group {
 		g := &group[i]
 		g.first = int32(grid)
-		grid += int(g.tilesM * g.tilesN * g.splits)
+		grid += g.blocks()
 	}
 	if p.t.tf32 {
 		kernel += "_tf32"
@@ -89,7 +91,7 @@ type target struct {
 	data       dataMatrix
 	index      address // [rows] rows of data
 	scale      float32
-	partial    address
+	sums       span // of its squared errors, set by forward
 }
 
 // pass is one use of a network on the rows of a micro-batch.
@@ -129,6 +131,7 @@ func (p *pass) deltaOf(i int, net trainNet) address {
 func (p *planner) forward(passes ...*pass) {
 	for i := range p.depth(passes) {
 		var group []trainProduct
+		var compared []*target // with what each is
 		for _, s := range passes {
 			net := p.t.layout.nets[s.net]
 			if i >= len(net) {
@@ -145,17 +148,23 @@ func (p *planner) forward(passes ...*pass) {
 				product.c = s.output
 			}
 			if i < len(net)-1 || len(s.targets) == 0 {
-				product.tiled(shapeTall, 1)
-				group = append(group, product)
+				group, compared = append(group, product), append(compared, nil)
 				continue
 			}
-			for _, w := range s.targets {
+			for w := range s.targets {
+				w := &s.targets[w]
 				part := product
 				part.a, part.c, part.m = floats(product.a, w.from*lda), floats(product.c, w.from*quads(l.out)), int32(w.rows)
 				part.target, part.ldtarget, part.targetRows = w.data.at, int32(w.data.ld), w.index
-				part.scale, part.partial = w.scale, w.partial
-				part.tiled(shapeTall, 1)
-				group = append(group, part)
+				part.scale = w.scale
+				group, compared = append(group, part), append(compared, w)
+			}
+		}
+		tiledOverSamples(group, p.t.backend.device.Multiprocessors)
+		for i, w := range compared {
+			if w != nil {
+				w.sums = p.sumsOf(group[i].blocks())
+				group[i].partial = floats(p.partial, w.sums.offset)
 			}
 		}
 		p.products("gpc_train_forward", group)
@@ -180,9 +189,9 @@ func (p *planner) backward(passes ...*pass) {
 			if i > 0 {
 				product.c, product.mask, product.ldmask = s.space.delta[i-1], s.space.hidden[i-1], int32(quads(l.in))
 			}
-			product.tiled(shapeTall, 1)
 			group = append(group, product)
 		}
+		tiledOverSamples(group, p.t.backend.device.Multiprocessors)
 		p.products("gpc_train_backward", group)
 	}
 }
@@ -269,18 +278,25 @@ func (p *planner) update(parts []layerParts) {
 }
 
 // span is where the partial sums of one loss lie.
-type span struct{ offset, count, step int }
+type span struct{ offset, count int }
+
+// sumsOf places count partial sums.
+func (p *planner) sumsOf(count int) span {
+	s := span{p.partials, count}
+	p.partials += count
+	return s
+}
 
 // sums launches the losses' sums.
-func (p *planner) sums(partial address, accumulate bool, spans ...span) {
+func (p *planner) sums(accumulate bool, spans ...span) {
 	var list []int32
 	for _, s := range spans {
-		list = append(list, int32(s.offset), int32(s.count), int32(s.step))
+		list = append(list, int32(s.offset), int32(s.count))
 	}
 	more := 0
 	if accumulate {
 		more = 1
 	}
-	p.launchWith(bytesOf(list), "gpc_train_losses", len(spans), 128, 0, driver.Address(partial), driver.Address(p.t.losses), driver.Int32(more))
+	p.launchWith(bytesOf(list), "gpc_train_losses", len(spans), 128, 0, driver.Address(p.partial), driver.Address(p.t.losses), driver.Int32(more))
 	p.plan.losses = len(spans)
 }

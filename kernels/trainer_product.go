@@ -19,11 +19,12 @@ func floats(a address, n int) address { return a.Offset(4 * n) }
 // makes.
 const (
 	shapeTall = iota // 128 × 64, 128 × 32 at the right edge
+	shapeHalf        // 64 × 64, 64 × 32 at the right edge
 	shapeWide        // 64 × 128
 	shapeFlat        // 32 × 128
 )
 
-var tileSizes = [...][2]int{shapeTall: {128, 64}, shapeWide: {64, 128}, shapeFlat: {32, 128}}
+var tileSizes = [...][2]int{shapeTall: {128, 64}, shapeHalf: {64, 64}, shapeWide: {64, 128}, shapeFlat: {32, 128}}
 
 const productThreads = 128
 
@@ -48,12 +49,29 @@ type layerEntry struct {
 	in, out, ld             int32
 }
 
-// tiled chooses the tile and says how many blocks the product takes.
-func (p *trainProduct) tiled(shape, splits int) int {
+// tiled chooses the tile.
+func (p *trainProduct) tiled(shape, splits int) {
 	size := tileSizes[shape]
 	p.shape, p.splits = int32(shape), int32(splits)
 	p.tilesM, p.tilesN = int32(ceil(int(p.m), size[0])), int32(ceil(int(p.n), size[1]))
-	return int(p.tilesM*p.tilesN) * splits
+}
+
+// blocks is how many blocks the product takes.
+func (p *trainProduct) blocks() int { return int(p.tilesM * p.tilesN * p.splits) }
+
+// tiledOverSamples chooses the tile of a group of products over samples: tall ones,
+// or halves where those would leave less than two blocks to a multiprocessor.
+func tiledOverSamples(group []trainProduct, multiprocessors int) {
+	blocks := 0
+	for i := range group {
+		group[i].tiled(shapeTall, 1)
+		blocks += group[i].blocks()
+	}
+	if blocks < 2*multiprocessors {
+		for i := range group {
+			group[i].tiled(shapeHalf, 1)
+		}
+	}
 }
 
 const (

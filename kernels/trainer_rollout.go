@@ -30,6 +30,7 @@ func (p *planner) rollout(key planKey) {
 		n := min(t.micro, key.rows-from)
 		space := t.layout.rolloutSpace(&carver{base: t.space}, n)
 		index := floats(t.batch, batchHeader+from)
+		p.partial, p.partials = space.partial, 0
 		action := &pass{
 			net: 2, rows: rolloutLatents * n, input: space.in, ldInput: quads(nz), output: space.out, delta: space.out, space: space.action,
 		}
@@ -44,12 +45,12 @@ func (p *planner) rollout(key planKey) {
 			driver.Address(t.data.u.at), driver.Int32(t.data.u.ld), driver.Address(t.data.risk),
 			driver.Address(t.latents.anchor), driver.Address(t.latents.reg), driver.Address(t.batch), driver.Float32(share),
 			driver.Float32(c.Delta), driver.Float32(c.Roll), driver.Float32(c.Flow), driver.Float32(c.Lie), driver.Float32(c.FlowFraction),
-			driver.Address(space.partial))
+			driver.Address(p.partial))
 		spans := make([]span, rolloutLossCount)
 		for i := range spans {
-			spans[i] = span{i * blocks, blocks, 1}
+			spans[i] = p.sumsOf(blocks)
 		}
-		p.sums(space.partial, from > 0, spans...)
+		p.sums(from > 0, spans...)
 		p.plan.early = len(p.plan.launches)
 		if key.train {
 			p.backward(action)

@@ -88,14 +88,11 @@ func (t trainLayout) rolloutSpace(c *carver, rows int) rolloutSpace {
 	}
 }
 
-// tallTiles is the number of tiles of a product over samples.
-func tallTiles(m, n int) int {
-	return ceil(m, tileSizes[shapeTall][0]) * ceil(n, tileSizes[shapeTall][1])
-}
-
-// manifoldPartials is how many partial sums the losses of a micro-batch have.
+// manifoldPartials is how many partial sums the losses of a micro-batch have at
+// most.
 func manifoldPartials(rows, nu, ns int) int {
-	return tallTiles(rows, nu) + 2*tallTiles(rows, ns) + 2*ceil(rows, latentBlock)
+	tiles := func(n int) int { return ceil(rows, tileSizes[shapeHalf][0]) * ceil(n, tileSizes[shapeHalf][1]) }
+	return tiles(nu) + 2*tiles(ns) + 2*ceil(rows, latentBlock)
 }
 
 // spaceFloats is the workspace of a micro-batch of either kind.

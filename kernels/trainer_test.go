@@ -227,6 +227,77 @@ func TestTrainingIsBitwiseRepeatable(t *testing.T) {
 	}
 }
 
+// The tile is chosen by the number of multiprocessors; no weight depends on it.
+func TestTilesGiveTheSameWeights(t *testing.T) {
+	p := smallProblem
+	p.batch, p.hidden = 70, 70
+	var states []backend.TrainerState
+	var losses [][]float64
+	for _, multiprocessors := range []int{1, 132} {
+		l := shim.Open(t)
+		const attributeMultiprocessors = 16
+		l.SetAttribute(attributeMultiprocessors, multiprocessors)
+		context, err := driver.Open(l, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := New(context, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trainer := trainerOf(t, b, p.config(10)).(*Trainer)
+		group := []trainProduct{{m: 130, n: 70}}
+		tiledOverSamples(group, b.device.Multiprocessors)
+		if want := []int32{shapeTall, shapeHalf}[len(states)]; group[0].shape != want {
+			t.Errorf("%d multiprocessors: tile %d, want %d", multiprocessors, group[0].shape, want)
+		}
+		losses = append(losses, p.train(t, trainer, 1))
+		states = append(states, stateOf(t, trainer))
+		b.Close()
+	}
+	if d := deviation(losses[0], losses[1]); !(d < 1e-6) {
+		t.Errorf("losses are off by %v", d)
+	}
+	for name, values := range states[0].Arrays {
+		if !slices.Equal(states[1].Arrays[name], values) {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
+
+// What docs/cuda-training.md says of a step at the sizes of the OPF case.
+func TestWorkOfOPFTraining(t *testing.T) {
+	p := opfProblem
+	p.rows, p.batch = 10, 4096
+	cfg := p.opfConfig()
+	if m, r := manifoldFLOPs(cfg.Initial, p.kappa)/1e6, rolloutFLOPs(cfg.Initial)/1e6; math.Abs(m-3.23) > 0.005 || math.Abs(r-2.22) > 0.005 {
+		t.Errorf("%.3f and %.3f MFLOP per sample", m, r)
+	}
+	trainer := &Trainer{backend: &Backend{device: driver.Device{Multiprocessors: 132}}, cfg: cfg, layout: newTrainLayout(cfg.Initial), micro: p.batch}
+	if bytes := 4 * trainer.layout.placeGradients(p.batch, p.kappa); bytes/1_000_000 != 20 {
+		t.Errorf("%d bytes of partial gradients", bytes)
+	}
+	if bytes := 4 * trainer.layout.spaceFloats(p.batch, p.kappa); bytes/1_000_000 != 107 {
+		t.Errorf("%d bytes of activations and deltas", bytes)
+	}
+	grids := func(plan func(*planner)) (list []int) {
+		pl := &planner{t: trainer}
+		plan(pl)
+		for _, l := range pl.plan.launches {
+			list = append(list, l.at.Grid.X)
+		}
+		return list
+	}
+	manifold := grids(func(pl *planner) { pl.manifold(planKey{rows: p.batch, kappa: p.kappa, train: true}) })
+	if want := []int{384, 384, 192, 384, 384, 192, 384, 384, 192, 512, 5, 384, 384, 656, 373, 12}; !slices.Equal(manifold, want) {
+		t.Errorf("blocks of phase 1: %v, want %v", manifold, want)
+	}
+	rollout := grids(func(pl *planner) { pl.rollout(planKey{rollout: true, rows: p.batch, train: true}) })
+	if want := []int{512, 640, 640, 320, 512, 9, 640, 640, 192, 78, 3}; !slices.Equal(rollout, want) {
+		t.Errorf("blocks of phase 2: %v, want %v", rollout, want)
+	}
+}
+
 // Memory that is short makes the micro-batch smaller, not the step another.
 func TestShortMemoryCutsTheBatch(t *testing.T) {
 	p := smallProblem

@@ -36,24 +36,27 @@ struct TrainProduct {
     float scale;
 };
 
-// The tiles of training, 128 threads each and 26.6 KiB of shared memory. Products
-// over samples are tall: 128 × 64, and 128 × 32 where no more columns are left. A
-// gradient of few outputs is wide: 64 × 128 or 32 × 128.
+// The tiles of training, 128 threads each and up to 26.6 KiB of shared memory.
+// Products are tall: 128 × 64, and 128 × 32 where no more columns are left. Half of
+// that, 64 × 64 and 64 × 32, is for products over samples that would leave
+// multiprocessors without work. A gradient of few outputs is wide: 64 × 128 or
+// 32 × 128.
 using TrainTall = Tile<128, 64, 16, 8, 8>;
 using TrainNarrow = Tile<128, 32, 16, 8, 4>;
+using TrainHalf = Tile<64, 64, 16, 8, 4>;
+using TrainHalfNarrow = Tile<64, 32, 16, 4, 4>;
 using TrainWide = Tile<64, 128, 16, 8, 8>;
 using TrainFlat = Tile<32, 128, 16, 4, 8>;
 
-enum TrainShape { TRAIN_TALL = 0, TRAIN_WIDE = 1, TRAIN_FLAT = 2 };
+enum TrainShape { TRAIN_TALL = 0, TRAIN_HALF = 1, TRAIN_WIDE = 2, TRAIN_FLAT = 3 };
 
 constexpr int trainThreads = TrainTall::threads;
 constexpr int trainBlocks = 3; // on a multiprocessor: at most 168 registers a thread
 constexpr int trainSharedQuads = TrainTall::sharedFloats / 4;
-static_assert(TrainNarrow::threads == trainThreads && TrainWide::threads == trainThreads && TrainFlat::threads == trainThreads,
-              "one block size");
-static_assert(TrainNarrow::sharedFloats <= 4 * trainSharedQuads && TrainWide::sharedFloats <= 4 * trainSharedQuads &&
-                  TrainFlat::sharedFloats <= 4 * trainSharedQuads,
-              "one shared memory");
+template <class Shape>
+constexpr bool trainFits = Shape::threads == trainThreads && Shape::sharedFloats <= 4 * trainSharedQuads;
+static_assert(trainFits<TrainNarrow> && trainFits<TrainHalf> && trainFits<TrainHalfNarrow> && trainFits<TrainWide> && trainFits<TrainFlat>,
+              "one block size and one shared memory");
 
 // TrainAt is where a block stands in its entry.
 struct TrainAt {
@@ -62,18 +65,27 @@ struct TrainAt {
     int split;
 };
 
-// train_find returns the entry of this block, the last whose first block is not
-// beyond it.
-__device__ inline const TrainProduct* train_find(const TrainProduct* products, int count, int bm, int bn, TrainAt& at) {
-    int i = 0;
-    const int block = (int)blockIdx.x;
-    while (i + 1 < count && products[i + 1].first <= block) i++;
-    const TrainProduct* p = products + i;
-    if (p->shape == TRAIN_WIDE) bm = TrainWide::BM, bn = TrainWide::BN;
-    if (p->shape == TRAIN_FLAT) bm = TrainFlat::BM, bn = TrainFlat::BN;
+// train_entry returns the entry of a list, ordered by its first block, that this
+// block belongs to. The lanes look at 32 entries at once; every warp calls it.
+template <class Entry>
+__device__ inline const Entry* train_entry(const Entry* list, int count) {
+    const int lane = (int)threadIdx.x % GPC_WARP;
+    int begun = 0;
+    for (int i = 0; i < count; i += GPC_WARP) {
+        begun += __popc(__ballot_sync(GPC_FULL_MASK, i + lane < count && list[i + lane].first <= (int)blockIdx.x));
+    }
+    return list + begun - 1;
+}
+
+// train_find returns the entry of this block and its place in it.
+__device__ inline const TrainProduct* train_find(const TrainProduct* products, int count, TrainAt& at) {
+    const TrainProduct* p = train_entry(products, count);
+    const int bm = p->shape == TRAIN_TALL ? TrainTall::BM : p->shape == TRAIN_FLAT ? TrainFlat::BM : TrainHalf::BM;
+    const int bn = p->shape == TRAIN_TALL || p->shape == TRAIN_HALF ? TrainTall::BN : TrainWide::BN;
+    static_assert(TrainWide::BM == TrainHalf::BM && TrainHalf::BN == TrainTall::BN && TrainFlat::BN == TrainWide::BN, "as above");
     const int tiles = p->tilesM * p->tilesN;
-    at.split = (block - p->first) / tiles;
-    at.tile = (block - p->first) % tiles;
+    at.split = ((int)blockIdx.x - p->first) / tiles;
+    at.tile = ((int)blockIdx.x - p->first) % tiles;
     at.m = at.tile / p->tilesN * bm;
     at.n = at.tile % p->tilesN * bn;
     return p;

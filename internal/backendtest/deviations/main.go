@@ -64,12 +64,17 @@ func table() (string, error) {
 		defer b.Close()
 		backends, names, device = append(backends, b), append(names, level.String()), b.Describe().Device
 	}
-	cuda, err := onShim()
-	if err != nil {
-		return "", err
+	for _, c := range []struct {
+		name    string
+		options kernels.Options
+	}{{"cuda (shim)", kernels.Options{}}, {"cuda TF32 (shim)", kernels.Options{TF32: true}}} {
+		b, err := onShim(c.options)
+		if err != nil {
+			return "", err
+		}
+		defer b.Close()
+		backends, names = append(backends, b), append(names, c.name)
 	}
-	defer cuda.Close()
-	backends, names = append(backends, cuda), append(names, "cuda (shim)")
 	var columns [][]backendtest.Deviation
 	for i, b := range backends {
 		d, err := backendtest.Deviations(b, rows)
@@ -92,7 +97,7 @@ func table() (string, error) {
 }
 
 // onShim is the CUDA backend on the host shim.
-func onShim() (backend.Backend, error) {
+func onShim(options kernels.Options) (backend.Backend, error) {
 	root, err := shim.Root()
 	if err != nil {
 		return nil, err
@@ -113,7 +118,7 @@ func onShim() (backend.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kernels.New(context, kernels.Options{})
+	return kernels.New(context, options)
 }
 
 func rewrite(page, section string) error {
