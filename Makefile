@@ -16,13 +16,14 @@ build:
 run: build
 	bin/gpc demo --out out/demo
 
-## test: every test, on every instruction set this machine has
+## test: every test, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler)
 test:
+	@$(GO) run ./kernels/build shim
 	$(GO) test ./...
 
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/...
+	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
 
 ## bench: latency and throughput of every operation against this machine's measured ceilings
@@ -57,6 +58,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
+	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
 
 .PHONY: results
 
@@ -106,6 +108,19 @@ kernels: nvcc
 ## check-kernels: compile every kernel again and fail where the committed image differs
 check-kernels: nvcc
 	$(GO) run ./kernels/build verify
+
+.PHONY: gpu-bundle
+## gpu-bundle: what runs conformance and benchmarks on a machine with a GPU and without Go, in build/gpu-bundle (Linux, amd64)
+BUNDLE = build/gpu-bundle
+BUNDLE_GO = CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO)
+gpu-bundle:
+	rm -rf $(BUNDLE) build/gpu-programs
+	mkdir -p $(BUNDLE) build/gpu-programs
+	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
+	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
+	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test
+	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
+	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
 
 ## models: make the bundled models again from nothing (about half an hour on two cores)
 models: build
