@@ -98,6 +98,9 @@ func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch
 	if r.ceiling != nil {
 		peak = math.Max(peak, r.ceiling())
 	}
+	if peak == 0 {
+		peak = math.NaN() // it could not be measured
+	}
 	res := Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: "fp32", Threads: r.d.Threads, Batch: batch, Size: size}
 	if math.IsNaN(peak) {
 		flops = 0

@@ -24,6 +24,14 @@ func device() string {
 	return fmt.Sprintf("%s, %d threads", name, runtime.GOMAXPROCS(0))
 }
 
+// deviceOf names what an engine computes on, for records.
+func deviceOf(e engine.Engine) string {
+	if d := e.Describe(); d.Name == "cuda" {
+		return fmt.Sprintf("%s, %s; host %s", d.Device, d.ISA, device())
+	}
+	return device()
+}
+
 type ceilings struct {
 	ISA           string  `json:"isa"`
 	Threads       int     `json:"threads"`
@@ -122,6 +130,9 @@ func (a *App) doctorCommand() *cobra.Command {
 				}
 			}
 			r.CUDA = reportCUDA(engine.ProbeCUDA())
+			if m, ok := e.(engine.Ceiling); ok && d.Name == "cuda" {
+				r.Ceilings = append(r.Ceilings, ceilings{ISA: d.ISA, Threads: d.Threads, GFlops: m.PeakFMA() / 1e9, BandwidthGBps: m.PeakBandwidth() / 1e9})
+			}
 			for _, threads := range []int{1, cpuThreads(a.threads)} {
 				c, err := measureCeilings(threads)
 				if err != nil {

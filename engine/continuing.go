@@ -74,6 +74,26 @@ func (c *continuing) Describe() backend.Description {
 	return c.first.Describe()
 }
 
+// PeakFMA is that of the backend that new objects are made on.
+func (c *continuing) PeakFMA() float64 { return c.ceiling(Ceiling.PeakFMA) }
+
+// PeakBandwidth is that of the backend that new objects are made on.
+func (c *continuing) PeakBandwidth() float64 { return c.ceiling(Ceiling.PeakBandwidth) }
+
+func (c *continuing) ceiling(measure func(Ceiling) float64) float64 {
+	b := c.first
+	if c.over() {
+		var err error
+		if b, err = c.refuge(); err != nil {
+			return 0
+		}
+	}
+	if m, ok := b.(Ceiling); ok {
+		return measure(m)
+	}
+	return 0
+}
+
 func (c *continuing) Close() error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

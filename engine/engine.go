@@ -13,6 +13,12 @@ import (
 // Engine is an open backend. Close it when done.
 type Engine = backend.Backend
 
+// Ceiling is implemented by an engine that measures what its device can do at most.
+type Ceiling interface {
+	PeakFMA() float64       // float32 multiply-adds, FLOP/s; 0: not measured
+	PeakBandwidth() float64 // triad over memory, bytes/s; 0: not measured
+}
+
 // Options choose a backend.
 type Options struct {
 	Backend string // "auto" (or ""), "cuda", "cpu" or "ref"

@@ -44,6 +44,9 @@ type Backend struct {
 	domains map[string]*images.Modules // device functions of problems, by name
 	kernels map[string]*driver.Kernel
 	stream  driver.Stream
+	// Work beside the stream's own: see beside.
+	side         driver.Stream
+	forked, done driver.Event
 	// Operations that are not captured share these; the context runs one at a time.
 	shared workspace
 
@@ -71,7 +74,16 @@ func New(context *driver.Context, options Options) (*Backend, error) {
 		if _, err := b.kernel(t, "gpc_eig"); err != nil {
 			return err
 		}
-		b.stream, err = t.NewStream()
+		if b.stream, err = t.NewStream(); err != nil {
+			return err
+		}
+		if b.side, err = t.NewStream(); err != nil {
+			return err
+		}
+		if b.forked, err = t.NewEvent(); err != nil {
+			return err
+		}
+		b.done, err = t.NewEvent()
 		return err
 	})
 	if err != nil {
@@ -143,6 +155,17 @@ func (b *Backend) kernelOf(t *driver.Thread, from *images.Modules, name string) 
 	return k, nil
 }
 
+// preload finds entry points before a capture begins: loading an image inside one
+// would end it.
+func (b *Backend) preload(t *driver.Thread, names ...string) error {
+	for _, name := range names {
+		if _, err := b.kernel(t, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // loadDomain finds the device functions of a problem, so that launch knows them.
 func (b *Backend) loadDomain(t *driver.Thread, code domain.DeviceCode) error {
 	modules := b.domains[code.Name]
@@ -170,6 +193,26 @@ func (b *Backend) launch(t *driver.Thread, name string, grid driver.Dim, block, 
 	}
 	return t.Launch(k, driver.Launch{Grid: grid, Block: driver.Dim{X: block}, Shared: shared, Stream: b.stream}, arguments...)
 }
+
+// beside queues what f launches as a branch of its own, behind the work now on the
+// stream and beside what follows; join brings it back. In a captured graph the two
+// branches run at the same time.
+func (b *Backend) beside(t *driver.Thread, f func() error) error {
+	if err := t.Record(b.forked, b.stream); err != nil {
+		return err
+	}
+	if err := t.WaitFor(b.side, b.forked); err != nil {
+		return err
+	}
+	main := b.stream
+	b.stream = b.side
+	err := f()
+	b.stream = main
+	return errors.Join(err, t.Record(b.done, b.side))
+}
+
+// join makes what follows on the stream wait for the branch.
+func (b *Backend) join(t *driver.Thread) error { return t.WaitFor(b.stream, b.done) }
 
 // Errors of sizes that the kernels do not take.
 func tooWide(op, what string, got, most int) error {

@@ -10,10 +10,10 @@ import (
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
-// open gives the backend on the host shim.
+// open gives the backend on the host shim, or on a GPU (shim.Device).
 func open(t testing.TB, _ int) backend.Backend {
 	t.Helper()
-	context, err := driver.Open(shim.Open(t), 0)
+	context, err := driver.Open(shim.Device(t), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,6 +124,12 @@ func (r *refiner) resultLayout() (plan, sigma, decoded, consistent, bytes int) {
 	return plan, sigma, decoded, consistent, (consistent + 8) / 8 * 8
 }
 
+// refineKernels are what the graphs of a refinement are made of beside the step.
+var refineKernels = []string{
+	"gpc_search_fp32", "gpc_search_tf32", "gpc_search_merge", "gpc_localize_point", "gpc_refine_distances", "gpc_refine_neighbours",
+	"gpc_refine_inputs", "gpc_refine_scatter", "gpc_refine_choose",
+}
+
 // NewRefiner implements backend.RefinerBackend for problems with device functions.
 func (b *Backend) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error) {
 	device, ok := cfg.Step.Problem.(domain.Device)
@@ -141,6 +147,9 @@ func (b *Backend) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error)
 		graphs: map[refineKey]*driver.Graph{},
 	}
 	err := b.do(func(t *driver.Thread) error {
+		if err := b.preload(t, append(slices.Clone(stepKernels), refineKernels...)...); err != nil {
+			return err
+		}
 		if err := b.loadDomain(t, device.Device()); err != nil {
 			return err
 		}

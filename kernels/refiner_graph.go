@@ -263,7 +263,7 @@ func (r *refiner) scatter(t *driver.Thread, key refineKey, o observed) error {
 // drift flows all candidates together and decodes them.
 func (r *refiner) drift(t *driver.Thread, key refineKey, o observed) error {
 	f, s, rows := &r.flow, &r.space, key.candidates
-	in := inputs{x: o.state, ctx: o.ctx, weights: s.sigma.at}
+	in := inputs{x: o.state, ctx: o.ctx, weights: s.sigma.at, masks: r.buffers.maskS.at}
 	if err := f.bases(t, rows, in, r.buffers.base.at); err != nil {
 		return err
 	}

@@ -53,6 +53,12 @@ type flow struct {
 	params                        backend.StepParams
 }
 
+// stepKernels are what the graphs of a step are made of.
+var stepKernels = []string{
+	"gpc_mlp_forward_8", "gpc_mlp_forward_32", "gpc_mlp_vjp_8", "gpc_mlp_vjp_32", "gpc_jacobian_8", "gpc_jacobian_32", "gpc_jacobian_64", "gpc_metric",
+	"gpc_eig", "gpc_step_middle", "gpc_step_end",
+}
+
 // NewStepper implements backend.Backend: latents up to MaxLatent, layers up to
 // MaxWidth. Without device memory for MaxBatch rows the workspace is smaller, and
 // a batch is taken in more chunks.
@@ -66,7 +72,10 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	s := &Stepper{backend: b, memory: &memory{}, problem: cfg.Problem}
 	s.graphs = &graphCache{memory: s.memory}
 	err := b.do(func(t *driver.Thread) error {
-		var err error
+		err := b.preload(t, stepKernels...)
+		if err != nil {
+			return err
+		}
 		if s.flow, err = newFlow(t, b, s.memory, cfg); err != nil {
 			s.memory.since(t, 0, 0)
 			return err

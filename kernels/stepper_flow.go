@@ -15,6 +15,7 @@ type stepBuffers struct {
 	z, x, ctx, weights, base      piece // inputs; base crosses where the host computes it
 	y, s, u                       piece // D_s(z), its physical value, the physical plan
 	maskS, maskU                  piece
+	maskMid                       piece // of D_s at the midpoint; the frame reads maskS meanwhile
 	objectives, gs, gu            piece
 	zbarS, zbarU                  piece
 	k1, mid, field, energy, flags piece
@@ -46,6 +47,7 @@ func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, err
 	floats(&b.u, f.plan, host)
 	floats(&b.maskS, f.netS.maskWords, false)
 	floats(&b.maskU, f.netU.maskWords, false)
+	floats(&b.maskMid, f.netS.maskWords, false)
 	floats(&b.objectives, f.objectives, host)
 	floats(&b.gs, f.states, host)
 	floats(&b.gu, f.actions, host)
@@ -94,10 +96,7 @@ func (b *stepBuffers) stage(m tensor.Matrix, from, to int, p piece) {
 	if m.Stride == 0 {
 		to = from + 1
 	}
-	values := driver.HostSlice[float32](b.host, p.host, (to-from)*m.Cols)
-	for i := from; i < to; i++ {
-		copy(values[(i-from)*m.Cols:], m.Row(i))
-	}
+	gather(driver.HostSlice[float32](b.host, p.host, (to-from)*m.Cols), m, from, to-from)
 }
 
 // The parts of the step, each queued on the backend's stream.
@@ -105,6 +104,7 @@ func (b *stepBuffers) stage(m tensor.Matrix, from, to int, p piece) {
 // inputs says which rows the kernels read: step 0 repeats one row.
 type inputs struct {
 	z, x, ctx, weights    driver.Pointer
+	masks                 driver.Pointer // where D_s at z leaves its masks
 	ldx, ldctx, ldweights int
 }
 
@@ -114,9 +114,16 @@ func (f *flow) bases(t *driver.Thread, rows int, in inputs, base driver.Pointer)
 		driver.Address(in.x), driver.Int32(in.ldx), driver.Address(in.ctx), driver.Int32(in.ldctx), driver.Address(base), driver.Int32(f.plan), driver.Address(f.constants))
 }
 
+// atMiddle is the same at the midpoint.
+func (in inputs) atMiddle(b *stepBuffers) inputs {
+	in.z, in.masks = b.mid.at, b.maskMid.at
+	return in
+}
+
 // forward queues D_s, and with a problem D_u, at z, with masks and physical values.
-func (f *flow) forward(t *driver.Thread, rows int, z driver.Pointer, b *stepBuffers) error {
-	s := forwardJob{net: f.netS.at, z: z, y: b.y.at, mask: b.maskS.at, ldz: int32(f.latent), ldy: int32(f.states)}
+func (f *flow) forward(t *driver.Thread, rows int, in inputs, b *stepBuffers) error {
+	z := in.z
+	s := forwardJob{net: f.netS.at, z: z, y: b.y.at, mask: in.masks, ldz: int32(f.latent), ldy: int32(f.states)}
 	if !f.hasProblem {
 		return rowsKernel(f.backend, t, "gpc_mlp_forward", rows, f.netS.width, &s)
 	}
@@ -146,7 +153,7 @@ func (f *flow) gradients(t *driver.Thread, rows int, in inputs, b *stepBuffers) 
 // backward queues the gradient of the energy in z by way of both decoders.
 func (f *flow) backward(t *driver.Thread, rows int, in inputs, b *stepBuffers) error {
 	s := vjpJob{
-		net: f.netS.at, mask: b.maskS.at, zbar: b.zbarS.at, ybar: b.y.at, x: in.x, mean: f.meanS, scale: f.scaleS,
+		net: f.netS.at, mask: in.masks, zbar: b.zbarS.at, ybar: b.y.at, x: in.x, mean: f.meanS, scale: f.scaleS,
 		ldzbar: int32(f.latent), ldybar: int32(f.states), ldx: int32(in.ldx), factor: -2 / f.params.Epsilon,
 	}
 	width := func(n packedNet) int { return max(n.width, n.out) }
@@ -205,33 +212,27 @@ func (f *flow) end(t *driver.Thread, rows int, in inputs, b *stepBuffers, next d
 }
 
 // step queues the whole step from in.z to next, but not the action; Base is known.
-// gradient queues the objective's gradients at the buffers' states and actions.
+// gradient queues the objective's gradients at the buffers' states and actions. The
+// frame of the Lie residual is a branch beside both field evaluations.
 func (f *flow) step(t *driver.Thread, rows int, in inputs, b *stepBuffers, next driver.Pointer, gradient func() error) error {
-	if err := f.forward(t, rows, in.z, b); err != nil {
-		return err
+	mid := in.atMiddle(b)
+	for _, part := range []func() error{
+		func() error { return f.forward(t, rows, in, b) },
+		func() error { return f.backend.beside(t, func() error { return f.frame(t, rows, b) }) },
+		gradient,
+		func() error { return f.backward(t, rows, in, b) },
+		func() error { return f.middle(t, rows, in, b, true) },
+		func() error { return f.forward(t, rows, mid, b) },
+		gradient,
+		func() error { return f.backward(t, rows, mid, b) },
+		func() error { return f.backend.join(t) },
+		func() error { return f.end(t, rows, in, b, next) },
+	} {
+		if err := part(); err != nil {
+			return err
+		}
 	}
-	if err := f.frame(t, rows, b); err != nil {
-		return err
-	}
-	if err := gradient(); err != nil {
-		return err
-	}
-	if err := f.backward(t, rows, in, b); err != nil {
-		return err
-	}
-	if err := f.middle(t, rows, in, b, true); err != nil {
-		return err
-	}
-	if err := f.forward(t, rows, b.mid.at, b); err != nil {
-		return err
-	}
-	if err := gradient(); err != nil {
-		return err
-	}
-	if err := f.backward(t, rows, in, b); err != nil {
-		return err
-	}
-	return f.end(t, rows, in, b, next)
+	return nil
 }
 
 // decode queues the clipped plan at z, and with states the physical states.

@@ -130,7 +130,7 @@ func (s *Stepper) launchPart(t *driver.Thread, key graphKey) error {
 // queue puts a part on the stream, with the copies of what crosses.
 func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 	b, f, rows := &s.buffers, &s.flow, key.rows
-	in := inputs{z: b.z.at, x: b.x.at, ctx: b.ctx.at, weights: b.weights.at, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
+	in := inputs{z: b.z.at, x: b.x.at, ctx: b.ctx.at, weights: b.weights.at, masks: b.maskS.at, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
 	if key.oneX {
 		in.ldx = 0
 	}
@@ -140,8 +140,7 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 	if key.oneW {
 		in.ldweights = 0
 	}
-	mid := in
-	mid.z = b.mid.at
+	mid := in.atMiddle(b)
 	up := func(p piece, cols int, one bool) func() error {
 		count := rows * cols
 		if one {
@@ -180,9 +179,10 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 		}
 		return f.bases(t, rows, in, b.base.at)
 	}
-	forward := func() error { return f.forward(t, rows, in.z, b) }
-	forwardMid := func() error { return f.forward(t, rows, mid.z, b) }
-	frame := func() error { return f.frame(t, rows, b) }
+	forward := func() error { return f.forward(t, rows, in, b) }
+	forwardMid := func() error { return f.forward(t, rows, mid, b) }
+	frame := func() error { return s.backend.beside(t, func() error { return f.frame(t, rows, b) }) }
+	join := func() error { return s.backend.join(t) }
 	gradient := func() error {
 		switch {
 		case !f.hasProblem:
@@ -193,6 +193,7 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 		return then(up(b.objectives, f.objectives, false), up(b.gs, f.states, false), up(b.gu, f.actions, false))
 	}
 	backward := func() error { return f.backward(t, rows, in, b) }
+	backwardMid := func() error { return f.backward(t, rows, mid, b) }
 	middle := func(half bool) func() error {
 		return func() error { return f.middle(t, rows, in, b, half) }
 	}
@@ -209,11 +210,11 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 	case stepField:
 		return then(observed, forward, gradient, backward, middle(false), down(b.field, f.latent), down(b.energy, 1))
 	case splitStart:
-		return then(observed, forward, frame, physical)
+		return then(observed, forward, frame, physical, join)
 	case splitMiddle:
 		return then(gradient, backward, middle(true), forwardMid, physical)
 	case splitEnd:
-		return then(gradient, backward, end, decode, results)
+		return then(gradient, backwardMid, end, decode, results)
 	case splitField:
 		return then(gradient, backward, middle(false), down(b.field, f.latent), down(b.energy, 1))
 	}

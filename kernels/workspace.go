@@ -100,10 +100,7 @@ func (w *workspace) put(t *driver.Thread, s driver.Stream, m tensor.Matrix, from
 	if m.Stride == 0 && m.Rows > 1 {
 		rows = 1
 	}
-	values := driver.HostSlice[float32](w.host, p.host, rows*m.Cols)
-	for i := range rows {
-		copy(values[i*m.Cols:], m.Row(from+i))
-	}
+	gather(driver.HostSlice[float32](w.host, p.host, rows*m.Cols), m, from, rows)
 	if err := t.UploadAsync(p.at, w.host, p.host, 4*rows*m.Cols, s); err != nil {
 		return 0, err
 	}
@@ -111,6 +108,17 @@ func (w *workspace) put(t *driver.Thread, s driver.Stream, m tensor.Matrix, from
 		return 0, nil
 	}
 	return m.Cols, nil
+}
+
+// gather copies rows of a matrix to a place without gaps.
+func gather(to []float32, m tensor.Matrix, from, rows int) {
+	if m.Stride == m.Cols {
+		copy(to, m.Data[from*m.Cols:(from+rows)*m.Cols])
+		return
+	}
+	for i := range rows {
+		copy(to[i*m.Cols:(i+1)*m.Cols], m.Row(from+i))
+	}
 }
 
 // get queues the download of n float32 of a piece.
@@ -121,6 +129,10 @@ func (w *workspace) get(t *driver.Thread, s driver.Stream, p piece, n int) error
 // give copies downloaded rows, without gaps, into rows [from, to) of a matrix.
 func (w *workspace) give(m tensor.Matrix, from, to int, p piece) {
 	values := driver.HostSlice[float32](w.host, p.host, (to-from)*m.Cols)
+	if m.Stride == m.Cols {
+		copy(m.Data[from*m.Cols:to*m.Cols], values)
+		return
+	}
 	for i := from; i < to; i++ {
 		copy(m.Row(i), values[(i-from)*m.Cols:(i-from+1)*m.Cols])
 	}

@@ -15,7 +15,7 @@ import (
 // cuda is the CUDA backend on the host shim.
 func cuda(t testing.TB) backend.Backend {
 	t.Helper()
-	context, err := driver.Open(shim.Open(t), 0)
+	context, err := driver.Open(shim.Device(t), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,8 +112,10 @@ func compileAll(root string, verify bool) error {
 func compileFolder(compiler *nvrtc, root, folder string, verify bool) error {
 	dir := images.Dir(root, folder)
 	old, err := images.ReadManifest(dir)
-	if err != nil {
+	if err != nil && verify {
 		return err
+	} else if err != nil { // half merged, say
+		fmt.Fprintf(os.Stderr, "%v: compiling all of %s again\n", err, folder)
 	}
 	sources, err := images.Sources(root, folder)
 	if err != nil {

@@ -13,9 +13,6 @@ import (
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
-// Image is driver.HostShimImage.
-var Image = driver.HostShimImage
-
 var opened struct {
 	sync.Once
 	library *Library
@@ -27,9 +24,29 @@ var opened struct {
 // how to install one; with GPC_REQUIRE_SHIM=1 it fails.
 func Open(t testing.TB) *Library {
 	t.Helper()
+	if onGPU() {
+		t.Skip("this test needs the host shim, GPC_TEST_GPU=1 asks for a GPU")
+	}
 	opened.Do(func() { opened.library, opened.err = open(nil) })
 	return answer(t, opened.library, opened.err)
 }
+
+// Device is the driver that a test of the kernels runs on: the host shim of Open, or,
+// with GPC_TEST_GPU=1, the machine's own, so that the same tests run on a GPU.
+func Device(t testing.TB) driver.Driver {
+	t.Helper()
+	if !onGPU() {
+		return Open(t)
+	}
+	d, err := driver.Find("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// onGPU tells that tests run on a GPU; those that need the shim are skipped then.
+func onGPU() bool { return os.Getenv("GPC_TEST_GPU") == "1" }
 
 // OpenFiles is Open with the given kernels, by their paths in the module, instead of
 // all of the module's.
