@@ -181,7 +181,7 @@ func (r *run) fingerprintRun() error {
 	text, err := json.Marshal(struct {
 		Case, Backend, ISA, Data string
 		Options                  Options
-	}{name, d.Name, d.ISA, content, o})
+	}{name, d.Name, d.ISA + d.Precision, content, o})
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
