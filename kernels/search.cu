@@ -14,7 +14,7 @@
 //
 // Grid (⌈queries/64⌉, parts), block 256: thread tile 4×8. Shared memory 26.6 KiB of
 // tiles, 4 KiB of marks, 12 bytes for each of 64·k list entries: three blocks to a
-// multiprocessor at k = 32 (80 registers; 24 bytes spill; the TF32 variant two
+// multiprocessor at k = 32 (80 registers, 40 bytes spilt; the TF32 variant two
 // blocks, 127 registers, no spill). Bound: 2·n_z FLOP a pair of query and code (65
 // GFLOP for 250 000 × 4096 × 32), 2·(n_z + n_s) where the residuals are sieved too.
 #include "gpc.cuh"
