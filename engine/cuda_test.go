@@ -230,7 +230,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 			}
 			tries := []int{1, last}
 			if name != "refine" && !testing.Short() { // whose calls are many and alike
-				tries = append(tries, last/2, last/3)
+				tries = append(tries, last/2)
 			}
 			slices.Sort(tries)
 			for _, n := range slices.Compact(tries) {
