@@ -115,7 +115,7 @@ func (a *App) doctorCommand() *cobra.Command {
 		Short: "What this machine offers: CPU features, chosen kernels, CUDA, measured ceilings",
 		Args:  exactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads, Notice: a.notice})
+			e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice})
 			if err != nil {
 				return badInput(err)
 			}

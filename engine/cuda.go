@@ -69,7 +69,7 @@ func probe() (CUDA, driver.Driver) {
 }
 
 // openCUDA opens the backend on the first usable device and says which it is.
-func openCUDA() (backend.Backend, string, error) {
+func openCUDA(o Options) (backend.Backend, string, error) {
 	c, d := probe()
 	if c.Problem != nil {
 		return nil, "", c.Problem
@@ -78,11 +78,14 @@ func openCUDA() (backend.Backend, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	b, err := kernels.New(context, kernels.Options{})
+	b, err := kernels.New(context, kernels.Options{TF32: o.TF32})
 	if err != nil {
 		return nil, "", err
 	}
 	reason := fmt.Sprintf("device %d of %d, %v, CUDA %s through %s", c.Device, len(c.Devices), c.Devices[c.Device], c.Version, c.Driver)
+	if o.TF32 {
+		reason += ", products in TF32"
+	}
 	if c.Restricted {
 		reason += fmt.Sprintf(", CUDA_VISIBLE_DEVICES=%q", c.Visible)
 	}
@@ -94,7 +97,7 @@ func openAuto(o Options) (Engine, string, error) {
 	cpu := func() (backend.Backend, error) {
 		return cpufallback.New(cpufallback.Options{Threads: o.Threads})
 	}
-	first, reason, err := openCUDA()
+	first, reason, err := openCUDA(o)
 	if err != nil {
 		b, cpuErr := cpu()
 		return b, "auto: the CPU, because CUDA is not to be had: " + err.Error(), cpuErr

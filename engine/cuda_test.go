@@ -309,3 +309,28 @@ func TestOpenOnTheShim(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TF32 is what was asked for or nothing: CUDA says that it computes so, the CPU
+// refuses.
+func TestTF32IsAskedFor(t *testing.T) {
+	onShim(t)
+	for _, name := range []string{"cuda", "auto"} {
+		for _, tf32 := range []bool{false, true} {
+			e, reason, err := Open(Options{Backend: name, TF32: tf32})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := e.Describe().Precision == "tf32"; got != tf32 || strings.Contains(reason, "TF32") != tf32 {
+				t.Errorf("%s, TF32 %v: %+v, %s", name, tf32, e.Describe(), reason)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, name := range []string{"cpu", "ref"} {
+		if _, _, err := Open(Options{Backend: name, TF32: true}); err == nil || !strings.Contains(err.Error(), "CUDA") {
+			t.Errorf("%s: %v, want a refusal that names CUDA", name, err)
+		}
+	}
+}

@@ -23,6 +23,9 @@ type Ceiling interface {
 type Options struct {
 	Backend string // "auto" (or ""), "cuda", "cpu" or "ref"
 	Threads int    // CPU threads, 0: every core
+	// TF32 lets the CUDA backend round the inputs of large products to TF32, for the
+	// tensor cores (kernels.Options). The CPU backends have no such thing and refuse it.
+	TF32 bool
 	// Notice is told when `auto` leaves a GPU that failed and goes on on the CPU; nil:
 	// nobody is.
 	Notice func(string)
@@ -33,6 +36,9 @@ type Options struct {
 // with the same state. Otherwise it is the CPU, and the reason says what CUDA lacks.
 // "cuda" is CUDA alone, and an error where that cannot be had.
 func Open(o Options) (e Engine, reason string, err error) {
+	if o.TF32 && (o.Backend == "cpu" || o.Backend == "ref") {
+		return nil, "", fmt.Errorf("--backend %s: TF32 is an option of the CUDA backend alone", o.Backend)
+	}
 	switch o.Backend {
 	case "", "auto":
 		return openAuto(o)
@@ -45,7 +51,7 @@ func Open(o Options) (e Engine, reason string, err error) {
 	case "ref":
 		return ref.New(), "asked for by --backend ref: float64 and slow", nil
 	case "cuda":
-		b, reason, err := openCUDA()
+		b, reason, err := openCUDA(o)
 		if err != nil {
 			return nil, "", fmt.Errorf("--backend cuda: %w", err)
 		}

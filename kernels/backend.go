@@ -95,7 +95,11 @@ func New(context *driver.Context, options Options) (*Backend, error) {
 
 // Describe implements backend.Backend.
 func (b *Backend) Describe() backend.Description {
-	return backend.Description{Name: "cuda", ISA: b.device.ISA(), Device: b.device.Name, Threads: b.device.Multiprocessors}
+	d := backend.Description{Name: "cuda", ISA: b.device.ISA(), Device: b.device.Name, Threads: b.device.Multiprocessors}
+	if b.options.TF32 {
+		d.Precision = "tf32"
+	}
+	return d
 }
 
 // Context is the context that the backend computes on.

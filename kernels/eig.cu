@@ -10,12 +10,13 @@
 // on a tie, positive. A non-finite entry gives NaN values and zero vectors.
 //
 // Grid matrices, block 32. Shared memory per matrix, floats: the matrix n·(n|1),
-// vectors n·k, T and reflections 4·64, one group of factorisations 5·n·8 (gpc_eig
-// _shared of the launcher computes the same): 6.2 KiB at n = 32, k = 3.
+// vectors n·k, T and reflections 4·64, one group of factorisations 5·n·8 (eigShared
+// of the launcher computes the same): 10.5 KiB at n = 32, k = 3.
 //
-// Bound: latency of a warp's dependent steps, about 4/3 n³ FLOP for the reduction,
-// n steps of 2 divisions for each of about 9 rounds of multisection; the matrices
-// of a batch hide each other's latency, some 26 warps to a multiprocessor.
+// 72 registers, no spills. Bound: latency of a warp's dependent steps, about
+// 4/3 n³ FLOP for the reduction, n steps of 2 divisions for each of about 9 rounds of
+// multisection; the matrices of a batch hide each other's latency, some 20 warps to
+// a multiprocessor.
 #include "gpc.cuh"
 #include "warp.cuh"
 

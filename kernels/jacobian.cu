@@ -10,10 +10,11 @@
 // 32 → 256 → 256 → 60, half of it with half of the units active).
 //
 // Grid (rows, ⌈n/C⌉), block 256: one block one row of the batch and C = 8, 32 or
-// 64 columns of J (n ≤ C where the metric is wanted). Shared memory: two
-// buffers of T [width][C + 4], 32 KiB of weights in transit and the lists; 107 KiB
-// at C = 32, width 256: two blocks to a multiprocessor. The last tiles of J lie in
-// the buffer that T_{L−2} has left.
+// 64 columns of J (n ≤ C where the metric is wanted). Shared memory: two buffers of
+// T [width][C + 4], 33 KiB of weights in transit and the lists; 107 KiB at C = 32,
+// width 256, and 127 registers: two blocks to a multiprocessor; one at C = 64 (167
+// registers). No spills. The last tiles of J lie in the buffer that T_{L−2} has
+// left.
 //
 // Bound: FMA; a gathered weight row of 1 KiB feeds 256·32 FMA, 16 FLOP/byte.
 #include "gpc.cuh"

@@ -9,8 +9,10 @@
 // Grid (⌈rows/R⌉, jobs), block 256, with R = 32 rows a block, or 8 for wide
 // networks and small batches. One or two networks that read the same rows run as
 // jobs of one launch. Activations never leave shared memory: two buffers
-// [width][R + 4] (R = 8: [width][8]) and 32 KiB through which the weights stream;
-// 104 KiB at R = 32, width 256, so that two blocks share a multiprocessor.
+// [width][R + 4] (R = 8: [width][8]) and 33 KiB through which the weights stream;
+// 105 KiB at R = 32, width 256, so that two blocks share a multiprocessor (at most
+// 128 registers a thread for that: 12 bytes of the TF32 variant's spill, nothing of
+// the others').
 //
 // Bound: 2 Σ in·out FLOP a row (0.18 MFLOP for 32 → 256 → 256 → 60) by the FMA
 // pipes; weights are read once per block, 16 FLOP/byte of L2 traffic.

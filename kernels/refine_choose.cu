@@ -5,7 +5,7 @@
 // cost, ties to the lower index; without one, that of the largest smallest margin.
 // Sums run in a fixed order: per thread over its stride, then over threads.
 //
-// One block of 256. Shared memory 15 KiB. Bound: bytes, 17 a candidate.
+// One block of 256. Shared memory 10 KiB. Bound: bytes, 17 a candidate.
 #include "gpc.cuh"
 
 // What gpc_refine_choose writes, in float64: 8 values, then 4 for each of the 4

@@ -11,7 +11,9 @@
 // exact whatever the sieve lets through, and does not depend on the order of work.
 //
 // Grid (⌈queries/64⌉, parts), block 256: thread tile 4×8. Shared memory 26.6 KiB of
-// tiles, 4 KiB of marks, 12 bytes for each of 64·k list entries. Bound: 2·n_z FLOP a
+// tiles, 4 KiB of marks, 12 bytes for each of 64·k list entries: three blocks to a
+// multiprocessor at k = 32 (80 registers; 24 bytes spill; the TF32 variant two
+// blocks, 128 registers, no spill). Bound: 2·n_z FLOP a
 // pair of query and code (65 GFLOP for 250 000 × 4096 × 32) as long as few codes
 // pass the sieve; a query with fewer than k consistent codes takes the residual of
 // every code.

@@ -56,8 +56,6 @@ func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, err
 	floats(&b.k1, f.latent, false)
 	floats(&b.mid, f.latent, false)
 	floats(&b.field, f.latent, true)
-	floats(&b.energy, 1, true)
-	reserve(&b.flags, rows, true)
 	if f.hasLie() {
 		if !f.backend.fused(f.netS) {
 			floats(&b.jac, f.states*f.latent, false)
@@ -66,8 +64,11 @@ func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, err
 		floats(&b.values, f.params.TopK, false)
 		floats(&b.vectors, f.latent*f.params.TopK, false)
 	}
+	// What a step brings back lies together, as does what it is given.
 	floats(&b.next, f.latent, true)
 	floats(&b.planOut, f.plan, true)
+	floats(&b.energy, 1, true)
+	reserve(&b.flags, rows, true)
 	var err error
 	if b.workspace.base, err = m.alloc(t, l.device); err != nil {
 		return b, err

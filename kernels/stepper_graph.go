@@ -35,6 +35,10 @@ type graphKey struct {
 	oneX, oneC, oneW bool
 }
 
+// oneCopy is up to how many bytes neighbouring matrices cross in one copy, gaps and
+// padding included: less than what another copy's latency costs.
+const oneCopy = 32 << 10
+
 // maxGraphs bounds the graphs that a stepper keeps; the least recently used goes.
 const maxGraphs = 16
 
@@ -163,13 +167,12 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 		if !f.hasProblem && key.part == stepDecode {
 			return up(b.z, f.latent, false)()
 		}
-		if err := then(up(b.z, f.latent, false), up(b.x, f.states, key.oneX), up(b.ctx, f.contexts, key.oneC)); err != nil {
-			return err
-		}
-		if key.part != stepDecode {
-			if err := up(b.weights, f.objectives, key.oneW)(); err != nil {
+		if whole := b.weights.host + b.weights.bytes - b.z.host; whole <= oneCopy {
+			if err := t.UploadAsync(b.z.at, b.host, b.z.host, whole, s.backend.stream); err != nil {
 				return err
 			}
+		} else if err := then(up(b.z, f.latent, false), up(b.x, f.states, key.oneX), up(b.ctx, f.contexts, key.oneC), up(b.weights, f.objectives, key.oneW)); err != nil {
+			return err
 		}
 		switch {
 		case !f.hasProblem:
@@ -202,6 +205,9 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 	physical := func() error { return then(down(b.s, f.states), down(b.u, f.plan)) }
 	flags := func() error { return t.DownloadAsync(b.host, b.flags.host, b.flags.at, rows, s.backend.stream) }
 	results := func() error {
+		if whole := b.flags.host + b.flags.bytes - b.next.host; whole <= oneCopy {
+			return t.DownloadAsync(b.host, b.next.host, b.next.at, whole, s.backend.stream)
+		}
 		return then(down(b.next, f.latent), down(b.planOut, f.plan), down(b.energy, 1), flags)
 	}
 	switch key.part {

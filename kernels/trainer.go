@@ -87,7 +87,7 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 	}
 	t := &Trainer{
 		backend: b, cfg: cfg, layout: newTrainLayout(cfg.Initial), tf32: b.options.TF32,
-		memory: &trainMemory{plans: map[planKey]*trainPlan{}},
+		memory: &trainMemory{plans: map[planKey]*trainPlan{}, stream: b.stream},
 	}
 	t.cfg.Initial = backend.Networks{}
 	t.cfg.Data = backend.TrainingSet{
@@ -119,10 +119,12 @@ type trainMemory struct {
 	latents memory // of the rollout phase
 	plans   map[planKey]*trainPlan
 	ready   driver.Event // behind the losses
+	stream  driver.Stream
 }
 
+// free waits for an update that may still be under way.
 func (m *trainMemory) free(th *driver.Thread) error {
-	err := errors.Join(m.fixed.free(th), m.latents.free(th), th.DestroyEvent(m.ready))
+	err := errors.Join(th.Wait(m.stream), m.fixed.free(th), m.latents.free(th), th.DestroyEvent(m.ready))
 	for _, p := range m.plans {
 		err = errors.Join(err, p.memory.free(th))
 	}

@@ -298,6 +298,39 @@ func TestWorkOfOPFTraining(t *testing.T) {
 	}
 }
 
+// Networks of one layer, and of so many that a launch has more entries than a warp
+// has lanes.
+func TestDepths(t *testing.T) {
+	p := trainingProblem{rows: 20, nx: 5, no: 3, ns: 4, nu: 2, nz: 3, hidden: 6, batch: 7, kappa: 1}
+	net := func(in, out, layers int) *model.MLP {
+		widths := []int{in}
+		for range layers - 1 {
+			widths = append(widths, p.hidden)
+		}
+		mlp, err := model.NewMLP(rand.New(rand.NewPCG(uint64(in), uint64(layers))), append(widths, out)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mlp
+	}
+	for _, layers := range [][4]int{{1, 1, 1, 1}, {1, 4, 2, 1}, {9, 9, 9, 9}} {
+		cfg := p.config(11)
+		cfg.Initial = backend.Networks{
+			EncoderX: net(p.nx, p.nz, layers[0]), EncoderO: net(p.no, p.nz, layers[1]),
+			DecoderU: net(p.nz, p.nu, layers[2]), DecoderS: net(p.nz, p.ns, layers[3]),
+		}
+		_, b := onShim(t, Options{})
+		trainer, reference := trainerOf(t, b, cfg), trainerOf(t, ref.New(), cfg)
+		got, want := p.train(t, trainer, 2), p.train(t, reference, 2)
+		if d := deviation(got, want); !(d < 2e-5) {
+			t.Errorf("%v layers: losses are off by %v", layers, d)
+		}
+		if d := weightDeviation(stateOf(t, trainer), stateOf(t, reference)); !(d < 2e-5) {
+			t.Errorf("%v layers: arrays are off by %v", layers, d)
+		}
+	}
+}
+
 // Memory that is short makes the micro-batch smaller, not the step another.
 func TestShortMemoryCutsTheBatch(t *testing.T) {
 	p := smallProblem

@@ -1,10 +1,10 @@
 // mma.cuh: one warp-wide tensor-core product, D = A·B + C of 16×8×8 in TF32.
 //
 // On the device it is mma.sync.aligned.m16n8k8 (sm_80 and later). Under the host
-// shim the same fragments are multiplied by a scalar stand-in that reads the
-// other lanes' fragments by shuffles, with the inputs rounded to TF32 by the same
-// rule, so that what the tests see is what the option costs in accuracy: products
-// of 11-bit significands, summed in float32.
+// shim the same fragments are multiplied by a scalar stand-in (blocks of one
+// dimension), with the inputs rounded to TF32 by the same rule, so that what the
+// tests see is what the option costs in accuracy: products of 11-bit significands,
+// summed in float32.
 //
 // Fragments, with group = lane / 4 and member = lane % 4:
 //
@@ -43,22 +43,21 @@ __device__ inline void gpc_mma_tf32(float (&c)[4], const unsigned int (&a)[4], c
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    const unsigned int all = 0xffffffffu;
-    const int lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
-    for (int k = 0; k < 8; k++) {
-        // A(group, k) and A(group + 8, k) lie with lane (group, k % 4); B(k, col)
-        // with lane (col, k % 4). Both halves of k are shuffled, one is kept.
-        const int from = 4 * group + k % 4;
-        const float low0 = __shfl_sync(all, __uint_as_float(a[0]), from), low1 = __shfl_sync(all, __uint_as_float(a[1]), from);
-        const float high0 = __shfl_sync(all, __uint_as_float(a[2]), from), high1 = __shfl_sync(all, __uint_as_float(a[3]), from);
-        const float a0 = k < 4 ? low0 : high0, a1 = k < 4 ? low1 : high1;
+    // The lanes lay their fragments out, 16×8 of A and 8×8 of B, and read what they
+    // need of the others'.
+    __shared__ float a_of[32][16][8], b_of[32][8][8];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
+    float(*A)[8] = a_of[warp];
+    float(*B)[8] = b_of[warp];
+    A[group][member] = __uint_as_float(a[0]), A[group + 8][member] = __uint_as_float(a[1]);
+    A[group][member + 4] = __uint_as_float(a[2]), A[group + 8][member + 4] = __uint_as_float(a[3]);
+    B[member][group] = __uint_as_float(b[0]), B[member + 4][group] = __uint_as_float(b[1]);
+    __syncwarp();
+    for (int k = 0; k < 8; k++)
         for (int j = 0; j < 2; j++) {
-            const int column = 4 * (2 * member + j) + k % 4;
-            const float lowB = __shfl_sync(all, __uint_as_float(b[0]), column), highB = __shfl_sync(all, __uint_as_float(b[1]), column);
-            const float bk = k < 4 ? lowB : highB;
-            c[j] += a0 * bk;
-            c[2 + j] += a1 * bk;
+            c[j] += A[group][k] * B[k][2 * member + j];
+            c[2 + j] += A[group + 8][k] * B[k][2 * member + j];
         }
-    }
+    __syncwarp();
 #endif
 }

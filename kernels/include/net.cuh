@@ -186,6 +186,62 @@ struct RowsSumsOf<ROWS, TN, true> {
     using type = RowsSumsTF32<ROWS, TN>;
 };
 
+// few_rows_product is rows_product for 8 rows, where latency counts: a thread takes
+// one column, reads its weights from memory 8 k ahead of their use, coalesced and
+// without a barrier, and the rows' activations by broadcast. With fewer than 256
+// columns the threads share K in parts, whose sums are added in order.
+//
+// Bound: the second-level cache's 64 bytes a cycle to one multiprocessor, 16 cycles
+// for the 256 weights of a k, as many as the two broadcasts take.
+template <int TN, class F>
+__device__ inline void few_rows_product(const float* act, int K, const unsigned short* list, const float* __restrict__ weight, int ld, int column0, float* stage, F&& f) {
+    constexpr int CT = 32 * TN, parts = rowsThreads / CT, ahead = 8;
+    const int column = threadIdx.x % CT, part = threadIdx.x / CT;
+    const int begin = K * part / parts, end = K * (part + 1) / parts;
+    const float* from = weight + column0 + column;
+    const bool inside = column0 + column < ld;
+    float sum[8], next[ahead];
+#pragma unroll
+    for (int i = 0; i < 8; i++) sum[i] = 0.0f;
+    auto fetch = [&](int k0) {
+#pragma unroll
+        for (int i = 0; i < ahead; i++) {
+            const int k = k0 + i;
+            next[i] = inside && k < end ? from[(long long)(list ? list[k] : k) * ld] : 0.0f;
+        }
+    };
+    fetch(begin);
+    for (int k0 = begin; k0 < end; k0 += ahead) {
+        float w[ahead];
+#pragma unroll
+        for (int i = 0; i < ahead; i++) w[i] = next[i];
+        fetch(k0 + ahead);
+#pragma unroll
+        for (int i = 0; i < ahead; i++) {
+            if (k0 + i >= end) break;
+            const float4 a = *reinterpret_cast<const float4*>(act + (k0 + i) * 8), b = *reinterpret_cast<const float4*>(act + (k0 + i) * 8 + 4);
+            sum[0] = __fmaf_rn(a.x, w[i], sum[0]), sum[1] = __fmaf_rn(a.y, w[i], sum[1]);
+            sum[2] = __fmaf_rn(a.z, w[i], sum[2]), sum[3] = __fmaf_rn(a.w, w[i], sum[3]);
+            sum[4] = __fmaf_rn(b.x, w[i], sum[4]), sum[5] = __fmaf_rn(b.y, w[i], sum[5]);
+            sum[6] = __fmaf_rn(b.z, w[i], sum[6]), sum[7] = __fmaf_rn(b.w, w[i], sum[7]);
+        }
+    }
+    if (parts > 1) {
+        if (part > 0) {
+#pragma unroll
+            for (int i = 0; i < 8; i++) stage[((part - 1) * 8 + i) * CT + column] = sum[i];
+        }
+        __syncthreads();
+        if (part == 0) {
+            for (int p = 0; p < parts - 1; p++)
+#pragma unroll
+                for (int i = 0; i < 8; i++) sum[i] += stage[(p * 8 + i) * CT + column];
+        }
+        __syncthreads();
+    }
+    if (part == 0) f(column, 0, 1, sum, 8);
+}
+
 // rows_product makes, for the ROWS rows in act and the 32·TN columns from column0,
 //
 //	sum(row, column) = Σ_{k < K} act[k][row] · weight[list[k]][column]
@@ -202,6 +258,10 @@ struct RowsSumsOf<ROWS, TN, true> {
 // reads 16 floats a lane for 8 products of 16×8×8, 1 KFLOP a bank cycle.
 template <int ROWS, int TN, bool TF32, class F>
 __device__ inline void rows_product(const float* act, int K, const unsigned short* list, const float* __restrict__ weight, int ld, int column0, float* stage, F&& f) {
+    if (ROWS == 8) {
+        few_rows_product<TN>(act, K, list, weight, ld, column0, stage, f);
+        return;
+    }
     using Sums = typename RowsSumsOf<ROWS, TN, TF32>::type;
     constexpr int LD = rows_ld<ROWS>(), CT = 32 * TN, LDW = CT + 8;
     constexpr int quads = rowsDepth * CT / 4, rounds = (quads + rowsThreads - 1) / rowsThreads;
