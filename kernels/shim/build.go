@@ -208,6 +208,9 @@ func (b *builder) object(source string, headers []byte) (string, error) {
 	h.Write(headers)
 	name := strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))
 	object := filepath.Join(b.cache, name+"-"+sum(h.Sum(nil))+".o")
+	if rel, err := filepath.Rel(b.root, source); err == nil {
+		source = rel // what the compiler notes of the path is then the same in every checkout
+	}
 	return object, b.make(object, append(flags, "-x", "c++", "-c", source))
 }
 

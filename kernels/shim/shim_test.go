@@ -210,7 +210,18 @@ func TestGraphReplaysWithNewInputs(t *testing.T) {
 
 // Each mistake of a kernel is reported, ends the context, and names what happened.
 func TestMistakesOfKernelsAreFound(t *testing.T) {
-	for which, want := range map[int]string{1: "outside an allocation", 2: "outside an allocation", 3: "dynamic shared memory", 4: "never reach"} {
+	findMistakes(t, map[int]string{1: "outside an allocation", 2: "outside an allocation", 3: "dynamic shared memory", 4: "never reach"})
+}
+
+// The checked build also finds what leaves no trace around allocations.
+func TestCheckedBuild(t *testing.T) {
+	t.Setenv("GPC_SHIM_CHECK", "1")
+	findMistakes(t, map[int]string{5: "testdata/sum.cu:71: misaligned", 6: "testdata/sum.cu:72: array index 65 out of bounds"})
+}
+
+func findMistakes(t *testing.T, mistakes map[int]string) {
+	t.Helper()
+	for which, want := range mistakes {
 		l, ctx := open(t)
 		err := ctx.Do(func(th *driver.Thread) error {
 			n := 64
