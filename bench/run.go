@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -98,7 +99,10 @@ func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch
 	if r.ceiling != nil {
 		peak = math.Max(peak, r.ceiling())
 	}
-	res := Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: "fp32", Threads: r.d.Threads, Batch: batch, Size: size}
+	if peak == 0 {
+		peak = math.NaN() // it could not be measured
+	}
+	res := Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: cmp.Or(r.d.Precision, "fp32"), Threads: r.d.Threads, Batch: batch, Size: size}
 	if math.IsNaN(peak) {
 		flops = 0
 	}

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 )
 
@@ -185,6 +186,26 @@ type BlockGradient interface {
 type Block struct {
 	Rows                      int
 	S, U, C, Sigma, J, GS, GU []float64
+}
+
+// Device is implemented by a problem whose functions exist on CUDA devices too.
+// They must agree with the problem's own methods, in float32 for the step and in
+// float64 for the roll-out. A problem without them is steered all the same: the
+// backend then decodes on the device and takes the gradient on the host.
+type Device interface {
+	Device() DeviceCode
+}
+
+// DeviceCode names the device functions: the kernels gpc_domain_base_NAME,
+// _gradient_NAME, _priority_NAME and _rollout_NAME that kernels/include/domain.cuh
+// makes of a domain's .cu file.
+type DeviceCode struct {
+	Name string
+	// Images holds manifest.json and the compiled functions, as `make kernels`
+	// writes them into the domain's folder images.
+	Images fs.FS
+	// Constants are what every function is given, in the order the .cu file reads.
+	Constants []float64
 }
 
 // Finite is implemented by a problem whose context tells how many decisions the
@@ -378,6 +399,4 @@ type Case struct {
 	Plant   Plant
 	// Controllers are the case's own methods by the name `--method` takes.
 	Controllers map[string]func() (Controller, error)
-	// CUDA is the source of the problem's device functions, "" for none.
-	CUDA string
 }

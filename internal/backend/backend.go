@@ -56,6 +56,9 @@ type Description struct {
 	ISA     string // "avx512", "avx2", "generic"; "sm_90" and so on for a device
 	Device  string
 	Threads int
+	// Precision is "tf32" where products round their inputs to TF32, "" for float32
+	// throughout.
+	Precision string
 }
 
 // Net is one packed network. m is its output width, n its input width.
