@@ -252,6 +252,14 @@ func (s stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error 
 	return s.do(func(b backend.Stepper) error { return b.Decode(z, ctx, x, u, states) })
 }
 
+// Split is that of the device; zero where the step runs on the second backend.
+func (s stepper) Split() backend.SplitCost {
+	if inner, ok := s.inner.(backend.SplitStepper); ok {
+		return inner.Split()
+	}
+	return backend.SplitCost{}
+}
+
 // overlap tells whether two matrices share memory.
 func overlap(a, b tensor.Matrix) bool {
 	if len(a.Data) == 0 || len(b.Data) == 0 {

@@ -28,15 +28,7 @@ type Stepper struct {
 	rows    domain.BatchGradient // the problem's own, nil if it has none
 	buffers stepBuffers
 	graphs  *graphCache
-	split   SplitCost
-}
-
-// SplitCost is what the host's part of a split step took so far.
-type SplitCost struct {
-	Evaluations int     // batches of gradients
-	Rows        int     // their rows, padding not counted
-	HostSeconds float64 // in the problem's own functions
-	Bytes       int     // that crossed for them, both ways
+	split   backend.SplitCost
 }
 
 // flow is one model as the kernels of the step read it.
@@ -104,9 +96,10 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	return s, nil
 }
 
-// Split tells what the host's share of the steps so far cost; zero for a problem
-// with device functions.
-func (s *Stepper) Split() SplitCost { return s.split }
+var _ backend.SplitStepper = (*Stepper)(nil)
+
+// Split implements backend.SplitStepper: zero for a problem with device functions.
+func (s *Stepper) Split() backend.SplitCost { return s.split }
 
 // padded is the batch size that a graph is captured for: a power of two up to 32,
 // then in steps of an eighth of one, so that at most an eighth is computed in vain.

@@ -181,6 +181,21 @@ type Stepper interface {
 	Decode(z, ctx, x tensor.Matrix, u, s tensor.Matrix) error
 }
 
+// SplitStepper is implemented by a stepper that may have to take a problem's
+// gradients on the host, between parts of the step on a device.
+type SplitStepper interface {
+	// Split tells what the host's share of the steps so far cost.
+	Split() SplitCost
+}
+
+// SplitCost is what the host's share of steps took.
+type SplitCost struct {
+	Evaluations int     // batches of gradients
+	Rows        int     // their rows, padding not counted
+	HostSeconds float64 // in the problem's own functions
+	Bytes       int     // that crossed for them, both ways
+}
+
 // TrainingSet is a dataset in normalised units, one row per sample.
 type TrainingSet struct {
 	X tensor.Matrix // [N, n_x] inputs of E_x
