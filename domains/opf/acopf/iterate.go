@@ -175,11 +175,7 @@ func (w *worker) conditions(l int) KKT {
 		Violation:       h,
 		Cost:            math.Abs(f-ln.previousF) / (1 + math.Abs(ln.previousF)),
 	}
-	s := 0.0
-	for _, c := range p.s {
-		s = max(s, m.Get(c, l))
-	}
-	k.Feasibility = max(g, h) / (1 + max(x, s))
+	k.Feasibility = max(g, h) / (1 + max(x, m.Get(p.maxS[0], l)))
 	return k
 }
 

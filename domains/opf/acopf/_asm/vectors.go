@@ -33,6 +33,9 @@ func (v vectors) one() reg.VecPhysical  { return v.file[13] }
 func (v vectors) zero() reg.VecPhysical { return v.file[14] }
 func (v vectors) sign() reg.VecPhysical { return v.file[15] } // −0
 
+// sum gathers a run.
+func (v vectors) sum() reg.VecPhysical { return v.file[12] }
+
 // constants fills them.
 func (v vectors) constants() {
 	VXORPD(v.zero(), v.zero(), v.zero())

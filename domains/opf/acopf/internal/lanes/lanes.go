@@ -61,13 +61,18 @@ const (
 
 var operands = [opCount]int{
 	opAdd: 3, opSub: 3, opMul: 3, opFMA: 4, opFNMA: 4, opDiv: 3, opMax: 3, opMin: 3, opSqrt: 2, opFloor: 2,
-	opSelect: 4, opCopy: 2, opAbsMax: 2, opAbsSum: 2, opDot: 3, opMaxNegProduct: 3, opPivot: 3, opScale: 3,
+	opSelect: 4, opCopy: 2, opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 3, opScale: 3,
 	opSymmetric: 3, opProduct: 3, opForward: 3, opBackward: 3, opApply: 3,
 }
+
+// reduces tells the operations that gather all repetitions of a run in one
+// cell d, which stands before the repetitions' operands.
+var reduces = [opCount]bool{opAbsMax: true, opAbsSum: true, opDot: true, opMaxNegProduct: true}
 
 // run is one operation with the operands of all its repetitions.
 type run struct {
 	op   op
+	head Ref // d of an operation that reduces, else 0
 	args []Ref
 }
 
@@ -111,6 +116,9 @@ func (p *Program) code(width int) []uint32 {
 	var out []uint32
 	for _, r := range p.runs {
 		out = append(out, uint32(r.op), uint32(len(r.args)/operands[r.op]))
+		if reduces[r.op] {
+			out = append(out, uint32(r.head)*uint32(width))
+		}
 		for _, a := range r.args {
 			out = append(out, uint32(a)*uint32(width))
 		}

@@ -33,13 +33,16 @@ func randomProgram(rng *rand.Rand, cells int) *Program {
 	for _, k := range rng.Perm(int(opCount) - 1) {
 		o := op(k + 1)
 		r := run{op: o}
+		if reduces[o] {
+			r.head = Ref(rng.IntN(cells))
+		}
 		for range 1 + rng.IntN(5) {
 			var taken [][2]int
 			for i := range operands[o] {
 				n := sizes(o)[i]
 				for {
 					at := rng.IntN(cells - n)
-					free := true
+					free := !reduces[o] || Ref(at) != r.head
 					for _, t := range taken {
 						free = free && (n == 1 && t[1] == 1 || at+n <= t[0] || t[0]+t[1] <= at)
 					}
