@@ -208,15 +208,34 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 		}
 		s.lu.solve()
 		out.Iterations++
-		x := s.lu.rhs
-		for k, b := range s.unknown {
-			s.va[b] += x[2*k]
-			s.vm[b] += s.vm[b] * x[2*k+1]
-			if !(s.vm[b] > 0) {
-				out.MismatchBus = int(b)
-				return Diverged
-			}
+		s.step()
+	}
+}
+
+// Longest step taken in one iteration: a relative change of a voltage magnitude
+// and a change of an angle (rad). Newton's steps are far shorter near a solution;
+// from a poor start a full one can carry a voltage below zero.
+const (
+	maxMagnitudeStep = 0.3
+	maxAngleStep     = 1.5
+)
+
+// step adds the solution of the linear system to the voltages, shortened to the
+// longest step there is.
+func (s *Solver) step() {
+	x := s.lu.rhs
+	scale := 1.0
+	for k := 0; k < len(x); k += 2 {
+		if a := math.Abs(x[k]) * scale; a > maxAngleStep {
+			scale *= maxAngleStep / a
 		}
+		if m := math.Abs(x[k+1]) * scale; m > maxMagnitudeStep {
+			scale *= maxMagnitudeStep / m
+		}
+	}
+	for k, b := range s.unknown {
+		s.va[b] += scale * x[2*k]
+		s.vm[b] += scale * s.vm[b] * x[2*k+1]
 	}
 }
 
@@ -229,10 +248,7 @@ func (s *Solver) Reason(sol *Solution) string {
 	case Singular:
 		return fmt.Sprintf("the Jacobian is singular after %d iterations, with a mismatch of %.3g pu at bus %d: the load may be beyond what the network can carry", sol.Iterations, sol.Mismatch, bus)
 	case Diverged:
-		if !(sol.Vm[sol.MismatchBus] > 0) {
-			return fmt.Sprintf("diverged: the voltage of bus %d fell to %.3g pu in iteration %d: the load may be beyond what the network can carry", bus, sol.Vm[sol.MismatchBus], sol.Iterations)
-		}
 		return fmt.Sprintf("diverged: a mismatch of %.3g pu at bus %d after %d iterations", sol.Mismatch, bus, sol.Iterations)
 	}
-	return fmt.Sprintf("not solved in %d iterations: a mismatch of %.3g pu is left at bus %d", sol.Iterations, sol.Mismatch, bus)
+	return fmt.Sprintf("not solved in %d iterations: a mismatch of %.3g pu is left at bus %d; the load may be beyond what the network can carry, or the start too far away", sol.Iterations, sol.Mismatch, bus)
 }

@@ -86,7 +86,7 @@ type Status int
 const (
 	Converged      Status = iota
 	IterationLimit        // the mismatch was still too large after the last iteration allowed
-	Diverged              // the mismatch grew beyond bounds or a voltage fell to zero
+	Diverged              // the mismatch grew beyond bounds
 	Singular              // the Jacobian could not be factorised
 )
 
