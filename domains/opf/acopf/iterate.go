@@ -28,7 +28,6 @@ func (w *worker) run(q *queue) {
 		}
 		w.factorise()
 		w.m.Run(programPredictor)
-		w.improve()
 		w.m.Run(programExpand)
 		w.centre()
 		w.m.Run(programCorrector)

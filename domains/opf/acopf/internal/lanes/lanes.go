@@ -15,6 +15,7 @@ package lanes
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gpc-engine/gpc/internal/isa"
 )
@@ -135,13 +136,17 @@ type Machine struct {
 	level isa.Level
 }
 
-// Width is the number of lanes of one instruction set; for the generic one it
-// is the width that amortises the interpretation of a program.
-func Width(level isa.Level) int {
-	if level == isa.AVX512 {
-		return 8
+// Widths lists the numbers of lanes that an instruction set runs, widest first:
+// the first for many instances, the last for one alone. Generic Go runs others
+// as well.
+func Widths(level isa.Level) []int {
+	switch level {
+	case isa.AVX512:
+		return []int{8}
+	case isa.AVX2:
+		return []int{4, 2}
 	}
-	return 4
+	return []int{4, 1}
 }
 
 // Compiled is a set of programs made ready for one width, shared by machines.
@@ -156,10 +161,10 @@ type Compiled struct {
 const maxOffset = 1 << 31
 
 // Compile prepares programs for cells of the given width on the instruction set.
-// Assembly needs its own width (see Width); generic Go runs any width from 1.
+// Assembly needs a width of its own (see Widths); generic Go runs any from 1.
 func Compile(level isa.Level, width int, programs ...*Program) (*Compiled, error) {
-	if width < 1 || level != isa.Generic && width != Width(level) {
-		return nil, fmt.Errorf("lanes: width %d, %v needs %d", width, level, Width(level))
+	if width < 1 || level != isa.Generic && !slices.Contains(Widths(level), width) {
+		return nil, fmt.Errorf("lanes: %d lanes, %v has %v", width, level, Widths(level))
 	}
 	c := &Compiled{level: level, width: width}
 	for _, p := range programs {
