@@ -349,6 +349,12 @@ func (w *worker) end(l int, s Status) {
 		}
 	}
 	r.J = [3]float64{m.Get(p.j1[0], l), m.Get(p.j2[0], l), m.Get(p.j3[0], l)}
+	for k, unit := range p.linear {
+		// The variable lies above the function by what the tolerances allow.
+		cost, _ := p.unitCost(unit)
+		value, _, _ := cost.At(m.Get(p.u[unit], l))
+		r.J[2] += value - m.Get(p.y[k], l)
+	}
 	r.Objective = ln.job.problem.Objective.Value(r.J)
 	r.KKT = w.conditions(l)
 	r.KKT.Mismatch = w.mismatch(l)
