@@ -30,7 +30,7 @@ func mixture(tb testing.TB, s *Solver, n int) []Problem {
 
 // A result is bitwise the same whatever the instruction set, the number of
 // lanes, the number of threads and the company it is solved in.
-func TestResultsDependOnTheirProblemAlone(t *testing.T) {
+func TestThreadsLanesAndCompanyDoNotChangeAResult(t *testing.T) {
 	net := load(t, "case30")
 	reference, err := newSolver(net, Options{Threads: 1}, []kernel{{isa.Generic, 1}})
 	if err != nil {
