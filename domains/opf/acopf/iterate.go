@@ -108,7 +108,11 @@ func (w *worker) judge(l int) {
 		}
 	}
 	ln.previousF = f
-	if ln.iteration >= opt.MaxIterations {
+	limit := opt.MaxIterations
+	if ln.job.problem.Start != nil {
+		limit = min(limit, warmIterations)
+	}
+	if ln.iteration >= limit {
 		w.end(l, IterationLimit)
 		return
 	}
@@ -136,6 +140,9 @@ func (w *worker) infeasibility(l int) float64 {
 // floorPatience is how many iterations a lane may spend with the least
 // complementarity before it goes back to one that conditions its matrix better.
 const floorPatience = 8
+
+// warmIterations bounds a warm start; a flat one follows.
+const warmIterations = 75
 
 // acceptableSteps is how many steps in a row are taken in the hope of the
 // options' tolerances once conditionLimit is kept: near the edge of feasibility

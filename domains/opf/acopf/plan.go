@@ -159,6 +159,12 @@ func newPlan(net *network.Network) (*plan, error) {
 	if p.ng == 0 {
 		return nil, fmt.Errorf("network %s: no generator in service", net.Name)
 	}
+	for g := range p.ng {
+		if net.PMin[g] < 0 && net.PMax[g] == 0 && (net.QMin[g] != 0 || net.QMax[g] != 0) {
+			return nil, fmt.Errorf("network %s, generator %d at bus %d is a dispatchable load (PMIN < 0, PMAX = 0) with reactive limits: its constant power factor cannot be honoured; set QMIN and QMAX to 0 or model it as a load",
+				net.Name, net.GenRow[g]+1, net.BusID[net.GenBus[g]])
+		}
+	}
 	p.unitBus = append(slices.Clone(net.GenBus), net.GenBus...)
 	p.hasGenerator = make([]bool, p.nb)
 	for _, bus := range net.GenBus {
@@ -191,10 +197,6 @@ func newPlan(net *network.Network) (*plan, error) {
 		switch {
 		case !ok:
 		case cost.PiecewiseLinear():
-			if !cost.Convex() {
-				return nil, fmt.Errorf("network %s: generator %d at bus %d has a piecewise linear cost whose slope falls: an optimal power flow needs a convex one",
-					net.Name, i%p.ng, net.BusID[p.unitBus[i]])
-			}
 			slope, offset := cost.Segments()
 			for range slope {
 				p.segmentOf = append(p.segmentOf, len(p.linear))
