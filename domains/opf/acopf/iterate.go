@@ -244,7 +244,6 @@ func (w *worker) factorise() {
 			default:
 				ln.shift *= 8
 			}
-			w.solver.stats.shifts.Add(1)
 			m.Set(p.shift[0], l, ln.shift)
 			m.Set(p.rho[0], l, dualShift)
 			again = true
@@ -266,7 +265,6 @@ func (w *worker) improve() {
 			flag := 1.0
 			if ln.mode != idle && ln.turn == goOn && m.Get(p.maxRes[0], l) > solveTolerance*m.Get(p.maxRhs[0], l) {
 				flag, again = -1, true
-				w.solver.stats.corrections.Add(1)
 			}
 			m.Set(p.refine[0], l, flag)
 		}
@@ -317,14 +315,8 @@ func (w *worker) lengths() {
 		}
 		m.Set(p.alphaP[0], l, aP)
 		m.Set(p.alphaD[0], l, aD)
-		if trace != nil && ln.mode != idle {
-			trace(w, l, aP, aD)
-		}
 	}
 }
-
-// trace, when not nil, sees every step; tests use it.
-var trace func(w *worker, l int, aP, aD float64)
 
 // end writes a lane's result and frees the lane. A warm start that came to
 // nothing is followed by a flat one.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
@@ -21,7 +20,6 @@ type Solver struct {
 	plan  *plan
 	level isa.Level
 	teams []*team // widest first
-	stats struct{ shifts, corrections atomic.Int64 }
 }
 
 // team is the workers of one width.
