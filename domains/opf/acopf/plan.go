@@ -97,7 +97,7 @@ type cells struct {
 	gp, gq              lanes.Col // balance residuals
 	h, r                lanes.Col // limits, h + s
 	t1f, t2f            lanes.Col // ψ' and ψ'' of J₁ as a function of |S|²
-	cost, cost1, cost2  lanes.Col
+	cost1, cost2        lanes.Col
 	j1, j2, j3          lanes.Col
 	g0th, g0v, g0u, g0y lanes.Col // ∇f + Jgᵀλ
 	qth, qvi, qvj       lanes.Col // ∇|S|² of from ends, then of to ends, by rated
