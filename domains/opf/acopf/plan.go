@@ -106,7 +106,7 @@ type cells struct {
 	du2, iu, nu            lanes.Col // pivots of the units, their inverses, their right-hand sides
 	kyy, kpy, iyy, ny      lanes.Col
 	diag, off              lanes.Col // KKT blocks
-	fd, fp, fw, fl         lanes.Col // factor: diagonal, its inverse, W and L
+	fd, fp, fw, fl         lanes.Col // factor: diagonal, its pivots, L·D and L
 	negative               lanes.Col
 	maxG, maxH, maxX, maxL lanes.Col
 	maxZ, maxGrad, sumGrad lanes.Col
