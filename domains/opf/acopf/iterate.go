@@ -79,13 +79,6 @@ func (w *worker) judge(l int) {
 	gap := m.Get(p.comp[0], l) / (1 + math.Abs(f))
 	first := math.IsNaN(ln.previousF)
 	ln.settled = ln.mode == optimising && k.Gradient <= opt.Optimality && gap <= opt.Optimality
-	acceptable := ln.mode == optimising && !first && k.Max() <= conditionLimit && max(k.Mismatch, k.Violation) <= 10*opt.Feasibility
-	if !acceptable {
-		ln.acceptable = 0
-	} else if ln.acceptable++; ln.acceptable > acceptableSteps {
-		w.end(l, Optimal)
-		return
-	}
 	switch ln.mode {
 	case optimising:
 		if ln.settled && max(k.Mismatch, k.Violation) <= opt.Feasibility && !first && k.Max() <= conditionLimit {
@@ -137,17 +130,8 @@ func (w *worker) infeasibility(l int) float64 {
 	return sum / (2 * elasticity)
 }
 
-// floorPatience is how many iterations a lane may spend with the least
-// complementarity before it goes back to one that conditions its matrix better.
-const floorPatience = 8
-
 // warmIterations bounds a warm start; a flat one follows.
 const warmIterations = 75
-
-// acceptableSteps is how many steps in a row are taken in the hope of the
-// options' tolerances once conditionLimit is kept: near the edge of feasibility
-// the KKT matrix is too close to singular for more.
-const acceptableSteps = 4
 
 // conditionLimit bounds the KKT conditions of an optimal result whatever the
 // options ask for.
@@ -286,15 +270,7 @@ func (w *worker) centre() {
 		ratio := max(after, 0) / comp
 		sigma := ratio * ratio * ratio
 		// Complementarity far below what is asked for only costs accuracy elsewhere.
-		ln := &w.lane[l]
 		least := 0.1 * w.solver.opt.Optimality * (1 + math.Abs(w.objective(l))) / n
-		if comp <= 2*n*least {
-			ln.atFloor++
-		}
-		if ln.atFloor > floorPatience {
-			// The matrix is too close to singular: what MATPOWER asks for is enough.
-			least = max(least, 0.3*conditionLimit*(1+m.Get(p.maxX[0], l))/n)
-		}
 		if w.lane[l].mode == restoring {
 			least = 0.1 * infeasibleShare * w.infeasibility(l) / n
 		}
