@@ -54,7 +54,7 @@ func (w *worker) fill(q *queue) bool {
 				ln.spent = 0
 			}
 			if !w.load(l) {
-				w.refuse(l)
+				w.empty(l, Infeasible)
 			}
 		}
 		if ln.mode != idle {
@@ -102,7 +102,7 @@ func (w *worker) judge(l int) {
 	}
 	ln.previousF = f
 	limit := opt.MaxIterations
-	if ln.job.problem.Start != nil {
+	if ln.job.attempt == warm {
 		limit = min(limit, warmIterations)
 	}
 	if ln.iteration >= limit {
@@ -294,14 +294,19 @@ func (w *worker) lengths() {
 	}
 }
 
-// end writes a lane's result and frees the lane. A warm start that came to
-// nothing is followed by a flat one.
+// end writes a lane's result and frees the lane. A start that came to nothing is
+// followed by the next kind.
 func (w *worker) end(l int, s Status) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	ln.mode, ln.turn = idle, goOn
-	if pr := &ln.job.problem; pr.Start != nil && (s == IterationLimit || s == Numerical) {
-		pr.Start, ln.again = nil, true
+	if ln.job.attempt < fromFile && (s == IterationLimit || s == Numerical) {
+		ln.job.attempt++
+		ln.again = true
 		ln.spent += ln.iteration
+		return
+	}
+	if s == Numerical {
+		w.empty(l, s)
 		return
 	}
 	r := ln.job.result
@@ -335,12 +340,12 @@ func (w *worker) end(l int, s Status) {
 	r.KKT.Mismatch = w.mismatch(l)
 }
 
-// refuse writes the result of a problem whose limits contradict one another.
-func (w *worker) refuse(l int) {
+// empty writes a result without a point and frees the lane.
+func (w *worker) empty(l int, s Status) {
 	ln := &w.lane[l]
 	ln.mode = idle
 	r := ln.job.result
-	*r = Result{Status: Infeasible, Vm: r.Vm[:0], Va: r.Va[:0], Pg: r.Pg[:0], Qg: r.Qg[:0],
+	*r = Result{Status: s, Iterations: ln.spent + ln.iteration, Vm: r.Vm[:0], Va: r.Va[:0], Pg: r.Pg[:0], Qg: r.Qg[:0],
 		LambdaP: r.LambdaP[:0], LambdaQ: r.LambdaQ[:0], Multipliers: r.Multipliers[:0]}
 }
 
