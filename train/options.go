@@ -21,6 +21,11 @@ type Options struct {
 
 	Command, Version string // recorded in the model's provenance
 
+	// Initial is an earlier map whose networks and normalisation the manifold
+	// phase starts from, with new moments; nil: random networks, and the data's own
+	// normalisation. Latent and Hidden are its own.
+	Initial *model.Model
+
 	// Sizes and counts; 0 takes Spec.Training's.
 	Latent, Hidden  int
 	ManifoldEpochs  int // negative: none
@@ -34,7 +39,7 @@ type Options struct {
 	// costs 1 + NeighboursPerStep passes instead of 1 + κ. 0: 1.
 	NeighboursPerStep int
 
-	// Emphasis ∈ [0,1) is the share of each manifold epoch that is drawn in
+	// Emphasis ∈ [0,1) is the share of each epoch that is drawn in
 	// proportion to the present decoding error instead of once each. 0:
 	// Spec.Training's; negative: none.
 	Emphasis float64
@@ -103,6 +108,16 @@ func (o Options) resolve() (Options, error) {
 	}
 	spec := o.Problem.Spec()
 	t := spec.Training
+	if m := o.Initial; m != nil {
+		if err := fits(m, spec); err != nil {
+			return o, err
+		}
+		hidden := m.DecoderU.MaxHidden()
+		if o.Latent != 0 && o.Latent != m.Latent() || o.Hidden != 0 && o.Hidden != hidden {
+			return o, fmt.Errorf("train: Latent %d and Hidden %d are asked for, the initial map has %d and %d", o.Latent, o.Hidden, m.Latent(), hidden)
+		}
+		o.Latent, o.Hidden = m.Latent(), hidden
+	}
 	orDefault := func(v *int, def int) {
 		if *v == 0 {
 			*v = def
@@ -181,11 +196,30 @@ func (o Options) resolve() (Options, error) {
 	if o.RiskAction < 0 || o.RiskParameter < 0 {
 		return o, fmt.Errorf("train: RiskAction %v and RiskParameter %v must not be negative", o.RiskAction, o.RiskParameter)
 	}
-	if o.ManifoldEpochs == 0 && o.RolloutEpochs > 0 {
-		return o, errors.New("train: rollout refinement without manifold training: RolloutEpochs > 0 needs ManifoldEpochs > 0")
+	if o.ManifoldEpochs == 0 && o.RolloutEpochs > 0 && o.Initial == nil {
+		return o, errors.New("train: rollout refinement without manifold training: RolloutEpochs > 0 needs ManifoldEpochs > 0 or an initial map")
 	}
 	if o.Resume && o.Checkpoint == "" {
 		return o, errors.New("train: Resume needs the Checkpoint file to resume from")
 	}
 	return o, nil
+}
+
+// fits checks that an initial map is one of this problem.
+func fits(m *model.Model, spec *domain.Spec) error {
+	if err := m.Validate(); err != nil {
+		return fmt.Errorf("train: the initial map: %w", err)
+	}
+	for _, w := range []struct {
+		what      string
+		got, want int
+	}{
+		{"E_x reads", m.EncoderX.In(), spec.ObservationSize()}, {"E_o reads", m.EncoderO.In(), spec.OracleSize()},
+		{"D_s writes", m.DecoderS.Out(), spec.MeasuredSize()}, {"D_u writes", m.DecoderU.Out(), spec.PlanSize()},
+	} {
+		if w.got != w.want {
+			return fmt.Errorf("train: the initial map is of another problem: its %s %d values, %s has %d", w.what, w.got, spec.Name, w.want)
+		}
+	}
+	return nil
 }
