@@ -105,6 +105,9 @@ func (r *Refiner) act(i, h int, t *scratch, pref domain.Preference, opt *RefineO
 func (r *Refiner) objectives(from, to, h int, t *scratch) {
 	spec := r.spec
 	ns, nc, nu, m := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize()
+	if r.scored != nil {
+		return // advance has them with the margins
+	}
 	block, ok := r.problem.(domain.BlockGradient)
 	if !ok {
 		for i := from; i < to; i++ {
@@ -126,10 +129,14 @@ func (r *Refiner) advance(i, h int, t *scratch, pref domain.Preference, encode b
 	ns, nc, m := spec.MeasuredSize(), spec.ContextSize(), spec.ObjectiveSize()
 	s, c, u := r.s[i*ns:(i+1)*ns], r.c[i*nc:(i+1)*nc], r.action(i, h)
 	nextS, nextC := r.nextS[i*ns:(i+1)*ns], r.nextC[i*nc:(i+1)*nc]
+	if r.scored != nil {
+		r.scored.Score(s, c, u, r.J[i*m:(i+1)*m], t.margins)
+	} else {
+		r.problem.Margins(s, c, u, t.margins)
+	}
 	for k := range m {
 		r.cost[i] += r.sigma[i*m+k] * r.J[i*m+k]
 	}
-	r.problem.Margins(s, c, u, t.margins)
 	r.margin[i] = math.Min(r.margin[i], smallest(t.margins))
 	r.problem.Step(s, c, u, nextS, nextC)
 	if !finite(nextS) || !finite(nextC) {

@@ -121,6 +121,7 @@ type Refiner struct {
 	cost, margin                []float64
 	s, c, nextS, nextC, u, best []float64 // [B·] roll-out states and actions
 	sigma, J                    []float64 // [B·M] priorities and objectives of the present actions
+	scored                      domain.Scored
 }
 
 // NewRefiner prepares refinement with a workspace for capacity candidates; more
@@ -140,6 +141,7 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 		state: tensor.New(1, spec.MeasuredSize()), ctx: tensor.New(1, spec.ContextSize()),
 		weight: make([]float32, spec.ObjectiveSize()), slot: make([]float64, spec.PreferenceSize()),
 	}
+	r.scored, _ = p.(domain.Scored)
 	r.grow(capacity)
 	return r, nil
 }

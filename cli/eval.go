@@ -62,6 +62,7 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 	if err != nil {
 		return nil, nil, err
 	}
+	options.Solver = c.Rescue
 	var engines []engine.Engine
 	return func() (closedloop.Method, error) {
 			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads)})

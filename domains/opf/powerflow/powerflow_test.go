@@ -201,14 +201,16 @@ func TestBadInputIsRefused(t *testing.T) {
 	nan := make([]float64, n.Buses())
 	nan[4] = math.NaN()
 	for name, try := range map[string]func() error{
-		"short load":   func() error { return s.Solve(powerflow.Input{Pd: make([]float64, 3)}, powerflow.Options{}, sol) },
-		"load of NaN":  func() error { return s.Solve(powerflow.Input{Qd: nan}, powerflow.Options{}, sol) },
-		"set-point 0":  func() error { return s.Solve(powerflow.Input{Vg: make([]float64, 3)}, powerflow.Options{}, sol) },
-		"tolerance":    func() error { return s.Solve(powerflow.Input{}, powerflow.Options{Tolerance: -1}, sol) },
-		"start":        func() error { return s.Solve(powerflow.Input{}, powerflow.Options{Start: 7}, sol) },
-		"admittances":  func() error { return s.SetAdmittance(network.NewAdmittance(2)) },
-		"iterations":   func() error { return s.Solve(powerflow.Input{}, powerflow.Options{MaxIterations: -1}, sol) },
-		"infinite Pg":  func() error { return s.Solve(powerflow.Input{Pg: []float64{0, math.Inf(1), 0}}, powerflow.Options{}, sol) },
+		"short load":  func() error { return s.Solve(powerflow.Input{Pd: make([]float64, 3)}, powerflow.Options{}, sol) },
+		"load of NaN": func() error { return s.Solve(powerflow.Input{Qd: nan}, powerflow.Options{}, sol) },
+		"set-point 0": func() error { return s.Solve(powerflow.Input{Vg: make([]float64, 3)}, powerflow.Options{}, sol) },
+		"tolerance":   func() error { return s.Solve(powerflow.Input{}, powerflow.Options{Tolerance: -1}, sol) },
+		"start":       func() error { return s.Solve(powerflow.Input{}, powerflow.Options{Start: 7}, sol) },
+		"admittances": func() error { return s.SetAdmittance(network.NewAdmittance(2)) },
+		"iterations":  func() error { return s.Solve(powerflow.Input{}, powerflow.Options{MaxIterations: -1}, sol) },
+		"infinite Pg": func() error {
+			return s.Solve(powerflow.Input{Pg: []float64{0, math.Inf(1), 0}}, powerflow.Options{}, sol)
+		},
 		"long Vg":      func() error { return s.Solve(powerflow.Input{Vg: make([]float64, 4)}, powerflow.Options{}, sol) },
 		"short Pg":     func() error { return s.Solve(powerflow.Input{Pg: make([]float64, 2)}, powerflow.Options{}, sol) },
 		"short Qd":     func() error { return s.Solve(powerflow.Input{Qd: make([]float64, 2)}, powerflow.Options{}, sol) },
