@@ -1,0 +1,205 @@
+package lanes
+
+import "fmt"
+
+// Col is a column of cells, one per element (a bus, a branch, a limit). The
+// operations of a Builder work element by element on columns of equal length; a
+// column of length one is repeated.
+type Col []Ref
+
+// At returns the column of the listed elements.
+func (c Col) At(index []int) Col {
+	out := make(Col, len(index))
+	for i, j := range index {
+		out[i] = c[j]
+	}
+	return out
+}
+
+// Layout hands out cells.
+type Layout struct{ next, top Ref }
+
+// New returns a column of n new cells.
+func (l *Layout) New(n int) Col {
+	c := make(Col, n)
+	for i := range c {
+		c[i] = l.next
+		l.next++
+	}
+	l.top = max(l.top, l.next)
+	return c
+}
+
+// Blocks returns n new 4×4 blocks, each by its first cell.
+func (l *Layout) Blocks(n int) Col {
+	c := make(Col, n)
+	for i := range c {
+		c[i] = l.New(BlockCells)[0]
+	}
+	return c
+}
+
+// Cells is the number of cells handed out at most so far.
+func (l *Layout) Cells() int { return int(l.top) }
+
+// Builder writes one program. Columns that operations return are temporary:
+// they live until the enclosing Scope ends.
+type Builder struct {
+	layout *Layout
+	runs   []run
+}
+
+// NewBuilder returns a builder whose temporaries come from the layout. Cells
+// that outlive the program have to be taken from the layout before.
+func NewBuilder(l *Layout) *Builder { return &Builder{layout: l} }
+
+// Scope runs f and gives back the temporaries that it took.
+func (b *Builder) Scope(f func()) {
+	mark := b.layout.next
+	f()
+	b.layout.next = mark
+}
+
+// Temporary returns n cells until the enclosing Scope ends.
+func (b *Builder) Temporary(n int) Col { return b.layout.New(n) }
+
+// Program returns what was written.
+func (b *Builder) Program() *Program { return &Program{runs: b.runs, cells: b.layout.Cells()} }
+
+// emit appends one operation per element, joining it to the run before it when
+// that is of the same operation.
+func (b *Builder) emit(o op, n int, cols ...Col) {
+	if n == 0 {
+		return
+	}
+	if len(cols) != operands[o] {
+		panic(fmt.Sprintf("lanes: operation %d with %d operands, has %d", o, len(cols), operands[o]))
+	}
+	for k, c := range cols {
+		if len(c) != n && len(c) != 1 {
+			panic(fmt.Sprintf("lanes: operand %d has %d cells, want %d or 1", k, len(c), n))
+		}
+	}
+	if len(b.runs) == 0 || b.runs[len(b.runs)-1].op != o {
+		b.runs = append(b.runs, run{op: o})
+	}
+	r := &b.runs[len(b.runs)-1]
+	for i := range n {
+		for _, c := range cols {
+			if len(c) == 1 {
+				r.args = append(r.args, c[0])
+			} else {
+				r.args = append(r.args, c[i])
+			}
+		}
+	}
+}
+
+func length(cols ...Col) int {
+	n := 1
+	for _, c := range cols {
+		if len(c) != 1 {
+			n = len(c)
+		}
+	}
+	return n
+}
+
+func (b *Builder) fresh(o op, cols ...Col) Col {
+	n := length(cols...)
+	d := b.layout.New(n)
+	b.emit(o, n, append([]Col{d}, cols...)...)
+	return d
+}
+
+// Add returns x + y.
+func (b *Builder) Add(x, y Col) Col { return b.fresh(opAdd, x, y) }
+
+// Sub returns x − y.
+func (b *Builder) Sub(x, y Col) Col { return b.fresh(opSub, x, y) }
+
+// Mul returns x·y.
+func (b *Builder) Mul(x, y Col) Col { return b.fresh(opMul, x, y) }
+
+// FMA returns x·y + z.
+func (b *Builder) FMA(x, y, z Col) Col { return b.fresh(opFMA, x, y, z) }
+
+// FNMA returns z − x·y.
+func (b *Builder) FNMA(x, y, z Col) Col { return b.fresh(opFNMA, x, y, z) }
+
+// Div returns x/y.
+func (b *Builder) Div(x, y Col) Col { return b.fresh(opDiv, x, y) }
+
+// Max returns the larger of x and y.
+func (b *Builder) Max(x, y Col) Col { return b.fresh(opMax, x, y) }
+
+// Min returns the smaller of x and y.
+func (b *Builder) Min(x, y Col) Col { return b.fresh(opMin, x, y) }
+
+// Sqrt returns √x.
+func (b *Builder) Sqrt(x Col) Col { return b.fresh(opSqrt, x) }
+
+// Floor returns ⌊x⌋.
+func (b *Builder) Floor(x Col) Col { return b.fresh(opFloor, x) }
+
+// Select returns y where x < 0 and z elsewhere.
+func (b *Builder) Select(x, y, z Col) Col { return b.fresh(opSelect, x, y, z) }
+
+// SetAdd writes d = x + y; the other Set methods likewise.
+func (b *Builder) SetAdd(d, x, y Col) { b.emit(opAdd, len(d), d, x, y) }
+
+// SetSub writes d = x − y.
+func (b *Builder) SetSub(d, x, y Col) { b.emit(opSub, len(d), d, x, y) }
+
+// SetMul writes d = x·y.
+func (b *Builder) SetMul(d, x, y Col) { b.emit(opMul, len(d), d, x, y) }
+
+// SetFMA writes d = x·y + z.
+func (b *Builder) SetFMA(d, x, y, z Col) { b.emit(opFMA, len(d), d, x, y, z) }
+
+// SetFNMA writes d = z − x·y.
+func (b *Builder) SetFNMA(d, x, y, z Col) { b.emit(opFNMA, len(d), d, x, y, z) }
+
+// SetDiv writes d = x/y.
+func (b *Builder) SetDiv(d, x, y Col) { b.emit(opDiv, len(d), d, x, y) }
+
+// Copy writes d = x.
+func (b *Builder) Copy(d, x Col) { b.emit(opCopy, len(d), d, x) }
+
+// AbsMax raises the single cell d to the largest |x|. A NaN may be lost: use
+// AbsSum to see one.
+func (b *Builder) AbsMax(d, x Col) { b.emit(opAbsMax, len(x), d[:1], x) }
+
+// AbsSum adds every |x| to the single cell d.
+func (b *Builder) AbsSum(d, x Col) { b.emit(opAbsSum, len(x), d[:1], x) }
+
+// Dot adds Σ x·y to the single cell d.
+func (b *Builder) Dot(d, x, y Col) { b.emit(opDot, length(x, y), d[:1], x, y) }
+
+// MaxNegProduct raises the single cell d to the largest −x·y.
+func (b *Builder) MaxNegProduct(d, x, y Col) { b.emit(opMaxNegProduct, length(x, y), d[:1], x, y) }
+
+// Pivot writes the inverse of the symmetric block into inverse, by 2×2 pivots
+// on its rows (0, 1) and (2, 3), and adds the number of its negative
+// eigenvalues to the single cell negative. It reads the lower part only.
+func (b *Builder) Pivot(block, inverse, negative Ref) {
+	b.emit(opPivot, 1, Col{block}, Col{inverse}, Col{negative})
+}
+
+// Scale writes d = w·p for blocks.
+func (b *Builder) Scale(d, w, p Col) { b.emit(opScale, len(d), d, w, p) }
+
+// Symmetric writes the lower part of c −= w·lᵀ for blocks; w·lᵀ is symmetric.
+func (b *Builder) Symmetric(c, w, l Col) { b.emit(opSymmetric, len(c), c, w, l) }
+
+// Product writes c −= w·lᵀ for blocks.
+func (b *Builder) Product(c, w, l Col) { b.emit(opProduct, len(c), c, w, l) }
+
+// Forward writes y −= l·x for blocks l and four consecutive cells x and y.
+func (b *Builder) Forward(y, l, x Col) { b.emit(opForward, len(l), y, l, x) }
+
+// Backward writes y −= lᵀ·x.
+func (b *Builder) Backward(y, l, x Col) { b.emit(opBackward, len(l), y, l, x) }
+
+// Apply writes y = p·x. y and x may not overlap.
+func (b *Builder) Apply(y, p, x Col) { b.emit(opApply, len(p), y, p, x) }

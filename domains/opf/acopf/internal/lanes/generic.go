@@ -1,0 +1,238 @@
+package lanes
+
+import "math"
+
+// interpret is the specification of the assembly: the same operations, one lane
+// at a time. Every conversion to float64 forbids fusing what is to be rounded
+// twice.
+func interpret(code []uint32, cells []float64, width int) {
+	for {
+		o := op(code[0])
+		if o == opEnd {
+			return
+		}
+		n := int(code[1])
+		k := operands[o]
+		args := code[2 : 2+n*k]
+		code = code[2+n*k:]
+		switch o {
+		case opAdd, opSub, opMul, opDiv, opMax, opMin:
+			for ; len(args) >= 3; args = args[3:] {
+				binary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width])
+			}
+		case opFMA, opFNMA, opSelect:
+			for ; len(args) >= 4; args = args[4:] {
+				ternary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width], cells[args[3]:][:width])
+			}
+		case opSqrt, opFloor, opCopy, opAbsMax, opAbsSum:
+			for ; len(args) >= 2; args = args[2:] {
+				unary(o, cells[args[0]:][:width], cells[args[1]:][:width])
+			}
+		case opDot, opMaxNegProduct:
+			for ; len(args) >= 3; args = args[3:] {
+				reduce(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width])
+			}
+		case opPivot:
+			for ; len(args) >= 3; args = args[3:] {
+				pivot(cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			}
+		default:
+			for ; len(args) >= 3; args = args[3:] {
+				block(o, cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			}
+		}
+	}
+}
+
+func binary(o op, d, a, b []float64) {
+	switch o {
+	case opAdd:
+		for l := range d {
+			d[l] = a[l] + b[l]
+		}
+	case opSub:
+		for l := range d {
+			d[l] = a[l] - b[l]
+		}
+	case opMul:
+		for l := range d {
+			d[l] = float64(a[l] * b[l])
+		}
+	case opDiv:
+		for l := range d {
+			d[l] = a[l] / b[l]
+		}
+	case opMax:
+		for l := range d {
+			d[l] = larger(a[l], b[l])
+		}
+	case opMin:
+		for l := range d {
+			if a[l] < b[l] {
+				d[l] = a[l]
+			} else {
+				d[l] = b[l]
+			}
+		}
+	}
+}
+
+// larger is the vector instruction's maximum: b where the two do not compare.
+func larger(a, b float64) float64 {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+func ternary(o op, d, a, b, c []float64) {
+	switch o {
+	case opFMA:
+		for l := range d {
+			d[l] = math.FMA(a[l], b[l], c[l])
+		}
+	case opFNMA:
+		for l := range d {
+			d[l] = math.FMA(-a[l], b[l], c[l])
+		}
+	case opSelect:
+		for l := range d {
+			if a[l] < 0 {
+				d[l] = b[l]
+			} else {
+				d[l] = c[l]
+			}
+		}
+	}
+}
+
+func unary(o op, d, a []float64) {
+	switch o {
+	case opSqrt:
+		for l := range d {
+			d[l] = math.Sqrt(a[l])
+		}
+	case opFloor:
+		for l := range d {
+			d[l] = math.Floor(a[l])
+		}
+	case opCopy:
+		copy(d, a)
+	case opAbsMax:
+		for l := range d {
+			d[l] = larger(d[l], math.Abs(a[l]))
+		}
+	case opAbsSum:
+		for l := range d {
+			d[l] += math.Abs(a[l])
+		}
+	}
+}
+
+func reduce(o op, d, a, b []float64) {
+	if o == opDot {
+		for l := range d {
+			d[l] = math.FMA(a[l], b[l], d[l])
+		}
+		return
+	}
+	for l := range d {
+		d[l] = larger(d[l], -float64(a[l]*b[l]))
+	}
+}
+
+// pivot factors the block A = [D E'; E S] by its 2×2 corner D and the
+// complement S − E D⁻¹ Eᵀ, and writes A⁻¹.
+func pivot(a, p, negative []float64, width int) {
+	for l := range width {
+		at := func(r, c int) float64 { return a[(4*r+c)*width+l] }
+		a00, a10, a11 := at(0, 0), at(1, 0), at(1, 1)
+		p00, p10, p11, n1 := invert2(a00, a10, a11)
+		a20, a21, a30, a31 := at(2, 0), at(2, 1), at(3, 0), at(3, 1)
+		m20 := math.FMA(a21, p10, float64(a20*p00))
+		m21 := math.FMA(a21, p11, float64(a20*p10))
+		m30 := math.FMA(a31, p10, float64(a30*p00))
+		m31 := math.FMA(a31, p11, float64(a30*p10))
+		s22 := math.FMA(-m21, a21, math.FMA(-m20, a20, at(2, 2)))
+		s32 := math.FMA(-m31, a21, math.FMA(-m30, a20, at(3, 2)))
+		s33 := math.FMA(-m31, a31, math.FMA(-m30, a30, at(3, 3)))
+		q22, q32, q33, n2 := invert2(s22, s32, s33)
+		x20 := math.FMA(q32, m30, float64(q22*m20))
+		x21 := math.FMA(q32, m31, float64(q22*m21))
+		x30 := math.FMA(q33, m30, float64(q32*m20))
+		x31 := math.FMA(q33, m31, float64(q32*m21))
+		p00 = math.FMA(m30, x30, math.FMA(m20, x20, p00))
+		p10 = math.FMA(m31, x30, math.FMA(m21, x20, p10))
+		p11 = math.FMA(m31, x31, math.FMA(m21, x21, p11))
+		for i, v := range [BlockCells]float64{
+			p00, p10, -x20, -x30,
+			p10, p11, -x21, -x31,
+			-x20, -x21, q22, q32,
+			-x30, -x31, q32, q33,
+		} {
+			p[i*width+l] = v
+		}
+		negative[l] += n1
+		negative[l] += n2
+	}
+}
+
+// invert2 inverts [a b; b c] and counts its negative eigenvalues: one when the
+// determinant is negative, else none or two by the sign of a.
+func invert2(a, b, c float64) (pa, pb, pc, negative float64) {
+	det := math.FMA(a, c, -float64(b*b))
+	r := 1 / det
+	if det < 0 {
+		negative = 1
+	} else if a < 0 {
+		negative = 2
+	}
+	return float64(c * r), -float64(b * r), float64(a * r), negative
+}
+
+func block(o op, d, a, b []float64, width int) {
+	at := func(x []float64, r, c, l int) float64 { return x[(4*r+c)*width+l] }
+	for l := range width {
+		for r := range 4 {
+			switch o {
+			case opScale:
+				for c := range 4 {
+					v := float64(at(a, r, 0, l) * at(b, 0, c, l))
+					for k := 1; k < 4; k++ {
+						v = math.FMA(at(a, r, k, l), at(b, k, c, l), v)
+					}
+					d[(4*r+c)*width+l] = v
+				}
+			case opSymmetric, opProduct:
+				for c := range 4 {
+					if o == opSymmetric && c > r {
+						break
+					}
+					v := at(d, r, c, l)
+					for k := range 4 {
+						v = math.FMA(-at(a, r, k, l), at(b, c, k, l), v)
+					}
+					d[(4*r+c)*width+l] = v
+				}
+			case opForward:
+				v := d[r*width+l]
+				for k := range 4 {
+					v = math.FMA(-at(a, r, k, l), b[k*width+l], v)
+				}
+				d[r*width+l] = v
+			case opBackward:
+				v := d[r*width+l]
+				for k := range 4 {
+					v = math.FMA(-at(a, k, r, l), b[k*width+l], v)
+				}
+				d[r*width+l] = v
+			case opApply:
+				v := float64(at(a, r, 0, l) * b[l])
+				for k := 1; k < 4; k++ {
+					v = math.FMA(at(a, r, k, l), b[k*width+l], v)
+				}
+				d[r*width+l] = v
+			}
+		}
+	}
+}
