@@ -2,22 +2,10 @@ package matpower
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// matrix is a rectangular table of numbers with the line of each row.
-type matrix struct {
-	line    int // where it begins
-	columns int
-	data    []float64
-	rowLine []int
-}
-
-func (m *matrix) rows() int           { return len(m.rowLine) }
-func (m *matrix) row(i int) []float64 { return m.data[i*m.columns : (i+1)*m.columns] }
 
 // parsed is what the statements of a file left behind.
 type parsed struct {
@@ -38,44 +26,41 @@ var used = []string{"bus", "gen", "branch", "gencost"}
 // refused are the fields that change the problem in a way Case has no place
 // for. Empty ones are let through.
 var refused = map[string]string{
-	"dcline":        "DC lines",
-	"dclinecost":    "costs of DC lines",
-	"A":             "user-defined linear constraints",
-	"l":             "user-defined linear constraints",
-	"u":             "user-defined linear constraints",
-	"N":             "user-defined costs",
-	"H":             "user-defined costs",
-	"Cw":            "user-defined costs",
-	"fparm":         "user-defined costs",
-	"z0":            "user-defined variables",
-	"zl":            "user-defined variables",
-	"zu":            "user-defined variables",
-	"if":            "interface flow limits",
-	"reserves":      "reserve requirements",
-	"softlims":      "soft limits",
-	"userfcn":       "user callback functions",
-	"uav":           "user-defined variables",
-	"user_vars":     "user-defined variables",
-	"user_constrs":  "user-defined constraints",
-	"user_costs":    "user-defined costs",
-	"trans3w":       "three-winding transformers",
-	"svc":           "static var compensators",
-	"facts":         "FACTS devices",
-	"storage":       "storage units",
-	"switch":        "switches",
-	"busdc":         "DC grids",
-	"branchdc":      "DC grids",
-	"convdc":        "DC converters",
-	"dc_line":       "DC lines",
-	"ne_branch":     "branches to be built",
-	"bus3p":         "three-phase networks",
-	"line3p":        "three-phase networks",
-	"gen3p":         "three-phase networks",
-	"load3p":        "three-phase networks",
-	"buslink":       "three-phase networks",
-	"xfmr3p":        "three-phase networks",
-	"lc":            "three-phase networks",
-	"pwl_convexity": "cost conversions",
+	"dcline":       "DC lines",
+	"A":            "user-defined linear constraints",
+	"l":            "user-defined linear constraints",
+	"u":            "user-defined linear constraints",
+	"N":            "user-defined costs",
+	"H":            "user-defined costs",
+	"Cw":           "user-defined costs",
+	"fparm":        "user-defined costs",
+	"z0":           "user-defined variables",
+	"zl":           "user-defined variables",
+	"zu":           "user-defined variables",
+	"if":           "interface flow limits",
+	"reserves":     "reserve requirements",
+	"softlims":     "soft limits",
+	"userfcn":      "user callback functions",
+	"uav":          "user-defined variables",
+	"user_vars":    "user-defined variables",
+	"user_constrs": "user-defined constraints",
+	"user_costs":   "user-defined costs",
+	"trans3w":      "three-winding transformers",
+	"svc":          "static var compensators",
+	"facts":        "FACTS devices",
+	"storage":      "storage units",
+	"switch":       "switches",
+	"busdc":        "DC grids",
+	"branchdc":     "DC grids",
+	"convdc":       "DC converters",
+	"dc_line":      "DC lines",
+	"ne_branch":    "branches to be built",
+	"bus3p":        "three-phase networks",
+	"line3p":       "three-phase networks",
+	"gen3p":        "three-phase networks",
+	"load3p":       "three-phase networks",
+	"buslink":      "three-phase networks",
+	"xfmr3p":       "three-phase networks",
 }
 
 const (
@@ -87,7 +72,7 @@ type parser struct {
 	s    *scanner
 	name string // for errors before the function's name is known
 	tok  token
-	vars map[string]float64
+	vars map[string]value
 	out  parsed
 }
 
@@ -118,7 +103,7 @@ func (p *parser) expect(kind tokenKind, what string) token {
 
 // parse runs the statements of a case file.
 func parse(name string, src []byte) (out *parsed, err error) {
-	p := &parser{s: newScanner(src), name: name, vars: map[string]float64{}}
+	p := &parser{s: newScanner(src), name: name, vars: map[string]value{}}
 	p.out.tables = map[string]*matrix{}
 	defer func() {
 		switch r := recover().(type) {
@@ -155,7 +140,7 @@ func (p *parser) statement() bool {
 		p.advance()
 		return true
 	case first.kind == '[':
-		p.constants()
+		p.columnNames()
 	case first.kind != tokenName:
 		p.failf(first.line, "found %s where a statement should begin", first.describe())
 	case first.text == "function":
@@ -166,6 +151,9 @@ func (p *parser) statement() bool {
 		p.advance()
 	case first.text == "define_constants":
 		p.advance()
+		for _, names := range columnNames {
+			p.nameColumns(names, nil)
+		}
 	case slices.Contains([]string{"if", "for", "while", "switch", "try", "parfor", "do", "global", "persistent", "clear", "load", "eval"}, first.text):
 		p.failf(first.line, "%q is a statement of a program: a case file gives its data as numbers", first.text)
 	default:
@@ -176,23 +164,6 @@ func (p *parser) statement() bool {
 		p.failf(p.tok.line, "found %s after the end of a statement", p.tok.describe())
 	}
 	return true
-}
-
-// constants passes "[PQ, PV, …] = idx_bus", which only names columns.
-func (p *parser) constants() {
-	line := p.tok.line
-	for p.tok.kind != ']' {
-		if p.tok.kind == tokenEnd {
-			p.failf(line, "the bracket opened here is not closed")
-		}
-		p.advance()
-	}
-	p.advance()
-	p.expect('=', "\"=\"")
-	if p.tok.kind != tokenName || !strings.HasPrefix(p.tok.text, "idx_") {
-		p.failf(line, "a call with several results cannot be run: a case file gives its data as numbers")
-	}
-	p.advance()
 }
 
 // header parses "function mpc = name".
@@ -284,9 +255,13 @@ func (p *parser) field(object token) {
 		whole += "." + p.expect(tokenName, "the name of a field").text
 	}
 	called := object.text + "." + whole
+	if p.tok.kind == '(' && slices.Contains(used, whole) {
+		p.change(called, whole)
+		return
+	}
 	if p.tok.kind == '(' || p.tok.kind == '{' {
-		if _, ok := p.out.tables[field]; ok || field == "baseMVA" || slices.Contains(used, field) {
-			p.failf(object.line, "%s is changed by an indexed assignment: a case file gives its data as numbers (MATPOWER's savecase writes them)", called)
+		if field == "baseMVA" || field == "version" || refused[field] != "" {
+			p.failf(object.line, "an assignment to a part of %s", called)
 		}
 		p.balanced()
 	}
@@ -299,12 +274,12 @@ func (p *parser) field(object token) {
 			p.out.version = p.tok.text
 			p.advance()
 		} else {
-			p.out.version = strconv.FormatFloat(p.expression(false, 0), 'g', -1, 64)
+			p.out.version = strconv.FormatFloat(p.number(false), 'g', -1, 64)
 		}
 	case whole == "baseMVA":
 		p.once(p.out.baseLine, line, called)
+		p.out.baseMVA = p.number(false)
 		p.out.baseLine = line
-		p.out.baseMVA = p.expression(false, 0)
 	case slices.Contains(used, whole):
 		if m := p.out.tables[whole]; m != nil {
 			p.once(m.line, line, called)
@@ -327,27 +302,19 @@ func (p *parser) once(before, line int, called string) {
 // mustBeEmpty passes [] or {} and refuses anything else. A table of DC lines
 // none of which is in service is as good as empty.
 func (p *parser) mustBeEmpty(called, what string, line int) {
-	if p.tok.kind == '[' || p.tok.kind == '{' {
-		open := p.tok
-		if open.kind == '[' && strings.HasSuffix(called, ".dcline") {
-			m := p.matrix(called)
-			for i := range m.rows() {
-				if m.columns < 3 || m.row(i)[2] != 0 {
-					p.failf(m.rowLine[i], "%s: %s cannot be honoured, and this one is in service", called, what)
-				}
+	if p.tok.kind == '[' && strings.HasSuffix(called, ".dcline") {
+		m := p.matrix(called)
+		for i := range m.rows() {
+			if m.columns < 3 || m.row(i)[2] != 0 {
+				p.failf(m.rowLine[i], "%s: %s cannot be honoured, and this one is in service", called, what)
 			}
-			return
 		}
+		return
+	}
+	if p.tok.kind == '[' || p.tok.kind == '{' {
 		for p.advance(); p.tok.kind == tokenLine || p.tok.kind == ';'; p.advance() {
 		}
 		if p.tok.kind == ']' || p.tok.kind == '}' {
-			p.advance()
-			return
-		}
-		if strings.HasSuffix(called, ".dclinecost") {
-			for len(p.s.nesting) > 0 && p.tok.kind != tokenEnd {
-				p.advance()
-			}
 			p.advance()
 			return
 		}
@@ -380,167 +347,4 @@ func (p *parser) skipValue() {
 			p.advance()
 		}
 	}
-}
-
-// matrix parses "[ … ]" of numbers.
-func (p *parser) matrix(called string) *matrix {
-	if p.tok.kind != '[' {
-		p.failf(p.tok.line, "%s is %s, a matrix in brackets should be here", called, p.tok.describe())
-	}
-	m := &matrix{line: p.tok.line}
-	p.advance()
-	var row []float64
-	rowLine := 0
-	comma := false // the last thing was a comma: a number must follow
-	endRow := func() {
-		if len(row) == 0 {
-			return
-		}
-		if m.rows() == 0 {
-			m.columns = len(row)
-		}
-		if len(row) != m.columns {
-			p.failf(rowLine, "%s: this row has %d numbers, the first has %d", called, len(row), m.columns)
-		}
-		m.data, m.rowLine = append(m.data, row...), append(m.rowLine, rowLine)
-		row = row[:0]
-	}
-	for {
-		switch p.tok.kind {
-		case tokenEnd:
-			p.failf(m.line, "%s: the bracket opened here is not closed", called)
-		case ']':
-			endRow()
-			p.advance()
-			if p.tok.kind == '\'' {
-				p.failf(p.tok.line, "%s: a transposed matrix cannot be read", called)
-			}
-			return m
-		case ';', tokenLine:
-			endRow()
-			comma = false
-			p.advance()
-		case ',':
-			if comma || len(row) == 0 {
-				p.failf(p.tok.line, "%s: a comma with no number before it", called)
-			}
-			comma = true
-			p.advance()
-		default:
-			if len(row) == 0 {
-				rowLine = p.tok.line
-			}
-			if len(row) == maxColumns {
-				p.failf(p.tok.line, "%s: more than %d numbers in a row", called, maxColumns)
-			}
-			row = append(row, p.expression(true, 0))
-			comma = false
-		}
-	}
-}
-
-var constants = map[string]float64{
-	"Inf": math.Inf(1), "inf": math.Inf(1), "INF": math.Inf(1),
-	"NaN": math.NaN(), "nan": math.NaN(), "NAN": math.NaN(), "NA": math.NaN(),
-	"pi": math.Pi, "eps": 0x1p-52, "true": 1, "false": 0,
-	"PQ": 1, "PV": 2, "REF": 3, "NONE": 4, "PW_LINEAR": 1, "POLYNOMIAL": 2,
-}
-
-// Binding strengths of the operators, weakest first.
-const (
-	bindSum = iota + 1
-	bindProduct
-	bindSign
-	bindPower
-)
-
-// expression parses a scalar expression. In a matrix a blank separates
-// elements, so that "1 -2" are two and "1 - 2" and "1-2" are one.
-func (p *parser) expression(inMatrix bool, above int) float64 {
-	v := p.operand(inMatrix)
-	for {
-		op := p.tok
-		var bind int
-		switch op.kind {
-		case '+', '-':
-			bind = bindSum
-			if inMatrix && op.spaceBefore && !op.spaceAfter {
-				return v
-			}
-		case '*', '/', tokenTimes, tokenOver:
-			bind = bindProduct
-		case '^', tokenPower:
-			bind = bindPower
-		default:
-			return v
-		}
-		if bind <= above {
-			return v
-		}
-		p.advance()
-		w := p.expression(inMatrix, bind)
-		switch op.kind {
-		case '+':
-			v += w
-		case '-':
-			v -= w
-		case '*', tokenTimes:
-			v *= w
-		case '/', tokenOver:
-			v /= w
-		default:
-			v = math.Pow(v, w)
-		}
-	}
-}
-
-func (p *parser) operand(inMatrix bool) float64 {
-	t := p.tok
-	switch t.kind {
-	case tokenNumber:
-		p.advance()
-		return t.number
-	case '-', '+':
-		p.advance()
-		sign := 0
-		for ; p.tok.kind == '-' || p.tok.kind == '+'; p.advance() {
-			if p.tok.kind == '-' {
-				sign++
-			}
-		}
-		v := p.expression(inMatrix, bindSign)
-		if t.kind == '-' {
-			sign++
-		}
-		if sign%2 == 1 {
-			return -v
-		}
-		return v
-	case '(':
-		p.advance()
-		v := p.expression(false, 0)
-		p.expect(')', "\")\"")
-		return v
-	case tokenName:
-		p.advance()
-		if p.tok.kind == '(' && !(inMatrix && p.tok.spaceBefore) {
-			p.failf(t.line, "%s(…) cannot be evaluated: a case file gives its data as numbers", t.text)
-		}
-		if v, ok := p.vars[t.text]; ok {
-			return v
-		}
-		if v, ok := constants[t.text]; ok {
-			return v
-		}
-		if p.tok.kind == '.' && t.text == p.out.object {
-			p.advance()
-			if field := p.expect(tokenName, "the name of a field"); field.text == "baseMVA" && p.out.baseLine != 0 {
-				return p.out.baseMVA
-			}
-			p.failf(t.line, "a field of %s cannot be used in an expression, apart from baseMVA", t.text)
-		}
-		p.failf(t.line, "%q has no value here", t.text)
-	}
-	p.failf(t.line, "found %s where a number should be", t.describe())
-	return 0
 }

@@ -100,14 +100,27 @@ func (n *Network) Gens() int { return len(n.GenBus) }
 // Branches is the number of branches in service.
 func (n *Network) Branches() int { return len(n.From) }
 
-// ErrNoCost is wrapped by RequireCosts.
-var ErrNoCost = errors.New("no generator cost")
+// ErrNoCost and ErrNotConvex are wrapped by RequireCosts.
+var (
+	ErrNoCost    = errors.New("no generator cost")
+	ErrNotConvex = errors.New("a piecewise linear cost is not convex")
+)
 
 // RequireCosts says why an optimal power flow cannot be posed: the case has no
-// gencost matrix. A case that has one has a cost for every generator.
+// gencost matrix (one that has it has a cost for every generator), or a
+// piecewise linear cost is not convex, so that it is not the largest of its
+// segments.
 func (n *Network) RequireCosts() error {
 	if n.Cost == nil {
 		return fmt.Errorf("network %s: %w: the file has no mpc.gencost, and an optimal power flow needs one row a generator", n.Name, ErrNoCost)
+	}
+	for _, costs := range [][]Cost{n.Cost, n.ReactiveCost} {
+		for g, c := range costs {
+			if !c.Convex() {
+				return fmt.Errorf("network %s, generator %d at bus %d: %w: the slopes of its segments must not fall",
+					n.Name, n.GenRow[g]+1, n.BusID[n.GenBus[g]], ErrNotConvex)
+			}
+		}
 	}
 	return nil
 }
