@@ -7,6 +7,9 @@ import (
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 )
 
+// totalWeights are those of J_total.
+var totalWeights = [objectives]float64{1, 1, 1}
+
 // stageCost is J_total, or Σ w_i J_i/scale_i under a preference.
 func stageCost(J, w []float64) float64 {
 	if w == nil {
@@ -49,7 +52,7 @@ func (y *System) runChain(scene *Scene) (*Chain, error) {
 	}
 	defer y.exacts.put(x)
 	n := y.Network
-	weights := [objectives]float64{1, 1, 1}
+	weights := totalWeights
 	if scene.W != nil {
 		weights = fixedWeights(scene.W)
 	}

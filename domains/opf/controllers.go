@@ -84,7 +84,7 @@ func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []flo
 	}
 	problem := y.problemAt(s, c, pref, last)
 	if pref.Adaptive {
-		problem.Objective.Weights = [objectives]float64{1, 1, 1} // what the episode is scored by
+		problem.Objective.Weights = totalWeights // what the episode is scored by
 	}
 	if err := m.exact.solve([]acopf.Problem{problem}, now); err != nil {
 		return false, err

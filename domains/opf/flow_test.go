@@ -3,8 +3,10 @@ package opf
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 	"github.com/gpc-engine/gpc/matpower/cases"
@@ -164,14 +166,45 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 }
 
+// BenchmarkProject projects the merit order along a trajectory of the envelope,
+// the steps with a correction apart from those without.
 func BenchmarkProject(b *testing.B) {
-	y := newTestSystem(b, "case30", Options{})
-	rng := rand.New(rand.NewPCG(1, 2))
-	s, c, u := randomPoint(rng, y, 0.95)
-	try := make([]float64, len(u))
-	b.ReportAllocs()
-	for b.Loop() {
-		copy(try, u)
-		y.Project(s, c, try)
+	c := Thirty()
+	y := c.Problem.(*System)
+	ep, err := c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	type point struct{ s, c, u []float64 }
+	var points [2][]point
+	w := newWorkspace(y)
+	for !ep.Done() {
+		at := point{make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)}
+		ep.Observe(at.s, at.c)
+		y.Base(at.s, at.c, at.u)
+		u := slices.Clone(at.u)
+		y.clip(at.c, u)
+		kind := 0
+		if w.dispatch(at.s, at.c, u); w.smallest() < 0 {
+			kind = 1
+		}
+		points[kind] = append(points[kind], at)
+		y.Project(at.s, at.c, u)
+		if _, err := ep.Apply(u); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for kind, name := range []string{"inside", "corrected"} {
+		b.Run(name, func(b *testing.B) {
+			u, k := make([]float64, 2*y.layout.gens), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				at := points[kind][k%len(points[kind])]
+				copy(u, at.u)
+				y.Project(at.s, at.c, u)
+				k++
+			}
+			b.ReportMetric(float64(len(points[kind])), "points")
+		})
 	}
 }

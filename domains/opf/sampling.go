@@ -89,8 +89,12 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 	samples, errs := make([][]domain.Sample, len(prefs)), make([]error, len(prefs))
 	y := v.system
 	var chains []*trainingChain
+	outcome := v.possible(p)
 	for i, pref := range prefs {
 		if errs[i] = v.check(p, pref, how); errs[i] != nil {
+			continue
+		}
+		if errs[i] = outcome; outcome != nil {
 			continue
 		}
 		count, steps := 1, 1
@@ -130,6 +134,33 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 		}
 	}
 	return samples, errs
+}
+
+// possible says why the load of a scenario has no dispatch at all in the network
+// as the file has it; then no preference and no ramp has one.
+func (v *Solver) possible(p []float64) error {
+	y := v.system
+	if len(p) != len(v.Parameters()) {
+		return nil // check's to say
+	}
+	x, err := y.exacts.get()
+	if err != nil {
+		return err
+	}
+	defer y.exacts.put(x)
+	h := y.newTrainingChain(rand.New(rand.NewPCG(0, 0)), p, domain.Preference{}, 0, 0, 1)
+	results := make([]acopf.Result, 1)
+	if err := x.solve([]acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, datasetTightening, nil)}, results); err != nil {
+		return err
+	}
+	switch r := &results[0]; {
+	case usable(r):
+		return nil
+	case r.Status == acopf.Infeasible:
+		return domain.ErrInfeasible
+	default:
+		return domain.ErrNotConverged
+	}
 }
 
 func (v *Solver) check(p []float64, pref domain.Preference, how domain.Scalarization) error {
@@ -310,7 +341,7 @@ func (x *exact) advance(chains []*trainingChain, prepare func(k int, h *training
 // own, sometimes J_total's, as after a change of preference.
 func (y *System) priorWeights(h *trainingChain) [objectives]float64 {
 	if h.pref.Adaptive || h.rng.IntN(5) == 0 {
-		return [objectives]float64{1, 1, 1}
+		return totalWeights
 	}
 	return fixedWeights(h.pref.W)
 }
