@@ -147,7 +147,8 @@ func pivot(a, p, negative []float64, width int) {
 	for l := range width {
 		at := func(r, c int) float64 { return a[(4*r+c)*width+l] }
 		a00, a10, a11 := at(0, 0), at(1, 0), at(1, 1)
-		p00, p10, p11, n1 := invert2(a00, a10, a11)
+		p00, p10, p11, one, two := invert2(a00, a10, a11)
+		negative[l] = negative[l] + one + two + two
 		a20, a21, a30, a31 := at(2, 0), at(2, 1), at(3, 0), at(3, 1)
 		m20 := math.FMA(a21, p10, float64(a20*p00))
 		m21 := math.FMA(a21, p11, float64(a20*p10))
@@ -156,7 +157,8 @@ func pivot(a, p, negative []float64, width int) {
 		s22 := math.FMA(-m21, a21, math.FMA(-m20, a20, at(2, 2)))
 		s32 := math.FMA(-m31, a21, math.FMA(-m30, a20, at(3, 2)))
 		s33 := math.FMA(-m31, a31, math.FMA(-m30, a30, at(3, 3)))
-		q22, q32, q33, n2 := invert2(s22, s32, s33)
+		q22, q32, q33, one, two := invert2(s22, s32, s33)
+		negative[l] = negative[l] + one + two + two
 		x20 := math.FMA(q32, m30, float64(q22*m20))
 		x21 := math.FMA(q32, m31, float64(q22*m21))
 		x30 := math.FMA(q33, m30, float64(q32*m20))
@@ -172,22 +174,20 @@ func pivot(a, p, negative []float64, width int) {
 		} {
 			p[i*width+l] = v
 		}
-		negative[l] += n1
-		negative[l] += n2
 	}
 }
 
-// invert2 inverts [a b; b c] and counts its negative eigenvalues: one when the
-// determinant is negative, else none or two by the sign of a.
-func invert2(a, b, c float64) (pa, pb, pc, negative float64) {
+// invert2 inverts [a b; b c]. One is 1 when it has one negative eigenvalue, its
+// determinant being negative; two is 1 when it has two, by the sign of a.
+func invert2(a, b, c float64) (pa, pb, pc, one, two float64) {
 	det := math.FMA(a, c, -float64(b*b))
 	r := 1 / det
 	if det < 0 {
-		negative = 1
+		one = 1
 	} else if a < 0 {
-		negative = 2
+		two = 1
 	}
-	return float64(c * r), -float64(b * r), float64(a * r), negative
+	return float64(c * r), -float64(b * r), float64(a * r), one, two
 }
 
 func block(o op, d, a, b []float64, width int) {
