@@ -41,6 +41,7 @@ type formulation struct {
 	x0, xlo, xhi []float64
 	glo, ghi     []float64
 	rated        []int // branches with |S| limits
+	ratedAt      []int // by branch, where it is in rated, or −1
 	angled       []int // branches with angle limits
 	segments     []segment
 	epigraph     []int // by cost, P's before Q's: its variable, −1 for a polynomial
@@ -361,15 +362,11 @@ func (f *formulation) visitHessian(x []float64, factor float64, lambda []float64
 		}
 		add(variable, variable, factor*f.cost*second)
 	})
-	limit := make(map[int]int, len(f.rated))
-	for i, k := range f.rated {
-		limit[k] = i
-	}
 	for k := range n.From {
 		for end := range 2 {
 			var sum [4][4]float64
 			if x != nil {
-				f.branchHessian(x, k, end, factor, lambda, limit, &sum)
+				f.branchHessian(x, k, end, factor, lambda, &sum)
 			}
 			variables := f.variables(k, end)
 			for i, a := range variables {
@@ -382,12 +379,12 @@ func (f *formulation) visitHessian(x []float64, factor float64, lambda []float64
 }
 
 // branchHessian sums what one end of a branch adds.
-func (f *formulation) branchHessian(x []float64, k, end int, factor float64, lambda []float64, limit map[int]int, sum *[4][4]float64) {
+func (f *formulation) branchHessian(x []float64, k, end int, factor float64, lambda []float64, sum *[4][4]float64) {
 	nb := f.net.Buses()
 	own, _ := f.ends(k, end)
 	p, q := f.power(x, k, end)
 	mu := 0.0
-	if i, ok := limit[k]; ok {
+	if i := f.ratedAt[k]; i >= 0 {
 		mu = lambda[2*nb+end*len(f.rated)+i]
 	}
 	for i := range 4 {
