@@ -62,7 +62,9 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 	if err != nil {
 		return nil, nil, err
 	}
-	options.Solver = c.Rescue
+	if !options.NoProjection && !options.NoFallback {
+		options.Solver = c.Rescue // an ablation executes what it decodes
+	}
 	var engines []engine.Engine
 	return func() (closedloop.Method, error) {
 			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads)})

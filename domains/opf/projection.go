@@ -18,9 +18,6 @@ const (
 	// elasticity of the network's limits: s violates one at the price s²/ε, with the
 	// change of a set-point priced at its square.
 	elasticity = 1e-7
-	// voltageWeight: what a change of V_G costs relative to one of P_G, both pu, is
-	// 1/voltageWeight.
-	voltageWeight = 0.05
 )
 
 // projection is the scratch of Project.
@@ -32,6 +29,8 @@ type projection struct {
 	// of the other units at the reference bus.
 	direct []float64
 	others float64
+	// metric is R of newMetric.
+	metric []float64
 }
 
 func newProjection(y *System) *projection {
@@ -48,11 +47,8 @@ func newProjection(y *System) *projection {
 		}
 	}
 	p.program = newLeastChange(len(p.control))
-	for j, at := range p.control {
+	for j := range p.program.weight {
 		p.program.weight[j] = 1
-		if at >= gens {
-			p.program.weight[j] = voltageWeight
-		}
 	}
 	return p
 }
@@ -118,12 +114,14 @@ func (w *workspace) correct(c, u []float64) {
 		return
 	}
 	p := w.projection
+	p.metric = w.system.metric()
 	p.program.reset()
 	w.boxRows(c, u)
 	w.limitRows(c)
 	p.program.solve(1e-7, projectionPivots)
+	k := len(p.control)
 	for j, at := range p.control {
-		u[at] += p.program.x[j]
+		u[at] += dot(p.metric[j*k:(j+1)*k], p.program.x)
 	}
 	w.known = false
 }
@@ -140,8 +138,11 @@ func (w *workspace) boxRows(c, u []float64) {
 			b := n.GenBus[at-gens]
 			lo, hi = n.VMin[b], n.VMax[b]
 		}
-		p.program.add(lo-u[at], 0)[j] = 1
-		p.program.add(u[at]-hi, 0)[j] = -1
+		k := len(p.control)
+		below, above := p.program.add(lo-u[at], 0), p.program.add(u[at]-hi, 0)
+		for i, r := range p.metric[j*k : (j+1)*k] {
+			below[i], above[i] = r, -r
+		}
 	}
 }
 
@@ -276,8 +277,12 @@ func (w *workspace) limit(value, lo, hi, guard, reach float64) {
 			continue
 		}
 		first = row
+		k := len(p.control)
 		for j, at := range p.control {
-			row[j] = sign * w.sensitivity(at, gens)
+			slope := sign * w.sensitivity(at, gens)
+			for i, r := range p.metric[j*k : (j+1)*k] {
+				row[i] += slope * r // Rᵀ times the gradient
+			}
 		}
 	}
 }

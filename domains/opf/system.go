@@ -29,6 +29,7 @@ type System struct {
 	model   flowModel
 	pool    sync.Pool // *workspace
 	exacts  exactPool
+	metric  func() []float64 // of the projection, made on first use
 }
 
 // layout says where things stand in the vectors of a System.
@@ -71,6 +72,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	}
 	y.exacts.system = y
 	y.pool.New = func() any { return newWorkspace(y) }
+	y.metric = sync.OnceValue(func() []float64 { return newMetric(y) })
 	y.spec = y.newSpec(name, description)
 	return y, nil
 }
