@@ -5,21 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
-	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 func BenchmarkSingle(b *testing.B) {
 	for _, name := range []string{"case30", "case39", "case118"} {
 		net := load(b, name)
-		for _, level := range isa.Available() {
-			b.Run(fmt.Sprintf("%s/%v", name, level), func(b *testing.B) {
-				width := lanes.Width(level)
-				if level == isa.Generic {
-					width = 1
-				}
-				s, err := newSolver(net, Options{Threads: 1}, level, width)
+		for _, k := range kernels() {
+			b.Run(fmt.Sprintf("%s/%v×%d", name, k.level, k.lanes), func(b *testing.B) {
+				s, err := newSolver(net, Options{Threads: 1}, []kernel{k})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -40,7 +33,7 @@ func BenchmarkPrograms(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := s.workers.New().(*worker)
+	w := s.teams[0].workers.New().(*worker)
 	w.run(&queue{ctx: context.Background(), problems: make([]Problem, 8), results: make([]Result, 8)})
 	for i := range programCount {
 		b.Run(fmt.Sprint(i), func(b *testing.B) {
@@ -57,9 +50,9 @@ func BenchmarkPrograms(b *testing.B) {
 
 func BenchmarkBatch(b *testing.B) {
 	net := load(b, "case30")
-	for _, level := range isa.Available() {
-		b.Run(level.String(), func(b *testing.B) {
-			s, err := newSolver(net, Options{Threads: 1}, level, lanes.Width(level))
+	for _, k := range kernels() {
+		b.Run(fmt.Sprintf("%v×%d", k.level, k.lanes), func(b *testing.B) {
+			s, err := newSolver(net, Options{Threads: 1}, []kernel{k})
 			if err != nil {
 				b.Fatal(err)
 			}

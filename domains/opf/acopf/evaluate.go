@@ -52,28 +52,26 @@ func (p *plan) evaluate(b *lanes.Builder) {
 	b.SetFMA(c.gp, c.gs, c.v2, c.pd)
 	b.SetFNMA(c.gq, c.bs, c.v2, c.qd)
 	groups(all(p.nl), func(l []int) {
-		b.Scope(func() {
-			from, to := pick(p.net.From, l), pick(p.net.To, l)
-			sin, cos := p.sincos(b, b.Sub(c.th.At(from), c.th.At(to)))
-			vv := b.Mul(c.v.At(from), c.v.At(to))
-			cos, sin = b.Mul(vv, cos), b.Mul(vv, sin)
-			set := func(d, g, x, h, y lanes.Col) { b.SetFMA(d, g, x, b.Mul(h, y)) }
-			neg := b.Sub(zero, sin)
-			negCos := b.Sub(zero, cos)
-			set(c.a.At(l), c.gft.At(l), cos, c.bft.At(l), sin)
-			set(c.b.At(l), c.gft.At(l), sin, c.bft.At(l), negCos)
-			set(c.c.At(l), c.gtf.At(l), cos, c.btf.At(l), neg)
-			set(c.d.At(l), c.gtf.At(l), sin, c.btf.At(l), cos)
-			b.SetFMA(c.pf.At(l), c.gff.At(l), c.v2.At(from), c.a.At(l))
-			b.SetFNMA(c.qf.At(l), c.bff.At(l), c.v2.At(from), c.b.At(l))
-			b.SetFMA(c.pt.At(l), c.gtt.At(l), c.v2.At(to), c.c.At(l))
-			b.SetFMA(c.qt.At(l), c.btt.At(l), c.v2.At(to), c.d.At(l))
-			b.SetSub(c.qt.At(l), zero, c.qt.At(l))
-			b.SetAdd(c.gp.At(from), c.gp.At(from), c.pf.At(l))
-			b.SetAdd(c.gp.At(to), c.gp.At(to), c.pt.At(l))
-			b.SetAdd(c.gq.At(from), c.gq.At(from), c.qf.At(l))
-			b.SetAdd(c.gq.At(to), c.gq.At(to), c.qt.At(l))
-		})
+		from, to := pick(p.net.From, l), pick(p.net.To, l)
+		sin, cos := p.sincos(b, b.Sub(c.th.At(from), c.th.At(to)))
+		vv := b.Mul(c.v.At(from), c.v.At(to))
+		cos, sin = b.Mul(vv, cos), b.Mul(vv, sin)
+		set := func(d, g, x, h, y lanes.Col) { b.SetFMA(d, g, x, b.Mul(h, y)) }
+		neg := b.Sub(zero, sin)
+		negCos := b.Sub(zero, cos)
+		set(c.a.At(l), c.gft.At(l), cos, c.bft.At(l), sin)
+		set(c.b.At(l), c.gft.At(l), sin, c.bft.At(l), negCos)
+		set(c.c.At(l), c.gtf.At(l), cos, c.btf.At(l), neg)
+		set(c.d.At(l), c.gtf.At(l), sin, c.btf.At(l), cos)
+		b.SetFMA(c.pf.At(l), c.gff.At(l), c.v2.At(from), c.a.At(l))
+		b.SetFNMA(c.qf.At(l), c.bff.At(l), c.v2.At(from), c.b.At(l))
+		b.SetFMA(c.pt.At(l), c.gtt.At(l), c.v2.At(to), c.c.At(l))
+		b.SetFMA(c.qt.At(l), c.btt.At(l), c.v2.At(to), c.d.At(l))
+		b.SetSub(c.qt.At(l), zero, c.qt.At(l))
+		b.SetAdd(c.gp.At(from), c.gp.At(from), c.pf.At(l))
+		b.SetAdd(c.gp.At(to), c.gp.At(to), c.pt.At(l))
+		b.SetAdd(c.gq.At(from), c.gq.At(from), c.qf.At(l))
+		b.SetAdd(c.gq.At(to), c.gq.At(to), c.qt.At(l))
 	})
 	for i, bus := range p.unitBus {
 		g := p.balance(i, c.gp, c.gq)[bus : bus+1]
@@ -138,16 +136,14 @@ func (p *plan) limits(b *lanes.Builder) {
 	b.SetSub(part(c.h, r.uHi), c.u.At(p.bounded[1]), c.uHi.At(p.bounded[1]))
 	flow := func(h, pw, qw lanes.Col) {
 		groups(all(len(p.rated)), func(k []int) {
-			b.Scope(func() {
-				l := pick(p.rated, k)
-				pl, ql := pw.At(l), qw.At(l)
-				b.SetSub(h.At(k), b.FMA(pl, pl, b.Mul(ql, ql)), c.rate2.At(k))
-			})
+			l := pick(p.rated, k)
+			pl, ql := pw.At(l), qw.At(l)
+			b.SetSub(h.At(k), b.FMA(pl, pl, b.Mul(ql, ql)), c.rate2.At(k))
 		})
 	}
 	flow(part(c.h, r.sf), c.pf, c.qf)
 	flow(part(c.h, r.st), c.pt, c.qt)
-	b.Scope(func() {
+	{
 		difference := func(l []int) lanes.Col {
 			return b.Sub(c.th.At(pick(p.net.From, l)), c.th.At(pick(p.net.To, l)))
 		}
@@ -161,7 +157,7 @@ func (p *plan) limits(b *lanes.Builder) {
 			line := b.FMA(c.slope, c.u.At(pick(p.linear, p.segmentOf)), c.offset)
 			b.SetSub(part(c.h, r.segment), line, c.y.At(p.segmentOf))
 		}
-	})
+	}
 }
 
 // objectives writes J₁, J₂ and cost with the derivatives of J₁ by |S|² and of
@@ -171,31 +167,29 @@ func (p *plan) objectives(b *lanes.Builder) {
 	zero := p.constant(0)
 	b.Copy(c.j1, zero)
 	groups(all(len(p.rated)), func(k []int) {
-		b.Scope(func() {
-			l := pick(p.rated, k)
-			pl, ql, inverse := c.pf.At(l), c.qf.At(l), c.inverseRate.At(k)
-			s := b.Sqrt(b.FMA(pl, pl, b.Mul(ql, ql)))
-			over := b.Max(b.Sub(b.Mul(s, inverse), p.constant(ThermalThreshold)), zero)
-			over2 := b.Mul(over, over)
-			b.Dot(c.j1, over2, over2)
-			// With x = |S|², t = √x/S^max − τ: t' = 1/(2 S^max √x), t'' = −t'/(2x).
-			rs := b.Div(p.constant(0.5), b.Max(s, p.constant(1e-9)))
-			t1 := b.Mul(inverse, rs)
-			over3 := b.Mul(over2, over)
-			first := b.Mul(p.constant(4), b.Mul(over3, t1))
-			b.SetMul(c.t1f.At(k), c.c1, first)
-			second := b.Mul(p.constant(12), b.Mul(over2, b.Mul(t1, t1)))
-			curved := b.Mul(first, b.Mul(p.constant(2), b.Mul(rs, rs))) // ψ'·(1/2x), as rs² = 1/4x
-			b.SetMul(c.t2f.At(k), c.c1, b.Sub(second, curved))
-		})
+		l := pick(p.rated, k)
+		pl, ql, inverse := c.pf.At(l), c.qf.At(l), c.inverseRate.At(k)
+		s := b.Sqrt(b.FMA(pl, pl, b.Mul(ql, ql)))
+		over := b.Max(b.Sub(b.Mul(s, inverse), p.constant(ThermalThreshold)), zero)
+		over2 := b.Mul(over, over)
+		b.Dot(c.j1, over2, over2)
+		// With x = |S|², t = √x/S^max − τ: t' = 1/(2 S^max √x), t'' = −t'/(2x).
+		rs := b.Div(p.constant(0.5), b.Max(s, p.constant(1e-9)))
+		t1 := b.Mul(inverse, rs)
+		over3 := b.Mul(over2, over)
+		first := b.Mul(p.constant(4), b.Mul(over3, t1))
+		b.SetMul(c.t1f.At(k), c.c1, first)
+		second := b.Mul(p.constant(12), b.Mul(over2, b.Mul(t1, t1)))
+		curved := b.Mul(first, b.Mul(p.constant(2), b.Mul(rs, rs))) // ψ'·(1/2x), as rs² = 1/4x
+		b.SetMul(c.t2f.At(k), c.c1, b.Sub(second, curved))
 	})
 	b.Copy(c.j2, zero)
-	b.Scope(func() {
+	{
 		over := p.overVoltage(b)
 		b.Dot(c.j2, over, over)
-	})
+	}
 	b.Copy(c.j3, zero)
-	b.Scope(func() {
+	{
 		poly := p.polynomialUnits()
 		if len(poly) > 0 {
 			u := c.u.At(poly)
@@ -212,7 +206,7 @@ func (p *plan) objectives(b *lanes.Builder) {
 		if len(p.linear) > 0 {
 			b.Dot(c.j3, c.y, p.constant(1))
 		}
-	})
+	}
 }
 
 // overVoltage is max(0, |V − 1| − deadband).

@@ -17,48 +17,44 @@ func (p *plan) gradient(b *lanes.Builder) {
 	// Buses: shunts and the voltage deadband.
 	b.Copy(c.g0th, zero)
 	groups(all(p.nb), func(i []int) {
-		b.Scope(func() {
-			shunt := b.FNMA(c.lq.At(i), c.bs.At(i), b.Mul(c.lp.At(i), c.gs.At(i)))
-			b.SetMul(c.g0v.At(i), b.Mul(two, c.v.At(i)), shunt)
-		})
+		shunt := b.FNMA(c.lq.At(i), c.bs.At(i), b.Mul(c.lp.At(i), c.gs.At(i)))
+		b.SetMul(c.g0v.At(i), b.Mul(two, c.v.At(i)), shunt)
 	})
-	b.Scope(func() {
+	{
 		over := p.overVoltage(b)
 		down := b.Mul(p.constant(-2), over)
 		up := b.Mul(two, over)
 		off := b.Sub(c.v, p.constant(1))
 		b.SetFMA(c.g0v, c.c2, b.Select(off, down, up), c.g0v)
-	})
+	}
 	unrated, rated := p.split()
 	for _, set := range []struct {
 		index []int // rated: positions in p.rated
 		rated bool
 	}{{unrated, false}, {rated, true}} {
 		groups(set.index, func(k []int) {
-			b.Scope(func() {
-				l := k
-				if set.rated {
-					l = pick(p.rated, k)
-				}
-				from, to := pick(p.net.From, l), pick(p.net.To, l)
-				x := p.multipliers(b, l)
-				if set.rated {
-					double := b.Add(c.t1f.At(k), c.t1f.At(k))
-					x.alpha = b.FMA(double, c.pf.At(l), x.alpha)
-					x.beta = b.FMA(double, c.qf.At(l), x.beta)
-				}
-				t, u := p.combine(b, l, x)
-				b.SetAdd(c.g0th.At(from), c.g0th.At(from), t)
-				b.SetSub(c.g0th.At(to), c.g0th.At(to), t)
-				vf := b.Mul(b.Add(c.v.At(from), c.v.At(from)), b.FNMA(x.beta, c.bff.At(l), b.Mul(x.alpha, c.gff.At(l))))
-				vt := b.Mul(b.Add(c.v.At(to), c.v.At(to)), b.FNMA(x.delta, c.btt.At(l), b.Mul(x.gamma, c.gtt.At(l))))
-				vf, vt = b.FMA(u, c.iv.At(from), vf), b.FMA(u, c.iv.At(to), vt)
-				b.SetAdd(c.g0v.At(from), c.g0v.At(from), vf)
-				b.SetAdd(c.g0v.At(to), c.g0v.At(to), vt)
-				if set.rated {
-					p.flowGradients(b, k, l)
-				}
-			})
+			l := k
+			if set.rated {
+				l = pick(p.rated, k)
+			}
+			from, to := pick(p.net.From, l), pick(p.net.To, l)
+			x := p.multipliers(b, l)
+			if set.rated {
+				double := b.Add(c.t1f.At(k), c.t1f.At(k))
+				x.alpha = b.FMA(double, c.pf.At(l), x.alpha)
+				x.beta = b.FMA(double, c.qf.At(l), x.beta)
+			}
+			t, u := p.combine(b, l, x)
+			b.SetAdd(c.g0th.At(from), c.g0th.At(from), t)
+			b.SetSub(c.g0th.At(to), c.g0th.At(to), t)
+			vf := b.Mul(b.Add(c.v.At(from), c.v.At(from)), b.FNMA(x.beta, c.bff.At(l), b.Mul(x.alpha, c.gff.At(l))))
+			vt := b.Mul(b.Add(c.v.At(to), c.v.At(to)), b.FNMA(x.delta, c.btt.At(l), b.Mul(x.gamma, c.gtt.At(l))))
+			vf, vt = b.FMA(u, c.iv.At(from), vf), b.FMA(u, c.iv.At(to), vt)
+			b.SetAdd(c.g0v.At(from), c.g0v.At(from), vf)
+			b.SetAdd(c.g0v.At(to), c.g0v.At(to), vt)
+			if set.rated {
+				p.flowGradients(b, k, l)
+			}
 		})
 	}
 	for i, bus := range p.unitBus {
@@ -180,18 +176,18 @@ func (p *plan) addLimits(b *lanes.Builder, mult, th, v, u, y lanes.Col) {
 func (p *plan) norms(b *lanes.Builder, r rows) {
 	c := &p.cells
 	zero := p.constant(0)
-	for _, d := range []lanes.Col{c.maxG, c.maxH, c.maxX, c.maxL, c.maxZ, c.maxGrad, c.sumGrad, c.sumG, c.sumR, c.comp} {
+	for _, d := range []lanes.Col{c.maxG, c.maxH, c.maxX, c.maxL, c.maxZ, c.maxS, c.maxGrad, c.sumGrad, c.sumG, c.sumR, c.comp} {
 		b.Copy(d, zero)
 	}
-	b.Scope(func() {
+	{
 		// The balance asked for, g − elastic·λ.
 		gp, gq := b.FNMA(c.elastic, c.lp, c.gp), b.FNMA(c.elastic, c.lq, c.gq)
 		b.AbsMax(c.maxG, gp)
 		b.AbsMax(c.maxG, gq)
 		b.AbsSum(c.sumG, gp)
 		b.AbsSum(c.sumG, gq)
-	})
-	b.Scope(func() { b.AbsMax(c.maxH, b.Max(c.h, zero)) })
+	}
+	b.AbsMax(c.maxH, b.Max(c.h, zero))
 	b.AbsSum(c.sumR, c.r)
 	b.AbsMax(c.maxX, c.th)
 	b.AbsMax(c.maxX, c.v)
@@ -199,8 +195,9 @@ func (p *plan) norms(b *lanes.Builder, r rows) {
 	b.AbsMax(c.maxL, c.lp)
 	b.AbsMax(c.maxL, c.lq)
 	b.AbsMax(c.maxZ, c.z)
+	b.AbsMax(c.maxS, c.s)
 	b.Dot(c.comp, c.s, c.z)
-	b.Scope(func() {
+	{
 		th, v, u := b.Add(c.g0th, zero), b.Add(c.g0v, zero), b.Add(c.g0u, zero)
 		var y lanes.Col
 		if len(p.linear) > 0 {
@@ -216,5 +213,5 @@ func (p *plan) norms(b *lanes.Builder, r rows) {
 				b.AbsSum(c.sumGrad, g)
 			}
 		}
-	})
+	}
 }

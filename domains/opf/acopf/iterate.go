@@ -28,7 +28,6 @@ func (w *worker) run(q *queue) {
 		}
 		w.factorise()
 		w.m.Run(programPredictor)
-		w.improve()
 		w.m.Run(programExpand)
 		w.centre()
 		w.m.Run(programCorrector)
@@ -79,10 +78,10 @@ func (w *worker) judge(l int) {
 	}
 	gap := m.Get(p.comp[0], l) / (1 + math.Abs(f))
 	first := math.IsNaN(ln.previousF)
-	done := k.Gradient <= opt.Optimality && gap <= opt.Optimality && k.Violation <= opt.Feasibility
+	ln.settled = ln.mode == optimising && k.Gradient <= opt.Optimality && gap <= opt.Optimality
 	switch ln.mode {
 	case optimising:
-		if done && k.Mismatch <= opt.Feasibility && !first && k.Max() <= 1e-6 {
+		if ln.settled && max(k.Mismatch, k.Violation) <= opt.Feasibility && !first && k.Max() <= conditionLimit {
 			w.end(l, Optimal)
 			return
 		}
@@ -126,6 +125,10 @@ func (w *worker) infeasibility(l int) float64 {
 	}
 	return sum / (2 * elasticity)
 }
+
+// conditionLimit bounds the KKT conditions of an optimal result whatever the
+// options ask for.
+const conditionLimit = 1e-6
 
 // patience is how many iterations in a row may pass without a tenth less
 // infeasibility before a feasible point is looked for.
@@ -175,11 +178,7 @@ func (w *worker) conditions(l int) KKT {
 		Violation:       h,
 		Cost:            math.Abs(f-ln.previousF) / (1 + math.Abs(ln.previousF)),
 	}
-	s := 0.0
-	for _, c := range p.s {
-		s = max(s, m.Get(c, l))
-	}
-	k.Feasibility = max(g, h) / (1 + max(x, s))
+	k.Feasibility = max(g, h) / (1 + max(x, m.Get(p.maxS[0], l)))
 	return k
 }
 
@@ -189,8 +188,12 @@ func (w *worker) conditions(l int) KKT {
 func (w *worker) factorise() {
 	p, m := w.plan, w.m
 	for l := range w.lane {
-		w.lane[l].shift = leastShift
-		m.Set(p.shift[0], l, leastShift)
+		ln := &w.lane[l]
+		ln.shift = leastShift
+		if ln.settled {
+			ln.shift = settledShift
+		}
+		m.Set(p.shift[0], l, ln.shift)
 	}
 	for {
 		m.Run(programAssemble)
@@ -202,15 +205,15 @@ func (w *worker) factorise() {
 				continue
 			}
 			if m.Get(p.negative[0], l) == float64(2*p.nb) {
-				if ln.shift > leastShift {
+				if ln.shift > settledShift {
 					ln.lastShift = ln.shift
 				}
 				continue
 			}
 			switch {
-			case ln.shift == leastShift && ln.lastShift == 0:
+			case ln.shift < firstShift && ln.lastShift == 0:
 				ln.shift = firstShift
-			case ln.shift == leastShift:
+			case ln.shift < firstShift:
 				ln.shift = max(firstShift, ln.lastShift/3)
 			case ln.lastShift == 0:
 				ln.shift *= 100

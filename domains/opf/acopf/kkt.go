@@ -76,14 +76,14 @@ func (p *plan) assemble(b *lanes.Builder) {
 	k := p.newBlocks()
 	buses := all(p.nb)
 	b.SetDiv(c.is, one, c.s)
-	b.Scope(func() {
+	{
 		sigma := b.Mul(c.z, c.is)
 
 		b.Copy(k.diagonal(buses, rowAngle, rowAngle), c.shift)
 		for _, at := range [][2]int{{rowActive, rowAngle}, {rowMagnitude, rowAngle}, {rowReactive, rowAngle}, {rowReactive, rowActive}} {
 			b.Copy(k.diagonal(buses, at[0], at[1]), zero)
 		}
-		b.Scope(func() {
+		{
 			shunt := b.FNMA(c.lq, c.bs, b.Mul(c.lp, c.gs))
 			curvature := b.FMA(two, shunt, b.Add(part(sigma, r.vLo), part(sigma, r.vHi)))
 			outside := b.Select(b.Sub(zero, p.overVoltage(b)), two, zero)
@@ -93,7 +93,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 			dual := b.Sub(zero, b.Add(c.rho, c.elastic))
 			b.Copy(k.diagonal(buses, rowActive, rowActive), dual)
 			b.Copy(k.diagonal(buses, rowReactive, rowReactive), dual)
-		})
+		}
 		if len(c.off) > 0 {
 			var cells lanes.Col
 			for _, first := range c.off {
@@ -114,8 +114,8 @@ func (p *plan) assemble(b *lanes.Builder) {
 			b.SetSub(d, d, c.iu[i:i+1])
 		}
 		unrated, rated := p.split()
-		groups(unrated, func(l []int) { b.Scope(func() { p.assembleBranches(b, k, nil, l, sigma) }) })
-		groups(rated, func(n []int) { b.Scope(func() { p.assembleBranches(b, k, n, pick(p.rated, n), sigma) }) })
+		groups(unrated, func(l []int) { p.assembleBranches(b, k, nil, l, sigma) })
+		groups(rated, func(n []int) { p.assembleBranches(b, k, n, pick(p.rated, n), sigma) })
 		angle := func(l []int, sigma lanes.Col) {
 			for i, branch := range l {
 				from, to := []int{p.net.From[branch]}, []int{p.net.To[branch]}
@@ -129,7 +129,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 		}
 		angle(p.angleLo, part(sigma, r.aLo))
 		angle(p.angleHi, part(sigma, r.aHi))
-	})
+	}
 	// The reference angles are given: their rows and columns become the identity's.
 	for _, ref := range p.net.References {
 		place := p.order.place[ref]
@@ -166,19 +166,19 @@ func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
 		s := part(sigma, r.segment)
 		yy, py, unit := c.kyy.At(p.segmentOf), c.kpy.At(p.segmentOf), c.du2.At(pick(p.linear, p.segmentOf))
 		b.SetAdd(yy, yy, s)
-		b.Scope(func() {
+		{
 			weighted := b.Mul(s, c.slope)
 			b.SetSub(py, py, weighted)
 			b.SetFMA(unit, weighted, c.slope, unit)
-		})
+		}
 		b.SetDiv(c.iyy, p.constant(1), c.kyy)
-		b.Scope(func() {
+		{
 			unit := c.du2.At(p.linear)
 			b.SetFNMA(unit, b.Mul(c.kpy, c.kpy), c.iyy, unit)
-		})
+		}
 	}
 	b.SetDiv(c.iu, p.constant(1), c.du2)
-	b.Scope(func() { b.Dot(c.negative, b.Select(c.du2, p.constant(1), zero), p.constant(1)) })
+	b.Dot(c.negative, b.Select(c.du2, p.constant(1), zero), p.constant(1))
 }
 
 // assembleBranches adds the branches l to the matrix. rated are their positions
@@ -417,9 +417,6 @@ func (p *plan) residual(b *lanes.Builder) {
 // correct writes sol += K⁻¹·res in the lanes that ask for it.
 func (p *plan) correct(b *lanes.Builder) {
 	c := &p.cells
-	b.Scope(func() {
-		x := b.Temporary(len(c.sol))
-		p.solve(b, x, c.res)
-		b.Copy(c.sol, b.Select(c.refine, b.Add(c.sol, x), c.sol))
-	})
+	p.solve(b, c.fix, c.res)
+	b.Copy(c.sol, b.Select(c.refine, b.Add(c.sol, c.fix), c.sol))
 }

@@ -74,7 +74,7 @@ type cells struct {
 	// is in sol, four cells a bus in the order of its block.
 	th0, v0, u0, y0, s0 lanes.Col
 	du, dy, ds, dz      lanes.Col
-	sol, rhs, res       lanes.Col
+	sol, rhs, res, fix  lanes.Col
 
 	// Problem: loads, limits, admittances, weights.
 	pd, qd                                 lanes.Col
@@ -110,6 +110,7 @@ type cells struct {
 	negative               lanes.Col
 	maxG, maxH, maxX, maxL lanes.Col
 	maxZ, maxGrad, sumGrad lanes.Col
+	maxS                   lanes.Col
 	sumG, sumR, comp       lanes.Col
 	maxRes, maxRhs         lanes.Col
 	refine                 lanes.Col // < 0 in lanes whose solve is to be corrected
@@ -255,13 +256,13 @@ func (p *plan) allocate() {
 	col(len(p.linear), &c.y, &c.y0, &c.dy, &c.g0y, &c.kyy, &c.kpy, &c.iyy, &c.ny)
 	col(len(p.segmentOf), &c.slope, &c.offset)
 	col(m, &c.s, &c.z, &c.s0, &c.ds, &c.dz, &c.h, &c.r, &c.is, &c.w, &c.target)
-	col(4*p.nb, &c.sol, &c.rhs, &c.res)
+	col(4*p.nb, &c.sol, &c.rhs, &c.res, &c.fix)
 	col(nr, &c.rate2, &c.inverseRate, &c.t1f, &c.t2f)
 	col(2*nr, &c.qth, &c.qvi, &c.qvj)
 	col(len(p.angleLo), &c.aLo)
 	col(len(p.angleHi), &c.aHi)
 	col(p.nl, &c.gff, &c.bff, &c.gft, &c.bft, &c.gtf, &c.btf, &c.gtt, &c.btt, &c.a, &c.b, &c.c, &c.d, &c.pf, &c.qf, &c.pt, &c.qt)
-	col(1, &c.c1, &c.c2, &c.c3, &c.j1, &c.j2, &c.j3, &c.negative, &c.maxG, &c.maxH, &c.maxX, &c.maxL, &c.maxZ, &c.maxGrad, &c.sumGrad,
+	col(1, &c.c1, &c.c2, &c.c3, &c.j1, &c.j2, &c.j3, &c.negative, &c.maxG, &c.maxH, &c.maxX, &c.maxL, &c.maxZ, &c.maxS, &c.maxGrad, &c.sumGrad,
 		&c.sumG, &c.sumR, &c.comp, &c.maxRes, &c.maxRhs, &c.refine, &c.rho, &c.shift, &c.mu, &c.second, &c.alphaP, &c.alphaD,
 		&c.limitP, &c.limitD, &c.dsz, &c.sdz, &c.dsdz, &c.elastic)
 	for range p.degree + 1 {

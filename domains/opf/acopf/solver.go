@@ -16,27 +16,42 @@ import (
 // Solver solves problems on one network. Its methods may be called from several
 // goroutines at once.
 type Solver struct {
-	net      *network.Network
-	opt      Options
-	plan     *plan
+	net   *network.Network
+	opt   Options
+	plan  *plan
+	level isa.Level
+	teams []*team // widest first
+	stats struct{ shifts, corrections atomic.Int64 }
+}
+
+// team is the workers of one width.
+type team struct {
 	compiled *lanes.Compiled
-	level    isa.Level
 	workers  sync.Pool
-	stats    struct{ shifts, corrections atomic.Int64 }
 }
 
 // New analyses a network: variables, sparsity, elimination order, programs. A
-// network without costs, or with a piecewise linear cost that is not convex, is
-// an error.
+// network without costs, or with costs or limits that cannot be honoured
+// (network.Network.RequireCosts), is an error.
 func New(net *network.Network, opt Options) (*Solver, error) {
 	level, err := isa.Choose()
 	if err != nil {
 		return nil, err
 	}
-	return newSolver(net, opt, level, lanes.Width(level))
+	kernels := []kernel{{level, lanes.Widths(level)[0]}}
+	// For one problem alone narrow cells are nearer: results are the same bitwise.
+	narrow := min(level, isa.AVX2)
+	kernels = append(kernels, kernel{narrow, lanes.Widths(narrow)[1]})
+	return newSolver(net, opt, kernels)
 }
 
-func newSolver(net *network.Network, opt Options, level isa.Level, width int) (*Solver, error) {
+// kernel is a way to run programs.
+type kernel struct {
+	level isa.Level
+	lanes int
+}
+
+func newSolver(net *network.Network, opt Options, kernels []kernel) (*Solver, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
 	}
@@ -44,11 +59,15 @@ func newSolver(net *network.Network, opt Options, level isa.Level, width int) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &Solver{net: net, opt: opt.withDefaults(), plan: p, level: level}
-	if s.compiled, err = lanes.Compile(level, width, p.programs[:]...); err != nil {
-		return nil, fmt.Errorf("network %s: %w", net.Name, err)
+	s := &Solver{net: net, opt: opt.withDefaults(), plan: p, level: kernels[0].level}
+	for _, k := range kernels {
+		t := &team{}
+		if t.compiled, err = lanes.Compile(k.level, k.lanes, p.programs[:]...); err != nil {
+			return nil, fmt.Errorf("network %s: %w", net.Name, err)
+		}
+		t.workers.New = func() any { return newWorker(s, t.compiled) }
+		s.teams = append(s.teams, t)
 	}
-	s.workers.New = func() any { return newWorker(s, s.compiled) }
 	return s, nil
 }
 
@@ -56,7 +75,7 @@ func newSolver(net *network.Network, opt Options, level isa.Level, width int) (*
 func (s *Solver) Network() *network.Network { return s.net }
 
 // Lanes is the number of problems that one thread solves side by side.
-func (s *Solver) Lanes() int { return s.compiled.Width() }
+func (s *Solver) Lanes() int { return s.teams[0].compiled.Width() }
 
 // ISA names the instruction set.
 func (s *Solver) ISA() string { return s.level.String() }
@@ -86,25 +105,37 @@ func (s *Solver) work(ctx context.Context, problems []Problem, results []Result,
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	threads = min(threads, (jobs+s.compiled.Width()-1)/s.compiled.Width())
+	t := s.teamFor(jobs)
+	threads = min(threads, (jobs+t.compiled.Width()-1)/t.compiled.Width())
 	if threads <= 1 {
-		w := s.workers.Get().(*worker)
+		w := t.workers.Get().(*worker)
 		w.own = queue{ctx: ctx, problems: problems, results: results, chains: chains}
 		w.run(&w.own)
 		w.own = queue{}
-		s.workers.Put(w)
+		t.workers.Put(w)
 		return
 	}
 	q := &queue{ctx: ctx, problems: problems, results: results, chains: chains}
 	var wg sync.WaitGroup
 	for range threads {
 		wg.Go(func() {
-			w := s.workers.Get().(*worker)
+			w := t.workers.Get().(*worker)
 			w.run(q)
-			s.workers.Put(w)
+			t.workers.Put(w)
 		})
 	}
 	wg.Wait()
+}
+
+// teamFor is the narrowest team that has a lane for every job, else the widest.
+func (s *Solver) teamFor(jobs int) *team {
+	t := s.teams[0]
+	for _, narrower := range s.teams[1:] {
+		if jobs <= narrower.compiled.Width() {
+			t = narrower
+		}
+	}
+	return t
 }
 
 func (s *Solver) check(pr *Problem) error {

@@ -12,12 +12,12 @@ func (p *plan) newton(b *lanes.Builder, corrector bool) {
 	c := &p.cells
 	zero := p.constant(0)
 	if corrector {
-		b.Scope(func() { b.SetFNMA(c.target, b.Mul(c.ds, c.dz), c.second, c.mu) })
+		b.SetFNMA(c.target, b.Mul(c.ds, c.dz), c.second, c.mu)
 	} else {
 		b.Copy(c.target, zero)
 	}
-	b.Scope(func() { b.SetMul(c.w, b.FMA(c.z, c.r, c.target), c.is) })
-	b.Scope(func() {
+	b.SetMul(c.w, b.FMA(c.z, c.r, c.target), c.is)
+	{
 		th, v, u := b.Add(c.g0th, zero), b.Add(c.g0v, zero), b.Add(c.g0u, zero)
 		var y lanes.Col
 		if len(p.linear) > 0 {
@@ -42,7 +42,7 @@ func (p *plan) newton(b *lanes.Builder, corrector bool) {
 		for _, ref := range p.net.References {
 			b.Copy(p.solCell(c.rhs, rowAngle)[ref:ref+1], zero)
 		}
-	})
+	}
 	b.Copy(c.res, c.rhs)
 	p.solve(b, c.sol, c.res)
 }
@@ -59,33 +59,31 @@ func (p *plan) expand(b *lanes.Builder) {
 	}
 	b.SetMul(c.du, c.du, c.iu)
 	if len(p.linear) > 0 {
-		b.Scope(func() { b.SetMul(c.dy, b.FNMA(c.kpy, c.du.At(p.linear), c.ny), c.iyy) })
+		b.SetMul(c.dy, b.FNMA(c.kpy, c.du.At(p.linear), c.ny), c.iyy)
 	}
 	b.SetSub(part(c.ds, r.vLo), dv, part(c.r, r.vLo))
-	b.Scope(func() { b.SetSub(part(c.ds, r.vHi), b.Sub(zero, dv), part(c.r, r.vHi)) })
+	b.SetSub(part(c.ds, r.vHi), b.Sub(zero, dv), part(c.r, r.vHi))
 	b.SetSub(part(c.ds, r.uLo), c.du.At(p.bounded[0]), part(c.r, r.uLo))
-	b.Scope(func() {
+	{
 		b.SetSub(part(c.ds, r.uHi), b.Sub(zero, c.du.At(p.bounded[1])), part(c.r, r.uHi))
-	})
+	}
 	nr := len(p.rated)
 	for end, at := range [][2]int{r.sf, r.st} {
 		groups(all(nr), func(k []int) {
-			b.Scope(func() {
-				l := pick(p.rated, k)
-				from, to := pick(p.net.From, l), pick(p.net.To, l)
-				q := func(col lanes.Col) lanes.Col { return col[end*nr : (end+1)*nr].At(k) }
-				t := b.Mul(q(c.qth), b.Sub(dth.At(from), dth.At(to)))
-				t = b.FMA(q(c.qvi), dv.At(from), t)
-				t = b.FMA(q(c.qvj), dv.At(to), t)
-				t = b.Add(t, part(c.r, at).At(k))
-				b.SetSub(part(c.ds, at).At(k), zero, t)
-			})
+			l := pick(p.rated, k)
+			from, to := pick(p.net.From, l), pick(p.net.To, l)
+			q := func(col lanes.Col) lanes.Col { return col[end*nr : (end+1)*nr].At(k) }
+			t := b.Mul(q(c.qth), b.Sub(dth.At(from), dth.At(to)))
+			t = b.FMA(q(c.qvi), dv.At(from), t)
+			t = b.FMA(q(c.qvj), dv.At(to), t)
+			t = b.Add(t, part(c.r, at).At(k))
+			b.SetSub(part(c.ds, at).At(k), zero, t)
 		})
 	}
 	difference := func(l []int) lanes.Col {
 		return b.Sub(dth.At(pick(p.net.From, l)), dth.At(pick(p.net.To, l)))
 	}
-	b.Scope(func() {
+	{
 		if l := p.angleLo; len(l) > 0 {
 			b.SetSub(part(c.ds, r.aLo), difference(l), part(c.r, r.aLo))
 		}
@@ -96,16 +94,16 @@ func (p *plan) expand(b *lanes.Builder) {
 			t := b.FNMA(c.slope, c.du.At(pick(p.linear, p.segmentOf)), c.dy.At(p.segmentOf))
 			b.SetSub(part(c.ds, r.segment), t, part(c.r, r.segment))
 		}
-	})
-	b.Scope(func() {
+	}
+	{
 		t := b.Mul(b.FNMA(c.z, c.ds, c.target), c.is)
 		b.SetSub(c.dz, t, c.z)
-	})
+	}
 	for _, d := range []lanes.Col{c.limitP, c.limitD, c.dsz, c.sdz, c.dsdz} {
 		b.Copy(d, zero)
 	}
 	b.MaxNegProduct(c.limitP, c.ds, c.is)
-	b.Scope(func() { b.MaxNegProduct(c.limitD, c.dz, b.Div(p.constant(1), c.z)) })
+	b.MaxNegProduct(c.limitD, c.dz, b.Div(p.constant(1), c.z))
 	b.Dot(c.dsz, c.ds, c.z)
 	b.Dot(c.sdz, c.s, c.dz)
 	b.Dot(c.dsdz, c.ds, c.dz)
@@ -152,7 +150,7 @@ func (p *plan) moveDual(b *lanes.Builder) {
 func (p *plan) build() {
 	write := func(index int, f func(b *lanes.Builder)) {
 		b := lanes.NewBuilder(&p.layout)
-		b.Scope(func() { f(b) })
+		f(b)
 		p.programs[index] = b.Program()
 	}
 	write(programEvaluate, p.evaluate)

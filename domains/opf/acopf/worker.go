@@ -50,7 +50,8 @@ const (
 	warmBarrier      = 1e-4   // s·z of a warm start
 	gradientScale    = 10     // largest marginal cost ($/h per pu) in the scaled objective
 	leastShift       = 1e-7   // primal regularisation that is always there
-	firstShift       = 1e-4   // primal regularisation tried first when the inertia is wrong
+	settledShift     = 1e-3   // the same once only the balance is left to correct: flat directions are left alone
+	firstShift       = 2e-3   // primal regularisation tried first when the inertia is wrong
 	largestShift     = 1e10
 	solveTolerance   = 1e-9 // KKT solves with a larger relative residual are corrected
 )
@@ -71,7 +72,8 @@ type lane struct {
 	shift     float64 // regularisation of this iteration
 	lastShift float64
 	previousF float64
-	slow      int // iterations without progress in feasibility
+	settled   bool // optimal but for the balance
+	slow      int  // iterations without progress in feasibility
 	bestG     float64
 }
 

@@ -85,6 +85,7 @@ type Network struct {
 	// Admittance is that of the file: branch factors all 1.
 	Admittance
 
+	curved    int       // a generator with a capability curve, −1 for none
 	gs, bs    []float64 // series admittance
 	charging  []float64 // half the charging susceptance
 	tap, cosφ []float64
@@ -100,16 +101,18 @@ func (n *Network) Gens() int { return len(n.GenBus) }
 // Branches is the number of branches in service.
 func (n *Network) Branches() int { return len(n.From) }
 
-// ErrNoCost and ErrNotConvex are wrapped by RequireCosts.
+// ErrNoCost, ErrNotConvex and ErrCapability are wrapped by RequireCosts.
 var (
-	ErrNoCost    = errors.New("no generator cost")
-	ErrNotConvex = errors.New("a piecewise linear cost is not convex")
+	ErrNoCost     = errors.New("no generator cost")
+	ErrNotConvex  = errors.New("a piecewise linear cost is not convex")
+	ErrCapability = errors.New("a capability curve (Pc1, Pc2, Qc…) limits reactive power by active power, which cannot be honoured")
 )
 
-// RequireCosts says why an optimal power flow cannot be posed: the case has no
-// gencost matrix (one that has it has a cost for every generator), or a
-// piecewise linear cost is not convex, so that it is not the largest of its
-// segments.
+// RequireCosts says why an optimal power flow of the file's costs and limits
+// cannot be posed: the case has no gencost matrix (one that has it has a cost for
+// every generator); a piecewise linear cost is not convex, so that it is not the
+// largest of its segments; a generator has a capability curve that cuts into its
+// box of limits.
 func (n *Network) RequireCosts() error {
 	if n.Cost == nil {
 		return fmt.Errorf("network %s: %w: the file has no mpc.gencost, and an optimal power flow needs one row a generator", n.Name, ErrNoCost)
@@ -122,7 +125,21 @@ func (n *Network) RequireCosts() error {
 			}
 		}
 	}
+	if n.curved >= 0 {
+		return fmt.Errorf("network %s, generator %d at bus %d: %w", n.Name, n.GenRow[n.curved]+1, n.BusID[n.GenBus[n.curved]], ErrCapability)
+	}
 	return nil
+}
+
+// cutByCurve says whether a generator's capability curve, the lines through
+// (Pc1, Qc1) and (Pc2, Qc2), cuts into the box of its limits. All zero is none.
+func cutByCurve(g matpower.Gen) bool {
+	if g.Pc1 == g.Pc2 {
+		return false
+	}
+	at := func(p, q1, q2 float64) float64 { return q1 + (p-g.Pc1)*(q2-q1)/(g.Pc2-g.Pc1) }
+	return at(g.PMin, g.Qc1Min, g.Qc2Min) > g.QMin || at(g.PMax, g.Qc1Min, g.Qc2Min) > g.QMin ||
+		at(g.PMin, g.Qc1Max, g.Qc2Max) < g.QMax || at(g.PMax, g.Qc1Max, g.Qc2Max) < g.QMax
 }
 
 // New takes the part of a case that is in service. It checks the case first
@@ -131,7 +148,7 @@ func New(c *matpower.Case) (*Network, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1}
+	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, curved: -1}
 	index := make(map[int]int, len(c.Bus))
 	base := c.BaseMVA
 	for row, b := range c.Bus {
@@ -160,6 +177,9 @@ func New(c *matpower.Case) (*Network, error) {
 		}
 		if n.Kind[bus] == PQ && c.Bus[n.BusRow[bus]].Type == matpower.PV {
 			n.Kind[bus] = PV
+		}
+		if cutByCurve(g) && n.curved < 0 {
+			n.curved = len(n.GenBus)
 		}
 		n.GenBus = append(n.GenBus, bus)
 		n.GenRow = append(n.GenRow, row)

@@ -212,6 +212,24 @@ func TestPiecewiseLinearCost(t *testing.T) {
 	}
 }
 
+// TestCapabilityCurvesAreRefused by an optimal power flow where they cut into
+// the limits, and let through where they do not.
+func TestCapabilityCurvesAreRefused(t *testing.T) {
+	for qc2max, want := range map[float64]bool{300: true, 250: false} {
+		_, c := load(t, "case9")
+		g := &c.Gen[1]
+		g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max = 0, 300, -300, 300, -300, qc2max
+		n, err := network.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = n.RequireCosts()
+		if want != (err == nil) || err != nil && (!errors.Is(err, network.ErrCapability) || !strings.Contains(err.Error(), "generator 2 at bus 2")) {
+			t.Errorf("a curve up to %g MVAr: %v", qc2max, err)
+		}
+	}
+}
+
 // TestOnlyWhatIsInService: equipment out of service, isolated buses and what
 // hangs on them are left out, and the rows lead back.
 func TestOnlyWhatIsInService(t *testing.T) {

@@ -67,34 +67,23 @@ var operations = []operation{
 		VMOVUPD(v.cell(1, 0), v.file[0])
 		VMOVUPD(v.file[0], v.cell(0, 0))
 	}},
-	{"absmax", 2, func(v vectors) {
-		a, d := v.file[0], v.file[1]
-		VANDNPD(v.cell(1, 0), v.sign(), a)
-		VMOVUPD(v.cell(0, 0), d)
-		VMAXPD(a, d, d)
-		VMOVUPD(d, v.cell(0, 0))
+	{"absmax", 1, func(v vectors) {
+		VANDNPD(v.cell(0, 0), v.sign(), v.file[0])
+		VMAXPD(v.file[0], v.sum(), v.sum())
 	}},
-	{"abssum", 2, func(v vectors) {
-		a := v.file[0]
-		VANDNPD(v.cell(1, 0), v.sign(), a)
-		VADDPD(v.cell(0, 0), a, a)
-		VMOVUPD(a, v.cell(0, 0))
+	{"abssum", 1, func(v vectors) {
+		VANDNPD(v.cell(0, 0), v.sign(), v.file[0])
+		VADDPD(v.file[0], v.sum(), v.sum())
 	}},
-	{"dot", 3, func(v vectors) {
-		a, d := v.file[0], v.file[1]
-		VMOVUPD(v.cell(1, 0), a)
-		VMOVUPD(v.cell(0, 0), d)
-		VFMADD231PD(v.cell(2, 0), a, d)
-		VMOVUPD(d, v.cell(0, 0))
+	{"dot", 2, func(v vectors) {
+		VMOVUPD(v.cell(0, 0), v.file[0])
+		VFMADD231PD(v.cell(1, 0), v.file[0], v.sum())
 	}},
-	{"maxnegproduct", 3, func(v vectors) {
-		a, d := v.file[0], v.file[1]
-		VMOVUPD(v.cell(1, 0), a)
-		VMULPD(v.cell(2, 0), a, a)
-		VXORPD(v.sign(), a, a)
-		VMOVUPD(v.cell(0, 0), d)
-		VMAXPD(a, d, d)
-		VMOVUPD(d, v.cell(0, 0))
+	{"maxnegproduct", 2, func(v vectors) {
+		VMOVUPD(v.cell(0, 0), v.file[0])
+		VMULPD(v.cell(1, 0), v.file[0], v.file[0])
+		VXORPD(v.sign(), v.file[0], v.file[0])
+		VMAXPD(v.file[0], v.sum(), v.sum())
 	}},
 	{"pivot", 3, pivot},
 	{"scale", 3, scale},
@@ -104,6 +93,9 @@ var operations = []operation{
 	{"backward", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*k + r }, true) }},
 	{"apply", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*r + k }, false) }},
 }
+
+// reduces are the operations that gather a run in one cell.
+var reduces = map[string]bool{"absmax": true, "abssum": true, "dot": true, "maxnegproduct": true}
 
 // binary is d = a ∘ b.
 func binary(f func(b Op, a, d reg.VecPhysical)) func(v vectors) {
@@ -154,11 +146,22 @@ func interpreter(v vectors) {
 	RET()
 	for i, o := range operations {
 		Label(label(i + 1))
+		loop := label(i + 1)
+		if reduces[o.name] {
+			loop += "loop"
+			MOVL(Mem{Base: code}, reg.EDX)
+			ADDQ(Imm(4), code)
+			VMOVUPD(Mem{Base: cells, Index: reg.RDX, Scale: 8}, v.sum())
+			Label(loop)
+		}
 		load(o.operands)
 		ADDQ(Imm(uint64(4*o.operands)), code)
 		o.body(v)
 		DECL(reg.ECX)
-		JNE(LabelRef(label(i + 1)))
+		JNE(LabelRef(loop))
+		if reduces[o.name] {
+			VMOVUPD(v.sum(), Mem{Base: cells, Index: reg.RDX, Scale: 8})
+		}
 		next()
 	}
 }

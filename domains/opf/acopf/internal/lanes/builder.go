@@ -39,32 +39,82 @@ func (l *Layout) Blocks(n int) Col {
 	return c
 }
 
-// Cells is the number of cells handed out at most so far.
+// Cells is the number of cells handed out so far, those of temporaries included.
 func (l *Layout) Cells() int { return int(l.top) }
 
-// Builder writes one program. Columns that operations return are temporary:
-// they live until the enclosing Scope ends.
+// Builder writes one program. Columns that its operations return are temporary:
+// they get their cells when the program is complete, shared by those that are
+// not needed at the same time, and their values are lost with the program's end.
+// Cells that outlive it have to be taken from the layout, before.
 type Builder struct {
-	layout *Layout
-	runs   []run
+	layout    *Layout
+	runs      []run
+	temporary Ref // how many there are
 }
 
-// NewBuilder returns a builder whose temporaries come from the layout. Cells
-// that outlive the program have to be taken from the layout before.
+// temporaryBit marks a Ref that has no cell yet.
+const temporaryBit Ref = 1 << 31
+
+// NewBuilder returns a builder whose temporaries lie above the layout's cells.
 func NewBuilder(l *Layout) *Builder { return &Builder{layout: l} }
 
-// Scope runs f and gives back the temporaries that it took.
-func (b *Builder) Scope(f func()) {
-	mark := b.layout.next
-	f()
-	b.layout.next = mark
+// Program returns what was written.
+func (b *Builder) Program() *Program {
+	b.place()
+	return &Program{runs: b.runs, cells: b.layout.Cells()}
 }
 
-// Temporary returns n cells until the enclosing Scope ends.
-func (b *Builder) Temporary(n int) Col { return b.layout.New(n) }
-
-// Program returns what was written.
-func (b *Builder) Program() *Program { return &Program{runs: b.runs, cells: b.layout.Cells()} }
+// place gives temporaries their cells: one that has been used for the last time
+// leaves its cell to the next that is written, the latest first, so that what is
+// in use stays in the nearest cache.
+func (b *Builder) place() {
+	last := make([]int, b.temporary)
+	each := func(f func(at int, arg *Ref)) {
+		at := 0
+		for i := range b.runs {
+			r := &b.runs[i]
+			if len(r.args) == 0 {
+				continue
+			}
+			f(at, &r.head)
+			for k := range r.args {
+				f(at+k/operands[r.op], &r.args[k])
+			}
+			at += len(r.args) / operands[r.op]
+		}
+	}
+	each(func(at int, arg *Ref) {
+		if *arg&temporaryBit != 0 {
+			last[*arg&^temporaryBit] = at
+		}
+	})
+	cell := make([]Ref, b.temporary)
+	ending := map[int][]Ref{} // by operation, the cells that are free after it
+	var free []Ref
+	done := 0
+	next := b.layout.next
+	each(func(at int, arg *Ref) {
+		for ; done < at; done++ {
+			free = append(free, ending[done]...)
+			delete(ending, done)
+		}
+		if *arg&temporaryBit == 0 {
+			return
+		}
+		id := *arg &^ temporaryBit
+		if cell[id] == 0 {
+			if n := len(free); n > 0 {
+				cell[id], free = free[n-1], free[:n-1]
+			} else {
+				cell[id] = next
+				next++
+			}
+			ending[last[id]] = append(ending[last[id]], cell[id])
+		}
+		*arg = cell[id]
+	})
+	b.layout.top = max(b.layout.top, next)
+}
 
 // emit appends one operation per element, joining it to the run before it when
 // that is of the same operation.
@@ -72,16 +122,17 @@ func (b *Builder) emit(o op, n int, cols ...Col) {
 	if n == 0 {
 		return
 	}
-	if len(cols) != operands[o] {
-		panic(fmt.Sprintf("lanes: operation %d with %d operands, has %d", o, len(cols), operands[o]))
-	}
 	for k, c := range cols {
 		if len(c) != n && len(c) != 1 {
 			panic(fmt.Sprintf("lanes: operand %d has %d cells, want %d or 1", k, len(c), n))
 		}
 	}
-	if len(b.runs) == 0 || b.runs[len(b.runs)-1].op != o {
-		b.runs = append(b.runs, run{op: o})
+	head := Ref(0)
+	if reduces[o] {
+		head, cols = cols[0][0], cols[1:]
+	}
+	if last := len(b.runs) - 1; last < 0 || b.runs[last].op != o || b.runs[last].head != head {
+		b.runs = append(b.runs, run{op: o, head: head})
 	}
 	r := &b.runs[len(b.runs)-1]
 	for i := range n {
@@ -107,7 +158,11 @@ func length(cols ...Col) int {
 
 func (b *Builder) fresh(o op, cols ...Col) Col {
 	n := length(cols...)
-	d := b.layout.New(n)
+	d := make(Col, n)
+	for i := range d {
+		d[i] = b.temporary | temporaryBit
+		b.temporary++
+	}
 	b.emit(o, n, append([]Col{d}, cols...)...)
 	return d
 }

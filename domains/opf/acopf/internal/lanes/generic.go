@@ -13,8 +13,14 @@ func interpret(code []uint32, cells []float64, width int) {
 		}
 		n := int(code[1])
 		k := operands[o]
-		args := code[2 : 2+n*k]
-		code = code[2+n*k:]
+		code = code[2:]
+		var head []float64
+		if reduces[o] {
+			head = cells[code[0]:][:width]
+			code = code[1:]
+		}
+		args := code[:n*k]
+		code = code[n*k:]
 		switch o {
 		case opAdd, opSub, opMul, opDiv, opMax, opMin:
 			for ; len(args) >= 3; args = args[3:] {
@@ -24,13 +30,17 @@ func interpret(code []uint32, cells []float64, width int) {
 			for ; len(args) >= 4; args = args[4:] {
 				ternary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width], cells[args[3]:][:width])
 			}
-		case opSqrt, opFloor, opCopy, opAbsMax, opAbsSum:
+		case opAbsMax, opAbsSum:
+			for ; len(args) >= 1; args = args[1:] {
+				unary(o, head, cells[args[0]:][:width])
+			}
+		case opSqrt, opFloor, opCopy:
 			for ; len(args) >= 2; args = args[2:] {
 				unary(o, cells[args[0]:][:width], cells[args[1]:][:width])
 			}
 		case opDot, opMaxNegProduct:
-			for ; len(args) >= 3; args = args[3:] {
-				reduce(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width])
+			for ; len(args) >= 2; args = args[2:] {
+				reduce(o, head, cells[args[0]:][:width], cells[args[1]:][:width])
 			}
 		case opPivot:
 			for ; len(args) >= 3; args = args[3:] {

@@ -15,6 +15,7 @@ package lanes
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gpc-engine/gpc/internal/isa"
 )
@@ -61,13 +62,18 @@ const (
 
 var operands = [opCount]int{
 	opAdd: 3, opSub: 3, opMul: 3, opFMA: 4, opFNMA: 4, opDiv: 3, opMax: 3, opMin: 3, opSqrt: 2, opFloor: 2,
-	opSelect: 4, opCopy: 2, opAbsMax: 2, opAbsSum: 2, opDot: 3, opMaxNegProduct: 3, opPivot: 3, opScale: 3,
+	opSelect: 4, opCopy: 2, opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 3, opScale: 3,
 	opSymmetric: 3, opProduct: 3, opForward: 3, opBackward: 3, opApply: 3,
 }
+
+// reduces tells the operations that gather all repetitions of a run in one
+// cell d, which stands before the repetitions' operands.
+var reduces = [opCount]bool{opAbsMax: true, opAbsSum: true, opDot: true, opMaxNegProduct: true}
 
 // run is one operation with the operands of all its repetitions.
 type run struct {
 	op   op
+	head Ref // d of an operation that reduces, else 0
 	args []Ref
 }
 
@@ -111,6 +117,9 @@ func (p *Program) code(width int) []uint32 {
 	var out []uint32
 	for _, r := range p.runs {
 		out = append(out, uint32(r.op), uint32(len(r.args)/operands[r.op]))
+		if reduces[r.op] {
+			out = append(out, uint32(r.head)*uint32(width))
+		}
 		for _, a := range r.args {
 			out = append(out, uint32(a)*uint32(width))
 		}
@@ -127,13 +136,17 @@ type Machine struct {
 	level isa.Level
 }
 
-// Width is the number of lanes of one instruction set; for the generic one it
-// is the width that amortises the interpretation of a program.
-func Width(level isa.Level) int {
-	if level == isa.AVX512 {
-		return 8
+// Widths lists the numbers of lanes that an instruction set runs, widest first:
+// the first for many instances, the last for one alone. Generic Go runs others
+// as well.
+func Widths(level isa.Level) []int {
+	switch level {
+	case isa.AVX512:
+		return []int{8}
+	case isa.AVX2:
+		return []int{4, 2}
 	}
-	return 4
+	return []int{4, 1}
 }
 
 // Compiled is a set of programs made ready for one width, shared by machines.
@@ -148,10 +161,10 @@ type Compiled struct {
 const maxOffset = 1 << 31
 
 // Compile prepares programs for cells of the given width on the instruction set.
-// Assembly needs its own width (see Width); generic Go runs any width from 1.
+// Assembly needs a width of its own (see Widths); generic Go runs any from 1.
 func Compile(level isa.Level, width int, programs ...*Program) (*Compiled, error) {
-	if width < 1 || level != isa.Generic && width != Width(level) {
-		return nil, fmt.Errorf("lanes: width %d, %v needs %d", width, level, Width(level))
+	if width < 1 || level != isa.Generic && !slices.Contains(Widths(level), width) {
+		return nil, fmt.Errorf("lanes: %d lanes, %v has %v", width, level, Widths(level))
 	}
 	c := &Compiled{level: level, width: width}
 	for _, p := range programs {

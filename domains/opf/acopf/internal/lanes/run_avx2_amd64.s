@@ -1702,15 +1702,18 @@ search299:
 	JMP apply
 
 absmax:
+	MOVL    (SI), DX
+	ADDQ    $0x04, SI
+	VMOVUPD (DI)(DX*8), Y12
+
+absmaxloop:
 	MOVL    (SI), R8
-	MOVL    4(SI), R9
-	ADDQ    $0x08, SI
-	VANDNPD (DI)(R9*8), Y15, Y0
-	VMOVUPD (DI)(R8*8), Y1
-	VMAXPD  Y0, Y1, Y1
-	VMOVUPD Y1, (DI)(R8*8)
+	ADDQ    $0x04, SI
+	VANDNPD (DI)(R8*8), Y15, Y0
+	VMAXPD  Y0, Y12, Y12
 	DECL    CX
-	JNE     absmax
+	JNE     absmaxloop
+	VMOVUPD Y12, (DI)(DX*8)
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
@@ -1832,14 +1835,18 @@ search322:
 	JMP apply
 
 abssum:
+	MOVL    (SI), DX
+	ADDQ    $0x04, SI
+	VMOVUPD (DI)(DX*8), Y12
+
+abssumloop:
 	MOVL    (SI), R8
-	MOVL    4(SI), R9
-	ADDQ    $0x08, SI
-	VANDNPD (DI)(R9*8), Y15, Y0
-	VADDPD  (DI)(R8*8), Y0, Y0
-	VMOVUPD Y0, (DI)(R8*8)
+	ADDQ    $0x04, SI
+	VANDNPD (DI)(R8*8), Y15, Y0
+	VADDPD  Y0, Y12, Y12
 	DECL    CX
-	JNE     abssum
+	JNE     abssumloop
+	VMOVUPD Y12, (DI)(DX*8)
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
@@ -1961,16 +1968,19 @@ search345:
 	JMP apply
 
 dot:
+	MOVL    (SI), DX
+	ADDQ    $0x04, SI
+	VMOVUPD (DI)(DX*8), Y12
+
+dotloop:
 	MOVL        (SI), R8
 	MOVL        4(SI), R9
-	MOVL        8(SI), R10
-	ADDQ        $0x0c, SI
-	VMOVUPD     (DI)(R9*8), Y0
-	VMOVUPD     (DI)(R8*8), Y1
-	VFMADD231PD (DI)(R10*8), Y0, Y1
-	VMOVUPD     Y1, (DI)(R8*8)
+	ADDQ        $0x08, SI
+	VMOVUPD     (DI)(R8*8), Y0
+	VFMADD231PD (DI)(R9*8), Y0, Y12
 	DECL        CX
-	JNE         dot
+	JNE         dotloop
+	VMOVUPD     Y12, (DI)(DX*8)
 	MOVL        (SI), AX
 	MOVL        4(SI), CX
 	ADDQ        $0x08, SI
@@ -2092,18 +2102,21 @@ search368:
 	JMP apply
 
 maxnegproduct:
+	MOVL    (SI), DX
+	ADDQ    $0x04, SI
+	VMOVUPD (DI)(DX*8), Y12
+
+maxnegproductloop:
 	MOVL    (SI), R8
 	MOVL    4(SI), R9
-	MOVL    8(SI), R10
-	ADDQ    $0x0c, SI
-	VMOVUPD (DI)(R9*8), Y0
-	VMULPD  (DI)(R10*8), Y0, Y0
+	ADDQ    $0x08, SI
+	VMOVUPD (DI)(R8*8), Y0
+	VMULPD  (DI)(R9*8), Y0, Y0
 	VXORPD  Y15, Y0, Y0
-	VMOVUPD (DI)(R8*8), Y1
-	VMAXPD  Y0, Y1, Y1
-	VMOVUPD Y1, (DI)(R8*8)
+	VMAXPD  Y0, Y12, Y12
 	DECL    CX
-	JNE     maxnegproduct
+	JNE     maxnegproductloop
+	VMOVUPD Y12, (DI)(DX*8)
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
