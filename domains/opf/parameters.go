@@ -14,7 +14,7 @@ var navigation = domain.Navigation{
 	RetractionMix:  0.5,
 	Smoothing:      1,
 	PriorityFilter: 0.3,
-	Neighbours:     32,
+	Neighbours:     12,
 }
 
 var training = domain.Training{

@@ -18,7 +18,7 @@ const leastEconomic = 0.01
 // urgencyGain multiplies the adaptive σ: in the adaptive mode a dispatch
 // minimises Σ_i σ_i gain_i J_i. The gains are as large as leaves J_total, which
 // the paper scores, practically untouched; docs/opf.md.
-var urgencyGain = [objectives]float64{10, 10, 1}
+var urgencyGain = [objectives]float64{30, 30, 1}
 
 // priority writes σ at a state, or the fixed preference.
 func (y *System) priority(s, c []float64, pref domain.Preference, sigma []float64) {

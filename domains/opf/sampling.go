@@ -36,7 +36,7 @@ const (
 // datasetTightening is what samples stay away from the limits of the network, pu
 // (measured: with it the decoder's errors stay inside in nearly every step). Box
 // and ramp limits need none, since the projection's clip keeps them exactly.
-var datasetTightening = acopf.Tightening{VLoad: 0.003, Q: 0.005, S: 0.005}
+var datasetTightening = acopf.Tightening{VLoad: 0.002, Q: 0.004, S: 0.0025}
 
 // Solver makes the Pareto samples of a System. It is safe for concurrent use.
 type Solver struct {
