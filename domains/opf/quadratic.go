@@ -21,7 +21,9 @@ type leastChange struct {
 	multiplier []float64 // of the active rows, in the order of active
 	active     []int
 	isActive   []bool
-	gram       []float64 // scratch: Cholesky factor of NᵀWN + ε
+	gram       []float64 // NᵀWN + diag(ε) of the active rows, packed lower triangle
+	cholesky   []float64 // its factor, packed alike
+	coupling   []float64 // NᵀWa of the row that is added
 	r          []float64
 	change     []float64
 }
@@ -53,19 +55,30 @@ func (p *leastChange) add(bound, slack float64) []float64 {
 
 func (p *leastChange) row(k int) []float64 { return p.rows[k*p.n : (k+1)*p.n] }
 
+// dot is Σ a_j b_j over the length of a, in four partial sums.
 func dot(a, b []float64) float64 {
-	sum := 0.0
-	for i, v := range a {
-		sum += v * b[i]
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float64
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
+		s0 += x[0] * y[0]
+		s1 += x[1] * y[1]
+		s2 += x[2] * y[2]
+		s3 += x[3] * y[3]
 	}
-	return sum
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return (s0 + s1) + (s2 + s3)
 }
 
 // weighted is Σ a_j w_j b_j.
 func (p *leastChange) weighted(a, b []float64) float64 {
+	b, w := b[:len(a)], p.weight[:len(a)]
 	sum := 0.0
 	for j, v := range a {
-		sum += v * p.weight[j] * b[j]
+		sum += v * w[j] * b[j]
 	}
 	return sum
 }
@@ -77,7 +90,7 @@ func (p *leastChange) weighted(a, b []float64) float64 {
 func (p *leastChange) solve(tolerance float64, pivots int) bool {
 	m := len(p.bound)
 	clear(p.x)
-	p.active, p.multiplier = p.active[:0], p.multiplier[:0]
+	p.active, p.multiplier, p.gram, p.cholesky = p.active[:0], p.multiplier[:0], p.gram[:0], p.cholesky[:0]
 	if cap(p.isActive) < m {
 		p.isActive = make([]bool, 2*m)
 	}
@@ -102,46 +115,41 @@ func (p *leastChange) solve(tolerance float64, pivots int) bool {
 			if pivots < 0 {
 				return false
 			}
-			full, drop, ok := p.pivot(add, &multiplier)
+			full, ok := p.pivot(add, &multiplier)
 			if !ok {
 				return false
 			}
 			if full {
-				p.active, p.multiplier = append(p.active, add), append(p.multiplier, multiplier)
-				p.isActive[add] = true
 				break
 			}
-			p.isActive[p.active[drop]] = false
-			p.active = append(p.active[:drop], p.active[drop+1:]...)
-			p.multiplier = append(p.multiplier[:drop], p.multiplier[drop+1:]...)
 		}
 	}
 	return false
 }
 
 // pivot moves towards row add as far as the multipliers stay positive: full when
-// the row is reached, otherwise drop is the active row that goes. ok is false
-// where the active rows contradict row add.
-func (p *leastChange) pivot(add int, multiplier *float64) (full bool, drop int, ok bool) {
+// the row is reached, and then active; otherwise the active row in the way is
+// dropped. ok is false where the active rows contradict row add.
+func (p *leastChange) pivot(add int, multiplier *float64) (full, ok bool) {
 	q := len(p.active)
 	a := p.row(add)
-	p.factor()
-	p.r = p.r[:0]
+	p.coupling, p.r = p.coupling[:0], p.r[:0]
 	for _, k := range p.active {
-		p.r = append(p.r, p.weighted(p.row(k), a))
+		p.coupling = append(p.coupling, p.weighted(p.row(k), a))
 	}
-	curvature := p.weighted(a, a) + p.slack[add]
-	size := curvature
+	p.r = append(p.r, p.coupling...)
 	p.substitute(p.r)
-	for i, k := range p.active {
-		curvature -= p.r[i] * p.weighted(p.row(k), a)
+	size := p.weighted(a, a) + p.slack[add]
+	curvature := size
+	for i, c := range p.coupling {
+		curvature -= p.r[i] * c
 	}
 	// Change of x per unit of the multiplier: W(a − N r).
 	copy(p.change, a)
 	for i, k := range p.active {
-		row := p.row(k)
-		for j := range p.change {
-			p.change[j] -= p.r[i] * row[j]
+		r := p.r[i]
+		for j, v := range p.row(k) {
+			p.change[j] -= r * v
 		}
 	}
 	for j := range p.change {
@@ -162,7 +170,7 @@ func (p *leastChange) pivot(add int, multiplier *float64) (full bool, drop int, 
 	}
 	t := math.Min(partial, reach)
 	if math.IsInf(t, 1) {
-		return false, -1, false
+		return false, false
 	}
 	for i := range q {
 		p.multiplier[i] = math.Max(0, p.multiplier[i]-t*p.r[i])
@@ -173,31 +181,66 @@ func (p *leastChange) pivot(add int, multiplier *float64) (full bool, drop int, 
 			p.x[j] += t * p.change[j]
 		}
 	}
-	return reach <= partial, drop, true
+	if full = reach <= partial; full {
+		p.activate(add, size, *multiplier)
+	} else {
+		p.deactivate(drop)
+	}
+	return full, true
 }
 
-// factor is the Cholesky factor, lower, of NᵀWN + diag(ε) over the active rows.
-func (p *leastChange) factor() {
+// activate appends row k, whose products with the active rows are in coupling and
+// with itself size, to the active rows and to the Cholesky factor of their Gram
+// matrix NᵀWN + diag(ε).
+func (p *leastChange) activate(k int, size, multiplier float64) {
 	q := len(p.active)
-	if cap(p.gram) < q*q {
-		p.gram = make([]float64, 2*q*q+16)
+	p.gram = append(p.gram, p.coupling...)
+	p.gram = append(p.gram, size)
+	p.active, p.multiplier = append(p.active, k), append(p.multiplier, multiplier)
+	p.isActive[k] = true
+	p.factor(q)
+}
+
+// deactivate drops the active row at place i.
+func (p *leastChange) deactivate(i int) {
+	q := len(p.active)
+	p.isActive[p.active[i]] = false
+	p.active = append(p.active[:i], p.active[i+1:]...)
+	p.multiplier = append(p.multiplier[:i], p.multiplier[i+1:]...)
+	at := triangle(i)
+	for row := i + 1; row < q; row++ {
+		for column := range row + 1 {
+			if column != i {
+				p.gram[at] = p.gram[triangle(row)+column]
+				at++
+			}
+		}
 	}
-	p.gram = p.gram[:q*q]
-	for i, k := range p.active {
+	p.gram = p.gram[:triangle(q-1)]
+	p.factor(i)
+}
+
+// triangle is where row i of a packed lower triangle begins.
+func triangle(i int) int { return i * (i + 1) / 2 }
+
+// factor brings the Cholesky factor up to date from row from on.
+func (p *leastChange) factor(from int) {
+	q := len(p.active)
+	if need := triangle(q); cap(p.cholesky) < need {
+		p.cholesky = append(make([]float64, 0, 2*need), p.cholesky...)
+	}
+	p.cholesky = p.cholesky[:triangle(q)]
+	for i := from; i < q; i++ {
+		row := p.cholesky[triangle(i):triangle(i+1)]
 		for j := range i + 1 {
-			sum := p.weighted(p.row(k), p.row(p.active[j]))
-			if i == j {
-				sum += p.slack[k]
-			}
-			for l := range j {
-				sum -= p.gram[i*q+l] * p.gram[j*q+l]
-			}
+			other := p.cholesky[triangle(j):triangle(j+1)]
+			sum := p.gram[triangle(i)+j] - dot(row[:j], other[:j])
 			if i == j {
 				// Active rows are independent (pivot admits no others), so only
 				// rounding can bring this to zero.
-				p.gram[i*q+i] = math.Sqrt(math.Max(sum, 1e-300))
+				row[j] = math.Sqrt(math.Max(sum, 1e-300))
 			} else {
-				p.gram[i*q+j] = sum / p.gram[j*q+j]
+				row[j] = sum / other[j]
 			}
 		}
 	}
@@ -205,17 +248,15 @@ func (p *leastChange) factor() {
 
 // substitute solves (NᵀWN + diag(ε)) r = r in place.
 func (p *leastChange) substitute(r []float64) {
-	q := len(r)
-	for i := range q {
-		for l := range i {
-			r[i] -= p.gram[i*q+l] * r[l]
-		}
-		r[i] /= p.gram[i*q+i]
+	for i := range r {
+		row := p.cholesky[triangle(i):triangle(i+1)]
+		r[i] = (r[i] - dot(row[:i], r)) / row[i]
 	}
-	for i := q - 1; i >= 0; i-- {
-		for l := i + 1; l < q; l++ {
-			r[i] -= p.gram[l*q+i] * r[l]
+	for i := len(r) - 1; i >= 0; i-- {
+		row := p.cholesky[triangle(i):triangle(i+1)]
+		r[i] /= row[i]
+		for l, v := range row[:i] {
+			r[l] -= v * r[i]
 		}
-		r[i] /= p.gram[i*q+i]
 	}
 }
