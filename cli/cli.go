@@ -136,7 +136,7 @@ func (a *App) root() *cobra.Command {
 	root.AddCommand(
 		a.casesCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.refineCommand(),
 		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
-		a.powerFlowCommand(),
+		a.powerFlowCommand(), a.optimalFlowCommand(),
 	)
 	return root
 }

@@ -181,8 +181,15 @@ func (r *powerFlow) print(w io.Writer) error {
 	if err := table(w, rows); err != nil {
 		return err
 	}
-	rows = [][]string{{"from", "to", "P from MW", "Q from MVAr", "P to MW", "Q to MVAr", "S from MVA", "S to MVA", "rating MVA", "loaded %"}}
-	for _, b := range r.Branch {
+	fmt.Fprintln(w)
+	return table(w, branchRows(r.Branch))
+}
+
+// branchRows lays branch flows out as a table.
+func branchRows(branches []powerFlowBranch) [][]string {
+	cell := func(format string, x float64) string { return fmt.Sprintf(format, x) }
+	rows := [][]string{{"from", "to", "P from MW", "Q from MVAr", "P to MW", "Q to MVAr", "S from MVA", "S to MVA", "rating MVA", "loaded %"}}
+	for _, b := range branches {
 		rating, loaded := "-", "-"
 		if b.Rate != nil {
 			rating, loaded = cell("%g", *b.Rate), cell("%.1f", 100*max(b.Sf, b.St) / *b.Rate)
@@ -190,6 +197,5 @@ func (r *powerFlow) print(w io.Writer) error {
 		rows = append(rows, []string{strconv.Itoa(b.From), strconv.Itoa(b.To), cell("%.2f", b.Pf), cell("%.2f", b.Qf), cell("%.2f", b.Pt),
 			cell("%.2f", b.Qt), cell("%.2f", b.Sf), cell("%.2f", b.St), rating, loaded})
 	}
-	fmt.Fprintln(w)
-	return table(w, rows)
+	return rows
 }

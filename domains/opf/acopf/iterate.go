@@ -79,6 +79,13 @@ func (w *worker) judge(l int) {
 	gap := m.Get(p.comp[0], l) / (1 + math.Abs(f))
 	first := math.IsNaN(ln.previousF)
 	ln.settled = ln.mode == optimising && k.Gradient <= opt.Optimality && gap <= opt.Optimality
+	acceptable := ln.mode == optimising && !first && k.Max() <= conditionLimit && max(k.Mismatch, k.Violation) <= 10*opt.Feasibility
+	if !acceptable {
+		ln.acceptable = 0
+	} else if ln.acceptable++; ln.acceptable > acceptableSteps {
+		w.end(l, Optimal)
+		return
+	}
 	switch ln.mode {
 	case optimising:
 		if ln.settled && max(k.Mismatch, k.Violation) <= opt.Feasibility && !first && k.Max() <= conditionLimit {
@@ -125,6 +132,15 @@ func (w *worker) infeasibility(l int) float64 {
 	}
 	return sum / (2 * elasticity)
 }
+
+// floorPatience is how many iterations a lane may spend with the least
+// complementarity before it goes back to one that conditions its matrix better.
+const floorPatience = 8
+
+// acceptableSteps is how many steps in a row are taken in the hope of the
+// options' tolerances once conditionLimit is kept: near the edge of feasibility
+// the KKT matrix is too close to singular for more.
+const acceptableSteps = 4
 
 // conditionLimit bounds the KKT conditions of an optimal result whatever the
 // options ask for.
@@ -194,6 +210,7 @@ func (w *worker) factorise() {
 			ln.shift = settledShift
 		}
 		m.Set(p.shift[0], l, ln.shift)
+		m.Set(p.rho[0], l, 0)
 	}
 	for {
 		m.Run(programAssemble)
@@ -222,6 +239,7 @@ func (w *worker) factorise() {
 			}
 			w.solver.stats.shifts.Add(1)
 			m.Set(p.shift[0], l, ln.shift)
+			m.Set(p.rho[0], l, dualShift)
 			again = true
 		}
 		if !again {
@@ -233,7 +251,7 @@ func (w *worker) factorise() {
 // improve corrects the last solve in the lanes whose residual is large.
 func (w *worker) improve() {
 	p, m := w.plan, w.m
-	for range 2 {
+	for range 3 {
 		m.Run(programResidual)
 		again := false
 		for l := range w.lane {
@@ -263,7 +281,15 @@ func (w *worker) centre() {
 		ratio := max(after, 0) / comp
 		sigma := ratio * ratio * ratio
 		// Complementarity far below what is asked for only costs accuracy elsewhere.
+		ln := &w.lane[l]
 		least := 0.1 * w.solver.opt.Optimality * (1 + math.Abs(w.objective(l))) / n
+		if comp <= 2*n*least {
+			ln.atFloor++
+		}
+		if ln.atFloor > floorPatience {
+			// The matrix is too close to singular: what MATPOWER asks for is enough.
+			least = max(least, 0.3*conditionLimit*(1+m.Get(p.maxX[0], l))/n)
+		}
 		if w.lane[l].mode == restoring {
 			least = 0.1 * infeasibleShare * w.infeasibility(l) / n
 		}

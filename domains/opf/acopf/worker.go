@@ -52,29 +52,32 @@ const (
 	leastShift       = 1e-7   // primal regularisation that is always there
 	settledShift     = 1e-3   // the same once only the balance is left to correct: flat directions are left alone
 	firstShift       = 2e-3   // primal regularisation tried first when the inertia is wrong
+	dualShift        = 1e-8   // dual regularisation when the inertia is wrong
 	largestShift     = 1e10
 	solveTolerance   = 1e-9 // KKT solves with a larger relative residual are corrected
 )
 
 // lane is the state of one lane of a worker.
 type lane struct {
-	mode      mode
-	turn      turn
-	pending   bool // slacks and multipliers follow once the limits have been evaluated
-	warm      bool // they come from problem.Start
-	restored  bool // a feasibility phase has been run
-	job       job
-	again     bool    // the job is to be started once more, from the flat start
-	spent     int     // iterations of the start before
-	scale     float64 // objective of the programs = scale × the problem's
-	coef      [3]float64
-	iteration int
-	shift     float64 // regularisation of this iteration
-	lastShift float64
-	previousF float64
-	settled   bool // optimal but for the balance
-	slow      int  // iterations without progress in feasibility
-	bestG     float64
+	mode       mode
+	turn       turn
+	pending    bool // slacks and multipliers follow once the limits have been evaluated
+	warm       bool // they come from problem.Start
+	restored   bool // a feasibility phase has been run
+	job        job
+	again      bool    // the job is to be started once more, from the flat start
+	spent      int     // iterations of the start before
+	scale      float64 // objective of the programs = scale × the problem's
+	coef       [3]float64
+	iteration  int
+	shift      float64 // regularisation of this iteration
+	lastShift  float64
+	previousF  float64
+	acceptable int  // iterations in a row within conditionLimit
+	atFloor    int  // iterations with the least complementarity
+	settled    bool // optimal but for the balance
+	slow       int  // iterations without progress in feasibility
+	bestG      float64
 }
 
 // worker solves problems on the lanes of one machine.
@@ -211,7 +214,7 @@ func (w *worker) load(l int) bool {
 	m.Set(p.rho[0], l, 0)
 	w.startPoint(l, pr.Start)
 	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, pr.Start != nil, false
-	ln.iteration, ln.lastShift, ln.slow, ln.bestG, ln.previousF = 0, 0, 0, math.Inf(1), math.NaN()
+	ln.iteration, ln.lastShift, ln.slow, ln.atFloor, ln.acceptable, ln.bestG, ln.previousF = 0, 0, 0, 0, 0, math.Inf(1), math.NaN()
 	return ok
 }
 
