@@ -124,6 +124,9 @@ func (k *checker) gens(c *Case, index map[int]int) {
 			inService++
 			k.limits(g.Line, owner, quantity{"Pmin", g.PMin}, quantity{"Pmax", g.PMax})
 			k.limits(g.Line, owner, quantity{"Qmin", g.QMin}, quantity{"Qmax", g.QMax})
+			if !(g.Ramp10 >= 0) {
+				k.fail(g.Line, "%s: the ten-minute ramp is %g MW: want 0 (none) or more", owner, g.Ramp10)
+			}
 			if !(g.Vg > 0) || math.IsInf(g.Vg, 1) {
 				k.fail(g.Line, "%s: the voltage set-point Vg is %g pu: want a positive one", owner, g.Vg)
 			}
