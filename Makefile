@@ -68,6 +68,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
+	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower
 
 .PHONY: results

@@ -29,6 +29,6 @@ var training = domain.Training{
 	LearningRate:    1e-3,
 	ActionWeight:    30,
 	SpectralBound:   20,
-	Codes:           10000,
+	Codes:           5000,
 	LocalNeighbours: 10,
 }
