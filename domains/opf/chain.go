@@ -10,14 +10,15 @@ import (
 // totalWeights are those of J_total.
 var totalWeights = [objectives]float64{1, 1, 1}
 
-// stageCost is J_total, or Σ w_i J_i/scale_i under a preference.
+// stageCost is J_total, or under a preference what fixedWeights makes of it.
 func stageCost(J, w []float64) float64 {
-	if w == nil {
-		return J[thermal] + J[voltage] + J[economic]
+	weights := totalWeights
+	if w != nil {
+		weights = fixedWeights(w)
 	}
 	sum := 0.0
-	for i, v := range w {
-		sum += v * J[i] / objectiveScales[i]
+	for i, v := range weights {
+		sum += v * J[i]
 	}
 	return sum
 }

@@ -20,6 +20,7 @@ type flowModel struct {
 	angle    []int // row of θ_i and P_i in elimination order, −1 at the reference
 	size     []int // row of V_i and Q_i, −1 at a bus with a unit
 	unit     []int // first unit at each bus, −1: none
+	units    []int // how many there are
 	slackGen int
 	leads    []bool // whether a unit is the first at its bus: its V_G counts
 	// entries holds, for every branch, the positions of the sixteen derivatives
@@ -38,12 +39,13 @@ type flowModel struct {
 type columnEntry struct{ row, at int32 }
 
 func newFlowModel(n *network.Network) flowModel {
-	m := flowModel{network: n, angle: make([]int, n.Buses()), size: make([]int, n.Buses()), unit: make([]int, n.Buses()),
+	m := flowModel{network: n, angle: make([]int, n.Buses()), size: make([]int, n.Buses()), unit: make([]int, n.Buses()), units: make([]int, n.Buses()),
 		leads: make([]bool, n.Gens()), near: make([][]int, n.Buses()), columns: make([][]columnEntry, n.Gens())}
 	for i := range m.unit {
 		m.unit[i] = -1
 	}
 	for g, b := range n.GenBus {
+		m.units[b]++
 		if m.unit[b] < 0 {
 			m.unit[b], m.leads[g] = g, true
 		}
@@ -167,7 +169,8 @@ type workspace struct {
 	system     *System
 	y          *network.Admittance
 	factors    []float64 // the branch factors that y holds
-	pd, qd     []float64
+	pd, qd     []float64 // loads
+	injected   []float64 // active power of the units at each bus
 	vm, va     []float64 // the solution
 	p, q       []float64 // net injections at vm, va
 	branch     []branchState
@@ -194,7 +197,7 @@ func newWorkspace(y *System) *workspace {
 	n, m := y.Network, &y.model
 	vector := func(k int) []float64 { return make([]float64, k) }
 	w := &workspace{
-		system: y, y: &n.Admittance, pd: vector(n.Buses()), qd: vector(n.Buses()), vm: vector(n.Buses()), va: vector(n.Buses()),
+		system: y, y: &n.Admittance, pd: vector(n.Buses()), qd: vector(n.Buses()), injected: vector(n.Buses()), vm: vector(n.Buses()), va: vector(n.Buses()),
 		p: vector(n.Buses()), q: vector(n.Buses()), branch: make([]branchState, n.Branches()), flows: network.NewFlows(n.Branches()),
 		values: vector(m.values), inverse: vector(m.lu.n), rhs: vector(m.lu.n),
 		pg: vector(n.Gens()), qg: vector(n.Gens()), margin: vector(y.layout.margins), row: vector(m.lu.n), scored: vector(2 * n.Buses()),
@@ -224,15 +227,13 @@ func (w *workspace) setFactors(b []float64) {
 	if same {
 		return
 	}
-	copy(w.factors, b)
-	// A factor that no network has gives no admittance; the limits that follow from
-	// the last one are then wrong, so it is replaced by the nearest that is one.
-	for k, v := range w.factors {
+	// What no network has, in an observation that cannot be right, is taken as the
+	// nearest that one could have.
+	for k, v := range b {
 		if !(v > 0.1) {
-			w.factors[k] = 0.1
-		} else if v > 10 {
-			w.factors[k] = 10
+			v = 0.1
 		}
+		w.factors[k] = math.Min(v, 10)
 	}
 	if err := w.system.Network.ScaleBranches(w.factors, w.y); err != nil {
 		panic("opf: " + err.Error())
@@ -296,7 +297,7 @@ func (w *workspace) mismatch() float64 {
 	m, worst := &w.system.model, 0.0
 	for i := range w.vm {
 		if r := m.angle[i]; r >= 0 {
-			w.rhs[r] = w.spare(i) - w.p[i]
+			w.rhs[r] = w.injected[i] - w.pd[i] - w.p[i]
 			worst = math.Max(worst, math.Abs(w.rhs[r]))
 		}
 		if r := m.size[i]; r >= 0 {
@@ -307,16 +308,12 @@ func (w *workspace) mismatch() float64 {
 	return worst
 }
 
-// spare is the active power that units less load put into bus i, the reference
-// left out.
-func (w *workspace) spare(i int) float64 { return w.projection.injected[i] - w.pd[i] }
-
 // newton solves the power flow of set-points u from the voltages in vm, va.
 func (w *workspace) newton(u []float64) bool {
 	n, m := w.system.Network, &w.system.model
-	clear(w.projection.injected)
+	clear(w.injected)
 	for g, b := range n.GenBus {
-		w.projection.injected[b] += u[g]
+		w.injected[b] += u[g]
 		if m.leads[g] {
 			w.vm[b] = u[n.Gens()+g]
 		}
@@ -424,7 +421,7 @@ func (w *workspace) output(u []float64) {
 	w.pg[m.slackGen] = slack
 	for g, b := range n.GenBus {
 		need := w.q[b] + w.qd[b]
-		if m.leads[g] && !w.shared(b) {
+		if m.units[b] == 1 {
 			w.qg[g] = need
 			continue
 		}
@@ -440,17 +437,6 @@ func (w *workspace) output(u []float64) {
 			w.qg[g] = need / units
 		}
 	}
-}
-
-// shared says whether bus b has more than one unit.
-func (w *workspace) shared(b int) bool {
-	units := 0
-	for _, at := range w.system.Network.GenBus {
-		if at == b {
-			units++
-		}
-	}
-	return units > 1
 }
 
 // measure fills in the margins at the solution after the previous outputs.

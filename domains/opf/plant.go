@@ -70,7 +70,7 @@ type semanticParams struct {
 }
 
 // costText is the definition of an episode's cost, for whoever re-scores a trace.
-const costText = "J1+J2+J3; in a scene with w: sum of w_i*J_i/objective_scales_i"
+const costText = "J1+J2+J3; in a scene with w: sum of w_i*J_i/objective_scales_i, w_3 at least 0.01"
 
 // Plant makes the closed-loop episodes of a System. It is safe for concurrent
 // use.

@@ -22,9 +22,8 @@ const (
 
 // projection is the scratch of Project.
 type projection struct {
-	injected []float64 // active power of the units at each bus
-	program  *leastChange
-	control  []int // entry of u that each variable of the program changes
+	program *leastChange
+	control []int // entry of u that each variable of the program changes
 	// The gradient being built: derivatives in the units' voltages, and in the P_G
 	// of the other units at the reference bus.
 	direct []float64
@@ -35,7 +34,7 @@ type projection struct {
 
 func newProjection(y *System) *projection {
 	m, gens := &y.model, y.layout.gens
-	p := &projection{injected: make([]float64, y.layout.buses), direct: make([]float64, gens)}
+	p := &projection{direct: make([]float64, gens)}
 	for g := range gens {
 		if g != m.slackGen {
 			p.control = append(p.control, g)
