@@ -83,3 +83,16 @@ func TestAdaptiveSamplesAreTrajectories(t *testing.T) {
 		t.Fatalf("%d samples follow another", followed)
 	}
 }
+
+// Any network makes a case: one with few units, one with ten and with taps.
+func TestContractOfOtherNetworks(t *testing.T) {
+	for _, name := range []string{"opf:case9.m", "opf:case39.m"} {
+		t.Run(name, func(t *testing.T) {
+			c, err := FromFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			domaintest.Run(t, c)
+		})
+	}
+}
