@@ -141,7 +141,7 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		Semantic:        semantic,
 		MarginTolerance: MarginTolerance,
 		Navigation:      navigation,
-		Training:        training,
+		Training:        trainingOf(l.uncertain),
 	}
 	for i, id := range n.BusID {
 		variable(&s.Measured, "V", id, "pu", n.VMin[i], n.VMax[i])
