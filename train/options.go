@@ -34,6 +34,11 @@ type Options struct {
 	// costs 1 + NeighboursPerStep passes instead of 1 + κ. 0: 1.
 	NeighboursPerStep int
 
+	// Emphasis ∈ [0,1) is the share of each manifold epoch that is drawn in
+	// proportion to the present decoding error instead of once each. 0:
+	// Spec.Training's; negative: none.
+	Emphasis float64
+
 	LearningRate float64 // of the manifold phase at its start; 0: Spec.Training's
 	// RolloutLearningRate is the rate at the start of the rollout phase; 0:
 	// LearningRate / 4, since D_u starts from a trained optimum.
@@ -48,9 +53,6 @@ type Options struct {
 
 	// RiskAction and RiskParameter are (α_u, α_p) of eq. traj_weight; both 0: 1, 1.
 	RiskAction, RiskParameter float64
-
-	// KeepBeforeRollout also returns the map as it is before the rollout phase.
-	KeepBeforeRollout bool
 
 	// ValidationFraction of the scenarios is held out; 0: 0.05. At least one
 	// scenario is held out and at least one is trained on.
@@ -119,6 +121,12 @@ func (o Options) resolve() (Options, error) {
 	o.NeighboursPerStep = min(o.NeighboursPerStep, o.LocalNeighbours)
 	if o.LearningRate == 0 {
 		o.LearningRate = t.LearningRate
+	}
+	if o.Emphasis == 0 {
+		o.Emphasis = t.Emphasis
+	}
+	if o.Emphasis = math.Max(o.Emphasis, 0); !(o.Emphasis < 1) {
+		return o, fmt.Errorf("train: Emphasis is %v, want a share below 1", o.Emphasis)
 	}
 	if o.RolloutLearningRate == 0 {
 		o.RolloutLearningRate = o.LearningRate / 4

@@ -38,7 +38,7 @@ func toyOptions(t testing.TB, be backend.Backend, scenarios int) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Backend: be, Problem: p, Data: d, Seed: 5}
+	return Options{Backend: be, Problem: p, Data: d, Seed: 5, Emphasis: 0.5}
 }
 
 func modelBytes(t testing.TB, m *model.Model) []byte {
@@ -331,6 +331,43 @@ func TestOrderIsAPermutationOfItsEpoch(t *testing.T) {
 
 // Over many steps the drawn, weighted neighbours average to the whole
 // neighbourhood's kernel.
+// Half of an epoch goes to the rows that the map gets wrong, in proportion to
+// their error; the other half stays spread over all rows.
+func TestEmphasisDrawsByError(t *testing.T) {
+	rows := make([]int32, 1000)
+	errs := make([]float32, len(rows))
+	for i := range rows {
+		rows[i] = int32(3 * i)
+	}
+	errs[10], errs[500] = 3, 1
+	e := &emphasis{share: 0.5, error: errs}
+	count := func(order []int32) map[int32]int {
+		n := map[int32]int{}
+		for _, r := range order {
+			n[r]++
+		}
+		return n
+	}
+	order, again := make([]int32, len(rows)), make([]int32, len(rows))
+	e.order(order, rows, 1, 4)
+	e.order(again, rows, 1, 4)
+	if !slices.Equal(order, again) {
+		t.Error("the same epoch twice in different order")
+	}
+	n := count(order)
+	if a, b := n[30], n[1500]; a < 330 || a > 420 || a+b < 500 || a+b > 502 {
+		t.Errorf("rows with errors 3 and 1 drawn %d and %d times of 1000, want about 375 and 125", a, b)
+	}
+	if others := len(n); others < 480 {
+		t.Errorf("%d distinct rows, want about half of 1000", others)
+	}
+	e.error = nil
+	e.order(order, rows, 1, 0)
+	if n := count(order); len(n) != len(rows) {
+		t.Errorf("before any measurement %d distinct rows of %d", len(n), len(rows))
+	}
+}
+
 func TestDrawnNeighboursAreUnbiased(t *testing.T) {
 	opt := toyOptions(t, cpu(t), 20)
 	s, err := NewSet(opt.Problem.Spec(), &opt.Data, Options{ValidationFraction: 0.1})

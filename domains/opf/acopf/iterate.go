@@ -108,7 +108,11 @@ func (w *worker) judge(l int) {
 		}
 	}
 	ln.previousF = f
-	if ln.iteration >= opt.MaxIterations {
+	limit := opt.MaxIterations
+	if ln.job.problem.Start != nil {
+		limit = min(limit, warmIterations)
+	}
+	if ln.iteration >= limit {
 		w.end(l, IterationLimit)
 		return
 	}
@@ -136,6 +140,9 @@ func (w *worker) infeasibility(l int) float64 {
 // floorPatience is how many iterations a lane may spend with the least
 // complementarity before it goes back to one that conditions its matrix better.
 const floorPatience = 8
+
+// warmIterations bounds a warm start; a flat one follows.
+const warmIterations = 75
 
 // acceptableSteps is how many steps in a row are taken in the hope of the
 // options' tolerances once conditionLimit is kept: near the edge of feasibility
@@ -237,7 +244,6 @@ func (w *worker) factorise() {
 			default:
 				ln.shift *= 8
 			}
-			w.solver.stats.shifts.Add(1)
 			m.Set(p.shift[0], l, ln.shift)
 			m.Set(p.rho[0], l, dualShift)
 			again = true
@@ -259,7 +265,6 @@ func (w *worker) improve() {
 			flag := 1.0
 			if ln.mode != idle && ln.turn == goOn && m.Get(p.maxRes[0], l) > solveTolerance*m.Get(p.maxRhs[0], l) {
 				flag, again = -1, true
-				w.solver.stats.corrections.Add(1)
 			}
 			m.Set(p.refine[0], l, flag)
 		}
@@ -310,14 +315,8 @@ func (w *worker) lengths() {
 		}
 		m.Set(p.alphaP[0], l, aP)
 		m.Set(p.alphaD[0], l, aD)
-		if trace != nil && ln.mode != idle {
-			trace(w, l, aP, aD)
-		}
 	}
 }
-
-// trace, when not nil, sees every step; tests use it.
-var trace func(w *worker, l int, aP, aD float64)
 
 // end writes a lane's result and frees the lane. A warm start that came to
 // nothing is followed by a flat one.
@@ -349,6 +348,12 @@ func (w *worker) end(l int, s Status) {
 		}
 	}
 	r.J = [3]float64{m.Get(p.j1[0], l), m.Get(p.j2[0], l), m.Get(p.j3[0], l)}
+	for k, unit := range p.linear {
+		// The variable lies above the function by what the tolerances allow.
+		cost, _ := p.unitCost(unit)
+		value, _, _ := cost.At(m.Get(p.u[unit], l))
+		r.J[2] += value - m.Get(p.y[k], l)
+	}
 	r.Objective = ln.job.problem.Objective.Value(r.J)
 	r.KKT = w.conditions(l)
 	r.KKT.Mismatch = w.mismatch(l)

@@ -358,29 +358,29 @@ func (p *plan) fillBlocks() map[[2]int]int {
 func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
 	c := &p.cells
 	fill := p.fillBlocks()
-	at := func(v lanes.Col, k int) lanes.Ref { return v[4*k] }
-	var y, l, from lanes.Col
+	column := func(k int) (l lanes.Col) {
+		for _, j := range p.order.below[k] {
+			l = append(l, c.fl[fill[[2]int{j, k}]])
+		}
+		return l
+	}
+	first := func(v lanes.Col, places ...int) (out lanes.Col) {
+		for _, k := range places {
+			out = append(out, v[4*k])
+		}
+		return out
+	}
 	for k, below := range p.order.below {
-		for _, j := range below {
-			y, l, from = append(y, at(work, j)), append(l, c.fl[fill[[2]int{j, k}]]), append(from, at(work, k))
+		b.Lower(work[4*k], c.fp[k], x[4*k])
+		if len(below) > 0 {
+			b.Forward(first(work, below...), column(k), first(work, k))
 		}
 	}
-	if len(l) > 0 {
-		b.Forward(y, l, from)
-	}
-	var whole, parts lanes.Col
-	for k := range p.nb {
-		whole, parts = append(whole, at(x, k)), append(parts, at(work, k))
-	}
-	b.Apply(whole, c.fp, parts)
-	y, l, from = nil, nil, nil
 	for k, below := range slices.Backward(p.order.below) {
-		for _, j := range below {
-			y, l, from = append(y, at(x, k)), append(l, c.fl[fill[[2]int{j, k}]]), append(from, at(x, j))
+		if len(below) > 0 {
+			b.Backward(first(x, k), column(k), first(x, below...))
 		}
-	}
-	if len(l) > 0 {
-		b.Backward(y, l, from)
+		b.Upper(x[4*k], c.fp[k])
 	}
 }
 

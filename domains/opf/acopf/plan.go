@@ -97,7 +97,7 @@ type cells struct {
 	gp, gq              lanes.Col // balance residuals
 	h, r                lanes.Col // limits, h + s
 	t1f, t2f            lanes.Col // ψ' and ψ'' of J₁ as a function of |S|²
-	cost, cost1, cost2  lanes.Col
+	cost1, cost2        lanes.Col
 	j1, j2, j3          lanes.Col
 	g0th, g0v, g0u, g0y lanes.Col // ∇f + Jgᵀλ
 	qth, qvi, qvj       lanes.Col // ∇|S|² of from ends, then of to ends, by rated
@@ -106,7 +106,7 @@ type cells struct {
 	du2, iu, nu            lanes.Col // pivots of the units, their inverses, their right-hand sides
 	kyy, kpy, iyy, ny      lanes.Col
 	diag, off              lanes.Col // KKT blocks
-	fd, fp, fw, fl         lanes.Col // factor: diagonal, its inverse, W and L
+	fd, fp, fw, fl         lanes.Col // factor: diagonal, its pivots, L·D and L
 	negative               lanes.Col
 	maxG, maxH, maxX, maxL lanes.Col
 	maxZ, maxGrad, sumGrad lanes.Col
@@ -159,6 +159,12 @@ func newPlan(net *network.Network) (*plan, error) {
 	if p.ng == 0 {
 		return nil, fmt.Errorf("network %s: no generator in service", net.Name)
 	}
+	for g := range p.ng {
+		if net.PMin[g] < 0 && net.PMax[g] == 0 && (net.QMin[g] != 0 || net.QMax[g] != 0) {
+			return nil, fmt.Errorf("network %s, generator %d at bus %d is a dispatchable load (PMIN < 0, PMAX = 0) with reactive limits: its constant power factor cannot be honoured; set QMIN and QMAX to 0 or model it as a load",
+				net.Name, net.GenRow[g]+1, net.BusID[net.GenBus[g]])
+		}
+	}
 	p.unitBus = append(slices.Clone(net.GenBus), net.GenBus...)
 	p.hasGenerator = make([]bool, p.nb)
 	for _, bus := range net.GenBus {
@@ -191,10 +197,6 @@ func newPlan(net *network.Network) (*plan, error) {
 		switch {
 		case !ok:
 		case cost.PiecewiseLinear():
-			if !cost.Convex() {
-				return nil, fmt.Errorf("network %s: generator %d at bus %d has a piecewise linear cost whose slope falls: an optimal power flow needs a convex one",
-					net.Name, i%p.ng, net.BusID[p.unitBus[i]])
-			}
 			slope, offset := cost.Segments()
 			for range slope {
 				p.segmentOf = append(p.segmentOf, len(p.linear))

@@ -2,11 +2,11 @@ package acopf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
@@ -21,7 +21,6 @@ type Solver struct {
 	plan  *plan
 	level isa.Level
 	teams []*team // widest first
-	stats struct{ shifts, corrections atomic.Int64 }
 }
 
 // team is the workers of one width.
@@ -164,12 +163,12 @@ func (s *Solver) check(pr *Problem) error {
 				return fmt.Errorf("%s[%d] is %g: want a positive number", c.name, i, x)
 			}
 			if c.name == "Ramp" && x < 0 {
-				return fmt.Errorf("Ramp[%d] is %g: want 0 or more", i, x)
+				return fmt.Errorf("%s[%d] is %g: want 0 or more", c.name, i, x)
 			}
 		}
 	}
 	if (pr.Previous == nil) != (pr.Ramp == nil) {
-		return fmt.Errorf("Previous and Ramp go together, one of them is nil")
+		return errors.New("one of Previous and Ramp is nil: they go together")
 	}
 	if t := pr.Tighten; !(min(t.VLoad, t.VGen, t.P, t.Q, t.S, t.Angle) >= 0) {
 		return fmt.Errorf("tightening %+v: want nonnegative numbers", t)

@@ -46,8 +46,8 @@ const (
 	boundaryFraction = 0.9995 // of the way to the boundary that a step may go
 	startSlack       = 0.1    // least slack of a flat start
 	startBarrier     = 0.1    // s·z of a flat start
-	warmSlack        = 1e-3   // least slack of a warm start
-	warmBarrier      = 1e-4   // s·z of a warm start
+	warmSlack        = 1e-2   // least slack of a warm start
+	warmBarrier      = 3e-5   // s·z of a warm start
 	gradientScale    = 10     // largest marginal cost ($/h per pu) in the scaled objective
 	leastShift       = 1e-7   // primal regularisation that is always there
 	settledShift     = 1e-3   // the same once only the balance is left to correct: flat directions are left alone

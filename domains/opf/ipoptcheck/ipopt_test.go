@@ -105,6 +105,12 @@ func TestSameOptimumUnderOtherObjectives(t *testing.T) {
 	}
 }
 
+// TestSameOptimumWithEverything: piecewise linear, cubic and reactive costs,
+// angle limits and phase shifters.
+func TestSameOptimumWithEverything(t *testing.T) {
+	compare(t, "case14 with everything", everything(t), acopf.Problem{})
+}
+
 // TestBothCallItInfeasible: case30 at 1.2 times its load.
 func TestBothCallItInfeasible(t *testing.T) {
 	n := load(t, "case30")

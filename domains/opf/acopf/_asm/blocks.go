@@ -38,54 +38,109 @@ func product(v vectors, lower bool) {
 	}
 }
 
-// scale is L = W·P.
-func scale(v vectors) {
-	acc, w, p := v.file[0:4], v.file[4:8], v.file[16%len(v.file):]
+// pivoted is where a pivoted block keeps its parts: D⁻¹, M and S⁻¹.
+type pivoted struct {
+	v    vectors
+	at   int // operand
+	regs []reg.VecPhysical
+}
+
+// openPivoted reads the block into registers where there are enough.
+func openPivoted(v vectors, operand int) pivoted {
+	p := pivoted{v: v, at: operand}
 	if v.wide() {
-		for k := range 16 {
-			VMOVUPD(v.cell(2, k), p[k])
+		p.regs = v.file[16:26]
+		for k, r := range p.regs {
+			VMOVUPD(v.cell(operand, k), r)
 		}
 	}
-	for r := range 4 {
-		for k := range 4 {
-			VMOVUPD(v.cell(1, 4*r+k), w[k])
-			for c := range 4 {
-				var x Op = v.cell(2, 4*k+c)
-				if v.wide() {
-					x = p[4*k+c]
-				}
-				if k == 0 {
-					VMULPD(x, w[k], acc[c])
-				} else {
-					VFMADD231PD(x, w[k], acc[c])
-				}
-			}
-		}
-		for c := range 4 {
-			VMOVUPD(acc[c], v.cell(0, 4*r+c))
+	return p
+}
+
+func (p pivoted) part(k int) Op {
+	if p.regs != nil {
+		return p.regs[k]
+	}
+	return p.v.cell(p.at, k)
+}
+
+// lower is x ← x·[I; M I]⁻ᵀ for four registers x.
+func (p pivoted) lower(x []reg.VecPhysical) {
+	for i, m := range []int{3, 5} {
+		VFNMADD231PD(p.part(m), x[0], x[2+i])
+		VFNMADD231PD(p.part(m+1), x[1], x[2+i])
+	}
+}
+
+// divide is d = x·diag(D, S)⁻¹.
+func (p pivoted) divide(x, d []reg.VecPhysical) {
+	for _, k := range []struct{ x, part int }{{0, 0}, {2, 7}} {
+		for i := range 2 {
+			VMULPD(p.part(k.part+i), x[k.x], d[k.x+i])
+			VFMADD231PD(p.part(k.part+i+1), x[k.x+1], d[k.x+i])
 		}
 	}
 }
 
-// apply is y −= A·x, or y = A·x, with A's entry (r, k) in the block's cell at(r, k).
-func apply(v vectors, at func(r, k int) int, subtract bool) {
-	y, x := v.file[0:4], v.file[4]
-	if subtract {
-		for r := range 4 {
-			VMOVUPD(v.cell(0, r), y[r])
+// scale is W ← W·[I; M I]⁻ᵀ and L = W·diag(D, S)⁻¹.
+func scale(v vectors) {
+	p := openPivoted(v, 2)
+	d, w := v.file[0:4], v.file[4:8]
+	for r := range 4 {
+		for k := range 4 {
+			VMOVUPD(v.cell(1, 4*r+k), w[k])
 		}
+		p.lower(w)
+		p.divide(w, d)
+		for k := range 4 {
+			if k >= 2 {
+				VMOVUPD(w[k], v.cell(1, 4*r+k))
+			}
+			VMOVUPD(d[k], v.cell(0, 4*r+k))
+		}
+	}
+}
+
+// lower is y ← [I; M I]⁻¹·y and z = diag(D, S)⁻¹·y.
+func lower(v vectors) {
+	p := pivoted{v: v, at: 1}
+	d, y := v.file[0:4], v.file[4:8]
+	for k := range 4 {
+		VMOVUPD(v.cell(0, k), y[k])
+	}
+	p.lower(y)
+	p.divide(y, d)
+	for k := range 4 {
+		if k >= 2 {
+			VMOVUPD(y[k], v.cell(0, k))
+		}
+		VMOVUPD(d[k], v.cell(2, k))
+	}
+}
+
+// upper is x ← [I; M I]⁻ᵀ·x.
+func upper(v vectors) {
+	x := v.file[0:4]
+	for k := range 4 {
+		VMOVUPD(v.cell(0, k), x[k])
+	}
+	for i := range 2 {
+		VFNMADD231PD(v.cell(1, 3+i), x[2], x[i])
+		VFNMADD231PD(v.cell(1, 5+i), x[3], x[i])
+		VMOVUPD(x[i], v.cell(0, i))
+	}
+}
+
+// apply is y −= A·x, with A's entry (r, k) in the block's cell at(r, k).
+func apply(v vectors, at func(r, k int) int) {
+	y, x := v.file[0:4], v.file[4]
+	for r := range 4 {
+		VMOVUPD(v.cell(0, r), y[r])
 	}
 	for k := range 4 {
 		VMOVUPD(v.cell(2, k), x)
 		for r := range 4 {
-			switch {
-			case subtract:
-				VFNMADD231PD(v.cell(1, at(r, k)), x, y[r])
-			case k == 0:
-				VMULPD(v.cell(1, at(r, k)), x, y[r])
-			default:
-				VFMADD231PD(v.cell(1, at(r, k)), x, y[r])
-			}
+			VFNMADD231PD(v.cell(1, at(r, k)), x, y[r])
 		}
 	}
 	for r := range 4 {
@@ -93,16 +148,12 @@ func apply(v vectors, at func(r, k int) int, subtract bool) {
 	}
 }
 
-// pivot inverts a symmetric block by its 2×2 corner and the complement, and
+// pivot factors a symmetric block by its 2×2 corner and the complement, and
 // counts negative eigenvalues.
 func pivot(v vectors) {
 	f := v.file
 	cell := func(r, c int) Mem { return v.cell(0, 4*r+c) }
-	out := func(x reg.VecPhysical, at ...int) {
-		for _, k := range at {
-			VMOVUPD(x, v.cell(1, k))
-		}
-	}
+	out := func(x reg.VecPhysical, k int) { VMOVUPD(x, v.cell(1, k)) }
 	// invert2 of [a b; b c]: a and c become c·r and a·r for the inverse's corners, b
 	// becomes −b·r; det, t are free registers.
 	tally := func(det, a, t, t2 reg.VecPhysical) {
@@ -156,6 +207,9 @@ func pivot(v vectors) {
 		VFMADD231PD(f[m.q], f[m.y], f[m.d])
 	}
 	m20, m21, m30, m31 := f[4], f[8], f[9], f[10]
+	for i, part := range []reg.VecPhysical{f[5], f[6], f[7], m20, m21, m30, m31} {
+		out(part, i)
+	}
 	s22, s32, s33 := f[11], f[12], f[0]
 	VMOVUPD(cell(2, 2), s22)
 	VFNMADD231PD(m20, f[0], s22)
@@ -174,33 +228,7 @@ func pivot(v vectors) {
 	VMULPD(f[2], s32, q32)
 	VXORPD(v.sign(), q32, q32)
 	VMULPD(f[2], s22, q33)
-	x20, x21, x30, x31 := f[0], f[2], f[12], f[1]
-	VMULPD(m20, q22, x20)
-	VFMADD231PD(m30, q32, x20)
-	VMULPD(m21, q22, x21)
-	VFMADD231PD(m31, q32, x21)
-	out(q22, 10) // its register is x31's
-	VMULPD(m20, q32, x30)
-	VFMADD231PD(m30, q33, x30)
-	VMULPD(m21, q32, x31)
-	VFMADD231PD(m31, q33, x31)
-	out(q32, 11, 14)
-	out(q33, 15)
-	p00, p10, p11 := f[5], f[6], f[7]
-	VFMADD231PD(x20, m20, p00)
-	VFMADD231PD(x30, m30, p00)
-	VFMADD231PD(x20, m21, p10)
-	VFMADD231PD(x30, m31, p10)
-	VFMADD231PD(x21, m21, p11)
-	VFMADD231PD(x31, m31, p11)
-	out(p00, 0)
-	out(p10, 1, 4)
-	out(p11, 5)
-	for _, x := range []struct {
-		r      reg.VecPhysical
-		at, by int
-	}{{x20, 2, 8}, {x30, 3, 12}, {x21, 6, 9}, {x31, 7, 13}} {
-		VXORPD(v.sign(), x.r, x.r)
-		out(x.r, x.at, x.by)
-	}
+	out(q22, 7)
+	out(q32, 8)
+	out(q33, 9)
 }

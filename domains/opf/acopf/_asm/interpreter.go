@@ -89,9 +89,10 @@ var operations = []operation{
 	{"scale", 3, scale},
 	{"symmetric", 3, func(v vectors) { product(v, true) }},
 	{"product", 3, func(v vectors) { product(v, false) }},
-	{"forward", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*r + k }, true) }},
-	{"backward", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*k + r }, true) }},
-	{"apply", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*r + k }, false) }},
+	{"forward", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*r + k }) }},
+	{"backward", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*k + r }) }},
+	{"lower", 3, lower},
+	{"upper", 2, upper},
 }
 
 // reduces are the operations that gather a run in one cell.

@@ -7,11 +7,12 @@
 //	go run -tags ipopt ./domains/opf/ipoptcheck/peers --out bench/results/NAME/peers-opf.json
 //	    [--matpower DIR] [--rounds 7] [--cases case9,case30]
 //
-// Every round times every solver on every case, so that a slow minute falls on
-// all of them, and keeps the least of a few repetitions; a ratio is the median
-// over rounds of (peer's time / ours), with the least and the largest. Every solver starts flat with the file's cost,
-// on one thread, and must reach the optimum to 1e-6. Times are of a solve alone:
-// what each analyses once per network, and Octave's start, is not counted.
+// Every round times every solver on every case; a ratio is the median over rounds
+// of (peer's time / ours), with the least and the largest. Every solver starts
+// flat with the file's cost, on one thread, and must reach the optimum to 1e-6.
+// Times are CPU times of a solve alone: other work on the machine does not stretch
+// them, and what each solver analyses once per network is not counted, nor is
+// Octave's start.
 // --matpower is a checkout of github.com/MATPOWER/matpower.
 package main
 
@@ -28,6 +29,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -152,18 +154,27 @@ func load(name string) (*network.Network, error) {
 }
 
 // repeat calls solve for a fifth of a second, five times at least, and returns
-// the least of its times in microseconds. Other work on the machine interrupts a
-// long solve more often than a short one: medians would flatter the short.
+// the mean of its CPU times in microseconds.
 func repeat(solve func() error) (float64, error) {
-	var us []float64
-	for start := time.Now(); len(us) < 5 || time.Since(start) < 200*time.Millisecond; {
-		from := time.Now()
+	before, err := cpuTime()
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for start := time.Now(); count < 5 || time.Since(start) < 200*time.Millisecond; count++ {
 		if err := solve(); err != nil {
 			return 0, err
 		}
-		us = append(us, float64(time.Since(from))/1e3)
 	}
-	return slices.Min(us), nil
+	after, err := cpuTime()
+	return float64(after-before) / 1e3 / float64(count), err
+}
+
+// cpuTime is what the process has computed so far.
+func cpuTime() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
 // ours times acopf, one problem and a batch a call, and returns the optimum.
@@ -236,7 +247,7 @@ mpc = loadcase('%[2]s');
 mpopt = mpoption('out.all', 0, 'verbose', 0, 'opf.ac.solver', 'MIPS', 'opf.start', 1, 'exp.use_legacy_core', 1);
 runopf(mpc, mpopt);
 for k = 1:3
-  tic; r = runopf(mpc, mpopt); t = toc;
+  t = cputime; r = runopf(mpc, mpopt); t = cputime - t;
   printf('%%.9f %%.12g %%d\n', 1e6*t, r.f, r.success);
 end
 `

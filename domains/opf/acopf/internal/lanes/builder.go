@@ -234,15 +234,18 @@ func (b *Builder) Dot(d, x, y Col) { b.emit(opDot, length(x, y), d[:1], x, y) }
 // MaxNegProduct raises the single cell d to the largest −x·y.
 func (b *Builder) MaxNegProduct(d, x, y Col) { b.emit(opMaxNegProduct, length(x, y), d[:1], x, y) }
 
-// Pivot writes the inverse of the symmetric block into inverse, by 2×2 pivots
-// on its rows (0, 1) and (2, 3), and adds the number of its negative
-// eigenvalues to the single cell negative. It reads the lower part only.
-func (b *Builder) Pivot(block, inverse, negative Ref) {
-	b.emit(opPivot, 1, Col{block}, Col{inverse}, Col{negative})
+// Pivot factors the symmetric block A = [I; M I] diag(D, S) [I; M I]ᵀ by 2×2
+// pivots on its rows (0, 1) and (2, 3), reading its lower part only, and keeps
+// D⁻¹, M and S⁻¹ in the block pivot. The number of A's negative eigenvalues is
+// added to the single cell negative.
+func (b *Builder) Pivot(block, pivot, negative Ref) {
+	b.emit(opPivot, 1, Col{block}, Col{pivot}, Col{negative})
 }
 
-// Scale writes d = w·p for blocks.
-func (b *Builder) Scale(d, w, p Col) { b.emit(opScale, len(d), d, w, p) }
+// Scale writes w ← w·[I; M I]⁻ᵀ and d = w·diag(D, S)⁻¹ for blocks w below a
+// pivoted one: with them the rest of the matrix loses w·dᵀ. The two steps are kept
+// apart, as w alone may be large where w·dᵀ is not.
+func (b *Builder) Scale(d, w, pivot Col) { b.emit(opScale, len(d), d, w, pivot) }
 
 // Symmetric writes the lower part of c −= w·lᵀ for blocks; w·lᵀ is symmetric.
 func (b *Builder) Symmetric(c, w, l Col) { b.emit(opSymmetric, len(c), c, w, l) }
@@ -256,5 +259,8 @@ func (b *Builder) Forward(y, l, x Col) { b.emit(opForward, len(l), y, l, x) }
 // Backward writes y −= lᵀ·x.
 func (b *Builder) Backward(y, l, x Col) { b.emit(opBackward, len(l), y, l, x) }
 
-// Apply writes y = p·x. y and x may not overlap.
-func (b *Builder) Apply(y, p, x Col) { b.emit(opApply, len(p), y, p, x) }
+// Lower writes y ← [I; M I]⁻¹·y and z = diag(D, S)⁻¹·y with a pivoted block.
+func (b *Builder) Lower(y, pivot, z Ref) { b.emit(opLower, 1, Col{y}, Col{pivot}, Col{z}) }
+
+// Upper writes x ← [I; M I]⁻ᵀ·x.
+func (b *Builder) Upper(x, pivot Ref) { b.emit(opUpper, 1, Col{x}, Col{pivot}) }

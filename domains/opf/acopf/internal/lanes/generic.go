@@ -42,6 +42,14 @@ func interpret(code []uint32, cells []float64, width int) {
 			for ; len(args) >= 2; args = args[2:] {
 				reduce(o, head, cells[args[0]:][:width], cells[args[1]:][:width])
 			}
+		case opLower:
+			for ; len(args) >= 3; args = args[3:] {
+				lower(cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			}
+		case opUpper:
+			for ; len(args) >= 2; args = args[2:] {
+				upper(cells[args[0]:], cells[args[1]:], width)
+			}
 		case opPivot:
 			for ; len(args) >= 3; args = args[3:] {
 				pivot(cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
@@ -151,13 +159,11 @@ func reduce(o op, d, a, b []float64) {
 	}
 }
 
-// pivot factors the block A = [D E'; E S] by its 2×2 corner D and the
-// complement S − E D⁻¹ Eᵀ, and writes A⁻¹.
+// pivot factors the block A = [I; M I] diag(D, S) [I; M I]ᵀ by 2×2 pivots.
 func pivot(a, p, negative []float64, width int) {
 	for l := range width {
 		at := func(r, c int) float64 { return a[(4*r+c)*width+l] }
-		a00, a10, a11 := at(0, 0), at(1, 0), at(1, 1)
-		p00, p10, p11, one, two := invert2(a00, a10, a11)
+		p00, p10, p11, one, two := invert2(at(0, 0), at(1, 0), at(1, 1))
 		negative[l] = negative[l] + one + two + two
 		a20, a21, a30, a31 := at(2, 0), at(2, 1), at(3, 0), at(3, 1)
 		m20 := math.FMA(a21, p10, float64(a20*p00))
@@ -169,19 +175,7 @@ func pivot(a, p, negative []float64, width int) {
 		s33 := math.FMA(-m31, a31, math.FMA(-m30, a30, at(3, 3)))
 		q22, q32, q33, one, two := invert2(s22, s32, s33)
 		negative[l] = negative[l] + one + two + two
-		x20 := math.FMA(q32, m30, float64(q22*m20))
-		x21 := math.FMA(q32, m31, float64(q22*m21))
-		x30 := math.FMA(q33, m30, float64(q32*m20))
-		x31 := math.FMA(q33, m31, float64(q32*m21))
-		p00 = math.FMA(m30, x30, math.FMA(m20, x20, p00))
-		p10 = math.FMA(m31, x30, math.FMA(m21, x20, p10))
-		p11 = math.FMA(m31, x31, math.FMA(m21, x21, p11))
-		for i, v := range [BlockCells]float64{
-			p00, p10, -x20, -x30,
-			p10, p11, -x21, -x31,
-			-x20, -x21, q22, q32,
-			-x30, -x31, q32, q33,
-		} {
+		for i, v := range [...]float64{p00, p10, p11, m20, m21, m30, m31, q22, q32, q33} {
 			p[i*width+l] = v
 		}
 	}
@@ -206,13 +200,12 @@ func block(o op, d, a, b []float64, width int) {
 		for r := range 4 {
 			switch o {
 			case opScale:
-				for c := range 4 {
-					v := float64(at(a, r, 0, l) * at(b, 0, c, l))
-					for k := 1; k < 4; k++ {
-						v = math.FMA(at(a, r, k, l), at(b, k, c, l), v)
-					}
-					d[(4*r+c)*width+l] = v
-				}
+				w0, w1, w2, w3 := at(a, r, 0, l), at(a, r, 1, l), at(a, r, 2, l), at(a, r, 3, l)
+				w2 = math.FMA(-w1, b[4*width+l], math.FMA(-w0, b[3*width+l], w2))
+				w3 = math.FMA(-w1, b[6*width+l], math.FMA(-w0, b[5*width+l], w3))
+				a[(4*r+2)*width+l], a[(4*r+3)*width+l] = w2, w3
+				d[4*r*width+l], d[(4*r+1)*width+l] = times2(w0, w1, b[l], b[width+l], b[2*width+l])
+				d[(4*r+2)*width+l], d[(4*r+3)*width+l] = times2(w2, w3, b[7*width+l], b[8*width+l], b[9*width+l])
 			case opSymmetric, opProduct:
 				for c := range 4 {
 					if o == opSymmetric && c > r {
@@ -236,13 +229,33 @@ func block(o op, d, a, b []float64, width int) {
 					v = math.FMA(-at(a, k, r, l), b[k*width+l], v)
 				}
 				d[r*width+l] = v
-			case opApply:
-				v := float64(at(a, r, 0, l) * b[l])
-				for k := 1; k < 4; k++ {
-					v = math.FMA(at(a, r, k, l), b[k*width+l], v)
-				}
-				d[r*width+l] = v
 			}
 		}
+	}
+}
+
+// times2 is (x, y)·[p q; q r].
+func times2(x, y, p, q, r float64) (float64, float64) {
+	return math.FMA(y, q, float64(x*p)), math.FMA(y, r, float64(x*q))
+}
+
+// lower is y ← L⁻¹y and z = D⁻¹y with a pivoted block's L and D.
+func lower(y, p, z []float64, width int) {
+	for l := range width {
+		y0, y1 := y[l], y[width+l]
+		y2 := math.FMA(-y1, p[4*width+l], math.FMA(-y0, p[3*width+l], y[2*width+l]))
+		y3 := math.FMA(-y1, p[6*width+l], math.FMA(-y0, p[5*width+l], y[3*width+l]))
+		y[2*width+l], y[3*width+l] = y2, y3
+		z[l], z[width+l] = times2(y0, y1, p[l], p[width+l], p[2*width+l])
+		z[2*width+l], z[3*width+l] = times2(y2, y3, p[7*width+l], p[8*width+l], p[9*width+l])
+	}
+}
+
+// upper is x ← L⁻ᵀx.
+func upper(x, p []float64, width int) {
+	for l := range width {
+		x2, x3 := x[2*width+l], x[3*width+l]
+		x[l] = math.FMA(-x3, p[5*width+l], math.FMA(-x2, p[3*width+l], x[l]))
+		x[width+l] = math.FMA(-x3, p[6*width+l], math.FMA(-x2, p[4*width+l], x[width+l]))
 	}
 }

@@ -50,20 +50,21 @@ const (
 	opAbsSum           // d a: d = d + |a|
 	opDot              // d a b: d = a·b + d, rounded once
 	opMaxNegProduct    // d a b: d = d if d > −(a·b), else −(a·b)
-	opPivot            // D P n: P = D⁻¹ of a symmetric block (lower part read), n += its negative eigenvalues
-	opScale            // L W P: L = W·P
+	opPivot            // A P n: A = [I; M I] diag(D, S) [I; M I]ᵀ (lower part read), P = (D⁻¹, M, S⁻¹), n += negative eigenvalues of A
+	opScale            // L W P: W ← W [I; M I]⁻ᵀ, L = W diag(D, S)⁻¹
 	opSymmetric        // C W L: C −= W·Lᵀ, lower part only
 	opProduct          // C W L: C −= W·Lᵀ
 	opForward          // y L x: y −= L·x, for four cells x and y
 	opBackward         // y L x: y −= Lᵀ·x
-	opApply            // y P x: y = P·x
+	opLower            // y P z: y ← [I; M I]⁻¹ y, z = diag(D, S)⁻¹ y
+	opUpper            // x P: x ← [I; M I]⁻ᵀ x
 	opCount
 )
 
 var operands = [opCount]int{
 	opAdd: 3, opSub: 3, opMul: 3, opFMA: 4, opFNMA: 4, opDiv: 3, opMax: 3, opMin: 3, opSqrt: 2, opFloor: 2,
 	opSelect: 4, opCopy: 2, opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 3, opScale: 3,
-	opSymmetric: 3, opProduct: 3, opForward: 3, opBackward: 3, opApply: 3,
+	opSymmetric: 3, opProduct: 3, opForward: 3, opBackward: 3, opLower: 3, opUpper: 2,
 }
 
 // reduces tells the operations that gather all repetitions of a run in one
@@ -101,8 +102,8 @@ func (p *Program) Operations() int {
 func (p *Program) Flops() int {
 	each := [opCount]int{
 		opAdd: 1, opSub: 1, opMul: 1, opFMA: 2, opFNMA: 2, opDiv: 1, opMax: 1, opMin: 1, opSqrt: 1, opFloor: 1,
-		opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 62, opScale: 112, opSymmetric: 80,
-		opProduct: 128, opForward: 32, opBackward: 32, opApply: 28,
+		opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 40, opScale: 56, opSymmetric: 80,
+		opProduct: 128, opForward: 32, opBackward: 32, opLower: 20, opUpper: 8,
 	}
 	n := 0
 	for _, r := range p.runs {

@@ -124,17 +124,22 @@ search21:
 	JMP product
 
 search19:
-	CMPL AX, $0x00000016
+	CMPL AX, $0x00000017
 	JGE  search22
+	CMPL AX, $0x00000016
+	JGE  search23
 	JMP  forward
 
-search22:
-	CMPL AX, $0x00000017
-	JGE  search23
-	JMP  backward
-
 search23:
-	JMP apply
+	JMP backward
+
+search22:
+	CMPL AX, $0x00000018
+	JGE  search24
+	JMP  lower
+
+search24:
+	JMP upper
 
 end:
 	VZEROUPPER
@@ -154,121 +159,126 @@ add:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search24
-	CMPL    AX, $0x00000006
 	JGE     search25
-	CMPL    AX, $0x00000003
+	CMPL    AX, $0x00000006
 	JGE     search26
-	CMPL    AX, $0x00000001
+	CMPL    AX, $0x00000003
 	JGE     search27
+	CMPL    AX, $0x00000001
+	JGE     search28
 	JMP     end
 
-search27:
+search28:
 	CMPL AX, $0x00000002
-	JGE  search28
+	JGE  search29
 	JMP  add
 
-search28:
+search29:
 	JMP sub
 
-search26:
+search27:
 	CMPL AX, $0x00000004
-	JGE  search29
+	JGE  search30
 	JMP  mul
 
-search29:
+search30:
 	CMPL AX, $0x00000005
-	JGE  search30
+	JGE  search31
 	JMP  fma
 
-search30:
+search31:
 	JMP fnma
 
-search25:
+search26:
 	CMPL AX, $0x00000009
-	JGE  search31
-	CMPL AX, $0x00000007
 	JGE  search32
+	CMPL AX, $0x00000007
+	JGE  search33
 	JMP  div
 
-search32:
+search33:
 	CMPL AX, $0x00000008
-	JGE  search33
+	JGE  search34
 	JMP  max
 
-search33:
+search34:
 	JMP min
 
-search31:
+search32:
 	CMPL AX, $0x0000000a
-	JGE  search34
+	JGE  search35
 	JMP  sqrt
 
-search34:
+search35:
 	CMPL AX, $0x0000000b
-	JGE  search35
+	JGE  search36
 	JMP  floor
 
-search35:
+search36:
 	JMP select
 
-search24:
+search25:
 	CMPL AX, $0x00000012
-	JGE  search36
-	CMPL AX, $0x0000000f
 	JGE  search37
-	CMPL AX, $0x0000000d
+	CMPL AX, $0x0000000f
 	JGE  search38
+	CMPL AX, $0x0000000d
+	JGE  search39
 	JMP  copy
 
-search38:
+search39:
 	CMPL AX, $0x0000000e
-	JGE  search39
+	JGE  search40
 	JMP  absmax
 
-search39:
+search40:
 	JMP abssum
 
-search37:
+search38:
 	CMPL AX, $0x00000010
-	JGE  search40
+	JGE  search41
 	JMP  dot
 
-search40:
+search41:
 	CMPL AX, $0x00000011
-	JGE  search41
+	JGE  search42
 	JMP  maxnegproduct
 
-search41:
+search42:
 	JMP pivot
 
-search36:
+search37:
 	CMPL AX, $0x00000015
-	JGE  search42
-	CMPL AX, $0x00000013
 	JGE  search43
+	CMPL AX, $0x00000013
+	JGE  search44
 	JMP  scale
 
-search43:
+search44:
 	CMPL AX, $0x00000014
-	JGE  search44
+	JGE  search45
 	JMP  symmetric
 
-search44:
+search45:
 	JMP product
 
-search42:
-	CMPL AX, $0x00000016
-	JGE  search45
-	JMP  forward
-
-search45:
+search43:
 	CMPL AX, $0x00000017
 	JGE  search46
-	JMP  backward
+	CMPL AX, $0x00000016
+	JGE  search47
+	JMP  forward
+
+search47:
+	JMP backward
 
 search46:
-	JMP apply
+	CMPL AX, $0x00000018
+	JGE  search48
+	JMP  lower
+
+search48:
+	JMP upper
 
 sub:
 	MOVL    (SI), R8
@@ -284,121 +294,126 @@ sub:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search47
-	CMPL    AX, $0x00000006
-	JGE     search48
-	CMPL    AX, $0x00000003
 	JGE     search49
-	CMPL    AX, $0x00000001
+	CMPL    AX, $0x00000006
 	JGE     search50
+	CMPL    AX, $0x00000003
+	JGE     search51
+	CMPL    AX, $0x00000001
+	JGE     search52
 	JMP     end
 
-search50:
+search52:
 	CMPL AX, $0x00000002
-	JGE  search51
+	JGE  search53
 	JMP  add
 
-search51:
+search53:
 	JMP sub
 
-search49:
+search51:
 	CMPL AX, $0x00000004
-	JGE  search52
+	JGE  search54
 	JMP  mul
 
-search52:
+search54:
 	CMPL AX, $0x00000005
-	JGE  search53
+	JGE  search55
 	JMP  fma
 
-search53:
+search55:
 	JMP fnma
 
-search48:
+search50:
 	CMPL AX, $0x00000009
-	JGE  search54
+	JGE  search56
 	CMPL AX, $0x00000007
-	JGE  search55
+	JGE  search57
 	JMP  div
 
-search55:
+search57:
 	CMPL AX, $0x00000008
-	JGE  search56
+	JGE  search58
 	JMP  max
 
-search56:
+search58:
 	JMP min
 
-search54:
+search56:
 	CMPL AX, $0x0000000a
-	JGE  search57
+	JGE  search59
 	JMP  sqrt
 
-search57:
+search59:
 	CMPL AX, $0x0000000b
-	JGE  search58
+	JGE  search60
 	JMP  floor
 
-search58:
+search60:
 	JMP select
 
-search47:
+search49:
 	CMPL AX, $0x00000012
-	JGE  search59
-	CMPL AX, $0x0000000f
-	JGE  search60
-	CMPL AX, $0x0000000d
 	JGE  search61
+	CMPL AX, $0x0000000f
+	JGE  search62
+	CMPL AX, $0x0000000d
+	JGE  search63
 	JMP  copy
 
-search61:
+search63:
 	CMPL AX, $0x0000000e
-	JGE  search62
+	JGE  search64
 	JMP  absmax
 
-search62:
+search64:
 	JMP abssum
 
-search60:
+search62:
 	CMPL AX, $0x00000010
-	JGE  search63
+	JGE  search65
 	JMP  dot
 
-search63:
+search65:
 	CMPL AX, $0x00000011
-	JGE  search64
+	JGE  search66
 	JMP  maxnegproduct
 
-search64:
+search66:
 	JMP pivot
 
-search59:
+search61:
 	CMPL AX, $0x00000015
-	JGE  search65
+	JGE  search67
 	CMPL AX, $0x00000013
-	JGE  search66
+	JGE  search68
 	JMP  scale
 
-search66:
+search68:
 	CMPL AX, $0x00000014
-	JGE  search67
+	JGE  search69
 	JMP  symmetric
 
-search67:
+search69:
 	JMP product
 
-search65:
+search67:
+	CMPL AX, $0x00000017
+	JGE  search70
 	CMPL AX, $0x00000016
-	JGE  search68
+	JGE  search71
 	JMP  forward
 
-search68:
-	CMPL AX, $0x00000017
-	JGE  search69
-	JMP  backward
+search71:
+	JMP backward
 
-search69:
-	JMP apply
+search70:
+	CMPL AX, $0x00000018
+	JGE  search72
+	JMP  lower
+
+search72:
+	JMP upper
 
 mul:
 	MOVL    (SI), R8
@@ -414,121 +429,126 @@ mul:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search70
-	CMPL    AX, $0x00000006
-	JGE     search71
-	CMPL    AX, $0x00000003
-	JGE     search72
-	CMPL    AX, $0x00000001
 	JGE     search73
+	CMPL    AX, $0x00000006
+	JGE     search74
+	CMPL    AX, $0x00000003
+	JGE     search75
+	CMPL    AX, $0x00000001
+	JGE     search76
 	JMP     end
 
-search73:
+search76:
 	CMPL AX, $0x00000002
-	JGE  search74
+	JGE  search77
 	JMP  add
 
-search74:
+search77:
 	JMP sub
 
-search72:
+search75:
 	CMPL AX, $0x00000004
-	JGE  search75
+	JGE  search78
 	JMP  mul
 
-search75:
+search78:
 	CMPL AX, $0x00000005
-	JGE  search76
+	JGE  search79
 	JMP  fma
 
-search76:
+search79:
 	JMP fnma
 
-search71:
+search74:
 	CMPL AX, $0x00000009
-	JGE  search77
+	JGE  search80
 	CMPL AX, $0x00000007
-	JGE  search78
+	JGE  search81
 	JMP  div
 
-search78:
+search81:
 	CMPL AX, $0x00000008
-	JGE  search79
+	JGE  search82
 	JMP  max
 
-search79:
+search82:
 	JMP min
 
-search77:
+search80:
 	CMPL AX, $0x0000000a
-	JGE  search80
+	JGE  search83
 	JMP  sqrt
 
-search80:
+search83:
 	CMPL AX, $0x0000000b
-	JGE  search81
+	JGE  search84
 	JMP  floor
 
-search81:
+search84:
 	JMP select
 
-search70:
+search73:
 	CMPL AX, $0x00000012
-	JGE  search82
+	JGE  search85
 	CMPL AX, $0x0000000f
-	JGE  search83
+	JGE  search86
 	CMPL AX, $0x0000000d
-	JGE  search84
+	JGE  search87
 	JMP  copy
 
-search84:
+search87:
 	CMPL AX, $0x0000000e
-	JGE  search85
+	JGE  search88
 	JMP  absmax
 
-search85:
+search88:
 	JMP abssum
 
-search83:
+search86:
 	CMPL AX, $0x00000010
-	JGE  search86
+	JGE  search89
 	JMP  dot
 
-search86:
+search89:
 	CMPL AX, $0x00000011
-	JGE  search87
+	JGE  search90
 	JMP  maxnegproduct
 
-search87:
+search90:
 	JMP pivot
 
-search82:
+search85:
 	CMPL AX, $0x00000015
-	JGE  search88
+	JGE  search91
 	CMPL AX, $0x00000013
-	JGE  search89
+	JGE  search92
 	JMP  scale
 
-search89:
+search92:
 	CMPL AX, $0x00000014
-	JGE  search90
+	JGE  search93
 	JMP  symmetric
 
-search90:
+search93:
 	JMP product
-
-search88:
-	CMPL AX, $0x00000016
-	JGE  search91
-	JMP  forward
 
 search91:
 	CMPL AX, $0x00000017
-	JGE  search92
-	JMP  backward
+	JGE  search94
+	CMPL AX, $0x00000016
+	JGE  search95
+	JMP  forward
 
-search92:
-	JMP apply
+search95:
+	JMP backward
+
+search94:
+	CMPL AX, $0x00000018
+	JGE  search96
+	JMP  lower
+
+search96:
+	JMP upper
 
 fma:
 	MOVL        (SI), R8
@@ -546,121 +566,126 @@ fma:
 	MOVL        4(SI), CX
 	ADDQ        $0x08, SI
 	CMPL        AX, $0x0000000c
-	JGE         search93
+	JGE         search97
 	CMPL        AX, $0x00000006
-	JGE         search94
+	JGE         search98
 	CMPL        AX, $0x00000003
-	JGE         search95
+	JGE         search99
 	CMPL        AX, $0x00000001
-	JGE         search96
+	JGE         search100
 	JMP         end
 
-search96:
+search100:
 	CMPL AX, $0x00000002
-	JGE  search97
+	JGE  search101
 	JMP  add
 
-search97:
+search101:
 	JMP sub
 
-search95:
+search99:
 	CMPL AX, $0x00000004
-	JGE  search98
+	JGE  search102
 	JMP  mul
 
-search98:
+search102:
 	CMPL AX, $0x00000005
-	JGE  search99
+	JGE  search103
 	JMP  fma
 
-search99:
+search103:
 	JMP fnma
 
-search94:
+search98:
 	CMPL AX, $0x00000009
-	JGE  search100
+	JGE  search104
 	CMPL AX, $0x00000007
-	JGE  search101
+	JGE  search105
 	JMP  div
 
-search101:
+search105:
 	CMPL AX, $0x00000008
-	JGE  search102
+	JGE  search106
 	JMP  max
 
-search102:
+search106:
 	JMP min
 
-search100:
+search104:
 	CMPL AX, $0x0000000a
-	JGE  search103
+	JGE  search107
 	JMP  sqrt
 
-search103:
+search107:
 	CMPL AX, $0x0000000b
-	JGE  search104
+	JGE  search108
 	JMP  floor
 
-search104:
+search108:
 	JMP select
 
-search93:
+search97:
 	CMPL AX, $0x00000012
-	JGE  search105
+	JGE  search109
 	CMPL AX, $0x0000000f
-	JGE  search106
+	JGE  search110
 	CMPL AX, $0x0000000d
-	JGE  search107
+	JGE  search111
 	JMP  copy
 
-search107:
+search111:
 	CMPL AX, $0x0000000e
-	JGE  search108
+	JGE  search112
 	JMP  absmax
 
-search108:
+search112:
 	JMP abssum
 
-search106:
+search110:
 	CMPL AX, $0x00000010
-	JGE  search109
+	JGE  search113
 	JMP  dot
 
-search109:
+search113:
 	CMPL AX, $0x00000011
-	JGE  search110
+	JGE  search114
 	JMP  maxnegproduct
 
-search110:
+search114:
 	JMP pivot
 
-search105:
+search109:
 	CMPL AX, $0x00000015
-	JGE  search111
+	JGE  search115
 	CMPL AX, $0x00000013
-	JGE  search112
+	JGE  search116
 	JMP  scale
 
-search112:
+search116:
 	CMPL AX, $0x00000014
-	JGE  search113
+	JGE  search117
 	JMP  symmetric
 
-search113:
+search117:
 	JMP product
 
-search111:
+search115:
+	CMPL AX, $0x00000017
+	JGE  search118
 	CMPL AX, $0x00000016
-	JGE  search114
+	JGE  search119
 	JMP  forward
 
-search114:
-	CMPL AX, $0x00000017
-	JGE  search115
-	JMP  backward
+search119:
+	JMP backward
 
-search115:
-	JMP apply
+search118:
+	CMPL AX, $0x00000018
+	JGE  search120
+	JMP  lower
+
+search120:
+	JMP upper
 
 fnma:
 	MOVL         (SI), R8
@@ -678,121 +703,126 @@ fnma:
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
 	CMPL         AX, $0x0000000c
-	JGE          search116
+	JGE          search121
 	CMPL         AX, $0x00000006
-	JGE          search117
+	JGE          search122
 	CMPL         AX, $0x00000003
-	JGE          search118
+	JGE          search123
 	CMPL         AX, $0x00000001
-	JGE          search119
+	JGE          search124
 	JMP          end
 
-search119:
+search124:
 	CMPL AX, $0x00000002
-	JGE  search120
+	JGE  search125
 	JMP  add
 
-search120:
+search125:
 	JMP sub
 
-search118:
+search123:
 	CMPL AX, $0x00000004
-	JGE  search121
+	JGE  search126
 	JMP  mul
 
-search121:
+search126:
 	CMPL AX, $0x00000005
-	JGE  search122
+	JGE  search127
 	JMP  fma
 
-search122:
+search127:
 	JMP fnma
 
-search117:
+search122:
 	CMPL AX, $0x00000009
-	JGE  search123
+	JGE  search128
 	CMPL AX, $0x00000007
-	JGE  search124
+	JGE  search129
 	JMP  div
 
-search124:
+search129:
 	CMPL AX, $0x00000008
-	JGE  search125
+	JGE  search130
 	JMP  max
 
-search125:
+search130:
 	JMP min
 
-search123:
+search128:
 	CMPL AX, $0x0000000a
-	JGE  search126
+	JGE  search131
 	JMP  sqrt
 
-search126:
+search131:
 	CMPL AX, $0x0000000b
-	JGE  search127
+	JGE  search132
 	JMP  floor
 
-search127:
+search132:
 	JMP select
 
-search116:
+search121:
 	CMPL AX, $0x00000012
-	JGE  search128
+	JGE  search133
 	CMPL AX, $0x0000000f
-	JGE  search129
+	JGE  search134
 	CMPL AX, $0x0000000d
-	JGE  search130
+	JGE  search135
 	JMP  copy
 
-search130:
+search135:
 	CMPL AX, $0x0000000e
-	JGE  search131
+	JGE  search136
 	JMP  absmax
 
-search131:
+search136:
 	JMP abssum
 
-search129:
+search134:
 	CMPL AX, $0x00000010
-	JGE  search132
+	JGE  search137
 	JMP  dot
 
-search132:
+search137:
 	CMPL AX, $0x00000011
-	JGE  search133
+	JGE  search138
 	JMP  maxnegproduct
 
-search133:
+search138:
 	JMP pivot
 
-search128:
+search133:
 	CMPL AX, $0x00000015
-	JGE  search134
+	JGE  search139
 	CMPL AX, $0x00000013
-	JGE  search135
+	JGE  search140
 	JMP  scale
 
-search135:
+search140:
 	CMPL AX, $0x00000014
-	JGE  search136
+	JGE  search141
 	JMP  symmetric
 
-search136:
+search141:
 	JMP product
 
-search134:
+search139:
+	CMPL AX, $0x00000017
+	JGE  search142
 	CMPL AX, $0x00000016
-	JGE  search137
+	JGE  search143
 	JMP  forward
 
-search137:
-	CMPL AX, $0x00000017
-	JGE  search138
-	JMP  backward
+search143:
+	JMP backward
 
-search138:
-	JMP apply
+search142:
+	CMPL AX, $0x00000018
+	JGE  search144
+	JMP  lower
+
+search144:
+	JMP upper
 
 div:
 	MOVL    (SI), R8
@@ -808,121 +838,126 @@ div:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search139
+	JGE     search145
 	CMPL    AX, $0x00000006
-	JGE     search140
+	JGE     search146
 	CMPL    AX, $0x00000003
-	JGE     search141
+	JGE     search147
 	CMPL    AX, $0x00000001
-	JGE     search142
+	JGE     search148
 	JMP     end
 
-search142:
+search148:
 	CMPL AX, $0x00000002
-	JGE  search143
+	JGE  search149
 	JMP  add
 
-search143:
+search149:
 	JMP sub
 
-search141:
+search147:
 	CMPL AX, $0x00000004
-	JGE  search144
+	JGE  search150
 	JMP  mul
 
-search144:
+search150:
 	CMPL AX, $0x00000005
-	JGE  search145
+	JGE  search151
 	JMP  fma
 
-search145:
+search151:
 	JMP fnma
 
-search140:
+search146:
 	CMPL AX, $0x00000009
-	JGE  search146
+	JGE  search152
 	CMPL AX, $0x00000007
-	JGE  search147
+	JGE  search153
 	JMP  div
 
-search147:
+search153:
 	CMPL AX, $0x00000008
-	JGE  search148
+	JGE  search154
 	JMP  max
 
-search148:
+search154:
 	JMP min
 
-search146:
+search152:
 	CMPL AX, $0x0000000a
-	JGE  search149
+	JGE  search155
 	JMP  sqrt
 
-search149:
+search155:
 	CMPL AX, $0x0000000b
-	JGE  search150
+	JGE  search156
 	JMP  floor
 
-search150:
+search156:
 	JMP select
 
-search139:
+search145:
 	CMPL AX, $0x00000012
-	JGE  search151
+	JGE  search157
 	CMPL AX, $0x0000000f
-	JGE  search152
+	JGE  search158
 	CMPL AX, $0x0000000d
-	JGE  search153
+	JGE  search159
 	JMP  copy
 
-search153:
+search159:
 	CMPL AX, $0x0000000e
-	JGE  search154
+	JGE  search160
 	JMP  absmax
 
-search154:
+search160:
 	JMP abssum
 
-search152:
+search158:
 	CMPL AX, $0x00000010
-	JGE  search155
+	JGE  search161
 	JMP  dot
 
-search155:
+search161:
 	CMPL AX, $0x00000011
-	JGE  search156
+	JGE  search162
 	JMP  maxnegproduct
 
-search156:
+search162:
 	JMP pivot
 
-search151:
+search157:
 	CMPL AX, $0x00000015
-	JGE  search157
+	JGE  search163
 	CMPL AX, $0x00000013
-	JGE  search158
+	JGE  search164
 	JMP  scale
 
-search158:
+search164:
 	CMPL AX, $0x00000014
-	JGE  search159
+	JGE  search165
 	JMP  symmetric
 
-search159:
+search165:
 	JMP product
 
-search157:
+search163:
+	CMPL AX, $0x00000017
+	JGE  search166
 	CMPL AX, $0x00000016
-	JGE  search160
+	JGE  search167
 	JMP  forward
 
-search160:
-	CMPL AX, $0x00000017
-	JGE  search161
-	JMP  backward
+search167:
+	JMP backward
 
-search161:
-	JMP apply
+search166:
+	CMPL AX, $0x00000018
+	JGE  search168
+	JMP  lower
+
+search168:
+	JMP upper
 
 max:
 	MOVL    (SI), R8
@@ -938,121 +973,126 @@ max:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search162
+	JGE     search169
 	CMPL    AX, $0x00000006
-	JGE     search163
+	JGE     search170
 	CMPL    AX, $0x00000003
-	JGE     search164
+	JGE     search171
 	CMPL    AX, $0x00000001
-	JGE     search165
+	JGE     search172
 	JMP     end
 
-search165:
+search172:
 	CMPL AX, $0x00000002
-	JGE  search166
+	JGE  search173
 	JMP  add
 
-search166:
+search173:
 	JMP sub
 
-search164:
+search171:
 	CMPL AX, $0x00000004
-	JGE  search167
+	JGE  search174
 	JMP  mul
 
-search167:
+search174:
 	CMPL AX, $0x00000005
-	JGE  search168
+	JGE  search175
 	JMP  fma
 
-search168:
+search175:
 	JMP fnma
 
-search163:
+search170:
 	CMPL AX, $0x00000009
-	JGE  search169
+	JGE  search176
 	CMPL AX, $0x00000007
-	JGE  search170
+	JGE  search177
 	JMP  div
 
-search170:
+search177:
 	CMPL AX, $0x00000008
-	JGE  search171
+	JGE  search178
 	JMP  max
 
-search171:
+search178:
 	JMP min
 
-search169:
+search176:
 	CMPL AX, $0x0000000a
-	JGE  search172
+	JGE  search179
 	JMP  sqrt
 
-search172:
+search179:
 	CMPL AX, $0x0000000b
-	JGE  search173
+	JGE  search180
 	JMP  floor
 
-search173:
+search180:
 	JMP select
 
-search162:
+search169:
 	CMPL AX, $0x00000012
-	JGE  search174
+	JGE  search181
 	CMPL AX, $0x0000000f
-	JGE  search175
+	JGE  search182
 	CMPL AX, $0x0000000d
-	JGE  search176
+	JGE  search183
 	JMP  copy
 
-search176:
+search183:
 	CMPL AX, $0x0000000e
-	JGE  search177
+	JGE  search184
 	JMP  absmax
 
-search177:
+search184:
 	JMP abssum
 
-search175:
+search182:
 	CMPL AX, $0x00000010
-	JGE  search178
+	JGE  search185
 	JMP  dot
 
-search178:
+search185:
 	CMPL AX, $0x00000011
-	JGE  search179
+	JGE  search186
 	JMP  maxnegproduct
 
-search179:
+search186:
 	JMP pivot
 
-search174:
+search181:
 	CMPL AX, $0x00000015
-	JGE  search180
+	JGE  search187
 	CMPL AX, $0x00000013
-	JGE  search181
+	JGE  search188
 	JMP  scale
 
-search181:
+search188:
 	CMPL AX, $0x00000014
-	JGE  search182
+	JGE  search189
 	JMP  symmetric
 
-search182:
+search189:
 	JMP product
 
-search180:
+search187:
+	CMPL AX, $0x00000017
+	JGE  search190
 	CMPL AX, $0x00000016
-	JGE  search183
+	JGE  search191
 	JMP  forward
 
-search183:
-	CMPL AX, $0x00000017
-	JGE  search184
-	JMP  backward
+search191:
+	JMP backward
 
-search184:
-	JMP apply
+search190:
+	CMPL AX, $0x00000018
+	JGE  search192
+	JMP  lower
+
+search192:
+	JMP upper
 
 min:
 	MOVL    (SI), R8
@@ -1068,121 +1108,126 @@ min:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search185
+	JGE     search193
 	CMPL    AX, $0x00000006
-	JGE     search186
+	JGE     search194
 	CMPL    AX, $0x00000003
-	JGE     search187
+	JGE     search195
 	CMPL    AX, $0x00000001
-	JGE     search188
+	JGE     search196
 	JMP     end
 
-search188:
+search196:
 	CMPL AX, $0x00000002
-	JGE  search189
+	JGE  search197
 	JMP  add
 
-search189:
+search197:
 	JMP sub
 
-search187:
+search195:
 	CMPL AX, $0x00000004
-	JGE  search190
+	JGE  search198
 	JMP  mul
 
-search190:
+search198:
 	CMPL AX, $0x00000005
-	JGE  search191
+	JGE  search199
 	JMP  fma
 
-search191:
+search199:
 	JMP fnma
 
-search186:
+search194:
 	CMPL AX, $0x00000009
-	JGE  search192
+	JGE  search200
 	CMPL AX, $0x00000007
-	JGE  search193
+	JGE  search201
 	JMP  div
 
-search193:
+search201:
 	CMPL AX, $0x00000008
-	JGE  search194
+	JGE  search202
 	JMP  max
 
-search194:
+search202:
 	JMP min
 
-search192:
+search200:
 	CMPL AX, $0x0000000a
-	JGE  search195
+	JGE  search203
 	JMP  sqrt
 
-search195:
+search203:
 	CMPL AX, $0x0000000b
-	JGE  search196
+	JGE  search204
 	JMP  floor
 
-search196:
+search204:
 	JMP select
 
-search185:
+search193:
 	CMPL AX, $0x00000012
-	JGE  search197
+	JGE  search205
 	CMPL AX, $0x0000000f
-	JGE  search198
+	JGE  search206
 	CMPL AX, $0x0000000d
-	JGE  search199
+	JGE  search207
 	JMP  copy
 
-search199:
+search207:
 	CMPL AX, $0x0000000e
-	JGE  search200
+	JGE  search208
 	JMP  absmax
 
-search200:
+search208:
 	JMP abssum
 
-search198:
+search206:
 	CMPL AX, $0x00000010
-	JGE  search201
+	JGE  search209
 	JMP  dot
 
-search201:
+search209:
 	CMPL AX, $0x00000011
-	JGE  search202
+	JGE  search210
 	JMP  maxnegproduct
 
-search202:
+search210:
 	JMP pivot
 
-search197:
+search205:
 	CMPL AX, $0x00000015
-	JGE  search203
+	JGE  search211
 	CMPL AX, $0x00000013
-	JGE  search204
+	JGE  search212
 	JMP  scale
 
-search204:
+search212:
 	CMPL AX, $0x00000014
-	JGE  search205
+	JGE  search213
 	JMP  symmetric
 
-search205:
+search213:
 	JMP product
 
-search203:
+search211:
+	CMPL AX, $0x00000017
+	JGE  search214
 	CMPL AX, $0x00000016
-	JGE  search206
+	JGE  search215
 	JMP  forward
 
-search206:
-	CMPL AX, $0x00000017
-	JGE  search207
-	JMP  backward
+search215:
+	JMP backward
 
-search207:
-	JMP apply
+search214:
+	CMPL AX, $0x00000018
+	JGE  search216
+	JMP  lower
+
+search216:
+	JMP upper
 
 sqrt:
 	MOVL    (SI), R8
@@ -1196,121 +1241,126 @@ sqrt:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search208
+	JGE     search217
 	CMPL    AX, $0x00000006
-	JGE     search209
+	JGE     search218
 	CMPL    AX, $0x00000003
-	JGE     search210
+	JGE     search219
 	CMPL    AX, $0x00000001
-	JGE     search211
+	JGE     search220
 	JMP     end
 
-search211:
+search220:
 	CMPL AX, $0x00000002
-	JGE  search212
+	JGE  search221
 	JMP  add
 
-search212:
+search221:
 	JMP sub
 
-search210:
+search219:
 	CMPL AX, $0x00000004
-	JGE  search213
+	JGE  search222
 	JMP  mul
 
-search213:
+search222:
 	CMPL AX, $0x00000005
-	JGE  search214
+	JGE  search223
 	JMP  fma
 
-search214:
+search223:
 	JMP fnma
 
-search209:
+search218:
 	CMPL AX, $0x00000009
-	JGE  search215
+	JGE  search224
 	CMPL AX, $0x00000007
-	JGE  search216
+	JGE  search225
 	JMP  div
 
-search216:
+search225:
 	CMPL AX, $0x00000008
-	JGE  search217
+	JGE  search226
 	JMP  max
 
-search217:
+search226:
 	JMP min
 
-search215:
+search224:
 	CMPL AX, $0x0000000a
-	JGE  search218
+	JGE  search227
 	JMP  sqrt
 
-search218:
+search227:
 	CMPL AX, $0x0000000b
-	JGE  search219
+	JGE  search228
 	JMP  floor
 
-search219:
+search228:
 	JMP select
 
-search208:
+search217:
 	CMPL AX, $0x00000012
-	JGE  search220
+	JGE  search229
 	CMPL AX, $0x0000000f
-	JGE  search221
+	JGE  search230
 	CMPL AX, $0x0000000d
-	JGE  search222
+	JGE  search231
 	JMP  copy
 
-search222:
+search231:
 	CMPL AX, $0x0000000e
-	JGE  search223
+	JGE  search232
 	JMP  absmax
 
-search223:
+search232:
 	JMP abssum
 
-search221:
+search230:
 	CMPL AX, $0x00000010
-	JGE  search224
+	JGE  search233
 	JMP  dot
 
-search224:
+search233:
 	CMPL AX, $0x00000011
-	JGE  search225
+	JGE  search234
 	JMP  maxnegproduct
 
-search225:
+search234:
 	JMP pivot
 
-search220:
+search229:
 	CMPL AX, $0x00000015
-	JGE  search226
+	JGE  search235
 	CMPL AX, $0x00000013
-	JGE  search227
+	JGE  search236
 	JMP  scale
 
-search227:
+search236:
 	CMPL AX, $0x00000014
-	JGE  search228
+	JGE  search237
 	JMP  symmetric
 
-search228:
+search237:
 	JMP product
 
-search226:
+search235:
+	CMPL AX, $0x00000017
+	JGE  search238
 	CMPL AX, $0x00000016
-	JGE  search229
+	JGE  search239
 	JMP  forward
 
-search229:
-	CMPL AX, $0x00000017
-	JGE  search230
-	JMP  backward
+search239:
+	JMP backward
 
-search230:
-	JMP apply
+search238:
+	CMPL AX, $0x00000018
+	JGE  search240
+	JMP  lower
+
+search240:
+	JMP upper
 
 floor:
 	MOVL     (SI), R8
@@ -1324,121 +1374,126 @@ floor:
 	MOVL     4(SI), CX
 	ADDQ     $0x08, SI
 	CMPL     AX, $0x0000000c
-	JGE      search231
+	JGE      search241
 	CMPL     AX, $0x00000006
-	JGE      search232
+	JGE      search242
 	CMPL     AX, $0x00000003
-	JGE      search233
+	JGE      search243
 	CMPL     AX, $0x00000001
-	JGE      search234
+	JGE      search244
 	JMP      end
 
-search234:
+search244:
 	CMPL AX, $0x00000002
-	JGE  search235
+	JGE  search245
 	JMP  add
 
-search235:
+search245:
 	JMP sub
 
-search233:
+search243:
 	CMPL AX, $0x00000004
-	JGE  search236
+	JGE  search246
 	JMP  mul
 
-search236:
+search246:
 	CMPL AX, $0x00000005
-	JGE  search237
+	JGE  search247
 	JMP  fma
 
-search237:
+search247:
 	JMP fnma
 
-search232:
+search242:
 	CMPL AX, $0x00000009
-	JGE  search238
+	JGE  search248
 	CMPL AX, $0x00000007
-	JGE  search239
+	JGE  search249
 	JMP  div
 
-search239:
+search249:
 	CMPL AX, $0x00000008
-	JGE  search240
+	JGE  search250
 	JMP  max
 
-search240:
+search250:
 	JMP min
 
-search238:
+search248:
 	CMPL AX, $0x0000000a
-	JGE  search241
+	JGE  search251
 	JMP  sqrt
 
-search241:
+search251:
 	CMPL AX, $0x0000000b
-	JGE  search242
+	JGE  search252
 	JMP  floor
 
-search242:
+search252:
 	JMP select
 
-search231:
+search241:
 	CMPL AX, $0x00000012
-	JGE  search243
+	JGE  search253
 	CMPL AX, $0x0000000f
-	JGE  search244
+	JGE  search254
 	CMPL AX, $0x0000000d
-	JGE  search245
+	JGE  search255
 	JMP  copy
 
-search245:
+search255:
 	CMPL AX, $0x0000000e
-	JGE  search246
+	JGE  search256
 	JMP  absmax
 
-search246:
+search256:
 	JMP abssum
 
-search244:
+search254:
 	CMPL AX, $0x00000010
-	JGE  search247
+	JGE  search257
 	JMP  dot
 
-search247:
+search257:
 	CMPL AX, $0x00000011
-	JGE  search248
+	JGE  search258
 	JMP  maxnegproduct
 
-search248:
+search258:
 	JMP pivot
 
-search243:
+search253:
 	CMPL AX, $0x00000015
-	JGE  search249
+	JGE  search259
 	CMPL AX, $0x00000013
-	JGE  search250
+	JGE  search260
 	JMP  scale
 
-search250:
+search260:
 	CMPL AX, $0x00000014
-	JGE  search251
+	JGE  search261
 	JMP  symmetric
 
-search251:
+search261:
 	JMP product
 
-search249:
+search259:
+	CMPL AX, $0x00000017
+	JGE  search262
 	CMPL AX, $0x00000016
-	JGE  search252
+	JGE  search263
 	JMP  forward
 
-search252:
-	CMPL AX, $0x00000017
-	JGE  search253
-	JMP  backward
+search263:
+	JMP backward
 
-search253:
-	JMP apply
+search262:
+	CMPL AX, $0x00000018
+	JGE  search264
+	JMP  lower
+
+search264:
+	JMP upper
 
 select:
 	MOVL      (SI), R8
@@ -1457,121 +1512,126 @@ select:
 	MOVL      4(SI), CX
 	ADDQ      $0x08, SI
 	CMPL      AX, $0x0000000c
-	JGE       search254
+	JGE       search265
 	CMPL      AX, $0x00000006
-	JGE       search255
+	JGE       search266
 	CMPL      AX, $0x00000003
-	JGE       search256
+	JGE       search267
 	CMPL      AX, $0x00000001
-	JGE       search257
+	JGE       search268
 	JMP       end
 
-search257:
+search268:
 	CMPL AX, $0x00000002
-	JGE  search258
+	JGE  search269
 	JMP  add
 
-search258:
+search269:
 	JMP sub
 
-search256:
+search267:
 	CMPL AX, $0x00000004
-	JGE  search259
+	JGE  search270
 	JMP  mul
 
-search259:
+search270:
 	CMPL AX, $0x00000005
-	JGE  search260
+	JGE  search271
 	JMP  fma
 
-search260:
+search271:
 	JMP fnma
 
-search255:
+search266:
 	CMPL AX, $0x00000009
-	JGE  search261
+	JGE  search272
 	CMPL AX, $0x00000007
-	JGE  search262
+	JGE  search273
 	JMP  div
 
-search262:
+search273:
 	CMPL AX, $0x00000008
-	JGE  search263
+	JGE  search274
 	JMP  max
 
-search263:
+search274:
 	JMP min
 
-search261:
+search272:
 	CMPL AX, $0x0000000a
-	JGE  search264
+	JGE  search275
 	JMP  sqrt
 
-search264:
+search275:
 	CMPL AX, $0x0000000b
-	JGE  search265
+	JGE  search276
 	JMP  floor
 
-search265:
+search276:
 	JMP select
 
-search254:
+search265:
 	CMPL AX, $0x00000012
-	JGE  search266
+	JGE  search277
 	CMPL AX, $0x0000000f
-	JGE  search267
+	JGE  search278
 	CMPL AX, $0x0000000d
-	JGE  search268
+	JGE  search279
 	JMP  copy
 
-search268:
+search279:
 	CMPL AX, $0x0000000e
-	JGE  search269
+	JGE  search280
 	JMP  absmax
 
-search269:
+search280:
 	JMP abssum
 
-search267:
+search278:
 	CMPL AX, $0x00000010
-	JGE  search270
+	JGE  search281
 	JMP  dot
 
-search270:
+search281:
 	CMPL AX, $0x00000011
-	JGE  search271
+	JGE  search282
 	JMP  maxnegproduct
 
-search271:
+search282:
 	JMP pivot
 
-search266:
+search277:
 	CMPL AX, $0x00000015
-	JGE  search272
+	JGE  search283
 	CMPL AX, $0x00000013
-	JGE  search273
+	JGE  search284
 	JMP  scale
 
-search273:
+search284:
 	CMPL AX, $0x00000014
-	JGE  search274
+	JGE  search285
 	JMP  symmetric
 
-search274:
+search285:
 	JMP product
 
-search272:
+search283:
+	CMPL AX, $0x00000017
+	JGE  search286
 	CMPL AX, $0x00000016
-	JGE  search275
+	JGE  search287
 	JMP  forward
 
-search275:
-	CMPL AX, $0x00000017
-	JGE  search276
-	JMP  backward
+search287:
+	JMP backward
 
-search276:
-	JMP apply
+search286:
+	CMPL AX, $0x00000018
+	JGE  search288
+	JMP  lower
+
+search288:
+	JMP upper
 
 copy:
 	MOVL    (SI), R8
@@ -1585,121 +1645,126 @@ copy:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search277
+	JGE     search289
 	CMPL    AX, $0x00000006
-	JGE     search278
+	JGE     search290
 	CMPL    AX, $0x00000003
-	JGE     search279
+	JGE     search291
 	CMPL    AX, $0x00000001
-	JGE     search280
+	JGE     search292
 	JMP     end
 
-search280:
+search292:
 	CMPL AX, $0x00000002
-	JGE  search281
+	JGE  search293
 	JMP  add
 
-search281:
+search293:
 	JMP sub
 
-search279:
+search291:
 	CMPL AX, $0x00000004
-	JGE  search282
+	JGE  search294
 	JMP  mul
 
-search282:
+search294:
 	CMPL AX, $0x00000005
-	JGE  search283
+	JGE  search295
 	JMP  fma
 
-search283:
+search295:
 	JMP fnma
 
-search278:
+search290:
 	CMPL AX, $0x00000009
-	JGE  search284
+	JGE  search296
 	CMPL AX, $0x00000007
-	JGE  search285
+	JGE  search297
 	JMP  div
 
-search285:
+search297:
 	CMPL AX, $0x00000008
-	JGE  search286
+	JGE  search298
 	JMP  max
 
-search286:
+search298:
 	JMP min
 
-search284:
+search296:
 	CMPL AX, $0x0000000a
-	JGE  search287
+	JGE  search299
 	JMP  sqrt
 
-search287:
+search299:
 	CMPL AX, $0x0000000b
-	JGE  search288
+	JGE  search300
 	JMP  floor
 
-search288:
+search300:
 	JMP select
 
-search277:
+search289:
 	CMPL AX, $0x00000012
-	JGE  search289
+	JGE  search301
 	CMPL AX, $0x0000000f
-	JGE  search290
+	JGE  search302
 	CMPL AX, $0x0000000d
-	JGE  search291
+	JGE  search303
 	JMP  copy
 
-search291:
+search303:
 	CMPL AX, $0x0000000e
-	JGE  search292
+	JGE  search304
 	JMP  absmax
 
-search292:
+search304:
 	JMP abssum
 
-search290:
+search302:
 	CMPL AX, $0x00000010
-	JGE  search293
+	JGE  search305
 	JMP  dot
 
-search293:
+search305:
 	CMPL AX, $0x00000011
-	JGE  search294
+	JGE  search306
 	JMP  maxnegproduct
 
-search294:
+search306:
 	JMP pivot
 
-search289:
+search301:
 	CMPL AX, $0x00000015
-	JGE  search295
+	JGE  search307
 	CMPL AX, $0x00000013
-	JGE  search296
+	JGE  search308
 	JMP  scale
 
-search296:
+search308:
 	CMPL AX, $0x00000014
-	JGE  search297
+	JGE  search309
 	JMP  symmetric
 
-search297:
+search309:
 	JMP product
 
-search295:
+search307:
+	CMPL AX, $0x00000017
+	JGE  search310
 	CMPL AX, $0x00000016
-	JGE  search298
+	JGE  search311
 	JMP  forward
 
-search298:
-	CMPL AX, $0x00000017
-	JGE  search299
-	JMP  backward
+search311:
+	JMP backward
 
-search299:
-	JMP apply
+search310:
+	CMPL AX, $0x00000018
+	JGE  search312
+	JMP  lower
+
+search312:
+	JMP upper
 
 absmax:
 	MOVL    (SI), DX
@@ -1718,121 +1783,126 @@ absmaxloop:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search300
+	JGE     search313
 	CMPL    AX, $0x00000006
-	JGE     search301
+	JGE     search314
 	CMPL    AX, $0x00000003
-	JGE     search302
+	JGE     search315
 	CMPL    AX, $0x00000001
-	JGE     search303
+	JGE     search316
 	JMP     end
 
-search303:
+search316:
 	CMPL AX, $0x00000002
-	JGE  search304
+	JGE  search317
 	JMP  add
 
-search304:
+search317:
 	JMP sub
 
-search302:
+search315:
 	CMPL AX, $0x00000004
-	JGE  search305
+	JGE  search318
 	JMP  mul
 
-search305:
+search318:
 	CMPL AX, $0x00000005
-	JGE  search306
+	JGE  search319
 	JMP  fma
 
-search306:
+search319:
 	JMP fnma
 
-search301:
+search314:
 	CMPL AX, $0x00000009
-	JGE  search307
+	JGE  search320
 	CMPL AX, $0x00000007
-	JGE  search308
+	JGE  search321
 	JMP  div
 
-search308:
+search321:
 	CMPL AX, $0x00000008
-	JGE  search309
+	JGE  search322
 	JMP  max
 
-search309:
+search322:
 	JMP min
 
-search307:
+search320:
 	CMPL AX, $0x0000000a
-	JGE  search310
+	JGE  search323
 	JMP  sqrt
 
-search310:
+search323:
 	CMPL AX, $0x0000000b
-	JGE  search311
+	JGE  search324
 	JMP  floor
 
-search311:
+search324:
 	JMP select
 
-search300:
+search313:
 	CMPL AX, $0x00000012
-	JGE  search312
+	JGE  search325
 	CMPL AX, $0x0000000f
-	JGE  search313
+	JGE  search326
 	CMPL AX, $0x0000000d
-	JGE  search314
+	JGE  search327
 	JMP  copy
 
-search314:
+search327:
 	CMPL AX, $0x0000000e
-	JGE  search315
+	JGE  search328
 	JMP  absmax
 
-search315:
+search328:
 	JMP abssum
 
-search313:
+search326:
 	CMPL AX, $0x00000010
-	JGE  search316
+	JGE  search329
 	JMP  dot
 
-search316:
+search329:
 	CMPL AX, $0x00000011
-	JGE  search317
+	JGE  search330
 	JMP  maxnegproduct
 
-search317:
+search330:
 	JMP pivot
 
-search312:
+search325:
 	CMPL AX, $0x00000015
-	JGE  search318
+	JGE  search331
 	CMPL AX, $0x00000013
-	JGE  search319
+	JGE  search332
 	JMP  scale
 
-search319:
+search332:
 	CMPL AX, $0x00000014
-	JGE  search320
+	JGE  search333
 	JMP  symmetric
 
-search320:
+search333:
 	JMP product
 
-search318:
+search331:
+	CMPL AX, $0x00000017
+	JGE  search334
 	CMPL AX, $0x00000016
-	JGE  search321
+	JGE  search335
 	JMP  forward
 
-search321:
-	CMPL AX, $0x00000017
-	JGE  search322
-	JMP  backward
+search335:
+	JMP backward
 
-search322:
-	JMP apply
+search334:
+	CMPL AX, $0x00000018
+	JGE  search336
+	JMP  lower
+
+search336:
+	JMP upper
 
 abssum:
 	MOVL    (SI), DX
@@ -1851,121 +1921,126 @@ abssumloop:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search323
+	JGE     search337
 	CMPL    AX, $0x00000006
-	JGE     search324
+	JGE     search338
 	CMPL    AX, $0x00000003
-	JGE     search325
+	JGE     search339
 	CMPL    AX, $0x00000001
-	JGE     search326
+	JGE     search340
 	JMP     end
 
-search326:
+search340:
 	CMPL AX, $0x00000002
-	JGE  search327
+	JGE  search341
 	JMP  add
 
-search327:
+search341:
 	JMP sub
 
-search325:
+search339:
 	CMPL AX, $0x00000004
-	JGE  search328
+	JGE  search342
 	JMP  mul
 
-search328:
+search342:
 	CMPL AX, $0x00000005
-	JGE  search329
+	JGE  search343
 	JMP  fma
 
-search329:
+search343:
 	JMP fnma
 
-search324:
+search338:
 	CMPL AX, $0x00000009
-	JGE  search330
+	JGE  search344
 	CMPL AX, $0x00000007
-	JGE  search331
+	JGE  search345
 	JMP  div
 
-search331:
+search345:
 	CMPL AX, $0x00000008
-	JGE  search332
+	JGE  search346
 	JMP  max
 
-search332:
+search346:
 	JMP min
 
-search330:
+search344:
 	CMPL AX, $0x0000000a
-	JGE  search333
+	JGE  search347
 	JMP  sqrt
 
-search333:
+search347:
 	CMPL AX, $0x0000000b
-	JGE  search334
+	JGE  search348
 	JMP  floor
 
-search334:
+search348:
 	JMP select
 
-search323:
+search337:
 	CMPL AX, $0x00000012
-	JGE  search335
+	JGE  search349
 	CMPL AX, $0x0000000f
-	JGE  search336
+	JGE  search350
 	CMPL AX, $0x0000000d
-	JGE  search337
+	JGE  search351
 	JMP  copy
 
-search337:
+search351:
 	CMPL AX, $0x0000000e
-	JGE  search338
+	JGE  search352
 	JMP  absmax
 
-search338:
+search352:
 	JMP abssum
 
-search336:
+search350:
 	CMPL AX, $0x00000010
-	JGE  search339
+	JGE  search353
 	JMP  dot
 
-search339:
+search353:
 	CMPL AX, $0x00000011
-	JGE  search340
+	JGE  search354
 	JMP  maxnegproduct
 
-search340:
+search354:
 	JMP pivot
 
-search335:
+search349:
 	CMPL AX, $0x00000015
-	JGE  search341
+	JGE  search355
 	CMPL AX, $0x00000013
-	JGE  search342
+	JGE  search356
 	JMP  scale
 
-search342:
+search356:
 	CMPL AX, $0x00000014
-	JGE  search343
+	JGE  search357
 	JMP  symmetric
 
-search343:
+search357:
 	JMP product
 
-search341:
+search355:
+	CMPL AX, $0x00000017
+	JGE  search358
 	CMPL AX, $0x00000016
-	JGE  search344
+	JGE  search359
 	JMP  forward
 
-search344:
-	CMPL AX, $0x00000017
-	JGE  search345
-	JMP  backward
+search359:
+	JMP backward
 
-search345:
-	JMP apply
+search358:
+	CMPL AX, $0x00000018
+	JGE  search360
+	JMP  lower
+
+search360:
+	JMP upper
 
 dot:
 	MOVL    (SI), DX
@@ -1985,121 +2060,126 @@ dotloop:
 	MOVL        4(SI), CX
 	ADDQ        $0x08, SI
 	CMPL        AX, $0x0000000c
-	JGE         search346
+	JGE         search361
 	CMPL        AX, $0x00000006
-	JGE         search347
+	JGE         search362
 	CMPL        AX, $0x00000003
-	JGE         search348
+	JGE         search363
 	CMPL        AX, $0x00000001
-	JGE         search349
+	JGE         search364
 	JMP         end
 
-search349:
+search364:
 	CMPL AX, $0x00000002
-	JGE  search350
+	JGE  search365
 	JMP  add
 
-search350:
+search365:
 	JMP sub
 
-search348:
+search363:
 	CMPL AX, $0x00000004
-	JGE  search351
+	JGE  search366
 	JMP  mul
 
-search351:
+search366:
 	CMPL AX, $0x00000005
-	JGE  search352
+	JGE  search367
 	JMP  fma
 
-search352:
+search367:
 	JMP fnma
 
-search347:
+search362:
 	CMPL AX, $0x00000009
-	JGE  search353
+	JGE  search368
 	CMPL AX, $0x00000007
-	JGE  search354
+	JGE  search369
 	JMP  div
 
-search354:
+search369:
 	CMPL AX, $0x00000008
-	JGE  search355
+	JGE  search370
 	JMP  max
 
-search355:
+search370:
 	JMP min
 
-search353:
+search368:
 	CMPL AX, $0x0000000a
-	JGE  search356
+	JGE  search371
 	JMP  sqrt
 
-search356:
+search371:
 	CMPL AX, $0x0000000b
-	JGE  search357
+	JGE  search372
 	JMP  floor
 
-search357:
+search372:
 	JMP select
 
-search346:
+search361:
 	CMPL AX, $0x00000012
-	JGE  search358
+	JGE  search373
 	CMPL AX, $0x0000000f
-	JGE  search359
+	JGE  search374
 	CMPL AX, $0x0000000d
-	JGE  search360
+	JGE  search375
 	JMP  copy
 
-search360:
+search375:
 	CMPL AX, $0x0000000e
-	JGE  search361
+	JGE  search376
 	JMP  absmax
 
-search361:
+search376:
 	JMP abssum
 
-search359:
+search374:
 	CMPL AX, $0x00000010
-	JGE  search362
+	JGE  search377
 	JMP  dot
 
-search362:
+search377:
 	CMPL AX, $0x00000011
-	JGE  search363
+	JGE  search378
 	JMP  maxnegproduct
 
-search363:
+search378:
 	JMP pivot
 
-search358:
+search373:
 	CMPL AX, $0x00000015
-	JGE  search364
+	JGE  search379
 	CMPL AX, $0x00000013
-	JGE  search365
+	JGE  search380
 	JMP  scale
 
-search365:
+search380:
 	CMPL AX, $0x00000014
-	JGE  search366
+	JGE  search381
 	JMP  symmetric
 
-search366:
+search381:
 	JMP product
 
-search364:
+search379:
+	CMPL AX, $0x00000017
+	JGE  search382
 	CMPL AX, $0x00000016
-	JGE  search367
+	JGE  search383
 	JMP  forward
 
-search367:
-	CMPL AX, $0x00000017
-	JGE  search368
-	JMP  backward
+search383:
+	JMP backward
 
-search368:
-	JMP apply
+search382:
+	CMPL AX, $0x00000018
+	JGE  search384
+	JMP  lower
+
+search384:
+	JMP upper
 
 maxnegproduct:
 	MOVL    (SI), DX
@@ -2121,121 +2201,126 @@ maxnegproductloop:
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
 	CMPL    AX, $0x0000000c
-	JGE     search369
+	JGE     search385
 	CMPL    AX, $0x00000006
-	JGE     search370
+	JGE     search386
 	CMPL    AX, $0x00000003
-	JGE     search371
+	JGE     search387
 	CMPL    AX, $0x00000001
-	JGE     search372
+	JGE     search388
 	JMP     end
 
-search372:
+search388:
 	CMPL AX, $0x00000002
-	JGE  search373
+	JGE  search389
 	JMP  add
 
-search373:
+search389:
 	JMP sub
 
-search371:
+search387:
 	CMPL AX, $0x00000004
-	JGE  search374
+	JGE  search390
 	JMP  mul
 
-search374:
+search390:
 	CMPL AX, $0x00000005
-	JGE  search375
+	JGE  search391
 	JMP  fma
 
-search375:
+search391:
 	JMP fnma
 
-search370:
+search386:
 	CMPL AX, $0x00000009
-	JGE  search376
+	JGE  search392
 	CMPL AX, $0x00000007
-	JGE  search377
+	JGE  search393
 	JMP  div
 
-search377:
+search393:
 	CMPL AX, $0x00000008
-	JGE  search378
+	JGE  search394
 	JMP  max
 
-search378:
+search394:
 	JMP min
 
-search376:
+search392:
 	CMPL AX, $0x0000000a
-	JGE  search379
+	JGE  search395
 	JMP  sqrt
 
-search379:
+search395:
 	CMPL AX, $0x0000000b
-	JGE  search380
+	JGE  search396
 	JMP  floor
 
-search380:
+search396:
 	JMP select
 
-search369:
+search385:
 	CMPL AX, $0x00000012
-	JGE  search381
+	JGE  search397
 	CMPL AX, $0x0000000f
-	JGE  search382
+	JGE  search398
 	CMPL AX, $0x0000000d
-	JGE  search383
+	JGE  search399
 	JMP  copy
 
-search383:
+search399:
 	CMPL AX, $0x0000000e
-	JGE  search384
+	JGE  search400
 	JMP  absmax
 
-search384:
+search400:
 	JMP abssum
 
-search382:
+search398:
 	CMPL AX, $0x00000010
-	JGE  search385
+	JGE  search401
 	JMP  dot
 
-search385:
+search401:
 	CMPL AX, $0x00000011
-	JGE  search386
+	JGE  search402
 	JMP  maxnegproduct
 
-search386:
+search402:
 	JMP pivot
 
-search381:
+search397:
 	CMPL AX, $0x00000015
-	JGE  search387
+	JGE  search403
 	CMPL AX, $0x00000013
-	JGE  search388
+	JGE  search404
 	JMP  scale
 
-search388:
+search404:
 	CMPL AX, $0x00000014
-	JGE  search389
+	JGE  search405
 	JMP  symmetric
 
-search389:
+search405:
 	JMP product
 
-search387:
+search403:
+	CMPL AX, $0x00000017
+	JGE  search406
 	CMPL AX, $0x00000016
-	JGE  search390
+	JGE  search407
 	JMP  forward
 
-search390:
-	CMPL AX, $0x00000017
-	JGE  search391
-	JMP  backward
+search407:
+	JMP backward
 
-search391:
-	JMP apply
+search406:
+	CMPL AX, $0x00000018
+	JGE  search408
+	JMP  lower
+
+search408:
+	JMP upper
 
 pivot:
 	MOVL         (SI), R8
@@ -2274,6 +2359,13 @@ pivot:
 	VFMADD231PD  Y6, Y3, Y9
 	VMULPD       Y6, Y2, Y10
 	VFMADD231PD  Y7, Y3, Y10
+	VMOVUPD      Y5, (DI)(R9*8)
+	VMOVUPD      Y6, 32(DI)(R9*8)
+	VMOVUPD      Y7, 64(DI)(R9*8)
+	VMOVUPD      Y4, 96(DI)(R9*8)
+	VMOVUPD      Y8, 128(DI)(R9*8)
+	VMOVUPD      Y9, 160(DI)(R9*8)
+	VMOVUPD      Y10, 192(DI)(R9*8)
 	VMOVUPD      320(DI)(R8*8), Y11
 	VFNMADD231PD Y4, Y0, Y11
 	VFNMADD231PD Y8, Y1, Y11
@@ -2300,384 +2392,355 @@ pivot:
 	VMULPD       Y2, Y12, Y3
 	VXORPD       Y15, Y3, Y3
 	VMULPD       Y2, Y11, Y11
-	VMULPD       Y4, Y1, Y0
-	VFMADD231PD  Y9, Y3, Y0
-	VMULPD       Y8, Y1, Y2
-	VFMADD231PD  Y10, Y3, Y2
-	VMOVUPD      Y1, 320(DI)(R9*8)
-	VMULPD       Y4, Y3, Y12
-	VFMADD231PD  Y9, Y11, Y12
-	VMULPD       Y8, Y3, Y1
-	VFMADD231PD  Y10, Y11, Y1
-	VMOVUPD      Y3, 352(DI)(R9*8)
-	VMOVUPD      Y3, 448(DI)(R9*8)
-	VMOVUPD      Y11, 480(DI)(R9*8)
-	VFMADD231PD  Y0, Y4, Y5
-	VFMADD231PD  Y12, Y9, Y5
-	VFMADD231PD  Y0, Y8, Y6
-	VFMADD231PD  Y12, Y10, Y6
-	VFMADD231PD  Y2, Y8, Y7
-	VFMADD231PD  Y1, Y10, Y7
-	VMOVUPD      Y5, (DI)(R9*8)
-	VMOVUPD      Y6, 32(DI)(R9*8)
-	VMOVUPD      Y6, 128(DI)(R9*8)
-	VMOVUPD      Y7, 160(DI)(R9*8)
-	VXORPD       Y15, Y0, Y0
-	VMOVUPD      Y0, 64(DI)(R9*8)
-	VMOVUPD      Y0, 256(DI)(R9*8)
-	VXORPD       Y15, Y12, Y12
-	VMOVUPD      Y12, 96(DI)(R9*8)
-	VMOVUPD      Y12, 384(DI)(R9*8)
-	VXORPD       Y15, Y2, Y2
-	VMOVUPD      Y2, 192(DI)(R9*8)
-	VMOVUPD      Y2, 288(DI)(R9*8)
-	VXORPD       Y15, Y1, Y1
 	VMOVUPD      Y1, 224(DI)(R9*8)
-	VMOVUPD      Y1, 416(DI)(R9*8)
+	VMOVUPD      Y3, 256(DI)(R9*8)
+	VMOVUPD      Y11, 288(DI)(R9*8)
 	DECL         CX
 	JNE          pivot
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
 	CMPL         AX, $0x0000000c
-	JGE          search392
+	JGE          search409
 	CMPL         AX, $0x00000006
-	JGE          search393
+	JGE          search410
 	CMPL         AX, $0x00000003
-	JGE          search394
+	JGE          search411
 	CMPL         AX, $0x00000001
-	JGE          search395
+	JGE          search412
 	JMP          end
 
-search395:
-	CMPL AX, $0x00000002
-	JGE  search396
-	JMP  add
-
-search396:
-	JMP sub
-
-search394:
-	CMPL AX, $0x00000004
-	JGE  search397
-	JMP  mul
-
-search397:
-	CMPL AX, $0x00000005
-	JGE  search398
-	JMP  fma
-
-search398:
-	JMP fnma
-
-search393:
-	CMPL AX, $0x00000009
-	JGE  search399
-	CMPL AX, $0x00000007
-	JGE  search400
-	JMP  div
-
-search400:
-	CMPL AX, $0x00000008
-	JGE  search401
-	JMP  max
-
-search401:
-	JMP min
-
-search399:
-	CMPL AX, $0x0000000a
-	JGE  search402
-	JMP  sqrt
-
-search402:
-	CMPL AX, $0x0000000b
-	JGE  search403
-	JMP  floor
-
-search403:
-	JMP select
-
-search392:
-	CMPL AX, $0x00000012
-	JGE  search404
-	CMPL AX, $0x0000000f
-	JGE  search405
-	CMPL AX, $0x0000000d
-	JGE  search406
-	JMP  copy
-
-search406:
-	CMPL AX, $0x0000000e
-	JGE  search407
-	JMP  absmax
-
-search407:
-	JMP abssum
-
-search405:
-	CMPL AX, $0x00000010
-	JGE  search408
-	JMP  dot
-
-search408:
-	CMPL AX, $0x00000011
-	JGE  search409
-	JMP  maxnegproduct
-
-search409:
-	JMP pivot
-
-search404:
-	CMPL AX, $0x00000015
-	JGE  search410
-	CMPL AX, $0x00000013
-	JGE  search411
-	JMP  scale
-
-search411:
-	CMPL AX, $0x00000014
-	JGE  search412
-	JMP  symmetric
-
 search412:
-	JMP product
-
-search410:
-	CMPL AX, $0x00000016
+	CMPL AX, $0x00000002
 	JGE  search413
-	JMP  forward
+	JMP  add
 
 search413:
-	CMPL AX, $0x00000017
-	JGE  search414
-	JMP  backward
-
-search414:
-	JMP apply
-
-scale:
-	MOVL        (SI), R8
-	MOVL        4(SI), R9
-	MOVL        8(SI), R10
-	ADDQ        $0x0c, SI
-	VMOVUPD     (DI)(R9*8), Y4
-	VMULPD      (DI)(R10*8), Y4, Y0
-	VMULPD      32(DI)(R10*8), Y4, Y1
-	VMULPD      64(DI)(R10*8), Y4, Y2
-	VMULPD      96(DI)(R10*8), Y4, Y3
-	VMOVUPD     32(DI)(R9*8), Y5
-	VFMADD231PD 128(DI)(R10*8), Y5, Y0
-	VFMADD231PD 160(DI)(R10*8), Y5, Y1
-	VFMADD231PD 192(DI)(R10*8), Y5, Y2
-	VFMADD231PD 224(DI)(R10*8), Y5, Y3
-	VMOVUPD     64(DI)(R9*8), Y6
-	VFMADD231PD 256(DI)(R10*8), Y6, Y0
-	VFMADD231PD 288(DI)(R10*8), Y6, Y1
-	VFMADD231PD 320(DI)(R10*8), Y6, Y2
-	VFMADD231PD 352(DI)(R10*8), Y6, Y3
-	VMOVUPD     96(DI)(R9*8), Y7
-	VFMADD231PD 384(DI)(R10*8), Y7, Y0
-	VFMADD231PD 416(DI)(R10*8), Y7, Y1
-	VFMADD231PD 448(DI)(R10*8), Y7, Y2
-	VFMADD231PD 480(DI)(R10*8), Y7, Y3
-	VMOVUPD     Y0, (DI)(R8*8)
-	VMOVUPD     Y1, 32(DI)(R8*8)
-	VMOVUPD     Y2, 64(DI)(R8*8)
-	VMOVUPD     Y3, 96(DI)(R8*8)
-	VMOVUPD     128(DI)(R9*8), Y4
-	VMULPD      (DI)(R10*8), Y4, Y0
-	VMULPD      32(DI)(R10*8), Y4, Y1
-	VMULPD      64(DI)(R10*8), Y4, Y2
-	VMULPD      96(DI)(R10*8), Y4, Y3
-	VMOVUPD     160(DI)(R9*8), Y5
-	VFMADD231PD 128(DI)(R10*8), Y5, Y0
-	VFMADD231PD 160(DI)(R10*8), Y5, Y1
-	VFMADD231PD 192(DI)(R10*8), Y5, Y2
-	VFMADD231PD 224(DI)(R10*8), Y5, Y3
-	VMOVUPD     192(DI)(R9*8), Y6
-	VFMADD231PD 256(DI)(R10*8), Y6, Y0
-	VFMADD231PD 288(DI)(R10*8), Y6, Y1
-	VFMADD231PD 320(DI)(R10*8), Y6, Y2
-	VFMADD231PD 352(DI)(R10*8), Y6, Y3
-	VMOVUPD     224(DI)(R9*8), Y7
-	VFMADD231PD 384(DI)(R10*8), Y7, Y0
-	VFMADD231PD 416(DI)(R10*8), Y7, Y1
-	VFMADD231PD 448(DI)(R10*8), Y7, Y2
-	VFMADD231PD 480(DI)(R10*8), Y7, Y3
-	VMOVUPD     Y0, 128(DI)(R8*8)
-	VMOVUPD     Y1, 160(DI)(R8*8)
-	VMOVUPD     Y2, 192(DI)(R8*8)
-	VMOVUPD     Y3, 224(DI)(R8*8)
-	VMOVUPD     256(DI)(R9*8), Y4
-	VMULPD      (DI)(R10*8), Y4, Y0
-	VMULPD      32(DI)(R10*8), Y4, Y1
-	VMULPD      64(DI)(R10*8), Y4, Y2
-	VMULPD      96(DI)(R10*8), Y4, Y3
-	VMOVUPD     288(DI)(R9*8), Y5
-	VFMADD231PD 128(DI)(R10*8), Y5, Y0
-	VFMADD231PD 160(DI)(R10*8), Y5, Y1
-	VFMADD231PD 192(DI)(R10*8), Y5, Y2
-	VFMADD231PD 224(DI)(R10*8), Y5, Y3
-	VMOVUPD     320(DI)(R9*8), Y6
-	VFMADD231PD 256(DI)(R10*8), Y6, Y0
-	VFMADD231PD 288(DI)(R10*8), Y6, Y1
-	VFMADD231PD 320(DI)(R10*8), Y6, Y2
-	VFMADD231PD 352(DI)(R10*8), Y6, Y3
-	VMOVUPD     352(DI)(R9*8), Y7
-	VFMADD231PD 384(DI)(R10*8), Y7, Y0
-	VFMADD231PD 416(DI)(R10*8), Y7, Y1
-	VFMADD231PD 448(DI)(R10*8), Y7, Y2
-	VFMADD231PD 480(DI)(R10*8), Y7, Y3
-	VMOVUPD     Y0, 256(DI)(R8*8)
-	VMOVUPD     Y1, 288(DI)(R8*8)
-	VMOVUPD     Y2, 320(DI)(R8*8)
-	VMOVUPD     Y3, 352(DI)(R8*8)
-	VMOVUPD     384(DI)(R9*8), Y4
-	VMULPD      (DI)(R10*8), Y4, Y0
-	VMULPD      32(DI)(R10*8), Y4, Y1
-	VMULPD      64(DI)(R10*8), Y4, Y2
-	VMULPD      96(DI)(R10*8), Y4, Y3
-	VMOVUPD     416(DI)(R9*8), Y5
-	VFMADD231PD 128(DI)(R10*8), Y5, Y0
-	VFMADD231PD 160(DI)(R10*8), Y5, Y1
-	VFMADD231PD 192(DI)(R10*8), Y5, Y2
-	VFMADD231PD 224(DI)(R10*8), Y5, Y3
-	VMOVUPD     448(DI)(R9*8), Y6
-	VFMADD231PD 256(DI)(R10*8), Y6, Y0
-	VFMADD231PD 288(DI)(R10*8), Y6, Y1
-	VFMADD231PD 320(DI)(R10*8), Y6, Y2
-	VFMADD231PD 352(DI)(R10*8), Y6, Y3
-	VMOVUPD     480(DI)(R9*8), Y7
-	VFMADD231PD 384(DI)(R10*8), Y7, Y0
-	VFMADD231PD 416(DI)(R10*8), Y7, Y1
-	VFMADD231PD 448(DI)(R10*8), Y7, Y2
-	VFMADD231PD 480(DI)(R10*8), Y7, Y3
-	VMOVUPD     Y0, 384(DI)(R8*8)
-	VMOVUPD     Y1, 416(DI)(R8*8)
-	VMOVUPD     Y2, 448(DI)(R8*8)
-	VMOVUPD     Y3, 480(DI)(R8*8)
-	DECL        CX
-	JNE         scale
-	MOVL        (SI), AX
-	MOVL        4(SI), CX
-	ADDQ        $0x08, SI
-	CMPL        AX, $0x0000000c
-	JGE         search415
-	CMPL        AX, $0x00000006
-	JGE         search416
-	CMPL        AX, $0x00000003
-	JGE         search417
-	CMPL        AX, $0x00000001
-	JGE         search418
-	JMP         end
-
-search418:
-	CMPL AX, $0x00000002
-	JGE  search419
-	JMP  add
-
-search419:
 	JMP sub
 
-search417:
+search411:
 	CMPL AX, $0x00000004
-	JGE  search420
+	JGE  search414
 	JMP  mul
 
-search420:
+search414:
 	CMPL AX, $0x00000005
-	JGE  search421
+	JGE  search415
 	JMP  fma
 
-search421:
+search415:
 	JMP fnma
 
-search416:
+search410:
 	CMPL AX, $0x00000009
-	JGE  search422
+	JGE  search416
 	CMPL AX, $0x00000007
-	JGE  search423
+	JGE  search417
 	JMP  div
 
-search423:
+search417:
 	CMPL AX, $0x00000008
-	JGE  search424
+	JGE  search418
 	JMP  max
 
-search424:
+search418:
 	JMP min
 
-search422:
+search416:
 	CMPL AX, $0x0000000a
-	JGE  search425
+	JGE  search419
 	JMP  sqrt
 
-search425:
+search419:
 	CMPL AX, $0x0000000b
-	JGE  search426
+	JGE  search420
 	JMP  floor
 
-search426:
+search420:
 	JMP select
 
-search415:
+search409:
 	CMPL AX, $0x00000012
-	JGE  search427
+	JGE  search421
 	CMPL AX, $0x0000000f
-	JGE  search428
+	JGE  search422
 	CMPL AX, $0x0000000d
-	JGE  search429
+	JGE  search423
 	JMP  copy
 
-search429:
+search423:
 	CMPL AX, $0x0000000e
-	JGE  search430
+	JGE  search424
 	JMP  absmax
 
-search430:
+search424:
 	JMP abssum
 
-search428:
+search422:
 	CMPL AX, $0x00000010
-	JGE  search431
+	JGE  search425
 	JMP  dot
 
-search431:
+search425:
 	CMPL AX, $0x00000011
-	JGE  search432
+	JGE  search426
 	JMP  maxnegproduct
 
-search432:
+search426:
 	JMP pivot
 
-search427:
+search421:
 	CMPL AX, $0x00000015
-	JGE  search433
+	JGE  search427
 	CMPL AX, $0x00000013
-	JGE  search434
+	JGE  search428
 	JMP  scale
 
-search434:
+search428:
 	CMPL AX, $0x00000014
-	JGE  search435
+	JGE  search429
 	JMP  symmetric
 
-search435:
+search429:
 	JMP product
 
-search433:
+search427:
+	CMPL AX, $0x00000017
+	JGE  search430
 	CMPL AX, $0x00000016
-	JGE  search436
+	JGE  search431
 	JMP  forward
 
+search431:
+	JMP backward
+
+search430:
+	CMPL AX, $0x00000018
+	JGE  search432
+	JMP  lower
+
+search432:
+	JMP upper
+
+scale:
+	MOVL         (SI), R8
+	MOVL         4(SI), R9
+	MOVL         8(SI), R10
+	ADDQ         $0x0c, SI
+	VMOVUPD      (DI)(R9*8), Y4
+	VMOVUPD      32(DI)(R9*8), Y5
+	VMOVUPD      64(DI)(R9*8), Y6
+	VMOVUPD      96(DI)(R9*8), Y7
+	VFNMADD231PD 96(DI)(R10*8), Y4, Y6
+	VFNMADD231PD 128(DI)(R10*8), Y5, Y6
+	VFNMADD231PD 160(DI)(R10*8), Y4, Y7
+	VFNMADD231PD 192(DI)(R10*8), Y5, Y7
+	VMULPD       (DI)(R10*8), Y4, Y0
+	VFMADD231PD  32(DI)(R10*8), Y5, Y0
+	VMULPD       32(DI)(R10*8), Y4, Y1
+	VFMADD231PD  64(DI)(R10*8), Y5, Y1
+	VMULPD       224(DI)(R10*8), Y6, Y2
+	VFMADD231PD  256(DI)(R10*8), Y7, Y2
+	VMULPD       256(DI)(R10*8), Y6, Y3
+	VFMADD231PD  288(DI)(R10*8), Y7, Y3
+	VMOVUPD      Y0, (DI)(R8*8)
+	VMOVUPD      Y1, 32(DI)(R8*8)
+	VMOVUPD      Y6, 64(DI)(R9*8)
+	VMOVUPD      Y2, 64(DI)(R8*8)
+	VMOVUPD      Y7, 96(DI)(R9*8)
+	VMOVUPD      Y3, 96(DI)(R8*8)
+	VMOVUPD      128(DI)(R9*8), Y4
+	VMOVUPD      160(DI)(R9*8), Y5
+	VMOVUPD      192(DI)(R9*8), Y6
+	VMOVUPD      224(DI)(R9*8), Y7
+	VFNMADD231PD 96(DI)(R10*8), Y4, Y6
+	VFNMADD231PD 128(DI)(R10*8), Y5, Y6
+	VFNMADD231PD 160(DI)(R10*8), Y4, Y7
+	VFNMADD231PD 192(DI)(R10*8), Y5, Y7
+	VMULPD       (DI)(R10*8), Y4, Y0
+	VFMADD231PD  32(DI)(R10*8), Y5, Y0
+	VMULPD       32(DI)(R10*8), Y4, Y1
+	VFMADD231PD  64(DI)(R10*8), Y5, Y1
+	VMULPD       224(DI)(R10*8), Y6, Y2
+	VFMADD231PD  256(DI)(R10*8), Y7, Y2
+	VMULPD       256(DI)(R10*8), Y6, Y3
+	VFMADD231PD  288(DI)(R10*8), Y7, Y3
+	VMOVUPD      Y0, 128(DI)(R8*8)
+	VMOVUPD      Y1, 160(DI)(R8*8)
+	VMOVUPD      Y6, 192(DI)(R9*8)
+	VMOVUPD      Y2, 192(DI)(R8*8)
+	VMOVUPD      Y7, 224(DI)(R9*8)
+	VMOVUPD      Y3, 224(DI)(R8*8)
+	VMOVUPD      256(DI)(R9*8), Y4
+	VMOVUPD      288(DI)(R9*8), Y5
+	VMOVUPD      320(DI)(R9*8), Y6
+	VMOVUPD      352(DI)(R9*8), Y7
+	VFNMADD231PD 96(DI)(R10*8), Y4, Y6
+	VFNMADD231PD 128(DI)(R10*8), Y5, Y6
+	VFNMADD231PD 160(DI)(R10*8), Y4, Y7
+	VFNMADD231PD 192(DI)(R10*8), Y5, Y7
+	VMULPD       (DI)(R10*8), Y4, Y0
+	VFMADD231PD  32(DI)(R10*8), Y5, Y0
+	VMULPD       32(DI)(R10*8), Y4, Y1
+	VFMADD231PD  64(DI)(R10*8), Y5, Y1
+	VMULPD       224(DI)(R10*8), Y6, Y2
+	VFMADD231PD  256(DI)(R10*8), Y7, Y2
+	VMULPD       256(DI)(R10*8), Y6, Y3
+	VFMADD231PD  288(DI)(R10*8), Y7, Y3
+	VMOVUPD      Y0, 256(DI)(R8*8)
+	VMOVUPD      Y1, 288(DI)(R8*8)
+	VMOVUPD      Y6, 320(DI)(R9*8)
+	VMOVUPD      Y2, 320(DI)(R8*8)
+	VMOVUPD      Y7, 352(DI)(R9*8)
+	VMOVUPD      Y3, 352(DI)(R8*8)
+	VMOVUPD      384(DI)(R9*8), Y4
+	VMOVUPD      416(DI)(R9*8), Y5
+	VMOVUPD      448(DI)(R9*8), Y6
+	VMOVUPD      480(DI)(R9*8), Y7
+	VFNMADD231PD 96(DI)(R10*8), Y4, Y6
+	VFNMADD231PD 128(DI)(R10*8), Y5, Y6
+	VFNMADD231PD 160(DI)(R10*8), Y4, Y7
+	VFNMADD231PD 192(DI)(R10*8), Y5, Y7
+	VMULPD       (DI)(R10*8), Y4, Y0
+	VFMADD231PD  32(DI)(R10*8), Y5, Y0
+	VMULPD       32(DI)(R10*8), Y4, Y1
+	VFMADD231PD  64(DI)(R10*8), Y5, Y1
+	VMULPD       224(DI)(R10*8), Y6, Y2
+	VFMADD231PD  256(DI)(R10*8), Y7, Y2
+	VMULPD       256(DI)(R10*8), Y6, Y3
+	VFMADD231PD  288(DI)(R10*8), Y7, Y3
+	VMOVUPD      Y0, 384(DI)(R8*8)
+	VMOVUPD      Y1, 416(DI)(R8*8)
+	VMOVUPD      Y6, 448(DI)(R9*8)
+	VMOVUPD      Y2, 448(DI)(R8*8)
+	VMOVUPD      Y7, 480(DI)(R9*8)
+	VMOVUPD      Y3, 480(DI)(R8*8)
+	DECL         CX
+	JNE          scale
+	MOVL         (SI), AX
+	MOVL         4(SI), CX
+	ADDQ         $0x08, SI
+	CMPL         AX, $0x0000000c
+	JGE          search433
+	CMPL         AX, $0x00000006
+	JGE          search434
+	CMPL         AX, $0x00000003
+	JGE          search435
+	CMPL         AX, $0x00000001
+	JGE          search436
+	JMP          end
+
 search436:
-	CMPL AX, $0x00000017
+	CMPL AX, $0x00000002
 	JGE  search437
-	JMP  backward
+	JMP  add
 
 search437:
-	JMP apply
+	JMP sub
+
+search435:
+	CMPL AX, $0x00000004
+	JGE  search438
+	JMP  mul
+
+search438:
+	CMPL AX, $0x00000005
+	JGE  search439
+	JMP  fma
+
+search439:
+	JMP fnma
+
+search434:
+	CMPL AX, $0x00000009
+	JGE  search440
+	CMPL AX, $0x00000007
+	JGE  search441
+	JMP  div
+
+search441:
+	CMPL AX, $0x00000008
+	JGE  search442
+	JMP  max
+
+search442:
+	JMP min
+
+search440:
+	CMPL AX, $0x0000000a
+	JGE  search443
+	JMP  sqrt
+
+search443:
+	CMPL AX, $0x0000000b
+	JGE  search444
+	JMP  floor
+
+search444:
+	JMP select
+
+search433:
+	CMPL AX, $0x00000012
+	JGE  search445
+	CMPL AX, $0x0000000f
+	JGE  search446
+	CMPL AX, $0x0000000d
+	JGE  search447
+	JMP  copy
+
+search447:
+	CMPL AX, $0x0000000e
+	JGE  search448
+	JMP  absmax
+
+search448:
+	JMP abssum
+
+search446:
+	CMPL AX, $0x00000010
+	JGE  search449
+	JMP  dot
+
+search449:
+	CMPL AX, $0x00000011
+	JGE  search450
+	JMP  maxnegproduct
+
+search450:
+	JMP pivot
+
+search445:
+	CMPL AX, $0x00000015
+	JGE  search451
+	CMPL AX, $0x00000013
+	JGE  search452
+	JMP  scale
+
+search452:
+	CMPL AX, $0x00000014
+	JGE  search453
+	JMP  symmetric
+
+search453:
+	JMP product
+
+search451:
+	CMPL AX, $0x00000017
+	JGE  search454
+	CMPL AX, $0x00000016
+	JGE  search455
+	JMP  forward
+
+search455:
+	JMP backward
+
+search454:
+	CMPL AX, $0x00000018
+	JGE  search456
+	JMP  lower
+
+search456:
+	JMP upper
 
 symmetric:
 	MOVL         (SI), R8
@@ -2766,121 +2829,126 @@ symmetric:
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
 	CMPL         AX, $0x0000000c
-	JGE          search438
+	JGE          search457
 	CMPL         AX, $0x00000006
-	JGE          search439
+	JGE          search458
 	CMPL         AX, $0x00000003
-	JGE          search440
+	JGE          search459
 	CMPL         AX, $0x00000001
-	JGE          search441
+	JGE          search460
 	JMP          end
 
-search441:
+search460:
 	CMPL AX, $0x00000002
-	JGE  search442
+	JGE  search461
 	JMP  add
 
-search442:
+search461:
 	JMP sub
 
-search440:
+search459:
 	CMPL AX, $0x00000004
-	JGE  search443
+	JGE  search462
 	JMP  mul
 
-search443:
+search462:
 	CMPL AX, $0x00000005
-	JGE  search444
+	JGE  search463
 	JMP  fma
 
-search444:
+search463:
 	JMP fnma
 
-search439:
+search458:
 	CMPL AX, $0x00000009
-	JGE  search445
+	JGE  search464
 	CMPL AX, $0x00000007
-	JGE  search446
+	JGE  search465
 	JMP  div
 
-search446:
+search465:
 	CMPL AX, $0x00000008
-	JGE  search447
+	JGE  search466
 	JMP  max
 
-search447:
+search466:
 	JMP min
 
-search445:
+search464:
 	CMPL AX, $0x0000000a
-	JGE  search448
+	JGE  search467
 	JMP  sqrt
 
-search448:
+search467:
 	CMPL AX, $0x0000000b
-	JGE  search449
+	JGE  search468
 	JMP  floor
 
-search449:
+search468:
 	JMP select
 
-search438:
+search457:
 	CMPL AX, $0x00000012
-	JGE  search450
+	JGE  search469
 	CMPL AX, $0x0000000f
-	JGE  search451
+	JGE  search470
 	CMPL AX, $0x0000000d
-	JGE  search452
+	JGE  search471
 	JMP  copy
 
-search452:
+search471:
 	CMPL AX, $0x0000000e
-	JGE  search453
+	JGE  search472
 	JMP  absmax
 
-search453:
+search472:
 	JMP abssum
 
-search451:
+search470:
 	CMPL AX, $0x00000010
-	JGE  search454
+	JGE  search473
 	JMP  dot
 
-search454:
+search473:
 	CMPL AX, $0x00000011
-	JGE  search455
+	JGE  search474
 	JMP  maxnegproduct
 
-search455:
+search474:
 	JMP pivot
 
-search450:
+search469:
 	CMPL AX, $0x00000015
-	JGE  search456
+	JGE  search475
 	CMPL AX, $0x00000013
-	JGE  search457
+	JGE  search476
 	JMP  scale
 
-search457:
+search476:
 	CMPL AX, $0x00000014
-	JGE  search458
+	JGE  search477
 	JMP  symmetric
 
-search458:
+search477:
 	JMP product
 
-search456:
+search475:
+	CMPL AX, $0x00000017
+	JGE  search478
 	CMPL AX, $0x00000016
-	JGE  search459
+	JGE  search479
 	JMP  forward
 
-search459:
-	CMPL AX, $0x00000017
-	JGE  search460
-	JMP  backward
+search479:
+	JMP backward
 
-search460:
-	JMP apply
+search478:
+	CMPL AX, $0x00000018
+	JGE  search480
+	JMP  lower
+
+search480:
+	JMP upper
 
 product:
 	MOVL         (SI), R8
@@ -3005,121 +3073,126 @@ product:
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
 	CMPL         AX, $0x0000000c
-	JGE          search461
+	JGE          search481
 	CMPL         AX, $0x00000006
-	JGE          search462
+	JGE          search482
 	CMPL         AX, $0x00000003
-	JGE          search463
+	JGE          search483
 	CMPL         AX, $0x00000001
-	JGE          search464
+	JGE          search484
 	JMP          end
 
-search464:
+search484:
 	CMPL AX, $0x00000002
-	JGE  search465
+	JGE  search485
 	JMP  add
 
-search465:
+search485:
 	JMP sub
 
-search463:
+search483:
 	CMPL AX, $0x00000004
-	JGE  search466
+	JGE  search486
 	JMP  mul
 
-search466:
+search486:
 	CMPL AX, $0x00000005
-	JGE  search467
+	JGE  search487
 	JMP  fma
 
-search467:
+search487:
 	JMP fnma
 
-search462:
+search482:
 	CMPL AX, $0x00000009
-	JGE  search468
+	JGE  search488
 	CMPL AX, $0x00000007
-	JGE  search469
+	JGE  search489
 	JMP  div
 
-search469:
+search489:
 	CMPL AX, $0x00000008
-	JGE  search470
+	JGE  search490
 	JMP  max
 
-search470:
+search490:
 	JMP min
 
-search468:
+search488:
 	CMPL AX, $0x0000000a
-	JGE  search471
+	JGE  search491
 	JMP  sqrt
 
-search471:
+search491:
 	CMPL AX, $0x0000000b
-	JGE  search472
+	JGE  search492
 	JMP  floor
 
-search472:
+search492:
 	JMP select
 
-search461:
+search481:
 	CMPL AX, $0x00000012
-	JGE  search473
+	JGE  search493
 	CMPL AX, $0x0000000f
-	JGE  search474
+	JGE  search494
 	CMPL AX, $0x0000000d
-	JGE  search475
+	JGE  search495
 	JMP  copy
 
-search475:
+search495:
 	CMPL AX, $0x0000000e
-	JGE  search476
+	JGE  search496
 	JMP  absmax
 
-search476:
+search496:
 	JMP abssum
 
-search474:
+search494:
 	CMPL AX, $0x00000010
-	JGE  search477
+	JGE  search497
 	JMP  dot
 
-search477:
+search497:
 	CMPL AX, $0x00000011
-	JGE  search478
+	JGE  search498
 	JMP  maxnegproduct
 
-search478:
+search498:
 	JMP pivot
 
-search473:
+search493:
 	CMPL AX, $0x00000015
-	JGE  search479
+	JGE  search499
 	CMPL AX, $0x00000013
-	JGE  search480
+	JGE  search500
 	JMP  scale
 
-search480:
+search500:
 	CMPL AX, $0x00000014
-	JGE  search481
+	JGE  search501
 	JMP  symmetric
 
-search481:
+search501:
 	JMP product
 
-search479:
+search499:
+	CMPL AX, $0x00000017
+	JGE  search502
 	CMPL AX, $0x00000016
-	JGE  search482
+	JGE  search503
 	JMP  forward
 
-search482:
-	CMPL AX, $0x00000017
-	JGE  search483
-	JMP  backward
+search503:
+	JMP backward
 
-search483:
-	JMP apply
+search502:
+	CMPL AX, $0x00000018
+	JGE  search504
+	JMP  lower
+
+search504:
+	JMP upper
 
 forward:
 	MOVL         (SI), R8
@@ -3160,121 +3233,126 @@ forward:
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
 	CMPL         AX, $0x0000000c
-	JGE          search484
+	JGE          search505
 	CMPL         AX, $0x00000006
-	JGE          search485
+	JGE          search506
 	CMPL         AX, $0x00000003
-	JGE          search486
+	JGE          search507
 	CMPL         AX, $0x00000001
-	JGE          search487
+	JGE          search508
 	JMP          end
 
-search487:
+search508:
 	CMPL AX, $0x00000002
-	JGE  search488
+	JGE  search509
 	JMP  add
 
-search488:
+search509:
 	JMP sub
 
-search486:
+search507:
 	CMPL AX, $0x00000004
-	JGE  search489
+	JGE  search510
 	JMP  mul
 
-search489:
+search510:
 	CMPL AX, $0x00000005
-	JGE  search490
+	JGE  search511
 	JMP  fma
 
-search490:
+search511:
 	JMP fnma
 
-search485:
+search506:
 	CMPL AX, $0x00000009
-	JGE  search491
+	JGE  search512
 	CMPL AX, $0x00000007
-	JGE  search492
+	JGE  search513
 	JMP  div
 
-search492:
+search513:
 	CMPL AX, $0x00000008
-	JGE  search493
+	JGE  search514
 	JMP  max
 
-search493:
+search514:
 	JMP min
 
-search491:
+search512:
 	CMPL AX, $0x0000000a
-	JGE  search494
+	JGE  search515
 	JMP  sqrt
 
-search494:
+search515:
 	CMPL AX, $0x0000000b
-	JGE  search495
+	JGE  search516
 	JMP  floor
 
-search495:
+search516:
 	JMP select
 
-search484:
+search505:
 	CMPL AX, $0x00000012
-	JGE  search496
+	JGE  search517
 	CMPL AX, $0x0000000f
-	JGE  search497
+	JGE  search518
 	CMPL AX, $0x0000000d
-	JGE  search498
+	JGE  search519
 	JMP  copy
 
-search498:
+search519:
 	CMPL AX, $0x0000000e
-	JGE  search499
+	JGE  search520
 	JMP  absmax
 
-search499:
+search520:
 	JMP abssum
 
-search497:
+search518:
 	CMPL AX, $0x00000010
-	JGE  search500
+	JGE  search521
 	JMP  dot
 
-search500:
+search521:
 	CMPL AX, $0x00000011
-	JGE  search501
+	JGE  search522
 	JMP  maxnegproduct
 
-search501:
+search522:
 	JMP pivot
 
-search496:
+search517:
 	CMPL AX, $0x00000015
-	JGE  search502
+	JGE  search523
 	CMPL AX, $0x00000013
-	JGE  search503
+	JGE  search524
 	JMP  scale
 
-search503:
+search524:
 	CMPL AX, $0x00000014
-	JGE  search504
+	JGE  search525
 	JMP  symmetric
 
-search504:
+search525:
 	JMP product
 
-search502:
+search523:
+	CMPL AX, $0x00000017
+	JGE  search526
 	CMPL AX, $0x00000016
-	JGE  search505
+	JGE  search527
 	JMP  forward
 
-search505:
-	CMPL AX, $0x00000017
-	JGE  search506
-	JMP  backward
+search527:
+	JMP backward
 
-search506:
-	JMP apply
+search526:
+	CMPL AX, $0x00000018
+	JGE  search528
+	JMP  lower
+
+search528:
+	JMP upper
 
 backward:
 	MOVL         (SI), R8
@@ -3315,267 +3393,416 @@ backward:
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
 	CMPL         AX, $0x0000000c
-	JGE          search507
+	JGE          search529
 	CMPL         AX, $0x00000006
-	JGE          search508
+	JGE          search530
 	CMPL         AX, $0x00000003
-	JGE          search509
+	JGE          search531
 	CMPL         AX, $0x00000001
-	JGE          search510
+	JGE          search532
 	JMP          end
 
-search510:
+search532:
 	CMPL AX, $0x00000002
-	JGE  search511
+	JGE  search533
 	JMP  add
-
-search511:
-	JMP sub
-
-search509:
-	CMPL AX, $0x00000004
-	JGE  search512
-	JMP  mul
-
-search512:
-	CMPL AX, $0x00000005
-	JGE  search513
-	JMP  fma
-
-search513:
-	JMP fnma
-
-search508:
-	CMPL AX, $0x00000009
-	JGE  search514
-	CMPL AX, $0x00000007
-	JGE  search515
-	JMP  div
-
-search515:
-	CMPL AX, $0x00000008
-	JGE  search516
-	JMP  max
-
-search516:
-	JMP min
-
-search514:
-	CMPL AX, $0x0000000a
-	JGE  search517
-	JMP  sqrt
-
-search517:
-	CMPL AX, $0x0000000b
-	JGE  search518
-	JMP  floor
-
-search518:
-	JMP select
-
-search507:
-	CMPL AX, $0x00000012
-	JGE  search519
-	CMPL AX, $0x0000000f
-	JGE  search520
-	CMPL AX, $0x0000000d
-	JGE  search521
-	JMP  copy
-
-search521:
-	CMPL AX, $0x0000000e
-	JGE  search522
-	JMP  absmax
-
-search522:
-	JMP abssum
-
-search520:
-	CMPL AX, $0x00000010
-	JGE  search523
-	JMP  dot
-
-search523:
-	CMPL AX, $0x00000011
-	JGE  search524
-	JMP  maxnegproduct
-
-search524:
-	JMP pivot
-
-search519:
-	CMPL AX, $0x00000015
-	JGE  search525
-	CMPL AX, $0x00000013
-	JGE  search526
-	JMP  scale
-
-search526:
-	CMPL AX, $0x00000014
-	JGE  search527
-	JMP  symmetric
-
-search527:
-	JMP product
-
-search525:
-	CMPL AX, $0x00000016
-	JGE  search528
-	JMP  forward
-
-search528:
-	CMPL AX, $0x00000017
-	JGE  search529
-	JMP  backward
-
-search529:
-apply:
-	MOVL        (SI), R8
-	MOVL        4(SI), R9
-	MOVL        8(SI), R10
-	ADDQ        $0x0c, SI
-	VMOVUPD     (DI)(R10*8), Y4
-	VMULPD      (DI)(R9*8), Y4, Y0
-	VMULPD      128(DI)(R9*8), Y4, Y1
-	VMULPD      256(DI)(R9*8), Y4, Y2
-	VMULPD      384(DI)(R9*8), Y4, Y3
-	VMOVUPD     32(DI)(R10*8), Y4
-	VFMADD231PD 32(DI)(R9*8), Y4, Y0
-	VFMADD231PD 160(DI)(R9*8), Y4, Y1
-	VFMADD231PD 288(DI)(R9*8), Y4, Y2
-	VFMADD231PD 416(DI)(R9*8), Y4, Y3
-	VMOVUPD     64(DI)(R10*8), Y4
-	VFMADD231PD 64(DI)(R9*8), Y4, Y0
-	VFMADD231PD 192(DI)(R9*8), Y4, Y1
-	VFMADD231PD 320(DI)(R9*8), Y4, Y2
-	VFMADD231PD 448(DI)(R9*8), Y4, Y3
-	VMOVUPD     96(DI)(R10*8), Y4
-	VFMADD231PD 96(DI)(R9*8), Y4, Y0
-	VFMADD231PD 224(DI)(R9*8), Y4, Y1
-	VFMADD231PD 352(DI)(R9*8), Y4, Y2
-	VFMADD231PD 480(DI)(R9*8), Y4, Y3
-	VMOVUPD     Y0, (DI)(R8*8)
-	VMOVUPD     Y1, 32(DI)(R8*8)
-	VMOVUPD     Y2, 64(DI)(R8*8)
-	VMOVUPD     Y3, 96(DI)(R8*8)
-	DECL        CX
-	JNE         apply
-	MOVL        (SI), AX
-	MOVL        4(SI), CX
-	ADDQ        $0x08, SI
-	CMPL        AX, $0x0000000c
-	JGE         search530
-	CMPL        AX, $0x00000006
-	JGE         search531
-	CMPL        AX, $0x00000003
-	JGE         search532
-	CMPL        AX, $0x00000001
-	JGE         search533
-	JMP         end
 
 search533:
-	CMPL AX, $0x00000002
-	JGE  search534
-	JMP  add
-
-search534:
 	JMP sub
 
-search532:
+search531:
 	CMPL AX, $0x00000004
-	JGE  search535
+	JGE  search534
 	JMP  mul
 
-search535:
+search534:
 	CMPL AX, $0x00000005
-	JGE  search536
+	JGE  search535
 	JMP  fma
 
-search536:
+search535:
 	JMP fnma
 
-search531:
+search530:
 	CMPL AX, $0x00000009
-	JGE  search537
+	JGE  search536
 	CMPL AX, $0x00000007
-	JGE  search538
+	JGE  search537
 	JMP  div
 
-search538:
+search537:
 	CMPL AX, $0x00000008
-	JGE  search539
+	JGE  search538
 	JMP  max
 
-search539:
+search538:
 	JMP min
 
-search537:
+search536:
 	CMPL AX, $0x0000000a
-	JGE  search540
+	JGE  search539
 	JMP  sqrt
 
-search540:
+search539:
 	CMPL AX, $0x0000000b
-	JGE  search541
+	JGE  search540
 	JMP  floor
 
-search541:
+search540:
 	JMP select
 
-search530:
+search529:
 	CMPL AX, $0x00000012
-	JGE  search542
+	JGE  search541
 	CMPL AX, $0x0000000f
-	JGE  search543
+	JGE  search542
 	CMPL AX, $0x0000000d
-	JGE  search544
+	JGE  search543
 	JMP  copy
 
-search544:
+search543:
 	CMPL AX, $0x0000000e
-	JGE  search545
+	JGE  search544
 	JMP  absmax
 
-search545:
+search544:
 	JMP abssum
 
-search543:
+search542:
 	CMPL AX, $0x00000010
-	JGE  search546
+	JGE  search545
 	JMP  dot
 
-search546:
+search545:
 	CMPL AX, $0x00000011
-	JGE  search547
+	JGE  search546
 	JMP  maxnegproduct
 
-search547:
+search546:
 	JMP pivot
 
-search542:
+search541:
 	CMPL AX, $0x00000015
-	JGE  search548
+	JGE  search547
 	CMPL AX, $0x00000013
-	JGE  search549
+	JGE  search548
 	JMP  scale
 
-search549:
+search548:
 	CMPL AX, $0x00000014
-	JGE  search550
+	JGE  search549
 	JMP  symmetric
 
-search550:
+search549:
 	JMP product
 
-search548:
+search547:
+	CMPL AX, $0x00000017
+	JGE  search550
 	CMPL AX, $0x00000016
 	JGE  search551
 	JMP  forward
 
 search551:
-	CMPL AX, $0x00000017
+	JMP backward
+
+search550:
+	CMPL AX, $0x00000018
 	JGE  search552
-	JMP  backward
+	JMP  lower
 
 search552:
-	JMP apply
+	JMP upper
+
+lower:
+	MOVL         (SI), R8
+	MOVL         4(SI), R9
+	MOVL         8(SI), R10
+	ADDQ         $0x0c, SI
+	VMOVUPD      (DI)(R8*8), Y4
+	VMOVUPD      32(DI)(R8*8), Y5
+	VMOVUPD      64(DI)(R8*8), Y6
+	VMOVUPD      96(DI)(R8*8), Y7
+	VFNMADD231PD 96(DI)(R9*8), Y4, Y6
+	VFNMADD231PD 128(DI)(R9*8), Y5, Y6
+	VFNMADD231PD 160(DI)(R9*8), Y4, Y7
+	VFNMADD231PD 192(DI)(R9*8), Y5, Y7
+	VMULPD       (DI)(R9*8), Y4, Y0
+	VFMADD231PD  32(DI)(R9*8), Y5, Y0
+	VMULPD       32(DI)(R9*8), Y4, Y1
+	VFMADD231PD  64(DI)(R9*8), Y5, Y1
+	VMULPD       224(DI)(R9*8), Y6, Y2
+	VFMADD231PD  256(DI)(R9*8), Y7, Y2
+	VMULPD       256(DI)(R9*8), Y6, Y3
+	VFMADD231PD  288(DI)(R9*8), Y7, Y3
+	VMOVUPD      Y0, (DI)(R10*8)
+	VMOVUPD      Y1, 32(DI)(R10*8)
+	VMOVUPD      Y6, 64(DI)(R8*8)
+	VMOVUPD      Y2, 64(DI)(R10*8)
+	VMOVUPD      Y7, 96(DI)(R8*8)
+	VMOVUPD      Y3, 96(DI)(R10*8)
+	DECL         CX
+	JNE          lower
+	MOVL         (SI), AX
+	MOVL         4(SI), CX
+	ADDQ         $0x08, SI
+	CMPL         AX, $0x0000000c
+	JGE          search553
+	CMPL         AX, $0x00000006
+	JGE          search554
+	CMPL         AX, $0x00000003
+	JGE          search555
+	CMPL         AX, $0x00000001
+	JGE          search556
+	JMP          end
+
+search556:
+	CMPL AX, $0x00000002
+	JGE  search557
+	JMP  add
+
+search557:
+	JMP sub
+
+search555:
+	CMPL AX, $0x00000004
+	JGE  search558
+	JMP  mul
+
+search558:
+	CMPL AX, $0x00000005
+	JGE  search559
+	JMP  fma
+
+search559:
+	JMP fnma
+
+search554:
+	CMPL AX, $0x00000009
+	JGE  search560
+	CMPL AX, $0x00000007
+	JGE  search561
+	JMP  div
+
+search561:
+	CMPL AX, $0x00000008
+	JGE  search562
+	JMP  max
+
+search562:
+	JMP min
+
+search560:
+	CMPL AX, $0x0000000a
+	JGE  search563
+	JMP  sqrt
+
+search563:
+	CMPL AX, $0x0000000b
+	JGE  search564
+	JMP  floor
+
+search564:
+	JMP select
+
+search553:
+	CMPL AX, $0x00000012
+	JGE  search565
+	CMPL AX, $0x0000000f
+	JGE  search566
+	CMPL AX, $0x0000000d
+	JGE  search567
+	JMP  copy
+
+search567:
+	CMPL AX, $0x0000000e
+	JGE  search568
+	JMP  absmax
+
+search568:
+	JMP abssum
+
+search566:
+	CMPL AX, $0x00000010
+	JGE  search569
+	JMP  dot
+
+search569:
+	CMPL AX, $0x00000011
+	JGE  search570
+	JMP  maxnegproduct
+
+search570:
+	JMP pivot
+
+search565:
+	CMPL AX, $0x00000015
+	JGE  search571
+	CMPL AX, $0x00000013
+	JGE  search572
+	JMP  scale
+
+search572:
+	CMPL AX, $0x00000014
+	JGE  search573
+	JMP  symmetric
+
+search573:
+	JMP product
+
+search571:
+	CMPL AX, $0x00000017
+	JGE  search574
+	CMPL AX, $0x00000016
+	JGE  search575
+	JMP  forward
+
+search575:
+	JMP backward
+
+search574:
+	CMPL AX, $0x00000018
+	JGE  search576
+	JMP  lower
+
+search576:
+upper:
+	MOVL         (SI), R8
+	MOVL         4(SI), R9
+	ADDQ         $0x08, SI
+	VMOVUPD      (DI)(R8*8), Y0
+	VMOVUPD      32(DI)(R8*8), Y1
+	VMOVUPD      64(DI)(R8*8), Y2
+	VMOVUPD      96(DI)(R8*8), Y3
+	VFNMADD231PD 96(DI)(R9*8), Y2, Y0
+	VFNMADD231PD 160(DI)(R9*8), Y3, Y0
+	VMOVUPD      Y0, (DI)(R8*8)
+	VFNMADD231PD 128(DI)(R9*8), Y2, Y1
+	VFNMADD231PD 192(DI)(R9*8), Y3, Y1
+	VMOVUPD      Y1, 32(DI)(R8*8)
+	DECL         CX
+	JNE          upper
+	MOVL         (SI), AX
+	MOVL         4(SI), CX
+	ADDQ         $0x08, SI
+	CMPL         AX, $0x0000000c
+	JGE          search577
+	CMPL         AX, $0x00000006
+	JGE          search578
+	CMPL         AX, $0x00000003
+	JGE          search579
+	CMPL         AX, $0x00000001
+	JGE          search580
+	JMP          end
+
+search580:
+	CMPL AX, $0x00000002
+	JGE  search581
+	JMP  add
+
+search581:
+	JMP sub
+
+search579:
+	CMPL AX, $0x00000004
+	JGE  search582
+	JMP  mul
+
+search582:
+	CMPL AX, $0x00000005
+	JGE  search583
+	JMP  fma
+
+search583:
+	JMP fnma
+
+search578:
+	CMPL AX, $0x00000009
+	JGE  search584
+	CMPL AX, $0x00000007
+	JGE  search585
+	JMP  div
+
+search585:
+	CMPL AX, $0x00000008
+	JGE  search586
+	JMP  max
+
+search586:
+	JMP min
+
+search584:
+	CMPL AX, $0x0000000a
+	JGE  search587
+	JMP  sqrt
+
+search587:
+	CMPL AX, $0x0000000b
+	JGE  search588
+	JMP  floor
+
+search588:
+	JMP select
+
+search577:
+	CMPL AX, $0x00000012
+	JGE  search589
+	CMPL AX, $0x0000000f
+	JGE  search590
+	CMPL AX, $0x0000000d
+	JGE  search591
+	JMP  copy
+
+search591:
+	CMPL AX, $0x0000000e
+	JGE  search592
+	JMP  absmax
+
+search592:
+	JMP abssum
+
+search590:
+	CMPL AX, $0x00000010
+	JGE  search593
+	JMP  dot
+
+search593:
+	CMPL AX, $0x00000011
+	JGE  search594
+	JMP  maxnegproduct
+
+search594:
+	JMP pivot
+
+search589:
+	CMPL AX, $0x00000015
+	JGE  search595
+	CMPL AX, $0x00000013
+	JGE  search596
+	JMP  scale
+
+search596:
+	CMPL AX, $0x00000014
+	JGE  search597
+	JMP  symmetric
+
+search597:
+	JMP product
+
+search595:
+	CMPL AX, $0x00000017
+	JGE  search598
+	CMPL AX, $0x00000016
+	JGE  search599
+	JMP  forward
+
+search599:
+	JMP backward
+
+search598:
+	CMPL AX, $0x00000018
+	JGE  search600
+	JMP  lower
+
+search600:
+	JMP upper
