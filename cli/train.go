@@ -27,7 +27,7 @@ type trained struct {
 
 func (a *App) trainCommand() *cobra.Command {
 	var opt train.Options
-	var dir, out, curves string
+	var dir, out, curves, initial string
 	cmd := &cobra.Command{
 		Use:   "train CASE --data DIR --out FILE",
 		Short: "Train a map: manifold, then rollout-aware decoder refinement",
@@ -52,6 +52,11 @@ from it to bitwise the same model.`,
 			if err != nil {
 				return badInput(err)
 			}
+			if initial != "" {
+				if opt.Initial, err = model.ReadFile(initial); err != nil {
+					return badInput(err)
+				}
+			}
 			e, err := a.open(a.json)
 			if err != nil {
 				return err
@@ -75,6 +80,7 @@ from it to bitwise the same model.`,
 	f := cmd.Flags()
 	f.StringVar(&dir, "data", "", "folder of the dataset")
 	f.StringVar(&out, "out", "", "model file to write")
+	f.StringVar(&initial, "init", "", "start from the networks and the normalisation of this earlier map")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")
 	f.BoolVar(&opt.Resume, "resume", false, "continue from FILE.checkpoint")
 	f.IntVar(&opt.ManifoldEpochs, "epochs", 0, "manifold epochs; 0: the case's")

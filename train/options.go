@@ -21,6 +21,11 @@ type Options struct {
 
 	Command, Version string // recorded in the model's provenance
 
+	// Initial is an earlier map whose networks and normalisation the manifold
+	// phase starts from, with new moments; nil: random networks, and the data's own
+	// normalisation. Latent and Hidden are its own.
+	Initial *model.Model
+
 	// Sizes and counts; 0 takes Spec.Training's.
 	Latent, Hidden  int
 	ManifoldEpochs  int // negative: none
@@ -103,6 +108,16 @@ func (o Options) resolve() (Options, error) {
 	}
 	spec := o.Problem.Spec()
 	t := spec.Training
+	if m := o.Initial; m != nil {
+		if err := fits(m, spec); err != nil {
+			return o, err
+		}
+		hidden := m.DecoderU.MaxHidden()
+		if o.Latent != 0 && o.Latent != m.Latent() || o.Hidden != 0 && o.Hidden != hidden {
+			return o, fmt.Errorf("train: Latent %d and Hidden %d are asked for, the initial map has %d and %d", o.Latent, o.Hidden, m.Latent(), hidden)
+		}
+		o.Latent, o.Hidden = m.Latent(), hidden
+	}
 	orDefault := func(v *int, def int) {
 		if *v == 0 {
 			*v = def
@@ -188,4 +203,23 @@ func (o Options) resolve() (Options, error) {
 		return o, errors.New("train: Resume needs the Checkpoint file to resume from")
 	}
 	return o, nil
+}
+
+// fits checks that an initial map is one of this problem.
+func fits(m *model.Model, spec *domain.Spec) error {
+	if err := m.Validate(); err != nil {
+		return fmt.Errorf("train: the initial map: %w", err)
+	}
+	for _, w := range []struct {
+		what      string
+		got, want int
+	}{
+		{"E_x reads", m.EncoderX.In(), spec.ObservationSize()}, {"E_o reads", m.EncoderO.In(), spec.OracleSize()},
+		{"D_s writes", m.DecoderS.Out(), spec.MeasuredSize()}, {"D_u writes", m.DecoderU.Out(), spec.PlanSize()},
+	} {
+		if w.got != w.want {
+			return fmt.Errorf("train: the initial map is of another problem: its %s %d values, %s has %d", w.what, w.got, spec.Name, w.want)
+		}
+	}
+	return nil
 }

@@ -122,6 +122,9 @@ func (r *run) prepare() error {
 	spec := o.Problem.Spec()
 	nx, no, ns, nu := spec.ObservationSize(), spec.OracleSize(), spec.MeasuredSize(), spec.PlanSize()
 	var initial backend.Networks
+	if m := o.Initial; m != nil {
+		initial = backend.Networks{EncoderX: m.EncoderX, EncoderO: m.EncoderO, DecoderU: m.DecoderU, DecoderS: m.DecoderS}
+	}
 	for i, n := range []struct {
 		net     **model.MLP
 		in, out int
@@ -129,6 +132,9 @@ func (r *run) prepare() error {
 		{&initial.EncoderX, nx, o.Latent}, {&initial.EncoderO, no, o.Latent},
 		{&initial.DecoderU, o.Latent, nu}, {&initial.DecoderS, o.Latent, ns},
 	} {
+		if *n.net != nil {
+			continue
+		}
 		mlp, err := model.NewMLP(rand.New(rand.NewPCG(o.Seed, streamWeights|uint64(i))), n.in, o.Hidden, o.Hidden, n.out)
 		if err != nil {
 			return err
@@ -175,13 +181,21 @@ func (r *run) fingerprintRun() error {
 	d := o.Backend.Describe()
 	content := o.Data.contentHash(o.Problem.Spec())
 	name := o.Problem.Spec().Name
+	initial := ""
+	if o.Initial != nil {
+		h := sha256.New()
+		if err := o.Initial.Write(h); err != nil {
+			return fmt.Errorf("train: the initial map: %w", err)
+		}
+		initial = hex.EncodeToString(h.Sum(nil))
+	}
 	// Names, not numbers, and members that the hash covers otherwise.
-	o.Backend, o.Problem, o.Data = nil, nil, Data{}
+	o.Backend, o.Problem, o.Data, o.Initial = nil, nil, Data{}, nil
 	o.Command, o.Version, o.Checkpoint, o.CheckpointInterval, o.Resume = "", "", "", 0, false
 	text, err := json.Marshal(struct {
-		Case, Backend, ISA, Data string
-		Options                  Options
-	}{name, d.Name, d.ISA, content, o})
+		Case, Backend, ISA, Data, Initial string
+		Options                           Options
+	}{name, d.Name, d.ISA, content, initial, o})
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}

@@ -536,3 +536,33 @@ func FuzzCheckpoint(f *testing.F) {
 		}
 	})
 }
+
+// A run that starts from an earlier map begins where that map ended: its first
+// losses are of the order of that run's last, not of random networks; and a map
+// of other sizes is refused.
+func TestInitialMap(t *testing.T) {
+	be := cpu(t)
+	opt := toyOptions(t, be, 40)
+	opt.RolloutEpochs = -1
+	first, err := Run(t.Context(), opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := toyOptions(t, be, 40)
+	again.RolloutEpochs, again.Initial, again.LearningRate, again.ManifoldEpochs = -1, first.Model, 1e-5, 1
+	second, err := Run(t.Context(), again, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := first.History[0].Manifold.Total, first.History[len(first.History)-1].Manifold.Total
+	if got := second.History[0].Manifold.Total; !(got < 0.5*(begin+end)) {
+		t.Errorf("the second run begins at a loss of %g; the first began at %g and ended at %g", got, begin, end)
+	}
+	if !slices.Equal(second.Model.NormU.Scale, first.Model.NormU.Scale) {
+		t.Error("the second map has another normalisation than the first")
+	}
+	again.Latent = first.Model.Latent() + 1
+	if _, err := Run(t.Context(), again, nil); err == nil || !strings.Contains(err.Error(), "initial map") {
+		t.Errorf("another latent size than the initial map's: error %v", err)
+	}
+}
