@@ -118,7 +118,6 @@ func TestLimitRowsAreDerivatives(t *testing.T) {
 				if !other.dispatch(s, c, u) {
 					t.Fatal("no solution beside")
 				}
-				other.projection.metric = identityMetric(len(other.projection.control))
 				other.evaluate(true)
 				other.system.model.lu.factor(other.values, other.inverse)
 				other.limitRows(c)
@@ -127,7 +126,6 @@ func TestLimitRowsAreDerivatives(t *testing.T) {
 			w.evaluate(true)
 			w.system.model.lu.factor(w.values, w.inverse)
 			p := w.projection
-			p.metric = identityMetric(len(p.control))
 			p.program.reset()
 			w.limitRows(c)
 			for j, at := range p.control {
@@ -152,15 +150,6 @@ func TestLimitRowsAreDerivatives(t *testing.T) {
 			t.Fatal("nothing was compared")
 		}
 	}
-}
-
-// identityMetric leaves rows in the controls themselves.
-func identityMetric(k int) []float64 {
-	r := make([]float64, k*k)
-	for j := range k {
-		r[j*k+j] = 1
-	}
-	return r
 }
 
 func BenchmarkDispatch(b *testing.B) {

@@ -22,8 +22,8 @@ const (
 	leastCurvature = 0.05
 )
 
-// newMetric returns R with R·Rᵀ the inverse of the metric, row-major, in the order
-// of the projection's controls: x = R·y has the length of y.
+// newMetric returns the inverse of the metric, row-major, in the order of the
+// projection's controls.
 func newMetric(y *System) []float64 {
 	w := newWorkspace(y)
 	p := w.projection
@@ -66,24 +66,26 @@ func newMetric(y *System) []float64 {
 		}
 		h.SetSym(j, j, h.At(j, j)+0.5*(up[j]-down[j])/(2*metricStep))
 	}
-	r := make([]float64, k*k)
+	inverse := make([]float64, k*k)
 	var eigen mat.EigenSym
 	if !solved || !eigen.Factorize(h, true) {
 		for j := range k { // no operating point to measure at: the plain norm
-			r[j*k+j] = 1
+			inverse[j*k+j] = 1
 		}
-		return r
+		return inverse
 	}
 	values := eigen.Values(nil)
 	var vectors mat.Dense
 	eigen.VectorsTo(&vectors)
-	for j := range k {
-		scale := 1 / math.Sqrt(math.Max(values[j], floor))
+	for v, value := range values {
+		scale := 1 / math.Max(value, floor)
 		for i := range k {
-			r[i*k+j] = vectors.At(i, j) * scale
+			for j := range k {
+				inverse[i*k+j] += scale * vectors.At(i, v) * vectors.At(j, v)
+			}
 		}
 	}
-	return r
+	return inverse
 }
 
 // costGradient writes the derivative of the generation cost in each control,

@@ -28,8 +28,6 @@ type projection struct {
 	// of the other units at the reference bus.
 	direct []float64
 	others float64
-	// metric is R of newMetric.
-	metric []float64
 }
 
 func newProjection(y *System) *projection {
@@ -46,9 +44,6 @@ func newProjection(y *System) *projection {
 		}
 	}
 	p.program = newLeastChange(len(p.control))
-	for j := range p.program.weight {
-		p.program.weight[j] = 1
-	}
 	return p
 }
 
@@ -113,20 +108,19 @@ func (w *workspace) correct(c, u []float64) {
 		return
 	}
 	p := w.projection
-	p.metric = w.system.metric()
+	p.program.inverse = w.system.metric()
 	p.program.reset()
-	w.boxRows(c, u)
+	w.boxes(c, u)
 	w.limitRows(c)
 	p.program.solve(1e-7, projectionPivots)
-	k := len(p.control)
 	for j, at := range p.control {
-		u[at] += dot(p.metric[j*k:(j+1)*k], p.program.x)
+		u[at] += p.program.x[j]
 	}
 	w.known = false
 }
 
-// boxRows keep every set-point in its box and ramp window.
-func (w *workspace) boxRows(c, u []float64) {
+// boxes bound the change of every set-point by its box and ramp window.
+func (w *workspace) boxes(c, u []float64) {
 	n, p, gens := w.system.Network, w.projection, w.system.layout.gens
 	previous := c[w.system.layout.previous:]
 	for j, at := range p.control {
@@ -137,11 +131,7 @@ func (w *workspace) boxRows(c, u []float64) {
 			b := n.GenBus[at-gens]
 			lo, hi = n.VMin[b], n.VMax[b]
 		}
-		k := len(p.control)
-		below, above := p.program.add(lo-u[at], 0), p.program.add(u[at]-hi, 0)
-		for i, r := range p.metric[j*k : (j+1)*k] {
-			below[i], above[i] = r, -r
-		}
+		p.program.lo[j], p.program.hi[j] = lo-u[at], hi-u[at]
 	}
 }
 
@@ -276,12 +266,8 @@ func (w *workspace) limit(value, lo, hi, guard, reach float64) {
 			continue
 		}
 		first = row
-		k := len(p.control)
 		for j, at := range p.control {
-			slope := sign * w.sensitivity(at, gens)
-			for i, r := range p.metric[j*k : (j+1)*k] {
-				row[i] += slope * r // Rᵀ times the gradient
-			}
+			row[j] = sign * w.sensitivity(at, gens)
 		}
 	}
 }

@@ -2,34 +2,38 @@ package opf
 
 import "math"
 
-// leastChange finds the smallest change x of n variables, Σ x_j²/w_j, that keeps
+// leastChange finds the smallest change x of n variables, xᵀW⁻¹x, that keeps
 //
-//	a_k·x ≥ b_k   for every row k,
+//	lo ≤ x ≤ hi   and   a_k·x ≥ b_k   for every row k,
 //
-// by the dual active-set method of Goldfarb and Idnani (1983) with a diagonal
-// Hessian: from x = 0 the most violated row is added, rows whose multiplier would
-// turn negative are dropped, until none is violated. A row with slack[k] = ε > 0
-// is elastic: it may be violated by s at the price s²/ε, which makes a set of
-// rows that contradict each other solvable. The number of pivots is bounded.
+// by the dual active-set method of Goldfarb and Idnani (1983): from x = 0 the most
+// violated constraint is added, constraints whose multiplier would turn negative
+// are dropped, until none is violated. A row with slack[k] = ε > 0 is elastic: it
+// may be violated by s at the price s²/ε, which makes a set of rows that
+// contradict each other solvable. The number of pivots is bounded.
+//
+// Constraints are numbered: x_j ≥ lo_j is j, x_j ≤ hi_j is n+j, row k is 2n+k.
 type leastChange struct {
 	n          int
-	weight     []float64 // w
+	inverse    []float64 // W, n × n, symmetric, positive definite; kept, not copied
+	lo, hi     []float64
 	x          []float64
 	rows       []float64 // a, n a row
 	bound      []float64 // b
 	slack      []float64 // ε
-	multiplier []float64 // of the active rows, in the order of active
 	active     []int
 	isActive   []bool
-	gram       []float64 // NᵀWN + diag(ε) of the active rows, packed lower triangle
+	multiplier []float64 // of the active constraints, in the order of active
+	scaled     []float64 // W times the gradient of each, n each
+	gram       []float64 // NᵀWN + diag(ε) of the active constraints, packed lower triangle
 	cholesky   []float64 // its factor, packed alike
-	coupling   []float64 // NᵀWa of the row that is added
+	coupling   []float64 // NᵀWa of the constraint that is added
 	r          []float64
 	change     []float64
 }
 
 func newLeastChange(n int) *leastChange {
-	return &leastChange{n: n, weight: make([]float64, n), x: make([]float64, n), change: make([]float64, n)}
+	return &leastChange{n: n, lo: make([]float64, n), hi: make([]float64, n), x: make([]float64, n), change: make([]float64, n)}
 }
 
 // reset forgets all rows.
@@ -55,6 +59,54 @@ func (p *leastChange) add(bound, slack float64) []float64 {
 
 func (p *leastChange) row(k int) []float64 { return p.rows[k*p.n : (k+1)*p.n] }
 
+// along is the product of constraint c's gradient with v.
+func (p *leastChange) along(c int, v []float64) float64 {
+	switch {
+	case c < p.n:
+		return v[c]
+	case c < 2*p.n:
+		return -v[c-p.n]
+	}
+	return dot(p.row(c-2*p.n), v)
+}
+
+// violation is by how much x breaks constraint c, elasticity left out.
+func (p *leastChange) violation(c int) float64 {
+	switch {
+	case c < p.n:
+		return p.lo[c] - p.x[c]
+	case c < 2*p.n:
+		return p.x[c-p.n] - p.hi[c-p.n]
+	}
+	k := c - 2*p.n
+	return p.bound[k] - dot(p.row(k), p.x)
+}
+
+func (p *leastChange) elasticity(c int) float64 {
+	if c < 2*p.n {
+		return 0
+	}
+	return p.slack[c-2*p.n]
+}
+
+// scale writes W times constraint c's gradient.
+func (p *leastChange) scale(c int, out []float64) {
+	n := p.n
+	switch {
+	case c < n:
+		copy(out, p.inverse[c*n:(c+1)*n])
+	case c < 2*n:
+		for j, v := range p.inverse[(c-n)*n : (c-n+1)*n] {
+			out[j] = -v
+		}
+	default:
+		a := p.row(c - 2*n)
+		for j := range out {
+			out[j] = dot(p.inverse[j*n:(j+1)*n], a)
+		}
+	}
+}
+
 // dot is Σ a_j b_j over the length of a, in four partial sums.
 func dot(a, b []float64) float64 {
 	b = b[:len(a)]
@@ -73,24 +125,15 @@ func dot(a, b []float64) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// weighted is Σ a_j w_j b_j.
-func (p *leastChange) weighted(a, b []float64) float64 {
-	b, w := b[:len(a)], p.weight[:len(a)]
-	sum := 0.0
-	for j, v := range a {
-		sum += v * w[j] * b[j]
-	}
-	return sum
-}
-
-// solve leaves the answer in x and reports whether every row without elasticity
-// is kept to tolerance and every elastic one as far as its price allows; false
-// where rows contradict each other or the pivots ran out. x is then what was
-// reached.
+// solve leaves the answer in x and reports whether every constraint without
+// elasticity is kept to tolerance and every elastic one as far as its price
+// allows; false where constraints contradict each other or the pivots ran out. x
+// is then what was reached.
 func (p *leastChange) solve(tolerance float64, pivots int) bool {
-	m := len(p.bound)
+	m := 2*p.n + len(p.bound)
 	clear(p.x)
-	p.active, p.multiplier, p.gram, p.cholesky = p.active[:0], p.multiplier[:0], p.gram[:0], p.cholesky[:0]
+	p.active, p.multiplier, p.scaled = p.active[:0], p.multiplier[:0], p.scaled[:0]
+	p.gram, p.cholesky = p.gram[:0], p.cholesky[:0]
 	if cap(p.isActive) < m {
 		p.isActive = make([]bool, 2*m)
 	}
@@ -98,62 +141,54 @@ func (p *leastChange) solve(tolerance float64, pivots int) bool {
 	clear(p.isActive)
 	for pivots > 0 {
 		add, worst := -1, tolerance
-		for k := range m {
-			if p.isActive[k] {
-				continue
-			}
-			if v := p.bound[k] - dot(p.row(k), p.x); v > worst {
-				add, worst = k, v
+		for c := range m {
+			if !p.isActive[c] {
+				if v := p.violation(c); v > worst {
+					add, worst = c, v
+				}
 			}
 		}
 		if add < 0 {
 			return true
 		}
 		multiplier := 0.0
-		for {
-			pivots--
-			if pivots < 0 {
+		for full := false; !full; {
+			if pivots--; pivots < 0 {
 				return false
 			}
-			full, ok := p.pivot(add, &multiplier)
-			if !ok {
+			var ok bool
+			if full, ok = p.pivot(add, &multiplier); !ok {
 				return false
-			}
-			if full {
-				break
 			}
 		}
 	}
 	return false
 }
 
-// pivot moves towards row add as far as the multipliers stay positive: full when
-// the row is reached, and then active; otherwise the active row in the way is
-// dropped. ok is false where the active rows contradict row add.
+// pivot moves towards constraint add as far as the multipliers stay positive: full
+// when it is reached, and then active; otherwise the active constraint in the way
+// is dropped. ok is false where the active ones contradict it.
 func (p *leastChange) pivot(add int, multiplier *float64) (full, ok bool) {
-	q := len(p.active)
-	a := p.row(add)
+	n, q := p.n, len(p.active)
+	if cap(p.scaled) < (q+1)*n {
+		p.scaled = append(make([]float64, 0, 2*(q+1)*n), p.scaled...)
+	}
+	own := p.scaled[q*n : (q+1)*n : (q+1)*n]
+	p.scale(add, own)
 	p.coupling, p.r = p.coupling[:0], p.r[:0]
-	for _, k := range p.active {
-		p.coupling = append(p.coupling, p.weighted(p.row(k), a))
+	for i := range q {
+		p.coupling = append(p.coupling, p.along(add, p.scaled[i*n:(i+1)*n]))
 	}
 	p.r = append(p.r, p.coupling...)
 	p.substitute(p.r)
-	size := p.weighted(a, a) + p.slack[add]
-	curvature := size
-	for i, c := range p.coupling {
-		curvature -= p.r[i] * c
-	}
+	size := p.along(add, own) + p.elasticity(add)
+	curvature := size - dot(p.r, p.coupling)
 	// Change of x per unit of the multiplier: W(a − N r).
-	copy(p.change, a)
-	for i, k := range p.active {
-		r := p.r[i]
-		for j, v := range p.row(k) {
+	copy(p.change, own)
+	for i, r := range p.r {
+		for j, v := range p.scaled[i*n : (i+1)*n] {
 			p.change[j] -= r * v
 		}
-	}
-	for j := range p.change {
-		p.change[j] *= p.weight[j]
 	}
 	partial, drop := math.Inf(1), -1
 	for i, r := range p.r {
@@ -165,15 +200,14 @@ func (p *leastChange) pivot(add int, multiplier *float64) (full, ok bool) {
 	}
 	reach := math.Inf(1)
 	if curvature > 1e-11*size {
-		violation := p.bound[add] - dot(a, p.x) - p.slack[add]**multiplier
-		reach = math.Max(0, violation/curvature)
+		reach = math.Max(0, (p.violation(add)-p.elasticity(add)**multiplier)/curvature)
 	}
 	t := math.Min(partial, reach)
 	if math.IsInf(t, 1) {
 		return false, false
 	}
-	for i := range q {
-		p.multiplier[i] = math.Max(0, p.multiplier[i]-t*p.r[i])
+	for i, r := range p.r {
+		p.multiplier[i] = math.Max(0, p.multiplier[i]-t*r)
 	}
 	*multiplier += t
 	if !math.IsInf(reach, 1) {
@@ -189,24 +223,25 @@ func (p *leastChange) pivot(add int, multiplier *float64) (full, ok bool) {
 	return full, true
 }
 
-// activate appends row k, whose products with the active rows are in coupling and
-// with itself size, to the active rows and to the Cholesky factor of their Gram
-// matrix NᵀWN + diag(ε).
-func (p *leastChange) activate(k int, size, multiplier float64) {
+// activate appends constraint c, whose products with the active ones are in
+// coupling, with itself size, and whose scaled gradient stands behind theirs.
+func (p *leastChange) activate(c int, size, multiplier float64) {
 	q := len(p.active)
 	p.gram = append(p.gram, p.coupling...)
 	p.gram = append(p.gram, size)
-	p.active, p.multiplier = append(p.active, k), append(p.multiplier, multiplier)
-	p.isActive[k] = true
+	p.scaled = p.scaled[:(q+1)*p.n]
+	p.active, p.multiplier = append(p.active, c), append(p.multiplier, multiplier)
+	p.isActive[c] = true
 	p.factor(q)
 }
 
-// deactivate drops the active row at place i.
+// deactivate drops the active constraint at place i.
 func (p *leastChange) deactivate(i int) {
 	q := len(p.active)
 	p.isActive[p.active[i]] = false
 	p.active = append(p.active[:i], p.active[i+1:]...)
 	p.multiplier = append(p.multiplier[:i], p.multiplier[i+1:]...)
+	p.scaled = append(p.scaled[:i*p.n], p.scaled[(i+1)*p.n:q*p.n]...)
 	at := triangle(i)
 	for row := i + 1; row < q; row++ {
 		for column := range row + 1 {
@@ -236,7 +271,7 @@ func (p *leastChange) factor(from int) {
 			other := p.cholesky[triangle(j):triangle(j+1)]
 			sum := p.gram[triangle(i)+j] - dot(row[:j], other[:j])
 			if i == j {
-				// Active rows are independent (pivot admits no others), so only
+				// Active constraints are independent (pivot admits no others), so only
 				// rounding can bring this to zero.
 				row[j] = math.Sqrt(math.Max(sum, 1e-300))
 			} else {

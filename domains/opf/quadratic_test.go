@@ -7,60 +7,78 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The answer keeps its rows and satisfies the optimality conditions: x = W Nᵀλ
-// with λ ≥ 0, complementary.
+// The answer keeps its constraints and satisfies the optimality conditions: x =
+// W Nᵀλ with λ ≥ 0, complementary.
 func TestLeastChangeIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, m := rapid.IntRange(1, 8).Draw(t, "n"), rapid.IntRange(0, 20).Draw(t, "m")
 		p := newLeastChange(n)
-		for j := range p.weight {
-			p.weight[j] = rapid.Float64Range(0.1, 4).Draw(t, "w")
+		quarter := func(label string, k int) float64 { return float64(rapid.IntRange(-k, k).Draw(t, label)) / 4 }
+		// W = I/4 + RRᵀ of a few columns.
+		p.inverse = make([]float64, n*n)
+		for j := range n {
+			p.inverse[j*n+j] = 0.25
 		}
-		inside := make([]float64, n) // rows are drawn so that this point keeps them
+		for range 2 {
+			column := make([]float64, n)
+			for j := range column {
+				column[j] = quarter("w", 4)
+			}
+			for i := range n {
+				for j := range n {
+					p.inverse[i*n+j] += column[i] * column[j]
+				}
+			}
+		}
+		inside := make([]float64, n) // constraints are drawn so that this point keeps them
 		for j := range inside {
-			inside[j] = rapid.Float64Range(-2, 2).Draw(t, "x")
+			inside[j] = quarter("x", 8)
+			p.lo[j], p.hi[j] = inside[j]-math.Abs(quarter("below", 6)), inside[j]+math.Abs(quarter("above", 6))+0.25
 		}
 		elastic := rapid.Bool().Draw(t, "elastic")
 		for range m {
 			row := p.add(0, 0)
 			size := 0.0
 			for j := range row {
-				row[j] = float64(rapid.IntRange(-4, 4).Draw(t, "a")) / 4 // rows nearly but not quite parallel are not asked for
+				row[j] = quarter("a", 4) // rows nearly but not quite parallel are not asked for
 				size += row[j] * row[j]
 			}
-			if size < 1e-2 {
+			if size == 0 {
 				row[0] = 1
 			}
 			k := len(p.bound) - 1
-			p.bound[k] = dot(row, inside) - rapid.Float64Range(0, 1).Draw(t, "room")
+			p.bound[k] = dot(row, inside) - math.Abs(quarter("room", 4))
 			if elastic {
 				p.slack[k] = 1e-3
-				p.bound[k] += rapid.Float64Range(0, 3).Draw(t, "raise")
+				p.bound[k] += math.Abs(quarter("raise", 12))
 			}
 		}
-		if !p.solve(1e-9, 1000) {
+		if !p.solve(1e-9, 2000) {
 			t.Fatalf("not solved: %d rows of %d variables", m, n)
 		}
-		want := make([]float64, n)
-		for i, k := range p.active {
+		force := make([]float64, n) // Nᵀλ
+		for i, c := range p.active {
 			if p.multiplier[i] < 0 {
 				t.Fatalf("multiplier %v", p.multiplier[i])
 			}
-			for j := range want {
-				want[j] += p.weight[j] * p.multiplier[i] * p.row(k)[j]
+			unit := make([]float64, n)
+			for j := range force {
+				clear(unit)
+				unit[j] = 1
+				force[j] += p.multiplier[i] * p.along(c, unit)
 			}
-			if gap := p.bound[k] - dot(p.row(k), p.x) - p.slack[k]*p.multiplier[i]; math.Abs(gap) > 1e-6 {
-				t.Fatalf("active row %d is off its bound by %v", k, gap)
-			}
-		}
-		for j := range want {
-			if math.Abs(want[j]-p.x[j]) > 1e-6 {
-				t.Fatalf("x[%d] is %v, WNᵀλ is %v", j, p.x[j], want[j])
+			if gap := p.violation(c) - p.elasticity(c)*p.multiplier[i]; math.Abs(gap) > 1e-6 {
+				t.Fatalf("active constraint %d is off its bound by %v", c, gap)
 			}
 		}
-		for k := range m {
-			if !p.isActive[k] && p.bound[k]-dot(p.row(k), p.x) > 1e-8 {
-				t.Fatalf("row %d is violated by %v", k, p.bound[k]-dot(p.row(k), p.x))
+		for j := range n {
+			if want := dot(p.inverse[j*n:(j+1)*n], force); math.Abs(want-p.x[j]) > 1e-6*(1+math.Abs(want)) {
+				t.Fatalf("x[%d] is %v, WNᵀλ is %v", j, p.x[j], want)
+			}
+		}
+		for c := range 2*n + m {
+			if !p.isActive[c] && p.violation(c) > 1e-8 {
+				t.Fatalf("constraint %d is violated by %v", c, p.violation(c))
 			}
 		}
 	})
@@ -68,7 +86,7 @@ func TestLeastChangeIsOptimal(t *testing.T) {
 
 func TestLeastChangeReportsContradiction(t *testing.T) {
 	p := newLeastChange(1)
-	p.weight[0] = 1
+	p.inverse, p.lo[0], p.hi[0] = []float64{1}, -5, 5
 	p.add(1, 0)[0] = 1
 	p.add(1, 0)[0] = -1
 	if p.solve(1e-9, 100) {
