@@ -70,6 +70,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
+	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower
 
 .PHONY: results

@@ -124,6 +124,9 @@ func (r *Records) sections() []section {
 		if evals := r.of(name); len(evals) > 0 {
 			out = append(out, evaluationSection(name, evals))
 		}
+		if evals := r.inRegimes(name); len(evals) > 0 {
+			out = append(out, regimeSection(name, evals))
+		}
 		if evals := r.noisy(name); len(evals) > 0 {
 			out = append(out, noiseSection(name, evals))
 		}

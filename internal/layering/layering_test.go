@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"matpower":                         {},
 	"matpower/cases":                   {"matpower"},
 	"domains/*":                        {"domain", "tensor"},
-	"domains/opf":                      {"domains/opf/*", "matpower", "domain", "tensor"},
+	"domains/opf":                      {"domains/opf/*", "matpower", "matpower/cases", "domain", "tensor"},
 	"domains/opf/network":              {"matpower"},
 	"domains/opf/powerflow":            {"domains/opf/network"},
 	"domains/opf/acopf":                {"domains/opf/network", "domains/opf/acopf/*", "internal/isa"},
