@@ -23,9 +23,14 @@ import (
 // refinement.
 const noRollout = "gpc-no-rollout"
 
-// methods lists what --method can name for a case.
+// methods lists what --method can name for a case. A case that neither solves
+// Pareto samples nor sizes a latent has no map to navigate on, only methods of
+// its own.
 func (a *App) methods(c domain.Case) []string {
-	names := append(batchnav.Methods(), noRollout)
+	var names []string
+	if c.Solver != nil || c.Problem.Spec().Training.Latent > 0 {
+		names = append(batchnav.Methods(), noRollout)
+	}
 	own := make([]string, 0, len(c.Controllers))
 	for n := range c.Controllers {
 		own = append(own, n)
@@ -45,6 +50,9 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 			}
 			return closedloop.FromController(ctrl), nil
 		}, func() {}, nil
+	}
+	if !slices.Contains(a.methods(c), name) {
+		return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
 	}
 	var m *model.Model
 	options := batchnav.Options{}

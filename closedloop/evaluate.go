@@ -141,6 +141,19 @@ type RateIntervals struct {
 // as every agent's arrival.
 type Judged interface{ Succeeded() bool }
 
+// Sized is implemented by episodes that use only the leading components of state
+// and action, such as those with fewer robots than the case has room for. A trace
+// holds those components and no others.
+type Sized interface{ Sizes() (state, action int) }
+
+// sizes returns how many components of state and action an episode has.
+func sizes(spec *domain.Spec, ep domain.Episode) (state, action int) {
+	if sized, ok := ep.(Sized); ok {
+		return sized.Sizes()
+	}
+	return spec.MeasuredSize(), spec.ActionSize()
+}
+
 // collisionWords mark a margin as one against collision, by its name in Spec.
 var collisionWords = []string{"obstacle", "clearance", "collision", "pair"}
 
@@ -284,6 +297,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 	}
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u := make([]float64, spec.ActionSize())
+	ns, nu := sizes(spec, ep)
 	cost := 0.0
 	for t := 0; failure == "" && !ep.Done(); t++ {
 		if err := ctx.Err(); err != nil {
@@ -303,7 +317,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 			break
 		}
 		cost += out.Cost
-		e.Lines = append(e.Lines, line(number, t, s, u, &out, &report, latency))
+		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, &report, latency))
 		e.named(spec, out.Named)
 	}
 	e.End = End{Cost: Number(cost), Completed: failure == "", Failure: failure, CollisionFree: e.collisionFree}
@@ -323,7 +337,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 func line(number, t int, s, u []float64, out *domain.Outcome, report *Report, latency time.Duration) Line {
 	clone := func(v []float64) Vector { return append(Vector{}, v...) }
 	l := Line{
-		Episode: number, T: t, X: clone(s), U: clone(u), S: clone(out.S), Sigma: clone(out.Sigma), J: clone(out.J),
+		Episode: number, T: t, X: clone(s), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
 		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(microseconds(latency)),
 		Fallback: uint16(report.Fallback), Displacement: Number(report.Displacement),
 	}

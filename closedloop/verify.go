@@ -140,6 +140,8 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 	cost, safe, collisionFree, state := 0.0, len(e.Lines) > 0, len(e.Lines) > 0, make([]float64, v.spec.MeasuredSize())
 	collision := collisionMargins(v.spec)
 	completed := true
+	ns, nu := sizes(v.spec, ep)
+	u := make([]float64, v.spec.ActionSize())
 	for i := range e.Lines {
 		l := &e.Lines[i]
 		if ep.Done() {
@@ -147,14 +149,15 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 			completed = false
 			break
 		}
-		if len(l.U) != v.spec.ActionSize() {
-			return fmt.Errorf("trace line %d: u has %d entries, case %q has %d", l.Line, len(l.U), v.spec.Name, v.spec.ActionSize())
+		if len(l.U) != nu {
+			return fmt.Errorf("trace line %d: u has %d entries, this episode of %q has %d", l.Line, len(l.U), v.spec.Name, nu)
 		}
+		copy(u, l.U)
 		if v.header.Noise == 0 {
 			ep.State(state)
-			v.measured(l, state)
+			v.measured(l, state[:ns])
 		}
-		out, err := ep.Apply(l.U)
+		out, err := ep.Apply(u)
 		if err != nil {
 			v.differs(l.Line, e.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
 			completed = false
@@ -162,7 +165,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		}
 		v.Decisions++
 		cost += out.Cost
-		v.vector(l, "s", l.S, out.S)
+		v.vector(l, "s", l.S, out.S[:ns])
 		v.vector(l, "sigma", l.Sigma, out.Sigma)
 		v.vector(l, "J", l.J, out.J)
 		v.number(l, "margin", float64(l.Margin), out.Margin)

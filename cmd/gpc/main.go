@@ -8,12 +8,13 @@ import (
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/models"
 )
 
 func main() {
 	os.Exit(cli.Main(&cli.App{
-		Cases:  []domain.Case{integrator.Convex(), integrator.Nonconvex()},
+		Cases:  []domain.Case{integrator.Convex(), integrator.Nonconvex(), multiagent.Static(), multiagent.Moving()},
 		Models: models.Bundled,
 	}))
 }

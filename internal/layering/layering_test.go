@@ -30,6 +30,8 @@ var allowed = map[string][]string{
 	"cpu_fallback":                    {"cpu_fallback/*", "internal/isa", "internal/neighbours", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback/*":                  {"cpu_fallback/*", "internal/isa", "tensor"},
 	"domains/*":                       {"domain", "tensor"},
+	"domains/multiagent":              {"domains/multiagent/*", "domain", "tensor"},
+	"domains/multiagent/*":            {"internal/isa"},
 	"internal/testdomain":             {"domain", "model", "tensor"},
 	"batchnav":                        {"internal/backend", "model", "domain", "tensor"},
 	"engine":                          {"cpu_fallback", "internal/ref", "internal/backend"},
@@ -54,16 +56,18 @@ func match(pattern, dir string) bool {
 	return pattern == dir
 }
 
-func rule(dir string) ([]string, bool) {
+// rule is the row of a folder, or of the longest pattern that matches it.
+func rule(dir string) (may []string, known bool) {
 	if r, ok := allowed[dir]; ok {
 		return r, true
 	}
+	longest := ""
 	for pattern, r := range allowed {
-		if strings.HasSuffix(pattern, "/*") && match(pattern, dir) {
-			return r, true
+		if strings.HasSuffix(pattern, "/*") && match(pattern, dir) && len(pattern) > len(longest) {
+			longest, may, known = pattern, r, true
 		}
 	}
-	return nil, false
+	return may, known
 }
 
 func TestImportsRunOneWay(t *testing.T) {
