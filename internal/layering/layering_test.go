@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"cpu_fallback":                    {"cpu_fallback/*", "internal/isa", "internal/neighbours", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback/*":                  {"cpu_fallback/*", "internal/isa", "tensor"},
 	"domains/*":                       {"domain", "tensor"},
-	"domains/multiagent":              {"domains/multiagent/*", "domain", "tensor"},
+	"domains/multiagent":              {"domains/multiagent/*", "domain"},
 	"domains/multiagent/*":            {"internal/isa"},
 	"internal/testdomain":             {"domain", "model", "tensor"},
 	"batchnav":                        {"internal/backend", "model", "domain", "tensor"},
