@@ -15,7 +15,8 @@ const gridCell = 0.2
 type grid struct {
 	x0, y0 float64
 	nx, ny int
-	length []float32 // m, +Inf where blocked or cut off
+	length []float32    // m, +Inf where blocked or cut off
+	ahead  [][2]float32 // unit vector along the shortest path, see head
 }
 
 // disc is a standing body a path must keep clear of, its radius inflated.
@@ -109,6 +110,60 @@ func (g *grid) at(x, y float64) float64 {
 		}
 	}
 	return best + outside
+}
+
+// headReach is how many cells ahead on the path a direction points: far enough
+// that eight directions become smooth, near enough not to cut corners.
+const headReach = 4
+
+// head fills ahead: from every point, the direction of the cell that lies
+// headReach cells further along the shortest path. Points without a path, and
+// those next to the goal, have the zero vector.
+func (g *grid) head() {
+	g.ahead = make([][2]float32, len(g.length))
+	down := make([]int32, len(g.length))
+	for i := range g.length {
+		down[i] = int32(i)
+		if math.IsInf(float64(g.length[i]), 1) {
+			continue
+		}
+		ix, iy := i%g.nx, i/g.nx
+		best := float32(0)
+		for dy := max(-1, -iy); dy <= min(1, g.ny-1-iy); dy++ {
+			for dx := max(-1, -ix); dx <= min(1, g.nx-1-ix); dx++ {
+				j := i + dy*g.nx + dx
+				// Descent per metre; +Inf lengths give −Inf.
+				drop := g.length[i] - g.length[j]
+				if dx != 0 && dy != 0 {
+					drop /= math.Sqrt2
+				}
+				if drop > best {
+					best, down[i] = drop, int32(j)
+				}
+			}
+		}
+	}
+	for i := range g.length {
+		at := int32(i)
+		for range headReach {
+			at = down[at]
+		}
+		dx, dy := float64(int(at)%g.nx-i%g.nx), float64(int(at)/g.nx-i/g.nx)
+		if d := math.Hypot(dx, dy); d > 0 {
+			g.ahead[i] = [2]float32{float32(dx / d), float32(dy / d)}
+		}
+	}
+}
+
+// direction is the unit vector to follow from a point, (dx, dy) where the grid
+// knows none.
+func (g *grid) direction(x, y, dx, dy float32) (float32, float32) {
+	ix := min(max(int((x-float32(g.x0))/gridCell+0.5), 0), g.nx-1)
+	iy := min(max(int((y-float32(g.y0))/gridCell+0.5), 0), g.ny-1)
+	if a := g.ahead[iy*g.nx+ix]; a != [2]float32{} {
+		return a[0], a[1]
+	}
+	return dx, dy
 }
 
 type visit struct {

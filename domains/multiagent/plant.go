@@ -198,5 +198,38 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 	return out, nil
 }
 
-// Oracle is NaN without an error: the case has no optimum to compare with.
-func (e *episode) Oracle() (float64, [][]float64, error) { return math.NaN(), nil, nil }
+// Oracle runs the finite-budget reference through the scene and returns its cost
+// where it was safe (every robot arrived, no margin violated), with its actions;
+// NaN and no plan where it was not, since an unsafe run is no yardstick (the
+// paper's gap is over reference-safe episodes).
+func (e *episode) Oracle() (float64, [][]float64, error) {
+	run := newEpisode(e.system, e.scene)
+	reference, err := NewReference(e.system, referenceBudget)
+	if err != nil {
+		return math.NaN(), nil, err
+	}
+	s, c := make([]float64, MaxRobots*stateSize), make([]float64, contextSize)
+	pref := domain.Preference{W: e.w}
+	cost := 0.0
+	var plan [][]float64
+	for !run.Done() {
+		run.Observe(s, c)
+		u := make([]float64, MaxRobots*actionSize)
+		if _, err := reference.Decide(s, c, pref, u); err != nil {
+			return math.NaN(), nil, err
+		}
+		out, err := run.Apply(u)
+		if err != nil {
+			return math.NaN(), nil, err
+		}
+		if out.Margin < -e.system.spec.MarginTolerance {
+			return math.NaN(), nil, nil
+		}
+		cost += out.Cost
+		plan = append(plan, u)
+	}
+	if !run.Succeeded() {
+		return math.NaN(), nil, nil
+	}
+	return cost, plan, nil
+}

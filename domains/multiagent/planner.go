@@ -1,0 +1,286 @@
+package multiagent
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+)
+
+// lookAhead is L, the steps that a committed plan is proven safe for: 8 s. With
+// 8 steps a robot meets obstacles that it can no longer avoid.
+const lookAhead = 40
+
+// PlannerOptions say how the planner searches. The zero value is not usable; see
+// DefaultPlanner.
+type PlannerOptions struct {
+	Candidates int     // plans evaluated per decision, over all robots
+	Buffer     float64 // margin below which closeness costs, m
+	Stiffness  float64 // cost of a step per squared metre inside the buffer
+	Hard       float64 // least margin of a plan that counts as safe, m
+	Gradient   bool    // refine the best candidates through the dynamics
+}
+
+// DefaultPlanner returns the options of the benchmark.
+//
+//	4096 candidates   the paper's budget
+//	buffer            what the margin of an episode settles at; smaller is faster
+//	hard 0.02 m       float32 against the plant's float64, with room
+func DefaultPlanner(moving bool) PlannerOptions {
+	o := PlannerOptions{Candidates: 4096, Buffer: 0.5, Stiffness: 300, Hard: 0.02, Gradient: true}
+	if moving {
+		o.Buffer, o.Stiffness = 0.45, 150
+	}
+	return o
+}
+
+// Planner looks ahead and commits. Every robot holds a committed plan of L steps.
+// At each decision the plans are shifted, and robot after robot (in an order that
+// rotates) a new plan is searched for while all others keep theirs: one block of
+// coordinates of the joint plan. A candidate is adopted only if it keeps every
+// margin for all L steps against the exact prediction of the obstacles and the
+// others' commitments; among those the cheapest is taken. Where none does, the
+// plan that is safe for the most steps is kept, and Decide reports it.
+//
+// The score of a plan is its part of the episode's cost over L steps (goal,
+// effort, smoothness), an estimate of what remains after them, and a soft
+// penalty inside a buffer around every body.
+type Planner struct {
+	system  *System
+	options PlannerOptions
+	engine  *rollout.Engine
+	rng     *rand.Rand
+
+	started bool
+	t       int
+	h       *horizonProblem
+	robots  [MaxRobots]committed
+	fields  [MaxRobots]field
+
+	single   rollout.Single
+	work     *rollout.Workspace
+	result   rollout.Result
+	block    []float32 // plans being evaluated
+	slope    []float32 // their derivatives
+	first    []float32 // moments of the gradient refinement
+	second   []float32
+	best     []candidate // best candidates of the robot being planned, best first
+	kept     int
+	origin   int // which seed the lanes of the block came from
+	obstacle [][]Obstacle
+}
+
+// committed is one robot's plan and where it leads.
+type committed struct {
+	plan [lookAhead][2]float32
+	path [lookAhead][2]float32
+	end  [stateSize]float64
+}
+
+// candidate is one evaluated plan; a smaller key is better.
+type candidate struct {
+	key    float64
+	safe   int // leading steps that keep every margin
+	plan   [lookAhead][2]float32
+	origin int
+}
+
+// unsafeStep is what each step without safety adds to a key: more than any score.
+const unsafeStep = 1e9
+
+// NewPlanner returns a planner; it is used by one goroutine.
+func NewPlanner(y *System, options PlannerOptions) (*Planner, error) {
+	engine, err := rollout.New()
+	if err != nil {
+		return nil, err
+	}
+	size := rollout.PlanSize(lookAhead)
+	p := &Planner{
+		system: y, options: options, engine: engine, work: rollout.NewWorkspace(1, lookAhead),
+		block: make([]float32, size), slope: make([]float32, size), first: make([]float32, size), second: make([]float32, size),
+		best: make([]candidate, rollout.Lanes),
+	}
+	repeat := func(x float64) rollout.Vector[float32] { return rollout.Repeat(float32(x)) }
+	p.single.Steps = lookAhead
+	p.single.Goal = make([]float32, lookAhead)
+	p.single.Penalty = rollout.Penalty[float32]{Square: repeat(options.Stiffness), Buffer: repeat(options.Buffer), Hard: repeat(options.Hard)}
+	return p, p.Reset(nil)
+}
+
+// Reset implements domain.Controller; the planner uses only what Decide gets.
+func (p *Planner) Reset(domain.Episode) error {
+	p.started, p.t = false, 0
+	p.rng = rand.New(rand.NewPCG(0x6c6f_6f6b_6168_6561, 1))
+	clear(p.robots[:])
+	for i := range p.fields {
+		p.fields[i] = field{}
+	}
+	return nil
+}
+
+// Decide implements domain.Controller; ok says that every robot's plan is safe
+// for all L steps.
+func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	w := thirds
+	if !pref.Adaptive && pref.W != nil {
+		w = pref.W
+	}
+	p.h = p.system.decode(s, c)
+	p.obstacle = p.h.predicted(lookAhead)
+	for i := range p.h.robots {
+		p.shift(i)
+	}
+	if !p.system.scenes.Moving {
+		p.guide()
+	}
+	ok := true
+	for turn := range p.h.robots {
+		i := (turn + p.t) % p.h.robots
+		ok = p.plan(i, w) && ok
+	}
+	clear(u)
+	for i := range p.h.robots {
+		a := p.robots[i].plan[0]
+		u[2*i], u[2*i+1] = float64(a[0]), float64(a[1])
+		p.system.Params.Limits.limit(u[2*i:2*i+2], p.h.previous[i][:])
+	}
+	p.t++
+	p.started = true
+	return ok, nil
+}
+
+// shift drops the executed step of robot i's plan, brakes in the new last one,
+// and rolls the rest out from where the robot is.
+func (p *Planner) shift(i int) {
+	r := &p.robots[i]
+	if p.started {
+		copy(r.plan[:], r.plan[1:])
+		last := [2]float64{-r.end[3] / p.system.Params.Dt, 0}
+		before := [2]float64{float64(r.plan[lookAhead-2][0]), float64(r.plan[lookAhead-2][1])}
+		p.system.Params.Limits.limit(last[:], before[:])
+		r.plan[lookAhead-1] = [2]float32{float32(last[0]), float32(last[1])}
+	}
+	p.follow(i)
+}
+
+// follow writes the path of robot i's plan.
+func (p *Planner) follow(i int) {
+	r := &p.robots[i]
+	state := p.h.state[i]
+	for k, u := range r.plan {
+		state = p.system.Params.step(&state, float64(u[0]), float64(u[1]))
+		r.path[k] = [2]float32{float32(state[0]), float32(state[1])}
+	}
+	r.end = state
+}
+
+// prepare sets up the evaluation of robot i's plans among the obstacles and the
+// others' committed paths.
+func (p *Planner) prepare(i int, w []float64) {
+	h, s := p.h, &p.single
+	params := &p.system.Params
+	weights := params.weights(w)
+	r := h.robot(i)
+	s.Robot = r.Motion(params.Dt, params.Limits.VMin, params.Limits.VMax, weights[effortTerm]/float64(h.robots), weights[smoothnessTerm]/float64(params.H))
+	stage := weights[goalTerm] * h.goalWeight(i)
+	for k := range s.Goal {
+		s.Goal[k] = float32(stage)
+	}
+	s.Goal[lookAhead-1] += float32(stage * p.terminal(i))
+	s.Count = len(h.obstacles) + h.robots - 1
+	s.Discs = s.Discs[:0]
+	for k, row := range p.obstacle {
+		for j := range row {
+			o := &row[j]
+			s.Discs = append(s.Discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.radius[i]+params.DSafe))
+		}
+		for j := range h.robots {
+			if j != i {
+				at := p.robots[j].path[k]
+				s.Discs = append(s.Discs, at[0], at[1], float32(h.radius[j]+h.radius[i]+params.DSafe))
+			}
+		}
+	}
+}
+
+// terminal is the weight of the squared distance left after L steps, in stages:
+// driving the distance d home at full speed v costs d³/(3vΔt) stages, and the
+// square has that slope where the robot can expect to be.
+func (p *Planner) terminal(i int) float64 {
+	params := &p.system.Params
+	s, g := &p.h.state[i], &p.h.goal[i]
+	d := math.Hypot(s[0]-g[0], s[1]-g[1])
+	if f := &p.fields[i]; f.grid != nil {
+		d = math.Max(d, f.length(s[0], s[1], d))
+	}
+	step := params.Dt * params.Limits.VMax
+	return math.Max(2, (d-lookAhead*step)/(2*step))
+}
+
+// evaluate scores the block of candidates and keeps the best.
+func (p *Planner) evaluate(i int, derivatives []float32) {
+	p.engine.EvaluateSingle(&p.single, p.block, p.work, &p.result, derivatives)
+	path := p.work.Path(0, lookAhead)[(lookAhead-1)*rollout.PathFields*rollout.Lanes:]
+	for l := range rollout.Lanes {
+		key := float64(p.result.Cost[l])
+		if f := &p.fields[i]; f.grid != nil {
+			x, y := float64(path[rollout.X*rollout.Lanes+l]), float64(path[rollout.Y*rollout.Lanes+l])
+			dx, dy := x-p.h.goal[i][0], y-p.h.goal[i][1]
+			d := math.Hypot(dx, dy)
+			length := f.length(x, y, d)
+			key += float64(p.single.Goal[lookAhead-1]-p.single.Goal[0]) * (length*length - d*d)
+		}
+		safe := int(p.result.Safe[l])
+		key += unsafeStep * float64(lookAhead-safe)
+		p.keep(key, safe, l)
+	}
+}
+
+// keep inserts lane l of the block where it is among the best.
+func (p *Planner) keep(key float64, safe, l int) {
+	if math.IsNaN(key) || (p.kept == len(p.best) && key >= p.best[p.kept-1].key) {
+		return
+	}
+	at := p.kept
+	if p.kept < len(p.best) {
+		p.kept++
+	} else {
+		at--
+	}
+	for at > 0 && p.best[at-1].key > key {
+		p.best[at] = p.best[at-1]
+		at--
+	}
+	c := &p.best[at]
+	c.key, c.safe, c.origin = key, safe, p.origin
+	for k := range c.plan {
+		c.plan[k] = [2]float32{p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l]}
+	}
+}
+
+// put writes a plan into lane l of the block.
+func (p *Planner) put(plan *[lookAhead][2]float32, l int) {
+	for k, u := range plan {
+		p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l] = u[0], u[1]
+	}
+}
+
+// plan searches a plan for robot i and commits to it; it reports whether the
+// plan is safe for all L steps.
+func (p *Planner) plan(i int, w []float64) bool {
+	p.prepare(i, w)
+	p.kept = 0
+	blocks := max(2, p.options.Candidates/p.h.robots/rollout.Lanes)
+	refine := 0
+	if p.options.Gradient {
+		refine = blocks * 2 / 5
+	}
+	p.seeds(i, (blocks-refine)/2)
+	p.perturb(i, (blocks-refine)-(blocks-refine)/2)
+	p.descend(i, refine)
+	chosen := &p.best[0]
+	p.robots[i].plan = chosen.plan
+	p.follow(i)
+	return chosen.safe == lookAhead
+}
