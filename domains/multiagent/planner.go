@@ -20,6 +20,7 @@ type PlannerOptions struct {
 	Stiffness  float64 // cost of a step per squared metre inside the buffer
 	Hard       float64 // least margin of a plan that counts as safe, m
 	Gradient   bool    // refine the best candidates through the dynamics
+	Weight     float64 // power of a robot's goal weight in its stiffness
 }
 
 // DefaultPlanner returns the options of the benchmark.
@@ -28,7 +29,7 @@ type PlannerOptions struct {
 //	buffer            what the margin of an episode settles at; smaller is faster
 //	hard 0.02 m       float32 against the plant's float64, with room
 func DefaultPlanner(moving bool) PlannerOptions {
-	o := PlannerOptions{Candidates: 4096, Buffer: 0.5, Stiffness: 300, Hard: 0.02, Gradient: true}
+	o := PlannerOptions{Candidates: 4096, Buffer: 0.5, Stiffness: 120, Hard: 0.02, Gradient: true, Weight: 0.5}
 	if moving {
 		o.Buffer, o.Stiffness = 0.45, 150
 	}
@@ -56,19 +57,24 @@ type Planner struct {
 	t       int
 	h       *horizonProblem
 	robots  [MaxRobots]committed
+	planned int // robots that have plans others must keep clear of
 	fields  [MaxRobots]field
+	waits   [MaxRobots]patience
 
-	single   rollout.Single
-	work     *rollout.Workspace
-	result   rollout.Result
-	block    []float32 // plans being evaluated
-	slope    []float32 // their derivatives
-	first    []float32 // moments of the gradient refinement
-	second   []float32
-	best     []candidate // best candidates of the robot being planned, best first
-	kept     int
-	origin   int // which seed the lanes of the block came from
-	obstacle [][]Obstacle
+	single    rollout.Single
+	path      []float32 // of the block
+	positions []float32 // derivatives in the positions
+	result    rollout.Result
+	block     []float32 // plans being evaluated
+	slope     []float32 // their derivatives
+	first     []float32 // moments of the gradient refinement
+	second    []float32
+	best      []candidate // best candidates of the robot being planned, best first
+	kept      int
+	bold      []candidate // best by score alone, safe or not
+	daring    int
+	origin    int // which seed the lanes of the block came from
+	obstacle  [][]Obstacle
 }
 
 // committed is one robot's plan and where it leads.
@@ -97,9 +103,9 @@ func NewPlanner(y *System, options PlannerOptions) (*Planner, error) {
 	}
 	size := rollout.PlanSize(lookAhead)
 	p := &Planner{
-		system: y, options: options, engine: engine, work: rollout.NewWorkspace(1, lookAhead),
+		system: y, options: options, engine: engine, path: make([]float32, rollout.PathSize(lookAhead)), positions: make([]float32, size),
 		block: make([]float32, size), slope: make([]float32, size), first: make([]float32, size), second: make([]float32, size),
-		best: make([]candidate, rollout.Lanes),
+		best: make([]candidate, rollout.Lanes), bold: make([]candidate, descentBold),
 	}
 	repeat := func(x float64) rollout.Vector[float32] { return rollout.Repeat(float32(x)) }
 	p.single.Steps = lookAhead
@@ -113,9 +119,8 @@ func (p *Planner) Reset(domain.Episode) error {
 	p.started, p.t = false, 0
 	p.rng = rand.New(rand.NewPCG(0x6c6f_6f6b_6168_6561, 1))
 	clear(p.robots[:])
-	for i := range p.fields {
-		p.fields[i] = field{}
-	}
+	clear(p.fields[:])
+	clear(p.waits[:])
 	return nil
 }
 
@@ -132,12 +137,29 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (b
 		p.shift(i)
 	}
 	if !p.system.scenes.Moving {
-		p.guide()
+		p.guide(w)
+	}
+	for i := range p.h.robots {
+		p.waits[i].update(p, i)
+	}
+	// At the first decision nobody has a plan yet. In a first round everyone plans
+	// around those before it only, the ego first; in a second round around all.
+	rounds := 1
+	p.planned = p.h.robots
+	if !p.started {
+		rounds = 2
+	}
+	var safe [MaxRobots]bool
+	for turn := range rounds * p.h.robots {
+		i := (turn + p.t) % p.h.robots
+		if !p.started {
+			p.planned = max(1, min(turn, p.h.robots))
+		}
+		safe[i] = p.plan(i, w, p.options.Candidates/rounds)
 	}
 	ok := true
-	for turn := range p.h.robots {
-		i := (turn + p.t) % p.h.robots
-		ok = p.plan(i, w) && ok
+	for i := range p.h.robots {
+		ok = ok && safe[i]
 	}
 	clear(u)
 	for i := range p.h.robots {
@@ -183,19 +205,23 @@ func (p *Planner) prepare(i int, w []float64) {
 	weights := params.weights(w)
 	r := h.robot(i)
 	s.Robot = r.Motion(params.Dt, params.Limits.VMin, params.Limits.VMax, weights[effortTerm]/float64(h.robots), weights[smoothnessTerm]/float64(params.H))
-	stage := weights[goalTerm] * h.goalWeight(i)
 	for k := range s.Goal {
-		s.Goal[k] = float32(stage)
+		s.Goal[k] = float32(p.stage(i, w))
 	}
-	s.Goal[lookAhead-1] += float32(stage * p.terminal(i))
-	s.Count = len(h.obstacles) + h.robots - 1
+	s.Penalty.Square = rollout.Repeat(float32(p.stiffness(i) * p.waits[i].factor()))
+	s.Count = len(h.obstacles)
+	for j := range p.planned {
+		if j != i {
+			s.Count++
+		}
+	}
 	s.Discs = s.Discs[:0]
 	for k, row := range p.obstacle {
 		for j := range row {
 			o := &row[j]
 			s.Discs = append(s.Discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.radius[i]+params.DSafe))
 		}
-		for j := range h.robots {
+		for j := range p.planned {
 			if j != i {
 				at := p.robots[j].path[k]
 				s.Discs = append(s.Discs, at[0], at[1], float32(h.radius[j]+h.radius[i]+params.DSafe))
@@ -204,59 +230,72 @@ func (p *Planner) prepare(i int, w []float64) {
 	}
 }
 
-// terminal is the weight of the squared distance left after L steps, in stages:
-// driving the distance d home at full speed v costs d³/(3vΔt) stages, and the
-// square has that slope where the robot can expect to be.
-func (p *Planner) terminal(i int) float64 {
-	params := &p.system.Params
-	s, g := &p.h.state[i], &p.h.goal[i]
-	d := math.Hypot(s[0]-g[0], s[1]-g[1])
-	if f := &p.fields[i]; f.grid != nil {
-		d = math.Max(d, f.length(s[0], s[1], d))
-	}
-	step := params.Dt * params.Limits.VMax
-	return math.Max(2, (d-lookAhead*step)/(2*step))
+// stage is the weight of robot i's squared goal distance in a stage.
+func (p *Planner) stage(i int, w []float64) float64 {
+	return p.system.Params.weights(w)[goalTerm] * p.h.goalWeight(i)
 }
 
-// evaluate scores the block of candidates and keeps the best.
+// stiffness is the weight of robot i's soft penalty, its patience apart.
+func (p *Planner) stiffness(i int) float64 {
+	return p.options.Stiffness * math.Pow(p.h.goalWeight(i), p.options.Weight)
+}
+
+// evaluate scores the block of candidates and keeps the best; derivatives, where
+// not nil, gets those of the scores.
 func (p *Planner) evaluate(i int, derivatives []float32) {
-	p.engine.EvaluateSingle(&p.single, p.block, p.work, &p.result, derivatives)
-	path := p.work.Path(0, lookAhead)[(lookAhead-1)*rollout.PathFields*rollout.Lanes:]
+	s, e := &p.single, p.engine
+	p.result = rollout.Result{Low: rollout.Repeat[float32](rollout.Reach), Safe: rollout.Repeat[float32](lookAhead)}
+	var slope []float32
+	if derivatives != nil {
+		slope = p.positions
+		clear(slope)
+	}
+	e.Track(p.block, p.path, s.Goal, lookAhead, &s.Robot, &p.result.Cost)
+	e.Discs(p.path, s.Discs, s.Count, lookAhead, &s.Penalty, &p.result.Cost, &p.result.Low, &p.result.Safe, slope)
+	const last = lookAhead - 1
+	end := p.path[last*rollout.PathFields*rollout.Lanes:]
 	for l := range rollout.Lanes {
-		key := float64(p.result.Cost[l])
-		if f := &p.fields[i]; f.grid != nil {
-			x, y := float64(path[rollout.X*rollout.Lanes+l]), float64(path[rollout.Y*rollout.Lanes+l])
-			dx, dy := x-p.h.goal[i][0], y-p.h.goal[i][1]
-			d := math.Hypot(dx, dy)
-			length := f.length(x, y, d)
-			key += float64(p.single.Goal[lookAhead-1]-p.single.Goal[0]) * (length*length - d*d)
+		rest, gx, gy := p.remaining(i, float64(s.Goal[last]), float64(end[rollout.X*rollout.Lanes+l]), float64(end[rollout.Y*rollout.Lanes+l]))
+		if slope != nil {
+			slope[2*last*rollout.Lanes+l] += float32(gx)
+			slope[(2*last+1)*rollout.Lanes+l] += float32(gy)
 		}
 		safe := int(p.result.Safe[l])
-		key += unsafeStep * float64(lookAhead-safe)
-		p.keep(key, safe, l)
+		p.keep(float64(p.result.Cost[l])+rest, safe, l)
+	}
+	if derivatives != nil {
+		e.Back(p.block, p.path, slope, s.Goal, lookAhead, &s.Robot, derivatives)
 	}
 }
 
-// keep inserts lane l of the block where it is among the best.
-func (p *Planner) keep(key float64, safe, l int) {
-	if math.IsNaN(key) || (p.kept == len(p.best) && key >= p.best[p.kept-1].key) {
-		return
+// keep inserts lane l of the block into both lists where it belongs.
+func (p *Planner) keep(score float64, safe, l int) {
+	p.kept = p.insert(p.best, p.kept, score+unsafeStep*float64(lookAhead-safe), safe, l)
+	p.daring = p.insert(p.bold, p.daring, score, safe, l)
+}
+
+// insert puts lane l into a list of n candidates, smallest key first, where it is
+// among the best, and returns the new length.
+func (p *Planner) insert(list []candidate, n int, key float64, safe, l int) int {
+	if math.IsNaN(key) || (n == len(list) && key >= list[n-1].key) {
+		return n
 	}
-	at := p.kept
-	if p.kept < len(p.best) {
-		p.kept++
+	at := n
+	if n < len(list) {
+		n++
 	} else {
 		at--
 	}
-	for at > 0 && p.best[at-1].key > key {
-		p.best[at] = p.best[at-1]
+	for at > 0 && list[at-1].key > key {
+		list[at] = list[at-1]
 		at--
 	}
-	c := &p.best[at]
+	c := &list[at]
 	c.key, c.safe, c.origin = key, safe, p.origin
 	for k := range c.plan {
 		c.plan[k] = [2]float32{p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l]}
 	}
+	return n
 }
 
 // put writes a plan into lane l of the block.
@@ -268,16 +307,19 @@ func (p *Planner) put(plan *[lookAhead][2]float32, l int) {
 
 // plan searches a plan for robot i and commits to it; it reports whether the
 // plan is safe for all L steps.
-func (p *Planner) plan(i int, w []float64) bool {
+func (p *Planner) plan(i int, w []float64, budget int) bool {
 	p.prepare(i, w)
-	p.kept = 0
-	blocks := max(2, p.options.Candidates/p.h.robots/rollout.Lanes)
+	p.kept, p.daring = 0, 0
+	blocks := max(4, budget/p.h.robots/rollout.Lanes)
 	refine := 0
 	if p.options.Gradient {
 		refine = blocks * 2 / 5
 	}
+	p.origin = 0
 	p.seeds(i, (blocks-refine)/2)
+	p.origin = 1
 	p.perturb(i, (blocks-refine)-(blocks-refine)/2)
+	p.origin = 2
 	p.descend(i, refine)
 	chosen := &p.best[0]
 	p.robots[i].plan = chosen.plan

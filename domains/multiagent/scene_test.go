@@ -113,7 +113,7 @@ func TestConnectivityFollowsAWall(t *testing.T) {
 }
 
 // Grid lengths are never below the straight distance and, in the open, at most
-// 8.3 % above it (the excess of eight directions).
+// 2.8 % above it (the excess of sixteen directions).
 func TestGridLengthsBoundDistances(t *testing.T) {
 	y := system(t, false)
 	rapid.Check(t, func(t *rapid.T) {
@@ -122,8 +122,10 @@ func TestGridLengthsBoundDistances(t *testing.T) {
 		g := newGrid(y.Params.Workspace, goal, nil)
 		px, py := c.Draw(t, "x"), c.Draw(t, "y")
 		d := math.Hypot(px-goal[0], py-goal[1])
-		if l := g.at(px, py); l < d-1e-5 || l > 1.083*d+4*gridCell {
-			t.Fatalf("length %v for the distance %v", l, d)
+		g.solve(goal)
+		cost, length := g.at(px, py)
+		if length < d-1e-5 || length > 1.028*d+2*gridCell || math.Abs(cost-length) > 1e-4*length {
+			t.Fatalf("length %v and cost %v for the distance %v", length, cost, d)
 		}
 	})
 }
