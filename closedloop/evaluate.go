@@ -103,6 +103,13 @@ type Result struct {
 	// MarginMin and MarginMean are over the episodes' smallest margins.
 	MarginMin  Number `json:"margin_min"`
 	MarginMean Number `json:"margin_mean"`
+	// MarginsMean are the means over episodes of the smallest value of each named
+	// margin; absent where a trace does not hold them.
+	MarginsMean map[string]Number `json:"margins_mean,omitempty"`
+	// Reached and AtEnd are the fractions of episodes that met their goal at some
+	// step, and after the last; null for a case without goals.
+	Reached Number `json:"reached"`
+	AtEnd   Number `json:"at_end"`
 	// Decisions, of which Violations broke a margin, Fallback executed something
 	// other than the method's own action, and Flagged had any guard act.
 	Decisions  int `json:"decisions"`
@@ -140,6 +147,10 @@ type RateIntervals struct {
 // Judged is implemented by episodes that have a goal beside their margins, such
 // as every agent's arrival.
 type Judged interface{ Succeeded() bool }
+
+// Arrived is implemented by episodes whose goal can be reached and left again: it
+// reports whether the goal is met now.
+type Arrived interface{ Arrived() bool }
 
 // Sized is implemented by episodes that use only the leading components of state
 // and action, such as those with fewer robots than the case has room for. A trace
@@ -320,10 +331,16 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, &report, latency))
 		e.named(spec, out.Named)
 	}
-	e.End = End{Cost: Number(cost), Completed: failure == "", Failure: failure, CollisionFree: e.collisionFree}
+	e.End = End{Cost: Number(cost), Completed: failure == "", Failure: failure, CollisionFree: e.collisionFree, Margins: e.lowest}
 	e.End.Safe = e.End.Completed && e.kept(spec)
-	if judged, ok := ep.(Judged); ok && !judged.Succeeded() {
-		e.End.Safe = false
+	if judged, ok := ep.(Judged); ok {
+		reached := judged.Succeeded()
+		e.End.Reached = &reached
+		e.End.Safe = e.End.Safe && reached
+	}
+	if a, ok := ep.(Arrived); ok {
+		now := a.Arrived()
+		e.End.AtEnd = &now
 	}
 	oracle, _, err := ep.Oracle()
 	if err != nil {
@@ -350,10 +367,17 @@ func line(number, t int, s, u []float64, out *domain.Outcome, report *Report, la
 	return l
 }
 
-// named notes whether a step's collision margins were kept.
+// named notes the smallest margins so far, and whether those against collision
+// were kept.
 func (e *EpisodeRecord) named(spec *domain.Spec, margins []float64) {
 	if !e.judged {
 		e.judged, e.collisionFree = true, true
+	}
+	if e.lowest == nil {
+		e.lowest = append(Vector{}, margins...)
+	}
+	for i, m := range margins {
+		e.lowest[i] = math.Min(e.lowest[i], m)
 	}
 	for _, i := range collisionMargins(spec) {
 		if i < len(margins) && !(margins[i] >= -spec.MarginTolerance) {

@@ -140,6 +140,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 	cost, safe, collisionFree, state := 0.0, len(e.Lines) > 0, len(e.Lines) > 0, make([]float64, v.spec.MeasuredSize())
 	collision := collisionMargins(v.spec)
 	completed := true
+	var lowest []float64
 	ns, nu := sizes(v.spec, ep)
 	u := make([]float64, v.spec.ActionSize())
 	for i := range e.Lines {
@@ -170,11 +171,17 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		v.vector(l, "J", l.J, out.J)
 		v.number(l, "margin", float64(l.Margin), out.Margin)
 		safe = safe && !violated(out.Margin, v.spec)
+		if lowest == nil {
+			lowest = append(lowest, out.Named...)
+		}
+		for k, m := range out.Named {
+			lowest[k] = math.Min(lowest[k], m)
+		}
 		for _, k := range collision {
 			collisionFree = collisionFree && k < len(out.Named) && !violated(out.Named[k], v.spec)
 		}
 	}
-	v.verdict(e, ep, cost, safe, collisionFree, completed && ep.Done())
+	v.verdict(e, ep, cost, safe, collisionFree, completed && ep.Done(), lowest)
 	return nil
 }
 
@@ -194,7 +201,7 @@ func (v *verifier) measured(l *Line, state []float64) {
 }
 
 // verdict compares the end line with what the replay says of the episode.
-func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, safe, collisionFree, completed bool) {
+func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, safe, collisionFree, completed bool, lowest []float64) {
 	safe = safe && completed
 	if judged, ok := ep.(Judged); ok && !judged.Succeeded() {
 		safe = false
@@ -208,6 +215,15 @@ func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, sa
 		if trace != replay {
 			v.differs(e.EndLine, e.Episode, -1, field, fmt.Sprint(trace), fmt.Sprint(replay))
 		}
+	}
+	if e.End.Margins != nil {
+		v.vector(end, "margins", e.End.Margins, lowest)
+	}
+	if judged, ok := ep.(Judged); ok && e.End.Reached != nil {
+		flag("reached", *e.End.Reached, judged.Succeeded())
+	}
+	if a, ok := ep.(Arrived); ok && e.End.AtEnd != nil {
+		flag("at_end", *e.End.AtEnd, a.Arrived())
 	}
 	flag("safe", e.End.Safe, safe)
 	flag("collision_free", e.End.CollisionFree, collisionFree)

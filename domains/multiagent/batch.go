@@ -43,7 +43,7 @@ func (h *horizonProblem) joint(w []float64) *rollout.Joint {
 	count := max(float64(h.count()), 1)
 	j := &rollout.Joint{
 		Steps: Horizon, Count: len(h.obstacles),
-		Penalty: rollout.Penalty[float32]{Exp: repeat(weights[safetyTerm] / count), Square: repeat(weights[violationTerm])},
+		Penalty: rollout.Penalty[float32]{Exp: repeat(weights[safetyTerm] / count), Square: repeat(weights[violationTerm]), Knee: repeat(rollout.NoKnee)},
 	}
 	l := &h.params.Limits
 	obstacles := h.predicted(Horizon)

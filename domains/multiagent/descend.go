@@ -44,7 +44,7 @@ func (p *Planner) descend(i, steps int) {
 	clear(p.second)
 	bounds := p.h.bounds(i)
 	rate, mean, span := 1.0, 1.0, 1.0
-	p.evaluate(i, p.slope)
+	p.evaluate(p.slope)
 	for range steps - 1 {
 		mean *= descentMean
 		span *= descentSpan
@@ -61,7 +61,7 @@ func (p *Planner) descend(i, steps int) {
 		}
 		rate *= descentDecay
 		p.engine.Limit(p.block, lookAhead, &bounds)
-		p.evaluate(i, p.slope)
+		p.evaluate(p.slope)
 	}
 	p.single.Penalty.Square = square
 }

@@ -14,6 +14,9 @@ const (
 	// fieldClearance is kept beyond r + d_safe on the path, m; less than in the
 	// generator's connectivity check, so that a path exists.
 	fieldClearance = 0.05
+	// renewals are the fields solved in one decision; what is left waits for the
+	// next.
+	renewals = 2
 	// detour is added to the straight way where the grid knows none, m.
 	detour = 20
 )
@@ -23,6 +26,10 @@ const (
 // that is stalled, wherever it is at rest.
 func (p *Planner) guide(w []float64) {
 	h, params := p.h, &p.system.Params
+	budget := renewals
+	if !p.started {
+		budget = h.robots
+	}
 	var resting, home [MaxRobots]bool
 	for i := range h.robots {
 		s, g := &h.state[i], &h.goal[i]
@@ -36,9 +43,10 @@ func (p *Planner) guide(w []float64) {
 			want = resting
 		}
 		want[i] = false
-		if f.grid != nil && f.standing == want {
+		if f.grid != nil && (f.standing == want || home[i] || budget == 0) {
 			continue
 		}
+		budget--
 		var bodies []disc
 		for _, o := range h.obstacles {
 			bodies = append(bodies, disc{o.C[0], o.C[1], o.R + h.radius[i] + params.DSafe})
@@ -70,7 +78,8 @@ func (p *Planner) costs(i int, w []float64, bodies []disc) *grid {
 	for _, b := range bodies {
 		g.near(b, b.r+p.options.Buffer, func(at int, distance float64) {
 			if t := p.options.Buffer - (distance - b.r); t > 0 {
-				g.rate[at] += float32(stiffness * t * t)
+				m := math.Min(t, p.options.Knee)
+				g.rate[at] += float32(stiffness * m * (2*t - m))
 			}
 		})
 	}
@@ -79,7 +88,6 @@ func (p *Planner) costs(i int, w []float64, bodies []disc) *grid {
 		g.rate[at] *= perMetre
 	}
 	g.solve(goal)
-	g.head()
 	return g
 }
 
@@ -92,17 +100,17 @@ func (p *Planner) remaining(i int, stage, x, y float64) (cost, gx, gy float64) {
 	step := p.system.Params.Dt * p.system.Params.Limits.VMax
 	rate := stage * d * d / step
 	if g := p.fields[i].grid; g != nil {
-		cost, _ = g.at(x, y)
+		cost = g.at(x, y)
 		if math.IsInf(cost, 1) {
 			d += detour
 			return stage * d * d * d / (3 * step), 0, 0
 		}
-		at := g.nearest(float32(x), float32(y))
-		if a := g.ahead[at]; a != [2]float32{} {
-			if r := float64(g.rate[at]); !math.IsInf(r, 1) {
+		if d > gridCell {
+			ax, ay := g.direction(float32(x), float32(y), float32(-dx/d), float32(-dy/d))
+			if r := float64(g.rate[g.nearest(float32(x), float32(y))]); !math.IsInf(r, 1) {
 				rate = r
 			}
-			return cost, -rate * float64(a[0]), -rate * float64(a[1])
+			return cost, -rate * float64(ax), -rate * float64(ay)
 		}
 	} else {
 		cost = stage * d * d * d / (3 * step)

@@ -18,9 +18,12 @@ type PlannerOptions struct {
 	Candidates int     // plans evaluated per decision, over all robots
 	Buffer     float64 // margin below which closeness costs, m
 	Stiffness  float64 // cost of a step per squared metre inside the buffer
+	Knee       float64 // depth from which the cost grows linearly, m
 	Hard       float64 // least margin of a plan that counts as safe, m
 	Gradient   bool    // refine the best candidates through the dynamics
 	Weight     float64 // power of a robot's goal weight in its stiffness
+	Descent    float64 // share of the candidates that are iterates of the descent
+	Noise      float64 // share that are perturbations; the rest are primitives
 }
 
 // DefaultPlanner returns the options of the benchmark.
@@ -29,9 +32,9 @@ type PlannerOptions struct {
 //	buffer            what the margin of an episode settles at; smaller is faster
 //	hard 0.02 m       float32 against the plant's float64, with room
 func DefaultPlanner(moving bool) PlannerOptions {
-	o := PlannerOptions{Candidates: 4096, Buffer: 0.5, Stiffness: 120, Hard: 0.02, Gradient: true, Weight: 0.5}
+	o := PlannerOptions{Candidates: 4096, Buffer: 0.39, Stiffness: 1200, Knee: 0.03, Hard: 0.02, Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1}
 	if moving {
-		o.Buffer, o.Stiffness = 0.45, 150
+		o.Buffer, o.Stiffness, o.Knee = 0.40, 400, 0.1
 	}
 	return o
 }
@@ -61,20 +64,18 @@ type Planner struct {
 	fields  [MaxRobots]field
 	waits   [MaxRobots]patience
 
-	single    rollout.Single
-	path      []float32 // of the block
-	positions []float32 // derivatives in the positions
-	result    rollout.Result
-	block     []float32 // plans being evaluated
-	slope     []float32 // their derivatives
-	first     []float32 // moments of the gradient refinement
-	second    []float32
-	best      []candidate // best candidates of the robot being planned, best first
-	kept      int
-	bold      []candidate // best by score alone, safe or not
-	daring    int
-	origin    int // which seed the lanes of the block came from
-	obstacle  [][]Obstacle
+	single   rollout.Single
+	work     *rollout.Workspace
+	result   rollout.Result
+	block    []float32 // plans being evaluated
+	slope    []float32 // their derivatives
+	first    []float32 // moments of the gradient refinement
+	second   []float32
+	best     []candidate // best candidates of the robot being planned, best first
+	kept     int
+	bold     []candidate // best by score alone, safe or not
+	daring   int
+	obstacle [][]Obstacle
 }
 
 // committed is one robot's plan and where it leads.
@@ -86,10 +87,9 @@ type committed struct {
 
 // candidate is one evaluated plan; a smaller key is better.
 type candidate struct {
-	key    float64
-	safe   int // leading steps that keep every margin
-	plan   [lookAhead][2]float32
-	origin int
+	key  float64
+	safe int // leading steps that keep every margin
+	plan [lookAhead][2]float32
 }
 
 // unsafeStep is what each step without safety adds to a key: more than any score.
@@ -103,14 +103,14 @@ func NewPlanner(y *System, options PlannerOptions) (*Planner, error) {
 	}
 	size := rollout.PlanSize(lookAhead)
 	p := &Planner{
-		system: y, options: options, engine: engine, path: make([]float32, rollout.PathSize(lookAhead)), positions: make([]float32, size),
+		system: y, options: options, engine: engine, work: rollout.NewWorkspace(1, lookAhead),
 		block: make([]float32, size), slope: make([]float32, size), first: make([]float32, size), second: make([]float32, size),
 		best: make([]candidate, rollout.Lanes), bold: make([]candidate, descentBold),
 	}
 	repeat := func(x float64) rollout.Vector[float32] { return rollout.Repeat(float32(x)) }
 	p.single.Steps = lookAhead
 	p.single.Goal = make([]float32, lookAhead)
-	p.single.Penalty = rollout.Penalty[float32]{Square: repeat(options.Stiffness), Buffer: repeat(options.Buffer), Hard: repeat(options.Hard)}
+	p.single.Penalty = rollout.Penalty[float32]{Square: repeat(options.Stiffness), Buffer: repeat(options.Buffer), Knee: repeat(options.Knee), Hard: repeat(options.Hard)}
 	return p, p.Reset(nil)
 }
 
@@ -125,11 +125,17 @@ func (p *Planner) Reset(domain.Episode) error {
 }
 
 // Decide implements domain.Controller; ok says that every robot's plan is safe
-// for all L steps.
+// for all L steps. A state that is not finite gets the problem's fallback.
 func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
 	w := thirds
 	if !pref.Adaptive && pref.W != nil {
 		w = pref.W
+	}
+	for _, v := range s {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			p.system.Fallback(s, c, u)
+			return false, nil
+		}
 	}
 	p.h = p.system.decode(s, c)
 	p.obstacle = p.h.predicted(lookAhead)
@@ -205,9 +211,11 @@ func (p *Planner) prepare(i int, w []float64) {
 	weights := params.weights(w)
 	r := h.robot(i)
 	s.Robot = r.Motion(params.Dt, params.Limits.VMin, params.Limits.VMax, weights[effortTerm]/float64(h.robots), weights[smoothnessTerm]/float64(params.H))
+	stage := p.stage(i, w)
 	for k := range s.Goal {
-		s.Goal[k] = float32(p.stage(i, w))
+		s.Goal[k] = float32(stage)
 	}
+	s.Terminal = func(x, y float64) (cost, gx, gy float64) { return p.remaining(i, stage, x, y) }
 	s.Penalty.Square = rollout.Repeat(float32(p.stiffness(i) * p.waits[i].factor()))
 	s.Count = len(h.obstacles)
 	for j := range p.planned {
@@ -242,29 +250,10 @@ func (p *Planner) stiffness(i int) float64 {
 
 // evaluate scores the block of candidates and keeps the best; derivatives, where
 // not nil, gets those of the scores.
-func (p *Planner) evaluate(i int, derivatives []float32) {
-	s, e := &p.single, p.engine
-	p.result = rollout.Result{Low: rollout.Repeat[float32](rollout.Reach), Safe: rollout.Repeat[float32](lookAhead)}
-	var slope []float32
-	if derivatives != nil {
-		slope = p.positions
-		clear(slope)
-	}
-	e.Track(p.block, p.path, s.Goal, lookAhead, &s.Robot, &p.result.Cost)
-	e.Discs(p.path, s.Discs, s.Count, lookAhead, &s.Penalty, &p.result.Cost, &p.result.Low, &p.result.Safe, slope)
-	const last = lookAhead - 1
-	end := p.path[last*rollout.PathFields*rollout.Lanes:]
+func (p *Planner) evaluate(derivatives []float32) {
+	p.engine.EvaluateSingle(&p.single, p.block, p.work, &p.result, derivatives)
 	for l := range rollout.Lanes {
-		rest, gx, gy := p.remaining(i, float64(s.Goal[last]), float64(end[rollout.X*rollout.Lanes+l]), float64(end[rollout.Y*rollout.Lanes+l]))
-		if slope != nil {
-			slope[2*last*rollout.Lanes+l] += float32(gx)
-			slope[(2*last+1)*rollout.Lanes+l] += float32(gy)
-		}
-		safe := int(p.result.Safe[l])
-		p.keep(float64(p.result.Cost[l])+rest, safe, l)
-	}
-	if derivatives != nil {
-		e.Back(p.block, p.path, slope, s.Goal, lookAhead, &s.Robot, derivatives)
+		p.keep(float64(p.result.Cost[l]), int(p.result.Safe[l]), l)
 	}
 }
 
@@ -291,7 +280,7 @@ func (p *Planner) insert(list []candidate, n int, key float64, safe, l int) int 
 		at--
 	}
 	c := &list[at]
-	c.key, c.safe, c.origin = key, safe, p.origin
+	c.key, c.safe = key, safe
 	for k := range c.plan {
 		c.plan[k] = [2]float32{p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l]}
 	}
@@ -305,6 +294,15 @@ func (p *Planner) put(plan *[lookAhead][2]float32, l int) {
 	}
 }
 
+// settledDistance is how close to its goal a robot whose plan is safe and outside
+// every buffer is left alone, m, root mean square over the plan.
+const settledDistance = 0.05
+
+// settled reports whether the best plan so far leaves nothing to search for.
+func (p *Planner) settled(i int, w []float64) bool {
+	return p.best[0].safe == lookAhead && p.best[0].key < p.stage(i, w)*lookAhead*settledDistance*settledDistance
+}
+
 // plan searches a plan for robot i and commits to it; it reports whether the
 // plan is safe for all L steps.
 func (p *Planner) plan(i int, w []float64, budget int) bool {
@@ -313,14 +311,15 @@ func (p *Planner) plan(i int, w []float64, budget int) bool {
 	blocks := max(4, budget/p.h.robots/rollout.Lanes)
 	refine := 0
 	if p.options.Gradient {
-		refine = blocks * 2 / 5
+		refine = int(p.options.Descent * float64(blocks))
 	}
-	p.origin = 0
-	p.seeds(i, (blocks-refine)/2)
-	p.origin = 1
-	p.perturb(i, (blocks-refine)-(blocks-refine)/2)
-	p.origin = 2
-	p.descend(i, refine)
+	noise := int(p.options.Noise * float64(blocks))
+	p.seeds(i, 0, 1)
+	if !p.settled(i, w) {
+		p.seeds(i, 1, blocks-refine-noise)
+		p.perturb(i, noise)
+		p.descend(i, refine)
+	}
 	chosen := &p.best[0]
 	p.robots[i].plan = chosen.plan
 	p.follow(i)

@@ -112,22 +112,42 @@ func TestConnectivityFollowsAWall(t *testing.T) {
 	}
 }
 
-// Grid lengths are never below the straight distance and, in the open, at most
-// 2.8 % above it (the excess of sixteen directions).
-func TestGridLengthsBoundDistances(t *testing.T) {
+// With a cost of one per metre the grid's cost-to-go is the distance, to the first
+// order of the cell, and its direction points home.
+func TestGridSolvesTheEikonalEquation(t *testing.T) {
 	y := system(t, false)
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.Float64Range(-9.9, 9.9)
 		goal := [2]float64{c.Draw(t, "gx"), c.Draw(t, "gy")}
 		g := newGrid(y.Params.Workspace, goal, nil)
+		g.solve(goal)
 		px, py := c.Draw(t, "x"), c.Draw(t, "y")
 		d := math.Hypot(px-goal[0], py-goal[1])
-		g.solve(goal)
-		cost, length := g.at(px, py)
-		if length < d-1e-5 || length > 1.028*d+2*gridCell || math.Abs(cost-length) > 1e-4*length {
-			t.Fatalf("length %v and cost %v for the distance %v", length, cost, d)
+		if v := g.at(px, py); math.Abs(v-d) > 0.05*d+2*gridCell {
+			t.Fatalf("cost-to-go %v for the distance %v", v, d)
+		}
+		if d > 1 {
+			ax, ay := g.direction(float32(px), float32(py), 0, 0)
+			if along := (float64(ax)*(goal[0]-px) + float64(ay)*(goal[1]-py)) / d; along < 0.95 {
+				t.Fatalf("direction (%v, %v) from (%v, %v) to %v", ax, ay, px, py, goal)
+			}
 		}
 	})
+}
+
+// A wall makes the way longer by the detour around its end.
+func TestGridGoesAroundAWall(t *testing.T) {
+	y := system(t, false)
+	var wall []disc
+	for x := -3.0; x <= 3; x += 0.5 {
+		wall = append(wall, disc{0, x, 0.6})
+	}
+	goal := [2]float64{3, 0}
+	g := newGrid(y.Params.Workspace, goal, wall)
+	g.solve(goal)
+	if v := g.at(-3, 0); v < 2*math.Hypot(3, 3) || v > 2*math.Hypot(3, 3.6)+1.2 {
+		t.Errorf("cost-to-go %v behind a wall that ends 3.6 m from the middle", v)
+	}
 }
 
 func TestUnusableScenesAreRefusedByName(t *testing.T) {

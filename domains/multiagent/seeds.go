@@ -53,10 +53,11 @@ var library = func() (all []primitive) {
 	return all
 }()
 
-// seeds evaluates the committed plan and the library, then random primitives.
-func (p *Planner) seeds(i, blocks int) {
-	next := 0
-	for b := range blocks {
+// seeds evaluates blocks from to until of the primitives: the committed plan and
+// the library, then random ones.
+func (p *Planner) seeds(i, from, until int) {
+	next := max(0, from*rollout.Lanes-1)
+	for b := from; b < until; b++ {
 		for l := range rollout.Lanes {
 			switch {
 			case b == 0 && l == 0:
@@ -72,7 +73,7 @@ func (p *Planner) seeds(i, blocks int) {
 				p.drive(i, &m, nil, l)
 			}
 		}
-		p.evaluate(i, nil)
+		p.evaluate(nil)
 	}
 }
 
@@ -109,7 +110,7 @@ func (p *Planner) perturb(i, blocks int) {
 			p.put(&plan, l)
 		}
 		p.engine.Limit(p.block, lookAhead, &bounds)
-		p.evaluate(i, nil)
+		p.evaluate(nil)
 	}
 }
 

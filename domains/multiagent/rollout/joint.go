@@ -89,33 +89,43 @@ func (e *Engine) Evaluate(j *Joint, plans []float32, w *Workspace, result *Resul
 	}
 }
 
-// Single is the prediction problem of one robot among discs that
-// hold the others on their fixed plans too: the block-coordinate form.
+// Single is the prediction problem of one robot among discs that hold the others
+// on their fixed plans too: the block-coordinate form.
 type Single struct {
 	Steps   int
 	Robot   Motion[float32]
-	Goal    []float32
-	Discs   []float32
-	Count   int
+	Goal    []float32 // weight of the squared goal distance after each step
+	Discs   []float32 // [step][disc][x, y, radii and safety distance]
+	Count   int       // discs per step
 	Penalty Penalty[float32]
+	// Terminal, if set, returns a cost of the position after the last step and its
+	// slope, added to the score.
+	Terminal func(x, y float64) (cost, gx, gy float64)
 }
 
-// EvaluateSingle is Evaluate of a block of one robot's plans; w.Path holds the
-// paths afterwards.
+// EvaluateSingle is Evaluate of a block of one robot's plans, [step][a, ω][lane].
 func (e *Engine) EvaluateSingle(s *Single, plans []float32, w *Workspace, result *Result, out []float32) {
+	require("workspace", len(w.paths), PathSize(s.Steps))
 	result.reset(s.Steps)
-	e.Track(plans, w.paths, s.Goal, s.Steps, &s.Robot, &result.Cost)
-	if out == nil {
-		e.Discs(w.paths, s.Discs, s.Count, s.Steps, &s.Penalty, &result.Cost, &result.Low, &result.Safe, nil)
-		return
+	var grad []float32
+	if out != nil {
+		grad = w.grads[:2*s.Steps*Lanes]
+		clear(grad)
 	}
-	grad := w.grads[:2*s.Steps*Lanes]
-	clear(grad)
+	e.Track(plans, w.paths, s.Goal, s.Steps, &s.Robot, &result.Cost)
 	e.Discs(w.paths, s.Discs, s.Count, s.Steps, &s.Penalty, &result.Cost, &result.Low, &result.Safe, grad)
-	e.Back(plans, w.paths, grad, s.Goal, s.Steps, &s.Robot, out)
-}
-
-// Path is the path of robot i of the last evaluation, [step][field][lane].
-func (w *Workspace) Path(i, steps int) []float32 {
-	return w.paths[i*PathSize(steps):][:PathSize(steps)]
+	if s.Terminal != nil && s.Steps > 0 {
+		end, at := w.paths[(s.Steps-1)*PathFields*Lanes:], 2*(s.Steps-1)*Lanes
+		for l := range Lanes {
+			cost, gx, gy := s.Terminal(float64(end[X*Lanes+l]), float64(end[Y*Lanes+l]))
+			result.Cost[l] += float32(cost)
+			if grad != nil {
+				grad[at+l] += float32(gx)
+				grad[at+Lanes+l] += float32(gy)
+			}
+		}
+	}
+	if out != nil {
+		e.Back(plans, w.paths, grad, s.Goal, s.Steps, &s.Robot, out)
+	}
 }

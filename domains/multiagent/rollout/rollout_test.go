@@ -50,7 +50,7 @@ func draw(rng *rand.Rand, steps, count int, exp bool) *sample {
 	m.Dt, m.VLo, m.VHi = Repeat(0.2), Repeat(-0.5), Repeat(1.2)
 	m.GoalX, m.GoalY = Repeat(3.0), Repeat(-2.0)
 	m.Effort, m.Smooth = Repeat(0.3), Repeat(0.2)
-	s.penalty = Penalty[float64]{Square: Repeat(20.0), Buffer: Repeat(0.6), Hard: Repeat(0.02)}
+	s.penalty = Penalty[float64]{Square: Repeat(20.0), Buffer: Repeat(0.6), Knee: Repeat(0.5), Hard: Repeat(0.02)}
 	if exp {
 		s.penalty.Exp = Repeat(4.0)
 	}
@@ -104,7 +104,7 @@ func run32(e *Engine, s *sample, wanted bool) *result[float32] {
 	}
 	r.low, r.safe = Repeat[float32](Reach), Repeat(float32(s.steps))
 	plan, goal, motion := narrow(s.plan), narrow(s.goal), narrowMotion(&s.motion)
-	p := &Penalty[float32]{narrowVector(s.penalty.Exp), narrowVector(s.penalty.Square), narrowVector(s.penalty.Buffer), narrowVector(s.penalty.Hard)}
+	p := &Penalty[float32]{narrowVector(s.penalty.Exp), narrowVector(s.penalty.Square), narrowVector(s.penalty.Buffer), narrowVector(s.penalty.Knee), narrowVector(s.penalty.Hard)}
 	e.Track(plan, r.path, goal, s.steps, motion, &r.cost)
 	e.Discs(r.path, narrow(s.discs), s.count, s.steps, p, &r.cost, &r.low, &r.safe, r.grad)
 	e.Pair(r.path, narrow(s.other), 0.9, s.steps, p, &r.cost, &r.low, &r.safe, r.grad, r.otherGrad)
@@ -238,7 +238,7 @@ func TestEnvironmentChoosesTheEngine(t *testing.T) {
 // joint is a problem of the largest size: six robots, fifteen obstacles, H 8.
 func joint(rng *rand.Rand) (*Joint, []float32) {
 	const robots, count, steps = 6, 15, 8
-	j := &Joint{Steps: steps, Count: count, Penalty: Penalty[float32]{Exp: Repeat[float32](0.03), Square: Repeat[float32](260)}}
+	j := &Joint{Steps: steps, Count: count, Penalty: Penalty[float32]{Exp: Repeat[float32](0.03), Square: Repeat[float32](260), Knee: Repeat[float32](NoKnee)}}
 	for i := range robots {
 		r := Robot{X: 6 * rng.NormFloat64(), Y: 6 * rng.NormFloat64(), Theta: rng.NormFloat64(), V: 0.5, Goal: [2]float64{5, 5}}
 		j.Robots = append(j.Robots, r.Motion(0.2, -0.5, 1.2, 0.01, 0.01))
@@ -300,7 +300,7 @@ func BenchmarkSingle(b *testing.B) {
 				rng := rand.New(rand.NewPCG(1, 1))
 				s := draw(rng, steps, count, false)
 				single := &Single{Steps: steps, Robot: *narrowMotion(&s.motion), Goal: narrow(s.goal), Discs: narrow(s.discs), Count: count,
-					Penalty: Penalty[float32]{Square: Repeat[float32](150), Buffer: Repeat[float32](0.4), Hard: Repeat[float32](0.02)}}
+					Penalty: Penalty[float32]{Square: Repeat[float32](150), Buffer: Repeat[float32](0.4), Knee: Repeat[float32](NoKnee), Hard: Repeat[float32](0.02)}}
 				e, w, plan := On(level), NewWorkspace(1, steps), narrow(s.plan)
 				var out []float32
 				if gradient {

@@ -27,10 +27,13 @@ type Motion[T real] struct {
 
 // Penalty is how margins h are scored, each number repeated in every lane:
 //
-//	Σ Exp·exp(−clip(h, −3, 3)) + Square·max(0, Buffer − h)²,  Buffer ≤ Reach
+//	Σ Exp·exp(−clip(h, −3, 3)) + Square·m·(2t − m),  t = max(0, Buffer − h), m = min(t, Knee)
+//
+// with Buffer ≤ Reach: the second term is Square·t² up to Knee and grows linearly
+// from there (Huber's function). NoKnee leaves it a square everywhere.
 type Penalty[T real] struct {
-	Exp, Square, Buffer Vector[T]
-	Hard                Vector[T] // least margin of a step that counts as safe
+	Exp, Square, Buffer, Knee Vector[T]
+	Hard                      Vector[T] // least margin of a step that counts as safe
 }
 
 // Repeat fills a vector.
@@ -97,6 +100,9 @@ func trackTwin[T real](plan, path, goal []T, steps int, m *Motion[T], cost *Vect
 	}
 }
 
+// NoKnee is a Knee beyond every depth, m.
+const NoKnee = 1e6
+
 // tinySquare keeps a distance of zero from dividing: (10⁻⁶ m)².
 const tinySquare = 1e-12
 
@@ -111,8 +117,9 @@ func (p *Penalty[T]) margin(l int, dx, dy, radii T) (h, score, gx, gy T) {
 	full := d - radii
 	h = min(full, Reach)
 	t := max(p.Buffer[l]-h, 0)
-	score = p.Square[l] * t * t
-	slope := 2 * p.Square[l] * t
+	m := min(t, p.Knee[l])
+	score = p.Square[l] * m * (2*t - m)
+	slope := 2 * p.Square[l] * m
 	if p.Exp[l] != 0 {
 		c := max(h, -3)
 		e := p.Exp[l] * T(math.Exp(float64(-c)))

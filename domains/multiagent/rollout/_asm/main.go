@@ -27,7 +27,7 @@ const (
 	motionGoalX, motionGoalY                        = 10 * row, 11 * row
 	motionEffort, motionSmooth                      = 12 * row, 13 * row
 
-	penaltyExp, penaltySquare, penaltyBuffer, penaltyHard = 0, row, 2 * row, 3 * row
+	penaltyExp, penaltySquare, penaltyBuffer, penaltyKnee, penaltyHard = 0, row, 2 * row, 3 * row, 4 * row
 )
 
 // Rows of the table of constants, see constants.go.
@@ -339,12 +339,15 @@ func (v vectors) margin(s *scored, exp, grad bool, dx, dy reg.VecVirtual, radii 
 	}
 	VMINPS(s.constant(reachConstant), h, h)
 	VMINPS(h, s.step, s.step)
-	// Square·max(0, Buffer − h)²
+	// Square·m·(2t − m) with t = max(0, Buffer − h), m = min(t, Knee)
 	VMOVUPS(s.weight(penaltyBuffer), t)
 	VSUBPS(h, t, t)
-	VMAXPS(v.zero(), t, t)
-	slope := v.reg()
-	VMULPS(s.weight(penaltySquare), t, slope)
+	slope := v.zero()
+	VMAXPS(slope, t, t)
+	VMINPS(s.weight(penaltyKnee), t, slope)
+	VADDPS(t, t, t)
+	VSUBPS(slope, t, t)
+	VMULPS(s.weight(penaltySquare), slope, slope)
 	VFMADD231PS(slope, t, s.sum)
 	if grad {
 		VADDPS(slope, slope, slope)
@@ -450,7 +453,7 @@ func (v vectors) open(exp bool) *scored {
 	if v.wide {
 		s.constants, s.weights = map[int]reg.VecVirtual{}, map[int]reg.VecVirtual{}
 		hold := []int{tiny, three, half, reachConstant}
-		weights := []int{penaltyBuffer, penaltySquare}
+		weights := []int{penaltyBuffer, penaltySquare, penaltyKnee}
 		if exp {
 			hold = append(hold, minusThree, minusLog2E, one, expReach, exp1, exp2, exp3, exp4, exp5, exp6)
 			weights = append(weights, penaltyExp)
