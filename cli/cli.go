@@ -179,7 +179,7 @@ func (a *App) open(quiet bool) (engine.Engine, error) {
 // loadModel reads --model, or the bundled model of the case.
 func (a *App) loadModel(c domain.Case, file string) (*model.Model, error) {
 	if file == "" {
-		return a.bundled(c, "")
+		return a.bundled(c)
 	}
 	m, err := model.ReadFile(file)
 	if err != nil {

@@ -248,7 +248,7 @@ func (d *demo) fromNothing(e engine.Engine, c domain.Case, scenarios, epochs int
 	opt.Manifold.Locality = -1 // the default
 	stderr := d.Stderr
 	d.Stderr = io.Discard // a line per epoch is too much here
-	d.result.Trained, err = d.train(d.cmd, opt, file, "", "")
+	d.result.Trained, err = d.train(d.cmd, opt, file, "")
 	d.Stderr = stderr
 	if err != nil {
 		return err

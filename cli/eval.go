@@ -19,8 +19,8 @@ import (
 	"github.com/gpc-engine/gpc/model"
 )
 
-// noRollout is the ablation that is another model: trained without rollout-aware
-// refinement.
+// noRollout is the ablation with another D_u: the one that rollout-aware
+// refinement began with, which the model file holds too.
 const noRollout = "gpc-no-rollout"
 
 // methods lists what --method can name for a case. A case that neither solves
@@ -56,19 +56,18 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 	}
 	var m *model.Model
 	options := batchnav.Options{}
-	switch {
-	case name == noRollout && modelFile == "":
-		m, err = a.bundled(c, "."+noRollout)
-	case name == noRollout:
-		m, err = a.loadModel(c, modelFile)
-	default:
+	if name != noRollout {
 		if options, err = batchnav.OptionsFor(name); err != nil {
 			return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
 		}
-		m, err = a.loadModel(c, modelFile)
 	}
-	if err != nil {
+	if m, err = a.loadModel(c, modelFile); err != nil {
 		return nil, nil, err
+	}
+	if name == noRollout {
+		if m, err = m.WithoutRollout(); err != nil {
+			return nil, nil, badInput(err)
+		}
 	}
 	var engines []engine.Engine
 	return func() (closedloop.Method, error) {
@@ -212,15 +211,15 @@ func (a *App) verifyCommand() *cobra.Command {
 	}
 }
 
-// bundled opens CASE + suffix + ".safetensors" of the program's own models.
-func (a *App) bundled(c domain.Case, suffix string) (*model.Model, error) {
+// bundled opens CASE.safetensors of the program's own models.
+func (a *App) bundled(c domain.Case) (*model.Model, error) {
 	name := c.Problem.Spec().Name
 	if a.Models == nil {
 		return nil, badInputf("this program has no bundled models; train one and give it with --model FILE")
 	}
-	f, err := a.Models.Open(name + suffix + ".safetensors")
+	f, err := a.Models.Open(name + ".safetensors")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, badInputf("case %s has no bundled model %s%s; train one and give it with --model FILE", name, name, suffix)
+		return nil, badInputf("case %s has no bundled model; train one and give it with --model FILE", name)
 	}
 	if err != nil {
 		return nil, err

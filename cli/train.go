@@ -27,7 +27,7 @@ type trained struct {
 
 func (a *App) trainCommand() *cobra.Command {
 	var opt train.Options
-	var dir, out, curves, ablation string
+	var dir, out, curves, initial string
 	cmd := &cobra.Command{
 		Use:   "train CASE --data DIR --out FILE",
 		Short: "Train a map: manifold, then rollout-aware decoder refinement",
@@ -52,6 +52,11 @@ from it to bitwise the same model.`,
 			if err != nil {
 				return badInput(err)
 			}
+			if initial != "" {
+				if opt.Initial, err = model.ReadFile(initial); err != nil {
+					return badInput(err)
+				}
+			}
 			e, err := a.open(a.json)
 			if err != nil {
 				return err
@@ -60,8 +65,7 @@ from it to bitwise the same model.`,
 			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.Problem, data, a.seed
 			opt.Command, opt.Version = commandLine(), version.Version+" "+version.Build()
 			opt.Checkpoint = out + ".checkpoint"
-			opt.KeepBeforeRollout = ablation != ""
-			result, err := a.train(cmd, opt, out, curves, ablation)
+			result, err := a.train(cmd, opt, out, curves)
 			if err != nil {
 				return err
 			}
@@ -76,13 +80,14 @@ from it to bitwise the same model.`,
 	f := cmd.Flags()
 	f.StringVar(&dir, "data", "", "folder of the dataset")
 	f.StringVar(&out, "out", "", "model file to write")
+	f.StringVar(&initial, "init", "", "start from the networks and the normalisation of this earlier map")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")
-	f.StringVar(&ablation, "ablation", "", "also write the map as it is before rollout-aware refinement (the method gpc-no-rollout) to this file")
 	f.BoolVar(&opt.Resume, "resume", false, "continue from FILE.checkpoint")
 	f.IntVar(&opt.ManifoldEpochs, "epochs", 0, "manifold epochs; 0: the case's")
 	f.IntVar(&opt.RolloutEpochs, "rollout-epochs", 0, "epochs of rollout-aware refinement; 0: the case's, negative: none (the ablation gpc-no-rollout)")
 	f.IntVar(&opt.Latent, "latent", 0, "latent size n_z; 0: the case's")
 	f.IntVar(&opt.Hidden, "hidden", 0, "hidden width; 0: the case's")
+	f.Float64Var(&opt.Emphasis, "emphasis", 0, "share of each manifold epoch drawn by decoding error; 0: the case's, negative: none")
 	f.IntVar(&opt.Batch, "batch", 0, "samples per update; 0: the case's")
 	f.IntVar(&opt.Codes, "codes", 0, "codes of M* in the model; 0: the case's, negative: all training samples")
 	f.Float64Var(&opt.LearningRate, "lr", 0, "Adam's learning rate at the start; 0: the case's")
@@ -94,7 +99,7 @@ from it to bitwise the same model.`,
 }
 
 // train runs the training with progress and writes model and curves.
-func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves, ablation string) (*trained, error) {
+func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves string) (*trained, error) {
 	asked := opt.Manifold
 	opt.Manifold = train.DefaultManifoldLoss()
 	opt.Manifold.Isometry = asked.Isometry
@@ -123,14 +128,6 @@ func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves, ablation
 	}
 	if err := r.Model.WriteFile(out); err != nil {
 		return nil, err
-	}
-	if ablation != "" {
-		if r.BeforeRollout == nil {
-			return nil, fmt.Errorf("%s is not written: the run was resumed behind the manifold phase", ablation)
-		}
-		if err := r.BeforeRollout.WriteFile(ablation); err != nil {
-			return nil, err
-		}
 	}
 	if curves != "" {
 		var csv bytes.Buffer

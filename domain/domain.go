@@ -110,6 +110,7 @@ type Training struct {
 	Batch           int
 	LearningRate    float64
 	ActionWeight    float64 // λ_u of the action loss; 0: the trainer's default
+	Emphasis        float64 // share of a manifold epoch drawn by decoding error, [0,1)
 	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
 	Codes           int     // codes a bundled model carries
 	LocalNeighbours int     // κ

@@ -25,9 +25,9 @@ const (
 // calibration, provenance and navigation are JSON.
 var metadataKeys = []string{"calibration", "case", "format", "navigation", "provenance", "version"}
 
-// network is one of the four networks under the name its tensors carry:
+// network is one of the networks under the name its tensors carry:
 // NAME.LAYER.weight [out][in], NAME.LAYER.bias [out], and norm_NAME.mean and
-// norm_NAME.scale of its normalisation.
+// norm_NAME.scale of its normalisation, if it has one of its own.
 type network struct {
 	name string
 	net  **MLP
@@ -43,8 +43,15 @@ func (m *Model) networks() []network {
 	}
 }
 
-// Write stores the model as safetensors (float32, little-endian): the networks,
-// their normalisations and Codes, with case, calibration, provenance and
+// manifoldDecoder is the optional D_u from before rollout-aware refinement; it
+// shares D_u's normalisation.
+func (m *Model) manifoldDecoder() network {
+	return network{"decoder_u_manifold", &m.DecoderUManifold, nil}
+}
+
+// Write stores the model as safetensors (little-endian): the networks and their
+// normalisations as float32, Codes as float16 where that loses nothing (the codes
+// of a trained map are so rounded) and float32 otherwise, with case, calibration, provenance and
 // navigation constants in the versioned __metadata__. The bytes depend on the
 // model alone. A model that Validate refuses, or with a code that is not
 // finite, is not written.
@@ -61,23 +68,31 @@ func (m *Model) Write(w io.Writer) error {
 		return fmt.Errorf("model: provenance: %w", err)
 	}
 	var tensors []storedTensor
-	for _, n := range m.networks() {
+	networks := m.networks()
+	if m.DecoderUManifold != nil {
+		networks = append(networks, m.manifoldDecoder())
+	}
+	for _, n := range networks {
 		for i, l := range (*n.net).Layers {
 			prefix := n.name + "." + strconv.Itoa(i)
 			tensors = append(tensors,
-				storedTensor{prefix + ".weight", []int{l.W.Rows, l.W.Cols}, l.W.Data[:l.W.Rows*l.W.Cols]},
-				storedTensor{prefix + ".bias", []int{len(l.B)}, l.B})
+				storedTensor{name: prefix + ".weight", shape: []int{l.W.Rows, l.W.Cols}, data: l.W.Data[:l.W.Rows*l.W.Cols]},
+				storedTensor{name: prefix + ".bias", shape: []int{len(l.B)}, data: l.B})
+		}
+		if n.norm == nil {
+			continue
 		}
 		tensors = append(tensors,
-			storedTensor{"norm_" + n.name + ".mean", []int{len(n.norm.Mean)}, n.norm.Mean},
-			storedTensor{"norm_" + n.name + ".scale", []int{len(n.norm.Scale)}, n.norm.Scale})
+			storedTensor{name: "norm_" + n.name + ".mean", shape: []int{len(n.norm.Mean)}, data: n.norm.Mean},
+			storedTensor{name: "norm_" + n.name + ".scale", shape: []int{len(n.norm.Scale)}, data: n.norm.Scale})
 	}
 	if m.Codes.Rows > 0 {
 		codes := m.Codes
 		if !codes.Dense() {
 			codes = codes.Clone()
 		}
-		tensors = append(tensors, storedTensor{"codes", []int{codes.Rows, codes.Cols}, codes.Data[:codes.Rows*codes.Cols]})
+		values := codes.Data[:codes.Rows*codes.Cols]
+		tensors = append(tensors, storedTensor{name: "codes", shape: []int{codes.Rows, codes.Cols}, data: values, half: fitsHalf(values)})
 	}
 	return writeContainer(w, map[string]string{
 		"format":      fileFormat,
@@ -151,6 +166,11 @@ func Read(r io.Reader) (*Model, error) {
 			return nil, err
 		}
 	}
+	if _, ok := tensors["decoder_u_manifold.0.weight"]; ok {
+		if err := m.manifoldDecoder().take(tensors); err != nil {
+			return nil, err
+		}
+	}
 	if t, ok := tensors["codes"]; ok {
 		if len(t.shape) != 2 {
 			return nil, fmt.Errorf("model: tensor codes has shape %v, want [codes, latent]", t.shape)
@@ -221,6 +241,9 @@ func (n network) take(tensors map[string]storedTensor) error {
 		return fmt.Errorf("model: tensor %s.0.weight is missing", n.name)
 	}
 	*n.net = net
+	if n.norm == nil {
+		return nil
+	}
 	var err error
 	if n.norm.Mean, err = vector("norm_" + n.name + ".mean"); err != nil {
 		return err

@@ -116,6 +116,39 @@ func TestWithoutCodesAndNavigation(t *testing.T) {
 	}
 }
 
+// Codes that float16 holds exactly take half the bytes and come back the same; D_u
+// from before rollout-aware refinement comes back with the rest.
+func TestHalfCodesAndManifoldDecoder(t *testing.T) {
+	m := small(t, 3)
+	whole := len(encode(t, m))
+	RoundHalf(m.Codes.Data)
+	if saved := whole - len(encode(t, m)); saved < 2*len(m.Codes.Data)-16 {
+		t.Errorf("%d rounded codes save %d bytes", len(m.Codes.Data), saved)
+	}
+	m.DecoderUManifold = small(t, 4).DecoderU
+	got, err := Read(bytes.NewReader(encode(t, m)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, m) {
+		t.Fatalf("read %+v, wrote %+v", got, m)
+	}
+	before, err := got.WithoutRollout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.DecoderU != got.DecoderUManifold || before.DecoderUManifold != nil || before.EncoderX != got.EncoderX {
+		t.Error("the map without refinement has other networks")
+	}
+	if _, err := before.WithoutRollout(); err == nil {
+		t.Error("no error where the earlier D_u was not kept")
+	}
+	m.DecoderUManifold = small(t, 4).EncoderX
+	if err := m.Write(&bytes.Buffer{}); err == nil {
+		t.Error("a D_u of other widths was written")
+	}
+}
+
 func TestWriteFileReplacesWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.safetensors")
@@ -241,7 +274,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown tensor", header(`"encoder_x.1.bias"`, `"encoder_x.9.bias"`), "encoder_x.1.bias is missing"},
 		{"extra tensor", header(`{"__metadata__"`, `{"extra":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"__metadata__"`), `unknown tensor "extra"`},
 		{"duplicate tensor", header(`"encoder_x.1.bias"`, `"encoder_x.0.bias"`), "twice"},
-		{"other dtype", header(`"F32"`, `"F16"`), `dtype is "F16"`},
+		{"other dtype", header(`"F32"`, `"I32"`), `dtype is "I32"`},
 		{"other shape", header(`"shape":[5,8]`, `"shape":[5,9]`), "needs 180"},
 		{"swapped shape", header(`"shape":[5,8]`, `"shape":[8,5]`), "E_x"},
 		{"huge shape", header(`"shape":[5,8]`, `"shape":[1000000,4096]`), "needs 16384000000"},

@@ -62,6 +62,9 @@ type Model struct {
 	Case                                   string // Spec.Name it was trained for
 	EncoderX, EncoderO, DecoderU, DecoderS *MLP
 	NormX, NormO, NormS, NormU             Normalizer
+	// DecoderUManifold is D_u as the manifold phase left it, before rollout-aware
+	// refinement; nil where the two do not differ or it was not kept.
+	DecoderUManifold *MLP
 	// Codes are M*: [N][n_z], the encoder image of training samples chosen to
 	// cover. CodesDecoded are D_s of them, normalised, [N][n_s]; they are not
 	// stored, FillDecoded computes them.
@@ -71,6 +74,17 @@ type Model struct {
 	// Navigation holds the constants of the online step the model was calibrated
 	// with, as the JSON of domain.Navigation; empty: the case's defaults.
 	Navigation json.RawMessage
+}
+
+// WithoutRollout is the map with D_u as it was before rollout-aware refinement,
+// sharing everything else with m. It is an error where that D_u was not kept.
+func (m *Model) WithoutRollout() (*Model, error) {
+	if m.DecoderUManifold == nil {
+		return nil, fmt.Errorf("model: the map for %s does not hold D_u as it was before rollout-aware refinement", m.Case)
+	}
+	before := *m
+	before.DecoderU, before.DecoderUManifold = m.DecoderUManifold, nil
+	return &before, nil
 }
 
 // Latent is n_z.
@@ -118,6 +132,14 @@ func (m *Model) Validate() error {
 		}
 		if err := n.norm.Validate(n.name, n.size(n.net)); err != nil {
 			return err
+		}
+	}
+	if before := m.DecoderUManifold; before != nil {
+		if err := before.Validate(); err != nil {
+			return fmt.Errorf("D_u before refinement: %w", err)
+		}
+		if before.In() != m.DecoderU.In() || before.Out() != m.DecoderU.Out() {
+			return fmt.Errorf("model: D_u is %d to %d, before refinement %d to %d", m.DecoderU.In(), m.DecoderU.Out(), before.In(), before.Out())
 		}
 	}
 	nz := m.Latent()

@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/x448/float16"
 )
 
 // Limits of the container. They bound what a hostile file can make a reader
@@ -24,12 +26,44 @@ const (
 	readChunk = 1 << 18
 )
 
-// storedTensor is one float32 tensor of a safetensors container: one dimension
-// (a vector) or two (a row-major matrix).
+// storedTensor is one tensor of a safetensors container: one dimension (a
+// vector) or two (a row-major matrix), as float32 or, if half, as float16.
 type storedTensor struct {
 	name  string
 	shape []int
 	data  []float32
+	half  bool
+}
+
+// Element types by their names in the format, with their sizes in bytes.
+const (
+	float32Type = "F32"
+	float16Type = "F16"
+)
+
+func (t storedTensor) elementType() (string, int64) {
+	if t.half {
+		return float16Type, 2
+	}
+	return float32Type, 4
+}
+
+// RoundHalf rounds values to the nearest float16 in place; they must be within
+// its range.
+func RoundHalf(values []float32) {
+	for i, v := range values {
+		values[i] = float16.Fromfloat32(v).Float32()
+	}
+}
+
+// fitsHalf reports whether float16 holds every value exactly.
+func fitsHalf(values []float32) bool {
+	for _, v := range values {
+		if float16.Fromfloat32(v).Float32() != v {
+			return false
+		}
+	}
+	return true
 }
 
 func (t storedTensor) size() int {
@@ -66,7 +100,8 @@ func writeContainer(w io.Writer, metadata map[string]string, tensors []storedTen
 		if t.size() != len(t.data) {
 			return fmt.Errorf("model: tensor %s has %d elements for the shape %v", t.name, len(t.data), t.shape)
 		}
-		entry := headerEntry{DType: "F32", Offsets: []int64{offset, offset + 4*int64(len(t.data))}}
+		dtype, size := t.elementType()
+		entry := headerEntry{DType: dtype, Offsets: []int64{offset, offset + size*int64(len(t.data))}}
 		for _, d := range t.shape {
 			entry.Shape = append(entry.Shape, int64(d))
 		}
@@ -104,7 +139,11 @@ func writeContainer(w io.Writer, metadata map[string]string, tensors []storedTen
 		for chunk := range slices.Chunk(t.data, 4096) {
 			buf = buf[:0]
 			for _, v := range chunk {
-				buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+				if t.half {
+					buf = binary.LittleEndian.AppendUint16(buf, float16.Fromfloat32(v).Bits())
+				} else {
+					buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+				}
 			}
 			if _, err := w.Write(buf); err != nil {
 				return fmt.Errorf("model: writing tensor %s: %w", t.name, err)
@@ -115,7 +154,7 @@ func writeContainer(w io.Writer, metadata map[string]string, tensors []storedTen
 }
 
 // readContainer reads what writeContainer writes, and any safetensors file of
-// float32 vectors and matrices within the limits. Tensors must cover the data
+// float32 or float16 vectors and matrices within the limits. Tensors must cover the data
 // exactly: no gap, no overlap, nothing after the last one.
 func readContainer(r io.Reader) (map[string]string, map[string]storedTensor, error) {
 	var length [8]byte
@@ -156,12 +195,13 @@ func readContainer(r io.Reader) (map[string]string, map[string]storedTensor, err
 	}
 	tensors := make(map[string]storedTensor, len(names))
 	for _, name := range names {
-		t := storedTensor{name: name}
+		t := storedTensor{name: name, half: entries[name].DType == float16Type}
 		for _, d := range entries[name].Shape {
 			t.shape = append(t.shape, int(d))
 		}
-		if t.data, err = readFloats(r, t.size()); err != nil {
-			return nil, nil, fmt.Errorf("model: tensor %s: want %d float32 values: %w", name, t.size(), truncated(err))
+		dtype, _ := t.elementType()
+		if t.data, err = readFloats(r, t.size(), t.half); err != nil {
+			return nil, nil, fmt.Errorf("model: tensor %s: want %d values of type %s: %w", name, t.size(), dtype, truncated(err))
 		}
 		tensors[name] = t
 	}
@@ -184,19 +224,28 @@ func truncated(err error) error {
 	return err
 }
 
-// readFloats reads n float32 values, growing the result only as they arrive,
+// readFloats reads n float32 or float16 values, growing the result only as they arrive,
 // and refuses values that are not finite.
-func readFloats(r io.Reader, n int) ([]float32, error) {
+func readFloats(r io.Reader, n int, half bool) ([]float32, error) {
+	size := 4
+	if half {
+		size = 2
+	}
 	out := make([]float32, 0, min(n, readChunk))
-	buf := make([]byte, 4*min(n, readChunk))
+	buf := make([]byte, size*min(n, readChunk))
 	for len(out) < n {
-		b := buf[:4*min(n-len(out), readChunk)]
+		b := buf[:size*min(n-len(out), readChunk)]
 		if _, err := io.ReadFull(r, b); err != nil {
 			return nil, err
 		}
-		out = slices.Grow(out, len(b)/4)
-		for i := 0; i < len(b); i += 4 {
-			v := math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))
+		out = slices.Grow(out, len(b)/size)
+		for i := 0; i < len(b); i += size {
+			var v float32
+			if half {
+				v = float16.Frombits(binary.LittleEndian.Uint16(b[i:])).Float32()
+			} else {
+				v = math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))
+			}
 			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
 				return nil, fmt.Errorf("value %d is %v, want a finite number", len(out), v)
 			}
@@ -207,7 +256,7 @@ func readFloats(r io.Reader, n int) ([]float32, error) {
 }
 
 // parseHeader decodes the JSON header, refusing duplicate names, unknown
-// fields, other types than F32, and sizes beyond the limits.
+// fields, other types than F32 and F16, and sizes beyond the limits.
 func parseHeader(raw []byte) (map[string]string, map[string]headerEntry, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
@@ -262,8 +311,13 @@ func parseHeader(raw []byte) (map[string]string, map[string]headerEntry, error) 
 }
 
 func (e headerEntry) check() error {
-	if e.DType != "F32" {
-		return fmt.Errorf("dtype is %q, want \"F32\"", e.DType)
+	size := int64(4)
+	switch e.DType {
+	case float32Type:
+	case float16Type:
+		size = 2
+	default:
+		return fmt.Errorf("dtype is %q, want %q or %q", e.DType, float32Type, float16Type)
 	}
 	if len(e.Shape) < 1 || len(e.Shape) > 2 {
 		return fmt.Errorf("shape %v has %d dimensions, want 1 or 2", e.Shape, len(e.Shape))
@@ -286,8 +340,8 @@ func (e headerEntry) check() error {
 	if from < 0 || to < from || to > maxFileBytes {
 		return fmt.Errorf("data_offsets %v are not in [0, %d] in order", e.Offsets, maxFileBytes)
 	}
-	if to-from != 4*n {
-		return fmt.Errorf("data_offsets %v span %d bytes, shape %v needs %d", e.Offsets, to-from, e.Shape, 4*n)
+	if to-from != size*n {
+		return fmt.Errorf("data_offsets %v span %d bytes, shape %v needs %d", e.Offsets, to-from, e.Shape, size*n)
 	}
 	return nil
 }

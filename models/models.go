@@ -5,8 +5,7 @@ package models
 
 import "embed"
 
-// Bundled holds CASE.safetensors for each case with a bundled model, and
-// CASE.gpc-no-rollout.safetensors for the ablation.
+// Bundled holds CASE.safetensors for each case with a bundled model.
 //
 //go:embed *.safetensors
 var Bundled embed.FS

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the bundled models from nothing: dataset, map, and the ablation without
-# rollout-aware refinement. Each model's header records the command and the seed.
+# Makes the bundled models from nothing, dataset and map. Each model's header
+# records the command and the seed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 gpc=bin/gpc
@@ -9,6 +9,6 @@ mkdir -p "$work"
 for case in integrator-convex integrator-nonconvex; do
   $gpc dataset $case --seed 1 --out "$work/$case"
   $gpc train $case --seed 1 --data "$work/$case" --out "$work/$case.safetensors" \
-    --ablation "$work/$case.gpc-no-rollout.safetensors" --curves "$work/$case.csv"
-  cp "$work/$case.safetensors" "$work/$case.gpc-no-rollout.safetensors" models/
+    --curves "$work/$case.csv"
+  cp "$work/$case.safetensors" models/
 done

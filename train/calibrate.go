@@ -15,7 +15,8 @@ import (
 // decoding is how well a map reproduces rows of a dataset it was not trained on.
 type decoding struct {
 	tauGeom                   float64
-	deltaMax, deltaP99, delta float64 // of ‖u − u*‖, physical units: largest, 99th percentile, mean
+	deltas                    []float64 // ‖u − u*‖ of each row, physical units
+	deltaMax, deltaP99, delta float64   // their largest, 99th percentile, mean
 }
 
 // evaluateChunk rows are decoded at a time, which bounds the memory.
@@ -83,6 +84,7 @@ func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *Set, nets 
 	n := float64(len(rows))
 	out.tauGeom /= n
 	out.delta /= n
+	out.deltas = slices.Clone(deltas)
 	slices.Sort(deltas)
 	out.deltaMax = deltas[len(deltas)-1]
 	out.deltaP99 = stat.Quantile(0.99, stat.Empirical, deltas, nil)

@@ -151,3 +151,46 @@ func parseCheckpoint(buf []byte) (saved, map[string][]float32, error) {
 func (s saved) trainerState(arrays map[string][]float32) backend.TrainerState {
 	return backend.TrainerState{Arrays: arrays, ManifoldSteps: s.ManifoldSteps, RolloutSteps: s.RolloutSteps, RolloutPrepared: s.RolloutPrepared}
 }
+
+// decoderArray names the arrays of D_u as the manifold phase left it.
+func decoderArray(layer int, what string) string {
+	return fmt.Sprintf("manifold_phase.decoder_u.%d.%s", layer, what)
+}
+
+// saveDecoder adds D_u as the manifold phase left it to a checkpoint's arrays.
+func (r *run) saveDecoder(state *backend.TrainerState) {
+	if r.manifoldDecoder == nil {
+		return
+	}
+	for i, l := range r.manifoldDecoder.Layers {
+		state.Arrays[decoderArray(i, "weight")] = l.W.Clone().Data
+		state.Arrays[decoderArray(i, "bias")] = l.B
+	}
+}
+
+// restoreDecoder takes that decoder out of a checkpoint's arrays, where it is one
+// of the rollout phase.
+func (r *run) restoreDecoder(arrays map[string][]float32) error {
+	if _, ok := arrays[decoderArray(0, "weight")]; !ok {
+		return nil
+	}
+	nets, err := r.trainer.Networks()
+	if err != nil {
+		return err
+	}
+	for i, l := range nets.DecoderU.Layers {
+		for _, a := range []struct {
+			what string
+			into []float32
+		}{{"weight", l.W.Data}, {"bias", l.B}} {
+			name := decoderArray(i, a.what)
+			if len(arrays[name]) != len(a.into) {
+				return fmt.Errorf("array %q has %d entries, want %d", name, len(arrays[name]), len(a.into))
+			}
+			copy(a.into, arrays[name])
+			delete(arrays, name)
+		}
+	}
+	r.manifoldDecoder = nets.DecoderU
+	return nil
+}

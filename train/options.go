@@ -21,6 +21,11 @@ type Options struct {
 
 	Command, Version string // recorded in the model's provenance
 
+	// Initial is an earlier map whose networks and normalisation the manifold
+	// phase starts from, with new moments; nil: random networks, and the data's own
+	// normalisation. Latent and Hidden are its own.
+	Initial *model.Model
+
 	// Sizes and counts; 0 takes Spec.Training's.
 	Latent, Hidden  int
 	ManifoldEpochs  int // negative: none
@@ -33,6 +38,11 @@ type Options struct {
 	// step, weighted by κ/NeighboursPerStep: the gradient is unbiased and E_x
 	// costs 1 + NeighboursPerStep passes instead of 1 + κ. 0: 1.
 	NeighboursPerStep int
+
+	// Emphasis ∈ [0,1) is the share of each manifold epoch that is drawn in
+	// proportion to the present decoding error instead of once each. 0:
+	// Spec.Training's; negative: none.
+	Emphasis float64
 
 	LearningRate float64 // of the manifold phase at its start; 0: Spec.Training's
 	// RolloutLearningRate is the rate at the start of the rollout phase; 0:
@@ -48,9 +58,6 @@ type Options struct {
 
 	// RiskAction and RiskParameter are (α_u, α_p) of eq. traj_weight; both 0: 1, 1.
 	RiskAction, RiskParameter float64
-
-	// KeepBeforeRollout also returns the map as it is before the rollout phase.
-	KeepBeforeRollout bool
 
 	// ValidationFraction of the scenarios is held out; 0: 0.05. At least one
 	// scenario is held out and at least one is trained on.
@@ -101,6 +108,16 @@ func (o Options) resolve() (Options, error) {
 	}
 	spec := o.Problem.Spec()
 	t := spec.Training
+	if m := o.Initial; m != nil {
+		if err := fits(m, spec); err != nil {
+			return o, err
+		}
+		hidden := m.DecoderU.MaxHidden()
+		if o.Latent != 0 && o.Latent != m.Latent() || o.Hidden != 0 && o.Hidden != hidden {
+			return o, fmt.Errorf("train: Latent %d and Hidden %d are asked for, the initial map has %d and %d", o.Latent, o.Hidden, m.Latent(), hidden)
+		}
+		o.Latent, o.Hidden = m.Latent(), hidden
+	}
 	orDefault := func(v *int, def int) {
 		if *v == 0 {
 			*v = def
@@ -119,6 +136,12 @@ func (o Options) resolve() (Options, error) {
 	o.NeighboursPerStep = min(o.NeighboursPerStep, o.LocalNeighbours)
 	if o.LearningRate == 0 {
 		o.LearningRate = t.LearningRate
+	}
+	if o.Emphasis == 0 {
+		o.Emphasis = t.Emphasis
+	}
+	if o.Emphasis = math.Max(o.Emphasis, 0); !(o.Emphasis < 1) {
+		return o, fmt.Errorf("train: Emphasis is %v, want a share below 1", o.Emphasis)
 	}
 	if o.RolloutLearningRate == 0 {
 		o.RolloutLearningRate = o.LearningRate / 4
@@ -180,4 +203,23 @@ func (o Options) resolve() (Options, error) {
 		return o, errors.New("train: Resume needs the Checkpoint file to resume from")
 	}
 	return o, nil
+}
+
+// fits checks that an initial map is one of this problem.
+func fits(m *model.Model, spec *domain.Spec) error {
+	if err := m.Validate(); err != nil {
+		return fmt.Errorf("train: the initial map: %w", err)
+	}
+	for _, w := range []struct {
+		what      string
+		got, want int
+	}{
+		{"E_x reads", m.EncoderX.In(), spec.ObservationSize()}, {"E_o reads", m.EncoderO.In(), spec.OracleSize()},
+		{"D_s writes", m.DecoderS.Out(), spec.MeasuredSize()}, {"D_u writes", m.DecoderU.Out(), spec.PlanSize()},
+	} {
+		if w.got != w.want {
+			return fmt.Errorf("train: the initial map is of another problem: its %s %d values, %s has %d", w.what, w.got, spec.Name, w.want)
+		}
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ const (
 	streamNeighbours
 	streamProbe
 	streamCodes
+	streamEmphasis
 )
 
 // shuffled writes a permutation of rows into order that depends only on the seed,

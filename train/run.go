@@ -19,12 +19,8 @@ import (
 
 // Result is what a finished run hands over.
 type Result struct {
-	Model *model.Model
-	// BeforeRollout is the map as it was when the manifold phase ended, the ablation
-	// without rollout-aware refinement; nil unless Options.KeepBeforeRollout, or
-	// where a run was resumed behind that point.
-	BeforeRollout *model.Model
-	History       []EpochRecord
+	Model   *model.Model
+	History []EpochRecord
 	// Samples processed and Seconds spent in updates by this call; a resumed run
 	// counts only its own.
 	Samples int64
@@ -67,15 +63,8 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 	}
 	result := &Result{}
 	for r.cursor.Phase < len(r.phases) {
-		phase := r.phases[r.cursor.Phase].phase
 		if err := r.epoch(ctx); err != nil {
 			return nil, err
-		}
-		left := r.cursor.Phase == len(r.phases) || r.phases[r.cursor.Phase].phase != phase
-		if opt.KeepBeforeRollout && phase == Manifold && left {
-			if result.BeforeRollout, err = r.finish(); err != nil {
-				return nil, err
-			}
 		}
 	}
 	if result.Model, err = r.finish(); err != nil {
@@ -103,7 +92,6 @@ type phasePlan struct {
 	rows   []int32
 	epochs int
 	rate   float64
-	stream uint64
 }
 
 type run struct {
@@ -112,11 +100,14 @@ type run struct {
 	progress func(Progress)
 	trainer  backend.Trainer
 	near     *neighbourhood
+	emphasis *emphasis // nil: every epoch is a permutation
 	phases   []phasePlan
 	order    []int32
 	orderOf  [2]int // phase and epoch that order holds
-	probe    []int32
-	probed   []int32 // of the rollout phase: rows with a successor
+	// manifoldDecoder is D_u when the rollout phase began; nil before.
+	manifoldDecoder *model.MLP
+	probe           []int32
+	probed          []int32 // of the rollout phase: rows with a successor
 
 	fingerprint string
 	cursor      cursor
@@ -131,6 +122,9 @@ func (r *run) prepare() error {
 	spec := o.Problem.Spec()
 	nx, no, ns, nu := spec.ObservationSize(), spec.OracleSize(), spec.MeasuredSize(), spec.PlanSize()
 	var initial backend.Networks
+	if m := o.Initial; m != nil {
+		initial = backend.Networks{EncoderX: m.EncoderX, EncoderO: m.EncoderO, DecoderU: m.DecoderU, DecoderS: m.DecoderS}
+	}
 	for i, n := range []struct {
 		net     **model.MLP
 		in, out int
@@ -138,6 +132,9 @@ func (r *run) prepare() error {
 		{&initial.EncoderX, nx, o.Latent}, {&initial.EncoderO, no, o.Latent},
 		{&initial.DecoderU, o.Latent, nu}, {&initial.DecoderS, o.Latent, ns},
 	} {
+		if *n.net != nil {
+			continue
+		}
 		mlp, err := model.NewMLP(rand.New(rand.NewPCG(o.Seed, streamWeights|uint64(i))), n.in, o.Hidden, o.Hidden, n.out)
 		if err != nil {
 			return err
@@ -148,6 +145,9 @@ func (r *run) prepare() error {
 	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, o.NeighboursPerStep, o.Batch); err != nil {
 		return err
 	}
+	if o.Emphasis > 0 {
+		r.emphasis = &emphasis{share: o.Emphasis}
+	}
 	loss := o.Manifold
 	if r.near == nil {
 		loss.Locality = 0
@@ -156,10 +156,10 @@ func (r *run) prepare() error {
 		loss.Locality *= float32(r.near.k) / float32(r.near.perStep)
 	}
 	if o.ManifoldEpochs > 0 {
-		r.phases = append(r.phases, phasePlan{Manifold, r.set.Train, o.ManifoldEpochs, o.LearningRate, streamManifoldOrder})
+		r.phases = append(r.phases, phasePlan{Manifold, r.set.Train, o.ManifoldEpochs, o.LearningRate})
 	}
 	if o.RolloutEpochs > 0 && len(r.set.Pairs) > 0 {
-		r.phases = append(r.phases, phasePlan{Rollout, r.set.Pairs, o.RolloutEpochs, o.RolloutLearningRate, streamRolloutOrder})
+		r.phases = append(r.phases, phasePlan{Rollout, r.set.Pairs, o.RolloutEpochs, o.RolloutLearningRate})
 	}
 	r.orderOf = [2]int{-1, -1}
 	r.probe = sampleRows(r.set.Validation, probeRows, o.Seed, streamProbe)
@@ -181,13 +181,21 @@ func (r *run) fingerprintRun() error {
 	d := o.Backend.Describe()
 	content := o.Data.contentHash(o.Problem.Spec())
 	name := o.Problem.Spec().Name
+	initial := ""
+	if o.Initial != nil {
+		h := sha256.New()
+		if err := o.Initial.Write(h); err != nil {
+			return fmt.Errorf("train: the initial map: %w", err)
+		}
+		initial = hex.EncodeToString(h.Sum(nil))
+	}
 	// Names, not numbers, and members that the hash covers otherwise.
-	o.Backend, o.Problem, o.Data = nil, nil, Data{}
+	o.Backend, o.Problem, o.Data, o.Initial = nil, nil, Data{}, nil
 	o.Command, o.Version, o.Checkpoint, o.CheckpointInterval, o.Resume = "", "", "", 0, false
 	text, err := json.Marshal(struct {
-		Case, Backend, ISA, Data string
-		Options                  Options
-	}{name, d.Name, d.ISA, content, o})
+		Case, Backend, ISA, Data, Initial string
+		Options                           Options
+	}{name, d.Name, d.ISA, content, initial, o})
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
@@ -213,6 +221,14 @@ func (r *run) resume() error {
 		c.Phase < len(r.phases) && (c.Epoch >= r.phases[c.Phase].epochs || c.Step >= r.stepsPerEpoch(c.Phase)) {
 		return fmt.Errorf("train: checkpoint %s stands at phase %d, epoch %d, step %d, which this run does not have", r.opt.Checkpoint, c.Phase, c.Epoch, c.Step)
 	}
+	if err := r.restoreDecoder(arrays); err != nil {
+		return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
+	}
+	if r.emphasis != nil {
+		if err := r.emphasis.restore(arrays, len(r.set.Train)); err != nil {
+			return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
+		}
+	}
 	if err := r.trainer.Restore(s.trainerState(arrays)); err != nil {
 		return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
 	}
@@ -229,6 +245,8 @@ func (r *run) save() error {
 	if err != nil {
 		return err
 	}
+	r.emphasis.save(&state)
+	r.saveDecoder(&state)
 	r.lastSave = time.Now()
 	return writeCheckpoint(r.opt.Checkpoint, saved{
 		Version: checkpointVersion, Fingerprint: r.fingerprint, Cursor: r.cursor, History: r.history,
@@ -244,6 +262,11 @@ func (r *run) epoch(ctx context.Context) error {
 	c := &r.cursor
 	p := r.phases[c.Phase]
 	if p.phase == Rollout && c.Epoch == 0 && c.Step == 0 {
+		nets, err := r.trainer.Networks()
+		if err != nil {
+			return err
+		}
+		r.manifoldDecoder = nets.DecoderU
 		if err := r.trainer.PrepareRollout(); err != nil {
 			return err
 		}
@@ -252,7 +275,16 @@ func (r *run) epoch(ctx context.Context) error {
 		if len(r.order) != len(p.rows) {
 			r.order = make([]int32, len(p.rows))
 		}
-		shuffled(r.order, p.rows, r.opt.Seed, p.stream, c.Epoch)
+		if p.phase == Manifold {
+			if r.emphasis != nil && c.Step == 0 && r.emphasis.due(c.Epoch) {
+				if err := r.emphasis.measure(r); err != nil {
+					return err
+				}
+			}
+			r.emphasis.order(r.order, p.rows, r.opt.Seed, c.Epoch)
+		} else {
+			shuffled(r.order, p.rows, r.opt.Seed, streamRolloutOrder, c.Epoch)
+		}
 		r.orderOf = [2]int{c.Phase, c.Epoch}
 	}
 	perEpoch := r.stepsPerEpoch(c.Phase)
@@ -416,7 +448,8 @@ func (r *run) finish() (*model.Model, error) {
 	m := &model.Model{
 		Case:     o.Problem.Spec().Name,
 		EncoderX: nets.EncoderX, EncoderO: nets.EncoderO, DecoderU: nets.DecoderU, DecoderS: nets.DecoderS,
-		NormX: r.set.NormX, NormO: r.set.NormO, NormS: r.set.NormS, NormU: r.set.NormU,
+		DecoderUManifold: r.manifoldDecoder,
+		NormX:            r.set.NormX, NormO: r.set.NormO, NormS: r.set.NormS, NormU: r.set.NormU,
 	}
 	images, err := encode(o.Backend, nets.EncoderX, r.set.Training.X, r.set.Train)
 	if err != nil {
@@ -425,6 +458,7 @@ func (r *run) finish() (*model.Model, error) {
 	chosen := chooseCodes(images, o.Codes, o.Seed)
 	m.Codes = tensor.New(len(chosen), images.Cols)
 	gather(m.Codes, images, chosen)
+	model.RoundHalf(m.Codes.Data)
 	all := make([]int32, len(chosen))
 	for i := range all {
 		all[i] = int32(i)

@@ -95,8 +95,8 @@ func normalise(norm model.Normalizer, parts ...tensor.Matrix) tensor.Matrix {
 	return out
 }
 
-// NewSet normalises the data by its own mean and standard deviation, splits it by
-// scenario and links successors. Risk weights are eq. traj_weight's numerator,
+// NewSet normalises the data by its own mean and standard deviation, or by an
+// initial map's, splits it by scenario and links successors. Risk weights are eq. traj_weight's numerator,
 // α_u‖Δu*‖ + α_p‖Δp‖, with u* and the context in normalised units so that the
 // coefficients are free of the problem's units.
 func NewSet(spec *domain.Spec, d *Data, opt Options) (*Set, error) {
@@ -107,6 +107,9 @@ func NewSet(spec *domain.Spec, d *Data, opt Options) (*Set, error) {
 	context := statistics(d.C)
 	s.NormX = concatenate(s.NormS, context, identity(d.Preference.Cols))
 	s.NormO = concatenate(s.NormS, statistics(d.Sigma), statistics(d.J))
+	if m := opt.Initial; m != nil {
+		s.NormX, s.NormO, s.NormS, s.NormU = m.NormX, m.NormO, m.NormS, m.NormU
+	}
 	s.Training = backend.TrainingSet{
 		X: normalise(s.NormX, d.S, d.C, d.Preference),
 		O: normalise(s.NormO, d.S, d.Sigma, d.J),

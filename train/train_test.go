@@ -38,7 +38,7 @@ func toyOptions(t testing.TB, be backend.Backend, scenarios int) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Backend: be, Problem: p, Data: d, Seed: 5}
+	return Options{Backend: be, Problem: p, Data: d, Seed: 5, Emphasis: 0.5}
 }
 
 func modelBytes(t testing.TB, m *model.Model) []byte {
@@ -331,6 +331,43 @@ func TestOrderIsAPermutationOfItsEpoch(t *testing.T) {
 
 // Over many steps the drawn, weighted neighbours average to the whole
 // neighbourhood's kernel.
+// Half of an epoch goes to the rows that the map gets wrong, in proportion to
+// their error; the other half stays spread over all rows.
+func TestEmphasisDrawsByError(t *testing.T) {
+	rows := make([]int32, 1000)
+	errs := make([]float32, len(rows))
+	for i := range rows {
+		rows[i] = int32(3 * i)
+	}
+	errs[10], errs[500] = 3, 1
+	e := &emphasis{share: 0.5, error: errs}
+	count := func(order []int32) map[int32]int {
+		n := map[int32]int{}
+		for _, r := range order {
+			n[r]++
+		}
+		return n
+	}
+	order, again := make([]int32, len(rows)), make([]int32, len(rows))
+	e.order(order, rows, 1, 4)
+	e.order(again, rows, 1, 4)
+	if !slices.Equal(order, again) {
+		t.Error("the same epoch twice in different order")
+	}
+	n := count(order)
+	if a, b := n[30], n[1500]; a < 330 || a > 420 || a+b < 500 || a+b > 502 {
+		t.Errorf("rows with errors 3 and 1 drawn %d and %d times of 1000, want about 375 and 125", a, b)
+	}
+	if others := len(n); others < 480 {
+		t.Errorf("%d distinct rows, want about half of 1000", others)
+	}
+	e.error = nil
+	e.order(order, rows, 1, 0)
+	if n := count(order); len(n) != len(rows) {
+		t.Errorf("before any measurement %d distinct rows of %d", len(n), len(rows))
+	}
+}
+
 func TestDrawnNeighboursAreUnbiased(t *testing.T) {
 	opt := toyOptions(t, cpu(t), 20)
 	s, err := NewSet(opt.Problem.Spec(), &opt.Data, Options{ValidationFraction: 0.1})
@@ -498,4 +535,34 @@ func FuzzCheckpoint(f *testing.F) {
 			t.Fatalf("%d bytes of arrays from a file of %d, version %d", total, len(b), s.Version)
 		}
 	})
+}
+
+// A run that starts from an earlier map begins where that map ended: its first
+// losses are of the order of that run's last, not of random networks; and a map
+// of other sizes is refused.
+func TestInitialMap(t *testing.T) {
+	be := cpu(t)
+	opt := toyOptions(t, be, 40)
+	opt.RolloutEpochs = -1
+	first, err := Run(t.Context(), opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := toyOptions(t, be, 40)
+	again.RolloutEpochs, again.Initial, again.LearningRate, again.ManifoldEpochs = -1, first.Model, 1e-5, 1
+	second, err := Run(t.Context(), again, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := first.History[0].Manifold.Total, first.History[len(first.History)-1].Manifold.Total
+	if got := second.History[0].Manifold.Total; !(got < 0.5*(begin+end)) {
+		t.Errorf("the second run begins at a loss of %g; the first began at %g and ended at %g", got, begin, end)
+	}
+	if !slices.Equal(second.Model.NormU.Scale, first.Model.NormU.Scale) {
+		t.Error("the second map has another normalisation than the first")
+	}
+	again.Latent = first.Model.Latent() + 1
+	if _, err := Run(t.Context(), again, nil); err == nil || !strings.Contains(err.Error(), "initial map") {
+		t.Errorf("another latent size than the initial map's: error %v", err)
+	}
 }

@@ -1,0 +1,99 @@
+package train
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+)
+
+// Regret is made by few samples: a map that is off by 0.006 on average is off by
+// 0.1 where a constraint is about to bind, and there an error is paid for many
+// times over. A share of each manifold epoch is therefore drawn by what the map
+// still gets wrong.
+
+// emphasisInterval epochs use the same measured errors: decoding the whole
+// training set costs about as much as a tenth of an epoch.
+const emphasisInterval = 3
+
+// emphasisArray is the errors' name among a checkpoint's arrays.
+const emphasisArray = "emphasis"
+
+// emphasis holds the decoding error of every training row, as last measured.
+type emphasis struct {
+	share float64
+	error []float32 // ‖u − u*‖ of the controller's own action, as rows of Set.Train
+}
+
+// due reports whether an epoch begins with a new measurement. The first has no
+// map worth measuring.
+func (e *emphasis) due(epoch int) bool { return epoch > 0 && (epoch-1)%emphasisInterval == 0 }
+
+// measure decodes all training rows.
+func (e *emphasis) measure(r *run) error {
+	nets, err := r.trainer.Networks()
+	if err != nil {
+		return err
+	}
+	e.error = slices.Grow(e.error[:0], len(r.set.Train))[:0]
+	for from := 0; from < len(r.set.Train); from += calibrationRows {
+		rows := r.set.Train[from:min(from+calibrationRows, len(r.set.Train))]
+		d, err := evaluate(r.opt.Backend, r.opt.Problem, &r.opt.Data, r.set, nets, rows)
+		if err != nil {
+			return err
+		}
+		for _, v := range d.deltas {
+			e.error = append(e.error, float32(v))
+		}
+	}
+	return nil
+}
+
+// order writes one epoch: every row at most once in a share 1 − share of the
+// places, and in the others rows drawn with probability proportional to their
+// error, all shuffled. Without measured errors it is a permutation. It depends
+// only on the errors, the seed and the epoch.
+func (e *emphasis) order(order, rows []int32, seed uint64, epoch int) {
+	shuffled(order, rows, seed, streamManifoldOrder, epoch)
+	if e == nil || len(e.error) != len(rows) {
+		return
+	}
+	sum := 0.0
+	cumulative := make([]float64, len(rows))
+	for i, v := range e.error {
+		sum += float64(v)
+		cumulative[i] = sum
+	}
+	if !(sum > 0) {
+		return
+	}
+	rng := rand.New(rand.NewPCG(seed, streamEmphasis|uint64(uint32(epoch))))
+	for i := range int(e.share * float64(len(order))) {
+		at, _ := slices.BinarySearch(cumulative, rng.Float64()*sum)
+		order[i] = rows[min(at, len(rows)-1)]
+	}
+	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+}
+
+// restore takes the errors out of a checkpoint's arrays, so that the trainer sees
+// its own only.
+func (e *emphasis) restore(arrays map[string][]float32, rows int) error {
+	values, ok := arrays[emphasisArray]
+	delete(arrays, emphasisArray)
+	if !ok {
+		return nil
+	}
+	if len(values) != rows {
+		return fmt.Errorf("array %q has %d entries, the training set %d rows", emphasisArray, len(values), rows)
+	}
+	e.error = values
+	return nil
+}
+
+// save adds the errors to a checkpoint's arrays.
+func (e *emphasis) save(state *backend.TrainerState) {
+	if e != nil && len(e.error) > 0 {
+		state.Arrays[emphasisArray] = e.error
+	}
+}
