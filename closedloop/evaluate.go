@@ -107,9 +107,9 @@ type Result struct {
 	// margin; absent where a trace does not hold them.
 	MarginsMean map[string]Number `json:"margins_mean,omitempty"`
 	// Reached and AtEnd are the fractions of episodes that met their goal at some
-	// step, and after the last; null for a case without goals.
-	Reached Number `json:"reached"`
-	AtEnd   Number `json:"at_end"`
+	// step, and after the last; absent for a case without goals.
+	Reached *Number `json:"reached,omitempty"`
+	AtEnd   *Number `json:"at_end,omitempty"`
 	// Decisions, of which Violations broke a margin, Fallback executed something
 	// other than the method's own action, and Flagged had any guard act.
 	Decisions  int `json:"decisions"`

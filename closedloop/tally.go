@@ -120,7 +120,6 @@ func (a *tally) result(h *Header) *Result {
 		RegretPct:     Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
 		MarginMin: Number(a.marginMin), MarginMean: Number(a.marginSum / float64(a.margins)),
-		Reached: ratio(a.reached, a.goals), AtEnd: ratio(a.atEnd, a.goals),
 		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures,
 		Latency:      quantiles(append([]float64(nil), a.latency...)),
 		Displacement: Number(a.displacement / float64(a.displacements)),
@@ -128,6 +127,10 @@ func (a *tally) result(h *Header) *Result {
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
 		},
 		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+	}
+	if a.goals > 0 {
+		reached, atEnd := ratio(a.reached, a.goals), ratio(a.atEnd, a.goals)
+		r.Reached, r.AtEnd = &reached, &atEnd
 	}
 	if a.named > 0 {
 		r.MarginsMean = map[string]Number{}

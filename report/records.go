@@ -193,6 +193,11 @@ func (r *Records) cases() []string {
 			names = append(names, e.Case)
 		}
 	}
+	for _, t := range r.Traces {
+		if !slices.Contains(names, t.Header.Case) {
+			names = append(names, t.Header.Case)
+		}
+	}
 	slices.Sort(names)
 	return names
 }
