@@ -166,7 +166,29 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 			fmt.Sprint(r.Fallback), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99), format("%.2e", r.Displacement),
 		})
 	}
-	return table(w, rows)
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	return renderGoals(w, results)
+}
+
+// renderGoals adds what results with goals say beyond the table, and every unsafe
+// episode with its cause.
+func renderGoals(w io.Writer, results []*closedloop.Result) error {
+	for _, r := range results {
+		if r.Reached != nil {
+			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; gap to the reference %s %% over %d episodes; mean smallest margin %s m\n",
+				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), format("%.3f", r.GapPct), r.RegretN, format("%.3f", r.MarginMean)); err != nil {
+				return err
+			}
+		}
+		for _, u := range r.Unsafe {
+			if _, err := fmt.Fprintf(w, "unsafe: seed %d, episode %d: %s\n", r.Seed, u.Episode, u.Cause); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // format writes a number, or a dash where there is none.

@@ -110,6 +110,8 @@ type Result struct {
 	// step, and after the last; absent for a case without goals.
 	Reached *Number `json:"reached,omitempty"`
 	AtEnd   *Number `json:"at_end,omitempty"`
+	// Unsafe lists the episodes that were not safe, with what is known of the cause.
+	Unsafe []UnsafeEpisode `json:"unsafe,omitempty"`
 	// Decisions, of which Violations broke a margin, Fallback executed something
 	// other than the method's own action, and Flagged had any guard act.
 	Decisions  int `json:"decisions"`
@@ -127,6 +129,13 @@ type Result struct {
 	// Displacement is the mean ‖z_{t+1} − z_t‖.
 	Displacement Number        `json:"displacement_mean"`
 	CI95         RateIntervals `json:"ci95"`
+}
+
+// UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be
+// run again.
+type UnsafeEpisode struct {
+	Episode int    `json:"episode"`
+	Cause   string `json:"cause"`
 }
 
 // Shares are the mean parts of a decision, µs.
@@ -151,6 +160,10 @@ type Judged interface{ Succeeded() bool }
 // Arrived is implemented by episodes whose goal can be reached and left again: it
 // reports whether the goal is met now.
 type Arrived interface{ Arrived() bool }
+
+// Explained is implemented by episodes that can say in one line why they are not
+// safe, "" where they see nothing wrong.
+type Explained interface{ Cause() string }
 
 // Sized is implemented by episodes that use only the leading components of state
 // and action, such as those with fewer robots than the case has room for. A trace
@@ -341,6 +354,9 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 	if a, ok := ep.(Arrived); ok {
 		now := a.Arrived()
 		e.End.AtEnd = &now
+	}
+	if x, ok := ep.(Explained); ok && !e.End.Safe && failure == "" {
+		e.End.Cause = x.Cause()
 	}
 	oracle, _, err := ep.Oracle()
 	if err != nil {

@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -24,6 +25,7 @@ type tally struct {
 	lowest                                   []float64 // sums of the named margins' minima
 	named                                    int       // episodes that have them
 	goals, reached, atEnd                    int
+	unsafe                                   []UnsafeEpisode
 }
 
 func newTally(spec *domain.Spec) *tally {
@@ -38,6 +40,8 @@ func (a *tally) add(e *EpisodeRecord) {
 	}
 	if e.End.Safe {
 		a.safe++
+	} else if cause := cmp.Or(e.End.Failure, e.End.Cause); cause != "" {
+		a.unsafe = append(a.unsafe, UnsafeEpisode{e.Episode, cause})
 	}
 	if e.End.CollisionFree {
 		a.collisionFree++
@@ -120,6 +124,7 @@ func (a *tally) result(h *Header) *Result {
 		RegretPct:     Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
 		MarginMin: Number(a.marginMin), MarginMean: Number(a.marginSum / float64(a.margins)),
+		Unsafe:    a.unsafe,
 		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures,
 		Latency:      quantiles(append([]float64(nil), a.latency...)),
 		Displacement: Number(a.displacement / float64(a.displacements)),

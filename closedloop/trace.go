@@ -169,6 +169,8 @@ type End struct {
 	// was where it should be after the last step; null for others.
 	Reached *bool `json:"reached,omitempty"`
 	AtEnd   *bool `json:"at_end,omitempty"`
+	// Cause says in one line why an Explained episode is not safe.
+	Cause string `json:"cause,omitempty"`
 	// OracleFailure is why there is no oracle cost where the oracle was asked.
 	OracleFailure string `json:"oracle_failure,omitempty"`
 }

@@ -185,7 +185,7 @@ func Devices(root string) ([]string, error) {
 	return dirs, nil
 }
 
-// cases lists the cases that have evaluations, in order of appearance.
+// cases lists the cases that have evaluations or traces, by name.
 func (r *Records) cases() []string {
 	var names []string
 	for _, e := range r.Evaluations {

@@ -226,7 +226,7 @@ func TestReferenceIsFeasibleFirst(t *testing.T) {
 		}
 	}
 	y := system(t, true)
-	r, err := NewReference(y, referenceBudget)
+	r, err := NewReference(y, smallBudget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,8 +238,8 @@ func TestReferenceIsFeasibleFirst(t *testing.T) {
 				t.Fatal("the order is not best first")
 			}
 		}
-		if r.samples*referenceRounds != referenceBudget {
-			t.Fatalf("%d samples a round, want %d in all", r.samples, referenceBudget)
+		if r.samples*referenceRounds != smallBudget {
+			t.Fatalf("%d samples a round, want %d in all", r.samples, smallBudget)
 		}
 	})
 }
@@ -258,7 +258,7 @@ func TestOracleIsTheReferenceWhereItWasSafe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := NewReference(y, referenceBudget)
+		r, err := NewReference(y, smallBudget)
 		if err != nil {
 			t.Fatal(err)
 		}

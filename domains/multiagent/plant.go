@@ -97,7 +97,9 @@ type episode struct {
 
 	t       int
 	world   horizonProblem
-	reached [MaxRobots]bool // latched
+	reached [MaxRobots]bool    // latched
+	closest [MaxRobots]float64 // least goal distance so far, m
+	hit     string             // the first violated margin, in words
 }
 
 // normal is a source of standard normal numbers.
@@ -142,8 +144,46 @@ func (e *episode) atGoal(i int) bool {
 
 func (e *episode) arrivals() {
 	for i := range e.world.robots {
+		s, g := &e.world.state[i], &e.world.goal[i]
+		d := math.Hypot(s[0]-g[0], s[1]-g[1])
+		if e.t == 0 || d < e.closest[i] {
+			e.closest[i] = d
+		}
 		e.reached[i] = e.reached[i] || e.atGoal(i)
 	}
+}
+
+// Cause says why the episode is not safe so far: the first violated margin, or
+// the robots that have not been at their goals.
+func (e *episode) Cause() string {
+	if e.hit != "" {
+		return e.hit
+	}
+	cause := ""
+	for i := range e.world.robots {
+		if !e.reached[i] {
+			if cause != "" {
+				cause += "; "
+			}
+			cause += fmt.Sprintf("robot %d came no closer to its goal than %.2f m", i, e.closest[i])
+		}
+	}
+	return cause
+}
+
+// collision names the first pair of bodies whose margin is violated after this
+// step.
+func (e *episode) collision(t *trajectory) {
+	e.world.pairs(t, 1, func(kind, i, other int, margin, _, _, _ float64) {
+		if e.hit != "" || margin >= -e.system.spec.MarginTolerance {
+			return
+		}
+		with := "an obstacle"
+		if kind == pairsMargin {
+			with = fmt.Sprintf("robot %d", other)
+		}
+		e.hit = fmt.Sprintf("robot %d violates its margin to %s by %.3f m at step %d", i, with, -margin, e.t)
+	})
 }
 
 // Observe writes the measured state, noisy where asked, and the exact context.
@@ -182,7 +222,10 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 	}
 	var raw [terms]float64
 	var margins [marginKinds]float64
-	e.world.evaluate(u, 1, &raw, &margins)
+	t := e.world.evaluate(u, 1, &raw, &margins)
+	if e.hit == "" && slices.Min(margins[:]) < -e.system.spec.MarginTolerance {
+		e.collision(t)
+	}
 	out := domain.Outcome{
 		S: make([]float64, MaxRobots*stateSize), J: make([]float64, 3), Sigma: slices.Clone(e.w),
 		Named: slices.Clone(margins[:]), Margin: slices.Min(margins[:]),
@@ -204,7 +247,7 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 // paper's gap is over reference-safe episodes).
 func (e *episode) Oracle() (float64, [][]float64, error) {
 	run := newEpisode(e.system, e.scene)
-	reference, err := NewReference(e.system, referenceBudget)
+	reference, err := NewReference(e.system, smallBudget)
 	if err != nil {
 		return math.NaN(), nil, err
 	}

@@ -211,6 +211,31 @@ func TestPlantRefusesActionsOutsideLimits(t *testing.T) {
 	}
 }
 
+// An episode that is not safe says why: who hit what and when, or who is not home.
+func TestUnsafeEpisodesSayWhy(t *testing.T) {
+	y := system(t, true)
+	s := Scene{
+		Robots:    []Robot{{R: 0.3, Goal: [2]float64{5, 0}}, {P: [2]float64{0, 5}, R: 0.3, Goal: [2]float64{0, 5}}},
+		Obstacles: []Obstacle{{C: [2]float64{2, 0}, V: [2]float64{-1, 0}, R: 0.5}},
+	}
+	e := newEpisode(y, s)
+	u := make([]float64, MaxRobots*actionSize)
+	if _, err := e.Apply(u); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := e.Cause(), "robot 0 came no closer to its goal than 5.00 m"; got != want {
+		t.Errorf("cause %q, want %q", got, want)
+	}
+	for range 9 {
+		if _, err := e.Apply(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := e.Cause(), "robot 0 violates its margin to an obstacle by 0.180 m at step 5"; got != want {
+		t.Errorf("cause %q, want %q", got, want)
+	}
+}
+
 // Order of robots (but the ego) and of obstacles does not change the cost.
 func TestRobotsAndObstaclesAreSets(t *testing.T) {
 	y := system(t, true)
