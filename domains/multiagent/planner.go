@@ -34,7 +34,7 @@ type PlannerOptions struct {
 func DefaultPlanner(moving bool) PlannerOptions {
 	o := PlannerOptions{Candidates: 4096, Buffer: 0.42, Stiffness: 1200, Knee: 0.03, Hard: 0.02, Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1}
 	if moving {
-		o.Buffer, o.Stiffness, o.Knee = 0.40, 400, 0.1
+		o.Buffer, o.Stiffness, o.Knee = 0.38, 400, 0.07
 	}
 	return o
 }
