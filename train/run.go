@@ -196,7 +196,7 @@ func (r *run) fingerprintRun() error {
 	text, err := json.Marshal(struct {
 		Case, Backend, ISA, Data, Initial string
 		Options                           Options
-	}{name, d.Name, d.ISA, content, initial, o})
+	}{name, d.Name, d.ISA + d.Precision, content, initial, o})
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
