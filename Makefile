@@ -6,7 +6,7 @@ LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT
 STATICCHECK_VERSION := v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build run test race bench lint generate deviations check-generated fuzz kernels models clean
+.PHONY: build run test ipopt peers-opf race bench lint generate deviations check-generated fuzz kernels models clean
 
 ## build: the gpc binary, without cgo, in bin/gpc
 build:
@@ -26,6 +26,17 @@ race:
 	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
 
+## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
+ipopt:
+	CGO_ENABLED=1 $(GO) test -tags ipopt ./domains/opf/ipoptcheck
+
+## peers-opf: times of optimal power flows beside IPOPT and, with MATPOWER=folder of its checkout, beside MIPS in Octave
+PEERS ?= out/peers-opf.json
+peers-opf:
+	mkdir -p $(dir $(PEERS)) bin
+	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
+	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
+
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
 	bin/gpc bench
@@ -44,7 +55,7 @@ deviations:
 	$(GO) run ./internal/backendtest/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
-GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' docs/numerics.md
+GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' docs/numerics.md
 check-generated: generate
 	@git diff --exit-code --stat -- $(GENERATED) || { echo 'generated files differ from the committed ones: run make generate and commit'; exit 1; }
 
@@ -59,6 +70,8 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
+	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
+	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower
 
 .PHONY: results
 

@@ -124,6 +124,7 @@ type Refiner struct {
 	cost, margin                []float64
 	s, c, nextS, nextC, u, best []float64 // [B·] roll-out states and actions
 	sigma, J                    []float64 // [B·M] priorities and objectives of the present actions
+	scored                      domain.Scored
 }
 
 // NewRefiner prepares refinement with a workspace for capacity candidates; more
@@ -143,6 +144,7 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 		state: tensor.New(1, spec.MeasuredSize()), ctx: tensor.New(1, spec.ContextSize()),
 		weight: make([]float32, spec.ObjectiveSize()), slot: make([]float64, spec.PreferenceSize()),
 	}
+	r.scored, _ = p.(domain.Scored)
 	if r.device, err = deviceRefiner(l, capacity); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Ops are the operations that Run measures, in the order of the table.
-var Ops = []string{"gemm", "jacobian", "metric", "eig", "localize", "step", "step+localize", "train"}
+var Ops = []string{"gemm", "jacobian", "metric", "eig", "localize", "step", "step+localize", "train", "opf", "opf-sweep"}
 
 // Options say what to measure.
 type Options struct {
@@ -25,6 +25,7 @@ type Options struct {
 	Case    string   // a registered case, stepped with its own objectives, or a Shape; "": every Shape
 	Batches []int    // empty: 1, 64 and 4096
 	Codes   []int    // codes of M* for localize; empty: 20 000 and 250 000
+	Loads   int      // loads of opf-sweep, 50 solves each; 0: 500
 	Budget  Budget
 	Seed    uint64
 	Cases   []domain.Case // registered cases that Case may name
@@ -60,6 +61,7 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 		measure, ok := map[string]func(context.Context, Shape) error{
 			"gemm": r.gemm, "jacobian": r.jacobian, "metric": r.metric, "eig": r.eig,
 			"localize": r.localize, "step": r.step, "step+localize": r.stepLocalize, "train": r.train,
+			"opf": r.opf, "opf-sweep": r.opfSweep,
 		}[op]
 		if !ok {
 			return nil, fmt.Errorf("bench: unknown operation %q, want one of %s", op, strings.Join(Ops, ", "))
@@ -68,8 +70,8 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 			if err := measure(ctx, s); err != nil {
 				return r.results, fmt.Errorf("bench %s, %s: %w", op, s.Case, err)
 			}
-			if op == "gemm" {
-				break // its size is its own
+			if op == "gemm" || op == "opf" || op == "opf-sweep" {
+				break // its sizes are its own
 			}
 		}
 	}

@@ -35,6 +35,9 @@ import (
 type App struct {
 	// Cases are what CASE arguments name.
 	Cases []domain.Case
+	// Open, if set, makes the case of a name that is not in Cases, such as one that
+	// holds a file's path; ok is false for a name that is none of its own.
+	Open func(name string) (c domain.Case, ok bool, err error)
 	// Models holds CASE.safetensors for each case with a bundled model; nil for
 	// none.
 	Models fs.FS
@@ -135,6 +138,7 @@ func (a *App) root() *cobra.Command {
 	root.AddCommand(
 		a.casesCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.refineCommand(),
 		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
+		a.powerFlowCommand(), a.optimalFlowCommand(),
 	)
 	return root
 }
@@ -158,6 +162,11 @@ func (a *App) find(name string) (domain.Case, error) {
 			return c, nil
 		}
 		names = append(names, n)
+	}
+	if a.Open != nil {
+		if c, ok, err := a.Open(name); ok {
+			return c, badInput(err)
+		}
 	}
 	return domain.Case{}, badInputf("unknown case %q; this program has %s", name, strings.Join(names, ", "))
 }

@@ -353,8 +353,8 @@ func TestEmphasisDrawsByError(t *testing.T) {
 		return n
 	}
 	order, again := make([]int32, len(rows)), make([]int32, len(rows))
-	e.order(order, rows, 1, 4)
-	e.order(again, rows, 1, 4)
+	e.order(order, rows, 1, streamManifoldOrder, 4)
+	e.order(again, rows, 1, streamManifoldOrder, 4)
 	if !slices.Equal(order, again) {
 		t.Error("the same epoch twice in different order")
 	}
@@ -366,7 +366,7 @@ func TestEmphasisDrawsByError(t *testing.T) {
 		t.Errorf("%d distinct rows, want about half of 1000", others)
 	}
 	e.error = nil
-	e.order(order, rows, 1, 0)
+	e.order(order, rows, 1, streamManifoldOrder, 0)
 	if n := count(order); len(n) != len(rows) {
 		t.Errorf("before any measurement %d distinct rows of %d", len(n), len(rows))
 	}
