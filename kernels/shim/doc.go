@@ -13,8 +13,9 @@
 // outside shared memory, copies that leave their allocation, pointers to freed
 // memory, async copies from memory that is not pinned, shuffles whose lanes do not
 // meet and barriers that cannot be passed are errors. Any driver call or kernel can
-// be made to fail (Fail), and warps can be run in another order (SetOrder), under
-// which a kernel without races gives the same result. With GPC_SHIM_CHECK=1 in the
+// be made to fail (Fail), and warps can be run in another order (SetOrder, or
+// GPC_SHIM_ORDER in the environment), under which a kernel without races gives the
+// same result. With GPC_SHIM_CHECK=1 in the
 // environment the compiler also tests the alignment of every access and the bounds
 // of every array.
 package shim
