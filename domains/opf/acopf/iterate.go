@@ -275,7 +275,6 @@ func (w *worker) centre() {
 			least = 0.1 * infeasibleShare * w.infeasibility(l) / n
 		}
 		m.Set(p.mu[0], l, max(sigma*comp/n, least))
-		m.Set(p.second[0], l, 1)
 	}
 }
 

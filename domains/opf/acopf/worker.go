@@ -75,8 +75,8 @@ type lane struct {
 	warm      bool // they come from problem.Start
 	restored  bool // a feasibility phase has been run
 	job       job
-	again     bool    // the job is to be started once more, from the flat start
-	spent     int     // iterations of the start before
+	again     bool    // the job's next attempt is to begin
+	spent     int     // iterations of the attempts before
 	scale     float64 // objective of the programs = scale × the problem's
 	coef      [3]float64
 	iteration int
