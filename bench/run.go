@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -100,7 +101,16 @@ func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch
 	if r.ceiling != nil {
 		peak = math.Max(peak, r.ceiling())
 	}
-	res := Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: "fp32", Threads: r.d.Threads, Batch: batch, Size: size}
+	if peak == 0 {
+		peak = math.NaN() // it could not be measured
+	}
+	r.record(op, s, size, batch, us, flops, peak)
+	return nil
+}
+
+// record adds a row of durations in microseconds, ascending.
+func (r *runner) record(op string, s Shape, size string, batch int, us []float64, flops, peak float64) {
+	res := Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: cmp.Or(r.d.Precision, "fp32"), Threads: r.d.Threads, Batch: batch, Size: size}
 	if math.IsNaN(peak) {
 		flops = 0
 	}
@@ -109,7 +119,6 @@ func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch
 	if r.opt.Report != nil {
 		r.opt.Report(res)
 	}
-	return nil
 }
 
 func random(rng *rand.Rand, rows, cols int) tensor.Matrix {
@@ -358,8 +367,24 @@ func (r *runner) step(ctx context.Context, s Shape) error {
 		if err != nil {
 			return err
 		}
-		if err := r.row(ctx, "step", s, s.String(), n, float64(n)*flops, func() error { return st.Step(in, out) }); err != nil {
+		var host []float64 // µs of each call in the problem's own gradients, where a device steps
+		split, _ := st.(backend.SplitStepper)
+		if err := r.row(ctx, "step", s, s.String(), n, float64(n)*flops, func() error {
+			if split == nil {
+				return st.Step(in, out)
+			}
+			before := split.Split().HostSeconds
+			err := st.Step(in, out)
+			if spent := split.Split().HostSeconds - before; spent > 0 {
+				host = append(host, 1e6*spent)
+			}
 			return err
+		}); err != nil {
+			return err
+		}
+		if len(host) > 0 {
+			slices.Sort(host)
+			r.record("step, gradients on the host", s, s.String(), n, host, 0, math.NaN())
 		}
 	}
 	return nil

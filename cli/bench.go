@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/bench"
-	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -70,7 +70,7 @@ count can pass 1.`,
 			}
 			defer e.Close()
 			var ceiling bench.Ceiling
-			if b, ok := e.(*cpufallback.Backend); ok {
+			if b, ok := e.(engine.Ceiling); ok {
 				ceiling = b.PeakFMA
 			}
 			if terminal(a.Stderr) {
@@ -82,7 +82,7 @@ count can pass 1.`,
 			if err != nil {
 				return err
 			}
-			out := benchmark{Device: device(), Commit: version.Build(), Command: commandLine(), Results: results}
+			out := benchmark{Device: deviceOf(e), Commit: version.Build(), Command: commandLine(), Results: results}
 			return a.print(out, func(w io.Writer) error { return table(w, bench.Rows(results)) })
 		},
 	}

@@ -66,7 +66,7 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 	}
 	var engines []engine.Engine
 	return func() (closedloop.Method, error) {
-			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads)})
+			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads), TF32: a.tf32, Notice: a.notice})
 			if err != nil {
 				return nil, badInput(err)
 			}

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 )
 
@@ -111,7 +112,7 @@ type Training struct {
 	Batch           int
 	LearningRate    float64
 	ActionWeight    float64 // λ_u of the action loss; 0: the trainer's default
-	Emphasis        float64 // share of a manifold epoch drawn by decoding error, [0,1)
+	Emphasis        float64 // share of an epoch drawn by decoding error, [0,1)
 	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
 	Codes           int     // codes a bundled model carries
 	LocalNeighbours int     // κ
@@ -204,6 +205,26 @@ type Block struct {
 // dynamics; refinement scores its roll-outs with it.
 type Scored interface {
 	Score(s, c, u, J, m []float64)
+}
+
+// Device is implemented by a problem whose functions exist on CUDA devices too.
+// They must agree with the problem's own methods, in float32 for the step and in
+// float64 for the roll-out. A problem without them is steered all the same: the
+// backend then decodes on the device and takes the gradient on the host.
+type Device interface {
+	Device() DeviceCode
+}
+
+// DeviceCode names the device functions: the kernels gpc_domain_base_NAME,
+// _gradient_NAME, _priority_NAME and _rollout_NAME that kernels/include/domain.cuh
+// makes of a domain's .cu file.
+type DeviceCode struct {
+	Name string
+	// Images holds manifest.json and the compiled functions, as `make kernels`
+	// writes them into the domain's folder images.
+	Images fs.FS
+	// Constants are what every function is given, in the order the .cu file reads.
+	Constants []float64
 }
 
 // Finite is implemented by a problem whose context tells how many decisions the
@@ -409,6 +430,4 @@ type Case struct {
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.
 	Rescue func(s, c []float64, pref Preference, u []float64) bool
-	// CUDA is the source of the problem's device functions, "" for none.
-	CUDA string
 }
