@@ -55,7 +55,7 @@ deviations:
 	$(GO) run ./internal/backendtest/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
-GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' docs/numerics.md
+GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' docs/numerics.md
 check-generated: generate
 	@git diff --exit-code --stat -- $(GENERATED) || { echo 'generated files differ from the committed ones: run make generate and commit'; exit 1; }
 
@@ -69,9 +69,9 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
+	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower
-	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
 
 .PHONY: results
 

@@ -17,7 +17,7 @@ const (
 	loadLeast, loadGreatest = 0.6, 1.4 // × the file's, as the data set of Case 3 samples them
 	feasibleGreatest        = 0.98     // case30 has an optimum up to about 1.05
 	loadSpread              = 0.05     // standard deviation by bus
-	opfBatch                = 1024
+	opfBatch                = 64
 )
 
 func openNetwork(name string) (*network.Network, error) {

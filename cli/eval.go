@@ -23,9 +23,14 @@ import (
 // refinement began with, which the model file holds too.
 const noRollout = "gpc-no-rollout"
 
-// methods lists what --method can name for a case.
+// methods lists what --method can name for a case. A case that neither solves
+// Pareto samples nor sizes a latent has no map to navigate on, only methods of
+// its own.
 func (a *App) methods(c domain.Case) []string {
-	names := append(batchnav.Methods(), noRollout)
+	var names []string
+	if c.Solver != nil || c.Problem.Spec().Training.Latent > 0 {
+		names = append(batchnav.Methods(), noRollout)
+	}
 	own := make([]string, 0, len(c.Controllers))
 	for n := range c.Controllers {
 		own = append(own, n)
@@ -45,6 +50,9 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 			}
 			return closedloop.FromController(ctrl), nil
 		}, func() {}, nil
+	}
+	if !slices.Contains(a.methods(c), name) {
+		return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
 	}
 	var m *model.Model
 	options := batchnav.Options{}
@@ -161,7 +169,29 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 			fmt.Sprint(r.Fallback), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99), format("%.2e", r.Displacement),
 		})
 	}
-	return table(w, rows)
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	return renderGoals(w, results)
+}
+
+// renderGoals adds what results with goals say beyond the table, and every unsafe
+// episode with its cause.
+func renderGoals(w io.Writer, results []*closedloop.Result) error {
+	for _, r := range results {
+		if r.Reached != nil {
+			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; gap to the reference %s %% over %d episodes; mean smallest margin %s m\n",
+				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), format("%.3f", r.GapPct), r.RegretN, format("%.3f", r.MarginMean)); err != nil {
+				return err
+			}
+		}
+		for _, u := range r.Unsafe {
+			if _, err := fmt.Fprintf(w, "unsafe: seed %d, episode %d: %s\n", r.Seed, u.Episode, u.Cause); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // format writes a number, or a dash where there is none.

@@ -103,6 +103,15 @@ type Result struct {
 	// MarginMin and MarginMean are over the episodes' smallest margins.
 	MarginMin  Number `json:"margin_min"`
 	MarginMean Number `json:"margin_mean"`
+	// MarginsMean are the means over episodes of the smallest value of each named
+	// margin; absent where a trace does not hold them.
+	MarginsMean map[string]Number `json:"margins_mean,omitempty"`
+	// Reached and AtEnd are the fractions of episodes that met their goal at some
+	// step, and after the last; absent for a case without goals.
+	Reached *Number `json:"reached,omitempty"`
+	AtEnd   *Number `json:"at_end,omitempty"`
+	// Unsafe lists the episodes that were not safe, with what is known of the cause.
+	Unsafe []UnsafeEpisode `json:"unsafe,omitempty"`
 	// Decisions, of which Violations broke a margin, Fallback executed something
 	// other than the method's own action, and Flagged had any guard act.
 	Decisions  int `json:"decisions"`
@@ -123,6 +132,13 @@ type Result struct {
 	// Displacement is the mean ‖z_{t+1} − z_t‖.
 	Displacement Number        `json:"displacement_mean"`
 	CI95         RateIntervals `json:"ci95"`
+}
+
+// UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be
+// run again.
+type UnsafeEpisode struct {
+	Episode int    `json:"episode"`
+	Cause   string `json:"cause"`
 }
 
 // Shares are the mean parts of a decision, µs.
@@ -147,6 +163,27 @@ type Drawn interface{ Excluded() int }
 // Judged is implemented by episodes that have a goal beside their margins, such
 // as every agent's arrival.
 type Judged interface{ Succeeded() bool }
+
+// Arrived is implemented by episodes whose goal can be reached and left again: it
+// reports whether the goal is met now.
+type Arrived interface{ Arrived() bool }
+
+// Explained is implemented by episodes that can say in one line why they are not
+// safe, "" where they see nothing wrong.
+type Explained interface{ Cause() string }
+
+// Sized is implemented by episodes that use only the leading components of state
+// and action, such as those with fewer robots than the case has room for. A trace
+// holds those components and no others.
+type Sized interface{ Sizes() (state, action int) }
+
+// sizes returns how many components of state and action an episode has.
+func sizes(spec *domain.Spec, ep domain.Episode) (state, action int) {
+	if sized, ok := ep.(Sized); ok {
+		return sized.Sizes()
+	}
+	return spec.MeasuredSize(), spec.ActionSize()
+}
 
 // collisionWords mark a margin as one against collision, by its name in Spec.
 var collisionWords = []string{"obstacle", "clearance", "collision", "pair"}
@@ -291,6 +328,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 	}
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u := make([]float64, spec.ActionSize())
+	ns, nu := sizes(spec, ep)
 	cost := 0.0
 	for t := 0; failure == "" && !ep.Done(); t++ {
 		if err := ctx.Err(); err != nil {
@@ -310,13 +348,22 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 			break
 		}
 		cost += out.Cost
-		e.Lines = append(e.Lines, line(number, t, s, u, &out, &report, latency))
+		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, &report, latency))
 		e.named(spec, out.Named)
 	}
-	e.End = End{Cost: Number(cost), Completed: failure == "", Failure: failure, CollisionFree: e.collisionFree}
+	e.End = End{Cost: Number(cost), Completed: failure == "", Failure: failure, CollisionFree: e.collisionFree, Margins: e.lowest}
 	e.End.Safe = e.End.Completed && e.kept(spec)
-	if judged, ok := ep.(Judged); ok && !judged.Succeeded() {
-		e.End.Safe = false
+	if judged, ok := ep.(Judged); ok {
+		reached := judged.Succeeded()
+		e.End.Reached = &reached
+		e.End.Safe = e.End.Safe && reached
+	}
+	if a, ok := ep.(Arrived); ok {
+		now := a.Arrived()
+		e.End.AtEnd = &now
+	}
+	if x, ok := ep.(Explained); ok && !e.End.Safe && failure == "" {
+		e.End.Cause = x.Cause()
 	}
 	if drawn, ok := ep.(Drawn); ok {
 		e.End.Excluded = drawn.Excluded()
@@ -333,7 +380,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 func line(number, t int, s, u []float64, out *domain.Outcome, report *Report, latency time.Duration) Line {
 	clone := func(v []float64) Vector { return append(Vector{}, v...) }
 	l := Line{
-		Episode: number, T: t, X: clone(s), U: clone(u), S: clone(out.S), Sigma: clone(out.Sigma), J: clone(out.J),
+		Episode: number, T: t, X: clone(s), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
 		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(microseconds(latency)),
 		Fallback: uint16(report.Fallback), Displacement: Number(report.Displacement),
 	}
@@ -346,10 +393,17 @@ func line(number, t int, s, u []float64, out *domain.Outcome, report *Report, la
 	return l
 }
 
-// named notes whether a step's collision margins were kept.
+// named notes the smallest margins so far, and whether those against collision
+// were kept.
 func (e *EpisodeRecord) named(spec *domain.Spec, margins []float64) {
 	if !e.judged {
 		e.judged, e.collisionFree = true, true
+	}
+	if e.lowest == nil {
+		e.lowest = append(Vector{}, margins...)
+	}
+	for i, m := range margins {
+		e.lowest[i] = math.Min(e.lowest[i], m)
 	}
 	for _, i := range collisionMargins(spec) {
 		if i < len(margins) && !(margins[i] >= -spec.MarginTolerance) {

@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -21,10 +22,14 @@ type tally struct {
 	displacements                            int
 	shares                                   [3]float64
 	shared, oracleFailures, excluded         int
+	lowest                                   []float64 // sums of the named margins' minima
+	named                                    int       // episodes that have them
+	goals, reached, atEnd                    int
+	unsafe                                   []UnsafeEpisode
 }
 
 func newTally(spec *domain.Spec) *tally {
-	return &tally{spec: spec, marginMin: math.Inf(1)}
+	return &tally{spec: spec, marginMin: math.Inf(1), lowest: make([]float64, len(spec.Margins))}
 }
 
 // add counts one complete episode.
@@ -35,6 +40,8 @@ func (a *tally) add(e *EpisodeRecord) {
 	}
 	if e.End.Safe {
 		a.safe++
+	} else if cause := cmp.Or(e.End.Failure, e.End.Cause); cause != "" {
+		a.unsafe = append(a.unsafe, UnsafeEpisode{e.Episode, cause})
 	}
 	if e.End.CollisionFree {
 		a.collisionFree++
@@ -42,6 +49,21 @@ func (a *tally) add(e *EpisodeRecord) {
 	a.excluded += e.End.Excluded
 	if e.End.OracleFailure != "" {
 		a.oracleFailures++
+	}
+	if e.End.Reached != nil {
+		a.goals++
+		if *e.End.Reached {
+			a.reached++
+		}
+		if e.End.AtEnd != nil && *e.End.AtEnd {
+			a.atEnd++
+		}
+	}
+	if len(e.End.Margins) == len(a.spec.Margins) {
+		a.named++
+		for i, m := range e.End.Margins {
+			a.lowest[i] += m
+		}
 	}
 	low := math.Inf(1)
 	for i := range e.Lines {
@@ -103,6 +125,7 @@ func (a *tally) result(h *Header) *Result {
 		RegretPct:     Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
 		MarginMin: Number(a.marginMin), MarginMean: Number(a.marginSum / float64(a.margins)),
+		Unsafe:    a.unsafe,
 		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, Excluded: a.excluded,
 		Latency:      quantiles(append([]float64(nil), a.latency...)),
 		Displacement: Number(a.displacement / float64(a.displacements)),
@@ -110,6 +133,16 @@ func (a *tally) result(h *Header) *Result {
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
 		},
 		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+	}
+	if a.goals > 0 {
+		reached, atEnd := ratio(a.reached, a.goals), ratio(a.atEnd, a.goals)
+		r.Reached, r.AtEnd = &reached, &atEnd
+	}
+	if a.named > 0 {
+		r.MarginsMean = map[string]Number{}
+		for i, m := range a.spec.Margins {
+			r.MarginsMean[m.Name] = Number(a.lowest[i] / float64(a.named))
+		}
 	}
 	if len(collisionMargins(a.spec)) > 0 {
 		r.CollisionFree = ratio(a.collisionFree, a.episodes)

@@ -162,6 +162,15 @@ type End struct {
 	CollisionFree bool   `json:"collision_free"`
 	Completed     bool   `json:"completed"`
 	Failure       string `json:"failure,omitempty"`
+	// Margins are the smallest values of the named margins over the episode, in the
+	// header's order.
+	Margins Vector `json:"margins,omitempty"`
+	// Reached is whether a Judged episode succeeded, AtEnd whether an Arrived one
+	// was where it should be after the last step; null for others.
+	Reached *bool `json:"reached,omitempty"`
+	AtEnd   *bool `json:"at_end,omitempty"`
+	// Cause says in one line why an Explained episode is not safe.
+	Cause string `json:"cause,omitempty"`
 	// OracleFailure is why there is no oracle cost where the oracle was asked.
 	OracleFailure string `json:"oracle_failure,omitempty"`
 	// Excluded scenes were drawn before this one and left out; see Drawn.
@@ -180,6 +189,7 @@ type EpisodeRecord struct {
 	After int64
 
 	judged, collisionFree bool
+	lowest                Vector
 }
 
 // ErrTruncated is wrapped by the error for a trace that ends inside an episode.

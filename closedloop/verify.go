@@ -140,6 +140,9 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 	cost, safe, collisionFree, state := 0.0, len(e.Lines) > 0, len(e.Lines) > 0, make([]float64, v.spec.MeasuredSize())
 	collision := collisionMargins(v.spec)
 	completed := true
+	var lowest []float64
+	ns, nu := sizes(v.spec, ep)
+	u := make([]float64, v.spec.ActionSize())
 	for i := range e.Lines {
 		l := &e.Lines[i]
 		if ep.Done() {
@@ -147,14 +150,15 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 			completed = false
 			break
 		}
-		if len(l.U) != v.spec.ActionSize() {
-			return fmt.Errorf("trace line %d: u has %d entries, case %q has %d", l.Line, len(l.U), v.spec.Name, v.spec.ActionSize())
+		if len(l.U) != nu {
+			return fmt.Errorf("trace line %d: u has %d entries, this episode of %q has %d", l.Line, len(l.U), v.spec.Name, nu)
 		}
+		copy(u, l.U)
 		if v.header.Noise == 0 {
 			ep.State(state)
-			v.measured(l, state)
+			v.measured(l, state[:ns])
 		}
-		out, err := ep.Apply(l.U)
+		out, err := ep.Apply(u)
 		if err != nil {
 			v.differs(l.Line, e.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
 			completed = false
@@ -162,16 +166,22 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		}
 		v.Decisions++
 		cost += out.Cost
-		v.vector(l, "s", l.S, out.S)
+		v.vector(l, "s", l.S, out.S[:ns])
 		v.vector(l, "sigma", l.Sigma, out.Sigma)
 		v.vector(l, "J", l.J, out.J)
 		v.number(l, "margin", float64(l.Margin), out.Margin)
 		safe = safe && !violated(out.Margin, v.spec)
+		if lowest == nil {
+			lowest = append(lowest, out.Named...)
+		}
+		for k, m := range out.Named {
+			lowest[k] = math.Min(lowest[k], m)
+		}
 		for _, k := range collision {
 			collisionFree = collisionFree && k < len(out.Named) && !violated(out.Named[k], v.spec)
 		}
 	}
-	v.verdict(e, ep, cost, safe, collisionFree, completed && ep.Done())
+	v.verdict(e, ep, cost, safe, collisionFree, completed && ep.Done(), lowest)
 	return nil
 }
 
@@ -191,7 +201,7 @@ func (v *verifier) measured(l *Line, state []float64) {
 }
 
 // verdict compares the end line with what the replay says of the episode.
-func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, safe, collisionFree, completed bool) {
+func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, safe, collisionFree, completed bool, lowest []float64) {
 	safe = safe && completed
 	if judged, ok := ep.(Judged); ok && !judged.Succeeded() {
 		safe = false
@@ -205,6 +215,15 @@ func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, sa
 		if trace != replay {
 			v.differs(e.EndLine, e.Episode, -1, field, fmt.Sprint(trace), fmt.Sprint(replay))
 		}
+	}
+	if e.End.Margins != nil {
+		v.vector(end, "margins", e.End.Margins, lowest)
+	}
+	if judged, ok := ep.(Judged); ok && e.End.Reached != nil {
+		flag("reached", *e.End.Reached, judged.Succeeded())
+	}
+	if a, ok := ep.(Arrived); ok && e.End.AtEnd != nil {
+		flag("at_end", *e.End.AtEnd, a.Arrived())
 	}
 	flag("safe", e.End.Safe, safe)
 	flag("collision_free", e.End.CollisionFree, collisionFree)

@@ -198,15 +198,6 @@ type Block struct {
 	S, U, C, Sigma, J, GS, GU []float64
 }
 
-// Scored is implemented by a problem in which the objectives of an executed
-// action follow from the state it leads to, while Objectives looks at the state
-// it is taken in. Score writes the stage objectives J as the plant will count
-// them and every margin of Margins, at the cost of one evaluation of the known
-// dynamics; refinement scores its roll-outs with it.
-type Scored interface {
-	Score(s, c, u, J, m []float64)
-}
-
 // Device is implemented by a problem whose functions exist on CUDA devices too.
 // They must agree with the problem's own methods, in float32 for the step and in
 // float64 for the roll-out. A problem without them is steered all the same: the
@@ -225,6 +216,15 @@ type DeviceCode struct {
 	Images fs.FS
 	// Constants are what every function is given, in the order the .cu file reads.
 	Constants []float64
+}
+
+// Scored is implemented by a problem in which the objectives of an executed
+// action follow from the state it leads to, while Objectives looks at the state
+// it is taken in. Score writes the stage objectives J as the plant will count
+// them and every margin of Margins, at the cost of one evaluation of the known
+// dynamics; refinement scores its roll-outs with it.
+type Scored interface {
+	Score(s, c, u, J, m []float64)
 }
 
 // Finite is implemented by a problem whose context tells how many decisions the

@@ -19,9 +19,12 @@ import (
 const frameDelay = 15
 
 // Animate writes the first episode of a planar trace as a looping GIF: the
-// ellipse where it is at each decision, and the path so far. A trace without a
+// ellipse or the obstacles where they are at each decision, and the paths so far. A trace without a
 // plane writes nothing and reports false.
 func Animate(t Trace, path string) (bool, error) {
+	if a, s, ok := readArena(t); ok {
+		return true, animateArena(t, a, s, path)
+	}
 	p, ok := readPlane(t)
 	if !ok || len(t.Episodes) == 0 {
 		return false, nil

@@ -25,6 +25,17 @@ func (r *Records) Figures() ([]*Figure, error) {
 		return err
 	}
 	for _, name := range r.cases() {
+		if t := r.arena(name); t != nil {
+			if err := add(TrajectoryFigure(*t)); err != nil {
+				return nil, err
+			}
+			traces, err := arenaTraces(*t)
+			if err != nil {
+				return nil, err
+			}
+			figures = append(figures, traces...)
+			continue
+		}
 		if err := add(regretFigure(name, r.of(name))); err != nil {
 			return nil, err
 		}
@@ -53,6 +64,18 @@ func (r *Records) Figures() ([]*Figure, error) {
 		}
 	}
 	return figures, nil
+}
+
+// arena is the first trace of a case with robots among obstacles.
+func (r *Records) arena(name string) *Trace {
+	for i, t := range r.Traces {
+		if t.Header.Case == name {
+			if _, _, ok := readArena(t); ok {
+				return &r.Traces[i]
+			}
+		}
+	}
+	return nil
 }
 
 func (r *Records) trace(name, method string) *Trace {
@@ -213,10 +236,14 @@ func readPlane(t Trace) (p plane, ok bool) {
 }
 
 // TrajectoryFigure is panel (c): paths in the plane with the ellipse where it
-// begins and ends; for a case without a plane, the states against time.
+// begins and ends; robots among obstacles; for a case without a plane, the states
+// against time.
 func TrajectoryFigure(t Trace) (*Figure, error) {
 	if len(t.Episodes) == 0 {
 		return nil, nil
+	}
+	if a, s, ok := readArena(t); ok {
+		return arenaFigure(t, a, s)
 	}
 	p, ok := readPlane(t)
 	if !ok {

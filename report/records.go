@@ -185,12 +185,17 @@ func Devices(root string) ([]string, error) {
 	return dirs, nil
 }
 
-// cases lists the cases that have evaluations, in order of appearance.
+// cases lists the cases that have evaluations or traces, by name.
 func (r *Records) cases() []string {
 	var names []string
 	for _, e := range r.Evaluations {
 		if !slices.Contains(names, e.Case) {
 			names = append(names, e.Case)
+		}
+	}
+	for _, t := range r.Traces {
+		if !slices.Contains(names, t.Header.Case) {
+			names = append(names, t.Header.Case)
 		}
 	}
 	slices.Sort(names)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -121,7 +122,9 @@ func (s section) html(w *bytes.Buffer) {
 func (r *Records) sections() []section {
 	var out []section
 	for _, name := range r.cases() {
-		if evals := r.of(name); len(evals) > 0 {
+		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
+			out = append(out, goalSection(name, evals))
+		} else if len(evals) > 0 {
 			out = append(out, evaluationSection(name, evals))
 		}
 		if evals := r.inRegimes(name); len(evals) > 0 {
@@ -171,6 +174,45 @@ func evaluationSection(name string, evals []closedloop.Result) section {
 			number("%.1f", 100*(1-float64(e.Safe))), paperFail, number("%.1e", float64(e.MarginMin)),
 			number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), paperTime, number("%.1e", float64(e.Displacement)),
 		})
+	}
+	return s
+}
+
+// goalSection is the table of a case whose episodes have goals (tab.
+// multiagent-navigation and multiagent-navigation-margins).
+func goalSection(name string, evals []closedloop.Result) section {
+	head := []string{"method", "episodes", "safe", "95 % interval", "collision-free", "reached", "at end", "gap %", "n", "scene margin"}
+	var kinds []string
+	for kind := range evals[0].MarginsMean {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	head = append(append(head, kinds...), "p50 ms", "p99 ms")
+	s := section{
+		title: name,
+		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n safe episodes in which the 384-candidate reference was safe too. Margins: means over episodes of the smallest, m. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, paperNavigation[name]),
+		rows:  [][]string{head},
+	}
+	value := func(n *closedloop.Number) float64 {
+		if n == nil {
+			return math.NaN()
+		}
+		return float64(*n)
+	}
+	for _, e := range evals {
+		row := []string{
+			e.Method, fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
+			number("%.4f", float64(e.CollisionFree)), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
+			number("%.3f", float64(e.GapPct)), fmt.Sprint(e.RegretN), number("%.3f", float64(e.MarginMean)),
+		}
+		for _, kind := range kinds {
+			m, ok := e.MarginsMean[kind]
+			if !ok {
+				m = closedloop.Number(math.NaN())
+			}
+			row = append(row, number("%.3f", float64(m)))
+		}
+		s.rows = append(s.rows, append(row, number("%.3f", float64(e.Latency.P50)/1e3), number("%.3f", float64(e.Latency.P99)/1e3)))
 	}
 	return s
 }

@@ -9,13 +9,17 @@ import (
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/models"
 )
 
 func main() {
 	os.Exit(cli.Main(&cli.App{
-		Cases:  []domain.Case{integrator.Convex(), integrator.Nonconvex(), opf.Thirty(), opf.ThirtyUncertain()},
+		Cases: []domain.Case{
+			integrator.Convex(), integrator.Nonconvex(), multiagent.Static(), multiagent.Moving(),
+			opf.Thirty(), opf.ThirtyUncertain(),
+		},
 		Open:   open,
 		Models: models.Bundled,
 	}))

@@ -76,6 +76,7 @@ type job struct {
 	result  *Result
 	chain   *Chain
 	step    int
+	attempt attempt
 	latest  *Result // the latest optimum of the chain
 }
 
@@ -95,6 +96,7 @@ func (j *job) next(q *queue) bool {
 		switch {
 		case i < len(q.problems):
 			j.problem, j.result = q.problems[i], &q.results[i]
+			j.begin()
 			return true
 		case i < len(q.chains):
 			j.chain, j.step = &q.chains[i], -1
@@ -131,5 +133,14 @@ func (j *job) advance() bool {
 	if c.Ramp != nil && j.step > 0 {
 		j.problem.Previous, j.problem.Ramp = j.latest.Pg, c.Ramp
 	}
+	j.begin()
 	return true
+}
+
+// begin chooses the first attempt.
+func (j *job) begin() {
+	j.attempt = flat
+	if j.problem.Start != nil {
+		j.attempt = warm
+	}
 }

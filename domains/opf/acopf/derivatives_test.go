@@ -29,6 +29,7 @@ func newProbe(tb testing.TB, name string, seed uint64) *probe {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w.lane[0].job.problem = scenario(rng, net, 1)
 	w.lane[0].job.problem.Objective = Objective{Weights: [3]float64{3, 40, 0.02}}
+	w.lane[0].job.begin()
 	if !w.load(0) {
 		tb.Fatal("contradictory limits")
 	}

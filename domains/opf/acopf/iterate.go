@@ -54,7 +54,7 @@ func (w *worker) fill(q *queue) bool {
 				ln.spent = 0
 			}
 			if !w.load(l) {
-				w.refuse(l)
+				w.empty(l, Infeasible)
 			}
 		}
 		if ln.mode != idle {
@@ -79,13 +79,6 @@ func (w *worker) judge(l int) {
 	gap := m.Get(p.comp[0], l) / (1 + math.Abs(f))
 	first := math.IsNaN(ln.previousF)
 	ln.settled = ln.mode == optimising && k.Gradient <= opt.Optimality && gap <= opt.Optimality
-	acceptable := ln.mode == optimising && !first && k.Max() <= conditionLimit && max(k.Mismatch, k.Violation) <= 10*opt.Feasibility
-	if !acceptable {
-		ln.acceptable = 0
-	} else if ln.acceptable++; ln.acceptable > acceptableSteps {
-		w.end(l, Optimal)
-		return
-	}
 	switch ln.mode {
 	case optimising:
 		if ln.settled && max(k.Mismatch, k.Violation) <= opt.Feasibility && !first && k.Max() <= conditionLimit {
@@ -109,7 +102,7 @@ func (w *worker) judge(l int) {
 	}
 	ln.previousF = f
 	limit := opt.MaxIterations
-	if ln.job.problem.Start != nil {
+	if ln.job.attempt == warm {
 		limit = min(limit, warmIterations)
 	}
 	if ln.iteration >= limit {
@@ -137,17 +130,8 @@ func (w *worker) infeasibility(l int) float64 {
 	return sum / (2 * elasticity)
 }
 
-// floorPatience is how many iterations a lane may spend with the least
-// complementarity before it goes back to one that conditions its matrix better.
-const floorPatience = 8
-
 // warmIterations bounds a warm start; a flat one follows.
 const warmIterations = 75
-
-// acceptableSteps is how many steps in a row are taken in the hope of the
-// options' tolerances once conditionLimit is kept: near the edge of feasibility
-// the KKT matrix is too close to singular for more.
-const acceptableSteps = 4
 
 // conditionLimit bounds the KKT conditions of an optimal result whatever the
 // options ask for.
@@ -286,20 +270,11 @@ func (w *worker) centre() {
 		ratio := max(after, 0) / comp
 		sigma := ratio * ratio * ratio
 		// Complementarity far below what is asked for only costs accuracy elsewhere.
-		ln := &w.lane[l]
 		least := 0.1 * w.solver.opt.Optimality * (1 + math.Abs(w.objective(l))) / n
-		if comp <= 2*n*least {
-			ln.atFloor++
-		}
-		if ln.atFloor > floorPatience {
-			// The matrix is too close to singular: what MATPOWER asks for is enough.
-			least = max(least, 0.3*conditionLimit*(1+m.Get(p.maxX[0], l))/n)
-		}
 		if w.lane[l].mode == restoring {
 			least = 0.1 * infeasibleShare * w.infeasibility(l) / n
 		}
 		m.Set(p.mu[0], l, max(sigma*comp/n, least))
-		m.Set(p.second[0], l, 1)
 	}
 }
 
@@ -318,14 +293,19 @@ func (w *worker) lengths() {
 	}
 }
 
-// end writes a lane's result and frees the lane. A warm start that came to
-// nothing is followed by a flat one.
+// end writes a lane's result and frees the lane. A start that came to nothing is
+// followed by the next kind.
 func (w *worker) end(l int, s Status) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	ln.mode, ln.turn = idle, goOn
-	if pr := &ln.job.problem; pr.Start != nil && (s == IterationLimit || s == Numerical) {
-		pr.Start, ln.again = nil, true
+	if ln.job.attempt < fromFile && (s == IterationLimit || s == Numerical) {
+		ln.job.attempt++
+		ln.again = true
 		ln.spent += ln.iteration
+		return
+	}
+	if s == Numerical {
+		w.empty(l, s)
 		return
 	}
 	r := ln.job.result
@@ -359,12 +339,12 @@ func (w *worker) end(l int, s Status) {
 	r.KKT.Mismatch = w.mismatch(l)
 }
 
-// refuse writes the result of a problem whose limits contradict one another.
-func (w *worker) refuse(l int) {
+// empty writes a result without a point and frees the lane.
+func (w *worker) empty(l int, s Status) {
 	ln := &w.lane[l]
 	ln.mode = idle
 	r := ln.job.result
-	*r = Result{Status: Infeasible, Vm: r.Vm[:0], Va: r.Va[:0], Pg: r.Pg[:0], Qg: r.Qg[:0],
+	*r = Result{Status: s, Iterations: ln.spent + ln.iteration, Vm: r.Vm[:0], Va: r.Va[:0], Pg: r.Pg[:0], Qg: r.Qg[:0],
 		LambdaP: r.LambdaP[:0], LambdaQ: r.LambdaQ[:0], Multipliers: r.Multipliers[:0]}
 }
 

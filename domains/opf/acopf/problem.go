@@ -131,8 +131,8 @@ func (k KKT) Max() float64 {
 }
 
 // Result is the end of one solve. Solve reuses the slices of a Result that it is
-// given when they are long enough. Where limits contradict one another before any
-// iteration the slices are empty.
+// given when they are long enough. The slices are empty where limits contradict one
+// another before any iteration, and where the status is Numerical.
 type Result struct {
 	Status     Status
 	Iterations int // interior-point iterations, those of a feasibility phase included
@@ -154,7 +154,9 @@ type Result struct {
 
 // Options of New. The zero value is the default throughout.
 type Options struct {
-	// MaxIterations bounds one solve, its feasibility phase included; 0 is 150.
+	// MaxIterations bounds one attempt, its feasibility phase included; 0 is 150. An
+	// attempt that comes to nothing is followed by one from another start: after a
+	// warm start the flat one, after that the file's voltages and generation.
 	MaxIterations int
 	// Threads of Solve; 0 is GOMAXPROCS.
 	Threads int

@@ -25,6 +25,16 @@ const (
 	resume       // optimise from the feasible point that was found
 )
 
+// attempt is where a solve starts from. One that comes to nothing is followed by
+// the next.
+type attempt int
+
+const (
+	warm     attempt = iota // Problem.Start
+	flat                    // the middle of the limits
+	fromFile                // the file's voltages and generation
+)
+
 // elasticity is the weight of the balance multipliers in the feasibility phase:
 // its problem is min ‖g‖²/(2·elasticity) subject to the limits, whose λ is
 // g/elasticity.
@@ -59,25 +69,23 @@ const (
 
 // lane is the state of one lane of a worker.
 type lane struct {
-	mode       mode
-	turn       turn
-	pending    bool // slacks and multipliers follow once the limits have been evaluated
-	warm       bool // they come from problem.Start
-	restored   bool // a feasibility phase has been run
-	job        job
-	again      bool    // the job is to be started once more, from the flat start
-	spent      int     // iterations of the start before
-	scale      float64 // objective of the programs = scale × the problem's
-	coef       [3]float64
-	iteration  int
-	shift      float64 // regularisation of this iteration
-	lastShift  float64
-	previousF  float64
-	acceptable int  // iterations in a row within conditionLimit
-	atFloor    int  // iterations with the least complementarity
-	settled    bool // optimal but for the balance
-	slow       int  // iterations without progress in feasibility
-	bestG      float64
+	mode      mode
+	turn      turn
+	pending   bool // slacks and multipliers follow once the limits have been evaluated
+	warm      bool // they come from problem.Start
+	restored  bool // a feasibility phase has been run
+	job       job
+	again     bool    // the job's next attempt is to begin
+	spent     int     // iterations of the attempts before
+	scale     float64 // objective of the programs = scale × the problem's
+	coef      [3]float64
+	iteration int
+	shift     float64 // regularisation of this iteration
+	lastShift float64
+	previousF float64
+	settled   bool // optimal but for the balance
+	slow      int  // iterations without progress in feasibility
+	bestG     float64
 }
 
 // worker solves problems on the lanes of one machine.
@@ -212,9 +220,9 @@ func (w *worker) load(l int) bool {
 	w.weigh(l, ln.scale)
 	m.Set(p.elastic[0], l, 0)
 	m.Set(p.rho[0], l, 0)
-	w.startPoint(l, pr.Start)
-	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, pr.Start != nil, false
-	ln.iteration, ln.lastShift, ln.slow, ln.atFloor, ln.acceptable, ln.bestG, ln.previousF = 0, 0, 0, 0, 0, math.Inf(1), math.NaN()
+	w.startPoint(l)
+	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm, false
+	ln.iteration, ln.lastShift, ln.slow, ln.bestG, ln.previousF = 0, 0, 0, math.Inf(1), math.NaN()
 	return ok
 }
 
@@ -259,21 +267,35 @@ func (w *worker) middle(l, unit int) float64 {
 	return (lo + hi) / 2
 }
 
-// startPoint writes the flat start or the given one.
-func (w *worker) startPoint(l int, from *Result) {
+// startPoint writes the point that the lane's attempt starts from.
+func (w *worker) startPoint(l int) {
 	p, m, net := w.plan, w.m, w.plan.net
-	if from != nil {
+	switch job := &w.lane[l].job; job.attempt {
+	case warm:
+		from := job.problem.Start
 		m.Scatter(p.th[0], l, from.Va)
 		m.Scatter(p.v[0], l, from.Vm)
 		m.Scatter(p.u[0], l, from.Pg)
 		m.Scatter(p.u[p.ng], l, from.Qg)
-	} else {
+	case flat:
 		for i := range p.nb {
 			m.Set(p.th[i], l, net.Va0[net.Slack])
 			m.Set(p.v[i], l, (m.Get(p.vLo[i], l)+m.Get(p.vHi[i], l))/2)
 		}
 		for i := range p.unitBus {
 			m.Set(p.u[i], l, w.middle(l, i))
+		}
+	case fromFile:
+		inside := func(c lanes.Col, i int, v float64, lo, hi lanes.Col) {
+			m.Set(c[i], l, min(max(v, m.Get(lo[i], l)), m.Get(hi[i], l)))
+		}
+		m.Scatter(p.th[0], l, net.Va0)
+		for i := range p.nb {
+			inside(p.v, i, net.Vm0[i], p.vLo, p.vHi)
+		}
+		for i := range p.ng {
+			inside(p.u, i, net.Pg0[i], p.uLo, p.uHi)
+			inside(p.u, p.ng+i, net.Qg0[i], p.uLo, p.uHi)
 		}
 	}
 	for _, ref := range net.References {
@@ -325,7 +347,9 @@ func (w *worker) prepare(l int) {
 			m.Set(c[0], l, 0)
 		}
 		m.Set(p.elastic[0], l, elasticity)
-		w.startPoint(l, nil)
+		// A warm point is one of other loads, where the balance may be worse than flat.
+		ln.job.attempt = max(ln.job.attempt, flat)
+		w.startPoint(l)
 		ln.mode, ln.restored = restoring, true
 	case resume:
 		w.weigh(l, ln.scale)

@@ -1,0 +1,131 @@
+package rollout
+
+import "math"
+
+// Robot is one robot at a decision, as Joint and the planner describe it.
+type Robot struct {
+	X, Y, Theta, V float64
+	Previous       [PlanFields]float64 // action of the step before
+	Goal           [2]float64
+	Radius         float64
+}
+
+// Motion converts a robot for the kernels.
+func (r *Robot) Motion(dt, vLo, vHi, effort, smooth float64) Motion[float32] {
+	sin, cos := math.Sincos(r.Theta)
+	f := func(x float64) Vector[float32] { return Repeat(float32(x)) }
+	return Motion[float32]{
+		X: f(r.X), Y: f(r.Y), Cos: f(cos), Sin: f(sin), V: f(r.V), A: f(r.Previous[0]), Omega: f(r.Previous[1]),
+		Dt: f(dt), VLo: f(vLo), VHi: f(vHi), GoalX: f(r.Goal[0]), GoalY: f(r.Goal[1]), Effort: f(effort), Smooth: f(smooth),
+	}
+}
+
+// Joint is a prediction problem of several robots, ready for whole blocks. The
+// caller fills it once per decision.
+type Joint struct {
+	Steps  int
+	Robots []Motion[float32]
+	// Goal[i][k] weighs robot i's squared goal distance after step k, the terminal
+	// term included.
+	Goal [][]float32
+	// Discs[i] is [step][disc][x, y, radii and safety distance] for robot i.
+	Discs [][]float32
+	Count int // discs per step
+	// Pair[i][j], j < i, are the radii and safety distance of two robots.
+	Pair    [][]float32
+	Penalty Penalty[float32]
+}
+
+// Workspace is the memory of one goroutine's evaluations.
+type Workspace struct {
+	paths, grads []float32
+}
+
+// NewWorkspace holds evaluations of so many robots and steps.
+func NewWorkspace(robots, steps int) *Workspace {
+	return &Workspace{make([]float32, robots*PathSize(steps)), make([]float32, robots*2*steps*Lanes)}
+}
+
+// Result is what an evaluation says of a block, one number per lane: the cost,
+// the smallest margin up to Reach, and the number of leading steps whose margins are all at
+// least Penalty.Hard.
+type Result struct{ Cost, Low, Safe Vector[float32] }
+
+func (r *Result) reset(steps int) {
+	*r = Result{Low: Repeat[float32](Reach), Safe: Repeat(float32(steps))}
+}
+
+// Evaluate rolls out a block of joint plans, [robot][step][a, ω][lane], and
+// writes result. Where out is not nil it gets the derivatives of the cost in the
+// plans, in their layout.
+func (e *Engine) Evaluate(j *Joint, plans []float32, w *Workspace, result *Result, out []float32) {
+	n, plan, path, grad := len(j.Robots), PlanSize(j.Steps), PathSize(j.Steps), 2*j.Steps*Lanes
+	require("plans", len(plans), n*plan)
+	require("workspace", len(w.paths), n*path)
+	result.reset(j.Steps)
+	wanted := out != nil
+	part := func(i int) []float32 {
+		if !wanted {
+			return nil
+		}
+		return w.grads[i*grad : (i+1)*grad]
+	}
+	if wanted {
+		require("derivatives", len(out), n*plan)
+		clear(w.grads[:n*grad])
+	}
+	for i := range n {
+		p := w.paths[i*path : (i+1)*path]
+		e.Track(plans[i*plan:(i+1)*plan], p, j.Goal[i], j.Steps, &j.Robots[i], &result.Cost)
+		e.Discs(p, j.Discs[i], j.Count, j.Steps, &j.Penalty, &result.Cost, &result.Low, &result.Safe, part(i))
+		for k := range i {
+			e.Pair(p, w.paths[k*path:(k+1)*path], j.Pair[i][k], j.Steps, &j.Penalty, &result.Cost, &result.Low, &result.Safe, part(i), part(k))
+		}
+	}
+	if wanted {
+		for i := range n {
+			e.Back(plans[i*plan:(i+1)*plan], w.paths[i*path:(i+1)*path], part(i), j.Goal[i], j.Steps, &j.Robots[i], out[i*plan:(i+1)*plan])
+		}
+	}
+}
+
+// Single is the prediction problem of one robot among discs that hold the others
+// on their fixed plans too: the block-coordinate form.
+type Single struct {
+	Steps   int
+	Robot   Motion[float32]
+	Goal    []float32 // weight of the squared goal distance after each step
+	Discs   []float32 // [step][disc][x, y, radii and safety distance]
+	Count   int       // discs per step
+	Penalty Penalty[float32]
+	// Terminal, if set, returns a cost of the position after the last step and its
+	// slope, added to the score.
+	Terminal func(x, y float64) (cost, gx, gy float64)
+}
+
+// EvaluateSingle is Evaluate of a block of one robot's plans, [step][a, ω][lane].
+func (e *Engine) EvaluateSingle(s *Single, plans []float32, w *Workspace, result *Result, out []float32) {
+	require("workspace", len(w.paths), PathSize(s.Steps))
+	result.reset(s.Steps)
+	var grad []float32
+	if out != nil {
+		grad = w.grads[:2*s.Steps*Lanes]
+		clear(grad)
+	}
+	e.Track(plans, w.paths, s.Goal, s.Steps, &s.Robot, &result.Cost)
+	e.Discs(w.paths, s.Discs, s.Count, s.Steps, &s.Penalty, &result.Cost, &result.Low, &result.Safe, grad)
+	if s.Terminal != nil && s.Steps > 0 {
+		end, at := w.paths[(s.Steps-1)*PathFields*Lanes:], 2*(s.Steps-1)*Lanes
+		for l := range Lanes {
+			cost, gx, gy := s.Terminal(float64(end[X*Lanes+l]), float64(end[Y*Lanes+l]))
+			result.Cost[l] += float32(cost)
+			if grad != nil {
+				grad[at+l] += float32(gx)
+				grad[at+Lanes+l] += float32(gy)
+			}
+		}
+	}
+	if out != nil {
+		e.Back(plans, w.paths, grad, s.Goal, s.Steps, &s.Robot, out)
+	}
+}

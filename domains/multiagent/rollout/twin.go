@@ -1,0 +1,220 @@
+package rollout
+
+import "math"
+
+type real interface{ ~float32 | ~float64 }
+
+// Vector is one number per lane.
+type Vector[T real] [Lanes]T
+
+// Bounds are the limits of one robot's controls, and its previous action.
+type Bounds[T real] struct {
+	Previous [PlanFields]T
+	Lo, Hi   [PlanFields]T
+	Slew     [PlanFields]T // largest change per step
+}
+
+// Motion is one robot's state and what its path is scored by, each number
+// repeated in every lane (see Repeat).
+type Motion[T real] struct {
+	X, Y, Cos, Sin, V Vector[T] // pose and speed now
+	A, Omega          Vector[T] // previous action
+	Dt, VLo, VHi      Vector[T]
+	GoalX, GoalY      Vector[T]
+	Effort            Vector[T] // weight of a² + ω² of each step
+	Smooth            Vector[T] // weight of the squared change of the action
+}
+
+// Penalty is how margins h are scored, each number repeated in every lane:
+//
+//	Σ Exp·exp(−clip(h, −3, 3)) + Square·m·(2t − m),  t = max(0, Buffer − h), m = min(t, Knee)
+//
+// with Buffer ≤ Reach: the second term is Square·t² up to Knee and grows linearly
+// from there (Huber's function). NoKnee leaves it a square everywhere.
+type Penalty[T real] struct {
+	Exp, Square, Buffer, Knee Vector[T]
+	Hard                      Vector[T] // least margin of a step that counts as safe
+}
+
+// Repeat fills a vector.
+func Repeat[T real](x T) (v Vector[T]) {
+	for i := range v {
+		v[i] = x
+	}
+	return v
+}
+
+// limitTwin moves every action, in order, to the nearest within box and slew
+// bound around the one before it.
+func limitTwin[T real](plan []T, steps int, b *Bounds[T]) {
+	for f := range PlanFields {
+		previous := Repeat(b.Previous[f])
+		for k := range steps {
+			row := plan[(k*PlanFields+f)*Lanes:][:Lanes]
+			for l := range row {
+				lo, hi := max(b.Lo[f], previous[l]-b.Slew[f]), min(b.Hi[f], previous[l]+b.Slew[f])
+				row[l] = min(max(row[l], lo), hi)
+				previous[l] = row[l]
+			}
+		}
+	}
+}
+
+// trackTwin rolls plans out and adds to cost
+//
+//	Σ_k goal[k]·‖p_{k+1} − goal‖² + Effort·‖u_k‖² + Smooth·‖u_k − u_{k−1}‖².
+func trackTwin[T real](plan, path, goal []T, steps int, m *Motion[T], cost *Vector[T]) {
+	for l := range Lanes {
+		x, y, c, s, v := m.X[l], m.Y[l], m.Cos[l], m.Sin[l], m.V[l]
+		a0, w0 := m.A[l], m.Omega[l]
+		dt := m.Dt[l]
+		sum := cost[l]
+		for k := range steps {
+			a, w := plan[(k*PlanFields)*Lanes+l], plan[(k*PlanFields+1)*Lanes+l]
+			raw := v + dt*a
+			next := min(max(raw, m.VLo[l]), m.VHi[l])
+			mean := (v + next) / 2
+			v = next
+			var free T
+			if raw > m.VLo[l] && raw < m.VHi[l] {
+				free = 1
+			}
+			half := w * dt / 2
+			h2 := half * half
+			sin := half * (1 + h2*(-1.0/6+h2*(1.0/120)))
+			cos := 1 + h2*(-0.5+h2*(1.0/24+h2*(-1.0/720)))
+			cb, sb := c*cos-s*sin, s*cos+c*sin
+			c, s = cb*cos-sb*sin, sb*cos+cb*sin
+			x += dt * mean * cb
+			y += dt * mean * sb
+			at := path[k*PathFields*Lanes:][:PathFields*Lanes]
+			at[X*Lanes+l], at[Y*Lanes+l] = x, y
+			at[Cos*Lanes+l], at[Sin*Lanes+l] = cb, sb
+			at[Speed*Lanes+l], at[Free*Lanes+l] = mean, free
+			dx, dy := x-m.GoalX[l], y-m.GoalY[l]
+			da, dw := a-a0, w-w0
+			a0, w0 = a, w
+			sum += goal[k]*(dx*dx+dy*dy) + m.Effort[l]*(a*a+w*w) + m.Smooth[l]*(da*da+dw*dw)
+		}
+		cost[l] = sum
+	}
+}
+
+// NoKnee is a Knee beyond every depth, m.
+const NoKnee = 1e6
+
+// tinySquare keeps a distance of zero from dividing: (10⁻⁶ m)².
+const tinySquare = 1e-12
+
+// margin scores one pair of bodies in one lane and, where slopes are wanted,
+// returns the derivative of its score in the first body's position.
+func (p *Penalty[T]) margin(l int, dx, dy, radii T) (h, score, gx, gy T) {
+	square := dx*dx + dy*dy + tinySquare
+	if reach := radii + Reach; square >= reach*reach {
+		return Reach, p.Exp[l] * expReach, 0, 0
+	}
+	d := T(math.Sqrt(float64(square)))
+	full := d - radii
+	h = min(full, Reach)
+	t := max(p.Buffer[l]-h, 0)
+	m := min(t, p.Knee[l])
+	score = p.Square[l] * m * (2*t - m)
+	slope := 2 * p.Square[l] * m
+	if p.Exp[l] != 0 {
+		c := max(h, -3)
+		e := p.Exp[l] * T(math.Exp(float64(-c)))
+		score += e
+		if c == full {
+			slope += e
+		}
+	}
+	slope /= d
+	return h, score, -slope * dx, -slope * dy
+}
+
+// discsTwin scores paths against count discs per step. It adds to cost, lowers
+// low to the smallest margin and until to the number of leading steps whose
+// margins are all at least Hard, and, where grad is given, adds the derivatives
+// in the positions to it, [step][x, y][lane].
+func discsTwin[T real](path, discs []T, count, steps int, p *Penalty[T], cost, low, until *Vector[T], grad []T) {
+	for l := range Lanes {
+		sum, least, safe, alive := cost[l], low[l], T(0), true
+		for k := range steps {
+			x, y := path[(k*PathFields+X)*Lanes+l], path[(k*PathFields+Y)*Lanes+l]
+			var gx, gy T
+			for j := range count {
+				d := discs[(k*count+j)*DiscFields:][:DiscFields]
+				h, score, sx, sy := p.margin(l, x-d[0], y-d[1], d[2])
+				sum += score
+				gx += sx
+				gy += sy
+				least = min(least, h)
+				alive = alive && h >= p.Hard[l]
+			}
+			if grad != nil {
+				grad[(k*2)*Lanes+l] += gx
+				grad[(k*2+1)*Lanes+l] += gy
+			}
+			if alive {
+				safe++
+			}
+		}
+		cost[l], low[l], until[l] = sum, least, min(until[l], safe)
+	}
+}
+
+// pairTwin is discsTwin for the paths of two robots whose radii and safety
+// distance sum to radii; grads are of both positions.
+func pairTwin[T real](path, other []T, radii T, steps int, p *Penalty[T], cost, low, until *Vector[T], grad, otherGrad []T) {
+	for l := range Lanes {
+		sum, least, safe, alive := cost[l], low[l], T(0), true
+		for k := range steps {
+			x, y := (k*PathFields+X)*Lanes+l, (k*PathFields+Y)*Lanes+l
+			h, score, gx, gy := p.margin(l, path[x]-other[x], path[y]-other[y], radii)
+			sum += score
+			if grad != nil {
+				grad[(k*2)*Lanes+l] += gx
+				grad[(k*2+1)*Lanes+l] += gy
+				otherGrad[(k*2)*Lanes+l] -= gx
+				otherGrad[(k*2+1)*Lanes+l] -= gy
+			}
+			least = min(least, h)
+			alive = alive && h >= p.Hard[l]
+			if alive {
+				safe++
+			}
+		}
+		cost[l], low[l], until[l] = sum, least, min(until[l], safe)
+	}
+}
+
+// backTwin is the reverse mode of trackTwin: from the derivatives in the
+// positions (grad, without the goal's) to those of the whole cost in the plan,
+// written to out [step][a, ω][lane].
+func backTwin[T real](plan, path, grad, goal []T, steps int, m *Motion[T], out []T) {
+	for l := range Lanes {
+		var px, py, heading, speed T // adjoints of p, θ and v after the step
+		var nextA, nextW T           // derivative of the next step's change
+		dt := m.Dt[l]
+		for k := steps - 1; k >= 0; k-- {
+			at := path[k*PathFields*Lanes:][:PathFields*Lanes]
+			px += grad[(k*2)*Lanes+l] + 2*goal[k]*(at[X*Lanes+l]-m.GoalX[l])
+			py += grad[(k*2+1)*Lanes+l] + 2*goal[k]*(at[Y*Lanes+l]-m.GoalY[l])
+			c, s, v := at[Cos*Lanes+l], at[Sin*Lanes+l], at[Speed*Lanes+l]
+			gh := dt * v * (c*py - s*px)
+			gv := dt * (c*px + s*py) / 2
+			through := at[Free*Lanes+l] * (speed + gv)
+			a, w := plan[(k*PlanFields)*Lanes+l], plan[(k*PlanFields+1)*Lanes+l]
+			a0, w0 := m.A[l], m.Omega[l]
+			if k > 0 {
+				a0, w0 = plan[((k-1)*PlanFields)*Lanes+l], plan[((k-1)*PlanFields+1)*Lanes+l]
+			}
+			changeA, changeW := 2*m.Smooth[l]*(a-a0), 2*m.Smooth[l]*(w-w0)
+			out[(k*PlanFields)*Lanes+l] = dt*through + 2*m.Effort[l]*a + changeA - nextA
+			out[(k*PlanFields+1)*Lanes+l] = dt*(heading+gh/2) + 2*m.Effort[l]*w + changeW - nextW
+			nextA, nextW = changeA, changeW
+			heading += gh
+			speed = through + gv
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package multiagent
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+)
+
+// primitive is a family of plans by feedback: the committed plan for Prefix
+// steps, then a heading and a speed for Hold steps, then the way to the goal at
+// a cruising speed.
+type primitive struct {
+	prefix, hold int
+	heading      float32 // relative to the direction of the goal, rad
+	speed        float32 // of the hold, m/s
+	cruise       float32 // of the way to the goal, m/s
+}
+
+// Gains of the feedback. They only shape candidates; a plan is scored on the
+// dynamics.
+const (
+	turnGain     = 2.5 // rad/s per radian of heading error
+	approachGain = 1.0 // m/s per metre to the goal
+)
+
+// library are the primitives tried at every decision, most useful first: the
+// goal at several speeds, standing still, committed prefixes, then headings and
+// speeds held for a while before the goal is taken up again.
+var library = func() (all []primitive) {
+	for _, v := range []float32{1.2, 0.9, 0.6, 0.3} {
+		all = append(all, primitive{cruise: v})
+	}
+	all = append(all, primitive{}) // brake
+	for _, n := range []int{4, 8, 12, 16, 20, 25, 30, 35} {
+		all = append(all, primitive{prefix: n, cruise: 1.2})
+	}
+	for _, t := range []int{5, 10, 15} { // wait, then go
+		all = append(all, primitive{hold: t, cruise: 1.2}, primitive{hold: t, speed: -0.5, cruise: 1.2})
+	}
+	for _, t := range []int{6, 12, 20} {
+		for _, v := range []float32{1.2, 0.7} {
+			for _, angle := range []float32{0.4, 0.8, 1.2, 1.7, 2.3, 3.1} {
+				all = append(all, primitive{hold: t, heading: angle, speed: v, cruise: 1.2}, primitive{hold: t, heading: -angle, speed: v, cruise: 1.2})
+			}
+		}
+	}
+	for _, n := range []int{5, 10, 15} { // a new turn later on
+		for _, angle := range []float32{0.7, 1.4} {
+			all = append(all, primitive{prefix: n, hold: 8, heading: angle, speed: 1.2, cruise: 1.2}, primitive{prefix: n, hold: 8, heading: -angle, speed: 1.2, cruise: 1.2})
+		}
+		all = append(all, primitive{prefix: n, hold: 8, cruise: 1.2})
+	}
+	return all
+}()
+
+// seeds evaluates blocks from to until of the primitives: the committed plan and
+// the library, then random ones.
+func (p *Planner) seeds(i, from, until int) {
+	next := max(0, from*rollout.Lanes-1)
+	for b := from; b < until; b++ {
+		for l := range rollout.Lanes {
+			switch {
+			case b == 0 && l == 0:
+				p.put(&p.robots[i].plan, l)
+			case next < len(library):
+				p.drive(i, &library[next], nil, l)
+				next++
+			default:
+				m := primitive{
+					prefix: p.rng.IntN(12), hold: 2 + p.rng.IntN(20), heading: float32(1.2 * p.rng.NormFloat64()),
+					speed: 1.2 - 1.7*p.rng.Float32()*p.rng.Float32(), cruise: 1.2 - 0.6*p.rng.Float32()*p.rng.Float32(),
+				}
+				p.drive(i, &m, nil, l)
+			}
+		}
+		p.evaluate(nil)
+	}
+}
+
+// scales of the perturbations, m/s² and rad/s.
+var scales = [5]float32{0.05, 0.15, 0.4, 0.8, 1.5}
+
+// perturb evaluates noisy copies of the best candidates so far, at five scales:
+// over the first H steps and then to the goal by feedback, or in pieces over all
+// of the plan.
+func (p *Planner) perturb(i, blocks int) {
+	var plan [lookAhead][2]float32
+	bounds := p.h.bounds(i)
+	for range blocks {
+		for l := range rollout.Lanes {
+			base := &p.best[min(int(p.rng.ExpFloat64()*2), p.kept-1)]
+			plan = base.plan
+			scale := scales[p.rng.IntN(len(scales))]
+			if l%2 == 0 {
+				for k := range Horizon {
+					plan[k][0] += scale * float32(p.rng.NormFloat64())
+					plan[k][1] += scale * float32(p.rng.NormFloat64())
+				}
+				p.drive(i, &primitive{prefix: Horizon + p.rng.IntN(12), cruise: 1.2}, &plan, l)
+				continue
+			}
+			var a, w float32
+			for k := range plan {
+				if k%5 == 0 {
+					a, w = scale*float32(p.rng.NormFloat64()), scale*float32(p.rng.NormFloat64())
+				}
+				plan[k][0] += a
+				plan[k][1] += w
+			}
+			p.put(&plan, l)
+		}
+		p.engine.Limit(p.block, lookAhead, &bounds)
+		p.evaluate(nil)
+	}
+}
+
+// drive simulates a primitive by feedback from robot i's state and writes the
+// plan into lane l. The prefix is taken from plan, nil for the committed one.
+func (p *Planner) drive(i int, m *primitive, plan *[lookAhead][2]float32, l int) {
+	if plan == nil {
+		plan = &p.robots[i].plan
+	}
+	limits := &p.system.Params.Limits
+	dt := float32(p.system.Params.Dt)
+	lo, hi := [2]float32{float32(limits.AMin), float32(-limits.OmegaMax)}, [2]float32{float32(limits.AMax), float32(limits.OmegaMax)}
+	slew := [2]float32{float32(limits.DuMax[0]), float32(limits.DuMax[1])}
+	vLo, vHi := float32(limits.VMin), float32(limits.VMax)
+	s := &p.h.state[i]
+	sin64, cos64 := math.Sincos(s[2])
+	x, y, cos, sin, v := float32(s[0]), float32(s[1]), float32(cos64), float32(sin64), float32(s[3])
+	before := [2]float32{float32(p.h.previous[i][0]), float32(p.h.previous[i][1])}
+	gx, gy := float32(p.h.goal[i][0]), float32(p.h.goal[i][1])
+	guide := p.fields[i].grid
+	var holdX, holdY float32
+	for k := range lookAhead {
+		var want [2]float32
+		if k < m.prefix {
+			want = plan[k]
+		} else {
+			dx, dy := gx-x, gy-y
+			distance := float32(math.Sqrt(float64(dx*dx + dy*dy)))
+			if guide != nil && distance > 1 {
+				dx, dy = guide.direction(x, y, dx/distance, dy/distance)
+			} else if distance > 1e-3 {
+				dx, dy = dx/distance, dy/distance
+			} else {
+				dx, dy = cos, sin
+			}
+			var speed float32
+			if k < m.prefix+m.hold {
+				if k == m.prefix {
+					rs, rc := math.Sincos(float64(m.heading))
+					holdX, holdY = dx*float32(rc)-dy*float32(rs), dx*float32(rs)+dy*float32(rc)
+				}
+				dx, dy, speed = holdX, holdY, m.speed
+			} else {
+				speed = min(m.cruise, approachGain*distance)
+			}
+			along, across := cos*dx+sin*dy, cos*dy-sin*dx
+			turn := across
+			switch {
+			case along < 0 && speed > 0 && distance < 0.8:
+				// Closer than the turn is wide: back up to the goal.
+				speed, turn = -min(0.5, speed), -across
+			case along < 0 && across >= 0:
+				turn = 2 - across
+				speed *= 0.3
+			case along < 0:
+				turn = -2 - across
+				speed *= 0.3
+			case speed > 0:
+				speed *= 0.3 + 0.7*along
+			}
+			want = [2]float32{(speed - v) / dt, turnGain * turn}
+		}
+		for f := range want {
+			want[f] = min(max(want[f], max(lo[f], before[f]-slew[f])), min(hi[f], before[f]+slew[f]))
+		}
+		before = want
+		p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l] = want[0], want[1]
+		next := min(max(v+dt*want[0], vLo), vHi)
+		mean := (v + next) / 2
+		v = next
+		half := want[1] * dt / 2
+		h2 := half * half
+		hs, hc := half*(1-h2/6), 1-h2*(0.5-h2/24)
+		cb, sb := cos*hc-sin*hs, sin*hc+cos*hs
+		x += dt * mean * cb
+		y += dt * mean * sb
+		cos, sin = cb*hc-sb*hs, sb*hc+cb*hs
+	}
+}
