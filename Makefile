@@ -79,7 +79,7 @@ fuzz:
 RESULTS ?= bench/results/local
 results: build
 	scripts/results.sh $(RESULTS)
-	bin/gpc report --results $(RESULTS) --out docs/results
+	bin/gpc report --results $(RESULTS) --out docs/results --summary README.md
 
 .PHONY: nvcc check-kernels
 ## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)

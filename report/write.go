@@ -91,6 +91,10 @@ func (s section) markdown(w *bytes.Buffer) {
 	if s.note != "" {
 		fmt.Fprintf(w, "%s\n\n", s.note)
 	}
+	s.table(w)
+}
+
+func (s section) table(w *bytes.Buffer) {
 	for i, r := range s.rows {
 		fmt.Fprintf(w, "| %s |\n", strings.Join(r, " | "))
 		if i == 0 {
