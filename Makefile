@@ -57,6 +57,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
+	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent
 
 .PHONY: results
 
