@@ -6,7 +6,7 @@ LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT
 STATICCHECK_VERSION := v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build run test race bench lint generate deviations check-generated fuzz kernels models clean
+.PHONY: build run test ipopt peers-opf race bench lint generate deviations check-generated fuzz kernels models clean
 
 ## build: the gpc binary, without cgo, in bin/gpc
 build:
@@ -16,14 +16,26 @@ build:
 run: build
 	bin/gpc demo --out out/demo
 
-## test: every test, on every instruction set this machine has
+## test: every test, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler)
 test:
+	@$(GO) run ./kernels/build shim
 	$(GO) test ./...
 
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/...
+	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
+
+## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
+ipopt:
+	CGO_ENABLED=1 $(GO) test -tags ipopt ./domains/opf/ipoptcheck
+
+## peers-opf: times of optimal power flows beside IPOPT and, with MATPOWER=folder of its checkout, beside MIPS in Octave
+PEERS ?= out/peers-opf.json
+peers-opf:
+	mkdir -p $(dir $(PEERS)) bin
+	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
+	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
@@ -58,6 +70,9 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent
+	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
+	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
+	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower
 
 .PHONY: results
 
@@ -65,11 +80,61 @@ fuzz:
 RESULTS ?= bench/results/local
 results: build
 	scripts/results.sh $(RESULTS)
-	bin/gpc report --results $(RESULTS) --out docs/results
+	bin/gpc report --results $(RESULTS) --out docs/results --summary README.md
 
-## kernels: CUDA sources to PTX and cubin (this version has no CUDA backend)
-kernels:
-	@echo 'this version computes on the CPU: there are no CUDA sources to compile'
+.PHONY: nvcc check-kernels
+## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)
+NVRTC = nvidia-cuda-nvrtc-cu12==12.2.140 --hash=sha256:b1cdcae6443cb7cdcfb5d1bf51896a148c9f82f9e65b27db9ab095eaed689aa7
+nvcc: build/nvcc/nvidia
+build/nvcc/nvidia:
+	mkdir -p build/nvcc
+	echo '$(NVRTC)' > build/nvcc/requirements.txt
+	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvcc -r build/nvcc/requirements.txt
+
+.PHONY: cuda-headers build-gorgoniacu test-gorgoniacu
+## cuda-headers: CUDA 11.8 headers and a libcuda.so to link with, in build/cuda, for -tags gorgoniacu (needs a C compiler)
+CUDA_HEADERS = nvidia-cuda-runtime-cu11==11.8.89 --hash=sha256:92d04069a987e1fbc9213f8376d265df0f7bb42617d44f5eda1f496acea7f2d1
+CUDA = $(CURDIR)/build/cuda
+GORGONIACU = CGO_ENABLED=1 CGO_CFLAGS='-O2 -w -I$(CUDA)/nvidia/cuda_runtime/include' CGO_LDFLAGS='-L$(CUDA)/lib'
+cuda-headers: build/cuda/lib/libcuda.so
+build/cuda/lib/libcuda.so: build/cuda/nvidia
+	mkdir -p build/cuda/lib
+	grep -ohE '\bcu[A-Z][A-Za-z0-9_]+' build/cuda/nvidia/cuda_runtime/include/cuda.h | sort -u | sed 's/.*/int &(void) { return 999; }/' > build/cuda/lib/stub.c
+	gcc -shared -w -fno-builtin -Wl,-soname,libcuda.so.1 -o $@ build/cuda/lib/stub.c
+build/cuda/nvidia:
+	mkdir -p build/cuda
+	echo '$(CUDA_HEADERS)' > build/cuda/requirements.txt
+	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/cuda -r build/cuda/requirements.txt
+
+## build-gorgoniacu: everything with the driver through gorgonia.org/cu
+build-gorgoniacu: cuda-headers
+	$(GORGONIACU) $(GO) build -tags gorgoniacu ./...
+
+## test-gorgoniacu: the tests of that driver on the host shim, which stands in for libcuda.so.1
+test-gorgoniacu: cuda-headers
+	$(GO) run ./kernels/build shim build/cuda/shim/libcuda.so.1
+	LD_LIBRARY_PATH=$(CUDA)/shim $(GORGONIACU) $(GO) test -tags gorgoniacu ./kernels/driver
+
+## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in kernels/images and domains/*/images; commit what it writes
+kernels: nvcc
+	$(GO) run ./kernels/build compile
+
+## check-kernels: compile every kernel again and fail where the committed image differs
+check-kernels: nvcc
+	$(GO) run ./kernels/build verify
+
+.PHONY: gpu-bundle
+## gpu-bundle: what runs conformance and benchmarks on a machine with a GPU and without Go, in build/gpu-bundle (Linux, amd64)
+BUNDLE = build/gpu-bundle
+BUNDLE_GO = CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO)
+gpu-bundle:
+	rm -rf $(BUNDLE) build/gpu-programs
+	mkdir -p $(BUNDLE) build/gpu-programs
+	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
+	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
+	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test
+	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
+	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
 
 ## models: make the bundled models again from nothing (about half an hour on two cores)
 models: build

@@ -392,7 +392,7 @@ func (a *Batch) guard(l *loop, obs *Observation, d *Decision) {
 	} else if !broken {
 		return
 	}
-	if a.opt.NoProjection && a.opt.Solver == nil {
+	if a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {
 		return // the ablation executes what was decoded; the trigger is recorded
 	}
 	bit := FallbackSolver

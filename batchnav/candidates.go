@@ -81,19 +81,40 @@ func (r *Refiner) scatter(obs *Observation, localized []float32, tau float64, op
 			at++
 		}
 	}
-	perAxis := r.model.Calibration.LatentSpread / math.Sqrt(float64(z.Cols))
-	source64 := rand.NewPCG(0, 0)
-	rng := rand.New(source64)
+	scales, noise, normals := r.noiseScales(), newNoise(opt.Seed), make([]float64, z.Cols)
 	for i := at; i < total; i++ {
-		source64.Seed(opt.Seed, candidateStream^uint64(i)<<32)
-		std := perAxis * NoiseScales[(i-at)%len(NoiseScales)]
+		std := scales[(i-at)%len(scales)]
+		noise(i, normals)
 		row := z.Row(i)
 		for j := range row {
-			row[j] = localized[j] + float32(std*rng.NormFloat64())
+			row[j] = localized[j] + float32(std*normals[j])
 		}
 		source[i] = SourceNoise
 	}
 	return nil
+}
+
+// noiseScales are the standard deviations of the noise candidates in turn, per
+// latent coordinate.
+func (r *Refiner) noiseScales() []float64 {
+	perAxis := r.model.Calibration.LatentSpread / math.Sqrt(float64(r.model.Latent()))
+	scales := make([]float64, len(NoiseScales))
+	for i, s := range NoiseScales {
+		scales[i] = perAxis * s
+	}
+	return scales
+}
+
+// newNoise gives the standard normal numbers of any candidate of one seed.
+func newNoise(seed uint64) func(candidate int, normals []float64) {
+	source := rand.NewPCG(0, 0)
+	rng := rand.New(source)
+	return func(candidate int, normals []float64) {
+		source.Seed(seed, candidateStream^uint64(candidate)<<32)
+		for j := range normals {
+			normals[j] = rng.NormFloat64()
+		}
+	}
 }
 
 // consistent writes up to want codes of M_t nearest to E_x, nearest first, and

@@ -54,7 +54,9 @@ func (r *Refiner) evaluate(ctx context.Context, obs *Observation, plan tensor.Ma
 			}
 			r.objectives(from, to, h, t)
 			for i := from; i < to; i++ {
-				r.advance(i, h, t, obs.Preference, follow && !last)
+				if !last || r.scored == nil {
+					r.advance(i, h, t, obs.Preference, follow && !last)
+				}
 			}
 		}
 		inParallel(opt.Threads, n, spread)
@@ -98,6 +100,20 @@ func (r *Refiner) act(i, h int, t *scratch, pref domain.Preference, opt *RefineO
 		copy(r.best[at:at+nu], u)
 	}
 	r.priority(pref, s, u, c, t.delta, r.sigma[i*m:(i+1)*m])
+	if r.scored != nil {
+		r.scored.Score(s, c, u, r.J[i*m:(i+1)*m], t.margins)
+		r.charge(i, t)
+	}
+}
+
+// charge adds the present action's cost and margins, which are in J and t, to
+// candidate i.
+func (r *Refiner) charge(i int, t *scratch) {
+	m := r.spec.ObjectiveSize()
+	for k := range m {
+		r.cost[i] += r.sigma[i*m+k] * r.J[i*m+k]
+	}
+	r.margin[i] = math.Min(r.margin[i], smallest(t.margins))
 }
 
 // objectives writes J of the present actions of candidates [from, to): in one
@@ -105,6 +121,9 @@ func (r *Refiner) act(i, h int, t *scratch, pref domain.Preference, opt *RefineO
 func (r *Refiner) objectives(from, to, h int, t *scratch) {
 	spec := r.spec
 	ns, nc, nu, m := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize()
+	if r.scored != nil {
+		return // act has them with the margins
+	}
 	block, ok := r.problem.(domain.BlockGradient)
 	if !ok {
 		for i := from; i < to; i++ {
@@ -119,18 +138,17 @@ func (r *Refiner) objectives(from, to, h int, t *scratch) {
 	block.GradientBlock(domain.Block{Rows: to - from, S: r.s[from*ns : to*ns], U: t.u[:(to-from)*nu], C: r.c[from*nc : to*nc], J: r.J[from*m : to*m]})
 }
 
-// advance scores action h of candidate i, steps and, for the base policy, writes
+// advance scores action h of candidate i where act has not, steps and, for the base policy, writes
 // the next observation as E_x reads it.
 func (r *Refiner) advance(i, h int, t *scratch, pref domain.Preference, encode bool) {
 	spec := r.spec
-	ns, nc, m := spec.MeasuredSize(), spec.ContextSize(), spec.ObjectiveSize()
+	ns, nc := spec.MeasuredSize(), spec.ContextSize()
 	s, c, u := r.s[i*ns:(i+1)*ns], r.c[i*nc:(i+1)*nc], r.action(i, h)
 	nextS, nextC := r.nextS[i*ns:(i+1)*ns], r.nextC[i*nc:(i+1)*nc]
-	for k := range m {
-		r.cost[i] += r.sigma[i*m+k] * r.J[i*m+k]
+	if r.scored == nil {
+		r.problem.Margins(s, c, u, t.margins)
+		r.charge(i, t)
 	}
-	r.problem.Margins(s, c, u, t.margins)
-	r.margin[i] = math.Min(r.margin[i], smallest(t.margins))
 	r.problem.Step(s, c, u, nextS, nextC)
 	if !finite(nextS) || !finite(nextC) {
 		// The roll-out has left the numbers; it stays where it was and is lost.

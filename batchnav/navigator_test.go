@@ -157,6 +157,12 @@ func TestFallbackTriggers(t *testing.T) {
 	if asked != 1 || d.U[0] != 0.25 || d.Fallback&batchnav.FallbackSolver == 0 {
 		t.Errorf("solver asked %d times: u %g, fallback %v", asked, d.U[0], d.Fallback)
 	}
+	// Without the fallback the trigger is recorded and the map's action executed.
+	raw := decide(t, navigator(t, cart, batchnav.Options{ResidualLimit: math.Inf(1)}), []float64{-30, 0}, adaptive).U[0]
+	d = decide(t, navigator(t, cart, batchnav.Options{NoFallback: true}), []float64{-30, 0}, adaptive)
+	if d.Fallback != batchnav.FallbackResidual || d.U[0] != raw {
+		t.Errorf("without the fallback: u %g, the map's action is %g, fallback %v", d.U[0], raw, d.Fallback)
+	}
 }
 
 // A batch decides row by row what single loops decide, bad rows included.

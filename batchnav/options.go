@@ -23,6 +23,9 @@ type Options struct {
 	NoRetraction bool
 	// NoProjection executes the decoded and clipped action as it is.
 	NoProjection bool
+	// NoFallback executes the map's action whatever the fallback trigger says; the
+	// trigger is recorded.
+	NoFallback bool
 	// NoiseFree states that measurements are exact: σ̂² = 0, so that α = 1. The
 	// default estimates σ̂² from the innovations, see NoiseEstimator.
 	NoiseFree bool
@@ -61,6 +64,7 @@ var methods = []struct {
 	{"gpc-no-lie", func(o *Options) { o.NoLie = true }},
 	{"gpc-no-retraction", func(o *Options) { o.NoRetraction = true }},
 	{"gpc-no-projection", func(o *Options) { o.NoProjection = true }},
+	{"gpc-no-fallback", func(o *Options) { o.NoFallback = true }},
 }
 
 // Methods lists the names that OptionsFor knows, in the order of the tables.

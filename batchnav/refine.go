@@ -2,6 +2,7 @@ package batchnav
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -94,7 +95,8 @@ type SourceStatistics struct {
 	MeanCost   float64 `json:"mean_cost"`
 }
 
-// RefineLatency is where the time went, µs.
+// RefineLatency is where the time went, µs. A backend that refines by itself tells
+// the total only.
 type RefineLatency struct {
 	Localize   float64 `json:"localize"`
 	Candidates float64 `json:"candidates"`
@@ -107,6 +109,7 @@ type RefineLatency struct {
 // grow to the largest request and are kept. It is used by one goroutine.
 type Refiner struct {
 	*loaded
+	device                      backend.Refiner // refines whole requests where the backend can; nil: it cannot
 	capacity                    int
 	observed, normal            tensor.Matrix // one row: E_x, x̂
 	state, ctx                  tensor.Matrix // one row
@@ -121,6 +124,7 @@ type Refiner struct {
 	cost, margin                []float64
 	s, c, nextS, nextC, u, best []float64 // [B·] roll-out states and actions
 	sigma, J                    []float64 // [B·M] priorities and objectives of the present actions
+	scored                      domain.Scored
 }
 
 // NewRefiner prepares refinement with a workspace for capacity candidates; more
@@ -140,7 +144,13 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 		state: tensor.New(1, spec.MeasuredSize()), ctx: tensor.New(1, spec.ContextSize()),
 		weight: make([]float32, spec.ObjectiveSize()), slot: make([]float64, spec.PreferenceSize()),
 	}
-	r.grow(capacity)
+	r.scored, _ = p.(domain.Scored)
+	if r.device, err = deviceRefiner(l, capacity); err != nil {
+		return nil, err
+	}
+	if r.device == nil {
+		r.grow(capacity)
+	}
 	return r, nil
 }
 
@@ -169,7 +179,7 @@ func (r *Refiner) grow(n int) {
 // feasible: the least cost, ties to the lowest index. If none is feasible the one
 // of largest smallest margin is returned with Feasible false. A non-finite
 // observation is an error here; the context's cancellation is answered between
-// roll-out steps.
+// roll-out steps, or before the start where the backend refines by itself.
 func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions) (*Refinement, error) {
 	if err := opt.validate(); err != nil {
 		return nil, err
@@ -187,6 +197,13 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 	}
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, err
+	}
+	if r.device != nil {
+		result, err := r.refineOnDevice(ctx, &obs, &opt)
+		if !errors.Is(err, backend.ErrNoRefiner) {
+			return result, err
+		}
+		r.device = nil // it works no longer
 	}
 	r.grow(opt.Candidates)
 	n := opt.Candidates

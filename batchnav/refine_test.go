@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -140,6 +141,40 @@ func TestRefineWithoutFeasibleCandidate(t *testing.T) {
 	// Least bad is braking in full.
 	if got.U[0] != -1 {
 		t.Errorf("least infeasible action %g, want −1", got.U[0])
+	}
+}
+
+// scored counts its own evaluations of what the plant would say.
+type scored struct {
+	*testdomain.Cart
+	calls *atomic.Int64
+}
+
+func (p scored) Score(s, c, u, J, m []float64) {
+	p.calls.Add(1)
+	p.Objectives(s, u, c, J)
+	p.Margins(s, c, u, m)
+}
+
+// A problem that scores its actions itself is asked once for each action of each
+// candidate, and what it says is what counts.
+func TestRefineAsksAProblemThatScores(t *testing.T) {
+	request := batchnav.RefineOptions{Candidates: 24, FlowSteps: 1, Seed: 5, LookAhead: 3}
+	obs := batchnav.Observation{S: []float64{1.3, 0.4}, C: []float64{0}, Preference: adaptive}
+	want, err := refiner(t, testdomain.NewCart(20), 24).Refine(context.Background(), obs, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := scored{testdomain.NewCart(20), new(atomic.Int64)}
+	got, err := refiner(t, p, 24).Refine(context.Background(), obs, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Cost != want.Cost || got.Margin != want.Margin || got.Index != want.Index {
+		t.Errorf("cost %v, margin %v, candidate %d; without Score %v, %v, %d", got.Cost, got.Margin, got.Index, want.Cost, want.Margin, want.Index)
+	}
+	if n := p.calls.Load(); n != 24*3 {
+		t.Errorf("Score was called %d times for 24 candidates of 3 actions", n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -16,7 +17,7 @@ import (
 )
 
 // Ops are the operations that Run measures, in the order of the table.
-var Ops = []string{"gemm", "jacobian", "metric", "eig", "localize", "step", "step+localize", "train"}
+var Ops = []string{"gemm", "jacobian", "metric", "eig", "localize", "step", "step+localize", "train", "opf", "opf-sweep"}
 
 // Options say what to measure.
 type Options struct {
@@ -24,6 +25,7 @@ type Options struct {
 	Case    string   // a registered case, stepped with its own objectives, or a Shape; "": every Shape
 	Batches []int    // empty: 1, 64 and 4096
 	Codes   []int    // codes of M* for localize; empty: 20 000 and 250 000
+	Loads   int      // loads of opf-sweep, 50 solves each; 0: 500
 	Budget  Budget
 	Seed    uint64
 	Cases   []domain.Case // registered cases that Case may name
@@ -59,6 +61,7 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 		measure, ok := map[string]func(context.Context, Shape) error{
 			"gemm": r.gemm, "jacobian": r.jacobian, "metric": r.metric, "eig": r.eig,
 			"localize": r.localize, "step": r.step, "step+localize": r.stepLocalize, "train": r.train,
+			"opf": r.opf, "opf-sweep": r.opfSweep,
 		}[op]
 		if !ok {
 			return nil, fmt.Errorf("bench: unknown operation %q, want one of %s", op, strings.Join(Ops, ", "))
@@ -67,8 +70,8 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 			if err := measure(ctx, s); err != nil {
 				return r.results, fmt.Errorf("bench %s, %s: %w", op, s.Case, err)
 			}
-			if op == "gemm" {
-				break // its size is its own
+			if op == "gemm" || op == "opf" || op == "opf-sweep" {
+				break // its sizes are its own
 			}
 		}
 	}
@@ -98,7 +101,16 @@ func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch
 	if r.ceiling != nil {
 		peak = math.Max(peak, r.ceiling())
 	}
-	res := Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: "fp32", Threads: r.d.Threads, Batch: batch, Size: size}
+	if peak == 0 {
+		peak = math.NaN() // it could not be measured
+	}
+	r.record(op, s, size, batch, us, flops, peak)
+	return nil
+}
+
+// record adds a row of durations in microseconds, ascending.
+func (r *runner) record(op string, s Shape, size string, batch int, us []float64, flops, peak float64) {
+	res := Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: cmp.Or(r.d.Precision, "fp32"), Threads: r.d.Threads, Batch: batch, Size: size}
 	if math.IsNaN(peak) {
 		flops = 0
 	}
@@ -107,7 +119,6 @@ func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch
 	if r.opt.Report != nil {
 		r.opt.Report(res)
 	}
-	return nil
 }
 
 func random(rng *rand.Rand, rows, cols int) tensor.Matrix {
@@ -356,8 +367,24 @@ func (r *runner) step(ctx context.Context, s Shape) error {
 		if err != nil {
 			return err
 		}
-		if err := r.row(ctx, "step", s, s.String(), n, float64(n)*flops, func() error { return st.Step(in, out) }); err != nil {
+		var host []float64 // µs of each call in the problem's own gradients, where a device steps
+		split, _ := st.(backend.SplitStepper)
+		if err := r.row(ctx, "step", s, s.String(), n, float64(n)*flops, func() error {
+			if split == nil {
+				return st.Step(in, out)
+			}
+			before := split.Split().HostSeconds
+			err := st.Step(in, out)
+			if spent := split.Split().HostSeconds - before; spent > 0 {
+				host = append(host, 1e6*spent)
+			}
 			return err
+		}); err != nil {
+			return err
+		}
+		if len(host) > 0 {
+			slices.Sort(host)
+			r.record("step, gradients on the host", s, s.String(), n, host, 0, math.NaN())
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/bench"
-	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -55,6 +55,9 @@ count can pass 1.`,
 					return badInputf("--codes %d: want 1 to 1000000", n)
 				}
 			}
+			if opt.Loads < 0 || opt.Loads > 1_000_000 {
+				return badInputf("--loads %d: want 0 to 1000000", opt.Loads)
+			}
 			opt.Ops, opt.Cases, opt.Seed, opt.Budget.Time = args, a.Cases, a.seed, budget
 			if opt.Case != "" {
 				if _, err := bench.ShapeOf(opt.Case, a.Cases); err != nil {
@@ -67,7 +70,7 @@ count can pass 1.`,
 			}
 			defer e.Close()
 			var ceiling bench.Ceiling
-			if b, ok := e.(*cpufallback.Backend); ok {
+			if b, ok := e.(engine.Ceiling); ok {
 				ceiling = b.PeakFMA
 			}
 			if terminal(a.Stderr) {
@@ -79,7 +82,7 @@ count can pass 1.`,
 			if err != nil {
 				return err
 			}
-			out := benchmark{Device: device(), Commit: version.Build(), Command: commandLine(), Results: results}
+			out := benchmark{Device: deviceOf(e), Commit: version.Build(), Command: commandLine(), Results: results}
 			return a.print(out, func(w io.Writer) error { return table(w, bench.Rows(results)) })
 		},
 	}
@@ -87,6 +90,7 @@ count can pass 1.`,
 	f.StringVar(&opt.Case, "case", "", "size of the map: integrator, opf30 or a case's name (default: all sizes)")
 	f.IntSliceVar(&opt.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
 	f.IntSliceVar(&opt.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
+	f.IntVar(&opt.Loads, "loads", 0, "loads of opf-sweep, each solved with 50 weights (default 500; the data set of Case 3 attempts 5000)")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each row")
 	return cmd
 }

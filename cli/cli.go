@@ -35,6 +35,9 @@ import (
 type App struct {
 	// Cases are what CASE arguments name.
 	Cases []domain.Case
+	// Open, if set, makes the case of a name that is not in Cases, such as one that
+	// holds a file's path; ok is false for a name that is none of its own.
+	Open func(name string) (c domain.Case, ok bool, err error)
 	// Models holds CASE.safetensors for each case with a bundled model; nil for
 	// none.
 	Models fs.FS
@@ -45,6 +48,7 @@ type App struct {
 	json    bool
 	seed    uint64
 	backend string
+	tf32    bool
 	threads int
 }
 
@@ -130,9 +134,11 @@ func (a *App) root() *cobra.Command {
 	f.Uint64Var(&a.seed, "seed", 1, "seed of everything random")
 	f.StringVar(&a.backend, "backend", "auto", "compute backend: auto, cuda, cpu or ref")
 	f.IntVar(&a.threads, "threads", 0, "threads of the CPU backend; 0 uses every core")
+	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
 		a.casesCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.refineCommand(),
 		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
+		a.powerFlowCommand(), a.optimalFlowCommand(),
 	)
 	return root
 }
@@ -157,6 +163,11 @@ func (a *App) find(name string) (domain.Case, error) {
 		}
 		names = append(names, n)
 	}
+	if a.Open != nil {
+		if c, ok, err := a.Open(name); ok {
+			return c, badInput(err)
+		}
+	}
 	return domain.Case{}, badInputf("unknown case %q; this program has %s", name, strings.Join(names, ", "))
 }
 
@@ -165,7 +176,7 @@ func (a *App) open(quiet bool) (engine.Engine, error) {
 	if a.threads < 0 {
 		return nil, badInputf("--threads %d: want 0 or more", a.threads)
 	}
-	e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads})
+	e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice})
 	if err != nil {
 		return nil, badInput(err)
 	}
@@ -175,6 +186,9 @@ func (a *App) open(quiet bool) (engine.Engine, error) {
 	}
 	return e, nil
 }
+
+// notice says on stderr that a GPU failed and where work goes on.
+func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, "gpc:", text) }
 
 // loadModel reads --model, or the bundled model of the case.
 func (a *App) loadModel(c domain.Case, file string) (*model.Model, error) {

@@ -48,7 +48,13 @@ solves one of n parts of the work; gpc dataset merge joins them.`,
 			if opt.Shard, err = parseShard(shard); err != nil {
 				return err
 			}
-			opt.Weights = offline.Weights{Count: weights, Design: offline.WeightDesign(design)}
+			d := spec.Training.Design
+			if d.Name == "" || cmd.Flags().Changed("design") {
+				d.Name = design
+			}
+			if opt.Weights = (offline.Weights{Count: weights, Design: offline.WeightDesign(d.Name)}); d.LogLo < d.LogHi {
+				opt.Weights.Reference, opt.Weights.LogLo, opt.Weights.LogHi = d.Reference, d.LogLo, d.LogHi
+			}
 			if err := opt.Weights.Validate(spec.ObjectiveSize()); err != nil {
 				return badInput(err)
 			}
@@ -77,7 +83,7 @@ solves one of n parts of the work; gpc dataset merge joins them.`,
 	f.IntVar(&weights, "weights", 0, "fixed preferences per scenario (default: the case's)")
 	f.StringVar(&opt.OutDir, "out", "", "folder of the dataset")
 	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n")
-	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform or logarithmic")
+	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform, logarithmic or mixed (default: the case's)")
 	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&opt.Adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
 	f.IntVar(&opt.Chunk, "chunk", 0, "scenarios per part; 0 is 64")

@@ -85,7 +85,7 @@ func (d *demo) say(format string, args ...any) {
 
 func (d *demo) run(candidates, scenarios, epochs int) error {
 	start := time.Now()
-	e, reason, err := engine.Open(engine.Options{Backend: d.backend, Threads: d.threads})
+	e, reason, err := engine.Open(engine.Options{Backend: d.backend, Threads: d.threads, TF32: d.tf32, Notice: d.notice})
 	if err != nil {
 		return badInput(err)
 	}

@@ -24,11 +24,68 @@ func device() string {
 	return fmt.Sprintf("%s, %d threads", name, runtime.GOMAXPROCS(0))
 }
 
+// deviceOf names what an engine computes on, for records.
+func deviceOf(e engine.Engine) string {
+	if d := e.Describe(); d.Name == "cuda" {
+		return fmt.Sprintf("%s, %s; host %s", d.Device, d.ISA, device())
+	}
+	return device()
+}
+
 type ceilings struct {
 	ISA           string  `json:"isa"`
 	Threads       int     `json:"threads"`
 	GFlops        float64 `json:"gflops"`
 	BandwidthGBps float64 `json:"bandwidth_gb_s"`
+}
+
+// cudaReport is what the machine offers for the CUDA backend.
+type cudaReport struct {
+	Available      bool         `json:"available"`
+	Reason         string       `json:"reason"`                    // why not, or which device is used
+	Driver         string       `json:"driver,omitempty"`          // how the library is reached
+	Library        string       `json:"library,omitempty"`         // its file
+	Version        string       `json:"version,omitempty"`         // of the driver API
+	VisibleDevices *string      `json:"visible_devices,omitempty"` // CUDA_VISIBLE_DEVICES, if set
+	Devices        []cudaDevice `json:"devices,omitempty"`
+}
+
+type cudaDevice struct {
+	engine.Device
+	ISA string `json:"isa"`
+}
+
+func reportCUDA(c engine.CUDA) cudaReport {
+	r := cudaReport{Driver: c.Driver, Library: c.Library, Version: c.Version}
+	if c.Restricted {
+		r.VisibleDevices = &c.Visible
+	}
+	for _, d := range c.Devices {
+		r.Devices = append(r.Devices, cudaDevice{d, d.ISA()})
+	}
+	if c.Problem != nil {
+		r.Reason = c.Problem.Error()
+	} else {
+		r.Available, r.Reason = true, fmt.Sprintf("device %d is usable", c.Device)
+	}
+	return r
+}
+
+func (r cudaReport) print(w io.Writer) {
+	answer := "no"
+	if r.Available {
+		answer = "yes"
+	}
+	fmt.Fprintf(w, "cuda     %s: %s\n", answer, r.Reason)
+	if r.Driver != "" {
+		fmt.Fprintf(w, "         %s through %s, CUDA %s\n", r.Library, r.Driver, r.Version)
+	}
+	if r.VisibleDevices != nil {
+		fmt.Fprintf(w, "         CUDA_VISIBLE_DEVICES=%q hides and renumbers devices\n", *r.VisibleDevices)
+	}
+	for _, d := range r.Devices {
+		fmt.Fprintf(w, "         device %d: %v\n", d.Ordinal, d.Device)
+	}
 }
 
 type doctor struct {
@@ -43,10 +100,7 @@ type doctor struct {
 		L2           int      `json:"l2_bytes"`
 		L3           int      `json:"l3_bytes"`
 	} `json:"cpu"`
-	CUDA struct {
-		Available bool   `json:"available"`
-		Reason    string `json:"reason"`
-	} `json:"cuda"`
+	CUDA     cudaReport            `json:"cuda"`
 	Backend  string                `json:"backend"`
 	ISA      string                `json:"isa"`
 	Threads  int                   `json:"threads"`
@@ -61,7 +115,7 @@ func (a *App) doctorCommand() *cobra.Command {
 		Short: "What this machine offers: CPU features, chosen kernels, CUDA, measured ceilings",
 		Args:  exactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads})
+			e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice})
 			if err != nil {
 				return badInput(err)
 			}
@@ -75,7 +129,10 @@ func (a *App) doctorCommand() *cobra.Command {
 					r.CPU.Features = append(r.CPU.Features, f.String())
 				}
 			}
-			r.CUDA.Reason = "this version has no CUDA backend"
+			r.CUDA = reportCUDA(engine.ProbeCUDA())
+			if m, ok := e.(engine.Ceiling); ok && d.Name == "cuda" {
+				r.Ceilings = append(r.Ceilings, ceilings{ISA: d.ISA, Threads: d.Threads, GFlops: m.PeakFMA() / 1e9, BandwidthGBps: m.PeakBandwidth() / 1e9})
+			}
 			for _, threads := range []int{1, cpuThreads(a.threads)} {
 				c, err := measureCeilings(threads)
 				if err != nil {
@@ -90,7 +147,7 @@ func (a *App) doctorCommand() *cobra.Command {
 				fmt.Fprintf(w, "gpc %s (%s)\n", r.Version, r.Commit)
 				fmt.Fprintf(w, "cpu      %s: %d cores, %d threads; %s\n", r.CPU.Name, r.CPU.PhysicalCore, r.CPU.LogicalCore, strings.Join(r.CPU.Features, " "))
 				fmt.Fprintf(w, "         L1d %d KiB, L2 %d KiB, L3 %d MiB\n", r.CPU.L1D>>10, r.CPU.L2>>10, r.CPU.L3>>20)
-				fmt.Fprintf(w, "cuda     no: %s\n", r.CUDA.Reason)
+				r.CUDA.print(w)
 				fmt.Fprintf(w, "backend  %s (%s, %d threads): %s\n", r.Backend, r.ISA, r.Threads, r.Reason)
 				for _, c := range r.Ceilings {
 					fmt.Fprintf(w, "ceiling  %s, %d threads: %.0f GFLOP/s of multiply-adds, %.1f GB/s triad\n", c.ISA, c.Threads, c.GFlops, c.BandwidthGBps)

@@ -69,9 +69,12 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 			return nil, nil, badInput(err)
 		}
 	}
+	if !options.NoProjection && !options.NoFallback {
+		options.Solver = c.Rescue // an ablation executes what it decodes
+	}
 	var engines []engine.Engine
 	return func() (closedloop.Method, error) {
-			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads)})
+			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads), TF32: a.tf32, Notice: a.notice})
 			if err != nil {
 				return nil, badInput(err)
 			}

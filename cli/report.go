@@ -10,7 +10,7 @@ import (
 )
 
 func (a *App) reportCommand() *cobra.Command {
-	var results, out string
+	var results, out, summary string
 	cmd := &cobra.Command{
 		Use:   "report --out DIR",
 		Short: "The paper's tables and figures from recorded runs, ours beside the paper's",
@@ -43,6 +43,12 @@ func (a *App) reportCommand() *cobra.Command {
 					return err
 				}
 				written.Files = append(written.Files, files...)
+				if summary != "" && i == 0 {
+					if err := r.WriteSummary(summary); err != nil {
+						return badInput(err)
+					}
+					written.Files = append(written.Files, summary)
+				}
 			}
 			return a.print(written, func(w io.Writer) error {
 				for _, f := range written.Files {
@@ -53,6 +59,7 @@ func (a *App) reportCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&results, "results", "bench/results", "folder of recorded runs, one folder per device")
+	cmd.Flags().StringVar(&summary, "summary", "", "also replace the summary between its marks in this document")
 	cmd.Flags().StringVar(&out, "out", "", "folder to write report.html, report.md and figures to")
 	return cmd
 }

@@ -121,8 +121,11 @@ type Result struct {
 	// Failures are episodes that were not completed.
 	Failures int `json:"failures"`
 	// OracleFailures are episodes whose oracle did not solve.
-	OracleFailures int       `json:"oracle_failures"`
-	Latency        Quantiles `json:"latency_us"`
+	OracleFailures int `json:"oracle_failures"`
+	// Excluded are scenes left out before any method ran, by the case's own
+	// criterion.
+	Excluded int       `json:"excluded"`
+	Latency  Quantiles `json:"latency_us"`
 	// Shares are mean times of localize, step and project, µs; null where a method
 	// has no such parts.
 	Shares Shares `json:"shares_us"`
@@ -152,6 +155,10 @@ type RateIntervals struct {
 	Feasible      Interval  `json:"feasible"`
 	CollisionFree *Interval `json:"collision_free"`
 }
+
+// Drawn is implemented by episodes whose scene was drawn anew until a criterion
+// that looks at no method was met; Excluded is how many were left out.
+type Drawn interface{ Excluded() int }
 
 // Judged is implemented by episodes that have a goal beside their margins, such
 // as every agent's arrival.
@@ -357,6 +364,9 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 	}
 	if x, ok := ep.(Explained); ok && !e.End.Safe && failure == "" {
 		e.End.Cause = x.Cause()
+	}
+	if drawn, ok := ep.(Drawn); ok {
+		e.End.Excluded = drawn.Excluded()
 	}
 	oracle, _, err := ep.Oracle()
 	if err != nil {

@@ -155,3 +155,24 @@ func Hypervolume2(points [][2]float64, reference [2]float64) float64 {
 	}
 	return area
 }
+
+// Hypervolume3 is the volume that a set of three-objective points dominates below
+// a reference point, all minimised: slices between successive third objectives,
+// each with the area of the points below it.
+func Hypervolume3(points [][3]float64, reference [3]float64) float64 {
+	sorted := slices.Clone(points)
+	slices.SortFunc(sorted, func(a, b [3]float64) int { return cmp.Compare(a[2], b[2]) })
+	volume := 0.0
+	var below [][2]float64
+	for i, p := range sorted {
+		below = append(below, [2]float64{p[0], p[1]})
+		top := reference[2]
+		if i+1 < len(sorted) {
+			top = min(top, sorted[i+1][2])
+		}
+		if top > p[2] {
+			volume += (top - p[2]) * Hypervolume2(below, [2]float64{reference[0], reference[1]})
+		}
+	}
+	return volume
+}

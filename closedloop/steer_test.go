@@ -36,3 +36,34 @@ func TestHypervolumeGrowsWithMorePointsWhateverTheirOrder(t *testing.T) {
 		}
 	})
 }
+
+// Points on a grid: the volume by counting cells.
+func TestHypervolume3CountsCells(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const size = 5
+		var points [][3]float64
+		for range rapid.IntRange(0, 6).Draw(t, "points") {
+			var p [3]float64
+			for j := range p {
+				p[j] = float64(rapid.IntRange(0, size+1).Draw(t, "coordinate"))
+			}
+			points = append(points, p)
+		}
+		cells := 0.0
+		for x := range size {
+			for y := range size {
+				for z := range size {
+					for _, p := range points {
+						if p[0] <= float64(x) && p[1] <= float64(y) && p[2] <= float64(z) {
+							cells++
+							break
+						}
+					}
+				}
+			}
+		}
+		if v := Hypervolume3(points, [3]float64{size, size, size}); math.Abs(v-cells) > 1e-9 {
+			t.Fatalf("volume %v, %v cells", v, cells)
+		}
+	})
+}

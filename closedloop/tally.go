@@ -21,7 +21,7 @@ type tally struct {
 	displacement                             float64
 	displacements                            int
 	shares                                   [3]float64
-	shared, oracleFailures                   int
+	shared, oracleFailures, excluded         int
 	lowest                                   []float64 // sums of the named margins' minima
 	named                                    int       // episodes that have them
 	goals, reached, atEnd                    int
@@ -46,6 +46,7 @@ func (a *tally) add(e *EpisodeRecord) {
 	if e.End.CollisionFree {
 		a.collisionFree++
 	}
+	a.excluded += e.End.Excluded
 	if e.End.OracleFailure != "" {
 		a.oracleFailures++
 	}
@@ -125,7 +126,7 @@ func (a *tally) result(h *Header) *Result {
 		CostMean:  Number(a.costAll / float64(a.episodes)),
 		MarginMin: Number(a.marginMin), MarginMean: Number(a.marginSum / float64(a.margins)),
 		Unsafe:    a.unsafe,
-		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures,
+		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, Excluded: a.excluded,
 		Latency:      quantiles(append([]float64(nil), a.latency...)),
 		Displacement: Number(a.displacement / float64(a.displacements)),
 		Shares: Shares{

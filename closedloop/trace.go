@@ -173,6 +173,8 @@ type End struct {
 	Cause string `json:"cause,omitempty"`
 	// OracleFailure is why there is no oracle cost where the oracle was asked.
 	OracleFailure string `json:"oracle_failure,omitempty"`
+	// Excluded scenes were drawn before this one and left out; see Drawn.
+	Excluded int `json:"excluded,omitempty"`
 }
 
 // EpisodeRecord is one complete episode of a trace.

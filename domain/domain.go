@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 )
 
@@ -105,15 +106,25 @@ type Training struct {
 	Hidden          int // width of the hidden layers
 	Scenarios       int // scenarios of a full dataset
 	Weights         int // fixed preferences per scenario beside the adaptive one
+	Design          WeightDesign
 	ManifoldEpochs  int
 	RolloutEpochs   int
 	Batch           int
 	LearningRate    float64
 	ActionWeight    float64 // λ_u of the action loss; 0: the trainer's default
-	Emphasis        float64 // share of a manifold epoch drawn by decoding error, [0,1)
+	Emphasis        float64 // share of an epoch drawn by decoding error, [0,1)
 	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
 	Codes           int     // codes a bundled model carries
 	LocalNeighbours int     // κ
+}
+
+// WeightDesign says how the fixed preferences of a full dataset are chosen: the
+// name that `--design` takes, "" for its default, with the reference objective
+// and the range of log10 w_j/w_Reference of a logarithmic or mixed one.
+type WeightDesign struct {
+	Name         string
+	Reference    int
+	LogLo, LogHi float64
 }
 
 // Problem is one controlled system. Methods must be safe for concurrent use
@@ -185,6 +196,35 @@ type BlockGradient interface {
 type Block struct {
 	Rows                      int
 	S, U, C, Sigma, J, GS, GU []float64
+}
+
+// Device is implemented by a problem whose functions exist on CUDA devices too.
+// They must agree with the problem's own methods, in float32 for the step and in
+// float64 for the roll-out. A problem without them is steered all the same: the
+// backend then decodes on the device and takes the gradient on the host.
+type Device interface {
+	Device() DeviceCode
+}
+
+// DeviceCode names the device functions: the kernels gpc_domain_base_NAME,
+// _gradient_NAME, _priority_NAME and _rollout_NAME that kernels/include/domain.cuh
+// makes of a domain's .cu file.
+type DeviceCode struct {
+	Name string
+	// Images holds manifest.json and the compiled functions, as `make kernels`
+	// writes them into the domain's folder images.
+	Images fs.FS
+	// Constants are what every function is given, in the order the .cu file reads.
+	Constants []float64
+}
+
+// Scored is implemented by a problem in which the objectives of an executed
+// action follow from the state it leads to, while Objectives looks at the state
+// it is taken in. Score writes the stage objectives J as the plant will count
+// them and every margin of Margins, at the cost of one evaluation of the known
+// dynamics; refinement scores its roll-outs with it.
+type Scored interface {
+	Score(s, c, u, J, m []float64)
 }
 
 // Finite is implemented by a problem whose context tells how many decisions the
@@ -301,6 +341,14 @@ type Solver interface {
 	Solve(scenario int, p []float64, pref Preference, how Scalarization, seed uint64) ([]Sample, error)
 }
 
+// ScenarioSolver is implemented by a Solver that solves all preferences of one
+// scenario together, faster than one by one, such as one whose arithmetic runs
+// many problems side by side. SolveAll returns for each preference the samples or
+// the error that Solve would return for it with the seed of the same place.
+type ScenarioSolver interface {
+	SolveAll(scenario int, p []float64, prefs []Preference, how Scalarization, seeds []uint64) ([][]Sample, []error)
+}
+
 // Optimizer is implemented by a Solver that knows the optimal action in any
 // state of an episode, such as those a closed loop visits. Prepare comes first.
 type Optimizer interface {
@@ -378,6 +426,8 @@ type Case struct {
 	Plant   Plant
 	// Controllers are the case's own methods by the name `--method` takes.
 	Controllers map[string]func() (Controller, error)
-	// CUDA is the source of the problem's device functions, "" for none.
-	CUDA string
+	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
+	// margin is negative or the residual too large, before Problem.Fallback. It
+	// writes u and reports success; it must be safe for concurrent use.
+	Rescue func(s, c []float64, pref Preference, u []float64) bool
 }

@@ -13,21 +13,35 @@ import (
 // Engine is an open backend. Close it when done.
 type Engine = backend.Backend
 
+// Ceiling is implemented by an engine that measures what its device can do at most.
+type Ceiling interface {
+	PeakFMA() float64       // float32 multiply-adds, FLOP/s; 0: not measured
+	PeakBandwidth() float64 // triad over memory, bytes/s; 0: not measured
+}
+
 // Options choose a backend.
 type Options struct {
 	Backend string // "auto" (or ""), "cuda", "cpu" or "ref"
 	Threads int    // CPU threads, 0: every core
+	// TF32 lets the CUDA backend round the inputs of large products to TF32, for the
+	// tensor cores (kernels.Options). The CPU backends have no such thing and refuse it.
+	TF32 bool
+	// Notice is told when `auto` leaves a GPU that failed and goes on on the CPU; nil:
+	// nobody is.
+	Notice func(string)
 }
 
-// Open opens the backend and says why it was chosen.
+// Open opens the backend and says why it was chosen. "auto" is CUDA where a usable
+// device answers, with the CPU behind it: if the device fails, work goes on there
+// with the same state. Otherwise it is the CPU, and the reason says what CUDA lacks.
+// "cuda" is CUDA alone, and an error where that cannot be had.
 func Open(o Options) (e Engine, reason string, err error) {
+	if o.TF32 && (o.Backend == "cpu" || o.Backend == "ref") {
+		return nil, "", fmt.Errorf("--backend %s: TF32 is an option of the CUDA backend alone", o.Backend)
+	}
 	switch o.Backend {
 	case "", "auto":
-		b, err := cpufallback.New(cpufallback.Options{Threads: o.Threads})
-		if err != nil {
-			return nil, "", err
-		}
-		return b, "auto: this version computes on the CPU, it has no CUDA backend", nil
+		return openAuto(o)
 	case "cpu":
 		b, err := cpufallback.New(cpufallback.Options{Threads: o.Threads})
 		if err != nil {
@@ -37,7 +51,11 @@ func Open(o Options) (e Engine, reason string, err error) {
 	case "ref":
 		return ref.New(), "asked for by --backend ref: float64 and slow", nil
 	case "cuda":
-		return nil, "", fmt.Errorf("--backend cuda: this version has no CUDA backend; use cpu, or auto")
+		b, reason, err := openCUDA(o)
+		if err != nil {
+			return nil, "", fmt.Errorf("--backend cuda: %w", err)
+		}
+		return b, "asked for by --backend cuda: " + reason, nil
 	}
 	return nil, "", fmt.Errorf("unknown backend %q: want auto, cuda, cpu or ref", o.Backend)
 }

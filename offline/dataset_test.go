@@ -604,3 +604,32 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	})
 }
+
+// together solves a scenario's preferences in one call.
+type together struct{ *toySolver }
+
+func (s together) SolveAll(scenario int, p []float64, prefs []domain.Preference, how domain.Scalarization, seeds []uint64) ([][]domain.Sample, []error) {
+	samples, errs := make([][]domain.Sample, len(prefs)), make([]error, len(prefs))
+	for i, pref := range prefs {
+		samples[i], errs[i] = s.Solve(scenario, p, pref, how, seeds[i])
+	}
+	return samples, errs
+}
+
+// A solver that takes all preferences of a scenario at once gives the same data.
+func TestScenariosSolvedTogether(t *testing.T) {
+	one, all := t.TempDir(), t.TempDir()
+	want, _ := generate(t, options(one))
+	got, err := Generate(context.Background(), domain.Case{Problem: toy{}, Solver: together{&toySolver{}}}, options(all), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Samples != want.Samples || got.Retained != want.Retained || got.NotConverged != want.NotConverged {
+		t.Errorf("counters are %+v, one by one %+v", got, want)
+	}
+	a, _ := load(t, one)
+	b, _ := load(t, all)
+	if a.Hash() != b.Hash() {
+		t.Error("the data differ")
+	}
+}

@@ -74,7 +74,7 @@ func (o Options) header(c domain.Case) (Header, error) {
 	if p.Weights.Design == "" {
 		p.Weights.Design = RandomWeights
 	}
-	if p.Weights.Design != LogarithmicWeights {
+	if p.Weights.Design != LogarithmicWeights && p.Weights.Design != MixedWeights {
 		p.Weights.Reference, p.Weights.LogLo, p.Weights.LogHi = 0, 0, 0
 	}
 	switch p.Scalarization {
@@ -307,13 +307,22 @@ func (g *generator) scenario(scenario int) solved {
 	for _, w := range p.Weights.Of(scenario, len(g.spec.Objectives), p.Seed) {
 		prefs = append(prefs, domain.Preference{W: w})
 	}
-	for k, pref := range prefs {
-		how := p.Scalarization
-		if pref.Adaptive {
-			how = domain.WeightedSum
+	seeds := make([]uint64, len(prefs))
+	for k := range seeds {
+		seeds[k] = derive(p.Seed, streamSolve, uint64(int64(scenario)*int64(len(prefs))+int64(k)))
+	}
+	solve := g.oneByOne(scenario, prefs, seeds)
+	if all, ok := g.solver.(domain.ScenarioSolver); ok && (!p.Adaptive || p.Scalarization == domain.WeightedSum) {
+		samples, errs := all.SolveAll(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
+		if len(samples) != len(prefs) || len(errs) != len(prefs) {
+			r.err = fmt.Errorf("offline: scenario %d: SolveAll gave %d results and %d errors for %d preferences", scenario, len(samples), len(errs), len(prefs))
+			return r
 		}
+		solve = func(k int) ([]domain.Sample, error) { return samples[k], errs[k] }
+	}
+	for k, pref := range prefs {
 		number := int64(scenario)*int64(len(prefs)) + int64(k)
-		samples, err := g.solver.Solve(scenario, g.points[scenario], pref, how, derive(p.Seed, streamSolve, uint64(number)))
+		samples, err := solve(k)
 		r.counters.Solves++
 		switch {
 		case errors.Is(err, domain.ErrInfeasible):
@@ -330,7 +339,7 @@ func (g *generator) scenario(scenario int) solved {
 		if err == nil {
 			r.samples = append(r.samples, samples...)
 		}
-		if errors.Is(err, domain.ErrInfeasible) && len(r.samples) == 0 {
+		if _, together := g.solver.(domain.ScenarioSolver); !together && errors.Is(err, domain.ErrInfeasible) && len(r.samples) == 0 {
 			break
 		}
 	}
@@ -341,6 +350,17 @@ func (g *generator) scenario(scenario int) solved {
 		r.counters.Discarded = 1
 	}
 	return r
+}
+
+// oneByOne solves preference k when it is asked for.
+func (g *generator) oneByOne(scenario int, prefs []domain.Preference, seeds []uint64) func(k int) ([]domain.Sample, error) {
+	return func(k int) ([]domain.Sample, error) {
+		how := g.header.Provenance.Scalarization
+		if prefs[k].Adaptive {
+			how = domain.WeightedSum
+		}
+		return g.solver.Solve(scenario, g.points[scenario], prefs[k], how, seeds[k])
+	}
 }
 
 // adopt checks a solver's samples against the spec and gives their

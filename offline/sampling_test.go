@@ -164,6 +164,7 @@ func TestDirichletMoments(t *testing.T) {
 func TestWeightsOfScenarios(t *testing.T) {
 	for _, w := range []Weights{
 		{Count: 4}, {Count: 4, Design: UniformWeights}, {Count: 4, Design: LogarithmicWeights, Reference: 1, LogLo: -3, LogHi: 0},
+		{Count: 4, Design: MixedWeights, Reference: 1, LogLo: -3, LogHi: 0},
 	} {
 		if err := w.Validate(3); err != nil {
 			t.Fatal(err)
@@ -190,7 +191,14 @@ func TestWeightsOfScenarios(t *testing.T) {
 	if len(seen) != 6 {
 		t.Errorf("three scenarios saw %d of the lattice's 6 weights", len(seen))
 	}
-	for _, bad := range []Weights{{Count: -1}, {Design: "x"}, {Design: LogarithmicWeights, Reference: 3, LogHi: 1}, {Design: LogarithmicWeights}} {
+	mixed := Weights{Count: 5, Design: MixedWeights, Reference: 2, LogLo: -3, LogHi: 0}.Of(1, 3, 0)
+	lattice := Weights{Count: 3, Design: UniformWeights}.Of(1, 3, 0)
+	for i, v := range lattice {
+		if [3]float64(mixed[i]) != [3]float64(v) {
+			t.Errorf("mixed weight %d is %v, the lattice has %v", i, mixed[i], v)
+		}
+	}
+	for _, bad := range []Weights{{Count: -1}, {Design: MixedWeights}, {Design: "x"}, {Design: LogarithmicWeights, Reference: 3, LogHi: 1}, {Design: LogarithmicWeights}} {
 		if bad.Validate(3) == nil {
 			t.Errorf("%+v was accepted", bad)
 		}

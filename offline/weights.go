@@ -21,6 +21,9 @@ const (
 	// LogarithmicWeights draws ratios to one reference objective uniformly in
 	// log10, anew for every scenario; for objectives of different scales.
 	LogarithmicWeights WeightDesign = "logarithmic"
+	// MixedWeights takes half of the weights from UniformWeights, rounded up, and
+	// the rest from LogarithmicWeights.
+	MixedWeights WeightDesign = "mixed"
 )
 
 // Weights says which fixed preferences every scenario is solved for.
@@ -29,7 +32,7 @@ type Weights struct {
 	Count int
 	// Design is how they are chosen; "" is RandomWeights.
 	Design WeightDesign
-	// Reference, LogLo and LogHi belong to LogarithmicWeights: log10 of
+	// Reference, LogLo and LogHi belong to LogarithmicWeights and MixedWeights: log10 of
 	// w_j/w_Reference is drawn from [LogLo, LogHi] for every other j. Negative
 	// bounds stay near the reference's corner of the simplex, positive ones leave
 	// it.
@@ -44,7 +47,7 @@ func (w Weights) Validate(m int) error {
 	}
 	switch w.Design {
 	case "", RandomWeights, UniformWeights:
-	case LogarithmicWeights:
+	case LogarithmicWeights, MixedWeights:
 		if w.Reference < 0 || w.Reference >= m {
 			return fmt.Errorf("offline: logarithmic weights refer to objective %d, the case has %d", w.Reference, m)
 		}
@@ -52,7 +55,7 @@ func (w Weights) Validate(m int) error {
 			return fmt.Errorf("offline: logarithmic weights have the range [%v, %v] decades, want LogLo < LogHi within ±12", w.LogLo, w.LogHi)
 		}
 	default:
-		return fmt.Errorf("offline: unknown weight design %q, want %q, %q or %q", w.Design, RandomWeights, UniformWeights, LogarithmicWeights)
+		return fmt.Errorf("offline: unknown weight design %q, want %q, %q, %q or %q", w.Design, RandomWeights, UniformWeights, LogarithmicWeights, MixedWeights)
 	}
 	return nil
 }
@@ -69,6 +72,11 @@ func (w Weights) Of(scenario, m int, seed uint64) [][]float64 {
 			out[i] = lattice[(scenario*w.Count+i)%len(lattice)]
 		}
 		return out
+	case MixedWeights:
+		uniform, rest := w, w
+		uniform.Design, uniform.Count = UniformWeights, (w.Count+1)/2
+		rest.Design, rest.Count = LogarithmicWeights, w.Count/2
+		return append(uniform.Of(scenario, m, seed), rest.Of(scenario, m, seed)...)
 	case LogarithmicWeights:
 		return Logarithmic(rng, m, w.Count, w.Reference, w.LogLo, w.LogHi)
 	default:

@@ -219,7 +219,7 @@ func (r *Records) of(name string) []closedloop.Result {
 func (r *Records) noisy(name string) []closedloop.Result {
 	var out []closedloop.Result
 	for _, e := range r.Evaluations {
-		if e.Case == name && e.Noise > 0 {
+		if e.Case == name && e.Noise > 0 && e.Regime == "" {
 			out = append(out, e)
 		}
 	}
@@ -237,7 +237,7 @@ func (r *Records) noisy(name string) []closedloop.Result {
 
 // order of methods in tables and figures.
 var order = []string{
-	"oracle", "gpc", "direct", "gpc-observer", "gpc-no-semantic", "gpc-no-rollout", "gpc-no-lie", "gpc-no-retraction", "gpc-no-projection",
+	"oracle", "gpc", "direct", "gpc-observer", "gpc-no-semantic", "gpc-no-rollout", "gpc-no-lie", "gpc-no-retraction", "gpc-no-projection", "gpc-no-fallback",
 	"dp", "online", "mpc", "mpc8", "nmpc",
 }
 

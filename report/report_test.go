@@ -38,6 +38,37 @@ func TestTheCommittedReportIsWhatTheRecordedRunsGive(t *testing.T) {
 	}
 }
 
+func TestTheReadmeShowsTheRecordedRuns(t *testing.T) {
+	r, err := Load("../bench/results/epyc-2-cores")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "README.md")
+	if err := os.WriteFile(path, want, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteSummary(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("README.md differs from the recorded runs; write it again with gpc report --out docs/results --summary README.md")
+	}
+	if err := os.WriteFile(path, []byte("no marks\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteSummary(path); err == nil {
+		t.Error("a document without marks was accepted")
+	}
+}
+
 func TestAFileThatIsNoRecordIsNamed(t *testing.T) {
 	for name, text := range map[string]string{"empty.json": "{}", "broken.json": "{", "cut.jsonl": "{}\n"} {
 		dir := t.TempDir()

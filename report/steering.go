@@ -18,7 +18,7 @@ type Steering struct {
 	Device string                  `json:"device"`
 	Front  []closedloop.FrontPoint `json:"front"`
 	// Hypervolume of the method's front divided by that of the exact one, to the
-	// nadir of both stretched by a tenth of the range; two objectives only, NaN
+	// nadir of both stretched by a tenth of the range; two or three objectives, NaN
 	// otherwise.
 	HypervolumeRatio closedloop.Number `json:"hypervolume_ratio"`
 	MeanRegretPct    closedloop.Number `json:"mean_regret_pct"`
@@ -27,27 +27,37 @@ type Steering struct {
 
 // Summarize fills in the ratios from the front.
 func (s *Steering) Summarize() {
-	mean, worst := 0.0, math.Inf(-1)
-	var own, exact [][2]float64
-	lo, hi := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(-1), math.Inf(-1)}
+	mean, worst, sizes := 0.0, math.Inf(-1), 0
+	var own, exact [][3]float64
+	lo, hi := [3]float64{}, [3]float64{}
+	for j := range lo {
+		lo[j], hi[j] = math.Inf(1), math.Inf(-1)
+	}
 	for _, p := range s.Front {
 		mean += float64(p.RegretPct) / float64(len(s.Front))
 		worst = math.Max(worst, float64(p.RegretPct))
-		if len(p.J) != 2 {
+		var a, b [3]float64
+		if sizes = len(p.J); sizes != 2 && sizes != 3 {
 			continue
 		}
-		a := [2]float64{float64(p.J[0]), float64(p.J[1])}
-		b := [2]float64{float64(p.OracleJ[0]), float64(p.OracleJ[1])}
-		own, exact = append(own, a), append(exact, b)
-		for j := range 2 {
+		for j := range p.J {
+			a[j], b[j] = float64(p.J[j]), float64(p.OracleJ[j])
 			lo[j], hi[j] = math.Min(lo[j], math.Min(a[j], b[j])), math.Max(hi[j], math.Max(a[j], b[j]))
 		}
+		own, exact = append(own, a), append(exact, b)
 	}
 	s.MeanRegretPct, s.WorstRegretPct, s.HypervolumeRatio = closedloop.Number(mean), closedloop.Number(worst), closedloop.Number(math.NaN())
-	if len(own) > 0 {
-		ref := [2]float64{hi[0] + (hi[0]-lo[0])/10, hi[1] + (hi[1]-lo[1])/10}
-		s.HypervolumeRatio = closedloop.Number(closedloop.Hypervolume2(own, ref) / closedloop.Hypervolume2(exact, ref))
+	if len(own) == 0 {
+		return
 	}
+	var ref [3]float64
+	for j := range sizes {
+		ref[j] = hi[j] + (hi[j]-lo[j])/10
+	}
+	for j := sizes; j < len(ref); j++ {
+		ref[j] = 1 // the third objective of two is 0 throughout
+	}
+	s.HypervolumeRatio = closedloop.Number(closedloop.Hypervolume3(own, ref) / closedloop.Hypervolume3(exact, ref))
 }
 
 // Rows lays the front out as a table, the header first.

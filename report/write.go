@@ -91,6 +91,10 @@ func (s section) markdown(w *bytes.Buffer) {
 	if s.note != "" {
 		fmt.Fprintf(w, "%s\n\n", s.note)
 	}
+	s.table(w)
+}
+
+func (s section) table(w *bytes.Buffer) {
 	for i, r := range s.rows {
 		fmt.Fprintf(w, "| %s |\n", strings.Join(r, " | "))
 		if i == 0 {
@@ -126,6 +130,9 @@ func (r *Records) sections() []section {
 			out = append(out, goalSection(name, evals))
 		} else if len(evals) > 0 {
 			out = append(out, evaluationSection(name, evals))
+		}
+		if evals := r.inRegimes(name); len(evals) > 0 {
+			out = append(out, regimeSection(name, evals))
 		}
 		if evals := r.noisy(name); len(evals) > 0 {
 			out = append(out, noiseSection(name, evals))

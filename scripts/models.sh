@@ -12,3 +12,8 @@ for case in integrator-convex integrator-nonconvex; do
     --curves "$work/$case.csv"
   cp "$work/$case.safetensors" models/
 done
+for case in opf30 opf30-uncertain; do
+  $gpc dataset $case --seed 1 --out "$work/$case"
+  $gpc train $case --seed 1 --data "$work/$case" --out "$work/$case.safetensors" --curves "$work/$case.csv"
+  cp "$work/$case.safetensors" models/
+done

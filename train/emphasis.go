@@ -10,8 +10,8 @@ import (
 
 // Regret is made by few samples: a map that is off by 0.006 on average is off by
 // 0.1 where a constraint is about to bind, and there an error is paid for many
-// times over. A share of each manifold epoch is therefore drawn by what the map
-// still gets wrong.
+// times over. A share of each epoch is therefore drawn by what the map still gets
+// wrong.
 
 // emphasisInterval epochs use the same measured errors: decoding the whole
 // training set costs about as much as a tenth of an epoch.
@@ -20,25 +20,31 @@ const emphasisInterval = 3
 // emphasisArray is the errors' name among a checkpoint's arrays.
 const emphasisArray = "emphasis"
 
-// emphasis holds the decoding error of every training row, as last measured.
+// emphasis holds the decoding error of every row of the present phase, as last
+// measured.
 type emphasis struct {
 	share float64
-	error []float32 // ‖u − u*‖ of the controller's own action, as rows of Set.Train
+	error []float32 // ‖u − u*‖ of the controller's own action, one per row of the phase
 }
 
-// due reports whether an epoch begins with a new measurement. The first has no
-// map worth measuring.
-func (e *emphasis) due(epoch int) bool { return epoch > 0 && (epoch-1)%emphasisInterval == 0 }
+// due reports whether an epoch begins with a new measurement. The first of the
+// manifold phase has no map worth measuring.
+func (e *emphasis) due(phase Phase, epoch int) bool {
+	if phase == Manifold {
+		epoch--
+	}
+	return e != nil && epoch >= 0 && epoch%emphasisInterval == 0
+}
 
-// measure decodes all training rows.
-func (e *emphasis) measure(r *run) error {
+// measure decodes all rows of a phase.
+func (e *emphasis) measure(r *run, all []int32) error {
 	nets, err := r.trainer.Networks()
 	if err != nil {
 		return err
 	}
-	e.error = slices.Grow(e.error[:0], len(r.set.Train))[:0]
-	for from := 0; from < len(r.set.Train); from += calibrationRows {
-		rows := r.set.Train[from:min(from+calibrationRows, len(r.set.Train))]
+	e.error = slices.Grow(e.error[:0], len(all))[:0]
+	for from := 0; from < len(all); from += calibrationRows {
+		rows := all[from:min(from+calibrationRows, len(all))]
 		d, err := evaluate(r.opt.Backend, r.opt.Problem, &r.opt.Data, r.set, nets, rows)
 		if err != nil {
 			return err
@@ -53,9 +59,9 @@ func (e *emphasis) measure(r *run) error {
 // order writes one epoch: every row at most once in a share 1 − share of the
 // places, and in the others rows drawn with probability proportional to their
 // error, all shuffled. Without measured errors it is a permutation. It depends
-// only on the errors, the seed and the epoch.
-func (e *emphasis) order(order, rows []int32, seed uint64, epoch int) {
-	shuffled(order, rows, seed, streamManifoldOrder, epoch)
+// only on the errors, the seed, the stream and the epoch.
+func (e *emphasis) order(order, rows []int32, seed, stream uint64, epoch int) {
+	shuffled(order, rows, seed, stream, epoch)
 	if e == nil || len(e.error) != len(rows) {
 		return
 	}
@@ -68,7 +74,7 @@ func (e *emphasis) order(order, rows []int32, seed uint64, epoch int) {
 	if !(sum > 0) {
 		return
 	}
-	rng := rand.New(rand.NewPCG(seed, streamEmphasis|uint64(uint32(epoch))))
+	rng := rand.New(rand.NewPCG(seed+stream, streamEmphasis|uint64(uint32(epoch))))
 	for i := range int(e.share * float64(len(order))) {
 		at, _ := slices.BinarySearch(cumulative, rng.Float64()*sum)
 		order[i] = rows[min(at, len(rows)-1)]
@@ -85,7 +91,7 @@ func (e *emphasis) restore(arrays map[string][]float32, rows int) error {
 		return nil
 	}
 	if len(values) != rows {
-		return fmt.Errorf("array %q has %d entries, the training set %d rows", emphasisArray, len(values), rows)
+		return fmt.Errorf("array %q has %d entries, its phase %d rows", emphasisArray, len(values), rows)
 	}
 	e.error = values
 	return nil
@@ -95,5 +101,12 @@ func (e *emphasis) restore(arrays map[string][]float32, rows int) error {
 func (e *emphasis) save(state *backend.TrainerState) {
 	if e != nil && len(e.error) > 0 {
 		state.Arrays[emphasisArray] = e.error
+	}
+}
+
+// forget drops the errors when their phase has ended.
+func (e *emphasis) forget() {
+	if e != nil {
+		e.error = nil
 	}
 }

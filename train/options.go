@@ -39,7 +39,7 @@ type Options struct {
 	// costs 1 + NeighboursPerStep passes instead of 1 + κ. 0: 1.
 	NeighboursPerStep int
 
-	// Emphasis ∈ [0,1) is the share of each manifold epoch that is drawn in
+	// Emphasis ∈ [0,1) is the share of each epoch that is drawn in
 	// proportion to the present decoding error instead of once each. 0:
 	// Spec.Training's; negative: none.
 	Emphasis float64
@@ -196,8 +196,8 @@ func (o Options) resolve() (Options, error) {
 	if o.RiskAction < 0 || o.RiskParameter < 0 {
 		return o, fmt.Errorf("train: RiskAction %v and RiskParameter %v must not be negative", o.RiskAction, o.RiskParameter)
 	}
-	if o.ManifoldEpochs == 0 && o.RolloutEpochs > 0 {
-		return o, errors.New("train: rollout refinement without manifold training: RolloutEpochs > 0 needs ManifoldEpochs > 0")
+	if o.ManifoldEpochs == 0 && o.RolloutEpochs > 0 && o.Initial == nil {
+		return o, errors.New("train: rollout refinement without manifold training: RolloutEpochs > 0 needs ManifoldEpochs > 0 or an initial map")
 	}
 	if o.Resume && o.Checkpoint == "" {
 		return o, errors.New("train: Resume needs the Checkpoint file to resume from")

@@ -92,6 +92,7 @@ type phasePlan struct {
 	rows   []int32
 	epochs int
 	rate   float64
+	stream uint64
 }
 
 type run struct {
@@ -156,10 +157,10 @@ func (r *run) prepare() error {
 		loss.Locality *= float32(r.near.k) / float32(r.near.perStep)
 	}
 	if o.ManifoldEpochs > 0 {
-		r.phases = append(r.phases, phasePlan{Manifold, r.set.Train, o.ManifoldEpochs, o.LearningRate})
+		r.phases = append(r.phases, phasePlan{Manifold, r.set.Train, o.ManifoldEpochs, o.LearningRate, streamManifoldOrder})
 	}
 	if o.RolloutEpochs > 0 && len(r.set.Pairs) > 0 {
-		r.phases = append(r.phases, phasePlan{Rollout, r.set.Pairs, o.RolloutEpochs, o.RolloutLearningRate})
+		r.phases = append(r.phases, phasePlan{Rollout, r.set.Pairs, o.RolloutEpochs, o.RolloutLearningRate, streamRolloutOrder})
 	}
 	r.orderOf = [2]int{-1, -1}
 	r.probe = sampleRows(r.set.Validation, probeRows, o.Seed, streamProbe)
@@ -195,7 +196,7 @@ func (r *run) fingerprintRun() error {
 	text, err := json.Marshal(struct {
 		Case, Backend, ISA, Data, Initial string
 		Options                           Options
-	}{name, d.Name, d.ISA, content, initial, o})
+	}{name, d.Name, d.ISA + d.Precision, content, initial, o})
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
@@ -224,8 +225,8 @@ func (r *run) resume() error {
 	if err := r.restoreDecoder(arrays); err != nil {
 		return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
 	}
-	if r.emphasis != nil {
-		if err := r.emphasis.restore(arrays, len(r.set.Train)); err != nil {
+	if r.emphasis != nil && c.Phase < len(r.phases) {
+		if err := r.emphasis.restore(arrays, len(r.phases[c.Phase].rows)); err != nil {
 			return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
 		}
 	}
@@ -275,16 +276,12 @@ func (r *run) epoch(ctx context.Context) error {
 		if len(r.order) != len(p.rows) {
 			r.order = make([]int32, len(p.rows))
 		}
-		if p.phase == Manifold {
-			if r.emphasis != nil && c.Step == 0 && r.emphasis.due(c.Epoch) {
-				if err := r.emphasis.measure(r); err != nil {
-					return err
-				}
+		if c.Step == 0 && r.emphasis.due(p.phase, c.Epoch) {
+			if err := r.emphasis.measure(r, p.rows); err != nil {
+				return err
 			}
-			r.emphasis.order(r.order, p.rows, r.opt.Seed, c.Epoch)
-		} else {
-			shuffled(r.order, p.rows, r.opt.Seed, streamRolloutOrder, c.Epoch)
 		}
+		r.emphasis.order(r.order, p.rows, r.opt.Seed, p.stream, c.Epoch)
 		r.orderOf = [2]int{c.Phase, c.Epoch}
 	}
 	perEpoch := r.stepsPerEpoch(c.Phase)
@@ -321,6 +318,7 @@ func (r *run) epoch(ctx context.Context) error {
 			*c = cursor{Phase: c.Phase, Epoch: c.Epoch + 1}
 			if c.Epoch == p.epochs {
 				*c = cursor{Phase: c.Phase + 1}
+				r.emphasis.forget()
 			}
 			if err := r.save(); err != nil {
 				return err

@@ -82,46 +82,50 @@ func TestResumeIsBitwiseTheUninterruptedRun(t *testing.T) {
 		"ref": {func(testing.TB) backend.Backend { return ref.New() }, 8, []int{2, 5}},
 	}
 	for name, b := range backends {
-		t.Run(name, func(t *testing.T) {
-			be := b.make(t)
-			whole, err := Run(t.Context(), toyOptions(t, be, b.scenarios), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := modelBytes(t, whole.Model)
-			for _, stop := range b.stops {
-				opt := toyOptions(t, be, b.scenarios)
-				opt.Checkpoint = filepath.Join(t.TempDir(), "run.checkpoint")
-				ctx, cancel := context.WithCancel(t.Context())
-				total := 0
-				_, err := Run(ctx, opt, func(p Progress) {
-					total = p.Steps
-					if p.Step == stop {
-						cancel()
-					}
-				})
-				if !errors.Is(err, context.Canceled) {
-					t.Fatalf("stopped after %d of %d updates: error %v, want context.Canceled", stop, total, err)
-				}
-				opt.Resume = true
-				first := 0
-				resumed, err := Run(t.Context(), opt, func(p Progress) {
-					if first == 0 && p.Note == "" {
-						first = p.Step
-					}
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if first != stop+1 {
-					t.Errorf("resumed at update %d, want %d", first, stop+1)
-				}
-				if !bytes.Equal(modelBytes(t, resumed.Model), want) {
-					t.Errorf("resumed after %d of %d updates: another model", stop, total)
-				}
-				sameHistory(t, resumed.History, whole.History)
+		t.Run(name, func(t *testing.T) { resumesBitwise(t, b.make(t), b.scenarios, b.stops) })
+	}
+}
+
+// resumesBitwise compares runs stopped after some updates and resumed with the one
+// that was not.
+func resumesBitwise(t *testing.T, be backend.Backend, scenarios int, stops []int) {
+	t.Helper()
+	whole, err := Run(t.Context(), toyOptions(t, be, scenarios), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := modelBytes(t, whole.Model)
+	for _, stop := range stops {
+		opt := toyOptions(t, be, scenarios)
+		opt.Checkpoint = filepath.Join(t.TempDir(), "run.checkpoint")
+		ctx, cancel := context.WithCancel(t.Context())
+		total := 0
+		_, err := Run(ctx, opt, func(p Progress) {
+			total = p.Steps
+			if p.Step == stop {
+				cancel()
 			}
 		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("stopped after %d of %d updates: error %v, want context.Canceled", stop, total, err)
+		}
+		opt.Resume = true
+		first := 0
+		resumed, err := Run(t.Context(), opt, func(p Progress) {
+			if first == 0 && p.Note == "" {
+				first = p.Step
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first != stop+1 {
+			t.Errorf("resumed at update %d, want %d", first, stop+1)
+		}
+		if !bytes.Equal(modelBytes(t, resumed.Model), want) {
+			t.Errorf("resumed after %d of %d updates: another model", stop, total)
+		}
+		sameHistory(t, resumed.History, whole.History)
 	}
 }
 
@@ -349,8 +353,8 @@ func TestEmphasisDrawsByError(t *testing.T) {
 		return n
 	}
 	order, again := make([]int32, len(rows)), make([]int32, len(rows))
-	e.order(order, rows, 1, 4)
-	e.order(again, rows, 1, 4)
+	e.order(order, rows, 1, streamManifoldOrder, 4)
+	e.order(again, rows, 1, streamManifoldOrder, 4)
 	if !slices.Equal(order, again) {
 		t.Error("the same epoch twice in different order")
 	}
@@ -362,7 +366,7 @@ func TestEmphasisDrawsByError(t *testing.T) {
 		t.Errorf("%d distinct rows, want about half of 1000", others)
 	}
 	e.error = nil
-	e.order(order, rows, 1, 0)
+	e.order(order, rows, 1, streamManifoldOrder, 0)
 	if n := count(order); len(n) != len(rows) {
 		t.Errorf("before any measurement %d distinct rows of %d", len(n), len(rows))
 	}

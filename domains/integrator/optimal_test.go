@@ -24,7 +24,7 @@ func TestOptimalAgreesWithTheSolvedTrajectoryAtItsOwnStates(t *testing.T) {
 		if !v.Optimal(s.S, s.C, s.Preference, u) {
 			t.Fatalf("step %d: no certified optimum", s.Step)
 		}
-		// The samples keep ψ ≥ 1.005, this solve ψ ≥ 1: a little closer to the
+		// The samples keep ψ ≥ 1.003, this solve ψ ≥ 1: a little closer to the
 		// obstacle, and so up to 0.03 m/s² apart while sliding along it.
 		for i := range u {
 			if d := u[i] - s.U[i]; d > 0.05 || d < -0.05 {

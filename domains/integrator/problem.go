@@ -78,7 +78,8 @@ func NewSystem(name string, params Params) (*System, error) {
 			Weights:         1,
 			ManifoldEpochs:  36,
 			RolloutEpochs:   4,
-			Batch:           512, // twice the updates of 1024 in the same time
+			Batch:           128,
+			Emphasis:        0.5, // 0.048 % regret without (convex, 500 episodes), 0.026 % with
 			LearningRate:    1e-3,
 			ActionWeight:    30,
 			SpectralBound:   20, // a bound of 1 per layer costs 2.1 % regret

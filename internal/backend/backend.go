@@ -56,6 +56,9 @@ type Description struct {
 	ISA     string // "avx512", "avx2", "generic"; "sm_90" and so on for a device
 	Device  string
 	Threads int
+	// Precision is "tf32" where products round their inputs to TF32, "" for float32
+	// throughout.
+	Precision string
 }
 
 // Net is one packed network. m is its output width, n its input width.
@@ -176,6 +179,21 @@ type Stepper interface {
 	// Decode writes the clipped physical plan and, if s has rows, the physical
 	// state of each latent.
 	Decode(z, ctx, x tensor.Matrix, u, s tensor.Matrix) error
+}
+
+// SplitStepper is implemented by a stepper that may have to take a problem's
+// gradients on the host, between parts of the step on a device.
+type SplitStepper interface {
+	// Split tells what the host's share of the steps so far cost.
+	Split() SplitCost
+}
+
+// SplitCost is what the host's share of steps took.
+type SplitCost struct {
+	Evaluations int     // batches of gradients
+	Rows        int     // their rows, padding not counted
+	HostSeconds float64 // in the problem's own functions
+	Bytes       int     // that crossed for them, both ways
 }
 
 // TrainingSet is a dataset in normalised units, one row per sample.

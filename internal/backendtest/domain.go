@@ -17,7 +17,7 @@ import (
 const (
 	// differenceStep is the step of central differences relative to max(1, |v|),
 	// and differenceTolerance what they may differ by relative to the gradient's
-	// size: with third derivatives up to 10³ the truncation is 10⁻⁸.
+	// size: with fifth derivatives up to 10¹³ the truncation is 10⁻⁸.
 	differenceStep      = 1e-5
 	differenceTolerance = 1e-6
 	// differenceRounding times |J| is the rounding of a difference: 10⁻¹⁶ / 10⁻⁵
@@ -37,6 +37,7 @@ const (
 //   - Gradient agrees with central differences of Objectives in s and u;
 //     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
+//   - Score, if there is one, gives finite objectives and the margins of Margins.
 //   - Indicators are in [0, 1].
 //   - Project leaves finite actions, and where it reports success every margin is
 //     kept within MarginTolerance.
@@ -100,6 +101,7 @@ var domainChecks = []struct {
 	{"batch-gradient", checkBatchGradient},
 	{"block-gradient", checkBlockGradient},
 	{"dynamics", checkDynamics},
+	{"score", checkScore},
 	{"indicators", checkIndicators},
 	{"projection", checkProjection},
 	{"fallback", checkFallback},
@@ -232,12 +234,15 @@ func checkGradient(p domain.Problem, points []point) (errs []error) {
 			for j := range part.x {
 				x := part.x[j]
 				h := differenceStep * math.Max(1, math.Abs(x))
-				part.x[j] = x + h
-				up := value()
-				part.x[j] = x - h
-				down := value()
+				difference := func(h float64) float64 {
+					part.x[j] = x + h
+					up := value()
+					part.x[j] = x - h
+					return (up - value()) / (2 * h)
+				}
+				near, far := difference(h), difference(2*h)
 				part.x[j] = x
-				want := (up - down) / (2 * h)
+				want := near + (near-far)/3 // Richardson: the error is of order h⁴
 				if d := math.Abs(part.g[j] - want); !(d <= differenceTolerance*size+differenceRounding*magnitude) {
 					errs = append(errs, fmt.Errorf("point %d: ∂(σᵀJ)/∂%s[%d] is %v, central difference %v (s %v, u %v, c %v, σ %v)", i, part.name, j, part.g[j], want, at.s, at.u, at.c, sigma))
 				}
@@ -381,6 +386,34 @@ func checkDynamics(p domain.Problem, points []point) (errs []error) {
 		}
 		if !slices.Equal(at.s, before.s) || !slices.Equal(at.u, before.u) || !slices.Equal(at.c, before.c) {
 			errs = append(errs, fmt.Errorf("point %d: Step or Base changed an input", i))
+		}
+	}
+	return errs
+}
+
+// checkScore compares Score's margins with those of Margins, to the tolerance of
+// one evaluation of the dynamics.
+func checkScore(p domain.Problem, points []point) (errs []error) {
+	scored, ok := p.(domain.Scored)
+	if !ok {
+		return nil
+	}
+	spec := p.Spec()
+	for i, at := range points {
+		before := at.clone()
+		J, m, want := make([]float64, spec.ObjectiveSize()), make([]float64, len(spec.Margins)), make([]float64, len(spec.Margins))
+		scored.Score(at.s, at.c, at.u, J, m)
+		p.Margins(at.s, at.c, at.u, want)
+		if !finiteAll(J) {
+			errs = append(errs, fmt.Errorf("point %d: Score gives the objectives %v", i, J))
+		}
+		for k := range m {
+			if !(math.Abs(m[k]-want[k]) <= 1e-9*(1+math.Abs(want[k]))) {
+				errs = append(errs, fmt.Errorf("point %d: Score says %v of margin %s, Margins %v", i, m[k], spec.Margins[k].Name, want[k]))
+			}
+		}
+		if !slices.Equal(at.s, before.s) || !slices.Equal(at.u, before.u) || !slices.Equal(at.c, before.c) {
+			errs = append(errs, fmt.Errorf("point %d: Score changed an input", i))
 		}
 	}
 	return errs

@@ -1,9 +1,11 @@
 // Command deviations writes into docs/numerics.md how far every instruction set
-// of this CPU is from float64, operation by operation (backendtest.Deviations).
+// of this CPU, and the CUDA kernels on the host shim, are from float64, operation
+// by operation (backendtest.Deviations).
 //
 //	go run ./internal/backendtest/deviations
 //
-// Its table belongs to the CPU it names, so `make generate` leaves it alone.
+// Its table belongs to the CPU it names, so `make generate` leaves it alone. The
+// shim needs a C++20 compiler.
 package main
 
 import (
@@ -22,6 +24,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/kernels"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
 // rows of every batch; docs/numerics.md says so.
@@ -59,6 +64,17 @@ func table() (string, error) {
 		defer b.Close()
 		backends, names, device = append(backends, b), append(names, level.String()), b.Describe().Device
 	}
+	for _, c := range []struct {
+		name    string
+		options kernels.Options
+	}{{"cuda (shim)", kernels.Options{}}, {"cuda TF32 (shim)", kernels.Options{TF32: true}}} {
+		b, err := onShim(c.options)
+		if err != nil {
+			return "", err
+		}
+		defer b.Close()
+		backends, names = append(backends, b), append(names, c.name)
+	}
 	var columns [][]backendtest.Deviation
 	for i, b := range backends {
 		d, err := backendtest.Deviations(b, rows)
@@ -78,6 +94,31 @@ func table() (string, error) {
 		s.WriteByte('\n')
 	}
 	return s.String(), nil
+}
+
+// onShim is the CUDA backend on the host shim.
+func onShim(options kernels.Options) (backend.Backend, error) {
+	root, err := shim.Root()
+	if err != nil {
+		return nil, err
+	}
+	sources, err := shim.Sources(root)
+	if err != nil {
+		return nil, err
+	}
+	path, err := shim.Build(root, sources)
+	if err != nil {
+		return nil, err
+	}
+	library, err := shim.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	context, err := driver.Open(library, 0)
+	if err != nil {
+		return nil, err
+	}
+	return kernels.New(context, options)
 }
 
 func rewrite(page, section string) error {

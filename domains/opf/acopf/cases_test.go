@@ -1,0 +1,71 @@
+package acopf
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/matpower"
+	"github.com/gpc-engine/gpc/matpower/cases"
+)
+
+// load is a network that is shipped with the project, or "features", which has
+// everything that a case file may have.
+func load(tb testing.TB, name string) *network.Network {
+	tb.Helper()
+	var c *matpower.Case
+	var err error
+	if name == "features" {
+		f, openErr := os.Open("testdata/features.m")
+		if openErr != nil {
+			tb.Fatal(openErr)
+		}
+		defer f.Close()
+		c, err = matpower.Read(name, f)
+	} else {
+		c, err = cases.Read(name)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	n, err := network.New(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+// kernels lists every way to run programs that this CPU and build have.
+func kernels() (out []kernel) {
+	for _, level := range isa.Available() {
+		for _, n := range lanes.Widths(level) {
+			out = append(out, kernel{level, n})
+		}
+	}
+	return out
+}
+
+// scenario is a random problem: loads about a level, branch factors, weights.
+func scenario(rng *rand.Rand, net *network.Network, level float64) Problem {
+	var pr Problem
+	for b := range net.Buses() {
+		pr.Pd = append(pr.Pd, net.Pd[b]*level*(1+0.05*rng.NormFloat64()))
+		pr.Qd = append(pr.Qd, net.Qd[b]*level*(1+0.05*rng.NormFloat64()))
+	}
+	for range net.Branches() {
+		pr.BranchFactors = append(pr.BranchFactors, 0.9+0.2*rng.Float64())
+	}
+	return pr
+}
+
+func newTestSolver(tb testing.TB, net *network.Network, opt Options) *Solver {
+	tb.Helper()
+	s, err := New(net, opt)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}

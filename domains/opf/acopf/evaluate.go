@@ -1,0 +1,228 @@
+package acopf
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+)
+
+// groupSize is how many branches or buses a program works on at a time: enough
+// to make runs long, few enough for their temporaries to stay in the cache.
+const groupSize = 8
+
+// groups calls f with the elements of index, groupSize at a time.
+func groups(index []int, f func(part []int)) {
+	for len(index) > 0 {
+		n := min(groupSize, len(index))
+		f(index[:n])
+		index = index[n:]
+	}
+}
+
+func all(n int) []int {
+	index := make([]int, n)
+	for i := range index {
+		index[i] = i
+	}
+	return index
+}
+
+func pick(values []int, index []int) []int {
+	out := make([]int, len(index))
+	for i, j := range index {
+		out[i] = values[j]
+	}
+	return out
+}
+
+// evaluate writes the program of what depends on the iterate alone.
+//
+// With θ = θ_f − θ_t, c = V_f V_t cos θ and s = V_f V_t sin θ, the parts of the
+// flows that change with the angle are
+//
+//	a = Gft c + Bft s   b = Gft s − Bft c   c' = Gtf c − Btf s   d = Gtf s + Btf c
+//
+// so that Pf = Gff V_f² + a, Qf = −Bff V_f² + b, Pt = Gtt V_t² + c',
+// Qt = −Btt V_t² − d, and ∂a/∂θ = −b, ∂b/∂θ = a, ∂c'/∂θ = −d, ∂d/∂θ = c'.
+func (p *plan) evaluate(b *lanes.Builder) {
+	c := &p.cells
+	zero, one := p.constant(0), p.constant(1)
+	b.SetMul(c.v2, c.v, c.v)
+	b.SetDiv(c.iv, one, c.v)
+	b.SetFMA(c.gp, c.gs, c.v2, c.pd)
+	b.SetFNMA(c.gq, c.bs, c.v2, c.qd)
+	groups(all(p.nl), func(l []int) {
+		from, to := pick(p.net.From, l), pick(p.net.To, l)
+		sin, cos := p.sincos(b, b.Sub(c.th.At(from), c.th.At(to)))
+		vv := b.Mul(c.v.At(from), c.v.At(to))
+		cos, sin = b.Mul(vv, cos), b.Mul(vv, sin)
+		set := func(d, g, x, h, y lanes.Col) { b.SetFMA(d, g, x, b.Mul(h, y)) }
+		neg := b.Sub(zero, sin)
+		negCos := b.Sub(zero, cos)
+		set(c.a.At(l), c.gft.At(l), cos, c.bft.At(l), sin)
+		set(c.b.At(l), c.gft.At(l), sin, c.bft.At(l), negCos)
+		set(c.c.At(l), c.gtf.At(l), cos, c.btf.At(l), neg)
+		set(c.d.At(l), c.gtf.At(l), sin, c.btf.At(l), cos)
+		b.SetFMA(c.pf.At(l), c.gff.At(l), c.v2.At(from), c.a.At(l))
+		b.SetFNMA(c.qf.At(l), c.bff.At(l), c.v2.At(from), c.b.At(l))
+		b.SetFMA(c.pt.At(l), c.gtt.At(l), c.v2.At(to), c.c.At(l))
+		b.SetFMA(c.qt.At(l), c.btt.At(l), c.v2.At(to), c.d.At(l))
+		b.SetSub(c.qt.At(l), zero, c.qt.At(l))
+		b.SetAdd(c.gp.At(from), c.gp.At(from), c.pf.At(l))
+		b.SetAdd(c.gp.At(to), c.gp.At(to), c.pt.At(l))
+		b.SetAdd(c.gq.At(from), c.gq.At(from), c.qf.At(l))
+		b.SetAdd(c.gq.At(to), c.gq.At(to), c.qt.At(l))
+	})
+	for i, bus := range p.unitBus {
+		g := p.balance(i, c.gp, c.gq)[bus : bus+1]
+		b.SetSub(g, g, c.u[i:i+1])
+	}
+	p.limits(b)
+	p.objectives(b)
+}
+
+// balance returns the first column for the P units, the second for the Q units.
+func (p *plan) balance(unit int, ofP, ofQ lanes.Col) lanes.Col {
+	if unit < p.ng {
+		return ofP
+	}
+	return ofQ
+}
+
+// sincos of an angle: it is reduced by the nearest multiple of π and the Taylor
+// series on [−π/2, π/2] follow, whose first terms left out are below 2e-17.
+func (p *plan) sincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
+	half := p.constant(0.5)
+	k := b.Floor(b.FMA(x, p.constant(1/math.Pi), half))
+	// π as the nearest float64 and the rest.
+	const piRest = 1.2246467991473532e-16
+	r := b.FNMA(k, p.constant(piRest), b.FNMA(k, p.constant(math.Pi), x))
+	h := b.Mul(k, half)
+	odd := b.Sub(h, b.Floor(h)) // ½ where k is odd
+	sign := b.FNMA(odd, p.constant(4), p.constant(1))
+	r2 := b.Mul(r, r)
+	series := func(highest int) lanes.Col {
+		factorial := 1.0
+		var terms []float64
+		for n := 0; n <= highest; n++ {
+			if n > 0 {
+				factorial *= float64(n)
+			}
+			if n%2 == highest%2 {
+				t := 1 / factorial
+				if n/2%2 == 1 {
+					t = -t
+				}
+				terms = append(terms, t)
+			}
+		}
+		v := p.constant(terms[len(terms)-1])
+		for k := len(terms) - 2; k >= 0; k-- {
+			v = b.FMA(v, r2, p.constant(terms[k]))
+		}
+		return v
+	}
+	sin = b.Mul(b.Mul(series(21), r), sign)
+	cos = b.Mul(series(22), sign)
+	return sin, cos
+}
+
+// limits writes h, every limit as h ≤ 0.
+func (p *plan) limits(b *lanes.Builder) {
+	c, r := &p.cells, p.rows()
+	b.SetSub(part(c.h, r.vLo), c.vLo, c.v)
+	b.SetSub(part(c.h, r.vHi), c.v, c.vHi)
+	b.SetSub(part(c.h, r.uLo), c.uLo.At(p.bounded[0]), c.u.At(p.bounded[0]))
+	b.SetSub(part(c.h, r.uHi), c.u.At(p.bounded[1]), c.uHi.At(p.bounded[1]))
+	flow := func(h, pw, qw lanes.Col) {
+		groups(all(len(p.rated)), func(k []int) {
+			l := pick(p.rated, k)
+			pl, ql := pw.At(l), qw.At(l)
+			b.SetSub(h.At(k), b.FMA(pl, pl, b.Mul(ql, ql)), c.rate2.At(k))
+		})
+	}
+	flow(part(c.h, r.sf), c.pf, c.qf)
+	flow(part(c.h, r.st), c.pt, c.qt)
+	{
+		difference := func(l []int) lanes.Col {
+			return b.Sub(c.th.At(pick(p.net.From, l)), c.th.At(pick(p.net.To, l)))
+		}
+		if len(p.angleLo) > 0 {
+			b.SetSub(part(c.h, r.aLo), c.aLo, difference(p.angleLo))
+		}
+		if len(p.angleHi) > 0 {
+			b.SetSub(part(c.h, r.aHi), difference(p.angleHi), c.aHi)
+		}
+		if len(p.segmentOf) > 0 {
+			line := b.FMA(c.slope, c.u.At(pick(p.linear, p.segmentOf)), c.offset)
+			b.SetSub(part(c.h, r.segment), line, c.y.At(p.segmentOf))
+		}
+	}
+}
+
+// objectives writes J₁, J₂ and cost with the derivatives of J₁ by |S|² and of
+// the costs by the units.
+func (p *plan) objectives(b *lanes.Builder) {
+	c := &p.cells
+	zero := p.constant(0)
+	b.Copy(c.j1, zero)
+	groups(all(len(p.rated)), func(k []int) {
+		l := pick(p.rated, k)
+		pl, ql, inverse := c.pf.At(l), c.qf.At(l), c.inverseRate.At(k)
+		s := b.Sqrt(b.FMA(pl, pl, b.Mul(ql, ql)))
+		over := b.Max(b.Sub(b.Mul(s, inverse), p.constant(ThermalThreshold)), zero)
+		over2 := b.Mul(over, over)
+		b.Dot(c.j1, over2, over2)
+		// With x = |S|², t = √x/S^max − τ: t' = 1/(2 S^max √x), t'' = −t'/(2x).
+		rs := b.Div(p.constant(0.5), b.Max(s, p.constant(1e-9)))
+		t1 := b.Mul(inverse, rs)
+		over3 := b.Mul(over2, over)
+		first := b.Mul(p.constant(4), b.Mul(over3, t1))
+		b.SetMul(c.t1f.At(k), c.c1, first)
+		second := b.Mul(p.constant(12), b.Mul(over2, b.Mul(t1, t1)))
+		curved := b.Mul(first, b.Mul(p.constant(2), b.Mul(rs, rs))) // ψ'·(1/2x), as rs² = 1/4x
+		b.SetMul(c.t2f.At(k), c.c1, b.Sub(second, curved))
+	})
+	b.Copy(c.j2, zero)
+	{
+		over := p.overVoltage(b)
+		b.Dot(c.j2, over, over)
+	}
+	b.Copy(c.j3, zero)
+	{
+		poly := p.polynomialUnits()
+		if len(poly) > 0 {
+			u := c.u.At(poly)
+			value, first, second := zero, zero, zero
+			for k := p.degree; k >= 0; k-- {
+				second = b.FMA(second, u, b.Add(first, first))
+				first = b.FMA(first, u, value)
+				value = b.FMA(value, u, c.coefficients[k].At(poly))
+			}
+			b.SetMul(c.cost1.At(poly), c.c3, first)
+			b.SetMul(c.cost2.At(poly), c.c3, second)
+			b.Dot(c.j3, value, p.constant(1))
+		}
+		if len(p.linear) > 0 {
+			b.Dot(c.j3, c.y, p.constant(1))
+		}
+	}
+}
+
+// overVoltage is max(0, |V − 1| − deadband).
+func (p *plan) overVoltage(b *lanes.Builder) lanes.Col {
+	off := b.Sub(p.v, p.constant(1))
+	magnitude := b.Max(off, b.Sub(p.constant(0), off))
+	return b.Max(b.Sub(magnitude, p.constant(VoltageDeadband)), p.constant(0))
+}
+
+// polynomialUnits lists the units with a polynomial cost.
+func (p *plan) polynomialUnits() []int {
+	var out []int
+	for i := range p.unitBus {
+		if cost, ok := p.unitCost(i); ok && !cost.PiecewiseLinear() {
+			out = append(out, i)
+		}
+	}
+	return out
+}

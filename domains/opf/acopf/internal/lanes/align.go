@@ -1,0 +1,16 @@
+package lanes
+
+import "unsafe"
+
+const cacheLine = 64
+
+// aligned returns n zeros that start on a cache line.
+func aligned(n int) []float64 {
+	const extra = cacheLine / 8
+	buf := make([]float64, n+extra)
+	skip := 0
+	if off := uintptr(unsafe.Pointer(&buf[0])) % cacheLine; off != 0 {
+		skip = int(cacheLine-off) / 8
+	}
+	return buf[skip : skip+n : skip+n]
+}

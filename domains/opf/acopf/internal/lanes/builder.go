@@ -1,0 +1,266 @@
+package lanes
+
+import "fmt"
+
+// Col is a column of cells, one per element (a bus, a branch, a limit). The
+// operations of a Builder work element by element on columns of equal length; a
+// column of length one is repeated.
+type Col []Ref
+
+// At returns the column of the listed elements.
+func (c Col) At(index []int) Col {
+	out := make(Col, len(index))
+	for i, j := range index {
+		out[i] = c[j]
+	}
+	return out
+}
+
+// Layout hands out cells.
+type Layout struct{ next, top Ref }
+
+// New returns a column of n new cells.
+func (l *Layout) New(n int) Col {
+	c := make(Col, n)
+	for i := range c {
+		c[i] = l.next
+		l.next++
+	}
+	l.top = max(l.top, l.next)
+	return c
+}
+
+// Blocks returns n new 4×4 blocks, each by its first cell.
+func (l *Layout) Blocks(n int) Col {
+	c := make(Col, n)
+	for i := range c {
+		c[i] = l.New(BlockCells)[0]
+	}
+	return c
+}
+
+// Cells is the number of cells handed out so far, those of temporaries included.
+func (l *Layout) Cells() int { return int(l.top) }
+
+// Builder writes one program. Columns that its operations return are temporary:
+// they get their cells when the program is complete, shared by those that are
+// not needed at the same time, and their values are lost with the program's end.
+// Cells that outlive it have to be taken from the layout, before.
+type Builder struct {
+	layout    *Layout
+	runs      []run
+	temporary Ref // how many there are
+}
+
+// temporaryBit marks a Ref that has no cell yet.
+const temporaryBit Ref = 1 << 31
+
+// NewBuilder returns a builder whose temporaries lie above the layout's cells.
+func NewBuilder(l *Layout) *Builder { return &Builder{layout: l} }
+
+// Program returns what was written.
+func (b *Builder) Program() *Program {
+	b.place()
+	return &Program{runs: b.runs, cells: b.layout.Cells()}
+}
+
+// place gives temporaries their cells: one that has been used for the last time
+// leaves its cell to the next that is written, the latest first, so that what is
+// in use stays in the nearest cache.
+func (b *Builder) place() {
+	last := make([]int, b.temporary)
+	each := func(f func(at int, arg *Ref)) {
+		at := 0
+		for i := range b.runs {
+			r := &b.runs[i]
+			if len(r.args) == 0 {
+				continue
+			}
+			f(at, &r.head)
+			for k := range r.args {
+				f(at+k/operands[r.op], &r.args[k])
+			}
+			at += len(r.args) / operands[r.op]
+		}
+	}
+	each(func(at int, arg *Ref) {
+		if *arg&temporaryBit != 0 {
+			last[*arg&^temporaryBit] = at
+		}
+	})
+	cell := make([]Ref, b.temporary)
+	ending := map[int][]Ref{} // by operation, the cells that are free after it
+	var free []Ref
+	done := 0
+	next := b.layout.next
+	each(func(at int, arg *Ref) {
+		for ; done < at; done++ {
+			free = append(free, ending[done]...)
+			delete(ending, done)
+		}
+		if *arg&temporaryBit == 0 {
+			return
+		}
+		id := *arg &^ temporaryBit
+		if cell[id] == 0 {
+			if n := len(free); n > 0 {
+				cell[id], free = free[n-1], free[:n-1]
+			} else {
+				cell[id] = next
+				next++
+			}
+			ending[last[id]] = append(ending[last[id]], cell[id])
+		}
+		*arg = cell[id]
+	})
+	b.layout.top = max(b.layout.top, next)
+}
+
+// emit appends one operation per element, joining it to the run before it when
+// that is of the same operation.
+func (b *Builder) emit(o op, n int, cols ...Col) {
+	if n == 0 {
+		return
+	}
+	for k, c := range cols {
+		if len(c) != n && len(c) != 1 {
+			panic(fmt.Sprintf("lanes: operand %d has %d cells, want %d or 1", k, len(c), n))
+		}
+	}
+	head := Ref(0)
+	if reduces[o] {
+		head, cols = cols[0][0], cols[1:]
+	}
+	if last := len(b.runs) - 1; last < 0 || b.runs[last].op != o || b.runs[last].head != head {
+		b.runs = append(b.runs, run{op: o, head: head})
+	}
+	r := &b.runs[len(b.runs)-1]
+	for i := range n {
+		for _, c := range cols {
+			if len(c) == 1 {
+				r.args = append(r.args, c[0])
+			} else {
+				r.args = append(r.args, c[i])
+			}
+		}
+	}
+}
+
+func length(cols ...Col) int {
+	n := 1
+	for _, c := range cols {
+		if len(c) != 1 {
+			n = len(c)
+		}
+	}
+	return n
+}
+
+func (b *Builder) fresh(o op, cols ...Col) Col {
+	n := length(cols...)
+	d := make(Col, n)
+	for i := range d {
+		d[i] = b.temporary | temporaryBit
+		b.temporary++
+	}
+	b.emit(o, n, append([]Col{d}, cols...)...)
+	return d
+}
+
+// Add returns x + y.
+func (b *Builder) Add(x, y Col) Col { return b.fresh(opAdd, x, y) }
+
+// Sub returns x − y.
+func (b *Builder) Sub(x, y Col) Col { return b.fresh(opSub, x, y) }
+
+// Mul returns x·y.
+func (b *Builder) Mul(x, y Col) Col { return b.fresh(opMul, x, y) }
+
+// FMA returns x·y + z.
+func (b *Builder) FMA(x, y, z Col) Col { return b.fresh(opFMA, x, y, z) }
+
+// FNMA returns z − x·y.
+func (b *Builder) FNMA(x, y, z Col) Col { return b.fresh(opFNMA, x, y, z) }
+
+// Div returns x/y.
+func (b *Builder) Div(x, y Col) Col { return b.fresh(opDiv, x, y) }
+
+// Max returns the larger of x and y.
+func (b *Builder) Max(x, y Col) Col { return b.fresh(opMax, x, y) }
+
+// Min returns the smaller of x and y.
+func (b *Builder) Min(x, y Col) Col { return b.fresh(opMin, x, y) }
+
+// Sqrt returns √x.
+func (b *Builder) Sqrt(x Col) Col { return b.fresh(opSqrt, x) }
+
+// Floor returns ⌊x⌋.
+func (b *Builder) Floor(x Col) Col { return b.fresh(opFloor, x) }
+
+// Select returns y where x < 0 and z elsewhere.
+func (b *Builder) Select(x, y, z Col) Col { return b.fresh(opSelect, x, y, z) }
+
+// SetAdd writes d = x + y; the other Set methods likewise.
+func (b *Builder) SetAdd(d, x, y Col) { b.emit(opAdd, len(d), d, x, y) }
+
+// SetSub writes d = x − y.
+func (b *Builder) SetSub(d, x, y Col) { b.emit(opSub, len(d), d, x, y) }
+
+// SetMul writes d = x·y.
+func (b *Builder) SetMul(d, x, y Col) { b.emit(opMul, len(d), d, x, y) }
+
+// SetFMA writes d = x·y + z.
+func (b *Builder) SetFMA(d, x, y, z Col) { b.emit(opFMA, len(d), d, x, y, z) }
+
+// SetFNMA writes d = z − x·y.
+func (b *Builder) SetFNMA(d, x, y, z Col) { b.emit(opFNMA, len(d), d, x, y, z) }
+
+// SetDiv writes d = x/y.
+func (b *Builder) SetDiv(d, x, y Col) { b.emit(opDiv, len(d), d, x, y) }
+
+// Copy writes d = x.
+func (b *Builder) Copy(d, x Col) { b.emit(opCopy, len(d), d, x) }
+
+// AbsMax raises the single cell d to the largest |x|. A NaN may be lost: use
+// AbsSum to see one.
+func (b *Builder) AbsMax(d, x Col) { b.emit(opAbsMax, len(x), d[:1], x) }
+
+// AbsSum adds every |x| to the single cell d.
+func (b *Builder) AbsSum(d, x Col) { b.emit(opAbsSum, len(x), d[:1], x) }
+
+// Dot adds Σ x·y to the single cell d.
+func (b *Builder) Dot(d, x, y Col) { b.emit(opDot, length(x, y), d[:1], x, y) }
+
+// MaxNegProduct raises the single cell d to the largest −x·y.
+func (b *Builder) MaxNegProduct(d, x, y Col) { b.emit(opMaxNegProduct, length(x, y), d[:1], x, y) }
+
+// Pivot factors the symmetric block A = [I; M I] diag(D, S) [I; M I]ᵀ by 2×2
+// pivots on its rows (0, 1) and (2, 3), reading its lower part only, and keeps
+// D⁻¹, M and S⁻¹ in the block pivot. The number of A's negative eigenvalues is
+// added to the single cell negative.
+func (b *Builder) Pivot(block, pivot, negative Ref) {
+	b.emit(opPivot, 1, Col{block}, Col{pivot}, Col{negative})
+}
+
+// Scale writes w ← w·[I; M I]⁻ᵀ and d = w·diag(D, S)⁻¹ for blocks w below a
+// pivoted one: with them the rest of the matrix loses w·dᵀ. The two steps are kept
+// apart, as w alone may be large where w·dᵀ is not.
+func (b *Builder) Scale(d, w, pivot Col) { b.emit(opScale, len(d), d, w, pivot) }
+
+// Symmetric writes the lower part of c −= w·lᵀ for blocks; w·lᵀ is symmetric.
+func (b *Builder) Symmetric(c, w, l Col) { b.emit(opSymmetric, len(c), c, w, l) }
+
+// Product writes c −= w·lᵀ for blocks.
+func (b *Builder) Product(c, w, l Col) { b.emit(opProduct, len(c), c, w, l) }
+
+// Forward writes y −= l·x for blocks l and four consecutive cells x and y.
+func (b *Builder) Forward(y, l, x Col) { b.emit(opForward, len(l), y, l, x) }
+
+// Backward writes y −= lᵀ·x.
+func (b *Builder) Backward(y, l, x Col) { b.emit(opBackward, len(l), y, l, x) }
+
+// Lower writes y ← [I; M I]⁻¹·y and z = diag(D, S)⁻¹·y with a pivoted block.
+func (b *Builder) Lower(y, pivot, z Ref) { b.emit(opLower, 1, Col{y}, Col{pivot}, Col{z}) }
+
+// Upper writes x ← [I; M I]⁻ᵀ·x.
+func (b *Builder) Upper(x, pivot Ref) { b.emit(opUpper, 1, Col{x}, Col{pivot}) }

@@ -1,0 +1,261 @@
+package lanes
+
+import "math"
+
+// interpret is the specification of the assembly: the same operations, one lane
+// at a time. Every conversion to float64 forbids fusing what is to be rounded
+// twice.
+func interpret(code []uint32, cells []float64, width int) {
+	for {
+		o := op(code[0])
+		if o == opEnd {
+			return
+		}
+		n := int(code[1])
+		k := operands[o]
+		code = code[2:]
+		var head []float64
+		if reduces[o] {
+			head = cells[code[0]:][:width]
+			code = code[1:]
+		}
+		args := code[:n*k]
+		code = code[n*k:]
+		switch o {
+		case opAdd, opSub, opMul, opDiv, opMax, opMin:
+			for ; len(args) >= 3; args = args[3:] {
+				binary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width])
+			}
+		case opFMA, opFNMA, opSelect:
+			for ; len(args) >= 4; args = args[4:] {
+				ternary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width], cells[args[3]:][:width])
+			}
+		case opAbsMax, opAbsSum:
+			for ; len(args) >= 1; args = args[1:] {
+				unary(o, head, cells[args[0]:][:width])
+			}
+		case opSqrt, opFloor, opCopy:
+			for ; len(args) >= 2; args = args[2:] {
+				unary(o, cells[args[0]:][:width], cells[args[1]:][:width])
+			}
+		case opDot, opMaxNegProduct:
+			for ; len(args) >= 2; args = args[2:] {
+				reduce(o, head, cells[args[0]:][:width], cells[args[1]:][:width])
+			}
+		case opLower:
+			for ; len(args) >= 3; args = args[3:] {
+				lower(cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			}
+		case opUpper:
+			for ; len(args) >= 2; args = args[2:] {
+				upper(cells[args[0]:], cells[args[1]:], width)
+			}
+		case opPivot:
+			for ; len(args) >= 3; args = args[3:] {
+				pivot(cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			}
+		default:
+			for ; len(args) >= 3; args = args[3:] {
+				block(o, cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			}
+		}
+	}
+}
+
+func binary(o op, d, a, b []float64) {
+	switch o {
+	case opAdd:
+		for l := range d {
+			d[l] = a[l] + b[l]
+		}
+	case opSub:
+		for l := range d {
+			d[l] = a[l] - b[l]
+		}
+	case opMul:
+		for l := range d {
+			d[l] = float64(a[l] * b[l])
+		}
+	case opDiv:
+		for l := range d {
+			d[l] = a[l] / b[l]
+		}
+	case opMax:
+		for l := range d {
+			d[l] = larger(a[l], b[l])
+		}
+	case opMin:
+		for l := range d {
+			if a[l] < b[l] {
+				d[l] = a[l]
+			} else {
+				d[l] = b[l]
+			}
+		}
+	}
+}
+
+// larger is the vector instruction's maximum: b where the two do not compare.
+func larger(a, b float64) float64 {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+func ternary(o op, d, a, b, c []float64) {
+	switch o {
+	case opFMA:
+		for l := range d {
+			d[l] = math.FMA(a[l], b[l], c[l])
+		}
+	case opFNMA:
+		for l := range d {
+			d[l] = math.FMA(-a[l], b[l], c[l])
+		}
+	case opSelect:
+		for l := range d {
+			if a[l] < 0 {
+				d[l] = b[l]
+			} else {
+				d[l] = c[l]
+			}
+		}
+	}
+}
+
+func unary(o op, d, a []float64) {
+	switch o {
+	case opSqrt:
+		for l := range d {
+			d[l] = math.Sqrt(a[l])
+		}
+	case opFloor:
+		for l := range d {
+			d[l] = math.Floor(a[l])
+		}
+	case opCopy:
+		copy(d, a)
+	case opAbsMax:
+		for l := range d {
+			d[l] = larger(d[l], math.Abs(a[l]))
+		}
+	case opAbsSum:
+		for l := range d {
+			d[l] += math.Abs(a[l])
+		}
+	}
+}
+
+func reduce(o op, d, a, b []float64) {
+	if o == opDot {
+		for l := range d {
+			d[l] = math.FMA(a[l], b[l], d[l])
+		}
+		return
+	}
+	for l := range d {
+		d[l] = larger(d[l], -float64(a[l]*b[l]))
+	}
+}
+
+// pivot factors the block A = [I; M I] diag(D, S) [I; M I]ᵀ by 2×2 pivots.
+func pivot(a, p, negative []float64, width int) {
+	for l := range width {
+		at := func(r, c int) float64 { return a[(4*r+c)*width+l] }
+		p00, p10, p11, one, two := invert2(at(0, 0), at(1, 0), at(1, 1))
+		negative[l] = negative[l] + one + two + two
+		a20, a21, a30, a31 := at(2, 0), at(2, 1), at(3, 0), at(3, 1)
+		m20 := math.FMA(a21, p10, float64(a20*p00))
+		m21 := math.FMA(a21, p11, float64(a20*p10))
+		m30 := math.FMA(a31, p10, float64(a30*p00))
+		m31 := math.FMA(a31, p11, float64(a30*p10))
+		s22 := math.FMA(-m21, a21, math.FMA(-m20, a20, at(2, 2)))
+		s32 := math.FMA(-m31, a21, math.FMA(-m30, a20, at(3, 2)))
+		s33 := math.FMA(-m31, a31, math.FMA(-m30, a30, at(3, 3)))
+		q22, q32, q33, one, two := invert2(s22, s32, s33)
+		negative[l] = negative[l] + one + two + two
+		for i, v := range [...]float64{p00, p10, p11, m20, m21, m30, m31, q22, q32, q33} {
+			p[i*width+l] = v
+		}
+	}
+}
+
+// invert2 inverts [a b; b c]. One is 1 when it has one negative eigenvalue, its
+// determinant being negative; two is 1 when it has two, by the sign of a.
+func invert2(a, b, c float64) (pa, pb, pc, one, two float64) {
+	det := math.FMA(a, c, -float64(b*b))
+	r := 1 / det
+	if det < 0 {
+		one = 1
+	} else if a < 0 {
+		two = 1
+	}
+	return float64(c * r), -float64(b * r), float64(a * r), one, two
+}
+
+func block(o op, d, a, b []float64, width int) {
+	at := func(x []float64, r, c, l int) float64 { return x[(4*r+c)*width+l] }
+	for l := range width {
+		for r := range 4 {
+			switch o {
+			case opScale:
+				w0, w1, w2, w3 := at(a, r, 0, l), at(a, r, 1, l), at(a, r, 2, l), at(a, r, 3, l)
+				w2 = math.FMA(-w1, b[4*width+l], math.FMA(-w0, b[3*width+l], w2))
+				w3 = math.FMA(-w1, b[6*width+l], math.FMA(-w0, b[5*width+l], w3))
+				a[(4*r+2)*width+l], a[(4*r+3)*width+l] = w2, w3
+				d[4*r*width+l], d[(4*r+1)*width+l] = times2(w0, w1, b[l], b[width+l], b[2*width+l])
+				d[(4*r+2)*width+l], d[(4*r+3)*width+l] = times2(w2, w3, b[7*width+l], b[8*width+l], b[9*width+l])
+			case opSymmetric, opProduct:
+				for c := range 4 {
+					if o == opSymmetric && c > r {
+						break
+					}
+					v := at(d, r, c, l)
+					for k := range 4 {
+						v = math.FMA(-at(a, r, k, l), at(b, c, k, l), v)
+					}
+					d[(4*r+c)*width+l] = v
+				}
+			case opForward:
+				v := d[r*width+l]
+				for k := range 4 {
+					v = math.FMA(-at(a, r, k, l), b[k*width+l], v)
+				}
+				d[r*width+l] = v
+			case opBackward:
+				v := d[r*width+l]
+				for k := range 4 {
+					v = math.FMA(-at(a, k, r, l), b[k*width+l], v)
+				}
+				d[r*width+l] = v
+			}
+		}
+	}
+}
+
+// times2 is (x, y)·[p q; q r].
+func times2(x, y, p, q, r float64) (float64, float64) {
+	return math.FMA(y, q, float64(x*p)), math.FMA(y, r, float64(x*q))
+}
+
+// lower is y ← L⁻¹y and z = D⁻¹y with a pivoted block's L and D.
+func lower(y, p, z []float64, width int) {
+	for l := range width {
+		y0, y1 := y[l], y[width+l]
+		y2 := math.FMA(-y1, p[4*width+l], math.FMA(-y0, p[3*width+l], y[2*width+l]))
+		y3 := math.FMA(-y1, p[6*width+l], math.FMA(-y0, p[5*width+l], y[3*width+l]))
+		y[2*width+l], y[3*width+l] = y2, y3
+		z[l], z[width+l] = times2(y0, y1, p[l], p[width+l], p[2*width+l])
+		z[2*width+l], z[3*width+l] = times2(y2, y3, p[7*width+l], p[8*width+l], p[9*width+l])
+	}
+}
+
+// upper is x ← L⁻ᵀx.
+func upper(x, p []float64, width int) {
+	for l := range width {
+		x2, x3 := x[2*width+l], x[3*width+l]
+		x[l] = math.FMA(-x3, p[5*width+l], math.FMA(-x2, p[3*width+l], x[l]))
+		x[width+l] = math.FMA(-x3, p[6*width+l], math.FMA(-x2, p[4*width+l], x[width+l]))
+	}
+}

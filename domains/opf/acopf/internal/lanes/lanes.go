@@ -1,0 +1,227 @@
+// Package lanes runs straight-line numeric programs on the lanes of a vector:
+// each lane of a cell belongs to another instance of the same problem, and no
+// operation mixes lanes. What a lane computes therefore does not depend on what
+// the others hold, nor on how many there are.
+//
+// The central type is Program: runs of equal operations over cells of float64,
+// written down once by a Builder and then executed by a Machine many times, on
+// eight lanes (AVX-512), four (AVX2 with FMA) or as many as wanted (Go). All
+// operations round as IEEE 754 says, in an order fixed by the program, so that
+// the instruction sets agree bitwise.
+//
+// Besides arithmetic on cells there are operations on 4×4 blocks of cells: what
+// a block LDLᵀ factorisation and its solves are made of.
+package lanes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/isa"
+)
+
+// Ref names a cell: one float64 a lane.
+type Ref uint32
+
+// BlockCells is the number of cells of a 4×4 block, row after row; a block is
+// named by its first cell.
+const BlockCells = 16
+
+// op is an operation. A run is the operation, the number of its repetitions and
+// the operands of each.
+type op uint32
+
+// The comment is the operands and what one repetition computes.
+const (
+	opEnd           op = iota
+	opAdd              // d a b: d = a + b
+	opSub              // d a b: d = a − b
+	opMul              // d a b: d = a·b
+	opFMA              // d a b c: d = a·b + c, rounded once
+	opFNMA             // d a b c: d = c − a·b, rounded once
+	opDiv              // d a b: d = a/b
+	opMax              // d a b: d = a if a > b, else b
+	opMin              // d a b: d = a if a < b, else b
+	opSqrt             // d a: d = √a
+	opFloor            // d a: d = ⌊a⌋
+	opSelect           // d a b c: d = b if a < 0, else c
+	opCopy             // d a: d = a
+	opAbsMax           // d a: d = d if d > |a|, else |a|
+	opAbsSum           // d a: d = d + |a|
+	opDot              // d a b: d = a·b + d, rounded once
+	opMaxNegProduct    // d a b: d = d if d > −(a·b), else −(a·b)
+	opPivot            // A P n: A = [I; M I] diag(D, S) [I; M I]ᵀ (lower part read), P = (D⁻¹, M, S⁻¹), n += negative eigenvalues of A
+	opScale            // L W P: W ← W [I; M I]⁻ᵀ, L = W diag(D, S)⁻¹
+	opSymmetric        // C W L: C −= W·Lᵀ, lower part only
+	opProduct          // C W L: C −= W·Lᵀ
+	opForward          // y L x: y −= L·x, for four cells x and y
+	opBackward         // y L x: y −= Lᵀ·x
+	opLower            // y P z: y ← [I; M I]⁻¹ y, z = diag(D, S)⁻¹ y
+	opUpper            // x P: x ← [I; M I]⁻ᵀ x
+	opCount
+)
+
+var operands = [opCount]int{
+	opAdd: 3, opSub: 3, opMul: 3, opFMA: 4, opFNMA: 4, opDiv: 3, opMax: 3, opMin: 3, opSqrt: 2, opFloor: 2,
+	opSelect: 4, opCopy: 2, opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 3, opScale: 3,
+	opSymmetric: 3, opProduct: 3, opForward: 3, opBackward: 3, opLower: 3, opUpper: 2,
+}
+
+// reduces tells the operations that gather all repetitions of a run in one
+// cell d, which stands before the repetitions' operands.
+var reduces = [opCount]bool{opAbsMax: true, opAbsSum: true, opDot: true, opMaxNegProduct: true}
+
+// run is one operation with the operands of all its repetitions.
+type run struct {
+	op   op
+	head Ref // d of an operation that reduces, else 0
+	args []Ref
+}
+
+// Program is a sequence of runs. It is made by a Builder, does not change, and
+// may be executed by any number of machines at once.
+type Program struct {
+	runs  []run
+	cells int // one more than the largest cell that is used
+}
+
+// Runs is the number of runs; Operations that of single operations.
+func (p *Program) Runs() int { return len(p.runs) }
+
+// Operations counts the repetitions of all runs.
+func (p *Program) Operations() int {
+	n := 0
+	for _, r := range p.runs {
+		n += len(r.args) / operands[r.op]
+	}
+	return n
+}
+
+// Flops counts the floating-point operations of one lane; a fused one counts
+// twice.
+func (p *Program) Flops() int {
+	each := [opCount]int{
+		opAdd: 1, opSub: 1, opMul: 1, opFMA: 2, opFNMA: 2, opDiv: 1, opMax: 1, opMin: 1, opSqrt: 1, opFloor: 1,
+		opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 40, opScale: 56, opSymmetric: 80,
+		opProduct: 128, opForward: 32, opBackward: 32, opLower: 20, opUpper: 8,
+	}
+	n := 0
+	for _, r := range p.runs {
+		n += each[r.op] * len(r.args) / operands[r.op]
+	}
+	return n
+}
+
+// code is the program for cells of the given width: operands become offsets in
+// float64.
+func (p *Program) code(width int) []uint32 {
+	var out []uint32
+	for _, r := range p.runs {
+		out = append(out, uint32(r.op), uint32(len(r.args)/operands[r.op]))
+		if reduces[r.op] {
+			out = append(out, uint32(r.head)*uint32(width))
+		}
+		for _, a := range r.args {
+			out = append(out, uint32(a)*uint32(width))
+		}
+	}
+	return append(out, uint32(opEnd))
+}
+
+// Machine holds the cells of one set of lanes and executes programs on them. It
+// is for one goroutine at a time.
+type Machine struct {
+	width int
+	cells []float64
+	codes [][]uint32
+	level isa.Level
+}
+
+// Widths lists the numbers of lanes that an instruction set runs, widest first:
+// the first for many instances, the last for one alone. Generic Go runs others
+// as well.
+func Widths(level isa.Level) []int {
+	switch level {
+	case isa.AVX512:
+		return []int{8}
+	case isa.AVX2:
+		return []int{4, 2}
+	}
+	return []int{4, 1}
+}
+
+// Compiled is a set of programs made ready for one width, shared by machines.
+type Compiled struct {
+	level isa.Level
+	width int
+	cells int
+	codes [][]uint32
+}
+
+// maxOffset bounds the offsets in float64 that a program's operands hold.
+const maxOffset = 1 << 31
+
+// Compile prepares programs for cells of the given width on the instruction set.
+// Assembly needs a width of its own (see Widths); generic Go runs any from 1.
+func Compile(level isa.Level, width int, programs ...*Program) (*Compiled, error) {
+	if width < 1 || level != isa.Generic && !slices.Contains(Widths(level), width) {
+		return nil, fmt.Errorf("lanes: %d lanes, %v has %v", width, level, Widths(level))
+	}
+	c := &Compiled{level: level, width: width}
+	for _, p := range programs {
+		c.cells = max(c.cells, p.cells)
+	}
+	if c.cells*width >= maxOffset {
+		return nil, fmt.Errorf("lanes: %d cells of %d lanes are more than offsets of 32 bits reach", c.cells, width)
+	}
+	for _, p := range programs {
+		c.codes = append(c.codes, p.code(width))
+	}
+	return c, nil
+}
+
+// NewMachine returns a machine whose cells are all zero.
+func NewMachine(c *Compiled) *Machine {
+	// Cells start on a cache line: a vector that straddles two costs two loads.
+	return &Machine{width: c.width, level: c.level, codes: c.codes, cells: aligned(c.cells * c.width)}
+}
+
+// Lanes is the number of lanes.
+func (m *Machine) Lanes() int { return m.width }
+
+// Run executes the program with that index in Compile's list on all lanes.
+func (m *Machine) Run(program int) { execute(m.level, m.codes[program], m.cells, m.width) }
+
+// Get returns one lane of a cell.
+func (m *Machine) Get(r Ref, lane int) float64 { return m.cells[int(r)*m.width+lane] }
+
+// Set writes one lane of a cell.
+func (m *Machine) Set(r Ref, lane int, v float64) { m.cells[int(r)*m.width+lane] = v }
+
+// SetAll writes a value into all lanes of a cell.
+func (m *Machine) SetAll(r Ref, v float64) {
+	for l := range m.width {
+		m.cells[int(r)*m.width+l] = v
+	}
+}
+
+// Gather copies one lane of consecutive cells into out.
+func (m *Machine) Gather(out []float64, first Ref, lane int) {
+	at := int(first)*m.width + lane
+	for i := range out {
+		out[i] = m.cells[at]
+		at += m.width
+	}
+}
+
+// Scatter copies values into one lane of consecutive cells.
+func (m *Machine) Scatter(first Ref, lane int, values []float64) {
+	at := int(first)*m.width + lane
+	for _, v := range values {
+		m.cells[at] = v
+		at += m.width
+	}
+}
+
+// Width is the number of lanes.
+func (c *Compiled) Width() int { return c.width }

@@ -1,0 +1,422 @@
+package acopf
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+)
+
+// Rows and columns of a bus's block in the KKT matrix. Angle and active balance
+// are neighbours, and so are magnitude and reactive balance: the 2×2 pivots on
+// these pairs have the diagonal entries of the power flow Jacobian off their own
+// diagonal, which keeps them regular when there is no curvature.
+const (
+	rowAngle = iota
+	rowActive
+	rowMagnitude
+	rowReactive
+)
+
+// blocks finds the cells of the KKT matrix.
+type blocks struct {
+	p     *plan
+	index map[[2]int]int // pair of places to position in off
+}
+
+func (p *plan) newBlocks() *blocks {
+	k := &blocks{p: p, index: map[[2]int]int{}}
+	for i, pair := range p.pairs() {
+		k.index[pair] = i
+	}
+	return k
+}
+
+// diagonal is a cell of each bus's own block; row ≥ col.
+func (k *blocks) diagonal(bus []int, row, col int) lanes.Col {
+	out := make(lanes.Col, len(bus))
+	for i, b := range bus {
+		out[i] = k.p.diag[k.p.order.place[b]] + lanes.Ref(4*row+col)
+	}
+	return out
+}
+
+// between is the cell of (row of bus i, col of bus j) for each pair of buses.
+func (k *blocks) between(i, j []int, row, col int) lanes.Col {
+	out := make(lanes.Col, len(i))
+	for n := range i {
+		a, b := k.p.order.place[i[n]], k.p.order.place[j[n]]
+		if a > b {
+			out[n] = k.p.off[k.index[[2]int{a, b}]] + lanes.Ref(4*row+col)
+		} else {
+			out[n] = k.p.off[k.index[[2]int{b, a}]] + lanes.Ref(4*col+row)
+		}
+	}
+	return out
+}
+
+// solCell is a cell of a bus's four in sol, rhs or res.
+func (p *plan) solCell(c lanes.Col, row int) lanes.Col {
+	out := make(lanes.Col, p.nb)
+	for bus := range out {
+		out[bus] = c[4*p.order.place[bus]+row]
+	}
+	return out
+}
+
+// assemble writes the program of the KKT matrix
+//
+//	[ H + Jhᵀ(z/s)Jh + shift·I   Jgᵀ          ]
+//	[ Jg                         −(rho+elastic)·I ]
+//
+// with the units eliminated: a unit with pivot d puts −1/d on the diagonal of its
+// balance. H is the exact Hessian of the Lagrangian.
+func (p *plan) assemble(b *lanes.Builder) {
+	c, r := &p.cells, p.rows()
+	zero, one, two := p.constant(0), p.constant(1), p.constant(2)
+	k := p.newBlocks()
+	buses := all(p.nb)
+	b.SetDiv(c.is, one, c.s)
+	{
+		sigma := b.Mul(c.z, c.is)
+
+		b.Copy(k.diagonal(buses, rowAngle, rowAngle), c.shift)
+		for _, at := range [][2]int{{rowActive, rowAngle}, {rowMagnitude, rowAngle}, {rowReactive, rowAngle}, {rowReactive, rowActive}} {
+			b.Copy(k.diagonal(buses, at[0], at[1]), zero)
+		}
+		{
+			shunt := b.FNMA(c.lq, c.bs, b.Mul(c.lp, c.gs))
+			curvature := b.FMA(two, shunt, b.Add(part(sigma, r.vLo), part(sigma, r.vHi)))
+			outside := b.Select(b.Sub(zero, p.overVoltage(b)), two, zero)
+			b.SetAdd(k.diagonal(buses, rowMagnitude, rowMagnitude), b.FMA(c.c2, outside, curvature), c.shift)
+			b.SetMul(k.diagonal(buses, rowMagnitude, rowActive), b.Add(c.v, c.v), c.gs)
+			b.SetMul(k.diagonal(buses, rowReactive, rowMagnitude), b.Mul(p.constant(-2), c.v), c.bs)
+			dual := b.Sub(zero, b.Add(c.rho, c.elastic))
+			b.Copy(k.diagonal(buses, rowActive, rowActive), dual)
+			b.Copy(k.diagonal(buses, rowReactive, rowReactive), dual)
+		}
+		if len(c.off) > 0 {
+			var cells lanes.Col
+			for _, first := range c.off {
+				for i := range lanes.Ref(lanes.BlockCells) {
+					cells = append(cells, first+i)
+				}
+			}
+			b.Copy(cells, zero)
+		}
+		b.Copy(c.negative, zero)
+		p.assembleUnits(b, sigma)
+		for i, bus := range p.unitBus {
+			row := rowActive
+			if i >= p.ng {
+				row = rowReactive
+			}
+			d := k.diagonal([]int{bus}, row, row)
+			b.SetSub(d, d, c.iu[i:i+1])
+		}
+		unrated, rated := p.split()
+		groups(unrated, func(l []int) { p.assembleBranches(b, k, nil, l, sigma) })
+		groups(rated, func(n []int) { p.assembleBranches(b, k, n, pick(p.rated, n), sigma) })
+		angle := func(l []int, sigma lanes.Col) {
+			for i, branch := range l {
+				from, to := []int{p.net.From[branch]}, []int{p.net.To[branch]}
+				s := sigma[i : i+1]
+				for _, d := range []lanes.Col{k.diagonal(from, rowAngle, rowAngle), k.diagonal(to, rowAngle, rowAngle)} {
+					b.SetAdd(d, d, s)
+				}
+				d := k.between(from, to, rowAngle, rowAngle)
+				b.SetSub(d, d, s)
+			}
+		}
+		angle(p.angleLo, part(sigma, r.aLo))
+		angle(p.angleHi, part(sigma, r.aHi))
+	}
+	// The reference angles are given: their rows and columns become the identity's.
+	for _, ref := range p.net.References {
+		place := p.order.place[ref]
+		d := c.diag[place]
+		b.Copy(lanes.Col{d}, one)
+		b.Copy(lanes.Col{d + 4*rowActive, d + 4*rowMagnitude, d + 4*rowReactive}, zero)
+		for i, pair := range p.pairs() {
+			switch place {
+			case pair[0]:
+				b.Copy(lanes.Col{c.off[i], c.off[i] + 1, c.off[i] + 2, c.off[i] + 3}, zero)
+			case pair[1]:
+				b.Copy(lanes.Col{c.off[i], c.off[i] + 4, c.off[i] + 8, c.off[i] + 12}, zero)
+			}
+		}
+	}
+}
+
+// assembleUnits writes the pivots of the units, with those of piecewise linear
+// cost variables eliminated before them.
+func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
+	c, r := &p.cells, p.rows()
+	zero := p.constant(0)
+	b.Copy(c.du2, c.shift)
+	poly := c.du2.At(p.polynomialUnits())
+	if len(poly) > 0 {
+		b.SetAdd(poly, poly, c.cost2.At(p.polynomialUnits()))
+	}
+	low, high := c.du2.At(p.bounded[0]), c.du2.At(p.bounded[1])
+	b.SetAdd(low, low, part(sigma, r.uLo))
+	b.SetAdd(high, high, part(sigma, r.uHi))
+	if len(p.linear) > 0 {
+		b.Copy(c.kyy, c.shift)
+		b.Copy(c.kpy, zero)
+		s := part(sigma, r.segment)
+		yy, py, unit := c.kyy.At(p.segmentOf), c.kpy.At(p.segmentOf), c.du2.At(pick(p.linear, p.segmentOf))
+		b.SetAdd(yy, yy, s)
+		{
+			weighted := b.Mul(s, c.slope)
+			b.SetSub(py, py, weighted)
+			b.SetFMA(unit, weighted, c.slope, unit)
+		}
+		b.SetDiv(c.iyy, p.constant(1), c.kyy)
+		{
+			unit := c.du2.At(p.linear)
+			b.SetFNMA(unit, b.Mul(c.kpy, c.kpy), c.iyy, unit)
+		}
+	}
+	b.SetDiv(c.iu, p.constant(1), c.du2)
+	b.Dot(c.negative, b.Select(c.du2, p.constant(1), zero), p.constant(1))
+}
+
+// assembleBranches adds the branches l to the matrix. rated are their positions
+// in p.rated, nil for branches without a limit.
+func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sigma lanes.Col) {
+	c, r := &p.cells, p.rows()
+	zero := p.constant(0)
+	from, to := pick(p.net.From, l), pick(p.net.To, l)
+	iv, jv := c.iv.At(from), c.iv.At(to)
+	vf2, vt2 := b.Add(c.v.At(from), c.v.At(from)), b.Add(c.v.At(to), c.v.At(to))
+	A, B, C, D := c.a.At(l), c.b.At(l), c.c.At(l), c.d.At(l)
+	x := p.multipliers(b, l)
+	neg := func(x lanes.Col) lanes.Col { return b.Sub(zero, x) }
+
+	// Jacobian of (Pf, Qf, Pt, Qt) by (θ, V_f, V_t).
+	type row [3]lanes.Col
+	jpf := row{neg(B), b.FMA(A, iv, b.Mul(vf2, c.gff.At(l))), b.Mul(A, jv)}
+	jqf := row{A, b.FNMA(vf2, c.bff.At(l), b.Mul(B, iv)), b.Mul(B, jv)}
+	dv := b.Mul(D, jv)
+	jpt := row{neg(D), b.Mul(C, iv), b.FMA(C, jv, b.Mul(vt2, c.gtt.At(l)))}
+	jqt := row{neg(C), neg(b.Mul(D, iv)), neg(b.FMA(vt2, c.btt.At(l), dv))}
+
+	var a1f, a2f, a1t, a2t lanes.Col
+	if rated != nil {
+		a1f = b.Add(part(c.z, r.sf).At(rated), c.t1f.At(rated))
+		a1f = b.Add(a1f, a1f)
+		a2f = b.Add(part(sigma, r.sf).At(rated), c.t2f.At(rated))
+		zt := part(c.z, r.st).At(rated)
+		a1t = b.Add(zt, zt)
+		a2t = part(sigma, r.st).At(rated)
+		x.alpha = b.FMA(a1f, c.pf.At(l), x.alpha)
+		x.beta = b.FMA(a1f, c.qf.At(l), x.beta)
+		x.gamma = b.FMA(a1t, c.pt.At(l), x.gamma)
+		x.delta = b.FMA(a1t, c.qt.At(l), x.delta)
+	}
+	t, u := p.combine(b, l, x)
+	// Hessian by (θ, V_f, V_t), lower part.
+	two := p.constant(2)
+	h := [6]lanes.Col{
+		neg(u),
+		b.Mul(t, iv), b.Mul(two, b.FNMA(x.beta, c.bff.At(l), b.Mul(x.alpha, c.gff.At(l)))),
+		b.Mul(t, jv), b.Mul(b.Mul(u, iv), jv), b.Mul(two, b.FNMA(x.delta, c.btt.At(l), b.Mul(x.gamma, c.gtt.At(l)))),
+	}
+	if rated != nil {
+		nr := len(p.rated)
+		gradient := func(end int) row {
+			index := make([]int, len(rated))
+			for i := range rated {
+				index[i] = rated[i] + end*nr
+			}
+			return row{c.qth.At(index), c.qvi.At(index), c.qvj.At(index)}
+		}
+		add := func(weight lanes.Col, g row) {
+			n := 0
+			for i := range 3 {
+				scaled := b.Mul(weight, g[i])
+				for j := range i + 1 {
+					h[n] = b.FMA(scaled, g[j], h[n])
+					n++
+				}
+			}
+		}
+		add(a1f, jpf)
+		add(a1f, jqf)
+		add(a2f, gradient(0))
+		add(a1t, jpt)
+		add(a1t, jqt)
+		add(a2t, gradient(1))
+	}
+
+	plus := func(cell, x lanes.Col) { b.SetAdd(cell, cell, x) }
+	minus := func(cell, x lanes.Col) { b.SetSub(cell, cell, x) }
+	const θ, v, λp, λq = rowAngle, rowMagnitude, rowActive, rowReactive
+	plus(k.diagonal(from, θ, θ), h[0])
+	plus(k.diagonal(to, θ, θ), h[0])
+	minus(k.between(from, to, θ, θ), h[0])
+	plus(k.diagonal(from, v, θ), h[1])
+	minus(k.between(from, to, v, θ), h[1])
+	plus(k.diagonal(from, v, v), h[2])
+	plus(k.between(from, to, θ, v), h[3])
+	minus(k.diagonal(to, v, θ), h[3])
+	plus(k.between(from, to, v, v), h[4])
+	plus(k.diagonal(to, v, v), h[5])
+	for _, e := range []struct {
+		j     row
+		bus   []int
+		other []int
+		row   int
+		own   int // column of j that is the bus's own magnitude
+	}{{jpf, from, to, λp, 1}, {jqf, from, to, λq, 1}, {jpt, to, from, λp, 2}, {jqt, to, from, λq, 2}} {
+		ownAngle, otherAngle := plus, minus
+		if e.own == 2 {
+			ownAngle, otherAngle = minus, plus
+		}
+		ownAngle(k.diagonal(e.bus, e.row, θ), e.j[0])
+		otherAngle(k.between(e.bus, e.other, e.row, θ), e.j[0])
+		if e.row == λp {
+			plus(k.diagonal(e.bus, v, λp), e.j[e.own]) // the lower part of (λp, v)
+		} else {
+			plus(k.diagonal(e.bus, λq, v), e.j[e.own])
+		}
+		plus(k.between(e.bus, e.other, e.row, v), e.j[3-e.own])
+	}
+}
+
+// factor writes the program of the block LDLᵀ.
+func (p *plan) factor(b *lanes.Builder) {
+	c := &p.cells
+	cells := func(blocks lanes.Col) lanes.Col {
+		var out lanes.Col
+		for _, first := range blocks {
+			for i := range lanes.Ref(lanes.BlockCells) {
+				out = append(out, first+i)
+			}
+		}
+		return out
+	}
+	fill := p.fillBlocks()
+	b.Copy(cells(c.fd), cells(c.diag))
+	var source lanes.Col
+	index := p.newBlocks().index
+	for k, below := range p.order.below {
+		for _, j := range below {
+			if i, ok := index[[2]int{j, k}]; ok {
+				source = append(source, cells(c.off[i:i+1])...)
+			} else {
+				for range lanes.BlockCells {
+					source = append(source, p.constant(0)[0])
+				}
+			}
+		}
+	}
+	if len(source) > 0 {
+		b.Copy(cells(c.fw), source)
+	}
+	for k, below := range p.order.below {
+		b.Pivot(c.fd[k], c.fp[k], c.negative[0])
+		var w, l lanes.Col
+		for _, j := range below {
+			w = append(w, c.fw[fill[[2]int{j, k}]])
+			l = append(l, c.fl[fill[[2]int{j, k}]])
+		}
+		if len(below) == 0 {
+			continue
+		}
+		b.Scale(l, w, c.fp[k:k+1])
+		var on lanes.Col
+		for _, j := range below {
+			on = append(on, c.fd[j])
+		}
+		b.Symmetric(on, w, l)
+		var target, left, right lanes.Col
+		for x, j := range below {
+			for y := range x {
+				target = append(target, c.fw[fill[[2]int{j, below[y]}]])
+				left, right = append(left, w[x]), append(right, l[y])
+			}
+		}
+		if len(target) > 0 {
+			b.Product(target, left, right)
+		}
+	}
+}
+
+// fillBlocks numbers the blocks below the diagonal of the factor, by columns.
+func (p *plan) fillBlocks() map[[2]int]int {
+	out := map[[2]int]int{}
+	for k, below := range p.order.below {
+		for _, j := range below {
+			out[[2]int{j, k}] = len(out)
+		}
+	}
+	return out
+}
+
+// solve writes x = K⁻¹·work by the factor; work is overwritten.
+func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
+	c := &p.cells
+	fill := p.fillBlocks()
+	column := func(k int) (l lanes.Col) {
+		for _, j := range p.order.below[k] {
+			l = append(l, c.fl[fill[[2]int{j, k}]])
+		}
+		return l
+	}
+	first := func(v lanes.Col, places ...int) (out lanes.Col) {
+		for _, k := range places {
+			out = append(out, v[4*k])
+		}
+		return out
+	}
+	for k, below := range p.order.below {
+		b.Lower(work[4*k], c.fp[k], x[4*k])
+		if len(below) > 0 {
+			b.Forward(first(work, below...), column(k), first(work, k))
+		}
+	}
+	for k, below := range slices.Backward(p.order.below) {
+		if len(below) > 0 {
+			b.Backward(first(x, k), column(k), first(x, below...))
+		}
+		b.Upper(x[4*k], c.fp[k])
+	}
+}
+
+// residual writes res = rhs − K·sol and the largest entries of res and rhs.
+func (p *plan) residual(b *lanes.Builder) {
+	c := &p.cells
+	b.Copy(c.res, c.rhs)
+	var upper, lower, own, by lanes.Col
+	for k, d := range c.diag {
+		for row := range 4 {
+			for col := range row {
+				upper, lower = append(upper, d+lanes.Ref(4*col+row)), append(lower, d+lanes.Ref(4*row+col))
+			}
+		}
+		own, by = append(own, c.res[4*k]), append(by, c.sol[4*k])
+	}
+	b.Copy(upper, lower)
+	b.Forward(own, c.diag, by)
+	var below, column, above, row lanes.Col
+	for _, pair := range p.pairs() {
+		below, column = append(below, c.res[4*pair[0]]), append(column, c.sol[4*pair[1]])
+		above, row = append(above, c.res[4*pair[1]]), append(row, c.sol[4*pair[0]])
+	}
+	if len(c.off) > 0 {
+		b.Forward(below, c.off, column)
+		b.Backward(above, c.off, row)
+	}
+	b.Copy(c.maxRes, p.constant(0))
+	b.Copy(c.maxRhs, p.constant(0))
+	b.AbsMax(c.maxRes, c.res)
+	b.AbsMax(c.maxRhs, c.rhs)
+}
+
+// correct writes sol += K⁻¹·res in the lanes that ask for it.
+func (p *plan) correct(b *lanes.Builder) {
+	c := &p.cells
+	p.solve(b, c.fix, c.res)
+	b.Copy(c.sol, b.Select(c.refine, b.Add(c.sol, c.fix), c.sol))
+}

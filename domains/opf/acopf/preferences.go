@@ -1,0 +1,48 @@
+package acopf
+
+import "math"
+
+// Sizes of Preferences.
+const (
+	simplexSteps      = 5 // 21 points of the lattice on the simplex, edges and corners among them
+	logarithmicPoints = 29
+	leastShare        = 1e-4 // of the two penalties together, nearest to the economic corner
+)
+
+// Preferences are the 50 weights of a sweep over the three objectives: the
+// lattice on the simplex with its edges, and a logarithmic design towards the
+// economic corner (0, 0, 1), where cost trades off against the penalties: the
+// share of the two penalties together falls from 1 to 10⁻⁴ in equal ratios, divided
+// between them in four quarters. They are ordered by the share of cost, falling,
+// so that neighbours are alike.
+func Preferences() [][3]float64 {
+	var out [][3]float64
+	for i := range logarithmicPoints {
+		share := math.Pow(leastShare, 1-float64(i)/logarithmicPoints)
+		thermal := share * float64(i%5) / 4
+		out = append(out, [3]float64{thermal, share - thermal, 1 - share})
+	}
+	for cost := simplexSteps; cost >= 0; cost-- {
+		rest := simplexSteps - cost
+		for k := range rest + 1 {
+			thermal := k
+			if cost%2 == 0 {
+				thermal = rest - k
+			}
+			out = append(out, [3]float64{float64(thermal) / simplexSteps, float64(rest-thermal) / simplexSteps, float64(cost) / simplexSteps})
+		}
+	}
+	return out
+}
+
+// IterationFlops is the number of floating-point operations of one iteration of
+// one problem, corrections of its linear solves and further factorisations left
+// out.
+func (s *Solver) IterationFlops() float64 {
+	n := 0
+	for _, i := range []int{programEvaluate, programGradient, programAssemble, programFactor, programPredictor, programCorrector,
+		programResidual, programExpand, programExpand, programMovePrimal, programMoveDual} {
+		n += s.plan.programs[i].Flops()
+	}
+	return float64(n)
+}

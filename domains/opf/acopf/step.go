@@ -1,0 +1,168 @@
+package acopf
+
+import "github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+
+// newton writes the program of one Newton direction up to the solve: right-hand
+// side and solution for the bus blocks.
+//
+// With ds = −(h + s) − Jh dx and dz = (target − z ds)/s − z the limits leave
+// their multipliers' place to w = (target + z (h + s))/s. The affine step has
+// target 0; the corrector has σμ − ds·dz with the affine step's ds, dz.
+func (p *plan) newton(b *lanes.Builder, corrector bool) {
+	c := &p.cells
+	zero := p.constant(0)
+	if corrector {
+		b.SetFNMA(c.target, c.ds, c.dz, c.mu)
+	} else {
+		b.Copy(c.target, zero)
+	}
+	b.SetMul(c.w, b.FMA(c.z, c.r, c.target), c.is)
+	{
+		th, v, u := b.Add(c.g0th, zero), b.Add(c.g0v, zero), b.Add(c.g0u, zero)
+		var y lanes.Col
+		if len(p.linear) > 0 {
+			y = b.Add(c.g0y, zero)
+		}
+		p.addLimits(b, c.w, th, v, u, y)
+		b.SetSub(c.nu, zero, u)
+		if len(p.linear) > 0 {
+			b.SetSub(c.ny, zero, y)
+			unit := c.nu.At(p.linear)
+			b.SetFNMA(unit, b.Mul(c.kpy, c.iyy), c.ny, unit)
+		}
+		b.SetSub(p.solCell(c.rhs, rowAngle), zero, th)
+		b.SetSub(p.solCell(c.rhs, rowMagnitude), zero, v)
+		active, reactive := p.solCell(c.rhs, rowActive), p.solCell(c.rhs, rowReactive)
+		b.SetFMA(active, c.elastic, c.lp, b.Sub(zero, c.gp))
+		b.SetFMA(reactive, c.elastic, c.lq, b.Sub(zero, c.gq))
+		for i, bus := range p.unitBus {
+			cell := p.balance(i, active, reactive)[bus : bus+1]
+			b.SetFMA(cell, c.nu[i:i+1], c.iu[i:i+1], cell)
+		}
+		for _, ref := range p.net.References {
+			b.Copy(p.solCell(c.rhs, rowAngle)[ref:ref+1], zero)
+		}
+	}
+	b.Copy(c.res, c.rhs)
+	p.solve(b, c.sol, c.res)
+}
+
+// expand writes the step of everything that was eliminated, how far it may go,
+// and the products that predict complementarity along it.
+func (p *plan) expand(b *lanes.Builder) {
+	c, r := &p.cells, p.rows()
+	zero := p.constant(0)
+	dth, dv := p.solCell(c.sol, rowAngle), p.solCell(c.sol, rowMagnitude)
+	active, reactive := p.solCell(c.sol, rowActive), p.solCell(c.sol, rowReactive)
+	for i, bus := range p.unitBus {
+		b.SetAdd(c.du[i:i+1], c.nu[i:i+1], p.balance(i, active, reactive)[bus:bus+1])
+	}
+	b.SetMul(c.du, c.du, c.iu)
+	if len(p.linear) > 0 {
+		b.SetMul(c.dy, b.FNMA(c.kpy, c.du.At(p.linear), c.ny), c.iyy)
+	}
+	b.SetSub(part(c.ds, r.vLo), dv, part(c.r, r.vLo))
+	b.SetSub(part(c.ds, r.vHi), b.Sub(zero, dv), part(c.r, r.vHi))
+	b.SetSub(part(c.ds, r.uLo), c.du.At(p.bounded[0]), part(c.r, r.uLo))
+	{
+		b.SetSub(part(c.ds, r.uHi), b.Sub(zero, c.du.At(p.bounded[1])), part(c.r, r.uHi))
+	}
+	nr := len(p.rated)
+	for end, at := range [][2]int{r.sf, r.st} {
+		groups(all(nr), func(k []int) {
+			l := pick(p.rated, k)
+			from, to := pick(p.net.From, l), pick(p.net.To, l)
+			q := func(col lanes.Col) lanes.Col { return col[end*nr : (end+1)*nr].At(k) }
+			t := b.Mul(q(c.qth), b.Sub(dth.At(from), dth.At(to)))
+			t = b.FMA(q(c.qvi), dv.At(from), t)
+			t = b.FMA(q(c.qvj), dv.At(to), t)
+			t = b.Add(t, part(c.r, at).At(k))
+			b.SetSub(part(c.ds, at).At(k), zero, t)
+		})
+	}
+	difference := func(l []int) lanes.Col {
+		return b.Sub(dth.At(pick(p.net.From, l)), dth.At(pick(p.net.To, l)))
+	}
+	{
+		if l := p.angleLo; len(l) > 0 {
+			b.SetSub(part(c.ds, r.aLo), difference(l), part(c.r, r.aLo))
+		}
+		if l := p.angleHi; len(l) > 0 {
+			b.SetSub(part(c.ds, r.aHi), b.Sub(zero, difference(l)), part(c.r, r.aHi))
+		}
+		if len(p.segmentOf) > 0 {
+			t := b.FNMA(c.slope, c.du.At(pick(p.linear, p.segmentOf)), c.dy.At(p.segmentOf))
+			b.SetSub(part(c.ds, r.segment), t, part(c.r, r.segment))
+		}
+	}
+	{
+		t := b.Mul(b.FNMA(c.z, c.ds, c.target), c.is)
+		b.SetSub(c.dz, t, c.z)
+	}
+	for _, d := range []lanes.Col{c.limitP, c.limitD, c.dsz, c.sdz, c.dsdz} {
+		b.Copy(d, zero)
+	}
+	b.MaxNegProduct(c.limitP, c.ds, c.is)
+	b.MaxNegProduct(c.limitD, c.dz, b.Div(p.constant(1), c.z))
+	b.Dot(c.dsz, c.ds, c.z)
+	b.Dot(c.sdz, c.s, c.dz)
+	b.Dot(c.dsdz, c.ds, c.dz)
+}
+
+// primal lists the primal columns: iterate, start of the step, step.
+func (p *plan) primal() [][3]lanes.Col {
+	c := &p.cells
+	list := [][3]lanes.Col{
+		{c.th, c.th0, p.solCell(c.sol, rowAngle)},
+		{c.v, c.v0, p.solCell(c.sol, rowMagnitude)},
+		{c.u, c.u0, c.du},
+		{c.s, c.s0, c.ds},
+	}
+	if len(p.linear) > 0 {
+		list = append(list, [3]lanes.Col{c.y, c.y0, c.dy})
+	}
+	return list
+}
+
+// save writes the program that keeps the primal iterate.
+func (p *plan) save(b *lanes.Builder) {
+	for _, x := range p.primal() {
+		b.Copy(x[1], x[0])
+	}
+}
+
+// movePrimal writes x = x₀ + α_P·dx, and the same for s.
+func (p *plan) movePrimal(b *lanes.Builder) {
+	for _, x := range p.primal() {
+		b.SetFMA(x[0], p.alphaP, x[2], x[1])
+	}
+}
+
+// moveDual writes λ += α_D·dλ, and the same for z.
+func (p *plan) moveDual(b *lanes.Builder) {
+	c := &p.cells
+	b.SetFMA(c.lp, c.alphaD, p.solCell(c.sol, rowActive), c.lp)
+	b.SetFMA(c.lq, c.alphaD, p.solCell(c.sol, rowReactive), c.lq)
+	b.SetFMA(c.z, c.alphaD, c.dz, c.z)
+}
+
+// build writes all programs.
+func (p *plan) build() {
+	write := func(index int, f func(b *lanes.Builder)) {
+		b := lanes.NewBuilder(&p.layout)
+		f(b)
+		p.programs[index] = b.Program()
+	}
+	write(programEvaluate, p.evaluate)
+	write(programGradient, p.gradient)
+	write(programAssemble, p.assemble)
+	write(programFactor, p.factor)
+	write(programPredictor, func(b *lanes.Builder) { p.newton(b, false) })
+	write(programCorrector, func(b *lanes.Builder) { p.newton(b, true) })
+	write(programResidual, p.residual)
+	write(programCorrect, p.correct)
+	write(programExpand, p.expand)
+	write(programSave, p.save)
+	write(programMovePrimal, p.movePrimal)
+	write(programMoveDual, p.moveDual)
+}

@@ -1,0 +1,78 @@
+package opf
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/matpower"
+	"github.com/gpc-engine/gpc/matpower/cases"
+)
+
+// FilePrefix of a case's name stands before the path of a MATPOWER file.
+const FilePrefix = "opf:"
+
+// Thirty is the case opf30: Case 3 of the paper, MATPOWER's case30.
+func Thirty() domain.Case {
+	return bundled("opf30", "dispatch of the 30-bus network", Options{})
+}
+
+// ThirtyUncertain is the case opf30-uncertain: Case 4, the same network with
+// branch admittances that differ in every trajectory.
+func ThirtyUncertain() domain.Case {
+	return bundled("opf30-uncertain", "dispatch of the 30-bus network, branch admittances uncertain", Options{Uncertain: true})
+}
+
+func bundled(name, description string, opt Options) domain.Case {
+	text, err := cases.Text("case30")
+	if err == nil {
+		var c domain.Case
+		if c, err = FromText(name, description, text, opt); err == nil {
+			return c
+		}
+	}
+	panic("opf: embedded case30: " + err.Error())
+}
+
+// FromText is the dispatch problem called name of the network in a MATPOWER file.
+func FromText(name, description string, text []byte, opt Options) (domain.Case, error) {
+	file, err := matpower.Read(name, bytes.NewReader(text))
+	if err != nil {
+		return domain.Case{}, err
+	}
+	n, err := network.New(file)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	y, err := NewSystem(name, description, n, opt)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	solver := newSolver(y)
+	return domain.Case{
+		Problem: y, Solver: solver, Plant: newPlant(y, string(text)), Controllers: controllers(y), Rescue: solver.Optimal,
+	}, nil
+}
+
+// FromFile is the case of a MATPOWER file, by its name `opf:FILE.m`. A file that
+// does not exist may be one of the embedded networks, such as opf:case118.m.
+func FromFile(name string) (domain.Case, error) {
+	path, ok := strings.CutPrefix(name, FilePrefix)
+	if !ok {
+		return domain.Case{}, fmt.Errorf("opf: %q does not begin with %q", name, FilePrefix)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		embedded, missing := cases.Text(strings.TrimSuffix(filepath.Base(path), ".m"))
+		if missing != nil || filepath.Base(path) != path {
+			return domain.Case{}, err
+		}
+		text = embedded
+	}
+	base := strings.TrimSuffix(filepath.Base(path), ".m")
+	return FromText(FilePrefix+filepath.Base(path), "dispatch of the network "+base, text, Options{})
+}

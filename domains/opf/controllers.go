@@ -1,0 +1,216 @@
+package opf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
+)
+
+// controllers are the case's own methods by name.
+//
+//	oracle   executes the exact chain of the trajectory
+//	mo-opf   the exact optimum of every step, warm-started from the last, without
+//	         tightening
+//	hold     the last dispatch, projected
+//	merit    the merit order (what the decoder corrects), projected
+//	nearest  the dispatch of the nearest training sample, projected; adaptive
+//	         priority only
+//
+// All but the oracle see only what Decide is given. A method reports ok = false
+// where its dispatch breaks a limit as far as it can tell.
+func controllers(y *System) map[string]func() (domain.Controller, error) {
+	var once sync.Once
+	var library *sampleLibrary
+	var failed error
+	return map[string]func() (domain.Controller, error){
+		"oracle": func() (domain.Controller, error) { return &oracleController{}, nil },
+		"mo-opf": func() (domain.Controller, error) {
+			x, err := newExact(y)
+			return &exactController{exact: x, results: make([]acopf.Result, 2)}, err
+		},
+		"hold":  func() (domain.Controller, error) { return &holdController{system: y}, nil },
+		"merit": func() (domain.Controller, error) { return meritController{y}, nil },
+		"nearest": func() (domain.Controller, error) {
+			once.Do(func() { library, failed = newSampleLibrary(y) })
+			return nearestController{library}, failed
+		},
+	}
+}
+
+type oracleController struct {
+	plan [][]float64
+	t    int
+}
+
+func (o *oracleController) Reset(ep domain.Episode) error {
+	_, plan, err := ep.Oracle()
+	o.plan, o.t = plan, 0
+	return err
+}
+
+func (o *oracleController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	if o.t >= len(o.plan) {
+		return false, fmt.Errorf("the oracle's plan has %d steps, another was asked for", len(o.plan))
+	}
+	copy(u, o.plan[o.t])
+	o.t++
+	return true, nil
+}
+
+// exactController solves every step.
+type exactController struct {
+	exact   *exact
+	results []acopf.Result
+	step    int
+	warm    bool
+}
+
+func (m *exactController) Reset(domain.Episode) error {
+	m.warm = false
+	return nil
+}
+
+func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	y := m.exact.system
+	m.step++
+	now, last := m.results[m.step%2:][:1], &m.results[(m.step+1)%2]
+	if !m.warm {
+		last = nil
+	}
+	problem := y.problemAt(s, c, pref, last)
+	if pref.Adaptive {
+		problem.Objective.Weights = totalWeights // what the episode is scored by
+	}
+	if err := m.exact.solve([]acopf.Problem{problem}, now); err != nil {
+		return false, err
+	}
+	if !usable(&now[0]) && last != nil {
+		problem.Start = nil
+		if err := m.exact.solve([]acopf.Problem{problem}, now); err != nil {
+			return false, err
+		}
+	}
+	if m.warm = usable(&now[0]); !m.warm {
+		y.Fallback(s, c, u)
+		return false, nil
+	}
+	y.setPoints(&now[0], u)
+	return true, nil
+}
+
+// holdController repeats the last dispatch.
+type holdController struct {
+	system *System
+	last   []float64
+}
+
+func (h *holdController) Reset(domain.Episode) error {
+	h.last = nil
+	return nil
+}
+
+func (h *holdController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	y := h.system
+	if h.last == nil {
+		copy(u, c[y.layout.previous:y.layout.previous+y.layout.gens])
+		for g, b := range y.Network.GenBus {
+			u[y.layout.gens+g] = s[b]
+		}
+	} else {
+		copy(u, h.last)
+	}
+	ok := y.Project(s, c, u)
+	h.last = append(h.last[:0], u...)
+	return ok, nil
+}
+
+// meritController dispatches by the merit order.
+type meritController struct{ system *System }
+
+func (meritController) Reset(domain.Episode) error { return nil }
+
+func (m meritController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	m.system.Base(s, c, u)
+	return m.system.Project(s, c, u), nil
+}
+
+// sampleLibrary holds samples of the adaptive priority for lookup by context.
+type sampleLibrary struct {
+	system        *System
+	scale         []float64
+	context, plan [][]float64
+}
+
+// The library of `nearest`: scenarios of the training distribution.
+const (
+	libraryScenarios = 400
+	librarySeed      = 0x6e65_6172 // "near"
+)
+
+// newSampleLibrary solves the library's scenarios.
+func newSampleLibrary(y *System) (*sampleLibrary, error) {
+	v := newSolver(y)
+	l := &sampleLibrary{system: y, scale: make([]float64, y.layout.context)}
+	rng := rand.New(rand.NewPCG(librarySeed, 1))
+	axes := v.Parameters()
+	for scenario := range libraryScenarios {
+		p := make([]float64, len(axes))
+		for i, a := range axes {
+			p[i] = a.Lo + rng.Float64()*(a.Hi-a.Lo)
+		}
+		p[0] = levelLo + (1.05-levelLo)*rng.Float64()
+		samples, err := v.Solve(scenario, p, domain.Preference{Adaptive: true}, domain.WeightedSum, rng.Uint64())
+		if err != nil && !errors.Is(err, domain.ErrInfeasible) && !errors.Is(err, domain.ErrNotConverged) {
+			return nil, err
+		}
+		for i := range samples {
+			l.context, l.plan = append(l.context, samples[i].C), append(l.plan, samples[i].U)
+		}
+	}
+	if len(l.context) == 0 {
+		return nil, errors.New("opf: no scenario of the library of `nearest` has a solution")
+	}
+	for j := range l.scale {
+		mean, square := 0.0, 0.0
+		for _, c := range l.context {
+			mean += c[j] / float64(len(l.context))
+		}
+		for _, c := range l.context {
+			square += (c[j] - mean) * (c[j] - mean) / float64(len(l.context))
+		}
+		if square > 0 {
+			l.scale[j] = 1 / math.Sqrt(square)
+		}
+	}
+	return l, nil
+}
+
+// nearestController looks its dispatch up.
+type nearestController struct{ library *sampleLibrary }
+
+func (nearestController) Reset(domain.Episode) error { return nil }
+
+func (n nearestController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	l := n.library
+	if !pref.Adaptive {
+		return false, errors.New("opf: `nearest` has samples of the adaptive priority only")
+	}
+	best, at := math.Inf(1), 0
+	for k, other := range l.context {
+		d := 0.0
+		for j, v := range other {
+			e := (v - c[j]) * l.scale[j]
+			d += e * e
+		}
+		if d < best {
+			best, at = d, k
+		}
+	}
+	copy(u, l.plan[at])
+	return l.system.Project(s, c, u), nil
+}

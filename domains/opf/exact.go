@@ -1,0 +1,88 @@
+package opf
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
+)
+
+// exactTolerance is the largest KKT residual of a solution that is used.
+const exactTolerance = 1e-6
+
+// exact is the interior point on a System's network. It is used by one goroutine.
+type exact struct {
+	system *System
+	solver *acopf.Solver
+}
+
+func newExact(y *System) (*exact, error) {
+	// One thread: whoever wants more runs several.
+	s, err := acopf.New(y.Network, acopf.Options{Threads: 1})
+	if err != nil {
+		return nil, err
+	}
+	return &exact{y, s}, nil
+}
+
+// exactPool hands out exact solvers.
+type exactPool struct {
+	system *System
+	free   sync.Pool
+}
+
+func (p *exactPool) get() (*exact, error) {
+	if x, ok := p.free.Get().(*exact); ok {
+		return x, nil
+	}
+	return newExact(p.system)
+}
+
+func (p *exactPool) put(x *exact) { p.free.Put(x) }
+
+// problem is the dispatch for loads by bus under branch factors (nil: ones), as
+// weights of the raw objectives rate it, within the ramp of previous (nil: none).
+func (y *System) problem(pd, qd, factors, previous []float64, weights [objectives]float64, tighten acopf.Tightening, start *acopf.Result) acopf.Problem {
+	p := acopf.Problem{
+		Pd: pd, Qd: qd, BranchFactors: factors, Objective: acopf.Objective{Weights: weights},
+		Previous: previous, Tighten: tighten,
+	}
+	if previous != nil {
+		p.Ramp = y.Ramp
+	}
+	if start != nil && start.Status == acopf.Optimal {
+		p.Start = start
+	}
+	return p
+}
+
+// problemAt is the exact problem of an observation, without tightening.
+func (y *System) problemAt(s, c []float64, pref domain.Preference, start *acopf.Result) acopf.Problem {
+	pd, qd := make([]float64, y.layout.buses), make([]float64, y.layout.buses)
+	y.loads(c, pd, qd)
+	previous := c[y.layout.previous : y.layout.previous+y.layout.gens]
+	return y.problem(pd, qd, y.branchFactors(c), previous, y.weightsAt(s, c, pref), acopf.Tightening{}, start)
+}
+
+// solve solves problems side by side.
+func (x *exact) solve(problems []acopf.Problem, results []acopf.Result) error {
+	if err := x.solver.Solve(context.Background(), problems, results); err != nil {
+		return fmt.Errorf("opf: %w", err)
+	}
+	return nil
+}
+
+// usable says whether a result is an optimum to exactTolerance.
+func usable(r *acopf.Result) bool {
+	return r.Status == acopf.Optimal && r.KKT.Max() <= exactTolerance && r.KKT.Mismatch <= exactTolerance && r.KKT.Violation <= exactTolerance
+}
+
+// setPoints writes u of a result: P_G of every unit and the voltage at its bus.
+func (y *System) setPoints(r *acopf.Result, u []float64) {
+	copy(u, r.Pg)
+	for g, b := range y.Network.GenBus {
+		u[y.layout.gens+g] = r.Vm[b]
+	}
+}

@@ -1,0 +1,210 @@
+package opf
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+	"github.com/gpc-engine/gpc/matpower/cases"
+)
+
+func readNetwork(t testing.TB, name string) *network.Network {
+	t.Helper()
+	c, err := cases.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := network.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func newTestSystem(t testing.TB, name string, opt Options) *System {
+	t.Helper()
+	y, err := NewSystem(name, name, readNetwork(t, name), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return y
+}
+
+// randomPoint is a state near flat, loads about the file's at a level, and a
+// dispatch that covers them.
+func randomPoint(rng *rand.Rand, y *System, level float64) (s, c, u []float64) {
+	n, l := y.Network, &y.layout
+	s, c, u = make([]float64, 2*l.buses), make([]float64, l.context), make([]float64, 2*l.gens)
+	pd, qd := make([]float64, l.buses), make([]float64, l.buses)
+	for i := range pd {
+		pd[i], qd[i] = n.Pd[i]*level*(1+0.1*rng.NormFloat64()), n.Qd[i]*level*(1+0.1*rng.NormFloat64())
+		s[i], s[l.buses+i] = 1+0.01*rng.NormFloat64(), 0.02*rng.NormFloat64()
+	}
+	factors := branchDraw(rng, l.branches)
+	previous := make([]float64, l.gens)
+	for g := range previous {
+		previous[g] = n.PMin[g] + rng.Float64()*(n.PMax[g]-n.PMin[g])
+	}
+	y.context(c, pd, qd, previous, factors)
+	y.Base(s, c, u)
+	for g := range l.gens {
+		u[g] += 0.02 * rng.NormFloat64()
+		u[l.gens+g] = 1.02 + 0.02*rng.NormFloat64()
+	}
+	return s, c, u
+}
+
+// The power flow here and that of package powerflow are two programs.
+func TestFlowAgreesWithPowerflow(t *testing.T) {
+	for _, name := range []string{"case9", "case14", "case30", "case39", "case118"} {
+		n := readNetwork(t, name)
+		y := newTestSystem(t, name, Options{Uncertain: true})
+		solver, err := powerflow.New(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		w := newWorkspace(y)
+		for range 5 {
+			s, c, u := randomPoint(rng, y, 0.8)
+			copy(c[y.layout.factors:], branchDraw(rng, y.layout.branches))
+			if !w.dispatch(s, c, u) {
+				t.Fatalf("%s: no solution", name)
+			}
+			admittance := network.NewAdmittance(n.Branches())
+			if err := n.ScaleBranches(y.branchFactors(c), admittance); err != nil {
+				t.Fatal(err)
+			}
+			if err := solver.SetAdmittance(admittance); err != nil {
+				t.Fatal(err)
+			}
+			want := solver.NewSolution()
+			if err := solver.Solve(powerflow.Input{Pd: w.pd, Qd: w.qd, Pg: u[:n.Gens()], Vg: u[n.Gens():]}, powerflow.Options{Start: powerflow.Flat}, want); err != nil || !want.Converged() {
+				t.Fatalf("%s: powerflow: %v", name, want.Status)
+			}
+			for i := range w.vm {
+				if math.Abs(w.vm[i]-want.Vm[i]) > 1e-8 || math.Abs(w.va[i]-want.Va[i]+want.Va[n.Slack]) > 1e-8 {
+					t.Fatalf("%s: bus %d is at %v∠%v, powerflow has %v∠%v", name, n.BusID[i], w.vm[i], w.va[i], want.Vm[i], want.Va[i])
+				}
+			}
+			for g := range w.pg {
+				if math.Abs(w.pg[g]-want.Pg[g]) > 1e-7 || math.Abs(w.qg[g]-want.Qg[g]) > 1e-7 {
+					t.Fatalf("%s: unit %d gives %v, %v, powerflow has %v, %v", name, g, w.pg[g], w.qg[g], want.Pg[g], want.Qg[g])
+				}
+			}
+		}
+	}
+}
+
+// Every row of the projection's program is a derivative of the margin it stands
+// for.
+func TestLimitRowsAreDerivatives(t *testing.T) {
+	for _, name := range []string{"case30", "case118"} {
+		y := newTestSystem(t, name, Options{Uncertain: true})
+		rng := rand.New(rand.NewPCG(3, 4))
+		w := newWorkspace(y)
+		compared := 0
+		for range 3 {
+			s, c, u := randomPoint(rng, y, 0.95)
+			if !w.dispatch(s, c, u) {
+				t.Fatal("no solution")
+			}
+			gap := func(u []float64) []float64 { // bound of every row at u
+				other := newWorkspace(y)
+				if !other.dispatch(s, c, u) {
+					t.Fatal("no solution beside")
+				}
+				other.evaluate(true)
+				other.system.model.lu.factor(other.values, other.inverse)
+				other.limitRows(c)
+				return append([]float64(nil), other.projection.program.bound...)
+			}
+			w.evaluate(true)
+			w.system.model.lu.factor(w.values, w.inverse)
+			p := w.projection
+			p.program.reset()
+			w.limitRows(c)
+			for j, at := range p.control {
+				const h = 1e-5
+				up, down := append([]float64(nil), u...), append([]float64(nil), u...)
+				up[at] += h
+				down[at] -= h
+				a, b := gap(up), gap(down)
+				if len(a) != len(p.program.bound) || len(b) != len(a) {
+					continue // a limit came within reach
+				}
+				for k := range a {
+					want := -(a[k] - b[k]) / (2 * h)
+					if got := p.program.row(k)[j]; math.Abs(got-want) > 1e-5*(1+math.Abs(want)) {
+						t.Fatalf("%s: row %d by control %d is %v, difference %v", name, k, at, got, want)
+					}
+					compared++
+				}
+			}
+		}
+		if compared == 0 {
+			t.Fatal("nothing was compared")
+		}
+	}
+}
+
+func BenchmarkDispatch(b *testing.B) {
+	y := newTestSystem(b, "case30", Options{})
+	rng := rand.New(rand.NewPCG(1, 2))
+	w := newWorkspace(y)
+	s, c, u := randomPoint(rng, y, 0.8)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.known = false
+		if !w.dispatch(s, c, u) {
+			b.Fatal("no solution")
+		}
+	}
+}
+
+// BenchmarkProject projects the merit order along a trajectory of the envelope,
+// the steps with a correction apart from those without.
+func BenchmarkProject(b *testing.B) {
+	c := Thirty()
+	y := c.Problem.(*System)
+	ep, err := c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	type point struct{ s, c, u []float64 }
+	var points [2][]point
+	w := newWorkspace(y)
+	for !ep.Done() {
+		at := point{make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)}
+		ep.Observe(at.s, at.c)
+		y.Base(at.s, at.c, at.u)
+		u := slices.Clone(at.u)
+		y.clip(at.c, u)
+		kind := 0
+		if w.dispatch(at.s, at.c, u); w.smallest() < 0 {
+			kind = 1
+		}
+		points[kind] = append(points[kind], at)
+		y.Project(at.s, at.c, u)
+		if _, err := ep.Apply(u); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for kind, name := range []string{"inside", "corrected"} {
+		b.Run(name, func(b *testing.B) {
+			u, k := make([]float64, 2*y.layout.gens), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				at := points[kind][k%len(points[kind])]
+				copy(u, at.u)
+				y.Project(at.s, at.c, u)
+				k++
+			}
+			b.ReportMetric(float64(len(points[kind])), "points")
+		})
+	}
+}

@@ -1,0 +1,119 @@
+//go:build ipopt
+
+package ipoptcheck
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/matpower/cases"
+)
+
+func load(t testing.TB, name string) *network.Network {
+	t.Helper()
+	c, err := cases.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := network.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func scaled(n *network.Network, factor float64) (pd, qd []float64) {
+	for b := range n.Pd {
+		pd, qd = append(pd, factor*n.Pd[b]), append(qd, factor*n.Qd[b])
+	}
+	return pd, qd
+}
+
+// TestSameOptimumAsIPOPT on every case that comes with the program, at the
+// file's cost.
+func TestSameOptimumAsIPOPT(t *testing.T) {
+	for _, name := range cases.Names() {
+		n := load(t, name)
+		compare(t, name, n, acopf.Problem{})
+	}
+}
+
+// compare solves a problem both ways and wants the objectives within 1e-6.
+func compare(t *testing.T, what string, n *network.Network, pr acopf.Problem) {
+	t.Helper()
+	program, err := New(n, &pr, Exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	theirs := program.Solve()
+	solver, err := acopf.New(n, acopf.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := make([]acopf.Result, 1)
+	start := time.Now()
+	if err := solver.Solve(context.Background(), []acopf.Problem{pr}, results); err != nil {
+		t.Fatal(err)
+	}
+	wall := time.Since(start)
+	ours := results[0]
+	if theirs.Optimal != (ours.Status == acopf.Optimal) {
+		t.Errorf("%s: IPOPT ends with status %d, %g, acopf with %v, %g", what, theirs.Status, theirs.Objective, ours.Status, ours.Objective)
+		return
+	}
+	if !theirs.Optimal {
+		t.Logf("%s: neither solves it: status %d, %v", what, theirs.Status, ours.Status)
+		return
+	}
+	gap := (ours.Objective - theirs.Objective) / math.Max(1e-3, math.Abs(theirs.Objective))
+	t.Logf("%-40s %14.6f  relative difference %8.1e  IPOPT %3d iterations %9v  acopf %3d iterations %9v (first solve)",
+		what, theirs.Objective, gap, theirs.Iterations, theirs.Wall.Round(time.Microsecond), ours.Iterations, wall.Round(time.Microsecond))
+	if !(math.Abs(gap) <= 1e-6) {
+		t.Errorf("%s: acopf %.9g, IPOPT %.9g", what, ours.Objective, theirs.Objective)
+	}
+}
+
+// TestSameOptimumUnderOtherObjectives: weighted objectives, other loads, branch
+// factors, ramps and tightening on case30.
+func TestSameOptimumUnderOtherObjectives(t *testing.T) {
+	n := load(t, "case30")
+	ideal, nadir := [3]float64{0, 0, 300}, [3]float64{2e-3, 2e-3, 600}
+	for _, level := range []float64{0.7, 0.95} {
+		pd, qd := scaled(n, level)
+		for _, w := range [][3]float64{{0, 0, 1}, {0.2, 0.3, 0.5}, {0.9, 0.05, 0.05}, {0.01, 0.98, 0.01}} {
+			pr := acopf.Problem{Pd: pd, Qd: qd, Objective: acopf.Objective{Weights: w, Ideal: ideal, Nadir: nadir}}
+			compare(t, fmt.Sprintf("case30 × %.2f, weights %v", level, w), n, pr)
+		}
+		factors := make([]float64, n.Branches())
+		for k := range factors {
+			factors[k] = 1 + 0.05*math.Sin(float64(3*k))
+		}
+		compare(t, fmt.Sprintf("case30 × %.2f, branch factors", level), n, acopf.Problem{Pd: pd, Qd: qd, BranchFactors: factors})
+		compare(t, fmt.Sprintf("case30 × %.2f, tightened", level), n, acopf.Problem{Pd: pd, Qd: qd,
+			Tighten: acopf.Tightening{VLoad: 0.003, VGen: 0.002, P: 0.001, Q: 0.005, S: 0.005}})
+		previous, ramp := make([]float64, n.Gens()), make([]float64, n.Gens())
+		for g := range previous {
+			previous[g], ramp[g] = level*n.Pg0[g], 0.05*n.PMax[g]
+		}
+		compare(t, fmt.Sprintf("case30 × %.2f, ramps", level), n, acopf.Problem{Pd: pd, Qd: qd, Previous: previous, Ramp: ramp})
+	}
+}
+
+// TestSameOptimumWithEverything: piecewise linear, cubic and reactive costs,
+// angle limits and phase shifters.
+func TestSameOptimumWithEverything(t *testing.T) {
+	compare(t, "case14 with everything", everything(t), acopf.Problem{})
+}
+
+// TestBothCallItInfeasible: case30 at 1.2 times its load.
+func TestBothCallItInfeasible(t *testing.T) {
+	n := load(t, "case30")
+	pd, qd := scaled(n, 1.2)
+	compare(t, "case30 × 1.20", n, acopf.Problem{Pd: pd, Qd: qd})
+}

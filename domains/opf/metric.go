@@ -1,0 +1,116 @@
+package opf
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// The projection measures a change of the set-points by what it costs: by the
+// curvature of the generation cost along the power flow, losses included, at one
+// middling operating point. Lowering all V_G together is nearly free in it, and
+// shifting P_G between units of different cost is not; in the plain norm a line's
+// overload that a little less reactive power would cure is cured by redispatch.
+
+// Constants of the metric.
+const (
+	metricLevel   = 0.85 // load level of the operating point
+	metricVoltage = 1.02 // pu, its V_G
+	metricStep    = 1e-3 // pu, of the differences of the gradient
+	// leastCurvature, relative to the mean curvature of the units' own costs, keeps
+	// directions that cost nothing bounded.
+	leastCurvature = 0.05
+)
+
+// newMetric returns the inverse of the metric, row-major, in the order of the
+// projection's controls.
+func newMetric(y *System) []float64 {
+	w := newWorkspace(y)
+	p := w.projection
+	n, l := y.Network, &y.layout
+	k := len(p.control)
+	s, c, u := make([]float64, 2*l.buses), make([]float64, l.context), make([]float64, 2*l.gens)
+	pd, qd := make([]float64, l.buses), make([]float64, l.buses)
+	for i := range pd {
+		pd[i], qd[i], s[i] = metricLevel*n.Pd[i], metricLevel*n.Qd[i], 1
+	}
+	y.context(c, pd, qd, n.Pg0, nil)
+	demand := 0.0
+	for _, v := range pd {
+		demand += v
+	}
+	// Without a ramp: from the middle of every unit's range with all of it to move.
+	free := &System{Network: n, Ramp: n.PMax, layout: y.layout}
+	free.merit(demand*(1+lossShare), n.PMin, u[:l.gens])
+	for g, b := range n.GenBus {
+		u[l.gens+g] = math.Min(math.Max(metricVoltage, n.VMin[b]), n.VMax[b])
+	}
+	h := mat.NewSymDense(k, nil)
+	up, down := make([]float64, k), make([]float64, k)
+	own, units := 0.0, 0.0
+	for g := range n.GenBus {
+		_, _, second := n.Cost[g].At(u[g])
+		own, units = own+math.Abs(second), units+1
+	}
+	floor := leastCurvature * math.Max(own/units, 1)
+	solved := true
+	for j, at := range p.control {
+		u[at] += metricStep
+		solved = w.costGradient(s, c, u, up) && solved
+		u[at] -= 2 * metricStep
+		solved = w.costGradient(s, c, u, down) && solved
+		u[at] += metricStep
+		for i := range p.control {
+			// Each entry is seen twice, once from either side.
+			h.SetSym(i, j, h.At(i, j)+0.5*(up[i]-down[i])/(2*metricStep))
+		}
+		h.SetSym(j, j, h.At(j, j)+0.5*(up[j]-down[j])/(2*metricStep))
+	}
+	inverse := make([]float64, k*k)
+	var eigen mat.EigenSym
+	if !solved || !eigen.Factorize(h, true) {
+		for j := range k { // no operating point to measure at: the plain norm
+			inverse[j*k+j] = 1
+		}
+		return inverse
+	}
+	values := eigen.Values(nil)
+	var vectors mat.Dense
+	eigen.VectorsTo(&vectors)
+	for v, value := range values {
+		scale := 1 / math.Max(value, floor)
+		for i := range k {
+			for j := range k {
+				inverse[i*k+j] += scale * vectors.At(i, v) * vectors.At(j, v)
+			}
+		}
+	}
+	return inverse
+}
+
+// costGradient writes the derivative of the generation cost in each control,
+// along the power flow.
+func (w *workspace) costGradient(s, c, u, gradient []float64) bool {
+	y, p := w.system, w.projection
+	m, n, gens := &y.model, y.Network, y.layout.gens
+	if !w.dispatch(s, c, u) {
+		return false
+	}
+	w.evaluate(true)
+	if !m.lu.factor(w.values, w.inverse) {
+		return false
+	}
+	w.begin()
+	w.addInjection(n.Slack, false)
+	p.others = -1
+	m.lu.solveTransposed(w.values, w.inverse, w.row)
+	_, price, _ := n.Cost[m.slackGen].At(w.pg[m.slackGen])
+	for j, at := range p.control {
+		gradient[j] = price * w.sensitivity(at, gens)
+		if at < gens {
+			_, own, _ := n.Cost[at].At(u[at])
+			gradient[j] += own
+		}
+	}
+	return true
+}

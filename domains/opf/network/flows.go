@@ -1,0 +1,49 @@
+package network
+
+import "math"
+
+// Flows are the complex powers into every branch at both its ends, per unit.
+type Flows struct {
+	Pf, Qf, Pt, Qt []float64
+}
+
+// NewFlows has room for n branches.
+func NewFlows(n int) *Flows {
+	s := make([]float64, 4*n)
+	return &Flows{s[:n:n], s[n : 2*n : 2*n], s[2*n : 3*n : 3*n], s[3*n:]}
+}
+
+// BranchFlows writes the flows at the voltages vm (pu) and va (rad), one entry
+// a bus, with the admittances y (&n.Admittance, or what ScaleBranches wrote).
+// It does not allocate.
+func (n *Network) BranchFlows(y *Admittance, vm, va []float64, dst *Flows) {
+	for k, f := range n.From {
+		t := n.To[k]
+		sin, cos := math.Sincos(va[f] - va[t])
+		vv := vm[f] * vm[t]
+		vf2, vt2 := vm[f]*vm[f], vm[t]*vm[t]
+		dst.Pf[k] = vf2*y.Gff[k] + vv*(y.Gft[k]*cos+y.Bft[k]*sin)
+		dst.Qf[k] = -vf2*y.Bff[k] + vv*(y.Gft[k]*sin-y.Bft[k]*cos)
+		dst.Pt[k] = vt2*y.Gtt[k] + vv*(y.Gtf[k]*cos-y.Btf[k]*sin)
+		dst.Qt[k] = -vt2*y.Btt[k] - vv*(y.Gtf[k]*sin+y.Btf[k]*cos)
+	}
+}
+
+// Injections writes the net power each bus sends into branches and shunt, per
+// unit: generation minus load where the network balances. It does not allocate.
+func (n *Network) Injections(y *Admittance, vm, va, p, q []float64) {
+	for i := range n.BusID {
+		v2 := vm[i] * vm[i]
+		p[i], q[i] = v2*n.Gs[i], -v2*n.Bs[i]
+	}
+	for k, f := range n.From {
+		t := n.To[k]
+		sin, cos := math.Sincos(va[f] - va[t])
+		vv := vm[f] * vm[t]
+		vf2, vt2 := vm[f]*vm[f], vm[t]*vm[t]
+		p[f] += vf2*y.Gff[k] + vv*(y.Gft[k]*cos+y.Bft[k]*sin)
+		q[f] += -vf2*y.Bff[k] + vv*(y.Gft[k]*sin-y.Bft[k]*cos)
+		p[t] += vt2*y.Gtt[k] + vv*(y.Gtf[k]*cos-y.Btf[k]*sin)
+		q[t] += -vt2*y.Btt[k] - vv*(y.Gtf[k]*sin+y.Btf[k]*cos)
+	}
+}

@@ -1,0 +1,50 @@
+package opf
+
+import "github.com/gpc-engine/gpc/domain"
+
+// navigation and training are the defaults of every System; docs/opf.md says why.
+var navigation = domain.Navigation{
+	// Small: the tangential field is the gradient of the state before the dispatch,
+	// and the decoder is already the optimum after it.
+	LatentStep:    0.002,
+	VMax:          1,
+	Epsilon:       0.1,
+	MetricLambda:  1e-3,
+	TopK:          4,
+	LieGain:       0.1,
+	LieScale:      0.1,
+	RetractionMix: 0.5,
+	// The projection knows the network and the loads, so that noise of the measured
+	// state reaches only the encoder: nothing to smooth, and no power flow spent on
+	// estimating it.
+	Smoothing:      1,
+	PriorityFilter: 0.3,
+	Neighbours:     12, // 8 to 16 are alike; 32 cost 40 µs more, the nearest code alone a tenth of the gap
+}
+
+var training = domain.Training{
+	Latent:          32,
+	Hidden:          256,
+	Scenarios:       5000,
+	Weights:         50,
+	Design:          domain.WeightDesign{Name: "mixed", Reference: economic, LogLo: -4, LogHi: 1},
+	ManifoldEpochs:  16,
+	RolloutEpochs:   2,
+	Batch:           512,
+	LearningRate:    1e-3,
+	ActionWeight:    30,
+	SpectralBound:   20,
+	Emphasis:        0.3,
+	Codes:           10000,
+	LocalNeighbours: 10,
+}
+
+// trainingOf are the training defaults of a system; the encoder of the uncertain
+// case sees one input more for every branch, and its model is kept smaller.
+func trainingOf(uncertain bool) domain.Training {
+	t := training
+	if uncertain {
+		t.ManifoldEpochs, t.Codes = 14, 5000
+	}
+	return t
+}

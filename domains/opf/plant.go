@@ -1,0 +1,275 @@
+package opf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// testStream separates test trajectories and their noise from every training
+// draw: it is mixed into the seed of each generator here and nowhere else.
+const testStream = 0x6f70_665f_7465_7374 // "opf_test"
+
+// hiddenSuffix of a regime withholds the branch factors from the controller: it
+// observes ones.
+const hiddenSuffix = "-hidden"
+
+// maxRedraws trajectories in a row may be infeasible for the oracle before an
+// episode is given up.
+const maxRedraws = 100
+
+// Scene is a test trajectory as the trace holds it. Step t of an episode
+// dispatches for the loads of row t+1; row 0 is the state before, solved
+// exactly, whose set-points are Pg0 and Vg0.
+type Scene struct {
+	Pd     [][]float64 `json:"pd_mw"`   // [T][bus]
+	Qd     [][]float64 `json:"qd_mvar"` // [T][bus]
+	Branch []float64   `json:"branch_factor"`
+	Pg0    []float64   `json:"pg0_pu"`
+	Vg0    []float64   `json:"vg0_pu"`
+	Regime string      `json:"regime"`
+	// W scores the trajectory instead of J_total where it is present.
+	W []float64 `json:"w,omitempty"`
+	// Excluded are the trajectories drawn before this one for which the oracle
+	// found no solution at some step.
+	Excluded []Exclusion `json:"excluded,omitempty"`
+}
+
+// Exclusion says at which step and why a trajectory is out.
+type Exclusion struct {
+	Step   int    `json:"step"`
+	Reason string `json:"reason"`
+}
+
+// Params are the constants of a trace's header.
+type Params struct {
+	Case      string         `json:"case_m"` // the MATPOWER file
+	Dt        float64        `json:"dt_s"`
+	Ramp      []float64      `json:"ramp_pu"` // per step, by unit
+	Tolerance float64        `json:"tol_pu"`  // of every margin
+	Thermal   float64        `json:"thermal_threshold"`
+	Deadband  float64        `json:"voltage_deadband_pu"`
+	Cost      string         `json:"cost"`
+	Scales    []float64      `json:"objective_scales"` // of J in a scene's w
+	Semantic  semanticParams `json:"semantic"`
+}
+
+// semanticParams are the constants of σ as it is reported with each step.
+type semanticParams struct {
+	K        []float64 `json:"k"`
+	Epsilon  []float64 `json:"epsilon"`
+	Rho      float64   `json:"rho"`
+	Economic float64   `json:"delta_economic"`
+}
+
+// costText is the definition of an episode's cost, for whoever re-scores a trace.
+const costText = "J1+J2+J3; in a scene with w: sum of w_i*J_i/objective_scales_i, w_3 at least 0.01"
+
+// Plant makes the closed-loop episodes of a System. It is safe for concurrent
+// use.
+type Plant struct {
+	system *System
+	text   string // the case file
+	mu     sync.Mutex
+	drawn  map[drawKey]*drawn
+}
+
+// drawKey names a test trajectory.
+type drawKey struct {
+	seed   uint64
+	index  int
+	regime string
+	w      string
+}
+
+// drawn is an accepted trajectory with its oracle, made once.
+type drawn struct {
+	once  sync.Once
+	scene Scene
+	chain *Chain
+	err   error
+}
+
+// keptTrajectories bounds the memory of trajectories with their oracles.
+const keptTrajectories = 256
+
+func newPlant(y *System, text string) *Plant {
+	return &Plant{system: y, text: text, drawn: map[drawKey]*drawn{}}
+}
+
+// Params implements domain.Plant.
+func (l *Plant) Params() any { return l.params() }
+
+func (l *Plant) params() Params {
+	return Params{
+		Case: l.text, Dt: StepSeconds, Ramp: l.system.Ramp, Tolerance: MarginTolerance,
+		Thermal: ThermalThreshold, Deadband: VoltageDeadband, Cost: costText, Scales: objectiveScales[:],
+		Semantic: semanticParams{semantic.K, semantic.Epsilon, semantic.Rho, economicIndicator},
+	}
+}
+
+// Episode draws test trajectory number index. A trajectory is redrawn only if the
+// oracle, the exact solver coupled by its own ramp from the same start, has no
+// solution at one of its steps; how often is in the scene. opt.Noise is the
+// standard deviation of the measured voltages, pu, and angles, rad. opt.Regime is
+// one of RegimePaper, RegimeEnvelope (the default) and RegimeSwing; in the
+// uncertain case "-hidden" behind it withholds the branch factors.
+func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	regime, hidden := strings.CutSuffix(opt.Regime, hiddenSuffix)
+	if regime == "" {
+		regime = RegimeEnvelope
+	}
+	if _, known := levels[regime]; !known {
+		return nil, fmt.Errorf("%s has no regime %q: it has %s, %s and %s", l.system.spec.Name, opt.Regime, RegimePaper, RegimeEnvelope, RegimeSwing)
+	}
+	if hidden && !l.system.layout.uncertain {
+		return nil, fmt.Errorf("%s has no branch factors to withhold: regime %q is of the uncertain case", l.system.spec.Name, opt.Regime)
+	}
+	if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
+		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", opt.Noise)
+	}
+	if index < 0 {
+		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
+	}
+	var w []float64
+	if !opt.Preference.Adaptive && opt.Preference.W != nil {
+		if err := opt.Preference.Validate(objectives); err != nil {
+			return nil, err
+		}
+		w = slices.Clone(opt.Preference.W)
+	}
+	d := l.trajectory(drawKey{seed, index, regime, fmt.Sprint(w)})
+	d.once.Do(func() { d.scene, d.chain, d.err = l.draw(seed, index, regime, w) })
+	if d.err != nil {
+		return nil, d.err
+	}
+	e, err := newEpisode(l, d.scene)
+	if err != nil {
+		return nil, err
+	}
+	e.chain, e.noise, e.hidden = d.chain, opt.Noise, hidden
+	e.rng = rand.New(rand.NewPCG(seed^testStream, ^uint64(index)))
+	return e, nil
+}
+
+func (l *Plant) trajectory(key drawKey) *drawn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := l.drawn[key]
+	if d == nil {
+		if len(l.drawn) >= keptTrajectories {
+			clear(l.drawn)
+		}
+		d = &drawn{}
+		l.drawn[key] = d
+	}
+	return d
+}
+
+// draw draws trajectories until the oracle solves one.
+func (l *Plant) draw(seed uint64, index int, regime string, w []float64) (Scene, *Chain, error) {
+	n := l.system.Network
+	scene := Scene{Regime: regime, W: w}
+	for attempt := range maxRedraws {
+		rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)<<20|uint64(attempt)))
+		var err error
+		if scene.Pd, scene.Qd, err = loadPaths(rng, n, regime, Steps+1); err != nil {
+			return scene, nil, err
+		}
+		for t := range scene.Pd {
+			for i := range n.BusID {
+				scene.Pd[t][i] *= n.BaseMVA
+				scene.Qd[t][i] *= n.BaseMVA
+			}
+		}
+		if scene.Branch = ones(n.Branches()); l.system.layout.uncertain {
+			scene.Branch = branchDraw(rng, n.Branches())
+		}
+		scene.Pg0, scene.Vg0 = nil, nil
+		chain, err := l.system.runChain(&scene)
+		var out *chainError
+		if errors.As(err, &out) {
+			scene.Excluded = append(scene.Excluded, Exclusion{out.step, out.reason})
+			continue
+		}
+		if err != nil {
+			return scene, nil, err
+		}
+		scene.Pg0, scene.Vg0 = chain.Pg0, chain.Vg0
+		return scene, chain, nil
+	}
+	return scene, nil, fmt.Errorf("opf: %d trajectories of regime %q in a row are infeasible for the oracle", maxRedraws, regime)
+}
+
+func ones(n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = 1
+	}
+	return v
+}
+
+// Replay rebuilds a noise-free episode from a trace's header and scene.
+func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
+	own := l.params()
+	var p Params
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, fmt.Errorf("trace params: %w", err)
+	}
+	switch {
+	case p.Case != own.Case:
+		return nil, errors.New("trace params: case_m is another network than this case's")
+	case !slices.Equal(p.Ramp, own.Ramp):
+		return nil, fmt.Errorf("trace params: ramp_pu is %v, this case has %v", p.Ramp, own.Ramp)
+	case p.Tolerance != own.Tolerance || p.Thermal != own.Thermal || p.Deadband != own.Deadband || p.Cost != own.Cost || !slices.Equal(p.Scales, own.Scales):
+		return nil, errors.New("trace params: tolerance, objectives or cost are not those of this program")
+	case !slices.Equal(p.Semantic.K, own.Semantic.K) || !slices.Equal(p.Semantic.Epsilon, own.Semantic.Epsilon) || p.Semantic.Rho != own.Semantic.Rho || p.Semantic.Economic != own.Semantic.Economic:
+		return nil, fmt.Errorf("trace params: semantic is %+v, this program reports with %+v", p.Semantic, own.Semantic)
+	}
+	var s Scene
+	if err := json.Unmarshal(scene, &s); err != nil {
+		return nil, fmt.Errorf("trace scene: %w", err)
+	}
+	if err := l.system.checkScene(&s); err != nil {
+		return nil, fmt.Errorf("trace scene: %w", err)
+	}
+	return newEpisode(l, s)
+}
+
+// checkScene says what is wrong with a scene that was read.
+func (y *System) checkScene(s *Scene) error {
+	n := y.Network
+	if len(s.Pd) != Steps+1 || len(s.Qd) != Steps+1 {
+		return fmt.Errorf("pd_mw has %d rows and qd_mvar %d, want %d: the state before and one a step", len(s.Pd), len(s.Qd), Steps+1)
+	}
+	for t := range s.Pd {
+		if len(s.Pd[t]) != n.Buses() || len(s.Qd[t]) != n.Buses() {
+			return fmt.Errorf("row %d has %d P and %d Q loads, the network has %d buses", t, len(s.Pd[t]), len(s.Qd[t]), n.Buses())
+		}
+	}
+	for _, v := range []struct {
+		name string
+		v    []float64
+		n    int
+	}{{"branch_factor", s.Branch, n.Branches()}, {"pg0_pu", s.Pg0, n.Gens()}, {"vg0_pu", s.Vg0, n.Gens()}} {
+		if len(v.v) != v.n {
+			return fmt.Errorf("%s has %d entries, want %d", v.name, len(v.v), v.n)
+		}
+	}
+	for k, b := range s.Branch {
+		if !(b > 0) || math.IsInf(b, 0) {
+			return fmt.Errorf("branch_factor[%d] is %v, want a positive number", k, b)
+		}
+	}
+	if s.W != nil {
+		return (domain.Preference{W: s.W}).Validate(objectives)
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package opf
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+var adaptive = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
+
+func TestLoadPathsStayInTheirRegime(t *testing.T) {
+	n := readNetwork(t, "case30")
+	for regime, span := range levels {
+		lowest, highest := math.Inf(1), math.Inf(-1)
+		for seed := range uint64(20) {
+			p, q, err := loadPaths(rand.New(rand.NewPCG(seed, 1)), n, regime, Steps+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for step := range p {
+				total, nominal := 0.0, 0.0
+				for i, v := range n.Pd {
+					if v == 0 {
+						if p[step][i] != 0 {
+							t.Fatalf("bus %d has no load in the file and %v here", n.BusID[i], p[step][i])
+						}
+						continue
+					}
+					total, nominal = total+p[step][i], nominal+v
+					// The bus's own path and five standard deviations of noise.
+					if f := p[step][i] / v; f < span[0]*(1-busSpread)*(1-5*busNoise) || f > span[1]*(1+busSpread)*(1+5*busNoise) {
+						t.Fatalf("%s: factor %v of bus %d", regime, f, n.BusID[i])
+					}
+				}
+				lowest, highest = math.Min(lowest, total/nominal), math.Max(highest, total/nominal)
+			}
+			if len(p) != Steps+1 || len(q) != Steps+1 {
+				t.Fatalf("%d and %d rows", len(p), len(q))
+			}
+		}
+		if middle := (span[0] + span[1]) / 2; lowest > middle-0.4*(span[1]-span[0]) || highest < middle+0.4*(span[1]-span[0]) {
+			t.Errorf("%s: level from %v to %v, the regime is %v", regime, lowest, highest, span)
+		}
+	}
+	if _, _, err := loadPaths(rand.New(rand.NewPCG(1, 1)), n, "calm", 3); err == nil {
+		t.Error("regime calm was accepted")
+	}
+}
+
+// The merit order covers the demand within the windows at one marginal cost.
+func TestMeritOrderIsEconomic(t *testing.T) {
+	for _, name := range []string{"case9", "case30", "case118"} {
+		y := newTestSystem(t, name, Options{})
+		rng := rand.New(rand.NewPCG(7, 7))
+		for range 20 {
+			_, c, _ := randomPoint(rng, y, 0.6+0.4*rng.Float64())
+			previous := c[y.layout.previous:]
+			low, high := 0.0, 0.0
+			for g := range y.layout.gens {
+				lo, hi := y.window(g, previous[g])
+				low, high = low+lo, high+hi
+			}
+			demand := low + rng.Float64()*(high-low)
+			p := make([]float64, y.layout.gens)
+			y.merit(demand, previous, p)
+			sum, cheapest, dearest := 0.0, math.Inf(1), math.Inf(-1)
+			for g, v := range p {
+				sum += v
+				lo, hi := y.window(g, previous[g])
+				if v < lo || v > hi {
+					t.Fatalf("%s: unit %d at %v outside [%v, %v]", name, g, v, lo, hi)
+				}
+				_, marginal, _ := y.Network.Cost[g].At(v)
+				marginal += flatSlope * (v - lo)
+				if v > lo+1e-9 {
+					dearest = math.Max(dearest, marginal)
+				}
+				if v < hi-1e-9 {
+					cheapest = math.Min(cheapest, marginal)
+				}
+			}
+			if math.Abs(sum-demand) > 1e-7*(1+demand) {
+				t.Fatalf("%s: the units give %v, the demand is %v", name, sum, demand)
+			}
+			if dearest > cheapest+1e-6*(1+math.Abs(cheapest)) {
+				t.Fatalf("%s: a unit runs at %v $/h per pu while another has room at %v", name, dearest, cheapest)
+			}
+		}
+	}
+}
+
+func TestEpisodeOptionsAreChecked(t *testing.T) {
+	plant := Thirty().Plant
+	for name, opt := range map[string]domain.EpisodeOptions{
+		"regime":     {Regime: "storm"},
+		"hidden":     {Regime: RegimePaper + hiddenSuffix},
+		"noise":      {Noise: math.NaN()},
+		"preference": {Preference: domain.Preference{W: []float64{1, 1, 1}}},
+	} {
+		if _, err := plant.Episode(1, 0, opt); err == nil {
+			t.Errorf("%s: %+v was accepted", name, opt)
+		}
+	}
+}
+
+// The chain's set-points keep every limit on the plant and cost what it says; no
+// cheaper dispatch of the first step is found beside it.
+func TestOracleIsConfirmedByThePlant(t *testing.T) {
+	for _, c := range []domain.Case{Thirty(), ThirtyUncertain()} {
+		ep, err := c.Plant.Episode(5, 0, domain.EpisodeOptions{Regime: RegimeSwing, Preference: domain.Preference{Adaptive: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, plan, err := ep.Oracle()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost, ramp := 0.0, 0
+		for _, u := range plan {
+			out, err := ep.Apply(u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Margin < -1e-6 {
+				t.Fatalf("the oracle breaks a limit by %v", -out.Margin)
+			}
+			y := c.Problem.(*System)
+			for g := range y.layout.gens {
+				if out.Named[y.layout.marginRamp+g] < 1e-5 {
+					ramp++
+					break
+				}
+			}
+			cost += out.Cost
+		}
+		if !ep.Done() || math.Abs(cost-want) > 1e-6*want {
+			t.Errorf("the plant counts %v, the oracle says %v", cost, want)
+		}
+		if ramp == 0 {
+			t.Error("the ramp binds in no step of a swing")
+		}
+	}
+}
+
+// A step dispatches for the loads of the next row: the state observed before it
+// is the power flow of the old set-points under them.
+func TestStateIsBeforeTheDispatch(t *testing.T) {
+	c := Thirty()
+	y := c.Problem.(*System)
+	ep, err := c.Plant.Episode(5, 1, adaptive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scene := ep.Scene().(Scene)
+	s, ctx, next, cNext := make([]float64, 60), make([]float64, y.layout.context), make([]float64, 60), make([]float64, y.layout.context)
+	ep.Observe(s, ctx)
+	for k, i := range y.layout.loadP {
+		if got, want := ctx[k], scene.Pd[1][i]/y.Network.BaseMVA; got != want {
+			t.Fatalf("context has the load %v at bus %d, row 1 has %v", got, y.Network.BusID[i], want)
+		}
+	}
+	before := append(append([]float64(nil), scene.Pg0...), scene.Vg0...)
+	y.Step(s, ctx, before, next, cNext)
+	for i := range s {
+		if math.Abs(s[i]-next[i]) > 1e-8 {
+			t.Fatalf("state %d is %v, the old set-points give %v", i, s[i], next[i])
+		}
+	}
+}
+
+func TestReplayRefusesWhatIsMalformed(t *testing.T) {
+	c := Thirty()
+	params, err := json.Marshal(c.Plant.Params())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep, err := c.Plant.Episode(5, 0, adaptive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scene, err := json.Marshal(ep.Scene())
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit := func(raw []byte, f func(map[string]any)) []byte {
+		var m map[string]any
+		if err := json.Unmarshal(raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		f(m)
+		out, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for name, bad := range map[string][2][]byte{
+		"case":   {edit(params, func(m map[string]any) { m["case_m"] = "function mpc = other" }), scene},
+		"ramp":   {edit(params, func(m map[string]any) { m["ramp_pu"] = []float64{9, 9, 9, 9, 9, 9} }), scene},
+		"tol_pu": {edit(params, func(m map[string]any) { m["tol_pu"] = 1 }), scene},
+		"rows":   {params, edit(scene, func(m map[string]any) { m["pd_mw"] = m["pd_mw"].([]any)[1:] })},
+		"units":  {params, edit(scene, func(m map[string]any) { m["pg0_pu"] = []float64{1} })},
+		"factor": {params, edit(scene, func(m map[string]any) { m["branch_factor"].([]any)[3] = 0 })},
+		"w":      {params, edit(scene, func(m map[string]any) { m["w"] = []float64{2, 0, 0} })},
+		"json":   {params, []byte("{")},
+	} {
+		if _, err := c.Plant.Replay(bad[0], bad[1]); err == nil {
+			t.Errorf("%s: accepted", name)
+		} else if !strings.HasPrefix(err.Error(), "trace ") && !strings.Contains(err.Error(), "opf") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := c.Plant.Replay(params, scene); err != nil {
+		t.Errorf("what was not edited: %v", err)
+	}
+}
+
+func TestFileNames(t *testing.T) {
+	c, err := FromFile("opf:case9.m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Problem.Spec(); s.Name != "opf:case9.m" || s.ActionSize() != 6 || s.MeasuredSize() != 18 {
+		t.Errorf("%s has %d actions and %d measured values", s.Name, s.ActionSize(), s.MeasuredSize())
+	}
+	for _, bad := range []string{"opf:nowhere.m", "opf:dir/case30.m", "case30.m"} {
+		if _, err := FromFile(bad); err == nil {
+			t.Errorf("%s was accepted", bad)
+		}
+	}
+}

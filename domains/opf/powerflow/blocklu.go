@@ -1,0 +1,154 @@
+package powerflow
+
+import (
+	"math"
+	"slices"
+)
+
+// blockLU factorises a sparse matrix of 2×2 blocks whose pattern is symmetric,
+// without pivoting between blocks: A = (I + L)·D·(I + U) up to the order of
+// elimination. The pattern, the order and the place every update goes to are
+// found once; factorise and solve then run over index lists and allocate
+// nothing.
+type blockLU struct {
+	n     int
+	place []int32 // position in the order, by vertex
+	// The blocks left of step k have indices start[k]..start[k+1]: row[…] is the
+	// position of the other vertex.
+	start []int32
+	row   []int32
+	// data holds the blocks, four numbers each, row-major: the n diagonal ones,
+	// then for each index t above the one right of the diagonal (upper) and the
+	// one below (lower).
+	data []float64
+	// inverse holds the inverted pivots.
+	inverse []float64
+	// target lists, step by step, row by row, the blocks the updates go to.
+	target []int32
+	rhs    []float64
+}
+
+func (f *blockLU) upper(t int32) int32 { return int32(f.n) + 2*t }
+func (f *blockLU) lower(t int32) int32 { return int32(f.n) + 2*t + 1 }
+
+// newBlockLU analyses the matrix whose off-diagonal blocks are (i, j) and
+// (j, i) for each edge; edges may repeat.
+func newBlockLU(n int, edges [][2]int32) *blockLU {
+	adjacency := make([][]int32, n)
+	for _, e := range edges {
+		adjacency[e[0]] = append(adjacency[e[0]], e[1])
+		adjacency[e[1]] = append(adjacency[e[1]], e[0])
+	}
+	for i, a := range adjacency {
+		slices.Sort(a)
+		adjacency[i] = slices.Compact(a)
+	}
+	order, left := minimumDegree(adjacency)
+	f := &blockLU{n: n, place: make([]int32, n), start: make([]int32, n+1)}
+	for k, v := range order {
+		f.place[v] = int32(k)
+	}
+	for k, near := range left {
+		from := len(f.row)
+		for _, w := range near {
+			f.row = append(f.row, f.place[w])
+		}
+		slices.Sort(f.row[from:])
+		f.start[k+1] = int32(len(f.row))
+	}
+	f.data = make([]float64, 4*(n+2*len(f.row)))
+	f.inverse = make([]float64, 4*n)
+	f.rhs = make([]float64, 2*n)
+	for k := range n {
+		near := f.row[f.start[k]:f.start[k+1]]
+		for _, i := range near {
+			for _, j := range near {
+				f.target = append(f.target, f.find(i, j))
+			}
+		}
+	}
+	return f
+}
+
+// find is the block of row position i and column position j.
+func (f *blockLU) find(i, j int32) int32 {
+	if i == j {
+		return i
+	}
+	k, other := min(i, j), max(i, j)
+	at, ok := slices.BinarySearch(f.row[f.start[k]:f.start[k+1]], other)
+	if !ok {
+		panic("powerflow: a block outside the pattern")
+	}
+	t := f.start[k] + int32(at)
+	if i < j {
+		return f.upper(t)
+	}
+	return f.lower(t)
+}
+
+// block is the index of the block at vertices (i, j), for data[4*index:].
+func (f *blockLU) block(i, j int32) int32 { return f.find(f.place[i], f.place[j]) }
+
+// factorise replaces the matrix in data by its factors. It returns false when a
+// pivot block is singular or not a number.
+func (f *blockLU) factorise() bool {
+	data, target := f.data, f.target
+	for k := range f.n {
+		d := data[4*k : 4*k+4 : 4*k+4]
+		det := d[0]*d[3] - d[1]*d[2]
+		scale := math.Abs(d[0]*d[3]) + math.Abs(d[1]*d[2])
+		if !(math.Abs(det) > 1e-14*scale) || math.IsInf(scale, 1) {
+			return false
+		}
+		inv := f.inverse[4*k : 4*k+4 : 4*k+4]
+		inv[0], inv[1], inv[2], inv[3] = d[3]/det, -d[1]/det, -d[2]/det, d[0]/det
+		i0, i1, i2, i3 := inv[0], inv[1], inv[2], inv[3]
+		from, to := int(f.start[k]), int(f.start[k+1])
+		m := to - from
+		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
+		for a := 0; a < m; a++ {
+			l := blocks[8*a+4 : 8*a+8 : 8*a+8]
+			l0, l1 := l[0]*i0+l[1]*i2, l[0]*i1+l[1]*i3
+			l2, l3 := l[2]*i0+l[3]*i2, l[2]*i1+l[3]*i3
+			l[0], l[1], l[2], l[3] = l0, l1, l2, l3
+			for b, t := range target[:m] {
+				u := blocks[8*b : 8*b+4 : 8*b+4]
+				x := data[4*t : 4*t+4 : 4*t+4]
+				x[0] -= l0*u[0] + l1*u[2]
+				x[1] -= l0*u[1] + l1*u[3]
+				x[2] -= l2*u[0] + l3*u[2]
+				x[3] -= l2*u[1] + l3*u[3]
+			}
+			target = target[m:]
+		}
+	}
+	return true
+}
+
+// solve overwrites rhs, two numbers a position, with the solution.
+func (f *blockLU) solve() {
+	data, x := f.data, f.rhs
+	for k := range f.n {
+		y0, y1 := x[2*k], x[2*k+1]
+		from, to := int(f.start[k]), int(f.start[k+1])
+		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
+		for a, r := range f.row[from:to] {
+			l := blocks[8*a+4 : 8*a+8 : 8*a+8]
+			x[2*r] -= l[0]*y0 + l[1]*y1
+			x[2*r+1] -= l[2]*y0 + l[3]*y1
+		}
+	}
+	for k := f.n - 1; k >= 0; k-- {
+		y0, y1 := x[2*k], x[2*k+1]
+		from, to := int(f.start[k]), int(f.start[k+1])
+		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
+		for b, r := range f.row[from:to] {
+			u := blocks[8*b : 8*b+4 : 8*b+4]
+			y0 -= u[0]*x[2*r] + u[1]*x[2*r+1]
+			y1 -= u[2]*x[2*r] + u[3]*x[2*r+1]
+		}
+		inv := f.inverse[4*k : 4*k+4 : 4*k+4]
+		x[2*k], x[2*k+1] = inv[0]*y0+inv[1]*y1, inv[2]*y0+inv[3]*y1
+	}
+}

@@ -1,0 +1,97 @@
+package powerflow
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domains/opf/network"
+)
+
+const (
+	// A limit counts as broken beyond this, pu: well above what a solve to 1e-9
+	// leaves, well below what any rating is known to.
+	reactiveSlack = 1e-7
+	// A bus comes back to PV at most this often in one solve; then it stays at its
+	// limit. Without a bound two buses close together can switch for ever.
+	maxReleases = 3
+)
+
+// enforce switches buses between PV and PQ after a converged power flow and
+// says whether any was. A bus held at a limit is released when its voltage has
+// passed the set-point, so that the limit no longer binds.
+func (s *Solver) enforce(out *Solution) bool {
+	changed := false
+	for _, b := range s.unknown {
+		switch {
+		case s.kind[b] == network.PV:
+			q := s.q[b] - s.qs[b] // qs is minus the load
+			switch {
+			case q > s.qhi[b]+reactiveSlack:
+				s.hold(int(b), +1, s.qhi[b])
+			case q < s.qlo[b]-reactiveSlack:
+				s.hold(int(b), -1, s.qlo[b])
+			default:
+				continue
+			}
+		case s.held[b] != 0 && float64(s.held[b])*(s.vm[b]-s.vset[b]) > reactiveSlack && s.released[b] < maxReleases:
+			limit := s.qhi[b]
+			if s.held[b] < 0 {
+				limit = s.qlo[b]
+			}
+			s.qs[b] -= limit
+			s.held[b] = 0
+			s.released[b]++
+			s.kind[b] = network.PV
+			s.vm[b] = s.vset[b]
+		default:
+			continue
+		}
+		changed = true
+		out.Switches++
+	}
+	return changed
+}
+
+func (s *Solver) hold(bus int, side int8, limit float64) {
+	s.kind[bus] = network.PQ
+	s.held[bus] = side
+	s.qs[bus] += limit
+}
+
+// share gives the buses' generation to their generators: at a reference the
+// first takes what the others leave of P, and Q is shared in proportion to the
+// generators' reactive ranges, equally where one has no finite range.
+func (s *Solver) share(in Input, out *Solution) {
+	n := s.net
+	pd, qd := pick(in.Pd, n.Pd), pick(in.Qd, n.Qd)
+	copy(out.Pg, pick(in.Pg, n.Pg0))
+	for b, gens := range s.gensAt {
+		if len(gens) == 0 {
+			continue
+		}
+		if n.Kind[b] == network.Slack {
+			rest := s.p[b] + pd[b]
+			for _, g := range gens[1:] {
+				rest -= out.Pg[g]
+			}
+			out.Pg[gens[0]] = rest
+		}
+		if n.Kind[b] == network.PQ {
+			for _, g := range gens {
+				out.Qg[g] = n.Qg0[g]
+			}
+			continue
+		}
+		total := s.q[b] + qd[b]
+		span := s.qhi[b] - s.qlo[b]
+		if !(span > 0) || math.IsInf(span, 1) {
+			for _, g := range gens {
+				out.Qg[g] = total / float64(len(gens))
+			}
+			continue
+		}
+		share := (total - s.qlo[b]) / span
+		for _, g := range gens {
+			out.Qg[g] = n.QMin[g] + share*(n.QMax[g]-n.QMin[g])
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package opf
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+var (
+	_ domain.Problem       = (*System)(nil)
+	_ domain.BatchGradient = (*System)(nil)
+	_ domain.Scored        = (*System)(nil)
+	_ domain.Finite        = (*System)(nil)
+)
+
+// Step writes the state and the context after u: the power flow of u under the
+// present loads, which are also the forecast of the next ones, and what the units
+// then give. Without a solution the state stays.
+func (y *System) Step(s, c, u, sNext, cNext []float64) {
+	w := y.pool.Get().(*workspace)
+	defer y.pool.Put(w)
+	copy(cNext, c)
+	if !w.dispatch(s, c, u) {
+		copy(sNext, s)
+		return
+	}
+	w.state(sNext)
+	copy(cNext[y.layout.previous:], w.pg)
+}
+
+// state writes the solution as (V…, θ…).
+func (w *workspace) state(s []float64) {
+	copy(s, w.vm)
+	copy(s[len(w.vm):], w.va)
+}
+
+// Margins writes the margins of the power flow of u, pu: for every P_G, Q_G and
+// bus voltage the distance to the nearer limit, for every rated branch S^max less
+// |S| at its more loaded end, for every unit the ramp limit less |P_G − P_G
+// before|; the reference unit counts with what the power flow gives it. All are
+// −1 where the power flow has no solution.
+func (y *System) Margins(s, c, u, m []float64) {
+	w := y.pool.Get().(*workspace)
+	defer y.pool.Put(w)
+	w.dispatch(s, c, u)
+	copy(m, w.margin)
+}
+
+// Score writes the objectives and margins of the state that u leads to, the
+// reference unit at its actual P_G: what the plant will say. It implements
+// domain.Scored.
+func (y *System) Score(s, c, u, J, m []float64) {
+	w := y.pool.Get().(*workspace)
+	defer y.pool.Put(w)
+	w.dispatch(s, c, u)
+	copy(m, w.margin)
+	w.objectives(c, J)
+}
+
+// objectives writes J at the solution.
+func (w *workspace) objectives(c, J []float64) {
+	w.state(w.scored)
+	evaluate(&w.system.model.terms, w.scored, w.pg, c, nil, J, nil, nil)
+}
+
+// Remaining is 1: the loads beyond the present step are not known; see
+// domain.Finite.
+func (y *System) Remaining([]float64) int { return 1 }
+
+// Fallback writes the conservative dispatch: every unit holds its last P_G and
+// the merit order covers the change of load within the ramp, V_G are held where
+// the state tells them; and that is projected. An observation that is not finite
+// is not looked at.
+func (y *System) Fallback(s, c, u []float64) {
+	y.Base(s, c, u)
+	usable := true
+	for _, v := range s {
+		usable = usable && !math.IsNaN(v) && !math.IsInf(v, 0)
+	}
+	if !usable {
+		y.clip(c, u)
+		return
+	}
+	for g, b := range y.Network.GenBus {
+		u[y.layout.gens+g] = s[b]
+	}
+	y.Project(s, c, u)
+}

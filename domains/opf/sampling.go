@@ -1,0 +1,405 @@
+package opf
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
+)
+
+// The range of the scenario axes: the load level of the whole network (paper,
+// Experimental Setup) and the factor of every single load about it. The factors
+// cover the test loads, 1 ± 0.08 and its noise.
+const (
+	levelLo, levelHi = 0.6, 1.4
+	factorHalfRange  = 0.09
+)
+
+// Constants of the pre-dispatch states. A sample's state is not that of its own
+// solution: the previous dispatch is solved at other loads, disturbed, and then
+// the loads change. Training on the solution's own state costs a third of the
+// feasible steps.
+const (
+	adaptiveChains   = 8     // trajectories per scenario with the adaptive priority
+	adaptiveSteps    = 6     // steps of each
+	slowChange       = 0.006 // standard deviation of the level's relative change a step
+	fastChange       = 0.07  // largest relative change a step: a swing of 16 steps over 0.62–0.90
+	busChange        = 0.006 // standard deviation of a single load's change a step
+	powerDisturbance = 0.02  // pu: standard deviation of the larger disturbance of the previous P_G
+	voltDisturbance  = 0.006 // pu: the same of V_G
+	smallDisturbance = 0.1   // share of the above in half of the samples
+)
+
+// datasetTightening is what samples stay away from the limits of the network, pu
+// (measured: with it the decoder's errors stay inside in nearly every step). Box
+// and ramp limits need none, since the projection's clip keeps them exactly.
+var datasetTightening = acopf.Tightening{VLoad: 0.002, Q: 0.004, S: 0.0025}
+
+// Solver makes the Pareto samples of a System. It is safe for concurrent use.
+type Solver struct {
+	system *System
+}
+
+var (
+	_ domain.Solver         = (*Solver)(nil)
+	_ domain.Optimizer      = (*Solver)(nil)
+	_ domain.ScenarioSolver = (*Solver)(nil)
+)
+
+func newSolver(y *System) *Solver {
+	return &Solver{system: y}
+}
+
+// Parameters are the level and one factor a load.
+func (v *Solver) Parameters() []domain.Variable {
+	y := v.system
+	axes := []domain.Variable{{Name: "level", Lo: levelLo, Hi: levelHi}}
+	for _, part := range []struct {
+		name  string
+		buses []int
+	}{{"P", y.layout.loadP}, {"Q", y.layout.loadQ}} {
+		for _, i := range part.buses {
+			axes = append(axes, domain.Variable{Name: fmt.Sprint(part.name, y.Network.BusID[i]), Lo: 1 - factorHalfRange, Hi: 1 + factorHalfRange})
+		}
+	}
+	return axes
+}
+
+// Prepare has nothing to build.
+func (v *Solver) Prepare(context.Context, uint64, func(done, total int)) error { return nil }
+
+// Solve returns the samples of one scenario under one preference: see SolveAll.
+func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	samples, errs := v.SolveAll(scenario, p, []domain.Preference{pref}, how, []uint64{seed})
+	return samples[0], errs[0]
+}
+
+// SolveAll solves all preferences of a scenario, side by side in the lanes of the
+// batched interior point, and returns for each its samples or why there are none;
+// each is what Solve returns.
+//
+// The adaptive priority gives trajectories of a few steps, coupled by their ramp,
+// each accepted as a whole or not at all; a fixed preference one sample. A
+// preference all of whose trajectories fail is domain.ErrInfeasible, or
+// domain.ErrNotConverged where the solver gave up.
+func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, how domain.Scalarization, seeds []uint64) ([][]domain.Sample, []error) {
+	samples, errs := make([][]domain.Sample, len(prefs)), make([]error, len(prefs))
+	y := v.system
+	var chains []*trainingChain
+	outcome := v.possible(p)
+	for i, pref := range prefs {
+		if errs[i] = v.check(p, pref, how); errs[i] != nil {
+			continue
+		}
+		if errs[i] = outcome; outcome != nil {
+			continue
+		}
+		count, steps := 1, 1
+		if pref.Adaptive {
+			count, steps = adaptiveChains, adaptiveSteps
+		}
+		rng := rand.New(rand.NewPCG(seeds[i], 0x7472_6169_6e))
+		for k := range count {
+			chains = append(chains, y.newTrainingChain(rng, p, pref, i, k, steps))
+		}
+	}
+	if err := v.run(chains); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return samples, errs
+	}
+	failed := make([]bool, len(prefs))
+	for _, c := range chains {
+		switch c.status {
+		case chainUnderWay:
+			samples[c.preference] = append(samples[c.preference], c.samples...)
+		case chainUnsolved:
+			failed[c.preference] = true
+		}
+	}
+	for i := range prefs {
+		for k := range samples[i] {
+			samples[i][k].Scenario = scenario
+		}
+		switch {
+		case errs[i] != nil || len(samples[i]) > 0:
+		case failed[i]:
+			errs[i] = domain.ErrNotConverged
+		default:
+			errs[i] = domain.ErrInfeasible
+		}
+	}
+	return samples, errs
+}
+
+// possible says why the load of a scenario has no dispatch at all in the network
+// as the file has it; then no preference and no ramp has one.
+func (v *Solver) possible(p []float64) error {
+	y := v.system
+	if len(p) != len(v.Parameters()) {
+		return nil // check's to say
+	}
+	x, err := y.exacts.get()
+	if err != nil {
+		return err
+	}
+	defer y.exacts.put(x)
+	h := y.newTrainingChain(rand.New(rand.NewPCG(0, 0)), p, domain.Preference{}, 0, 0, 1)
+	results := make([]acopf.Result, 1)
+	if err := x.solve([]acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, datasetTightening, nil)}, results); err != nil {
+		return err
+	}
+	switch r := &results[0]; {
+	case usable(r):
+		return nil
+	case r.Status == acopf.Infeasible:
+		return domain.ErrInfeasible
+	default:
+		return domain.ErrNotConverged
+	}
+}
+
+func (v *Solver) check(p []float64, pref domain.Preference, how domain.Scalarization) error {
+	if want := 1 + len(v.system.layout.loadP) + len(v.system.layout.loadQ); len(p) != want {
+		return fmt.Errorf("opf: a scenario of %d parameters, want %d", len(p), want)
+	}
+	if how != domain.WeightedSum {
+		return fmt.Errorf("opf: scalarization %q; this case has %q", how, domain.WeightedSum)
+	}
+	return pref.Validate(objectives)
+}
+
+func (v *Solver) run(chains []*trainingChain) error {
+	x, err := v.system.exacts.get()
+	if err != nil {
+		return err
+	}
+	defer v.system.exacts.put(x)
+	return v.system.solveChains(x, chains)
+}
+
+// Optimal writes the exact dispatch for an observation: within the ramp of the
+// context's previous P_G, without tightening. See domain.Optimizer.
+func (v *Solver) Optimal(s, c []float64, pref domain.Preference, u []float64) bool {
+	x, err := v.system.exacts.get()
+	if err != nil {
+		return false
+	}
+	defer v.system.exacts.put(x)
+	results := make([]acopf.Result, 1)
+	if x.solve([]acopf.Problem{v.system.problemAt(s, c, pref, nil)}, results) != nil || !usable(&results[0]) {
+		return false
+	}
+	v.system.setPoints(&results[0], u)
+	return true
+}
+
+// chainStatus says how a trajectory stands.
+type chainStatus int
+
+const (
+	chainUnderWay   chainStatus = iota // or complete
+	chainInfeasible                    // a step has no solution
+	chainUnsolved                      // the solver gave up at a step
+)
+
+// trainingChain is one trajectory of a scenario under way.
+type trainingChain struct {
+	preference int // whose
+	pref       domain.Preference
+	id         int64
+	single     bool
+	steps      int
+	rng        *rand.Rand
+	change     float64   // relative change of the level a step
+	pd, qd     []float64 // present loads
+	factors    []float64
+	applied    []float64 // set-points in force
+	pg         []float64 // what the units gave last
+	s, c       []float64
+	status     chainStatus
+	last       *acopf.Result // of the last solve
+	samples    []domain.Sample
+}
+
+// newTrainingChain draws the trajectory: branch factors, the pace of the load, and
+// the loads before the scenario's own.
+func (y *System) newTrainingChain(from *rand.Rand, p []float64, pref domain.Preference, preference, number, steps int) *trainingChain {
+	n, l := y.Network, &y.layout
+	rng := rand.New(rand.NewPCG(from.Uint64(), from.Uint64()))
+	h := &trainingChain{
+		preference: preference, pref: pref, id: int64(number), single: steps == 1, steps: steps, rng: rng,
+		pd: make([]float64, l.buses), qd: make([]float64, l.buses), s: make([]float64, 2*l.buses), c: make([]float64, l.context),
+		status: chainUnderWay,
+	}
+	for k, i := range l.loadP {
+		h.pd[i] = n.Pd[i] * p[0] * p[1+k]
+	}
+	for k, i := range l.loadQ {
+		h.qd[i] = n.Qd[i] * p[0] * p[1+len(l.loadP)+k]
+	}
+	if l.uncertain {
+		h.factors = branchDraw(rng, l.branches)
+	}
+	if rng.IntN(2) == 0 {
+		h.change = slowChange * rng.NormFloat64()
+	} else {
+		h.change = fastChange * (2*rng.Float64() - 1)
+	}
+	return h
+}
+
+// move changes the loads by one step.
+func (h *trainingChain) move(sign float64) {
+	for _, load := range [2][]float64{h.pd, h.qd} {
+		for i := range load {
+			load[i] *= 1 + sign*h.change + busChange*h.rng.NormFloat64()
+		}
+	}
+}
+
+// solveChains runs all trajectories step by step: first the dispatch before, at
+// the loads before, disturbed; then the loads come and each step is solved within
+// the ramp.
+func (y *System) solveChains(x *exact, chains []*trainingChain) error {
+	w := y.pool.Get().(*workspace)
+	defer y.pool.Put(w)
+	loads := make([][2][]float64, len(chains))
+	err := x.advance(chains, func(k int, h *trainingChain) (acopf.Problem, bool) {
+		loads[k] = [2][]float64{slices.Clone(h.pd), slices.Clone(h.qd)}
+		h.move(-1)
+		return y.problem(h.pd, h.qd, h.factors, nil, y.priorWeights(h), datasetTightening, nil), true
+	})
+	if err != nil {
+		return err
+	}
+	for k, h := range chains {
+		if h.status == chainUnderWay && !y.disturb(w, h) {
+			h.status = chainInfeasible
+		}
+		h.pd, h.qd = loads[k][0], loads[k][1]
+	}
+	for step := range adaptiveSteps {
+		err := x.advance(chains, func(_ int, h *trainingChain) (acopf.Problem, bool) {
+			if step > 0 {
+				h.move(1)
+			}
+			y.context(h.c, h.pd, h.qd, h.pg, h.factors)
+			if !w.dispatch(h.s, h.c, h.applied) {
+				h.status = chainInfeasible // the set-points in force do not survive the change
+				return acopf.Problem{}, false
+			}
+			w.state(h.s)
+			return y.problem(h.pd, h.qd, h.factors, h.pg, y.weightsAt(h.s, h.c, h.pref), datasetTightening, h.last), true
+		})
+		if err != nil {
+			return err
+		}
+		for _, h := range chains {
+			if h.status == chainUnderWay && h.steps > 0 && !y.record(w, h, step) {
+				h.status = chainUnsolved
+			}
+		}
+	}
+	return nil
+}
+
+// advance solves one step of every trajectory that is under way.
+func (x *exact) advance(chains []*trainingChain, prepare func(k int, h *trainingChain) (acopf.Problem, bool)) error {
+	var problems []acopf.Problem
+	var live []*trainingChain
+	for k, h := range chains {
+		if h.status != chainUnderWay || h.steps == 0 {
+			continue
+		}
+		if p, ok := prepare(k, h); ok {
+			problems, live = append(problems, p), append(live, h)
+		}
+	}
+	results := make([]acopf.Result, len(problems))
+	if err := x.solve(problems, results); err != nil {
+		return err
+	}
+	for i, h := range live {
+		h.last = &results[i]
+		switch {
+		case usable(h.last):
+		case h.last.Status == acopf.Infeasible:
+			h.status = chainInfeasible
+		default:
+			h.status = chainUnsolved
+		}
+	}
+	return nil
+}
+
+// priorWeights are those of the dispatch before: in most cases the preference's
+// own, sometimes J_total's, as after a change of preference.
+func (y *System) priorWeights(h *trainingChain) [objectives]float64 {
+	if h.pref.Adaptive || h.rng.IntN(5) == 0 {
+		return totalWeights
+	}
+	return fixedWeights(h.pref.W)
+}
+
+// disturb makes the set-points in force from the solved dispatch before.
+func (y *System) disturb(w *workspace, h *trainingChain) bool {
+	gens := y.layout.gens
+	scale := 1.0
+	if h.rng.IntN(2) == 0 {
+		scale = smallDisturbance
+	}
+	h.applied = make([]float64, 2*gens)
+	y.setPoints(h.last, h.applied)
+	for g := range gens {
+		h.applied[g] += scale * powerDisturbance * h.rng.NormFloat64()
+		h.applied[gens+g] += scale * voltDisturbance * h.rng.NormFloat64()
+	}
+	for g, b := range y.Network.GenBus {
+		h.applied[g] = min(max(h.applied[g], y.Network.PMin[g]), y.Network.PMax[g])
+		h.applied[gens+g] = min(max(h.applied[gens+g], y.Network.VMin[b]), y.Network.VMax[b])
+	}
+	copy(h.s, h.last.Vm)
+	copy(h.s[y.layout.buses:], h.last.Va)
+	y.context(h.c, h.pd, h.qd, h.last.Pg, h.factors)
+	if !w.dispatch(h.s, h.c, h.applied) {
+		return false
+	}
+	w.state(h.s)
+	h.pg = slices.Clone(w.pg)
+	for g := range h.pg {
+		h.pg[g] = min(max(h.pg[g], y.Network.PMin[g]), y.Network.PMax[g])
+	}
+	return true
+}
+
+// record appends the sample of a solved step and applies it. It reports false
+// where the power flow of the solution does not confirm it.
+func (y *System) record(w *workspace, h *trainingChain, step int) bool {
+	u := make([]float64, 2*y.layout.gens)
+	y.setPoints(h.last, u)
+	if !w.dispatch(h.s, h.c, u) || w.smallest() < -MarginTolerance {
+		return false
+	}
+	sample := domain.Sample{
+		Trajectory: h.id, Step: step, Perturbed: h.single, S: slices.Clone(h.s), C: slices.Clone(h.c), Preference: h.pref,
+		U: slices.Clone(u), Target: slices.Clone(u), Sigma: make([]float64, objectives), J: make([]float64, objectives),
+		Margins: slices.Clone(w.margin), KKT: h.last.KKT.Max(),
+	}
+	base := make([]float64, len(u))
+	y.Base(h.s, h.c, base)
+	for i, b := range base {
+		sample.Target[i] -= b
+	}
+	y.priority(h.s, h.c, h.pref, sample.Sigma)
+	w.objectives(h.c, sample.J)
+	h.samples = append(h.samples, sample)
+	copy(h.pg, w.pg)
+	h.applied = slices.Clone(u)
+	h.steps--
+	return true
+}

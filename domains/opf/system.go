@@ -1,0 +1,229 @@
+package opf
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+)
+
+// Options of a System.
+type Options struct {
+	// Uncertain adds the branch factors to the context; without them they are 1.
+	Uncertain bool
+	// Ramp is each unit's largest change of P_G per dispatch step, pu; nil takes
+	// RampShare of P_max.
+	Ramp []float64
+}
+
+// System is the dispatch problem of one network. It is immutable and safe for
+// concurrent use; what a call needs besides is in a pool of workspaces.
+type System struct {
+	Network *network.Network
+	Ramp    []float64 // pu per step, one a unit
+	spec    domain.Spec
+	layout  layout
+	model   flowModel
+	pool    sync.Pool // *workspace
+	exacts  exactPool
+	metric  func() []float64 // of the projection, made on first use
+}
+
+// layout says where things stand in the vectors of a System.
+type layout struct {
+	buses, gens, branches int
+	// loadP and loadQ are the buses whose load the context holds: those with a
+	// load in the file. All other loads are zero throughout.
+	loadP, loadQ []int
+	// Offsets into the context.
+	q, previous, factors int
+	context              int
+	uncertain            bool
+	// Offsets into the margins: P_G, Q_G, V, |S|, ramp.
+	marginQ, marginV, marginS, marginRamp, margins int
+	rated                                          []int // branches with a rating, in order
+}
+
+// NewSystem is the dispatch problem of a network called name. The network needs
+// a cost for every generator, finite limits of P_G, and one reference bus with a
+// generator.
+func NewSystem(name, description string, n *network.Network, opt Options) (*System, error) {
+	if err := checkNetwork(n); err != nil {
+		return nil, err
+	}
+	y := &System{Network: n, Ramp: opt.Ramp}
+	if y.Ramp == nil {
+		y.Ramp = make([]float64, n.Gens())
+		for i := range y.Ramp {
+			y.Ramp[i] = RampShare * n.PMax[i]
+		}
+	}
+	if len(y.Ramp) != n.Gens() {
+		return nil, fmt.Errorf("opf: %d ramp limits for the %d units of %s", len(y.Ramp), n.Gens(), n.Name)
+	}
+	y.layout = newLayout(n, opt.Uncertain)
+	var err error
+	y.model = newFlowModel(n)
+	if y.model.terms, err = newTerms(n, &y.layout); err != nil {
+		return nil, err
+	}
+	y.exacts.system = y
+	y.pool.New = func() any { return newWorkspace(y) }
+	y.metric = sync.OnceValue(func() []float64 { return newMetric(y) })
+	y.spec = y.newSpec(name, description)
+	return y, nil
+}
+
+// checkNetwork says what a dispatch problem needs that a network may lack.
+func checkNetwork(n *network.Network) error {
+	if err := n.RequireCosts(); err != nil {
+		return err
+	}
+	if len(n.References) != 1 {
+		return fmt.Errorf("opf: %s has %d reference buses, want one: every bus in one island with one slack", n.Name, len(n.References))
+	}
+	slack := false
+	for i, b := range n.GenBus {
+		slack = slack || b == n.Slack
+		if math.IsInf(n.PMin[i], 0) || math.IsInf(n.PMax[i], 0) || !(n.PMin[i] <= n.PMax[i]) {
+			return fmt.Errorf("opf: the unit at bus %d of %s has P_G limits [%v, %v] pu, want finite ones in order", n.BusID[b], n.Name, n.PMin[i], n.PMax[i])
+		}
+	}
+	if !slack {
+		return fmt.Errorf("opf: bus %d, the reference of %s, has no unit", n.BusID[n.Slack], n.Name)
+	}
+	return nil
+}
+
+func newLayout(n *network.Network, uncertain bool) layout {
+	l := layout{buses: n.Buses(), gens: n.Gens(), branches: n.Branches(), uncertain: uncertain}
+	for i := range n.BusID {
+		if n.Pd[i] != 0 {
+			l.loadP = append(l.loadP, i)
+		}
+		if n.Qd[i] != 0 {
+			l.loadQ = append(l.loadQ, i)
+		}
+	}
+	l.q = len(l.loadP)
+	l.previous = l.q + len(l.loadQ)
+	l.factors = l.previous + l.gens
+	l.context = l.factors
+	if uncertain {
+		l.context += l.branches
+	}
+	for k, r := range n.Rate {
+		if !math.IsInf(r, 1) {
+			l.rated = append(l.rated, k)
+		}
+	}
+	l.marginQ = l.gens
+	l.marginV = 2 * l.gens
+	l.marginS = l.marginV + l.buses
+	l.marginRamp = l.marginS + len(l.rated)
+	l.margins = l.marginRamp + l.gens
+	return l
+}
+
+// newSpec names every entry of the vectors.
+func (y *System) newSpec(name, description string) domain.Spec {
+	n, l := y.Network, &y.layout
+	variable := func(list *[]domain.Variable, prefix string, id int, unit string, lo, hi float64) {
+		*list = append(*list, domain.Variable{Name: prefix + strconv.Itoa(id), Unit: unit, Lo: lo, Hi: hi})
+	}
+	s := domain.Spec{
+		Name: name, Description: description,
+		Objectives: []domain.Variable{{Name: "thermal"}, {Name: "voltage", Unit: "pu²"}, {Name: "economic", Unit: "$/h"}},
+		Plan:       1, Steps: Steps, StepSeconds: StepSeconds,
+		Semantic:        semantic,
+		MarginTolerance: MarginTolerance,
+		Navigation:      navigation,
+		Training:        trainingOf(l.uncertain),
+	}
+	for i, id := range n.BusID {
+		variable(&s.Measured, "V", id, "pu", n.VMin[i], n.VMax[i])
+	}
+	for _, id := range n.BusID {
+		variable(&s.Measured, "theta", id, "rad", 0, 0)
+	}
+	for _, i := range l.loadP {
+		variable(&s.Context, "Pd", n.BusID[i], "pu", 0, 0)
+	}
+	for _, i := range l.loadQ {
+		variable(&s.Context, "Qd", n.BusID[i], "pu", 0, 0)
+	}
+	for _, b := range n.GenBus {
+		variable(&s.Context, "Pg_prev", n.BusID[b], "pu", 0, 0)
+	}
+	if l.uncertain {
+		for k := range n.From {
+			s.Context = append(s.Context, domain.Variable{Name: fmt.Sprintf("b%d-%d", n.BusID[n.From[k]], n.BusID[n.To[k]])})
+		}
+	}
+	for g, b := range n.GenBus {
+		variable(&s.Action, "Pg", n.BusID[b], "pu", n.PMin[g], n.PMax[g])
+	}
+	for _, b := range n.GenBus {
+		variable(&s.Action, "Vg", n.BusID[b], "pu", n.VMin[b], n.VMax[b])
+	}
+	for _, b := range n.GenBus {
+		variable(&s.Margins, "Pg", n.BusID[b], "pu", 0, 0)
+	}
+	for _, b := range n.GenBus {
+		variable(&s.Margins, "Qg", n.BusID[b], "pu", 0, 0)
+	}
+	for _, id := range n.BusID {
+		variable(&s.Margins, "V", id, "pu", 0, 0)
+	}
+	for _, k := range l.rated {
+		s.Margins = append(s.Margins, domain.Variable{Name: fmt.Sprintf("S%d-%d", n.BusID[n.From[k]], n.BusID[n.To[k]]), Unit: "pu"})
+	}
+	for _, b := range n.GenBus {
+		variable(&s.Margins, "ramp", n.BusID[b], "pu", 0, 0)
+	}
+	return s
+}
+
+// Spec implements domain.Problem.
+func (y *System) Spec() *domain.Spec { return &y.spec }
+
+// loads writes the load of every bus that the context holds, pu.
+func (y *System) loads(c, p, q []float64) {
+	clear(p)
+	clear(q)
+	for k, i := range y.layout.loadP {
+		p[i] = c[k]
+	}
+	for k, i := range y.layout.loadQ {
+		q[i] = c[y.layout.q+k]
+	}
+}
+
+// context writes c from loads, previous P_G and branch factors (nil: ones).
+func (y *System) context(c, p, q, previous, factors []float64) {
+	l := &y.layout
+	for k, i := range l.loadP {
+		c[k] = p[i]
+	}
+	for k, i := range l.loadQ {
+		c[l.q+k] = q[i]
+	}
+	copy(c[l.previous:], previous)
+	if l.uncertain {
+		for k := range l.branches {
+			c[l.factors+k] = 1
+		}
+		copy(c[l.factors:], factors)
+	}
+}
+
+// branchFactors are those that the context holds, nil for all ones.
+func (y *System) branchFactors(c []float64) []float64 {
+	if !y.layout.uncertain {
+		return nil
+	}
+	return c[y.layout.factors : y.layout.factors+y.layout.branches]
+}

@@ -1,0 +1,313 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// continuing computes on one backend and, when that fails, goes on on another with
+// the same state: `auto` over a GPU. An object that meets a fault is made again on
+// the second backend from what it was made of, and the call that failed is repeated
+// there. A fault that ends the first backend moves every object, at its next call.
+//
+// What an object is made of is kept on the host for that: networks and codes are
+// copied, training data are the caller's own and may not change, as for the CPU
+// backend. A trainer's state is saved every few updates, and the updates since then
+// are made again.
+type continuing struct {
+	first  backend.Backend
+	open   func() (backend.Backend, error) // of the second
+	fault  func(error) bool                // not the caller's mistake
+	fatal  func(error) bool                // ends the first backend
+	notice func(string)                    // is told of every move; nil: nobody
+
+	mutex  sync.Mutex
+	second backend.Backend // nil until it is needed
+	ended  bool            // the first backend can no longer be used
+}
+
+// moved is told when an object moves because of err.
+func (c *continuing) moved(what string, err error) {
+	c.mutex.Lock()
+	first := !c.ended
+	c.ended = c.ended || c.fatal(err)
+	c.mutex.Unlock()
+	if c.notice != nil && first {
+		c.notice(fmt.Sprintf("%s goes on on the CPU: %v", what, err))
+	}
+}
+
+// over tells whether the first backend can no longer be used.
+func (c *continuing) over() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.ended
+}
+
+// refuge is the second backend.
+func (c *continuing) refuge() (backend.Backend, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.second == nil {
+		b, err := c.open()
+		if err != nil {
+			return nil, err
+		}
+		c.second = b
+	}
+	return c.second, nil
+}
+
+// Describe names the backend that new objects are made on.
+func (c *continuing) Describe() backend.Description {
+	if c.over() {
+		if b, err := c.refuge(); err == nil {
+			return b.Describe()
+		}
+	}
+	return c.first.Describe()
+}
+
+// PeakFMA is that of the backend that new objects are made on.
+func (c *continuing) PeakFMA() float64 { return c.ceiling(Ceiling.PeakFMA) }
+
+// PeakBandwidth is that of the backend that new objects are made on.
+func (c *continuing) PeakBandwidth() float64 { return c.ceiling(Ceiling.PeakBandwidth) }
+
+func (c *continuing) ceiling(measure func(Ceiling) float64) float64 {
+	b := c.first
+	if c.over() {
+		var err error
+		if b, err = c.refuge(); err != nil {
+			return 0
+		}
+	}
+	if m, ok := b.(Ceiling); ok {
+		return measure(m)
+	}
+	return 0
+}
+
+func (c *continuing) Close() error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	err := c.first.Close()
+	if c.second != nil {
+		err = errors.Join(err, c.second.Close())
+	}
+	return err
+}
+
+// object is one object on one of the two backends.
+type object[T any] struct {
+	owner *continuing
+	what  string // for notices
+	make  func(backend.Backend) (T, error)
+	inner T
+	moved bool // it lives on the second backend
+}
+
+func newObject[T any](c *continuing, what string, construct func(backend.Backend) (T, error)) (*object[T], error) {
+	o := &object[T]{owner: c, what: what, make: construct}
+	if !c.over() {
+		inner, err := construct(c.first)
+		if err == nil || !c.fault(err) {
+			o.inner = inner
+			return o, err
+		}
+		c.moved(what, err)
+	}
+	return o, o.move()
+}
+
+// move makes the object on the second backend.
+func (o *object[T]) move() error {
+	b, err := o.owner.refuge()
+	if err != nil {
+		return err
+	}
+	inner, err := o.make(b)
+	if err != nil {
+		return err
+	}
+	o.inner, o.moved = inner, true
+	return nil
+}
+
+// do makes one call, on the second backend if the first cannot.
+func (o *object[T]) do(f func(T) error) error {
+	if !o.moved {
+		if !o.owner.over() {
+			err := f(o.inner)
+			if err == nil || !o.owner.fault(err) {
+				return err
+			}
+			o.owner.moved(o.what, err)
+		}
+		if err := o.move(); err != nil {
+			return err
+		}
+	}
+	return f(o.inner)
+}
+
+func (c *continuing) NewNet(mlp *model.MLP) (backend.Net, error) {
+	if mlp != nil {
+		mlp = mlp.Clone()
+	}
+	o, err := newObject(c, "a network", func(b backend.Backend) (backend.Net, error) { return b.NewNet(mlp) })
+	if err != nil {
+		return nil, err
+	}
+	return net{o}, nil
+}
+
+type net struct{ *object[backend.Net] }
+
+func (n net) Forward(z, y tensor.Matrix) error {
+	return n.do(func(b backend.Net) error { return b.Forward(z, y) })
+}
+
+func (n net) VJP(z, ybar, zbar tensor.Matrix) error {
+	return n.do(func(b backend.Net) error { return b.VJP(z, ybar, zbar) })
+}
+
+func (n net) Jacobian(z, jac tensor.Matrix) error {
+	return n.do(func(b backend.Net) error { return b.Jacobian(z, jac) })
+}
+
+func (n net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
+	return n.do(func(b backend.Net) error { return b.Metric(z, lambda, g) })
+}
+
+func (c *continuing) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
+	o, err := newObject(c, "an eigendecomposition", func(b backend.Backend) (backend.Backend, error) { return b, nil })
+	if err != nil {
+		return err
+	}
+	return o.do(func(b backend.Backend) error { return b.EigTopK(g, n, k, values, vectors) })
+}
+
+func (c *continuing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
+	o, err := newObject(c, "the search over M*", func(b backend.Backend) (backend.Index, error) { return b.NewIndex(codes, decoded) })
+	if err != nil {
+		return nil, err
+	}
+	// From here on the function above makes it of copies.
+	if codes, decoded = codes.Clone(), decoded.Clone(); o.moved {
+		codes, decoded = tensor.Matrix{}, tensor.Matrix{}
+	}
+	return index{o, o.inner.Len()}, nil
+}
+
+type index struct {
+	*object[backend.Index]
+	length int
+}
+
+func (i index) Len() int { return i.length }
+
+func (i index) Localize(x, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
+	return i.do(func(b backend.Index) error { return b.Localize(x, zobs, tau, neighbours, out) })
+}
+
+func (i index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
+	return i.do(func(b backend.Index) error { return b.Nearest(z, k, idx, dist2) })
+}
+
+func (c *continuing) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
+	for _, mlp := range []**model.MLP{&cfg.DecoderS, &cfg.DecoderU} {
+		if *mlp != nil {
+			*mlp = (*mlp).Clone()
+		}
+	}
+	o, err := newObject(c, "the online step", func(b backend.Backend) (backend.Stepper, error) { return b.NewStepper(cfg) })
+	if err != nil {
+		return nil, err
+	}
+	return stepper{o}, nil
+}
+
+type stepper struct{ *object[backend.Stepper] }
+
+// Step keeps latents that it overwrites until it is done: it may have to begin again.
+func (s stepper) Step(in backend.StepInput, out backend.StepOutput) error {
+	if !s.moved && overlap(in.Z, out.Z) {
+		in.Z = in.Z.Clone()
+	}
+	return s.do(func(b backend.Stepper) error { return b.Step(in, out) })
+}
+
+func (s stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
+	return s.do(func(b backend.Stepper) error { return b.Field(in, f, energy) })
+}
+
+func (s stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
+	return s.do(func(b backend.Stepper) error { return b.Decode(z, ctx, x, u, states) })
+}
+
+// Split is that of the device; zero where the step runs on the second backend.
+func (s stepper) Split() backend.SplitCost {
+	if inner, ok := s.inner.(backend.SplitStepper); ok {
+		return inner.Split()
+	}
+	return backend.SplitCost{}
+}
+
+// overlap tells whether two matrices share memory.
+func overlap(a, b tensor.Matrix) bool {
+	if len(a.Data) == 0 || len(b.Data) == 0 {
+		return false
+	}
+	begin := func(m tensor.Matrix) uintptr { return uintptr(unsafe.Pointer(&m.Data[0])) }
+	end := func(m tensor.Matrix) uintptr { return uintptr(unsafe.Pointer(&m.Data[len(m.Data)-1])) }
+	return begin(a) <= end(b) && begin(b) <= end(a)
+}
+
+// NewRefiner is that of the first backend, where it has one. A refiner that meets a
+// fault returns backend.ErrNoRefiner from then on, and its caller refines in single
+// operations, which go on on the second backend.
+func (c *continuing) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error) {
+	b, ok := c.first.(backend.RefinerBackend)
+	if !ok || c.over() {
+		return nil, backend.ErrNoRefiner
+	}
+	inner, err := b.NewRefiner(cfg)
+	if err != nil {
+		return nil, c.withdraw(err)
+	}
+	return &refiner{owner: c, inner: inner}, nil
+}
+
+// withdraw makes a fault of a refiner an ErrNoRefiner.
+func (c *continuing) withdraw(err error) error {
+	if !c.fault(err) {
+		return err
+	}
+	c.moved("refinement", err)
+	return backend.ErrNoRefiner
+}
+
+type refiner struct {
+	owner *continuing
+	inner backend.Refiner
+	gone  bool
+}
+
+func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
+	if r.gone || r.owner.over() {
+		return backend.RefineOutput{}, backend.ErrNoRefiner
+	}
+	out, err := r.inner.Refine(in)
+	if err != nil {
+		err = r.owner.withdraw(err)
+		r.gone = err == backend.ErrNoRefiner
+	}
+	return out, err
+}

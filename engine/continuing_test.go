@@ -1,0 +1,410 @@
+package engine
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+var (
+	errLost  = errors.New("the device is lost")
+	errShort = errors.New("memory is short")
+)
+
+// failing is a backend that fails at one of its calls, after spoiling what it had to
+// write; if the error is errLost it fails at every later call too.
+type failing struct {
+	backend.Backend
+	after int // calls that go well
+	err   error
+	calls int
+	dead  bool
+}
+
+func (f *failing) call(spoil ...tensor.Matrix) error {
+	f.calls++
+	if f.dead || f.calls == f.after+1 {
+		f.dead = f.dead || f.err == errLost
+		for _, s := range spoil {
+			for i := range s.Rows {
+				for j := range s.Row(i) {
+					s.Row(i)[j] = float32(math.NaN())
+				}
+			}
+		}
+		if f.dead {
+			return errLost
+		}
+		return f.err
+	}
+	return nil
+}
+
+func (f *failing) NewNet(mlp *model.MLP) (backend.Net, error) {
+	if err := f.call(); err != nil {
+		return nil, err
+	}
+	n, err := f.Backend.NewNet(mlp)
+	return failingNet{n, f}, err
+}
+
+func (f *failing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
+	if err := f.call(); err != nil {
+		return nil, err
+	}
+	i, err := f.Backend.NewIndex(codes, decoded)
+	return failingIndex{i, f}, err
+}
+
+func (f *failing) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
+	if err := f.call(); err != nil {
+		return nil, err
+	}
+	s, err := f.Backend.NewStepper(cfg)
+	return failingStepper{s, f}, err
+}
+
+func (f *failing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
+	if err := f.call(); err != nil {
+		return nil, err
+	}
+	t, err := f.Backend.NewTrainer(cfg)
+	return failingTrainer{t, f}, err
+}
+
+func (f *failing) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
+	return errors.Join(f.call(), f.Backend.EigTopK(g, n, k, values, vectors))
+}
+
+type failingNet struct {
+	backend.Net
+	f *failing
+}
+
+func (n failingNet) Forward(z, y tensor.Matrix) error {
+	if err := n.Net.Forward(z, y); err != nil { // the caller's mistakes first
+		return err
+	}
+	return n.f.call(y)
+}
+
+func (n failingNet) VJP(z, ybar, zbar tensor.Matrix) error {
+	if err := n.Net.VJP(z, ybar, zbar); err != nil {
+		return err
+	}
+	return n.f.call(zbar)
+}
+
+func (n failingNet) Jacobian(z, jac tensor.Matrix) error {
+	if err := n.Net.Jacobian(z, jac); err != nil {
+		return err
+	}
+	return n.f.call(jac)
+}
+
+func (n failingNet) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
+	if err := n.Net.Metric(z, lambda, g); err != nil {
+		return err
+	}
+	return n.f.call(g)
+}
+
+type failingIndex struct {
+	backend.Index
+	f *failing
+}
+
+func (i failingIndex) Localize(x, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
+	if err := i.Index.Localize(x, zobs, tau, neighbours, out); err != nil {
+		return err
+	}
+	return i.f.call(out.Z)
+}
+
+func (i failingIndex) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
+	if err := i.Index.Nearest(z, k, idx, dist2); err != nil {
+		return err
+	}
+	return i.f.call()
+}
+
+type failingStepper struct {
+	backend.Stepper
+	f *failing
+}
+
+func (s failingStepper) Step(in backend.StepInput, out backend.StepOutput) error {
+	if err := s.Stepper.Step(in, out); err != nil {
+		return err
+	}
+	return s.f.call(out.Z, out.U)
+}
+
+func (s failingStepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
+	if err := s.Stepper.Field(in, f, energy); err != nil {
+		return err
+	}
+	return s.f.call(f)
+}
+
+func (s failingStepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
+	if err := s.Stepper.Decode(z, ctx, x, u, states); err != nil {
+		return err
+	}
+	return s.f.call(u, states)
+}
+
+// failingTrainer makes an update and then says that it failed, as an asynchronous
+// error does.
+type failingTrainer struct {
+	backend.Trainer
+	f *failing
+}
+
+func (t failingTrainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (backend.ManifoldLosses, error) {
+	l, err := t.Trainer.ManifoldStep(rows, neighbours, kernel, lr)
+	if err == nil {
+		err = t.f.call()
+	}
+	return l, err
+}
+
+func (t failingTrainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
+	l, err := t.Trainer.RolloutStep(rows, lr)
+	if err == nil {
+		err = t.f.call()
+	}
+	return l, err
+}
+
+func (t failingTrainer) PrepareRollout() error {
+	err := t.Trainer.PrepareRollout()
+	if err == nil {
+		err = t.f.call()
+	}
+	return err
+}
+
+func (t failingTrainer) State() (backend.TrainerState, error) {
+	s, err := t.Trainer.State()
+	if err == nil {
+		err = t.f.call()
+	}
+	return s, err
+}
+
+func cpu(t testing.TB) backend.Backend {
+	t.Helper()
+	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func over(t testing.TB, after int, err error) (*continuing, *failing) {
+	f := &failing{Backend: cpu(t), after: after, err: err}
+	return &continuing{
+		first: f,
+		open: func() (backend.Backend, error) {
+			return cpufallback.New(cpufallback.Options{Threads: 1})
+		},
+		fault: func(err error) bool { return errors.Is(err, errLost) || errors.Is(err, errShort) },
+		fatal: func(err error) bool { return errors.Is(err, errLost) },
+	}, f
+}
+
+// The whole suite passes over a backend that is lost, or short of memory once, at
+// its first, second, … call.
+func TestConformanceAcrossAFault(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		after int
+		err   error
+	}{{"lost at the third call", 2, errLost}, {"short of memory at the second call", 1, errShort}} {
+		if testing.Short() && test.after != 1 {
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			backendtest.Run(t, func(t testing.TB, threads int) backend.Backend {
+				c, _ := over(t, test.after, test.err)
+				return c
+			})
+		})
+	}
+}
+
+// small is a training run of a few rows.
+func small(t testing.TB) (cfg backend.TrainerConfig) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	const rows, nx, no, ns, nu, nz = 24, 5, 4, 3, 2, 3
+	random := func(cols int) tensor.Matrix {
+		m := tensor.New(rows, cols)
+		for i := range m.Data {
+			m.Data[i] = rng.Float32() - 0.5
+		}
+		return m
+	}
+	mlp := func(in, out int) *model.MLP {
+		m, err := model.NewMLP(rng, in, 8, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	cfg = backend.TrainerConfig{
+		Data:     backend.TrainingSet{X: random(nx), O: random(no), S: random(ns), U: random(nu), Next: make([]int32, rows), RiskWeight: make([]float32, rows)},
+		Initial:  backend.Networks{EncoderX: mlp(nx, nz), EncoderO: mlp(no, nz), DecoderU: mlp(nz, nu), DecoderS: mlp(nz, ns)},
+		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 1, ReconO: 1, Consistency: 0.5, ConsistencyBeta: 0.5, Locality: 0.25},
+		Rollout: backend.RolloutLoss{Delta: 1, Roll: 1, Flow: 1, Lie: 1, RollFraction: 0.5, FlowFraction: 0.5,
+			MetricLambda: 1, TopK: 2, LieGain: 0.125, LieScale: 0.5, LieDt: 0.25},
+		Adam: backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-6}, SpectralBound: 2, MaxBatch: rows, MaxNeighbours: 2,
+	}
+	for i := range rows - 1 {
+		cfg.Data.Next[i] = int32(i + 1)
+	}
+	cfg.Data.Next[rows-1] = -1
+	return cfg
+}
+
+// train makes manifold updates, prepares and makes rollout updates, and gives the
+// state. In the midst it saves and restores.
+func train(t testing.TB, b backend.Backend) backend.TrainerState {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr, err := b.NewTrainer(small(t))
+	check(err)
+	rows, neighbours, kernel := make([]int32, 6), make([]int32, 12), make([]float32, 12)
+	for step := range 70 {
+		for i := range rows {
+			rows[i] = int32((step*7 + i*5) % 23)
+		}
+		for i := range neighbours {
+			neighbours[i], kernel[i] = int32((step+i*3)%24), float32(i)/12
+		}
+		_, err := tr.ManifoldStep(rows, neighbours, kernel, 1e-2)
+		check(err)
+		if step == 20 {
+			s, err := tr.State()
+			check(err)
+			check(tr.Restore(s))
+		}
+	}
+	check(tr.PrepareRollout())
+	for step := range 70 {
+		for i := range rows {
+			rows[i] = int32((step*3 + i*7) % 23)
+		}
+		_, err := tr.RolloutStep(rows, 1e-2)
+		check(err)
+	}
+	s, err := tr.State()
+	check(err)
+	return s
+}
+
+// A training run that loses its backend at any point ends bitwise where it would
+// have ended without the loss.
+func TestTrainingAcrossAFault(t *testing.T) {
+	want := train(t, cpu(t))
+	for _, fault := range []error{errLost, errShort} {
+		for _, after := range []int{0, 1, 7, 20, 21, 22, 23, 64, 71, 72, 73, 74, 85, 86, 87, 140, 143, 144} {
+			c, f := over(t, after, fault)
+			var notices []string
+			c.notice = func(s string) { notices = append(notices, s) }
+			got := train(t, c)
+			if f.calls <= after {
+				t.Fatalf("only %d calls, no fault after %d", f.calls, after)
+			}
+			if len(notices) != 1 || !strings.Contains(notices[0], "training") || !strings.Contains(notices[0], fault.Error()) {
+				t.Errorf("%v after %d calls: notices %q", fault, after, notices)
+			}
+			if got.ManifoldSteps != want.ManifoldSteps || got.RolloutSteps != want.RolloutSteps || got.RolloutPrepared != want.RolloutPrepared {
+				t.Errorf("%v after %d calls: %d and %d updates, want %d and %d", fault, after, got.ManifoldSteps, got.RolloutSteps, want.ManifoldSteps, want.RolloutSteps)
+			}
+			for name, values := range want.Arrays {
+				if !slices.Equal(got.Arrays[name], values) {
+					t.Errorf("%v after %d calls: %s differs", fault, after, name)
+				}
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// When the first backend ends, objects made before go on, new ones are made on the
+// second, and it is said once. When one object alone is moved, others stay.
+func TestOthersFollowOnlyALostBackend(t *testing.T) {
+	for _, test := range []struct {
+		err   error
+		calls int // of the first backend, in all
+	}{{errLost, 3}, {errShort, 5}} {
+		c, f := over(t, 2, test.err)
+		notices := 0
+		c.notice = func(string) { notices++ }
+		rng := rand.New(rand.NewPCG(3, 4))
+		mlp, err := model.NewMLP(rng, 3, 5, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, want := tensor.New(4, 3), tensor.New(4, 2)
+		for i := range z.Data {
+			z.Data[i] = rng.Float32()
+		}
+		forward := func(b backend.Backend, n backend.Net) tensor.Matrix {
+			t.Helper()
+			if n == nil {
+				if n, err = b.NewNet(mlp); err != nil {
+					t.Fatal(err)
+				}
+			}
+			y := tensor.New(4, 2)
+			if err := n.Forward(z, y); err != nil {
+				t.Fatal(err)
+			}
+			return y
+		}
+		want = forward(cpu(t), nil)
+		first, err := c.NewNet(mlp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := c.NewNet(mlp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		original := mlp
+		mlp = mlp.Clone()
+		for i := range original.Layers[0].B { // the caller's network may change
+			original.Layers[0].B[i] = 9
+		}
+		for i, n := range []backend.Net{first, second, first, nil} { // the fault is in the first of these
+			if got := forward(c, n); !slices.Equal(got.Data, want.Data) {
+				t.Errorf("%v: call %d gives %v, want %v", test.err, i, got.Data, want.Data)
+			}
+		}
+		if notices != 1 {
+			t.Errorf("%v: told %d times", test.err, notices)
+		}
+		if f.calls != test.calls+1 && test.err == errShort || f.calls != test.calls && test.err == errLost {
+			t.Errorf("%v: %d calls of the first backend", test.err, f.calls)
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/shim"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/models"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// onShim makes the host shim the driver of this process for one test.
+func onShim(t *testing.T) *shim.Library {
+	t.Helper()
+	l := shim.Open(t)
+	before := findDriver
+	findDriver = func() (driver.Driver, error) { return l, nil }
+	t.Cleanup(func() { findDriver = before })
+	return l
+}
+
+// work uses every kind of object of a backend several times and gives all that came
+// out of it.
+func work(b backend.Backend) (out []float32, err error) {
+	step := func(f func() error) {
+		if err == nil {
+			err = f()
+		}
+	}
+	problem := testdomain.NewCart(10)
+	m := testdomain.Map(problem, 9, false)
+	rng := rand.New(rand.NewPCG(5, 6))
+	random := func(rows, cols int) tensor.Matrix {
+		a := tensor.New(rows, cols)
+		for i := range a.Data {
+			a.Data[i] = rng.Float32() - 0.5
+		}
+		return a
+	}
+	add := func(values ...[]float32) { out = append(out, slices.Concat(values...)...) }
+	const rows = 6
+	z, x, ctx, weights := random(rows, 3), random(rows, 2), tensor.New(rows, 1), random(rows, 2)
+
+	var net backend.Net
+	step(func() (err error) { net, err = b.NewNet(m.DecoderS); return })
+	y, zbar, jac, metric := tensor.New(rows, 2), tensor.New(rows, 3), tensor.New(rows, 6), tensor.New(rows, 9)
+	step(func() error { return net.Forward(z, y) })
+	step(func() error { return net.VJP(z, y, zbar) })
+	step(func() error { return net.Jacobian(z, jac) })
+	step(func() error { return net.Metric(z, 0.5, metric) })
+	values := tensor.New(rows, 1)
+	step(func() error { return b.EigTopK(metric, 3, 1, values, tensor.New(rows, 3)) })
+	add(y.Data, zbar.Data, jac.Data, metric.Data, values.Data)
+
+	var index backend.Index
+	step(func() (err error) { index, err = b.NewIndex(m.Codes, m.CodesDecoded); return })
+	near := backend.LocalizeOutput{Z: tensor.New(rows, 3), Residual: make([]float32, rows)}
+	for range 2 {
+		step(func() error { return index.Localize(x, z, []float32{1, 1, 1, 1, 1, 1}, 2, near) })
+	}
+	add(near.Z.Data, near.Residual)
+
+	nav := problem.Spec().Navigation
+	var stepper backend.Stepper
+	step(func() (err error) {
+		stepper, err = b.NewStepper(backend.StepperConfig{
+			DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: problem, MaxBatch: 4,
+			Params: backend.StepParams{Dt: 0.01, VMax: float32(nav.VMax), Epsilon: float32(nav.Epsilon), MetricLambda: 0.5, TopK: 2, LieGain: 0.1, LieScale: 1},
+		})
+		return err
+	})
+	u, f := tensor.New(rows, 1), tensor.New(rows, 3)
+	for range 3 { // each from where the one before ended, in place
+		step(func() error {
+			return stepper.Step(backend.StepInput{Z: z, X: x, Ctx: ctx, Weights: weights}, backend.StepOutput{Z: z, U: u})
+		})
+	}
+	step(func() error { return stepper.Field(backend.StepInput{Z: z, X: x, Ctx: ctx, Weights: weights}, f, nil) })
+	step(func() error { return stepper.Decode(z, ctx, x, u, tensor.Matrix{}) })
+	add(z.Data, u.Data, f.Data)
+	return out, err
+}
+
+// study trains a little and gives what came out.
+func study(t *testing.T, b backend.Backend) (out []float32, err error) {
+	tr, err := b.NewTrainer(small(t))
+	if err != nil {
+		return nil, err
+	}
+	rows, neighbours := []int32{1, 2, 3}, []int32{4, 5, 6}
+	for range 3 {
+		if _, err := tr.ManifoldStep(rows, neighbours, []float32{1, 0.5, 0.25}, 1e-3); err != nil {
+			return nil, err
+		}
+	}
+	if err := tr.PrepareRollout(); err != nil {
+		return nil, err
+	}
+	for range 3 {
+		if _, err := tr.RolloutStep(rows, 1e-3); err != nil {
+			return nil, err
+		}
+	}
+	nets, err := tr.Networks()
+	if err != nil {
+		return nil, err
+	}
+	for _, mlp := range nets.All() {
+		for _, layer := range mlp.Layers {
+			out = append(append(out, layer.W.Data...), layer.B...)
+		}
+	}
+	return out, nil
+}
+
+// refine refines two observations of the convex integrator among few candidates.
+func refine(t *testing.T, b backend.Backend) (out []float32, err error) {
+	t.Helper()
+	text, err := models.Bundled.ReadFile("integrator-convex.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Codes = m.Codes.Slice(0, 40)
+	if m.CodesDecoded.Rows > 0 {
+		m.CodesDecoded = m.CodesDecoded.Slice(0, 40)
+	}
+	r, err := batchnav.NewRefiner(b, m, integrator.Convex().Problem, batchnav.Options{}, 6)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range [][]float64{{-2.2, 0.1, 1.2, -0.1}, {-1.4, -0.4, 1.5, 0.2}} {
+		obs := batchnav.Observation{S: s, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
+		result, err := r.Refine(context.Background(), obs, batchnav.RefineOptions{Candidates: 6, FlowSteps: 1, Seed: 3, LookAhead: 2})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, float32(result.Cost), float32(result.Margin))
+		for _, u := range result.U {
+			out = append(out, float32(u))
+		}
+	}
+	return out, nil
+}
+
+// differ says where two results differ by more than rounding and a few steps of it.
+func differ(got, want []float32) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("%d values, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if d := math.Abs(float64(got[i]) - float64(want[i])); !(d <= 1e-3*math.Max(1, math.Abs(float64(want[i])))) {
+			return fmt.Errorf("value %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+	return nil
+}
+
+// symbols are what the binding calls when a backend is opened, used and closed.
+var symbols = []string{
+	"cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuCtxCreate_v2",
+	"cuMemGetInfo_v2", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetParamInfo",
+	"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
+	"cuEventCreate", "cuMemcpyHtoD_v2", "cuStreamBeginCapture_v2", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel",
+	"cuMemcpyDtoHAsync_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuMemsetD8Async",
+	"cuMemsetD32Async", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch", "cuEventSynchronize",
+	"cuEventElapsedTime", "cuStreamSynchronize", "cuMemcpyDtoH_v2", "cuCtxSynchronize", "cuGraphExecDestroy",
+	"cuGraphDestroy", "cuEventDestroy_v2", "cuStreamDestroy_v2", "cuMemFreeHost", "cuMemFree_v2", "cuModuleUnload", "kernel",
+}
+
+// Whatever driver call fails, with whatever kind of error, and whenever, `auto`
+// gives the result that the CPU gives, and says so once if it had begun on the GPU.
+func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
+	l := onShim(t)
+	for name, task := range map[string]func(backend.Backend) ([]float32, error){
+		"work":   work,
+		"refine": func(b backend.Backend) ([]float32, error) { return refine(t, b) },
+		"study":  func(b backend.Backend) ([]float32, error) { return study(t, b) },
+	} {
+		want, err := task(cpu(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func() (notices []string, reason string) {
+			t.Helper()
+			e, reason, err := Open(Options{Threads: 1, Notice: func(s string) { notices = append(notices, s) }})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			got, err := task(e)
+			if err == nil {
+				err = differ(got, want)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			_ = e.Close() // of a failed device may fail
+			return notices, reason
+		}
+		l.Reset()
+		if notices, reason := run(); len(notices) > 0 || !strings.Contains(reason, "gpc host shim") {
+			t.Errorf("%s without a fault: %q, %q", name, reason, notices)
+		}
+		counts := map[string]int{}
+		for _, s := range symbols {
+			counts[s] = l.Calls(s)
+		}
+		for _, s := range symbols {
+			last := counts[s]
+			if last == 0 {
+				continue
+			}
+			tries := []int{1, last}
+			if name != "refine" && !testing.Short() { // whose calls are many and alike
+				tries = append(tries, last/2)
+			}
+			slices.Sort(tries)
+			for _, n := range slices.Compact(tries) {
+				for _, code := range []int{700, 2} {
+					if n < 1 {
+						continue
+					}
+					l.Reset()
+					l.Fail(s, n, code)
+					notices, reason := run()
+					onCPU := strings.HasPrefix(reason, "auto: the CPU, because")
+					if t.Failed() {
+						t.Fatalf("%s: error %d at call %d of %d of %s: %q", name, code, n, last, s, notices)
+					}
+					if onCPU && len(notices) > 0 || len(notices) > 1 {
+						t.Errorf("%s: error %d at call %d of %s: reason %q, notices %q", name, code, n, s, reason, notices)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAutoSaysWhyItIsTheCPU(t *testing.T) {
+	before := findDriver
+	defer func() { findDriver = before }()
+	findDriver = func() (driver.Driver, error) {
+		return nil, &driver.LibraryError{Tried: []string{"libcuda.so.1"}, Cause: errors.New("no such file")}
+	}
+	e, reason, err := Open(Options{})
+	if err != nil || e.Describe().Name != "cpu" || !strings.Contains(reason, "install NVIDIA's driver") {
+		t.Errorf("%q, %v", reason, err)
+	}
+	var library *driver.LibraryError
+	if _, _, err := Open(Options{Backend: "cuda"}); !errors.As(err, &library) {
+		t.Errorf("--backend cuda without a driver: %v", err)
+	}
+	c := ProbeCUDA()
+	if c.Problem == nil || c.Device != -1 || c.Driver != "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestOpenOnTheShim(t *testing.T) {
+	l := onShim(t)
+	l.SetAttribute(shim.DeviceCount, 2)
+	t.Setenv("CUDA_VISIBLE_DEVICES", "3,1")
+	e, reason, err := Open(Options{Backend: "cuda"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"device 0 of 2", "sm_80", "CUDA 12.8 through purego", `CUDA_VISIBLE_DEVICES="3,1"`} {
+		if !strings.Contains(reason, want) {
+			t.Errorf("reason %q has no %q", reason, want)
+		}
+	}
+	if d := e.Describe(); d.Name != "cuda" || d.Device != "gpc host shim" {
+		t.Errorf("%+v", d)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	c := ProbeCUDA()
+	if c.Problem != nil || c.Device != 0 || len(c.Devices) != 2 || c.Version != "12.8" || !c.Restricted {
+		t.Errorf("%+v", c)
+	}
+	// A device that is too old is passed over only if another is not.
+	l.SetAttribute(75, 7)
+	var old *driver.CapabilityError
+	if _, _, err := Open(Options{Backend: "cuda"}); !errors.As(err, &old) {
+		t.Errorf("an old device: %v", err)
+	}
+	if e, reason, err := Open(Options{}); err != nil || !strings.Contains(reason, "compute capability 7.0") {
+		t.Errorf("an old device: %q, %v", reason, err)
+	} else if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TF32 is what was asked for or nothing: CUDA says that it computes so, the CPU
+// refuses.
+func TestTF32IsAskedFor(t *testing.T) {
+	onShim(t)
+	for _, name := range []string{"cuda", "auto"} {
+		for _, tf32 := range []bool{false, true} {
+			e, reason, err := Open(Options{Backend: name, TF32: tf32})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := e.Describe().Precision == "tf32"; got != tf32 || strings.Contains(reason, "TF32") != tf32 {
+				t.Errorf("%s, TF32 %v: %+v, %s", name, tf32, e.Describe(), reason)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, name := range []string{"cpu", "ref"} {
+		if _, _, err := Open(Options{Backend: name, TF32: true}); err == nil || !strings.Contains(err.Error(), "CUDA") {
+			t.Errorf("%s: %v, want a refusal that names CUDA", name, err)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+// Package kernels is the CUDA backend: every operation of internal/backend as CUDA
+// kernels (the .cu files beside it), launched through kernels/driver.
+//
+// The central type is Backend. It lives on one driver.Context, whose goroutine
+// makes every driver call. Networks, codes and the buffers of a stepper stay on
+// the device; a Stepper's work is captured as one CUDA graph for each padded batch
+// size and launched from then on. What an operation means is the specification of
+// internal/ref; the numbers are held to it by internal/backendtest, run through the
+// host shim (kernels/shim) where there is no GPU.
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/images"
+)
+
+// Options choose how the backend computes. The zero value is float32 throughout.
+type Options struct {
+	// TF32 lets products run on tensor cores, with inputs rounded to 11 significant
+	// bits: those of training, of networks and metrics for more than a few rows, and of
+	// the search for nearest codes before its exact re-check.
+	TF32 bool
+}
+
+// MaxWidth is the widest layer, and MaxLatent the largest input of a network whose
+// metric is taken, that the kernels hold in shared memory.
+const (
+	MaxWidth  = 1024
+	MaxLatent = 64
+)
+
+// Backend computes on one CUDA device.
+type Backend struct {
+	context *driver.Context
+	options Options
+	device  driver.Device
+	modules *images.Modules
+	domains map[string]*images.Modules // device functions of problems, by name
+	kernels map[string]*driver.Kernel
+	stream  driver.Stream
+	// Work beside the stream's own: see beside.
+	side         driver.Stream
+	forked, done driver.Event
+	// Operations that are not captured share these; the context runs one at a time.
+	shared workspace
+
+	mutex   sync.Mutex
+	garbage []func(*driver.Thread) error // of objects that nobody holds any more
+	closed  bool
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New makes a backend on an open context, which it owns from then on, also when New
+// fails. One kernel is loaded, so that a device that does not take the images is
+// found here. A failure is one of the error types of kernels/driver.
+func New(context *driver.Context, options Options) (*Backend, error) {
+	b := &Backend{
+		context: context, options: options, device: context.Device(),
+		domains: map[string]*images.Modules{}, kernels: map[string]*driver.Kernel{},
+	}
+	err := context.Do(func(t *driver.Thread) error {
+		set, err := images.Kernels()
+		if err != nil {
+			return err
+		}
+		b.modules = images.NewModules(set)
+		if _, err := b.kernel(t, "gpc_eig"); err != nil {
+			return err
+		}
+		if b.stream, err = t.NewStream(); err != nil {
+			return err
+		}
+		if b.side, err = t.NewStream(); err != nil {
+			return err
+		}
+		if b.forked, err = t.NewEvent(); err != nil {
+			return err
+		}
+		b.done, err = t.NewEvent()
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, context.Close())
+	}
+	return b, nil
+}
+
+// Describe implements backend.Backend.
+func (b *Backend) Describe() backend.Description {
+	d := backend.Description{Name: "cuda", ISA: b.device.ISA(), Device: b.device.Name, Threads: b.device.Multiprocessors}
+	if b.options.TF32 {
+		d.Precision = "tf32"
+	}
+	return d
+}
+
+// Context is the context that the backend computes on.
+func (b *Backend) Context() *driver.Context { return b.context }
+
+// Close ends the context and with it everything that the backend's objects hold on
+// the device.
+func (b *Backend) Close() error {
+	b.mutex.Lock()
+	closed := b.closed
+	b.closed, b.garbage = true, nil
+	b.mutex.Unlock()
+	if closed {
+		return nil
+	}
+	return b.context.Close()
+}
+
+// do runs f on the context's thread, after releasing what has become garbage.
+func (b *Backend) do(f func(*driver.Thread) error) error {
+	return b.context.Do(func(t *driver.Thread) error {
+		b.mutex.Lock()
+		garbage := b.garbage
+		b.garbage = nil
+		b.mutex.Unlock()
+		for _, release := range garbage {
+			if err := release(t); err != nil {
+				return err
+			}
+		}
+		return f(t)
+	})
+}
+
+// discard releases something before the next operation.
+func (b *Backend) discard(release func(*driver.Thread) error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if !b.closed {
+		b.garbage = append(b.garbage, release)
+	}
+}
+
+// kernel finds an entry point of the embedded images once.
+func (b *Backend) kernel(t *driver.Thread, name string) (*driver.Kernel, error) {
+	return b.kernelOf(t, b.modules, name)
+}
+
+func (b *Backend) kernelOf(t *driver.Thread, from *images.Modules, name string) (*driver.Kernel, error) {
+	if k, ok := b.kernels[name]; ok {
+		return k, nil
+	}
+	k, err := from.Kernel(t, name)
+	if err != nil {
+		return nil, err
+	}
+	b.kernels[name] = k
+	return k, nil
+}
+
+// preload finds entry points before a capture begins: loading an image inside one
+// would end it.
+func (b *Backend) preload(t *driver.Thread, names ...string) error {
+	for _, name := range names {
+		if _, err := b.kernel(t, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadDomain finds the device functions of a problem, so that launch knows them.
+func (b *Backend) loadDomain(t *driver.Thread, code domain.DeviceCode) error {
+	modules := b.domains[code.Name]
+	if modules == nil {
+		set, err := images.New(code.Images)
+		if err != nil {
+			return err
+		}
+		modules = images.NewModules(set)
+		b.domains[code.Name] = modules
+	}
+	for _, function := range []string{"base", "gradient", "priority", "rollout"} {
+		if _, err := b.kernelOf(t, modules, "gpc_domain_"+function+"_"+code.Name); err != nil {
+			return fmt.Errorf("device functions of %s: %w", code.Name, err)
+		}
+	}
+	return nil
+}
+
+// launch queues one kernel of the images on the backend's stream.
+func (b *Backend) launch(t *driver.Thread, name string, grid driver.Dim, block, shared int, arguments ...driver.Argument) error {
+	k, err := b.kernel(t, name)
+	if err != nil {
+		return err
+	}
+	return t.Launch(k, driver.Launch{Grid: grid, Block: driver.Dim{X: block}, Shared: shared, Stream: b.stream}, arguments...)
+}
+
+// beside queues what f launches as a branch of its own, behind the work now on the
+// stream and beside what follows; join brings it back. In a captured graph the two
+// branches run at the same time.
+func (b *Backend) beside(t *driver.Thread, f func() error) error {
+	if err := t.Record(b.forked, b.stream); err != nil {
+		return err
+	}
+	if err := t.WaitFor(b.side, b.forked); err != nil {
+		return err
+	}
+	main := b.stream
+	b.stream = b.side
+	err := f()
+	b.stream = main
+	return errors.Join(err, t.Record(b.done, b.side))
+}
+
+// join makes what follows on the stream wait for the branch.
+func (b *Backend) join(t *driver.Thread) error { return t.WaitFor(b.stream, b.done) }
+
+// Errors of sizes that the kernels do not take.
+func tooWide(op, what string, got, most int) error {
+	return fmt.Errorf("%s: %s is %d, the CUDA backend takes at most %d: %w", op, what, got, most, errors.ErrUnsupported)
+}
+
+func ceil(n, d int) int { return (n + d - 1) / d }
+
+// memory is a set of device and pinned allocations that are released together.
+type memory struct {
+	device []driver.Pointer
+	pinned []*driver.HostMemory
+	graphs []*driver.Graph
+}
+
+func (m *memory) alloc(t *driver.Thread, bytes int) (driver.Pointer, error) {
+	p, err := t.Alloc(bytes)
+	if err == nil && p != 0 {
+		m.device = append(m.device, p)
+	}
+	return p, err
+}
+
+func (m *memory) allocHost(t *driver.Thread, bytes int) (*driver.HostMemory, error) {
+	h, err := t.AllocHost(max(bytes, 8))
+	if err == nil {
+		m.pinned = append(m.pinned, h)
+	}
+	return h, err
+}
+
+func (m *memory) free(t *driver.Thread) error {
+	var err error
+	for _, g := range m.graphs {
+		err = errors.Join(err, t.DestroyGraph(g))
+	}
+	for _, p := range m.device {
+		err = errors.Join(err, t.Free(p))
+	}
+	for _, h := range m.pinned {
+		err = errors.Join(err, t.FreeHost(h))
+	}
+	m.device, m.pinned, m.graphs = nil, nil, nil
+	return err
+}
+
+// since frees what was allocated after the given mark, as on an error half way.
+func (m *memory) since(t *driver.Thread, device, pinned int) {
+	late := memory{device: slices.Clone(m.device[device:]), pinned: slices.Clone(m.pinned[pinned:])}
+	m.device, m.pinned = m.device[:device], m.pinned[:pinned]
+	_ = late.free(t)
+}

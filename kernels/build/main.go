@@ -1,0 +1,259 @@
+// Command build compiles the project's kernels.
+//
+//	build compile  every .cu whose source, headers or flags changed, to PTX and cubin (needs the compiler of make nvcc)
+//	build verify   compile everything again and compare with what is committed
+//	build check    compare hashes only: says which images are stale
+//	build usage    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
+//	build shim     the host shim of the tests; without a C++ compiler one line says so
+//	build shim F   the host shim with the kernels of its own tests too, copied to F
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gpc-engine/gpc/kernels/images"
+	"github.com/gpc-engine/gpc/kernels/shim"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(arguments []string) error {
+	if len(arguments) != 1 && !(len(arguments) == 2 && arguments[0] == "shim") {
+		return errors.New("usage: build compile|verify|check|usage|shim [FILE]")
+	}
+	root, err := shim.Root()
+	if err != nil {
+		return err
+	}
+	// Headers are found, and errors named, from the root.
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	switch arguments[0] {
+	case "compile":
+		return compileAll(root, false)
+	case "verify":
+		if err := images.Check(root); err != nil {
+			return err
+		}
+		return compileAll(root, true)
+	case "check":
+		return images.Check(root)
+	case "usage":
+		return usage(root)
+	case "shim":
+		return buildShim(root, arguments[1:])
+	}
+	return fmt.Errorf("unknown command %q: want compile, verify, check, usage or shim", arguments[0])
+}
+
+func buildShim(root string, copies []string) error {
+	sources, err := shim.Sources(root)
+	if err != nil {
+		return err
+	}
+	if len(copies) > 0 {
+		sources = append(sources, filepath.Join(root, "kernels/shim/testdata/sum.cu"))
+	}
+	library, err := shim.Build(root, sources)
+	var none *shim.NoCompilerError
+	if errors.As(err, &none) && os.Getenv("GPC_REQUIRE_SHIM") != "1" {
+		fmt.Printf("the CUDA path is not tested: %v\n", err)
+		return nil
+	}
+	for _, copy := range copies {
+		binary, err := os.ReadFile(library)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(copy), 0o755); err != nil {
+			return err
+		}
+		if err := renameio.WriteFile(copy, binary, 0o755); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// compileAll compiles what is stale, or, to verify, everything, which then must be
+// what the folder holds.
+func compileAll(root string, verify bool) error {
+	compiler, err := openCompiler(root)
+	if err != nil {
+		return err
+	}
+	folders, err := images.Folders(root)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if err := compileFolder(compiler, root, folder, verify); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compileFolder(compiler *nvrtc, root, folder string, verify bool) error {
+	dir := images.Dir(root, folder)
+	old, err := images.ReadManifest(dir)
+	if err != nil && verify {
+		return err
+	} else if err != nil { // half merged, say
+		fmt.Fprintf(os.Stderr, "%v: compiling all of %s again\n", err, folder)
+	}
+	sources, err := images.Sources(root, folder)
+	if err != nil {
+		return err
+	}
+	entries := make([]images.Entry, len(sources))
+	failures := make([]error, len(sources))
+	slots := make(chan struct{}, 2)
+	var wait sync.WaitGroup
+	for i, source := range sources {
+		wait.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			entries[i], failures[i] = compileSource(compiler, root, source, dir, old, verify)
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(failures...); err != nil || verify {
+		return err
+	}
+	for _, e := range old.Images {
+		if !hasEntry(entries, e.Name) {
+			for _, t := range images.Targets {
+				os.Remove(filepath.Join(dir, images.FileName(e.Name, t.Name)))
+			}
+		}
+	}
+	text, err := json.MarshalIndent(images.Manifest{Compiler: images.Compiler, Images: entries}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return renameio.WriteFile(filepath.Join(dir, "manifest.json"), append(text, '\n'), 0o644)
+}
+
+// usage prints what the assembler says of each kernel.
+func usage(root string) error {
+	compiler, err := openCompiler(root)
+	if err != nil {
+		return err
+	}
+	folders, err := images.Folders(root)
+	if err != nil {
+		return err
+	}
+	target := images.Targets[len(images.Targets)-1]
+	target.Flags = append(append([]string{}, target.Flags...), "--ptxas-options=-v")
+	for _, folder := range folders {
+		sources, err := images.Sources(root, folder)
+		if err != nil {
+			return err
+		}
+		for _, source := range sources {
+			text, err := os.ReadFile(source)
+			if err != nil {
+				return err
+			}
+			_, log, err := compiler.compile(folder+"/"+filepath.Base(source), text, target)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%s/%s\n%s\n", folder, filepath.Base(source), log)
+		}
+	}
+	return nil
+}
+
+func hasEntry(entries []images.Entry, name string) bool {
+	for _, e := range entries {
+		if e.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func compileSource(compiler *nvrtc, root, source, dir string, old images.Manifest, verify bool) (images.Entry, error) {
+	name := strings.TrimSuffix(filepath.Base(source), ".cu")
+	hash, err := images.SourceHash(root, source)
+	if err != nil {
+		return images.Entry{}, err
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return images.Entry{}, err
+	}
+	entry := images.Entry{Name: name, Source: hash, Kernels: images.EntryPoints(text), Files: map[string]string{}}
+	before, known := old.Entry(name)
+	if known && before.Source == hash && old.Compiler == images.Compiler && !verify && filesWhole(dir, before) {
+		return before, nil
+	}
+	relative, err := filepath.Rel(root, source)
+	if err != nil {
+		return entry, err
+	}
+	for _, target := range images.Targets {
+		image, _, err := compiler.compile(filepath.ToSlash(relative), text, target)
+		if err != nil {
+			return entry, err
+		}
+		for _, kernel := range entry.Kernels {
+			if !bytes.Contains(image, []byte(kernel)) {
+				return entry, fmt.Errorf("%s registers %s, which its image lacks: is it extern \"C\" __global__?", relative, kernel)
+			}
+		}
+		entry.Files[target.Name] = images.Hash(image)
+		if verify {
+			if entry.Files[target.Name] != before.Files[target.Name] {
+				return entry, fmt.Errorf("%s: compiled again, the %s differs from the committed one", relative, target.Name)
+			}
+			continue
+		}
+		blob, err := images.Pack(image)
+		if err != nil {
+			return entry, err
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return entry, err
+		}
+		if err := renameio.WriteFile(filepath.Join(dir, images.FileName(name, target.Name)), blob, 0o644); err != nil {
+			return entry, err
+		}
+	}
+	fmt.Println(relative)
+	return entry, nil
+}
+
+func filesWhole(dir string, e images.Entry) bool {
+	for _, t := range images.Targets {
+		blob, err := os.ReadFile(filepath.Join(dir, images.FileName(e.Name, t.Name)))
+		if err != nil {
+			return false
+		}
+		if image, err := images.Unpack(blob); err != nil || images.Hash(image) != e.Files[t.Name] {
+			return false
+		}
+	}
+	return true
+}

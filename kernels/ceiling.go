@@ -1,0 +1,78 @@
+package kernels
+
+import (
+	"errors"
+	"math"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
+
+// Sizes of the measurements of the ceilings.
+const (
+	peakBlock      = 256
+	peakBlocks     = 8         // on every multiprocessor
+	peakIterations = 1024      // of 8·16 multiply-adds a thread
+	triadBytes     = 256 << 20 // of each of three arrays, beyond every second-level cache
+	peakRepeats    = 5
+)
+
+// PeakFMA measures the sustained float32 multiply-add rate of the device, FLOP/s,
+// as the best of a few runs. 0 where it cannot be measured.
+func (b *Backend) PeakFMA() float64 {
+	blocks := b.device.Multiprocessors * peakBlocks
+	flops := float64(blocks) * peakBlock * peakIterations * 8 * 16 * 2
+	return flops / b.best(4*blocks*peakBlock, func(t *driver.Thread, p driver.Pointer) error {
+		return b.launch(t, "gpc_peak_fma", driver.Dim{X: blocks}, peakBlock, 0,
+			driver.Address(p), driver.Int32(peakIterations), driver.Float32(0.999), driver.Float32(0.001))
+	})
+}
+
+// PeakBandwidth measures the sustained rate of a triad over device memory, bytes/s,
+// as the best of a few runs. 0 where it cannot be measured.
+func (b *Backend) PeakBandwidth() float64 {
+	bytes := min(triadBytes, int(b.device.Memory/16)) &^ 255
+	return 3 * float64(bytes) / b.best(3*bytes, func(t *driver.Thread, p driver.Pointer) error {
+		return b.launch(t, "gpc_peak_triad", driver.Dim{X: b.device.Multiprocessors * peakBlocks}, peakBlock, 0,
+			driver.Address(p), driver.Address(p.Offset(bytes)), driver.Address(p.Offset(2*bytes)), driver.Float32(0.5), driver.Int64(bytes/16))
+	})
+}
+
+// best is the least time of a launch on `bytes` zero bytes of device memory, in
+// seconds; infinite where it fails.
+func (b *Backend) best(bytes int, launch func(*driver.Thread, driver.Pointer) error) float64 {
+	least := float64(0)
+	err := b.do(func(t *driver.Thread) (err error) {
+		p, err := t.Alloc(bytes)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, t.Free(p)) }()
+		var events [2]driver.Event
+		for i := range events {
+			if events[i], err = t.NewEvent(); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, t.DestroyEvent(events[i])) }()
+		}
+		if err := t.ZeroAsync(p, bytes, b.stream); err != nil {
+			return err
+		}
+		for range peakRepeats {
+			if err := errors.Join(t.Record(events[0], b.stream), launch(t, p), t.Record(events[1], b.stream), t.WaitEvent(events[1])); err != nil {
+				return err
+			}
+			ms, err := t.Elapsed(events[0], events[1])
+			if err != nil {
+				return err
+			}
+			if s := float64(ms) / 1e3; s > 0 && (least == 0 || s < least) {
+				least = s
+			}
+		}
+		return nil
+	})
+	if err != nil || least == 0 {
+		return math.Inf(1)
+	}
+	return least
+}

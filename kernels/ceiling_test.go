@@ -1,0 +1,37 @@
+package kernels_test
+
+import (
+	"testing"
+
+	"github.com/gpc-engine/gpc/kernels"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/shim"
+)
+
+// Ceilings are finite positive rates, 0 where the device fails, and leave nothing on it.
+func TestCeilings(t *testing.T) {
+	library := shim.Open(t)
+	library.SetMemory(16 << 20) // the triad takes three sixteenths
+	context, err := driver.Open(library, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := kernels.New(context, kernels.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	before := library.Allocations()
+	for name, measure := range map[string]func() float64{"multiply-adds": b.PeakFMA, "bandwidth": b.PeakBandwidth} {
+		if rate := measure(); !(rate > 1e6 && rate < 1e15) {
+			t.Errorf("%s: %g a second", name, rate)
+		}
+		library.Fail("cuMemAlloc_v2", 1, 2)
+		if rate := measure(); rate != 0 {
+			t.Errorf("%s without memory: %g a second", name, rate)
+		}
+	}
+	if after := library.Allocations(); after != before {
+		t.Errorf("%d allocations before, %d after", before, after)
+	}
+}

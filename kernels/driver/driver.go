@@ -1,0 +1,231 @@
+// Package driver reaches NVIDIA GPUs through the CUDA driver API, without cgo.
+//
+// The central type is Context: one device, owned by one goroutine that is locked
+// to its OS thread. Context.Do runs a function on that thread and hands it the
+// Thread, whose methods are the operations: memory, copies, modules, launches,
+// captured graphs. Calls of Do from any goroutine are safe; they run one at a time.
+//
+// Driver is the narrow interface below it, one method per driver call, made on the
+// calling thread. It has two implementations: Load opens libcuda.so.1 at run time
+// through purego; a build with the tag gorgoniacu is linked with it and uses
+// gorgonia.org/cu. Find gives the one that the build uses. kernels/shim makes a library with the same symbols that runs
+// kernels on the host, for tests.
+//
+// A missing library, no device, too old a driver, memory that is short, an image
+// that does not load and a lost context each have an error type of their own,
+// which says what to do about it (errors.go).
+package driver
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// MinVersion is the oldest driver API that loads the embedded images, as
+// cuDriverGetVersion counts: 1000·major + 10·minor.
+const MinVersion = 12020
+
+// MinMajor is the oldest compute capability that the kernels are compiled for.
+const MinMajor = 8
+
+// Pointer is an address in device memory. It is never dereferenced in Go.
+type Pointer uint64
+
+// Offset is the address n bytes further on.
+func (p Pointer) Offset(n int) Pointer { return p + Pointer(n) }
+
+// Handles of driver objects; 0 is none, and for a Stream the default stream.
+type (
+	contextHandle  uintptr
+	moduleHandle   uintptr
+	functionHandle uintptr
+	graphHandle    uintptr
+	executable     uintptr
+	// Stream orders work: what is put on one runs in that order.
+	Stream uintptr
+	// Event marks a place in a stream.
+	Event uintptr
+)
+
+// Dim is the extent of a grid or a block; 0 counts as 1.
+type Dim struct{ X, Y, Z int }
+
+// Attribute numbers a device property as CUdevice_attribute does.
+type Attribute int
+
+// The attributes that Devices reads.
+const (
+	attributeSharedPerBlock      Attribute = 8
+	attributeClockKHz            Attribute = 13
+	attributeMultiprocessors     Attribute = 16
+	attributeMemoryClockKHz      Attribute = 36
+	attributeMemoryBusBits       Attribute = 37
+	attributeL2Bytes             Attribute = 38
+	attributeMajor               Attribute = 75
+	attributeMinor               Attribute = 76
+	attributeSharedPerBlockOptin Attribute = 97
+)
+
+// HostShimImage is the image that the host shim loads: it has every kernel built in.
+var HostShimImage = []byte("gpc shim")
+
+// Parameter describes one argument of a kernel as the driver knows it.
+type Parameter struct {
+	Size int  // bytes
+	Kind byte // 'p' pointer, 'f' float, 'i' signed, 'u' unsigned, 's' structure; 0: not known
+}
+
+// Driver is an open driver library: one method per call, made on the calling OS
+// thread. Errors are those of errors.go.
+type Driver interface {
+	// Name tells the implementation ("purego", "gorgonia.org/cu"), Library the file.
+	Name() string
+	Library() string
+	// HostShim tells whether the library is that of kernels/shim.
+	HostShim() bool
+
+	Version() (int, error)
+	DeviceCount() (int, error)
+	DeviceName(ordinal int) (string, error)
+	DeviceAttribute(ordinal int, a Attribute) (int, error)
+	DeviceMemory(ordinal int) (uint64, error)
+
+	// createContext makes a context and leaves it current on this thread.
+	createContext(ordinal int) (contextHandle, error)
+	destroyContext(contextHandle) error
+	synchronize() error
+
+	loadModule(image []byte) (moduleHandle, error)
+	unloadModule(moduleHandle) error
+	function(m moduleHandle, name string) (functionHandle, error)
+	// parameters is nil where the driver cannot tell (before CUDA 12.4).
+	parameters(functionHandle) ([]Parameter, error)
+	setSharedLimit(f functionHandle, bytes int) error
+	occupancy(f functionHandle, threads, shared int) (int, error)
+
+	memoryInfo() (free, total uint64, err error)
+	alloc(bytes int) (Pointer, error)
+	free(Pointer) error
+	allocHost(bytes int) (unsafe.Pointer, error)
+	freeHost(unsafe.Pointer) error
+	copyToDevice(dst Pointer, src unsafe.Pointer, bytes int) error
+	copyToHost(dst unsafe.Pointer, src Pointer, bytes int) error
+	copyToDeviceAsync(dst Pointer, src unsafe.Pointer, bytes int, s Stream) error
+	copyToHostAsync(dst unsafe.Pointer, src Pointer, bytes int, s Stream) error
+	copyOnDeviceAsync(dst, src Pointer, bytes int, s Stream) error
+	fill8Async(dst Pointer, value uint8, count int, s Stream) error
+	fill32Async(dst Pointer, value uint32, count int, s Stream) error
+
+	createStream() (Stream, error)
+	destroyStream(Stream) error
+	streamSynchronize(Stream) error
+	streamWait(Stream, Event) error
+	createEvent() (Event, error)
+	destroyEvent(Event) error
+	recordEvent(Event, Stream) error
+	eventSynchronize(Event) error
+	elapsed(from, to Event) (milliseconds float32, err error)
+
+	launch(f functionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error
+	beginCapture(Stream) error
+	endCapture(Stream) (graphHandle, error)
+	instantiate(graphHandle) (executable, error)
+	launchGraph(executable, Stream) error
+	destroyGraph(graphHandle) error
+	destroyExecutable(executable) error
+}
+
+// Device is what the driver says of one GPU.
+type Device struct {
+	Ordinal         int    `json:"ordinal"` // as counted after CUDA_VISIBLE_DEVICES
+	Name            string `json:"name"`
+	Major           int    `json:"-"` // compute capability Major.Minor
+	Minor           int    `json:"-"`
+	Memory          uint64 `json:"memory_bytes"`
+	Multiprocessors int    `json:"multiprocessors"`
+	SharedPerBlock  int    `json:"shared_bytes_per_block"` // the most that one block may have, with opt-in
+	L2              int    `json:"l2_bytes"`
+	ClockKHz        int    `json:"clock_khz"`        // 0: not told
+	MemoryClockKHz  int    `json:"memory_clock_khz"` // 0: not told
+	MemoryBusBits   int    `json:"memory_bus_bits"`
+}
+
+// ISA is the architecture's name, "sm_90".
+func (d Device) ISA() string { return fmt.Sprintf("sm_%d%d", d.Major, d.Minor) }
+
+// String names the device as doctor and traces print it.
+func (d Device) String() string {
+	return fmt.Sprintf("%s (%s, %.1f GiB, %d SMs)", d.Name, d.ISA(), float64(d.Memory)/(1<<30), d.Multiprocessors)
+}
+
+// Usable is nil if the kernels run on the device, otherwise a *CapabilityError.
+func (d Device) Usable() error {
+	if d.Major < MinMajor {
+		return &CapabilityError{Device: d}
+	}
+	return nil
+}
+
+// CheckVersion reads the driver's version; older than MinVersion it is a *VersionError.
+func CheckVersion(d Driver) (int, error) {
+	v, err := d.Version()
+	if err != nil {
+		return 0, err
+	}
+	if v < MinVersion {
+		return v, &VersionError{Have: v, Need: MinVersion}
+	}
+	return v, nil
+}
+
+// Devices lists the GPUs that the driver shows, usable or not. None is a *DeviceError.
+func Devices(d Driver) ([]Device, error) {
+	n, err := d.DeviceCount()
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, &DeviceError{Asked: -1}
+	}
+	devices := make([]Device, n)
+	for i := range devices {
+		if devices[i], err = describe(d, i); err != nil {
+			return nil, err
+		}
+	}
+	return devices, nil
+}
+
+func describe(d Driver, ordinal int) (Device, error) {
+	dev := Device{Ordinal: ordinal}
+	var err error
+	if dev.Name, err = d.DeviceName(ordinal); err != nil {
+		return dev, err
+	}
+	if dev.Memory, err = d.DeviceMemory(ordinal); err != nil {
+		return dev, err
+	}
+	for _, a := range []struct {
+		attribute Attribute
+		into      *int
+		optional  bool // some drivers no longer tell clocks
+	}{
+		{attributeMajor, &dev.Major, false},
+		{attributeMinor, &dev.Minor, false},
+		{attributeMultiprocessors, &dev.Multiprocessors, false},
+		{attributeSharedPerBlockOptin, &dev.SharedPerBlock, false},
+		{attributeL2Bytes, &dev.L2, true},
+		{attributeClockKHz, &dev.ClockKHz, true},
+		{attributeMemoryClockKHz, &dev.MemoryClockKHz, true},
+		{attributeMemoryBusBits, &dev.MemoryBusBits, true},
+	} {
+		v, err := d.DeviceAttribute(ordinal, a.attribute)
+		if err != nil && !a.optional {
+			return dev, err
+		}
+		if err == nil {
+			*a.into = v
+		}
+	}
+	return dev, nil
+}

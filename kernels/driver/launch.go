@@ -1,0 +1,238 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"unsafe"
+)
+
+// maxArguments bounds the arguments of one kernel.
+const maxArguments = 64
+
+// Module is a loaded kernel image.
+type Module struct {
+	name   string
+	handle moduleHandle
+}
+
+// LoadModule loads an image: PTX text or a cubin. name is what errors call it. An
+// image that does not load is an *ImageError.
+func (t *Thread) LoadModule(name string, image []byte) (*Module, error) {
+	if err := t.alive(); err != nil {
+		return nil, err
+	}
+	if len(image) == 0 {
+		return nil, &ImageError{Image: name, Cause: errors.New("it is empty")}
+	}
+	// PTX is read to a zero byte.
+	terminated := append(append(make([]byte, 0, len(image)+1), image...), 0)
+	h, err := t.driver.loadModule(terminated)
+	if err = t.check(err); err != nil {
+		if t.alive() != nil {
+			return nil, err
+		}
+		e := &ImageError{Image: name, Cause: err}
+		var ce *CallError
+		if errors.As(err, &ce) {
+			e.Log = ce.Log
+			if ce.Code == codeOutOfMemory {
+				return nil, &MemoryError{Bytes: len(image), Cause: err}
+			}
+		}
+		return nil, e
+	}
+	return &Module{name, h}, nil
+}
+
+// UnloadModule ends a module and its kernels.
+func (t *Thread) UnloadModule(m *Module) error {
+	if m == nil || t.alive() != nil {
+		return nil
+	}
+	return t.check(t.driver.unloadModule(m.handle))
+}
+
+// Kernel is an entry point of a module.
+type Kernel struct {
+	name       string
+	handle     functionHandle
+	parameters []Parameter // nil: not known
+	shared     int         // limit of dynamic shared memory set so far
+}
+
+// Name is the entry point's name.
+func (k *Kernel) Name() string { return k.name }
+
+// defaultShared is the dynamic shared memory that needs no opt-in.
+const defaultShared = 48 << 10
+
+// Kernel finds an entry point. One that the module lacks is an *ImageError.
+func (t *Thread) Kernel(m *Module, name string) (*Kernel, error) {
+	if err := t.alive(); err != nil {
+		return nil, err
+	}
+	h, err := t.driver.function(m.handle, name)
+	if err = t.check(err); err != nil {
+		if t.alive() != nil {
+			return nil, err
+		}
+		return nil, &ImageError{Image: m.name, Kernel: name, Cause: err}
+	}
+	parameters, err := t.driver.parameters(h)
+	if err = t.check(err); err != nil {
+		return nil, err
+	}
+	return &Kernel{name: name, handle: h, parameters: parameters, shared: defaultShared}, nil
+}
+
+// Occupancy is the number of blocks of so many threads and bytes of dynamic shared
+// memory that one multiprocessor holds at a time.
+func (t *Thread) Occupancy(k *Kernel, threads, shared int) (int, error) {
+	if err := t.alive(); err != nil {
+		return 0, err
+	}
+	if err := t.raiseShared(k, shared); err != nil {
+		return 0, err
+	}
+	n, err := t.driver.occupancy(k.handle, threads, shared)
+	return n, t.check(err)
+}
+
+// Argument is one argument of a kernel; Address, Int32, Uint32, Int64, Uint64,
+// Float32, Float64 and Struct make them.
+type Argument struct {
+	bits  uint64
+	value unsafe.Pointer // of a structure
+	size  int
+	kind  byte
+}
+
+// Address passes a device pointer.
+func Address(p Pointer) Argument { return Argument{bits: uint64(p), size: 8, kind: 'p'} }
+
+// Int32 passes an int.
+func Int32[T ~int | ~int32](v T) Argument {
+	if int(int32(v)) != int(v) {
+		panic(fmt.Sprintf("driver: %d does not fit an int32 argument", v))
+	}
+	return Argument{bits: uint64(uint32(v)), size: 4, kind: 'i'}
+}
+
+// Uint32 passes an unsigned int.
+func Uint32(v uint32) Argument { return Argument{bits: uint64(v), size: 4, kind: 'u'} }
+
+// Int64 passes an int64_t.
+func Int64[T ~int | ~int64](v T) Argument { return Argument{bits: uint64(v), size: 8, kind: 'i'} }
+
+// Uint64 passes a uint64_t.
+func Uint64(v uint64) Argument { return Argument{bits: v, size: 8, kind: 'u'} }
+
+// Float32 passes a float.
+func Float32(v float32) Argument {
+	return Argument{bits: uint64(*(*uint32)(unsafe.Pointer(&v))), size: 4, kind: 'f'}
+}
+
+// Float64 passes a double.
+func Float64(v float64) Argument { return Argument{bits: math.Float64bits(v), size: 8, kind: 'f'} }
+
+// Struct passes a structure by value, copied at the launch. T must have the layout
+// of the C structure: fields of fixed size without Go pointers, at most 128 bytes.
+func Struct[T any](v *T) Argument {
+	return Argument{value: unsafe.Pointer(v), size: int(unsafe.Sizeof(*v)), kind: 's'}
+}
+
+// Launch says where and how large a kernel runs.
+type Launch struct {
+	Grid, Block Dim
+	Shared      int // bytes of dynamic shared memory
+	Stream      Stream
+}
+
+// Launch queues a kernel. Number, size and, where the driver can tell, kind of the
+// arguments are checked against the kernel's own.
+func (t *Thread) Launch(k *Kernel, l Launch, arguments ...Argument) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
+	if err := k.accepts(arguments); err != nil {
+		return err
+	}
+	if err := t.raiseShared(k, l.Shared); err != nil {
+		return err
+	}
+	used := 0
+	for i, a := range arguments {
+		words := (a.size + 7) / 8
+		if used+words > len(t.values) {
+			return fmt.Errorf("kernel %s: its arguments take more than %d bytes", k.name, 8*len(t.values))
+		}
+		to := unsafe.Pointer(&t.values[used])
+		if a.kind == 's' {
+			copy(unsafe.Slice((*byte)(to), a.size), unsafe.Slice((*byte)(a.value), a.size))
+		} else {
+			t.values[used] = a.bits
+		}
+		t.pointer[i] = to
+		used += words
+	}
+	err := t.driver.launch(k.handle, l.Grid.full(), l.Block.full(), l.Shared, l.Stream, t.pointer[:len(arguments)])
+	runtime.KeepAlive(arguments)
+	if err = t.check(err); err != nil {
+		return fmt.Errorf("kernel %s, grid %v, block %v, %d bytes of shared memory: %w", k.name, l.Grid, l.Block, l.Shared, err)
+	}
+	return nil
+}
+
+func (d Dim) full() Dim { return Dim{max(d.X, 1), max(d.Y, 1), max(d.Z, 1)} }
+
+// raiseShared opts in to more dynamic shared memory than every device has.
+func (t *Thread) raiseShared(k *Kernel, bytes int) error {
+	if bytes <= k.shared {
+		return nil
+	}
+	if limit := t.context.device.SharedPerBlock; bytes > limit {
+		return fmt.Errorf("kernel %s: %d bytes of shared memory asked for, a block of this device has %d", k.name, bytes, limit)
+	}
+	if err := t.check(t.driver.setSharedLimit(k.handle, bytes)); err != nil {
+		return err
+	}
+	k.shared = bytes
+	return nil
+}
+
+func (k *Kernel) accepts(arguments []Argument) error {
+	if len(arguments) > maxArguments {
+		return fmt.Errorf("kernel %s: %d arguments given, at most %d can be", k.name, len(arguments), maxArguments)
+	}
+	if k.parameters == nil {
+		return nil
+	}
+	if len(arguments) != len(k.parameters) {
+		return fmt.Errorf("kernel %s: %d arguments given, it takes %d", k.name, len(arguments), len(k.parameters))
+	}
+	for i, p := range k.parameters {
+		if a := arguments[i]; a.size != p.Size || p.Kind != 0 && p.Kind != a.kind {
+			return fmt.Errorf("kernel %s: argument %d is %s of %d bytes, it takes %s of %d",
+				k.name, i, kindText(a.kind), a.size, kindText(p.Kind), p.Size)
+		}
+	}
+	return nil
+}
+
+func kindText(kind byte) string {
+	switch kind {
+	case 'p':
+		return "a pointer"
+	case 'f':
+		return "a float"
+	case 'i':
+		return "a signed integer"
+	case 'u':
+		return "an unsigned integer"
+	case 's':
+		return "a structure"
+	}
+	return "a value"
+}

@@ -1,0 +1,126 @@
+package driver
+
+// NewStream makes a stream. Work on it also waits for, and is waited for by,
+// Upload and Download.
+func (t *Thread) NewStream() (Stream, error) {
+	if err := t.alive(); err != nil {
+		return 0, err
+	}
+	s, err := t.driver.createStream()
+	return s, t.check(err)
+}
+
+// DestroyStream ends a stream once its work is done.
+func (t *Thread) DestroyStream(s Stream) error {
+	if s == 0 || t.alive() != nil {
+		return nil
+	}
+	return t.check(t.driver.destroyStream(s))
+}
+
+// Wait waits for the work of one stream. An error of a kernel shows here.
+func (t *Thread) Wait(s Stream) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
+	return t.check(t.driver.streamSynchronize(s))
+}
+
+// WaitFor makes later work of the stream wait for the event.
+func (t *Thread) WaitFor(s Stream, e Event) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
+	return t.check(t.driver.streamWait(s, e))
+}
+
+// NewEvent makes an event, with timing.
+func (t *Thread) NewEvent() (Event, error) {
+	if err := t.alive(); err != nil {
+		return 0, err
+	}
+	e, err := t.driver.createEvent()
+	return e, t.check(err)
+}
+
+// DestroyEvent ends an event.
+func (t *Thread) DestroyEvent(e Event) error {
+	if e == 0 || t.alive() != nil {
+		return nil
+	}
+	return t.check(t.driver.destroyEvent(e))
+}
+
+// Record puts the event behind the work now on the stream.
+func (t *Thread) Record(e Event, s Stream) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
+	return t.check(t.driver.recordEvent(e, s))
+}
+
+// WaitEvent waits until the event has passed.
+func (t *Thread) WaitEvent(e Event) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
+	return t.check(t.driver.eventSynchronize(e))
+}
+
+// Elapsed is the time between two events that have passed, in milliseconds.
+func (t *Thread) Elapsed(from, to Event) (float32, error) {
+	if err := t.alive(); err != nil {
+		return 0, err
+	}
+	ms, err := t.driver.elapsed(from, to)
+	return ms, t.check(err)
+}
+
+// Graph is work captured once and launched many times. Its kernels keep the
+// arguments they were captured with.
+type Graph struct{ handle executable }
+
+// Capture records what f puts on the stream as a graph, without running it. f may
+// launch, copy asynchronously and fill; it may not allocate or wait. On an error
+// of f, or of the capture, there is no graph and the stream is usable again.
+func (t *Thread) Capture(s Stream, f func() error) (*Graph, error) {
+	if err := t.alive(); err != nil {
+		return nil, err
+	}
+	if err := t.check(t.driver.beginCapture(s)); err != nil {
+		return nil, err
+	}
+	err := f()
+	template, endErr := t.driver.endCapture(s)
+	endErr = t.check(endErr)
+	if template != 0 {
+		defer t.driver.destroyGraph(template)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if endErr != nil {
+		return nil, endErr
+	}
+	h, err := t.driver.instantiate(template)
+	if err = t.check(err); err != nil {
+		return nil, err
+	}
+	return &Graph{h}, nil
+}
+
+// LaunchGraph queues a captured graph.
+func (t *Thread) LaunchGraph(g *Graph, s Stream) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
+	return t.check(t.driver.launchGraph(g.handle, s))
+}
+
+// DestroyGraph ends a graph once its work is done.
+func (t *Thread) DestroyGraph(g *Graph) error {
+	if g == nil || t.alive() != nil {
+		return nil
+	}
+	return t.check(t.driver.destroyExecutable(g.handle))
+}

@@ -1,0 +1,68 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// EigTopK implements backend.Backend for n ≤ MaxLatent.
+func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
+	const op = "EigTopK"
+	if n < 1 || k < 1 || k > n {
+		return fmt.Errorf("%s: k = %d of n = %d, want 1 ≤ k ≤ n", op, k, n)
+	}
+	if n > MaxLatent {
+		return tooWide(op, "n", n, MaxLatent)
+	}
+	if err := tensor.Check(op, "g", g, g.Rows, n*n); err != nil {
+		return err
+	}
+	if err := checkOutput(op, "values", values, g.Rows, k); err != nil {
+		return err
+	}
+	if err := checkOutput(op, "vectors", vectors, g.Rows, n*k); err != nil {
+		return err
+	}
+	return b.do(func(t *driver.Thread) error {
+		return rowsOf(g.Rows, mostRows, func(from, to int) error {
+			rows := to - from
+			var l layoutOf
+			in, w, v := l.floats(rows*n*n, true), l.floats(rows*k, true), l.floats(rows*n*k, true)
+			s := &b.shared
+			if err := s.fit(t, &l, &in, &w, &v); err != nil {
+				return err
+			}
+			ld, err := s.put(t, b.stream, g, from, to, in)
+			if err != nil {
+				return err
+			}
+			if err := b.eig(t, rows, n, k, in.at, ld, w.at, v.at); err != nil {
+				return err
+			}
+			if err := s.get(t, b.stream, w, rows*k); err != nil {
+				return err
+			}
+			if err := s.get(t, b.stream, v, rows*n*k); err != nil {
+				return err
+			}
+			if err := t.Wait(b.stream); err != nil {
+				return err
+			}
+			s.give(values, from, to, w)
+			s.give(vectors, from, to, v)
+			return nil
+		})
+	})
+}
+
+// eigShared is the shared memory of gpc_eig: matrix, vectors, the tridiagonal form
+// with reflections and eigenvalues, factorisations of 8 shifts.
+func eigShared(n, k int) int { return 4 * (n*(n|1) + n*k + 4*64 + max(5*8*n, 64)) }
+
+// eig queues the k largest eigenpairs of matrices ld apart.
+func (b *Backend) eig(t *driver.Thread, rows, n, k int, g driver.Pointer, ld int, values, vectors driver.Pointer) error {
+	return b.launch(t, "gpc_eig", driver.Dim{X: rows}, 32, eigShared(n, k),
+		driver.Address(g), driver.Int64(ld), driver.Int32(n), driver.Int32(k), driver.Address(values), driver.Int64(k), driver.Address(vectors), driver.Int64(n*k))
+}

@@ -1,0 +1,181 @@
+package images_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/images"
+	"github.com/gpc-engine/gpc/kernels/shim"
+)
+
+// Every committed image belongs to the source as it is now.
+func TestImagesAreNotStale(t *testing.T) {
+	root, err := shim.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := images.Check(root); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkout writes a small module with one kernel and its images.
+func checkout(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"kernels/add.cu":           "#include \"gpc.cuh\"\nGPC_KERNEL(gpc_add)\n",
+		"kernels/include/gpc.cuh":  "#include \"deep.cuh\"\n#include \"shim.h\"\n",
+		"kernels/include/deep.cuh": "// one\n",
+		"kernels/include/free.cuh": "// nobody includes this\n",
+	} {
+		write(t, root, name, []byte(text))
+	}
+	hash, err := images.SourceHash(root, filepath.Join(root, "kernels/add.cu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := ""
+	for _, target := range images.Targets {
+		image := []byte("image for " + target.Name + " with gpc_add")
+		blob, err := images.Pack(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, root, "kernels/images/"+images.FileName("add", target.Name), blob)
+		if files != "" {
+			files += ","
+		}
+		files += `"` + target.Name + `":"` + images.Hash(image) + `"`
+	}
+	write(t, root, "kernels/images/manifest.json",
+		[]byte(`{"images":[{"name":"add","source":"`+hash+`","kernels":["gpc_add"],"files":{`+files+`}}]}`))
+	return root
+}
+
+func write(t *testing.T, root, name string, text []byte) {
+	t.Helper()
+	path := filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckFindsWhatIsStale(t *testing.T) {
+	if err := images.Check(checkout(t)); err != nil {
+		t.Fatalf("a whole checkout: %v", err)
+	}
+	for name, test := range map[string]struct {
+		file, text, want string
+	}{
+		"source":          {"kernels/add.cu", "#include \"gpc.cuh\"\nGPC_KERNEL(gpc_add) \n", "changed since"},
+		"included header": {"kernels/include/deep.cuh", "// two\n", "changed since"},
+		"other kernels":   {"kernels/add.cu", "GPC_KERNEL(gpc_add)\nGPC_KERNEL(gpc_sub)\n", "gpc_sub"},
+		"new source":      {"kernels/mul.cu", "", "mul.cu has no image"},
+		"domain":          {"domains/tank/tank.cu", "", "tank.cu has no image"},
+		"damaged image":   {"kernels/images/add.sm_90.cubin.zst", "x", "not the file"},
+	} {
+		root := checkout(t)
+		write(t, root, test.file, []byte(test.text))
+		if err := images.Check(root); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, test.want)
+		}
+	}
+	root := checkout(t)
+	write(t, root, "kernels/include/free.cuh", []byte("// other\n"))
+	if err := images.Check(root); err != nil {
+		t.Errorf("a header that nobody includes: %v", err)
+	}
+	if err := os.Remove(filepath.Join(root, "kernels/add.cu")); err != nil {
+		t.Fatal(err)
+	}
+	if err := images.Check(root); err == nil || !strings.Contains(err.Error(), "no source") {
+		t.Errorf("an image without source: %v", err)
+	}
+}
+
+// gpu hides that the library is the shim, which loads any ELF or PTX.
+type (
+	hostShim = shim.Library
+	gpu      struct{ *hostShim }
+)
+
+func (gpu) HostShim() bool { return false }
+
+func TestModulesChooseTheImage(t *testing.T) {
+	l := shim.OpenFiles(t, "kernels/shim/testdata/sum.cu")
+	ptx, err := images.Pack([]byte("// PTX"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cubin, err := images.Pack([]byte("\x7fELF"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const manifest = `{"images":[{"name":"sum","kernels":["gpc_test_sum","gpc_test_missing"],"files":{"compute_80.ptx":"a","sm_90.cubin":"b"}}]}`
+	for name, test := range map[string]struct {
+		major, minor int
+		ptx, cubin   []byte
+		ok           bool
+	}{
+		"cubin of its own":    {9, 0, nil, cubin, true},
+		"PTX for another":     {8, 6, ptx, nil, true},
+		"neither ELF nor PTX": {8, 6, bytes.Repeat([]byte{1}, 9), nil, false},
+	} {
+		l.SetAttribute(75, test.major)
+		l.SetAttribute(76, test.minor)
+		ctx, err := driver.Open(gpu{l}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := fstest.MapFS{"manifest.json": {Data: []byte(manifest)}, "sum.compute_80.ptx.zst": {Data: test.ptx}, "sum.sm_90.cubin.zst": {Data: test.cubin}}
+		set, err := images.New(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		modules := images.NewModules(set)
+		err = ctx.Do(func(th *driver.Thread) error {
+			_, err := modules.Kernel(th, "gpc_test_sum")
+			return err
+		})
+		var image *driver.ImageError
+		if test.ok && err != nil || !test.ok && !errors.As(err, &image) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, kernel := range []string{"gpc_test_missing", "gpc_test_nowhere"} {
+			err = ctx.Do(func(th *driver.Thread) error {
+				_, err := modules.Kernel(th, kernel)
+				return err
+			})
+			if !errors.As(err, &image) || test.ok && image.Kernel != kernel {
+				t.Errorf("%s: %s: %v, want an *ImageError", name, kernel, err)
+			}
+		}
+		if err := ctx.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	blob, err := images.Pack([]byte("an image"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(blob)
+	f.Fuzz(func(t *testing.T, blob []byte) {
+		image, err := images.Unpack(blob)
+		if err == nil && len(blob) == 0 && len(image) != 0 {
+			t.Errorf("nothing unpacks to %d bytes", len(image))
+		}
+	})
+}

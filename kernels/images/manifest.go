@@ -1,0 +1,237 @@
+package images
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+)
+
+// Compiler names what `make kernels` compiles with. Another compiler, another hash.
+const Compiler = "NVRTC 12.2"
+
+// Targets are what each source is compiled to, with their flags.
+var Targets = []Target{
+	{Name: "compute_80.ptx", Flags: []string{"--gpu-architecture=compute_80", "--std=c++17", "--include-path=kernels/include"}},
+	{Name: "sm_90.cubin", Flags: []string{"--gpu-architecture=sm_90", "--std=c++17", "--include-path=kernels/include"}},
+}
+
+// Target is one kind of image.
+type Target struct {
+	Name  string
+	Flags []string
+}
+
+// Manifest says which sources the images of a folder were compiled from.
+type Manifest struct {
+	Compiler string  `json:"compiler"`
+	Images   []Entry `json:"images"`
+}
+
+// Entry is one source and its images.
+type Entry struct {
+	Name    string            `json:"name"`    // of the source, without .cu
+	Source  string            `json:"source"`  // hash of source, headers, compiler and flags
+	Kernels []string          `json:"kernels"` // entry points
+	Files   map[string]string `json:"files"`   // target → hash of the image
+}
+
+// Folders lists the folders of the module that hold kernels, by their path from the
+// root: kernels, and domains with a .cu of their own. The images of kernels lie in
+// kernels/images, those of another folder in its own images.
+func Folders(root string) ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(root, "domains", "*", "*.cu"))
+	if err != nil {
+		return nil, err
+	}
+	folders := []string{"kernels"}
+	for _, f := range found {
+		dir, err := filepath.Rel(root, filepath.Dir(f))
+		if err != nil {
+			return nil, err
+		}
+		if dir = filepath.ToSlash(dir); dir != folders[len(folders)-1] {
+			folders = append(folders, dir)
+		}
+	}
+	return folders, nil
+}
+
+// Sources lists the .cu files of a folder.
+func Sources(root, folder string) ([]string, error) {
+	return filepath.Glob(filepath.Join(root, folder, "*.cu"))
+}
+
+var include = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)"`)
+
+// SourceHash covers the source, every header it includes (by quotes, in its own
+// folder or kernels/include), the compiler and the flags.
+func SourceHash(root, source string) (string, error) {
+	seen := map[string][]byte{}
+	var visit func(path string) error
+	visit = func(path string) error {
+		if _, ok := seen[path]; ok {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		// A checkout may have rewritten line ends.
+		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+		seen[path] = text
+		for _, m := range include.FindAllSubmatch(text, -1) {
+			for _, dir := range []string{filepath.Dir(path), filepath.Join(root, "kernels", "include")} {
+				header := filepath.Join(dir, string(m[1]))
+				if _, err := os.Stat(header); err == nil {
+					if err := visit(header); err != nil {
+						return err
+					}
+					break
+				}
+			}
+		}
+		return nil
+	}
+	if err := visit(source); err != nil {
+		return "", err
+	}
+	paths := make([]string, 0, len(seen))
+	for p := range seen {
+		paths = append(paths, p)
+	}
+	sort.Strings(paths)
+	h := sha256.New()
+	fmt.Fprintln(h, Compiler)
+	for _, t := range Targets {
+		fmt.Fprintln(h, t.Name, t.Flags)
+	}
+	for _, p := range paths {
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(h, filepath.ToSlash(rel), len(seen[p]))
+		h.Write(seen[p])
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+var entryPoint = regexp.MustCompile(`(?m)^[ \t]*GPC_KERNEL\((\w+)\)`)
+
+// EntryPoints lists the kernels that a source registers.
+func EntryPoints(source []byte) []string {
+	names := []string{}
+	for _, m := range entryPoint.FindAllSubmatch(source, -1) {
+		names = append(names, string(m[1]))
+	}
+	return names
+}
+
+// ReadManifest reads the manifest of a folder of images; one that is not there is empty.
+func ReadManifest(dir string) (Manifest, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return Manifest{}, nil
+	}
+	if err != nil {
+		return Manifest{}, err
+	}
+	var m Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return Manifest{}, fmt.Errorf("%s: %w", filepath.Join(dir, "manifest.json"), err)
+	}
+	return m, nil
+}
+
+// Entry finds an entry by name.
+func (m Manifest) Entry(name string) (Entry, bool) {
+	for _, e := range m.Images {
+		if e.Name == name {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// Dir is the folder of the images of a folder of kernels.
+func Dir(root, folder string) string { return filepath.Join(root, folder, "images") }
+
+// Check says what of the committed images does not belong to the sources: an image
+// that is missing, older than its source, damaged, or without a source. It needs no
+// compiler.
+func Check(root string) error {
+	folders, err := Folders(root)
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	for _, folder := range folders {
+		dir := Dir(root, folder)
+		m, err := ReadManifest(dir)
+		if err != nil {
+			return err
+		}
+		sources, err := Sources(root, folder)
+		if err != nil {
+			return err
+		}
+		expected := map[string]bool{}
+		for _, source := range sources {
+			name := strings.TrimSuffix(filepath.Base(source), ".cu")
+			expected[name] = true
+			hash, err := SourceHash(root, source)
+			if err != nil {
+				return err
+			}
+			e, ok := m.Entry(name)
+			switch {
+			case !ok:
+				wrong = append(wrong, folder+"/"+name+".cu has no image")
+				continue
+			case e.Source != hash:
+				wrong = append(wrong, folder+"/"+name+".cu, a header or the flags changed since its image was compiled")
+			}
+			text, err := os.ReadFile(source)
+			if err != nil {
+				return err
+			}
+			if got := EntryPoints(text); strings.Join(got, " ") != strings.Join(e.Kernels, " ") {
+				wrong = append(wrong, fmt.Sprintf("%s/%s.cu registers %v, its image %v", folder, name, got, e.Kernels))
+			}
+			for _, t := range Targets {
+				blob, err := os.ReadFile(filepath.Join(dir, FileName(name, t.Name)))
+				if err != nil {
+					wrong = append(wrong, err.Error())
+				} else if image, err := Unpack(blob); err != nil || Hash(image) != e.Files[t.Name] {
+					wrong = append(wrong, fmt.Sprintf("%s/images/%s is not the file that was compiled (%v)", folder, FileName(name, t.Name), err))
+				}
+			}
+		}
+		for _, e := range m.Images {
+			if !expected[e.Name] {
+				wrong = append(wrong, folder+"/images holds "+e.Name+", which has no source")
+			}
+		}
+	}
+	if wrong != nil {
+		return errors.New("the kernel images are stale, run make kernels and commit:\n  " + strings.Join(wrong, "\n  "))
+	}
+	return nil
+}
+
+// Hash is the hash of an image in a manifest.
+func Hash(image []byte) string {
+	s := sha256.Sum256(image)
+	return hex.EncodeToString(s[:])
+}
+
+// FileName is the name of an image's file.
+func FileName(name, target string) string { return name + "." + target + ".zst" }

@@ -1,0 +1,207 @@
+// domain.cuh: what a control problem's device functions look like, and the
+// kernels made from them.
+//
+// A domain writes one struct of static functions over its constants and lists it
+// with GPC_DOMAIN(name, Struct) at the end of its .cu file. Sizes are compile-time
+// constants of the struct. Functions in T = float serve the step, in T = double the
+// roll-out; `constants` is the array of float64 that domain.Device packs.
+//
+//	struct Example {
+//	    static constexpr int states = 4, contexts = 5, actions = 2, plan = 1, objectives = 2, margins = 3;
+//	    template <class T> static void base(const double* constants, const T* s, const T* c, T* plan);
+//	    template <class T> static void objective(const double* constants, const T* s, const T* u, const T* c, T* J);
+//	    template <class T> static void gradient(const double* constants, const T* s, const T* u, const T* c, const T* sigma, T* gs, T* gu);
+//	    static void indicators(const double* constants, const double* s, const double* u, const double* c, double* delta);
+//	    static void step(const double* constants, const double* s, const double* c, const double* u, double* sNext, double* cNext);
+//	    static void margin(const double* constants, const double* s, const double* c, const double* u, double* m);
+//	    static bool project(const double* constants, const double* s, const double* c, double* u);
+//	};
+//
+// each a __device__ function with the meaning of domain.Problem's method.
+#pragma once
+#include "gpc.cuh"
+
+// gpc_domain_batch is domain.Batch: rows `ld…` elements apart, 0 repeats one row.
+struct gpc_domain_batch {
+    const float* s;
+    const float* u;
+    const float* c;
+    const float* sigma;
+    float* J; // nullptr: not wanted
+    float* gs;
+    float* gu;
+    int lds, ldu, ldc, ldsigma, ldJ, ldgs, ldgu;
+    int rows;
+};
+
+// gpc_domain_preference is what the decision optimises, and how E_x reads it:
+// normalised to (v − mean)/scale.
+struct gpc_domain_preference {
+    const double* weights; // [objectives] of a fixed preference; adaptive: not read
+    const float* slot;     // [1 + objectives] as E_x reads the preference
+    const double* semantic; // k/ε of each objective, then ρ
+    const float* mean;     // [states + contexts + 1 + objectives]
+    const float* scale;
+    int adaptive, pad;
+};
+
+// gpc_domain_rollout is one step of many roll-outs. State and context are replaced
+// by the next ones, cost and margin accumulate.
+struct gpc_domain_rollout {
+    double* s;       // [rows, states]
+    double* c;       // [rows, contexts]
+    double* cost;    // [rows]
+    double* margin;  // [rows] smallest so far
+    const float* plan; // [rows, plan] decoded, physical
+    double* best;    // [rows, plan] projected actions, written at step 0 or of a longer plan
+    float* input;    // [rows, states + contexts + 1 + objectives] of E_x, for the base policy
+    float* stateOut; // [rows, states] float32 copies, for Base
+    float* contextOut; // [rows, contexts]
+    int rows, h;     // h: the step, from 0
+    int project;     // 0: actions are left as they are
+    int encode;      // 1: the base policy acts next
+};
+
+namespace gpc {
+
+__device__ inline bool finite64(double v) { return v - v == 0.0; }
+
+// priority is eq. iclr-semantic (domain.Semantic.Priority).
+template <int M>
+__device__ inline void priority(const double* semantic, const double* delta, double* sigma) {
+    double top = 0.0;
+    for (int i = 0; i < M; i++) top = fmax(top, semantic[i] * delta[i]);
+    const double scale = exp(-top), rho = semantic[M];
+    double sum = 0.0;
+    for (int i = 0; i < M; i++) {
+        sigma[i] = exp(semantic[i] * delta[i] - top) - scale + rho * scale;
+        sum += sigma[i];
+    }
+    for (int i = 0; i < M; i++) sigma[i] /= sum;
+}
+
+// sigma_of is the priority at (s, u, c): the user's fixed weights, or the semantic
+// one.
+template <class P>
+__device__ inline void sigma_of(const double* constants, const gpc_domain_preference& p, const double* s, const double* u, const double* c, double* sigma) {
+    if (!p.adaptive) {
+        for (int i = 0; i < P::objectives; i++) sigma[i] = p.weights[i];
+        return;
+    }
+    double delta[P::objectives];
+    P::indicators(constants, s, u, c, delta);
+    priority<P::objectives>(p.semantic, delta, sigma);
+}
+
+template <class P>
+__device__ inline void domain_base(int rows, const float* s, int lds, const float* c, int ldc, float* plan, int ldplan, const double* constants) {
+    for (int64_t i = gpc_thread_x(); i < rows; i += gpc_threads_x()) {
+        float out[P::plan];
+        P::base(constants, s + i * lds, c + i * ldc, out);
+        for (int j = 0; j < P::plan; j++) plan[i * ldplan + j] = out[j];
+    }
+}
+
+template <class P>
+__device__ inline void domain_gradient(const gpc_domain_batch& b, const double* constants) {
+    for (int64_t i = gpc_thread_x(); i < b.rows; i += gpc_threads_x()) {
+        float gs[P::states], gu[P::actions], J[P::objectives];
+        const float *s = b.s + i * b.lds, *u = b.u + i * b.ldu, *c = b.c + i * b.ldc;
+        P::gradient(constants, s, u, c, b.sigma + i * b.ldsigma, gs, gu);
+        for (int j = 0; j < P::states; j++) b.gs[i * b.ldgs + j] = gs[j];
+        for (int j = 0; j < P::actions; j++) b.gu[i * b.ldgu + j] = gu[j];
+        if (b.J) {
+            P::objective(constants, s, u, c, J);
+            for (int j = 0; j < P::objectives; j++) b.J[i * b.ldJ + j] = J[j];
+        }
+    }
+}
+
+template <class P>
+__device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_domain_preference& p, const double* constants) {
+    const double infinity = (double)gpc_inf();
+    for (int64_t i = gpc_thread_x(); i < r.rows; i += gpc_threads_x()) {
+        double s[P::states], c[P::contexts], u[P::actions], sNext[P::states], cNext[P::contexts];
+        double sigma[P::objectives], J[P::objectives], m[P::margins];
+        const int at = P::plan > P::actions ? r.h * P::actions : 0;
+        bool sound = true;
+        for (int j = 0; j < P::states; j++) s[j] = r.s[i * P::states + j], sound = sound && finite64(s[j]);
+        for (int j = 0; j < P::contexts; j++) c[j] = r.c[i * P::contexts + j];
+        for (int j = 0; j < P::actions; j++) u[j] = (double)r.plan[i * P::plan + at + j], sound = sound && finite64(u[j]);
+        double margin = r.h == 0 ? infinity : r.margin[i];
+        if (!sound) {
+            margin = -infinity;
+            for (int j = 0; j < P::actions; j++) u[j] = 0.0;
+        } else if (r.project) {
+            P::project(constants, s, c, u);
+        }
+        if (r.h == 0 || P::plan > P::actions)
+            for (int j = 0; j < P::actions; j++) r.best[i * P::plan + at + j] = u[j];
+        sigma_of<P>(constants, p, s, u, c, sigma);
+        P::objective(constants, s, u, c, J);
+        double cost = r.h == 0 ? 0.0 : r.cost[i];
+        for (int j = 0; j < P::objectives; j++) cost += sigma[j] * J[j];
+        P::margin(constants, s, c, u, m);
+        // The smallest margin; a NaN among them stays NaN.
+        double low = infinity;
+        for (int j = 0; j < P::margins; j++) low = m[j] != m[j] || m[j] < low ? m[j] : low;
+        for (int j = 0; j < P::margins; j++) low = m[j] != m[j] ? m[j] : low;
+        margin = low != low || margin != margin ? low + margin : (low < margin ? low : margin);
+        P::step(constants, s, c, u, sNext, cNext);
+        bool stays = true;
+        for (int j = 0; j < P::states; j++) stays = stays && finite64(sNext[j]);
+        for (int j = 0; j < P::contexts; j++) stays = stays && finite64(cNext[j]);
+        if (!stays) margin = -infinity;
+        for (int j = 0; j < P::states; j++) r.s[i * P::states + j] = stays ? sNext[j] : s[j];
+        for (int j = 0; j < P::contexts; j++) r.c[i * P::contexts + j] = stays ? cNext[j] : c[j];
+        r.cost[i] = cost, r.margin[i] = margin;
+        if (r.encode) {
+            constexpr int width = P::states + P::contexts + 1 + P::objectives;
+            float* in = r.input + i * width;
+            for (int j = 0; j < P::states; j++) {
+                const float v = (float)(stays ? sNext[j] : s[j]);
+                r.stateOut[i * P::states + j] = v, in[j] = (v - p.mean[j]) / p.scale[j];
+            }
+            for (int j = 0; j < P::contexts; j++) {
+                const float v = (float)(stays ? cNext[j] : c[j]);
+                const int k = P::states + j;
+                r.contextOut[i * P::contexts + j] = v, in[k] = (v - p.mean[k]) / p.scale[k];
+            }
+            for (int j = 0; j < 1 + P::objectives; j++) {
+                const int k = P::states + P::contexts + j;
+                in[k] = (p.slot[j] - p.mean[k]) / p.scale[k];
+            }
+        }
+    }
+}
+
+} // namespace gpc
+
+// GPC_DOMAIN makes the kernels of a domain: gpc_domain_base_NAME,
+// gpc_domain_gradient_NAME, gpc_domain_priority_NAME, gpc_domain_rollout_NAME. Grid
+// ⌈rows/128⌉, block 128, a thread a row, no shared memory. The file lists them with
+// GPC_KERNEL after it.
+//
+// gpc_domain_priority_NAME is σ at the decoded state and first action of one
+// latent, and the effective weights σ ⊙ inverseRange of the step.
+#define GPC_DOMAIN(name, P)                                                                                                                            \
+    extern "C" __global__ void __launch_bounds__(128) gpc_domain_base_##name(int rows, const float* s, int lds, const float* c, int ldc, float* plan,   \
+                                                                             int ldplan, const double* constants) {                                    \
+        gpc::domain_base<P>(rows, s, lds, c, ldc, plan, ldplan, constants);                                                                            \
+    }                                                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(128) gpc_domain_gradient_##name(gpc_domain_batch b, const double* constants) {                        \
+        gpc::domain_gradient<P>(b, constants);                                                                                                         \
+    }                                                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(128) gpc_domain_rollout_##name(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) { \
+        gpc::domain_rollout<P>(r, p, constants);                                                                                                       \
+    }                                                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(32) gpc_domain_priority_##name(const float* state, const float* plan, const double* c,                 \
+                                                                                gpc_domain_preference p, const double* constants,                      \
+                                                                                const double* inverseRange, double* sigma, float* weights) {           \
+        if (blockIdx.x != 0 || threadIdx.x != 0) return;                                                                                               \
+        double s[P::states], u[P::actions], out[P::objectives];                                                                                        \
+        for (int j = 0; j < P::states; j++) s[j] = (double)state[j];                                                                                   \
+        for (int j = 0; j < P::actions; j++) u[j] = (double)plan[j];                                                                                   \
+        gpc::sigma_of<P>(constants, p, s, u, c, out);                                                                                                  \
+        for (int j = 0; j < P::objectives; j++) sigma[j] = out[j], weights[j] = (float)(out[j] * inverseRange[j]);                                     \
+    }

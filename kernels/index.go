@@ -1,0 +1,393 @@
+package kernels
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Limits of the search.
+const (
+	searchPass    = 32  // neighbours that one pass over the codes finds
+	searchQueries = 64  // of a block
+	searchTile    = 128 // codes of a block's step
+	mostParts     = 256 // of the codes, searched by blocks of their own
+	// MaxCodeSize is the largest code, MaxNeighbours the most neighbours that Localize
+	// refines with.
+	MaxCodeSize   = 256
+	MaxNeighbours = 128
+)
+
+// codes are M* on the device: codes and decoded states, and their squared norms.
+type codes struct {
+	at, norms, decoded, decodedNorms driver.Pointer
+	count, n, states                 int
+	ld, lddecoded                    int
+}
+
+type index struct {
+	backend *Backend
+	memory  *memory
+	codes   codes
+}
+
+// NewIndex implements backend.Backend: codes of up to MaxCodeSize coordinates.
+func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
+	const op = "NewIndex"
+	if set.Rows == 0 || set.Cols == 0 {
+		return nil, fmt.Errorf("%s: %d codes of %d coordinates, want at least one of each", op, set.Rows, set.Cols)
+	}
+	if set.Cols > MaxCodeSize {
+		return nil, tooWide(op, "the size of a code", set.Cols, MaxCodeSize)
+	}
+	if err := tensor.Check(op, "codes", set, set.Rows, set.Cols); err != nil {
+		return nil, err
+	}
+	if err := tensor.Check(op, "decoded", decoded, set.Rows, decoded.Cols); err != nil {
+		return nil, err
+	}
+	for _, m := range []tensor.Matrix{set, decoded} {
+		for i := range m.Rows {
+			for _, v := range m.Row(i) {
+				if v-v != 0 {
+					return nil, fmt.Errorf("%s: code %d or its decoded state is not finite", op, i)
+				}
+			}
+		}
+	}
+	x := &index{backend: b, memory: &memory{}}
+	err := b.do(func(t *driver.Thread) error {
+		var err error
+		if x.codes, err = packCodes(t, x.memory, set, decoded); err != nil {
+			x.memory.since(t, 0, 0)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	runtime.AddCleanup(x, func(m *memory) { b.discard(m.free) }, x.memory)
+	return x, nil
+}
+
+func packCodes(t *driver.Thread, m *memory, set, decoded tensor.Matrix) (codes, error) {
+	c := codes{count: set.Rows, n: set.Cols, states: decoded.Cols, ld: quads(set.Cols), lddecoded: quads(max(decoded.Cols, 1))}
+	place := func(m2 tensor.Matrix, ld int) (at, norms driver.Pointer, err error) {
+		values, squares := make([]float32, m2.Rows*ld), make([]float32, m2.Rows)
+		for i := range m2.Rows {
+			copy(values[i*ld:], m2.Row(i))
+			sum := 0.0
+			for _, v := range m2.Row(i) {
+				sum += float64(v) * float64(v)
+			}
+			squares[i] = float32(sum)
+		}
+		if at, err = m.alloc(t, 4*len(values)); err != nil {
+			return 0, 0, err
+		}
+		if err = driver.Upload(t, at, values); err != nil {
+			return 0, 0, err
+		}
+		norms, err = uploaded(t, m, squares)
+		return at, norms, err
+	}
+	var err error
+	if c.at, c.norms, err = place(set, c.ld); err != nil {
+		return c, err
+	}
+	c.decoded, c.decodedNorms, err = place(decoded, c.lddecoded)
+	return c, err
+}
+
+func (x *index) Len() int { return x.codes.count }
+
+type searchJob struct {
+	codes, norms, decoded, z, x, tau, distance, index, afterDistance, afterIndex, state driver.Pointer
+	count, ldcode, n, states, lddecoded, ldz, ldx, rows, k                              int32
+	gamma                                                                               float32
+}
+
+type mergeJob struct {
+	distance, index, z, x, outDistance, outIndex, afterDistance, afterIndex, found, state driver.Pointer
+	parts, rows, k, total, offset, n, states, ldz, ldx, spare                             int32
+}
+
+type localizeJob struct {
+	codes, decoded, q, x, candidates, found, state, fallback, z, nearest, residual, consistent driver.Pointer
+	n, states, ldcode, lddecoded, ldq, ldx, total, rows                                        int32
+}
+
+// query is a batch of queries on the device.
+type query struct {
+	rows      int
+	z, x, tau driver.Pointer // x 0: no residual filter
+	ldz, ldx  int
+}
+
+// searchSpace is the workspace of one search.
+type searchSpace struct {
+	distance, index           piece // of the parts
+	outDistance, outIndex     piece // [rows, total]
+	afterDistance, afterIndex piece
+	found, state              piece
+	restDistance, restIndex   piece // of the search by residual alone
+	restFound, restState      piece
+	restAfter, restAfterIndex piece
+}
+
+// take reserves the workspace of a search for total neighbours.
+func (s *searchSpace) take(l *layoutOf, rows, total, parts int, crosses bool) []*piece {
+	k := min(total, searchPass)
+	s.distance, s.index = l.take(8*parts*rows*k, false), l.take(4*parts*rows*k, false)
+	s.outDistance, s.outIndex = l.take(8*rows*total, crosses), l.take(4*rows*total, crosses)
+	s.afterDistance, s.afterIndex = l.take(8*rows, false), l.take(4*rows, false)
+	s.found, s.state = l.take(4*rows, false), l.take(4*rows, false)
+	s.restDistance, s.restIndex = l.take(8*rows, false), l.take(4*rows, false)
+	s.restFound, s.restState = l.take(4*rows, false), l.take(4*rows, false)
+	s.restAfter, s.restAfterIndex = l.take(8*rows, false), l.take(4*rows, false)
+	return []*piece{
+		&s.distance, &s.index, &s.outDistance, &s.outIndex, &s.afterDistance, &s.afterIndex, &s.found, &s.state,
+		&s.restDistance, &s.restIndex, &s.restFound, &s.restState, &s.restAfter, &s.restAfterIndex,
+	}
+}
+
+// parts is how many blocks share the codes of each 64 queries: enough to fill the
+// device, each with at least some steps of its own.
+func (b *Backend) parts(rows, count int) int {
+	blocks := ceil(rows, searchQueries)
+	return max(1, min(mostParts, ceil(4*b.device.Multiprocessors, blocks), ceil(count, 4*searchTile)))
+}
+
+// sieve is the relative bound on the rounding of a squared distance taken as a
+// product of n terms: γ of search.cu.
+func sieve(n int, tf32 bool) float32 {
+	gamma := float64(n+8) / (1 << 22)
+	if tf32 {
+		gamma += 1.0 / 512 // two roundings to 11 bits in each product, twice over
+	}
+	return float32(gamma)
+}
+
+// searchShared is the shared memory of search.cu.
+func searchShared(k int) int {
+	const tile = 4 * 2 * 16 * (64 + 8 + 128 + 8)
+	return tile + 12*searchQueries*k + searchQueries*searchTile/2
+}
+
+// search queues the total nearest codes of each query, nearest first, in passes.
+func (b *Backend) search(t *driver.Thread, c codes, q query, total, parts int, s *searchSpace) error {
+	name := "gpc_search_fp32"
+	if b.options.TF32 {
+		name = "gpc_search_tf32"
+	}
+	job := searchJob{
+		codes: c.at, norms: c.norms, decoded: c.decoded, z: q.z, x: q.x, tau: q.tau, distance: s.distance.at, index: s.index.at,
+		count: int32(c.count), ldcode: int32(c.ld), n: int32(c.n), states: int32(c.states), lddecoded: int32(c.lddecoded),
+		ldz: int32(q.ldz), ldx: int32(q.ldx), rows: int32(q.rows), gamma: sieve(c.n, b.options.TF32),
+	}
+	merge := mergeJob{
+		distance: s.distance.at, index: s.index.at, z: q.z, x: q.x, outDistance: s.outDistance.at, outIndex: s.outIndex.at,
+		afterDistance: s.afterDistance.at, afterIndex: s.afterIndex.at, found: s.found.at, state: s.state.at,
+		parts: int32(parts), rows: int32(q.rows), total: int32(total), n: int32(c.n), states: int32(c.states), ldz: int32(q.ldz), ldx: int32(q.ldx),
+	}
+	for offset := 0; offset < total; offset += searchPass {
+		k := min(searchPass, total-offset)
+		job.k, merge.k, merge.offset = int32(k), int32(k), int32(offset)
+		if offset > 0 {
+			job.afterDistance, job.afterIndex = s.afterDistance.at, s.afterIndex.at
+		}
+		if err := b.launch(t, name, driver.Dim{X: ceil(q.rows, searchQueries), Y: parts}, 256, searchShared(k), driver.Struct(&job)); err != nil {
+			return err
+		}
+		if err := b.launch(t, "gpc_search_merge", driver.Dim{X: ceil(q.rows, 4)}, 128, 0, driver.Struct(&merge)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// smallestResidual queues the search by residual alone, for the queries that no
+// code was consistent with.
+func (b *Backend) smallestResidual(t *driver.Thread, c codes, q query, parts int, s *searchSpace) error {
+	name := "gpc_search_fp32"
+	if b.options.TF32 {
+		name = "gpc_search_tf32"
+	}
+	job := searchJob{
+		codes: c.decoded, norms: c.decodedNorms, z: q.x, distance: s.distance.at, index: s.index.at, state: s.state.at,
+		count: int32(c.count), ldcode: int32(c.lddecoded), n: int32(c.states), ldz: int32(q.ldx), rows: int32(q.rows), k: 1, gamma: sieve(c.states, b.options.TF32),
+	}
+	merge := mergeJob{
+		distance: s.distance.at, index: s.index.at, z: q.x, outDistance: s.restDistance.at, outIndex: s.restIndex.at,
+		afterDistance: s.restAfter.at, afterIndex: s.restAfterIndex.at, found: s.restFound.at, state: s.restState.at,
+		parts: int32(parts), rows: int32(q.rows), k: 1, total: 1, n: int32(c.states), ldz: int32(q.ldx),
+	}
+	if err := b.launch(t, name, driver.Dim{X: ceil(q.rows, searchQueries), Y: parts}, 256, searchShared(1), driver.Struct(&job)); err != nil {
+		return err
+	}
+	return b.launch(t, "gpc_search_merge", driver.Dim{X: ceil(q.rows, 4)}, 128, 0, driver.Struct(&merge))
+}
+
+// located is where the results of localization go.
+type located struct{ z, nearest, residual, consistent driver.Pointer }
+
+// localize queues the whole of localization.
+func (b *Backend) localize(t *driver.Thread, c codes, q query, neighbours, parts int, s *searchSpace, out located) error {
+	k := max(1, min(neighbours, c.count))
+	if err := b.search(t, c, q, k, parts, s); err != nil {
+		return err
+	}
+	if err := b.smallestResidual(t, c, q, parts, s); err != nil {
+		return err
+	}
+	job := localizeJob{
+		codes: c.at, decoded: c.decoded, q: q.z, x: q.x, candidates: s.outIndex.at, found: s.found.at, state: s.state.at, fallback: s.restIndex.at,
+		z: out.z, nearest: out.nearest, residual: out.residual, consistent: out.consistent,
+		n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld), lddecoded: int32(c.lddecoded), ldq: int32(q.ldz), ldx: int32(q.ldx), total: int32(k), rows: int32(q.rows),
+	}
+	return b.launch(t, "gpc_localize_point", driver.Dim{X: q.rows}, 32, 8*(k*k+2*k), driver.Struct(&job))
+}
+
+// Localize implements backend.Index for up to MaxNeighbours neighbours.
+func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
+	const op = "Localize"
+	rows, c, b := zobs.Rows, x.codes, x.backend
+	if err := tensor.Check(op, "zobs", zobs, rows, c.n); err != nil {
+		return err
+	}
+	if err := tensor.Check(op, "x", obs, rows, c.states); err != nil {
+		return err
+	}
+	if neighbours < 0 {
+		return fmt.Errorf("%s: neighbours is %d, want at least 0", op, neighbours)
+	}
+	if min(neighbours, c.count) > MaxNeighbours {
+		return tooWide(op, "neighbours", neighbours, MaxNeighbours)
+	}
+	for _, l := range []struct {
+		name      string
+		got       int
+		mayBeZero bool
+	}{{"tau", len(tau), false}, {"Nearest", len(out.Nearest), out.Nearest == nil}, {"Residual", len(out.Residual), out.Residual == nil}, {"Consistent", len(out.Consistent), out.Consistent == nil}} {
+		if l.got != rows && !l.mayBeZero {
+			return fmt.Errorf("%s: %s has %d entries, want one for each of %d rows", op, l.name, l.got, rows)
+		}
+	}
+	if out.Z.Rows > 0 {
+		if err := checkOutput(op, "Z", out.Z, rows, c.n); err != nil {
+			return err
+		}
+	}
+	return b.do(func(t *driver.Thread) error {
+		return rowsOf(rows, mostRows, func(from, to int) error {
+			rows := to - from
+			var l layoutOf
+			var space searchSpace
+			parts := b.parts(rows, c.count)
+			z, s, limits := l.floats(rows*c.n, true), l.floats(max(rows*c.states, 1), true), l.floats(rows, true)
+			outZ, nearest, residual, consistent := l.floats(rows*c.n, true), l.floats(rows, true), l.floats(rows, true), l.take(rows, true)
+			pieces := append(space.take(&l, rows, max(1, min(neighbours, c.count)), parts, false), &z, &s, &limits, &outZ, &nearest, &residual, &consistent)
+			w := &b.shared
+			if err := w.fit(t, &l, pieces...); err != nil {
+				return err
+			}
+			q := query{rows: rows, z: z.at, x: s.at, tau: limits.at}
+			var err error
+			if q.ldz, err = w.put(t, b.stream, zobs, from, to, z); err != nil {
+				return err
+			}
+			if q.ldx, err = w.put(t, b.stream, obs, from, to, s); err != nil {
+				return err
+			}
+			copy(driver.HostSlice[float32](w.host, limits.host, rows), tau[from:to])
+			if err := t.UploadAsync(limits.at, w.host, limits.host, 4*rows, b.stream); err != nil {
+				return err
+			}
+			if err := b.localize(t, c, q, neighbours, parts, &space, located{outZ.at, nearest.at, residual.at, consistent.at}); err != nil {
+				return err
+			}
+			for _, r := range []struct {
+				p piece
+				n int
+			}{{outZ, rows * c.n}, {nearest, rows}, {residual, rows}} {
+				if err := w.get(t, b.stream, r.p, r.n); err != nil {
+					return err
+				}
+			}
+			if err := t.DownloadAsync(w.host, consistent.host, consistent.at, rows, b.stream); err != nil {
+				return err
+			}
+			if err := t.Wait(b.stream); err != nil {
+				return err
+			}
+			if out.Z.Rows > 0 {
+				w.give(out.Z, from, to, outZ)
+			}
+			if out.Nearest != nil {
+				copy(out.Nearest[from:to], driver.HostSlice[int32](w.host, nearest.host, rows))
+			}
+			if out.Residual != nil {
+				copy(out.Residual[from:to], driver.HostSlice[float32](w.host, residual.host, rows))
+			}
+			if out.Consistent != nil {
+				for i, v := range driver.HostSlice[uint8](w.host, consistent.host, rows) {
+					out.Consistent[from+i] = v != 0
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// Nearest implements backend.Index, searchPass neighbours in a pass over the codes.
+func (x *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
+	const op = "Nearest"
+	c, b := x.codes, x.backend
+	if err := tensor.Check(op, "z", z, z.Rows, c.n); err != nil {
+		return err
+	}
+	if k < 1 || k > c.count {
+		return fmt.Errorf("%s: k is %d, want 1 to the number of codes, %d", op, k, c.count)
+	}
+	if len(idx) != z.Rows*k || len(dist2) != z.Rows*k {
+		return fmt.Errorf("%s: idx has %d and dist2 %d entries, want %d rows × %d", op, len(idx), len(dist2), z.Rows, k)
+	}
+	return b.do(func(t *driver.Thread) error {
+		return rowsOf(z.Rows, max(1, min(mostRows, maxElements/k)), func(from, to int) error {
+			rows := to - from
+			var l layoutOf
+			var space searchSpace
+			parts := b.parts(rows, c.count)
+			in := l.floats(rows*c.n, true)
+			w := &b.shared
+			if err := w.fit(t, &l, append(space.take(&l, rows, k, parts, true), &in)...); err != nil {
+				return err
+			}
+			q := query{rows: rows, z: in.at}
+			var err error
+			if q.ldz, err = w.put(t, b.stream, z, from, to, in); err != nil {
+				return err
+			}
+			if err := b.search(t, c, q, k, parts, &space); err != nil {
+				return err
+			}
+			if err := w.get(t, b.stream, space.outIndex, rows*k); err != nil {
+				return err
+			}
+			if err := t.DownloadAsync(w.host, space.outDistance.host, space.outDistance.at, 8*rows*k, b.stream); err != nil {
+				return err
+			}
+			if err := t.Wait(b.stream); err != nil {
+				return err
+			}
+			copy(idx[from*k:to*k], driver.HostSlice[int32](w.host, space.outIndex.host, rows*k))
+			for i, d := range driver.HostSlice[float64](w.host, space.outDistance.host, rows*k) {
+				dist2[from*k+i] = float32(d)
+			}
+			return nil
+		})
+	})
+}

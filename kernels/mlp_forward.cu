@@ -1,0 +1,156 @@
+// mlp_forward.cu: y = net(z), three layers (or 1 to 16) in one launch.
+//
+//	h_0 = z,  h_l = relu(W_l h_{l−1} + b_l),  y = W_L h_{L−1} + b_L      (eq. of D_s, D_u, E_x, E_o)
+//
+// and, where wanted, the masks of the hidden layers, for the backward pass and
+// the Jacobian, and the physical value base + mean + scale ⊙ y, clipped to
+// [lo, hi] (NaN stays NaN).
+//
+// Grid (⌈rows/R⌉, jobs), block 256, with R = 32 rows a block, or 8 for wide
+// networks and small batches. One or two networks that read the same rows run as
+// jobs of one launch. Activations never leave shared memory: two buffers
+// [width][R + 4] (R = 8: [width][8]) and 33 KiB through which the weights stream;
+// 105 KiB at R = 32, width 256, so that two blocks share a multiprocessor (at most
+// 128 registers a thread for that: 12 bytes of the TF32 variant's spill, nothing of
+// the others').
+//
+// Bound: 2 Σ in·out FLOP a row (0.18 MFLOP for 32 → 256 → 256 → 60) by the FMA
+// pipes; weights are read once per block, 16 FLOP/byte of L2 traffic.
+#include "gpc.cuh"
+#include "net.cuh"
+
+struct gpc_forward {
+    const gpc_net* net;
+    const float* z;    // [rows, ldz]
+    float* y;          // [rows, ldy] or nullptr
+    unsigned int* mask; // [rows, mask_words] or nullptr
+    float* physical;   // [rows, ldp] or nullptr
+    const float* mean; // [out]
+    const float* scale;
+    const float* base; // [rows, ldbase] or nullptr
+    const float* lo;   // [out] or nullptr: not clipped
+    const float* hi;
+    int ldz, ldy, ldp, ldbase;
+};
+
+namespace gpc {
+
+// hidden_layer makes the next activations from the present ones.
+template <int ROWS, int TN, bool TF32>
+__device__ inline void hidden_layer(const gpc_layer& l, const float* act, float* next, float* stage) {
+    constexpr int LD = rows_ld<ROWS>();
+    for (int column0 = 0; column0 < l.out; column0 += 32 * TN) {
+        rows_product<ROWS, TN, TF32>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, [&](int column, int row, int step, const float* v, int count) {
+            column += column0;
+            if (column >= l.out) return;
+            const float bias = l.bias[column];
+            float* to = next + column * LD + row;
+#pragma unroll
+            for (int i = 0; i < count; i++) to[i * step] = relu(v[i] + bias);
+        });
+    }
+}
+
+// output_layer writes y and the physical value.
+template <int ROWS, int TN, bool TF32>
+__device__ inline void output_layer(const gpc_layer& l, const gpc_forward& job, int row0, int rows, const float* act, float* stage) {
+    for (int column0 = 0; column0 < l.out; column0 += 32 * TN) {
+        rows_product<ROWS, TN, TF32>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, [&](int column, int first, int step, const float* v, int count) {
+            column += column0;
+            if (column >= l.out) return;
+            const float bias = l.bias[column];
+#pragma unroll
+            for (int i = 0; i < count; i++) {
+                const long long row = row0 + first + i * step;
+                if (row >= rows) continue;
+                const float y = v[i] + bias;
+                if (job.y) job.y[row * job.ldy + column] = y;
+                if (job.physical) {
+                    float p = __fmaf_rn(job.scale[column], y, job.mean[column]);
+                    if (job.base) p += job.base[row * job.ldbase + column];
+                    if (job.lo) {
+                        if (p < job.lo[column]) p = job.lo[column];
+                        if (p > job.hi[column]) p = job.hi[column];
+                    }
+                    job.physical[row * job.ldp + column] = p;
+                }
+            }
+        });
+    }
+}
+
+// write_masks packs the slopes of one hidden layer. A warp owns every eighth row.
+template <int ROWS>
+__device__ inline void write_masks(const gpc_layer& l, const gpc_forward& job, int stride, bool first, int row0, int rows, const float* act) {
+    constexpr int LD = rows_ld<ROWS>();
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int r = warp; r < ROWS && row0 + r < rows; r += rowsThreads / 32) {
+        unsigned int* mask = job.mask + (long long)(row0 + r) * stride;
+        bool poisoned = false;
+        for (int word = 0; word < l.words; word++) {
+            const int unit = 32 * word + lane;
+            const float h = unit < l.out ? act[unit * LD + r] : 0.0f;
+            const unsigned int bits = __ballot_sync(0xffffffffu, !(h <= 0.0f));
+            poisoned |= __ballot_sync(0xffffffffu, h != h) != 0;
+            if (lane == 0) mask[l.mask + word] = bits;
+        }
+        if (lane == 0) mask[0] = (poisoned ? 1u : 0u) | (first ? 0u : mask[0]);
+    }
+}
+
+template <int ROWS, bool TF32>
+__device__ inline void forward(int rows, const gpc_forward& job, float* shared) {
+    constexpr int LD = rows_ld<ROWS>();
+    const gpc_net& net = *job.net;
+    float* stage = shared;
+    float* act = shared + rowsStage;
+    float* next = act + net.width * LD;
+    const int row0 = blockIdx.x * ROWS;
+    // The rows' coordinates, transposed; rows beyond the batch are zero.
+    for (int e = threadIdx.x; e < ROWS * net.in; e += rowsThreads) {
+        const int r = e / net.in, k = e % net.in;
+        act[k * LD + r] = row0 + r < rows ? job.z[(long long)(row0 + r) * job.ldz + k] : 0.0f;
+    }
+    __syncthreads();
+    if (job.mask && net.layers == 1 && threadIdx.x < ROWS && row0 + int(threadIdx.x) < rows)
+        job.mask[(long long)(row0 + threadIdx.x) * net.mask_words] = 0;
+    for (int l = 0; l + 1 < net.layers; l++) {
+        const gpc_layer& layer = net.layer[l];
+        if (layer.out > 64)
+            hidden_layer<ROWS, 8, TF32>(layer, act, next, stage);
+        else
+            hidden_layer<ROWS, 2, TF32>(layer, act, next, stage);
+        __syncthreads();
+        if (job.mask) write_masks<ROWS>(layer, job, net.mask_words, l == 0, row0, rows, next);
+        float* t = act;
+        act = next, next = t;
+    }
+    const gpc_layer& last = net.layer[net.layers - 1];
+    if (last.out > 128)
+        output_layer<ROWS, 8, TF32>(last, job, row0, rows, act, stage);
+    else
+        output_layer<ROWS, 2, TF32>(last, job, row0, rows, act, stage);
+}
+
+} // namespace gpc
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_32(int rows, gpc_forward first, gpc_forward second) {
+    GPC_SHARED(float, shared);
+    const gpc_forward job = blockIdx.y == 0 ? first : second;
+    gpc::forward<32, false>(rows, job, shared);
+}
+GPC_KERNEL(gpc_mlp_forward_32)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_8(int rows, gpc_forward first, gpc_forward second) {
+    GPC_SHARED(float, shared);
+    const gpc_forward job = blockIdx.y == 0 ? first : second;
+    gpc::forward<8, false>(rows, job, shared);
+}
+GPC_KERNEL(gpc_mlp_forward_8)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_32_tf32(int rows, gpc_forward first, gpc_forward second) {
+    GPC_SHARED(float, shared);
+    const gpc_forward job = blockIdx.y == 0 ? first : second;
+    gpc::forward<32, true>(rows, job, shared);
+}
+GPC_KERNEL(gpc_mlp_forward_32_tf32)

@@ -1,0 +1,115 @@
+// mlp_vjp.cu: z̄ = (∂net/∂z)ᵀ ȳ, from the masks that mlp_forward left.
+//
+//	ȳ_L = ȳ,  ȳ_{l−1} = slope_{l−1} ⊙ (W_lᵀ ȳ_l),  z̄ = ȳ_0
+//
+// The cotangent ȳ is given, or made on the way in as the field needs it
+// (eq. iclr-energy): for D_s
+//
+//	ȳ = factor · ((x − mean)/scale − y) + scale ⊙ g,   factor = −2/ε, g = ∂(wᵀJ)/∂s
+//
+// and for D_u  ȳ = scale ⊙ g on the first action, 0 on the others. A slope of 0
+// multiplies, so that a NaN cotangent stays NaN.
+//
+// Grid (⌈rows/R⌉, jobs), block 256, R = 32 or 8; shared memory and bound as
+// mlp_forward: 2 Σ in·out FLOP a row, 16 FLOP/byte of L2 traffic. At most 128
+// registers, no spills.
+#include "gpc.cuh"
+#include "net.cuh"
+
+struct gpc_vjp {
+    const gpc_net* net;
+    const unsigned int* mask; // [rows, mask_words]
+    float* zbar;              // [rows, ldzbar]
+    const float* ybar;        // [rows, ldybar] the cotangent, or y where x is given; nullptr: 0
+    const float* x;           // [rows, ldx] or nullptr
+    const float* mean;        // [out], with x
+    const float* scale;       // [out], with x or g
+    const float* g;           // [rows, ldg] or nullptr
+    int ldzbar, ldybar, ldx, ldg;
+    int g_count; // columns of g
+    float factor;
+};
+
+namespace gpc {
+
+__device__ inline float cotangent(const gpc_vjp& job, long long row, int k) {
+    float v = 0.0f;
+    if (job.ybar) v = job.ybar[row * job.ldybar + k];
+    if (job.x) v = job.factor * ((job.x[row * job.ldx + k] - job.mean[k]) / job.scale[k] - v);
+    if (job.g && k < job.g_count) v = __fmaf_rn(job.scale[k], job.g[row * job.ldg + k], v);
+    return v;
+}
+
+// backward_layer makes the cotangent below layer l; with masks (the layer below
+// is hidden) into next, without into the result.
+template <int ROWS, int TN, bool TF32>
+__device__ inline void backward_layer(const gpc_layer& l, const gpc_layer* below, int stride, const gpc_vjp& job, int row0, int rows,
+                                      const float* bar, float* next, float* stage) {
+    constexpr int LD = rows_ld<ROWS>();
+    for (int column0 = 0; column0 < l.in; column0 += 32 * TN) {
+        rows_product<ROWS, TN, TF32>(bar, l.out, nullptr, l.weight, l.ldw, column0, stage, [&](int column, int first, int step, const float* v, int count) {
+            column += column0;
+            if (column >= l.in) return;
+#pragma unroll
+            for (int i = 0; i < count; i++) {
+                const int row = row0 + first + i * step;
+                if (!below) {
+                    if (row < rows) job.zbar[(long long)row * job.ldzbar + column] = v[i];
+                } else {
+                    const unsigned int bits = row < rows ? job.mask[(long long)row * stride + below->mask + column / 32] : 0u;
+                    next[column * LD + first + i * step] = v[i] * ((bits >> (column % 32)) & 1u ? 1.0f : 0.0f);
+                }
+            }
+        });
+    }
+}
+
+template <int ROWS, bool TF32>
+__device__ inline void vjp(int rows, const gpc_vjp& job, float* shared) {
+    constexpr int LD = rows_ld<ROWS>();
+    const gpc_net& net = *job.net;
+    float* stage = shared;
+    float* bar = shared + rowsStage;
+    // The cotangent of the output may be wider than any hidden layer.
+    const int width = net.width > net.out ? net.width : net.out;
+    float* next = bar + width * LD;
+    const int row0 = blockIdx.x * ROWS;
+    for (int e = threadIdx.x; e < ROWS * net.out; e += rowsThreads) {
+        const int r = e / net.out, k = e % net.out;
+        bar[k * LD + r] = row0 + r < rows ? cotangent(job, row0 + r, k) : 0.0f;
+    }
+    __syncthreads();
+    for (int l = net.layers - 1; l >= 0; l--) {
+        const gpc_layer* below = l > 0 ? &net.layer[l - 1] : nullptr;
+        if (net.layer[l].in > 64)
+            backward_layer<ROWS, 8, TF32>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
+        else
+            backward_layer<ROWS, 2, TF32>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
+        __syncthreads();
+        float* t = bar;
+        bar = next, next = t;
+    }
+}
+
+} // namespace gpc
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_32(int rows, gpc_vjp first, gpc_vjp second) {
+    GPC_SHARED(float, shared);
+    const gpc_vjp job = blockIdx.y == 0 ? first : second;
+    gpc::vjp<32, false>(rows, job, shared);
+}
+GPC_KERNEL(gpc_mlp_vjp_32)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_8(int rows, gpc_vjp first, gpc_vjp second) {
+    GPC_SHARED(float, shared);
+    const gpc_vjp job = blockIdx.y == 0 ? first : second;
+    gpc::vjp<8, false>(rows, job, shared);
+}
+GPC_KERNEL(gpc_mlp_vjp_8)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_32_tf32(int rows, gpc_vjp first, gpc_vjp second) {
+    GPC_SHARED(float, shared);
+    const gpc_vjp job = blockIdx.y == 0 ? first : second;
+    gpc::vjp<32, true>(rows, job, shared);
+}
+GPC_KERNEL(gpc_mlp_vjp_32_tf32)

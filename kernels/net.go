@@ -1,0 +1,204 @@
+package kernels
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// mostRows is how many rows of a batch are on the device at once, unless memory
+// asks for fewer.
+const mostRows = 1 << 16
+
+// net is one network on the device.
+type net struct {
+	backend *Backend
+	memory  *memory
+	packed  packedNet
+}
+
+// NewNet implements backend.Backend: layers up to MaxWidth wide.
+func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) {
+	if err := mlp.Validate(); err != nil {
+		return nil, err
+	}
+	n := &net{backend: b, memory: &memory{}}
+	err := b.do(func(t *driver.Thread) error {
+		var err error
+		if n.packed, err = packNet(t, n.memory, mlp); err != nil {
+			n.memory.since(t, 0, 0)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("net: %w", err)
+	}
+	runtime.AddCleanup(n, func(m *memory) { b.discard(m.free) }, n.memory)
+	return n, nil
+}
+
+// check checks the input z and one output of cols columns.
+func (n *net) check(op string, z tensor.Matrix, what string, out tensor.Matrix, cols int) error {
+	if err := tensor.Check(op, "z", z, z.Rows, n.packed.in); err != nil {
+		return err
+	}
+	return checkOutput(op, what, out, z.Rows, cols)
+}
+
+// checkOutput is tensor.Check of a matrix that is written: its rows must not be one
+// and the same.
+func checkOutput(op, what string, m tensor.Matrix, rows, cols int) error {
+	if err := tensor.Check(op, what, m, rows, cols); err != nil {
+		return err
+	}
+	if rows > 1 && cols > 0 && m.Stride == 0 {
+		return fmt.Errorf("%s: %s is written and has stride 0, want rows of their own", op, what)
+	}
+	return nil
+}
+
+// netCall is one chunk of one operation: what is on the device.
+type netCall struct {
+	t            *driver.Thread
+	rows         int
+	in, bar, out driver.Pointer // input, cotangent (VJP) and result
+	mask, jac    driver.Pointer // of the forward pass; room for Jacobians
+	ldin, ldbar  int
+}
+
+// run takes the batch z through work in chunks. bar is a second input or has no
+// columns; jac floats a row are reserved for Jacobians; hidden asks for the masks,
+// which a forward pass then has left.
+func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c netCall) error) error {
+	b := n.backend
+	most := max(1, min(mostRows, maxElements/max(out.Cols, jac, 1)))
+	return b.do(func(t *driver.Thread) error {
+		return rowsOf(z.Rows, most, func(from, to int) error {
+			rows := to - from
+			var l layoutOf
+			in, cotangent, result := l.floats(rows*z.Cols, true), l.floats(rows*bar.Cols, true), l.floats(rows*out.Cols, true)
+			mask, jacobian := l.floats(rows*n.packed.maskWords, false), l.floats(rows*jac, false)
+			w := &b.shared
+			if err := w.fit(t, &l, &in, &cotangent, &result, &mask, &jacobian); err != nil {
+				return err
+			}
+			c := netCall{t: t, rows: rows, in: in.at, bar: cotangent.at, out: result.at, mask: mask.at, jac: jacobian.at}
+			var err error
+			if c.ldin, err = w.put(t, b.stream, z, from, to, in); err != nil {
+				return err
+			}
+			if bar.Cols > 0 {
+				if c.ldbar, err = w.put(t, b.stream, bar, from, to, cotangent); err != nil {
+					return err
+				}
+			}
+			if hidden {
+				job := forwardJob{net: n.packed.at, z: c.in, mask: c.mask, ldz: int32(c.ldin)}
+				if err := rowsKernel(b, t, "gpc_mlp_forward", rows, n.packed.width, &job); err != nil {
+					return err
+				}
+			}
+			if err := work(c); err != nil {
+				return err
+			}
+			if err := w.get(t, b.stream, result, rows*out.Cols); err != nil {
+				return err
+			}
+			if err := t.Wait(b.stream); err != nil {
+				return err
+			}
+			w.give(out, from, to, result)
+			return nil
+		})
+	})
+}
+
+// maxElements bounds one matrix of a chunk: 256 MiB, and indices within int32.
+const maxElements = 1 << 26
+
+// Forward implements backend.Net.
+func (n *net) Forward(z, y tensor.Matrix) error {
+	if err := n.check("Forward", z, "y", y, n.packed.out); err != nil {
+		return err
+	}
+	return n.run(z, tensor.Matrix{}, y, false, 0, func(c netCall) error {
+		job := forwardJob{net: n.packed.at, z: c.in, y: c.out, ldz: int32(c.ldin), ldy: int32(n.packed.out)}
+		return rowsKernel(n.backend, c.t, "gpc_mlp_forward", c.rows, n.packed.width, &job)
+	})
+}
+
+// VJP implements backend.Net.
+func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
+	const op = "VJP"
+	if err := n.check(op, z, "zbar", zbar, n.packed.in); err != nil {
+		return err
+	}
+	if err := tensor.Check(op, "ybar", ybar, z.Rows, n.packed.out); err != nil {
+		return err
+	}
+	return n.run(z, ybar, zbar, true, 0, func(c netCall) error {
+		job := vjpJob{net: n.packed.at, mask: c.mask, zbar: c.out, ybar: c.bar, ldzbar: int32(n.packed.in), ldybar: int32(c.ldbar)}
+		return rowsKernel(n.backend, c.t, "gpc_mlp_vjp", c.rows, max(n.packed.width, n.packed.out), &job)
+	})
+}
+
+// Jacobian implements backend.Net.
+func (n *net) Jacobian(z, jac tensor.Matrix) error {
+	if err := n.check("Jacobian", z, "jac", jac, n.packed.out*n.packed.in); err != nil {
+		return err
+	}
+	return n.run(z, tensor.Matrix{}, jac, true, 0, func(c netCall) error {
+		return n.backend.jacobian(c.t, n.packed, c.rows, c.mask, c.out)
+	})
+}
+
+// Metric implements backend.Net.
+func (n *net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
+	const op = "Metric"
+	if err := n.check(op, z, "g", g, n.packed.in*n.packed.in); err != nil {
+		return err
+	}
+	if n.packed.in > MaxLatent {
+		return tooWide(op, "the latent size", n.packed.in, MaxLatent)
+	}
+	jac := 0
+	if !n.backend.fused(n.packed) {
+		jac = n.packed.out * n.packed.in
+	}
+	return n.run(z, tensor.Matrix{}, g, true, jac, func(c netCall) error {
+		return n.backend.metric(c.t, n.packed, c.rows, c.mask, lambda, c.jac, c.out)
+	})
+}
+
+// fused reports whether the metric is made without the Jacobian in memory.
+func (b *Backend) fused(n packedNet) bool {
+	columns, _ := b.jacobianShape(n)
+	return n.in <= columns
+}
+
+// jacobian queues the Jacobians of rows whose masks are known.
+func (b *Backend) jacobian(t *driver.Thread, n packedNet, rows int, mask, jac driver.Pointer) error {
+	return b.jacobianJob(t, n, rows, jacobianJob{net: n.at, mask: mask, jac: jac, ldjac: int32(n.in * n.out)})
+}
+
+// metric queues JᵀJ + λI of rows whose masks are known; jac is room for Jacobians
+// where they do not stay on the chip.
+func (b *Backend) metric(t *driver.Thread, n packedNet, rows int, mask driver.Pointer, lambda float32, jac, g driver.Pointer) error {
+	if b.fused(n) {
+		return b.jacobianJob(t, n, rows, jacobianJob{net: n.at, mask: mask, metric: g, lambda: lambda, ldmetric: int32(n.in * n.in)})
+	}
+	if err := b.jacobian(t, n, rows, mask, jac); err != nil {
+		return err
+	}
+	return b.launch(t, "gpc_metric", driver.Dim{X: rows}, 256, 0,
+		driver.Address(jac), driver.Int64(n.in*n.out), driver.Int32(n.out), driver.Int32(n.in), driver.Float32(lambda), driver.Address(g), driver.Int64(n.in*n.in))
+}
+
+func (b *Backend) jacobianJob(t *driver.Thread, n packedNet, rows int, job jacobianJob) error {
+	columns, shared := b.jacobianShape(n)
+	return b.launch(t, b.variant("gpc_jacobian", columns), driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
+}

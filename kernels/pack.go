@@ -1,0 +1,162 @@
+package kernels
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// The structures of include/net.cuh and of the kernels, field for field. Pointers
+// come before integers, so that Go and C lay them out alike.
+
+const maxLayers = 16
+
+type deviceLayer struct {
+	weight, transposed, bias          driver.Pointer
+	in, out, ldw, ldt, mask, maskSize int32
+}
+
+type deviceNet struct {
+	layer                                    [maxLayers]deviceLayer
+	layers, in, out, maskWords, width, spare int32
+}
+
+type forwardJob struct {
+	net, z, y, mask, physical, mean, scale, base, lo, hi driver.Pointer
+	ldz, ldy, ldp, ldbase                                int32
+}
+
+type vjpJob struct {
+	net, mask, zbar, ybar, x, mean, scale, g driver.Pointer
+	ldzbar, ldybar, ldx, ldg, gCount         int32
+	factor                                   float32
+}
+
+type jacobianJob struct {
+	net, mask, jac, metric driver.Pointer
+	lambda                 float32
+	ldjac, ldmetric, spare int32
+}
+
+// quads is n rounded up to whole quads of floats, 16 bytes.
+func quads(n int) int { return (n + 3) / 4 * 4 }
+
+// packedNet is a network on the device.
+type packedNet struct {
+	at        driver.Pointer // of the deviceNet
+	in, out   int
+	width     int // widest input or hidden layer
+	maskWords int
+	layers    int
+}
+
+// packNet checks a network's sizes and copies it to the device.
+func packNet(t *driver.Thread, m *memory, mlp *model.MLP) (packedNet, error) {
+	n := packedNet{in: mlp.In(), out: mlp.Out(), maskWords: 1, layers: len(mlp.Layers)}
+	if n.layers > maxLayers {
+		return n, fmt.Errorf("a network of %d layers, the CUDA backend takes at most %d", n.layers, maxLayers)
+	}
+	d := deviceNet{layers: int32(n.layers), in: int32(n.in), out: int32(n.out)}
+	var values []float32
+	take := func(count int) (at driver.Pointer, part []float32) {
+		at = driver.Pointer(4 * len(values))
+		values = append(values, make([]float32, (count+63)/64*64)...)
+		return at, values[at/4:]
+	}
+	for i, l := range mlp.Layers {
+		in, out := l.W.Cols, l.W.Rows
+		if in > MaxWidth || out > MaxWidth {
+			return n, fmt.Errorf("layer %d is %d × %d, the CUDA backend takes widths up to %d", i, out, in, MaxWidth)
+		}
+		n.width = max(n.width, in)
+		ldw, ldt := quads(in), quads(out)
+		p := deviceLayer{in: int32(in), out: int32(out), ldw: int32(ldw), ldt: int32(ldt), mask: int32(n.maskWords), maskSize: int32(ceil(out, 32))}
+		if i < n.layers-1 {
+			n.maskWords += ceil(out, 32)
+		}
+		var part []float32
+		p.weight, part = take(out * ldw)
+		for o := range out {
+			copy(part[o*ldw:], l.W.Row(o))
+		}
+		p.transposed, part = take(in * ldt)
+		for o := range out {
+			for k, v := range l.W.Row(o) {
+				part[k*ldt+o] = v
+			}
+		}
+		p.bias, part = take(out)
+		copy(part, l.B)
+		d.layer[i] = p
+	}
+	d.width, d.maskWords = int32(n.width), int32(n.maskWords)
+	size := int(unsafe.Sizeof(d))
+	at, err := m.alloc(t, 4*len(values)+size)
+	if err != nil {
+		return n, err
+	}
+	for i := range d.layer[:n.layers] {
+		l := &d.layer[i]
+		l.weight, l.transposed, l.bias = l.weight+at, l.transposed+at, l.bias+at
+	}
+	if err := driver.Upload(t, at, values); err != nil {
+		return n, err
+	}
+	n.at = at.Offset(4 * len(values))
+	return n, driver.Upload(t, n.at, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
+}
+
+// stageBytes is rowsStage of include/net.cuh.
+const stageBytes = 4 * 2 * 16 * (256 + 8)
+
+// rowStep is rows_ld of include/net.cuh.
+func rowStep(rows int) int {
+	if rows < 32 {
+		return rows
+	}
+	return rows + 4
+}
+
+// forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes, and
+// its shared memory; width is the widest activation held.
+func (b *Backend) forwardShape(rows, width int) (perBlock, shared int) {
+	need := func(r int) int { return stageBytes + 4*2*width*rowStep(r) }
+	if rows > 8*b.device.Multiprocessors/2 && need(32) <= b.device.SharedPerBlock {
+		return 32, need(32)
+	}
+	return 8, need(8)
+}
+
+// jacobianShape is the number of columns of J that a block holds at once, and its
+// shared memory.
+func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
+	width := max(n.width, 64)
+	need := func(c int) int { return stageBytes + 4*2*width*rowStep(c) + 6*width }
+	for _, c := range []int{8, 32, 64} {
+		if n.in <= c && need(c) <= b.device.SharedPerBlock {
+			return c, need(c)
+		}
+	}
+	if need(32) <= b.device.SharedPerBlock {
+		return 32, need(32)
+	}
+	return 8, need(8)
+}
+
+// rowsKernel launches an entry of mlp_forward or mlp_vjp on one or two jobs.
+func rowsKernel[J any](b *Backend, t *driver.Thread, name string, rows, width int, jobs ...*J) error {
+	perBlock, shared := b.forwardShape(rows, width)
+	return b.launch(t, b.variant(name, perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
+}
+
+// variant names the entry point for so many rows or columns a block; tensor cores
+// take them from 32 on.
+func (b *Backend) variant(name string, width int) string {
+	if b.options.TF32 && width >= 32 {
+		return fmt.Sprintf("%s_%d_tf32", name, width)
+	}
+	return fmt.Sprintf("%s_%d", name, width)
+}

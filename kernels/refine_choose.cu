@@ -1,0 +1,73 @@
+// refine_choose.cu: the best candidate of a refinement and what each source
+// contributed.
+//
+// The winner is the feasible candidate (margin ≥ −tolerance, cost a number) of least
+// cost, ties to the lower index; without one, that of the largest smallest margin.
+// Sums run in a fixed order: per thread over its stride, then over threads.
+//
+// One block of 256. Shared memory 10 KiB. Bound: bytes, 17 a candidate.
+#include "gpc.cuh"
+
+// What gpc_refine_choose writes, in float64: 8 values, then 4 for each of the 4
+// sources, then the winner's plan.
+enum { CHOSEN_INDEX, CHOSEN_SOURCE, CHOSEN_FEASIBLE, CHOSEN_COST, CHOSEN_MARGIN, CHOSEN_COUNT, CHOSEN_FIRST_COST, CHOSEN_FIRST_MARGIN, CHOSEN_SOURCES };
+
+extern "C" __global__ void __launch_bounds__(256) gpc_refine_choose(int rows, int plan, double tolerance, const double* cost, const double* margin, const unsigned char* source,
+                                                                   const double* actions, double* result) {
+    __shared__ double least[256], most[256], sums[256];
+    __shared__ int leastAt[256], mostAt[256], candidates[256], feasible[256];
+    const int thread = threadIdx.x;
+    const double infinity = (double)gpc_inf();
+    int best = -1, bestMargin = -1;
+    for (int i = thread; i < rows; i += 256) {
+        const double m = margin[i], c = cost[i];
+        if (m == m && (bestMargin < 0 || m > margin[bestMargin])) bestMargin = i;
+        if (m >= -tolerance && c == c && (best < 0 || c < cost[best])) best = i;
+    }
+    least[thread] = best < 0 ? infinity : cost[best], leastAt[thread] = best;
+    most[thread] = bestMargin < 0 ? -infinity : margin[bestMargin], mostAt[thread] = bestMargin;
+    __syncthreads();
+    for (int half = 128; half > 0; half /= 2) {
+        if (thread < half) {
+            const int a = leastAt[thread], b = leastAt[thread + half];
+            if (b >= 0 && (a < 0 || least[thread + half] < least[thread] || (least[thread + half] == least[thread] && b < a)))
+                least[thread] = least[thread + half], leastAt[thread] = b;
+            const int p = mostAt[thread], q = mostAt[thread + half];
+            if (q >= 0 && (p < 0 || most[thread + half] > most[thread] || (most[thread + half] == most[thread] && q < p)))
+                most[thread] = most[thread + half], mostAt[thread] = q;
+        }
+        __syncthreads();
+    }
+    const int found = leastAt[0], clearest = mostAt[0];
+    const int winner = found >= 0 ? found : (clearest >= 0 ? clearest : 0);
+    int all = 0;
+    for (int s = 0; s < 4; s++) {
+        int count = 0, kept = 0;
+        double sum = 0.0, low = infinity;
+        for (int i = thread; i < rows; i += 256) {
+            if (source[i] != s) continue;
+            count++;
+            if (!(margin[i] >= -tolerance) || cost[i] != cost[i]) continue;
+            kept++, sum += cost[i], low = cost[i] < low ? cost[i] : low;
+        }
+        __syncthreads();
+        candidates[thread] = count, feasible[thread] = kept, sums[thread] = sum, least[thread] = low;
+        __syncthreads();
+        if (thread == 0) {
+            for (int t = 1; t < 256; t++) {
+                count += candidates[t], kept += feasible[t], sum += sums[t];
+                low = least[t] < low ? least[t] : low;
+            }
+            double* to = result + CHOSEN_SOURCES + 4 * s;
+            to[0] = count, to[1] = kept, to[2] = kept > 0 ? low : 0.0, to[3] = kept > 0 ? sum / kept : 0.0;
+            all += kept;
+        }
+    }
+    if (thread == 0) {
+        result[CHOSEN_INDEX] = winner, result[CHOSEN_SOURCE] = source[winner], result[CHOSEN_FEASIBLE] = found >= 0 ? 1.0 : 0.0;
+        result[CHOSEN_COST] = cost[winner], result[CHOSEN_MARGIN] = margin[winner], result[CHOSEN_COUNT] = all;
+        result[CHOSEN_FIRST_COST] = cost[0], result[CHOSEN_FIRST_MARGIN] = margin[0];
+    }
+    for (int j = thread; j < plan; j += 256) result[CHOSEN_SOURCES + 16 + j] = actions[(int64_t)winner * plan + j];
+}
+GPC_KERNEL(gpc_refine_choose)

@@ -1,0 +1,112 @@
+// refine_neighbours.cu: the codes of M_t near E_x from which a refinement starts:
+// of the k codes nearest to the query, by distance, then index, the first `want`
+// whose residual is at most τ (batchnav, SourceNeighbour).
+//
+// gpc_refine_distances: grid ⌈count/256⌉, block 256, a thread a code; bound: bytes,
+// 4·(n + n_s) a code.
+// gpc_refine_neighbours: one block of 1024. The k-th smallest distance is found by
+// counting its bits' leading 12, next 12 and last 8 digits; the codes up to it are
+// collected, and each ranks itself among them. Shared memory 32 KiB: the counts, then
+// the collected keys. Bound: latency, k²/1024 comparisons
+// a thread.
+#include "gpc.cuh"
+
+extern "C" __global__ void __launch_bounds__(256) gpc_refine_distances(const float* codes, int ld, int n, const float* decoded, int lddecoded, int states, int count, const float* query,
+                                                                      const float* x, const double* tau, float* distance, unsigned char* consistent) {
+    for (int64_t i = gpc_thread_x(); i < count; i += gpc_threads_x()) {
+        double d = 0.0, r = 0.0;
+        for (int j = 0; j < n; j++) {
+            const double e = (double)codes[i * ld + j] - (double)query[j];
+            d += e * e;
+        }
+        for (int j = 0; j < states; j++) {
+            const double e = (double)x[j] - (double)decoded[i * lddecoded + j];
+            r += e * e;
+        }
+        distance[i] = (float)d;
+        consistent[i] = r <= *tau;
+    }
+}
+GPC_KERNEL(gpc_refine_distances)
+
+extern "C" __global__ void __launch_bounds__(1024) gpc_refine_neighbours(const float* distance, const unsigned char* consistent, int count, int k, int want, int* list, int* chosen, int* found) {
+    constexpr int room = 4096; // keys that lie in shared memory
+    GPC_SHARED(unsigned int, shared);
+    unsigned int* counts = shared;
+    __shared__ unsigned int prefix, before, length, taken;
+    const int thread = threadIdx.x, threads = blockDim.x;
+    if (thread == 0) prefix = 0, before = 0, length = 0, taken = 0;
+    __syncthreads();
+    // A query that is not finite has no neighbours; its distances are all NaN.
+    if (!(distance[0] == distance[0])) {
+        if (thread == 0) *found = 0;
+        return;
+    }
+    for (int level = 0; level < 3; level++) {
+        const int shift = level == 0 ? 20 : (level == 1 ? 8 : 0), digits = level == 2 ? 256 : 4096;
+        for (int b = thread; b < digits; b += threads) counts[b] = 0;
+        __syncthreads();
+        const unsigned int known = prefix;
+        for (int i = thread; i < count; i += threads) {
+            const unsigned int key = __float_as_uint(distance[i]);
+            if (level == 0 || key >> (level == 1 ? 20 : 8) == known) atomicAdd(&counts[(key >> shift) & (unsigned int)(digits - 1)], 1u);
+        }
+        __syncthreads();
+        if (thread < 32) {
+            // Each lane adds a part of the counts; the lane in whose part the k-th
+            // falls looks for its digit.
+            const int part = digits / 32;
+            unsigned int own = 0;
+            for (int b = 0; b < part; b++) own += counts[thread * part + b];
+            unsigned int sum = own;
+            for (int step = 1; step < 32; step *= 2) {
+                const unsigned int other = __shfl_sync(GPC_FULL_MASK, sum, max(thread - step, 0));
+                if (thread >= step) sum += other;
+            }
+            const unsigned int start = before + sum - own;
+            const unsigned int reached = __ballot_sync(GPC_FULL_MASK, start + own >= (unsigned int)k);
+            if (reached != 0 && thread == __ffs((int)reached) - 1) {
+                unsigned int passed = start;
+                int digit = thread * part;
+                while (passed + counts[digit] < (unsigned int)k) passed += counts[digit++];
+                before = passed, prefix = known << (level == 2 ? 8 : 12) | (unsigned int)digit;
+            }
+        }
+        __syncthreads();
+    }
+    // prefix is now the k-th smallest key. Codes with that key beyond the k-th drop
+    // out by their rank.
+    const unsigned int last = prefix;
+    for (int i = thread; i < count; i += threads)
+        if (__float_as_uint(distance[i]) <= last) list[atomicAdd(&length, 1u)] = i;
+    __syncthreads();
+    const int collected = (int)length;
+    unsigned int* keys = shared; // key, then index with the consistency in bit 31
+    unsigned int* marks = shared + room;
+    const bool held = collected <= room;
+    if (held)
+        for (int a = thread; a < collected; a += threads) {
+            const int i = list[a];
+            keys[a] = __float_as_uint(distance[i]), marks[a] = (unsigned int)i | (consistent[i] ? 0x80000000u : 0u);
+        }
+    __syncthreads();
+    for (int a = thread; a < collected; a += threads) {
+        const int i = list[a];
+        if (!consistent[i]) continue;
+        const unsigned int key = __float_as_uint(distance[i]);
+        int rank = 0, place = 0;
+        for (int b = 0; b < collected; b++) {
+            const unsigned int other = held ? marks[b] : (unsigned int)list[b] | (consistent[list[b]] ? 0x80000000u : 0u);
+            const unsigned int otherKey = held ? keys[b] : __float_as_uint(distance[list[b]]);
+            const bool earlier = otherKey < key || (otherKey == key && (other & 0x7fffffffu) < (unsigned int)i);
+            rank += earlier, place += earlier && (other >> 31);
+        }
+        if (rank < k) {
+            atomicAdd(&taken, 1u);
+            if (place < want) chosen[place] = i;
+        }
+    }
+    __syncthreads();
+    if (thread == 0) *found = min((int)taken, want);
+}
+GPC_KERNEL(gpc_refine_neighbours)

@@ -1,0 +1,266 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/model"
+)
+
+var _ backend.RefinerBackend = (*Backend)(nil)
+
+// refiner makes whole refinements on the device: one captured graph from the
+// observation to the chosen plan, for each set of counts. What crosses is the
+// observation on the way in, the chosen plan and the statistics on the way out, and
+// the tables of noise and preferences when the seed or the counts change.
+type refiner struct {
+	backend *Backend
+	memory  *memory // networks, codes, constants
+	room    *memory // buffers of the largest request so far, and the graphs on them
+	cfg     refinerSizes
+
+	flow    flow
+	encoder packedNet
+	codes   codes // count 0: none
+	spec    *domain.Spec
+	norm    model.Normalizer // of E_x's input
+	normS   model.Normalizer
+
+	meanX, scaleX, semantic, inverseRange driver.Pointer
+
+	capacity int
+	host     *driver.HostMemory
+	buffers  stepBuffers
+	space    refineSpace
+	search   searchSpace
+	graphs   map[refineKey]*driver.Graph
+	order    []refineKey
+	tables   tableKey
+}
+
+type refinerSizes struct {
+	neighbours int // of localization
+	width      int // of E_x's input
+}
+
+// refineSpace is what a refinement needs beside the step's buffers.
+type refineSpace struct {
+	observation, result                piece // cross; see observationLayout and resultLayout
+	observed, spot, nearest, residual  piece
+	sigma                              piece
+	z, other                           piece
+	normals, preferences, scales       piece
+	sweepIn, sweepOut                  piece
+	source                             piece
+	distance, consistent, list, chosen piece
+	found                              piece
+	s, c, cost, margin, best           piece
+	input, state, context              piece
+}
+
+// refineKey names a graph.
+type refineKey struct {
+	candidates, neighbours, sweep, flow, look, scales int
+	project, adaptive                                 bool
+}
+
+// tableKey names the tables on the device.
+type tableKey struct {
+	seed              uint64
+	candidates, sweep int
+}
+
+const (
+	maxRefineGraphs = 8
+	maxNoiseScales  = 64
+)
+
+// observationLayout places an observation in one block that crosses at once:
+// float64 first.
+type observationLayout struct {
+	s, c, tau, weights, state, ctx, normal, input, slot, tau32, bytes int
+}
+
+func (r *refiner) observationLayout() observationLayout {
+	spec := r.spec
+	ns, nc, m := spec.MeasuredSize(), spec.ContextSize(), spec.ObjectiveSize()
+	var l observationLayout
+	at := 0
+	take := func(place *int, n, size int) {
+		*place = at
+		at += n * size
+	}
+	take(&l.s, ns, 8)
+	take(&l.c, nc, 8)
+	take(&l.tau, 1, 8)
+	take(&l.weights, m, 8)
+	take(&l.state, ns, 4)
+	take(&l.ctx, nc, 4)
+	take(&l.normal, ns, 4)
+	take(&l.input, r.cfg.width, 4)
+	take(&l.slot, 1+m, 4)
+	take(&l.tau32, 1, 4)
+	l.bytes = (at + 7) / 8 * 8
+	return l
+}
+
+// chosenSources and chosenPlan are places in what gpc_refine_choose writes.
+const (
+	chosenSources = 8
+	chosenPlan    = chosenSources + 16
+)
+
+// resultLayout places the result in one block, in bytes.
+func (r *refiner) resultLayout() (plan, sigma, decoded, consistent, bytes int) {
+	plan = 8 * chosenPlan
+	sigma = plan + 8*r.spec.PlanSize()
+	decoded = sigma + 8*r.spec.ObjectiveSize()
+	consistent = decoded + 4*r.spec.MeasuredSize()
+	return plan, sigma, decoded, consistent, (consistent + 8) / 8 * 8
+}
+
+// refineKernels are what the graphs of a refinement are made of beside the step.
+var refineKernels = []string{
+	"gpc_search_fp32", "gpc_search_tf32", "gpc_search_merge", "gpc_localize_point", "gpc_refine_distances", "gpc_refine_neighbours",
+	"gpc_refine_inputs", "gpc_refine_scatter", "gpc_refine_choose",
+}
+
+// NewRefiner implements backend.RefinerBackend for problems with device functions.
+func (b *Backend) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error) {
+	device, ok := cfg.Step.Problem.(domain.Device)
+	if !ok || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+		return nil, backend.ErrNoRefiner
+	}
+	if err := cfg.Step.Validate(); err != nil {
+		return nil, err
+	}
+	r := &refiner{
+		backend: b, memory: &memory{}, room: &memory{}, spec: cfg.Step.Problem.Spec(),
+		norm:   model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
+		normS:  model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
+		cfg:    refinerSizes{neighbours: cfg.Neighbours, width: cfg.EncoderX.In()},
+		graphs: map[refineKey]*driver.Graph{},
+	}
+	err := b.do(func(t *driver.Thread) error {
+		if err := b.preload(t, append(slices.Clone(stepKernels), refineKernels...)...); err != nil {
+			return err
+		}
+		if err := b.loadDomain(t, device.Device()); err != nil {
+			return err
+		}
+		if err := r.pack(t, cfg); err != nil {
+			r.memory.since(t, 0, 0)
+			return err
+		}
+		return r.grow(t, padded(cfg.Step.MaxBatch))
+	})
+	if isShort(err) {
+		return nil, errors.Join(backend.ErrNoRefiner, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("refiner: %w", err)
+	}
+	runtime.AddCleanup(r, func(m [2]*memory) {
+		b.discard(m[0].free)
+		b.discard(m[1].free)
+	}, [2]*memory{r.memory, r.room})
+	return r, nil
+}
+
+func (r *refiner) pack(t *driver.Thread, cfg backend.RefinerConfig) error {
+	var err error
+	if r.flow, err = newFlow(t, r.backend, r.memory, cfg.Step); err != nil {
+		return err
+	}
+	if r.encoder, err = packNet(t, r.memory, cfg.EncoderX); err != nil {
+		return fmt.Errorf("E_x: %w", err)
+	}
+	if cfg.Codes.Rows > 0 {
+		if r.codes, err = packCodes(t, r.memory, cfg.Codes, cfg.Decoded); err != nil {
+			return err
+		}
+	}
+	if r.meanX, r.scaleX, err = packNormalizer(t, r.memory, cfg.NormX); err != nil {
+		return err
+	}
+	if r.semantic, err = uploaded(t, r.memory, semanticOf(r.spec)); err != nil {
+		return err
+	}
+	r.inverseRange, err = uploaded(t, r.memory, cfg.InverseRange)
+	return err
+}
+
+// grow makes room for so many candidates. Graphs on the old buffers end with them.
+func (r *refiner) grow(t *driver.Thread, n int) error {
+	if n <= r.capacity {
+		return nil
+	}
+	if err := r.room.free(t); err != nil {
+		return err
+	}
+	r.capacity, r.graphs, r.order, r.tables = 0, map[refineKey]*driver.Graph{}, nil, tableKey{}
+	buffers, err := r.flow.allocate(t, r.room, n)
+	if err != nil {
+		r.room.since(t, 0, 0)
+		return err
+	}
+	r.buffers = buffers
+	f, s := &r.flow, &r.space
+	var l layoutOf
+	var pieces []*piece
+	reserve := func(p *piece, bytes int, crosses bool) {
+		*p = l.take(bytes, crosses)
+		pieces = append(pieces, p)
+	}
+	_, _, _, _, result := r.resultLayout()
+	reserve(&s.observation, r.observationLayout().bytes, true)
+	reserve(&s.result, result, true)
+	reserve(&s.observed, 4*f.latent, false)
+	reserve(&s.spot, 4*f.latent, false)
+	reserve(&s.nearest, 4, false)
+	reserve(&s.residual, 4, false)
+	reserve(&s.sigma, 4*f.objectives, false)
+	reserve(&s.z, 4*n*f.latent, false)
+	reserve(&s.other, 4*n*f.latent, false)
+	reserve(&s.normals, 8*n*f.latent, false)
+	reserve(&s.preferences, 4*n*f.objectives, false)
+	reserve(&s.scales, 8*maxNoiseScales, true)
+	reserve(&s.sweepIn, 4*n*r.cfg.width, false)
+	reserve(&s.sweepOut, 4*n*f.latent, false)
+	reserve(&s.source, n, false)
+	reserve(&s.distance, 4*r.codes.count, false)
+	reserve(&s.consistent, r.codes.count, false)
+	reserve(&s.list, 4*r.codes.count, false)
+	reserve(&s.chosen, 4*n, false)
+	reserve(&s.found, 4, false)
+	reserve(&s.s, 8*n*f.states, false)
+	reserve(&s.c, 8*n*f.contexts, false)
+	reserve(&s.cost, 8*n, false)
+	reserve(&s.margin, 8*n, false)
+	reserve(&s.best, 8*n*f.plan, false)
+	reserve(&s.input, 4*n*r.cfg.width, false)
+	reserve(&s.state, 4*n*f.states, false)
+	reserve(&s.context, 4*n*f.contexts, false)
+	pieces = append(pieces, r.search.take(&l, 1, max(1, min(r.cfg.neighbours, r.codes.count)), r.backend.parts(1, max(r.codes.count, 1)), false)...)
+	base, err := r.room.alloc(t, l.device)
+	if err != nil {
+		r.room.since(t, 0, 0)
+		return err
+	}
+	host, err := r.room.allocHost(t, l.host)
+	if err != nil {
+		r.room.since(t, 0, 0)
+		return err
+	}
+	for _, p := range pieces {
+		p.at += base
+	}
+	r.host = host
+	r.capacity = n
+	return nil
+}

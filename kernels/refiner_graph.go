@@ -1,0 +1,345 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Refine implements backend.Refiner.
+func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
+	if err := r.check(in); err != nil {
+		return backend.RefineOutput{}, err
+	}
+	var out backend.RefineOutput
+	err := r.backend.do(func(t *driver.Thread) error {
+		if err := r.grow(t, padded(in.Candidates)); err != nil {
+			return err
+		}
+		if err := r.loadTables(t, in); err != nil {
+			return err
+		}
+		r.stage(in)
+		key := refineKey{
+			candidates: in.Candidates, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
+			project: !in.NoProjection, adaptive: in.Preference.Adaptive,
+		}
+		graph, err := r.graph(t, key)
+		if err != nil {
+			return err
+		}
+		if err := t.LaunchGraph(graph, r.backend.stream); err != nil {
+			return err
+		}
+		if err := t.Wait(r.backend.stream); err != nil {
+			return err
+		}
+		out = r.result()
+		return nil
+	})
+	if isShort(err) {
+		err = errors.Join(backend.ErrNoRefiner, err)
+	}
+	return out, err
+}
+
+func (r *refiner) check(in backend.RefineInput) error {
+	spec := r.spec
+	switch {
+	case len(in.S) != spec.MeasuredSize() || len(in.C) != spec.ContextSize():
+		return fmt.Errorf("refiner: the observation has %d measured values and %d of context, want %d and %d", len(in.S), len(in.C), spec.MeasuredSize(), spec.ContextSize())
+	case in.Candidates < 1 || in.Neighbours < 0 || in.Sweep < 0 || in.Neighbours+in.Sweep > max(0, in.Candidates-2):
+		return fmt.Errorf("refiner: %d candidates with %d neighbours and %d preferences, want room for all beside two", in.Candidates, in.Neighbours, in.Sweep)
+	case in.FlowSteps < 0 || in.LookAhead < 1:
+		return fmt.Errorf("refiner: %d flow steps and a look-ahead of %d, want at least 0 and 1", in.FlowSteps, in.LookAhead)
+	case spec.Plan > 1 && in.LookAhead > spec.Plan:
+		return fmt.Errorf("refiner: a look-ahead of %d over a plan of %d", in.LookAhead, spec.Plan)
+	case len(in.NoiseScales) < 1 || len(in.NoiseScales) > maxNoiseScales:
+		return fmt.Errorf("refiner: %d noise scales, want 1 to %d", len(in.NoiseScales), maxNoiseScales)
+	}
+	return in.Preference.Validate(spec.ObjectiveSize())
+}
+
+// loadTables brings the noise and the preferences onto the device where they are
+// not those of the call before.
+func (r *refiner) loadTables(t *driver.Thread, in backend.RefineInput) error {
+	key := tableKey{in.Seed, in.Candidates, in.Sweep}
+	if key == r.tables {
+		return nil
+	}
+	f := &r.flow
+	normals := make([]float64, in.Candidates*f.latent)
+	for i := range in.Candidates {
+		in.Noise(i, normals[i*f.latent:(i+1)*f.latent])
+	}
+	preferences, w := make([]float32, in.Sweep*f.objectives), make([]float64, f.objectives)
+	for i := range in.Sweep {
+		in.Preferences(i, w)
+		tensor.Narrow(preferences[i*f.objectives:(i+1)*f.objectives], w)
+	}
+	r.tables = tableKey{}
+	if err := driver.Upload(t, r.space.normals.at, normals); err != nil {
+		return err
+	}
+	if err := driver.Upload(t, r.space.preferences.at, preferences); err != nil {
+		return err
+	}
+	r.tables = key
+	return nil
+}
+
+// stage writes the observation into pinned memory, as kernels and E_x read it.
+func (r *refiner) stage(in backend.RefineInput) {
+	l, base, f := r.observationLayout(), r.space.observation.host, &r.flow
+	doubles := func(at, n int) []float64 { return driver.HostSlice[float64](r.host, base+at, n) }
+	singles := func(at, n int) []float32 { return driver.HostSlice[float32](r.host, base+at, n) }
+	copy(doubles(l.s, f.states), in.S)
+	copy(doubles(l.c, f.contexts), in.C)
+	doubles(l.tau, 1)[0] = in.Tau
+	clear(doubles(l.weights, f.objectives))
+	copy(doubles(l.weights, f.objectives), in.Preference.W)
+	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.cfg.width)
+	tensor.Narrow(state, in.S)
+	tensor.Narrow(ctx, in.C)
+	r.normS.Apply(singles(l.normal, f.states), state)
+	slot := make([]float64, 1+f.objectives)
+	in.Preference.Slot(slot)
+	tensor.Narrow(singles(l.slot, len(slot)), slot)
+	copy(input, state)
+	copy(input[f.states:], ctx)
+	tensor.Narrow(input[f.states+f.contexts:], slot)
+	r.norm.Apply(input, input)
+	singles(l.tau32, 1)[0] = float32(in.Tau)
+	copy(driver.HostSlice[float64](r.host, r.space.scales.host, len(in.NoiseScales)), in.NoiseScales)
+}
+
+func (r *refiner) graph(t *driver.Thread, key refineKey) (*driver.Graph, error) {
+	if g := r.graphs[key]; g != nil {
+		r.order = append(slices.DeleteFunc(r.order, func(k refineKey) bool { return k == key }), key)
+		return g, nil
+	}
+	if len(r.order) == maxRefineGraphs {
+		oldest := r.graphs[r.order[0]]
+		r.room.graphs = slices.DeleteFunc(r.room.graphs, func(g *driver.Graph) bool { return g == oldest })
+		delete(r.graphs, r.order[0])
+		r.order = r.order[1:]
+		if err := t.DestroyGraph(oldest); err != nil {
+			return nil, err
+		}
+	}
+	g, err := t.Capture(r.backend.stream, func() error { return r.queue(t, key) })
+	if err != nil {
+		return nil, err
+	}
+	r.graphs[key], r.order = g, append(r.order, key)
+	r.room.graphs = append(r.room.graphs, g)
+	return g, nil
+}
+
+// queue puts a whole refinement on the stream.
+func (r *refiner) queue(t *driver.Thread, key refineKey) error {
+	s, stream := &r.space, r.backend.stream
+	if err := t.UploadAsync(s.observation.at, r.host, s.observation.host, s.observation.bytes, stream); err != nil {
+		return err
+	}
+	if err := t.UploadAsync(s.scales.at, r.host, s.scales.host, 8*key.scales, stream); err != nil {
+		return err
+	}
+	o := r.place()
+	preference := preferenceJob{weights: o.weights, slot: o.slot, semantic: r.semantic, mean: r.meanX, scale: r.scaleX}
+	if key.adaptive {
+		preference.adaptive = 1
+	}
+	for _, part := range []func() error{
+		func() error { return r.anchor(t, o, &preference) },
+		func() error { return r.scatter(t, key, o) },
+		func() error { return r.drift(t, key, o) },
+		func() error { return r.evaluate(t, key, &preference) },
+		func() error { return r.choose(t, key) },
+	} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observed is where the parts of the observation lie on the device.
+type observed struct{ s, c, tau, weights, state, ctx, normal, input, slot, tau32 driver.Pointer }
+
+func (r *refiner) place() observed {
+	l, at := r.observationLayout(), r.space.observation.at
+	return observed{
+		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.weights), at.Offset(l.state), at.Offset(l.ctx),
+		at.Offset(l.normal), at.Offset(l.input), at.Offset(l.slot), at.Offset(l.tau32),
+	}
+}
+
+// encode queues E_x over rows of inputs.
+func (r *refiner) encode(t *driver.Thread, rows int, input, z driver.Pointer) error {
+	job := forwardJob{net: r.encoder.at, z: input, y: z, ldz: int32(r.cfg.width), ldy: int32(r.flow.latent)}
+	return rowsKernel(r.backend, t, "gpc_mlp_forward", rows, r.encoder.width, &job)
+}
+
+// anchor encodes and localizes the observation and takes the priority at ŝ.
+func (r *refiner) anchor(t *driver.Thread, o observed, preference *preferenceJob) error {
+	b, f, s := r.backend, &r.flow, &r.space
+	_, sigma, decoded, consistent, _ := r.resultLayout()
+	if err := r.encode(t, 1, o.input, s.observed.at); err != nil {
+		return err
+	}
+	out := located{s.spot.at, s.nearest.at, s.residual.at, s.result.at.Offset(consistent)}
+	if r.codes.count > 0 {
+		q := query{rows: 1, z: s.observed.at, x: o.normal, tau: o.tau32}
+		if err := b.localize(t, r.codes, q, r.cfg.neighbours, b.parts(1, r.codes.count), &r.search, out); err != nil {
+			return err
+		}
+	} else {
+		if err := t.CopyAsync(s.spot.at, s.observed.at, 4*f.latent, b.stream); err != nil {
+			return err
+		}
+		if err := t.Fill32Async(s.result.at.Offset(consistent/4*4), 0x01010101, 1, b.stream); err != nil {
+			return err
+		}
+	}
+	if err := f.bases(t, 1, inputs{x: o.state, ctx: o.ctx}, r.buffers.base.at); err != nil {
+		return err
+	}
+	if err := f.decode(t, 1, s.spot.at, &r.buffers, true); err != nil {
+		return err
+	}
+	if err := t.CopyAsync(s.result.at.Offset(decoded), r.buffers.s.at, 4*f.states, b.stream); err != nil {
+		return err
+	}
+	return b.launch(t, "gpc_domain_priority_"+f.code, driver.Dim{X: 1}, 32, 0, driver.Address(r.buffers.s.at), driver.Address(r.buffers.planOut.at), driver.Address(o.c),
+		driver.Struct(preference), driver.Address(f.constants), driver.Address(r.inverseRange), driver.Address(s.result.at.Offset(sigma)), driver.Address(s.sigma.at))
+}
+
+type scatterJob struct {
+	localized, observed, codes, chosen, found, preferences, normals, scales, s, c, z, source, rollS, rollC driver.Pointer
+	rows, n                                                                                                int32
+	ldcodes, states, contexts, scaleCount                                                                  int16
+}
+
+// scatter writes the start latents.
+func (r *refiner) scatter(t *driver.Thread, key refineKey, o observed) error {
+	b, f, s := r.backend, &r.flow, &r.space
+	job := scatterJob{
+		localized: s.spot.at, observed: s.observed.at, normals: s.normals.at, scales: s.scales.at, s: o.s, c: o.c, z: s.z.at, source: s.source.at,
+		rollS: s.s.at, rollC: s.c.at, rows: int32(key.candidates), n: int32(f.latent),
+		states: int16(f.states), contexts: int16(f.contexts), scaleCount: int16(key.scales),
+	}
+	if key.neighbours > 0 && r.codes.count > 0 {
+		c := r.codes
+		k := min(2*key.neighbours, c.count)
+		if err := b.launch(t, "gpc_refine_distances", driver.Dim{X: ceil(c.count, 256)}, 256, 0, driver.Address(c.at), driver.Int32(c.ld), driver.Int32(c.n),
+			driver.Address(c.decoded), driver.Int32(c.lddecoded), driver.Int32(c.states), driver.Int32(c.count), driver.Address(s.observed.at), driver.Address(o.normal),
+			driver.Address(o.tau), driver.Address(s.distance.at), driver.Address(s.consistent.at)); err != nil {
+			return err
+		}
+		if err := b.launch(t, "gpc_refine_neighbours", driver.Dim{X: 1}, 1024, 32<<10, driver.Address(s.distance.at), driver.Address(s.consistent.at), driver.Int32(c.count),
+			driver.Int32(k), driver.Int32(key.neighbours), driver.Address(s.list.at), driver.Address(s.chosen.at), driver.Address(s.found.at)); err != nil {
+			return err
+		}
+		job.codes, job.ldcodes, job.chosen, job.found = c.at, int16(c.ld), s.chosen.at, s.found.at
+	}
+	if key.sweep > 0 {
+		if err := b.launch(t, "gpc_refine_inputs", driver.Dim{X: ceil(key.sweep, 128)}, 128, 0, driver.Int32(key.sweep), driver.Int32(r.cfg.width), driver.Int32(f.objectives),
+			driver.Address(o.input), driver.Address(s.preferences.at), driver.Address(r.meanX), driver.Address(r.scaleX), driver.Address(s.sweepIn.at)); err != nil {
+			return err
+		}
+		if err := r.encode(t, key.sweep, s.sweepIn.at, s.sweepOut.at); err != nil {
+			return err
+		}
+		job.preferences = s.sweepOut.at
+	}
+	return b.launch(t, "gpc_refine_scatter", driver.Dim{X: ceil(key.candidates, 128)}, 128, 0, driver.Struct(&job), driver.Int32(key.sweep))
+}
+
+// drift flows all candidates together and decodes them.
+func (r *refiner) drift(t *driver.Thread, key refineKey, o observed) error {
+	f, s, rows := &r.flow, &r.space, key.candidates
+	in := inputs{x: o.state, ctx: o.ctx, weights: s.sigma.at, masks: r.buffers.maskS.at}
+	if err := f.bases(t, rows, in, r.buffers.base.at); err != nil {
+		return err
+	}
+	from, to := s.z.at, s.other.at
+	for range key.flow {
+		in.z = from
+		if err := f.step(t, rows, in, &r.buffers, to, func() error { return f.gradients(t, rows, in, &r.buffers) }); err != nil {
+			return err
+		}
+		from, to = to, from
+	}
+	return f.decode(t, rows, from, &r.buffers, false)
+}
+
+// evaluate rolls every plan out under the true dynamics, continued by the base
+// policy where a plan is one action.
+func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferenceJob) error {
+	f, s, rows := &r.flow, &r.space, key.candidates
+	follow := r.spec.Plan == 1
+	for h := range key.look {
+		encode := follow && h < key.look-1
+		job := rolloutJob{
+			s: s.s.at, c: s.c.at, cost: s.cost.at, margin: s.margin.at, plan: r.buffers.planOut.at, best: s.best.at,
+			input: s.input.at, stateOut: s.state.at, contextOut: s.context.at, rows: int32(rows), h: int32(h),
+		}
+		if key.project {
+			job.project = 1
+		}
+		if encode {
+			job.encode = 1
+		}
+		if err := r.backend.launch(t, "gpc_domain_rollout_"+f.code, driver.Dim{X: ceil(rows, 128)}, 128, 0,
+			driver.Struct(&job), driver.Struct(preference), driver.Address(f.constants)); err != nil {
+			return err
+		}
+		if !encode {
+			continue
+		}
+		if err := r.encode(t, rows, s.input.at, s.z.at); err != nil {
+			return err
+		}
+		if err := f.bases(t, rows, inputs{x: s.state.at, ctx: s.context.at, ldx: f.states, ldctx: f.contexts}, r.buffers.base.at); err != nil {
+			return err
+		}
+		if err := f.decode(t, rows, s.z.at, &r.buffers, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choose selects the winner and brings the result back.
+func (r *refiner) choose(t *driver.Thread, key refineKey) error {
+	s := &r.space
+	if err := r.backend.launch(t, "gpc_refine_choose", driver.Dim{X: 1}, 256, 0, driver.Int32(key.candidates), driver.Int32(r.flow.plan), driver.Float64(r.spec.MarginTolerance),
+		driver.Address(s.cost.at), driver.Address(s.margin.at), driver.Address(s.source.at), driver.Address(s.best.at), driver.Address(s.result.at)); err != nil {
+		return err
+	}
+	return t.DownloadAsync(r.host, s.result.host, s.result.at, s.result.bytes, r.backend.stream)
+}
+
+// result reads what choose brought back.
+func (r *refiner) result() backend.RefineOutput {
+	plan, sigma, decoded, consistent, _ := r.resultLayout()
+	base := r.space.result.host
+	v := driver.HostSlice[float64](r.host, base, chosenPlan)
+	out := backend.RefineOutput{
+		Index: int(v[0]), Source: int(v[1]), Feasible: v[2] != 0, Cost: v[3], Margin: v[4], FeasibleCount: int(v[5]), FirstCost: v[6], FirstMargin: v[7],
+		U:          slices.Clone(driver.HostSlice[float64](r.host, base+plan, r.flow.plan)),
+		Sigma:      slices.Clone(driver.HostSlice[float64](r.host, base+sigma, r.flow.objectives)),
+		Decoded:    slices.Clone(driver.HostSlice[float32](r.host, base+decoded, r.flow.states)),
+		Consistent: driver.HostSlice[uint8](r.host, base+consistent, 1)[0] != 0,
+	}
+	for i := range out.Sources {
+		p := v[chosenSources+4*i:]
+		out.Sources[i] = backend.RefineSource{Candidates: int(p[0]), Feasible: int(p[1]), BestCost: p[2], MeanCost: p[3]}
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package kernels
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/models"
+)
+
+// integratorModel is the bundled map with every so many of its codes.
+func integratorModel(t testing.TB, codes int) *model.Model {
+	t.Helper()
+	text, err := models.Bundled.ReadFile("integrator-convex.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := m.Codes.Rows / codes
+	for i := range codes {
+		copy(m.Codes.Row(i), m.Codes.Row(i*step))
+	}
+	m.Codes = m.Codes.Slice(0, codes)
+	if m.CodesDecoded.Rows > 0 {
+		for i := range codes {
+			copy(m.CodesDecoded.Row(i), m.CodesDecoded.Row(i*step))
+		}
+		m.CodesDecoded = m.CodesDecoded.Slice(0, codes)
+	}
+	return m
+}
+
+// TestRefinementOnDevice holds the captured refinement to the one in single
+// operations, on the reference.
+func TestRefinementOnDevice(t *testing.T) {
+	problem := integrator.Convex().Problem
+	m := integratorModel(t, 300)
+	b, library := opened(t)
+	const candidates = 48
+	refiners := make([]*batchnav.Refiner, 2)
+	for i, made := range []backend.Backend{b, ref.New()} {
+		r, err := batchnav.NewRefiner(made, m, problem, batchnav.Options{}, candidates)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refiners[i] = r
+	}
+	for i, c := range []struct {
+		s, c []float64
+		pref domain.Preference
+		opt  batchnav.RefineOptions
+	}{
+		{[]float64{-2.2, 0.1, 1.2, -0.1}, []float64{0.9, 0.1, 0.15, 0.1, 0.2}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 3, LookAhead: 4}},
+		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{W: []float64{0.3, 0.7}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 2, Seed: 4, LookAhead: 3}},
+		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{W: []float64{0.3, 0.7}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 0, Seed: 4, LookAhead: 2, NoProjection: true}},
+		{[]float64{1.1, 0.3, 0.9, -0.2}, []float64{0.1, -0.2, 0.4, 0.1, 0.7}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 1, Seed: 4, LookAhead: 1}},
+	} {
+		var results [2]*batchnav.Refinement
+		for j, r := range refiners {
+			var err error
+			if results[j], err = r.Refine(context.Background(), batchnav.Observation{S: c.s, C: c.c, Preference: c.pref}, c.opt); err != nil {
+				t.Fatalf("case %d: %v", i, err)
+			}
+		}
+		got, want := results[0], results[1]
+		// Two candidates whose costs agree to rounding are both the best.
+		if math.Abs(got.Cost-want.Cost) > 1e-4*(1+want.Cost) || math.Abs(got.Margin-want.Margin) > 1e-3 || got.Feasible != want.Feasible {
+			t.Errorf("case %d: cost %v, margin %v, feasible %v, want %v, %v, %v", i, got.Cost, got.Margin, got.Feasible, want.Cost, want.Margin, want.Feasible)
+		}
+		if got.Index == want.Index {
+			if err := near(got.U, want.U, 1e-4); err != nil {
+				t.Errorf("case %d: action: %v", i, err)
+			}
+		}
+		if err := near(got.Sigma, want.Sigma, 1e-5); err != nil {
+			t.Errorf("case %d: priority: %v", i, err)
+		}
+		if math.Abs(got.Residual-want.Residual) > 1e-5 || got.Consistent != want.Consistent || math.Abs(got.LocalizedCost-want.LocalizedCost) > 1e-4*(1+want.LocalizedCost) {
+			t.Errorf("case %d: residual %v, consistent %v, localized cost %v, want %v, %v, %v", i, got.Residual, got.Consistent, got.LocalizedCost, want.Residual, want.Consistent, want.LocalizedCost)
+		}
+		if len(got.Sources) != len(want.Sources) {
+			t.Fatalf("case %d: sources %+v, want %+v", i, got.Sources, want.Sources)
+		}
+		for k, s := range got.Sources {
+			w := want.Sources[k]
+			if s.Source != w.Source || s.Candidates != w.Candidates || s.Feasible != w.Feasible || math.Abs(s.MeanCost-w.MeanCost) > 1e-3*(1+w.MeanCost) {
+				t.Errorf("case %d: source %+v, want %+v", i, s, w)
+			}
+		}
+	}
+	launches := library.Calls("cuGraphLaunch")
+	captures := library.Calls("cuStreamBeginCapture_v2")
+	if _, err := refiners[0].Refine(context.Background(), batchnav.Observation{S: []float64{-2, 0, 1, 0}, C: []float64{0.5, 0, 0.1, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}},
+		batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 3, LookAhead: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if n := library.Calls("cuGraphLaunch") - launches; n != 1 {
+		t.Errorf("a refinement launches %d graphs, want one", n)
+	}
+	if n := library.Calls("cuStreamBeginCapture_v2") - captures; n != 0 {
+		t.Errorf("a refinement of known counts captures %d graphs, want none", n)
+	}
+}

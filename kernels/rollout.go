@@ -1,0 +1,28 @@
+package kernels
+
+import (
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
+
+// The structures of include/domain.cuh.
+
+type rolloutJob struct {
+	s, c, cost, margin, plan, best, input, stateOut, contextOut driver.Pointer
+	rows, h, project, encode                                    int32
+}
+
+type preferenceJob struct {
+	weights, slot, semantic, mean, scale driver.Pointer
+	adaptive, spare                      int32
+}
+
+// semanticOf packs eq. iclr-semantic: k/ε of each objective, then ρ.
+func semanticOf(spec *domain.Spec) []float64 {
+	m := spec.Semantic
+	v := make([]float64, 0, len(m.K)+1)
+	for i, k := range m.K {
+		v = append(v, k/m.Epsilon[i])
+	}
+	return append(v, m.Rho)
+}

@@ -1,0 +1,245 @@
+package shim
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// NoCompilerError says that no C++20 compiler was found.
+type NoCompilerError struct{ Tried []string }
+
+func (e *NoCompilerError) Error() string {
+	return fmt.Sprintf("no C++20 compiler (tried %s): install one, on Debian apt-get install g++, or set CXX", strings.Join(e.Tried, ", "))
+}
+
+// Compiler finds a C++20 compiler: $CXX, g++ or clang++. version is its first line
+// of --version. None is a *NoCompilerError.
+func Compiler() (path, version string, err error) {
+	tried := []string{"g++", "clang++"}
+	if cxx := os.Getenv("CXX"); cxx != "" {
+		tried = []string{cxx}
+	}
+	for _, name := range tried {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		probe := exec.Command(path, "-std=c++20", "-fsyntax-only", "-x", "c++", "-")
+		probe.Stdin = strings.NewReader("#include <tuple>\n")
+		if probe.Run() != nil {
+			continue
+		}
+		out, err := exec.Command(path, "--version").Output()
+		if err != nil {
+			continue
+		}
+		first, _, _ := strings.Cut(string(out), "\n")
+		return path, first, nil
+	}
+	return "", "", &NoCompilerError{Tried: tried}
+}
+
+// Root is the folder of the module's go.mod, looked for from the working directory up.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(text, []byte("module github.com/gpc-engine/gpc\n")) {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("the working directory is not in a checkout of github.com/gpc-engine/gpc: the shim is built from its sources")
+		}
+		dir = parent
+	}
+}
+
+// Sources lists the module's kernels: kernels/*.cu and domains/*/*.cu.
+func Sources(root string) ([]string, error) {
+	var all []string
+	for _, pattern := range []string{"kernels/*.cu", "domains/*/*.cu"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	sort.Strings(all)
+	return all, nil
+}
+
+// keep is how long a compiled file that nobody used stays in the cache.
+const keep = 14 * 24 * time.Hour
+
+// Build compiles the given kernels with the shim, each apart and at most two at a
+// time, and links them to one library. Everything is cached in the user's cache
+// folder by the hash of what it is made from. A *NoCompilerError says that there
+// is no compiler; a kernel that does not compile gives the compiler's own words.
+func Build(root string, sources []string) (library string, err error) {
+	compiler, version, err := Compiler()
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	b := builder{compiler: compiler, version: version, root: root, cache: filepath.Join(cache, "gpc", "shim")}
+	if err := os.MkdirAll(b.cache, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lockFile(filepath.Join(b.cache, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	b.clean()
+	return b.build(sources)
+}
+
+type builder struct {
+	compiler, version, root, cache string
+}
+
+func (b *builder) flags(kernel bool) []string {
+	flags := []string{"-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-strict-aliasing",
+		"-Wno-unknown-pragmas", "-DGPC_SHIM", "-I", "kernels/include", "-I", "kernels/shim/host"}
+	// Without these a fused multiply-add is a call of the C library.
+	if runtime.GOARCH == "amd64" && cpuid.CPU.Supports(cpuid.FMA3, cpuid.AVX2) {
+		flags = append(flags, "-mfma", "-mavx2")
+	}
+	if kernel && os.Getenv("GPC_SHIM_CHECK") == "1" {
+		flags = append(flags, "-fsanitize=alignment,bounds")
+	}
+	return flags
+}
+
+func (b *builder) build(sources []string) (string, error) {
+	headers, err := b.headers(sources)
+	if err != nil {
+		return "", err
+	}
+	units := append([]string{}, sources...)
+	for _, own := range []string{"block.cpp", "cuda.cpp"} {
+		units = append(units, filepath.Join(b.root, "kernels/shim/host", own))
+	}
+	objects := make([]string, len(units))
+	failures := make([]error, len(units))
+	slots := make(chan struct{}, 2)
+	var wait sync.WaitGroup
+	for i, unit := range units {
+		wait.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			objects[i], failures[i] = b.object(unit, headers)
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	for _, o := range objects {
+		fmt.Fprintln(h, filepath.Base(o))
+	}
+	library := filepath.Join(b.cache, "gpcshim-"+sum(h.Sum(nil))+".so")
+	return library, b.make(library, append([]string{"-shared"}, objects...))
+}
+
+// headers hashes everything that a kernel may include.
+func (b *builder) headers(sources []string) ([]byte, error) {
+	dirs := map[string]bool{filepath.Join(b.root, "kernels/include"): true, filepath.Join(b.root, "kernels/shim/host"): true}
+	for _, s := range sources {
+		dirs[filepath.Dir(s)] = true
+	}
+	var files []string
+	for dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			switch filepath.Ext(e.Name()) {
+			case ".h", ".cuh":
+				files = append(files, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	sort.Strings(files)
+	h := sha256.New()
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(h, filepath.Base(f), len(text))
+		h.Write(text)
+	}
+	return h.Sum(nil), nil
+}
+
+func (b *builder) object(source string, headers []byte) (string, error) {
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return "", err
+	}
+	flags := b.flags(filepath.Ext(source) == ".cu")
+	h := sha256.New()
+	fmt.Fprintln(h, b.version, flags, len(text))
+	h.Write(text)
+	h.Write(headers)
+	name := strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))
+	object := filepath.Join(b.cache, name+"-"+sum(h.Sum(nil))+".o")
+	if rel, err := filepath.Rel(b.root, source); err == nil {
+		source = rel // what the compiler notes of the path is then the same in every checkout
+	}
+	return object, b.make(object, append(flags, "-x", "c++", "-c", source))
+}
+
+// make runs the compiler unless its output is there already.
+func (b *builder) make(output string, arguments []string) error {
+	now := time.Now()
+	if os.Chtimes(output, now, now) == nil {
+		return nil
+	}
+	partial := output + ".tmp"
+	cmd := exec.Command(b.compiler, append(arguments, "-o", partial)...)
+	cmd.Dir = b.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return os.Rename(partial, output)
+}
+
+// clean removes what was not used for a while.
+func (b *builder) clean() {
+	_ = filepath.WalkDir(b.cache, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Base(path) == "lock" {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > keep {
+			os.Remove(path)
+		}
+		return nil
+	})
+}
+
+func sum(b []byte) string { return hex.EncodeToString(b[:12]) }

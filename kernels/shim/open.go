@@ -1,0 +1,96 @@
+//go:build linux && (amd64 || arm64)
+
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
+
+var opened struct {
+	sync.Once
+	library *Library
+	err     error
+}
+
+// Open builds the shim from every kernel of the module, opens it and resets it.
+// Where there is no compiler the test is skipped, with one line that says so and
+// how to install one; with GPC_REQUIRE_SHIM=1 it fails.
+func Open(t testing.TB) *Library {
+	t.Helper()
+	if onGPU() {
+		t.Skip("this test needs the host shim, GPC_TEST_GPU=1 asks for a GPU")
+	}
+	opened.Do(func() { opened.library, opened.err = open(nil) })
+	return answer(t, opened.library, opened.err)
+}
+
+// Device is the driver that a test of the kernels runs on: the host shim of Open, or,
+// with GPC_TEST_GPU=1, the machine's own, so that the same tests run on a GPU.
+func Device(t testing.TB) driver.Driver {
+	t.Helper()
+	if !onGPU() {
+		return Open(t)
+	}
+	d, err := driver.Find("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// onGPU tells that tests run on a GPU; those that need the shim are skipped then.
+func onGPU() bool { return os.Getenv("GPC_TEST_GPU") == "1" }
+
+// OpenFiles is Open with the given kernels, by their paths in the module, instead of
+// all of the module's.
+func OpenFiles(t testing.TB, sources ...string) *Library {
+	t.Helper()
+	l, err := open(sources)
+	return answer(t, l, err)
+}
+
+func open(sources []string) (*Library, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	if sources == nil {
+		if sources, err = Sources(root); err != nil {
+			return nil, err
+		}
+	}
+	for i, s := range sources {
+		if !filepath.IsAbs(s) {
+			sources[i] = filepath.Join(root, s)
+		}
+	}
+	path, err := Build(root, sources)
+	if err != nil {
+		return nil, err
+	}
+	return Load(path)
+}
+
+var said sync.Once
+
+func answer(t testing.TB, l *Library, err error) *Library {
+	t.Helper()
+	var none *NoCompilerError
+	switch {
+	case errors.As(err, &none) && os.Getenv("GPC_REQUIRE_SHIM") != "1":
+		said.Do(func() { fmt.Fprintf(os.Stderr, "the CUDA path was not tested: %v\n", err) })
+		t.Skipf("the CUDA path was not tested: %v", err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	l.Reset()
+	t.Cleanup(l.Reset)
+	return l
+}

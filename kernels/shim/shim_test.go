@@ -1,0 +1,275 @@
+//go:build linux && (amd64 || arm64)
+
+package shim_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/shim"
+)
+
+// open gives a context on the shim with the test kernels, and a stream.
+func open(t *testing.T) (*shim.Library, *driver.Context) {
+	t.Helper()
+	l := shim.OpenFiles(t, "kernels/shim/testdata/sum.cu")
+	ctx, err := driver.Open(l, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx.Close()
+		if n := l.Allocations(); n != 0 {
+			t.Errorf("%d allocations outlive their context", n)
+		}
+	})
+	return l, ctx
+}
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kernel(t *testing.T, th *driver.Thread, name string) *driver.Kernel {
+	t.Helper()
+	m := must[*driver.Module](t)(th.LoadModule("test", driver.HostShimImage))
+	return must[*driver.Kernel](t)(th.Kernel(m, name))
+}
+
+func device[T driver.Element](t *testing.T, th *driver.Thread, values []T) driver.Pointer {
+	t.Helper()
+	p := must[driver.Pointer](t)(th.Alloc(len(values) * 8))
+	ok(t, driver.Upload(th, p, values))
+	return p
+}
+
+func TestSumUsesSharedMemoryAndShuffles(t *testing.T) {
+	l, ctx := open(t)
+	for _, order := range []uint64{0, 1, 7} {
+		l.SetOrder(order)
+		for _, threads := range []int{32, 64, 256, 992, 1024} {
+			const blocks = 3
+			n := threads*blocks - threads/2
+			a, b, want := make([]float32, n), make([]float32, n), make([]float64, blocks)
+			for i := range a {
+				a[i], b[i] = float32(i%17)-8, float32(i%5)
+				want[i/threads] += float64(a[i]) + float64(b[i])
+			}
+			ok(t, ctx.Do(func(th *driver.Thread) error {
+				k := kernel(t, th, "gpc_test_sum")
+				out, pa, pb := device(t, th, make([]float32, blocks)), device(t, th, a), device(t, th, b)
+				ok(t, th.Launch(k, driver.Launch{Grid: driver.Dim{X: blocks}, Block: driver.Dim{X: threads}, Shared: 4 * ((threads + 31) / 32)},
+					driver.Address(out), driver.Address(pa), driver.Address(pb), driver.Int32(n)))
+				got := make([]float32, blocks)
+				ok(t, driver.Download(th, got, out))
+				for i := range got {
+					if float64(got[i]) != want[i] {
+						t.Errorf("%d threads, order %d: block %d sums to %v, want %v", threads, order, i, got[i], want[i])
+					}
+				}
+				for _, p := range []driver.Pointer{out, pa, pb} {
+					ok(t, th.Free(p))
+				}
+				return nil
+			}))
+		}
+	}
+}
+
+func TestTransposeThroughAStaticTile(t *testing.T) {
+	_, ctx := open(t)
+	const n = 50
+	in, got := make([]float32, n*n), make([]float32, n*n)
+	for i := range in {
+		in[i] = float32(i)
+	}
+	ok(t, ctx.Do(func(th *driver.Thread) error {
+		out, p := device(t, th, got), device(t, th, in)
+		ok(t, th.Launch(kernel(t, th, "gpc_test_transpose"), driver.Launch{Grid: driver.Dim{X: 2, Y: 2}, Block: driver.Dim{X: 32, Y: 32}},
+			driver.Address(out), driver.Address(p), driver.Int32(n)))
+		return driver.Download(th, got, out)
+	}))
+	for y := range n {
+		for x := range n {
+			if got[x*n+y] != in[y*n+x] {
+				t.Fatalf("entry %d,%d is %v, want %v", x, y, got[x*n+y], in[y*n+x])
+			}
+		}
+	}
+}
+
+func TestWarpOperations(t *testing.T) {
+	l, ctx := open(t)
+	for _, order := range []uint64{0, 1, 3} {
+		l.SetOrder(order)
+		const threads = 64
+		got := make([]int32, 8*threads)
+		ok(t, ctx.Do(func(th *driver.Thread) error {
+			p := device(t, th, got)
+			ok(t, th.Launch(kernel(t, th, "gpc_test_lanes"), driver.Launch{Block: driver.Dim{X: threads}}, driver.Address(p)))
+			return driver.Download(th, got, p)
+		}))
+		ballot := uint32(0)
+		for i := 0; i < 32; i += 3 {
+			ballot |= 1 << i
+		}
+		for i := range threads {
+			lane := i % 32
+			down, up := lane+4, lane-4
+			if down > 31 {
+				down = lane
+			}
+			if up < 0 {
+				up = lane
+			}
+			half := lane ^ 1
+			if lane >= 16 {
+				half = min(lane+1, 31)
+			}
+			for row, want := range []int{5, lane ^ 3, down, up, lane&^7 + 1, int(int32(ballot)), half, 1} {
+				if int(got[row*threads+i]) != want {
+					t.Errorf("order %d, operation %d, lane %d: %d, want %d", order, row, lane, got[row*threads+i], want)
+				}
+			}
+		}
+	}
+}
+
+func TestIntegerAtomics(t *testing.T) {
+	_, ctx := open(t)
+	ok(t, ctx.Do(func(th *driver.Thread) error {
+		count, least := device(t, th, []uint32{5}), device(t, th, []uint64{math.MaxUint64})
+		ok(t, th.Launch(kernel(t, th, "gpc_test_count"), driver.Launch{Grid: driver.Dim{X: 4}, Block: driver.Dim{X: 96}},
+			driver.Address(count), driver.Address(least), driver.Float32(2)))
+		c, m := make([]uint32, 1), make([]uint64, 1)
+		ok(t, driver.Download(th, c, count))
+		ok(t, driver.Download(th, m, least))
+		if c[0] != 5+2*4*96 || m[0] != 1000-2*(4*96-1) {
+			t.Errorf("count %d, least %d", c[0], m[0])
+		}
+		return nil
+	}))
+}
+
+// A captured graph reads its inputs anew at each launch, and nothing on a stream
+// happens before it is waited for.
+func TestGraphReplaysWithNewInputs(t *testing.T) {
+	_, ctx := open(t)
+	const n = 64
+	ok(t, ctx.Do(func(th *driver.Thread) error {
+		k := kernel(t, th, "gpc_test_sum")
+		in := must[*driver.HostMemory](t)(th.AllocHost(4 * n))
+		result := must[*driver.HostMemory](t)(th.AllocHost(4))
+		a, b, out := device(t, th, make([]float32, n)), device(t, th, make([]float32, n)), device(t, th, []float32{0})
+		s := must[driver.Stream](t)(th.NewStream())
+		g := must[*driver.Graph](t)(th.Capture(s, func() error {
+			if err := th.UploadAsync(a, in, 0, 4*n, s); err != nil {
+				return err
+			}
+			if err := th.Launch(k, driver.Launch{Block: driver.Dim{X: n}, Shared: 8, Stream: s},
+				driver.Address(out), driver.Address(a), driver.Address(b), driver.Int32(n)); err != nil {
+				return err
+			}
+			return th.DownloadAsync(result, 0, out, 4, s)
+		}))
+		values, sum := driver.HostSlice[float32](in, 0, n), driver.HostSlice[float32](result, 0, 1)
+		for round := 1; round <= 3; round++ {
+			for i := range values {
+				values[i] = float32(round)
+			}
+			before := sum[0]
+			ok(t, th.LaunchGraph(g, s))
+			if sum[0] != before && !math.IsNaN(float64(before)) {
+				t.Error("the graph ran before it was waited for")
+			}
+			ok(t, th.Wait(s))
+			if sum[0] != float32(round*n) {
+				t.Errorf("round %d: %v, want %d", round, sum[0], round*n)
+			}
+		}
+		ok(t, th.DestroyGraph(g))
+		return th.DestroyStream(s)
+	}))
+}
+
+// Each mistake of a kernel is reported, ends the context, and names what happened.
+func TestMistakesOfKernelsAreFound(t *testing.T) {
+	findMistakes(t, map[int]string{1: "outside an allocation", 2: "outside an allocation", 3: "dynamic shared memory", 4: "never reach"})
+}
+
+// The checked build also finds what leaves no trace around allocations.
+func TestCheckedBuild(t *testing.T) {
+	t.Setenv("GPC_SHIM_CHECK", "1")
+	findMistakes(t, map[int]string{5: "testdata/sum.cu:71: misaligned", 6: "testdata/sum.cu:72: array index 65 out of bounds"})
+}
+
+func findMistakes(t *testing.T, mistakes map[int]string) {
+	t.Helper()
+	for which, want := range mistakes {
+		l, ctx := open(t)
+		err := ctx.Do(func(th *driver.Thread) error {
+			n := 64
+			p := must[driver.Pointer](t)(th.Alloc(4 * n))
+			pair := struct {
+				A float32
+				B int32
+			}{2, 3}
+			ok(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Block: driver.Dim{X: 32}, Shared: 4 * n},
+				driver.Address(p), driver.Int32(n), driver.Int32(which), driver.Struct(&pair)))
+			return th.Synchronize()
+		})
+		var lost *driver.LostError
+		if !errors.As(err, &lost) || !strings.Contains(l.Message(), want) {
+			t.Errorf("mistake %d: %v, message %q, want one with %q", which, err, l.Message(), want)
+		}
+		if ctx.Lost() == nil {
+			t.Errorf("mistake %d left the context usable", which)
+		}
+		ok(t, ctx.Close())
+	}
+}
+
+func TestStructureByValueAndPoison(t *testing.T) {
+	l, ctx := open(t)
+	pair := struct {
+		A float32
+		B int32
+	}{2.5, 4}
+	run := func(which int) []float32 {
+		got := make([]float32, 32)
+		ok(t, ctx.Do(func(th *driver.Thread) error {
+			p := device(t, th, got)
+			ok(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Block: driver.Dim{X: 32}, Shared: 128},
+				driver.Address(p), driver.Int32(32), driver.Int32(which), driver.Struct(&pair)))
+			return driver.Download(th, got, p)
+		}))
+		return got
+	}
+	if got := run(0); got[31] != 10 {
+		t.Errorf("a structure's fields multiply to %v, want 10", got[31])
+	}
+	if got := run(7); !math.IsNaN(float64(got[3])) {
+		t.Errorf("shared memory that nobody wrote reads %v, want NaN", got[3])
+	}
+	first := run(8)
+	l.SetOrder(1)
+	if again := run(8); first[0] == again[0] {
+		t.Errorf("a race gives %v in both orders", again[0])
+	}
+}

@@ -1,0 +1,329 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Stepper is the online step on the device. Networks and buffers stay there; a
+// call uploads latents and observations and brings the results back. All that a
+// call of one padded batch size does, its copies included, is one captured graph,
+// launched from a bounded cache.
+//
+// A problem with device functions (domain.Device) needs no more. For any other the
+// step is split: its gradients are taken on the host, between three graphs, and
+// Split tells what that cost.
+type Stepper struct {
+	backend *Backend
+	memory  *memory
+	flow    flow
+	problem domain.Problem
+	rows    domain.BatchGradient // the problem's own, nil if it has none
+	buffers stepBuffers
+	graphs  *graphCache
+	split   backend.SplitCost
+}
+
+// flow is one model as the kernels of the step read it.
+type flow struct {
+	backend                       *Backend
+	netS, netU                    packedNet
+	meanS, scaleS, meanU, scaleU  driver.Pointer
+	lo, hi                        driver.Pointer // 0: no problem, no box
+	constants                     driver.Pointer
+	code                          string // of the device functions, "" for none
+	hasProblem                    bool
+	latent, states, plan          int
+	contexts, actions, objectives int
+	params                        backend.StepParams
+}
+
+// stepKernels are what the graphs of a step are made of.
+var stepKernels = []string{
+	"gpc_mlp_forward_8", "gpc_mlp_forward_32", "gpc_mlp_vjp_8", "gpc_mlp_vjp_32", "gpc_jacobian_8", "gpc_jacobian_32", "gpc_jacobian_64", "gpc_metric",
+	"gpc_eig", "gpc_step_middle", "gpc_step_end",
+	"gpc_mlp_forward_32_tf32", "gpc_mlp_vjp_32_tf32", "gpc_jacobian_32_tf32", "gpc_jacobian_64_tf32",
+}
+
+// NewStepper implements backend.Backend: latents up to MaxLatent, layers up to
+// MaxWidth. Without device memory for MaxBatch rows the workspace is smaller, and
+// a batch is taken in more chunks.
+func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if n := cfg.DecoderS.In(); n > MaxLatent {
+		return nil, tooWide("stepper", "the latent size", n, MaxLatent)
+	}
+	s := &Stepper{backend: b, memory: &memory{}, problem: cfg.Problem}
+	s.graphs = &graphCache{memory: s.memory}
+	err := b.do(func(t *driver.Thread) error {
+		err := b.preload(t, stepKernels...)
+		if err != nil {
+			return err
+		}
+		if s.flow, err = newFlow(t, b, s.memory, cfg); err != nil {
+			s.memory.since(t, 0, 0)
+			return err
+		}
+		if s.flow.code == "" {
+			s.rows, _ = cfg.Problem.(domain.BatchGradient)
+		}
+		device, pinned := len(s.memory.device), len(s.memory.pinned)
+		for rows := min(padded(cfg.MaxBatch), mostRows); ; rows = padded(rows / 2) {
+			s.buffers, err = s.flow.allocate(t, s.memory, rows)
+			if err == nil {
+				return nil
+			}
+			s.memory.since(t, device, pinned)
+			if !isShort(err) || rows <= 32 {
+				s.memory.since(t, 0, 0)
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("stepper: %w", err)
+	}
+	runtime.AddCleanup(s, func(m *memory) { b.discard(m.free) }, s.memory)
+	return s, nil
+}
+
+var _ backend.SplitStepper = (*Stepper)(nil)
+
+// Split implements backend.SplitStepper: zero for a problem with device functions.
+func (s *Stepper) Split() backend.SplitCost { return s.split }
+
+// padded is the batch size that a graph is captured for: a power of two up to 32,
+// then in steps of an eighth of one, so that at most an eighth is computed in vain.
+func padded(rows int) int {
+	size := 1
+	for size < rows && size < 32 {
+		size *= 2
+	}
+	for 2*size <= rows {
+		size *= 2
+	}
+	step := max(size/8, 32)
+	if size < 32 || rows <= size {
+		return size
+	}
+	return (rows + step - 1) / step * step
+}
+
+func newFlow(t *driver.Thread, b *Backend, m *memory, cfg backend.StepperConfig) (flow, error) {
+	f := flow{
+		backend: b, params: cfg.Params, hasProblem: cfg.Problem != nil,
+		latent: cfg.DecoderS.In(), states: cfg.DecoderS.Out(), plan: cfg.DecoderU.Out(), actions: cfg.DecoderU.Out(),
+	}
+	var err error
+	if f.netS, err = packNet(t, m, cfg.DecoderS); err != nil {
+		return f, fmt.Errorf("D_s: %w", err)
+	}
+	if f.netU, err = packNet(t, m, cfg.DecoderU); err != nil {
+		return f, fmt.Errorf("D_u: %w", err)
+	}
+	if f.meanS, f.scaleS, err = packNormalizer(t, m, cfg.NormS); err != nil {
+		return f, err
+	}
+	if f.meanU, f.scaleU, err = packNormalizer(t, m, cfg.NormU); err != nil {
+		return f, err
+	}
+	if cfg.Problem == nil {
+		return f, nil
+	}
+	spec := cfg.Problem.Spec()
+	f.contexts, f.actions, f.objectives = spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize()
+	lo, hi := make([]float32, f.plan), make([]float32, f.plan)
+	for i := range lo {
+		lo[i], hi[i] = float32(math.Inf(-1)), float32(math.Inf(1))
+		if a := spec.Action[i%len(spec.Action)]; a.Bounded() {
+			lo[i], hi[i] = float32(a.Lo), float32(a.Hi)
+		}
+	}
+	if f.lo, err = uploaded(t, m, lo); err != nil {
+		return f, err
+	}
+	if f.hi, err = uploaded(t, m, hi); err != nil {
+		return f, err
+	}
+	if device, ok := cfg.Problem.(domain.Device); ok {
+		code := device.Device()
+		if err := b.loadDomain(t, code); err != nil {
+			return f, err
+		}
+		f.code = code.Name
+		if f.constants, err = uploaded(t, m, code.Constants); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// uploaded copies values to memory of their own.
+func uploaded[T driver.Element](t *driver.Thread, m *memory, values []T) (driver.Pointer, error) {
+	p, err := m.alloc(t, max(8*len(values), 8))
+	if err != nil {
+		return 0, err
+	}
+	return p, driver.Upload(t, p, values)
+}
+
+func packNormalizer(t *driver.Thread, m *memory, n model.Normalizer) (mean, scale driver.Pointer, err error) {
+	if mean, err = uploaded(t, m, n.Mean); err != nil {
+		return 0, 0, err
+	}
+	scale, err = uploaded(t, m, n.Scale)
+	return mean, scale, err
+}
+
+func (s *Stepper) checkInput(op string, in backend.StepInput) error {
+	f := &s.flow
+	if err := tensor.Check(op, "Z", in.Z, in.Z.Rows, f.latent); err != nil {
+		return err
+	}
+	if err := tensor.Check(op, "X", in.X, in.Z.Rows, f.states); err != nil {
+		return err
+	}
+	if !f.hasProblem {
+		return nil
+	}
+	if err := tensor.Check(op, "Ctx", in.Ctx, in.Z.Rows, f.contexts); err != nil {
+		return err
+	}
+	return tensor.Check(op, "Weights", in.Weights, in.Z.Rows, f.objectives)
+}
+
+func checkLength(op, what string, got, rows int, isNil bool) error {
+	if !isNil && got != rows {
+		return fmt.Errorf("%s: %s has %d entries for %d rows", op, what, got, rows)
+	}
+	return nil
+}
+
+// Step implements backend.Stepper.
+func (s *Stepper) Step(in backend.StepInput, out backend.StepOutput) error {
+	const op = "Step"
+	rows := in.Z.Rows
+	if err := s.checkInput(op, in); err != nil {
+		return err
+	}
+	if out.Z.Rows > 0 {
+		if err := checkOutput(op, "output Z", out.Z, rows, s.flow.latent); err != nil {
+			return err
+		}
+	}
+	if out.U.Rows > 0 {
+		if err := checkOutput(op, "output U", out.U, rows, s.flow.plan); err != nil {
+			return err
+		}
+	}
+	if err := checkLength(op, "Energy", len(out.Energy), rows, out.Energy == nil); err != nil {
+		return err
+	}
+	if err := checkLength(op, "Fallbacks", len(out.Fallbacks), rows, out.Fallbacks == nil); err != nil {
+		return err
+	}
+	return s.chunks(in, func(t *driver.Thread, from, to int) error {
+		if err := s.runStep(t, stepWhole, in, from, to); err != nil {
+			return err
+		}
+		b := &s.buffers
+		if out.Z.Rows > 0 {
+			b.give(out.Z, from, to, b.next)
+		}
+		if out.U.Rows > 0 {
+			b.give(out.U, from, to, b.planOut)
+		}
+		if out.Energy != nil {
+			copy(out.Energy[from:to], driver.HostSlice[float32](b.host, b.energy.host, to-from))
+		}
+		if out.Fallbacks != nil {
+			copy(out.Fallbacks[from:to], driver.HostSlice[uint8](b.host, b.flags.host, to-from))
+		}
+		return nil
+	})
+}
+
+// Field implements backend.Stepper.
+func (s *Stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
+	const op = "Field"
+	if err := s.checkInput(op, in); err != nil {
+		return err
+	}
+	if err := checkOutput(op, "f", f, in.Z.Rows, s.flow.latent); err != nil {
+		return err
+	}
+	if err := checkLength(op, "energy", len(energy), in.Z.Rows, energy == nil); err != nil {
+		return err
+	}
+	return s.chunks(in, func(t *driver.Thread, from, to int) error {
+		if err := s.runStep(t, stepField, in, from, to); err != nil {
+			return err
+		}
+		b := &s.buffers
+		b.give(f, from, to, b.field)
+		if energy != nil {
+			copy(energy[from:to], driver.HostSlice[float32](b.host, b.energy.host, to-from))
+		}
+		return nil
+	})
+}
+
+// Decode implements backend.Stepper.
+func (s *Stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
+	const op = "Decode"
+	f := &s.flow
+	if err := tensor.Check(op, "z", z, z.Rows, f.latent); err != nil {
+		return err
+	}
+	if f.hasProblem {
+		if err := tensor.Check(op, "x", x, z.Rows, f.states); err != nil {
+			return err
+		}
+		if err := tensor.Check(op, "ctx", ctx, z.Rows, f.contexts); err != nil {
+			return err
+		}
+	} else {
+		x, ctx = tensor.Matrix{}, tensor.Matrix{}
+	}
+	if err := checkOutput(op, "u", u, z.Rows, f.plan); err != nil {
+		return err
+	}
+	if states.Rows > 0 {
+		if err := checkOutput(op, "s", states, z.Rows, f.states); err != nil {
+			return err
+		}
+	}
+	in := backend.StepInput{Z: z, X: x, Ctx: ctx}
+	return s.chunks(in, func(t *driver.Thread, from, to int) error {
+		if err := s.runStep(t, stepDecode, in, from, to); err != nil {
+			return err
+		}
+		b := &s.buffers
+		b.give(u, from, to, b.planOut)
+		if states.Rows > 0 {
+			b.give(states, from, to, b.s)
+		}
+		return nil
+	})
+}
+
+// chunks takes a batch through f as the workspace has room for it.
+func (s *Stepper) chunks(in backend.StepInput, f func(t *driver.Thread, from, to int) error) error {
+	return s.backend.do(func(t *driver.Thread) error {
+		for from := 0; from < in.Z.Rows; from += s.buffers.capacity {
+			if err := f(t, from, min(in.Z.Rows, from+s.buffers.capacity)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,253 @@
+package kernels
+
+import (
+	"errors"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// stepBuffers are the matrices of one batch on the device, [capacity, ·] without
+// gaps; those that cross have pinned memory of the same size.
+type stepBuffers struct {
+	workspace
+	capacity                      int
+	z, x, ctx, weights, base      piece // inputs; base crosses where the host computes it
+	y, s, u                       piece // D_s(z), its physical value, the physical plan
+	maskS, maskU                  piece
+	maskMid                       piece // of D_s at the midpoint; the frame reads maskS meanwhile
+	objectives, gs, gu            piece
+	zbarS, zbarU                  piece
+	k1, mid, field, energy, flags piece
+	jac, metric, values, vectors  piece
+	next, planOut                 piece
+}
+
+// hasLie reports whether the step has a Lie residual.
+func (f *flow) hasLie() bool { return f.params.LieGain != 0 && f.params.TopK > 0 }
+
+// allocate makes buffers for so many rows.
+func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, error) {
+	b := stepBuffers{capacity: rows}
+	var l layoutOf
+	var pieces []*piece
+	reserve := func(p *piece, bytes int, crosses bool) {
+		*p = l.take(bytes, crosses)
+		pieces = append(pieces, p)
+	}
+	floats := func(p *piece, perRow int, crosses bool) { reserve(p, 4*rows*perRow, crosses) }
+	host := f.hasProblem && f.code == ""
+	floats(&b.z, f.latent, true)
+	floats(&b.x, f.states, true)
+	floats(&b.ctx, f.contexts, true)
+	floats(&b.weights, f.objectives, true)
+	floats(&b.base, f.plan, host)
+	floats(&b.y, f.states, false)
+	floats(&b.s, f.states, true)
+	floats(&b.u, f.plan, host)
+	floats(&b.maskS, f.netS.maskWords, false)
+	floats(&b.maskU, f.netU.maskWords, false)
+	floats(&b.maskMid, f.netS.maskWords, false)
+	floats(&b.objectives, f.objectives, host)
+	floats(&b.gs, f.states, host)
+	floats(&b.gu, f.actions, host)
+	floats(&b.zbarS, f.latent, false)
+	floats(&b.zbarU, f.latent, false)
+	floats(&b.k1, f.latent, false)
+	floats(&b.mid, f.latent, false)
+	floats(&b.field, f.latent, true)
+	if f.hasLie() {
+		if !f.backend.fused(f.netS) {
+			floats(&b.jac, f.states*f.latent, false)
+		}
+		floats(&b.metric, f.latent*f.latent, false)
+		floats(&b.values, f.params.TopK, false)
+		floats(&b.vectors, f.latent*f.params.TopK, false)
+	}
+	// What a step brings back lies together, as does what it is given.
+	floats(&b.next, f.latent, true)
+	floats(&b.planOut, f.plan, true)
+	floats(&b.energy, 1, true)
+	reserve(&b.flags, rows, true)
+	var err error
+	if b.workspace.base, err = m.alloc(t, l.device); err != nil {
+		return b, err
+	}
+	if b.host, err = m.allocHost(t, l.host); err != nil {
+		return b, err
+	}
+	for _, p := range pieces {
+		p.at += b.workspace.base
+	}
+	// Rows of padding are computed too: let them begin as numbers.
+	return b, t.ZeroAsync(b.workspace.base, l.device, f.backend.stream)
+}
+
+func isShort(err error) bool {
+	var short *driver.MemoryError
+	return errors.As(err, &short)
+}
+
+// stage copies rows [from, to) of an input into its pinned memory: all of them, or
+// one where they are one and the same.
+func (b *stepBuffers) stage(m tensor.Matrix, from, to int, p piece) {
+	if m.Cols == 0 {
+		return
+	}
+	if m.Stride == 0 {
+		to = from + 1
+	}
+	gather(driver.HostSlice[float32](b.host, p.host, (to-from)*m.Cols), m, from, to-from)
+}
+
+// The parts of the step, each queued on the backend's stream.
+
+// inputs says which rows the kernels read: step 0 repeats one row.
+type inputs struct {
+	z, x, ctx, weights    driver.Pointer
+	masks                 driver.Pointer // where D_s at z leaves its masks
+	ldx, ldctx, ldweights int
+}
+
+// bases queues Base(x, c) by the device functions.
+func (f *flow) bases(t *driver.Thread, rows int, in inputs, base driver.Pointer) error {
+	return f.backend.launch(t, "gpc_domain_base_"+f.code, driver.Dim{X: ceil(rows, 128)}, 128, 0, driver.Int32(rows),
+		driver.Address(in.x), driver.Int32(in.ldx), driver.Address(in.ctx), driver.Int32(in.ldctx), driver.Address(base), driver.Int32(f.plan), driver.Address(f.constants))
+}
+
+// atMiddle is the same at the midpoint.
+func (in inputs) atMiddle(b *stepBuffers) inputs {
+	in.z, in.masks = b.mid.at, b.maskMid.at
+	return in
+}
+
+// forward queues D_s, and with a problem D_u, at z, with masks and physical values.
+func (f *flow) forward(t *driver.Thread, rows int, in inputs, b *stepBuffers) error {
+	z := in.z
+	s := forwardJob{net: f.netS.at, z: z, y: b.y.at, mask: in.masks, ldz: int32(f.latent), ldy: int32(f.states)}
+	if !f.hasProblem {
+		return rowsKernel(f.backend, t, "gpc_mlp_forward", rows, f.netS.width, &s)
+	}
+	s.physical, s.mean, s.scale, s.ldp = b.s.at, f.meanS, f.scaleS, int32(f.states)
+	u := forwardJob{
+		net: f.netU.at, z: z, mask: b.maskU.at, physical: b.u.at, mean: f.meanU, scale: f.scaleU, base: b.base.at,
+		ldz: int32(f.latent), ldp: int32(f.plan), ldbase: int32(f.plan),
+	}
+	return rowsKernel(f.backend, t, "gpc_mlp_forward", rows, max(f.netS.width, f.netU.width), &s, &u)
+}
+
+type domainBatch struct {
+	s, u, c, sigma, J, gs, gu                     driver.Pointer
+	lds, ldu, ldc, ldsigma, ldJ, ldgs, ldgu, rows int32
+}
+
+// gradients queues the objective's gradients by the device functions.
+func (f *flow) gradients(t *driver.Thread, rows int, in inputs, b *stepBuffers) error {
+	batch := domainBatch{
+		s: b.s.at, u: b.u.at, c: in.ctx, sigma: in.weights, J: b.objectives.at, gs: b.gs.at, gu: b.gu.at,
+		lds: int32(f.states), ldu: int32(f.plan), ldc: int32(in.ldctx), ldsigma: int32(in.ldweights),
+		ldJ: int32(f.objectives), ldgs: int32(f.states), ldgu: int32(f.actions), rows: int32(rows),
+	}
+	return f.backend.launch(t, "gpc_domain_gradient_"+f.code, driver.Dim{X: ceil(rows, 128)}, 128, 0, driver.Struct(&batch), driver.Address(f.constants))
+}
+
+// backward queues the gradient of the energy in z by way of both decoders.
+func (f *flow) backward(t *driver.Thread, rows int, in inputs, b *stepBuffers) error {
+	s := vjpJob{
+		net: f.netS.at, mask: in.masks, zbar: b.zbarS.at, ybar: b.y.at, x: in.x, mean: f.meanS, scale: f.scaleS,
+		ldzbar: int32(f.latent), ldybar: int32(f.states), ldx: int32(in.ldx), factor: -2 / f.params.Epsilon,
+	}
+	width := func(n packedNet) int { return max(n.width, n.out) }
+	if !f.hasProblem {
+		return rowsKernel(f.backend, t, "gpc_mlp_vjp", rows, width(f.netS), &s)
+	}
+	s.g, s.ldg, s.gCount = b.gs.at, int32(f.states), int32(f.states)
+	u := vjpJob{
+		net: f.netU.at, mask: b.maskU.at, zbar: b.zbarU.at, scale: f.scaleU, g: b.gu.at,
+		ldzbar: int32(f.latent), ldg: int32(f.actions), gCount: int32(f.actions),
+	}
+	return rowsKernel(f.backend, t, "gpc_mlp_vjp", rows, max(width(f.netS), width(f.netU)), &s, &u)
+}
+
+// middle queues the field and energy, and with half the first half of RK2.
+func (f *flow) middle(t *driver.Thread, rows int, in inputs, b *stepBuffers, half bool) error {
+	zbarU := b.zbarU.at
+	if !f.hasProblem {
+		zbarU = 0
+	}
+	k1, mid, flags := b.k1.at, b.mid.at, b.flags.at
+	if !half {
+		k1, mid, flags = 0, 0, 0
+	}
+	return f.backend.launch(t, "gpc_step_middle", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Address(in.z),
+		driver.Address(b.zbarS.at), driver.Address(zbarU), driver.Address(b.field.at), driver.Address(k1), driver.Address(mid), driver.Address(flags),
+		driver.Float32(f.params.Dt), driver.Float32(f.params.VMax), driver.Address(b.energy.at), driver.Float32(f.params.Epsilon), driver.Int32(f.states),
+		driver.Address(in.x), driver.Int32(in.ldx), driver.Address(b.y.at), driver.Address(f.meanS), driver.Address(f.scaleS),
+		driver.Int32(f.objectives), driver.Address(b.objectives.at), driver.Address(in.weights), driver.Int32(in.ldweights))
+}
+
+// frame queues metric and eigenpairs at the latents whose masks are in b.
+func (f *flow) frame(t *driver.Thread, rows int, b *stepBuffers) error {
+	if !f.hasLie() {
+		return nil
+	}
+	if err := f.backend.metric(t, f.netS, rows, b.maskS.at, f.params.MetricLambda, b.jac.at, b.metric.at); err != nil {
+		return err
+	}
+	return f.backend.eig(t, rows, f.latent, f.params.TopK, b.metric.at, f.latent*f.latent, b.values.at, b.vectors.at)
+}
+
+// end queues the second half of RK2, the Lie residual and ⊕.
+func (f *flow) end(t *driver.Thread, rows int, in inputs, b *stepBuffers, next driver.Pointer) error {
+	zbarU, k := b.zbarU.at, 0
+	if !f.hasProblem {
+		zbarU = 0
+	}
+	if f.hasLie() {
+		k = f.params.TopK
+	}
+	p := &f.params
+	return f.backend.launch(t, "gpc_step_end", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Int32(k), driver.Address(in.z),
+		driver.Address(b.zbarS.at), driver.Address(zbarU), driver.Address(b.k1.at), driver.Address(b.values.at), driver.Address(b.vectors.at), driver.Address(b.flags.at),
+		driver.Float32(p.Dt), driver.Float32(p.VMax), driver.Float32(p.LieGain), driver.Float32(p.LieScale*p.Dt), driver.Int32(p.Group.RotationBlocks), driver.Address(next))
+}
+
+// step queues the whole step from in.z to next, but not the action; Base is known.
+// gradient queues the objective's gradients at the buffers' states and actions. The
+// frame of the Lie residual is a branch beside both field evaluations.
+func (f *flow) step(t *driver.Thread, rows int, in inputs, b *stepBuffers, next driver.Pointer, gradient func() error) error {
+	mid := in.atMiddle(b)
+	for _, part := range []func() error{
+		func() error { return f.forward(t, rows, in, b) },
+		func() error { return f.backend.beside(t, func() error { return f.frame(t, rows, b) }) },
+		gradient,
+		func() error { return f.backward(t, rows, in, b) },
+		func() error { return f.middle(t, rows, in, b, true) },
+		func() error { return f.forward(t, rows, mid, b) },
+		gradient,
+		func() error { return f.backward(t, rows, mid, b) },
+		func() error { return f.backend.join(t) },
+		func() error { return f.end(t, rows, in, b, next) },
+	} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decode queues the clipped plan at z, and with states the physical states.
+func (f *flow) decode(t *driver.Thread, rows int, z driver.Pointer, b *stepBuffers, states bool) error {
+	u := forwardJob{
+		net: f.netU.at, z: z, physical: b.planOut.at, mean: f.meanU, scale: f.scaleU, lo: f.lo, hi: f.hi,
+		ldz: int32(f.latent), ldp: int32(f.plan),
+	}
+	if f.hasProblem {
+		u.base, u.ldbase = b.base.at, int32(f.plan)
+	}
+	if !states {
+		return rowsKernel(f.backend, t, "gpc_mlp_forward", rows, f.netU.width, &u)
+	}
+	s := forwardJob{net: f.netS.at, z: z, physical: b.s.at, mean: f.meanS, scale: f.scaleS, ldz: int32(f.latent), ldp: int32(f.states)}
+	return rowsKernel(f.backend, t, "gpc_mlp_forward", rows, max(f.netS.width, f.netU.width), &s, &u)
+}

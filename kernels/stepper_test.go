@@ -1,0 +1,287 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// hidden hides a problem's device functions.
+type hidden struct{ domain.Problem }
+
+// integratorStep is a step of the integrator's sizes over the rows of
+// integratorRows.
+func integratorStep(t testing.TB, rows int) (backend.StepperConfig, backend.StepInput) {
+	t.Helper()
+	d := integratorRows(t, true, rows)
+	m := integratorModel(t, 10)
+	spec := d.problem.Spec()
+	cfg := backend.StepperConfig{
+		DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: d.problem, MaxBatch: rows,
+		Params: backend.StepParams{Dt: 0.1, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1},
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	in := backend.StepInput{
+		Z: tensor.New(rows, m.Latent()), X: tensor.Matrix{Rows: rows, Cols: spec.MeasuredSize(), Stride: spec.MeasuredSize(), Data: flat32(d.s)},
+		Ctx:     tensor.Matrix{Rows: rows, Cols: spec.ContextSize(), Stride: spec.ContextSize(), Data: flat32(d.c)},
+		Weights: tensor.Matrix{Rows: rows, Cols: spec.ObjectiveSize(), Stride: spec.ObjectiveSize(), Data: flat32(d.w)},
+	}
+	for i := range rows {
+		code := m.Codes.Row(i % m.Codes.Rows)
+		for j := range in.Z.Row(i) {
+			in.Z.Row(i)[j] = code[j] + 0.1*float32(rng.NormFloat64())
+		}
+	}
+	return cfg, in
+}
+
+type stepped struct {
+	z, u      tensor.Matrix
+	energy    []float32
+	fallbacks []uint8
+}
+
+func takeStep(t testing.TB, s backend.Stepper, cfg backend.StepperConfig, in backend.StepInput) stepped {
+	t.Helper()
+	rows := in.Z.Rows
+	r := stepped{tensor.New(rows, cfg.DecoderS.In()), tensor.New(rows, cfg.DecoderU.Out()), make([]float32, rows), make([]uint8, rows)}
+	if err := s.Step(in, backend.StepOutput{Z: r.z, U: r.u, Energy: r.energy, Fallbacks: r.fallbacks}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestStepWithDeviceFunctions compares the captured step with the reference, and
+// with the split step of the same problem.
+func TestStepWithDeviceFunctions(t *testing.T) {
+	const rows = 37
+	cfg, in := integratorStep(t, rows)
+	b, _ := opened(t)
+	split := cfg
+	split.Problem = hidden{cfg.Problem}
+	var results []stepped
+	for _, c := range []struct {
+		b   backend.Backend
+		cfg backend.StepperConfig
+	}{{ref.New(), cfg}, {b, cfg}, {b, split}} {
+		s, err := c.b.NewStepper(c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, takeStep(t, s, c.cfg, in))
+		if d, ok := s.(*Stepper); ok {
+			if cost := d.Split(); (cost.Evaluations != 0) != (d.flow.code == "") {
+				t.Errorf("%d evaluations on the host with device functions %q", cost.Evaluations, d.flow.code)
+			}
+		}
+	}
+	// A row at a kink or with unresolved eigenvectors may differ between two
+	// backends in float32; nearly all may not.
+	for k, got := range results[1:] {
+		off := 0
+		for i := range rows {
+			want := results[0]
+			err := near(wide32(got.z.Row(i)), wide32(want.z.Row(i)), 1e-4)
+			if err == nil {
+				err = near(wide32(got.u.Row(i)), wide32(want.u.Row(i)), 1e-4)
+			}
+			if err == nil {
+				err = near([]float64{float64(got.energy[i])}, []float64{float64(want.energy[i])}, 1e-4)
+			}
+			if err != nil {
+				off++
+			}
+			if got.fallbacks[i] != want.fallbacks[i] {
+				t.Errorf("way %d, row %d: fallbacks %b, want %b", k, i, got.fallbacks[i], want.fallbacks[i])
+			}
+		}
+		if off > rows/10 {
+			t.Errorf("way %d: %d of %d rows differ from the reference", k, off, rows)
+		}
+	}
+}
+
+// TestOneGraphPerBatchSize counts driver calls: a step is one graph launch, and a
+// batch size seen before captures nothing and allocates nothing.
+func TestOneGraphPerBatchSize(t *testing.T) {
+	const rows = 20
+	cfg, in := integratorStep(t, rows)
+	b, library := opened(t)
+	s, err := b.NewStepper(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := takeStep(t, s, cfg, in)
+	few := backend.StepInput{Z: in.Z.Slice(0, 3), X: in.X.Slice(0, 3), Ctx: in.Ctx.Slice(0, 3), Weights: in.Weights.Slice(0, 3)}
+	takeStep(t, s, cfg, few)
+	count := func() [4]int {
+		return [4]int{library.Calls("cuStreamBeginCapture_v2"), library.Calls("cuMemAlloc_v2"), library.Calls("cuGraphInstantiateWithFlags"), library.Calls("cuGraphLaunch")}
+	}
+	before := count()
+	for range 3 {
+		again := takeStep(t, s, cfg, in)
+		if !slices.Equal(again.z.Data, first.z.Data) || !slices.Equal(again.u.Data, first.u.Data) {
+			t.Error("the same step gives other bits")
+		}
+		takeStep(t, s, cfg, few)
+	}
+	after := count()
+	if after[0] != before[0] || after[1] != before[1] || after[2] != before[2] {
+		t.Errorf("six steps of known sizes capture %d graphs, allocate %d times and instantiate %d graphs, want none", after[0]-before[0], after[1]-before[1], after[2]-before[2])
+	}
+	if n := after[3] - before[3]; n != 6 {
+		t.Errorf("six steps launch %d graphs, want one each", n)
+	}
+	// More sizes than the cache holds: the oldest graph is captured again.
+	for n := 1; n <= rows; n++ {
+		takeStep(t, s, cfg, backend.StepInput{Z: in.Z.Slice(0, n), X: tensor.Broadcast(in.X.Row(0), n), Ctx: in.Ctx.Slice(0, n), Weights: tensor.Broadcast(in.Weights.Row(0), n)})
+	}
+	if n := len(s.(*Stepper).graphs.order); n > maxGraphs {
+		t.Errorf("%d graphs are kept, at most %d may be", n, maxGraphs)
+	}
+}
+
+// TestKernelsHaveNoRaces runs everything with lanes and warps in other orders; a
+// kernel in which one thread's write races with another's read would differ.
+func TestKernelsHaveNoRaces(t *testing.T) {
+	cfg, in := integratorStep(t, 9)
+	m := integratorModel(t, 200)
+	var first []float32
+	for i, order := range []uint64{0, 1, 12345} {
+		b, library := opened(t)
+		library.SetOrder(order)
+		s, err := b.NewStepper(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := takeStep(t, s, cfg, in)
+		result := slices.Concat(got.z.Data, got.u.Data, got.energy)
+		decoded := tensor.New(m.Codes.Rows, m.DecoderS.Out())
+		net, err := b.NewNet(m.DecoderS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := net.Forward(m.Codes, decoded); err != nil {
+			t.Fatal(err)
+		}
+		index, err := b.NewIndex(m.Codes, decoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, tau := tensor.New(9, m.Latent()), slices.Repeat([]float32{0.5}, 9)
+		if err := index.Localize(tensor.Broadcast(decoded.Row(3), 9), in.Z, tau, 5, backend.LocalizeOutput{Z: z}); err != nil {
+			t.Fatal(err)
+		}
+		idx, dist := make([]int32, 9*40), make([]float32, 9*40)
+		if err := index.Nearest(in.Z, 40, idx, dist); err != nil {
+			t.Fatal(err)
+		}
+		result = slices.Concat(result, z.Data, dist)
+		if i == 0 {
+			first = result
+		} else if !slices.Equal(first, result) {
+			t.Errorf("order %d of the lanes gives other results", order)
+		}
+	}
+}
+
+// TestShortMemoryIsTakenInChunks gives a backend little memory: a large batch goes
+// through in parts, with the same results.
+func TestShortMemoryIsTakenInChunks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	mlp, err := model.NewMLP(rng, 4, 9, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := tensor.New(900, 4)
+	for i := range z.Data {
+		z.Data[i] = float32(rng.NormFloat64())
+	}
+	var results [2]tensor.Matrix
+	for i := range results {
+		b, library := opened(t)
+		if i == 1 {
+			library.SetMemory(512 << 10)
+		}
+		net, err := b.NewNet(mlp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[i] = tensor.New(900, 300)
+		if err := net.Forward(z, results[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(results[0].Data, results[1].Data) {
+		t.Error("chunks give other results")
+	}
+}
+
+// TestSearchWithTensorCores compares the search whose sieve is TF32 with the one in
+// float32: the re-check makes both exact.
+func TestSearchWithTensorCores(t *testing.T) {
+	m := integratorModel(t, 500)
+	rng := rand.New(rand.NewPCG(5, 6))
+	query := tensor.New(40, m.Latent())
+	for i := range query.Data {
+		query.Data[i] = m.Codes.Data[i%len(m.Codes.Data)] + 0.05*float32(rng.NormFloat64())
+	}
+	const k = 35 // two passes
+	var results [2][]int32
+	for i, tf32 := range []bool{false, true} {
+		b, _ := opened(t)
+		b.options.TF32 = tf32
+		index, err := b.NewIndex(m.Codes, tensor.New(m.Codes.Rows, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dist := make([]float32, 40*k)
+		results[i] = make([]int32, 40*k)
+		if err := index.Nearest(query, k, results[i], dist); err != nil {
+			t.Fatal(err)
+		}
+		if math.IsNaN(float64(dist[0])) {
+			t.Error("a distance is NaN")
+		}
+	}
+	if !slices.Equal(results[0], results[1]) {
+		t.Error("TF32 finds other neighbours")
+	}
+}
+
+// TestTensorCoresErrWithinTheirRounding takes the step with TF32 products: off by
+// more than float32, by less than what 11-bit significands explain.
+func TestTensorCoresErrWithinTheirRounding(t *testing.T) {
+	const rows = 40
+	cfg, in := integratorStep(t, rows)
+	worst := func(b backend.Backend) float64 {
+		s, err := b.NewStepper(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := ref.New().NewStepper(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, exact := takeStep(t, s, cfg, in), takeStep(t, want, cfg, in)
+		off := 0.0
+		for i := range got.u.Data {
+			off = math.Max(off, math.Abs(float64(got.u.Data[i])-float64(exact.u.Data[i])))
+		}
+		return off
+	}
+	single, _ := opened(t)
+	_, tensorCores := onShim(t, Options{TF32: true})
+	fp32, tf32 := worst(single), worst(tensorCores)
+	t.Logf("largest error of an action: %.2g in float32, %.2g in TF32", fp32, tf32)
+	if !(tf32 > fp32 && tf32 < 2e-2) {
+		t.Errorf("an action errs by %g in TF32 and %g in float32, want the former larger and below 0.02", tf32, fp32)
+	}
+}

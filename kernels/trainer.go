@@ -1,0 +1,391 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Trainer is the CUDA backend's backend.Trainer. The data set, the networks and
+// Adam's moments stay on the device; a call uploads row numbers and brings back
+// sums of losses. A call of one size is captured at its second use as two graphs
+// (trainPlan): the losses are awaited, the rest of the update is not, so that a
+// fault in it shows at the next call.
+//
+// Every sum has one order that depends on sizes only: the same calls give bitwise
+// the same networks. Only where device memory is short a batch is cut in smaller
+// micro-batches, which changes the order.
+type Trainer struct {
+	backend *Backend
+	cfg     backend.TrainerConfig // without data matrices and initial networks
+	layout  trainLayout
+	tf32    bool
+	memory  *trainMemory
+
+	data                             trainData
+	parameters, first, second, power address // arenas of layout
+	gradient                         address // partial sums, see trainLayer.gradient
+	space                            address // activations of a micro-batch
+	micro                            int     // its rows at most
+	batch, losses                    address
+	batchHost, lossesHost            *driver.HostMemory
+
+	order []planKey // plans, least recently used first
+
+	manifoldSteps, rolloutSteps int64
+	rolloutPrepared             bool
+	latents                     rolloutData
+}
+
+var _ backend.Trainer = (*Trainer)(nil)
+
+// dataMatrix is a matrix of the data set on the device, rows of step ld.
+type dataMatrix struct {
+	at address
+	ld int
+}
+
+// trainData is the data set on the device. next and risk are 0 without
+// transitions.
+type trainData struct {
+	x, o, s, u dataMatrix
+	next, risk address
+}
+
+// The batch, in words: what changes from step to step of one size.
+const (
+	batchRate   = iota // lr/(1−β₁ᵗ)
+	batchSecond        // 1/(1−β₂ᵗ)
+	batchRisk          // one over the mean risk, 0 where every weight is 1
+	batchHeader = 4    // then row numbers, then kernel weights
+)
+
+const (
+	maxPlans  = 8
+	maxLosses = rolloutLossCount
+)
+
+// NewTrainer implements backend.Backend. Data and networks are copied to the
+// device. Layers are up to MaxWidth wide, latents up to MaxLatent.
+func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	for i, mlp := range cfg.Initial.All() {
+		if w := max(mlp.In(), mlp.MaxHidden()); w > MaxWidth {
+			return nil, tooWide("trainer", "the widest layer of "+backend.NetworkNames[i], w, MaxWidth)
+		}
+	}
+	if nz := cfg.Initial.DecoderS.In(); nz > MaxLatent {
+		return nil, tooWide("trainer", "the latent size", nz, MaxLatent)
+	}
+	t := &Trainer{
+		backend: b, cfg: cfg, layout: newTrainLayout(cfg.Initial), tf32: b.options.TF32,
+		memory: &trainMemory{plans: map[planKey]*trainPlan{}, stream: b.stream},
+	}
+	t.cfg.Initial = backend.Networks{}
+	t.cfg.Data = backend.TrainingSet{
+		X: shapeOf(cfg.Data.X), O: shapeOf(cfg.Data.O), S: shapeOf(cfg.Data.S), U: shapeOf(cfg.Data.U),
+		Next: slices.Clone(cfg.Data.Next), RiskWeight: slices.Clone(cfg.Data.RiskWeight),
+	}
+	runtime.AddCleanup(t, func(m *trainMemory) { b.discard(m.free) }, t.memory)
+	err := b.do(func(th *driver.Thread) error {
+		err := t.allocate(th, cfg)
+		if err != nil {
+			_ = t.memory.free(th)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	return t, nil
+}
+
+// shapeOf keeps a matrix's shape without its data.
+func shapeOf(m tensor.Matrix) tensor.Matrix {
+	return tensor.Matrix{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride}
+}
+
+// trainMemory is what a trainer holds on the device.
+type trainMemory struct {
+	fixed   memory
+	latents memory // of the rollout phase
+	plans   map[planKey]*trainPlan
+	ready   driver.Event // behind the losses
+	stream  driver.Stream
+}
+
+// free waits for an update that may still be under way.
+func (m *trainMemory) free(th *driver.Thread) error {
+	err := errors.Join(th.Wait(m.stream), m.fixed.free(th), m.latents.free(th), th.DestroyEvent(m.ready))
+	for _, p := range m.plans {
+		err = errors.Join(err, p.memory.free(th))
+	}
+	m.plans, m.ready = nil, 0
+	return err
+}
+
+// allocate fills the device with the data set and the start of training.
+func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
+	m := &t.memory.fixed
+	var err error
+	if t.memory.ready, err = th.NewEvent(); err != nil {
+		return err
+	}
+	for _, d := range []struct {
+		to   *dataMatrix
+		from tensor.Matrix
+	}{{&t.data.x, cfg.Data.X}, {&t.data.o, cfg.Data.O}, {&t.data.s, cfg.Data.S}, {&t.data.u, cfg.Data.U}} {
+		if *d.to, err = t.uploadMatrix(th, d.from); err != nil {
+			return err
+		}
+	}
+	if cfg.Data.Next != nil {
+		if t.data.next, err = upload(t, th, cfg.Data.Next); err != nil {
+			return err
+		}
+		if t.data.risk, err = upload(t, th, cfg.Data.RiskWeight); err != nil {
+			return err
+		}
+	}
+	start := t.layout.begin(cfg.Initial)
+	for _, a := range []struct {
+		to   *address
+		from []float32
+	}{{&t.parameters, start.parameters}, {&t.first, start.first}, {&t.second, start.second}, {&t.power, start.power}} {
+		if *a.to, err = upload(t, th, a.from); err != nil {
+			return err
+		}
+	}
+	if err := t.allocateSpace(th); err != nil {
+		return err
+	}
+	words := batchHeader + cfg.MaxBatch*(1+2*cfg.MaxNeighbours)
+	if t.batch, err = m.alloc(th, 4*words); err != nil {
+		return err
+	}
+	if t.losses, err = m.alloc(th, 8*maxLosses); err != nil {
+		return err
+	}
+	for _, h := range []struct {
+		to    **driver.HostMemory
+		bytes int
+	}{{&t.batchHost, 4 * words}, {&t.lossesHost, 8 * maxLosses}} {
+		if *h.to, err = m.allocHost(th, h.bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allocateSpace allocates activations and partial sums, of smaller micro-batches
+// where memory is short.
+func (t *Trainer) allocateSpace(th *driver.Thread) error {
+	for rows := t.layout.microBatch(t.cfg); ; rows = max(microStep, rows/2/microStep*microStep) {
+		space := 4 * t.layout.spaceFloats(rows, t.cfg.MaxNeighbours)
+		gradients := 4 * t.layout.placeGradients(rows, t.cfg.MaxNeighbours)
+		p, err := t.memory.fixed.alloc(th, space+gradients)
+		var short *driver.MemoryError
+		if errors.As(err, &short) && rows > microStep {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		t.space, t.gradient, t.micro = p, p.Offset(space), rows
+		return th.ZeroAsync(p, space+gradients, t.backend.stream)
+	}
+}
+
+// uploadMatrix copies a matrix into rows of a step that is a multiple of four.
+func (t *Trainer) uploadMatrix(th *driver.Thread, m tensor.Matrix) (dataMatrix, error) {
+	const piece = 1 << 22 // floats staged at a time
+	d := dataMatrix{ld: quads(m.Cols)}
+	var err error
+	if d.at, err = t.memory.fixed.alloc(th, 4*m.Rows*d.ld); err != nil {
+		return d, err
+	}
+	step := max(1, min(piece/d.ld, m.Rows))
+	staged := make([]float32, step*d.ld)
+	for from := 0; from < m.Rows; from += step {
+		n := min(step, m.Rows-from)
+		for i := range n {
+			copy(staged[i*d.ld:], m.Row(from+i))
+		}
+		if err := driver.Upload(th, floats(d.at, from*d.ld), staged[:n*d.ld]); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+func upload[T driver.Element](t *Trainer, th *driver.Thread, values []T) (address, error) {
+	p, err := t.memory.fixed.alloc(th, 4*len(values))
+	if err != nil {
+		return 0, err
+	}
+	return p, driver.Upload(th, p, values)
+}
+
+// call runs one step or loss of the given kind: fill writes the row numbers and
+// kernel weights behind the batch's header, sums receives the sums of the losses.
+func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words []int32, kernel []float32), sums []float64) error {
+	return t.backend.do(func(th *driver.Thread) error {
+		plan, err := t.planFor(th, key)
+		if err != nil {
+			return err
+		}
+		index := key.rows * (1 + key.kappa)
+		copy(driver.HostSlice[float32](t.batchHost, 0, batchHeader), header[:])
+		fill(driver.HostSlice[int32](t.batchHost, 4*batchHeader, index),
+			driver.HostSlice[float32](t.batchHost, 4*(batchHeader+index), key.rows*key.kappa))
+		if err := t.launchPlan(th, plan); err != nil {
+			return err
+		}
+		if err := th.WaitEvent(t.memory.ready); err != nil {
+			return err
+		}
+		copy(sums, driver.HostSlice[float64](t.lossesHost, 0, plan.losses))
+		return nil
+	})
+}
+
+// launchPlan queues a plan. At its first use it is launched kernel by kernel, so
+// that every image is loaded before the capture at the second.
+func (t *Trainer) launchPlan(th *driver.Thread, plan *trainPlan) error {
+	stream := t.backend.stream
+	if !plan.used {
+		plan.used = true
+		if err := t.begin(th, plan); err != nil {
+			return err
+		}
+		if err := th.Record(t.memory.ready, stream); err != nil {
+			return err
+		}
+		return t.start(th, plan.launches[plan.early:])
+	}
+	if plan.first == nil {
+		if err := t.capture(th, plan); err != nil {
+			return err
+		}
+	}
+	if err := th.LaunchGraph(plan.first, stream); err != nil {
+		return err
+	}
+	if err := th.Record(t.memory.ready, stream); err != nil || plan.rest == nil {
+		return err
+	}
+	return th.LaunchGraph(plan.rest, stream)
+}
+
+// begin queues what ends with the losses on the host.
+func (t *Trainer) begin(th *driver.Thread, plan *trainPlan) error {
+	stream := t.backend.stream
+	if err := th.UploadAsync(t.batch, t.batchHost, 0, 4*plan.upload, stream); err != nil {
+		return err
+	}
+	if err := t.start(th, plan.launches[:plan.early]); err != nil {
+		return err
+	}
+	return th.DownloadAsync(t.lossesHost, 0, t.losses, 8*plan.losses, stream)
+}
+
+// capture makes a plan's graphs, both or none.
+func (t *Trainer) capture(th *driver.Thread, plan *trainPlan) error {
+	stream := t.backend.stream
+	first, err := th.Capture(stream, func() error { return t.begin(th, plan) })
+	if err != nil {
+		return err
+	}
+	if plan.early < len(plan.launches) {
+		rest, err := th.Capture(stream, func() error { return t.start(th, plan.launches[plan.early:]) })
+		if err != nil {
+			return errors.Join(err, th.DestroyGraph(first))
+		}
+		plan.rest = rest
+		plan.memory.graphs = append(plan.memory.graphs, rest)
+	}
+	plan.first = first
+	plan.memory.graphs = append(plan.memory.graphs, first)
+	return nil
+}
+
+// planFor returns the plan of a kind, made at its first use.
+func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
+	if i := slices.Index(t.order, key); i >= 0 {
+		t.order = append(slices.Delete(t.order, i, i+1), key)
+		return t.memory.plans[key], nil
+	}
+	if len(t.order) == maxPlans {
+		if err := t.dropPlan(th, t.order[0]); err != nil {
+			return nil, err
+		}
+	}
+	p := &planner{t: t}
+	p.plan.upload = batchHeader + key.rows*(1+2*key.kappa)
+	if key.rollout {
+		p.rollout(key)
+	} else {
+		p.manifold(key)
+	}
+	if err := t.place(th, p); err != nil {
+		return nil, err
+	}
+	plan := new(trainPlan) // not a part of the planner, which holds the trainer
+	*plan = p.plan
+	t.memory.plans[key], t.order = plan, append(t.order, key)
+	return plan, nil
+}
+
+// place uploads a plan's entries and points its launches at them.
+func (t *Trainer) place(th *driver.Thread, p *planner) error {
+	table, err := p.plan.memory.alloc(th, len(p.table))
+	if err != nil {
+		return err
+	}
+	if err := driver.Upload(th, table, p.table); err != nil {
+		return errors.Join(err, p.plan.memory.free(th))
+	}
+	for _, l := range p.plan.launches {
+		if l.entries >= 0 {
+			l.arguments[0] = driver.Address(table.Offset(l.entries))
+		}
+	}
+	return nil
+}
+
+func (t *Trainer) start(th *driver.Thread, launches []launch) error {
+	for _, l := range launches {
+		k, err := t.backend.kernel(th, l.kernel)
+		if err != nil {
+			return err
+		}
+		if err := th.Launch(k, l.at, l.arguments...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropPlan frees a plan, after the work that may still use it.
+func (t *Trainer) dropPlan(th *driver.Thread, key planKey) error {
+	plan := t.memory.plans[key]
+	delete(t.memory.plans, key)
+	t.order = slices.DeleteFunc(t.order, func(k planKey) bool { return k == key })
+	return errors.Join(th.Wait(t.backend.stream), plan.memory.free(th))
+}
+
+// adamHeader are Adam's factors of update number step.
+func (t *Trainer) adamHeader(step int64, lr float32) (h [batchHeader]float32) {
+	a := t.cfg.Adam
+	h[batchRate] = float32(float64(lr) / (1 - math.Pow(float64(a.Beta1), float64(step))))
+	h[batchSecond] = float32(1 / (1 - math.Pow(float64(a.Beta2), float64(step))))
+	return h
+}

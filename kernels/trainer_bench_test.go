@@ -1,0 +1,108 @@
+//go:build linux && (amd64 || arm64)
+
+package kernels
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
+
+// onDevice is the backend on the machine's GPU; without one the benchmark is left
+// out, since the time of the host shim says nothing.
+func onDevice(b *testing.B, o Options) *Backend {
+	b.Helper()
+	library, err := driver.Load("")
+	if err != nil {
+		b.Skip(err)
+	}
+	context, err := driver.Open(library, 0)
+	if err != nil {
+		b.Skip(err)
+	}
+	be, err := New(context, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { be.Close() })
+	return be
+}
+
+// opfProblem has the sizes of the OPF case's networks.
+var opfProblem = trainingProblem{rows: 250_000, nx: 150, no: 66, ns: 60, nu: 12, nz: 32, hidden: 256, kappa: 1}
+
+func (p trainingProblem) opfConfig() backend.TrainerConfig {
+	cfg := p.config(1)
+	cfg.Initial.EncoderO, cfg.Initial.DecoderS = p.deep(p.no, p.nz), p.deep(p.nz, p.ns)
+	cfg.Rollout.TopK, cfg.Adam.Epsilon, cfg.SpectralBound = 3, 1e-8, 8
+	return cfg
+}
+
+// manifoldFLOPs is the work that a sample of a manifold step cannot do without, two
+// operations a multiply-add: of each use of a network a forward pass, the gradient of
+// its weights and that of its inputs, which the first layer of an encoder does not
+// have. E_x is used for the sample and its κ neighbours, D_s for both codes.
+func manifoldFLOPs(n backend.Networks, kappa int) float64 {
+	encoder := func(i int) int {
+		m := n.All()[i]
+		return 3*m.MulAdds() - m.Layers[0].W.Rows*m.Layers[0].W.Cols
+	}
+	return 2 * float64((1+kappa)*encoder(0)+encoder(1)+3*n.DecoderU.MulAdds()+2*3*n.DecoderS.MulAdds())
+}
+
+// rolloutFLOPs is that of a transition of a rollout step: D_u at five latents,
+// without the gradient of its inputs.
+func rolloutFLOPs(n backend.Networks) float64 {
+	m := n.DecoderU
+	return 2 * rolloutLatents * float64(3*m.MulAdds()-m.Layers[0].W.Rows*m.Layers[0].W.Cols)
+}
+
+// A step of either phase at the sizes of the OPF case: GFLOP/s by the counts above,
+// and what 500 epochs of 250 000 samples take.
+func BenchmarkTrainingStep(b *testing.B) {
+	for _, precision := range []struct {
+		name string
+		tf32 bool
+	}{{"fp32", false}, {"tf32", true}} {
+		for _, batch := range []int{1024, 4096, 16384} {
+			p := opfProblem
+			p.batch = batch
+			measure := func(name string, flops func(backend.Networks) float64, prepare, step func(backend.Trainer) error) {
+				b.Run(fmt.Sprintf("%s/%s/batch=%d", name, precision.name, batch), func(b *testing.B) {
+					be := onDevice(b, Options{TF32: precision.tf32})
+					cfg := p.opfConfig()
+					trainer := trainerOf(b, be, cfg)
+					if err := prepare(trainer); err != nil {
+						b.Fatal(err)
+					}
+					for range 3 { // launches, capture, first use of the graphs
+						if err := step(trainer); err != nil {
+							b.Fatal(err)
+						}
+					}
+					for b.Loop() {
+						if err := step(trainer); err != nil {
+							b.Fatal(err)
+						}
+					}
+					// The last update is not awaited by its step.
+					if _, err := trainer.Networks(); err != nil {
+						b.Fatal(err)
+					}
+					seconds := b.Elapsed().Seconds() / float64(b.N)
+					b.ReportMetric(flops(cfg.Initial)*float64(batch)/seconds/1e9, "GFLOP/s")
+					b.ReportMetric(500*250_000/float64(batch)*seconds, "s/training")
+				})
+			}
+			rows, neighbours, kernel := p.manifoldRows(0)
+			pairs := p.rolloutRows(0)
+			measure("manifold", func(n backend.Networks) float64 { return manifoldFLOPs(n, p.kappa) },
+				func(backend.Trainer) error { return nil },
+				func(t backend.Trainer) error { _, err := t.ManifoldStep(rows, neighbours, kernel, 1e-4); return err })
+			measure("rollout", rolloutFLOPs, backend.Trainer.PrepareRollout,
+				func(t backend.Trainer) error { _, err := t.RolloutStep(pairs, 1e-4); return err })
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
+
+// manifold plans a step of all four networks, or its losses. Networks of three
+// layers take 16 launches and two copies per micro-batch of a step: 6 forward, 3
+// through the decoders, the codes' losses, the sums; then 2 through the encoders,
+// the weight gradients, Adam, the spectral bound.
+func (p *planner) manifold(key planKey) {
+	t, m := p.t, &p.t.cfg.Manifold
+	share := 1 / float32(key.rows)
+	index := floats(t.batch, batchHeader)
+	kernel := floats(index, key.rows*(1+key.kappa))
+	nz, nu := t.layout.nets[0].out(), t.layout.nets[2].out()
+	var parts []layerParts
+	for from := 0; from < key.rows; from += t.micro {
+		n := min(t.micro, key.rows-from)
+		near := n * key.kappa
+		space := t.layout.manifoldSpace(&carver{base: t.space}, n, key.kappa)
+		rows := floats(index, near)
+		z := func(row int) address { return floats(space.z, row*quads(nz)) }
+		zbar := func(row int) address { return floats(space.zbar, row*quads(nz)) }
+
+		p.partial, p.partials = space.partial, 0
+		encode := &pass{
+			net: 0, rows: near + n, input: t.data.x.at, ldInput: t.data.x.ld, gather: index,
+			output: z(0), delta: zbar(0), space: space.nets[0],
+		}
+		encodeOracle := &pass{
+			net: 1, rows: n, input: t.data.o.at, ldInput: t.data.o.ld, gather: rows,
+			output: z(near + n), delta: zbar(near + n), space: space.nets[1],
+		}
+		action := &pass{
+			net: 2, rows: n, input: z(near), ldInput: quads(nz), output: space.u, delta: space.u, inputDelta: space.byU, space: space.nets[2],
+			targets: []target{{from: 0, rows: n, data: t.data.u, index: rows, scale: 2 * m.Action * share}},
+		}
+		state := &pass{
+			net: 3, rows: 2 * n, input: z(near), ldInput: quads(nz), output: space.s, delta: space.s, inputDelta: space.byS, space: space.nets[3],
+			targets: []target{
+				{from: 0, rows: n, data: t.data.s, index: rows, scale: 2 * m.ReconX * share},
+				{from: n, rows: n, data: t.data.s, index: rows, scale: 2 * m.ReconO * share},
+			},
+		}
+		p.forward(encode, encodeOracle)
+		p.forward(state, action)
+		if key.train {
+			p.backward(state, action)
+		}
+		weights := floats(kernel, from*key.kappa)
+		if m.Isometry {
+			weights = 0
+		}
+		blocks := ceil(n, latentBlock)
+		consistency, locality := p.sumsOf(blocks), p.sumsOf(blocks)
+		p.launch("gpc_train_latent", blocks, 32*latentBlock, 0,
+			driver.Int32(n), driver.Int32(key.kappa), driver.Int32(nz), driver.Int32(quads(nz)),
+			driver.Address(space.z), driver.Address(space.zbar), driver.Address(space.byU), driver.Address(space.byS),
+			driver.Address(index), driver.Address(weights), driver.Address(t.data.u.at), driver.Int32(nu), driver.Int32(t.data.u.ld),
+			driver.Float32(m.Consistency*share), driver.Float32(m.ConsistencyBeta), driver.Float32(m.Locality*share),
+			driver.Float32(m.IsometryAlpha), driver.Address(floats(p.partial, consistency.offset)))
+		// In the order of backend.ManifoldLosses.
+		p.sums(from > 0, state.targets[0].sums, action.targets[0].sums, state.targets[1].sums, consistency, locality)
+		p.plan.early = len(p.plan.launches)
+		if key.train {
+			p.backward(encode, encodeOracle)
+			passes := []*pass{encode, encodeOracle, action, state}
+			if from == 0 {
+				parts = p.parts(passes...)
+			}
+			p.gradients(parts, from > 0, passes...)
+		}
+		index = floats(index, near+n)
+	}
+	if key.train {
+		p.update(parts)
+	}
+}
+
+// ManifoldStep implements backend.Trainer. The losses are those before the
+// update. After PrepareRollout it is an error: E_x, E_o and D_s are frozen.
+func (t *Trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (backend.ManifoldLosses, error) {
+	const op = "ManifoldStep"
+	if t.rolloutPrepared {
+		return backend.ManifoldLosses{}, fmt.Errorf("%s: PrepareRollout has frozen E_x, E_o and D_s", op)
+	}
+	if err := backend.CheckRate(op, lr); err != nil {
+		return backend.ManifoldLosses{}, err
+	}
+	loss, err := t.manifold(op, rows, neighbours, kernel, true, t.adamHeader(t.manifoldSteps+1, lr))
+	if err == nil {
+		t.manifoldSteps++
+	}
+	return loss, err
+}
+
+// ManifoldLoss implements backend.Trainer.
+func (t *Trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (backend.ManifoldLosses, error) {
+	return t.manifold("ManifoldLoss", rows, neighbours, kernel, false, [batchHeader]float32{})
+}
+
+func (t *Trainer) manifold(op string, rows, neighbours []int32, kernel []float32, train bool, header [batchHeader]float32) (backend.ManifoldLosses, error) {
+	if err := t.cfg.CheckRows(op, rows); err != nil {
+		return backend.ManifoldLosses{}, err
+	}
+	if err := t.cfg.CheckNeighbours(op, rows, neighbours, kernel); err != nil {
+		return backend.ManifoldLosses{}, err
+	}
+	kappa := len(neighbours) / len(rows)
+	var sums [manifoldLossCount]float64
+	err := t.call(planKey{rows: len(rows), kappa: kappa, train: train}, header, func(words []int32, weights []float32) {
+		for from := 0; from < len(rows); from += t.micro {
+			n := min(t.micro, len(rows)-from)
+			words = words[copy(words, neighbours[from*kappa:(from+n)*kappa]):]
+			words = words[copy(words, rows[from:from+n]):]
+		}
+		copy(weights, kernel)
+	}, sums[:])
+	if err != nil {
+		return backend.ManifoldLosses{}, fmt.Errorf("%s: %w", op, err)
+	}
+	for i := range sums {
+		sums[i] /= float64(len(rows))
+	}
+	m := t.cfg.Manifold
+	loss := backend.ManifoldLosses{ReconX: sums[0], Action: sums[1], ReconO: sums[2], Consistency: sums[3], Locality: sums[4]}
+	loss.Total = float64(m.ReconX)*loss.ReconX + float64(m.Action)*loss.Action + float64(m.ReconO)*loss.ReconO +
+		float64(m.Consistency)*loss.Consistency + float64(m.Locality)*loss.Locality
+	return loss, nil
+}

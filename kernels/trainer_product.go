@@ -1,0 +1,110 @@
+package kernels
+
+import (
+	"unsafe"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
+
+// Entries of grouped launches, as kernels/include/train.cuh declares them: fields
+// in the same order.
+
+// address is a place in the device's memory; 0 is null.
+type address = driver.Pointer
+
+// floats is the address n float32 (or int32) after a.
+func floats(a address, n int) address { return a.Offset(4 * n) }
+
+// Tiles of training (train.cuh): rows × columns of the result that one block
+// makes.
+const (
+	shapeTall = iota // 128 × 64, 128 × 32 at the right edge
+	shapeHalf        // 64 × 64, 64 × 32 at the right edge
+	shapeWide        // 64 × 128
+	shapeFlat        // 32 × 128
+)
+
+var tileSizes = [...][2]int{shapeTall: {128, 64}, shapeHalf: {64, 64}, shapeWide: {64, 128}, shapeFlat: {32, 128}}
+
+const productThreads = 128
+
+// trainProduct is gpc::TrainProduct.
+type trainProduct struct {
+	a, b, bias, mask, target        address
+	gather, targetRows              address
+	c, partial, column              address
+	splitStep                       int64
+	m, n, k                         int32
+	lda, ldb, ldc, ldmask, ldtarget int32
+	first                           int32
+	tilesM, tilesN, splits          int32
+	shape, relu, accumulate         int32
+	scale                           float32
+}
+
+// layerEntry is gpc::TrainLayer.
+type layerEntry struct {
+	w, m, v, partial, power address
+	splits, size, first     int32
+	in, out, ld             int32
+}
+
+// tiled chooses the tile.
+func (p *trainProduct) tiled(shape, splits int) {
+	size := tileSizes[shape]
+	p.shape, p.splits = int32(shape), int32(splits)
+	p.tilesM, p.tilesN = int32(ceil(int(p.m), size[0])), int32(ceil(int(p.n), size[1]))
+}
+
+// blocks is how many blocks the product takes.
+func (p *trainProduct) blocks() int { return int(p.tilesM * p.tilesN * p.splits) }
+
+// tiledOverSamples chooses the tile of a group of products over samples: tall ones,
+// or halves where those would leave less than two blocks to a multiprocessor.
+func tiledOverSamples(group []trainProduct, multiprocessors int) {
+	blocks := 0
+	for i := range group {
+		group[i].tiled(shapeTall, 1)
+		blocks += group[i].blocks()
+	}
+	if blocks < 2*multiprocessors {
+		for i := range group {
+			group[i].tiled(shapeHalf, 1)
+		}
+	}
+}
+
+const (
+	// splitDepth is how many samples a split of a weight gradient adds up, until
+	// there are maxSplits: enough blocks to fill a device at a batch of a few
+	// thousand, and few enough partial sums to stay in its second-level cache.
+	splitDepth = 512
+	maxSplits  = 16
+	// enoughBlocks need not be split further.
+	enoughBlocks = 1024
+	// adamBlock is how many numbers a block of gpc_train_adam updates.
+	adamBlock = 1024
+)
+
+// shape is the tile that wastes least on the layer's gradient.
+func (l trainLayer) shape() int {
+	switch {
+	case l.out <= tileSizes[shapeFlat][0]:
+		return shapeFlat
+	case l.out <= tileSizes[shapeWide][0]:
+		return shapeWide
+	}
+	return shapeTall
+}
+
+// splits of the layer's gradient over k samples.
+func (l trainLayer) splits(k int) int {
+	size := tileSizes[l.shape()]
+	tiles := ceil(l.out, size[0]) * ceil(l.in, size[1])
+	return min(maxSplits, ceil(k, splitDepth), max(1, enoughBlocks/tiles))
+}
+
+// bytesOf views entries as the bytes that the device reads.
+func bytesOf[T trainProduct | layerEntry | int32](list []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&list[0])), len(list)*int(unsafe.Sizeof(list[0])))
+}

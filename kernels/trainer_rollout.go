@@ -1,0 +1,258 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// rolloutData is what the frozen networks determine, on the device: the codes of
+// all rows and, of rows with a successor, z̃, ‖z̃ − ẑ^α‖² and ‖Δz_Lie‖².
+type rolloutData struct {
+	z, lie      address // [rows][quads(n_z)]
+	anchor, reg address // [rows]
+}
+
+// rollout plans a step of D_u, or its losses. A network of three layers takes 11
+// launches and two copies per micro-batch of a step: the latents, 3 forward, the
+// losses, their sums; then 2 backward, the weight gradients, Adam, the spectral
+// bound.
+func (p *planner) rollout(key planKey) {
+	t, c := p.t, &p.t.cfg.Rollout
+	share := 1 / float32(key.rows)
+	nz, nu := t.layout.nets[2].in(), t.layout.nets[2].out()
+	var parts []layerParts
+	for from := 0; from < key.rows; from += t.micro {
+		n := min(t.micro, key.rows-from)
+		space := t.layout.rolloutSpace(&carver{base: t.space}, n)
+		index := floats(t.batch, batchHeader+from)
+		p.partial, p.partials = space.partial, 0
+		action := &pass{
+			net: 2, rows: rolloutLatents * n, input: space.in, ldInput: quads(nz), output: space.out, delta: space.out, space: space.action,
+		}
+		p.launch("gpc_train_rollout_latents", min(ceil(n*nz, 256), 4096), 256, 0,
+			driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Address(index), driver.Address(t.data.next),
+			driver.Address(t.latents.z), driver.Address(t.latents.lie), driver.Float32(c.RollFraction), driver.Float32(c.FlowFraction),
+			driver.Address(space.in))
+		p.forward(action)
+		blocks := ceil(n, latentBlock)
+		p.launch("gpc_train_rollout_loss", blocks, 32*latentBlock, 0,
+			driver.Int32(n), driver.Int32(nu), driver.Int32(quads(nu)), driver.Address(space.out), driver.Address(index), driver.Address(t.data.next),
+			driver.Address(t.data.u.at), driver.Int32(t.data.u.ld), driver.Address(t.data.risk),
+			driver.Address(t.latents.anchor), driver.Address(t.latents.reg), driver.Address(t.batch), driver.Float32(share),
+			driver.Float32(c.Delta), driver.Float32(c.Roll), driver.Float32(c.Flow), driver.Float32(c.Lie), driver.Float32(c.FlowFraction),
+			driver.Address(p.partial))
+		spans := make([]span, rolloutLossCount)
+		for i := range spans {
+			spans[i] = p.sumsOf(blocks)
+		}
+		p.sums(from > 0, spans...)
+		p.plan.early = len(p.plan.launches)
+		if key.train {
+			p.backward(action)
+			if from == 0 {
+				parts = p.parts(action)
+			}
+			p.gradients(parts, from > 0, action)
+		}
+	}
+	if key.train {
+		p.update(parts)
+	}
+}
+
+// PrepareRollout implements backend.Trainer.
+func (t *Trainer) PrepareRollout() error {
+	const op = "PrepareRollout"
+	if !t.hasPairs() {
+		return errors.New(op + ": no row of the data set has a successor")
+	}
+	if !t.rolloutPrepared { // what the latents depend on is frozen since
+		if err := t.prepareLatents(); err != nil {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	net := t.layout.nets[2]
+	from, last := net[0].offset, net[len(net)-1]
+	err := t.backend.do(func(th *driver.Thread) error {
+		for _, moments := range []address{t.first, t.second} {
+			if err := th.ZeroAsync(floats(moments, from), 4*(last.offset+last.size-from), t.backend.stream); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	t.rolloutSteps, t.rolloutPrepared = 0, true
+	return nil
+}
+
+func (t *Trainer) hasPairs() bool {
+	return slices.ContainsFunc(t.cfg.Data.Next, func(n int32) bool { return n >= 0 })
+}
+
+// prepareLatents computes the codes of all rows and the Lie rollout latents of
+// those with a successor (eq. du_lie_latent), all on the device.
+func (t *Trainer) prepareLatents() error {
+	nets, err := t.Networks()
+	if err != nil {
+		return err
+	}
+	rows, nz := t.cfg.Data.X.Rows, quads(t.layout.nets[0].out())
+	return t.backend.do(func(th *driver.Thread) error {
+		for _, key := range slices.Clone(t.order) {
+			if key.rollout {
+				if err := t.dropPlan(th, key); err != nil {
+					return err
+				}
+			}
+		}
+		m := &t.memory.latents
+		if err := m.free(th); err != nil {
+			return err
+		}
+		for _, a := range []struct {
+			to *address
+			n  int
+		}{{&t.latents.z, rows * nz}, {&t.latents.lie, rows * nz}, {&t.latents.anchor, rows}, {&t.latents.reg, rows}} {
+			var err error
+			if *a.to, err = m.alloc(th, 4*a.n); err != nil {
+				return err
+			}
+		}
+		if err := t.encode(th); err != nil {
+			return err
+		}
+		var scratch memory
+		return errors.Join(t.lieLatents(th, &scratch, nets.DecoderS), scratch.free(th))
+	})
+}
+
+// encode writes E_x of all rows to latents.z.
+func (t *Trainer) encode(th *driver.Thread) error {
+	p := &planner{t: t}
+	x, z := t.data.x, quads(t.layout.nets[0].out())
+	for from := 0; from < t.cfg.Data.X.Rows; from += t.micro {
+		n := min(t.micro, t.cfg.Data.X.Rows-from)
+		p.forward(&pass{
+			net: 0, rows: n, input: floats(x.at, from*x.ld), ldInput: x.ld, output: floats(t.latents.z, from*z),
+			space: t.layout.manifoldSpace(&carver{base: t.space}, n, 0).nets[0],
+		})
+	}
+	if err := t.place(th, p); err != nil {
+		return err
+	}
+	return errors.Join(t.start(th, p.plan.launches), th.Wait(t.backend.stream), p.plan.memory.free(th))
+}
+
+// frameRows are given their eigenframes at a time.
+const frameRows = 1 << 14
+
+// lieLatents fills latents.lie, anchor and reg from the eigenframes of the metric
+// of D_s, of some rows of the data set at a time.
+func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.MLP) error {
+	b, c, rows, nz := t.backend, t.cfg.Rollout, t.cfg.Data.X.Rows, t.layout.nets[0].out()
+	packed, err := packNet(th, scratch, decoder)
+	if err != nil {
+		return err
+	}
+	jac := 0
+	if !b.fused(packed) {
+		jac = packed.in * packed.out
+	}
+	chunk := min(rows, frameRows, max(1, maxElements/max(jac, nz*nz)))
+	var mask, jacobians, metrics, values, vectors address
+	for _, a := range []struct {
+		to *address
+		n  int
+	}{{&mask, packed.maskWords}, {&jacobians, jac}, {&metrics, nz * nz}, {&values, c.TopK}, {&vectors, nz * c.TopK}} {
+		if *a.to, err = scratch.alloc(th, 4*chunk*a.n); err != nil {
+			return err
+		}
+	}
+	for from := 0; from < rows; from += chunk {
+		n := min(chunk, rows-from)
+		if c.TopK > 0 {
+			job := forwardJob{net: packed.at, z: floats(t.latents.z, from*quads(nz)), mask: mask, ldz: int32(quads(nz))}
+			if err := rowsKernel(b, th, "gpc_mlp_forward", n, packed.width, &job); err != nil {
+				return err
+			}
+			if err := b.metric(th, packed, n, mask, c.MetricLambda, jacobians, metrics); err != nil {
+				return err
+			}
+			if err := b.eig(th, n, nz, c.TopK, metrics, nz*nz, values, vectors); err != nil {
+				return err
+			}
+		}
+		err := b.launch(th, "gpc_train_lie", driver.Dim{X: ceil(n, latentBlock)}, 32*latentBlock, 0,
+			driver.Int32(from), driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Int32(c.TopK), driver.Address(t.data.next),
+			driver.Address(t.latents.z), driver.Address(vectors), driver.Address(values), driver.Float32(c.RollFraction),
+			driver.Float32(c.LieScale*c.LieDt), driver.Float32(c.LieGain),
+			driver.Address(t.latents.lie), driver.Address(t.latents.anchor), driver.Address(t.latents.reg))
+		if err != nil {
+			return err
+		}
+	}
+	return th.Wait(b.stream)
+}
+
+// RolloutStep implements backend.Trainer. The losses are those before the
+// update.
+func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
+	if err := backend.CheckRate("RolloutStep", lr); err != nil {
+		return backend.RolloutLosses{}, err
+	}
+	loss, err := t.rollout("RolloutStep", rows, true, t.adamHeader(t.rolloutSteps+1, lr))
+	if err == nil {
+		t.rolloutSteps++
+	}
+	return loss, err
+}
+
+// RolloutLoss implements backend.Trainer.
+func (t *Trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
+	return t.rollout("RolloutLoss", rows, false, [batchHeader]float32{})
+}
+
+func (t *Trainer) rollout(op string, rows []int32, train bool, header [batchHeader]float32) (backend.RolloutLosses, error) {
+	if !t.rolloutPrepared {
+		return backend.RolloutLosses{}, fmt.Errorf("%s: call PrepareRollout first", op)
+	}
+	if err := t.cfg.CheckRows(op, rows); err != nil {
+		return backend.RolloutLosses{}, err
+	}
+	// Eq. traj_weight: numerators over their batch mean.
+	mean := 0.0
+	for i, r := range rows {
+		if t.cfg.Data.Next[r] < 0 {
+			return backend.RolloutLosses{}, fmt.Errorf("%s: rows[%d] = %d has no successor", op, i, r)
+		}
+		mean += float64(t.cfg.Data.RiskWeight[r])
+	}
+	if mean /= float64(len(rows)); mean > 0 {
+		header[batchRisk] = float32(1 / mean)
+	}
+	var sums [rolloutLossCount]float64
+	err := t.call(planKey{rollout: true, rows: len(rows), train: train}, header, func(words []int32, _ []float32) { copy(words, rows) }, sums[:])
+	if err != nil {
+		return backend.RolloutLosses{}, fmt.Errorf("%s: %w", op, err)
+	}
+	for i := range sums {
+		sums[i] /= float64(len(rows))
+	}
+	c := t.cfg.Rollout
+	loss := backend.RolloutLosses{
+		Act: sums[0], ActNext: sums[1], Delta: sums[2], Roll: sums[3], Flow: sums[4],
+		LieAct: sums[5], LieDelta: sums[6], LieAnchor: sums[7], LieReg: sums[8],
+	}
+	delta, roll, flow, lie := float64(c.Delta), float64(c.Roll), float64(c.Flow), float64(c.Lie)
+	loss.Total = loss.Act + loss.ActNext + delta*loss.Delta + roll*loss.Roll + flow*loss.Flow +
+		lie*(loss.LieAct+delta*loss.LieDelta+loss.LieAnchor+loss.LieReg)
+	return loss, nil
+}

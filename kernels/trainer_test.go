@@ -1,0 +1,566 @@
+//go:build linux && (amd64 || arm64)
+
+package kernels
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/shim"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// trainingProblem is a random problem whose widths leave remainders in every tile.
+type trainingProblem struct {
+	rows, nx, no, ns, nu, nz, hidden, batch, kappa int
+	isometry                                       bool
+}
+
+var smallProblem = trainingProblem{rows: 60, nx: 70, no: 9, ns: 37, nu: 3, nz: 6, hidden: 45, batch: 300, kappa: 2}
+
+func (p trainingProblem) config(seed uint64) backend.TrainerConfig {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	random := func(cols int) tensor.Matrix {
+		m := tensor.New(p.rows, cols)
+		for i := range m.Data {
+			m.Data[i] = float32(rng.NormFloat64())
+		}
+		return m
+	}
+	net := func(widths ...int) *model.MLP {
+		m, err := model.NewMLP(rng, widths...)
+		if err != nil {
+			panic(err)
+		}
+		for _, l := range m.Layers {
+			for i := range l.B {
+				l.B[i] = float32(0.1 * rng.NormFloat64())
+			}
+		}
+		return m
+	}
+	d := backend.TrainingSet{X: random(p.nx), O: random(p.no), S: random(p.ns), U: random(p.nu), Next: make([]int32, p.rows), RiskWeight: make([]float32, p.rows)}
+	for i := range d.Next {
+		d.Next[i], d.RiskWeight[i] = int32(i+1), rng.Float32()
+		if i%10 == 9 {
+			d.Next[i] = -1
+		}
+	}
+	return backend.TrainerConfig{
+		Data: d,
+		Initial: backend.Networks{
+			EncoderX: net(p.nx, p.hidden, p.hidden, p.nz), EncoderO: net(p.no, p.hidden, p.nz),
+			DecoderU: net(p.nz, p.hidden, p.hidden, p.nu), DecoderS: net(p.nz, p.hidden, p.ns),
+		},
+		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 0.7, ReconO: 1.3, Consistency: 1, ConsistencyBeta: 0.3, Locality: 0.5, Isometry: p.isometry, IsometryAlpha: 0.8},
+		Rollout: backend.RolloutLoss{Delta: 0.3, Roll: 0.6, Flow: 0.4, Lie: 0.5, RollFraction: 0.9, FlowFraction: 0.4,
+			MetricLambda: 1, TopK: min(5, p.nz), LieGain: 0.1, LieScale: 1, LieDt: 0.2},
+		Adam: backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-3}, SpectralBound: 1.2, MaxBatch: p.batch, MaxNeighbours: p.kappa,
+	}
+}
+
+// deep is a network of three layers, as all of the paper's are.
+func (p trainingProblem) deep(in, out int) *model.MLP {
+	mlp, err := model.NewMLP(rand.New(rand.NewPCG(uint64(in), uint64(out))), in, p.hidden, p.hidden, out)
+	if err != nil {
+		panic(err)
+	}
+	return mlp
+}
+
+func (p trainingProblem) manifoldRows(step int) (rows, neighbours []int32, kernel []float32) {
+	rng := rand.New(rand.NewPCG(uint64(step), 2))
+	for range p.batch {
+		rows = append(rows, int32(rng.IntN(p.rows)))
+		for range p.kappa {
+			neighbours, kernel = append(neighbours, int32(rng.IntN(p.rows))), append(kernel, rng.Float32())
+		}
+	}
+	return rows, neighbours, kernel
+}
+
+func (p trainingProblem) rolloutRows(step int) (rows []int32) {
+	rng := rand.New(rand.NewPCG(uint64(step), 3))
+	for range p.batch {
+		rows = append(rows, int32(10*rng.IntN(p.rows/10)+rng.IntN(9)))
+	}
+	return rows
+}
+
+func onShim(t testing.TB, o Options) (*shim.Library, *Backend) {
+	t.Helper()
+	l := shim.Open(t)
+	context, err := driver.Open(l, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(context, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return l, b
+}
+
+func trainerOf(t testing.TB, b backend.Backend, cfg backend.TrainerConfig) backend.Trainer {
+	t.Helper()
+	trainer, err := b.NewTrainer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trainer
+}
+
+// train makes some steps of both phases and returns all losses.
+func (p trainingProblem) train(t testing.TB, trainer backend.Trainer, steps int) (losses []float64) {
+	t.Helper()
+	for step := range steps {
+		rows, neighbours, kernel := p.manifoldRows(step)
+		l, err := trainer.ManifoldStep(rows, neighbours, kernel, 2e-3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses = append(losses, l.ReconX, l.Action, l.ReconO, l.Consistency, l.Locality, l.Total)
+	}
+	if err := trainer.PrepareRollout(); err != nil {
+		t.Fatal(err)
+	}
+	for step := range steps {
+		l, err := trainer.RolloutStep(p.rolloutRows(step), 2e-3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses = append(losses, l.Act, l.ActNext, l.Delta, l.Roll, l.Flow, l.LieAct, l.LieDelta, l.LieAnchor, l.LieReg, l.Total)
+	}
+	return losses
+}
+
+func stateOf(t testing.TB, trainer backend.Trainer) backend.TrainerState {
+	t.Helper()
+	s, err := trainer.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// deviation is the largest difference of two lists, each relative to max(1, |b|).
+func deviation(a, b []float64) float64 {
+	worst := 0.0
+	for i := range b {
+		if d := math.Abs(a[i]-b[i]) / math.Max(1, math.Abs(b[i])); !(d <= worst) {
+			worst = d
+		}
+	}
+	return worst
+}
+
+// weightDeviation is the largest difference of two states' arrays.
+func weightDeviation(a, b backend.TrainerState) float64 {
+	worst := 0.0
+	for name, values := range b.Arrays {
+		for i, v := range values {
+			if d := math.Abs(float64(a.Arrays[name][i]) - float64(v)); !(d <= worst) {
+				worst = d
+			}
+		}
+	}
+	return worst
+}
+
+// A batch cut in micro-batches, the last of them short, is the same step as the
+// reference's on the whole batch, in both forms of the locality term.
+func TestMicroBatchesAddUp(t *testing.T) {
+	for _, isometry := range []bool{false, true} {
+		p := smallProblem
+		p.batch, p.isometry = 270, isometry
+		cfg := p.config(1)
+		_, b := onShim(t, Options{})
+		trainer := trainerOf(t, b, cfg).(*Trainer)
+		trainer.micro = 128
+		reference := trainerOf(t, ref.New(), cfg)
+		got, want := p.train(t, trainer, 1), p.train(t, reference, 1)
+		if d := deviation(got, want); !(d < 2e-5) {
+			t.Errorf("losses are off by %v", d)
+		}
+		if d := weightDeviation(stateOf(t, trainer), stateOf(t, reference)); !(d < 2e-5) {
+			t.Errorf("arrays are off by %v", d)
+		}
+	}
+}
+
+// Whatever order warps and lanes run in, and in a second run, training gives the
+// same bits: no race, and no sum without an order.
+func TestTrainingIsBitwiseRepeatable(t *testing.T) {
+	p := smallProblem
+	p.batch, p.hidden, p.nx = 150, 20, 20
+	var first backend.TrainerState
+	var losses []float64
+	for i, order := range []uint64{0, 0, 1, 7} {
+		l, b := onShim(t, Options{})
+		l.SetOrder(order)
+		trainer := trainerOf(t, b, p.config(2))
+		trainer.(*Trainer).micro = 128
+		got := p.train(t, trainer, 1)
+		state := stateOf(t, trainer)
+		if i == 0 {
+			first, losses = state, got
+			continue
+		}
+		if !slices.Equal(got, losses) {
+			t.Errorf("order %d: other losses", order)
+		}
+		for name, values := range first.Arrays {
+			if !slices.Equal(state.Arrays[name], values) {
+				t.Errorf("order %d: %s differs", order, name)
+			}
+		}
+	}
+}
+
+// The tile is chosen by the number of multiprocessors; no weight depends on it.
+func TestTilesGiveTheSameWeights(t *testing.T) {
+	p := smallProblem
+	p.batch, p.hidden = 70, 70
+	var states []backend.TrainerState
+	var losses [][]float64
+	for _, multiprocessors := range []int{1, 132} {
+		l := shim.Open(t)
+		const attributeMultiprocessors = 16
+		l.SetAttribute(attributeMultiprocessors, multiprocessors)
+		context, err := driver.Open(l, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := New(context, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trainer := trainerOf(t, b, p.config(10)).(*Trainer)
+		group := []trainProduct{{m: 130, n: 70}}
+		tiledOverSamples(group, b.device.Multiprocessors)
+		if want := []int32{shapeTall, shapeHalf}[len(states)]; group[0].shape != want {
+			t.Errorf("%d multiprocessors: tile %d, want %d", multiprocessors, group[0].shape, want)
+		}
+		losses = append(losses, p.train(t, trainer, 1))
+		states = append(states, stateOf(t, trainer))
+		b.Close()
+	}
+	if d := deviation(losses[0], losses[1]); !(d < 1e-6) {
+		t.Errorf("losses are off by %v", d)
+	}
+	for name, values := range states[0].Arrays {
+		if !slices.Equal(states[1].Arrays[name], values) {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
+
+// What docs/cuda-training.md says of a step at the sizes of the OPF case.
+func TestWorkOfOPFTraining(t *testing.T) {
+	p := opfProblem
+	p.rows, p.batch = 10, 4096
+	cfg := p.opfConfig()
+	if m, r := manifoldFLOPs(cfg.Initial, p.kappa)/1e6, rolloutFLOPs(cfg.Initial)/1e6; math.Abs(m-3.23) > 0.005 || math.Abs(r-2.22) > 0.005 {
+		t.Errorf("%.3f and %.3f MFLOP per sample", m, r)
+	}
+	trainer := &Trainer{backend: &Backend{device: driver.Device{Multiprocessors: 132}}, cfg: cfg, layout: newTrainLayout(cfg.Initial), micro: p.batch}
+	if bytes := 4 * trainer.layout.placeGradients(p.batch, p.kappa); bytes/1_000_000 != 20 {
+		t.Errorf("%d bytes of partial gradients", bytes)
+	}
+	if bytes := 4 * trainer.layout.spaceFloats(p.batch, p.kappa); bytes/1_000_000 != 107 {
+		t.Errorf("%d bytes of activations and deltas", bytes)
+	}
+	grids := func(plan func(*planner)) (list []int) {
+		pl := &planner{t: trainer}
+		plan(pl)
+		for _, l := range pl.plan.launches {
+			list = append(list, l.at.Grid.X)
+		}
+		return list
+	}
+	manifold := grids(func(pl *planner) { pl.manifold(planKey{rows: p.batch, kappa: p.kappa, train: true}) })
+	if want := []int{384, 384, 192, 384, 384, 192, 384, 384, 192, 512, 5, 384, 384, 656, 373, 12}; !slices.Equal(manifold, want) {
+		t.Errorf("blocks of phase 1: %v, want %v", manifold, want)
+	}
+	rollout := grids(func(pl *planner) { pl.rollout(planKey{rollout: true, rows: p.batch, train: true}) })
+	if want := []int{512, 640, 640, 320, 512, 9, 640, 640, 192, 78, 3}; !slices.Equal(rollout, want) {
+		t.Errorf("blocks of phase 2: %v, want %v", rollout, want)
+	}
+}
+
+// Networks of one layer, and of so many that a launch has more entries than a warp
+// has lanes.
+func TestDepths(t *testing.T) {
+	p := trainingProblem{rows: 20, nx: 5, no: 3, ns: 4, nu: 2, nz: 3, hidden: 6, batch: 7, kappa: 1}
+	net := func(in, out, layers int) *model.MLP {
+		widths := []int{in}
+		for range layers - 1 {
+			widths = append(widths, p.hidden)
+		}
+		mlp, err := model.NewMLP(rand.New(rand.NewPCG(uint64(in), uint64(layers))), append(widths, out)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mlp
+	}
+	for _, layers := range [][4]int{{1, 1, 1, 1}, {1, 4, 2, 1}, {9, 9, 9, 9}} {
+		cfg := p.config(11)
+		cfg.Initial = backend.Networks{
+			EncoderX: net(p.nx, p.nz, layers[0]), EncoderO: net(p.no, p.nz, layers[1]),
+			DecoderU: net(p.nz, p.nu, layers[2]), DecoderS: net(p.nz, p.ns, layers[3]),
+		}
+		_, b := onShim(t, Options{})
+		trainer, reference := trainerOf(t, b, cfg), trainerOf(t, ref.New(), cfg)
+		got, want := p.train(t, trainer, 2), p.train(t, reference, 2)
+		if d := deviation(got, want); !(d < 2e-5) {
+			t.Errorf("%v layers: losses are off by %v", layers, d)
+		}
+		if d := weightDeviation(stateOf(t, trainer), stateOf(t, reference)); !(d < 2e-5) {
+			t.Errorf("%v layers: arrays are off by %v", layers, d)
+		}
+	}
+}
+
+// Memory that is short makes the micro-batch smaller, not the step another.
+func TestShortMemoryCutsTheBatch(t *testing.T) {
+	p := smallProblem
+	p.batch, p.kappa, p.hidden, p.nx, p.ns = 2000, 1, 17, 9, 5
+	cfg := p.config(3)
+	l, b := onShim(t, Options{})
+	plenty := trainerOf(t, b, cfg).(*Trainer)
+	need := 4 * plenty.layout.spaceFloats(plenty.micro, p.kappa)
+	want := p.train(t, plenty, 1)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, b = onShim(t, Options{})
+	l.SetMemory(need)
+	short := trainerOf(t, b, cfg).(*Trainer)
+	if plenty.micro != 2048 || short.micro >= plenty.micro {
+		t.Fatalf("micro-batches of %d rows, with little memory of %d", plenty.micro, short.micro)
+	}
+	if d := deviation(p.train(t, short, 1), want); !(d < 1e-5) {
+		t.Errorf("losses are off by %v", d)
+	}
+	l.SetMemory(1 << 16)
+	var none *driver.MemoryError
+	if _, err := b.NewTrainer(cfg); !errors.As(err, &none) {
+		t.Errorf("a device without room: %v, want a *driver.MemoryError", err)
+	}
+}
+
+// A fault in any call or kernel of a step is an error of that call or the next,
+// never a crash; after it every call says that the context is lost.
+func TestFaultsSurface(t *testing.T) {
+	p := smallProblem
+	p.rows, p.batch, p.hidden = 20, 10, 8
+	cfg := p.config(4)
+	rows, neighbours, kernel := p.manifoldRows(0)
+	symbols := []string{"cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async",
+		"cuLaunchKernel", "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuEventRecord",
+		"cuEventSynchronize", "cuStreamSynchronize", "gpc_train_forward", "gpc_train_backward", "gpc_train_latent", "gpc_train_losses",
+		"gpc_train_gradient", "gpc_train_adam", "gpc_train_spectral", "gpc_train_rollout_latents", "gpc_train_rollout_loss", "gpc_train_lie"}
+	run := func(b *Backend) error {
+		trainer, err := b.NewTrainer(cfg)
+		if err != nil {
+			return err
+		}
+		for range 2 {
+			if _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); err != nil {
+				return err
+			}
+		}
+		if err := trainer.PrepareRollout(); err != nil {
+			return err
+		}
+		for range 2 {
+			if _, err := trainer.RolloutStep(p.rolloutRows(0), 1e-3); err != nil {
+				return err
+			}
+		}
+		state, err := trainer.State()
+		if err != nil {
+			return err
+		}
+		return trainer.Restore(state)
+	}
+	l, b := onShim(t, Options{})
+	l.Reset()
+	if err := run(b); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]int{}
+	for _, s := range symbols {
+		if calls[s] = l.Calls(s); calls[s] == 0 {
+			t.Errorf("%s is never called; the list of this test is out of date", s)
+		}
+	}
+	const illegalAddress = 700
+	for _, symbol := range symbols {
+		for n := 1; n <= calls[symbol]; n += max(1, calls[symbol]-1) {
+			l, b := onShim(t, Options{})
+			l.Fail(symbol, n, illegalAddress)
+			var lost *driver.LostError
+			if err := run(b); !errors.As(err, &lost) {
+				t.Errorf("%s failing at call %d: %v, want a *driver.LostError", symbol, n, err)
+			}
+			if err := run(b); !errors.As(err, &lost) {
+				t.Errorf("after %s failed at call %d: %v, want a *driver.LostError", symbol, n, err)
+			}
+			b.Close()
+		}
+	}
+}
+
+// Plans are kept for the sizes last used, and what a trainer held is given back
+// when nobody holds it.
+func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
+	p := smallProblem
+	p.rows, p.batch, p.hidden = 40, 30, 8
+	l, b := onShim(t, Options{})
+	before := l.Allocations()
+	func() {
+		trainer := trainerOf(t, b, p.config(5)).(*Trainer)
+		rows, _, _ := p.manifoldRows(0)
+		want := map[int]backend.ManifoldLosses{}
+		for round := range 2 {
+			for n := 1; n <= maxPlans+3; n++ {
+				loss, err := trainer.ManifoldLoss(rows[:n], nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if round == 0 {
+					want[n] = loss
+				} else if loss != want[n] {
+					t.Errorf("%d rows: %+v, and %+v before", n, loss, want[n])
+				}
+			}
+		}
+		if len(trainer.memory.plans) != maxPlans || len(trainer.order) != maxPlans {
+			t.Errorf("%d plans, %d in order, want %d", len(trainer.memory.plans), len(trainer.order), maxPlans)
+		}
+	}()
+	deadline := time.Now().Add(10 * time.Second)
+	for l.Allocations() > before && time.Now().Before(deadline) {
+		runtime.GC()
+		if err := b.do(func(*driver.Thread) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if n := l.Allocations(); n > before {
+		t.Errorf("%d allocations after the trainer is gone, %d before it", n, before)
+	}
+}
+
+// The TF32 option is another arithmetic, near that of float32.
+func TestTF32TrainsNearFloat32(t *testing.T) {
+	p := smallProblem
+	p.batch, p.hidden, p.nx = 20, 24, 20
+	cfg := p.config(6)
+	_, b := onShim(t, Options{})
+	want := p.train(t, trainerOf(t, b, cfg), 1)
+	b.Close()
+	_, b = onShim(t, Options{TF32: true})
+	d := deviation(p.train(t, trainerOf(t, b, cfg), 1), want)
+	t.Logf("largest deviation of a loss: %.2g", d)
+	if !(d > 1e-6 && d < 5e-3) {
+		t.Errorf("losses are off by %v, want what rounding to 11 bits does", d)
+	}
+}
+
+// Sizes that the kernels do not take are refused by name.
+func TestTrainerRefusesWhatIsTooWide(t *testing.T) {
+	_, b := onShim(t, Options{})
+	for _, p := range []trainingProblem{
+		{rows: 20, nx: 3, no: 3, ns: 2, nu: 2, nz: MaxLatent + 1, hidden: 8, batch: 4},
+		{rows: 20, nx: 3, no: 3, ns: 2, nu: 2, nz: 4, hidden: MaxWidth + 1, batch: 4},
+	} {
+		if _, err := b.NewTrainer(p.config(7)); err == nil {
+			t.Errorf("latent %d, hidden %d: no error", p.nz, p.hidden)
+		}
+	}
+}
+
+// The widest networks, and the largest latent, that are taken.
+func TestWidestNetworks(t *testing.T) {
+	p := trainingProblem{rows: 20, nx: 5, no: 3, ns: 2, nu: 2, nz: MaxLatent, hidden: MaxWidth, batch: 3, kappa: 1}
+	if testing.Short() {
+		p.hidden = 300
+	}
+	cfg := p.config(8)
+	_, b := onShim(t, Options{})
+	trainer, reference := trainerOf(t, b, cfg), trainerOf(t, ref.New(), cfg)
+	got, want := p.train(t, trainer, 1), p.train(t, reference, 1)
+	if d := deviation(got, want); !(d < 2e-5) {
+		t.Errorf("losses are off by %v", d)
+	}
+	if d := weightDeviation(stateOf(t, trainer), stateOf(t, reference)); !(d < 2e-5) {
+		t.Errorf("arrays are off by %v", d)
+	}
+}
+
+// The launches of a step, which the headers of the plans state: a step costs two
+// graph launches and one wait however many kernels it has.
+func TestLaunchesOfAStep(t *testing.T) {
+	p := smallProblem
+	p.rows, p.batch, p.hidden = 40, 20, 8
+	cfg := p.config(9)
+	cfg.Initial.EncoderO, cfg.Initial.DecoderS = p.deep(p.no, p.nz), p.deep(p.nz, p.ns)
+	l, b := onShim(t, Options{})
+	trainer := trainerOf(t, b, cfg)
+	kernelsOf := func() (total int) {
+		for _, name := range l.Kernels() {
+			total += l.Calls(name)
+		}
+		return total
+	}
+	settle := func() {
+		if err := b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := []string{"cuGraphLaunch", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2"}
+	wantCalls := []int{2, 1, 1, 0, 0, 0, 0}
+	count := func(what string, want int, step func() error) {
+		t.Helper()
+		// The first is launched kernel by kernel, the second captured.
+		for use := range 3 {
+			settle()
+			before := kernelsOf()
+			var made []int
+			for _, c := range calls {
+				made = append(made, -l.Calls(c))
+			}
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+			if use < 2 {
+				continue
+			}
+			for i, c := range calls {
+				made[i] += l.Calls(c)
+			}
+			settle()
+			if got := kernelsOf() - before; got != want || !slices.Equal(made, wantCalls) {
+				t.Errorf("%s: %d kernels, driver calls %v of %v; want %d and %v", what, got, made, calls, want, wantCalls)
+			}
+		}
+	}
+	rows, neighbours, kernel := p.manifoldRows(0)
+	count("a step of the manifold", 16, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
+	if err := trainer.PrepareRollout(); err != nil {
+		t.Fatal(err)
+	}
+	count("a step of the rollout", 11, func() error { _, err := trainer.RolloutStep(p.rolloutRows(0), 1e-3); return err })
+}

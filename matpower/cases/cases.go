@@ -1,0 +1,42 @@
+// Package cases holds published test networks as MATPOWER case files: the
+// numbers of the original files, with a one-line note of their source.
+//
+// There is no type of its own: Text is a file, Read the matpower.Case in it.
+package cases
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"strings"
+
+	"github.com/gpc-engine/gpc/matpower"
+)
+
+//go:embed data/*.m
+var files embed.FS
+
+// names in order of size.
+var names = []string{"case9", "case14", "case30", "case_ieee30", "case39", "case118"}
+
+// Names of the networks here, smallest first. The slice is the caller's.
+func Names() []string { return append([]string(nil), names...) }
+
+// Text is the case file of that name, without ".m". The error names what there
+// is.
+func Text(name string) ([]byte, error) {
+	b, err := files.ReadFile("data/" + name + ".m")
+	if err != nil {
+		return nil, fmt.Errorf("no embedded case %q; there are %s", name, strings.Join(names, ", "))
+	}
+	return b, nil
+}
+
+// Read parses the case of that name.
+func Read(name string) (*matpower.Case, error) {
+	text, err := Text(name)
+	if err != nil {
+		return nil, err
+	}
+	return matpower.Read(name+".m", bytes.NewReader(text))
+}

@@ -1,0 +1,248 @@
+package matpower
+
+import (
+	"fmt"
+	"math"
+)
+
+// Error says what is wrong with a case, and where.
+type Error struct {
+	Name   string // the case or the file
+	Line   int    // 1-based; 0 when the case was not read from a file
+	Reason string
+}
+
+// Error is "NAME:LINE: reason".
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", e.Name, e.Reason)
+	}
+	return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, e.Reason)
+}
+
+// Check says whether the case describes a network that can be computed on: bus
+// numbers are positive and unique; equipment is at buses that exist; numbers are
+// numbers; no limits of anything in service contradict one another; no branch in
+// service has zero impedance; every island has a reference bus; every generator
+// has a cost, or none has; costs are complete. The error is an *Error.
+func (c *Case) Check() error { return c.check(c.Name) }
+
+// checker keeps the first thing found wrong.
+type checker struct {
+	file string
+	err  error
+}
+
+func (k *checker) fail(line int, format string, args ...any) {
+	if k.err == nil {
+		k.err = &Error{Name: k.file, Line: line, Reason: fmt.Sprintf(format, args...)}
+	}
+}
+
+// quantity is a number with its name in the format.
+type quantity struct {
+	name  string
+	value float64
+}
+
+func (k *checker) finite(line int, owner string, qs ...quantity) {
+	for _, q := range qs {
+		if math.IsNaN(q.value) || math.IsInf(q.value, 0) {
+			k.fail(line, "%s: %s is %g: want a finite number", owner, q.name, q.value)
+		}
+	}
+}
+
+// limits refuses a NaN and a lower limit above its upper one; infinite limits
+// that leave room are none.
+func (k *checker) limits(line int, owner string, lo, hi quantity) {
+	for _, q := range []quantity{lo, hi} {
+		if math.IsNaN(q.value) {
+			k.fail(line, "%s: %s is NaN", owner, q.name)
+		}
+	}
+	if lo.value > hi.value || math.IsInf(lo.value, 1) || math.IsInf(hi.value, -1) {
+		k.fail(line, "%s: %s = %g and %s = %g leave no value between them", owner, lo.name, lo.value, hi.name, hi.value)
+	}
+}
+
+func (c *Case) check(file string) error {
+	k := &checker{file: file}
+	if !(c.BaseMVA > 0) || math.IsInf(c.BaseMVA, 1) {
+		k.fail(0, "the MVA base is %g: want a positive number", c.BaseMVA)
+	}
+	index := k.buses(c)
+	k.gens(c, index)
+	k.branches(c, index)
+	if k.err == nil {
+		k.islands(c, index)
+	}
+	return k.err
+}
+
+func (k *checker) buses(c *Case) map[int]int {
+	index := make(map[int]int, len(c.Bus))
+	for i, b := range c.Bus {
+		owner := fmt.Sprintf("bus %d", b.ID)
+		if b.ID < 1 {
+			k.fail(b.Line, "the bus number is %d: want 1 or more", b.ID)
+		}
+		if first, twice := index[b.ID]; twice {
+			k.fail(b.Line, "%s is given a second time; it was on line %d already", owner, c.Bus[first].Line)
+		}
+		index[b.ID] = i
+		if b.Type < PQ || b.Type > Isolated {
+			k.fail(b.Line, "%s: the type is %d: want 1 (PQ), 2 (PV), 3 (reference) or 4 (isolated)", owner, b.Type)
+		}
+		k.finite(b.Line, owner, quantity{"Pd", b.Pd}, quantity{"Qd", b.Qd}, quantity{"Gs", b.Gs}, quantity{"Bs", b.Bs},
+			quantity{"Vm", b.Vm}, quantity{"Va", b.Va}, quantity{"baseKV", b.BaseKV})
+		if b.Type == Isolated {
+			continue
+		}
+		k.limits(b.Line, owner, quantity{"Vmin", b.VMin}, quantity{"Vmax", b.VMax})
+		if b.VMax <= 0 || b.VMin < 0 {
+			k.fail(b.Line, "%s: the voltage limits are %g to %g pu: want positive ones", owner, b.VMin, b.VMax)
+		}
+		if b.Vm <= 0 {
+			k.fail(b.Line, "%s: the voltage Vm is %g pu: want a positive one", owner, b.Vm)
+		}
+	}
+	return index
+}
+
+func (k *checker) gens(c *Case, index map[int]int) {
+	inService := 0
+	for i, g := range c.Gen {
+		owner := fmt.Sprintf("generator %d at bus %d", i+1, g.Bus)
+		at, known := index[g.Bus]
+		if !known {
+			k.fail(g.Line, "%s: there is no such bus", owner)
+			continue
+		}
+		k.finite(g.Line, owner, quantity{"Pg", g.Pg}, quantity{"Qg", g.Qg})
+		if g.InService && c.Bus[at].Type != Isolated {
+			inService++
+			k.limits(g.Line, owner, quantity{"Pmin", g.PMin}, quantity{"Pmax", g.PMax})
+			k.limits(g.Line, owner, quantity{"Qmin", g.QMin}, quantity{"Qmax", g.QMax})
+			if !(g.Ramp10 >= 0) {
+				k.fail(g.Line, "%s: the ten-minute ramp is %g MW: want 0 (none) or more", owner, g.Ramp10)
+			}
+			if !(g.Vg > 0) || math.IsInf(g.Vg, 1) {
+				k.fail(g.Line, "%s: the voltage set-point Vg is %g pu: want a positive one", owner, g.Vg)
+			}
+		}
+		if c.HasCost {
+			k.cost(c, i, "cost", g.Cost)
+		}
+		if c.HasReactiveCost {
+			k.cost(c, i, "reactive power cost", g.ReactiveCost)
+		}
+	}
+	if inService == 0 {
+		line := 0
+		if len(c.Gen) > 0 {
+			line = c.Gen[0].Line
+		}
+		k.fail(line, "no generator is in service")
+	}
+}
+
+func (k *checker) cost(c *Case, gen int, what string, cost Cost) {
+	owner := fmt.Sprintf("%s of generator %d at bus %d", what, gen+1, c.Gen[gen].Bus)
+	line := cost.Line
+	if line == 0 {
+		line = c.Gen[gen].Line
+	}
+	switch cost.Model {
+	case Polynomial:
+		if len(cost.Coefficients) == 0 {
+			k.fail(line, "%s: no coefficient", owner)
+		}
+		for _, a := range cost.Coefficients {
+			k.finite(line, owner, quantity{"a coefficient", a})
+		}
+	case PiecewiseLinear:
+		if len(cost.Points) < 2 {
+			k.fail(line, "%s: %d point: a piecewise linear cost has two or more", owner, len(cost.Points))
+		}
+		for i, p := range cost.Points {
+			k.finite(line, owner, quantity{"a power", p.Power}, quantity{"a cost", p.Cost})
+			if i > 0 && p.Power <= cost.Points[i-1].Power {
+				k.fail(line, "%s: the powers of its points do not increase: %g after %g", owner, p.Power, cost.Points[i-1].Power)
+			}
+		}
+	default:
+		k.fail(line, "%s: there is none", owner)
+	}
+}
+
+func (k *checker) branches(c *Case, index map[int]int) {
+	for i, br := range c.Branch {
+		owner := fmt.Sprintf("branch %d from bus %d to bus %d", i+1, br.From, br.To)
+		for _, end := range []int{br.From, br.To} {
+			if _, known := index[end]; !known {
+				k.fail(br.Line, "%s: there is no bus %d", owner, end)
+			}
+		}
+		k.finite(br.Line, owner, quantity{"r", br.R}, quantity{"x", br.X}, quantity{"b", br.B},
+			quantity{"the tap ratio", br.Tap}, quantity{"the phase shift", br.ShiftDeg})
+		if !br.InService {
+			continue
+		}
+		if br.R == 0 && br.X == 0 {
+			k.fail(br.Line, "%s: r and x are both 0: a branch needs an impedance", owner)
+		}
+		if br.From == br.To {
+			k.fail(br.Line, "%s: it joins a bus to itself", owner)
+		}
+		if br.Tap < 0 {
+			k.fail(br.Line, "%s: the tap ratio is %g: want 0 (none) or more", owner, br.Tap)
+		}
+		if !(br.RateA >= 0) {
+			k.fail(br.Line, "%s: the rating is %g MVA: want 0 (none) or more", owner, br.RateA)
+		}
+		k.limits(br.Line, owner, quantity{"angmin", br.AngMin}, quantity{"angmax", br.AngMax})
+	}
+}
+
+// islands looks for a part of the network without a reference bus.
+func (k *checker) islands(c *Case, index map[int]int) {
+	parent := make([]int, len(c.Bus))
+	for i := range parent {
+		parent[i] = i
+	}
+	root := func(i int) int {
+		for parent[i] != i {
+			parent[i] = parent[parent[i]]
+			i = parent[i]
+		}
+		return i
+	}
+	for _, br := range c.Branch {
+		f, t := index[br.From], index[br.To]
+		if br.InService && c.Bus[f].Type != Isolated && c.Bus[t].Type != Isolated {
+			parent[root(f)] = root(t)
+		}
+	}
+	referenced, size := make([]bool, len(c.Bus)), make([]int, len(c.Bus))
+	any := false
+	for i, b := range c.Bus {
+		size[root(i)]++
+		if b.Type == Reference {
+			referenced[root(i)], any = true, true
+		}
+	}
+	if !any {
+		line := 0
+		if len(c.Bus) > 0 {
+			line = c.Bus[0].Line
+		}
+		k.fail(line, "no bus is a reference bus (type 3)")
+	}
+	for i, b := range c.Bus {
+		if b.Type != Isolated && !referenced[root(i)] {
+			k.fail(b.Line, "bus %d is in an island of %d bus(es) without a reference bus (type 3); a bus that is not connected is of type 4",
+				b.ID, size[root(i)])
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package matpower
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// parsed is what the statements of a file left behind.
+type parsed struct {
+	function     string
+	functionLine int
+	object       string // the name of the struct: "mpc"
+	version      string
+	versionLine  int
+	baseMVA      float64
+	baseLine     int
+	tables       map[string]*matrix
+	ignored      []Field
+}
+
+// The tables the package uses; the rest is refused by name or ignored.
+var used = []string{"bus", "gen", "branch", "gencost"}
+
+// refused are the fields that change the problem in a way Case has no place
+// for. Empty ones are let through.
+var refused = map[string]string{
+	"dcline":       "DC lines",
+	"A":            "user-defined linear constraints",
+	"l":            "user-defined linear constraints",
+	"u":            "user-defined linear constraints",
+	"N":            "user-defined costs",
+	"H":            "user-defined costs",
+	"Cw":           "user-defined costs",
+	"fparm":        "user-defined costs",
+	"z0":           "user-defined variables",
+	"zl":           "user-defined variables",
+	"zu":           "user-defined variables",
+	"if":           "interface flow limits",
+	"reserves":     "reserve requirements",
+	"softlims":     "soft limits",
+	"userfcn":      "user callback functions",
+	"uav":          "user-defined variables",
+	"user_vars":    "user-defined variables",
+	"user_constrs": "user-defined constraints",
+	"user_costs":   "user-defined costs",
+	"trans3w":      "three-winding transformers",
+	"svc":          "static var compensators",
+	"facts":        "FACTS devices",
+	"storage":      "storage units",
+	"switch":       "switches",
+	"busdc":        "DC grids",
+	"branchdc":     "DC grids",
+	"convdc":       "DC converters",
+	"dc_line":      "DC lines",
+	"ne_branch":    "branches to be built",
+	"bus3p":        "three-phase networks",
+	"line3p":       "three-phase networks",
+	"gen3p":        "three-phase networks",
+	"load3p":       "three-phase networks",
+	"buslink":      "three-phase networks",
+	"xfmr3p":       "three-phase networks",
+}
+
+const (
+	maxNesting = 64
+	maxColumns = 1 << 12
+)
+
+type parser struct {
+	s    *scanner
+	name string // for errors before the function's name is known
+	tok  token
+	vars map[string]value
+	out  parsed
+}
+
+// fail is panicked with by the parser's methods and recovered in parse: the
+// grammar is recursive and every level would otherwise hand the same error on.
+type fail struct{ *Error }
+
+func (p *parser) failf(line int, format string, args ...any) {
+	panic(fail{&Error{Name: p.name, Line: line, Reason: fmt.Sprintf(format, args...)}})
+}
+
+func (p *parser) advance() {
+	t, reason := p.s.next()
+	if reason != "" {
+		p.failf(p.s.line, "%s", reason)
+	}
+	p.tok = t
+}
+
+func (p *parser) expect(kind tokenKind, what string) token {
+	if p.tok.kind != kind {
+		p.failf(p.tok.line, "found %s where %s should be", p.tok.describe(), what)
+	}
+	t := p.tok
+	p.advance()
+	return t
+}
+
+// parse runs the statements of a case file.
+func parse(name string, src []byte) (out *parsed, err error) {
+	p := &parser{s: newScanner(src), name: name, vars: map[string]value{}}
+	p.out.tables = map[string]*matrix{}
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case fail:
+			out, err = nil, r.Error
+		default:
+			panic(r)
+		}
+	}()
+	p.advance()
+	for p.tok.kind != tokenEnd {
+		if !p.statement() {
+			break
+		}
+	}
+	return &p.out, nil
+}
+
+// separators are what may stand between two statements.
+func (p *parser) endsStatement() bool {
+	switch p.tok.kind {
+	case ';', ',', tokenLine, tokenEnd:
+		return true
+	}
+	return false
+}
+
+// statement parses one and says whether to go on.
+func (p *parser) statement() bool {
+	first := p.tok
+	switch {
+	case p.endsStatement():
+		p.advance()
+		return true
+	case first.kind == '[':
+		p.columnNames()
+	case first.kind != tokenName:
+		p.failf(first.line, "found %s where a statement should begin", first.describe())
+	case first.text == "function":
+		p.header()
+	case first.text == "return":
+		return false
+	case first.text == "end" || first.text == "endfunction":
+		p.advance()
+	case first.text == "define_constants":
+		p.advance()
+		for _, names := range columnNames {
+			p.nameColumns(names, nil)
+		}
+	case slices.Contains([]string{"if", "for", "while", "switch", "try", "parfor", "do", "global", "persistent", "clear", "load", "eval"}, first.text):
+		p.failf(first.line, "%q is a statement of a program: a case file gives its data as numbers", first.text)
+	default:
+		p.advance()
+		p.assignment(first)
+	}
+	if !p.endsStatement() {
+		p.failf(p.tok.line, "found %s after the end of a statement", p.tok.describe())
+	}
+	return true
+}
+
+// header parses "function mpc = name".
+func (p *parser) header() {
+	line := p.tok.line
+	if p.out.functionLine != 0 || p.out.object != "" {
+		p.failf(line, "a second function: a case file holds one")
+	}
+	p.out.functionLine = line
+	p.advance()
+	var results []string
+	if p.tok.kind == '[' {
+		for p.advance(); p.tok.kind != ']'; p.advance() {
+			switch p.tok.kind {
+			case tokenName:
+				results = append(results, p.tok.text)
+			case ',':
+			default:
+				p.failf(line, "found %s in the list of results of the function", p.tok.describe())
+			}
+		}
+		p.advance()
+	} else {
+		results = []string{p.expect(tokenName, "the function's result").text}
+	}
+	if len(results) > 1 {
+		p.failf(line, "this is a version 1 case file: its function returns the matrices %s one by one; "+
+			"only version 2, which returns one struct, can be read (MATPOWER's savecase writes it)", strings.Join(results, ", "))
+	}
+	if p.tok.kind != '=' {
+		p.failf(line, "the function has no result: a case file begins with \"function mpc = name\"")
+	}
+	p.advance()
+	p.out.function = p.expect(tokenName, "the function's name").text
+	if len(results) == 1 {
+		p.out.object = results[0]
+	}
+	if p.tok.kind == '(' {
+		for p.tok.kind != ')' {
+			if p.tok.kind == tokenLine || p.tok.kind == tokenEnd {
+				p.failf(line, "the list of arguments is not closed")
+			}
+			p.advance()
+		}
+		p.advance()
+	}
+}
+
+// assignment parses what follows a name at the beginning of a statement.
+func (p *parser) assignment(name token) {
+	if p.tok.kind == '.' {
+		p.field(name)
+		return
+	}
+	if p.tok.kind != '=' {
+		p.failf(name.line, "%q is not an assignment: a case file gives its data as numbers", name.text)
+	}
+	p.advance()
+	if p.tok.kind == '[' && (slices.Contains(used, name.text) || name.text == "areas") {
+		p.failf(name.line, "this is a version 1 case file: it assigns the matrix %s itself; only version 2, "+
+			"which assigns fields of one struct (mpc.%s), can be read", name.text, name.text)
+	}
+	if name.text == p.out.object {
+		// "mpc = struct();" and the like begin an empty struct.
+		p.skipValue()
+		return
+	}
+	switch p.tok.kind {
+	case tokenText, '[', '{':
+		p.skipValue()
+	default:
+		p.vars[name.text] = p.expression(false, 0)
+	}
+}
+
+// field parses "mpc.name = value".
+func (p *parser) field(object token) {
+	if p.out.object == "" {
+		p.out.object = object.text
+	}
+	if object.text != p.out.object {
+		p.failf(object.line, "a field of %q: the case is in %q", object.text, p.out.object)
+	}
+	p.advance()
+	field := p.expect(tokenName, "the name of a field").text
+	whole := field
+	for p.tok.kind == '.' {
+		p.advance()
+		whole += "." + p.expect(tokenName, "the name of a field").text
+	}
+	called := object.text + "." + whole
+	if p.tok.kind == '(' && slices.Contains(used, whole) {
+		p.change(called, whole)
+		return
+	}
+	if p.tok.kind == '(' || p.tok.kind == '{' {
+		if field == "baseMVA" || field == "version" || refused[field] != "" {
+			p.failf(object.line, "an assignment to a part of %s", called)
+		}
+		p.balanced()
+	}
+	p.expect('=', "\"=\"")
+	line := p.tok.line
+	switch {
+	case whole == "version":
+		p.out.versionLine = line
+		if p.tok.kind == tokenText {
+			p.out.version = p.tok.text
+			p.advance()
+		} else {
+			p.out.version = strconv.FormatFloat(p.number(false), 'g', -1, 64)
+		}
+	case whole == "baseMVA":
+		p.once(p.out.baseLine, line, called)
+		p.out.baseMVA = p.number(false)
+		p.out.baseLine = line
+	case slices.Contains(used, whole):
+		if m := p.out.tables[whole]; m != nil {
+			p.once(m.line, line, called)
+		}
+		p.out.tables[whole] = p.matrix(called)
+	case refused[field] != "":
+		p.mustBeEmpty(called, refused[field], object.line)
+	default:
+		p.out.ignored = append(p.out.ignored, Field{Name: whole, Line: object.line})
+		p.skipValue()
+	}
+}
+
+func (p *parser) once(before, line int, called string) {
+	if before != 0 {
+		p.failf(line, "%s is given a second time; it was on line %d already", called, before)
+	}
+}
+
+// mustBeEmpty passes [] or {} and refuses anything else. A table of DC lines
+// none of which is in service is as good as empty.
+func (p *parser) mustBeEmpty(called, what string, line int) {
+	if p.tok.kind == '[' && strings.HasSuffix(called, ".dcline") {
+		m := p.matrix(called)
+		for i := range m.rows() {
+			if m.columns < 3 || m.row(i)[2] != 0 {
+				p.failf(m.rowLine[i], "%s: %s cannot be honoured, and this one is in service", called, what)
+			}
+		}
+		return
+	}
+	if p.tok.kind == '[' || p.tok.kind == '{' {
+		for p.advance(); p.tok.kind == tokenLine || p.tok.kind == ';'; p.advance() {
+		}
+		if p.tok.kind == ']' || p.tok.kind == '}' {
+			p.advance()
+			return
+		}
+	}
+	p.failf(line, "%s: %s cannot be honoured", called, what)
+}
+
+// balanced passes a bracket and all it holds.
+func (p *parser) balanced() {
+	line, depth := p.tok.line, len(p.s.nesting)-1
+	for len(p.s.nesting) > depth {
+		p.advance()
+		if p.tok.kind == tokenEnd {
+			p.failf(line, "the bracket opened here is not closed")
+		}
+	}
+	p.advance()
+}
+
+// skipValue passes a value nothing is taken from.
+func (p *parser) skipValue() {
+	if p.endsStatement() {
+		p.failf(p.tok.line, "found %s where a value should be", p.tok.describe())
+	}
+	for !p.endsStatement() {
+		switch p.tok.kind {
+		case '(', '[', '{':
+			p.balanced()
+		default:
+			p.advance()
+		}
+	}
+}

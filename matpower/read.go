@@ -1,0 +1,248 @@
+package matpower
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// MaxBytes is the largest file Read takes: about twenty times the largest
+// published case, 70 000 buses.
+const MaxBytes = 256 << 20
+
+// Read parses a version 2 case file and checks what it describes (Case.Check).
+// name stands in errors and is the case's name where the file has no function.
+//
+// Read takes files as people have them: comments and block comments,
+// continuation lines, commas or blanks between numbers, semicolons or newlines
+// between rows, several statements a line, scalar expressions, columns beyond
+// those of the format (an optimal power flow's multipliers). It does not run
+// programs: assignments to parts of a matrix, function calls and control flow
+// are refused, and so is every field it knows and cannot honour. Fields it does
+// not know are listed in Case.Ignored.
+//
+// Every error about the content is an *Error with its line.
+func Read(name string, r io.Reader) (*Case, error) {
+	src, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(src) > MaxBytes {
+		return nil, &Error{Name: name, Line: 1, Reason: fmt.Sprintf("the file is larger than %d MiB", MaxBytes>>20)}
+	}
+	p, err := parse(name, src)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.build(name)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.check(name)
+}
+
+// build turns the tables into records.
+func (p *parsed) build(file string) (*Case, error) {
+	bad := func(line int, format string, args ...any) (*Case, error) {
+		return nil, &Error{Name: file, Line: max(line, 1), Reason: fmt.Sprintf(format, args...)}
+	}
+	if p.object == "" {
+		return bad(p.functionLine, "no case here: a case file assigns mpc.version, mpc.baseMVA, mpc.bus, mpc.gen and mpc.branch")
+	}
+	switch {
+	case p.versionLine == 0:
+		return bad(p.functionLine, "%s.version is missing: only version '2' case files can be read, and a file without it is version 1", p.object)
+	case strings.TrimSpace(p.version) == "1":
+		return bad(p.versionLine, "this is a version 1 case file; only version '2' can be read (MATPOWER's savecase writes it)")
+	case strings.TrimSpace(p.version) != "2":
+		return bad(p.versionLine, "%s.version is %q; only version '2' can be read", p.object, p.version)
+	case p.baseLine == 0:
+		return bad(p.functionLine, "%s.baseMVA is missing", p.object)
+	}
+	c := &Case{Name: p.function, BaseMVA: p.baseMVA, Ignored: p.ignored}
+	if c.Name == "" {
+		c.Name = file
+	}
+	if !(c.BaseMVA > 0) || math.IsInf(c.BaseMVA, 1) {
+		return bad(p.baseLine, "%s.baseMVA is %g: want a positive number", p.object, c.BaseMVA)
+	}
+	for _, want := range []struct {
+		table   string
+		columns int
+	}{{"bus", 13}, {"gen", 10}, {"branch", 11}} {
+		m := p.tables[want.table]
+		switch {
+		case m == nil:
+			return bad(p.functionLine, "%s.%s is missing", p.object, want.table)
+		case m.rows() == 0:
+			return bad(m.line, "%s.%s is empty", p.object, want.table)
+		case m.columns < want.columns:
+			return bad(m.rowLine[0], "%s.%s has %d columns, version 2 has %d or more", p.object, want.table, m.columns, want.columns)
+		}
+	}
+	if err := p.buses(c, file); err != nil {
+		return nil, err
+	}
+	if err := p.gens(c, file); err != nil {
+		return nil, err
+	}
+	if err := p.branches(c, file); err != nil {
+		return nil, err
+	}
+	if err := p.costs(c, file); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// whole converts a number that must be an integer a bus number can be.
+func whole(file string, line int, what string, v float64) (int, error) {
+	if v != math.Trunc(v) || math.Abs(v) > 1<<31 {
+		return 0, &Error{Name: file, Line: line, Reason: fmt.Sprintf("%s is %g: want a whole number", what, v)}
+	}
+	return int(v), nil
+}
+
+func (p *parsed) buses(c *Case, file string) error {
+	m := p.tables["bus"]
+	for i := range m.rows() {
+		r, line := m.row(i), m.rowLine[i]
+		var err error
+		integer := func(what string, v float64) int {
+			k, e := whole(file, line, what, v)
+			if err == nil {
+				err = e
+			}
+			return k
+		}
+		b := Bus{
+			ID: integer("the bus number", r[0]), Type: BusType(integer("the bus type", r[1])),
+			Pd: r[2], Qd: r[3], Gs: r[4], Bs: r[5], Area: integer("the area", r[6]),
+			Vm: r[7], Va: r[8], BaseKV: r[9], Zone: integer("the zone", r[10]), VMax: r[11], VMin: r[12], Line: line,
+		}
+		if err != nil {
+			return err
+		}
+		c.Bus = append(c.Bus, b)
+	}
+	return nil
+}
+
+func (p *parsed) gens(c *Case, file string) error {
+	m := p.tables["gen"]
+	var wide [21]float64
+	for i := range m.rows() {
+		line := m.rowLine[i]
+		clear(wide[:])
+		copy(wide[:], m.row(i))
+		r := wide[:]
+		bus, err := whole(file, line, "the bus number", r[0])
+		if err != nil {
+			return err
+		}
+		if math.IsNaN(r[7]) {
+			return &Error{Name: file, Line: line, Reason: "the status is NaN"}
+		}
+		c.Gen = append(c.Gen, Gen{
+			Bus: bus, Pg: r[1], Qg: r[2], QMax: r[3], QMin: r[4], Vg: r[5], MBase: r[6], InService: r[7] > 0,
+			PMax: r[8], PMin: r[9], Pc1: r[10], Pc2: r[11], Qc1Min: r[12], Qc1Max: r[13], Qc2Min: r[14], Qc2Max: r[15],
+			RampAGC: r[16], Ramp10: r[17], Ramp30: r[18], RampQ: r[19], APF: r[20], Line: line,
+		})
+	}
+	return nil
+}
+
+func (p *parsed) branches(c *Case, file string) error {
+	m := p.tables["branch"]
+	var wide [13]float64
+	for i := range m.rows() {
+		line := m.rowLine[i]
+		clear(wide[:])
+		copy(wide[:], m.row(i))
+		r := wide[:]
+		from, err := whole(file, line, "the from bus", r[0])
+		if err != nil {
+			return err
+		}
+		to, err := whole(file, line, "the to bus", r[1])
+		if err != nil {
+			return err
+		}
+		if math.IsNaN(r[10]) {
+			return &Error{Name: file, Line: line, Reason: "the status is NaN"}
+		}
+		c.Branch = append(c.Branch, Branch{
+			From: from, To: to, R: r[2], X: r[3], B: r[4], RateA: r[5], RateB: r[6], RateC: r[7],
+			Tap: r[8], ShiftDeg: r[9], InService: r[10] > 0, AngMin: r[11], AngMax: r[12], Line: line,
+		})
+	}
+	return nil
+}
+
+func (p *parsed) costs(c *Case, file string) error {
+	m := p.tables["gencost"]
+	if m == nil || m.rows() == 0 {
+		return nil
+	}
+	bad := func(line int, format string, args ...any) error {
+		return &Error{Name: file, Line: line, Reason: fmt.Sprintf(format, args...)}
+	}
+	gens := len(c.Gen)
+	switch {
+	case m.rows() < gens:
+		g := c.Gen[m.rows()]
+		return bad(g.Line, "generator %d (bus %d) has no cost: %s.gencost has %d rows for %d generators",
+			m.rows()+1, g.Bus, p.object, m.rows(), gens)
+	case m.rows() != gens && m.rows() != 2*gens:
+		return bad(m.rowLine[min(gens, m.rows()-1)], "%s.gencost has %d rows for %d generators: want one a generator, or two with reactive power's after active power's",
+			p.object, m.rows(), gens)
+	case m.columns < 5:
+		return bad(m.rowLine[0], "%s.gencost has %d columns, want 5 or more", p.object, m.columns)
+	}
+	c.HasCost, c.HasReactiveCost = true, m.rows() == 2*gens
+	for i := range m.rows() {
+		cost, reason := costRow(m.row(i))
+		if reason != "" {
+			return bad(m.rowLine[i], "%s.gencost: %s", p.object, reason)
+		}
+		cost.Line = m.rowLine[i]
+		if i < gens {
+			c.Gen[i].Cost = cost
+		} else {
+			c.Gen[i-gens].ReactiveCost = cost
+		}
+	}
+	return nil
+}
+
+// costRow reads model, startup, shutdown, n and n parameters (or 2n).
+func costRow(r []float64) (Cost, string) {
+	cost := Cost{Startup: r[1], Shutdown: r[2]}
+	n, take := r[3], 1
+	switch r[0] {
+	case float64(Polynomial):
+		cost.Model = Polynomial
+	case float64(PiecewiseLinear):
+		cost.Model = PiecewiseLinear
+		take = 2
+	default:
+		return cost, fmt.Sprintf("the cost model is %g: want 1 (piecewise linear) or 2 (polynomial)", r[0])
+	}
+	if n != math.Trunc(n) || n < 1 || n > maxColumns {
+		return cost, fmt.Sprintf("the number of cost parameters is %g: want a positive whole number", n)
+	}
+	count := int(n) * take
+	if count > len(r)-4 {
+		return cost, fmt.Sprintf("the row says %g, that is %d numbers, and has %d", n, count, len(r)-4)
+	}
+	parameters := r[4 : 4+count]
+	if cost.Model == Polynomial {
+		cost.Coefficients = append([]float64(nil), parameters...)
+		return cost, ""
+	}
+	for k := 0; k < count; k += 2 {
+		cost.Points = append(cost.Points, Point{parameters[k], parameters[k+1]})
+	}
+	return cost, ""
+}

@@ -1,0 +1,17 @@
+function mpc = three
+mpc.version = '2';
+mpc.baseMVA = 100;
+mpc.bus = [];
+mpc.gen = [
+	1 23 0 150 -20 1 100 1 80 0;
+	5 10 0 60 -20 1 100 1 80 0;
+];
+mpc.branch = [
+	1 2 0.02 0.06 0.03 130 130 130 0 0 1 -360 360;
+	2 5 0.05 0.19 0.02 130 130 130 0 0 1 -360 360;
+];
+mpc.gencost = [
+	2 0 0 3 0.02 2 0;
+	2 0 0 3 0.0175 1.75 0;
+];
+% expect 4: mpc.bus is empty

@@ -1,0 +1,1 @@
+% expect 1: no case here

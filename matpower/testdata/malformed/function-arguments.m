@@ -1,0 +1,2 @@
+function mpc = three(a
+% expect 1: arguments is not closed

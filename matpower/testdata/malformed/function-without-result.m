@@ -1,0 +1,2 @@
+function three
+% expect 1: no result

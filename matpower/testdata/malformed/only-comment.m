@@ -1,0 +1,2 @@
+% nothing
+% expect 1: no case here

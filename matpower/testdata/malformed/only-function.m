@@ -1,0 +1,2 @@
+function mpc = three
+% expect 1: version is missing

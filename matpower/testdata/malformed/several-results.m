@@ -1,0 +1,3 @@
+function mpc = three
+[a, b] = size(3);
+% expect 2: several results

@@ -1,0 +1,2 @@
+42
+% expect 1: where a statement should begin

@@ -1,0 +1,64 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// paperDispatch is GPC's own row of tab:case2-benchmark (Case 3) and of
+// tab:uncertainty-benchmark (Case 4): optimality gap, %, and decision latency, ms.
+var paperDispatch = map[string]struct{ Gap, Milliseconds float64 }{
+	"opf30":           {0.30, 12.3},
+	"opf30-uncertain": {0.25, 12.6},
+}
+
+// inRegimes returns the evaluations of a case that name a regime, by regime,
+// noise and method.
+func (r *Records) inRegimes(name string) []closedloop.Result {
+	var out []closedloop.Result
+	for _, e := range r.Evaluations {
+		if e.Case == name && e.Regime != "" {
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b closedloop.Result) int {
+		switch {
+		case a.Regime != b.Regime && a.Regime < b.Regime:
+			return -1
+		case a.Regime != b.Regime:
+			return 1
+		case a.Noise < b.Noise:
+			return -1
+		case a.Noise > b.Noise:
+			return 1
+		}
+		return rank(a.Method) - rank(b.Method)
+	})
+	return out
+}
+
+// regimeSection is the table of a case whose test scenes come in regimes.
+func regimeSection(name string, evals []closedloop.Result) section {
+	s := section{
+		title: name,
+		note: fmt.Sprintf("Unseen trajectories, seed %d, commit %s, %s. Feasible is the share of decisions that keep every limit on the plant, the gap 100 (Σ cost − Σ oracle)/Σ oracle. Excluded trajectories are those for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over.",
+			evals[0].Seed, evals[0].Commit, evals[0].Device),
+		rows: [][]string{{"regime", "noise", "method", "episodes", "feasible", "95 % interval", "gap %", "paper gap %", "fallbacks", "excluded", "least margin", "p50 ms", "p99 ms", "paper ms", "localize µs", "step µs", "project µs"}},
+	}
+	for _, e := range evals {
+		gap, ms := "–", "–"
+		if p, ok := paperDispatch[name]; ok && e.Method == "gpc" {
+			gap, ms = fmt.Sprint(p.Gap), fmt.Sprint(p.Milliseconds)
+		}
+		s.rows = append(s.rows, []string{
+			e.Regime, fmt.Sprint(e.Noise), e.Method, fmt.Sprint(e.Episodes), number("%.5f", float64(e.Feasible)),
+			fmt.Sprintf("[%.5f, %.5f]", e.CI95.Feasible[0], e.CI95.Feasible[1]), number("%.4f", float64(e.GapPct)), gap,
+			fmt.Sprintf("%d of %d", e.Fallback, e.Decisions), fmt.Sprint(e.Excluded), number("%.1e", float64(e.MarginMin)),
+			number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), ms,
+			number("%.1f", float64(e.Shares.Localize)), number("%.1f", float64(e.Shares.Step)), number("%.1f", float64(e.Shares.Project)),
+		})
+	}
+	return s
+}

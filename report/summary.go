@@ -1,0 +1,96 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// Marks around the summary in a document.
+const (
+	summaryBegin = "<!-- results: written by gpc report --summary -->\n"
+	summaryEnd   = "<!-- end of results -->\n"
+)
+
+// summarized are the methods a summary shows: this project's own, and those that
+// keep them honest.
+var summarized = []string{"gpc", "direct", "gpc-no-latent", "nmpc", "mo-opf", "mpc8", "mpc", "online", "hold", "reference", "reference-4096"}
+
+// Summary is the few rows of the recorded runs that a reader should see first, as
+// Markdown tables.
+func (r *Records) Summary() string {
+	var b bytes.Buffer
+	regret := section{rows: [][]string{{"case", "method", "regret % (ours)", "regret % (paper)", "safe episodes", "decision p50, ms (ours)", "(paper)"}}}
+	navigation := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "mean least margin, m", "gap % to the reference", "decision p50, ms"}}}
+	dispatch := section{rows: [][]string{{"case", "loads", "method", "feasible dispatches", "gap % (ours)", "gap % (paper)", "fallbacks", "decision p50 / p99, ms (ours)", "(paper)"}}}
+	for _, name := range r.cases() {
+		for _, e := range r.of(name) {
+			if !slices.Contains(summarized, e.Method) {
+				continue
+			}
+			safe := fmt.Sprintf("%.0f/%d", float64(e.Safe)*float64(e.Episodes), e.Episodes)
+			if e.Reached != nil {
+				navigation.rows = append(navigation.rows, []string{
+					name, "`" + e.Method + "`", safe, fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
+					number("%.3f", float64(e.MarginMean)), number("%.2f", float64(e.GapPct)), milliseconds(e.Latency.P50),
+				})
+				continue
+			}
+			paper, paperTime := "–", "–"
+			if p, ok := paperAnalytical[name][e.Method]; ok {
+				paper, paperTime = fmt.Sprintf("%g ± %g", p.Regret, p.SEM), fmt.Sprintf("%g", p.Milliseconds)
+			}
+			regret.rows = append(regret.rows, []string{
+				name, "`" + e.Method + "`", fmt.Sprintf("%.4f ± %.4f", float64(e.RegretPct), float64(e.RegretSEM)), paper,
+				safe, milliseconds(e.Latency.P50), paperTime,
+			})
+		}
+		for _, e := range r.inRegimes(name) {
+			if e.Noise > 0 || !slices.Contains(summarized, e.Method) {
+				continue
+			}
+			gap, paperTime := "–", "–"
+			if p, ok := paperDispatch[name]; ok && e.Method == "gpc" && e.Regime == "paper" {
+				gap, paperTime = fmt.Sprint(p.Gap), fmt.Sprint(p.Milliseconds)
+			}
+			dispatch.rows = append(dispatch.rows, []string{
+				name, e.Regime, "`" + e.Method + "`", fmt.Sprintf("%d/%d", e.Decisions-e.Violations, e.Decisions),
+				number("%.4f", float64(e.GapPct)), gap, fmt.Sprint(e.Fallback),
+				milliseconds(e.Latency.P50) + " / " + milliseconds(e.Latency.P99), paperTime,
+			})
+		}
+	}
+	for _, s := range []section{regret, dispatch, navigation} {
+		if len(s.rows) > 1 {
+			b.WriteByte('\n')
+			s.table(&b)
+		}
+	}
+	return strings.TrimPrefix(b.String(), "\n")
+}
+
+func milliseconds(v closedloop.Number) string { return number("%.4f", float64(v)/1e3) }
+
+// WriteSummary replaces what stands between the marks in the document at path.
+func (r *Records) WriteSummary(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	before, rest, ok := strings.Cut(string(text), summaryBegin)
+	_, after, closed := strings.Cut(rest, summaryEnd)
+	if !ok || !closed {
+		return fmt.Errorf("report: %s has no lines %q and %q for the summary to stand between", path, strings.TrimSpace(summaryBegin), strings.TrimSpace(summaryEnd))
+	}
+	out := before + summaryBegin + r.Summary() + summaryEnd + after
+	if err := renameio.WriteFile(path, []byte(out), 0o644); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}

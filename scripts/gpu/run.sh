@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs the conformance suites and the benchmarks on the GPU of this machine, without
+# Go or CUDA: NVIDIA's driver is enough.
+#
+#   ./run.sh OUT [--quick]
+#
+# writes OUT/*.json (and the logs of the suites), to be committed under
+# bench/results/DEVICE/. Exits 1 when a suite or a benchmark failed; what ran is kept.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+out=${1:?usage: run.sh OUT [--quick]}
+quick=${2:-}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+failed=0
+
+programs=$(mktemp -d)
+trap 'rm -rf "$programs"' EXIT
+tar -xzf "$here/programs.tar.gz" -C "$programs"
+
+commit=$("$programs/gpc" --version | sed -n 's/.*(\(.*\)).*/\1/p')
+
+"$programs/gpc" doctor --json --backend cuda > "$out/doctor.json" || { cat "$out/doctor.json"; "$programs/gpc" doctor; exit 1; }
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit --format=csv > "$out/nvidia-smi.csv" 2>/dev/null
+
+# The kernels held to the float64 reference, on the device.
+flags=(-test.v -test.timeout 20m)
+[ -n "$quick" ] && flags+=(-test.short)
+start=$SECONDS
+(cd "$out" && GPC_TEST_GPU=1 "$programs/kernels.test" "${flags[@]}") > "$out/kernels.log" 2>&1
+code=$?
+[ $code -eq 0 ] || failed=1
+printf '{"suite":"kernels","ok":%s,"passed":%d,"failed":%d,"skipped":%d,"wall_s":%d,"commit":"%s","command":"GPC_TEST_GPU=1 kernels.test %s"}\n' \
+  "$([ $code -eq 0 ] && echo true || echo false)" \
+  "$(grep -c -- '--- PASS' "$out/kernels.log")" "$(grep -c -- '--- FAIL' "$out/kernels.log")" "$(grep -c -- '--- SKIP' "$out/kernels.log")" \
+  $((SECONDS - start)) "$commit" "${flags[*]}" > "$out/conformance.json"
+cat "$out/conformance.json"
+
+bench() { # NAME ARGUMENTS…
+  local name=$1
+  shift
+  "$programs/gpc" bench "$@" --backend cuda --json > "$out/$name.json" 2> "$out/$name.log" || { failed=1; cat "$out/$name.log"; }
+}
+time=2s
+[ -n "$quick" ] && time=100ms
+bench step-opf30 step --case opf30 --batch 1,64,4096,65536 --time $time
+bench step-integrator step --case integrator-convex --batch 1,64,4096,65536 --time $time
+bench parts gemm jacobian metric eig --batch 64,4096 --time $time
+bench localize localize step+localize --codes 20000,250000 --batch 1,4096 --time $time
+bench train train --time $time
+
+[ $failed -eq 0 ] && echo "everything ran; results are in $out" || echo "something failed; see the logs in $out"
+exit $failed
