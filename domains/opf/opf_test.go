@@ -3,7 +3,9 @@ package opf
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -86,6 +88,9 @@ func TestAdaptiveSamplesAreTrajectories(t *testing.T) {
 
 // Any network makes a case: one with few units, one with ten and with taps.
 func TestContractOfOtherNetworks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two more networks take seconds")
+	}
 	for _, name := range []string{"opf:case9.m", "opf:case39.m"} {
 		t.Run(name, func(t *testing.T) {
 			c, err := FromFile(name)
@@ -95,4 +100,36 @@ func TestContractOfOtherNetworks(t *testing.T) {
 			domaintest.Run(t, c)
 		})
 	}
+}
+
+// Goroutines that share a system get what one alone gets, bit for bit.
+func TestThreadsShareASystem(t *testing.T) {
+	y := newTestSystem(t, "case30", Options{Uncertain: true})
+	type point struct{ s, c, u, projected, margins []float64 }
+	rng := rand.New(rand.NewPCG(9, 9))
+	points := make([]point, 24)
+	for i := range points {
+		p := &points[i]
+		p.s, p.c, p.u = randomPoint(rng, y, 0.7+0.3*rng.Float64())
+		p.projected, p.margins = slices.Clone(p.u), make([]float64, y.layout.margins)
+		y.Project(p.s, p.c, p.projected)
+		y.Margins(p.s, p.c, p.projected, p.margins)
+	}
+	var wait sync.WaitGroup
+	for thread := range 4 {
+		wait.Go(func() {
+			u, m := make([]float64, 2*y.layout.gens), make([]float64, y.layout.margins)
+			for k := range points {
+				p := &points[(k*(2*thread+1)+thread)%len(points)]
+				copy(u, p.u)
+				y.Project(p.s, p.c, u)
+				y.Margins(p.s, p.c, u, m)
+				if !slices.Equal(u, p.projected) || !slices.Equal(m, p.margins) {
+					t.Errorf("thread %d: point %d gives %v, alone %v", thread, k, u, p.projected)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
 }

@@ -4,9 +4,10 @@
 // captured graphs included, on a machine without a GPU.
 //
 // The central type is Library. Open builds and loads it for a test. The threads of
-// a block are fibers (block.cpp), shim.h is the device side of CUDA, cuda.cpp the
-// driver side. It is a test double for correctness only: nothing about its speed,
-// its rounding of expf and the like, or the scheduling of its warps is a GPU's.
+// a block are fibers (host/block.cpp), host/shim.h is the device side of CUDA,
+// host/cuda.cpp and host/streams.cpp are the driver side. It is a test double for
+// correctness only: nothing about its speed, its rounding of expf and the like, or
+// the scheduling of its warps is a GPU's.
 //
 // It is stricter than a GPU where that finds mistakes. Work on a stream waits until
 // something asks for it. Memory starts as NaN. Writes outside an allocation or
