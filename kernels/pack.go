@@ -19,8 +19,8 @@ type deviceLayer struct {
 }
 
 type deviceNet struct {
-	layer                                    [maxLayers]deviceLayer
-	layers, in, out, maskWords, width, spare int32
+	layer                                [maxLayers]deviceLayer
+	layers, in, out, maskWords, width, _ int32
 }
 
 type forwardJob struct {
@@ -37,7 +37,7 @@ type vjpJob struct {
 type jacobianJob struct {
 	net, mask, jac, metric driver.Pointer
 	lambda                 float32
-	ldjac, ldmetric, spare int32
+	ldjac, ldmetric, _     int32
 }
 
 // quads is n rounded up to whole quads of floats, 16 bytes.
