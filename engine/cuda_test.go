@@ -176,7 +176,7 @@ func differ(got, want []float32) error {
 // symbols are what the binding calls when a backend is opened, used and closed.
 var symbols = []string{
 	"cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuCtxCreate_v2",
-	"cuMemGetInfo_v2", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetParamInfo",
+	"cuMemGetInfo_v2", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetParamInfo", "cuFuncGetAttribute",
 	"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
 	"cuEventCreate", "cuMemcpyHtoD_v2", "cuStreamBeginCapture_v2", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel",
 	"cuMemcpyDtoHAsync_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuMemsetD8Async",

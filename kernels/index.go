@@ -43,6 +43,9 @@ func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
 	if set.Cols > MaxCodeSize {
 		return nil, tooWide(op, "the size of a code", set.Cols, MaxCodeSize)
 	}
+	if decoded.Cols > MaxWidth {
+		return nil, tooWide(op, "the size of a decoded state", decoded.Cols, MaxWidth)
+	}
 	if err := tensor.Check(op, "codes", set, set.Rows, set.Cols); err != nil {
 		return nil, err
 	}
@@ -105,9 +108,9 @@ func packCodes(t *driver.Thread, m *memory, set, decoded tensor.Matrix) (codes, 
 func (x *index) Len() int { return x.codes.count }
 
 type searchJob struct {
-	codes, norms, decoded, z, x, tau, distance, index, afterDistance, afterIndex, state driver.Pointer
-	count, ldcode, n, states, lddecoded, ldz, ldx, rows, k                              int32
-	gamma                                                                               float32
+	codes, norms, decoded, decodedNorms, z, x, tau, distance, index, afterDistance, afterIndex, state driver.Pointer
+	count, rows, k                                                                                    int32
+	ldcode, n, states, lddecoded, ldz, ldx                                                            int16
 }
 
 type mergeJob struct {
@@ -161,16 +164,6 @@ func (b *Backend) parts(rows, count int) int {
 	return max(1, min(mostParts, ceil(4*b.device.Multiprocessors, blocks), ceil(count, 4*searchTile)))
 }
 
-// sieve is the relative bound on the rounding of a squared distance taken as a
-// product of n terms: γ of search.cu.
-func sieve(n int, tf32 bool) float32 {
-	gamma := float64(n+8) / (1 << 22)
-	if tf32 {
-		gamma += 1.0 / 512 // two roundings to 11 bits in each product, twice over
-	}
-	return float32(gamma)
-}
-
 // searchShared is the shared memory of search.cu.
 func searchShared(k int) int {
 	const tile = 4 * 2 * 16 * (64 + 8 + 128 + 8)
@@ -184,9 +177,9 @@ func (b *Backend) search(t *driver.Thread, c codes, q query, total, parts int, s
 		name = "gpc_search_tf32"
 	}
 	job := searchJob{
-		codes: c.at, norms: c.norms, decoded: c.decoded, z: q.z, x: q.x, tau: q.tau, distance: s.distance.at, index: s.index.at,
-		count: int32(c.count), ldcode: int32(c.ld), n: int32(c.n), states: int32(c.states), lddecoded: int32(c.lddecoded),
-		ldz: int32(q.ldz), ldx: int32(q.ldx), rows: int32(q.rows), gamma: sieve(c.n, b.options.TF32),
+		codes: c.at, norms: c.norms, decoded: c.decoded, decodedNorms: c.decodedNorms, z: q.z, x: q.x, tau: q.tau, distance: s.distance.at, index: s.index.at,
+		count: int32(c.count), rows: int32(q.rows), ldcode: int16(c.ld), n: int16(c.n), states: int16(c.states), lddecoded: int16(c.lddecoded),
+		ldz: int16(q.ldz), ldx: int16(q.ldx),
 	}
 	merge := mergeJob{
 		distance: s.distance.at, index: s.index.at, z: q.z, x: q.x, outDistance: s.outDistance.at, outIndex: s.outIndex.at,
@@ -218,7 +211,7 @@ func (b *Backend) smallestResidual(t *driver.Thread, c codes, q query, parts int
 	}
 	job := searchJob{
 		codes: c.decoded, norms: c.decodedNorms, z: q.x, distance: s.distance.at, index: s.index.at, state: s.state.at,
-		count: int32(c.count), ldcode: int32(c.lddecoded), n: int32(c.states), ldz: int32(q.ldx), rows: int32(q.rows), k: 1, gamma: sieve(c.states, b.options.TF32),
+		count: int32(c.count), rows: int32(q.rows), k: 1, ldcode: int16(c.lddecoded), n: int16(c.states), ldz: int16(q.ldx),
 	}
 	merge := mergeJob{
 		distance: s.distance.at, index: s.index.at, z: q.x, outDistance: s.restDistance.at, outIndex: s.restIndex.at,

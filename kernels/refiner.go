@@ -130,10 +130,13 @@ var refineKernels = []string{
 	"gpc_refine_inputs", "gpc_refine_scatter", "gpc_refine_choose",
 }
 
-// NewRefiner implements backend.RefinerBackend for problems with device functions.
+// NewRefiner implements backend.RefinerBackend for problems with device functions
+// whose actions are scored by their Objectives.
 func (b *Backend) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error) {
 	device, ok := cfg.Step.Problem.(domain.Device)
-	if !ok || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+	// The roll-out kernels score an action by Objectives.
+	_, scored := cfg.Step.Problem.(domain.Scored)
+	if !ok || scored || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoRefiner
 	}
 	if err := cfg.Step.Validate(); err != nil {

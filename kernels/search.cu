@@ -9,14 +9,14 @@
 // taken again from differences in float64, its residual ‖x − D_s(c)‖² likewise, and
 // it enters the query's list, ordered by distance, then index. So the result is
 // exact whatever the sieve lets through, and does not depend on the order of work.
+// While many codes pass, as for queries with fewer than k consistent codes so far,
+// the residuals are sieved by a second product alike.
 //
 // Grid (⌈queries/64⌉, parts), block 256: thread tile 4×8. Shared memory 26.6 KiB of
 // tiles, 4 KiB of marks, 12 bytes for each of 64·k list entries: three blocks to a
-// multiprocessor at k = 32 (80 registers; 24 bytes spill; the TF32 variant two
-// blocks, 128 registers, no spill). Bound: 2·n_z FLOP a
-// pair of query and code (65 GFLOP for 250 000 × 4096 × 32) as long as few codes
-// pass the sieve; a query with fewer than k consistent codes takes the residual of
-// every code.
+// multiprocessor at k = 32 (80 registers, 40 bytes spilt; the TF32 variant two
+// blocks, 127 registers, no spill). Bound: 2·n_z FLOP a pair of query and code (65
+// GFLOP for 250 000 × 4096 × 32), 2·(n_z + n_s) where the residuals are sieved too.
 #include "gpc.cuh"
 #include "tile.cuh"
 #include "warp.cuh"
@@ -25,6 +25,7 @@ struct gpc_search {
     const float* codes;   // [count, ldcode]
     const float* norms;   // [count] squared
     const float* decoded; // [count, lddecoded], with x
+    const float* decodedNorms; // [count] squared
     const float* z;       // [rows, ldz] queries
     const float* x;       // [rows, ldx] or nullptr: no residual filter
     const float* tau;     // [rows]
@@ -33,14 +34,21 @@ struct gpc_search {
     const double* afterDistance; // [rows] only codes beyond this (distance, index); nullptr: all
     const int* afterIndex;
     const int* state;     // [rows] only rows with state 1; nullptr: all
-    int count, ldcode, n, states, lddecoded, ldz, ldx, rows, k;
-    float gamma;
+    int count, rows, k;
+    short ldcode, n, states, lddecoded, ldz, ldx;
 };
 
 namespace gpc {
 
 using SearchTile = Tile<64, 128, 16, 4, 8>;
-constexpr int searchMost = 32; // k of one pass
+
+constexpr int searchCrowd = 512; // marks of a tile above which residuals are sieved
+
+// sieve_gamma bounds the rounding of ‖a‖² + ‖b‖² − 2aᵀb over n terms, relative to
+// ‖a‖² + ‖b‖²: sums of n products, and two roundings to 11 bits in each on tensor
+// cores, both twice over.
+template <bool TF32>
+__device__ inline float sieve_gamma(int n) { return float(n + 8) / 4194304.0f + (TF32 ? 1.0f / 512.0f : 0.0f); }
 
 __device__ inline bool before(double d, int i, double e, int j) { return d < e || (d == e && i < j); }
 
@@ -62,14 +70,16 @@ __device__ inline void search(const gpc_search& job, float* shared) {
     double* listDistance = reinterpret_cast<double*>(tiles + T::sharedFloats);
     int* listIndex = reinterpret_cast<int*>(listDistance + queries * job.k);
     unsigned char* marks = reinterpret_cast<unsigned char*>(listIndex + queries * job.k);
-    __shared__ float norm[queries], limit[queries];
+    __shared__ float norm[queries], limit[queries], normX[queries];
+    __shared__ int crowd[T::threads / 32];
+    const float keep = 1.0f - sieve_gamma<TF32>(job.n), keepX = 1.0f - sieve_gamma<TF32>(job.states);
     __shared__ int held[queries]; // entries of a list; −1: the query takes no part
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = T::threads / 32;
     const int row0 = blockIdx.x * queries;
 
     for (int q = warp; q < queries; q += warps) {
         const long long row = row0 + q;
-        float sum = 0.0f;
+        float sum = 0.0f, sumX = 0.0f;
         bool bad = row >= job.rows || (job.state && job.state[row] != 1);
         if (row < job.rows) {
             for (int i = lane; i < job.n; i += 32) {
@@ -77,10 +87,13 @@ __device__ inline void search(const gpc_search& job, float* shared) {
                 sum = __fmaf_rn(v, v, sum), bad |= !gpc_finite(v);
             }
             if (job.x)
-                for (int i = lane; i < job.states; i += 32) bad |= !gpc_finite(job.x[row * job.ldx + i]);
+                for (int i = lane; i < job.states; i += 32) {
+                    const float v = job.x[row * job.ldx + i];
+                    sumX = __fmaf_rn(v, v, sumX), bad |= !gpc_finite(v);
+                }
         }
-        sum = warp_sum(sum), bad = warp_any(bad);
-        if (lane == 0) norm[q] = sum * (1.0f - job.gamma), held[q] = bad ? -1 : 0, limit[q] = bad ? -gpc_inf() : gpc_inf();
+        sum = warp_sum(sum), sumX = warp_sum(sumX), bad = warp_any(bad);
+        if (lane == 0) norm[q] = sum * keep, normX[q] = sumX * keepX, held[q] = bad ? -1 : 0, limit[q] = bad ? -gpc_inf() : gpc_inf();
     }
     __syncthreads();
 
@@ -96,7 +109,7 @@ __device__ inline void search(const gpc_search& job, float* shared) {
             const float base = norm[q], most = limit[q];
             unsigned char mark[2] = {0, 0};
             for (int j = 0; j < count; j++) {
-                const float sieve = __fmaf_rn(-2.0f, v[j], base + job.norms[column + j] * (1.0f - job.gamma));
+                const float sieve = __fmaf_rn(-2.0f, v[j], base + job.norms[column + j] * keep);
                 // A NaN of an overflow is let through; −∞ marks a row that takes no part.
                 if (!(sieve > most) && most > -gpc_inf()) mark[j / 2] |= (unsigned char)(1 << (j % 2));
             }
@@ -105,6 +118,27 @@ __device__ inline void search(const gpc_search& job, float* shared) {
             if (mark[1]) marks[at + 1] = mark[1];
         });
         __syncthreads();
+        if (job.x) {
+            int marked = 0;
+            for (int i = threadIdx.x; i < queries * tile / 8; i += T::threads) marked += __popc(reinterpret_cast<const unsigned int*>(marks)[i]);
+            for (int m = 16; m > 0; m /= 2) marked += __shfl_xor_sync(GPC_FULL_MASK, marked, m);
+            if (lane == 0) crowd[warp] = marked;
+            __syncthreads();
+            marked = 0;
+            for (int w = 0; w < warps; w++) marked += crowd[w];
+            if (marked > searchCrowd) {
+                product<T, true, true, TF32>(matrix(job.x, job.ldx), matrix(job.decoded, job.lddecoded), job.rows, last, 0, job.states, row0, code0, tiles, Same{}, Same{},
+                                             [&](int row, int column, const float* v, int count) {
+                                                 const int q = row - row0;
+                                                 const float base = normX[q], most = job.tau[row];
+                                                 for (int j = 0; j < count; j++) {
+                                                     const float sieve = __fmaf_rn(-2.0f, v[j], base + job.decodedNorms[column + j] * keepX);
+                                                     if (sieve > most) marks[q * (tile / 2) + (column - code0 + j) / 2] &= (unsigned char)~(1 << (j % 2));
+                                                 }
+                                             });
+                __syncthreads();
+            }
+        }
         for (int q = warp; q < queries; q += warps) {
             const unsigned int mine = reinterpret_cast<const unsigned short*>(marks + q * (tile / 2))[lane];
             if (!warp_any(mine != 0)) continue;

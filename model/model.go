@@ -136,7 +136,7 @@ func (m *Model) Validate() error {
 	}
 	if before := m.DecoderUManifold; before != nil {
 		if err := before.Validate(); err != nil {
-			return fmt.Errorf("D_u before refinement: %w", err)
+			return fmt.Errorf("model: D_u before refinement: %w", err)
 		}
 		if before.In() != m.DecoderU.In() || before.Out() != m.DecoderU.Out() {
 			return fmt.Errorf("model: D_u is %d to %d, before refinement %d to %d", m.DecoderU.In(), m.DecoderU.Out(), before.In(), before.Out())

@@ -36,6 +36,10 @@ func (r *Records) Figures() ([]*Figure, error) {
 			figures = append(figures, traces...)
 			continue
 		}
+		// A gap to a reference may be negative: no logarithmic axis holds it.
+		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
+			continue
+		}
 		if err := add(regretFigure(name, r.of(name))); err != nil {
 			return nil, err
 		}

@@ -115,7 +115,7 @@ func workload(th *driver.Thread) (err error) {
 
 // calls are the driver's symbols that a Thread uses.
 var calls = []string{
-	"cuMemGetInfo_v2", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetParamInfo",
+	"cuMemGetInfo_v2", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetParamInfo", "cuFuncGetAttribute",
 	"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
 	"cuEventCreate", "cuMemcpyHtoD_v2", "cuStreamBeginCapture_v2", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel",
 	"cuMemcpyDtoHAsync_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuMemsetD8Async",
@@ -271,7 +271,7 @@ func TestLaunchChecksItsArguments(t *testing.T) {
 		"wide for narrow":     {func(a []driver.Argument) []driver.Argument { a[3] = driver.Int64(1); return a }, driver.Launch{}, "argument 3"},
 		"int for pointer":     {func(a []driver.Argument) []driver.Argument { a[0] = driver.Int64(1); return a }, driver.Launch{}, "argument 0"},
 		"structure":           {func(a []driver.Argument) []driver.Argument { a[3] = driver.Struct(&pair); return a }, driver.Launch{}, "a structure of 12 bytes"},
-		"block too large":     {nil, driver.Launch{Block: driver.Dim{X: 1025}}, "INVALID_VALUE"},
+		"block too large":     {nil, driver.Launch{Block: driver.Dim{X: 1025}}, "a block of 1025 threads"},
 		"too much shared":     {nil, driver.Launch{Shared: 200 << 10}, "a block of this device has"},
 		"grid too high":       {nil, driver.Launch{Grid: driver.Dim{Y: 65536}}, "INVALID_VALUE"},
 		"no stream of ours":   {nil, driver.Launch{Stream: 12345}, "INVALID_HANDLE"},

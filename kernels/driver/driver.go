@@ -101,6 +101,9 @@ type Driver interface {
 	// parameters is nil where the driver cannot tell (before CUDA 12.4).
 	parameters(functionHandle) ([]Parameter, error)
 	setSharedLimit(f functionHandle, bytes int) error
+	// maxThreads is the largest block; asking makes a driver that loads functions
+	// lazily load this one, which it could not while a stream captures.
+	maxThreads(f functionHandle) (int, error)
 	occupancy(f functionHandle, threads, shared int) (int, error)
 
 	memoryInfo() (free, total uint64, err error)

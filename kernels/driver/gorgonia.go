@@ -204,6 +204,11 @@ func (linked) setSharedLimit(f functionHandle, n int) error {
 		C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(n)))
 }
 
+func (linked) maxThreads(f functionHandle) (int, error) {
+	n, err := object[cu.Function](uintptr(f)).Attribute(cu.FnMaxThreadsPerBlock)
+	return n, wrap("cuFuncGetAttribute", err)
+}
+
 func (linked) occupancy(f functionHandle, threads, shared int) (int, error) {
 	n, err := object[cu.Function](uintptr(f)).MaxActiveBlocksPerMultiProcessor(threads, int64(shared))
 	return n, wrap("cuOccupancyMaxActiveBlocksPerMultiprocessor", err)

@@ -60,6 +60,7 @@ type Kernel struct {
 	handle     functionHandle
 	parameters []Parameter // nil: not known
 	shared     int         // limit of dynamic shared memory set so far
+	threads    int         // largest block
 }
 
 // Name is the entry point's name.
@@ -84,7 +85,11 @@ func (t *Thread) Kernel(m *Module, name string) (*Kernel, error) {
 	if err = t.check(err); err != nil {
 		return nil, err
 	}
-	return &Kernel{name: name, handle: h, parameters: parameters, shared: defaultShared}, nil
+	threads, err := t.driver.maxThreads(h)
+	if err = t.check(err); err != nil {
+		return nil, err
+	}
+	return &Kernel{name: name, handle: h, parameters: parameters, shared: defaultShared, threads: threads}, nil
 }
 
 // Occupancy is the number of blocks of so many threads and bytes of dynamic shared
@@ -159,6 +164,10 @@ func (t *Thread) Launch(k *Kernel, l Launch, arguments ...Argument) error {
 	if err := k.accepts(arguments); err != nil {
 		return err
 	}
+	grid, block := l.Grid.full(), l.Block.full()
+	if n := block.X * block.Y * block.Z; n > k.threads {
+		return fmt.Errorf("kernel %s: a block of %d threads, it takes at most %d", k.name, n, k.threads)
+	}
 	if err := t.raiseShared(k, l.Shared); err != nil {
 		return err
 	}
@@ -177,7 +186,7 @@ func (t *Thread) Launch(k *Kernel, l Launch, arguments ...Argument) error {
 		t.pointer[i] = to
 		used += words
 	}
-	err := t.driver.launch(k.handle, l.Grid.full(), l.Block.full(), l.Shared, l.Stream, t.pointer[:len(arguments)])
+	err := t.driver.launch(k.handle, grid, block, l.Shared, l.Stream, t.pointer[:len(arguments)])
 	runtime.KeepAlive(arguments)
 	if err = t.check(err); err != nil {
 		return fmt.Errorf("kernel %s, grid %v, block %v, %d bytes of shared memory: %w", k.name, l.Grid, l.Block, l.Shared, err)

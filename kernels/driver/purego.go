@@ -54,7 +54,7 @@ type library struct {
 	deviceGetAttribute                                                uintptr
 	ctxCreate, ctxDestroy, ctxSynchronize                             uintptr
 	moduleLoadDataEx, moduleUnload, moduleGetFunction                 uintptr
-	funcSetAttribute, occupancyBlocks                                 uintptr
+	funcSetAttribute, funcGetAttribute, occupancyBlocks               uintptr
 	memGetInfo, memAlloc, memFree, memHostAlloc, memFreeHost          uintptr
 	memcpyHtoD, memcpyDtoH                                            uintptr
 	memcpyHtoDAsync, memcpyDtoHAsync, memcpyDtoDAsync                 uintptr
@@ -78,7 +78,8 @@ func (l *library) bind() error {
 		{&l.deviceTotalMem, "cuDeviceTotalMem_v2"}, {&l.deviceGetAttribute, "cuDeviceGetAttribute"},
 		{&l.ctxCreate, "cuCtxCreate_v2"}, {&l.ctxDestroy, "cuCtxDestroy_v2"}, {&l.ctxSynchronize, "cuCtxSynchronize"},
 		{&l.moduleLoadDataEx, "cuModuleLoadDataEx"}, {&l.moduleUnload, "cuModuleUnload"}, {&l.moduleGetFunction, "cuModuleGetFunction"},
-		{&l.funcSetAttribute, "cuFuncSetAttribute"}, {&l.occupancyBlocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor"},
+		{&l.funcSetAttribute, "cuFuncSetAttribute"}, {&l.funcGetAttribute, "cuFuncGetAttribute"},
+		{&l.occupancyBlocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor"},
 		{&l.memGetInfo, "cuMemGetInfo_v2"}, {&l.memAlloc, "cuMemAlloc_v2"}, {&l.memFree, "cuMemFree_v2"},
 		{&l.memHostAlloc, "cuMemHostAlloc"}, {&l.memFreeHost, "cuMemFreeHost"},
 		{&l.memcpyHtoD, "cuMemcpyHtoD_v2"}, {&l.memcpyDtoH, "cuMemcpyDtoH_v2"},
@@ -273,7 +274,17 @@ func (l *library) parameters(f functionHandle) ([]Parameter, error) {
 	return list, nil
 }
 
-const functionMaxDynamicShared = 8
+// Attributes of functions.
+const (
+	functionMaxThreads       = 0
+	functionMaxDynamicShared = 8
+)
+
+func (l *library) maxThreads(f functionHandle) (int, error) {
+	var n int32
+	err := l.call("cuFuncGetAttribute", l.funcGetAttribute, uintptr(unsafe.Pointer(&n)), functionMaxThreads, uintptr(f))
+	return int(n), err
+}
 
 func (l *library) setSharedLimit(f functionHandle, bytes int) error {
 	return l.call("cuFuncSetAttribute", l.funcSetAttribute, uintptr(f), functionMaxDynamicShared, uintptr(bytes))

@@ -138,7 +138,7 @@ func (b *builder) build(sources []string) (string, error) {
 		return "", err
 	}
 	units := append([]string{}, sources...)
-	for _, own := range []string{"block.cpp", "cuda.cpp"} {
+	for _, own := range []string{"block.cpp", "cuda.cpp", "streams.cpp", "test.cpp"} {
 		units = append(units, filepath.Join(b.root, "kernels/shim/host", own))
 	}
 	objects := make([]string, len(units))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -91,6 +92,13 @@ func answer(t testing.TB, l *Library, err error) *Library {
 		t.Fatal(err)
 	}
 	l.Reset()
+	if text := os.Getenv("GPC_SHIM_ORDER"); text != "" {
+		order, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("GPC_SHIM_ORDER=%q: want a number, see Library.SetOrder", text)
+		}
+		l.SetOrder(order)
+	}
 	t.Cleanup(l.Reset)
 	return l
 }
