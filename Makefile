@@ -80,6 +80,7 @@ fuzz:
 RESULTS ?= bench/results/local
 results: build
 	scripts/results.sh $(RESULTS)
+	scripts/results-opf.sh $(RESULTS)
 	bin/gpc report --results $(RESULTS) --out docs/results --summary README.md
 
 .PHONY: nvcc check-kernels

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Records the dispatch runs behind the report: scripts/results-opf.sh FOLDER, a
 # folder of bench/results named for the device. The seed was used for nothing
-# else. Latencies are of one core and want a machine that does nothing else;
-# everything but them is the same on every machine.
+# else. The two cases run side by side, each on one core; latencies want a machine
+# that does nothing else, everything but them is the same on every machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 gpc=bin/gpc
@@ -17,7 +17,8 @@ record() {
   "$gpc" "$@" --json >"$out/$name.json.new" 2>/dev/null
   mv "$out/$name.json.new" "$out/$name.json"
 }
-for case in opf30 opf30-uncertain; do
+case_runs() {
+  local case=$1
   for regime in paper envelope swing; do
     for method in gpc direct gpc-no-fallback gpc-no-projection mo-opf hold merit nearest; do
       record "$case-$regime-$method" eval $case --method $method --regime $regime --episodes $episodes --seed $seed --threads 1
@@ -27,7 +28,11 @@ for case in opf30 opf30-uncertain; do
     record "$case-envelope-$method-noise-0.002" eval $case --method $method --regime envelope --episodes $episodes --seed $seed --threads 1 --noise 0.002
   done
   record "$case-steer" steer $case --seed $seed --divisions 8 --episodes 2 --threads 1
-done
+}
+case_runs opf30 &
+case_runs opf30-uncertain &
+wait -n
+wait -n
 for method in gpc direct; do
   record "opf30-uncertain-envelope-hidden-$method" eval opf30-uncertain --method $method --regime envelope-hidden --episodes $episodes --seed $seed --threads 1
 done

@@ -38,5 +38,6 @@ case_runs() {
 for case in integrator-convex integrator-nonconvex; do
   case_runs $case &
 done
-wait
+wait -n
+wait -n
 record bench bench
