@@ -24,8 +24,9 @@ import (
 // Options choose how the backend computes. The zero value is float32 throughout.
 type Options struct {
 	// TF32 lets products run on tensor cores, with inputs rounded to 11 significant
-	// bits: those of training, of networks and metrics for more than a few rows, and of
-	// the search for nearest codes before its exact re-check.
+	// bits: those of training, of decoding, backward passes and metrics for more than a
+	// few rows, and of the search for nearest codes before its exact re-check. Forward
+	// passes whose derivatives are taken stay in float32.
 	TF32 bool
 }
 

@@ -115,7 +115,7 @@ type searchJob struct {
 
 type mergeJob struct {
 	distance, index, z, x, outDistance, outIndex, afterDistance, afterIndex, found, state driver.Pointer
-	parts, rows, k, total, offset, n, states, ldz, ldx, spare                             int32
+	parts, rows, k, total, offset, n, states, ldz, ldx, _                                 int32
 }
 
 type localizeJob struct {

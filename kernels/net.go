@@ -98,7 +98,7 @@ func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c n
 			}
 			if hidden {
 				job := forwardJob{net: n.packed.at, z: c.in, mask: c.mask, ldz: int32(c.ldin)}
-				if err := rowsKernel(b, t, "gpc_mlp_forward", rows, n.packed.width, &job); err != nil {
+				if err := b.forward(t, rows, n.packed.width, &job); err != nil {
 					return err
 				}
 			}
@@ -127,7 +127,7 @@ func (n *net) Forward(z, y tensor.Matrix) error {
 	}
 	return n.run(z, tensor.Matrix{}, y, false, 0, func(c netCall) error {
 		job := forwardJob{net: n.packed.at, z: c.in, y: c.out, ldz: int32(c.ldin), ldy: int32(n.packed.out)}
-		return rowsKernel(n.backend, c.t, "gpc_mlp_forward", c.rows, n.packed.width, &job)
+		return n.backend.forward(c.t, c.rows, n.packed.width, &job)
 	})
 }
 
@@ -142,7 +142,7 @@ func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 	}
 	return n.run(z, ybar, zbar, true, 0, func(c netCall) error {
 		job := vjpJob{net: n.packed.at, mask: c.mask, zbar: c.out, ybar: c.bar, ldzbar: int32(n.packed.in), ldybar: int32(c.ldbar)}
-		return rowsKernel(n.backend, c.t, "gpc_mlp_vjp", c.rows, max(n.packed.width, n.packed.out), &job)
+		return n.backend.backward(c.t, c.rows, max(n.packed.width, n.packed.out), &job)
 	})
 }
 

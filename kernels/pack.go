@@ -19,8 +19,8 @@ type deviceLayer struct {
 }
 
 type deviceNet struct {
-	layer                                    [maxLayers]deviceLayer
-	layers, in, out, maskWords, width, spare int32
+	layer                                [maxLayers]deviceLayer
+	layers, in, out, maskWords, width, _ int32
 }
 
 type forwardJob struct {
@@ -37,7 +37,7 @@ type vjpJob struct {
 type jacobianJob struct {
 	net, mask, jac, metric driver.Pointer
 	lambda                 float32
-	ldjac, ldmetric, spare int32
+	ldjac, ldmetric, _     int32
 }
 
 // quads is n rounded up to whole quads of floats, 16 bytes.
@@ -145,10 +145,26 @@ func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 	return 8, need(8)
 }
 
-// rowsKernel launches an entry of mlp_forward or mlp_vjp on one or two jobs.
-func rowsKernel[J any](b *Backend, t *driver.Thread, name string, rows, width int, jobs ...*J) error {
+// forward launches mlp_forward on one or two jobs. A pass that leaves masks is in
+// float32 under every option: rounding to 11 bits would put units on the other side
+// of their kinks, and so change the Jacobian by much more than its own rounding.
+func (b *Backend) forward(t *driver.Thread, rows, width int, jobs ...*forwardJob) error {
+	name := "gpc_mlp_forward"
 	perBlock, shared := b.forwardShape(rows, width)
-	return b.launch(t, b.variant(name, perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+	entry := b.variant(name, perBlock)
+	for _, j := range jobs {
+		if j.mask != 0 {
+			entry = fmt.Sprintf("%s_%d", name, perBlock)
+		}
+	}
+	return b.launch(t, entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
+}
+
+// backward launches mlp_vjp on one or two jobs.
+func (b *Backend) backward(t *driver.Thread, rows, width int, jobs ...*vjpJob) error {
+	perBlock, shared := b.forwardShape(rows, width)
+	return b.launch(t, b.variant("gpc_mlp_vjp", perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
 

@@ -181,7 +181,7 @@ func (r *refiner) pack(t *driver.Thread, cfg backend.RefinerConfig) error {
 		return err
 	}
 	if r.encoder, err = packNet(t, r.memory, cfg.EncoderX); err != nil {
-		return fmt.Errorf("E_x: %w", err)
+		return fmt.Errorf("encoder E_x: %w", err)
 	}
 	if cfg.Codes.Rows > 0 {
 		if r.codes, err = packCodes(t, r.memory, cfg.Codes, cfg.Decoded); err != nil {

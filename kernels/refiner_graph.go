@@ -182,7 +182,7 @@ func (r *refiner) place() observed {
 // encode queues E_x over rows of inputs.
 func (r *refiner) encode(t *driver.Thread, rows int, input, z driver.Pointer) error {
 	job := forwardJob{net: r.encoder.at, z: input, y: z, ldz: int32(r.cfg.width), ldy: int32(r.flow.latent)}
-	return rowsKernel(r.backend, t, "gpc_mlp_forward", rows, r.encoder.width, &job)
+	return r.backend.forward(t, rows, r.encoder.width, &job)
 }
 
 // anchor encodes and localizes the observation and takes the priority at ŝ.

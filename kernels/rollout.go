@@ -14,7 +14,7 @@ type rolloutJob struct {
 
 type preferenceJob struct {
 	weights, slot, semantic, mean, scale driver.Pointer
-	adaptive, spare                      int32
+	adaptive, _                          int32
 }
 
 // semanticOf packs eq. iclr-semantic: k/ε of each objective, then ρ.

@@ -125,10 +125,10 @@ func newFlow(t *driver.Thread, b *Backend, m *memory, cfg backend.StepperConfig)
 	}
 	var err error
 	if f.netS, err = packNet(t, m, cfg.DecoderS); err != nil {
-		return f, fmt.Errorf("D_s: %w", err)
+		return f, fmt.Errorf("decoder D_s: %w", err)
 	}
 	if f.netU, err = packNet(t, m, cfg.DecoderU); err != nil {
-		return f, fmt.Errorf("D_u: %w", err)
+		return f, fmt.Errorf("decoder D_u: %w", err)
 	}
 	if f.meanS, f.scaleS, err = packNormalizer(t, m, cfg.NormS); err != nil {
 		return f, err

@@ -126,14 +126,14 @@ func (f *flow) forward(t *driver.Thread, rows int, in inputs, b *stepBuffers) er
 	z := in.z
 	s := forwardJob{net: f.netS.at, z: z, y: b.y.at, mask: in.masks, ldz: int32(f.latent), ldy: int32(f.states)}
 	if !f.hasProblem {
-		return rowsKernel(f.backend, t, "gpc_mlp_forward", rows, f.netS.width, &s)
+		return f.backend.forward(t, rows, f.netS.width, &s)
 	}
 	s.physical, s.mean, s.scale, s.ldp = b.s.at, f.meanS, f.scaleS, int32(f.states)
 	u := forwardJob{
 		net: f.netU.at, z: z, mask: b.maskU.at, physical: b.u.at, mean: f.meanU, scale: f.scaleU, base: b.base.at,
 		ldz: int32(f.latent), ldp: int32(f.plan), ldbase: int32(f.plan),
 	}
-	return rowsKernel(f.backend, t, "gpc_mlp_forward", rows, max(f.netS.width, f.netU.width), &s, &u)
+	return f.backend.forward(t, rows, max(f.netS.width, f.netU.width), &s, &u)
 }
 
 type domainBatch struct {
@@ -159,14 +159,14 @@ func (f *flow) backward(t *driver.Thread, rows int, in inputs, b *stepBuffers) e
 	}
 	width := func(n packedNet) int { return max(n.width, n.out) }
 	if !f.hasProblem {
-		return rowsKernel(f.backend, t, "gpc_mlp_vjp", rows, width(f.netS), &s)
+		return f.backend.backward(t, rows, width(f.netS), &s)
 	}
 	s.g, s.ldg, s.gCount = b.gs.at, int32(f.states), int32(f.states)
 	u := vjpJob{
 		net: f.netU.at, mask: b.maskU.at, zbar: b.zbarU.at, scale: f.scaleU, g: b.gu.at,
 		ldzbar: int32(f.latent), ldg: int32(f.actions), gCount: int32(f.actions),
 	}
-	return rowsKernel(f.backend, t, "gpc_mlp_vjp", rows, max(width(f.netS), width(f.netU)), &s, &u)
+	return f.backend.backward(t, rows, max(width(f.netS), width(f.netU)), &s, &u)
 }
 
 // middle queues the field and energy, and with half the first half of RK2.
@@ -246,8 +246,8 @@ func (f *flow) decode(t *driver.Thread, rows int, z driver.Pointer, b *stepBuffe
 		u.base, u.ldbase = b.base.at, int32(f.plan)
 	}
 	if !states {
-		return rowsKernel(f.backend, t, "gpc_mlp_forward", rows, f.netU.width, &u)
+		return f.backend.forward(t, rows, f.netU.width, &u)
 	}
 	s := forwardJob{net: f.netS.at, z: z, physical: b.s.at, mean: f.meanS, scale: f.scaleS, ldz: int32(f.latent), ldp: int32(f.states)}
-	return rowsKernel(f.backend, t, "gpc_mlp_forward", rows, max(f.netS.width, f.netU.width), &s, &u)
+	return f.backend.forward(t, rows, max(f.netS.width, f.netU.width), &s, &u)
 }

@@ -180,7 +180,7 @@ func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.
 		n := min(chunk, rows-from)
 		if c.TopK > 0 {
 			job := forwardJob{net: packed.at, z: floats(t.latents.z, from*quads(nz)), mask: mask, ldz: int32(quads(nz))}
-			if err := rowsKernel(b, th, "gpc_mlp_forward", n, packed.width, &job); err != nil {
+			if err := b.forward(th, n, packed.width, &job); err != nil {
 				return err
 			}
 			if err := b.metric(th, packed, n, mask, c.MetricLambda, jacobians, metrics); err != nil {

@@ -336,14 +336,14 @@ func TestShortMemoryCutsTheBatch(t *testing.T) {
 	p := smallProblem
 	p.batch, p.kappa, p.hidden, p.nx, p.ns = 2000, 1, 17, 9, 5
 	cfg := p.config(3)
-	l, b := onShim(t, Options{})
+	_, b := onShim(t, Options{})
 	plenty := trainerOf(t, b, cfg).(*Trainer)
 	need := 4 * plenty.layout.spaceFloats(plenty.micro, p.kappa)
 	want := p.train(t, plenty, 1)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, b = onShim(t, Options{})
+	l, b := onShim(t, Options{})
 	l.SetMemory(need)
 	short := trainerOf(t, b, cfg).(*Trainer)
 	if plenty.micro != 2048 || short.micro >= plenty.micro {

@@ -8,15 +8,13 @@ import (
 )
 
 // workspace is device memory, and as much pinned memory for what crosses, that
-// grows to the largest request. Pieces are handed out by carve and are valid until
-// the next begin.
+// grows to the largest request. Pieces are placed by fit and are valid until the
+// next.
 type workspace struct {
 	memory
-	base   driver.Pointer
-	bytes  int
-	host   *driver.HostMemory
-	used   int
-	pinned int
+	base  driver.Pointer
+	bytes int
+	host  *driver.HostMemory
 }
 
 // piece is a part of a workspace; host is its place in pinned memory, −1 for none.
