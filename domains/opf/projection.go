@@ -20,15 +20,6 @@ const (
 	elasticity = 1e-7
 )
 
-// Room that margins are given where the branch factors are not known (the
-// uncertain case with a context of ones): two standard deviations of a factor of
-// the rating, and what that does to voltages and powers elsewhere, pu.
-const (
-	unknownFlow    = 2 * BranchSigma
-	unknownVoltage = 1e-3
-	unknownPower   = 2e-3
-)
-
 // projection is the scratch of Project.
 type projection struct {
 	program *leastChange
@@ -82,8 +73,9 @@ func (y *System) Project(s, c, u []float64) bool {
 			continue
 		}
 		u[y.model.slackGen] = math.Min(math.Max(w.pg[y.model.slackGen], y.Network.PMin[y.model.slackGen]), y.Network.PMax[y.model.slackGen])
-		if w.shortfall(c) <= 0 || round == projectionRounds {
-			return w.smallest() >= -MarginTolerance
+		low := w.smallest()
+		if low >= 0 || round == projectionRounds {
+			return low >= -MarginTolerance
 		}
 		w.correct(c, u)
 		y.clip(c, u)
@@ -99,40 +91,6 @@ func (y *System) clip(c, u []float64) {
 		v := n.Gens() + g
 		u[v] = math.Min(math.Max(u[v], n.VMin[b]), n.VMax[b])
 	}
-}
-
-// blind reports that the context says nothing of branch factors that vary.
-func (w *workspace) blind(c []float64) bool {
-	b := w.system.branchFactors(c)
-	for _, v := range b {
-		if v != 1 {
-			return false
-		}
-	}
-	return b != nil
-}
-
-// shortfall is by how much the worst margin lacks the room that it should have.
-func (w *workspace) shortfall(c []float64) float64 {
-	if !w.blind(c) {
-		return -w.smallest()
-	}
-	n, l, worst := w.system.Network, &w.system.layout, math.Inf(-1)
-	m := &w.system.model
-	worst = math.Max(worst, unknownPower-w.margin[m.slackGen])
-	worst = math.Max(worst, unknownPower-w.margin[l.marginRamp+m.slackGen])
-	for g := range l.gens {
-		worst = math.Max(worst, unknownPower-w.margin[l.marginQ+g])
-	}
-	for i := range w.vm {
-		if m.size[i] >= 0 {
-			worst = math.Max(worst, unknownVoltage-w.margin[l.marginV+i])
-		}
-	}
-	for r, k := range l.rated {
-		worst = math.Max(worst, unknownFlow*n.Rate[k]-w.margin[l.marginS+r])
-	}
-	return worst
 }
 
 func (w *workspace) smallest() float64 {
@@ -180,16 +138,12 @@ func (w *workspace) boxes(c, u []float64) {
 // limitRows adds the limits of the network within reach, linearised.
 func (w *workspace) limitRows(c []float64) {
 	y, n, m, l := w.system, w.system.Network, &w.system.model, &w.system.layout
-	voltageRoom, powerRoom, flowRoom := voltageGuard, powerGuard, 0.0
-	if w.blind(c) {
-		voltageRoom, powerRoom, flowRoom = voltageRoom+unknownVoltage, powerRoom+unknownPower, unknownFlow
-	}
 	lo, hi := y.window(m.slackGen, c[l.previous+m.slackGen])
 	if pg := w.pg[m.slackGen]; math.Min(pg-lo, hi-pg) < powerReach {
 		w.begin()
 		w.addInjection(n.Slack, false)
 		w.projection.others = -1
-		w.limit(pg, lo, hi, powerRoom, powerReach)
+		w.limit(pg, lo, hi, powerGuard, powerReach)
 	}
 	for g, b := range n.GenBus {
 		if m.leads[g] && w.margin[l.marginQ+g] < powerReach {
@@ -201,21 +155,20 @@ func (w *workspace) limitRows(c []float64) {
 					qmin, qmax = qmin+n.QMin[other], qmax+n.QMax[other]
 				}
 			}
-			w.limit(w.q[b]+w.qd[b], qmin, qmax, powerRoom, powerReach)
+			w.limit(w.q[b]+w.qd[b], qmin, qmax, powerGuard, powerReach)
 		}
 	}
 	for i := range w.vm {
 		if m.size[i] >= 0 && w.margin[l.marginV+i] < voltageReach {
 			w.begin()
 			w.addSize(i, 1)
-			w.limit(w.vm[i], n.VMin[i], n.VMax[i], voltageRoom, voltageReach)
+			w.limit(w.vm[i], n.VMin[i], n.VMax[i], voltageGuard, voltageReach)
 		}
 	}
 	for r, k := range l.rated {
 		if w.margin[l.marginS+r] < powerReach {
-			rate := n.Rate[k] * (1 - flowRoom)
-			w.branchLimit(k, rate, w.flows.Pf[k], w.flows.Qf[k], true)
-			w.branchLimit(k, rate, w.flows.Pt[k], w.flows.Qt[k], false)
+			w.branchLimit(k, n.Rate[k], w.flows.Pf[k], w.flows.Qf[k], true)
+			w.branchLimit(k, n.Rate[k], w.flows.Pt[k], w.flows.Qt[k], false)
 		}
 	}
 }
