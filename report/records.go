@@ -29,6 +29,7 @@ type Records struct {
 	Benchmarks   []Benchmark
 	Certificates []Certified
 	Steerings    []Steering
+	Peers        []Peers
 	Traces       []Trace
 }
 
@@ -61,6 +62,8 @@ func kind(raw map[string]json.RawMessage) string {
 		return "certify"
 	case raw["results"] != nil:
 		return "bench"
+	case raw["ratios"] != nil:
+		return "peers"
 	case raw["front"] != nil:
 		return "steer"
 	case raw["method"] != nil && raw["episodes"] != nil:
@@ -116,12 +119,14 @@ func (r *Records) add(path string) error {
 		return decode(text, &r.Certificates)
 	case "bench":
 		return decode(text, &r.Benchmarks)
+	case "peers":
+		return decode(text, &r.Peers)
 	case "steer":
 		return decode(text, &r.Steerings)
 	case "eval":
 		return decode(text, &r.Evaluations)
 	}
-	return errors.New("not a record of eval, bench, certify or steer")
+	return errors.New("not a record of eval, bench, certify, steer or peers")
 }
 
 func decode[T any](text []byte, into *[]T) error {

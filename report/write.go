@@ -147,6 +147,9 @@ func (r *Records) sections() []section {
 	for _, b := range r.Benchmarks {
 		out = append(out, benchmarkSection(b))
 	}
+	for _, p := range r.Peers {
+		out = append(out, peersSection(p))
+	}
 	return out
 }
 

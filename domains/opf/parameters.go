@@ -34,7 +34,6 @@ var training = domain.Training{
 	LearningRate:    1e-3,
 	ActionWeight:    30,
 	SpectralBound:   20,
-	Emphasis:        0.3,
 	Codes:           10000,
 	LocalNeighbours: 10,
 }

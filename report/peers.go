@@ -1,0 +1,39 @@
+package report
+
+import "fmt"
+
+// Peers is a record of other programs' times beside ours in the same run.
+type Peers struct {
+	Device string      `json:"device"`
+	Commit string      `json:"commit"`
+	Ratios []PeerRatio `json:"ratios"`
+}
+
+// PeerRatio is one comparison: Ratio is the peer's time over ours, [Lo, Hi] its
+// spread over the rounds of the run.
+type PeerRatio struct {
+	Op     string  `json:"op"`
+	Case   string  `json:"case"`
+	Peer   string  `json:"peer"`
+	Batch  int     `json:"batch"`
+	Ratio  float64 `json:"ratio"`
+	Lo     float64 `json:"lo"`
+	Hi     float64 `json:"hi"`
+	OursUS float64 `json:"ours_us"`
+	PeerUS float64 `json:"peer_us"`
+}
+
+func peersSection(p Peers) section {
+	s := section{
+		title: "Beside other programs",
+		note:  fmt.Sprintf("Both in one run, commit %s, %s; CPU time of one thread, medians of alternating rounds. The ratio is the peer's time over ours, with its spread over the rounds.", p.Commit, p.Device),
+		rows:  [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
+	}
+	for _, v := range p.Ratios {
+		s.rows = append(s.rows, []string{
+			v.Op, v.Case, v.Peer, fmt.Sprint(v.Batch), fmt.Sprintf("%.1f", v.OursUS), fmt.Sprintf("%.0f", v.PeerUS),
+			fmt.Sprintf("%.0f", v.Ratio), fmt.Sprintf("[%.0f, %.0f]", v.Lo, v.Hi),
+		})
+	}
+	return s
+}
