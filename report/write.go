@@ -157,7 +157,11 @@ func number(format string, v float64) string {
 	if math.IsNaN(v) {
 		return "–"
 	}
-	return fmt.Sprintf(format, v)
+	text := fmt.Sprintf(format, v)
+	if positive, ok := strings.CutPrefix(text, "-"); ok && strings.Trim(positive, "0.") == "" {
+		return positive // rounded to zero
+	}
+	return text
 }
 
 func evaluationSection(name string, evals []closedloop.Result) section {
