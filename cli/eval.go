@@ -54,14 +54,14 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 	if !slices.Contains(a.methods(c), name) {
 		return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
 	}
-	var m *model.Model
 	options := batchnav.Options{}
 	if name != noRollout {
 		if options, err = batchnav.OptionsFor(name); err != nil {
-			return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
+			return nil, nil, badInput(err)
 		}
 	}
-	if m, err = a.loadModel(c, modelFile); err != nil {
+	m, err := a.loadModel(c, modelFile)
+	if err != nil {
 		return nil, nil, err
 	}
 	if name == noRollout {

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 gpc=bin/gpc
 work=${WORK:-build/models}
 mkdir -p "$work"
-for case in integrator-convex integrator-nonconvex; do
+for case in integrator-convex integrator-nonconvex opf30 opf30-uncertain; do
   $gpc dataset $case --seed 1 --out "$work/$case"
   $gpc train $case --seed 1 --data "$work/$case" --out "$work/$case.safetensors" \
     --curves "$work/$case.csv"
@@ -16,8 +16,3 @@ done
 $gpc train integrator-convex --seed 1 --data "$work/integrator-convex" --init "$work/integrator-convex.safetensors" \
   --lr 3e-4 --epochs 7 --rollout-epochs 3 --emphasis 0.7 --out "$work/integrator-convex-2.safetensors"
 cp "$work/integrator-convex-2.safetensors" models/integrator-convex.safetensors
-for case in opf30 opf30-uncertain; do
-  $gpc dataset $case --seed 1 --out "$work/$case"
-  $gpc train $case --seed 1 --data "$work/$case" --out "$work/$case.safetensors" --curves "$work/$case.csv"
-  cp "$work/$case.safetensors" models/
-done

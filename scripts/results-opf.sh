@@ -5,18 +5,11 @@
 # that does nothing else, everything but them is the same on every machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-gpc=bin/gpc
+. scripts/record.sh
 out=$1
 seed=11
 episodes=${EPISODES:-20}
 mkdir -p "$out"
-record() {
-  local name=$1
-  shift
-  echo "$name" >&2
-  "$gpc" "$@" --json >"$out/$name.json.new" 2>/dev/null
-  mv "$out/$name.json.new" "$out/$name.json"
-}
 case_runs() {
   local case=$1
   for regime in paper envelope swing; do

@@ -5,17 +5,10 @@
 # Everything but the latencies is the same on every machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-gpc=bin/gpc
+. scripts/record.sh
 out=$1
 seed=7
 mkdir -p "$out"
-record() {
-  local name=$1
-  shift
-  echo "$name" >&2
-  "$gpc" "$@" --json >"$out/$name.json.new" 2>/dev/null
-  mv "$out/$name.json.new" "$out/$name.json"
-}
 case_runs() {
   local case=$1
   for method in gpc direct; do

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
@@ -109,8 +110,11 @@ func (o Options) resolve() (Options, error) {
 	spec := o.Problem.Spec()
 	t := spec.Training
 	if m := o.Initial; m != nil {
-		if err := fits(m, spec); err != nil {
-			return o, err
+		if err := m.Validate(); err != nil {
+			return o, fmt.Errorf("train: the initial map: %w", err)
+		}
+		if err := batchnav.Fits(m, spec); err != nil {
+			return o, fmt.Errorf("train: the initial map: %w", err)
 		}
 		hidden := m.DecoderU.MaxHidden()
 		if o.Latent != 0 && o.Latent != m.Latent() || o.Hidden != 0 && o.Hidden != hidden {
@@ -203,23 +207,4 @@ func (o Options) resolve() (Options, error) {
 		return o, errors.New("train: Resume needs the Checkpoint file to resume from")
 	}
 	return o, nil
-}
-
-// fits checks that an initial map is one of this problem.
-func fits(m *model.Model, spec *domain.Spec) error {
-	if err := m.Validate(); err != nil {
-		return fmt.Errorf("train: the initial map: %w", err)
-	}
-	for _, w := range []struct {
-		what      string
-		got, want int
-	}{
-		{"E_x reads", m.EncoderX.In(), spec.ObservationSize()}, {"E_o reads", m.EncoderO.In(), spec.OracleSize()},
-		{"D_s writes", m.DecoderS.Out(), spec.MeasuredSize()}, {"D_u writes", m.DecoderU.Out(), spec.PlanSize()},
-	} {
-		if w.got != w.want {
-			return fmt.Errorf("train: the initial map is of another problem: its %s %d values, %s has %d", w.what, w.got, spec.Name, w.want)
-		}
-	}
-	return nil
 }
