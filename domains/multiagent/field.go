@@ -7,6 +7,7 @@ import "math"
 type field struct {
 	grid     *grid
 	standing [MaxRobots]bool
+	buffer   float64 // that it was solved for, m
 }
 
 const (
@@ -17,12 +18,14 @@ const (
 	// renewals are the fields solved in one decision; what is left waits for the
 	// next.
 	renewals = 2
+	// staleBuffer is by how much the buffer may fall before a field is solved again, m.
+	staleBuffer = 0.03
 	// detour is added to the straight way where the grid knows none, m.
 	detour = 20
 )
 
-// guide renews the fields of robots for which the set of standing robots has
-// changed. A robot counts as standing when it is at rest at its goal; for a robot
+// guide renews the fields of robots for which the set of standing robots or the
+// buffer has changed. A robot counts as standing when it is at rest at its goal; for a robot
 // that is stalled, wherever it is at rest.
 func (p *Planner) guide(w []float64) {
 	h, params := p.h, &p.system.Params
@@ -43,7 +46,7 @@ func (p *Planner) guide(w []float64) {
 			want = resting
 		}
 		want[i] = false
-		if f.grid != nil && (f.standing == want || home[i] || budget == 0) {
+		if f.grid != nil && ((f.standing == want && f.buffer <= p.buffer()+staleBuffer) || home[i] || budget == 0) {
 			continue
 		}
 		budget--
@@ -56,7 +59,7 @@ func (p *Planner) guide(w []float64) {
 				bodies = append(bodies, disc{h.state[j][0], h.state[j][1], h.radius[j] + h.radius[i] + params.DSafe})
 			}
 		}
-		f.standing = want
+		f.standing, f.buffer = want, p.buffer()
 		f.grid = p.costs(i, w, bodies)
 	}
 }
@@ -70,14 +73,14 @@ func (p *Planner) costs(i int, w []float64, bodies []disc) *grid {
 		blocked[j] = disc{b.x, b.y, b.r + fieldClearance}
 	}
 	g := newGrid(params.Workspace, goal, blocked)
-	stage, stiffness := p.stage(i, w), p.stiffness(i)
+	stage, stiffness, buffer := p.stage(i, w), p.stiffness(i), p.buffer()
 	for at := range g.rate {
 		dx, dy := g.x0+float64(at%g.nx)*gridCell-goal[0], g.y0+float64(at/g.nx)*gridCell-goal[1]
 		g.rate[at] *= float32(stage * (dx*dx + dy*dy))
 	}
 	for _, b := range bodies {
-		g.near(b, b.r+p.options.Buffer, func(at int, distance float64) {
-			if t := p.options.Buffer - (distance - b.r); t > 0 {
+		g.near(b, b.r+buffer, func(at int, distance float64) {
+			if t := buffer - (distance - b.r); t > 0 {
 				m := math.Min(t, p.options.Knee)
 				g.rate[at] += float32(stiffness * m * (2*t - m))
 			}

@@ -24,6 +24,7 @@ type PlannerOptions struct {
 	Weight     float64 // power of a robot's goal weight in its stiffness
 	Descent    float64 // share of the candidates that are iterates of the descent
 	Noise      float64 // share that are perturbations; the rest are primitives
+	Creep      float64 // by how much plans settle below the buffer, m; see Planner.buffer
 }
 
 // DefaultPlanner returns the options of the benchmark.
@@ -32,9 +33,9 @@ type PlannerOptions struct {
 //	buffer            what the margin of an episode settles at; smaller is faster
 //	hard 0.02 m       float32 against the plant's float64, with room
 func DefaultPlanner(moving bool) PlannerOptions {
-	o := PlannerOptions{Candidates: 4096, Buffer: 0.42, Stiffness: 1200, Knee: 0.03, Hard: 0.02, Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1}
+	o := PlannerOptions{Candidates: 4096, Buffer: 0.42, Stiffness: 1200, Knee: 0.03, Hard: 0.02, Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1, Creep: 0.025}
 	if moving {
-		o.Buffer, o.Stiffness, o.Knee = 0.38, 400, 0.07
+		o.Buffer, o.Stiffness, o.Knee, o.Creep = 0.38, 400, 0.07, 0.1
 	}
 	return o
 }
@@ -60,7 +61,8 @@ type Planner struct {
 	t       int
 	h       *horizonProblem
 	robots  [MaxRobots]committed
-	planned int // robots that have plans others must keep clear of
+	planned int     // robots that have plans others must keep clear of
+	least   float64 // smallest margin of the scene so far, m
 	fields  [MaxRobots]field
 	waits   [MaxRobots]patience
 
@@ -116,7 +118,7 @@ func NewPlanner(y *System, options PlannerOptions) (*Planner, error) {
 
 // Reset implements domain.Controller; the planner uses only what Decide gets.
 func (p *Planner) Reset(domain.Episode) error {
-	p.started, p.t = false, 0
+	p.started, p.t, p.least = false, 0, noMargin
 	p.rng = rand.New(rand.NewPCG(0x6c6f_6f6b_6168_6561, 1))
 	clear(p.robots[:])
 	clear(p.fields[:])
@@ -139,6 +141,8 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (b
 	}
 	p.h = p.system.decode(s, c)
 	p.obstacle = p.h.predicted(lookAhead)
+	// The margins now are those of the last executed step.
+	p.h.pairs(p.h.simulate(nil, 0), 0, func(_, _, _ int, m, _, _, _ float64) { p.least = math.Min(p.least, m) })
 	for i := range p.h.robots {
 		p.shift(i)
 	}
@@ -217,6 +221,7 @@ func (p *Planner) prepare(i int, w []float64) {
 	}
 	s.Terminal = func(x, y float64) (cost, gx, gy float64) { return p.remaining(i, stage, x, y) }
 	s.Penalty.Square = rollout.Repeat(float32(p.stiffness(i) * p.waits[i].factor()))
+	s.Penalty.Buffer = rollout.Repeat(float32(p.buffer()))
 	s.Count = len(h.obstacles)
 	for j := range p.planned {
 		if j != i {
@@ -236,6 +241,14 @@ func (p *Planner) prepare(i int, w []float64) {
 			}
 		}
 	}
+}
+
+// buffer is the margin below which closeness costs, m. A scene is as close as its
+// closest approach: once two bodies have passed at some margin, keeping more than
+// that costs the others time and no longer raises the smallest margin. What plans
+// give way below their buffer is added, or it would creep down from pass to pass.
+func (p *Planner) buffer() float64 {
+	return math.Min(p.options.Buffer, math.Max(p.least, p.options.Hard)+p.options.Creep)
 }
 
 // stage is the weight of robot i's squared goal distance in a stage.
