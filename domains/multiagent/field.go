@@ -50,30 +50,37 @@ func (p *Planner) guide(w []float64) {
 			continue
 		}
 		budget--
-		var bodies []disc
-		for _, o := range h.obstacles {
-			bodies = append(bodies, disc{o.C[0], o.C[1], o.R + h.radius[i] + params.DSafe})
-		}
+		bodies := p.standing(i)
 		for j := range h.robots {
 			if want[j] {
 				bodies = append(bodies, disc{h.state[j][0], h.state[j][1], h.radius[j] + h.radius[i] + params.DSafe})
 			}
 		}
 		f.standing, f.buffer = want, p.buffer()
-		f.grid = p.costs(i, w, bodies)
+		f.grid = p.costs(i, w, bodies, p.buffer(), nil)
 	}
 }
 
+// standing are the obstacles, inflated for robot i.
+func (p *Planner) standing(i int) (bodies []disc) {
+	for _, o := range p.h.obstacles {
+		bodies = append(bodies, disc{o.C[0], o.C[1], o.R + p.h.radius[i] + p.system.Params.DSafe})
+	}
+	return bodies
+}
+
 // costs is the grid of robot i whose cost per metre is the planner's own stage
-// cost at full speed: squared goal distance and the soft penalty.
-func (p *Planner) costs(i int, w []float64, bodies []disc) *grid {
+// cost at full speed: squared goal distance and the soft penalty of a buffer. If
+// above is given, it is the grid of the same bodies with a larger buffer, from
+// whose values the solution starts.
+func (p *Planner) costs(i int, w []float64, bodies []disc, buffer float64, above *grid) *grid {
 	params, goal := &p.system.Params, p.h.goal[i]
 	blocked := make([]disc, len(bodies))
 	for j, b := range bodies {
 		blocked[j] = disc{b.x, b.y, b.r + fieldClearance}
 	}
 	g := newGrid(params.Workspace, goal, blocked)
-	stage, stiffness, buffer := p.stage(i, w), p.stiffness(i), p.buffer()
+	stage, stiffness := p.stage(i, w), p.stiffness(i)
 	for at := range g.rate {
 		dx, dy := g.x0+float64(at%g.nx)*gridCell-goal[0], g.y0+float64(at/g.nx)*gridCell-goal[1]
 		g.rate[at] *= float32(stage * (dx*dx + dy*dy))
@@ -90,7 +97,7 @@ func (p *Planner) costs(i int, w []float64, bodies []disc) *grid {
 	for at := range g.rate {
 		g.rate[at] *= perMetre
 	}
-	g.solve(goal)
+	g.solve(goal, above)
 	return g
 }
 

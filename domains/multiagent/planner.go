@@ -24,6 +24,7 @@ type PlannerOptions struct {
 	Weight     float64 // power of a robot's goal weight in its stiffness
 	Descent    float64 // share of the candidates that are iterates of the descent
 	Noise      float64 // share that are perturbations; the rest are primitives
+	Price      float64 // static: share of the cost that a metre of margin is worth
 	Creep      float64 // by how much plans settle below the buffer, m; see Planner.buffer
 }
 
@@ -62,6 +63,7 @@ type Planner struct {
 	h       *horizonProblem
 	robots  [MaxRobots]committed
 	planned int     // robots that have plans others must keep clear of
+	chosen  float64 // buffer chosen for the scene, m
 	least   float64 // smallest margin of the scene so far, m
 	fields  [MaxRobots]field
 	waits   [MaxRobots]patience
@@ -118,7 +120,7 @@ func NewPlanner(y *System, options PlannerOptions) (*Planner, error) {
 
 // Reset implements domain.Controller; the planner uses only what Decide gets.
 func (p *Planner) Reset(domain.Episode) error {
-	p.started, p.t, p.least = false, 0, noMargin
+	p.started, p.t, p.least, p.chosen = false, 0, noMargin, p.options.Buffer
 	p.rng = rand.New(rand.NewPCG(0x6c6f_6f6b_6168_6561, 1))
 	clear(p.robots[:])
 	clear(p.fields[:])
@@ -147,6 +149,9 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (b
 		p.shift(i)
 	}
 	if !p.system.scenes.Moving {
+		if !p.started && p.options.Price > 0 {
+			p.choose(w)
+		}
 		p.guide(w)
 	}
 	for i := range p.h.robots {
@@ -248,7 +253,7 @@ func (p *Planner) prepare(i int, w []float64) {
 // that costs the others time and no longer raises the smallest margin. What plans
 // give way below their buffer is added, or it would creep down from pass to pass.
 func (p *Planner) buffer() float64 {
-	return math.Min(p.options.Buffer, math.Max(p.least, p.options.Hard)+p.options.Creep)
+	return math.Min(p.chosen, math.Max(p.least, p.options.Hard)+p.options.Creep)
 }
 
 // stage is the weight of robot i's squared goal distance in a stage.
