@@ -14,7 +14,7 @@ const (
 	standingSpeed = 0.05 // m/s
 	// fieldClearance is kept beyond r + d_safe on the path, m; less than in the
 	// generator's connectivity check, so that a path exists.
-	fieldClearance = 0.05
+	fieldClearance = 0.03
 	// renewals are the fields solved in one decision; what is left waits for the
 	// next.
 	renewals = 2
@@ -81,6 +81,10 @@ func (p *Planner) costs(i int, w []float64, bodies []disc, buffer float64, above
 	}
 	g := newGrid(params.Workspace, goal, blocked)
 	stage, stiffness := p.stage(i, w), p.stiffness(i)
+	penalty := func(depth float64) float32 {
+		m := math.Min(depth, p.options.Knee)
+		return float32(stiffness * m * (2*depth - m))
+	}
 	for at := range g.rate {
 		dx, dy := g.x0+float64(at%g.nx)*gridCell-goal[0], g.y0+float64(at/g.nx)*gridCell-goal[1]
 		g.rate[at] *= float32(stage * (dx*dx + dy*dy))
@@ -88,11 +92,24 @@ func (p *Planner) costs(i int, w []float64, bodies []disc, buffer float64, above
 	for _, b := range bodies {
 		g.near(b, b.r+buffer, func(at int, distance float64) {
 			if t := buffer - (distance - b.r); t > 0 {
-				m := math.Min(t, p.options.Knee)
-				g.rate[at] += float32(stiffness * m * (2*t - m))
+				g.rate[at] += penalty(t)
 			}
 		})
 	}
+	g.passages(bodies, fieldClearance, buffer, func(at int, x, y float64) {
+		dx, dy := x-goal[0], y-goal[1]
+		rate := float32(stage * (dx*dx + dy*dy))
+		for _, b := range bodies {
+			d := math.Hypot(x-b.x, y-b.y) - b.r
+			if d < fieldClearance {
+				return
+			}
+			if d < buffer {
+				rate += penalty(buffer - d)
+			}
+		}
+		g.rate[at] = min(g.rate[at], rate)
+	})
 	perMetre := float32(1 / (params.Dt * params.Limits.VMax))
 	for at := range g.rate {
 		g.rate[at] *= perMetre
