@@ -35,9 +35,8 @@ func (p *Planner) guide(w []float64) {
 	}
 	var resting, home [MaxRobots]bool
 	for i := range h.robots {
-		s, g := &h.state[i], &h.goal[i]
-		resting[i] = math.Abs(s[3]) < standingSpeed && p.started
-		home[i] = resting[i] && math.Hypot(s[0]-g[0], s[1]-g[1]) < params.GoalRadius
+		resting[i] = math.Abs(h.state[i][3]) < standingSpeed && p.started
+		home[i] = p.started && p.home(i)
 	}
 	for i := range h.robots {
 		f := &p.fields[i]
