@@ -6,8 +6,8 @@ import "math"
 // points of a grid stand for its middle, m.
 const passageReach = 0.6
 
-// passages visits, for every pair of discs that leaves between clear and room on
-// either side of the middle of the gap between them, the grid's points next to the
+// passages visits, for every pair of discs that leaves from clear to as much as
+// room and a cell on either side of the middle of the gap between them, the grid's points next to the
 // line through that middle, with the points of the line that they stand for. A
 // gap that is narrower than a cell has otherwise only points that are too close to
 // one side, or none.
@@ -18,7 +18,7 @@ func (g *grid) passages(discs []disc, clear, room float64, visit func(at int, x,
 			dx, dy := b.x-a.x, b.y-a.y
 			d := math.Hypot(dx, dy)
 			half := (d - a.r - b.r) / 2
-			if d == 0 || half < clear || half > room {
+			if d == 0 || half < clear || half > room+aside {
 				continue
 			}
 			dx, dy = dx/d, dy/d
