@@ -426,6 +426,9 @@ type Case struct {
 	Plant   Plant
 	// Controllers are the case's own methods by the name `--method` takes.
 	Controllers map[string]func() (Controller, error)
+	// Guided are those that ask a learned map, which comes with an engine and a
+	// model file.
+	Guided map[string]func(Proposer) (Controller, error)
 	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.
