@@ -32,7 +32,7 @@ solves one of n parts of the work; gpc dataset merge joins them.`,
 			if err != nil {
 				return err
 			}
-			spec := c.Problem.Spec()
+			spec := c.MapProblem().Spec()
 			if !cmd.Flags().Changed("scenarios") {
 				opt.Scenarios = spec.Training.Scenarios
 			}

@@ -25,10 +25,10 @@ const noRollout = "gpc-no-rollout"
 
 // methods lists what --method can name for a case. A case that neither solves
 // Pareto samples nor sizes a latent has no map to navigate on, only methods of
-// its own.
+// its own; neither has one whose map is not about the plant's own problem.
 func (a *App) methods(c domain.Case) []string {
 	var names []string
-	if c.Solver != nil || c.Problem.Spec().Training.Latent > 0 {
+	if c.Learned == nil && (c.Solver != nil || c.Problem.Spec().Training.Latent > 0) {
 		names = append(batchnav.Methods(), noRollout)
 	}
 	own := make([]string, 0, len(c.Controllers))
@@ -254,5 +254,5 @@ func (a *App) bundled(c domain.Case) (*model.Model, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	return m, badInput(batchnav.Fits(m, c.Problem.Spec()))
+	return m, badInput(batchnav.Fits(m, c.MapProblem().Spec()))
 }

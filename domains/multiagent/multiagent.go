@@ -133,6 +133,7 @@ func newCase(name string, moving bool) domain.Case {
 	}
 	return domain.Case{
 		Problem:     y,
+		Learned:     newView(y),
 		Plant:       &Plant{system: y},
 		Controllers: controllers(y),
 	}
