@@ -31,8 +31,11 @@ func (a *App) methods(c domain.Case) []string {
 	if c.Learned == nil && (c.Solver != nil || c.Problem.Spec().Training.Latent > 0) {
 		names = append(batchnav.Methods(), noRollout)
 	}
-	own := make([]string, 0, len(c.Controllers))
+	own := make([]string, 0, len(c.Controllers)+len(c.Guided))
 	for n := range c.Controllers {
+		own = append(own, n)
+	}
+	for n := range c.Guided {
 		own = append(own, n)
 	}
 	slices.Sort(own)
@@ -50,6 +53,9 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 			}
 			return closedloop.FromController(ctrl), nil
 		}, func() {}, nil
+	}
+	if guided, ok := c.Guided[name]; ok {
+		return a.guided(c, guided, modelFile)
 	}
 	if !slices.Contains(a.methods(c), name) {
 		return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
@@ -72,23 +78,64 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 	if !options.NoProjection && !options.NoFallback {
 		options.Solver = c.Rescue // an ablation executes what it decodes
 	}
-	var engines []engine.Engine
+	open, closeAll := a.engines()
 	return func() (closedloop.Method, error) {
+		e, err := open()
+		if err != nil {
+			return nil, err
+		}
+		n, err := batchnav.NewNavigator(e, m, c.Problem, options)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		return closedloop.FromNavigator(n), nil
+	}, closeAll, nil
+}
+
+// guided is the factory of a case's own method that asks the case's map.
+func (a *App) guided(c domain.Case, method func(domain.Proposer) (domain.Controller, error), modelFile string) (make func() (closedloop.Method, error), closeAll func(), err error) {
+	m, err := a.loadModel(c, modelFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	open, closeAll := a.engines()
+	return func() (closedloop.Method, error) {
+		e, err := open()
+		if err != nil {
+			return nil, err
+		}
+		p, err := batchnav.NewProposer(e, m, c.MapProblem(), batchnav.Options{}, guidedCapacity)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		ctrl, err := method(p)
+		if err != nil {
+			return nil, err
+		}
+		return closedloop.FromController(ctrl), nil
+	}, closeAll, nil
+}
+
+// guidedCapacity is the candidates that a proposer makes room for at first; it
+// grows with what it is asked.
+const guidedCapacity = 4096
+
+// engines returns a function that opens one more engine, of one thread unless
+// --threads says otherwise, and one that closes them all.
+func (a *App) engines() (open func() (engine.Engine, error), closeAll func()) {
+	var engines []engine.Engine
+	return func() (engine.Engine, error) {
 			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads), TF32: a.tf32, Notice: a.notice})
 			if err != nil {
 				return nil, badInput(err)
 			}
 			engines = append(engines, e)
-			n, err := batchnav.NewNavigator(e, m, c.Problem, options)
-			if err != nil {
-				return nil, badInput(err)
-			}
-			return closedloop.FromNavigator(n), nil
+			return e, nil
 		}, func() {
 			for _, e := range engines {
 				e.Close()
 			}
-		}, nil
+		}
 }
 
 func (a *App) evalCommand() *cobra.Command {

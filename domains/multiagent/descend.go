@@ -30,13 +30,15 @@ func (p *Planner) descend(i, steps int) {
 	}
 	var rates [rollout.Lanes]float32
 	square := p.single.Penalty.Square
+	p.filled = rollout.Lanes
 	for l := range rollout.Lanes {
 		if l < descentRates {
-			p.put(&p.best[0].plan, l)
+			p.put(&p.best[0].plan, origin{kindDescended, p.best[0].from.latent}, l)
 			rates[l] = float32(descentRate * math.Pow(0.5, float64(l)))
 			continue
 		}
-		p.put(&p.bold[(l-descentRates)%descentBold%p.daring].plan, l)
+		bold := &p.bold[(l-descentRates)%descentBold%p.daring]
+		p.put(&bold.plan, origin{kindDescended, bold.from.latent}, l)
 		rates[l] = float32(descentRate * math.Pow(0.5, float64((l-descentRates)/descentBold)))
 		p.single.Penalty.Square[l] *= descentStiffer
 	}
@@ -60,8 +62,9 @@ func (p *Planner) descend(i, steps int) {
 			}
 		}
 		rate *= descentDecay
-		p.engine.Limit(p.block, lookAhead, &bounds)
+		p.engine.Limit(p.block, p.steps, &bounds)
 		p.evaluate(p.slope)
 	}
 	p.single.Penalty.Square = square
+	p.filled = 0
 }

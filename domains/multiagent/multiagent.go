@@ -136,5 +136,6 @@ func newCase(name string, moving bool) domain.Case {
 		Learned:     newView(y),
 		Plant:       &Plant{system: y},
 		Controllers: controllers(y),
+		Guided:      guided(y),
 	}
 }
