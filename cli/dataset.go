@@ -83,7 +83,7 @@ solves one of n parts of the work; gpc dataset merge joins them.`,
 	f.IntVar(&weights, "weights", 0, "fixed preferences per scenario (default: the case's)")
 	f.StringVar(&opt.OutDir, "out", "", "folder of the dataset")
 	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n")
-	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform, logarithmic or mixed (default: the case's)")
+	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform, logarithmic, mixed or centred (default: the case's)")
 	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&opt.Adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
 	f.IntVar(&opt.Chunk, "chunk", 0, "scenarios per part; 0 is 64")

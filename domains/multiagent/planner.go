@@ -325,14 +325,17 @@ func (p *Planner) stiffness(i int) float64 {
 	return p.options.Stiffness * math.Pow(p.h.goalWeight(i), p.options.Weight)
 }
 
-// evaluate scores the block of candidates and keeps the best of the lanes that
-// are filled; derivatives, where not nil, gets those of the scores.
-func (p *Planner) evaluate(derivatives []float32) {
+// evaluate scores the block of candidates and keeps the best; derivatives, where
+// not nil, gets those of the scores.
+func (p *Planner) evaluate(derivatives []float32) { p.examine(rollout.Lanes, derivatives) }
+
+// examine is evaluate of a block of which only the first lanes hold candidates.
+func (p *Planner) examine(lanes int, derivatives []float32) {
 	p.engine.EvaluateSingle(&p.single, p.block, p.work, &p.result, derivatives)
-	for l := range p.filled {
+	for l := range lanes {
 		p.keep(float64(p.result.Cost[l]), int(p.result.Safe[l]), l)
 	}
-	p.evaluated += p.filled
+	p.evaluated += lanes
 }
 
 // keep inserts lane l of the block into both lists where it belongs.
@@ -365,9 +368,10 @@ func (p *Planner) insert(list []candidate, n int, key float64, safe, l int) int 
 	return n
 }
 
-// put writes a plan into lane l of the block.
-func (p *Planner) put(plan *[lookAhead][2]float32, from origin, l int) {
-	p.origins[l] = from
+// put writes a plan, the committed one unless origins says more, into lane l of the
+// block.
+func (p *Planner) put(plan *[lookAhead][2]float32, l int) {
+	p.origins[l] = origin{kindCommitted, heldLatent}
 	for k, u := range plan[:p.steps] {
 		p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l] = u[0], u[1]
 	}
@@ -445,7 +449,7 @@ func (p *Planner) search(i int, w []float64, n *shares, answer span) {
 		opening = min(n.primitives, rollout.Lanes-1)
 	}
 	first := min(answer.count, rollout.Lanes-1-opening)
-	p.put(&p.robots[i].plan, origin{kindCommitted, heldLatent}, p.lane())
+	p.put(&p.robots[i].plan, p.lane())
 	p.primitives(i, 0, opening)
 	p.latents(i, answer.from, answer.from+first)
 	p.flush()
@@ -480,6 +484,6 @@ func (p *Planner) flush() {
 	}
 	bounds := p.h.bounds(p.current)
 	p.engine.Limit(p.block, p.steps, &bounds)
-	p.evaluate(nil)
+	p.examine(p.filled, nil)
 	p.filled = 0
 }

@@ -53,6 +53,16 @@ var library = func() (all []primitive) {
 	return all
 }()
 
+// seeds evaluates blocks from to until of the committed plan and the primitives.
+func (p *Planner) seeds(i, from, until int) {
+	p.filled = 0
+	if from == 0 {
+		p.put(&p.robots[i].plan, p.lane())
+	}
+	p.primitives(i, max(0, from*rollout.Lanes-1), until*rollout.Lanes-1)
+	p.flush()
+}
+
 // primitives makes candidates of the primitives from until to: those of the
 // library, then random ones.
 func (p *Planner) primitives(i, from, to int) {
@@ -102,7 +112,8 @@ func (p *Planner) perturb(i, blocks int) {
 				plan[k][0] += a
 				plan[k][1] += w
 			}
-			p.put(&plan, from, l)
+			p.put(&plan, l)
+			p.origins[l] = from
 		}
 		p.filled = rollout.Lanes
 		p.flush()

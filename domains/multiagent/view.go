@@ -106,6 +106,37 @@ func newView(y *System) *View {
 		StepSeconds:     y.spec.StepSeconds,
 		Semantic:        y.spec.Semantic,
 		MarginTolerance: y.spec.MarginTolerance,
+		Navigation: domain.Navigation{
+			LatentStep:     0.02,
+			VMax:           1,
+			Epsilon:        0.1,
+			MetricLambda:   1e-3,
+			TopK:           4,
+			LieGain:        0.1,
+			LieScale:       0.1,
+			RetractionMix:  0.5,
+			Smoothing:      1,
+			PriorityFilter: 1,
+			Neighbours:     20,
+		},
+		Training: domain.Training{
+			Latent:          16,
+			Hidden:          192,
+			Scenarios:       7500,
+			Weights:         3,
+			Design:          domain.WeightDesign{Name: "centred"},
+			ManifoldEpochs:  12,
+			RolloutEpochs:   1,
+			Batch:           512,
+			LearningRate:    1e-3,
+			ActionWeight:    30,
+			SpectralBound:   20,
+			Codes:           4096,
+			LocalNeighbours: 8,
+		},
+	}
+	if y.scenes.Moving {
+		v.spec.Training.Scenarios = 15000
 	}
 	add := func(unit, format string, a ...any) {
 		v.spec.Context = append(v.spec.Context, domain.Variable{Name: fmt.Sprintf(format, a...), Unit: unit})
