@@ -44,7 +44,7 @@ var Shapes = []Shape{
 // then takes, or one of Shapes.
 func ShapeOf(name string, cases []domain.Case) (Shape, error) {
 	for _, c := range cases {
-		if s := c.Problem.Spec(); s.Name == name {
+		if s := c.MapProblem().Spec(); s.Name == name {
 			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), own: &c}, nil
 		}
 	}
