@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/cpu_fallback"
@@ -16,14 +17,14 @@ import (
 
 // untrained is a map of a view with random weights and small plans around the
 // base plan.
-func untrained(t testing.TB, v *View, codes int) *model.Model {
+func untrained(t testing.TB, v *View, hidden, codes int) *model.Model {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
 	spec := v.Spec()
-	const nz, hidden = 16, 32
+	const nz = 16
 	nx, ns, nu := spec.ObservationSize(), spec.MeasuredSize(), spec.PlanSize()
 	mlp := func(in, out int) *model.MLP {
-		m, err := model.NewMLP(rng, in, hidden, out)
+		m, err := model.NewMLP(rng, in, hidden, hidden, out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +59,7 @@ func proposer(t testing.TB, v *View, threads int) domain.Proposer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	p, err := batchnav.NewProposer(b, untrained(t, v, 64), v, batchnav.Options{}, 256)
+	p, err := batchnav.NewProposer(b, untrained(t, v, 32, 64), v, batchnav.Options{}, 256)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,4 +355,87 @@ func TestPlannerOptionsAreChecked(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
+}
+
+// BenchmarkGuidedDecision is one whole decision with 4096 candidates and a map of
+// the trained one's size, in the first thirty steps of a scene, and the part of it
+// that the map takes. The engine has as many threads as the machine.
+func BenchmarkGuidedDecision(b *testing.B) {
+	for _, run := range []struct {
+		name string
+		set  func(*PlannerOptions)
+	}{
+		{"none", func(o *PlannerOptions) { o.Latent = 0 }},
+		{"default", func(*PlannerOptions) {}},
+		{"all", func(o *PlannerOptions) { o.Latent, o.Descent, o.Noise, o.Gradient = 1, 0, 0, false }},
+	} {
+		b.Run(run.name, func(b *testing.B) {
+			y := system(b, true)
+			v := newView(y)
+			engine, err := cpufallback.New(cpufallback.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer engine.Close()
+			m, err := batchnav.NewProposer(engine, untrained(b, v, v.spec.Training.Hidden, v.spec.Training.Codes), v, batchnav.Options{}, 4096)
+			if err != nil {
+				b.Fatal(err)
+			}
+			o := DefaultPlanner(true)
+			run.set(&o)
+			timed := &timedProposer{Proposer: m}
+			p, err := NewGuidedPlanner(y, o, timed)
+			if err != nil {
+				b.Fatal(err)
+			}
+			e := scene(b, y, 3)
+			s, c, u := make([]float64, MaxRobots*stateSize), make([]float64, contextSize), make([]float64, MaxRobots*actionSize)
+			var took []float64
+			for b.Loop() {
+				if e.t == 30 {
+					b.StopTimer()
+					e = scene(b, y, 3)
+					if err := p.Reset(e); err != nil {
+						b.Fatal(err)
+					}
+					b.StartTimer()
+				}
+				e.Observe(s, c)
+				start := time.Now()
+				if _, err := p.Decide(s, c, adaptive.Preference, u); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(start).Seconds())
+				if _, err := e.Apply(u); err != nil {
+					b.Fatal(err)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(1e3*took[0], "min-ms")
+			b.ReportMetric(1e3*took[len(took)/2], "p50-ms")
+			b.ReportMetric(1e3*took[len(took)*99/100], "p99-ms")
+			b.ReportMetric(1e3*timed.least.Seconds(), "min-map-ms")
+			b.ReportMetric(float64(timed.plans)/float64(max(1, timed.calls)), "latents")
+		})
+	}
+}
+
+// timedProposer measures what a proposer takes.
+type timedProposer struct {
+	domain.Proposer
+	calls, plans int
+	least        time.Duration // of a call with plans for every robot
+}
+
+func (m *timedProposer) Propose(opt domain.ProposeOptions, questions []domain.Question, answers []domain.Answer) error {
+	start := time.Now()
+	err := m.Proposer.Propose(opt, questions, answers)
+	if d := time.Since(start); len(questions) > 0 && (m.least == 0 || d < m.least) {
+		m.least = d
+	}
+	m.calls++
+	for _, q := range questions {
+		m.plans += q.Count
+	}
+	return err
 }
