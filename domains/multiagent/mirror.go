@@ -11,14 +11,14 @@ import (
 func (v *View) mirror(row *domain.Sample) domain.Sample {
 	m := *row
 	m.S, m.C, m.U, m.Target = slices.Clone(row.S), slices.Clone(row.C), slices.Clone(row.U), slices.Clone(row.Target)
-	reflect(m.S, m.C)
-	reflectPlan(m.U)
-	reflectPlan(m.Target)
+	flip(m.S, m.C)
+	flipPlan(m.U)
+	flipPlan(m.Target)
 	return m
 }
 
-// reflect mirrors a view in place.
-func reflect(s, c []float64) {
+// flip mirrors a view in place.
+func flip(s, c []float64) {
 	s[viewGoal+1], s[viewWay+1] = -s[viewGoal+1], -s[viewWay+1]
 	c[viewPrevious+1] = -c[viewPrevious+1]
 	for w := range viewWays {
@@ -33,8 +33,8 @@ func reflect(s, c []float64) {
 	}
 }
 
-// reflectPlan mirrors a plan in place.
-func reflectPlan(plan []float64) {
+// flipPlan mirrors a plan in place.
+func flipPlan(plan []float64) {
 	for k := 1; k < len(plan); k += actionSize {
 		plan[k] = -plan[k]
 	}
