@@ -12,8 +12,8 @@ func (v *View) mirror(row *domain.Sample) domain.Sample {
 	m := *row
 	m.S, m.C, m.U, m.Target = slices.Clone(row.S), slices.Clone(row.C), slices.Clone(row.U), slices.Clone(row.Target)
 	flip(m.S, m.C)
-	reflectPlan(m.U)
-	reflectPlan(m.Target)
+	flipPlan(m.U)
+	flipPlan(m.Target)
 	return m
 }
 
@@ -33,8 +33,8 @@ func flip(s, c []float64) {
 	}
 }
 
-// reflectPlan mirrors a plan in place.
-func reflectPlan(plan []float64) {
+// flipPlan mirrors a plan in place.
+func flipPlan(plan []float64) {
 	for k := 1; k < len(plan); k += actionSize {
 		plan[k] = -plan[k]
 	}

@@ -27,10 +27,12 @@ const (
 	perturbTries  = 4    // each with half the size of the one before
 
 	solverRounds  = 6    // of block-coordinate search over the robots, at most
-	solverStarts  = 8    // blocks of starts in the first round
+	solverStarts  = 6    // blocks of starts in the first round
 	solverDescent = 45   // iterations from the best sixteen starts
 	solverPolish  = 60   // iterations from the best plan
-	solverSettled = 2e-3 // relative decrease of a score that counts as none
+	rootEvery     = 4    // iterations between roots of Adam's second moments
+	solverSettled = 4e-3 // residual from which a plan is left as it is
+	scoreScale    = 5.0  // of the residual: what the ego's L steps cost 0.4 m from its goal
 	// leastSafety is the least weight of the soft penalty: a violated margin always
 	// counts.
 	leastSafety = 0.02
@@ -59,14 +61,15 @@ const (
 // the score by more than stationary. A solve in which a robot has no such plan is
 // ErrInfeasible, one above the residual ErrNotConverged.
 type Solver struct {
-	view *View
-	pool sync.Pool
+	view   *View
+	stream Stream // of the scenes
+	pool   sync.Pool
 }
 
 var _ domain.ScenarioSolver = (*Solver)(nil)
 
 func newSolver(v *View) *Solver {
-	r := &Solver{view: v}
+	r := &Solver{view: v, stream: Training}
 	r.pool.New = func() any {
 		options := v.options
 		options.Candidates = driveCandidates
@@ -139,7 +142,7 @@ func (r *Solver) SolveAll(_ int, p []float64, prefs []domain.Preference, how dom
 func (r *Solver) drive(p *Planner, at []float64) error {
 	y := r.view.system
 	number := math.Float64bits(1 + at[0]) // the coordinate's own bits: equal ones are equal scenes
-	scene, err := y.Draw(Training, 0, number)
+	scene, err := y.Draw(r.stream, 0, number)
 	if err != nil {
 		return err
 	}
@@ -275,31 +278,34 @@ func (r *Solver) weights(p *Planner, pref domain.Preference) (w [MaxRobots][3]fl
 	return w
 }
 
-// optimise runs the block-coordinate search; cold also tries starts.
+// optimise runs the block-coordinate search; cold also tries starts. After the
+// first round only those robots are searched for whose plans the others' new ones
+// have left with something to gain.
 func (r *Solver) optimise(p *Planner, weights *[MaxRobots][3]float64, cold bool) {
 	for round := range solverRounds {
-		gained := false
+		settled := true
 		for i := range p.h.robots {
-			r.score(p, i, weights[i][:])
+			w := weights[i][:]
+			if (round > 0 || !cold) && r.residual(p, i, w) <= solverSettled {
+				continue
+			}
+			settled = false
+			r.score(p, i, w)
 			p.kept, p.daring = 0, 0
 			p.seeds(i, 0, 1)
-			before := float64(p.result.Cost[0]) + unsafeStep*(lookAhead-float64(p.result.Safe[0]))
 			if p.settled(i, thirds) {
 				continue
 			}
 			if cold && round == 0 {
 				p.seeds(i, 1, solverStarts)
 				p.spread()
-				p.slide(i, spreadRates, solverDescent, decayTo(solverDescent))
+				p.slide(i, spreadRates, solverDescent, decayTo(solverDescent), rootEvery)
 			}
 			p.refine(i, solverPolish)
-			if best := &p.best[0]; best.key < before {
-				gained = gained || before-best.key > solverSettled*(math.Abs(before)+1)
-				p.robots[i].plan = best.plan
-				p.follow(i)
-			}
+			p.robots[i].plan = p.best[0].plan
+			p.follow(i)
 		}
-		if !gained {
+		if settled {
 			return
 		}
 	}
@@ -348,12 +354,12 @@ func (p *Planner) refine(i, steps int) {
 		p.put(&p.best[0].plan, l)
 		rates[l] = float32(descentRate * math.Pow(0.6, float64(l)))
 	}
-	p.slide(i, &rates, steps, decayTo(steps))
+	p.slide(i, &rates, steps, decayTo(steps), rootEvery)
 }
 
 // residual is how far robot i's plan is from stationary: the largest decrease of
-// its score, relative to the score, by a projected gradient step of sixteen lengths
-// between 10⁻⁵ and 0.3 in the largest entry.
+// its score, relative to the score plus scoreScale, by a projected gradient step of sixteen lengths
+// between 10⁻⁵ and 0.3 in the largest entry; +Inf for a plan that is not safe.
 func (r *Solver) residual(p *Planner, i int, w []float64) float64 {
 	r.score(p, i, w)
 	p.kept, p.daring = 0, 0
@@ -363,6 +369,9 @@ func (r *Solver) residual(p *Planner, i int, w []float64) float64 {
 	}
 	p.evaluate(p.slope)
 	before := float64(p.result.Cost[0])
+	if p.result.Safe[0] < lookAhead {
+		return math.Inf(1)
+	}
 	largest := float32(0)
 	for _, g := range p.slope {
 		largest = max(largest, g, -g)
@@ -385,7 +394,7 @@ func (r *Solver) residual(p *Planner, i int, w []float64) float64 {
 			least = math.Min(least, float64(p.result.Cost[l]))
 		}
 	}
-	return (before - least) / (math.Abs(before) + 1)
+	return (before - least) / (math.Abs(before) + scoreScale)
 }
 
 // certify checks the joint plan in float64 and writes one row for each robot.
