@@ -191,7 +191,64 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
 	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
+	cmd.AddCommand(a.joinCommand(), a.compareCommand())
 	return cmd
+}
+
+func (a *App) joinCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "join CASE TRACE...",
+		Short: "Statistics of an evaluation whose shards were run apart, from their traces",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return badInputf("eval join needs a case and the traces of its shards")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := a.find(args[0])
+			if err != nil {
+				return err
+			}
+			result, err := closedloop.Join(c.Problem.Spec(), args[1:])
+			if err != nil {
+				return badInput(err)
+			}
+			return a.print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
+		},
+	}
+}
+
+func (a *App) compareCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare TRACE TRACE...",
+		Short: "Cost of several methods beside the first's, on the episodes in which all of them are safe",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return badInputf("eval compare needs at least two traces of the same episodes")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			compared, err := closedloop.Compare(args)
+			if err != nil {
+				return badInput(err)
+			}
+			result := struct {
+				Comparisons []closedloop.Comparison `json:"comparisons"`
+			}{compared}
+			return a.print(result, func(w io.Writer) error {
+				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "mean margin", "p50 ms", "p99 ms"}}
+				for _, r := range compared {
+					rows = append(rows, []string{
+						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Compared), format("%.3f", r.CostMean),
+						format("%.3f", r.DifferencePct), format("%.3f", r.DifferenceSEM), format("%.3f", r.MarginMean), format("%.2f", r.Latency.P50/1e3), format("%.2f", r.Latency.P99/1e3),
+					})
+				}
+				return table(w, rows)
+			})
+		},
+	}
 }
 
 // evaluate runs one method with progress.

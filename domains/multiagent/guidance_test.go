@@ -162,7 +162,9 @@ func TestProposedPlansCompete(t *testing.T) {
 			}
 		}
 	}}
-	p := guidedPlanner(t, y, good, func(o *PlannerOptions) { o.Candidates, o.Descent, o.Gradient, o.Noise, o.Latent = 1024, 0, false, 0, 0.5 })
+	p := guidedPlanner(t, y, good, func(o *PlannerOptions) {
+		o.Candidates, o.Descent, o.Gradient, o.Noise, o.Latent = 1024, 0, false, 0, 0.5
+	})
 	e = scene(t, y, 2)
 	drive(t, e, p, 1, nil)
 	if p.descendant == 0 {
