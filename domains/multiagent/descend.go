@@ -43,38 +43,33 @@ func (p *Planner) descend(i, steps int) {
 		rates[l] = float32(descentRate * math.Pow(0.5, float64((l-descentRates)/descentBold)))
 		p.single.Penalty.Square[l] *= descentStiffer
 	}
-	p.slide(i, &rates, steps, descentDecay, 1)
+	p.slide(i, &rates, steps, descentDecay)
 	p.single.Penalty.Square = square
 }
 
 // slide takes the block's sixteen plans down the derivatives of their scores by
 // Adam, each lane from its own first step in rates, which decays by a factor per
 // iteration; the plans are limited after every step, and every iterate is a
-// candidate. Roots of the second moments are taken every so many iterations.
-func (p *Planner) slide(i int, rates *[rollout.Lanes]float32, steps int, decay float64, every int) {
+// candidate.
+func (p *Planner) slide(i int, rates *[rollout.Lanes]float32, steps int, decay float64) {
 	clear(p.first)
 	clear(p.second)
 	bounds := p.h.bounds(i)
 	rate, mean, span := 1.0, 1.0, 1.0
 	p.evaluate(p.slope)
-	n := len(p.slope)
-	slope, first, second, scale, block := p.slope[:n], p.first[:n], p.second[:n], p.scale[:n], p.block[:n]
-	for iteration := range steps - 1 {
+	for range steps - 1 {
 		mean *= descentMean
 		span *= descentSpan
 		factor := float32(rate * math.Sqrt(1-span) / (1 - mean))
-		for e, g := range slope {
-			second[e] = descentSpan*second[e] + (1-descentSpan)*g*g
-		}
-		if iteration%every == 0 {
-			for e, v := range second {
-				scale[e] = rates[e%rollout.Lanes] / (float32(math.Sqrt(float64(v))) + 1e-6)
+		for row := 0; row < len(p.slope); row += rollout.Lanes {
+			for l := range rollout.Lanes {
+				e := row + l
+				g := p.slope[e]
+				m := descentMean*p.first[e] + (1-descentMean)*g
+				v := descentSpan*p.second[e] + (1-descentSpan)*g*g
+				p.first[e], p.second[e] = m, v
+				p.block[e] -= factor * rates[l] * m / (float32(math.Sqrt(float64(v))) + 1e-6)
 			}
-		}
-		for e, g := range slope {
-			m := descentMean*first[e] + (1-descentMean)*g
-			first[e] = m
-			block[e] -= factor * m * scale[e]
 		}
 		rate *= decay
 		p.engine.Limit(p.block, p.steps, &bounds)

@@ -169,7 +169,7 @@ func NewPlanner(y *System, options PlannerOptions) (*Planner, error) {
 	size := rollout.PlanSize(options.LookAhead)
 	p := &Planner{
 		system: y, options: options, steps: options.LookAhead, engine: engine, work: rollout.NewWorkspace(1, options.LookAhead),
-		block: make([]float32, size), slope: make([]float32, size), first: make([]float32, size), second: make([]float32, size), scale: make([]float32, size),
+		block: make([]float32, size), slope: make([]float32, size), first: make([]float32, size), second: make([]float32, size),
 		best: make([]candidate, rollout.Lanes), bold: make([]candidate, descentBold),
 	}
 	repeat := func(x float64) rollout.Vector[float32] { return rollout.Repeat(float32(x)) }

@@ -46,8 +46,6 @@ func hold(r *Solver, scenarios int, visit func(h *held)) error {
 			return err
 		}
 		p.rng = rand.New(rand.NewPCG(1, 3))
-		weights := r.weights(p, domain.Preference{W: thirds})
-		r.optimise(p, &weights, true)
 		for i := range p.h.robots {
 			r.score(p, i, thirds)
 			cost, safe := evaluated(p, p.robots[i].plan[:])
@@ -214,7 +212,7 @@ func BenchmarkMap(b *testing.B) {
 			}
 			descend := func(steps int) {
 				p.spread()
-				p.slide(i, spreadRates, steps, decayTo(steps), rootEvery)
+				p.slide(i, spreadRates, steps, math.Pow(spreadEnd, 1/float64(steps)))
 			}
 			var plain [lookAhead][2]float32
 			for k := range plain {

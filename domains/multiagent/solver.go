@@ -28,11 +28,17 @@ const (
 
 	solverRounds  = 6    // of block-coordinate search over the robots, at most
 	solverStarts  = 6    // blocks of starts in the first round
-	solverDescent = 45   // iterations from the best sixteen starts
+	driveDescent  = 200  // iterations from the best sixteen starts, in the scenario's state
+	solverDescent = 90   // and again for each preference
 	solverPolish  = 60   // iterations from the best plan
-	rootEvery     = 4    // iterations between roots of Adam's second moments
+	spreadRate    = 0.1  // largest first step, m/s² and rad/s
+	spreadEnd     = 0.02 // last step relative to the first
+	preferBase    = 5e-3 // relative gain that is given up for a plan that depends on the view alone
 	solverSettled = 4e-3 // residual from which a plan is left as it is
 	scoreScale    = 5.0  // of the residual: what the ego's L steps cost 0.4 m from its goal
+	// atHome is the root mean square of a plan's goal distances below which a robot
+	// gives no samples, m: at its goal, and undisturbed.
+	atHome = 0.2
 	// leastSafety is the least weight of the soft penalty: a violated margin always
 	// counts.
 	leastSafety = 0.02
@@ -43,17 +49,18 @@ const (
 // Solver makes the Pareto samples of a View. One scenario is one state of one
 // scene: the scene is drawn from the training stream, driven in closed loop by the
 // planner to a drawn time, and perturbed. From there the joint plan is optimised
-// for every preference by block-coordinate descent: robot after robot minimises
-// its score among the others' present plans, from primitives, random ones and its
-// present plan, by descents along the exact derivatives, again and again until no
-// robot gains. The score is the planner's, with the preference on its terms:
+// by block-coordinate descent: robot after robot minimises its score among the
+// others' present plans, from primitives, random ones, its present plan and its base
+// plan, by descents along the exact derivatives, again and again until no robot
+// gains; first under (1/3, 1/3, 1/3), and from there for every preference. The score is the planner's, with the preference on its terms:
 //
 //	Σ_k wᵀJ_k + 3·w_goal·(what is expected after L steps),  J of View
 //
 // where the soft penalty's weight is at least leastSafety. A solve gives the
 // samples of two successive decisions of every robot, the second from where the
 // first action of all leads, and the same mirrored (y → −y, ω → −ω): the dynamics
-// have that symmetry, and so has the map to learn it.
+// have that symmetry, and so has the map to learn it. A robot that stays at its goal
+// gives none.
 //
 // A sample is certified: every one of its L steps keeps every margin by the hard
 // margin, limits and slew bound exactly, simulated again in float64 with all robots
@@ -188,6 +195,9 @@ func (r *Solver) drive(p *Planner, at []float64) error {
 	p.planned = h.robots
 	clear(p.waits[:])
 	p.single.Penalty.Hard = rollout.Repeat(float32(p.options.Hard + certifiedRoom))
+	p.rng = rand.New(rand.NewPCG(number, 0x7374_6172_74))
+	weights := r.weights(p, domain.Preference{W: thirds})
+	r.optimise(p, &weights, driveDescent)
 	return nil
 }
 
@@ -240,13 +250,25 @@ func (r *Solver) solve(p *Planner, pref domain.Preference) ([]domain.Sample, err
 			}
 		}
 		weights := r.weights(p, pref)
-		r.optimise(p, &weights, step == 0)
+		r.optimise(p, &weights, (1-step)*solverDescent)
 		if err := r.certify(p, pref, &weights, rows[step][:n]); err != nil {
 			return nil, err
 		}
 	}
+	var home [MaxRobots]bool
+	for i := range n {
+		sum := 0.0
+		for _, at := range p.robots[i].path {
+			dx, dy := float64(at[0])-p.h.goal[i][0], float64(at[1])-p.h.goal[i][1]
+			sum += dx*dx + dy*dy
+		}
+		home[i] = sum < lookAhead*atHome*atHome
+	}
 	for mirrored := range 2 {
 		for i := range n {
+			if home[i] {
+				continue
+			}
 			for step := range 2 {
 				row := rows[step][i]
 				row.Trajectory, row.Step = int64(i+mirrored*MaxRobots), step
@@ -278,37 +300,72 @@ func (r *Solver) weights(p *Planner, pref domain.Preference) (w [MaxRobots][3]fl
 	return w
 }
 
-// optimise runs the block-coordinate search; cold also tries starts. After the
-// first round only those robots are searched for whose plans the others' new ones
-// have left with something to gain.
-func (r *Solver) optimise(p *Planner, weights *[MaxRobots][3]float64, cold bool) {
+// optimise runs the block-coordinate search; descent is the number of iterations
+// from different starts in the first round, 0 where the present plans are good
+// already. After the first round only those robots are searched for whose plans the
+// others' new ones have left with something to gain.
+func (r *Solver) optimise(p *Planner, weights *[MaxRobots][3]float64, descent int) {
 	for round := range solverRounds {
 		settled := true
 		for i := range p.h.robots {
 			w := weights[i][:]
-			if (round > 0 || !cold) && r.residual(p, i, w) <= solverSettled {
+			cold := descent > 0 && round == 0
+			if !cold && r.residual(p, i, w) <= solverSettled {
 				continue
 			}
 			settled = false
-			r.score(p, i, w)
-			p.kept, p.daring = 0, 0
-			p.seeds(i, 0, 1)
-			if p.settled(i, thirds) {
-				continue
-			}
-			if cold && round == 0 {
-				p.seeds(i, 1, solverStarts)
-				p.spread()
-				p.slide(i, spreadRates, solverDescent, decayTo(solverDescent), rootEvery)
-			}
-			p.refine(i, solverPolish)
-			p.robots[i].plan = p.best[0].plan
+			p.robots[i].plan = r.search(p, i, w, cold, descent)
 			p.follow(i)
 		}
 		if settled {
 			return
 		}
 	}
+}
+
+// search is the best plan found for robot i among the others' present ones: by a
+// descent from its present plan, or, cold, by one from the base plan and one from
+// many starts. Where these two differ by less than preferBase, the first is taken:
+// it depends on what the robot sees alone, so that a map can learn it.
+func (r *Solver) search(p *Planner, i int, w []float64, cold bool, descent int) [lookAhead][2]float32 {
+	r.score(p, i, w)
+	p.kept, p.daring = 0, 0
+	p.seeds(i, 0, 1)
+	if p.settled(i, thirds) {
+		return p.best[0].plan
+	}
+	if !cold {
+		p.refine(i, solverPolish)
+		return p.best[0].plan
+	}
+	p.seeds(i, 1, solverStarts)
+	p.spread()
+	p.slide(i, spreadRates, descent, math.Pow(spreadEnd, 1/float64(descent)))
+	p.refine(i, solverPolish)
+	best := p.best[0]
+
+	v := r.view
+	s, c := make([]float64, viewMeasured), make([]float64, viewContext)
+	base := make([]float64, v.spec.PlanSize())
+	l := p.outlook(i)
+	v.observe(&l, i, s, c)
+	v.Base(s, c, base)
+	p.kept, p.daring = 0, 0
+	for k, u := range base {
+		for lane := range rollout.Lanes {
+			p.block[k*rollout.Lanes+lane] = float32(u)
+		}
+	}
+	var rates [rollout.Lanes]float32
+	for lane := range rates {
+		rates[lane] = float32(descentRate * math.Pow(0.75, float64(lane)))
+	}
+	p.slide(i, &rates, solverDescent, math.Pow(spreadEnd, 1.0/solverDescent))
+	p.refine(i, solverPolish)
+	if p.best[0].key <= best.key+preferBase*(math.Abs(best.key)+scoreScale) {
+		return p.best[0].plan
+	}
+	return best.plan
 }
 
 // score sets up robot i's score under its weights.
@@ -322,15 +379,11 @@ func (r *Solver) score(p *Planner, i int, w []float64) {
 	}
 }
 
-// decayTo is the factor per iteration that makes the last step a thousandth of the
-// first.
-func decayTo(steps int) float64 { return math.Pow(1e-3, 1/float64(steps)) }
-
 // spreadRates are the first steps from different starts.
 var spreadRates = func() *[rollout.Lanes]float32 {
 	var r [rollout.Lanes]float32
 	for l := range r {
-		r[l] = descentRate
+		r[l] = spreadRate
 	}
 	return &r
 }()
@@ -352,9 +405,9 @@ func (p *Planner) refine(i, steps int) {
 	var rates [rollout.Lanes]float32
 	for l := range rates {
 		p.put(&p.best[0].plan, l)
-		rates[l] = float32(descentRate * math.Pow(0.6, float64(l)))
+		rates[l] = float32(spreadRate * math.Pow(0.7, float64(l)))
 	}
-	p.slide(i, &rates, steps, decayTo(steps), rootEvery)
+	p.slide(i, &rates, steps, math.Pow(1e-3, 1/float64(steps)))
 }
 
 // residual is how far robot i's plan is from stationary: the largest decrease of

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domaintest"
 )
 
 // seen is what the robots of a test scene see some steps into a closed loop.
@@ -237,12 +236,51 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// looked is a plant whose observations are views, for the contract.
-func TestViewContract(t *testing.T) {
+// The batch of gradients and the derivatives of the stage are those of the
+// objectives at states of a closed loop, where bodies are near.
+func TestViewGradientIsTheDerivative(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	inside := 0
 	for _, moving := range []bool{false, true} {
 		y := system(t, moving)
-		t.Run(y.spec.Name, func(t *testing.T) {
-			domaintest.Run(t, domain.Case{Problem: newView(y)})
-		})
+		v := newView(y)
+		_, looks := seen(t, y, rng)
+		for i := range looks {
+			s, c := vectors(v)
+			v.observe(&looks[i], i, s, c)
+			// The nearest body is drawn into the buffer, so that its terms act.
+			c[viewBodyAt+bodyKnots], c[viewBodyAt+bodyKnots+1] = compress([2]float64{c[viewBodyAt] + 0.02, 0.3})
+			c[viewBodyAt+bodyKnots+2], c[viewBodyAt+bodyKnots+3] = c[viewBodyAt+bodyKnots], c[viewBodyAt+bodyKnots+1]
+			u := []float64{c[viewPrevious] + 0.3, c[viewPrevious+1] - 0.7}
+			sigma := []float64{0.2, 0.5, 0.3}
+			J := make([]float64, 3)
+			value := func() float64 {
+				v.Objectives(s, u, c, J)
+				return sigma[0]*J[0] + sigma[1]*J[1] + sigma[2]*J[2]
+			}
+			gs, gu := make([]float64, len(s)), make([]float64, 2)
+			v.Gradient(s, u, c, sigma, gs, gu)
+			value()
+			if J[1] > 0.1 {
+				inside++
+			}
+			for _, part := range []struct{ x, g []float64 }{{s, gs}, {u, gu}} {
+				for k := range part.x {
+					const step = 1e-6
+					x := part.x[k]
+					part.x[k] = x + step
+					up := value()
+					part.x[k] = x - step
+					want := (up - value()) / (2 * step)
+					part.x[k] = x
+					if d := math.Abs(want - part.g[k]); !(d <= 1e-5*(1+math.Abs(want))) {
+						t.Errorf("derivative %d is %v, central difference %v", k, part.g[k], want)
+					}
+				}
+			}
+		}
+	}
+	if inside < 6 {
+		t.Errorf("a body was inside the buffer in %d views only", inside)
 	}
 }
