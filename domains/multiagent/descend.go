@@ -8,10 +8,9 @@ import (
 
 // Constants of the gradient refinement (Adam, per lane and entry).
 const (
-	descentRate    = 0.20 // largest first step, m/s² and rad/s
-	descentRates   = 8    // first steps tried side by side from the best plan, each half the one before
-	descentDecoded = 2
-	descentBold    = 2 // the other lanes start from as many plans that are best but for their safety
+	descentRate  = 0.20 // largest first step, m/s² and rad/s
+	descentRates = 8    // first steps tried side by side from the best plan, each half the one before
+	descentBold  = 2    // the other lanes start from as many plans that are best but for their safety
 	// descentStiffer multiplies the soft penalty of those, so that the descent
 	// leaves the hard margins on the right side. Their scores are then too high,
 	// never too low.
@@ -36,14 +35,6 @@ func (p *Planner) descend(i, steps int) {
 			p.put(&p.best[0].plan, l)
 			p.origins[l] = origin{kindDescended, p.best[0].from.latent}
 			rates[l] = float32(descentRate * math.Pow(0.5, float64(l)))
-			continue
-		}
-		if p.offered > 0 && (l-descentRates)%2 == 1 {
-			k := (l - descentRates) / 2
-			start := &p.decoded[k%descentDecoded%p.offered]
-			p.put(&start.plan, l)
-			p.origins[l] = origin{kindDescended, start.from.latent}
-			rates[l] = float32(descentRate * math.Pow(0.35, float64(k/descentDecoded)))
 			continue
 		}
 		bold := &p.bold[(l-descentRates)%descentBold%p.daring]

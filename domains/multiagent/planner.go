@@ -108,8 +108,6 @@ type Planner struct {
 	kept     int
 	bold     []candidate // best by score alone, safe or not
 	daring   int
-	decoded  []candidate // best of those that a latent was decoded to
-	offered  int
 	obstacle [][]Obstacle
 	// Statistics of the episode so far.
 	adopted    [kinds]int // plans by the kind of the candidate adopted
@@ -172,7 +170,7 @@ func NewPlanner(y *System, options PlannerOptions) (*Planner, error) {
 	p := &Planner{
 		system: y, options: options, steps: options.LookAhead, engine: engine, work: rollout.NewWorkspace(1, options.LookAhead),
 		block: make([]float32, size), slope: make([]float32, size), first: make([]float32, size), second: make([]float32, size),
-		best: make([]candidate, rollout.Lanes), bold: make([]candidate, descentBold), decoded: make([]candidate, descentDecoded),
+		best: make([]candidate, rollout.Lanes), bold: make([]candidate, descentBold),
 	}
 	repeat := func(x float64) rollout.Vector[float32] { return rollout.Repeat(float32(x)) }
 	p.single.Steps = p.steps
@@ -345,9 +343,6 @@ func (p *Planner) examine(lanes int, derivatives []float32) {
 func (p *Planner) keep(score float64, safe, l int) {
 	p.kept = p.insert(p.best, p.kept, score+unsafeStep*float64(p.steps-safe), safe, l)
 	p.daring = p.insert(p.bold, p.daring, score, safe, l)
-	if p.origins[l].kind == kindLatent {
-		p.offered = p.insert(p.decoded, p.offered, score+unsafeStep*float64(p.steps-safe), safe, l)
-	}
 }
 
 // insert puts lane l into a list of n candidates, smallest key first, where it is
@@ -422,7 +417,7 @@ func (p *Planner) split(i, round, rounds int) shares {
 // plan is safe for all steps.
 func (p *Planner) plan(i int, w []float64, round, rounds int) bool {
 	p.prepare(i, w)
-	p.kept, p.daring, p.offered, p.filled = 0, 0, 0, 0
+	p.kept, p.daring, p.filled = 0, 0, 0
 	n := p.split(i, round, rounds)
 	answer := p.answered(i, round, rounds, &n)
 	if p.options.Raw {
