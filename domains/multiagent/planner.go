@@ -404,7 +404,10 @@ func (p *Planner) split(i, round, rounds int) shares {
 	blocks = max(1, blocks)
 	var n shares
 	if p.options.Gradient {
-		n.descent = int(p.options.Descent * float64(blocks))
+		// One iterate would only repeat what it starts from.
+		if n.descent = int(p.options.Descent * float64(blocks)); n.descent < 2 {
+			n.descent = 0
+		}
 	}
 	n.perturbed = int(p.options.Noise*float64(blocks)) * rollout.Lanes
 	rest := blocks*rollout.Lanes - n.descent*rollout.Lanes - n.perturbed
