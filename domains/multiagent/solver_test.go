@@ -117,7 +117,7 @@ func TestAssessAgreesWithTheRollout(t *testing.T) {
 		for i := range looks {
 			r.score(p, i, thirds)
 			p.single.Terminal = nil
-			cost, safe := evaluated(p, p.robots[i].plan[:])
+			cost, safe := p.worth(&p.robots[i].plan)
 			plan := make([]float64, v.spec.PlanSize())
 			for k, u := range p.robots[i].plan {
 				plan[2*k], plan[2*k+1] = float64(u[0]), float64(u[1])
