@@ -196,6 +196,20 @@ func TestDatasetDoesNotDependOnShards(t *testing.T) {
 	if want.Rows() == 0 || merged.Hash() != want.Hash() {
 		t.Errorf("the shards hold %d rows with hash %s, the whole %d with %s", merged.Rows(), merged.Hash(), want.Rows(), want.Hash())
 	}
+	shards, _, err := offline.OpenShards(dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	together, hash, err := offline.LoadShards(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if together.Rows() != want.Rows() || hash != want.Hash() {
+		t.Errorf("loaded together the shards hold %d rows with hash %s, the whole %d with %s", together.Rows(), hash, want.Rows(), want.Hash())
+	}
+	if _, _, err := offline.OpenShards(dirs[0], dirs[0]); err == nil {
+		t.Error("one shard given twice was accepted")
+	}
 }
 
 func BenchmarkSolve(b *testing.B) {
