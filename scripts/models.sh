@@ -16,3 +16,12 @@ done
 $gpc train integrator-convex --seed 1 --data "$work/integrator-convex" --init "$work/integrator-convex.safetensors" \
   --lr 3e-4 --epochs 7 --rollout-epochs 3 --emphasis 0.7 --out "$work/integrator-convex-2.safetensors"
 cp "$work/integrator-convex-2.safetensors" models/integrator-convex.safetensors
+# Case 2: the full datasets are these commands without --shard; the bundled maps
+# are made from two shards of each.
+shards() { # case, number of shards
+  for k in 0 1; do $gpc dataset "$1" --seed 1 --shard "$k/$2" --out "$work/$1-$k"; done
+  $gpc train "$1" --seed 1 --data "$work/$1-0,$work/$1-1" --out "$work/$1.safetensors" --curves "$work/$1.csv"
+  cp "$work/$1.safetensors" models/
+}
+shards multiagent-static 8
+shards multiagent-moving 15

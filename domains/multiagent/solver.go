@@ -34,11 +34,15 @@ const (
 	spreadRate    = 0.1  // largest first step, m/s² and rad/s
 	spreadEnd     = 0.02 // last step relative to the first
 	preferBase    = 5e-3 // relative gain that is given up for a plan that depends on the view alone
-	solverSettled = 4e-3 // residual from which a plan is left as it is
+	solverCalm    = 60   // iterations towards calmer plans
+	calmRate      = 0.05 // their first step, m/s² and rad/s
+	calmSlack     = 3e-3 // relative cost that a calmer plan may add
+	calmEffort    = 2e-3 // least weight of effort and smoothness there
+	solverSettled = 8e-3 // residual from which a plan is left as it is
 	scoreScale    = 5.0  // of the residual: what the ego's L steps cost 0.4 m from its goal
-	// atHome is the root mean square of a plan's goal distances below which a robot
-	// gives no samples, m: at its goal, and undisturbed.
-	atHome = 0.2
+	// worthwhile is the least score of a sample: a robot at its goal and undisturbed
+	// gives none.
+	worthwhile = 5.0
 	// leastSafety is the least weight of the soft penalty: a violated margin always
 	// counts.
 	leastSafety = 0.02
@@ -59,8 +63,8 @@ const (
 // where the soft penalty's weight is at least leastSafety. A solve gives the
 // samples of two successive decisions of every robot, the second from where the
 // first action of all leads, and the same mirrored (y → −y, ω → −ω): the dynamics
-// have that symmetry, and so has the map to learn it. A robot that stays at its goal
-// gives none.
+// have that symmetry, and so has the map to learn it. A robot that is at its goal
+// and undisturbed gives none.
 //
 // A sample is certified: every one of its L steps keeps every margin by the hard
 // margin, limits and slew bound exactly, simulated again in float64 with all robots
@@ -257,12 +261,9 @@ func (r *Solver) solve(p *Planner, pref domain.Preference) ([]domain.Sample, err
 	}
 	var home [MaxRobots]bool
 	for i := range n {
-		sum := 0.0
-		for _, at := range p.robots[i].path {
-			dx, dy := float64(at[0])-p.h.goal[i][0], float64(at[1])-p.h.goal[i][1]
-			sum += dx*dx + dy*dy
-		}
-		home[i] = sum < lookAhead*atHome*atHome
+		r.score(p, i, thirds)
+		cost, _ := p.worth(&p.robots[i].plan)
+		home[i] = cost < worthwhile
 	}
 	for mirrored := range 2 {
 		for i := range n {
@@ -314,7 +315,7 @@ func (r *Solver) optimise(p *Planner, weights *[MaxRobots][3]float64, descent in
 				continue
 			}
 			settled = false
-			p.robots[i].plan = r.search(p, i, w, cold, descent)
+			p.robots[i].plan = r.calm(p, i, r.search(p, i, w, cold, descent))
 			p.follow(i)
 		}
 		if settled {
@@ -366,6 +367,51 @@ func (r *Solver) search(p *Planner, i int, w []float64, cold bool, descent int) 
 		return p.best[0].plan
 	}
 	return best.plan
+}
+
+// calm is the calmest plan that costs at most calmSlack more than the given one,
+// which search has just found. The optimum of a score is flat: at full speed
+// acceleration has no effect, at rest turning has none, and a centimetre at the goal
+// is worth a manoeuvre. What a plan does there would be noise to a map. Each lane
+// descends with effort and smoothness weighed more than the lane before.
+func (r *Solver) calm(p *Planner, i int, plan [lookAhead][2]float32) [lookAhead][2]float32 {
+	s := &p.single
+	effort, smooth := s.Robot.Effort, s.Robot.Smooth
+	var rates [rollout.Lanes]float32
+	for l := range rates {
+		p.put(&plan, l)
+		rates[l] = calmRate
+		f := float32(math.Pow(2, float64(l)/1.5))
+		s.Robot.Effort[l] = f*effort[l] + f*calmEffort
+		s.Robot.Smooth[l] = f*smooth[l] + f*calmEffort
+	}
+	p.kept, p.daring = 0, 0
+	p.slide(i, &rates, solverCalm, math.Pow(1e-3, 1.0/solverCalm))
+	s.Robot.Effort, s.Robot.Smooth = effort, smooth
+	calmed := slices.Clone(p.block)
+	best, safe := p.worth(&plan)
+	copy(p.block, calmed)
+	p.kept, p.daring = 0, 0
+	p.evaluate(nil)
+	for l := rollout.Lanes - 1; l >= 0; l-- {
+		if int(p.result.Safe[l]) >= safe && float64(p.result.Cost[l]) <= best+calmSlack*(math.Abs(best)+scoreScale) {
+			for k := range plan {
+				plan[k] = [2]float32{p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l]}
+			}
+			return plan
+		}
+	}
+	return plan
+}
+
+// worth scores one plan of the robot that score was called for.
+func (p *Planner) worth(plan *[lookAhead][2]float32) (cost float64, safe int) {
+	for l := range rollout.Lanes {
+		p.put(plan, l)
+	}
+	p.kept, p.daring = 0, 0
+	p.evaluate(nil)
+	return float64(p.result.Cost[0]), int(p.result.Safe[0])
 }
 
 // score sets up robot i's score under its weights.
