@@ -56,10 +56,10 @@ func DefaultPlanner(moving bool) PlannerOptions {
 }
 
 // GuidedPlanner returns the options of the benchmark with a map. Its latents take
-// the place of most primitives, and of some iterates of the descent.
+// the place of most primitives.
 func GuidedPlanner(moving bool) PlannerOptions {
 	o := DefaultPlanner(moving)
-	o.Latent, o.Descent = 0.4, 0.4
+	o.Latent = 0.3
 	o.Propose = domain.ProposeOptions{FlowSteps: 1, Mixture: domain.Mixture{Neighbours: 0.15, Preference: 0.15, Previous: 0.35}}
 	return o
 }
