@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -44,7 +45,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 		for i := range obs {
 			s := make([]float64, len(obs[i].S))
 			for j := range s {
-				s[j] = obs[i].S[j] + 0.03*rng.NormFloat64()
+				s[j] = obs[i].S[j] + 0.1*float64(1-2*(step%2))*(1+0.3*rng.Float64())
 			}
 			if step == 2 && i == 1 {
 				s[0] = math.NaN()
@@ -60,8 +61,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 			d.Sigma, d.Margins = append([]float64(nil), d.Sigma...), append([]float64(nil), d.Margins...)
 			d.Times = batchnav.Times{}
 			decisions = append(decisions, d)
-			// The true system follows the reference's choice alike: a fixed action.
-			problem.Step(obs[i].S, obs[i].C, []float64{0.1, -0.05}, next, nextC)
+			problem.Step(obs[i].S, obs[i].C, d.U, next, nextC)
 			copy(obs[i].S, next)
 			copy(obs[i].C, nextC)
 		}
@@ -259,10 +259,11 @@ func TestLoopsInChunks(t *testing.T) {
 	cfg := loopsConfig(t, 150)
 	in, out := loopsCall(cfg)
 	var plans [2]tensor.Matrix
+	used := 0
 	for i := range plans {
 		b, library := opened(t)
 		if i == 1 {
-			library.SetMemory(5 << 20)
+			library.SetMemory(used - 128<<10)
 		}
 		made, err := b.NewLoops(cfg)
 		if err != nil {
@@ -271,10 +272,20 @@ func TestLoopsInChunks(t *testing.T) {
 		if l := made.(*loops); (l.chunk < 150) != (i == 1) {
 			t.Fatalf("chunks of %d loops", l.chunk)
 		}
+		if err := b.do(func(t *driver.Thread) error {
+			free, total, err := t.MemoryInfo()
+			used = int(total - free)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		alphas := in.Smoothing
+		in.Smoothing = slices.Repeat([]float32{1}, 150)
 		for range 2 {
 			if err := made.Decide(in, out); err != nil {
 				t.Fatal(err)
 			}
+			in.Smoothing = alphas
 		}
 		plans[i] = out.U.Clone()
 	}
