@@ -116,6 +116,7 @@ func (a *Batch) keep() error {
 	cfg := backend.LoopsConfig{
 		EncoderX: m.EncoderX, NormX: m.NormX, Step: a.stepperConfig(a.size), Neighbours: a.nav.Neighbours, InverseRange: a.inverseRange,
 		RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
+		Smooths: a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree,
 	}
 	if a.index != nil {
 		cfg.Codes, cfg.Decoded = m.Codes, a.decoded

@@ -36,6 +36,9 @@ type LoopsConfig struct {
 	RetractionMix  float64   // μ_R
 	PriorityFilter float64   // gain of the low-pass filter of σ
 	Direct         bool      // encode and decode alone: no localization, no flow
+	// Smooths allows LoopsInput.Smoothing below 1. Without it a decision does not
+	// depend on the latents before, and nobody has to save them.
+	Smooths bool
 }
 
 // Validate says what is wrong with a configuration.
@@ -164,8 +167,8 @@ func (c *LoopsConfig) Check(rows int, in *LoopsInput, out *LoopsOutput) error {
 		}
 	}
 	for i, a := range in.Smoothing {
-		if !(a > 0 && a <= 1) {
-			return fmt.Errorf("%s: the smoothing of loop %d is %v, want it in (0, 1]", op, i, a)
+		if !(a > 0 && a <= 1) || a < 1 && !c.Smooths {
+			return fmt.Errorf("%s: the smoothing of loop %d is %v, want it in (0, 1], and 1 without Smooths", op, i, a)
 		}
 	}
 	return nil
