@@ -52,6 +52,25 @@ func TestIterationLimit(t *testing.T) {
 	}
 }
 
+// What rounding keeps from the tolerance asked for is optimal within 1e-6, not an
+// iteration limit.
+func TestTolerancesBeyondRounding(t *testing.T) {
+	beyond := 0
+	for _, name := range []string{"case14", "case30", "case39", "case118"} {
+		opt := Options{Optimality: 1e-12, Feasibility: 1e-10}
+		r := solveOne(t, newTestSolver(t, load(t, name), opt), Problem{})
+		if r.Status != Optimal || !(r.KKT.Max() <= conditionLimit) || !(r.KKT.Mismatch <= opt.Feasibility) {
+			t.Errorf("%s: %v after %d iterations, %+v", name, r.Status, r.Iterations, r.KKT)
+		}
+		if r.KKT.Gradient > opt.Optimality {
+			beyond++
+		}
+	}
+	if beyond == 0 {
+		t.Error("every tolerance was reached: nothing was tested")
+	}
+}
+
 // A solve that is interrupted says so and leaves what it has not done NotSolved.
 func TestInterrupted(t *testing.T) {
 	s := newTestSolver(t, load(t, "case9"), Options{})
