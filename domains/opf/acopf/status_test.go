@@ -53,21 +53,17 @@ func TestIterationLimit(t *testing.T) {
 }
 
 // What rounding keeps from the tolerance asked for is optimal within 1e-6, not an
-// iteration limit.
+// iteration limit. With constant marginal costs the multipliers of these copies are
+// hardly determined.
 func TestTolerancesBeyondRounding(t *testing.T) {
-	beyond := 0
-	for _, name := range []string{"case14", "case30", "case39", "case118"} {
-		opt := Options{Optimality: 1e-12, Feasibility: 1e-10}
-		r := solveOne(t, newTestSolver(t, load(t, name), opt), Problem{})
-		if r.Status != Optimal || !(r.KKT.Max() <= conditionLimit) || !(r.KKT.Mismatch <= opt.Feasibility) {
-			t.Errorf("%s: %v after %d iterations, %+v", name, r.Status, r.Iterations, r.KKT)
-		}
-		if r.KKT.Gradient > opt.Optimality {
-			beyond++
-		}
+	net := chainOfNetworks(t, "case30", 3)
+	for _, c := range net.Cost {
+		clear(c.Polynomial[2:])
 	}
-	if beyond == 0 {
-		t.Error("every tolerance was reached: nothing was tested")
+	opt := Options{Optimality: 1e-12, Feasibility: 1e-11}
+	r := solveOne(t, newTestSolver(t, net, opt), Problem{})
+	if r.Status != Optimal || !(r.KKT.Max() <= conditionLimit) || !(r.KKT.Mismatch <= opt.Feasibility) {
+		t.Errorf("%v after %d iterations, %+v", r.Status, r.Iterations, r.KKT)
 	}
 }
 
