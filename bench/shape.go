@@ -41,11 +41,16 @@ var Shapes = []Shape{
 }
 
 // ShapeOf returns the shape of a registered case, whose own objectives a step
-// then takes, or one of Shapes.
+// then takes unless the map is about something other than its plant's problem, or
+// one of Shapes.
 func ShapeOf(name string, cases []domain.Case) (Shape, error) {
 	for _, c := range cases {
-		if s := c.Problem.Spec(); s.Name == name {
-			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), own: &c}, nil
+		if s := c.MapProblem().Spec(); s.Name == name {
+			shape := Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize()}
+			if c.Learned == nil {
+				shape.own = &c
+			}
+			return shape, nil
 		}
 	}
 	names := make([]string, 0, len(Shapes)+len(cases))

@@ -349,6 +349,18 @@ type ScenarioSolver interface {
 	SolveAll(scenario int, p []float64, prefs []Preference, how Scalarization, seeds []uint64) ([][]Sample, []error)
 }
 
+// VisitedSolver is implemented by a Solver that also makes samples at the states
+// which a policy reaches in closed loop. A map is exact where its data are; an
+// error of its own leads it to states that lie beside every optimal trajectory,
+// and there it needs the optimum most.
+type VisitedSolver interface {
+	// SolveVisited lets the policy drive from the scenario's start and returns the
+	// optimum from each state that it comes to. States without a certified optimum
+	// are left out. It depends only on its arguments, the policy's decisions and
+	// what Prepare built.
+	SolveVisited(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
+}
+
 // Optimizer is implemented by a Solver that knows the optimal action in any
 // state of an episode, such as those a closed loop visits. Prepare comes first.
 type Optimizer interface {
@@ -417,15 +429,31 @@ type Controller interface {
 	Decide(s, c []float64, pref Preference, u []float64) (ok bool, err error)
 }
 
+// MapProblem is the problem that dataset, training and model are about: Learned,
+// or Problem where that is nil.
+func (c *Case) MapProblem() Problem {
+	if c.Learned != nil {
+		return c.Learned
+	}
+	return c.Problem
+}
+
 // Case is a problem with everything around it. Only Problem and Parameters
 // within Solver or Plant are needed; nil members have generic defaults, see
 // package offline (Solver) and package closedloop (Plant).
 type Case struct {
 	Problem Problem
+	// Learned is what dataset, training and model are about where that is not
+	// Problem itself, such as one robot's view of a scene of many; nil: Problem.
+	// Solver then solves it, and so does Optimizer.
+	Learned Problem
 	Solver  Solver
 	Plant   Plant
 	// Controllers are the case's own methods by the name `--method` takes.
 	Controllers map[string]func() (Controller, error)
+	// Guided are those that ask a learned map, which comes with an engine and a
+	// model file.
+	Guided map[string]func(Proposer) (Controller, error)
 	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.

@@ -215,8 +215,8 @@ func (r *refiner) anchor(t *driver.Thread, o observed, preference *preferenceJob
 	if err := t.CopyAsync(s.result.at.Offset(decoded), r.buffers.s.at, 4*f.states, b.stream); err != nil {
 		return err
 	}
-	return b.launch(t, "gpc_domain_priority_"+f.code, driver.Dim{X: 1}, 32, 0, driver.Address(r.buffers.s.at), driver.Address(r.buffers.planOut.at), driver.Address(o.c),
-		driver.Struct(preference), driver.Address(f.constants), driver.Address(r.inverseRange), driver.Address(s.result.at.Offset(sigma)), driver.Address(s.sigma.at))
+	job := steeringJob{state: r.buffers.s.at, plan: r.buffers.planOut.at, c: o.c, sigma: s.result.at.Offset(sigma), weights: s.sigma.at, rows: 1, ldplan: int32(f.plan)}
+	return f.priority(t, 1, &job, preference, r.inverseRange)
 }
 
 type scatterJob struct {

@@ -17,6 +17,18 @@ type preferenceJob struct {
 	adaptive, _                          int32
 }
 
+type steeringJob struct {
+	state, plan, c, how, sigma, weights, flags driver.Pointer
+	gain                                       float64
+	rows, ldplan                               int32
+}
+
+// priority queues σ and the effective weights of rows of latents.
+func (f *flow) priority(t *driver.Thread, rows int, job *steeringJob, preference *preferenceJob, inverseRange driver.Pointer) error {
+	return f.backend.launch(t, "gpc_domain_priority_"+f.code, driver.Dim{X: ceil(rows, 128)}, 128, 0,
+		driver.Struct(job), driver.Struct(preference), driver.Address(f.constants), driver.Address(inverseRange))
+}
+
 // semanticOf packs eq. iclr-semantic: k/ε of each objective, then ρ.
 func semanticOf(spec *domain.Spec) []float64 {
 	m := spec.Semantic
