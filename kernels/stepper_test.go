@@ -77,8 +77,8 @@ func TestStepWithDeviceFunctions(t *testing.T) {
 		}
 		results = append(results, takeStep(t, s, c.cfg, in))
 		if d, ok := s.(*Stepper); ok {
-			if cost := d.Split(); (cost.Evaluations != 0) != (d.flow.code == "") {
-				t.Errorf("%d evaluations on the host with device functions %q", cost.Evaluations, d.flow.code)
+			if cost := d.Split(); (cost.Evaluations != 0) != (d.flow.code.name == "") {
+				t.Errorf("%d evaluations on the host with device functions %q", cost.Evaluations, d.flow.code.name)
 			}
 		}
 	}
