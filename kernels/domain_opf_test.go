@@ -6,8 +6,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf"
+	"github.com/gpc-engine/gpc/internal/backend"
 )
 
 // dispatchRows draws dispatches of a network: the state under new loads with the old
@@ -132,5 +135,67 @@ func TestRowsOfABatchAreAlone(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestDispatchStepOnDevice compares the captured step of the bundled map, its
+// gradients on the device, with the reference and with the split step.
+func TestDispatchStepOnDevice(t *testing.T) {
+	c := opf.Thirty()
+	d := dispatchRows(t, c, 24)
+	for i := range d.s { // rows that are numbers
+		d.s[i], d.c[i] = d.s[i/8*8], d.c[i/8*8]
+	}
+	cfg, in := stepFor(t, bundledModel(t, "opf30", 20), d, backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1})
+	compareSteps(t, cfg, in)
+}
+
+// TestDispatchRefinementOnDevice compares whole refinements of the bundled map, one
+// graph on the device, with those of the CPU in single operations.
+func TestDispatchRefinementOnDevice(t *testing.T) {
+	c := opf.Thirty()
+	m := bundledModel(t, "opf30", 300)
+	device, library := opened(t)
+	cpu, err := cpufallback.New(cpufallback.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cpu.Close()
+	const candidates = 24
+	var refiners [2]*batchnav.Refiner
+	for i, b := range []backend.Backend{device, cpu} {
+		if refiners[i], err = batchnav.NewRefiner(b, m, c.Problem, batchnav.Options{}, candidates); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := c.Problem.Spec()
+	episode, err := c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d deviceProblem
+	for range 5 {
+		s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+		episode.Observe(s, ctx)
+		d.s, d.c = append(d.s, s), append(d.c, ctx)
+		c.Problem.Fallback(s, ctx, u)
+		if _, err := episode.Apply(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k := range 40 { // loads that no power flow carries
+		d.c[3][k] *= 20
+	}
+	launches := library.Calls("cuGraphLaunch")
+	cases := []refineCase{
+		{d.s[0], d.c[0], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 3}},
+		{d.s[1], d.c[1], domain.Preference{W: []float64{0.2, 0.3, 0.5}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 4}},
+		{d.s[2], d.c[2], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: candidates, Seed: 5, LookAhead: 3}},
+		{d.s[4], d.c[4], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 6, NoProjection: true}},
+		{d.s[3], d.c[3], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 4, Seed: 7}}, // no power flow
+	}
+	compareRefinements(t, refiners[0], refiners[1], cases)
+	if n := library.Calls("cuGraphLaunch") - launches; n != len(cases) {
+		t.Errorf("%d refinements launch %d graphs, want one each", len(cases), n)
 	}
 }

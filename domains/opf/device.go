@@ -58,7 +58,6 @@ func newDevice(y *System) domain.DeviceCode {
 
 // tooLarge says which limit of the device functions the network is beyond.
 func (p *devicePack) tooLarge(y *System, code *domain.DeviceCode) string {
-	n := y.Network
 	switch {
 	case y.model.values > devicePositions:
 		return fmt.Sprintf("the factors of its power flow have %d entries, the device functions name at most %d", y.model.values, devicePositions)
@@ -66,11 +65,6 @@ func (p *devicePack) tooLarge(y *System, code *domain.DeviceCode) string {
 		return fmt.Sprintf("a row of the roll-out needs %d bytes for %d limits and %d set-points, the device functions have at most %d", code.Workspace, p.limits, p.controls, deviceWorkspace)
 	case code.GradientShared > deviceShared:
 		return fmt.Sprintf("the gradient needs %d bytes of shared memory for %d rated branches, the device functions have at most %d", code.GradientShared, len(y.layout.rated), deviceShared)
-	}
-	for k, f := range n.From {
-		if f == n.To[k] {
-			return fmt.Sprintf("branch %d leads from bus %d to itself", n.BranchRow[k]+1, n.BusID[f])
-		}
 	}
 	return ""
 }
