@@ -363,6 +363,18 @@ type ScenarioSolver interface {
 	SolveAll(scenario int, p []float64, prefs []Preference, how Scalarization, seeds []uint64) ([][]Sample, []error)
 }
 
+// VisitedSolver is implemented by a Solver that also makes samples at the states
+// which a policy reaches in closed loop. A map is exact where its data are; an
+// error of its own leads it to states that lie beside every optimal trajectory,
+// and there it needs the optimum most.
+type VisitedSolver interface {
+	// SolveVisited lets the policy drive from the scenario's start and returns the
+	// optimum from each state that it comes to. States without a certified optimum
+	// are left out. It depends only on its arguments, the policy's decisions and
+	// what Prepare built.
+	SolveVisited(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
+}
+
 // Optimizer is implemented by a Solver that knows the optimal action in any
 // state of an episode, such as those a closed loop visits. Prepare comes first.
 type Optimizer interface {

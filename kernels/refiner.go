@@ -177,7 +177,7 @@ func (b *Backend) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error)
 // canScore says why the device functions cannot refine the problem.
 func (r *refiner) canScore(p domain.Problem) error {
 	if r.flow.code.name == "" {
-		return fmt.Errorf("%s: %s: %w", r.spec.Name, p.(domain.Device).Device().Reason, backend.ErrNoRefiner)
+		return noDevice(p, backend.ErrNoRefiner)
 	}
 	if _, scored := p.(domain.Scored); scored && !r.flow.code.scored {
 		return fmt.Errorf("%s: its device functions do not score an action by the state it leads to: %w", r.spec.Name, backend.ErrNoRefiner)

@@ -215,7 +215,8 @@ func (r *refiner) anchor(t *driver.Thread, o observed, preference *preferenceJob
 	if err := t.CopyAsync(s.result.at.Offset(decoded), r.buffers.s.at, 4*f.states, b.stream); err != nil {
 		return err
 	}
-	return f.code.priority(t, b, r.buffers.s.at, r.buffers.planOut.at, o.c, preference, r.inverseRange, s.result.at.Offset(sigma), s.sigma.at)
+	job := steeringJob{state: r.buffers.s.at, plan: r.buffers.planOut.at, c: o.c, sigma: s.result.at.Offset(sigma), weights: s.sigma.at, rows: 1, ldplan: int32(f.plan)}
+	return f.code.priority(t, b, &job, preference, r.inverseRange)
 }
 
 type scatterJob struct {

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"fmt"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
@@ -15,6 +17,12 @@ type rolloutJob struct {
 type preferenceJob struct {
 	weights, slot, semantic, mean, scale driver.Pointer
 	adaptive, _                          int32
+}
+
+type steeringJob struct {
+	state, plan, c, how, sigma, weights, flags driver.Pointer
+	gain                                       float64
+	rows, ldplan                               int32
 }
 
 // semanticOf packs eq. iclr-semantic: k/ε of each objective, then ρ.
@@ -62,6 +70,11 @@ func newProblemCode(t *driver.Thread, b *Backend, m *memory, p domain.Problem) (
 	return c, driver.Upload(t, c.constants.Offset(8*len(code.Constants)), code.Indices)
 }
 
+// noDevice says why this instance of a problem has no device functions.
+func noDevice(p domain.Problem, cause error) error {
+	return fmt.Errorf("%s: %s: %w", p.Spec().Name, p.(domain.Device).Device().Reason, cause)
+}
+
 // shape is the launch of a kernel over rows.
 func (c *problemCode) shape(rows int) (grid driver.Dim, block int) {
 	if c.warp {
@@ -98,10 +111,10 @@ func (c *problemCode) gradient(t *driver.Thread, b *Backend, batch *domainBatch)
 	return b.launch(t, "gpc_domain_gradient_"+c.name, grid, block, c.gradientShared, driver.Struct(batch), driver.Address(c.constants))
 }
 
-// priority queues σ and the weights of the step at the decoded state of one row.
-func (c *problemCode) priority(t *driver.Thread, b *Backend, state, plan, ctx driver.Pointer, preference *preferenceJob, inverseRange, sigma, weights driver.Pointer) error {
-	return b.launch(t, "gpc_domain_priority_"+c.name, driver.Dim{X: 1}, 32, 0, driver.Address(state), driver.Address(plan), driver.Address(ctx),
-		driver.Struct(preference), driver.Address(c.constants), driver.Address(inverseRange), driver.Address(sigma), driver.Address(weights))
+// priority queues σ and the effective weights of rows of latents.
+func (c *problemCode) priority(t *driver.Thread, b *Backend, job *steeringJob, preference *preferenceJob, inverseRange driver.Pointer) error {
+	grid, block := c.shape(int(job.rows))
+	return b.launch(t, "gpc_domain_priority_"+c.name, grid, block, 0, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants), driver.Address(inverseRange))
 }
 
 // rollout queues one step of all roll-outs.

@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -41,42 +40,6 @@ const oneCopy = 32 << 10
 
 // maxGraphs bounds the graphs that a stepper keeps; the least recently used goes.
 const maxGraphs = 16
-
-// graphCache holds captured graphs.
-type graphCache struct {
-	memory *memory // frees them
-	graphs map[graphKey]*driver.Graph
-	order  []graphKey // least recently used first
-}
-
-// get returns the graph of a key, captured by make if it is not there.
-func (c *graphCache) get(t *driver.Thread, key graphKey, make func() (*driver.Graph, error)) (*driver.Graph, error) {
-	if g, ok := c.graphs[key]; ok {
-		if c.order[len(c.order)-1] != key {
-			c.order = append(slices.DeleteFunc(c.order, func(k graphKey) bool { return k == key }), key)
-		}
-		return g, nil
-	}
-	if len(c.order) == maxGraphs {
-		oldest := c.graphs[c.order[0]]
-		c.memory.graphs = slices.DeleteFunc(c.memory.graphs, func(g *driver.Graph) bool { return g == oldest })
-		delete(c.graphs, c.order[0])
-		c.order = c.order[1:]
-		if err := t.DestroyGraph(oldest); err != nil {
-			return nil, err
-		}
-	}
-	g, err := make()
-	if err != nil {
-		return nil, err
-	}
-	if c.graphs == nil {
-		c.graphs = map[graphKey]*driver.Graph{}
-	}
-	c.graphs[key], c.order = g, append(c.order, key)
-	c.memory.graphs = append(c.memory.graphs, g)
-	return g, nil
-}
 
 // runStep takes rows [from, to) of a call through the device; results lie in pinned
 // memory afterwards.

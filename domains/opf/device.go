@@ -40,7 +40,7 @@ func newDevice(y *System) domain.DeviceCode {
 	if err != nil {
 		panic("opf: " + err.Error())
 	}
-	p := packNetwork(y)
+	p := newDevicePack(y)
 	code := domain.DeviceCode{
 		Images: images, Scored: true, Warp: true,
 		GradientShared: 8 * 3 * len(y.layout.rated), RolloutShared: 8 * p.fast, Workspace: 8 * p.slow,
@@ -52,6 +52,7 @@ func newDevice(y *System) domain.DeviceCode {
 		return domain.DeviceCode{Reason: code.Reason}
 	}
 	code.Name = "opf"
+	p.pack()
 	code.Constants, code.Indices = p.finish(code.RolloutShared > 0, code.Workspace/8)
 	return code
 }
@@ -59,10 +60,10 @@ func newDevice(y *System) domain.DeviceCode {
 // tooLarge says which limit of the device functions the network is beyond.
 func (p *devicePack) tooLarge(y *System, code *domain.DeviceCode) string {
 	switch {
-	case y.model.values > devicePositions:
-		return fmt.Sprintf("the factors of its power flow have %d entries, the device functions name at most %d", y.model.values, devicePositions)
+	case p.pattern.values > devicePositions:
+		return fmt.Sprintf("the factors of its power flow have %d entries, the device functions name at most %d", p.pattern.values, devicePositions)
 	case code.Workspace > deviceWorkspace:
-		return fmt.Sprintf("a row of the roll-out needs %d bytes for %d limits and %d set-points, the device functions have at most %d", code.Workspace, p.limits, p.controls, deviceWorkspace)
+		return fmt.Sprintf("a row of the roll-out needs %d bytes for %d limits and %d set-points, the device functions have at most %d", code.Workspace, p.limits, len(p.control), deviceWorkspace)
 	case code.GradientShared > deviceShared:
 		return fmt.Sprintf("the gradient needs %d bytes of shared memory for %d rated branches, the device functions have at most %d", code.GradientShared, len(y.layout.rated), deviceShared)
 	}

@@ -1,13 +1,13 @@
-// device_flow.cuh: the power flow of one dispatch by a warp, as flow.go has it:
-// Newton in polar form with the factorisation kept where it is good enough, then
-// what the units give and all margins.
+// device_flow.cuh: the power flow of one dispatch by a warp, as package powerflow
+// has it: Newton in polar form with factors kept where they are good enough and
+// steps of bounded length, then what the units give and all margins.
 //
-// The Jacobian has one pattern for all rows. device.go writes its LU factorisation
-// as a program once: the entries of the factors, level by level of what they
-// depend on, each with the list of its products l·u. The lanes take the entries of a
-// level, one each. Of case30 that is 872 products on 33 levels (a dense LU of its
-// 53 unknowns: 50 000), of case118 2029 on 53. A triangular solve runs through
-// levels of rows alike. Each sum has the order it has in lu.go.
+// Unknowns are the angle of every bus but the reference and the voltage of every bus
+// without a unit, in the order of elimination of package powerflow. Their Jacobian has
+// one pattern for all rows. device_program.go writes its LU factorisation as a program
+// once: the entries of the factors, level by level of what they depend on, each with
+// the list of its products l·u. The lanes take the entries of a level, one each. A
+// triangular solve runs through levels of rows alike.
 #pragma once
 #include "device_network.cuh"
 
@@ -75,10 +75,9 @@ __device__ inline void put(double* values, int at, double v) {
     if (at >= 0) values[at] = v;
 }
 
-// evaluate computes branches and injections at vm, va, what the equations lack into
-// rhs and, where asked, the Jacobian. It returns the largest mismatch. The warp
-// calls it.
-__device__ inline double evaluate(const Work& w, const double* c, bool jacobian) {
+// evaluate computes branches and injections at vm, va and what the equations lack,
+// into rhs. It returns the largest mismatch. The warp calls it.
+__device__ inline double evaluate(const Work& w, const double* c) {
     const Network& net = w.net;
     const int *from = net.indices(FROM), *to = net.indices(TO);
     for (int k = lane(); k < w.branches; k += 32) {
@@ -89,8 +88,6 @@ __device__ inline double evaluate(const Work& w, const double* c, bool jacobian)
         s[0] = y.gft * cs + y.bft * sn, s[1] = y.gft * sn - y.bft * cs;
         s[2] = y.gtf * cs - y.btf * sn, s[3] = y.gtf * sn + y.btf * cs;
     }
-    if (jacobian)
-        for (int i = lane(); i < net.size(VALUES); i += 32) w.values[i] = 0.0;
     __syncwarp();
     const int *start = net.indices(NEAR_START), *near = net.indices(NEAR), *angle = net.indices(ANGLE), *size = net.indices(SIZE);
     const int *unitStart = net.indices(BUS_GEN_START), *unit = net.indices(BUS_GEN);
@@ -99,22 +96,10 @@ __device__ inline double evaluate(const Work& w, const double* c, bool jacobian)
     for (int i = lane(); i < w.buses; i += 32) {
         const double v = w.vm[i];
         double p = v * v * shuntG[i], q = -v * v * shuntB[i];
-        double pa = 0.0, pv = 2.0 * v * shuntG[i], qa = 0.0, qv = -2.0 * v * shuntB[i];
         for (int e = start[i]; e < start[i + 1]; e++) {
-            const int k = near[e] >> 1;
-            const Admittance y = admittance(net, k, factor(net, k, c, true));
-            const double* s = w.branch + 4 * k;
-            if (near[e] & 1) {
-                const double o = w.vm[from[k]], vv = o * v;
-                p += v * v * y.gtt + vv * s[2], q += -v * v * y.btt - vv * s[3];
-                pa += vv * s[3], pv += 2.0 * v * y.gtt + o * s[2];
-                qa += vv * s[2], qv -= 2.0 * v * y.btt + o * s[3];
-            } else {
-                const double o = w.vm[to[k]], vv = v * o;
-                p += v * v * y.gff + vv * s[0], q += -v * v * y.bff + vv * s[1];
-                pa -= vv * s[1], pv += 2.0 * v * y.gff + o * s[0];
-                qa += vv * s[0], qv += o * s[1] - 2.0 * v * y.bff;
-            }
+            double pk, qk;
+            branch_power(w, c, near[e] >> 1, near[e] & 1, &pk, &qk);
+            p += pk, q += qk;
         }
         w.p[i] = p, w.q[i] = q;
         if (angle[i] >= 0) {
@@ -127,31 +112,49 @@ __device__ inline double evaluate(const Work& w, const double* c, bool jacobian)
             const double lack = -load_q(w, c, i) - q;
             w.rhs[size[i]] = lack, worst = larger(worst, fabs(lack));
         }
-        if (jacobian) {
-            const int* own = net.indices(OWN) + 4 * i;
-            put(w.values, own[0], pa), put(w.values, own[1], pv), put(w.values, own[2], qa), put(w.values, own[3], qv);
-        }
-    }
-    if (jacobian) {
-        // Branches between the same two buses share their entries.
-        const int *pairStart = net.indices(PAIR_START), *pair = net.indices(PAIR);
-        for (int g = lane(); g < net.size(PAIRS); g += 32) {
-            double a[4] = {0.0, 0.0, 0.0, 0.0}, b[4] = {0.0, 0.0, 0.0, 0.0};
-            for (int e = pairStart[g]; e < pairStart[g + 1]; e++) {
-                const int k = pair[e] >> 1;
-                const double vf = w.vm[from[k]], vt = w.vm[to[k]], vv = vf * vt;
-                const double* s = w.branch + 4 * k;
-                const double ahead[4] = {vv * s[1], vf * s[0], -(vv * s[0]), vf * s[1]}, behind[4] = {-(vv * s[3]), vt * s[2], -(vv * s[2]), -(vt * s[3])};
-                const bool turned = pair[e] & 1;
-                for (int i = 0; i < 4; i++) a[i] += turned ? behind[i] : ahead[i], b[i] += turned ? ahead[i] : behind[i];
-            }
-            const int* at = net.indices(PAIR_AT) + 8 * g;
-            for (int i = 0; i < 4; i++) put(w.values, at[i], a[i]), put(w.values, at[4 + i], b[i]);
-        }
     }
     worst = warp_largest(worst);
     __syncwarp();
     return worst;
+}
+
+// jacobian writes ∂(P, Q)/∂(θ, V) of the state last evaluated. The warp calls it.
+__device__ inline void jacobian(const Work& w, const double* c) {
+    const Network& net = w.net;
+    const int *from = net.indices(FROM), *to = net.indices(TO), *start = net.indices(NEAR_START), *near = net.indices(NEAR);
+    const double *shuntG = net.numbers(SHUNT_G), *shuntB = net.numbers(SHUNT_B);
+    for (int i = lane(); i < net.size(VALUES); i += 32) w.values[i] = 0.0;
+    __syncwarp();
+    for (int i = lane(); i < w.buses; i += 32) {
+        // With the diagonal G + jB of the bus admittance matrix: ∂P/∂θ = −Q − BV²,
+        // V·∂P/∂V = P + GV², ∂Q/∂θ = P − GV², V·∂Q/∂V = Q − BV².
+        double g = shuntG[i], b = shuntB[i];
+        for (int e = start[i]; e < start[i + 1]; e++) {
+            const int k = near[e] >> 1;
+            const Admittance y = admittance(net, k, factor(net, k, c, true));
+            g += near[e] & 1 ? y.gtt : y.gff, b += near[e] & 1 ? y.btt : y.bff;
+        }
+        const double v = w.vm[i], vv = v * v, p = w.p[i], q = w.q[i];
+        const int* own = net.indices(OWN) + 4 * i;
+        put(w.values, own[0], -q - b * vv), put(w.values, own[1], (p + g * vv) / v);
+        put(w.values, own[2], p - g * vv), put(w.values, own[3], (q - b * vv) / v);
+    }
+    // Branches between the same two buses share their entries.
+    const int *pairStart = net.indices(PAIR_START), *pair = net.indices(PAIR);
+    for (int g = lane(); g < net.size(PAIRS); g += 32) {
+        double a[4] = {0.0, 0.0, 0.0, 0.0}, b[4] = {0.0, 0.0, 0.0, 0.0};
+        for (int e = pairStart[g]; e < pairStart[g + 1]; e++) {
+            const int k = pair[e] >> 1;
+            const double vf = w.vm[from[k]], vt = w.vm[to[k]], vv = vf * vt;
+            const double* s = w.branch + 4 * k;
+            const double ahead[4] = {vv * s[1], vf * s[0], -(vv * s[0]), vf * s[1]}, behind[4] = {-(vv * s[3]), vt * s[2], -(vv * s[2]), -(vt * s[3])};
+            const bool turned = pair[e] & 1;
+            for (int i = 0; i < 4; i++) a[i] += turned ? behind[i] : ahead[i], b[i] += turned ? ahead[i] : behind[i];
+        }
+        const int* at = net.indices(PAIR_AT) + 8 * g;
+        for (int i = 0; i < 4; i++) put(w.values, at[i], a[i]), put(w.values, at[4 + i], b[i]);
+    }
+    __syncwarp();
 }
 
 // factorise replaces the matrix by its factors; false at a pivot that is zero or not
@@ -215,39 +218,45 @@ __device__ inline void solve(const Work& w, bool transposed) {
 }
 
 // newton solves the power flow of the set-points from the voltages in vm, va. It
-// ends after FLOW_ITERATIONS, or where the mismatch runs away. The warp calls it.
+// ends after FLOW_ITERATIONS steps, or where the mismatch runs away. The warp calls
+// it.
 __device__ inline bool newton(const Work& w, const double* c) {
     const Network& net = w.net;
-    const int *genBus = net.indices(GEN_BUS), *leads = net.indices(LEADS), *angle = net.indices(ANGLE), *size = net.indices(SIZE);
-    for (int g = lane(); g < w.gens; g += 32)
-        if (leads[g]) w.vm[genBus[g]] = w.u[w.gens + g];
+    const int *genBus = net.indices(GEN_BUS), *unitOf = net.indices(UNIT), *angle = net.indices(ANGLE), *size = net.indices(SIZE);
+    for (int g = lane(); g < w.gens; g += 32) w.vm[genBus[g]] = w.u[w.gens + unitOf[genBus[g]]];
     if (lane() == 0) w.va[net.size(SLACK)] = 0.0;
     __syncwarp();
-    const double tolerance = net.k[FLOW_TOLERANCE], chord = net.k[CHORD_TOLERANCE], infinity = (double)gpc_inf();
-    double last = infinity;
-    for (int i = (int)net.k[FLOW_ITERATIONS]; i > 0; i--) {
-        const bool fresh = last > chord;
-        const double worst = evaluate(w, c, fresh);
-        if (worst <= tolerance) return true;
-        if (!(worst < 1e6)) return false;
-        if (fresh) {
+    const double infinity = (double)gpc_inf();
+    double made = infinity, last = infinity; // the mismatch that the factors were made at, and the last
+    for (int i = 0;; i++) {
+        const double worst = evaluate(w, c);
+        if (worst <= net.k[FLOW_TOLERANCE]) return true;
+        if (!(worst < net.k[HOPELESS]) || i == (int)net.k[FLOW_ITERATIONS]) return false;
+        if (made > net.k[KEEP_FACTORS] || worst > last / 2.0) {
+            jacobian(w, c);
             if (!factorise(w)) return false;
-        } else if (worst > 0.5 * last) {
-            last = infinity; // the old factorisation no longer helps
-            continue;
+            made = worst;
         }
         last = worst;
         solve(w, false);
+        double turn = 0.0, grow = 0.0;
         for (int b = lane(); b < w.buses; b += 32) {
-            if (angle[b] >= 0) w.va[b] += w.rhs[angle[b]];
-            if (size[b] >= 0) w.vm[b] += w.rhs[size[b]];
+            if (angle[b] >= 0) turn = larger(turn, fabs(w.rhs[angle[b]]));
+            if (size[b] >= 0) grow = larger(grow, fabs(w.rhs[size[b]] / w.vm[b]));
+        }
+        turn = warp_largest(turn), grow = warp_largest(grow);
+        double scale = 1.0;
+        if (turn > net.k[ANGLE_STEP]) scale = net.k[ANGLE_STEP] / turn;
+        if (grow * scale > net.k[MAGNITUDE_STEP]) scale = net.k[MAGNITUDE_STEP] / grow;
+        for (int b = lane(); b < w.buses; b += 32) {
+            if (angle[b] >= 0) w.va[b] += scale * w.rhs[angle[b]];
+            if (size[b] >= 0) w.vm[b] += scale * w.rhs[size[b]];
         }
         __syncwarp();
     }
-    return false;
 }
 
-// output fills in what the units give at the solution (flow.go). The warp calls it.
+// output fills in what the units give at the solution (powerflow, share). The warp calls it.
 __device__ inline void output(const Work& w, const double* c) {
     const Network& net = w.net;
     const int *genBus = net.indices(GEN_BUS), *start = net.indices(BUS_GEN_START), *unit = net.indices(BUS_GEN);
@@ -261,14 +270,11 @@ __device__ inline void output(const Work& w, const double* c) {
             for (int e = start[slack]; e < start[slack + 1]; e++)
                 if (unit[e] != slackGen) pg -= w.u[unit[e]];
         }
-        const double need = w.q[b] + load_q(w, c, b);
-        double qg = need;
-        const int units = start[b + 1] - start[b];
-        if (units > 1) { // units at one bus share Q in proportion to their ranges
-            double lowest = 0.0, span = 0.0;
-            for (int e = start[b]; e < start[b + 1]; e++) lowest += low[unit[e]], span += high[unit[e]] - low[unit[e]];
-            qg = span > 0.0 && span < infinity && gpc::finite64(lowest) ? low[g] + (need - lowest) / span * (high[g] - low[g]) : need / (double)units;
-        }
+        const double total = w.q[b] + load_q(w, c, b);
+        double lowest = 0.0, highest = 0.0; // units at one bus share Q in proportion to their ranges
+        for (int e = start[b]; e < start[b + 1]; e++) lowest += low[unit[e]], highest += high[unit[e]];
+        const double span = highest - lowest;
+        const double qg = span > 0.0 && span < infinity ? low[g] + (total - lowest) / span * (high[g] - low[g]) : total / (double)(start[b + 1] - start[b]);
         w.pg[g] = pg, w.qg[g] = qg;
     }
     __syncwarp();
@@ -310,11 +316,22 @@ __device__ inline double measure(const Work& w, const double* c) {
 // false where there is no solution; the margins are then −1. It returns the
 // smallest. The warp calls it.
 __device__ inline double dispatch(const Work& w, const double* s, const double* c, bool* solved) {
+    // A start or set-points that no power flow has: not finite, a magnitude of zero.
     const double reference = s[w.buses + w.net.size(SLACK)];
-    for (int i = lane(); i < w.buses; i += 32) w.vm[i] = s[i], w.va[i] = s[w.buses + i] - reference;
-    __syncwarp();
-    *solved = newton(w, c);
-    if (!*solved) {
+    bool started = true, possible = true;
+    for (int i = lane(); i < w.buses; i += 32) {
+        w.vm[i] = s[i], w.va[i] = s[w.buses + i] - reference;
+        started = started && s[i] > 0.0 && gpc::finite64(s[i]) && gpc::finite64(w.va[i]);
+    }
+    for (int g = lane(); g < w.gens; g += 32) {
+        const double v = w.u[w.gens + w.net.indices(UNIT)[w.net.indices(GEN_BUS)[g]]];
+        possible = possible && gpc::finite64(w.u[g]) && gpc::finite64(v) && v > 0.0;
+    }
+    for (int i = lane(); i < w.net.size(PREVIOUS); i += 32) possible = possible && gpc::finite64(c[i]);
+    started = __all_sync(GPC_FULL_MASK, started), possible = __all_sync(GPC_FULL_MASK, possible);
+    *solved = possible && started && newton(w, c);
+    if (!*solved && possible) {
+        __syncwarp();
         for (int i = lane(); i < w.buses; i += 32) w.vm[i] = 1.0, w.va[i] = 0.0;
         __syncwarp();
         *solved = newton(w, c);

@@ -11,7 +11,7 @@ namespace opf {
 enum {
     NUMBERS, // how many numbers there are; the indices lie behind them
     THERMAL_THRESHOLD, VOLTAGE_DEADBAND, ECONOMIC_INDICATOR, LOSS_SHARE, FLAT_SLOPE, MERIT_HALVINGS,
-    FLOW_TOLERANCE, CHORD_TOLERANCE, FLOW_ITERATIONS, MARGIN_BOUND,
+    FLOW_TOLERANCE, KEEP_FACTORS, HOPELESS, ANGLE_STEP, MAGNITUDE_STEP, FLOW_ITERATIONS, MARGIN_BOUND,
     MARGIN_TOLERANCE, ROUNDS, PIVOTS, VOLTAGE_GUARD, POWER_GUARD, VOLTAGE_REACH, POWER_REACH, ELASTICITY, PROGRAM_TOLERANCE
 };
 
@@ -222,14 +222,9 @@ __device__ inline void objective(const Network& net, const T* s, const U* u, con
     for (int i = 0; i < objectives; i++) J[i] = warp_sum(j[i]);
 }
 
-// priority writes σ at the state s: the user's fixed weights, or the semantic one of
-// the indicators (System.Indicators). The warp calls it.
+// indicators writes δ of the state s (System.Indicators). The warp calls it.
 template <class T, class C>
-__device__ inline void priority(const Network& net, const gpc_domain_preference& p, const T* s, const C* c, double* sigma) {
-    if (!p.adaptive) {
-        for (int i = 0; i < objectives; i++) sigma[i] = p.weights[i];
-        return;
-    }
+__device__ inline void indicators(const Network& net, const T* s, const C* c, double* delta) {
     double load = 0.0, off = 0.0;
     for (int r = lane(); r < net.size(RATED); r += 32) load = larger(load, from_flow(net, r, s, c).load);
     const double *low = net.numbers(V_MIN), *high = net.numbers(V_MAX);
@@ -237,7 +232,19 @@ __device__ inline void priority(const Network& net, const gpc_domain_preference&
         const double half = (high[i] - low[i]) / 2.0;
         if (half > 0.0) off = larger(off, fabs((double)s[i] - (high[i] + low[i]) / 2.0) / half);
     }
-    const double delta[objectives] = {smaller(warp_largest(load), 1.0), smaller(warp_largest(off), 1.0), net.k[ECONOMIC_INDICATOR]};
+    delta[thermal] = smaller(warp_largest(load), 1.0), delta[voltage] = smaller(warp_largest(off), 1.0), delta[economic] = net.k[ECONOMIC_INDICATOR];
+}
+
+// priority writes σ at the state s: the user's fixed weights, or the semantic one of
+// the indicators. The warp calls it.
+template <class T, class C>
+__device__ inline void priority(const Network& net, const gpc_domain_preference& p, const T* s, const C* c, double* sigma) {
+    if (!p.adaptive) {
+        for (int i = 0; i < objectives; i++) sigma[i] = p.weights[i];
+        return;
+    }
+    double delta[objectives];
+    indicators(net, s, c, delta);
     gpc::priority<objectives>(p.semantic, delta, sigma);
 }
 

@@ -1,6 +1,10 @@
 package opf
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+)
 
 // Places in the constants, as device_network.cuh names them.
 const (
@@ -12,7 +16,10 @@ const (
 	packFlatSlope
 	packMeritHalvings
 	packFlowTolerance
-	packChordTolerance
+	packKeepFactors
+	packHopeless
+	packAngleStep
+	packMagnitudeStep
 	packFlowIterations
 	packMarginBound
 	packMarginTolerance
@@ -30,12 +37,18 @@ const (
 // devicePack collects what the device functions read: constants first and tables of
 // numbers behind them, then sizes, where each table begins, and tables of indices.
 type devicePack struct {
-	numbers, tables  []float64 // tables are those of numbers
-	sizes            []int32
-	places           []int32 // of the tables, in the order of device_network.cuh
-	indices          []int32
-	fast, slow       int // float64 of a row in flight, without and with the least change
-	limits, controls int
+	system          *System
+	pattern         *devicePattern
+	control         []int     // entries of u that the least change moves
+	own             []int32   // places of ∂(P, Q)/∂(θ, V) of each bus
+	pairs           [][]int32 // branchPairs
+	pairAt          []int32
+	numbers, tables []float64 // tables are those of numbers
+	sizes           []int32
+	places          []int32 // of the tables, in the order of device_network.cuh
+	indices         []int32
+	fast, slow      int // float64 of a row in flight: without the least change, of it
+	limits          int // rows that a least change has at most
 }
 
 func (p *devicePack) size(v ...int) {
@@ -104,39 +117,38 @@ func lists(v [][]int32) (start, all []int32) {
 	return append(start, int32(len(all))), all
 }
 
-// packNetwork writes the network as device_network.cuh reads it.
-func packNetwork(y *System) *devicePack {
-	n, l, m := y.Network, &y.layout, &y.model
-	p := &devicePack{}
-	program := newFactorProgram(m.lu)
-	control := newProjection(y).control
-	leads, pq := 0, 0
-	for _, lead := range m.leads {
-		if lead {
-			leads++
-		}
+// newDevicePack finds the pattern of the power flow, and from it what a row needs.
+func newDevicePack(y *System) *devicePack {
+	l := &y.layout
+	p := &devicePack{system: y, pattern: newDevicePattern(y), control: newProjection(y).control}
+	for i := range l.buses {
+		p.own = append(p.own, p.pattern.block(i, i)...)
 	}
-	for _, r := range m.size {
-		if r >= 0 {
-			pq++
-		}
-	}
-	// Every limit has two sides, but a branch one at each end.
-	p.controls, p.limits = len(control), 2*(1+leads+pq+len(l.rated))
-	p.fast = 4*l.buses + 4*l.branches + m.values + 2*m.lu.n + 5*l.gens + l.margins
-	p.slow = p.changeSize()
+	p.pairs, p.pairAt = p.branchPairs()
+	// Every limit has two sides, but a branch one at each end; a bus has a unit that
+	// leads or a voltage that is unknown.
+	p.limits = 2 * (1 + l.buses + len(l.rated))
+	p.fast = 4*l.buses + 4*l.branches + p.pattern.values + 2*p.pattern.n + 5*l.gens + l.margins
+	n, constraints := len(p.control), 2*len(p.control)+p.limits
+	p.slow = 4*n + n*p.limits + p.limits + 3*deviceActive + deviceActive*n + 2*triangle(deviceActive) + (deviceActive+constraints+1)/2
+	return p
+}
 
+// pack writes the network as device_network.cuh reads it.
+func (p *devicePack) pack() {
+	y, f := p.system, p.pattern
+	n, l, m := y.Network, &y.layout, &y.model
+	program := newFactorProgram(f)
 	p.numbers = []float64{
 		0, ThermalThreshold, VoltageDeadband, economicIndicator, lossShare, flatSlope, meritHalvings,
-		flowTolerance, chordTolerance, flowIterations, marginBound,
+		powerflow.DefaultTolerance, powerflow.KeepFactors, powerflow.Hopeless, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep, flowIterations, marginBound,
 		MarginTolerance, projectionRounds, projectionPivots, voltageGuard, powerGuard, voltageReach, powerReach, elasticity, programTolerance,
 	}
 	factors := -1
 	if l.uncertain {
 		factors = l.factors
 	}
-	pairs, pairAt := y.branchPairs()
-	p.size(l.buses, l.gens, l.branches, len(l.rated), l.context, len(l.loadP), l.previous, factors, m.lu.n, m.values, len(control), len(pairs), p.limits,
+	p.size(l.buses, l.gens, l.branches, len(l.rated), l.context, len(l.loadP), l.previous, factors, f.n, f.values, len(p.control), len(p.pairs), p.limits,
 		n.Slack, m.slackGen, len(program.level)-1, len(program.solveStart)-1, len(program.backStart)-1, 0, 0)
 
 	costs, costStart, costCount := y.packCosts()
@@ -150,20 +162,16 @@ func packNetwork(y *System) *devicePack {
 	for r, k := range l.rated {
 		ratedOf[k] = int32(r)
 	}
-	p.ints(narrow(n.From), narrow(n.To), narrow(l.rated), ratedOf, loadsOf(l.loadP, 0, l.buses), loadsOf(l.loadQ, l.q, l.buses), narrow(m.angle), narrow(m.size))
+	p.ints(narrow(n.From), narrow(n.To), narrow(l.rated), ratedOf, loadsOf(l.loadP, 0, l.buses), loadsOf(l.loadQ, l.q, l.buses), narrow(f.angle), narrow(f.size))
 	near := make([][]int32, l.buses)
-	for k, f := range n.From {
-		near[f] = append(near[f], int32(2*k))
+	for k, from := range n.From {
+		near[from] = append(near[from], int32(2*k))
 		near[n.To[k]] = append(near[n.To[k]], int32(2*k+1))
 	}
 	p.ints(lists(near))
-	var own []int32
-	for _, at := range m.own {
-		own = append(own, y.positions(at[:])...)
-	}
-	p.ints(own)
-	p.ints(lists(pairs))
-	p.ints(pairAt)
+	p.ints(p.own)
+	p.ints(lists(p.pairs))
+	p.ints(p.pairAt)
 	unitsAt := make([][]int32, l.buses)
 	for g, b := range n.GenBus {
 		unitsAt[b] = append(unitsAt[b], int32(g))
@@ -176,9 +184,9 @@ func packNetwork(y *System) *devicePack {
 	}
 	p.ints(narrow(n.GenBus), lead, narrow(m.unit))
 	p.ints(lists(unitsAt))
-	p.ints(costStart, costCount, narrow(control))
+	p.ints(costStart, costCount, narrow(p.control))
 	rows, at := make([][]int32, l.gens), make([][]int32, l.gens)
-	for g, column := range m.columns {
+	for g, column := range f.columns {
 		for _, e := range column {
 			rows[g], at[g] = append(rows[g], e.row), append(at[g], e.at)
 		}
@@ -186,15 +194,8 @@ func packNetwork(y *System) *devicePack {
 	start, row := lists(rows)
 	_, columnAt := lists(at)
 	p.ints(start, row, columnAt)
-	p.ints(m.lu.rowStart, m.lu.column, m.lu.diagonal, program.transpose, program.level, program.entry, program.of, program.productStart, program.product,
+	p.ints(f.rowStart, f.column, f.diagonal, program.transpose, program.level, program.entry, program.of, program.productStart, program.product,
 		program.solveStart, program.solveRow, program.backStart, program.backRow)
-	return p
-}
-
-// changeSize is how many float64 LeastChange of device_change.cuh takes.
-func (p *devicePack) changeSize() int {
-	n, constraints := p.controls, 2*p.controls+p.limits
-	return 4*n + n*p.limits + p.limits + 3*deviceActive + deviceActive*n + 2*triangle(deviceActive) + (deviceActive+constraints+1)/2
 }
 
 // loadsOf gives for every bus the place of its load in the context, −1 for none.
@@ -204,18 +205,6 @@ func loadsOf(with []int, first, buses int) []int32 {
 		at[i] = int32(first + k)
 	}
 	return at
-}
-
-// positions are places in the values of a workspace, −1 for the last, which nobody
-// reads.
-func (y *System) positions(at []int32) []int32 {
-	out := slices.Clone(at)
-	for i, v := range out {
-		if int(v) == y.model.values-1 {
-			out[i] = -1
-		}
-	}
-	return out
 }
 
 // packBranches has ten numbers a branch: Yff, Yft, Ytf, Ytt as conductance and
@@ -255,8 +244,8 @@ func (y *System) packCosts() (numbers []float64, start, count []int32) {
 // branchPairs lists, for every two buses with a branch between them, the branches,
 // twice their number and 1 more where one leads the other way than the first; and the
 // eight places of the derivatives of one bus's P and Q in the other's θ and V.
-func (y *System) branchPairs() (pairs [][]int32, at []int32) {
-	n, m := y.Network, &y.model
+func (p *devicePack) branchPairs() (pairs [][]int32, at []int32) {
+	n := p.system.Network
 	place := map[[2]int]int{}
 	for k, f := range n.From {
 		t := n.To[k]
@@ -270,8 +259,7 @@ func (y *System) branchPairs() (pairs [][]int32, at []int32) {
 		}
 		place[[2]int{f, t}] = len(pairs)
 		pairs = append(pairs, []int32{int32(2 * k)})
-		e := m.entries[k]
-		at = append(at, y.positions([]int32{e[1], e[3], e[5], e[7], e[8], e[10], e[12], e[14]})...)
+		at = append(append(at, p.pattern.block(f, t)...), p.pattern.block(t, f)...)
 	}
 	return pairs, at
 }

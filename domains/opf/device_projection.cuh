@@ -163,7 +163,7 @@ struct Limits {
 // Jacobian is singular. The warp calls it.
 __device__ inline bool correct(const Work& w, const double* c) {
     const Network& net = w.net;
-    evaluate(w, c, true);
+    jacobian(w, c);
     if (!factorise(w)) return false;
     LeastChange program(net, w.slow);
     const int* control = net.indices(CONTROL);

@@ -8,7 +8,7 @@
 //	kernel     grid              shared memory            bound
 //	base       rows              none                     latency of 40 halvings
 //	gradient   rows              3 float64 a rated branch  a sine and cosine a branch
-//	priority   1                 none                     latency
+//	priority   rows              none                     a sine and cosine a branch
 //	rollout    rows in flight    working set of one row,  latency of the levels of
 //	                             see device_flow.cuh      elimination, ~30 kFLOP a power flow of 30 buses
 //
@@ -67,13 +67,38 @@ extern "C" __global__ void __launch_bounds__(32) gpc_domain_gradient_opf(gpc_dom
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) gpc_domain_priority_opf(const float* state, const float* plan, const double* c, gpc_domain_preference p, const double* constants,
-                                                                         const double* inverseRange, double* sigma, float* weights) {
-    if (blockIdx.x != 0) return;
-    double out[opf::objectives];
-    opf::priority(opf::Network(constants), p, state, c, out);
-    if (threadIdx.x == 0)
-        for (int i = 0; i < opf::objectives; i++) sigma[i] = out[i], weights[i] = (float)(out[i] * inverseRange[i]);
+extern "C" __global__ void __launch_bounds__(32) gpc_domain_priority_opf(gpc_domain_steering job, gpc_domain_preference p, const double* constants, const double* inverseRange) {
+    using namespace opf;
+    const Network net(constants);
+    const int states = 2 * net.size(BUSES), contexts = net.size(CONTEXT);
+    for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
+        const float* s = job.state + row * states;
+        const double* c = job.c + row * contexts;
+        double sigma[objectives];
+        if (!job.how) {
+            priority(net, p, s, c, sigma);
+        } else {
+            bool steered = false;
+            for (int j = 0; j < objectives; j++) sigma[j] = job.sigma[row * objectives + j];
+            const int how = job.how[row];
+            if (how) {
+                double delta[objectives], fresh[objectives];
+                indicators(net, s, c, delta);
+                steered = gpc::finite64(delta[thermal]) && gpc::finite64(delta[voltage]);
+                if (steered) {
+                    gpc::priority<objectives>(p.semantic, delta, fresh);
+                    for (int j = 0; j < objectives; j++) sigma[j] = how == 1 ? fresh[j] : sigma[j] + job.gain * (fresh[j] - sigma[j]);
+                }
+            }
+            if (lane() == 0) job.flags[row] = steered ? 2 : 0;
+        }
+        __syncwarp();
+        if (lane() == 0)
+            for (int j = 0; j < objectives; j++) {
+                job.sigma[row * objectives + j] = sigma[j];
+                job.weights[row * objectives + j] = (float)(sigma[j] * inverseRange[j]);
+            }
+    }
 }
 
 // A row is one candidate: projection, power flow, Score, priority, Step. Without a

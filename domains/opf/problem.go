@@ -25,13 +25,13 @@ func (y *System) Step(s, c, u, sNext, cNext []float64) {
 		return
 	}
 	w.state(sNext)
-	copy(cNext[y.layout.previous:], w.pg)
+	copy(cNext[y.layout.previous:], w.solution.Pg)
 }
 
 // state writes the solution as (V…, θ…).
 func (w *workspace) state(s []float64) {
-	copy(s, w.vm)
-	copy(s[len(w.vm):], w.va)
+	copy(s, w.solution.Vm)
+	copy(s[len(w.solution.Vm):], w.solution.Va)
 }
 
 // Margins writes the margins of the power flow of u, pu: for every P_G, Q_G and
@@ -65,7 +65,7 @@ func (y *System) Score(s, c, u, J, m []float64) {
 // objectives writes J at the solution.
 func (w *workspace) objectives(c, J []float64) {
 	w.state(w.scored)
-	evaluate(&w.system.model.terms, w.scored, w.pg, c, nil, J, nil, nil)
+	evaluate(&w.system.model.terms, w.scored, w.solution.Pg, c, nil, J, nil, nil)
 }
 
 // Remaining is 1: the loads beyond the present step are not known; see

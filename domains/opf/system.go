@@ -67,7 +67,9 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	}
 	y.layout = newLayout(n, opt.Uncertain)
 	var err error
-	y.model = newFlowModel(n)
+	if y.model, err = newFlowModel(n); err != nil {
+		return nil, err
+	}
 	if y.model.terms, err = newTerms(n, &y.layout); err != nil {
 		return nil, err
 	}
