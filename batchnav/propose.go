@@ -49,8 +49,11 @@ func NewProposer(b backend.Backend, m *model.Model, p domain.Problem, opt Option
 	if capacity < 1 || capacity > MaxCandidates {
 		return nil, fmt.Errorf("propose: a workspace for %d candidates, want 1 to %d", capacity, MaxCandidates)
 	}
-	l, err := load(b, m, p, &opt, capacity)
+	l, err := load(b, m, p, &opt)
 	if err != nil {
+		return nil, err
+	}
+	if err := l.makeStepper(capacity); err != nil {
 		return nil, err
 	}
 	spec := l.spec

@@ -140,7 +140,7 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 	if capacity < 1 || capacity > MaxCandidates {
 		return nil, fmt.Errorf("refine: a workspace for %d candidates, want 1 to %d", capacity, MaxCandidates)
 	}
-	l, err := load(b, m, p, &opt, capacity)
+	l, err := load(b, m, p, &opt)
 	if err != nil {
 		return nil, err
 	}
@@ -156,14 +156,20 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 		return nil, err
 	}
 	if r.device == nil {
-		r.grow(capacity)
+		err = r.grow(capacity)
 	}
-	return r, nil
+	return r, err
 }
 
-func (r *Refiner) grow(n int) {
+// grow makes room for n candidates of a refinement in single operations.
+func (r *Refiner) grow(n int) error {
 	if n <= r.capacity {
-		return
+		return nil
+	}
+	if r.stepper == nil { // larger batches it takes in parts
+		if err := r.makeStepper(n); err != nil {
+			return err
+		}
 	}
 	spec, nz := r.spec, r.model.Latent()
 	ns, nc := spec.MeasuredSize(), spec.ContextSize()
@@ -178,6 +184,7 @@ func (r *Refiner) grow(n int) {
 	r.u = make([]float64, n*spec.PlanSize())
 	r.best = make([]float64, n*spec.PlanSize())
 	r.sigma, r.J = make([]float64, n*spec.ObjectiveSize()), make([]float64, n*spec.ObjectiveSize())
+	return nil
 }
 
 // Refine scatters B latents around the observation (localized code, neighbours
@@ -212,7 +219,9 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 		}
 		r.device = nil // it works no longer
 	}
-	r.grow(opt.Candidates)
+	if err := r.grow(opt.Candidates); err != nil {
+		return nil, err
+	}
 	n := opt.Candidates
 	z, source := r.z.Slice(0, n), r.source[:n]
 	result := &Refinement{Candidates: n, Sigma: make([]float64, spec.ObjectiveSize())}

@@ -19,10 +19,7 @@ func deviceRefiner(l *loaded, capacity int) (backend.Refiner, error) {
 	m := l.model
 	cfg := backend.RefinerConfig{
 		EncoderX: m.EncoderX, NormX: m.NormX,
-		Step: backend.StepperConfig{
-			DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU,
-			Problem: l.problem, Params: stepParams(l.nav, m.Latent()), MaxBatch: capacity,
-		},
+		Step:       l.stepperConfig(capacity),
 		Neighbours: l.nav.Neighbours, InverseRange: l.inverseRange,
 	}
 	if l.index != nil {
