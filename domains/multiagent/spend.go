@@ -11,6 +11,9 @@ var buffers = [...]float64{0.7, 0.55, 0.42, 0.3, 0.2, 0.12}
 // that costs the others time and no longer raises the smallest margin. What plans
 // give way below their buffer is added, or it would creep down from pass to pass.
 func (p *Planner) buffer() float64 {
+	if p.options.Creep == 0 || p.options.Forgetful {
+		return p.chosen
+	}
 	return math.Min(p.chosen, math.Max(p.least, p.options.Hard)+p.options.Creep)
 }
 

@@ -142,7 +142,7 @@ func TestWayIsThePlansPath(t *testing.T) {
 	y := system(t, true)
 	p := planner(t, y, 384)
 	drive(t, scene(t, y, 2), p, 3, nil)
-	p.robot = 1
+	p.current = 1
 	p.h.state[1] = [stateSize]float64{1, 2, 0.5, 0.3}
 	p.put(&p.robots[1].plan, 5)
 	p.follow(1)

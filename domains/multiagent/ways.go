@@ -24,8 +24,8 @@ func (a *way) from(b *way) (far float64) {
 
 // leads follows lane l of the block.
 func (p *Planner) leads(l int) (w way) {
-	state := p.h.state[p.robot]
-	const quarter = lookAhead / 4
+	state := p.h.state[p.current]
+	quarter := p.steps / 4
 	for k := range len(w) * quarter {
 		state = p.system.Params.step(&state, float64(p.block[(2*k)*rollout.Lanes+l]), float64(p.block[(2*k+1)*rollout.Lanes+l]))
 		if (k+1)%quarter == 0 {
