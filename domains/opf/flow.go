@@ -199,5 +199,7 @@ func (w *workspace) measure(previous []float64) {
 	}
 }
 
-// finiteMargin bounds the margin of a limit that is infinite.
-func finiteMargin(m float64) float64 { return math.Min(m, 1e6) }
+// marginBound bounds the margin of a limit that is infinite.
+const marginBound = 1e6
+
+func finiteMargin(m float64) float64 { return math.Min(m, marginBound) }

@@ -47,13 +47,18 @@ func (y *System) Margins(s, c, u, m []float64) {
 }
 
 // Score writes the objectives and margins of the state that u leads to, the
-// reference unit at its actual P_G: what the plant will say. It implements
-// domain.Scored.
+// reference unit at its actual P_G: what the plant will say. Where the power flow
+// has no solution the state stays, and the objectives are those of s and u. It
+// implements domain.Scored.
 func (y *System) Score(s, c, u, J, m []float64) {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
-	w.dispatch(s, c, u)
+	solved := w.dispatch(s, c, u)
 	copy(m, w.margin)
+	if !solved {
+		y.Objectives(s, u, c, J)
+		return
+	}
 	w.objectives(c, J)
 }
 

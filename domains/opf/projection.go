@@ -18,6 +18,8 @@ const (
 	// elasticity of the network's limits: s violates one at the price s²/ε, with the
 	// change of a set-point priced at its square.
 	elasticity = 1e-7
+	// programTolerance, pu, is how far the program may break a constraint.
+	programTolerance = 1e-7
 )
 
 // projection is the scratch of Project.
@@ -111,7 +113,7 @@ func (w *workspace) correct(c, u []float64) {
 	p.program.reset()
 	w.boxes(c, u)
 	w.limitRows(c)
-	p.program.solve(1e-7, projectionPivots)
+	p.program.solve(programTolerance, projectionPivots)
 	for j, at := range p.control {
 		u[at] += p.program.x[j]
 	}

@@ -204,14 +204,14 @@ func (s *Solver) jacobian() {
 	}
 }
 
-// A mismatch this large (pu) has left the region Newton's method comes back
+// Hopeless: a mismatch this large (pu) has left the region Newton's method comes back
 // from: thousands of times any load.
-const hopeless = 1e6
+const Hopeless = 1e6
 
-// Factors made where the mismatch was at most this (pu) serve the iterations that
+// KeepFactors: factors made where the mismatch was at most this (pu) serve the iterations that
 // follow too: they are out of date by no more than a step of that size, and what
 // such a step leaves is a ten-thousandth of it.
-const keepFactors = 1e-4
+const KeepFactors = 1e-4
 
 // newton iterates from the present voltages.
 func (s *Solver) newton(opt Options, out *Solution) Status {
@@ -223,12 +223,12 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 		switch {
 		case out.Mismatch <= tol:
 			return Converged
-		case !(out.Mismatch < hopeless):
+		case !(out.Mismatch < Hopeless):
 			return Diverged
 		case out.Iterations == limit:
 			return IterationLimit
 		}
-		if made > keepFactors || out.Mismatch > last/2 {
+		if made > KeepFactors || out.Mismatch > last/2 {
 			if !s.Linearise() {
 				return Singular
 			}
@@ -241,12 +241,12 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 	}
 }
 
-// Longest step taken in one iteration: a relative change of a voltage magnitude
-// and a change of an angle (rad). Newton's steps are far shorter near a solution;
+// MaxMagnitudeStep and MaxAngleStep are the longest step taken in one iteration: a
+// relative change of a voltage magnitude and a change of an angle (rad). Newton's steps are far shorter near a solution;
 // from a poor start a full one can carry a voltage below zero.
 const (
-	maxMagnitudeStep = 0.3
-	maxAngleStep     = 1.5
+	MaxMagnitudeStep = 0.3
+	MaxAngleStep     = 1.5
 )
 
 // step adds the solution of the linear system to the voltages, shortened to the
@@ -255,11 +255,11 @@ func (s *Solver) step() {
 	x := s.lu.rhs
 	scale := 1.0
 	for k := 0; k < len(x); k += 2 {
-		if a := math.Abs(x[k]) * scale; a > maxAngleStep {
-			scale *= maxAngleStep / a
+		if a := math.Abs(x[k]) * scale; a > MaxAngleStep {
+			scale *= MaxAngleStep / a
 		}
-		if m := math.Abs(x[k+1]) * scale; m > maxMagnitudeStep {
-			scale *= maxMagnitudeStep / m
+		if m := math.Abs(x[k+1]) * scale; m > MaxMagnitudeStep {
+			scale *= MaxMagnitudeStep / m
 		}
 	}
 	for k, b := range s.unknown {

@@ -36,7 +36,7 @@ const (
 type Options struct {
 	Start Start
 	// Tolerance is the largest mismatch of active and reactive power that counts
-	// as solved, pu. 0 is 1e-9.
+	// as solved, pu. 0 is DefaultTolerance.
 	Tolerance float64
 	// MaxIterations bounds the Newton steps in all. 0 is 30.
 	MaxIterations int
@@ -45,6 +45,9 @@ type Options struct {
 	// The reference bus is not switched.
 	EnforceQ bool
 }
+
+// DefaultTolerance is that of a solve, pu.
+const DefaultTolerance = 1e-9
 
 // Validate says what is wrong with the options.
 func (o Options) Validate() error {
@@ -61,7 +64,7 @@ func (o Options) Validate() error {
 
 func (o Options) tolerance() float64 {
 	if o.Tolerance == 0 {
-		return 1e-9
+		return DefaultTolerance
 	}
 	return o.Tolerance
 }
@@ -272,6 +275,10 @@ func (s *Solver) analyse() {
 		}
 	}
 }
+
+// Order lists the buses that are not references in the order of elimination. It is
+// the solver's own.
+func (s *Solver) Order() []int32 { return s.unknown }
 
 // Network is the network the solver was made for.
 func (s *Solver) Network() *network.Network { return s.net }
