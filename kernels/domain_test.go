@@ -34,6 +34,25 @@ func opened(t testing.TB) (*Backend, *shim.Library) {
 	return b, library
 }
 
+// onAny gives a backend on the host shim or, where tests run on one, on a GPU.
+func onAny(t testing.TB) *Backend {
+	t.Helper()
+	context, err := driver.Open(shim.Device(t), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(context, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
 // deviceProblem is a problem with device functions and rows to try them on.
 type deviceProblem struct {
 	problem    domain.Problem
@@ -91,7 +110,7 @@ func wide32(v []float32) []float64 {
 // TestDeviceFunctionsAgree holds the device functions of a problem to its own
 // methods: Base, Objectives and Gradient in float32, one roll-out step in float64.
 func TestDeviceFunctionsAgree(t *testing.T) {
-	b, _ := opened(t)
+	b := onAny(t)
 	for _, nonconvex := range []bool{false, true} {
 		d := integratorRows(t, nonconvex, 400)
 		d.u[5][0] = math.NaN()
