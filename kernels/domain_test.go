@@ -339,6 +339,7 @@ func checkRollout(t *testing.T, b *Backend, d deviceProblem, project bool, rows 
 	d = d.first(rows)
 	spec := d.problem.Spec()
 	got := rollOut(t, b, d, project)
+	var worst [5]float64
 	for i := range rows {
 		u := flat32(d.u[i : i+1])
 		have, want := got.row(i, spec), stepOf(d.problem, d.s[i], d.c[i], u, project)
@@ -352,7 +353,13 @@ func checkRollout(t *testing.T, b *Backend, d deviceProblem, project bool, rows 
 			if err := nearOrLost(have[k], want[k], r.tolerance); err != nil {
 				t.Errorf("%s, row %d of %d, %s: %v", spec.Name, i, rows, r.what, err)
 			}
+			for j, v := range want[k] {
+				if off := math.Abs(have[k][j] - v); off > worst[k] && !math.IsInf(v, 0) {
+					worst[k] = off
+				}
+			}
 		}
 	}
+	t.Logf("%s, %d rows, projected %v: action off by at most %.1e, state %.1e, context %.1e, cost and margin %.1e", spec.Name, rows, project, worst[0], worst[1], worst[2], worst[3])
 	return moved
 }
