@@ -35,7 +35,7 @@ optimum is also solved from every state that an earlier map leads to.`,
 			if err != nil {
 				return err
 			}
-			spec := c.Problem.Spec()
+			spec := c.MapProblem().Spec()
 			if !cmd.Flags().Changed("scenarios") {
 				opt.Scenarios = spec.Training.Scenarios
 			}
@@ -93,7 +93,7 @@ optimum is also solved from every state that an earlier map leads to.`,
 	f.IntVar(&weights, "weights", 0, "fixed preferences per scenario (default: the case's)")
 	f.StringVar(&opt.OutDir, "out", "", "folder of the dataset")
 	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n")
-	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform, logarithmic or mixed (default: the case's)")
+	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform, logarithmic, mixed or centred (default: the case's)")
 	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&opt.Adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
 	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")

@@ -443,15 +443,31 @@ type Controller interface {
 	Decide(s, c []float64, pref Preference, u []float64) (ok bool, err error)
 }
 
+// MapProblem is the problem that dataset, training and model are about: Learned,
+// or Problem where that is nil.
+func (c *Case) MapProblem() Problem {
+	if c.Learned != nil {
+		return c.Learned
+	}
+	return c.Problem
+}
+
 // Case is a problem with everything around it. Only Problem and Parameters
 // within Solver or Plant are needed; nil members have generic defaults, see
 // package offline (Solver) and package closedloop (Plant).
 type Case struct {
 	Problem Problem
+	// Learned is what dataset, training and model are about where that is not
+	// Problem itself, such as one robot's view of a scene of many; nil: Problem.
+	// Solver then solves it, and so does Optimizer.
+	Learned Problem
 	Solver  Solver
 	Plant   Plant
 	// Controllers are the case's own methods by the name `--method` takes.
 	Controllers map[string]func() (Controller, error)
+	// Guided are those that ask a learned map, which comes with an engine and a
+	// model file.
+	Guided map[string]func(Proposer) (Controller, error)
 	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.

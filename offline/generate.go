@@ -56,10 +56,10 @@ type Progress struct {
 
 // header is the dataset that the options describe.
 func (o Options) header(c domain.Case) (Header, error) {
-	if c.Problem == nil || c.Solver == nil {
+	if c.MapProblem() == nil || c.Solver == nil {
 		return Header{}, errors.New("offline: the case has no solver; package offline/shooting has a generic one")
 	}
-	spec := c.Problem.Spec()
+	spec := c.MapProblem().Spec()
 	h := Header{
 		Format: datasetFormat, Version: formatVersion, Shard: o.Shard, Command: o.Command, Layout: LayoutOf(spec),
 		Provenance: Provenance{
@@ -179,7 +179,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			return finish(fmt.Errorf("offline: stopped at %d of %d scenarios in %s, the same command continues: %w", p.Done, p.Total, opt.OutDir, err))
 		}
 		began := time.Now()
-		g := generator{solver: c.Solver, header: &h, spec: c.Problem.Spec(), points: points, policies: policies}
+		g := generator{solver: c.Solver, header: &h, spec: c.MapProblem().Spec(), points: points, policies: policies}
 		columns, counters, err := g.chunk(chunk, opt.Threads, func(now Counters) {
 			q := p
 			q.Done += int(now.Scenarios)
