@@ -13,6 +13,8 @@ import (
 	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // dispatchRows draws dispatches of a network: the state under new loads with the old
@@ -150,6 +152,39 @@ func TestDispatchStepOnDevice(t *testing.T) {
 	}
 	cfg, in := stepFor(t, bundledModel(t, "opf30", 20), d, backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1})
 	compareSteps(t, cfg, in)
+}
+
+// TestLargeDispatchStepOnDevice is a step of 236 states, 243 numbers of context and
+// 108 set-points, by small random networks.
+func TestLargeDispatchStepOnDevice(t *testing.T) {
+	c := network118(t)
+	spec := c.Problem.Spec()
+	d := dispatchRows(t, c, 3)
+	for len(d.s) < 20 {
+		i := len(d.s)
+		d.s, d.c, d.u, d.w = append(d.s, d.s[i%3]), append(d.c, d.c[i%3]), append(d.u, d.u[i%3]), append(d.w, d.w[i%3])
+	}
+	rng := rand.New(rand.NewPCG(3, 3))
+	m := &model.Model{Codes: tensor.New(10, 6), NormS: unitNormalizer(spec.MeasuredSize(), 0.1), NormU: unitNormalizer(spec.ActionSize(), 0.1)}
+	for k := range m.NormS.Mean[:spec.MeasuredSize()/2] {
+		m.NormS.Mean[k] = 1
+	}
+	var err error
+	if m.DecoderS, err = model.NewMLP(rng, 6, 24, 24, spec.MeasuredSize()); err != nil {
+		t.Fatal(err)
+	}
+	if m.DecoderU, err = model.NewMLP(rng, 6, 24, 24, spec.ActionSize()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Codes.Data {
+		m.Codes.Data[i] = float32(rng.NormFloat64())
+	}
+	cfg, in := stepFor(t, m, d, backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 3, LieGain: 0.1, LieScale: 0.1})
+	compareSteps(t, cfg, in)
+}
+
+func unitNormalizer(n int, scale float32) model.Normalizer {
+	return model.Normalizer{Mean: make([]float32, n), Scale: slices.Repeat([]float32{scale}, n)}
 }
 
 // dispatchStates are the first states and contexts of a trajectory, dispatched by the
