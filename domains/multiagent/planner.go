@@ -111,7 +111,6 @@ type Planner struct {
 	slope    []float32             // their derivatives
 	first    []float32             // moments of the gradient refinement
 	second   []float32
-	scale    []float32   // step per unit of the first moment
 	best     []candidate // best candidates of the robot being planned, best first
 	kept     int
 	bold     []candidate // best by score alone, safe or not
