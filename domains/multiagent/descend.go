@@ -33,10 +33,13 @@ func (p *Planner) descend(i, steps int) {
 	for l := range rollout.Lanes {
 		if l < descentRates {
 			p.put(&p.best[0].plan, l)
+			p.origins[l] = origin{kindDescended, p.best[0].from.latent}
 			rates[l] = float32(descentRate * math.Pow(0.5, float64(l)))
 			continue
 		}
-		p.put(&p.bold[(l-descentRates)%descentBold%p.daring].plan, l)
+		bold := &p.bold[(l-descentRates)%descentBold%p.daring]
+		p.put(&bold.plan, l)
+		p.origins[l] = origin{kindDescended, bold.from.latent}
 		rates[l] = float32(descentRate * math.Pow(0.5, float64((l-descentRates)/descentBold)))
 		p.single.Penalty.Square[l] *= descentStiffer
 	}
@@ -69,7 +72,7 @@ func (p *Planner) slide(i int, rates *[rollout.Lanes]float32, steps int, decay f
 			}
 		}
 		rate *= decay
-		p.engine.Limit(p.block, lookAhead, &bounds)
+		p.engine.Limit(p.block, p.steps, &bounds)
 		p.evaluate(p.slope)
 	}
 }

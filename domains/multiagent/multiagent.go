@@ -138,5 +138,6 @@ func newCase(name string, moving bool) domain.Case {
 		Solver:      newSolver(v),
 		Plant:       &Plant{system: y},
 		Controllers: controllers(y),
+		Guided:      guided(y),
 	}
 }

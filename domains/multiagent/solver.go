@@ -15,7 +15,7 @@ import (
 // Constants of the white-box solver.
 const (
 	// driveCandidates is the planner's budget on the way to the state that is solved.
-	driveCandidates = 256
+	driveCandidates = 384
 	driveCentre     = 0.6 // share of scenarios driven under (1/3, 1/3, 1/3), the others under a random preference
 	// driveLength is the longest time at which a state is taken, in straight ways at
 	// full speed: behind it, most robots stand at their goals.
