@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"offline/*":                        {"domain", "tensor"},
 	"train":                            {"batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/version"},
 	"closedloop":                       {"batchnav", "internal/backend", "model", "domain", "tensor", "internal/version"},
-	"bench":                            {"matpower/cases", "domains/opf/network", "domains/opf/acopf", "engine", "cpu_fallback", "batchnav", "offline", "train", "closedloop", "internal/ref", "internal/backend", "model", "domain", "tensor", "internal/version"},
+	"bench":                            {"matpower/cases", "domains/opf/network", "domains/opf/acopf", "engine", "cpu_fallback", "batchnav", "offline", "train", "closedloop", "kernels/images", "internal/ref", "internal/backend", "model", "domain", "tensor", "internal/version"},
 	"domaintest":                       {"domain", "internal/backendtest"},
 	"report":                           {"bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version"},
 	"cli":                              {"report", "bench", "engine", "cpu_fallback", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/version", "matpower", "matpower/cases", "domains/opf/network", "domains/opf/powerflow", "domains/opf/acopf"},
