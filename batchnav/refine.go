@@ -33,11 +33,8 @@ type RefineOptions struct {
 	Threads int
 }
 
-// Mixture holds the shares of candidates by source; what is left of 1, and of
-// sources that have too few, is noise around the localized code.
-type Mixture struct {
-	Neighbours, Preference float64
-}
+// Mixture holds the shares of candidates by source.
+type Mixture = domain.Mixture
 
 // DefaultMixture gives half of the candidates to what the map knows, half to
 // noise around it.
@@ -53,9 +50,19 @@ func (o *RefineOptions) validate() error {
 	if o.FlowSteps < 0 || o.LookAhead < 0 || o.Remaining < 0 {
 		return fmt.Errorf("refine: flow steps %d, look-ahead %d, remaining %d: want none negative", o.FlowSteps, o.LookAhead, o.Remaining)
 	}
-	m := o.Mixture
-	if !(m.Neighbours >= 0 && m.Preference >= 0 && m.Neighbours+m.Preference <= 1) {
-		return fmt.Errorf("refine: shares %g of neighbours and %g of preferences, want them ≥ 0 with a sum ≤ 1", m.Neighbours, m.Preference)
+	if o.Mixture.Previous != 0 {
+		return fmt.Errorf("refine: a share of %g around the previous latent, and a single observation has none", o.Mixture.Previous)
+	}
+	if err := checkMixture(o.Mixture); err != nil {
+		return fmt.Errorf("refine: %w", err)
+	}
+	return nil
+}
+
+// checkMixture says what is wrong with shares.
+func checkMixture(m Mixture) error {
+	if !(m.Neighbours >= 0 && m.Preference >= 0 && m.Previous >= 0 && m.Neighbours+m.Preference+m.Previous <= 1) {
+		return fmt.Errorf("shares %g of neighbours, %g of preferences and %g around the previous latent, want them ≥ 0 with a sum ≤ 1", m.Neighbours, m.Preference, m.Previous)
 	}
 	return nil
 }
@@ -302,7 +309,7 @@ func (r *Refiner) anchor(obs *Observation, result *Refinement) (localized []floa
 // choose selects the winner and fills in the statistics.
 func (r *Refiner) choose(source []Source, result *Refinement) {
 	tolerance, np := r.spec.MarginTolerance, r.spec.PlanSize()
-	statistics := make([]SourceStatistics, sourceCount)
+	statistics := make([]SourceStatistics, domain.Sources)
 	best, bestMargin := -1, -1
 	for i, src := range source {
 		st := &statistics[src]

@@ -45,15 +45,20 @@ var Shapes = []Shape{
 const sizePrefix = "size:"
 
 // ShapeOf returns the shape of a registered case, whose own objectives a step
-// then takes, or one of Shapes; "size:opf30" is the latter.
+// then takes unless the map is about something other than its plant's problem, or
+// one of Shapes; "size:opf30" is the latter.
 func ShapeOf(name string, cases []domain.Case) (Shape, error) {
 	name, sizeAlone := strings.CutPrefix(name, sizePrefix)
 	for _, c := range cases {
 		if sizeAlone {
 			break
 		}
-		if s := c.Problem.Spec(); s.Name == name {
-			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), own: &c}, nil
+		if s := c.MapProblem().Spec(); s.Name == name {
+			shape := Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize()}
+			if c.Learned == nil {
+				shape.own = &c
+			}
+			return shape, nil
 		}
 	}
 	names := make([]string, 0, len(Shapes)+len(cases))

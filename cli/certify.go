@@ -36,6 +36,9 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 			if err != nil {
 				return err
 			}
+			if err := wholeProblem(c, "certify"); err != nil {
+				return err
+			}
 			if scenarios < 1 || episodes < 0 || steps < 1 || !(radius > 0) {
 				return badInputf("--scenarios %d, --episodes %d, --recovery-steps %d, --recovery-radius %v: want at least 1, 0, 1 and a radius above 0", scenarios, episodes, steps, radius)
 			}

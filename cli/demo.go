@@ -103,12 +103,19 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		return badInputf("no case of this program has a bundled model")
 	}
 	for _, c := range with {
+		if c.Learned != nil {
+			continue // its own method refines, in closedLoop
+		}
 		if err := d.refine(e, c, candidates); err != nil {
 			return err
 		}
 	}
 	for _, c := range with {
-		if err := d.closedLoop(c); err != nil {
+		methods, episodes := []string{"gpc", "direct"}, d.episodes
+		if c.Learned != nil {
+			methods, episodes = []string{"gpc"}, 1
+		}
+		if err := d.closedLoop(c, methods, episodes); err != nil {
 			return err
 		}
 	}
@@ -164,11 +171,11 @@ func (d *demo) refine(e engine.Engine, c domain.Case, candidates int) error {
 
 // closedLoop runs episodes under the true dynamics with every decision traced,
 // and has the trace re-simulated.
-func (d *demo) closedLoop(c domain.Case) error {
+func (d *demo) closedLoop(c domain.Case, methods []string, episodes int) error {
 	name := c.Problem.Spec().Name
-	for _, method := range []string{"gpc", "direct"} {
+	for _, method := range methods {
 		trace := filepath.Join(d.out, name+"-"+method+".jsonl")
-		result, err := d.evaluate(d.cmd, c, closedloop.Options{Method: method, Episodes: d.episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}}, "")
+		result, err := d.evaluate(d.cmd, c, closedloop.Options{Method: method, Episodes: episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}}, "")
 		if err != nil {
 			return err
 		}
@@ -190,8 +197,8 @@ func (d *demo) closedLoop(c domain.Case) error {
 	if d.json {
 		return nil
 	}
-	d.say("\n── %d unseen episodes of %s under the true dynamics, every trace re-simulated", d.episodes, name)
-	return renderEvaluation(d.Stdout, d.result.Evaluations[len(d.result.Evaluations)-2:])
+	d.say("\n── %d unseen episodes of %s under the true dynamics, every trace re-simulated", episodes, name)
+	return renderEvaluation(d.Stdout, d.result.Evaluations[len(d.result.Evaluations)-len(methods):])
 }
 
 // cost measures one latent step beside the machine's ceiling.

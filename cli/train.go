@@ -48,7 +48,7 @@ from it to bitwise the same model.`,
 			if err != nil {
 				return badInput(err)
 			}
-			data, err := train.FromDataset(c.Problem.Spec(), d)
+			data, err := train.FromDataset(c.MapProblem().Spec(), d)
 			if err != nil {
 				return badInput(err)
 			}
@@ -62,7 +62,7 @@ from it to bitwise the same model.`,
 				return err
 			}
 			defer e.Close()
-			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.Problem, data, a.seed
+			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.MapProblem(), data, a.seed
 			opt.Command, opt.Version = commandLine(), version.Version+" "+version.Build()
 			opt.Checkpoint = out + ".checkpoint"
 			result, err := a.train(cmd, opt, out, curves)

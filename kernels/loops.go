@@ -63,8 +63,7 @@ var loopKernels = []string{
 // NewLoops implements backend.LoopsBackend for problems with device functions.
 // Without device memory for all loops at once a decision is taken in chunks.
 func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
-	device, ok := cfg.Step.Problem.(domain.Device)
-	if !ok || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+	if _, ok := cfg.Step.Problem.(domain.Device); !ok || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoLoops
 	}
 	if err := cfg.Validate(); err != nil {
@@ -76,10 +75,11 @@ func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 		if err := b.preload(t, append(append([]string{}, stepKernels...), loopKernels...)...); err != nil {
 			return err
 		}
-		if err := b.loadDomain(t, device.Device()); err != nil {
-			return err
+		err := l.pack(t)
+		if err == nil && l.flow.code.name == "" {
+			err = noDevice(cfg.Step.Problem, backend.ErrNoLoops)
 		}
-		if err := l.pack(t); err != nil {
+		if err != nil {
 			l.memory.since(t, 0, 0)
 			return err
 		}

@@ -161,7 +161,7 @@ func (l *loops) steer(t *driver.Thread, rows int) error {
 		gain: l.cfg.PriorityFilter, rows: int32(rows), ldplan: int32(f.plan),
 	}
 	preference := preferenceJob{semantic: l.semantic}
-	return f.priority(t, rows, &job, &preference, l.inverseRange)
+	return f.code.priority(t, l.backend, &job, &preference, l.inverseRange)
 }
 
 // planAt decodes and clips the plan at z.

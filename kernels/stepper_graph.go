@@ -51,7 +51,7 @@ func (s *Stepper) runStep(t *driver.Thread, whole part, in backend.StepInput, fr
 	b.stage(in.Weights, from, to, b.weights)
 	one := func(m tensor.Matrix) bool { return m.Stride == 0 && m.Cols > 0 }
 	key := graphKey{part: whole, rows: padded(to - from), oneX: one(in.X), oneC: one(in.Ctx), oneW: one(in.Weights)}
-	if !f.hasProblem || f.code != "" {
+	if !f.hasProblem || f.code.name != "" {
 		return s.launchPart(t, key)
 	}
 	s.hostBase(in, from, to)
@@ -140,7 +140,7 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 		switch {
 		case !f.hasProblem:
 			return nil
-		case f.code == "":
+		case f.code.name == "":
 			return up(b.base, f.plan, false)()
 		}
 		return f.bases(t, rows, in, b.base.at)
@@ -153,7 +153,7 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 		switch {
 		case !f.hasProblem:
 			return nil
-		case f.code != "":
+		case f.code.name != "":
 			return f.gradients(t, rows, in, b)
 		}
 		return then(up(b.objectives, f.objectives, false), up(b.gs, f.states, false), up(b.gu, f.actions, false))

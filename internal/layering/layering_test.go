@@ -43,6 +43,7 @@ var allowed = map[string][]string{
 	"domains/opf/acopf":                {"domains/opf/network", "domains/opf/acopf/*", "internal/isa"},
 	"domains/opf/acopf/internal/lanes": {"internal/isa"},
 	"domains/opf/ipoptcheck":           {"domains/opf/acopf", "domains/opf/network"},
+	"domains/opf/ipoptcheck/peers":     {"domains/opf/acopf", "domains/opf/network", "internal/version", "matpower/cases"},
 	"domains/multiagent":               {"domains/multiagent/*", "domain"},
 	"domains/multiagent/*":             {"internal/isa"},
 	"internal/testdomain":              {"domain", "model", "tensor"},

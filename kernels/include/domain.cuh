@@ -73,6 +73,7 @@ struct gpc_domain_rollout {
     float* input;    // [rows, states + contexts + 1 + objectives] of E_x, for the base policy
     float* stateOut; // [rows, states] float32 copies, for Base
     float* contextOut; // [rows, contexts]
+    double* workspace; // DeviceCode.Workspace bytes for each block; unset where it is 0
     int rows, h;     // h: the step, from 0
     int project;     // 0: actions are left as they are
     int encode;      // 1: the base policy acts next
