@@ -94,6 +94,17 @@ results: build
 	scripts/results-opf.sh $(RESULTS)
 	bin/gpc report --results $(RESULTS) --out docs/results --summary README.md
 
+.PHONY: results-multiagent candidates-multiagent
+## results-multiagent: record the runs of Case 2 in RESULTS; hours, and the same command continues (MODELS=folder of CASE.safetensors)
+results-multiagent: build
+	scripts/results-multiagent.sh $(RESULTS)
+
+## candidates-multiagent: cost of Case 2 at equal candidates with latents and without, CASE=multiagent-static EPISODES=20 (MODEL=file)
+CASE ?= multiagent-static
+EPISODES ?= 20
+candidates-multiagent: build
+	scripts/candidates-multiagent.sh $(CASE) $(EPISODES)
+
 .PHONY: nvcc check-kernels
 ## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)
 NVRTC = nvidia-cuda-nvrtc-cu12==12.2.140 --hash=sha256:b1cdcae6443cb7cdcfb5d1bf51896a148c9f82f9e65b27db9ab095eaed689aa7

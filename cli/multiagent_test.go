@@ -18,6 +18,13 @@ func scenes(t *testing.T) (app *App, file string) {
 	t.Helper()
 	c := multiagent.Static()
 	spec := c.MapProblem().Spec()
+	return &App{Cases: []domain.Case{c}}, untrained(t, spec, spec.PlanSize())
+}
+
+// untrained writes a map with random weights whose plans have so many entries.
+func untrained(t *testing.T, spec *domain.Spec, plan int) (file string) {
+	t.Helper()
+	const nz = 8
 	rng := rand.New(rand.NewPCG(1, 2))
 	mlp := func(in, out int) *model.MLP {
 		m, err := model.NewMLP(rng, in, 16, out)
@@ -33,18 +40,17 @@ func scenes(t *testing.T) (app *App, file string) {
 		}
 		return v
 	}
-	const nz = 8
 	m := &model.Model{
 		Case: spec.Name, EncoderX: mlp(spec.ObservationSize(), nz), EncoderO: mlp(spec.OracleSize(), nz),
-		DecoderS: mlp(nz, spec.MeasuredSize()), DecoderU: mlp(nz, spec.PlanSize()),
-		NormX: unit(spec.ObservationSize(), 1), NormO: unit(spec.OracleSize(), 1), NormS: unit(spec.MeasuredSize(), 1), NormU: unit(spec.PlanSize(), 0.3),
+		DecoderS: mlp(nz, spec.MeasuredSize()), DecoderU: mlp(nz, plan),
+		NormX: unit(spec.ObservationSize(), 1), NormO: unit(spec.OracleSize(), 1), NormS: unit(spec.MeasuredSize(), 1), NormU: unit(plan, 0.3),
 		Calibration: model.Calibration{TauGeom: 0.1, ObjectiveIdeal: []float64{0, 0, 0}, ObjectiveNadir: []float64{9, 9, 9}, LatentSpread: 1},
 	}
 	file = filepath.Join(t.TempDir(), "map.safetensors")
 	if err := m.WriteFile(file); err != nil {
 		t.Fatal(err)
 	}
-	return &App{Cases: []domain.Case{c}}, file
+	return file
 }
 
 // A method that asks the case's map runs, is recorded with the map's priority and
@@ -138,8 +144,8 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 	if strings.Contains(out, `"direct"`) {
 		t.Errorf("gpc cases lists direct, and the map is not about the plant's problem: %s", out)
 	}
-	other, cartFile := cart(t)
-	_ = other
+	_, cartFile := cart(t)
+	spec := app.Cases[0].MapProblem().Spec()
 	for _, c := range []struct {
 		name string
 		args []string
@@ -147,6 +153,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 	}{
 		{"no model", []string{"eval", "multiagent-static", "--method", "gpc"}, "--model"},
 		{"a model of another case", []string{"eval", "multiagent-static", "--method", "gpc", "--model", cartFile}, "cart"},
+		{"a model of another size", []string{"eval", "multiagent-static", "--method", "gpc", "--model", untrained(t, spec, 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
 		{"navigator's method", []string{"eval", "multiagent-static", "--method", "direct", "--model", file}, "direct"},
 		{"refine", []string{"refine", "multiagent-static", "--model", file}, "one robot"},
 		{"certify", []string{"certify", "multiagent-static", "--model", file}, "one robot"},

@@ -27,7 +27,7 @@ var budgets = []int{96, 192, smallBudget, 768, 1536}
 func controllers(y *System) map[string]func() (domain.Controller, error) {
 	plan := func(budget int) func() (domain.Controller, error) {
 		o := DefaultPlanner(y.scenes.Moving)
-		o.Candidates, o.Latent = budget, 0
+		o.Candidates = budget
 		return func() (domain.Controller, error) { return NewPlanner(y, o) }
 	}
 	reference := func(budget int) func() (domain.Controller, error) {
@@ -54,7 +54,7 @@ func controllers(y *System) map[string]func() (domain.Controller, error) {
 //	raw               the decoded plan of E_x is executed, without a search
 func guided(y *System) map[string]func(domain.Proposer) (domain.Controller, error) {
 	plan := func(set func(*PlannerOptions)) func(domain.Proposer) (domain.Controller, error) {
-		o := DefaultPlanner(y.scenes.Moving)
+		o := GuidedPlanner(y.scenes.Moving)
 		set(&o)
 		return func(m domain.Proposer) (domain.Controller, error) { return NewGuidedPlanner(y, o, m) }
 	}

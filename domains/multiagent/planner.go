@@ -39,7 +39,7 @@ type PlannerOptions struct {
 	Uniform bool
 }
 
-// DefaultPlanner returns the options of the benchmark.
+// DefaultPlanner returns the options of the benchmark without a map.
 //
 //	4096 candidates   the paper's budget
 //	buffer            what the margin of an episode settles at; smaller is faster
@@ -48,11 +48,19 @@ func DefaultPlanner(moving bool) PlannerOptions {
 	o := PlannerOptions{
 		Candidates: largeBudget, LookAhead: lookAhead, Buffer: 0.42, Stiffness: 1200, Knee: 0.03, Hard: 0.02,
 		Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1,
-		Latent: 0.25, Propose: domain.ProposeOptions{FlowSteps: 1, Mixture: domain.Mixture{Neighbours: 0.15, Preference: 0.15, Previous: 0.35}},
 	}
 	if moving {
 		o.Buffer, o.Stiffness, o.Knee = 0.38, 400, 0.07
 	}
+	return o
+}
+
+// GuidedPlanner returns the options of the benchmark with a map. Its latents take
+// the place of most primitives.
+func GuidedPlanner(moving bool) PlannerOptions {
+	o := DefaultPlanner(moving)
+	o.Latent = 0.3
+	o.Propose = domain.ProposeOptions{FlowSteps: 1, Mixture: domain.Mixture{Neighbours: 0.15, Preference: 0.15, Previous: 0.35}}
 	return o
 }
 
@@ -404,11 +412,18 @@ func (p *Planner) split(i, round, rounds int) shares {
 	blocks = max(1, blocks)
 	var n shares
 	if p.options.Gradient {
-		n.descent = int(p.options.Descent * float64(blocks))
+		// One iterate would only repeat what it starts from.
+		if n.descent = int(p.options.Descent * float64(blocks)); n.descent < 2 {
+			n.descent = 0
+		}
 	}
 	n.perturbed = int(p.options.Noise*float64(blocks)) * rollout.Lanes
 	rest := blocks*rollout.Lanes - n.descent*rollout.Lanes - n.perturbed
-	n.latents = min(int(math.Round(p.options.Latent*float64(blocks*rollout.Lanes))), rest)
+	// What whole blocks of descent and noise leave over is shared as the rest is.
+	n.latents = int(math.Round(float64(rest) * min(1, p.options.Latent/max(1-p.options.Descent-p.options.Noise, 1e-9))))
+	if p.options.Latent < 1 {
+		n.latents = min(n.latents, rest-1) // the committed plan has a place
+	}
 	n.primitives = max(0, rest-n.latents-1)
 	return n
 }

@@ -48,7 +48,7 @@ func hold(r *Solver, scenarios int, visit func(h *held)) error {
 		p.rng = rand.New(rand.NewPCG(1, 3))
 		for i := range p.h.robots {
 			r.score(p, i, thirds)
-			cost, safe := evaluated(p, p.robots[i].plan[:])
+			cost, safe := p.worth(&p.robots[i].plan)
 			if safe == lookAhead && cost > scoreScale {
 				visit(&held{p, i, cost})
 			}
@@ -56,16 +56,6 @@ func hold(r *Solver, scenarios int, visit func(h *held)) error {
 		r.pool.Put(p)
 	}
 	return nil
-}
-
-// evaluated scores one plan of the robot that score was called for.
-func evaluated(p *Planner, plan [][2]float32) (cost float64, safe int) {
-	for l := range rollout.Lanes {
-		p.put((*[lookAhead][2]float32)(plan), l)
-	}
-	p.kept, p.daring = 0, 0
-	p.evaluate(nil)
-	return float64(p.result.Cost[0]), int(p.result.Safe[0])
 }
 
 // decoder is a map's E_x and D_u.
@@ -218,7 +208,7 @@ func BenchmarkMap(b *testing.B) {
 			for k := range plain {
 				plain[k] = [2]float32{float32(base[2*k]), float32(base[2*k+1])}
 			}
-			evaluated(p, plain[:])
+			p.worth(&plain)
 			rows[0].add(p, h)
 			latents(1)
 			rows[1].add(p, h)

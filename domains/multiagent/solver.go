@@ -34,11 +34,15 @@ const (
 	spreadRate    = 0.1  // largest first step, m/s² and rad/s
 	spreadEnd     = 0.02 // last step relative to the first
 	preferBase    = 5e-3 // relative gain that is given up for a plan that depends on the view alone
-	solverSettled = 4e-3 // residual from which a plan is left as it is
+	solverCalm    = 60   // iterations towards calmer plans
+	calmRate      = 0.05 // their first step, m/s² and rad/s
+	calmSlack     = 3e-3 // relative cost that a calmer plan may add
+	calmEffort    = 2e-3 // least weight of effort and smoothness there
+	solverSettled = 8e-3 // residual from which a plan is left as it is
 	scoreScale    = 5.0  // of the residual: what the ego's L steps cost 0.4 m from its goal
-	// atHome is the root mean square of a plan's goal distances below which a robot
-	// gives no samples, m: at its goal, and undisturbed.
-	atHome = 0.2
+	// worthwhile is the least score of a sample: a robot at its goal and undisturbed
+	// gives none.
+	worthwhile = 5.0
 	// leastSafety is the least weight of the soft penalty: a violated margin always
 	// counts.
 	leastSafety = 0.02
@@ -59,8 +63,8 @@ const (
 // where the soft penalty's weight is at least leastSafety. A solve gives the
 // samples of two successive decisions of every robot, the second from where the
 // first action of all leads, and the same mirrored (y → −y, ω → −ω): the dynamics
-// have that symmetry, and so has the map to learn it. A robot that stays at its goal
-// gives none.
+// have that symmetry, and so has the map to learn it. A robot that is at its goal
+// and undisturbed gives none.
 //
 // A sample is certified: every one of its L steps keeps every margin by the hard
 // margin, limits and slew bound exactly, simulated again in float64 with all robots
@@ -257,12 +261,9 @@ func (r *Solver) solve(p *Planner, pref domain.Preference) ([]domain.Sample, err
 	}
 	var home [MaxRobots]bool
 	for i := range n {
-		sum := 0.0
-		for _, at := range p.robots[i].path {
-			dx, dy := float64(at[0])-p.h.goal[i][0], float64(at[1])-p.h.goal[i][1]
-			sum += dx*dx + dy*dy
-		}
-		home[i] = sum < lookAhead*atHome*atHome
+		r.score(p, i, thirds)
+		cost, _ := p.worth(&p.robots[i].plan)
+		home[i] = cost < worthwhile
 	}
 	for mirrored := range 2 {
 		for i := range n {
@@ -298,156 +299,6 @@ func (r *Solver) weights(p *Planner, pref domain.Preference) (w [MaxRobots][3]fl
 		v.spec.Semantic.Priority(delta[:], w[i][:])
 	}
 	return w
-}
-
-// optimise runs the block-coordinate search; descent is the number of iterations
-// from different starts in the first round, 0 where the present plans are good
-// already. After the first round only those robots are searched for whose plans the
-// others' new ones have left with something to gain.
-func (r *Solver) optimise(p *Planner, weights *[MaxRobots][3]float64, descent int) {
-	for round := range solverRounds {
-		settled := true
-		for i := range p.h.robots {
-			w := weights[i][:]
-			cold := descent > 0 && round == 0
-			if !cold && r.residual(p, i, w) <= solverSettled {
-				continue
-			}
-			settled = false
-			p.robots[i].plan = r.search(p, i, w, cold, descent)
-			p.follow(i)
-		}
-		if settled {
-			return
-		}
-	}
-}
-
-// search is the best plan found for robot i among the others' present ones: by a
-// descent from its present plan, or, cold, by one from the base plan and one from
-// many starts. Where these two differ by less than preferBase, the first is taken:
-// it depends on what the robot sees alone, so that a map can learn it.
-func (r *Solver) search(p *Planner, i int, w []float64, cold bool, descent int) [lookAhead][2]float32 {
-	r.score(p, i, w)
-	p.kept, p.daring = 0, 0
-	p.seeds(i, 0, 1)
-	if p.settled(i, thirds) {
-		return p.best[0].plan
-	}
-	if !cold {
-		p.refine(i, solverPolish)
-		return p.best[0].plan
-	}
-	p.seeds(i, 1, solverStarts)
-	p.spread()
-	p.slide(i, spreadRates, descent, math.Pow(spreadEnd, 1/float64(descent)))
-	p.refine(i, solverPolish)
-	best := p.best[0]
-
-	v := r.view
-	s, c := make([]float64, viewMeasured), make([]float64, viewContext)
-	base := make([]float64, v.spec.PlanSize())
-	l := p.outlook(i)
-	v.observe(&l, i, s, c)
-	v.Base(s, c, base)
-	p.kept, p.daring = 0, 0
-	for k, u := range base {
-		for lane := range rollout.Lanes {
-			p.block[k*rollout.Lanes+lane] = float32(u)
-		}
-	}
-	var rates [rollout.Lanes]float32
-	for lane := range rates {
-		rates[lane] = float32(descentRate * math.Pow(0.75, float64(lane)))
-	}
-	p.slide(i, &rates, solverDescent, math.Pow(spreadEnd, 1.0/solverDescent))
-	p.refine(i, solverPolish)
-	if p.best[0].key <= best.key+preferBase*(math.Abs(best.key)+scoreScale) {
-		return p.best[0].plan
-	}
-	return best.plan
-}
-
-// score sets up robot i's score under its weights.
-func (r *Solver) score(p *Planner, i int, w []float64) {
-	p.prepare(i, w)
-	p.single.Penalty.Square = rollout.Repeat(float32(3 * math.Max(w[1], leastSafety) * p.stiffness(i)))
-	stage := p.stage(i, thirds)
-	p.single.Terminal = func(x, y float64) (cost, gx, gy float64) {
-		cost, gx, gy = p.remaining(i, stage, x, y)
-		return 3 * w[0] * cost, 3 * w[0] * gx, 3 * w[0] * gy
-	}
-}
-
-// spreadRates are the first steps from different starts.
-var spreadRates = func() *[rollout.Lanes]float32 {
-	var r [rollout.Lanes]float32
-	for l := range r {
-		r[l] = spreadRate
-	}
-	return &r
-}()
-
-// spread fills the block with the best eight plans and the eight that would be
-// best were they safe.
-func (p *Planner) spread() {
-	for l := range rollout.Lanes {
-		if l < rollout.Lanes/2 {
-			p.put(&p.best[l%p.kept].plan, l)
-		} else {
-			p.put(&p.bold[l%p.daring].plan, l)
-		}
-	}
-}
-
-// refine descends from the best plan with sixteen first steps.
-func (p *Planner) refine(i, steps int) {
-	var rates [rollout.Lanes]float32
-	for l := range rates {
-		p.put(&p.best[0].plan, l)
-		rates[l] = float32(spreadRate * math.Pow(0.7, float64(l)))
-	}
-	p.slide(i, &rates, steps, math.Pow(1e-3, 1/float64(steps)))
-}
-
-// residual is how far robot i's plan is from stationary: the largest decrease of
-// its score, relative to the score plus scoreScale, by a projected gradient step of sixteen lengths
-// between 10⁻⁵ and 0.3 in the largest entry; +Inf for a plan that is not safe.
-func (r *Solver) residual(p *Planner, i int, w []float64) float64 {
-	r.score(p, i, w)
-	p.kept, p.daring = 0, 0
-	plan := &p.robots[i].plan
-	for l := range rollout.Lanes {
-		p.put(plan, l)
-	}
-	p.evaluate(p.slope)
-	before := float64(p.result.Cost[0])
-	if p.result.Safe[0] < lookAhead {
-		return math.Inf(1)
-	}
-	largest := float32(0)
-	for _, g := range p.slope {
-		largest = max(largest, g, -g)
-	}
-	if largest == 0 {
-		return 0
-	}
-	bounds := p.h.bounds(i)
-	for l := range rollout.Lanes {
-		length := float32(0.3*math.Pow(0.5, float64(l))) / largest
-		for e := l; e < len(p.block); e += rollout.Lanes {
-			p.block[e] -= length * p.slope[e]
-		}
-	}
-	p.engine.Limit(p.block, lookAhead, &bounds)
-	p.evaluate(nil)
-	least := before
-	for l := range rollout.Lanes {
-		if p.result.Safe[l] == lookAhead {
-			least = math.Min(least, float64(p.result.Cost[l]))
-		}
-	}
-	return (before - least) / (math.Abs(before) + scoreScale)
 }
 
 // certify checks the joint plan in float64 and writes one row for each robot.

@@ -117,7 +117,7 @@ func TestAssessAgreesWithTheRollout(t *testing.T) {
 		for i := range looks {
 			r.score(p, i, thirds)
 			p.single.Terminal = nil
-			cost, safe := evaluated(p, p.robots[i].plan[:])
+			cost, safe := p.worth(&p.robots[i].plan)
 			plan := make([]float64, v.spec.PlanSize())
 			for k, u := range p.robots[i].plan {
 				plan[2*k], plan[2*k+1] = float64(u[0]), float64(u[1])
@@ -195,6 +195,20 @@ func TestDatasetDoesNotDependOnShards(t *testing.T) {
 	}
 	if want.Rows() == 0 || merged.Hash() != want.Hash() {
 		t.Errorf("the shards hold %d rows with hash %s, the whole %d with %s", merged.Rows(), merged.Hash(), want.Rows(), want.Hash())
+	}
+	shards, _, err := offline.OpenShards(dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	together, hash, err := offline.LoadShards(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if together.Rows() != want.Rows() || hash != want.Hash() {
+		t.Errorf("loaded together the shards hold %d rows with hash %s, the whole %d with %s", together.Rows(), hash, want.Rows(), want.Hash())
+	}
+	if _, _, err := offline.OpenShards(dirs[0], dirs[0]); err == nil {
+		t.Error("one shard given twice was accepted")
 	}
 }
 
