@@ -251,8 +251,8 @@ def main():
     record = {
         "device": head["device"], "commit": head["commit"], "command": " ".join(sys.argv), "backend": backend,
         "threads": a.threads, "rounds": a.rounds,
-        "note": "One run; programs take turns, and the least time of each counts; the spread is that of the rounds. Float32, the same weights and inputs, results compared before they are timed.",
-        "agreement": agreement, "left_out": missing, "ratios": ratios,
+        "note": "One run; programs take turns and the least time of each counts. Float32, the same weights and inputs, results compared before any is timed.",
+        "agreement": agreement, "missing": [f"{m} (not installed)" for m in missing], "ratios": ratios,
     }
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     partial = a.out + ".tmp"
