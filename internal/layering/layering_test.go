@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"internal/neighbours":              {"internal/isa", "tensor"},
 	"internal/backend":                 {"domain", "model", "tensor"},
 	"internal/ref":                     {"internal/backend", "domain", "model", "tensor"},
-	"internal/backendtest":             {"internal/ref", "internal/backend", "domain", "model", "tensor"},
+	"internal/backendtest":             {"internal/loops", "internal/ref", "internal/backend", "domain", "model", "tensor"},
 	"internal/backendtest/deviations":  {"internal/backendtest", "kernels", "kernels/driver", "kernels/shim", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
 	"cpu_fallback":                     {"cpu_fallback/*", "internal/isa", "internal/neighbours", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback/*":                   {"cpu_fallback/*", "internal/isa", "tensor"},
