@@ -7,10 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
-	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
-	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -296,55 +294,4 @@ func TestLoopsInChunks(t *testing.T) {
 			t.Fatalf("entry %d of the plans is %v in chunks, want %v", i, plans[1].Data[i], v)
 		}
 	}
-}
-
-// TestDispatchLoopsOnDevice holds loops of the bundled dispatch map on the device,
-// measured with noise, to the CPU's in single operations.
-func TestDispatchLoopsOnDevice(t *testing.T) {
-	c := opf.Thirty()
-	m := bundledModel(t, "opf30", 300)
-	device, _ := opened(t)
-	cpu, err := cpufallback.New(cpufallback.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cpu.Close()
-	const loops, steps = 3, 3
-	spec := c.Problem.Spec()
-	runs := make([][]batchnav.Decision, 2)
-	for k, b := range []backend.Backend{device, cpu} {
-		nav := spec.Navigation
-		nav.Smoothing, nav.RetractionMix = 0.4, 0.3
-		batch, err := batchnav.NewBatch(b, m, c.Problem, batchnav.Options{Latents: true, Navigation: &nav}, loops)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if batch.OnDevice() != (k == 0) {
-			t.Errorf("backend %d: latents on the device: %v", k, batch.OnDevice())
-		}
-		obs, out := make([]batchnav.Observation, loops), make([]batchnav.Decision, loops)
-		for range steps {
-			for i := range obs {
-				// Episodes are drawn anew: their observations do not depend on the decisions.
-				e, err := c.Plant.Episode(991, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				obs[i] = batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: domain.Preference{Adaptive: true}}
-				e.Observe(obs[i].S, obs[i].C)
-				for j := range obs[i].S {
-					obs[i].S[j] += 0.3 * float64(m.NormS.Scale[j]) * float64(1-2*(len(runs[k])/loops%2))
-				}
-			}
-			if err := batch.Decide(obs, out); err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range out {
-				d.U, d.Plan, d.Latent = slices.Clone(d.U), slices.Clone(d.Plan), slices.Clone(d.Latent)
-				d.Sigma, d.Margins = slices.Clone(d.Sigma), slices.Clone(d.Margins)
-				runs[k] = append(runs[k], d)
-			}
-		}
-	}
-	sameDecisions(t, runs[0], runs[1])
 }

@@ -56,10 +56,11 @@ func DefaultPlanner(moving bool) PlannerOptions {
 }
 
 // GuidedPlanner returns the options of the benchmark with a map. Its latents take
-// the place of most primitives.
+// the place of the perturbations and of most primitives, and leave more to the
+// descent.
 func GuidedPlanner(moving bool) PlannerOptions {
 	o := DefaultPlanner(moving)
-	o.Latent = 0.3
+	o.Latent, o.Descent, o.Noise = 0.25, 0.65, 0
 	o.Propose = domain.ProposeOptions{FlowSteps: 1, Mixture: domain.Mixture{Neighbours: 0.15, Preference: 0.15, Previous: 0.35}}
 	return o
 }
@@ -111,7 +112,6 @@ type Planner struct {
 	slope    []float32             // their derivatives
 	first    []float32             // moments of the gradient refinement
 	second   []float32
-	scale    []float32   // step per unit of the first moment
 	best     []candidate // best candidates of the robot being planned, best first
 	kept     int
 	bold     []candidate // best by score alone, safe or not

@@ -68,5 +68,10 @@ else
   echo 'no PyTorch or JAX with CUDA (and safetensors, numpy) in python3: peers-step.json is left out'
 fi
 
+# A whole refinement of one dispatch, the strict plant's power flows included: one
+# graph. The first of the repetitions pays for captures; the last is reported.
+"$programs/gpc" refine opf30 --state "$here/opf30-state.json" --candidates 4096 --repeat 20 --backend cuda --json > "$out/refine-opf30.json" 2> "$out/refine-opf30.log" ||
+  { failed=1; cat "$out/refine-opf30.log"; }
+
 [ $failed -eq 0 ] && echo "everything ran; results are in $out" || echo "something failed; see the logs in $out"
 exit $failed
