@@ -157,6 +157,7 @@ gpu-bundle:
 	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
 	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test
 	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
+	cp examples/opf30/state.json $(BUNDLE)/opf30-state.json
 	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
 
 ## models: make the bundled models again from nothing (about half an hour on two cores)

@@ -49,5 +49,10 @@ bench parts gemm jacobian metric eig --batch 64,4096 --time $time
 bench localize localize step+localize --codes 20000,250000 --batch 1,4096 --time $time
 bench train train --time $time
 
+# A whole refinement of one dispatch, the strict plant's power flows included: one
+# graph. The first of the repetitions pays for captures; the last is reported.
+"$programs/gpc" refine opf30 --state "$here/opf30-state.json" --candidates 4096 --repeat 20 --backend cuda --json > "$out/refine-opf30.json" 2> "$out/refine-opf30.log" ||
+  { failed=1; cat "$out/refine-opf30.log"; }
+
 [ $failed -eq 0 ] && echo "everything ran; results are in $out" || echo "something failed; see the logs in $out"
 exit $failed
