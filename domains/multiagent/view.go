@@ -141,7 +141,7 @@ func newView(y *System) *View {
 			Scenarios:       7500,
 			Weights:         3,
 			Design:          domain.WeightDesign{Name: "centred"},
-			ManifoldEpochs:  10,
+			ManifoldEpochs:  6,
 			RolloutEpochs:   1,
 			Batch:           128,
 			LearningRate:    1e-3,
