@@ -16,7 +16,7 @@ func seen(t testing.TB, y *System, rng *rand.Rand) (*Planner, []outlook) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := DefaultPlanner(y.scenes.Moving)
+	options := newView(y).options
 	options.Candidates = 128
 	p, err := NewPlanner(y, options)
 	if err != nil {
