@@ -27,7 +27,7 @@ type Stepper struct {
 	problem domain.Problem
 	rows    domain.BatchGradient // the problem's own, nil if it has none
 	buffers stepBuffers
-	graphs  *graphCache
+	graphs  *graphCache[graphKey]
 	split   backend.SplitCost
 }
 
@@ -63,7 +63,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 		return nil, tooWide("stepper", "the latent size", n, MaxLatent)
 	}
 	s := &Stepper{backend: b, memory: &memory{}, problem: cfg.Problem}
-	s.graphs = &graphCache{memory: s.memory}
+	s.graphs = &graphCache[graphKey]{memory: s.memory}
 	err := b.do(func(t *driver.Thread) error {
 		err := b.preload(t, stepKernels...)
 		if err != nil {

@@ -39,21 +39,21 @@ type graphKey struct {
 // padding included: less than what another copy's latency costs.
 const oneCopy = 32 << 10
 
-// maxGraphs bounds the graphs that a stepper keeps; the least recently used goes.
+// maxGraphs bounds the graphs that a cache keeps; the least recently used goes.
 const maxGraphs = 16
 
-// graphCache holds captured graphs.
-type graphCache struct {
+// graphCache holds captured graphs by what they do.
+type graphCache[K comparable] struct {
 	memory *memory // frees them
-	graphs map[graphKey]*driver.Graph
-	order  []graphKey // least recently used first
+	graphs map[K]*driver.Graph
+	order  []K // least recently used first
 }
 
 // get returns the graph of a key, captured by make if it is not there.
-func (c *graphCache) get(t *driver.Thread, key graphKey, make func() (*driver.Graph, error)) (*driver.Graph, error) {
+func (c *graphCache[K]) get(t *driver.Thread, key K, make func() (*driver.Graph, error)) (*driver.Graph, error) {
 	if g, ok := c.graphs[key]; ok {
 		if c.order[len(c.order)-1] != key {
-			c.order = append(slices.DeleteFunc(c.order, func(k graphKey) bool { return k == key }), key)
+			c.order = append(slices.DeleteFunc(c.order, func(k K) bool { return k == key }), key)
 		}
 		return g, nil
 	}
@@ -71,7 +71,7 @@ func (c *graphCache) get(t *driver.Thread, key graphKey, make func() (*driver.Gr
 		return nil, err
 	}
 	if c.graphs == nil {
-		c.graphs = map[graphKey]*driver.Graph{}
+		c.graphs = map[K]*driver.Graph{}
 	}
 	c.graphs[key], c.order = g, append(c.order, key)
 	c.memory.graphs = append(c.memory.graphs, g)

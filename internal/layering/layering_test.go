@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 	"domains/opf/acopf/internal/lanes": {"internal/isa"},
 	"domains/opf/ipoptcheck":           {"domains/opf/acopf", "domains/opf/network"},
 	"domains/multiagent":               {"domains/multiagent/*", "domain"},
-	"domains/multiagent/*":             {"internal/isa"},
+	"domains/multiagent/rollout":       {"internal/isa", "domain"},
 	"internal/testdomain":              {"domain", "model", "tensor"},
 	"batchnav":                         {"internal/backend", "model", "domain", "tensor"},
 	"engine":                           {"kernels", "kernels/driver", "cpu_fallback", "internal/ref", "internal/backend", "model", "tensor"},
