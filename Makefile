@@ -6,7 +6,7 @@ LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT
 STATICCHECK_VERSION := v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build run test ipopt peers-opf race bench lint generate deviations check-generated fuzz kernels models clean
+.PHONY: build run test ipopt peers-opf peers-multiagent race bench lint generate deviations check-generated fuzz kernels models clean
 
 ## build: the gpc binary, without cgo, in bin/gpc
 build:
@@ -36,6 +36,19 @@ peers-opf:
 	mkdir -p $(dir $(PEERS)) bin
 	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
+
+## peers-multiagent: roll-outs of Case 2 beside PyTorch, which is installed into build/peers (its CPU build; where PyTorch's own index is not reachable, PyPI's, which is larger)
+PEERS_MULTIAGENT ?= out/peers-multiagent.json
+TORCH = torch==2.9.1
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+peers-multiagent: build/peers/torch
+	mkdir -p $(dir $(PEERS_MULTIAGENT)) bin
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./domains/multiagent/rollout/peers
+	bin/peers-multiagent --out $(PEERS_MULTIAGENT)
+build/peers/torch:
+	python3 -m venv build/peers
+	build/peers/bin/python -m pip install --quiet --retries 1 --index-url $(TORCH_INDEX) '$(TORCH)' || build/peers/bin/python -m pip install --quiet '$(TORCH)'
+	touch $@
 
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
@@ -116,7 +129,7 @@ test-gorgoniacu: cuda-headers
 	$(GO) run ./kernels/build shim build/cuda/shim/libcuda.so.1
 	LD_LIBRARY_PATH=$(CUDA)/shim $(GORGONIACU) $(GO) test -tags gorgoniacu ./kernels/driver
 
-## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in kernels/images and domains/*/images; commit what it writes
+## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in the folder images beside them; commit what it writes
 kernels: nvcc
 	$(GO) run ./kernels/build compile
 
@@ -133,7 +146,9 @@ gpu-bundle:
 	mkdir -p $(BUNDLE) build/gpu-programs
 	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
 	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
-	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test
+	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./domains/multiagent/rollout/rollouttest
+	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./domains/multiagent/rollout/peers
+	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test rollout.test peers-multiagent
 	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
 	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
 

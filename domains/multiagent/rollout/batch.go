@@ -1,8 +1,6 @@
 package rollout
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Evaluator scores many candidates in one call: a Processor on this CPU, a Device on
 // a GPU. It is used by one goroutine. Plans are blocks of sixteen candidates,
@@ -102,8 +100,11 @@ func (s *Single) evaluate(e *Engine, plans []float32, w *Workspace, result *Resu
 
 func (s *Single) ending() *Ending { return s.Ending }
 
-// blocks is the number of blocks that hold so many candidates.
-func blocks(candidates int) int { return (candidates + Lanes - 1) / Lanes }
+// Shape is the number of robots of a problem, of its steps, and of discs a step.
+func Shape(p Problem) (robots, steps, discs int) { return p.shape() }
+
+// Blocks is the number of blocks that hold so many candidates.
+func Blocks(candidates int) int { return (candidates + Lanes - 1) / Lanes }
 
 // checkBatch checks what every call of an Evaluator is given; lengths of −1 are not
 // part of the call.
@@ -112,7 +113,7 @@ func checkBatch(p Problem, candidates, plans, results, out, bounds int) error {
 		return err
 	}
 	robots, steps, _ := p.shape()
-	n := blocks(candidates)
+	n := Blocks(candidates)
 	if candidates < 1 {
 		return fmt.Errorf("rollout: %d candidates, want at least 1", candidates)
 	}
@@ -145,7 +146,7 @@ func (v *Processor) Plans(p Problem, candidates int) ([]float32, error) {
 		return nil, err
 	}
 	robots, steps, _ := p.shape()
-	if n := blocks(max(candidates, 0)) * robots * PlanSize(steps); len(v.plans) < n {
+	if n := Blocks(max(candidates, 0)) * robots * PlanSize(steps); len(v.plans) < n {
 		v.plans = make([]float32, n)
 	}
 	return v.plans, nil
@@ -165,7 +166,7 @@ func (v *Processor) Evaluate(p Problem, plans []float32, candidates int, results
 		v.work = NewWorkspace(robots, steps)
 	}
 	size := robots * PlanSize(steps)
-	for b := range blocks(candidates) {
+	for b := range Blocks(candidates) {
 		var slopes []float32
 		if out != nil {
 			slopes = out[b*size : (b+1)*size]
@@ -182,7 +183,7 @@ func (v *Processor) Limit(p Problem, bounds []Bounds[float32], plans []float32, 
 	}
 	_, steps, _ := p.shape()
 	size := PlanSize(steps)
-	for at := range blocks(candidates) * len(bounds) {
+	for at := range Blocks(candidates) * len(bounds) {
 		v.engine.Limit(plans[at*size:(at+1)*size], steps, &bounds[at%len(bounds)])
 	}
 	return nil
@@ -193,7 +194,7 @@ func (v *Processor) Best(p Problem, bounds []Bounds[float32], plans []float32, c
 	if err := v.Limit(p, bounds, plans, candidates); err != nil {
 		return Choice{}, err
 	}
-	if n := blocks(candidates); len(v.results) < n {
+	if n := Blocks(candidates); len(v.results) < n {
 		v.results = make([]Result, n)
 	}
 	if err := v.Evaluate(p, plans, candidates, v.results, nil); err != nil {

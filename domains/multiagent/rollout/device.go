@@ -97,7 +97,7 @@ func (v *Device) prepare(s *sequence) error {
 		return fmt.Errorf("rollout: a problem of %d robots and %d steps, the device takes at most %d robots and %d steps of all of them together",
 			s.robots, s.steps, deviceRows, (sharedBytes/(4*Lanes)-deviceRows*partials)/(PlanFields+8))
 	}
-	n, plans := blocks(s.candidates), s.robots*PlanSize(s.steps)
+	n, plans := Blocks(s.candidates), s.robots*PlanSize(s.steps)
 	grow := false
 	for i, need := range [bufferCount]int{
 		problemBuffer: problemWords(s.robots, s.steps, s.count), gridBuffer: max(1, s.grid), plansBuffer: n * plans, resultsBuffer: n * resultFields * Lanes,
@@ -151,7 +151,7 @@ func (v *Device) stage(p Problem, s *sequence, bounds []Bounds[float32], plans [
 	} else if err := v.prepare(s); err != nil {
 		return err
 	}
-	v.bring(plansBuffer, plans[:blocks(s.candidates)*s.robots*PlanSize(s.steps)])
+	v.bring(plansBuffer, plans[:Blocks(s.candidates)*s.robots*PlanSize(s.steps)])
 	if s.limit {
 		v.packed = packBounds(v.packed[:0], bounds)
 		copy(v.host(boundsBuffer), v.packed)
@@ -172,7 +172,7 @@ func (v *Device) stage(p Problem, s *sequence, bounds []Bounds[float32], plans [
 
 // queue records a call.
 func (s *sequence) queue(q domain.Queue) error {
-	n, plans := blocks(s.candidates), s.robots*PlanSize(s.steps)
+	n, plans := Blocks(s.candidates), s.robots*PlanSize(s.steps)
 	robots, steps := int32(s.robots), int32(s.steps)
 	if err := q.Upload(int(plansBuffer), n*plans); err != nil {
 		return err
@@ -255,14 +255,14 @@ func (v *Device) Evaluate(p Problem, plans []float32, candidates int, results []
 		return fmt.Errorf("rollout: %w", err)
 	}
 	words := v.host(resultsBuffer)
-	for b := range blocks(candidates) {
+	for b := range Blocks(candidates) {
 		r := &results[b]
 		for i, to := range [resultFields]*Vector[float32]{&r.Cost, &r.Low, &r.Safe, &r.Kinds[EgoDiscs], &r.Kinds[OtherDiscs], &r.Kinds[Pairs]} {
 			copy(to[:], words[(b*resultFields+i)*Lanes:])
 		}
 	}
 	if out != nil {
-		copy(out, v.host(outBuffer)[:blocks(candidates)*s.robots*PlanSize(s.steps)])
+		copy(out, v.host(outBuffer)[:Blocks(candidates)*s.robots*PlanSize(s.steps)])
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func (v *Device) Limit(p Problem, bounds []Bounds[float32], plans []float32, can
 		return fmt.Errorf("rollout: %w", err)
 	}
 	if own := v.host(plansBuffer); &own[0] != &plans[0] {
-		copy(plans, own[:blocks(candidates)*s.robots*PlanSize(s.steps)])
+		copy(plans, own[:Blocks(candidates)*s.robots*PlanSize(s.steps)])
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func Reference(p Problem, plans []float64, candidates int) (results []Scores[flo
 	}
 	var penalty Penalty[float64]
 	copy(penalty.words(), widen(j.Penalty.words()))
-	results, out = make([]Scores[float64], blocks(candidates)), make([]float64, blocks(candidates)*n*plan)
+	results, out = make([]Scores[float64], Blocks(candidates)), make([]float64, Blocks(candidates)*n*plan)
 	paths, grads := make([]float64, n*path), make([]float64, n*grad)
 	for b := range results {
 		r := &results[b]

@@ -1,6 +1,6 @@
 // Command deviations writes into docs/numerics.md how far every instruction set
 // of this CPU, and the CUDA kernels on the host shim, are from float64, operation
-// by operation (backendtest.Deviations).
+// by operation (backendtest.Deviations, rollouttest.Deviations).
 //
 //	go run ./internal/backendtest/deviations
 //
@@ -20,6 +20,8 @@ import (
 	"github.com/google/renameio/v2"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/isa"
@@ -55,6 +57,7 @@ func main() {
 func table() (string, error) {
 	backends := []backend.Backend{ref.New()}
 	names := []string{"rounding alone"}
+	rollouts := []rollout.Evaluator{nil}
 	device := ""
 	for _, level := range isa.Available() {
 		b, err := cpufallback.New(cpufallback.Options{ISA: level.String()})
@@ -63,6 +66,7 @@ func table() (string, error) {
 		}
 		defer b.Close()
 		backends, names, device = append(backends, b), append(names, level.String()), b.Describe().Device
+		rollouts = append(rollouts, rollout.NewProcessor(rollout.On(level)))
 	}
 	for _, c := range []struct {
 		name    string
@@ -74,12 +78,24 @@ func table() (string, error) {
 		}
 		defer b.Close()
 		backends, names = append(backends, b), append(names, c.name)
+		device, err := rollout.NewDevice(b)
+		if err != nil {
+			return "", err
+		}
+		rollouts = append(rollouts, device)
 	}
 	var columns [][]backendtest.Deviation
 	for i, b := range backends {
 		d, err := backendtest.Deviations(b, rows)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", names[i], err)
+		}
+		plans, err := rollouttest.Deviations(rollouts[i], rows)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", names[i], err)
+		}
+		for _, p := range plans {
+			d = append(d, backendtest.Deviation{Operation: p.Operation, Size: p.Size, Absolute: p.Absolute, Relative: p.Relative})
 		}
 		columns = append(columns, d)
 	}
@@ -97,7 +113,7 @@ func table() (string, error) {
 }
 
 // onShim is the CUDA backend on the host shim.
-func onShim(options kernels.Options) (backend.Backend, error) {
+func onShim(options kernels.Options) (*kernels.Backend, error) {
 	root, err := shim.Root()
 	if err != nil {
 		return nil, err
