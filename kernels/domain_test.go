@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -94,6 +95,56 @@ func TestDeviceFunctionsAgree(t *testing.T) {
 		checkGradient(t, d)
 		checkRollout(t, d)
 	}
+	d := multiagentRows(t, 48)
+	checkGradient(t, d)
+	checkRollout(t, d)
+}
+
+// multiagentRows draws rows of test scenes of both cases some steps in; in every other
+// one a robot drives at an obstacle just before it. Actions are within and beyond
+// every limit.
+func multiagentRows(t testing.TB, rows int) deviceProblem {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(11, 12))
+	var d deviceProblem
+	for row := range rows {
+		made := multiagent.Moving()
+		if row%4 == 3 {
+			made = multiagent.Static()
+		}
+		d.problem = made.Problem
+		episode, err := made.Plant.Episode(7, row, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := made.Problem.Spec()
+		s, c, u, w := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, spec.ObjectiveSize())
+		draw := func() {
+			episode.Observe(s, c)
+			for i := range u {
+				u[i] = 3 * rng.NormFloat64()
+			}
+		}
+		for range rng.IntN(20) {
+			draw()
+			made.Problem.Project(s, c, u)
+			if _, err := episode.Apply(u); err != nil {
+				t.Fatal(err)
+			}
+		}
+		draw()
+		if row%2 == 1 {
+			robot, obstacle := rng.IntN(3), c[len(c)-75:]
+			sin, cos := math.Sincos(6 * rng.Float64())
+			away := obstacle[4] + c[24+robot] + 0.18 + 0.1*rng.Float64()
+			copy(s[4*robot:], []float64{obstacle[0] + away*cos, obstacle[1] + away*sin, math.Atan2(-sin, -cos), 1})
+		}
+		for i := range w {
+			w[i] = rng.Float64()
+		}
+		d.s, d.c, d.u, d.w = append(d.s, s), append(d.c, c), append(d.u, u), append(d.w, w)
+	}
+	return d
 }
 
 func checkGradient(t *testing.T, d deviceProblem) {
@@ -182,12 +233,16 @@ func near(got, want []float64, relative float64) error {
 func checkRollout(t *testing.T, d deviceProblem) {
 	b, _ := opened(t)
 	spec, rows := d.problem.Spec(), len(d.s)
-	ns, nc, nu, m := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize()
+	ns, nc, nu, m, np := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.PlanSize()
 	width := spec.ObservationSize()
 	u := flat32(d.u)
 	u[5*nu] = float32(math.NaN())
+	plans := make([]float32, rows*np) // the first action of each
+	for i := range rows {
+		copy(plans[i*np:], u[i*nu:(i+1)*nu])
+	}
 	s, c := flat64(d.s), flat64(d.c)
-	cost, margin, best := make([]float64, rows), make([]float64, rows), make([]float64, rows*nu)
+	cost, margin, best := make([]float64, rows), make([]float64, rows), make([]float64, rows*np)
 	input := make([]float32, rows*width)
 	mean, scale, slot := make([]float32, width), make([]float32, width), make([]float32, 1+m)
 	for i := range mean {
@@ -216,7 +271,7 @@ func checkRollout(t *testing.T, d deviceProblem) {
 			return p
 		}
 		r := rolloutJob{
-			s: place64(s), c: place64(c), cost: place64(cost), margin: place64(margin), plan: place(u), best: place64(best), input: place(input),
+			s: place64(s), c: place64(c), cost: place64(cost), margin: place64(margin), plan: place(plans), best: place64(best), input: place(input),
 			stateOut: place(make([]float32, rows*ns)), contextOut: place(make([]float32, rows*nc)), rows: int32(rows), project: 1, encode: 1,
 		}
 		p := preferenceJob{weights: place64(make([]float64, m)), slot: place(slot), semantic: place64(semantic), mean: place(mean), scale: place(scale), adaptive: 1}
@@ -278,7 +333,7 @@ func checkRollout(t *testing.T, d deviceProblem) {
 			got, want []float64
 			tolerance float64
 		}{
-			{"action", best[i*nu : (i+1)*nu], a, 1e-9}, {"state", s[i*ns : (i+1)*ns], nextS, 1e-9}, {"context", c[i*nc : (i+1)*nc], nextC, 1e-9},
+			{"action", best[i*np : i*np+nu], a, 1e-9}, {"state", s[i*ns : (i+1)*ns], nextS, 1e-9}, {"context", c[i*nc : (i+1)*nc], nextC, 1e-9},
 			{"cost and margin", []float64{cost[i], margin[i]}, []float64{wantCost, wantMargin}, 1e-8},
 			{"input of E_x", wide32(input[i*width : (i+1)*width]), wantInput, 1e-6},
 		} {

@@ -6,6 +6,7 @@ import "fmt"
 type Peers struct {
 	Device string      `json:"device"`
 	Commit string      `json:"commit"`
+	How    string      `json:"how,omitempty"` // times were taken; empty: CPU time of one thread, medians of alternating rounds
 	Ratios []PeerRatio `json:"ratios"`
 }
 
@@ -24,16 +25,28 @@ type PeerRatio struct {
 }
 
 func peersSection(p Peers) section {
+	how := p.How
+	if how == "" {
+		how = "CPU time of one thread, medians of alternating rounds"
+	}
 	s := section{
 		title: "Beside other programs",
-		note:  fmt.Sprintf("Both in one run, commit %s, %s; CPU time of one thread, medians of alternating rounds. The ratio is the peer's time over ours, with its spread over the rounds.", p.Commit, p.Device),
+		note:  fmt.Sprintf("Both in one run, commit %s, %s; %s. The ratio is the peer's time over ours, with its spread over the rounds.", p.Commit, p.Device, how),
 		rows:  [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
 	}
 	for _, v := range p.Ratios {
 		s.rows = append(s.rows, []string{
 			v.Op, v.Case, v.Peer, fmt.Sprint(v.Batch), fmt.Sprintf("%.1f", v.OursUS), fmt.Sprintf("%.0f", v.PeerUS),
-			fmt.Sprintf("%.0f", v.Ratio), fmt.Sprintf("[%.0f, %.0f]", v.Lo, v.Hi),
+			short(v.Ratio), fmt.Sprintf("[%s, %s]", short(v.Lo), short(v.Hi)),
 		})
 	}
 	return s
+}
+
+// short is a ratio to two figures or whole.
+func short(v float64) string {
+	if v < 10 {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
 }

@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"domains/multiagent/rollout/peers":       {"domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/version"},
 	"internal/testdomain":                    {"domain", "model", "tensor"},
 	"batchnav":                               {"internal/backend", "model", "domain", "tensor"},
-	"engine":                                 {"kernels", "kernels/driver", "cpu_fallback", "internal/ref", "internal/backend", "model", "tensor"},
+	"engine":                                 {"kernels", "kernels/driver", "cpu_fallback", "internal/ref", "internal/backend", "model", "domain", "tensor"},
 	"offline":                                {"domain", "tensor", "internal/version"},
 	"offline/*":                              {"domain", "tensor"},
 	"train":                                  {"batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/version"},

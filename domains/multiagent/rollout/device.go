@@ -98,7 +98,7 @@ func (v *Device) prepare(s *sequence) error {
 			s.robots, s.steps, deviceRows, (sharedBytes/(4*Lanes)-deviceRows*partials)/(PlanFields+8))
 	}
 	n, plans := Blocks(s.candidates), s.robots*PlanSize(s.steps)
-	grow := false
+	grow, words := false, v.words
 	for i, need := range [bufferCount]int{
 		problemBuffer: problemWords(s.robots, s.steps, s.count), gridBuffer: max(1, s.grid), plansBuffer: n * plans, resultsBuffer: n * resultFields * Lanes,
 		outBuffer: 1, boundsBuffer: s.robots * boundWords, chosenBuffer: chosenPlan + s.robots*s.steps*PlanFields,
@@ -106,13 +106,18 @@ func (v *Device) prepare(s *sequence) error {
 		if domain.Buffer(i) == outBuffer && s.slopes {
 			need = n * plans
 		}
-		grow = grow || need > v.words[i]
-		v.words[i] = max(v.words[i], need)
+		grow = grow || need > words[i]
+		words[i] = max(words[i], need)
 	}
 	if !grow {
 		return nil
 	}
-	return v.program.Reserve(v.words[:]...)
+	v.words = [bufferCount]int{} // what a failure leaves
+	if err := v.program.Reserve(words[:]...); err != nil {
+		return fmt.Errorf("rollout: memory for %d candidates: %w", s.candidates, err)
+	}
+	v.words = words
+	return nil
 }
 
 func problemWords(robots, steps, count int) int {
