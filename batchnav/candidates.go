@@ -11,27 +11,15 @@ import (
 )
 
 // Source says where a candidate latent came from.
-type Source uint8
+type Source = domain.Source
 
 const (
-	// SourceLocalized is the localized code and E_x itself.
-	SourceLocalized Source = iota
-	// SourceNeighbour is a measurement-consistent code near E_x.
-	SourceNeighbour
-	// SourcePreference is E_x under another preference.
-	SourcePreference
-	// SourceNoise is the localized code with Gaussian noise.
-	SourceNoise
-	sourceCount
+	SourceLocalized  = domain.SourceLocalized
+	SourceNeighbour  = domain.SourceNeighbour
+	SourcePreference = domain.SourcePreference
+	SourceNoise      = domain.SourceNoise
+	SourcePrevious   = domain.SourcePrevious
 )
-
-// String is the source's name in reports.
-func (s Source) String() string {
-	return [sourceCount]string{"localized", "neighbour", "preference", "noise"}[s]
-}
-
-// MarshalText makes a Source readable in JSON.
-func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // NoiseScales are the standard deviations of the noise candidates, as fractions
 // of the codes' spread: half a decade apart, from a fine local search to the
@@ -81,14 +69,9 @@ func (r *Refiner) scatter(obs *Observation, localized []float32, tau float64, op
 			at++
 		}
 	}
-	scales, noise, normals := r.noiseScales(), newNoise(opt.Seed), make([]float64, z.Cols)
+	scales, draw, normals := r.noiseScales(), newDraws(), make([]float64, z.Cols)
 	for i := at; i < total; i++ {
-		std := scales[(i-at)%len(scales)]
-		noise(i, normals)
-		row := z.Row(i)
-		for j := range row {
-			row[j] = localized[j] + float32(std*normals[j])
-		}
+		draw.around(localized, scales[(i-at)%len(scales)], opt.Seed, i, normals, z.Row(i))
 		source[i] = SourceNoise
 	}
 	return nil
@@ -96,8 +79,8 @@ func (r *Refiner) scatter(obs *Observation, localized []float32, tau float64, op
 
 // noiseScales are the standard deviations of the noise candidates in turn, per
 // latent coordinate.
-func (r *Refiner) noiseScales() []float64 {
-	perAxis := r.model.Calibration.LatentSpread / math.Sqrt(float64(r.model.Latent()))
+func (l *loaded) noiseScales() []float64 {
+	perAxis := l.model.Calibration.LatentSpread / math.Sqrt(float64(l.model.Latent()))
 	scales := make([]float64, len(NoiseScales))
 	for i, s := range NoiseScales {
 		scales[i] = perAxis * s
@@ -105,15 +88,32 @@ func (r *Refiner) noiseScales() []float64 {
 	return scales
 }
 
-// newNoise gives the standard normal numbers of any candidate of one seed.
-func newNoise(seed uint64) func(candidate int, normals []float64) {
+// draws gives the random numbers of any candidate of any seed, without
+// allocation.
+type draws struct {
+	source *rand.PCG
+	rng    *rand.Rand
+}
+
+func newDraws() *draws {
 	source := rand.NewPCG(0, 0)
-	rng := rand.New(source)
-	return func(candidate int, normals []float64) {
-		source.Seed(seed, candidateStream^uint64(candidate)<<32)
-		for j := range normals {
-			normals[j] = rng.NormFloat64()
-		}
+	return &draws{source, rand.New(source)}
+}
+
+// noise writes the standard normal numbers of a candidate.
+func (d *draws) noise(seed uint64, candidate int, normals []float64) {
+	d.source.Seed(seed, candidateStream^uint64(candidate)<<32)
+	for j := range normals {
+		normals[j] = d.rng.NormFloat64()
+	}
+}
+
+// around writes a latent with a candidate's noise of standard deviation std;
+// normals is scratch.
+func (d *draws) around(latent []float32, std float64, seed uint64, candidate int, normals []float64, z []float32) {
+	d.noise(seed, candidate, normals)
+	for j := range z {
+		z[j] = latent[j] + float32(std*normals[j])
 	}
 }
 
@@ -131,33 +131,39 @@ func (r *Refiner) consistent(tau float64, want int, z tensor.Matrix) (int, error
 	if err := r.index.Nearest(r.observed, k, idx, r.distance[:k]); err != nil {
 		return 0, err
 	}
+	return r.admitted(idx, r.normal.Row(0), tau, want, z), nil
+}
+
+// admitted copies those of the codes that the measurement x̂ admits by τ, at most
+// want, and returns how many.
+func (l *loaded) admitted(codes []int32, normal []float32, tau float64, want int, z tensor.Matrix) int {
 	found := 0
-	for _, code := range idx {
+	for _, code := range codes {
 		if found == want {
 			break
 		}
-		if code >= 0 && square(r.normal.Row(0), r.decoded.Row(int(code))) <= tau {
-			copy(z.Row(found), r.model.Codes.Row(int(code)))
+		if code >= 0 && square(normal, l.decoded.Row(int(code))) <= tau {
+			copy(z.Row(found), l.model.Codes.Row(int(code)))
 			found++
 		}
 	}
-	return found, nil
+	return found
 }
 
 // sweep encodes the observation under len(z) preferences over the simplex.
 func (r *Refiner) sweep(obs *Observation, seed uint64, z tensor.Matrix) error {
 	input := r.input.Slice(0, z.Rows)
-	w := make([]float64, r.spec.ObjectiveSize())
+	draw, w := newDraws(), make([]float64, r.spec.ObjectiveSize())
 	for i := range z.Rows {
-		spread(seed, i, z.Rows, w)
+		draw.preference(seed, i, z.Rows, w)
 		r.observe(obs.S, obs.C, domain.Preference{W: w}, r.slot, input.Row(i), r.state.Row(0), r.ctx.Row(0), nil)
 	}
 	return r.encoder.Forward(input, z)
 }
 
-// spread writes preference i of n over Δ: equally spaced for two objectives, the
-// vertices, the centre and then uniform draws for more.
-func spread(seed uint64, i, n int, w []float64) {
+// preference writes preference i of n over Δ: equally spaced for two objectives,
+// the vertices, the centre and then uniform draws for more.
+func (d *draws) preference(seed uint64, i, n int, w []float64) {
 	m := len(w)
 	clear(w)
 	switch {
@@ -176,10 +182,10 @@ func spread(seed uint64, i, n int, w []float64) {
 			w[j] = 1 / float64(m)
 		}
 	default:
-		rng := rand.New(rand.NewPCG(seed, candidateStream^uint64(i)<<32^1))
+		d.source.Seed(seed, candidateStream^uint64(i)<<32^1)
 		sum := 0.0
 		for j := range w {
-			w[j] = rng.ExpFloat64()
+			w[j] = d.rng.ExpFloat64()
 			sum += w[j]
 		}
 		for j := range w {
@@ -192,19 +198,26 @@ func spread(seed uint64, i, n int, w []float64) {
 // same observation, context and weights, and leaves the decoded plans in plan.
 // It returns the matrix that holds the final latents.
 func (r *Refiner) drift(z, other tensor.Matrix, steps int, sigma []float64, plan tensor.Matrix) (tensor.Matrix, error) {
-	n := z.Rows
 	r.weights(sigma, r.weight)
-	x, ctx := tensor.Broadcast(r.state.Row(0), n), tensor.Broadcast(r.ctx.Row(0), n)
+	return r.flow(z, other, steps, r.state.Row(0), r.ctx.Row(0), r.weight, plan)
+}
+
+// flow moves the latents z of one observation by steps latent steps and leaves
+// the decoded plans in plan; other is as large as z. It returns the one of the two
+// that holds the final latents.
+func (l *loaded) flow(z, other tensor.Matrix, steps int, state, context, weights []float32, plan tensor.Matrix) (tensor.Matrix, error) {
+	n := z.Rows
+	x, ctx := tensor.Broadcast(state, n), tensor.Broadcast(context, n)
 	if steps == 0 {
-		return z, r.stepper.Decode(z, ctx, x, plan, tensor.Matrix{})
+		return z, l.stepper.Decode(z, ctx, x, plan, tensor.Matrix{})
 	}
 	for i := range steps {
-		in := backend.StepInput{Z: z, X: x, Ctx: ctx, Weights: tensor.Broadcast(r.weight, n)}
+		in := backend.StepInput{Z: z, X: x, Ctx: ctx, Weights: tensor.Broadcast(weights, n)}
 		out := backend.StepOutput{Z: other}
 		if i == steps-1 {
 			out.U = plan
 		}
-		if err := r.stepper.Step(in, out); err != nil {
+		if err := l.stepper.Step(in, out); err != nil {
 			return z, fmt.Errorf("batchnav: flow step %d of %d: %w", i+1, steps, err)
 		}
 		z, other = other, z

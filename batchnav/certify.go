@@ -103,8 +103,11 @@ func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []do
 		return nil, fmt.Errorf("certify: no held-out samples")
 	}
 	n := min(opt.Samples, len(held))
-	l, err := load(b, m, p, &opt.Options, n)
+	l, err := load(b, m, p, &opt.Options)
 	if err != nil {
+		return nil, err
+	}
+	if err := l.makeStepper(n); err != nil {
 		return nil, err
 	}
 	spec := l.spec

@@ -19,8 +19,8 @@ type loaded struct {
 	spec    *domain.Spec
 	nav     domain.Navigation
 	encoder backend.Net
-	index   backend.Index // nil for a model without codes
-	stepper backend.Stepper
+	index   backend.Index   // nil for a model without codes
+	stepper backend.Stepper // of makeStepper
 	// inverseRange is 1/(nadir − ideal) of each objective on the dataset.
 	inverseRange []float64
 	// decoded are D_s of the codes; the model's own where it carries them.
@@ -29,9 +29,9 @@ type loaded struct {
 	cover float64
 }
 
-// load checks that the model was made for a problem of these sizes and packs it
-// for batches of up to maxBatch rows.
-func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options, maxBatch int) (*loaded, error) {
+// load checks that the model was made for a problem of these sizes and packs it, its
+// step apart: see makeStepper.
+func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*loaded, error) {
 	spec := p.Spec()
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -58,13 +58,6 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options, max
 			return nil, err
 		}
 	}
-	if l.stepper, err = b.NewStepper(backend.StepperConfig{
-		DecoderS: m.DecoderS, DecoderU: m.DecoderU,
-		NormS: m.NormS, NormU: m.NormU,
-		Problem: p, Params: stepParams(nav, m.Latent()), MaxBatch: maxBatch,
-	}); err != nil {
-		return nil, fmt.Errorf("batchnav: stepper: %w", err)
-	}
 	l.inverseRange = make([]float64, spec.ObjectiveSize())
 	for i := range l.inverseRange {
 		l.inverseRange[i] = 1
@@ -75,6 +68,25 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options, max
 		}
 	}
 	return l, nil
+}
+
+// stepperConfig is the model's step for batches of up to maxBatch rows.
+func (l *loaded) stepperConfig(maxBatch int) backend.StepperConfig {
+	m := l.model
+	return backend.StepperConfig{
+		DecoderS: m.DecoderS, DecoderU: m.DecoderU,
+		NormS: m.NormS, NormU: m.NormU,
+		Problem: l.problem, Params: stepParams(l.nav, m.Latent()), MaxBatch: maxBatch,
+	}
+}
+
+// makeStepper prepares the step for batches of up to maxBatch rows.
+func (l *loaded) makeStepper(maxBatch int) error {
+	var err error
+	if l.stepper, err = l.backend.NewStepper(l.stepperConfig(maxBatch)); err != nil {
+		return fmt.Errorf("batchnav: stepper: %w", err)
+	}
+	return nil
 }
 
 // decodeCodes takes the model's decoded codes, or computes them.

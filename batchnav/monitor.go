@@ -74,7 +74,7 @@ func (f Fallback) String() string {
 }
 
 // Times are the shares of one decision. In a batch they are those of the whole
-// call.
+// call. A backend that keeps the latents makes localization a part of Step.
 type Times struct {
 	Localize time.Duration // encode, search, smoothing
 	Step     time.Duration // indicators, flow, retraction, decode
@@ -89,7 +89,7 @@ func (t Times) Total() time.Duration { return t.Localize + t.Step + t.Project }
 type Decision struct {
 	U       []float64 // executed action, physical units
 	Plan    []float32 // decoded plan [Plan·action] before projection
-	Latent  []float32 // z_{t+1}
+	Latent  []float32 // z_{t+1}; nil unless Options.Latents asks for it
 	Sigma   []float64 // priority that steered the flow
 	Margins []float64 // every hard margin of U, in the order of Spec.Margins
 	// Margin is the smallest of Margins; NaN when the observation was not finite.

@@ -78,6 +78,7 @@ func TestAblationsChangeWhatTheySay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		opt.Latents = true
 		return *decide(t, navigator(t, cart, opt), s, adaptive)
 	}
 	whole := run("gpc")

@@ -35,6 +35,9 @@ type Options struct {
 	// another time and lags by it; this does not, as far as F is known. It enters
 	// projection and margins too.
 	Observer bool
+	// Latents writes Decision.Latent. Where latents stay on a device they cross for
+	// it at each decision.
+	Latents bool
 	// ResidualLimit is the multiple of τ_t above which the residual at the
 	// localized latent triggers the fallback; 0 is DefaultResidualLimit, +Inf
 	// never triggers.

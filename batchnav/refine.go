@@ -33,11 +33,8 @@ type RefineOptions struct {
 	Threads int
 }
 
-// Mixture holds the shares of candidates by source; what is left of 1, and of
-// sources that have too few, is noise around the localized code.
-type Mixture struct {
-	Neighbours, Preference float64
-}
+// Mixture holds the shares of candidates by source.
+type Mixture = domain.Mixture
 
 // DefaultMixture gives half of the candidates to what the map knows, half to
 // noise around it.
@@ -53,9 +50,19 @@ func (o *RefineOptions) validate() error {
 	if o.FlowSteps < 0 || o.LookAhead < 0 || o.Remaining < 0 {
 		return fmt.Errorf("refine: flow steps %d, look-ahead %d, remaining %d: want none negative", o.FlowSteps, o.LookAhead, o.Remaining)
 	}
-	m := o.Mixture
-	if !(m.Neighbours >= 0 && m.Preference >= 0 && m.Neighbours+m.Preference <= 1) {
-		return fmt.Errorf("refine: shares %g of neighbours and %g of preferences, want them ≥ 0 with a sum ≤ 1", m.Neighbours, m.Preference)
+	if o.Mixture.Previous != 0 {
+		return fmt.Errorf("refine: a share of %g around the previous latent, and a single observation has none", o.Mixture.Previous)
+	}
+	if err := checkMixture(o.Mixture); err != nil {
+		return fmt.Errorf("refine: %w", err)
+	}
+	return nil
+}
+
+// checkMixture says what is wrong with shares.
+func checkMixture(m Mixture) error {
+	if !(m.Neighbours >= 0 && m.Preference >= 0 && m.Previous >= 0 && m.Neighbours+m.Preference+m.Previous <= 1) {
+		return fmt.Errorf("shares %g of neighbours, %g of preferences and %g around the previous latent, want them ≥ 0 with a sum ≤ 1", m.Neighbours, m.Preference, m.Previous)
 	}
 	return nil
 }
@@ -133,7 +140,7 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 	if capacity < 1 || capacity > MaxCandidates {
 		return nil, fmt.Errorf("refine: a workspace for %d candidates, want 1 to %d", capacity, MaxCandidates)
 	}
-	l, err := load(b, m, p, &opt, capacity)
+	l, err := load(b, m, p, &opt)
 	if err != nil {
 		return nil, err
 	}
@@ -149,14 +156,20 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 		return nil, err
 	}
 	if r.device == nil {
-		r.grow(capacity)
+		err = r.grow(capacity)
 	}
-	return r, nil
+	return r, err
 }
 
-func (r *Refiner) grow(n int) {
+// grow makes room for n candidates of a refinement in single operations.
+func (r *Refiner) grow(n int) error {
 	if n <= r.capacity {
-		return
+		return nil
+	}
+	if r.stepper == nil { // larger batches it takes in parts
+		if err := r.makeStepper(n); err != nil {
+			return err
+		}
 	}
 	spec, nz := r.spec, r.model.Latent()
 	ns, nc := spec.MeasuredSize(), spec.ContextSize()
@@ -171,6 +184,7 @@ func (r *Refiner) grow(n int) {
 	r.u = make([]float64, n*spec.PlanSize())
 	r.best = make([]float64, n*spec.PlanSize())
 	r.sigma, r.J = make([]float64, n*spec.ObjectiveSize()), make([]float64, n*spec.ObjectiveSize())
+	return nil
 }
 
 // Refine scatters B latents around the observation (localized code, neighbours
@@ -205,7 +219,9 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 		}
 		r.device = nil // it works no longer
 	}
-	r.grow(opt.Candidates)
+	if err := r.grow(opt.Candidates); err != nil {
+		return nil, err
+	}
 	n := opt.Candidates
 	z, source := r.z.Slice(0, n), r.source[:n]
 	result := &Refinement{Candidates: n, Sigma: make([]float64, spec.ObjectiveSize())}
@@ -293,7 +309,7 @@ func (r *Refiner) anchor(obs *Observation, result *Refinement) (localized []floa
 // choose selects the winner and fills in the statistics.
 func (r *Refiner) choose(source []Source, result *Refinement) {
 	tolerance, np := r.spec.MarginTolerance, r.spec.PlanSize()
-	statistics := make([]SourceStatistics, sourceCount)
+	statistics := make([]SourceStatistics, domain.Sources)
 	best, bestMargin := -1, -1
 	for i, src := range source {
 		st := &statistics[src]

@@ -19,10 +19,7 @@ func deviceRefiner(l *loaded, capacity int) (backend.Refiner, error) {
 	m := l.model
 	cfg := backend.RefinerConfig{
 		EncoderX: m.EncoderX, NormX: m.NormX,
-		Step: backend.StepperConfig{
-			DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU,
-			Problem: l.problem, Params: stepParams(l.nav, m.Latent()), MaxBatch: capacity,
-		},
+		Step:       l.stepperConfig(capacity),
 		Neighbours: l.nav.Neighbours, InverseRange: l.inverseRange,
 	}
 	if l.index != nil {
@@ -48,13 +45,15 @@ func (r *Refiner) refineOnDevice(ctx context.Context, obs *Observation, opt *Ref
 	in := backend.RefineInput{
 		S: obs.S, C: obs.C, Preference: obs.Preference, Tau: r.threshold(0),
 		Candidates: opt.Candidates, FlowSteps: opt.FlowSteps, LookAhead: lookAhead(r.problem, obs.C, opt), NoProjection: opt.NoProjection,
-		NoiseScales: r.noiseScales(), Seed: opt.Seed, Noise: newNoise(opt.Seed),
+		NoiseScales: r.noiseScales(), Seed: opt.Seed,
 	}
+	draw := newDraws()
+	in.Noise = func(i int, normals []float64) { draw.noise(opt.Seed, i, normals) }
 	in.Neighbours, in.Sweep = quotas(opt.Candidates, opt.Mixture)
 	if r.index == nil {
 		in.Neighbours = 0
 	}
-	in.Preferences = func(i int, w []float64) { spread(opt.Seed, i, in.Sweep, w) }
+	in.Preferences = func(i int, w []float64) { draw.preference(opt.Seed, i, in.Sweep, w) }
 	out, err := r.device.Refine(in)
 	if err != nil {
 		return nil, err

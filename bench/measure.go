@@ -9,6 +9,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -19,20 +20,29 @@ import (
 // count a multiply-add as two operations. GFlops and Fraction are zero where an
 // operation is bounded by comparisons and memory rather than arithmetic.
 type Result struct {
-	Op         string  `json:"op"`
-	Case       string  `json:"case"`
-	Backend    string  `json:"backend"`
-	ISA        string  `json:"isa"`
-	Precision  string  `json:"precision"`
-	Threads    int     `json:"threads"`
-	Batch      int     `json:"batch"`
-	Size       string  `json:"size"`
-	P50        float64 `json:"p50_us"`
-	P99        float64 `json:"p99_us"`
-	Calls      int     `json:"calls"`
+	Op        string  `json:"op"`
+	Case      string  `json:"case"`
+	Backend   string  `json:"backend"`
+	ISA       string  `json:"isa"`
+	Precision string  `json:"precision"`
+	Threads   int     `json:"threads"`
+	Batch     int     `json:"batch"`
+	Size      string  `json:"size"`
+	P50       float64 `json:"p50_us"`
+	P99       float64 `json:"p99_us"`
+	Calls     int     `json:"calls"`
+	// GFlop is the work of one call by the documented count, whatever its rate.
+	GFlop      float64 `json:"gflop"`
 	GFlops     float64 `json:"gflops"`
 	PeakGFlops float64 `json:"peak_gflops"`
 	Fraction   float64 `json:"fraction"`
+	// Error is how far results are from float64; nil where it is not measured.
+	Error *Deviation `json:"error,omitempty"`
+	// Samples and Epochs are those of a whole training, Extrapolated tells that its
+	// time follows from that of single updates.
+	Samples      int  `json:"samples,omitempty"`
+	Epochs       int  `json:"epochs,omitempty"`
+	Extrapolated bool `json:"extrapolated,omitempty"`
 }
 
 // Budget bounds one measurement.
@@ -85,7 +95,8 @@ func latencies(ctx context.Context, budget Budget, f func() error) ([]float64, e
 func (r *Result) finish(us []float64, flops, peak float64) {
 	percentile := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, us, nil) }
 	r.P50, r.P99, r.Calls = percentile(0.5), percentile(0.99), len(us)
-	if flops > 0 {
+	r.GFlop = flops / 1e9
+	if flops > 0 && !math.IsNaN(peak) {
 		r.GFlops = flops / r.P50 / 1e3
 		r.PeakGFlops = peak
 		r.Fraction = r.GFlops / peak
@@ -95,13 +106,16 @@ func (r *Result) finish(us []float64, flops, peak float64) {
 // Rows lays results out as a table, the header first; a dash where an operation
 // has no rate.
 func Rows(results []Result) [][]string {
-	rows := [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP/s", "ceiling", "fraction"}}
+	rows := [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP", "GFLOP/s", "ceiling", "fraction", "error"}}
 	for _, r := range results {
-		rate, peak, fraction := "–", "–", "–"
+		work, rate, peak, fraction := "–", "–", "–", "–"
+		if r.GFlop > 0 {
+			work = fmt.Sprintf("%.3g", r.GFlop)
+		}
 		if r.GFlops > 0 {
 			rate, peak, fraction = fmt.Sprintf("%.1f", r.GFlops), fmt.Sprintf("%.1f", r.PeakGFlops), fmt.Sprintf("%.2f", r.Fraction)
 		}
-		rows = append(rows, []string{r.Op, r.Case, r.Size, r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), rate, peak, fraction})
+		rows = append(rows, []string{r.Op, r.Case, r.Size, r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), work, rate, peak, fraction, r.Error.String()})
 	}
 	return rows
 }

@@ -17,18 +17,26 @@ import (
 )
 
 // Ops are the operations that Run measures, in the order of the table.
-var Ops = []string{"gemm", "jacobian", "metric", "eig", "localize", "step", "step+localize", "train", "opf", "opf-sweep"}
+var Ops = []string{"gemm", "jacobian", "metric", "eig", "localize", "step", "step+localize", "refine", "train", "train-epochs", "opf", "opf-sweep"}
 
 // Options say what to measure.
 type Options struct {
-	Ops     []string // of Ops; empty: all
+	Ops     []string // of Ops; empty: all but train-epochs
 	Case    string   // a registered case, stepped with its own objectives, or a Shape; "": every Shape
 	Batches []int    // empty: 1, 64 and 4096
 	Codes   []int    // codes of M* for localize; empty: 20 000 and 250 000
 	Loads   int      // loads of opf-sweep, 50 solves each; 0: 500
-	Budget  Budget
-	Seed    uint64
-	Cases   []domain.Case // registered cases that Case may name
+	Samples int      // of train-epochs; 0: 250 000
+	Epochs  int      // that train-epochs really runs; 0: 500 are extrapolated
+	// Float32 is the same device in float32, to print the error of TF32 beside; nil:
+	// the error of what is timed stands alone.
+	Float32 backend.Backend
+	// Model gives the map of a registered case, for refine; nil: networks drawn at
+	// random, without codes.
+	Model  func(c domain.Case) (*model.Model, error)
+	Budget Budget
+	Seed   uint64
+	Cases  []domain.Case // registered cases that Case may name
 	// Report, if set, is called with each row as it is measured.
 	Report func(Result)
 }
@@ -40,7 +48,8 @@ type Ceiling func() float64
 // Run measures on an open backend. ceiling may be nil: no rates are given.
 func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) ([]Result, error) {
 	if len(opt.Ops) == 0 {
-		opt.Ops = Ops
+		// A whole training is measured only when it is asked for.
+		opt.Ops = slices.DeleteFunc(slices.Clone(Ops), func(op string) bool { return op == "train-epochs" })
 	}
 	if len(opt.Batches) == 0 {
 		opt.Batches = []int{1, 64, 4096}
@@ -60,7 +69,7 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 	for _, op := range opt.Ops {
 		measure, ok := map[string]func(context.Context, Shape) error{
 			"gemm": r.gemm, "jacobian": r.jacobian, "metric": r.metric, "eig": r.eig,
-			"localize": r.localize, "step": r.step, "step+localize": r.stepLocalize, "train": r.train,
+			"localize": r.localize, "step": r.step, "step+localize": r.stepLocalize, "train": r.train, "refine": r.refine, "train-epochs": r.trainEpochs,
 			"opf": r.opf, "opf-sweep": r.opfSweep,
 		}[op]
 		if !ok {
@@ -89,7 +98,7 @@ type runner struct {
 func (r *runner) rng() *rand.Rand { return rand.New(rand.NewPCG(r.opt.Seed, 0xbe7c)) }
 
 // row measures one operation: the ceiling before and after, the higher counts.
-func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch int, flops float64, f func() error) error {
+func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch int, flops float64, off *Deviation, f func() error) error {
 	peak := math.NaN()
 	if r.ceiling != nil {
 		peak = r.ceiling()
@@ -104,17 +113,23 @@ func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch
 	if peak == 0 {
 		peak = math.NaN() // it could not be measured
 	}
-	r.record(op, s, size, batch, us, flops, peak)
+	r.record(op, s, size, batch, us, flops, peak, off)
 	return nil
 }
 
 // record adds a row of durations in microseconds, ascending.
-func (r *runner) record(op string, s Shape, size string, batch int, us []float64, flops, peak float64) {
-	res := Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: cmp.Or(r.d.Precision, "fp32"), Threads: r.d.Threads, Batch: batch, Size: size}
-	if math.IsNaN(peak) {
-		flops = 0
-	}
+func (r *runner) record(op string, s Shape, size string, batch int, us []float64, flops, peak float64, off *Deviation) {
+	res := r.result(op, s, size, batch)
 	res.finish(us, flops, peak/1e9)
+	res.Error = off
+	r.add(res)
+}
+
+func (r *runner) result(op string, s Shape, size string, batch int) Result {
+	return Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: cmp.Or(r.d.Precision, "fp32"), Threads: r.d.Threads, Batch: batch, Size: size}
+}
+
+func (r *runner) add(res Result) {
 	r.results = append(r.results, res)
 	if r.opt.Report != nil {
 		r.opt.Report(res)
@@ -142,13 +157,30 @@ func (r *runner) gemm(ctx context.Context, _ Shape) error {
 	}
 	for _, n := range r.opt.Batches {
 		x, y := random(r.rng(), n, width), tensor.New(n, width)
-		if err := r.row(ctx, "gemm", Shape{Case: "-"}, fmt.Sprintf("%d×%d×%d", n, width, width), n, float64(n)*cpufallback.ForwardFLOPs(mlp), func() error {
+		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) {
+			return onNet(b, mlp, x, width, func(net backend.Net, x, y tensor.Matrix) error { return net.Forward(x, y) })
+		})
+		if err != nil {
+			return err
+		}
+		if err := r.row(ctx, "gemm", Shape{Case: "-"}, fmt.Sprintf("%d×%d×%d", n, width, width), n, float64(n)*cpufallback.ForwardFLOPs(mlp), off, func() error {
 			return net.Forward(x, y)
 		}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// onNet is what an operation on a network gives for the first rows of z.
+func onNet(b backend.Backend, mlp *model.MLP, z tensor.Matrix, columns int, f func(net backend.Net, z, out tensor.Matrix) error) ([]float32, error) {
+	net, err := b.NewNet(mlp)
+	if err != nil {
+		return nil, err
+	}
+	n := min(z.Rows, deviationRows)
+	out := tensor.New(n, columns)
+	return out.Data, f(net, z.Slice(0, n), out)
 }
 
 func (r *runner) decoder(s Shape) (*model.MLP, backend.Net, error) {
@@ -167,7 +199,13 @@ func (r *runner) jacobian(ctx context.Context, s Shape) error {
 	}
 	for _, n := range r.opt.Batches {
 		z, j := random(r.rng(), n, s.Latent), tensor.New(n, s.State*s.Latent)
-		if err := r.row(ctx, "jacobian", s, s.String(), n, float64(n)*cpufallback.JacobianFLOPs(mlp), func() error {
+		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) {
+			return onNet(b, mlp, z, j.Cols, func(net backend.Net, z, j tensor.Matrix) error { return net.Jacobian(z, j) })
+		})
+		if err != nil {
+			return err
+		}
+		if err := r.row(ctx, "jacobian", s, s.String(), n, float64(n)*cpufallback.JacobianFLOPs(mlp), off, func() error {
 			return net.Jacobian(z, j)
 		}); err != nil {
 			return err
@@ -183,7 +221,13 @@ func (r *runner) metric(ctx context.Context, s Shape) error {
 	}
 	for _, n := range r.opt.Batches {
 		z, g := random(r.rng(), n, s.Latent), tensor.New(n, s.Latent*s.Latent)
-		if err := r.row(ctx, "metric", s, s.String(), n, float64(n)*cpufallback.MetricFLOPs(mlp), func() error {
+		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) {
+			return onNet(b, mlp, z, g.Cols, func(net backend.Net, z, g tensor.Matrix) error { return net.Metric(z, metricLambda, g) })
+		})
+		if err != nil {
+			return err
+		}
+		if err := r.row(ctx, "metric", s, s.String(), n, float64(n)*cpufallback.MetricFLOPs(mlp), off, func() error {
 			return net.Metric(z, metricLambda, g)
 		}); err != nil {
 			return err
@@ -210,7 +254,7 @@ func (r *runner) eig(ctx context.Context, s Shape) error {
 			return err
 		}
 		values, vectors := tensor.New(n, topK), tensor.New(n, s.Latent*topK)
-		if err := r.row(ctx, "eig", s, fmt.Sprintf("top %d of %d×%d", topK, s.Latent, s.Latent), n, 0, func() error {
+		if err := r.row(ctx, "eig", s, fmt.Sprintf("top %d of %d×%d", topK, s.Latent, s.Latent), n, 0, nil, func() error {
 			return r.b.EigTopK(g, s.Latent, topK, values, vectors)
 		}); err != nil {
 			return err
@@ -273,7 +317,7 @@ func (r *runner) localize(ctx context.Context, s Shape) error {
 		for _, n := range r.opt.Batches {
 			at := 0
 			size := fmt.Sprintf("%d codes, z %d", codes, s.Latent)
-			if err := r.row(ctx, "localize", s, size, n, 0, func() error {
+			if err := r.row(ctx, "localize", s, size, n, 0, nil, func() error {
 				// Another part of the queries each time, so that no query is served
 				// from what the last call left in cache.
 				if at+n > batch {
@@ -302,7 +346,7 @@ func (r *runner) bruteForce(ctx context.Context, s Shape, codes int) error {
 		return err
 	}
 	q, best := 0, 0
-	return r.row(ctx, "localize-brute", s, fmt.Sprintf("%d codes, z %d", codes, s.Latent), 1, 0, func() error {
+	return r.row(ctx, "localize-brute", s, fmt.Sprintf("%d codes, z %d", codes, s.Latent), 1, 0, nil, func() error {
 		query := all.Row(codes + q%64)
 		q++
 		least := float32(math.Inf(1))
@@ -323,11 +367,11 @@ func (r *runner) bruteForce(ctx context.Context, s Shape, codes int) error {
 	})
 }
 
-// stepper prepares a step over n latents, with its work per latent.
-func (r *runner) stepper(s Shape, n int) (st backend.Stepper, flops float64, in backend.StepInput, out backend.StepOutput, err error) {
+// stepper prepares a step over n latents.
+func (r *runner) stepper(s Shape, n int) (st backend.Stepper, cfg backend.StepperConfig, in backend.StepInput, out backend.StepOutput, err error) {
 	_, ds, du, err := s.networks(r.rng())
 	if err != nil {
-		return nil, 0, in, out, err
+		return nil, cfg, in, out, err
 	}
 	rng := r.rng()
 	in = backend.StepInput{Z: random(rng, n, s.Latent), Weights: tensor.New(n, s.Objectives)}
@@ -336,40 +380,45 @@ func (r *runner) stepper(s Shape, n int) (st backend.Stepper, flops float64, in 
 	}
 	at, err := s.situations(rng, r.opt.Seed, n)
 	if err != nil {
-		return nil, 0, in, out, err
+		return nil, cfg, in, out, err
 	}
 	in.X, in.Ctx = at.x, at.ctx
 	out = backend.StepOutput{Z: tensor.New(n, s.Latent), U: tensor.New(n, s.Action)}
-	cfg := backend.StepperConfig{
+	cfg = backend.StepperConfig{
 		DecoderS: ds, DecoderU: du, NormS: at.normS, NormU: at.normU,
 		Problem: at.problem, MaxBatch: n,
 		Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.05, MetricLambda: metricLambda, TopK: min(topK, s.Latent), LieGain: 0.1, LieScale: 1},
 	}
 	if st, err = r.b.NewStepper(cfg); err != nil {
-		return nil, 0, in, out, err
+		return nil, cfg, in, out, err
 	}
 	if err := st.Step(in, out); err != nil {
-		return nil, 0, in, out, err
+		return nil, cfg, in, out, err
 	}
 	// A step over NaN is not the step that is to be timed.
 	for i, v := range out.Z.Data {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, 0, in, out, fmt.Errorf("row %d of the step is not finite", i/s.Latent)
+			return nil, cfg, in, out, fmt.Errorf("row %d of the step is not finite", i/s.Latent)
 		}
 	}
-	return st, cpufallback.StepFLOPs(cfg), in, out, nil
+	return st, cfg, in, out, nil
 }
 
 // step is one fused step without localization and retraction.
 func (r *runner) step(ctx context.Context, s Shape) error {
 	for _, n := range r.opt.Batches {
-		st, flops, in, out, err := r.stepper(s, n)
+		st, cfg, in, out, err := r.stepper(s, n)
 		if err != nil {
 			return err
 		}
+		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) { return onStep(b, cfg, in) })
+		if err != nil {
+			return err
+		}
+		flops := cpufallback.StepFLOPs(cfg)
 		var host []float64 // µs of each call in the problem's own gradients, where a device steps
 		split, _ := st.(backend.SplitStepper)
-		if err := r.row(ctx, "step", s, s.String(), n, float64(n)*flops, func() error {
+		if err := r.row(ctx, "step", s, s.String(), n, float64(n)*flops, off, func() error {
 			if split == nil {
 				return st.Step(in, out)
 			}
@@ -384,16 +433,34 @@ func (r *runner) step(ctx context.Context, s Shape) error {
 		}
 		if len(host) > 0 {
 			slices.Sort(host)
-			r.record("step, gradients on the host", s, s.String(), n, host, 0, math.NaN())
+			r.record("step, gradients on the host", s, s.String(), n, host, 0, math.NaN(), nil)
 		}
 	}
 	return nil
 }
 
-// stepLocalize is localization among the smaller number of codes and one step.
+// onStep is what a step gives for the first rows: latents, then actions.
+func onStep(b backend.Backend, cfg backend.StepperConfig, in backend.StepInput) ([]float32, error) {
+	n := min(in.Z.Rows, deviationRows)
+	cfg.MaxBatch = n
+	st, err := b.NewStepper(cfg)
+	if err != nil {
+		return nil, err
+	}
+	in.Z, in.X, in.Ctx, in.Weights = in.Z.Slice(0, n), in.X.Slice(0, n), in.Ctx.Slice(0, n), in.Weights.Slice(0, n)
+	out := backend.StepOutput{Z: tensor.New(n, in.Z.Cols), U: tensor.New(n, cfg.DecoderU.Out())}
+	if err := st.Step(in, out); err != nil {
+		return nil, err
+	}
+	return append(out.Z.Data, out.U.Data...), nil
+}
+
+// stepLocalize is localization among the smaller number of codes and one step. Its
+// work counts the distances to every code, 2·n_z a code, which an index may spare:
+// it has no rate.
 func (r *runner) stepLocalize(ctx context.Context, s Shape) error {
 	for _, n := range r.opt.Batches {
-		st, _, in, out, err := r.stepper(s, n)
+		st, cfg, in, out, err := r.stepper(s, n)
 		if err != nil {
 			return err
 		}
@@ -402,11 +469,12 @@ func (r *runner) stepLocalize(ctx context.Context, s Shape) error {
 		if err != nil {
 			return err
 		}
+		work := float64(n) * (cpufallback.StepFLOPs(cfg) + 2*float64(s.Latent)*float64(codes))
 		local := backend.LocalizeOutput{Z: in.Z}
 		if s.own == nil {
 			in.X = x
 		}
-		if err := r.row(ctx, "step+localize", s, fmt.Sprintf("%s, %d codes", s, codes), n, 0, func() error {
+		if err := r.row(ctx, "step+localize", s, fmt.Sprintf("%s, %d codes", s, codes), n, 0, nil, func() error {
 			if err := ix.Localize(x, z, tau, neighbours, local); err != nil {
 				return err
 			}
@@ -414,54 +482,7 @@ func (r *runner) stepLocalize(ctx context.Context, s Shape) error {
 		}); err != nil {
 			return err
 		}
+		r.results[len(r.results)-1].GFlop = work / 1e9
 	}
 	return nil
-}
-
-// train is one update of all four networks, by the count forward 1×, backward 2×
-// of every network pass.
-func (r *runner) train(ctx context.Context, s Shape) error {
-	const rows = 8192
-	rng := r.rng()
-	ex, ds, du, err := s.networks(rng)
-	if err != nil {
-		return err
-	}
-	oracle := s.State + 2*s.Objectives
-	eo, err := model.NewMLP(rng, oracle, s.Hidden, s.Hidden, s.Latent)
-	if err != nil {
-		return err
-	}
-	next := make([]int32, rows)
-	for i := range next {
-		next[i] = -1
-	}
-	batch := min(slices.Max(r.opt.Batches), rows)
-	t, err := r.b.NewTrainer(backend.TrainerConfig{
-		Data: backend.TrainingSet{
-			X: random(rng, rows, s.Observation), O: random(rng, rows, oracle), S: random(rng, rows, s.State), U: random(rng, rows, s.Action),
-			Next: next, RiskWeight: make([]float32, rows),
-		},
-		Initial:  backend.Networks{EncoderX: ex, EncoderO: eo, DecoderU: du, DecoderS: ds},
-		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 1, ReconO: 1, Consistency: 1, ConsistencyBeta: 0.1},
-		Adam:     backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, SpectralBound: 50,
-		MaxBatch: batch,
-	})
-	if err != nil {
-		return err
-	}
-	order := make([]int32, rows)
-	for i := range order {
-		order[i] = int32(i)
-	}
-	flops := 3 * (cpufallback.ForwardFLOPs(ex) + cpufallback.ForwardFLOPs(eo) + 2*cpufallback.ForwardFLOPs(ds) + cpufallback.ForwardFLOPs(du))
-	at := 0
-	return r.row(ctx, "train", s, fmt.Sprintf("%s, x %d", s, s.Observation), batch, float64(batch)*flops, func() error {
-		if at+batch > rows {
-			at = 0
-		}
-		_, err := t.ManifoldStep(order[at:at+batch], nil, nil, 1e-4)
-		at += batch
-		return err
-	})
 }

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -44,7 +47,7 @@ var Shapes = []Shape{
 // then takes, or one of Shapes.
 func ShapeOf(name string, cases []domain.Case) (Shape, error) {
 	for _, c := range cases {
-		if s := c.Problem.Spec(); s.Name == name {
+		if s := c.MapProblem().Spec(); s.Name == name {
 			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), own: &c}, nil
 		}
 	}
@@ -101,25 +104,17 @@ func (s Shape) situations(rng *rand.Rand, seed uint64, n int) (situations, error
 	if s.own == nil {
 		return situations{newQuadratic(s), random(rng, n, s.State), tensor.New(n, 0), identity(s.State), identity(s.Action)}, nil
 	}
-	spec := s.own.Problem.Spec()
-	out := situations{s.own.Problem, tensor.New(n, s.State), tensor.New(n, spec.ContextSize()), identity(s.State), identity(s.Action)}
+	problem := s.own.MapProblem()
+	spec := problem.Spec()
+	out := situations{problem, tensor.New(n, s.State), tensor.New(n, spec.ContextSize()), identity(s.State), identity(s.Action)}
 	for i := range s.Action {
 		if a := spec.Action[i%spec.ActionSize()]; a.Bounded() {
 			out.normU.Scale[i] = float32(a.Hi-a.Lo) / 4
 		}
 	}
-	if s.own.Plant == nil {
-		return out, nil
-	}
-	var states, contexts [][]float64
-	for i := range maxEpisodes {
-		e, err := s.own.Plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-		if err != nil {
-			return out, fmt.Errorf("test episode %d: %w", i, err)
-		}
-		x, c := make([]float64, s.State), make([]float64, spec.ContextSize())
-		e.Observe(x, c)
-		states, contexts = append(states, x), append(contexts, c)
+	states, contexts, err := s.observed(seed)
+	if err != nil || len(states) == 0 {
+		return out, err
 	}
 	for i := range n {
 		narrow(out.x.Row(i), states[i%len(states)])
@@ -134,6 +129,51 @@ func (s Shape) situations(rng *rand.Rand, seed uint64, n int) (situations, error
 		out.normS.Mean[j], out.normS.Scale[j] = float32(mean), float32(math.Max(deviation/2, leastScale))
 	}
 	return out, nil
+}
+
+// observed are the first observations of the case's test episodes, or, where its map
+// is about another problem than its plant, those of a few scenarios of its solver.
+func (s Shape) observed(seed uint64) (states, contexts [][]float64, err error) {
+	if s.own.Learned != nil && s.own.Solver != nil {
+		return s.solved(seed)
+	}
+	if s.own.Learned != nil || s.own.Plant == nil {
+		return nil, nil, nil
+	}
+	spec := s.own.Problem.Spec()
+	for i := range maxEpisodes {
+		e, err := s.own.Plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+		if err != nil {
+			return nil, nil, fmt.Errorf("test episode %d: %w", i, err)
+		}
+		x, c := make([]float64, s.State), make([]float64, spec.ContextSize())
+		e.Observe(x, c)
+		states, contexts = append(states, x), append(contexts, c)
+	}
+	return states, contexts, nil
+}
+
+// benchScenarios are solved for observations.
+const benchScenarios = 4
+
+func (s Shape) solved(seed uint64) (states, contexts [][]float64, err error) {
+	points, err := offline.LatinHypercube(s.own.Solver.Parameters(), benchScenarios, seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.own.Solver.Prepare(context.Background(), seed, func(int, int) {}); err != nil {
+		return nil, nil, err
+	}
+	for i, p := range points {
+		samples, err := s.own.Solver.Solve(i, p, domain.Preference{Adaptive: true}, domain.WeightedSum, seed)
+		if err != nil && !errors.Is(err, domain.ErrInfeasible) && !errors.Is(err, domain.ErrNotConverged) {
+			return nil, nil, err
+		}
+		for _, row := range samples {
+			states, contexts = append(states, row.S), append(contexts, row.C)
+		}
+	}
+	return states, contexts, nil
 }
 
 // leastScale is for a component that is the same in every observation.

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/model"
 )
 
 // benchmark is what `gpc bench` prints and what bench/results holds.
@@ -24,6 +26,7 @@ type benchmark struct {
 func (a *App) benchCommand() *cobra.Command {
 	var opt bench.Options
 	var budget time.Duration
+	var modelFile string
 	cmd := &cobra.Command{
 		Use:   "bench [" + strings.Join(bench.Ops, "|") + "]...",
 		Short: "Latency and throughput of the engine's operations beside this machine's measured ceiling",
@@ -31,7 +34,10 @@ func (a *App) benchCommand() *cobra.Command {
 documented count of operations, every unit of a network counted, as a fraction
 of the best sustained multiply-add loop measured before and after. Jacobian,
 metric and step leave inactive ReLU units out, so that their fraction by this
-count can pass 1.`,
+count can pass 1. The error column is the largest deviation of the results from
+float64 over their largest magnitude, from the same run; with --tf32 the float32
+one stands beside it. train-epochs extrapolates 500 epochs of 250 000 samples
+from single updates; --epochs really runs them.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			known := map[string]bool{}
 			for _, op := range bench.Ops {
@@ -58,6 +64,9 @@ count can pass 1.`,
 			if opt.Loads < 0 || opt.Loads > 1_000_000 {
 				return badInputf("--loads %d: want 0 to 1000000", opt.Loads)
 			}
+			if opt.Samples < 0 || opt.Samples > 1<<22 || opt.Epochs < 0 || opt.Epochs > 1<<20 {
+				return badInputf("--samples %d, --epochs %d: want 0 to %d and 0 to %d", opt.Samples, opt.Epochs, 1<<22, 1<<20)
+			}
 			opt.Ops, opt.Cases, opt.Seed, opt.Budget.Time = args, a.Cases, a.seed, budget
 			if opt.Case != "" {
 				if _, err := bench.ShapeOf(opt.Case, a.Cases); err != nil {
@@ -69,6 +78,17 @@ count can pass 1.`,
 				return err
 			}
 			defer e.Close()
+			if a.tf32 {
+				single, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads})
+				if err != nil {
+					return badInput(err)
+				}
+				defer single.Close()
+				opt.Float32 = single
+			}
+			if modelFile != "" || a.Models != nil {
+				opt.Model = func(c domain.Case) (*model.Model, error) { return a.loadModel(c, modelFile) }
+			}
 			var ceiling bench.Ceiling
 			if b, ok := e.(engine.Ceiling); ok {
 				ceiling = b.PeakFMA
@@ -91,6 +111,9 @@ count can pass 1.`,
 	f.IntSliceVar(&opt.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
 	f.IntSliceVar(&opt.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
 	f.IntVar(&opt.Loads, "loads", 0, "loads of opf-sweep, each solved with 50 weights (default 500; the data set of Case 3 attempts 5000)")
+	f.StringVar(&modelFile, "model", "", "model file that refine takes (default: the bundled one)")
+	f.IntVar(&opt.Samples, "samples", 0, "samples of train-epochs (default 250000)")
+	f.IntVar(&opt.Epochs, "epochs", 0, "epochs that train-epochs really runs (default: 500 are extrapolated)")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each row")
 	return cmd
 }

@@ -34,8 +34,9 @@ func (a *App) casesCommand() *cobra.Command {
 			}{}
 			for _, c := range a.Cases {
 				s := c.Problem.Spec()
+				learned := c.MapProblem().Spec()
 				r := row{
-					Name: s.Name, Description: s.Description, NX: s.ObservationSize(), NZ: s.Training.Latent, NU: s.PlanSize(),
+					Name: s.Name, Description: s.Description, NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),
 					Objectives: s.ObjectiveSize(), Steps: s.Steps, StepSeconds: s.StepSeconds, Methods: a.methods(c),
 				}
 				for _, g := range []struct {

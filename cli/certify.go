@@ -36,6 +36,9 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 			if err != nil {
 				return err
 			}
+			if err := wholeProblem(c, "certify"); err != nil {
+				return err
+			}
 			if scenarios < 1 || episodes < 0 || steps < 1 || !(radius > 0) {
 				return badInputf("--scenarios %d, --episodes %d, --recovery-steps %d, --recovery-radius %v: want at least 1, 0, 1 and a radius above 0", scenarios, episodes, steps, radius)
 			}
@@ -60,12 +63,12 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 			}
 			defer e.Close()
 			opt := batchnav.CertifyOptions{Options: navigation, Seed: a.seed}
-			constants, err := batchnav.Estimate(e, m, c.Problem, held, opt)
+			constants, err := batchnav.Estimate(e, m, c.MapProblem(), held, opt)
 			if err != nil {
 				return err
 			}
 			var measured *batchnav.Measured
-			if episodes > 0 && c.Plant != nil {
+			if episodes > 0 && c.Plant != nil && c.Learned == nil { // a map of another problem does not steer the plant by itself
 				n, err := batchnav.NewNavigator(e, m, c.Problem, navigation)
 				if err != nil {
 					return err
@@ -78,7 +81,7 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 					return err
 				}
 			}
-			recovery, err := batchnav.Recover(e, m, c.Problem, held, constants, batchnav.RecoveryOptions{Certify: opt, Radius: radius * m.Calibration.LatentSpread, Steps: steps})
+			recovery, err := batchnav.Recover(e, m, c.MapProblem(), held, constants, batchnav.RecoveryOptions{Certify: opt, Radius: radius * m.Calibration.LatentSpread, Steps: steps})
 			if err != nil {
 				return err
 			}

@@ -199,7 +199,7 @@ func (a *App) loadModel(c domain.Case, file string) (*model.Model, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	return m, badInput(batchnav.Fits(m, c.Problem.Spec()))
+	return m, badInput(batchnav.Fits(m, c.MapProblem().Spec()))
 }
 
 // print writes result as JSON, or as text by render.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/offline"
@@ -18,21 +20,22 @@ import (
 func (a *App) datasetCommand() *cobra.Command {
 	var opt offline.Options
 	var weights int
-	var design, how, shard string
+	var design, how, shard, policy string
 	cmd := &cobra.Command{
 		Use:   "dataset CASE --scenarios N --weights W --out DIR",
 		Short: "Solve Pareto samples of a case into a parquet dataset; resumable",
 		Long: `Draws N scenarios by Latin hypercube sampling, solves each for the adaptive
 priority and for W fixed preferences, and writes the samples as parquet parts.
 Running the same command again continues where the last one stopped. --shard i/n
-solves one of n parts of the work; gpc dataset merge joins them.`,
+solves one of n parts of the work; gpc dataset merge joins them. With --policy the
+optimum is also solved from every state that an earlier map leads to.`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.find(args[0])
 			if err != nil {
 				return err
 			}
-			spec := c.Problem.Spec()
+			spec := c.MapProblem().Spec()
 			if !cmd.Flags().Changed("scenarios") {
 				opt.Scenarios = spec.Training.Scenarios
 			}
@@ -61,6 +64,13 @@ solves one of n parts of the work; gpc dataset merge joins them.`,
 			opt.Scalarization = domain.Scalarization(how)
 			opt.Seed, opt.Threads = a.seed, a.threads
 			opt.Program, opt.Command = version.Version+" "+version.Build(), commandLine()
+			if policy != "" {
+				closeAll, err := a.visit(c, policy, &opt)
+				if err != nil {
+					return err
+				}
+				defer closeAll()
+			}
 			bar, stage := a.progress("prepare"), "prepare"
 			counters, err := offline.Generate(cmd.Context(), c, opt, func(p offline.Progress) {
 				if p.Stage != stage {
@@ -83,12 +93,40 @@ solves one of n parts of the work; gpc dataset merge joins them.`,
 	f.IntVar(&weights, "weights", 0, "fixed preferences per scenario (default: the case's)")
 	f.StringVar(&opt.OutDir, "out", "", "folder of the dataset")
 	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n")
-	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform, logarithmic or mixed (default: the case's)")
+	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform, logarithmic, mixed or centred (default: the case's)")
 	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&opt.Adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
+	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")
 	f.IntVar(&opt.Chunk, "chunk", 0, "scenarios per part; 0 is 64")
 	cmd.AddCommand(a.mergeCommand())
 	return cmd
+}
+
+// visit sets up the policy whose visited states are solved from: the method direct
+// of a model file, known by the file's hash.
+func (a *App) visit(c domain.Case, file string, opt *offline.Options) (closeAll func(), err error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	opt.PolicyName = fmt.Sprintf("direct %x", sha256.Sum256(data))
+	make, closeAll, err := a.factory(c, "direct", file)
+	if err != nil {
+		return nil, err
+	}
+	opt.Policy = func() (domain.Controller, error) {
+		m, err := make()
+		return visitor{m}, err
+	}
+	return closeAll, nil
+}
+
+// visitor is a method as the controller that a dataset follows.
+type visitor struct{ closedloop.Method }
+
+func (v visitor) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	_, err := v.Method.Decide(s, c, pref, u)
+	return err == nil, err
 }
 
 func (a *App) mergeCommand() *cobra.Command {

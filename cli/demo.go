@@ -37,6 +37,7 @@ type demonstration struct {
 
 func (a *App) demoCommand() *cobra.Command {
 	var out string
+	var files map[string]string
 	var candidates, episodes, scenarios, epochs int
 	cmd := &cobra.Command{
 		Use:   "demo --out DIR",
@@ -49,15 +50,21 @@ func (a *App) demoCommand() *cobra.Command {
 			if candidates < 1 || candidates > batchnav.MaxCandidates || episodes < 1 || scenarios < 2 || epochs < 1 {
 				return badInputf("--candidates %d, --episodes %d, --scenarios %d, --epochs %d: want at least 1, 1, 2 and 1", candidates, episodes, scenarios, epochs)
 			}
+			for name := range files {
+				if _, err := a.find(name); err != nil {
+					return badInputf("--model: %w", err)
+				}
+			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
-			d := &demo{App: a, cmd: cmd, out: out, episodes: episodes, records: &report.Records{Device: device()}, result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
+			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: &report.Records{Device: device()}, result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
 			return d.run(candidates, scenarios, epochs)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "", "folder for traces and pictures")
+	f.StringToStringVar(&files, "model", nil, "CASE=FILE: model of a case in place of the bundled one")
 	f.IntVar(&candidates, "candidates", 4096, "candidates of one refinement")
 	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes of each case")
 	f.IntVar(&scenarios, "scenarios", 120, "scenarios of the map trained from nothing")
@@ -69,10 +76,14 @@ type demo struct {
 	*App
 	cmd      *cobra.Command
 	out      string
+	files    map[string]string // models by case, in place of the bundled ones
 	episodes int
 	records  *report.Records
 	result   demonstration
 }
+
+// file is the model of a case that was given, "" for the bundled one.
+func (d *demo) file(c domain.Case) string { return d.files[c.Problem.Spec().Name] }
 
 // say prints a line of the running account, on stderr where stdout is JSON.
 func (d *demo) say(format string, args ...any) {
@@ -95,7 +106,12 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	d.say("backend %s", d.result.Backend)
 	var with []domain.Case
 	for _, c := range d.Cases {
-		if _, err := d.loadModel(c, ""); err == nil {
+		file := d.file(c)
+		_, err := d.loadModel(c, file)
+		if err != nil && file != "" {
+			return err
+		}
+		if err == nil {
 			with = append(with, c)
 		}
 	}
@@ -103,12 +119,19 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		return badInputf("no case of this program has a bundled model")
 	}
 	for _, c := range with {
+		if c.Learned != nil {
+			continue // its own method refines, in closedLoop
+		}
 		if err := d.refine(e, c, candidates); err != nil {
 			return err
 		}
 	}
 	for _, c := range with {
-		if err := d.closedLoop(c); err != nil {
+		methods, episodes := []string{"gpc", "direct"}, d.episodes
+		if c.Learned != nil {
+			methods, episodes = []string{"gpc"}, 1
+		}
+		if err := d.closedLoop(c, methods, episodes); err != nil {
 			return err
 		}
 	}
@@ -131,7 +154,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 // refine makes one real decision of a case by refining many candidates.
 func (d *demo) refine(e engine.Engine, c domain.Case, candidates int) error {
 	spec := c.Problem.Spec()
-	m, err := d.loadModel(c, "")
+	m, err := d.loadModel(c, d.file(c))
 	if err != nil {
 		return err
 	}
@@ -164,11 +187,11 @@ func (d *demo) refine(e engine.Engine, c domain.Case, candidates int) error {
 
 // closedLoop runs episodes under the true dynamics with every decision traced,
 // and has the trace re-simulated.
-func (d *demo) closedLoop(c domain.Case) error {
+func (d *demo) closedLoop(c domain.Case, methods []string, episodes int) error {
 	name := c.Problem.Spec().Name
-	for _, method := range []string{"gpc", "direct"} {
+	for _, method := range methods {
 		trace := filepath.Join(d.out, name+"-"+method+".jsonl")
-		result, err := d.evaluate(d.cmd, c, closedloop.Options{Method: method, Episodes: d.episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}}, "")
+		result, err := d.evaluate(d.cmd, c, closedloop.Options{Method: method, Episodes: episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}}, d.file(c))
 		if err != nil {
 			return err
 		}
@@ -190,8 +213,8 @@ func (d *demo) closedLoop(c domain.Case) error {
 	if d.json {
 		return nil
 	}
-	d.say("\n── %d unseen episodes of %s under the true dynamics, every trace re-simulated", d.episodes, name)
-	return renderEvaluation(d.Stdout, d.result.Evaluations[len(d.result.Evaluations)-2:])
+	d.say("\n── %d unseen episodes of %s under the true dynamics, every trace re-simulated", episodes, name)
+	return renderEvaluation(d.Stdout, d.result.Evaluations[len(d.result.Evaluations)-len(methods):])
 }
 
 // cost measures one latent step beside the machine's ceiling.

@@ -25,14 +25,17 @@ const noRollout = "gpc-no-rollout"
 
 // methods lists what --method can name for a case. A case that neither solves
 // Pareto samples nor sizes a latent has no map to navigate on, only methods of
-// its own.
+// its own; neither has one whose map is not about the plant's own problem.
 func (a *App) methods(c domain.Case) []string {
 	var names []string
-	if c.Solver != nil || c.Problem.Spec().Training.Latent > 0 {
+	if c.Learned == nil && (c.Solver != nil || c.Problem.Spec().Training.Latent > 0) {
 		names = append(batchnav.Methods(), noRollout)
 	}
-	own := make([]string, 0, len(c.Controllers))
+	own := make([]string, 0, len(c.Controllers)+len(c.Guided))
 	for n := range c.Controllers {
+		own = append(own, n)
+	}
+	for n := range c.Guided {
 		own = append(own, n)
 	}
 	slices.Sort(own)
@@ -50,6 +53,9 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 			}
 			return closedloop.FromController(ctrl), nil
 		}, func() {}, nil
+	}
+	if guided, ok := c.Guided[name]; ok {
+		return a.guided(c, guided, modelFile)
 	}
 	if !slices.Contains(a.methods(c), name) {
 		return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
@@ -72,23 +78,64 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 	if !options.NoProjection && !options.NoFallback {
 		options.Solver = c.Rescue // an ablation executes what it decodes
 	}
-	var engines []engine.Engine
+	open, closeAll := a.engines()
 	return func() (closedloop.Method, error) {
+		e, err := open()
+		if err != nil {
+			return nil, err
+		}
+		n, err := batchnav.NewNavigator(e, m, c.Problem, options)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		return closedloop.FromNavigator(n), nil
+	}, closeAll, nil
+}
+
+// guided is the factory of a case's own method that asks the case's map.
+func (a *App) guided(c domain.Case, method func(domain.Proposer) (domain.Controller, error), modelFile string) (make func() (closedloop.Method, error), closeAll func(), err error) {
+	m, err := a.loadModel(c, modelFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	open, closeAll := a.engines()
+	return func() (closedloop.Method, error) {
+		e, err := open()
+		if err != nil {
+			return nil, err
+		}
+		p, err := batchnav.NewProposer(e, m, c.MapProblem(), batchnav.Options{}, guidedCapacity)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		ctrl, err := method(p)
+		if err != nil {
+			return nil, err
+		}
+		return closedloop.FromController(ctrl), nil
+	}, closeAll, nil
+}
+
+// guidedCapacity is the candidates that a proposer makes room for at first; it
+// grows with what it is asked.
+const guidedCapacity = 4096
+
+// engines returns a function that opens one more engine, of one thread unless
+// --threads says otherwise, and one that closes them all.
+func (a *App) engines() (open func() (engine.Engine, error), closeAll func()) {
+	var engines []engine.Engine
+	return func() (engine.Engine, error) {
 			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads), TF32: a.tf32, Notice: a.notice})
 			if err != nil {
 				return nil, badInput(err)
 			}
 			engines = append(engines, e)
-			n, err := batchnav.NewNavigator(e, m, c.Problem, options)
-			if err != nil {
-				return nil, badInput(err)
-			}
-			return closedloop.FromNavigator(n), nil
+			return e, nil
 		}, func() {
 			for _, e := range engines {
 				e.Close()
 			}
-		}, nil
+		}
 }
 
 func (a *App) evalCommand() *cobra.Command {
@@ -144,7 +191,64 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
 	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
+	cmd.AddCommand(a.joinCommand(), a.compareCommand())
 	return cmd
+}
+
+func (a *App) joinCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "join CASE TRACE...",
+		Short: "Statistics of an evaluation whose shards were run apart, from their traces",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return badInputf("eval join needs a case and the traces of its shards")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := a.find(args[0])
+			if err != nil {
+				return err
+			}
+			result, err := closedloop.Join(c.Problem.Spec(), args[1:])
+			if err != nil {
+				return badInput(err)
+			}
+			return a.print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
+		},
+	}
+}
+
+func (a *App) compareCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare TRACE TRACE...",
+		Short: "Cost of several methods beside the first's, on the episodes in which all of them are safe",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return badInputf("eval compare needs at least two traces of the same episodes")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			compared, err := closedloop.Compare(args)
+			if err != nil {
+				return badInput(err)
+			}
+			result := struct {
+				Comparisons []closedloop.Comparison `json:"comparisons"`
+			}{compared}
+			return a.print(result, func(w io.Writer) error {
+				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "mean margin", "p50 ms", "p99 ms"}}
+				for _, r := range compared {
+					rows = append(rows, []string{
+						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Compared), format("%.3f", r.CostMean),
+						format("%.3f", r.DifferencePct), format("%.3f", r.DifferenceSEM), format("%.3f", r.MarginMean), format("%.2f", r.Latency.P50/1e3), format("%.2f", r.Latency.P99/1e3),
+					})
+				}
+				return table(w, rows)
+			})
+		},
+	}
 }
 
 // evaluate runs one method with progress.
@@ -254,5 +358,5 @@ func (a *App) bundled(c domain.Case) (*model.Model, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	return m, badInput(batchnav.Fits(m, c.Problem.Spec()))
+	return m, badInput(batchnav.Fits(m, c.MapProblem().Spec()))
 }

@@ -32,6 +32,9 @@ the true dynamics, and returns the best feasible plan. The state is
 			if err != nil {
 				return err
 			}
+			if err := wholeProblem(c, "refine"); err != nil {
+				return err
+			}
 			spec := c.Problem.Spec()
 			pref, err := preference(weights, spec.ObjectiveSize())
 			if err != nil {
@@ -89,6 +92,16 @@ the true dynamics, and returns the best feasible plan. The state is
 	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
 	f.IntVar(&repeat, "repeat", 1, "refine this many times and report the last: the first pays for allocation and cold caches")
 	return cmd
+}
+
+// wholeProblem refuses, for a command that navigates on the plant's own problem, a
+// case whose map is about something else.
+func wholeProblem(c domain.Case, command string) error {
+	if c.Learned == nil {
+		return nil
+	}
+	return badInputf("%s: the map of case %s is about %s and serves the case's own methods; see gpc eval %s --method gpc",
+		command, c.Problem.Spec().Name, c.Learned.Spec().Description, c.Problem.Spec().Name)
 }
 
 func (a *App) readState(file string, spec *domain.Spec) (s, c []float64, err error) {

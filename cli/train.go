@@ -27,7 +27,8 @@ type trained struct {
 
 func (a *App) trainCommand() *cobra.Command {
 	var opt train.Options
-	var dir, out, curves, initial string
+	var dirs []string
+	var out, curves, initial string
 	cmd := &cobra.Command{
 		Use:   "train CASE --data DIR --out FILE",
 		Short: "Train a map: manifold, then rollout-aware decoder refinement",
@@ -41,14 +42,14 @@ from it to bitwise the same model.`,
 			if err != nil {
 				return err
 			}
-			if dir == "" || out == "" {
+			if len(dirs) == 0 || out == "" {
 				return badInputf("--data and --out are required")
 			}
-			d, err := offline.Open(dir)
+			shards, _, err := offline.OpenShards(dirs...)
 			if err != nil {
 				return badInput(err)
 			}
-			data, err := train.FromDataset(c.Problem.Spec(), d)
+			data, err := train.FromDataset(c.MapProblem().Spec(), shards...)
 			if err != nil {
 				return badInput(err)
 			}
@@ -62,7 +63,7 @@ from it to bitwise the same model.`,
 				return err
 			}
 			defer e.Close()
-			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.Problem, data, a.seed
+			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.MapProblem(), data, a.seed
 			opt.Command, opt.Version = commandLine(), version.Version+" "+version.Build()
 			opt.Checkpoint = out + ".checkpoint"
 			result, err := a.train(cmd, opt, out, curves)
@@ -78,7 +79,7 @@ from it to bitwise the same model.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "data", "", "folder of the dataset")
+	f.StringSliceVar(&dirs, "data", nil, "folder of the dataset, or folders of some of its shards")
 	f.StringVar(&out, "out", "", "model file to write")
 	f.StringVar(&initial, "init", "", "start from the networks and the normalisation of this earlier map")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")

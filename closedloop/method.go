@@ -65,6 +65,9 @@ func (m controlled) Decide(s, c []float64, pref domain.Preference, u []float64) 
 	if !ok {
 		r.Fallback = FallbackMethod
 	}
+	if m, monitored := m.controller.(domain.Monitored); monitored {
+		r.Priority, r.Residual = m.Monitor()
+	}
 	return r, err
 }
 

@@ -1,6 +1,8 @@
 package cpufallback
 
 import (
+	"slices"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -32,7 +34,7 @@ func (s *stepper) newObjectiveBuffer(rows int) objectiveBuffer {
 }
 
 // loadBase evaluates the base plan at the measured state. One observation shared
-// by the batch is evaluated once per chunk.
+// by the batch is evaluated once per chunk, and equal ones in a row once.
 func (w *stepWorker) loadBase(s *stepper, r span) {
 	shared := s.problem == nil || s.in.X.Stride == 0 && s.in.Ctx.Stride == 0
 	o := &w.objective
@@ -43,6 +45,8 @@ func (w *stepWorker) loadBase(s *stepper, r span) {
 			copy(base, w.base.Row(0))
 		case s.problem == nil:
 			copy(base, s.normU.Mean)
+		case i > 0 && slices.Equal(s.in.X.Row(r.from+i), s.in.X.Row(r.from+i-1)) && slices.Equal(s.in.Ctx.Row(r.from+i), s.in.Ctx.Row(r.from+i-1)):
+			copy(base, w.base.Row(i-1))
 		default:
 			tensor.Widen(o.rowS, s.in.X.Row(r.from+i))
 			tensor.Widen(o.rowC, s.in.Ctx.Row(r.from+i))

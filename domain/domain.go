@@ -201,21 +201,35 @@ type Block struct {
 // Device is implemented by a problem whose functions exist on CUDA devices too.
 // They must agree with the problem's own methods, in float32 for the step and in
 // float64 for the roll-out. A problem without them is steered all the same: the
-// backend then decodes on the device and takes the gradient on the host.
+// backend then decodes on the device and takes the gradient on the host. Device is
+// asked once for each network that is loaded.
 type Device interface {
 	Device() DeviceCode
 }
 
 // DeviceCode names the device functions: the kernels gpc_domain_base_NAME,
 // _gradient_NAME, _priority_NAME and _rollout_NAME that kernels/include/domain.cuh
-// makes of a domain's .cu file.
+// makes of a domain's .cu file, or that the file defines with the same arguments.
 type DeviceCode struct {
-	Name string
+	// Name is empty for an instance that has none, and Reason then says why: its
+	// sizes may be beyond what the functions hold.
+	Name, Reason string
 	// Images holds manifest.json and the compiled functions, as `make kernels`
 	// writes them into the domain's folder images.
 	Images fs.FS
-	// Constants are what every function is given, in the order the .cu file reads.
+	// Constants are what every function is given, in the order the .cu file reads;
+	// Indices lie behind them in the same memory.
 	Constants []float64
+	Indices   []int32
+	// Scored says that the roll-out scores an action as the problem's Score does;
+	// one without it cannot refine a Scored problem.
+	Scored bool
+	// Warp says that a block of 32 threads works on a row of base, gradient and
+	// roll-out; without it a thread does, in blocks of 128. The next three are such
+	// a block's: bytes of dynamic shared memory of the gradient and of the roll-out,
+	// and bytes of device memory that the roll-out computes in, a multiple of 8.
+	Warp                                     bool
+	GradientShared, RolloutShared, Workspace int
 }
 
 // Scored is implemented by a problem in which the objectives of an executed
@@ -349,6 +363,18 @@ type ScenarioSolver interface {
 	SolveAll(scenario int, p []float64, prefs []Preference, how Scalarization, seeds []uint64) ([][]Sample, []error)
 }
 
+// VisitedSolver is implemented by a Solver that also makes samples at the states
+// which a policy reaches in closed loop. A map is exact where its data are; an
+// error of its own leads it to states that lie beside every optimal trajectory,
+// and there it needs the optimum most.
+type VisitedSolver interface {
+	// SolveVisited lets the policy drive from the scenario's start and returns the
+	// optimum from each state that it comes to. States without a certified optimum
+	// are left out. It depends only on its arguments, the policy's decisions and
+	// what Prepare built.
+	SolveVisited(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
+}
+
 // Optimizer is implemented by a Solver that knows the optimal action in any
 // state of an episode, such as those a closed loop visits. Prepare comes first.
 type Optimizer interface {
@@ -417,15 +443,31 @@ type Controller interface {
 	Decide(s, c []float64, pref Preference, u []float64) (ok bool, err error)
 }
 
+// MapProblem is the problem that dataset, training and model are about: Learned,
+// or Problem where that is nil.
+func (c *Case) MapProblem() Problem {
+	if c.Learned != nil {
+		return c.Learned
+	}
+	return c.Problem
+}
+
 // Case is a problem with everything around it. Only Problem and Parameters
 // within Solver or Plant are needed; nil members have generic defaults, see
 // package offline (Solver) and package closedloop (Plant).
 type Case struct {
 	Problem Problem
+	// Learned is what dataset, training and model are about where that is not
+	// Problem itself, such as one robot's view of a scene of many; nil: Problem.
+	// Solver then solves it, and so does Optimizer.
+	Learned Problem
 	Solver  Solver
 	Plant   Plant
 	// Controllers are the case's own methods by the name `--method` takes.
 	Controllers map[string]func() (Controller, error)
+	// Guided are those that ask a learned map, which comes with an engine and a
+	// model file.
+	Guided map[string]func(Proposer) (Controller, error)
 	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.

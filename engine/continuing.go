@@ -28,6 +28,7 @@ type continuing struct {
 	fault  func(error) bool                // not the caller's mistake
 	fatal  func(error) bool                // ends the first backend
 	notice func(string)                    // is told of every move; nil: nobody
+	told   func() bool                     // whether the end of a shared backend was told already; nil: it is not shared
 
 	mutex  sync.Mutex
 	second backend.Backend // nil until it is needed
@@ -40,7 +41,7 @@ func (c *continuing) moved(what string, err error) {
 	first := !c.ended
 	c.ended = c.ended || c.fatal(err)
 	c.mutex.Unlock()
-	if c.notice != nil && first {
+	if c.notice != nil && first && !(c.fatal(err) && c.told != nil && c.told()) {
 		c.notice(fmt.Sprintf("%s goes on on the CPU: %v", what, err))
 	}
 }

@@ -69,16 +69,12 @@ func probe() (CUDA, driver.Driver) {
 }
 
 // openCUDA opens the backend on the first usable device and says which it is.
-func openCUDA(o Options) (backend.Backend, string, error) {
+func openCUDA(o Options) (*lease, string, error) {
 	c, d := probe()
 	if c.Problem != nil {
 		return nil, "", c.Problem
 	}
-	context, err := driver.Open(d, c.Device)
-	if err != nil {
-		return nil, "", err
-	}
-	b, err := kernels.New(context, kernels.Options{TF32: o.TF32})
+	b, err := share(d, c.Device, kernels.Options{TF32: o.TF32})
 	if err != nil {
 		return nil, "", err
 	}
@@ -102,7 +98,7 @@ func openAuto(o Options) (Engine, string, error) {
 		b, cpuErr := cpu()
 		return b, "auto: the CPU, because CUDA is not to be had: " + err.Error(), cpuErr
 	}
-	return &continuing{first: first, open: cpu, fault: leaves, fatal: driver.IsLost, notice: o.Notice}, "auto: CUDA " + reason, nil
+	return &continuing{first: first, open: cpu, fault: leaves, fatal: driver.IsLost, notice: o.Notice, told: first.told}, "auto: CUDA " + reason, nil
 }
 
 // leaves tells an error with which an object leaves the GPU: a fault, or a size that

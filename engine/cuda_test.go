@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -160,6 +162,57 @@ func refine(t *testing.T, b backend.Backend) (out []float32, err error) {
 	return out, nil
 }
 
+// navigate takes closed loops through noisy decisions, so that each depends on the
+// latents of the one before.
+func navigate(t *testing.T, b backend.Backend) (out []float32, err error) {
+	t.Helper()
+	text, err := models.Bundled.ReadFile("integrator-convex.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Codes = m.Codes.Slice(0, 40)
+	if m.CodesDecoded.Rows > 0 {
+		m.CodesDecoded = m.CodesDecoded.Slice(0, 40)
+	}
+	problem := integrator.Convex().Problem
+	nav := problem.Spec().Navigation
+	nav.LatentStep, nav.VMax, nav.RetractionMix, nav.Smoothing = 0.05, 2, 0.3, 0.4
+	const loops = 3
+	batch, err := batchnav.NewBatch(b, m, problem, batchnav.Options{Navigation: &nav}, loops)
+	if err != nil {
+		return nil, err
+	}
+	obs, decisions := make([]batchnav.Observation, loops), make([]batchnav.Decision, loops)
+	states := make([][]float64, loops)
+	for i := range obs {
+		states[i] = []float64{-2.2 + 0.1*float64(i), 0.1, 1.2, -0.1}
+		obs[i] = batchnav.Observation{S: make([]float64, 4), C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
+	}
+	for step := range 5 {
+		for i := range obs {
+			for j, v := range states[i] {
+				obs[i].S[j] = v + 0.1*float64(1-2*(step%2))
+			}
+		}
+		if err := batch.Decide(obs, decisions); err != nil {
+			return nil, err
+		}
+		for i, d := range decisions {
+			for _, v := range append(slices.Clone(d.U), d.Displacement, d.Margin) {
+				out = append(out, float32(v))
+			}
+			next, nextC := make([]float64, 4), make([]float64, 5)
+			problem.Step(states[i], obs[i].C, d.U, next, nextC)
+			states[i] = next
+		}
+	}
+	return out, nil
+}
+
 // differ says where two results differ by more than rounding and a few steps of it.
 func differ(got, want []float32) error {
 	if len(got) != len(want) {
@@ -193,6 +246,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 		"work":   work,
 		"refine": func(b backend.Backend) ([]float32, error) { return refine(t, b) },
 		"study":  func(b backend.Backend) ([]float32, error) { return study(t, b) },
+		"loops":  func(b backend.Backend) ([]float32, error) { return navigate(t, b) },
 	} {
 		want, err := task(cpu(t))
 		if err != nil {
@@ -229,6 +283,9 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 				continue
 			}
 			tries := []int{1, last}
+			if name == "loops" && last > 4 { // at a decision in the midst
+				tries = []int{1, last / 2, last}
+			}
 			if name != "refine" && !testing.Short() { // whose calls are many and alike
 				tries = append(tries, last/2)
 			}
@@ -250,6 +307,76 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// Engines of one process share a context: workers side by side get what one alone
+// gets, the loss of the context moves them all and is told once, and the last to
+// close ends it.
+func TestWorkersShareOneContext(t *testing.T) {
+	l := onShim(t)
+	want, err := navigate(t, cpu(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range []bool{false, true} {
+		l.Reset()
+		const workers = 4
+		var engines [workers]Engine
+		var notices atomic.Int32
+		for i := range engines {
+			e, _, err := Open(Options{Threads: 1, Notice: func(string) { notices.Add(1) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			engines[i] = e
+		}
+		if n := l.Calls("cuCtxCreate_v2"); n != 1 {
+			t.Errorf("%d engines open %d contexts, want 1", workers, n)
+		}
+		if lost {
+			l.Fail("cuGraphLaunch", 7, 700)
+		}
+		var results [workers][]float32
+		var failures [workers]error
+		var wait sync.WaitGroup
+		for i, e := range engines {
+			wait.Go(func() { results[i], failures[i] = navigate(t, e) })
+		}
+		wait.Wait()
+		for i := range engines {
+			err := failures[i]
+			if err == nil {
+				err = differ(results[i], want)
+			}
+			if err != nil {
+				t.Errorf("worker %d, context lost %v: %v", i, lost, err)
+			}
+		}
+		if n := notices.Load(); lost && n != 1 || !lost && n != 0 {
+			t.Errorf("context lost %v: told %d times", lost, n)
+		}
+		if lost { // a new engine gets a new context
+			e, reason, err := Open(Options{Backend: "cuda"})
+			if err != nil {
+				t.Fatalf("after a loss: %q, %v", reason, err)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		for i, e := range engines {
+			if n := l.Allocations(); n == 0 && i < workers && !lost {
+				t.Errorf("%d engines are open and nothing is allocated", workers-i)
+			}
+			if err := e.Close(); err != nil && !lost {
+				t.Error(err)
+			}
+			_ = e.Close() // a second time does nothing
+		}
+		if n := l.Allocations(); n != 0 {
+			t.Errorf("%d allocations outlive the engines", n)
 		}
 	}
 }

@@ -34,7 +34,8 @@ type Options struct {
 // Open opens the backend and says why it was chosen. "auto" is CUDA where a usable
 // device answers, with the CPU behind it: if the device fails, work goes on there
 // with the same state. Otherwise it is the CPU, and the reason says what CUDA lacks.
-// "cuda" is CUDA alone, and an error where that cannot be had.
+// "cuda" is CUDA alone, and an error where that cannot be had. The engines of a
+// process share one context of a device; each is closed by itself.
 func Open(o Options) (e Engine, reason string, err error) {
 	if o.TF32 && (o.Backend == "cpu" || o.Backend == "ref") {
 		return nil, "", fmt.Errorf("--backend %s: TF32 is an option of the CUDA backend alone", o.Backend)

@@ -1,9 +1,11 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -90,14 +92,23 @@ func wide32(v []float32) []float64 {
 // TestDeviceFunctionsAgree holds the device functions of a problem to its own
 // methods: Base, Objectives and Gradient in float32, one roll-out step in float64.
 func TestDeviceFunctionsAgree(t *testing.T) {
+	b, _ := opened(t)
 	for _, nonconvex := range []bool{false, true} {
 		d := integratorRows(t, nonconvex, 400)
-		checkGradient(t, d)
-		checkRollout(t, d)
+		d.u[5][0] = math.NaN()
+		checkGradient(t, b, d)
+		if moved := checkRollout(t, b, d, true, 400); moved < 200 {
+			t.Errorf("only %d of 400 actions were projected; the rows are badly chosen", moved)
+		}
+		checkRollout(t, b, d, false, 20)
 	}
 	d := multiagentRows(t, 48)
-	checkGradient(t, d)
-	checkRollout(t, d)
+	checkGradient(t, b, d)
+	if moved := checkRollout(t, b, d, true, 48); moved < 24 {
+		t.Errorf("only %d of 48 joint actions were projected; the rows are badly chosen", moved)
+	}
+	d.u[5][3] = math.NaN()
+	checkRollout(t, b, d, false, 20)
 }
 
 // multiagentRows draws rows of test scenes of both cases some steps in; in every other
@@ -147,55 +158,68 @@ func multiagentRows(t testing.TB, rows int) deviceProblem {
 	return d
 }
 
-func checkGradient(t *testing.T, d deviceProblem) {
-	b, _ := opened(t)
-	spec, rows := d.problem.Spec(), len(d.s)
-	ns, nc, nu, m, np := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.PlanSize()
-	J, gs, gu, base := make([]float32, rows*m), make([]float32, rows*ns), make([]float32, rows*nu), make([]float32, rows*np)
-	s, c, u, w := flat32(d.s), flat32(d.c), flat32(d.u), flat32(d.w)
-	code := d.problem.(domain.Device).Device()
+// first are the first rows of a problem.
+func (d deviceProblem) first(rows int) deviceProblem {
+	return deviceProblem{d.problem, d.s[:rows], d.c[:rows], d.u[:rows], d.w[:rows]}
+}
+
+// withCode runs f with the device functions of a problem and a way to bring values
+// there, which are gone afterwards.
+func withCode(t testing.TB, b *Backend, p domain.Problem, f func(t *driver.Thread, code *problemCode, place func(any) driver.Pointer) error) {
+	t.Helper()
 	err := b.do(func(t *driver.Thread) error {
-		var m2 memory
-		defer m2.free(t)
-		if err := b.loadDomain(t, code); err != nil {
-			return err
-		}
-		place := func(v []float32) driver.Pointer {
-			p, err := uploaded(t, &m2, v)
-			if err != nil {
-				panic(err)
-			}
-			return p
-		}
-		constants, err := uploaded(t, &m2, code.Constants)
+		var m memory
+		defer m.free(t)
+		code, err := newProblemCode(t, b, &m, p)
 		if err != nil {
 			return err
 		}
-		batch := domainBatch{
-			s: place(s), u: place(u), c: place(c), sigma: place(w), J: place(J), gs: place(gs), gu: place(gu),
-			lds: int32(ns), ldu: int32(nu), ldc: int32(nc), ldsigma: int32(m), ldJ: int32(m), ldgs: int32(ns), ldgu: int32(nu), rows: int32(rows),
-		}
-		f := flow{backend: b, code: code.Name, constants: constants, plan: np}
-		if err := b.launch(t, "gpc_domain_gradient_"+code.Name, driver.Dim{X: ceil(rows, 128)}, 128, 0, driver.Struct(&batch), driver.Address(constants)); err != nil {
-			return err
-		}
-		to := place(base)
-		if err := f.bases(t, rows, inputs{x: batch.s, ctx: batch.c, ldx: ns, ldctx: nc}, to); err != nil {
-			return err
-		}
-		for _, r := range []struct {
-			v []float32
-			p driver.Pointer
-		}{{J, batch.J}, {gs, batch.gs}, {gu, batch.gu}, {base, to}} {
-			if err := driver.Download(t, r.v, r.p); err != nil {
-				return err
+		place := func(v any) (at driver.Pointer) {
+			switch v := v.(type) {
+			case []float32:
+				at, err = uploaded(t, &m, v)
+			case []float64:
+				at, err = uploaded(t, &m, v)
 			}
+			if err != nil {
+				panic(err)
+			}
+			return at
 		}
-		return nil
+		return f(t, &code, place)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func download(t *driver.Thread, to any, from driver.Pointer) error {
+	if v, ok := to.([]float32); ok {
+		return driver.Download(t, v, from)
+	}
+	return driver.Download(t, to.([]float64), from)
+}
+
+func checkGradient(t *testing.T, b *Backend, d deviceProblem) {
+	t.Helper()
+	spec, rows := d.problem.Spec(), len(d.s)
+	ns, nc, nu, m, np := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.PlanSize()
+	J, gs, gu, base := make([]float32, rows*m), make([]float32, rows*ns), make([]float32, rows*nu), make([]float32, rows*np)
+	s, c, u, w := flat32(d.s), flat32(d.c), flat32(d.u), flat32(d.w)
+	withCode(t, b, d.problem, func(t *driver.Thread, code *problemCode, place func(any) driver.Pointer) error {
+		batch := domainBatch{
+			s: place(s), u: place(u), c: place(c), sigma: place(w), J: place(J), gs: place(gs), gu: place(gu),
+			lds: int32(ns), ldu: int32(nu), ldc: int32(nc), ldsigma: int32(m), ldJ: int32(m), ldgs: int32(ns), ldgu: int32(nu), rows: int32(rows),
+		}
+		if err := code.gradient(t, b, &batch); err != nil {
+			return err
+		}
+		to := place(base)
+		if err := code.base(t, b, rows, inputs{x: batch.s, ctx: batch.c, ldx: ns, ldctx: nc}, to, np); err != nil {
+			return err
+		}
+		return errors.Join(download(t, J, batch.J), download(t, gs, batch.gs), download(t, gu, batch.gu), download(t, base, to))
+	})
 	for i := range rows {
 		x, ctx, a, sigma := wide32(s[i*ns:(i+1)*ns]), wide32(c[i*nc:(i+1)*nc]), wide32(u[i*nu:(i+1)*nu]), wide32(w[i*m:(i+1)*m])
 		wantJ, wantS, wantU, wantBase := make([]float64, m), make([]float64, ns), make([]float64, nu), make([]float64, np)
@@ -216,13 +240,19 @@ func checkGradient(t *testing.T, d deviceProblem) {
 	}
 }
 
-// near compares relative to 1 + the largest entry.
+// near compares relative to 1 + the largest entry that is a number; what is not one
+// in want is not one in got.
 func near(got, want []float64, relative float64) error {
 	scale := 1.0
 	for _, v := range want {
-		scale = math.Max(scale, math.Abs(v))
+		if !math.IsInf(v, 0) && !math.IsNaN(v) {
+			scale = math.Max(scale, math.Abs(v))
+		}
 	}
 	for i, v := range want {
+		if math.IsNaN(v) && math.IsNaN(got[i]) || math.IsInf(v, 0) && got[i] == v {
+			continue
+		}
 		if !(math.Abs(got[i]-v) <= relative*scale) {
 			return fmt.Errorf("entry %d is %v, want %v", i, got[i], v)
 		}
@@ -230,119 +260,124 @@ func near(got, want []float64, relative float64) error {
 	return nil
 }
 
-func checkRollout(t *testing.T, d deviceProblem) {
-	b, _ := opened(t)
+// rolled is what one step of roll-outs leaves.
+type rolled struct {
+	s, c, cost, margin, best []float64
+	input                    []float32
+}
+
+// rollOut takes one step with the device functions, under the adaptive priority.
+// Entry i of E_x's input is normalised by mean i/8 and scale 1 + i/4.
+func rollOut(t testing.TB, b *Backend, d deviceProblem, project bool) rolled {
+	t.Helper()
 	spec, rows := d.problem.Spec(), len(d.s)
-	ns, nc, nu, m, np := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.PlanSize()
-	width := spec.ObservationSize()
-	u := flat32(d.u)
-	u[5*nu] = float32(math.NaN())
-	plans := make([]float32, rows*np) // the first action of each
-	for i := range rows {
-		copy(plans[i*np:], u[i*nu:(i+1)*nu])
+	ns, nc, np, m, width := spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize(), spec.ObjectiveSize(), spec.ObservationSize()
+	r := rolled{flat64(d.s), flat64(d.c), make([]float64, rows), make([]float64, rows), make([]float64, rows*np), make([]float32, rows*width)}
+	plans := make([]float32, rows*np) // of whose actions the first is taken
+	for i, u := range d.u {
+		copy(plans[i*np:], flat32([][]float64{u}))
 	}
-	s, c := flat64(d.s), flat64(d.c)
-	cost, margin, best := make([]float64, rows), make([]float64, rows), make([]float64, rows*np)
-	input := make([]float32, rows*width)
-	mean, scale, slot := make([]float32, width), make([]float32, width), make([]float32, 1+m)
+	mean, scale := make([]float32, width), make([]float32, width)
 	for i := range mean {
 		mean[i], scale[i] = float32(i)/8, 1+float32(i)/4
 	}
-	semantic := semanticOf(spec)
-	code := d.problem.(domain.Device).Device()
-	err := b.do(func(t *driver.Thread) error {
-		var m2 memory
-		defer m2.free(t)
-		if err := b.loadDomain(t, code); err != nil {
+	withCode(t, b, d.problem, func(t *driver.Thread, code *problemCode, place func(any) driver.Pointer) error {
+		job := rolloutJob{
+			s: place(r.s), c: place(r.c), cost: place(r.cost), margin: place(r.margin), plan: place(plans), best: place(r.best), input: place(r.input),
+			stateOut: place(make([]float32, rows*ns)), contextOut: place(make([]float32, rows*nc)), rows: int32(rows), encode: 1,
+			workspace: place(make([]float64, code.workspace/8*code.inFlight(b, rows))),
+		}
+		if project {
+			job.project = 1
+		}
+		p := preferenceJob{
+			weights: place(make([]float64, m)), slot: place(make([]float32, 1+m)), semantic: place(semanticOf(spec)), mean: place(mean), scale: place(scale), adaptive: 1,
+		}
+		if err := code.rollout(t, b, &job, &p); err != nil {
 			return err
 		}
-		place64 := func(v []float64) driver.Pointer {
-			p, err := uploaded(t, &m2, v)
-			if err != nil {
-				panic(err)
-			}
-			return p
-		}
-		place := func(v []float32) driver.Pointer {
-			p, err := uploaded(t, &m2, v)
-			if err != nil {
-				panic(err)
-			}
-			return p
-		}
-		r := rolloutJob{
-			s: place64(s), c: place64(c), cost: place64(cost), margin: place64(margin), plan: place(plans), best: place64(best), input: place(input),
-			stateOut: place(make([]float32, rows*ns)), contextOut: place(make([]float32, rows*nc)), rows: int32(rows), project: 1, encode: 1,
-		}
-		p := preferenceJob{weights: place64(make([]float64, m)), slot: place(slot), semantic: place64(semantic), mean: place(mean), scale: place(scale), adaptive: 1}
-		if err := b.launch(t, "gpc_domain_rollout_"+code.Name, driver.Dim{X: ceil(rows, 128)}, 128, 0, driver.Struct(&r), driver.Struct(&p), driver.Address(place64(code.Constants))); err != nil {
-			return err
-		}
-		for _, v := range []struct {
-			v []float64
-			p driver.Pointer
-		}{{s, r.s}, {c, r.c}, {cost, r.cost}, {margin, r.margin}, {best, r.best}} {
-			if err := driver.Download(t, v.v, v.p); err != nil {
-				return err
-			}
-		}
-		return driver.Download(t, input, r.input)
+		return errors.Join(download(t, r.s, job.s), download(t, r.c, job.c), download(t, r.cost, job.cost), download(t, r.margin, job.margin),
+			download(t, r.best, job.best), download(t, r.input, job.input))
 	})
-	if err != nil {
-		t.Fatal(err)
+	return r
+}
+
+// row is what one of the rows became: action, next state and context, cost and
+// margin, input of E_x.
+func (r *rolled) row(i int, spec *domain.Spec) [5][]float64 {
+	ns, nc, nu, np, width := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.PlanSize(), spec.ObservationSize()
+	return [5][]float64{
+		r.best[i*np : i*np+nu], r.s[i*ns : (i+1)*ns], r.c[i*nc : (i+1)*nc], {r.cost[i], r.margin[i]}, wide32(r.input[i*width : (i+1)*width]),
 	}
-	moved := 0
+}
+
+// stepOf is the same by the problem's own methods, as refinement in single
+// operations takes them.
+func stepOf(p domain.Problem, s, c []float64, u []float32, project bool) [5][]float64 {
+	spec := p.Spec()
+	m := spec.ObjectiveSize()
+	a, margin := wide32(u), math.Inf(1)
+	if !finiteAll(a) || !finiteAll(s) {
+		margin = math.Inf(-1)
+		clear(a)
+	} else if project {
+		p.Project(s, c, a)
+	}
+	delta, sigma, J, margins := make([]float64, m), make([]float64, m), make([]float64, m), make([]float64, len(spec.Margins))
+	nextS, nextC := make([]float64, len(s)), make([]float64, len(c))
+	p.Indicators(s, a, c, delta)
+	spec.Semantic.Priority(delta, sigma)
+	if scored, ok := p.(domain.Scored); ok {
+		scored.Score(s, c, a, J, margins)
+	} else {
+		p.Objectives(s, a, c, J)
+		p.Margins(s, c, a, margins)
+	}
+	cost := 0.0
+	for k := range J {
+		cost += sigma[k] * J[k]
+	}
+	for _, v := range margins {
+		margin = math.Min(margin, v)
+	}
+	p.Step(s, c, a, nextS, nextC)
+	if !finiteAll(nextS) || !finiteAll(nextC) {
+		margin = math.Inf(-1)
+		copy(nextS, s)
+		copy(nextC, c)
+	}
+	input := append(append(append([]float64{}, nextS...), nextC...), make([]float64, 1+m)...)
+	for k := range input {
+		input[k] = (input[k] - float64(float32(k)/8)) / float64(1+float32(k)/4)
+	}
+	return [5][]float64{a, nextS, nextC, {cost, margin}, input}
+}
+
+func finiteAll(v []float64) bool {
+	return !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+}
+
+// checkRollout compares a step of the first rows with the problem's own methods, and
+// counts the actions that the projection moved.
+func checkRollout(t *testing.T, b *Backend, d deviceProblem, project bool, rows int) (moved int) {
+	t.Helper()
+	d = d.first(rows)
+	spec := d.problem.Spec()
+	got := rollOut(t, b, d, project)
 	for i := range rows {
-		a := wide32(u[i*nu : (i+1)*nu])
-		wantMargin := math.Inf(1)
-		if a[0] != a[0] {
-			wantMargin = math.Inf(-1)
-			clear(a)
-		} else {
-			d.problem.Project(d.s[i], d.c[i], a)
-		}
-		if a[0] != float64(u[i*nu]) {
+		u := flat32(d.u[i : i+1])
+		have, want := got.row(i, spec), stepOf(d.problem, d.s[i], d.c[i], u, project)
+		if want[0][0] != float64(u[0]) {
 			moved++
 		}
-		delta, sigma, J, margins := make([]float64, m), make([]float64, m), make([]float64, m), make([]float64, len(spec.Margins))
-		nextS, nextC := make([]float64, ns), make([]float64, nc)
-		d.problem.Indicators(d.s[i], a, d.c[i], delta)
-		spec.Semantic.Priority(delta, sigma)
-		d.problem.Objectives(d.s[i], a, d.c[i], J)
-		wantCost := 0.0
-		for k := range J {
-			wantCost += sigma[k] * J[k]
-		}
-		d.problem.Margins(d.s[i], d.c[i], a, margins)
-		for _, v := range margins {
-			wantMargin = math.Min(wantMargin, v)
-		}
-		d.problem.Step(d.s[i], d.c[i], a, nextS, nextC)
-		if math.IsInf(wantMargin, -1) != math.IsInf(margin[i], -1) {
-			t.Fatalf("row %d: margin %v, want %v", i, margin[i], wantMargin)
-		}
-		if math.IsInf(wantMargin, -1) {
-			wantMargin, margin[i] = 0, 0
-		}
-		wantInput := append(append(append([]float64{}, nextS...), nextC...), make([]float64, 1+m)...)
-		for k := range wantInput {
-			wantInput[k] = (wantInput[k] - float64(mean[k])) / float64(scale[k])
-		}
-		for _, r := range []struct {
+		for k, r := range []struct {
 			what      string
-			got, want []float64
 			tolerance float64
-		}{
-			{"action", best[i*np : i*np+nu], a, 1e-9}, {"state", s[i*ns : (i+1)*ns], nextS, 1e-9}, {"context", c[i*nc : (i+1)*nc], nextC, 1e-9},
-			{"cost and margin", []float64{cost[i], margin[i]}, []float64{wantCost, wantMargin}, 1e-8},
-			{"input of E_x", wide32(input[i*width : (i+1)*width]), wantInput, 1e-6},
-		} {
-			if err := near(r.got, r.want, r.tolerance); err != nil {
-				t.Fatalf("%s, row %d, %s: %v", spec.Name, i, r.what, err)
+		}{{"action", 1e-9}, {"state", 1e-9}, {"context", 1e-9}, {"cost and margin", 1e-8}, {"input of E_x", 1e-6}} {
+			if err := near(have[k], want[k], r.tolerance); err != nil {
+				t.Errorf("%s, row %d of %d, %s: %v", spec.Name, i, rows, r.what, err)
 			}
 		}
 	}
-	if moved < rows/2 {
-		t.Errorf("only %d of %d actions were projected; the rows are badly chosen", moved, rows)
-	}
+	return moved
 }

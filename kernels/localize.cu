@@ -29,15 +29,6 @@ struct gpc_localize {
     int n, states, ldcode, lddecoded, ldq, ldx, total, rows;
 };
 
-namespace gpc {
-
-__device__ inline double warp_sum64(double v) {
-    for (int m = 16; m > 0; m /= 2) v += __shfl_xor_sync(GPC_FULL_MASK, v, m);
-    return v;
-}
-
-} // namespace gpc
-
 extern "C" __global__ void __launch_bounds__(32) gpc_localize_point(gpc_localize job) {
     GPC_SHARED(double, gram);
     const long long row = blockIdx.x;

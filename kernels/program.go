@@ -23,7 +23,7 @@ type program struct {
 	words   []int
 	at      []driver.Pointer
 	host    []*driver.HostMemory
-	graphs  graphCache[any]
+	graphs  keptGraphs[any]
 }
 
 // Program implements domain.Accelerator. Kernels that the images lack are a

@@ -61,6 +61,7 @@ type refineSpace struct {
 	found                              piece
 	s, c, cost, margin, best           piece
 	input, state, context              piece
+	workspace                          piece
 }
 
 // refineKey names a graph.
@@ -130,13 +131,10 @@ var refineKernels = []string{
 	"gpc_refine_inputs", "gpc_refine_scatter", "gpc_refine_choose",
 }
 
-// NewRefiner implements backend.RefinerBackend for problems with device functions
-// whose actions are scored by their Objectives.
+// NewRefiner implements backend.RefinerBackend for problems with device functions,
+// which have to score an action as the problem does.
 func (b *Backend) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error) {
-	device, ok := cfg.Step.Problem.(domain.Device)
-	// The roll-out kernels score an action by Objectives.
-	_, scored := cfg.Step.Problem.(domain.Scored)
-	if !ok || scored || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+	if _, ok := cfg.Step.Problem.(domain.Device); !ok || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoRefiner
 	}
 	if err := cfg.Step.Validate(); err != nil {
@@ -153,10 +151,11 @@ func (b *Backend) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error)
 		if err := b.preload(t, append(slices.Clone(stepKernels), refineKernels...)...); err != nil {
 			return err
 		}
-		if err := b.loadDomain(t, device.Device()); err != nil {
-			return err
+		err := r.pack(t, cfg)
+		if err == nil {
+			err = r.canScore(cfg.Step.Problem)
 		}
-		if err := r.pack(t, cfg); err != nil {
+		if err != nil {
 			r.memory.since(t, 0, 0)
 			return err
 		}
@@ -173,6 +172,17 @@ func (b *Backend) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error)
 		b.discard(m[1].free)
 	}, [2]*memory{r.memory, r.room})
 	return r, nil
+}
+
+// canScore says why the device functions cannot refine the problem.
+func (r *refiner) canScore(p domain.Problem) error {
+	if r.flow.code.name == "" {
+		return noDevice(p, backend.ErrNoRefiner)
+	}
+	if _, scored := p.(domain.Scored); scored && !r.flow.code.scored {
+		return fmt.Errorf("%s: its device functions do not score an action by the state it leads to: %w", r.spec.Name, backend.ErrNoRefiner)
+	}
+	return nil
 }
 
 func (r *refiner) pack(t *driver.Thread, cfg backend.RefinerConfig) error {
@@ -249,6 +259,7 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	reserve(&s.input, 4*n*r.cfg.width, false)
 	reserve(&s.state, 4*n*f.states, false)
 	reserve(&s.context, 4*n*f.contexts, false)
+	reserve(&s.workspace, f.code.workspace*f.code.inFlight(r.backend, n), false)
 	pieces = append(pieces, r.search.take(&l, 1, max(1, min(r.cfg.neighbours, r.codes.count)), r.backend.parts(1, max(r.codes.count, 1)), false)...)
 	base, err := r.room.alloc(t, l.device)
 	if err != nil {

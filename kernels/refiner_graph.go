@@ -215,8 +215,8 @@ func (r *refiner) anchor(t *driver.Thread, o observed, preference *preferenceJob
 	if err := t.CopyAsync(s.result.at.Offset(decoded), r.buffers.s.at, 4*f.states, b.stream); err != nil {
 		return err
 	}
-	return b.launch(t, "gpc_domain_priority_"+f.code, driver.Dim{X: 1}, 32, 0, driver.Address(r.buffers.s.at), driver.Address(r.buffers.planOut.at), driver.Address(o.c),
-		driver.Struct(preference), driver.Address(f.constants), driver.Address(r.inverseRange), driver.Address(s.result.at.Offset(sigma)), driver.Address(s.sigma.at))
+	job := steeringJob{state: r.buffers.s.at, plan: r.buffers.planOut.at, c: o.c, sigma: s.result.at.Offset(sigma), weights: s.sigma.at, rows: 1, ldplan: int32(f.plan)}
+	return f.code.priority(t, b, &job, preference, r.inverseRange)
 }
 
 type scatterJob struct {
@@ -287,7 +287,7 @@ func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferen
 		encode := follow && h < key.look-1
 		job := rolloutJob{
 			s: s.s.at, c: s.c.at, cost: s.cost.at, margin: s.margin.at, plan: r.buffers.planOut.at, best: s.best.at,
-			input: s.input.at, stateOut: s.state.at, contextOut: s.context.at, rows: int32(rows), h: int32(h),
+			input: s.input.at, stateOut: s.state.at, contextOut: s.context.at, workspace: s.workspace.at, rows: int32(rows), h: int32(h),
 		}
 		if key.project {
 			job.project = 1
@@ -295,8 +295,7 @@ func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferen
 		if encode {
 			job.encode = 1
 		}
-		if err := r.backend.launch(t, "gpc_domain_rollout_"+f.code, driver.Dim{X: ceil(rows, 128)}, 128, 0,
-			driver.Struct(&job), driver.Struct(preference), driver.Address(f.constants)); err != nil {
+		if err := f.code.rollout(t, r.backend, &job, preference); err != nil {
 			return err
 		}
 		if !encode {

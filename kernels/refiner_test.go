@@ -15,10 +15,10 @@ import (
 	"github.com/gpc-engine/gpc/models"
 )
 
-// integratorModel is the bundled map with every so many of its codes.
-func integratorModel(t testing.TB, codes int) *model.Model {
+// bundledModel is a map that the program carries, with every so many of its codes.
+func bundledModel(t testing.TB, name string, codes int) *model.Model {
 	t.Helper()
-	text, err := models.Bundled.ReadFile("integrator-convex.safetensors")
+	text, err := models.Bundled.ReadFile(name + ".safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,33 +40,25 @@ func integratorModel(t testing.TB, codes int) *model.Model {
 	return m
 }
 
-// TestRefinementOnDevice holds the captured refinement to the one in single
-// operations, on the reference.
-func TestRefinementOnDevice(t *testing.T) {
-	problem := integrator.Convex().Problem
-	m := integratorModel(t, 300)
-	b, library := opened(t)
-	const candidates = 48
-	refiners := make([]*batchnav.Refiner, 2)
-	for i, made := range []backend.Backend{b, ref.New()} {
-		r, err := batchnav.NewRefiner(made, m, problem, batchnav.Options{}, candidates)
-		if err != nil {
-			t.Fatal(err)
-		}
-		refiners[i] = r
-	}
-	for i, c := range []struct {
-		s, c []float64
-		pref domain.Preference
-		opt  batchnav.RefineOptions
-	}{
-		{[]float64{-2.2, 0.1, 1.2, -0.1}, []float64{0.9, 0.1, 0.15, 0.1, 0.2}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 3, LookAhead: 4}},
-		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{W: []float64{0.3, 0.7}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 2, Seed: 4, LookAhead: 3}},
-		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{W: []float64{0.3, 0.7}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 0, Seed: 4, LookAhead: 2, NoProjection: true}},
-		{[]float64{1.1, 0.3, 0.9, -0.2}, []float64{0.1, -0.2, 0.4, 0.1, 0.7}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 1, Seed: 4, LookAhead: 1}},
-	} {
+func integratorModel(t testing.TB, codes int) *model.Model {
+	t.Helper()
+	return bundledModel(t, "integrator-convex", codes)
+}
+
+// refineCase is a refinement to compare.
+type refineCase struct {
+	s, c []float64
+	pref domain.Preference
+	opt  batchnav.RefineOptions
+}
+
+// compareRefinements holds refinements on the device to those of another backend in
+// single operations.
+func compareRefinements(t *testing.T, device, single *batchnav.Refiner, cases []refineCase) {
+	t.Helper()
+	for i, c := range cases {
 		var results [2]*batchnav.Refinement
-		for j, r := range refiners {
+		for j, r := range []*batchnav.Refiner{device, single} {
 			var err error
 			if results[j], err = r.Refine(context.Background(), batchnav.Observation{S: c.s, C: c.c, Preference: c.pref}, c.opt); err != nil {
 				t.Fatalf("case %d: %v", i, err)
@@ -85,7 +77,7 @@ func TestRefinementOnDevice(t *testing.T) {
 		if err := near(got.Sigma, want.Sigma, 1e-5); err != nil {
 			t.Errorf("case %d: priority: %v", i, err)
 		}
-		if math.Abs(got.Residual-want.Residual) > 1e-5 || got.Consistent != want.Consistent || math.Abs(got.LocalizedCost-want.LocalizedCost) > 1e-4*(1+want.LocalizedCost) {
+		if math.Abs(got.Residual-want.Residual) > 1e-5*(1+want.Residual) || got.Consistent != want.Consistent || math.Abs(got.LocalizedCost-want.LocalizedCost) > 1e-4*(1+want.LocalizedCost) {
 			t.Errorf("case %d: residual %v, consistent %v, localized cost %v, want %v, %v, %v", i, got.Residual, got.Consistent, got.LocalizedCost, want.Residual, want.Consistent, want.LocalizedCost)
 		}
 		if len(got.Sources) != len(want.Sources) {
@@ -98,6 +90,29 @@ func TestRefinementOnDevice(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRefinementOnDevice holds the captured refinement to the one in single
+// operations, on the reference.
+func TestRefinementOnDevice(t *testing.T) {
+	problem := integrator.Convex().Problem
+	m := integratorModel(t, 300)
+	b, library := opened(t)
+	const candidates = 48
+	refiners := make([]*batchnav.Refiner, 2)
+	for i, made := range []backend.Backend{b, ref.New()} {
+		r, err := batchnav.NewRefiner(made, m, problem, batchnav.Options{}, candidates)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refiners[i] = r
+	}
+	compareRefinements(t, refiners[0], refiners[1], []refineCase{
+		{[]float64{-2.2, 0.1, 1.2, -0.1}, []float64{0.9, 0.1, 0.15, 0.1, 0.2}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 3, LookAhead: 4}},
+		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{W: []float64{0.3, 0.7}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 2, Seed: 4, LookAhead: 3}},
+		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{W: []float64{0.3, 0.7}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 0, Seed: 4, LookAhead: 2, NoProjection: true}},
+		{[]float64{1.1, 0.3, 0.9, -0.2}, []float64{0.1, -0.2, 0.4, 0.1, 0.7}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 1, Seed: 4, LookAhead: 1}},
+	})
 	launches := library.Calls("cuGraphLaunch")
 	captures := library.Calls("cuStreamBeginCapture_v2")
 	if _, err := refiners[0].Refine(context.Background(), batchnav.Observation{S: []float64{-2, 0, 1, 0}, C: []float64{0.5, 0, 0.1, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}},

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"fmt"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
@@ -8,13 +10,19 @@ import (
 // The structures of include/domain.cuh.
 
 type rolloutJob struct {
-	s, c, cost, margin, plan, best, input, stateOut, contextOut driver.Pointer
-	rows, h, project, encode                                    int32
+	s, c, cost, margin, plan, best, input, stateOut, contextOut, workspace driver.Pointer
+	rows, h, project, encode                                               int32
 }
 
 type preferenceJob struct {
 	weights, slot, semantic, mean, scale driver.Pointer
 	adaptive, _                          int32
+}
+
+type steeringJob struct {
+	state, plan, c, how, sigma, weights, flags driver.Pointer
+	gain                                       float64
+	rows, ldplan                               int32
 }
 
 // semanticOf packs eq. iclr-semantic: k/ε of each objective, then ρ.
@@ -25,4 +33,95 @@ func semanticOf(spec *domain.Spec) []float64 {
 		v = append(v, k/m.Epsilon[i])
 	}
 	return append(v, m.Rho)
+}
+
+// problemCode is a problem's device functions as the launches need them. The zero
+// value is a problem without.
+type problemCode struct {
+	name                          string
+	constants                     driver.Pointer
+	warp                          bool
+	gradientShared, rolloutShared int
+	workspace                     int // bytes for each block of the roll-out
+	scored                        bool
+}
+
+// newProblemCode loads the device functions that a problem has and their constants.
+func newProblemCode(t *driver.Thread, b *Backend, m *memory, p domain.Problem) (problemCode, error) {
+	device, ok := p.(domain.Device)
+	if !ok {
+		return problemCode{}, nil
+	}
+	code := device.Device()
+	if code.Name == "" {
+		return problemCode{}, nil
+	}
+	if err := b.loadDomain(t, code); err != nil {
+		return problemCode{}, err
+	}
+	c := problemCode{name: code.Name, warp: code.Warp, gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored}
+	var err error
+	if c.constants, err = m.alloc(t, max(8*len(code.Constants)+4*len(code.Indices), 8)); err != nil {
+		return c, err
+	}
+	if err = driver.Upload(t, c.constants, code.Constants); err != nil {
+		return c, err
+	}
+	return c, driver.Upload(t, c.constants.Offset(8*len(code.Constants)), code.Indices)
+}
+
+// noDevice says why this instance of a problem has no device functions.
+func noDevice(p domain.Problem, cause error) error {
+	return fmt.Errorf("%s: %s: %w", p.Spec().Name, p.(domain.Device).Device().Reason, cause)
+}
+
+// shape is the launch of a kernel over rows.
+func (c *problemCode) shape(rows int) (grid driver.Dim, block int) {
+	if c.warp {
+		return driver.Dim{X: rows}, 32
+	}
+	return driver.Dim{X: ceil(rows, 128)}, 128
+}
+
+// Bounds of the rows that a roll-out works on at once where each needs a workspace:
+// as many blocks as a multiprocessor holds, and so much memory.
+const (
+	rolloutBlocks    = 32
+	rolloutWorkspace = 1 << 30
+)
+
+// inFlight is how many rows of so many a roll-out works on at once.
+func (c *problemCode) inFlight(b *Backend, rows int) int {
+	if c.workspace == 0 {
+		return rows
+	}
+	return max(1, min(rows, rolloutBlocks*max(b.device.Multiprocessors, 1), rolloutWorkspace/c.workspace))
+}
+
+// base queues Base(x, c).
+func (c *problemCode) base(t *driver.Thread, b *Backend, rows int, in inputs, plan driver.Pointer, ldplan int) error {
+	grid, block := c.shape(rows)
+	return b.launch(t, "gpc_domain_base_"+c.name, grid, block, 0, driver.Int32(rows), driver.Address(in.x), driver.Int32(in.ldx),
+		driver.Address(in.ctx), driver.Int32(in.ldctx), driver.Address(plan), driver.Int32(ldplan), driver.Address(c.constants))
+}
+
+// gradient queues objectives and gradients.
+func (c *problemCode) gradient(t *driver.Thread, b *Backend, batch *domainBatch) error {
+	grid, block := c.shape(int(batch.rows))
+	return b.launch(t, "gpc_domain_gradient_"+c.name, grid, block, c.gradientShared, driver.Struct(batch), driver.Address(c.constants))
+}
+
+// priority queues σ and the effective weights of rows of latents.
+func (c *problemCode) priority(t *driver.Thread, b *Backend, job *steeringJob, preference *preferenceJob, inverseRange driver.Pointer) error {
+	grid, block := c.shape(int(job.rows))
+	return b.launch(t, "gpc_domain_priority_"+c.name, grid, block, 0, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants), driver.Address(inverseRange))
+}
+
+// rollout queues one step of all roll-outs.
+func (c *problemCode) rollout(t *driver.Thread, b *Backend, job *rolloutJob, preference *preferenceJob) error {
+	grid, block := c.shape(int(job.rows))
+	if c.warp {
+		grid.X = c.inFlight(b, int(job.rows))
+	}
+	return b.launch(t, "gpc_domain_rollout_"+c.name, grid, block, c.rolloutShared, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants))
 }

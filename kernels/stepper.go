@@ -27,7 +27,7 @@ type Stepper struct {
 	problem domain.Problem
 	rows    domain.BatchGradient // the problem's own, nil if it has none
 	buffers stepBuffers
-	graphs  *graphCache[graphKey]
+	graphs  keptGraphs[graphKey]
 	split   backend.SplitCost
 }
 
@@ -37,8 +37,7 @@ type flow struct {
 	netS, netU                    packedNet
 	meanS, scaleS, meanU, scaleU  driver.Pointer
 	lo, hi                        driver.Pointer // 0: no problem, no box
-	constants                     driver.Pointer
-	code                          string // of the device functions, "" for none
+	code                          problemCode
 	hasProblem                    bool
 	latent, states, plan          int
 	contexts, actions, objectives int
@@ -63,7 +62,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 		return nil, tooWide("stepper", "the latent size", n, MaxLatent)
 	}
 	s := &Stepper{backend: b, memory: &memory{}, problem: cfg.Problem}
-	s.graphs = &graphCache[graphKey]{memory: s.memory}
+	s.graphs.memory = s.memory
 	err := b.do(func(t *driver.Thread) error {
 		err := b.preload(t, stepKernels...)
 		if err != nil {
@@ -73,7 +72,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 			s.memory.since(t, 0, 0)
 			return err
 		}
-		if s.flow.code == "" {
+		if s.flow.code.name == "" {
 			s.rows, _ = cfg.Problem.(domain.BatchGradient)
 		}
 		device, pinned := len(s.memory.device), len(s.memory.pinned)
@@ -154,17 +153,8 @@ func newFlow(t *driver.Thread, b *Backend, m *memory, cfg backend.StepperConfig)
 	if f.hi, err = uploaded(t, m, hi); err != nil {
 		return f, err
 	}
-	if device, ok := cfg.Problem.(domain.Device); ok {
-		code := device.Device()
-		if err := b.loadDomain(t, code); err != nil {
-			return f, err
-		}
-		f.code = code.Name
-		if f.constants, err = uploaded(t, m, code.Constants); err != nil {
-			return f, err
-		}
-	}
-	return f, nil
+	f.code, err = newProblemCode(t, b, m, cfg.Problem)
+	return f, err
 }
 
 // uploaded copies values to memory of their own.

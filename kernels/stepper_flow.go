@@ -36,7 +36,7 @@ func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, err
 		pieces = append(pieces, p)
 	}
 	floats := func(p *piece, perRow int, crosses bool) { reserve(p, 4*rows*perRow, crosses) }
-	host := f.hasProblem && f.code == ""
+	host := f.hasProblem && f.code.name == ""
 	floats(&b.z, f.latent, true)
 	floats(&b.x, f.states, true)
 	floats(&b.ctx, f.contexts, true)
@@ -111,8 +111,7 @@ type inputs struct {
 
 // bases queues Base(x, c) by the device functions.
 func (f *flow) bases(t *driver.Thread, rows int, in inputs, base driver.Pointer) error {
-	return f.backend.launch(t, "gpc_domain_base_"+f.code, driver.Dim{X: ceil(rows, 128)}, 128, 0, driver.Int32(rows),
-		driver.Address(in.x), driver.Int32(in.ldx), driver.Address(in.ctx), driver.Int32(in.ldctx), driver.Address(base), driver.Int32(f.plan), driver.Address(f.constants))
+	return f.code.base(t, f.backend, rows, in, base, f.plan)
 }
 
 // atMiddle is the same at the midpoint.
@@ -148,7 +147,7 @@ func (f *flow) gradients(t *driver.Thread, rows int, in inputs, b *stepBuffers) 
 		lds: int32(f.states), ldu: int32(f.plan), ldc: int32(in.ldctx), ldsigma: int32(in.ldweights),
 		ldJ: int32(f.objectives), ldgs: int32(f.states), ldgu: int32(f.actions), rows: int32(rows),
 	}
-	return f.backend.launch(t, "gpc_domain_gradient_"+f.code, driver.Dim{X: ceil(rows, 128)}, 128, 0, driver.Struct(&batch), driver.Address(f.constants))
+	return f.code.gradient(t, f.backend, &batch)
 }
 
 // backward queues the gradient of the energy in z by way of both decoders.

@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -39,44 +38,8 @@ type graphKey struct {
 // padding included: less than what another copy's latency costs.
 const oneCopy = 32 << 10
 
-// maxGraphs bounds the graphs that a cache keeps; the least recently used goes.
+// maxGraphs bounds the graphs that a stepper keeps; the least recently used goes.
 const maxGraphs = 16
-
-// graphCache holds captured graphs by what they do.
-type graphCache[K comparable] struct {
-	memory *memory // frees them
-	graphs map[K]*driver.Graph
-	order  []K // least recently used first
-}
-
-// get returns the graph of a key, captured by make if it is not there.
-func (c *graphCache[K]) get(t *driver.Thread, key K, make func() (*driver.Graph, error)) (*driver.Graph, error) {
-	if g, ok := c.graphs[key]; ok {
-		if c.order[len(c.order)-1] != key {
-			c.order = append(slices.DeleteFunc(c.order, func(k K) bool { return k == key }), key)
-		}
-		return g, nil
-	}
-	if len(c.order) == maxGraphs {
-		oldest := c.graphs[c.order[0]]
-		c.memory.graphs = slices.DeleteFunc(c.memory.graphs, func(g *driver.Graph) bool { return g == oldest })
-		delete(c.graphs, c.order[0])
-		c.order = c.order[1:]
-		if err := t.DestroyGraph(oldest); err != nil {
-			return nil, err
-		}
-	}
-	g, err := make()
-	if err != nil {
-		return nil, err
-	}
-	if c.graphs == nil {
-		c.graphs = map[K]*driver.Graph{}
-	}
-	c.graphs[key], c.order = g, append(c.order, key)
-	c.memory.graphs = append(c.memory.graphs, g)
-	return g, nil
-}
 
 // runStep takes rows [from, to) of a call through the device; results lie in pinned
 // memory afterwards.
@@ -88,7 +51,7 @@ func (s *Stepper) runStep(t *driver.Thread, whole part, in backend.StepInput, fr
 	b.stage(in.Weights, from, to, b.weights)
 	one := func(m tensor.Matrix) bool { return m.Stride == 0 && m.Cols > 0 }
 	key := graphKey{part: whole, rows: padded(to - from), oneX: one(in.X), oneC: one(in.Ctx), oneW: one(in.Weights)}
-	if !f.hasProblem || f.code != "" {
+	if !f.hasProblem || f.code.name != "" {
 		return s.launchPart(t, key)
 	}
 	s.hostBase(in, from, to)
@@ -177,7 +140,7 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 		switch {
 		case !f.hasProblem:
 			return nil
-		case f.code == "":
+		case f.code.name == "":
 			return up(b.base, f.plan, false)()
 		}
 		return f.bases(t, rows, in, b.base.at)
@@ -190,7 +153,7 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 		switch {
 		case !f.hasProblem:
 			return nil
-		case f.code != "":
+		case f.code.name != "":
 			return f.gradients(t, rows, in, b)
 		}
 		return then(up(b.objectives, f.objectives, false), up(b.gs, f.states, false), up(b.gu, f.actions, false))

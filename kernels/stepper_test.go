@@ -16,16 +16,12 @@ import (
 // hidden hides a problem's device functions.
 type hidden struct{ domain.Problem }
 
-// integratorStep is a step of the integrator's sizes over the rows of
-// integratorRows.
-func integratorStep(t testing.TB, rows int) (backend.StepperConfig, backend.StepInput) {
+// stepFor is a step of a bundled map over the rows of its problem.
+func stepFor(t testing.TB, m *model.Model, d deviceProblem, params backend.StepParams) (backend.StepperConfig, backend.StepInput) {
 	t.Helper()
-	d := integratorRows(t, true, rows)
-	m := integratorModel(t, 10)
-	spec := d.problem.Spec()
+	spec, rows := d.problem.Spec(), len(d.s)
 	cfg := backend.StepperConfig{
-		DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: d.problem, MaxBatch: rows,
-		Params: backend.StepParams{Dt: 0.1, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1},
+		DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: d.problem, MaxBatch: rows, Params: params,
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	in := backend.StepInput{
@@ -40,6 +36,14 @@ func integratorStep(t testing.TB, rows int) (backend.StepperConfig, backend.Step
 		}
 	}
 	return cfg, in
+}
+
+// integratorStep is a step of the integrator's sizes over the rows of
+// integratorRows.
+func integratorStep(t testing.TB, rows int) (backend.StepperConfig, backend.StepInput) {
+	t.Helper()
+	return stepFor(t, integratorModel(t, 10), integratorRows(t, true, rows),
+		backend.StepParams{Dt: 0.1, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1})
 }
 
 type stepped struct {
@@ -61,8 +65,13 @@ func takeStep(t testing.TB, s backend.Stepper, cfg backend.StepperConfig, in bac
 // TestStepWithDeviceFunctions compares the captured step with the reference, and
 // with the split step of the same problem.
 func TestStepWithDeviceFunctions(t *testing.T) {
-	const rows = 37
-	cfg, in := integratorStep(t, rows)
+	cfg, in := integratorStep(t, 37)
+	compareSteps(t, cfg, in)
+}
+
+func compareSteps(t *testing.T, cfg backend.StepperConfig, in backend.StepInput) {
+	t.Helper()
+	rows := in.Z.Rows
 	b, _ := opened(t)
 	split := cfg
 	split.Problem = hidden{cfg.Problem}
@@ -77,8 +86,8 @@ func TestStepWithDeviceFunctions(t *testing.T) {
 		}
 		results = append(results, takeStep(t, s, c.cfg, in))
 		if d, ok := s.(*Stepper); ok {
-			if cost := d.Split(); (cost.Evaluations != 0) != (d.flow.code == "") {
-				t.Errorf("%d evaluations on the host with device functions %q", cost.Evaluations, d.flow.code)
+			if cost := d.Split(); (cost.Evaluations != 0) != (d.flow.code.name == "") {
+				t.Errorf("%d evaluations on the host with device functions %q", cost.Evaluations, d.flow.code.name)
 			}
 		}
 	}

@@ -39,6 +39,8 @@ type Provenance struct {
 	Scalarization domain.Scalarization `json:"scalarization"`
 	Chunk         int                  `json:"chunk"` // scenarios per part
 	Parameters    []domain.Variable    `json:"parameters"`
+	// Policy names the controller at whose visited states there are samples too.
+	Policy string `json:"policy,omitempty"`
 }
 
 // Shard is the part of a dataset that one machine makes: chunk k belongs to the
@@ -113,6 +115,7 @@ func (h *Header) differs(o *Header) string {
 		{"case", a.Case, b.Case}, {"program", a.Program, b.Program}, {"seed", a.Seed, b.Seed},
 		{"scenarios", a.Scenarios, b.Scenarios}, {"adaptive", a.Adaptive, b.Adaptive}, {"weights", a.Weights, b.Weights},
 		{"scalarization", a.Scalarization, b.Scalarization}, {"chunk", a.Chunk, b.Chunk},
+		{"policy", a.Policy, b.Policy},
 	} {
 		if f.got != f.want {
 			return fmt.Sprintf("field %s is %v, want %v", f.name, f.got, f.want)

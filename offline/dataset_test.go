@@ -343,6 +343,8 @@ func TestGenerateRefusals(t *testing.T) {
 		{"scenarios is 0", func(o *Options) { o.Scenarios = 0 }},
 		{"shard is 3/3", func(o *Options) { o.Shard = Shard{3, 3} }},
 		{"neither", func(o *Options) { o.Adaptive, o.Weights.Count = false, 0 }},
+		{"policy and its name", func(o *Options) { o.PolicyName = "p" }},
+		{"cannot solve from the states", func(o *Options) { o.PolicyName, o.Policy = "p", func() (domain.Controller, error) { return nil, nil } }},
 		{"unknown scalarization", func(o *Options) { o.Scalarization = "x" }},
 		{"unknown weight design", func(o *Options) { o.Weights.Design = "x" }},
 		{"-1 threads", func(o *Options) { o.Threads = -1 }},
@@ -631,5 +633,63 @@ func TestScenariosSolvedTogether(t *testing.T) {
 	b, _ := load(t, all)
 	if a.Hash() != b.Hash() {
 		t.Error("the data differ")
+	}
+}
+
+// followed is a solver that also samples where a policy leads: one row, at what
+// the policy decides.
+type followed struct{ *toySolver }
+
+func (s followed) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+	samples, err := s.Solve(scenario, p, pref, domain.WeightedSum, 0)
+	if err != nil {
+		return nil, err
+	}
+	row := samples[0]
+	row.Perturbed, row.Trajectory = true, 1<<40
+	u := make([]float64, len(row.U))
+	if _, err := policy.Decide(row.S, row.C, pref, u); err != nil {
+		return nil, err
+	}
+	row.U = u
+	return []domain.Sample{row}, nil
+}
+
+type constant float64
+
+func (constant) Reset(domain.Episode) error { return nil }
+func (v constant) Decide(_, _ []float64, _ domain.Preference, u []float64) (bool, error) {
+	for i := range u {
+		u[i] = float64(v)
+	}
+	return true, nil
+}
+
+// Visited states add their samples, whatever the number of threads, and the
+// policy's name is part of what a dataset is.
+func TestSamplesWhereAPolicyLeads(t *testing.T) {
+	plain, _ := generate(t, options(t.TempDir()))
+	var hashes [2]string
+	for i, threads := range []int{1, 3} {
+		opt := options(t.TempDir())
+		opt.Threads, opt.PolicyName = threads, "constant"
+		opt.Policy = func() (domain.Controller, error) { return constant(0.25), nil }
+		c := domain.Case{Problem: toy{}, Solver: followed{&toySolver{}}}
+		got, err := Generate(context.Background(), c, opt, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if solved := got.Solves - got.Infeasible - got.NotConverged; got.Samples != plain.Samples+solved {
+			t.Errorf("%d samples, want %d and one for each of %d solves", got.Samples, plain.Samples, solved)
+		}
+		d, _ := load(t, opt.OutDir)
+		hashes[i] = fmt.Sprint(d.Hash())
+		opt.PolicyName = "another"
+		if _, err := Generate(context.Background(), c, opt, nil); err == nil || !strings.Contains(err.Error(), "policy is another, want constant") {
+			t.Errorf("continuing with another policy: %v", err)
+		}
+	}
+	if hashes[0] != hashes[1] {
+		t.Error("the data depend on the threads")
 	}
 }

@@ -37,6 +37,12 @@ type Options struct {
 	// Chunk is the number of scenarios in a part, 0: 64. Work is lost only for
 	// the chunk in progress.
 	Chunk int
+	// Policy makes one controller for each thread that solves; with it every solve
+	// under the weighted sum also gives the optima at the states which that
+	// controller visits (domain.VisitedSolver). PolicyName says in the provenance
+	// which it is.
+	Policy     func() (domain.Controller, error)
+	PolicyName string
 	// Program and Command are recorded as they are.
 	Program, Command string
 }
@@ -50,15 +56,15 @@ type Progress struct {
 
 // header is the dataset that the options describe.
 func (o Options) header(c domain.Case) (Header, error) {
-	if c.Problem == nil || c.Solver == nil {
+	if c.MapProblem() == nil || c.Solver == nil {
 		return Header{}, errors.New("offline: the case has no solver; package offline/shooting has a generic one")
 	}
-	spec := c.Problem.Spec()
+	spec := c.MapProblem().Spec()
 	h := Header{
 		Format: datasetFormat, Version: formatVersion, Shard: o.Shard, Command: o.Command, Layout: LayoutOf(spec),
 		Provenance: Provenance{
 			Case: spec.Name, Program: o.Program, Seed: o.Seed, Scenarios: o.Scenarios, Adaptive: o.Adaptive,
-			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Parameters: c.Solver.Parameters(),
+			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Parameters: c.Solver.Parameters(), Policy: o.PolicyName,
 		},
 	}
 	p := &h.Provenance
@@ -81,6 +87,12 @@ func (o Options) header(c domain.Case) (Header, error) {
 	case domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint:
 	default:
 		return h, fmt.Errorf("offline: unknown scalarization %q, want %q, %q or %q", p.Scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+	}
+	if (o.Policy == nil) != (o.PolicyName == "") {
+		return h, errors.New("offline: a policy and its name come together")
+	}
+	if _, ok := c.Solver.(domain.VisitedSolver); o.Policy != nil && (!ok || p.Scalarization != domain.WeightedSum) {
+		return h, fmt.Errorf("offline: case %s cannot solve from the states a policy visits, scalarization %q", spec.Name, p.Scalarization)
 	}
 	if !p.Adaptive && p.Weights.Count == 0 {
 		return h, errors.New("offline: neither the adaptive priority nor fixed weights are asked for")
@@ -154,12 +166,20 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 	if err := c.Solver.Prepare(ctx, opt.Seed, func(done, of int) { report(Progress{Stage: "prepare", Done: done, Total: of}) }); err != nil {
 		return finish(fmt.Errorf("offline: preparing the solver of %s: %w", h.Provenance.Case, err))
 	}
+	policies := make([]domain.Controller, opt.Threads)
+	if opt.Policy != nil {
+		for i := range policies {
+			if policies[i], err = opt.Policy(); err != nil {
+				return finish(fmt.Errorf("offline: policy %s: %w", opt.PolicyName, err))
+			}
+		}
+	}
 	for _, chunk := range missing {
 		if err := ctx.Err(); err != nil {
 			return finish(fmt.Errorf("offline: stopped at %d of %d scenarios in %s, the same command continues: %w", p.Done, p.Total, opt.OutDir, err))
 		}
 		began := time.Now()
-		g := generator{solver: c.Solver, header: &h, spec: c.Problem.Spec(), points: points}
+		g := generator{solver: c.Solver, header: &h, spec: c.MapProblem().Spec(), points: points, policies: policies}
 		columns, counters, err := g.chunk(chunk, opt.Threads, func(now Counters) {
 			q := p
 			q.Done += int(now.Scenarios)
@@ -228,6 +248,8 @@ type generator struct {
 	header *Header
 	spec   *domain.Spec
 	points [][]float64
+	// policies are one for each thread, nil where none is asked for.
+	policies []domain.Controller
 }
 
 // solved is the result of one scenario.
@@ -250,7 +272,8 @@ func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, 
 		wg   sync.WaitGroup
 		bad  bool
 	)
-	for range min(threads, to-from) {
+	for thread := range min(threads, to-from) {
+		policy := g.policies[thread]
 		wg.Go(func() {
 			for {
 				mu.Lock()
@@ -262,7 +285,7 @@ func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, 
 				if scenario >= to || stop {
 					return
 				}
-				r := g.scenario(scenario)
+				r := g.scenario(scenario, policy)
 				mu.Lock()
 				results[scenario-from] = r
 				now.add(r.counters)
@@ -296,8 +319,9 @@ func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, 
 	return c, now, nil
 }
 
-// scenario solves one scenario under every preference.
-func (g *generator) scenario(scenario int) solved {
+// scenario solves one scenario under every preference, and from the states that
+// the policy visits, if there is one.
+func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 	p := &g.header.Provenance
 	r := solved{counters: Counters{Scenarios: 1}}
 	var prefs []domain.Preference
@@ -330,6 +354,13 @@ func (g *generator) scenario(scenario int) solved {
 		case errors.Is(err, domain.ErrNotConverged):
 			r.counters.NotConverged++
 		case err == nil:
+			if policy != nil {
+				var visited []domain.Sample
+				if visited, err = g.solver.(domain.VisitedSolver).SolveVisited(scenario, g.points[scenario], pref, policy); err != nil {
+					break
+				}
+				samples = append(samples, visited...)
+			}
 			err = g.adopt(samples, scenario, number, pref)
 		}
 		if err != nil && !errors.Is(err, domain.ErrInfeasible) && !errors.Is(err, domain.ErrNotConverged) {

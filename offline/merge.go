@@ -19,28 +19,11 @@ func Merge(out string, dirs ...string) (*Dataset, error) {
 	if _, err := os.Stat(filepath.Join(out, headerName)); err == nil {
 		return nil, fmt.Errorf("offline: %s holds a dataset already", out)
 	}
-	owner := map[int]string{}
-	var first *Dataset
-	var shards []*Dataset
-	for _, dir := range dirs {
-		d, err := Open(dir)
-		if err != nil {
-			return nil, err
-		}
-		if first == nil {
-			first = d
-		}
-		if diff := d.Header.differs(&first.Header); diff != "" {
-			return nil, fmt.Errorf("offline: %s does not belong to %s: %s", dir, first.dir, diff)
-		}
-		for _, m := range d.parts {
-			if other, ok := owner[m.Chunk]; ok {
-				return nil, fmt.Errorf("offline: %s (shard %s) and %s both hold part %d", dir, d.Header.Shard, other, m.Chunk)
-			}
-			owner[m.Chunk] = dir
-		}
-		shards = append(shards, d)
+	shards, owner, err := OpenShards(dirs...)
+	if err != nil {
+		return nil, err
 	}
+	first := shards[0]
 	for chunk := range first.Header.chunks() {
 		if _, ok := owner[chunk]; !ok {
 			n := first.Header.Shard.Count
@@ -69,6 +52,60 @@ func Merge(out string, dirs ...string) (*Dataset, error) {
 		return nil, err
 	}
 	return Open(out)
+}
+
+// OpenShards opens shards of one provenance that hold no part twice; they need not
+// be all. The map says which folder holds a part.
+func OpenShards(dirs ...string) ([]*Dataset, map[int]string, error) {
+	if len(dirs) == 0 {
+		return nil, nil, errors.New("offline: no folder of a dataset")
+	}
+	owner := map[int]string{}
+	var shards []*Dataset
+	for _, dir := range dirs {
+		d, err := Open(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(shards) > 0 {
+			first := shards[0]
+			if diff := d.Header.differs(&first.Header); diff != "" {
+				return nil, nil, fmt.Errorf("offline: %s does not belong to %s: %s", dir, first.dir, diff)
+			}
+		}
+		for _, m := range d.parts {
+			if other, ok := owner[m.Chunk]; ok {
+				return nil, nil, fmt.Errorf("offline: %s (shard %s) and %s both hold part %d", dir, d.Header.Shard, other, m.Chunk)
+			}
+			owner[m.Chunk] = dir
+		}
+		shards = append(shards, d)
+	}
+	return shards, owner, nil
+}
+
+// LoadShards reads all samples of shards of one dataset, as OpenShards gives them,
+// into columns, and returns the hash that identifies them together: that of the
+// merged dataset where they are all of it.
+func LoadShards(shards []*Dataset) (*Columns, string, error) {
+	whole := Dataset{Header: shards[0].Header, dir: shards[0].dir}
+	for _, d := range shards {
+		if whole.rows += d.rows; whole.rows > maxRows {
+			return nil, "", fmt.Errorf("offline: the shards hold more than %d samples", maxRows)
+		}
+		whole.hash.add(d.hash)
+	}
+	c := newColumns(whole.Header.Layout, whole.rows)
+	at := 0
+	for _, d := range shards {
+		for _, m := range d.parts {
+			if err := d.decode(m, c, at); err != nil {
+				return nil, "", err
+			}
+			at += m.Rows
+		}
+	}
+	return c, whole.Hash(), nil
 }
 
 func copyFile(to, from string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -164,7 +165,7 @@ func TestDirichletMoments(t *testing.T) {
 func TestWeightsOfScenarios(t *testing.T) {
 	for _, w := range []Weights{
 		{Count: 4}, {Count: 4, Design: UniformWeights}, {Count: 4, Design: LogarithmicWeights, Reference: 1, LogLo: -3, LogHi: 0},
-		{Count: 4, Design: MixedWeights, Reference: 1, LogLo: -3, LogHi: 0},
+		{Count: 4, Design: MixedWeights, Reference: 1, LogLo: -3, LogHi: 0}, {Count: 4, Design: CentredWeights},
 	} {
 		if err := w.Validate(3); err != nil {
 			t.Fatal(err)
@@ -197,6 +198,21 @@ func TestWeightsOfScenarios(t *testing.T) {
 		if [3]float64(mixed[i]) != [3]float64(v) {
 			t.Errorf("mixed weight %d is %v, the lattice has %v", i, mixed[i], v)
 		}
+	}
+	centred := Weights{Count: 4, Design: CentredWeights}
+	corners := map[[3]float64]bool{}
+	for s := range 28 {
+		w := centred.Of(s, 3, 0)
+		if third := 1.0 / 3; len(w) != 4 || [3]float64(w[0]) != [3]float64{third, third, third} {
+			t.Fatalf("centred weights are %v, want four and the centre first", w)
+		}
+		corners[[3]float64(w[1])] = true
+		if slices.Equal(w[2], w[3]) {
+			t.Errorf("scenario %d: the random weights are both %v", s, w[2])
+		}
+	}
+	if len(corners) != 28 || !corners[[3]float64{1, 0, 0}] || !corners[[3]float64{0.5, 0.5, 0}] {
+		t.Errorf("28 scenarios saw %d weights of the lattice, want all 28 with corners and edges", len(corners))
 	}
 	for _, bad := range []Weights{{Count: -1}, {Design: MixedWeights}, {Design: "x"}, {Design: LogarithmicWeights, Reference: 3, LogHi: 1}, {Design: LogarithmicWeights}} {
 		if bad.Validate(3) == nil {

@@ -24,7 +24,14 @@ const (
 	// MixedWeights takes half of the weights from UniformWeights, rounded up, and
 	// the rest from LogarithmicWeights.
 	MixedWeights WeightDesign = "mixed"
+	// CentredWeights takes for every scenario first the centre of the simplex, then
+	// the next weight of a Das–Dennis lattice of centredDivisions with its edges, then
+	// random ones.
+	CentredWeights WeightDesign = "centred"
 )
+
+// centredDivisions is the lattice of CentredWeights: 28 weights of three objectives.
+const centredDivisions = 6
 
 // Weights says which fixed preferences every scenario is solved for.
 type Weights struct {
@@ -46,7 +53,7 @@ func (w Weights) Validate(m int) error {
 		return fmt.Errorf("offline: %d weights per scenario, want 0 to %d", w.Count, maxWeights)
 	}
 	switch w.Design {
-	case "", RandomWeights, UniformWeights:
+	case "", RandomWeights, UniformWeights, CentredWeights:
 	case LogarithmicWeights, MixedWeights:
 		if w.Reference < 0 || w.Reference >= m {
 			return fmt.Errorf("offline: logarithmic weights refer to objective %d, the case has %d", w.Reference, m)
@@ -55,7 +62,7 @@ func (w Weights) Validate(m int) error {
 			return fmt.Errorf("offline: logarithmic weights have the range [%v, %v] decades, want LogLo < LogHi within ±12", w.LogLo, w.LogHi)
 		}
 	default:
-		return fmt.Errorf("offline: unknown weight design %q, want %q, %q, %q or %q", w.Design, RandomWeights, UniformWeights, LogarithmicWeights, MixedWeights)
+		return fmt.Errorf("offline: unknown weight design %q, want %q, %q, %q, %q or %q", w.Design, RandomWeights, UniformWeights, LogarithmicWeights, MixedWeights, CentredWeights)
 	}
 	return nil
 }
@@ -77,6 +84,16 @@ func (w Weights) Of(scenario, m int, seed uint64) [][]float64 {
 		uniform.Design, uniform.Count = UniformWeights, (w.Count+1)/2
 		rest.Design, rest.Count = LogarithmicWeights, w.Count/2
 		return append(uniform.Of(scenario, m, seed), rest.Of(scenario, m, seed)...)
+	case CentredWeights:
+		centre, lattice := make([]float64, m), DasDennis(m, centredDivisions)
+		for i := range centre {
+			centre[i] = 1 / float64(m)
+		}
+		out := [][]float64{centre, lattice[scenario%len(lattice)]}
+		if w.Count <= len(out) {
+			return out[:w.Count]
+		}
+		return append(out, Dirichlet(rng, m, w.Count-len(out), 1)...)
 	case LogarithmicWeights:
 		return Logarithmic(rng, m, w.Count, w.Reference, w.LogLo, w.LogHi)
 	default:

@@ -4,10 +4,11 @@ import "fmt"
 
 // Peers is a record of other programs' times beside ours in the same run.
 type Peers struct {
-	Device string      `json:"device"`
-	Commit string      `json:"commit"`
-	How    string      `json:"how,omitempty"` // times were taken; empty: CPU time of one thread, medians of alternating rounds
-	Ratios []PeerRatio `json:"ratios"`
+	Device  string      `json:"device"`
+	Commit  string      `json:"commit"`
+	How     string      `json:"how,omitempty"` // times were taken; empty: CPU time of one thread, medians of alternating rounds
+	Missing []string    `json:"missing"`       // peers that were not at hand, and why
+	Ratios  []PeerRatio `json:"ratios"`
 }
 
 // PeerRatio is one comparison: Ratio is the peer's time over ours, [Lo, Hi] its
@@ -33,6 +34,9 @@ func peersSection(p Peers) section {
 		title: "Beside other programs",
 		note:  fmt.Sprintf("Both in one run, commit %s, %s; %s. The ratio is the peer's time over ours, with its spread over the rounds.", p.Commit, p.Device, how),
 		rows:  [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
+	}
+	for _, m := range p.Missing {
+		s.note += " Not in this run: " + m + "."
 	}
 	for _, v := range p.Ratios {
 		s.rows = append(s.rows, []string{

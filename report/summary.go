@@ -20,7 +20,7 @@ const (
 
 // summarized are the methods a summary shows: this project's own, and those that
 // keep them honest.
-var summarized = []string{"gpc", "direct", "gpc-no-latent", "nmpc", "mo-opf", "mpc8", "mpc", "online", "hold", "reference", "reference-4096"}
+var summarized = []string{"gpc", "direct", "gpc-384", "gpc-no-latent", "gpc-no-latent-384", "raw", "nmpc", "mo-opf", "mpc8", "mpc", "online", "hold", "reference", "reference-4096"}
 
 // Summary is the few rows of the recorded runs that a reader should see first, as
 // Markdown tables.

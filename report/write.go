@@ -128,6 +128,11 @@ func (r *Records) sections() []section {
 	for _, name := range r.cases() {
 		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
 			out = append(out, goalSection(name, evals))
+			for _, e := range evals {
+				if e.Method == "gpc" && len(e.Unsafe) > 0 {
+					out = append(out, unsafeSection(e))
+				}
+			}
 		} else if len(evals) > 0 {
 			out = append(out, evaluationSection(name, evals))
 		}
@@ -224,6 +229,19 @@ func goalSection(name string, evals []closedloop.Result) section {
 			row = append(row, number("%.3f", float64(m)))
 		}
 		s.rows = append(s.rows, append(row, number("%.3f", float64(e.Latency.P50)/1e3), number("%.3f", float64(e.Latency.P99)/1e3)))
+	}
+	return s
+}
+
+// unsafeSection names every episode in which a method was not safe.
+func unsafeSection(e closedloop.Result) section {
+	s := section{
+		title: fmt.Sprintf("%s: unsafe episodes of %s", e.Case, e.Method),
+		note:  fmt.Sprintf("%d of %d, with what is known of the cause.", len(e.Unsafe), e.Episodes),
+		rows:  [][]string{{"seed", "episode", "cause"}},
+	}
+	for _, u := range e.Unsafe {
+		s.rows = append(s.rows, []string{fmt.Sprint(e.Seed), fmt.Sprint(u.Episode), u.Cause})
 	}
 	return s
 }

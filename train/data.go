@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 
@@ -21,16 +22,22 @@ type Data struct {
 	Hash string
 }
 
-// FromDataset loads a dataset from disk; it must be of the given problem.
-func FromDataset(spec *domain.Spec, ds *offline.Dataset) (Data, error) {
-	if err := ds.Check(spec); err != nil {
-		return Data{}, err
+// FromDataset loads a dataset from disk, or several shards of one (see
+// offline.OpenShards); they must be of the given problem.
+func FromDataset(spec *domain.Spec, shards ...*offline.Dataset) (Data, error) {
+	if len(shards) == 0 {
+		return Data{}, errors.New("train: no dataset")
 	}
-	columns, err := ds.Load()
+	for _, ds := range shards {
+		if err := ds.Check(spec); err != nil {
+			return Data{}, err
+		}
+	}
+	columns, hash, err := offline.LoadShards(shards)
 	if err != nil {
 		return Data{}, err
 	}
-	return Data{Columns: columns, Hash: ds.Hash()}, nil
+	return Data{Columns: columns, Hash: hash}, nil
 }
 
 // FromSamples copies samples into columns.

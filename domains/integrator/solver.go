@@ -171,6 +171,66 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	return samples, nil
 }
 
+// visitedRows of the optimum from a visited state are kept: the state's own and
+// its successor, for the losses that look at both.
+const visitedRows = 2
+
+var _ domain.VisitedSolver = (*Solver)(nil)
+
+// SolveVisited implements domain.VisitedSolver. The optimum from each state is
+// solved from the tail of the optimum at the state before it and from those of
+// the nearest library plans.
+func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+	kind := 0
+	if !pref.Adaptive {
+		kind = 1
+	}
+	l := v.lib[kind]
+	if l == nil {
+		return nil, errors.New("SolveVisited before Prepare or Load")
+	}
+	if err := policy.Reset(nil); err != nil {
+		return nil, err
+	}
+	w := v.pool.Get().(*interior)
+	defer v.pool.Put(w)
+	y := v.system
+	scene := y.scene(p)
+	var h horizonProblem
+	y.sceneProblem(&h, &scene, pref)
+	h.clearance = DatasetClearance
+	var at [scenarioSize + 1]float64
+	l.scaled(&h, &at)
+	var near [tailNeighbours]int
+	nearest(l.entry, &at, -1, near[:])
+	var sol solution
+	if _, err := l.scalarized(w, h, domain.WeightedSum, &sol); err != nil {
+		return nil, err
+	}
+	id := trajectoryBase(scenario, pref, "visited") &^ 31
+	var samples []domain.Sample
+	c, u := make([]float64, contextSize), make([]float64, 2)
+	own, ownAt := sol, 0 // the last certified optimum and the step it starts at
+	for k := 1; k < Horizon; k++ {
+		c[contextPrevious], c[contextPrevious+1] = h.previous[0], h.previous[1]
+		c[contextP], c[contextRate], c[contextTime] = h.p[0], p[5], float64(k-1)/Horizon
+		if _, err := policy.Decide(h.s[:], c, pref, u); err != nil {
+			return nil, fmt.Errorf("policy at step %d: %w", k-1, err)
+		}
+		h = h.tail(y, u, 1)
+		var shifted, again solution
+		copy(shifted.plan[2*k:], own.plan[2*(k-ownAt):])
+		if !v.resolve(w, l, near[:], &h, &shifted, &again) {
+			continue
+		}
+		own, ownAt = again, k
+		first := domain.Sample{Scenario: scenario, Trajectory: id + int64(k), Preference: pref, Perturbed: true}
+		rows := y.appendTrajectory(nil, first, &h, p[5], &again)
+		samples = append(samples, rows[:min(visitedRows, len(rows))]...)
+	}
+	return samples, nil
+}
+
 // trajectoryBase names a solve; its low three bits are left for the perturbed
 // tails.
 func trajectoryBase(scenario int, pref domain.Preference, how domain.Scalarization) int64 {

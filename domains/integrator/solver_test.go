@@ -244,3 +244,75 @@ func TestLibraryDoesNotDependOnThreads(t *testing.T) {
 		}
 	})
 }
+
+// straying is a policy that leaves the optimal path: it takes the optimum's first
+// action, off by a fixed amount, and records where it was asked.
+type straying struct {
+	solver *Solver
+	states [][]float64
+}
+
+func (p *straying) Reset(domain.Episode) error {
+	p.states = nil
+	return nil
+}
+
+func (p *straying) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	p.states = append(p.states, append([]float64{}, s...))
+	if !p.solver.Optimal(s, c, pref, u) {
+		return false, errors.New("no optimum")
+	}
+	u[0] -= 0.02
+	u[1] += 0.02
+	p.solver.system.Project(s, c, u)
+	return true, nil
+}
+
+func TestSamplesFromVisitedStates(t *testing.T) {
+	y := systems(t)[0]
+	v := prepared(t, y)
+	p := scenarios(1)[0]
+	pref := domain.Preference{Adaptive: true}
+	policy := &straying{solver: v}
+	samples, err := v.SolveVisited(0, p, pref, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	states, own, u := append([][]float64{}, policy.states...), 0, make([]float64, 2)
+	if len(states) != Horizon-1 {
+		t.Fatalf("the policy was asked %d times, want %d", len(states), Horizon-1)
+	}
+	for k, row := range samples {
+		if !(row.KKT <= CertifiedKKT) || !row.Perturbed {
+			t.Fatalf("sample %d: KKT residual %g, perturbed %v", k, row.KKT, row.Perturbed)
+		}
+		if k > 0 && samples[k-1].Trajectory == row.Trajectory {
+			if row.Step != samples[k-1].Step+1 {
+				t.Fatalf("step %d is followed by %d", samples[k-1].Step, row.Step)
+			}
+			continue
+		}
+		own++
+		if row.Step < Horizon-1 {
+			for j, x := range states[row.Step] {
+				if row.S[j] != x {
+					t.Fatalf("step %d: a sample at %v, the policy was at %v", row.Step, row.S, states[row.Step])
+				}
+			}
+		}
+		// The cold-started optimum of the same state, which the test set is judged by,
+		// does not know the dataset's wider clearance: compare where neither binds.
+		if row.Margins[0] > 0.2 && v.Optimal(row.S, row.C, pref, u) {
+			if d := math.Hypot(u[0]-row.U[0], u[1]-row.U[1]); d > 0.05 {
+				t.Errorf("step %d: %v, the optimum from there is %v", row.Step, row.U, u)
+			}
+		}
+	}
+	if own < Horizon-4 {
+		t.Fatalf("%d of %d visited states have a sample", own, Horizon-1)
+	}
+	again, err := v.SolveVisited(0, p, pref, policy)
+	if err != nil || len(again) != len(samples) {
+		t.Fatalf("a second time gives %d samples and %v, the first gave %d", len(again), err, len(samples))
+	}
+}

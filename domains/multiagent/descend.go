@@ -33,13 +33,25 @@ func (p *Planner) descend(i, steps int) {
 	for l := range rollout.Lanes {
 		if l < descentRates {
 			p.put(&p.best[0].plan, l)
+			p.origins[l] = origin{kindDescended, p.best[0].from.latent}
 			rates[l] = float32(descentRate * math.Pow(0.5, float64(l)))
 			continue
 		}
-		p.put(&p.bold[(l-descentRates)%descentBold%p.daring].plan, l)
+		bold := &p.bold[(l-descentRates)%descentBold%p.daring]
+		p.put(&bold.plan, l)
+		p.origins[l] = origin{kindDescended, bold.from.latent}
 		rates[l] = float32(descentRate * math.Pow(0.5, float64((l-descentRates)/descentBold)))
 		p.single.Penalty.Square[l] *= descentStiffer
 	}
+	p.slide(i, &rates, steps, descentDecay)
+	p.single.Penalty.Square = square
+}
+
+// slide takes the block's sixteen plans down the derivatives of their scores by
+// Adam, each lane from its own first step in rates, which decays by a factor per
+// iteration; the plans are limited after every step, and every iterate is a
+// candidate.
+func (p *Planner) slide(i int, rates *[rollout.Lanes]float32, steps int, decay float64) {
 	clear(p.first)
 	clear(p.second)
 	bounds := p.h.bounds(i)
@@ -59,9 +71,8 @@ func (p *Planner) descend(i, steps int) {
 				p.block[e] -= factor * rates[l] * m / (float32(math.Sqrt(float64(v))) + 1e-6)
 			}
 		}
-		rate *= descentDecay
-		p.engine.Limit(p.block, lookAhead, &bounds)
+		rate *= decay
+		p.engine.Limit(p.block, p.steps, &bounds)
 		p.evaluate(p.slope)
 	}
-	p.single.Penalty.Square = square
 }

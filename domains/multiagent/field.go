@@ -99,7 +99,7 @@ func (p *Planner) costs(i int, w []float64, bodies []disc) *grid {
 // field, or, where none is known, of the straight way at full speed.
 func (p *Planner) ending(i int, stage float64) *rollout.Ending {
 	params := &p.system.Params
-	e := &rollout.Ending{Goal: p.h.goal[i], Stage: stage, Stride: params.Dt * params.Limits.VMax, Detour: detour}
+	e := &rollout.Ending{Goal: p.h.goal[i], Stage: stage, Stride: params.Dt * params.Limits.VMax, Detour: detour, Scale: 1}
 	if g := p.fields[i].grid; g != nil {
 		e.Grid = &g.known
 	}

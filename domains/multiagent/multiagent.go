@@ -131,9 +131,13 @@ func newCase(name string, moving bool) domain.Case {
 	if err != nil {
 		panic("multiagent: default parameters: " + err.Error())
 	}
+	v := newView(y)
 	return domain.Case{
 		Problem:     y,
+		Learned:     v,
+		Solver:      newSolver(v),
 		Plant:       &Plant{system: y},
 		Controllers: controllers(y),
+		Guided:      guided(y),
 	}
 }

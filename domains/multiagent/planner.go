@@ -1,6 +1,7 @@
 package multiagent
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -16,6 +17,8 @@ const lookAhead = 40
 // DefaultPlanner.
 type PlannerOptions struct {
 	Candidates int     // plans evaluated per decision, over all robots
+	LookAhead  int     // steps of a plan that are scored and proven safe, 1 to lookAhead
+	Forgetful  bool    // nobody commits: every decision is like the first
 	Buffer     float64 // margin below which closeness costs, m
 	Stiffness  float64 // cost of a step per squared metre inside the buffer
 	Knee       float64 // depth from which the cost grows linearly, m
@@ -23,20 +26,52 @@ type PlannerOptions struct {
 	Gradient   bool    // refine the best candidates through the dynamics
 	Weight     float64 // power of a robot's goal weight in its stiffness
 	Descent    float64 // share of the candidates that are iterates of the descent
-	Noise      float64 // share that are perturbations; the rest are primitives
+	Noise      float64 // share that are perturbations
+	// Latent is the share that a learned map proposes; what is left of 1 are
+	// primitives. Without a map, or for a robot that it was not asked about, its
+	// share goes to them too.
+	Latent  float64
+	Propose domain.ProposeOptions
+	// Raw executes the decoded plan of E_x alone, without a search.
+	Raw bool
+	// Uniform asks the map under the fixed preference (1/3, 1/3, 1/3) in place of
+	// the adaptive one.
+	Uniform bool
 }
 
-// DefaultPlanner returns the options of the benchmark.
+// DefaultPlanner returns the options of the benchmark without a map.
 //
 //	4096 candidates   the paper's budget
 //	buffer            what the margin of an episode settles at; smaller is faster
 //	hard 0.02 m       float32 against the plant's float64, with room
 func DefaultPlanner(moving bool) PlannerOptions {
-	o := PlannerOptions{Candidates: 4096, Buffer: 0.42, Stiffness: 1200, Knee: 0.03, Hard: 0.02, Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1}
+	o := PlannerOptions{
+		Candidates: largeBudget, LookAhead: lookAhead, Buffer: 0.42, Stiffness: 1200, Knee: 0.03, Hard: 0.02,
+		Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1,
+	}
 	if moving {
 		o.Buffer, o.Stiffness, o.Knee = 0.38, 400, 0.07
 	}
 	return o
+}
+
+// GuidedPlanner returns the options of the benchmark with a map. Its latents take
+// the place of most primitives.
+func GuidedPlanner(moving bool) PlannerOptions {
+	o := DefaultPlanner(moving)
+	o.Latent = 0.3
+	o.Propose = domain.ProposeOptions{FlowSteps: 1, Mixture: domain.Mixture{Neighbours: 0.15, Preference: 0.15, Previous: 0.35}}
+	return o
+}
+
+func (o *PlannerOptions) validate() error {
+	if o.Candidates < 1 || o.LookAhead < 1 || o.LookAhead > lookAhead {
+		return fmt.Errorf("multiagent: %d candidates that look %d steps ahead, want at least 1, and 1 to %d", o.Candidates, o.LookAhead, lookAhead)
+	}
+	if sum := o.Descent + o.Noise + o.Latent; !(o.Descent >= 0 && o.Noise >= 0 && o.Latent >= 0 && sum <= 1+1e-9) {
+		return fmt.Errorf("multiagent: shares %g of descent, %g of noise and %g of latents, want them ≥ 0 with a sum ≤ 1", o.Descent, o.Noise, o.Latent)
+	}
+	return nil
 }
 
 // Planner looks ahead and commits. Every robot holds a committed plan of L steps.
@@ -53,8 +88,11 @@ func DefaultPlanner(moving bool) PlannerOptions {
 type Planner struct {
 	system  *System
 	options PlannerOptions
+	steps   int // that are scored and proven safe
 	engine  *rollout.Engine
 	rng     *rand.Rand
+	guidance
+	current int // robot being planned
 
 	started bool
 	t       int
@@ -67,15 +105,22 @@ type Planner struct {
 	single   rollout.Single
 	work     *rollout.Workspace
 	result   rollout.Result
-	block    []float32 // plans being evaluated
-	slope    []float32 // their derivatives
-	first    []float32 // moments of the gradient refinement
+	block    []float32             // plans being evaluated
+	origins  [rollout.Lanes]origin // of the lanes
+	filled   int                   // lanes that hold a plan
+	slope    []float32             // their derivatives
+	first    []float32             // moments of the gradient refinement
 	second   []float32
+	scale    []float32   // step per unit of the first moment
 	best     []candidate // best candidates of the robot being planned, best first
 	kept     int
 	bold     []candidate // best by score alone, safe or not
 	daring   int
 	obstacle [][]Obstacle
+	// Statistics of the episode so far.
+	adopted    [kinds]int // plans by the kind of the candidate adopted
+	descendant int        // plans adopted that are a latent's or were derived from one
+	evaluated  int        // candidates
 }
 
 // committed is one robot's plan and where it leads.
@@ -89,27 +134,55 @@ type committed struct {
 type candidate struct {
 	key  float64
 	safe int // leading steps that keep every margin
+	from origin
 	plan [lookAhead][2]float32
 }
+
+// origin says where a candidate comes from.
+type origin struct {
+	kind   kind
+	latent int // that it is decoded or derived from: its place in the answer, or one of those below
+}
+
+const (
+	noLatent   = -1
+	heldLatent = -2 // that of the committed plan
+)
+
+// kind is how a candidate was made.
+type kind uint8
+
+const (
+	kindCommitted kind = iota
+	kindPrimitive
+	kindLatent
+	kindPerturbed
+	kindDescended
+	kinds
+)
 
 // unsafeStep is what each step without safety adds to a key: more than any score.
 const unsafeStep = 1e9
 
-// NewPlanner returns a planner; it is used by one goroutine.
+// NewPlanner returns a planner that asks no learned map; it is used by one
+// goroutine.
 func NewPlanner(y *System, options PlannerOptions) (*Planner, error) {
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
 	engine, err := rollout.New()
 	if err != nil {
 		return nil, err
 	}
-	size := rollout.PlanSize(lookAhead)
+	size := rollout.PlanSize(options.LookAhead)
 	p := &Planner{
-		system: y, options: options, engine: engine, work: rollout.NewWorkspace(1, lookAhead),
+		system: y, options: options, steps: options.LookAhead, engine: engine, work: rollout.NewWorkspace(1, options.LookAhead),
 		block: make([]float32, size), slope: make([]float32, size), first: make([]float32, size), second: make([]float32, size),
 		best: make([]candidate, rollout.Lanes), bold: make([]candidate, descentBold),
 	}
 	repeat := func(x float64) rollout.Vector[float32] { return rollout.Repeat(float32(x)) }
-	p.single.Steps = lookAhead
-	p.single.Goal = make([]float32, lookAhead)
+	p.single.Steps = p.steps
+	p.single.Goal = make([]float32, p.steps)
 	p.single.Penalty = rollout.Penalty[float32]{Square: repeat(options.Stiffness), Buffer: repeat(options.Buffer), Knee: repeat(options.Knee), Hard: repeat(options.Hard)}
 	return p, p.Reset(nil)
 }
@@ -121,16 +194,21 @@ func (p *Planner) Reset(domain.Episode) error {
 	clear(p.robots[:])
 	clear(p.fields[:])
 	clear(p.waits[:])
+	clear(p.adopted[:])
+	p.descendant, p.evaluated = 0, 0
+	p.guidance.reset()
 	return nil
 }
 
 // Decide implements domain.Controller; ok says that every robot's plan is safe
-// for all L steps. A state that is not finite gets the problem's fallback.
+// for all the steps it looks ahead. A state that is not finite gets the problem's
+// fallback.
 func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
 	w := thirds
 	if !pref.Adaptive && pref.W != nil {
 		w = pref.W
 	}
+	p.guidance.forget()
 	for _, v := range s {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			p.system.Fallback(s, c, u)
@@ -150,18 +228,22 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (b
 	}
 	// At the first decision nobody has a plan yet. In a first round everyone plans
 	// around those before it only, the ego first; in a second round around all.
-	rounds := 1
+	rounds, alone := 1, !p.started || p.options.Forgetful
 	p.planned = p.h.robots
-	if !p.started {
-		rounds = 2
+	if alone {
+		rounds, p.planned = 2, 0
+	}
+	if err := p.ask(pref); err != nil {
+		return false, err
 	}
 	var safe [MaxRobots]bool
 	for turn := range rounds * p.h.robots {
 		i := (turn + p.t) % p.h.robots
-		if !p.started {
+		if alone {
 			p.planned = max(1, min(turn, p.h.robots))
+			i = turn % p.h.robots
 		}
-		safe[i] = p.plan(i, w, p.options.Candidates/rounds)
+		safe[i] = p.plan(i, w, turn/p.h.robots, rounds)
 	}
 	ok := true
 	for i := range p.h.robots {
@@ -182,7 +264,10 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (b
 // and rolls the rest out from where the robot is.
 func (p *Planner) shift(i int) {
 	r := &p.robots[i]
-	if p.started {
+	switch {
+	case p.options.Forgetful:
+		clear(r.plan[:])
+	case p.started:
 		copy(r.plan[:], r.plan[1:])
 		last := [2]float64{-r.end[3] / p.system.Params.Dt, 0}
 		before := [2]float64{float64(r.plan[lookAhead-2][0]), float64(r.plan[lookAhead-2][1])}
@@ -207,6 +292,7 @@ func (p *Planner) follow(i int) {
 // others' committed paths.
 func (p *Planner) prepare(i int, w []float64) {
 	h, s := p.h, &p.single
+	p.current = i
 	params := &p.system.Params
 	weights := params.weights(w)
 	r := h.robot(i)
@@ -224,7 +310,7 @@ func (p *Planner) prepare(i int, w []float64) {
 		}
 	}
 	s.Discs = s.Discs[:0]
-	for k, row := range p.obstacle {
+	for k, row := range p.obstacle[:p.steps] {
 		for j := range row {
 			o := &row[j]
 			s.Discs = append(s.Discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.radius[i]+params.DSafe))
@@ -250,16 +336,20 @@ func (p *Planner) stiffness(i int) float64 {
 
 // evaluate scores the block of candidates and keeps the best; derivatives, where
 // not nil, gets those of the scores.
-func (p *Planner) evaluate(derivatives []float32) {
+func (p *Planner) evaluate(derivatives []float32) { p.examine(rollout.Lanes, derivatives) }
+
+// examine is evaluate of a block of which only the first lanes hold candidates.
+func (p *Planner) examine(lanes int, derivatives []float32) {
 	p.engine.EvaluateSingle(&p.single, p.block, p.work, &p.result, derivatives)
-	for l := range rollout.Lanes {
+	for l := range lanes {
 		p.keep(float64(p.result.Cost[l]), int(p.result.Safe[l]), l)
 	}
+	p.evaluated += lanes
 }
 
 // keep inserts lane l of the block into both lists where it belongs.
 func (p *Planner) keep(score float64, safe, l int) {
-	p.kept = p.insert(p.best, p.kept, score+unsafeStep*float64(lookAhead-safe), safe, l)
+	p.kept = p.insert(p.best, p.kept, score+unsafeStep*float64(p.steps-safe), safe, l)
 	p.daring = p.insert(p.bold, p.daring, score, safe, l)
 }
 
@@ -280,16 +370,18 @@ func (p *Planner) insert(list []candidate, n int, key float64, safe, l int) int 
 		at--
 	}
 	c := &list[at]
-	c.key, c.safe = key, safe
-	for k := range c.plan {
+	c.key, c.safe, c.from = key, safe, p.origins[l]
+	for k := range p.steps {
 		c.plan[k] = [2]float32{p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l]}
 	}
 	return n
 }
 
-// put writes a plan into lane l of the block.
+// put writes a plan, the committed one unless origins says more, into lane l of the
+// block.
 func (p *Planner) put(plan *[lookAhead][2]float32, l int) {
-	for k, u := range plan {
+	p.origins[l] = origin{kindCommitted, heldLatent}
+	for k, u := range plan[:p.steps] {
 		p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l] = u[0], u[1]
 	}
 }
@@ -300,28 +392,114 @@ const settledDistance = 0.05
 
 // settled reports whether the best plan so far leaves nothing to search for.
 func (p *Planner) settled(i int, w []float64) bool {
-	return p.best[0].safe == lookAhead && p.best[0].key < p.stage(i, w)*lookAhead*settledDistance*settledDistance
+	return p.best[0].safe == p.steps && p.best[0].key < p.stage(i, w)*float64(p.steps)*settledDistance*settledDistance
+}
+
+// shares are the candidates of one robot in one round by kind; the committed plan
+// is one more of the first block. Iterates of the descent come in whole blocks.
+type shares struct{ latents, primitives, perturbed, descent int }
+
+// split shares out the candidates of robot i: the decision's blocks of sixteen are
+// dealt to robots and rounds in turn, so that their sum is the decision's budget
+// where that allows a block to everyone.
+func (p *Planner) split(i, round, rounds int) shares {
+	all := p.options.Candidates / rollout.Lanes
+	parts, part := p.h.robots*rounds, round*p.h.robots+i
+	blocks := all / parts
+	if part < all%parts {
+		blocks++
+	}
+	blocks = max(1, blocks)
+	var n shares
+	if p.options.Gradient {
+		// One iterate would only repeat what it starts from.
+		if n.descent = int(p.options.Descent * float64(blocks)); n.descent < 2 {
+			n.descent = 0
+		}
+	}
+	n.perturbed = int(p.options.Noise*float64(blocks)) * rollout.Lanes
+	rest := blocks*rollout.Lanes - n.descent*rollout.Lanes - n.perturbed
+	// What whole blocks of descent and noise leave over is shared as the rest is.
+	n.latents = int(math.Round(float64(rest) * min(1, p.options.Latent/max(1-p.options.Descent-p.options.Noise, 1e-9))))
+	if p.options.Latent < 1 {
+		n.latents = min(n.latents, rest-1) // the committed plan has a place
+	}
+	n.primitives = max(0, rest-n.latents-1)
+	return n
 }
 
 // plan searches a plan for robot i and commits to it; it reports whether the
-// plan is safe for all L steps.
-func (p *Planner) plan(i int, w []float64, budget int) bool {
+// plan is safe for all steps.
+func (p *Planner) plan(i int, w []float64, round, rounds int) bool {
 	p.prepare(i, w)
-	p.kept, p.daring = 0, 0
-	blocks := max(4, budget/p.h.robots/rollout.Lanes)
-	refine := 0
-	if p.options.Gradient {
-		refine = int(p.options.Descent * float64(blocks))
+	p.kept, p.daring, p.filled = 0, 0, 0
+	n := p.split(i, round, rounds)
+	answer := p.answered(i, round, rounds, &n)
+	if p.options.Raw {
+		p.latents(i, 0, 1)
+		p.flush()
+	} else {
+		p.search(i, w, &n, answer)
 	}
-	noise := int(p.options.Noise * float64(blocks))
-	p.seeds(i, 0, 1)
-	if !p.settled(i, w) {
-		p.seeds(i, 1, blocks-refine-noise)
-		p.perturb(i, noise)
-		p.descend(i, refine)
+	if p.kept == 0 {
+		return false // nothing has a score: the committed plan stays
 	}
 	chosen := &p.best[0]
 	p.robots[i].plan = chosen.plan
 	p.follow(i)
-	return chosen.safe == lookAhead
+	held := p.hold(i, chosen.from.latent)
+	if round == rounds-1 {
+		p.adopted[chosen.from.kind]++
+		if held {
+			p.descendant++
+		}
+	}
+	return chosen.safe == p.steps
+}
+
+// search evaluates robot i's candidates: the committed plan, what the map and the
+// library have first, and unless that settles it all the rest.
+func (p *Planner) search(i int, w []float64, n *shares, answer span) {
+	opening := min(n.primitives, openingPrimitives)
+	if answer.count == 0 {
+		opening = min(n.primitives, rollout.Lanes-1)
+	}
+	first := min(answer.count, rollout.Lanes-1-opening)
+	p.put(&p.robots[i].plan, p.lane())
+	p.primitives(i, 0, opening)
+	p.latents(i, answer.from, answer.from+first)
+	p.flush()
+	p.calm[i] = p.settled(i, w)
+	if p.calm[i] {
+		return
+	}
+	p.latents(i, answer.from+first, answer.from+answer.count)
+	p.primitives(i, opening, n.primitives)
+	p.flush()
+	p.perturb(i, n.perturbed/rollout.Lanes)
+	p.descend(i, n.descent)
+}
+
+// openingPrimitives are in the first block beside the committed plan where the
+// map has proposals; these take the other lanes.
+const openingPrimitives = 7
+
+// lane is the next free lane of the block; a full block is evaluated first.
+func (p *Planner) lane() int {
+	if p.filled == rollout.Lanes {
+		p.flush()
+	}
+	p.filled++
+	return p.filled - 1
+}
+
+// flush limits and evaluates the candidates collected.
+func (p *Planner) flush() {
+	if p.filled == 0 {
+		return
+	}
+	bounds := p.h.bounds(p.current)
+	p.engine.Limit(p.block, p.steps, &bounds)
+	p.examine(p.filled, nil)
+	p.filled = 0
 }

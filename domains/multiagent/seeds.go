@@ -53,27 +53,31 @@ var library = func() (all []primitive) {
 	return all
 }()
 
-// seeds evaluates blocks from to until of the primitives: the committed plan and
-// the library, then random ones.
+// seeds evaluates blocks from to until of the committed plan and the primitives.
 func (p *Planner) seeds(i, from, until int) {
-	next := max(0, from*rollout.Lanes-1)
-	for b := from; b < until; b++ {
-		for l := range rollout.Lanes {
-			switch {
-			case b == 0 && l == 0:
-				p.put(&p.robots[i].plan, l)
-			case next < len(library):
-				p.drive(i, &library[next], nil, l)
-				next++
-			default:
-				m := primitive{
-					prefix: p.rng.IntN(12), hold: 2 + p.rng.IntN(20), heading: float32(1.2 * p.rng.NormFloat64()),
-					speed: 1.2 - 1.7*p.rng.Float32()*p.rng.Float32(), cruise: 1.2 - 0.6*p.rng.Float32()*p.rng.Float32(),
-				}
-				p.drive(i, &m, nil, l)
-			}
+	p.filled = 0
+	if from == 0 {
+		p.put(&p.robots[i].plan, p.lane())
+	}
+	p.primitives(i, max(0, from*rollout.Lanes-1), until*rollout.Lanes-1)
+	p.flush()
+}
+
+// primitives makes candidates of the primitives from until to: those of the
+// library, then random ones.
+func (p *Planner) primitives(i, from, to int) {
+	for n := from; n < to; n++ {
+		l := p.lane()
+		p.origins[l] = origin{kindPrimitive, noLatent}
+		if n < len(library) {
+			p.drive(i, &library[n], nil, l)
+			continue
 		}
-		p.evaluate(nil)
+		m := primitive{
+			prefix: p.rng.IntN(12), hold: 2 + p.rng.IntN(20), heading: float32(1.2 * p.rng.NormFloat64()),
+			speed: 1.2 - 1.7*p.rng.Float32()*p.rng.Float32(), cruise: 1.2 - 0.6*p.rng.Float32()*p.rng.Float32(),
+		}
+		p.drive(i, &m, nil, l)
 	}
 }
 
@@ -85,11 +89,11 @@ var scales = [5]float32{0.05, 0.15, 0.4, 0.8, 1.5}
 // of the plan.
 func (p *Planner) perturb(i, blocks int) {
 	var plan [lookAhead][2]float32
-	bounds := p.h.bounds(i)
 	for range blocks {
 		for l := range rollout.Lanes {
 			base := &p.best[min(int(p.rng.ExpFloat64()*2), p.kept-1)]
 			plan = base.plan
+			from := origin{kindPerturbed, base.from.latent}
 			scale := scales[p.rng.IntN(len(scales))]
 			if l%2 == 0 {
 				for k := range Horizon {
@@ -97,6 +101,7 @@ func (p *Planner) perturb(i, blocks int) {
 					plan[k][1] += scale * float32(p.rng.NormFloat64())
 				}
 				p.drive(i, &primitive{prefix: Horizon + p.rng.IntN(12), cruise: 1.2}, &plan, l)
+				p.origins[l] = from
 				continue
 			}
 			var a, w float32
@@ -108,9 +113,10 @@ func (p *Planner) perturb(i, blocks int) {
 				plan[k][1] += w
 			}
 			p.put(&plan, l)
+			p.origins[l] = from
 		}
-		p.engine.Limit(p.block, lookAhead, &bounds)
-		p.evaluate(nil)
+		p.filled = rollout.Lanes
+		p.flush()
 	}
 }
 
@@ -132,7 +138,7 @@ func (p *Planner) drive(i int, m *primitive, plan *[lookAhead][2]float32, l int)
 	gx, gy := float32(p.h.goal[i][0]), float32(p.h.goal[i][1])
 	guide := p.fields[i].grid
 	var holdX, holdY float32
-	for k := range lookAhead {
+	for k := range p.steps {
 		var want [2]float32
 		if k < m.prefix {
 			want = plan[k]

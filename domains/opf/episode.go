@@ -126,7 +126,7 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 	out.Margin = e.work.smallest()
 	e.work.objectives(e.c, out.J)
 	out.Cost = stageCost(out.J, e.scene.W)
-	copy(e.pg, e.work.pg)
+	copy(e.pg, e.work.solution.Pg)
 	copy(e.applied, u)
 	copy(e.s, out.S)
 	e.t++

@@ -96,17 +96,16 @@ func (w *workspace) costGradient(s, c, u, gradient []float64) bool {
 	if !w.dispatch(s, c, u) {
 		return false
 	}
-	w.evaluate(true)
-	if !m.lu.factor(w.values, w.inverse) {
+	if !w.solver.Linearise() {
 		return false
 	}
 	w.begin()
-	w.addInjection(n.Slack, false)
+	w.solver.AddInjectionGradient(n.Slack, 1, 0, w.angle, w.vm)
 	p.others = -1
-	m.lu.solveTransposed(w.values, w.inverse, w.row)
-	_, price, _ := n.Cost[m.slackGen].At(w.pg[m.slackGen])
+	w.solver.Sensitivity(w.angle, w.vm)
+	_, price, _ := n.Cost[m.slackGen].At(w.solution.Pg[m.slackGen])
 	for j, at := range p.control {
-		gradient[j] = price * w.sensitivity(at, gens)
+		gradient[j] = price * w.sensitivity(at)
 		if at < gens {
 			_, own, _ := n.Cost[at].At(u[at])
 			gradient[j] += own

@@ -27,12 +27,19 @@ type terms struct {
 	buses                                    int
 }
 
-func newTerms(n *network.Network, l *layout) (terms, error) {
-	double, y2 := make([]float64, n.Branches()), network.NewAdmittance(n.Branches())
+// doubled are the admittances at branch factors of 2: less those of the file they
+// are what a factor multiplies.
+func doubled(n *network.Network) (*network.Admittance, error) {
+	double, y := make([]float64, n.Branches()), network.NewAdmittance(n.Branches())
 	for k := range double {
 		double[k] = 2
 	}
-	if err := n.ScaleBranches(double, y2); err != nil {
+	return y, n.ScaleBranches(double, y)
+}
+
+func newTerms(n *network.Network, l *layout) (terms, error) {
+	y2, err := doubled(n)
+	if err != nil {
 		return terms{}, err
 	}
 	t := terms{buses: l.buses, cost: n.Cost}

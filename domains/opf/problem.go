@@ -25,13 +25,13 @@ func (y *System) Step(s, c, u, sNext, cNext []float64) {
 		return
 	}
 	w.state(sNext)
-	copy(cNext[y.layout.previous:], w.pg)
+	copy(cNext[y.layout.previous:], w.solution.Pg)
 }
 
 // state writes the solution as (V…, θ…).
 func (w *workspace) state(s []float64) {
-	copy(s, w.vm)
-	copy(s[len(w.vm):], w.va)
+	copy(s, w.solution.Vm)
+	copy(s[len(w.solution.Vm):], w.solution.Va)
 }
 
 // Margins writes the margins of the power flow of u, pu: for every P_G, Q_G and
@@ -47,20 +47,25 @@ func (y *System) Margins(s, c, u, m []float64) {
 }
 
 // Score writes the objectives and margins of the state that u leads to, the
-// reference unit at its actual P_G: what the plant will say. It implements
-// domain.Scored.
+// reference unit at its actual P_G: what the plant will say. Where the power flow
+// has no solution the state stays, and the objectives are those of s and u. It
+// implements domain.Scored.
 func (y *System) Score(s, c, u, J, m []float64) {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
-	w.dispatch(s, c, u)
+	solved := w.dispatch(s, c, u)
 	copy(m, w.margin)
+	if !solved {
+		y.Objectives(s, u, c, J)
+		return
+	}
 	w.objectives(c, J)
 }
 
 // objectives writes J at the solution.
 func (w *workspace) objectives(c, J []float64) {
 	w.state(w.scored)
-	evaluate(&w.system.model.terms, w.scored, w.pg, c, nil, J, nil, nil)
+	evaluate(&w.system.model.terms, w.scored, w.solution.Pg, c, nil, J, nil, nil)
 }
 
 // Remaining is 1: the loads beyond the present step are not known; see

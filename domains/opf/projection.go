@@ -18,21 +18,22 @@ const (
 	// elasticity of the network's limits: s violates one at the price s²/ε, with the
 	// change of a set-point priced at its square.
 	elasticity = 1e-7
+	// programTolerance, pu, is how far the program may break a constraint.
+	programTolerance = 1e-7
 )
 
 // projection is the scratch of Project.
 type projection struct {
 	program *leastChange
 	control []int // entry of u that each variable of the program changes
-	// The gradient being built: derivatives in the units' voltages, and in the P_G
-	// of the other units at the reference bus.
-	direct []float64
+	// others is the derivative of the quantity at hand in the P_G of the other units
+	// at the reference bus, which its balance knows and no voltage does.
 	others float64
 }
 
 func newProjection(y *System) *projection {
 	m, gens := &y.model, y.layout.gens
-	p := &projection{direct: make([]float64, gens)}
+	p := &projection{}
 	for g := range gens {
 		if g != m.slackGen {
 			p.control = append(p.control, g)
@@ -72,7 +73,8 @@ func (y *System) Project(s, c, u []float64) bool {
 			y.clip(c, u)
 			continue
 		}
-		u[y.model.slackGen] = math.Min(math.Max(w.pg[y.model.slackGen], y.Network.PMin[y.model.slackGen]), y.Network.PMax[y.model.slackGen])
+		slack := y.model.slackGen
+		u[slack] = math.Min(math.Max(w.solution.Pg[slack], y.Network.PMin[slack]), y.Network.PMax[slack])
 		low := w.smallest()
 		if low >= 0 || round == projectionRounds {
 			return low >= -MarginTolerance
@@ -103,8 +105,7 @@ func (w *workspace) smallest() float64 {
 
 // correct changes u by the program at the present solution.
 func (w *workspace) correct(c, u []float64) {
-	w.evaluate(true)
-	if !w.system.model.lu.factor(w.values, w.inverse) {
+	if !w.solver.Linearise() {
 		return
 	}
 	p := w.projection
@@ -112,7 +113,7 @@ func (w *workspace) correct(c, u []float64) {
 	p.program.reset()
 	w.boxes(c, u)
 	w.limitRows(c)
-	p.program.solve(1e-7, projectionPivots)
+	p.program.solve(programTolerance, projectionPivots)
 	for j, at := range p.control {
 		u[at] += p.program.x[j]
 	}
@@ -139,30 +140,31 @@ func (w *workspace) boxes(c, u []float64) {
 func (w *workspace) limitRows(c []float64) {
 	y, n, m, l := w.system, w.system.Network, &w.system.model, &w.system.layout
 	lo, hi := y.window(m.slackGen, c[l.previous+m.slackGen])
-	if pg := w.pg[m.slackGen]; math.Min(pg-lo, hi-pg) < powerReach {
+	if pg := w.solution.Pg[m.slackGen]; math.Min(pg-lo, hi-pg) < powerReach {
 		w.begin()
-		w.addInjection(n.Slack, false)
+		w.solver.AddInjectionGradient(n.Slack, 1, 0, w.angle, w.vm)
 		w.projection.others = -1
 		w.limit(pg, lo, hi, powerGuard, powerReach)
 	}
 	for g, b := range n.GenBus {
 		if m.leads[g] && w.margin[l.marginQ+g] < powerReach {
 			w.begin()
-			w.addInjection(b, true)
+			w.solver.AddInjectionGradient(b, 0, 1, w.angle, w.vm)
 			qmin, qmax := 0.0, 0.0
 			for other, at := range n.GenBus {
 				if at == b {
 					qmin, qmax = qmin+n.QMin[other], qmax+n.QMax[other]
 				}
 			}
-			w.limit(w.q[b]+w.qd[b], qmin, qmax, powerGuard, powerReach)
+			_, q := w.solver.Injection(b)
+			w.limit(q+w.qd[b], qmin, qmax, powerGuard, powerReach)
 		}
 	}
-	for i := range w.vm {
-		if m.size[i] >= 0 && w.margin[l.marginV+i] < voltageReach {
+	for i, v := range w.solution.Vm {
+		if m.unit[i] < 0 && w.margin[l.marginV+i] < voltageReach {
 			w.begin()
-			w.addSize(i, 1)
-			w.limit(w.vm[i], n.VMin[i], n.VMax[i], voltageGuard, voltageReach)
+			w.vm[i] = 1
+			w.limit(v, n.VMin[i], n.VMax[i], voltageGuard, voltageReach)
 		}
 	}
 	for r, k := range l.rated {
@@ -180,72 +182,22 @@ func (w *workspace) branchLimit(k int, rate, p, q float64, from bool) {
 		return
 	}
 	w.begin()
-	w.addFlow(k, from, p/size, q/size)
+	w.solver.AddFlowGradient(k, from, p/size, q/size, w.angle, w.vm)
 	w.limit(size, math.Inf(-1), rate, powerGuard, powerReach)
 }
 
-// begin starts the gradient of a quantity, in the unknowns (row) and in the
-// units' voltages (direct).
+// begin starts the gradient of a quantity.
 func (w *workspace) begin() {
-	clear(w.row)
-	clear(w.projection.direct)
+	clear(w.angle)
+	clear(w.vm)
 	w.projection.others = 0
-}
-
-func (w *workspace) addAngle(i int, v float64) {
-	if r := w.system.model.angle[i]; r >= 0 {
-		w.row[r] += v
-	}
-}
-
-func (w *workspace) addSize(i int, v float64) {
-	m := &w.system.model
-	if r := m.size[i]; r >= 0 {
-		w.row[r] += v
-	} else {
-		w.projection.direct[m.unit[i]] += v
-	}
-}
-
-// addFlow adds a·dP + b·dQ of the flow into branch k at one of its ends.
-func (w *workspace) addFlow(k int, from bool, a, b float64) {
-	n, y, s := w.system.Network, w.y, &w.branch[k]
-	f, t := n.From[k], n.To[k]
-	vf, vt := w.vm[f], w.vm[t]
-	var angle, sizeF, sizeT float64
-	if from {
-		angle = vf * vt * (b*s.along - a*s.across)
-		sizeF = a*(2*vf*y.Gff[k]+vt*s.along) + b*(vt*s.across-2*vf*y.Bff[k])
-		sizeT = vf * (a*s.along + b*s.across)
-	} else {
-		angle = -vf * vt * (a*s.reverse + b*s.back)
-		sizeF = vt * (a*s.back - b*s.reverse)
-		sizeT = a*(2*vt*y.Gtt[k]+vf*s.back) - b*(2*vt*y.Btt[k]+vf*s.reverse)
-	}
-	w.addAngle(f, angle)
-	w.addAngle(t, -angle)
-	w.addSize(f, sizeF)
-	w.addSize(t, sizeT)
-}
-
-// addInjection adds the gradient of the net P or Q that bus b sends out.
-func (w *workspace) addInjection(b int, reactive bool) {
-	n := w.system.Network
-	p, q, shunt := 1.0, 0.0, 2*w.vm[b]*n.Gs[b]
-	if reactive {
-		p, q, shunt = 0, 1, -2*w.vm[b]*n.Bs[b]
-	}
-	w.addSize(b, shunt)
-	for _, k := range w.system.model.near[b] {
-		w.addFlow(k, n.From[k] == b, p, q)
-	}
 }
 
 // limit turns the gradient begun into one in the set-points and adds the rows lo +
 // guard ≤ value + change ≤ hi − guard for the sides within reach.
 func (w *workspace) limit(value, lo, hi, guard, reach float64) {
-	m, p, gens := &w.system.model, w.projection, w.system.layout.gens
-	m.lu.solveTransposed(w.values, w.inverse, w.row)
+	p := w.projection
+	w.solver.Sensitivity(w.angle, w.vm)
 	if hi-lo < 2*guard {
 		guard = math.Max(0, (hi-lo)/2)
 	}
@@ -267,24 +219,20 @@ func (w *workspace) limit(value, lo, hi, guard, reach float64) {
 		}
 		first = row
 		for j, at := range p.control {
-			row[j] = sign * w.sensitivity(at, gens)
+			row[j] = sign * w.sensitivity(at)
 		}
 	}
 }
 
-// sensitivity is the derivative in one set-point, by the adjoint in row.
-func (w *workspace) sensitivity(at, gens int) float64 {
-	m := &w.system.model
-	if at < gens {
-		if r := m.angle[w.system.Network.GenBus[at]]; r >= 0 {
-			return w.row[r]
-		}
-		return w.projection.others
+// sensitivity is the derivative in one set-point of the quantity whose
+// sensitivities are at hand.
+func (w *workspace) sensitivity(at int) float64 {
+	n := w.system.Network
+	if gens := n.Gens(); at >= gens {
+		return w.vm[n.GenBus[at-gens]]
 	}
-	g := at - gens
-	d := w.projection.direct[g]
-	for _, e := range m.columns[g] {
-		d -= w.row[e.row] * w.values[e.at]
+	if b := n.GenBus[at]; b != n.Slack {
+		return w.angle[b]
 	}
-	return d
+	return w.projection.others
 }

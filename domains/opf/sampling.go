@@ -370,7 +370,7 @@ func (y *System) disturb(w *workspace, h *trainingChain) bool {
 		return false
 	}
 	w.state(h.s)
-	h.pg = slices.Clone(w.pg)
+	h.pg = slices.Clone(w.solution.Pg)
 	for g := range h.pg {
 		h.pg[g] = min(max(h.pg[g], y.Network.PMin[g]), y.Network.PMax[g])
 	}
@@ -398,7 +398,7 @@ func (y *System) record(w *workspace, h *trainingChain, step int) bool {
 	y.priority(h.s, h.c, h.pref, sample.Sigma)
 	w.objectives(h.c, sample.J)
 	h.samples = append(h.samples, sample)
-	copy(h.pg, w.pg)
+	copy(h.pg, w.solution.Pg)
 	h.applied = slices.Clone(u)
 	h.steps--
 	return true

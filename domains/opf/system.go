@@ -30,6 +30,7 @@ type System struct {
 	pool    sync.Pool // *workspace
 	exacts  exactPool
 	metric  func() []float64 // of the projection, made on first use
+	device  func() domain.DeviceCode
 }
 
 // layout says where things stand in the vectors of a System.
@@ -66,13 +67,16 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	}
 	y.layout = newLayout(n, opt.Uncertain)
 	var err error
-	y.model = newFlowModel(n)
+	if y.model, err = newFlowModel(n); err != nil {
+		return nil, err
+	}
 	if y.model.terms, err = newTerms(n, &y.layout); err != nil {
 		return nil, err
 	}
 	y.exacts.system = y
 	y.pool.New = func() any { return newWorkspace(y) }
 	y.metric = sync.OnceValue(func() []float64 { return newMetric(y) })
+	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.spec = y.newSpec(name, description)
 	return y, nil
 }

@@ -49,10 +49,16 @@ const (
 //
 // States and contexts are taken from episodes of the plant where there is one,
 // from solver samples where not, and else drawn from the ranges of Spec (a
-// standard normal where a variable has none). Solver and Plant may be nil. The
+// standard normal where a variable has none). Solver and Plant may be nil. Where
+// the map is about another problem, Learned and Solver are checked together and
+// apart from Problem and Plant. The
 // solver's Prepare is run: a case whose solver builds a large library is given
 // here with a small one.
 func RunDomain(t *testing.T, c domain.Case) {
+	if c.Learned != nil {
+		t.Run("learned", func(t *testing.T) { RunDomain(t, domain.Case{Problem: c.Learned, Solver: c.Solver}) })
+		c.Learned, c.Solver = nil, nil
+	}
 	var samples []domain.Sample
 	if c.Solver != nil && !testing.Short() {
 		t.Run("solver", func(t *testing.T) {

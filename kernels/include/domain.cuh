@@ -45,6 +45,22 @@ struct gpc_domain_preference {
     int adaptive, pad;
 };
 
+// gpc_domain_steering is the priority of many latents. With `how` each row says what
+// happens to its σ: 0 it stays as it is, 1 eq. iclr-semantic replaces it, 2 it takes
+// a step `gain` of the low-pass filter towards that; indicators that are not finite
+// leave it. Without `how` it is the preference's.
+struct gpc_domain_steering {
+    const float* state;       // [rows, states] decoded ŝ, physical
+    const float* plan;        // [rows, ldplan] decoded, of which the first action is read
+    const double* c;          // [rows, contexts]
+    const unsigned char* how; // [rows] or nullptr
+    double* sigma;            // [rows, objectives]
+    float* weights;           // [rows, objectives] σ ⊙ inverseRange
+    unsigned char* flags;     // [rows] 2 where σ is new; nullptr without how
+    double gain;
+    int rows, ldplan;
+};
+
 // gpc_domain_rollout is one step of many roll-outs. State and context are replaced
 // by the next ones, cost and margin accumulate.
 struct gpc_domain_rollout {
@@ -57,6 +73,7 @@ struct gpc_domain_rollout {
     float* input;    // [rows, states + contexts + 1 + objectives] of E_x, for the base policy
     float* stateOut; // [rows, states] float32 copies, for Base
     float* contextOut; // [rows, contexts]
+    double* workspace; // DeviceCode.Workspace bytes for each block; unset where it is 0
     int rows, h;     // h: the step, from 0
     int project;     // 0: actions are left as they are
     int encode;      // 1: the base policy acts next
@@ -91,6 +108,37 @@ __device__ inline void sigma_of(const double* constants, const gpc_domain_prefer
     double delta[P::objectives];
     P::indicators(constants, s, u, c, delta);
     priority<P::objectives>(p.semantic, delta, sigma);
+}
+
+template <class P>
+__device__ inline void domain_priority(const gpc_domain_steering& job, const gpc_domain_preference& p, const double* constants, const double* inverseRange) {
+    for (int64_t i = gpc_thread_x(); i < job.rows; i += gpc_threads_x()) {
+        double s[P::states], u[P::actions], sigma[P::objectives];
+        const double* c = job.c + i * P::contexts;
+        for (int j = 0; j < P::states; j++) s[j] = (double)job.state[i * P::states + j];
+        for (int j = 0; j < P::actions; j++) u[j] = (double)job.plan[i * job.ldplan + j];
+        if (!job.how) {
+            sigma_of<P>(constants, p, s, u, c, sigma);
+        } else {
+            bool steered = false;
+            for (int j = 0; j < P::objectives; j++) sigma[j] = job.sigma[i * P::objectives + j];
+            if (job.how[i]) {
+                double delta[P::objectives], fresh[P::objectives];
+                P::indicators(constants, s, u, c, delta);
+                steered = true;
+                for (int j = 0; j < P::objectives; j++) steered = steered && finite64(delta[j]);
+                if (steered) {
+                    priority<P::objectives>(p.semantic, delta, fresh);
+                    for (int j = 0; j < P::objectives; j++) sigma[j] = job.how[i] == 1 ? fresh[j] : sigma[j] + job.gain * (fresh[j] - sigma[j]);
+                }
+            }
+            job.flags[i] = steered ? 2 : 0;
+        }
+        for (int j = 0; j < P::objectives; j++) {
+            job.sigma[i * P::objectives + j] = sigma[j];
+            job.weights[i * P::objectives + j] = (float)(sigma[j] * inverseRange[j]);
+        }
+    }
 }
 
 template <class P>
@@ -185,7 +233,7 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
 // ⌈rows/128⌉, block 128, a thread a row, no shared memory. The file lists them with
 // GPC_KERNEL after it.
 //
-// gpc_domain_priority_NAME is σ at the decoded state and first action of one
+// gpc_domain_priority_NAME is σ at the decoded state and first action of each
 // latent, and the effective weights σ ⊙ inverseRange of the step.
 #define GPC_DOMAIN(name, P)                                                                                                                            \
     extern "C" __global__ void __launch_bounds__(128) gpc_domain_base_##name(int rows, const float* s, int lds, const float* c, int ldc, float* plan,   \
@@ -198,13 +246,7 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
     extern "C" __global__ void __launch_bounds__(128) gpc_domain_rollout_##name(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) { \
         gpc::domain_rollout<P>(r, p, constants);                                                                                                       \
     }                                                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(32) gpc_domain_priority_##name(const float* state, const float* plan, const double* c,                 \
-                                                                                gpc_domain_preference p, const double* constants,                      \
-                                                                                const double* inverseRange, double* sigma, float* weights) {           \
-        if (blockIdx.x != 0 || threadIdx.x != 0) return;                                                                                               \
-        double s[P::states], u[P::actions], out[P::objectives];                                                                                        \
-        for (int j = 0; j < P::states; j++) s[j] = (double)state[j];                                                                                   \
-        for (int j = 0; j < P::actions; j++) u[j] = (double)plan[j];                                                                                   \
-        gpc::sigma_of<P>(constants, p, s, u, c, out);                                                                                                  \
-        for (int j = 0; j < P::objectives; j++) sigma[j] = out[j], weights[j] = (float)(out[j] * inverseRange[j]);                                     \
+    extern "C" __global__ void __launch_bounds__(128) gpc_domain_priority_##name(gpc_domain_steering job, gpc_domain_preference p, const double* constants, \
+                                                                                 const double* inverseRange) {                                         \
+        gpc::domain_priority<P>(job, p, constants, inverseRange);                                                                                      \
     }

@@ -129,15 +129,18 @@ func (b *builder) flags(kernel bool) []string {
 	if runtime.GOARCH == "amd64" && cpuid.CPU.Supports(cpuid.FMA3, cpuid.AVX2) {
 		flags = append(flags, "-mfma", "-mavx2")
 	}
-	if kernel && os.Getenv("GPC_SHIM_CHECK") == "1" {
-		flags = append(flags, "-fsanitize=alignment,bounds")
+	if os.Getenv("GPC_SHIM_CHECK") == "1" {
+		flags = append(flags, "-DGPC_SHIM_RECORD")
+		if kernel { // host/access.cpp answers the calls of the latter
+			flags = append(flags, "-fsanitize=alignment,bounds,thread")
+		}
 	}
 	return flags
 }
 
 func (b *builder) build(sources []string) (string, error) {
 	units := append([]string{}, sources...)
-	for _, own := range []string{"block.cpp", "cuda.cpp", "streams.cpp", "test.cpp"} {
+	for _, own := range []string{"access.cpp", "block.cpp", "cuda.cpp", "streams.cpp", "test.cpp"} {
 		units = append(units, filepath.Join(b.root, "kernels/shim/host", own))
 	}
 	objects := make([]string, len(units))

@@ -216,7 +216,107 @@ func TestMistakesOfKernelsAreFound(t *testing.T) {
 // The checked build also finds what leaves no trace around allocations.
 func TestCheckedBuild(t *testing.T) {
 	t.Setenv("GPC_SHIM_CHECK", "1")
-	findMistakes(t, map[int]string{5: "testdata/sum.cu:71: misaligned", 6: "testdata/sum.cu:72: array index 65 out of bounds"})
+	findMistakes(t, map[int]string{5: "testdata/sum.cu:71: misaligned", 6: "testdata/sum.cu:72: array index 65 out of bounds", 9: "blocks 1 and 0 of a kernel both touch byte 0 of an allocation of 256 bytes"})
+	_, ctx := open(t)
+	ok(t, ctx.Do(func(th *driver.Thread) error {
+		p := device(t, th, make([]uint32, 32))
+		ok(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 3}, Block: driver.Dim{X: 32}, Shared: 128},
+			driver.Address(p), driver.Int32(32), driver.Int32(10), driver.Struct(&struct{ A, B int32 }{})))
+		return th.Synchronize()
+	}))
+}
+
+// The checked build holds the accesses of a graph's nodes against each other: two
+// branches that write the same bytes, or of which one writes what the other copies,
+// are a mistake even where their order happens to be right.
+func TestCheckedBuildFindsConflictsInGraphs(t *testing.T) {
+	t.Setenv("GPC_SHIM_CHECK", "1")
+	for _, c := range []struct {
+		name  string
+		apart int // between what the two branches write, in bytes
+		copy  bool
+		join  bool // the second waits for the first
+		want  string
+	}{
+		{"branches of their own", 256, false, false, ""},
+		{"the same bytes", 0, false, false, "nodes 0 (gpc_test_fault) and 1 (gpc_test_fault)"},
+		{"an overlap of one number", 124, false, false, "byte 124 of an allocation of 1024"},
+		{"a copy of what the other writes", 0, true, false, "nodes 0 (gpc_test_fault) and 1 (cuMemcpyDtoDAsync_v2)"},
+		{"one after the other", 0, false, true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, ctx := open(t)
+			err := ctx.Do(func(th *driver.Thread) error {
+				k := kernel(t, th, "gpc_test_fault")
+				p := must[driver.Pointer](t)(th.Alloc(1024))
+				main, side := must[driver.Stream](t)(th.NewStream()), must[driver.Stream](t)(th.NewStream())
+				fork, done := must[driver.Event](t)(th.NewEvent()), must[driver.Event](t)(th.NewEvent())
+				write := func(at driver.Pointer, s driver.Stream) error {
+					return th.Launch(k, driver.Launch{Block: driver.Dim{X: 32}, Shared: 128, Stream: s},
+						driver.Address(at), driver.Int32(32), driver.Int32(0), driver.Struct(&struct {
+							A float32
+							B int32
+						}{1, 2}))
+				}
+				g, err := th.Capture(main, func() error {
+					other := func() error {
+						if c.copy {
+							return th.CopyAsync(p.Offset(512), p, 128, main)
+						}
+						return write(p.Offset(c.apart), main)
+					}
+					steps := []func() error{
+						func() error { return th.Record(fork, main) },
+						func() error { return th.WaitFor(side, fork) },
+						func() error { return write(p, side) },
+						func() error { return th.Record(done, side) },
+						func() error { return th.WaitFor(main, done) },
+						other,
+					}
+					if !c.join {
+						steps[4], steps[5] = steps[5], steps[4]
+					}
+					for _, step := range steps {
+						if err := step(); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+				if err := th.LaunchGraph(g, main); err != nil {
+					return err
+				}
+				return th.Wait(main)
+			})
+			if c.want == "" {
+				ok(t, err)
+			} else if err == nil || !strings.Contains(l.Message(), c.want) {
+				t.Errorf("%v, message %q, want one with %q", err, l.Message(), c.want)
+			}
+		})
+	}
+}
+
+// A branch that does not come back to the stream that captures ends the capture with
+// an error.
+func TestUnjoinedBranch(t *testing.T) {
+	_, ctx := open(t)
+	err := ctx.Do(func(th *driver.Thread) error {
+		main, side := must[driver.Stream](t)(th.NewStream()), must[driver.Stream](t)(th.NewStream())
+		fork := must[driver.Event](t)(th.NewEvent())
+		p := must[driver.Pointer](t)(th.Alloc(64))
+		_, err := th.Capture(main, func() error {
+			return errors.Join(th.Record(fork, main), th.WaitFor(side, fork), th.ZeroAsync(p, 64, side))
+		})
+		return err
+	})
+	var call *driver.CallError
+	if !errors.As(err, &call) || call.Code != 904 {
+		t.Errorf("%v, want error 904, an unjoined capture", err)
+	}
 }
 
 func findMistakes(t *testing.T, mistakes map[int]string) {
@@ -230,7 +330,7 @@ func findMistakes(t *testing.T, mistakes map[int]string) {
 				A float32
 				B int32
 			}{2, 3}
-			ok(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Block: driver.Dim{X: 32}, Shared: 4 * n},
+			ok(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 2}, Block: driver.Dim{X: 32}, Shared: 4 * n},
 				driver.Address(p), driver.Int32(n), driver.Int32(which), driver.Struct(&pair)))
 			return th.Synchronize()
 		})

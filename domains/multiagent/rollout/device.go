@@ -365,12 +365,12 @@ func (e *Ending) words() []float32 {
 	if e == nil {
 		return w
 	}
-	for i, v := range []float64{e.Goal[0], e.Goal[1], e.Stage, e.Stride, e.Detour} {
+	for i, v := range []float64{e.Goal[0], e.Goal[1], e.Stage, e.Stride, e.Detour, e.Scale} {
 		w[i] = float32(v)
 	}
 	if g := e.Grid; g != nil {
 		for i, v := range []float64{g.X0, g.Y0, g.Cell, float64(g.NX), float64(g.NY)} {
-			w[5+i] = float32(v)
+			w[6+i] = float32(v)
 		}
 	}
 	return w

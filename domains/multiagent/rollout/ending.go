@@ -10,12 +10,18 @@ type Ending struct {
 	Stage  float64 // weight of the squared goal distance in a step
 	Stride float64 // way of a step at full speed, m
 	Detour float64 // added to the straight way where the grid knows none, m
+	Scale  float64 // of the cost
 	Grid   *Grid   // nil: the straight way
 }
 
 // At is the cost from a point on, and its slope. At a point that is not a number
 // neither is the cost.
 func (e *Ending) At(x, y float64) (cost, gx, gy float64) {
+	cost, gx, gy = e.at(x, y)
+	return e.Scale * cost, e.Scale * gx, e.Scale * gy
+}
+
+func (e *Ending) at(x, y float64) (cost, gx, gy float64) {
 	dx, dy := x-e.Goal[0], y-e.Goal[1]
 	d := math.Hypot(dx, dy)
 	rate := e.Stage * d * d / e.Stride

@@ -22,7 +22,7 @@ enum { M_X, M_Y, M_COS, M_SIN, M_V, M_A, M_OMEGA, M_DT, M_VLO, M_VHI, M_GOAL_X, 
 enum { P_EXP, P_SQUARE, P_BUFFER, P_KNEE, P_HARD, PENALTY_FIELDS };
 
 // The ending of a plan, FIELD_WORDS numbers: what is expected to be paid after it.
-enum { F_GOAL_X, F_GOAL_Y, F_STAGE, F_STRIDE, F_DETOUR, F_X0, F_Y0, F_CELL, F_NX, F_NY, FIELD_WORDS = 16 };
+enum { F_GOAL_X, F_GOAL_Y, F_STAGE, F_STRIDE, F_DETOUR, F_SCALE, F_X0, F_Y0, F_CELL, F_NX, F_NY, FIELD_WORDS = 16 };
 
 // What is written of each block of candidates, one number a lane.
 enum { R_COST, R_LOW, R_SAFE, R_EGO, R_OTHERS, R_PAIRS, RESULT_FIELDS };
@@ -126,10 +126,10 @@ __device__ inline float slope_along(const float* value, int i, int step, bool be
 
 __device__ inline float clampf(float v, float lo, float hi) { return fminf(fmaxf(v, lo), hi); }
 
-// ending: without a grid (nx 0) the straight way at full speed, stage·d³/(3·stride);
+// unscaled: without a grid (nx 0) the straight way at full speed, stage·d³/(3·stride);
 // with one the least over the corners of the cell of their cost-to-go and the way
 // there, and where that is not known the straight way with a detour.
-__device__ inline Ending ending(const float* f, const float* grid, float x, float y) {
+__device__ inline Ending unscaled(const float* f, const float* grid, float x, float y) {
     const float dx = x - f[F_GOAL_X], dy = y - f[F_GOAL_Y], stage = f[F_STAGE], stride = f[F_STRIDE];
     float d = sqrtf(__fmaf_rn(dx, dx, dy * dy));
     float rate = stage * d * d / stride;
@@ -172,6 +172,12 @@ __device__ inline Ending ending(const float* f, const float* grid, float x, floa
     }
     if (known(rates[i])) rate = rates[i];
     return Ending{best, rate * gx, rate * gy};
+}
+
+__device__ inline Ending ending(const float* f, const float* grid, float x, float y) {
+    const Ending e = unscaled(f, grid, x, y);
+    const float scale = f[F_SCALE];
+    return Ending{scale * e.cost, scale * e.gx, scale * e.gy};
 }
 
 } // namespace rollout

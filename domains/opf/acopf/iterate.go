@@ -85,6 +85,16 @@ func (w *worker) judge(l int) {
 			w.end(l, Optimal)
 			return
 		}
+		near := !first && k.Max() <= conditionLimit
+		if near && ln.near > patience && max(k.Mismatch, k.Violation) <= opt.Feasibility {
+			// Rounding keeps a problem whose multipliers are hardly determined from
+			// going further.
+			w.end(l, Optimal)
+			return
+		}
+		if near || ln.near > 0 {
+			ln.near++
+		}
 	case restoring:
 		// The dual gap and the gradient over distances of order one bound how far the
 		// minimum of φ = ‖g‖²/(2·elasticity) can lie below its value here.
@@ -138,7 +148,8 @@ const warmIterations = 75
 const conditionLimit = 1e-6
 
 // patience is how many iterations in a row may pass without a tenth less
-// infeasibility before a feasible point is looked for.
+// infeasibility before a feasible point is looked for, and how many may follow one
+// within conditionLimit before another such is taken that balances as asked.
 const patience = 8
 
 func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }

@@ -52,6 +52,21 @@ func TestIterationLimit(t *testing.T) {
 	}
 }
 
+// What rounding keeps from the tolerance asked for is optimal within 1e-6, not an
+// iteration limit. With constant marginal costs the multipliers of these copies are
+// hardly determined.
+func TestTolerancesBeyondRounding(t *testing.T) {
+	net := chainOfNetworks(t, "case30", 3)
+	for _, c := range net.Cost {
+		clear(c.Polynomial[2:])
+	}
+	opt := Options{Optimality: 1e-12, Feasibility: 1e-11}
+	r := solveOne(t, newTestSolver(t, net, opt), Problem{})
+	if r.Status != Optimal || !(r.KKT.Max() <= conditionLimit) || !(r.KKT.Mismatch <= opt.Feasibility) {
+		t.Errorf("%v after %d iterations, %+v", r.Status, r.Iterations, r.KKT)
+	}
+}
+
 // A solve that is interrupted says so and leaves what it has not done NotSolved.
 func TestInterrupted(t *testing.T) {
 	s := newTestSolver(t, load(t, "case9"), Options{})

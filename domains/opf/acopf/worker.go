@@ -75,6 +75,7 @@ type lane struct {
 	warm      bool // they come from problem.Start
 	restored  bool // a feasibility phase has been run
 	job       job
+	near      int     // iterations since the first iterate within conditionLimit
 	again     bool    // the job's next attempt is to begin
 	spent     int     // iterations of the attempts before
 	scale     float64 // objective of the programs = scale × the problem's
@@ -222,7 +223,7 @@ func (w *worker) load(l int) bool {
 	m.Set(p.rho[0], l, 0)
 	w.startPoint(l)
 	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm, false
-	ln.iteration, ln.lastShift, ln.slow, ln.bestG, ln.previousF = 0, 0, 0, math.Inf(1), math.NaN()
+	ln.iteration, ln.near, ln.lastShift, ln.slow, ln.bestG, ln.previousF = 0, 0, 0, 0, math.Inf(1), math.NaN()
 	return ok
 }
 
@@ -359,5 +360,5 @@ func (w *worker) prepare(l int) {
 		return
 	}
 	ln.turn, ln.pending = goOn, true
-	ln.slow, ln.bestG, ln.lastShift, ln.previousF = 0, math.Inf(1), 0, math.NaN()
+	ln.slow, ln.near, ln.bestG, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), 0, math.NaN()
 }

@@ -7,6 +7,7 @@ package ipoptcheck
 #cgo LDFLAGS: -lipopt
 #include <stdlib.h>
 #include <IpStdCInterface.h>
+#include <IpoptConfig.h>
 
 extern Bool gpcObjective(Index n, Number *x, Bool new_x, Number *value, UserDataPtr data);
 extern Bool gpcGradient(Index n, Number *x, Bool new_x, Number *out, UserDataPtr data);
@@ -37,6 +38,9 @@ import (
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 )
+
+// Version is that of the IPOPT this program was compiled against.
+const Version = C.IPOPT_VERSION
 
 // Solution is what IPOPT ended with.
 type Solution struct {

@@ -152,3 +152,36 @@ func (f *blockLU) solve() {
 		x[2*k], x[2*k+1] = inv[0]*y0+inv[1]*y1, inv[2]*y0+inv[3]*y1
 	}
 }
+
+// solveTransposed overwrites rhs with the solution of the transposed system.
+// Positions whose numbers are still zero cost nothing.
+func (f *blockLU) solveTransposed() {
+	data, x := f.data, f.rhs
+	for k := range f.n {
+		y0, y1 := x[2*k], x[2*k+1]
+		if y0 == 0 && y1 == 0 {
+			continue
+		}
+		inv := f.inverse[4*k : 4*k+4 : 4*k+4]
+		y0, y1 = inv[0]*y0+inv[2]*y1, inv[1]*y0+inv[3]*y1
+		x[2*k], x[2*k+1] = y0, y1
+		from, to := int(f.start[k]), int(f.start[k+1])
+		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
+		for b, r := range f.row[from:to] {
+			u := blocks[8*b : 8*b+4 : 8*b+4]
+			x[2*r] -= u[0]*y0 + u[2]*y1
+			x[2*r+1] -= u[1]*y0 + u[3]*y1
+		}
+	}
+	for k := f.n - 1; k >= 0; k-- {
+		y0, y1 := x[2*k], x[2*k+1]
+		from, to := int(f.start[k]), int(f.start[k+1])
+		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
+		for a, r := range f.row[from:to] {
+			l := blocks[8*a+4 : 8*a+8 : 8*a+8]
+			y0 -= l[0]*x[2*r] + l[2]*x[2*r+1]
+			y1 -= l[1]*x[2*r] + l[3]*x[2*r+1]
+		}
+		x[2*k], x[2*k+1] = y0, y1
+	}
+}

@@ -18,6 +18,11 @@ func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
 	if err := s.specify(in); err != nil {
 		return err
 	}
+	if opt.Start == Given {
+		if err := s.given(out); err != nil {
+			return err
+		}
+	}
 	s.begin(opt.Start)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 	out.Status = s.newton(opt, out)
@@ -81,12 +86,27 @@ func (s *Solver) specify(in Input) error {
 	return nil
 }
 
+// given takes the start from a solution.
+func (s *Solver) given(out *Solution) error {
+	if len(out.Vm) != len(s.vm) || len(out.Va) != len(s.va) {
+		return fmt.Errorf("powerflow: a start with %d magnitudes and %d angles, network %s has %d buses", len(out.Vm), len(out.Va), s.net.Name, len(s.vm))
+	}
+	for b, v := range out.Vm {
+		if !(v > 0) || v-v != 0 || out.Va[b]-out.Va[b] != 0 {
+			return fmt.Errorf("powerflow: the start at bus %d is %g pu at %g rad: want a positive magnitude and a finite angle", s.net.BusID[b], v, out.Va[b])
+		}
+	}
+	copy(s.vm, out.Vm)
+	copy(s.va, out.Va)
+	return nil
+}
+
 // begin sets the voltages Newton's method starts from. Angles of references are
 // the file's.
 func (s *Solver) begin(start Start) {
 	n := s.net
 	switch {
-	case start == Warm && s.warm:
+	case start == Given || start == Warm && s.warm:
 	case start == Flat:
 		for b := range s.vm {
 			s.vm[b], s.va[b] = 1, n.Va0[n.Slack]
@@ -184,27 +204,36 @@ func (s *Solver) jacobian() {
 	}
 }
 
-// A mismatch this large (pu) has left the region Newton's method comes back
+// Hopeless: a mismatch this large (pu) has left the region Newton's method comes back
 // from: thousands of times any load.
-const hopeless = 1e6
+const Hopeless = 1e6
+
+// KeepFactors: factors made where the mismatch was at most this (pu) serve the iterations that
+// follow too: they are out of date by no more than a step of that size, and what
+// such a step leaves is a ten-thousandth of it.
+const KeepFactors = 1e-4
 
 // newton iterates from the present voltages.
 func (s *Solver) newton(opt Options, out *Solution) Status {
 	tol, limit := opt.tolerance(), opt.maxIterations()
-	for {
+	made := math.Inf(1) // the mismatch that the factors were made at
+	for last := made; ; last = out.Mismatch {
 		s.evaluate()
 		out.Mismatch, out.MismatchBus = s.mismatch()
 		switch {
 		case out.Mismatch <= tol:
 			return Converged
-		case !(out.Mismatch < hopeless):
+		case !(out.Mismatch < Hopeless):
 			return Diverged
 		case out.Iterations == limit:
 			return IterationLimit
 		}
-		s.jacobian()
-		if !s.lu.factorise() {
-			return Singular
+		if made > KeepFactors || out.Mismatch > last/2 {
+			if !s.Linearise() {
+				return Singular
+			}
+			made = out.Mismatch
+			out.Factorisations++
 		}
 		s.lu.solve()
 		out.Iterations++
@@ -212,12 +241,12 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 	}
 }
 
-// Longest step taken in one iteration: a relative change of a voltage magnitude
-// and a change of an angle (rad). Newton's steps are far shorter near a solution;
+// MaxMagnitudeStep and MaxAngleStep are the longest step taken in one iteration: a
+// relative change of a voltage magnitude and a change of an angle (rad). Newton's steps are far shorter near a solution;
 // from a poor start a full one can carry a voltage below zero.
 const (
-	maxMagnitudeStep = 0.3
-	maxAngleStep     = 1.5
+	MaxMagnitudeStep = 0.3
+	MaxAngleStep     = 1.5
 )
 
 // step adds the solution of the linear system to the voltages, shortened to the
@@ -226,11 +255,11 @@ func (s *Solver) step() {
 	x := s.lu.rhs
 	scale := 1.0
 	for k := 0; k < len(x); k += 2 {
-		if a := math.Abs(x[k]) * scale; a > maxAngleStep {
-			scale *= maxAngleStep / a
+		if a := math.Abs(x[k]) * scale; a > MaxAngleStep {
+			scale *= MaxAngleStep / a
 		}
-		if m := math.Abs(x[k+1]) * scale; m > maxMagnitudeStep {
-			scale *= maxMagnitudeStep / m
+		if m := math.Abs(x[k+1]) * scale; m > MaxMagnitudeStep {
+			scale *= MaxMagnitudeStep / m
 		}
 	}
 	for k, b := range s.unknown {

@@ -3,7 +3,8 @@
 //
 // The central type is Solver: Newton's method in polar coordinates (W. F.
 // Tinney, C. E. Hart, "Power flow solution by Newton's method", IEEE Trans.
-// PAS-86, 1967) on the network package's per-unit view. The Jacobian is kept as
+// PAS-86, 1967) on the network package's per-unit view, and the sensitivities of
+// what it finds in what it was given (Linearise, Sensitivity). The Jacobian is kept as
 // 2×2 blocks, one row and column of blocks a bus that is not a reference; its
 // order of elimination and its factors' pattern are found once per topology, and
 // a bus that changes between PV and PQ changes a block's second row, not the
@@ -27,6 +28,7 @@ const (
 	FromFile Start = iota // the case file's voltages
 	Flat                  // 1 pu and the angle of the reference bus
 	Warm                  // what the solver's last solve ended with; the file's before any, or after one that failed
+	Given                 // the Vm and Va that stand in the solution handed to Solve
 )
 
 // Options of a solve. The zero value is a solve from the file's voltages to
@@ -34,7 +36,7 @@ const (
 type Options struct {
 	Start Start
 	// Tolerance is the largest mismatch of active and reactive power that counts
-	// as solved, pu. 0 is 1e-9.
+	// as solved, pu. 0 is DefaultTolerance.
 	Tolerance float64
 	// MaxIterations bounds the Newton steps in all. 0 is 30.
 	MaxIterations int
@@ -44,11 +46,14 @@ type Options struct {
 	EnforceQ bool
 }
 
+// DefaultTolerance is that of a solve, pu.
+const DefaultTolerance = 1e-9
+
 // Validate says what is wrong with the options.
 func (o Options) Validate() error {
 	switch {
-	case o.Start < FromFile || o.Start > Warm:
-		return fmt.Errorf("powerflow: start %d: want FromFile, Flat or Warm", o.Start)
+	case o.Start < FromFile || o.Start > Given:
+		return fmt.Errorf("powerflow: start %d: want FromFile, Flat, Warm or Given", o.Start)
 	case !(o.Tolerance >= 0) || o.Tolerance > 1:
 		return fmt.Errorf("powerflow: tolerance %g pu: want 0 (1e-9) to 1", o.Tolerance)
 	case o.MaxIterations < 0:
@@ -59,7 +64,7 @@ func (o Options) Validate() error {
 
 func (o Options) tolerance() float64 {
 	if o.Tolerance == 0 {
-		return 1e-9
+		return DefaultTolerance
 	}
 	return o.Tolerance
 }
@@ -98,12 +103,13 @@ func (s Status) String() string {
 // Solution is what a solve ended with; unless Status is Converged its voltages
 // are those of the last iteration and are no power flow.
 type Solution struct {
-	Status      Status
-	Iterations  int
-	Mismatch    float64 // largest, pu
-	MismatchBus int     // where
-	Vm, Va      []float64
-	Pg, Qg      []float64 // by generator, the reference's included
+	Status         Status
+	Iterations     int
+	Factorisations int     // of the Jacobian: near a solution one serves several iterations
+	Mismatch       float64 // largest, pu
+	MismatchBus    int     // where
+	Vm, Va         []float64
+	Pg, Qg         []float64 // by generator, the reference's included
 	// AtLimit says, by bus, that its reactive power is held at the lower (−1) or
 	// the upper (+1) limit; 0 with EnforceQ off.
 	AtLimit  []int8
@@ -135,7 +141,9 @@ type Solver struct {
 	ps, qs    []float64 // specified
 	vset      []float64
 	vm, va    []float64
-	h, nn     []float64 // Jacobian's off-diagonal entries at the pairs
+	h, nn     []float64 // Vi·Vj·sin(θi − θj) and Vi·Vj·cos(θi − θj) of the pairs
+	near      [][]int32 // branches at each bus
+	joints    []int32   // pairs that join a reference to another bus
 	warm      bool
 	admitting *network.Admittance
 }
@@ -163,6 +171,11 @@ func New(n *network.Network) (*Solver, error) {
 		if len(s.gensAt[r]) == 0 {
 			return nil, fmt.Errorf("powerflow: network %s, bus %d: %w, so that nothing takes up the balance", n.Name, n.BusID[r], ErrReference)
 		}
+	}
+	s.near = make([][]int32, buses)
+	for k, from := range n.From {
+		s.near[from] = append(s.near[from], int32(k))
+		s.near[n.To[k]] = append(s.near[n.To[k]], int32(k))
 	}
 	s.analyse()
 	f64 := func() []float64 { return make([]float64, buses) }
@@ -254,11 +267,18 @@ func (s *Solver) analyse() {
 	for k := range s.pairs {
 		p := &s.pairs[k]
 		p.blockIJ, p.block = -1, -1
-		if i, j := vertex[p.i], vertex[p.j]; i >= 0 && j >= 0 {
+		switch i, j := vertex[p.i], vertex[p.j]; {
+		case i >= 0 && j >= 0:
 			p.blockIJ, p.block = s.lu.block(i, j), s.lu.block(j, i)
+		case i >= 0 || j >= 0:
+			s.joints = append(s.joints, int32(k))
 		}
 	}
 }
+
+// Order lists the buses that are not references in the order of elimination. It is
+// the solver's own.
+func (s *Solver) Order() []int32 { return s.unknown }
 
 // Network is the network the solver was made for.
 func (s *Solver) Network() *network.Network { return s.net }

@@ -1,6 +1,7 @@
 // block.cpp: the threads of a block as fibers. A fiber runs until its thread
 // waits (__syncthreads, a shuffle) or returns; the scheduler, on the caller's own
 // stack, resumes warp by warp, lane by lane, in an order fixed by `order`.
+#include "access.h"
 #include "block.h"
 
 #include <sys/mman.h>
@@ -367,6 +368,7 @@ int run(const Launch &l, std::string *message) {
         for (unsigned y = 0; y < l.grid.y && !failure; y++)
             for (unsigned x = 0; x < l.grid.x && !failure; x++) {
                 block = {x, y, z};
+                Recorder::block(x + l.grid.x * (y + l.grid.y * z));
                 std::memset(dynamic_shared, 0xff, l.shared);
                 run_block();
                 if (!failure && (std::memcmp(dynamic_shared - guard_bytes, guard.data(), guard_bytes) ||

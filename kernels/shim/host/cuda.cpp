@@ -234,7 +234,7 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, Handle 
     auto host = reinterpret_cast<uintptr_t>(from);
     if (!inside(c->pinned, host, n)) return report(INVALID_VALUE, "an async copy from memory that is not pinned");
     if (!inside(c->memory, to, n)) return report(INVALID_VALUE, "an async copy of " + std::to_string(n) + " bytes leaves its device allocation");
-    return enqueue(c, s, [=] {
+    return enqueue(c, s, "cuMemcpyHtoDAsync_v2", [=] {
         return inside(c->pinned, host, n) ? copy(c, to, host, n, true, false) : report(ILLEGAL_ADDRESS, "pinned memory freed before its copy ran");
     });
 }
@@ -244,7 +244,7 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, Handle stream
     auto host = reinterpret_cast<uintptr_t>(to);
     if (!inside(c->pinned, host, n)) return report(INVALID_VALUE, "an async copy to memory that is not pinned");
     if (!inside(c->memory, from, n)) return report(INVALID_VALUE, "an async copy of " + std::to_string(n) + " bytes leaves its device allocation");
-    return enqueue(c, s, [=] {
+    return enqueue(c, s, "cuMemcpyDtoHAsync_v2", [=] {
         return inside(c->pinned, host, n) ? copy(c, host, from, n, false, true) : report(ILLEGAL_ADDRESS, "pinned memory freed before its copy ran");
     });
 }
@@ -253,17 +253,17 @@ EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, Handle str
     STREAM(stream)
     if (!inside(c->memory, to, n) || !inside(c->memory, from, n))
         return report(INVALID_VALUE, "an async copy of " + std::to_string(n) + " bytes leaves its device allocation");
-    return enqueue(c, s, [=] { return copy(c, to, from, n, true, true); });
+    return enqueue(c, s, "cuMemcpyDtoDAsync_v2", [=] { return copy(c, to, from, n, true, true); });
 }
 EXPORT int cuMemsetD8Async(uint64_t p, unsigned char value, size_t n, Handle stream) {
     ENTER("cuMemsetD8Async")
     STREAM(stream)
     if (!inside(c->memory, p, n)) return report(INVALID_VALUE, "a memset leaves its device allocation");
-    return enqueue(c, s, [=] { return set_memory(c, p, value, n, 1); });
+    return enqueue(c, s, "cuMemsetD8Async", [=] { return set_memory(c, p, value, n, 1); });
 }
 EXPORT int cuMemsetD32Async(uint64_t p, unsigned value, size_t n, Handle stream) {
     ENTER("cuMemsetD32Async")
     STREAM(stream)
     if (!inside(c->memory, p, n * 4) || p % 4) return report(INVALID_VALUE, "a memset leaves its device allocation");
-    return enqueue(c, s, [=] { return set_memory(c, p, value, n, 4); });
+    return enqueue(c, s, "cuMemsetD32Async", [=] { return set_memory(c, p, value, n, 4); });
 }

@@ -4,6 +4,7 @@
 // what only tests call.
 #pragma once
 
+#include "access.h"
 #include "block.h"
 
 #include <algorithm>
@@ -44,14 +45,22 @@ struct Allocation {
 
 // One operation of a stream or node of a graph.
 using Work = std::function<int()>;
+// A node comes after the nodes that it names, all of which come before it in the list.
+struct Node {
+    Work work;
+    std::vector<size_t> after;
+    std::string name;
+};
 struct Graph {
-    std::vector<Work> nodes;
+    std::vector<Node> nodes;
+    int checked = 0; // launches whose accesses were recorded
 };
 struct Event;
 struct Stream {
     bool blocking = true;
     std::vector<Work> queue;
     Graph *capture = nullptr; // not owned while the origin captures
+    std::vector<size_t> tail; // the nodes that the next one captured comes after
     bool origin = false, invalid = false;
     uint64_t enqueued = 0, executed = 0;
 };
@@ -59,6 +68,7 @@ struct Event {
     Stream *stream = nullptr;
     uint64_t at = 0; // operations of the stream before it
     Graph *capture = nullptr;
+    std::vector<size_t> tail; // as of the stream, while it captures
     double time = 0;
     bool recorded = false;
 };
@@ -167,10 +177,12 @@ inline bool capturing_blocking(Context *c) {
 }
 
 // enqueue puts work on a stream, or in the graph that the stream captures.
-inline int enqueue(Context *c, Stream *s, Work w) {
+inline int enqueue(Context *c, Stream *s, const std::string &name, Work w) {
     if (s->capture) {
         if (s->invalid) return CAPTURE_INVALIDATED;
-        s->capture->nodes.push_back(std::move(w));
+        auto &nodes = s->capture->nodes;
+        nodes.push_back({std::move(w), s->tail, name});
+        s->tail = {nodes.size() - 1};
         return OK;
     }
     // The legacy stream waits for blocking streams, and they for it.
@@ -185,7 +197,7 @@ inline int enqueue(Context *c, Stream *s, Work w) {
     return OK;
 }
 
-inline int run_kernel(Context *c, const Kernel *k, uint3 grid, uint3 size, unsigned shared, const std::vector<std::vector<unsigned char>> &arguments) {
+inline int run_kernel(Context *c, const Kernel *k, uint3 grid, uint3 size, unsigned shared, const std::vector<std::vector<unsigned char>> &arguments, Access *accesses) {
     for (auto symbol : {std::string("kernel"), std::string(k->name)})
         if (int e = injected_fault(symbol)) return e;
     std::vector<void *> pointers;
@@ -198,6 +210,7 @@ inline int run_kernel(Context *c, const Kernel *k, uint3 grid, uint3 size, unsig
             return report(ILLEGAL_ADDRESS, std::string(k->name) + ": argument " + std::to_string(i) + " points to no live allocation");
     }
     std::string message;
+    Recorder recorder(c, accesses);
     if (int e = run({k, grid, size, shared, pointers.data()}, &message)) return report(e, message);
     for (auto &[p, a] : c->memory)
         if (!guards_whole(a))
@@ -220,6 +233,8 @@ inline double now() {
 inline int copy(Context *c, uintptr_t to, uintptr_t from, size_t n, bool to_device, bool from_device) {
     if ((to_device && !inside(c->memory, to, n)) || (from_device && !inside(c->memory, from, n)))
         return report(INVALID_VALUE, "a copy of " + std::to_string(n) + " bytes leaves its device allocation");
+    Recorder::touch(from, n, false);
+    Recorder::touch(to, n, true);
     std::memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), n);
     return OK;
 }
@@ -227,6 +242,7 @@ inline int copy(Context *c, uintptr_t to, uintptr_t from, size_t n, bool to_devi
 inline int set_memory(Context *c, uintptr_t p, unsigned value, size_t n, size_t width) {
     if (!inside(c->memory, p, n * width) || p % width)
         return report(INVALID_VALUE, "a memset of " + std::to_string(n * width) + " bytes leaves its device allocation or is misaligned");
+    Recorder::touch(p, n * width, true);
     for (size_t i = 0; i < n; i++) std::memcpy(reinterpret_cast<void *>(p + i * width), &value, width);
     return OK;
 }

@@ -158,21 +158,23 @@ inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask,
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
 
 // Blocks and threads never run at the same time here: plain arithmetic is atomic.
-template <class T> T gpc_shim_replace(T *p, T v) {
+// They are not recorded as accesses (access.h).
+template <class T> __attribute__((noinline, no_sanitize("thread"))) T gpc_shim_value(T *p) { return *p; }
+template <class T> __attribute__((noinline, no_sanitize("thread"))) T gpc_shim_replace(T *p, T v) {
     T old = *p;
     *p = v;
     return old;
 }
 #define GPC_SHIM_ATOMIC(T)                                                              \
-    inline T atomicAdd(T *p, T v) { return gpc_shim_replace(p, *p + v); }            \
+    inline T atomicAdd(T *p, T v) { return gpc_shim_replace(p, gpc_shim_value(p) + v); }            \
     inline T atomicExch(T *p, T v) { return gpc_shim_replace(p, v); }
 #define GPC_SHIM_ATOMIC_INTEGER(T)                                                      \
     GPC_SHIM_ATOMIC(T)                                                                  \
-    inline T atomicMin(T *p, T v) { return gpc_shim_replace(p, v < *p ? v : *p); }      \
-    inline T atomicMax(T *p, T v) { return gpc_shim_replace(p, v > *p ? v : *p); }      \
-    inline T atomicOr(T *p, T v) { return gpc_shim_replace(p, *p | v); }             \
-    inline T atomicAnd(T *p, T v) { return gpc_shim_replace(p, *p & v); }            \
-    inline T atomicCAS(T *p, T was, T v) { return gpc_shim_replace(p, *p == was ? v : *p); }
+    inline T atomicMin(T *p, T v) { return gpc_shim_replace(p, v < gpc_shim_value(p) ? v : gpc_shim_value(p)); }      \
+    inline T atomicMax(T *p, T v) { return gpc_shim_replace(p, v > gpc_shim_value(p) ? v : gpc_shim_value(p)); }      \
+    inline T atomicOr(T *p, T v) { return gpc_shim_replace(p, gpc_shim_value(p) | v); }             \
+    inline T atomicAnd(T *p, T v) { return gpc_shim_replace(p, gpc_shim_value(p) & v); }            \
+    inline T atomicCAS(T *p, T was, T v) { return gpc_shim_replace(p, gpc_shim_value(p) == was ? v : gpc_shim_value(p)); }
 GPC_SHIM_ATOMIC(float)
 GPC_SHIM_ATOMIC_INTEGER(int)
 GPC_SHIM_ATOMIC_INTEGER(unsigned)

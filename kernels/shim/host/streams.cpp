@@ -2,6 +2,57 @@
 // captured graphs.
 #include "device.h"
 
+namespace gpc_shim {
+namespace {
+
+Access *recording; // of the node that runs; nullptr: none
+
+// earlier lists for each node those that come before it.
+std::vector<std::set<size_t>> earlier(const Graph &g) {
+    std::vector<std::set<size_t>> before(g.nodes.size());
+    for (size_t i = 0; i < g.nodes.size(); i++)
+        for (size_t j : g.nodes[i].after) {
+            before[i].insert(j);
+            before[i].insert(before[j].begin(), before[j].end());
+        }
+    return before;
+}
+
+// The accesses of a graph's first launches are held against each other: what they
+// are may depend on the data, but hardly from launch to launch.
+constexpr int checked_launches = 2;
+
+// run_graph runs the nodes in the order of their capture, and in the checked build
+// says where two nodes that a device may run side by side conflict.
+int run_graph(Context *c, Graph *g) {
+    bool check = records && g->checked++ < checked_launches;
+    std::vector<Access> accesses(check ? g->nodes.size() : 0);
+    for (size_t i = 0; i < g->nodes.size(); i++) {
+        recording = check ? &accesses[i] : nullptr;
+        int e;
+        {
+            Recorder recorder(c, recording);
+            e = g->nodes[i].work();
+        }
+        recording = nullptr;
+        if (e) return e;
+    }
+    if (!check) return OK;
+    auto before = earlier(*g);
+    for (size_t j = 0; j < g->nodes.size(); j++)
+        for (size_t i = 0; i < j; i++) {
+            if (before[j].count(i)) continue;
+            auto at = conflict(c, accesses[i], accesses[j]);
+            if (!at.empty())
+                return report(LAUNCH_FAILED, "nodes " + std::to_string(i) + " (" + g->nodes[i].name + ") and " + std::to_string(j) + " (" +
+                                                 g->nodes[j].name + ") of a graph, neither after the other, both touch " + at + ", and one writes it");
+        }
+    return OK;
+}
+
+} // namespace
+} // namespace gpc_shim
+
 // Streams and events.
 EXPORT int cuStreamCreate(Handle *out, unsigned flags) {
     ENTER("cuStreamCreate")
@@ -39,14 +90,17 @@ EXPORT int cuStreamWaitEvent(Handle h, Handle event, unsigned) {
     STREAM(h)
     auto *e = static_cast<Event *>(event);
     if (!c->events.count(e)) return INVALID_HANDLE;
-    if (e->capture) { // the stream joins the capture; the graph keeps one order
+    if (e->capture) { // the stream joins the capture, or waits within it
+        if (s->capture != e->capture) s->tail.clear();
         s->capture = e->capture;
+        for (size_t node : e->tail)
+            if (std::find(s->tail.begin(), s->tail.end(), node) == s->tail.end()) s->tail.push_back(node);
         return OK;
     }
     if (!e->recorded || !e->stream) return OK;
     Stream *other = e->stream;
     uint64_t at = e->at;
-    return enqueue(c, s, [=] { return c->streams.count(other) || other == &c->legacy ? drain(c, other, at) : OK; });
+    return enqueue(c, s, "cuStreamWaitEvent", [=] { return c->streams.count(other) || other == &c->legacy ? drain(c, other, at) : OK; });
 }
 EXPORT int cuEventCreate(Handle *out, unsigned) {
     ENTER("cuEventCreate")
@@ -71,12 +125,13 @@ EXPORT int cuEventRecord(Handle h, Handle stream) {
     if (!c->events.count(e)) return INVALID_HANDLE;
     if (s->capture) {
         e->capture = s->capture;
+        e->tail = s->tail;
         return OK;
     }
     e->capture = nullptr;
     e->stream = s;
     e->recorded = true;
-    int err = enqueue(c, s, [=] { return e->time = now(), OK; });
+    int err = enqueue(c, s, "cuEventRecord", [=] { return e->time = now(), OK; });
     e->at = s->enqueued;
     return err;
 }
@@ -119,7 +174,9 @@ EXPORT int cuLaunchKernel(Handle f, unsigned gx, unsigned gy, unsigned gz, unsig
         auto *p = static_cast<unsigned char *>(arguments[i]);
         values.emplace_back(p, p + k->sizes[i]);
     }
-    return enqueue(c, s, [=, values = std::move(values)] { return run_kernel(c, k, {gx, gy, gz}, {bx, by, bz}, shared, values); });
+    return enqueue(c, s, k->name, [=, values = std::move(values)] {
+        return run_kernel(c, k, {gx, gy, gz}, {bx, by, bz}, shared, values, recording);
+    });
 }
 EXPORT int cuStreamBeginCapture_v2(Handle h, int mode) {
     ENTER("cuStreamBeginCapture_v2")
@@ -129,6 +186,7 @@ EXPORT int cuStreamBeginCapture_v2(Handle h, int mode) {
     if (s->capture) return INVALID_VALUE;
     s->capture = new Graph;
     c->graphs.insert(s->capture);
+    s->tail.clear();
     s->origin = true;
     s->invalid = false;
     return OK;
@@ -146,6 +204,11 @@ EXPORT int cuStreamEndCapture(Handle h, Handle *out) {
     if (!s->capture || !s->origin) return injected ? injected : int(INVALID_VALUE);
     Graph *g = s->capture;
     bool invalid = s->invalid;
+    // Every branch must have come back to the stream that began.
+    auto before = earlier(*g);
+    std::set<size_t> joined(s->tail.begin(), s->tail.end());
+    for (size_t node : s->tail) joined.insert(before[node].begin(), before[node].end());
+    bool unjoined = joined.size() != g->nodes.size();
     for (Stream *other : c->streams)
         if (other->capture == g) {
             invalid = invalid || other->invalid;
@@ -154,10 +217,10 @@ EXPORT int cuStreamEndCapture(Handle h, Handle *out) {
         }
     for (Event *e : c->events)
         if (e->capture == g) e->capture = nullptr;
-    if (invalid || injected) {
+    if (invalid || injected || unjoined) {
         c->graphs.erase(g);
         delete g;
-        return injected ? injected : int(CAPTURE_INVALIDATED);
+        return injected ? injected : invalid ? int(CAPTURE_INVALIDATED) : int(CAPTURE_UNJOINED);
     }
     *out = g;
     return OK;
@@ -177,11 +240,9 @@ EXPORT int cuGraphLaunch(Handle exec, Handle stream) {
     auto *g = static_cast<Graph *>(exec);
     if (!c->executables.count(g)) return INVALID_HANDLE;
     if (s->capture) return CAPTURE_UNSUPPORTED;
-    return enqueue(c, s, [=] {
+    return enqueue(c, s, "cuGraphLaunch", [=] {
         if (!c->executables.count(g)) return report(ILLEGAL_ADDRESS, "a graph destroyed before it ran");
-        for (auto &node : g->nodes)
-            if (int e = node()) return e;
-        return int(OK);
+        return run_graph(c, g);
     });
 }
 EXPORT int cuGraphExecDestroy(Handle exec) {

@@ -71,6 +71,8 @@ extern "C" __global__ void gpc_test_fault(float *p, int n, int which, TestPair p
     case 5: if (i == 0) *reinterpret_cast<float4 *>(p + 1) = make_float4(1, 2, 3, 4); break; // misaligned
     case 6: fixed[i + 1 + n] = 1.0f; break;              // past a static array
     case 7: p[i] = s[i]; break;                          // shared memory never written: NaN
+    case 9: p[i] = 1.0f; break;                          // every block writes the same
+    case 10: atomicAdd((unsigned*)p + i, 1u); break;     // atomics of several blocks are none
     case 8: __shared__ float turn; turn = i; __syncwarp(); p[i] = turn; break; // a race
     }
 }

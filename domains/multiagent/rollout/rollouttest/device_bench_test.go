@@ -19,7 +19,7 @@ func BenchmarkDevice(b *testing.B) {
 	}
 	v := onDevice(b)
 	rng := rand.New(rand.NewPCG(1, 2))
-	straight := &rollout.Ending{Goal: [2]float64{3, -2}, Stage: 0.7, Stride: 0.24, Detour: 20}
+	straight := &rollout.Ending{Goal: [2]float64{3, -2}, Stage: 0.7, Stride: 0.24, Detour: 20, Scale: 1}
 	for _, o := range []rollouttest.Problem{
 		rollouttest.Joint(rng, "joint", 6, 15, 8),
 		rollouttest.Single(rng, "single", 20, 40, straight),

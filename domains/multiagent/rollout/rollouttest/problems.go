@@ -91,8 +91,8 @@ func grid() *rollout.Grid {
 // Problems are those of every shape that the engine meets, and the degenerate ones.
 func Problems() []Problem {
 	rng := rand.New(rand.NewPCG(21, 22))
-	straight := &rollout.Ending{Goal: [2]float64{3, -2}, Stage: 0.7, Stride: 0.24, Detour: 20}
-	guided := &rollout.Ending{Goal: [2]float64{3, -2}, Stage: 0.7, Stride: 0.24, Detour: 20, Grid: grid()}
+	straight := &rollout.Ending{Goal: [2]float64{3, -2}, Stage: 0.7, Stride: 0.24, Detour: 20, Scale: 1}
+	guided := &rollout.Ending{Goal: [2]float64{3, -2}, Stage: 0.7, Stride: 0.24, Detour: 20, Scale: 0.9, Grid: grid()}
 	all := []Problem{
 		Joint(rng, fullJoint, 6, 15, 8),
 		Joint(rng, "6 robots, no discs", 6, 0, 8),

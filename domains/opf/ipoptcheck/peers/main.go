@@ -1,11 +1,12 @@
-//go:build ipopt
-
-// Command peers times AC optimal power flows by package acopf beside IPOPT and,
-// where Octave and MATPOWER are at hand, beside MATPOWER's own interior point
-// solver MIPS, in one run on one machine:
+// Command peers times AC optimal power flows by package acopf beside IPOPT (build
+// tag ipopt) and beside MATPOWER's own interior point solver MIPS in Octave, in one
+// run on one machine:
 //
 //	go run -tags ipopt ./domains/opf/ipoptcheck/peers --out bench/results/NAME/peers-opf.json
 //	    [--matpower DIR] [--rounds 7] [--cases case9,case30]
+//
+// A peer that is not at hand is one line on standard error and one in the record;
+// without any there is nothing to record.
 //
 // Every round times every solver on every case; a ratio is the median over rounds
 // of (peer's time / ours), with the least and the largest. Every solver starts
@@ -13,21 +14,18 @@
 // Times are CPU times of a solve alone: other work on the machine does not stretch
 // them, and what each solver analyses once per network is not counted, nor is
 // Octave's start.
-// --matpower is a checkout of github.com/MATPOWER/matpower.
+// --matpower is MATPOWER's folder, the one with lib, mips and mp-opt-model in it.
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -36,7 +34,6 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/ipoptcheck"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/matpower/cases"
@@ -56,9 +53,17 @@ type ratio struct {
 }
 
 type record struct {
-	Device string  `json:"device"`
-	Commit string  `json:"commit"`
-	Ratios []ratio `json:"ratios"`
+	Device  string   `json:"device"`
+	Commit  string   `json:"commit"`
+	Missing []string `json:"missing,omitempty"` // peers that were not at hand, and why
+	Ratios  []ratio  `json:"ratios"`
+}
+
+// peer is another program: microseconds of a solve of a case, and the optimum it
+// found.
+type peer struct {
+	name string
+	time func(name string) (us, objective float64, err error)
 }
 
 func main() {
@@ -80,43 +85,54 @@ func main() {
 // batch is how many problems our batched row solves in one call.
 const batch = 64
 
-// timed are the microseconds a solve takes, by round.
-type timed struct{ single, batched, ipopt, mips []float64 }
+// timed are the microseconds a solve takes, by round; of peers, by peer.
+type timed struct {
+	single, batched []float64
+	peers           [][]float64
+}
 
 func run(out, matpower string, names []string, rounds int) error {
+	r := record{Device: cpuid.CPU.BrandName, Commit: version.Build()}
+	var peers []peer
+	for _, find := range []func() (peer, error){findIPOPT, func() (peer, error) { return findMIPS(matpower) }} {
+		p, err := find()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "peers: no rows for", err)
+			r.Missing = append(r.Missing, err.Error())
+			continue
+		}
+		peers = append(peers, p)
+	}
+	if len(peers) == 0 {
+		return errors.New("no other program is at hand to be compared with")
+	}
 	times := map[string]*timed{}
+	for _, name := range names {
+		times[name] = &timed{peers: make([][]float64, len(peers))}
+	}
 	for range rounds {
 		for _, name := range names {
 			t := times[name]
-			if t == nil {
-				t = &timed{}
-				times[name] = t
-			}
-			objective, err := t.ours(name)
+			ours, err := t.ours(name)
 			if err != nil {
 				return err
 			}
-			if err := t.withIPOPT(name, objective); err != nil {
-				return err
-			}
-			if matpower == "" {
-				continue
-			}
-			if err := t.withMIPS(matpower, name, objective); err != nil {
-				return err
+			for k, p := range peers {
+				us, theirs, err := p.time(name)
+				if err != nil {
+					return err
+				}
+				if !(math.Abs(theirs-ours) <= 1e-6*math.Abs(ours)) {
+					return fmt.Errorf("%s: %s finds %.9g, acopf %.9g", name, p.name, theirs, ours)
+				}
+				t.peers[k] = append(t.peers[k], us)
 			}
 		}
 	}
-	r := record{Device: cpuid.CPU.BrandName, Commit: version.Build()}
 	for _, name := range names {
 		t := times[name]
-		for _, peer := range []struct {
-			name  string
-			times []float64
-		}{{"IPOPT 3.11 with MUMPS", t.ipopt}, {"MATPOWER MIPS in Octave", t.mips}} {
-			if peer.times != nil {
-				r.Ratios = append(r.Ratios, compare(name, peer.name, 1, t.single, peer.times), compare(name, peer.name, batch, t.batched, peer.times))
-			}
+		for k, p := range peers {
+			r.Ratios = append(r.Ratios, compare(name, p.name, 1, t.single, t.peers[k]), compare(name, p.name, batch, t.batched, t.peers[k]))
 		}
 	}
 	text, err := json.MarshalIndent(r, "", " ")
@@ -210,91 +226,4 @@ func (t *timed) ours(name string) (float64, error) {
 		}
 	}
 	return objective, nil
-}
-
-func agree(name, peer string, theirs, ours float64) error {
-	if !(math.Abs(theirs-ours) <= 1e-6*math.Abs(ours)) {
-		return fmt.Errorf("%s: %s finds %.9g, acopf %.9g", name, peer, theirs, ours)
-	}
-	return nil
-}
-
-func (t *timed) withIPOPT(name string, objective float64) error {
-	n, err := load(name)
-	if err != nil {
-		return err
-	}
-	p, err := ipoptcheck.New(n, &acopf.Problem{}, ipoptcheck.Default)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	us, err := repeat(func() error {
-		s := p.Solve()
-		if !s.Optimal {
-			return fmt.Errorf("%s: IPOPT ends with status %d", name, s.Status)
-		}
-		return agree(name, "IPOPT", s.Objective, objective)
-	})
-	t.ipopt = append(t.ipopt, us)
-	return err
-}
-
-// mips is what Octave runs: three solves after one that warms up, by MATPOWER's
-// older core, which is the faster one.
-const mips = `addpath('%[1]s/lib','%[1]s/mips/lib','%[1]s/mp-opt-model/lib','%[1]s/mptest/lib');
-mpc = loadcase('%[2]s');
-mpopt = mpoption('out.all', 0, 'verbose', 0, 'opf.ac.solver', 'MIPS', 'opf.start', 1, 'exp.use_legacy_core', 1);
-runopf(mpc, mpopt);
-for k = 1:3
-  t = cputime; r = runopf(mpc, mpopt); t = cputime - t;
-  printf('%%.9f %%.12g %%d\n', 1e6*t, r.f, r.success);
-end
-`
-
-func (t *timed) withMIPS(matpower, name string, objective float64) error {
-	dir, err := os.MkdirTemp("", "peers")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	text, err := cases.Text(name)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(dir, name+".m")
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		return err
-	}
-	script := filepath.Join(dir, "time_mips.m")
-	if err := os.WriteFile(script, fmt.Appendf(nil, mips, matpower, file), 0o644); err != nil {
-		return err
-	}
-	cmd := exec.Command("octave-cli", "--norc", "--quiet", script)
-	cmd.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1")
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	printed, err := cmd.Output()
-	var us []float64
-	for line := range strings.Lines(string(printed)) {
-		f := strings.Fields(line)
-		if len(f) != 3 || f[2] != "1" {
-			return fmt.Errorf("%s: MATPOWER printed %q", name, line)
-		}
-		took, errTime := strconv.ParseFloat(f[0], 64)
-		value, errValue := strconv.ParseFloat(f[1], 64)
-		if errTime != nil || errValue != nil {
-			return fmt.Errorf("%s: MATPOWER printed %q", name, line)
-		}
-		if err := agree(name, "MIPS", value, objective); err != nil {
-			return err
-		}
-		us = append(us, took)
-	}
-	// Octave may fail while it exits, after all is done.
-	if len(us) != 3 {
-		return fmt.Errorf("%s: octave-cli: %v: %s", name, err, log.String())
-	}
-	t.mips = append(t.mips, slices.Min(us))
-	return nil
 }

@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// refine is one refinement of each batch of candidates end to end: observation in,
+// chosen action out, one flow step, the roll-out to the end of the episode or plan.
+// It needs a registered case with a plant. A call takes the first observation of
+// another test episode each time.
+func (r *runner) refine(ctx context.Context, s Shape) error {
+	if s.own == nil || s.own.Plant == nil {
+		return nil // a size alone has no roll-out
+	}
+	m, err := s.model(r.rng(), r.opt.Model)
+	if err != nil {
+		return err
+	}
+	problem := s.own.Problem
+	spec := problem.Spec()
+	var observations []batchnav.Observation
+	for i := range 16 {
+		pref := domain.Preference{Adaptive: true}
+		e, err := s.own.Plant.Episode(r.opt.Seed, i, domain.EpisodeOptions{Preference: pref})
+		if err != nil {
+			return fmt.Errorf("test episode %d: %w", i, err)
+		}
+		o := batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: pref}
+		e.Observe(o.S, o.C)
+		observations = append(observations, o)
+	}
+	for _, n := range r.opt.Batches {
+		refiner, err := batchnav.NewRefiner(r.b, m, problem, batchnav.Options{}, n)
+		if err != nil {
+			return err
+		}
+		opt := batchnav.RefineOptions{Candidates: n, FlowSteps: 1, Seed: 1, Threads: runtime.GOMAXPROCS(0)}
+		first, err := refiner.Refine(ctx, observations[0], opt)
+		if err != nil {
+			return err
+		}
+		at := 0
+		size := fmt.Sprintf("%s, %d codes, look-ahead %d", s, m.Codes.Rows, first.LookAhead)
+		if err := r.row(ctx, "refine", s, size, n, refineFLOPs(m, problem, opt, first.LookAhead), nil, func() error {
+			_, err := refiner.Refine(ctx, observations[at%len(observations)], opt)
+			at++
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refineFLOPs is the work of a refinement: every candidate's flow steps, and E_x and
+// D_u at each decision of the roll-out behind the first, where the base policy acts.
+// Localization, the preference sweep and the problem's own functions are not
+// counted.
+func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, lookAhead int) float64 {
+	spec := p.Spec()
+	nav := spec.Navigation
+	step := cpufallback.StepFLOPs(backend.StepperConfig{
+		DecoderS: m.DecoderS, DecoderU: m.DecoderU, Problem: p,
+		Params: backend.StepParams{TopK: nav.TopK, LieGain: float32(nav.LieGain)},
+	})
+	work := float64(opt.FlowSteps) * step
+	if spec.Plan == 1 {
+		work += float64(lookAhead-1) * (cpufallback.ForwardFLOPs(m.EncoderX) + cpufallback.ForwardFLOPs(m.DecoderU))
+	}
+	return float64(opt.Candidates) * work
+}
+
+// model is the case's map, or networks of its sizes drawn at random.
+func (s Shape) model(rng *rand.Rand, given func(domain.Case) (*model.Model, error)) (*model.Model, error) {
+	if given != nil {
+		return given(*s.own)
+	}
+	spec := s.own.Problem.Spec()
+	ex, ds, du, err := s.networks(rng)
+	if err != nil {
+		return nil, err
+	}
+	eo, err := model.NewMLP(rng, spec.OracleSize(), s.Hidden, s.Latent)
+	if err != nil {
+		return nil, err
+	}
+	return &model.Model{
+		Case: spec.Name, EncoderX: ex, EncoderO: eo, DecoderS: ds, DecoderU: du,
+		NormX: identity(s.Observation), NormO: identity(spec.OracleSize()), NormS: identity(s.State), NormU: identity(s.Action),
+		Codes: tensor.New(0, s.Latent),
+	}, nil
+}

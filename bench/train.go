@@ -1,0 +1,200 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// trainer is what training of a shape begins with: random data, the networks, every
+// term of the losses but, without neighbours, locality.
+func (s Shape) trainer(rng *rand.Rand, rows, batch, neighbours int) (backend.TrainerConfig, error) {
+	ex, ds, du, err := s.networks(rng)
+	if err != nil {
+		return backend.TrainerConfig{}, err
+	}
+	oracle := s.State + 2*s.Objectives
+	eo, err := model.NewMLP(rng, oracle, s.Hidden, s.Hidden, s.Latent)
+	if err != nil {
+		return backend.TrainerConfig{}, err
+	}
+	next := make([]int32, rows)
+	for i := range next {
+		next[i] = -1
+	}
+	cfg := backend.TrainerConfig{
+		Data: backend.TrainingSet{
+			X: random(rng, rows, s.Observation), O: random(rng, rows, oracle), S: random(rng, rows, s.State), U: random(rng, rows, s.Action),
+			Next: next, RiskWeight: make([]float32, rows),
+		},
+		Initial:  backend.Networks{EncoderX: ex, EncoderO: eo, DecoderU: du, DecoderS: ds},
+		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 1, ReconO: 1, Consistency: 1, ConsistencyBeta: 0.1},
+		Adam:     backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, SpectralBound: 50,
+		MaxBatch: batch, MaxNeighbours: neighbours,
+	}
+	if neighbours > 0 {
+		cfg.Manifold.Locality = 1
+	}
+	return cfg, nil
+}
+
+// train is one update of all four networks, by the count forward 1×, backward 2×
+// of every network pass.
+func (r *runner) train(ctx context.Context, s Shape) error {
+	const rows = 8192
+	batch := min(slices.Max(r.opt.Batches), rows)
+	cfg, err := s.trainer(r.rng(), rows, batch, 0)
+	if err != nil {
+		return err
+	}
+	t, err := r.b.NewTrainer(cfg)
+	if err != nil {
+		return err
+	}
+	order := make([]int32, rows)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	n := min(batch, deviationRows)
+	off, err := r.deviation(n, func(b backend.Backend) ([]float32, error) {
+		// Losses after an update show both passes and the optimiser.
+		t, err := b.NewTrainer(cfg)
+		if err != nil {
+			return nil, err
+		}
+		var all []float32
+		for range 2 {
+			l, err := t.ManifoldStep(order[:n], nil, nil, 1e-3)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, float32(l.ReconX), float32(l.Action), float32(l.ReconO), float32(l.Consistency), float32(l.Total))
+		}
+		return all, nil
+	})
+	if err != nil {
+		return err
+	}
+	nets := cfg.Initial
+	flops := 3 * (cpufallback.ForwardFLOPs(nets.EncoderX) + cpufallback.ForwardFLOPs(nets.EncoderO) + 2*cpufallback.ForwardFLOPs(nets.DecoderS) + cpufallback.ForwardFLOPs(nets.DecoderU))
+	at := 0
+	return r.row(ctx, "train", s, fmt.Sprintf("%s, x %d", s, s.Observation), batch, float64(batch)*flops, off, func() error {
+		if at+batch > rows {
+			at = 0
+		}
+		_, err := t.ManifoldStep(order[at:at+batch], nil, nil, 1e-4)
+		at += batch
+		return err
+	})
+}
+
+// What train-epochs takes unless it is asked for something else: the paper's
+// training.
+const (
+	defaultSamples = 250_000
+	defaultEpochs  = 500
+)
+
+// trainEpochs is a whole manifold training, one neighbour a sample, in shuffled
+// batches: run where Options.Epochs says how many, and otherwise 500 epochs
+// extrapolated from single updates. Drawing the batches counts, as it does in a
+// training; evaluation and rollout-aware refinement are not part of it.
+func (r *runner) trainEpochs(ctx context.Context, s Shape) error {
+	samples, epochs := r.opt.Samples, r.opt.Epochs
+	if samples == 0 {
+		samples = defaultSamples
+	}
+	batch := min(slices.Max(r.opt.Batches), samples)
+	cfg, err := s.trainer(r.rng(), samples, batch, 1)
+	if err != nil {
+		return err
+	}
+	t, err := r.b.NewTrainer(cfg)
+	if err != nil {
+		return err
+	}
+	rng := r.rng()
+	order, neighbours, kernel := make([]int32, samples), make([]int32, batch), make([]float32, batch)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	update := func(at int) error {
+		if at == 0 {
+			rng.Shuffle(samples, func(i, j int) { order[i], order[j] = order[j], order[i] })
+		}
+		rows := order[at:min(at+batch, samples)]
+		for i, row := range rows {
+			neighbours[i], kernel[i] = (row+1)%int32(samples), 1
+		}
+		_, err := t.ManifoldStep(rows, neighbours[:len(rows)], kernel[:len(rows)], 1e-4)
+		return err
+	}
+	peak := math.NaN()
+	if r.ceiling != nil {
+		peak = r.ceiling()
+	}
+	var total float64 // µs
+	extrapolated := epochs == 0
+	if extrapolated {
+		epochs = defaultEpochs
+		at := 0
+		us, err := latencies(ctx, r.opt.Budget, func() error {
+			err := update(at)
+			if at += batch; at >= samples {
+				at = 0
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		mean := 0.0
+		for _, v := range us {
+			mean += v / float64(len(us))
+		}
+		total = mean * float64((samples+batch-1)/batch) * float64(epochs)
+	} else {
+		start := time.Now()
+		for range epochs {
+			for at := 0; at < samples; at += batch {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := update(at); err != nil {
+					return err
+				}
+			}
+		}
+		if _, err := t.Networks(); err != nil { // the last update is made
+			return err
+		}
+		total = float64(time.Since(start).Nanoseconds()) / 1e3
+	}
+	if r.ceiling != nil {
+		peak = math.Max(peak, r.ceiling())
+	}
+	res := r.result("train-epochs", s, fmt.Sprintf("%s, x %d, %d epochs × %d samples", s, s.Observation, epochs, samples), batch)
+	res.finish([]float64{total}, manifoldFLOPs(cfg.Initial, 1)*float64(samples)*float64(epochs), peak/1e9)
+	res.Samples, res.Epochs, res.Extrapolated = samples, epochs, extrapolated
+	r.add(res)
+	return nil
+}
+
+// manifoldFLOPs is the work of one sample of an update with κ neighbours: each use
+// of a network is a forward pass, the gradient of its weights and of its inputs,
+// the first layer of an encoder excepted. E_x is used for the sample and its
+// neighbours, D_s for z^x and z^o.
+func manifoldFLOPs(n backend.Networks, kappa int) float64 {
+	encoder := func(m *model.MLP) int {
+		first := m.Layers[0].W
+		return 3*m.MulAdds() - first.Rows*first.Cols
+	}
+	return 2 * float64((1+kappa)*encoder(n.EncoderX)+encoder(n.EncoderO)+3*n.DecoderU.MulAdds()+2*3*n.DecoderS.MulAdds())
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/multiagent"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// scenes is a program with the static case of Case 2 and an untrained map of it.
+func scenes(t *testing.T) (app *App, file string) {
+	t.Helper()
+	c := multiagent.Static()
+	spec := c.MapProblem().Spec()
+	return &App{Cases: []domain.Case{c}}, untrained(t, spec, spec.PlanSize())
+}
+
+// untrained writes a map with random weights whose plans have so many entries.
+func untrained(t *testing.T, spec *domain.Spec, plan int) (file string) {
+	t.Helper()
+	const nz = 8
+	rng := rand.New(rand.NewPCG(1, 2))
+	mlp := func(in, out int) *model.MLP {
+		m, err := model.NewMLP(rng, in, 16, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	unit := func(n int, scale float32) model.Normalizer {
+		v := model.Normalizer{Mean: make([]float32, n), Scale: make([]float32, n)}
+		for i := range v.Scale {
+			v.Scale[i] = scale
+		}
+		return v
+	}
+	m := &model.Model{
+		Case: spec.Name, EncoderX: mlp(spec.ObservationSize(), nz), EncoderO: mlp(spec.OracleSize(), nz),
+		DecoderS: mlp(nz, spec.MeasuredSize()), DecoderU: mlp(nz, plan),
+		NormX: unit(spec.ObservationSize(), 1), NormO: unit(spec.OracleSize(), 1), NormS: unit(spec.MeasuredSize(), 1), NormU: unit(plan, 0.3),
+		Calibration: model.Calibration{TauGeom: 0.1, ObjectiveIdeal: []float64{0, 0, 0}, ObjectiveNadir: []float64{9, 9, 9}, LatentSpread: 1},
+	}
+	file = filepath.Join(t.TempDir(), "map.safetensors")
+	if err := m.WriteFile(file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A method that asks the case's map runs, is recorded with the map's priority and
+// residual, verifies, and comes out the same in shards, and when it is resumed
+// behind an interruption.
+func TestGuidedMethodIsEvaluatedLikeAnyOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole episodes")
+	}
+	app, file := scenes(t)
+	dir := t.TempDir()
+	eval := func(name string, more ...string) map[string]json.RawMessage {
+		t.Helper()
+		trace := filepath.Join(dir, name)
+		code, out, log := run(app, append([]string{"eval", "multiagent-static", "--method", "gpc-96", "--model", file, "--seed", "991", "--trace", trace, "--json"}, more...)...)
+		if code != 0 {
+			t.Fatalf("%s: exit code %d: %s", name, code, log)
+		}
+		if code, _, log := run(app, "verify", trace); code != 0 {
+			t.Fatalf("%s: verify: exit code %d: %s", name, code, log)
+		}
+		var result map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(out), &result); err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	whole := eval("whole.jsonl", "--episodes", "2")
+	text, err := os.ReadFile(filepath.Join(dir, "whole.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	var line struct {
+		Priority []float64 `json:"priority"`
+		Residual *float64  `json:"residual"`
+	}
+	if err := json.Unmarshal([]byte(lines[2]), &line); err != nil {
+		t.Fatal(err)
+	}
+	if len(line.Priority) != 3 || line.Residual == nil || !(*line.Residual > 0) {
+		t.Errorf("a decision is recorded with priority %v and residual %v", line.Priority, line.Residual)
+	}
+	cost := func(path string, episode int) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range strings.Split(string(text), "\n") {
+			var end struct {
+				Episode *int `json:"episode"`
+				End     *struct {
+					Cost json.Number `json:"cost"`
+				} `json:"end"`
+			}
+			if json.Unmarshal([]byte(l), &end) == nil && end.End != nil && end.Episode != nil && *end.Episode == episode {
+				return end.End.Cost.String()
+			}
+		}
+		t.Fatalf("%s has no end of episode %d", path, episode)
+		return ""
+	}
+	eval("part.jsonl", "--episodes", "2", "--shard", "1/2")
+	if a, b := cost("whole.jsonl", 1), cost("part.jsonl", 1); a != b {
+		t.Errorf("episode 1 costs %s in the whole run and %s in its shard", a, b)
+	}
+	cut := strings.Join(lines[:len(lines)-40], "\n") // within the second episode
+	if err := os.WriteFile(filepath.Join(dir, "resumed.jsonl"), []byte(cut), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	resumed := eval("resumed.jsonl", "--episodes", "2", "--resume", "--threads", "2")
+	for _, key := range []string{"cost_mean", "safe", "margin_mean", "fallback", "decisions"} {
+		if string(whole[key]) != string(resumed[key]) {
+			t.Errorf("%s is %s, resumed %s", key, whole[key], resumed[key])
+		}
+	}
+}
+
+func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
+	app, file := scenes(t)
+	code, out, log := run(app, "cases", "--json")
+	if code != 0 {
+		t.Fatal(log)
+	}
+	for _, name := range []string{"gpc", "gpc-384", "gpc-no-latent", "gpc-no-latent-384", "gpc-no-lookahead", "gpc-all-latent", "gpc-no-semantic", "raw", "reference", "reference-4096"} {
+		if !strings.Contains(out, `"`+name+`"`) {
+			t.Errorf("gpc cases does not list %s: %s", name, out)
+		}
+	}
+	if strings.Contains(out, `"direct"`) {
+		t.Errorf("gpc cases lists direct, and the map is not about the plant's problem: %s", out)
+	}
+	_, cartFile := cart(t)
+	spec := app.Cases[0].MapProblem().Spec()
+	for _, c := range []struct {
+		name string
+		args []string
+		says string
+	}{
+		{"no model", []string{"eval", "multiagent-static", "--method", "gpc"}, "--model"},
+		{"a model of another case", []string{"eval", "multiagent-static", "--method", "gpc", "--model", cartFile}, "cart"},
+		{"a model of another size", []string{"eval", "multiagent-static", "--method", "gpc", "--model", untrained(t, spec, 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
+		{"navigator's method", []string{"eval", "multiagent-static", "--method", "direct", "--model", file}, "direct"},
+		{"refine", []string{"refine", "multiagent-static", "--model", file}, "one robot"},
+		{"certify", []string{"certify", "multiagent-static", "--model", file}, "one robot"},
+		{"another regime", []string{"eval", "multiagent-static", "--method", "gpc", "--model", file, "--regime", "night"}, "night"},
+	} {
+		if code, _, log := run(app, c.args...); code == 0 || !strings.Contains(log, c.says) {
+			t.Errorf("%s: exit code %d, stderr %q does not name %q", c.name, code, log, c.says)
+		}
+	}
+}

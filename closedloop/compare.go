@@ -1,0 +1,182 @@
+package closedloop
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// readEpisodes hands every complete episode of a trace to visit and returns its
+// header. A trace that ends inside an episode is an error.
+func readEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: trace: %w", err)
+	}
+	defer f.Close()
+	r, err := NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+	}
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return &r.Header, nil
+		}
+		if err == nil {
+			err = visit(e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+		}
+	}
+}
+
+// Join returns the statistics of an evaluation whose shards were run apart, from
+// their traces: those of Evaluate without shards, but for the order in which sums
+// are taken. The traces have to be of one run, each shard's given once, and its
+// episodes without a gap; a shard that has not been run to its end cannot be told
+// from a complete one of a shorter evaluation unless the others are longer.
+func Join(spec *domain.Spec, paths []string) (*Result, error) {
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("closedloop: no traces to join")
+	}
+	sum := newTally(spec)
+	var first *Header
+	counts := map[int]int{} // episodes by shard
+	for _, path := range paths {
+		n := 0
+		last := -1
+		h, err := readEpisodes(path, func(e *EpisodeRecord) error {
+			if n > 0 && e.Episode <= last {
+				return fmt.Errorf("episode %d comes after %d", e.Episode, last)
+			}
+			last = e.Episode
+			n++
+			sum.add(e)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		shard := h.Shard
+		if h.Case != spec.Name {
+			return nil, fmt.Errorf("closedloop: %s is of case %s, want %s", path, h.Case, spec.Name)
+		}
+		if _, twice := counts[shard[0]]; twice {
+			return nil, fmt.Errorf("closedloop: %s is shard %d/%d, which was given before", path, shard[0], shard[1])
+		}
+		if want := shard[0] + (n-1)*shard[1]; n > 0 && last != want {
+			return nil, fmt.Errorf("closedloop: %s has %d episodes up to number %d, want number %d", path, n, last, want)
+		}
+		counts[shard[0]] = n
+		h.Shard[0] = 0
+		if first == nil {
+			first = h
+		} else if why := first.sameRun(h); why != "" {
+			return nil, fmt.Errorf("closedloop: %s belongs to another run than %s: %s", path, paths[0], why)
+		}
+	}
+	shards := first.Shard[1]
+	if len(counts) != shards {
+		return nil, fmt.Errorf("closedloop: %d traces of %d shards, want every shard", len(counts), shards)
+	}
+	for i := 1; i < shards; i++ {
+		// Later shards have as many episodes or one fewer.
+		if d := counts[i-1] - counts[i]; d < 0 || counts[0]-counts[i] > 1 {
+			return nil, fmt.Errorf("closedloop: shard %d has %d episodes and shard %d has %d: one of them is not complete", i-1, counts[i-1], i, counts[i])
+		}
+	}
+	return sum.result(first), nil
+}
+
+// Comparison is what one trace says on the episodes that all compared traces have
+// and in which all of them are safe.
+type Comparison struct {
+	Case     string `json:"case"`
+	Method   string `json:"method"`
+	Seed     uint64 `json:"seed"`
+	Trace    string `json:"trace"`
+	Episodes int    `json:"episodes"` // of the trace
+	Safe     int    `json:"safe"`     // among them
+	Compared int    `json:"compared"` // safe in every trace
+	CostMean Number `json:"cost_mean"`
+	// DifferencePct is the mean of 100 (cost − first's)/first's over the compared
+	// episodes, DifferenceSEM its standard error.
+	DifferencePct Number    `json:"difference_pct"`
+	DifferenceSEM Number    `json:"difference_sem_pct"`
+	MarginMean    Number    `json:"margin_mean"` // of the compared episodes' smallest margins
+	Latency       Quantiles `json:"latency_us"`
+}
+
+// Compare sets traces of several methods on the same episodes (case, seed, regime,
+// noise, preference) beside the first, episode by episode.
+func Compare(paths []string) ([]Comparison, error) {
+	if len(paths) < 2 {
+		return nil, fmt.Errorf("closedloop: %d traces, want at least two to compare", len(paths))
+	}
+	type outcome struct{ cost, margin float64 }
+	safe := make([]map[int]outcome, len(paths))
+	rows := make([]Comparison, len(paths))
+	var first *Header
+	for k, path := range paths {
+		safe[k] = map[int]outcome{}
+		var latency []float64
+		row := &rows[k]
+		h, err := readEpisodes(path, func(e *EpisodeRecord) error {
+			row.Episodes++
+			low := math.Inf(1)
+			for _, l := range e.Lines {
+				latency = append(latency, float64(l.Latency))
+				low = math.Min(low, float64(l.Margin))
+			}
+			if e.End.Safe {
+				row.Safe++
+				safe[k][e.Episode] = outcome{float64(e.End.Cost), low}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		row.Case, row.Method, row.Seed, row.Trace, row.Latency = h.Case, h.Method, h.Seed, path, quantiles(latency)
+		same := *h
+		if first == nil {
+			first = h
+		}
+		same.Method, same.Commit, same.Device, same.Shard = first.Method, first.Commit, first.Device, first.Shard
+		if why := first.sameRun(&same); why != "" {
+			return nil, fmt.Errorf("closedloop: %s is not about the same episodes as %s: %s", path, paths[0], why)
+		}
+	}
+	for episode := range safe[0] {
+		for _, other := range safe[1:] {
+			if _, ok := other[episode]; !ok {
+				delete(safe[0], episode)
+				break
+			}
+		}
+	}
+	common := slices.Sorted(maps.Keys(safe[0]))
+	for k := range rows {
+		row := &rows[k]
+		row.Compared = len(common)
+		var difference, margins, costs []float64
+		for _, e := range common {
+			base, own := safe[0][e].cost, safe[k][e]
+			difference = append(difference, 100*(own.cost-base)/base)
+			margins, costs = append(margins, own.margin), append(costs, own.cost)
+		}
+		mean, sem := meanAndError(difference)
+		cost, _ := meanAndError(costs)
+		margin, _ := meanAndError(margins)
+		row.DifferencePct, row.DifferenceSEM, row.CostMean, row.MarginMean = Number(mean), Number(sem), Number(cost), Number(margin)
+	}
+	return rows, nil
+}

@@ -1,0 +1,95 @@
+package closedloop_test
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// Shards joined from their traces say what the whole run says.
+func TestJoinedShardsAreTheWhole(t *testing.T) {
+	c, dir := cartCase(t), t.TempDir()
+	o := options(dir)
+	o.Episodes = 7
+	whole := evaluate(t, c, direct(c), o)
+	var paths []string
+	for i := range 3 {
+		part := o
+		part.ShardIndex, part.ShardCount = i, 3
+		part.TracePath = filepath.Join(dir, fmt.Sprintf("shard-%d.jsonl", i))
+		evaluate(t, c, direct(c), part)
+		paths = append(paths, part.TracePath)
+	}
+	spec := c.Problem.Spec()
+	joined, err := closedloop.Join(spec, []string{paths[2], paths[0], paths[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := func(a, b closedloop.Number) bool { return math.Abs(float64(a-b)) <= 1e-9*(1+math.Abs(float64(b))) }
+	if joined.Episodes != 7 || joined.Decisions != whole.Decisions || joined.Safe != whole.Safe || joined.CI95.Safe != whole.CI95.Safe ||
+		!near(joined.GapPct, whole.GapPct) || !near(joined.CostMean, whole.CostMean) || joined.MarginMin != whole.MarginMin || !near(joined.MarginMean, whole.MarginMean) {
+		t.Errorf("joined %+v, whole %+v", joined, whole)
+	}
+	other := o
+	other.Seed++
+	other.ShardIndex, other.ShardCount, other.TracePath = 1, 3, filepath.Join(dir, "other.jsonl")
+	evaluate(t, c, direct(c), other)
+	short := o
+	short.Episodes, short.ShardIndex, short.ShardCount, short.TracePath = 1, 0, 3, filepath.Join(dir, "short.jsonl")
+	evaluate(t, c, direct(c), short)
+	for _, bad := range []struct {
+		name  string
+		paths []string
+		says  string
+	}{
+		{"nothing", nil, "no traces"},
+		{"one shard of three", paths[:1], "1 traces of 3 shards"},
+		{"one shard twice", []string{paths[0], paths[0], paths[1]}, "given before"},
+		{"another seed", []string{paths[0], other.TracePath, paths[2]}, "another run"},
+		{"an interrupted shard", []string{short.TracePath, paths[1], paths[2]}, "not complete"},
+		{"no trace", []string{filepath.Join(dir, "none")}, "none"},
+	} {
+		if _, err := closedloop.Join(spec, bad.paths); err == nil || !strings.Contains(err.Error(), bad.says) {
+			t.Errorf("%s: error %v, want one that says %q", bad.name, err, bad.says)
+		}
+	}
+}
+
+// Methods are compared on the episodes in which both are safe, one by one.
+func TestCompareIsPaired(t *testing.T) {
+	c, dir := cartCase(t), t.TempDir()
+	o := options(dir)
+	o.Episodes, o.Method = 6, "exact"
+	exact := evaluate(t, c, direct(c), o)
+	first := o.TracePath
+	lazy := o
+	lazy.Method, lazy.TracePath = "lazy", filepath.Join(dir, "lazy.jsonl")
+	evaluate(t, c, controller(func(int, []float64) (float64, bool, error) { return 0, true, nil }), lazy)
+	rows, err := closedloop.Compare([]string{first, first, lazy.TracePath})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows[0].DifferencePct != 0 || rows[1].DifferencePct != 0 || rows[0].Episodes != 6 || rows[0].Compared != rows[2].Compared || rows[2].Compared != rows[2].Safe {
+		t.Errorf("compared %+v", rows)
+	}
+	if rows[2].Safe > 0 && !(rows[2].DifferencePct > 0) {
+		t.Errorf("doing nothing costs %v %% more than the exact feedback", rows[2].DifferencePct)
+	}
+	if rows[2].Compared == 6 && math.Abs(float64(rows[0].CostMean-exact.CostMean)) > 1e-9 {
+		t.Errorf("mean cost %v, evaluated %v", rows[0].CostMean, exact.CostMean)
+	}
+	other := o
+	other.Seed++
+	other.TracePath = filepath.Join(dir, "other.jsonl")
+	evaluate(t, c, direct(c), other)
+	if _, err := closedloop.Compare([]string{first, other.TracePath}); err == nil || !strings.Contains(err.Error(), "same episodes") {
+		t.Errorf("other episodes: error %v", err)
+	}
+	if _, err := closedloop.Compare([]string{first}); err == nil {
+		t.Error("one trace is compared with nothing")
+	}
+}

@@ -1,0 +1,90 @@
+package multiagent
+
+import "math"
+
+// pose is a robot's position and heading.
+type pose struct{ x, y, cos, sin float64 }
+
+// Gains of the pursuit.
+const (
+	wayReached  = 0.6 // m: nearer than this, the next way point is taken up
+	closeToGoal = 0.8 // m: a goal behind the robot that is nearer than this is backed up to
+)
+
+// pursue is the plan that drives home along the way points at full speed whatever
+// stands there, by feedback within box and slew bound. It writes plan ([step][a,
+// ω], nil: not wanted) and the path, the present pose first.
+func (v *View) pursue(e *sight, plan []float64, path *[lookAhead + 1]pose) {
+	params := &v.system.Params
+	limits, dt := &params.Limits, params.Dt
+	lo, hi := [actionSize]float64{limits.AMin, -limits.OmegaMax}, [actionSize]float64{limits.AMax, limits.OmegaMax}
+	p := pose{cos: 1}
+	speed, before := e.speed, e.previous
+	path[0] = p
+	next := 0
+	half := dt / 2
+	for k := range lookAhead {
+		gx, gy := e.goal[0]-p.x, e.goal[1]-p.y
+		home := math.Sqrt(gx*gx + gy*gy)
+		dx, dy, square := gx, gy, home*home
+		for ; next < viewWays; next++ {
+			wx, wy := e.ways[next][0]-p.x, e.ways[next][1]-p.y
+			if s := wx*wx + wy*wy; s > wayReached*wayReached && s < square {
+				dx, dy, square = wx, wy, s
+				break
+			}
+		}
+		if square > 1e-6 {
+			f := 1 / math.Sqrt(square)
+			dx, dy = f*dx, f*dy
+		} else {
+			dx, dy = p.cos, p.sin
+		}
+		along, across := p.cos*dx+p.sin*dy, p.cos*dy-p.sin*dx
+		want, turn := min(limits.VMax, approachGain*home), across
+		switch {
+		case along < 0 && home < closeToGoal:
+			want, turn = -min(-limits.VMin, want), -across
+		case along < 0:
+			want *= 0.3
+			if turn = 2 - across; across < 0 {
+				turn = -2 - across
+			}
+		default:
+			want *= 0.3 + 0.7*along
+		}
+		u := [actionSize]float64{(want - speed) / dt, turnGain * turn}
+		for f := range u {
+			u[f] = clip(u[f], clip(before[f]-limits.DuMax[f], lo[f], hi[f]), clip(before[f]+limits.DuMax[f], lo[f], hi[f]))
+		}
+		before = u
+		if plan != nil {
+			plan[2*k], plan[2*k+1] = u[0], u[1]
+		}
+		after := clip(speed+dt*u[0], limits.VMin, limits.VMax)
+		length := half * (speed + after)
+		speed = after
+		hs, hc := halfTurn(u[1] * half)
+		cos, sin := p.cos*hc-p.sin*hs, p.sin*hc+p.cos*hs
+		p = pose{p.x + length*cos, p.y + length*sin, cos*hc - sin*hs, sin*hc + cos*hs}
+		path[k+1] = p
+	}
+}
+
+// halfTurn is sine and cosine of half a step's turn, at most 0.25 rad (see
+// Params.Validate), by series exact to 1e-12.
+func halfTurn(x float64) (sin, cos float64) {
+	q := x * x
+	return x * (1 - q*(1.0/6)*(1-q*(1.0/20)*(1-q*(1.0/42)))), 1 - q*(1.0/2)*(1-q*(1.0/12)*(1-q*(1.0/30)*(1-q*(1.0/56))))
+}
+
+// clip is x, or the end of [lo, hi] it lies beyond; not for NaN.
+func clip(x, lo, hi float64) float64 {
+	if x < lo {
+		return lo
+	}
+	if x > hi {
+		return hi
+	}
+	return x
+}

@@ -1,0 +1,286 @@
+package multiagent
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// seen is what the robots of a test scene see some steps into a closed loop.
+func seen(t testing.TB, y *System, rng *rand.Rand) (*Planner, []outlook) {
+	t.Helper()
+	scene, err := y.Draw(Validation, rng.Uint64(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := DefaultPlanner(y.scenes.Moving)
+	options.Candidates = 128
+	p, err := NewPlanner(y, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEpisode(y, scene)
+	s, c := make([]float64, MaxRobots*stateSize), make([]float64, contextSize)
+	u := make([]float64, MaxRobots*actionSize)
+	for range 1 + rng.IntN(30) {
+		e.Observe(s, c)
+		if _, err := p.Decide(s, c, domain.Preference{Adaptive: true}, u); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Apply(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Observe(s, c)
+	if _, err := p.Decide(s, c, domain.Preference{Adaptive: true}, u); err != nil {
+		t.Fatal(err)
+	}
+	all := make([]outlook, p.h.robots)
+	for i := range all {
+		all[i] = p.outlook(i)
+	}
+	return p, all
+}
+
+func vectors(v *View) (s, c []float64) {
+	return make([]float64, v.spec.MeasuredSize()), make([]float64, v.spec.ContextSize())
+}
+
+func TestViewSizes(t *testing.T) {
+	v := newView(system(t, false))
+	if n := v.spec.MeasuredSize(); n != viewMeasured {
+		t.Errorf("spec names %d measured variables, want %d", n, viewMeasured)
+	}
+	if n := v.spec.ContextSize(); n != viewContext {
+		t.Errorf("spec names %d context variables, want %d", n, viewContext)
+	}
+}
+
+// The order of the obstacles and of the others in the scene does not matter.
+func TestViewIsOfASet(t *testing.T) {
+	for _, moving := range []bool{false, true} {
+		y := system(t, moving)
+		v := newView(y)
+		rng := rand.New(rand.NewPCG(3, 4))
+		for range 4 {
+			_, looks := seen(t, y, rng)
+			l := looks[0]
+			s, c := vectors(v)
+			v.observe(&l, 0, s, c)
+			h := *l.scene
+			h.obstacles = slices.Clone(h.obstacles)
+			shuffled := l
+			shuffled.scene = &h
+			shuffled.obstacles = make([][]Obstacle, len(l.obstacles))
+			order := rng.Perm(len(h.obstacles))
+			for j, k := range order {
+				h.obstacles[j] = l.scene.obstacles[k]
+			}
+			for n, row := range l.obstacles {
+				shuffled.obstacles[n] = make([]Obstacle, len(row))
+				for j, k := range order {
+					shuffled.obstacles[n][j] = row[k]
+				}
+			}
+			for j, k := range rng.Perm(h.robots - 1) {
+				j, k = j+1, k+1
+				h.state[j], h.radius[j] = l.scene.state[k], l.scene.radius[k]
+				shuffled.paths[j] = l.paths[k]
+			}
+			s2, c2 := vectors(v)
+			v.observe(&shuffled, 0, s2, c2)
+			if !slices.Equal(s, s2) || !slices.Equal(c, c2) {
+				t.Errorf("moving %v: the view differs after the scene was shuffled:\n%v\n%v", moving, c, c2)
+			}
+		}
+	}
+}
+
+// A view that is moved and turned as a whole is the same view.
+func TestViewHasNoFrame(t *testing.T) {
+	y := system(t, true)
+	v := newView(y)
+	rng := rand.New(rand.NewPCG(5, 6))
+	_, looks := seen(t, y, rng)
+	l := looks[1]
+	s, c := vectors(v)
+	v.observe(&l, 1, s, c)
+	turn := 0.7
+	sin, cos := math.Sincos(turn)
+	move := func(p [2]float64) [2]float64 { return [2]float64{cos*p[0] - sin*p[1] + 3, sin*p[0] + cos*p[1] - 2} }
+	h := *l.scene
+	moved := l
+	moved.scene = &h
+	h.obstacles = slices.Clone(h.obstacles)
+	for j := range h.obstacles {
+		h.obstacles[j].C = move(h.obstacles[j].C)
+	}
+	moved.obstacles = make([][]Obstacle, len(l.obstacles))
+	for n, row := range l.obstacles {
+		moved.obstacles[n] = slices.Clone(row)
+		for j := range row {
+			moved.obstacles[n][j].C = move(row[j].C)
+		}
+	}
+	for j := range h.robots {
+		at := move([2]float64{h.state[j][0], h.state[j][1]})
+		h.state[j][0], h.state[j][1] = at[0], at[1]
+		h.state[j][2] += turn
+		h.goal[j] = move(h.goal[j])
+		path := *l.paths[j]
+		for k := range path {
+			at := move([2]float64{float64(path[k][0]), float64(path[k][1])})
+			path[k] = [2]float32{float32(at[0]), float32(at[1])}
+		}
+		moved.paths[j] = &path
+	}
+	s2, c2 := vectors(v)
+	v.observe(&moved, 1, s2, c2)
+	for n, x := range slices.Concat(s, c) {
+		if d := math.Abs(x - slices.Concat(s2, c2)[n]); !(d < 2e-5) {
+			t.Errorf("entry %d is %v, in another frame %v off", n, x, d)
+		}
+	}
+}
+
+// Step agrees with the plant where nothing bends within a knot: the robot's own
+// motion, and the bodies' positions.
+func TestViewStepIsThePlants(t *testing.T) {
+	y := system(t, true)
+	v := newView(y)
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 6 {
+		_, looks := seen(t, y, rng)
+		l := looks[0]
+		l.paths = [MaxRobots]*[lookAhead][2]float32{}
+		s, c := vectors(v)
+		v.observe(&l, 0, s, c)
+		u := make([]float64, MaxRobots*actionSize)
+		u[0], u[1] = l.scene.previous[0][0]+0.4, l.scene.previous[0][1]-0.3
+		y.Params.Limits.limit(u[:2], l.scene.previous[0][:])
+		sNext, cNext := vectors(v)
+		v.Step(s, c, u[:2], sNext, cNext)
+		h := *l.scene
+		h.obstacles = slices.Clone(h.obstacles)
+		h.apply(u)
+		next := outlook{scene: &h, obstacles: h.predicted(lookAhead)}
+		want, context := vectors(v)
+		v.observe(&next, 0, want, context)
+		for _, k := range []int{viewSpeed, viewDistance, viewGoal, viewGoal + 1, viewClearance} {
+			if d := math.Abs(want[k] - sNext[k]); !(d < 1e-6) {
+				t.Errorf("%s is %v after the step, the plant says %v", v.spec.Measured[k].Name, sNext[k], want[k])
+			}
+		}
+		m := make([]float64, 1)
+		v.Margins(s, c, u[:2], m)
+		if got := math.Min(m[0], viewReach); !(math.Abs(got-want[viewClearance]) < 1e-6) {
+			t.Errorf("margin after the action is %v, the plant says %v", got, want[viewClearance])
+		}
+	}
+}
+
+// decode is encode's inverse.
+func TestViewCodec(t *testing.T) {
+	y := system(t, true)
+	v := newView(y)
+	_, looks := seen(t, y, rand.New(rand.NewPCG(9, 10)))
+	for i := range looks {
+		s, c := vectors(v)
+		v.observe(&looks[i], i, s, c)
+		var e sight
+		v.decode(s, c, &e)
+		s2, c2 := vectors(v)
+		v.encode(&e, s2, c2)
+		for n, x := range slices.Concat(s, c) {
+			if d := math.Abs(x - slices.Concat(s2, c2)[n]); !(d < 1e-9) {
+				t.Errorf("robot %d: entry %d is %v, decoded and encoded again %v off", i, n, x, d)
+			}
+		}
+	}
+}
+
+func TestObserveAllocatesNothing(t *testing.T) {
+	y := system(t, false)
+	v := newView(y)
+	_, looks := seen(t, y, rand.New(rand.NewPCG(11, 12)))
+	s, c := vectors(v)
+	plan := make([]float64, v.spec.PlanSize())
+	if n := testing.AllocsPerRun(20, func() {
+		v.observe(&looks[0], 0, s, c)
+		v.Base(s, c, plan)
+	}); n != 0 {
+		t.Errorf("observing allocates %v times", n)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	for _, moving := range []bool{false, true} {
+		y := system(b, moving)
+		v := newView(y)
+		_, looks := seen(b, y, rand.New(rand.NewPCG(11, 12)))
+		s, c := vectors(v)
+		plan := make([]float64, v.spec.PlanSize())
+		b.Run(y.spec.Name, func(b *testing.B) {
+			for b.Loop() {
+				v.observe(&looks[0], 0, s, c)
+			}
+		})
+		b.Run(y.spec.Name+"/base", func(b *testing.B) {
+			for b.Loop() {
+				v.Base(s, c, plan)
+			}
+		})
+	}
+}
+
+// The batch of gradients and the derivatives of the stage are those of the
+// objectives at states of a closed loop, where bodies are near.
+func TestViewGradientIsTheDerivative(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	inside := 0
+	for _, moving := range []bool{false, true} {
+		y := system(t, moving)
+		v := newView(y)
+		_, looks := seen(t, y, rng)
+		for i := range looks {
+			s, c := vectors(v)
+			v.observe(&looks[i], i, s, c)
+			// The nearest body is drawn into the buffer, so that its terms act.
+			c[viewBodyAt+bodyKnots], c[viewBodyAt+bodyKnots+1] = compress([2]float64{c[viewBodyAt] + 0.02, 0.3})
+			c[viewBodyAt+bodyKnots+2], c[viewBodyAt+bodyKnots+3] = c[viewBodyAt+bodyKnots], c[viewBodyAt+bodyKnots+1]
+			u := []float64{c[viewPrevious] + 0.3, c[viewPrevious+1] - 0.7}
+			sigma := []float64{0.2, 0.5, 0.3}
+			J := make([]float64, 3)
+			value := func() float64 {
+				v.Objectives(s, u, c, J)
+				return sigma[0]*J[0] + sigma[1]*J[1] + sigma[2]*J[2]
+			}
+			gs, gu := make([]float64, len(s)), make([]float64, 2)
+			v.Gradient(s, u, c, sigma, gs, gu)
+			value()
+			if J[1] > 0.1 {
+				inside++
+			}
+			for _, part := range []struct{ x, g []float64 }{{s, gs}, {u, gu}} {
+				for k := range part.x {
+					const step = 1e-6
+					x := part.x[k]
+					part.x[k] = x + step
+					up := value()
+					part.x[k] = x - step
+					want := (up - value()) / (2 * step)
+					part.x[k] = x
+					if d := math.Abs(want - part.g[k]); !(d <= 1e-5*(1+math.Abs(want))) {
+						t.Errorf("derivative %d is %v, central difference %v", k, part.g[k], want)
+					}
+				}
+			}
+		}
+	}
+	if inside < 6 {
+		t.Errorf("a body was inside the buffer in %d views only", inside)
+	}
+}

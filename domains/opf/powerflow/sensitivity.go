@@ -1,0 +1,107 @@
+package powerflow
+
+import "github.com/gpc-engine/gpc/domains/opf/network"
+
+// How a quantity h(θ, V) of a solved power flow answers to what the power flow was
+// given. With F(θ, V) = 0 the balances that are solved for, J = ∂F/∂(θ, V) and
+// Jᵀλ = ∂h/∂(θ, V), the entry of λ in the row of an injection is ∂h/∂(that
+// injection): one transposed solve gives all of them. The magnitude of a bus that
+// holds its voltage is an unknown here too, with the equation V = set-point, so
+// that its row of λ is the derivative in the set-point. A reference stands outside
+// the system; its set-point acts through the balances of its neighbours.
+
+// Linearise factorises the Jacobian at the voltages of the last solve, which the
+// calls of Sensitivity after it use, until the next Solve. It reports false where
+// the Jacobian is singular.
+func (s *Solver) Linearise() bool {
+	s.jacobian()
+	return s.lu.factorise()
+}
+
+// Sensitivity overwrites the gradient of a quantity in the voltages, by bus, in
+// angle (rad) and magnitude (pu), with its gradient in what the power flow was
+// given, by bus:
+//
+//	angle      per pu of active power injected (generation less load); at a
+//	           reference, which takes up the balance, 0
+//	magnitude  at a PQ bus per pu of reactive power injected, at the others per pu
+//	           of the voltage set-point
+//
+// The quantity may depend on the voltages of references; only their angles are
+// fixed. What it depends on besides (the generation at a reference, say) is the
+// caller's to add. Linearise comes first. It does not allocate.
+func (s *Solver) Sensitivity(angle, magnitude []float64) {
+	x := s.lu.rhs
+	for k, b := range s.unknown {
+		x[2*k], x[2*k+1] = angle[b], s.vm[b]*magnitude[b]
+	}
+	s.lu.solveTransposed()
+	for k, b := range s.unknown {
+		angle[b], magnitude[b] = x[2*k], x[2*k+1]
+		if s.kind[b] != network.PQ {
+			magnitude[b] /= s.vm[b]
+		}
+	}
+	for _, r := range s.net.References {
+		angle[r] = 0
+	}
+	for _, k := range s.joints {
+		p := &s.pairs[k]
+		c, d := s.nn[k], s.h[k]
+		// The entries of the Jacobian in V of the reference, were it a column.
+		if r := p.j; s.position[r] < 0 {
+			byP, byQ := p.gij*c+p.bij*d, p.gij*d-p.bij*c
+			magnitude[r] -= s.response(p.i, byP, byQ) / s.vm[r]
+		} else {
+			r, byP, byQ := p.i, p.gji*c-p.bji*d, -p.gji*d-p.bji*c
+			magnitude[r] -= s.response(p.j, byP, byQ) / s.vm[r]
+		}
+	}
+}
+
+// response is λ of a bus's balances times how they change.
+func (s *Solver) response(bus int32, byP, byQ float64) float64 {
+	at := 2 * s.position[bus]
+	v := s.lu.rhs[at] * byP
+	if s.kind[bus] == network.PQ {
+		v += s.lu.rhs[at+1] * byQ
+	}
+	return v
+}
+
+// Injection is the net power that a bus sends into branches and shunt at the
+// voltages of the last solve, pu.
+func (s *Solver) Injection(bus int) (p, q float64) { return s.p[bus], s.q[bus] }
+
+// AddFlowGradient adds to a gradient in the voltages, by bus, that of a·P + b·Q of
+// the power into a branch at its from end or its to end, at the voltages of the
+// last solve.
+func (s *Solver) AddFlowGradient(branch int, fromEnd bool, a, b float64, angle, magnitude []float64) {
+	n, y := s.net, s.admitting
+	near, far := n.From[branch], n.To[branch]
+	gs, bs, gm, bm := y.Gff[branch], y.Bff[branch], y.Gft[branch], y.Bft[branch]
+	if !fromEnd {
+		near, far = far, near
+		gs, bs, gm, bm = y.Gtt[branch], y.Btt[branch], y.Gtf[branch], y.Btf[branch]
+	}
+	c := s.e[near]*s.e[far] + s.f[near]*s.f[far] // V·V·cos and V·V·sin of the angle
+	d := s.f[near]*s.e[far] - s.e[near]*s.f[far] // across the branch
+	along, across := gm*c+bm*d, gm*d-bm*c        // P and Q less their own V² terms
+	turn := b*along - a*across
+	angle[near] += turn
+	angle[far] -= turn
+	v := s.vm[near]
+	scale := a*along + b*across
+	magnitude[near] += 2*v*(a*gs-b*bs) + scale/v
+	magnitude[far] += scale / s.vm[far]
+}
+
+// AddInjectionGradient adds to a gradient in the voltages, by bus, that of a·P +
+// b·Q of a bus's net injection (Injection).
+func (s *Solver) AddInjectionGradient(bus int, a, b float64, angle, magnitude []float64) {
+	n := s.net
+	magnitude[bus] += 2 * s.vm[bus] * (a*n.Gs[bus] - b*n.Bs[bus])
+	for _, k := range s.near[bus] {
+		s.AddFlowGradient(int(k), n.From[k] == bus, a, b, angle, magnitude)
+	}
+}

@@ -1,0 +1,209 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// LoopsBackend is implemented by a backend that keeps the latents of many closed
+// loops where it computes: observations go in, actions come out, and a latent
+// crosses only when it is asked for. Package batchnav uses it where it can; package
+// internal/loops does the same in single operations of any backend.
+type LoopsBackend interface {
+	// NewLoops prepares the loops, which have no latent yet. ErrNoLoops says that
+	// this problem, or a model of these sizes, is navigated in single operations.
+	NewLoops(cfg LoopsConfig) (Loops, error)
+}
+
+// ErrNoLoops is returned by NewLoops where the caller has to navigate in single
+// operations.
+var ErrNoLoops = errors.New("this backend does not keep the loops of this problem")
+
+// LoopsConfig describes the map that the loops navigate. All is copied.
+type LoopsConfig struct {
+	EncoderX *model.MLP
+	NormX    model.Normalizer
+	Step     StepperConfig // with a Problem; MaxBatch is the number of loops
+	// Codes and Decoded are M* and D_s of it, [N, n_z] and [N, n_s]; no rows: a
+	// model without codes, whose observations are neither localized nor retracted.
+	Codes, Decoded tensor.Matrix
+	Neighbours     int       // of the affine refinement of localization
+	InverseRange   []float64 // of each objective: weights are σ times it
+	RetractionMix  float64   // μ_R
+	PriorityFilter float64   // gain of the low-pass filter of σ
+	Direct         bool      // encode and decode alone: no localization, no flow
+	// Smooths allows LoopsInput.Smoothing below 1. Without it a decision does not
+	// depend on the latents before, and nobody has to save them.
+	Smooths bool
+}
+
+// Validate says what is wrong with a configuration.
+func (c *LoopsConfig) Validate() error {
+	if c.EncoderX == nil || c.Step.Problem == nil {
+		return fmt.Errorf("loops: EncoderX and a Problem are needed")
+	}
+	if err := c.EncoderX.Validate(); err != nil {
+		return fmt.Errorf("loops: E_x: %w", err)
+	}
+	if err := c.Step.Validate(); err != nil {
+		return err
+	}
+	spec, n := c.Step.Problem.Spec(), c.Step.DecoderS.In()
+	if c.EncoderX.In() != spec.ObservationSize() || c.EncoderX.Out() != n {
+		return fmt.Errorf("loops: E_x is %d → %d, %s and its decoders want %d → %d", c.EncoderX.In(), c.EncoderX.Out(), spec.Name, spec.ObservationSize(), n)
+	}
+	if err := c.NormX.Validate("E_x", c.EncoderX.In()); err != nil {
+		return err
+	}
+	if r := c.Codes.Rows; r > 0 {
+		if err := tensor.Check("loops", "codes", c.Codes, r, n); err != nil {
+			return err
+		}
+		if err := tensor.Check("loops", "decoded codes", c.Decoded, r, spec.MeasuredSize()); err != nil {
+			return err
+		}
+	}
+	if len(c.InverseRange) != spec.ObjectiveSize() {
+		return fmt.Errorf("loops: %d ranges for %d objectives", len(c.InverseRange), spec.ObjectiveSize())
+	}
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{{"RetractionMix μ_R", c.RetractionMix}, {"PriorityFilter", c.PriorityFilter}} {
+		if !(v.value >= 0 && v.value <= 1) {
+			return fmt.Errorf("loops: %s is %v, want it in [0, 1]", v.name, v.value)
+		}
+	}
+	return nil
+}
+
+// Retracts tells whether a decision ends with the retraction of its latent.
+func (c *LoopsConfig) Retracts() bool {
+	return c.RetractionMix > 0 && c.Codes.Rows > 0 && !c.Direct
+}
+
+// Steering says what a decision does with a loop's priority σ.
+type Steering uint8
+
+const (
+	SteerKeep   Steering = iota // as given: a fixed preference
+	SteerSet                    // eq. iclr-semantic at ŝ
+	SteerFilter                 // a step of the low-pass filter towards it
+)
+
+// LoopsInput is one observation for every loop. A row that Hold marks has no
+// observation: its numbers are anything finite, and its latent stays as it was.
+type LoopsInput struct {
+	S    tensor.Matrix // [B, n_s] measured state, physical units
+	C    []float64     // [B·n_c] context, physical units
+	Slot tensor.Matrix // [B, 1+M] the preference as E_x reads it
+	Tau  []float32     // [B] τ_t of the residual filter
+	// Smoothing is α of each row, z_t = (1−α) z_{t−1} + α z; 1: z as it is.
+	Smoothing []float32
+	Hold      []bool
+	Steering  []Steering
+	Sigma     []float64 // [B·M] σ of the decision before, or the preference to keep
+}
+
+// LoopFlag tells about one row of a decision.
+type LoopFlag = uint8
+
+const (
+	// LoopFinite: z_{t+1} and the decoded first action are finite, and the latent is
+	// the loop's from now on (unless Hold says otherwise).
+	LoopFinite LoopFlag = 1 << iota
+	// LoopSteered: the indicators at ŝ were finite, and σ is new.
+	LoopSteered
+	// LoopConsistent: the residual filter of localization was met.
+	LoopConsistent
+)
+
+// LoopsOutput receives a decision. All is written but Z, which has rows only where
+// the latents are wanted.
+type LoopsOutput struct {
+	U            tensor.Matrix // [B, plan] decoded at z_{t+1}, clipped
+	Sigma        []float64     // [B·M] σ that the flow was steered by; may be the input's
+	Residual     []float64     // [B] ‖x̂ − D_s(z_t)‖², normalised
+	Displacement []float64     // [B] ‖z_{t+1} − z_t‖
+	Fallbacks    []Fallback    // [B] guards of the latent step
+	Flags        []LoopFlag    // [B]
+	Z            tensor.Matrix // [B, n_z] z_{t+1}
+}
+
+// Check says what is wrong with the shapes of a decision of B = rows loops.
+func (c *LoopsConfig) Check(rows int, in *LoopsInput, out *LoopsOutput) error {
+	const op = "loops"
+	spec := c.Step.Problem.Spec()
+	m := spec.ObjectiveSize()
+	for _, v := range []struct {
+		name string
+		m    tensor.Matrix
+		cols int
+	}{{"S", in.S, spec.MeasuredSize()}, {"Slot", in.Slot, 1 + m}, {"U", out.U, spec.PlanSize()}} {
+		if err := tensor.Check(op, v.name, v.m, rows, v.cols); err != nil {
+			return err
+		}
+	}
+	if out.Z.Rows > 0 {
+		if err := tensor.Check(op, "Z", out.Z, rows, c.Step.DecoderS.In()); err != nil {
+			return err
+		}
+	}
+	for _, v := range []struct {
+		name      string
+		got, want int
+	}{
+		{"C", len(in.C), rows * spec.ContextSize()}, {"Tau", len(in.Tau), rows}, {"Smoothing", len(in.Smoothing), rows},
+		{"Hold", len(in.Hold), rows}, {"Steering", len(in.Steering), rows}, {"Sigma", len(in.Sigma), rows * m},
+		{"output Sigma", len(out.Sigma), rows * m}, {"Residual", len(out.Residual), rows}, {"Displacement", len(out.Displacement), rows},
+		{"Fallbacks", len(out.Fallbacks), rows}, {"Flags", len(out.Flags), rows},
+	} {
+		if v.got != v.want {
+			return fmt.Errorf("%s: %s has %d entries, want %d for %d loops", op, v.name, v.got, v.want, rows)
+		}
+	}
+	for i, a := range in.Smoothing {
+		if !(a > 0 && a <= 1) || a < 1 && !c.Smooths {
+			return fmt.Errorf("%s: the smoothing of loop %d is %v, want it in (0, 1], and 1 without Smooths", op, i, a)
+		}
+	}
+	return nil
+}
+
+// Loops are many closed loops of one map (Algorithm 2, steps 1 to 5: encode,
+// localize, smooth, priority at ŝ, latent step, retraction, decode and clip). The
+// latents are its state. It is used by one goroutine.
+type Loops interface {
+	// Decide takes every loop one decision further. After an error the latents are
+	// not known.
+	Decide(in LoopsInput, out LoopsOutput) error
+	// Latents reads the latents back, [B, n_z]; NaN for a loop that has none yet.
+	Latents(z tensor.Matrix) error
+	// SetLatents replaces them.
+	SetLatents(z tensor.Matrix) error
+}
+
+// Steer writes σ of one loop by the problem's indicators at ŝ and the decoded first
+// action u, and tells whether they were finite. delta and fresh are scratch of M.
+func (c *LoopsConfig) Steer(how Steering, shat, u, ctx, delta, fresh, sigma []float64) bool {
+	c.Step.Problem.Indicators(shat, u, ctx, delta)
+	for _, v := range delta {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	semantic := &c.Step.Problem.Spec().Semantic
+	if how == SteerSet {
+		semantic.Priority(delta, sigma)
+		return true
+	}
+	semantic.Priority(delta, fresh)
+	for j := range sigma {
+		sigma[j] += c.PriorityFilter * (fresh[j] - sigma[j])
+	}
+	return true
+}

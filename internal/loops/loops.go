@@ -1,0 +1,247 @@
+// Package loops runs many closed loops of one map in single operations of any
+// backend: the latent part of Algorithm 2 of the paper ("Online Pareto Map
+// Navigation", steps 1 to 5) for all loops together.
+//
+// The central type is Loops. It is the specification of backend.Loops: a backend
+// that keeps latents where it computes (backend.LoopsBackend) gives the same
+// results, and package engine goes on here when such a backend is lost.
+package loops
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Loops implements backend.Loops on the host. After its first decision on the CPU
+// backend it does not allocate, if the Problem does not.
+type Loops struct {
+	cfg     backend.LoopsConfig
+	parts   Parts
+	rows    int
+	latents tensor.Matrix // z of the decision before, the state
+	// Rows of every matrix are loops.
+	input, normal, ctx         tensor.Matrix // of E_x; x̂; c
+	observed, latent, moved    tensor.Matrix // z_obs; z_t; z_{t+1}
+	decoded, normDecoded       tensor.Matrix // ŝ; the same normalised
+	weight                     tensor.Matrix
+	consistent                 []bool
+	localized                  time.Time
+	shat, action, delta, fresh []float64
+}
+
+// Parts are the operations that the loops are made of. Index is nil for a model
+// without codes.
+type Parts struct {
+	Encoder backend.Net
+	Index   backend.Index
+	Stepper backend.Stepper
+}
+
+var _ backend.Loops = (*Loops)(nil)
+
+// Over makes the operations on a backend and loops of them. Networks and codes are
+// copied.
+func Over(b backend.Backend, cfg backend.LoopsConfig) (*Loops, error) {
+	var p Parts
+	var err error
+	if p.Encoder, err = b.NewNet(cfg.EncoderX); err != nil {
+		return nil, fmt.Errorf("loops: E_x: %w", err)
+	}
+	if cfg.Codes.Rows > 0 {
+		if p.Index, err = b.NewIndex(cfg.Codes, cfg.Decoded); err != nil {
+			return nil, fmt.Errorf("loops: index over the codes: %w", err)
+		}
+	}
+	if p.Stepper, err = b.NewStepper(cfg.Step); err != nil {
+		return nil, fmt.Errorf("loops: %w", err)
+	}
+	return Of(p, cfg)
+}
+
+// Of makes loops of operations that are there already, which it uses from then on.
+func Of(parts Parts, cfg backend.LoopsConfig) (*Loops, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	spec, rows, nz := cfg.Step.Problem.Spec(), cfg.Step.MaxBatch, cfg.Step.DecoderS.In()
+	ns, m := spec.MeasuredSize(), spec.ObjectiveSize()
+	l := &Loops{
+		cfg: cfg, parts: parts, rows: rows, latents: tensor.New(rows, nz),
+		input: tensor.New(rows, spec.ObservationSize()), normal: tensor.New(rows, ns), ctx: tensor.New(rows, spec.ContextSize()),
+		observed: tensor.New(rows, nz), latent: tensor.New(rows, nz), moved: tensor.New(rows, nz),
+		decoded: tensor.New(rows, ns), normDecoded: tensor.New(rows, ns), weight: tensor.New(rows, m),
+		consistent: make([]bool, rows),
+		shat:       make([]float64, ns), action: make([]float64, spec.ActionSize()), delta: make([]float64, m), fresh: make([]float64, m),
+	}
+	for i := range l.latents.Data {
+		l.latents.Data[i] = float32(math.NaN())
+	}
+	return l, nil
+}
+
+// Localized is when the last decision had localized and smoothed its latents.
+func (l *Loops) Localized() time.Time { return l.localized }
+
+// Latents implements backend.Loops.
+func (l *Loops) Latents(z tensor.Matrix) error { return z.CopyFrom(l.latents) }
+
+// SetLatents implements backend.Loops.
+func (l *Loops) SetLatents(z tensor.Matrix) error { return l.latents.CopyFrom(z) }
+
+// Decide implements backend.Loops.
+func (l *Loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
+	if err := l.cfg.Check(l.rows, &in, &out); err != nil {
+		return err
+	}
+	l.observe(&in)
+	if err := l.localize(&in); err != nil {
+		return err
+	}
+	l.localized = time.Now()
+	if err := l.parts.Stepper.Decode(l.latent, l.ctx, in.S, out.U, l.decoded); err != nil {
+		return err
+	}
+	l.steer(&in, &out)
+	if err := l.move(&in, &out); err != nil {
+		return err
+	}
+	l.settle(&in, &out)
+	return nil
+}
+
+// observe writes observations in the networks' units.
+func (l *Loops) observe(in *backend.LoopsInput) {
+	ns, nc := l.normal.Cols, l.ctx.Cols
+	for i := range l.rows {
+		s, ctx, input := in.S.Row(i), l.ctx.Row(i), l.input.Row(i)
+		tensor.Narrow(ctx, in.C[i*nc:(i+1)*nc])
+		l.cfg.Step.NormS.Apply(l.normal.Row(i), s)
+		copy(input, s)
+		copy(input[ns:], ctx)
+		copy(input[ns+nc:], in.Slot.Row(i))
+		l.cfg.NormX.Apply(input, input)
+	}
+}
+
+// localize is step 1: encode, the nearest measurement-consistent code with its
+// affine refinement, and smoothing.
+func (l *Loops) localize(in *backend.LoopsInput) error {
+	if err := l.parts.Encoder.Forward(l.input, l.observed); err != nil {
+		return err
+	}
+	if l.cfg.Direct || l.parts.Index == nil {
+		for i := range l.rows {
+			copy(l.latent.Row(i), l.observed.Row(i))
+			l.consistent[i] = true
+		}
+	} else if err := l.parts.Index.Localize(l.normal, l.observed, in.Tau, l.cfg.Neighbours, backend.LocalizeOutput{Z: l.latent, Consistent: l.consistent}); err != nil {
+		return err
+	}
+	for i := range l.rows {
+		if alpha := in.Smoothing[i]; alpha < 1 && !in.Hold[i] {
+			mix(l.latent.Row(i), l.latents.Row(i), alpha)
+		}
+	}
+	return nil
+}
+
+// mix is z = (1−α) from + α z.
+func mix(z, from []float32, alpha float32) {
+	for j, p := range from {
+		z[j] = float32((1-alpha)*p) + float32(alpha*z[j])
+	}
+}
+
+// steer is step 2: the residual and the priority at ŝ = D_s(z_t).
+func (l *Loops) steer(in *backend.LoopsInput, out *backend.LoopsOutput) {
+	m, nc := l.weight.Cols, l.ctx.Cols
+	copy(out.Sigma, in.Sigma)
+	for i := range l.rows {
+		l.cfg.Step.NormS.Apply(l.normDecoded.Row(i), l.decoded.Row(i))
+		out.Residual[i] = square(l.normal.Row(i), l.normDecoded.Row(i))
+		out.Flags[i], out.Fallbacks[i] = 0, 0
+		if l.consistent[i] {
+			out.Flags[i] = backend.LoopConsistent
+		}
+		sigma := out.Sigma[i*m : (i+1)*m]
+		if how := in.Steering[i]; how != backend.SteerKeep {
+			tensor.Widen(l.shat, l.decoded.Row(i))
+			tensor.Widen(l.action, out.U.Row(i)[:len(l.action)])
+			if l.cfg.Steer(how, l.shat, l.action, in.C[i*nc:(i+1)*nc], l.delta, l.fresh, sigma) {
+				out.Flags[i] |= backend.LoopSteered
+			}
+		}
+		weight := l.weight.Row(i)
+		for j, v := range sigma {
+			weight[j] = float32(v * l.cfg.InverseRange[j])
+		}
+	}
+}
+
+// move is steps 3 to 5: latent step, retraction, decode and clip.
+func (l *Loops) move(in *backend.LoopsInput, out *backend.LoopsOutput) error {
+	if l.cfg.Direct {
+		return l.moved.CopyFrom(l.latent) // the plan at z_t is decoded already
+	}
+	retract := l.cfg.Retracts()
+	step := backend.StepInput{Z: l.latent, X: in.S, Ctx: l.ctx, Weights: l.weight}
+	stepped := backend.StepOutput{Z: l.moved, Fallbacks: out.Fallbacks}
+	if !retract {
+		stepped.U = out.U
+	}
+	if err := l.parts.Stepper.Step(step, stepped); err != nil || !retract {
+		return err
+	}
+	// Π_{M*} is the same search and refinement, with the moved latent as query.
+	retracted := l.observed
+	if err := l.parts.Index.Localize(l.normal, l.moved, in.Tau, l.cfg.Neighbours, backend.LocalizeOutput{Z: retracted}); err != nil {
+		return err
+	}
+	for i := range l.rows {
+		mix(retracted.Row(i), l.moved.Row(i), float32(l.cfg.RetractionMix))
+	}
+	l.moved, l.observed = retracted, l.moved
+	return l.parts.Stepper.Decode(l.moved, l.ctx, in.S, out.U, tensor.Matrix{})
+}
+
+// settle makes the new latents the loops'.
+func (l *Loops) settle(in *backend.LoopsInput, out *backend.LoopsOutput) {
+	nu := len(l.action)
+	for i := range l.rows {
+		z := l.moved.Row(i)
+		out.Displacement[i] = math.Sqrt(square(z, l.latent.Row(i)))
+		if out.Z.Rows > 0 {
+			copy(out.Z.Row(i), z)
+		}
+		if !finite(z) || !finite(out.U.Row(i)[:nu]) {
+			continue
+		}
+		out.Flags[i] |= backend.LoopFinite
+		if !in.Hold[i] {
+			copy(l.latents.Row(i), z)
+		}
+	}
+}
+
+// square is ‖a − b‖².
+func square(a, b []float32) float64 {
+	sum := 0.0
+	for i, v := range a {
+		d := float64(v) - float64(b[i])
+		sum += d * d
+	}
+	return sum
+}
+
+func finite(v []float32) bool {
+	for _, x := range v {
+		if x-x != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,201 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf"
+	"github.com/gpc-engine/gpc/internal/backend"
+)
+
+// dispatchRows draws dispatches of a network: the state under new loads with the old
+// set-points, and set-points around the merit order. Row 3 has loads that no power
+// flow carries, row 5 an action and row 7 a state that is not a number, row 9 an
+// action far out of every limit.
+func dispatchRows(t testing.TB, c domain.Case, rows int) deviceProblem {
+	t.Helper()
+	y := c.Problem.(*opf.System)
+	n, spec := y.Network, y.Spec()
+	rng := rand.New(rand.NewPCG(11, 12))
+	within := func(lo, hi float64) float64 { return lo + (hi-lo)*rng.Float64() }
+	var nominal []float64
+	for _, load := range [][]float64{n.Pd, n.Qd} {
+		for _, v := range load {
+			if v != 0 {
+				nominal = append(nominal, v)
+			}
+		}
+	}
+	d := deviceProblem{problem: y}
+	for i := range rows {
+		level := within(0.65, 1)
+		s, ctx, u, next := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, spec.MeasuredSize())
+		for k := range n.Buses() {
+			s[k] = 1
+		}
+		for k, v := range nominal {
+			ctx[k] = v * level * within(0.93, 1.07)
+		}
+		copy(ctx[len(nominal):], n.Pg0)
+		for k := len(nominal) + n.Gens(); k < len(ctx); k++ {
+			ctx[k] = within(1-opf.BranchRange, 1+opf.BranchRange)
+		}
+		y.Base(s, ctx, u)
+		for g := range n.Gens() {
+			u[n.Gens()+g] = within(0.99, 1.05)
+		}
+		y.Step(s, ctx, u, next, ctx)
+		for k := range nominal {
+			ctx[k] *= within(0.96, 1.04)
+		}
+		y.Step(next, slices.Clone(ctx), u, s, ctx)
+		y.Base(s, ctx, u)
+		for g := range n.Gens() {
+			u[g] += 0.03 * rng.NormFloat64()
+			u[n.Gens()+g] = within(0.97, 1.07)
+		}
+		switch i {
+		case 3:
+			for k := range nominal {
+				ctx[k] *= 20
+			}
+		case 5:
+			u[1] = math.NaN()
+		case 7:
+			s[2] = math.NaN()
+		case 9:
+			for k := range u {
+				u[k] = 40 * rng.NormFloat64()
+			}
+		}
+		d.s, d.c, d.u = append(d.s, s), append(d.c, ctx), append(d.u, u)
+		d.w = append(d.w, []float64{rng.Float64(), rng.Float64(), rng.Float64()})
+	}
+	return d
+}
+
+// network118 is the dispatch of case118.
+func network118(t testing.TB) domain.Case {
+	t.Helper()
+	c, err := opf.FromFile("opf:case118.m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestDispatchOnDevice holds the device functions of the dispatch problem to its own
+// methods, in batches that fill blocks and that do not.
+func TestDispatchOnDevice(t *testing.T) {
+	b, _ := opened(t)
+	for _, network := range []struct {
+		c          domain.Case
+		rows, free int
+	}{{opf.Thirty(), 200, 33}, {opf.ThirtyUncertain(), 60, 12}, {network118(t), 24, 10}} {
+		d := dispatchRows(t, network.c, network.rows)
+		spec := d.problem.Spec()
+		checkGradient(t, b, d)
+		moved := checkRollout(t, b, d, true, network.rows)
+		if moved < network.rows/4 {
+			t.Errorf("%s: only %d of %d actions were projected; the rows are badly chosen", spec.Name, moved, network.rows)
+		}
+		checkRollout(t, b, d, false, network.free)
+		if m := margins(d, 3); m[0] != -1 || m[len(m)-1] != -1 {
+			t.Errorf("%s: row 3 has a power flow, with the margins %v; it should have none", spec.Name, m)
+		}
+	}
+}
+
+func margins(d deviceProblem, row int) []float64 {
+	m := make([]float64, len(d.problem.Spec().Margins))
+	d.problem.Margins(d.s[row], d.c[row], d.u[row], m)
+	return m
+}
+
+// TestRowsOfABatchAreAlone gives rows in batches of other sizes, and to lanes in
+// another order: the bits are the same.
+func TestRowsOfABatchAreAlone(t *testing.T) {
+	b, library := opened(t)
+	d := dispatchRows(t, opf.ThirtyUncertain(), 33)
+	spec := d.problem.Spec()
+	all := rollOut(t, b, d, true)
+	for _, rows := range []int{1, 2, 31, 33} {
+		library.SetOrder(uint64(rows))
+		part := rollOut(t, b, d.first(rows), true)
+		for i := range rows {
+			have, want := part.row(i, spec), all.row(i, spec)
+			for k := range have {
+				if err := near(have[k], want[k], 0); err != nil {
+					t.Fatalf("row %d of %d: %v", i, rows, err)
+				}
+			}
+		}
+	}
+}
+
+// TestDispatchStepOnDevice compares the captured step of the bundled map, its
+// gradients on the device, with the reference and with the split step.
+func TestDispatchStepOnDevice(t *testing.T) {
+	c := opf.Thirty()
+	d := dispatchRows(t, c, 24)
+	for i := range d.s { // rows that are numbers
+		d.s[i], d.c[i] = d.s[i/8*8], d.c[i/8*8]
+	}
+	cfg, in := stepFor(t, bundledModel(t, "opf30", 20), d, backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1})
+	compareSteps(t, cfg, in)
+}
+
+// TestDispatchRefinementOnDevice compares whole refinements of the bundled map, one
+// graph on the device, with those of the CPU in single operations.
+func TestDispatchRefinementOnDevice(t *testing.T) {
+	c := opf.Thirty()
+	m := bundledModel(t, "opf30", 300)
+	device, library := opened(t)
+	cpu, err := cpufallback.New(cpufallback.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cpu.Close()
+	const candidates = 24
+	var refiners [2]*batchnav.Refiner
+	for i, b := range []backend.Backend{device, cpu} {
+		if refiners[i], err = batchnav.NewRefiner(b, m, c.Problem, batchnav.Options{}, candidates); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := c.Problem.Spec()
+	episode, err := c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d deviceProblem
+	for range 5 {
+		s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+		episode.Observe(s, ctx)
+		d.s, d.c = append(d.s, s), append(d.c, ctx)
+		c.Problem.Fallback(s, ctx, u)
+		if _, err := episode.Apply(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k := range 40 { // loads that no power flow carries
+		d.c[3][k] *= 20
+	}
+	launches := library.Calls("cuGraphLaunch")
+	cases := []refineCase{
+		{d.s[0], d.c[0], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 3}},
+		{d.s[1], d.c[1], domain.Preference{W: []float64{0.2, 0.3, 0.5}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 4}},
+		{d.s[2], d.c[2], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: candidates, Seed: 5, LookAhead: 3}},
+		{d.s[4], d.c[4], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 6, NoProjection: true}},
+		{d.s[3], d.c[3], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 4, Seed: 7}}, // no power flow
+	}
+	compareRefinements(t, refiners[0], refiners[1], cases)
+	if n := library.Calls("cuGraphLaunch") - launches; n != len(cases) {
+		t.Errorf("%d refinements launch %d graphs, want one each", len(cases), n)
+	}
+}

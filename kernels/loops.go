@@ -1,0 +1,290 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+var _ backend.LoopsBackend = (*Backend)(nil)
+
+// loops keep the latents of many closed loops on the device. A decision is one
+// captured graph for each chunk of loops: the observation goes in; the plan, σ and
+// what is recorded of the decision come out. Latents cross when they are asked for.
+type loops struct {
+	backend *Backend
+	memory  *memory // networks, codes, constants, latents
+	room    *memory // of a chunk, and the graphs
+	cfg     backend.LoopsConfig
+	rows    int
+	width   int // of E_x's input
+
+	flow                                          flow
+	encoder                                       packedNet
+	codes                                         codes // count 0: none
+	meanX, scaleX, semantic, inverseRange, latent driver.Pointer
+
+	chunk   int
+	buffers stepBuffers
+	space   loopsSpace
+	search  searchSpace
+	host    *driver.HostMemory
+	graphs  keptGraphs[loopsKey]
+}
+
+// loopsSpace is what a decision of a chunk needs beside the step's buffers. Pieces
+// of one direction lie together.
+type loopsSpace struct {
+	c, sigma, s, slot, tau, alpha, hold, how                     piece // in
+	sigmaOut, residual, displacement, plan, z, fallbacks, flags  piece // out
+	input, normal, context, observed, zt, decoded, first, weight piece
+	nearest, distance, consistent, stray                         piece
+}
+
+// loopsKey names a graph: the first loop of its chunk, how many, and whether the
+// latents are wanted.
+type loopsKey struct {
+	from, rows int
+	latents    bool
+}
+
+// loopKernels are what the graphs of a decision are made of beside the step.
+var loopKernels = []string{
+	"gpc_loop_observe", "gpc_loop_blend", "gpc_loop_settle",
+	"gpc_search_fp32", "gpc_search_tf32", "gpc_search_merge", "gpc_localize_point",
+}
+
+// NewLoops implements backend.LoopsBackend for problems with device functions.
+// Without device memory for all loops at once a decision is taken in chunks.
+func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
+	if _, ok := cfg.Step.Problem.(domain.Device); !ok || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+		return nil, backend.ErrNoLoops
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	l := &loops{backend: b, memory: &memory{}, room: &memory{}, cfg: cfg, rows: cfg.Step.MaxBatch, width: cfg.EncoderX.In()}
+	l.graphs.memory = l.room
+	err := b.do(func(t *driver.Thread) error {
+		if err := b.preload(t, append(append([]string{}, stepKernels...), loopKernels...)...); err != nil {
+			return err
+		}
+		err := l.pack(t)
+		if err == nil && l.flow.code.name == "" {
+			err = noDevice(cfg.Step.Problem, backend.ErrNoLoops)
+		}
+		if err != nil {
+			l.memory.since(t, 0, 0)
+			return err
+		}
+		for rows := min(l.rows, mostRows); ; rows = ceil(rows, 2) {
+			err := l.allocate(t, rows)
+			if err == nil {
+				return nil
+			}
+			l.room.since(t, 0, 0)
+			if !isShort(err) || rows <= 32 {
+				l.memory.since(t, 0, 0)
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("loops: %w", err)
+	}
+	l.cfg.EncoderX, l.cfg.Codes, l.cfg.Decoded = nil, tensor.Matrix{Rows: cfg.Codes.Rows}, tensor.Matrix{}
+	runtime.AddCleanup(l, func(m [2]*memory) {
+		b.discard(m[0].free)
+		b.discard(m[1].free)
+	}, [2]*memory{l.memory, l.room})
+	return l, nil
+}
+
+func (l *loops) pack(t *driver.Thread) error {
+	cfg, m := &l.cfg, l.memory
+	var err error
+	if l.flow, err = newFlow(t, l.backend, m, cfg.Step); err != nil {
+		return err
+	}
+	if l.encoder, err = packNet(t, m, cfg.EncoderX); err != nil {
+		return fmt.Errorf("encoder E_x: %w", err)
+	}
+	if cfg.Codes.Rows > 0 && !cfg.Direct {
+		if l.codes, err = packCodes(t, m, cfg.Codes, cfg.Decoded); err != nil {
+			return err
+		}
+	}
+	if l.meanX, l.scaleX, err = packNormalizer(t, m, cfg.NormX); err != nil {
+		return err
+	}
+	if l.semantic, err = uploaded(t, m, semanticOf(cfg.Step.Problem.Spec())); err != nil {
+		return err
+	}
+	if l.inverseRange, err = uploaded(t, m, cfg.InverseRange); err != nil {
+		return err
+	}
+	if l.latent, err = m.alloc(t, 4*l.rows*l.flow.latent); err != nil {
+		return err
+	}
+	// No loop has a latent yet.
+	return t.Fill32Async(l.latent, math.Float32bits(float32(math.NaN())), l.rows*l.flow.latent, l.backend.stream)
+}
+
+// neighbours of localization: at least the nearest code.
+func (l *loops) neighbours() int { return max(1, min(l.cfg.Neighbours, l.codes.count)) }
+
+// allocate makes room for chunks of so many loops.
+func (l *loops) allocate(t *driver.Thread, rows int) error {
+	f, s := &l.flow, &l.space
+	var err error
+	if l.buffers, err = f.allocate(t, l.room, rows); err != nil {
+		return err
+	}
+	var layout layoutOf
+	var pieces []*piece
+	reserve := func(p *piece, perRow int, crosses bool) {
+		*p = layout.take(rows*perRow, crosses)
+		pieces = append(pieces, p)
+	}
+	reserve(&s.c, 8*f.contexts, true)
+	reserve(&s.sigma, 8*f.objectives, true)
+	reserve(&s.s, 4*f.states, true)
+	reserve(&s.slot, 4*(1+f.objectives), true)
+	reserve(&s.tau, 4, true)
+	reserve(&s.alpha, 4, true)
+	reserve(&s.hold, 1, true)
+	reserve(&s.how, 1, true)
+	reserve(&s.sigmaOut, 8*f.objectives, true)
+	reserve(&s.residual, 8, true)
+	reserve(&s.displacement, 8, true)
+	reserve(&s.plan, 4*f.plan, true)
+	reserve(&s.fallbacks, 1, true)
+	reserve(&s.flags, 1, true)
+	reserve(&s.z, 4*f.latent, true)
+	reserve(&s.input, 4*l.width, false)
+	reserve(&s.normal, 4*f.states, false)
+	reserve(&s.context, 4*f.contexts, false)
+	reserve(&s.observed, 4*f.latent, false)
+	reserve(&s.zt, 4*f.latent, false)
+	reserve(&s.decoded, 4*f.states, false)
+	reserve(&s.first, 4*f.plan, false)
+	reserve(&s.weight, 4*f.objectives, false)
+	reserve(&s.nearest, 4, false)
+	reserve(&s.distance, 4, false)
+	reserve(&s.consistent, 1, false)
+	reserve(&s.stray, 1, false)
+	if l.codes.count > 0 {
+		pieces = append(pieces, l.search.take(&layout, rows, l.neighbours(), l.backend.parts(rows, l.codes.count), false)...)
+	}
+	base, err := l.room.alloc(t, layout.device)
+	if err != nil {
+		return err
+	}
+	if l.host, err = l.room.allocHost(t, layout.host); err != nil {
+		return err
+	}
+	for _, p := range pieces {
+		p.at += base
+	}
+	l.chunk = rows
+	return nil
+}
+
+// Decide implements backend.Loops.
+func (l *loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
+	if err := l.cfg.Check(l.rows, &in, &out); err != nil {
+		return err
+	}
+	return l.backend.do(func(t *driver.Thread) error {
+		for from := 0; from < l.rows; from += l.chunk {
+			rows := min(l.chunk, l.rows-from)
+			l.stage(&in, from, rows)
+			key := loopsKey{from, rows, out.Z.Rows > 0}
+			stream := l.backend.stream
+			g, err := l.graphs.get(t, key, func() (*driver.Graph, error) {
+				return t.Capture(stream, func() error { return l.queue(t, key) })
+			})
+			if err != nil {
+				return err
+			}
+			if err := t.LaunchGraph(g, stream); err != nil {
+				return err
+			}
+			if err := t.Wait(stream); err != nil {
+				return err
+			}
+			l.give(&out, from, rows)
+		}
+		return nil
+	})
+}
+
+// stage writes rows [from, from + rows) of an observation into pinned memory.
+func (l *loops) stage(in *backend.LoopsInput, from, rows int) {
+	s, f := &l.space, &l.flow
+	copy(driver.HostSlice[float64](l.host, s.c.host, rows*f.contexts), in.C[from*f.contexts:])
+	copy(driver.HostSlice[float64](l.host, s.sigma.host, rows*f.objectives), in.Sigma[from*f.objectives:])
+	gather(driver.HostSlice[float32](l.host, s.s.host, rows*f.states), in.S, from, rows)
+	gather(driver.HostSlice[float32](l.host, s.slot.host, rows*in.Slot.Cols), in.Slot, from, rows)
+	copy(driver.HostSlice[float32](l.host, s.tau.host, rows), in.Tau[from:])
+	copy(driver.HostSlice[float32](l.host, s.alpha.host, rows), in.Smoothing[from:])
+	hold, how := driver.HostSlice[uint8](l.host, s.hold.host, rows), driver.HostSlice[uint8](l.host, s.how.host, rows)
+	for i := range rows {
+		hold[i] = 0
+		if in.Hold[from+i] {
+			hold[i] = 1
+		}
+		how[i] = uint8(in.Steering[from+i])
+	}
+}
+
+// give copies what came out to rows [from, from + rows).
+func (l *loops) give(out *backend.LoopsOutput, from, rows int) {
+	s, f := &l.space, &l.flow
+	w := workspace{host: l.host}
+	w.give(out.U, from, from+rows, s.plan)
+	copy(out.Sigma[from*f.objectives:], driver.HostSlice[float64](l.host, s.sigmaOut.host, rows*f.objectives))
+	copy(out.Residual[from:], driver.HostSlice[float64](l.host, s.residual.host, rows))
+	copy(out.Displacement[from:], driver.HostSlice[float64](l.host, s.displacement.host, rows))
+	copy(out.Fallbacks[from:], driver.HostSlice[uint8](l.host, s.fallbacks.host, rows))
+	copy(out.Flags[from:], driver.HostSlice[uint8](l.host, s.flags.host, rows))
+	if out.Z.Rows > 0 {
+		w.give(out.Z, from, from+rows, s.z)
+	}
+}
+
+// Latents implements backend.Loops.
+func (l *loops) Latents(z tensor.Matrix) error {
+	if err := checkOutput("loops", "latents", z, l.rows, l.flow.latent); err != nil {
+		return err
+	}
+	flat := make([]float32, l.rows*l.flow.latent)
+	err := l.backend.do(func(t *driver.Thread) error {
+		if err := t.Wait(l.backend.stream); err != nil {
+			return err
+		}
+		return driver.Download(t, flat, l.latent)
+	})
+	if err != nil {
+		return err
+	}
+	return z.CopyFrom(tensor.Matrix{Rows: l.rows, Cols: z.Cols, Stride: z.Cols, Data: flat})
+}
+
+// SetLatents implements backend.Loops.
+func (l *loops) SetLatents(z tensor.Matrix) error {
+	if err := tensor.Check("loops", "latents", z, l.rows, l.flow.latent); err != nil {
+		return err
+	}
+	flat := make([]float32, l.rows*l.flow.latent)
+	gather(flat, z, 0, l.rows)
+	return l.backend.do(func(t *driver.Thread) error {
+		return errors.Join(t.Wait(l.backend.stream), driver.Upload(t, l.latent, flat))
+	})
+}

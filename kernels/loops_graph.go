@@ -1,0 +1,222 @@
+package kernels
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
+
+// keptGraphs holds captured graphs by their keys, at most maxGraphs; the least
+// recently used goes.
+type keptGraphs[K comparable] struct {
+	memory *memory // frees them
+	graphs map[K]*driver.Graph
+	order  []K // least recently used first
+}
+
+// get returns the graph of a key, captured by make if it is not there.
+func (c *keptGraphs[K]) get(t *driver.Thread, key K, make func() (*driver.Graph, error)) (*driver.Graph, error) {
+	if g, ok := c.graphs[key]; ok {
+		if c.order[len(c.order)-1] != key {
+			c.order = append(slices.DeleteFunc(c.order, func(k K) bool { return k == key }), key)
+		}
+		return g, nil
+	}
+	if len(c.order) == maxGraphs {
+		oldest := c.graphs[c.order[0]]
+		c.memory.graphs = slices.DeleteFunc(c.memory.graphs, func(g *driver.Graph) bool { return g == oldest })
+		delete(c.graphs, c.order[0])
+		c.order = c.order[1:]
+		if err := t.DestroyGraph(oldest); err != nil {
+			return nil, err
+		}
+	}
+	g, err := make()
+	if err != nil {
+		return nil, err
+	}
+	if c.graphs == nil {
+		c.graphs = map[K]*driver.Graph{}
+	}
+	c.graphs[key], c.order = g, append(c.order, key)
+	c.memory.graphs = append(c.memory.graphs, g)
+	return g, nil
+}
+
+type settleJob struct {
+	z, moved, plan, normal, decoded, mean, scale, consistent, hold, latents, residual, displacement, flags driver.Pointer
+	rows, n, states, actions, ldplan, _                                                                    int32
+}
+
+// queue puts a decision of one chunk on the stream.
+func (l *loops) queue(t *driver.Thread, key loopsKey) error {
+	f, s, rows := &l.flow, &l.space, key.rows
+	for _, part := range []func() error{
+		func() error { return l.cross(t, rows, true, &s.c, &s.how) },
+		func() error { return l.observe(t, rows) },
+		func() error { return l.localize(t, rows, s.observed.at, s.zt.at, s.consistent.at) },
+		func() error {
+			return l.blend(t, rows, l.latent.Offset(4*key.from*f.latent), s.zt.at, s.alpha.at, s.hold.at, 0)
+		},
+		func() error { return l.steer(t, rows) },
+		func() error { return l.move(t, key) },
+	} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	last := &s.flags
+	if key.latents {
+		last = &s.z
+	}
+	return l.cross(t, rows, false, &s.sigmaOut, last)
+}
+
+// cross copies the pieces from first to last, which lie one behind the other: in one
+// copy where they are few, so many rows of each otherwise.
+func (l *loops) cross(t *driver.Thread, rows int, in bool, first, last *piece) error {
+	s, stream := &l.space, l.backend.stream
+	one := func(at driver.Pointer, host, bytes int) error {
+		if in {
+			return t.UploadAsync(at, l.host, host, bytes, stream)
+		}
+		return t.DownloadAsync(l.host, host, at, bytes, stream)
+	}
+	if whole := last.host + last.bytes - first.host; whole <= oneCopy {
+		return one(first.at, first.host, whole)
+	}
+	for _, p := range []*piece{&s.c, &s.sigma, &s.s, &s.slot, &s.tau, &s.alpha, &s.hold, &s.how, &s.sigmaOut, &s.residual, &s.displacement, &s.plan, &s.fallbacks, &s.flags, &s.z} {
+		bytes := p.bytes / l.chunk * rows
+		if p.host < first.host || p.host > last.host || bytes == 0 {
+			continue
+		}
+		if err := one(p.at, p.host, bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe queues the observation in the networks' units, and E_x.
+func (l *loops) observe(t *driver.Thread, rows int) error {
+	f, s := &l.flow, &l.space
+	if err := l.backend.launch(t, "gpc_loop_observe", driver.Dim{X: ceil(rows*l.width, 256)}, 256, 0,
+		driver.Int32(rows), driver.Int32(f.states), driver.Int32(f.contexts), driver.Int32(1+f.objectives), driver.Address(s.s.at), driver.Address(s.c.at), driver.Address(s.slot.at),
+		driver.Address(f.meanS), driver.Address(f.scaleS), driver.Address(l.meanX), driver.Address(l.scaleX),
+		driver.Address(s.normal.at), driver.Address(s.context.at), driver.Address(s.input.at)); err != nil {
+		return err
+	}
+	to := s.zt.at
+	if l.codes.count > 0 {
+		to = s.observed.at
+	}
+	job := forwardJob{net: l.encoder.at, z: s.input.at, y: to, ldz: int32(l.width), ldy: int32(f.latent)}
+	return l.backend.forward(t, rows, l.encoder.width, &job)
+}
+
+// localize queues the search and refinement of queries; nothing without codes.
+func (l *loops) localize(t *driver.Thread, rows int, query_, z, consistent driver.Pointer) error {
+	if l.codes.count == 0 {
+		return nil
+	}
+	f, s := &l.flow, &l.space
+	q := query{rows: rows, z: query_, x: s.normal.at, tau: s.tau.at, ldz: f.latent, ldx: f.states}
+	out := located{z: z, nearest: s.nearest.at, residual: s.distance.at, consistent: consistent}
+	return l.backend.localize(t, l.codes, q, l.neighbours(), l.backend.parts(rows, l.codes.count), &l.search, out)
+}
+
+// blend queues z ← (1 − α) from + α z.
+func (l *loops) blend(t *driver.Thread, rows int, from, z, alphas, hold driver.Pointer, alpha float32) error {
+	n := l.flow.latent
+	return l.backend.launch(t, "gpc_loop_blend", driver.Dim{X: ceil(rows*n, 256)}, 256, 0, driver.Int32(rows), driver.Int32(n),
+		driver.Address(from), driver.Address(alphas), driver.Address(hold), driver.Float32(alpha), driver.Address(z))
+}
+
+// inputs of the step: z_t and what it is steered by.
+func (l *loops) inputs() inputs {
+	f, s := &l.flow, &l.space
+	return inputs{z: s.zt.at, x: s.s.at, ctx: s.context.at, weights: s.weight.at, masks: l.buffers.maskS.at, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
+}
+
+// steer queues Base, the decoded state and plan at z_t, and σ there.
+func (l *loops) steer(t *driver.Thread, rows int) error {
+	f, s, b := &l.flow, &l.space, &l.buffers
+	if err := f.bases(t, rows, l.inputs(), b.base.at); err != nil {
+		return err
+	}
+	plan := s.first.at
+	if l.cfg.Direct { // then it is the decision
+		plan = s.plan.at
+	}
+	u := l.planAt(s.zt.at, plan)
+	d := forwardJob{net: f.netS.at, z: s.zt.at, physical: s.decoded.at, mean: f.meanS, scale: f.scaleS, ldz: int32(f.latent), ldp: int32(f.states)}
+	if err := l.backend.forward(t, rows, max(f.netS.width, f.netU.width), &d, &u); err != nil {
+		return err
+	}
+	if err := t.CopyAsync(s.sigmaOut.at, s.sigma.at, 8*rows*f.objectives, l.backend.stream); err != nil {
+		return err
+	}
+	job := steeringJob{
+		state: s.decoded.at, plan: plan, c: s.c.at, how: s.how.at, sigma: s.sigmaOut.at, weights: s.weight.at, flags: s.flags.at,
+		gain: l.cfg.PriorityFilter, rows: int32(rows), ldplan: int32(f.plan),
+	}
+	preference := preferenceJob{semantic: l.semantic}
+	return f.code.priority(t, l.backend, &job, &preference, l.inverseRange)
+}
+
+// planAt decodes and clips the plan at z.
+func (l *loops) planAt(z, to driver.Pointer) forwardJob {
+	f := &l.flow
+	return forwardJob{
+		net: f.netU.at, z: z, physical: to, mean: f.meanU, scale: f.scaleU, base: l.buffers.base.at, lo: f.lo, hi: f.hi,
+		ldz: int32(f.latent), ldp: int32(f.plan), ldbase: int32(f.plan),
+	}
+}
+
+// move queues the latent step, the retraction, the plan, and what is reported.
+func (l *loops) move(t *driver.Thread, key loopsKey) error {
+	f, s, b, rows := &l.flow, &l.space, &l.buffers, key.rows
+	moved := s.zt.at
+	if l.cfg.Direct {
+		if err := t.ZeroAsync(s.fallbacks.at, rows, l.backend.stream); err != nil {
+			return err
+		}
+	} else {
+		in := l.inputs()
+		if err := f.step(t, rows, in, b, b.next.at, func() error { return f.gradients(t, rows, in, b) }); err != nil {
+			return err
+		}
+		if err := t.CopyAsync(s.fallbacks.at, b.flags.at, rows, l.backend.stream); err != nil {
+			return err
+		}
+		moved = b.next.at
+		if l.cfg.Retracts() {
+			if err := l.localize(t, rows, moved, s.observed.at, s.stray.at); err != nil {
+				return err
+			}
+			if err := l.blend(t, rows, moved, s.observed.at, 0, 0, float32(l.cfg.RetractionMix)); err != nil {
+				return err
+			}
+			moved = s.observed.at
+		}
+		u := l.planAt(moved, s.plan.at)
+		if err := l.backend.forward(t, rows, f.netU.width, &u); err != nil {
+			return err
+		}
+	}
+	job := settleJob{
+		z: s.zt.at, moved: moved, plan: s.plan.at, normal: s.normal.at, decoded: s.decoded.at, mean: f.meanS, scale: f.scaleS, hold: s.hold.at,
+		latents: l.latent.Offset(4 * key.from * f.latent), residual: s.residual.at, displacement: s.displacement.at, flags: s.flags.at,
+		rows: int32(rows), n: int32(f.latent), states: int32(f.states), actions: int32(f.actions), ldplan: int32(f.plan),
+	}
+	if l.codes.count > 0 {
+		job.consistent = s.consistent.at
+	}
+	if err := l.backend.launch(t, "gpc_loop_settle", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Struct(&job)); err != nil {
+		return err
+	}
+	if !key.latents {
+		return nil
+	}
+	return t.CopyAsync(s.z.at, moved, 4*rows*f.latent, l.backend.stream)
+}

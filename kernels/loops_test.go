@@ -1,0 +1,297 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// drive takes closed loops of the integrator through a few decisions with noisy
+// measurements, one loop blind now and then, and gives every decision.
+func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps int) (decisions []batchnav.Decision) {
+	t.Helper()
+	problem := integrator.Convex().Problem
+	nav := problem.Spec().Navigation
+	nav.LatentStep, nav.VMax, nav.LieGain, nav.RetractionMix, nav.Smoothing, nav.PriorityFilter = 0.05, 2, 0.2, 0.3, 0.4, 0.6
+	opt.Navigation, opt.Latents = &nav, true
+	batch, err := batchnav.NewBatch(b, integratorModel(t, 300), problem, opt, loops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, device := b.(*Backend); device != batch.OnDevice() {
+		t.Errorf("latents on the device: %v, want %v", batch.OnDevice(), device)
+	}
+	rng := rand.New(rand.NewPCG(11, 12))
+	spec := problem.Spec()
+	obs, out := make([]batchnav.Observation, loops), make([]batchnav.Decision, loops)
+	next, nextC := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	for i := range obs {
+		obs[i] = batchnav.Observation{S: []float64{-2.2 + 0.05*float64(i), 0.1, 1.2, -0.1}, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
+		if i%5 == 4 {
+			obs[i].Preference = domain.Preference{W: []float64{0.3, 0.7}}
+		}
+	}
+	for step := range steps {
+		given := make([]batchnav.Observation, loops)
+		for i := range obs {
+			s := make([]float64, len(obs[i].S))
+			for j := range s {
+				s[j] = obs[i].S[j] + 0.1*float64(1-2*(step%2))*(1+0.3*rng.Float64())
+			}
+			if step == 2 && i == 1 {
+				s[0] = math.NaN()
+			}
+			given[i] = batchnav.Observation{S: s, C: obs[i].C, Preference: obs[i].Preference}
+		}
+		if err := batch.Decide(given, out); err != nil {
+			t.Fatal(err)
+		}
+		for i := range out {
+			d := out[i]
+			d.U, d.Plan, d.Latent = append([]float64(nil), d.U...), append([]float32(nil), d.Plan...), append([]float32(nil), d.Latent...)
+			d.Sigma, d.Margins = append([]float64(nil), d.Sigma...), append([]float64(nil), d.Margins...)
+			d.Times = batchnav.Times{}
+			decisions = append(decisions, d)
+			problem.Step(obs[i].S, obs[i].C, d.U, next, nextC)
+			copy(obs[i].S, next)
+			copy(obs[i].C, nextC)
+		}
+		if step == 3 {
+			batch.ResetLoop(0)
+		}
+	}
+	return decisions
+}
+
+// sameDecisions says where two runs differ by more than rounding.
+func sameDecisions(t testing.TB, got, want []batchnav.Decision) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d decisions, want %d", len(got), len(want))
+	}
+	for i, w := range want {
+		g := got[i]
+		if g.Fallback != w.Fallback || g.Consistent != w.Consistent || math.Abs(g.NoiseVariance-w.NoiseVariance) > 1e-4*w.NoiseVariance {
+			t.Errorf("decision %d: fallback %v, consistent %v, variance %g, want %v, %v, %g", i, g.Fallback, g.Consistent, g.NoiseVariance, w.Fallback, w.Consistent, w.NoiseVariance)
+		}
+		if w.Fallback&batchnav.FallbackObservation != 0 {
+			continue // no latent stands behind it
+		}
+		for _, v := range []struct {
+			what      string
+			got, want []float64
+		}{
+			{"action", g.U, w.U}, {"plan", wide32(g.Plan), wide32(w.Plan)}, {"latent", wide32(g.Latent), wide32(w.Latent)}, {"σ", g.Sigma, w.Sigma}, {"margins", g.Margins, w.Margins},
+			{"residual and displacement", []float64{g.Residual, g.Displacement}, []float64{w.Residual, w.Displacement}},
+		} {
+			if err := near(v.got, v.want, 2e-4); err != nil {
+				t.Fatalf("decision %d, %s: %v", i, v.what, err)
+			}
+		}
+	}
+}
+
+// TestLoopsStayOnDevice holds decisions whose latents never leave the device to the
+// same loops in single operations, on the reference and on this backend.
+func TestLoopsStayOnDevice(t *testing.T) {
+	for name, opt := range map[string]batchnav.Options{
+		"gpc": {}, "no retraction": {NoRetraction: true}, "no Lie residual": {NoLie: true}, "direct": {Direct: true}, "no semantics": {NoSemantic: true}, "observer": {Observer: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := opened(t)
+			want := drive(t, ref.New(), opt, 6, 6)
+			sameDecisions(t, drive(t, b, opt, 6, 6), want)
+			smoothed := 0
+			for _, d := range want {
+				if d.NoiseVariance > 0 {
+					smoothed++
+				}
+			}
+			if smoothed < 10 {
+				t.Errorf("only %d decisions under noise: smoothing was not tried", smoothed)
+			}
+		})
+	}
+}
+
+// TestLatentsCrossOnRequestAlone counts what a decision asks of the driver: one
+// graph, and a wait.
+func TestLatentsCrossOnRequestAlone(t *testing.T) {
+	b, library := opened(t)
+	cfg := loopsConfig(t, 5)
+	l, err := b.NewLoops(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := loopsCall(cfg)
+	for range 2 {
+		if err := l.Decide(in, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counted := []string{"cuGraphLaunch", "cuStreamBeginCapture_v2", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel"}
+	before := map[string]int{}
+	for _, s := range counted {
+		before[s] = library.Calls(s)
+	}
+	const more = 3
+	for range more {
+		if err := l.Decide(in, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range counted {
+		want := 0
+		if s == "cuGraphLaunch" {
+			want = more
+		}
+		if n := library.Calls(s) - before[s]; n != want {
+			t.Errorf("%d decisions call %s %d times, want %d", more, s, n, want)
+		}
+	}
+}
+
+// loopsConfig is the integrator's map for so many loops.
+func loopsConfig(t testing.TB, loops int) backend.LoopsConfig {
+	t.Helper()
+	m, problem := integratorModel(t, 200), integrator.Convex().Problem
+	decoded := m.CodesDecoded
+	if decoded.Rows == 0 {
+		decoded = tensor.New(m.Codes.Rows, m.DecoderS.Out())
+		if err := m.DecoderS.Forward(m.Codes, decoded); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return backend.LoopsConfig{
+		EncoderX: m.EncoderX, NormX: m.NormX, Codes: m.Codes, Decoded: decoded, Neighbours: 6, InverseRange: []float64{1.5, 0.5}, RetractionMix: 0.25, PriorityFilter: 0.5, Smooths: true,
+		Step: backend.StepperConfig{
+			DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: problem, MaxBatch: loops,
+			Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1},
+		},
+	}
+}
+
+// loopsCall is one decision of a configuration, and room for its result.
+func loopsCall(cfg backend.LoopsConfig) (backend.LoopsInput, backend.LoopsOutput) {
+	spec, n := cfg.Step.Problem.Spec(), cfg.Step.MaxBatch
+	m := spec.ObjectiveSize()
+	in := backend.LoopsInput{
+		S: tensor.New(n, spec.MeasuredSize()), Slot: tensor.New(n, 1+m), Tau: make([]float32, n), Smoothing: make([]float32, n),
+		Hold: make([]bool, n), Steering: make([]backend.Steering, n), Sigma: make([]float64, n*m),
+	}
+	for i := range n {
+		copy(in.S.Row(i), []float32{-2.2 + 0.07*float32(i%40), 0.1 - 0.01*float32(i%7), 1.2, -0.1})
+		in.C = append(in.C, 0.9, 0.1, 0.15, 0.1, 0.2)
+		in.Slot.Row(i)[0] = 1
+		in.Tau[i], in.Smoothing[i], in.Steering[i] = 0.05, 1-0.5*float32(i%2), backend.SteerFilter
+		for j := range m {
+			in.Sigma[i*m+j] = 1 / float64(m)
+		}
+	}
+	return in, backend.LoopsOutput{
+		U: tensor.New(n, spec.PlanSize()), Sigma: make([]float64, n*m), Residual: make([]float64, n), Displacement: make([]float64, n),
+		Fallbacks: make([]backend.Fallback, n), Flags: make([]backend.LoopFlag, n), Z: tensor.Matrix{},
+	}
+}
+
+// TestLatentsAreReadAndReplaced takes latents from one object to another half way:
+// both go on alike. A loop without a latent says so.
+func TestLatentsAreReadAndReplaced(t *testing.T) {
+	b, _ := opened(t)
+	cfg := loopsConfig(t, 7)
+	in, out := loopsCall(cfg)
+	begin := func() backend.Loops {
+		l, err := b.NewLoops(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	decide := func(l backend.Loops) {
+		t.Helper()
+		if err := l.Decide(in, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := begin(), begin()
+	z := tensor.New(7, cfg.Step.DecoderS.In())
+	if err := first.Latents(z); err != nil || !math.IsNaN(float64(z.Row(6)[0])) {
+		t.Errorf("before the first decision a latent is %v, %v, want NaN", z.Row(6)[0], err)
+	}
+	alphas := in.Smoothing
+	in.Smoothing = slices.Repeat([]float32{1}, 7)
+	decide(first)
+	in.Smoothing = alphas
+	if err := first.Latents(z); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.SetLatents(z); err != nil {
+		t.Fatal(err)
+	}
+	in.S.Row(0)[0] += 0.2
+	out.Z = tensor.New(7, z.Cols)
+	decide(first)
+	plan, latents := out.U.Clone(), out.Z.Clone()
+	decide(second)
+	if !slices.Equal(out.U.Data, plan.Data) || !slices.Equal(out.Z.Data, latents.Data) {
+		t.Error("the object that took the latents over decides otherwise")
+	}
+	if slices.Equal(latents.Data, z.Data) {
+		t.Error("a decision leaves the latents where they were")
+	}
+	if err := second.SetLatents(tensor.New(3, z.Cols)); err == nil {
+		t.Error("latents of three loops are accepted for seven")
+	}
+}
+
+// TestLoopsInChunks gives the device too little memory for all loops at once: the
+// same decisions, chunk by chunk.
+func TestLoopsInChunks(t *testing.T) {
+	cfg := loopsConfig(t, 150)
+	in, out := loopsCall(cfg)
+	var plans [2]tensor.Matrix
+	used := 0
+	for i := range plans {
+		b, library := opened(t)
+		if i == 1 {
+			library.SetMemory(used - 128<<10)
+		}
+		made, err := b.NewLoops(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := made.(*loops); (l.chunk < 150) != (i == 1) {
+			t.Fatalf("chunks of %d loops", l.chunk)
+		}
+		if err := b.do(func(t *driver.Thread) error {
+			free, total, err := t.MemoryInfo()
+			used = int(total - free)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		alphas := in.Smoothing
+		in.Smoothing = slices.Repeat([]float32{1}, 150)
+		for range 2 {
+			if err := made.Decide(in, out); err != nil {
+				t.Fatal(err)
+			}
+			in.Smoothing = alphas
+		}
+		plans[i] = out.U.Clone()
+	}
+	for i, v := range plans[0].Data {
+		if d := math.Abs(float64(v - plans[1].Data[i])); !(d < 1e-4) {
+			t.Fatalf("entry %d of the plans is %v in chunks, want %v", i, plans[1].Data[i], v)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Records the runs of Case 2 behind the report: scripts/results-multiagent.sh
+# FOLDER, a folder of bench/results named for the device. The seed was used for
+# nothing else. Each run is two shards side by side, one core each, whose traces
+# stay in WORK: started again, it continues where it was interrupted, with the
+# program it was begun with. Every trace is re-simulated. MODELS is a folder of
+# CASE.safetensors in place of the bundled ones.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/record.sh
+out=$1
+seed=13
+work=${WORK:-build/multiagent}
+mkdir -p "$out" "$work"
+[ -x "$work/gpc" ] || cp "$gpc" "$work/gpc"
+gpc=$work/gpc
+evaluate() { # CASE METHOD EPISODES
+  local name=$1-$2 model=()
+  [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$1.safetensors")
+  local run=(eval "$1" --method "$2" --episodes "$3" --seed $seed --resume)
+  case $2 in reference* | gpc-no-latent*) ;; *) run+=("${model[@]}") ;; esac
+  for shard in 0 1; do
+    "$gpc" "${run[@]}" --shard $shard/2 --trace "$work/$name-$shard.jsonl" >/dev/null &
+  done
+  wait -n
+  wait -n
+  for shard in 0 1; do
+    "$gpc" verify "$work/$name-$shard.jsonl" >&2
+  done
+  record "$name" eval join "$1" "$work/$name-0.jsonl" "$work/$name-1.jsonl"
+}
+rows=(gpc-384 gpc-no-latent gpc-no-latent-384 gpc-all-latent gpc-no-semantic gpc-no-lookahead raw reference reference-4096)
+for case in multiagent-static multiagent-moving; do
+  for method in "${rows[@]}"; do
+    evaluate $case "$method" "${EPISODES:-100}"
+  done
+  # The first episode, for the figures.
+  model=()
+  [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$case.safetensors")
+  "$gpc" eval $case --method gpc --episodes 1 --seed $seed "${model[@]}" --trace "$out/$case-gpc.jsonl" >/dev/null
+done
+evaluate multiagent-static gpc "${STATIC:-1000}"
+evaluate multiagent-moving gpc "${MOVING:-300}"
