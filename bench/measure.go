@@ -30,6 +30,7 @@ type Result struct {
 	Size      string  `json:"size"`
 	P50       float64 `json:"p50_us"`
 	P99       float64 `json:"p99_us"`
+	Min       float64 `json:"min_us,omitempty"`
 	Calls     int     `json:"calls"`
 	// GFlop is the work of one call by the documented count, whatever its rate.
 	GFlop      float64 `json:"gflop"`
@@ -94,7 +95,7 @@ func latencies(ctx context.Context, budget Budget, f func() error) ([]float64, e
 // call and the ceiling. Percentiles are nearest-rank.
 func (r *Result) finish(us []float64, flops, peak float64) {
 	percentile := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, us, nil) }
-	r.P50, r.P99, r.Calls = percentile(0.5), percentile(0.99), len(us)
+	r.P50, r.P99, r.Min, r.Calls = percentile(0.5), percentile(0.99), us[0], len(us)
 	r.GFlop = flops / 1e9
 	if flops > 0 && !math.IsNaN(peak) {
 		r.GFlops = flops / r.P50 / 1e3

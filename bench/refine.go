@@ -19,8 +19,8 @@ import (
 // It needs a registered case with a plant. A call takes the first observation of
 // another test episode each time.
 func (r *runner) refine(ctx context.Context, s Shape) error {
-	if s.own == nil || s.own.Plant == nil {
-		return nil // a size alone has no roll-out
+	if s.own == nil || s.own.Plant == nil || s.own.Learned != nil {
+		return nil // a size alone has no roll-out, a map of something else none of the plant's problem
 	}
 	m, err := s.model(r.rng(), r.opt.Model)
 	if err != nil {

@@ -31,6 +31,9 @@ type Options struct {
 	// Float32 is the same device in float32, to print the error of TF32 beside; nil:
 	// the error of what is timed stands alone.
 	Float32 backend.Backend
+	// Record is a file that `step` writes networks, inputs and results of its largest
+	// batch to (safetensors), for a comparison with other programs.
+	Record string
 	// Model gives the map of a registered case, for refine; nil: networks drawn at
 	// random, without codes.
 	Model  func(c domain.Case) (*model.Model, error)
@@ -414,6 +417,11 @@ func (r *runner) step(ctx context.Context, s Shape) error {
 		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) { return onStep(b, cfg, in) })
 		if err != nil {
 			return err
+		}
+		if r.opt.Record != "" && n == slices.Max(r.opt.Batches) {
+			if err := record(r.opt.Record, cfg, in, out); err != nil {
+				return err
+			}
 		}
 		flops := cpufallback.StepFLOPs(cfg)
 		var host []float64 // µs of each call in the problem's own gradients, where a device steps

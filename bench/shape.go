@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
@@ -43,10 +44,17 @@ var Shapes = []Shape{
 	{Case: "opf30", Latent: 32, Hidden: 256, State: 60, Action: 12, Objectives: 3, Observation: 136},
 }
 
+// sizePrefix before a name asks for one of Shapes where a case has that name too.
+const sizePrefix = "size:"
+
 // ShapeOf returns the shape of a registered case, whose own objectives a step
-// then takes, or one of Shapes.
+// then takes, or one of Shapes; "size:opf30" is the latter.
 func ShapeOf(name string, cases []domain.Case) (Shape, error) {
+	name, sizeAlone := strings.CutPrefix(name, sizePrefix)
 	for _, c := range cases {
+		if sizeAlone {
+			break
+		}
 		if s := c.MapProblem().Spec(); s.Name == name {
 			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), own: &c}, nil
 		}
@@ -102,7 +110,7 @@ const maxEpisodes = 64
 // quarter of their box, where the objectives are defined.
 func (s Shape) situations(rng *rand.Rand, seed uint64, n int) (situations, error) {
 	if s.own == nil {
-		return situations{newQuadratic(s), random(rng, n, s.State), tensor.New(n, 0), identity(s.State), identity(s.Action)}, nil
+		return situations{newQuadratic(s), random(rng, n, s.State), tensor.New(n, 1), identity(s.State), identity(s.Action)}, nil
 	}
 	problem := s.own.MapProblem()
 	spec := problem.Spec()
@@ -186,12 +194,18 @@ func narrow(dst []float32, src []float64) {
 }
 
 // quadratic is a problem of a given shape with objectives ½‖s‖² and ½‖u‖², for
-// benchmarks of the engine apart from any case's own objective.
+// benchmarks of the engine apart from any case's own objective. Its device functions
+// are kernels/quadratic.cu, for the sizes of Shapes.
 type quadratic struct{ spec domain.Spec }
+
+func (q *quadratic) Device() domain.DeviceCode {
+	return domain.DeviceCode{Name: fmt.Sprintf("quadratic_%d_%d", len(q.spec.Measured), len(q.spec.Action)), Images: images.Embedded()}
+}
 
 func newQuadratic(s Shape) *quadratic {
 	q := &quadratic{spec: domain.Spec{Name: s.Case, Plan: 1}}
 	q.spec.Measured = make([]domain.Variable, s.State)
+	q.spec.Context = make([]domain.Variable, 1) // not read
 	q.spec.Action = make([]domain.Variable, s.Action)
 	q.spec.Objectives = make([]domain.Variable, s.Objectives)
 	for i := range q.spec.Action {

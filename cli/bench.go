@@ -107,13 +107,14 @@ from single updates; --epochs really runs them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&opt.Case, "case", "", "size of the map: integrator, opf30 or a case's name (default: all sizes)")
+	f.StringVar(&opt.Case, "case", "", "a case by its name, or size:integrator, size:opf30 with quadratic objectives (default: both sizes)")
 	f.IntSliceVar(&opt.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
 	f.IntSliceVar(&opt.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
 	f.IntVar(&opt.Loads, "loads", 0, "loads of opf-sweep, each solved with 50 weights (default 500; the data set of Case 3 attempts 5000)")
 	f.StringVar(&modelFile, "model", "", "model file that refine takes (default: the bundled one)")
 	f.IntVar(&opt.Samples, "samples", 0, "samples of train-epochs (default 250000)")
 	f.IntVar(&opt.Epochs, "epochs", 0, "epochs that train-epochs really runs (default: 500 are extrapolated)")
+	f.StringVar(&opt.Record, "record", "", "safetensors file for networks, inputs and results of the step's largest batch")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each row")
 	return cmd
 }

@@ -116,6 +116,11 @@ type Training struct {
 	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
 	Codes           int     // codes a bundled model carries
 	LocalNeighbours int     // κ
+	// Fade, for a plan of H actions: where it is positive, the plan's entries are
+	// normalised by one scale for each component of the action, that of all steps
+	// together, which grows linearly to 1 + Fade times itself at the last: what will be
+	// planned anew before it is executed weighs less in training. 0: each entry by its own.
+	Fade float64
 }
 
 // WeightDesign says how the fixed preferences of a full dataset are chosen: the
@@ -196,6 +201,19 @@ type BlockGradient interface {
 type Block struct {
 	Rows                      int
 	S, U, C, Sigma, J, GS, GU []float64
+}
+
+// PlanProjector is implemented by a problem whose Project, along a plan, does not
+// need what Step predicts of everything else. ProjectPlan does to a whole plan, in
+// place, what Project does to each of its actions in turn.
+type PlanProjector interface {
+	ProjectPlan(s, c, plan []float64)
+}
+
+// Selective is implemented by a problem whose map is to learn some of the
+// situations of a dataset only; training leaves the others out.
+type Selective interface {
+	Selects(s, c []float64) bool
 }
 
 // Device is implemented by a problem whose functions exist on CUDA devices too.

@@ -349,6 +349,40 @@ func TestTrainingAcrossAFault(t *testing.T) {
 	}
 }
 
+// A fault costs at most savedEvery updates made again, wherever it strikes: that is
+// what the docs promise.
+func TestAFaultRepeatsFewUpdates(t *testing.T) {
+	most := 0
+	for after := 1; after < 3*savedEvery; after += 13 {
+		c, _ := over(t, after, errLost)
+		second := &failing{Backend: cpu(t), after: math.MaxInt}
+		c.open = func() (backend.Backend, error) { return second, nil }
+		tr, err := c.NewTrainer(small(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for step := 0; !tr.(*trainer).moved; step++ {
+			if step > 3*savedEvery {
+				t.Fatalf("no fault after %d calls", after)
+			}
+			if _, err := tr.ManifoldStep([]int32{1, 2, 3}, nil, nil, 1e-3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := second.calls - 1 // it was made
+		most = max(most, again)
+		if again > savedEvery+1 { // and the update that failed
+			t.Errorf("a fault after %d calls makes %d updates again, want at most %d and the one that failed", after, again-1, savedEvery)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if most < savedEvery/2 {
+		t.Errorf("at most %d updates were made again: the places of the faults show nothing", most)
+	}
+}
+
 // When the first backend ends, objects made before go on, new ones are made on the
 // second, and it is said once. When one object alone is moved, others stay.
 func TestOthersFollowOnlyALostBackend(t *testing.T) {

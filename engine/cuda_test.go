@@ -284,7 +284,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 			}
 			tries := []int{1, last}
 			if name == "loops" && last > 4 { // at a decision in the midst
-				tries = []int{1, last / 2, last}
+				tries = []int{1, last / 2}
 			}
 			if name != "refine" && !testing.Short() { // whose calls are many and alike
 				tries = append(tries, last/2)

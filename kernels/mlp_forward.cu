@@ -2,6 +2,7 @@
 //
 //	h_0 = z,  h_l = relu(W_l h_{l−1} + b_l),  y = W_L h_{L−1} + b_L      (eq. of D_s, D_u, E_x, E_o)
 //
+// (also of several networks in a chain, as D_u of E_x)
 // and, where wanted, the masks of the hidden layers, for the backward pass and
 // the Jacobian, and the physical value base + mean + scale ⊙ y, clipped to
 // [lo, hi] (NaN stays NaN).
@@ -46,7 +47,7 @@ __device__ inline void hidden_layer(const gpc_layer& l, const float* act, float*
             const float bias = l.bias[column];
             float* to = next + column * LD + row;
 #pragma unroll
-            for (int i = 0; i < count; i++) to[i * step] = relu(v[i] + bias);
+            for (int i = 0; i < count; i++) to[i * step] = l.mask < 0 ? v[i] + bias : relu(v[i] + bias);
         });
     }
 }

@@ -52,9 +52,17 @@ type packedNet struct {
 	layers    int
 }
 
-// packNet checks a network's sizes and copies it to the device.
-func packNet(t *driver.Thread, m *memory, mlp *model.MLP) (packedNet, error) {
-	n := packedNet{in: mlp.In(), out: mlp.Out(), maskWords: 1, layers: len(mlp.Layers)}
+// packNet checks a network's sizes and copies it to the device; of several networks
+// in a chain each reads what the one before gives, for forward passes alone.
+func packNet(t *driver.Thread, m *memory, chain ...*model.MLP) (packedNet, error) {
+	n := packedNet{in: chain[0].In(), out: chain[len(chain)-1].Out(), maskWords: 1}
+	var layers []model.Layer
+	joint := map[int]bool{}
+	for _, mlp := range chain {
+		layers = append(layers, mlp.Layers...)
+		joint[len(layers)-1] = true
+	}
+	n.layers = len(layers)
 	if n.layers > maxLayers {
 		return n, fmt.Errorf("a network of %d layers, the CUDA backend takes at most %d", n.layers, maxLayers)
 	}
@@ -65,7 +73,7 @@ func packNet(t *driver.Thread, m *memory, mlp *model.MLP) (packedNet, error) {
 		values = append(values, make([]float32, (count+63)/64*64)...)
 		return at, values[at/4:]
 	}
-	for i, l := range mlp.Layers {
+	for i, l := range layers {
 		in, out := l.W.Cols, l.W.Rows
 		if in > MaxWidth || out > MaxWidth {
 			return n, fmt.Errorf("layer %d is %d × %d, the CUDA backend takes widths up to %d", i, out, in, MaxWidth)
@@ -75,6 +83,9 @@ func packNet(t *driver.Thread, m *memory, mlp *model.MLP) (packedNet, error) {
 		p := deviceLayer{in: int32(in), out: int32(out), ldw: int32(ldw), ldt: int32(ldt), mask: int32(n.maskWords), maskSize: int32(ceil(out, 32))}
 		if i < n.layers-1 {
 			n.maskWords += ceil(out, 32)
+			if joint[i] {
+				p.mask = -1
+			}
 		}
 		var part []float32
 		p.weight, part = take(out * ldw)

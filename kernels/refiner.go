@@ -26,7 +26,8 @@ type refiner struct {
 
 	flow    flow
 	encoder packedNet
-	codes   codes // count 0: none
+	policy  packedNet // D_u of E_x, the base policy of the roll-out
+	codes   codes     // count 0: none
 	spec    *domain.Spec
 	norm    model.Normalizer // of E_x's input
 	normS   model.Normalizer
@@ -192,6 +193,11 @@ func (r *refiner) pack(t *driver.Thread, cfg backend.RefinerConfig) error {
 	}
 	if r.encoder, err = packNet(t, r.memory, cfg.EncoderX); err != nil {
 		return fmt.Errorf("encoder E_x: %w", err)
+	}
+	if r.spec.Plan == 1 {
+		if r.policy, err = packNet(t, r.memory, cfg.EncoderX, cfg.Step.DecoderU); err != nil {
+			return fmt.Errorf("base policy: %w", err)
+		}
 	}
 	if cfg.Codes.Rows > 0 {
 		if r.codes, err = packCodes(t, r.memory, cfg.Codes, cfg.Decoded); err != nil {

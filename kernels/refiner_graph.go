@@ -294,6 +294,9 @@ func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferen
 		}
 		if encode {
 			job.encode = 1
+			if !f.code.warp { // the roll-out of GPC_DOMAIN takes Base itself
+				job.base = r.buffers.base.at
+			}
 		}
 		if err := f.code.rollout(t, r.backend, &job, preference); err != nil {
 			return err
@@ -301,13 +304,16 @@ func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferen
 		if !encode {
 			continue
 		}
-		if err := r.encode(t, rows, s.input.at, s.z.at); err != nil {
-			return err
+		if job.base == 0 {
+			if err := f.bases(t, rows, inputs{x: s.state.at, ctx: s.context.at, ldx: f.states, ldctx: f.contexts}, r.buffers.base.at); err != nil {
+				return err
+			}
 		}
-		if err := f.bases(t, rows, inputs{x: s.state.at, ctx: s.context.at, ldx: f.states, ldctx: f.contexts}, r.buffers.base.at); err != nil {
-			return err
+		policy := forwardJob{
+			net: r.policy.at, z: s.input.at, physical: r.buffers.planOut.at, mean: f.meanU, scale: f.scaleU, base: r.buffers.base.at, lo: f.lo, hi: f.hi,
+			ldz: int32(r.cfg.width), ldp: int32(f.plan), ldbase: int32(f.plan),
 		}
-		if err := f.decode(t, rows, s.z.at, &r.buffers, false); err != nil {
+		if err := r.backend.forward(t, rows, r.policy.width, &policy); err != nil {
 			return err
 		}
 	}

@@ -126,3 +126,25 @@ func TestRefinementOnDevice(t *testing.T) {
 		t.Errorf("a refinement of known counts captures %d graphs, want none", n)
 	}
 }
+
+// TestLaunchesOfARefinement holds the count of docs/cuda-kernels.md to the program:
+// nine launches to the priority at the localized code, five to the candidates,
+// twelve of a flow step and the plans, two for each decision of the roll-out but the
+// last, which needs no policy behind it, and the choice.
+func TestLaunchesOfARefinement(t *testing.T) {
+	b, library := opened(t)
+	r, err := batchnav.NewRefiner(b, integratorModel(t, 60), integrator.Convex().Problem, batchnav.Options{}, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obs := batchnav.Observation{S: []float64{-2.2, 0.1, 1.2, -0.1}, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
+	for _, look := range []int{1, 4, 20} {
+		before := library.Calls("kernel")
+		if _, err := r.Refine(context.Background(), obs, batchnav.RefineOptions{Candidates: 8, FlowSteps: 1, Seed: 3, LookAhead: look}); err != nil {
+			t.Fatal(err)
+		}
+		if n, want := library.Calls("kernel")-before, 9+5+12+2*look-1+1; n != want {
+			t.Errorf("a refinement with a look-ahead of %d launches %d kernels, want %d", look, n, want)
+		}
+	}
+}

@@ -1,9 +1,11 @@
 package kernels
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -72,7 +74,7 @@ func TestStepWithDeviceFunctions(t *testing.T) {
 func compareSteps(t *testing.T, cfg backend.StepperConfig, in backend.StepInput) {
 	t.Helper()
 	rows := in.Z.Rows
-	b, _ := opened(t)
+	b := onAny(t)
 	split := cfg
 	split.Problem = hidden{cfg.Problem}
 	var results []stepped
@@ -114,6 +116,41 @@ func compareSteps(t *testing.T, cfg backend.StepperConfig, in backend.StepInput)
 		if off > rows/10 {
 			t.Errorf("way %d: %d of %d rows differ from the reference", k, off, rows)
 		}
+	}
+}
+
+// unable is a problem that is too large for its device functions.
+type unable struct{ domain.Problem }
+
+func (unable) Device() domain.DeviceCode { return domain.DeviceCode{Reason: "it has 7 wheels"} }
+
+// TestProblemTooLargeForTheDevice steers a problem whose device functions do not hold
+// it like one without any, and refuses to refine it whole, with the reason.
+func TestProblemTooLargeForTheDevice(t *testing.T) {
+	cfg, in := integratorStep(t, 5)
+	b := onAny(t)
+	var results [2]stepped
+	for i, p := range []domain.Problem{unable{cfg.Problem}, hidden{cfg.Problem}} {
+		own := cfg
+		own.Problem = p
+		s, err := b.NewStepper(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[i] = takeStep(t, s, own, in)
+		if n := s.(*Stepper).Split().Evaluations; n != 2 {
+			t.Errorf("problem %d: %d evaluations on the host, want 2", i, n)
+		}
+	}
+	if !slices.Equal(results[0].z.Data, results[1].z.Data) {
+		t.Error("the steps differ")
+	}
+	m := integratorModel(t, 10)
+	own := cfg
+	own.Problem = unable{cfg.Problem}
+	_, err := b.NewRefiner(backend.RefinerConfig{EncoderX: m.EncoderX, NormX: m.NormX, Step: own, InverseRange: []float64{1, 1}})
+	if !errors.Is(err, backend.ErrNoRefiner) || !strings.Contains(err.Error(), "7 wheels") {
+		t.Errorf("the refiner says %v, want ErrNoRefiner with the reason", err)
 	}
 }
 

@@ -137,6 +137,31 @@ func newColumns(l Layout, rows int) *Columns {
 // Rows is the number of samples.
 func (c *Columns) Rows() int { return len(c.KKT) }
 
+// Select copies some rows, in the given order.
+func (c *Columns) Select(rows []int) *Columns {
+	matrix := func(m tensor.Matrix) tensor.Matrix {
+		out := tensor.New(len(rows), m.Cols)
+		for i, r := range rows {
+			copy(out.Row(i), m.Row(r))
+		}
+		return out
+	}
+	return &Columns{
+		S: matrix(c.S), C: matrix(c.C), Preference: matrix(c.Preference), U: matrix(c.U), Target: matrix(c.Target),
+		Sigma: matrix(c.Sigma), J: matrix(c.J), Margins: matrix(c.Margins),
+		KKT: pick(c.KKT, rows), Scenario: pick(c.Scenario, rows), Trajectory: pick(c.Trajectory, rows),
+		Step: pick(c.Step, rows), Perturbed: pick(c.Perturbed, rows),
+	}
+}
+
+func pick[T any](v []T, rows []int) []T {
+	out := make([]T, len(rows))
+	for i, r := range rows {
+		out[i] = v[r]
+	}
+	return out
+}
+
 // set stores one sample as row i.
 func (c *Columns) set(i int, s *domain.Sample) {
 	tensor.Narrow(c.S.Row(i), s.S)

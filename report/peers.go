@@ -1,15 +1,20 @@
 package report
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Peers is a record of other programs' times beside ours in the same run.
 type Peers struct {
 	Device  string      `json:"device"`
 	Commit  string      `json:"commit"`
-	How     string      `json:"how,omitempty"` // times were taken; empty: CPU time of one thread, medians of alternating rounds
-	Missing []string    `json:"missing"`       // peers that were not at hand, and why
+	Missing []string    `json:"missing"` // peers that were not at hand, and why
+	Note    string      `json:"note"`    // how times were taken, where not as in peersNote
 	Ratios  []PeerRatio `json:"ratios"`
 }
+
+const peersNote = "Both in one run; CPU time of one thread, medians of alternating rounds."
 
 // PeerRatio is one comparison: Ratio is the peer's time over ours, [Lo, Hi] its
 // spread over the rounds of the run.
@@ -26,13 +31,9 @@ type PeerRatio struct {
 }
 
 func peersSection(p Peers) section {
-	how := p.How
-	if how == "" {
-		how = "CPU time of one thread, medians of alternating rounds"
-	}
 	s := section{
 		title: "Beside other programs",
-		note:  fmt.Sprintf("Both in one run, commit %s, %s; %s. The ratio is the peer's time over ours, with its spread over the rounds.", p.Commit, p.Device, how),
+		note:  fmt.Sprintf("%s Commit %s, %s. The ratio is the peer's time over ours, with its spread over the rounds.", cmp.Or(p.Note, peersNote), p.Commit, p.Device),
 		rows:  [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
 	}
 	for _, m := range p.Missing {
@@ -41,16 +42,8 @@ func peersSection(p Peers) section {
 	for _, v := range p.Ratios {
 		s.rows = append(s.rows, []string{
 			v.Op, v.Case, v.Peer, fmt.Sprint(v.Batch), fmt.Sprintf("%.1f", v.OursUS), fmt.Sprintf("%.0f", v.PeerUS),
-			short(v.Ratio), fmt.Sprintf("[%s, %s]", short(v.Lo), short(v.Hi)),
+			fmt.Sprintf("%.3g", v.Ratio), fmt.Sprintf("[%.3g, %.3g]", v.Lo, v.Hi),
 		})
 	}
 	return s
-}
-
-// short is a ratio to two figures or whole.
-func short(v float64) string {
-	if v < 10 {
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.0f", v)
 }

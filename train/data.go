@@ -40,6 +40,25 @@ func FromDataset(spec *domain.Spec, shards ...*offline.Dataset) (Data, error) {
 	return Data{Columns: columns, Hash: hash}, nil
 }
 
+// selected are the rows that the problem's map is to learn, all for a problem that
+// is not domain.Selective.
+func (d *Data) selected(p domain.Problem) Data {
+	chooser, ok := p.(domain.Selective)
+	if !ok {
+		return *d
+	}
+	s, c := make([]float64, d.S.Cols), make([]float64, d.C.Cols)
+	var rows []int
+	for i := range d.S.Rows {
+		tensor.Widen(s, d.S.Row(i))
+		tensor.Widen(c, d.C.Row(i))
+		if chooser.Selects(s, c) {
+			rows = append(rows, i)
+		}
+	}
+	return Data{Columns: d.Columns.Select(rows), Hash: d.Hash}
+}
+
 // FromSamples copies samples into columns.
 func FromSamples(spec *domain.Spec, samples []domain.Sample) (Data, error) {
 	n, m := len(samples), spec.ObjectiveSize()

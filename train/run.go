@@ -48,6 +48,10 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 	if progress == nil {
 		progress = func(Progress) {}
 	}
+	if err := opt.Data.Validate(opt.Problem.Spec()); err != nil {
+		return nil, err
+	}
+	opt.Data = opt.Data.selected(opt.Problem)
 	set, err := NewSet(opt.Problem.Spec(), &opt.Data, opt)
 	if err != nil {
 		return nil, err

@@ -63,6 +63,23 @@ func statistics(m tensor.Matrix) model.Normalizer {
 	return n
 }
 
+// fade gives all steps of a plan one scale for each component of the action, the
+// root mean square over the steps, times 1 at the first step to 1 + f at the last.
+func fade(n *model.Normalizer, action int, f float64) {
+	steps := n.Size() / action
+	for j := range action {
+		sum := 0.0
+		for h := range steps {
+			v := float64(n.Scale[h*action+j])
+			sum += v * v
+		}
+		shared := math.Sqrt(sum / float64(steps))
+		for h := range steps {
+			n.Scale[h*action+j] = float32(shared * (1 + f*float64(h)/math.Max(float64(steps-1), 1)))
+		}
+	}
+}
+
 // identity leaves columns as they are: the preference slot is a flag and a point
 // of the simplex and already of order one.
 func identity(size int) model.Normalizer {
@@ -104,6 +121,9 @@ func NewSet(spec *domain.Spec, d *Data, opt Options) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{NormS: statistics(d.S), NormU: statistics(d.Target)}
+	if f := spec.Training.Fade; f > 0 {
+		fade(&s.NormU, spec.ActionSize(), f)
+	}
 	context := statistics(d.C)
 	s.NormX = concatenate(s.NormS, context, identity(d.Preference.Cols))
 	s.NormO = concatenate(s.NormS, statistics(d.Sigma), statistics(d.J))

@@ -24,6 +24,12 @@ func flip(s, c []float64) {
 	for w := range viewWays {
 		c[viewWayAt+2*w+1] = -c[viewWayAt+2*w+1]
 	}
+	for n := range fanPairs {
+		left, right := c[viewFanAt+2*n*fanSize:][:fanSize], c[viewFanAt+(2*n+1)*fanSize:][:fanSize]
+		for k := range left {
+			left[k], right[k] = right[k], left[k]
+		}
+	}
 	for b := range viewBodies {
 		f := c[viewBodyAt+b*bodySize:][:bodySize]
 		for k := range viewKnots {

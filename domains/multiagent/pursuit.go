@@ -11,10 +11,34 @@ const (
 	closeToGoal = 0.8 // m: a goal behind the robot that is nearer than this is backed up to
 )
 
+// manoeuvre is a departure from the way home: for hold steps the heading off it and
+// a share of the speed. The zero value is none.
+type manoeuvre struct {
+	hold     int
+	cos, sin float64 // of the angle to the way
+	speed    float64
+}
+
+// fan are the manoeuvres that a view says the outcome of; left and right stand
+// beside each other, so that a mirror swaps them.
+var fan = [12]manoeuvre{
+	aside(10, 0.5, 1), aside(10, -0.5, 1), aside(10, 1, 1), aside(10, -1, 1), aside(10, 1.6, 1), aside(10, -1.6, 1),
+	aside(20, 0.5, 1), aside(20, -0.5, 1),
+	aside(15, 0, 0.7), aside(15, 0, 0.35), aside(10, 0, 0), aside(20, 0, 0),
+}
+
+// fanPairs of the fan are left and right, the rest their own mirror images.
+const fanPairs = 4
+
+func aside(hold int, angle, speed float64) manoeuvre {
+	sin, cos := math.Sincos(angle)
+	return manoeuvre{hold, cos, sin, speed}
+}
+
 // pursue is the plan that drives home along the way points at full speed whatever
-// stands there, by feedback within box and slew bound. It writes plan ([step][a,
+// stands there, after a manoeuvre, by feedback within box and slew bound. It writes plan ([step][a,
 // ω], nil: not wanted) and the path, the present pose first.
-func (v *View) pursue(e *sight, plan []float64, path *[lookAhead + 1]pose) {
+func (v *View) pursue(e *sight, m *manoeuvre, plan []float64, path *[lookAhead + 1]pose) {
 	params := &v.system.Params
 	limits, dt := &params.Limits, params.Dt
 	lo, hi := [actionSize]float64{limits.AMin, -limits.OmegaMax}, [actionSize]float64{limits.AMax, limits.OmegaMax}
@@ -40,8 +64,13 @@ func (v *View) pursue(e *sight, plan []float64, path *[lookAhead + 1]pose) {
 		} else {
 			dx, dy = p.cos, p.sin
 		}
+		top := limits.VMax
+		if k < m.hold {
+			dx, dy = m.cos*dx-m.sin*dy, m.sin*dx+m.cos*dy
+			top *= m.speed
+		}
 		along, across := p.cos*dx+p.sin*dy, p.cos*dy-p.sin*dx
-		want, turn := min(limits.VMax, approachGain*home), across
+		want, turn := min(top, approachGain*home), across
 		switch {
 		case along < 0 && home < closeToGoal:
 			want, turn = -min(-limits.VMin, want), -across

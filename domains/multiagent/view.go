@@ -39,8 +39,13 @@ const (
 	viewShare    = viewRadius + 1 // root of the goal's weight: 1 for the ego
 	viewCrowd    = viewShare + 1  // one over the number of robots, which divides the effort
 	viewWayAt    = viewCrowd + 1
-	viewBodyAt   = viewWayAt + 2*viewWays
+	viewFanAt    = viewWayAt + 2*viewWays
+	viewBodyAt   = viewFanAt + fanSize*len(fan)
 	viewContext  = viewBodyAt + viewBodies*bodySize
+
+	fanMargin = 0 // smallest margin along a manoeuvre, m, within ±fanReach
+	fanFree   = 1 // share of the plan before a margin falls below fanLow
+	fanSize   = 2
 
 	bodyRadius    = 0 // r + r_own + d_safe, m; 0: no body
 	bodyKnots     = 1
@@ -56,7 +61,14 @@ const (
 	// positionScale compresses positions, p ↦ p/(1 + |p|/positionScale): near ones
 	// are told apart better. It is also what a compressed length stays below.
 	positionScale = 5.0
+	fanReach      = 1.0 // m
+	fanLow        = 0.1 // m
 )
+
+// movingViewBuffer is the buffer of the objective that maps of moving scenes learn
+// from, m. It is apart from the planner's own, which may change without training
+// the maps again.
+const movingViewBuffer = 0.38
 
 // View is what Case 2's map is about: one robot among moving discs, in its own
 // frame (origin at its position, first axis along its heading). The ego and the
@@ -83,6 +95,10 @@ var _ domain.Problem = (*View)(nil)
 // newView builds the view of a system's robots.
 func newView(y *System) *View {
 	v := &View{system: y, options: DefaultPlanner(y.scenes.Moving)}
+	v.options.Price, v.options.Creep = 0, 0 // one objective for all samples
+	if y.scenes.Moving {
+		v.options.Buffer = movingViewBuffer
+	}
 	l := y.Params.Limits
 	v.spec = domain.Spec{
 		Name:        y.spec.Name,
@@ -121,18 +137,19 @@ func newView(y *System) *View {
 		},
 		Training: domain.Training{
 			Latent:          16,
-			Hidden:          192,
+			Hidden:          128,
 			Scenarios:       7500,
 			Weights:         3,
 			Design:          domain.WeightDesign{Name: "centred"},
-			ManifoldEpochs:  12,
+			ManifoldEpochs:  6,
 			RolloutEpochs:   1,
-			Batch:           512,
+			Batch:           128,
 			LearningRate:    1e-3,
 			ActionWeight:    30,
 			SpectralBound:   20,
 			Codes:           4096,
-			LocalNeighbours: 8,
+			LocalNeighbours: -1, // no locality term: in so many dimensions the search takes longer than the training
+			Fade:            2,
 		},
 	}
 	if y.scenes.Moving {
@@ -144,6 +161,10 @@ func newView(y *System) *View {
 	for w := range viewWays {
 		add("m", "way%d_x", w)
 		add("m", "way%d_y", w)
+	}
+	for n := range fan {
+		add("m", "fan%d_margin", n)
+		add("", "fan%d_free", n)
 	}
 	for b := range viewBodies {
 		add("m", "body%d_r", b)
@@ -243,6 +264,7 @@ func (v *View) encode(e *sight, s, c []float64) {
 	s[viewGoal], s[viewGoal+1] = bearing(e.goal)
 	s[viewWay], s[viewWay+1] = bearing(e.ways[0])
 	s[viewClearance], s[viewAhead] = v.order(e)
+	v.try(e, c[viewFanAt:])
 	for b := range min(e.count, viewBodies) {
 		o, f := &e.bodies[b], c[viewBodyAt+b*bodySize:][:bodySize]
 		f[bodyRadius] = o.radius
@@ -270,7 +292,7 @@ func bearing(p [2]float64) (cos, sin float64) {
 // viewBodies to the front and returns the smallest margin now and along the plan.
 func (v *View) order(e *sight) (clearance, ahead float64) {
 	var path [lookAhead + 1]pose
-	v.pursue(e, nil, &path)
+	v.pursue(e, &manoeuvre{}, nil, &path)
 	clearance, ahead = viewReach, viewReach
 	for n := range e.count {
 		o := &e.bodies[n]
@@ -301,4 +323,35 @@ func (v *View) order(e *sight) (clearance, ahead float64) {
 		e.bodies[n], e.bodies[first] = e.bodies[first], e.bodies[n]
 	}
 	return clearance, ahead
+}
+
+// try writes what becomes of each manoeuvre of the fan among the most urgent bodies.
+func (v *View) try(e *sight, f []float64) {
+	var path [lookAhead + 1]pose
+	var at [viewBodies][lookAhead + 1][2]float64
+	n := min(e.count, viewBodies)
+	for b := range n {
+		for k := range at[b] {
+			at[b][k][0], at[b][k][1] = e.bodies[b].at(k)
+		}
+	}
+	for m := range fan {
+		v.pursue(e, &fan[m], nil, &path)
+		low, free := fanReach, lookAhead
+		for b := range n {
+			radius := e.bodies[b].radius
+			for k := 1; k <= lookAhead; k++ {
+				p, q := &path[k], &at[b][k]
+				dx, dy := q[0]-p.x, q[1]-p.y
+				square := dx*dx + dy*dy
+				if reach := radius + low; square < reach*reach {
+					low = math.Sqrt(square) - radius
+				}
+				if near := radius + fanLow; k < free && square < near*near {
+					free = k
+				}
+			}
+		}
+		f[fanSize*m+fanMargin], f[fanSize*m+fanFree] = math.Max(low, -fanReach), float64(free)/lookAhead
+	}
 }

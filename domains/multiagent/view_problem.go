@@ -14,7 +14,7 @@ func (v *View) Base(s, c, plan []float64) {
 	var e sight
 	var path [lookAhead + 1]pose
 	v.decode(s, c, &e)
-	v.pursue(&e, plan, &path)
+	v.pursue(&e, &manoeuvre{}, plan, &path)
 }
 
 // stageInput is what the objectives of one action depend on.
@@ -265,6 +265,31 @@ func (v *View) Project(s, c, u []float64) bool {
 	}
 	v.system.Params.Limits.limit(u, e.previous[:])
 	return e.margin(v.reach(e.speed, u)) >= 0
+}
+
+// ProjectPlan implements domain.PlanProjector: Project changes an action by box and
+// slew bound alone.
+func (v *View) ProjectPlan(s, c, plan []float64) {
+	before := c[viewPrevious : viewPrevious+actionSize]
+	for k := 0; k < len(plan); k += actionSize {
+		u := plan[k : k+actionSize]
+		for f := range u {
+			if math.IsNaN(u[f]) {
+				u[f] = 0
+			}
+		}
+		v.system.Params.Limits.limit(u, before)
+		before = u
+	}
+}
+
+// learnedDistance is how far from its goal a robot is whose plans are learned, m:
+// nearer, the optimum is a manoeuvre for centimetres that no map can tell from noise.
+const learnedDistance = 3.0
+
+// Selects implements domain.Selective.
+func (v *View) Selects(s, c []float64) bool {
+	return s[viewDistance]*s[viewDistance] >= learnedDistance
 }
 
 // Fallback brakes as hard as the slew bound allows and stops turning.

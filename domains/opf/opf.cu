@@ -103,7 +103,8 @@ extern "C" __global__ void __launch_bounds__(32) gpc_domain_priority_opf(gpc_dom
 
 // A row is one candidate: projection, power flow, Score, priority, Step. Without a
 // solution the state stays, the margins are −1 and the objectives those of (s, u).
-extern "C" __global__ void __launch_bounds__(32) gpc_domain_rollout_opf(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) {
+// Sixteen blocks a multiprocessor, by registers: 4096 candidates are two rounds of 132.
+extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) {
     using namespace opf;
     GPC_SHARED(double, shared);
     const Work w(constants, shared, r.workspace + (int64_t)blockIdx.x * Network(constants).size(WORKSPACE));

@@ -20,10 +20,11 @@ type Deviation struct {
 	Absolute, Relative float64
 }
 
-func (d *Deviation) add(got []float32, want []float64) {
+// Add takes one row of results in.
+func (d *Deviation) Add(got, want []float64) {
 	off, scale := 0.0, 0.0
 	for i, w := range want {
-		off, scale = math.Max(off, math.Abs(float64(got[i])-w)), math.Max(scale, math.Abs(w))
+		off, scale = math.Max(off, math.Abs(got[i]-w)), math.Max(scale, math.Abs(w))
 	}
 	d.Rows++
 	d.Absolute = math.Max(d.Absolute, off)
@@ -31,6 +32,8 @@ func (d *Deviation) add(got []float32, want []float64) {
 		d.Relative = math.Max(d.Relative, off/scale)
 	}
 }
+
+func (d *Deviation) add(got []float32, want []float64) { d.Add(row64(got), want) }
 
 // Deviations measures a backend over batches of the given number of rows, at the
 // sizes of Case 1 and of a large map. Rows that float32 does not determine are
@@ -104,11 +107,17 @@ func eigDeviations(b backend.Backend, s stepShape) ([]Deviation, error) {
 func stepDeviations(b backend.Backend, s stepShape) ([]Deviation, error) {
 	rng := newRand(1602)
 	cfg, in := s.config(rng), s.input(rng, s.batch)
+	size := fmt.Sprintf("n_z %d, hidden %d, n_s %d, plan %d, k %d", s.latent, s.hidden, s.measured, s.action*s.plan, s.topK)
+	return StepDeviations(b, size, cfg, in)
+}
+
+// StepDeviations measures decoding, energy, field and step of one map and problem;
+// size is what the results are called by.
+func StepDeviations(b backend.Backend, size string, cfg backend.StepperConfig, in backend.StepInput) ([]Deviation, error) {
 	got, err := runStep(b, cfg, in)
 	if err != nil {
 		return nil, err
 	}
-	size := fmt.Sprintf("n_z %d, hidden %d, n_s %d, plan %d, k %d", s.latent, s.hidden, s.measured, s.action*s.plan, s.topK)
 	list := []Deviation{
 		{Operation: "Decode, state", Size: size}, {Operation: "Decode, plan", Size: size}, {Operation: "Energy", Size: size},
 		{Operation: "Field", Size: size}, {Operation: "Step, latent", Size: size}, {Operation: "Step, action", Size: size},

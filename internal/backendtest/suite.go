@@ -68,6 +68,7 @@ var checks = []struct {
 	{"step-broadcast", checkStepBroadcast},
 	{"step-fallbacks", checkStepFallbacks},
 	{"step-shapes", checkStepShapes},
+	{"loops", checkLoops},
 	{"trainer-manifold", checkManifold},
 	{"trainer-rollout", checkRollout},
 	{"trainer-resume", checkResume},

@@ -31,6 +31,10 @@ type Set struct {
 // Kernels are the images of kernels/*.cu.
 func Kernels() (*Set, error) { return New(embedded) }
 
+// Embedded holds the images of kernels/*.cu, for a problem whose device functions are
+// among them.
+func Embedded() fs.FS { return embedded }
+
 // New reads a folder of images: manifest.json and the files beside it.
 func New(files fs.FS) (*Set, error) {
 	text, err := fs.ReadFile(files, "manifest.json")

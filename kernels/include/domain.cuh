@@ -73,6 +73,7 @@ struct gpc_domain_rollout {
     float* input;    // [rows, states + contexts + 1 + objectives] of E_x, for the base policy
     float* stateOut; // [rows, states] float32 copies, for Base
     float* contextOut; // [rows, contexts]
+    float* base;       // [rows, plan] Base of the next state where encode is set; nullptr: taken apart
     double* workspace; // DeviceCode.Workspace bytes for each block; unset where it is 0
     int rows, h;     // h: the step, from 0
     int project;     // 0: actions are left as they are
@@ -218,6 +219,7 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
                 const int k = P::states + j;
                 r.contextOut[i * P::contexts + j] = v, in[k] = (v - p.mean[k]) / p.scale[k];
             }
+            if (r.base) P::base(constants, r.stateOut + i * P::states, r.contextOut + i * P::contexts, r.base + i * P::plan);
             for (int j = 0; j < 1 + P::objectives; j++) {
                 const int k = P::states + P::contexts + j;
                 in[k] = (p.slot[j] - p.mean[k]) / p.scale[k];

@@ -14,7 +14,8 @@ struct gpc_layer {
     const float* transposed; // [in][ldt]
     const float* bias;       // [out]
     int in, out, ldw, ldt;
-    int mask;  // first word of this hidden layer in a row of masks
+    int mask;  // first word of this hidden layer in a row of masks; −1: the last layer of a
+               // network that another one continues, with no ReLU behind it
     int words; // (out + 31) / 32
 };
 

@@ -47,11 +47,35 @@ bench() { # NAME ARGUMENTS…
 }
 time=2s
 [ -n "$quick" ] && time=100ms
-bench step-opf30 step --case opf30 --batch 1,64,4096,65536 --time $time
-bench step-integrator step --case integrator-convex --batch 1,64,4096,65536 --time $time
-bench parts gemm jacobian metric eig --batch 64,4096 --time $time
-bench localize localize step+localize --codes 20000,250000 --batch 1,4096 --time $time
-bench train train --time $time
+# Every figure in float32, then in TF32 with its error beside it.
+for precision in fp32 tf32; do
+  tf32=()
+  [ $precision = tf32 ] && tf32=(--tf32)
+  bench step-opf30-$precision step --case opf30 --batch 1,64,4096,65536 --time $time "${tf32[@]}"
+  bench step-opf30-size-$precision step --case size:opf30 --batch 1,64,4096,65536 --time $time "${tf32[@]}"
+  bench step-integrator-$precision step --case integrator-convex --batch 1,64,4096,65536 --time $time "${tf32[@]}"
+  bench localize-$precision step+localize --case opf30 --codes 250000 --batch 1,4096 --time $time "${tf32[@]}"
+  bench refine-$precision refine --case integrator-convex --batch 4096 --time $time "${tf32[@]}"
+  bench refine-opf30-$precision refine --case opf30 --batch 4096 --time $time "${tf32[@]}"
+  bench parts-$precision gemm jacobian metric eig --batch 64,4096 --time $time "${tf32[@]}"
+  bench train-$precision train train-epochs --case size:opf30 --batch 4096 --time $time "${tf32[@]}"
+done
+bench localize localize --codes 20000,250000 --batch 1,4096 --time $time
+# The whole training, really run: 500 epochs of 250 000 samples.
+[ -n "$quick" ] || bench train-whole train-epochs --case size:opf30 --batch 4096 --epochs 500 --samples 250000
+
+# The same step in PyTorch and JAX, where this machine's Python has them with CUDA.
+if python3 -c 'import safetensors, numpy' 2>/dev/null && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null ||
+  python3 -c 'import safetensors, jax; assert jax.default_backend() == "gpu"' 2>/dev/null; then
+  python3 "$here/peers/step.py" --gpc "$programs/gpc" --backend cuda --batch 4096 --out "$out/peers-step.json" 2> "$out/peers-step.log" || { failed=1; cat "$out/peers-step.log"; }
+else
+  echo 'no PyTorch or JAX with CUDA (and safetensors, numpy) in python3: peers-step.json is left out'
+fi
+
+# A whole refinement of one dispatch, the strict plant's power flows included: one
+# graph. The first of the repetitions pays for captures; the last is reported.
+"$programs/gpc" refine opf30 --state "$here/opf30-state.json" --candidates 4096 --repeat 20 --backend cuda --json > "$out/refine-opf30.json" 2> "$out/refine-opf30.log" ||
+  { failed=1; cat "$out/refine-opf30.log"; }
 
 # Case 2: roll-out, and refinements of 4096 candidates, as Go benchmarks.
 rollout=(-test.run '^$' -test.bench Device -test.benchtime "$time")

@@ -1,10 +1,12 @@
 // Command deviations writes into docs/numerics.md how far every instruction set
 // of this CPU, and the CUDA kernels on the host shim, are from float64, operation
-// by operation (backendtest.Deviations, rollouttest.Deviations).
+// by operation (backendtest.Deviations, rollouttest.Deviations), and with the bundled maps and objectives of
+// the problems that have device functions (problems.go).
 //
 //	go run ./internal/backendtest/deviations
+//	go run ./internal/backendtest/deviations -problems   these alone
 //
-// Its table belongs to the CPU it names, so `make generate` leaves it alone. The
+// Its tables belong to the CPU it names, so `make generate` leaves them alone. The
 // shim needs a C++20 compiler.
 package main
 
@@ -20,8 +22,6 @@ import (
 	"github.com/google/renameio/v2"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
-	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
-	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/isa"
@@ -35,38 +35,69 @@ import (
 const rows = 256
 
 const (
-	begin = "<!-- begin measured: go run ./internal/backendtest/deviations -->\n"
-	end   = "<!-- end measured -->\n"
+	begin         = "<!-- begin measured: go run ./internal/backendtest/deviations -->\n"
+	end           = "<!-- end measured -->\n"
+	beginProblems = "<!-- begin measured problems: go run ./internal/backendtest/deviations -problems -->\n"
+	endProblems   = "<!-- end measured problems -->\n"
 )
 
 func main() {
 	log.SetFlags(0)
-	page := flag.String("page", "docs/numerics.md", "page whose measured section is rewritten")
+	page := flag.String("page", "docs/numerics.md", "page whose measured sections are rewritten")
+	problems := flag.Bool("problems", false, "measure the problems with their bundled maps alone")
 	flag.Parse()
-	section, err := table()
-	if err == nil {
-		err = rewrite(*page, section)
-	}
+	err := measure(*page, *problems)
 	if err != nil {
 		log.Fatal("deviations: ", err)
 	}
 }
 
-// table measures the reference, whose deviation is the rounding of its results
-// to float32 alone, and every instruction set of the CPU backend.
-func table() (string, error) {
-	backends := []backend.Backend{ref.New()}
-	names := []string{"rounding alone"}
-	rollouts := []rollout.Evaluator{nil}
-	device := ""
+func measure(page string, problems bool) error {
+	made, err := open()
+	if err != nil {
+		return err
+	}
+	defer made.close()
+	if !problems {
+		section, err := made.table(func(b backend.Backend) ([]backendtest.Deviation, error) {
+			d, err := backendtest.Deviations(b, rows)
+			if err != nil {
+				return nil, err
+			}
+			plans, err := planDeviations(b)
+			return append(d, plans...), err
+		})
+		if err == nil {
+			err = rewrite(page, section, begin, end)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	section, err := made.table(problemDeviations)
+	if err != nil {
+		return err
+	}
+	return rewrite(page, section, beginProblems, endProblems)
+}
+
+// backends are the columns of a table.
+type backends struct {
+	all    []backend.Backend
+	names  []string
+	device string
+}
+
+// open gives the reference, whose deviation is the rounding of its results to float32
+// alone, every instruction set of the CPU backend, and CUDA on the shim.
+func open() (*backends, error) {
+	m := &backends{all: []backend.Backend{ref.New()}, names: []string{"rounding alone"}}
 	for _, level := range isa.Available() {
 		b, err := cpufallback.New(cpufallback.Options{ISA: level.String()})
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		defer b.Close()
-		backends, names, device = append(backends, b), append(names, level.String()), b.Describe().Device
-		rollouts = append(rollouts, rollout.NewProcessor(rollout.On(level)))
+		m.all, m.names, m.device = append(m.all, b), append(m.names, level.String()), b.Describe().Device
 	}
 	for _, c := range []struct {
 		name    string
@@ -74,34 +105,32 @@ func table() (string, error) {
 	}{{"cuda (shim)", kernels.Options{}}, {"cuda TF32 (shim)", kernels.Options{TF32: true}}} {
 		b, err := onShim(c.options)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		defer b.Close()
-		backends, names = append(backends, b), append(names, c.name)
-		device, err := rollout.NewDevice(b)
-		if err != nil {
-			return "", err
-		}
-		rollouts = append(rollouts, device)
+		m.all, m.names = append(m.all, b), append(m.names, c.name)
 	}
+	return m, nil
+}
+
+func (m *backends) close() {
+	for _, b := range m.all {
+		b.Close()
+	}
+}
+
+// table measures every backend.
+func (m *backends) table(measure func(backend.Backend) ([]backendtest.Deviation, error)) (string, error) {
 	var columns [][]backendtest.Deviation
-	for i, b := range backends {
-		d, err := backendtest.Deviations(b, rows)
+	for i, b := range m.all {
+		d, err := measure(b)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", names[i], err)
-		}
-		plans, err := rollouttest.Deviations(rollouts[i], rows)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", names[i], err)
-		}
-		for _, p := range plans {
-			d = append(d, backendtest.Deviation{Operation: p.Operation, Size: p.Size, Absolute: p.Absolute, Relative: p.Relative})
+			return "", fmt.Errorf("%s: %w", m.names[i], err)
 		}
 		columns = append(columns, d)
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "Made on %s (%s/%s), with %s.\n\n", device, runtime.GOOS, runtime.GOARCH, runtime.Version())
-	fmt.Fprintf(&s, "| operation | size | %s |\n|---|---%s|\n", strings.Join(names, " | "), strings.Repeat("|---", len(names)))
+	fmt.Fprintf(&s, "Made on %s (%s/%s), with %s.\n\n", m.device, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	fmt.Fprintf(&s, "| operation | size | %s |\n|---|---%s|\n", strings.Join(m.names, " | "), strings.Repeat("|---", len(m.names)))
 	for i, d := range columns[0] {
 		fmt.Fprintf(&s, "| %s | %s |", d.Operation, d.Size)
 		for _, c := range columns {
@@ -113,7 +142,7 @@ func table() (string, error) {
 }
 
 // onShim is the CUDA backend on the host shim.
-func onShim(options kernels.Options) (*kernels.Backend, error) {
+func onShim(options kernels.Options) (backend.Backend, error) {
 	root, err := shim.Root()
 	if err != nil {
 		return nil, err
@@ -137,7 +166,7 @@ func onShim(options kernels.Options) (*kernels.Backend, error) {
 	return kernels.New(context, options)
 }
 
-func rewrite(page, section string) error {
+func rewrite(page, section, begin, end string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err

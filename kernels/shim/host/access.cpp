@@ -37,9 +37,14 @@ bool overlaps(const std::map<uintptr_t, Allocation> &m, uintptr_t from, uintptr_
 
 bool held(Context *c, uintptr_t p) { return inside(c->memory, p, 1) || inside(c->pinned, p, 1); }
 
-Owners *owners_of(uintptr_t page) {
+Owners *find(uintptr_t page, Slot &s);
+
+inline Owners *owners_of(uintptr_t page) {
     Slot &s = cache[page % slots];
-    if (s.page == page) return s.owners;
+    return s.page == page ? s.owners : find(page, s);
+}
+
+Owners *find(uintptr_t page, Slot &s) {
     uintptr_t from = page * access_page, to = from + access_page;
     s.page = page, s.owners = nullptr;
     if (overlaps(recorded->memory, from, to) || overlaps(recorded->pinned, from, to)) {
@@ -61,19 +66,30 @@ std::string place(Context *c, uintptr_t p) {
     return "";
 }
 
+// conflicting tells that the running block may not touch a byte of a page.
+void conflicting(uintptr_t a, const Owners *o, bool write) {
+    uint32_t r = o->reader[a % access_page], w = o->writer[a % access_page];
+    uint32_t other = w && w != running ? w : write && r && r != running ? r : 0;
+    if (!other || !held(recorded, a)) return;
+    fault(719, "blocks " + std::to_string(running - 1) + " and " + (other == many ? "others" : std::to_string(other - 1)) +
+                   " of a kernel both touch " + place(recorded, a) + ", and one writes it");
+}
+
 // access is one of the running kernel.
-void access(uintptr_t p, size_t n, bool write) {
-    if (!recorded) return;
-    for (uintptr_t a = p; a < p + n; a++) {
-        Owners *o = owners_of(a / access_page);
-        if (!o) continue;
-        uint32_t &r = o->reader[a % access_page], &w = o->writer[a % access_page];
-        uint32_t other = w && w != running ? w : write && r && r != running ? r : 0;
-        if (other && running && held(recorded, a))
-            fault(719, "blocks " + std::to_string(running - 1) + " and " + (other == many ? "others" : std::to_string(other - 1)) +
-                           " of a kernel both touch " + place(recorded, a) + ", and one writes it");
-        if (write) w = running;
-        else r = r && r != running ? many : running;
+inline void access(uintptr_t p, size_t n, bool write) {
+    if (!recorded || !running) return;
+    while (n > 0) {
+        size_t at = p % access_page, here = std::min(n, access_page - at);
+        if (Owners *o = owners_of(p / access_page)) {
+            const uint32_t me = running;
+            uint32_t *r = o->reader + at, *w = o->writer + at;
+            for (size_t i = 0; i < here; i++) {
+                if ((w[i] && w[i] != me) || (write && r[i] && r[i] != me)) conflicting(p + i, o, write);
+                if (write) w[i] = me;
+                else if (r[i] != me) r[i] = r[i] ? many : me;
+            }
+        }
+        p += here, n -= here;
     }
 }
 

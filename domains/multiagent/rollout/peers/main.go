@@ -64,7 +64,7 @@ type ratio struct {
 type record struct {
 	Device string  `json:"device"`
 	Commit string  `json:"commit"`
-	How    string  `json:"how"`
+	Note   string  `json:"note"` // how times were taken
 	Ratios []ratio `json:"ratios"`
 }
 
@@ -120,9 +120,9 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	rec := record{Device: device, Commit: version.Commit, How: "least times of interleaved rounds; CPU time of one thread each"}
+	rec := record{Device: device, Commit: version.Commit, Note: "Both in one run; least CPU times of one thread, of interleaved rounds."}
 	if o.device == "cuda" {
-		rec.How = "least times of interleaved rounds; ours: wall time of a call with its copies, PyTorch: time of its kernels"
+		rec.Note = "Both in one run; least times of interleaved rounds: ours the wall time of a call with its copies, PyTorch's that of its kernels."
 	}
 	results, slopes := make([]rollout.Result, rollout.Blocks(o.candidates)), make([]float32, len(plans))
 	for _, mode := range []string{"eager", "compiled"} {

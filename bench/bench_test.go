@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// coarse is a backend whose networks round their results as TF32 rounds inputs.
+type coarse struct{ backend.Backend }
+
+func (c coarse) Describe() backend.Description {
+	d := c.Backend.Describe()
+	d.Precision = "tf32"
+	return d
+}
+
+func (c coarse) NewNet(mlp *model.MLP) (backend.Net, error) {
+	n, err := c.Backend.NewNet(mlp)
+	return coarseNet{n}, err
+}
+
+type coarseNet struct{ backend.Net }
+
+func (n coarseNet) Forward(z, y tensor.Matrix) error {
+	err := n.Net.Forward(z, y)
+	for i := range y.Rows {
+		for j, v := range y.Row(i) {
+			y.Row(i)[j] = math.Float32frombits(math.Float32bits(v) &^ 0x1fff)
+		}
+	}
+	return err
+}
+
+func open(t *testing.T) backend.Backend {
+	t.Helper()
+	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func run(t *testing.T, b backend.Backend, opt Options) []Result {
+	t.Helper()
+	opt.Budget = Budget{Time: time.Millisecond, MinCalls: 2}
+	results, err := Run(context.Background(), b, func() float64 { return 1e11 }, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+// The error that is printed is that of the precision that was timed, float32's beside
+// it from the same run.
+func TestErrorsOfARun(t *testing.T) {
+	b := open(t)
+	for _, r := range run(t, b, Options{Ops: []string{"gemm", "metric", "step", "train"}, Case: "size:integrator", Batches: []int{3}}) {
+		if r.Error == nil || !(r.Error.Max > 0 && r.Error.Max < 1e-4 && r.Error.RMS <= r.Error.Max) || r.Error.Float32Max != 0 {
+			t.Errorf("%s in float32: error %+v", r.Op, r.Error)
+		}
+		if !(r.GFlop > 0) || math.Abs(r.Fraction-r.GFlop/(r.P50*1e-6)/100) > 1e-9 || r.Min > r.P50 {
+			t.Errorf("%s: %+v", r.Op, r)
+		}
+	}
+	r := run(t, coarse{b}, Options{Ops: []string{"gemm"}, Batches: []int{3}, Float32: b})[0]
+	if r.Precision != "tf32" || r.Error == nil || !(r.Error.Max > 20*r.Error.Float32Max && r.Error.Float32Max > 0) {
+		t.Errorf("in TF32: %s, %+v", r.Precision, r.Error)
+	}
+}
+
+// A training that is really run takes its epochs; one that is extrapolated says so.
+func TestWholeTrainings(t *testing.T) {
+	b := open(t)
+	opt := Options{Ops: []string{"train-epochs"}, Case: "size:integrator", Batches: []int{16}, Samples: 40, Epochs: 3}
+	r := run(t, b, opt)[0]
+	if r.Extrapolated || r.Epochs != 3 || r.Samples != 40 || !(r.GFlop > 0) {
+		t.Errorf("run: %+v", r)
+	}
+	work := r.GFlop / 3
+	opt.Epochs = 0
+	r = run(t, b, opt)[0]
+	if !r.Extrapolated || r.Epochs != defaultEpochs || math.Abs(r.GFlop/float64(defaultEpochs)-work) > 1e-9*work {
+		t.Errorf("extrapolated: %+v, %g GFLOP an epoch", r, work)
+	}
+}
+
+// The record holds what a step is made of, and a size is asked for by its prefix.
+func TestRecordOfAStep(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "step.safetensors")
+	run(t, open(t), Options{Ops: []string{"step"}, Case: "size:opf30", Batches: []int{2}, Record: file})
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := 0
+	for _, out := range []int{60, 12} {
+		weights += 32*256 + 256 + 256*256 + 256 + 256*out + out
+	}
+	want := 4 * (weights + 2*(32+60+3+32+12))
+	if over := int(info.Size()) - want; over < 100 || over > 4096 {
+		t.Errorf("the record has %d bytes, want %d and a header", info.Size(), want)
+	}
+	if _, err := ShapeOf("size:cart", nil); err == nil {
+		t.Error("a size that does not exist is accepted")
+	}
+}
