@@ -116,7 +116,7 @@ func TestAssessAgreesWithTheRollout(t *testing.T) {
 		clear(p.waits[:])
 		for i := range looks {
 			r.score(p, i, thirds)
-			p.single.Terminal = nil
+			p.single.Ending = nil
 			cost, safe := p.worth(&p.robots[i].plan)
 			plan := make([]float64, v.spec.PlanSize())
 			for k, u := range p.robots[i].plan {
