@@ -40,9 +40,9 @@ func readEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, err
 
 // Join returns the statistics of an evaluation whose shards were run apart, from
 // their traces: those of Evaluate without shards, but for the order in which sums
-// are taken. The traces have to be of one run, each shard's given once, and its
-// episodes without a gap; a shard that has not been run to its end cannot be told
-// from a complete one of a shorter evaluation unless the others are longer.
+// are taken. The traces have to be of one run, every shard's given once, its
+// episodes without a gap and as many as a run of all shards to one end has. (Where
+// all shards were interrupted alike, the result is that of fewer episodes.)
 func Join(spec *domain.Spec, paths []string) (*Result, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("closedloop: no traces to join")

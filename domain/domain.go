@@ -203,6 +203,13 @@ type Block struct {
 	S, U, C, Sigma, J, GS, GU []float64
 }
 
+// PlanProjector is implemented by a problem whose Project, along a plan, does not
+// need what Step predicts of everything else. ProjectPlan does to a whole plan, in
+// place, what Project does to each of its actions in turn.
+type PlanProjector interface {
+	ProjectPlan(s, c, plan []float64)
+}
+
 // Selective is implemented by a problem whose map is to learn some of the
 // situations of a dataset only; training leaves the others out.
 type Selective interface {

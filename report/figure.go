@@ -73,6 +73,22 @@ func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64)
 	return nil
 }
 
+// points adds a series of markers; those that are not finite are left out.
+func (f *Figure) points(label string, c color.RGBA, shape draw.GlyphDrawer, xs, ys []float64) error {
+	pts := finitePoints(xs, ys, f.plot.Y.Scale)
+	if len(pts) == 0 {
+		return nil
+	}
+	s, err := plotter.NewScatter(pts)
+	if err != nil {
+		return fmt.Errorf("report: figure %s, series %s: %w", f.Name, label, err)
+	}
+	s.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(3), Shape: shape}
+	f.plot.Add(s)
+	f.plot.Legend.Add(label, s)
+	return nil
+}
+
 // point adds one marker with an optional label beside it.
 func (f *Figure) point(label string, c color.RGBA, shape draw.GlyphDrawer, x, y float64) error {
 	pts := finitePoints([]float64{x}, []float64{y}, f.plot.Y.Scale)

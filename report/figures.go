@@ -63,9 +63,11 @@ func (r *Records) Figures() ([]*Figure, error) {
 		}
 	}
 	for i := range r.Steerings {
-		if err := add(steeringFigure(&r.Steerings[i])); err != nil {
+		fronts, err := steeringFigures(&r.Steerings[i])
+		if err != nil {
 			return nil, err
 		}
+		figures = append(figures, fronts...)
 	}
 	return figures, nil
 }
@@ -363,23 +365,72 @@ func recoveryFigure(name string, r *batchnav.Recovery) (*Figure, error) {
 	return f, nil
 }
 
-// steeringFigure shows the front traced by one map and the exact one.
-func steeringFigure(s *Steering) (*Figure, error) {
-	if len(s.Front) == 0 || len(s.Front[0].J) != 2 {
+// steeringFigures show the front traced by one map and the exact one: two
+// objectives in one figure; of three, the first and the second each against the
+// third, where a line joins the two points of each preference.
+func steeringFigures(s *Steering) ([]*Figure, error) {
+	if len(s.Front) == 0 {
 		return nil, nil
 	}
-	f := newFigure(s.Case+"-front", s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")
-	var ox, oy []float64
-	for _, p := range s.Front {
-		ox, oy = append(ox, float64(p.OracleJ[0])), append(oy, float64(p.OracleJ[1]))
+	var figures []*Figure
+	switch len(s.Front[0].J) {
+	case 2:
+		f := newFigure(s.Case+"-front", s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")
+		var x, y []float64
+		for _, p := range s.Front {
+			x, y = append(x, float64(p.OracleJ[0])), append(y, float64(p.OracleJ[1]))
+		}
+		if err := f.line("exact front", colour(6), false, x, y); err != nil {
+			return nil, err
+		}
+		for _, p := range s.Front {
+			if err := f.point("", colour(1), draw.CircleGlyph{}, float64(p.J[0]), float64(p.J[1])); err != nil {
+				return nil, err
+			}
+		}
+		figures = append(figures, f)
+	case 3:
+		for j, axis := range [2]string{"Σ J₁", "Σ J₂"} {
+			f, err := pairedFront(s, j, axis)
+			if err != nil {
+				return nil, err
+			}
+			if f != nil {
+				figures = append(figures, f)
+			}
+		}
 	}
-	if err := f.line("exact front", colour(6), false, ox, oy); err != nil {
-		return nil, err
-	}
+	return figures, nil
+}
+
+// pairedFront draws objective j against the third, preference by preference. The
+// axis of j is logarithmic where it falls by decades, as an objective may near its
+// own optimum.
+func pairedFront(s *Steering, j int, axis string) (*Figure, error) {
+	f := newFigure(fmt.Sprintf("%s-front-%d", s.Case, j+1), s.Case+": one map steered by a fixed preference", axis, "Σ J₃")
+	var x, y [2][]float64 // exact, steered
 	for _, p := range s.Front {
-		if err := f.point("", colour(1), draw.CircleGlyph{}, float64(p.J[0]), float64(p.J[1])); err != nil {
+		px, py := [2]float64{float64(p.OracleJ[j]), float64(p.J[j])}, [2]float64{float64(p.OracleJ[2]), float64(p.J[2])}
+		if !(min(px[0], px[1]) > 0) || math.IsNaN(py[0]+py[1]) {
+			continue // zero has no place on the axis, and a preference without a comparison none at all
+		}
+		for k := range x {
+			x[k], y[k] = append(x[k], px[k]), append(y[k], py[k])
+		}
+	}
+	if len(x[0]) == 0 {
+		return nil, nil
+	}
+	if decade := 10.0; max(slices.Max(x[0]), slices.Max(x[1])) > decade*min(slices.Min(x[0]), slices.Min(x[1])) {
+		f.logX()
+	}
+	for i := range x[0] {
+		if err := f.line("", faint(colour(6)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]}); err != nil {
 			return nil, err
 		}
 	}
-	return f, nil
+	if err := f.points("exact", colour(6), draw.RingGlyph{}, x[0], y[0]); err != nil {
+		return nil, err
+	}
+	return f, f.points(s.Method, colour(1), draw.CircleGlyph{}, x[1], y[1])
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,5 +90,30 @@ func TestAFrontEqualToTheExactOneHasRatioOne(t *testing.T) {
 	s.Summarize()
 	if s.HypervolumeRatio != 1 || s.MeanRegretPct != 0.5 || s.WorstRegretPct != 0.5 {
 		t.Errorf("ratio %v, mean %v, worst %v", s.HypervolumeRatio, s.MeanRegretPct, s.WorstRegretPct)
+	}
+}
+
+// A front over three objectives is two figures; a preference without a comparison is
+// in neither, and a front without any gives none.
+func TestFrontsOfThreeObjectives(t *testing.T) {
+	nan := closedloop.Number(math.NaN())
+	s := &Steering{Case: "grid", Method: "gpc", Front: []closedloop.FrontPoint{
+		{J: []closedloop.Number{2, 0.03, 110}, OracleJ: []closedloop.Number{1, 1e-6, 100}},
+		{J: []closedloop.Number{nan, nan, nan}, OracleJ: []closedloop.Number{nan, nan, nan}},
+		{J: []closedloop.Number{3, 0.02, 105}, OracleJ: []closedloop.Number{2, 0.01, 90}},
+	}}
+	figures, err := steeringFigures(s)
+	if err != nil || len(figures) != 2 || figures[0].Name != "grid-front-1" || figures[1].Name != "grid-front-2" {
+		t.Fatalf("%v, %d figures", err, len(figures))
+	}
+	for i, f := range figures {
+		svg, err := f.SVG()
+		if err != nil || bytes.Contains(svg, []byte("NaN")) {
+			t.Errorf("figure %d: %v, or a coordinate that is not a number", i, err)
+		}
+	}
+	s.Front = s.Front[1:2]
+	if figures, err := steeringFigures(s); err != nil || len(figures) != 0 {
+		t.Errorf("without a comparison: %v, %d figures", err, len(figures))
 	}
 }

@@ -120,14 +120,18 @@ func (p *planner) decode(norm model.Normalizer, output, s, c []float32) []float6
 	p.problem.Base(p.s, p.c, p.plan)
 	norm.Invert(p.output, output)
 	nu := p.spec.ActionSize()
+	for i, v := range p.output {
+		p.plan[i] += float64(v)
+		if a := p.spec.Action[i%nu]; a.Bounded() {
+			p.plan[i] = min(max(p.plan[i], a.Lo), a.Hi)
+		}
+	}
+	if whole, ok := p.problem.(domain.PlanProjector); ok {
+		whole.ProjectPlan(p.s, p.c, p.plan)
+		return p.plan
+	}
 	for h := range p.spec.Plan {
 		u := p.plan[h*nu : (h+1)*nu]
-		for i := range u {
-			u[i] += float64(p.output[h*nu+i])
-			if v := p.spec.Action[i]; v.Bounded() {
-				u[i] = min(max(u[i], v.Lo), v.Hi)
-			}
-		}
 		p.problem.Project(p.s, p.c, u)
 		if h+1 < p.spec.Plan {
 			p.problem.Step(p.s, p.c, u, p.sNext, p.next)

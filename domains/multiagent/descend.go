@@ -10,7 +10,7 @@ import (
 const (
 	descentRate  = 0.20 // largest first step, m/s² and rad/s
 	descentRates = 8    // first steps tried side by side from the best plan, each half the one before
-	descentBold  = 2    // the other lanes start from as many plans that are best but for their safety
+	descentBold  = 4    // the other lanes start from as many plans that are best but for their safety
 	// descentStiffer multiplies the soft penalty of those, so that the descent
 	// leaves the hard margins on the right side. Their scores are then too high,
 	// never too low.
@@ -22,8 +22,8 @@ const (
 
 // descend refines sixteen candidates at once by steps along the exact derivatives
 // of their scores, limited to box and slew bound after each: half of them the
-// best plan at different rates, half the cheapest plans whose only fault is a
-// violated margin. Every iterate is a candidate.
+// best plan at different rates, half the cheapest plans of different ways, whose
+// only fault is a violated margin. Every iterate is a candidate.
 func (p *Planner) descend(i, steps int) {
 	if steps == 0 {
 		return

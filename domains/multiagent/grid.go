@@ -76,12 +76,16 @@ const (
 
 // solve fills value from the rates by fast sweeping (Zhao, Mathematics of
 // Computation 74, 2005): Gauss–Seidel with the upwind difference, in alternating
-// orders.
-func (g *grid) solve(goal [2]float64) {
+// orders. It starts from the values of above, of whose rates none is smaller, or
+// from nothing.
+func (g *grid) solve(goal [2]float64, above *grid) {
 	inf := float32(math.Inf(1))
 	g.value = make([]float32, len(g.rate))
 	for i := range g.value {
 		g.value[i] = inf
+	}
+	if above != nil {
+		copy(g.value, above.value)
 	}
 	g.around(goal, func(i int, distance float64) { g.value[i] = float32(distance) * g.rate[i] })
 	for range maxSweeps {

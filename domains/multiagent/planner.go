@@ -19,14 +19,20 @@ type PlannerOptions struct {
 	Candidates int     // plans evaluated per decision, over all robots
 	LookAhead  int     // steps of a plan that are scored and proven safe, 1 to lookAhead
 	Forgetful  bool    // nobody commits: every decision is like the first
-	Buffer     float64 // margin below which closeness costs, m
+	Buffer     float64 // margin below which closeness costs, m; static scenes choose their own
 	Stiffness  float64 // cost of a step per squared metre inside the buffer
 	Knee       float64 // depth from which the cost grows linearly, m
 	Hard       float64 // least margin of a plan that counts as safe, m
 	Gradient   bool    // refine the best candidates through the dynamics
 	Weight     float64 // power of a robot's goal weight in its stiffness
 	Descent    float64 // share of the candidates that are iterates of the descent
-	Noise      float64 // share that are perturbations
+	// Price is the share of a static scene's cost that a metre of margin is worth;
+	// with 0 every scene is planned for Buffer.
+	Price float64
+	// Creep is by how much plans settle below their buffer, m; with 0 the buffer
+	// does not follow the scene's closest approach.
+	Creep float64
+	Noise float64 // share that are perturbations
 	// Latent is the share that a learned map proposes; what is left of 1 are
 	// primitives. Without a map, or for a robot that it was not asked about, its
 	// share goes to them too.
@@ -42,15 +48,16 @@ type PlannerOptions struct {
 // DefaultPlanner returns the options of the benchmark without a map.
 //
 //	4096 candidates   the paper's budget
-//	buffer            what the margin of an episode settles at; smaller is faster
+//	buffer            what the margin of a moving episode settles at; smaller is faster
+//	price             what brings the mean margin of static episodes to 0.3 m
 //	hard 0.02 m       float32 against the plant's float64, with room
 func DefaultPlanner(moving bool) PlannerOptions {
 	o := PlannerOptions{
 		Candidates: largeBudget, LookAhead: lookAhead, Buffer: 0.42, Stiffness: 1200, Knee: 0.03, Hard: 0.02,
-		Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1,
+		Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1, Price: 0.14, Creep: 0.025,
 	}
 	if moving {
-		o.Buffer, o.Stiffness, o.Knee = 0.38, 400, 0.07
+		o.Buffer, o.Stiffness, o.Knee, o.Creep = 0.35, 400, 0.07, 0.1
 	}
 	return o
 }
@@ -99,7 +106,9 @@ type Planner struct {
 	t       int
 	h       *horizonProblem
 	robots  [MaxRobots]committed
-	planned int // robots that have plans others must keep clear of
+	planned int     // robots that have plans others must keep clear of
+	chosen  float64 // buffer chosen for the scene, m
+	least   float64 // smallest margin of the scene so far, m
 	fields  [MaxRobots]field
 	waits   [MaxRobots]patience
 
@@ -114,7 +123,7 @@ type Planner struct {
 	second   []float32
 	best     []candidate // best candidates of the robot being planned, best first
 	kept     int
-	bold     []candidate // best by score alone, safe or not
+	bold     []candidate // best by score alone, safe or not, one of each way
 	daring   int
 	obstacle [][]Obstacle
 	// Statistics of the episode so far.
@@ -128,41 +137,10 @@ type committed struct {
 	plan [lookAhead][2]float32
 	path [lookAhead][2]float32
 	end  [stateSize]float64
+	// exhausted is the key that the last search, at rest at the goal, did not
+	// improve by more than worthSearching; zero where it did.
+	exhausted float64
 }
-
-// candidate is one evaluated plan; a smaller key is better.
-type candidate struct {
-	key  float64
-	safe int // leading steps that keep every margin
-	from origin
-	plan [lookAhead][2]float32
-}
-
-// origin says where a candidate comes from.
-type origin struct {
-	kind   kind
-	latent int // that it is decoded or derived from: its place in the answer, or one of those below
-}
-
-const (
-	noLatent   = -1
-	heldLatent = -2 // that of the committed plan
-)
-
-// kind is how a candidate was made.
-type kind uint8
-
-const (
-	kindCommitted kind = iota
-	kindPrimitive
-	kindLatent
-	kindPerturbed
-	kindDescended
-	kinds
-)
-
-// unsafeStep is what each step without safety adds to a key: more than any score.
-const unsafeStep = 1e9
 
 // NewPlanner returns a planner that asks no learned map; it is used by one
 // goroutine.
@@ -189,7 +167,7 @@ func NewPlanner(y *System, options PlannerOptions) (*Planner, error) {
 
 // Reset implements domain.Controller; the planner uses only what Decide gets.
 func (p *Planner) Reset(domain.Episode) error {
-	p.started, p.t = false, 0
+	p.started, p.t, p.least, p.chosen = false, 0, noMargin, p.options.Buffer
 	p.rng = rand.New(rand.NewPCG(0x6c6f_6f6b_6168_6561, 1))
 	clear(p.robots[:])
 	clear(p.fields[:])
@@ -217,10 +195,15 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (b
 	}
 	p.h = p.system.decode(s, c)
 	p.obstacle = p.h.predicted(lookAhead)
+	// The margins now are those of the last executed step.
+	p.h.pairs(p.h.simulate(nil, 0), 0, func(_, _, _ int, m, _, _, _ float64) { p.least = math.Min(p.least, m) })
 	for i := range p.h.robots {
 		p.shift(i)
 	}
 	if !p.system.scenes.Moving {
+		if !p.started && p.options.Price > 0 && !p.options.Forgetful {
+			p.choose(w)
+		}
 		p.guide(w)
 	}
 	for i := range p.h.robots {
@@ -303,6 +286,7 @@ func (p *Planner) prepare(i int, w []float64) {
 	}
 	s.Terminal = func(x, y float64) (cost, gx, gy float64) { return p.remaining(i, stage, x, y) }
 	s.Penalty.Square = rollout.Repeat(float32(p.stiffness(i) * p.waits[i].factor()))
+	s.Penalty.Buffer = rollout.Repeat(float32(p.buffer()))
 	s.Count = len(h.obstacles)
 	for j := range p.planned {
 		if j != i {
@@ -347,52 +331,25 @@ func (p *Planner) examine(lanes int, derivatives []float32) {
 	p.evaluated += lanes
 }
 
-// keep inserts lane l of the block into both lists where it belongs.
-func (p *Planner) keep(score float64, safe, l int) {
-	p.kept = p.insert(p.best, p.kept, score+unsafeStep*float64(p.steps-safe), safe, l)
-	p.daring = p.insert(p.bold, p.daring, score, safe, l)
-}
-
-// insert puts lane l into a list of n candidates, smallest key first, where it is
-// among the best, and returns the new length.
-func (p *Planner) insert(list []candidate, n int, key float64, safe, l int) int {
-	if math.IsNaN(key) || (n == len(list) && key >= list[n-1].key) {
-		return n
-	}
-	at := n
-	if n < len(list) {
-		n++
-	} else {
-		at--
-	}
-	for at > 0 && list[at-1].key > key {
-		list[at] = list[at-1]
-		at--
-	}
-	c := &list[at]
-	c.key, c.safe, c.from = key, safe, p.origins[l]
-	for k := range p.steps {
-		c.plan[k] = [2]float32{p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l]}
-	}
-	return n
-}
-
-// put writes a plan, the committed one unless origins says more, into lane l of the
-// block.
-func (p *Planner) put(plan *[lookAhead][2]float32, l int) {
-	p.origins[l] = origin{kindCommitted, heldLatent}
-	for k, u := range plan[:p.steps] {
-		p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l] = u[0], u[1]
-	}
-}
-
 // settledDistance is how close to its goal a robot whose plan is safe and outside
 // every buffer is left alone, m, root mean square over the plan.
 const settledDistance = 0.05
 
+// worthSearching is the share of a plan's score that a search must gain, or a
+// robot that stands at its goal stops searching until its score rises by as much.
+const worthSearching = 0.01
+
 // settled reports whether the best plan so far leaves nothing to search for.
 func (p *Planner) settled(i int, w []float64) bool {
-	return p.best[0].safe == p.steps && p.best[0].key < p.stage(i, w)*float64(p.steps)*settledDistance*settledDistance
+	b := &p.best[0]
+	return b.safe == p.steps && (b.key < p.stage(i, w)*float64(p.steps)*settledDistance*settledDistance ||
+		b.key < p.robots[i].exhausted*(1+worthSearching))
+}
+
+// home reports whether robot i stands within its goal's radius.
+func (p *Planner) home(i int) bool {
+	s, g := &p.h.state[i], &p.h.goal[i]
+	return math.Abs(s[3]) < standingSpeed && math.Hypot(s[0]-g[0], s[1]-g[1]) < p.system.Params.GoalRadius
 }
 
 // shares are the candidates of one robot in one round by kind; the committed plan
@@ -473,11 +430,19 @@ func (p *Planner) search(i int, w []float64, n *shares, answer span) {
 	if p.calm[i] {
 		return
 	}
+	before := math.Inf(1)
+	if p.kept > 0 {
+		before = p.best[0].key
+	}
 	p.latents(i, answer.from+first, answer.from+answer.count)
 	p.primitives(i, opening, n.primitives)
 	p.flush()
 	p.perturb(i, n.perturbed/rollout.Lanes)
 	p.descend(i, n.descent)
+	p.robots[i].exhausted = 0
+	if p.home(i) && !p.options.Forgetful && p.best[0].safe == p.steps && before-p.best[0].key < worthSearching*before {
+		p.robots[i].exhausted = before
+	}
 }
 
 // openingPrimitives are in the first block beside the committed plan where the

@@ -287,7 +287,7 @@ func BenchmarkField(b *testing.B) {
 		bodies = append(bodies, disc{o.C[0], o.C[1], o.R + h.radius[0] + y.Params.DSafe})
 	}
 	for b.Loop() {
-		p.costs(0, thirds, bodies)
+		p.costs(0, thirds, bodies, p.options.Buffer, nil)
 	}
 }
 

@@ -65,6 +65,11 @@ const (
 	fanLow        = 0.1 // m
 )
 
+// movingViewBuffer is the buffer of the objective that maps of moving scenes learn
+// from, m. It is apart from the planner's own, which may change without training
+// the maps again.
+const movingViewBuffer = 0.38
+
 // View is what Case 2's map is about: one robot among moving discs, in its own
 // frame (origin at its position, first axis along its heading). The ego and the
 // others are seen alike and share one map; the joint plan of a scene, H × agents ×
@@ -90,6 +95,10 @@ var _ domain.Problem = (*View)(nil)
 // newView builds the view of a system's robots.
 func newView(y *System) *View {
 	v := &View{system: y, options: DefaultPlanner(y.scenes.Moving)}
+	v.options.Price, v.options.Creep = 0, 0 // one objective for all samples
+	if y.scenes.Moving {
+		v.options.Buffer = movingViewBuffer
+	}
 	l := y.Params.Limits
 	v.spec = domain.Spec{
 		Name:        y.spec.Name,
@@ -132,7 +141,7 @@ func newView(y *System) *View {
 			Scenarios:       7500,
 			Weights:         3,
 			Design:          domain.WeightDesign{Name: "centred"},
-			ManifoldEpochs:  10,
+			ManifoldEpochs:  6,
 			RolloutEpochs:   1,
 			Batch:           128,
 			LearningRate:    1e-3,

@@ -267,6 +267,22 @@ func (v *View) Project(s, c, u []float64) bool {
 	return e.margin(v.reach(e.speed, u)) >= 0
 }
 
+// ProjectPlan implements domain.PlanProjector: Project changes an action by box and
+// slew bound alone.
+func (v *View) ProjectPlan(s, c, plan []float64) {
+	before := c[viewPrevious : viewPrevious+actionSize]
+	for k := 0; k < len(plan); k += actionSize {
+		u := plan[k : k+actionSize]
+		for f := range u {
+			if math.IsNaN(u[f]) {
+				u[f] = 0
+			}
+		}
+		v.system.Params.Limits.limit(u, before)
+		before = u
+	}
+}
+
 // learnedDistance is how far from its goal a robot is whose plans are learned, m:
 // nearer, the optimum is a manoeuvre for centimetres that no map can tell from noise.
 const learnedDistance = 3.0

@@ -16,7 +16,7 @@ func seen(t testing.TB, y *System, rng *rand.Rand) (*Planner, []outlook) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := DefaultPlanner(y.scenes.Moving)
+	options := newView(y).options
 	options.Candidates = 128
 	p, err := NewPlanner(y, options)
 	if err != nil {
@@ -282,5 +282,30 @@ func TestViewGradientIsTheDerivative(t *testing.T) {
 	}
 	if inside < 6 {
 		t.Errorf("a body was inside the buffer in %d views only", inside)
+	}
+}
+
+// A plan is projected as its actions are, one after another.
+func TestProjectPlan(t *testing.T) {
+	y := system(t, true)
+	v := newView(y)
+	rng := rand.New(rand.NewPCG(17, 18))
+	_, looks := seen(t, y, rng)
+	s, c := vectors(v)
+	v.observe(&looks[0], 0, s, c)
+	plan := make([]float64, v.spec.PlanSize())
+	for k := range plan {
+		plan[k] = 3 * rng.NormFloat64()
+	}
+	whole := slices.Clone(plan)
+	v.ProjectPlan(s, c, whole)
+	sNext, cNext := vectors(v)
+	for k := 0; k < len(plan); k += 2 {
+		v.Project(s, c, plan[k:k+2])
+		v.Step(s, c, plan[k:k+2], sNext, cNext)
+		s, sNext, c, cNext = sNext, s, cNext, c
+	}
+	if !slices.Equal(plan, whole) {
+		t.Errorf("the whole plan is projected to %v, action by action to %v", whole, plan)
 	}
 }

@@ -217,3 +217,28 @@ func BenchmarkProject(b *testing.B) {
 		})
 	}
 }
+
+// Without a power flow the score is that of the state and the set-points themselves,
+// whatever was asked before.
+func TestScoreWithoutPowerFlow(t *testing.T) {
+	y := newTestSystem(t, "case30", Options{})
+	rng := rand.New(rand.NewPCG(21, 22))
+	for range 3 {
+		s, c, u := randomPoint(rng, y, 0.8)
+		J, m, want := make([]float64, objectives), make([]float64, y.layout.margins), make([]float64, objectives)
+		y.Score(s, c, u, J, m)
+		for k := range y.layout.previous {
+			c[k] *= 20
+		}
+		y.Score(s, c, u, J, m)
+		y.Objectives(s, u, c, want)
+		if !slices.Equal(J, want) {
+			t.Errorf("the score is %v, want %v", J, want)
+		}
+		for k, v := range m {
+			if v != -1 {
+				t.Fatalf("margin %d is %v without a power flow, want −1", k, v)
+			}
+		}
+	}
+}
