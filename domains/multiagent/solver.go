@@ -184,6 +184,8 @@ func (r *Solver) drive(p *Planner, at []float64) error {
 		}
 		e.world.apply(u)
 	}
+	// What the scene has spent of its buffer is not part of a view.
+	p.least, p.chosen = noMargin, p.options.Buffer
 	h := e.world
 	h.obstacles = slices.Clone(h.obstacles)
 	r.perturb(&h, at, rng)
