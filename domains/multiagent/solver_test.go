@@ -117,7 +117,7 @@ func TestAssessAgreesWithTheRollout(t *testing.T) {
 		p.least, p.chosen = noMargin, p.options.Buffer
 		for i := range looks {
 			r.score(p, i, thirds)
-			p.single.Terminal = nil
+			p.single.Ending = nil
 			cost, safe := p.worth(&p.robots[i].plan)
 			plan := make([]float64, v.spec.PlanSize())
 			for k, u := range p.robots[i].plan {
