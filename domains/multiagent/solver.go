@@ -56,7 +56,8 @@ const (
 // by block-coordinate descent: robot after robot minimises its score among the
 // others' present plans, from primitives, random ones, its present plan and its base
 // plan, by descents along the exact derivatives, again and again until no robot
-// gains; first under (1/3, 1/3, 1/3), and from there for every preference. The score is the planner's, with the preference on its terms:
+// gains; first under (1/3, 1/3, 1/3), and from there for every preference. The score
+// is the planner's, with the preference on its terms:
 //
 //	Σ_k wᵀJ_k + 3·w_goal·(what is expected after L steps),  J of View
 //
