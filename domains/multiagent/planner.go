@@ -284,7 +284,7 @@ func (p *Planner) prepare(i int, w []float64) {
 	for k := range s.Goal {
 		s.Goal[k] = float32(stage)
 	}
-	s.Terminal = func(x, y float64) (cost, gx, gy float64) { return p.remaining(i, stage, x, y) }
+	s.Ending = p.ending(i, stage)
 	s.Penalty.Square = rollout.Repeat(float32(p.stiffness(i) * p.waits[i].factor()))
 	s.Penalty.Buffer = rollout.Repeat(float32(p.buffer()))
 	s.Count = len(h.obstacles)
