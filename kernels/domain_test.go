@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -120,6 +121,60 @@ func TestDeviceFunctionsAgree(t *testing.T) {
 		}
 		checkRollout(t, b, d, false, 20)
 	}
+	d := multiagentRows(t, 48)
+	checkGradient(t, b, d)
+	if moved := checkRollout(t, b, d, true, 48); moved < 24 {
+		t.Errorf("only %d of 48 joint actions were projected; the rows are badly chosen", moved)
+	}
+	d.u[5][3] = math.NaN()
+	checkRollout(t, b, d, false, 20)
+}
+
+// multiagentRows draws rows of test scenes of both cases some steps in; in every other
+// one a robot drives at an obstacle just before it. Actions are within and beyond
+// every limit.
+func multiagentRows(t testing.TB, rows int) deviceProblem {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(11, 12))
+	var d deviceProblem
+	for row := range rows {
+		made := multiagent.Moving()
+		if row%4 == 3 {
+			made = multiagent.Static()
+		}
+		d.problem = made.Problem
+		episode, err := made.Plant.Episode(7, row, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := made.Problem.Spec()
+		s, c, u, w := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, spec.ObjectiveSize())
+		draw := func() {
+			episode.Observe(s, c)
+			for i := range u {
+				u[i] = 3 * rng.NormFloat64()
+			}
+		}
+		for range rng.IntN(20) {
+			draw()
+			made.Problem.Project(s, c, u)
+			if _, err := episode.Apply(u); err != nil {
+				t.Fatal(err)
+			}
+		}
+		draw()
+		if row%2 == 1 {
+			robot, obstacle := rng.IntN(3), c[len(c)-75:]
+			sin, cos := math.Sincos(6 * rng.Float64())
+			away := obstacle[4] + c[24+robot] + 0.18 + 0.1*rng.Float64()
+			copy(s[4*robot:], []float64{obstacle[0] + away*cos, obstacle[1] + away*sin, math.Atan2(-sin, -cos), 1})
+		}
+		for i := range w {
+			w[i] = rng.Float64()
+		}
+		d.s, d.c, d.u, d.w = append(d.s, s), append(d.c, c), append(d.u, u), append(d.w, w)
+	}
+	return d
 }
 
 // first are the first rows of a problem.
@@ -250,15 +305,19 @@ type rolled struct {
 func rollOut(t testing.TB, b *Backend, d deviceProblem, project bool) rolled {
 	t.Helper()
 	spec, rows := d.problem.Spec(), len(d.s)
-	ns, nc, nu, m, width := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.ObservationSize()
-	r := rolled{flat64(d.s), flat64(d.c), make([]float64, rows), make([]float64, rows), make([]float64, rows*nu), make([]float32, rows*width)}
+	ns, nc, np, m, width := spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize(), spec.ObjectiveSize(), spec.ObservationSize()
+	r := rolled{flat64(d.s), flat64(d.c), make([]float64, rows), make([]float64, rows), make([]float64, rows*np), make([]float32, rows*width)}
+	plans := make([]float32, rows*np) // of whose actions the first is taken
+	for i, u := range d.u {
+		copy(plans[i*np:], flat32([][]float64{u}))
+	}
 	mean, scale := make([]float32, width), make([]float32, width)
 	for i := range mean {
 		mean[i], scale[i] = float32(i)/8, 1+float32(i)/4
 	}
 	withCode(t, b, d.problem, func(t *driver.Thread, code *problemCode, place func(any) driver.Pointer) error {
 		job := rolloutJob{
-			s: place(r.s), c: place(r.c), cost: place(r.cost), margin: place(r.margin), plan: place(flat32(d.u)), best: place(r.best), input: place(r.input),
+			s: place(r.s), c: place(r.c), cost: place(r.cost), margin: place(r.margin), plan: place(plans), best: place(r.best), input: place(r.input),
 			stateOut: place(make([]float32, rows*ns)), contextOut: place(make([]float32, rows*nc)), rows: int32(rows), encode: 1,
 			workspace: place(make([]float64, code.workspace/8*code.inFlight(b, rows))),
 		}
@@ -280,9 +339,9 @@ func rollOut(t testing.TB, b *Backend, d deviceProblem, project bool) rolled {
 // row is what one of the rows became: action, next state and context, cost and
 // margin, input of E_x.
 func (r *rolled) row(i int, spec *domain.Spec) [5][]float64 {
-	ns, nc, nu, width := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObservationSize()
+	ns, nc, nu, np, width := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.PlanSize(), spec.ObservationSize()
 	return [5][]float64{
-		r.best[i*nu : (i+1)*nu], r.s[i*ns : (i+1)*ns], r.c[i*nc : (i+1)*nc], {r.cost[i], r.margin[i]}, wide32(r.input[i*width : (i+1)*width]),
+		r.best[i*np : i*np+nu], r.s[i*ns : (i+1)*ns], r.c[i*nc : (i+1)*nc], {r.cost[i], r.margin[i]}, wide32(r.input[i*width : (i+1)*width]),
 	}
 }
 

@@ -48,10 +48,10 @@ func peersSection(p Peers) section {
 	return s
 }
 
-// times is a ratio, with a decimal where it is small.
+// times is a ratio to three digits, or all of them before the point.
 func times(ratio float64) string {
-	if ratio < 10 {
-		return fmt.Sprintf("%.1f", ratio)
+	if ratio >= 100 {
+		return fmt.Sprintf("%.0f", ratio)
 	}
-	return fmt.Sprintf("%.0f", ratio)
+	return fmt.Sprintf("%.3g", ratio)
 }

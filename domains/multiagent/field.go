@@ -1,6 +1,10 @@
 package multiagent
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+)
 
 // field is the cost-to-go of one robot among standing bodies, the obstacles and
 // the robots that stand: what the planner expects to pay after its L steps.
@@ -117,32 +121,18 @@ func (p *Planner) costs(i int, w []float64, bodies []disc, buffer float64, above
 	return g
 }
 
-// remaining is what robot i is expected to pay from a point on, and its slope:
-// the cost-to-go of the field, or, where none is known, of the straight way at
-// full speed, Σ stage·d² = stage·d³/(3vΔt).
-func (p *Planner) remaining(i int, stage, x, y float64) (cost, gx, gy float64) {
-	dx, dy := x-p.h.goal[i][0], y-p.h.goal[i][1]
-	d := math.Hypot(dx, dy)
-	step := p.system.Params.Dt * p.system.Params.Limits.VMax
-	rate := stage * d * d / step
+// ending is what robot i is expected to pay after a plan: the cost-to-go of the
+// field, or, where none is known, of the straight way at full speed.
+func (p *Planner) ending(i int, stage float64) *rollout.Ending {
+	params := &p.system.Params
+	e := &rollout.Ending{Goal: p.h.goal[i], Stage: stage, Stride: params.Dt * params.Limits.VMax, Detour: detour, Scale: 1}
 	if g := p.fields[i].grid; g != nil {
-		cost = g.at(x, y)
-		if math.IsInf(cost, 1) {
-			d += detour
-			return stage * d * d * d / (3 * step), 0, 0
-		}
-		if d > gridCell {
-			ax, ay := g.direction(float32(x), float32(y), float32(-dx/d), float32(-dy/d))
-			if r := float64(g.rate[g.nearest(float32(x), float32(y))]); !math.IsInf(r, 1) {
-				rate = r
-			}
-			return cost, -rate * float64(ax), -rate * float64(ay)
-		}
-	} else {
-		cost = stage * d * d * d / (3 * step)
+		e.Grid = &g.known
 	}
-	if d == 0 {
-		return cost, 0, 0
-	}
-	return cost, rate * dx / d, rate * dy / d
+	return e
+}
+
+// remaining is the ending from one point on, and its slope.
+func (p *Planner) remaining(i int, stage, x, y float64) (cost, gx, gy float64) {
+	return p.ending(i, stage).At(x, y)
 }

@@ -1,6 +1,10 @@
 package multiagent
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+)
 
 // gridCell is the spacing of a grid's points, m: a quarter of the smallest
 // obstacle's diameter.
@@ -12,8 +16,9 @@ const gridCell = 0.2
 type grid struct {
 	x0, y0 float64
 	nx, ny int
-	rate   []float32 // cost per metre at a point; +Inf where blocked
-	value  []float32 // cost-to-go; +Inf where blocked or cut off
+	rate   []float32    // cost per metre at a point; +Inf where blocked
+	value  []float32    // cost-to-go; +Inf where blocked or cut off
+	known  rollout.Grid // both, as plans are scored by them
 }
 
 // disc is a standing body a path must keep clear of, its radius inflated.
@@ -81,6 +86,7 @@ const (
 func (g *grid) solve(goal [2]float64, above *grid) {
 	inf := float32(math.Inf(1))
 	g.value = make([]float32, len(g.rate))
+	g.known = rollout.Grid{X0: g.x0, Y0: g.y0, Cell: gridCell, NX: g.nx, NY: g.ny, Rate: g.rate, Value: g.value}
 	for i := range g.value {
 		g.value[i] = inf
 	}
@@ -185,75 +191,10 @@ func (g *grid) flood(from, goal [2]float64) bool {
 	return connected
 }
 
-// at is the cost-to-go from a point: the least over the corners of its cell of
-// their cost-to-go plus the way there. (Interpolating would put walls into gaps.)
-// It is +Inf where every corner is blocked or cut off, and outside the workspace
-// counts from the nearest point inside.
-func (g *grid) at(x, y float64) float64 {
-	cx := min(max(x, g.x0), g.x0+float64(g.nx-1)*gridCell)
-	cy := min(max(y, g.y0), g.y0+float64(g.ny-1)*gridCell)
-	outside := 0.0
-	if cx != x || cy != y {
-		outside = math.Hypot(x-cx, y-cy)
-	}
-	fx, fy := (cx-g.x0)/gridCell, (cy-g.y0)/gridCell
-	ix, iy := min(int(fx), g.nx-2), min(int(fy), g.ny-2)
-	best := math.Inf(1)
-	for dy := range 2 {
-		for dx := range 2 {
-			i := (iy+dy)*g.nx + ix + dx
-			ax, ay := fx-float64(ix+dx), fy-float64(iy+dy)
-			way := outside + gridCell*math.Sqrt(ax*ax+ay*ay)
-			if v := float64(g.value[i]) + way*float64(g.rate[i]); v < best {
-				best = v
-			}
-		}
-	}
-	return best
-}
-
 // direction is the unit vector down the cost-to-go at a point, (dx, dy) where the
 // grid knows none.
 func (g *grid) direction(x, y, dx, dy float32) (float32, float32) {
-	i := g.nearest(x, y)
-	ix, iy := i%g.nx, i/g.nx
-	here := g.value[i]
-	if here > largest {
-		return dx, dy
-	}
-	gx := g.slope(i, 1, ix > 0, ix+1 < g.nx)
-	gy := g.slope(i, g.nx, iy > 0, iy+1 < g.ny)
-	size := float32(math.Sqrt(float64(gx*gx + gy*gy)))
-	if size == 0 {
-		return dx, dy
-	}
-	return -gx / size, -gy / size
-}
-
-// slope is the central difference of the cost-to-go along one axis, one-sided at
-// the edge and next to what is blocked, per two cells.
-func (g *grid) slope(i, step int, before, after bool) float32 {
-	before = before && g.value[i-step] < largest
-	after = after && g.value[i+step] < largest
-	switch {
-	case before && after:
-		return g.value[i+step] - g.value[i-step]
-	case before:
-		return 2 * (g.value[i] - g.value[i-step])
-	case after:
-		return 2 * (g.value[i+step] - g.value[i])
-	}
-	return 0
-}
-
-// largest is above every finite cost-to-go.
-const largest = 1e30
-
-// nearest is the index of the point closest to (x, y).
-func (g *grid) nearest(x, y float32) int {
-	ix := min(max(int((x-float32(g.x0))/gridCell+0.5), 0), g.nx-1)
-	iy := min(max(int((y-float32(g.y0))/gridCell+0.5), 0), g.ny-1)
-	return iy*g.nx + ix
+	return g.known.Direction(x, y, dx, dy)
 }
 
 // connected reports whether every robot, alone, has a grid path from start to

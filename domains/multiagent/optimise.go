@@ -124,11 +124,8 @@ func (p *Planner) worth(plan *[lookAhead][2]float32) (cost float64, safe int) {
 func (r *Solver) score(p *Planner, i int, w []float64) {
 	p.prepare(i, w)
 	p.single.Penalty.Square = rollout.Repeat(float32(3 * math.Max(w[1], leastSafety) * p.stiffness(i)))
-	stage := p.stage(i, thirds)
-	p.single.Terminal = func(x, y float64) (cost, gx, gy float64) {
-		cost, gx, gy = p.remaining(i, stage, x, y)
-		return 3 * w[0] * cost, 3 * w[0] * gx, 3 * w[0] * gy
-	}
+	p.single.Ending = p.ending(i, p.stage(i, thirds))
+	p.single.Ending.Scale = 3 * w[0]
 }
 
 // spreadRates are the first steps from different starts.

@@ -57,7 +57,7 @@ func DefaultPlanner(moving bool) PlannerOptions {
 		Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1, Price: 0.14, Creep: 0.025,
 	}
 	if moving {
-		o.Buffer, o.Stiffness, o.Knee, o.Creep = 0.35, 400, 0.07, 0.1
+		o.Buffer, o.Stiffness, o.Knee, o.Creep = 0.32, 400, 0.07, 0.1
 	}
 	return o
 }
@@ -284,7 +284,7 @@ func (p *Planner) prepare(i int, w []float64) {
 	for k := range s.Goal {
 		s.Goal[k] = float32(stage)
 	}
-	s.Terminal = func(x, y float64) (cost, gx, gy float64) { return p.remaining(i, stage, x, y) }
+	s.Ending = p.ending(i, stage)
 	s.Penalty.Square = rollout.Repeat(float32(p.stiffness(i) * p.waits[i].factor()))
 	s.Penalty.Buffer = rollout.Repeat(float32(p.buffer()))
 	s.Count = len(h.obstacles)

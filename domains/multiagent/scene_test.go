@@ -123,7 +123,7 @@ func TestGridSolvesTheEikonalEquation(t *testing.T) {
 		g.solve(goal, nil)
 		px, py := c.Draw(t, "x"), c.Draw(t, "y")
 		d := math.Hypot(px-goal[0], py-goal[1])
-		if v := g.at(px, py); math.Abs(v-d) > 0.05*d+2*gridCell {
+		if v := g.known.At(px, py); math.Abs(v-d) > 0.05*d+2*gridCell {
 			t.Fatalf("cost-to-go %v for the distance %v", v, d)
 		}
 		if d > 1 {
@@ -145,7 +145,7 @@ func TestGridGoesAroundAWall(t *testing.T) {
 	goal := [2]float64{3, 0}
 	g := newGrid(y.Params.Workspace, goal, wall)
 	g.solve(goal, nil)
-	if v := g.at(-3, 0); v < 2*math.Hypot(3, 3) || v > 2*math.Hypot(3, 3.6)+1.2 {
+	if v := g.known.At(-3, 0); v < 2*math.Hypot(3, 3) || v > 2*math.Hypot(3, 3.6)+1.2 {
 		t.Errorf("cost-to-go %v behind a wall that ends 3.6 m from the middle", v)
 	}
 }

@@ -114,9 +114,10 @@ func TestAssessAgreesWithTheRollout(t *testing.T) {
 		r := newSolver(v)
 		p, looks := seen(t, y, rng)
 		clear(p.waits[:])
+		p.least, p.chosen = noMargin, p.options.Buffer
 		for i := range looks {
 			r.score(p, i, thirds)
-			p.single.Terminal = nil
+			p.single.Ending = nil
 			cost, safe := p.worth(&p.robots[i].plan)
 			plan := make([]float64, v.spec.PlanSize())
 			for k, u := range p.robots[i].plan {

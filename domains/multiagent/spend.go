@@ -30,7 +30,7 @@ func (p *Planner) choose(w []float64) {
 		for level, buffer := range buffers {
 			above = p.costs(i, w, bodies, buffer, above)
 			grids[level][i] = above
-			total[level] += above.at(p.h.state[i][0], p.h.state[i][1])
+			total[level] += above.known.At(p.h.state[i][0], p.h.state[i][1])
 		}
 	}
 	scale := total[len(buffers)-1]

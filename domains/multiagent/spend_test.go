@@ -79,7 +79,7 @@ func TestPassagesDoNotDependOnTheGrid(t *testing.T) {
 				bodies[j].x += shift
 				bodies[j].y += shift - closer*math.Copysign(1, bodies[j].y)
 			}
-			return p.costs(0, thirds, bodies, 0.06, nil).at(-6, 0)
+			return p.costs(0, thirds, bodies, 0.06, nil).known.At(-6, 0)
 		}
 		stage, step := p.stage(0, thirds), y.Params.Dt*y.Params.Limits.VMax
 		straight := stage * 12 * 12 * 12 / (3 * step)

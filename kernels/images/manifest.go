@@ -44,21 +44,23 @@ type Entry struct {
 }
 
 // Folders lists the folders of the module that hold kernels, by their path from the
-// root: kernels, and domains with a .cu of their own. The images of kernels lie in
+// root: kernels, and domains, or packages of theirs, with a .cu of their own. The images of kernels lie in
 // kernels/images, those of another folder in its own images.
 func Folders(root string) ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(root, "domains", "*", "*.cu"))
-	if err != nil {
-		return nil, err
-	}
 	folders := []string{"kernels"}
-	for _, f := range found {
-		dir, err := filepath.Rel(root, filepath.Dir(f))
+	for _, pattern := range []string{"domains/*/*.cu", "domains/*/*/*.cu"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, err
 		}
-		if dir = filepath.ToSlash(dir); dir != folders[len(folders)-1] {
-			folders = append(folders, dir)
+		for _, f := range found {
+			dir, err := filepath.Rel(root, filepath.Dir(f))
+			if err != nil {
+				return nil, err
+			}
+			if dir = filepath.ToSlash(dir); dir != folders[len(folders)-1] {
+				folders = append(folders, dir)
+			}
 		}
 	}
 	return folders, nil

@@ -184,6 +184,9 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
         } else if (r.project) {
             P::project(constants, s, c, u);
         }
+        // What lies beyond the look-ahead stays as it was decoded.
+        if (r.h == 0)
+            for (int j = P::actions; j < P::plan; j++) r.best[i * P::plan + j] = (double)r.plan[i * P::plan + j];
         if (r.h == 0 || P::plan > P::actions)
             for (int j = 0; j < P::actions; j++) r.best[i * P::plan + at + j] = u[j];
         sigma_of<P>(constants, p, s, u, c, sigma);

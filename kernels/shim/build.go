@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -72,10 +75,10 @@ func Root() (string, error) {
 	}
 }
 
-// Sources lists the module's kernels: kernels/*.cu and domains/*/*.cu.
+// Sources lists the module's kernels: kernels/*.cu, domains/*/*.cu and domains/*/*/*.cu.
 func Sources(root string) ([]string, error) {
 	var all []string
-	for _, pattern := range []string{"kernels/*.cu", "domains/*/*.cu"} {
+	for _, pattern := range []string{"kernels/*.cu", "domains/*/*.cu", "domains/*/*/*.cu"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, err
@@ -136,10 +139,6 @@ func (b *builder) flags(kernel bool) []string {
 }
 
 func (b *builder) build(sources []string) (string, error) {
-	headers, err := b.headers(sources)
-	if err != nil {
-		return "", err
-	}
 	units := append([]string{}, sources...)
 	for _, own := range []string{"access.cpp", "block.cpp", "cuda.cpp", "streams.cpp", "test.cpp"} {
 		units = append(units, filepath.Join(b.root, "kernels/shim/host", own))
@@ -152,7 +151,7 @@ func (b *builder) build(sources []string) (string, error) {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			objects[i], failures[i] = b.object(unit, headers)
+			objects[i], failures[i] = b.object(unit)
 		})
 	}
 	wait.Wait()
@@ -167,48 +166,56 @@ func (b *builder) build(sources []string) (string, error) {
 	return library, b.make(library, append([]string{"-shared"}, objects...))
 }
 
-// headers hashes everything that a kernel may include.
-func (b *builder) headers(sources []string) ([]byte, error) {
-	dirs := map[string]bool{filepath.Join(b.root, "kernels/include"): true, filepath.Join(b.root, "kernels/shim/host"): true}
-	for _, s := range sources {
-		dirs[filepath.Dir(s)] = true
-	}
-	var files []string
-	for dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return nil, err
+var include = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)"`)
+
+// included hashes a source with every header that it includes by quotes, found in the
+// folder of the file that includes it, in kernels/include or beside the shim.
+func (b *builder) included(source string) ([]byte, error) {
+	files := map[string][]byte{}
+	var visit func(path string) error
+	visit = func(path string) error {
+		if _, ok := files[path]; ok {
+			return nil
 		}
-		for _, e := range entries {
-			switch filepath.Ext(e.Name()) {
-			case ".h", ".cuh":
-				files = append(files, filepath.Join(dir, e.Name()))
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files[path] = text
+		for _, m := range include.FindAllSubmatch(text, -1) {
+			for _, dir := range []string{filepath.Dir(path), filepath.Join(b.root, "kernels/include"), filepath.Join(b.root, "kernels/shim/host")} {
+				header := filepath.Join(dir, string(m[1]))
+				if _, err := os.Stat(header); err == nil {
+					if err := visit(header); err != nil {
+						return err
+					}
+					break
+				}
 			}
 		}
+		return nil
 	}
-	sort.Strings(files)
+	if err := visit(source); err != nil {
+		return nil, err
+	}
+	paths := slices.Sorted(maps.Keys(files))
 	h := sha256.New()
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintln(h, filepath.Base(f), len(text))
-		h.Write(text)
+	for _, f := range paths {
+		fmt.Fprintln(h, filepath.Base(f), len(files[f]))
+		h.Write(files[f])
 	}
 	return h.Sum(nil), nil
 }
 
-func (b *builder) object(source string, headers []byte) (string, error) {
-	text, err := os.ReadFile(source)
+func (b *builder) object(source string) (string, error) {
+	text, err := b.included(source)
 	if err != nil {
 		return "", err
 	}
 	flags := b.flags(filepath.Ext(source) == ".cu")
 	h := sha256.New()
-	fmt.Fprintln(h, b.version, flags, len(text))
+	fmt.Fprintln(h, b.version, flags)
 	h.Write(text)
-	h.Write(headers)
 	name := strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))
 	object := filepath.Join(b.cache, name+"-"+sum(h.Sum(nil))+".o")
 	if rel, err := filepath.Rel(b.root, source); err == nil {

@@ -26,15 +26,19 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit --fo
 # The kernels held to the float64 reference, on the device.
 flags=(-test.v -test.timeout 20m)
 [ -n "$quick" ] && flags+=(-test.short)
-start=$SECONDS
-(cd "$out" && GPC_TEST_GPU=1 "$programs/kernels.test" "${flags[@]}") > "$out/kernels.log" 2>&1
-code=$?
-[ $code -eq 0 ] || failed=1
-printf '{"suite":"kernels","ok":%s,"passed":%d,"failed":%d,"skipped":%d,"wall_s":%d,"commit":"%s","command":"GPC_TEST_GPU=1 kernels.test %s"}\n' \
-  "$([ $code -eq 0 ] && echo true || echo false)" \
-  "$(grep -c -- '--- PASS' "$out/kernels.log")" "$(grep -c -- '--- FAIL' "$out/kernels.log")" "$(grep -c -- '--- SKIP' "$out/kernels.log")" \
-  $((SECONDS - start)) "$commit" "${flags[*]}" > "$out/conformance.json"
-cat "$out/conformance.json"
+suite() { # NAME: runs NAME.test
+  local name=$1 start=$SECONDS code
+  (cd "$out" && GPC_TEST_GPU=1 "$programs/$name.test" "${flags[@]}") > "$out/$name.log" 2>&1
+  code=$?
+  [ $code -eq 0 ] || failed=1
+  printf '{"suite":"%s","ok":%s,"passed":%d,"failed":%d,"skipped":%d,"wall_s":%d,"commit":"%s","command":"GPC_TEST_GPU=1 %s.test %s"}\n' \
+    "$name" "$([ $code -eq 0 ] && echo true || echo false)" \
+    "$(grep -c -- '--- PASS' "$out/$name.log")" "$(grep -c -- '--- FAIL' "$out/$name.log")" "$(grep -c -- '--- SKIP' "$out/$name.log")" \
+    $((SECONDS - start)) "$commit" "$name" "${flags[*]}"
+}
+suite kernels > "$out/conformance.json"
+suite rollout > "$out/conformance-rollout.json"
+cat "$out/conformance.json" "$out/conformance-rollout.json"
 
 bench() { # NAME ARGUMENTS…
   local name=$1
@@ -72,6 +76,26 @@ fi
 # graph. The first of the repetitions pays for captures; the last is reported.
 "$programs/gpc" refine opf30 --state "$here/opf30-state.json" --candidates 4096 --repeat 20 --backend cuda --json > "$out/refine-opf30.json" 2> "$out/refine-opf30.log" ||
   { failed=1; cat "$out/refine-opf30.log"; }
+
+# Case 2, as Go benchmarks: roll-outs and decisions of 4096 plans, and whole
+# refinements of 4096 latents of one robot set.
+gobench() { # NAME PROGRAM PATTERN
+  local name=$1 flags=(-test.run '^$' -test.bench "$3" -test.benchtime "$time")
+  GPC_TEST_GPU=1 "$programs/$2.test" "${flags[@]}" > "$out/$name.txt" 2>&1 || { failed=1; cat "$out/$name.txt"; return; }
+  awk -v commit="$commit" -v command="GPC_TEST_GPU=1 $2.test ${flags[*]}" '
+    BEGIN { printf "{\"commit\":\"%s\",\"command\":\"%s\",\"benchmarks\":[", commit, command }
+    /^Benchmark/ && NF > 3 { printf "%s{\"name\":\"%s\",\"iterations\":%d", n++ ? "," : "", $1, $2; for (i = 3; i < NF; i += 2) printf ",\"%s\":%s", $(i + 1), $i; printf "}" }
+    END { print "]}" }' "$out/$name.txt" > "$out/$name.json"
+  cat "$out/$name.json"
+}
+gobench bench-rollout rollout '^BenchmarkDevice$'
+gobench bench-refine-multiagent kernels '^BenchmarkRefineCase2$'
+# Beside PyTorch where this machine has it.
+if python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null; then
+  "$programs/peers-multiagent" --device cuda --python python3 --out "$out/peers-multiagent.json" 2> "$out/peers-multiagent.log" || { failed=1; cat "$out/peers-multiagent.log"; }
+else
+  echo 'python3 has no torch that finds the GPU: the peers are left out'
+fi
 
 [ $failed -eq 0 ] && echo "everything ran; results are in $out" || echo "something failed; see the logs in $out"
 exit $failed

@@ -49,7 +49,8 @@ func require(what string, have, want int) {
 }
 
 // Limit moves every action of a block's plans, in order, to the nearest within
-// box and slew bound around the one before it.
+// box and slew bound around the one before it. An action that is not a number stays
+// so, and what comes after it in its plan is unspecified.
 func (e *Engine) Limit(plan []float32, steps int, b *Bounds[float32]) {
 	require("plan", len(plan), PlanSize(steps))
 	e.k.limit(plan, steps, b)

@@ -46,13 +46,48 @@ func NewWorkspace(robots, steps int) *Workspace {
 	return &Workspace{make([]float32, robots*PathSize(steps)), make([]float32, robots*2*steps*Lanes)}
 }
 
-// Result is what an evaluation says of a block, one number per lane: the cost,
-// the smallest margin up to Reach, and the number of leading steps whose margins are all at
-// least Penalty.Hard.
-type Result struct{ Cost, Low, Safe Vector[float32] }
+// Scores is what an evaluation says of a block, one number per lane. A candidate
+// whose cost is not finite has no cost and no margins (NaN) and no safe step.
+type Scores[T real] struct {
+	Cost Vector[T]
+	Low  Vector[T] // smallest margin of all kinds, up to Reach, m
+	Safe Vector[T] // leading steps whose margins are all at least Penalty.Hard
+	// Kinds are the smallest margins of each kind, up to Reach: EgoDiscs, OtherDiscs,
+	// Pairs.
+	Kinds [MarginKinds]Vector[T]
+}
 
-func (r *Result) reset(steps int) {
-	*r = Result{Low: Repeat[float32](Reach), Safe: Repeat(float32(steps))}
+// Result is the Scores of every Evaluator.
+type Result = Scores[float32]
+
+// Kinds of margins.
+const (
+	EgoDiscs   = iota // the first robot to its discs
+	OtherDiscs        // the other robots to theirs
+	Pairs             // robot to robot
+	MarginKinds
+)
+
+func (r *Scores[T]) reset(steps int) {
+	*r = Scores[T]{Safe: Repeat(T(steps))}
+	for kind := range r.Kinds {
+		r.Kinds[kind] = Repeat[T](Reach)
+	}
+}
+
+// settle derives Low and takes back what a candidate was given whose cost is not
+// finite.
+func (r *Scores[T]) settle() {
+	for l := range Lanes {
+		r.Low[l] = min(r.Kinds[EgoDiscs][l], r.Kinds[OtherDiscs][l], r.Kinds[Pairs][l])
+		if r.Cost[l]-r.Cost[l] != 0 {
+			nan := T(math.NaN())
+			r.Cost[l], r.Low[l], r.Safe[l] = nan, nan, 0
+			for kind := range r.Kinds {
+				r.Kinds[kind][l] = nan
+			}
+		}
+	}
 }
 
 // Evaluate rolls out a block of joint plans, [robot][step][a, ω][lane], and
@@ -77,11 +112,12 @@ func (e *Engine) Evaluate(j *Joint, plans []float32, w *Workspace, result *Resul
 	for i := range n {
 		p := w.paths[i*path : (i+1)*path]
 		e.Track(plans[i*plan:(i+1)*plan], p, j.Goal[i], j.Steps, &j.Robots[i], &result.Cost)
-		e.Discs(p, j.Discs[i], j.Count, j.Steps, &j.Penalty, &result.Cost, &result.Low, &result.Safe, part(i))
+		e.Discs(p, j.Discs[i], j.Count, j.Steps, &j.Penalty, &result.Cost, &result.Kinds[min(i, OtherDiscs)], &result.Safe, part(i))
 		for k := range i {
-			e.Pair(p, w.paths[k*path:(k+1)*path], j.Pair[i][k], j.Steps, &j.Penalty, &result.Cost, &result.Low, &result.Safe, part(i), part(k))
+			e.Pair(p, w.paths[k*path:(k+1)*path], j.Pair[i][k], j.Steps, &j.Penalty, &result.Cost, &result.Kinds[Pairs], &result.Safe, part(i), part(k))
 		}
 	}
+	result.settle()
 	if wanted {
 		for i := range n {
 			e.Back(plans[i*plan:(i+1)*plan], w.paths[i*path:(i+1)*path], part(i), j.Goal[i], j.Steps, &j.Robots[i], out[i*plan:(i+1)*plan])
@@ -98,9 +134,7 @@ type Single struct {
 	Discs   []float32 // [step][disc][x, y, radii and safety distance]
 	Count   int       // discs per step
 	Penalty Penalty[float32]
-	// Terminal, if set, returns a cost of the position after the last step and its
-	// slope, added to the score.
-	Terminal func(x, y float64) (cost, gx, gy float64)
+	Ending  *Ending // what is expected to be paid after the last step; nil: nothing
 }
 
 // EvaluateSingle is Evaluate of a block of one robot's plans, [step][a, ω][lane].
@@ -113,11 +147,11 @@ func (e *Engine) EvaluateSingle(s *Single, plans []float32, w *Workspace, result
 		clear(grad)
 	}
 	e.Track(plans, w.paths, s.Goal, s.Steps, &s.Robot, &result.Cost)
-	e.Discs(w.paths, s.Discs, s.Count, s.Steps, &s.Penalty, &result.Cost, &result.Low, &result.Safe, grad)
-	if s.Terminal != nil && s.Steps > 0 {
+	e.Discs(w.paths, s.Discs, s.Count, s.Steps, &s.Penalty, &result.Cost, &result.Kinds[EgoDiscs], &result.Safe, grad)
+	if s.Ending != nil && s.Steps > 0 {
 		end, at := w.paths[(s.Steps-1)*PathFields*Lanes:], 2*(s.Steps-1)*Lanes
 		for l := range Lanes {
-			cost, gx, gy := s.Terminal(float64(end[X*Lanes+l]), float64(end[Y*Lanes+l]))
+			cost, gx, gy := s.Ending.At(float64(end[X*Lanes+l]), float64(end[Y*Lanes+l]))
 			result.Cost[l] += float32(cost)
 			if grad != nil {
 				grad[at+l] += float32(gx)
@@ -125,6 +159,7 @@ func (e *Engine) EvaluateSingle(s *Single, plans []float32, w *Workspace, result
 			}
 		}
 	}
+	result.settle()
 	if out != nil {
 		e.Back(plans, w.paths, grad, s.Goal, s.Steps, &s.Robot, out)
 	}

@@ -1,6 +1,6 @@
 // Command deviations writes into docs/numerics.md how far every instruction set
 // of this CPU, and the CUDA kernels on the host shim, are from float64, operation
-// by operation (backendtest.Deviations), and with the bundled maps and objectives of
+// by operation (backendtest.Deviations, rollouttest.Deviations), and with the bundled maps and objectives of
 // the problems that have device functions (problems.go).
 //
 //	go run ./internal/backendtest/deviations
@@ -59,7 +59,14 @@ func measure(page string, problems bool) error {
 	}
 	defer made.close()
 	if !problems {
-		section, err := made.table(func(b backend.Backend) ([]backendtest.Deviation, error) { return backendtest.Deviations(b, rows) })
+		section, err := made.table(func(b backend.Backend) ([]backendtest.Deviation, error) {
+			d, err := backendtest.Deviations(b, rows)
+			if err != nil {
+				return nil, err
+			}
+			plans, err := planDeviations(b)
+			return append(d, plans...), err
+		})
 		if err == nil {
 			err = rewrite(page, section, begin, end)
 		}

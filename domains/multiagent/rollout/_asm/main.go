@@ -166,10 +166,10 @@ func (v vectors) limit() {
 		t := v.reg()
 		VSUBPS(slew[f], previous[f], t)
 		VMAXPS(lo[f], t, t)
-		VMAXPS(t, x, x)
+		VMAXPS(x, t, x) // of a NaN and a number the first: x stays a NaN
 		VADDPS(slew[f], previous[f], t)
 		VMINPS(hi[f], t, t)
-		VMINPS(t, x, previous[f])
+		VMINPS(x, t, previous[f])
 		VMOVUPS(previous[f], at(plan, f*row))
 	}
 	ADDQ(U32(planBytes), plan)

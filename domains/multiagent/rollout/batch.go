@@ -1,0 +1,227 @@
+package rollout
+
+import "fmt"
+
+// Evaluator scores many candidates in one call: a Processor on this CPU, a Device on
+// a GPU. It is used by one goroutine. Plans are blocks of sixteen candidates,
+// [block][robot][step][a, ω][lane]; the lanes beyond the last candidate are computed
+// too and mean nothing. Shapes are checked: what does not fit is an error.
+type Evaluator interface {
+	// Plans is memory for the plans of so many candidates that Evaluate and Best take
+	// without a copy, valid until a larger problem is asked for.
+	Plans(p Problem, candidates int) ([]float32, error)
+	// Evaluate writes one Result a block and, where out is not nil, the derivatives of
+	// the cost in the plans, in their layout.
+	Evaluate(p Problem, plans []float32, candidates int, results []Result, out []float32) error
+	// Limit moves every action, in order, to the nearest within box and slew bound
+	// around the one before it; bounds has one entry a robot. An action that is not a
+	// number stays so, and what comes after it in its plan is unspecified.
+	Limit(p Problem, bounds []Bounds[float32], plans []float32, candidates int) error
+	// Best limits the candidates, scores them and returns the best. The plans are
+	// limited in place only by a Processor.
+	Best(p Problem, bounds []Bounds[float32], plans []float32, candidates int) (Choice, error)
+}
+
+var (
+	_ Evaluator = (*Processor)(nil)
+	_ Evaluator = (*Device)(nil)
+)
+
+// Choice is the best of the candidates: of most leading safe steps, among those of
+// least cost, among those of lowest index. A candidate without a cost takes
+// no part.
+type Choice struct {
+	Index     int // −1: no candidate has a cost
+	Safe      int // leading steps that keep every margin
+	Cost, Low float32
+	Whole     int       // candidates that keep every margin in every step
+	Plan      []float32 // [robot][step][a, ω]; nil without a winner
+}
+
+// Problem is a *Joint or a *Single.
+type Problem interface {
+	// shape is the number of robots, of steps, and of discs a step.
+	shape() (robots, steps, count int)
+	// check says what is wrong with the sizes of the problem's parts.
+	check() error
+	// evaluate scores one block on an engine.
+	evaluate(e *Engine, plans []float32, w *Workspace, result *Result, out []float32)
+	// pack writes the problem as the kernels of a device read it.
+	pack(to []float32) []float32
+	// ending is nil where nothing is paid after the last step.
+	ending() *Ending
+}
+
+func (j *Joint) shape() (robots, steps, count int) { return len(j.Robots), j.Steps, j.Count }
+
+func (j *Joint) check() error {
+	n := len(j.Robots)
+	if n < 1 || j.Steps < 1 || j.Count < 0 {
+		return fmt.Errorf("rollout: a joint problem of %d robots, %d steps and %d discs, want at least 1, 1 and 0", n, j.Steps, j.Count)
+	}
+	if len(j.Goal) != n || len(j.Discs) != n || len(j.Pair) != n {
+		return fmt.Errorf("rollout: a joint problem of %d robots has %d goal weights, %d sets of discs and %d rows of pairs", n, len(j.Goal), len(j.Discs), len(j.Pair))
+	}
+	for i := range n {
+		if len(j.Goal[i]) < j.Steps || len(j.Discs[i]) < j.Steps*j.Count*DiscFields || len(j.Pair[i]) < i {
+			return fmt.Errorf("rollout: robot %d has %d goal weights, %d numbers of discs and %d pairs, want %d, %d and %d",
+				i, len(j.Goal[i]), len(j.Discs[i]), len(j.Pair[i]), j.Steps, j.Steps*j.Count*DiscFields, i)
+		}
+	}
+	return nil
+}
+
+func (j *Joint) evaluate(e *Engine, plans []float32, w *Workspace, result *Result, out []float32) {
+	e.Evaluate(j, plans, w, result, out)
+}
+
+func (j *Joint) ending() *Ending { return nil }
+
+func (s *Single) shape() (robots, steps, count int) { return 1, s.Steps, s.Count }
+
+func (s *Single) check() error {
+	if s.Steps < 1 || s.Count < 0 {
+		return fmt.Errorf("rollout: a problem of %d steps and %d discs, want at least 1 and 0", s.Steps, s.Count)
+	}
+	if len(s.Goal) < s.Steps || len(s.Discs) < s.Steps*s.Count*DiscFields {
+		return fmt.Errorf("rollout: a problem has %d goal weights and %d numbers of discs, want %d and %d", len(s.Goal), len(s.Discs), s.Steps, s.Steps*s.Count*DiscFields)
+	}
+	if e := s.Ending; e != nil && e.Grid != nil {
+		if g := e.Grid; g.NX < 2 || g.NY < 2 || len(g.Rate) < g.NX*g.NY || len(g.Value) < g.NX*g.NY {
+			return fmt.Errorf("rollout: a grid of %d × %d points has %d rates and %d values, want at least 2 × 2 and one of each a point", g.NX, g.NY, len(g.Rate), len(g.Value))
+		}
+	}
+	return nil
+}
+
+func (s *Single) evaluate(e *Engine, plans []float32, w *Workspace, result *Result, out []float32) {
+	e.EvaluateSingle(s, plans, w, result, out)
+}
+
+func (s *Single) ending() *Ending { return s.Ending }
+
+// Shape is the number of robots of a problem, of its steps, and of discs a step.
+func Shape(p Problem) (robots, steps, discs int) { return p.shape() }
+
+// Blocks is the number of blocks that hold so many candidates.
+func Blocks(candidates int) int { return (candidates + Lanes - 1) / Lanes }
+
+// checkBatch checks what every call of an Evaluator is given; lengths of −1 are not
+// part of the call.
+func checkBatch(p Problem, candidates, plans, results, out, bounds int) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	robots, steps, _ := p.shape()
+	n := Blocks(candidates)
+	if candidates < 1 {
+		return fmt.Errorf("rollout: %d candidates, want at least 1", candidates)
+	}
+	if want := n * robots * PlanSize(steps); plans < want || out >= 0 && out < want {
+		return fmt.Errorf("rollout: plans of %d numbers and derivatives of %d, want %d for %d candidates of %d robots and %d steps", plans, max(out, 0), want, candidates, robots, steps)
+	}
+	if results >= 0 && results < n {
+		return fmt.Errorf("rollout: %d results, want one for each of %d blocks", results, n)
+	}
+	if bounds >= 0 && bounds != robots {
+		return fmt.Errorf("rollout: bounds of %d robots, want %d", bounds, robots)
+	}
+	return nil
+}
+
+// Processor is the Evaluator on this CPU: an engine, block after block.
+type Processor struct {
+	engine  *Engine
+	work    *Workspace
+	plans   []float32
+	results []Result
+}
+
+// NewProcessor returns an evaluator on an engine.
+func NewProcessor(e *Engine) *Processor { return &Processor{engine: e} }
+
+// Plans implements Evaluator.
+func (v *Processor) Plans(p Problem, candidates int) ([]float32, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	robots, steps, _ := p.shape()
+	if n := Blocks(max(candidates, 0)) * robots * PlanSize(steps); len(v.plans) < n {
+		v.plans = make([]float32, n)
+	}
+	return v.plans, nil
+}
+
+// Evaluate implements Evaluator.
+func (v *Processor) Evaluate(p Problem, plans []float32, candidates int, results []Result, out []float32) error {
+	wanted := -1
+	if out != nil {
+		wanted = len(out)
+	}
+	if err := checkBatch(p, candidates, len(plans), len(results), wanted, -1); err != nil {
+		return err
+	}
+	robots, steps, _ := p.shape()
+	if size := robots * PlanSize(steps); v.work == nil || len(v.work.grads) < size || len(v.work.paths) < robots*PathSize(steps) {
+		v.work = NewWorkspace(robots, steps)
+	}
+	size := robots * PlanSize(steps)
+	for b := range Blocks(candidates) {
+		var slopes []float32
+		if out != nil {
+			slopes = out[b*size : (b+1)*size]
+		}
+		p.evaluate(v.engine, plans[b*size:(b+1)*size], v.work, &results[b], slopes)
+	}
+	return nil
+}
+
+// Limit implements Evaluator.
+func (v *Processor) Limit(p Problem, bounds []Bounds[float32], plans []float32, candidates int) error {
+	if err := checkBatch(p, candidates, len(plans), -1, -1, len(bounds)); err != nil {
+		return err
+	}
+	_, steps, _ := p.shape()
+	size := PlanSize(steps)
+	for at := range Blocks(candidates) * len(bounds) {
+		v.engine.Limit(plans[at*size:(at+1)*size], steps, &bounds[at%len(bounds)])
+	}
+	return nil
+}
+
+// Best implements Evaluator.
+func (v *Processor) Best(p Problem, bounds []Bounds[float32], plans []float32, candidates int) (Choice, error) {
+	if err := v.Limit(p, bounds, plans, candidates); err != nil {
+		return Choice{}, err
+	}
+	if n := Blocks(candidates); len(v.results) < n {
+		v.results = make([]Result, n)
+	}
+	if err := v.Evaluate(p, plans, candidates, v.results, nil); err != nil {
+		return Choice{}, err
+	}
+	robots, steps, _ := p.shape()
+	best := Choice{Index: -1}
+	for i := range candidates {
+		r, l := &v.results[i/Lanes], i%Lanes
+		cost, safe := r.Cost[l], int(r.Safe[l])
+		if cost != cost {
+			continue
+		}
+		if safe >= steps {
+			best.Whole++
+		}
+		if best.Index < 0 || safe > best.Safe || safe == best.Safe && cost < best.Cost {
+			best.Index, best.Safe, best.Cost, best.Low = i, safe, cost, r.Low[l]
+		}
+	}
+	if best.Index < 0 {
+		return best, nil
+	}
+	size := robots * steps * PlanFields
+	best.Plan = make([]float32, size)
+	for e := range best.Plan {
+		best.Plan[e] = plans[(best.Index/Lanes*size+e)*Lanes+best.Index%Lanes]
+	}
+	return best, nil
+}

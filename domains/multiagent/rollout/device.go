@@ -1,0 +1,387 @@
+package rollout
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"math"
+	"unsafe"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+//go:embed images/manifest.json images/*.zst
+var embedded embed.FS
+
+// Images are the compiled kernels of the .cu files beside this one.
+func Images() fs.FS {
+	images, err := fs.Sub(embedded, "images")
+	if err != nil {
+		panic("rollout: " + err.Error())
+	}
+	return images
+}
+
+// Entry points.
+const (
+	costKernel     = "gpc_multiagent_cost"
+	gradientKernel = "gpc_multiagent_gradient"
+	limitKernel    = "gpc_multiagent_limit"
+	chooseKernel   = "gpc_multiagent_choose"
+)
+
+// Sizes that rollout.cuh, evaluate.cuh and choose.cu have too.
+const (
+	deviceRows    = 16 // threads that share a candidate, and the most robots
+	deviceThreads = Lanes * deviceRows
+	partials      = 6  // what each of them adds up
+	endingWords   = 16 // of an Ending
+	boundWords    = 4 * PlanFields
+	resultFields  = 3 + MarginKinds
+	chosenPlan    = 8 // words before the plan of a choice
+	// sharedBytes is the shared memory that a block has on every device from compute
+	// capability 8.0 on.
+	sharedBytes = 99 << 10
+)
+
+// Buffers of the program.
+const (
+	problemBuffer domain.Buffer = iota
+	gridBuffer
+	plansBuffer
+	resultsBuffer
+	outBuffer
+	boundsBuffer
+	chosenBuffer
+	bufferCount
+)
+
+// Device is the Evaluator on a GPU: one launch a call for all candidates, recorded
+// once for each shape. Memory grows to the largest problem so far.
+type Device struct {
+	program domain.Program
+	words   [bufferCount]int
+	packed  []float32
+}
+
+// NewDevice loads the kernels on an accelerator.
+func NewDevice(a domain.Accelerator) (*Device, error) {
+	p, err := a.Program(Images(), costKernel, gradientKernel, limitKernel, chooseKernel)
+	if err != nil {
+		return nil, fmt.Errorf("rollout: %w", err)
+	}
+	return &Device{program: p}, nil
+}
+
+// sequence names what one call does.
+type sequence struct {
+	limit, score, slopes, choose, ends bool
+	robots, steps, count               int
+	candidates, grid                   int
+}
+
+// shared is the shared memory of the roll-out of one block, bytes.
+func (s *sequence) shared() int {
+	item := PlanFields + 2 // action, position
+	if s.slopes {
+		item += 4 + 2 // the rest of the step, derivatives in the position
+	}
+	return 4 * Lanes * (s.robots*s.steps*item + deviceRows*partials)
+}
+
+// prepare checks the size of a call and makes room for it.
+func (v *Device) prepare(s *sequence) error {
+	slopes := *s
+	slopes.slopes = true // so that what is accepted does not depend on the call
+	if s.robots > deviceRows || slopes.shared() > sharedBytes {
+		return fmt.Errorf("rollout: a problem of %d robots and %d steps, the device takes at most %d robots and %d steps of all of them together",
+			s.robots, s.steps, deviceRows, (sharedBytes/(4*Lanes)-deviceRows*partials)/(PlanFields+8))
+	}
+	n, plans := Blocks(s.candidates), s.robots*PlanSize(s.steps)
+	grow, words := false, v.words
+	for i, need := range [bufferCount]int{
+		problemBuffer: problemWords(s.robots, s.steps, s.count), gridBuffer: max(1, s.grid), plansBuffer: n * plans, resultsBuffer: n * resultFields * Lanes,
+		outBuffer: 1, boundsBuffer: s.robots * boundWords, chosenBuffer: chosenPlan + s.robots*s.steps*PlanFields,
+	} {
+		if domain.Buffer(i) == outBuffer && s.slopes {
+			need = n * plans
+		}
+		grow = grow || need > words[i]
+		words[i] = max(words[i], need)
+	}
+	if !grow {
+		return nil
+	}
+	v.words = [bufferCount]int{} // what a failure leaves
+	if err := v.program.Reserve(words[:]...); err != nil {
+		return fmt.Errorf("rollout: memory for %d candidates: %w", s.candidates, err)
+	}
+	v.words = words
+	return nil
+}
+
+func problemWords(robots, steps, count int) int {
+	return robots*motionFields*Lanes + penaltyFields*Lanes + endingWords + robots*robots + robots*steps + robots*steps*count*DiscFields
+}
+
+func (v *Device) host(b domain.Buffer) []float32 { return v.program.Host(int(b)) }
+
+// bring copies a slice into pinned memory where it is not that memory itself.
+func (v *Device) bring(b domain.Buffer, from []float32) {
+	if to := v.host(b); len(from) > 0 && &to[0] != &from[0] {
+		copy(to, from)
+	}
+}
+
+// stage checks a call and brings its problem, bounds and plans into pinned memory.
+func (v *Device) stage(p Problem, s *sequence, bounds []Bounds[float32], plans []float32) error {
+	s.robots, s.steps, s.count = p.shape()
+	e := p.ending()
+	s.ends = e != nil
+	if s.ends && e.Grid != nil {
+		s.grid = 2 * e.Grid.NX * e.Grid.NY
+	}
+	if !s.score {
+		s.count, s.grid, s.ends = 0, 0, false
+	}
+	// Where plans is the device's own memory, that must outlive a growth of the rest.
+	if at := v.words[plansBuffer]; at > 0 && len(plans) > 0 && &v.host(plansBuffer)[0] == &plans[0] {
+		before := v.words
+		if err := v.prepare(s); err != nil {
+			return err
+		}
+		if v.words != before {
+			return fmt.Errorf("rollout: the plans of a smaller problem's memory: ask Plans again for this one")
+		}
+	} else if err := v.prepare(s); err != nil {
+		return err
+	}
+	v.bring(plansBuffer, plans[:Blocks(s.candidates)*s.robots*PlanSize(s.steps)])
+	if s.limit {
+		v.packed = packBounds(v.packed[:0], bounds)
+		copy(v.host(boundsBuffer), v.packed)
+	}
+	if !s.score {
+		return nil
+	}
+	v.packed = p.pack(v.packed[:0])
+	copy(v.host(problemBuffer), v.packed)
+	if s.grid > 0 {
+		g := e.Grid
+		points, to := g.NX*g.NY, v.host(gridBuffer)
+		copy(to, g.Rate[:points])
+		copy(to[points:], g.Value[:points])
+	}
+	return nil
+}
+
+// queue records a call.
+func (s *sequence) queue(q domain.Queue) error {
+	n, plans := Blocks(s.candidates), s.robots*PlanSize(s.steps)
+	robots, steps := int32(s.robots), int32(s.steps)
+	if err := q.Upload(int(plansBuffer), n*plans); err != nil {
+		return err
+	}
+	if s.limit {
+		if err := q.Upload(int(boundsBuffer), s.robots*boundWords); err != nil {
+			return err
+		}
+		threads := n * s.robots * PlanFields * Lanes
+		if err := q.Launch(limitKernel, (threads+127)/128, 128, 0, boundsBuffer, plansBuffer, robots, steps, int32(n)); err != nil {
+			return err
+		}
+	}
+	if !s.score {
+		return q.Download(int(plansBuffer), n*plans)
+	}
+	if err := q.Upload(int(problemBuffer), problemWords(s.robots, s.steps, s.count)); err != nil {
+		return err
+	}
+	if s.grid > 0 {
+		if err := q.Upload(int(gridBuffer), s.grid); err != nil {
+			return err
+		}
+	}
+	ends := int32(0)
+	if s.ends {
+		ends = 1
+	}
+	kernel, arguments := costKernel, []any{problemBuffer, gridBuffer, plansBuffer, resultsBuffer}
+	if s.slopes {
+		kernel, arguments = gradientKernel, append(arguments, outBuffer)
+	}
+	if err := q.Launch(kernel, n, deviceThreads, s.shared(), append(arguments, robots, steps, int32(s.count), ends)...); err != nil {
+		return err
+	}
+	if s.choose {
+		if err := q.Launch(chooseKernel, 1, 256, 0, resultsBuffer, plansBuffer, chosenBuffer, robots, steps, int32(s.candidates)); err != nil {
+			return err
+		}
+		return q.Download(int(chosenBuffer), chosenPlan+s.robots*s.steps*PlanFields)
+	}
+	if s.slopes {
+		if err := q.Download(int(outBuffer), n*plans); err != nil {
+			return err
+		}
+	}
+	return q.Download(int(resultsBuffer), n*resultFields*Lanes)
+}
+
+// Plans implements Evaluator.
+func (v *Device) Plans(p Problem, candidates int) ([]float32, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	s := sequence{candidates: max(candidates, 1), slopes: true}
+	s.robots, s.steps, s.count = p.shape()
+	if e := p.ending(); e != nil && e.Grid != nil {
+		s.grid = 2 * e.Grid.NX * e.Grid.NY
+	}
+	if err := v.prepare(&s); err != nil {
+		return nil, err
+	}
+	return v.host(plansBuffer), nil
+}
+
+// Evaluate implements Evaluator.
+func (v *Device) Evaluate(p Problem, plans []float32, candidates int, results []Result, out []float32) error {
+	wanted := -1
+	if out != nil {
+		wanted = len(out)
+	}
+	if err := checkBatch(p, candidates, len(plans), len(results), wanted, -1); err != nil {
+		return err
+	}
+	s := sequence{score: true, slopes: out != nil, candidates: candidates}
+	if err := v.stage(p, &s, nil, plans); err != nil {
+		return err
+	}
+	if err := v.program.Run(s, s.queue); err != nil {
+		return fmt.Errorf("rollout: %w", err)
+	}
+	words := v.host(resultsBuffer)
+	for b := range Blocks(candidates) {
+		r := &results[b]
+		for i, to := range [resultFields]*Vector[float32]{&r.Cost, &r.Low, &r.Safe, &r.Kinds[EgoDiscs], &r.Kinds[OtherDiscs], &r.Kinds[Pairs]} {
+			copy(to[:], words[(b*resultFields+i)*Lanes:])
+		}
+	}
+	if out != nil {
+		copy(out, v.host(outBuffer)[:Blocks(candidates)*s.robots*PlanSize(s.steps)])
+	}
+	return nil
+}
+
+// Limit implements Evaluator.
+func (v *Device) Limit(p Problem, bounds []Bounds[float32], plans []float32, candidates int) error {
+	if err := checkBatch(p, candidates, len(plans), -1, -1, len(bounds)); err != nil {
+		return err
+	}
+	s := sequence{limit: true, candidates: candidates}
+	if err := v.stage(p, &s, bounds, plans); err != nil {
+		return err
+	}
+	if err := v.program.Run(s, s.queue); err != nil {
+		return fmt.Errorf("rollout: %w", err)
+	}
+	if own := v.host(plansBuffer); &own[0] != &plans[0] {
+		copy(plans, own[:Blocks(candidates)*s.robots*PlanSize(s.steps)])
+	}
+	return nil
+}
+
+// Best implements Evaluator: limits, roll-outs and the choice are one sequence, and
+// only the winner comes back.
+func (v *Device) Best(p Problem, bounds []Bounds[float32], plans []float32, candidates int) (Choice, error) {
+	if err := checkBatch(p, candidates, len(plans), -1, -1, len(bounds)); err != nil {
+		return Choice{}, err
+	}
+	s := sequence{limit: true, score: true, choose: true, candidates: candidates}
+	if err := v.stage(p, &s, bounds, plans); err != nil {
+		return Choice{}, err
+	}
+	if err := v.program.Run(s, s.queue); err != nil {
+		return Choice{}, fmt.Errorf("rollout: %w", err)
+	}
+	w := v.host(chosenBuffer)
+	c := Choice{Index: int(int32(math.Float32bits(w[0]))), Whole: int(int32(math.Float32bits(w[4])))}
+	if c.Index < 0 {
+		return c, nil
+	}
+	c.Safe, c.Cost, c.Low = int(w[1]), w[2], w[3]
+	c.Plan = append([]float32(nil), w[chosenPlan:chosenPlan+s.robots*s.steps*PlanFields]...)
+	return c, nil
+}
+
+// Fields of a Motion and of a Penalty, which pack views as rows of lanes.
+const (
+	motionFields  = int(unsafe.Sizeof(Motion[float32]{}) / unsafe.Sizeof(Vector[float32]{}))
+	penaltyFields = int(unsafe.Sizeof(Penalty[float32]{}) / unsafe.Sizeof(Vector[float32]{}))
+)
+
+func (m *Motion[T]) words() []T { return unsafe.Slice((*T)(unsafe.Pointer(m)), motionFields*Lanes) }
+
+func (p *Penalty[T]) words() []T { return unsafe.Slice((*T)(unsafe.Pointer(p)), penaltyFields*Lanes) }
+
+func (j *Joint) pack(to []float32) []float32 {
+	for i := range j.Robots {
+		to = append(to, j.Robots[i].words()...)
+	}
+	to = append(to, j.Penalty.words()...)
+	to = append(to, make([]float32, endingWords)...)
+	for i := range j.Robots {
+		for k := range j.Robots {
+			switch {
+			case k < i:
+				to = append(to, j.Pair[i][k])
+			case k > i:
+				to = append(to, j.Pair[k][i])
+			default:
+				to = append(to, 0)
+			}
+		}
+	}
+	for _, g := range j.Goal {
+		to = append(to, g[:j.Steps]...)
+	}
+	for _, d := range j.Discs {
+		to = append(to, d[:j.Steps*j.Count*DiscFields]...)
+	}
+	return to
+}
+
+func (s *Single) pack(to []float32) []float32 {
+	to = append(to, s.Robot.words()...)
+	to = append(to, s.Penalty.words()...)
+	to = append(to, s.Ending.words()...)
+	to = append(to, 0) // of no pair
+	to = append(to, s.Goal[:s.Steps]...)
+	return append(to, s.Discs[:s.Steps*s.Count*DiscFields]...)
+}
+
+// words are an ending's numbers as rollout.cuh reads them; nil: zeros.
+func (e *Ending) words() []float32 {
+	w := make([]float32, endingWords)
+	if e == nil {
+		return w
+	}
+	for i, v := range []float64{e.Goal[0], e.Goal[1], e.Stage, e.Stride, e.Detour, e.Scale} {
+		w[i] = float32(v)
+	}
+	if g := e.Grid; g != nil {
+		for i, v := range []float64{g.X0, g.Y0, g.Cell, float64(g.NX), float64(g.NY)} {
+			w[6+i] = float32(v)
+		}
+	}
+	return w
+}
+
+func packBounds(to []float32, bounds []Bounds[float32]) []float32 {
+	for i := range bounds {
+		b := &bounds[i]
+		for _, v := range [][PlanFields]float32{b.Previous, b.Lo, b.Hi, b.Slew} {
+			to = append(to, v[:]...)
+		}
+	}
+	return to
+}

@@ -1,0 +1,75 @@
+package rollout
+
+// Reference evaluates plans in float64 by the twins of the kernels, derivatives
+// included: what every Evaluator is held to. Plans and derivatives are
+// [block][robot][step][a, ω][lane]; the problem's own numbers are float32 as for the
+// others. A problem or plans of the wrong sizes are a bug of the caller and panic.
+func Reference(p Problem, plans []float64, candidates int) (results []Scores[float64], out []float64) {
+	if err := checkBatch(p, candidates, len(plans), -1, -1, -1); err != nil {
+		panic(err)
+	}
+	j, ends := asJoint(p)
+	n, steps := len(j.Robots), j.Steps
+	plan, path, grad := PlanSize(steps), PathSize(steps), 2*steps*Lanes
+	robots := make([]Motion[float64], n)
+	goals, discs := make([][]float64, n), make([][]float64, n)
+	for i := range robots {
+		copy(robots[i].words(), widen(j.Robots[i].words()))
+		goals[i], discs[i] = widen(j.Goal[i]), widen(j.Discs[i])
+	}
+	var penalty Penalty[float64]
+	copy(penalty.words(), widen(j.Penalty.words()))
+	results, out = make([]Scores[float64], Blocks(candidates)), make([]float64, Blocks(candidates)*n*plan)
+	paths, grads := make([]float64, n*path), make([]float64, n*grad)
+	for b := range results {
+		r := &results[b]
+		r.reset(steps)
+		clear(grads)
+		block := plans[b*n*plan : (b+1)*n*plan]
+		for i := range n {
+			at, g := paths[i*path:(i+1)*path], grads[i*grad:(i+1)*grad]
+			trackTwin(block[i*plan:(i+1)*plan], at, goals[i], steps, &robots[i], &r.Cost)
+			discsTwin(at, discs[i], j.Count, steps, &penalty, &r.Cost, &r.Kinds[min(i, OtherDiscs)], &r.Safe, g)
+			for k := range i {
+				pairTwin(at, paths[k*path:(k+1)*path], float64(j.Pair[i][k]), steps, &penalty, &r.Cost, &r.Kinds[Pairs], &r.Safe, g, grads[k*grad:(k+1)*grad])
+			}
+		}
+		if ends != nil {
+			last, to := paths[(steps-1)*PathFields*Lanes:], grads[2*(steps-1)*Lanes:]
+			for l := range Lanes {
+				cost, gx, gy := ends.At(last[X*Lanes+l], last[Y*Lanes+l])
+				r.Cost[l] += cost
+				to[l] += gx
+				to[Lanes+l] += gy
+			}
+		}
+		r.settle()
+		for i := range n {
+			backTwin(block[i*plan:(i+1)*plan], paths[i*path:(i+1)*path], grads[i*grad:(i+1)*grad], goals[i], steps, &robots[i], out[(b*n+i)*plan:(b*n+i+1)*plan])
+		}
+	}
+	return results, out
+}
+
+// asJoint views a problem as one of several robots, with what follows the first one's
+// plan.
+func asJoint(p Problem) (*Joint, *Ending) {
+	switch v := p.(type) {
+	case *Joint:
+		return v, nil
+	case *Single:
+		return &Joint{
+			Steps: v.Steps, Robots: []Motion[float32]{v.Robot}, Goal: [][]float32{v.Goal}, Discs: [][]float32{v.Discs}, Count: v.Count,
+			Pair: [][]float32{nil}, Penalty: v.Penalty,
+		}, v.Ending
+	}
+	panic("rollout: a problem of another package")
+}
+
+func widen(v []float32) []float64 {
+	w := make([]float64, len(v))
+	for i, x := range v {
+		w[i] = float64(x)
+	}
+	return w
+}

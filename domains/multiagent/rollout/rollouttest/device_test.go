@@ -1,0 +1,125 @@
+package rollouttest_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/shim"
+)
+
+// A decision is one graph, whatever the numbers of its problem; only another shape is
+// captured, and only a larger one allocates.
+func TestOneGraphForEachDecision(t *testing.T) {
+	library, v := shim.Open(t), onDevice(t)
+	decide := func(seed uint64, robots, candidates int) (launches, captures, allocations int) {
+		counts := func() (n [3]int) {
+			for i, call := range []string{"cuGraphLaunch", "cuStreamBeginCapture_v2", "cuMemAlloc_v2"} {
+				n[i] = library.Calls(call)
+			}
+			return n
+		}
+		o := rollouttest.Joint(rand.New(rand.NewPCG(seed, 1)), "", robots, 5, 8)
+		before := counts()
+		if _, err := v.Best(o.Problem, o.Bounds, o.Draw(rand.New(rand.NewPCG(seed, 2)), candidates), candidates); err != nil {
+			t.Fatal(err)
+		}
+		after := counts()
+		return after[0] - before[0], after[1] - before[1], after[2] - before[2]
+	}
+	decide(1, 4, 100)
+	for _, c := range []struct {
+		seed                           uint64
+		robots, candidates             int
+		launches, captures, allocation int
+	}{{2, 4, 100, 1, 0, 0}, {3, 4, 60, 1, 1, 0}, {4, 3, 100, 1, 1, 0}, {5, 4, 100, 1, 0, 0}} {
+		if l, p, a := decide(c.seed, c.robots, c.candidates); l != c.launches || p != c.captures || a != c.allocation {
+			t.Errorf("%d robots, %d candidates: %d launches, %d captures, %d allocations, want %d, %d, %d", c.robots, c.candidates, l, p, a, c.launches, c.captures, c.allocation)
+		}
+	}
+}
+
+// Plans written into the device's own memory give what copied ones give.
+func TestPlansInPlace(t *testing.T) {
+	v := onDevice(t)
+	o := rollouttest.Problems()[0]
+	const candidates = 50
+	drawn := o.Draw(rand.New(rand.NewPCG(8, 8)), candidates)
+	want, err := v.Best(o.Problem, o.Bounds, drawn, candidates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := v.Plans(o.Problem, candidates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(own, drawn)
+	got, err := v.Best(o.Problem, o.Bounds, own, candidates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Index != want.Index || got.Cost != want.Cost {
+		t.Errorf("chose %+v, want %+v", got, want)
+	}
+}
+
+// A failed call is an error, and the next one works.
+func TestFaultsOfTheDevice(t *testing.T) {
+	library, v := shim.Open(t), onDevice(t)
+	o := rollouttest.Problems()[0]
+	const outOfMemory = 2
+	for candidates, symbol := range map[int]string{40: "cuMemAlloc_v2", 41: "cuStreamBeginCapture_v2", 42: "cuGraphLaunch"} {
+		plans, results := o.Draw(rand.New(rand.NewPCG(1, 1)), candidates), make([]rollout.Result, rollout.Blocks(candidates))
+		if symbol == "cuMemAlloc_v2" {
+			v = onDevice(t) // without memory yet
+		}
+		library.Fail(symbol, 1, outOfMemory)
+		err := v.Evaluate(o.Problem, plans, candidates, results, nil)
+		if err == nil {
+			t.Fatalf("%s: no error", symbol)
+		}
+		var short *driver.MemoryError
+		if symbol == "cuMemAlloc_v2" && !errors.As(err, &short) {
+			t.Errorf("%s: %v, want a *MemoryError", symbol, err)
+		}
+		if err := v.Evaluate(o.Problem, plans, candidates, results, nil); err != nil {
+			t.Fatalf("after %s failed: %v", symbol, err)
+		}
+		want, exact := rollout.Reference(o.Problem, widen(plans), candidates)
+		if err := rollouttest.Compare(results, nil, want, exact, candidates); err != nil {
+			t.Errorf("after %s failed: %v", symbol, err)
+		}
+	}
+}
+
+// What does not fit is refused, with both sizes.
+func TestSizesAreChecked(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for name, v := range evaluators(t) {
+		o := rollouttest.Joint(rng, "", 2, 3, 8)
+		plans, results := o.Draw(rng, 20), make([]rollout.Result, 2)
+		short := *o.Problem.(*rollout.Joint)
+		short.Discs = short.Discs[:1]
+		for what, err := range map[string]error{
+			"20 candidates":   v.Evaluate(o.Problem, plans[:100], 20, results, nil),
+			"at least 1":      v.Evaluate(o.Problem, plans, 0, results, nil),
+			"derivatives":     v.Evaluate(o.Problem, plans, 20, results, plans[:10]),
+			"one for each":    v.Evaluate(o.Problem, plans, 20, results[:1], nil),
+			"1 sets of discs": v.Evaluate(&short, plans, 20, results, nil),
+			"bounds of 1":     v.Limit(o.Problem, o.Bounds[:1], plans, 20),
+		} {
+			if err == nil || !strings.Contains(err.Error(), what) {
+				t.Errorf("%s: %v, want an error with %q", name, err, what)
+			}
+		}
+	}
+	v := onDevice(t)
+	o := rollouttest.Single(rng, "", 1, 200, nil)
+	if err := v.Evaluate(o.Problem, o.Draw(rng, 1), 1, make([]rollout.Result, 1), nil); err == nil || !strings.Contains(err.Error(), "200 steps") {
+		t.Errorf("200 steps: %v", err)
+	}
+}
