@@ -30,6 +30,7 @@ type Result struct {
 	Size      string  `json:"size"`
 	P50       float64 `json:"p50_us"`
 	P99       float64 `json:"p99_us"`
+	CPU       float64 `json:"cpu_us,omitempty"` // mean CPU time of a call, of all threads
 	Min       float64 `json:"min_us,omitempty"`
 	Calls     int     `json:"calls"`
 	// GFlop is the work of one call by the documented count, whatever its rate.

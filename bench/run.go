@@ -106,10 +106,13 @@ func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch
 	if r.ceiling != nil {
 		peak = r.ceiling()
 	}
-	us, err := latencies(ctx, r.opt.Budget, f)
+	// Single calls, those of the warm-up too, for their mean CPU time.
+	calls, before := 0, cpuTime()
+	us, err := latencies(ctx, r.opt.Budget, func() error { calls++; return f() })
 	if err != nil {
 		return err
 	}
+	cpu := float64((cpuTime() - before).Nanoseconds()) / 1e3 / float64(calls)
 	if r.ceiling != nil {
 		peak = math.Max(peak, r.ceiling())
 	}
@@ -117,6 +120,7 @@ func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch
 		peak = math.NaN() // it could not be measured
 	}
 	r.record(op, s, size, batch, us, flops, peak, off)
+	r.results[len(r.results)-1].CPU = cpu
 	return nil
 }
 

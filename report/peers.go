@@ -42,8 +42,16 @@ func peersSection(p Peers) section {
 	for _, v := range p.Ratios {
 		s.rows = append(s.rows, []string{
 			v.Op, v.Case, v.Peer, fmt.Sprint(v.Batch), fmt.Sprintf("%.1f", v.OursUS), fmt.Sprintf("%.0f", v.PeerUS),
-			fmt.Sprintf("%.3g", v.Ratio), fmt.Sprintf("[%.3g, %.3g]", v.Lo, v.Hi),
+			times(v.Ratio), "[" + times(v.Lo) + ", " + times(v.Hi) + "]",
 		})
 	}
 	return s
+}
+
+// times is a ratio to three digits, or all of them before the point.
+func times(ratio float64) string {
+	if ratio >= 100 {
+		return fmt.Sprintf("%.0f", ratio)
+	}
+	return fmt.Sprintf("%.3g", ratio)
 }

@@ -32,11 +32,13 @@ done
 "$work/gpc" eval compare "${traces[@]}" | tee "$work/$case-$seed.txt"
 # The cost without latents is taken as linear in log N between the numbers run.
 awk '
+$1 ~ /^multiagent/ && $5 == 0 { print "no episode is safe in every run"; none = 1; exit }
 $1 ~ /^multiagent/ {
   n = $2; sub(/.*-/, "", n); n = n ~ /^[0-9]+$/ ? n : 4096
   if ($2 ~ /no-latent/) { size[++k] = n; cost[k] = $6 } else { own[++m] = n; paid[m] = $6 }
 }
 END {
+  if (none) exit 1
   print ""
   for (i = 1; i <= m; i++) {
     word = "less than"; equal = size[1]

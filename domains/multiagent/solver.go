@@ -56,7 +56,8 @@ const (
 // by block-coordinate descent: robot after robot minimises its score among the
 // others' present plans, from primitives, random ones, its present plan and its base
 // plan, by descents along the exact derivatives, again and again until no robot
-// gains; first under (1/3, 1/3, 1/3), and from there for every preference. The score is the planner's, with the preference on its terms:
+// gains; first under (1/3, 1/3, 1/3), and from there for every preference. The score
+// is the planner's, with the preference on its terms:
 //
 //	Σ_k wᵀJ_k + 3·w_goal·(what is expected after L steps),  J of View
 //
@@ -184,6 +185,8 @@ func (r *Solver) drive(p *Planner, at []float64) error {
 		}
 		e.world.apply(u)
 	}
+	// What the scene has spent of its buffer is not part of a view.
+	p.least, p.chosen = noMargin, p.options.Buffer
 	h := e.world
 	h.obstacles = slices.Clone(h.obstacles)
 	r.perturb(&h, at, rng)

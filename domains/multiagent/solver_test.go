@@ -114,6 +114,7 @@ func TestAssessAgreesWithTheRollout(t *testing.T) {
 		r := newSolver(v)
 		p, looks := seen(t, y, rng)
 		clear(p.waits[:])
+		p.least, p.chosen = noMargin, p.options.Buffer
 		for i := range looks {
 			r.score(p, i, thirds)
 			p.single.Ending = nil

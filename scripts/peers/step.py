@@ -9,11 +9,12 @@ are compared with gpc's before any is timed.
 
     step.py --gpc bin/gpc --out peers-step.json [--batch 4096] [--backend cpu|cuda]
 
-Programs take turns, --rounds times; of each turn the least time counts. A ratio is the
-least time of all of the peer's turns over the least of ours, lo and hi are the least
-and largest of the rounds' own ratios. Peers compute in float32 (TF32 off) on a GPU
-where their build has one and --backend is not cpu, with as many CPU threads as gpc
-otherwise. A program that is not installed is left out, and named.
+Programs take turns, --rounds times. On a GPU the least time of each turn counts; on
+the CPU the mean CPU time of its calls, which other work on the machine does not
+stretch, with one thread for every program. A ratio is the least of all of the
+peer's turns over the least of ours, lo and hi are the least and largest of the rounds'
+own ratios. Peers compute in float32 (TF32 off) on a GPU where their build has one and
+--backend is not cpu. A program that is not installed is left out, and named.
 """
 import argparse
 import json
@@ -32,19 +33,19 @@ def arguments():
     p.add_argument("--backend", choices=["cpu", "cuda"], default=None, help="default: cuda where torch or jax find a GPU")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=1.0, help="of each program's turn")
-    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--threads", type=int, default=1, help="of every program on the CPU")
     return p.parse_args()
 
 
 def gpc(a, backend, seconds, record=None):
-    """One turn of ours: the least and the median time of a step in µs, and the record's head."""
+    """One turn of ours: the time of a step in µs, by the clock of the backend, and the record's head."""
     command = [a.gpc, "bench", "step", "--case", "size:opf30", "--batch", str(a.batch), "--backend", backend,
                "--threads", str(a.threads), "--time", f"{seconds}s", "--json"]
     if record:
         command += ["--record", record]
     out = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     row = next(r for r in out["results"] if r["op"] == "step")
-    return row["min_us"], row["p50_us"], out
+    return row["min_us"] if backend == "cuda" else row["cpu_us"], out
 
 
 def constants(metadata):
@@ -186,20 +187,23 @@ def disagreement(name, got, want):
     return report
 
 
-def turn(f, seconds):
-    """The least time of f in µs over about so many seconds, three calls at least."""
-    times, start = [], time.perf_counter()
+def turn(f, seconds, backend):
+    """The time of f in µs over about so many seconds, three calls at least: the least of a
+    call on a GPU, the mean of the CPU time on the CPU."""
+    times, start, computed = [], time.perf_counter(), time.process_time()
     while len(times) < 3 or time.perf_counter() - start < seconds:
         before = time.perf_counter()
         f()
         times.append(time.perf_counter() - before)
-    return min(times) * 1e6
+    return 1e6 * (min(times) if backend == "cuda" else (time.process_time() - computed) / len(times))
 
 
 def main():
     a = arguments()
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     os.environ.setdefault("OMP_NUM_THREADS", str(a.threads))
+    if a.threads == 1:
+        os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
     missing, modules = [], {}
     for name in ("torch", "jax", "safetensors"):
         try:
@@ -221,7 +225,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "step.safetensors")
-        _, _, head = gpc(a, backend, 0.05, file)
+        _, head = gpc(a, backend, 0.05, file)
         with safe_open(file, "np") as f:
             c, data = constants(f.metadata()), {k: f.get_tensor(k) for k in f.keys()}
     want = data.pop("z_next"), data.pop("u")
@@ -241,7 +245,7 @@ def main():
     for r in range(a.rounds):
         ours.append(gpc(a, backend, a.seconds)[0])
         for label, f in programs.items():
-            peers[label].append(turn(f, a.seconds))
+            peers[label].append(turn(f, a.seconds, backend))
         print(f"peers: round {r + 1}: gpc {ours[-1]:.0f} µs, " + ", ".join(f"{k} {v[-1]:.0f} µs" for k, v in peers.items()), file=sys.stderr)
     ratios = []
     for label, times in peers.items():
@@ -250,8 +254,10 @@ def main():
                        "lo": min(each), "hi": max(each), "ours_us": min(ours), "peer_us": min(times)})
     record = {
         "device": head["device"], "commit": head["commit"], "command": " ".join(sys.argv), "backend": backend,
-        "threads": a.threads, "rounds": a.rounds,
-        "note": "One run; programs take turns and the least time of each counts. Float32, the same weights and inputs, results compared before any is timed.",
+        "threads": a.threads, "rounds": a.rounds, "load_average": os.getloadavg()[2],
+        "note": ("One run; programs take turns and the least "
+                 + ("time of each counts." if backend == "cuda" else "CPU time of each counts, one thread each.")
+                 + " Float32, the same weights and inputs, results compared before any is timed."),
         "agreement": agreement, "missing": [f"{m} (not installed)" for m in missing], "ratios": ratios,
     }
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
