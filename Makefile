@@ -173,7 +173,7 @@ BUNDLE_GO = CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO)
 gpu-bundle:
 	rm -rf $(BUNDLE) build/gpu-programs
 	mkdir -p $(BUNDLE) build/gpu-programs
-	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
+	$(BUNDLE_GO) build -trimpath -tags nomodels -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
 	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
 	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./domains/multiagent/rollout/rollouttest
 	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./domains/multiagent/rollout/peers
@@ -182,7 +182,8 @@ gpu-bundle:
 	mkdir -p $(BUNDLE)/peers
 	cp scripts/peers/step.py $(BUNDLE)/peers/step.py
 	cp examples/opf30/state.json $(BUNDLE)/opf30-state.json
-	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 48
+	cp models/opf30.safetensors models/integrator-convex.safetensors $(BUNDLE)/
+	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
 
 ## models: make the bundled models again from nothing (about half an hour on two cores)
 models: build

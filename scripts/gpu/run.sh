@@ -55,8 +55,8 @@ for precision in fp32 tf32; do
   bench step-opf30-size-$precision step --case size:opf30 --batch 1,64,4096,65536 --time $time "${tf32[@]}"
   bench step-integrator-$precision step --case integrator-convex --batch 1,64,4096,65536 --time $time "${tf32[@]}"
   bench localize-$precision step+localize --case opf30 --codes 250000 --batch 1,4096 --time $time "${tf32[@]}"
-  bench refine-$precision refine --case integrator-convex --batch 4096 --time $time "${tf32[@]}"
-  bench refine-opf30-$precision refine --case opf30 --batch 4096 --time $time "${tf32[@]}"
+  bench refine-$precision refine --case integrator-convex --model "$here/integrator-convex.safetensors" --batch 4096 --time $time "${tf32[@]}"
+  bench refine-opf30-$precision refine --case opf30 --model "$here/opf30.safetensors" --batch 4096 --time $time "${tf32[@]}"
   bench parts-$precision gemm jacobian metric eig --batch 64,4096 --time $time "${tf32[@]}"
   bench train-$precision train train-epochs --case size:opf30 --batch 4096 --time $time "${tf32[@]}"
 done
@@ -74,7 +74,7 @@ fi
 
 # A whole refinement of one dispatch, the strict plant's power flows included: one
 # graph. The first of the repetitions pays for captures; the last is reported.
-"$programs/gpc" refine opf30 --state "$here/opf30-state.json" --candidates 4096 --repeat 20 --backend cuda --json > "$out/refine-opf30.json" 2> "$out/refine-opf30.log" ||
+"$programs/gpc" refine opf30 --model "$here/opf30.safetensors" --state "$here/opf30-state.json" --candidates 4096 --repeat 20 --backend cuda --json > "$out/refine-opf30.json" 2> "$out/refine-opf30.log" ||
   { failed=1; cat "$out/refine-opf30.log"; }
 
 # Case 2, as Go benchmarks: roll-outs and decisions of 4096 plans, and whole
