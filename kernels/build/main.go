@@ -3,6 +3,7 @@
 //	build compile  every .cu whose source, headers or flags changed, to PTX and cubin (needs the compiler of make nvcc)
 //	build verify   compile everything again and compare with what is committed
 //	build check    compare hashes only: says which images are stale
+//	build image S T  one source for one target, to standard output, from the root: a process of its own for each
 //	build usage    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
 //	build shim     the host shim of the tests; without a C++ compiler one line says so
 //	build shim F   the host shim with the kernels of its own tests too, copied to F
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,6 +34,9 @@ func main() {
 }
 
 func run(arguments []string) error {
+	if len(arguments) == 3 && arguments[0] == "image" {
+		return writeImage(arguments[1], arguments[2])
+	}
 	if len(arguments) != 1 && !(len(arguments) == 2 && arguments[0] == "shim") {
 		return errors.New("usage: build compile|verify|check|usage|shim [FILE]")
 	}
@@ -93,8 +98,7 @@ func buildShim(root string, copies []string) error {
 // compileAll compiles what is stale, or, to verify, everything, which then must be
 // what the folder holds.
 func compileAll(root string, verify bool) error {
-	compiler, err := openCompiler(root)
-	if err != nil {
+	if _, err := openCompiler(root); err != nil {
 		return err
 	}
 	folders, err := images.Folders(root)
@@ -102,14 +106,14 @@ func compileAll(root string, verify bool) error {
 		return err
 	}
 	for _, folder := range folders {
-		if err := compileFolder(compiler, root, folder, verify); err != nil {
+		if err := compileFolder(root, folder, verify); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func compileFolder(compiler *nvrtc, root, folder string, verify bool) error {
+func compileFolder(root, folder string, verify bool) error {
 	dir := images.Dir(root, folder)
 	old, err := images.ReadManifest(dir)
 	if err != nil && verify {
@@ -129,7 +133,7 @@ func compileFolder(compiler *nvrtc, root, folder string, verify bool) error {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			entries[i], failures[i] = compileSource(compiler, root, source, dir, old, verify)
+			entries[i], failures[i] = compileSource(root, source, dir, old, verify)
 		})
 	}
 	wait.Wait()
@@ -194,7 +198,7 @@ func hasEntry(entries []images.Entry, name string) bool {
 	return false
 }
 
-func compileSource(compiler *nvrtc, root, source, dir string, old images.Manifest, verify bool) (images.Entry, error) {
+func compileSource(root, source, dir string, old images.Manifest, verify bool) (images.Entry, error) {
 	name := strings.TrimSuffix(filepath.Base(source), ".cu")
 	hash, err := images.SourceHash(root, source)
 	if err != nil {
@@ -214,7 +218,7 @@ func compileSource(compiler *nvrtc, root, source, dir string, old images.Manifes
 		return entry, err
 	}
 	for _, target := range images.Targets {
-		image, _, err := compiler.compile(filepath.ToSlash(relative), text, target)
+		image, err := compileApart(filepath.ToSlash(relative), target)
 		if err != nil {
 			return entry, err
 		}
@@ -243,6 +247,53 @@ func compileSource(compiler *nvrtc, root, source, dir string, old images.Manifes
 	}
 	fmt.Println(relative)
 	return entry, nil
+}
+
+// compileApart compiles one source in a process of its own. The compiler names
+// some symbols by what it compiled before, so that within one process an image
+// depends on the others' order.
+func compileApart(path string, target images.Target) ([]byte, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, "image", path, target.Name)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	image, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, bytes.TrimSpace(said.Bytes()))
+	}
+	return image, nil
+}
+
+// writeImage is the other side of compileApart.
+func writeImage(path, name string) error {
+	root, err := shim.Root()
+	if err != nil {
+		return err
+	}
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	compiler, err := openCompiler(root)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.FromSlash(path))
+	if err != nil {
+		return err
+	}
+	for _, target := range images.Targets {
+		if target.Name == name {
+			image, _, err := compiler.compile(path, text, target)
+			if err == nil {
+				_, err = os.Stdout.Write(image)
+			}
+			return err
+		}
+	}
+	return fmt.Errorf("no target %q", name)
 }
 
 func filesWhole(dir string, e images.Entry) bool {
