@@ -13,7 +13,13 @@ type LibraryError struct {
 }
 
 func (e *LibraryError) Error() string {
-	cause, _, _ := strings.Cut(fmt.Sprint(e.Cause), "\n") // of the first name tried
+	cause := strings.Join(e.Tried, ", ") + " cannot be opened" // the loader tells a reason once
+	for line := range strings.Lines(fmt.Sprint(e.Cause)) {
+		if line = strings.TrimSpace(line); line != "" {
+			cause = line
+			break
+		}
+	}
 	return "no CUDA driver library: " + cause + ": install NVIDIA's driver, or put the folder of libcuda.so.1 in LD_LIBRARY_PATH"
 }
 
