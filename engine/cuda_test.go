@@ -129,8 +129,8 @@ func study(t *testing.T, b backend.Backend) (out []float32, err error) {
 	return out, nil
 }
 
-// refine refines two observations of the convex integrator among few candidates.
-func refine(t *testing.T, b backend.Backend) (out []float32, err error) {
+// convexMap is the bundled map of the convex integrator with few of its codes.
+func convexMap(t *testing.T) *model.Model {
 	t.Helper()
 	text, err := models.Bundled.ReadFile("integrator-convex.safetensors")
 	if err != nil {
@@ -144,6 +144,13 @@ func refine(t *testing.T, b backend.Backend) (out []float32, err error) {
 	if m.CodesDecoded.Rows > 0 {
 		m.CodesDecoded = m.CodesDecoded.Slice(0, 40)
 	}
+	return m
+}
+
+// refine refines two observations of the convex integrator among few candidates.
+func refine(t *testing.T, b backend.Backend) (out []float32, err error) {
+	t.Helper()
+	m := convexMap(t)
 	r, err := batchnav.NewRefiner(b, m, integrator.Convex().Problem, batchnav.Options{}, 6)
 	if err != nil {
 		return nil, err
@@ -166,18 +173,7 @@ func refine(t *testing.T, b backend.Backend) (out []float32, err error) {
 // latents of the one before.
 func navigate(t *testing.T, b backend.Backend) (out []float32, err error) {
 	t.Helper()
-	text, err := models.Bundled.ReadFile("integrator-convex.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Read(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Codes = m.Codes.Slice(0, 40)
-	if m.CodesDecoded.Rows > 0 {
-		m.CodesDecoded = m.CodesDecoded.Slice(0, 40)
-	}
+	m := convexMap(t)
 	problem := integrator.Convex().Problem
 	nav := problem.Spec().Navigation
 	nav.LatentStep, nav.VMax, nav.RetractionMix, nav.Smoothing = 0.05, 2, 0.3, 0.4

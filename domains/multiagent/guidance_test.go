@@ -122,17 +122,7 @@ func TestGuidedPlannerIsSafeOnAnyThreads(t *testing.T) {
 					return
 				}
 				claimed++
-				plan := make([]float64, lookAhead*MaxRobots*actionSize)
-				for i := range p.h.robots {
-					for n, u := range p.robots[i].plan {
-						a := p.h.action(plan, n, i)
-						a[0], a[1] = float64(u[0]), float64(u[1])
-					}
-				}
-				var J [terms]float64
-				var m [marginKinds]float64
-				p.h.evaluate(plan, lookAhead, &J, &m)
-				if least := slices.Min(m[:]); least < 0.5*p.options.Hard {
+				if least := committedMargin(p); least < 0.5*p.options.Hard {
 					t.Fatalf("a committed plan called safe has the margin %v", least)
 				}
 			})

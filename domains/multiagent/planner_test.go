@@ -60,6 +60,22 @@ func scene(t testing.TB, y *System, index uint64) *episode {
 	return newEpisode(y, s)
 }
 
+// committedMargin is the smallest margin of all robots' committed plans over all L
+// steps, rolled out in float64.
+func committedMargin(p *Planner) float64 {
+	plan := make([]float64, lookAhead*MaxRobots*actionSize)
+	for i := range p.h.robots {
+		for k, u := range p.robots[i].plan {
+			a := p.h.action(plan, k, i)
+			a[0], a[1] = float64(u[0]), float64(u[1])
+		}
+	}
+	var J [terms]float64
+	var m [marginKinds]float64
+	p.h.evaluate(plan, lookAhead, &J, &m)
+	return slices.Min(m[:])
+}
+
 // What the planner reports safe is safe: rolled out in float64, the committed
 // plans of all robots keep every margin for all L steps, and after any number of
 // decisions no margin has been violated.
@@ -75,17 +91,7 @@ func TestCommittedPlansAreSafe(t *testing.T) {
 					return
 				}
 				claimed++
-				plan := make([]float64, lookAhead*MaxRobots*actionSize)
-				for i := range p.h.robots {
-					for k, u := range p.robots[i].plan {
-						a := p.h.action(plan, k, i)
-						a[0], a[1] = float64(u[0]), float64(u[1])
-					}
-				}
-				var J [terms]float64
-				var m [marginKinds]float64
-				p.h.evaluate(plan, lookAhead, &J, &m)
-				if least := slices.Min(m[:]); least < 0.5*p.options.Hard {
+				if least := committedMargin(p); least < 0.5*p.options.Hard {
 					t.Fatalf("moving %v, scene %d: a committed plan called safe has the margin %v", moving, index, least)
 				}
 			})
