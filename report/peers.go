@@ -3,34 +3,14 @@ package report
 import (
 	"cmp"
 	"fmt"
-)
 
-// Peers is a record of other programs' times beside ours in the same run.
-type Peers struct {
-	Device  string      `json:"device"`
-	Commit  string      `json:"commit"`
-	Missing []string    `json:"missing"` // peers that were not at hand, and why
-	Note    string      `json:"note"`    // how times were taken, where not as in peersNote
-	Ratios  []PeerRatio `json:"ratios"`
-}
+	"github.com/gpc-engine/gpc/internal/peerrecord"
+)
 
 const peersNote = "Both in one run; CPU time of one thread, medians of alternating rounds."
 
-// PeerRatio is one comparison: Ratio is the peer's time over ours, [Lo, Hi] its
-// spread over the rounds of the run.
-type PeerRatio struct {
-	Op     string  `json:"op"`
-	Case   string  `json:"case"`
-	Peer   string  `json:"peer"`
-	Batch  int     `json:"batch"`
-	Ratio  float64 `json:"ratio"`
-	Lo     float64 `json:"lo"`
-	Hi     float64 `json:"hi"`
-	OursUS float64 `json:"ours_us"`
-	PeerUS float64 `json:"peer_us"`
-}
-
-func peersSection(p Peers) section {
+// peersSection is a record of other programs' times beside ours.
+func peersSection(p peerrecord.Record) section {
 	s := section{
 		title: "Beside other programs",
 		note:  fmt.Sprintf("%s Commit %s, %s. The ratio is the peer's time over ours, with its spread over the rounds.", cmp.Or(p.Note, peersNote), p.Commit, p.Device),

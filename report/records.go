@@ -20,6 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
 // Records are the recorded runs of one device.
@@ -29,7 +30,7 @@ type Records struct {
 	Benchmarks   []Benchmark
 	Certificates []Certified
 	Steerings    []Steering
-	Peers        []Peers
+	Peers        []peerrecord.Record
 	Traces       []Trace
 }
 

@@ -33,12 +33,12 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/google/renameio/v2"
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -46,27 +46,6 @@ import (
 
 //go:embed rollout_torch.py
 var script []byte
-
-// ratio is one line of the record (report.PeerRatio): how many times longer the peer
-// takes for the whole batch.
-type ratio struct {
-	Op     string  `json:"op"`
-	Case   string  `json:"case"`
-	Peer   string  `json:"peer"`
-	Batch  int     `json:"batch"`
-	Ratio  float64 `json:"ratio"`
-	Lo     float64 `json:"lo"`
-	Hi     float64 `json:"hi"`
-	OursUS float64 `json:"ours_us"`
-	PeerUS float64 `json:"peer_us"`
-}
-
-type record struct {
-	Device string  `json:"device"`
-	Commit string  `json:"commit"`
-	Note   string  `json:"note"` // how times were taken
-	Ratios []ratio `json:"ratios"`
-}
 
 const (
 	robots = 6
@@ -120,7 +99,7 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	rec := record{Device: device, Commit: version.Commit, Note: "Both in one run; least CPU times of one thread, of interleaved rounds."}
+	rec := peerrecord.Record{Device: device, Commit: version.Commit, Note: "Both in one run; least CPU times of one thread, of interleaved rounds."}
 	if o.device == "cuda" {
 		rec.Note = "Both in one run; least times of interleaved rounds: ours the wall time of a call with its copies, PyTorch's that of its kernels."
 	}
@@ -160,7 +139,7 @@ func run(o options) error {
 			}
 			theirs := times[len(mine)]
 			for i, m := range mine {
-				r := ratio{
+				r := peerrecord.Ratio{
 					Op: title, Case: fmt.Sprintf("%d robots, %d discs, H %d (%s)", robots, discs, steps, m.name), Peer: "PyTorch " + peer.version + ", " + mode, Batch: o.candidates,
 					OursUS: 1e6 * slices.Min(times[i]), PeerUS: 1e6 * slices.Min(theirs), Lo: math.Inf(1),
 				}
@@ -176,16 +155,7 @@ func run(o options) error {
 			return err
 		}
 	}
-	text, err := json.MarshalIndent(rec, "", "  ")
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	if o.out == "" {
-		_, err = os.Stdout.Write(text)
-		return err
-	}
-	return renameio.WriteFile(o.out, text, 0o644)
+	return rec.Write(o.out)
 }
 
 // evaluators are ours: every instruction set but the plain one, or the GPU.

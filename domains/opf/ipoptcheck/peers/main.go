@@ -19,7 +19,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,34 +29,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
-
-// ratio is one line of the record: how many times longer the peer takes.
-type ratio struct {
-	Op     string  `json:"op"`
-	Case   string  `json:"case"`
-	Peer   string  `json:"peer"`
-	Batch  int     `json:"batch"`
-	Ratio  float64 `json:"ratio"`
-	Lo     float64 `json:"lo"`
-	Hi     float64 `json:"hi"`
-	OursUS float64 `json:"ours_us"`
-	PeerUS float64 `json:"peer_us"`
-}
-
-type record struct {
-	Device  string   `json:"device"`
-	Commit  string   `json:"commit"`
-	Missing []string `json:"missing,omitempty"` // peers that were not at hand, and why
-	Ratios  []ratio  `json:"ratios"`
-}
 
 // peer is another program: microseconds of a solve of a case, and the optimum it
 // found.
@@ -92,7 +71,7 @@ type timed struct {
 }
 
 func run(out, matpower string, names []string, rounds int) error {
-	r := record{Device: cpuid.CPU.BrandName, Commit: version.Build()}
+	r := peerrecord.Record{Device: cpuid.CPU.BrandName, Commit: version.Build()}
 	var peers []peer
 	for _, find := range []func() (peer, error){findIPOPT, func() (peer, error) { return findMIPS(matpower) }} {
 		p, err := find()
@@ -135,24 +114,15 @@ func run(out, matpower string, names []string, rounds int) error {
 			r.Ratios = append(r.Ratios, compare(name, p.name, 1, t.single, t.peers[k]), compare(name, p.name, batch, t.batched, t.peers[k]))
 		}
 	}
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	if out == "" {
-		_, err = os.Stdout.Write(text)
-		return err
-	}
-	return renameio.WriteFile(out, text, 0o644)
+	return r.Write(out)
 }
 
-func compare(name, peer string, batch int, ours, theirs []float64) ratio {
+func compare(name, peer string, batch int, ours, theirs []float64) peerrecord.Ratio {
 	ratios := make([]float64, len(ours))
 	for k := range ratios {
 		ratios[k] = theirs[k] / ours[k]
 	}
-	return ratio{Op: "opf", Case: name, Peer: peer, Batch: batch, Ratio: median(ratios), Lo: slices.Min(ratios), Hi: slices.Max(ratios),
+	return peerrecord.Ratio{Op: "opf", Case: name, Peer: peer, Batch: batch, Ratio: median(ratios), Lo: slices.Min(ratios), Hi: slices.Max(ratios),
 		OursUS: median(ours), PeerUS: median(theirs)}
 }
 

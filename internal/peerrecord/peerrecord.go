@@ -1,0 +1,50 @@
+// Package peerrecord is the record of other programs' times beside ours: what the
+// commands that time them write, and what the report draws.
+//
+// Its central type is Record.
+package peerrecord
+
+import (
+	"encoding/json"
+	"os"
+
+	"github.com/google/renameio/v2"
+)
+
+// Record is one run.
+type Record struct {
+	Device  string   `json:"device"`
+	Commit  string   `json:"commit"`
+	Missing []string `json:"missing,omitempty"` // peers that were not at hand, and why
+	Note    string   `json:"note,omitempty"`    // how times were taken; empty: CPU time of one thread, medians of alternating rounds
+	Ratios  []Ratio  `json:"ratios"`
+}
+
+// Ratio is one comparison: Ratio is the peer's time over ours, [Lo, Hi] its spread
+// over the rounds of the run.
+type Ratio struct {
+	Op     string  `json:"op"`
+	Case   string  `json:"case"`
+	Peer   string  `json:"peer"`
+	Batch  int     `json:"batch"`
+	Ratio  float64 `json:"ratio"`
+	Lo     float64 `json:"lo"`
+	Hi     float64 `json:"hi"`
+	OursUS float64 `json:"ours_us"`
+	PeerUS float64 `json:"peer_us"`
+}
+
+// Write replaces the file whole, or writes to standard output where its name is
+// empty.
+func (r *Record) Write(file string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if file == "" {
+		_, err = os.Stdout.Write(text)
+		return err
+	}
+	return renameio.WriteFile(file, text, 0o644)
+}
