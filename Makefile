@@ -185,7 +185,7 @@ gpu-bundle:
 	cp models/opf30.safetensors models/integrator-convex.safetensors $(BUNDLE)/
 	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
 
-## models: make the bundled models again from nothing (about half an hour on two cores)
+## models: make the bundled models again from nothing (an hour and a half on two cores)
 models: build
 	scripts/models.sh
 

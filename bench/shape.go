@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type Shape struct {
 	Latent, Hidden, State, Action int
 	Objectives                    int
 	Observation                   int // inputs of E_x
+	Encoder                       int // width of its hidden layers; 0: Hidden
 	// own is the registered case whose objectives a step takes; nil: ½‖s‖² and
 	// ½‖u‖².
 	own *domain.Case
@@ -56,7 +58,7 @@ func ShapeOf(name string, cases []domain.Case) (Shape, error) {
 			break
 		}
 		if s := c.MapProblem().Spec(); s.Name == name {
-			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), own: &c}, nil
+			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), Encoder: s.Training.Encoder, own: &c}, nil
 		}
 	}
 	names := make([]string, 0, len(Shapes)+len(cases))
@@ -74,7 +76,8 @@ func ShapeOf(name string, cases []domain.Case) (Shape, error) {
 }
 
 func (s Shape) networks(rng *rand.Rand) (encoderX, decoderS, decoderU *model.MLP, err error) {
-	if encoderX, err = model.NewMLP(rng, s.Observation, s.Hidden, s.Hidden, s.Latent); err != nil {
+	encoder := cmp.Or(s.Encoder, s.Hidden)
+	if encoderX, err = model.NewMLP(rng, s.Observation, encoder, encoder, s.Latent); err != nil {
 		return
 	}
 	if decoderS, err = model.NewMLP(rng, s.Latent, s.Hidden, s.Hidden, s.State); err != nil {

@@ -88,6 +88,7 @@ from it to bitwise the same model.`,
 	f.IntVar(&opt.RolloutEpochs, "rollout-epochs", 0, "epochs of rollout-aware refinement; 0: the case's, negative: none (the ablation gpc-no-rollout)")
 	f.IntVar(&opt.Latent, "latent", 0, "latent size n_z; 0: the case's")
 	f.IntVar(&opt.Hidden, "hidden", 0, "hidden width; 0: the case's")
+	f.IntVar(&opt.Encoder, "encoder-hidden", 0, "hidden width of E_x; 0: as --hidden, or the case's")
 	f.Float64Var(&opt.Emphasis, "emphasis", 0, "share of each epoch drawn by decoding error; 0: the case's, negative: none")
 	f.IntVar(&opt.Batch, "batch", 0, "samples per update; 0: the case's")
 	f.IntVar(&opt.Codes, "codes", 0, "codes of M* in the model; 0: the case's, negative: all training samples")

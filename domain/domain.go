@@ -104,6 +104,7 @@ type Navigation struct {
 type Training struct {
 	Latent          int // n_z
 	Hidden          int // width of the hidden layers
+	Encoder         int // width of E_x's, which runs once an observation where D_u runs once a latent; 0: Hidden
 	Scenarios       int // scenarios of a full dataset
 	Weights         int // fixed preferences per scenario beside the adaptive one
 	Design          WeightDesign

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 gpc=bin/gpc
 work=${WORK:-build/models}
 mkdir -p "$work"
-for case in integrator-convex integrator-nonconvex opf30 opf30-uncertain; do
+for case in integrator-convex integrator-nonconvex opf30 opf30-uncertain multiagent-static multiagent-moving; do
   $gpc dataset $case --seed 1 --out "$work/$case"
   $gpc train $case --seed 1 --data "$work/$case" --out "$work/$case.safetensors" \
     --curves "$work/$case.csv"
@@ -28,12 +28,3 @@ go_on more "$work/integrator-convex-more" --lr 5e-4 --epochs 10 --rollout-epochs
 $gpc dataset integrator-convex --seed 1 --policy "$map" --out "$work/integrator-convex-visited"
 go_on visited "$work/integrator-convex-visited" --lr 3e-4 --epochs 8 --rollout-epochs 1 --emphasis 0.5
 cp "$map" models/integrator-convex.safetensors
-# Case 2: the full datasets are these commands without --shard; the bundled maps
-# are made from two shards of each.
-shards() { # case, number of shards
-  for k in 0 1; do $gpc dataset "$1" --seed 1 --shard "$k/$2" --out "$work/$1-$k"; done
-  $gpc train "$1" --seed 1 --data "$work/$1-0,$work/$1-1" --out "$work/$1.safetensors" --curves "$work/$1.csv"
-  cp "$work/$1.safetensors" models/
-}
-shards multiagent-static 8
-shards multiagent-moving 15

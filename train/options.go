@@ -24,11 +24,12 @@ type Options struct {
 
 	// Initial is an earlier map whose networks and normalisation the manifold
 	// phase starts from, with new moments; nil: random networks, and the data's own
-	// normalisation. Latent and Hidden are its own.
+	// normalisation. Latent, Hidden and Encoder are its own.
 	Initial *model.Model
 
 	// Sizes and counts; 0 takes Spec.Training's.
 	Latent, Hidden  int
+	Encoder         int // width of E_x's hidden layers
 	ManifoldEpochs  int // negative: none
 	RolloutEpochs   int // negative: none
 	Batch           int
@@ -116,11 +117,16 @@ func (o Options) resolve() (Options, error) {
 		if err := batchnav.Fits(m, spec); err != nil {
 			return o, fmt.Errorf("train: the initial map: %w", err)
 		}
-		hidden := m.DecoderU.MaxHidden()
-		if o.Latent != 0 && o.Latent != m.Latent() || o.Hidden != 0 && o.Hidden != hidden {
-			return o, fmt.Errorf("train: Latent %d and Hidden %d are asked for, the initial map has %d and %d", o.Latent, o.Hidden, m.Latent(), hidden)
+		for _, size := range []struct {
+			name string
+			want *int
+			has  int
+		}{{"Latent", &o.Latent, m.Latent()}, {"Hidden", &o.Hidden, m.DecoderU.Layers[0].W.Rows}, {"Encoder", &o.Encoder, m.EncoderX.Layers[0].W.Rows}} {
+			if *size.want != 0 && *size.want != size.has {
+				return o, fmt.Errorf("train: %s %d is asked for, the initial map has %d", size.name, *size.want, size.has)
+			}
+			*size.want = size.has
 		}
-		o.Latent, o.Hidden = m.Latent(), hidden
 	}
 	orDefault := func(v *int, def int) {
 		if *v == 0 {
@@ -128,7 +134,11 @@ func (o Options) resolve() (Options, error) {
 		}
 	}
 	orDefault(&o.Latent, t.Latent)
+	if o.Encoder == 0 && o.Hidden == 0 {
+		o.Encoder = t.Encoder
+	}
 	orDefault(&o.Hidden, t.Hidden)
+	orDefault(&o.Encoder, o.Hidden)
 	orDefault(&o.ManifoldEpochs, t.ManifoldEpochs)
 	orDefault(&o.RolloutEpochs, t.RolloutEpochs)
 	orDefault(&o.Batch, t.Batch)
@@ -178,7 +188,7 @@ func (o Options) resolve() (Options, error) {
 		lo    int
 		hi    int
 	}{
-		{"Latent", o.Latent, 1, model.MaxWidth}, {"Hidden", o.Hidden, 1, model.MaxWidth},
+		{"Latent", o.Latent, 1, model.MaxWidth}, {"Hidden", o.Hidden, 1, model.MaxWidth}, {"Encoder", o.Encoder, 1, model.MaxWidth},
 		{"Batch", o.Batch, 1, 1 << 20}, {"LocalNeighbours", o.LocalNeighbours, 0, 1024},
 		{"NeighboursPerStep", o.NeighboursPerStep, 0, 1024},
 	} {

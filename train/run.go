@@ -131,16 +131,16 @@ func (r *run) prepare() error {
 		initial = backend.Networks{EncoderX: m.EncoderX, EncoderO: m.EncoderO, DecoderU: m.DecoderU, DecoderS: m.DecoderS}
 	}
 	for i, n := range []struct {
-		net     **model.MLP
-		in, out int
+		net             **model.MLP
+		in, hidden, out int
 	}{
-		{&initial.EncoderX, nx, o.Latent}, {&initial.EncoderO, no, o.Latent},
-		{&initial.DecoderU, o.Latent, nu}, {&initial.DecoderS, o.Latent, ns},
+		{&initial.EncoderX, nx, o.Encoder, o.Latent}, {&initial.EncoderO, no, o.Hidden, o.Latent},
+		{&initial.DecoderU, o.Latent, o.Hidden, nu}, {&initial.DecoderS, o.Latent, o.Hidden, ns},
 	} {
 		if *n.net != nil {
 			continue
 		}
-		mlp, err := model.NewMLP(rand.New(rand.NewPCG(o.Seed, streamWeights|uint64(i))), n.in, o.Hidden, o.Hidden, n.out)
+		mlp, err := model.NewMLP(rand.New(rand.NewPCG(o.Seed, streamWeights|uint64(i))), n.in, n.hidden, n.hidden, n.out)
 		if err != nil {
 			return err
 		}

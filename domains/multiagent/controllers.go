@@ -53,24 +53,24 @@ func controllers(y *System) map[string]func() (domain.Controller, error) {
 //	gpc-no-lookahead  plans of H = 8 steps, and nobody commits to one
 //	raw               the decoded plan of E_x is executed, without a search
 func guided(y *System) map[string]func(domain.Proposer) (domain.Controller, error) {
-	plan := func(set func(*PlannerOptions)) func(domain.Proposer) (domain.Controller, error) {
-		o := GuidedPlanner(y.scenes.Moving)
+	plan := func(budget int, set func(*PlannerOptions)) func(domain.Proposer) (domain.Controller, error) {
+		o := GuidedPlanner(y.scenes.Moving, budget)
 		set(&o)
 		return func(m domain.Proposer) (domain.Controller, error) { return NewGuidedPlanner(y, o, m) }
 	}
 	all := map[string]func(domain.Proposer) (domain.Controller, error){
-		"gpc": plan(func(*PlannerOptions) {}),
-		"gpc-all-latent": plan(func(o *PlannerOptions) {
+		"gpc": plan(largeBudget, func(*PlannerOptions) {}),
+		"gpc-all-latent": plan(largeBudget, func(o *PlannerOptions) {
 			o.Latent, o.Descent, o.Noise, o.Gradient = 1, 0, 0, false
 		}),
-		"gpc-no-semantic":  plan(func(o *PlannerOptions) { o.Uniform = true }),
-		"gpc-no-lookahead": plan(func(o *PlannerOptions) { o.LookAhead, o.Forgetful = Horizon, true }),
-		"raw": plan(func(o *PlannerOptions) {
+		"gpc-no-semantic":  plan(largeBudget, func(o *PlannerOptions) { o.Uniform = true }),
+		"gpc-no-lookahead": plan(largeBudget, func(o *PlannerOptions) { o.LookAhead, o.Forgetful = Horizon, true }),
+		"raw": plan(largeBudget, func(o *PlannerOptions) {
 			o.Raw, o.Propose = true, domain.ProposeOptions{}
 		}),
 	}
 	for _, n := range budgets {
-		all[fmt.Sprintf("gpc-%d", n)] = plan(func(o *PlannerOptions) { o.Candidates = n })
+		all[fmt.Sprintf("gpc-%d", n)] = plan(n, func(*PlannerOptions) {})
 	}
 	return all
 }

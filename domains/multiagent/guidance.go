@@ -8,24 +8,36 @@ import (
 )
 
 // guidance is what a planner asks of a learned map and what it was told. At the
-// beginning of a decision every robot that is on its way is one question; all of
-// them are answered in one batch.
+// beginning of a decision every robot that is on its way asks about its view and
+// about the same in a mirror; all questions are answered in one batch. The problem is
+// the same in a mirror, and the map is so only as far as it has learned: what it says
+// there are other plans, as good.
 type guidance struct {
 	proposer  domain.Proposer // nil: no map
 	view      *View
 	questions []domain.Question
 	answers   []domain.Answer
-	asked     [MaxRobots]int       // place of robot i's answer, notAsked without one
-	s, c      [MaxRobots][]float64 // its view
+	s, c      [2 * MaxRobots][]float64 // the views
+	offers    [MaxRobots][]offer
 	held      [MaxRobots][]float32 // the latent of its committed plan
-	holds     [MaxRobots]bool      // whether there is one
+	seen      [MaxRobots]image     // where that latent was seen, nowhere without one
 	// calm robots found at the last decision that their plan leaves nothing to
 	// search for. They are not asked about; one that turns out to need a new plan
 	// after all searches this once without latents.
 	calm [MaxRobots]bool
 }
 
-const notAsked = -1
+// offer is one proposal to a robot: a row of an answer.
+type offer struct{ question, row int }
+
+// image says how a view is looked at.
+type image uint8
+
+const (
+	nowhere image = iota
+	straight
+	mirrored
+)
 
 // NewGuidedPlanner returns a planner that asks a map of the case's view for a
 // share of its candidates. It is used by one goroutine, and so is the proposer.
@@ -36,30 +48,33 @@ func NewGuidedPlanner(y *System, options PlannerOptions, proposer domain.Propose
 	}
 	g := &p.guidance
 	g.proposer, g.view = proposer, newView(y)
-	g.questions, g.answers = make([]domain.Question, 0, MaxRobots), make([]domain.Answer, MaxRobots)
+	g.questions, g.answers = make([]domain.Question, 0, len(g.s)), make([]domain.Answer, len(g.s))
+	for n := range g.s {
+		g.s[n], g.c[n] = make([]float64, g.view.spec.MeasuredSize()), make([]float64, g.view.spec.ContextSize())
+	}
 	for i := range MaxRobots {
-		g.s[i], g.c[i] = make([]float64, g.view.spec.MeasuredSize()), make([]float64, g.view.spec.ContextSize())
 		g.held[i] = make([]float32, proposer.LatentSize())
+		g.offers[i] = make([]offer, 0, options.Candidates)
 	}
 	return p, nil
 }
 
 func (g *guidance) reset() {
-	clear(g.holds[:])
+	clear(g.seen[:])
 	clear(g.calm[:])
 	g.forget()
 }
 
-// forget drops the answers of the last decision.
+// forget drops the answers so far.
 func (g *guidance) forget() {
 	g.questions = g.questions[:0]
-	for i := range g.asked {
-		g.asked[i] = notAsked
+	for i := range g.offers {
+		g.offers[i] = g.offers[i][:0]
 	}
 }
 
 // Monitor implements domain.Monitored: the ego's priority, and the largest
-// residual of all robots that were asked about.
+// residual of all questions.
 func (p *Planner) Monitor() (priority []float64, residual float64) {
 	residual = math.NaN()
 	for k := range p.questions {
@@ -67,79 +82,93 @@ func (p *Planner) Monitor() (priority []float64, residual float64) {
 			residual = r
 		}
 	}
-	if k := p.asked[0]; k != notAsked {
-		priority = p.answers[k].Sigma
+	if ego := p.offers[0]; len(ego) > 0 {
+		priority = p.answers[ego[0].question].Sigma
 	}
 	return priority, residual
 }
 
-// ask puts the question of every robot that is on its way to the map.
-func (p *Planner) ask(pref domain.Preference) error {
+// ask puts the questions of every robot that is on its way to the map, for its
+// candidates of one round.
+func (p *Planner) ask(pref domain.Preference, round, rounds int) error {
 	if p.proposer == nil {
 		return nil
 	}
+	p.guidance.forget()
 	switch {
 	case p.options.Uniform:
 		pref = domain.Preference{W: thirds}
 	case pref.W == nil:
 		pref.Adaptive = true
 	}
-	rounds := 1
-	if p.planned == 0 {
-		rounds = 2
-	}
 	for i := range p.h.robots {
 		count := 1
 		if !p.options.Raw {
-			count = 0
-			for round := range rounds {
-				count += p.split(i, round, rounds).latents
-			}
+			count = p.split(i, round, rounds).latents
 		}
-		if count == 0 || p.calm[i] {
-			continue
+		if count > 0 && !p.calm[i] {
+			p.inquire(i, pref, count)
 		}
-		look := p.outlook(i)
-		p.view.observe(&look, i, p.s[i], p.c[i])
-		q := domain.Question{S: p.s[i], C: p.c[i], Preference: pref, Count: count, Seed: uint64(p.t*MaxRobots + i)}
-		if p.holds[i] {
-			q.Previous = p.held[i]
-		}
-		p.asked[i] = len(p.questions)
-		p.questions = append(p.questions, q)
 	}
 	return p.proposer.Propose(p.options.Propose, p.questions, p.answers[:len(p.questions)])
 }
 
-// span is a range of the plans of an answer.
-type span struct{ from, count int }
-
-// answered is robot i's part of its answer in one round. Without an answer the
-// share of the latents goes to the primitives.
-func (p *Planner) answered(i, round, rounds int, n *shares) span {
-	if p.asked[i] == notAsked {
-		n.primitives += n.latents
-		n.latents = 0
-		return span{}
+// inquire adds the questions for count plans of robot i: half of them in a mirror, the
+// first and the odd one straight.
+func (p *Planner) inquire(i int, pref domain.Preference, count int) {
+	look := p.outlook(i)
+	first := len(p.questions)
+	for k, share := range [2]int{(count + 1) / 2, count / 2} {
+		if share == 0 {
+			break
+		}
+		n := first + k
+		s, c := p.s[n], p.c[n]
+		if k == 0 {
+			p.view.observe(&look, i, s, c)
+		} else {
+			copy(s, p.s[first])
+			copy(c, p.c[first])
+			flip(s, c)
+		}
+		q := domain.Question{S: s, C: c, Preference: pref, Count: share, Seed: uint64((p.t*MaxRobots+i)*2 + k)}
+		if p.seen[i] == straight+image(k) {
+			q.Previous = p.held[i]
+		}
+		p.questions = append(p.questions, q)
 	}
-	from := 0
-	for before := range round {
-		from += p.split(i, before, rounds).latents
+	for n := range count {
+		p.offers[i] = append(p.offers[i], offer{first + n%2, n / 2})
 	}
-	return span{from, n.latents}
 }
 
-// latents makes candidates of decoded plans from until to of robot i's answer.
-func (p *Planner) latents(i, from, to int) {
-	if from == to {
-		return
+// image is how the view of a question was looked at.
+func (p *Planner) image(i int, o offer) image {
+	return straight + image(o.question-p.offers[i][0].question)
+}
+
+// offered is how many proposals robot i has. Without any the share of the latents
+// goes to the primitives.
+func (p *Planner) offered(i int, n *shares) int {
+	if len(p.offers[i]) == 0 {
+		n.primitives += n.latents
+		n.latents = 0
 	}
-	plans := p.answers[p.asked[i]].Plans
+	return n.latents
+}
+
+// latents makes candidates of robot i's proposals from until to.
+func (p *Planner) latents(i, from, to int) {
 	for n := from; n < to; n++ {
 		l := p.lane()
 		p.origins[l] = origin{kindLatent, n}
-		for e, u := range plans.Row(n)[:p.steps*actionSize] {
-			p.block[e*rollout.Lanes+l] = u
+		o := p.offers[i][n]
+		turn := [actionSize]float32{1, 1}
+		if p.image(i, o) == mirrored {
+			turn[1] = -1
+		}
+		for e, u := range p.answers[o.question].Plans.Row(o.row)[:p.steps*actionSize] {
+			p.block[e*rollout.Lanes+l] = turn[e%actionSize] * u
 		}
 	}
 }
@@ -150,10 +179,11 @@ func (p *Planner) hold(i, latent int) bool {
 	switch latent {
 	case heldLatent:
 	case noLatent:
-		p.holds[i] = false
+		p.seen[i] = nowhere
 	default:
-		copy(p.held[i], p.answers[p.asked[i]].Latents.Row(latent))
-		p.holds[i] = true
+		o := p.offers[i][latent]
+		copy(p.held[i], p.answers[o.question].Latents.Row(o.row))
+		p.seen[i] = p.image(i, o)
 	}
-	return p.holds[i]
+	return p.seen[i] != nowhere
 }

@@ -91,8 +91,8 @@ func (s *scripted) Propose(_ domain.ProposeOptions, questions []domain.Question,
 
 func guidedPlanner(t testing.TB, y *System, m domain.Proposer, set func(*PlannerOptions)) *Planner {
 	t.Helper()
-	o := GuidedPlanner(y.scenes.Moving)
-	o.Candidates, o.Latent, o.Descent, o.Noise = 384, 0.3, 0.4, 0.1
+	o := GuidedPlanner(y.scenes.Moving, 384)
+	o.Latent, o.Descent, o.Noise = 0.3, 0.4, 0.1
 	if set != nil {
 		set(&o)
 	}
@@ -145,8 +145,11 @@ func TestProposedPlansCompete(t *testing.T) {
 	drive(t, e, teacher, 1, nil)
 	best := teacher.robots
 	good := &scripted{write: func(question, row int, plan []float32) {
-		for k, u := range best[question].plan {
+		for k, u := range best[question/2].plan {
 			plan[2*k], plan[2*k+1] = u[0], u[1]
+			if question%2 == 1 {
+				plan[2*k+1] = -u[1]
+			}
 			if row != 5 {
 				plan[2*k] = float32(math.NaN())
 			}
@@ -167,7 +170,7 @@ func TestProposedPlansCompete(t *testing.T) {
 			}
 		}
 	}
-	held := p.holds
+	held := p.seen
 	drive2 := func() { // one more decision
 		s, c, u := make([]float64, MaxRobots*stateSize), make([]float64, contextSize), make([]float64, MaxRobots*actionSize)
 		e.Observe(s, c)
@@ -176,9 +179,10 @@ func TestProposedPlansCompete(t *testing.T) {
 		}
 	}
 	drive2()
-	for i, q := range good.asked {
-		if held[i] != (q.Previous != nil) || held[i] && q.Previous[0] != 5 {
-			t.Errorf("robot %d holds a latent: %v; the question says %v", i, held[i], q.Previous)
+	for n, q := range good.asked {
+		i, k := n/2, straight+image(n%2)
+		if asked := held[i] == k; asked != (q.Previous != nil) || asked && q.Previous[0] != 5 {
+			t.Errorf("robot %d holds a latent of image %d; the question about image %d says %v", i, held[i], k, q.Previous)
 		}
 	}
 }
@@ -230,10 +234,10 @@ func TestSettledRobotsAreNotAskedAbout(t *testing.T) {
 	p := guidedPlanner(t, y, m, nil)
 	e := newEpisode(y, s)
 	drive(t, e, p, 3, nil)
-	if len(m.asked) != 1 || p.asked[0] != notAsked || p.asked[1] != 0 {
-		t.Errorf("%d questions, of robots %v; want one, of robot 1", len(m.asked), p.asked[:2])
+	if len(m.asked) != 2 || len(p.offers[0]) > 0 || len(p.offers[1]) == 0 {
+		t.Errorf("%d questions, %d and %d proposals to robots 0 and 1; want two, of robot 1", len(m.asked), len(p.offers[0]), len(p.offers[1]))
 	}
-	if priority, residual := p.Monitor(); priority != nil || residual != 0 {
+	if priority, residual := p.Monitor(); priority != nil || residual != 1 {
 		t.Errorf("the ego was not asked about, and the monitor says %v and %v", priority, residual)
 	}
 }
@@ -373,7 +377,7 @@ func BenchmarkGuidedDecision(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			o := GuidedPlanner(true)
+			o := GuidedPlanner(true, largeBudget)
 			run.set(&o)
 			timed := &timedProposer{Proposer: m}
 			p, err := NewGuidedPlanner(y, o, timed)

@@ -138,16 +138,17 @@ func newView(y *System) *View {
 		Training: domain.Training{
 			Latent:          16,
 			Hidden:          128,
+			Encoder:         384, // all that the map knows about a scene is in E_x
 			Scenarios:       7500,
 			Weights:         3,
 			Design:          domain.WeightDesign{Name: "centred"},
-			ManifoldEpochs:  6,
+			ManifoldEpochs:  24,
 			RolloutEpochs:   1,
 			Batch:           128,
 			LearningRate:    1e-3,
 			ActionWeight:    30,
 			SpectralBound:   20,
-			Codes:           4096,
+			Codes:           2048,
 			LocalNeighbours: -1, // no locality term: in so many dimensions the search takes longer than the training
 			Fade:            2,
 		},
