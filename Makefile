@@ -119,11 +119,11 @@ results: build
 results-multiagent: build
 	scripts/results-multiagent.sh $(RESULTS)
 
-## candidates-multiagent: cost of Case 2 at equal candidates with latents and without, CASE=multiagent-static EPISODES=20 (MODEL=file)
+## candidates-multiagent: cost of Case 2 at equal candidates with latents and without, recorded in RESULTS, CASE=multiagent-static EPISODES=60 (MODEL=file)
 CASE ?= multiagent-static
-EPISODES ?= 20
+EPISODES ?= 60
 candidates-multiagent: build
-	scripts/candidates-multiagent.sh $(CASE) $(EPISODES)
+	RESULTS=$(RESULTS) scripts/candidates-multiagent.sh $(CASE) $(EPISODES)
 
 .PHONY: nvcc check-kernels
 ## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)

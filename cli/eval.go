@@ -284,8 +284,8 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 func renderGoals(w io.Writer, results []*closedloop.Result) error {
 	for _, r := range results {
 		if r.Reached != nil {
-			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; gap to the reference %s %% over %d episodes; mean smallest margin %s m\n",
-				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), format("%.3f", r.GapPct), r.RegretN, format("%.3f", r.MarginMean)); err != nil {
+			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; gap to the reference %s ± %s %% over %d episodes; mean smallest margin %s ± %s m\n",
+				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), format("%.3f", r.GapPct), format("%.3f", r.GapSEM), r.RegretN, format("%.3f", r.MarginMean), format("%.3f", r.MarginSEM)); err != nil {
 				return err
 			}
 		}

@@ -102,6 +102,8 @@ type Comparison struct {
 	Case     string `json:"case"`
 	Method   string `json:"method"`
 	Seed     uint64 `json:"seed"`
+	Commit   string `json:"commit"`
+	Device   string `json:"device"`
 	Trace    string `json:"trace"`
 	Episodes int    `json:"episodes"` // of the trace
 	Safe     int    `json:"safe"`     // among them
@@ -145,7 +147,7 @@ func Compare(paths []string) ([]Comparison, error) {
 		if err != nil {
 			return nil, err
 		}
-		row.Case, row.Method, row.Seed, row.Trace, row.Latency = h.Case, h.Method, h.Seed, path, quantiles(latency)
+		row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Trace, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, path, quantiles(latency)
 		same := *h
 		if first == nil {
 			first = h

@@ -91,7 +91,9 @@ type Result struct {
 	// CollisionFree: no collision margin violated; null for a case that has none.
 	CollisionFree Number `json:"collision_free"`
 	// GapPct is 100 (Σ cost − Σ oracle)/Σ oracle over safe episodes with an oracle.
+	// GapSEM is the standard error of this ratio.
 	GapPct Number `json:"gap_pct"`
+	GapSEM Number `json:"gap_sem_pct"`
 	// RegretPct is the mean of 100 (cost − oracle)/oracle over the same RegretN
 	// episodes, RegretSEM its standard error, RegretMin the smallest: below zero
 	// it says that the oracle is weak.
@@ -100,9 +102,11 @@ type Result struct {
 	RegretMin Number `json:"regret_min_pct"`
 	RegretN   int    `json:"regret_n"`
 	CostMean  Number `json:"cost_mean"`
-	// MarginMin and MarginMean are over the episodes' smallest margins.
+	// MarginMin and MarginMean are over the episodes' smallest margins, MarginSEM is
+	// the mean's standard error.
 	MarginMin  Number `json:"margin_min"`
 	MarginMean Number `json:"margin_mean"`
+	MarginSEM  Number `json:"margin_sem"`
 	// MarginsMean are the means over episodes of the smallest value of each named
 	// margin; absent where a trace does not hold them.
 	MarginsMean map[string]Number `json:"margins_mean,omitempty"`

@@ -72,3 +72,23 @@ func meanAndError(v []float64) (mean, sem float64) {
 	}
 	return mean, math.Sqrt(sum / (n - 1) / n)
 }
+
+// ratioAndError is Σ a/Σ b and its standard error, by the residuals a − ratio·b.
+func ratioAndError(a, b []float64) (ratio, sem float64) {
+	var sumA, sumB float64
+	for i := range a {
+		sumA += a[i]
+		sumB += b[i]
+	}
+	ratio = sumA / sumB
+	n := float64(len(a))
+	if n < 2 {
+		return ratio, math.NaN()
+	}
+	squares := 0.0
+	for i := range a {
+		d := a[i] - ratio*b[i]
+		squares += d * d
+	}
+	return ratio, math.Sqrt(squares*n/(n-1)) / math.Abs(sumB)
+}

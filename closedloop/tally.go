@@ -15,9 +15,9 @@ type tally struct {
 	decisions, violations, fallback, flagged int
 	latency                                  []float64
 	regret                                   []float64
-	cost, oracle, costAll                    float64
-	marginMin, marginSum                     float64
-	margins                                  int
+	costs, oracles                           []float64 // of the episodes of regret
+	costAll                                  float64
+	lows                                     []float64 // smallest margin of each episode
 	displacement                             float64
 	displacements                            int
 	shares                                   [3]float64
@@ -29,7 +29,7 @@ type tally struct {
 }
 
 func newTally(spec *domain.Spec) *tally {
-	return &tally{spec: spec, marginMin: math.Inf(1), lowest: make([]float64, len(spec.Margins))}
+	return &tally{spec: spec, lowest: make([]float64, len(spec.Margins))}
 }
 
 // add counts one complete episode.
@@ -93,16 +93,13 @@ func (a *tally) add(e *EpisodeRecord) {
 		}
 	}
 	if len(e.Lines) > 0 {
-		a.marginMin = math.Min(a.marginMin, low)
-		a.marginSum += low
-		a.margins++
+		a.lows = append(a.lows, low)
 	}
 	cost, oracle := float64(e.End.Cost), float64(e.End.OracleCost)
 	a.costAll += cost
 	if e.End.Safe && oracle > 0 && !math.IsInf(oracle, 0) {
 		a.regret = append(a.regret, 100*(cost-oracle)/oracle)
-		a.cost += cost
-		a.oracle += oracle
+		a.costs, a.oracles = append(a.costs, cost), append(a.oracles, oracle)
 	}
 }
 
@@ -111,20 +108,26 @@ func ratio(k, n int) Number { return Number(float64(k) / float64(n)) }
 
 func (a *tally) result(h *Header) *Result {
 	mean, sem := meanAndError(a.regret)
+	gap, gapSEM := ratioAndError(a.costs, a.oracles)
+	margin, marginSEM := meanAndError(a.lows)
 	low := math.NaN()
 	for i, v := range a.regret {
 		if i == 0 || v < low {
 			low = v
 		}
 	}
+	lowest := math.Inf(1)
+	for _, m := range a.lows {
+		lowest = math.Min(lowest, m)
+	}
 	r := &Result{
 		Case: h.Case, Method: h.Method, Seed: h.Seed, Commit: h.Commit, Device: h.Device, Regime: h.Regime, Noise: h.Noise,
 		Episodes: a.episodes, Safe: ratio(a.safe, a.episodes), Feasible: ratio(a.decisions-a.violations, a.decisions),
 		CollisionFree: Number(math.NaN()),
-		GapPct:        Number(100 * (a.cost - a.oracle) / a.oracle),
-		RegretPct:     Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
+		GapPct:        Number(100 * (gap - 1)), GapSEM: Number(100 * gapSEM),
+		RegretPct: Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
-		MarginMin: Number(a.marginMin), MarginMean: Number(a.marginSum / float64(a.margins)),
+		MarginMin: Number(lowest), MarginMean: Number(margin), MarginSEM: Number(marginSEM),
 		Unsafe:    a.unsafe,
 		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, Excluded: a.excluded,
 		Latency:      quantiles(append([]float64(nil), a.latency...)),

@@ -55,6 +55,11 @@ func (r *Records) Figures() ([]*Figure, error) {
 			return nil, err
 		}
 	}
+	for _, c := range r.Comparisons {
+		if err := add(c.figure()); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range r.Certificates {
 		if c.Recovery != nil {
 			if err := add(recoveryFigure(c.Certificate.Case, c.Recovery)); err != nil {

@@ -31,6 +31,7 @@ type Records struct {
 	Certificates []Certified
 	Steerings    []Steering
 	Peers        []peerrecord.Record
+	Comparisons  []Compared
 	Traces       []Trace
 }
 
@@ -65,6 +66,8 @@ func kind(raw map[string]json.RawMessage) string {
 		return "bench"
 	case raw["ratios"] != nil:
 		return "peers"
+	case raw["comparisons"] != nil:
+		return "compare"
 	case raw["front"] != nil:
 		return "steer"
 	case raw["method"] != nil && raw["episodes"] != nil:
@@ -122,12 +125,14 @@ func (r *Records) add(path string) error {
 		return decode(text, &r.Benchmarks)
 	case "peers":
 		return decode(text, &r.Peers)
+	case "compare":
+		return decode(text, &r.Comparisons)
 	case "steer":
 		return decode(text, &r.Steerings)
 	case "eval":
 		return decode(text, &r.Evaluations)
 	}
-	return errors.New("not a record of eval, bench, certify, steer or peers")
+	return errors.New("not a record of eval, compare, bench, certify, steer or peers")
 }
 
 func decode[T any](text []byte, into *[]T) error {

@@ -27,7 +27,7 @@ var summarized = []string{"gpc", "direct", "gpc-384", "gpc-no-latent", "gpc-no-l
 func (r *Records) Summary() string {
 	var b bytes.Buffer
 	regret := section{rows: [][]string{{"case", "method", "regret % (ours)", "regret % (paper)", "safe episodes", "decision p50, ms (ours)", "(paper)"}}}
-	navigation := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "mean least margin, m", "gap % to the reference", "decision p50, ms"}}}
+	navigation := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "mean least margin, m", "gap % to the reference", "decision p50 / p99, ms"}}}
 	dispatch := section{rows: [][]string{{"case", "loads", "method", "feasible dispatches", "gap % (ours)", "gap % (paper)", "fallbacks", "decision p50 / p99, ms (ours)", "(paper)"}}}
 	for _, name := range r.cases() {
 		for _, e := range r.of(name) {
@@ -38,7 +38,7 @@ func (r *Records) Summary() string {
 			if e.Reached != nil {
 				navigation.rows = append(navigation.rows, []string{
 					name, "`" + e.Method + "`", safe, fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
-					number("%.3f", float64(e.MarginMean)), number("%.2f", float64(e.GapPct)), milliseconds(e.Latency.P50),
+					number("%.3f ± ", float64(e.MarginMean)) + number("%.3f", float64(e.MarginSEM)), number("%.2f ± ", float64(e.GapPct)) + number("%.2f", float64(e.GapSEM)), milliseconds(e.Latency.P50) + " / " + milliseconds(e.Latency.P99),
 				})
 				continue
 			}

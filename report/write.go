@@ -143,6 +143,9 @@ func (r *Records) sections() []section {
 			out = append(out, noiseSection(name, evals))
 		}
 	}
+	for _, c := range r.Comparisons {
+		out = append(out, c.sections()...)
+	}
 	for _, s := range r.Steerings {
 		out = append(out, steeringSection(s))
 	}
@@ -197,7 +200,7 @@ func evaluationSection(name string, evals []closedloop.Result) section {
 // goalSection is the table of a case whose episodes have goals (tab.
 // multiagent-navigation and multiagent-navigation-margins).
 func goalSection(name string, evals []closedloop.Result) section {
-	head := []string{"method", "episodes", "safe", "95 % interval", "collision-free", "reached", "at end", "gap %", "n", "scene margin"}
+	head := []string{"method", "episodes", "safe", "95 % interval", "collision-free", "reached", "at end", "gap %", "± s.e.m.", "n", "scene margin", "± s.e.m."}
 	var kinds []string
 	for kind := range evals[0].MarginsMean {
 		kinds = append(kinds, kind)
@@ -219,7 +222,7 @@ func goalSection(name string, evals []closedloop.Result) section {
 		row := []string{
 			e.Method, fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
 			number("%.4f", float64(e.CollisionFree)), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
-			number("%.3f", float64(e.GapPct)), fmt.Sprint(e.RegretN), number("%.3f", float64(e.MarginMean)),
+			number("%.3f", float64(e.GapPct)), number("%.3f", float64(e.GapSEM)), fmt.Sprint(e.RegretN), number("%.3f", float64(e.MarginMean)), number("%.3f", float64(e.MarginSEM)),
 		}
 		for _, kind := range kinds {
 			m, ok := e.MarginsMean[kind]
