@@ -570,3 +570,31 @@ func TestInitialMap(t *testing.T) {
 		t.Errorf("another latent size than the initial map's: error %v", err)
 	}
 }
+
+// E_x can be wider than the other networks, and a map that goes on keeps its widths.
+func TestEncoderWidth(t *testing.T) {
+	be := cpu(t)
+	opt := toyOptions(t, be, 40)
+	opt.RolloutEpochs, opt.ManifoldEpochs, opt.Hidden, opt.Encoder = -1, 1, 16, 48
+	first, err := Run(t.Context(), opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	width := func(m *model.MLP) int { return m.Layers[0].W.Rows }
+	if m := first.Model; width(m.EncoderX) != opt.Encoder || width(m.EncoderO) != opt.Hidden || width(m.DecoderU) != opt.Hidden || width(m.DecoderS) != opt.Hidden {
+		t.Errorf("widths %d, %d, %d and %d, want %d of E_x and %d of the others", width(m.EncoderX), width(m.EncoderO), width(m.DecoderU), width(m.DecoderS), opt.Encoder, opt.Hidden)
+	}
+	again := opt
+	again.Initial, again.Hidden, again.Encoder = first.Model, 0, 0
+	second, err := Run(t.Context(), again, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if width(second.Model.EncoderX) != opt.Encoder {
+		t.Errorf("E_x is %d wide after going on from %d", width(second.Model.EncoderX), opt.Encoder)
+	}
+	again.Encoder = opt.Hidden
+	if _, err := Run(t.Context(), again, nil); err == nil || !strings.Contains(err.Error(), "Encoder") {
+		t.Errorf("another width than the initial map's: error %v", err)
+	}
+}
