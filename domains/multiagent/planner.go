@@ -57,7 +57,7 @@ func DefaultPlanner(moving bool) PlannerOptions {
 		Gradient: true, Weight: 0.5, Descent: 0.5, Noise: 0.1, Price: 0.14, Creep: 0.025,
 	}
 	if moving {
-		o.Buffer, o.Stiffness, o.Knee, o.Creep = 0.32, 400, 0.07, 0.1
+		o.Buffer, o.Stiffness, o.Knee, o.Creep = 0.34, 400, 0.07, 0.1
 	}
 	return o
 }
