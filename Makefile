@@ -107,12 +107,17 @@ fuzz:
 
 .PHONY: results
 
-## results: record the runs behind the report (RESULTS=bench/results/NAME), then draw them in docs/results
+## results: record the runs behind the report in RESULTS, a folder of bench/results named for the device, then draw them all
 RESULTS ?= bench/results/local
 results: build
 	scripts/results.sh $(RESULTS)
 	scripts/results-opf.sh $(RESULTS)
-	bin/gpc report --results $(RESULTS) --out docs/results --summary README.md
+	$(MAKE) report
+
+.PHONY: report
+## report: draw docs/results and the summary in the README from the recorded runs of every device
+report: build
+	bin/gpc report --results bench/results --out docs/results --summary README.md
 
 .PHONY: results-multiagent candidates-multiagent
 ## results-multiagent: record the runs of Case 2 in RESULTS; hours, and the same command continues (MODELS=folder of CASE.safetensors)

@@ -29,11 +29,13 @@ func (a *App) reportCommand() *cobra.Command {
 			written := struct {
 				Files []string `json:"files"`
 			}{}
+			var all []*report.Records
 			for i, dir := range dirs {
 				r, err := report.Load(dir)
 				if err != nil {
 					return badInput(err)
 				}
+				all = append(all, r)
 				to := out
 				if i > 0 {
 					to = out + "/" + r.Device
@@ -43,12 +45,12 @@ func (a *App) reportCommand() *cobra.Command {
 					return err
 				}
 				written.Files = append(written.Files, files...)
-				if summary != "" && i == 0 {
-					if err := r.WriteSummary(summary); err != nil {
-						return badInput(err)
-					}
-					written.Files = append(written.Files, summary)
+			}
+			if summary != "" {
+				if err := report.WriteSummary(summary, all...); err != nil {
+					return badInput(err)
 				}
+				written.Files = append(written.Files, summary)
 			}
 			return a.print(written, func(w io.Writer) error {
 				for _, f := range written.Files {

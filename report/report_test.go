@@ -11,39 +11,55 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
-func TestTheCommittedReportIsWhatTheRecordedRunsGive(t *testing.T) {
-	r, err := Load("../bench/results/epyc-2-cores")
-	if err != nil {
-		t.Fatal(err)
+// recorded are the committed records, by device.
+func recorded(t *testing.T) []*Records {
+	t.Helper()
+	dirs, err := Devices("../bench/results")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("%d folders of records, error %v", len(dirs), err)
 	}
-	dir := t.TempDir()
-	files, err := r.Write(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if info, err := os.Stat(f); err != nil || info.Size() == 0 {
-			t.Errorf("%s was named and not written", f)
+	var all []*Records
+	for _, dir := range dirs {
+		r, err := Load(dir)
+		if err != nil {
+			t.Fatal(err)
 		}
+		all = append(all, r)
 	}
-	got, err := os.ReadFile(filepath.Join(dir, "report.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile("../docs/results/report.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("docs/results/report.md differs; write it again with gpc report --out docs/results")
+	return all
+}
+
+func TestTheCommittedReportsAreWhatTheRecordedRunsGive(t *testing.T) {
+	for i, r := range recorded(t) {
+		dir := t.TempDir()
+		files, err := r.Write(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if info, err := os.Stat(f); err != nil || info.Size() == 0 {
+				t.Errorf("%s was named and not written", f)
+			}
+		}
+		got, err := os.ReadFile(filepath.Join(dir, "report.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		committed := "../docs/results/report.md"
+		if i > 0 {
+			committed = filepath.Join("../docs/results", r.Device, "report.md")
+		}
+		want, err := os.ReadFile(committed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differs; write it again with make report", committed)
+		}
 	}
 }
 
 func TestTheReadmeShowsTheRecordedRuns(t *testing.T) {
-	r, err := Load("../bench/results/epyc-2-cores")
-	if err != nil {
-		t.Fatal(err)
-	}
 	want, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +68,7 @@ func TestTheReadmeShowsTheRecordedRuns(t *testing.T) {
 	if err := os.WriteFile(path, want, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.WriteSummary(path); err != nil {
+	if err := WriteSummary(path, recorded(t)...); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
@@ -60,13 +76,26 @@ func TestTheReadmeShowsTheRecordedRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Error("README.md differs from the recorded runs; write it again with gpc report --out docs/results --summary README.md")
+		t.Error("README.md differs; write it again with make report")
 	}
 	if err := os.WriteFile(path, []byte("no marks\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.WriteSummary(path); err == nil {
+	if err := WriteSummary(path, recorded(t)...); err == nil {
 		t.Error("a document without marks was accepted")
+	}
+}
+
+// A case that two devices have recorded is summarized once, as on the first.
+func TestSummaryOfSeveralDevices(t *testing.T) {
+	eval := func(name, method string, regret float64) closedloop.Result {
+		return closedloop.Result{Case: name, Method: method, Episodes: 1, RegretPct: closedloop.Number(regret)}
+	}
+	a := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 1)}}
+	b := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 2), eval("two", "gpc", 3)}}
+	text := Summary(a, b)
+	if strings.Count(text, "| one |") != 1 || !strings.Contains(text, "| one | `gpc` | 1.0000") || !strings.Contains(text, "| two | `gpc` | 3.0000") {
+		t.Errorf("the summary is\n%s", text)
 	}
 }
 

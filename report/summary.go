@@ -23,13 +23,27 @@ const (
 var summarized = []string{"gpc", "direct", "gpc-384", "gpc-no-latent", "gpc-no-latent-384", "raw", "nmpc", "mo-opf", "mpc8", "mpc", "online", "hold", "reference", "reference-4096"}
 
 // Summary is the few rows of the recorded runs that a reader should see first, as
-// Markdown tables.
-func (r *Records) Summary() string {
+// Markdown tables. A case that was recorded on several devices is shown as on the
+// first.
+func Summary(devices ...*Records) string {
 	var b bytes.Buffer
 	regret := section{rows: [][]string{{"case", "method", "regret % (ours)", "regret % (paper)", "safe episodes", "decision p50, ms (ours)", "(paper)"}}}
 	navigation := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "mean least margin, m", "gap % to the reference", "decision p50 / p99, ms"}}}
 	dispatch := section{rows: [][]string{{"case", "loads", "method", "feasible dispatches", "gap % (ours)", "gap % (paper)", "fallbacks", "decision p50 / p99, ms (ours)", "(paper)"}}}
-	for _, name := range r.cases() {
+	type run struct {
+		device *Records
+		name   string
+	}
+	var runs []run
+	for _, r := range devices {
+		for _, name := range r.cases() {
+			if !slices.ContainsFunc(runs, func(other run) bool { return other.name == name }) {
+				runs = append(runs, run{r, name})
+			}
+		}
+	}
+	for _, run := range runs {
+		r, name := run.device, run.name
 		for _, e := range r.of(name) {
 			if !slices.Contains(summarized, e.Method) {
 				continue
@@ -78,7 +92,7 @@ func (r *Records) Summary() string {
 func milliseconds(v closedloop.Number) string { return number("%.4f", float64(v)/1e3) }
 
 // WriteSummary replaces what stands between the marks in the document at path.
-func (r *Records) WriteSummary(path string) error {
+func WriteSummary(path string, devices ...*Records) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -88,7 +102,7 @@ func (r *Records) WriteSummary(path string) error {
 	if !ok || !closed {
 		return fmt.Errorf("report: %s has no lines %q and %q for the summary to stand between", path, strings.TrimSpace(summaryBegin), strings.TrimSpace(summaryEnd))
 	}
-	out := before + summaryBegin + r.Summary() + summaryEnd + after
+	out := before + summaryBegin + Summary(devices...) + summaryEnd + after
 	if err := renameio.WriteFile(path, []byte(out), 0o644); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
