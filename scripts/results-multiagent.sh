@@ -4,7 +4,7 @@
 # nothing else. Each run is two shards side by side, one core each, whose traces
 # stay in WORK: started again, it continues where it was interrupted, with the
 # program it was begun with. Every trace is re-simulated. MODELS is a folder of
-# CASE.safetensors in place of the bundled ones.
+# CASE.safetensors in place of the bundled ones, CASES one of the two.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/record.sh
@@ -29,8 +29,9 @@ evaluate() { # CASE METHOD EPISODES
   done
   record "$name" eval join "$1" "$work/$name-0.jsonl" "$work/$name-1.jsonl"
 }
+declare -A episodes=([multiagent-static]=${STATIC:-1000} [multiagent-moving]=${MOVING:-300})
 rows=(gpc-384 gpc-no-latent gpc-no-latent-384 gpc-all-latent gpc-no-semantic gpc-no-lookahead raw reference reference-4096)
-for case in multiagent-static multiagent-moving; do
+for case in ${CASES:-multiagent-static multiagent-moving}; do
   for method in "${rows[@]}"; do
     evaluate $case "$method" "${EPISODES:-100}"
   done
@@ -38,6 +39,5 @@ for case in multiagent-static multiagent-moving; do
   model=()
   [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$case.safetensors")
   "$gpc" eval $case --method gpc --episodes 1 --seed $seed "${model[@]}" --trace "$out/$case-gpc.jsonl" >/dev/null
+  evaluate $case gpc "${episodes[$case]}"
 done
-evaluate multiagent-static gpc "${STATIC:-1000}"
-evaluate multiagent-moving gpc "${MOVING:-300}"
