@@ -34,7 +34,7 @@ func Animate(t Trace, path string) (bool, error) {
 	if err := json.Unmarshal(ep.Scene, &scene); err != nil || len(scene.P) < len(ep.Lines) {
 		return false, fmt.Errorf("report: trace of %s: the first scene has no operating parameter for every step", t.Header.Case)
 	}
-	out := gif.GIF{}
+	var m movie
 	xs, ys := []float64{scene.Q0[0]}, []float64{scene.Q0[1]}
 	for i, l := range ep.Lines {
 		f := newFigure("frame", fmt.Sprintf("%s, t = %d: σ = (%.2f, %.2f)", t.Header.Case, l.T, l.Sigma[0], l.Sigma[1]), "q₁, m", "q₂, m")
@@ -55,24 +55,77 @@ func Animate(t Trace, path string) (bool, error) {
 		}
 		c := vgimg.NewWith(vgimg.UseWH(5.2*vg.Inch, 3.2*vg.Inch), vgimg.UseDPI(80))
 		f.plot.Draw(vgdraw.New(c))
-		frame := image.NewPaletted(c.Image().Bounds(), framePalette())
-		draw.Draw(frame, frame.Bounds(), c.Image(), image.Point{}, draw.Src)
-		out.Image, out.Delay = append(out.Image, frame), append(out.Delay, frameDelay)
+		m.add(c.Image(), frameDelay)
 	}
-	out.Delay[len(out.Delay)-1] = 100
-	var data bytes.Buffer
-	if err := gif.EncodeAll(&data, &out); err != nil {
-		return false, fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)
-	}
-	if err := renameio.WriteFile(path, data.Bytes(), 0o644); err != nil {
+	if err := m.write(path, 100); err != nil {
 		return false, fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)
 	}
 	return true, nil
 }
 
-// framePalette is greys and four steps of each figure colour towards white.
-func framePalette() color.Palette {
-	var p color.Palette
+// movie is a looping GIF of which every frame holds only what changed.
+type movie struct {
+	out  gif.GIF
+	last *image.Paletted // the whole picture of the last frame
+}
+
+// add appends a picture, shown for a delay in hundredths of a second. All have to
+// be of one size.
+func (m *movie) add(picture image.Image, delay int) {
+	whole := image.NewPaletted(picture.Bounds(), framePalette)
+	draw.Draw(whole, whole.Bounds(), picture, picture.Bounds().Min, draw.Src)
+	frame := whole
+	if m.last != nil {
+		frame = m.change(whole)
+	}
+	m.last = whole
+	m.out.Image, m.out.Delay, m.out.Disposal = append(m.out.Image, frame), append(m.out.Delay, delay), append(m.out.Disposal, gif.DisposalNone)
+}
+
+// change is the part of a picture that differs from the last one, transparent where
+// it does not.
+func (m *movie) change(whole *image.Paletted) *image.Paletted {
+	var box image.Rectangle
+	for y := whole.Rect.Min.Y; y < whole.Rect.Max.Y; y++ {
+		for x := whole.Rect.Min.X; x < whole.Rect.Max.X; x++ {
+			if whole.ColorIndexAt(x, y) != m.last.ColorIndexAt(x, y) {
+				box = box.Union(image.Rect(x, y, x+1, y+1))
+			}
+		}
+	}
+	if box.Empty() {
+		box = image.Rectangle{whole.Rect.Min, whole.Rect.Min.Add(image.Pt(1, 1))}
+	}
+	part := image.NewPaletted(box, framePalette)
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			index := whole.ColorIndexAt(x, y)
+			if index == m.last.ColorIndexAt(x, y) {
+				index = transparent
+			}
+			part.SetColorIndex(x, y, index)
+		}
+	}
+	return part
+}
+
+// write ends the movie, whose last frame stays for a longer delay.
+func (m *movie) write(path string, delay int) error {
+	m.out.Delay[len(m.out.Delay)-1] = delay
+	var data bytes.Buffer
+	if err := gif.EncodeAll(&data, &m.out); err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, data.Bytes(), 0o644)
+}
+
+// transparent is the place of no colour in framePalette.
+const transparent = 0
+
+// framePalette is no colour, greys, and four steps of each figure colour towards
+// white.
+var framePalette = func() color.Palette {
+	p := color.Palette{color.RGBA{}}
 	for g := range 64 {
 		p = append(p, color.Gray{uint8(g * 255 / 63)})
 	}
@@ -84,4 +137,4 @@ func framePalette() color.Palette {
 		p = append(p, faint(c))
 	}
 	return p
-}
+}()

@@ -1,15 +1,10 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"image"
-	"image/draw"
-	"image/gif"
 	"math"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot/vg"
 	vgdraw "gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -166,7 +161,7 @@ const (
 
 // animateArena writes the first episode as a looping GIF.
 func animateArena(t Trace, a arena, s arenaScene, path string) error {
-	out := gif.GIF{}
+	var m movie
 	lines := t.Episodes[0].Lines
 	every := (len(lines) + arenaFrames - 1) / arenaFrames
 	for k := range lines {
@@ -181,16 +176,9 @@ func animateArena(t Trace, a arena, s arenaScene, path string) error {
 		}
 		c := vgimg.NewWith(vgimg.UseWH(5*vg.Inch, 5*vg.Inch), vgimg.UseDPI(72))
 		f.plot.Draw(vgdraw.New(c))
-		frame := image.NewPaletted(c.Image().Bounds(), framePalette())
-		draw.Draw(frame, frame.Bounds(), c.Image(), image.Point{}, draw.Src)
-		out.Image, out.Delay = append(out.Image, frame), append(out.Delay, arenaDelay)
+		m.add(c.Image(), arenaDelay)
 	}
-	out.Delay[len(out.Delay)-1] = 150
-	var data bytes.Buffer
-	if err := gif.EncodeAll(&data, &out); err != nil {
-		return fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)
-	}
-	if err := renameio.WriteFile(path, data.Bytes(), 0o644); err != nil {
+	if err := m.write(path, 150); err != nil {
 		return fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)
 	}
 	return nil
