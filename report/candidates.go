@@ -97,7 +97,7 @@ func (c *Compared) sections() []section {
 	}
 	cells := func(row closedloop.Comparison) []string {
 		return []string{
-			number("%.2f ± ", float64(row.DifferencePct)) + number("%.2f", float64(row.DifferenceSEM)),
+			estimate("%.2f", row.DifferencePct, row.DifferenceSEM),
 			fmt.Sprintf("%d/%d", row.Safe, row.Episodes), number("%.3f", float64(row.MarginMean)),
 		}
 	}

@@ -52,7 +52,7 @@ func Summary(devices ...*Records) string {
 			if e.Reached != nil {
 				navigation.rows = append(navigation.rows, []string{
 					name, "`" + e.Method + "`", safe, fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
-					number("%.3f ± ", float64(e.MarginMean)) + number("%.3f", float64(e.MarginSEM)), number("%.2f ± ", float64(e.GapPct)) + number("%.2f", float64(e.GapSEM)), milliseconds(e.Latency.P50) + " / " + milliseconds(e.Latency.P99),
+					estimate("%.3f", e.MarginMean, e.MarginSEM), estimate("%.2f", e.GapPct, e.GapSEM), milliseconds(e.Latency.P50) + " / " + milliseconds(e.Latency.P99),
 				})
 				continue
 			}

@@ -172,6 +172,14 @@ func number(format string, v float64) string {
 	return text
 }
 
+// estimate is a value with its standard error.
+func estimate(format string, v, sem closedloop.Number) string {
+	if math.IsNaN(float64(v)) {
+		return "–"
+	}
+	return number(format, float64(v)) + " ± " + number(format, float64(sem))
+}
+
 func evaluationSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
