@@ -155,8 +155,8 @@ func arenaTraces(t Trace) ([]*Figure, error) {
 // arenaFrames is the most frames of an animation, and arenaDelay the time between
 // them in hundredths of a second.
 const (
-	arenaFrames = 120
-	arenaDelay  = 8
+	arenaFrames = 60
+	arenaDelay  = 12
 )
 
 // animateArena writes the first episode as a looping GIF.
