@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -104,7 +105,7 @@ type Comparison struct {
 	Seed     uint64 `json:"seed"`
 	Commit   string `json:"commit"`
 	Device   string `json:"device"`
-	Trace    string `json:"trace"`
+	Trace    string `json:"trace"`    // name of its file, without the folder
 	Episodes int    `json:"episodes"` // of the trace
 	Safe     int    `json:"safe"`     // among them
 	Compared int    `json:"compared"` // safe in every trace
@@ -147,7 +148,7 @@ func Compare(paths []string) ([]Comparison, error) {
 		if err != nil {
 			return nil, err
 		}
-		row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Trace, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, path, quantiles(latency)
+		row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Trace, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, filepath.Base(path), quantiles(latency)
 		same := *h
 		if first == nil {
 			first = h

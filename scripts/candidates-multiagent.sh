@@ -10,18 +10,20 @@
 # traces; started again, it continues where it was interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/record.sh
 case=$1 episodes=$2 seed=${3:-993}
 work=${WORK:-build/candidates}
 budgets=${BUDGETS:-4096 1536 768 384 192 96}
 [ "$case" != multiagent-moving ] || budgets=${BUDGETS:-4096 1536 768 384}
 mkdir -p "$work"
-[ -x "$work/gpc" ] || cp bin/gpc "$work/gpc"
+[ -x "$work/gpc" ] || cp "$gpc" "$work/gpc"
+gpc=$work/gpc
 traces=()
 run() { # METHOD
   local trace=$work/$case-$seed-$1.jsonl model=()
   case $1 in gpc-no-latent*) ;; *) [ -z "${MODEL:-}" ] || model=(--model "$MODEL") ;; esac
   echo "$1" >&2
-  "$work/gpc" eval "$case" --method "$1" --episodes "$episodes" --seed "$seed" --resume "${model[@]}" --trace "$trace" >/dev/null
+  "$gpc" eval "$case" --method "$1" --episodes "$episodes" --seed "$seed" --resume "${model[@]}" --trace "$trace" >/dev/null
   traces+=("$trace")
 }
 # The first is what the others are compared with.
@@ -32,9 +34,9 @@ for with in gpc-no-latent gpc; do
     run "$with$suffix"
   done
 done
-"$work/gpc" eval compare "${traces[@]}"
+"$gpc" eval compare "${traces[@]}"
 if [ -n "${RESULTS:-}" ]; then
-  mkdir -p "$RESULTS"
-  "$work/gpc" eval compare "${traces[@]}" --json >"$RESULTS/$case-candidates.json.new"
-  mv "$RESULTS/$case-candidates.json.new" "$RESULTS/$case-candidates.json"
+  out=$RESULTS
+  mkdir -p "$out"
+  record "$case-candidates" eval compare "${traces[@]}"
 fi
