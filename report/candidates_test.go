@@ -13,31 +13,16 @@ import (
 // A comparison of numbers of candidates says what each run with the map is worth
 // without it, and is drawn.
 func TestWhatTheMapContributes(t *testing.T) {
-	in, out := t.TempDir(), t.TempDir()
-	text := `{"comparisons":[
+	out, page := reported(t, `{"comparisons":[
 		{"case":"arena","method":"gpc-no-latent","seed":9,"commit":"c","episodes":5,"safe":5,"compared":4,"difference_pct":0,"difference_sem_pct":0,"margin_mean":0.3},
 		{"case":"arena","method":"gpc-no-latent-1024","difference_pct":1,"difference_sem_pct":0.5,"margin_mean":0.25,"episodes":5,"safe":4},
 		{"case":"arena","method":"gpc-256","difference_pct":0.5,"difference_sem_pct":0.25,"margin_mean":0.2,"episodes":5,"safe":5,"latency_us":{"p50":2000,"p99":9000}},
-		{"case":"arena","method":"gpc","difference_pct":-0.5,"difference_sem_pct":0.25,"margin_mean":0.3,"episodes":5,"safe":5,"latency_us":{"p50":2000,"p99":9000}}]}`
-	if err := os.WriteFile(filepath.Join(in, "arena-candidates.json"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Load(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Write(out); err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(out, "report.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+		{"case":"arena","method":"gpc","difference_pct":-0.5,"difference_sem_pct":0.25,"margin_mean":0.3,"episodes":5,"safe":5,"latency_us":{"p50":2000,"p99":9000}}]}`)
 	for _, want := range []string{
 		"| 256 | – | – | – | 0.50 ± 0.25 | 5/5 | 0.200 | 2048 | 8.0 | 2.00 / 9.00 |",
 		"| 4096 | 0.00 ± 0.00 | 5/5 | 0.300 | -0.50 ± 0.25 | 5/5 | 0.300 | >4096 | >1.0 | 2.00 / 9.00 |",
 	} {
-		if !strings.Contains(string(page), want) {
+		if !strings.Contains(page, want) {
 			t.Errorf("the report lacks %s", want)
 		}
 	}

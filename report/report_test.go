@@ -29,6 +29,27 @@ func recorded(t *testing.T) []*Records {
 	return all
 }
 
+// reported is the folder and the Markdown of a report of one record.
+func reported(t *testing.T, record string) (dir, page string) {
+	t.Helper()
+	in, out := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(in, "record.json"), []byte(record), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Write(out); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(out, "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, string(text)
+}
+
 func TestTheCommittedReportsAreWhatTheRecordedRunsGive(t *testing.T) {
 	for i, r := range recorded(t) {
 		dir := t.TempDir()
