@@ -92,15 +92,8 @@ type Refinement struct {
 	Latency           RefineLatency      `json:"latency_us"`
 }
 
-// SourceStatistics say what one source of candidates contributed. Costs are over
-// its feasible candidates, 0 where it has none.
-type SourceStatistics struct {
-	Source     Source  `json:"source"`
-	Candidates int     `json:"candidates"`
-	Feasible   int     `json:"feasible"`
-	BestCost   float64 `json:"best_cost"`
-	MeanCost   float64 `json:"mean_cost"`
-}
+// SourceStatistics say what one source of candidates contributed.
+type SourceStatistics = domain.SourceStatistics
 
 // RefineLatency is where the time went, µs. A backend that refines by itself tells
 // the total only.

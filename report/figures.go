@@ -373,7 +373,7 @@ func recoveryFigure(name string, r *batchnav.Recovery) (*Figure, error) {
 // steeringFigures show the front traced by one map and the exact one: two
 // objectives in one figure; of three, the first and the second each against the
 // third, where a line joins the two points of each preference.
-func steeringFigures(s *Steering) ([]*Figure, error) {
+func steeringFigures(s *closedloop.Steering) ([]*Figure, error) {
 	if len(s.Front) == 0 {
 		return nil, nil
 	}
@@ -411,7 +411,7 @@ func steeringFigures(s *Steering) ([]*Figure, error) {
 // pairedFront draws objective j against the third, preference by preference. The
 // axis of j is logarithmic where it falls by decades, as an objective may near its
 // own optimum.
-func pairedFront(s *Steering, j int, axis string) (*Figure, error) {
+func pairedFront(s *closedloop.Steering, j int, axis string) (*Figure, error) {
 	f := newFigure(fmt.Sprintf("%s-front-%d", s.Case, j+1), s.Case+": one map steered by a fixed preference", axis, "Σ J₃")
 	var x, y [2][]float64 // exact, steered
 	for _, p := range s.Front {

@@ -29,7 +29,7 @@ type Records struct {
 	Evaluations  []closedloop.Result
 	Benchmarks   []Benchmark
 	Certificates []Certified
-	Steerings    []Steering
+	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
 	Comparisons  []Compared
 	Traces       []Trace

@@ -132,22 +132,11 @@ func TestAFileThatIsNoRecordIsNamed(t *testing.T) {
 	}
 }
 
-func TestAFrontEqualToTheExactOneHasRatioOne(t *testing.T) {
-	s := Steering{}
-	for _, j := range [][]closedloop.Number{{1, 4}, {2, 2}, {4, 1}} {
-		s.Front = append(s.Front, closedloop.FrontPoint{W: []float64{0.5, 0.5}, J: j, OracleJ: j, RegretPct: 0.5})
-	}
-	s.Summarize()
-	if s.HypervolumeRatio != 1 || s.MeanRegretPct != 0.5 || s.WorstRegretPct != 0.5 {
-		t.Errorf("ratio %v, mean %v, worst %v", s.HypervolumeRatio, s.MeanRegretPct, s.WorstRegretPct)
-	}
-}
-
 // A front over three objectives is two figures; a preference without a comparison is
 // in neither, and a front without any gives none.
 func TestFrontsOfThreeObjectives(t *testing.T) {
 	nan := closedloop.Number(math.NaN())
-	s := &Steering{Case: "grid", Method: "gpc", Front: []closedloop.FrontPoint{
+	s := &closedloop.Steering{Case: "grid", Method: "gpc", Front: []closedloop.FrontPoint{
 		{J: []closedloop.Number{2, 0.03, 110}, OracleJ: []closedloop.Number{1, 1e-6, 100}},
 		{J: []closedloop.Number{nan, nan, nan}, OracleJ: []closedloop.Number{nan, nan, nan}},
 		{J: []closedloop.Number{3, 0.02, 105}, OracleJ: []closedloop.Number{2, 0.01, 90}},

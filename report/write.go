@@ -272,12 +272,12 @@ func noiseSection(name string, evals []closedloop.Result) section {
 	return s
 }
 
-func steeringSection(v Steering) section {
+func steeringSection(v closedloop.Steering) section {
 	return section{
 		title: v.Case + ": steering by a fixed preference",
 		note: fmt.Sprintf("One map (%s), no retraining, %d preferences; hypervolume ratio to the exact front %s, mean regret %s %%, worst %s %%.",
 			v.Method, len(v.Front), number("%.5f", float64(v.HypervolumeRatio)), number("%.4f", float64(v.MeanRegretPct)), number("%.4f", float64(v.WorstRegretPct))),
-		rows: v.Rows(),
+		rows: SteeringRows(&v),
 	}
 }
 

@@ -153,7 +153,7 @@ func (r *run) prepare() error {
 	if o.Emphasis > 0 {
 		r.emphasis = &emphasis{share: o.Emphasis}
 	}
-	loss := o.Manifold
+	loss := o.manifold
 	if r.near == nil {
 		loss.Locality = 0
 	} else if loss.Isometry {
@@ -170,7 +170,7 @@ func (r *run) prepare() error {
 	r.probe = sampleRows(r.set.Validation, probeRows, o.Seed, streamProbe)
 	r.probed = sampleRows(r.set.ValidationPairs, probeRows, o.Seed, streamProbe)
 	r.trainer, err = o.Backend.NewTrainer(backend.TrainerConfig{
-		Data: r.set.Training, Initial: initial, Manifold: loss, Rollout: o.Rollout, Adam: o.Adam,
+		Data: r.set.Training, Initial: initial, Manifold: loss, Rollout: o.rollout, Adam: o.adam,
 		SpectralBound: float32(o.SpectralBound), MaxBatch: o.Batch, MaxNeighbours: o.NeighboursPerStep,
 	})
 	if err != nil {
@@ -200,7 +200,10 @@ func (r *run) fingerprintRun() error {
 	text, err := json.Marshal(struct {
 		Case, Backend, ISA, Data, Initial string
 		Options                           Options
-	}{name, d.Name, d.ISA + d.Precision, content, initial, o})
+		Manifold                          backend.ManifoldLoss
+		Rollout                           backend.RolloutLoss
+		Adam                              backend.Adam
+	}{name, d.Name, d.ISA + d.Precision, content, initial, o, o.manifold, o.rollout, o.adam})
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
