@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,22 +14,16 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/report"
 )
-
-// benchmark is what `gpc bench` prints and what bench/results holds.
-type benchmark struct {
-	Device  string         `json:"device"`
-	Commit  string         `json:"commit"`
-	Command string         `json:"command"`
-	Results []bench.Result `json:"results"`
-}
 
 func (a *App) benchCommand() *cobra.Command {
 	var opt bench.Options
 	var budget time.Duration
 	var modelFile string
+	names := bench.Names(slices.Concat(bench.Operations, a.Operations))
 	cmd := &cobra.Command{
-		Use:   "bench [" + strings.Join(bench.Ops, "|") + "]...",
+		Use:   "bench [" + strings.Join(names, "|") + "]...",
 		Short: "Latency and throughput of the engine's operations beside this machine's measured ceiling",
 		Long: `Each row is the median and 99th percentile of repeated calls, and a rate by the
 documented count of operations, every unit of a network counted, as a fraction
@@ -39,13 +34,9 @@ float64 over their largest magnitude, from the same run; with --tf32 the float32
 one stands beside it. train-epochs extrapolates 500 epochs of 250 000 samples
 from single updates; --epochs really runs them.`,
 		Args: func(_ *cobra.Command, args []string) error {
-			known := map[string]bool{}
-			for _, op := range bench.Ops {
-				known[op] = true
-			}
 			for _, op := range args {
-				if !known[op] {
-					return badInputf("bench: unknown operation %q, want one of %s", op, strings.Join(bench.Ops, ", "))
+				if !slices.Contains(names, op) {
+					return BadInputf("bench: unknown operation %q, want one of %s", op, strings.Join(names, ", "))
 				}
 			}
 			return nil
@@ -53,24 +44,21 @@ from single updates; --epochs really runs them.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, b := range opt.Batches {
 				if b < 1 || b > 1<<20 {
-					return badInputf("--batch %d: want 1 to %d", b, 1<<20)
+					return BadInputf("--batch %d: want 1 to %d", b, 1<<20)
 				}
 			}
 			for _, n := range opt.Codes {
 				if n < 1 || n > 1_000_000 {
-					return badInputf("--codes %d: want 1 to 1000000", n)
+					return BadInputf("--codes %d: want 1 to 1000000", n)
 				}
 			}
-			if opt.Loads < 0 || opt.Loads > 1_000_000 {
-				return badInputf("--loads %d: want 0 to 1000000", opt.Loads)
-			}
 			if opt.Samples < 0 || opt.Samples > 1<<22 || opt.Epochs < 0 || opt.Epochs > 1<<20 {
-				return badInputf("--samples %d, --epochs %d: want 0 to %d and 0 to %d", opt.Samples, opt.Epochs, 1<<22, 1<<20)
+				return BadInputf("--samples %d, --epochs %d: want 0 to %d and 0 to %d", opt.Samples, opt.Epochs, 1<<22, 1<<20)
 			}
-			opt.Ops, opt.Cases, opt.Seed, opt.Budget.Time = args, a.Cases, a.seed, budget
+			opt.Ops, opt.Extra, opt.Cases, opt.Seed, opt.Budget.Time = args, a.Operations, a.Cases, a.seed, budget
 			if opt.Case != "" {
 				if _, err := bench.ShapeOf(opt.Case, a.Cases); err != nil {
-					return badInput(err)
+					return BadInput(err)
 				}
 			}
 			e, err := a.open(a.json)
@@ -81,7 +69,7 @@ from single updates; --epochs really runs them.`,
 			if a.tf32 {
 				single, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads})
 				if err != nil {
-					return badInput(err)
+					return BadInput(err)
 				}
 				defer single.Close()
 				opt.Float32 = single
@@ -102,19 +90,21 @@ from single updates; --epochs really runs them.`,
 			if err != nil {
 				return err
 			}
-			out := benchmark{Device: deviceOf(e), Commit: version.Build(), Command: commandLine(), Results: results}
-			return a.print(out, func(w io.Writer) error { return table(w, bench.Rows(results)) })
+			out := report.Benchmark{Device: deviceOf(e), Commit: version.Build(), Command: commandLine(), Results: results}
+			return a.Print(out, func(w io.Writer) error { return Table(w, bench.Rows(results)) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&opt.Case, "case", "", "a case by its name, or size:integrator, size:opf30 with quadratic objectives (default: both sizes)")
 	f.IntSliceVar(&opt.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
 	f.IntSliceVar(&opt.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
-	f.IntVar(&opt.Loads, "loads", 0, "loads of opf-sweep, each solved with 50 weights (default 500; the data set of Case 3 attempts 5000)")
 	f.StringVar(&modelFile, "model", "", "model file that refine takes (default: the bundled one)")
 	f.IntVar(&opt.Samples, "samples", 0, "samples of train-epochs (default 250000)")
 	f.IntVar(&opt.Epochs, "epochs", 0, "epochs that train-epochs really runs (default: 500 are extrapolated)")
 	f.StringVar(&opt.Record, "record", "", "safetensors file for networks, inputs and results of the step's largest batch")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each row")
+	for _, op := range a.Operations {
+		f.AddGoFlagSet(op.Flags)
+	}
 	return cmd
 }

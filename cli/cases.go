@@ -27,7 +27,7 @@ func (a *App) casesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cases",
 		Short: "List the cases with their dimensions",
-		Args:  exactArgs(0),
+		Args:  ExactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
 			result := struct {
 				Cases []row `json:"cases"`
@@ -61,7 +61,7 @@ func (a *App) casesCommand() *cobra.Command {
 				}
 				result.Cases = append(result.Cases, r)
 			}
-			return a.print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) error {
 				rows := [][]string{{"case", "n_x", "n_z", "n_u", "objectives", "steps", "bundled", "description"}}
 				for _, r := range result.Cases {
 					bundled := "no"
@@ -70,7 +70,7 @@ func (a *App) casesCommand() *cobra.Command {
 					}
 					rows = append(rows, []string{r.Name, strconv.Itoa(r.NX), strconv.Itoa(r.NZ), strconv.Itoa(r.NU), strconv.Itoa(r.Objectives), strconv.Itoa(r.Steps), bundled, r.Description})
 				}
-				return table(w, rows)
+				return Table(w, rows)
 			})
 		},
 	}

@@ -30,7 +30,7 @@ func (a *App) certifyCommand() *cobra.Command {
 drift bound and the action-error bounds, and compares them with what the closed
 loop does. Then perturbs latents off M* and follows their recovery. A condition
 that does not hold is a result, not a failure: the exit code is 0.`,
-		Args: exactArgs(1),
+		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.find(args[0])
 			if err != nil {
@@ -40,14 +40,14 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 				return err
 			}
 			if scenarios < 1 || episodes < 0 || steps < 1 || !(radius > 0) {
-				return badInputf("--scenarios %d, --episodes %d, --recovery-steps %d, --recovery-radius %v: want at least 1, 0, 1 and a radius above 0", scenarios, episodes, steps, radius)
+				return BadInputf("--scenarios %d, --episodes %d, --recovery-steps %d, --recovery-radius %v: want at least 1, 0, 1 and a radius above 0", scenarios, episodes, steps, radius)
 			}
 			if c.Solver == nil {
-				return badInputf("case %s has no solver to make held-out samples with", args[0])
+				return BadInputf("case %s has no solver to make held-out samples with", args[0])
 			}
 			navigation, err := batchnav.OptionsFor(method)
 			if err != nil {
-				return badInput(err)
+				return BadInput(err)
 			}
 			m, err := a.loadModel(c, modelFile)
 			if err != nil {
@@ -86,7 +86,7 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 				return err
 			}
 			out := report.Certified{Certificate: batchnav.Judge(args[0], *constants, measured), Recovery: recovery, Commit: version.Build(), Device: device()}
-			return a.print(out, func(w io.Writer) error {
+			return a.Print(out, func(w io.Writer) error {
 				if err := out.Certificate.WriteTable(w); err != nil {
 					return err
 				}

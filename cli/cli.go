@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
@@ -41,9 +42,14 @@ type App struct {
 	// Models holds CASE.safetensors for each case with a bundled model; nil for
 	// none.
 	Models fs.FS
-	Stdout io.Writer // nil: os.Stdout
-	Stderr io.Writer // nil: os.Stderr
-	Stdin  io.Reader // nil: os.Stdin
+	// Commands make commands of the program's own beside gpc's. They read flags of all
+	// commands from the App and return errors of BadInput and ErrCheck.
+	Commands []func(*App) *cobra.Command
+	// Operations are the program's own benchmarks.
+	Operations []bench.Operation
+	Stdout     io.Writer // nil: os.Stdout
+	Stderr     io.Writer // nil: os.Stderr
+	Stdin      io.Reader // nil: os.Stdin
 
 	json    bool
 	seed    uint64
@@ -60,23 +66,24 @@ func Main(app *App) int {
 	return app.Run(ctx, os.Args[1:])
 }
 
-// inputError marks an error as the caller's: exit code 2.
 type inputError struct{ error }
 
 func (e inputError) Unwrap() error { return e.error }
 
-func badInput(err error) error {
+// BadInput marks an error as the caller's: exit code 2. It is nil for nil.
+func BadInput(err error) error {
 	if err == nil {
 		return nil
 	}
 	return inputError{err}
 }
 
-func badInputf(format string, args ...any) error { return inputError{fmt.Errorf(format, args...)} }
+// BadInputf is BadInput of fmt.Errorf.
+func BadInputf(format string, args ...any) error { return inputError{fmt.Errorf(format, args...)} }
 
-// errCheck is returned when a command did its work and found that what it
+// ErrCheck is returned when a command did its work and found that what it
 // checks does not hold; the result has been printed already.
-var errCheck = errors.New("check did not hold")
+var ErrCheck = errors.New("check did not hold")
 
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
@@ -95,7 +102,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errCheck):
+	case errors.Is(err, ErrCheck):
 		return 1
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.Stderr, "gpc: interrupted; what was finished is kept")
@@ -118,7 +125,7 @@ func (a *App) root() *cobra.Command {
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return badInputf("unknown command %q; `gpc --help` lists them", args[0])
+				return BadInputf("unknown command %q; `gpc --help` lists them", args[0])
 			}
 			return nil
 		},
@@ -127,7 +134,7 @@ func (a *App) root() *cobra.Command {
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return badInputf("%s: %w", cmd.CommandPath(), err)
+		return BadInputf("%s: %w", cmd.CommandPath(), err)
 	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one JSON object on stdout; progress and logs go to stderr")
@@ -138,16 +145,18 @@ func (a *App) root() *cobra.Command {
 	root.AddCommand(
 		a.casesCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.refineCommand(),
 		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
-		a.powerFlowCommand(), a.optimalFlowCommand(),
 	)
+	for _, command := range a.Commands {
+		root.AddCommand(command(a))
+	}
 	return root
 }
 
-// exactArgs is cobra.ExactArgs with an exit code of 2 and the usage line.
-func exactArgs(n int) cobra.PositionalArgs {
+// ExactArgs is cobra.ExactArgs with an exit code of 2 and the usage line.
+func ExactArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return badInputf("%s takes %d argument(s), got %d; usage: %s", cmd.CommandPath(), n, len(args), cmd.UseLine())
+			return BadInputf("%s takes %d argument(s), got %d; usage: %s", cmd.CommandPath(), n, len(args), cmd.UseLine())
 		}
 		return nil
 	}
@@ -165,20 +174,20 @@ func (a *App) find(name string) (domain.Case, error) {
 	}
 	if a.Open != nil {
 		if c, ok, err := a.Open(name); ok {
-			return c, badInput(err)
+			return c, BadInput(err)
 		}
 	}
-	return domain.Case{}, badInputf("unknown case %q; this program has %s", name, strings.Join(names, ", "))
+	return domain.Case{}, BadInputf("unknown case %q; this program has %s", name, strings.Join(names, ", "))
 }
 
 // open opens the backend that the flags ask for and says on stderr which it is.
 func (a *App) open(quiet bool) (engine.Engine, error) {
 	if a.threads < 0 {
-		return nil, badInputf("--threads %d: want 0 or more", a.threads)
+		return nil, BadInputf("--threads %d: want 0 or more", a.threads)
 	}
 	e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice})
 	if err != nil {
-		return nil, badInput(err)
+		return nil, BadInput(err)
 	}
 	if !quiet {
 		d := e.Describe()
@@ -197,13 +206,13 @@ func (a *App) loadModel(c domain.Case, file string) (*model.Model, error) {
 	}
 	m, err := model.ReadFile(file)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, BadInput(err)
 	}
-	return m, badInput(batchnav.Fits(m, c.MapProblem().Spec()))
+	return m, BadInput(batchnav.Fits(m, c.MapProblem().Spec()))
 }
 
-// print writes result as JSON, or as text by render.
-func (a *App) print(result any, render func(w io.Writer) error) error {
+// Print writes result as JSON where --json asks for it, and otherwise as text by render.
+func (a *App) Print(result any, render func(w io.Writer) error) error {
 	if a.json {
 		enc := json.NewEncoder(a.Stdout)
 		enc.SetEscapeHTML(false)
@@ -219,10 +228,16 @@ func preference(weights []float64, m int) (domain.Preference, error) {
 	}
 	p := domain.Preference{W: slices.Clone(weights)}
 	if err := p.Validate(m); err != nil {
-		return p, badInputf("--preference: %w", err)
+		return p, BadInputf("--preference: %w", err)
 	}
 	return p, nil
 }
+
+// Threads is the flag --threads: 0 for every core.
+func (a *App) Threads() int { return a.threads }
+
+// Seed is the flag --seed.
+func (a *App) Seed() uint64 { return a.seed }
 
 func cpuThreads(flag int) int {
 	if flag > 0 {

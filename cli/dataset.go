@@ -29,7 +29,7 @@ priority and for W fixed preferences, and writes the samples as parquet parts.
 Running the same command again continues where the last one stopped. --shard i/n
 solves one of n parts of the work; gpc dataset merge joins them. With --policy the
 optimum is also solved from every state that an earlier map leads to.`,
-		Args: exactArgs(1),
+		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.find(args[0])
 			if err != nil {
@@ -43,10 +43,10 @@ optimum is also solved from every state that an earlier map leads to.`,
 				weights = spec.Training.Weights
 			}
 			if opt.Scenarios < 1 {
-				return badInputf("--scenarios %d: want 1 or more", opt.Scenarios)
+				return BadInputf("--scenarios %d: want 1 or more", opt.Scenarios)
 			}
 			if opt.OutDir == "" {
-				return badInputf("--out is required: the folder of the dataset")
+				return BadInputf("--out is required: the folder of the dataset")
 			}
 			if opt.Shard, err = parseShard(shard); err != nil {
 				return err
@@ -59,7 +59,7 @@ optimum is also solved from every state that an earlier map leads to.`,
 				opt.Weights.Reference, opt.Weights.LogLo, opt.Weights.LogHi = d.Reference, d.LogLo, d.LogHi
 			}
 			if err := opt.Weights.Validate(spec.ObjectiveSize()); err != nil {
-				return badInput(err)
+				return BadInput(err)
 			}
 			opt.Scalarization = domain.Scalarization(how)
 			opt.Seed, opt.Threads = a.seed, a.threads
@@ -81,7 +81,7 @@ optimum is also solved from every state that an earlier map leads to.`,
 			if err != nil {
 				return err
 			}
-			return a.print(counters, func(w io.Writer) error {
+			return a.Print(counters, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "%d samples from %d of %d scenarios (%d discarded), %d solves in %.1f s, %.0f solves/s, in %s\n",
 					counters.Samples, counters.Retained, counters.Scenarios, counters.Discarded, counters.Solves, counters.WallSeconds, counters.SolvesPerSecond, opt.OutDir)
 				return err
@@ -107,7 +107,7 @@ optimum is also solved from every state that an earlier map leads to.`,
 func (a *App) visit(c domain.Case, file string, opt *offline.Options) (closeAll func(), err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, BadInput(err)
 	}
 	opt.PolicyName = fmt.Sprintf("direct %x", sha256.Sum256(data))
 	make, closeAll, err := a.factory(c, "direct", file)
@@ -136,23 +136,23 @@ func (a *App) mergeCommand() *cobra.Command {
 		Short: "Join the shards of one dataset",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return badInputf("dataset merge needs the folders of the shards")
+				return BadInputf("dataset merge needs the folders of the shards")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {
-				return badInputf("--out is required: the folder of the merged dataset")
+				return BadInputf("--out is required: the folder of the merged dataset")
 			}
 			d, err := offline.Merge(out, args...)
 			if err != nil {
-				return badInput(err)
+				return BadInput(err)
 			}
 			result := struct {
 				Samples int    `json:"samples"`
 				Hash    string `json:"hash"`
 			}{d.Rows(), d.Hash()}
-			return a.print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "%d samples in %s, hash %s\n", result.Samples, out, result.Hash)
 				return err
 			})
@@ -179,7 +179,7 @@ func splitShard(s string) (i, n int, err error) {
 	i, errI := strconv.Atoi(left)
 	n, errN := strconv.Atoi(right)
 	if !found || errors.Join(errI, errN) != nil || n < 1 || i < 0 || i >= n {
-		return 0, 0, badInputf("--shard %q: want i/n with 0 ≤ i < n", s)
+		return 0, 0, BadInputf("--shard %q: want i/n with 0 ≤ i < n", s)
 	}
 	return i, n, nil
 }

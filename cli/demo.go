@@ -42,17 +42,17 @@ func (a *App) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo --out DIR",
 		Short: "Decide, refine 4096 candidates for every case with a bundled model, train one from nothing, draw it all",
-		Args:  exactArgs(0),
+		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
-				return badInputf("--out is required: the folder for traces and pictures")
+				return BadInputf("--out is required: the folder for traces and pictures")
 			}
 			if candidates < 1 || candidates > batchnav.MaxCandidates || episodes < 1 || scenarios < 2 || epochs < 1 {
-				return badInputf("--candidates %d, --episodes %d, --scenarios %d, --epochs %d: want at least 1, 1, 2 and 1", candidates, episodes, scenarios, epochs)
+				return BadInputf("--candidates %d, --episodes %d, --scenarios %d, --epochs %d: want at least 1, 1, 2 and 1", candidates, episodes, scenarios, epochs)
 			}
 			for name := range files {
 				if _, err := a.find(name); err != nil {
-					return badInputf("--model: %w", err)
+					return BadInputf("--model: %w", err)
 				}
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
@@ -98,7 +98,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	start := time.Now()
 	e, reason, err := engine.Open(engine.Options{Backend: d.backend, Threads: d.threads, TF32: d.tf32, Notice: d.notice})
 	if err != nil {
-		return badInput(err)
+		return BadInput(err)
 	}
 	defer e.Close()
 	about := e.Describe()
@@ -116,7 +116,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		}
 	}
 	if len(with) == 0 {
-		return badInputf("no case of this program has a bundled model")
+		return BadInputf("no case of this program has a bundled model")
 	}
 	for _, c := range with {
 		if c.Learned != nil {
@@ -146,7 +146,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	}
 	d.say("\n%d pictures and tables in %s (open report.html), %.0f s in all", len(d.result.Files), d.out, time.Since(start).Seconds())
 	if d.json {
-		return d.print(d.result, nil)
+		return d.Print(d.result, nil)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (d *demo) cost(e engine.Engine, cases []domain.Case) error {
 		return nil
 	}
 	d.say("\n── what a step costs here, and how far that is from the limit of this machine")
-	return table(d.Stdout, bench.Rows(d.result.Steps))
+	return Table(d.Stdout, bench.Rows(d.result.Steps))
 }
 
 // fromNothing solves a small dataset, trains a map on it and evaluates it.

@@ -113,11 +113,11 @@ func (a *App) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "What this machine offers: CPU features, chosen kernels, CUDA, measured ceilings",
-		Args:  exactArgs(0),
+		Args:  ExactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
 			e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice})
 			if err != nil {
-				return badInput(err)
+				return BadInput(err)
 			}
 			defer e.Close()
 			d := e.Describe()
@@ -136,14 +136,14 @@ func (a *App) doctorCommand() *cobra.Command {
 			for _, threads := range []int{1, cpuThreads(a.threads)} {
 				c, err := measureCeilings(threads)
 				if err != nil {
-					return badInput(err)
+					return BadInput(err)
 				}
 				r.Ceilings = append(r.Ceilings, c)
 				if threads == cpuThreads(a.threads) {
 					break
 				}
 			}
-			return a.print(r, func(w io.Writer) error {
+			return a.Print(r, func(w io.Writer) error {
 				fmt.Fprintf(w, "gpc %s (%s)\n", r.Version, r.Commit)
 				fmt.Fprintf(w, "cpu      %s: %d cores, %d threads; %s\n", r.CPU.Name, r.CPU.PhysicalCore, r.CPU.LogicalCore, strings.Join(r.CPU.Features, " "))
 				fmt.Fprintf(w, "         L1d %d KiB, L2 %d KiB, L3 %d MiB\n", r.CPU.L1D>>10, r.CPU.L2>>10, r.CPU.L3>>20)

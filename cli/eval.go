@@ -58,12 +58,12 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 		return a.guided(c, guided, modelFile)
 	}
 	if !slices.Contains(a.methods(c), name) {
-		return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
+		return nil, nil, BadInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
 	}
 	options := batchnav.Options{}
 	if name != noRollout {
 		if options, err = batchnav.OptionsFor(name); err != nil {
-			return nil, nil, badInput(err)
+			return nil, nil, BadInput(err)
 		}
 	}
 	m, err := a.loadModel(c, modelFile)
@@ -72,7 +72,7 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 	}
 	if name == noRollout {
 		if m, err = m.WithoutRollout(); err != nil {
-			return nil, nil, badInput(err)
+			return nil, nil, BadInput(err)
 		}
 	}
 	if !options.NoProjection && !options.NoFallback {
@@ -86,7 +86,7 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 		}
 		n, err := batchnav.NewNavigator(e, m, c.Problem, options)
 		if err != nil {
-			return nil, badInput(err)
+			return nil, BadInput(err)
 		}
 		return closedloop.FromNavigator(n), nil
 	}, closeAll, nil
@@ -106,7 +106,7 @@ func (a *App) guided(c domain.Case, method func(domain.Proposer) (domain.Control
 		}
 		p, err := batchnav.NewProposer(e, m, c.MapProblem(), batchnav.Options{}, guidedCapacity)
 		if err != nil {
-			return nil, badInput(err)
+			return nil, BadInput(err)
 		}
 		ctrl, err := method(p)
 		if err != nil {
@@ -127,7 +127,7 @@ func (a *App) engines() (open func() (engine.Engine, error), closeAll func()) {
 	return func() (engine.Engine, error) {
 			e, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: max(1, a.threads), TF32: a.tf32, Notice: a.notice})
 			if err != nil {
-				return nil, badInput(err)
+				return nil, BadInput(err)
 			}
 			engines = append(engines, e)
 			return e, nil
@@ -149,7 +149,7 @@ func (a *App) evalCommand() *cobra.Command {
 gpc verify can check without trusting this command. The engine uses one thread
 unless --threads says otherwise, so that latencies are of one core; --parallel
 runs episodes side by side, which disturbs latencies and nothing else.`,
-		Args: exactArgs(1),
+		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.find(args[0])
 			if err != nil {
@@ -160,13 +160,13 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 				return err
 			}
 			if opt.Episodes < 1 {
-				return badInputf("--episodes %d: want 1 or more", opt.Episodes)
+				return BadInputf("--episodes %d: want 1 or more", opt.Episodes)
 			}
 			if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
-				return badInputf("--noise %v: want a finite standard deviation ≥ 0", opt.Noise)
+				return BadInputf("--noise %v: want a finite standard deviation ≥ 0", opt.Noise)
 			}
 			if opt.Resume && opt.TracePath == "" {
-				return badInputf("--resume needs --trace FILE, the run to continue")
+				return BadInputf("--resume needs --trace FILE, the run to continue")
 			}
 			if shard != "" {
 				if opt.ShardIndex, opt.ShardCount, err = splitShard(shard); err != nil {
@@ -177,7 +177,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			if err != nil {
 				return err
 			}
-			return a.print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
+			return a.Print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
 	f := cmd.Flags()
@@ -201,7 +201,7 @@ func (a *App) joinCommand() *cobra.Command {
 		Short: "Statistics of an evaluation whose shards were run apart, from their traces",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return badInputf("eval join needs a case and the traces of its shards")
+				return BadInputf("eval join needs a case and the traces of its shards")
 			}
 			return nil
 		},
@@ -212,9 +212,9 @@ func (a *App) joinCommand() *cobra.Command {
 			}
 			result, err := closedloop.Join(c.Problem.Spec(), args[1:])
 			if err != nil {
-				return badInput(err)
+				return BadInput(err)
 			}
-			return a.print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
+			return a.Print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
 }
@@ -225,19 +225,19 @@ func (a *App) compareCommand() *cobra.Command {
 		Short: "Cost of several methods beside the first's, on the episodes in which all of them are safe",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return badInputf("eval compare needs at least two traces of the same episodes")
+				return BadInputf("eval compare needs at least two traces of the same episodes")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			compared, err := closedloop.Compare(args)
 			if err != nil {
-				return badInput(err)
+				return BadInput(err)
 			}
 			result := struct {
 				Comparisons []closedloop.Comparison `json:"comparisons"`
 			}{compared}
-			return a.print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) error {
 				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "mean margin", "p50 ms", "p99 ms"}}
 				for _, r := range compared {
 					rows = append(rows, []string{
@@ -245,7 +245,7 @@ func (a *App) compareCommand() *cobra.Command {
 						format("%.3f", r.DifferencePct), format("%.3f", r.DifferenceSEM), format("%.3f", r.MarginMean), format("%.2f", r.Latency.P50/1e3), format("%.2f", r.Latency.P99/1e3),
 					})
 				}
-				return table(w, rows)
+				return Table(w, rows)
 			})
 		},
 	}
@@ -273,7 +273,7 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 			fmt.Sprint(r.Fallback), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99), format("%.2e", r.Displacement),
 		})
 	}
-	if err := table(w, rows); err != nil {
+	if err := Table(w, rows); err != nil {
 		return err
 	}
 	return renderGoals(w, results)
@@ -310,16 +310,16 @@ func (a *App) verifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Re-simulate a trace from its header, scenes and actions alone",
-		Args:  exactArgs(1),
+		Args:  ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			v, err := closedloop.Verify(args[0], func(name string) (*domain.Case, error) {
 				c, err := a.find(name)
 				return &c, err
 			})
 			if err != nil {
-				return badInputf("%s: %w", args[0], err)
+				return BadInputf("%s: %w", args[0], err)
 			}
-			if err := a.print(v, func(w io.Writer) error {
+			if err := a.Print(v, func(w io.Writer) error {
 				if v.OK {
 					_, err := fmt.Fprintf(w, "%s: %d episodes of %s by %s, %d decisions, %d safe: every value confirmed\n", args[0], v.Episodes, v.Case, v.Method, v.Decisions, v.Safe)
 					return err
@@ -333,7 +333,7 @@ func (a *App) verifyCommand() *cobra.Command {
 				return err
 			}
 			if !v.OK {
-				return errCheck
+				return ErrCheck
 			}
 			return nil
 		},
@@ -344,11 +344,11 @@ func (a *App) verifyCommand() *cobra.Command {
 func (a *App) bundled(c domain.Case) (*model.Model, error) {
 	name := c.Problem.Spec().Name
 	if a.Models == nil {
-		return nil, badInputf("this program has no bundled models; train one and give it with --model FILE")
+		return nil, BadInputf("this program has no bundled models; train one and give it with --model FILE")
 	}
 	f, err := a.Models.Open(name + ".safetensors")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, badInputf("case %s has no bundled model; train one and give it with --model FILE", name)
+		return nil, BadInputf("case %s has no bundled model; train one and give it with --model FILE", name)
 	}
 	if err != nil {
 		return nil, err
@@ -356,7 +356,7 @@ func (a *App) bundled(c domain.Case) (*model.Model, error) {
 	defer f.Close()
 	m, err := model.Read(f)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, BadInput(err)
 	}
-	return m, badInput(batchnav.Fits(m, c.MapProblem().Spec()))
+	return m, BadInput(batchnav.Fits(m, c.MapProblem().Spec()))
 }

@@ -47,9 +47,9 @@ func (a *App) progress(what string) func(done, total int) {
 	}
 }
 
-// table writes rows with aligned columns; the first row is the header. Cells
+// Table writes rows with aligned columns; the first row is the header. Cells
 // that look like numbers are aligned right.
-func table(w io.Writer, rows [][]string) error {
+func Table(w io.Writer, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}

@@ -18,14 +18,14 @@ func (a *App) steerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "steer CASE",
 		Short: "Sweep a user's fixed preference over the simplex with one map, beside the exact front",
-		Args:  exactArgs(1),
+		Args:  ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.find(args[0])
 			if err != nil {
 				return err
 			}
 			if divisions < 1 || divisions > 1000 || episodes < 1 {
-				return badInputf("--divisions %d, --episodes %d: want 1 to 1000, and at least 1", divisions, episodes)
+				return BadInputf("--divisions %d, --episodes %d: want 1 to 1000, and at least 1", divisions, episodes)
 			}
 			factory, closeAll, err := a.factory(c, method, modelFile)
 			if err != nil {
@@ -42,8 +42,8 @@ func (a *App) steerCommand() *cobra.Command {
 			}
 			out := report.Steering{Case: args[0], Method: method, Seed: a.seed, Commit: version.Build(), Device: device(), Front: front}
 			out.Summarize()
-			return a.print(out, func(w io.Writer) error {
-				if err := table(w, out.Rows()); err != nil {
+			return a.Print(out, func(w io.Writer) error {
+				if err := Table(w, out.Rows()); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(w, "\nhypervolume ratio to the exact front %s, regret %s %% on average, %s %% at worst\n", format("%.6f", out.HypervolumeRatio), format("%.4f", out.MeanRegretPct), format("%.4f", out.WorstRegretPct))

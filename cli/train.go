@@ -36,26 +36,26 @@ func (a *App) trainCommand() *cobra.Command {
 chooses the codes of M*, calibrates on held-out scenarios and writes the model.
 FILE.checkpoint is saved after every epoch and on interrupt; --resume continues
 from it to bitwise the same model.`,
-		Args: exactArgs(1),
+		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.find(args[0])
 			if err != nil {
 				return err
 			}
 			if len(dirs) == 0 || out == "" {
-				return badInputf("--data and --out are required")
+				return BadInputf("--data and --out are required")
 			}
 			shards, _, err := offline.OpenShards(dirs...)
 			if err != nil {
-				return badInput(err)
+				return BadInput(err)
 			}
 			data, err := train.FromDataset(c.MapProblem().Spec(), shards...)
 			if err != nil {
-				return badInput(err)
+				return BadInput(err)
 			}
 			if initial != "" {
 				if opt.Initial, err = model.ReadFile(initial); err != nil {
-					return badInput(err)
+					return BadInput(err)
 				}
 			}
 			e, err := a.open(a.json)
@@ -70,7 +70,7 @@ from it to bitwise the same model.`,
 			if err != nil {
 				return err
 			}
-			return a.print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) error {
 				v := result.Val
 				_, err := fmt.Fprintf(w, "%s: %d samples, %d epochs in %.1f s (%.0f samples/s); τ_geom %.3g, δ_dec %.3g (p99 %.3g)\n",
 					result.Model, result.Samples, result.Epochs, result.WallSeconds, result.SamplesPerSec, v.TauGeom, v.DeltaDec, v.DeltaDecP99)

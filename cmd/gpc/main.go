@@ -6,11 +6,14 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/domains/opf"
+	"github.com/gpc-engine/gpc/domains/opf/command"
 	"github.com/gpc-engine/gpc/models"
 )
 
@@ -20,8 +23,10 @@ func main() {
 			integrator.Convex(), integrator.Nonconvex(), multiagent.Static(), multiagent.Moving(),
 			opf.Thirty(), opf.ThirtyUncertain(),
 		},
-		Open:   open,
-		Models: models.Bundled,
+		Open:       open,
+		Models:     models.Bundled,
+		Commands:   []func(*cli.App) *cobra.Command{command.PowerFlow, command.OptimalFlow},
+		Operations: command.Operations(),
 	}))
 }
 
