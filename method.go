@@ -3,6 +3,7 @@ package gpc
 import (
 	"cmp"
 	"errors"
+	"os"
 	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -50,6 +51,23 @@ func (c *Case) method(name string) (domain.Method, error) {
 
 // mapped reports whether a method decides by the case's map.
 func mapped(m domain.Method) bool { return m.New == nil || m.Needs&domain.NeedsMap != 0 }
+
+// Setup reads what a method needs from a file: the map, the bundled one for "", or the
+// weights of a method that brings its own. A method without either ignores the file.
+func (c *Case) Setup(method, file string) (Setup, error) {
+	s := Setup{Method: cmp.Or(method, DefaultMethod)}
+	m, err := c.method(s.Method)
+	switch {
+	case err != nil:
+	case mapped(m):
+		s.Model, err = c.Model(file)
+	case m.Needs&domain.NeedsWeights != 0 && file != "":
+		if s.Weights, err = os.ReadFile(file); err != nil {
+			err = BadInput(err)
+		}
+	}
+	return s, err
+}
 
 // navigation is the navigator's part of a method: its options with the case's exact
 // solver behind them. An ablation executes what it decodes, and has none.

@@ -48,7 +48,7 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		return nil, badInputf("dataset: %d scenarios, want 1 or more", opt.Scenarios)
 	}
 	if opt.OutDir == "" {
-		return nil, badInputf("dataset: the folder is not named")
+		return nil, badInputf("dataset: --out is required, the folder of the dataset")
 	}
 	if err := opt.Weights.Validate(c.MapSpec().ObjectiveSize()); err != nil {
 		return nil, BadInput(err)

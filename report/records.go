@@ -35,7 +35,7 @@ type Records struct {
 	Traces       []Trace
 }
 
-// Benchmark is the record of `gpc bench`.
+// Benchmark is what `gpc bench` prints and what bench/results holds.
 type Benchmark struct {
 	Device  string         `json:"device"`
 	Commit  string         `json:"commit"`

@@ -25,6 +25,8 @@ type Result struct {
 	// counts only its own.
 	Samples int64
 	Seconds float64
+	// Rows of the dataset, those that the problem does not select included.
+	Rows int
 }
 
 // Rows of validation that are looked at after every epoch, and at most at the
@@ -51,6 +53,7 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 	if err := opt.Data.Validate(opt.Problem.Spec()); err != nil {
 		return nil, err
 	}
+	rows := opt.Data.Rows()
 	opt.Data = opt.Data.selected(opt.Problem)
 	set, err := NewSet(opt.Problem.Spec(), &opt.Data, opt)
 	if err != nil {
@@ -65,7 +68,7 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 			return nil, err
 		}
 	}
-	result := &Result{}
+	result := &Result{Rows: rows}
 	for r.cursor.Phase < len(r.phases) {
 		if err := r.epoch(ctx); err != nil {
 			return nil, err
