@@ -135,19 +135,11 @@ type CertifyOptions struct {
 	Progress func(stage string, done, total int) // nil: nobody
 }
 
-// Certified is a certificate with the recovery from perturbations.
-type Certified struct {
-	Certificate *batchnav.Certificate `json:"certificate"`
-	Recovery    *batchnav.Recovery    `json:"recovery"`
-	Commit      string                `json:"commit"`
-	Device      string                `json:"device"`
-}
-
 // Certify estimates the paper's constants of a map on held-out scenarios, says which
 // of its conditions hold, and compares the bounds with what the method does in closed
 // loop. In a case whose map is not about its own problem the constants are those of
 // the map's problem under the navigator, the closed loop is the case's own method.
-func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptions) (*Certified, error) {
+func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptions) (*batchnav.Certified, error) {
 	if opt.Scenarios < 1 || opt.Episodes < 0 || opt.Steps < 1 || !(opt.Radius > 0) {
 		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1, 0, 1 and a radius above 0", opt.Scenarios, opt.Episodes, opt.Steps, opt.Radius)
 	}
@@ -199,7 +191,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 	if err != nil {
 		return nil, err
 	}
-	return &Certified{Certificate: batchnav.Judge(c.Name(), *constants, measured), Recovery: recovery, Commit: version.Build(), Device: e.Device()}, nil
+	return &batchnav.Certified{Certificate: batchnav.Judge(c.Name(), *constants, measured), Recovery: recovery, Commit: version.Build(), Device: e.Device()}, nil
 }
 
 // heldOut solves scenarios of a stream that no dataset uses.

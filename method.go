@@ -50,7 +50,7 @@ func (c *Case) method(name string) (domain.Method, error) {
 }
 
 // mapped reports whether a method decides by the case's map.
-func mapped(m domain.Method) bool { return m.New == nil || m.Needs&domain.NeedsMap != 0 }
+func mapped(m domain.Method) bool { return m.Needs&domain.NeedsMap != 0 }
 
 // Setup reads what a method needs from a file: the map, the bundled one for "", or the
 // weights of a method that brings its own. A method without either ignores the file.

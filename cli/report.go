@@ -32,7 +32,7 @@ func (a *App) reportCommand() *cobra.Command {
 			}{}
 			var all []*report.Records
 			for i, dir := range dirs {
-				r, err := report.Load(dir)
+				r, err := report.Load(dir, a.reported())
 				if err != nil {
 					return gpc.BadInput(err)
 				}
@@ -65,4 +65,16 @@ func (a *App) reportCommand() *cobra.Command {
 	cmd.Flags().StringVar(&summary, "summary", "", "also replace the summary between its marks in this document")
 	cmd.Flags().StringVar(&out, "out", "", "folder to write report.html, report.md and figures to")
 	return cmd
+}
+
+// reported is what tables need to know of the program's cases.
+func (a *App) reported() map[string]report.Case {
+	cases := map[string]report.Case{}
+	for _, def := range a.Cases {
+		name := def.Problem.Spec().Name
+		if c, err := a.Find(name); err == nil {
+			cases[name] = report.Case{Methods: c.Methods(), Paper: def.Paper}
+		}
+	}
+	return cases
 }
