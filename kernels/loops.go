@@ -206,17 +206,7 @@ func (l *loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 			rows := min(l.chunk, l.rows-from)
 			l.stage(&in, from, rows)
 			key := loopsKey{from, rows, out.Z.Rows > 0}
-			stream := l.backend.stream
-			g, err := l.graphs.get(t, key, func() (*driver.Graph, error) {
-				return t.Capture(stream, func() error { return l.queue(t, key) })
-			})
-			if err != nil {
-				return err
-			}
-			if err := t.LaunchGraph(g, stream); err != nil {
-				return err
-			}
-			if err := t.Wait(stream); err != nil {
+			if err := l.graphs.run(t, l.backend.stream, key, func() error { return l.queue(t, key) }); err != nil {
 				return err
 			}
 			l.give(&out, from, rows)

@@ -106,9 +106,9 @@ func (t *Trainer) prepareLatents() error {
 	}
 	rows, nz := t.cfg.Data.X.Rows, quads(t.layout.nets[0].out())
 	return t.backend.do(func(th *driver.Thread) error {
-		for _, key := range slices.Clone(t.order) {
+		for _, key := range slices.Clone(t.memory.plans.order) {
 			if key.rollout {
-				if err := t.dropPlan(th, key); err != nil {
+				if err := t.dropPlan(th, t.memory.plans.take(key)); err != nil {
 					return err
 				}
 			}

@@ -446,8 +446,8 @@ func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 				}
 			}
 		}
-		if len(trainer.memory.plans) != maxPlans || len(trainer.order) != maxPlans {
-			t.Errorf("%d plans, %d in order, want %d", len(trainer.memory.plans), len(trainer.order), maxPlans)
+		if plans := trainer.memory.plans; len(plans.values) != maxPlans || len(plans.order) != maxPlans {
+			t.Errorf("%d plans, %d in order, want %d", len(plans.values), len(plans.order), maxPlans)
 		}
 	}()
 	deadline := time.Now().Add(10 * time.Second)
