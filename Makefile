@@ -83,7 +83,7 @@ generate:
 
 ## deviations: measure every instruction set of this CPU against float64, into docs/numerics.md
 deviations:
-	$(GO) run ./internal/backendtest/deviations
+	$(GO) run ./bench/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
 GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' docs/numerics.md
