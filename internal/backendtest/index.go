@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -16,7 +17,7 @@ type codeSet struct{ codes, decoded tensor.Matrix }
 
 func newCodeSet(seed uint64, count, latent, measured int) codeSet {
 	rng := newRand(seed)
-	sheet := randomNet(rng, 2, 9, latent+measured)
+	sheet := testdomain.Network(rng, 0.2, 2, 9, latent+measured)
 	set := codeSet{tensor.New(count, latent), tensor.New(count, measured)}
 	for i := range count {
 		p := []float64{2 * rng.NormFloat64(), 2 * rng.NormFloat64()}
