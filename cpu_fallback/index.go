@@ -175,7 +175,7 @@ func (w *indexWorker) localize(ix *index, rows []int32) {
 		r := &w.rows[i]
 		z := ix.zobs.Row(int(row))
 		r.x, r.tau = ix.x.Row(int(row)), ix.tau[row]
-		if !allFinite(r.x) || !allFinite(z) {
+		if !tensor.Finite(r.x) || !tensor.Finite(z) {
 			ix.write(row, ix.undefined, -1, float32(math.NaN()), false)
 			continue
 		}
@@ -277,14 +277,4 @@ func (ix *index) write(row int32, z []float32, nearest int32, residual float32, 
 	if out.Consistent != nil {
 		out.Consistent[row] = consistent
 	}
-}
-
-// allFinite reports whether a row holds a measurement.
-func allFinite(row []float32) bool {
-	for _, v := range row {
-		if !(v-v == 0) {
-			return false
-		}
-	}
-	return true
 }

@@ -57,7 +57,7 @@ func AffineProjection(q []float64, codes [][]float64) []float64 {
 	for j, z := range codes {
 		axpy(point, y.AtVec(j)/sum, z)
 	}
-	if !finite(point) {
+	if !tensor.Finite(point) {
 		return nearest
 	}
 	return point
@@ -79,7 +79,7 @@ type Location struct {
 // is the code of smallest residual, unrefined. A non-finite entry in x or zobs
 // gives Nearest −1, NaN and not consistent.
 func Localize(codes, decoded [][]float64, x, zobs []float64, tau float64, neighbours int) Location {
-	if !finite(x) || !finite(zobs) {
+	if !tensor.Finite(x) || !tensor.Finite(zobs) {
 		z := make([]float64, len(zobs))
 		for i := range z {
 			z[i] = math.NaN()
@@ -110,7 +110,7 @@ func Localize(codes, decoded [][]float64, x, zobs []float64, tau float64, neighb
 // NearestCodes returns the k nearest codes of z, ascending, ties by index, and
 // their squared distances. A non-finite z gives −1 and NaN.
 func NearestCodes(codes [][]float64, z []float64, k int) (index []int, distance2 []float64) {
-	if !finite(z) {
+	if !tensor.Finite(z) {
 		for range k {
 			index, distance2 = append(index, -1), append(distance2, math.NaN())
 		}
@@ -162,7 +162,7 @@ func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) 
 	x := &index{}
 	for i := range codes.Rows {
 		z, s := wide(codes.Row(i)), wide(decoded.Row(i))
-		if !finite(z) || !finite(s) {
+		if !tensor.Finite(z) || !tensor.Finite(s) {
 			return nil, fmt.Errorf("NewIndex: code %d or its decoded state is not finite", i)
 		}
 		x.codes, x.decoded = append(x.codes, z), append(x.decoded, s)

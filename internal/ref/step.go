@@ -30,16 +30,16 @@ func Cap(v []float64, vmax float64) []float64 {
 // (FallbackSecondSlope).
 func RK2(field func(z []float64) []float64, z []float64, dt, vmax float64) (step, k2 []float64, fallback backend.Fallback) {
 	k1 := Cap(field(z), vmax)
-	if !finite(k1) {
+	if !tensor.Finite(k1) {
 		return make([]float64, len(z)), make([]float64, len(z)), backend.FallbackNoStep
 	}
 	mid := append([]float64(nil), z...)
 	axpy(mid, dt/2, k1)
-	if !finite(mid) {
+	if !tensor.Finite(mid) {
 		mid = z
 		fallback |= backend.FallbackMidpoint
 	}
-	if slope := field(mid); finite(slope) {
+	if slope := field(mid); tensor.Finite(slope) {
 		k2 = Cap(slope, vmax)
 	} else {
 		k2 = k1
@@ -67,7 +67,7 @@ func (e Energy) Step(z, x, ctx, weights []float64, p backend.StepParams) (next [
 	if p.LieGain != 0 && p.TopK > 0 && fallback&backend.FallbackNoStep == 0 {
 		values, vectors := EigTopK(e.DecoderS.Metric(z, float64(p.MetricLambda)), len(z), p.TopK)
 		residual := LieResidual(step, k2, vectors, values, float64(p.LieScale)*dt)
-		if finite(residual) {
+		if tensor.Finite(residual) {
 			axpy(step, float64(p.LieGain), residual)
 		} else {
 			fallback |= backend.FallbackLie
