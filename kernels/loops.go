@@ -251,7 +251,7 @@ func (l *loops) give(out *backend.LoopsOutput, from, rows int) {
 
 // Latents implements backend.Loops.
 func (l *loops) Latents(z tensor.Matrix) error {
-	if err := checkOutput("loops", "latents", z, l.rows, l.flow.latent); err != nil {
+	if err := backend.CheckOutput("loops", "latents", z, l.rows, l.flow.latent); err != nil {
 		return err
 	}
 	flat := make([]float32, l.rows*l.flow.latent)
