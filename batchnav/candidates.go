@@ -142,7 +142,7 @@ func (l *loaded) admitted(codes []int32, normal []float32, tau float64, want int
 		if found == want {
 			break
 		}
-		if code >= 0 && square(normal, l.decoded.Row(int(code))) <= tau {
+		if code >= 0 && tensor.SquaredDistance(normal, l.decoded.Row(int(code))) <= tau {
 			copy(z.Row(found), l.model.Codes.Row(int(code)))
 			found++
 		}

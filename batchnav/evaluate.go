@@ -86,7 +86,7 @@ func (r *Refiner) act(i, h int, t *scratch, pref domain.Preference, opt *RefineO
 	spec := r.spec
 	ns, nc, nu, m := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize()
 	s, c, u := r.s[i*ns:(i+1)*ns], r.c[i*nc:(i+1)*nc], r.action(i, h)
-	if !finite(u) || !finite(s) {
+	if !tensor.Finite(u) || !tensor.Finite(s) {
 		r.margin[i] = math.Inf(-1)
 		clear(u)
 	} else if !opt.NoProjection {
@@ -150,7 +150,7 @@ func (r *Refiner) advance(i, h int, t *scratch, pref domain.Preference, encode b
 		r.charge(i, t)
 	}
 	r.problem.Step(s, c, u, nextS, nextC)
-	if !finite(nextS) || !finite(nextC) {
+	if !tensor.Finite(nextS) || !tensor.Finite(nextC) {
 		// The roll-out has left the numbers; it stays where it was and is lost.
 		r.margin[i] = math.Inf(-1)
 		copy(nextS, s)

@@ -118,10 +118,10 @@ func (r *Proposer) check(opt *domain.ProposeOptions, questions []domain.Question
 			return 0, fmt.Errorf("propose: question %d has %d measured values and %d of context, case %q has %d and %d",
 				i, len(q.S), len(q.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
 		}
-		if !finite(q.S) || !finite(q.C) {
+		if !tensor.Finite(q.S) || !tensor.Finite(q.C) {
 			return 0, fmt.Errorf("propose: question %d has an entry that is not finite: s %v, c %v", i, q.S, q.C)
 		}
-		if q.Previous != nil && (len(q.Previous) != r.model.Latent() || !finite(q.Previous)) {
+		if q.Previous != nil && (len(q.Previous) != r.model.Latent() || !tensor.Finite(q.Previous)) {
 			return 0, fmt.Errorf("propose: question %d has a previous latent of %d entries, want %d that are finite", i, len(q.Previous), r.model.Latent())
 		}
 		if err := q.Preference.Validate(spec.ObjectiveSize()); err != nil {
@@ -196,7 +196,7 @@ func (r *Proposer) anchor(questions []domain.Question, answers []domain.Answer) 
 		r.weights(r.sigma[i], r.weight.Row(i))
 		r.model.NormS.Apply(decoded, decoded)
 		a.Sigma, a.Consistent, a.Threshold = r.sigma[i], r.consistentRow[i], r.threshold(0)
-		a.Residual = square(r.normal.Row(i), decoded)
+		a.Residual = tensor.SquaredDistance(r.normal.Row(i), decoded)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (r *Proposer) anchor(questions []domain.Question, answers []domain.Answer) 
 // indicators are not finite.
 func (r *Proposer) steer(q *domain.Question, sigma []float64) {
 	r.priority(q.Preference, r.shat, r.u, q.C, r.delta, sigma)
-	if !finite(sigma) {
+	if !tensor.Finite(sigma) {
 		for i := range sigma {
 			sigma[i] = 1 / float64(len(sigma))
 		}

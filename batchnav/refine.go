@@ -199,7 +199,7 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 		return nil, fmt.Errorf("refine: the observation has %d measured values and %d of context, case %q has %d and %d",
 			len(obs.S), len(obs.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
 	}
-	if !finite(obs.S) || !finite(obs.C) {
+	if !tensor.Finite(obs.S) || !tensor.Finite(obs.C) {
 		return nil, fmt.Errorf("refine: the observation has an entry that is not finite: s %v, c %v", obs.S, obs.C)
 	}
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
@@ -295,7 +295,7 @@ func (r *Refiner) anchor(obs *Observation, result *Refinement) (localized []floa
 	tensor.Widen(u, plan.Row(0)[:len(u)])
 	r.priority(obs.Preference, shat, u, obs.C, make([]float64, len(result.Sigma)), result.Sigma)
 	r.model.NormS.Apply(decoded.Row(0), decoded.Row(0))
-	result.Residual = square(r.normal.Row(0), decoded.Row(0))
+	result.Residual = tensor.SquaredDistance(r.normal.Row(0), decoded.Row(0))
 	return spot.Row(0), tau, nil
 }
 

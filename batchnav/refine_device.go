@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // deviceRefiner is the backend's own refinement of the loaded model; nil where it
@@ -70,7 +71,7 @@ func (r *Refiner) refineOnDevice(ctx context.Context, obs *Observation, opt *Ref
 	}
 	r.observe(obs.S, obs.C, obs.Preference, r.slot, make([]float32, r.spec.ObservationSize()), r.state.Row(0), r.ctx.Row(0), r.normal.Row(0))
 	r.model.NormS.Apply(out.Decoded, out.Decoded)
-	result.Residual = square(r.normal.Row(0), out.Decoded)
+	result.Residual = tensor.SquaredDistance(r.normal.Row(0), out.Decoded)
 	result.Latency.Total = microseconds(time.Since(start))
 	return result, nil
 }

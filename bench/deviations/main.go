@@ -3,8 +3,8 @@
 // by operation (backendtest.Deviations, rollouttest.Deviations), and with the bundled maps and objectives of
 // the problems that have device functions (problems.go).
 //
-//	go run ./internal/backendtest/deviations
-//	go run ./internal/backendtest/deviations -problems   these alone
+//	go run ./bench/deviations
+//	go run ./bench/deviations -problems   these alone
 //
 // Its tables belong to the CPU it names, so `make generate` leaves them alone. The
 // shim needs a C++20 compiler.
@@ -36,9 +36,9 @@ import (
 const rows = 256
 
 const (
-	begin         = "<!-- begin measured: go run ./internal/backendtest/deviations -->\n"
+	begin         = "<!-- begin measured: go run ./bench/deviations -->\n"
 	end           = "<!-- end measured -->\n"
-	beginProblems = "<!-- begin measured problems: go run ./internal/backendtest/deviations -problems -->\n"
+	beginProblems = "<!-- begin measured problems: go run ./bench/deviations -problems -->\n"
 	endProblems   = "<!-- end measured problems -->\n"
 )
 
