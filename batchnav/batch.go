@@ -112,14 +112,9 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 // keep makes the loops' latents: where the backend computes if it offers that, in
 // its single operations otherwise.
 func (a *Batch) keep() error {
-	m := a.model
 	cfg := backend.LoopsConfig{
-		EncoderX: m.EncoderX, NormX: m.NormX, Step: a.stepperConfig(a.size), Neighbours: a.nav.Neighbours, InverseRange: a.inverseRange,
-		RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
+		MapConfig: a.mapConfig(a.size), RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
 		Smooths: a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree,
-	}
-	if a.index != nil {
-		cfg.Codes, cfg.Decoded = m.Codes, a.decoded
 	}
 	if b, ok := a.backend.(backend.LoopsBackend); ok {
 		kept, err := b.NewLoops(cfg)

@@ -80,6 +80,17 @@ func (l *loaded) stepperConfig(maxBatch int) backend.StepperConfig {
 	}
 }
 
+// mapConfig is the whole map, for a backend that navigates or refines by itself.
+func (l *loaded) mapConfig(maxBatch int) backend.MapConfig {
+	cfg := backend.MapConfig{
+		EncoderX: l.model.EncoderX, NormX: l.model.NormX, Step: l.stepperConfig(maxBatch), Neighbours: l.nav.Neighbours, InverseRange: l.inverseRange,
+	}
+	if l.index != nil {
+		cfg.Codes, cfg.Decoded = l.model.Codes, l.decoded
+	}
+	return cfg
+}
+
 // makeStepper prepares the step for batches of up to maxBatch rows.
 func (l *loaded) makeStepper(maxBatch int) error {
 	var err error
