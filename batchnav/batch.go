@@ -196,9 +196,8 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 // so that the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
 	spec, l, in := a.spec, &a.loops[i], &a.in
-	if len(obs.S) != spec.MeasuredSize() || len(obs.C) != spec.ContextSize() {
-		return fmt.Errorf("batchnav: observation %d has %d measured values and %d of context, case %q has %d and %d",
-			i, len(obs.S), len(obs.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	if err := a.checkSizes(obs.S, obs.C); err != nil {
+		return fmt.Errorf("batchnav: observation %d %w", i, err)
 	}
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return err

@@ -97,9 +97,8 @@ func checkOptions(o domain.ProposeOptions) error {
 
 // check says what is wrong with a question, to be read after its name.
 func (l *loaded) check(q *domain.Question) error {
-	spec := l.spec
-	if len(q.S) != spec.MeasuredSize() || len(q.C) != spec.ContextSize() {
-		return fmt.Errorf("has %d measured values and %d of context, case %q has %d and %d", len(q.S), len(q.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	if err := l.checkSizes(q.S, q.C); err != nil {
+		return err
 	}
 	if !finite(q.S) || !finite(q.C) {
 		return fmt.Errorf("has an entry that is not finite: s %v, c %v", q.S, q.C)
@@ -107,7 +106,7 @@ func (l *loaded) check(q *domain.Question) error {
 	if q.Previous != nil && (len(q.Previous) != l.model.Latent() || !finite(q.Previous)) {
 		return fmt.Errorf("has a previous latent of %d entries, want %d that are finite", len(q.Previous), l.model.Latent())
 	}
-	if err := q.Preference.Validate(spec.ObjectiveSize()); err != nil {
+	if err := q.Preference.Validate(l.spec.ObjectiveSize()); err != nil {
 		return fmt.Errorf("has a wrong preference: %w", err)
 	}
 	return nil

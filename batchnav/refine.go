@@ -135,15 +135,15 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 // grow makes room for n candidates of a refinement in single operations.
 func (r *Refiner) grow(n int) (err error) {
 	if r.proposer == nil {
-		if r.proposer, err = newProposer(r.loaded, n); err != nil {
-			return err
-		}
-		r.rollouts = newRollouts(r.loaded)
 		if p, ok := r.problem.(domain.PlanScoring); ok {
 			device, _ := r.backend.(domain.Accelerator)
 			if r.own, err = p.NewPlanScorer(device); err != nil {
-				return fmt.Errorf("refine: %s scores its plans itself: %w", r.spec.Name, err)
+				return fmt.Errorf("refine: scoring the plans of %s: %w", r.spec.Name, err)
 			}
+		}
+		r.rollouts = newRollouts(r.loaded)
+		if r.proposer, err = newProposer(r.loaded, n); err != nil {
+			return err
 		}
 	}
 	if n > len(r.cost) {

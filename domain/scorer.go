@@ -12,7 +12,8 @@ import (
 // look-ahead ends with the plan.
 type PlanScoring interface {
 	// NewPlanScorer prepares a scorer. device is what the map computes on, nil where
-	// that is the CPU; a scorer that can do nothing with it works on the CPU.
+	// that is the CPU. A scorer that can do nothing with it, or that it fails later,
+	// works on the CPU: an error means that there is no scorer at all.
 	NewPlanScorer(device Accelerator) (PlanScorer, error)
 }
 
