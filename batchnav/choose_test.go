@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -36,7 +35,7 @@ func TestChoice(t *testing.T) {
 	}
 	b := domain.PlanBatch{Plans: tensor.New(4, 1), Projected: make([]float64, 4), Cost: []float64{3, 4, 8, 1}, Margin: []float64{0, 0, 0, -1}}
 	got := choose(&b, []Source{SourceNoise, SourceNoise, SourcePrevious, SourceNoise}, 0.1)
-	want := [domain.Sources]backend.RefineSource{SourceNoise: {Candidates: 3, Feasible: 2, BestCost: 3, MeanCost: 3.5}, SourcePrevious: {Candidates: 1, Feasible: 1, BestCost: 8, MeanCost: 8}}
+	want := [domain.Sources]SourceStatistics{SourceNoise: {Candidates: 3, Feasible: 2, BestCost: 3, MeanCost: 3.5}, SourcePrevious: {Candidates: 1, Feasible: 1, BestCost: 8, MeanCost: 8}}
 	if got.Sources != want || got.LocalizedCost != 4 || got.Source != SourceNoise {
 		t.Errorf("sources %+v, the localized code costs %v, the winner is from %v, want %+v, 4 and noise", got.Sources, got.LocalizedCost, got.Source, want)
 	}

@@ -82,10 +82,7 @@ type Refinement struct {
 }
 
 // SourceStatistics say what one source of candidates contributed.
-type SourceStatistics struct {
-	Source Source `json:"source"`
-	backend.RefineSource
-}
+type SourceStatistics = domain.SourceStatistics
 
 // RefineLatency is where the time went, µs. A backend that refines by itself tells
 // the total only.
@@ -214,8 +211,8 @@ func (r *Refiner) refinement(out *backend.RefineOutput, residual float64, candid
 		Sigma: out.Sigma, Residual: residual, Consistent: out.Consistent,
 	}
 	for i, s := range out.Sources {
-		if s.Candidates > 0 {
-			result.Sources = append(result.Sources, SourceStatistics{Source(i), s})
+		if s.Source = Source(i); s.Candidates > 0 {
+			result.Sources = append(result.Sources, s)
 		}
 	}
 	return result

@@ -365,7 +365,7 @@ func (r *refiner) result() backend.RefineOutput {
 	}
 	for i := range out.Sources {
 		p := v[chosenSources+4*i:]
-		out.Sources[i] = backend.RefineSource{Candidates: int(p[0]), Feasible: int(p[1]), BestCost: p[2], MeanCost: p[3]}
+		out.Sources[i] = domain.SourceStatistics{Candidates: int(p[0]), Feasible: int(p[1]), BestCost: p[2], MeanCost: p[3]}
 	}
 	return out
 }
