@@ -59,7 +59,7 @@ var allowed = map[string][]string{
 	"train":                                  {"batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/version"},
 	"closedloop":                             {"batchnav", "internal/backend", "model", "domain", "tensor", "internal/version"},
 	"bench":                                  {"engine", "cpu_fallback", "batchnav", "offline", "train", "closedloop", "kernels/images", "internal/ref", "internal/backend", "model", "domain", "tensor", "internal/version"},
-	"domaintest":                             {"domain", "internal/backendtest"},
+	"domaintest":                             {"domain", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
 	"report":                                 {"internal/peerrecord", "bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version"},
 	"cli":                                    {"report", "bench", "engine", "cpu_fallback", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/version"},
 	"models":                                 {},
