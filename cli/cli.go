@@ -42,8 +42,9 @@ type App struct {
 	// Models holds CASE.safetensors for each case with a bundled model; nil for
 	// none.
 	Models fs.FS
-	// Commands make commands of the program's own beside gpc's. They read flags of all
-	// commands from the App and return errors of BadInput and ErrCheck.
+	// Commands make commands of the program's own beside gpc's. The flags of every
+	// command (--json, --seed, --backend, --threads, --tf32) are theirs too, Print heeds
+	// the first; they return errors of BadInput and ErrCheck.
 	Commands []func(*App) *cobra.Command
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
@@ -235,9 +236,6 @@ func preference(weights []float64, m int) (domain.Preference, error) {
 
 // Threads is the flag --threads: 0 for every core.
 func (a *App) Threads() int { return a.threads }
-
-// Seed is the flag --seed.
-func (a *App) Seed() uint64 { return a.seed }
 
 func cpuThreads(flag int) int {
 	if flag > 0 {
