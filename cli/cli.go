@@ -9,6 +9,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,7 @@ import (
 
 // App is one program: its cases, its bundled models and its streams.
 type App struct {
+	Name string // of the program in usage and errors; "": gpc
 	// Cases are what CASE arguments name.
 	Cases []domain.Case
 	// Open, if set, makes the case of a name that is not in Cases, such as one that
@@ -88,6 +90,7 @@ var ErrCheck = errors.New("check did not hold")
 
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
+	a.Name = cmp.Or(a.Name, "gpc")
 	if a.Stdout == nil {
 		a.Stdout = os.Stdout
 	}
@@ -106,10 +109,10 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	case errors.Is(err, ErrCheck):
 		return 1
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(a.Stderr, "gpc: interrupted; what was finished is kept")
+		a.notice("interrupted; what was finished is kept")
 		return 1
 	}
-	fmt.Fprintln(a.Stderr, "gpc:", err)
+	a.notice(err.Error())
 	var in inputError
 	if errors.As(err, &in) {
 		return 2
@@ -119,14 +122,14 @@ func (a *App) Run(ctx context.Context, args []string) int {
 
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "gpc",
+		Use:           a.Name,
 		Short:         "Geometric Pareto Control: decide by moving on a learned Pareto manifold",
 		Version:       version.Version + " (" + version.Build() + ")",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return BadInputf("unknown command %q; `gpc --help` lists them", args[0])
+				return BadInputf("unknown command %q; `%s --help` lists them", args[0], a.Name)
 			}
 			return nil
 		},
@@ -197,8 +200,9 @@ func (a *App) open(quiet bool) (engine.Engine, error) {
 	return e, nil
 }
 
-// notice says on stderr that a GPU failed and where work goes on.
-func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, "gpc:", text) }
+// notice says on stderr what the program itself has to say: an error, or that a GPU
+// failed and where work goes on.
+func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, a.Name+":", text) }
 
 // loadModel reads --model, or the bundled model of the case.
 func (a *App) loadModel(c domain.Case, file string) (*model.Model, error) {

@@ -137,6 +137,9 @@ func TestDomainOfAnotherModule(t *testing.T) {
 		t.Helper()
 		o.run(t, v, append([]string{"./program", "--json"}, arguments...)...)
 	}
+	if _, log, err := o.try("./program", "fly"); err == nil || !strings.HasPrefix(log, "heating: unknown command") {
+		t.Errorf("a command that it does not have: %v, %s", err, log)
+	}
 	program(nil, "dataset", "heating", "--scenarios", "30", "--weights", "1", "--out", "data")
 	program(nil, "train", "heating", "--data", "data", "--out", "heating.safetensors", "--epochs", "30", "--rollout-epochs", "2")
 	var eval struct {

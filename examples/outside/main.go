@@ -18,5 +18,5 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(cli.Main(&cli.App{Cases: []domain.Case{c}}))
+	os.Exit(cli.Main(&cli.App{Name: "heating", Cases: []domain.Case{c}}))
 }

@@ -22,5 +22,5 @@ func main() {
 		}
 		cases = append(cases, c)
 	}
-	os.Exit(cli.Main(&cli.App{Cases: cases}))
+	os.Exit(cli.Main(&cli.App{Name: "gpc-tanks", Cases: cases}))
 }
