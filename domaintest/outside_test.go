@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,13 +23,13 @@ type outside struct {
 	env []string
 }
 
-func copyOutside(t *testing.T) outside {
+func copyOutside(t *testing.T) *outside {
 	t.Helper()
 	checkout, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := outside{dir: t.TempDir(), env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")}
+	o := &outside{dir: t.TempDir(), env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")}
 	if err := os.CopyFS(o.dir, os.DirFS(filepath.Join(checkout, "examples/outside"))); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +47,7 @@ func copyOutside(t *testing.T) outside {
 
 // run gives what a command prints on standard output, decoded into v where v is not
 // nil.
-func (o outside) run(t *testing.T, v any, command ...string) string {
+func (o *outside) run(t *testing.T, v any, command ...string) string {
 	t.Helper()
 	out, log, err := o.try(command...)
 	if err != nil {
@@ -62,7 +61,7 @@ func (o outside) run(t *testing.T, v any, command ...string) string {
 	return out
 }
 
-func (o outside) try(command ...string) (out, log string, err error) {
+func (o *outside) try(command ...string) (out, log string, err error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	var stdout, stderr bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = o.dir, o.env, &stdout, &stderr
@@ -72,7 +71,7 @@ func (o outside) try(command ...string) (out, log string, err error) {
 
 // spoilt leaves a module whose device functions are off by a little, which both the
 // check of the images and its own test say.
-func spoilt(t *testing.T, o outside, build string) {
+func spoilt(t *testing.T, o *outside, build string) {
 	t.Helper()
 	file := filepath.Join(o.dir, "heating/heating.cu")
 	text, err := os.ReadFile(file)
@@ -172,13 +171,15 @@ func TestDomainOfAnotherModule(t *testing.T) {
 		t.Errorf("refinement: %+v", cpu)
 	}
 
-	if !onShim {
-		t.Skip("without a C++20 compiler the program is not run on the host shim")
-	}
-	o.run(t, nil, "go", "run", build, "shim", "driver/libcuda.so.1")
-	o.env = append(slices.Clone(o.env), "LD_LIBRARY_PATH="+filepath.Join(o.dir, "driver"))
-	cuda := refine("cuda")
-	if !cuda.Feasible || !(math.Abs(cuda.Cost-cpu.Cost) <= 1e-3*(1+cpu.Cost)) || !(math.Abs(cuda.Margin-cpu.Margin) <= 1e-3) {
-		t.Errorf("refinement on the host shim %+v, on the CPU %+v", cuda, cpu)
-	}
+	t.Run("on the host shim", func(t *testing.T) {
+		if !onShim {
+			t.Skip("it needs a C++20 compiler")
+		}
+		o.run(t, nil, "go", "run", build, "shim", "driver/libcuda.so.1")
+		o.env = append(o.env, "LD_LIBRARY_PATH="+filepath.Join(o.dir, "driver"))
+		cuda := refine("cuda")
+		if !cuda.Feasible || !(math.Abs(cuda.Cost-cpu.Cost) <= 1e-3*(1+cpu.Cost)) || !(math.Abs(cuda.Margin-cpu.Margin) <= 1e-3) {
+			t.Errorf("refinement on the host shim %+v, on the CPU %+v", cuda, cpu)
+		}
+	})
 }
