@@ -132,28 +132,28 @@ func TestDomainOfAnotherModule(t *testing.T) {
 	if onShim {
 		spoilt(t, o, build)
 	}
-	program := func(v any, arguments ...string) {
+	program := func(t *testing.T, v any, arguments ...string) {
 		t.Helper()
 		o.run(t, v, append([]string{"./program", "--json"}, arguments...)...)
 	}
 	if _, log, err := o.try("./program", "fly"); err == nil || !strings.HasPrefix(log, "heating: unknown command") {
 		t.Errorf("a command that it does not have: %v, %s", err, log)
 	}
-	program(nil, "dataset", "heating", "--scenarios", "30", "--weights", "1", "--out", "data")
-	program(nil, "train", "heating", "--data", "data", "--out", "heating.safetensors", "--epochs", "30", "--rollout-epochs", "2")
+	program(t, nil, "dataset", "heating", "--scenarios", "30", "--weights", "1", "--out", "data")
+	program(t, nil, "train", "heating", "--data", "data", "--out", "heating.safetensors", "--epochs", "30", "--rollout-epochs", "2")
 	var eval struct {
 		Safe     float64 `json:"safe"`
 		Episodes int     `json:"episodes"`
 	}
-	program(&eval, "eval", "heating", "--method", "gpc", "--episodes", "5", "--seed", "5", "--model", "heating.safetensors", "--trace", "trace.jsonl")
+	program(t, &eval, "eval", "heating", "--method", "gpc", "--episodes", "5", "--seed", "5", "--model", "heating.safetensors", "--trace", "trace.jsonl")
 	if eval.Safe != 1 || eval.Episodes != 5 {
 		t.Errorf("of %d episodes %v were safe, want all 5", eval.Episodes, eval.Safe)
 	}
-	program(nil, "verify", "trace.jsonl")
+	program(t, nil, "verify", "trace.jsonl")
 	var benchmark struct {
 		Results []struct{ Case, Size string }
 	}
-	program(&benchmark, "bench", "step", "--case", "heating", "--batch", "8", "--time", "5ms")
+	program(t, &benchmark, "bench", "step", "--case", "heating", "--batch", "8", "--time", "5ms")
 	if len(benchmark.Results) != 1 || benchmark.Results[0].Case != "heating" || !strings.Contains(benchmark.Results[0].Size, "own objectives") {
 		t.Errorf("bench step: %+v", benchmark.Results)
 	}
@@ -161,12 +161,12 @@ func TestDomainOfAnotherModule(t *testing.T) {
 		Cost, Margin float64
 		Feasible     bool
 	}
-	refine := func(backend string) (r refined) {
+	refine := func(t *testing.T, backend string) (r refined) {
 		t.Helper()
-		program(&r, "refine", "heating", "--state", "state.json", "--candidates", "64", "--model", "heating.safetensors", "--backend", backend)
+		program(t, &r, "refine", "heating", "--state", "state.json", "--candidates", "64", "--model", "heating.safetensors", "--backend", backend)
 		return r
 	}
-	cpu := refine("cpu")
+	cpu := refine(t, "cpu")
 	if !cpu.Feasible {
 		t.Errorf("refinement: %+v", cpu)
 	}
@@ -177,7 +177,7 @@ func TestDomainOfAnotherModule(t *testing.T) {
 		}
 		o.run(t, nil, "go", "run", build, "shim", "driver/libcuda.so.1")
 		o.env = append(o.env, "LD_LIBRARY_PATH="+filepath.Join(o.dir, "driver"))
-		cuda := refine("cuda")
+		cuda := refine(t, "cuda")
 		if !cuda.Feasible || !(math.Abs(cuda.Cost-cpu.Cost) <= 1e-3*(1+cpu.Cost)) || !(math.Abs(cuda.Margin-cpu.Margin) <= 1e-3) {
 			t.Errorf("refinement on the host shim %+v, on the CPU %+v", cuda, cpu)
 		}
