@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
+	"github.com/gpc-engine/gpc/domains/multiagent/world"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/model"
@@ -92,9 +93,9 @@ func TestWholeRefinementOfCase2(t *testing.T) {
 		refiners[i] = r
 	}
 	for i, opt := range []batchnav.RefineOptions{
-		{Candidates: candidates, FlowSteps: 1, Seed: 3, LookAhead: multiagent.Horizon},
+		{Candidates: candidates, FlowSteps: 1, Seed: 3, LookAhead: world.Horizon},
 		{Candidates: candidates, FlowSteps: 2, Seed: 4, LookAhead: 3, NoProjection: true},
-		{Candidates: candidates, FlowSteps: 1, Seed: 5, LookAhead: multiagent.Horizon},
+		{Candidates: candidates, FlowSteps: 1, Seed: 5, LookAhead: world.Horizon},
 	} {
 		_, o := multiagentScene(t, i)
 		if i == 2 {
@@ -150,7 +151,7 @@ func BenchmarkRefineCase2(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				opt := batchnav.RefineOptions{Candidates: candidates, FlowSteps: flow, Seed: 1, LookAhead: multiagent.Horizon, NoProjection: !c.project}
+				opt := batchnav.RefineOptions{Candidates: candidates, FlowSteps: flow, Seed: 1, LookAhead: world.Horizon, NoProjection: !c.project}
 				for b.Loop() {
 					if _, err := r.Refine(context.Background(), o, opt); err != nil {
 						b.Fatal(err)
