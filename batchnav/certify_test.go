@@ -230,7 +230,7 @@ func TestMeasureLoopComparesWithTheOptimum(t *testing.T) {
 	}
 	pref := domain.Preference{Adaptive: true}
 	const offset = 0.125
-	m, err := MeasureLoop(context.Background(), nav, oneScene{cart}, 1, 2, pref, func(s, c []float64, _ domain.Preference, u []float64) bool {
+	m, err := MeasureLoop(context.Background(), cart.Spec(), nav.Controller(), oneScene{cart}, 1, 2, pref, func(s, c []float64, _ domain.Preference, u []float64) bool {
 		u[0] = math.Max(-1, math.Min(1, testdomain.Feedback[0]*s[0]+testdomain.Feedback[1]*s[1])) + offset
 		return s[0] != 0.5 // the first state has no optimum
 	})

@@ -43,6 +43,11 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 	if err != nil {
 		return nil, err
 	}
+	if opt.NoRollout {
+		if m, err = m.WithoutRollout(); err != nil {
+			return nil, err
+		}
+	}
 	l := &loaded{backend: b, model: m, problem: p, spec: spec, nav: nav}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
 		return nil, fmt.Errorf("batchnav: E_x: %w", err)

@@ -77,7 +77,7 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 				if o, ok := c.Solver.(domain.Optimizer); ok {
 					optimal = o.Optimal
 				}
-				if measured, err = batchnav.MeasureLoop(cmd.Context(), n, c.Plant, a.seed, episodes, domain.Preference{Adaptive: true}, optimal); err != nil {
+				if measured, err = batchnav.MeasureLoop(cmd.Context(), c.Problem.Spec(), n.Controller(), c.Plant, a.seed, episodes, domain.Preference{Adaptive: true}, optimal); err != nil {
 					return err
 				}
 			}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/offline"
@@ -114,19 +113,8 @@ func (a *App) visit(c domain.Case, file string, opt *offline.Options) (closeAll 
 	if err != nil {
 		return nil, err
 	}
-	opt.Policy = func() (domain.Controller, error) {
-		m, err := make()
-		return visitor{m}, err
-	}
+	opt.Policy = make
 	return closeAll, nil
-}
-
-// visitor is a method as the controller that a dataset follows.
-type visitor struct{ closedloop.Method }
-
-func (v visitor) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
-	_, err := v.Method.Decide(s, c, pref, u)
-	return err == nil, err
 }
 
 func (a *App) mergeCommand() *cobra.Command {

@@ -19,67 +19,58 @@ import (
 	"github.com/gpc-engine/gpc/model"
 )
 
-// noRollout is the ablation with another D_u: the one that rollout-aware
-// refinement began with, which the model file holds too.
-const noRollout = "gpc-no-rollout"
-
 // methods lists what --method can name for a case. A case that neither solves
 // Pareto samples nor sizes a latent has no map to navigate on, only methods of
 // its own; neither has one whose map is not about the plant's own problem.
 func (a *App) methods(c domain.Case) []string {
 	var names []string
 	if c.Learned == nil && (c.Solver != nil || c.Problem.Spec().Training.Latent > 0) {
-		names = append(batchnav.Methods(), noRollout)
+		for _, m := range batchnav.Methods() {
+			names = append(names, m.Name)
+		}
 	}
-	own := make([]string, 0, len(c.Controllers)+len(c.Guided))
-	for n := range c.Controllers {
-		own = append(own, n)
+	for _, m := range c.Methods {
+		names = append(names, m.Name)
 	}
-	for n := range c.Guided {
-		own = append(own, n)
-	}
-	slices.Sort(own)
-	return append(names, own...)
+	return names
 }
 
 // factory returns the maker of a method for closedloop.Evaluate, and a function
 // that closes the engines it opened.
-func (a *App) factory(c domain.Case, name, modelFile string) (make func() (closedloop.Method, error), closeAll func(), err error) {
-	if own, ok := c.Controllers[name]; ok {
-		return func() (closedloop.Method, error) {
-			ctrl, err := own()
-			if err != nil {
-				return nil, err
-			}
-			return closedloop.FromController(ctrl), nil
-		}, func() {}, nil
-	}
-	if guided, ok := c.Guided[name]; ok {
-		return a.guided(c, guided, modelFile)
-	}
+func (a *App) factory(c domain.Case, name, modelFile string) (make func() (domain.Controller, error), closeAll func(), err error) {
 	if !slices.Contains(a.methods(c), name) {
 		return nil, nil, badInputf("case %s has no method %q; it has %s", c.Problem.Spec().Name, name, strings.Join(a.methods(c), ", "))
 	}
-	options := batchnav.Options{}
-	if name != noRollout {
-		if options, err = batchnav.OptionsFor(name); err != nil {
-			return nil, nil, badInput(err)
-		}
+	own, isOwn := c.Method(name)
+	if isOwn && own.Needs&domain.NeedsMap == 0 {
+		return func() (domain.Controller, error) { return own.New(domain.Means{}) }, func() {}, nil
 	}
 	m, err := a.loadModel(c, modelFile)
 	if err != nil {
 		return nil, nil, err
 	}
-	if name == noRollout {
-		if m, err = m.WithoutRollout(); err != nil {
-			return nil, nil, badInput(err)
-		}
+	open, closeAll := a.engines()
+	if isOwn {
+		return func() (domain.Controller, error) {
+			e, err := open()
+			if err != nil {
+				return nil, err
+			}
+			p, err := batchnav.NewProposer(e, m, c.MapProblem(), batchnav.Options{}, guidedCapacity)
+			if err != nil {
+				return nil, badInput(err)
+			}
+			return own.New(domain.Means{Proposer: p})
+		}, closeAll, nil
+	}
+	options, err := batchnav.OptionsFor(name)
+	if err != nil {
+		return nil, nil, badInput(err)
 	}
 	if !options.NoProjection && !options.NoFallback {
 		options.Solver = c.Rescue // an ablation executes what it decodes
 	}
-	open, closeAll := a.engines()
-	return func() (closedloop.Method, error) {
+	return func() (domain.Controller, error) {
 		e, err := open()
 		if err != nil {
 			return nil, err
@@ -88,31 +79,7 @@ func (a *App) factory(c domain.Case, name, modelFile string) (make func() (close
 		if err != nil {
 			return nil, badInput(err)
 		}
-		return closedloop.FromNavigator(n), nil
-	}, closeAll, nil
-}
-
-// guided is the factory of a case's own method that asks the case's map.
-func (a *App) guided(c domain.Case, method func(domain.Proposer) (domain.Controller, error), modelFile string) (make func() (closedloop.Method, error), closeAll func(), err error) {
-	m, err := a.loadModel(c, modelFile)
-	if err != nil {
-		return nil, nil, err
-	}
-	open, closeAll := a.engines()
-	return func() (closedloop.Method, error) {
-		e, err := open()
-		if err != nil {
-			return nil, err
-		}
-		p, err := batchnav.NewProposer(e, m, c.MapProblem(), batchnav.Options{}, guidedCapacity)
-		if err != nil {
-			return nil, badInput(err)
-		}
-		ctrl, err := method(p)
-		if err != nil {
-			return nil, err
-		}
-		return closedloop.FromController(ctrl), nil
+		return n.Controller(), nil
 	}, closeAll, nil
 }
 

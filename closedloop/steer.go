@@ -29,7 +29,7 @@ type FrontPoint struct {
 // Steer runs a method over episodes at each fixed preference and beside it the
 // case's oracle: the front that one map traces without retraining, and the
 // exact one.
-func Steer(ctx context.Context, c *domain.Case, m Method, seed uint64, episodes int, weights [][]float64, progress func(done, total int)) ([]FrontPoint, error) {
+func Steer(ctx context.Context, c *domain.Case, m domain.Controller, seed uint64, episodes int, weights [][]float64, progress func(done, total int)) ([]FrontPoint, error) {
 	spec := c.Problem.Spec()
 	if c.Plant == nil {
 		return nil, fmt.Errorf("closedloop: case %q has no plant; see Simulated", spec.Name)
@@ -67,7 +67,7 @@ func Steer(ctx context.Context, c *domain.Case, m Method, seed uint64, episodes 
 }
 
 // run adds one episode to the point.
-func (p *FrontPoint) run(c *domain.Case, m Method, seed uint64, e int, pref domain.Preference, cost, oracle *float64) error {
+func (p *FrontPoint) run(c *domain.Case, m domain.Controller, seed uint64, e int, pref domain.Preference, cost, oracle *float64) error {
 	spec := c.Problem.Spec()
 	open := func() (domain.Episode, error) {
 		return c.Plant.Episode(seed, e, domain.EpisodeOptions{Preference: pref})
@@ -126,7 +126,7 @@ func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64,
 		if err != nil {
 			return nil, 0, false, err
 		}
-		out, err := ep.Apply(u)
+		out, err := apply(spec, ep, u)
 		if err != nil {
 			return nil, 0, false, err
 		}

@@ -59,7 +59,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 			d := out[i]
 			d.U, d.Plan, d.Latent = append([]float64(nil), d.U...), append([]float32(nil), d.Plan...), append([]float32(nil), d.Latent...)
 			d.Sigma, d.Margins = append([]float64(nil), d.Sigma...), append([]float64(nil), d.Margins...)
-			d.Times = batchnav.Times{}
+			d.Times = domain.Times{}
 			decisions = append(decisions, d)
 			problem.Step(obs[i].S, obs[i].C, d.U, next, nextC)
 			copy(obs[i].S, next)
@@ -83,7 +83,7 @@ func sameDecisions(t testing.TB, got, want []batchnav.Decision) {
 		if g.Fallback != w.Fallback || g.Consistent != w.Consistent || math.Abs(g.NoiseVariance-w.NoiseVariance) > 1e-4*w.NoiseVariance {
 			t.Errorf("decision %d: fallback %v, consistent %v, variance %g, want %v, %v, %g", i, g.Fallback, g.Consistent, g.NoiseVariance, w.Fallback, w.Consistent, w.NoiseVariance)
 		}
-		if w.Fallback&batchnav.FallbackObservation != 0 {
+		if w.Fallback&domain.FallbackObservation != 0 {
 			continue // no latent stands behind it
 		}
 		for _, v := range []struct {

@@ -24,12 +24,12 @@ import (
 )
 
 // Static is the case multiagent-static: 150 steps among obstacles that stand.
-func Static() domain.Case { return newCase("multiagent-static", false) }
+func Static() domain.Case { return newCase("multiagent-static", false, paper(100, 0.28, 0.301, 60)) }
 
 // Moving is the case multiagent-moving: 600 steps among obstacles that move.
-func Moving() domain.Case { return newCase("multiagent-moving", true) }
+func Moving() domain.Case { return newCase("multiagent-moving", true, paper(99, -3.43, 0.203, 35)) }
 
-func newCase(name string, moving bool) domain.Case {
+func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.Case {
 	y, err := world.NewSystem(name, world.Default(moving), moving)
 	if err != nil {
 		panic("multiagent: default parameters: " + err.Error())
@@ -42,7 +42,7 @@ func newCase(name string, moving bool) domain.Case {
 		Plant: &world.Plant{System: y, Reference: func(y *world.System) (domain.Controller, error) {
 			return plan.NewReference(y, smallBudget)
 		}},
-		Controllers: controllers(y),
-		Guided:      guided(y),
+		Methods: methods(y),
+		Paper:   paper,
 	}
 }

@@ -18,12 +18,9 @@ import (
 func TestTraceIsConfirmedAndAlterationsAreFound(t *testing.T) {
 	c := Static()
 	path := filepath.Join(t.TempDir(), "static.jsonl")
-	result, err := closedloop.Evaluate(context.Background(), &c, func() (closedloop.Method, error) {
-		r, err := c.Controllers["reference"]()
-		if err != nil {
-			return nil, err
-		}
-		return closedloop.FromController(r), nil
+	result, err := closedloop.Evaluate(context.Background(), &c, func() (domain.Controller, error) {
+		m, _ := c.Method("reference")
+		return m.New(domain.Means{})
 	}, closedloop.Options{Method: "reference", Episodes: 3, Seed: 5, TracePath: path, Preference: domain.Preference{Adaptive: true}})
 	if err != nil {
 		t.Fatal(err)

@@ -134,7 +134,7 @@ func New(y *world.System) *View {
 			{Name: "omega", Unit: "rad/s", Lo: -l.OmegaMax, Hi: l.OmegaMax},
 		},
 		Objectives:      whole.Objectives,
-		Margins:         []domain.Variable{{Name: "bodies", Unit: "m"}},
+		Margins:         []domain.Variable{{Name: "bodies", Unit: "m", Kind: domain.Collision}},
 		Plan:            world.LookAhead,
 		Steps:           whole.Steps,
 		StepSeconds:     whole.StepSeconds,
