@@ -112,14 +112,9 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 // keep makes the loops' latents: where the backend computes if it offers that, in
 // its single operations otherwise.
 func (a *Batch) keep() error {
-	m := a.model
 	cfg := backend.LoopsConfig{
-		EncoderX: m.EncoderX, NormX: m.NormX, Step: a.stepperConfig(a.size), Neighbours: a.nav.Neighbours, InverseRange: a.inverseRange,
-		RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
+		MapConfig: a.mapConfig(a.size), RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
 		Smooths: a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree,
-	}
-	if a.index != nil {
-		cfg.Codes, cfg.Decoded = m.Codes, a.decoded
 	}
 	if b, ok := a.backend.(backend.LoopsBackend); ok {
 		kept, err := b.NewLoops(cfg)
@@ -201,9 +196,8 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 // so that the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
 	spec, l, in := a.spec, &a.loops[i], &a.in
-	if len(obs.S) != spec.MeasuredSize() || len(obs.C) != spec.ContextSize() {
-		return fmt.Errorf("batchnav: observation %d has %d measured values and %d of context, case %q has %d and %d",
-			i, len(obs.S), len(obs.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	if err := a.checkSizes(obs.S, obs.C); err != nil {
+		return fmt.Errorf("batchnav: observation %d %w", i, err)
 	}
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return err

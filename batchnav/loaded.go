@@ -85,6 +85,17 @@ func (l *loaded) stepperConfig(maxBatch int) backend.StepperConfig {
 	}
 }
 
+// mapConfig is the whole map, for a backend that navigates or refines by itself.
+func (l *loaded) mapConfig(maxBatch int) backend.MapConfig {
+	cfg := backend.MapConfig{
+		EncoderX: l.model.EncoderX, NormX: l.model.NormX, Step: l.stepperConfig(maxBatch), Neighbours: l.nav.Neighbours, InverseRange: l.inverseRange,
+	}
+	if l.index != nil {
+		cfg.Codes, cfg.Decoded = l.model.Codes, l.decoded
+	}
+	return cfg
+}
+
 // makeStepper prepares the step for batches of up to maxBatch rows.
 func (l *loaded) makeStepper(maxBatch int) error {
 	var err error
@@ -191,6 +202,14 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 		LieGain: float32(nav.LieGain), LieScale: float32(nav.LieScale),
 		Group: backend.Group{RotationBlocks: nav.RotationBlocks},
 	}
+}
+
+// checkSizes says what is wrong with an observation's sizes, to be read after its name.
+func (l *loaded) checkSizes(s, c []float64) error {
+	if spec := l.spec; len(s) != spec.MeasuredSize() || len(c) != spec.ContextSize() {
+		return fmt.Errorf("has %d measured values and %d of context, case %q has %d and %d", len(s), len(c), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	}
+	return nil
 }
 
 // observe writes the normalised input of E_x, [s, c, slot], and the float32

@@ -172,11 +172,14 @@ func loopsConfig(t testing.TB, loops int) backend.LoopsConfig {
 		}
 	}
 	return backend.LoopsConfig{
-		EncoderX: m.EncoderX, NormX: m.NormX, Codes: m.Codes, Decoded: decoded, Neighbours: 6, InverseRange: []float64{1.5, 0.5}, RetractionMix: 0.25, PriorityFilter: 0.5, Smooths: true,
-		Step: backend.StepperConfig{
-			DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: problem, MaxBatch: loops,
-			Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1},
+		MapConfig: backend.MapConfig{
+			EncoderX: m.EncoderX, NormX: m.NormX, Codes: m.Codes, Decoded: decoded, Neighbours: 6, InverseRange: []float64{1.5, 0.5},
+			Step: backend.StepperConfig{
+				DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: problem, MaxBatch: loops,
+				Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1},
+			},
 		},
+		RetractionMix: 0.25, PriorityFilter: 0.5, Smooths: true,
 	}
 }
 

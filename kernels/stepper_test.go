@@ -148,7 +148,7 @@ func TestProblemTooLargeForTheDevice(t *testing.T) {
 	m := integratorModel(t, 10)
 	own := cfg
 	own.Problem = unable{cfg.Problem}
-	_, err := b.NewRefiner(backend.RefinerConfig{EncoderX: m.EncoderX, NormX: m.NormX, Step: own, InverseRange: []float64{1, 1}})
+	_, err := b.NewRefiner(backend.MapConfig{EncoderX: m.EncoderX, NormX: m.NormX, Step: own, InverseRange: []float64{1, 1}})
 	if !errors.Is(err, backend.ErrNoRefiner) || !strings.Contains(err.Error(), "7 wheels") {
 		t.Errorf("the refiner says %v, want ErrNoRefiner with the reason", err)
 	}
