@@ -191,49 +191,56 @@ func TestViewRefinementOnDevice(t *testing.T) {
 	}
 }
 
-// TestViewProposalsOnDevice compares what Case 2's planner asks its map for, the views
-// of several robots at once, with the answers of the CPU.
-func TestViewProposalsOnDevice(t *testing.T) {
+// TestPlannerAsksTheDevice drives the first decisions of a scene of Case 2 with the map
+// on the device and with the map on the CPU: proposals are the same up to rounding, and
+// the robots go the same ways.
+func TestPlannerAsksTheDevice(t *testing.T) {
 	cpu, err := cpufallback.New(cpufallback.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cpu.Close()
-	const robots, count = 4, 40
-	c := viewCases["multiagent-moving"]
-	m, d := bundledModel(t, "multiagent-moving", 300), robotViews(t, c, robots)
-	var answers [2][]domain.Answer
-	for i, b := range []backend.Backend{onAny(t), cpu} {
-		p, err := batchnav.NewProposer(b, m, c.Learned, batchnav.Options{}, robots*count)
-		if err != nil {
-			t.Fatal(err)
-		}
-		questions := make([]domain.Question, robots)
-		for k := range questions {
-			questions[k] = domain.Question{S: d.s[k], C: d.c[k], Preference: domain.Preference{Adaptive: true}, Previous: m.Codes.Row(k), Count: count, Seed: uint64(k)}
-		}
-		answers[i] = make([]domain.Answer, robots)
-		if err := p.Propose(domain.ProposeOptions{FlowSteps: 1, Mixture: domain.Mixture{Neighbours: 0.15, Preference: 0.15, Previous: 0.35}}, questions, answers[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	off := 0 // at a kink or with unresolved eigenvectors, see compareSteps
-	for k, got := range answers[0] {
-		want := answers[1][k]
-		if err := near(got.Sigma, want.Sigma, 1e-5); err != nil {
-			t.Errorf("question %d: priority: %v", k, err)
-		}
-		if !slices.Equal(got.Sources, want.Sources) {
-			t.Errorf("question %d: sources %v, want %v", k, got.Sources, want.Sources)
-		}
-		for i := range count {
-			if near(wide32(got.Plans.Row(i)), wide32(want.Plans.Row(i)), 1e-4) != nil {
-				off++
+	device := onAny(t)
+	const decisions, candidates = 6, 96
+	for name, c := range viewCases {
+		m, spec := bundledModel(t, name, 300), c.Problem.Spec()
+		var states [2][]float64
+		for i, b := range []backend.Backend{device, cpu} {
+			p, err := batchnav.NewProposer(b, m, c.Learned, batchnav.Options{}, candidates)
+			if err != nil {
+				t.Fatal(err)
 			}
+			at := slices.IndexFunc(c.Methods, func(m domain.Method) bool { return m.Name == "gpc" })
+			controller, err := c.Methods[at].New(domain.Means{Proposer: p, Candidates: candidates})
+			if err != nil {
+				t.Fatal(err)
+			}
+			episode, err := c.Plant.Episode(7, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := controller.Reset(episode); err != nil {
+				t.Fatal(err)
+			}
+			s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+			for range decisions {
+				episode.Observe(s, ctx)
+				if _, err := controller.Decide(s, ctx, domain.Preference{Adaptive: true}, u); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := episode.Apply(u); err != nil {
+					t.Fatal(err)
+				}
+				if r := controller.(domain.Monitored).Monitor().Residual; math.IsNaN(r) {
+					t.Errorf("%s: the map was not asked", name)
+				}
+			}
+			states[i] = s
+			episode.State(s)
 		}
-	}
-	if off > robots*count/10 {
-		t.Errorf("%d of %d plans differ", off, robots*count)
+		if err := near(states[0], states[1], 1e-4); err != nil {
+			t.Errorf("%s: after %d decisions: %v", name, decisions, err)
+		}
 	}
 }
 
