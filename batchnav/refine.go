@@ -62,9 +62,9 @@ type Refinement struct {
 	Margin   float64 `json:"margin"`
 	Feasible bool    `json:"feasible"` // Margin ≥ −MarginTolerance
 	// Candidates is B, Index the winner among them, Source its origin.
-	Candidates int    `json:"candidates"`
-	Index      int    `json:"index"`
-	Source     Source `json:"source"`
+	Candidates int           `json:"candidates"`
+	Index      int           `json:"index"`
+	Source     domain.Source `json:"source"`
 	// FeasibleCount is how many candidates were feasible over the look-ahead.
 	FeasibleCount int `json:"feasible_candidates"`
 	LookAhead     int `json:"look_ahead"`
@@ -82,10 +82,7 @@ type Refinement struct {
 }
 
 // SourceStatistics say what one source of candidates contributed.
-type SourceStatistics struct {
-	Source Source `json:"source"`
-	backend.RefineSource
-}
+type SourceStatistics = domain.SourceStatistics
 
 // RefineLatency is where the time went, µs. A backend that refines by itself tells
 // the total only.
@@ -214,8 +211,8 @@ func (r *Refiner) refinement(out *backend.RefineOutput, residual float64, candid
 		Sigma: out.Sigma, Residual: residual, Consistent: out.Consistent,
 	}
 	for i, s := range out.Sources {
-		if s.Candidates > 0 {
-			result.Sources = append(result.Sources, SourceStatistics{Source(i), s})
+		if s.Source = domain.Source(i); s.Candidates > 0 {
+			result.Sources = append(result.Sources, s)
 		}
 	}
 	return result

@@ -112,10 +112,11 @@ func (r *refiner) observationLayout() observationLayout {
 	return l
 }
 
-// chosenSources and chosenPlan are places in what gpc_refine_choose writes.
+// chosenSources is the place of the first source in what gpc_refine_choose writes,
+// chosenValues how much it may write.
 const (
 	chosenSources = 8
-	chosenPlan    = chosenSources + 4*domain.Sources
+	chosenValues  = chosenSources + 4*(int(domain.SourcePrevious)+1)
 )
 
 // resultLayout places the result in one block, in bytes.
@@ -123,7 +124,7 @@ type resultLayout struct{ plan, sigma, decoded, latent, consistent, bytes int }
 
 func (r *refiner) resultLayout() resultLayout {
 	var l resultLayout
-	l.plan = 8 * chosenPlan
+	l.plan = 8 * chosenValues
 	l.sigma = l.plan + 8*r.spec.PlanSize()
 	l.decoded = l.sigma + 8*r.spec.ObjectiveSize()
 	l.latent = l.decoded + 4*r.spec.MeasuredSize()

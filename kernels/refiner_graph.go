@@ -39,7 +39,7 @@ func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
 		if err := t.Wait(r.backend.stream); err != nil {
 			return err
 		}
-		out = r.result()
+		out = r.result(key)
 		return nil
 	})
 	if isShort(err) {
@@ -342,19 +342,27 @@ func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferen
 
 // choose selects the winner and brings the result back.
 func (r *refiner) choose(t *driver.Thread, key refineKey) error {
-	s := &r.space
+	s, l := &r.space, r.resultLayout()
 	if err := r.backend.launch(t, "gpc_refine_choose", driver.Dim{X: 1}, 256, 0, driver.Int32(key.candidates), driver.Int32(r.flow.plan), driver.Int32(r.flow.latent),
-		driver.Int32(domain.Sources), driver.Float64(r.spec.MarginTolerance), driver.Address(s.cost.at), driver.Address(s.margin.at), driver.Address(s.source.at),
-		driver.Address(s.best.at), driver.Address(r.flown(key)), driver.Address(s.result.at), driver.Address(s.result.at.Offset(r.resultLayout().latent))); err != nil {
+		driver.Int32(key.sources()), driver.Float64(r.spec.MarginTolerance), driver.Address(s.cost.at), driver.Address(s.margin.at), driver.Address(s.source.at),
+		driver.Address(s.best.at), driver.Address(r.flown(key)), driver.Address(s.result.at), driver.Address(s.result.at.Offset(l.plan)), driver.Address(s.result.at.Offset(l.latent))); err != nil {
 		return err
 	}
 	return t.DownloadAsync(r.host, s.result.host, s.result.at, s.result.bytes, r.backend.stream)
 }
 
+// sources is how many of domain.Source the candidates may come from.
+func (k refineKey) sources() int {
+	if k.previous {
+		return int(domain.SourcePrevious) + 1
+	}
+	return int(domain.SourcePrevious)
+}
+
 // result reads what choose brought back.
-func (r *refiner) result() backend.RefineOutput {
+func (r *refiner) result(key refineKey) backend.RefineOutput {
 	l, base := r.resultLayout(), r.space.result.host
-	v := driver.HostSlice[float64](r.host, base, chosenPlan)
+	v := driver.HostSlice[float64](r.host, base, chosenValues)
 	out := backend.RefineOutput{
 		Index: int(v[0]), Source: domain.Source(v[1]), Feasible: v[2] != 0, Cost: v[3], Margin: v[4], FeasibleCount: int(v[5]), LocalizedCost: v[6], LocalizedMargin: v[7],
 		U:          slices.Clone(driver.HostSlice[float64](r.host, base+l.plan, r.flow.plan)),
@@ -363,9 +371,9 @@ func (r *refiner) result() backend.RefineOutput {
 		Decoded:    slices.Clone(driver.HostSlice[float32](r.host, base+l.decoded, r.flow.states)),
 		Consistent: driver.HostSlice[uint8](r.host, base+l.consistent, 1)[0] != 0,
 	}
-	for i := range out.Sources {
+	for i := range key.sources() {
 		p := v[chosenSources+4*i:]
-		out.Sources[i] = backend.RefineSource{Candidates: int(p[0]), Feasible: int(p[1]), BestCost: p[2], MeanCost: p[3]}
+		out.Sources[i] = domain.SourceStatistics{Candidates: int(p[0]), Feasible: int(p[1]), BestCost: p[2], MeanCost: p[3]}
 	}
 	return out
 }

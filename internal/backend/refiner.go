@@ -45,15 +45,6 @@ type RefineInput struct {
 	Preferences func(row int, w []float64)
 }
 
-// RefineSource is what one source of candidates contributed; costs are over its
-// feasible candidates, 0 without one. Its JSON keys are those of `gpc refine`.
-type RefineSource struct {
-	Candidates int     `json:"candidates"`
-	Feasible   int     `json:"feasible"`
-	BestCost   float64 `json:"best_cost"`
-	MeanCost   float64 `json:"mean_cost"`
-}
-
 // RefineOutput is the chosen plan.
 type RefineOutput struct {
 	U             []float64 // [plan] projected
@@ -69,7 +60,7 @@ type RefineOutput struct {
 	Sigma                          []float64
 	Decoded                        []float32 // D_s of the localized code, physical
 	Consistent                     bool
-	Sources                        [domain.Sources]RefineSource
+	Sources                        [domain.Sources]domain.SourceStatistics // by source
 }
 
 // Refiner refines one observation after another. It is used by one goroutine.
