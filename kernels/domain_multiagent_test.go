@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,6 +15,8 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // viewCases are the cases of robots among moving discs, by their maps' names.
@@ -82,30 +85,73 @@ func robotViews(t testing.TB, c domain.Case, rows int) deviceProblem {
 	return d
 }
 
-// TestViewOnDevice holds the device functions of Case 2's view to its own methods.
+// TestViewOnDevice holds the device functions of Case 2's view to its own methods:
+// base, objectives and gradients, and whole plans rolled out action by action.
 func TestViewOnDevice(t *testing.T) {
 	b := onAny(t)
+	const rows = 120
 	for _, c := range viewCases {
-		d := robotViews(t, c, 120)
+		d := robotViews(t, c, rows)
 		checkGradient(t, b, d)
-		d.u[5][1], d.s[7][0] = math.NaN(), math.NaN()
-		if moved := checkRollout(t, b, d, true, 120); moved < 60 {
-			t.Errorf("only %d of 120 actions were projected; the rows are badly chosen", moved)
-		}
-		checkRollout(t, b, d, false, 33)
-		near, kept := 0, 0
-		for i := range d.s {
-			switch m := margins(d, i)[0]; {
-			case m < 0:
-				near++
-			case m < 3:
-				kept++
+		plans := tensor.New(rows, d.problem.Spec().PlanSize())
+		rng := rand.New(rand.NewPCG(23, 24))
+		for i := range rows {
+			for k := range plans.Row(i) {
+				plans.Row(i)[k] = float32(rng.NormFloat64())
 			}
 		}
-		if near < 10 || kept < 30 {
-			t.Errorf("%d of 120 rows violate a margin and %d keep one, want more of both", near, kept)
+		plans.Row(5)[7], d.s[7][0] = float32(math.NaN()), math.NaN()
+		near, kept := checkPlans(t, b, d, plans, 40, true)
+		if near < 20 || kept < 20 {
+			t.Errorf("%d of %d plans violate a margin and %d keep them, want more of both", near, rows, kept)
+		}
+		checkPlans(t, b, d, plans, 7, false)
+	}
+}
+
+// checkPlans compares roll-outs of plans on the device, under the adaptive priority,
+// with those by the problem's own methods, and counts who violates a margin and who
+// keeps all.
+func checkPlans(t *testing.T, b *Backend, d deviceProblem, plans tensor.Matrix, steps int, project bool) (violate, keep int) {
+	t.Helper()
+	spec, rows := d.problem.Spec(), len(d.s)
+	np, m := spec.PlanSize(), spec.ObjectiveSize()
+	best, cost, margin := make([]float64, rows*np), make([]float64, rows), make([]float64, rows)
+	withCode(t, b, d.problem, func(t *driver.Thread, code *problemCode, place func(any) driver.Pointer) error {
+		job := rolloutJob{s: place(flat64(d.s)), c: place(flat64(d.c)), cost: place(cost), margin: place(margin), plan: place(plans.Data), best: place(best), rows: int32(rows)}
+		if project {
+			job.project = 1
+		}
+		p := preferenceJob{weights: place(make([]float64, m)), semantic: place(semanticOf(spec)), adaptive: 1}
+		for h := range steps {
+			job.h = int32(h)
+			if err := code.rollout(t, b, &job, &p); err != nil {
+				return err
+			}
+		}
+		return errors.Join(download(t, best, job.best), download(t, cost, job.cost), download(t, margin, job.margin))
+	})
+	for i := range rows {
+		plan, wantCost, wantMargin := ref.ScorePlan(d.problem, d.s[i], d.c[i], domain.Preference{Adaptive: true}, wide32(plans.Row(i)), steps, project)
+		if math.IsInf(wantMargin, -1) {
+			if margin[i] != wantMargin {
+				t.Errorf("%s, plan %d: margin %v of a plan that is lost", spec.Name, i, margin[i])
+			}
+			continue
+		}
+		if wantMargin < 0 {
+			violate++
+		} else {
+			keep++
+		}
+		if err := near(best[i*np:(i+1)*np], plan, 1e-9); err != nil {
+			t.Errorf("%s, plan %d: %v", spec.Name, i, err)
+		}
+		if err := near([]float64{cost[i], margin[i]}, []float64{wantCost, wantMargin}, 1e-8); err != nil {
+			t.Errorf("%s, plan %d, cost and margin: %v", spec.Name, i, err)
 		}
 	}
+	return violate, keep
 }
 
 // TestViewStepOnDevice compares the captured step of the bundled maps, gradients and
