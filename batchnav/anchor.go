@@ -78,7 +78,7 @@ func (a *anchors) steer(questions []domain.Question) error {
 		tensor.Widen(a.shat, a.estimate.Row(i))
 		tensor.Widen(a.u, a.first.Row(i)[:len(a.u)])
 		a.priority(q.Preference, a.shat, a.u, q.C, a.delta, sigma)
-		if !finite(sigma) {
+		if !tensor.Finite(sigma) {
 			for j := range sigma {
 				sigma[j] = 1 / float64(len(sigma))
 			}
@@ -91,5 +91,5 @@ func (a *anchors) steer(questions []domain.Question) error {
 // residual is ‖x̂ − decoded‖² in normalised units; decoded is normalised in place.
 func (l *loaded) residual(normal, decoded []float32) float64 {
 	l.model.NormS.Apply(decoded, decoded)
-	return square(normal, decoded)
+	return tensor.SquaredDistance(normal, decoded)
 }

@@ -204,8 +204,8 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	}
 	nc := spec.ContextSize()
 	c, pref := in.C[i*nc:(i+1)*nc], a.preference(obs)
-	finiteC := finite(obs.C)
-	l.bad = !finiteC || !finite(obs.S)
+	finiteC := tensor.Finite(obs.C)
+	l.bad = !finiteC || !tensor.Finite(obs.S)
 	if l.bad {
 		clear(in.S.Row(i))
 		clear(c)
@@ -254,7 +254,7 @@ func (a *Batch) innovate(l *loop, s []float64) {
 		for j, v := range s {
 			l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
 		}
-		if finite(l.innovation) {
+		if tensor.Finite(l.innovation) {
 			l.noise.Observe(l.innovation)
 		} else {
 			l.noise.Interrupt()
@@ -268,7 +268,7 @@ func (a *Batch) innovate(l *loop, s []float64) {
 func (a *Batch) estimate(l *loop, s []float64) {
 	if a.opt.Observer && l.haveState && l.variance > 0 {
 		a.problem.Step(l.state, l.lastC, l.lastU, l.predictedS, l.predictedC)
-		if finite(l.predictedS) {
+		if tensor.Finite(l.predictedS) {
 			alpha := a.nav.Smoothing
 			for j, v := range s {
 				l.state[j] = (1-alpha)*l.predictedS[j] + alpha*v
@@ -351,7 +351,7 @@ func (a *Batch) guard(l *loop, obs *Observation, d *Decision) {
 		return // the ablation executes what was decoded; the trigger is recorded
 	}
 	bit := domain.FallbackSolver
-	if a.opt.Solver == nil || !a.opt.Solver(l.state, obs.C, a.preference(obs), l.alternative) || !finite(l.alternative) {
+	if a.opt.Solver == nil || !a.opt.Solver(l.state, obs.C, a.preference(obs), l.alternative) || !tensor.Finite(l.alternative) {
 		bit = domain.FallbackConservative
 		a.problem.Fallback(l.state, obs.C, l.alternative)
 	}

@@ -250,7 +250,7 @@ func (a *certifier) margins(c *Constants) error {
 func (a *certifier) localization(c *Constants) error {
 	worst := 0.0
 	for i := range a.samples {
-		worst = math.Max(worst, math.Sqrt(square(a.spot.Row(i), a.observed.Row(i))))
+		worst = math.Max(worst, math.Sqrt(tensor.SquaredDistance(a.spot.Row(i), a.observed.Row(i))))
 	}
 	c.DeltaLoc = Number(worst)
 	return nil
@@ -264,7 +264,7 @@ func (a *certifier) gradients(z tensor.Matrix, phi, slope []float64) error {
 		return err
 	}
 	for i := range z.Rows {
-		phi[i] = square(a.normal.Row(i), decoded.Row(i))
+		phi[i] = tensor.SquaredDistance(a.normal.Row(i), decoded.Row(i))
 		for j, v := range a.normal.Row(i) {
 			residual.Row(i)[j] = v - decoded.Row(i)[j]
 		}
@@ -274,7 +274,7 @@ func (a *certifier) gradients(z tensor.Matrix, phi, slope []float64) error {
 	}
 	zero := make([]float32, z.Cols)
 	for i := range z.Rows {
-		slope[i] = 2 * math.Sqrt(square(bar.Row(i), zero))
+		slope[i] = 2 * math.Sqrt(tensor.SquaredDistance(bar.Row(i), zero))
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbour
 		own := decoded.Row(i * n / samples)
 		for _, j := range idx[i*k : (i+1)*k] {
 			if j >= 0 {
-				spacing[i] = math.Max(spacing[i], square(own, decoded.Row(int(j))))
+				spacing[i] = math.Max(spacing[i], tensor.SquaredDistance(own, decoded.Row(int(j))))
 			}
 		}
 	}
@@ -245,26 +245,6 @@ func (l *loaded) priority(pref domain.Preference, s, u, c, delta, sigma []float6
 	}
 	l.problem.Indicators(s, u, c, delta)
 	l.spec.Semantic.Priority(delta, sigma)
-}
-
-// square is ‖a − b‖².
-func square(a, b []float32) float64 {
-	sum := 0.0
-	for i, v := range a {
-		d := float64(v) - float64(b[i])
-		sum += d * d
-	}
-	return sum
-}
-
-// finite reports whether every entry is neither NaN nor infinite.
-func finite[T float32 | float64](v []T) bool {
-	for _, x := range v {
-		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
-			return false
-		}
-	}
-	return true
 }
 
 // smallest returns the least entry, NaN if any is NaN, +Inf if there is none.

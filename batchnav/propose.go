@@ -97,10 +97,10 @@ func (l *loaded) check(q *domain.Question) error {
 	if err := l.checkSizes(q.S, q.C); err != nil {
 		return err
 	}
-	if !finite(q.S) || !finite(q.C) {
+	if !tensor.Finite(q.S) || !tensor.Finite(q.C) {
 		return fmt.Errorf("has an entry that is not finite: s %v, c %v", q.S, q.C)
 	}
-	if q.Previous != nil && (len(q.Previous) != l.model.Latent() || !finite(q.Previous)) {
+	if q.Previous != nil && (len(q.Previous) != l.model.Latent() || !tensor.Finite(q.Previous)) {
 		return fmt.Errorf("has a previous latent of %d entries, want %d that are finite", len(q.Previous), l.model.Latent())
 	}
 	if err := q.Preference.Validate(l.spec.ObjectiveSize()); err != nil {
@@ -230,7 +230,7 @@ func (r *Proposer) scatter(mix Mixture, questions []domain.Question) error {
 		if k > 0 {
 			enough := n + neighbours
 			for _, code := range r.nearest[i*k : i*k+min(k, 2*neighbours)] {
-				if n < enough && code >= 0 && square(r.normal.Row(i), r.decoded.Row(int(code))) <= float64(r.tau[i]) {
+				if n < enough && code >= 0 && tensor.SquaredDistance(r.normal.Row(i), r.decoded.Row(int(code))) <= float64(r.tau[i]) {
 					put(r.model.Codes.Row(int(code)), domain.SourceNeighbour)
 				}
 			}

@@ -71,7 +71,7 @@ func Recover(b backend.Backend, m *model.Model, p domain.Problem, held []domain.
 				return nil, fmt.Errorf("recovery: step %d: %w", step, err)
 			}
 			for i := range n {
-				if math.Sqrt(square(z.Row(i), next.Row(i))) >= cappedShare*a.nav.VMax*a.nav.LatentStep {
+				if math.Sqrt(tensor.SquaredDistance(z.Row(i), next.Row(i))) >= cappedShare*a.nav.VMax*a.nav.LatentStep {
 					capped++
 				}
 			}

@@ -119,7 +119,7 @@ func row(of []float64, i, n int) []float64 { return of[i*n : (i+1)*n] }
 // the numbers is marked by a margin of −∞.
 func (r *rollouts) act(b *domain.PlanBatch, h, i int, t *scratch) {
 	s, c, u := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i)
-	if !finite(u) || !finite(s) {
+	if !tensor.Finite(u) || !tensor.Finite(s) {
 		b.Margin[i] = math.Inf(-1)
 		clear(u)
 	} else if !b.NoProjection {
@@ -154,7 +154,7 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	}
 	nextS, nextC := row(r.nextS, i, len(s)), row(r.nextC, i, len(c))
 	r.problem.Step(s, c, u, nextS, nextC)
-	if !finite(nextS) || !finite(nextC) {
+	if !tensor.Finite(nextS) || !tensor.Finite(nextC) {
 		// The roll-out has left the numbers; it stays where it was and is lost.
 		b.Margin[i] = math.Inf(-1)
 		copy(nextS, s)

@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -165,7 +166,7 @@ func TestLargeDispatchStepOnDevice(t *testing.T) {
 		d.s, d.c, d.u, d.w = append(d.s, d.s[i%3]), append(d.c, d.c[i%3]), append(d.u, d.u[i%3]), append(d.w, d.w[i%3])
 	}
 	rng := rand.New(rand.NewPCG(3, 3))
-	m := &model.Model{Codes: tensor.New(10, 6), NormS: unitNormalizer(spec.MeasuredSize(), 0.1), NormU: unitNormalizer(spec.ActionSize(), 0.1)}
+	m := &model.Model{Codes: tensor.New(10, 6), NormS: testdomain.Scaled(spec.MeasuredSize(), 0.1), NormU: testdomain.Scaled(spec.ActionSize(), 0.1)}
 	for k := range m.NormS.Mean[:spec.MeasuredSize()/2] {
 		m.NormS.Mean[k] = 1
 	}
@@ -181,10 +182,6 @@ func TestLargeDispatchStepOnDevice(t *testing.T) {
 	}
 	cfg, in := stepFor(t, m, d, backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 3, LieGain: 0.1, LieScale: 0.1})
 	compareSteps(t, cfg, in)
-}
-
-func unitNormalizer(n int, scale float32) model.Normalizer {
-	return model.Normalizer{Mean: make([]float32, n), Scale: slices.Repeat([]float32{scale}, n)}
 }
 
 // dispatchStates are the first states and contexts of a trajectory, dispatched by the

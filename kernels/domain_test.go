@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // opened gives a backend on the host shim.
@@ -296,7 +296,7 @@ func stepOf(p domain.Problem, s, c []float64, u []float32, project bool) [5][]fl
 	spec := p.Spec()
 	m := spec.ObjectiveSize()
 	a, margin := wide32(u), math.Inf(1)
-	if !finiteAll(a) || !finiteAll(s) {
+	if !tensor.Finite(a) || !tensor.Finite(s) {
 		margin = math.Inf(-1)
 		clear(a)
 	} else if project {
@@ -320,7 +320,7 @@ func stepOf(p domain.Problem, s, c []float64, u []float32, project bool) [5][]fl
 		margin = math.Min(margin, v)
 	}
 	p.Step(s, c, a, nextS, nextC)
-	if !finiteAll(nextS) || !finiteAll(nextC) {
+	if !tensor.Finite(nextS) || !tensor.Finite(nextC) {
 		margin = math.Inf(-1)
 		copy(nextS, s)
 		copy(nextC, c)
@@ -330,10 +330,6 @@ func stepOf(p domain.Problem, s, c []float64, u []float32, project bool) [5][]fl
 		input[k] = (input[k] - float64(float32(k)/8)) / float64(1+float32(k)/4)
 	}
 	return [5][]float64{a, nextS, nextC, {cost, margin}, input}
-}
-
-func finiteAll(v []float64) bool {
-	return !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
 // checkRollout compares a step of the first rows with the problem's own methods, and

@@ -39,8 +39,7 @@ type refiner struct {
 	buffers  stepBuffers
 	space    refineSpace
 	search   searchSpace
-	graphs   map[refineKey]*driver.Graph
-	order    []refineKey
+	graphs   keptGraphs[refineKey]
 	tables   tableKey
 }
 
@@ -77,10 +76,7 @@ type tableKey struct {
 	candidates, sweep int
 }
 
-const (
-	maxRefineGraphs = 8
-	maxNoiseScales  = 64
-)
+const maxNoiseScales = 64
 
 // observationLayout places an observation in one block that crosses at once:
 // float64 first.
@@ -150,11 +146,11 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 	}
 	r := &refiner{
 		backend: b, memory: &memory{}, room: &memory{}, spec: cfg.Step.Problem.Spec(),
-		norm:   model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
-		normS:  model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
-		cfg:    refinerSizes{neighbours: cfg.Neighbours, width: cfg.EncoderX.In()},
-		graphs: map[refineKey]*driver.Graph{},
+		norm:  model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
+		normS: model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
+		cfg:   refinerSizes{neighbours: cfg.Neighbours, width: cfg.EncoderX.In()},
 	}
+	r.graphs.memory = r.room
 	err := b.do(func(t *driver.Thread) error {
 		if err := b.preload(t, append(slices.Clone(stepKernels), refineKernels...)...); err != nil {
 			return err
@@ -226,10 +222,10 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	if n <= r.capacity {
 		return nil
 	}
-	if err := r.room.free(t); err != nil {
+	if err := r.graphs.free(t); err != nil {
 		return err
 	}
-	r.capacity, r.graphs, r.order, r.tables = 0, map[refineKey]*driver.Graph{}, nil, tableKey{}
+	r.capacity, r.tables = 0, tableKey{}
 	buffers, err := r.flow.allocate(t, r.room, n)
 	if err != nil {
 		r.room.since(t, 0, 0)

@@ -29,14 +29,7 @@ func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
 			candidates: in.Candidates, around: in.Around, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
 			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive,
 		}
-		graph, err := r.graph(t, key)
-		if err != nil {
-			return err
-		}
-		if err := t.LaunchGraph(graph, r.backend.stream); err != nil {
-			return err
-		}
-		if err := t.Wait(r.backend.stream); err != nil {
+		if err := r.graphs.run(t, r.backend.stream, key, func() error { return r.queue(t, key) }); err != nil {
 			return err
 		}
 		out = r.result(key)
@@ -124,29 +117,6 @@ func (r *refiner) stage(in backend.RefineInput) {
 	singles(l.tau32, 1)[0] = in.Tau
 	copy(singles(l.previous, f.latent), in.Previous)
 	copy(driver.HostSlice[float64](r.host, r.space.scales.host, len(in.NoiseScales)), in.NoiseScales)
-}
-
-func (r *refiner) graph(t *driver.Thread, key refineKey) (*driver.Graph, error) {
-	if g := r.graphs[key]; g != nil {
-		r.order = append(slices.DeleteFunc(r.order, func(k refineKey) bool { return k == key }), key)
-		return g, nil
-	}
-	if len(r.order) == maxRefineGraphs {
-		oldest := r.graphs[r.order[0]]
-		r.room.graphs = slices.DeleteFunc(r.room.graphs, func(g *driver.Graph) bool { return g == oldest })
-		delete(r.graphs, r.order[0])
-		r.order = r.order[1:]
-		if err := t.DestroyGraph(oldest); err != nil {
-			return nil, err
-		}
-	}
-	g, err := t.Capture(r.backend.stream, func() error { return r.queue(t, key) })
-	if err != nil {
-		return nil, err
-	}
-	r.graphs[key], r.order = g, append(r.order, key)
-	r.room.graphs = append(r.room.graphs, g)
-	return g, nil
 }
 
 // queue puts a whole refinement on the stream.

@@ -149,7 +149,7 @@ func domainStates(c domain.Case, samples []domain.Sample) ([]point, error) {
 			for step := 0; step < 8 && !episode.Done(); step++ {
 				p := point{make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), draw(rng, spec.Action)}
 				episode.Observe(p.s, p.c)
-				if !finiteAll(p.s) || !finiteAll(p.c) {
+				if !tensor.Finite(p.s) || !tensor.Finite(p.c) {
 					break
 				}
 				points = append(points, p)
@@ -169,10 +169,6 @@ func domainStates(c domain.Case, samples []domain.Sample) ([]point, error) {
 		points = append(points, point{draw(rng, spec.Measured), draw(rng, spec.Context), draw(rng, spec.Action)})
 	}
 	return points, nil
-}
-
-func finiteAll(v []float64) bool {
-	return !slices.ContainsFunc(v, func(x float64) bool { return !isFinite(x) })
 }
 
 func checkSpec(spec *domain.Spec) (errs []error) {
@@ -221,7 +217,7 @@ func checkGradient(p domain.Problem, points []point) (errs []error) {
 		if !slices.Equal(at.s, before.s) || !slices.Equal(at.u, before.u) || !slices.Equal(at.c, before.c) {
 			errs = append(errs, fmt.Errorf("point %d: Gradient or Objectives changed an input", i))
 		}
-		if !finiteAll(J) {
+		if !tensor.Finite(J) {
 			errs = append(errs, fmt.Errorf("point %d: objectives %v at s %v, u %v, c %v", i, J, at.s, at.u, at.c))
 			continue
 		}
@@ -286,11 +282,11 @@ func checkBatchGradient(p domain.Problem, points []point) (errs []error) {
 			b.CStride, b.SigmaStride = 0, 0
 		}
 		for i, at := range points {
-			narrow(b.S[i*b.SStride:], at.s)
-			narrow(b.U[i*b.UStride:], at.u)
+			tensor.Narrow(b.S[i*b.SStride:], at.s)
+			tensor.Narrow(b.U[i*b.UStride:], at.u)
 			if i == 0 || !shared {
-				narrow(b.C[i*b.CStride:], at.c)
-				narrow(b.Sigma[i*b.SigmaStride:], simplex(rng, m))
+				tensor.Narrow(b.C[i*b.CStride:], at.c)
+				tensor.Narrow(b.Sigma[i*b.SigmaStride:], simplex(rng, m))
 			}
 		}
 		batch.GradientBatch(b)
@@ -381,12 +377,6 @@ func checkBlockGradient(p domain.Problem, points []point) (errs []error) {
 	return errs
 }
 
-func narrow(dst []float32, src []float64) {
-	for i, v := range src {
-		dst[i] = float32(v)
-	}
-}
-
 func checkDynamics(p domain.Problem, points []point) (errs []error) {
 	spec := p.Spec()
 	for i, at := range points {
@@ -395,7 +385,7 @@ func checkDynamics(p domain.Problem, points []point) (errs []error) {
 		base := make([]float64, spec.PlanSize())
 		p.Step(at.s, at.c, at.u, sNext, cNext)
 		p.Base(at.s, at.c, base)
-		if !finiteAll(sNext) || !finiteAll(cNext) || !finiteAll(base) {
+		if !tensor.Finite(sNext) || !tensor.Finite(cNext) || !tensor.Finite(base) {
 			errs = append(errs, fmt.Errorf("point %d: Step gives %v and %v, Base %v", i, sNext, cNext, base))
 		}
 		if !slices.Equal(at.s, before.s) || !slices.Equal(at.u, before.u) || !slices.Equal(at.c, before.c) {
@@ -418,7 +408,7 @@ func checkScore(p domain.Problem, points []point) (errs []error) {
 		J, m, want := make([]float64, spec.ObjectiveSize()), make([]float64, len(spec.Margins)), make([]float64, len(spec.Margins))
 		scored.Score(at.s, at.c, at.u, J, m)
 		p.Margins(at.s, at.c, at.u, want)
-		if !finiteAll(J) {
+		if !tensor.Finite(J) {
 			errs = append(errs, fmt.Errorf("point %d: Score gives the objectives %v", i, J))
 		}
 		for k := range m {
@@ -455,7 +445,7 @@ func checkPlanScore(p domain.Problem, points []point) (errs []error) {
 		}
 		for r := range planRows {
 			for h := range spec.Plan {
-				narrow(b.Plans.Row(r)[h*spec.ActionSize():], draw(rng, spec.Action))
+				tensor.Narrow(b.Plans.Row(r)[h*spec.ActionSize():], draw(rng, spec.Action))
 			}
 		}
 		lost := i % planRows
@@ -545,7 +535,7 @@ func checkProjection(p domain.Problem, points []point) (errs []error) {
 			if !slices.Equal(at.s, before.s) || !slices.Equal(at.c, before.c) {
 				errs = append(errs, fmt.Errorf("point %d: Project changed the state or the context", i))
 			}
-			if !finiteAll(u) {
+			if !tensor.Finite(u) {
 				errs = append(errs, fmt.Errorf("point %d: projected action %v", i, u))
 				continue
 			}
@@ -593,7 +583,7 @@ func checkFallback(p domain.Problem, points []point) (errs []error) {
 				u[j] = math.NaN()
 			}
 			p.Fallback(s, at.c, u)
-			if !finiteAll(u) {
+			if !tensor.Finite(u) {
 				errs = append(errs, fmt.Errorf("point %d: fallback action %v for the state %v", i, u, s))
 				continue
 			}
@@ -636,7 +626,7 @@ func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
 				want int
 			}{{"S", s.S, spec.MeasuredSize()}, {"C", s.C, spec.ContextSize()}, {"U", s.U, spec.PlanSize()}, {"Target", s.Target, spec.PlanSize()},
 				{"Sigma", s.Sigma, spec.ObjectiveSize()}, {"J", s.J, spec.ObjectiveSize()}, {"Margins", s.Margins, len(spec.Margins)}} {
-				if len(v.got) != v.want || !finiteAll(v.got) {
+				if len(v.got) != v.want || !tensor.Finite(v.got) {
 					errs = append(errs, fmt.Errorf("%s: %s is %v, want %d finite numbers", what, v.name, v.got, v.want))
 				}
 			}
@@ -690,7 +680,7 @@ func trajectory(p domain.Problem, e domain.Episode) (values []float64, err error
 		}
 		values = slices.Concat(values, s, c, state, out.S, out.J, out.Sigma, out.Named, []float64{out.Cost})
 	}
-	if len(values) == 0 || !finiteAll(values) {
+	if len(values) == 0 || !tensor.Finite(values) {
 		return nil, fmt.Errorf("the episode ends at once or shows a non-finite value")
 	}
 	return values, nil

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // ScorePlan executes a decoded plan, one action after another, for steps decisions:
@@ -18,7 +19,7 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 	projected, margin = append([]float64(nil), plan...), math.Inf(1)
 	for h := range steps {
 		u := projected[h*nu : (h+1)*nu]
-		if !finite(s) || !finite(c) || !finite(u) {
+		if !tensor.Finite(s) || !tensor.Finite(c) || !tensor.Finite(u) {
 			return projected, cost, math.Inf(-1)
 		}
 		if project {

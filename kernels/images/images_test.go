@@ -16,14 +16,16 @@ import (
 
 // Every committed image belongs to the source as it is now.
 func TestImagesAreNotStale(t *testing.T) {
-	root, err := shim.Root()
+	m, err := images.Find(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := images.Check(root); err != nil {
+	if err := m.Check(); err != nil {
 		t.Error(err)
 	}
 }
+
+func check(root string) error { return images.Module{Root: root, Engine: root}.Check() }
 
 // checkout writes a small module with one kernel and its images.
 func checkout(t *testing.T) string {
@@ -37,7 +39,7 @@ func checkout(t *testing.T) string {
 	} {
 		write(t, root, name, []byte(text))
 	}
-	hash, err := images.SourceHash(root, filepath.Join(root, "kernels/add.cu"))
+	hash, err := images.Module{Root: root, Engine: root}.SourceHash(filepath.Join(root, "kernels/add.cu"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func write(t *testing.T, root, name string, text []byte) {
 }
 
 func TestCheckFindsWhatIsStale(t *testing.T) {
-	if err := images.Check(checkout(t)); err != nil {
+	if err := check(checkout(t)); err != nil {
 		t.Fatalf("a whole checkout: %v", err)
 	}
 	for name, test := range map[string]struct {
@@ -86,19 +88,19 @@ func TestCheckFindsWhatIsStale(t *testing.T) {
 	} {
 		root := checkout(t)
 		write(t, root, test.file, []byte(test.text))
-		if err := images.Check(root); err == nil || !strings.Contains(err.Error(), test.want) {
+		if err := check(root); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, test.want)
 		}
 	}
 	root := checkout(t)
 	write(t, root, "kernels/include/free.cuh", []byte("// other\n"))
-	if err := images.Check(root); err != nil {
+	if err := check(root); err != nil {
 		t.Errorf("a header that nobody includes: %v", err)
 	}
 	if err := os.Remove(filepath.Join(root, "kernels/add.cu")); err != nil {
 		t.Fatal(err)
 	}
-	if err := images.Check(root); err == nil || !strings.Contains(err.Error(), "no source") {
+	if err := check(root); err == nil || !strings.Contains(err.Error(), "no source") {
 		t.Errorf("an image without source: %v", err)
 	}
 }

@@ -3,8 +3,8 @@
 // by operation (backendtest.Deviations, rollouttest.Deviations), and with the bundled maps and objectives of
 // the problems that have device functions (problems.go).
 //
-//	go run ./internal/backendtest/deviations
-//	go run ./internal/backendtest/deviations -problems   these alone
+//	go run ./bench/deviations
+//	go run ./bench/deviations -problems   these alone
 //
 // Its tables belong to the CPU it names, so `make generate` leaves them alone. The
 // shim needs a C++20 compiler.
@@ -28,6 +28,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
@@ -35,9 +36,9 @@ import (
 const rows = 256
 
 const (
-	begin         = "<!-- begin measured: go run ./internal/backendtest/deviations -->\n"
+	begin         = "<!-- begin measured: go run ./bench/deviations -->\n"
 	end           = "<!-- end measured -->\n"
-	beginProblems = "<!-- begin measured problems: go run ./internal/backendtest/deviations -problems -->\n"
+	beginProblems = "<!-- begin measured problems: go run ./bench/deviations -problems -->\n"
 	endProblems   = "<!-- end measured problems -->\n"
 )
 
@@ -143,15 +144,15 @@ func (m *backends) table(measure func(backend.Backend) ([]backendtest.Deviation,
 
 // onShim is the CUDA backend on the host shim.
 func onShim(options kernels.Options) (backend.Backend, error) {
-	root, err := shim.Root()
+	m, err := images.Find(".")
 	if err != nil {
 		return nil, err
 	}
-	sources, err := shim.Sources(root)
+	sources, err := shim.Sources(m)
 	if err != nil {
 		return nil, err
 	}
-	path, err := shim.Build(root, sources)
+	path, err := shim.Build(m, sources)
 	if err != nil {
 		return nil, err
 	}

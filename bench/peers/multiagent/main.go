@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command peers times the roll-out of joint plans by package rollout beside the same
+// Command peers-multiagent times the roll-out of joint plans by package rollout beside the same
 // in PyTorch, in one run on one machine:
 //
-//	go run ./domains/multiagent/rollout/peers --out bench/results/NAME/peers-multiagent.json
+//	go run ./bench/peers/multiagent --out bench/results/NAME/peers-multiagent.json
 //	    [--python build/peers/bin/python] [--device cpu|cuda] [--candidates 4096] [--rounds 15]
 //
 // Every round times each of them once, one after the other; a ratio is that of the

@@ -1,8 +1,8 @@
-// Command peers times AC optimal power flows by package acopf beside IPOPT (build
+// Command peers-opf times AC optimal power flows by package acopf beside IPOPT (build
 // tag ipopt) and beside MATPOWER's own interior point solver MIPS in Octave, in one
 // run on one machine:
 //
-//	go run -tags ipopt ./domains/opf/ipoptcheck/peers --out bench/results/NAME/peers-opf.json
+//	go run -tags ipopt ./bench/peers/opf --out bench/results/NAME/peers-opf.json
 //	    [--matpower DIR] [--rounds 7] [--cases case9,case30]
 //
 // A peer that is not at hand is one line on standard error and one in the record;
