@@ -36,14 +36,14 @@ MATPOWER ?= $(if $(shell command -v octave-cli),build/matpower/matpower)
 IPOPT_TAG = $(if $(wildcard /usr/include/coin/IpStdCInterface.h),-tags ipopt)
 peers-opf: $(MATPOWER)
 	mkdir -p $(dir $(PEERS)) bin
-	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./domains/opf/ipoptcheck/peers
+	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
 ## peers-multiagent: times of Case 2's roll-out beside PyTorch, from PyPI into build/peers as for peers-step
 PEERS_MULTIAGENT ?= out/peers-multiagent.json
 peers-multiagent: build/peers/ready
 	mkdir -p $(dir $(PEERS_MULTIAGENT)) bin
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./domains/multiagent/rollout/peers
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./bench/peers/multiagent
 	bin/peers-multiagent --out $(PEERS_MULTIAGENT)
 
 .PHONY: matpower
@@ -62,7 +62,7 @@ PEERS_PYTHON = torch==2.15.0 jax==0.10.2 safetensors==0.8.0 numpy==2.4.6
 PEERS_STEP_FLAGS ?=
 peers-step: build build/peers/ready
 	mkdir -p $(dir $(PEERS_STEP))
-	build/peers/bin/python -W ignore scripts/peers/step.py --gpc bin/gpc --out $(PEERS_STEP) $(PEERS_STEP_FLAGS)
+	build/peers/bin/python -W ignore bench/peers/step.py --gpc bin/gpc --out $(PEERS_STEP) $(PEERS_STEP_FLAGS)
 build/peers/ready:
 	python3 -m venv build/peers
 	build/peers/bin/python -m pip install --quiet $(PEERS_PYTHON)
@@ -83,7 +83,7 @@ generate:
 
 ## deviations: measure every instruction set of this CPU against float64, into docs/numerics.md
 deviations:
-	$(GO) run ./internal/backendtest/deviations
+	$(GO) run ./bench/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
 GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' docs/numerics.md
@@ -166,10 +166,12 @@ test-gorgoniacu: cuda-headers
 ## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in the folder images beside them; commit what it writes
 kernels: nvcc
 	$(GO) run ./kernels/build compile
+	$(GO) run ./kernels/build compile examples/outside
 
 ## check-kernels: compile every kernel again and fail where the committed image differs
 check-kernels: nvcc
 	$(GO) run ./kernels/build verify
+	$(GO) run ./kernels/build verify examples/outside
 
 .PHONY: gpu-bundle
 ## gpu-bundle: what runs conformance and benchmarks on a machine with a GPU and without Go, in build/gpu-bundle (Linux, amd64)
@@ -181,11 +183,11 @@ gpu-bundle:
 	$(BUNDLE_GO) build -trimpath -tags nomodels -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
 	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
 	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./domains/multiagent/rollout/rollouttest
-	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./domains/multiagent/rollout/peers
+	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./bench/peers/multiagent
 	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test rollout.test peers-multiagent
 	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
 	mkdir -p $(BUNDLE)/peers
-	cp scripts/peers/step.py $(BUNDLE)/peers/step.py
+	cp bench/peers/step.py $(BUNDLE)/peers/step.py
 	cp examples/opf30/state.json $(BUNDLE)/opf30-state.json
 	cp models/opf30.safetensors models/integrator-convex.safetensors $(BUNDLE)/
 	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40

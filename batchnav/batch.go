@@ -112,14 +112,9 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 // keep makes the loops' latents: where the backend computes if it offers that, in
 // its single operations otherwise.
 func (a *Batch) keep() error {
-	m := a.model
 	cfg := backend.LoopsConfig{
-		EncoderX: m.EncoderX, NormX: m.NormX, Step: a.stepperConfig(a.size), Neighbours: a.nav.Neighbours, InverseRange: a.inverseRange,
-		RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
+		MapConfig: a.mapConfig(a.size), RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
 		Smooths: a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree,
-	}
-	if a.index != nil {
-		cfg.Codes, cfg.Decoded = m.Codes, a.decoded
 	}
 	if b, ok := a.backend.(backend.LoopsBackend); ok {
 		kept, err := b.NewLoops(cfg)
@@ -201,17 +196,16 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 // so that the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
 	spec, l, in := a.spec, &a.loops[i], &a.in
-	if len(obs.S) != spec.MeasuredSize() || len(obs.C) != spec.ContextSize() {
-		return fmt.Errorf("batchnav: observation %d has %d measured values and %d of context, case %q has %d and %d",
-			i, len(obs.S), len(obs.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	if err := a.checkSizes(obs.S, obs.C); err != nil {
+		return fmt.Errorf("batchnav: observation %d %w", i, err)
 	}
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return err
 	}
 	nc := spec.ContextSize()
 	c, pref := in.C[i*nc:(i+1)*nc], a.preference(obs)
-	finiteC := finite(obs.C)
-	l.bad = !finiteC || !finite(obs.S)
+	finiteC := tensor.Finite(obs.C)
+	l.bad = !finiteC || !tensor.Finite(obs.S)
 	if l.bad {
 		clear(in.S.Row(i))
 		clear(c)
@@ -260,7 +254,7 @@ func (a *Batch) innovate(l *loop, s []float64) {
 		for j, v := range s {
 			l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
 		}
-		if finite(l.innovation) {
+		if tensor.Finite(l.innovation) {
 			l.noise.Observe(l.innovation)
 		} else {
 			l.noise.Interrupt()
@@ -274,7 +268,7 @@ func (a *Batch) innovate(l *loop, s []float64) {
 func (a *Batch) estimate(l *loop, s []float64) {
 	if a.opt.Observer && l.haveState && l.variance > 0 {
 		a.problem.Step(l.state, l.lastC, l.lastU, l.predictedS, l.predictedC)
-		if finite(l.predictedS) {
+		if tensor.Finite(l.predictedS) {
 			alpha := a.nav.Smoothing
 			for j, v := range s {
 				l.state[j] = (1-alpha)*l.predictedS[j] + alpha*v
@@ -357,7 +351,7 @@ func (a *Batch) guard(l *loop, obs *Observation, d *Decision) {
 		return // the ablation executes what was decoded; the trigger is recorded
 	}
 	bit := domain.FallbackSolver
-	if a.opt.Solver == nil || !a.opt.Solver(l.state, obs.C, a.preference(obs), l.alternative) || !finite(l.alternative) {
+	if a.opt.Solver == nil || !a.opt.Solver(l.state, obs.C, a.preference(obs), l.alternative) || !tensor.Finite(l.alternative) {
 		bit = domain.FallbackConservative
 		a.problem.Fallback(l.state, obs.C, l.alternative)
 	}

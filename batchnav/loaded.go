@@ -85,6 +85,17 @@ func (l *loaded) stepperConfig(maxBatch int) backend.StepperConfig {
 	}
 }
 
+// mapConfig is the whole map, for a backend that navigates or refines by itself.
+func (l *loaded) mapConfig(maxBatch int) backend.MapConfig {
+	cfg := backend.MapConfig{
+		EncoderX: l.model.EncoderX, NormX: l.model.NormX, Step: l.stepperConfig(maxBatch), Neighbours: l.nav.Neighbours, InverseRange: l.inverseRange,
+	}
+	if l.index != nil {
+		cfg.Codes, cfg.Decoded = l.model.Codes, l.decoded
+	}
+	return cfg
+}
+
 // makeStepper prepares the step for batches of up to maxBatch rows.
 func (l *loaded) makeStepper(maxBatch int) error {
 	var err error
@@ -145,7 +156,7 @@ func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbour
 		own := decoded.Row(i * n / samples)
 		for _, j := range idx[i*k : (i+1)*k] {
 			if j >= 0 {
-				spacing[i] = math.Max(spacing[i], square(own, decoded.Row(int(j))))
+				spacing[i] = math.Max(spacing[i], tensor.SquaredDistance(own, decoded.Row(int(j))))
 			}
 		}
 	}
@@ -193,6 +204,14 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 	}
 }
 
+// checkSizes says what is wrong with an observation's sizes, to be read after its name.
+func (l *loaded) checkSizes(s, c []float64) error {
+	if spec := l.spec; len(s) != spec.MeasuredSize() || len(c) != spec.ContextSize() {
+		return fmt.Errorf("has %d measured values and %d of context, case %q has %d and %d", len(s), len(c), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	}
+	return nil
+}
+
 // observe writes the normalised input of E_x, [s, c, slot], and the float32
 // copies that the backend takes; slot is scratch of PreferenceSize, normal is x̂
 // or nil where it is not wanted.
@@ -226,26 +245,6 @@ func (l *loaded) priority(pref domain.Preference, s, u, c, delta, sigma []float6
 	}
 	l.problem.Indicators(s, u, c, delta)
 	l.spec.Semantic.Priority(delta, sigma)
-}
-
-// square is ‖a − b‖².
-func square(a, b []float32) float64 {
-	sum := 0.0
-	for i, v := range a {
-		d := float64(v) - float64(b[i])
-		sum += d * d
-	}
-	return sum
-}
-
-// finite reports whether every entry is neither NaN nor infinite.
-func finite[T float32 | float64](v []T) bool {
-	for _, x := range v {
-		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
-			return false
-		}
-	}
-	return true
 }
 
 // smallest returns the least entry, NaN if any is NaN, +Inf if there is none.

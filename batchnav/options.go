@@ -78,6 +78,7 @@ func Methods() []domain.Method {
 	all := make([]domain.Method, len(variants))
 	for i, v := range variants {
 		all[i] = v.Method
+		all[i].Needs = domain.NeedsMap
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -25,29 +26,11 @@ func caseOne(t testing.TB, b backend.Backend, codes int) (domain.Case, *model.Mo
 	spec := c.Problem.Spec()
 	rng := rand.New(rand.NewPCG(1, 1))
 	const nz, hidden = 16, 256
-	nx, ns, nu := spec.ObservationSize(), spec.MeasuredSize(), spec.PlanSize()
-	mlp := func(in, out int) *model.MLP {
-		m, err := model.NewMLP(rng, in, hidden, hidden, out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	unit := func(n int) model.Normalizer {
-		v := model.Normalizer{Mean: make([]float32, n), Scale: make([]float32, n)}
-		for i := range v.Scale {
-			v.Scale[i] = 1
-		}
-		return v
-	}
-	m := &model.Model{
-		Case: spec.Name, EncoderX: mlp(nx, nz), EncoderO: mlp(spec.OracleSize(), nz), DecoderU: mlp(nz, nu), DecoderS: mlp(nz, ns),
-		NormX: unit(nx), NormO: unit(spec.OracleSize()), NormS: unit(ns), NormU: unit(nu),
-		Calibration: model.Calibration{TauGeom: 1e-4, ObjectiveIdeal: []float64{0, 0}, ObjectiveNadir: []float64{30, 30}, LatentSpread: 2},
-	}
+	m := testdomain.Untrained(rng, spec, nz, 0, hidden, hidden)
+	m.Calibration.TauGeom = 1e-4
 	var observations []batchnav.Observation
-	input := tensor.New(codes, nx)
-	decoded := tensor.New(codes, ns)
+	input := tensor.New(codes, spec.ObservationSize())
+	decoded := tensor.New(codes, spec.MeasuredSize())
 	for i := range codes {
 		s := []float64{-4 + 8*rng.Float64(), -1 + 2*rng.Float64(), 2 * rng.Float64(), -0.5 + rng.Float64()}
 		cx := []float64{rng.Float64() - 0.5, rng.Float64() - 0.5, 0.5 * rng.Float64(), 0.06 + 0.08*rng.Float64(), rng.Float64()}

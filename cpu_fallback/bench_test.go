@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -31,7 +32,7 @@ func BenchmarkNet(b *testing.B) {
 
 func benchmarkNet(b *testing.B, level isa.Level, widths []int, threads, batch int) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	m := network(b, rng, widths...)
+	m := testdomain.Network(rng, 0.3, widths...)
 	be := open(b, level, threads)
 	net, err := be.newNet(m)
 	if err != nil {

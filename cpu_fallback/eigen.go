@@ -1,9 +1,8 @@
 package cpufallback
 
 import (
-	"fmt"
-
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/eig"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -24,17 +23,7 @@ type eigenState struct {
 // the same n and k, which then allocates nothing. The bits of a result depend
 // only on its matrix, not on its place, its batch or the number of threads.
 func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
-	const op = "EigTopK"
-	if n < 1 || k < 1 || k > n {
-		return fmt.Errorf("%s: n is %d and k is %d, want 1 ≤ k ≤ n", op, n, k)
-	}
-	if err := tensor.Check(op, "g", g, g.Rows, n*n); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "values", values, g.Rows, k); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "vectors", vectors, g.Rows, n*k); err != nil {
+	if err := backend.CheckEigTopK(g, n, k, values, vectors); err != nil {
 		return err
 	}
 	if g.Rows == 0 {

@@ -8,12 +8,13 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 // metrics are JᵀJ + λI of random networks' Jacobians: what the step decomposes.
 func metrics(t testing.TB, rng *rand.Rand, n, rows int) tensor.Matrix {
-	m := ref.Widen(network(t, rng, n, 24, 2*n))
+	m := ref.Widen(testdomain.Network(rng, 0.3, n, 24, 2*n))
 	g := tensor.New(rows, n*n)
 	for i := range rows {
 		tensor.Narrow(g.Row(i), m.Metric(widened(randomRows(rng, 1, n, n).Data), 0.05))

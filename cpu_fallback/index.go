@@ -76,38 +76,11 @@ func (ix *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) e
 // Localize is backend.Index.Localize: x [B, n_s], zobs [B, n_z], tau [B]. Under
 // a NaN tau no code is consistent.
 func (ix *index) Localize(x, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
-	const op = "Localize"
-	batch := zobs.Rows
-	if err := tensor.Check(op, "zobs", zobs, batch, ix.codes.Dim()); err != nil {
+	if err := backend.CheckLocalize(ix.codes.Dim(), ix.decoded.Dim(), x, zobs, tau, neighbours, out); err != nil {
 		return err
 	}
-	if err := tensor.Check(op, "x", x, batch, ix.decoded.Dim()); err != nil {
-		return err
-	}
-	if out.Z.Rows > 0 {
-		if err := tensor.Check(op, "out.Z", out.Z, batch, ix.codes.Dim()); err != nil {
-			return err
-		}
-		if out.Z.Stride == 0 && batch > 1 {
-			return fmt.Errorf("%s: out.Z is a broadcast of one row, want %d rows of its own", op, batch)
-		}
-	}
-	for _, c := range []struct {
-		what string
-		n    int
-		ok   bool
-	}{
-		{"tau", len(tau), len(tau) == batch},
-		{"out.Nearest", len(out.Nearest), out.Nearest == nil || len(out.Nearest) == batch},
-		{"out.Residual", len(out.Residual), out.Residual == nil || len(out.Residual) == batch},
-		{"out.Consistent", len(out.Consistent), out.Consistent == nil || len(out.Consistent) == batch},
-	} {
-		if !c.ok {
-			return fmt.Errorf("%s: %s has %d entries for %d rows", op, c.what, c.n, batch)
-		}
-	}
-	if neighbours < 0 || neighbours > MaxNeighbours {
-		return fmt.Errorf("%s: %d neighbours, want 0 to %d", op, neighbours, MaxNeighbours)
+	if neighbours > MaxNeighbours {
+		return fmt.Errorf("Localize: %d neighbours, want 0 to %d", neighbours, MaxNeighbours)
 	}
 	ix.x, ix.zobs, ix.tau, ix.k, ix.out = x, zobs, tau, min(max(neighbours, 1), ix.Len()), out
 	for w := range ix.workers {
@@ -175,7 +148,7 @@ func (w *indexWorker) localize(ix *index, rows []int32) {
 		r := &w.rows[i]
 		z := ix.zobs.Row(int(row))
 		r.x, r.tau = ix.x.Row(int(row)), ix.tau[row]
-		if !allFinite(r.x) || !allFinite(z) {
+		if !tensor.Finite(r.x) || !tensor.Finite(z) {
 			ix.write(row, ix.undefined, -1, float32(math.NaN()), false)
 			continue
 		}
@@ -277,14 +250,4 @@ func (ix *index) write(row int32, z []float32, nearest int32, residual float32, 
 	if out.Consistent != nil {
 		out.Consistent[row] = consistent
 	}
-}
-
-// allFinite reports whether a row holds a measurement.
-func allFinite(row []float32) bool {
-	for _, v := range row {
-		if !(v-v == 0) {
-			return false
-		}
-	}
-	return true
 }

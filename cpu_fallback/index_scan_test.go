@@ -19,7 +19,7 @@ import (
 // scanned is the specification without refinement: residuals and latent
 // distances of all codes, in the order of the definition.
 func scanned(codes, decoded tensor.Matrix, x, zobs []float32, tau float32, k int) (ids []int32, residual float32, consistent bool) {
-	if !allFinite(x) || !allFinite(zobs) {
+	if !tensor.Finite(x) || !tensor.Finite(zobs) {
 		return []int32{-1}, float32(math.NaN()), false
 	}
 	r, d := make([]float32, codes.Rows), make([]float32, codes.Rows)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The few vectors of one latent that the step turns, caps and composes. They are
@@ -19,16 +20,6 @@ const (
 	// rounding.
 	smallAngle = 1e-3
 )
-
-// finite reports whether every entry is.
-func finite(v []float32) bool {
-	for _, x := range v {
-		if x-x != 0 {
-			return false
-		}
-	}
-	return true
-}
 
 // capSlope scales v in place to the radius vmax: v·min{1, vmax/(‖v‖ + δ_v)} (eq.
 // rk2-cap). It is the identity while ‖v‖ + δ_v ≤ vmax.
@@ -76,7 +67,7 @@ func lieResidual(step, slope, vectors, values []float32, scale, gain float32, re
 		}
 		residual[i] = float32(sum)
 	}
-	if !finite(residual) {
+	if !tensor.Finite(residual) {
 		return false
 	}
 	for i, r := range residual {

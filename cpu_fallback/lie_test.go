@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // rotationTolerance of a matrix entry of a rotation whose vector is float32: a
@@ -175,7 +176,7 @@ func TestCapSlope(t *testing.T) {
 	})
 	for _, bad := range []float32{float32(math.NaN()), positiveInfinity, negativeInfinity} {
 		v := []float32{1, bad}
-		if capSlope(v, 1); finite(v) {
+		if capSlope(v, 1); tensor.Finite(v) {
 			t.Errorf("a slope with %v is capped to the finite %v", bad, v)
 		}
 	}

@@ -253,10 +253,7 @@ func chunkRows(batch, threads, limit, tile int) int {
 // y must not overlap it. It allocates nothing.
 func (n *net) Forward(z, y tensor.Matrix) error {
 	const op = "cpufallback: Forward"
-	if err := tensor.Check(op, "z", z, z.Rows, n.in); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "y", y, z.Rows, n.out); err != nil {
+	if err := backend.CheckNet(op, z, n.in, "y", y, n.out); err != nil {
 		return err
 	}
 	n.call.z, n.call.y = z, y
@@ -268,13 +265,10 @@ func (n *net) Forward(z, y tensor.Matrix) error {
 // overlap them. It allocates nothing.
 func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 	const op = "cpufallback: VJP"
-	if err := tensor.Check(op, "z", z, z.Rows, n.in); err != nil {
+	if err := backend.CheckNet(op, z, n.in, "zbar", zbar, n.in); err != nil {
 		return err
 	}
 	if err := tensor.Check(op, "ybar", ybar, z.Rows, n.out); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "zbar", zbar, z.Rows, n.in); err != nil {
 		return err
 	}
 	n.call.z, n.call.ybar, n.call.zbar = z, ybar, zbar
@@ -286,10 +280,7 @@ func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 // activation gives NaN. It allocates nothing.
 func (n *net) Jacobian(z, jac tensor.Matrix) error {
 	const op = "cpufallback: Jacobian"
-	if err := tensor.Check(op, "z", z, z.Rows, n.in); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "jac", jac, z.Rows, n.out*n.in); err != nil {
+	if err := backend.CheckNet(op, z, n.in, "jac", jac, n.out*n.in); err != nil {
 		return err
 	}
 	n.call.z, n.call.jac = z, jac
@@ -301,25 +292,10 @@ func (n *net) Jacobian(z, jac tensor.Matrix) error {
 // activation gives NaN. It allocates nothing.
 func (n *net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 	const op = "cpufallback: Metric"
-	if err := tensor.Check(op, "z", z, z.Rows, n.in); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "g", g, z.Rows, n.in*n.in); err != nil {
+	if err := backend.CheckNet(op, z, n.in, "g", g, n.in*n.in); err != nil {
 		return err
 	}
 	n.call.z, n.call.lambda, n.call.g = z, lambda, g
 	n.spread(jacobianChunkRows, n.flops.jacobian, n.metricTask)
-	return nil
-}
-
-// checkOutput is tensor.Check for a matrix that is written: its rows must not
-// share storage.
-func checkOutput(op, what string, m tensor.Matrix, rows, cols int) error {
-	if err := tensor.Check(op, what, m, rows, cols); err != nil {
-		return err
-	}
-	if rows > 1 && cols > 0 && m.Stride < cols {
-		return fmt.Errorf("%s: output %s has stride %d for %d columns: its rows would overwrite each other", op, what, m.Stride, cols)
-	}
 	return nil
 }

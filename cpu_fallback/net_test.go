@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -29,20 +30,6 @@ func open(t testing.TB, level isa.Level, threads int) *Backend {
 	}
 	t.Cleanup(func() { b.Close() })
 	return b
-}
-
-func network(t testing.TB, rng *rand.Rand, widths ...int) *model.MLP {
-	t.Helper()
-	m, err := model.NewMLP(rng, widths...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range m.Layers {
-		for i := range l.B {
-			l.B[i] = float32(0.3 * rng.NormFloat64())
-		}
-	}
-	return m
 }
 
 func randomRows(rng *rand.Rand, rows, cols, stride int) tensor.Matrix {
@@ -143,7 +130,7 @@ func TestNetAgainstFloat64(t *testing.T) {
 			b := open(t, level, 2)
 			defer b.Close()
 			for _, s := range netShapes {
-				checkNet(t, rng, b, network(t, rng, s.widths...), s.batch)
+				checkNet(t, rng, b, testdomain.Network(rng, 0.3, s.widths...), s.batch)
 			}
 		})
 	}
@@ -211,7 +198,7 @@ func TestResultsDependNeitherOnThreadsNorOnBatchPosition(t *testing.T) {
 	for _, level := range isa.Available() {
 		for _, widths := range [][]int{{32, 256, 256, 60}, {6, 96, 40, 5}, {48, 96, 40, 12}} {
 			rng := rand.New(rand.NewPCG(3, 4))
-			m := network(t, rng, widths...)
+			m := testdomain.Network(rng, 0.3, widths...)
 			const batch = 101
 			z, ybar := randomRows(rng, batch, m.In(), m.In()), randomRows(rng, batch, m.Out(), m.Out())
 			var first []tensor.Matrix
@@ -264,7 +251,7 @@ func identical(t *testing.T, what string, a, b tensor.Matrix) {
 func TestBroadcastInputIsEveryRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, level := range isa.Available() {
-		m := network(t, rng, 9, 50, 20)
+		m := testdomain.Network(rng, 0.3, 9, 50, 20)
 		net, err := open(t, level, 2).NewNet(m)
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +272,7 @@ func TestNaNStaysInItsRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, level := range isa.Available() {
 		for _, widths := range [][]int{{4, 30, 6}, {32, 64, 64, 40}, {12, 64, 64, 3}} {
-			m := network(t, rng, widths...)
+			m := testdomain.Network(rng, 0.3, widths...)
 			net, err := open(t, level, 2).NewNet(m)
 			if err != nil {
 				t.Fatal(err)
@@ -310,7 +297,7 @@ func TestNaNStaysInItsRow(t *testing.T) {
 func TestDerivativeAtTheKinkIsZero(t *testing.T) {
 	for _, level := range isa.Available() {
 		for _, widths := range [][]int{{3, 20, 4}, {3, 40, 30, 50}, {40, 40, 30, 4}, {40, 40, 30, 12}} {
-			m := network(t, rand.New(rand.NewPCG(9, 9)), widths...)
+			m := testdomain.Network(rand.New(rand.NewPCG(9, 9)), 0.3, widths...)
 			for _, l := range m.Layers {
 				clear(l.B)
 			}
@@ -333,7 +320,7 @@ func TestNetOperationsAllocateNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 1))
 	for _, level := range isa.Available() {
 		for _, threads := range []int{1, 2} {
-			m := network(t, rng, 16, 64, 64, 20)
+			m := testdomain.Network(rng, 0.3, 16, 64, 64, 20)
 			net, err := open(t, level, threads).NewNet(m)
 			if err != nil {
 				t.Fatal(err)
@@ -359,7 +346,7 @@ func TestNetOperationsAllocateNothing(t *testing.T) {
 }
 
 func TestShapesAreChecked(t *testing.T) {
-	m := network(t, rand.New(rand.NewPCG(1, 1)), 4, 8, 3)
+	m := testdomain.Network(rand.New(rand.NewPCG(1, 1)), 0.3, 4, 8, 3)
 	b := open(t, isa.Generic, 1)
 	net, err := b.NewNet(m)
 	if err != nil {
@@ -398,7 +385,7 @@ func TestShapesAreChecked(t *testing.T) {
 // NewNet copies: a later change of the network changes nothing.
 func TestNetIsACopy(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
-	m := network(t, rng, 4, 40, 3)
+	m := testdomain.Network(rng, 0.3, 4, 40, 3)
 	net, err := open(t, isa.Available()[len(isa.Available())-1], 1).NewNet(m)
 	if err != nil {
 		t.Fatal(err)

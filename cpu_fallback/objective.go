@@ -24,11 +24,11 @@ func (s *stepper) newObjectiveBuffer(rows int) objectiveBuffer {
 		gs: newBuffer(rows, measured), gu: newBuffer(rows, s.action), cost: make([]float32, rows),
 		rowS: make([]float64, measured), rowGS: make([]float64, measured),
 		rowU: make([]float64, s.action), rowGU: make([]float64, s.action),
-		rowC: make([]float64, s.context), rowPlan: make([]float64, s.netU.out),
-		rowW: make([]float64, s.weights), rowJ: make([]float64, s.weights),
+		rowC: make([]float64, s.sizes.Contexts), rowPlan: make([]float64, s.netU.out),
+		rowW: make([]float64, s.sizes.Objectives), rowJ: make([]float64, s.sizes.Objectives),
 	}
 	if s.gradient != nil {
-		o.s, o.u, o.objectives = newBuffer(rows, measured), newBuffer(rows, s.action), newBuffer(rows, s.weights)
+		o.s, o.u, o.objectives = newBuffer(rows, measured), newBuffer(rows, s.action), newBuffer(rows, s.sizes.Objectives)
 	}
 	return o
 }

@@ -171,7 +171,7 @@ func (w *stepWorker) midpoints(p *backend.StepParams, z, slope, mid tensor.Matri
 		from, k1, to := z.Row(i), slope.Row(i), mid.Row(i)
 		w.fallback[i] = 0
 		capSlope(k1, p.VMax)
-		if !finite(k1) {
+		if !tensor.Finite(k1) {
 			w.fallback[i] = backend.FallbackNoStep
 			copy(to, from)
 			continue
@@ -179,7 +179,7 @@ func (w *stepWorker) midpoints(p *backend.StepParams, z, slope, mid tensor.Matri
 		for j, v := range k1 {
 			to[j] = from[j] + half*v
 		}
-		if !finite(to) {
+		if !tensor.Finite(to) {
 			w.fallback[i] = backend.FallbackMidpoint
 			copy(to, from)
 		}
@@ -195,7 +195,7 @@ func (w *stepWorker) advance(s *stepper, i int) {
 		compose(z, w.move, p.Group)
 		return
 	}
-	if finite(k2) {
+	if tensor.Finite(k2) {
 		capSlope(k2, p.VMax)
 	} else {
 		w.fallback[i] |= backend.FallbackSecondSlope

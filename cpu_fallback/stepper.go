@@ -21,10 +21,9 @@ type stepper struct {
 	netS, netU   *net
 	normS, normU model.Normalizer
 
+	sizes    backend.StepSizes
 	problem  domain.Problem       // nil: no tangential potential
 	gradient domain.BatchGradient // the problem's own, nil if it has none
-	context  int                  // entries of one context
-	weights  int                  // objectives
 	action   int                  // entries of one action; all of the plan without a problem
 	boxed    bool                 // whether any action has a box
 	lo, hi   []float32            // [plan] the box, ±Inf where there is none
@@ -55,7 +54,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 		return nil, err
 	}
 	s := &stepper{
-		backend: b, params: cfg.Params, problem: cfg.Problem,
+		backend: b, params: cfg.Params, sizes: cfg.Sizes(), problem: cfg.Problem,
 		normS: copyNormalizer(cfg.NormS), normU: copyNormalizer(cfg.NormU),
 		action: cfg.DecoderU.Out(),
 	}
@@ -69,7 +68,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	if cfg.Problem != nil {
 		spec := cfg.Problem.Spec()
 		s.gradient, _ = cfg.Problem.(domain.BatchGradient)
-		s.context, s.weights, s.action = spec.ContextSize(), spec.ObjectiveSize(), spec.ActionSize()
+		s.action = spec.ActionSize()
 		s.lo, s.hi, s.boxed = actionBox(spec)
 	}
 	chunk := min(largestChunk, cfg.MaxBatch)
@@ -137,42 +136,17 @@ func ActiveStepFLOPs(cfg backend.StepperConfig, share []float64) float64 {
 // by z; a second slope that is not finite by the first. The Lie residual is left
 // out, without a bit, when γ_L or k is zero or there is no motion.
 func (s *stepper) Step(in backend.StepInput, out backend.StepOutput) error {
-	const op = "Step"
-	rows := in.Z.Rows
-	if err := s.checkInput(op, in); err != nil {
-		return err
-	}
-	if out.Z.Rows != 0 {
-		if err := checkOutput(op, "output Z", out.Z, rows, s.netS.in); err != nil {
-			return err
-		}
-	}
-	if out.U.Rows != 0 {
-		if err := checkOutput(op, "output U", out.U, rows, s.netU.out); err != nil {
-			return err
-		}
-	}
-	if err := checkLength(op, "Energy", out.Energy == nil, len(out.Energy), rows); err != nil {
-		return err
-	}
-	if err := checkLength(op, "Fallbacks", out.Fallbacks == nil, len(out.Fallbacks), rows); err != nil {
+	if err := s.sizes.CheckStep(in, out); err != nil {
 		return err
 	}
 	s.in, s.out = in, out
-	s.spread(rows, s.stepChunk)
+	s.spread(in.Z.Rows, s.stepChunk)
 	return nil
 }
 
 // Field implements backend.Stepper.
 func (s *stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
-	const op = "Field"
-	if err := s.checkInput(op, in); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "f", f, in.Z.Rows, s.netS.in); err != nil {
-		return err
-	}
-	if err := checkLength(op, "energy", energy == nil, len(energy), in.Z.Rows); err != nil {
+	if err := s.sizes.CheckField(in, f, energy); err != nil {
 		return err
 	}
 	s.in, s.out, s.field = in, backend.StepOutput{Energy: energy}, f
@@ -182,25 +156,8 @@ func (s *stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32)
 
 // Decode implements backend.Stepper. Without a problem neither x nor ctx is read.
 func (s *stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
-	const op = "Decode"
-	if err := tensor.Check(op, "z", z, z.Rows, s.netS.in); err != nil {
+	if err := s.sizes.CheckDecode(z, ctx, x, u, states); err != nil {
 		return err
-	}
-	if s.problem != nil {
-		if err := tensor.Check(op, "x", x, z.Rows, s.netS.out); err != nil {
-			return err
-		}
-		if err := tensor.Check(op, "ctx", ctx, z.Rows, s.context); err != nil {
-			return err
-		}
-	}
-	if err := checkOutput(op, "u", u, z.Rows, s.netU.out); err != nil {
-		return err
-	}
-	if states.Rows != 0 {
-		if err := checkOutput(op, "s", states, z.Rows, s.netS.out); err != nil {
-			return err
-		}
 	}
 	s.in, s.out, s.states = backend.StepInput{Z: z, X: x, Ctx: ctx}, backend.StepOutput{U: u}, states
 	s.spread(z.Rows, s.decodeChunk)
@@ -225,29 +182,4 @@ func (r span) len() int { return r.to - r.from }
 func (s *stepper) rows(chunk int) span {
 	from := chunk * s.chunkRows
 	return span{from, min(from+s.chunkRows, s.in.Z.Rows)}
-}
-
-func (s *stepper) checkInput(op string, in backend.StepInput) error {
-	rows := in.Z.Rows
-	if err := tensor.Check(op, "Z", in.Z, rows, s.netS.in); err != nil {
-		return err
-	}
-	if err := tensor.Check(op, "X", in.X, rows, s.netS.out); err != nil {
-		return err
-	}
-	if s.problem == nil {
-		return nil
-	}
-	if err := tensor.Check(op, "Ctx", in.Ctx, rows, s.context); err != nil {
-		return err
-	}
-	return tensor.Check(op, "Weights", in.Weights, rows, s.weights)
-}
-
-// checkLength checks an optional output slice.
-func checkLength(op, what string, isNil bool, got, rows int) error {
-	if isNil || got == rows {
-		return nil
-	}
-	return fmt.Errorf("%s: %s has %d entries for %d rows", op, what, got, rows)
 }

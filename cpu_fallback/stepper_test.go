@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -124,8 +125,8 @@ func (c stepCase) config(t testing.TB, rng *rand.Rand) backend.StepperConfig {
 	}
 	plan := c.action * c.plan
 	return backend.StepperConfig{
-		DecoderS: network(t, rng, c.latent, c.hidden, c.hidden, c.measured),
-		DecoderU: network(t, rng, c.latent, c.hidden, c.hidden, plan),
+		DecoderS: testdomain.Network(rng, 0.3, c.latent, c.hidden, c.hidden, c.measured),
+		DecoderU: testdomain.Network(rng, 0.3, c.latent, c.hidden, c.hidden, plan),
 		NormS:    normalizer(c.measured), NormU: normalizer(plan),
 		Problem: newBowl(c.measured, c.context, c.action, c.plan), Params: c.params, MaxBatch: 4096,
 	}

@@ -160,7 +160,7 @@ func (t *Trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr fl
 	if err := backend.CheckRate(op, lr); err != nil {
 		return backend.ManifoldLosses{}, err
 	}
-	if err := t.checkManifold(op, rows, neighbours, kernel); err != nil {
+	if err := t.cfg.CheckManifold(op, rows, neighbours, kernel); err != nil {
 		return backend.ManifoldLosses{}, err
 	}
 	loss := t.manifold.pass(t, rows, neighbours, kernel, true)
@@ -171,17 +171,10 @@ func (t *Trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr fl
 
 // ManifoldLoss implements backend.Trainer.
 func (t *Trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (backend.ManifoldLosses, error) {
-	if err := t.checkManifold("ManifoldLoss", rows, neighbours, kernel); err != nil {
+	if err := t.cfg.CheckManifold("ManifoldLoss", rows, neighbours, kernel); err != nil {
 		return backend.ManifoldLosses{}, err
 	}
 	return t.manifold.pass(t, rows, neighbours, kernel, false), nil
-}
-
-func (t *Trainer) checkManifold(op string, rows, neighbours []int32, kernel []float32) error {
-	if err := t.cfg.CheckRows(op, rows); err != nil {
-		return err
-	}
-	return t.cfg.CheckNeighbours(op, rows, neighbours, kernel)
 }
 
 // Networks implements backend.Trainer.

@@ -2,7 +2,6 @@ package cpufallback
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/tensor"
@@ -152,7 +151,7 @@ func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, 
 	if err := backend.CheckRate(op, lr); err != nil {
 		return backend.RolloutLosses{}, err
 	}
-	if err := t.checkRollout(op, rows); err != nil {
+	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, rows); err != nil {
 		return backend.RolloutLosses{}, err
 	}
 	loss := t.rollout.pass(t, rows, true)
@@ -163,25 +162,10 @@ func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, 
 
 // RolloutLoss implements backend.Trainer.
 func (t *Trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
-	if err := t.checkRollout("RolloutLoss", rows); err != nil {
+	if err := t.cfg.CheckRollout("RolloutLoss", t.rolloutPrepared, rows); err != nil {
 		return backend.RolloutLosses{}, err
 	}
 	return t.rollout.pass(t, rows, false), nil
-}
-
-func (t *Trainer) checkRollout(op string, rows []int32) error {
-	if !t.rolloutPrepared {
-		return fmt.Errorf("%s: call PrepareRollout first", op)
-	}
-	if err := t.cfg.CheckRows(op, rows); err != nil {
-		return err
-	}
-	for i, r := range rows {
-		if t.cfg.Data.Next[r] < 0 {
-			return fmt.Errorf("%s: rows[%d] = %d has no successor", op, i, r)
-		}
-	}
-	return nil
 }
 
 func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.RolloutLosses {

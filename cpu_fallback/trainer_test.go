@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -30,18 +31,7 @@ func (s trainingShape) config(seed uint64) backend.TrainerConfig {
 		}
 		return m
 	}
-	net := func(in, out int) *model.MLP {
-		m, err := model.NewMLP(rng, in, s.hidden, s.hidden, out)
-		if err != nil {
-			panic(err)
-		}
-		for _, l := range m.Layers {
-			for i := range l.B {
-				l.B[i] = float32(0.1 * rng.NormFloat64())
-			}
-		}
-		return m
-	}
+	net := func(in, out int) *model.MLP { return testdomain.Network(rng, 0.1, in, s.hidden, s.hidden, out) }
 	d := backend.TrainingSet{X: random(s.nx), O: random(s.no), S: random(s.ns), U: random(s.nu)}
 	d.Next, d.RiskWeight = make([]int32, s.rows), make([]float32, s.rows)
 	for i := range d.Next {

@@ -60,6 +60,12 @@ const (
 	GroupBaseline
 )
 
+// Groups are the names of the groups, in the order of tables.
+var Groups = []string{"exact", "own", "ablation", "baseline"}
+
+// String is the group's name.
+func (g Group) String() string { return Groups[g] }
+
 // Needs says what a method has to be given, bit by bit.
 type Needs uint8
 

@@ -12,7 +12,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -132,9 +134,9 @@ func TestRowsOfABatchAreAlone(t *testing.T) {
 		library.SetOrder(uint64(rows))
 		part := rollOut(t, b, d.first(rows), true)
 		for i := range rows {
-			have, want := part.row(i, spec), all.row(i, spec)
+			have, want := backendtest.StepRow(part, spec, i), backendtest.StepRow(all, spec, i)
 			for k := range have {
-				if err := nearOrLost(have[k], want[k], 0); err != nil {
+				if err := backendtest.NearOrLost(have[k], want[k], 0); err != nil {
 					t.Fatalf("row %d of %d: %v", i, rows, err)
 				}
 			}
@@ -165,7 +167,7 @@ func TestLargeDispatchStepOnDevice(t *testing.T) {
 		d.s, d.c, d.u, d.w = append(d.s, d.s[i%3]), append(d.c, d.c[i%3]), append(d.u, d.u[i%3]), append(d.w, d.w[i%3])
 	}
 	rng := rand.New(rand.NewPCG(3, 3))
-	m := &model.Model{Codes: tensor.New(10, 6), NormS: unitNormalizer(spec.MeasuredSize(), 0.1), NormU: unitNormalizer(spec.ActionSize(), 0.1)}
+	m := &model.Model{Codes: tensor.New(10, 6), NormS: testdomain.Scaled(spec.MeasuredSize(), 0.1), NormU: testdomain.Scaled(spec.ActionSize(), 0.1)}
 	for k := range m.NormS.Mean[:spec.MeasuredSize()/2] {
 		m.NormS.Mean[k] = 1
 	}
@@ -181,10 +183,6 @@ func TestLargeDispatchStepOnDevice(t *testing.T) {
 	}
 	cfg, in := stepFor(t, m, d, backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 3, LieGain: 0.1, LieScale: 0.1})
 	compareSteps(t, cfg, in)
-}
-
-func unitNormalizer(n int, scale float32) model.Normalizer {
-	return model.Normalizer{Mean: make([]float32, n), Scale: slices.Repeat([]float32{scale}, n)}
 }
 
 // dispatchStates are the first states and contexts of a trajectory, dispatched by the

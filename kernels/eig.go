@@ -1,29 +1,18 @@
 package kernels
 
 import (
-	"fmt"
-
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 // EigTopK implements backend.Backend for n ≤ MaxLatent.
 func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
-	const op = "EigTopK"
-	if n < 1 || k < 1 || k > n {
-		return fmt.Errorf("%s: k = %d of n = %d, want 1 ≤ k ≤ n", op, k, n)
+	if err := backend.CheckEigTopK(g, n, k, values, vectors); err != nil {
+		return err
 	}
 	if n > MaxLatent {
-		return tooWide(op, "n", n, MaxLatent)
-	}
-	if err := tensor.Check(op, "g", g, g.Rows, n*n); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "values", values, g.Rows, k); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "vectors", vectors, g.Rows, n*k); err != nil {
-		return err
+		return tooWide("EigTopK", "n", n, MaxLatent)
 	}
 	return b.do(func(t *driver.Thread) error {
 		return rowsOf(g.Rows, mostRows, func(from, to int) error {

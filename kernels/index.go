@@ -37,29 +37,14 @@ type index struct {
 // NewIndex implements backend.Backend: codes of up to MaxCodeSize coordinates.
 func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
 	const op = "NewIndex"
-	if set.Rows == 0 || set.Cols == 0 {
-		return nil, fmt.Errorf("%s: %d codes of %d coordinates, want at least one of each", op, set.Rows, set.Cols)
+	if err := backend.CheckIndex(set, decoded); err != nil {
+		return nil, err
 	}
 	if set.Cols > MaxCodeSize {
 		return nil, tooWide(op, "the size of a code", set.Cols, MaxCodeSize)
 	}
 	if decoded.Cols > MaxWidth {
 		return nil, tooWide(op, "the size of a decoded state", decoded.Cols, MaxWidth)
-	}
-	if err := tensor.Check(op, "codes", set, set.Rows, set.Cols); err != nil {
-		return nil, err
-	}
-	if err := tensor.Check(op, "decoded", decoded, set.Rows, decoded.Cols); err != nil {
-		return nil, err
-	}
-	for _, m := range []tensor.Matrix{set, decoded} {
-		for i := range m.Rows {
-			for _, v := range m.Row(i) {
-				if v-v != 0 {
-					return nil, fmt.Errorf("%s: code %d or its decoded state is not finite", op, i)
-				}
-			}
-		}
 	}
 	x := &index{backend: b, memory: &memory{}}
 	err := b.do(func(t *driver.Thread) error {
@@ -248,31 +233,11 @@ func (b *Backend) localize(t *driver.Thread, c codes, q query, neighbours, parts
 func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
 	const op = "Localize"
 	rows, c, b := zobs.Rows, x.codes, x.backend
-	if err := tensor.Check(op, "zobs", zobs, rows, c.n); err != nil {
+	if err := backend.CheckLocalize(c.n, c.states, obs, zobs, tau, neighbours, out); err != nil {
 		return err
-	}
-	if err := tensor.Check(op, "x", obs, rows, c.states); err != nil {
-		return err
-	}
-	if neighbours < 0 {
-		return fmt.Errorf("%s: neighbours is %d, want at least 0", op, neighbours)
 	}
 	if min(neighbours, c.count) > MaxNeighbours {
 		return tooWide(op, "neighbours", neighbours, MaxNeighbours)
-	}
-	for _, l := range []struct {
-		name      string
-		got       int
-		mayBeZero bool
-	}{{"tau", len(tau), false}, {"Nearest", len(out.Nearest), out.Nearest == nil}, {"Residual", len(out.Residual), out.Residual == nil}, {"Consistent", len(out.Consistent), out.Consistent == nil}} {
-		if l.got != rows && !l.mayBeZero {
-			return fmt.Errorf("%s: %s has %d entries, want one for each of %d rows", op, l.name, l.got, rows)
-		}
-	}
-	if out.Z.Rows > 0 {
-		if err := checkOutput(op, "Z", out.Z, rows, c.n); err != nil {
-			return err
-		}
 	}
 	return b.do(func(t *driver.Thread) error {
 		return rowsOf(rows, mostRows, func(from, to int) error {
@@ -337,16 +302,9 @@ func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int,
 
 // Nearest implements backend.Index, searchPass neighbours in a pass over the codes.
 func (x *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
-	const op = "Nearest"
 	c, b := x.codes, x.backend
-	if err := tensor.Check(op, "z", z, z.Rows, c.n); err != nil {
+	if err := backend.CheckNearest(c.count, c.n, z, k, idx, dist2); err != nil {
 		return err
-	}
-	if k < 1 || k > c.count {
-		return fmt.Errorf("%s: k is %d, want 1 to the number of codes, %d", op, k, c.count)
-	}
-	if len(idx) != z.Rows*k || len(dist2) != z.Rows*k {
-		return fmt.Errorf("%s: idx has %d and dist2 %d entries, want %d rows × %d", op, len(idx), len(dist2), z.Rows, k)
 	}
 	return b.do(func(t *driver.Thread) error {
 		return rowsOf(z.Rows, max(1, min(mostRows, maxElements/k)), func(from, to int) error {

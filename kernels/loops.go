@@ -206,17 +206,7 @@ func (l *loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 			rows := min(l.chunk, l.rows-from)
 			l.stage(&in, from, rows)
 			key := loopsKey{from, rows, out.Z.Rows > 0}
-			stream := l.backend.stream
-			g, err := l.graphs.get(t, key, func() (*driver.Graph, error) {
-				return t.Capture(stream, func() error { return l.queue(t, key) })
-			})
-			if err != nil {
-				return err
-			}
-			if err := t.LaunchGraph(g, stream); err != nil {
-				return err
-			}
-			if err := t.Wait(stream); err != nil {
+			if err := l.graphs.run(t, l.backend.stream, key, func() error { return l.queue(t, key) }); err != nil {
 				return err
 			}
 			l.give(&out, from, rows)
@@ -261,7 +251,7 @@ func (l *loops) give(out *backend.LoopsOutput, from, rows int) {
 
 // Latents implements backend.Loops.
 func (l *loops) Latents(z tensor.Matrix) error {
-	if err := checkOutput("loops", "latents", z, l.rows, l.flow.latent); err != nil {
+	if err := backend.CheckOutput("loops", "latents", z, l.rows, l.flow.latent); err != nil {
 		return err
 	}
 	flat := make([]float32, l.rows*l.flow.latent)

@@ -1,47 +1,6 @@
 package kernels
 
-import (
-	"slices"
-
-	"github.com/gpc-engine/gpc/kernels/driver"
-)
-
-// keptGraphs holds captured graphs by their keys, at most maxGraphs; the least
-// recently used goes.
-type keptGraphs[K comparable] struct {
-	memory *memory // frees them
-	graphs map[K]*driver.Graph
-	order  []K // least recently used first
-}
-
-// get returns the graph of a key, captured by make if it is not there.
-func (c *keptGraphs[K]) get(t *driver.Thread, key K, make func() (*driver.Graph, error)) (*driver.Graph, error) {
-	if g, ok := c.graphs[key]; ok {
-		if c.order[len(c.order)-1] != key {
-			c.order = append(slices.DeleteFunc(c.order, func(k K) bool { return k == key }), key)
-		}
-		return g, nil
-	}
-	if len(c.order) == maxGraphs {
-		oldest := c.graphs[c.order[0]]
-		c.memory.graphs = slices.DeleteFunc(c.memory.graphs, func(g *driver.Graph) bool { return g == oldest })
-		delete(c.graphs, c.order[0])
-		c.order = c.order[1:]
-		if err := t.DestroyGraph(oldest); err != nil {
-			return nil, err
-		}
-	}
-	g, err := make()
-	if err != nil {
-		return nil, err
-	}
-	if c.graphs == nil {
-		c.graphs = map[K]*driver.Graph{}
-	}
-	c.graphs[key], c.order = g, append(c.order, key)
-	c.memory.graphs = append(c.memory.graphs, g)
-	return g, nil
-}
+import "github.com/gpc-engine/gpc/kernels/driver"
 
 type settleJob struct {
 	z, moved, plan, normal, decoded, mean, scale, consistent, hold, latents, residual, displacement, flags driver.Pointer

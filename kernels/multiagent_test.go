@@ -12,47 +12,20 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // multiagentMap is a map of random weights for the joint state of Case 2: the sizes of
 // a trained one without its worth.
-func multiagentMap(t testing.TB, spec *domain.Spec, latent, hidden, codes int) *model.Model {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(17, 18))
-	net := func(in, out int) *model.MLP {
-		m, err := model.NewMLP(rng, in, hidden, hidden, out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	norm := func(n int, scale float32) model.Normalizer {
-		v := model.Normalizer{Mean: make([]float32, n), Scale: make([]float32, n)}
-		for i := range v.Scale {
-			v.Scale[i] = scale
-		}
-		return v
-	}
-	m := spec.ObjectiveSize()
-	made := &model.Model{
-		Case:     spec.Name,
-		EncoderX: net(spec.ObservationSize(), latent), EncoderO: net(spec.MeasuredSize()+2*m, latent),
-		DecoderS: net(latent, spec.MeasuredSize()), DecoderU: net(latent, spec.PlanSize()),
-		NormX: norm(spec.ObservationSize(), 5), NormO: norm(spec.MeasuredSize()+2*m, 5), NormS: norm(spec.MeasuredSize(), 5), NormU: norm(spec.PlanSize(), 0.5),
-		Calibration: model.Calibration{TauGeom: 1, ObjectiveIdeal: make([]float64, m), ObjectiveNadir: []float64{100, 20, 5}, LatentSpread: 2},
-		Codes:       tensor.New(codes, latent),
-	}
-	for i := range made.Codes.Data {
-		made.Codes.Data[i] = float32(rng.NormFloat64())
-	}
-	made.CodesDecoded = tensor.New(codes, spec.MeasuredSize())
-	if err := made.FillDecoded(nil); err != nil {
-		t.Fatal(err)
-	}
-	return made
+func multiagentMap(spec *domain.Spec, latent, hidden, codes int) *model.Model {
+	m := testdomain.Untrained(rand.New(rand.NewPCG(17, 18)), spec, latent, codes, hidden, hidden)
+	m.NormX, m.NormO = testdomain.Scaled(len(m.NormX.Scale), 5), testdomain.Scaled(len(m.NormO.Scale), 5)
+	m.NormS, m.NormU = testdomain.Scaled(spec.MeasuredSize(), 5), testdomain.Scaled(spec.PlanSize(), 0.5)
+	m.Calibration.TauGeom, m.Calibration.ObjectiveNadir = 1, []float64{100, 20, 5}
+	return m
 }
 
 // multiagentNavigation are the constants of the online step of Case 1, with the Lie
@@ -84,7 +57,7 @@ func TestWholeRefinementOfCase2(t *testing.T) {
 	const candidates = 24
 	var refiners [2]*batchnav.Refiner
 	made, _ := multiagentScene(t, 0)
-	m := multiagentMap(t, made.Problem.Spec(), 16, 32, 100)
+	m := multiagentMap(made.Problem.Spec(), 16, 32, 100)
 	for i, on := range []backend.Backend{b, ref.New()} {
 		r, err := batchnav.NewRefiner(on, m, made.Problem, batchnav.Options{Navigation: &multiagentNavigation}, candidates)
 		if err != nil {
@@ -117,11 +90,11 @@ func TestWholeRefinementOfCase2(t *testing.T) {
 			t.Errorf("case %d: cost %v, margin %v, feasible %v, want %v, %v, %v", i, got.Cost, got.Margin, got.Feasible, want.Cost, want.Margin, want.Feasible)
 		}
 		if got.Index == want.Index {
-			if err := near(got.U, want.U, 1e-3); err != nil {
+			if err := backendtest.Near(got.U, want.U, 1e-3); err != nil {
 				t.Errorf("case %d: plan: %v", i, err)
 			}
 		}
-		if err := near(got.Sigma, want.Sigma, 1e-5); err != nil {
+		if err := backendtest.Near(got.Sigma, want.Sigma, 1e-5); err != nil {
 			t.Errorf("case %d: priority: %v", i, err)
 		}
 		for k, s := range got.Sources {
@@ -138,7 +111,7 @@ func TestWholeRefinementOfCase2(t *testing.T) {
 // n_z 32, hidden 256, 20 000 codes, look-ahead H. Its target on an H200 is 1 ms.
 func BenchmarkRefineCase2(b *testing.B) {
 	made, o := multiagentScene(b, 1)
-	m := multiagentMap(b, made.Problem.Spec(), 32, 256, 20_000)
+	m := multiagentMap(made.Problem.Spec(), 32, 256, 20_000)
 	for _, c := range []struct {
 		name    string
 		options Options

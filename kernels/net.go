@@ -41,26 +41,6 @@ func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) {
 	return n, nil
 }
 
-// check checks the input z and one output of cols columns.
-func (n *net) check(op string, z tensor.Matrix, what string, out tensor.Matrix, cols int) error {
-	if err := tensor.Check(op, "z", z, z.Rows, n.packed.in); err != nil {
-		return err
-	}
-	return checkOutput(op, what, out, z.Rows, cols)
-}
-
-// checkOutput is tensor.Check of a matrix that is written: its rows must not be one
-// and the same.
-func checkOutput(op, what string, m tensor.Matrix, rows, cols int) error {
-	if err := tensor.Check(op, what, m, rows, cols); err != nil {
-		return err
-	}
-	if rows > 1 && cols > 0 && m.Stride == 0 {
-		return fmt.Errorf("%s: %s is written and has stride 0, want rows of their own", op, what)
-	}
-	return nil
-}
-
 // netCall is one chunk of one operation: what is on the device.
 type netCall struct {
 	t            *driver.Thread
@@ -122,7 +102,7 @@ const maxElements = 1 << 26
 
 // Forward implements backend.Net.
 func (n *net) Forward(z, y tensor.Matrix) error {
-	if err := n.check("Forward", z, "y", y, n.packed.out); err != nil {
+	if err := backend.CheckNet("Forward", z, n.packed.in, "y", y, n.packed.out); err != nil {
 		return err
 	}
 	return n.run(z, tensor.Matrix{}, y, false, 0, func(c netCall) error {
@@ -134,7 +114,7 @@ func (n *net) Forward(z, y tensor.Matrix) error {
 // VJP implements backend.Net.
 func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 	const op = "VJP"
-	if err := n.check(op, z, "zbar", zbar, n.packed.in); err != nil {
+	if err := backend.CheckNet(op, z, n.packed.in, "zbar", zbar, n.packed.in); err != nil {
 		return err
 	}
 	if err := tensor.Check(op, "ybar", ybar, z.Rows, n.packed.out); err != nil {
@@ -148,7 +128,7 @@ func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 
 // Jacobian implements backend.Net.
 func (n *net) Jacobian(z, jac tensor.Matrix) error {
-	if err := n.check("Jacobian", z, "jac", jac, n.packed.out*n.packed.in); err != nil {
+	if err := backend.CheckNet("Jacobian", z, n.packed.in, "jac", jac, n.packed.out*n.packed.in); err != nil {
 		return err
 	}
 	return n.run(z, tensor.Matrix{}, jac, true, 0, func(c netCall) error {
@@ -159,7 +139,7 @@ func (n *net) Jacobian(z, jac tensor.Matrix) error {
 // Metric implements backend.Net.
 func (n *net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 	const op = "Metric"
-	if err := n.check(op, z, "g", g, n.packed.in*n.packed.in); err != nil {
+	if err := backend.CheckNet(op, z, n.packed.in, "g", g, n.packed.in*n.packed.in); err != nil {
 		return err
 	}
 	if n.packed.in > MaxLatent {

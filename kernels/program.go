@@ -70,11 +70,10 @@ func (p *program) Reserve(words ...int) error {
 		if err := t.Synchronize(); err != nil {
 			return err
 		}
-		if err := p.memory.free(t); err != nil {
+		if err := p.graphs.free(t); err != nil {
 			return err
 		}
 		p.words, p.at, p.host = nil, nil, nil
-		p.graphs.graphs, p.graphs.order = nil, nil
 		at, host := make([]driver.Pointer, len(words)), make([]*driver.HostMemory, len(words))
 		var err error
 		for i, n := range words {
@@ -102,16 +101,7 @@ func (p *program) Host(i int) []float32 {
 func (p *program) Run(key any, queue func(domain.Queue) error) error {
 	b := p.backend
 	return b.do(func(t *driver.Thread) error {
-		graph, err := p.graphs.get(t, key, func() (*driver.Graph, error) {
-			return t.Capture(b.stream, func() error { return queue(recording{p, t}) })
-		})
-		if err != nil {
-			return err
-		}
-		if err := t.LaunchGraph(graph, b.stream); err != nil {
-			return err
-		}
-		return t.Wait(b.stream)
+		return p.graphs.run(t, b.stream, key, func() error { return queue(recording{p, t}) })
 	})
 }
 

@@ -24,6 +24,7 @@ type Stepper struct {
 	backend *Backend
 	memory  *memory
 	flow    flow
+	sizes   backend.StepSizes
 	problem domain.Problem
 	rows    domain.BatchGradient // the problem's own, nil if it has none
 	buffers stepBuffers
@@ -61,7 +62,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	if n := cfg.DecoderS.In(); n > MaxLatent {
 		return nil, tooWide("stepper", "the latent size", n, MaxLatent)
 	}
-	s := &Stepper{backend: b, memory: &memory{}, problem: cfg.Problem}
+	s := &Stepper{backend: b, memory: &memory{}, sizes: cfg.Sizes(), problem: cfg.Problem}
 	s.graphs.memory = s.memory
 	err := b.do(func(t *driver.Thread) error {
 		err := b.preload(t, stepKernels...)
@@ -174,51 +175,9 @@ func packNormalizer(t *driver.Thread, m *memory, n model.Normalizer) (mean, scal
 	return mean, scale, err
 }
 
-func (s *Stepper) checkInput(op string, in backend.StepInput) error {
-	f := &s.flow
-	if err := tensor.Check(op, "Z", in.Z, in.Z.Rows, f.latent); err != nil {
-		return err
-	}
-	if err := tensor.Check(op, "X", in.X, in.Z.Rows, f.states); err != nil {
-		return err
-	}
-	if !f.hasProblem {
-		return nil
-	}
-	if err := tensor.Check(op, "Ctx", in.Ctx, in.Z.Rows, f.contexts); err != nil {
-		return err
-	}
-	return tensor.Check(op, "Weights", in.Weights, in.Z.Rows, f.objectives)
-}
-
-func checkLength(op, what string, got, rows int, isNil bool) error {
-	if !isNil && got != rows {
-		return fmt.Errorf("%s: %s has %d entries for %d rows", op, what, got, rows)
-	}
-	return nil
-}
-
 // Step implements backend.Stepper.
 func (s *Stepper) Step(in backend.StepInput, out backend.StepOutput) error {
-	const op = "Step"
-	rows := in.Z.Rows
-	if err := s.checkInput(op, in); err != nil {
-		return err
-	}
-	if out.Z.Rows > 0 {
-		if err := checkOutput(op, "output Z", out.Z, rows, s.flow.latent); err != nil {
-			return err
-		}
-	}
-	if out.U.Rows > 0 {
-		if err := checkOutput(op, "output U", out.U, rows, s.flow.plan); err != nil {
-			return err
-		}
-	}
-	if err := checkLength(op, "Energy", len(out.Energy), rows, out.Energy == nil); err != nil {
-		return err
-	}
-	if err := checkLength(op, "Fallbacks", len(out.Fallbacks), rows, out.Fallbacks == nil); err != nil {
+	if err := s.sizes.CheckStep(in, out); err != nil {
 		return err
 	}
 	return s.chunks(in, func(t *driver.Thread, from, to int) error {
@@ -244,14 +203,7 @@ func (s *Stepper) Step(in backend.StepInput, out backend.StepOutput) error {
 
 // Field implements backend.Stepper.
 func (s *Stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
-	const op = "Field"
-	if err := s.checkInput(op, in); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "f", f, in.Z.Rows, s.flow.latent); err != nil {
-		return err
-	}
-	if err := checkLength(op, "energy", len(energy), in.Z.Rows, energy == nil); err != nil {
+	if err := s.sizes.CheckField(in, f, energy); err != nil {
 		return err
 	}
 	return s.chunks(in, func(t *driver.Thread, from, to int) error {
@@ -269,28 +221,11 @@ func (s *Stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32)
 
 // Decode implements backend.Stepper.
 func (s *Stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
-	const op = "Decode"
-	f := &s.flow
-	if err := tensor.Check(op, "z", z, z.Rows, f.latent); err != nil {
+	if err := s.sizes.CheckDecode(z, ctx, x, u, states); err != nil {
 		return err
 	}
-	if f.hasProblem {
-		if err := tensor.Check(op, "x", x, z.Rows, f.states); err != nil {
-			return err
-		}
-		if err := tensor.Check(op, "ctx", ctx, z.Rows, f.contexts); err != nil {
-			return err
-		}
-	} else {
+	if !s.flow.hasProblem {
 		x, ctx = tensor.Matrix{}, tensor.Matrix{}
-	}
-	if err := checkOutput(op, "u", u, z.Rows, f.plan); err != nil {
-		return err
-	}
-	if states.Rows > 0 {
-		if err := checkOutput(op, "s", states, z.Rows, f.states); err != nil {
-			return err
-		}
 	}
 	in := backend.StepInput{Z: z, X: x, Ctx: ctx}
 	return s.chunks(in, func(t *driver.Thread, from, to int) error {

@@ -38,9 +38,6 @@ type graphKey struct {
 // padding included: less than what another copy's latency costs.
 const oneCopy = 32 << 10
 
-// maxGraphs bounds the graphs that a stepper keeps; the least recently used goes.
-const maxGraphs = 16
-
 // runStep takes rows [from, to) of a call through the device; results lie in pinned
 // memory afterwards.
 func (s *Stepper) runStep(t *driver.Thread, whole part, in backend.StepInput, from, to int) error {
@@ -81,17 +78,7 @@ func (s *Stepper) launchParts(t *driver.Thread, key graphKey, in backend.StepInp
 
 // launchPart launches a graph, capturing it the first time, and waits for it.
 func (s *Stepper) launchPart(t *driver.Thread, key graphKey) error {
-	stream := s.backend.stream
-	g, err := s.graphs.get(t, key, func() (*driver.Graph, error) {
-		return t.Capture(stream, func() error { return s.queue(t, key) })
-	})
-	if err != nil {
-		return err
-	}
-	if err := t.LaunchGraph(g, stream); err != nil {
-		return err
-	}
-	return t.Wait(stream)
+	return s.graphs.run(t, s.backend.stream, key, func() error { return s.queue(t, key) })
 }
 
 // queue puts a part on the stream, with the copies of what crosses.

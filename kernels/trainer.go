@@ -36,8 +36,6 @@ type Trainer struct {
 	batch, losses                    address
 	batchHost, lossesHost            *driver.HostMemory
 
-	order []planKey // plans, least recently used first
-
 	manifoldSteps, rolloutSteps int64
 	rolloutPrepared             bool
 	latents                     rolloutData
@@ -87,7 +85,7 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 	}
 	t := &Trainer{
 		backend: b, cfg: cfg, layout: newTrainLayout(cfg.Initial), tf32: b.options.TF32,
-		memory: &trainMemory{plans: map[planKey]*trainPlan{}, stream: b.stream},
+		memory: &trainMemory{stream: b.stream},
 	}
 	t.cfg.Initial = backend.Networks{}
 	t.cfg.Data = backend.TrainingSet{
@@ -117,7 +115,7 @@ func shapeOf(m tensor.Matrix) tensor.Matrix {
 type trainMemory struct {
 	fixed   memory
 	latents memory // of the rollout phase
-	plans   map[planKey]*trainPlan
+	plans   recent[planKey, *trainPlan]
 	ready   driver.Event // behind the losses
 	stream  driver.Stream
 }
@@ -125,10 +123,10 @@ type trainMemory struct {
 // free waits for an update that may still be under way.
 func (m *trainMemory) free(th *driver.Thread) error {
 	err := errors.Join(th.Wait(m.stream), m.fixed.free(th), m.latents.free(th), th.DestroyEvent(m.ready))
-	for _, p := range m.plans {
+	for _, p := range m.plans.values {
 		err = errors.Join(err, p.memory.free(th))
 	}
-	m.plans, m.ready = nil, 0
+	m.plans, m.ready = recent[planKey, *trainPlan]{}, 0
 	return err
 }
 
@@ -319,29 +317,21 @@ func (t *Trainer) capture(th *driver.Thread, plan *trainPlan) error {
 
 // planFor returns the plan of a kind, made at its first use.
 func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
-	if i := slices.Index(t.order, key); i >= 0 {
-		t.order = append(slices.Delete(t.order, i, i+1), key)
-		return t.memory.plans[key], nil
-	}
-	if len(t.order) == maxPlans {
-		if err := t.dropPlan(th, t.order[0]); err != nil {
+	return t.memory.plans.get(key, maxPlans, func() (*trainPlan, error) {
+		p := &planner{t: t}
+		p.plan.upload = batchHeader + key.rows*(1+2*key.kappa)
+		if key.rollout {
+			p.rollout(key)
+		} else {
+			p.manifold(key)
+		}
+		if err := t.place(th, p); err != nil {
 			return nil, err
 		}
-	}
-	p := &planner{t: t}
-	p.plan.upload = batchHeader + key.rows*(1+2*key.kappa)
-	if key.rollout {
-		p.rollout(key)
-	} else {
-		p.manifold(key)
-	}
-	if err := t.place(th, p); err != nil {
-		return nil, err
-	}
-	plan := new(trainPlan) // not a part of the planner, which holds the trainer
-	*plan = p.plan
-	t.memory.plans[key], t.order = plan, append(t.order, key)
-	return plan, nil
+		plan := new(trainPlan) // not a part of the planner, which holds the trainer
+		*plan = p.plan
+		return plan, nil
+	}, func(plan *trainPlan) error { return t.dropPlan(th, plan) })
 }
 
 // place uploads a plan's entries and points its launches at them.
@@ -375,10 +365,7 @@ func (t *Trainer) start(th *driver.Thread, launches []launch) error {
 }
 
 // dropPlan frees a plan, after the work that may still use it.
-func (t *Trainer) dropPlan(th *driver.Thread, key planKey) error {
-	plan := t.memory.plans[key]
-	delete(t.memory.plans, key)
-	t.order = slices.DeleteFunc(t.order, func(k planKey) bool { return k == key })
+func (t *Trainer) dropPlan(th *driver.Thread, plan *trainPlan) error {
 	return errors.Join(th.Wait(t.backend.stream), plan.memory.free(th))
 }
 

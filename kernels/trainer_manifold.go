@@ -104,10 +104,7 @@ func (t *Trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (back
 }
 
 func (t *Trainer) manifold(op string, rows, neighbours []int32, kernel []float32, train bool, header [batchHeader]float32) (backend.ManifoldLosses, error) {
-	if err := t.cfg.CheckRows(op, rows); err != nil {
-		return backend.ManifoldLosses{}, err
-	}
-	if err := t.cfg.CheckNeighbours(op, rows, neighbours, kernel); err != nil {
+	if err := t.cfg.CheckManifold(op, rows, neighbours, kernel); err != nil {
 		return backend.ManifoldLosses{}, err
 	}
 	kappa := len(neighbours) / len(rows)

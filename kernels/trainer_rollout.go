@@ -106,9 +106,9 @@ func (t *Trainer) prepareLatents() error {
 	}
 	rows, nz := t.cfg.Data.X.Rows, quads(t.layout.nets[0].out())
 	return t.backend.do(func(th *driver.Thread) error {
-		for _, key := range slices.Clone(t.order) {
+		for _, key := range slices.Clone(t.memory.plans.order) {
 			if key.rollout {
-				if err := t.dropPlan(th, key); err != nil {
+				if err := t.dropPlan(th, t.memory.plans.take(key)); err != nil {
 					return err
 				}
 			}
@@ -221,18 +221,12 @@ func (t *Trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
 }
 
 func (t *Trainer) rollout(op string, rows []int32, train bool, header [batchHeader]float32) (backend.RolloutLosses, error) {
-	if !t.rolloutPrepared {
-		return backend.RolloutLosses{}, fmt.Errorf("%s: call PrepareRollout first", op)
-	}
-	if err := t.cfg.CheckRows(op, rows); err != nil {
+	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, rows); err != nil {
 		return backend.RolloutLosses{}, err
 	}
 	// Eq. traj_weight: numerators over their batch mean.
 	mean := 0.0
-	for i, r := range rows {
-		if t.cfg.Data.Next[r] < 0 {
-			return backend.RolloutLosses{}, fmt.Errorf("%s: rows[%d] = %d has no successor", op, i, r)
-		}
+	for _, r := range rows {
 		mean += float64(t.cfg.Data.RiskWeight[r])
 	}
 	if mean /= float64(len(rows)); mean > 0 {

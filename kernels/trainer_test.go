@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
@@ -36,18 +37,7 @@ func (p trainingProblem) config(seed uint64) backend.TrainerConfig {
 		}
 		return m
 	}
-	net := func(widths ...int) *model.MLP {
-		m, err := model.NewMLP(rng, widths...)
-		if err != nil {
-			panic(err)
-		}
-		for _, l := range m.Layers {
-			for i := range l.B {
-				l.B[i] = float32(0.1 * rng.NormFloat64())
-			}
-		}
-		return m
-	}
+	net := func(widths ...int) *model.MLP { return testdomain.Network(rng, 0.1, widths...) }
 	d := backend.TrainingSet{X: random(p.nx), O: random(p.no), S: random(p.ns), U: random(p.nu), Next: make([]int32, p.rows), RiskWeight: make([]float32, p.rows)}
 	for i := range d.Next {
 		d.Next[i], d.RiskWeight[i] = int32(i+1), rng.Float32()
@@ -446,8 +436,8 @@ func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 				}
 			}
 		}
-		if len(trainer.memory.plans) != maxPlans || len(trainer.order) != maxPlans {
-			t.Errorf("%d plans, %d in order, want %d", len(trainer.memory.plans), len(trainer.order), maxPlans)
+		if plans := trainer.memory.plans; len(plans.values) != maxPlans || len(plans.order) != maxPlans {
+			t.Errorf("%d plans, %d in order, want %d", len(plans.values), len(plans.order), maxPlans)
 		}
 	}()
 	deadline := time.Now().Add(10 * time.Second)

@@ -11,7 +11,9 @@ import (
 	"strconv"
 
 	"github.com/google/renameio/v2"
+	"github.com/x448/float16"
 
+	"github.com/gpc-engine/gpc/internal/safetensors"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -19,7 +21,11 @@ import (
 const (
 	fileFormat  = "gpc-model"
 	fileVersion = 1
+	maxCodes    = 1_000_000
 )
+
+// files are far larger at most than a map of this kind needs.
+var files = safetensors.Kind{HeaderBytes: 1 << 20, FileBytes: 1 << 30, Tensors: 64, Align: 8}
 
 // metadataKeys are exactly the entries of __metadata__. case is Model.Case;
 // calibration, provenance and navigation are JSON.
@@ -67,7 +73,7 @@ func (m *Model) Write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("model: provenance: %w", err)
 	}
-	var tensors []storedTensor
+	var tensors []safetensors.Tensor
 	networks := m.networks()
 	if m.DecoderUManifold != nil {
 		networks = append(networks, m.manifoldDecoder())
@@ -76,25 +82,22 @@ func (m *Model) Write(w io.Writer) error {
 		for i, l := range (*n.net).Layers {
 			prefix := n.name + "." + strconv.Itoa(i)
 			tensors = append(tensors,
-				storedTensor{name: prefix + ".weight", shape: []int{l.W.Rows, l.W.Cols}, data: l.W.Data[:l.W.Rows*l.W.Cols]},
-				storedTensor{name: prefix + ".bias", shape: []int{len(l.B)}, data: l.B})
+				safetensors.OfMatrix(prefix+".weight", l.W),
+				safetensors.OfVector(prefix+".bias", l.B))
 		}
 		if n.norm == nil {
 			continue
 		}
 		tensors = append(tensors,
-			storedTensor{name: "norm_" + n.name + ".mean", shape: []int{len(n.norm.Mean)}, data: n.norm.Mean},
-			storedTensor{name: "norm_" + n.name + ".scale", shape: []int{len(n.norm.Scale)}, data: n.norm.Scale})
+			safetensors.OfVector("norm_"+n.name+".mean", n.norm.Mean),
+			safetensors.OfVector("norm_"+n.name+".scale", n.norm.Scale))
 	}
 	if m.Codes.Rows > 0 {
-		codes := m.Codes
-		if !codes.Dense() {
-			codes = codes.Clone()
-		}
-		values := codes.Data[:codes.Rows*codes.Cols]
-		tensors = append(tensors, storedTensor{name: "codes", shape: []int{codes.Rows, codes.Cols}, data: values, half: fitsHalf(values)})
+		codes := safetensors.OfMatrix("codes", m.Codes)
+		codes.Half = fitsHalf(codes.Data)
+		tensors = append(tensors, codes)
 	}
-	return writeContainer(w, map[string]string{
+	err = files.Write(w, map[string]string{
 		"format":      fileFormat,
 		"version":     strconv.Itoa(fileVersion),
 		"case":        m.Case,
@@ -102,6 +105,28 @@ func (m *Model) Write(w io.Writer) error {
 		"provenance":  string(provenance),
 		"navigation":  string(m.Navigation),
 	}, tensors)
+	if err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	return nil
+}
+
+// RoundHalf rounds values to the nearest float16 in place; they must be within
+// its range.
+func RoundHalf(values []float32) {
+	for i, v := range values {
+		values[i] = float16.Fromfloat32(v).Float32()
+	}
+}
+
+// fitsHalf reports whether float16 holds every value exactly.
+func fitsHalf(values []float32) bool {
+	for _, v := range values {
+		if float16.Fromfloat32(v).Float32() != v {
+			return false
+		}
+	}
+	return true
 }
 
 // WriteFile stores the model at path: it is written to a temporary file beside
@@ -131,9 +156,9 @@ func (m *Model) WriteFile(path string) error {
 // not finite, or that Validate refuses. CodesDecoded is left empty, see
 // FillDecoded.
 func Read(r io.Reader) (*Model, error) {
-	metadata, tensors, err := readContainer(bufio.NewReaderSize(r, 1<<16))
+	metadata, tensors, err := files.Read(bufio.NewReaderSize(r, 1<<16))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("model: %w", err)
 	}
 	if got := metadata["format"]; got != fileFormat {
 		return nil, fmt.Errorf("model: metadata format is %q, want %q", got, fileFormat)
@@ -172,10 +197,10 @@ func Read(r io.Reader) (*Model, error) {
 		}
 	}
 	if t, ok := tensors["codes"]; ok {
-		if len(t.shape) != 2 {
-			return nil, fmt.Errorf("model: tensor codes has shape %v, want [codes, latent]", t.shape)
+		if len(t.Shape) != 2 {
+			return nil, fmt.Errorf("model: tensor codes has shape %v, want [codes, latent]", t.Shape)
 		}
-		m.Codes = tensor.Matrix{Rows: t.shape[0], Cols: t.shape[1], Stride: t.shape[1], Data: t.data}
+		m.Codes = tensor.Matrix{Rows: t.Shape[0], Cols: t.Shape[1], Stride: t.Shape[1], Data: t.Data}
 		delete(tensors, "codes")
 	}
 	for name := range tensors {
@@ -194,8 +219,8 @@ func ReadFile(path string) (*Model, error) {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > maxFileBytes {
-		return nil, fmt.Errorf("%s: model: the file has %d bytes, at most %d are allowed", path, info.Size(), maxFileBytes)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > files.FileBytes {
+		return nil, fmt.Errorf("%s: model: the file has %d bytes, at most %d are allowed", path, info.Size(), files.FileBytes)
 	}
 	m, err := Read(f)
 	if err != nil {
@@ -205,17 +230,17 @@ func ReadFile(path string) (*Model, error) {
 }
 
 // take moves the network's tensors out of the map.
-func (n network) take(tensors map[string]storedTensor) error {
+func (n network) take(tensors map[string]safetensors.Tensor) error {
 	vector := func(name string) ([]float32, error) {
 		t, ok := tensors[name]
 		if !ok {
 			return nil, fmt.Errorf("model: tensor %s is missing", name)
 		}
-		if len(t.shape) != 1 || t.shape[0] > MaxWidth {
-			return nil, fmt.Errorf("model: tensor %s has shape %v, want a vector of at most %d", name, t.shape, MaxWidth)
+		if len(t.Shape) != 1 || t.Shape[0] > MaxWidth {
+			return nil, fmt.Errorf("model: tensor %s has shape %v, want a vector of at most %d", name, t.Shape, MaxWidth)
 		}
 		delete(tensors, name)
-		return t.data, nil
+		return t.Data, nil
 	}
 	net := &MLP{}
 	for i := 0; ; i++ {
@@ -224,8 +249,8 @@ func (n network) take(tensors map[string]storedTensor) error {
 		if !ok {
 			break
 		}
-		if len(w.shape) != 2 {
-			return fmt.Errorf("model: tensor %s.weight has shape %v, want [out, in]", prefix, w.shape)
+		if len(w.Shape) != 2 {
+			return fmt.Errorf("model: tensor %s.weight has shape %v, want [out, in]", prefix, w.Shape)
 		}
 		delete(tensors, prefix+".weight")
 		b, err := vector(prefix + ".bias")
@@ -233,7 +258,7 @@ func (n network) take(tensors map[string]storedTensor) error {
 			return err
 		}
 		net.Layers = append(net.Layers, Layer{
-			W: tensor.Matrix{Rows: w.shape[0], Cols: w.shape[1], Stride: w.shape[1], Data: w.data},
+			W: tensor.Matrix{Rows: w.Shape[0], Cols: w.Shape[1], Stride: w.Shape[1], Data: w.Data},
 			B: b,
 		})
 	}

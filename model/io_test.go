@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/models"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -100,6 +102,27 @@ func TestRoundTripIsBitwise(t *testing.T) {
 		}
 		if n := binary.LittleEndian.Uint64(first); n%8 != 0 {
 			t.Errorf("header takes %d bytes, want a multiple of 8", n)
+		}
+	}
+}
+
+// Maps written before are the same bytes as those written now.
+func TestBundledBytes(t *testing.T) {
+	names, err := fs.Glob(models.Bundled, "*.safetensors")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d bundled maps: %v", len(names), err)
+	}
+	for _, name := range names {
+		want, err := models.Bundled.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Read(bytes.NewReader(want))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !bytes.Equal(encode(t, m), want) {
+			t.Errorf("%s: writing what was read gives other bytes", name)
 		}
 	}
 }

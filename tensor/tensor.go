@@ -1,6 +1,7 @@
 // Package tensor holds the batch-major float32 matrices that every other
 // package exchanges. A Matrix is a batch of rows, one row per latent, state or
-// action; it carries no arithmetic beyond copies.
+// action; it carries no arithmetic beyond copies. Two questions that every package
+// asks of rows are beside it, Finite and SquaredDistance.
 //
 // The central type is Matrix. A row stride of zero repeats one row for the
 // whole batch, which is how 4096 candidates share one observation without 4096
@@ -140,4 +141,25 @@ func Widen(dst []float64, src []float32) {
 	for i, v := range src {
 		dst[i] = float64(v)
 	}
+}
+
+// Finite reports whether no entry is NaN or infinite.
+func Finite[T float32 | float64](v []T) bool {
+	for _, x := range v {
+		if x-x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// SquaredDistance is ‖a − b‖², summed in float64 from the first entry to the last; b
+// is at least as long as a.
+func SquaredDistance(a, b []float32) float64 {
+	sum := 0.0
+	for i, v := range a {
+		d := float64(v) - float64(b[i])
+		sum += d * d
+	}
+	return sum
 }

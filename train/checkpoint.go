@@ -1,29 +1,33 @@
 package train
 
 import (
-	"encoding/binary"
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"slices"
 
 	"github.com/google/renameio/v2"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/safetensors"
 )
 
-// A checkpoint is a safetensors file: an 8-byte little-endian header length, a
-// JSON header naming each float32 array with its byte range, the data. The
-// header's __metadata__ carries the run's own state as JSON.
+// A checkpoint is a safetensors file of vectors; its __metadata__ carries the
+// run's own state as JSON.
 const (
-	checkpointVersion   = 1
-	checkpointKey       = "gpc_checkpoint"
-	maxCheckpointHeader = 64 << 20 // learning curves of 10⁵ epochs fit
+	checkpointVersion = 1
+	checkpointKey     = "gpc_checkpoint"
 )
+
+// checkpoints have headers that learning curves of 10⁵ epochs fit in, which end
+// where their text ends.
+var checkpoints = safetensors.Kind{HeaderBytes: 64 << 20, FileBytes: 1 << 40, Tensors: 1 << 10, Align: 1}
 
 // saved is everything besides the trainer's arrays that continuing needs.
 type saved struct {
@@ -36,12 +40,6 @@ type saved struct {
 	RolloutPrepared bool          `json:"rollout_prepared"`
 }
 
-type tensorEntry struct {
-	DType   string   `json:"dtype"`
-	Shape   []int    `json:"shape"`
-	Offsets [2]int64 `json:"data_offsets"`
-}
-
 // writeCheckpoint replaces path in one step: after a crash there is the old file
 // or the new one, never a part.
 func writeCheckpoint(path string, s saved, arrays map[string][]float32) error {
@@ -49,27 +47,15 @@ func writeCheckpoint(path string, s saved, arrays map[string][]float32) error {
 	if err != nil {
 		return fmt.Errorf("train: checkpoint: %w", err)
 	}
-	header := map[string]any{"__metadata__": map[string]string{checkpointKey: string(meta)}}
-	names := slices.Sorted(maps.Keys(arrays))
-	at := int64(0)
-	for _, n := range names {
-		size := int64(4 * len(arrays[n]))
-		header[n] = tensorEntry{DType: "F32", Shape: []int{len(arrays[n])}, Offsets: [2]int64{at, at + size}}
-		at += size
+	var tensors []safetensors.Tensor
+	for _, n := range slices.Sorted(maps.Keys(arrays)) {
+		tensors = append(tensors, safetensors.OfVector(n, arrays[n]))
 	}
-	text, err := json.Marshal(header)
-	if err != nil {
+	var buf bytes.Buffer
+	if err := checkpoints.Write(&buf, map[string]string{checkpointKey: string(meta)}, tensors); err != nil {
 		return fmt.Errorf("train: checkpoint: %w", err)
 	}
-	buf := make([]byte, 0, 8+int64(len(text))+at)
-	buf = binary.LittleEndian.AppendUint64(buf, uint64(len(text)))
-	buf = append(buf, text...)
-	for _, n := range names {
-		for _, v := range arrays[n] {
-			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-		}
-	}
-	if err := renameio.WriteFile(path, buf, 0o644); err != nil {
+	if err := renameio.WriteFile(path, buf.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("train: writing checkpoint %s: %w", path, err)
 	}
 	return nil
@@ -79,36 +65,26 @@ func writeCheckpoint(path string, s saved, arrays map[string][]float32) error {
 // satisfies errors.Is(err, fs.ErrNotExist); every other error names the file and
 // what is wrong in it.
 func readCheckpoint(path string) (saved, map[string][]float32, error) {
-	buf, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return saved{}, nil, err
 		}
 		return saved{}, nil, fmt.Errorf("train: reading checkpoint: %w", err)
 	}
-	s, arrays, err := parseCheckpoint(buf)
+	defer f.Close()
+	s, arrays, err := parseCheckpoint(bufio.NewReader(f))
 	if err != nil {
 		return saved{}, nil, fmt.Errorf("train: checkpoint %s: %w", path, err)
 	}
 	return s, arrays, nil
 }
 
-func parseCheckpoint(buf []byte) (saved, map[string][]float32, error) {
+func parseCheckpoint(r io.Reader) (saved, map[string][]float32, error) {
 	var s saved
-	if len(buf) < 8 {
-		return s, nil, fmt.Errorf("%d bytes, too short for a header length", len(buf))
-	}
-	size := binary.LittleEndian.Uint64(buf)
-	if size > maxCheckpointHeader || size > uint64(len(buf)-8) {
-		return s, nil, fmt.Errorf("header of %d bytes in a file of %d, at most %d allowed", size, len(buf), maxCheckpointHeader)
-	}
-	var header map[string]json.RawMessage
-	if err := json.Unmarshal(buf[8:8+size], &header); err != nil {
-		return s, nil, fmt.Errorf("header: %w", err)
-	}
-	var meta map[string]string
-	if err := json.Unmarshal(header["__metadata__"], &meta); err != nil {
-		return s, nil, fmt.Errorf("header has no readable __metadata__: %w", err)
+	meta, tensors, err := checkpoints.Read(r)
+	if err != nil {
+		return s, nil, err
 	}
 	if err := json.Unmarshal([]byte(meta[checkpointKey]), &s); err != nil {
 		return s, nil, fmt.Errorf("metadata %s: %w", checkpointKey, err)
@@ -116,34 +92,12 @@ func parseCheckpoint(buf []byte) (saved, map[string][]float32, error) {
 	if s.Version != checkpointVersion {
 		return s, nil, fmt.Errorf("version %d, this program reads version %d", s.Version, checkpointVersion)
 	}
-	delete(header, "__metadata__")
-	data := buf[8+size:]
-	arrays := make(map[string][]float32, len(header))
-	claimed := int64(0)
-	for name, raw := range header {
-		var e tensorEntry
-		if err := json.Unmarshal(raw, &e); err != nil {
-			return s, nil, fmt.Errorf("array %q: %w", name, err)
+	arrays := make(map[string][]float32, len(tensors))
+	for name, t := range tensors {
+		if len(t.Shape) != 1 || t.Half {
+			return s, nil, fmt.Errorf("array %q has shape %v, want float32 of one dimension", name, t.Shape)
 		}
-		from, to := e.Offsets[0], e.Offsets[1]
-		if from < 0 || to < from || to > int64(len(data)) || (to-from)%4 != 0 {
-			return s, nil, fmt.Errorf("array %q: bytes [%d, %d) of %d", name, from, to, len(data))
-		}
-		if e.DType != "F32" || len(e.Shape) != 1 || int64(e.Shape[0]) != (to-from)/4 {
-			return s, nil, fmt.Errorf("array %q: %s of shape %v in %d bytes, want F32 of one dimension", name, e.DType, e.Shape, to-from)
-		}
-		// Ranges that overlap could claim more memory than the file has bytes.
-		if claimed += to - from; claimed > int64(len(data)) {
-			return s, nil, fmt.Errorf("array %q: arrays claim more than the %d bytes of data", name, len(data))
-		}
-		values := make([]float32, (to-from)/4)
-		for i := range values {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[from+int64(4*i):]))
-		}
-		arrays[name] = values
-	}
-	if claimed != int64(len(data)) {
-		return s, nil, fmt.Errorf("arrays cover %d of %d bytes of data", claimed, len(data))
+		arrays[name] = t.Data
 	}
 	return s, arrays, nil
 }

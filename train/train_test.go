@@ -3,7 +3,9 @@ package train
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"math"
 	"os"
@@ -527,7 +529,7 @@ func FuzzCheckpoint(f *testing.F) {
 	f.Add(good[:len(good)-3])
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff{}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, arrays, err := parseCheckpoint(b)
+		s, arrays, err := parseCheckpoint(bytes.NewReader(b))
 		if err != nil {
 			return
 		}
@@ -596,5 +598,32 @@ func TestEncoderWidth(t *testing.T) {
 	again.Encoder = opt.Hidden
 	if _, err := Run(t.Context(), again, nil); err == nil || !strings.Contains(err.Error(), "Encoder") {
 		t.Errorf("another width than the initial map's: error %v", err)
+	}
+}
+
+// Checkpoints written before are read on, and are the same bytes as those written now.
+func TestCheckpointBytes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c")
+	s := saved{Version: checkpointVersion, Fingerprint: "a<b", History: []EpochRecord{}, ManifoldSteps: 2}
+	if err := writeCheckpoint(path, s, map[string][]float32{"m.b": {3}, "m.a": {1, -2}, "none": {}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if meta, err = json.Marshal(string(meta)); err != nil {
+		t.Fatal(err)
+	}
+	header := `{"__metadata__":{"gpc_checkpoint":` + string(meta) + `},"m.a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},` +
+		`"m.b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"none":{"dtype":"F32","shape":[0],"data_offsets":[12,12]}}`
+	want := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	want = append(append(want, header...), "\x00\x00\x80?\x00\x00\x00\xc0\x00\x00@@"...)
+	if !bytes.Equal(got, want) {
+		t.Errorf("wrote %q, want %q", got, want)
 	}
 }

@@ -84,16 +84,19 @@ func (c TrainerConfig) Validate() error {
 	return nil
 }
 
-// CheckRows says what is wrong with the rows of one update.
-func (c *TrainerConfig) CheckRows(op string, rows []int32) error {
+func (c *TrainerConfig) checkRows(op string, rows []int32) error {
 	if len(rows) == 0 || len(rows) > c.MaxBatch {
 		return fmt.Errorf("%s: %d rows, want 1 to MaxBatch = %d", op, len(rows), c.MaxBatch)
 	}
 	return c.inside(op, "rows", rows)
 }
 
-// CheckNeighbours says what is wrong with the neighbours of rows.
-func (c *TrainerConfig) CheckNeighbours(op string, rows, neighbours []int32, kernel []float32) error {
+// CheckManifold says what is wrong with the rows of a manifold update and their
+// neighbours.
+func (c *TrainerConfig) CheckManifold(op string, rows, neighbours []int32, kernel []float32) error {
+	if err := c.checkRows(op, rows); err != nil {
+		return err
+	}
 	kappa := len(neighbours) / len(rows)
 	if len(neighbours) != kappa*len(rows) || kappa > c.MaxNeighbours {
 		return fmt.Errorf("%s: %d neighbours for %d rows, want a multiple, at most MaxNeighbours = %d each", op, len(neighbours), len(rows), c.MaxNeighbours)
@@ -102,6 +105,23 @@ func (c *TrainerConfig) CheckNeighbours(op string, rows, neighbours []int32, ker
 		return fmt.Errorf("%s: %d kernel weights for %d neighbours", op, len(kernel), len(neighbours))
 	}
 	return c.inside(op, "neighbours", neighbours)
+}
+
+// CheckRollout says what is wrong with the rows of a rollout update, of a trainer
+// that is prepared for it or not.
+func (c *TrainerConfig) CheckRollout(op string, prepared bool, rows []int32) error {
+	if !prepared {
+		return fmt.Errorf("%s: call PrepareRollout first", op)
+	}
+	if err := c.checkRows(op, rows); err != nil {
+		return err
+	}
+	for i, r := range rows {
+		if c.Data.Next[r] < 0 {
+			return fmt.Errorf("%s: rows[%d] = %d has no successor", op, i, r)
+		}
+	}
+	return nil
 }
 
 func (c *TrainerConfig) inside(op, what string, rows []int32) error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 )
 
 // Deviation is how far one operation's float32 results are from float64
@@ -57,7 +58,7 @@ func Deviations(b backend.Backend, rows int) ([]Deviation, error) {
 
 func netDeviations(b backend.Backend, s stepShape) ([]Deviation, error) {
 	rng := newRand(1600)
-	mlp := randomNet(rng, s.latent, s.hidden, s.hidden, s.measured)
+	mlp := testdomain.Network(rng, 0.2, s.latent, s.hidden, s.hidden, s.measured)
 	z, ybar := randomMatrix(rng, s.batch, mlp.In()), randomMatrix(rng, s.batch, mlp.Out())
 	got, err := runNet(b, mlp, z, ybar)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -16,7 +17,7 @@ type codeSet struct{ codes, decoded tensor.Matrix }
 
 func newCodeSet(seed uint64, count, latent, measured int) codeSet {
 	rng := newRand(seed)
-	sheet := randomNet(rng, 2, 9, latent+measured)
+	sheet := testdomain.Network(rng, 0.2, 2, 9, latent+measured)
 	set := codeSet{tensor.New(count, latent), tensor.New(count, measured)}
 	for i := range count {
 		p := []float64{2 * rng.NormFloat64(), 2 * rng.NormFloat64()}
@@ -46,20 +47,11 @@ func (s codeSet) queries(seed uint64, batch int) (x, z tensor.Matrix) {
 	return x, z
 }
 
-func squaredDistance(a, b []float32) float64 {
-	d := 0.0
-	for i := range a {
-		v := float64(a[i]) - float64(b[i])
-		d += v * v
-	}
-	return d
-}
-
 // residuals are the squared distances of every decoded code to x.
 func (s codeSet) residuals(x []float32) []float64 {
 	r := make([]float64, s.decoded.Rows)
 	for i := range r {
-		r[i] = squaredDistance(s.decoded.Row(i), x)
+		r[i] = tensor.SquaredDistance(s.decoded.Row(i), x)
 	}
 	return r
 }
@@ -98,7 +90,7 @@ func (s codeSet) compare(got localized, b int, x, z []float32, tau float32, neig
 	var consistent []candidate
 	for i, r := range residual {
 		if r <= float64(tau) {
-			consistent = append(consistent, candidate{i, squaredDistance(s.codes.Row(i), z)})
+			consistent = append(consistent, candidate{i, tensor.SquaredDistance(s.codes.Row(i), z)})
 		}
 	}
 	if got.consistent[b] != (len(consistent) > 0) {
@@ -130,7 +122,7 @@ func (s codeSet) compare(got localized, b int, x, z []float32, tau float32, neig
 		return 0
 	})
 	best := consistent[0].distance
-	if err := tolResidual.number(squaredDistance(s.codes.Row(near), z), best, 1+best); err != nil {
+	if err := tolResidual.number(tensor.SquaredDistance(s.codes.Row(near), z), best, 1+best); err != nil {
 		return fmt.Errorf("distance of the nearest code %d (reference %d): %w", near, consistent[0].index, err)
 	}
 	k := min(max(neighbours, 1), len(consistent))
@@ -214,7 +206,7 @@ func checkIndex(t testing.TB, open Open) {
 func (s codeSet) compareNearest(z []float32, k int, idx []int32, dist2 []float32) error {
 	all := make([]float64, s.codes.Rows)
 	for i := range all {
-		all[i] = squaredDistance(s.codes.Row(i), z)
+		all[i] = tensor.SquaredDistance(s.codes.Row(i), z)
 	}
 	sorted := slices.Sorted(slices.Values(all))
 	seen := map[int32]bool{}

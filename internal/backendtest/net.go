@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -82,7 +83,7 @@ func compareNets(t testing.TB, open Open, list []shape) {
 	kept, total := 0, 0
 	for i, s := range list {
 		rng := newRand(uint64(100 + i))
-		mlp := randomNet(rng, s.widths...)
+		mlp := testdomain.Network(rng, 0.2, s.widths...)
 		for _, batch := range s.batches {
 			z, ybar := randomMatrix(rng, batch, mlp.In()), randomMatrix(rng, batch, mlp.Out())
 			got, err := runNet(b, mlp, z, ybar)
@@ -106,7 +107,7 @@ func checkNetStrides(t testing.TB, open Open) {
 	b := opened(t, open, 0)
 	for i, widths := range [][]int{{3, 7, 7, 2}, {5, 33, 33, 12}, {16, 256, 256, 1}} {
 		rng := newRand(uint64(200 + i))
-		mlp := randomNet(rng, widths...)
+		mlp := testdomain.Network(rng, 0.2, widths...)
 		n, m := mlp.In(), mlp.Out()
 		net, err := b.NewNet(mlp)
 		if err != nil {
@@ -149,7 +150,7 @@ func checkNetEdges(t testing.TB, open Open) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for i, widths := range [][]int{{3, 7, 7, 2}, {16, 33, 33, 12}, {32, 256, 256, 12}} {
 		rng := newRand(uint64(300 + i))
-		mlp := randomNet(rng, widths...)
+		mlp := testdomain.Network(rng, 0.2, widths...)
 		const batch, at = 35, 17
 		z, ybar := randomMatrix(rng, batch, mlp.In()), randomMatrix(rng, batch, mlp.Out())
 		clean, err := runNet(b, mlp, z, ybar)
@@ -222,7 +223,7 @@ func checkNetEdges(t testing.TB, open Open) {
 		t.Errorf("on the kink: y %v, J %v, VJP %v, G %v, want 0, 0, 0, λ", got.y.Data[0], got.jac.Data[0], got.zbar.Data[0], got.metric.Data[0])
 	}
 	// A dead network: the Jacobian is zero and the metric λI.
-	dead := randomNet(newRand(399), 5, 33, 12)
+	dead := testdomain.Network(newRand(399), 0.2, 5, 33, 12)
 	for i := range dead.Layers[0].B {
 		dead.Layers[0].B[i] = -100
 	}
@@ -240,7 +241,7 @@ func checkNetPosition(t testing.TB, open Open) {
 	b := opened(t, open, 0)
 	for i, widths := range [][]int{{2, 7, 7, 1}, {5, 33, 33, 12}, {33, 256, 256, 12}} {
 		rng := newRand(uint64(400 + i))
-		mlp := randomNet(rng, widths...)
+		mlp := testdomain.Network(rng, 0.2, widths...)
 		const batch = 33
 		z, ybar := randomMatrix(rng, batch, mlp.In()), randomMatrix(rng, batch, mlp.Out())
 		smooth := smoothRows(z, mlp)
@@ -276,7 +277,7 @@ func checkNetPosition(t testing.TB, open Open) {
 
 func checkNetShapes(t testing.TB, open Open) {
 	b := opened(t, open, 0)
-	mlp := randomNet(newRand(500), 3, 7, 2)
+	mlp := testdomain.Network(newRand(500), 0.2, 3, 7, 2)
 	net, err := b.NewNet(mlp)
 	if err != nil {
 		t.Fatalf("NewNet: %v", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -46,8 +47,8 @@ var stepParams = backend.StepParams{Dt: 0.125, VMax: 2, Epsilon: 0.5, MetricLamb
 func (s stepShape) config(rng *rand.Rand) backend.StepperConfig {
 	problem := NewToy(s.measured, s.context, s.action, s.plan)
 	cfg := backend.StepperConfig{
-		DecoderS: randomNet(rng, s.latent, s.hidden, s.hidden, s.measured),
-		DecoderU: randomNet(rng, s.latent, s.hidden, s.hidden, s.action*s.plan),
+		DecoderS: testdomain.Network(rng, 0.2, s.latent, s.hidden, s.hidden, s.measured),
+		DecoderU: testdomain.Network(rng, 0.2, s.latent, s.hidden, s.hidden, s.action*s.plan),
 		NormS:    randomNormalizer(rng, s.measured), NormU: randomNormalizer(rng, s.action*s.plan),
 		Problem: problem, Params: stepParams, MaxBatch: s.batch,
 	}
@@ -505,7 +506,7 @@ func checkStepShapes(t testing.TB, open Open) {
 		"MaxBatch":        func(c *backend.StepperConfig) { c.MaxBatch = 0 },
 		"decoder":         func(c *backend.StepperConfig) { c.DecoderU = nil },
 		"problem's sizes": func(c *backend.StepperConfig) { c.Problem = NewToy(5, 2, 2, 1) },
-		"latent sizes":    func(c *backend.StepperConfig) { c.DecoderU = randomNet(newRand(891), 4, 7, 2) },
+		"latent sizes":    func(c *backend.StepperConfig) { c.DecoderU = testdomain.Network(newRand(891), 0.2, 4, 7, 2) },
 		"normalizer":      func(c *backend.StepperConfig) { c.NormS = randomNormalizer(newRand(892), 3) },
 		"zero scale": func(c *backend.StepperConfig) {
 			c.NormU = model.Normalizer{Mean: make([]float32, 2), Scale: make([]float32, 2)}

@@ -98,20 +98,6 @@ func opened(t testing.TB, open Open, threads int) backend.Backend {
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)) }
 
-// randomNet draws a network with non-zero biases.
-func randomNet(rng *rand.Rand, widths ...int) *model.MLP {
-	m, err := model.NewMLP(rng, widths...)
-	if err != nil {
-		panic(err)
-	}
-	for _, l := range m.Layers {
-		for i := range l.B {
-			l.B[i] = float32(0.2 * rng.NormFloat64())
-		}
-	}
-	return m
-}
-
 func randomMatrix(rng *rand.Rand, rows, cols int) tensor.Matrix {
 	m := tensor.New(rows, cols)
 	for i := range m.Data {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -34,7 +35,7 @@ func everything(t testing.TB, b backend.Backend) map[string][]float32 {
 	for name, widths := range map[string][]int{"narrow net": {3, 7, 7, 2}, "wide net": {33, 256, 256, 12}} {
 		for _, batch := range []int{33, 67} {
 			rng := newRand(1500)
-			mlp := randomNet(rng, widths...)
+			mlp := testdomain.Network(rng, 0.2, widths...)
 			r, err := runNet(b, mlp, randomMatrix(rng, batch, mlp.In()), randomMatrix(rng, batch, mlp.Out()))
 			check(err)
 			results[name] = append(results[name], r.joined()...)

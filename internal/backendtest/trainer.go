@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -42,8 +43,8 @@ func (c trainerCase) config(seed uint64) backend.TrainerConfig {
 			Next: make([]int32, trainingRows), RiskWeight: make([]float32, trainingRows),
 		},
 		Initial: backend.Networks{
-			EncoderX: randomNet(rng, c.x, c.hidden, c.hidden, c.latent), EncoderO: randomNet(rng, c.o, c.hidden, c.latent),
-			DecoderU: randomNet(rng, c.latent, c.hidden, c.hidden, c.u), DecoderS: randomNet(rng, c.latent, c.hidden, c.hidden, c.s),
+			EncoderX: testdomain.Network(rng, 0.2, c.x, c.hidden, c.hidden, c.latent), EncoderO: testdomain.Network(rng, 0.2, c.o, c.hidden, c.latent),
+			DecoderU: testdomain.Network(rng, 0.2, c.latent, c.hidden, c.hidden, c.u), DecoderS: testdomain.Network(rng, 0.2, c.latent, c.hidden, c.hidden, c.s),
 		},
 		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 0.875, ReconO: 0.5, Consistency: 0.25, ConsistencyBeta: 0.5, Locality: 0.125, Isometry: c.isometry, IsometryAlpha: 0.75},
 		// γ_L is small and λ_m large here: the Lie residual's frame is as
@@ -417,7 +418,7 @@ func checkTrainerShapes(t testing.TB, open Open) {
 			c.Data.RiskWeight = slices.Clone(c.Data.RiskWeight)
 			c.Data.RiskWeight[3] = -1
 		},
-		"latent sizes":    func(c *backend.TrainerConfig) { c.Initial.DecoderU = randomNet(newRand(1401), 4, 7, 2) },
+		"latent sizes":    func(c *backend.TrainerConfig) { c.Initial.DecoderU = testdomain.Network(newRand(1401), 0.2, 4, 7, 2) },
 		"missing network": func(c *backend.TrainerConfig) { c.Initial.EncoderO = nil },
 		"MaxBatch":        func(c *backend.TrainerConfig) { c.MaxBatch = 0 },
 		"β₁":              func(c *backend.TrainerConfig) { c.Adam.Beta1 = 1 },

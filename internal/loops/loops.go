@@ -162,7 +162,7 @@ func (l *Loops) steer(in *backend.LoopsInput, out *backend.LoopsOutput) {
 	copy(out.Sigma, in.Sigma)
 	for i := range l.rows {
 		l.cfg.Step.NormS.Apply(l.normDecoded.Row(i), l.decoded.Row(i))
-		out.Residual[i] = square(l.normal.Row(i), l.normDecoded.Row(i))
+		out.Residual[i] = tensor.SquaredDistance(l.normal.Row(i), l.normDecoded.Row(i))
 		out.Flags[i], out.Fallbacks[i] = 0, 0
 		if l.consistent[i] {
 			out.Flags[i] = backend.LoopConsistent
@@ -213,11 +213,11 @@ func (l *Loops) settle(in *backend.LoopsInput, out *backend.LoopsOutput) {
 	nu := len(l.action)
 	for i := range l.rows {
 		z := l.moved.Row(i)
-		out.Displacement[i] = math.Sqrt(square(z, l.latent.Row(i)))
+		out.Displacement[i] = math.Sqrt(tensor.SquaredDistance(z, l.latent.Row(i)))
 		if out.Z.Rows > 0 {
 			copy(out.Z.Row(i), z)
 		}
-		if !finite(z) || !finite(out.U.Row(i)[:nu]) {
+		if !tensor.Finite(z) || !tensor.Finite(out.U.Row(i)[:nu]) {
 			continue
 		}
 		out.Flags[i] |= backend.LoopFinite
@@ -225,23 +225,4 @@ func (l *Loops) settle(in *backend.LoopsInput, out *backend.LoopsOutput) {
 			copy(l.latents.Row(i), z)
 		}
 	}
-}
-
-// square is ‖a − b‖².
-func square(a, b []float32) float64 {
-	sum := 0.0
-	for i, v := range a {
-		d := float64(v) - float64(b[i])
-		sum += d * d
-	}
-	return sum
-}
-
-func finite(v []float32) bool {
-	for _, x := range v {
-		if x-x != 0 {
-			return false
-		}
-	}
-	return true
 }

@@ -1,8 +1,6 @@
 package ref
 
 import (
-	"fmt"
-
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -36,7 +34,7 @@ func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) {
 }
 
 func (n net) Forward(z, y tensor.Matrix) error {
-	if err := n.check("Forward", z, "y", y, n.mlp.Out()); err != nil {
+	if err := backend.CheckNet("Forward", z, n.mlp.In(), "y", y, n.mlp.Out()); err != nil {
 		return err
 	}
 	for i := range z.Rows {
@@ -46,7 +44,7 @@ func (n net) Forward(z, y tensor.Matrix) error {
 }
 
 func (n net) VJP(z, ybar, zbar tensor.Matrix) error {
-	if err := n.check("VJP", z, "zbar", zbar, n.mlp.In()); err != nil {
+	if err := backend.CheckNet("VJP", z, n.mlp.In(), "zbar", zbar, n.mlp.In()); err != nil {
 		return err
 	}
 	if err := tensor.Check("VJP", "ybar", ybar, z.Rows, n.mlp.Out()); err != nil {
@@ -59,7 +57,7 @@ func (n net) VJP(z, ybar, zbar tensor.Matrix) error {
 }
 
 func (n net) Jacobian(z, jac tensor.Matrix) error {
-	if err := n.check("Jacobian", z, "jac", jac, n.mlp.Out()*n.mlp.In()); err != nil {
+	if err := backend.CheckNet("Jacobian", z, n.mlp.In(), "jac", jac, n.mlp.Out()*n.mlp.In()); err != nil {
 		return err
 	}
 	for i := range z.Rows {
@@ -69,7 +67,7 @@ func (n net) Jacobian(z, jac tensor.Matrix) error {
 }
 
 func (n net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
-	if err := n.check("Metric", z, "g", g, n.mlp.In()*n.mlp.In()); err != nil {
+	if err := backend.CheckNet("Metric", z, n.mlp.In(), "g", g, n.mlp.In()*n.mlp.In()); err != nil {
 		return err
 	}
 	for i := range z.Rows {
@@ -78,38 +76,9 @@ func (n net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 	return nil
 }
 
-// check checks the input z and one output of cols columns.
-func (n net) check(op string, z tensor.Matrix, what string, out tensor.Matrix, cols int) error {
-	if err := tensor.Check(op, "z", z, z.Rows, n.mlp.In()); err != nil {
-		return err
-	}
-	return checkOutput(op, what, out, z.Rows, cols)
-}
-
-// checkOutput is tensor.Check of a matrix that is written: its rows must not
-// be one and the same.
-func checkOutput(op, what string, m tensor.Matrix, rows, cols int) error {
-	if err := tensor.Check(op, what, m, rows, cols); err != nil {
-		return err
-	}
-	if rows > 1 && cols > 0 && m.Stride == 0 {
-		return fmt.Errorf("%s: %s is written and has stride 0, want rows of their own", op, what)
-	}
-	return nil
-}
-
 // EigTopK implements backend.Backend.
 func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
-	if n < 1 || k < 1 || k > n {
-		return fmt.Errorf("EigTopK: k = %d of n = %d, want 1 ≤ k ≤ n", k, n)
-	}
-	if err := tensor.Check("EigTopK", "g", g, g.Rows, n*n); err != nil {
-		return err
-	}
-	if err := checkOutput("EigTopK", "values", values, g.Rows, k); err != nil {
-		return err
-	}
-	if err := checkOutput("EigTopK", "vectors", vectors, g.Rows, n*k); err != nil {
+	if err := backend.CheckEigTopK(g, n, k, values, vectors); err != nil {
 		return err
 	}
 	for i := range g.Rows {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 )
 
 // differenceTolerance bounds a central difference of step 1e-6 of a function
@@ -15,16 +15,7 @@ import (
 const differenceTolerance = 2e-8
 
 func randomNet(rng *rand.Rand, widths ...int) *ref.MLP {
-	m, err := model.NewMLP(rng, widths...)
-	if err != nil {
-		panic(err)
-	}
-	for _, l := range m.Layers {
-		for i := range l.B {
-			l.B[i] = float32(0.3 * rng.NormFloat64())
-		}
-	}
-	return ref.Widen(m)
+	return ref.Widen(testdomain.Network(rng, 0.3, widths...))
 }
 
 func normal(rng *rand.Rand, n int) []float64 {

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // EigTopK returns the k largest eigenvalues of the symmetric n×n row-major
@@ -21,7 +23,7 @@ func EigTopK(g []float64, n, k int) (values, vectors []float64) {
 		}
 	}
 	var eig mat.EigenSym
-	if !finite(g) || !eig.Factorize(sym, true) {
+	if !tensor.Finite(g) || !eig.Factorize(sym, true) {
 		for j := range values {
 			values[j] = math.NaN()
 		}

@@ -1,7 +1,6 @@
 package ref
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -57,7 +56,7 @@ func AffineProjection(q []float64, codes [][]float64) []float64 {
 	for j, z := range codes {
 		axpy(point, y.AtVec(j)/sum, z)
 	}
-	if !finite(point) {
+	if !tensor.Finite(point) {
 		return nearest
 	}
 	return point
@@ -79,7 +78,7 @@ type Location struct {
 // is the code of smallest residual, unrefined. A non-finite entry in x or zobs
 // gives Nearest −1, NaN and not consistent.
 func Localize(codes, decoded [][]float64, x, zobs []float64, tau float64, neighbours int) Location {
-	if !finite(x) || !finite(zobs) {
+	if !tensor.Finite(x) || !tensor.Finite(zobs) {
 		z := make([]float64, len(zobs))
 		for i := range z {
 			z[i] = math.NaN()
@@ -110,7 +109,7 @@ func Localize(codes, decoded [][]float64, x, zobs []float64, tau float64, neighb
 // NearestCodes returns the k nearest codes of z, ascending, ties by index, and
 // their squared distances. A non-finite z gives −1 and NaN.
 func NearestCodes(codes [][]float64, z []float64, k int) (index []int, distance2 []float64) {
-	if !finite(z) {
+	if !tensor.Finite(z) {
 		for range k {
 			index, distance2 = append(index, -1), append(distance2, math.NaN())
 		}
@@ -150,22 +149,12 @@ type index struct{ codes, decoded [][]float64 }
 
 // NewIndex implements backend.Backend. Codes must be finite.
 func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
-	if codes.Rows == 0 || codes.Cols == 0 {
-		return nil, fmt.Errorf("NewIndex: %d codes of %d coordinates, want at least one of each", codes.Rows, codes.Cols)
-	}
-	if err := tensor.Check("NewIndex", "codes", codes, codes.Rows, codes.Cols); err != nil {
-		return nil, err
-	}
-	if err := tensor.Check("NewIndex", "decoded", decoded, codes.Rows, decoded.Cols); err != nil {
+	if err := backend.CheckIndex(codes, decoded); err != nil {
 		return nil, err
 	}
 	x := &index{}
 	for i := range codes.Rows {
-		z, s := wide(codes.Row(i)), wide(decoded.Row(i))
-		if !finite(z) || !finite(s) {
-			return nil, fmt.Errorf("NewIndex: code %d or its decoded state is not finite", i)
-		}
-		x.codes, x.decoded = append(x.codes, z), append(x.decoded, s)
+		x.codes, x.decoded = append(x.codes, wide(codes.Row(i))), append(x.decoded, wide(decoded.Row(i)))
 	}
 	return x, nil
 }
@@ -173,32 +162,10 @@ func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) 
 func (x *index) Len() int { return len(x.codes) }
 
 func (x *index) Localize(s, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
-	const op = "Localize"
-	rows := zobs.Rows
-	if err := tensor.Check(op, "zobs", zobs, rows, len(x.codes[0])); err != nil {
+	if err := backend.CheckLocalize(len(x.codes[0]), len(x.decoded[0]), s, zobs, tau, neighbours, out); err != nil {
 		return err
 	}
-	if err := tensor.Check(op, "x", s, rows, len(x.decoded[0])); err != nil {
-		return err
-	}
-	if neighbours < 0 {
-		return fmt.Errorf("%s: neighbours is %d, want at least 0", op, neighbours)
-	}
-	for _, l := range []struct {
-		name      string
-		got       int
-		mayBeZero bool
-	}{{"tau", len(tau), false}, {"Nearest", len(out.Nearest), out.Nearest == nil}, {"Residual", len(out.Residual), out.Residual == nil}, {"Consistent", len(out.Consistent), out.Consistent == nil}} {
-		if l.got != rows && !l.mayBeZero {
-			return fmt.Errorf("%s: %s has %d entries, want one for each of %d rows", op, l.name, l.got, rows)
-		}
-	}
-	if out.Z.Rows > 0 {
-		if err := checkOutput(op, "Z", out.Z, rows, len(x.codes[0])); err != nil {
-			return err
-		}
-	}
-	for b := range rows {
+	for b := range zobs.Rows {
 		l := Localize(x.codes, x.decoded, wide(s.Row(b)), wide(zobs.Row(b)), float64(tau[b]), neighbours)
 		if out.Z.Rows > 0 {
 			tensor.Narrow(out.Z.Row(b), l.Z)
@@ -217,15 +184,8 @@ func (x *index) Localize(s, zobs tensor.Matrix, tau []float32, neighbours int, o
 }
 
 func (x *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
-	const op = "Nearest"
-	if err := tensor.Check(op, "z", z, z.Rows, len(x.codes[0])); err != nil {
+	if err := backend.CheckNearest(len(x.codes), len(x.codes[0]), z, k, idx, dist2); err != nil {
 		return err
-	}
-	if k < 1 || k > len(x.codes) {
-		return fmt.Errorf("%s: k is %d, want 1 to the number of codes, %d", op, k, len(x.codes))
-	}
-	if len(idx) != z.Rows*k || len(dist2) != z.Rows*k {
-		return fmt.Errorf("%s: idx has %d and dist2 %d entries, want %d rows × %d", op, len(idx), len(dist2), z.Rows, k)
 	}
 	for b := range z.Rows {
 		order, d := NearestCodes(x.codes, wide(z.Row(b)), k)

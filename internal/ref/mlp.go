@@ -230,15 +230,6 @@ func squaredNorm(a []float64) float64 { return dot(a, a) }
 
 func norm(a []float64) float64 { return math.Sqrt(dot(a, a)) }
 
-func finite(v []float64) bool {
-	for _, x := range v {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return false
-		}
-	}
-	return true
-}
-
 // wide copies one float32 row into float64.
 func wide(row []float32) []float64 {
 	v := make([]float64, len(row))

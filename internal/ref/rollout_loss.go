@@ -1,6 +1,9 @@
 package ref
 
-import "github.com/gpc-engine/gpc/internal/backend"
+import (
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // RolloutLatents are the five codes at which D_u is trained for one transition
 // t → t+1, and the Lie residual of the last. They depend on the frozen E_x and
@@ -35,7 +38,7 @@ func Rollout(decoderS *MLP, z, next []float64, w backend.RolloutLoss) RolloutLat
 	step := sub(r.Roll, z)
 	values, vectors := EigTopK(decoderS.Metric(z, float64(w.MetricLambda)), len(z), w.TopK)
 	r.Residual = LieResidual(step, step, vectors, values, float64(w.LieScale)*float64(w.LieDt))
-	if !finite(r.Residual) {
+	if !tensor.Finite(r.Residual) {
 		r.Residual = make([]float64, len(z))
 	}
 	r.Lie = append([]float64(nil), r.Roll...)

@@ -1,7 +1,6 @@
 package ref
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -30,16 +29,16 @@ func Cap(v []float64, vmax float64) []float64 {
 // (FallbackSecondSlope).
 func RK2(field func(z []float64) []float64, z []float64, dt, vmax float64) (step, k2 []float64, fallback backend.Fallback) {
 	k1 := Cap(field(z), vmax)
-	if !finite(k1) {
+	if !tensor.Finite(k1) {
 		return make([]float64, len(z)), make([]float64, len(z)), backend.FallbackNoStep
 	}
 	mid := append([]float64(nil), z...)
 	axpy(mid, dt/2, k1)
-	if !finite(mid) {
+	if !tensor.Finite(mid) {
 		mid = z
 		fallback |= backend.FallbackMidpoint
 	}
-	if slope := field(mid); finite(slope) {
+	if slope := field(mid); tensor.Finite(slope) {
 		k2 = Cap(slope, vmax)
 	} else {
 		k2 = k1
@@ -67,7 +66,7 @@ func (e Energy) Step(z, x, ctx, weights []float64, p backend.StepParams) (next [
 	if p.LieGain != 0 && p.TopK > 0 && fallback&backend.FallbackNoStep == 0 {
 		values, vectors := EigTopK(e.DecoderS.Metric(z, float64(p.MetricLambda)), len(z), p.TopK)
 		residual := LieResidual(step, k2, vectors, values, float64(p.LieScale)*dt)
-		if finite(residual) {
+		if tensor.Finite(residual) {
 			axpy(step, float64(p.LieGain), residual)
 		} else {
 			fallback |= backend.FallbackLie
@@ -102,6 +101,7 @@ func (e Energy) DecodeAction(z, x, ctx []float64) []float64 {
 type stepper struct {
 	energy Energy
 	params backend.StepParams
+	sizes  backend.StepSizes
 }
 
 // NewStepper implements backend.Backend.
@@ -109,32 +109,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &stepper{energy: NewEnergy(cfg), params: cfg.Params}, nil
-}
-
-func (s *stepper) sizes() (context, objectives int) {
-	if s.energy.Problem == nil {
-		return 0, 0
-	}
-	spec := s.energy.Problem.Spec()
-	return spec.ContextSize(), spec.ObjectiveSize()
-}
-
-func (s *stepper) checkInput(op string, in backend.StepInput) error {
-	context, objectives := s.sizes()
-	if err := tensor.Check(op, "Z", in.Z, in.Z.Rows, s.energy.DecoderS.In()); err != nil {
-		return err
-	}
-	if err := tensor.Check(op, "X", in.X, in.Z.Rows, s.energy.DecoderS.Out()); err != nil {
-		return err
-	}
-	if s.energy.Problem == nil {
-		return nil
-	}
-	if err := tensor.Check(op, "Ctx", in.Ctx, in.Z.Rows, context); err != nil {
-		return err
-	}
-	return tensor.Check(op, "Weights", in.Weights, in.Z.Rows, objectives)
+	return &stepper{energy: NewEnergy(cfg), params: cfg.Params, sizes: cfg.Sizes()}, nil
 }
 
 func (s *stepper) row(in backend.StepInput, i int) (z, x, ctx, weights []float64) {
@@ -145,37 +120,12 @@ func (s *stepper) row(in backend.StepInput, i int) (z, x, ctx, weights []float64
 	return z, x, ctx, weights
 }
 
-func checkLength(op, what string, got, rows int, isNil bool) error {
-	if !isNil && got != rows {
-		return fmt.Errorf("%s: %s has %d entries for %d rows", op, what, got, rows)
-	}
-	return nil
-}
-
 // Step implements backend.Stepper.
 func (s *stepper) Step(in backend.StepInput, out backend.StepOutput) error {
-	const op = "Step"
-	rows := in.Z.Rows
-	if err := s.checkInput(op, in); err != nil {
+	if err := s.sizes.CheckStep(in, out); err != nil {
 		return err
 	}
-	if out.Z.Rows > 0 {
-		if err := checkOutput(op, "output Z", out.Z, rows, s.energy.DecoderS.In()); err != nil {
-			return err
-		}
-	}
-	if out.U.Rows > 0 {
-		if err := checkOutput(op, "output U", out.U, rows, s.energy.DecoderU.Out()); err != nil {
-			return err
-		}
-	}
-	if err := checkLength(op, "Energy", len(out.Energy), rows, out.Energy == nil); err != nil {
-		return err
-	}
-	if err := checkLength(op, "Fallbacks", len(out.Fallbacks), rows, out.Fallbacks == nil); err != nil {
-		return err
-	}
-	for i := range rows {
+	for i := range in.Z.Rows {
 		z, x, ctx, weights := s.row(in, i)
 		next, fallback := s.energy.Step(z, x, ctx, weights, s.params)
 		if out.Energy != nil {
@@ -197,14 +147,7 @@ func (s *stepper) Step(in backend.StepInput, out backend.StepOutput) error {
 
 // Field implements backend.Stepper.
 func (s *stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
-	const op = "Field"
-	if err := s.checkInput(op, in); err != nil {
-		return err
-	}
-	if err := checkOutput(op, "f", f, in.Z.Rows, s.energy.DecoderS.In()); err != nil {
-		return err
-	}
-	if err := checkLength(op, "energy", len(energy), in.Z.Rows, energy == nil); err != nil {
+	if err := s.sizes.CheckField(in, f, energy); err != nil {
 		return err
 	}
 	for i := range in.Z.Rows {
@@ -219,26 +162,8 @@ func (s *stepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32)
 
 // Decode implements backend.Stepper.
 func (s *stepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
-	const op = "Decode"
-	context, _ := s.sizes()
-	if err := tensor.Check(op, "z", z, z.Rows, s.energy.DecoderS.In()); err != nil {
+	if err := s.sizes.CheckDecode(z, ctx, x, u, states); err != nil {
 		return err
-	}
-	if s.energy.Problem != nil {
-		if err := tensor.Check(op, "x", x, z.Rows, s.energy.DecoderS.Out()); err != nil {
-			return err
-		}
-		if err := tensor.Check(op, "ctx", ctx, z.Rows, context); err != nil {
-			return err
-		}
-	}
-	if err := checkOutput(op, "u", u, z.Rows, s.energy.DecoderU.Out()); err != nil {
-		return err
-	}
-	if states.Rows > 0 {
-		if err := checkOutput(op, "s", states, z.Rows, s.energy.DecoderS.Out()); err != nil {
-			return err
-		}
 	}
 	for i := range z.Rows {
 		code := wide(z.Row(i))

@@ -56,10 +56,7 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 
 func (t *Trainer) manifoldBatch(op string, rows, neighbours []int32, kernel []float32) (ManifoldBatch, error) {
 	var batch ManifoldBatch
-	if err := t.cfg.CheckRows(op, rows); err != nil {
-		return batch, err
-	}
-	if err := t.cfg.CheckNeighbours(op, rows, neighbours, kernel); err != nil {
+	if err := t.cfg.CheckManifold(op, rows, neighbours, kernel); err != nil {
 		return batch, err
 	}
 	for _, j := range neighbours {
@@ -160,17 +157,11 @@ func (t *Trainer) computeLatents() error {
 
 func (t *Trainer) rolloutBatch(op string, rows []int32) (RolloutBatch, error) {
 	var batch RolloutBatch
-	if !t.rolloutPrepared {
-		return batch, fmt.Errorf("%s: call PrepareRollout first", op)
-	}
-	if err := t.cfg.CheckRows(op, rows); err != nil {
+	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, rows); err != nil {
 		return batch, err
 	}
-	for i, r := range rows {
+	for _, r := range rows {
 		next := t.cfg.Data.Next[r]
-		if next < 0 {
-			return batch, fmt.Errorf("%s: rows[%d] = %d has no successor", op, i, r)
-		}
 		batch.Latents = append(batch.Latents, t.latents[r])
 		batch.U = append(batch.U, wide(t.cfg.Data.U.Row(int(r))))
 		batch.UNext = append(batch.UNext, wide(t.cfg.Data.U.Row(int(next))))

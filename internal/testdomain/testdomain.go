@@ -107,14 +107,6 @@ func Linear(w [][]float64) *model.MLP {
 	return &model.MLP{Layers: []model.Layer{hidden, last}}
 }
 
-func unit(n int) model.Normalizer {
-	scale := make([]float32, n)
-	for i := range scale {
-		scale[i] = 1
-	}
-	return model.Normalizer{Mean: make([]float32, n), Scale: scale}
-}
-
 // Map returns a map of the cart: z = (q, v, w₂) with D_s exact, D_u the Feedback
 // plus 0.2 z₃ (Decay times the one before for every further action of a plan),
 // and codes on a grid of side points per state axis. With
@@ -134,7 +126,7 @@ func Map(p *Cart, side int, identifiable bool) *model.Model {
 	m := &model.Model{
 		Case:     p.spec.Name,
 		EncoderX: Linear(ex), EncoderO: Linear(eo), DecoderS: Linear(ds),
-		NormX: unit(6), NormO: unit(6), NormS: unit(2),
+		NormX: Scaled(6, 1), NormO: Scaled(6, 1), NormS: Scaled(2, 1),
 		Calibration: model.Calibration{
 			TauGeom: 1e-2, ObjectiveIdeal: []float64{0, 0}, ObjectiveNadir: []float64{6.5, 0.5}, LatentSpread: 2,
 		},
@@ -146,7 +138,7 @@ func Map(p *Cart, side int, identifiable bool) *model.Model {
 		}
 		du = append(du, row)
 	}
-	m.DecoderU, m.NormU = Linear(du), unit(p.spec.Plan)
+	m.DecoderU, m.NormU = Linear(du), Scaled(p.spec.Plan, 1)
 	nz := m.Latent()
 	m.Codes, m.CodesDecoded = tensor.New(side*side, nz), tensor.New(side*side, 2)
 	for i := range side {

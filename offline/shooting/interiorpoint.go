@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The interior point method minimises f subject to g ≥ 0 and a box. Each
@@ -112,17 +114,7 @@ func (p *ipm) minimise() (r ipmResult, feasible bool) {
 	return p.run(scale), true
 }
 
-func finite(f float64, g []float64) bool {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return false
-	}
-	for _, v := range g {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
-}
+func finite(f float64, g []float64) bool { return f-f == 0 && tensor.Finite(g) }
 
 // slacks writes s and v for constraint values g.
 func (p *ipm) slacks(g, s, v []float64) {

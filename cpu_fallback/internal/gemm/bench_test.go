@@ -65,7 +65,7 @@ func benchmarkMultiply(b *testing.B, pool *parallel.Pool, level isa.Level, rows,
 }
 
 // BenchmarkTraining measures what a layer of a trainer adds to the forward
-// product: packing the changed weights, dX = dY·W, dW = dYᵀ·X and db.
+// product: packing the changed weights and dX = dY·W.
 func BenchmarkTraining(b *testing.B) {
 	const batch, width = 512, 256
 	for _, level := range isa.Available()[min(1, len(isa.Available())-1):] {
@@ -80,11 +80,9 @@ func BenchmarkTraining(b *testing.B) {
 			}
 			return m
 		}
-		w, dw, x, dy := fill(width, width), fill(width, width), fill(batch, width), fill(batch, width)
-		bias, db := make([]float32, width), make([]float32, width)
+		w, x, dy := fill(width, width), fill(batch, width), fill(batch, width)
+		bias := make([]float32, width)
 		forward, backward := k.NewPanels(width, width), k.NewPanels(width, width)
-		g := gemm.NewGradient(k, width, width)
-		scratch := gemm.Buffer(gemm.GradientScratch)
 		const flops = 2 * batch * width * width
 		for _, op := range []struct {
 			name  string
@@ -96,12 +94,6 @@ func BenchmarkTraining(b *testing.B) {
 			{"dx", flops, func() {
 				k.Multiply(&gemm.Product{Rows: batch, A: dy.Data, ARow: width, AStep: 1, B: backward, C: x.Data, CRow: width})
 			}},
-			{"dw", flops, func() {
-				for task := range g.Tasks() {
-					g.Add(task, dy, x, dw, true, scratch)
-				}
-			}},
-			{"db", batch * width, func() { k.ColumnSums(dy, db, true) }},
 		} {
 			b.Run(fmt.Sprintf("%s/%s", level, op.name), func(b *testing.B) {
 				peak := ceiling.FMA(pool, level)

@@ -40,16 +40,14 @@ type Panels struct {
 }
 
 // tailWidth is how many elements of a row of the last panel are read.
-func (p Panels) tailWidth() int { return tailWidth(p.N%p.cols, p.cols) }
-
-func tailWidth(n, cols int) int {
-	switch {
+func (p Panels) tailWidth() int {
+	switch n := p.N % p.cols; {
 	case n == 0:
 		return 0
-	case cols > 4 && n <= cols/2: // the Go kernel has no half-width form
-		return cols / 2
+	case p.cols > 4 && n <= p.cols/2: // the Go kernel has no half-width form
+		return p.cols / 2
 	default:
-		return cols
+		return p.cols
 	}
 }
 

@@ -1,0 +1,199 @@
+// Command peers-opf times AC optimal power flows by package acopf beside IPOPT (build
+// tag ipopt) and beside MATPOWER's own interior point solver MIPS in Octave, in one
+// run on one machine:
+//
+//	go run -tags ipopt ./bench/peers/opf --out bench/results/NAME/peers-opf.json
+//	    [--matpower DIR] [--rounds 7] [--cases case9,case30]
+//
+// A peer that is not at hand is one line on standard error and one in the record;
+// without any there is nothing to record.
+//
+// Every round times every solver on every case; a ratio is the median over rounds
+// of (peer's time / ours), with the least and the largest. Every solver starts
+// flat with the file's cost, on one thread, and must reach the optimum to 1e-6.
+// Times are CPU times of a solve alone: other work on the machine does not stretch
+// them, and what each solver analyses once per network is not counted, nor is
+// Octave's start.
+// --matpower is MATPOWER's folder, the one with lib, mips and mp-opt-model in it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/matpower/cases"
+)
+
+// peer is another program: microseconds of a solve of a case, and the optimum it
+// found.
+type peer struct {
+	name string
+	time func(name string) (us, objective float64, err error)
+}
+
+func main() {
+	out := flag.String("out", "", "file to write; standard output when empty")
+	matpower := flag.String("matpower", "", "folder of a MATPOWER checkout; no MIPS rows without it")
+	rounds := flag.Int("rounds", 7, "how often every solver is timed on every case")
+	names := flag.String("cases", strings.Join(cases.Names(), ","), "cases, with commas between them")
+	flag.Parse()
+	if *rounds < 1 {
+		fmt.Fprintln(os.Stderr, "peers: --rounds: want 1 or more")
+		os.Exit(2)
+	}
+	if err := run(*out, *matpower, strings.Split(*names, ","), *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+// batch is how many problems our batched row solves in one call.
+const batch = 64
+
+// timed are the microseconds a solve takes, by round; of peers, by peer.
+type timed struct {
+	single, batched []float64
+	peers           [][]float64
+}
+
+func run(out, matpower string, names []string, rounds int) error {
+	r := peerrecord.Record{Device: cpuid.CPU.BrandName, Commit: version.Build()}
+	var peers []peer
+	for _, find := range []func() (peer, error){findIPOPT, func() (peer, error) { return findMIPS(matpower) }} {
+		p, err := find()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "peers: no rows for", err)
+			r.Missing = append(r.Missing, err.Error())
+			continue
+		}
+		peers = append(peers, p)
+	}
+	if len(peers) == 0 {
+		return errors.New("no other program is at hand to be compared with")
+	}
+	times := map[string]*timed{}
+	for _, name := range names {
+		times[name] = &timed{peers: make([][]float64, len(peers))}
+	}
+	for range rounds {
+		for _, name := range names {
+			t := times[name]
+			ours, err := t.ours(name)
+			if err != nil {
+				return err
+			}
+			for k, p := range peers {
+				us, theirs, err := p.time(name)
+				if err != nil {
+					return err
+				}
+				if !(math.Abs(theirs-ours) <= 1e-6*math.Abs(ours)) {
+					return fmt.Errorf("%s: %s finds %.9g, acopf %.9g", name, p.name, theirs, ours)
+				}
+				t.peers[k] = append(t.peers[k], us)
+			}
+		}
+	}
+	for _, name := range names {
+		t := times[name]
+		for k, p := range peers {
+			r.Ratios = append(r.Ratios, compare(name, p.name, 1, t.single, t.peers[k]), compare(name, p.name, batch, t.batched, t.peers[k]))
+		}
+	}
+	return r.Write(out)
+}
+
+func compare(name, peer string, batch int, ours, theirs []float64) peerrecord.Ratio {
+	ratios := make([]float64, len(ours))
+	for k := range ratios {
+		ratios[k] = theirs[k] / ours[k]
+	}
+	return peerrecord.Ratio{Op: "opf", Case: name, Peer: peer, Batch: batch, Ratio: median(ratios), Lo: slices.Min(ratios), Hi: slices.Max(ratios),
+		OursUS: median(ours), PeerUS: median(theirs)}
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+func load(name string) (*network.Network, error) {
+	c, err := cases.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	return network.New(c)
+}
+
+// repeat calls solve for a fifth of a second, five times at least, and returns
+// the mean of its CPU times in microseconds.
+func repeat(solve func() error) (float64, error) {
+	before, err := cpuTime()
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for start := time.Now(); count < 5 || time.Since(start) < 200*time.Millisecond; count++ {
+		if err := solve(); err != nil {
+			return 0, err
+		}
+	}
+	after, err := cpuTime()
+	return float64(after-before) / 1e3 / float64(count), err
+}
+
+// cpuTime is what the process has computed so far.
+func cpuTime() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
+// ours times acopf, one problem and a batch a call, and returns the optimum.
+func (t *timed) ours(name string) (float64, error) {
+	n, err := load(name)
+	if err != nil {
+		return 0, err
+	}
+	s, err := acopf.New(n, acopf.Options{Threads: 1})
+	if err != nil {
+		return 0, err
+	}
+	objective := 0.0
+	for _, size := range []int{1, batch} {
+		problems, results := make([]acopf.Problem, size), make([]acopf.Result, size)
+		us, err := repeat(func() error {
+			if err := s.Solve(context.Background(), problems, results); err != nil {
+				return err
+			}
+			if results[size-1].Status != acopf.Optimal {
+				return fmt.Errorf("%s: acopf ends with %v", name, results[size-1].Status)
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		objective = results[0].Objective
+		if size == 1 {
+			t.single = append(t.single, us)
+		} else {
+			t.batched = append(t.batched, us/batch)
+		}
+	}
+	return objective, nil
+}

@@ -1,0 +1,71 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/matpower"
+	"github.com/gpc-engine/gpc/matpower/cases"
+)
+
+// networkArgument is what commands that take a network say about it.
+const networkArgument = `FILE.m is a MATPOWER case file, version 2, or "-" for standard input; a name without a file is
+that of a network that comes with the program: `
+
+// readNetwork reads the case an argument names and takes what is in service.
+// What the file says and the program does not use is named on stderr.
+func readNetwork(a *cli.App, argument string) (*network.Network, error) {
+	c, err := readCase(a, argument)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	if len(c.Ignored) > 0 {
+		var names []string
+		for _, f := range c.Ignored {
+			names = append(names, fmt.Sprintf("%s (line %d)", f.Name, f.Line))
+		}
+		fmt.Fprintf(a.Stderr, "%s: not used: %s\n", argument, strings.Join(names, ", "))
+	}
+	n, err := network.New(c)
+	return n, gpc.BadInput(err)
+}
+
+func readCase(a *cli.App, argument string) (*matpower.Case, error) {
+	if argument == "-" {
+		return matpower.Read("stdin", a.Stdin)
+	}
+	f, err := os.Open(argument)
+	if errors.Is(err, fs.ErrNotExist) {
+		c, unknown := cases.Read(argument)
+		if unknown == nil {
+			return c, nil
+		}
+		if name := strings.TrimSuffix(filepath.Base(argument), ".m"); name != argument {
+			if _, embedded := cases.Text(name); embedded == nil {
+				return nil, fmt.Errorf("%w; the network that comes with the program is named %s", err, name)
+			}
+		}
+		return nil, fmt.Errorf("%w, and %w", err, unknown)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return matpower.Read(argument, f)
+}
+
+// finite is a number as JSON can hold it: null where it is none.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}

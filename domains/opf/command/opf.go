@@ -1,0 +1,215 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/matpower/cases"
+)
+
+// optimalFlow is what gpc opf prints: voltages in pu and degrees, powers in MW,
+// MVAr and MVA, prices in $/MWh. The lists are empty where there is no optimum.
+type optimalFlow struct {
+	Case       string            `json:"case"`
+	Status     string            `json:"status"`
+	Objective  *float64          `json:"objective"`
+	Iterations int               `json:"iterations"`
+	WallMS     float64           `json:"wall_ms"`
+	SetupMS    float64           `json:"setup_ms"`
+	Mismatch   *float64          `json:"max_mismatch_pu"`
+	Violation  *float64          `json:"max_violation_pu"`
+	KKT        *optimalFlowKKT   `json:"kkt"`
+	J          []float64         `json:"J"`
+	Ideal      []float64         `json:"ideal,omitempty"`
+	Nadir      []float64         `json:"nadir,omitempty"`
+	Weights    []float64         `json:"weights,omitempty"`
+	LoadMW     float64           `json:"load_mw"`
+	Bus        []optimalFlowBus  `json:"bus"`
+	Gen        []powerFlowGen    `json:"gen"`
+	Branch     []powerFlowBranch `json:"branch"`
+}
+
+// optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
+type optimalFlowKKT struct {
+	Feasibility     float64 `json:"feascond"`
+	Gradient        float64 `json:"gradcond"`
+	Complementarity float64 `json:"compcond"`
+	Cost            float64 `json:"costcond"`
+}
+
+type optimalFlowBus struct {
+	ID int     `json:"id"`
+	Vm float64 `json:"vm"`
+	Va float64 `json:"va"`
+	Pd float64 `json:"pd"`
+	Qd float64 `json:"qd"`
+	// Price is the objective's derivative by the bus's load, per MWh; in $ for the
+	// file's own objective.
+	Price float64 `json:"price"`
+}
+
+// OptimalFlow is gpc opf.
+func OptimalFlow(a *cli.App) *cobra.Command {
+	var weights []float64
+	scale := 1.0
+	var opt acopf.Options
+	cmd := &cobra.Command{
+		Use:   "opf FILE.m",
+		Short: "AC optimal power flow of a MATPOWER case",
+		Long: `An interior point with exact second derivatives from a flat start, on the case's own costs and
+limits: voltages, active and reactive power, |S| at both ends of branches, angle differences.
+
+` + networkArgument + strings.Join(cases.Names(), ", ") + `.
+
+With --weights the objective is their sum over thermal penalty, voltage penalty and cost, each
+scaled by its range over the three separate optima at these loads.
+
+Exit code 1 when there is no optimum; the status says why.`,
+		Args: cli.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !(scale >= 0) || math.IsInf(scale, 1) {
+				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
+			}
+			objective := acopf.Objective{}
+			if cmd.Flags().Changed("weights") {
+				if err := (domain.Preference{W: weights}).Validate(len(objective.Weights)); err != nil {
+					return cli.BadInputf("--weights: %w", err)
+				}
+				copy(objective.Weights[:], weights)
+			}
+			if err := opt.Validate(); err != nil {
+				return gpc.BadInput(err)
+			}
+			n, err := readNetwork(a, args[0])
+			if err != nil {
+				return err
+			}
+			opt.Threads = a.Threads()
+			result, err := runOptimalFlow(cmd, n, opt, objective, scale)
+			if err != nil {
+				return err
+			}
+			if err := a.Print(result, result.print); err != nil {
+				return err
+			}
+			if result.Status != acopf.Optimal.String() {
+				return cli.ErrCheck
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.Float64SliceVar(&weights, "weights", nil, "weights of thermal penalty, voltage penalty and cost (default: the file's cost alone)")
+	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive")
+	f.IntVar(&opt.MaxIterations, "max-iterations", 150, "interior-point iterations at most")
+	f.Float64Var(&opt.Feasibility, "feasibility", 1e-9, "largest balance mismatch and limit violation of an optimum, pu")
+	f.Float64Var(&opt.Optimality, "optimality", 1e-8, "largest scaled gradient and relative duality gap of an optimum")
+	return cmd
+}
+
+// runOptimalFlow solves and puts the solution in the file's units.
+func runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64) (*optimalFlow, error) {
+	start := time.Now()
+	s, err := acopf.New(n, opt)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	out := &optimalFlow{Case: n.Name, Bus: []optimalFlowBus{}, Gen: []powerFlowGen{}, Branch: []powerFlowBranch{}, J: []float64{}}
+	pr := acopf.Problem{Pd: make([]float64, n.Buses()), Qd: make([]float64, n.Buses())}
+	for b := range pr.Pd {
+		pr.Pd[b], pr.Qd[b] = scale*n.Pd[b], scale*n.Qd[b]
+		out.LoadMW += pr.Pd[b] * n.BaseMVA
+	}
+	out.SetupMS = float64(time.Since(start)) / 1e6
+	if !objective.FileCost() {
+		ideal, nadir, err := s.PayoffTable(cmd.Context(), pr)
+		var no acopf.StatusError
+		switch {
+		case errors.As(err, &no):
+			out.Status = no.Status.String()
+			return out, nil
+		case err != nil:
+			return nil, err
+		}
+		objective.Ideal, objective.Nadir = ideal, nadir
+		out.Ideal, out.Nadir, out.Weights = ideal[:], nadir[:], objective.Weights[:]
+	}
+	pr.Objective = objective
+	results := make([]acopf.Result, 1)
+	start = time.Now()
+	if err := s.Solve(cmd.Context(), []acopf.Problem{pr}, results); err != nil {
+		return nil, err
+	}
+	out.WallMS = float64(time.Since(start)) / 1e6
+	r := &results[0]
+	out.Status, out.Iterations = r.Status.String(), r.Iterations
+	if r.Status != acopf.Optimal {
+		return out, nil
+	}
+	out.Objective, out.Mismatch, out.Violation, out.J = finite(r.Objective), finite(r.KKT.Mismatch), finite(r.KKT.Violation), r.J[:]
+	out.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
+	for b, id := range n.BusID {
+		out.Bus = append(out.Bus, optimalFlowBus{ID: id, Vm: r.Vm[b], Va: r.Va[b] * 180 / math.Pi,
+			Pd: pr.Pd[b] * n.BaseMVA, Qd: pr.Qd[b] * n.BaseMVA, Price: r.LambdaP[b] / n.BaseMVA})
+	}
+	for g, b := range n.GenBus {
+		out.Gen = append(out.Gen, powerFlowGen{Bus: n.BusID[b], Pg: r.Pg[g] * n.BaseMVA, Qg: r.Qg[g] * n.BaseMVA})
+	}
+	flows := network.NewFlows(n.Branches())
+	n.BranchFlows(&n.Admittance, r.Vm, r.Va, flows)
+	for k, from := range n.From {
+		pf, qf, pt, qt := flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA, flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
+		out.Branch = append(out.Branch, powerFlowBranch{From: n.BusID[from], To: n.BusID[n.To[k]], Pf: pf, Qf: qf, Pt: pt, Qt: qt,
+			Sf: math.Hypot(pf, qf), St: math.Hypot(pt, qt), Rate: finite(n.Rate[k] * n.BaseMVA)})
+	}
+	return out, nil
+}
+
+func (r *optimalFlow) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s, load %.2f MW: %s after %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Status, r.Iterations, r.WallMS)
+	if r.Objective == nil {
+		return nil
+	}
+	if r.Weights == nil {
+		fmt.Fprintf(w, "cost %.4f $/h\n", *r.Objective)
+	} else {
+		fmt.Fprintf(w, "objective %.6f of weights %v; thermal %.3e, voltage %.3e, cost %.4f $/h\n", *r.Objective, r.Weights, r.J[0], r.J[1], r.J[2])
+		fmt.Fprintf(w, "ideal %.3e %.3e %.4f, nadir %.3e %.3e %.4f\n", r.Ideal[0], r.Ideal[1], r.Ideal[2], r.Nadir[0], r.Nadir[1], r.Nadir[2])
+	}
+	fmt.Fprintf(w, "mismatch %.1e pu, violation %.1e pu, KKT %.1e\n", *r.Mismatch, *r.Violation, max(r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost))
+	cell := func(format string, x float64) string { return fmt.Sprintf(format, x) }
+	price := "$/MWh"
+	if r.Weights != nil {
+		price = "objective/MWh"
+	}
+	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price}}
+	for _, b := range r.Bus {
+		rows = append(rows, []string{strconv.Itoa(b.ID), cell("%.4f", b.Vm), cell("%.3f", b.Va), cell("%.2f", b.Pd), cell("%.2f", b.Qd), cell("%.4g", b.Price)})
+	}
+	fmt.Fprintln(w)
+	if err := cli.Table(w, rows); err != nil {
+		return err
+	}
+	rows = [][]string{{"generator at", "P MW", "Q MVAr"}}
+	for _, g := range r.Gen {
+		rows = append(rows, []string{strconv.Itoa(g.Bus), cell("%.2f", g.Pg), cell("%.2f", g.Qg)})
+	}
+	fmt.Fprintln(w)
+	if err := cli.Table(w, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	return cli.Table(w, branchRows(r.Branch))
+}

@@ -1,0 +1,121 @@
+package command
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+)
+
+type optimalFlowOutput struct {
+	Status     string
+	Objective  *float64
+	Iterations int
+	WallMS     float64  `json:"wall_ms"`
+	Mismatch   *float64 `json:"max_mismatch_pu"`
+	J          []float64
+	Bus        []struct {
+		ID     int
+		Vm, Va float64
+		Pd     float64
+		Price  float64
+	}
+	Gen []struct {
+		Bus    int
+		Pg, Qg float64
+	}
+	Branch []struct {
+		From, To int
+		Sf       float64  `json:"sf_mva"`
+		St       float64  `json:"st_mva"`
+		Rate     *float64 `json:"rate_mva"`
+	}
+}
+
+func runOptimalFlowJSON(t *testing.T, want int, args ...string) optimalFlowOutput {
+	t.Helper()
+	code, out, log := run(append([]string{"opf", "--json"}, args...)...)
+	if code != want {
+		t.Fatalf("opf %v: exit code %d, want %d: %s", args, code, want, log)
+	}
+	var r optimalFlowOutput
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestOptimalFlowAsJSON: the keys others rely on, MATPOWER's optimum, limits
+// kept in the file's units.
+func TestOptimalFlowAsJSON(t *testing.T) {
+	r := runOptimalFlowJSON(t, 0, "case30")
+	if r.Status != "optimal" || r.Objective == nil || math.Abs(*r.Objective-576.8923) > 5e-4 || r.Iterations < 3 || r.WallMS <= 0 ||
+		r.Mismatch == nil || *r.Mismatch > 1e-8 || len(r.Bus) != 30 || len(r.Gen) != 6 || len(r.Branch) != 41 || len(r.J) != 3 {
+		t.Fatalf("result %+v", r)
+	}
+	for _, b := range r.Branch {
+		if b.Rate != nil && max(b.Sf, b.St) > *b.Rate+1e-4 {
+			t.Errorf("branch %d–%d carries %g and %g MVA of %g", b.From, b.To, b.Sf, b.St, *b.Rate)
+		}
+	}
+	for _, b := range r.Bus {
+		if b.Vm < 0.95-1e-8 || b.Vm > 1.1+1e-8 || b.Price < 3 || b.Price > 10 {
+			t.Errorf("bus %+v", b)
+		}
+	}
+}
+
+func TestOptimalFlowWithoutAnOptimum(t *testing.T) {
+	r := runOptimalFlowJSON(t, 1, "case30", "--scale", "1.2")
+	if r.Status != "infeasible" || r.Objective != nil || r.Bus == nil || len(r.Bus) != 0 {
+		t.Errorf("result %+v", r)
+	}
+	if r := runOptimalFlowJSON(t, 1, "case30", "--scale", "1.2", "--weights", "0.2,0.3,0.5"); r.Status != "infeasible" {
+		t.Errorf("with weights: %+v", r)
+	}
+	if r := runOptimalFlowJSON(t, 1, "case30", "--max-iterations", "2"); r.Status != "iteration limit" {
+		t.Errorf("two iterations: %+v", r)
+	}
+}
+
+// TestOptimalFlowOfWeights: more weight on a penalty lowers it and raises cost.
+func TestOptimalFlowOfWeights(t *testing.T) {
+	economic := runOptimalFlowJSON(t, 0, "case30", "--weights", "0,0,1")
+	thermal := runOptimalFlowJSON(t, 0, "case30", "--weights", "0.9,0,0.1")
+	voltage := runOptimalFlowJSON(t, 0, "case30", "--weights", "0,0.9,0.1")
+	if !(thermal.J[0] < 0.5*economic.J[0] && thermal.J[2] > economic.J[2]) {
+		t.Errorf("thermal weights give %v, economic ones %v", thermal.J, economic.J)
+	}
+	if !(voltage.J[1] < 0.5*economic.J[1] && voltage.J[2] > economic.J[2]) {
+		t.Errorf("voltage weights give %v, economic ones %v", voltage.J, economic.J)
+	}
+}
+
+func TestOptimalFlowBadInput(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--scale -1":                    {"case30", "--scale", "-1"},
+		"--weights":                     {"case30", "--weights", "1,2"},
+		"takes 1 argument":              {},
+		"no embedded case":              {"nothing.m"},
+		"Optimality 2":                  {"case30", "--optimality", "2"},
+		"MaxIterations -3":              {"case30", "--max-iterations", "-3"},
+		"invalid argument \"much\" for": {"case30", "--scale", "much"},
+	} {
+		code, _, log := run(append([]string{"opf"}, args...)...)
+		if code != 2 || !strings.Contains(log, want) {
+			t.Errorf("opf %v: exit code %d, %q; want 2 and %q", args, code, log, want)
+		}
+	}
+}
+
+func TestOptimalFlowAsText(t *testing.T) {
+	code, out, log := run("opf", "case14")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	for _, want := range []string{"optimal after", "cost 8081.52", "generator at", "loaded %"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}

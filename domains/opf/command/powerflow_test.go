@@ -1,0 +1,137 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/matpower/cases"
+)
+
+// TestPowerFlowAsJSON: the keys others rely on, in the file's units, with the
+// balance of the whole network closed.
+func TestPowerFlowAsJSON(t *testing.T) {
+	code, out, log := run("pf", "case14", "--json", "--flat")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	var r struct {
+		Converged  bool    `json:"converged"`
+		Iterations int     `json:"iterations"`
+		Mismatch   float64 `json:"max_mismatch_pu"`
+		Loss       float64 `json:"loss_mw"`
+		Bus        []struct {
+			ID     int     `json:"id"`
+			Vm, Va float64 `json:",omitempty"`
+			Pd     float64 `json:"pd"`
+		} `json:"bus"`
+		Gen []struct {
+			Bus    int
+			Pg, Qg float64
+		} `json:"gen"`
+		Branch []struct {
+			From, To int
+			Sf       float64  `json:"sf_mva"`
+			St       float64  `json:"st_mva"`
+			Rate     *float64 `json:"rate_mva"`
+		} `json:"branch"`
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if !r.Converged || r.Iterations < 2 || r.Mismatch > 1e-9 || len(r.Bus) != 14 || len(r.Gen) != 5 || len(r.Branch) != 20 {
+		t.Fatalf("result %+v", r)
+	}
+	balance := -r.Loss
+	for _, b := range r.Bus {
+		balance -= b.Pd
+	}
+	for _, g := range r.Gen {
+		balance += g.Pg
+	}
+	if math.Abs(balance) > 1e-6 {
+		t.Errorf("%g MW are left over", balance)
+	}
+	// The published solution of the IEEE case: 232.4 MW at bus 1, −16.04° at bus 14.
+	if math.Abs(r.Gen[0].Pg-232.4) > 0.1 || math.Abs(r.Bus[13].Va+16.04) > 0.05 || math.Abs(r.Branch[0].Sf-158.2) > 0.1 || r.Branch[0].Rate != nil {
+		t.Errorf("bus 1 generates %g MW, bus 14 is at %g°, branch 1 carries %g MVA", r.Gen[0].Pg, r.Bus[13].Va, r.Branch[0].Sf)
+	}
+}
+
+// TestPowerFlowOfAFile and of standard input give what the embedded case does.
+func TestPowerFlowOfAFile(t *testing.T) {
+	text, err := cases.Text("case30")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "mine.m")
+	if err := os.WriteFile(file, append(text, "mpc.bus_name = {'a'};\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, log := run("pf", file)
+	if code != 0 || !strings.Contains(log, "not used: bus_name") {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	var stdin bytes.Buffer
+	a := program()
+	a.Stdin, a.Stdout, a.Stderr = bytes.NewReader(text), &stdin, &stdin
+	if code := a.Run(context.Background(), []string{"pf", "-"}); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stdin.String())
+	}
+	_, embedded, _ := run("pf", "case30")
+	rest := func(s string) string { return s[strings.Index(s, "\n"):] } // the first line has the time
+	if rest(out) != rest(embedded) || rest(stdin.String()) != rest(embedded) {
+		t.Errorf("file, standard input and embedded case differ:\n%s\n%s\n%s", out, stdin.String(), embedded)
+	}
+	if lines := strings.Split(embedded, "\n"); len(lines) < 30+6+41 || !strings.Contains(embedded, "loaded %") {
+		t.Errorf("tables:\n%s", embedded)
+	}
+}
+
+// TestPowerFlowExitCodes: 1 with a reason where there is no solution, 2 where
+// the input is bad, with its line.
+func TestPowerFlowExitCodes(t *testing.T) {
+	code, out, _ := run("pf", "case30", "--scale", "5", "--json")
+	var r map[string]any
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r["converged"] != false || len(r["bus"].([]any)) != 0 || r["reason"] == "" {
+		t.Errorf("five times the load: exit code %d, %v, %s", code, err, out)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.m")
+	if err := os.WriteFile(bad, []byte("function mpc = bad\nmpc.version = '1';\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"pf", bad}, "bad.m:2: this is a version 1 case file"},
+		{[]string{"pf", "case30.m"}, "is named case30"},
+		{[]string{"pf", "nothing"}, "there are case9"},
+		{[]string{"pf"}, "usage: gpc pf FILE.m"},
+		{[]string{"pf", "case9", "--scale", "-1"}, "--scale -1"},
+		{[]string{"pf", "case9", "--tolerance", "-1"}, "tolerance -1"},
+		{[]string{"pf", "case9", "--max-iterations", "-1"}, "-1 iterations"},
+		{[]string{"pf", t.TempDir()}, "directory"},
+	} {
+		code, out, log := run(c.args...)
+		if code != 2 || out != "" || !strings.Contains(log, c.want) {
+			t.Errorf("%v: exit code %d, %q, want %q", c.args, code, log, c.want)
+		}
+	}
+}
+
+// TestPowerFlowHoldsReactiveLimits where it is asked to.
+func TestPowerFlowHoldsReactiveLimits(t *testing.T) {
+	_, out, _ := run("pf", "case118", "--json", "--enforce-q")
+	if strings.Count(out, `"q_limit":"m`) < 3 {
+		t.Errorf("few buses at a limit: %.300s", out)
+	}
+	if _, out, _ = run("pf", "case118", "--json"); strings.Contains(out, `"q_limit":"m`) {
+		t.Error("limits are held without being asked for")
+	}
+}

@@ -1,0 +1,214 @@
+package backend
+
+import (
+	"fmt"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Every backend checks the arguments of an operation once, by the functions below,
+// before it computes. Their errors name the operation and the argument.
+
+// CheckOutput is tensor.Check of a matrix that is written: its rows must not be one
+// and the same.
+func CheckOutput(op, what string, m tensor.Matrix, rows, cols int) error {
+	if err := tensor.Check(op, what, m, rows, cols); err != nil {
+		return err
+	}
+	if rows > 1 && cols > 0 && m.Stride == 0 {
+		return fmt.Errorf("%s: %s is written and a broadcast of one row (stride 0), want rows of their own", op, what)
+	}
+	return nil
+}
+
+func checkLength(op, what string, isNil bool, got, rows int) error {
+	if isNil || got == rows {
+		return nil
+	}
+	return fmt.Errorf("%s: %s has %d entries, want one for each of %d rows", op, what, got, rows)
+}
+
+// CheckNet checks an operation of a Net: its input z [B, in] and its output
+// [B, cols].
+func CheckNet(op string, z tensor.Matrix, in int, what string, out tensor.Matrix, cols int) error {
+	if err := tensor.Check(op, "z", z, z.Rows, in); err != nil {
+		return err
+	}
+	return CheckOutput(op, what, out, z.Rows, cols)
+}
+
+// CheckEigTopK checks the arguments of Backend.EigTopK.
+func CheckEigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
+	const op = "EigTopK"
+	if n < 1 || k < 1 || k > n {
+		return fmt.Errorf("%s: k = %d of n = %d, want 1 ≤ k ≤ n", op, k, n)
+	}
+	if err := tensor.Check(op, "g", g, g.Rows, n*n); err != nil {
+		return err
+	}
+	if err := CheckOutput(op, "values", values, g.Rows, k); err != nil {
+		return err
+	}
+	return CheckOutput(op, "vectors", vectors, g.Rows, n*k)
+}
+
+// CheckIndex checks the arguments of Backend.NewIndex: at least one code of at least
+// one coordinate, as many decoded states, all finite.
+func CheckIndex(codes, decoded tensor.Matrix) error {
+	const op = "NewIndex"
+	if codes.Rows == 0 || codes.Cols == 0 {
+		return fmt.Errorf("%s: %d codes of %d coordinates, want at least one of each", op, codes.Rows, codes.Cols)
+	}
+	if err := tensor.Check(op, "codes", codes, codes.Rows, codes.Cols); err != nil {
+		return err
+	}
+	if err := tensor.Check(op, "decoded", decoded, codes.Rows, decoded.Cols); err != nil {
+		return err
+	}
+	for i := range codes.Rows {
+		if !tensor.Finite(codes.Row(i)) || !tensor.Finite(decoded.Row(i)) {
+			return fmt.Errorf("%s: code %d or its decoded state is not finite", op, i)
+		}
+	}
+	return nil
+}
+
+// CheckLocalize checks the arguments of Index.Localize for codes of latent
+// coordinates and states of a decoded one.
+func CheckLocalize(latent, states int, x, zobs tensor.Matrix, tau []float32, neighbours int, out LocalizeOutput) error {
+	const op = "Localize"
+	rows := zobs.Rows
+	if err := tensor.Check(op, "zobs", zobs, rows, latent); err != nil {
+		return err
+	}
+	if err := tensor.Check(op, "x", x, rows, states); err != nil {
+		return err
+	}
+	if neighbours < 0 {
+		return fmt.Errorf("%s: %d neighbours, want at least 0", op, neighbours)
+	}
+	for _, l := range []struct {
+		what  string
+		isNil bool
+		got   int
+	}{
+		{"tau", false, len(tau)}, {"out.Nearest", out.Nearest == nil, len(out.Nearest)},
+		{"out.Residual", out.Residual == nil, len(out.Residual)}, {"out.Consistent", out.Consistent == nil, len(out.Consistent)},
+	} {
+		if err := checkLength(op, l.what, l.isNil, l.got, rows); err != nil {
+			return err
+		}
+	}
+	if out.Z.Rows == 0 {
+		return nil
+	}
+	return CheckOutput(op, "out.Z", out.Z, rows, latent)
+}
+
+// CheckNearest checks the arguments of Index.Nearest for count codes of latent
+// coordinates.
+func CheckNearest(count, latent int, z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
+	const op = "Nearest"
+	if err := tensor.Check(op, "z", z, z.Rows, latent); err != nil {
+		return err
+	}
+	if k < 1 || k > count {
+		return fmt.Errorf("%s: k is %d, want 1 to the number of codes, %d", op, k, count)
+	}
+	if len(idx) != z.Rows*k || len(dist2) != z.Rows*k {
+		return fmt.Errorf("%s: idx has %d and dist2 %d entries, want %d rows × %d", op, len(idx), len(dist2), z.Rows, k)
+	}
+	return nil
+}
+
+// StepSizes are the columns of what a Stepper reads and writes.
+type StepSizes struct {
+	Latent, States, Plan int
+	Problem              bool // without one contexts and objectives are not read
+	Contexts, Objectives int
+}
+
+// Sizes are those of a stepper of this configuration.
+func (c StepperConfig) Sizes() StepSizes {
+	s := StepSizes{Latent: c.DecoderS.In(), States: c.DecoderS.Out(), Plan: c.DecoderU.Out()}
+	if c.Problem != nil {
+		spec := c.Problem.Spec()
+		s.Problem, s.Contexts, s.Objectives = true, spec.ContextSize(), spec.ObjectiveSize()
+	}
+	return s
+}
+
+func (s StepSizes) checkInput(op string, in StepInput) error {
+	rows := in.Z.Rows
+	if err := tensor.Check(op, "Z", in.Z, rows, s.Latent); err != nil {
+		return err
+	}
+	if err := tensor.Check(op, "X", in.X, rows, s.States); err != nil {
+		return err
+	}
+	if !s.Problem {
+		return nil
+	}
+	if err := tensor.Check(op, "Ctx", in.Ctx, rows, s.Contexts); err != nil {
+		return err
+	}
+	return tensor.Check(op, "Weights", in.Weights, rows, s.Objectives)
+}
+
+// CheckStep checks the arguments of Stepper.Step.
+func (s StepSizes) CheckStep(in StepInput, out StepOutput) error {
+	const op = "Step"
+	rows := in.Z.Rows
+	if err := s.checkInput(op, in); err != nil {
+		return err
+	}
+	if out.Z.Rows > 0 {
+		if err := CheckOutput(op, "output Z", out.Z, rows, s.Latent); err != nil {
+			return err
+		}
+	}
+	if out.U.Rows > 0 {
+		if err := CheckOutput(op, "output U", out.U, rows, s.Plan); err != nil {
+			return err
+		}
+	}
+	if err := checkLength(op, "Energy", out.Energy == nil, len(out.Energy), rows); err != nil {
+		return err
+	}
+	return checkLength(op, "Fallbacks", out.Fallbacks == nil, len(out.Fallbacks), rows)
+}
+
+// CheckField checks the arguments of Stepper.Field.
+func (s StepSizes) CheckField(in StepInput, f tensor.Matrix, energy []float32) error {
+	const op = "Field"
+	if err := s.checkInput(op, in); err != nil {
+		return err
+	}
+	if err := CheckOutput(op, "f", f, in.Z.Rows, s.Latent); err != nil {
+		return err
+	}
+	return checkLength(op, "energy", energy == nil, len(energy), in.Z.Rows)
+}
+
+// CheckDecode checks the arguments of Stepper.Decode.
+func (s StepSizes) CheckDecode(z, ctx, x, u, states tensor.Matrix) error {
+	const op = "Decode"
+	if err := tensor.Check(op, "z", z, z.Rows, s.Latent); err != nil {
+		return err
+	}
+	if s.Problem {
+		if err := tensor.Check(op, "x", x, z.Rows, s.States); err != nil {
+			return err
+		}
+		if err := tensor.Check(op, "ctx", ctx, z.Rows, s.Contexts); err != nil {
+			return err
+		}
+	}
+	if err := CheckOutput(op, "u", u, z.Rows, s.Plan); err != nil {
+		return err
+	}
+	if states.Rows == 0 {
+		return nil
+	}
+	return CheckOutput(op, "s", states, z.Rows, s.States)
+}

@@ -1,0 +1,85 @@
+package kernels
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
+
+// recent holds values by their keys; of too many the least recently used goes.
+type recent[K comparable, V any] struct {
+	values map[K]V
+	order  []K // least recently used first
+}
+
+// get returns the value of a key, made if it is not there; then the least recently
+// used of most values is dropped first.
+func (c *recent[K, V]) get(key K, most int, make func() (V, error), drop func(V) error) (V, error) {
+	if v, ok := c.values[key]; ok {
+		if c.order[len(c.order)-1] != key {
+			c.order = append(slices.DeleteFunc(c.order, func(k K) bool { return k == key }), key)
+		}
+		return v, nil
+	}
+	var none V
+	if len(c.order) == most {
+		if err := drop(c.take(c.order[0])); err != nil {
+			return none, err
+		}
+	}
+	v, err := make()
+	if err != nil {
+		return none, err
+	}
+	if c.values == nil {
+		c.values = map[K]V{}
+	}
+	c.values[key], c.order = v, append(c.order, key)
+	return v, nil
+}
+
+// take removes the value of a key that is there.
+func (c *recent[K, V]) take(key K) V {
+	v := c.values[key]
+	delete(c.values, key)
+	c.order = slices.DeleteFunc(c.order, func(k K) bool { return k == key })
+	return v
+}
+
+// maxGraphs bounds the graphs that one object keeps.
+const maxGraphs = 16
+
+// keptGraphs holds captured graphs by their keys, on buffers of memory, which frees
+// them together.
+type keptGraphs[K comparable] struct {
+	memory *memory
+	recent[K, *driver.Graph]
+}
+
+// run launches the graph of a key, captured from what queue puts on the stream if it
+// is not there, and waits for it.
+func (c *keptGraphs[K]) run(t *driver.Thread, stream driver.Stream, key K, queue func() error) error {
+	g, err := c.get(key, maxGraphs, func() (*driver.Graph, error) {
+		g, err := t.Capture(stream, queue)
+		if err == nil {
+			c.memory.graphs = append(c.memory.graphs, g)
+		}
+		return g, err
+	}, func(oldest *driver.Graph) error {
+		c.memory.graphs = slices.DeleteFunc(c.memory.graphs, func(g *driver.Graph) bool { return g == oldest })
+		return t.DestroyGraph(oldest)
+	})
+	if err != nil {
+		return err
+	}
+	if err := t.LaunchGraph(g, stream); err != nil {
+		return err
+	}
+	return t.Wait(stream)
+}
+
+// free frees the graphs with the memory that they are on.
+func (c *keptGraphs[K]) free(t *driver.Thread) error {
+	c.recent = recent[K, *driver.Graph]{}
+	return c.memory.free(t)
+}
