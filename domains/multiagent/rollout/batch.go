@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -31,10 +32,13 @@ var (
 	_ Evaluator = (*Device)(nil)
 )
 
-// NewEvaluator returns that of an accelerator, or without one of this CPU.
+// NewEvaluator returns that of an accelerator; where there is none, or it is one that
+// runs no programs (errors.ErrUnsupported), that of this CPU.
 func NewEvaluator(a domain.Accelerator) (Evaluator, error) {
 	if a != nil {
-		return NewDevice(a)
+		if d, err := NewDevice(a); !errors.Is(err, errors.ErrUnsupported) {
+			return d, err
+		}
 	}
 	engine, err := New()
 	if err != nil {
