@@ -9,6 +9,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,10 +31,12 @@ import (
 
 // App is one program: its cases, its bundled models and its streams.
 type App struct {
+	Name string // of the program in usage and errors; "": gpc
 	// Catalogue is what CASE arguments name, with the bundled maps.
 	gpc.Catalogue
-	// Commands make commands of the program's own beside gpc's. They read flags of all
-	// commands from the App and return errors of gpc.BadInput and ErrCheck.
+	// Commands make commands of the program's own beside gpc's. The flags of every
+	// command (--json, --seed, --backend, --threads, --tf32) are theirs too, Print heeds
+	// the first; they return errors of gpc.BadInput and ErrCheck.
 	Commands []func(*App) *cobra.Command
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
@@ -65,6 +68,7 @@ var ErrCheck = errors.New("check did not hold")
 
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
+	a.Name = cmp.Or(a.Name, "gpc")
 	if a.Stdout == nil {
 		a.Stdout = os.Stdout
 	}
@@ -86,10 +90,10 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	case errors.Is(err, ErrCheck):
 		return 1
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(a.Stderr, "gpc: interrupted; what was finished is kept")
+		a.notice("interrupted; what was finished is kept")
 		return 1
 	}
-	fmt.Fprintln(a.Stderr, "gpc:", err)
+	a.notice(err.Error())
 	var in gpc.InputError
 	if errors.As(err, &in) {
 		return 2
@@ -99,14 +103,14 @@ func (a *App) Run(ctx context.Context, args []string) int {
 
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "gpc",
+		Use:           a.Name,
 		Short:         "Geometric Pareto Control: decide by moving on a learned Pareto manifold",
 		Version:       version.Version + " (" + version.Build() + ")",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return BadInputf("unknown command %q; `gpc --help` lists them", args[0])
+				return BadInputf("unknown command %q; `%s --help` lists them", args[0], a.Name)
 			}
 			return nil
 		},
@@ -157,8 +161,9 @@ func (a *App) open() (*gpc.Engine, error) {
 	return e, err
 }
 
-// notice says on stderr that a GPU failed and where work goes on.
-func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, "gpc:", text) }
+// notice says on stderr what the program itself has to say: an error, or that a GPU
+// failed and where work goes on.
+func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, a.Name+":", text) }
 
 // setup finds the case of that name and what its method needs: the map or the weights
 // of a file, the bundled map for "".
@@ -196,9 +201,6 @@ func preference(weights []float64, m int) (domain.Preference, error) {
 
 // Threads is the flag --threads: 0 for every core.
 func (a *App) Threads() int { return a.threads }
-
-// Seed is the flag --seed.
-func (a *App) Seed() uint64 { return a.seed }
 
 func cpuThreads(flag int) int {
 	if flag > 0 {

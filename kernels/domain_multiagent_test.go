@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,8 +13,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -85,25 +84,27 @@ func robotViews(t testing.TB, c domain.Case, rows int) deviceProblem {
 	return d
 }
 
-// TestViewOnDevice holds the device functions of Case 2's view to its own methods:
-// base, objectives and gradients, and whole plans rolled out action by action.
+// TestViewOnDevice holds the device functions of Case 2's view to its own methods, and
+// whole plans rolled out action by action, without what E_x alone reads.
 func TestViewOnDevice(t *testing.T) {
 	b := onAny(t)
 	const rows = 120
 	for _, c := range viewCases {
 		d := robotViews(t, c, rows)
 		checkGradient(t, b, d)
+		d.u[5][1], d.s[7][0] = math.NaN(), math.NaN()
+		if moved := checkRollout(t, b, d, true, rows); moved < rows/2 {
+			t.Errorf("only %d of %d actions were projected; the rows are badly chosen", moved, rows)
+		}
+		checkRollout(t, b, d, false, 33)
 		plans := tensor.New(rows, d.problem.Spec().PlanSize())
 		rng := rand.New(rand.NewPCG(23, 24))
-		for i := range rows {
-			for k := range plans.Row(i) {
-				plans.Row(i)[k] = float32(rng.NormFloat64())
-			}
+		for i := range plans.Data {
+			plans.Data[i] = float32(rng.NormFloat64())
 		}
-		plans.Row(5)[7], d.s[7][0] = float32(math.NaN()), math.NaN()
-		near, kept := checkPlans(t, b, d, plans, 40, true)
-		if near < 20 || kept < 20 {
-			t.Errorf("%d of %d plans violate a margin and %d keep them, want more of both", near, rows, kept)
+		plans.Row(5)[7] = float32(math.NaN())
+		if violate, keep := checkPlans(t, b, d, plans, 40, true); violate < rows/6 || keep < rows/6 {
+			t.Errorf("%d of %d plans violate a margin and %d keep them, want more of both", violate, rows, keep)
 		}
 		checkPlans(t, b, d, plans, 7, false)
 	}
@@ -117,20 +118,27 @@ func checkPlans(t *testing.T, b *Backend, d deviceProblem, plans tensor.Matrix, 
 	spec, rows := d.problem.Spec(), len(d.s)
 	np, m := spec.PlanSize(), spec.ObjectiveSize()
 	best, cost, margin := make([]float64, rows*np), make([]float64, rows), make([]float64, rows)
-	withCode(t, b, d.problem, func(t *driver.Thread, code *problemCode, place func(any) driver.Pointer) error {
-		job := rolloutJob{s: place(flat64(d.s)), c: place(flat64(d.c)), cost: place(cost), margin: place(margin), plan: place(plans.Data), best: place(best), rows: int32(rows)}
+	err := b.withFunctions(d.problem, func(s *scratch, code *problemCode) {
+		job := rolloutJob{
+			s: place(s, slices.Concat(d.s...)), c: place(s, slices.Concat(d.c...)), cost: place(s, cost), margin: place(s, margin),
+			plan: place(s, plans.Data), best: place(s, best), rows: int32(rows),
+		}
 		if project {
 			job.project = 1
 		}
-		p := preferenceJob{weights: place(make([]float64, m)), semantic: place(semanticOf(spec)), adaptive: 1}
+		p := preferenceJob{weights: place(s, make([]float64, m)), semantic: place(s, semanticOf(spec)), adaptive: 1}
 		for h := range steps {
-			job.h = int32(h)
-			if err := code.rollout(t, b, &job, &p); err != nil {
-				return err
+			if job.h = int32(h); s.err == nil {
+				s.err = code.rollout(s.t, b, &job, &p)
 			}
 		}
-		return errors.Join(download(t, best, job.best), download(t, cost, job.cost), download(t, margin, job.margin))
+		fetch(s, best, job.best)
+		fetch(s, cost, job.cost)
+		fetch(s, margin, job.margin)
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range rows {
 		plan, wantCost, wantMargin := ref.ScorePlan(d.problem, d.s[i], d.c[i], domain.Preference{Adaptive: true}, wide32(plans.Row(i)), steps, project)
 		if math.IsInf(wantMargin, -1) {
@@ -144,10 +152,10 @@ func checkPlans(t *testing.T, b *Backend, d deviceProblem, plans tensor.Matrix, 
 		} else {
 			keep++
 		}
-		if err := near(best[i*np:(i+1)*np], plan, 1e-9); err != nil {
+		if err := backendtest.Near(best[i*np:(i+1)*np], plan, 1e-9); err != nil {
 			t.Errorf("%s, plan %d: %v", spec.Name, i, err)
 		}
-		if err := near([]float64{cost[i], margin[i]}, []float64{wantCost, wantMargin}, 1e-8); err != nil {
+		if err := backendtest.Near([]float64{cost[i], margin[i]}, []float64{wantCost, wantMargin}, 1e-8); err != nil {
 			t.Errorf("%s, plan %d, cost and margin: %v", spec.Name, i, err)
 		}
 	}
@@ -284,7 +292,7 @@ func TestPlannerAsksTheDevice(t *testing.T) {
 			states[i] = s
 			episode.State(s)
 		}
-		if err := near(states[0], states[1], 1e-4); err != nil {
+		if err := backendtest.Near(states[0], states[1], 1e-4); err != nil {
 			t.Errorf("%s: after %d decisions: %v", name, decisions, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
@@ -93,7 +94,7 @@ func sameDecisions(t testing.TB, got, want []batchnav.Decision) {
 			{"action", g.U, w.U}, {"plan", wide32(g.Plan), wide32(w.Plan)}, {"latent", wide32(g.Latent), wide32(w.Latent)}, {"σ", g.Sigma, w.Sigma}, {"margins", g.Margins, w.Margins},
 			{"residual and displacement", []float64{g.Residual, g.Displacement}, []float64{w.Residual, w.Displacement}},
 		} {
-			if err := near(v.got, v.want, 2e-4); err != nil {
+			if err := backendtest.Near(v.got, v.want, 2e-4); err != nil {
 				t.Fatalf("decision %d, %s: %v", i, v.what, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/models"
@@ -70,14 +71,14 @@ func compareRefinements(t *testing.T, device, single *batchnav.Refiner, cases []
 			t.Errorf("case %d: cost %v, margin %v, feasible %v, want %v, %v, %v", i, got.Cost, got.Margin, got.Feasible, want.Cost, want.Margin, want.Feasible)
 		}
 		if got.Index == want.Index {
-			if err := near(got.U, want.U, 1e-4); err != nil {
+			if err := backendtest.Near(got.U, want.U, 1e-4); err != nil {
 				t.Errorf("case %d: action: %v", i, err)
 			}
-			if err := near(wide32(got.Latent), wide32(want.Latent), 1e-4); err != nil || got.Source != want.Source {
+			if err := backendtest.Near(wide32(got.Latent), wide32(want.Latent), 1e-4); err != nil || got.Source != want.Source {
 				t.Errorf("case %d: winner from %v, want %v; latent: %v", i, got.Source, want.Source, err)
 			}
 		}
-		if err := near(got.Sigma, want.Sigma, 1e-5); err != nil {
+		if err := backendtest.Near(got.Sigma, want.Sigma, 1e-5); err != nil {
 			t.Errorf("case %d: priority: %v", i, err)
 		}
 		if math.Abs(got.Residual-want.Residual) > 1e-5*(1+want.Residual) || got.Consistent != want.Consistent || math.Abs(got.LocalizedCost-want.LocalizedCost) > 1e-4*(1+want.LocalizedCost) {

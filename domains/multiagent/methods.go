@@ -24,11 +24,7 @@ func methods(y *world.System) []domain.Method {
 	// A number of candidates in Means replaces the method's own, n.
 	add := func(m domain.Method, n int, options func(candidates int) plan.Options) {
 		m.New = func(means domain.Means) (domain.Controller, error) {
-			o := options(cmp.Or(means.Candidates, n))
-			if m.Needs&domain.NeedsMap == 0 {
-				return plan.NewPlanner(y, o)
-			}
-			return plan.NewGuided(y, o, means.Proposer)
+			return plan.New(y, options(cmp.Or(means.Candidates, n)), means)
 		}
 		all = append(all, m)
 	}

@@ -18,6 +18,7 @@ package multiagent
 
 import (
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/multiagent/dataset"
 	"github.com/gpc-engine/gpc/domains/multiagent/plan"
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
@@ -38,7 +39,7 @@ func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.
 	return domain.Case{
 		Problem: y,
 		Learned: v,
-		Solver:  plan.NewSolver(v),
+		Solver:  dataset.NewSolver(v),
 		Plant: &world.Plant{System: y, Reference: func(y *world.System) (domain.Controller, error) {
 			return plan.NewReference(y, smallBudget)
 		}},

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -53,6 +54,9 @@ const (
 //     inside the box, with margins and the first action's margins kept.
 //   - The plant gives the same episode for the same seed and index, and Replay of
 //     its JSON gives bitwise the same outcomes.
+//   - Device functions (domain.Device) agree with the problem's own methods, at these
+//     points and beyond the limits, on the backend that device opens; nil: they are
+//     not run.
 //
 // States and contexts are taken from episodes of the plant where there is one,
 // from solver samples where not, and else drawn from the ranges of Spec (a
@@ -61,9 +65,9 @@ const (
 // apart from Problem and Plant. The
 // solver's Prepare is run: a case whose solver builds a large library is given
 // here with a small one.
-func RunDomain(t *testing.T, c domain.Case) {
+func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.DeviceCode) backend.DeviceFunctions) {
 	if c.Learned != nil {
-		t.Run("learned", func(t *testing.T) { RunDomain(t, domain.Case{Problem: c.Learned, Solver: c.Solver}) })
+		t.Run("learned", func(t *testing.T) { RunDomain(t, domain.Case{Problem: c.Learned, Solver: c.Solver}, device) })
 		c.Learned, c.Solver = nil, nil
 	}
 	var samples []domain.Sample
@@ -80,6 +84,15 @@ func RunDomain(t *testing.T, c domain.Case) {
 	}
 	for _, check := range domainChecks {
 		t.Run(check.name, func(t *testing.T) { report(t, check.run(c.Problem, points)) })
+	}
+	if d, ok := c.Problem.(domain.Device); ok && device != nil {
+		t.Run("device", func(t *testing.T) {
+			code := d.Device()
+			if code.Name == "" {
+				t.Skipf("it has no device functions: %s", code.Reason)
+			}
+			report(t, checkDevice(device(t, code), c.Problem, points))
+		})
 	}
 	if c.Plant != nil {
 		t.Run("plant", func(t *testing.T) { report(t, checkPlant(c)) })

@@ -80,11 +80,11 @@ func (e *toyEpisode) Apply(u []float64) (domain.Outcome, error) {
 }
 
 func TestToyKeepsTheContract(t *testing.T) {
-	RunDomain(t, toyCase())
+	RunDomain(t, toyCase(), nil)
 }
 
 func TestToyWithoutPlantAndSolver(t *testing.T) {
-	RunDomain(t, domain.Case{Problem: NewToy(5, 1, 3, 1)})
+	RunDomain(t, domain.Case{Problem: NewToy(5, 1, 3, 1)}, nil)
 }
 
 // broken is Toy with one method gone wrong.

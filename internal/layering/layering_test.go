@@ -64,7 +64,7 @@ var allowed = map[string][]string{
 	"bench/deviations":                       {"internal/backendtest", "batchnav", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "domains/opf", "models", "domain", "model", "tensor", "kernels", "kernels/driver", "kernels/shim", "kernels/images", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
 	"bench/peers/opf":                        {"domains/opf/acopf", "domains/opf/ipoptcheck", "domains/opf/network", "internal/peerrecord", "internal/version", "matpower/cases"},
 	"bench/peers/multiagent":                 {"domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
-	"domaintest":                             {"domain", "internal/backendtest"},
+	"domaintest":                             {"domain", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
 	"report":                                 {"internal/peerrecord", "bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version"},
 	".":                                      {"bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/version"},
 	"paper":                                  {".", "models", "domain", "domains/*"},

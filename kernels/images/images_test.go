@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -180,4 +181,42 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("nothing unpacks to %d bytes", len(image))
 		}
 	})
+}
+
+// Kernels are compiled from a module that is this one or requires it; anything else is
+// an error that says where it looked.
+func TestFindSaysWhatIsNotAModuleWithKernels(t *testing.T) {
+	m, err := images.Find("../shim/host")
+	if err != nil || m.Root != m.Engine || filepath.Base(filepath.Dir(m.Include())) != "kernels" {
+		t.Errorf("a folder of this module: %+v, %v", m, err)
+	}
+	alone := t.TempDir()
+	if _, err := images.Find(alone); err == nil || !strings.Contains(err.Error(), alone+" lies in no Go module") {
+		t.Errorf("a folder outside every module: %v", err)
+	}
+	if _, err := images.Find(filepath.Join(alone, "nowhere")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	write(t, alone, "go.mod", []byte("module example.com/alone\n\ngo 1.26\n"))
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOPROXY", "off")
+	if _, err := images.Find(alone); err == nil || !strings.Contains(err.Error(), alone) || !strings.Contains(err.Error(), "github.com/gpc-engine/gpc") {
+		t.Errorf("a module that does not require this one: %v", err)
+	}
+}
+
+// Folders are those of the go command's packages: what belongs to another module, to
+// tests or to a compiler is none, and images whose sources are gone still are.
+func TestFoldersOfAModule(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{
+		"top.cu", "a/b/deep.cu", "a/second.cu", "gone/images/manifest.json",
+		"other/go.mod", "other/x.cu", "a/testdata/x.cu", "vendor/x.cu", "build/nvcc/x.cu", "_asm/x.cu", ".git/x.cu", "data/manifest.json",
+	} {
+		write(t, root, name, nil)
+	}
+	got, err := images.Module{Root: root, Engine: root}.Folders()
+	if want := []string{".", "a", "a/b", "gone"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("folders %v, %v; want %v", got, err, want)
+	}
 }

@@ -29,6 +29,9 @@ func Find(dir string) (Module, error) {
 	if err != nil {
 		return Module{}, err
 	}
+	if _, err := os.Stat(start); err != nil {
+		return Module{}, err
+	}
 	root := start
 	for {
 		text, err := os.ReadFile(filepath.Join(root, "go.mod"))

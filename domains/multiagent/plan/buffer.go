@@ -25,16 +25,16 @@ func (p *Planner) buffer() float64 {
 // the least expected cost of all robots together, less what its margin is worth.
 // Where a wide buffer turns a robot away from a gap, its price is the detour, and
 // the others gain nothing from keeping it alone.
-func (p *Planner) choose(w []float64) {
+func (p *Planner) choose() {
 	var grids [len(buffers)][world.MaxRobots]*world.Grid
 	var total [len(buffers)]float64
-	for i := range p.h.Robots {
+	for i := range p.joint.Scene.Robots {
 		bodies := p.standing(i)
 		var above *world.Grid
 		for level, buffer := range buffers {
-			above = p.costs(i, w, bodies, buffer, above)
+			above = p.costs(i, bodies, buffer, above)
 			grids[level][i] = above
-			total[level] += above.At(p.h.State[i][0], p.h.State[i][1])
+			total[level] += above.At(p.joint.Scene.State[i][0], p.joint.Scene.State[i][1])
 		}
 	}
 	scale := total[len(buffers)-1]
@@ -48,7 +48,7 @@ func (p *Planner) choose(w []float64) {
 		return // a robot without a way: the default
 	}
 	p.chosen = buffers[best]
-	for i := range p.h.Robots {
-		p.fields[i].grid, p.fields[i].buffer = grids[best][i], p.chosen
+	for i := range p.joint.Scene.Robots {
+		p.joint.Guides[i], p.fields[i].buffer = grids[best][i], p.chosen
 	}
 }

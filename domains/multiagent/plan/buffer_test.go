@@ -73,7 +73,7 @@ func TestPassagesDoNotDependOnTheGrid(t *testing.T) {
 	p := planner(t, y, 384)
 	rapid.Check(t, func(t *rapid.T) {
 		s := facing(y, 0.06)
-		p.h = s.Prediction(&y.Params)
+		p.Observe(s.Prediction(&y.Params), world.Thirds)
 		shift := rapid.Float64Range(-world.Cell, world.Cell).Draw(t, "shift")
 		cost := func(closer float64) float64 {
 			bodies := p.standing(0)
@@ -81,9 +81,9 @@ func TestPassagesDoNotDependOnTheGrid(t *testing.T) {
 				bodies[j].X += shift
 				bodies[j].Y += shift - closer*math.Copysign(1, bodies[j].Y)
 			}
-			return p.costs(0, world.Thirds, bodies, 0.06, nil).At(-6, 0)
+			return p.costs(0, bodies, 0.06, nil).At(-6, 0)
 		}
-		stage, step := p.stage(0, world.Thirds), y.Params.Dt*y.Params.Limits.VMax
+		stage, step := p.options.Score(p.joint.Scene, 0, world.Thirds).Goal, y.Params.Dt*y.Params.Limits.VMax
 		straight := stage * 12 * 12 * 12 / (3 * step)
 		if v := cost(0); v > 1.15*straight || v < 0.9*straight {
 			t.Fatalf("the way through a gap of 0.06 m costs %v, the straight way %v", v, straight)
@@ -99,11 +99,11 @@ func TestPassagesDoNotDependOnTheGrid(t *testing.T) {
 func TestWarmFieldIsTheColdOne(t *testing.T) {
 	y := system(t, false)
 	p := planner(t, y, 384)
-	p.h = drawn(t, y, rand.New(rand.NewPCG(11, 12)))
-	for i := range p.h.Robots {
+	p.Observe(drawn(t, y, rand.New(rand.NewPCG(11, 12))), world.Thirds)
+	for i := range p.joint.Scene.Robots {
 		bodies := p.standing(i)
-		above := p.costs(i, world.Thirds, bodies, buffers[0], nil)
-		warm, cold := p.costs(i, world.Thirds, bodies, buffers[3], above), p.costs(i, world.Thirds, bodies, buffers[3], nil)
+		above := p.costs(i, bodies, buffers[0], nil)
+		warm, cold := p.costs(i, bodies, buffers[3], above), p.costs(i, bodies, buffers[3], nil)
 		for at, want := range cold.Value {
 			if v := warm.Value[at]; v != want && !(math.Abs(float64(v-want)) < 1e-2*float64(want)) {
 				t.Fatalf("robot %d, point %d: %v from above, %v from nothing", i, at, v, want)
@@ -119,17 +119,17 @@ func TestBoldCandidatesAreDistinct(t *testing.T) {
 		p := planner(t, y, 768)
 		several := 0
 		drive(t, scene(t, y, 1), p, 10, func([]float64, bool) {
-			for n := range p.daring {
+			for n := range p.search.daring {
 				for m := range n {
-					if d := p.bold[n].way.from(&p.bold[m].way); d <= distinctWays {
+					if d := p.search.bold[n].way.from(&p.search.bold[m].way); d <= distinctWays {
 						t.Fatalf("moving %v: bold candidates %d and %d are %v m apart", moving, m, n, d)
 					}
-					if p.bold[n].key < p.bold[m].key {
+					if p.search.bold[n].key < p.search.bold[m].key {
 						t.Fatalf("moving %v: bold candidates %d and %d are not in order", moving, m, n)
 					}
 				}
 			}
-			if p.daring > 1 {
+			if p.search.daring > 1 {
 				several++
 			}
 		})
@@ -144,13 +144,14 @@ func TestWayIsThePlansPath(t *testing.T) {
 	y := system(t, true)
 	p := planner(t, y, 384)
 	drive(t, scene(t, y, 2), p, 3, nil)
-	p.current = 1
-	p.h.State[1] = [world.StateSize]float64{1, 2, 0.5, 0.3}
-	p.put(&p.robots[1].plan, 5)
-	p.follow(1)
-	w := p.leads(5)
+	p.scene.State[1] = [world.StateSize]float64{1, 2, 0.5, 0.3}
+	p.joint.Commit(1, &p.joint.Robots[1].Plan)
+	look := p.joint.Outlook(1)
+	p.search.Begin(&look, 1, p.options.Score(&p.scene, 1, world.Thirds), &p.joint.Robots[1].Plan)
+	p.search.Put(&p.joint.Robots[1].Plan, 5)
+	w := p.search.leads(5)
 	for k := range w {
-		at := p.robots[1].path[(k+1)*world.LookAhead/4-1]
+		at := p.joint.Robots[1].Path[(k+1)*world.LookAhead/4-1]
 		if math.Hypot(w[k][0]-float64(at[0]), w[k][1]-float64(at[1])) > 1e-5 {
 			t.Errorf("point %d of the way is %v, the path has %v", k, w[k], at)
 		}
@@ -167,7 +168,7 @@ func TestRestingRobotStopsSearching(t *testing.T) {
 	p := planner(t, y, 768)
 	resting := 0
 	_, low := drive(t, start(y, s), p, 60, func([]float64, bool) {
-		if p.robots[0].exhausted > 0 {
+		if p.joint.Robots[0].Exhausted > 0 {
 			resting++
 		}
 	})

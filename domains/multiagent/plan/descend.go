@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 )
 
@@ -20,59 +21,67 @@ const (
 	descentSpan    = 0.95
 )
 
-// descend refines sixteen candidates at once by steps along the exact derivatives
+// Descend refines sixteen candidates at once by steps along the exact derivatives
 // of their scores, limited to box and slew bound after each: half of them the
 // best plan at different rates, half the cheapest plans of different ways, whose
 // only fault is a violated margin. Every iterate is a candidate.
-func (p *Planner) descend(i, steps int) {
-	if steps == 0 {
+func (s *Search) Descend(steps int) {
+	if steps == 0 || s.kept == 0 {
 		return
 	}
 	var rates [rollout.Lanes]float32
-	square := p.single.Penalty.Square
+	square := s.Problem.Penalty.Square
 	for l := range rollout.Lanes {
-		if l < descentRates {
-			p.put(&p.best[0].plan, l)
-			p.origins[l] = origin{kindDescended, p.best[0].from.latent}
-			rates[l] = float32(descentRate * math.Pow(0.5, float64(l)))
-			continue
+		from, rate := &s.best[0], l
+		if l >= descentRates {
+			from, rate = &s.bold[(l-descentRates)%descentBold%s.daring], (l-descentRates)/descentBold
+			s.Problem.Penalty.Square[l] *= descentStiffer
 		}
-		bold := &p.bold[(l-descentRates)%descentBold%p.daring]
-		p.put(&bold.plan, l)
-		p.origins[l] = origin{kindDescended, bold.from.latent}
-		rates[l] = float32(descentRate * math.Pow(0.5, float64((l-descentRates)/descentBold)))
-		p.single.Penalty.Square[l] *= descentStiffer
+		s.Put(&from.plan, l)
+		s.origins[l] = origin{domain.SourceDescended, from.from.latent}
+		rates[l] = float32(descentRate * math.Pow(0.5, float64(rate)))
 	}
-	p.slide(i, &rates, steps, descentDecay)
-	p.single.Penalty.Square = square
+	s.Slide(&rates, steps, descentDecay)
+	s.Problem.Penalty.Square = square
 }
 
-// slide takes the block's sixteen plans down the derivatives of their scores by
+// Slide takes the first block's plans down the derivatives of their scores by
 // Adam, each lane from its own first step in rates, which decays by a factor per
 // iteration; the plans are limited after every step, and every iterate is a
 // candidate.
-func (p *Planner) slide(i int, rates *[rollout.Lanes]float32, steps int, decay float64) {
-	clear(p.first)
-	clear(p.second)
-	bounds := p.h.Bounds(i)
+func (s *Search) Slide(rates *[rollout.Lanes]float32, steps int, decay float64) {
+	clear(s.first)
+	clear(s.second)
 	rate, mean, span := 1.0, 1.0, 1.0
-	p.evaluate(p.slope)
+	s.Score(rollout.Lanes, true)
 	for range steps - 1 {
 		mean *= descentMean
 		span *= descentSpan
 		factor := float32(rate * math.Sqrt(1-span) / (1 - mean))
-		for row := 0; row < len(p.slope); row += rollout.Lanes {
+		for row := 0; row < len(s.Slopes); row += rollout.Lanes {
 			for l := range rollout.Lanes {
 				e := row + l
-				g := p.slope[e]
-				m := descentMean*p.first[e] + (1-descentMean)*g
-				v := descentSpan*p.second[e] + (1-descentSpan)*g*g
-				p.first[e], p.second[e] = m, v
-				p.block[e] -= factor * rates[l] * m / (float32(math.Sqrt(float64(v))) + 1e-6)
+				g := s.Slopes[e]
+				m := descentMean*s.first[e] + (1-descentMean)*g
+				v := descentSpan*s.second[e] + (1-descentSpan)*g*g
+				s.first[e], s.second[e] = m, v
+				s.Plans[e] -= factor * rates[l] * m / (float32(math.Sqrt(float64(v))) + 1e-6)
 			}
 		}
 		rate *= decay
-		p.engine.Limit(p.block, p.steps, &bounds)
-		p.evaluate(p.slope)
+		s.Limit(rollout.Lanes)
+		s.Score(rollout.Lanes, true)
+	}
+}
+
+// Spread puts the best eight plans and the eight that would be best were they safe
+// into the first block.
+func (s *Search) Spread() {
+	for l := range rollout.Lanes {
+		if l < rollout.Lanes/2 {
+			s.Put(&s.best[l%s.kept].plan, l)
+		} else {
+			s.Put(&s.bold[l%s.daring].plan, l)
+		}
 	}
 }

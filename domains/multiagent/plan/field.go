@@ -7,12 +7,11 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
 
-// field is the cost-to-go of one robot among standing bodies, the obstacles and
-// the robots that stand: what the planner expects to pay after its L steps.
+// field says what the guide of one robot was solved for: among the obstacles and the
+// robots that stand it is what the planner expects to pay after its L steps.
 type field struct {
-	grid     *world.Grid
 	standing [world.MaxRobots]bool
-	buffer   float64 // that it was solved for, m
+	buffer   float64 // m
 }
 
 const (
@@ -25,15 +24,13 @@ const (
 	renewals = 2
 	// staleBuffer is by how much the buffer may fall before a field is solved again, m.
 	staleBuffer = 0.03
-	// detour is added to the straight way where the grid knows none, m.
-	detour = 20
 )
 
-// guide renews the fields of robots for which the set of standing robots or the
+// guide renews the guides of robots for which the set of standing robots or the
 // buffer has changed. A robot counts as standing when it is at rest at its goal; for a robot
 // that is stalled, wherever it is at rest.
-func (p *Planner) guide(w []float64) {
-	h, params := p.h, &p.system.Params
+func (p *Planner) guide() {
+	h, params := p.joint.Scene, &p.system.Params
 	budget := renewals
 	if !p.started {
 		budget = h.Robots
@@ -44,13 +41,13 @@ func (p *Planner) guide(w []float64) {
 		home[i] = p.started && p.home(i)
 	}
 	for i := range h.Robots {
-		f := &p.fields[i]
+		f, guide := &p.fields[i], &p.joint.Guides[i]
 		want := home
 		if p.waits[i].stalled() {
 			want = resting
 		}
 		want[i] = false
-		if f.grid != nil && ((f.standing == want && f.buffer <= p.buffer()+staleBuffer) || home[i] || budget == 0) {
+		if *guide != nil && ((f.standing == want && f.buffer <= p.buffer()+staleBuffer) || home[i] || budget == 0) {
 			continue
 		}
 		budget--
@@ -61,14 +58,14 @@ func (p *Planner) guide(w []float64) {
 			}
 		}
 		f.standing, f.buffer = want, p.buffer()
-		f.grid = p.costs(i, w, bodies, p.buffer(), nil)
+		*guide = p.costs(i, bodies, p.buffer(), nil)
 	}
 }
 
 // standing are the obstacles, inflated for robot i.
 func (p *Planner) standing(i int) (bodies []world.Disc) {
-	for _, o := range p.h.Obstacles {
-		bodies = append(bodies, world.Disc{X: o.C[0], Y: o.C[1], R: o.R + p.h.Radius[i] + p.system.Params.DSafe})
+	for _, o := range p.joint.Scene.Obstacles {
+		bodies = append(bodies, world.Disc{X: o.C[0], Y: o.C[1], R: o.R + p.joint.Scene.Radius[i] + p.system.Params.DSafe})
 	}
 	return bodies
 }
@@ -77,21 +74,21 @@ func (p *Planner) standing(i int) (bodies []world.Disc) {
 // cost at full speed: squared goal distance and the soft penalty of a buffer. If
 // above is given, it is the grid of the same bodies with a larger buffer, from
 // whose values the solution starts.
-func (p *Planner) costs(i int, w []float64, bodies []world.Disc, buffer float64, above *world.Grid) *world.Grid {
-	params, goal := &p.system.Params, p.h.Goal[i]
+func (p *Planner) costs(i int, bodies []world.Disc, buffer float64, above *world.Grid) *world.Grid {
+	params, goal := &p.system.Params, p.joint.Scene.Goal[i]
 	blocked := make([]world.Disc, len(bodies))
 	for j, b := range bodies {
 		blocked[j] = world.Disc{X: b.X, Y: b.Y, R: b.R + fieldClearance}
 	}
 	g := world.NewGrid(params.Workspace, goal, blocked)
-	stage, stiffness := p.stage(i, w), p.stiffness(i)
+	score := p.options.Score(p.joint.Scene, i, p.w[:])
 	penalty := func(depth float64) float32 {
-		cost, _ := rollout.Huber(stiffness, depth, p.options.Knee)
+		cost, _ := rollout.Huber(score.Stiffness, depth, score.Knee)
 		return float32(cost)
 	}
 	for at := range g.Rate {
 		dx, dy := g.X0+float64(at%g.NX)*world.Cell-goal[0], g.Y0+float64(at/g.NX)*world.Cell-goal[1]
-		g.Rate[at] *= float32(stage * (dx*dx + dy*dy))
+		g.Rate[at] *= float32(score.Goal * (dx*dx + dy*dy))
 	}
 	for _, b := range bodies {
 		g.Near(b, b.R+buffer, func(at int, distance float64) {
@@ -102,7 +99,7 @@ func (p *Planner) costs(i int, w []float64, bodies []world.Disc, buffer float64,
 	}
 	g.Passages(bodies, fieldClearance, buffer, func(at int, x, y float64) {
 		dx, dy := x-goal[0], y-goal[1]
-		rate := float32(stage * (dx*dx + dy*dy))
+		rate := float32(score.Goal * (dx*dx + dy*dy))
 		for _, b := range bodies {
 			d := math.Hypot(x-b.X, y-b.Y) - b.R
 			if d < fieldClearance {
@@ -120,20 +117,4 @@ func (p *Planner) costs(i int, w []float64, bodies []world.Disc, buffer float64,
 	}
 	g.Solve(goal, above)
 	return g
-}
-
-// ending is what robot i is expected to pay after a plan: the cost-to-go of the
-// field, or, where none is known, of the straight way at full speed.
-func (p *Planner) ending(i int, stage float64) *rollout.Ending {
-	params := &p.system.Params
-	e := &rollout.Ending{Goal: p.h.Goal[i], Stage: stage, Stride: params.Dt * params.Limits.VMax, Detour: detour, Scale: 1}
-	if g := p.fields[i].grid; g != nil {
-		e.Grid = &g.Grid
-	}
-	return e
-}
-
-// remaining is the ending from one point on, and its slope.
-func (p *Planner) remaining(i int, stage, x, y float64) (cost, gx, gy float64) {
-	return p.ending(i, stage).At(x, y)
 }

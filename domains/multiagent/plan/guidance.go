@@ -2,7 +2,6 @@ package plan
 
 import (
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
@@ -39,24 +38,23 @@ const (
 	mirrored
 )
 
-// NewGuidedPlanner returns a planner that asks a map of the case's view for a
-// share of its candidates. It is used by one goroutine, and so is the proposer.
-func NewGuided(y *world.System, options Options, proposer domain.Proposer) (*Planner, error) {
-	p, err := NewPlanner(y, options)
-	if err != nil {
-		return nil, err
+// newGuidance is what a planner with so many candidates asks, nothing without a
+// proposer.
+func newGuidance(y *world.System, proposer domain.Proposer, candidates int) guidance {
+	g := guidance{proposer: proposer}
+	if proposer == nil {
+		return g
 	}
-	g := &p.guidance
-	g.proposer, g.view = proposer, view.New(y)
+	g.view = view.New(y)
 	g.questions, g.answers = make([]domain.Question, 0, len(g.s)), make([]domain.Answer, len(g.s))
 	for n := range g.s {
 		g.s[n], g.c[n] = make([]float64, g.view.Spec().MeasuredSize()), make([]float64, g.view.Spec().ContextSize())
 	}
 	for i := range world.MaxRobots {
 		g.held[i] = make([]float32, proposer.LatentSize())
-		g.offers[i] = make([]offer, 0, options.Candidates)
+		g.offers[i] = make([]offer, 0, candidates)
 	}
-	return p, nil
+	return g
 }
 
 func (g *guidance) reset() {
@@ -101,7 +99,7 @@ func (p *Planner) ask(pref domain.Preference, round, rounds int) error {
 	case pref.W == nil:
 		pref.Adaptive = true
 	}
-	for i := range p.h.Robots {
+	for i := range p.scene.Robots {
 		count := 1
 		if !p.options.Raw {
 			count = p.split(i, round, rounds).latents
@@ -116,7 +114,7 @@ func (p *Planner) ask(pref domain.Preference, round, rounds int) error {
 // inquire adds the questions for count plans of robot i: half of them in a mirror, the
 // first and the odd one straight.
 func (p *Planner) inquire(i int, pref domain.Preference, count int) {
-	look := p.outlook(i)
+	look := p.joint.Outlook(i)
 	first := len(p.questions)
 	for k, share := range [2]int{(count + 1) / 2, count / 2} {
 		if share == 0 {
@@ -159,23 +157,23 @@ func (p *Planner) offered(i int, n *shares) int {
 
 // latents makes candidates of robot i's proposals from until to.
 func (p *Planner) latents(i, from, to int) {
+	s := p.search
 	for n := from; n < to; n++ {
-		l := p.lane()
-		p.origins[l] = origin{kindLatent, n}
 		o := p.offers[i][n]
+		answer := &p.answers[o.question]
+		at := s.next(origin{answer.Sources[o.row], n})
 		turn := [world.ActionSize]float32{1, 1}
 		if p.image(i, o) == mirrored {
 			turn[1] = -1
 		}
-		for e, u := range p.answers[o.question].Plans.Row(o.row)[:p.steps*world.ActionSize] {
-			p.block[e*rollout.Lanes+l] = turn[e%world.ActionSize] * u
+		for e, u := range answer.Plans.Row(o.row)[:s.steps*world.ActionSize] {
+			s.Plans[s.entry(e, at)] = turn[e%world.ActionSize] * u
 		}
 	}
 }
 
-// hold keeps the latent that robot i's committed plan is decoded or derived from,
-// and reports whether there is one.
-func (p *Planner) hold(i, latent int) bool {
+// hold keeps the latent that robot i's committed plan is decoded or derived from.
+func (p *Planner) hold(i, latent int) {
 	switch latent {
 	case heldLatent:
 	case noLatent:
@@ -185,15 +183,4 @@ func (p *Planner) hold(i, latent int) bool {
 		copy(p.held[i], p.answers[o.question].Latents.Row(o.row))
 		p.seen[i] = p.image(i, o)
 	}
-	return p.seen[i] != nowhere
-}
-
-// outlook is what robot i sees at this decision: the others as far as they have
-// plans.
-func (p *Planner) outlook(i int) view.Outlook {
-	l := view.Outlook{Scene: p.h, Obstacles: p.obstacle, Guide: p.fields[i].grid}
-	for j := range p.planned {
-		l.Paths[j] = &p.robots[j].path
-	}
-	return l
 }

@@ -82,6 +82,7 @@ func (s *scripted) Propose(_ domain.ProposeOptions, questions []domain.Question,
 	for i, q := range questions {
 		a := &answers[i]
 		a.Plans, a.Latents = tensor.New(q.Count, world.LookAhead*world.ActionSize), tensor.New(q.Count, 2)
+		a.Sources, a.Consistent = make([]domain.Source, q.Count), true
 		a.Sigma, a.Residual = []float64{0.2, 0.3, 0.5}, float64(i)
 		for n := range q.Count {
 			a.Latents.Row(n)[0] = float32(n)
@@ -98,7 +99,7 @@ func guidedPlanner(t testing.TB, y *world.System, m domain.Proposer, set func(*O
 	if set != nil {
 		set(&o)
 	}
-	p, err := NewGuided(y, o, m)
+	p, err := New(y, o, domain.Means{Proposer: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,9 +146,9 @@ func TestProposedPlansCompete(t *testing.T) {
 	teacher := planner(t, y, 4096)
 	e := scene(t, y, 2)
 	drive(t, e, teacher, 1, nil)
-	best := teacher.robots
+	best := teacher.joint.Robots
 	good := &scripted{write: func(question, row int, plan []float32) {
-		for k, u := range best[question/2].plan {
+		for k, u := range best[question/2].Plan {
 			plan[2*k], plan[2*k+1] = u[0], u[1]
 			if question%2 == 1 {
 				plan[2*k+1] = -u[1]
@@ -162,11 +163,11 @@ func TestProposedPlansCompete(t *testing.T) {
 	})
 	e = scene(t, y, 2)
 	drive(t, e, p, 1, nil)
-	if p.descendant == 0 {
+	if p.seen == [world.MaxRobots]image{} {
 		t.Errorf("the best plans were proposed and none was adopted: %v", p.adopted)
 	}
-	for i := range p.h.Robots {
-		for k, u := range p.robots[i].plan {
+	for i := range p.scene.Robots {
+		for k, u := range p.joint.Robots[i].Plan {
 			if u[0] != u[0] || u[1] != u[1] {
 				t.Fatalf("robot %d's plan is not a number at step %d", i, k)
 			}
@@ -205,20 +206,20 @@ func TestBudgetIsKept(t *testing.T) {
 			})
 			e := scene(t, y, 0)
 			drive(t, e, p, 3, nil)
-			asked, p.evaluated = 0, 0
+			asked = 0
 			s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
 			e.Observe(s, c)
 			if _, err := p.Decide(s, c, adaptive, u); err != nil {
 				t.Fatal(err)
 			}
-			want := max(candidates/16, p.h.Robots) * 16
+			want := max(candidates/16, p.scene.Robots) * 16
 			if share == 1 {
-				want += p.h.Robots // the committed plans
+				want += p.scene.Robots // the committed plans
 			}
-			if p.evaluated != want {
-				t.Errorf("%d candidates, share %g: %d evaluated, want %d", candidates, share, p.evaluated, want)
+			if n := p.Chosen().Candidates; n != want {
+				t.Errorf("%d candidates, share %g: %d evaluated, want %d", candidates, share, n, want)
 			}
-			if off := math.Abs(float64(asked) - share*float64(candidates)); off > 16*float64(p.h.Robots) && candidates >= 1000 {
+			if off := math.Abs(float64(asked) - share*float64(candidates)); off > 16*float64(p.scene.Robots) && candidates >= 1000 {
 				t.Errorf("%d candidates, share %g: %d latents", candidates, share, asked)
 			}
 		}
@@ -255,10 +256,10 @@ func TestRawExecutesTheDecodedPlan(t *testing.T) {
 	p := guidedPlanner(t, y, m, func(o *Options) { o.Raw = true })
 	e := scene(t, y, 0)
 	drive(t, e, p, 2, func(u []float64, _ bool) {
-		if len(m.asked) != p.h.Robots || m.asked[0].Count != 1 {
-			t.Fatalf("%d questions for %d plans, want one plan for each of %d robots", len(m.asked), m.asked[0].Count, p.h.Robots)
+		if len(m.asked) != p.scene.Robots || m.asked[0].Count != 1 {
+			t.Fatalf("%d questions for %d plans, want one plan for each of %d robots", len(m.asked), m.asked[0].Count, p.scene.Robots)
 		}
-		for i := range p.h.Robots {
+		for i := range p.scene.Robots {
 			if u[2*i] != 0.5 || u[2*i+1] != 0.5 {
 				t.Fatalf("robot %d does %v, the map says 0.5", i, u[2*i:2*i+2])
 			}
@@ -289,8 +290,8 @@ func TestForgetfulPlannerHoldsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if p.single.Steps != world.Horizon || !slices.Equal(after, fresh) {
-		t.Errorf("%d steps ahead; after four decisions it does %v, at once %v", p.single.Steps, after, fresh)
+	if p.search.Problem.Steps != world.Horizon || !slices.Equal(after, fresh) {
+		t.Errorf("%d steps ahead; after four decisions it does %v, at once %v", p.search.Problem.Steps, after, fresh)
 	}
 }
 
@@ -309,9 +310,9 @@ func TestGuidedPlannerReportsThatNoPlanIsSafe(t *testing.T) {
 		if !ok {
 			unsafe++
 		}
-		for _, c := range p.best[1:p.kept] {
-			if c.safe > p.best[0].safe {
-				t.Fatalf("a plan safe for %d steps was chosen, another is for %d", p.best[0].safe, c.safe)
+		for _, c := range p.search.best[1:p.search.kept] {
+			if c.safe > p.search.best[0].safe {
+				t.Fatalf("a plan safe for %d steps was chosen, another is for %d", p.search.best[0].safe, c.safe)
 			}
 		}
 	})
@@ -349,7 +350,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		o := Default(true)
 		set(&o)
-		if _, err := NewPlanner(y, o); err == nil {
+		if _, err := New(y, o, domain.Means{}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -382,7 +383,7 @@ func BenchmarkGuidedDecision(b *testing.B) {
 			o := Guided(true, Budget)
 			run.set(&o)
 			timed := &timedProposer{Proposer: m}
-			p, err := NewGuided(y, o, timed)
+			p, err := New(y, o, domain.Means{Proposer: timed})
 			if err != nil {
 				b.Fatal(err)
 			}

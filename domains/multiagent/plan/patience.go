@@ -23,7 +23,7 @@ const (
 )
 
 func (w *patience) update(p *Planner, i int) {
-	s, g := &p.h.State[i], &p.h.Goal[i]
+	s, g := &p.joint.Scene.State[i], &p.joint.Scene.Goal[i]
 	d := math.Hypot(s[0]-g[0], s[1]-g[1])
 	if d < p.system.Params.GoalRadius {
 		*w = patience{}
@@ -33,7 +33,9 @@ func (w *patience) update(p *Planner, i int) {
 	if p.system.Moving() {
 		limit = patienceMoving
 	}
-	rest, _, _ := p.remaining(i, 1, s[0], s[1])
+	l := p.joint.Outlook(i)
+	e := ending(&l, i, 1, 1)
+	rest, _, _ := e.At(s[0], s[1])
 	if !w.started || rest < w.least*(1-progress) {
 		*w = patience{started: true, least: rest, limit: limit}
 		return

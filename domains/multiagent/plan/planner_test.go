@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
 
@@ -71,7 +72,7 @@ func planner(t testing.TB, y *world.System, candidates int) *Planner {
 	t.Helper()
 	o := Default(y.Moving())
 	o.Candidates = candidates
-	p, err := NewPlanner(y, o)
+	p, err := New(y, o, domain.Means{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,15 +92,15 @@ func scene(t testing.TB, y *world.System, index uint64) *world.Episode {
 // steps, rolled out in float64.
 func committedMargin(p *Planner) float64 {
 	plan := make([]float64, world.LookAhead*world.MaxRobots*world.ActionSize)
-	for i := range p.h.Robots {
-		for k, u := range p.robots[i].plan {
-			a := p.h.Action(plan, k, i)
+	for i := range p.scene.Robots {
+		for k, u := range p.joint.Robots[i].Plan {
+			a := p.scene.Action(plan, k, i)
 			a[0], a[1] = float64(u[0]), float64(u[1])
 		}
 	}
 	var J [world.Terms]float64
 	var m [world.MarginKinds]float64
-	p.h.Evaluate(plan, world.LookAhead, &J, &m)
+	p.scene.Evaluate(plan, world.LookAhead, &J, &m)
 	return slices.Min(m[:])
 }
 
@@ -199,15 +200,14 @@ func TestPlannerFallsBackWithoutAState(t *testing.T) {
 // The slope of the expected remaining cost is its derivative, in the open.
 func TestRemainingCostSlope(t *testing.T) {
 	y := system(t, true)
-	p := planner(t, y, 384)
-	p.h = drawn(t, y, rand.New(rand.NewPCG(5, 6)))
+	e := ending(&view.Outlook{Scene: drawn(t, y, rand.New(rand.NewPCG(5, 6)))}, 0, 0.7, 1)
 	const step = 1e-5
 	for _, at := range [][2]float64{{1, 2}, {-7, 3}, {8, -9}} {
-		_, gx, gy := p.remaining(0, 0.7, at[0], at[1])
-		right, _, _ := p.remaining(0, 0.7, at[0]+step, at[1])
-		left, _, _ := p.remaining(0, 0.7, at[0]-step, at[1])
-		up, _, _ := p.remaining(0, 0.7, at[0], at[1]+step)
-		down, _, _ := p.remaining(0, 0.7, at[0], at[1]-step)
+		_, gx, gy := e.At(at[0], at[1])
+		right, _, _ := e.At(at[0]+step, at[1])
+		left, _, _ := e.At(at[0]-step, at[1])
+		up, _, _ := e.At(at[0], at[1]+step)
+		down, _, _ := e.At(at[0], at[1]-step)
 		if dx, dy := (right-left)/(2*step), (up-down)/(2*step); math.Hypot(dx-gx, dy-gy) > 1e-5*math.Hypot(gx, gy) {
 			t.Errorf("at %v: slope (%v, %v), differences (%v, %v)", at, gx, gy, dx, dy)
 		}
@@ -218,8 +218,9 @@ func TestRemainingCostSlope(t *testing.T) {
 func TestPatience(t *testing.T) {
 	y := system(t, false)
 	p := planner(t, y, 384)
-	p.h = drawn(t, y, rand.New(rand.NewPCG(7, 8)))
-	p.h.Goal[0] = [2]float64{p.h.State[0][0] + 6, p.h.State[0][1]}
+	h := drawn(t, y, rand.New(rand.NewPCG(7, 8)))
+	h.Goal[0] = [2]float64{h.State[0][0] + 6, h.State[0][1]}
+	p.joint.See(h)
 	w := &p.waits[0]
 	for range patienceFor + 1 {
 		if w.factor() != 1 {
@@ -236,7 +237,7 @@ func TestPatience(t *testing.T) {
 	if w.factor() != math.Exp2(-halvings) {
 		t.Errorf("factor %v, want at least 2^-%d", w.factor(), halvings)
 	}
-	p.h.State[0][0] += 1
+	h.State[0][0] += 1
 	w.update(p, 0)
 	if w.factor() != 1 {
 		t.Errorf("factor %v after progress, want 1", w.factor())
@@ -315,13 +316,13 @@ func BenchmarkField(b *testing.B) {
 	y := system(b, false)
 	h := drawn(b, y, rand.New(rand.NewPCG(1, 2)))
 	p := planner(b, y, 4096)
-	p.h = h
+	p.Observe(h, world.Thirds)
 	var bodies []world.Disc
 	for _, o := range h.Obstacles {
 		bodies = append(bodies, world.Disc{X: o.C[0], Y: o.C[1], R: o.R + h.Radius[0] + y.Params.DSafe})
 	}
 	for b.Loop() {
-		p.costs(0, world.Thirds, bodies, p.options.Buffer, nil)
+		p.costs(0, bodies, p.options.Buffer, nil)
 	}
 }
 
@@ -355,7 +356,7 @@ func BenchmarkDecision(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(p.h.Robots), "robots")
+			b.ReportMetric(float64(p.scene.Robots), "robots")
 			b.ReportMetric(float64(4096/rollout.Lanes), "blocks")
 		})
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
@@ -48,92 +49,92 @@ var library = func() (all []primitive) {
 	return all
 }()
 
-// seeds evaluates blocks from to until of the committed plan and the primitives.
-func (p *Planner) seeds(i, from, until int) {
-	p.filled = 0
+// Seed scores blocks from until of the committed plan and the primitives.
+func (s *Search) Seed(from, until int) {
 	if from == 0 {
-		p.put(&p.robots[i].plan, p.lane())
+		s.commit()
 	}
-	p.primitives(i, max(0, from*rollout.Lanes-1), until*rollout.Lanes-1)
-	p.flush()
+	s.primitives(max(0, from*rollout.Lanes-1), until*rollout.Lanes-1)
+	s.flush()
 }
+
+// commit makes the committed plan a candidate.
+func (s *Search) commit() { s.Put(s.committed, s.next(origin{})) }
 
 // primitives makes candidates of the primitives from until to: those of the
 // library, then random ones.
-func (p *Planner) primitives(i, from, to int) {
+func (s *Search) primitives(from, to int) {
 	for n := from; n < to; n++ {
-		l := p.lane()
-		p.origins[l] = origin{kindPrimitive, noLatent}
+		at := s.next(origin{domain.SourcePrimitive, noLatent})
 		if n < len(library) {
-			p.drive(i, &library[n], nil, l)
+			s.drive(&library[n], s.committed, at)
 			continue
 		}
 		m := primitive{
-			prefix: p.rng.IntN(12), hold: 2 + p.rng.IntN(20), heading: float32(1.2 * p.rng.NormFloat64()),
-			speed: 1.2 - 1.7*p.rng.Float32()*p.rng.Float32(), cruise: 1.2 - 0.6*p.rng.Float32()*p.rng.Float32(),
+			prefix: s.Rand.IntN(12), hold: 2 + s.Rand.IntN(20), heading: float32(1.2 * s.Rand.NormFloat64()),
+			speed: 1.2 - 1.7*s.Rand.Float32()*s.Rand.Float32(), cruise: 1.2 - 0.6*s.Rand.Float32()*s.Rand.Float32(),
 		}
-		p.drive(i, &m, nil, l)
+		s.drive(&m, s.committed, at)
 	}
 }
 
 // scales of the perturbations, m/s² and rad/s.
 var scales = [5]float32{0.05, 0.15, 0.4, 0.8, 1.5}
 
-// perturb evaluates noisy copies of the best candidates so far, at five scales:
-// over the first H steps and then to the goal by feedback, or in pieces over all
-// of the plan.
-func (p *Planner) perturb(i, blocks int) {
-	var plan [world.LookAhead][2]float32
+// Perturb scores noisy copies of the best candidates so far, a block at a time, at five
+// scales: over the first H steps and then to the goal by feedback, or in pieces over
+// all of the plan.
+func (s *Search) Perturb(blocks int) {
+	var plan Plan
 	for range blocks {
+		if s.kept == 0 {
+			return
+		}
 		for l := range rollout.Lanes {
-			base := &p.best[min(int(p.rng.ExpFloat64()*2), p.kept-1)]
+			base := &s.best[min(int(s.Rand.ExpFloat64()*2), s.kept-1)]
 			plan = base.plan
-			from := origin{kindPerturbed, base.from.latent}
-			scale := scales[p.rng.IntN(len(scales))]
+			at := s.next(origin{})
+			scale := scales[s.Rand.IntN(len(scales))]
 			if l%2 == 0 {
 				for k := range world.Horizon {
-					plan[k][0] += scale * float32(p.rng.NormFloat64())
-					plan[k][1] += scale * float32(p.rng.NormFloat64())
+					plan[k][0] += scale * float32(s.Rand.NormFloat64())
+					plan[k][1] += scale * float32(s.Rand.NormFloat64())
 				}
-				p.drive(i, &primitive{prefix: world.Horizon + p.rng.IntN(12), cruise: 1.2}, &plan, l)
-				p.origins[l] = from
-				continue
-			}
-			var a, w float32
-			for k := range plan {
-				if k%5 == 0 {
-					a, w = scale*float32(p.rng.NormFloat64()), scale*float32(p.rng.NormFloat64())
+				s.drive(&primitive{prefix: world.Horizon + s.Rand.IntN(12), cruise: 1.2}, &plan, at)
+			} else {
+				var a, w float32
+				for k := range plan {
+					if k%5 == 0 {
+						a, w = scale*float32(s.Rand.NormFloat64()), scale*float32(s.Rand.NormFloat64())
+					}
+					plan[k][0] += a
+					plan[k][1] += w
 				}
-				plan[k][0] += a
-				plan[k][1] += w
+				s.Put(&plan, at)
 			}
-			p.put(&plan, l)
-			p.origins[l] = from
+			s.origins[at] = origin{domain.SourcePerturbed, base.from.latent}
 		}
-		p.filled = rollout.Lanes
-		p.flush()
+		s.flush()
 	}
 }
 
-// drive simulates a primitive by feedback from robot i's state and writes the
-// plan into lane l. The prefix is taken from plan, nil for the committed one.
-func (p *Planner) drive(i int, m *primitive, plan *[world.LookAhead][2]float32, l int) {
-	if plan == nil {
-		plan = &p.robots[i].plan
-	}
-	limits := &p.system.Params.Limits
-	dt := float32(p.system.Params.Dt)
+// drive simulates a primitive by feedback from where the robot is and writes the plan
+// to candidate n. The prefix is taken from plan.
+func (s *Search) drive(m *primitive, plan *Plan, n int) {
+	h := s.look.Scene
+	limits := &h.Params.Limits
+	dt := float32(h.Params.Dt)
 	lo, hi := [2]float32{float32(limits.AMin), float32(-limits.OmegaMax)}, [2]float32{float32(limits.AMax), float32(limits.OmegaMax)}
 	slew := [2]float32{float32(limits.DuMax[0]), float32(limits.DuMax[1])}
 	vLo, vHi := float32(limits.VMin), float32(limits.VMax)
-	s := &p.h.State[i]
-	sin64, cos64 := math.Sincos(s[2])
-	r := rollout.Unicycle[float32]{X: float32(s[0]), Y: float32(s[1]), Cos: float32(cos64), Sin: float32(sin64), V: float32(s[3])}
-	before := [2]float32{float32(p.h.Previous[i][0]), float32(p.h.Previous[i][1])}
-	gx, gy := float32(p.h.Goal[i][0]), float32(p.h.Goal[i][1])
-	guide := p.fields[i].grid
+	start := &h.State[s.robot]
+	sin64, cos64 := math.Sincos(start[2])
+	r := rollout.Unicycle[float32]{X: float32(start[0]), Y: float32(start[1]), Cos: float32(cos64), Sin: float32(sin64), V: float32(start[3])}
+	before := [2]float32{float32(h.Previous[s.robot][0]), float32(h.Previous[s.robot][1])}
+	gx, gy := float32(h.Goal[s.robot][0]), float32(h.Goal[s.robot][1])
+	guide := s.look.Guide
 	var holdX, holdY float32
-	for k := range p.steps {
+	for k := range s.steps {
 		var want [2]float32
 		if k < m.prefix {
 			want = plan[k]
@@ -178,7 +179,7 @@ func (p *Planner) drive(i int, m *primitive, plan *[world.LookAhead][2]float32, 
 			want[f] = min(max(want[f], max(lo[f], before[f]-slew[f])), min(hi[f], before[f]+slew[f]))
 		}
 		before = want
-		p.block[(2*k)*rollout.Lanes+l], p.block[(2*k+1)*rollout.Lanes+l] = want[0], want[1]
+		s.Plans[s.entry(2*k, n)], s.Plans[s.entry(2*k+1, n)] = want[0], want[1]
 		half := want[1] * dt / 2
 		h2 := half * half
 		// A term less than in the roll-out: this only shapes candidates, and plans that

@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"math"
-
-	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
-)
+import "math"
 
 // way is where a plan leads after a quarter, a half and three quarters of its
 // steps: on which side of the bodies it passes, and when.
@@ -22,12 +18,13 @@ func (a *way) from(b *way) (far float64) {
 	return far
 }
 
-// leads follows lane l of the block.
-func (p *Planner) leads(l int) (w way) {
-	state := p.h.State[p.current]
-	quarter := p.steps / 4
+// leads follows candidate n.
+func (s *Search) leads(n int) (w way) {
+	h := s.look.Scene
+	state := h.State[s.robot]
+	quarter := s.steps / 4
 	for k := range len(w) * quarter {
-		state = p.system.Params.Step(&state, float64(p.block[(2*k)*rollout.Lanes+l]), float64(p.block[(2*k+1)*rollout.Lanes+l]))
+		state = h.Params.Step(&state, float64(s.Plans[s.entry(2*k, n)]), float64(s.Plans[s.entry(2*k+1, n)]))
 		if (k+1)%quarter == 0 {
 			w[k/quarter] = [2]float64{state[0], state[1]}
 		}
@@ -35,26 +32,26 @@ func (p *Planner) leads(l int) (w way) {
 	return w
 }
 
-// dare inserts lane l into the bold candidates. Of those that lead nearly the same
+// dare inserts candidate n into the bold ones. Of those that lead nearly the same
 // way only the cheapest stays, so that the descent starts from different ways.
-func (p *Planner) dare(score float64, safe, l int) {
-	if math.IsNaN(score) || (p.daring == len(p.bold) && score >= p.bold[p.daring-1].key) {
+func (s *Search) dare(score float64, safe, n int) {
+	if math.IsNaN(score) || (s.daring == len(s.bold) && score >= s.bold[s.daring-1].key) {
 		return
 	}
-	w := p.leads(l)
+	w := s.leads(n)
 	others := 0
-	for n := range p.daring {
-		c := &p.bold[n]
+	for b := range s.daring {
+		c := &s.bold[b]
 		if c.way.from(&w) <= distinctWays {
 			if c.key <= score {
 				return // the list is in order: nothing has been taken out before
 			}
 			continue
 		}
-		p.bold[others] = *c
+		s.bold[others] = *c
 		others++
 	}
-	n, c := p.insert(p.bold, others, score, safe, l)
-	p.daring = n
+	length, c := s.insert(s.bold, others, score, safe, n)
+	s.daring = length
 	c.way = w
 }

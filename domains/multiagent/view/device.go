@@ -26,10 +26,13 @@ func (v *View) Device() domain.DeviceCode {
 		p.Dt, l.VMin, l.VMax, l.AMin, l.AMax, l.OmegaMax, l.DuMax[0], l.DuMax[1],
 		lambda[world.GoalTerm], lambda[world.EffortTerm], lambda[world.ViolationTerm], lambda[world.SmoothnessTerm] / float64(p.H),
 		v.soft.Stiffness, v.soft.Buffer, v.soft.Knee, ApproachGain, TurnGain, wayReached, closeToGoal,
-		positionScale, viewReach, world.GoalScale, world.MarginScale, world.NoMargin,
+		positionScale, viewReach, intrusionReach, fanReach, fanLow, world.GoalScale, world.MarginScale, world.NoMargin,
 	}
 	for _, k := range knotSteps {
 		constants = append(constants, float64(k))
+	}
+	for _, m := range append(fan[:], manoeuvre{}) {
+		constants = append(constants, float64(m.hold), m.cos, m.sin, m.speed)
 	}
 	return domain.DeviceCode{Name: "view", Images: images, Constants: constants, Warp: true}
 }

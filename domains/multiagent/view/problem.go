@@ -277,13 +277,13 @@ func (v *View) ProjectPlan(s, c, plan []float64) {
 	}
 }
 
-// learnedDistance is how far from its goal a robot is whose plans are learned, m:
+// LearnedDistance is how far from its goal a robot is whose plans are learned, m:
 // nearer, the optimum is a manoeuvre for centimetres that no map can tell from noise.
-const learnedDistance = 3.0
+const LearnedDistance = 3.0
 
 // Selects implements domain.Selective.
 func (v *View) Selects(s, c []float64) bool {
-	return s[viewDistance]*s[viewDistance] >= learnedDistance
+	return s[viewDistance]*s[viewDistance] >= LearnedDistance
 }
 
 // Fallback brakes as hard as the slew bound allows and stops turning.

@@ -1,16 +1,19 @@
 // view.cu: device functions of one robot's view of a scene (package view): the plan
-// home, objectives with gradients, indicators, and the roll-out of a plan.
+// home, objectives with gradients, indicators, and the roll-out of a plan with all
+// that a view says of it.
 //
 // A block is one warp. In gradient and roll-out it works on a row and its lane b
 // holds body b; in base and priority each lane has a row, so that most blocks of the
-// grid find none. No shared memory.
+// grid find none.
 //
-//	kernel     grid   bound
-//	base       rows   latency of 40 steps of feedback, two roots and two divisions each
-//	gradient   rows   latency of three roots, seven divisions and four sums over the warp
-//	priority   rows   bytes
-//	rollout    rows   latency of fifteen roots and some forty divisions a step: 5 positions a body are
-//	                  expanded, moved and compressed; 1.4 KiB of context read, 0.9 written
+//	kernel     grid   shared memory   bound
+//	base       rows   none            latency of 40 steps of feedback, two roots and two divisions each
+//	gradient   rows   none            latency of three roots, seven divisions and four sums over the warp
+//	priority   rows   none            bytes
+//	rollout    rows   16.9 KiB        latency of fifteen roots and some forty divisions: five positions a body are
+//	                                  expanded, moved and compressed; with encode of 9000 operations more:
+//	                                  the way home and a fan of twelve manoeuvres, a lane each, are driven
+//	                                  among ten bodies, 100 kFLOP a row
 //
 // With Δ = Δt·v̄·(cos ωΔt/2, sin ωΔt/2) the way of one step in the robot's frame, t the
 // direction and d the length of the way home, h_b the margin to body b after it,
@@ -31,17 +34,20 @@ namespace view {
 
 constexpr int STEPS = 40, WAYS = 4, BODIES = 10, KNOTS = 5, FAN = 12;
 
-// Places in the constants, as device.go packs them; at KNOT_STEPS the step of each knot.
+// Places in the constants, as device.go packs them: at KNOT_STEPS the step of each
+// knot, at MANOEUVRES the fan and behind it the way home, which is none.
 enum {
     DT, V_MIN, V_MAX, A_MIN, A_MAX, OMEGA_MAX, DU_A, DU_OMEGA, L_GOAL, L_EFFORT, L_VIOLATION, L_SMOOTH, STIFFNESS, BUFFER, KNEE,
-    APPROACH_GAIN, TURN_GAIN, WAY_REACHED, CLOSE_TO_GOAL, POSITION_SCALE, REACH, GOAL_SCALE, MARGIN_SCALE, NO_MARGIN, KNOT_STEPS
+    APPROACH_GAIN, TURN_GAIN, WAY_REACHED, CLOSE_TO_GOAL, POSITION_SCALE, REACH, INTRUSION_REACH, FAN_REACH, FAN_LOW, GOAL_SCALE, MARGIN_SCALE,
+    NO_MARGIN, KNOT_STEPS, MANOEUVRES = KNOT_STEPS + KNOTS
 };
 
-// Places in the measured state, in a body and in the context. What the fan and a body
-// say for E_x alone is not read.
+// Places in a manoeuvre, in the measured state, in the context and in one of its bodies.
+enum { HOLD, COS, SIN, SHARE_OF_SPEED, MANOEUVRE_SIZE };
 enum { SPEED, ROOT_DISTANCE, GOAL, WAY = GOAL + 2, CLEARANCE = WAY + 2, AHEAD, STATES };
 enum { RADIUS, KNOT, FEATURES = KNOT + 2 * KNOTS, BODY_SIZE = FEATURES + 3 };
 enum { PREVIOUS, OWN_RADIUS = PREVIOUS + 2, SHARE, CROWD, WAY_POINTS, OUTCOMES = WAY_POINTS + 2 * WAYS, BODY = OUTCOMES + 2 * FAN, CONTEXTS = BODY + BODIES * BODY_SIZE };
+constexpr int KNOWN = (int)STATES + (int)CONTEXTS;
 
 __device__ inline int lane() { return (int)threadIdx.x; }
 __device__ inline double clip(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
@@ -85,6 +91,14 @@ __device__ inline int bodies(const T* c) {
     return __ffs(~__ballot_sync(GPC_FULL_MASK, lane() < BODIES && !(c[BODY + lane() * BODY_SIZE + RADIUS] <= T(0)))) - 1;
 }
 
+// position is where a body on its knots is at a step.
+__device__ inline Point position(const double* k, const Point* knots, int step) {
+    const double* at = k + KNOT_STEPS;
+    int i = 0;
+    while (i < KNOTS - 2 && step > at[i + 1]) i++;
+    return knots[i].toward(knots[i + 1], (step - at[i]) / (at[i + 1] - at[i]));
+}
+
 // Robot is a place, a heading (cosine and sine) and a speed.
 struct Robot {
     Point at, heading;
@@ -106,11 +120,66 @@ struct Robot {
     }
 };
 
-// limit moves an action into the box and the slew bound around the one before, which
-// is in the box.
+// limit moves an action to the nearest in the box and in the slew bound around the one
+// before (Limits.Nearest).
 __device__ inline void limit(const double* k, const double* before, double* u) {
     const double lo[2] = {k[A_MIN], -k[OMEGA_MAX]}, hi[2] = {k[A_MAX], k[OMEGA_MAX]};
-    for (int i = 0; i < 2; i++) u[i] = clip(u[i], clip(before[i] - k[DU_A + i], lo[i], hi[i]), clip(before[i] + k[DU_A + i], lo[i], hi[i]));
+    for (int i = 0; i < 2; i++) u[i] = fmin(fmax(u[i], fmax(lo[i], before[i] - k[DU_A + i])), fmin(hi[i], before[i] + k[DU_A + i]));
+}
+
+// Sight is what a robot steers by.
+struct Sight {
+    double speed, previous[2];
+    Point goal, ways[WAYS];
+
+    template <class T>
+    __device__ Sight(const double* k, const T* s, const T* c) {
+        const double root = s[ROOT_DISTANCE], d = root * root;
+        speed = s[SPEED], previous[0] = c[PREVIOUS], previous[1] = c[PREVIOUS + 1];
+        goal = Point{d * s[GOAL], d * s[GOAL + 1]};
+        for (int w = 0; w < WAYS; w++) ways[w] = expand(k, c + WAY_POINTS + 2 * w);
+    }
+};
+
+// pursue is View.pursue: home along the way points by feedback, after manoeuvre m.
+// visit(step, robot, action) is called after each step, from 1.
+template <class Visit>
+__device__ inline void pursue(const double* k, const Sight& e, const double* m, Visit visit) {
+    Robot p(e.speed);
+    double mean, before[2] = {e.previous[0], e.previous[1]};
+    int way = 0;
+    for (int step = 0; step < STEPS; step++) {
+        Point to = e.goal.from(p.at);
+        const double home = sqrt(to.square());
+        double square = home * home;
+        for (; way < WAYS; way++) {
+            const Point w = e.ways[way].from(p.at);
+            const double s = w.square();
+            if (s > k[WAY_REACHED] * k[WAY_REACHED] && s < square) {
+                to = w, square = s;
+                break;
+            }
+        }
+        const double f = 1.0 / sqrt(square);
+        to = square > 1e-6 ? Point{f * to.x, f * to.y} : p.heading;
+        double top = k[V_MAX];
+        if (step < m[HOLD]) to = to.turned(Point{m[COS], m[SIN]}), top *= m[SHARE_OF_SPEED];
+        to = to.seen(p.heading);
+        const double along = to.x, across = to.y;
+        double want = fmin(top, k[APPROACH_GAIN] * home), turn = across;
+        if (along >= 0.0)
+            want *= 0.3 + 0.7 * along;
+        else if (home < k[CLOSE_TO_GOAL])
+            want = -fmin(-k[V_MIN], want), turn = -across;
+        else
+            want *= 0.3, turn = (across < 0.0 ? -2.0 : 2.0) - across;
+        double u[2] = {(want - p.speed) / k[DT], k[TURN_GAIN] * turn};
+        limit(k, before, u);
+        // The first action before may lie outside the box.
+        before[0] = u[0] = clip(u[0], k[A_MIN], k[A_MAX]), before[1] = u[1] = clip(u[1], -k[OMEGA_MAX], k[OMEGA_MAX]);
+        p.drive(k, u[0], u[1], mean);
+        visit(step + 1, p, u);
+    }
 }
 
 // Stage is the objectives of one action and the derivatives of σᵀJ.
@@ -162,42 +231,9 @@ __device__ inline Stage stage(const double* k, const T* s, const T* u, const T* 
 struct Problem {
     static constexpr int states = STATES, contexts = CONTEXTS, actions = 2, plan = 2 * STEPS, objectives = 3;
 
-    // base is View.pursue without a manoeuvre: home along the way points by feedback.
     template <class T>
     __device__ static void base(const double* k, const T* s, const T* c, T* out) {
-        const double root = s[ROOT_DISTANCE], d = root * root;
-        const Point goal{d * s[GOAL], d * s[GOAL + 1]};
-        Point ways[WAYS];
-        for (int w = 0; w < WAYS; w++) ways[w] = expand(k, c + WAY_POINTS + 2 * w);
-        Robot p(s[SPEED]);
-        double mean, before[2] = {c[PREVIOUS], c[PREVIOUS + 1]};
-        for (int step = 0, way = 0; step < STEPS; step++) {
-            Point to = goal.from(p.at);
-            const double home = sqrt(to.square());
-            double square = home * home;
-            for (; way < WAYS; way++) {
-                const Point w = ways[way].from(p.at);
-                if (w.square() > k[WAY_REACHED] * k[WAY_REACHED] && w.square() < square) {
-                    to = w, square = w.square();
-                    break;
-                }
-            }
-            const double f = 1.0 / sqrt(square);
-            to = square > 1e-6 ? Point{f * to.x, f * to.y}.seen(p.heading) : Point{1.0, 0.0};
-            const double along = to.x, across = to.y;
-            double want = fmin(k[V_MAX], k[APPROACH_GAIN] * home), turn = across;
-            if (along >= 0.0)
-                want *= 0.3 + 0.7 * along;
-            else if (home < k[CLOSE_TO_GOAL])
-                want = -fmin(-k[V_MIN], want), turn = -across;
-            else
-                want *= 0.3, turn = (across < 0.0 ? -2.0 : 2.0) - across;
-            double u[2] = {(want - p.speed) / k[DT], k[TURN_GAIN] * turn};
-            limit(k, before, u);
-            before[0] = u[0], before[1] = u[1];
-            p.drive(k, u[0], u[1], mean);
-            out[2 * step] = (T)u[0], out[2 * step + 1] = (T)u[1];
-        }
+        pursue(k, Sight(k, s, c), k + MANOEUVRES + FAN * MANOEUVRE_SIZE, [&](int step, const Robot&, const double* u) { out[2 * step - 2] = (T)u[0], out[2 * step - 1] = (T)u[1]; });
     }
 
     __device__ static void indicators(const double* k, const double* s, const double*, const double* c, double* delta) {
@@ -208,48 +244,113 @@ struct Problem {
     }
 };
 
-// advance is what View.advance and View.write make of s and c: lane b moves body b on
-// along its path, lane w way point w, all into the robot's new frame. It returns the
-// smallest margin there; where a number is lost, s and c stay and it is −∞. The warp
-// calls it.
-__device__ inline double advance(const double* k, double* s, double* c, const double* u) {
+// Room is what a warp shares about its row: state and context after the step and, in
+// the robot's frame there, the bodies, their order by urgency, and the paths of the fan
+// and of the way home.
+struct Room {
+    double next[KNOWN], radius[BODIES];
+    int order[BODIES];
+    Point bodies[BODIES][STEPS + 1], paths[FAN + 1][STEPS + 1], headings[STEPS + 1];
+};
+
+// survey is View.order and View.try, for E_x: what lane b's body leaves in the view, and
+// what becomes of its manoeuvre, the last of which is the way home. It returns the
+// body's place by urgency. The warp calls it.
+__device__ inline int survey(const double* k, const Sight& e, int count, double radius, const Point* knots, double* features, Room& room) {
+    const int b = lane();
+    if (b < count) {
+        for (int at = 0; at <= STEPS; at++) room.bodies[b][at] = position(k, knots, at);
+        room.radius[b] = radius;
+    }
+    if (b <= FAN) {
+        room.paths[b][0] = Point{0.0, 0.0};
+        if (b == FAN) room.headings[0] = Point{1.0, 0.0};
+        pursue(k, e, k + MANOEUVRES + b * MANOEUVRE_SIZE, [&](int at, const Robot& p, const double*) {
+            room.paths[b][at] = p.at;
+            if (b == FAN) room.headings[at] = p.heading;
+        });
+    }
+    __syncwarp();
+    double closest = (double)gpc_inf(), when = 0.0, side = 0.0;
+    for (int at = 0; b < count && at <= STEPS; at++) {
+        const Point off = room.bodies[b][at].from(room.paths[FAN][at]);
+        const double d = sqrt(off.square()), h = d - radius;
+        if (h < closest) closest = h, when = (double)at / STEPS, side = off.seen(room.headings[at]).y / fmax(d, 1e-9);
+    }
+    const double in = k[INTRUSION_REACH] - closest, fade = fmin(in, 1.0), ahead = warp_smallest(smaller(closest, k[REACH]));
+    if (in > 0.0) features[0] = in, features[1] = fade * when, features[2] = fade * side;
+    int place = 0;
+    for (int n = 0; n < count; n++) {
+        const double other = __shfl_sync(GPC_FULL_MASK, closest, n);
+        place += other < closest || (other == closest && n < b);
+    }
+    if (b < count) room.order[place] = b;
+    if (b == 0) room.next[AHEAD] = ahead;
+    __syncwarp();
+    if (b < FAN) {
+        double low = k[FAN_REACH], *to = room.next + STATES + OUTCOMES + 2 * b;
+        int free = STEPS;
+        for (int n = 0; n < count; n++) {
+            const int other = room.order[n];
+            const double r = room.radius[other], near = r + k[FAN_LOW];
+            for (int at = 1; at <= STEPS; at++) {
+                const double square = room.bodies[other][at].from(room.paths[b][at]).square();
+                if (square < (r + low) * (r + low)) low = sqrt(square) - r;
+                if (square < near * near) free = min(free, at);
+            }
+        }
+        to[0] = fmax(low, -k[FAN_REACH]), to[1] = (double)free / STEPS;
+    }
+    return place;
+}
+
+// step is View.Step into room.next; it returns the smallest margin after the action.
+// What E_x alone reads (order and traces of the bodies, outcomes of the fan) is new only
+// if it is asked for. The warp calls it: lane b has body b.
+__device__ inline double step(const double* k, const double* s, const double* c, const double* u, bool observed, Room& room) {
     const int b = lane(), count = bodies(c);
-    Robot own(s[SPEED]);
-    double mean, margin = k[NO_MARGIN];
+    for (int j = b; j < KNOWN; j += 32) room.next[j] = j < STATES ? s[j] : c[j - STATES];
+    Sight e(k, s, c);
+    Robot own(e.speed);
+    double mean, margin = k[NO_MARGIN], radius = 0.0, features[3] = {0.0, 0.0, 0.0};
     own.drive(k, u[0], u[1], mean);
     auto move = [&](Point q) { return q.from(own.at).seen(own.heading); };
-    const double d = s[ROOT_DISTANCE] * s[ROOT_DISTANCE];
-    const Point goal = move(Point{d * s[GOAL], d * s[GOAL + 1]});
-    double *f = c + BODY + b * BODY_SIZE + KNOT, *w = c + WAY_POINTS + 2 * b, knots[2 * KNOTS], way[2];
-    bool sound = gpc::finite64(own.speed) && gpc::finite64(goal.square());
+    e.speed = own.speed, e.previous[0] = u[0], e.previous[1] = u[1], e.goal = move(e.goal);
+    for (int w = 0; w < WAYS; w++) e.ways[w] = move(e.ways[w]);
+    Point knots[KNOTS];
     if (b < count) {
-        Point at[KNOTS];
-        for (int i = 0; i < KNOTS; i++) at[i] = expand(k, f + 2 * i);
+        const double* f = c + BODY + b * BODY_SIZE;
+        Point before[KNOTS];
+        for (int i = 0; i < KNOTS; i++) before[i] = expand(k, f + KNOT + 2 * i);
         for (int i = 0; i < KNOTS; i++) {
             // Beyond what is known it goes on as it does before.
             const int j = min(i, KNOTS - 2);
             const double t = 1.0 / (k[KNOT_STEPS + j + 1] - k[KNOT_STEPS + j]);
-            const Point step = at[j + 1].from(at[j]), next = move(Point{at[i].x + t * step.x, at[i].y + t * step.y});
-            compress(k, next, knots + 2 * i);
-            sound = sound && gpc::finite64(next.square());
-            if (i == 0) margin = sqrt(next.square()) - c[BODY + b * BODY_SIZE + RADIUS];
+            const Point way = before[j + 1].from(before[j]);
+            knots[i] = move(Point{before[i].x + t * way.x, before[i].y + t * way.y});
         }
-    }
-    if (b < WAYS) {
-        const Point next = move(expand(k, w));
-        compress(k, next, way);
-        sound = sound && gpc::finite64(next.square());
+        radius = f[RADIUS], margin = sqrt(knots[0].square()) - radius;
     }
     margin = warp_smallest(margin);
-    if (!__all_sync(GPC_FULL_MASK, sound)) return -(double)gpc_inf();
-    if (b < count)
-        for (int i = 0; i < 2 * KNOTS; i++) f[i] = knots[i];
-    if (b < WAYS) w[0] = way[0], w[1] = way[1];
-    if (b < 2) c[PREVIOUS + b] = u[b];
-    if (b == 0) {
-        s[SPEED] = own.speed, s[ROOT_DISTANCE] = sqrt(sqrt(goal.square())), s[CLEARANCE] = smaller(margin, k[REACH]);
-        bearing(goal, s + GOAL), bearing(Point{way[0], way[1]}, s + WAY);
+    __syncwarp();
+    const int place = observed ? survey(k, e, count, radius, knots, features, room) : b;
+    double *sNext = room.next, *cNext = room.next + STATES;
+    if (b < BODIES) { // those that are not there come behind all, as zeros
+        double* f = cNext + BODY + (b < count ? place : b) * BODY_SIZE;
+        for (int i = 0; i < BODY_SIZE; i++) f[i] = 0.0;
+        if (b < count) {
+            f[RADIUS] = radius;
+            for (int i = 0; i < KNOTS; i++) compress(k, knots[i], f + KNOT + 2 * i);
+            for (int i = 0; i < 3; i++) f[FEATURES + i] = features[i];
+        }
     }
+    if (b == 0) {
+        sNext[SPEED] = e.speed, sNext[ROOT_DISTANCE] = sqrt(sqrt(e.goal.square())), sNext[CLEARANCE] = smaller(margin, k[REACH]);
+        bearing(e.goal, sNext + GOAL), bearing(e.ways[0], sNext + WAY);
+        cNext[PREVIOUS] = u[0], cNext[PREVIOUS + 1] = u[1];
+        for (int w = 0; w < WAYS; w++) compress(k, e.ways[w], cNext + WAY_POINTS + 2 * w);
+    }
+    __syncwarp();
     return margin;
 }
 
@@ -277,11 +378,10 @@ extern "C" __global__ void __launch_bounds__(32) gpc_domain_priority_view(gpc_do
     gpc::domain_priority<view::Problem>(job, p, constants, inverseRange);
 }
 
-// A plan is rolled out to its look-ahead without asking the map again: encode is never
-// set, and what E_x alone reads (order of the bodies, outcomes of the fan) is not kept.
 extern "C" __global__ void __launch_bounds__(32) gpc_domain_rollout_view(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) {
     using namespace view;
     constexpr int plan = Problem::plan, objectives = Problem::objectives;
+    __shared__ Room room;
     const double infinity = (double)gpc_inf();
     for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
         double *s = r.s + row * STATES, *c = r.c + row * CONTEXTS, *best = r.best + row * plan, sigma[objectives];
@@ -298,8 +398,21 @@ extern "C" __global__ void __launch_bounds__(32) gpc_domain_rollout_view(gpc_dom
         const Stage now = stage(constants, s, u, c, sigma);
         double cost = r.h == 0 ? 0.0 : r.cost[row], margin = !sound ? -infinity : r.h == 0 ? infinity : r.margin[row];
         for (int j = 0; j < objectives; j++) cost += sigma[j] * now.J[j];
-        margin = smaller(margin, advance(constants, s, c, u));
-        if (lane() == 0) best[2 * r.h] = u[0], best[2 * r.h + 1] = u[1], r.cost[row] = cost, r.margin[row] = margin;
+        margin = smaller(margin, step(constants, s, c, u, r.encode, room));
+        bool stays = true;
+        for (int j = lane(); j < KNOWN; j += 32) stays = stays && gpc::finite64(room.next[j]);
+        stays = __all_sync(GPC_FULL_MASK, stays);
+        float* in = r.input + row * (KNOWN + 1 + objectives);
+        for (int j = lane(); j < KNOWN; j += 32) {
+            double& to = j < STATES ? s[j] : c[j - STATES];
+            if (stays) to = room.next[j];
+            if (!r.encode) continue;
+            const float v = (float)to;
+            (j < STATES ? r.stateOut[row * STATES + j] : r.contextOut[row * CONTEXTS + j - STATES]) = v;
+            in[j] = (v - p.mean[j]) / p.scale[j];
+        }
+        for (int j = KNOWN + lane(); r.encode && j < KNOWN + 1 + objectives; j += 32) in[j] = (p.slot[j - KNOWN] - p.mean[j]) / p.scale[j];
+        if (lane() == 0) best[2 * r.h] = u[0], best[2 * r.h + 1] = u[1], r.cost[row] = cost, r.margin[row] = stays ? margin : -infinity;
         __syncwarp();
     }
 }

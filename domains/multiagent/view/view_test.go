@@ -45,7 +45,7 @@ func seen(t testing.TB, y *world.System, rng *rand.Rand) []Outlook {
 	plan, u := make([]float64, v.spec.PlanSize()), make([]float64, world.MaxRobots*world.ActionSize)
 	steps := 1 + rng.IntN(30)
 	for k := range steps + 1 {
-		obstacles := h.Predicted(world.LookAhead)
+		obstacles := h.Predicted(nil, world.LookAhead)
 		for i := range all {
 			all[i].Obstacles = obstacles
 			v.Observe(&all[i], i, s, c)
@@ -188,7 +188,7 @@ func TestViewStepIsThePlants(t *testing.T) {
 		h := *l.Scene
 		h.Obstacles = slices.Clone(h.Obstacles)
 		h.Apply(u)
-		next := Outlook{Scene: &h, Obstacles: h.Predicted(world.LookAhead)}
+		next := Outlook{Scene: &h, Obstacles: h.Predicted(nil, world.LookAhead)}
 		want, context := vectors(v)
 		v.Observe(&next, 0, want, context)
 		for _, k := range []int{viewSpeed, viewDistance, viewGoal, viewGoal + 1, viewClearance} {

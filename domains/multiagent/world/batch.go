@@ -19,12 +19,16 @@ func (h *Prediction) Bounds(i int) rollout.Bounds[float32] {
 	}
 }
 
-// Predicted returns the obstacles after 1 to steps periods, [step][obstacle].
-func (h *Prediction) Predicted(steps int) [][]Obstacle {
-	out := make([][]Obstacle, steps)
+// Predicted returns the obstacles after 1 to steps periods, [step][obstacle], in the
+// memory of reuse as far as that goes.
+func (h *Prediction) Predicted(reuse [][]Obstacle, steps int) [][]Obstacle {
+	out := reuse[:min(len(reuse), steps)]
 	now := h.Obstacles
-	for k := range out {
-		out[k] = append([]Obstacle{}, now...)
+	for k := range steps {
+		if k == len(out) {
+			out = append(out, make([]Obstacle, 0, MaxObstacles))
+		}
+		out[k] = append(out[k][:0], now...)
 		for j := range out[k] {
 			h.Params.advance(&out[k][j])
 		}
@@ -44,7 +48,7 @@ func (h *Prediction) Joint(w []float64) *rollout.Joint {
 		Penalty: rollout.Penalty[float32]{Exp: repeat(weights[SafetyTerm] / count), Square: repeat(weights[ViolationTerm]), Knee: repeat(rollout.NoKnee)},
 	}
 	l := &h.Params.Limits
-	obstacles := h.Predicted(Horizon)
+	obstacles := h.Predicted(nil, Horizon)
 	for i := range h.Robots {
 		r := h.Robot(i)
 		j.Robots = append(j.Robots, r.Motion(h.Params.Dt, l.VMin, l.VMax, weights[EffortTerm]/float64(h.Robots), weights[SmoothnessTerm]/float64(h.Params.H)))

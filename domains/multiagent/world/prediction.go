@@ -1,6 +1,9 @@
 package world
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Order of the six objectives of eq. multiagent-objectives, and of λ.
 const (
@@ -69,12 +72,12 @@ func (h *Prediction) simulate(plan []float64, steps int) *trajectory {
 	return t
 }
 
-// pairs visits every margin at step k with the vector between the centres.
-func (h *Prediction) pairs(t *trajectory, k int, visit func(kind, i, other int, margin, dx, dy, distance float64)) {
+// pairs visits every margin with the vector between the centres.
+func (h *Prediction) pairs(states *[MaxRobots][StateSize]float64, obstacles []Obstacle, visit func(kind, i, other int, margin, dx, dy, distance float64)) {
 	for i := range h.Robots {
-		s := &t.states[k][i]
-		for j := range t.obstacle[k] {
-			o := &t.obstacle[k][j]
+		s := &states[i]
+		for j := range obstacles {
+			o := &obstacles[j]
 			dx, dy := s[0]-o.C[0], s[1]-o.C[1]
 			d := math.Hypot(dx, dy)
 			kind := agentMargin
@@ -84,7 +87,7 @@ func (h *Prediction) pairs(t *trajectory, k int, visit func(kind, i, other int, 
 			visit(kind, i, -1, d-h.Radius[i]-o.R-h.Params.DSafe, dx, dy, d)
 		}
 		for j := range i {
-			q := &t.states[k][j]
+			q := &states[j]
 			dx, dy := s[0]-q[0], s[1]-q[1]
 			d := math.Hypot(dx, dy)
 			visit(pairMargins, i, j, d-h.Radius[i]-h.Radius[j]-h.Params.DSafe, dx, dy, d)
@@ -95,8 +98,32 @@ func (h *Prediction) pairs(t *trajectory, k int, visit func(kind, i, other int, 
 // Margin is the smallest margin now.
 func (h *Prediction) Margin() float64 {
 	low := NoMargin
-	h.pairs(h.simulate(nil, 0), 0, func(_, _, _ int, m, _, _, _ float64) { low = math.Min(low, m) })
+	h.pairs(&h.State, h.Obstacles, func(_, _, _ int, m, _, _, _ float64) { low = math.Min(low, m) })
 	return low
+}
+
+// Score is what a plan costs under the preference w, Σ wᵀJ over its steps as the plant
+// counts them, and its smallest margin.
+func (h *Prediction) Score(plan []float64, steps int, w []float64) (cost, margin float64) {
+	at := *h
+	at.Obstacles = slices.Clone(h.Obstacles)
+	margin = NoMargin
+	for k := range steps {
+		var raw [Terms]float64
+		var margins [MarginKinds]float64
+		var J [3]float64
+		u := plan[k*MaxRobots*ActionSize:][:MaxRobots*ActionSize]
+		at.evaluate(u, 1, &raw, &margins)
+		at.Params.stage(&raw, J[:])
+		stage := 0.0
+		for i, v := range w {
+			stage += v * J[i]
+		}
+		cost += stage
+		margin = min(margin, slices.Min(margins[:]))
+		at.Apply(u)
+	}
+	return cost, margin
 }
 
 // GoalWeight is the weight of robot i's squared goal distance: 1 for the ego,
@@ -134,7 +161,7 @@ func (h *Prediction) evaluate(plan []float64, steps int, J *[Terms]float64, marg
 		if k == steps {
 			J[TerminalTerm] = distance
 		}
-		h.pairs(t, k, func(kind, _, _ int, m, _, _, _ float64) {
+		h.pairs(&t.states[k], t.obstacle[k], func(kind, _, _ int, m, _, _, _ float64) {
 			J[SafetyTerm] += math.Exp(-min(max(m, -3), 3)) / count
 			if m < 0 {
 				J[ViolationTerm] += m * m
@@ -179,7 +206,7 @@ func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights 
 				gp[k][i][c] += 2 * weight * h.GoalWeight(i) * (t.states[k][i][c] - h.Goal[i][c])
 			}
 		}
-		h.pairs(t, k, func(_, i, other int, m, dx, dy, d float64) {
+		h.pairs(&t.states[k], t.obstacle[k], func(_, i, other int, m, dx, dy, d float64) {
 			slope := 0.0
 			if m > -3 && m < 3 {
 				slope -= weights[SafetyTerm] * math.Exp(-m) / count

@@ -102,7 +102,14 @@ func (y *System) Base(s, c, plan []float64) { clear(plan) }
 
 // Decode reads the prediction problem from a state and a context.
 func (y *System) Decode(s, c []float64) *Prediction {
-	h := &Prediction{Params: &y.Params}
+	h := new(Prediction)
+	h.Decode(&y.Params, s, c)
+	return h
+}
+
+// Decode reads a state and a context, in the obstacles' memory where there is enough.
+func (h *Prediction) Decode(p *Params, s, c []float64) {
+	*h = Prediction{Params: p, Obstacles: h.Obstacles[:0]}
 	for i := range MaxRobots {
 		r := c[contextRadius+i]
 		if r <= 0 {
@@ -121,7 +128,6 @@ func (y *System) Decode(s, c []float64) *Prediction {
 		}
 		h.Obstacles = append(h.Obstacles, Obstacle{C: [2]float64{o[0], o[1]}, V: [2]float64{o[2], o[3]}, R: o[4]})
 	}
-	return h
 }
 
 // Encode is the inverse of Decode.

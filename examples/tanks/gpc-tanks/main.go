@@ -23,5 +23,5 @@ func main() {
 		}
 		cases = append(cases, c)
 	}
-	os.Exit(cli.Main(&cli.App{Catalogue: gpc.Catalogue{Cases: cases}}))
+	os.Exit(cli.Main(&cli.App{Name: "gpc-tanks", Catalogue: gpc.Catalogue{Cases: cases}}))
 }

@@ -1,4 +1,6 @@
-package plan
+// Package dataset makes the samples that the map of Case 2 learns from. Its central
+// type is Solver, a white-box optimiser of joint plans on the planner's own search.
+package dataset
 
 import (
 	"context"
@@ -9,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/multiagent/plan"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
@@ -33,6 +36,7 @@ const (
 	driveDescent  = 200  // iterations from the best sixteen starts, in the scenario's state
 	solverDescent = 90   // and again for each preference
 	solverPolish  = 60   // iterations from the best plan
+	baseRate      = 0.2  // largest first step from the base plan, m/s² and rad/s
 	spreadRate    = 0.1  // largest first step, m/s² and rad/s
 	spreadEnd     = 0.02 // last step relative to the first
 	preferBase    = 5e-3 // relative gain that is given up for a plan that depends on the view alone
@@ -77,28 +81,45 @@ const (
 type Solver struct {
 	view    *view.View
 	system  *world.System
-	options Options
+	options plan.Options
 	stream  world.Stream // of the scenes
-	pool    sync.Pool
+	pool    sync.Pool    // of *work
 }
 
 var _ domain.ScenarioSolver = (*Solver)(nil)
 
+// work is what one scenario is solved with.
+type work struct {
+	planner *plan.Planner
+	search  *plan.Search
+	joint   plan.Joint
+	look    view.Outlook // of the robot that is searched for
+}
+
 // NewSolver returns the solver of a view's samples.
 func NewSolver(v *view.View) *Solver {
 	y := v.System()
-	r := &Solver{view: v, system: y, options: Default(y.Moving()), stream: world.Training}
+	r := &Solver{view: v, system: y, options: plan.Default(y.Moving()), stream: world.Training}
 	r.options.Candidates, r.options.Soft = driveCandidates, view.Closeness(y.Moving())
 	r.options.Price, r.options.Creep = 0, 0 // one objective for all samples
-	r.pool.New = func() any {
-		p, err := NewPlanner(y, r.options)
-		if err != nil {
-			return err
-		}
-		p.bold = make([]candidate, rollout.Lanes/2)
-		return p
-	}
+	r.options.Ways = rollout.Lanes / 2
 	return r
+}
+
+// take is a work that no other goroutine has; put it back.
+func (r *Solver) take() (*work, error) {
+	if x, ok := r.pool.Get().(*work); ok {
+		return x, nil
+	}
+	p, err := plan.New(r.system, r.options, domain.Means{})
+	if err != nil {
+		return nil, err
+	}
+	cpu, err := rollout.NewEvaluator(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &work{planner: p, search: plan.NewSearch(cpu, world.LookAhead, solverStarts*rollout.Lanes, r.options.Ways)}, nil
 }
 
 // Parameters are where a scenario is: the scene as a coordinate whose bits number
@@ -136,28 +157,26 @@ func (r *Solver) SolveAll(_ int, p []float64, prefs []domain.Preference, how dom
 	if how != domain.WeightedSum {
 		return fail(fmt.Errorf("%s is solved by %s only, not by %s", r.view.Spec().Name, domain.WeightedSum, how))
 	}
-	planner, ok := r.pool.Get().(*Planner)
-	if !ok {
-		_, err := NewPlanner(r.system, r.options)
+	x, err := r.take()
+	if err != nil {
 		return fail(err)
 	}
-	defer r.pool.Put(planner)
-	if err := r.drive(planner, p); err != nil {
+	defer r.pool.Put(x)
+	if err := r.drive(x, p); err != nil {
 		return fail(err)
 	}
-	h, robots := planner.h, planner.robots
+	start := x.joint
 	for k, pref := range prefs {
-		planner.h, planner.robots = h, robots
-		planner.obstacle = h.Predicted(world.LookAhead)
-		planner.rng = rand.New(rand.NewPCG(seeds[k], 0x736f_6c76_6572))
-		samples[k], errs[k] = r.solve(planner, pref)
+		x.joint = start
+		x.search.Rand = rand.New(rand.NewPCG(seeds[k], 0x736f_6c76_6572))
+		samples[k], errs[k] = r.solve(x, pref)
 	}
 	return samples, errs
 }
 
-// drive takes the planner to the scenario's state, with plans that are shifted to
-// it.
-func (r *Solver) drive(p *Planner, at []float64) error {
+// drive takes the planner to the scenario's state and solves that under (1/3, 1/3, 1/3),
+// from plans that are shifted to it.
+func (r *Solver) drive(x *work, at []float64) error {
 	y := r.system
 	number := math.Float64bits(1 + at[0]) // the coordinate's own bits: equal ones are equal scenes
 	scene, err := y.Draw(r.stream, 0, number)
@@ -180,35 +199,24 @@ func (r *Solver) drive(p *Planner, at []float64) error {
 	steps := min(int(at[1]*(driveLength*full+1)), y.Params.Steps-2)
 	s, c := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize)
 	u := make([]float64, world.MaxRobots*world.ActionSize)
-	if err := p.Reset(nil); err != nil {
+	if err := x.planner.Reset(nil); err != nil {
 		return err
 	}
-	p.single.Penalty.Hard = rollout.Repeat(float32(p.options.Hard))
 	for range steps {
 		h.Encode(s, c)
-		if _, err := p.Decide(s, c, pref, u); err != nil {
+		if _, err := x.planner.Decide(s, c, pref, u); err != nil {
 			return err
 		}
 		h.Apply(u)
 	}
-	// What the scene has spent of its buffer is not part of a view.
-	p.least, p.chosen = world.NoMargin, p.options.Buffer
 	r.perturb(h, at, rng)
-	p.h = h
-	p.obstacle = h.Predicted(world.LookAhead)
-	for i := range h.Robots {
-		p.shift(i)
-	}
-	if !y.Moving() {
-		p.guide(world.Thirds)
-	}
-	p.started = true
-	p.planned = h.Robots
-	clear(p.waits[:])
-	p.single.Penalty.Hard = rollout.Repeat(float32(p.options.Hard + certifiedRoom))
-	p.rng = rand.New(rand.NewPCG(number, 0x7374_6172_74))
-	weights := r.weights(p, domain.Preference{W: world.Thirds})
-	r.optimise(p, &weights, driveDescent)
+	x.planner.Observe(h, world.Thirds)
+	x.joint = x.planner.Joint()
+	x.joint.Obstacles = h.Predicted(nil, world.LookAhead)
+	x.joint.Planned = h.Robots
+	x.search.Rand = rand.New(rand.NewPCG(number, 0x7374_6172_74))
+	weights := r.weights(&x.joint, domain.Preference{W: world.Thirds})
+	r.optimise(x, &weights, driveDescent)
 	return nil
 }
 
@@ -239,8 +247,9 @@ func (r *Solver) perturb(h *world.Prediction, at []float64, rng *rand.Rand) {
 }
 
 // solve gives the samples of one state under one preference.
-func (r *Solver) solve(p *Planner, pref domain.Preference) ([]domain.Sample, error) {
-	n := p.h.Robots
+func (r *Solver) solve(x *work, pref domain.Preference) ([]domain.Sample, error) {
+	j := &x.joint
+	n := j.Scene.Robots
 	samples := make([]domain.Sample, 0, 4*n)
 	var rows [2][world.MaxRobots]domain.Sample
 	for step := range 2 {
@@ -249,25 +258,23 @@ func (r *Solver) solve(p *Planner, pref domain.Preference) ([]domain.Sample, err
 			for i := range n {
 				copy(u[2*i:], rows[0][i].U[:2])
 			}
-			h := *p.h
+			h := *j.Scene
 			h.Obstacles = slices.Clone(h.Obstacles)
 			h.Apply(u)
-			p.h = &h
-			p.obstacle = h.Predicted(world.LookAhead)
-			for i := range n {
-				p.shift(i)
-			}
+			j.Obstacles = nil // the first step's, which other preferences start from too
+			j.Shift()
+			j.See(&h)
 		}
-		weights := r.weights(p, pref)
-		r.optimise(p, &weights, (1-step)*solverDescent)
-		if err := r.certify(p, pref, &weights, rows[step][:n]); err != nil {
+		weights := r.weights(j, pref)
+		r.optimise(x, &weights, (1-step)*solverDescent)
+		if err := r.certify(x, pref, &weights, rows[step][:n]); err != nil {
 			return nil, err
 		}
 	}
 	var home [world.MaxRobots]bool
 	for i := range n {
-		r.score(p, i, world.Thirds)
-		cost, _ := p.worth(&p.robots[i].plan)
+		r.begin(x, i, world.Thirds)
+		cost, _ := worth(x.search, &j.Robots[i].Plan)
 		home[i] = cost < worthwhile
 	}
 	for mirrored := range 2 {
@@ -289,16 +296,16 @@ func (r *Solver) solve(p *Planner, pref domain.Preference) ([]domain.Sample, err
 }
 
 // weights are what each robot optimises: the preference, or its own priority.
-func (r *Solver) weights(p *Planner, pref domain.Preference) (w [world.MaxRobots][3]float64) {
+func (r *Solver) weights(j *plan.Joint, pref domain.Preference) (w [world.MaxRobots][3]float64) {
 	v := r.view
 	s, c := make([]float64, v.Spec().MeasuredSize()), make([]float64, v.Spec().ContextSize())
 	var delta [3]float64
-	for i := range p.h.Robots {
+	for i := range j.Scene.Robots {
 		if !pref.Adaptive {
 			copy(w[i][:], pref.W)
 			continue
 		}
-		l := p.outlook(i)
+		l := j.Outlook(i)
 		v.Observe(&l, i, s, c)
 		v.Indicators(s, nil, c, delta[:])
 		v.Spec().Semantic.Priority(delta[:], w[i][:])
@@ -307,22 +314,14 @@ func (r *Solver) weights(p *Planner, pref domain.Preference) (w [world.MaxRobots
 }
 
 // certify checks the joint plan in float64 and writes one row for each robot.
-func (r *Solver) certify(p *Planner, pref domain.Preference, weights *[world.MaxRobots][3]float64, rows []domain.Sample) error {
-	v, h := r.view, p.h
+func (r *Solver) certify(x *work, pref domain.Preference, weights *[world.MaxRobots][3]float64, rows []domain.Sample) error {
+	v, h := r.view, x.joint.Scene
 	joint := make([]float64, world.LookAhead*world.MaxRobots*world.ActionSize)
-	for i := range rows {
-		before := h.Previous[i][:]
-		for k, u := range p.robots[i].plan {
-			a := h.Action(joint, k, i)
-			a[0], a[1] = float64(u[0]), float64(u[1])
-			h.Params.Limits.Nearest(a, before)
-			before = a
-		}
-	}
+	x.joint.Actions(joint)
 	var J [world.Terms]float64
 	var margins [world.MarginKinds]float64
 	h.Evaluate(joint, world.LookAhead, &J, &margins)
-	if !(slices.Min(margins[:]) >= p.options.Hard) {
+	if !(slices.Min(margins[:]) >= r.options.Hard) {
 		return domain.ErrInfeasible
 	}
 	base := make([]float64, v.Spec().PlanSize())
@@ -332,10 +331,14 @@ func (r *Solver) certify(p *Planner, pref domain.Preference, weights *[world.Max
 			U: make([]float64, v.Spec().PlanSize()), Target: make([]float64, v.Spec().PlanSize()),
 			Sigma: weights[i][:], J: make([]float64, 3), Margins: make([]float64, 1),
 		}
-		if row.KKT = r.residual(p, i, weights[i][:]); !(row.KKT <= stationary) {
+		row.KKT = r.residual(x, i, weights[i][:])
+		if err := x.search.Err(); err != nil {
+			return err
+		}
+		if !(row.KKT <= stationary) {
 			return domain.ErrNotConverged
 		}
-		l := p.outlook(i)
+		l := x.joint.Outlook(i)
 		v.Observe(&l, i, row.S, row.C)
 		for k := range world.LookAhead {
 			copy(row.U[2*k:], h.Action(joint, k, i))
@@ -344,7 +347,7 @@ func (r *Solver) certify(p *Planner, pref domain.Preference, weights *[world.Max
 		for k := range base {
 			row.Target[k] = row.U[k] - base[k]
 		}
-		a := v.Assess(&l, i, row.U, p.options.Hard)
+		a := v.Assess(&l, i, row.U, r.options.Hard)
 		for k := range row.J {
 			row.J[k] = a.J[k] / world.LookAhead
 		}

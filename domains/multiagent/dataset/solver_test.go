@@ -1,4 +1,4 @@
-package plan
+package dataset
 
 import (
 	"math"
@@ -7,10 +7,33 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 	"github.com/gpc-engine/gpc/offline"
 )
+
+func system(t testing.TB, moving bool) *world.System {
+	t.Helper()
+	y, err := world.NewSystem("test", world.Default(moving), moving)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return y
+}
+
+// driven is the solver's work on a scenario, its optimum under (1/3, 1/3, 1/3) found.
+func driven(t testing.TB, r *Solver, at []float64) *work {
+	t.Helper()
+	x, err := r.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.drive(x, at); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
 
 // solved solves a scenario that has somewhere to go.
 func solved(t testing.TB, r *Solver, prefs []domain.Preference) [][]domain.Sample {
@@ -67,19 +90,17 @@ func TestSamplesAreCertified(t *testing.T) {
 func TestCertificateRefusesACollision(t *testing.T) {
 	y := system(t, false)
 	r := NewSolver(view.New(y))
-	p := r.pool.Get().(*Planner)
-	if err := r.drive(p, []float64{0.3, 0.2, 0, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
-	rows := make([]domain.Sample, p.h.Robots)
+	x := driven(t, r, []float64{0.3, 0.2, 0, 0, 0})
+	h := x.joint.Scene
+	rows := make([]domain.Sample, h.Robots)
 	pref := domain.Preference{W: world.Thirds}
-	weights := r.weights(p, pref)
-	if err := r.certify(p, pref, &weights, rows); err != nil {
+	weights := r.weights(&x.joint, pref)
+	if err := r.certify(x, pref, &weights, rows); err != nil {
 		t.Fatalf("the optimum is refused: %v", err)
 	}
-	at := p.robots[0].path[20]
-	p.h.Obstacles = append(slices.Clone(p.h.Obstacles), world.Obstacle{C: [2]float64{float64(at[0]), float64(at[1])}, R: 0.4})
-	if err := r.certify(p, pref, &weights, rows); err != domain.ErrInfeasible {
+	at := x.joint.Robots[0].Path[20]
+	h.Obstacles = append(slices.Clone(h.Obstacles), world.Obstacle{C: [2]float64{float64(at[0]), float64(at[1])}, R: 0.4})
+	if err := r.certify(x, pref, &weights, rows); err != domain.ErrInfeasible {
 		t.Errorf("a plan through an obstacle gives %v, want %v", err, domain.ErrInfeasible)
 	}
 }
@@ -88,21 +109,19 @@ func TestCertificateRefusesACollision(t *testing.T) {
 func TestResidualSeesWhatIsLeft(t *testing.T) {
 	y := system(t, true)
 	r := NewSolver(view.New(y))
-	p := r.pool.Get().(*Planner)
-	if err := r.drive(p, []float64{0.3, 0.1, 0, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
-	at := r.residual(p, 0, world.Thirds)
+	x := driven(t, r, []float64{0.3, 0.1, 0, 0, 0})
+	at := r.residual(x, 0, world.Thirds)
 	limits := y.Params.Limits
-	before := p.h.Previous[0]
-	for k := range p.robots[0].plan {
-		u := []float64{float64(p.robots[0].plan[k][0]) - 0.1, float64(p.robots[0].plan[k][1]) + 0.01}
+	before := x.joint.Scene.Previous[0]
+	plan := x.joint.Robots[0].Plan
+	for k := range plan {
+		u := []float64{float64(plan[k][0]) - 0.1, float64(plan[k][1]) + 0.01}
 		limits.Nearest(u, before[:])
 		before = [2]float64{u[0], u[1]}
-		p.robots[0].plan[k] = [2]float32{float32(u[0]), float32(u[1])}
+		plan[k] = [2]float32{float32(u[0]), float32(u[1])}
 	}
-	p.follow(0)
-	if off := r.residual(p, 0, world.Thirds); !(at <= stationary) || !(off > 2*at) {
+	x.joint.Commit(0, &plan)
+	if off := r.residual(x, 0, world.Thirds); !(at <= stationary) || !(off > 2*at) {
 		t.Errorf("residual %v at the optimum, %v beside it", at, off)
 	}
 }
@@ -114,25 +133,19 @@ func TestAssessAgreesWithTheRollout(t *testing.T) {
 		y := system(t, moving)
 		v := view.New(y)
 		r := NewSolver(v)
-		options := r.options
-		options.Candidates = 128
-		p, err := NewPlanner(y, options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		drive(t, scene(t, y, rng.Uint64()), p, 2+rng.IntN(30), nil)
-		clear(p.waits[:])
-		p.least, p.chosen = world.NoMargin, p.options.Buffer
-		for i := range p.h.Robots {
-			look := p.outlook(i)
-			r.score(p, i, world.Thirds)
-			p.single.Ending = nil
-			cost, safe := p.worth(&p.robots[i].plan)
-			plan := make([]float64, v.Spec().PlanSize())
-			for k, u := range p.robots[i].plan {
-				plan[2*k], plan[2*k+1] = float64(u[0]), float64(u[1])
+		x := driven(t, r, []float64{rng.Float64(), 0.5 * rng.Float64(), 0, 0, 0})
+		for i := range x.joint.Scene.Robots {
+			plan := &x.joint.Robots[i].Plan
+			r.begin(x, i, world.Thirds)
+			x.search.Problem.Ending.Scale = 0
+			x.search.Problem.Penalty.Hard = rollout.Repeat(float32(r.options.Hard))
+			cost, safe := worth(x.search, plan)
+			actions := make([]float64, v.Spec().PlanSize())
+			for k, u := range plan {
+				actions[2*k], actions[2*k+1] = float64(u[0]), float64(u[1])
 			}
-			a := v.Assess(&look, i, plan, p.options.Hard)
+			look := x.joint.Outlook(i)
+			a := v.Assess(&look, i, actions, r.options.Hard)
 			want := (a.J[0] + a.J[1] + a.J[2]) / 3
 			if d := math.Abs(want - cost); !(d <= 2e-3*(1+want)) {
 				t.Errorf("moving %v, robot %d: %v in the roll-out, %v in float64", moving, i, cost, want)

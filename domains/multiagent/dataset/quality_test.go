@@ -1,4 +1,4 @@
-package plan
+package dataset
 
 import (
 	"flag"
@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+	"github.com/gpc-engine/gpc/domains/multiagent/plan"
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 	"github.com/gpc-engine/gpc/internal/ref"
@@ -19,7 +19,7 @@ import (
 )
 
 // Flags of BenchmarkMap, which measures what a map's plans are worth before any
-// search: go test -run xxx -bench Map -benchtime 1x ./domains/multiagent -map FILE
+// search: go test -run xxx -bench Map -benchtime 1x ./domains/multiagent/dataset -map FILE
 var (
 	mapFile  = flag.String("map", "", "model file that BenchmarkMap measures")
 	mapViews = flag.Int("views", 300, "scenarios of held-out views that BenchmarkMap takes")
@@ -28,13 +28,13 @@ var (
 // held is a robot's view in a scene of the validation stream with the optimum that
 // the solver found there under (1/3, 1/3, 1/3), where the map learns.
 type held struct {
-	p       *Planner // its state: scene, obstacles, everyone's plans
+	x       *work // its state: scene, obstacles, everyone's plans
 	i       int
 	optimum float64
 }
 
 // hold solves held-out scenarios and visits every robot whose optimum costs more
-// than that of one that is at rest at its goal. The planner is the visitor's until
+// than that of one that is at rest at its goal. The work is the visitor's until
 // it returns.
 func hold(r *Solver, scenarios int, visit func(h *held)) error {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -43,26 +43,26 @@ func hold(r *Solver, scenarios int, visit func(h *held)) error {
 		for k, a := range r.Parameters() {
 			at[k] = a.Lo + rng.Float64()*(a.Hi-a.Lo)
 		}
-		p := r.pool.Get().(*Planner)
-		if err := r.drive(p, at); err != nil {
+		x, err := r.take()
+		if err != nil {
 			return err
 		}
-		p.rng = rand.New(rand.NewPCG(1, 3))
-		for i := range p.h.Robots {
-			r.score(p, i, world.Thirds)
-			cost, safe := p.worth(&p.robots[i].plan)
-			if safe == world.LookAhead && cost > scoreScale && home(p, i) >= 3 {
-				visit(&held{p, i, cost})
+		if err := r.drive(x, at); err != nil {
+			return err
+		}
+		x.search.Rand = rand.New(rand.NewPCG(1, 3))
+		h := x.joint.Scene
+		for i := range h.Robots {
+			r.begin(x, i, world.Thirds)
+			cost, safe := worth(x.search, &x.joint.Robots[i].Plan)
+			away := math.Hypot(h.State[i][0]-h.Goal[i][0], h.State[i][1]-h.Goal[i][1])
+			if safe == world.LookAhead && cost > scoreScale && away >= view.LearnedDistance {
+				visit(&held{x, i, cost})
 			}
 		}
-		r.pool.Put(p)
+		r.pool.Put(x)
 	}
 	return nil
-}
-
-// home is how far robot i is from its goal, m.
-func home(p *Planner, i int) float64 {
-	return math.Hypot(p.h.State[i][0]-p.h.Goal[i][0], p.h.State[i][1]-p.h.Goal[i][1])
 }
 
 // decoder is a map's E_x and D_u.
@@ -86,11 +86,11 @@ func (d *decoder) encode(s, c []float64, pref domain.Preference) []float64 {
 	return d.encoderX.Forward(wide)
 }
 
-func (d *decoder) plan(z, base []float64) (plan [world.LookAhead][2]float32) {
+func (d *decoder) plan(z, base []float64) (p plan.Plan) {
 	for k, v := range d.decoderU.Forward(z) {
-		plan[k/2][k%2] = float32(base[k]) + float32(v)*d.m.NormU.Scale[k] + d.m.NormU.Mean[k]
+		p[k/2][k%2] = float32(base[k]) + float32(v)*d.m.NormU.Scale[k] + d.m.NormU.Mean[k]
 	}
-	return plan
+	return p
 }
 
 // quality is what a set of plans is worth over held-out views.
@@ -99,11 +99,11 @@ type quality struct {
 	ratios          []float64 // cost over the optimum's, of the best feasible plan
 }
 
-func (q *quality) add(p *Planner, h *held) {
+func (q *quality) add(h *held) {
 	q.views++
-	if best := &p.best[0]; p.kept > 0 && best.safe == world.LookAhead {
+	if _, cost, safe := h.x.search.Best(); safe == world.LookAhead {
 		q.feasible++
-		q.ratios = append(q.ratios, best.key/h.optimum)
+		q.ratios = append(q.ratios, cost/h.optimum)
 	}
 }
 
@@ -162,7 +162,7 @@ func BenchmarkMap(b *testing.B) {
 	r := NewSolver(v)
 	r.stream = world.Validation
 	rng := rand.New(rand.NewPCG(4, 5))
-	s, ctx := make([]float64, v.Spec().MeasuredSize()), make([]float64, v.Spec().ContextSize())
+	seen, context := make([]float64, v.Spec().MeasuredSize()), make([]float64, v.Spec().ContextSize())
 	base := make([]float64, v.Spec().PlanSize())
 	names := []string{
 		"base plan", "decoded plan", "16 latents", "32 latents", "16 primitives", "96 primitives",
@@ -172,82 +172,70 @@ func BenchmarkMap(b *testing.B) {
 		rows := make([]quality, len(names))
 		residual, without := 0.0, 0.0
 		err := hold(r, *mapViews, func(h *held) {
-			p, i := h.p, h.i
-			committed := p.robots[i].plan
+			s, i := h.x.search, h.i
+			committed := h.x.joint.Robots[i].Plan
 			// The optimum itself is no candidate: the committed plan is to brake.
-			p.robots[i].plan = [world.LookAhead][2]float32{}
-			l := p.outlook(i)
-			v.Observe(&l, i, s, ctx)
-			v.Base(s, ctx, base)
-			r.score(p, i, world.Thirds)
-			fresh := func() { p.kept, p.daring = 0, 0 }
-			bounds := p.h.Bounds(i)
-			z, mirrored := d.latents(v, s, ctx, rng)
-			put := func(n, lane int) {
-				plan := func() [world.LookAhead][2]float32 {
-					if !mirrored[n] {
-						return d.plan(z[n], base)
-					}
-					turned := slices.Clone(base)
-					view.FlipPlan(turned)
-					plan := d.plan(z[n], turned)
-					for k := range plan {
-						plan[k][1] = -plan[k][1]
-					}
-					return plan
-				}()
-				p.put(&plan, lane)
+			h.x.joint.Robots[i].Plan = plan.Plan{}
+			r.begin(h.x, i, world.Thirds)
+			v.Observe(&h.x.look, i, seen, context)
+			v.Base(seen, context, base)
+			z, mirrored := d.latents(v, seen, context, rng)
+			decode := func(n int) plan.Plan {
+				if !mirrored[n] {
+					return d.plan(z[n], base)
+				}
+				turned := slices.Clone(base)
+				view.FlipPlan(turned)
+				p := d.plan(z[n], turned)
+				for k := range p {
+					p[k][1] = -p[k][1]
+				}
+				return p
 			}
 			latents := func(count int) {
-				fresh()
-				for from := 0; from < count; from += rollout.Lanes {
-					for lane := range rollout.Lanes {
-						put(min(from+lane, count-1), lane)
-					}
-					p.engine.Limit(p.block, world.LookAhead, &bounds)
-					p.evaluate(nil)
+				s.Clear()
+				for n := range count {
+					p := decode(n)
+					s.Put(&p, n)
 				}
+				s.Limit(count)
+				s.Score(count, false)
+			}
+			primitives := func(blocks int) {
+				s.Clear()
+				s.Seed(0, blocks)
 			}
 			descend := func(steps int) {
-				p.spread()
-				p.slide(i, spreadRates, steps, math.Pow(spreadEnd, 1/float64(steps)))
+				s.Spread()
+				s.Slide(&spreadRates, steps, math.Pow(spreadEnd, 1/float64(steps)))
 			}
-			var plain [world.LookAhead][2]float32
+			var plain plan.Plan
 			for k := range plain {
 				plain[k] = [2]float32{float32(base[2*k]), float32(base[2*k+1])}
 			}
-			p.worth(&plain)
-			rows[0].add(p, h)
+			s.Clear()
+			worth(s, &plain)
+			rows[0].add(h)
 			latents(1)
-			rows[1].add(p, h)
+			rows[1].add(h)
+			decoded, _, _ := s.Best()
 			for k := range committed {
-				a, w := float64(p.best[0].plan[k][0]-committed[k][0]), float64(p.best[0].plan[k][1]-committed[k][1])
+				a, w := float64(decoded[k][0]-committed[k][0]), float64(decoded[k][1]-committed[k][1])
 				residual += (a*a + w*w) / world.LookAhead
 				a, w = float64(plain[k][0]-committed[k][0]), float64(plain[k][1]-committed[k][1])
 				without += (a*a + w*w) / world.LookAhead
 			}
-			latents(16)
-			rows[2].add(p, h)
-			latents(32)
-			rows[3].add(p, h)
-			fresh()
-			p.seeds(i, 0, 1)
-			rows[4].add(p, h)
-			fresh()
-			p.seeds(i, 0, 6)
-			rows[5].add(p, h)
-			latents(16)
-			descend(10)
-			rows[6].add(p, h)
-			fresh()
-			p.seeds(i, 0, 1)
-			descend(10)
-			rows[7].add(p, h)
-			fresh()
-			p.seeds(i, 0, 6)
-			descend(40)
-			rows[8].add(p, h)
-			p.robots[i].plan = committed
+			for n, run := range []struct {
+				collect        func(int)
+				count, descent int
+			}{{latents, 16, 0}, {latents, 32, 0}, {primitives, 1, 0}, {primitives, 6, 0}, {latents, 16, 10}, {primitives, 1, 10}, {primitives, 6, 40}} {
+				run.collect(run.count)
+				if run.descent > 0 {
+					descend(run.descent)
+				}
+				rows[2+n].add(h)
+			}
+			h.x.joint.Robots[i].Plan = committed
 		})
 		if err != nil {
 			b.Fatal(err)
