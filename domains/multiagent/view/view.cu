@@ -312,7 +312,7 @@ __device__ inline double step(const double* k, const double* s, const double* c,
     for (int j = b; j < KNOWN; j += 32) room.next[j] = j < STATES ? s[j] : c[j - STATES];
     Sight e(k, s, c);
     Robot own(e.speed);
-    double mean, margin = k[NO_MARGIN], radius = 0.0, features[3] = {0.0, 0.0, 0.0};
+    double mean, margin = k[NO_MARGIN], clearance = k[REACH], radius = 0.0, features[3] = {0.0, 0.0, 0.0};
     own.drive(k, u[0], u[1], mean);
     auto move = [&](Point q) { return q.from(own.at).seen(own.heading); };
     e.speed = own.speed, e.previous[0] = u[0], e.previous[1] = u[1], e.goal = move(e.goal);
@@ -327,11 +327,14 @@ __device__ inline double step(const double* k, const double* s, const double* c,
             const int j = min(i, KNOTS - 2);
             const double t = 1.0 / (k[KNOT_STEPS + j + 1] - k[KNOT_STEPS + j]);
             const Point way = before[j + 1].from(before[j]);
-            knots[i] = move(Point{before[i].x + t * way.x, before[i].y + t * way.y});
+            knots[i] = Point{before[i].x + t * way.x, before[i].y + t * way.y};
         }
-        radius = f[RADIUS], margin = sqrt(knots[0].square()) - radius;
+        radius = f[RADIUS], margin = sqrt(knots[0].from(own.at).square()) - radius;
+        for (int i = 0; i < KNOTS; i++) knots[i] = move(knots[i]);
+        // The heading is a unit vector to the series' rounding.
+        clearance = smaller(clearance, sqrt(knots[0].square()) - radius);
     }
-    margin = warp_smallest(margin);
+    margin = warp_smallest(margin), clearance = warp_smallest(clearance);
     __syncwarp();
     const int place = observed ? survey(k, e, count, radius, knots, features, room) : b;
     double *sNext = room.next, *cNext = room.next + STATES;
@@ -345,7 +348,7 @@ __device__ inline double step(const double* k, const double* s, const double* c,
         }
     }
     if (b == 0) {
-        sNext[SPEED] = e.speed, sNext[ROOT_DISTANCE] = sqrt(sqrt(e.goal.square())), sNext[CLEARANCE] = smaller(margin, k[REACH]);
+        sNext[SPEED] = e.speed, sNext[ROOT_DISTANCE] = sqrt(sqrt(e.goal.square())), sNext[CLEARANCE] = clearance;
         bearing(e.goal, sNext + GOAL), bearing(e.ways[0], sNext + WAY);
         cNext[PREVIOUS] = u[0], cNext[PREVIOUS + 1] = u[1];
         for (int w = 0; w < WAYS; w++) compress(k, e.ways[w], cNext + WAY_POINTS + 2 * w);
