@@ -10,7 +10,7 @@
 //	base       rows   none            latency of 40 steps of feedback, two roots and two divisions each
 //	gradient   rows   none            latency of three roots, seven divisions and four sums over the warp
 //	priority   rows   none            bytes
-//	rollout    rows   16.9 KiB        latency of fifteen roots and some forty divisions: five positions a body are
+//	rollout    rows   16.9 KiB        latency of 27 roots and some fifty divisions: five positions a body are
 //	                                  expanded, moved and compressed; with encode of 9000 operations more:
 //	                                  the way home and a fan of twelve manoeuvres, a lane each, are driven
 //	                                  among ten bodies, 100 kFLOP a row
