@@ -166,10 +166,12 @@ test-gorgoniacu: cuda-headers
 ## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in the folder images beside them; commit what it writes
 kernels: nvcc
 	$(GO) run ./kernels/build compile
+	$(GO) run ./kernels/build compile examples/outside
 
 ## check-kernels: compile every kernel again and fail where the committed image differs
 check-kernels: nvcc
 	$(GO) run ./kernels/build verify
+	$(GO) run ./kernels/build verify examples/outside
 
 .PHONY: gpu-bundle
 ## gpu-bundle: what runs conformance and benchmarks on a machine with a GPU and without Go, in build/gpu-bundle (Linux, amd64)

@@ -112,14 +112,9 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 // keep makes the loops' latents: where the backend computes if it offers that, in
 // its single operations otherwise.
 func (a *Batch) keep() error {
-	m := a.model
 	cfg := backend.LoopsConfig{
-		EncoderX: m.EncoderX, NormX: m.NormX, Step: a.stepperConfig(a.size), Neighbours: a.nav.Neighbours, InverseRange: a.inverseRange,
-		RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
+		MapConfig: a.mapConfig(a.size), RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
 		Smooths: a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree,
-	}
-	if a.index != nil {
-		cfg.Codes, cfg.Decoded = m.Codes, a.decoded
 	}
 	if b, ok := a.backend.(backend.LoopsBackend); ok {
 		kept, err := b.NewLoops(cfg)
@@ -177,7 +172,7 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 	for i := range obs {
 		a.execute(i, &obs[i], &out[i])
 	}
-	times := Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
+	times := domain.Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
 	if host, ok := a.latents.(*loops.Loops); ok {
 		times.Localize = host.Localized().Sub(start)
 		times.Step -= times.Localize
@@ -201,9 +196,8 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 // so that the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
 	spec, l, in := a.spec, &a.loops[i], &a.in
-	if len(obs.S) != spec.MeasuredSize() || len(obs.C) != spec.ContextSize() {
-		return fmt.Errorf("batchnav: observation %d has %d measured values and %d of context, case %q has %d and %d",
-			i, len(obs.S), len(obs.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	if err := a.checkSizes(obs.S, obs.C); err != nil {
+		return fmt.Errorf("batchnav: observation %d %w", i, err)
 	}
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return err
@@ -296,7 +290,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	if a.opt.Latents {
 		d.Latent = o.Z.Row(i)
 	}
-	d.Fallback = Fallback(o.Fallbacks[i])
+	d.Fallback = domain.Fallback(o.Fallbacks[i])
 	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
 	d.Residual, d.Displacement, d.Correction = o.Residual[i], o.Displacement[i], 0
 	d.Consistent = flags&backend.LoopConsistent != 0
@@ -306,7 +300,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	}
 	tensor.Widen(l.u, d.Plan[:len(l.u)])
 	if flags&backend.LoopFinite == 0 {
-		d.Fallback |= FallbackAction | FallbackConservative
+		d.Fallback |= domain.FallbackAction | domain.FallbackConservative
 		a.problem.Fallback(l.state, obs.C, l.u)
 		a.problem.Margins(l.state, obs.C, l.u, l.margins)
 		d.Margin = smallest(l.margins)
@@ -331,7 +325,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 // refuse answers an observation that is not finite.
 func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	a.problem.Fallback(l.state, l.lastC, l.u)
-	d.Fallback = FallbackObservation | FallbackConservative
+	d.Fallback = domain.FallbackObservation | domain.FallbackConservative
 	for j := range l.margins {
 		l.margins[j] = math.NaN()
 	}
@@ -346,19 +340,19 @@ func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 func (a *Batch) guard(l *loop, obs *Observation, d *Decision) {
 	broken := !(d.Margin >= -a.spec.MarginTolerance)
 	if broken {
-		d.Fallback |= FallbackMargin
+		d.Fallback |= domain.FallbackMargin
 	}
 	if d.Threshold > 0 && !(d.Residual <= a.residualLimit*d.Threshold) {
-		d.Fallback |= FallbackResidual
+		d.Fallback |= domain.FallbackResidual
 	} else if !broken {
 		return
 	}
 	if a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {
 		return // the ablation executes what was decoded; the trigger is recorded
 	}
-	bit := FallbackSolver
+	bit := domain.FallbackSolver
 	if a.opt.Solver == nil || !a.opt.Solver(l.state, obs.C, a.preference(obs), l.alternative) || !tensor.Finite(l.alternative) {
-		bit = FallbackConservative
+		bit = domain.FallbackConservative
 		a.problem.Fallback(l.state, obs.C, l.alternative)
 	}
 	a.problem.Margins(l.state, obs.C, l.alternative, l.alternativeMargins)

@@ -84,16 +84,14 @@ type Constants struct {
 	TauGeom float64 `json:"tau_geom"`
 }
 
-// certifier carries what the estimates share.
+// certifier carries what the estimates share: the held-out samples with their places
+// on M*.
 type certifier struct {
-	*loaded
-	opt          CertifyOptions
-	samples      []domain.Sample
-	netS, netU   backend.Net
-	input        tensor.Matrix
-	normal       tensor.Matrix // x̂
-	state, ctx   tensor.Matrix
-	z, localized tensor.Matrix
+	anchors
+	opt        CertifyOptions
+	samples    []domain.Sample
+	questions  []domain.Question // one per sample
+	netS, netU backend.Net
 }
 
 // newCertifier encodes and localizes the held-out samples.
@@ -111,19 +109,13 @@ func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []do
 		return nil, err
 	}
 	spec := l.spec
-	a := &certifier{
-		loaded: l, opt: opt,
-		input: tensor.New(n, spec.ObservationSize()), normal: tensor.New(n, spec.MeasuredSize()),
-		state: tensor.New(n, spec.MeasuredSize()), ctx: tensor.New(n, spec.ContextSize()),
-		z: tensor.New(n, m.Latent()), localized: tensor.New(n, m.Latent()),
-	}
+	a := &certifier{anchors: newAnchors(l), opt: opt}
 	if a.netS, err = b.NewNet(m.DecoderS); err != nil {
 		return nil, err
 	}
 	if a.netU, err = b.NewNet(m.DecoderU); err != nil {
 		return nil, err
 	}
-	slot := make([]float64, spec.PreferenceSize())
 	for i := range n {
 		s := held[i*len(held)/n]
 		if len(s.S) != spec.MeasuredSize() || len(s.C) != spec.ContextSize() || len(s.U) != spec.PlanSize() {
@@ -131,19 +123,9 @@ func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []do
 				i*len(held)/n, len(s.S), len(s.C), len(s.U), spec.Name, spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize())
 		}
 		a.samples = append(a.samples, s)
-		a.observe(s.S, s.C, s.Preference, slot, a.input.Row(i), a.state.Row(i), a.ctx.Row(i), a.normal.Row(i))
+		a.questions = append(a.questions, domain.Question{S: s.S, C: s.C, Preference: s.Preference})
 	}
-	if err := a.encoder.Forward(a.input, a.z); err != nil {
-		return nil, err
-	}
-	if a.index == nil {
-		return a, a.localized.CopyFrom(a.z)
-	}
-	tau := make([]float32, n)
-	for i := range tau {
-		tau[i] = float32(a.threshold(0))
-	}
-	return a, a.index.Localize(a.normal, a.z, tau, a.nav.Neighbours, backend.LocalizeOutput{Z: a.localized})
+	return a, a.localize(a.questions)
 }
 
 // Estimate computes the constants of a map from held-out samples, on which
@@ -172,13 +154,13 @@ func Estimate(b backend.Backend, m *model.Model, p domain.Problem, held []domain
 // points are latents at which decoders are sampled: codes and localized samples.
 func (a *certifier) points() tensor.Matrix {
 	codes := min(a.opt.Points, a.model.Codes.Rows)
-	extra := min(a.opt.Points, a.localized.Rows)
+	extra := min(a.opt.Points, a.spot.Rows)
 	z := tensor.New(codes+extra, a.model.Latent())
 	for i := range codes {
 		copy(z.Row(i), a.model.Codes.Row(i*a.model.Codes.Rows/codes))
 	}
 	for i := range extra {
-		copy(z.Row(codes+i), a.localized.Row(i*a.localized.Rows/extra))
+		copy(z.Row(codes+i), a.spot.Row(i*a.spot.Rows/extra))
 	}
 	return z
 }
@@ -215,7 +197,7 @@ const difference = 6e-6
 func (a *certifier) margins(c *Constants) error {
 	n, nu := len(a.samples), a.spec.ActionSize()
 	plan := tensor.New(n, a.spec.PlanSize())
-	if err := a.stepper.Decode(a.z, a.ctx, a.state, plan, tensor.Matrix{}); err != nil {
+	if err := a.stepper.Decode(a.observed, a.ctx, a.state, plan, tensor.Matrix{}); err != nil {
 		return err
 	}
 	u := make([]float64, nu)
@@ -268,7 +250,7 @@ func (a *certifier) margins(c *Constants) error {
 func (a *certifier) localization(c *Constants) error {
 	worst := 0.0
 	for i := range a.samples {
-		worst = math.Max(worst, math.Sqrt(tensor.SquaredDistance(a.localized.Row(i), a.z.Row(i))))
+		worst = math.Max(worst, math.Sqrt(tensor.SquaredDistance(a.spot.Row(i), a.observed.Row(i))))
 	}
 	c.DeltaLoc = Number(worst)
 	return nil
@@ -305,7 +287,7 @@ const phiFloor = 1e-8
 func (a *certifier) potential(c *Constants) error {
 	n := len(a.samples)
 	phi, slope := make([]float64, n), make([]float64, n)
-	if err := a.gradients(a.localized, phi, slope); err != nil {
+	if err := a.gradients(a.spot, phi, slope); err != nil {
 		return err
 	}
 	r := 0.5 * a.nav.VMax * a.nav.VMax * a.nav.LatentStep * a.nav.LatentStep
@@ -318,9 +300,9 @@ func (a *certifier) potential(c *Constants) error {
 		radius = math.Max(float64(c.DeltaLoc), a.nav.VMax*a.nav.LatentStep)
 	}
 	mu := math.Inf(1)
-	z := tensor.New(n, a.localized.Cols)
+	z := tensor.New(n, a.spot.Cols)
 	for d := range a.opt.Directions {
-		displace(a.opt.Seed, d, radius, a.localized, z)
+		displace(a.opt.Seed, d, radius, a.spot, z)
 		if err := a.gradients(z, phi, slope); err != nil {
 			return err
 		}

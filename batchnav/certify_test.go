@@ -85,7 +85,7 @@ func TestFDeltaBoundsTheIncrease(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Start away from M*, where Φ has a slope.
-	displace(9, 0, 0.3, a.localized, a.localized)
+	displace(9, 0, 0.3, a.spot, a.spot)
 	var c Constants
 	for _, f := range []func(*Constants) error{a.lipschitz, a.potential} {
 		if err := f(&c); err != nil {
@@ -94,13 +94,13 @@ func TestFDeltaBoundsTheIncrease(t *testing.T) {
 	}
 	n := len(a.samples)
 	before, after, slope := make([]float64, n), make([]float64, n), make([]float64, n)
-	if err := a.gradients(a.localized, before, slope); err != nil {
+	if err := a.gradients(a.spot, before, slope); err != nil {
 		t.Fatal(err)
 	}
 	worst := 0.0
-	z := tensor.New(n, a.localized.Cols)
+	z := tensor.New(n, a.spot.Cols)
 	for round := range 50 {
-		displace(5, round, 0.08, a.localized, z)
+		displace(5, round, 0.08, a.spot, z)
 		if err := a.gradients(z, after, slope); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestMeasureLoopComparesWithTheOptimum(t *testing.T) {
 	}
 	pref := domain.Preference{Adaptive: true}
 	const offset = 0.125
-	m, err := MeasureLoop(context.Background(), nav, oneScene{cart}, 1, 2, pref, func(s, c []float64, _ domain.Preference, u []float64) bool {
+	m, err := MeasureLoop(context.Background(), cart.Spec(), nav.Controller(), oneScene{cart}, 1, 2, pref, func(s, c []float64, _ domain.Preference, u []float64) bool {
 		u[0] = math.Max(-1, math.Min(1, testdomain.Feedback[0]*s[0]+testdomain.Feedback[1]*s[1])) + offset
 		return s[0] != 0.5 // the first state has no optimum
 	})

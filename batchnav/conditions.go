@@ -51,6 +51,15 @@ type Certificate struct {
 	Conditions      []Condition `json:"conditions"`
 }
 
+// Certified is a certificate with the recovery from perturbations off M*, and where it
+// was estimated: the record of `gpc certify`.
+type Certified struct {
+	Certificate *Certificate `json:"certificate"`
+	Recovery    *Recovery    `json:"recovery"`
+	Commit      string       `json:"commit"`
+	Device      string       `json:"device"`
+}
+
 // Judge evaluates the paper's conditions and bounds on constants, and compares
 // the bounds with what was measured in closed loop; measured may be nil.
 func Judge(caseName string, k Constants, measured *Measured) *Certificate {

@@ -43,6 +43,11 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 	if err != nil {
 		return nil, err
 	}
+	if opt.NoRollout {
+		if m, err = m.WithoutRollout(); err != nil {
+			return nil, err
+		}
+	}
 	l := &loaded{backend: b, model: m, problem: p, spec: spec, nav: nav}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
 		return nil, fmt.Errorf("batchnav: E_x: %w", err)
@@ -78,6 +83,17 @@ func (l *loaded) stepperConfig(maxBatch int) backend.StepperConfig {
 		NormS: m.NormS, NormU: m.NormU,
 		Problem: l.problem, Params: stepParams(l.nav, m.Latent()), MaxBatch: maxBatch,
 	}
+}
+
+// mapConfig is the whole map, for a backend that navigates or refines by itself.
+func (l *loaded) mapConfig(maxBatch int) backend.MapConfig {
+	cfg := backend.MapConfig{
+		EncoderX: l.model.EncoderX, NormX: l.model.NormX, Step: l.stepperConfig(maxBatch), Neighbours: l.nav.Neighbours, InverseRange: l.inverseRange,
+	}
+	if l.index != nil {
+		cfg.Codes, cfg.Decoded = l.model.Codes, l.decoded
+	}
+	return cfg
 }
 
 // makeStepper prepares the step for batches of up to maxBatch rows.
@@ -186,6 +202,14 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 		LieGain: float32(nav.LieGain), LieScale: float32(nav.LieScale),
 		Group: backend.Group{RotationBlocks: nav.RotationBlocks},
 	}
+}
+
+// checkSizes says what is wrong with an observation's sizes, to be read after its name.
+func (l *loaded) checkSizes(s, c []float64) error {
+	if spec := l.spec; len(s) != spec.MeasuredSize() || len(c) != spec.ContextSize() {
+		return fmt.Errorf("has %d measured values and %d of context, case %q has %d and %d", len(s), len(c), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	}
+	return nil
 }
 
 // observe writes the normalised input of E_x, [s, c, slot], and the float32

@@ -28,13 +28,14 @@ type Measured struct {
 // reports whether it is known.
 type Optimal func(s, c []float64, pref domain.Preference, u []float64) bool
 
-// MeasureLoop runs a navigator in closed loop on episodes of a plant and, where
-// optimal is given, compares each executed action with the optimal one in the
-// loop's own state.
-func MeasureLoop(ctx context.Context, n *Navigator, plant domain.Plant, seed uint64, episodes int, pref domain.Preference, optimal Optimal) (*Measured, error) {
-	spec := n.batch.spec
+// MeasureLoop runs a controller in closed loop on episodes of a plant of the problem
+// of spec and, where optimal is given, compares each executed action with the optimal
+// one in the loop's own state.
+func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller, plant domain.Plant, seed uint64, episodes int, pref domain.Preference, optimal Optimal) (*Measured, error) {
 	m := &Measured{MarginMin: Number(math.Inf(1))}
-	s, c, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	u, best := make([]float64, spec.ActionSize()), make([]float64, spec.ActionSize())
+	monitored, _ := ctrl.(domain.Monitored)
 	var errors []float64
 	residual, displacement := 0.0, 0.0
 	for e := range episodes {
@@ -42,28 +43,35 @@ func MeasureLoop(ctx context.Context, n *Navigator, plant domain.Plant, seed uin
 		if err != nil {
 			return nil, fmt.Errorf("certify: episode %d: %w", e, err)
 		}
-		n.Reset()
+		if err := ctrl.Reset(ep); err != nil {
+			return nil, fmt.Errorf("certify: episode %d: %w", e, err)
+		}
 		for !ep.Done() {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
 			ep.Observe(s, c)
-			d, err := n.Decide(s, c, pref)
+			ok, err := ctrl.Decide(s, c, pref, u)
 			if err != nil {
 				return nil, err
 			}
-			if optimal != nil && optimal(s, c, pref, u) {
+			if optimal != nil && optimal(s, c, pref, best) {
 				sum := 0.0
-				for j, v := range d.U {
-					sum += (v - u[j]) * (v - u[j])
+				for j, v := range u {
+					sum += (v - best[j]) * (v - best[j])
 				}
 				errors = append(errors, math.Sqrt(sum))
 			}
-			residual, displacement = math.Max(residual, d.Residual), math.Max(displacement, d.Displacement)
-			if d.Fallback.Replaced() {
+			if monitored != nil {
+				d := monitored.Monitor()
+				ok = ok && !d.Fallback.Replaced()
+				// A decision that did not ask the map has no residual.
+				residual, displacement = larger(residual, d.Residual), larger(displacement, d.Displacement)
+			}
+			if !ok {
 				m.Fallbacks++
 			}
-			out, err := ep.Apply(d.U)
+			out, err := ep.Apply(u)
 			if err != nil {
 				return nil, fmt.Errorf("certify: episode %d: %w", e, err)
 			}
@@ -82,4 +90,12 @@ func MeasureLoop(ctx context.Context, n *Navigator, plant domain.Plant, seed uin
 		m.ActionErrorMean, m.ActionErrorP99, m.ActionErrorMax = Number(mean), Number(quantile(errors, 0.99)), Number(quantile(errors, 1))
 	}
 	return m, nil
+}
+
+// larger is the larger of a and b; a where b is not a number.
+func larger(a, b float64) float64 {
+	if b > a {
+		return b
+	}
+	return a
 }

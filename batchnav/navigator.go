@@ -56,3 +56,27 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference) (*Decision, e
 
 // Constants returns the navigation constants in force, ablations applied.
 func (n *Navigator) Constants() domain.Navigation { return n.batch.nav }
+
+// Controller is the navigator as evaluation takes a method.
+func (n *Navigator) Controller() domain.Controller { return controller{n} }
+
+type controller struct{ *Navigator }
+
+func (c controller) Reset(domain.Episode) error {
+	c.Navigator.Reset()
+	return nil
+}
+
+func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64) (bool, error) {
+	d, err := c.Navigator.Decide(s, cx, pref)
+	if err != nil {
+		return false, err
+	}
+	copy(u, d.U)
+	return true, nil
+}
+
+func (c controller) Monitor() domain.Monitor {
+	d := &c.decision[0]
+	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
+}

@@ -112,7 +112,7 @@ func TestObservationThatIsNotFinite(t *testing.T) {
 	nav := navigator(t, cart, batchnav.Options{})
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		d := decide(t, nav, []float64{bad, 0}, adaptive)
-		if d.U[0] != -1 || d.Fallback != batchnav.FallbackObservation|batchnav.FallbackConservative {
+		if d.U[0] != -1 || d.Fallback != domain.FallbackObservation|domain.FallbackConservative {
 			t.Errorf("observation %v: u %g, fallback %v", bad, d.U[0], d.Fallback)
 		}
 		if !math.IsNaN(d.Margin) {
@@ -136,12 +136,12 @@ func TestFallbackTriggers(t *testing.T) {
 	// what the projection already chose, so it is flagged and not replaced.
 	nav := navigator(t, cart, batchnav.Options{})
 	d := decide(t, nav, []float64{2.2, 0.5}, adaptive)
-	if d.Fallback&batchnav.FallbackMargin == 0 || d.Margin >= 0 {
+	if d.Fallback&domain.FallbackMargin == 0 || d.Margin >= 0 {
 		t.Errorf("beyond the wall: margin %g, fallback %v", d.Margin, d.Fallback)
 	}
 	// Far outside of the codes the residual is above the limit.
 	d = decide(t, nav, []float64{-30, 0}, adaptive)
-	if d.Fallback&batchnav.FallbackResidual == 0 || d.Consistent {
+	if d.Fallback&domain.FallbackResidual == 0 || d.Consistent {
 		t.Errorf("far outside: residual %g of τ %g, fallback %v, consistent %v", d.Residual, d.Threshold, d.Fallback, d.Consistent)
 	}
 	if !d.Fallback.Replaced() || d.U[0] != -1 {
@@ -155,13 +155,13 @@ func TestFallbackTriggers(t *testing.T) {
 		return true
 	}})
 	d = decide(t, nav, []float64{-30, 0}, adaptive)
-	if asked != 1 || d.U[0] != 0.25 || d.Fallback&batchnav.FallbackSolver == 0 {
+	if asked != 1 || d.U[0] != 0.25 || d.Fallback&domain.FallbackSolver == 0 {
 		t.Errorf("solver asked %d times: u %g, fallback %v", asked, d.U[0], d.Fallback)
 	}
 	// Without the fallback the trigger is recorded and the map's action executed.
 	raw := decide(t, navigator(t, cart, batchnav.Options{ResidualLimit: math.Inf(1)}), []float64{-30, 0}, adaptive).U[0]
 	d = decide(t, navigator(t, cart, batchnav.Options{NoFallback: true}), []float64{-30, 0}, adaptive)
-	if d.Fallback != batchnav.FallbackResidual || d.U[0] != raw {
+	if d.Fallback != domain.FallbackResidual || d.U[0] != raw {
 		t.Errorf("without the fallback: u %g, the map's action is %g, fallback %v", d.U[0], raw, d.Fallback)
 	}
 }

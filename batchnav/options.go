@@ -21,6 +21,9 @@ type Options struct {
 	NoLie bool
 	// NoRetraction sets μ_R = 0.
 	NoRetraction bool
+	// NoRollout decodes with the D_u that rollout-aware refinement began with, which
+	// the model file holds too.
+	NoRollout bool
 	// NoProjection executes the decoded and clipped action as it is.
 	NoProjection bool
 	// NoFallback executes the map's action whatever the fallback trigger says; the
@@ -53,42 +56,45 @@ type Options struct {
 // outside of what the map was made for.
 const DefaultResidualLimit = 10
 
-// methods are the navigator's variants by the name `--method` takes. The
-// ablation without rollout-aware training (gpc-no-rollout) is another model
-// under the options of gpc.
-var methods = []struct {
-	name string
-	set  func(*Options)
+// variants are the navigator's methods with the options each sets.
+var variants = []struct {
+	domain.Method
+	set func(*Options)
 }{
-	{"gpc", func(*Options) {}},
-	{"direct", func(o *Options) { o.Direct = true }},
-	{"gpc-observer", func(o *Options) { o.Observer = true }},
-	{"gpc-no-semantic", func(o *Options) { o.NoSemantic = true }},
-	{"gpc-no-lie", func(o *Options) { o.NoLie = true }},
-	{"gpc-no-retraction", func(o *Options) { o.NoRetraction = true }},
-	{"gpc-no-projection", func(o *Options) { o.NoProjection = true }},
-	{"gpc-no-fallback", func(o *Options) { o.NoFallback = true }},
+	{domain.Method{Name: "gpc", About: "Algorithm 2, whole", Group: domain.GroupOwn, Brief: true}, func(*Options) {}},
+	{domain.Method{Name: "direct", About: "encode, decode, project: no localization, no flow", Group: domain.GroupOwn, Brief: true}, func(o *Options) { o.Direct = true }},
+	{domain.Method{Name: "gpc-observer", About: "a state observer in place of the latent smoothing", Group: domain.GroupOwn}, func(o *Options) { o.Observer = true }},
+	{domain.Method{Name: "gpc-no-semantic", About: "the priority fixed at 1/M", Group: domain.GroupAblation}, func(o *Options) { o.NoSemantic = true }},
+	{domain.Method{Name: "gpc-no-rollout", About: "D_u as it was before rollout-aware refinement", Group: domain.GroupAblation}, func(o *Options) { o.NoRollout = true }},
+	{domain.Method{Name: "gpc-no-lie", About: "no Lie residual", Group: domain.GroupAblation}, func(o *Options) { o.NoLie = true }},
+	{domain.Method{Name: "gpc-no-retraction", About: "no retraction to M*", Group: domain.GroupAblation}, func(o *Options) { o.NoRetraction = true }},
+	{domain.Method{Name: "gpc-no-projection", About: "the decoded action as it is", Group: domain.GroupAblation}, func(o *Options) { o.NoProjection = true }},
+	{domain.Method{Name: "gpc-no-fallback", About: "nothing replaces the map's action", Group: domain.GroupAblation}, func(o *Options) { o.NoFallback = true }},
 }
 
-// Methods lists the names that OptionsFor knows, in the order of the tables.
-func Methods() []string {
-	names := make([]string, len(methods))
-	for i, m := range methods {
-		names[i] = m.name
+// Methods are the navigator's variants, in the order of the tables. They have no
+// New: NewNavigator makes them, with the options of OptionsFor.
+func Methods() []domain.Method {
+	all := make([]domain.Method, len(variants))
+	for i, v := range variants {
+		all[i] = v.Method
+		all[i].Needs = domain.NeedsMap
 	}
-	return names
+	return all
 }
 
 // OptionsFor returns the options of a method by its `--method` name.
 func OptionsFor(method string) (Options, error) {
-	for _, m := range methods {
-		if m.name == method {
+	var names []string
+	for _, v := range variants {
+		if v.Name == method {
 			var o Options
-			m.set(&o)
+			v.set(&o)
 			return o, nil
 		}
+		names = append(names, v.Name)
 	}
-	return Options{}, fmt.Errorf("batchnav: no navigator method %q, have %s", method, strings.Join(Methods(), ", "))
+	return Options{}, fmt.Errorf("batchnav: no navigator method %q, have %s", method, strings.Join(names, ", "))
 }
 
 // resolve returns the constants of the flow with the ablations applied.

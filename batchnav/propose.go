@@ -2,7 +2,7 @@ package batchnav
 
 import (
 	"fmt"
-	"math"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -10,35 +10,32 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// MaxQuestions bounds the observations of one call of a Proposer.
-const MaxQuestions = 1 << 12
+// MaxQuestions bounds the observations of one call of a Proposer, MaxCandidates the
+// plans over all of them.
+const (
+	MaxQuestions  = 1 << 12
+	MaxCandidates = 1 << 20
+)
 
-// Proposer implements domain.Proposer on one map and one backend: the parts of a
-// refinement up to the decoded plans, for many observations at once. E_x,
+// Proposer implements domain.Proposer on one map and one backend, for many
+// observations at once: the first part of propose, score, choose. E_x,
 // localization, the decoded state and the search of neighbours are one call of
 // the backend each over all observations; the latents of one observation flow
 // together.
 type Proposer struct {
-	*loaded
-	draw *draws
-	// One row per question.
-	input, normal, state, ctx tensor.Matrix // E_x's; x̂; s; c
-	observed, spot            tensor.Matrix // E_x; localized
-	decoded, first            tensor.Matrix // D_s and the whole plan at spot
-	weight                    tensor.Matrix
-	sigma                     [][]float64
-	tau                       []float32
-	consistentRow             []bool
-	nearest                   []int32
-	distance                  []float32
+	anchors
+	draw     *draws
+	nearest  []int32
+	distance []float32
 	// One row per candidate.
 	z, other, plan tensor.Matrix
 	source         []Source
 	sweepInput     tensor.Matrix // one row per swept preference
 	sweepZ         tensor.Matrix
-	// Scratch of one row.
-	slot, delta, shat, u, w, normals []float64
-	scales                           []float64
+	w, normals     []float64 // scratch of one row
+	scales         []float64
+	// When the last call had localized, scattered and moved its latents.
+	localized, scattered, moved time.Time
 }
 
 var _ domain.Proposer = (*Proposer)(nil)
@@ -53,17 +50,18 @@ func NewProposer(b backend.Backend, m *model.Model, p domain.Problem, opt Option
 	if err != nil {
 		return nil, err
 	}
-	if err := l.makeStepper(capacity); err != nil {
+	return newProposer(l, capacity)
+}
+
+func newProposer(l *loaded, capacity int) (*Proposer, error) {
+	if err := l.makeStepper(capacity); err != nil { // larger batches it takes in parts
 		return nil, err
 	}
-	spec := l.spec
 	r := &Proposer{
-		loaded: l, draw: newDraws(),
-		slot: make([]float64, spec.PreferenceSize()), delta: make([]float64, spec.ObjectiveSize()), shat: make([]float64, spec.MeasuredSize()),
-		u: make([]float64, spec.ActionSize()), w: make([]float64, spec.ObjectiveSize()), normals: make([]float64, m.Latent()),
+		anchors: newAnchors(l), draw: newDraws(), scales: l.noiseScales(),
+		w: make([]float64, l.spec.ObjectiveSize()), normals: make([]float64, l.model.Latent()),
 	}
-	r.scales = r.noiseScales()
-	r.growQuestions(1)
+	r.grow(1)
 	r.growCandidates(capacity)
 	return r, nil
 }
@@ -74,23 +72,6 @@ func (r *Proposer) LatentSize() int { return r.model.Latent() }
 // Constants returns the navigation constants in force.
 func (r *Proposer) Constants() domain.Navigation { return r.nav }
 
-func (r *Proposer) growQuestions(n int) {
-	if n <= r.input.Rows {
-		return
-	}
-	spec, nz := r.spec, r.model.Latent()
-	r.input = tensor.New(n, spec.ObservationSize())
-	r.normal, r.state, r.ctx = tensor.New(n, spec.MeasuredSize()), tensor.New(n, spec.MeasuredSize()), tensor.New(n, spec.ContextSize())
-	r.observed, r.spot = tensor.New(n, nz), tensor.New(n, nz)
-	r.decoded, r.first = tensor.New(n, spec.MeasuredSize()), tensor.New(n, spec.PlanSize())
-	r.weight = tensor.New(n, spec.ObjectiveSize())
-	r.tau, r.consistentRow = make([]float32, n), make([]bool, n)
-	r.sigma = make([][]float64, n)
-	for i := range r.sigma {
-		r.sigma[i] = make([]float64, spec.ObjectiveSize())
-	}
-}
-
 func (r *Proposer) growCandidates(n int) {
 	if n <= r.z.Rows {
 		return
@@ -100,32 +81,49 @@ func (r *Proposer) growCandidates(n int) {
 	r.source = make([]Source, n)
 }
 
-// check says what is wrong with a request, and how many candidates it has.
-func (r *Proposer) check(opt *domain.ProposeOptions, questions []domain.Question, answers []domain.Answer) (total int, err error) {
+// Mixture holds the shares of candidates by source.
+type Mixture = domain.Mixture
+
+// checkOptions says what is wrong with flow steps and shares.
+func checkOptions(o domain.ProposeOptions) error {
+	if o.FlowSteps < 0 {
+		return fmt.Errorf("%d flow steps, want none negative", o.FlowSteps)
+	}
+	if m := o.Mixture; !(m.Neighbours >= 0 && m.Preference >= 0 && m.Previous >= 0 && m.Neighbours+m.Preference+m.Previous <= 1) {
+		return fmt.Errorf("shares %g of neighbours, %g of preferences and %g around the previous latent, want them ≥ 0 with a sum ≤ 1", m.Neighbours, m.Preference, m.Previous)
+	}
+	return nil
+}
+
+// check says what is wrong with a question, to be read after its name.
+func (l *loaded) check(q *domain.Question) error {
+	if err := l.checkSizes(q.S, q.C); err != nil {
+		return err
+	}
+	if !tensor.Finite(q.S) || !tensor.Finite(q.C) {
+		return fmt.Errorf("has an entry that is not finite: s %v, c %v", q.S, q.C)
+	}
+	if q.Previous != nil && (len(q.Previous) != l.model.Latent() || !tensor.Finite(q.Previous)) {
+		return fmt.Errorf("has a previous latent of %d entries, want %d that are finite", len(q.Previous), l.model.Latent())
+	}
+	if err := q.Preference.Validate(l.spec.ObjectiveSize()); err != nil {
+		return fmt.Errorf("has a wrong preference: %w", err)
+	}
+	return nil
+}
+
+// checkAll says what is wrong with a request, and how many candidates it has.
+func (r *Proposer) checkAll(opt domain.ProposeOptions, questions []domain.Question, answers []domain.Answer) (total int, err error) {
 	if len(questions) != len(answers) || len(questions) > MaxQuestions {
 		return 0, fmt.Errorf("propose: %d questions and %d answers, want as many of both and at most %d", len(questions), len(answers), MaxQuestions)
 	}
-	if opt.FlowSteps < 0 {
-		return 0, fmt.Errorf("propose: %d flow steps, want none negative", opt.FlowSteps)
-	}
-	if err := checkMixture(opt.Mixture); err != nil {
+	if err := checkOptions(opt); err != nil {
 		return 0, fmt.Errorf("propose: %w", err)
 	}
-	spec := r.spec
 	for i := range questions {
 		q := &questions[i]
-		if len(q.S) != spec.MeasuredSize() || len(q.C) != spec.ContextSize() {
-			return 0, fmt.Errorf("propose: question %d has %d measured values and %d of context, case %q has %d and %d",
-				i, len(q.S), len(q.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
-		}
-		if !tensor.Finite(q.S) || !tensor.Finite(q.C) {
-			return 0, fmt.Errorf("propose: question %d has an entry that is not finite: s %v, c %v", i, q.S, q.C)
-		}
-		if q.Previous != nil && (len(q.Previous) != r.model.Latent() || !tensor.Finite(q.Previous)) {
-			return 0, fmt.Errorf("propose: question %d has a previous latent of %d entries, want %d that are finite", i, len(q.Previous), r.model.Latent())
-		}
-		if err := q.Preference.Validate(spec.ObjectiveSize()); err != nil {
-			return 0, fmt.Errorf("propose: question %d: %w", i, err)
+		if err := r.check(q); err != nil {
+			return 0, fmt.Errorf("propose: question %d %w", i, err)
 		}
 		if q.Count < 0 || q.Count > MaxCandidates-total {
 			return 0, fmt.Errorf("propose: question %d wants %d plans, want 0 or more and at most %d over all questions", i, q.Count, MaxCandidates)
@@ -137,87 +135,58 @@ func (r *Proposer) check(opt *domain.ProposeOptions, questions []domain.Question
 
 // Propose implements domain.Proposer.
 func (r *Proposer) Propose(opt domain.ProposeOptions, questions []domain.Question, answers []domain.Answer) error {
-	total, err := r.check(&opt, questions, answers)
+	total, err := r.checkAll(opt, questions, answers)
 	if err != nil || len(questions) == 0 {
 		return err
 	}
-	r.growQuestions(len(questions))
 	r.growCandidates(total)
 	if err := r.anchor(questions, answers); err != nil {
 		return err
 	}
-	if err := r.scatter(&opt, questions, answers); err != nil {
+	r.localized = time.Now()
+	if err := r.scatter(opt.Mixture, questions); err != nil {
 		return err
 	}
+	r.scattered = time.Now()
 	at := 0
 	for i := range questions {
 		a, n := &answers[i], questions[i].Count
 		z, plan := r.z.Slice(at, at+n), r.plan.Slice(at, at+n)
 		a.Plans, a.Sources, a.Latents = plan, r.source[at:at+n], z
 		if n > 0 {
-			if a.Latents, err = r.flow(z, r.other.Slice(at, at+n), opt.FlowSteps, r.state.Row(i), r.ctx.Row(i), r.weight.Row(i), plan); err != nil {
+			if a.Latents, err = r.flow(i, z, r.other.Slice(at, at+n), opt.FlowSteps, plan); err != nil {
 				return err
 			}
 		}
 		at += n
 	}
+	r.moved = time.Now()
 	return nil
 }
 
 // anchor encodes and localizes all observations, and computes priority and
 // residual of each.
 func (r *Proposer) anchor(questions []domain.Question, answers []domain.Answer) error {
-	n := len(questions)
-	for i := range questions {
-		q := &questions[i]
-		r.observe(q.S, q.C, q.Preference, r.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), r.normal.Row(i))
-		r.tau[i], r.consistentRow[i] = float32(r.threshold(0)), true
-	}
-	observed, spot := r.observed.Slice(0, n), r.spot.Slice(0, n)
-	if err := r.encoder.Forward(r.input.Slice(0, n), observed); err != nil {
+	if err := r.localize(questions); err != nil {
 		return err
 	}
-	if r.index == nil {
-		if err := spot.CopyFrom(observed); err != nil {
-			return err
-		}
-	} else if err := r.index.Localize(r.normal.Slice(0, n), observed, r.tau[:n], r.nav.Neighbours, backend.LocalizeOutput{Z: spot, Consistent: r.consistentRow[:n]}); err != nil {
-		return err
-	}
-	if err := r.stepper.Decode(spot, r.ctx.Slice(0, n), r.state.Slice(0, n), r.first.Slice(0, n), r.decoded.Slice(0, n)); err != nil {
+	if err := r.steer(questions); err != nil {
 		return err
 	}
 	for i := range questions {
 		a := &answers[i]
-		decoded := r.decoded.Row(i)
-		tensor.Widen(r.shat, decoded)
-		tensor.Widen(r.u, r.first.Row(i)[:len(r.u)])
-		r.steer(&questions[i], r.sigma[i])
-		r.weights(r.sigma[i], r.weight.Row(i))
-		r.model.NormS.Apply(decoded, decoded)
-		a.Sigma, a.Consistent, a.Threshold = r.sigma[i], r.consistentRow[i], r.threshold(0)
-		a.Residual = tensor.SquaredDistance(r.normal.Row(i), decoded)
+		a.Sigma, a.Consistent, a.Threshold = r.sigma[i], r.consistent[i], r.threshold(0)
+		a.Residual = r.residual(r.normal.Row(i), r.estimate.Row(i))
 	}
 	return nil
 }
 
-// steer writes the priority at the decoded state; even weights where the
-// indicators are not finite.
-func (r *Proposer) steer(q *domain.Question, sigma []float64) {
-	r.priority(q.Preference, r.shat, r.u, q.C, r.delta, sigma)
-	if !tensor.Finite(sigma) {
-		for i := range sigma {
-			sigma[i] = 1 / float64(len(sigma))
-		}
-	}
-}
-
 // scatter writes the start latents of every question and their sources. The
 // neighbours and the swept preferences of all questions are one call each.
-func (r *Proposer) scatter(opt *domain.ProposeOptions, questions []domain.Question, answers []domain.Answer) error {
+func (r *Proposer) scatter(mix Mixture, questions []domain.Question) error {
 	mostNeighbours, swept := 0, 0
 	for i := range questions {
-		neighbours, preferences, _ := shares(&questions[i], opt.Mixture)
+		neighbours, preferences, _ := shares(&questions[i], mix)
 		mostNeighbours = max(mostNeighbours, neighbours)
 		swept += preferences
 	}
@@ -232,14 +201,14 @@ func (r *Proposer) scatter(opt *domain.ProposeOptions, questions []domain.Questi
 			return err
 		}
 	}
-	if err := r.sweep(opt, questions, swept); err != nil {
+	if err := r.sweep(mix, questions, swept); err != nil {
 		return err
 	}
 	at, sweepAt := 0, 0
 	for i := range questions {
 		q := &questions[i]
 		z, source := r.z.Slice(at, at+q.Count), r.source[at:at+q.Count]
-		neighbours, preferences, previous := shares(q, opt.Mixture)
+		neighbours, preferences, previous := shares(q, mix)
 		n := 0
 		put := func(latent []float32, s Source) {
 			if n < q.Count {
@@ -281,7 +250,7 @@ func (r *Proposer) scatter(opt *domain.ProposeOptions, questions []domain.Questi
 
 // sweep encodes every observation under its preferences over the simplex, all in
 // one call, into sweepZ.
-func (r *Proposer) sweep(opt *domain.ProposeOptions, questions []domain.Question, rows int) error {
+func (r *Proposer) sweep(mix Mixture, questions []domain.Question, rows int) error {
 	if rows == 0 {
 		return nil
 	}
@@ -290,7 +259,7 @@ func (r *Proposer) sweep(opt *domain.ProposeOptions, questions []domain.Question
 	}
 	at, plain := 0, r.spec.ObservationSize()-r.spec.PreferenceSize()
 	for i := range questions {
-		_, preferences, _ := shares(&questions[i], opt.Mixture)
+		_, preferences, _ := shares(&questions[i], mix)
 		for j := range preferences {
 			// The observation itself is normalised already; only the slot differs.
 			row := r.sweepInput.Row(at)
@@ -306,21 +275,41 @@ func (r *Proposer) sweep(opt *domain.ProposeOptions, questions []domain.Question
 	return r.encoder.Forward(r.sweepInput.Slice(0, rows), r.sweepZ.Slice(0, rows))
 }
 
-// shares splits a question's plans beyond the first ones that stand alone.
-func shares(q *domain.Question, mix Mixture) (neighbours, preferences, previous int) {
-	alone := 2
-	if q.Previous != nil {
-		alone = 3
+// admitted copies those of the codes that the measurement x̂ admits by τ, at most
+// want, and returns how many.
+func (r *Proposer) admitted(codes []int32, normal []float32, tau float64, want int, z tensor.Matrix) int {
+	found := 0
+	for _, code := range codes {
+		if found == want {
+			break
+		}
+		if code >= 0 && tensor.SquaredDistance(normal, r.decoded.Row(int(code))) <= tau {
+			copy(z.Row(found), r.model.Codes.Row(int(code)))
+			found++
+		}
 	}
-	rest := max(0, q.Count-alone)
-	part := func(share float64) int { return min(int(math.Floor(share*float64(rest)+shareRounding)), rest) }
-	neighbours = part(mix.Neighbours)
-	preferences = min(part(mix.Preference), rest-neighbours)
-	if q.Previous != nil {
-		previous = min(part(mix.Previous), rest-neighbours-preferences)
-	}
-	return neighbours, preferences, previous
+	return found
 }
 
-// shareRounding keeps a share that is a whole number of plans whole.
-const shareRounding = 1e-9
+// flow moves the latents z of question i by steps latent steps, all under its
+// weights, and leaves the decoded plans in plan; other is as large as z. It returns
+// the one of the two that holds the final latents.
+func (r *Proposer) flow(i int, z, other tensor.Matrix, steps int, plan tensor.Matrix) (tensor.Matrix, error) {
+	n := z.Rows
+	in := backend.StepInput{X: tensor.Broadcast(r.state.Row(i), n), Ctx: tensor.Broadcast(r.ctx.Row(i), n), Weights: tensor.Broadcast(r.weight.Row(i), n)}
+	if steps == 0 {
+		return z, r.stepper.Decode(z, in.Ctx, in.X, plan, tensor.Matrix{})
+	}
+	for step := range steps {
+		in.Z = z
+		out := backend.StepOutput{Z: other}
+		if step == steps-1 {
+			out.U = plan
+		}
+		if err := r.stepper.Step(in, out); err != nil {
+			return z, fmt.Errorf("batchnav: flow step %d of %d: %w", step+1, steps, err)
+		}
+		z, other = other, z
+	}
+	return z, nil
+}

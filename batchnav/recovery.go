@@ -56,19 +56,18 @@ func Recover(b backend.Backend, m *model.Model, p domain.Problem, held []domain.
 		return nil, err
 	}
 	n := len(a.samples)
-	weights, err := a.priorities()
-	if err != nil {
+	if err := a.steer(a.questions); err != nil {
 		return nil, err
 	}
 	z, next := tensor.New(n, m.Latent()), tensor.New(n, m.Latent())
-	displace(a.opt.Seed, a.opt.Directions, opt.Radius, a.localized, z)
+	displace(a.opt.Seed, a.opt.Directions, opt.Radius, a.spot, z)
 	rho := math.Exp(-float64(k.MuPL) * a.nav.LatentStep / a.nav.Epsilon)
 	r := &Recovery{Radius: opt.Radius, Runs: n, Contraction: Number(rho), MuPL: k.MuPL, Floor: Number(float64(k.FDelta) / (1 - rho))}
 	phi, start, slope := make([]float64, n), make([]float64, n), make([]float64, n)
 	within, capped := 0, 0
 	for step := range opt.Steps + 1 {
 		if step > 0 {
-			if err := a.stepper.Step(backend.StepInput{Z: z, X: a.state, Ctx: a.ctx, Weights: weights}, backend.StepOutput{Z: next}); err != nil {
+			if err := a.stepper.Step(backend.StepInput{Z: z, X: a.state, Ctx: a.ctx, Weights: a.weight}, backend.StepOutput{Z: next}); err != nil {
 				return nil, fmt.Errorf("recovery: step %d: %w", step, err)
 			}
 			for i := range n {
@@ -99,23 +98,4 @@ func Recover(b backend.Backend, m *model.Model, p domain.Problem, held []domain.
 	total := float64(n * opt.Steps)
 	r.Within, r.Capped = Number(float64(within)/total), Number(float64(capped)/total)
 	return r, nil
-}
-
-// priorities are the effective weights of each sample at its localized latent.
-func (a *certifier) priorities() (tensor.Matrix, error) {
-	n := len(a.samples)
-	weights := tensor.New(n, a.spec.ObjectiveSize())
-	plan, decoded := tensor.New(n, a.spec.PlanSize()), tensor.New(n, a.spec.MeasuredSize())
-	if err := a.stepper.Decode(a.localized, a.ctx, a.state, plan, decoded); err != nil {
-		return weights, err
-	}
-	shat, u := make([]float64, a.spec.MeasuredSize()), make([]float64, a.spec.ActionSize())
-	delta, sigma := make([]float64, a.spec.ObjectiveSize()), make([]float64, a.spec.ObjectiveSize())
-	for i, s := range a.samples {
-		tensor.Widen(shat, decoded.Row(i))
-		tensor.Widen(u, plan.Row(i)[:len(u)])
-		a.priority(s.Preference, shat, u, s.C, delta, sigma)
-		a.weights(sigma, weights.Row(i))
-	}
-	return weights, nil
 }

@@ -3,7 +3,10 @@ package batchnav_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 func refiner(t testing.TB, cart domain.Problem, capacity int) *batchnav.Refiner {
@@ -218,21 +222,10 @@ func TestRefineOfLongerPlans(t *testing.T) {
 	if len(got.U) != length || got.LookAhead != length {
 		t.Fatalf("plan of %d actions over %d decisions, want %d", len(got.U), got.LookAhead, length)
 	}
-	s, c, cost, margin := []float64{1.2, 0.5}, []float64{0}, 0.0, math.Inf(1)
-	J, named := make([]float64, 2), make([]float64, 2)
-	for _, a := range got.U {
-		u := []float64{a}
-		cart.Project(s, c, u)
-		if u[0] != a {
-			t.Errorf("action %g is not projected, the projection gives %g", a, u[0])
-		}
-		cart.Objectives(s, u, c, J)
-		cost += 0.9*J[0] + 0.1*J[1]
-		cart.Margins(s, c, u, named)
-		margin = math.Min(margin, math.Min(named[0], named[1]))
-		next := make([]float64, 2)
-		cart.Step(s, c, u, next, []float64{0})
-		s = next
+	// Executed as it is, the projected plan needs no projection.
+	executed, cost, margin := ref.ScorePlan(cart, []float64{1.2, 0.5}, []float64{0}, pref, got.U, length, true)
+	if !slices.Equal(executed, got.U) {
+		t.Errorf("the plan %v is not projected, the projection gives %v", got.U, executed)
 	}
 	if math.Abs(cost-got.Cost) > 1e-9 || math.Abs(margin-got.Margin) > 1e-9 {
 		t.Errorf("reported cost %g margin %g, executing the plan gives %g and %g", got.Cost, got.Margin, cost, margin)
@@ -245,6 +238,137 @@ func TestRefineOfLongerPlans(t *testing.T) {
 	d := decide(t, nav, []float64{0.2, 0.1}, pref)
 	if len(d.U) != 1 || len(d.Plan) != length || math.Abs(float64(d.Plan[1])-testdomain.Decay*d.U[0]) > 1e-6 {
 		t.Errorf("u %v of the plan %v", d.U, d.Plan)
+	}
+}
+
+// A refinement's candidates are a proposer's answer to one question: the plans of E_x,
+// of the localized code and of the previous latent stand alone, and the winner's
+// latent decodes to its plan.
+func TestRefineChoosesAmongProposals(t *testing.T) {
+	const count = 40
+	p := planCart()
+	r, err := batchnav.NewRefiner(ref.New(), testdomain.Map(p, 13, false), p, batchnav.Options{}, count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range questions(6, count) {
+		opt := batchnav.RefineOptions{Candidates: count, FlowSteps: 1, Seed: q.Seed, Mixture: thirdsOf, Previous: q.Previous}
+		got, err := r.Refine(context.Background(), batchnav.Observation{S: q.S, C: q.C, Preference: q.Preference}, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]domain.Answer, 1)
+		if err := proposer(t, ref.New(), p, batchnav.Options{}).Propose(domain.ProposeOptions{FlowSteps: 1, Mixture: thirdsOf}, []domain.Question{q}, answer); err != nil {
+			t.Fatal(err)
+		}
+		a := answer[0]
+		best, localized := math.Inf(1), 0.0
+		for row, source := range a.Sources {
+			plan := make([]float64, p.Spec().PlanSize())
+			tensor.Widen(plan, a.Plans.Row(row))
+			executed, cost, margin := ref.ScorePlan(p, q.S, q.C, q.Preference, plan, len(plan), true)
+			if margin >= -p.Spec().MarginTolerance {
+				best = math.Min(best, cost)
+			}
+			if row == 1 {
+				localized = cost
+			}
+			if row == got.Index && (!slices.Equal(got.U, executed) || !slices.Equal(got.Latent, a.Latents.Row(row)) || got.Source != source) {
+				t.Errorf("question %d: winner %d is %v of %v from %v, proposed were %v, %v, %v", i, row, got.U, got.Latent, got.Source, executed, a.Latents.Row(row), source)
+			}
+		}
+		if math.Abs(got.Cost-best) > 1e-9 || math.Abs(got.LocalizedCost-localized) > 1e-9 {
+			t.Errorf("question %d: cost %v, of the localized code %v, want %v and %v", i, got.Cost, got.LocalizedCost, best, localized)
+		}
+		previous := 0
+		for _, s := range got.Sources {
+			if s.Source == batchnav.SourcePrevious {
+				previous = s.Candidates
+			}
+		}
+		if want := i % 2 * (1 + (count-3)/4); previous != want {
+			t.Errorf("question %d: %d candidates of the previous latent, want %d", i, previous, want)
+		}
+	}
+}
+
+// scoring scores its own plans, by the reference, and remembers what it was given.
+type scoring struct {
+	*testdomain.Cart
+	device  *domain.Accelerator
+	batches *[]domain.PlanBatch
+}
+
+func (p scoring) NewPlanScorer(device domain.Accelerator) (domain.PlanScorer, error) {
+	*p.device = device
+	return p, nil
+}
+
+func (p scoring) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
+	*p.batches = append(*p.batches, b)
+	np := p.Spec().PlanSize()
+	for i := range b.Cost {
+		plan := make([]float64, np)
+		tensor.Widen(plan, b.Plans.Row(i))
+		plan, b.Cost[i], b.Margin[i] = ref.ScorePlan(p.Cart, b.S, b.C, b.Preference, plan, b.Steps, !b.NoProjection)
+		copy(b.Projected[i*np:], plan)
+	}
+	return ctx.Err()
+}
+
+// accelerated is a backend that is an accelerator.
+type accelerated struct{ *ref.Backend }
+
+func (accelerated) Program(fs.FS, ...string) (domain.Program, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// A problem that scores whole batches of plans is given all of them, with the device,
+// and what it says is what counts. A look-ahead beyond the plan is the roll-out's.
+func TestRefineAsksAProblemThatScoresPlans(t *testing.T) {
+	for _, length := range []int{1, 4} {
+		cart := testdomain.NewPlanCart(20, length)
+		own := scoring{cart, new(domain.Accelerator), new([]domain.PlanBatch)}
+		m := testdomain.Map(cart, 13, false)
+		var refiners [2]*batchnav.Refiner
+		for i, p := range []domain.Problem{cart, own} {
+			r, err := batchnav.NewRefiner(accelerated{ref.New()}, m, p, batchnav.Options{}, 24)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refiners[i] = r
+		}
+		if *own.device == nil {
+			t.Error("the scorer was not offered the accelerator")
+		}
+		for _, opt := range []batchnav.RefineOptions{
+			{Candidates: 24, FlowSteps: 1, Seed: 5, LookAhead: length}, {Candidates: 24, Seed: 6, LookAhead: 1, NoProjection: true}, {Candidates: 24, LookAhead: 6},
+		} {
+			*own.batches = nil
+			var results [2]*batchnav.Refinement
+			for i, r := range refiners {
+				var err error
+				if results[i], err = r.Refine(context.Background(), batchnav.Observation{S: []float64{1.3, 0.4}, C: []float64{0}, Preference: adaptive}, opt); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, want := results[1], results[0]
+			if got.Index != want.Index || !slices.Equal(got.U, want.U) || math.Abs(got.Cost-want.Cost) > 1e-12 || math.Abs(got.Margin-want.Margin) > 1e-12 || got.FeasibleCount != want.FeasibleCount {
+				t.Errorf("plans of %d, %+v: %+v, by the roll-out %+v", length, opt, got, want)
+			}
+			asked := 1
+			if length == 1 && opt.LookAhead > 1 {
+				asked = 0
+			}
+			if len(*own.batches) != asked {
+				t.Fatalf("plans of %d, look-ahead %d: ScorePlans was asked %d times, want %d", length, opt.LookAhead, len(*own.batches), asked)
+			}
+			for _, b := range *own.batches {
+				if b.Plans.Rows != 24 || b.Steps != min(opt.LookAhead, length) || b.NoProjection != opt.NoProjection {
+					t.Errorf("%d plans over %d steps, want 24 over %d", b.Plans.Rows, b.Steps, min(opt.LookAhead, length))
+				}
+			}
+		}
 	}
 }
 
@@ -286,6 +410,7 @@ func TestRefineRefusesBadRequests(t *testing.T) {
 		"too many candidates": {good, batchnav.RefineOptions{Candidates: batchnav.MaxCandidates + 1}},
 		"negative flow":       {good, batchnav.RefineOptions{Candidates: 1, FlowSteps: -1}},
 		"shares above 1":      {good, batchnav.RefineOptions{Candidates: 1, Mixture: batchnav.Mixture{Neighbours: 0.7, Preference: 0.7}}},
+		"previous latent":     {good, batchnav.RefineOptions{Candidates: 1, Previous: []float32{1, 2}}},
 		"short state":         {batchnav.Observation{S: []float64{0}, C: []float64{0}, Preference: adaptive}, batchnav.RefineOptions{Candidates: 1}},
 		"NaN":                 {batchnav.Observation{S: []float64{math.NaN(), 0}, C: []float64{0}, Preference: adaptive}, batchnav.RefineOptions{Candidates: 1}},
 	} {

@@ -69,7 +69,9 @@ func cpu(t testing.TB) backend.Backend {
 func TestDecideDoesNotAllocate(t *testing.T) {
 	b := cpu(t)
 	c, m, obs := caseOne(t, b, 500)
-	for _, name := range batchnav.Methods() {
+	m.DecoderUManifold = m.DecoderU
+	for _, v := range batchnav.Methods() {
+		name := v.Name
 		opt, err := batchnav.OptionsFor(name)
 		if err != nil {
 			t.Fatal(err)

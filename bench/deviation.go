@@ -36,7 +36,7 @@ const deviationRows = 16
 
 // deviation runs an operation on the timed backend, on the float64 reference and,
 // where the timed one rounds to TF32, in float32.
-func (r *runner) deviation(rows int, run func(b backend.Backend) ([]float32, error)) (*Deviation, error) {
+func (r *Runner) deviation(rows int, run func(b backend.Backend) ([]float32, error)) (*Deviation, error) {
 	want, err := run(ref.New())
 	if err != nil {
 		return nil, fmt.Errorf("float64 reference: %w", err)

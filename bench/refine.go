@@ -18,11 +18,11 @@ import (
 // chosen action out, one flow step, the roll-out to the end of the episode or plan.
 // It needs a registered case with a plant. A call takes the first observation of
 // another test episode each time.
-func (r *runner) refine(ctx context.Context, s Shape) error {
+func refine(ctx context.Context, r *Runner, s Shape) error {
 	if s.own == nil || s.own.Plant == nil || s.own.Learned != nil {
 		return nil // a size alone has no roll-out, a map of something else none of the plant's problem
 	}
-	m, err := s.model(r.rng(), r.opt.Model)
+	m, err := s.model(r.Rand(), r.opt.Model)
 	if err != nil {
 		return err
 	}

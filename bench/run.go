@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -16,18 +17,52 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Ops are the operations that Run measures, in the order of the table.
-var Ops = []string{"gemm", "jacobian", "metric", "eig", "localize", "step", "step+localize", "refine", "train", "train-epochs", "opf", "opf-sweep"}
+// Operation is one thing that Run measures.
+type Operation struct {
+	Name string
+	// Once is for sizes that are the operation's own: it is measured once, with the
+	// first Shape of the run, and not for each.
+	Once bool
+	// Asked is for one that is measured only when it is named.
+	Asked bool
+	// Flags are read by this operation alone; nil: none.
+	Flags *flag.FlagSet
+	// Measure adds the rows of one shape.
+	Measure func(ctx context.Context, r *Runner, s Shape) error
+}
+
+// Operations are those of the engine, in the order of the table.
+var Operations = []Operation{
+	{Name: "gemm", Once: true, Measure: gemm},
+	{Name: "jacobian", Measure: jacobian},
+	{Name: "metric", Measure: metric},
+	{Name: "eig", Measure: eig},
+	{Name: "localize", Measure: localize},
+	{Name: "step", Measure: step},
+	{Name: "step+localize", Measure: stepLocalize},
+	{Name: "refine", Measure: refine},
+	{Name: "train", Measure: train},
+	{Name: "train-epochs", Asked: true, Measure: trainEpochs},
+}
+
+// Names are those of operations.
+func Names(operations []Operation) []string {
+	names := make([]string, len(operations))
+	for i, op := range operations {
+		names[i] = op.Name
+	}
+	return names
+}
 
 // Options say what to measure.
 type Options struct {
-	Ops     []string // of Ops; empty: all but train-epochs
-	Case    string   // a registered case, stepped with its own objectives, or a Shape; "": every Shape
-	Batches []int    // empty: 1, 64 and 4096
-	Codes   []int    // codes of M* for localize; empty: 20 000 and 250 000
-	Loads   int      // loads of opf-sweep, 50 solves each; 0: 500
-	Samples int      // of train-epochs; 0: 250 000
-	Epochs  int      // that train-epochs really runs; 0: 500 are extrapolated
+	Ops     []string // names of Operations and Extra; empty: all but those that are to be Asked
+	Extra   []Operation
+	Case    string // a registered case, stepped with its own objectives, or a Shape; "": every Shape
+	Batches []int  // empty: 1, 64 and 4096
+	Codes   []int  // codes of M* for localize; empty: 20 000 and 250 000
+	Samples int    // of train-epochs; 0: 250 000
+	Epochs  int    // that train-epochs really runs; 0: 500 are extrapolated
 	// Float32 is the same device in float32, to print the error of TF32 beside; nil:
 	// the error of what is timed stands alone.
 	Float32 backend.Backend
@@ -50,9 +85,9 @@ type Ceiling func() float64
 
 // Run measures on an open backend. ceiling may be nil: no rates are given.
 func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) ([]Result, error) {
+	operations := slices.Concat(Operations, opt.Extra)
 	if len(opt.Ops) == 0 {
-		// A whole training is measured only when it is asked for.
-		opt.Ops = slices.DeleteFunc(slices.Clone(Ops), func(op string) bool { return op == "train-epochs" })
+		opt.Ops = Names(slices.DeleteFunc(slices.Clone(operations), func(op Operation) bool { return op.Asked }))
 	}
 	if len(opt.Batches) == 0 {
 		opt.Batches = []int{1, 64, 4096}
@@ -68,29 +103,27 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 		}
 		shapes = []Shape{s}
 	}
-	r := &runner{b: b, ceiling: ceiling, opt: opt, d: b.Describe()}
-	for _, op := range opt.Ops {
-		measure, ok := map[string]func(context.Context, Shape) error{
-			"gemm": r.gemm, "jacobian": r.jacobian, "metric": r.metric, "eig": r.eig,
-			"localize": r.localize, "step": r.step, "step+localize": r.stepLocalize, "train": r.train, "refine": r.refine, "train-epochs": r.trainEpochs,
-			"opf": r.opf, "opf-sweep": r.opfSweep,
-		}[op]
-		if !ok {
-			return nil, fmt.Errorf("bench: unknown operation %q, want one of %s", op, strings.Join(Ops, ", "))
+	r := &Runner{b: b, ceiling: ceiling, opt: opt, d: b.Describe()}
+	for _, name := range opt.Ops {
+		at := slices.IndexFunc(operations, func(op Operation) bool { return op.Name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("bench: unknown operation %q, want one of %s", name, strings.Join(Names(operations), ", "))
 		}
+		op := operations[at]
 		for _, s := range shapes {
-			if err := measure(ctx, s); err != nil {
-				return r.results, fmt.Errorf("bench %s, %s: %w", op, s.Case, err)
+			if err := op.Measure(ctx, r, s); err != nil {
+				return r.results, fmt.Errorf("bench %s, %s: %w", name, s.Case, err)
 			}
-			if op == "gemm" || op == "opf" || op == "opf-sweep" {
-				break // its sizes are its own
+			if op.Once {
+				break
 			}
 		}
 	}
 	return r.results, nil
 }
 
-type runner struct {
+// Runner is a run as its operations see it.
+type Runner struct {
 	b       backend.Backend
 	ceiling Ceiling
 	opt     Options
@@ -98,49 +131,59 @@ type runner struct {
 	results []Result
 }
 
-func (r *runner) rng() *rand.Rand { return rand.New(rand.NewPCG(r.opt.Seed, 0xbe7c)) }
+// Rand draws from the run's seed, the same numbers for every operation.
+func (r *Runner) Rand() *rand.Rand { return rand.New(rand.NewPCG(r.opt.Seed, 0xbe7c)) }
 
-// row measures one operation: the ceiling before and after, the higher counts.
-func (r *runner) row(ctx context.Context, op string, s Shape, size string, batch int, flops float64, off *Deviation, f func() error) error {
-	peak := math.NaN()
-	if r.ceiling != nil {
-		peak = r.ceiling()
+// Threads are those of the backend that is measured.
+func (r *Runner) Threads() int { return r.d.Threads }
+
+// Peak is the machine's multiply-add peak in float32 on all threads, FLOP/s; NaN
+// where it is not known.
+func (r *Runner) Peak() float64 {
+	if r.ceiling == nil {
+		return math.NaN()
 	}
+	if peak := r.ceiling(); peak > 0 {
+		return peak
+	}
+	return math.NaN()
+}
+
+// Measure adds a row of repeated calls of f, of so much work each; res says what is
+// measured. share is the part of Peak that its precision and threads have. The
+// ceiling is taken before and after, the higher counts.
+func (r *Runner) Measure(ctx context.Context, res Result, flops, share float64, f func() error) error {
+	peak := r.Peak()
 	// Single calls, those of the warm-up too, for their mean CPU time.
 	calls, before := 0, cpuTime()
 	us, err := latencies(ctx, r.opt.Budget, func() error { calls++; return f() })
 	if err != nil {
 		return err
 	}
-	cpu := float64((cpuTime() - before).Nanoseconds()) / 1e3 / float64(calls)
-	if r.ceiling != nil {
-		peak = math.Max(peak, r.ceiling())
-	}
-	if peak == 0 {
-		peak = math.NaN() // it could not be measured
-	}
-	r.record(op, s, size, batch, us, flops, peak, off)
-	r.results[len(r.results)-1].CPU = cpu
+	res.CPU = float64((cpuTime() - before).Nanoseconds()) / 1e3 / float64(calls)
+	r.Add(res, us, flops, share*math.Max(peak, r.Peak()))
 	return nil
 }
 
-// record adds a row of durations in microseconds, ascending.
-func (r *runner) record(op string, s Shape, size string, batch int, us []float64, flops, peak float64, off *Deviation) {
-	res := r.result(op, s, size, batch)
+// Add adds a row of calls that took us, microseconds in ascending order, of so much
+// work each, beside a ceiling in FLOP/s; NaN: none.
+func (r *Runner) Add(res Result, us []float64, flops, peak float64) {
 	res.finish(us, flops, peak/1e9)
-	res.Error = off
-	r.add(res)
-}
-
-func (r *runner) result(op string, s Shape, size string, batch int) Result {
-	return Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: cmp.Or(r.d.Precision, "fp32"), Threads: r.d.Threads, Batch: batch, Size: size}
-}
-
-func (r *runner) add(res Result) {
 	r.results = append(r.results, res)
 	if r.opt.Report != nil {
 		r.opt.Report(res)
 	}
+}
+
+// row measures an operation of the engine at a shape.
+func (r *Runner) row(ctx context.Context, op string, s Shape, size string, batch int, flops float64, off *Deviation, f func() error) error {
+	res := r.result(op, s, size, batch)
+	res.Error = off
+	return r.Measure(ctx, res, flops, 1, f)
+}
+
+func (r *Runner) result(op string, s Shape, size string, batch int) Result {
+	return Result{Op: op, Case: s.Case, Backend: r.d.Name, ISA: r.d.ISA, Precision: cmp.Or(r.d.Precision, "fp32"), Threads: r.d.Threads, Batch: batch, Size: size}
 }
 
 func random(rng *rand.Rand, rows, cols int) tensor.Matrix {
@@ -152,9 +195,9 @@ func random(rng *rand.Rand, rows, cols int) tensor.Matrix {
 }
 
 // gemm is one affine layer of 256×256, the largest product of every map.
-func (r *runner) gemm(ctx context.Context, _ Shape) error {
+func gemm(ctx context.Context, r *Runner, _ Shape) error {
 	const width = 256
-	mlp, err := model.NewMLP(r.rng(), width, width)
+	mlp, err := model.NewMLP(r.Rand(), width, width)
 	if err != nil {
 		return err
 	}
@@ -163,7 +206,7 @@ func (r *runner) gemm(ctx context.Context, _ Shape) error {
 		return err
 	}
 	for _, n := range r.opt.Batches {
-		x, y := random(r.rng(), n, width), tensor.New(n, width)
+		x, y := random(r.Rand(), n, width), tensor.New(n, width)
 		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) {
 			return onNet(b, mlp, x, width, func(net backend.Net, x, y tensor.Matrix) error { return net.Forward(x, y) })
 		})
@@ -190,8 +233,8 @@ func onNet(b backend.Backend, mlp *model.MLP, z tensor.Matrix, columns int, f fu
 	return out.Data, f(net, z.Slice(0, n), out)
 }
 
-func (r *runner) decoder(s Shape) (*model.MLP, backend.Net, error) {
-	_, ds, _, err := s.networks(r.rng())
+func (r *Runner) decoder(s Shape) (*model.MLP, backend.Net, error) {
+	_, ds, _, err := s.networks(r.Rand())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -199,13 +242,13 @@ func (r *runner) decoder(s Shape) (*model.MLP, backend.Net, error) {
 	return ds, net, err
 }
 
-func (r *runner) jacobian(ctx context.Context, s Shape) error {
+func jacobian(ctx context.Context, r *Runner, s Shape) error {
 	mlp, net, err := r.decoder(s)
 	if err != nil {
 		return err
 	}
 	for _, n := range r.opt.Batches {
-		z, j := random(r.rng(), n, s.Latent), tensor.New(n, s.State*s.Latent)
+		z, j := random(r.Rand(), n, s.Latent), tensor.New(n, s.State*s.Latent)
 		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) {
 			return onNet(b, mlp, z, j.Cols, func(net backend.Net, z, j tensor.Matrix) error { return net.Jacobian(z, j) })
 		})
@@ -221,13 +264,13 @@ func (r *runner) jacobian(ctx context.Context, s Shape) error {
 	return nil
 }
 
-func (r *runner) metric(ctx context.Context, s Shape) error {
+func metric(ctx context.Context, r *Runner, s Shape) error {
 	mlp, net, err := r.decoder(s)
 	if err != nil {
 		return err
 	}
 	for _, n := range r.opt.Batches {
-		z, g := random(r.rng(), n, s.Latent), tensor.New(n, s.Latent*s.Latent)
+		z, g := random(r.Rand(), n, s.Latent), tensor.New(n, s.Latent*s.Latent)
 		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) {
 			return onNet(b, mlp, z, g.Cols, func(net backend.Net, z, g tensor.Matrix) error { return net.Metric(z, metricLambda, g) })
 		})
@@ -250,13 +293,13 @@ const (
 )
 
 // eig takes the metrics of a random decoder, which is what the step meets.
-func (r *runner) eig(ctx context.Context, s Shape) error {
+func eig(ctx context.Context, r *Runner, s Shape) error {
 	_, net, err := r.decoder(s)
 	if err != nil {
 		return err
 	}
 	for _, n := range r.opt.Batches {
-		z, g := random(r.rng(), n, s.Latent), tensor.New(n, s.Latent*s.Latent)
+		z, g := random(r.Rand(), n, s.Latent), tensor.New(n, s.Latent*s.Latent)
 		if err := net.Metric(z, metricLambda, g); err != nil {
 			return err
 		}
@@ -288,12 +331,12 @@ func manifold(rng *rand.Rand, rows, latent int) (tensor.Matrix, error) {
 
 // index builds an index of n codes, and queries near it with their measured
 // states and thresholds.
-func (r *runner) index(s Shape, n, queries int) (ix backend.Index, x, z tensor.Matrix, tau []float32, err error) {
-	all, err := manifold(r.rng(), n+queries, s.Latent)
+func (r *Runner) index(s Shape, n, queries int) (ix backend.Index, x, z tensor.Matrix, tau []float32, err error) {
+	all, err := manifold(r.Rand(), n+queries, s.Latent)
 	if err != nil {
 		return nil, x, z, nil, err
 	}
-	_, ds, _, err := s.networks(r.rng())
+	_, ds, _, err := s.networks(r.Rand())
 	if err != nil {
 		return nil, x, z, nil, err
 	}
@@ -313,7 +356,7 @@ func (r *runner) index(s Shape, n, queries int) (ix backend.Index, x, z tensor.M
 
 const neighbours = 12
 
-func (r *runner) localize(ctx context.Context, s Shape) error {
+func localize(ctx context.Context, r *Runner, s Shape) error {
 	for _, codes := range r.opt.Codes {
 		batch := slices.Max(r.opt.Batches)
 		ix, x, z, tau, err := r.index(s, codes, batch)
@@ -347,8 +390,8 @@ func (r *runner) localize(ctx context.Context, s Shape) error {
 
 // bruteForce is the time of one nearest-code query by comparing every code, on
 // one thread, for the table beside the index.
-func (r *runner) bruteForce(ctx context.Context, s Shape, codes int) error {
-	all, err := manifold(r.rng(), codes+64, s.Latent)
+func (r *Runner) bruteForce(ctx context.Context, s Shape, codes int) error {
+	all, err := manifold(r.Rand(), codes+64, s.Latent)
 	if err != nil {
 		return err
 	}
@@ -375,12 +418,12 @@ func (r *runner) bruteForce(ctx context.Context, s Shape, codes int) error {
 }
 
 // stepper prepares a step over n latents.
-func (r *runner) stepper(s Shape, n int) (st backend.Stepper, cfg backend.StepperConfig, in backend.StepInput, out backend.StepOutput, err error) {
-	_, ds, du, err := s.networks(r.rng())
+func (r *Runner) stepper(s Shape, n int) (st backend.Stepper, cfg backend.StepperConfig, in backend.StepInput, out backend.StepOutput, err error) {
+	_, ds, du, err := s.networks(r.Rand())
 	if err != nil {
 		return nil, cfg, in, out, err
 	}
-	rng := r.rng()
+	rng := r.Rand()
 	in = backend.StepInput{Z: random(rng, n, s.Latent), Weights: tensor.New(n, s.Objectives)}
 	for i := range in.Weights.Data {
 		in.Weights.Data[i] = 1 / float32(s.Objectives)
@@ -412,7 +455,7 @@ func (r *runner) stepper(s Shape, n int) (st backend.Stepper, cfg backend.Steppe
 }
 
 // step is one fused step without localization and retraction.
-func (r *runner) step(ctx context.Context, s Shape) error {
+func step(ctx context.Context, r *Runner, s Shape) error {
 	for _, n := range r.opt.Batches {
 		st, cfg, in, out, err := r.stepper(s, n)
 		if err != nil {
@@ -445,7 +488,7 @@ func (r *runner) step(ctx context.Context, s Shape) error {
 		}
 		if len(host) > 0 {
 			slices.Sort(host)
-			r.record("step, gradients on the host", s, s.String(), n, host, 0, math.NaN(), nil)
+			r.Add(r.result("step, gradients on the host", s, s.String(), n), host, 0, math.NaN())
 		}
 	}
 	return nil
@@ -470,7 +513,7 @@ func onStep(b backend.Backend, cfg backend.StepperConfig, in backend.StepInput) 
 // stepLocalize is localization among the smaller number of codes and one step. Its
 // work counts the distances to every code, 2·n_z a code, which an index may spare:
 // it has no rate.
-func (r *runner) stepLocalize(ctx context.Context, s Shape) error {
+func stepLocalize(ctx context.Context, r *Runner, s Shape) error {
 	for _, n := range r.opt.Batches {
 		st, cfg, in, out, err := r.stepper(s, n)
 		if err != nil {

@@ -47,10 +47,10 @@ func (s Shape) trainer(rng *rand.Rand, rows, batch, neighbours int) (backend.Tra
 
 // train is one update of all four networks, by the count forward 1×, backward 2×
 // of every network pass.
-func (r *runner) train(ctx context.Context, s Shape) error {
+func train(ctx context.Context, r *Runner, s Shape) error {
 	const rows = 8192
 	batch := min(slices.Max(r.opt.Batches), rows)
-	cfg, err := s.trainer(r.rng(), rows, batch, 0)
+	cfg, err := s.trainer(r.Rand(), rows, batch, 0)
 	if err != nil {
 		return err
 	}
@@ -106,13 +106,13 @@ const (
 // batches: run where Options.Epochs says how many, and otherwise 500 epochs
 // extrapolated from single updates. Drawing the batches counts, as it does in a
 // training; evaluation and rollout-aware refinement are not part of it.
-func (r *runner) trainEpochs(ctx context.Context, s Shape) error {
+func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
 	samples, epochs := r.opt.Samples, r.opt.Epochs
 	if samples == 0 {
 		samples = defaultSamples
 	}
 	batch := min(slices.Max(r.opt.Batches), samples)
-	cfg, err := s.trainer(r.rng(), samples, batch, 1)
+	cfg, err := s.trainer(r.Rand(), samples, batch, 1)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (r *runner) trainEpochs(ctx context.Context, s Shape) error {
 	if err != nil {
 		return err
 	}
-	rng := r.rng()
+	rng := r.Rand()
 	order, neighbours, kernel := make([]int32, samples), make([]int32, batch), make([]float32, batch)
 	for i := range order {
 		order[i] = int32(i)
@@ -136,10 +136,7 @@ func (r *runner) trainEpochs(ctx context.Context, s Shape) error {
 		_, err := t.ManifoldStep(rows, neighbours[:len(rows)], kernel[:len(rows)], 1e-4)
 		return err
 	}
-	peak := math.NaN()
-	if r.ceiling != nil {
-		peak = r.ceiling()
-	}
+	peak := r.Peak()
 	var total float64 // µs
 	extrapolated := epochs == 0
 	if extrapolated {
@@ -177,13 +174,9 @@ func (r *runner) trainEpochs(ctx context.Context, s Shape) error {
 		}
 		total = float64(time.Since(start).Nanoseconds()) / 1e3
 	}
-	if r.ceiling != nil {
-		peak = math.Max(peak, r.ceiling())
-	}
 	res := r.result("train-epochs", s, fmt.Sprintf("%s, x %d, %d epochs × %d samples", s, s.Observation, epochs, samples), batch)
-	res.finish([]float64{total}, manifoldFLOPs(cfg.Initial, 1)*float64(samples)*float64(epochs), peak/1e9)
 	res.Samples, res.Epochs, res.Extrapolated = samples, epochs, extrapolated
-	r.add(res)
+	r.Add(res, []float64{total}, manifoldFLOPs(cfg.Initial, 1)*float64(samples)*float64(epochs), math.Max(peak, r.Peak()))
 	return nil
 }
 

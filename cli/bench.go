@@ -3,32 +3,27 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/report"
 )
-
-// benchmark is what `gpc bench` prints and what bench/results holds.
-type benchmark struct {
-	Device  string         `json:"device"`
-	Commit  string         `json:"commit"`
-	Command string         `json:"command"`
-	Results []bench.Result `json:"results"`
-}
 
 func (a *App) benchCommand() *cobra.Command {
 	var opt bench.Options
 	var budget time.Duration
 	var modelFile string
+	names := bench.Names(slices.Concat(bench.Operations, a.Operations))
 	cmd := &cobra.Command{
-		Use:   "bench [" + strings.Join(bench.Ops, "|") + "]...",
+		Use:   "bench [" + strings.Join(names, "|") + "]...",
 		Short: "Latency and throughput of the engine's operations beside this machine's measured ceiling",
 		Long: `Each row is the median and 99th percentile of repeated calls, and a rate by the
 documented count of operations, every unit of a network counted, as a fraction
@@ -39,13 +34,9 @@ float64 over their largest magnitude, from the same run; with --tf32 the float32
 one stands beside it. train-epochs extrapolates 500 epochs of 250 000 samples
 from single updates; --epochs really runs them.`,
 		Args: func(_ *cobra.Command, args []string) error {
-			known := map[string]bool{}
-			for _, op := range bench.Ops {
-				known[op] = true
-			}
 			for _, op := range args {
-				if !known[op] {
-					return badInputf("bench: unknown operation %q, want one of %s", op, strings.Join(bench.Ops, ", "))
+				if !slices.Contains(names, op) {
+					return BadInputf("bench: unknown operation %q, want one of %s", op, strings.Join(names, ", "))
 				}
 			}
 			return nil
@@ -53,68 +44,70 @@ from single updates; --epochs really runs them.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, b := range opt.Batches {
 				if b < 1 || b > 1<<20 {
-					return badInputf("--batch %d: want 1 to %d", b, 1<<20)
+					return BadInputf("--batch %d: want 1 to %d", b, 1<<20)
 				}
 			}
 			for _, n := range opt.Codes {
 				if n < 1 || n > 1_000_000 {
-					return badInputf("--codes %d: want 1 to 1000000", n)
+					return BadInputf("--codes %d: want 1 to 1000000", n)
 				}
-			}
-			if opt.Loads < 0 || opt.Loads > 1_000_000 {
-				return badInputf("--loads %d: want 0 to 1000000", opt.Loads)
 			}
 			if opt.Samples < 0 || opt.Samples > 1<<22 || opt.Epochs < 0 || opt.Epochs > 1<<20 {
-				return badInputf("--samples %d, --epochs %d: want 0 to %d and 0 to %d", opt.Samples, opt.Epochs, 1<<22, 1<<20)
+				return BadInputf("--samples %d, --epochs %d: want 0 to %d and 0 to %d", opt.Samples, opt.Epochs, 1<<22, 1<<20)
 			}
-			opt.Ops, opt.Cases, opt.Seed, opt.Budget.Time = args, a.Cases, a.seed, budget
+			opt.Ops, opt.Extra, opt.Cases, opt.Seed, opt.Budget.Time = args, a.Operations, a.Cases, a.seed, budget
 			if opt.Case != "" {
 				if _, err := bench.ShapeOf(opt.Case, a.Cases); err != nil {
-					return badInput(err)
+					return gpc.BadInput(err)
 				}
 			}
-			e, err := a.open(a.json)
+			e, err := a.open()
 			if err != nil {
 				return err
 			}
 			defer e.Close()
+			var single *gpc.Engine
 			if a.tf32 {
-				single, _, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads})
-				if err != nil {
-					return badInput(err)
+				o := a.engine()
+				o.TF32 = false
+				if single, err = gpc.OpenEngine(o); err != nil {
+					return err
 				}
 				defer single.Close()
-				opt.Float32 = single
 			}
 			if modelFile != "" || a.Models != nil {
-				opt.Model = func(c domain.Case) (*model.Model, error) { return a.loadModel(c, modelFile) }
-			}
-			var ceiling bench.Ceiling
-			if b, ok := e.(engine.Ceiling); ok {
-				ceiling = b.PeakFMA
+				opt.Model = func(c domain.Case) (*model.Model, error) {
+					of, err := a.Find(c.Problem.Spec().Name)
+					if err != nil {
+						return nil, err
+					}
+					return of.Model(modelFile)
+				}
 			}
 			if terminal(a.Stderr) {
 				opt.Report = func(r bench.Result) {
 					fmt.Fprintf(a.Stderr, "%-14s %-18s batch %-6d %10.1f µs\n", r.Op, r.Case, r.Batch, r.P50)
 				}
 			}
-			results, err := bench.Run(cmd.Context(), e, ceiling, opt)
+			results, err := e.Bench(cmd.Context(), single, opt)
 			if err != nil {
 				return err
 			}
-			out := benchmark{Device: deviceOf(e), Commit: version.Build(), Command: commandLine(), Results: results}
-			return a.print(out, func(w io.Writer) error { return table(w, bench.Rows(results)) })
+			out := report.Benchmark{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: results}
+			return a.Print(out, func(w io.Writer) error { return Table(w, bench.Rows(results)) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&opt.Case, "case", "", "a case by its name, or size:integrator, size:opf30 with quadratic objectives (default: both sizes)")
 	f.IntSliceVar(&opt.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
 	f.IntSliceVar(&opt.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
-	f.IntVar(&opt.Loads, "loads", 0, "loads of opf-sweep, each solved with 50 weights (default 500; the data set of Case 3 attempts 5000)")
 	f.StringVar(&modelFile, "model", "", "model file that refine takes (default: the bundled one)")
 	f.IntVar(&opt.Samples, "samples", 0, "samples of train-epochs (default 250000)")
 	f.IntVar(&opt.Epochs, "epochs", 0, "epochs that train-epochs really runs (default: 500 are extrapolated)")
 	f.StringVar(&opt.Record, "record", "", "safetensors file for networks, inputs and results of the step's largest batch")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each row")
+	for _, op := range a.Operations {
+		f.AddGoFlagSet(op.Flags)
+	}
 	return cmd
 }

@@ -27,17 +27,20 @@ func (a *App) casesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cases",
 		Short: "List the cases with their dimensions",
-		Args:  exactArgs(0),
+		Args:  ExactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
 			result := struct {
 				Cases []row `json:"cases"`
 			}{}
-			for _, c := range a.Cases {
-				s := c.Problem.Spec()
-				learned := c.MapProblem().Spec()
+			for _, def := range a.Cases {
+				c, err := a.Find(def.Problem.Spec().Name)
+				if err != nil {
+					return err
+				}
+				s, learned := c.Spec(), c.MapSpec()
 				r := row{
 					Name: s.Name, Description: s.Description, NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),
-					Objectives: s.ObjectiveSize(), Steps: s.Steps, StepSeconds: s.StepSeconds, Methods: a.methods(c),
+					Objectives: s.ObjectiveSize(), Steps: s.Steps, StepSeconds: s.StepSeconds, Bundled: c.Bundled(),
 				}
 				for _, g := range []struct {
 					dst *[]string
@@ -53,15 +56,12 @@ func (a *App) casesCommand() *cobra.Command {
 						*g.dst = append(*g.dst, g.at(i))
 					}
 				}
-				if a.Models != nil {
-					if f, err := a.Models.Open(s.Name + ".safetensors"); err == nil {
-						r.Bundled = true
-						f.Close()
-					}
+				for _, m := range c.Methods() {
+					r.Methods = append(r.Methods, m.Name)
 				}
 				result.Cases = append(result.Cases, r)
 			}
-			return a.print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) error {
 				rows := [][]string{{"case", "n_x", "n_z", "n_u", "objectives", "steps", "bundled", "description"}}
 				for _, r := range result.Cases {
 					bundled := "no"
@@ -70,7 +70,7 @@ func (a *App) casesCommand() *cobra.Command {
 					}
 					rows = append(rows, []string{r.Name, strconv.Itoa(r.NX), strconv.Itoa(r.NZ), strconv.Itoa(r.NU), strconv.Itoa(r.Objectives), strconv.Itoa(r.Steps), bundled, r.Description})
 				}
-				return table(w, rows)
+				return Table(w, rows)
 			})
 		},
 	}

@@ -9,41 +9,40 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/model"
 )
 
 // App is one program: its cases, its bundled models and its streams.
 type App struct {
-	// Cases are what CASE arguments name.
-	Cases []domain.Case
-	// Open, if set, makes the case of a name that is not in Cases, such as one that
-	// holds a file's path; ok is false for a name that is none of its own.
-	Open func(name string) (c domain.Case, ok bool, err error)
-	// Models holds CASE.safetensors for each case with a bundled model; nil for
-	// none.
-	Models fs.FS
-	Stdout io.Writer // nil: os.Stdout
-	Stderr io.Writer // nil: os.Stderr
-	Stdin  io.Reader // nil: os.Stdin
+	Name string // of the program in usage and errors; "": gpc
+	// Catalogue is what CASE arguments name, with the bundled maps.
+	gpc.Catalogue
+	// Commands make commands of the program's own beside gpc's. The flags of every
+	// command (--json, --seed, --backend, --threads, --tf32) are theirs too, Print heeds
+	// the first; they return errors of gpc.BadInput and ErrCheck.
+	Commands []func(*App) *cobra.Command
+	// Operations are the program's own benchmarks.
+	Operations []bench.Operation
+	Stdout     io.Writer // nil: os.Stdout
+	Stderr     io.Writer // nil: os.Stderr
+	Stdin      io.Reader // nil: os.Stdin
 
 	json    bool
 	seed    uint64
@@ -60,26 +59,16 @@ func Main(app *App) int {
 	return app.Run(ctx, os.Args[1:])
 }
 
-// inputError marks an error as the caller's: exit code 2.
-type inputError struct{ error }
+// BadInputf is gpc.BadInput of fmt.Errorf: exit code 2.
+func BadInputf(format string, args ...any) error { return gpc.BadInput(fmt.Errorf(format, args...)) }
 
-func (e inputError) Unwrap() error { return e.error }
-
-func badInput(err error) error {
-	if err == nil {
-		return nil
-	}
-	return inputError{err}
-}
-
-func badInputf(format string, args ...any) error { return inputError{fmt.Errorf(format, args...)} }
-
-// errCheck is returned when a command did its work and found that what it
+// ErrCheck is returned when a command did its work and found that what it
 // checks does not hold; the result has been printed already.
-var errCheck = errors.New("check did not hold")
+var ErrCheck = errors.New("check did not hold")
 
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
+	a.Name = cmp.Or(a.Name, "gpc")
 	if a.Stdout == nil {
 		a.Stdout = os.Stdout
 	}
@@ -89,20 +78,23 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	if a.Stdin == nil {
 		a.Stdin = os.Stdin
 	}
-	root := a.root()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := a.Validate()
+	if err == nil {
+		root := a.root()
+		root.SetArgs(args)
+		err = root.ExecuteContext(ctx)
+	}
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errCheck):
+	case errors.Is(err, ErrCheck):
 		return 1
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(a.Stderr, "gpc: interrupted; what was finished is kept")
+		a.notice("interrupted; what was finished is kept")
 		return 1
 	}
-	fmt.Fprintln(a.Stderr, "gpc:", err)
-	var in inputError
+	a.notice(err.Error())
+	var in gpc.InputError
 	if errors.As(err, &in) {
 		return 2
 	}
@@ -111,14 +103,14 @@ func (a *App) Run(ctx context.Context, args []string) int {
 
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "gpc",
+		Use:           a.Name,
 		Short:         "Geometric Pareto Control: decide by moving on a learned Pareto manifold",
 		Version:       version.Version + " (" + version.Build() + ")",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return badInputf("unknown command %q; `gpc --help` lists them", args[0])
+				return BadInputf("unknown command %q; `%s --help` lists them", args[0], a.Name)
 			}
 			return nil
 		},
@@ -127,7 +119,7 @@ func (a *App) root() *cobra.Command {
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return badInputf("%s: %w", cmd.CommandPath(), err)
+		return BadInputf("%s: %w", cmd.CommandPath(), err)
 	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one JSON object on stdout; progress and logs go to stderr")
@@ -136,74 +128,57 @@ func (a *App) root() *cobra.Command {
 	f.IntVar(&a.threads, "threads", 0, "threads of the CPU backend; 0 uses every core")
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
-		a.casesCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.refineCommand(),
+		a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.refineCommand(),
 		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
-		a.powerFlowCommand(), a.optimalFlowCommand(),
 	)
+	for _, command := range a.Commands {
+		root.AddCommand(command(a))
+	}
 	return root
 }
 
-// exactArgs is cobra.ExactArgs with an exit code of 2 and the usage line.
-func exactArgs(n int) cobra.PositionalArgs {
+// ExactArgs is cobra.ExactArgs with an exit code of 2 and the usage line.
+func ExactArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return badInputf("%s takes %d argument(s), got %d; usage: %s", cmd.CommandPath(), n, len(args), cmd.UseLine())
+			return BadInputf("%s takes %d argument(s), got %d; usage: %s", cmd.CommandPath(), n, len(args), cmd.UseLine())
 		}
 		return nil
 	}
 }
 
-// find returns the case of that name.
-func (a *App) find(name string) (domain.Case, error) {
-	var names []string
-	for _, c := range a.Cases {
-		n := c.Problem.Spec().Name
-		if n == name {
-			return c, nil
-		}
-		names = append(names, n)
-	}
-	if a.Open != nil {
-		if c, ok, err := a.Open(name); ok {
-			return c, badInput(err)
-		}
-	}
-	return domain.Case{}, badInputf("unknown case %q; this program has %s", name, strings.Join(names, ", "))
+// engine says which engine the flags ask for.
+func (a *App) engine() gpc.EngineOptions {
+	return gpc.EngineOptions{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice}
 }
 
-// open opens the backend that the flags ask for and says on stderr which it is.
-func (a *App) open(quiet bool) (engine.Engine, error) {
-	if a.threads < 0 {
-		return nil, badInputf("--threads %d: want 0 or more", a.threads)
+// open opens that engine and says on stderr, where stdout is not JSON, which it is.
+func (a *App) open() (*gpc.Engine, error) {
+	e, err := gpc.OpenEngine(a.engine())
+	if err == nil && !a.json {
+		fmt.Fprintln(a.Stderr, "backend", e.About())
 	}
-	e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice})
+	return e, err
+}
+
+// notice says on stderr what the program itself has to say: an error, or that a GPU
+// failed and where work goes on.
+func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, a.Name+":", text) }
+
+// setup finds the case of that name and what its method needs: the map or the weights
+// of a file, the bundled map for "".
+func (a *App) setup(name, modelFile, method string) (*gpc.Case, gpc.Setup, error) {
+	s := gpc.Setup{Method: method}
+	c, err := a.Find(name)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, s, err
 	}
-	if !quiet {
-		d := e.Describe()
-		fmt.Fprintf(a.Stderr, "backend %s (%s, %d threads): %s\n", d.Name, d.ISA, d.Threads, reason)
-	}
-	return e, nil
+	s, err = c.Setup(method, modelFile)
+	return c, s, err
 }
 
-// notice says on stderr that a GPU failed and where work goes on.
-func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, "gpc:", text) }
-
-// loadModel reads --model, or the bundled model of the case.
-func (a *App) loadModel(c domain.Case, file string) (*model.Model, error) {
-	if file == "" {
-		return a.bundled(c)
-	}
-	m, err := model.ReadFile(file)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	return m, badInput(batchnav.Fits(m, c.MapProblem().Spec()))
-}
-
-// print writes result as JSON, or as text by render.
-func (a *App) print(result any, render func(w io.Writer) error) error {
+// Print writes result as JSON where --json asks for it, and otherwise as text by render.
+func (a *App) Print(result any, render func(w io.Writer) error) error {
 	if a.json {
 		enc := json.NewEncoder(a.Stdout)
 		enc.SetEscapeHTML(false)
@@ -219,10 +194,13 @@ func preference(weights []float64, m int) (domain.Preference, error) {
 	}
 	p := domain.Preference{W: slices.Clone(weights)}
 	if err := p.Validate(m); err != nil {
-		return p, badInputf("--preference: %w", err)
+		return p, BadInputf("--preference: %w", err)
 	}
 	return p, nil
 }
+
+// Threads is the flag --threads: 0 for every core.
+func (a *App) Threads() int { return a.threads }
 
 func cpuThreads(flag int) int {
 	if flag > 0 {

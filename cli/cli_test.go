@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testdomain"
@@ -33,7 +34,7 @@ func cart(t *testing.T) (*App, string) {
 	if err := testdomain.Map(p, 9, true).WriteFile(file); err != nil {
 		t.Fatal(err)
 	}
-	return &App{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, axes, initial)}}}, file
+	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, axes, initial)}}}}, file
 }
 
 // run executes a command line and returns exit code, stdout and stderr.

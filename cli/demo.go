@@ -9,16 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
-	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/report"
-	"github.com/gpc-engine/gpc/train"
 )
 
 // demoSeed draws the demonstration's scenes; no map was chosen by them.
@@ -42,23 +39,23 @@ func (a *App) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo --out DIR",
 		Short: "Decide, refine 4096 candidates for every case with a bundled model, train one from nothing, draw it all",
-		Args:  exactArgs(0),
+		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
-				return badInputf("--out is required: the folder for traces and pictures")
+				return BadInputf("--out is required: the folder for traces and pictures")
 			}
 			if candidates < 1 || candidates > batchnav.MaxCandidates || episodes < 1 || scenarios < 2 || epochs < 1 {
-				return badInputf("--candidates %d, --episodes %d, --scenarios %d, --epochs %d: want at least 1, 1, 2 and 1", candidates, episodes, scenarios, epochs)
+				return BadInputf("--candidates %d, --episodes %d, --scenarios %d, --epochs %d: want at least 1, 1, 2 and 1", candidates, episodes, scenarios, epochs)
 			}
 			for name := range files {
-				if _, err := a.find(name); err != nil {
-					return badInputf("--model: %w", err)
+				if _, err := a.Find(name); err != nil {
+					return gpc.BadInput(fmt.Errorf("--model: %w", err))
 				}
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
-			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: &report.Records{Device: device()}, result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
+			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), a.reported()), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
 			return d.run(candidates, scenarios, epochs)
 		},
 	}
@@ -82,9 +79,6 @@ type demo struct {
 	result   demonstration
 }
 
-// file is the model of a case that was given, "" for the bundled one.
-func (d *demo) file(c domain.Case) string { return d.files[c.Problem.Spec().Name] }
-
 // say prints a line of the running account, on stderr where stdout is JSON.
 func (d *demo) say(format string, args ...any) {
 	w := d.Stdout
@@ -96,49 +90,50 @@ func (d *demo) say(format string, args ...any) {
 
 func (d *demo) run(candidates, scenarios, epochs int) error {
 	start := time.Now()
-	e, reason, err := engine.Open(engine.Options{Backend: d.backend, Threads: d.threads, TF32: d.tf32, Notice: d.notice})
+	e, err := gpc.OpenEngine(d.engine())
 	if err != nil {
-		return badInput(err)
-	}
-	defer e.Close()
-	about := e.Describe()
-	d.result.Backend = fmt.Sprintf("%s (%s, %d threads): %s", about.Name, about.ISA, about.Threads, reason)
-	d.say("backend %s", d.result.Backend)
-	var with []domain.Case
-	for _, c := range d.Cases {
-		file := d.file(c)
-		_, err := d.loadModel(c, file)
-		if err != nil && file != "" {
-			return err
-		}
-		if err == nil {
-			with = append(with, c)
-		}
-	}
-	if len(with) == 0 {
-		return badInputf("no case of this program has a bundled model")
-	}
-	for _, c := range with {
-		if c.Learned != nil {
-			continue // its own method refines, in closedLoop
-		}
-		if err := d.refine(e, c, candidates); err != nil {
-			return err
-		}
-	}
-	for _, c := range with {
-		methods, episodes := []string{"gpc", "direct"}, d.episodes
-		if c.Learned != nil {
-			methods, episodes = []string{"gpc"}, 1
-		}
-		if err := d.closedLoop(c, methods, episodes); err != nil {
-			return err
-		}
-	}
-	if err := d.cost(e, with); err != nil {
 		return err
 	}
-	if err := d.fromNothing(e, with[0], scenarios, epochs); err != nil {
+	defer e.Close()
+	d.result.Backend = e.About().String()
+	d.say("backend %s", d.result.Backend)
+	var with []mapped
+	for _, def := range d.Cases {
+		name := def.Problem.Spec().Name
+		c, err := d.Find(name)
+		if err != nil {
+			return err
+		}
+		if d.files[name] == "" && !c.Bundled() {
+			continue
+		}
+		s, err := c.Setup(gpc.DefaultMethod, d.files[name])
+		if err != nil {
+			return err
+		}
+		with = append(with, mapped{c, s})
+	}
+	if len(with) == 0 {
+		return BadInputf("no case of this program has a bundled model")
+	}
+	for _, m := range with {
+		if err := d.refine(e, m, candidates); err != nil {
+			return err
+		}
+	}
+	for _, m := range with {
+		methods, episodes := []string{"gpc", "direct"}, d.episodes
+		if m.Definition().Learned != nil {
+			methods, episodes = methods[:1], 1 // whole scenes of many robots
+		}
+		if err := d.closedLoop(m, methods, episodes); err != nil {
+			return err
+		}
+	}
+	if err := d.cost(e, with[0].Case); err != nil {
+		return err
+	}
+	if err := d.fromNothing(e, with[0].Case, scenarios, epochs); err != nil {
 		return err
 	}
 	if d.result.Files, err = d.records.Write(d.out); err != nil {
@@ -146,26 +141,28 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	}
 	d.say("\n%d pictures and tables in %s (open report.html), %.0f s in all", len(d.result.Files), d.out, time.Since(start).Seconds())
 	if d.json {
-		return d.print(d.result, nil)
+		return d.Print(d.result, nil)
 	}
 	return nil
 }
 
+// mapped is a case with its map.
+type mapped struct {
+	*gpc.Case
+	setup gpc.Setup
+}
+
 // refine makes one real decision of a case by refining many candidates.
-func (d *demo) refine(e engine.Engine, c domain.Case, candidates int) error {
-	spec := c.Problem.Spec()
-	m, err := d.loadModel(c, d.file(c))
-	if err != nil {
-		return err
-	}
+func (d *demo) refine(e *gpc.Engine, m mapped, candidates int) error {
+	spec := m.Spec()
 	pref := domain.Preference{Adaptive: true}
-	ep, err := c.Plant.Episode(demoSeed, 0, domain.EpisodeOptions{Preference: pref})
+	ep, err := m.Definition().Plant.Episode(demoSeed, 0, domain.EpisodeOptions{Preference: pref})
 	if err != nil {
 		return err
 	}
 	obs := batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: pref}
 	ep.Observe(obs.S, obs.C)
-	r, err := batchnav.NewRefiner(e, m, c.Problem, batchnav.Options{}, candidates)
+	r, err := m.Refiner(e, m.setup, candidates)
 	if err != nil {
 		return err
 	}
@@ -185,17 +182,25 @@ func (d *demo) refine(e engine.Engine, c domain.Case, candidates int) error {
 	return renderRefinement(d.Stdout, spec, best)
 }
 
+// evaluate runs a method of a case on the demonstration's scenes.
+func (d *demo) evaluate(m mapped, method, trace string, episodes int) (*closedloop.Result, error) {
+	m.setup.Method = method
+	return m.Evaluate(d.cmd.Context(), m.setup, d.engine(), closedloop.Options{
+		Episodes: episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}, Progress: d.progress(m.Name() + " " + method),
+	})
+}
+
 // closedLoop runs episodes under the true dynamics with every decision traced,
 // and has the trace re-simulated.
-func (d *demo) closedLoop(c domain.Case, methods []string, episodes int) error {
-	name := c.Problem.Spec().Name
+func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
+	name := m.Name()
 	for _, method := range methods {
 		trace := filepath.Join(d.out, name+"-"+method+".jsonl")
-		result, err := d.evaluate(d.cmd, c, closedloop.Options{Method: method, Episodes: episodes, Seed: demoSeed, TracePath: trace, Preference: domain.Preference{Adaptive: true}}, d.file(c))
+		result, err := d.evaluate(m, method, trace, episodes)
 		if err != nil {
 			return err
 		}
-		v, err := closedloop.Verify(trace, func(string) (*domain.Case, error) { return &c, nil })
+		v, err := d.Verify(trace)
 		if err != nil {
 			return err
 		}
@@ -218,68 +223,53 @@ func (d *demo) closedLoop(c domain.Case, methods []string, episodes int) error {
 }
 
 // cost measures one latent step beside the machine's ceiling.
-func (d *demo) cost(e engine.Engine, cases []domain.Case) error {
-	b, ok := e.(*cpufallback.Backend)
-	var ceiling bench.Ceiling
-	if ok {
-		ceiling = b.PeakFMA
+func (d *demo) cost(e *gpc.Engine, c *gpc.Case) (err error) {
+	if d.result.Steps, err = e.Bench(d.cmd.Context(), nil, bench.Options{
+		Ops: []string{"localize", "step"}, Case: c.Name(), Cases: d.Cases, Codes: []int{20_000},
+		Batches: []int{1, 4096}, Budget: bench.Budget{Time: 500 * time.Millisecond, MinCalls: 3}, Seed: demoSeed,
+	}); err != nil {
+		return err
 	}
-	for _, c := range cases[:1] {
-		results, err := bench.Run(d.cmd.Context(), e, ceiling, bench.Options{
-			Ops: []string{"localize", "step"}, Case: c.Problem.Spec().Name, Cases: d.Cases, Codes: []int{20_000},
-			Batches: []int{1, 4096}, Budget: bench.Budget{Time: 500 * time.Millisecond, MinCalls: 3}, Seed: demoSeed,
-		})
-		if err != nil {
-			return err
-		}
-		d.result.Steps = append(d.result.Steps, results...)
-	}
-	d.records.Benchmarks = append(d.records.Benchmarks, report.Benchmark{Device: device(), Commit: version.Build(), Command: commandLine(), Results: d.result.Steps})
+	d.records.Benchmarks = append(d.records.Benchmarks, report.Benchmark{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: d.result.Steps})
 	if d.json {
 		return nil
 	}
 	d.say("\n── what a step costs here, and how far that is from the limit of this machine")
-	return table(d.Stdout, bench.Rows(d.result.Steps))
+	return Table(d.Stdout, bench.Rows(d.result.Steps))
 }
 
 // fromNothing solves a small dataset, trains a map on it and evaluates it.
-func (d *demo) fromNothing(e engine.Engine, c domain.Case, scenarios, epochs int) error {
-	name := c.Problem.Spec().Name
-	d.say("\n── %s again from nothing, at reduced size", name)
+func (d *demo) fromNothing(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) error {
+	d.say("\n── %s again from nothing, at reduced size", c.Name())
 	data := filepath.Join(d.out, "data")
 	if err := os.RemoveAll(data); err != nil {
 		return err
 	}
 	start := time.Now()
-	counters, err := offline.Generate(d.cmd.Context(), c, offline.Options{
-		Scenarios: scenarios, Adaptive: true, Seed: demoSeed + 1, OutDir: data, Threads: d.threads, Program: version.Build(), Command: commandLine(),
-	}, func(p offline.Progress) {})
+	set := c.DatasetDefaults()
+	set.Scenarios, set.Weights.Count, set.Seed, set.OutDir, set.Threads, set.Command = scenarios, 0, demoSeed+1, data, d.threads, commandLine()
+	counters, err := c.Dataset(d.cmd.Context(), set, nil)
 	if err != nil {
 		return err
 	}
 	d.say("%d Pareto samples of %d scenarios in %.1f s", counters.Samples, counters.Retained, time.Since(start).Seconds())
-	set, err := offline.Open(data)
-	if err != nil {
-		return err
-	}
-	columns, err := train.FromDataset(c.Problem.Spec(), set)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(d.out, name+".safetensors")
-	opt := train.Options{Backend: e, Problem: c.Problem, Data: columns, Seed: demoSeed, Command: commandLine(), Version: version.Version + " " + version.Build(), ManifoldEpochs: epochs, RolloutEpochs: max(1, epochs/5), Batch: 256, Checkpoint: file + ".checkpoint"}
-	opt.Manifold.Locality = -1 // the default
+	file := filepath.Join(d.out, c.Name()+".safetensors")
+	opt := gpc.TrainOptions{Dirs: []string{data}}
+	opt.Seed, opt.Command, opt.ManifoldEpochs, opt.RolloutEpochs, opt.Batch, opt.Checkpoint = demoSeed, commandLine(), epochs, max(1, epochs/5), 256, file+".checkpoint"
 	stderr := d.Stderr
 	d.Stderr = io.Discard // a line per epoch is too much here
-	d.result.Trained, err = d.train(d.cmd, opt, file, "")
+	d.result.Trained, err = d.train(d.cmd, c, e, opt, file, "")
 	d.Stderr = stderr
 	if err != nil {
 		return err
 	}
 	t := d.result.Trained
 	d.say("trained %d epochs in %.1f s (%.0f samples/s): τ_geom %.2e, δ_dec p99 %.2e", t.Epochs, t.WallSeconds, t.SamplesPerSec, t.Val.TauGeom, t.Val.DeltaDecP99)
-	d.result.TrainedEval, err = d.evaluate(d.cmd, c, closedloop.Options{Method: "gpc", Episodes: d.episodes, Seed: demoSeed, Preference: domain.Preference{Adaptive: true}}, file)
+	m, err := c.Model(file)
 	if err != nil {
+		return err
+	}
+	if d.result.TrainedEval, err = d.evaluate(mapped{c, gpc.Setup{Model: m}}, "gpc", "", d.episodes); err != nil {
 		return err
 	}
 	if d.json {

@@ -3,34 +3,16 @@ package cli
 import (
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 
 	"github.com/klauspost/cpuid/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
-	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
 )
-
-// device names the machine for records.
-func device() string {
-	name := strings.TrimSpace(cpuid.CPU.BrandName)
-	if name == "" {
-		name = runtime.GOARCH
-	}
-	return fmt.Sprintf("%s, %d threads", name, runtime.GOMAXPROCS(0))
-}
-
-// deviceOf names what an engine computes on, for records.
-func deviceOf(e engine.Engine) string {
-	if d := e.Describe(); d.Name == "cuda" {
-		return fmt.Sprintf("%s, %s; host %s", d.Device, d.ISA, device())
-	}
-	return device()
-}
 
 type ceilings struct {
 	ISA           string  `json:"isa"`
@@ -113,15 +95,15 @@ func (a *App) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "What this machine offers: CPU features, chosen kernels, CUDA, measured ceilings",
-		Args:  exactArgs(0),
+		Args:  ExactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			e, reason, err := engine.Open(engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice})
+			e, err := gpc.OpenEngine(a.engine())
 			if err != nil {
-				return badInput(err)
+				return err
 			}
 			defer e.Close()
-			d := e.Describe()
-			r := doctor{Version: version.Version, Commit: version.Build(), Backend: d.Name, ISA: d.ISA, Threads: d.Threads, Reason: reason, Memory: bench.Footprints()}
+			d := e.About()
+			r := doctor{Version: version.Version, Commit: version.Build(), Backend: d.Backend, ISA: d.ISA, Threads: d.Threads, Reason: d.Reason, Memory: bench.Footprints()}
 			r.CPU.Name, r.CPU.PhysicalCore, r.CPU.LogicalCore = cpuid.CPU.BrandName, cpuid.CPU.PhysicalCores, cpuid.CPU.LogicalCores
 			r.CPU.L1D, r.CPU.L2, r.CPU.L3 = cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2, cpuid.CPU.Cache.L3
 			for _, f := range []cpuid.FeatureID{cpuid.AVX, cpuid.AVX2, cpuid.FMA3, cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL, cpuid.AVX512BF16, cpuid.AVX512VNNI} {
@@ -130,20 +112,20 @@ func (a *App) doctorCommand() *cobra.Command {
 				}
 			}
 			r.CUDA = reportCUDA(engine.ProbeCUDA())
-			if m, ok := e.(engine.Ceiling); ok && d.Name == "cuda" {
-				r.Ceilings = append(r.Ceilings, ceilings{ISA: d.ISA, Threads: d.Threads, GFlops: m.PeakFMA() / 1e9, BandwidthGBps: m.PeakBandwidth() / 1e9})
+			if d.Backend == "cuda" {
+				r.Ceilings = append(r.Ceilings, ceilingsOf(e))
 			}
 			for _, threads := range []int{1, cpuThreads(a.threads)} {
 				c, err := measureCeilings(threads)
 				if err != nil {
-					return badInput(err)
+					return err
 				}
 				r.Ceilings = append(r.Ceilings, c)
 				if threads == cpuThreads(a.threads) {
 					break
 				}
 			}
-			return a.print(r, func(w io.Writer) error {
+			return a.Print(r, func(w io.Writer) error {
 				fmt.Fprintf(w, "gpc %s (%s)\n", r.Version, r.Commit)
 				fmt.Fprintf(w, "cpu      %s: %d cores, %d threads; %s\n", r.CPU.Name, r.CPU.PhysicalCore, r.CPU.LogicalCore, strings.Join(r.CPU.Features, " "))
 				fmt.Fprintf(w, "         L1d %d KiB, L2 %d KiB, L3 %d MiB\n", r.CPU.L1D>>10, r.CPU.L2>>10, r.CPU.L3>>20)
@@ -161,11 +143,16 @@ func (a *App) doctorCommand() *cobra.Command {
 	}
 }
 
+func ceilingsOf(e *gpc.Engine) ceilings {
+	flops, bandwidth := e.Ceiling()
+	return ceilings{ISA: e.About().ISA, Threads: e.About().Threads, GFlops: flops / 1e9, BandwidthGBps: bandwidth / 1e9}
+}
+
 func measureCeilings(threads int) (ceilings, error) {
-	b, err := cpufallback.New(cpufallback.Options{Threads: threads})
+	e, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: threads})
 	if err != nil {
 		return ceilings{}, err
 	}
-	defer b.Close()
-	return ceilings{ISA: b.Describe().ISA, Threads: threads, GFlops: b.PeakFMA() / 1e9, BandwidthGBps: b.PeakBandwidth() / 1e9}, nil
+	defer e.Close()
+	return ceilingsOf(e), nil
 }

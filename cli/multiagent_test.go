@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/testdomain"
@@ -18,7 +19,7 @@ func scenes(t *testing.T) (app *App, file string) {
 	t.Helper()
 	c := multiagent.Static()
 	spec := c.MapProblem().Spec()
-	return &App{Cases: []domain.Case{c}}, untrained(t, spec, spec.PlanSize())
+	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{c}}}, untrained(t, spec, spec.PlanSize())
 }
 
 // untrained writes a map with random weights whose plans have so many entries.
@@ -137,8 +138,6 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 		{"a model of another case", []string{"eval", "multiagent-static", "--method", "gpc", "--model", cartFile}, "cart"},
 		{"a model of another size", []string{"eval", "multiagent-static", "--method", "gpc", "--model", untrained(t, spec, 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
 		{"navigator's method", []string{"eval", "multiagent-static", "--method", "direct", "--model", file}, "direct"},
-		{"refine", []string{"refine", "multiagent-static", "--model", file}, "one robot"},
-		{"certify", []string{"certify", "multiagent-static", "--model", file}, "one robot"},
 		{"another regime", []string{"eval", "multiagent-static", "--method", "gpc", "--model", file, "--regime", "night"}, "night"},
 	} {
 		if code, _, log := run(app, c.args...); code == 0 || !strings.Contains(log, c.says) {

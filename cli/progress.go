@@ -47,9 +47,21 @@ func (a *App) progress(what string) func(done, total int) {
 	}
 }
 
-// table writes rows with aligned columns; the first row is the header. Cells
+// stages is progress over parts of a command one after another, each with its bar.
+func (a *App) stages() func(stage string, done, total int) {
+	var bar func(done, total int)
+	now := ""
+	return func(stage string, done, total int) {
+		if bar == nil || stage != now {
+			bar, now = a.progress(stage), stage
+		}
+		bar(done, total)
+	}
+}
+
+// Table writes rows with aligned columns; the first row is the header. Cells
 // that look like numbers are aligned right.
-func table(w io.Writer, rows [][]string) error {
+func Table(w io.Writer, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}

@@ -26,58 +26,48 @@ measurement-consistent set, a sweep of preferences, noise at several scales),
 lets all of them flow together, decodes and projects them, rolls each out under
 the true dynamics, and returns the best feasible plan. The state is
 {"s":[…],"c":[…]} or every variable by its name.`,
-		Args: exactArgs(1),
+		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.find(args[0])
+			c, setup, err := a.setup(args[0], modelFile, "")
 			if err != nil {
 				return err
 			}
-			if err := wholeProblem(c, "refine"); err != nil {
-				return err
-			}
-			spec := c.Problem.Spec()
+			spec := c.Spec()
 			pref, err := preference(weights, spec.ObjectiveSize())
 			if err != nil {
 				return err
 			}
 			if opt.Candidates < 1 || opt.Candidates > batchnav.MaxCandidates {
-				return badInputf("--candidates %d: want 1 to %d", opt.Candidates, batchnav.MaxCandidates)
+				return BadInputf("--candidates %d: want 1 to %d", opt.Candidates, batchnav.MaxCandidates)
 			}
 			if repeat < 1 {
-				return badInputf("--repeat %d: want 1 or more", repeat)
+				return BadInputf("--repeat %d: want 1 or more", repeat)
 			}
 			obs := batchnav.Observation{Preference: pref}
 			if obs.S, obs.C, err = a.readState(stateFile, spec); err != nil {
 				return err
 			}
-			m, err := a.loadModel(c, modelFile)
-			if err != nil {
-				return err
-			}
-			e, err := a.open(a.json)
+			e, err := a.open()
 			if err != nil {
 				return err
 			}
 			defer e.Close()
-			r, err := batchnav.NewRefiner(e, m, c.Problem, batchnav.Options{}, opt.Candidates)
+			r, err := c.Refiner(e, setup, opt.Candidates)
 			if err != nil {
-				return badInput(err)
+				return err
 			}
 			opt.Seed, opt.Threads = a.seed, cpuThreads(a.threads)
-			if f, ok := c.Problem.(domain.Finite); ok && opt.Remaining == 0 {
-				opt.Remaining = f.Remaining(obs.C)
-			}
 			var result *batchnav.Refinement
 			for range repeat {
 				if result, err = r.Refine(cmd.Context(), obs, opt); err != nil {
 					return err
 				}
 			}
-			if err := a.print(result, func(w io.Writer) error { return renderRefinement(w, spec, result) }); err != nil {
+			if err := a.Print(result, func(w io.Writer) error { return renderRefinement(w, spec, result) }); err != nil {
 				return err
 			}
 			if !result.Feasible {
-				return errCheck
+				return ErrCheck
 			}
 			return nil
 		},
@@ -94,29 +84,19 @@ the true dynamics, and returns the best feasible plan. The state is
 	return cmd
 }
 
-// wholeProblem refuses, for a command that navigates on the plant's own problem, a
-// case whose map is about something else.
-func wholeProblem(c domain.Case, command string) error {
-	if c.Learned == nil {
-		return nil
-	}
-	return badInputf("%s: the map of case %s is about %s and serves the case's own methods; see gpc eval %s --method gpc",
-		command, c.Problem.Spec().Name, c.Learned.Spec().Description, c.Problem.Spec().Name)
-}
-
 func (a *App) readState(file string, spec *domain.Spec) (s, c []float64, err error) {
 	in := a.Stdin
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, nil, badInputf("--state: %w", err)
+			return nil, nil, BadInputf("--state: %w", err)
 		}
 		defer f.Close()
 		in = f
 	}
 	s, c, err = closedloop.ReadState(in, spec)
 	if err != nil {
-		return nil, nil, badInputf("%s: %w", file, err)
+		return nil, nil, BadInputf("%s: %w", file, err)
 	}
 	return s, c, nil
 }
@@ -137,7 +117,7 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 	for _, s := range r.Sources {
 		rows = append(rows, []string{s.Source.String(), fmt.Sprint(s.Candidates), fmt.Sprint(s.Feasible), fmt.Sprintf("%.6f", s.BestCost), fmt.Sprintf("%.6f", s.MeanCost)})
 	}
-	if err := table(w, rows); err != nil {
+	if err := Table(w, rows); err != nil {
 		return err
 	}
 	l := r.Latency

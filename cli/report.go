@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/report"
 )
 
@@ -14,26 +15,26 @@ func (a *App) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report --out DIR",
 		Short: "The paper's tables and figures from recorded runs, ours beside the paper's",
-		Args:  exactArgs(0),
+		Args:  ExactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
 			if out == "" {
-				return badInputf("--out is required: the folder of the report")
+				return BadInputf("--out is required: the folder of the report")
 			}
 			dirs, err := report.Devices(results)
 			if err != nil {
-				return badInput(err)
+				return gpc.BadInput(err)
 			}
 			if len(dirs) == 0 {
-				return badInputf("--results %s: no recorded runs (*.json) in it", results)
+				return BadInputf("--results %s: no recorded runs (*.json) in it", results)
 			}
 			written := struct {
 				Files []string `json:"files"`
 			}{}
 			var all []*report.Records
 			for i, dir := range dirs {
-				r, err := report.Load(dir)
+				r, err := report.Load(dir, a.reported())
 				if err != nil {
-					return badInput(err)
+					return gpc.BadInput(err)
 				}
 				all = append(all, r)
 				to := out
@@ -48,11 +49,11 @@ func (a *App) reportCommand() *cobra.Command {
 			}
 			if summary != "" {
 				if err := report.WriteSummary(summary, all...); err != nil {
-					return badInput(err)
+					return gpc.BadInput(err)
 				}
 				written.Files = append(written.Files, summary)
 			}
-			return a.print(written, func(w io.Writer) error {
+			return a.Print(written, func(w io.Writer) error {
 				for _, f := range written.Files {
 					fmt.Fprintln(w, f)
 				}
@@ -64,4 +65,16 @@ func (a *App) reportCommand() *cobra.Command {
 	cmd.Flags().StringVar(&summary, "summary", "", "also replace the summary between its marks in this document")
 	cmd.Flags().StringVar(&out, "out", "", "folder to write report.html, report.md and figures to")
 	return cmd
+}
+
+// reported is what tables need to know of the program's cases.
+func (a *App) reported() map[string]report.Case {
+	cases := map[string]report.Case{}
+	for _, def := range a.Cases {
+		name := def.Problem.Spec().Name
+		if c, err := a.Find(name); err == nil {
+			cases[name] = report.Case{Methods: c.Methods(), Paper: def.Paper}
+		}
+	}
+	return cases
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/train"
 )
 
@@ -26,8 +25,7 @@ type trained struct {
 }
 
 func (a *App) trainCommand() *cobra.Command {
-	var opt train.Options
-	var dirs []string
+	var opt gpc.TrainOptions
 	var out, curves, initial string
 	cmd := &cobra.Command{
 		Use:   "train CASE --data DIR --out FILE",
@@ -36,41 +34,31 @@ func (a *App) trainCommand() *cobra.Command {
 chooses the codes of M*, calibrates on held-out scenarios and writes the model.
 FILE.checkpoint is saved after every epoch and on interrupt; --resume continues
 from it to bitwise the same model.`,
-		Args: exactArgs(1),
+		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.find(args[0])
+			c, err := a.Find(args[0])
 			if err != nil {
 				return err
 			}
-			if len(dirs) == 0 || out == "" {
-				return badInputf("--data and --out are required")
-			}
-			shards, _, err := offline.OpenShards(dirs...)
-			if err != nil {
-				return badInput(err)
-			}
-			data, err := train.FromDataset(c.MapProblem().Spec(), shards...)
-			if err != nil {
-				return badInput(err)
+			if len(opt.Dirs) == 0 || out == "" {
+				return BadInputf("--data and --out are required")
 			}
 			if initial != "" {
-				if opt.Initial, err = model.ReadFile(initial); err != nil {
-					return badInput(err)
+				if opt.Initial, err = c.Model(initial); err != nil {
+					return err
 				}
 			}
-			e, err := a.open(a.json)
+			e, err := a.open()
 			if err != nil {
 				return err
 			}
 			defer e.Close()
-			opt.Backend, opt.Problem, opt.Data, opt.Seed = e, c.MapProblem(), data, a.seed
-			opt.Command, opt.Version = commandLine(), version.Version+" "+version.Build()
-			opt.Checkpoint = out + ".checkpoint"
-			result, err := a.train(cmd, opt, out, curves)
+			opt.Seed, opt.Command, opt.Checkpoint = a.seed, commandLine(), out+".checkpoint"
+			result, err := a.train(cmd, c, e, opt, out, curves)
 			if err != nil {
 				return err
 			}
-			return a.print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) error {
 				v := result.Val
 				_, err := fmt.Fprintf(w, "%s: %d samples, %d epochs in %.1f s (%.0f samples/s); τ_geom %.3g, δ_dec %.3g (p99 %.3g)\n",
 					result.Model, result.Samples, result.Epochs, result.WallSeconds, result.SamplesPerSec, v.TauGeom, v.DeltaDec, v.DeltaDecP99)
@@ -79,7 +67,7 @@ from it to bitwise the same model.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&dirs, "data", nil, "folder of the dataset, or folders of some of its shards")
+	f.StringSliceVar(&opt.Dirs, "data", nil, "folder of the dataset, or folders of some of its shards")
 	f.StringVar(&out, "out", "", "model file to write")
 	f.StringVar(&initial, "init", "", "start from the networks and the normalisation of this earlier map")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")
@@ -94,28 +82,16 @@ from it to bitwise the same model.`,
 	f.IntVar(&opt.Codes, "codes", 0, "codes of M* in the model; 0: the case's, negative: all training samples")
 	f.Float64Var(&opt.LearningRate, "lr", 0, "Adam's learning rate at the start; 0: the case's")
 	f.Float64Var(&opt.SpectralBound, "spectral-bound", 0, "K of every layer; 0: the case's, negative: off")
-	f.Float32Var(&opt.Manifold.Action, "action-weight", 0, "λ_u of the action loss; 0: the case's")
-	f.Float32Var(&opt.Manifold.Locality, "locality-weight", -1, "ω_2 of the locality loss; negative: the default")
-	f.BoolVar(&opt.Manifold.Isometry, "isometry", false, "use the compact isometry form of the locality loss")
+	f.Float64Var(&opt.ActionWeight, "action-weight", 0, "λ_u of the action loss; 0: the case's")
+	f.Float64Var(&opt.LocalityWeight, "locality-weight", 0, "ω_2 of the locality loss; 0: the paper's 0.5, negative: none")
+	f.BoolVar(&opt.Isometry, "isometry", false, "use the compact isometry form of the locality loss")
 	return cmd
 }
 
 // train runs the training with progress and writes model and curves.
-func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves string) (*trained, error) {
-	asked := opt.Manifold
-	opt.Manifold = train.DefaultManifoldLoss()
-	opt.Manifold.Isometry = asked.Isometry
-	if w := opt.Problem.Spec().Training.ActionWeight; w > 0 {
-		opt.Manifold.Action = float32(w)
-	}
-	if asked.Action > 0 {
-		opt.Manifold.Action = asked.Action
-	}
-	if asked.Locality >= 0 {
-		opt.Manifold.Locality = asked.Locality
-	}
+func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, opt gpc.TrainOptions, out, curves string) (*trained, error) {
 	bar := a.progress("train")
-	r, err := train.Run(cmd.Context(), opt, func(p train.Progress) {
+	r, err := c.Train(cmd.Context(), e, opt, func(p train.Progress) {
 		bar(p.Step, p.Steps)
 		if p.Note != "" {
 			fmt.Fprintln(a.Stderr, p.Note)
@@ -140,7 +116,7 @@ func (a *App) train(cmd *cobra.Command, opt train.Options, out, curves string) (
 			return nil, fmt.Errorf("writing the learning curves: %w", err)
 		}
 	}
-	t := &trained{Epochs: len(r.History), Losses: r.History, Val: r.Model.Calibration, WallSeconds: r.Seconds, Samples: opt.Data.Rows(), Model: out}
+	t := &trained{Epochs: len(r.History), Losses: r.History, Val: r.Model.Calibration, WallSeconds: r.Seconds, Samples: r.Rows, Model: out}
 	if r.Seconds > 0 {
 		t.SamplesPerSec = float64(r.Samples) / r.Seconds
 	}

@@ -59,14 +59,14 @@ func marshal(t testing.TB, v any) json.RawMessage {
 	return b
 }
 
-func direct(c *domain.Case) func() (closedloop.Method, error) {
+func direct(c *domain.Case) func() (domain.Controller, error) {
 	cart := c.Problem.(*testdomain.Cart)
-	return func() (closedloop.Method, error) {
+	return func() (domain.Controller, error) {
 		n, err := batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 9, false), cart, batchnav.Options{Direct: true})
 		if err != nil {
 			return nil, err
 		}
-		return closedloop.FromNavigator(n), nil
+		return n.Controller(), nil
 	}
 }
 
@@ -84,8 +84,8 @@ func (f *feedback) Decide(s, c []float64, pref domain.Preference, u []float64) (
 	return ok, err
 }
 
-func controller(decide func(t int, s []float64) (float64, bool, error)) func() (closedloop.Method, error) {
-	return func() (closedloop.Method, error) { return closedloop.FromController(&feedback{decide: decide}), nil }
+func controller(decide func(t int, s []float64) (float64, bool, error)) func() (domain.Controller, error) {
+	return func() (domain.Controller, error) { return &feedback{decide: decide}, nil }
 }
 
 func options(dir string) closedloop.Options {
@@ -105,7 +105,7 @@ func lookup(c *domain.Case) func(string) (*domain.Case, error) {
 	}
 }
 
-func evaluate(t testing.TB, c *domain.Case, f func() (closedloop.Method, error), o closedloop.Options) *closedloop.Result {
+func evaluate(t testing.TB, c *domain.Case, f func() (domain.Controller, error), o closedloop.Options) *closedloop.Result {
 	t.Helper()
 	r, err := closedloop.Evaluate(context.Background(), c, f, o)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -84,7 +83,7 @@ type Result struct {
 	Noise    float64 `json:"noise"`
 	Episodes int     `json:"episodes"`
 	// Safe: every step taken, no margin violated and, where the episode has a goal
-	// (see Judged), the goal reached.
+	// (see domain.Judged), the goal reached.
 	Safe Number `json:"safe"`
 	// Feasible is the fraction of decisions without a violation (paper, OPF).
 	Feasible Number `json:"feasible"`
@@ -160,50 +159,12 @@ type RateIntervals struct {
 	CollisionFree *Interval `json:"collision_free"`
 }
 
-// Drawn is implemented by episodes whose scene was drawn anew until a criterion
-// that looks at no method was met; Excluded is how many were left out.
-type Drawn interface{ Excluded() int }
-
-// Judged is implemented by episodes that have a goal beside their margins, such
-// as every agent's arrival.
-type Judged interface{ Succeeded() bool }
-
-// Arrived is implemented by episodes whose goal can be reached and left again: it
-// reports whether the goal is met now.
-type Arrived interface{ Arrived() bool }
-
-// Explained is implemented by episodes that can say in one line why they are not
-// safe, "" where they see nothing wrong.
-type Explained interface{ Cause() string }
-
-// Sized is implemented by episodes that use only the leading components of state
-// and action, such as those with fewer robots than the case has room for. A trace
-// holds those components and no others.
-type Sized interface{ Sizes() (state, action int) }
-
 // sizes returns how many components of state and action an episode has.
 func sizes(spec *domain.Spec, ep domain.Episode) (state, action int) {
-	if sized, ok := ep.(Sized); ok {
+	if sized, ok := ep.(domain.Sized); ok {
 		return sized.Sizes()
 	}
 	return spec.MeasuredSize(), spec.ActionSize()
-}
-
-// collisionWords mark a margin as one against collision, by its name in Spec.
-var collisionWords = []string{"obstacle", "clearance", "collision", "pair"}
-
-// collisionMargins returns the positions of such margins.
-func collisionMargins(spec *domain.Spec) []int {
-	var at []int
-	for i, m := range spec.Margins {
-		for _, w := range collisionWords {
-			if strings.Contains(strings.ToLower(m.Name), w) {
-				at = append(at, i)
-				break
-			}
-		}
-	}
-	return at
 }
 
 // newHeader describes a run.
@@ -229,7 +190,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 // Simulated). With a TracePath every episode is on disk before the next is
 // counted, so that an interrupted run can be resumed; then the statistics cover
 // the resumed episodes too.
-func Evaluate(ctx context.Context, c *domain.Case, factory func() (Method, error), opt Options) (*Result, error) {
+func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Controller, error), opt Options) (*Result, error) {
 	spec := c.Problem.Spec()
 	if err := opt.validate(spec); err != nil {
 		return nil, err
@@ -242,7 +203,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (Method, error
 		return nil, err
 	}
 	threads := max(1, opt.Threads)
-	methods := make([]Method, threads)
+	methods := make([]domain.Controller, threads)
 	for i := range methods {
 		if methods[i], err = factory(); err != nil {
 			return nil, fmt.Errorf("closedloop: method %q: %w", opt.Method, err)
@@ -315,7 +276,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (Method, error
 // runEpisode runs one episode to its end. What goes wrong inside the method or
 // the plant fails the episode; a scene that cannot be made, or cancellation,
 // ends the evaluation.
-func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, opt *Options, how domain.EpisodeOptions) (*EpisodeRecord, error) {
+func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, number int, opt *Options, how domain.EpisodeOptions) (*EpisodeRecord, error) {
 	spec := c.Problem.Spec()
 	ep, err := c.Plant.Episode(opt.Seed, number, how)
 	if err != nil {
@@ -340,36 +301,36 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 		}
 		ep.Observe(s, cx)
 		start := time.Now()
-		report, err := method.Decide(s, cx, opt.Preference, u)
+		ok, err := method.Decide(s, cx, opt.Preference, u)
 		latency := time.Since(start)
 		if err != nil {
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break
 		}
-		out, err := ep.Apply(u)
+		out, err := apply(spec, ep, u)
 		if err != nil {
 			failure = fmt.Sprintf("step %d: %v", t, err)
 			break
 		}
 		cost += out.Cost
-		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, &report, latency))
+		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, monitor(method, ok), latency))
 		e.named(spec, out.Named)
 	}
 	e.End = End{Cost: Number(cost), Completed: failure == "", Failure: failure, CollisionFree: e.collisionFree, Margins: e.lowest}
 	e.End.Safe = e.End.Completed && e.kept(spec)
-	if judged, ok := ep.(Judged); ok {
+	if judged, ok := ep.(domain.Judged); ok {
 		reached := judged.Succeeded()
 		e.End.Reached = &reached
 		e.End.Safe = e.End.Safe && reached
 	}
-	if a, ok := ep.(Arrived); ok {
+	if a, ok := ep.(domain.Arrived); ok {
 		now := a.Arrived()
 		e.End.AtEnd = &now
 	}
-	if x, ok := ep.(Explained); ok && !e.End.Safe && failure == "" {
+	if x, ok := ep.(domain.Explained); ok && !e.End.Safe && failure == "" {
 		e.End.Cause = x.Cause()
 	}
-	if drawn, ok := ep.(Drawn); ok {
+	if drawn, ok := ep.(domain.Drawn); ok {
 		e.End.Excluded = drawn.Excluded()
 	}
 	oracle, _, err := ep.Oracle()
@@ -380,8 +341,21 @@ func runEpisode(ctx context.Context, c *domain.Case, method Method, number int, 
 	return e, nil
 }
 
+// monitor is a method's own record of its last decision; ok says whether its own
+// solve succeeded.
+func monitor(method domain.Controller, ok bool) domain.Monitor {
+	m := domain.NoMonitor()
+	if monitored, has := method.(domain.Monitored); has {
+		m = monitored.Monitor()
+	}
+	if !ok {
+		m.Fallback |= domain.FallbackMethod
+	}
+	return m
+}
+
 // line copies what the trace keeps of one decision.
-func line(number, t int, s, u []float64, out *domain.Outcome, report *Report, latency time.Duration) Line {
+func line(number, t int, s, u []float64, out *domain.Outcome, report domain.Monitor, latency time.Duration) Line {
 	clone := func(v []float64) Vector { return append(Vector{}, v...) }
 	l := Line{
 		Episode: number, T: t, X: clone(s), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
@@ -409,8 +383,8 @@ func (e *EpisodeRecord) named(spec *domain.Spec, margins []float64) {
 	for i, m := range margins {
 		e.lowest[i] = math.Min(e.lowest[i], m)
 	}
-	for _, i := range collisionMargins(spec) {
-		if i < len(margins) && !(margins[i] >= -spec.MarginTolerance) {
+	for i, m := range margins {
+		if collides(spec.Margins[i]) && violated(m, spec) {
 			e.collisionFree = false
 		}
 	}
@@ -426,7 +400,33 @@ func (e *EpisodeRecord) kept(spec *domain.Spec) bool {
 	return len(e.Lines) > 0
 }
 
+// collides reports whether a margin is a distance to another body.
+func collides(margin domain.Variable) bool { return margin.Kind == domain.Collision }
+
+// apply advances the plant and checks the sizes of what it says.
+func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, error) {
+	out, err := ep.Apply(u)
+	if err != nil {
+		return out, err
+	}
+	for _, v := range []struct {
+		name      string
+		got, want int
+	}{
+		{"S", len(out.S), spec.MeasuredSize()}, {"J", len(out.J), spec.ObjectiveSize()},
+		{"Sigma", len(out.Sigma), spec.ObjectiveSize()}, {"Named", len(out.Named), len(spec.Margins)},
+	} {
+		if v.got != v.want {
+			return out, fmt.Errorf("the plant's Outcome.%s has %d entries, case %q has %d", v.name, v.got, spec.Name, v.want)
+		}
+	}
+	return out, nil
+}
+
 func violated(margin float64, spec *domain.Spec) bool { return !(margin >= -spec.MarginTolerance) }
 
 // isEnd reports whether an error only says that there is no more to read.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated) }
+
+// microseconds is the unit of every latency here.
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -58,8 +57,8 @@ func TestSensorFaultIsFlaggedInTheTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := e.Lines[2]
-	want := batchnav.FallbackObservation | batchnav.FallbackConservative
-	if batchnav.Fallback(l.Fallback) != want || !math.IsNaN(l.X[0]) || l.U[0] != -1 || !math.IsNaN(float64(l.Residual)) {
+	want := domain.FallbackObservation | domain.FallbackConservative
+	if domain.Fallback(l.Fallback) != want || !math.IsNaN(l.X[0]) || l.U[0] != -1 || !math.IsNaN(float64(l.Residual)) {
 		t.Errorf("faulty decision is %+v, want fallback %v", l, want)
 	}
 	v, err := closedloop.Verify(o.TracePath, lookup(&healthy))

@@ -26,34 +26,96 @@ type FrontPoint struct {
 	Violations int    `json:"violations"` // episodes with a violated margin
 }
 
+// Steering is the record of `gpc steer`: the front that one map traces under a
+// user's fixed preferences, beside the exact front.
+type Steering struct {
+	Case   string       `json:"case"`
+	Method string       `json:"method"`
+	Seed   uint64       `json:"seed"`
+	Commit string       `json:"commit"`
+	Device string       `json:"device"`
+	Front  []FrontPoint `json:"front"`
+	// Hypervolume of the method's front divided by that of the exact one, to the
+	// nadir of both stretched by a tenth of the range; two or three objectives, NaN
+	// otherwise.
+	HypervolumeRatio Number `json:"hypervolume_ratio"`
+	MeanRegretPct    Number `json:"mean_regret_pct"`
+	WorstRegretPct   Number `json:"worst_regret_pct"`
+}
+
+// summarize fills in the ratios from the front.
+func (s *Steering) summarize() {
+	mean, worst, sizes := 0.0, math.Inf(-1), 0
+	var own, exact [][3]float64
+	lo, hi := [3]float64{}, [3]float64{}
+	for j := range lo {
+		lo[j], hi[j] = math.Inf(1), math.Inf(-1)
+	}
+	for _, p := range s.Front {
+		mean += float64(p.RegretPct) / float64(len(s.Front))
+		worst = math.Max(worst, float64(p.RegretPct))
+		var a, b [3]float64
+		if sizes = len(p.J); sizes != 2 && sizes != 3 {
+			continue
+		}
+		for j := range p.J {
+			a[j], b[j] = float64(p.J[j]), float64(p.OracleJ[j])
+			lo[j], hi[j] = math.Min(lo[j], math.Min(a[j], b[j])), math.Max(hi[j], math.Max(a[j], b[j]))
+		}
+		own, exact = append(own, a), append(exact, b)
+	}
+	s.MeanRegretPct, s.WorstRegretPct, s.HypervolumeRatio = Number(mean), Number(worst), Number(math.NaN())
+	if len(own) == 0 {
+		return
+	}
+	var ref [3]float64
+	for j := range sizes {
+		ref[j] = hi[j] + (hi[j]-lo[j])/10
+	}
+	for j := sizes; j < len(ref); j++ {
+		ref[j] = 1 // the third objective of two is 0 throughout
+	}
+	s.HypervolumeRatio = Number(Hypervolume3(own, ref) / Hypervolume3(exact, ref))
+}
+
+// SteerOptions say which preferences are swept and on what. Method, Commit and Device
+// are recorded.
+type SteerOptions struct {
+	Method, Commit, Device string
+	Seed                   uint64
+	Episodes               int         // at each preference
+	Weights                [][]float64 // the preferences, each on the simplex
+	Progress               func(done, total int)
+}
+
 // Steer runs a method over episodes at each fixed preference and beside it the
 // case's oracle: the front that one map traces without retraining, and the
 // exact one.
-func Steer(ctx context.Context, c *domain.Case, m Method, seed uint64, episodes int, weights [][]float64, progress func(done, total int)) ([]FrontPoint, error) {
+func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOptions) (*Steering, error) {
 	spec := c.Problem.Spec()
 	if c.Plant == nil {
 		return nil, fmt.Errorf("closedloop: case %q has no plant; see Simulated", spec.Name)
 	}
-	if episodes < 1 {
-		return nil, fmt.Errorf("closedloop: %d episodes, want 1 or more", episodes)
+	if opt.Episodes < 1 {
+		return nil, fmt.Errorf("closedloop: %d episodes, want 1 or more", opt.Episodes)
 	}
-	var front []FrontPoint
-	for i, w := range weights {
+	out := &Steering{Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Commit: opt.Commit, Device: opt.Device}
+	for i, w := range opt.Weights {
 		pref := domain.Preference{W: w}
 		if err := pref.Validate(spec.ObjectiveSize()); err != nil {
 			return nil, fmt.Errorf("closedloop: preference %d: %w", i+1, err)
 		}
-		p := FrontPoint{W: w, Episodes: episodes, J: make([]Number, spec.ObjectiveSize()), OracleJ: make([]Number, spec.ObjectiveSize())}
+		p := FrontPoint{W: w, Episodes: opt.Episodes, J: make([]Number, spec.ObjectiveSize()), OracleJ: make([]Number, spec.ObjectiveSize())}
 		cost, oracle := 0.0, 0.0
-		for e := range episodes {
+		for e := range opt.Episodes {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if err := p.run(c, m, seed, e, pref, &cost, &oracle); err != nil {
+			if err := p.run(c, m, opt.Seed, e, pref, &cost, &oracle); err != nil {
 				return nil, fmt.Errorf("closedloop: preference %v, episode %d: %w", w, e, err)
 			}
-			if progress != nil {
-				progress(i*episodes+e+1, len(weights)*episodes)
+			if opt.Progress != nil {
+				opt.Progress(i*opt.Episodes+e+1, len(opt.Weights)*opt.Episodes)
 			}
 		}
 		p.RegretPct = Number(100 * (cost - oracle) / oracle)
@@ -61,13 +123,14 @@ func Steer(ctx context.Context, c *domain.Case, m Method, seed uint64, episodes 
 			p.J[j] /= Number(p.Compared)
 			p.OracleJ[j] /= Number(p.Compared)
 		}
-		front = append(front, p)
+		out.Front = append(out.Front, p)
 	}
-	return front, nil
+	out.summarize()
+	return out, nil
 }
 
 // run adds one episode to the point.
-func (p *FrontPoint) run(c *domain.Case, m Method, seed uint64, e int, pref domain.Preference, cost, oracle *float64) error {
+func (p *FrontPoint) run(c *domain.Case, m domain.Controller, seed uint64, e int, pref domain.Preference, cost, oracle *float64) error {
 	spec := c.Problem.Spec()
 	open := func() (domain.Episode, error) {
 		return c.Plant.Episode(seed, e, domain.EpisodeOptions{Preference: pref})
@@ -126,7 +189,7 @@ func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64,
 		if err != nil {
 			return nil, 0, false, err
 		}
-		out, err := ep.Apply(u)
+		out, err := apply(spec, ep, u)
 		if err != nil {
 			return nil, 0, false, err
 		}

@@ -67,3 +67,14 @@ func TestHypervolume3CountsCells(t *testing.T) {
 		}
 	})
 }
+
+func TestAFrontEqualToTheExactOneHasRatioOne(t *testing.T) {
+	s := Steering{}
+	for _, j := range [][]Number{{1, 4}, {2, 2}, {4, 1}} {
+		s.Front = append(s.Front, FrontPoint{W: []float64{0.5, 0.5}, J: j, OracleJ: j, RegretPct: 0.5})
+	}
+	s.summarize()
+	if s.HypervolumeRatio != 1 || s.MeanRegretPct != 0.5 || s.WorstRegretPct != 0.5 {
+		t.Errorf("ratio %v, mean %v, worst %v", s.HypervolumeRatio, s.MeanRegretPct, s.WorstRegretPct)
+	}
+}

@@ -3,8 +3,8 @@ package closedloop
 import (
 	"cmp"
 	"math"
+	"slices"
 
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 )
 
@@ -72,11 +72,11 @@ func (a *tally) add(e *EpisodeRecord) {
 		if violated(float64(l.Margin), a.spec) {
 			a.violations++
 		}
-		bits := batchnav.Fallback(l.Fallback)
+		bits := domain.Fallback(l.Fallback)
 		if bits != 0 {
 			a.flagged++
 		}
-		if bits.Replaced() || bits&FallbackMethod != 0 {
+		if bits.Replaced() || bits&domain.FallbackMethod != 0 {
 			a.fallback++
 		}
 		low = math.Min(low, float64(l.Margin))
@@ -147,7 +147,7 @@ func (a *tally) result(h *Header) *Result {
 			r.MarginsMean[m.Name] = Number(a.lowest[i] / float64(a.named))
 		}
 	}
-	if len(collisionMargins(a.spec)) > 0 {
+	if slices.ContainsFunc(a.spec.Margins, collides) {
 		r.CollisionFree = ratio(a.collisionFree, a.episodes)
 		interval := ClopperPearson(a.collisionFree, a.episodes)
 		r.CI95.CollisionFree = &interval

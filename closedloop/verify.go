@@ -138,7 +138,6 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 	}
 	v.Episodes++
 	cost, safe, collisionFree, state := 0.0, len(e.Lines) > 0, len(e.Lines) > 0, make([]float64, v.spec.MeasuredSize())
-	collision := collisionMargins(v.spec)
 	completed := true
 	var lowest []float64
 	ns, nu := sizes(v.spec, ep)
@@ -158,7 +157,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 			ep.State(state)
 			v.measured(l, state[:ns])
 		}
-		out, err := ep.Apply(u)
+		out, err := apply(v.spec, ep, u)
 		if err != nil {
 			v.differs(l.Line, e.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
 			completed = false
@@ -177,8 +176,8 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		for k, m := range out.Named {
 			lowest[k] = math.Min(lowest[k], m)
 		}
-		for _, k := range collision {
-			collisionFree = collisionFree && k < len(out.Named) && !violated(out.Named[k], v.spec)
+		for k, m := range out.Named {
+			collisionFree = collisionFree && !(collides(v.spec.Margins[k]) && violated(m, v.spec))
 		}
 	}
 	v.verdict(e, ep, cost, safe, collisionFree, completed && ep.Done(), lowest)
@@ -203,7 +202,7 @@ func (v *verifier) measured(l *Line, state []float64) {
 // verdict compares the end line with what the replay says of the episode.
 func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, safe, collisionFree, completed bool, lowest []float64) {
 	safe = safe && completed
-	if judged, ok := ep.(Judged); ok && !judged.Succeeded() {
+	if judged, ok := ep.(domain.Judged); ok && !judged.Succeeded() {
 		safe = false
 	}
 	if safe {
@@ -219,10 +218,10 @@ func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, sa
 	if e.End.Margins != nil {
 		v.vector(end, "margins", e.End.Margins, lowest)
 	}
-	if judged, ok := ep.(Judged); ok && e.End.Reached != nil {
+	if judged, ok := ep.(domain.Judged); ok && e.End.Reached != nil {
 		flag("reached", *e.End.Reached, judged.Succeeded())
 	}
-	if a, ok := ep.(Arrived); ok && e.End.AtEnd != nil {
+	if a, ok := ep.(domain.Arrived); ok && e.End.AtEnd != nil {
 		flag("at_end", *e.End.AtEnd, a.Arrived())
 	}
 	flag("safe", e.End.Safe, safe)

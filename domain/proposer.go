@@ -78,22 +78,21 @@ const (
 	// SourcePrevious is the latent adopted at the last decision, with or without
 	// noise.
 	SourcePrevious
+	// The next four are of searches that propose plans without the map, or from the
+	// plans scored so far: the plan of the decision before, a plan by feedback, the
+	// best with noise, and an iterate of a descent.
+	SourceCommitted
+	SourcePrimitive
+	SourcePerturbed
+	SourceDescended
 	// Sources is how many there are.
 	Sources = int(iota)
 )
 
 // String is the source's name in reports.
 func (s Source) String() string {
-	return [Sources]string{"localized", "neighbour", "preference", "noise", "previous"}[s]
+	return [Sources]string{"localized", "neighbour", "preference", "noise", "previous", "committed", "primitive", "perturbed", "descended"}[s]
 }
 
 // MarshalText makes a Source readable in JSON.
 func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Monitored is implemented by a Controller that steers by a learned map: Monitor
-// returns what the map said at the last decision, the priority that steered it
-// and the largest residual over its observations; nil and NaN where the map was
-// not asked. The slice may be overwritten by the next decision.
-type Monitored interface {
-	Monitor() (priority []float64, residual float64)
-}

@@ -287,7 +287,7 @@ func overlap(a, b tensor.Matrix) bool {
 // NewRefiner is that of the first backend, where it has one. A refiner that meets a
 // fault returns backend.ErrNoRefiner from then on, and its caller refines in single
 // operations, which go on on the second backend.
-func (c *continuing) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error) {
+func (c *continuing) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 	b, ok := c.first.(backend.RefinerBackend)
 	if !ok || c.over() {
 		return nil, backend.ErrNoRefiner

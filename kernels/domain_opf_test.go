@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -133,9 +134,9 @@ func TestRowsOfABatchAreAlone(t *testing.T) {
 		library.SetOrder(uint64(rows))
 		part := rollOut(t, b, d.first(rows), true)
 		for i := range rows {
-			have, want := part.row(i, spec), all.row(i, spec)
+			have, want := backendtest.StepRow(part, spec, i), backendtest.StepRow(all, spec, i)
 			for k := range have {
-				if err := nearOrLost(have[k], want[k], 0); err != nil {
+				if err := backendtest.NearOrLost(have[k], want[k], 0); err != nil {
 					t.Fatalf("row %d of %d: %v", i, rows, err)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
@@ -59,7 +60,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 			d := out[i]
 			d.U, d.Plan, d.Latent = append([]float64(nil), d.U...), append([]float32(nil), d.Plan...), append([]float32(nil), d.Latent...)
 			d.Sigma, d.Margins = append([]float64(nil), d.Sigma...), append([]float64(nil), d.Margins...)
-			d.Times = batchnav.Times{}
+			d.Times = domain.Times{}
 			decisions = append(decisions, d)
 			problem.Step(obs[i].S, obs[i].C, d.U, next, nextC)
 			copy(obs[i].S, next)
@@ -83,7 +84,7 @@ func sameDecisions(t testing.TB, got, want []batchnav.Decision) {
 		if g.Fallback != w.Fallback || g.Consistent != w.Consistent || math.Abs(g.NoiseVariance-w.NoiseVariance) > 1e-4*w.NoiseVariance {
 			t.Errorf("decision %d: fallback %v, consistent %v, variance %g, want %v, %v, %g", i, g.Fallback, g.Consistent, g.NoiseVariance, w.Fallback, w.Consistent, w.NoiseVariance)
 		}
-		if w.Fallback&batchnav.FallbackObservation != 0 {
+		if w.Fallback&domain.FallbackObservation != 0 {
 			continue // no latent stands behind it
 		}
 		for _, v := range []struct {
@@ -93,7 +94,7 @@ func sameDecisions(t testing.TB, got, want []batchnav.Decision) {
 			{"action", g.U, w.U}, {"plan", wide32(g.Plan), wide32(w.Plan)}, {"latent", wide32(g.Latent), wide32(w.Latent)}, {"σ", g.Sigma, w.Sigma}, {"margins", g.Margins, w.Margins},
 			{"residual and displacement", []float64{g.Residual, g.Displacement}, []float64{w.Residual, w.Displacement}},
 		} {
-			if err := near(v.got, v.want, 2e-4); err != nil {
+			if err := backendtest.Near(v.got, v.want, 2e-4); err != nil {
 				t.Fatalf("decision %d, %s: %v", i, v.what, err)
 			}
 		}
@@ -172,11 +173,14 @@ func loopsConfig(t testing.TB, loops int) backend.LoopsConfig {
 		}
 	}
 	return backend.LoopsConfig{
-		EncoderX: m.EncoderX, NormX: m.NormX, Codes: m.Codes, Decoded: decoded, Neighbours: 6, InverseRange: []float64{1.5, 0.5}, RetractionMix: 0.25, PriorityFilter: 0.5, Smooths: true,
-		Step: backend.StepperConfig{
-			DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: problem, MaxBatch: loops,
-			Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1},
+		MapConfig: backend.MapConfig{
+			EncoderX: m.EncoderX, NormX: m.NormX, Codes: m.Codes, Decoded: decoded, Neighbours: 6, InverseRange: []float64{1.5, 0.5},
+			Step: backend.StepperConfig{
+				DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: problem, MaxBatch: loops,
+				Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1},
+			},
 		},
+		RetractionMix: 0.25, PriorityFilter: 0.5, Smooths: true,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -88,11 +89,11 @@ func TestWholeRefinementOfCase2(t *testing.T) {
 			t.Errorf("case %d: cost %v, margin %v, feasible %v, want %v, %v, %v", i, got.Cost, got.Margin, got.Feasible, want.Cost, want.Margin, want.Feasible)
 		}
 		if got.Index == want.Index {
-			if err := near(got.U, want.U, 1e-3); err != nil {
+			if err := backendtest.Near(got.U, want.U, 1e-3); err != nil {
 				t.Errorf("case %d: plan: %v", i, err)
 			}
 		}
-		if err := near(got.Sigma, want.Sigma, 1e-5); err != nil {
+		if err := backendtest.Near(got.Sigma, want.Sigma, 1e-5); err != nil {
 			t.Errorf("case %d: priority: %v", i, err)
 		}
 		for k, s := range got.Sources {

@@ -8,12 +8,13 @@
 // One block of 256. Shared memory 10 KiB. Bound: bytes, 17 a candidate.
 #include "gpc.cuh"
 
-// What gpc_refine_choose writes, in float64: 8 values, then 4 for each of the 4
-// sources, then the winner's plan.
-enum { CHOSEN_INDEX, CHOSEN_SOURCE, CHOSEN_FEASIBLE, CHOSEN_COST, CHOSEN_MARGIN, CHOSEN_COUNT, CHOSEN_FIRST_COST, CHOSEN_FIRST_MARGIN, CHOSEN_SOURCES };
+// What gpc_refine_choose writes into `result`: 8 values, then 4 for each of the first
+// `sources` of domain.Source. The winner's plan goes to `chosen`, its latent to `latent`.
+enum { CHOSEN_INDEX, CHOSEN_SOURCE, CHOSEN_FEASIBLE, CHOSEN_COST, CHOSEN_MARGIN, CHOSEN_COUNT, CHOSEN_LOCALIZED_COST, CHOSEN_LOCALIZED_MARGIN, CHOSEN_SOURCES };
 
-extern "C" __global__ void __launch_bounds__(256) gpc_refine_choose(int rows, int plan, double tolerance, const double* cost, const double* margin, const unsigned char* source,
-                                                                   const double* actions, double* result) {
+extern "C" __global__ void __launch_bounds__(256) gpc_refine_choose(int rows, int plan, int n, int sources, double tolerance, const double* cost, const double* margin,
+                                                                   const unsigned char* source, const double* actions, const float* z, double* result, double* chosen,
+                                                                   float* latent) {
     __shared__ double least[256], most[256], sums[256];
     __shared__ int leastAt[256], mostAt[256], candidates[256], feasible[256];
     const int thread = threadIdx.x;
@@ -41,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(256) gpc_refine_choose(int rows, in
     const int found = leastAt[0], clearest = mostAt[0];
     const int winner = found >= 0 ? found : (clearest >= 0 ? clearest : 0);
     int all = 0;
-    for (int s = 0; s < 4; s++) {
+    for (int s = 0; s < sources; s++) {
         int count = 0, kept = 0;
         double sum = 0.0, low = infinity;
         for (int i = thread; i < rows; i += 256) {
@@ -66,8 +67,10 @@ extern "C" __global__ void __launch_bounds__(256) gpc_refine_choose(int rows, in
     if (thread == 0) {
         result[CHOSEN_INDEX] = winner, result[CHOSEN_SOURCE] = source[winner], result[CHOSEN_FEASIBLE] = found >= 0 ? 1.0 : 0.0;
         result[CHOSEN_COST] = cost[winner], result[CHOSEN_MARGIN] = margin[winner], result[CHOSEN_COUNT] = all;
-        result[CHOSEN_FIRST_COST] = cost[0], result[CHOSEN_FIRST_MARGIN] = margin[0];
+        const int localized = min(1, rows - 1); // the first is E_x's
+        result[CHOSEN_LOCALIZED_COST] = cost[localized], result[CHOSEN_LOCALIZED_MARGIN] = margin[localized];
     }
-    for (int j = thread; j < plan; j += 256) result[CHOSEN_SOURCES + 16 + j] = actions[(int64_t)winner * plan + j];
+    for (int j = thread; j < plan; j += 256) chosen[j] = actions[(int64_t)winner * plan + j];
+    for (int j = thread; j < n; j += 256) latent[j] = z[(int64_t)winner * n + j];
 }
 GPC_KERNEL(gpc_refine_choose)

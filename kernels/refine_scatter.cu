@@ -1,19 +1,23 @@
 // refine_scatter.cu: the start latents of a refinement and the states of its
 // roll-outs.
 //
-//	row 0: the localized code; row 1: E_x; then the codes of refine_neighbours;
-//	then E_x under other preferences; then the localized code + σ_i·N(0, I)
+//	row 0: E_x; row 1: the localized code; then, where there is one, the latent of the
+//	last decision and the same + σ_i·N(0, I); then the codes of refine_neighbours; then
+//	E_x under other preferences; then the localized code + σ_i·N(0, I)
 //
-// with σ_i = perAxis·scales[(i − first) mod count] for noise row i. Also the inputs
-// of E_x for the preference rows, from the observation's own.
+// with σ_i = perAxis·scales[(i − first) mod count] for row i of one kind of noise. Also
+// the inputs of E_x for the preference rows, from the observation's own.
 //
 // Grid ⌈rows/128⌉, block 128: a thread a row. No shared memory. Bound: bytes, about
 // 4·(n + n_s + n_c)·3 a row.
 #include "gpc.cuh"
 
+enum { LOCALIZED, NEIGHBOUR, PREFERENCE, NOISE, PREVIOUS }; // domain.Source
+
 struct gpc_scatter {
     const float* localized; // [n]
     const float* observed;  // [n]
+    const float* previous;  // [n], nullptr: none
     const float* codes;     // [·, ldcodes]
     const int* chosen;      // [found]
     const int* found;       // [1]
@@ -23,32 +27,27 @@ struct gpc_scatter {
     const double* s;        // [states] the observation
     const double* c;        // [contexts]
     float* z;               // [rows, n]
-    unsigned char* source;  // [rows] batchnav.Source
+    unsigned char* source;  // [rows]
     double* rollS;          // [rows, states]
     double* rollC;          // [rows, contexts]
-    int rows, n;
+    int rows, n, around;    // around: rows of noise around the previous latent
     short ldcodes, states, contexts, scale_count;
 };
 
 extern "C" __global__ void __launch_bounds__(128) gpc_refine_scatter(gpc_scatter job, int sweep) {
     for (int64_t i = gpc_thread_x(); i < job.rows; i += gpc_threads_x()) {
-        const int first = min(job.rows, 2), neighbours = first + (job.found ? *job.found : 0), noise = neighbours + sweep;
+        const int alone = job.previous ? 3 : 2, near = alone + job.around, swept = near + (job.found ? *job.found : 0), noise = swept + sweep;
         float* z = job.z + i * job.n;
-        if (i < first) {
-            for (int j = 0; j < job.n; j++) z[j] = i == 0 ? job.localized[j] : job.observed[j];
-            job.source[i] = 0;
-        } else if (i < neighbours) {
-            const float* code = job.codes + (int64_t)job.chosen[i - first] * job.ldcodes;
-            for (int j = 0; j < job.n; j++) z[j] = code[j];
-            job.source[i] = 1;
-        } else if (i < noise) {
-            for (int j = 0; j < job.n; j++) z[j] = job.preferences[(i - neighbours) * job.n + j];
-            job.source[i] = 2;
-        } else {
-            const double std = job.scales[(i - noise) % job.scale_count];
-            for (int j = 0; j < job.n; j++) z[j] = job.localized[j] + (float)(std * job.normals[i * job.n + j]);
-            job.source[i] = 3;
-        }
+        const float* from = job.localized;
+        int scale = -1, source = LOCALIZED; // scale −1: no noise
+        if (i < 2) from = i == 0 ? job.observed : job.localized;
+        else if (i < near) from = job.previous, source = PREVIOUS, scale = i < alone ? -1 : (int)i - alone;
+        else if (i < swept) from = job.codes + (int64_t)job.chosen[i - near] * job.ldcodes, source = NEIGHBOUR;
+        else if (i < noise) from = job.preferences + (i - swept) * job.n, source = PREFERENCE;
+        else source = NOISE, scale = (int)i - noise;
+        const double std = scale < 0 ? 0.0 : job.scales[scale % job.scale_count];
+        for (int j = 0; j < job.n; j++) z[j] = scale < 0 ? from[j] : from[j] + (float)(std * job.normals[i * job.n + j]);
+        job.source[i] = (unsigned char)source;
         for (int j = 0; j < job.states; j++) job.rollS[i * job.states + j] = job.s[j];
         for (int j = 0; j < job.contexts; j++) job.rollC[i * job.contexts + j] = job.c[j];
     }

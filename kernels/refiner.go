@@ -66,8 +66,8 @@ type refineSpace struct {
 
 // refineKey names a graph.
 type refineKey struct {
-	candidates, neighbours, sweep, flow, look, scales int
-	project, adaptive                                 bool
+	candidates, around, neighbours, sweep, flow, look, scales int
+	previous, project, adaptive                               bool
 }
 
 // tableKey names the tables on the device.
@@ -81,7 +81,7 @@ const maxNoiseScales = 64
 // observationLayout places an observation in one block that crosses at once:
 // float64 first.
 type observationLayout struct {
-	s, c, tau, weights, state, ctx, normal, input, slot, tau32, bytes int
+	s, c, tau, weights, state, ctx, normal, input, slot, tau32, previous, bytes int
 }
 
 func (r *refiner) observationLayout() observationLayout {
@@ -103,23 +103,30 @@ func (r *refiner) observationLayout() observationLayout {
 	take(&l.input, r.cfg.width, 4)
 	take(&l.slot, 1+m, 4)
 	take(&l.tau32, 1, 4)
+	take(&l.previous, r.flow.latent, 4)
 	l.bytes = (at + 7) / 8 * 8
 	return l
 }
 
-// chosenSources and chosenPlan are places in what gpc_refine_choose writes.
+// chosenSources is the place of the first source in what gpc_refine_choose writes,
+// chosenValues how much it may write.
 const (
 	chosenSources = 8
-	chosenPlan    = chosenSources + 16
+	chosenValues  = chosenSources + 4*(int(domain.SourcePrevious)+1)
 )
 
 // resultLayout places the result in one block, in bytes.
-func (r *refiner) resultLayout() (plan, sigma, decoded, consistent, bytes int) {
-	plan = 8 * chosenPlan
-	sigma = plan + 8*r.spec.PlanSize()
-	decoded = sigma + 8*r.spec.ObjectiveSize()
-	consistent = decoded + 4*r.spec.MeasuredSize()
-	return plan, sigma, decoded, consistent, (consistent + 8) / 8 * 8
+type resultLayout struct{ plan, sigma, decoded, latent, consistent, bytes int }
+
+func (r *refiner) resultLayout() resultLayout {
+	var l resultLayout
+	l.plan = 8 * chosenValues
+	l.sigma = l.plan + 8*r.spec.PlanSize()
+	l.decoded = l.sigma + 8*r.spec.ObjectiveSize()
+	l.latent = l.decoded + 4*r.spec.MeasuredSize()
+	l.consistent = l.latent + 4*r.flow.latent
+	l.bytes = (l.consistent + 8) / 8 * 8
+	return l
 }
 
 // refineKernels are what the graphs of a refinement are made of beside the step.
@@ -130,7 +137,7 @@ var refineKernels = []string{
 
 // NewRefiner implements backend.RefinerBackend for problems with device functions,
 // which have to score an action as the problem does.
-func (b *Backend) NewRefiner(cfg backend.RefinerConfig) (backend.Refiner, error) {
+func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 	if _, ok := cfg.Step.Problem.(domain.Device); !ok || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoRefiner
 	}
@@ -182,7 +189,7 @@ func (r *refiner) canScore(p domain.Problem) error {
 	return nil
 }
 
-func (r *refiner) pack(t *driver.Thread, cfg backend.RefinerConfig) error {
+func (r *refiner) pack(t *driver.Thread, cfg backend.MapConfig) error {
 	var err error
 	if r.flow, err = newFlow(t, r.backend, r.memory, cfg.Step); err != nil {
 		return err
@@ -232,9 +239,8 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 		*p = l.take(bytes, crosses)
 		pieces = append(pieces, p)
 	}
-	_, _, _, _, result := r.resultLayout()
 	reserve(&s.observation, r.observationLayout().bytes, true)
-	reserve(&s.result, result, true)
+	reserve(&s.result, r.resultLayout().bytes, true)
 	reserve(&s.observed, 4*f.latent, false)
 	reserve(&s.spot, 4*f.latent, false)
 	reserve(&s.nearest, 4, false)

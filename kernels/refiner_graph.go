@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
@@ -25,13 +26,13 @@ func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
 		}
 		r.stage(in)
 		key := refineKey{
-			candidates: in.Candidates, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
-			project: !in.NoProjection, adaptive: in.Preference.Adaptive,
+			candidates: in.Candidates, around: in.Around, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
+			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive,
 		}
 		if err := r.graphs.run(t, r.backend.stream, key, func() error { return r.queue(t, key) }); err != nil {
 			return err
 		}
-		out = r.result()
+		out = r.result(key)
 		return nil
 	})
 	if isShort(err) {
@@ -41,12 +42,19 @@ func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
 }
 
 func (r *refiner) check(in backend.RefineInput) error {
-	spec := r.spec
+	spec, alone := r.spec, 2
+	if in.Previous != nil {
+		alone = 3
+	}
 	switch {
 	case len(in.S) != spec.MeasuredSize() || len(in.C) != spec.ContextSize():
 		return fmt.Errorf("refiner: the observation has %d measured values and %d of context, want %d and %d", len(in.S), len(in.C), spec.MeasuredSize(), spec.ContextSize())
-	case in.Candidates < 1 || in.Neighbours < 0 || in.Sweep < 0 || in.Neighbours+in.Sweep > max(0, in.Candidates-2):
-		return fmt.Errorf("refiner: %d candidates with %d neighbours and %d preferences, want room for all beside two", in.Candidates, in.Neighbours, in.Sweep)
+	case in.Previous != nil && len(in.Previous) != r.flow.latent:
+		return fmt.Errorf("refiner: a previous latent of %d entries, want %d", len(in.Previous), r.flow.latent)
+	case in.Previous == nil && in.Around != 0:
+		return fmt.Errorf("refiner: %d candidates around a previous latent, and there is none", in.Around)
+	case in.Candidates < 1 || min(in.Around, in.Neighbours, in.Sweep) < 0 || in.Around+in.Neighbours+in.Sweep > max(0, in.Candidates-alone):
+		return fmt.Errorf("refiner: %d candidates with %d around the previous latent, %d neighbours and %d preferences, want room for all beside %d", in.Candidates, in.Around, in.Neighbours, in.Sweep, alone)
 	case in.FlowSteps < 0 || in.LookAhead < 1:
 		return fmt.Errorf("refiner: %d flow steps and a look-ahead of %d, want at least 0 and 1", in.FlowSteps, in.LookAhead)
 	case spec.Plan > 1 && in.LookAhead > spec.Plan:
@@ -92,7 +100,7 @@ func (r *refiner) stage(in backend.RefineInput) {
 	singles := func(at, n int) []float32 { return driver.HostSlice[float32](r.host, base+at, n) }
 	copy(doubles(l.s, f.states), in.S)
 	copy(doubles(l.c, f.contexts), in.C)
-	doubles(l.tau, 1)[0] = in.Tau
+	doubles(l.tau, 1)[0] = float64(in.Tau)
 	clear(doubles(l.weights, f.objectives))
 	copy(doubles(l.weights, f.objectives), in.Preference.W)
 	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.cfg.width)
@@ -106,7 +114,8 @@ func (r *refiner) stage(in backend.RefineInput) {
 	copy(input[f.states:], ctx)
 	tensor.Narrow(input[f.states+f.contexts:], slot)
 	r.norm.Apply(input, input)
-	singles(l.tau32, 1)[0] = float32(in.Tau)
+	singles(l.tau32, 1)[0] = in.Tau
+	copy(singles(l.previous, f.latent), in.Previous)
 	copy(driver.HostSlice[float64](r.host, r.space.scales.host, len(in.NoiseScales)), in.NoiseScales)
 }
 
@@ -139,13 +148,13 @@ func (r *refiner) queue(t *driver.Thread, key refineKey) error {
 }
 
 // observed is where the parts of the observation lie on the device.
-type observed struct{ s, c, tau, weights, state, ctx, normal, input, slot, tau32 driver.Pointer }
+type observed struct{ s, c, tau, weights, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
 
 func (r *refiner) place() observed {
 	l, at := r.observationLayout(), r.space.observation.at
 	return observed{
 		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.weights), at.Offset(l.state), at.Offset(l.ctx),
-		at.Offset(l.normal), at.Offset(l.input), at.Offset(l.slot), at.Offset(l.tau32),
+		at.Offset(l.normal), at.Offset(l.input), at.Offset(l.slot), at.Offset(l.tau32), at.Offset(l.previous),
 	}
 }
 
@@ -158,11 +167,11 @@ func (r *refiner) encode(t *driver.Thread, rows int, input, z driver.Pointer) er
 // anchor encodes and localizes the observation and takes the priority at ŝ.
 func (r *refiner) anchor(t *driver.Thread, o observed, preference *preferenceJob) error {
 	b, f, s := r.backend, &r.flow, &r.space
-	_, sigma, decoded, consistent, _ := r.resultLayout()
+	l := r.resultLayout()
 	if err := r.encode(t, 1, o.input, s.observed.at); err != nil {
 		return err
 	}
-	out := located{s.spot.at, s.nearest.at, s.residual.at, s.result.at.Offset(consistent)}
+	out := located{s.spot.at, s.nearest.at, s.residual.at, s.result.at.Offset(l.consistent)}
 	if r.codes.count > 0 {
 		q := query{rows: 1, z: s.observed.at, x: o.normal, tau: o.tau32}
 		if err := b.localize(t, r.codes, q, r.cfg.neighbours, b.parts(1, r.codes.count), &r.search, out); err != nil {
@@ -172,7 +181,7 @@ func (r *refiner) anchor(t *driver.Thread, o observed, preference *preferenceJob
 		if err := t.CopyAsync(s.spot.at, s.observed.at, 4*f.latent, b.stream); err != nil {
 			return err
 		}
-		if err := t.Fill32Async(s.result.at.Offset(consistent/4*4), 0x01010101, 1, b.stream); err != nil {
+		if err := t.Fill32Async(s.result.at.Offset(l.consistent/4*4), 0x01010101, 1, b.stream); err != nil {
 			return err
 		}
 	}
@@ -182,17 +191,17 @@ func (r *refiner) anchor(t *driver.Thread, o observed, preference *preferenceJob
 	if err := f.decode(t, 1, s.spot.at, &r.buffers, true); err != nil {
 		return err
 	}
-	if err := t.CopyAsync(s.result.at.Offset(decoded), r.buffers.s.at, 4*f.states, b.stream); err != nil {
+	if err := t.CopyAsync(s.result.at.Offset(l.decoded), r.buffers.s.at, 4*f.states, b.stream); err != nil {
 		return err
 	}
-	job := steeringJob{state: r.buffers.s.at, plan: r.buffers.planOut.at, c: o.c, sigma: s.result.at.Offset(sigma), weights: s.sigma.at, rows: 1, ldplan: int32(f.plan)}
+	job := steeringJob{state: r.buffers.s.at, plan: r.buffers.planOut.at, c: o.c, sigma: s.result.at.Offset(l.sigma), weights: s.sigma.at, rows: 1, ldplan: int32(f.plan)}
 	return f.code.priority(t, b, &job, preference, r.inverseRange)
 }
 
 type scatterJob struct {
-	localized, observed, codes, chosen, found, preferences, normals, scales, s, c, z, source, rollS, rollC driver.Pointer
-	rows, n                                                                                                int32
-	ldcodes, states, contexts, scaleCount                                                                  int16
+	localized, observed, previous, codes, chosen, found, preferences, normals, scales, s, c, z, source, rollS, rollC driver.Pointer
+	rows, n, around                                                                                                  int32
+	ldcodes, states, contexts, scaleCount                                                                            int16
 }
 
 // scatter writes the start latents.
@@ -202,6 +211,9 @@ func (r *refiner) scatter(t *driver.Thread, key refineKey, o observed) error {
 		localized: s.spot.at, observed: s.observed.at, normals: s.normals.at, scales: s.scales.at, s: o.s, c: o.c, z: s.z.at, source: s.source.at,
 		rollS: s.s.at, rollC: s.c.at, rows: int32(key.candidates), n: int32(f.latent),
 		states: int16(f.states), contexts: int16(f.contexts), scaleCount: int16(key.scales),
+	}
+	if key.previous {
+		job.previous, job.around = o.previous, int32(key.around)
 	}
 	if key.neighbours > 0 && r.codes.count > 0 {
 		c := r.codes
@@ -248,6 +260,14 @@ func (r *refiner) drift(t *driver.Thread, key refineKey, o observed) error {
 	return f.decode(t, rows, from, &r.buffers, false)
 }
 
+// flown is where drift leaves the latents.
+func (r *refiner) flown(key refineKey) driver.Pointer {
+	if key.flow%2 == 1 {
+		return r.space.other.at
+	}
+	return r.space.z.at
+}
+
 // evaluate rolls every plan out under the true dynamics, continued by the base
 // policy where a plan is one action.
 func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferenceJob) error {
@@ -292,29 +312,38 @@ func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferen
 
 // choose selects the winner and brings the result back.
 func (r *refiner) choose(t *driver.Thread, key refineKey) error {
-	s := &r.space
-	if err := r.backend.launch(t, "gpc_refine_choose", driver.Dim{X: 1}, 256, 0, driver.Int32(key.candidates), driver.Int32(r.flow.plan), driver.Float64(r.spec.MarginTolerance),
-		driver.Address(s.cost.at), driver.Address(s.margin.at), driver.Address(s.source.at), driver.Address(s.best.at), driver.Address(s.result.at)); err != nil {
+	s, l := &r.space, r.resultLayout()
+	if err := r.backend.launch(t, "gpc_refine_choose", driver.Dim{X: 1}, 256, 0, driver.Int32(key.candidates), driver.Int32(r.flow.plan), driver.Int32(r.flow.latent),
+		driver.Int32(key.sources()), driver.Float64(r.spec.MarginTolerance), driver.Address(s.cost.at), driver.Address(s.margin.at), driver.Address(s.source.at),
+		driver.Address(s.best.at), driver.Address(r.flown(key)), driver.Address(s.result.at), driver.Address(s.result.at.Offset(l.plan)), driver.Address(s.result.at.Offset(l.latent))); err != nil {
 		return err
 	}
 	return t.DownloadAsync(r.host, s.result.host, s.result.at, s.result.bytes, r.backend.stream)
 }
 
-// result reads what choose brought back.
-func (r *refiner) result() backend.RefineOutput {
-	plan, sigma, decoded, consistent, _ := r.resultLayout()
-	base := r.space.result.host
-	v := driver.HostSlice[float64](r.host, base, chosenPlan)
-	out := backend.RefineOutput{
-		Index: int(v[0]), Source: int(v[1]), Feasible: v[2] != 0, Cost: v[3], Margin: v[4], FeasibleCount: int(v[5]), FirstCost: v[6], FirstMargin: v[7],
-		U:          slices.Clone(driver.HostSlice[float64](r.host, base+plan, r.flow.plan)),
-		Sigma:      slices.Clone(driver.HostSlice[float64](r.host, base+sigma, r.flow.objectives)),
-		Decoded:    slices.Clone(driver.HostSlice[float32](r.host, base+decoded, r.flow.states)),
-		Consistent: driver.HostSlice[uint8](r.host, base+consistent, 1)[0] != 0,
+// sources is how many of domain.Source the candidates may come from.
+func (k refineKey) sources() int {
+	if k.previous {
+		return int(domain.SourcePrevious) + 1
 	}
-	for i := range out.Sources {
+	return int(domain.SourcePrevious)
+}
+
+// result reads what choose brought back.
+func (r *refiner) result(key refineKey) backend.RefineOutput {
+	l, base := r.resultLayout(), r.space.result.host
+	v := driver.HostSlice[float64](r.host, base, chosenValues)
+	out := backend.RefineOutput{
+		Index: int(v[0]), Source: domain.Source(v[1]), Feasible: v[2] != 0, Cost: v[3], Margin: v[4], FeasibleCount: int(v[5]), LocalizedCost: v[6], LocalizedMargin: v[7],
+		U:          slices.Clone(driver.HostSlice[float64](r.host, base+l.plan, r.flow.plan)),
+		Latent:     slices.Clone(driver.HostSlice[float32](r.host, base+l.latent, r.flow.latent)),
+		Sigma:      slices.Clone(driver.HostSlice[float64](r.host, base+l.sigma, r.flow.objectives)),
+		Decoded:    slices.Clone(driver.HostSlice[float32](r.host, base+l.decoded, r.flow.states)),
+		Consistent: driver.HostSlice[uint8](r.host, base+l.consistent, 1)[0] != 0,
+	}
+	for i := range key.sources() {
 		p := v[chosenSources+4*i:]
-		out.Sources[i] = backend.RefineSource{Candidates: int(p[0]), Feasible: int(p[1]), BestCost: p[2], MeanCost: p[3]}
+		out.Sources[i] = domain.SourceStatistics{Candidates: int(p[0]), Feasible: int(p[1]), BestCost: p[2], MeanCost: p[3]}
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/models"
@@ -70,11 +71,14 @@ func compareRefinements(t *testing.T, device, single *batchnav.Refiner, cases []
 			t.Errorf("case %d: cost %v, margin %v, feasible %v, want %v, %v, %v", i, got.Cost, got.Margin, got.Feasible, want.Cost, want.Margin, want.Feasible)
 		}
 		if got.Index == want.Index {
-			if err := near(got.U, want.U, 1e-4); err != nil {
+			if err := backendtest.Near(got.U, want.U, 1e-4); err != nil {
 				t.Errorf("case %d: action: %v", i, err)
 			}
+			if err := backendtest.Near(wide32(got.Latent), wide32(want.Latent), 1e-4); err != nil || got.Source != want.Source {
+				t.Errorf("case %d: winner from %v, want %v; latent: %v", i, got.Source, want.Source, err)
+			}
 		}
-		if err := near(got.Sigma, want.Sigma, 1e-5); err != nil {
+		if err := backendtest.Near(got.Sigma, want.Sigma, 1e-5); err != nil {
 			t.Errorf("case %d: priority: %v", i, err)
 		}
 		if math.Abs(got.Residual-want.Residual) > 1e-5*(1+want.Residual) || got.Consistent != want.Consistent || math.Abs(got.LocalizedCost-want.LocalizedCost) > 1e-4*(1+want.LocalizedCost) {
@@ -112,6 +116,11 @@ func TestRefinementOnDevice(t *testing.T) {
 		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{W: []float64{0.3, 0.7}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 2, Seed: 4, LookAhead: 3}},
 		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{W: []float64{0.3, 0.7}}, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 0, Seed: 4, LookAhead: 2, NoProjection: true}},
 		{[]float64{1.1, 0.3, 0.9, -0.2}, []float64{0.1, -0.2, 0.4, 0.1, 0.7}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 1, Seed: 4, LookAhead: 1}},
+		{[]float64{-2.2, 0.1, 1.2, -0.1}, []float64{0.9, 0.1, 0.15, 0.1, 0.2}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{
+			Candidates: candidates, FlowSteps: 1, Seed: 3, LookAhead: 3, Previous: m.Codes.Row(7), Mixture: batchnav.Mixture{Neighbours: 0.2, Preference: 0.2, Previous: 0.4}}},
+		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{
+			Candidates: candidates, FlowSteps: 2, Seed: 5, LookAhead: 2, Previous: m.Codes.Row(70), Mixture: batchnav.Mixture{Previous: 1}}},
+		{[]float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}, domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 2, LookAhead: 2, Previous: m.Codes.Row(70)}},
 	})
 	launches := library.Calls("cuGraphLaunch")
 	captures := library.Calls("cuStreamBeginCapture_v2")

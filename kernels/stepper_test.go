@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -27,9 +28,9 @@ func stepFor(t testing.TB, m *model.Model, d deviceProblem, params backend.StepP
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	in := backend.StepInput{
-		Z: tensor.New(rows, m.Latent()), X: tensor.Matrix{Rows: rows, Cols: spec.MeasuredSize(), Stride: spec.MeasuredSize(), Data: flat32(d.s)},
-		Ctx:     tensor.Matrix{Rows: rows, Cols: spec.ContextSize(), Stride: spec.ContextSize(), Data: flat32(d.c)},
-		Weights: tensor.Matrix{Rows: rows, Cols: spec.ObjectiveSize(), Stride: spec.ObjectiveSize(), Data: flat32(d.w)},
+		Z: tensor.New(rows, m.Latent()), X: tensor.Matrix{Rows: rows, Cols: spec.MeasuredSize(), Stride: spec.MeasuredSize(), Data: narrow(d.s)},
+		Ctx:     tensor.Matrix{Rows: rows, Cols: spec.ContextSize(), Stride: spec.ContextSize(), Data: narrow(d.c)},
+		Weights: tensor.Matrix{Rows: rows, Cols: spec.ObjectiveSize(), Stride: spec.ObjectiveSize(), Data: narrow(d.w)},
 	}
 	for i := range rows {
 		code := m.Codes.Row(i % m.Codes.Rows)
@@ -99,12 +100,12 @@ func compareSteps(t *testing.T, cfg backend.StepperConfig, in backend.StepInput)
 		off := 0
 		for i := range rows {
 			want := results[0]
-			err := near(wide32(got.z.Row(i)), wide32(want.z.Row(i)), 1e-4)
+			err := backendtest.Near(wide32(got.z.Row(i)), wide32(want.z.Row(i)), 1e-4)
 			if err == nil {
-				err = near(wide32(got.u.Row(i)), wide32(want.u.Row(i)), 1e-4)
+				err = backendtest.Near(wide32(got.u.Row(i)), wide32(want.u.Row(i)), 1e-4)
 			}
 			if err == nil {
-				err = near([]float64{float64(got.energy[i])}, []float64{float64(want.energy[i])}, 1e-4)
+				err = backendtest.Near([]float64{float64(got.energy[i])}, []float64{float64(want.energy[i])}, 1e-4)
 			}
 			if err != nil {
 				off++
@@ -148,7 +149,7 @@ func TestProblemTooLargeForTheDevice(t *testing.T) {
 	m := integratorModel(t, 10)
 	own := cfg
 	own.Problem = unable{cfg.Problem}
-	_, err := b.NewRefiner(backend.RefinerConfig{EncoderX: m.EncoderX, NormX: m.NormX, Step: own, InverseRange: []float64{1, 1}})
+	_, err := b.NewRefiner(backend.MapConfig{EncoderX: m.EncoderX, NormX: m.NormX, Step: own, InverseRange: []float64{1, 1}})
 	if !errors.Is(err, backend.ErrNoRefiner) || !strings.Contains(err.Error(), "7 wheels") {
 		t.Errorf("the refiner says %v, want ErrNoRefiner with the reason", err)
 	}

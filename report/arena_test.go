@@ -30,7 +30,7 @@ func TestARollOutIsDrawn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(in, "arena.jsonl"), []byte(arenaText()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Load(in)
+	r, err := Load(in, known())
 	if err != nil {
 		t.Fatal(err)
 	}

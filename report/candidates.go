@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
 )
 
 // Compared is the record of `gpc eval compare`: methods on the same episodes.
@@ -18,75 +17,56 @@ type Compared struct {
 	Comparisons []closedloop.Comparison `json:"comparisons"`
 }
 
-// paperCandidates is the number of candidates of a method that has none in its name.
-const paperCandidates = 4096
-
-// budget is the number of candidates of a method of the refinement, and whether it
-// asks the learned map; ok is false for another method.
-func budget(method string) (candidates int, guided, ok bool) {
-	rest, without := strings.CutPrefix(method, "gpc-no-latent")
-	if !without {
-		if rest, ok = strings.CutPrefix(method, "gpc"); !ok {
-			return 0, false, false
-		}
-	}
-	if rest == "" {
-		return paperCandidates, !without, true
-	}
-	n, err := strconv.Atoi(strings.TrimPrefix(rest, "-"))
-	return n, !without, err == nil && n > 0
+// budgeted is one run of a comparison of numbers of candidates.
+type budgeted struct {
+	closedloop.Comparison
+	candidates int
 }
 
 // budgets are a comparison's runs without the map and with it, fewest candidates
-// first; empty where the comparison is not about numbers of candidates.
-func (c *Compared) budgets() (without, with []closedloop.Comparison) {
+// first; empty where a method in it is not compared by its candidates.
+func (r *Records) budgets(c *Compared) (without, with []budgeted) {
 	for _, row := range c.Comparisons {
-		_, guided, ok := budget(row.Method)
+		m := r.method(row.Case, row.Method)
+		run := budgeted{row, m.Candidates}
 		switch {
-		case !ok:
+		case m.Candidates == 0:
 			return nil, nil
-		case guided:
-			with = append(with, row)
+		case m.Needs&domain.NeedsMap != 0:
+			with = append(with, run)
 		default:
-			without = append(without, row)
+			without = append(without, run)
 		}
 	}
-	for _, rows := range [][]closedloop.Comparison{without, with} {
-		slices.SortFunc(rows, func(a, b closedloop.Comparison) int {
-			n, _, _ := budget(a.Method)
-			m, _, _ := budget(b.Method)
-			return cmp.Compare(n, m)
-		})
+	for _, runs := range [][]budgeted{without, with} {
+		slices.SortFunc(runs, func(a, b budgeted) int { return cmp.Compare(a.candidates, b.candidates) })
 	}
 	return without, with
 }
 
 // worth is how many candidates without the map cost as much as a run: linear in
 // log N between the numbers run. bound is "<" or ">" where the run is outside them.
-func worth(cost float64, without []closedloop.Comparison) (n float64, bound string) {
+func worth(cost float64, without []budgeted) (n float64, bound string) {
 	for k := range without {
-		at, _, _ := budget(without[k].Method)
-		own := float64(without[k].DifferencePct)
+		at, own := float64(without[k].candidates), float64(without[k].DifferencePct)
 		if cost < own {
 			continue
 		}
 		if k == 0 {
-			return float64(at), "<"
+			return at, "<"
 		}
-		before, _, _ := budget(without[k-1].Method)
-		dearer := float64(without[k-1].DifferencePct)
+		before, dearer := float64(without[k-1].candidates), float64(without[k-1].DifferencePct)
 		share := (dearer - cost) / (dearer - own)
-		return math.Exp(math.Log(float64(before)) + share*(math.Log(float64(at))-math.Log(float64(before)))), ""
+		return math.Exp(math.Log(before) + share*(math.Log(at)-math.Log(before))), ""
 	}
-	last, _, _ := budget(without[len(without)-1].Method)
-	return float64(last), ">"
+	return float64(without[len(without)-1].candidates), ">"
 }
 
-// sections is the table of a comparison of numbers of candidates.
-func (c *Compared) sections() []section {
-	without, with := c.budgets()
+// comparisonSection is the table of a comparison of numbers of candidates.
+func (r *Records) comparisonSection(c Compared) section {
+	without, with := r.budgets(&c)
 	if len(without) == 0 || len(with) == 0 {
-		return nil
+		return section{}
 	}
 	first := c.Comparisons[0]
 	s := section{
@@ -95,43 +75,41 @@ func (c *Compared) sections() []section {
 			first.Episodes, first.Seed, first.Commit, first.Compared, first.Method),
 		rows: [][]string{{"candidates", "without: cost %", "safe", "margin", "with: cost %", "safe", "margin", "worth", "factor", "p50 / p99 ms"}},
 	}
-	cells := func(row closedloop.Comparison) []string {
+	cells := func(run budgeted) []string {
 		return []string{
-			estimate("%.2f", row.DifferencePct, row.DifferenceSEM),
-			fmt.Sprintf("%d/%d", row.Safe, row.Episodes), number("%.3f", float64(row.MarginMean)),
+			estimate("%.2f", run.DifferencePct, run.DifferenceSEM),
+			fmt.Sprintf("%d/%d", run.Safe, run.Episodes), number("%.3f", float64(run.MarginMean)),
 		}
 	}
-	for _, row := range with {
-		n, _, _ := budget(row.Method)
+	for _, run := range with {
 		same := []string{"–", "–", "–"}
 		for _, other := range without {
-			if m, _, _ := budget(other.Method); m == n {
+			if other.candidates == run.candidates {
 				same = cells(other)
 			}
 		}
-		equal, bound := worth(float64(row.DifferencePct), without)
-		s.rows = append(s.rows, slices.Concat([]string{fmt.Sprint(n)}, same, cells(row), []string{
-			fmt.Sprintf("%s%.0f", bound, equal), fmt.Sprintf("%s%.1f", bound, equal/float64(n)),
-			number("%.2f", float64(row.Latency.P50)/1e3) + " / " + number("%.2f", float64(row.Latency.P99)/1e3),
+		equal, bound := worth(float64(run.DifferencePct), without)
+		s.rows = append(s.rows, slices.Concat([]string{fmt.Sprint(run.candidates)}, same, cells(run), []string{
+			fmt.Sprintf("%s%.0f", bound, equal), fmt.Sprintf("%s%.1f", bound, equal/float64(run.candidates)),
+			number("%.2f", float64(run.Latency.P50)/1e3) + " / " + number("%.2f", float64(run.Latency.P99)/1e3),
 		}))
 	}
-	return []section{s}
+	return s
 }
 
-// figure is the cost against the number of candidates, without the map and with it.
-func (c *Compared) figure() (*Figure, error) {
-	without, with := c.budgets()
+// comparisonFigures is the cost against the number of candidates, without the map and with it.
+func (r *Records) comparisonFigures(c Compared) ([]*Figure, error) {
+	without, with := r.budgets(&c)
 	if len(without) == 0 || len(with) == 0 {
 		return nil, nil
 	}
 	name := c.Comparisons[0].Case
 	f := newFigure(name+"-candidates", name+": what the map contributes", "candidates per decision", "cost above 4096 without the map, % (± s.e.m.)")
 	f.logX()
-	for k, rows := range [][]closedloop.Comparison{without, with} {
+	for k, runs := range [][]budgeted{without, with} {
 		var xs, ys []float64
-		for _, row := range rows {
-			n, _, _ := budget(row.Method)
-			x, y, e := float64(n), float64(row.DifferencePct), float64(row.DifferenceSEM)
+		for _, run := range runs {
+			x, y, e := float64(run.candidates), float64(run.DifferencePct), float64(run.DifferenceSEM)
 			xs, ys = append(xs, x), append(ys, y)
 			if err := f.errorBar(colour(k), x, y-e, y+e); err != nil {
 				return nil, err
@@ -144,5 +122,5 @@ func (c *Compared) figure() (*Figure, error) {
 			return nil, err
 		}
 	}
-	return f, nil
+	return []*Figure{f}, nil
 }

@@ -32,7 +32,7 @@ func TestWhatTheMapContributes(t *testing.T) {
 }
 
 func TestWorth(t *testing.T) {
-	without := []closedloop.Comparison{{Method: "gpc-no-latent-100", DifferencePct: 4}, {Method: "gpc-no-latent-400", DifferencePct: 2}}
+	without := []budgeted{{closedloop.Comparison{DifferencePct: 4}, 100}, {closedloop.Comparison{DifferencePct: 2}, 400}}
 	for _, c := range []struct {
 		cost, n float64
 		bound   string

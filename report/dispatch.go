@@ -2,17 +2,11 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/closedloop"
 )
-
-// paperDispatch is GPC's own row of tab:case2-benchmark (Case 3) and of
-// tab:uncertainty-benchmark (Case 4): optimality gap, %, and decision latency, ms.
-var paperDispatch = map[string]struct{ Gap, Milliseconds float64 }{
-	"opf30":           {0.30, 12.3},
-	"opf30-uncertain": {0.25, 12.6},
-}
 
 // inRegimes returns the evaluations of a case that name a regime, by regime,
 // noise and method.
@@ -34,13 +28,13 @@ func (r *Records) inRegimes(name string) []closedloop.Result {
 		case a.Noise > b.Noise:
 			return 1
 		}
-		return rank(a.Method) - rank(b.Method)
+		return r.rank(&a) - r.rank(&b)
 	})
 	return out
 }
 
 // regimeSection is the table of a case whose test scenes come in regimes.
-func regimeSection(name string, evals []closedloop.Result) section {
+func (r *Records) regimeSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
 		note: fmt.Sprintf("Unseen trajectories, seed %d, commit %s, %s. Feasible is the share of decisions that keep every limit on the plant, the gap 100 (Σ cost − Σ oracle)/Σ oracle. Excluded trajectories are those for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over.",
@@ -49,7 +43,7 @@ func regimeSection(name string, evals []closedloop.Result) section {
 	}
 	for _, e := range evals {
 		gap, ms := "–", "–"
-		if p, ok := paperDispatch[name]; ok && e.Method == "gpc" {
+		if p := r.paper(name, e.Method); !math.IsNaN(p.Gap) {
 			gap, ms = fmt.Sprint(p.Gap), fmt.Sprint(p.Milliseconds)
 		}
 		s.rows = append(s.rows, []string{

@@ -5,18 +5,36 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
 )
 
-// Figures builds every figure that the records support: for each case the
-// paper's four panels (terminal regret, semantic coordinate, closed-loop
-// trajectory, speed-quality frontier), then recovery and steering.
+// highlighted is the method whose traces and points the figures single out.
+const highlighted = "gpc"
+
+// Figures builds every figure that the records support.
 func (r *Records) Figures() ([]*Figure, error) {
+	var figures []*Figure
+	for _, k := range kinds {
+		if k.figures == nil {
+			continue
+		}
+		more, err := k.figures(r)
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, more...)
+	}
+	return figures, nil
+}
+
+// evaluationFigures are for each case the paper's four panels: terminal regret,
+// semantic coordinate, closed-loop trajectory, speed-quality frontier.
+func (r *Records) evaluationFigures() ([]*Figure, error) {
 	var figures []*Figure
 	add := func(f *Figure, err error) error {
 		if err == nil && f != nil {
@@ -24,7 +42,7 @@ func (r *Records) Figures() ([]*Figure, error) {
 		}
 		return err
 	}
-	for _, name := range r.cases() {
+	for _, name := range r.named() {
 		if t := r.arena(name); t != nil {
 			if err := add(TrajectoryFigure(*t)); err != nil {
 				return nil, err
@@ -40,10 +58,10 @@ func (r *Records) Figures() ([]*Figure, error) {
 		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
 			continue
 		}
-		if err := add(regretFigure(name, r.of(name))); err != nil {
+		if err := add(r.regretFigure(name, r.of(name))); err != nil {
 			return nil, err
 		}
-		if t := r.trace(name, "gpc"); t != nil {
+		if t := r.trace(name, highlighted); t != nil {
 			if err := add(PriorityFigure(*t)); err != nil {
 				return nil, err
 			}
@@ -51,28 +69,9 @@ func (r *Records) Figures() ([]*Figure, error) {
 				return nil, err
 			}
 		}
-		if err := add(frontierFigure(name, r.of(name))); err != nil {
+		if err := add(r.frontierFigure(name, r.of(name))); err != nil {
 			return nil, err
 		}
-	}
-	for _, c := range r.Comparisons {
-		if err := add(c.figure()); err != nil {
-			return nil, err
-		}
-	}
-	for _, c := range r.Certificates {
-		if c.Recovery != nil {
-			if err := add(recoveryFigure(c.Certificate.Case, c.Recovery)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for i := range r.Steerings {
-		fronts, err := steeringFigures(&r.Steerings[i])
-		if err != nil {
-			return nil, err
-		}
-		figures = append(figures, fronts...)
 	}
 	return figures, nil
 }
@@ -103,19 +102,19 @@ const regretFloor = 1e-4
 
 // regretFigure is panel (a): the terminal regret of every method with its
 // standard error, and the paper's values beside them.
-func regretFigure(name string, evals []closedloop.Result) (*Figure, error) {
+func (r *Records) regretFigure(name string, evals []closedloop.Result) (*Figure, error) {
 	f := newFigure(name+"-regret", name+": terminal regret", "", "terminal regret, % (mean ± s.e.m.)")
 	f.logY()
 	var labels []string
 	for _, e := range evals {
 		regret := float64(e.RegretPct)
-		if e.Method == "oracle" || math.IsNaN(regret) {
+		if r.method(name, e.Method).Group == domain.GroupExact || math.IsNaN(regret) {
 			continue
 		}
 		x := float64(len(labels))
 		labels = append(labels, e.Method)
 		c := colour(0)
-		if e.Method == "gpc" {
+		if e.Method == highlighted {
 			c = colour(1)
 		}
 		if err := f.errorBar(c, x, math.Max(regretFloor, regret-float64(e.RegretSEM)), regret+float64(e.RegretSEM)); err != nil {
@@ -124,7 +123,7 @@ func regretFigure(name string, evals []closedloop.Result) (*Figure, error) {
 		if err := f.point("", c, draw.CircleGlyph{}, x, math.Max(regretFloor, regret)); err != nil {
 			return nil, err
 		}
-		if p, ok := paperAnalytical[name][e.Method]; ok && !p.Offline {
+		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
 			if err := f.point("paper", colour(6), draw.CrossGlyph{}, x, p.Regret); err != nil {
 				return nil, err
 			}
@@ -141,7 +140,7 @@ func regretFigure(name string, evals []closedloop.Result) (*Figure, error) {
 }
 
 // frontierFigure is panel (d): decision time against regret.
-func frontierFigure(name string, evals []closedloop.Result) (*Figure, error) {
+func (r *Records) frontierFigure(name string, evals []closedloop.Result) (*Figure, error) {
 	f := newFigure(name+"-frontier", name+": speed and quality", "median decision time, ms", "terminal regret, %")
 	f.logX()
 	f.logY()
@@ -149,18 +148,19 @@ func frontierFigure(name string, evals []closedloop.Result) (*Figure, error) {
 	for _, e := range evals {
 		regret, ms := float64(e.RegretPct), float64(e.Latency.P50)/1e3
 		// Ablations stand in the table; here they would only hide each other.
-		if e.Method == "oracle" || strings.HasPrefix(e.Method, "gpc-") || math.IsNaN(regret) || !(ms > 0) {
+		group := r.method(name, e.Method).Group
+		if group == domain.GroupExact || group == domain.GroupAblation || math.IsNaN(regret) || !(ms > 0) {
 			continue
 		}
 		regret = math.Max(regretFloor, regret)
 		c := colour(0)
-		if e.Method == "gpc" || e.Method == "direct" {
+		if group == domain.GroupOwn {
 			c = colour(1)
 		}
 		if err := f.point(e.Method, c, draw.CircleGlyph{}, ms, regret); err != nil {
 			return nil, err
 		}
-		if p, ok := paperAnalytical[name][e.Method]; ok && !p.Offline {
+		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
 			if err := f.point(e.Method+" (paper)", colour(6), draw.CrossGlyph{}, p.Milliseconds, p.Regret); err != nil {
 				return nil, err
 			}
@@ -342,7 +342,11 @@ const recoveryShown = 40
 
 // recoveryFigure shows Φ after a perturbation off M* and the predicted
 // contraction.
-func recoveryFigure(name string, r *batchnav.Recovery) (*Figure, error) {
+func recoveryFigures(c batchnav.Certified) ([]*Figure, error) {
+	r, name := c.Recovery, c.Certificate.Case
+	if r == nil {
+		return nil, nil
+	}
 	f := newFigure(name+"-recovery", name+": recovery from a perturbation off M*", "latent step", "Φ = ‖x − D_s(z)‖²")
 	f.logY()
 	xs := make([]float64, min(recoveryShown, len(r.Median)))
@@ -367,13 +371,14 @@ func recoveryFigure(name string, r *batchnav.Recovery) (*Figure, error) {
 			return nil, err
 		}
 	}
-	return f, nil
+	return []*Figure{f}, nil
 }
 
 // steeringFigures show the front traced by one map and the exact one: two
 // objectives in one figure; of three, the first and the second each against the
 // third, where a line joins the two points of each preference.
-func steeringFigures(s *Steering) ([]*Figure, error) {
+func steeringFigures(v closedloop.Steering) ([]*Figure, error) {
+	s := &v
 	if len(s.Front) == 0 {
 		return nil, nil
 	}
@@ -411,7 +416,7 @@ func steeringFigures(s *Steering) ([]*Figure, error) {
 // pairedFront draws objective j against the third, preference by preference. The
 // axis of j is logarithmic where it falls by decades, as an objective may near its
 // own optimum.
-func pairedFront(s *Steering, j int, axis string) (*Figure, error) {
+func pairedFront(s *closedloop.Steering, j int, axis string) (*Figure, error) {
 	f := newFigure(fmt.Sprintf("%s-front-%d", s.Case, j+1), s.Case+": one map steered by a fixed preference", axis, "Σ J₃")
 	var x, y [2][]float64 // exact, steered
 	for _, p := range s.Front {

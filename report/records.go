@@ -20,6 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -28,27 +29,33 @@ type Records struct {
 	Device       string // folder name
 	Evaluations  []closedloop.Result
 	Benchmarks   []Benchmark
-	Certificates []Certified
-	Steerings    []Steering
+	Certificates []batchnav.Certified
+	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
 	Comparisons  []Compared
 	Traces       []Trace
+
+	cases map[string]Case
 }
 
-// Benchmark is the record of `gpc bench`.
+// Case is what tables need to know of a case: its methods in their order, and the
+// paper's figures by method.
+type Case struct {
+	Methods []domain.Method
+	Paper   map[string]domain.PaperRow
+}
+
+// New returns empty records of a device that are told of under these cases.
+func New(device string, cases map[string]Case) *Records {
+	return &Records{Device: device, cases: cases}
+}
+
+// Benchmark is what `gpc bench` prints and what bench/results holds.
 type Benchmark struct {
 	Device  string         `json:"device"`
 	Commit  string         `json:"commit"`
 	Command string         `json:"command"`
 	Results []bench.Result `json:"results"`
-}
-
-// Certified is the record of `gpc certify`.
-type Certified struct {
-	Certificate *batchnav.Certificate `json:"certificate"`
-	Recovery    *batchnav.Recovery    `json:"recovery"`
-	Commit      string                `json:"commit"`
-	Device      string                `json:"device"`
 }
 
 // Trace is a recorded trace, whole.
@@ -57,36 +64,17 @@ type Trace struct {
 	Episodes []closedloop.EpisodeRecord
 }
 
-// kinds tells records apart by a key that only one of them has.
-func kind(raw map[string]json.RawMessage) string {
-	switch {
-	case raw["certificate"] != nil:
-		return "certify"
-	case raw["results"] != nil:
-		return "bench"
-	case raw["ratios"] != nil:
-		return "peers"
-	case raw["comparisons"] != nil:
-		return "compare"
-	case raw["front"] != nil:
-		return "steer"
-	case raw["method"] != nil && raw["episodes"] != nil:
-		return "eval"
-	}
-	return ""
-}
-
 // maxRecord bounds one recorded file.
 const maxRecord = 64 << 20
 
 // Load reads every *.json and *.jsonl file of dir. A file that is not a record
 // is an error that names it.
-func Load(dir string) (*Records, error) {
+func Load(dir string, cases map[string]Case) (*Records, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	r := &Records{Device: filepath.Base(dir)}
+	r := New(filepath.Base(dir), cases)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		switch {
@@ -118,21 +106,16 @@ func (r *Records) add(path string) error {
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return err
 	}
-	switch kind(raw) {
-	case "certify":
-		return decode(text, &r.Certificates)
-	case "bench":
-		return decode(text, &r.Benchmarks)
-	case "peers":
-		return decode(text, &r.Peers)
-	case "compare":
-		return decode(text, &r.Comparisons)
-	case "steer":
-		return decode(text, &r.Steerings)
-	case "eval":
-		return decode(text, &r.Evaluations)
+	for _, k := range kinds {
+		if k.is(raw) {
+			return k.add(r, text)
+		}
 	}
-	return errors.New("not a record of eval, compare, bench, certify, steer or peers")
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	return fmt.Errorf("not a record of any of %s", strings.Join(names, ", "))
 }
 
 func decode[T any](text []byte, into *[]T) error {
@@ -196,8 +179,8 @@ func Devices(root string) ([]string, error) {
 	return dirs, nil
 }
 
-// cases lists the cases that have evaluations or traces, by name.
-func (r *Records) cases() []string {
+// named lists the cases that have evaluations or traces, by name.
+func (r *Records) named() []string {
 	var names []string
 	for _, e := range r.Evaluations {
 		if !slices.Contains(names, e.Case) {
@@ -222,7 +205,7 @@ func (r *Records) of(name string) []closedloop.Result {
 			out = append(out, e)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b closedloop.Result) int { return rank(a.Method) - rank(b.Method) })
+	slices.SortStableFunc(out, func(a, b closedloop.Result) int { return r.rank(&a) - r.rank(&b) })
 	return out
 }
 
@@ -241,20 +224,37 @@ func (r *Records) noisy(name string) []closedloop.Result {
 		case a.Noise > b.Noise:
 			return 1
 		}
-		return rank(a.Method) - rank(b.Method)
+		return r.rank(&a) - r.rank(&b)
 	})
 	return out
 }
 
-// order of methods in tables and figures.
-var order = []string{
-	"oracle", "gpc", "direct", "gpc-observer", "gpc-no-semantic", "gpc-no-rollout", "gpc-no-lie", "gpc-no-retraction", "gpc-no-projection", "gpc-no-fallback",
-	"dp", "online", "mpc", "mpc8", "nmpc",
-}
-
-func rank(method string) int {
-	if i := slices.Index(order, method); i >= 0 {
+// rank is where a method stands in the tables of a case: in the order of its list,
+// one that is not in it behind all others.
+func (r *Records) rank(e *closedloop.Result) int {
+	methods := r.cases[e.Case].Methods
+	if i := slices.IndexFunc(methods, func(m domain.Method) bool { return m.Name == e.Method }); i >= 0 {
 		return i
 	}
-	return len(order)
+	return len(methods)
+}
+
+// method is what is known of the method of a run; nothing but its name for one that
+// its case does not list.
+func (r *Records) method(name, method string) domain.Method {
+	for _, m := range r.cases[name].Methods {
+		if m.Name == method {
+			return m
+		}
+	}
+	return domain.Method{Name: method, Group: domain.GroupBaseline}
+}
+
+// paper is the paper's row of a method in a case; one without figures where it has
+// none.
+func (r *Records) paper(name, method string) domain.PaperRow {
+	if p, ok := r.cases[name].Paper[method]; ok {
+		return p
+	}
+	return domain.NoPaperRow()
 }

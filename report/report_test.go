@@ -8,8 +8,30 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/paper"
 )
+
+// known are the paper's cases, and "arena" with methods that are compared by their
+// candidates.
+func known() map[string]Case {
+	catalogue := paper.Cases()
+	cases := map[string]Case{}
+	for _, def := range catalogue.Cases {
+		c, err := catalogue.Find(def.Problem.Spec().Name)
+		if err != nil {
+			panic(err)
+		}
+		cases[c.Name()] = Case{Methods: c.Methods(), Paper: def.Paper}
+	}
+	cases["arena"] = Case{Methods: []domain.Method{
+		{Name: "gpc", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "gpc-256", Needs: domain.NeedsMap, Candidates: 256},
+		{Name: "gpc-no-latent", Candidates: 4096}, {Name: "gpc-no-latent-1024", Candidates: 1024},
+	}}
+	return cases
+}
 
 // recorded are the committed records, by device.
 func recorded(t *testing.T) []*Records {
@@ -20,7 +42,7 @@ func recorded(t *testing.T) []*Records {
 	}
 	var all []*Records
 	for _, dir := range dirs {
-		r, err := Load(dir)
+		r, err := Load(dir, known())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +58,7 @@ func reported(t *testing.T, record string) (dir, page string) {
 	if err := os.WriteFile(filepath.Join(in, "record.json"), []byte(record), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Load(in)
+	r, err := Load(in, known())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +134,9 @@ func TestSummaryOfSeveralDevices(t *testing.T) {
 	eval := func(name, method string, regret float64) closedloop.Result {
 		return closedloop.Result{Case: name, Method: method, Episodes: 1, RegretPct: closedloop.Number(regret)}
 	}
-	a := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 1)}}
-	b := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 2), eval("two", "gpc", 3)}}
+	cases := map[string]Case{"one": {Methods: batchnav.Methods()}, "two": {Methods: batchnav.Methods()}}
+	a := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 1)}, cases: cases}
+	b := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 2), eval("two", "gpc", 3)}, cases: cases}
 	text := Summary(a, b)
 	if strings.Count(text, "| one |") != 1 || !strings.Contains(text, "| one | `gpc` | 1.0000") || !strings.Contains(text, "| two | `gpc` | 3.0000") {
 		t.Errorf("the summary is\n%s", text)
@@ -126,20 +149,9 @@ func TestAFileThatIsNoRecordIsNamed(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := Load(dir, known()); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
-	}
-}
-
-func TestAFrontEqualToTheExactOneHasRatioOne(t *testing.T) {
-	s := Steering{}
-	for _, j := range [][]closedloop.Number{{1, 4}, {2, 2}, {4, 1}} {
-		s.Front = append(s.Front, closedloop.FrontPoint{W: []float64{0.5, 0.5}, J: j, OracleJ: j, RegretPct: 0.5})
-	}
-	s.Summarize()
-	if s.HypervolumeRatio != 1 || s.MeanRegretPct != 0.5 || s.WorstRegretPct != 0.5 {
-		t.Errorf("ratio %v, mean %v, worst %v", s.HypervolumeRatio, s.MeanRegretPct, s.WorstRegretPct)
 	}
 }
 
@@ -147,12 +159,12 @@ func TestAFrontEqualToTheExactOneHasRatioOne(t *testing.T) {
 // in neither, and a front without any gives none.
 func TestFrontsOfThreeObjectives(t *testing.T) {
 	nan := closedloop.Number(math.NaN())
-	s := &Steering{Case: "grid", Method: "gpc", Front: []closedloop.FrontPoint{
+	s := &closedloop.Steering{Case: "grid", Method: "gpc", Front: []closedloop.FrontPoint{
 		{J: []closedloop.Number{2, 0.03, 110}, OracleJ: []closedloop.Number{1, 1e-6, 100}},
 		{J: []closedloop.Number{nan, nan, nan}, OracleJ: []closedloop.Number{nan, nan, nan}},
 		{J: []closedloop.Number{3, 0.02, 105}, OracleJ: []closedloop.Number{2, 0.01, 90}},
 	}}
-	figures, err := steeringFigures(s)
+	figures, err := steeringFigures(*s)
 	if err != nil || len(figures) != 2 || figures[0].Name != "grid-front-1" || figures[1].Name != "grid-front-2" {
 		t.Fatalf("%v, %d figures", err, len(figures))
 	}
@@ -163,7 +175,7 @@ func TestFrontsOfThreeObjectives(t *testing.T) {
 		}
 	}
 	s.Front = s.Front[1:2]
-	if figures, err := steeringFigures(s); err != nil || len(figures) != 0 {
+	if figures, err := steeringFigures(*s); err != nil || len(figures) != 0 {
 		t.Errorf("without a comparison: %v, %d figures", err, len(figures))
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -18,10 +19,6 @@ const (
 	summaryEnd   = "<!-- end of results -->\n"
 )
 
-// summarized are the methods a summary shows: this project's own, and those that
-// keep them honest.
-var summarized = []string{"gpc", "direct", "gpc-384", "gpc-no-latent", "gpc-no-latent-384", "raw", "nmpc", "mo-opf", "mpc8", "mpc", "online", "hold", "reference", "reference-4096"}
-
 // Summary is the few rows of the recorded runs that a reader should see first, as
 // Markdown tables. A case that was recorded on several devices is shown as on the
 // first.
@@ -36,7 +33,7 @@ func Summary(devices ...*Records) string {
 	}
 	var runs []run
 	for _, r := range devices {
-		for _, name := range r.cases() {
+		for _, name := range r.named() {
 			if !slices.ContainsFunc(runs, func(other run) bool { return other.name == name }) {
 				runs = append(runs, run{r, name})
 			}
@@ -45,7 +42,7 @@ func Summary(devices ...*Records) string {
 	for _, run := range runs {
 		r, name := run.device, run.name
 		for _, e := range r.of(name) {
-			if !slices.Contains(summarized, e.Method) {
+			if !r.method(name, e.Method).Brief {
 				continue
 			}
 			safe := fmt.Sprintf("%.0f/%d", float64(e.Safe)*float64(e.Episodes), e.Episodes)
@@ -57,8 +54,8 @@ func Summary(devices ...*Records) string {
 				continue
 			}
 			paper, paperTime := "–", "–"
-			if p, ok := paperAnalytical[name][e.Method]; ok {
-				paper, paperTime = fmt.Sprintf("%g ± %g", p.Regret, p.SEM), fmt.Sprintf("%g", p.Milliseconds)
+			if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
+				paper, paperTime = fmt.Sprintf("%g ± %g", p.Regret, p.RegretSEM), fmt.Sprintf("%g", p.Milliseconds)
 			}
 			regret.rows = append(regret.rows, []string{
 				name, "`" + e.Method + "`", fmt.Sprintf("%.4f ± %.4f", float64(e.RegretPct), float64(e.RegretSEM)), paper,
@@ -66,11 +63,11 @@ func Summary(devices ...*Records) string {
 			})
 		}
 		for _, e := range r.inRegimes(name) {
-			if e.Noise > 0 || !slices.Contains(summarized, e.Method) {
+			if e.Noise > 0 || !r.method(name, e.Method).Brief {
 				continue
 			}
 			gap, paperTime := "–", "–"
-			if p, ok := paperDispatch[name]; ok && e.Method == "gpc" && e.Regime == "paper" {
+			if p := r.paper(name, e.Method); !math.IsNaN(p.Gap) && e.Regime == "paper" {
 				gap, paperTime = fmt.Sprint(p.Gap), fmt.Sprint(p.Milliseconds)
 			}
 			dispatch.rows = append(dispatch.rows, []string{

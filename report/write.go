@@ -45,13 +45,14 @@ func (r *Records) Write(dir string) ([]string, error) {
 			files = append(files, path)
 		}
 	}
-	sections := r.sections()
 	var md, page bytes.Buffer
 	fmt.Fprintf(&md, "# gpc: recorded results, %s\n", r.Device)
 	fmt.Fprintf(&page, "<!doctype html><html lang=en><meta charset=utf-8><title>gpc: results</title><style>%s</style><h1>gpc: recorded results, %s</h1>\n", style, html.EscapeString(r.Device))
-	for _, s := range sections {
-		s.markdown(&md)
-		s.html(&page)
+	for _, k := range kinds {
+		for _, s := range k.sections(r) {
+			s.markdown(&md)
+			s.html(&page)
+		}
 	}
 	fmt.Fprint(&md, "\n## Figures\n\n")
 	fmt.Fprint(&page, "<h2>Figures</h2><div class=figures>\n")
@@ -123,40 +124,26 @@ func (s section) html(w *bytes.Buffer) {
 	fmt.Fprint(w, "</table>\n")
 }
 
-func (r *Records) sections() []section {
+// evaluationSections are the tables of every case that was evaluated.
+func (r *Records) evaluationSections() []section {
 	var out []section
-	for _, name := range r.cases() {
+	for _, name := range r.named() {
 		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
-			out = append(out, goalSection(name, evals))
+			out = append(out, r.goalSection(name, evals))
 			for _, e := range evals {
-				if e.Method == "gpc" && len(e.Unsafe) > 0 {
+				if e.Method == highlighted && len(e.Unsafe) > 0 {
 					out = append(out, unsafeSection(e))
 				}
 			}
 		} else if len(evals) > 0 {
-			out = append(out, evaluationSection(name, evals))
+			out = append(out, r.evaluationSection(name, evals))
 		}
 		if evals := r.inRegimes(name); len(evals) > 0 {
-			out = append(out, regimeSection(name, evals))
+			out = append(out, r.regimeSection(name, evals))
 		}
 		if evals := r.noisy(name); len(evals) > 0 {
 			out = append(out, noiseSection(name, evals))
 		}
-	}
-	for _, c := range r.Comparisons {
-		out = append(out, c.sections()...)
-	}
-	for _, s := range r.Steerings {
-		out = append(out, steeringSection(s))
-	}
-	for _, c := range r.Certificates {
-		out = append(out, certificateSection(c))
-	}
-	for _, b := range r.Benchmarks {
-		out = append(out, benchmarkSection(b))
-	}
-	for _, p := range r.Peers {
-		out = append(out, peersSection(p))
 	}
 	return out
 }
@@ -180,7 +167,7 @@ func estimate(format string, v, sem closedloop.Number) string {
 	return number(format, float64(v)) + " ± " + number(format, float64(sem))
 }
 
-func evaluationSection(name string, evals []closedloop.Result) section {
+func (r *Records) evaluationSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
 		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the completed, safe episodes (n). “paper”: tab. analytical, 100 trajectories; its MPC horizon is not stated.", evals[0].Seed, evals[0].Commit, evals[0].Device),
@@ -188,12 +175,8 @@ func evaluationSection(name string, evals []closedloop.Result) section {
 	}
 	for _, e := range evals {
 		paperRegret, paperFail, paperTime := "–", "–", "–"
-		if p, ok := paperAnalytical[name][e.Method]; ok {
-			paperRegret, paperFail = fmt.Sprintf("%g ± %g", p.Regret, p.SEM), fmt.Sprintf("%g", p.Fail)
-			paperTime = fmt.Sprintf("%g", p.Milliseconds)
-			if p.Offline {
-				paperTime = "offline"
-			}
+		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
+			paperRegret, paperFail, paperTime = fmt.Sprintf("%g ± %g", p.Regret, p.RegretSEM), fmt.Sprintf("%g", 100-p.Safe), fmt.Sprintf("%g", p.Milliseconds)
 		}
 		s.rows = append(s.rows, []string{
 			e.Method, number("%.4f", float64(e.RegretPct)), number("%.4f", float64(e.RegretSEM)), fmt.Sprint(e.RegretN), paperRegret,
@@ -207,7 +190,7 @@ func evaluationSection(name string, evals []closedloop.Result) section {
 
 // goalSection is the table of a case whose episodes have goals (tab.
 // multiagent-navigation and multiagent-navigation-margins).
-func goalSection(name string, evals []closedloop.Result) section {
+func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 	head := []string{"method", "episodes", "safe", "95 % interval", "collision-free", "reached", "at end", "gap %", "± s.e.m.", "n", "scene margin", "± s.e.m."}
 	var kinds []string
 	for kind := range evals[0].MarginsMean {
@@ -217,7 +200,7 @@ func goalSection(name string, evals []closedloop.Result) section {
 	head = append(append(head, kinds...), "p50 ms", "p99 ms")
 	s := section{
 		title: name,
-		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n safe episodes in which the 384-candidate reference was safe too. Margins: means over episodes of the smallest, m. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, paperNavigation[name]),
+		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n safe episodes in which the 384-candidate reference was safe too. Margins: means over episodes of the smallest, m. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, r.paperNote(name)),
 		rows:  [][]string{head},
 	}
 	value := func(n *closedloop.Number) float64 {
@@ -242,6 +225,15 @@ func goalSection(name string, evals []closedloop.Result) section {
 		s.rows = append(s.rows, append(row, number("%.3f", float64(e.Latency.P50)/1e3), number("%.3f", float64(e.Latency.P99)/1e3)))
 	}
 	return s
+}
+
+// paperNote is what the paper has of a case with goals, in a sentence.
+func (r *Records) paperNote(name string) string {
+	own, reference := r.paper(name, highlighted), r.paper(name, "reference")
+	if math.IsNaN(own.Gap) {
+		return ""
+	}
+	return fmt.Sprintf("Paper: GPC safe %g %%, collision-free %g %%, gap %g %%, scene margin %g; reference safe %g %%.", own.Safe, own.Collision, own.Gap, own.Margin, reference.Safe)
 }
 
 // unsafeSection names every episode in which a method was not safe.
@@ -272,16 +264,16 @@ func noiseSection(name string, evals []closedloop.Result) section {
 	return s
 }
 
-func steeringSection(v Steering) section {
+func steeringSection(v closedloop.Steering) section {
 	return section{
 		title: v.Case + ": steering by a fixed preference",
 		note: fmt.Sprintf("One map (%s), no retraining, %d preferences; hypervolume ratio to the exact front %s, mean regret %s %%, worst %s %%.",
 			v.Method, len(v.Front), number("%.5f", float64(v.HypervolumeRatio)), number("%.4f", float64(v.MeanRegretPct)), number("%.4f", float64(v.WorstRegretPct))),
-		rows: v.Rows(),
+		rows: SteeringRows(&v),
 	}
 }
 
-func certificateSection(c Certified) section {
+func certificateSection(c batchnav.Certified) section {
 	s := section{
 		title: c.Certificate.Case + ": the paper's conditions on this map",
 		note:  "Constants are estimated on held-out samples; a condition that does not hold says that the theorem gives no guarantee here, not that the controller failed.",

@@ -30,9 +30,10 @@ evaluate() { # CASE METHOD EPISODES
   record "$name" eval join "$1" "$work/$name-0.jsonl" "$work/$name-1.jsonl"
 }
 declare -A episodes=([multiagent-static]=${STATIC:-1000} [multiagent-moving]=${MOVING:-300})
-rows=(gpc-384 gpc-no-latent gpc-no-latent-384 gpc-all-latent gpc-no-semantic gpc-no-lookahead raw reference reference-4096)
+# Other numbers of candidates are scripts/candidates-multiagent.sh's.
+rows=$("$gpc" methods multiagent-static --names | grep -vxE 'gpc|gpc(-no-latent)?-(96|192|768|1536)')
 for case in ${CASES:-multiagent-static multiagent-moving}; do
-  for method in "${rows[@]}"; do
+  for method in $rows; do
     evaluate $case "$method" "${EPISODES:-100}"
   done
   # The first episode, for the figures.

@@ -14,10 +14,12 @@ case_runs() {
   for method in gpc direct; do
     record "$case-$method" eval "$case" --method $method --episodes 1000 --seed $seed
   done
-  for method in oracle gpc-no-semantic gpc-no-rollout gpc-no-lie gpc-no-retraction gpc-no-projection online mpc mpc8 nmpc; do
-    record "$case-$method" eval "$case" --method $method --episodes 200 --seed $seed
+  local method episodes
+  for method in $("$gpc" methods "$case" --group exact,ablation,baseline --names); do
+    episodes=200
+    [ "$method" != dp ] || episodes=50 # half a second a decision
+    record "$case-$method" eval "$case" --method "$method" --episodes $episodes --seed $seed
   done
-  record "$case-dp" eval "$case" --method dp --episodes 50 --seed $seed
   for noise in 0.02 0.05; do
     for method in gpc gpc-observer direct; do
       record "$case-$method-noise-$noise" eval "$case" --method $method --episodes 100 --seed $seed --noise $noise

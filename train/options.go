@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -52,11 +53,14 @@ type Options struct {
 	RolloutLearningRate float64
 	SpectralBound       float64 // K; 0: Spec.Training's, negative: off
 
-	// Loss weights; a zero struct takes DefaultManifoldLoss or
-	// DefaultRolloutLoss.
-	Manifold backend.ManifoldLoss
-	Rollout  backend.RolloutLoss
-	Adam     backend.Adam // zero: β 0.9, 0.999, ε 1e-8
+	ActionWeight   float64 // λ_u of the action loss; 0: Spec.Training's
+	LocalityWeight float64 // ω_2; 0: 0.5 as the paper has it, negative: none
+	Isometry       bool    // the compact isometry form of the locality loss
+
+	// What the losses and Adam are made of, filled in by resolve.
+	manifold backend.ManifoldLoss
+	rollout  backend.RolloutLoss
+	adam     backend.Adam
 
 	// RiskAction and RiskParameter are (α_u, α_p) of eq. traj_weight; both 0: 1, 1.
 	RiskAction, RiskParameter float64
@@ -75,26 +79,29 @@ type Options struct {
 	Resume bool
 }
 
-// DefaultManifoldLoss is the composite objective of sec:loss: 1 for the state
+// defaultActionWeight is λ_u, the weight of the action term in eq.
+// iclr-training-loss, of a problem that names none.
+const defaultActionWeight = 10
+
+// defaultManifoldLoss is the composite objective of sec:loss: 1 for the state
 // reconstructions, ω_1 = 1, ω_2 = 0.5 as in "Experimental Setup". What the paper
-// leaves open: β is 0.1, and λ_u, the weight of the action term in eq.
-// iclr-training-loss, is 10, because consistency and locality otherwise cost
+// leaves open: β is 0.1, and λ_u is well above 1, because consistency and locality otherwise cost
 // action accuracy (E_o does not see the whole context, so the two codes cannot
 // agree without E_x forgetting some of it; locality contracts the latent). See
 // docs/training.md for the measurement.
-func DefaultManifoldLoss() backend.ManifoldLoss {
+func defaultManifoldLoss() backend.ManifoldLoss {
 	return backend.ManifoldLoss{
-		ReconX: 1, Action: 10, ReconO: 1,
+		ReconX: 1, Action: defaultActionWeight, ReconO: 1,
 		Consistency: 1, ConsistencyBeta: 0.1,
 		Locality: 0.5, IsometryAlpha: 1,
 	}
 }
 
-// DefaultRolloutLoss is eq. du_obj with the navigator's own Lie constants; the
+// defaultRolloutLoss is eq. du_obj with the navigator's own Lie constants; the
 // paper names λ_δ, λ_roll, λ_flow, λ_Lie, α and α_f without values. α = 1 puts
 // the rolled-out latent at the successor, where its target u*_{h+1} is exact; a
 // smaller α teaches a latent between two samples the later one's action.
-func DefaultRolloutLoss(nav domain.Navigation) backend.RolloutLoss {
+func defaultRolloutLoss(nav domain.Navigation) backend.RolloutLoss {
 	return backend.RolloutLoss{
 		Delta: 0.1, Roll: 0.5, Flow: 0.1, Lie: 0.1,
 		RollFraction: 1, FlowFraction: 0.5,
@@ -164,15 +171,18 @@ func (o Options) resolve() (Options, error) {
 		o.SpectralBound = t.SpectralBound
 	}
 	o.SpectralBound = math.Max(o.SpectralBound, 0)
-	if o.Manifold == (backend.ManifoldLoss{}) {
-		o.Manifold = DefaultManifoldLoss()
+	if o.manifold == (backend.ManifoldLoss{}) {
+		o.manifold = defaultManifoldLoss()
+		if w := cmp.Or(o.ActionWeight, t.ActionWeight); w != 0 {
+			o.manifold.Action = float32(w)
+		}
+		if o.LocalityWeight != 0 {
+			o.manifold.Locality = float32(math.Max(o.LocalityWeight, 0))
+		}
+		o.manifold.Isometry = o.Isometry
 	}
-	if o.Rollout == (backend.RolloutLoss{}) {
-		o.Rollout = DefaultRolloutLoss(spec.Navigation)
-	}
-	if o.Adam == (backend.Adam{}) {
-		o.Adam = backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
-	}
+	o.rollout = defaultRolloutLoss(spec.Navigation)
+	o.adam = backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	if o.RiskAction == 0 && o.RiskParameter == 0 {
 		o.RiskAction, o.RiskParameter = 1, 1
 	}
@@ -206,6 +216,9 @@ func (o Options) resolve() (Options, error) {
 	}
 	if !(o.ValidationFraction > 0 && o.ValidationFraction < 1) {
 		return o, fmt.Errorf("train: ValidationFraction is %v, want a number in (0, 1)", o.ValidationFraction)
+	}
+	if !(o.manifold.Action > 0) || math.IsInf(float64(o.manifold.Action), 0) || math.IsNaN(o.LocalityWeight) || math.IsInf(o.LocalityWeight, 0) {
+		return o, fmt.Errorf("train: ActionWeight is %v and LocalityWeight %v, want finite numbers, the first above 0", o.ActionWeight, o.LocalityWeight)
 	}
 	if o.RiskAction < 0 || o.RiskParameter < 0 {
 		return o, fmt.Errorf("train: RiskAction %v and RiskParameter %v must not be negative", o.RiskAction, o.RiskParameter)

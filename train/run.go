@@ -25,6 +25,8 @@ type Result struct {
 	// counts only its own.
 	Samples int64
 	Seconds float64
+	// Rows of the dataset, those that the problem does not select included.
+	Rows int
 }
 
 // Rows of validation that are looked at after every epoch, and at most at the
@@ -51,6 +53,7 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 	if err := opt.Data.Validate(opt.Problem.Spec()); err != nil {
 		return nil, err
 	}
+	rows := opt.Data.Rows()
 	opt.Data = opt.Data.selected(opt.Problem)
 	set, err := NewSet(opt.Problem.Spec(), &opt.Data, opt)
 	if err != nil {
@@ -65,7 +68,7 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 			return nil, err
 		}
 	}
-	result := &Result{}
+	result := &Result{Rows: rows}
 	for r.cursor.Phase < len(r.phases) {
 		if err := r.epoch(ctx); err != nil {
 			return nil, err
@@ -153,7 +156,7 @@ func (r *run) prepare() error {
 	if o.Emphasis > 0 {
 		r.emphasis = &emphasis{share: o.Emphasis}
 	}
-	loss := o.Manifold
+	loss := o.manifold
 	if r.near == nil {
 		loss.Locality = 0
 	} else if loss.Isometry {
@@ -170,7 +173,7 @@ func (r *run) prepare() error {
 	r.probe = sampleRows(r.set.Validation, probeRows, o.Seed, streamProbe)
 	r.probed = sampleRows(r.set.ValidationPairs, probeRows, o.Seed, streamProbe)
 	r.trainer, err = o.Backend.NewTrainer(backend.TrainerConfig{
-		Data: r.set.Training, Initial: initial, Manifold: loss, Rollout: o.Rollout, Adam: o.Adam,
+		Data: r.set.Training, Initial: initial, Manifold: loss, Rollout: o.rollout, Adam: o.adam,
 		SpectralBound: float32(o.SpectralBound), MaxBatch: o.Batch, MaxNeighbours: o.NeighboursPerStep,
 	})
 	if err != nil {
@@ -200,7 +203,10 @@ func (r *run) fingerprintRun() error {
 	text, err := json.Marshal(struct {
 		Case, Backend, ISA, Data, Initial string
 		Options                           Options
-	}{name, d.Name, d.ISA + d.Precision, content, initial, o})
+		Manifold                          backend.ManifoldLoss
+		Rollout                           backend.RolloutLoss
+		Adam                              backend.Adam
+	}{name, d.Name, d.ISA + d.Precision, content, initial, o, o.manifold, o.rollout, o.adam})
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}

@@ -31,7 +31,7 @@ func BenchmarkLossWeights(b *testing.B) {
 		b.Fatal(err)
 	}
 	weights := func(action, consistency, locality float32) backend.ManifoldLoss {
-		l := DefaultManifoldLoss()
+		l := defaultManifoldLoss()
 		l.Action, l.Consistency, l.Locality = action, consistency, locality
 		return l
 	}
@@ -48,7 +48,7 @@ func BenchmarkLossWeights(b *testing.B) {
 		b.Run(v.name, func(b *testing.B) {
 			opt := Options{
 				Backend: cpu(b), Problem: c.Problem, Data: data, Seed: 1,
-				ManifoldEpochs: 9, RolloutEpochs: 3, Batch: 256, Manifold: v.loss,
+				ManifoldEpochs: 9, RolloutEpochs: 3, Batch: 256, manifold: v.loss,
 			}
 			if v.loss.Locality == 0 {
 				opt.LocalNeighbours = -1

@@ -28,6 +28,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
@@ -143,15 +144,15 @@ func (m *backends) table(measure func(backend.Backend) ([]backendtest.Deviation,
 
 // onShim is the CUDA backend on the host shim.
 func onShim(options kernels.Options) (backend.Backend, error) {
-	root, err := shim.Root()
+	m, err := images.Find(".")
 	if err != nil {
 		return nil, err
 	}
-	sources, err := shim.Sources(root)
+	sources, err := shim.Sources(m)
 	if err != nil {
 		return nil, err
 	}
-	path, err := shim.Build(root, sources)
+	path, err := shim.Build(m, sources)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package integrator
 import (
 	"context"
 	"math"
-	"sort"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -77,20 +76,14 @@ func BenchmarkClosedLoop(b *testing.B) {
 		if _, err := plant.oracle.library(true); err != nil {
 			b.Fatal(err)
 		}
-		set := controllers(y)
-		var names []string
-		for name := range set {
-			names = append(names, name)
-		}
-		sort.Strings(names)
-		for _, name := range names {
-			b.Run(y.spec.Name+"/"+name, func(b *testing.B) {
-				ctl, err := set[name]()
+		for _, m := range methods(y) {
+			b.Run(y.spec.Name+"/"+m.Name, func(b *testing.B) {
+				ctl, err := m.New(domain.Means{})
 				if err != nil {
 					b.Fatal(err)
 				}
 				episodes := 50
-				if name == "dp" {
+				if m.Name == "dp" {
 					episodes = 10
 				}
 				for range b.N {

@@ -7,37 +7,44 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// controllers are the case's own methods by name.
-//
-//	oracle  executes the horizon optimum of the scene (knows the scene)
-//	online  the scalarized problem of one step, σ at the current state, no
-//	        look-ahead (the paper's online scalarization)
-//	mpc     5 steps of look-ahead with the known dynamics, σ held at its current
-//	        value
-//	mpc8    the same with 8 steps
-//	nmpc    all remaining steps with σ along the prediction, started from the
-//	        shifted previous plan
-//	dp      grid dynamic programming, a sanity row
-//
-// All but the oracle see only what Decide is given. A method reports ok = false
-// where it finds no feasible action: its own problem has no certified solution
-// and the projection of its last plan is not feasible either. u is then that
-// projection.
-func controllers(y *System) map[string]func() (domain.Controller, error) {
-	receding := func(steps int, frozen bool) func() (domain.Controller, error) {
-		return func() (domain.Controller, error) {
+// methods are the case's own. All but the oracle see only what Decide is given. A
+// method reports ok = false where it finds no feasible action: its own problem has
+// no certified solution and the projection of its last plan is not feasible either.
+// u is then that projection.
+func methods(y *System) []domain.Method {
+	receding := func(steps int, frozen bool) func(domain.Means) (domain.Controller, error) {
+		return func(domain.Means) (domain.Controller, error) {
 			return &recedingHorizon{system: y, work: newInterior(y), steps: steps, frozen: frozen}, nil
 		}
 	}
-	return map[string]func() (domain.Controller, error){
-		"oracle": func() (domain.Controller, error) { return &oracleController{system: y}, nil },
-		"online": receding(1, true),
-		"mpc":    receding(5, true),
-		"mpc8":   receding(8, true),
-		"nmpc":   receding(Horizon, false),
-		"dp":     func() (domain.Controller, error) { return newDynamicProgram(y), nil },
+	return []domain.Method{
+		{Name: "oracle", About: "the horizon optimum of the scene, which it knows", Group: domain.GroupExact,
+			New: func(domain.Means) (domain.Controller, error) { return &oracleController{system: y}, nil }},
+		{Name: "dp", About: "grid dynamic programming, a sanity row", Group: domain.GroupBaseline,
+			New: func(domain.Means) (domain.Controller, error) { return newDynamicProgram(y), nil }},
+		{Name: "online", About: "the scalarized problem of one step, σ at the current state (the paper's online scalarization)", Group: domain.GroupBaseline, Brief: true, New: receding(1, true)},
+		{Name: "mpc", About: "5 steps of look-ahead with the known dynamics, σ held", Group: domain.GroupBaseline, Brief: true, New: receding(5, true)},
+		{Name: "mpc8", About: "the same with 8 steps", Group: domain.GroupBaseline, Brief: true, New: receding(8, true)},
+		{Name: "nmpc", About: "all remaining steps, σ along the prediction, from the shifted plan before", Group: domain.GroupBaseline, Brief: true, New: receding(Horizon, false)},
 	}
 }
+
+// paper is a row of tab:analytical, 100 trajectories. The paper's MPC has no stated
+// horizon; it stands beside N = 5.
+func paper(regret, sem, fail, milliseconds float64) domain.PaperRow {
+	r := domain.NoPaperRow()
+	r.Regret, r.RegretSEM, r.Safe, r.Milliseconds = regret, sem, 100-fail, milliseconds
+	return r
+}
+
+var (
+	paperConvex = map[string]domain.PaperRow{
+		"mpc": paper(9.93, 0.51, 0, 1025), "online": paper(7.90, 0.35, 67, 0.03), "gpc": paper(0.043, 0.011, 0, 0.78),
+	}
+	paperNonconvex = map[string]domain.PaperRow{
+		"mpc": paper(9.43, 0.52, 0, 1230), "online": paper(7.90, 0.38, 79, 14.65), "gpc": paper(0.050, 0.011, 0, 0.97),
+	}
+)
 
 // oracleController executes the plan of Episode.Oracle.
 type oracleController struct {

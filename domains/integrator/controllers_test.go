@@ -54,8 +54,9 @@ func TestRegretIsNeverNegative(t *testing.T) {
 		plant := &Plant{system: y, oracle: newOracleOf(y, 40, 7)}
 		for _, pref := range []domain.Preference{{Adaptive: true}, {W: []float64{0.35, 0.65}}} {
 			completed := map[string]int{}
-			for name, make := range controllers(y) {
-				ctl, err := make()
+			for _, m := range methods(y) {
+				name := m.Name
+				ctl, err := m.New(domain.Means{})
 				if err != nil {
 					t.Fatal(err)
 				}

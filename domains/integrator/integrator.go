@@ -163,7 +163,7 @@ func trainingRange() []domain.Variable {
 }
 
 // Convex is the case integrator-convex.
-func Convex() domain.Case { return newCase("integrator-convex", Default(false)) }
+func Convex() domain.Case { return newCase("integrator-convex", Default(false), paperConvex) }
 
 // Nonconvex is the case integrator-nonconvex.
-func Nonconvex() domain.Case { return newCase("integrator-nonconvex", Default(true)) }
+func Nonconvex() domain.Case { return newCase("integrator-nonconvex", Default(true), paperNonconvex) }

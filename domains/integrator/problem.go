@@ -49,7 +49,7 @@ func NewSystem(name string, params Params) (*System, error) {
 			{Name: "safety", Unit: "m²"}, {Name: "performance", Unit: "m²"},
 		},
 		Margins: []domain.Variable{
-			{Name: "obstacle"}, {Name: "input", Unit: "m/s²"}, {Name: "slew", Unit: "m/s²"},
+			{Name: "obstacle", Kind: domain.Collision}, {Name: "input", Unit: "m/s²"}, {Name: "slew", Unit: "m/s²"},
 		},
 		Plan:            1,
 		Steps:           Horizon,

@@ -1,6 +1,7 @@
 package multiagent
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -17,60 +18,70 @@ const (
 // and without a map, beside the largest, which needs no number in its name.
 var budgets = []int{96, 192, smallBudget, 768, 1536}
 
-// controllers are the case's own methods that need no map, by name.
-//
-//	reference          the finite-budget optimiser with 384 candidates
-//	reference-4096     the same with 4096
-//	gpc-no-latent      look-ahead and commitment on primitives, perturbations and
-//	                   gradients, 4096 candidates
-//	gpc-no-latent-N    the same with N of the budgets
-func controllers(y *System) map[string]func() (domain.Controller, error) {
-	plan := func(budget int) func() (domain.Controller, error) {
-		o := DefaultPlanner(y.scenes.Moving)
-		o.Candidates = budget
-		return func() (domain.Controller, error) { return NewPlanner(y, o) }
+// methods are the case's own. Those without a map search among primitives,
+// perturbations and iterates of the descent alone.
+func methods(y *System) []domain.Method {
+	moving := y.scenes.Moving
+	var all []domain.Method
+	// A number of candidates in Means replaces the method's own, n.
+	add := func(m domain.Method, n int, options func(candidates int) PlannerOptions) {
+		m.New = func(means domain.Means) (domain.Controller, error) {
+			o := options(cmp.Or(means.Candidates, n))
+			if m.Needs&domain.NeedsMap == 0 {
+				return NewPlanner(y, o)
+			}
+			return NewGuidedPlanner(y, o, means.Proposer)
+		}
+		all = append(all, m)
 	}
-	reference := func(budget int) func() (domain.Controller, error) {
-		return func() (domain.Controller, error) { return NewReference(y, budget) }
+	guided := func(n int) PlannerOptions { return GuidedPlanner(moving, n) }
+	blind := func(n int) PlannerOptions {
+		o := DefaultPlanner(moving)
+		o.Candidates = n
+		return o
 	}
-	all := map[string]func() (domain.Controller, error){
-		"gpc-no-latent":  plan(largeBudget),
-		"reference":      reference(smallBudget),
-		"reference-4096": reference(largeBudget),
+	ablation := func(name, about string, set func(*PlannerOptions)) {
+		add(domain.Method{Name: name, About: about, Group: domain.GroupAblation, Needs: domain.NeedsMap, Brief: name == "raw"}, largeBudget,
+			func(n int) PlannerOptions {
+				o := guided(n)
+				set(&o)
+				return o
+			})
 	}
-	for _, n := range budgets {
-		all[fmt.Sprintf("gpc-no-latent-%d", n)] = plan(n)
+	for _, n := range append([]int{largeBudget}, budgets...) {
+		suffix := ""
+		if n != largeBudget {
+			suffix = fmt.Sprintf("-%d", n)
+		}
+		brief := n == largeBudget || n == smallBudget
+		about := fmt.Sprintf("look-ahead and commitment, %d candidates", n)
+		add(domain.Method{Name: "gpc" + suffix, About: about + ", a share of them latents", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: brief, Candidates: n}, n, guided)
+		add(domain.Method{Name: "gpc-no-latent" + suffix, About: about + ", without the map", Group: domain.GroupAblation, Brief: brief, Candidates: n}, n, blind)
 	}
+	ablation("gpc-all-latent", "all candidates are latents: no primitives, perturbations or descent", func(o *PlannerOptions) {
+		o.Latent, o.Descent, o.Noise, o.Gradient = 1, 0, 0, false
+	})
+	ablation("gpc-no-semantic", "the map is asked under the preference (1/3, 1/3, 1/3)", func(o *PlannerOptions) { o.Uniform = true })
+	ablation("gpc-no-lookahead", "plans of H = 8 steps, and nobody commits to one", func(o *PlannerOptions) { o.LookAhead, o.Forgetful = Horizon, true })
+	ablation("raw", "the decoded plan of E_x, without a search", func(o *PlannerOptions) { o.Raw, o.Propose = true, domain.ProposeOptions{} })
+	reference := func(name string, n int) {
+		all = append(all, domain.Method{
+			Name: name, About: fmt.Sprintf("the paper's finite-budget optimiser, %d candidates", n), Group: domain.GroupBaseline, Brief: true,
+			New: func(means domain.Means) (domain.Controller, error) {
+				return NewReference(y, cmp.Or(means.Candidates, n))
+			},
+		})
+	}
+	reference("reference", smallBudget)
+	reference("reference-4096", largeBudget)
 	return all
 }
 
-// guided are the methods that ask a map, by name.
-//
-//	gpc               the planner with 4096 candidates, a share of them latents
-//	gpc-N             the same with N of the budgets
-//	gpc-all-latent    all 4096 are latents: no primitives, perturbations or descent
-//	gpc-no-semantic   the map is asked under the preference (1/3, 1/3, 1/3)
-//	gpc-no-lookahead  plans of H = 8 steps, and nobody commits to one
-//	raw               the decoded plan of E_x is executed, without a search
-func guided(y *System) map[string]func(domain.Proposer) (domain.Controller, error) {
-	plan := func(budget int, set func(*PlannerOptions)) func(domain.Proposer) (domain.Controller, error) {
-		o := GuidedPlanner(y.scenes.Moving, budget)
-		set(&o)
-		return func(m domain.Proposer) (domain.Controller, error) { return NewGuidedPlanner(y, o, m) }
-	}
-	all := map[string]func(domain.Proposer) (domain.Controller, error){
-		"gpc": plan(largeBudget, func(*PlannerOptions) {}),
-		"gpc-all-latent": plan(largeBudget, func(o *PlannerOptions) {
-			o.Latent, o.Descent, o.Noise, o.Gradient = 1, 0, 0, false
-		}),
-		"gpc-no-semantic":  plan(largeBudget, func(o *PlannerOptions) { o.Uniform = true }),
-		"gpc-no-lookahead": plan(largeBudget, func(o *PlannerOptions) { o.LookAhead, o.Forgetful = Horizon, true }),
-		"raw": plan(largeBudget, func(o *PlannerOptions) {
-			o.Raw, o.Propose = true, domain.ProposeOptions{}
-		}),
-	}
-	for _, n := range budgets {
-		all[fmt.Sprintf("gpc-%d", n)] = plan(n, func(*PlannerOptions) {})
-	}
-	return all
+// paper is tab. multiagent-navigation and multiagent-navigation-margins, 100
+// episodes. The paper left one unreachable moving scene out.
+func paper(safe, gap, margin, reference float64) map[string]domain.PaperRow {
+	own, other := domain.NoPaperRow(), domain.NoPaperRow()
+	own.Safe, own.Collision, own.Gap, own.Margin = safe, 100, gap, margin
+	other.Safe = reference
+	return map[string]domain.PaperRow{"gpc": own, "reference": other}
 }

@@ -1,8 +1,6 @@
 package multiagent
 
 import (
-	"math"
-
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 )
@@ -75,17 +73,17 @@ func (g *guidance) forget() {
 
 // Monitor implements domain.Monitored: the ego's priority, and the largest
 // residual of all questions.
-func (p *Planner) Monitor() (priority []float64, residual float64) {
-	residual = math.NaN()
+func (p *Planner) Monitor() domain.Monitor {
+	m := domain.NoMonitor()
 	for k := range p.questions {
-		if r := p.answers[k].Residual; !(r <= residual) {
-			residual = r
+		if r := p.answers[k].Residual; !(r <= m.Residual) {
+			m.Residual = r
 		}
 	}
 	if ego := p.offers[0]; len(ego) > 0 {
-		priority = p.answers[ego[0].question].Sigma
+		m.Priority = p.answers[ego[0].question].Sigma
 	}
-	return priority, residual
+	return m
 }
 
 // ask puts the questions of every robot that is on its way to the map, for its

@@ -114,9 +114,9 @@ func TestGuidedPlannerIsSafeOnAnyThreads(t *testing.T) {
 			claimed := 0
 			_, low := drive(t, scene(t, y, 1), p, 12, func(u []float64, ok bool) {
 				runs[k] = append(runs[k], u...)
-				priority, residual := p.Monitor()
-				if !slices.ContainsFunc(priority, func(x float64) bool { return x > 0 }) || !(residual > 0) {
-					t.Fatalf("the monitor says %v and %v", priority, residual)
+				m := p.Monitor()
+				if !slices.ContainsFunc(m.Priority, func(x float64) bool { return x > 0 }) || !(m.Residual > 0) {
+					t.Fatalf("the monitor says %v and %v", m.Priority, m.Residual)
 				}
 				if !ok {
 					return
@@ -237,8 +237,8 @@ func TestSettledRobotsAreNotAskedAbout(t *testing.T) {
 	if len(m.asked) != 2 || len(p.offers[0]) > 0 || len(p.offers[1]) == 0 {
 		t.Errorf("%d questions, %d and %d proposals to robots 0 and 1; want two, of robot 1", len(m.asked), len(p.offers[0]), len(p.offers[1]))
 	}
-	if priority, residual := p.Monitor(); priority != nil || residual != 1 {
-		t.Errorf("the ego was not asked about, and the monitor says %v and %v", priority, residual)
+	if m := p.Monitor(); m.Priority != nil || m.Residual != 1 {
+		t.Errorf("the ego was not asked about, and the monitor says %v and %v", m.Priority, m.Residual)
 	}
 }
 
@@ -332,8 +332,8 @@ func TestGuidedPlannerPassesErrorsOn(t *testing.T) {
 	if ok, err := p.Decide(s, c, adaptive.Preference, u); ok || err != nil {
 		t.Errorf("a decision without a state: ok %v, error %v", ok, err)
 	}
-	if priority, residual := p.Monitor(); priority != nil || residual == residual {
-		t.Errorf("nobody was asked, and the monitor says %v and %v", priority, residual)
+	if m := p.Monitor(); m.Priority != nil || m.Residual == m.Residual {
+		t.Errorf("nobody was asked, and the monitor says %v and %v", m.Priority, m.Residual)
 	}
 }
 

@@ -121,23 +121,23 @@ func (p *Params) Validate() error {
 }
 
 // Static is the case multiagent-static: 150 steps among obstacles that stand.
-func Static() domain.Case { return newCase("multiagent-static", false) }
+func Static() domain.Case { return newCase("multiagent-static", false, paper(100, 0.28, 0.301, 60)) }
 
 // Moving is the case multiagent-moving: 600 steps among obstacles that move.
-func Moving() domain.Case { return newCase("multiagent-moving", true) }
+func Moving() domain.Case { return newCase("multiagent-moving", true, paper(99, -3.43, 0.203, 35)) }
 
-func newCase(name string, moving bool) domain.Case {
+func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.Case {
 	y, err := NewSystem(name, Default(moving), moving)
 	if err != nil {
 		panic("multiagent: default parameters: " + err.Error())
 	}
 	v := newView(y)
 	return domain.Case{
-		Problem:     y,
-		Learned:     v,
-		Solver:      newSolver(v),
-		Plant:       &Plant{system: y},
-		Controllers: controllers(y),
-		Guided:      guided(y),
+		Problem: y,
+		Learned: v,
+		Solver:  newSolver(v),
+		Plant:   &Plant{system: y},
+		Methods: methods(y),
+		Paper:   paper,
 	}
 }

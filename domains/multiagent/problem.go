@@ -50,7 +50,7 @@ func NewSystem(name string, params Params, moving bool) (*System, error) {
 		Name:            name,
 		Description:     description,
 		Objectives:      []domain.Variable{{Name: "goal"}, {Name: "safety"}, {Name: "effort"}},
-		Margins:         []domain.Variable{{Name: "ego obstacle", Unit: "m"}, {Name: "agent obstacle", Unit: "m"}, {Name: "robot pair", Unit: "m"}},
+		Margins:         []domain.Variable{{Name: "ego obstacle", Unit: "m", Kind: domain.Collision}, {Name: "agent obstacle", Unit: "m", Kind: domain.Collision}, {Name: "robot pair", Unit: "m", Kind: domain.Collision}},
 		Plan:            Horizon,
 		Steps:           params.Steps,
 		StepSeconds:     params.Dt,

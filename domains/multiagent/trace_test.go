@@ -17,12 +17,13 @@ import (
 func TestTraceIsConfirmedAndAlterationsAreFound(t *testing.T) {
 	c := Static()
 	path := filepath.Join(t.TempDir(), "static.jsonl")
-	result, err := closedloop.Evaluate(context.Background(), &c, func() (closedloop.Method, error) {
-		r, err := c.Controllers["reference"]()
+	result, err := closedloop.Evaluate(context.Background(), &c, func() (domain.Controller, error) {
+		m, _ := c.Method("reference")
+		r, err := m.New(domain.Means{})
 		if err != nil {
 			return nil, err
 		}
-		return closedloop.FromController(r), nil
+		return r, nil
 	}, closedloop.Options{Method: "reference", Episodes: 3, Seed: 5, TracePath: path, Preference: adaptive.Preference})
 	if err != nil {
 		t.Fatal(err)

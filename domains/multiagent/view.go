@@ -116,7 +116,7 @@ func newView(y *System) *View {
 			{Name: "omega", Unit: "rad/s", Lo: -l.OmegaMax, Hi: l.OmegaMax},
 		},
 		Objectives:      y.spec.Objectives,
-		Margins:         []domain.Variable{{Name: "bodies", Unit: "m"}},
+		Margins:         []domain.Variable{{Name: "bodies", Unit: "m", Kind: domain.Collision}},
 		Plan:            lookAhead,
 		Steps:           y.spec.Steps,
 		StepSeconds:     y.spec.StepSeconds,

@@ -18,20 +18,21 @@ const FilePrefix = "opf:"
 
 // Thirty is the case opf30: Case 3 of the paper, MATPOWER's case30.
 func Thirty() domain.Case {
-	return bundled("opf30", "dispatch of the 30-bus network", Options{})
+	return bundled("opf30", "dispatch of the 30-bus network", Options{}, paper(0.30, 12.3))
 }
 
 // ThirtyUncertain is the case opf30-uncertain: Case 4, the same network with
 // branch admittances that differ in every trajectory.
 func ThirtyUncertain() domain.Case {
-	return bundled("opf30-uncertain", "dispatch of the 30-bus network, branch admittances uncertain", Options{Uncertain: true})
+	return bundled("opf30-uncertain", "dispatch of the 30-bus network, branch admittances uncertain", Options{Uncertain: true}, paper(0.25, 12.6))
 }
 
-func bundled(name, description string, opt Options) domain.Case {
+func bundled(name, description string, opt Options, paper map[string]domain.PaperRow) domain.Case {
 	text, err := cases.Text("case30")
 	if err == nil {
 		var c domain.Case
 		if c, err = FromText(name, description, text, opt); err == nil {
+			c.Paper = paper
 			return c
 		}
 	}
@@ -54,7 +55,7 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	}
 	solver := newSolver(y)
 	return domain.Case{
-		Problem: y, Solver: solver, Plant: newPlant(y, string(text)), Controllers: controllers(y), Rescue: solver.Optimal,
+		Problem: y, Solver: solver, Plant: newPlant(y, string(text)), Methods: methods(y), Rescue: solver.Optimal,
 	}, nil
 }
 

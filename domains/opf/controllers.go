@@ -11,35 +11,38 @@ import (
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 )
 
-// controllers are the case's own methods by name.
-//
-//	oracle   executes the exact chain of the trajectory
-//	mo-opf   the exact optimum of every step, warm-started from the last, without
-//	         tightening
-//	hold     the last dispatch, projected
-//	merit    the merit order (what the decoder corrects), projected
-//	nearest  the dispatch of the nearest training sample, projected; adaptive
-//	         priority only
-//
-// All but the oracle see only what Decide is given. A method reports ok = false
-// where its dispatch breaks a limit as far as it can tell.
-func controllers(y *System) map[string]func() (domain.Controller, error) {
+// methods are the case's own. All but the oracle see only what Decide is given. A
+// method reports ok = false where its dispatch breaks a limit as far as it can tell.
+func methods(y *System) []domain.Method {
 	var once sync.Once
 	var library *sampleLibrary
 	var failed error
-	return map[string]func() (domain.Controller, error){
-		"oracle": func() (domain.Controller, error) { return &oracleController{}, nil },
-		"mo-opf": func() (domain.Controller, error) {
-			x, err := newExact(y)
-			return &exactController{exact: x, results: make([]acopf.Result, 2)}, err
-		},
-		"hold":  func() (domain.Controller, error) { return &holdController{system: y}, nil },
-		"merit": func() (domain.Controller, error) { return meritController{y}, nil },
-		"nearest": func() (domain.Controller, error) {
-			once.Do(func() { library, failed = newSampleLibrary(y) })
-			return nearestController{library}, failed
-		},
+	return []domain.Method{
+		{Name: "oracle", About: "the exact chain of the trajectory", Group: domain.GroupExact,
+			New: func(domain.Means) (domain.Controller, error) { return &oracleController{}, nil }},
+		{Name: "mo-opf", About: "the exact optimum of every step, warm-started from the last, without tightening", Group: domain.GroupBaseline, Brief: true,
+			New: func(domain.Means) (domain.Controller, error) {
+				x, err := newExact(y)
+				return &exactController{exact: x, results: make([]acopf.Result, 2)}, err
+			}},
+		{Name: "hold", About: "the last dispatch, projected", Group: domain.GroupBaseline, Brief: true,
+			New: func(domain.Means) (domain.Controller, error) { return &holdController{system: y}, nil }},
+		{Name: "merit", About: "the merit order (what the decoder corrects), projected", Group: domain.GroupBaseline,
+			New: func(domain.Means) (domain.Controller, error) { return meritController{y}, nil }},
+		{Name: "nearest", About: "the dispatch of the nearest training sample, projected; adaptive priority only", Group: domain.GroupBaseline,
+			New: func(domain.Means) (domain.Controller, error) {
+				once.Do(func() { library, failed = newSampleLibrary(y) })
+				return nearestController{library}, failed
+			}},
 	}
+}
+
+// paper is GPC's own row: tab:case2-benchmark for Case 3, tab:uncertainty-benchmark
+// for Case 4.
+func paper(gap, milliseconds float64) map[string]domain.PaperRow {
+	r := domain.NoPaperRow()
+	r.Gap, r.Milliseconds = gap, milliseconds
+	return map[string]domain.PaperRow{"gpc": r}
 }
 
 type oracleController struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domaintest"
@@ -68,7 +69,7 @@ func TestGraphAndHandSolveToTheSameTrajectory(t *testing.T) {
 func run(t *testing.T, c domain.Case, into any, args ...string) {
 	t.Helper()
 	var out, log bytes.Buffer
-	app := &cli.App{Cases: []domain.Case{c}, Stdout: &out, Stderr: &log}
+	app := &cli.App{Catalogue: gpc.Catalogue{Cases: []domain.Case{c}}, Stdout: &out, Stderr: &log}
 	if code := app.Run(context.Background(), append(args, "--json")); code != 0 {
 		t.Fatalf("%v: exit code %d: %s", args, code, log.String())
 	}

@@ -156,10 +156,10 @@ type StepOutput struct {
 type Fallback = uint8
 
 const (
-	FallbackMidpoint    Fallback = 1 << iota // z_mid was not finite, z was used
-	FallbackSecondSlope                      // k_2 was not finite, k_1 was used
-	FallbackNoStep                           // k_1 was not finite, no motion
-	FallbackLie                              // Lie residual was not finite, zero was used
+	FallbackMidpoint    = Fallback(domain.FallbackMidpoint)
+	FallbackSecondSlope = Fallback(domain.FallbackSecondSlope)
+	FallbackNoStep      = Fallback(domain.FallbackNoStep)
+	FallbackLie         = Fallback(domain.FallbackLie)
 )
 
 // Stepper is Algorithm 2, steps 2 to 5, without retraction: field, RK2 with cap

@@ -23,19 +23,25 @@ type LoopsBackend interface {
 // operations.
 var ErrNoLoops = errors.New("this backend does not keep the loops of this problem")
 
-// LoopsConfig describes the map that the loops navigate. All is copied.
-type LoopsConfig struct {
+// MapConfig describes a whole map with its problem. All is copied.
+type MapConfig struct {
 	EncoderX *model.MLP
 	NormX    model.Normalizer
-	Step     StepperConfig // with a Problem; MaxBatch is the number of loops
+	Step     StepperConfig // with a Problem; MaxBatch is the rows to make room for
 	// Codes and Decoded are M* and D_s of it, [N, n_z] and [N, n_s]; no rows: a
 	// model without codes, whose observations are neither localized nor retracted.
 	Codes, Decoded tensor.Matrix
 	Neighbours     int       // of the affine refinement of localization
 	InverseRange   []float64 // of each objective: weights are σ times it
-	RetractionMix  float64   // μ_R
-	PriorityFilter float64   // gain of the low-pass filter of σ
-	Direct         bool      // encode and decode alone: no localization, no flow
+}
+
+// LoopsConfig describes the map that the loops navigate, Step.MaxBatch of them, and
+// how.
+type LoopsConfig struct {
+	MapConfig
+	RetractionMix  float64 // μ_R
+	PriorityFilter float64 // gain of the low-pass filter of σ
+	Direct         bool    // encode and decode alone: no localization, no flow
 	// Smooths allows LoopsInput.Smoothing below 1. Without it a decision does not
 	// depend on the latents before, and nobody has to save them.
 	Smooths bool

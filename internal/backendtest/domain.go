@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -29,8 +31,10 @@ const (
 	// blockTolerance is for GradientBlock, which works in float64 but may sum in
 	// another order.
 	blockTolerance = 1e-11
-	domainPoints   = 40
-	domainSeed     = 20240917
+	// planTolerance is for a PlanScorer, which may work in float32.
+	planTolerance = 1e-4
+	domainPoints  = 40
+	domainSeed    = 20240917
 )
 
 // RunDomain checks a control problem against its own contract:
@@ -39,6 +43,9 @@ const (
 //     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
 //   - Score, if there is one, gives finite objectives and the margins of Margins.
+//   - A PlanScorer, if there is one, agrees on the CPU with the roll-out action by
+//     action (ref.ScorePlan) in every row and on any number of threads; a plan that is
+//     not finite spoils no other, and a cancelled context ends it.
 //   - Indicators are in [0, 1].
 //   - Project leaves finite actions, and where it reports success every margin is
 //     kept within MarginTolerance.
@@ -47,6 +54,9 @@ const (
 //     inside the box, with margins and the first action's margins kept.
 //   - The plant gives the same episode for the same seed and index, and Replay of
 //     its JSON gives bitwise the same outcomes.
+//   - Device functions (domain.Device) agree with the problem's own methods, at these
+//     points and beyond the limits, on the backend that device opens; nil: they are
+//     not run.
 //
 // States and contexts are taken from episodes of the plant where there is one,
 // from solver samples where not, and else drawn from the ranges of Spec (a
@@ -55,9 +65,9 @@ const (
 // apart from Problem and Plant. The
 // solver's Prepare is run: a case whose solver builds a large library is given
 // here with a small one.
-func RunDomain(t *testing.T, c domain.Case) {
+func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.DeviceCode) backend.DeviceFunctions) {
 	if c.Learned != nil {
-		t.Run("learned", func(t *testing.T) { RunDomain(t, domain.Case{Problem: c.Learned, Solver: c.Solver}) })
+		t.Run("learned", func(t *testing.T) { RunDomain(t, domain.Case{Problem: c.Learned, Solver: c.Solver}, device) })
 		c.Learned, c.Solver = nil, nil
 	}
 	var samples []domain.Sample
@@ -74,6 +84,15 @@ func RunDomain(t *testing.T, c domain.Case) {
 	}
 	for _, check := range domainChecks {
 		t.Run(check.name, func(t *testing.T) { report(t, check.run(c.Problem, points)) })
+	}
+	if d, ok := c.Problem.(domain.Device); ok && device != nil {
+		t.Run("device", func(t *testing.T) {
+			code := d.Device()
+			if code.Name == "" {
+				t.Skipf("it has no device functions: %s", code.Reason)
+			}
+			report(t, checkDevice(device(t, code), c.Problem, points))
+		})
 	}
 	if c.Plant != nil {
 		t.Run("plant", func(t *testing.T) { report(t, checkPlant(c)) })
@@ -109,6 +128,7 @@ var domainChecks = []struct {
 	{"block-gradient", checkBlockGradient},
 	{"dynamics", checkDynamics},
 	{"score", checkScore},
+	{"plan-score", checkPlanScore},
 	{"indicators", checkIndicators},
 	{"projection", checkProjection},
 	{"fallback", checkFallback},
@@ -417,6 +437,76 @@ func checkScore(p domain.Problem, points []point) (errs []error) {
 		}
 		if !slices.Equal(at.s, before.s) || !slices.Equal(at.u, before.u) || !slices.Equal(at.c, before.c) {
 			errs = append(errs, fmt.Errorf("point %d: Score changed an input", i))
+		}
+	}
+	return errs
+}
+
+// planRows is how many plans of each point a PlanScorer is given at once.
+const planRows = 21
+
+// checkPlanScore compares a PlanScorer with the roll-out of one plan after another.
+func checkPlanScore(p domain.Problem, points []point) (errs []error) {
+	scoring, ok := p.(domain.PlanScoring)
+	if !ok {
+		return nil
+	}
+	scorer, err := scoring.NewPlanScorer(nil)
+	if err != nil {
+		return []error{fmt.Errorf("a PlanScorer on the CPU: %w", err)}
+	}
+	spec := p.Spec()
+	np, rng := spec.PlanSize(), newRand(domainSeed+6)
+	for i, at := range points {
+		b := domain.PlanBatch{S: at.s, C: at.c, Preference: domain.Preference{Adaptive: true}, Plans: tensor.New(planRows, np), Steps: spec.Plan, NoProjection: i%4 == 3}
+		if i%2 == 1 {
+			b.Preference, b.Steps = domain.Preference{W: simplex(rng, spec.ObjectiveSize())}, max(1, spec.Plan/2)
+		}
+		for r := range planRows {
+			for h := range spec.Plan {
+				narrow(b.Plans.Row(r)[h*spec.ActionSize():], draw(rng, spec.Action))
+			}
+		}
+		lost := i % planRows
+		b.Plans.Row(lost)[0] = float32(math.NaN())
+		before, given := at.clone(), b.Plans.Clone()
+		said := [2]domain.PlanBatch{b, b}
+		said[1].Threads = 3
+		for k := range said {
+			o := &said[k]
+			o.Projected, o.Cost, o.Margin = make([]float64, planRows*np), make([]float64, planRows), make([]float64, planRows)
+			if err := scorer.ScorePlans(context.Background(), *o); err != nil {
+				return append(errs, fmt.Errorf("point %d: ScorePlans: %w", i, err))
+			}
+		}
+		if !slices.Equal(at.s, before.s) || !slices.Equal(at.c, before.c) || identical(b.Plans.Data, given.Data) != nil {
+			errs = append(errs, fmt.Errorf("point %d: ScorePlans changed an input", i))
+		}
+		one, three := said[0], said[1]
+		if m := one.Margin[lost]; m >= -spec.MarginTolerance {
+			errs = append(errs, fmt.Errorf("point %d: a plan that is not finite has the margin %v", i, m))
+		}
+		for r := range planRows {
+			if r == lost {
+				continue
+			}
+			plan, cost, margin := ref.ScorePlan(p, at.s, at.c, b.Preference, row64(b.Plans.Row(r)), b.Steps, !b.NoProjection)
+			want := append(plan, cost, margin)
+			got := slices.Concat(one.Projected[r*np:(r+1)*np], one.Cost[r:r+1], one.Margin[r:r+1])
+			if !slices.Equal(got, slices.Concat(three.Projected[r*np:(r+1)*np], three.Cost[r:r+1], three.Margin[r:r+1])) {
+				errs = append(errs, fmt.Errorf("point %d, plan %d: ScorePlans says something else on three threads", i, r))
+			}
+			for j, v := range want {
+				if d := math.Abs(got[j] - v); !(d <= planTolerance*math.Max(1, math.Abs(v))) && got[j] != v {
+					errs = append(errs, fmt.Errorf("point %d, plan %d: ScorePlans says %v of plan, cost and margin, the roll-out %v", i, r, got, want))
+					break
+				}
+			}
+		}
+		cancelled, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := scorer.ScorePlans(cancelled, one); !errors.Is(err, context.Canceled) {
+			errs = append(errs, fmt.Errorf("point %d: ScorePlans of a cancelled context: %v", i, err))
 		}
 	}
 	return errs

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/ref"
 )
 
 // toyCase is Toy with a plant and a solver small enough to read.
@@ -78,11 +80,11 @@ func (e *toyEpisode) Apply(u []float64) (domain.Outcome, error) {
 }
 
 func TestToyKeepsTheContract(t *testing.T) {
-	RunDomain(t, toyCase())
+	RunDomain(t, toyCase(), nil)
 }
 
 func TestToyWithoutPlantAndSolver(t *testing.T) {
-	RunDomain(t, domain.Case{Problem: NewToy(5, 1, 3, 1)})
+	RunDomain(t, domain.Case{Problem: NewToy(5, 1, 3, 1)}, nil)
 }
 
 // broken is Toy with one method gone wrong.
@@ -95,6 +97,7 @@ type broken struct {
 	delta    func(delta []float64)
 	project  func(s, u []float64) bool
 	fallback func(s, u []float64)
+	plans    func(b domain.PlanBatch)
 }
 
 func (b broken) Gradient(s, u, c, sigma, gs, gu []float64) {
@@ -125,6 +128,21 @@ func (b broken) GradientBlock(block domain.Block) {
 	if b.block != nil {
 		b.block(block)
 	}
+}
+
+func (b broken) NewPlanScorer(domain.Accelerator) (domain.PlanScorer, error) { return b, nil }
+
+// ScorePlans is the reference's, row by row.
+func (b broken) ScorePlans(ctx context.Context, p domain.PlanBatch) error {
+	for r := range p.Cost {
+		var plan []float64
+		plan, p.Cost[r], p.Margin[r] = ref.ScorePlan(b, p.S, p.C, p.Preference, row64(p.Plans.Row(r)), p.Steps, !p.NoProjection)
+		copy(p.Projected[r*len(plan):], plan)
+	}
+	if b.plans != nil {
+		b.plans(p)
+	}
+	return ctx.Err()
 }
 
 func (b broken) Step(s, c, u, sNext, cNext []float64) {
@@ -169,6 +187,7 @@ func TestDomainChecksFindMistakes(t *testing.T) {
 		"indicators": {delta: func(d []float64) { d[0] = 1.5 }},
 		"projection": {project: func(s, u []float64) bool { u[0] = 3 - math.Abs(s[0]); return true }},
 		"fallback":   {fallback: func(s, u []float64) { u[0] = s[0] }},
+		"plan-score": {plans: func(b domain.PlanBatch) { b.Cost[4] += 1e-3 }},
 	} {
 		problem.Toy = NewToy(4, 3, 2, 1)
 		points, err := domainStates(domain.Case{Problem: problem}, nil)
@@ -221,5 +240,30 @@ func TestPlantAndSolverChecksFindMistakes(t *testing.T) {
 	c.Solver = reckless{toySolver{c.Problem.(*Toy)}}
 	if _, errs := checkSolver(c); len(errs) == 0 {
 		t.Error("a solver that leaves the box passes")
+	}
+}
+
+func TestPlanScoreCheckFindsMistakes(t *testing.T) {
+	sound := broken{Toy: NewToy(4, 3, 2, 3)}
+	points, err := domainStates(domain.Case{Problem: sound}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := checkPlanScore(sound, points); len(errs) > 0 {
+		t.Fatalf("the reference's own scores: %v", errs[0])
+	}
+	for name, wrong := range map[string]func(b domain.PlanBatch){
+		"rows in another order":      func(b domain.PlanBatch) { slices.Reverse(b.Cost) },
+		"an action not projected":    func(b domain.PlanBatch) { b.Projected[1] = 2 },
+		"a margin of another step":   func(b domain.PlanBatch) { b.Margin[3] += 0.01 },
+		"a cost that is unknown":     func(b domain.PlanBatch) { b.Cost[2] = math.NaN() },
+		"a lost plan called sound":   func(b domain.PlanBatch) { b.Margin[slices.Index(b.Margin, math.Inf(-1))] = 1 },
+		"a result of thread counts":  func(b domain.PlanBatch) { b.Cost[0] += 1e-9 * float64(b.Threads) },
+		"plans that are overwritten": func(b domain.PlanBatch) { b.Plans.Row(1)[0] = 0 },
+	} {
+		sound.plans = wrong
+		if len(checkPlanScore(sound, points)) == 0 {
+			t.Errorf("the check did not find %s", name)
+		}
 	}
 }

@@ -94,8 +94,11 @@ func checkLoops(t testing.TB, open Open) {
 			t.Fatal(err)
 		}
 		cfg := backend.LoopsConfig{
-			EncoderX: testdomain.Network(rng, 0.2, spec.ObservationSize(), s.hidden, s.latent), NormX: randomNormalizer(rng, spec.ObservationSize()), Step: step,
-			Codes: codes, Decoded: decoded, Neighbours: 4, InverseRange: []float64{1, 0.5, 2}, RetractionMix: 0.3, PriorityFilter: 0.5, Smooths: true,
+			MapConfig: backend.MapConfig{
+				EncoderX: testdomain.Network(rng, 0.2, spec.ObservationSize(), s.hidden, s.latent), NormX: randomNormalizer(rng, spec.ObservationSize()), Step: step,
+				Codes: codes, Decoded: decoded, Neighbours: 4, InverseRange: []float64{1, 0.5, 2},
+			},
+			RetractionMix: 0.3, PriorityFilter: 0.5, Smooths: true,
 		}
 		for _, direct := range []bool{false, true} {
 			cfg.Direct = direct

@@ -32,7 +32,7 @@ func NewCart(steps int) *Cart {
 		Context:    []domain.Variable{{Name: "progress", Unit: "1"}},
 		Action:     []domain.Variable{{Name: "u", Unit: "m/s²", Lo: -1, Hi: 1}},
 		Objectives: []domain.Variable{{Name: "regulation", Unit: "1"}, {Name: "effort", Unit: "1"}},
-		Margins:    []domain.Variable{{Name: "clearance", Unit: "m"}, {Name: "input", Unit: "m/s²"}},
+		Margins:    []domain.Variable{{Name: "clearance", Unit: "m", Kind: domain.Collision}, {Name: "input", Unit: "m/s²"}},
 		Plan:       1, Steps: steps, StepSeconds: Dt,
 		Semantic:        domain.Semantic{K: []float64{2, 2}, Epsilon: []float64{1, 1}, Rho: 1},
 		MarginTolerance: 1e-6,

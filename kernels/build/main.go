@@ -1,12 +1,16 @@
-// Command build compiles the project's kernels.
+// Command build compiles the kernels of a Go module: this one, or any that requires it.
 //
-//	build compile  every .cu whose source, headers or flags changed, to PTX and cubin (needs the compiler of make nvcc)
-//	build verify   compile everything again and compare with what is committed
-//	build check    compare hashes only: says which images are stale
-//	build image S T  one source for one target, to standard output, from the root: a process of its own for each
-//	build usage    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
-//	build shim     the host shim of the tests; without a C++ compiler one line says so
-//	build shim F   the host shim with the kernels of its own tests too, copied to F
+//	build compile [DIR]  every .cu whose source, headers or flags changed, to PTX and cubin
+//	build verify [DIR]   compile everything again and compare with what is committed
+//	build check [DIR]    compare hashes only: says which images are stale
+//	build usage [DIR]    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
+//	build image S T      one source for one target, to standard output, from the root: a process of its own for each
+//	build shim           the host shim of the tests; without a C++ compiler one line says so
+//	build shim F         the host shim with the kernels of its own tests too, copied to F
+//
+// The module is the one that DIR lies in, at first the working directory. All but
+// check and shim need the compiler, whose wheel lies in build/nvcc of the module or of
+// this one (make nvcc).
 package main
 
 import (
@@ -37,44 +41,55 @@ func run(arguments []string) error {
 	if len(arguments) == 3 && arguments[0] == "image" {
 		return writeImage(arguments[1], arguments[2])
 	}
-	if len(arguments) != 1 && !(len(arguments) == 2 && arguments[0] == "shim") {
-		return errors.New("usage: build compile|verify|check|usage|shim [FILE]")
+	if len(arguments) != 1 && len(arguments) != 2 {
+		return errors.New("usage: build compile|verify|check|usage [DIR], build shim [FILE]")
 	}
-	root, err := shim.Root()
+	dir, copies := ".", arguments[1:]
+	if arguments[0] == "shim" {
+		for i, file := range copies {
+			var err error
+			if copies[i], err = filepath.Abs(file); err != nil {
+				return err
+			}
+		}
+	} else if len(copies) > 0 {
+		dir = copies[0]
+	}
+	m, err := images.Find(dir)
 	if err != nil {
 		return err
 	}
-	// Headers are found, and errors named, from the root.
-	if err := os.Chdir(root); err != nil {
+	// The compiler calls a source, and errors name it, by its path from the root.
+	if err := os.Chdir(m.Root); err != nil {
 		return err
 	}
 	switch arguments[0] {
 	case "compile":
-		return compileAll(root, false)
+		return compileAll(m, false)
 	case "verify":
-		if err := images.Check(root); err != nil {
+		if err := m.Check(); err != nil {
 			return err
 		}
-		return compileAll(root, true)
+		return compileAll(m, true)
 	case "check":
-		return images.Check(root)
+		return m.Check()
 	case "usage":
-		return usage(root)
+		return usage(m)
 	case "shim":
-		return buildShim(root, arguments[1:])
+		return buildShim(m, copies)
 	}
 	return fmt.Errorf("unknown command %q: want compile, verify, check, usage or shim", arguments[0])
 }
 
-func buildShim(root string, copies []string) error {
-	sources, err := shim.Sources(root)
+func buildShim(m images.Module, copies []string) error {
+	sources, err := shim.Sources(m)
 	if err != nil {
 		return err
 	}
-	if len(copies) > 0 {
-		sources = append(sources, filepath.Join(root, "kernels/shim/testdata/sum.cu"))
+	if len(copies) > 0 && m.Root == m.Engine {
+		sources = append(sources, filepath.Join(m.Engine, "kernels/shim/testdata/sum.cu"))
 	}
-	library, err := shim.Build(root, sources)
+	library, err := shim.Build(m, sources)
 	var none *shim.NoCompilerError
 	if errors.As(err, &none) && os.Getenv("GPC_REQUIRE_SHIM") != "1" {
 		fmt.Printf("the CUDA path is not tested: %v\n", err)
@@ -97,31 +112,31 @@ func buildShim(root string, copies []string) error {
 
 // compileAll compiles what is stale, or, to verify, everything, which then must be
 // what the folder holds.
-func compileAll(root string, verify bool) error {
-	if _, err := openCompiler(root); err != nil {
+func compileAll(m images.Module, verify bool) error {
+	if _, err := openCompiler(m); err != nil {
 		return err
 	}
-	folders, err := images.Folders(root)
+	folders, err := m.Folders()
 	if err != nil {
 		return err
 	}
 	for _, folder := range folders {
-		if err := compileFolder(root, folder, verify); err != nil {
+		if err := compileFolder(m, folder, verify); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func compileFolder(root, folder string, verify bool) error {
-	dir := images.Dir(root, folder)
+func compileFolder(m images.Module, folder string, verify bool) error {
+	dir := m.Images(folder)
 	old, err := images.ReadManifest(dir)
 	if err != nil && verify {
 		return err
 	} else if err != nil { // half merged, say
 		fmt.Fprintf(os.Stderr, "%v: compiling all of %s again\n", err, folder)
 	}
-	sources, err := images.Sources(root, folder)
+	sources, err := m.Sources(folder)
 	if err != nil {
 		return err
 	}
@@ -133,7 +148,7 @@ func compileFolder(root, folder string, verify bool) error {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			entries[i], failures[i] = compileSource(root, source, dir, old, verify)
+			entries[i], failures[i] = compileSource(m, source, dir, old, verify)
 		})
 	}
 	wait.Wait()
@@ -158,19 +173,19 @@ func compileFolder(root, folder string, verify bool) error {
 }
 
 // usage prints what the assembler says of each kernel.
-func usage(root string) error {
-	compiler, err := openCompiler(root)
+func usage(m images.Module) error {
+	compiler, err := openCompiler(m)
 	if err != nil {
 		return err
 	}
-	folders, err := images.Folders(root)
+	folders, err := m.Folders()
 	if err != nil {
 		return err
 	}
 	target := images.Targets[len(images.Targets)-1]
 	target.Flags = append(append([]string{}, target.Flags...), "--ptxas-options=-v")
 	for _, folder := range folders {
-		sources, err := images.Sources(root, folder)
+		sources, err := m.Sources(folder)
 		if err != nil {
 			return err
 		}
@@ -198,9 +213,9 @@ func hasEntry(entries []images.Entry, name string) bool {
 	return false
 }
 
-func compileSource(root, source, dir string, old images.Manifest, verify bool) (images.Entry, error) {
+func compileSource(m images.Module, source, dir string, old images.Manifest, verify bool) (images.Entry, error) {
 	name := strings.TrimSuffix(filepath.Base(source), ".cu")
-	hash, err := images.SourceHash(root, source)
+	hash, err := m.SourceHash(source)
 	if err != nil {
 		return images.Entry{}, err
 	}
@@ -213,7 +228,7 @@ func compileSource(root, source, dir string, old images.Manifest, verify bool) (
 	if known && before.Source == hash && old.Compiler == images.Compiler && !verify && filesWhole(dir, before) {
 		return before, nil
 	}
-	relative, err := filepath.Rel(root, source)
+	relative, err := filepath.Rel(m.Root, source)
 	if err != nil {
 		return entry, err
 	}
@@ -269,14 +284,11 @@ func compileApart(path string, target images.Target) ([]byte, error) {
 
 // writeImage is the other side of compileApart.
 func writeImage(path, name string) error {
-	root, err := shim.Root()
+	m, err := images.Find(".")
 	if err != nil {
 		return err
 	}
-	if err := os.Chdir(root); err != nil {
-		return err
-	}
-	compiler, err := openCompiler(root)
+	compiler, err := openCompiler(m)
 	if err != nil {
 		return err
 	}

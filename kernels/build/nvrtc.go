@@ -14,20 +14,33 @@ import (
 // nvrtc is NVIDIA's CUDA C++ compiler as a library, the front end and back end of
 // nvcc without its host half, which the kernels have no use for.
 type nvrtc struct {
+	include                                       string // folder of the headers
 	createProgram, compileProgram, destroyProgram uintptr
 	logSize, log, ptxSize, ptx, cubinSize, cubin  uintptr
 	errorString                                   uintptr
 }
 
-// openCompiler opens the library that make nvcc put in build/nvcc and checks its version.
-func openCompiler(root string) (*nvrtc, error) {
-	pattern := filepath.Join(root, "build", "nvcc", "nvidia", "cuda_nvrtc", "lib", "libnvrtc")
-	found, err := filepath.Glob(pattern + ".so.*")
-	if err != nil {
-		return nil, err
+// wheel is the compiler's package on PyPI.
+const wheel = "nvidia-cuda-nvrtc-cu12==12.2.140"
+
+// openCompiler opens the library of the compiler's wheel, unpacked in build/nvcc of
+// the module or of the engine, and checks its version.
+func openCompiler(m images.Module) (*nvrtc, error) {
+	var found []string
+	pattern := ""
+	for _, root := range []string{m.Root, m.Engine} {
+		pattern = filepath.Join(root, "build", "nvcc", "nvidia", "cuda_nvrtc", "lib", "libnvrtc")
+		var err error
+		if found, err = filepath.Glob(pattern + ".so.*"); err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			break
+		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no compiler at %s.so.*: run make nvcc", pattern)
+		folder := filepath.Join(m.Root, "build", "nvcc")
+		return nil, fmt.Errorf("no compiler in %s: run make nvcc, in another module python3 -m pip install --no-deps --target %s %s", folder, folder, wheel)
 	}
 	// The compiler finds its built-in headers only if they are loaded, or beside it.
 	builtins, err := filepath.Glob(pattern + "-builtins.so.*")
@@ -43,7 +56,7 @@ func openCompiler(root string) (*nvrtc, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &nvrtc{}
+	c := &nvrtc{include: m.Include()}
 	var version uintptr
 	for name, into := range map[string]*uintptr{
 		"nvrtcVersion": &version, "nvrtcCreateProgram": &c.createProgram, "nvrtcCompileProgram": &c.compileProgram,
@@ -75,7 +88,7 @@ func (c *nvrtc) compile(path string, source []byte, target images.Target) (image
 	defer func() { purego.SyscallN(c.destroyProgram, uintptr(unsafe.Pointer(&program))) }()
 	flags := make([]*byte, len(target.Flags))
 	for i, f := range target.Flags {
-		flags[i] = &append([]byte(f), 0)[0]
+		flags[i] = &append([]byte(strings.Replace(f, "kernels/include", c.include, 1)), 0)[0]
 	}
 	r, _, _ := purego.SyscallN(c.compileProgram, program, uintptr(len(flags)), uintptr(unsafe.Pointer(&flags[0])))
 	log, err := c.get(program, c.logSize, c.log)

@@ -57,6 +57,15 @@ func (s *Set) Names() []string {
 	return names
 }
 
+// Kernels lists the entry points of all images.
+func (s *Set) Kernels() []string {
+	var names []string
+	for _, e := range s.manifest.Images {
+		names = append(names, e.Kernels...)
+	}
+	return names
+}
+
 // Modules are the images of one or more sets on one context: an image is loaded
 // when the first of its kernels is asked for. They end with the context.
 type Modules struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -16,14 +17,16 @@ import (
 
 // Every committed image belongs to the source as it is now.
 func TestImagesAreNotStale(t *testing.T) {
-	root, err := shim.Root()
+	m, err := images.Find(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := images.Check(root); err != nil {
+	if err := m.Check(); err != nil {
 		t.Error(err)
 	}
 }
+
+func check(root string) error { return images.Module{Root: root, Engine: root}.Check() }
 
 // checkout writes a small module with one kernel and its images.
 func checkout(t *testing.T) string {
@@ -37,7 +40,7 @@ func checkout(t *testing.T) string {
 	} {
 		write(t, root, name, []byte(text))
 	}
-	hash, err := images.SourceHash(root, filepath.Join(root, "kernels/add.cu"))
+	hash, err := images.Module{Root: root, Engine: root}.SourceHash(filepath.Join(root, "kernels/add.cu"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +74,7 @@ func write(t *testing.T, root, name string, text []byte) {
 }
 
 func TestCheckFindsWhatIsStale(t *testing.T) {
-	if err := images.Check(checkout(t)); err != nil {
+	if err := check(checkout(t)); err != nil {
 		t.Fatalf("a whole checkout: %v", err)
 	}
 	for name, test := range map[string]struct {
@@ -86,19 +89,19 @@ func TestCheckFindsWhatIsStale(t *testing.T) {
 	} {
 		root := checkout(t)
 		write(t, root, test.file, []byte(test.text))
-		if err := images.Check(root); err == nil || !strings.Contains(err.Error(), test.want) {
+		if err := check(root); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, test.want)
 		}
 	}
 	root := checkout(t)
 	write(t, root, "kernels/include/free.cuh", []byte("// other\n"))
-	if err := images.Check(root); err != nil {
+	if err := check(root); err != nil {
 		t.Errorf("a header that nobody includes: %v", err)
 	}
 	if err := os.Remove(filepath.Join(root, "kernels/add.cu")); err != nil {
 		t.Fatal(err)
 	}
-	if err := images.Check(root); err == nil || !strings.Contains(err.Error(), "no source") {
+	if err := check(root); err == nil || !strings.Contains(err.Error(), "no source") {
 		t.Errorf("an image without source: %v", err)
 	}
 }
@@ -178,4 +181,42 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("nothing unpacks to %d bytes", len(image))
 		}
 	})
+}
+
+// Kernels are compiled from a module that is this one or requires it; anything else is
+// an error that says where it looked.
+func TestFindSaysWhatIsNotAModuleWithKernels(t *testing.T) {
+	m, err := images.Find("../shim/host")
+	if err != nil || m.Root != m.Engine || filepath.Base(filepath.Dir(m.Include())) != "kernels" {
+		t.Errorf("a folder of this module: %+v, %v", m, err)
+	}
+	alone := t.TempDir()
+	if _, err := images.Find(alone); err == nil || !strings.Contains(err.Error(), alone+" lies in no Go module") {
+		t.Errorf("a folder outside every module: %v", err)
+	}
+	if _, err := images.Find(filepath.Join(alone, "nowhere")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	write(t, alone, "go.mod", []byte("module example.com/alone\n\ngo 1.26\n"))
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOPROXY", "off")
+	if _, err := images.Find(alone); err == nil || !strings.Contains(err.Error(), alone) || !strings.Contains(err.Error(), "github.com/gpc-engine/gpc") {
+		t.Errorf("a module that does not require this one: %v", err)
+	}
+}
+
+// Folders are those of the go command's packages: what belongs to another module, to
+// tests or to a compiler is none, and images whose sources are gone still are.
+func TestFoldersOfAModule(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{
+		"top.cu", "a/b/deep.cu", "a/second.cu", "gone/images/manifest.json",
+		"other/go.mod", "other/x.cu", "a/testdata/x.cu", "vendor/x.cu", "build/nvcc/x.cu", "_asm/x.cu", ".git/x.cu", "data/manifest.json",
+	} {
+		write(t, root, name, nil)
+	}
+	got, err := images.Module{Root: root, Engine: root}.Folders()
+	if want := []string{".", "a", "a/b", "gone"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("folders %v, %v; want %v", got, err, want)
+	}
 }

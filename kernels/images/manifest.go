@@ -1,23 +1,24 @@
 package images
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 )
 
 // Compiler names what `make kernels` compiles with. Another compiler, another hash.
 const Compiler = "NVRTC 12.2"
 
-// Targets are what each source is compiled to, with their flags.
+// Targets are what each source is compiled to, with their flags. The folder of the
+// headers is the engine's (Module.Include), wherever that lies.
 var Targets = []Target{
 	{Name: "compute_80.ptx", Flags: []string{"--gpu-architecture=compute_80", "--std=c++17", "--include-path=kernels/include"}},
 	{Name: "sm_90.cubin", Flags: []string{"--gpu-architecture=sm_90", "--std=c++17", "--include-path=kernels/include"}},
@@ -43,85 +44,29 @@ type Entry struct {
 	Files   map[string]string `json:"files"`   // target → hash of the image
 }
 
-// Folders lists the folders of the module that hold kernels, by their path from the
-// root: kernels, and domains, or packages of theirs, with a .cu of their own. The images of kernels lie in
-// kernels/images, those of another folder in its own images.
-func Folders(root string) ([]string, error) {
-	folders := []string{"kernels"}
-	for _, pattern := range []string{"domains/*/*.cu", "domains/*/*/*.cu"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range found {
-			dir, err := filepath.Rel(root, filepath.Dir(f))
-			if err != nil {
-				return nil, err
-			}
-			if dir = filepath.ToSlash(dir); dir != folders[len(folders)-1] {
-				folders = append(folders, dir)
-			}
-		}
-	}
-	return folders, nil
-}
-
-// Sources lists the .cu files of a folder.
-func Sources(root, folder string) ([]string, error) {
-	return filepath.Glob(filepath.Join(root, folder, "*.cu"))
-}
-
-var include = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)"`)
-
 // SourceHash covers the source, every header it includes (by quotes, in its own
-// folder or kernels/include), the compiler and the flags.
-func SourceHash(root, source string) (string, error) {
-	seen := map[string][]byte{}
-	var visit func(path string) error
-	visit = func(path string) error {
-		if _, ok := seen[path]; ok {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		// A checkout may have rewritten line ends.
-		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-		seen[path] = text
-		for _, m := range include.FindAllSubmatch(text, -1) {
-			for _, dir := range []string{filepath.Dir(path), filepath.Join(root, "kernels", "include")} {
-				header := filepath.Join(dir, string(m[1]))
-				if _, err := os.Stat(header); err == nil {
-					if err := visit(header); err != nil {
-						return err
-					}
-					break
-				}
-			}
-		}
-		return nil
-	}
-	if err := visit(source); err != nil {
+// folder or the engine's kernels/include), the compiler and the flags.
+func (m Module) SourceHash(source string) (string, error) {
+	files, err := Text(source, m.Include())
+	if err != nil {
 		return "", err
 	}
-	paths := make([]string, 0, len(seen))
-	for p := range seen {
-		paths = append(paths, p)
+	names := map[string][]byte{}
+	for path, text := range files {
+		name, err := m.name(path)
+		if err != nil {
+			return "", err
+		}
+		names[name] = text
 	}
-	sort.Strings(paths)
 	h := sha256.New()
 	fmt.Fprintln(h, Compiler)
 	for _, t := range Targets {
 		fmt.Fprintln(h, t.Name, t.Flags)
 	}
-	for _, p := range paths {
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintln(h, filepath.ToSlash(rel), len(seen[p]))
-		h.Write(seen[p])
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		fmt.Fprintln(h, name, len(names[name]))
+		h.Write(names[name])
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
@@ -163,25 +108,25 @@ func (m Manifest) Entry(name string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Dir is the folder of the images of a folder of kernels.
-func Dir(root, folder string) string { return filepath.Join(root, folder, "images") }
+// Images is the folder of the images of a folder of kernels.
+func (m Module) Images(folder string) string { return filepath.Join(m.Root, folder, "images") }
 
 // Check says what of the committed images does not belong to the sources: an image
 // that is missing, older than its source, damaged, or without a source. It needs no
 // compiler.
-func Check(root string) error {
-	folders, err := Folders(root)
+func (m Module) Check() error {
+	folders, err := m.Folders()
 	if err != nil {
 		return err
 	}
 	var wrong []string
 	for _, folder := range folders {
-		dir := Dir(root, folder)
-		m, err := ReadManifest(dir)
+		dir := m.Images(folder)
+		manifest, err := ReadManifest(dir)
 		if err != nil {
 			return err
 		}
-		sources, err := Sources(root, folder)
+		sources, err := m.Sources(folder)
 		if err != nil {
 			return err
 		}
@@ -189,11 +134,11 @@ func Check(root string) error {
 		for _, source := range sources {
 			name := strings.TrimSuffix(filepath.Base(source), ".cu")
 			expected[name] = true
-			hash, err := SourceHash(root, source)
+			hash, err := m.SourceHash(source)
 			if err != nil {
 				return err
 			}
-			e, ok := m.Entry(name)
+			e, ok := manifest.Entry(name)
 			switch {
 			case !ok:
 				wrong = append(wrong, folder+"/"+name+".cu has no image")
@@ -217,14 +162,14 @@ func Check(root string) error {
 				}
 			}
 		}
-		for _, e := range m.Images {
+		for _, e := range manifest.Images {
 			if !expected[e.Name] {
 				wrong = append(wrong, folder+"/images holds "+e.Name+", which has no source")
 			}
 		}
 	}
 	if wrong != nil {
-		return errors.New("the kernel images are stale, run make kernels and commit:\n  " + strings.Join(wrong, "\n  "))
+		return errors.New("the kernel images are stale, compile them (make kernels, or go run " + engine + "/kernels/build compile) and commit:\n  " + strings.Join(wrong, "\n  "))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,15 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/gpc-engine/gpc/kernels/images"
 )
 
 // NoCompilerError says that no C++20 compiler was found.
@@ -56,37 +55,18 @@ func Compiler() (path, version string, err error) {
 	return "", "", &NoCompilerError{Tried: tried}
 }
 
-// Root is the folder of the module's go.mod, looked for from the working directory up.
-func Root() (string, error) {
-	dir, err := os.Getwd()
+// Sources lists what a module's tests run: its own kernels, and those of the engine.
+func Sources(m images.Module) ([]string, error) {
+	folders, err := m.Folders()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	for {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && bytes.HasPrefix(text, []byte("module github.com/gpc-engine/gpc\n")) {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("the working directory is not in a checkout of github.com/gpc-engine/gpc: the shim is built from its sources")
-		}
-		dir = parent
+	sources, err := m.Sources(folders...)
+	if err != nil || m.Root == m.Engine {
+		return sources, err
 	}
-}
-
-// Sources lists the module's kernels: kernels/*.cu, domains/*/*.cu and domains/*/*/*.cu.
-func Sources(root string) ([]string, error) {
-	var all []string
-	for _, pattern := range []string{"kernels/*.cu", "domains/*/*.cu", "domains/*/*/*.cu"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	sort.Strings(all)
-	return all, nil
+	own, err := images.Module{Root: m.Engine}.Sources("kernels")
+	return append(sources, own...), err
 }
 
 // keep is how long a compiled file that nobody used stays in the cache.
@@ -96,7 +76,7 @@ const keep = 14 * 24 * time.Hour
 // time, and links them to one library. Everything is cached in the user's cache
 // folder by the hash of what it is made from. A *NoCompilerError says that there
 // is no compiler; a kernel that does not compile gives the compiler's own words.
-func Build(root string, sources []string) (library string, err error) {
+func Build(m images.Module, sources []string) (library string, err error) {
 	compiler, version, err := Compiler()
 	if err != nil {
 		return "", err
@@ -105,7 +85,7 @@ func Build(root string, sources []string) (library string, err error) {
 	if err != nil {
 		return "", err
 	}
-	b := builder{compiler: compiler, version: version, root: root, cache: filepath.Join(cache, "gpc", "shim")}
+	b := builder{compiler: compiler, version: version, root: m.Engine, cache: filepath.Join(cache, "gpc", "shim")}
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
 		return "", err
 	}
@@ -119,7 +99,7 @@ func Build(root string, sources []string) (library string, err error) {
 }
 
 type builder struct {
-	compiler, version, root, cache string
+	compiler, version, root, cache string // root: of the engine
 }
 
 func (b *builder) flags(kernel bool) []string {
@@ -166,59 +146,21 @@ func (b *builder) build(sources []string) (string, error) {
 	return library, b.make(library, append([]string{"-shared"}, objects...))
 }
 
-var include = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)"`)
-
-// included hashes a source with every header that it includes by quotes, found in the
-// folder of the file that includes it, in kernels/include or beside the shim.
-func (b *builder) included(source string) ([]byte, error) {
-	files := map[string][]byte{}
-	var visit func(path string) error
-	visit = func(path string) error {
-		if _, ok := files[path]; ok {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		files[path] = text
-		for _, m := range include.FindAllSubmatch(text, -1) {
-			for _, dir := range []string{filepath.Dir(path), filepath.Join(b.root, "kernels/include"), filepath.Join(b.root, "kernels/shim/host")} {
-				header := filepath.Join(dir, string(m[1]))
-				if _, err := os.Stat(header); err == nil {
-					if err := visit(header); err != nil {
-						return err
-					}
-					break
-				}
-			}
-		}
-		return nil
-	}
-	if err := visit(source); err != nil {
-		return nil, err
-	}
-	paths := slices.Sorted(maps.Keys(files))
-	h := sha256.New()
-	for _, f := range paths {
-		fmt.Fprintln(h, filepath.Base(f), len(files[f]))
-		h.Write(files[f])
-	}
-	return h.Sum(nil), nil
-}
-
 func (b *builder) object(source string) (string, error) {
-	text, err := b.included(source)
+	files, err := images.Text(source, filepath.Join(b.root, "kernels/include"), filepath.Join(b.root, "kernels/shim/host"))
 	if err != nil {
 		return "", err
 	}
 	flags := b.flags(filepath.Ext(source) == ".cu")
 	h := sha256.New()
 	fmt.Fprintln(h, b.version, flags)
-	h.Write(text)
+	for _, f := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintln(h, filepath.Base(f), len(files[f]))
+		h.Write(files[f])
+	}
 	name := strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))
 	object := filepath.Join(b.cache, name+"-"+sum(h.Sum(nil))+".o")
-	if rel, err := filepath.Rel(b.root, source); err == nil {
+	if rel, err := filepath.Rel(b.root, source); err == nil && filepath.IsLocal(rel) {
 		source = rel // what the compiler notes of the path is then the same in every checkout
 	}
 	return object, b.make(object, append(flags, "-x", "c++", "-c", source))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/images"
 )
 
 var opened struct {
@@ -20,7 +21,8 @@ var opened struct {
 	err     error
 }
 
-// Open builds the shim from every kernel of the module, opens it and resets it.
+// Open builds the shim from every kernel of the module that the test is run in, and
+// the engine's, opens it and resets it.
 // Where there is no compiler the test is skipped, with one line that says so and
 // how to install one; with GPC_REQUIRE_SHIM=1 it fails.
 func Open(t testing.TB) *Library {
@@ -58,21 +60,21 @@ func OpenFiles(t testing.TB, sources ...string) *Library {
 }
 
 func open(sources []string) (*Library, error) {
-	root, err := Root()
+	m, err := images.Find(".")
 	if err != nil {
 		return nil, err
 	}
 	if sources == nil {
-		if sources, err = Sources(root); err != nil {
+		if sources, err = Sources(m); err != nil {
 			return nil, err
 		}
 	}
 	for i, s := range sources {
 		if !filepath.IsAbs(s) {
-			sources[i] = filepath.Join(root, s)
+			sources[i] = filepath.Join(m.Root, s)
 		}
 	}
-	path, err := Build(root, sources)
+	path, err := Build(m, sources)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/examples/tanks"
@@ -22,5 +23,5 @@ func main() {
 		}
 		cases = append(cases, c)
 	}
-	os.Exit(cli.Main(&cli.App{Cases: cases}))
+	os.Exit(cli.Main(&cli.App{Name: "gpc-tanks", Catalogue: gpc.Catalogue{Cases: cases}}))
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 	"github.com/gpc-engine/gpc/matpower/cases"
@@ -62,7 +64,8 @@ type powerFlowBranch struct {
 	Rate *float64 `json:"rate_mva"`
 }
 
-func (a *App) powerFlowCommand() *cobra.Command {
+// PowerFlow is gpc pf.
+func PowerFlow(a *cli.App) *cobra.Command {
 	var opt powerflow.Options
 	var flat bool
 	scale := 1.0
@@ -74,30 +77,30 @@ func (a *App) powerFlowCommand() *cobra.Command {
 ` + networkArgument + strings.Join(cases.Names(), ", ") + `.
 
 Exit code 1 when it does not converge.`,
-		Args: exactArgs(1),
+		Args: cli.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if flat {
 				opt.Start = powerflow.Flat
 			}
 			if err := opt.Validate(); err != nil {
-				return badInput(err)
+				return gpc.BadInput(err)
 			}
 			if !(scale >= 0) || math.IsInf(scale, 1) {
-				return badInputf("--scale %g: want a number of 0 or more", scale)
+				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
 			}
-			n, err := a.readNetwork(args[0])
+			n, err := readNetwork(a, args[0])
 			if err != nil {
 				return err
 			}
 			result, err := runPowerFlow(n, opt, scale)
 			if err != nil {
-				return badInput(err)
+				return gpc.BadInput(err)
 			}
-			if err := a.print(result, result.print); err != nil {
+			if err := a.Print(result, result.print); err != nil {
 				return err
 			}
 			if !result.Converged {
-				return errCheck
+				return cli.ErrCheck
 			}
 			return nil
 		},
@@ -170,7 +173,7 @@ func (r *powerFlow) print(w io.Writer) error {
 		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, cell("%.4f", b.Vm), cell("%.3f", b.Va), cell("%.2f", b.Pd), cell("%.2f", b.Qd), b.Limit})
 	}
 	fmt.Fprintln(w)
-	if err := table(w, rows); err != nil {
+	if err := cli.Table(w, rows); err != nil {
 		return err
 	}
 	rows = [][]string{{"generator at", "P MW", "Q MVAr"}}
@@ -178,11 +181,11 @@ func (r *powerFlow) print(w io.Writer) error {
 		rows = append(rows, []string{strconv.Itoa(g.Bus), cell("%.2f", g.Pg), cell("%.2f", g.Qg)})
 	}
 	fmt.Fprintln(w)
-	if err := table(w, rows); err != nil {
+	if err := cli.Table(w, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	return table(w, branchRows(r.Branch))
+	return cli.Table(w, branchRows(r.Branch))
 }
 
 // branchRows lays branch flows out as a table.

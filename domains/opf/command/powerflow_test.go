@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 // TestPowerFlowAsJSON: the keys others rely on, in the file's units, with the
 // balance of the whole network closed.
 func TestPowerFlowAsJSON(t *testing.T) {
-	code, out, log := run(&App{}, "pf", "case14", "--json", "--flat")
+	code, out, log := run("pf", "case14", "--json", "--flat")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
@@ -73,16 +73,17 @@ func TestPowerFlowOfAFile(t *testing.T) {
 	if err := os.WriteFile(file, append(text, "mpc.bus_name = {'a'};\n"...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, log := run(&App{}, "pf", file)
+	code, out, log := run("pf", file)
 	if code != 0 || !strings.Contains(log, "not used: bus_name") {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
 	var stdin bytes.Buffer
-	a := &App{Stdin: bytes.NewReader(text), Stdout: &stdin, Stderr: &stdin}
+	a := program()
+	a.Stdin, a.Stdout, a.Stderr = bytes.NewReader(text), &stdin, &stdin
 	if code := a.Run(context.Background(), []string{"pf", "-"}); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stdin.String())
 	}
-	_, embedded, _ := run(&App{}, "pf", "case30")
+	_, embedded, _ := run("pf", "case30")
 	rest := func(s string) string { return s[strings.Index(s, "\n"):] } // the first line has the time
 	if rest(out) != rest(embedded) || rest(stdin.String()) != rest(embedded) {
 		t.Errorf("file, standard input and embedded case differ:\n%s\n%s\n%s", out, stdin.String(), embedded)
@@ -95,7 +96,7 @@ func TestPowerFlowOfAFile(t *testing.T) {
 // TestPowerFlowExitCodes: 1 with a reason where there is no solution, 2 where
 // the input is bad, with its line.
 func TestPowerFlowExitCodes(t *testing.T) {
-	code, out, _ := run(&App{}, "pf", "case30", "--scale", "5", "--json")
+	code, out, _ := run("pf", "case30", "--scale", "5", "--json")
 	var r map[string]any
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r["converged"] != false || len(r["bus"].([]any)) != 0 || r["reason"] == "" {
 		t.Errorf("five times the load: exit code %d, %v, %s", code, err, out)
@@ -117,7 +118,7 @@ func TestPowerFlowExitCodes(t *testing.T) {
 		{[]string{"pf", "case9", "--max-iterations", "-1"}, "-1 iterations"},
 		{[]string{"pf", t.TempDir()}, "directory"},
 	} {
-		code, out, log := run(&App{}, c.args...)
+		code, out, log := run(c.args...)
 		if code != 2 || out != "" || !strings.Contains(log, c.want) {
 			t.Errorf("%v: exit code %d, %q, want %q", c.args, code, log, c.want)
 		}
@@ -126,11 +127,11 @@ func TestPowerFlowExitCodes(t *testing.T) {
 
 // TestPowerFlowHoldsReactiveLimits where it is asked to.
 func TestPowerFlowHoldsReactiveLimits(t *testing.T) {
-	_, out, _ := run(&App{}, "pf", "case118", "--json", "--enforce-q")
+	_, out, _ := run("pf", "case118", "--json", "--enforce-q")
 	if strings.Count(out, `"q_limit":"m`) < 3 {
 		t.Errorf("few buses at a limit: %.300s", out)
 	}
-	if _, out, _ = run(&App{}, "pf", "case118", "--json"); strings.Contains(out, `"q_limit":"m`) {
+	if _, out, _ = run("pf", "case118", "--json"); strings.Contains(out, `"q_limit":"m`) {
 		t.Error("limits are held without being asked for")
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/matpower"
 	"github.com/gpc-engine/gpc/matpower/cases"
@@ -20,10 +22,10 @@ that of a network that comes with the program: `
 
 // readNetwork reads the case an argument names and takes what is in service.
 // What the file says and the program does not use is named on stderr.
-func (a *App) readNetwork(argument string) (*network.Network, error) {
-	c, err := a.readCase(argument)
+func readNetwork(a *cli.App, argument string) (*network.Network, error) {
+	c, err := readCase(a, argument)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, gpc.BadInput(err)
 	}
 	if len(c.Ignored) > 0 {
 		var names []string
@@ -33,10 +35,10 @@ func (a *App) readNetwork(argument string) (*network.Network, error) {
 		fmt.Fprintf(a.Stderr, "%s: not used: %s\n", argument, strings.Join(names, ", "))
 	}
 	n, err := network.New(c)
-	return n, badInput(err)
+	return n, gpc.BadInput(err)
 }
 
-func (a *App) readCase(argument string) (*matpower.Case, error) {
+func readCase(a *cli.App, argument string) (*matpower.Case, error) {
 	if argument == "-" {
 		return matpower.Read("stdin", a.Stdin)
 	}

@@ -1,12 +1,15 @@
-package bench
+package command
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
+	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/matpower/cases"
@@ -20,6 +23,24 @@ const (
 	opfBatch                = 64
 )
 
+// Operations are gpc bench's opf and opf-sweep.
+func Operations() []bench.Operation {
+	loads := 500
+	flags := flag.NewFlagSet("opf-sweep", flag.ContinueOnError)
+	flags.Func("loads", "`loads` of opf-sweep, each solved with 50 weights (default 500; the data set of Case 3 attempts 5000)", func(text string) (err error) {
+		if loads, err = strconv.Atoi(text); err != nil || loads < 1 || loads > 1_000_000 {
+			return errors.New("want 1 to 1000000")
+		}
+		return nil
+	})
+	return []bench.Operation{
+		{Name: "opf", Once: true, Measure: optimalFlows},
+		{Name: "opf-sweep", Once: true, Flags: flags, Measure: func(ctx context.Context, r *bench.Runner, _ bench.Shape) error {
+			return sweep(ctx, r, loads)
+		}},
+	}
+}
+
 func openNetwork(name string) (*network.Network, error) {
 	c, err := cases.Read(name)
 	if err != nil {
@@ -28,15 +49,15 @@ func openNetwork(name string) (*network.Network, error) {
 	return network.New(c)
 }
 
-// opf solves case30, case39 and case118 alone on one thread from a flat start,
+// optimalFlows solves case30, case39 and case118 alone on one thread from a flat start,
 // and a batch of case30 under loads that have an optimum on one and on all threads.
-func (r *runner) opf(ctx context.Context, _ Shape) error {
+func optimalFlows(ctx context.Context, r *bench.Runner, _ bench.Shape) error {
 	for _, name := range []string{"case30", "case39", "case118"} {
 		net, err := openNetwork(name)
 		if err != nil {
 			return err
 		}
-		if err := r.opfRow(ctx, "opf", net, 1, make([]acopf.Problem, 1)); err != nil {
+		if err := row(ctx, r, net, 1, make([]acopf.Problem, 1)); err != nil {
 			return err
 		}
 	}
@@ -44,16 +65,16 @@ func (r *runner) opf(ctx context.Context, _ Shape) error {
 	if err != nil {
 		return err
 	}
-	rng := r.rng()
+	rng := r.Rand()
 	problems := make([]acopf.Problem, opfBatch)
 	for i := range problems {
 		problems[i].Pd, problems[i].Qd = sampleLoads(rng, net, loadLeast+(feasibleGreatest-loadLeast)*rng.Float64())
 	}
-	if err := r.opfRow(ctx, "opf", net, 1, problems); err != nil {
+	if err := row(ctx, r, net, 1, problems); err != nil {
 		return err
 	}
-	if r.d.Threads > 1 {
-		return r.opfRow(ctx, "opf", net, r.d.Threads, problems)
+	if r.Threads() > 1 {
+		return row(ctx, r, net, r.Threads(), problems)
 	}
 	return nil
 }
@@ -67,7 +88,9 @@ func sampleLoads(rng *rand.Rand, net *network.Network, level float64) (pd, qd []
 	return pd, qd
 }
 
-func (r *runner) opfRow(ctx context.Context, op string, net *network.Network, threads int, problems []acopf.Problem) error {
+// row is the solution of problems on some threads; its ceiling is their share of half
+// the float32 peak.
+func row(ctx context.Context, r *bench.Runner, net *network.Network, threads int, problems []acopf.Problem) error {
 	s, err := acopf.New(net, acopf.Options{Threads: threads})
 	if err != nil {
 		return err
@@ -83,48 +106,27 @@ func (r *runner) opfRow(ctx context.Context, op string, net *network.Network, th
 			optimal++
 		}
 	}
-	size := fmt.Sprintf("%.1f iterations, %d of %d optimal", float64(iterations)/float64(len(results)), optimal, len(results))
-	return r.doubleRow(ctx, op, net.Name, size, s.ISA(), threads, len(problems), float64(iterations)*s.IterationFlops(), func() error {
+	res := result("opf", net, s, threads, len(problems))
+	res.Size = fmt.Sprintf("%.1f iterations, %d of %d optimal", float64(iterations)/float64(len(results)), optimal, len(results))
+	return r.Measure(ctx, res, float64(iterations)*s.IterationFlops(), float64(threads)/float64(r.Threads())/2, func() error {
 		return s.Solve(ctx, problems, results)
 	})
 }
 
-// doubleRow is row for float64 on some of the threads; the ceiling is that share
-// of half the float32 peak.
-func (r *runner) doubleRow(ctx context.Context, op, name, size, set string, threads, batch int, flops float64, f func() error) error {
-	peak := math.NaN()
-	if r.ceiling != nil {
-		peak = r.ceiling()
-	}
-	us, err := latencies(ctx, r.opt.Budget, f)
-	if err != nil {
-		return err
-	}
-	if r.ceiling != nil {
-		peak = math.Max(peak, r.ceiling())
-	}
-	if math.IsNaN(peak) {
-		flops = 0
-	}
-	res := Result{Op: op, Case: name, Backend: "cpu", ISA: set, Precision: "fp64", Threads: threads, Batch: batch, Size: size}
-	res.finish(us, flops, peak/1e9/2*float64(threads)/float64(r.d.Threads))
-	r.results = append(r.results, res)
-	if r.opt.Report != nil {
-		r.opt.Report(res)
-	}
-	return nil
+func result(op string, net *network.Network, s *acopf.Solver, threads, batch int) bench.Result {
+	return bench.Result{Op: op, Case: net.Name, Backend: "cpu", ISA: s.ISA(), Precision: "fp64", Threads: threads, Batch: batch}
 }
 
-// opfSweep attempts what the data set of Case 3 attempts: loads at a level drawn
+// sweep attempts what the data set of Case 3 attempts: loads at a level drawn
 // from the whole range, each solved for 50 preferences in a chain of warm starts.
 // A load without a feasible point is found at its first preference. The row is one
 // call, with the number of attempts as its batch.
-func (r *runner) opfSweep(ctx context.Context, _ Shape) error {
+func sweep(ctx context.Context, r *bench.Runner, loads int) error {
 	net, err := openNetwork("case30")
 	if err != nil {
 		return err
 	}
-	s, err := acopf.New(net, acopf.Options{Threads: r.d.Threads})
+	s, err := acopf.New(net, acopf.Options{Threads: r.Threads()})
 	if err != nil {
 		return err
 	}
@@ -132,13 +134,9 @@ func (r *runner) opfSweep(ctx context.Context, _ Shape) error {
 	if err != nil {
 		return err
 	}
-	loads := r.opt.Loads
-	if loads == 0 {
-		loads = 500
-	}
 	const chunk = 250 // chains in memory at a time
 	preferences := acopf.Preferences()
-	rng := r.rng()
+	rng := r.Rand()
 	chains := make([]acopf.Chain, min(chunk, loads))
 	results := make([]acopf.Result, len(chains)*len(preferences))
 	problems := make([]acopf.Problem, len(results))
@@ -167,17 +165,9 @@ func (r *runner) opfSweep(ctx context.Context, _ Shape) error {
 	}
 	us := float64(time.Since(start).Nanoseconds()) / 1e3
 	attempts := loads * len(preferences)
-	size := fmt.Sprintf("%d loads × %d: %d optimal, %d infeasible, %d neither; %.1f iterations each", loads, len(preferences),
+	res := result("opf-sweep", net, s, r.Threads(), attempts)
+	res.Size = fmt.Sprintf("%d loads × %d: %d optimal, %d infeasible, %d neither; %.1f iterations each", loads, len(preferences),
 		count[acopf.Optimal], count[acopf.Infeasible], attempts-count[acopf.Optimal]-count[acopf.Infeasible], float64(iterations)/float64(attempts))
-	res := Result{Op: "opf-sweep", Case: net.Name, Backend: "cpu", ISA: s.ISA(), Precision: "fp64", Threads: r.d.Threads, Batch: attempts, Size: size}
-	flops, peak := 0.0, math.NaN()
-	if r.ceiling != nil {
-		flops, peak = float64(iterations)*s.IterationFlops(), r.ceiling()/1e9/2
-	}
-	res.finish([]float64{us}, flops, peak)
-	r.results = append(r.results, res)
-	if r.opt.Report != nil {
-		r.opt.Report(res)
-	}
+	r.Add(res, []float64{us}, float64(iterations)*s.IterationFlops(), r.Peak()/2)
 	return nil
 }

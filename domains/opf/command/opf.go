@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/network"
@@ -58,7 +60,8 @@ type optimalFlowBus struct {
 	Price float64 `json:"price"`
 }
 
-func (a *App) optimalFlowCommand() *cobra.Command {
+// OptimalFlow is gpc opf.
+func OptimalFlow(a *cli.App) *cobra.Command {
 	var weights []float64
 	scale := 1.0
 	var opt acopf.Options
@@ -74,35 +77,35 @@ With --weights the objective is their sum over thermal penalty, voltage penalty 
 scaled by its range over the three separate optima at these loads.
 
 Exit code 1 when there is no optimum; the status says why.`,
-		Args: exactArgs(1),
+		Args: cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(scale >= 0) || math.IsInf(scale, 1) {
-				return badInputf("--scale %g: want a number of 0 or more", scale)
+				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
 			}
 			objective := acopf.Objective{}
 			if cmd.Flags().Changed("weights") {
 				if err := (domain.Preference{W: weights}).Validate(len(objective.Weights)); err != nil {
-					return badInputf("--weights: %w", err)
+					return cli.BadInputf("--weights: %w", err)
 				}
 				copy(objective.Weights[:], weights)
 			}
 			if err := opt.Validate(); err != nil {
-				return badInput(err)
+				return gpc.BadInput(err)
 			}
-			n, err := a.readNetwork(args[0])
+			n, err := readNetwork(a, args[0])
 			if err != nil {
 				return err
 			}
-			opt.Threads = a.threads
-			result, err := a.runOptimalFlow(cmd, n, opt, objective, scale)
+			opt.Threads = a.Threads()
+			result, err := runOptimalFlow(cmd, n, opt, objective, scale)
 			if err != nil {
 				return err
 			}
-			if err := a.print(result, result.print); err != nil {
+			if err := a.Print(result, result.print); err != nil {
 				return err
 			}
 			if result.Status != acopf.Optimal.String() {
-				return errCheck
+				return cli.ErrCheck
 			}
 			return nil
 		},
@@ -117,11 +120,11 @@ Exit code 1 when there is no optimum; the status says why.`,
 }
 
 // runOptimalFlow solves and puts the solution in the file's units.
-func (a *App) runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64) (*optimalFlow, error) {
+func runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64) (*optimalFlow, error) {
 	start := time.Now()
 	s, err := acopf.New(n, opt)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, gpc.BadInput(err)
 	}
 	out := &optimalFlow{Case: n.Name, Bus: []optimalFlowBus{}, Gen: []powerFlowGen{}, Branch: []powerFlowBranch{}, J: []float64{}}
 	pr := acopf.Problem{Pd: make([]float64, n.Buses()), Qd: make([]float64, n.Buses())}
@@ -196,7 +199,7 @@ func (r *optimalFlow) print(w io.Writer) error {
 		rows = append(rows, []string{strconv.Itoa(b.ID), cell("%.4f", b.Vm), cell("%.3f", b.Va), cell("%.2f", b.Pd), cell("%.2f", b.Qd), cell("%.4g", b.Price)})
 	}
 	fmt.Fprintln(w)
-	if err := table(w, rows); err != nil {
+	if err := cli.Table(w, rows); err != nil {
 		return err
 	}
 	rows = [][]string{{"generator at", "P MW", "Q MVAr"}}
@@ -204,9 +207,9 @@ func (r *optimalFlow) print(w io.Writer) error {
 		rows = append(rows, []string{strconv.Itoa(g.Bus), cell("%.2f", g.Pg), cell("%.2f", g.Qg)})
 	}
 	fmt.Fprintln(w)
-	if err := table(w, rows); err != nil {
+	if err := cli.Table(w, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	return table(w, branchRows(r.Branch))
+	return cli.Table(w, branchRows(r.Branch))
 }

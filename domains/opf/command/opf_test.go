@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"encoding/json"
@@ -34,7 +34,7 @@ type optimalFlowOutput struct {
 
 func runOptimalFlowJSON(t *testing.T, want int, args ...string) optimalFlowOutput {
 	t.Helper()
-	code, out, log := run(&App{}, append([]string{"opf", "--json"}, args...)...)
+	code, out, log := run(append([]string{"opf", "--json"}, args...)...)
 	if code != want {
 		t.Fatalf("opf %v: exit code %d, want %d: %s", args, code, want, log)
 	}
@@ -101,7 +101,7 @@ func TestOptimalFlowBadInput(t *testing.T) {
 		"MaxIterations -3":              {"case30", "--max-iterations", "-3"},
 		"invalid argument \"much\" for": {"case30", "--scale", "much"},
 	} {
-		code, _, log := run(&App{}, append([]string{"opf"}, args...)...)
+		code, _, log := run(append([]string{"opf"}, args...)...)
 		if code != 2 || !strings.Contains(log, want) {
 			t.Errorf("opf %v: exit code %d, %q; want 2 and %q", args, code, log, want)
 		}
@@ -109,7 +109,7 @@ func TestOptimalFlowBadInput(t *testing.T) {
 }
 
 func TestOptimalFlowAsText(t *testing.T) {
-	code, out, log := run(&App{}, "opf", "case14")
+	code, out, log := run("opf", "case14")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}

@@ -1,0 +1,42 @@
+package batchnav
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+func TestChoice(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for name, c := range map[string]struct {
+		cost, margin []float64
+		index        int
+		feasible     bool
+		count        int
+	}{
+		"least cost":                {[]float64{3, 1, 2}, []float64{0, 0, 0}, 1, true, 3},
+		"tie":                       {[]float64{3, 1, 1}, []float64{0, 0, 9}, 1, true, 3},
+		"cheaper but infeasible":    {[]float64{3, 1, 2}, []float64{0, -1, 0}, 2, true, 2},
+		"within the tolerance":      {[]float64{3, 1, 2}, []float64{0, -0.05, 0}, 1, true, 3},
+		"no cost":                   {[]float64{nan, 5, inf}, []float64{0, 0, 0}, 1, true, 2},
+		"no margin":                 {[]float64{1, 2, 3}, []float64{nan, nan, 0}, 2, true, 1},
+		"none feasible":             {[]float64{1, 2, 3}, []float64{-3, -1, -1}, 1, false, 0},
+		"none feasible, one lost":   {[]float64{1, 2, 3}, []float64{nan, -inf, -2}, 2, false, 0},
+		"nothing is known of any":   {[]float64{1, 2, 3}, []float64{nan, nan, nan}, 0, false, 0},
+		"wide margin without costs": {[]float64{nan, nan, nan}, []float64{1, 3, 2}, 1, false, 0},
+	} {
+		b := domain.PlanBatch{Plans: tensor.New(3, 1), Projected: []float64{10, 11, 12}, Cost: c.cost, Margin: c.margin}
+		got := choose(&b, []Source{SourceLocalized, SourcePrevious, SourcePrevious}, 0.1)
+		if got.Index != c.index || got.Feasible != c.feasible || got.FeasibleCount != c.count || got.U[0] != b.Projected[c.index] {
+			t.Errorf("%s: candidate %d, feasible %v of %d, plan %v, want %d, %v of %d", name, got.Index, got.Feasible, got.FeasibleCount, got.U, c.index, c.feasible, c.count)
+		}
+	}
+	b := domain.PlanBatch{Plans: tensor.New(4, 1), Projected: make([]float64, 4), Cost: []float64{3, 4, 8, 1}, Margin: []float64{0, 0, 0, -1}}
+	got := choose(&b, []Source{SourceNoise, SourceNoise, SourcePrevious, SourceNoise}, 0.1)
+	want := [domain.Sources]SourceStatistics{SourceNoise: {Candidates: 3, Feasible: 2, BestCost: 3, MeanCost: 3.5}, SourcePrevious: {Candidates: 1, Feasible: 1, BestCost: 8, MeanCost: 8}}
+	if got.Sources != want || got.LocalizedCost != 4 || got.Source != SourceNoise {
+		t.Errorf("sources %+v, the localized code costs %v, the winner is from %v, want %+v, 4 and noise", got.Sources, got.LocalizedCost, got.Source, want)
+	}
+}

@@ -1,0 +1,195 @@
+package batchnav
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// rollouts scores decoded plans by the true dynamics, for any problem. One whose plan
+// is a single action continues with the base policy, `direct`: all plans of a batch
+// are encoded and decoded together at every step. One with longer plans executes the
+// plan, and its Steps are at most those of the plan.
+type rollouts struct {
+	*loaded
+	scored domain.Scored        // nil: Objectives and Margins score
+	block  domain.BlockGradient // nil: objectives row by row
+	// One row per plan.
+	s, c, nextS, nextC, u []float64     // states and actions
+	sigma, objective      []float64     // of the present actions
+	input, state, ctx     tensor.Matrix // E_x's and the base policy's
+	z, plan               tensor.Matrix
+	scratch               []scratch // one per thread
+}
+
+var _ domain.PlanScorer = (*rollouts)(nil)
+
+// scratch is what one thread needs beside the roll-outs' own rows.
+type scratch struct {
+	delta, margins, slot []float64
+	u                    []float64 // actions of the thread's rows, for a block of objectives
+}
+
+func newRollouts(l *loaded) *rollouts {
+	r := &rollouts{loaded: l}
+	r.scored, _ = l.problem.(domain.Scored)
+	r.block, _ = l.problem.(domain.BlockGradient)
+	return r
+}
+
+func (r *rollouts) grow(n, threads int) {
+	spec := r.spec
+	ns, nc, np, m := spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize(), spec.ObjectiveSize()
+	for len(r.scratch) < threads {
+		r.scratch = append(r.scratch, scratch{delta: make([]float64, m), margins: make([]float64, len(spec.Margins)), slot: make([]float64, spec.PreferenceSize())})
+	}
+	if n*ns <= len(r.s) {
+		return
+	}
+	r.s, r.nextS, r.c, r.nextC = make([]float64, n*ns), make([]float64, n*ns), make([]float64, n*nc), make([]float64, n*nc)
+	r.u = make([]float64, n*np)
+	r.sigma, r.objective = make([]float64, n*m), make([]float64, n*m)
+	if spec.Plan == 1 {
+		r.input, r.state, r.ctx = tensor.New(n, spec.ObservationSize()), tensor.New(n, ns), tensor.New(n, nc)
+		r.z, r.plan = tensor.New(n, r.model.Latent()), tensor.New(n, np)
+	}
+}
+
+// ScorePlans implements domain.PlanScorer.
+func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
+	n, np, threads := b.Plans.Rows, r.spec.PlanSize(), max(1, min(b.Threads, b.Plans.Rows))
+	r.grow(n, threads)
+	for i := range n {
+		copy(r.s[i*len(b.S):], b.S)
+		copy(r.c[i*len(b.C):], b.C)
+		tensor.Widen(r.u[i*np:(i+1)*np], b.Plans.Row(i))
+		b.Cost[i], b.Margin[i] = 0, math.Inf(1)
+	}
+	copy(b.Projected, r.u[:n*np])
+	for h := range b.Steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r.inParallel(threads, n, func(t *scratch, from, to int) { r.step(&b, h, from, to, t) })
+		r.s, r.nextS = r.nextS, r.s
+		r.c, r.nextC = r.nextC, r.c
+		if r.spec.Plan == 1 && h < b.Steps-1 {
+			if err := r.follow(n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step executes action h of the plans from until to.
+func (r *rollouts) step(b *domain.PlanBatch, h, from, to int, t *scratch) {
+	for i := from; i < to; i++ {
+		r.act(b, h, i, t)
+	}
+	if r.scored == nil && r.block != nil {
+		t.u = t.u[:0]
+		for i := from; i < to; i++ {
+			t.u = append(t.u, r.action(r.u, h, i)...)
+		}
+		ns, nc, m := len(b.S), len(b.C), r.spec.ObjectiveSize()
+		r.block.GradientBlock(domain.Block{Rows: to - from, S: r.s[from*ns : to*ns], U: t.u, C: r.c[from*nc : to*nc], J: r.objective[from*m : to*m]})
+	}
+	for i := from; i < to; i++ {
+		r.advance(b, h, i, t)
+	}
+}
+
+// action is action h of plan i among the actions of all.
+func (r *rollouts) action(of []float64, h, i int) []float64 {
+	nu, at := r.spec.ActionSize(), i*r.spec.PlanSize()
+	if r.spec.Plan > 1 {
+		at += h * nu
+	}
+	return of[at : at+nu]
+}
+
+// row is row i of a slice with rows of n.
+func row(of []float64, i, n int) []float64 { return of[i*n : (i+1)*n] }
+
+// act projects action h of plan i and sets its priority. A roll-out that has left
+// the numbers is marked by a margin of −∞.
+func (r *rollouts) act(b *domain.PlanBatch, h, i int, t *scratch) {
+	s, c, u := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i)
+	if !tensor.Finite(u) || !tensor.Finite(s) {
+		b.Margin[i] = math.Inf(-1)
+		clear(u)
+	} else if !b.NoProjection {
+		r.problem.Project(s, c, u)
+	}
+	if h == 0 || r.spec.Plan > 1 {
+		copy(r.action(b.Projected, h, i), u)
+	}
+	r.priority(b.Preference, s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
+}
+
+// advance adds up cost and margin of action h of plan i, steps and, where the base
+// policy acts next, writes the observation as E_x reads it.
+func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
+	s, c, u, J := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i), row(r.objective, i, len(t.delta))
+	switch {
+	case r.scored != nil:
+		r.scored.Score(s, c, u, J, t.margins)
+	case r.block == nil:
+		r.problem.Objectives(s, u, c, J)
+		fallthrough
+	default:
+		r.problem.Margins(s, c, u, t.margins)
+	}
+	for k, w := range row(r.sigma, i, len(J)) {
+		b.Cost[i] += w * J[k]
+	}
+	b.Margin[i] = math.Min(b.Margin[i], smallest(t.margins))
+	last := h == b.Steps-1
+	if last && r.scored != nil {
+		return // the score knows where it leads
+	}
+	nextS, nextC := row(r.nextS, i, len(s)), row(r.nextC, i, len(c))
+	r.problem.Step(s, c, u, nextS, nextC)
+	if !tensor.Finite(nextS) || !tensor.Finite(nextC) {
+		// The roll-out has left the numbers; it stays where it was and is lost.
+		b.Margin[i] = math.Inf(-1)
+		copy(nextS, s)
+		copy(nextC, c)
+	}
+	if r.spec.Plan == 1 && !last {
+		r.observe(nextS, nextC, b.Preference, t.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)
+	}
+}
+
+// follow decodes the base policy's next action of every candidate. D_u reads z
+// directly: no localization, no flow.
+func (r *rollouts) follow(n int) error {
+	z, plan := r.z.Slice(0, n), r.plan.Slice(0, n)
+	if err := r.encoder.Forward(r.input.Slice(0, n), z); err != nil {
+		return err
+	}
+	if err := r.stepper.Decode(z, r.ctx.Slice(0, n), r.state.Slice(0, n), plan, tensor.Matrix{}); err != nil {
+		return err
+	}
+	for i := range n {
+		tensor.Widen(row(r.u, i, plan.Cols), plan.Row(i))
+	}
+	return nil
+}
+
+// inParallel calls f on at most threads contiguous parts of [0, n).
+func (r *rollouts) inParallel(threads, n int, f func(t *scratch, from, to int)) {
+	if threads == 1 {
+		f(&r.scratch[0], 0, n)
+		return
+	}
+	var wait sync.WaitGroup
+	for t := range threads {
+		wait.Go(func() { f(&r.scratch[t], t*n/threads, (t+1)*n/threads) })
+	}
+	wait.Wait()
+}

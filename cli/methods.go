@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+func (a *App) methodsCommand() *cobra.Command {
+	type row struct {
+		Name       string `json:"name"`
+		Group      string `json:"group"`
+		About      string `json:"about"`
+		Map        bool   `json:"map"`
+		Weights    bool   `json:"weights"`
+		Candidates int    `json:"candidates,omitempty"`
+	}
+	var groups []string
+	var names bool
+	cmd := &cobra.Command{
+		Use:   "methods CASE",
+		Short: "List what --method can name for a case, in the order of its tables",
+		Args:  ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := a.Find(args[0])
+			if err != nil {
+				return err
+			}
+			for _, g := range groups {
+				if !slices.Contains(domain.Groups, g) {
+					return BadInputf("--group %q: want some of %s", g, strings.Join(domain.Groups, ", "))
+				}
+			}
+			result := struct {
+				Case    string `json:"case"`
+				Methods []row  `json:"methods"`
+			}{Case: c.Name(), Methods: []row{}}
+			for _, m := range c.Methods() {
+				if len(groups) == 0 || slices.Contains(groups, m.Group.String()) {
+					result.Methods = append(result.Methods, row{m.Name, m.Group.String(), m.About, m.Needs&domain.NeedsMap != 0, m.Needs&domain.NeedsWeights != 0, m.Candidates})
+				}
+			}
+			return a.Print(result, func(w io.Writer) error {
+				if names {
+					for _, m := range result.Methods {
+						if _, err := fmt.Fprintln(w, m.Name); err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+				rows := [][]string{{"method", "group", "map", "description"}}
+				for _, m := range result.Methods {
+					needs := "–"
+					if m.Map {
+						needs = "yes"
+					}
+					rows = append(rows, []string{m.Name, m.Group, needs, m.About})
+				}
+				return Table(w, rows)
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these groups: "+strings.Join(domain.Groups, ", "))
+	cmd.Flags().BoolVar(&names, "names", false, "names alone, one a line")
+	return cmd
+}

@@ -1,0 +1,37 @@
+package domain
+
+import "io/fs"
+
+// Device is implemented by a problem whose functions exist on CUDA devices too.
+// They must agree with the problem's own methods, in float32 for the step and in
+// float64 for the roll-out. A problem without them is steered all the same: the
+// backend then decodes on the device and takes the gradient on the host. Device is
+// asked once for each network that is loaded.
+type Device interface {
+	Device() DeviceCode
+}
+
+// DeviceCode names the device functions: the kernels gpc_domain_base_NAME,
+// _gradient_NAME, _priority_NAME and _rollout_NAME that kernels/include/domain.cuh
+// makes of a domain's .cu file, or that the file defines with the same arguments.
+type DeviceCode struct {
+	// Name is empty for an instance that has none, and Reason then says why: its
+	// sizes may be beyond what the functions hold.
+	Name, Reason string
+	// Images holds manifest.json and the compiled functions, as `make kernels`
+	// writes them into the domain's folder images.
+	Images fs.FS
+	// Constants are what every function is given, in the order the .cu file reads;
+	// Indices lie behind them in the same memory.
+	Constants []float64
+	Indices   []int32
+	// Scored says that the roll-out scores an action as the problem's Score does;
+	// one without it cannot refine a Scored problem.
+	Scored bool
+	// Warp says that a block of 32 threads works on a row of base, gradient and
+	// roll-out; without it a thread does, in blocks of 128. The next three are such
+	// a block's: bytes of dynamic shared memory of the gradient and of the roll-out,
+	// and bytes of device memory that the roll-out computes in, a multiple of 8.
+	Warp                                     bool
+	GradientShared, RolloutShared, Workspace int
+}

@@ -1,0 +1,67 @@
+package domain
+
+// Fallback tells, bit by bit, which guard acted in a decision. The low four
+// bits are the NaN guards of the latent step.
+type Fallback uint16
+
+const (
+	FallbackMidpoint    Fallback = 1 << iota // z_mid was not finite, z was used
+	FallbackSecondSlope                      // k_2 was not finite, k_1 was used
+	FallbackNoStep                           // k_1 was not finite, no motion
+	FallbackLie                              // Lie residual was not finite, zero was used
+	// FallbackObservation: an entry of the observation was not finite;
+	// Problem.Fallback gave the action.
+	FallbackObservation
+	// FallbackAction: the decoded action was not finite; Problem.Fallback gave it.
+	FallbackAction
+	// FallbackMargin: a hard margin was negative after projection.
+	FallbackMargin
+	// FallbackResidual: the residual was above the stated multiple of τ_t.
+	FallbackResidual
+	// FallbackSolver: the executed action is the fallback solver's.
+	FallbackSolver
+	// FallbackConservative: the executed action is Problem.Fallback's.
+	FallbackConservative
+)
+
+// FallbackMethod is the bit of a Controller whose own solve did not succeed.
+const FallbackMethod Fallback = 1 << 15
+
+// Replaced reports whether the executed action is not the map's.
+func (f Fallback) Replaced() bool {
+	return f&(FallbackSolver|FallbackConservative) != 0
+}
+
+// fallbackNames are the bits in order, as String and reports spell them.
+var fallbackNames = []struct {
+	bit  Fallback
+	name string
+}{
+	{FallbackMidpoint, "midpoint"},
+	{FallbackSecondSlope, "second-slope"},
+	{FallbackNoStep, "no-step"},
+	{FallbackLie, "lie"},
+	{FallbackObservation, "observation"},
+	{FallbackAction, "action"},
+	{FallbackMargin, "margin"},
+	{FallbackResidual, "residual"},
+	{FallbackSolver, "solver"},
+	{FallbackConservative, "conservative"},
+}
+
+// String lists the set bits by name, "none" for zero.
+func (f Fallback) String() string {
+	s := ""
+	for _, n := range fallbackNames {
+		if f&n.bit != 0 {
+			if s != "" {
+				s += "+"
+			}
+			s += n.name
+		}
+	}
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,154 @@
+package domain
+
+import (
+	"math"
+	"time"
+)
+
+// Controller decides in closed loop, one decision after another in one episode. It
+// is used by one goroutine.
+type Controller interface {
+	// Reset starts an episode. Methods that may not look at the plant (all but
+	// oracles) use only what Decide is given; ep is nil where there is no plant.
+	Reset(ep Episode) error
+	// Decide writes the action and reports whether the method's own solve
+	// succeeded; when it did not, u holds the method's own last resort.
+	Decide(s, c []float64, pref Preference, u []float64) (ok bool, err error)
+}
+
+// Monitored is implemented by a Controller that steers by a learned map: Monitor
+// returns the record of the last decision. Its slices may be overwritten by the
+// next.
+type Monitored interface {
+	Monitor() Monitor
+}
+
+// Monitor is what a map's controller records of one decision. Where the map was not
+// asked, Priority is nil and Residual and Displacement are NaN.
+type Monitor struct {
+	Priority     []float64 // σ that steered the decision
+	Residual     float64   // ‖x̂ − D_s(z)‖² at the localized latent, the largest of all observations
+	Displacement float64   // ‖z_{t+1} − z_t‖
+	Fallback     Fallback
+	Times        Times
+}
+
+// NoMonitor is the record of a decision without a map.
+func NoMonitor() Monitor { return Monitor{Residual: math.NaN(), Displacement: math.NaN()} }
+
+// Times are the shares of one decision; zero where they were not taken.
+type Times struct {
+	Localize time.Duration // encode, search, smoothing
+	Step     time.Duration // indicators, flow, retraction, decode
+	Project  time.Duration // projection, margins, fallback
+}
+
+// Total is the whole decision.
+func (t Times) Total() time.Duration { return t.Localize + t.Step + t.Project }
+
+// Group is where a method stands in tables and figures.
+type Group uint8
+
+const (
+	// GroupExact knows the scene or solves to optimality: the yardsticks.
+	GroupExact Group = iota
+	// GroupOwn are this project's controllers.
+	GroupOwn
+	// GroupAblation are those with a part left out.
+	GroupAblation
+	// GroupBaseline are what they are compared with.
+	GroupBaseline
+)
+
+// Groups are the names of the groups, in the order of tables.
+var Groups = []string{"exact", "own", "ablation", "baseline"}
+
+// String is the group's name.
+func (g Group) String() string { return Groups[g] }
+
+// Needs says what a method has to be given, bit by bit.
+type Needs uint8
+
+const (
+	// NeedsMap: the case's learned map and an engine, as Means.Proposer.
+	NeedsMap Needs = 1 << iota
+	// NeedsWeights: weights of its own, as Means.Weights.
+	NeedsWeights
+)
+
+// Method is one way to decide in a case. All that is known of it stands here:
+// evaluation, reports and the recording scripts read this list, in its order.
+type Method struct {
+	Name  string // what `--method` takes
+	About string // one line
+	Group Group
+	Needs Needs
+	// Brief methods stand in a summary; the others in the full tables only.
+	Brief bool
+	// Candidates per decision, of a method whose number of them is compared; 0: none.
+	Candidates int
+	// New makes the controller. It is nil for a variant of the navigator, which
+	// package batchnav makes.
+	New func(Means) (Controller, error)
+}
+
+// Means is what a method is made with.
+type Means struct {
+	Proposer Proposer // the case's map on an engine, for NeedsMap
+	// Accelerator is where that engine computes if it is a device; nil: this CPU.
+	Accelerator Accelerator
+	Weights     []byte // content of the file of weights, for NeedsWeights
+	Candidates  int    // per decision; 0: the method's own number
+}
+
+// PaperRow holds the paper's own figures for a method in a case. What the paper
+// does not give is NaN.
+type PaperRow struct {
+	Regret, RegretSEM float64 // %
+	Gap               float64 // %
+	Safe, Collision   float64 // safe and collision-free episodes, %
+	Margin            float64 // mean least margin, m
+	Milliseconds      float64 // of a decision
+}
+
+// NoPaperRow has no figure.
+func NoPaperRow() PaperRow {
+	n := math.NaN()
+	return PaperRow{n, n, n, n, n, n, n}
+}
+
+// Refining is implemented by a Controller that decides by choosing among many
+// candidates: Chosen describes the last decision. It is what `gpc refine` shows for
+// a case whose map is not about its own problem.
+type Refining interface {
+	Chosen() Chosen
+}
+
+// Chosen is what a decision chose and among what, physical units.
+type Chosen struct {
+	Plan []float64 // [LookAhead][action]
+	// Cost is Σ σᵀJ and Margin the smallest hard margin along Plan, by the known
+	// dynamics in float64.
+	Cost, Margin  float64
+	Feasible      bool // Margin ≥ −MarginTolerance
+	Candidates    int  // scored
+	FeasibleCount int
+	LookAhead     int
+	Source        Source // of the first action
+	// Baseline is what the decoded plan of E_x alone would cost, and whether it is
+	// feasible.
+	Baseline         float64
+	BaselineFeasible bool
+	Consistent       bool // M_t was not empty for any observation
+	Sources          []SourceStatistics
+}
+
+// SourceStatistics say what one source of candidates contributed. Costs are over
+// its feasible candidates, 0 where it has none.
+type SourceStatistics struct {
+	Source     Source  `json:"source"`
+	Candidates int     `json:"candidates"`
+	Feasible   int     `json:"feasible"`
+	BestCost   float64 `json:"best_cost"`
+	MeanCost   float64 `json:"mean_cost"`
+}

@@ -1,0 +1,73 @@
+package domain
+
+import "encoding/json"
+
+// Plant makes the closed-loop episodes of a case.
+type Plant interface {
+	// Params are the constants of the trace header: all that is needed to
+	// re-simulate without this program.
+	Params() any
+	// Episode draws test scene number index of the seeded stream. The stream is
+	// disjoint from every training scenario. noise is the standard deviation of
+	// the measurement noise in units of each state's own scale; regime is the
+	// case's own word, "" the default.
+	Episode(seed uint64, index int, opt EpisodeOptions) (Episode, error)
+	// Replay rebuilds an episode from a trace's header params and scene.
+	Replay(params, scene json.RawMessage) (Episode, error)
+}
+
+// EpisodeOptions vary a test scene.
+type EpisodeOptions struct {
+	Noise      float64
+	Regime     string
+	Preference Preference
+}
+
+// Outcome is what the plant says of one applied action.
+type Outcome struct {
+	S      []float64 // the plant's state after the action
+	J      []float64 // stage objectives
+	Sigma  []float64 // priority the stage was scored with
+	Cost   float64   // stage cost σᵀJ
+	Margin float64   // smallest hard margin of the step
+	Named  []float64 // every hard margin, in the order of Spec.Margins
+}
+
+// Episode is one closed-loop run. It is used by one goroutine.
+type Episode interface {
+	Scene() any
+	Steps() int
+	// Observe writes the measured (noisy where asked) state and the context.
+	Observe(s, c []float64)
+	// State writes the true state.
+	State(s []float64)
+	// Apply advances the plant by one step and scores it.
+	Apply(u []float64) (Outcome, error)
+	// Done reports whether the episode has ended.
+	Done() bool
+	// Oracle returns the cost of the reference optimum from the same initial
+	// state and its plan [Steps][action]; nil plan and NaN where the case has no
+	// oracle.
+	Oracle() (cost float64, plan [][]float64, err error)
+}
+
+// Drawn is implemented by episodes whose scene was drawn anew until a criterion
+// that looks at no method was met; Excluded is how many were left out.
+type Drawn interface{ Excluded() int }
+
+// Judged is implemented by episodes that have a goal beside their margins, such
+// as every agent's arrival.
+type Judged interface{ Succeeded() bool }
+
+// Arrived is implemented by episodes whose goal can be reached and left again: it
+// reports whether the goal is met now.
+type Arrived interface{ Arrived() bool }
+
+// Explained is implemented by episodes that can say in one line why they are not
+// safe, "" where they see nothing wrong.
+type Explained interface{ Cause() string }
+
+// Sized is implemented by episodes that use only the leading components of state
+// and action, such as those with fewer robots than the case has room for. A trace
+// holds those components and no others.
+type Sized interface{ Sizes() (state, action int) }

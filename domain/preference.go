@@ -1,0 +1,44 @@
+package domain
+
+import (
+	"fmt"
+	"math"
+)
+
+// Preference says what a decision optimises: the adaptive priority σ(ŝ) along
+// the horizon (the paper's mode), or a user's fixed W ∈ Δ.
+type Preference struct {
+	Adaptive bool      `json:"adaptive"`
+	W        []float64 `json:"w,omitempty"`
+}
+
+// Slot writes the preference as the encoder reads it: a flag that is 1 for a
+// fixed W, then W, or zeros in the adaptive mode.
+func (p Preference) Slot(slot []float64) {
+	clear(slot)
+	if !p.Adaptive {
+		slot[0] = 1
+		copy(slot[1:], p.W)
+	}
+}
+
+// Validate checks that a fixed W has m entries on the simplex.
+func (p Preference) Validate(m int) error {
+	if p.Adaptive {
+		return nil
+	}
+	if len(p.W) != m {
+		return fmt.Errorf("preference has %d weights, the case has %d objectives", len(p.W), m)
+	}
+	sum := 0.0
+	for i, w := range p.W {
+		if !(w >= 0) || math.IsInf(w, 0) {
+			return fmt.Errorf("preference weight %d is %v, want a finite number ≥ 0", i+1, w)
+		}
+		sum += w
+	}
+	if math.Abs(sum-1) > 1e-6 {
+		return fmt.Errorf("preference weights sum to %g, want 1", sum)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package domain
+
+// Problem is one controlled system. Methods must be safe for concurrent use
+// and must not keep or modify their inputs; outputs are written into the last
+// arguments, which the caller sizes by Spec. All values are finite when the
+// inputs are.
+type Problem interface {
+	Spec() *Spec
+
+	// Base writes the plan that D_u's output is relative to: the decoded plan is
+	// Base + D_u(z). Zeros for an absolute decoder.
+	Base(s, c, plan []float64)
+
+	// Objectives writes J(s, u; c) of a single action u taken in state s.
+	Objectives(s, u, c, J []float64)
+
+	// Gradient writes ∂(σᵀJ)/∂s and ∂(σᵀJ)/∂u of the same expression.
+	Gradient(s, u, c, sigma, gs, gu []float64)
+
+	// Indicators writes δ_i ≥ 0, one per objective: 0 nominal, 1 at the boundary;
+	// a smooth indicator may pass 1 beyond it.
+	Indicators(s, u, c, delta []float64)
+
+	// Step is the known dynamics F: state and context after u, as far as they can
+	// be predicted.
+	Step(s, c, u, sNext, cNext []float64)
+
+	// Margins writes every hard margin of taking u in state s, ≥ 0 when kept.
+	Margins(s, c, u, m []float64)
+
+	// Project moves u, in place, onto the hard constraints by a bounded number of
+	// operations, and reports whether the result keeps all of them.
+	Project(s, c, u []float64) (feasible bool)
+
+	// Fallback writes the conservative action for an observation that cannot be
+	// trusted; entries of s may be NaN, c is the last finite context.
+	Fallback(s, c, u []float64)
+}
+
+// BatchGradient is implemented by a problem that evaluates whole float32
+// batches itself, faster than row by row. All slices are row-major with the
+// given row strides; stride 0 repeats one row. It must agree with Objectives
+// and Gradient, which RunDomain checks.
+type BatchGradient interface {
+	GradientBatch(b Batch)
+}
+
+// Batch is the argument of GradientBatch: inputs s, u, c, sigma; outputs J
+// (nil: not wanted), gs and gu. Each is Rows rows, Stride elements apart.
+type Batch struct {
+	Rows                                                                int
+	S, U, C, Sigma, J, GS, GU                                           []float32
+	SStride, UStride, CStride, SigmaStride, JStride, GSStride, GUStride int
+}
+
+// BlockGradient is implemented by a problem that evaluates many float64 points
+// in one call at less cost than point by point, such as one whose objectives
+// are a compiled graph. It must agree with Objectives and Gradient to rounding,
+// which RunDomain checks; offline/shooting uses it for all points of one
+// derivative evaluation.
+type BlockGradient interface {
+	GradientBlock(b Block)
+}
+
+// Block is the argument of GradientBlock: inputs S, U, C and Sigma, outputs J,
+// GS and GU, each Rows rows of the problem's own width, row-major without gaps.
+// J nil is not wanted. GS and GU are given both or neither; without them Sigma
+// is not read and may be nil.
+type Block struct {
+	Rows                      int
+	S, U, C, Sigma, J, GS, GU []float64
+}
+
+// PlanProjector is implemented by a problem whose Project, along a plan, does not
+// need what Step predicts of everything else. ProjectPlan does to a whole plan, in
+// place, what Project does to each of its actions in turn.
+type PlanProjector interface {
+	ProjectPlan(s, c, plan []float64)
+}
+
+// Selective is implemented by a problem whose map is to learn some of the
+// situations of a dataset only; training leaves the others out.
+type Selective interface {
+	Selects(s, c []float64) bool
+}
+
+// Scored is implemented by a problem in which the objectives of an executed
+// action follow from the state it leads to, while Objectives looks at the state
+// it is taken in. Score writes the stage objectives J as the plant will count
+// them and every margin of Margins, at the cost of one evaluation of the known
+// dynamics; refinement scores its roll-outs with it.
+type Scored interface {
+	Score(s, c, u, J, m []float64)
+}
+
+// Finite is implemented by a problem whose context tells how many decisions the
+// episode still has, the present one included; refinement then looks no further
+// ahead.
+type Finite interface {
+	Remaining(c []float64) int
+}

@@ -1,0 +1,53 @@
+package domain
+
+import (
+	"context"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// PlanScoring is implemented by a problem that scores whole batches of decoded plans
+// by itself, at less cost than action by action: what its roll-outs have in common is
+// computed once, or they run on a device. Refinement asks it for every search whose
+// look-ahead ends with the plan.
+type PlanScoring interface {
+	// NewPlanScorer prepares a scorer. device is what the map computes on, nil where
+	// that is the CPU. A scorer that can do nothing with it, or that it fails later,
+	// works on the CPU: an error means that there is no scorer at all.
+	NewPlanScorer(device Accelerator) (PlanScorer, error)
+}
+
+// PlanScorer says what decoded plans of one observation lead to under the known
+// dynamics. It must agree with the roll-out by Project, Step, Objectives (or Score)
+// and Margins in turn, in float32 or better, which RunDomain checks. It is used by one
+// goroutine, keeps none of its inputs, and on the CPU does not allocate once it has met
+// the largest batch.
+type PlanScorer interface {
+	// ScorePlans fills in Projected, Cost and Margin of every row, the same on any
+	// number of threads. It ends early with the context's error, at the latest after
+	// one step of the roll-outs.
+	ScorePlans(ctx context.Context, b PlanBatch) error
+}
+
+// PlanBatch is n decoded plans of one observation, and what is said of each in the
+// order of the rows. All values are in physical units.
+type PlanBatch struct {
+	S, C       []float64 // the observation, finite
+	Preference Preference
+	Plans      tensor.Matrix // [n, plan], clipped to the action box; an entry may not be finite
+	Steps      int           // decisions that count, ≥ 1; for a PlanScoring at most Spec.Plan
+	// NoProjection executes the actions as they were decoded.
+	NoProjection bool
+	Threads      int // 0 or 1 is one
+
+	// Projected are the plans as they are executed, [n·plan]: each action projected in
+	// the state that it is taken in, those beyond Steps as they were decoded.
+	Projected []float64
+	// Cost is Σ σᵀJ over the steps, [n], σ the fixed preference or the semantic
+	// priority in each state. NaN: the plan has none and is not feasible.
+	Cost []float64
+	// Margin is the smallest hard margin over the steps, [n]. NaN: a margin is not
+	// known, and the plan is not feasible. −Inf: an action, or a state that the plan
+	// leads to, is not finite; Projected and Cost of such a row say nothing.
+	Margin []float64
+}

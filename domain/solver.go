@@ -1,0 +1,84 @@
+package domain
+
+import (
+	"context"
+	"errors"
+)
+
+// Scalarization names how a sweep turns objectives and a weight into one
+// constrained problem.
+type Scalarization string
+
+const (
+	WeightedSum       Scalarization = "weighted-sum"
+	Chebyshev         Scalarization = "chebyshev"
+	EpsilonConstraint Scalarization = "epsilon-constraint"
+)
+
+// Sample is one Pareto-optimal decision, a row of the dataset (eq.
+// iclr-dataset). Samples with the same Trajectory and consecutive Step follow
+// each other; no two samples of a trajectory have the same Step.
+type Sample struct {
+	Scenario   int
+	Trajectory int64
+	Step       int
+	Perturbed  bool // re-solved from a perturbed state, as a trajectory of its own
+	S, C       []float64
+	Preference Preference
+	U          []float64 // optimal plan u*
+	Target     []float64 // what D_u learns, relative to Base; U − Base unless the problem lifts it
+	Sigma, J   []float64
+	Margins    []float64
+	KKT        float64 // largest scaled KKT residual of the solve
+}
+
+// ErrInfeasible is returned by a Solver for a scenario without a feasible
+// point; the scenario is discarded and counted.
+var ErrInfeasible = errors.New("scenario is infeasible")
+
+// ErrNotConverged is returned by a Solver whose iteration ended above its KKT
+// tolerance although the scenario may be feasible; the solve is left out of the
+// dataset and counted apart from infeasible ones.
+var ErrNotConverged = errors.New("solve did not converge")
+
+// Solver makes the Pareto samples of a case. Solve must depend only on its
+// arguments and on what Prepare built, so that shards and thread counts do not
+// change the data.
+type Solver interface {
+	// Parameters are the scenario's axes with the ranges that Latin hypercube
+	// sampling covers.
+	Parameters() []Variable
+	// Prepare builds what solves share, e.g. a library of solved scenarios that
+	// exchange warm starts. It is deterministic in seed and may be slow.
+	Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error
+	// Solve returns the samples of one scenario under one preference.
+	Solve(scenario int, p []float64, pref Preference, how Scalarization, seed uint64) ([]Sample, error)
+}
+
+// ScenarioSolver is implemented by a Solver that solves all preferences of one
+// scenario together, faster than one by one, such as one whose arithmetic runs
+// many problems side by side. SolveAll returns for each preference the samples or
+// the error that Solve would return for it with the seed of the same place.
+type ScenarioSolver interface {
+	SolveAll(scenario int, p []float64, prefs []Preference, how Scalarization, seeds []uint64) ([][]Sample, []error)
+}
+
+// VisitedSolver is implemented by a Solver that also makes samples at the states
+// which a policy reaches in closed loop. A map is exact where its data are; an
+// error of its own leads it to states that lie beside every optimal trajectory,
+// and there it needs the optimum most.
+type VisitedSolver interface {
+	// SolveVisited lets the policy drive from the scenario's start and returns the
+	// optimum from each state that it comes to. States without a certified optimum
+	// are left out. It depends only on its arguments, the policy's decisions and
+	// what Prepare built.
+	SolveVisited(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
+}
+
+// Optimizer is implemented by a Solver that knows the optimal action in any
+// state of an episode, such as those a closed loop visits. Prepare comes first.
+type Optimizer interface {
+	// Optimal writes the first action of the remaining optimum and reports
+	// whether one was found and certified.
+	Optimal(s, c []float64, pref Preference, u []float64) bool
+}

@@ -1,0 +1,141 @@
+package domain
+
+import "math"
+
+// Variable names one component of a vector.
+type Variable struct {
+	Name string
+	Unit string
+	// Lo and Hi are the hard box of an action component (the paper's U), or the
+	// sampling range of a scenario parameter. Both zero: unbounded.
+	Lo, Hi float64
+	// Kind says what a margin is about.
+	Kind MarginKind
+}
+
+// MarginKind tells margins apart where a table counts them by what they are about.
+type MarginKind uint8
+
+const (
+	// Limit: a limit of the plant or of its actuators.
+	Limit MarginKind = iota
+	// Collision: a distance to another body.
+	Collision
+)
+
+// Bounded reports whether the variable has a box.
+func (v Variable) Bounded() bool { return v.Lo != 0 || v.Hi != 0 }
+
+// Semantic holds the constants of the urgency potential, eq. iclr-semantic:
+// φ_i = exp(K_i δ_i / Epsilon_i) − 1 and σ_i = (φ_i + Rho)/Σ_j(φ_j + Rho).
+type Semantic struct {
+	K, Epsilon []float64
+	Rho        float64
+}
+
+// Spec says what a problem's vectors are. It is constant over the life of the
+// problem; callers must not modify it.
+type Spec struct {
+	Name        string
+	Description string
+	Measured    []Variable // s, what D_s decodes
+	Context     []Variable // c, known exactly at every decision
+	Action      []Variable // one action u; Lo/Hi are its box
+	Objectives  []Variable // J
+	Margins     []Variable // hard constraints, each ≥ 0 when kept
+	Plan        int        // H: actions in one decoded plan; 1 for a single action
+	Steps       int        // decisions in one episode
+	StepSeconds float64    // control period, s
+	Semantic    Semantic
+	// MarginTolerance is how far below zero a margin may be before it counts as
+	// a violation (rounding of the plant, not slack for the controller).
+	MarginTolerance float64
+	// Navigation holds the defaults of the online step for this problem.
+	Navigation Navigation
+	// Training holds the defaults of dataset and training for this problem.
+	Training Training
+}
+
+// Sizes of the vectors of a Spec.
+func (s *Spec) MeasuredSize() int   { return len(s.Measured) }
+func (s *Spec) ContextSize() int    { return len(s.Context) }
+func (s *Spec) ActionSize() int     { return len(s.Action) }
+func (s *Spec) PlanSize() int       { return len(s.Action) * s.Plan }
+func (s *Spec) ObjectiveSize() int  { return len(s.Objectives) }
+func (s *Spec) PreferenceSize() int { return 1 + len(s.Objectives) }
+
+// ObservationSize is the input width of E_x: measured state, context, slot.
+func (s *Spec) ObservationSize() int {
+	return s.MeasuredSize() + s.ContextSize() + s.PreferenceSize()
+}
+
+// OracleSize is the input width of E_o: state, priority σ, objectives J.
+func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() }
+
+// Navigation holds the constants of Algorithm 2 (paper, alg. online).
+type Navigation struct {
+	LatentStep     float64 // Δt of the latent flow
+	VMax           float64 // cap on ‖k_1‖ and ‖k_2‖, latent units per unit of Δt
+	Epsilon        float64 // ε of the energy
+	MetricLambda   float64 // λ_m
+	TopK           int     // k, eigendirections of the Lie residual
+	LieGain        float64 // γ_L ∈ [0,1]
+	LieScale       float64 // s_L
+	RetractionMix  float64 // μ_R ∈ [0,1]
+	Smoothing      float64 // α ∈ (0,1], used while the estimated noise is positive
+	PriorityFilter float64 // low-pass gain of σ ∈ (0,1]; 1 is no filter
+	Neighbours     int     // codes in the local affine refinement of localization
+	RotationBlocks int     // leading SO(3) blocks of the latent group; 0: translation on ℝⁿ
+}
+
+// Training holds the constants of dataset and training.
+type Training struct {
+	Latent          int // n_z
+	Hidden          int // width of the hidden layers
+	Encoder         int // width of E_x's, which runs once an observation where D_u runs once a latent; 0: Hidden
+	Scenarios       int // scenarios of a full dataset
+	Weights         int // fixed preferences per scenario beside the adaptive one
+	Design          WeightDesign
+	ManifoldEpochs  int
+	RolloutEpochs   int
+	Batch           int
+	LearningRate    float64
+	ActionWeight    float64 // λ_u of the action loss; 0: the trainer's default
+	Emphasis        float64 // share of an epoch drawn by decoding error, [0,1)
+	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
+	Codes           int     // codes a bundled model carries
+	LocalNeighbours int     // κ
+	// Fade, for a plan of H actions: where it is positive, the plan's entries are
+	// normalised by one scale for each component of the action, that of all steps
+	// together, which grows linearly to 1 + Fade times itself at the last: what will be
+	// planned anew before it is executed weighs less in training. 0: each entry by its own.
+	Fade float64
+}
+
+// WeightDesign says how the fixed preferences of a full dataset are chosen: the
+// name that `--design` takes, "" for its default, with the reference objective
+// and the range of log10 w_j/w_Reference of a logarithmic or mixed one.
+type WeightDesign struct {
+	Name         string
+	Reference    int
+	LogLo, LogHi float64
+}
+
+// Priority is eq. iclr-semantic: it writes σ ∈ Δ from the indicators δ,
+// computed relative to the largest exponent so that it cannot overflow.
+func (m Semantic) Priority(delta, sigma []float64) {
+	top := 0.0
+	for i, d := range delta {
+		top = math.Max(top, m.K[i]*d/m.Epsilon[i])
+	}
+	// Everything is divided by exp(top): σ is unchanged.
+	scale := math.Exp(-top)
+	sum := 0.0
+	for i, d := range delta {
+		sigma[i] = math.Exp(m.K[i]*d/m.Epsilon[i]-top) - scale + m.Rho*scale
+		sum += sigma[i]
+	}
+	for i := range delta {
+		sigma[i] /= sum
+	}
+}

@@ -1,0 +1,222 @@
+package gpc
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/offline"
+)
+
+// controllers returns a maker of controllers, each on an engine of its own of one
+// thread unless opt says otherwise, the name of what computes, and a function that
+// closes the engines.
+func (c *Case) controllers(s Setup, opt EngineOptions) (make func() (domain.Controller, error), device string, closeAll func(), err error) {
+	m, err := c.method(s.Method)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if !mapped(m) {
+		return func() (domain.Controller, error) { return c.Controller(nil, s) }, Host(), func() {}, nil
+	}
+	if s.Model == nil {
+		if s.Model, err = c.Model(""); err != nil {
+			return nil, "", nil, err
+		}
+	}
+	if opt.Threads == 0 {
+		opt.Threads = 1
+	}
+	var engines []*Engine
+	closeAll = func() {
+		for _, e := range engines {
+			e.Close()
+		}
+	}
+	open := func() (*Engine, error) {
+		e, err := OpenEngine(opt)
+		if err == nil {
+			engines = append(engines, e)
+		}
+		return e, err
+	}
+	first, err := open()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	next := first
+	return func() (domain.Controller, error) {
+		e := next
+		if next = nil; e == nil {
+			if e, err = open(); err != nil {
+				return nil, err
+			}
+		}
+		return c.Controller(e, s)
+	}, first.Device(), closeAll, nil
+}
+
+// Evaluate runs a method in closed loop on unseen episodes; see closedloop.Evaluate.
+// Each of opt.Threads workers has an engine of its own, of one thread unless e says
+// otherwise, so that latencies are of one core. Method, Commit and Device of opt are
+// filled in.
+func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt closedloop.Options) (*closedloop.Result, error) {
+	make, device, closeAll, err := c.controllers(s, e)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+	opt.Method, opt.Commit, opt.Device = cmp.Or(s.Method, DefaultMethod), version.Build(), device
+	return closedloop.Evaluate(ctx, &c.def, make, opt)
+}
+
+// Verify re-simulates a trace of a case of the catalogue from its header, scenes and
+// actions alone.
+func (k *Catalogue) Verify(file string) (*closedloop.Verification, error) {
+	v, err := closedloop.Verify(file, func(name string) (*domain.Case, error) {
+		c, err := k.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		return &c.def, nil
+	})
+	if err != nil {
+		return nil, badInputf("%s: %w", file, err)
+	}
+	return v, nil
+}
+
+// SteerOptions say how a user's preference is swept.
+type SteerOptions struct {
+	Divisions int // of the simplex's edge (Das and Dennis)
+	Episodes  int // at each preference
+	Seed      uint64
+	Progress  func(done, total int) // nil: nobody
+}
+
+// Steer sweeps a fixed preference over the simplex with one map, beside the exact
+// front of the same episodes.
+func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOptions) (*closedloop.Steering, error) {
+	if opt.Divisions < 1 || opt.Divisions > 1000 || opt.Episodes < 1 {
+		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000, and at least 1", opt.Divisions, opt.Episodes)
+	}
+	make, device, closeAll, err := c.controllers(s, e)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+	m, err := make()
+	if err != nil {
+		return nil, err
+	}
+	return closedloop.Steer(ctx, &c.def, m, closedloop.SteerOptions{
+		Method: cmp.Or(s.Method, DefaultMethod), Commit: version.Build(), Device: device, Seed: opt.Seed, Episodes: opt.Episodes,
+		Weights: offline.DasDennis(c.Spec().ObjectiveSize(), opt.Divisions), Progress: opt.Progress,
+	})
+}
+
+// heldOutStream separates the scenarios a certificate is estimated on from those
+// of a dataset with the same seed.
+const heldOutStream = 0x68656c646f757400 // "heldout"
+
+// CertifyOptions say how much is sampled.
+type CertifyOptions struct {
+	Seed      uint64
+	Scenarios int // held-out scenarios to solve, ≥ 1
+	Episodes  int // closed-loop episodes to compare the bounds with; 0: none
+	// Steps are latent steps followed after a perturbation, ≥ 1, of Radius, > 0, as a
+	// fraction of the spread of M*.
+	Steps    int
+	Radius   float64
+	Progress func(stage string, done, total int) // nil: nobody
+}
+
+// Certify estimates the paper's constants of a map on held-out scenarios, says which
+// of its conditions hold, and compares the bounds with what the method does in closed
+// loop. In a case whose map is not about its own problem the constants are those of
+// the map's problem under the navigator, the closed loop is the case's own method.
+func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptions) (*batchnav.Certified, error) {
+	if opt.Scenarios < 1 || opt.Episodes < 0 || opt.Steps < 1 || !(opt.Radius > 0) {
+		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1, 0, 1 and a radius above 0", opt.Scenarios, opt.Episodes, opt.Steps, opt.Radius)
+	}
+	if c.def.Solver == nil {
+		return nil, badInputf("case %s has no solver to make held-out samples with", c.Name())
+	}
+	if opt.Progress == nil {
+		opt.Progress = func(string, int, int) {}
+	}
+	m, err := c.method(s.Method)
+	if err != nil {
+		return nil, err
+	}
+	certify := batchnav.CertifyOptions{Seed: opt.Seed}
+	if m.New == nil {
+		if certify.Options, err = c.navigation(m.Name); err != nil {
+			return nil, err
+		}
+	} else if !mapped(m) {
+		return nil, badInputf("certify: method %s does not decide by the map", m.Name)
+	}
+	if s, err = c.withModel(e, s); err != nil {
+		return nil, err
+	}
+	held, err := c.heldOut(ctx, opt)
+	if err != nil {
+		return nil, err
+	}
+	problem := c.def.MapProblem()
+	constants, err := batchnav.Estimate(e.backend, s.Model, problem, held, certify)
+	if err != nil {
+		return nil, err
+	}
+	var measured *batchnav.Measured
+	if opt.Episodes > 0 && c.def.Plant != nil {
+		ctrl, err := c.Controller(e, s)
+		if err != nil {
+			return nil, err
+		}
+		var optimal batchnav.Optimal
+		if o, ok := c.def.Solver.(domain.Optimizer); ok && c.def.Learned == nil {
+			optimal = o.Optimal
+		}
+		if measured, err = batchnav.MeasureLoop(ctx, c.Spec(), ctrl, c.def.Plant, opt.Seed, opt.Episodes, domain.Preference{Adaptive: true}, optimal); err != nil {
+			return nil, err
+		}
+	}
+	recovery, err := batchnav.Recover(e.backend, s.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * s.Model.Calibration.LatentSpread, Steps: opt.Steps})
+	if err != nil {
+		return nil, err
+	}
+	return &batchnav.Certified{Certificate: batchnav.Judge(c.Name(), *constants, measured), Recovery: recovery, Commit: version.Build(), Device: e.Device()}, nil
+}
+
+// heldOut solves scenarios of a stream that no dataset uses.
+func (c *Case) heldOut(ctx context.Context, opt CertifyOptions) ([]domain.Sample, error) {
+	solver, seed := c.def.Solver, opt.Seed^heldOutStream
+	points, err := offline.LatinHypercube(solver.Parameters(), opt.Scenarios, seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := solver.Prepare(ctx, seed, func(done, total int) { opt.Progress("prepare", done, total) }); err != nil {
+		return nil, err
+	}
+	var held []domain.Sample
+	for i, p := range points {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		samples, err := solver.Solve(i, p, domain.Preference{Adaptive: true}, domain.WeightedSum, seed)
+		if err == nil {
+			held = append(held, samples...)
+		}
+		opt.Progress("held-out scenarios", i+1, len(points))
+	}
+	if len(held) == 0 {
+		return nil, fmt.Errorf("none of %d held-out scenarios has a certified solution", opt.Scenarios)
+	}
+	return held, nil
+}

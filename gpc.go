@@ -1,0 +1,152 @@
+// Package gpc is Geometric Pareto Control for Go programs: open a case, a map and an
+// engine, then decide, refine, evaluate, train, certify or steer.
+//
+// The central type is Case, one control problem of a Catalogue (package paper has the
+// paper's four cases with their maps; a domain of one's own is NewCase). Its methods
+// are all that the command line does, without flags and printing:
+//
+//	Loop, Loops     one closed loop of the navigator, or thousands that decide together
+//	Refine          thousands of latent candidates of one observation
+//	Evaluate        a method in closed loop on unseen episodes
+//	Steer, Certify  one map under a sweep of preferences; the paper's conditions
+//	Dataset, Train  Pareto samples, and a map from them
+//
+// An InputError is the caller's mistake; any other error is of the run.
+package gpc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// InputError is an error in what the caller gave: a name, a file, an option.
+type InputError struct{ Err error }
+
+func (e InputError) Error() string { return e.Err.Error() }
+func (e InputError) Unwrap() error { return e.Err }
+
+// BadInput marks an error as the caller's; nil stays nil.
+func BadInput(err error) error {
+	if err == nil {
+		return nil
+	}
+	return InputError{err}
+}
+
+func badInputf(format string, args ...any) error { return InputError{fmt.Errorf(format, args...)} }
+
+// Catalogue is the cases of a program with its bundled maps.
+type Catalogue struct {
+	Cases []domain.Case
+	// Open, if set, makes the case of a name that is not in Cases, such as one that
+	// holds a file's path; ok is false for a name that is none of its own.
+	Open func(name string) (c domain.Case, ok bool, err error)
+	// Models holds CASE.safetensors for each case with a bundled map; nil for none.
+	Models fs.FS
+}
+
+// Validate checks every case; see domain.Case.Validate.
+func (k *Catalogue) Validate() error {
+	for i, c := range k.Cases {
+		if err := c.Validate(); err != nil {
+			return BadInput(err)
+		}
+		name := c.Problem.Spec().Name
+		if slices.ContainsFunc(k.Cases[:i], func(o domain.Case) bool { return o.Problem.Spec().Name == name }) {
+			return badInputf("two cases are named %q", name)
+		}
+	}
+	return nil
+}
+
+// Find returns the case of that name.
+func (k *Catalogue) Find(name string) (*Case, error) {
+	var names []string
+	for _, c := range k.Cases {
+		if n := c.Problem.Spec().Name; n != name {
+			names = append(names, n)
+			continue
+		}
+		return &Case{c, k.Models}, nil
+	}
+	if k.Open != nil {
+		if c, ok, err := k.Open(name); ok {
+			if err != nil {
+				return nil, BadInput(err)
+			}
+			return NewCase(c)
+		}
+	}
+	return nil, badInputf("unknown case %q; this program has %s", name, strings.Join(names, ", "))
+}
+
+// Case is one control problem with its methods and, where it has one, its bundled map.
+// It is immutable and safe for concurrent use.
+type Case struct {
+	def    domain.Case
+	models fs.FS
+}
+
+// NewCase validates a case of one's own.
+func NewCase(c domain.Case) (*Case, error) {
+	if err := c.Validate(); err != nil {
+		return nil, BadInput(err)
+	}
+	return &Case{def: c}, nil
+}
+
+// Definition is what the case was made of.
+func (c *Case) Definition() *domain.Case { return &c.def }
+
+// Spec says what the vectors of the case's problem are; MapSpec those of the problem
+// that its map is about, which is the same unless the case has a Learned one.
+func (c *Case) Spec() *domain.Spec    { return c.def.Problem.Spec() }
+func (c *Case) MapSpec() *domain.Spec { return c.def.MapProblem().Spec() }
+
+// Name is the case's.
+func (c *Case) Name() string { return c.Spec().Name }
+
+// Bundled reports whether the case has a bundled map.
+func (c *Case) Bundled() bool {
+	if c.models == nil {
+		return false
+	}
+	_, err := fs.Stat(c.models, c.Name()+".safetensors")
+	return err == nil
+}
+
+// Model reads a map of the case from a file, or the bundled one where file is "".
+func (c *Case) Model(file string) (*model.Model, error) {
+	m, err := c.read(file)
+	if err != nil {
+		return nil, err
+	}
+	return m, BadInput(batchnav.Fits(m, c.MapSpec()))
+}
+
+func (c *Case) read(file string) (*model.Model, error) {
+	if file != "" {
+		m, err := model.ReadFile(file)
+		return m, BadInput(err)
+	}
+	if c.models == nil {
+		return nil, badInputf("this program has no bundled models; train one and give it with --model FILE")
+	}
+	f, err := c.models.Open(c.Name() + ".safetensors")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, badInputf("case %s has no bundled model; train one and give it with --model FILE", c.Name())
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := model.Read(f)
+	return m, BadInput(err)
+}

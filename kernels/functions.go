@@ -1,0 +1,123 @@
+package kernels
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
+
+var _ backend.DeviceFunctions = (*Backend)(nil)
+
+// scratch is device memory of one call. Its first error is kept, and what follows it
+// does nothing.
+type scratch struct {
+	t   *driver.Thread
+	m   memory
+	err error
+}
+
+func place[T driver.Element](s *scratch, values []T) (at driver.Pointer) {
+	if s.err == nil {
+		at, s.err = uploaded(s.t, &s.m, values)
+	}
+	return at
+}
+
+func fetch[T driver.Element](s *scratch, to []T, from driver.Pointer) {
+	if s.err == nil {
+		s.err = driver.Download(s.t, to, from)
+	}
+}
+
+// withFunctions runs f with the device functions of a problem.
+func (b *Backend) withFunctions(p domain.Problem, f func(s *scratch, code *problemCode)) error {
+	return b.do(func(t *driver.Thread) error {
+		s := &scratch{t: t}
+		code, err := newProblemCode(t, b, &s.m, p)
+		if s.err = err; err == nil {
+			f(s, &code)
+		}
+		return errors.Join(s.err, s.m.free(t))
+	})
+}
+
+func narrow(rows [][]float64) []float32 {
+	var v []float32
+	for _, r := range rows {
+		for _, x := range r {
+			v = append(v, float32(x))
+		}
+	}
+	return v
+}
+
+// DeviceGradient implements backend.DeviceFunctions.
+func (b *Backend) DeviceGradient(p domain.Problem, at backend.DeviceRows) (backend.DeviceGradients, error) {
+	spec, rows := p.Spec(), len(at.S)
+	ns, nc, nu, m, np := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.PlanSize()
+	r := backend.DeviceGradients{J: make([]float32, rows*m), GS: make([]float32, rows*ns), GU: make([]float32, rows*nu), Base: make([]float32, rows*np)}
+	err := b.withFunctions(p, func(s *scratch, code *problemCode) {
+		batch := domainBatch{
+			s: place(s, narrow(at.S)), u: place(s, narrow(at.U)), c: place(s, narrow(at.C)), sigma: place(s, narrow(at.Sigma)),
+			J: place(s, r.J), gs: place(s, r.GS), gu: place(s, r.GU),
+			lds: int32(ns), ldu: int32(nu), ldc: int32(nc), ldsigma: int32(m), ldJ: int32(m), ldgs: int32(ns), ldgu: int32(nu), rows: int32(rows),
+		}
+		base := place(s, r.Base)
+		if s.err == nil {
+			s.err = code.gradient(s.t, b, &batch)
+		}
+		if s.err == nil {
+			s.err = code.base(s.t, b, rows, inputs{x: batch.s, ctx: batch.c, ldx: ns, ldctx: nc}, base, np)
+		}
+		fetch(s, r.J, batch.J)
+		fetch(s, r.GS, batch.gs)
+		fetch(s, r.GU, batch.gu)
+		fetch(s, r.Base, base)
+	})
+	return r, err
+}
+
+// DeviceStep implements backend.DeviceFunctions.
+func (b *Backend) DeviceStep(p domain.Problem, at backend.DeviceRows, project bool) (backend.DeviceSteps, error) {
+	spec, rows := p.Spec(), len(at.S)
+	np, m, width := spec.PlanSize(), spec.ObjectiveSize(), spec.ObservationSize()
+	r := backend.DeviceSteps{
+		Plan: make([]float64, rows*np), S: slices.Concat(at.S...), C: slices.Concat(at.C...),
+		Cost: make([]float64, rows), Margin: make([]float64, rows), Input: make([]float32, rows*width),
+	}
+	plans := make([]float32, rows*np) // of whose actions the first is taken
+	for i := range rows {
+		copy(plans[i*np:], narrow(at.U[i:i+1]))
+	}
+	mean, scale := make([]float32, width), make([]float32, width)
+	for i := range mean {
+		mean[i], scale[i] = backend.DeviceNormal(i)
+	}
+	err := b.withFunctions(p, func(s *scratch, code *problemCode) {
+		job := rolloutJob{
+			s: place(s, r.S), c: place(s, r.C), cost: place(s, r.Cost), margin: place(s, r.Margin), plan: place(s, plans), best: place(s, r.Plan),
+			input: place(s, r.Input), stateOut: place(s, make([]float32, len(r.S))), contextOut: place(s, make([]float32, len(r.C))),
+			rows: int32(rows), encode: 1, workspace: place(s, make([]float64, code.workspace/8*code.inFlight(b, rows))),
+		}
+		if project {
+			job.project = 1
+		}
+		preference := preferenceJob{
+			weights: place(s, make([]float64, m)), slot: place(s, make([]float32, 1+m)), semantic: place(s, semanticOf(spec)),
+			mean: place(s, mean), scale: place(s, scale), adaptive: 1,
+		}
+		if s.err == nil {
+			s.err = code.rollout(s.t, b, &job, &preference)
+		}
+		fetch(s, r.S, job.s)
+		fetch(s, r.C, job.c)
+		fetch(s, r.Cost, job.cost)
+		fetch(s, r.Margin, job.margin)
+		fetch(s, r.Plan, job.best)
+		fetch(s, r.Input, job.input)
+	})
+	return r, err
+}

@@ -1,0 +1,164 @@
+package gpc
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// DefaultMethod is Geometric Pareto Control, whole.
+const DefaultMethod = "gpc"
+
+// Setup says how a controller of a case is made.
+type Setup struct {
+	Method string // "" is DefaultMethod
+	// Model is the map of a method that needs one; nil: the bundled one.
+	Model *model.Model
+	// Weights is the content of the file of a method that brings weights of its own.
+	Weights []byte
+	// Candidates per decision; 0: the method's own number, if it has one.
+	Candidates int
+}
+
+// Methods are all ways to decide in the case, in the order of its tables: the
+// navigator's variants where the case has a map about its own problem, then the
+// case's own.
+func (c *Case) Methods() []domain.Method {
+	var all []domain.Method
+	if c.def.Learned == nil && (c.def.Solver != nil || c.Spec().Training.Latent > 0) {
+		all = batchnav.Methods()
+	}
+	return append(all, c.def.Methods...)
+}
+
+// method finds a method by its name, "" for the default.
+func (c *Case) method(name string) (domain.Method, error) {
+	name = cmp.Or(name, DefaultMethod)
+	var names []string
+	for _, m := range c.Methods() {
+		if m.Name == name {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return domain.Method{}, badInputf("case %s has no method %q; it has %s", c.Name(), name, strings.Join(names, ", "))
+}
+
+// mapped reports whether a method decides by the case's map.
+func mapped(m domain.Method) bool { return m.Needs&domain.NeedsMap != 0 }
+
+// Setup reads what a method needs from a file: the map, the bundled one for "", or the
+// weights of a method that brings its own. A method without either ignores the file.
+func (c *Case) Setup(method, file string) (Setup, error) {
+	s := Setup{Method: cmp.Or(method, DefaultMethod)}
+	m, err := c.method(s.Method)
+	switch {
+	case err != nil:
+	case mapped(m):
+		s.Model, err = c.Model(file)
+	case m.Needs&domain.NeedsWeights != 0 && file != "":
+		if s.Weights, err = os.ReadFile(file); err != nil {
+			err = BadInput(err)
+		}
+	}
+	return s, err
+}
+
+// navigation is the navigator's part of a method: its options with the case's exact
+// solver behind them. An ablation executes what it decodes, and has none.
+func (c *Case) navigation(name string) (batchnav.Options, error) {
+	opt, err := batchnav.OptionsFor(cmp.Or(name, DefaultMethod))
+	if err != nil {
+		return opt, BadInput(err)
+	}
+	if !opt.NoProjection && !opt.NoFallback {
+		opt.Solver = c.def.Rescue
+	}
+	return opt, nil
+}
+
+// proposals is the room for candidates that a proposer begins with; it grows with what
+// it is asked.
+const proposals = 4096
+
+// Controller makes a method, which decides in one closed loop. e is nil for a method
+// without a map.
+func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
+	m, err := c.method(s.Method)
+	if err != nil {
+		return nil, err
+	}
+	if m.New == nil {
+		n, err := c.Loop(e, s)
+		if err != nil {
+			return nil, err
+		}
+		return n.Controller(), nil
+	}
+	means := domain.Means{Weights: s.Weights, Candidates: s.Candidates}
+	if m.Needs&domain.NeedsWeights != 0 && means.Weights == nil {
+		return nil, badInputf("method %s brings weights of its own: give their file with --model", m.Name)
+	}
+	if mapped(m) {
+		if s, err = c.withModel(e, s); err != nil {
+			return nil, err
+		}
+		if means.Proposer, err = batchnav.NewProposer(e.backend, s.Model, c.def.MapProblem(), batchnav.Options{}, max(proposals, s.Candidates)); err != nil {
+			return nil, BadInput(err)
+		}
+		means.Accelerator, _ = e.backend.(domain.Accelerator)
+	}
+	return m.New(means)
+}
+
+// withModel checks that there is an engine, and reads the bundled map where s has none.
+func (c *Case) withModel(e *Engine, s Setup) (_ Setup, err error) {
+	if e == nil {
+		return s, errors.New("gpc: a method with a map needs an engine")
+	}
+	if s.Model == nil {
+		s.Model, err = c.Model("")
+	}
+	return s, err
+}
+
+// Loop makes one closed loop of the navigator or a variant of it.
+func (c *Case) Loop(e *Engine, s Setup) (*batchnav.Navigator, error) {
+	opt, s, err := c.navigated(e, s)
+	if err != nil {
+		return nil, err
+	}
+	n, err := batchnav.NewNavigator(e.backend, s.Model, c.def.Problem, opt)
+	return n, BadInput(err)
+}
+
+// Loops makes n closed loops that decide together: each call of the engine serves all.
+func (c *Case) Loops(e *Engine, s Setup, n int) (*batchnav.Batch, error) {
+	opt, s, err := c.navigated(e, s)
+	if err != nil {
+		return nil, err
+	}
+	b, err := batchnav.NewBatch(e.backend, s.Model, c.def.Problem, opt, n)
+	return b, BadInput(err)
+}
+
+func (c *Case) navigated(e *Engine, s Setup) (batchnav.Options, Setup, error) {
+	m, err := c.method(s.Method)
+	if err != nil {
+		return batchnav.Options{}, s, err
+	}
+	if m.New != nil {
+		return batchnav.Options{}, s, badInputf("method %s of case %s is not the navigator's: Controller makes it", m.Name, c.Name())
+	}
+	opt, err := c.navigation(m.Name)
+	if err != nil {
+		return opt, s, err
+	}
+	s, err = c.withModel(e, s)
+	return opt, s, err
+}

@@ -1,0 +1,102 @@
+package gpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Refiner refines many candidates of one observation after another. It is used by one
+// goroutine.
+type Refiner struct {
+	c      *Case
+	engine *Engine
+	setup  Setup
+	// One of them: the navigator's, or for a case whose map is not about its own
+	// problem the method that searches.
+	latent     *batchnav.Refiner
+	search     domain.Controller
+	candidates int // that search was made for
+}
+
+// Refiner prepares refinement with room for candidates. Setup.Method is the method
+// that searches, in a case whose map is not about its own problem.
+func (c *Case) Refiner(e *Engine, s Setup, candidates int) (*Refiner, error) {
+	s, err := c.withModel(e, s)
+	if err != nil {
+		return nil, err
+	}
+	r := &Refiner{c: c, engine: e, setup: s}
+	if c.def.Learned == nil {
+		r.latent, err = batchnav.NewRefiner(e.backend, s.Model, c.def.Problem, batchnav.Options{}, candidates)
+		return r, BadInput(err)
+	}
+	return r, r.prepare(candidates)
+}
+
+// prepare makes the method that searches among so many candidates.
+func (r *Refiner) prepare(candidates int) (err error) {
+	if candidates < 1 || candidates > batchnav.MaxCandidates {
+		return badInputf("refine: %d candidates, want 1 to %d", candidates, batchnav.MaxCandidates)
+	}
+	if r.search != nil && r.candidates == candidates {
+		return nil
+	}
+	r.setup.Candidates, r.candidates = candidates, candidates
+	if r.search, err = r.c.Controller(r.engine, r.setup); err != nil {
+		return err
+	}
+	if _, ok := r.search.(domain.Refining); !ok {
+		return badInputf("the map of case %s is about %s, and method %q does not say what it chooses among", r.c.Name(), r.c.MapSpec().Description, r.setup.Method)
+	}
+	return nil
+}
+
+// Refine returns the best plan of many candidates; see batchnav.Refiner. A case whose
+// map is not about its own problem searches as its method does at a first decision,
+// and takes of opt only Candidates: the rest is the method's own.
+func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batchnav.RefineOptions) (*batchnav.Refinement, error) {
+	if r.latent != nil {
+		return r.latent.Refine(ctx, obs, opt)
+	}
+	spec := r.c.Spec()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if opt.LookAhead != 0 || opt.NoProjection || opt.FlowSteps > 1 || opt.Mixture != (batchnav.Mixture{}) {
+		return nil, badInputf("refine: case %s searches with its own look-ahead, projection, flow and mixture of candidates", spec.Name)
+	}
+	if len(obs.S) != spec.MeasuredSize() || len(obs.C) != spec.ContextSize() {
+		return nil, badInputf("refine: the observation has %d measured values and %d of context, case %q has %d and %d",
+			len(obs.S), len(obs.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
+	}
+	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
+		return nil, BadInput(fmt.Errorf("refine: %w", err))
+	}
+	if err := r.prepare(opt.Candidates); err != nil {
+		return nil, err
+	}
+	if err := r.search.Reset(nil); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if _, err := r.search.Decide(obs.S, obs.C, obs.Preference, make([]float64, spec.ActionSize())); err != nil {
+		return nil, err
+	}
+	took := time.Since(start)
+	c := r.search.(domain.Refining).Chosen()
+	out := &batchnav.Refinement{
+		U: c.Plan, Cost: c.Cost, Margin: c.Margin, Feasible: c.Feasible, Candidates: c.Candidates, Source: c.Source,
+		FeasibleCount: c.FeasibleCount, LookAhead: c.LookAhead, LocalizedCost: c.Baseline, LocalizedFeasible: c.BaselineFeasible,
+		Consistent: c.Consistent, Sources: c.Sources,
+	}
+	if m, ok := r.search.(domain.Monitored); ok {
+		now := m.Monitor()
+		out.Sigma, out.Residual = append([]float64(nil), now.Priority...), now.Residual
+	}
+	out.Latency.Total = float64(took.Nanoseconds()) / 1e3
+	return out, nil
+}

@@ -1,0 +1,95 @@
+package gpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/train"
+)
+
+// build is what datasets and models say of the program that made them.
+func build() string { return version.Version + " " + version.Build() }
+
+// DatasetOptions are those of offline.Generate with an earlier map that leads to the
+// states which are solved from.
+type DatasetOptions struct {
+	offline.Options
+	// PolicyFile is a model file: its method direct drives, and the optimum is also
+	// solved from every state it visits. "": none.
+	PolicyFile string
+	Engine     EngineOptions // of the policy
+}
+
+// DatasetDefaults are the options of the case's full dataset; OutDir and Seed are the
+// caller's.
+func (c *Case) DatasetDefaults() DatasetOptions {
+	t := c.MapSpec().Training
+	opt := DatasetOptions{Options: offline.Options{
+		Scenarios: t.Scenarios, Adaptive: true,
+		Weights: offline.Weights{Count: t.Weights, Design: offline.WeightDesign(t.Design.Name)},
+	}}
+	if d := t.Design; d.LogLo < d.LogHi {
+		opt.Weights.Reference, opt.Weights.LogLo, opt.Weights.LogHi = d.Reference, d.LogLo, d.LogHi
+	}
+	if opt.Weights.Design == "" {
+		opt.Weights.Design = offline.RandomWeights
+	}
+	return opt
+}
+
+// Dataset solves Pareto samples into a folder, or continues there; see
+// offline.Generate. progress may be nil.
+func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(offline.Progress)) (*offline.Counters, error) {
+	if opt.Scenarios < 1 {
+		return nil, badInputf("dataset: %d scenarios, want 1 or more", opt.Scenarios)
+	}
+	if opt.OutDir == "" {
+		return nil, badInputf("dataset: --out is required, the folder of the dataset")
+	}
+	if err := opt.Weights.Validate(c.MapSpec().ObjectiveSize()); err != nil {
+		return nil, BadInput(err)
+	}
+	opt.Program = build()
+	if opt.PolicyFile != "" {
+		data, err := os.ReadFile(opt.PolicyFile)
+		if err != nil {
+			return nil, BadInput(err)
+		}
+		m, err := c.Model(opt.PolicyFile)
+		if err != nil {
+			return nil, err
+		}
+		opt.PolicyName = fmt.Sprintf("direct %x", sha256.Sum256(data))
+		make, _, closeAll, err := c.controllers(Setup{Method: "direct", Model: m}, opt.Engine)
+		if err != nil {
+			return nil, err
+		}
+		defer closeAll()
+		opt.Policy = make
+	}
+	counters, err := offline.Generate(ctx, c.def, opt.Options, progress)
+	return &counters, err
+}
+
+// TrainOptions are those of train.Run; its Backend, Problem and Data are filled in.
+type TrainOptions struct {
+	train.Options
+	Dirs []string // folder of the dataset, or folders of some of its shards
+}
+
+// Train trains a map on a dataset; see train.Run. progress may be nil.
+func (c *Case) Train(ctx context.Context, e *Engine, opt TrainOptions, progress func(train.Progress)) (*train.Result, error) {
+	shards, _, err := offline.OpenShards(opt.Dirs...)
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	if opt.Data, err = train.FromDataset(c.MapSpec(), shards...); err != nil {
+		return nil, BadInput(err)
+	}
+	opt.Backend, opt.Problem, opt.Version = e.backend, c.def.MapProblem(), build()
+	return train.Run(ctx, opt.Options, progress)
+}
