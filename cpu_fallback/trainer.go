@@ -243,7 +243,7 @@ func (t *Trainer) Restore(s backend.TrainerState) error {
 	for _, a := range list {
 		sizes[a.name] = a.size
 	}
-	if err := t.cfg.CheckState(s, sizes); err != nil {
+	if err := t.cfg.CheckState("Restore", s, sizes); err != nil {
 		return err
 	}
 	for _, a := range list {

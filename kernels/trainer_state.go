@@ -52,7 +52,7 @@ func (t *Trainer) Restore(s backend.TrainerState) error {
 	for _, part := range list {
 		sizes[part.name] = part.size
 	}
-	if err := t.cfg.CheckState(s, sizes); err != nil {
+	if err := t.cfg.CheckState("Restore", s, sizes); err != nil {
 		return err
 	}
 	a := t.layout.arrays()

@@ -152,25 +152,25 @@ func (c *TrainerConfig) CheckPairs(op string) error {
 }
 
 // CheckState says why a state does not fit a trainer whose arrays have these sizes.
-func (c *TrainerConfig) CheckState(s TrainerState, sizes map[string]int) error {
+func (c *TrainerConfig) CheckState(op string, s TrainerState, sizes map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
 		got, ok := s.Arrays[name]
 		if !ok || len(got) != sizes[name] {
-			return fmt.Errorf("Restore: array %s has %d entries, want %d", name, len(got), sizes[name])
+			return fmt.Errorf("%s: array %s has %d entries, want %d", op, name, len(got), sizes[name])
 		}
 		for i, v := range got {
 			if v-v != 0 {
-				return fmt.Errorf("Restore: array %s is %v at %d, want a finite number", name, v, i)
+				return fmt.Errorf("%s: array %s is %v at %d, want a finite number", op, name, v, i)
 			}
 		}
 	}
 	if len(s.Arrays) != len(sizes) || s.ManifoldSteps < 0 || s.RolloutSteps < 0 {
-		return fmt.Errorf("Restore: %d arrays after %d and %d steps, want %d arrays and counts ≥ 0", len(s.Arrays), s.ManifoldSteps, s.RolloutSteps, len(sizes))
+		return fmt.Errorf("%s: %d arrays after %d and %d steps, want %d arrays and counts ≥ 0", op, len(s.Arrays), s.ManifoldSteps, s.RolloutSteps, len(sizes))
 	}
 	if !s.RolloutPrepared {
 		return nil
 	}
-	return c.CheckPairs("Restore: the state is of rollout training")
+	return c.CheckPairs(op + ": the state is of rollout training")
 }
 
 // Total is the weighted sum of the terms.

@@ -241,7 +241,7 @@ func (t *Trainer) Restore(s backend.TrainerState) error {
 	for name, values := range arrays {
 		sizes[name] = len(values)
 	}
-	if err := t.cfg.CheckState(s, sizes); err != nil {
+	if err := t.cfg.CheckState("Restore", s, sizes); err != nil {
 		return err
 	}
 	for name, values := range arrays {
