@@ -7,17 +7,6 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Source says where a candidate latent came from.
-type Source = domain.Source
-
-const (
-	SourceLocalized  = domain.SourceLocalized
-	SourceNeighbour  = domain.SourceNeighbour
-	SourcePreference = domain.SourcePreference
-	SourceNoise      = domain.SourceNoise
-	SourcePrevious   = domain.SourcePrevious
-)
-
 // NoiseScales are the standard deviations of the noise candidates, as fractions
 // of the codes' spread: half a decade apart, from a fine local search to the
 // width of M* itself.

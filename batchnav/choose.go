@@ -15,7 +15,7 @@ const localizedRow = 1
 // without a feasible one the largest margin, and the first plan where no margin is a
 // number. It says what each source contributed. What the plans came from is the
 // caller's to add.
-func choose(b *domain.PlanBatch, sources []Source, tolerance float64) backend.RefineOutput {
+func choose(b *domain.PlanBatch, sources []domain.Source, tolerance float64) backend.RefineOutput {
 	var out backend.RefineOutput
 	best, widest := -1, -1
 	for i, source := range sources {

@@ -54,9 +54,6 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference) (*Decision, e
 	return &n.decision[0], nil
 }
 
-// Constants returns the navigation constants in force, ablations applied.
-func (n *Navigator) Constants() domain.Navigation { return n.batch.nav }
-
 // Controller is the navigator as evaluation takes a method.
 func (n *Navigator) Controller() domain.Controller { return controller{n} }
 

@@ -29,7 +29,7 @@ type Proposer struct {
 	distance []float32
 	// One row per candidate.
 	z, other, plan tensor.Matrix
-	source         []Source
+	source         []domain.Source
 	sweepInput     tensor.Matrix // one row per swept preference
 	sweepZ         tensor.Matrix
 	w, normals     []float64 // scratch of one row
@@ -69,16 +69,13 @@ func newProposer(l *loaded, capacity int) (*Proposer, error) {
 // LatentSize implements domain.Proposer.
 func (r *Proposer) LatentSize() int { return r.model.Latent() }
 
-// Constants returns the navigation constants in force.
-func (r *Proposer) Constants() domain.Navigation { return r.nav }
-
 func (r *Proposer) growCandidates(n int) {
 	if n <= r.z.Rows {
 		return
 	}
 	nz := r.model.Latent()
 	r.z, r.other, r.plan = tensor.New(n, nz), tensor.New(n, nz), tensor.New(n, r.spec.PlanSize())
-	r.source = make([]Source, n)
+	r.source = make([]domain.Source, n)
 }
 
 // Mixture holds the shares of candidates by source.
@@ -210,39 +207,39 @@ func (r *Proposer) scatter(mix Mixture, questions []domain.Question) error {
 		z, source := r.z.Slice(at, at+q.Count), r.source[at:at+q.Count]
 		neighbours, preferences, previous := shares(q, mix)
 		n := 0
-		put := func(latent []float32, s Source) {
+		put := func(latent []float32, s domain.Source) {
 			if n < q.Count {
 				copy(z.Row(n), latent)
 				source[n] = s
 				n++
 			}
 		}
-		put(r.observed.Row(i), SourceLocalized)
-		put(r.spot.Row(i), SourceLocalized)
-		if q.Previous != nil {
-			put(q.Previous, SourcePrevious)
-		}
-		for j := range previous {
-			r.draw.around(q.Previous, r.scales[j%len(r.scales)], q.Seed, n, r.normals, z.Row(n))
-			source[n] = SourcePrevious
-			n++
-		}
-		if k > 0 {
-			codes := r.nearest[i*k : i*k+min(k, 2*neighbours)]
-			for range r.admitted(codes, r.normal.Row(i), float64(r.tau[i]), neighbours, z.Slice(n, n+neighbours)) {
-				source[n] = SourceNeighbour
+		around := func(latent []float32, count int, s domain.Source) {
+			for j := range count {
+				r.draw.around(latent, r.scales[j%len(r.scales)], q.Seed, n, r.normals, z.Row(n))
+				source[n] = s
 				n++
 			}
 		}
+		put(r.observed.Row(i), domain.SourceLocalized)
+		put(r.spot.Row(i), domain.SourceLocalized)
+		if q.Previous != nil {
+			put(q.Previous, domain.SourcePrevious)
+		}
+		around(q.Previous, previous, domain.SourcePrevious)
+		if k > 0 {
+			enough := n + neighbours
+			for _, code := range r.nearest[i*k : i*k+min(k, 2*neighbours)] {
+				if n < enough && code >= 0 && tensor.SquaredDistance(r.normal.Row(i), r.decoded.Row(int(code))) <= float64(r.tau[i]) {
+					put(r.model.Codes.Row(int(code)), domain.SourceNeighbour)
+				}
+			}
+		}
 		for range preferences {
-			put(r.sweepZ.Row(sweepAt), SourcePreference)
+			put(r.sweepZ.Row(sweepAt), domain.SourcePreference)
 			sweepAt++
 		}
-		for j := 0; n < q.Count; j++ {
-			r.draw.around(r.spot.Row(i), r.scales[j%len(r.scales)], q.Seed, n, r.normals, z.Row(n))
-			source[n] = SourceNoise
-			n++
-		}
+		around(r.spot.Row(i), q.Count-n, domain.SourceNoise)
 		at += q.Count
 	}
 	return nil
@@ -273,22 +270,6 @@ func (r *Proposer) sweep(mix Mixture, questions []domain.Question, rows int) err
 		}
 	}
 	return r.encoder.Forward(r.sweepInput.Slice(0, rows), r.sweepZ.Slice(0, rows))
-}
-
-// admitted copies those of the codes that the measurement x̂ admits by τ, at most
-// want, and returns how many.
-func (r *Proposer) admitted(codes []int32, normal []float32, tau float64, want int, z tensor.Matrix) int {
-	found := 0
-	for _, code := range codes {
-		if found == want {
-			break
-		}
-		if code >= 0 && tensor.SquaredDistance(normal, r.decoded.Row(int(code))) <= tau {
-			copy(z.Row(found), r.model.Codes.Row(int(code)))
-			found++
-		}
-	}
-	return found
 }
 
 // flow moves the latents z of question i by steps latent steps, all under its

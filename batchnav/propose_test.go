@@ -88,7 +88,7 @@ func TestProposalsThatStandAlone(t *testing.T) {
 		if err := r.Propose(domain.ProposeOptions{}, []domain.Question{q}, answer); err != nil {
 			t.Fatal(err)
 		}
-		if got := answer[0].Latents.Row(2); !slices.Equal(got, q.Previous) || answer[0].Sources[2] != batchnav.SourcePrevious {
+		if got := answer[0].Latents.Row(2); !slices.Equal(got, q.Previous) || answer[0].Sources[2] != domain.SourcePrevious {
 			t.Errorf("the third latent is %v from %v, want the previous one, %v", got, answer[0].Sources[2], q.Previous)
 		}
 		z := answer[0].Latents.Row(2)
@@ -139,8 +139,8 @@ func TestShareOfEverySource(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range [][domain.Sources]int{
-		{batchnav.SourceLocalized: 2, batchnav.SourceNeighbour: 2, batchnav.SourcePreference: 30, batchnav.SourceNoise: 68},
-		{batchnav.SourceLocalized: 2, batchnav.SourceNeighbour: 2, batchnav.SourcePreference: 30, batchnav.SourceNoise: 28, batchnav.SourcePrevious: 41},
+		{domain.SourceLocalized: 2, domain.SourceNeighbour: 2, domain.SourcePreference: 30, domain.SourceNoise: 68},
+		{domain.SourceLocalized: 2, domain.SourceNeighbour: 2, domain.SourcePreference: 30, domain.SourceNoise: 28, domain.SourcePrevious: 41},
 	} {
 		var got [domain.Sources]int
 		for _, s := range answers[i].Sources {
@@ -153,11 +153,11 @@ func TestShareOfEverySource(t *testing.T) {
 	if err := r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 1}}, q[:1], answers[:1]); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[batchnav.Source]int{}
+	seen := map[domain.Source]int{}
 	for _, s := range answers[0].Sources {
 		seen[s]++
 	}
-	if n := seen[batchnav.SourceNeighbour]; n == 0 || n == 100 || n+seen[batchnav.SourceNoise] != 100 {
+	if n := seen[domain.SourceNeighbour]; n == 0 || n == 100 || n+seen[domain.SourceNoise] != 100 {
 		t.Errorf("sources %v where few codes are consistent, want the rest to be noise", seen)
 	}
 }

@@ -62,9 +62,9 @@ type Refinement struct {
 	Margin   float64 `json:"margin"`
 	Feasible bool    `json:"feasible"` // Margin ≥ −MarginTolerance
 	// Candidates is B, Index the winner among them, Source its origin.
-	Candidates int    `json:"candidates"`
-	Index      int    `json:"index"`
-	Source     Source `json:"source"`
+	Candidates int           `json:"candidates"`
+	Index      int           `json:"index"`
+	Source     domain.Source `json:"source"`
 	// FeasibleCount is how many candidates were feasible over the look-ahead.
 	FeasibleCount int `json:"feasible_candidates"`
 	LookAhead     int `json:"look_ahead"`
@@ -211,7 +211,7 @@ func (r *Refiner) refinement(out *backend.RefineOutput, residual float64, candid
 		Sigma: out.Sigma, Residual: residual, Consistent: out.Consistent,
 	}
 	for i, s := range out.Sources {
-		if s.Source = Source(i); s.Candidates > 0 {
+		if s.Source = domain.Source(i); s.Candidates > 0 {
 			result.Sources = append(result.Sources, s)
 		}
 	}

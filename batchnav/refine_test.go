@@ -198,7 +198,7 @@ func TestTiesGoToTheLowestIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Index != 0 || got.Source != batchnav.SourceLocalized {
+	if got.Index != 0 || got.Source != domain.SourceLocalized {
 		t.Errorf("winner of a tie is candidate %d (%v), want 0", got.Index, got.Source)
 	}
 }
@@ -282,7 +282,7 @@ func TestRefineChoosesAmongProposals(t *testing.T) {
 		}
 		previous := 0
 		for _, s := range got.Sources {
-			if s.Source == batchnav.SourcePrevious {
+			if s.Source == domain.SourcePrevious {
 				previous = s.Candidates
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,13 +23,13 @@ type outside struct {
 	env []string
 }
 
-func copyOutside(t *testing.T) outside {
+func copyOutside(t *testing.T) *outside {
 	t.Helper()
 	checkout, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := outside{dir: t.TempDir(), env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")}
+	o := &outside{dir: t.TempDir(), env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")}
 	if err := os.CopyFS(o.dir, os.DirFS(filepath.Join(checkout, "examples/outside"))); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +47,7 @@ func copyOutside(t *testing.T) outside {
 
 // run gives what a command prints on standard output, decoded into v where v is not
 // nil.
-func (o outside) run(t *testing.T, v any, command ...string) string {
+func (o *outside) run(t *testing.T, v any, command ...string) string {
 	t.Helper()
 	out, log, err := o.try(command...)
 	if err != nil {
@@ -62,7 +61,7 @@ func (o outside) run(t *testing.T, v any, command ...string) string {
 	return out
 }
 
-func (o outside) try(command ...string) (out, log string, err error) {
+func (o *outside) try(command ...string) (out, log string, err error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	var stdout, stderr bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = o.dir, o.env, &stdout, &stderr
@@ -72,7 +71,7 @@ func (o outside) try(command ...string) (out, log string, err error) {
 
 // spoilt leaves a module whose device functions are off by a little, which both the
 // check of the images and its own test say.
-func spoilt(t *testing.T, o outside, build string) {
+func spoilt(t *testing.T, o *outside, build string) {
 	t.Helper()
 	file := filepath.Join(o.dir, "heating/heating.cu")
 	text, err := os.ReadFile(file)
@@ -133,28 +132,28 @@ func TestDomainOfAnotherModule(t *testing.T) {
 	if onShim {
 		spoilt(t, o, build)
 	}
-	program := func(v any, arguments ...string) {
+	program := func(t *testing.T, v any, arguments ...string) {
 		t.Helper()
 		o.run(t, v, append([]string{"./program", "--json"}, arguments...)...)
 	}
 	if _, log, err := o.try("./program", "fly"); err == nil || !strings.HasPrefix(log, "heating: unknown command") {
 		t.Errorf("a command that it does not have: %v, %s", err, log)
 	}
-	program(nil, "dataset", "heating", "--scenarios", "30", "--weights", "1", "--out", "data")
-	program(nil, "train", "heating", "--data", "data", "--out", "heating.safetensors", "--epochs", "30", "--rollout-epochs", "2")
+	program(t, nil, "dataset", "heating", "--scenarios", "30", "--weights", "1", "--out", "data")
+	program(t, nil, "train", "heating", "--data", "data", "--out", "heating.safetensors", "--epochs", "30", "--rollout-epochs", "2")
 	var eval struct {
 		Safe     float64 `json:"safe"`
 		Episodes int     `json:"episodes"`
 	}
-	program(&eval, "eval", "heating", "--method", "gpc", "--episodes", "5", "--seed", "5", "--model", "heating.safetensors", "--trace", "trace.jsonl")
+	program(t, &eval, "eval", "heating", "--method", "gpc", "--episodes", "5", "--seed", "5", "--model", "heating.safetensors", "--trace", "trace.jsonl")
 	if eval.Safe != 1 || eval.Episodes != 5 {
 		t.Errorf("of %d episodes %v were safe, want all 5", eval.Episodes, eval.Safe)
 	}
-	program(nil, "verify", "trace.jsonl")
+	program(t, nil, "verify", "trace.jsonl")
 	var benchmark struct {
 		Results []struct{ Case, Size string }
 	}
-	program(&benchmark, "bench", "step", "--case", "heating", "--batch", "8", "--time", "5ms")
+	program(t, &benchmark, "bench", "step", "--case", "heating", "--batch", "8", "--time", "5ms")
 	if len(benchmark.Results) != 1 || benchmark.Results[0].Case != "heating" || !strings.Contains(benchmark.Results[0].Size, "own objectives") {
 		t.Errorf("bench step: %+v", benchmark.Results)
 	}
@@ -162,23 +161,25 @@ func TestDomainOfAnotherModule(t *testing.T) {
 		Cost, Margin float64
 		Feasible     bool
 	}
-	refine := func(backend string) (r refined) {
+	refine := func(t *testing.T, backend string) (r refined) {
 		t.Helper()
-		program(&r, "refine", "heating", "--state", "state.json", "--candidates", "64", "--model", "heating.safetensors", "--backend", backend)
+		program(t, &r, "refine", "heating", "--state", "state.json", "--candidates", "64", "--model", "heating.safetensors", "--backend", backend)
 		return r
 	}
-	cpu := refine("cpu")
+	cpu := refine(t, "cpu")
 	if !cpu.Feasible {
 		t.Errorf("refinement: %+v", cpu)
 	}
 
-	if !onShim {
-		t.Skip("without a C++20 compiler the program is not run on the host shim")
-	}
-	o.run(t, nil, "go", "run", build, "shim", "driver/libcuda.so.1")
-	o.env = append(slices.Clone(o.env), "LD_LIBRARY_PATH="+filepath.Join(o.dir, "driver"))
-	cuda := refine("cuda")
-	if !cuda.Feasible || !(math.Abs(cuda.Cost-cpu.Cost) <= 1e-3*(1+cpu.Cost)) || !(math.Abs(cuda.Margin-cpu.Margin) <= 1e-3) {
-		t.Errorf("refinement on the host shim %+v, on the CPU %+v", cuda, cpu)
-	}
+	t.Run("on the host shim", func(t *testing.T) {
+		if !onShim {
+			t.Skip("it needs a C++20 compiler")
+		}
+		o.run(t, nil, "go", "run", build, "shim", "driver/libcuda.so.1")
+		o.env = append(o.env, "LD_LIBRARY_PATH="+filepath.Join(o.dir, "driver"))
+		cuda := refine(t, "cuda")
+		if !cuda.Feasible || !(math.Abs(cuda.Cost-cpu.Cost) <= 1e-3*(1+cpu.Cost)) || !(math.Abs(cuda.Margin-cpu.Margin) <= 1e-3) {
+			t.Errorf("refinement on the host shim %+v, on the CPU %+v", cuda, cpu)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // onHost are device functions that are the problem's own methods, but for what spoil
@@ -29,7 +30,7 @@ func (h onHost) DeviceGradient(p domain.Problem, at backend.DeviceRows) (r backe
 			from []float64
 		}{{&r.J, J}, {&r.GS, gs}, {&r.GU, gu}, {&r.Base, base}} {
 			row := make([]float32, len(v.from))
-			narrow(row, v.from)
+			tensor.Narrow(row, v.from)
 			*v.to = append(*v.to, row...)
 		}
 	}
@@ -45,7 +46,7 @@ func (h onHost) DeviceStep(p domain.Problem, at backend.DeviceRows, project bool
 		plan := make([]float64, p.Spec().PlanSize())
 		copy(plan, row[0])
 		input := make([]float32, len(row[4]))
-		narrow(input, row[4])
+		tensor.Narrow(input, row[4])
 		r.Plan, r.S, r.C = append(r.Plan, plan...), append(r.S, row[1]...), append(r.C, row[2]...)
 		r.Cost, r.Margin, r.Input = append(r.Cost, row[3][0]), append(r.Margin, row[3][1]), append(r.Input, input...)
 	}

@@ -295,11 +295,11 @@ func checkBatchGradient(p domain.Problem, points []point) (errs []error) {
 			b.CStride, b.SigmaStride = 0, 0
 		}
 		for i, at := range points {
-			narrow(b.S[i*b.SStride:], at.s)
-			narrow(b.U[i*b.UStride:], at.u)
+			tensor.Narrow(b.S[i*b.SStride:], at.s)
+			tensor.Narrow(b.U[i*b.UStride:], at.u)
 			if i == 0 || !shared {
-				narrow(b.C[i*b.CStride:], at.c)
-				narrow(b.Sigma[i*b.SigmaStride:], simplex(rng, m))
+				tensor.Narrow(b.C[i*b.CStride:], at.c)
+				tensor.Narrow(b.Sigma[i*b.SigmaStride:], simplex(rng, m))
 			}
 		}
 		batch.GradientBatch(b)
@@ -390,12 +390,6 @@ func checkBlockGradient(p domain.Problem, points []point) (errs []error) {
 	return errs
 }
 
-func narrow(dst []float32, src []float64) {
-	for i, v := range src {
-		dst[i] = float32(v)
-	}
-}
-
 func checkDynamics(p domain.Problem, points []point) (errs []error) {
 	spec := p.Spec()
 	for i, at := range points {
@@ -464,7 +458,7 @@ func checkPlanScore(p domain.Problem, points []point) (errs []error) {
 		}
 		for r := range planRows {
 			for h := range spec.Plan {
-				narrow(b.Plans.Row(r)[h*spec.ActionSize():], draw(rng, spec.Action))
+				tensor.Narrow(b.Plans.Row(r)[h*spec.ActionSize():], draw(rng, spec.Action))
 			}
 		}
 		lost := i % planRows

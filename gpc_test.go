@@ -1,0 +1,217 @@
+package gpc_test
+
+import (
+	"errors"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+)
+
+// Nothing that this package exports names a type that its users cannot name.
+func TestNoExportedSignatureNamesAnInternalType(t *testing.T) {
+	list, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "github.com/gpc-engine/gpc").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(list)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = file
+	}
+	pkg, err := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }).Import("github.com/gpc-engine/gpc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var check func(where string, of types.Type)
+	check = func(where string, of types.Type) {
+		switch v := types.Unalias(of).(type) {
+		case *types.Named:
+			if p := v.Obj().Pkg(); p != nil && strings.Contains(p.Path(), "/internal/") {
+				t.Errorf("%s names %s", where, v)
+			}
+			for i := range v.TypeArgs().Len() {
+				check(where, v.TypeArgs().At(i))
+			}
+		case *types.Pointer:
+			check(where, v.Elem())
+		case *types.Slice:
+			check(where, v.Elem())
+		case *types.Array:
+			check(where, v.Elem())
+		case *types.Map:
+			check(where, v.Key())
+			check(where, v.Elem())
+		case *types.Chan:
+			check(where, v.Elem())
+		case *types.Signature:
+			for _, tuple := range []*types.Tuple{v.Params(), v.Results()} {
+				for i := range tuple.Len() {
+					check(where, tuple.At(i).Type())
+				}
+			}
+		case *types.Struct:
+			for i := range v.NumFields() {
+				if f := v.Field(i); f.Exported() {
+					check(where+"."+f.Name(), f.Type())
+				}
+			}
+		}
+	}
+	exported := 0
+	for _, name := range pkg.Scope().Names() {
+		o := pkg.Scope().Lookup(name)
+		if !o.Exported() {
+			continue
+		}
+		exported++
+		check(name, o.Type())
+		if named, ok := types.Unalias(o.Type()).(*types.Named); ok && named.Obj().Pkg() == pkg {
+			check(name, named.Underlying())
+			for i := range named.NumMethods() {
+				if m := named.Method(i); m.Exported() {
+					check(name+"."+m.Name(), m.Type())
+				}
+			}
+		}
+	}
+	if exported < 10 {
+		t.Fatalf("found %d exported names", exported)
+	}
+}
+
+// learned is a method that brings weights of its own.
+type learned struct{ gain byte }
+
+func (learned) Reset(domain.Episode) error { return nil }
+
+func (l learned) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	u[0] = float64(l.gain)
+	return true, nil
+}
+
+// A method with weights of its own is one entry of its case's list.
+func TestAMethodWithWeightsOfItsOwn(t *testing.T) {
+	c, err := gpc.NewCase(domain.Case{Problem: testdomain.NewCart(3), Methods: []domain.Method{{
+		Name: "policy", Group: domain.GroupBaseline, Needs: domain.NeedsWeights,
+		New: func(m domain.Means) (domain.Controller, error) { return learned{m.Weights[0]}, nil },
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Controller(nil, gpc.Setup{Method: "policy"}); !errors.As(err, new(gpc.InputError)) {
+		t.Errorf("without weights: %v", err)
+	}
+	ctrl, err := c.Controller(nil, gpc.Setup{Method: "policy", Weights: []byte{7}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := make([]float64, 1)
+	if ok, err := ctrl.Decide(nil, nil, domain.Preference{}, u); !ok || err != nil || u[0] != 7 {
+		t.Errorf("u %v, ok %v, error %v", u, ok, err)
+	}
+	if _, err := c.Controller(nil, gpc.Setup{Method: "nobody"}); err == nil || !strings.Contains(err.Error(), "policy") {
+		t.Errorf("an unknown method: %v", err)
+	}
+}
+
+// The exact solver of a case stands behind the navigator wherever it is made, not in
+// evaluation alone.
+func TestRescueStandsBehindEveryLoop(t *testing.T) {
+	cart := testdomain.NewCart(3)
+	asked := 0
+	def := domain.Case{Problem: cart, Rescue: func(s, c []float64, pref domain.Preference, u []float64) bool {
+		asked++
+		u[0] = 0
+		return true
+	}}
+	spec := *cart.Spec()
+	spec.Training.Latent = 9
+	def.Problem = far{respecified{cart, &spec}}
+	c, err := gpc.NewCase(def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	m := testdomain.Map(cart, 9, true)
+	loops := map[string]func(method string) error{
+		"Loop": func(method string) error {
+			n, err := c.Loop(e, gpc.Setup{Method: method, Model: m})
+			if err == nil {
+				_, err = n.Decide(make([]float64, 2), make([]float64, cart.Spec().ContextSize()), domain.Preference{Adaptive: true})
+			}
+			return err
+		},
+		"Controller": func(method string) error {
+			n, err := c.Controller(e, gpc.Setup{Method: method, Model: m})
+			if err == nil {
+				_, err = n.Decide(make([]float64, 2), make([]float64, cart.Spec().ContextSize()), domain.Preference{Adaptive: true}, make([]float64, 1))
+			}
+			return err
+		},
+	}
+	for name, decide := range loops {
+		for method, want := range map[string]int{"gpc": 1, "direct": 1, "gpc-no-fallback": 0} {
+			asked = 0
+			if err := decide(method); err != nil {
+				t.Fatal(err)
+			}
+			if asked != want {
+				t.Errorf("%s of %s asked the exact solver %d times, want %d", name, method, asked, want)
+			}
+		}
+	}
+}
+
+// far is a problem whose margins are never kept.
+type far struct{ respecified }
+
+func (f far) Margins(s, c, u, m []float64) {
+	for i := range m {
+		m[i] = -1
+	}
+}
+
+// A case that is registered wrongly is refused with the field's name.
+func TestACatalogueIsChecked(t *testing.T) {
+	spec := *testdomain.NewCart(3).Spec()
+	spec.Semantic.K = spec.Semantic.K[:1]
+	k := gpc.Catalogue{Cases: []domain.Case{{Problem: respecified{testdomain.NewCart(3), &spec}}}}
+	if err := k.Validate(); err == nil || !strings.Contains(err.Error(), "Semantic") || !errors.As(err, new(gpc.InputError)) {
+		t.Errorf("a Semantic.K of wrong length: %v", err)
+	}
+	cart := domain.Case{Problem: testdomain.NewCart(3)}
+	k = gpc.Catalogue{Cases: []domain.Case{cart, cart}}
+	if err := k.Validate(); err == nil || !strings.Contains(err.Error(), "two cases") {
+		t.Errorf("two cases of one name: %v", err)
+	}
+	if _, err := k.Find("nobody"); !errors.As(err, new(gpc.InputError)) {
+		t.Errorf("an unknown case: %v", err)
+	}
+	c, err := k.Find(cart.Problem.Spec().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Model(""); !errors.As(err, new(gpc.InputError)) || c.Bundled() {
+		t.Errorf("a map that is not bundled: %v", err)
+	}
+}
+
+type respecified struct {
+	*testdomain.Cart
+	spec *domain.Spec
+}
+
+func (r respecified) Spec() *domain.Spec { return r.spec }
