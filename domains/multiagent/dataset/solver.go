@@ -92,7 +92,7 @@ var _ domain.ScenarioSolver = (*Solver)(nil)
 type work struct {
 	planner *plan.Planner
 	search  *plan.Search
-	joint   plan.Joint
+	joint   plan.Commitments
 	look    view.Outlook // of the robot that is searched for
 }
 
@@ -211,7 +211,7 @@ func (r *Solver) drive(x *work, at []float64) error {
 	}
 	r.perturb(h, at, rng)
 	x.planner.Observe(h, world.Thirds)
-	x.joint = x.planner.Joint()
+	x.joint = x.planner.Commitments()
 	x.joint.Obstacles = h.Predicted(nil, world.LookAhead)
 	x.joint.Planned = h.Robots
 	x.search.Rand = rand.New(rand.NewPCG(number, 0x7374_6172_74))
@@ -296,7 +296,7 @@ func (r *Solver) solve(x *work, pref domain.Preference) ([]domain.Sample, error)
 }
 
 // weights are what each robot optimises: the preference, or its own priority.
-func (r *Solver) weights(j *plan.Joint, pref domain.Preference) (w [world.MaxRobots][3]float64) {
+func (r *Solver) weights(j *plan.Commitments, pref domain.Preference) (w [world.MaxRobots][3]float64) {
 	v := r.view
 	s, c := make([]float64, v.Spec().MeasuredSize()), make([]float64, v.Spec().ContextSize())
 	var delta [3]float64

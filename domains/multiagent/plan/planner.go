@@ -110,7 +110,7 @@ type Planner struct {
 	search  *Search
 	guidance
 
-	joint   Joint
+	joint   Commitments
 	scene   world.Prediction // of the decision
 	look    view.Outlook     // of the robot being planned
 	started bool
@@ -145,7 +145,7 @@ func New(y *world.System, options Options, means domain.Means) (*Planner, error)
 func (p *Planner) Reset(domain.Episode) error {
 	p.started, p.t, p.least, p.chosen = false, 0, world.NoMargin, p.options.Buffer
 	p.search.Rand = rand.New(rand.NewPCG(0x6c6f_6f6b_6168_6561, 1))
-	p.joint = Joint{Obstacles: p.joint.Obstacles}
+	p.joint = Commitments{Obstacles: p.joint.Obstacles}
 	clear(p.fields[:])
 	clear(p.waits[:])
 	p.guidance.reset()
@@ -224,8 +224,8 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 	}
 }
 
-// Joint is what everyone is committed to.
-func (p *Planner) Joint() Joint { return p.joint }
+// Commitments are what everyone is committed to.
+func (p *Planner) Commitments() Commitments { return p.joint }
 
 // home reports whether robot i stands within its goal's radius.
 func (p *Planner) home(i int) bool {

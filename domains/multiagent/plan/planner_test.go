@@ -260,6 +260,9 @@ func TestReferenceIsFeasibleFirst(t *testing.T) {
 		}
 	}
 	y := system(t, true)
+	if _, err := NewReference(y, 63); err == nil {
+		t.Error("63 candidates are accepted")
+	}
 	r, err := NewReference(y, 384)
 	if err != nil {
 		t.Fatal(err)

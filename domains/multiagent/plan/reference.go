@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -46,9 +47,12 @@ type ranked struct {
 	index    int
 }
 
-// NewReference returns the optimiser with a budget of candidates per decision, a
-// multiple of 64.
+// NewReference returns the optimiser with a budget of candidates per decision, at least
+// 64, of which multiples of 64 are used.
 func NewReference(y *world.System, budget int) (*Reference, error) {
+	if least := referenceRounds * rollout.Lanes; budget < least {
+		return nil, fmt.Errorf("multiagent: the reference has %d candidates, want at least %d", budget, least)
+	}
 	engine, err := rollout.New()
 	if err != nil {
 		return nil, err

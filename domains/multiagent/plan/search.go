@@ -89,7 +89,9 @@ func (s *Search) Begin(l *view.Outlook, i int, score Score, committed *Plan) {
 	score.write(l, i, &s.Problem)
 	s.filled = 0
 	s.Clear()
-	s.Plans, s.err = s.evaluator.Plans(&s.Problem, len(s.origins))
+	if s.Plans, s.err = s.evaluator.Plans(&s.Problem, len(s.origins)); s.err != nil {
+		s.Plans = make([]float32, len(s.Results)*rollout.PlanSize(s.steps)) // what is not scored needs a place too
+	}
 }
 
 // Clear forgets the candidates so far.

@@ -1,11 +1,6 @@
 package rollout
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/gpc-engine/gpc/domain"
-)
+import "fmt"
 
 // Evaluator scores many candidates in one call: a Processor on this CPU, a Device on
 // a GPU. It is used by one goroutine. Plans are blocks of sixteen candidates,
@@ -31,21 +26,6 @@ var (
 	_ Evaluator = (*Processor)(nil)
 	_ Evaluator = (*Device)(nil)
 )
-
-// NewEvaluator returns that of an accelerator; where there is none, or it is one that
-// runs no programs (errors.ErrUnsupported), that of this CPU.
-func NewEvaluator(a domain.Accelerator) (Evaluator, error) {
-	if a != nil {
-		if d, err := NewDevice(a); !errors.Is(err, errors.ErrUnsupported) {
-			return d, err
-		}
-	}
-	engine, err := New()
-	if err != nil {
-		return nil, err
-	}
-	return NewProcessor(engine), nil
-}
 
 // Choice is the best of the candidates: of most leading safe steps, among those of
 // least cost, among those of lowest index. A candidate without a cost takes

@@ -18,9 +18,9 @@ type Commitment struct {
 	Exhausted float64
 }
 
-// Joint is what everyone is committed to in one scene. A copy is independent as long
+// Commitments are everyone's in one scene: the joint plan. A copy is independent as long
 // as Scene and Obstacles, which it shares, are replaced and not written to.
-type Joint struct {
+type Commitments struct {
 	Scene     *world.Prediction
 	Obstacles [][]world.Obstacle // after 1 to L steps
 	Planned   int                // robots that have plans others must keep clear of, the first
@@ -30,7 +30,7 @@ type Joint struct {
 
 // Shift drops the executed step of everyone's plan and brakes in the new last one.
 // See follows.
-func (j *Joint) Shift() {
+func (j *Commitments) Shift() {
 	p := j.Scene.Params
 	for i := range j.Scene.Robots {
 		r := &j.Robots[i]
@@ -43,7 +43,7 @@ func (j *Joint) Shift() {
 }
 
 // See takes everyone's plans to where the robots are now.
-func (j *Joint) See(h *world.Prediction) {
+func (j *Commitments) See(h *world.Prediction) {
 	j.Scene = h
 	j.Obstacles = h.Predicted(j.Obstacles, world.LookAhead)
 	for i := range h.Robots {
@@ -52,7 +52,7 @@ func (j *Joint) See(h *world.Prediction) {
 }
 
 // Commit makes a plan robot i's.
-func (j *Joint) Commit(i int, plan *Plan) {
+func (j *Commitments) Commit(i int, plan *Plan) {
 	r, state := &j.Robots[i], j.Scene.State[i]
 	r.Plan = *plan
 	for k, u := range r.Plan {
@@ -63,7 +63,7 @@ func (j *Joint) Commit(i int, plan *Plan) {
 }
 
 // Outlook is what robot i plans among: the others as far as they have plans.
-func (j *Joint) Outlook(i int) view.Outlook {
+func (j *Commitments) Outlook(i int) view.Outlook {
 	l := view.Outlook{Scene: j.Scene, Obstacles: j.Obstacles, Guide: j.Guides[i]}
 	for k := range j.Planned {
 		l.Paths[k] = &j.Robots[k].Path
@@ -74,7 +74,7 @@ func (j *Joint) Outlook(i int) view.Outlook {
 // Actions writes as many first steps of everyone's plans as there is room for, as they
 // are executed, [step][robot][a, ω]: in float64, where they keep box and slew bound
 // exactly.
-func (j *Joint) Actions(to []float64) {
+func (j *Commitments) Actions(to []float64) {
 	clear(to)
 	for i := range j.Scene.Robots {
 		before := j.Scene.Previous[i][:]
