@@ -245,10 +245,10 @@ func TestViewRefinementOnDevice(t *testing.T) {
 	}
 }
 
-// TestPlannerAsksTheDevice drives the first decisions of a scene of Case 2 with the map
-// on the device and with the map on the CPU: proposals are the same up to rounding, and
-// the robots go the same ways.
-func TestPlannerAsksTheDevice(t *testing.T) {
+// TestPlannerOnDevice drives the first decisions of a scene of Case 2 with map and scores
+// on the device and with both on the CPU: they are the same up to rounding, and the
+// robots go the same ways.
+func TestPlannerOnDevice(t *testing.T) {
 	cpu, err := cpufallback.New(cpufallback.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -264,8 +264,12 @@ func TestPlannerAsksTheDevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			means := domain.Means{Proposer: p, Candidates: candidates}
+			if i == 0 {
+				means.Accelerator = device
+			}
 			at := slices.IndexFunc(c.Methods, func(m domain.Method) bool { return m.Name == "gpc" })
-			controller, err := c.Methods[at].New(domain.Means{Proposer: p, Candidates: candidates})
+			controller, err := c.Methods[at].New(means)
 			if err != nil {
 				t.Fatal(err)
 			}
