@@ -21,6 +21,8 @@ type Plant struct {
 	Reference func(*System) (domain.Controller, error)
 }
 
+var _ domain.Plant = (*Plant)(nil)
+
 // Params implements domain.Plant.
 func (l *Plant) Params() any { return l.System.Params }
 
@@ -99,6 +101,14 @@ type Episode struct {
 	closest [MaxRobots]float64 // least goal distance so far, m
 	hit     string             // the first violated margin, in words
 }
+
+var (
+	_ domain.Episode   = (*Episode)(nil)
+	_ domain.Judged    = (*Episode)(nil)
+	_ domain.Arrived   = (*Episode)(nil)
+	_ domain.Explained = (*Episode)(nil)
+	_ domain.Sized     = (*Episode)(nil)
+)
 
 // normal is a source of standard normal numbers.
 type normal interface{ NormFloat64() float64 }
