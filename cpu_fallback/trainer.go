@@ -2,7 +2,6 @@ package cpufallback
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
@@ -240,22 +239,12 @@ func (t *Trainer) State() (backend.TrainerState, error) {
 // latents are computed again from the frozen networks, to the same bits.
 func (t *Trainer) Restore(s backend.TrainerState) error {
 	list := t.stored()
+	sizes := map[string]int{}
 	for _, a := range list {
-		got, ok := s.Arrays[a.name]
-		if !ok || len(got) != a.size {
-			return fmt.Errorf("Restore: array %s has %d entries, want %d", a.name, len(got), a.size)
-		}
-		for i, v := range got {
-			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-				return fmt.Errorf("Restore: array %s is %v at %d, want a finite number", a.name, v, i)
-			}
-		}
+		sizes[a.name] = a.size
 	}
-	if len(s.Arrays) != len(list) || s.ManifoldSteps < 0 || s.RolloutSteps < 0 {
-		return fmt.Errorf("Restore: %d arrays after %d and %d steps, want %d arrays and counts ≥ 0", len(s.Arrays), s.ManifoldSteps, s.RolloutSteps, len(list))
-	}
-	if s.RolloutPrepared && !t.hasPairs() {
-		return fmt.Errorf("Restore: the state is of rollout training, and no row of the data set has a successor")
+	if err := t.cfg.CheckState("Restore", s, sizes); err != nil {
+		return err
 	}
 	for _, a := range list {
 		a.set(s.Arrays[a.name])
@@ -271,8 +260,4 @@ func (t *Trainer) Restore(s backend.TrainerState) error {
 		return t.prepareLatents()
 	}
 	return nil
-}
-
-func (t *Trainer) hasPairs() bool {
-	return slices.ContainsFunc(t.cfg.Data.Next, func(n int32) bool { return n >= 0 })
 }

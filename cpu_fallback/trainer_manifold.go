@@ -84,11 +84,7 @@ func (w *manifoldWork) pass(t *Trainer, rows, neighbours []int32, kernel []float
 		chunks := chunksOf(n)
 		t.backend.pool.Run(chunks, w.runChunk)
 		for _, p := range w.partial[:chunks] {
-			sum.ReconX += p.ReconX
-			sum.Action += p.Action
-			sum.ReconO += p.ReconO
-			sum.Consistency += p.Consistency
-			sum.Locality += p.Locality
+			sum.Add(p, 1)
 		}
 		if train {
 			for i := range w.uses {
@@ -101,16 +97,10 @@ func (w *manifoldWork) pass(t *Trainer, rows, neighbours []int32, kernel []float
 			t.backend.pool.Run(len(t.gradients), t.runGradient)
 		}
 	}
-	share := 1 / float64(len(rows))
-	sum.ReconX *= share
-	sum.Action *= share
-	sum.ReconO *= share
-	sum.Consistency *= share
-	sum.Locality *= share
-	m := t.cfg.Manifold
-	sum.Total = float64(m.ReconX)*sum.ReconX + float64(m.Action)*sum.Action + float64(m.ReconO)*sum.ReconO +
-		float64(m.Consistency)*sum.Consistency + float64(m.Locality)*sum.Locality
-	return sum
+	var mean backend.ManifoldLosses
+	mean.Add(sum, 1/float64(len(rows)))
+	mean.Total = t.cfg.Manifold.Total(mean)
+	return mean
 }
 
 // chunk runs one chunk of the micro-batch from inputs to the deltas of every

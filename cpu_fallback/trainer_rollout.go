@@ -1,8 +1,6 @@
 package cpufallback
 
 import (
-	"errors"
-
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -45,8 +43,8 @@ type rolloutWork struct {
 
 // PrepareRollout implements backend.Trainer.
 func (t *Trainer) PrepareRollout() error {
-	if !t.hasPairs() {
-		return errors.New("PrepareRollout: no row of the data set has a successor")
+	if err := t.cfg.CheckPairs("PrepareRollout"); err != nil {
+		return err
 	}
 	if err := t.prepareLatents(); err != nil {
 		return err
@@ -186,15 +184,7 @@ func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.Rollout
 		chunks := chunksOf(len(w.rows))
 		t.backend.pool.Run(chunks, w.runChunk)
 		for _, p := range w.partial[:chunks] {
-			sum.Act += p.Act
-			sum.ActNext += p.ActNext
-			sum.Delta += p.Delta
-			sum.Roll += p.Roll
-			sum.Flow += p.Flow
-			sum.LieAct += p.LieAct
-			sum.LieDelta += p.LieDelta
-			sum.LieAnchor += p.LieAnchor
-			sum.LieReg += p.LieReg
+			sum.Add(p, 1)
 		}
 		if train {
 			for l := range w.uses {
@@ -204,13 +194,10 @@ func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.Rollout
 			t.backend.pool.Run(len(t.gradients), t.runGradient)
 		}
 	}
-	c := &t.cfg.Rollout
 	for _, v := range []*float64{&sum.Act, &sum.ActNext, &sum.Delta, &sum.Roll, &sum.Flow, &sum.LieAct, &sum.LieDelta, &sum.LieAnchor, &sum.LieReg} {
 		*v /= float64(len(rows))
 	}
-	delta, roll, flow, lie := float64(c.Delta), float64(c.Roll), float64(c.Flow), float64(c.Lie)
-	sum.Total = sum.Act + sum.ActNext + delta*sum.Delta + roll*sum.Roll + flow*sum.Flow +
-		lie*(sum.LieAct+delta*sum.LieDelta+sum.LieAnchor+sum.LieReg)
+	sum.Total = t.cfg.Rollout.Total(sum)
 	return sum
 }
 

@@ -126,7 +126,7 @@ func margins(d deviceProblem, row int) []float64 {
 // TestRowsOfABatchAreAlone gives rows in batches of other sizes, and to lanes in
 // another order: the bits are the same.
 func TestRowsOfABatchAreAlone(t *testing.T) {
-	b, library := opened(t)
+	library, b := onShim(t, Options{})
 	d := dispatchRows(t, opf.ThirtyUncertain(), 33)
 	spec := d.problem.Spec()
 	all := rollOut(t, b, d, true)

@@ -14,34 +14,26 @@ import (
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
-// opened gives a backend on the host shim.
-func opened(t testing.TB) (*Backend, *shim.Library) {
+// onShim gives a backend on the host shim.
+func onShim(t testing.TB, o Options) (*shim.Library, *Backend) {
 	t.Helper()
 	library := shim.Open(t)
-	context, err := driver.Open(library, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := New(context, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b, library
+	return library, on(t, library, o)
 }
 
 // onAny gives a backend on the host shim or, where tests run on one, on a GPU.
 func onAny(t testing.TB) *Backend {
 	t.Helper()
-	context, err := driver.Open(shim.Device(t), 0)
+	return on(t, shim.Device(t), Options{})
+}
+
+func on(t testing.TB, d driver.Driver, o Options) *Backend {
+	t.Helper()
+	context, err := driver.Open(d, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(context, Options{})
+	b, err := New(context, o)
 	if err != nil {
 		t.Fatal(err)
 	}

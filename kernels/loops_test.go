@@ -108,7 +108,7 @@ func TestLoopsStayOnDevice(t *testing.T) {
 		"gpc": {}, "no retraction": {NoRetraction: true}, "no Lie residual": {NoLie: true}, "direct": {Direct: true}, "no semantics": {NoSemantic: true}, "observer": {Observer: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, _ := opened(t)
+			_, b := onShim(t, Options{})
 			want := drive(t, ref.New(), opt, 6, 6)
 			sameDecisions(t, drive(t, b, opt, 6, 6), want)
 			smoothed := 0
@@ -127,7 +127,7 @@ func TestLoopsStayOnDevice(t *testing.T) {
 // TestLatentsCrossOnRequestAlone counts what a decision asks of the driver: one
 // graph, and a wait.
 func TestLatentsCrossOnRequestAlone(t *testing.T) {
-	b, library := opened(t)
+	library, b := onShim(t, Options{})
 	cfg := loopsConfig(t, 5)
 	l, err := b.NewLoops(cfg)
 	if err != nil {
@@ -210,7 +210,7 @@ func loopsCall(cfg backend.LoopsConfig) (backend.LoopsInput, backend.LoopsOutput
 // TestLatentsAreReadAndReplaced takes latents from one object to another half way:
 // both go on alike. A loop without a latent says so.
 func TestLatentsAreReadAndReplaced(t *testing.T) {
-	b, _ := opened(t)
+	_, b := onShim(t, Options{})
 	cfg := loopsConfig(t, 7)
 	in, out := loopsCall(cfg)
 	begin := func() backend.Loops {
@@ -265,7 +265,7 @@ func TestLoopsInChunks(t *testing.T) {
 	var plans [2]tensor.Matrix
 	used := 0
 	for i := range plans {
-		b, library := opened(t)
+		library, b := onShim(t, Options{})
 		if i == 1 {
 			library.SetMemory(used - 128<<10)
 		}

@@ -53,7 +53,7 @@ func multiagentScene(t testing.TB, index int) (made domain.Case, o batchnav.Obse
 // one graph (localization, candidates, flow, decoding, projection, roll-out over H,
 // choice) to the one in single operations on the reference.
 func TestWholeRefinementOfCase2(t *testing.T) {
-	b, library := opened(t)
+	library, b := onShim(t, Options{})
 	const candidates = 24
 	var refiners [2]*batchnav.Refiner
 	made, _ := multiagentScene(t, 0)

@@ -101,7 +101,7 @@ func compareRefinements(t *testing.T, device, single *batchnav.Refiner, cases []
 func TestRefinementOnDevice(t *testing.T) {
 	problem := integrator.Convex().Problem
 	m := integratorModel(t, 300)
-	b, library := opened(t)
+	library, b := onShim(t, Options{})
 	const candidates = 48
 	refiners := make([]*batchnav.Refiner, 2)
 	for i, made := range []backend.Backend{b, ref.New()} {
@@ -141,7 +141,7 @@ func TestRefinementOnDevice(t *testing.T) {
 // twelve of a flow step and the plans, two for each decision of the roll-out but the
 // last, which needs no policy behind it, and the choice.
 func TestLaunchesOfARefinement(t *testing.T) {
-	b, library := opened(t)
+	library, b := onShim(t, Options{})
 	r, err := batchnav.NewRefiner(b, integratorModel(t, 60), integrator.Convex().Problem, batchnav.Options{}, 8)
 	if err != nil {
 		t.Fatal(err)

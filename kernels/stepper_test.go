@@ -160,7 +160,7 @@ func TestProblemTooLargeForTheDevice(t *testing.T) {
 func TestOneGraphPerBatchSize(t *testing.T) {
 	const rows = 20
 	cfg, in := integratorStep(t, rows)
-	b, library := opened(t)
+	library, b := onShim(t, Options{})
 	s, err := b.NewStepper(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestKernelsHaveNoRaces(t *testing.T) {
 	m := integratorModel(t, 200)
 	var first []float32
 	for i, order := range []uint64{0, 1, 12345} {
-		b, library := opened(t)
+		library, b := onShim(t, Options{})
 		library.SetOrder(order)
 		s, err := b.NewStepper(cfg)
 		if err != nil {
@@ -253,7 +253,7 @@ func TestShortMemoryIsTakenInChunks(t *testing.T) {
 	}
 	var results [2]tensor.Matrix
 	for i := range results {
-		b, library := opened(t)
+		library, b := onShim(t, Options{})
 		if i == 1 {
 			library.SetMemory(512 << 10)
 		}
@@ -283,7 +283,7 @@ func TestSearchWithTensorCores(t *testing.T) {
 	const k = 35 // two passes
 	var results [2][]int32
 	for i, tf32 := range []bool{false, true} {
-		b, _ := opened(t)
+		_, b := onShim(t, Options{})
 		b.options.TF32 = tf32
 		index, err := b.NewIndex(m.Codes, tensor.New(m.Codes.Rows, 1))
 		if err != nil {
@@ -324,7 +324,7 @@ func TestTensorCoresErrWithinTheirRounding(t *testing.T) {
 		}
 		return off
 	}
-	single, _ := opened(t)
+	_, single := onShim(t, Options{})
 	_, tensorCores := onShim(t, Options{TF32: true})
 	fp32, tf32 := worst(single), worst(tensorCores)
 	t.Logf("largest error of an action: %.2g in float32, %.2g in TF32", fp32, tf32)

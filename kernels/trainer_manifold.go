@@ -123,9 +123,7 @@ func (t *Trainer) manifold(op string, rows, neighbours []int32, kernel []float32
 	for i := range sums {
 		sums[i] /= float64(len(rows))
 	}
-	m := t.cfg.Manifold
 	loss := backend.ManifoldLosses{ReconX: sums[0], Action: sums[1], ReconO: sums[2], Consistency: sums[3], Locality: sums[4]}
-	loss.Total = float64(m.ReconX)*loss.ReconX + float64(m.Action)*loss.Action + float64(m.ReconO)*loss.ReconO +
-		float64(m.Consistency)*loss.Consistency + float64(m.Locality)*loss.Locality
+	loss.Total = t.cfg.Manifold.Total(loss)
 	return loss, nil
 }

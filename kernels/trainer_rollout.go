@@ -68,8 +68,8 @@ func (p *planner) rollout(key planKey) {
 // PrepareRollout implements backend.Trainer.
 func (t *Trainer) PrepareRollout() error {
 	const op = "PrepareRollout"
-	if !t.hasPairs() {
-		return errors.New(op + ": no row of the data set has a successor")
+	if err := t.cfg.CheckPairs(op); err != nil {
+		return err
 	}
 	if !t.rolloutPrepared { // what the latents depend on is frozen since
 		if err := t.prepareLatents(); err != nil {
@@ -91,10 +91,6 @@ func (t *Trainer) PrepareRollout() error {
 	}
 	t.rolloutSteps, t.rolloutPrepared = 0, true
 	return nil
-}
-
-func (t *Trainer) hasPairs() bool {
-	return slices.ContainsFunc(t.cfg.Data.Next, func(n int32) bool { return n >= 0 })
 }
 
 // prepareLatents computes the codes of all rows and the Lie rollout latents of
@@ -240,13 +236,10 @@ func (t *Trainer) rollout(op string, rows []int32, train bool, header [batchHead
 	for i := range sums {
 		sums[i] /= float64(len(rows))
 	}
-	c := t.cfg.Rollout
 	loss := backend.RolloutLosses{
 		Act: sums[0], ActNext: sums[1], Delta: sums[2], Roll: sums[3], Flow: sums[4],
 		LieAct: sums[5], LieDelta: sums[6], LieAnchor: sums[7], LieReg: sums[8],
 	}
-	delta, roll, flow, lie := float64(c.Delta), float64(c.Roll), float64(c.Flow), float64(c.Lie)
-	loss.Total = loss.Act + loss.ActNext + delta*loss.Delta + roll*loss.Roll + flow*loss.Flow +
-		lie*(loss.LieAct+delta*loss.LieDelta+loss.LieAnchor+loss.LieReg)
+	loss.Total = t.cfg.Rollout.Total(loss)
 	return loss, nil
 }

@@ -48,22 +48,12 @@ func (t *Trainer) State() (backend.TrainerState, error) {
 // Rollout latents are computed again from the frozen networks, to the same bits.
 func (t *Trainer) Restore(s backend.TrainerState) error {
 	list := t.layout.stored()
+	sizes := map[string]int{}
 	for _, part := range list {
-		got, ok := s.Arrays[part.name]
-		if !ok || len(got) != part.size {
-			return fmt.Errorf("Restore: array %s has %d entries, want %d", part.name, len(got), part.size)
-		}
-		for i, v := range got {
-			if v-v != 0 {
-				return fmt.Errorf("Restore: array %s is %v at %d, want a finite number", part.name, v, i)
-			}
-		}
+		sizes[part.name] = part.size
 	}
-	if len(s.Arrays) != len(list) || s.ManifoldSteps < 0 || s.RolloutSteps < 0 {
-		return fmt.Errorf("Restore: %d arrays after %d and %d steps, want %d arrays and counts ≥ 0", len(s.Arrays), s.ManifoldSteps, s.RolloutSteps, len(list))
-	}
-	if s.RolloutPrepared && !t.hasPairs() {
-		return errors.New("Restore: the state is of rollout training, and no row of the data set has a successor")
+	if err := t.cfg.CheckState("Restore", s, sizes); err != nil {
+		return err
 	}
 	a := t.layout.arrays()
 	for _, part := range list {

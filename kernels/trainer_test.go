@@ -86,21 +86,6 @@ func (p trainingProblem) rolloutRows(step int) (rows []int32) {
 	return rows
 }
 
-func onShim(t testing.TB, o Options) (*shim.Library, *Backend) {
-	t.Helper()
-	l := shim.Open(t)
-	context, err := driver.Open(l, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := New(context, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
-	return l, b
-}
-
 func trainerOf(t testing.TB, b backend.Backend, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
 	trainer, err := b.NewTrainer(cfg)

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -218,31 +217,5 @@ func TestWeightsOfScenarios(t *testing.T) {
 		if bad.Validate(3) == nil {
 			t.Errorf("%+v was accepted", bad)
 		}
-	}
-}
-
-func TestSweepAndFront(t *testing.T) {
-	front, err := Sweep(context.Background(), &toySolver{}, []float64{0.5, 0.5}, DasDennis(2, 10), domain.WeightedSum, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(front.Points) != 11 || front.Infeasible != 0 {
-		t.Fatalf("%d points, %d infeasible", len(front.Points), front.Infeasible)
-	}
-	if got := NonDominated(front.Points); len(got) != 11 {
-		t.Errorf("%d of 11 optima of a convex front are non-dominated", len(got))
-	}
-	worse := Point{Cost: []float64{front.Points[3].Cost[0] + 1, front.Points[3].Cost[1]}}
-	if got := NonDominated(append([]Point{worse}, front.Points...)); len(got) != 11 || got[0].W == nil {
-		t.Error("a dominated point was kept")
-	}
-	front, err = Sweep(context.Background(), &toySolver{}, []float64{-1, 1}, DasDennis(2, 10), domain.WeightedSum, 3)
-	if err != nil || front.Infeasible != 11 {
-		t.Errorf("infeasible scenario: %+v, %v", front, err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := Sweep(ctx, &toySolver{}, []float64{0.5, 0.5}, DasDennis(2, 10), domain.WeightedSum, 3); err == nil {
-		t.Error("a cancelled sweep returned no error")
 	}
 }

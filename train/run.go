@@ -366,7 +366,7 @@ func (r *run) update(phase Phase, rows []int32, step int, rate float32) (float64
 		if err != nil {
 			return 0, err
 		}
-		addRollout(&r.cursor.Rollout, l, weight)
+		r.cursor.Rollout.Add(l, weight)
 		return l.Total, nil
 	}
 	var neighbours []int32
@@ -378,7 +378,7 @@ func (r *run) update(phase Phase, rows []int32, step int, rate float32) (float64
 	if err != nil {
 		return 0, err
 	}
-	addManifold(&r.cursor.Manifold, l, weight)
+	r.cursor.Manifold.Add(l, weight)
 	return l.Total, nil
 }
 
@@ -404,8 +404,8 @@ func (r *run) endEpoch(p phasePlan, rate float64) (*EpochRecord, error) {
 	c := &r.cursor
 	record := &EpochRecord{Phase: p.phase, Epoch: c.Epoch + 1, LearningRate: rate, Seconds: c.Seconds, Samples: c.Samples}
 	if p.phase == Manifold {
-		mean := scaleManifold(c.Manifold, 1/float64(c.Samples))
-		record.Manifold = &mean
+		record.Manifold, record.ManifoldValidation = &backend.ManifoldLosses{}, &backend.ManifoldLosses{}
+		record.Manifold.Add(c.Manifold, 1/float64(c.Samples))
 		var held backend.ManifoldLosses
 		for from := 0; from < len(r.probe); from += r.opt.Batch {
 			rows := r.probe[from:min(from+r.opt.Batch, len(r.probe))]
@@ -413,13 +413,12 @@ func (r *run) endEpoch(p phasePlan, rate float64) (*EpochRecord, error) {
 			if err != nil {
 				return nil, err
 			}
-			addManifold(&held, l, float64(len(rows)))
+			held.Add(l, float64(len(rows)))
 		}
-		held = scaleManifold(held, 1/float64(len(r.probe)))
-		record.ManifoldValidation = &held
+		record.ManifoldValidation.Add(held, 1/float64(len(r.probe)))
 	} else {
-		mean := scaleRollout(c.Rollout, 1/float64(c.Samples))
-		record.Rollout = &mean
+		record.Rollout = &backend.RolloutLosses{}
+		record.Rollout.Add(c.Rollout, 1/float64(c.Samples))
 		if len(r.probed) > 0 {
 			var held backend.RolloutLosses
 			for from := 0; from < len(r.probed); from += r.opt.Batch {
@@ -428,10 +427,10 @@ func (r *run) endEpoch(p phasePlan, rate float64) (*EpochRecord, error) {
 				if err != nil {
 					return nil, err
 				}
-				addRollout(&held, l, float64(len(rows)))
+				held.Add(l, float64(len(rows)))
 			}
-			held = scaleRollout(held, 1/float64(len(r.probed)))
-			record.RolloutValidation = &held
+			record.RolloutValidation = &backend.RolloutLosses{}
+			record.RolloutValidation.Add(held, 1/float64(len(r.probed)))
 		}
 	}
 	nets, err := r.trainer.Networks()
@@ -495,36 +494,4 @@ func (r *run) finish() (*model.Model, error) {
 		return nil, fmt.Errorf("train: the trained model does not hold together: %w", err)
 	}
 	return m, nil
-}
-
-func addManifold(sum *backend.ManifoldLosses, l backend.ManifoldLosses, weight float64) {
-	sum.ReconX += weight * l.ReconX
-	sum.Action += weight * l.Action
-	sum.ReconO += weight * l.ReconO
-	sum.Consistency += weight * l.Consistency
-	sum.Locality += weight * l.Locality
-	sum.Total += weight * l.Total
-}
-
-func scaleManifold(l backend.ManifoldLosses, f float64) (out backend.ManifoldLosses) {
-	addManifold(&out, l, f)
-	return out
-}
-
-func addRollout(sum *backend.RolloutLosses, l backend.RolloutLosses, weight float64) {
-	sum.Act += weight * l.Act
-	sum.ActNext += weight * l.ActNext
-	sum.Delta += weight * l.Delta
-	sum.Roll += weight * l.Roll
-	sum.Flow += weight * l.Flow
-	sum.LieAct += weight * l.LieAct
-	sum.LieDelta += weight * l.LieDelta
-	sum.LieAnchor += weight * l.LieAnchor
-	sum.LieReg += weight * l.LieReg
-	sum.Total += weight * l.Total
-}
-
-func scaleRollout(l backend.RolloutLosses, f float64) (out backend.RolloutLosses) {
-	addRollout(&out, l, f)
-	return out
 }

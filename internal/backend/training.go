@@ -2,7 +2,9 @@ package backend
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -139,4 +141,70 @@ func CheckRate(op string, lr float32) error {
 		return fmt.Errorf("%s: learning rate is %v, want a finite number ≥ 0", op, lr)
 	}
 	return nil
+}
+
+// CheckPairs says where no row of the data set has a successor.
+func (c *TrainerConfig) CheckPairs(op string) error {
+	if !slices.ContainsFunc(c.Data.Next, func(n int32) bool { return n >= 0 }) {
+		return fmt.Errorf("%s: no row of the data set has a successor", op)
+	}
+	return nil
+}
+
+// CheckState says why a state does not fit a trainer whose arrays have these sizes.
+func (c *TrainerConfig) CheckState(op string, s TrainerState, sizes map[string]int) error {
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		got, ok := s.Arrays[name]
+		if !ok || len(got) != sizes[name] {
+			return fmt.Errorf("%s: array %s has %d entries, want %d", op, name, len(got), sizes[name])
+		}
+		for i, v := range got {
+			if v-v != 0 {
+				return fmt.Errorf("%s: array %s is %v at %d, want a finite number", op, name, v, i)
+			}
+		}
+	}
+	if len(s.Arrays) != len(sizes) || s.ManifoldSteps < 0 || s.RolloutSteps < 0 {
+		return fmt.Errorf("%s: %d arrays after %d and %d steps, want %d arrays and counts ≥ 0", op, len(s.Arrays), s.ManifoldSteps, s.RolloutSteps, len(sizes))
+	}
+	if !s.RolloutPrepared {
+		return nil
+	}
+	return c.CheckPairs(op + ": the state is of rollout training")
+}
+
+// Total is the weighted sum of the terms.
+func (w ManifoldLoss) Total(l ManifoldLosses) float64 {
+	return float64(w.ReconX)*l.ReconX + float64(w.Action)*l.Action + float64(w.ReconO)*l.ReconO +
+		float64(w.Consistency)*l.Consistency + float64(w.Locality)*l.Locality
+}
+
+// Total is the value of eq. du_obj, the two terms without gradient included.
+func (w RolloutLoss) Total(l RolloutLosses) float64 {
+	delta, roll, flow, lie := float64(w.Delta), float64(w.Roll), float64(w.Flow), float64(w.Lie)
+	return l.Act + l.ActNext + delta*l.Delta + roll*l.Roll + flow*l.Flow + lie*(l.LieAct+delta*l.LieDelta+l.LieAnchor+l.LieReg)
+}
+
+// Add adds weight times other losses.
+func (l *ManifoldLosses) Add(other ManifoldLosses, weight float64) {
+	l.ReconX += weight * other.ReconX
+	l.Action += weight * other.Action
+	l.ReconO += weight * other.ReconO
+	l.Consistency += weight * other.Consistency
+	l.Locality += weight * other.Locality
+	l.Total += weight * other.Total
+}
+
+// Add adds weight times other losses.
+func (l *RolloutLosses) Add(other RolloutLosses, weight float64) {
+	l.Act += weight * other.Act
+	l.ActNext += weight * other.ActNext
+	l.Delta += weight * other.Delta
+	l.Roll += weight * other.Roll
+	l.Flow += weight * other.Flow
+	l.LieAct += weight * other.LieAct
+	l.LieDelta += weight * other.LieDelta
+	l.LieAnchor += weight * other.LieAnchor
+	l.LieReg += weight * other.LieReg
+	l.Total += weight * other.Total
 }

@@ -99,8 +99,7 @@ func ManifoldLoss(nets Networks, batch ManifoldBatch, w backend.ManifoldLoss) (b
 		nets.EncoderX.Backward(passX, barX, grad.EncoderX)
 		nets.EncoderO.Backward(passO, barO, grad.EncoderO)
 	}
-	loss.Total = float64(w.ReconX)*loss.ReconX + float64(w.Action)*loss.Action + float64(w.ReconO)*loss.ReconO +
-		float64(w.Consistency)*loss.Consistency + float64(w.Locality)*loss.Locality
+	loss.Total = w.Total(loss)
 	return loss, grad
 }
 

@@ -135,7 +135,6 @@ func RolloutLoss(decoderU *MLP, batch RolloutBatch, w backend.RolloutLoss) (back
 		decoderU.Backward(passFlow, scaled(2*lambdaFlow*weight/rows, rFlow), grad)
 		decoderU.Backward(passLie, barLie, grad)
 	}
-	loss.Total = loss.Act + loss.ActNext + lambdaDelta*loss.Delta + lambdaRoll*loss.Roll + lambdaFlow*loss.Flow +
-		lambdaLie*(loss.LieAct+lambdaDelta*loss.LieDelta+loss.LieAnchor+loss.LieReg)
+	loss.Total = w.Total(loss)
 	return loss, grad
 }

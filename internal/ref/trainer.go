@@ -2,7 +2,6 @@ package ref
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -139,6 +138,9 @@ func (t *Trainer) PrepareRollout() error {
 }
 
 func (t *Trainer) computeLatents() error {
+	if err := t.cfg.CheckPairs("PrepareRollout"); err != nil {
+		return err
+	}
 	latents := map[int32]RolloutLatents{}
 	for i, next := range t.cfg.Data.Next {
 		if next < 0 {
@@ -147,9 +149,6 @@ func (t *Trainer) computeLatents() error {
 		z := t.nets.EncoderX.Forward(wide(t.cfg.Data.X.Row(i)))
 		zNext := t.nets.EncoderX.Forward(wide(t.cfg.Data.X.Row(int(next))))
 		latents[int32(i)] = Rollout(t.nets.DecoderS, z, zNext, t.cfg.Rollout)
-	}
-	if len(latents) == 0 {
-		return fmt.Errorf("PrepareRollout: no row of the data set has a successor")
 	}
 	t.latents = latents
 	return nil
@@ -238,22 +237,12 @@ func (t *Trainer) State() (backend.TrainerState, error) {
 // computed again from the frozen networks.
 func (t *Trainer) Restore(s backend.TrainerState) error {
 	arrays := t.arrays()
+	sizes := map[string]int{}
 	for name, values := range arrays {
-		got, ok := s.Arrays[name]
-		if !ok || len(got) != len(values) {
-			return fmt.Errorf("Restore: array %s has %d entries, want %d", name, len(got), len(values))
-		}
-		for i, v := range got {
-			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-				return fmt.Errorf("Restore: array %s is %v at %d", name, v, i)
-			}
-		}
+		sizes[name] = len(values)
 	}
-	if len(s.Arrays) != len(arrays) || s.ManifoldSteps < 0 || s.RolloutSteps < 0 {
-		return fmt.Errorf("Restore: %d arrays after %d and %d steps, want %d arrays and counts ≥ 0", len(s.Arrays), s.ManifoldSteps, s.RolloutSteps, len(arrays))
-	}
-	if s.RolloutPrepared && !slices.ContainsFunc(t.cfg.Data.Next, func(n int32) bool { return n >= 0 }) {
-		return fmt.Errorf("Restore: the state is of rollout training, and no row of the data set has a successor")
+	if err := t.cfg.CheckState("Restore", s, sizes); err != nil {
+		return err
 	}
 	for name, values := range arrays {
 		tensor.Widen(values, s.Arrays[name])

@@ -125,14 +125,8 @@ func Int32[T ~int | ~int32](v T) Argument {
 	return Argument{bits: uint64(uint32(v)), size: 4, kind: 'i'}
 }
 
-// Uint32 passes an unsigned int.
-func Uint32(v uint32) Argument { return Argument{bits: uint64(v), size: 4, kind: 'u'} }
-
 // Int64 passes an int64_t.
 func Int64[T ~int | ~int64](v T) Argument { return Argument{bits: uint64(v), size: 8, kind: 'i'} }
-
-// Uint64 passes a uint64_t.
-func Uint64(v uint64) Argument { return Argument{bits: v, size: 8, kind: 'u'} }
 
 // Float32 passes a float.
 func Float32(v float32) Argument {
