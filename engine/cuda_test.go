@@ -251,11 +251,8 @@ func plans(b backend.Backend) ([]float32, error) {
 	}
 	drawn := o.Draw(rand.New(rand.NewPCG(1, 2)), candidates)
 	copy(memory, drawn)
-	if err := v.Limit(o.Problem, o.Bounds, memory, candidates); err != nil {
-		return nil, err
-	}
 	results := make([]rollout.Result, rollout.Blocks(candidates))
-	if err := v.Evaluate(o.Problem, memory, candidates, results, drawn); err != nil {
+	if err := v.Evaluate(o.Problem, o.Bounds, memory, candidates, results, drawn); err != nil {
 		return nil, err
 	}
 	var all []float32

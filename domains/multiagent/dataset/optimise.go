@@ -112,7 +112,7 @@ func calm(s *plan.Search, found *plan.Plan) {
 	calmed := slices.Clone(s.Plans[:rollout.PlanSize(world.LookAhead)])
 	best, safe := worth(s, found)
 	copy(s.Plans, calmed)
-	s.Score(rollout.Lanes, false)
+	s.Score(rollout.Lanes, false, false)
 	r := &s.Results[0]
 	for l := rollout.Lanes - 1; l >= 0; l-- {
 		if int(r.Safe[l]) >= safe && float64(r.Cost[l]) <= best+calmSlack*(math.Abs(best)+scoreScale) {
@@ -128,7 +128,7 @@ func worth(s *plan.Search, p *plan.Plan) (cost float64, safe int) {
 	for l := range rollout.Lanes {
 		s.Put(p, l)
 	}
-	s.Score(rollout.Lanes, false)
+	s.Score(rollout.Lanes, false, false)
 	return float64(s.Results[0].Cost[0]), int(s.Results[0].Safe[0])
 }
 
@@ -155,7 +155,7 @@ func (r *Solver) residual(x *work, i int, w []float64) float64 {
 	for l := range rollout.Lanes {
 		s.Put(&x.joint.Robots[i].Plan, l)
 	}
-	s.Score(rollout.Lanes, true)
+	s.Score(rollout.Lanes, false, true)
 	before := float64(s.Results[0].Cost[0])
 	if s.Results[0].Safe[0] < world.LookAhead {
 		return math.Inf(1)
@@ -173,8 +173,7 @@ func (r *Solver) residual(x *work, i int, w []float64) float64 {
 			s.Plans[e] -= length * s.Slopes[e]
 		}
 	}
-	s.Limit(rollout.Lanes)
-	s.Score(rollout.Lanes, false)
+	s.Score(rollout.Lanes, true, false)
 	least := before
 	for l := range rollout.Lanes {
 		if s.Results[0].Safe[l] == world.LookAhead {

@@ -198,8 +198,7 @@ func BenchmarkMap(b *testing.B) {
 					p := decode(n)
 					s.Put(&p, n)
 				}
-				s.Limit(count)
-				s.Score(count, false)
+				s.Score(count, true, false)
 			}
 			primitives := func(blocks int) {
 				s.Clear()

@@ -53,7 +53,7 @@ func (s *Search) Slide(rates *[rollout.Lanes]float32, steps int, decay float64) 
 	clear(s.first)
 	clear(s.second)
 	rate, mean, span := 1.0, 1.0, 1.0
-	s.Score(rollout.Lanes, true)
+	s.Score(rollout.Lanes, false, true)
 	for range steps - 1 {
 		mean *= descentMean
 		span *= descentSpan
@@ -69,8 +69,7 @@ func (s *Search) Slide(rates *[rollout.Lanes]float32, steps int, decay float64) 
 			}
 		}
 		rate *= decay
-		s.Limit(rollout.Lanes)
-		s.Score(rollout.Lanes, true)
+		s.Score(rollout.Lanes, true, true)
 	}
 }
 

@@ -159,32 +159,24 @@ func (s *Search) Get(n int, plan *Plan) {
 // flush limits and scores the candidates collected.
 func (s *Search) flush() {
 	if s.filled > 0 {
-		s.Limit(s.filled)
-		s.Score(s.filled, false)
+		s.Score(s.filled, true, false)
 		s.filled = 0
 	}
 }
 
-// Limit brings the first candidates into box and slew bound.
-func (s *Search) Limit(candidates int) {
-	if s.err == nil {
-		s.err = s.evaluator.Limit(&s.Problem, s.bounds[:], s.Plans, whole(candidates))
+// Score scores the first candidates and keeps the best, after it has brought them into
+// box and slew bound where limit says so; slopes are wanted of one block at most.
+func (s *Search) Score(candidates int, limit, slopes bool) {
+	var bounds []rollout.Bounds[float32]
+	if limit {
+		bounds = s.bounds[:]
 	}
-}
-
-// whole is so many candidates and the rest of their last block, so that batches come in
-// few sizes.
-func whole(candidates int) int { return rollout.Blocks(candidates) * rollout.Lanes }
-
-// Score scores the first candidates and keeps the best; slopes are wanted of one block
-// at most.
-func (s *Search) Score(candidates int, slopes bool) {
 	var out []float32
 	if slopes {
 		out = s.Slopes
 	}
-	if s.err == nil {
-		s.err = s.evaluator.Evaluate(&s.Problem, s.Plans, whole(candidates), s.Results, out)
+	if s.err == nil { // whole blocks, so that batches come in few sizes
+		s.err = s.evaluator.Evaluate(&s.Problem, bounds, s.Plans, rollout.Blocks(candidates)*rollout.Lanes, s.Results, out)
 	}
 	if s.err != nil {
 		return

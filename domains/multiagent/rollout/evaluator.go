@@ -45,18 +45,6 @@ func (c *continuing) Plans(p Problem, candidates int) (plans []float32, err erro
 	return plans, err
 }
 
-func (c *continuing) Evaluate(p Problem, plans []float32, candidates int, results []Result, out []float32) error {
-	return c.try(func(v Evaluator) error { return v.Evaluate(p, plans, candidates, results, out) })
-}
-
-func (c *continuing) Limit(p Problem, bounds []Bounds[float32], plans []float32, candidates int) error {
-	return c.try(func(v Evaluator) error { return v.Limit(p, bounds, plans, candidates) })
-}
-
-func (c *continuing) Best(p Problem, bounds []Bounds[float32], plans []float32, candidates int) (choice Choice, err error) {
-	err = c.try(func(v Evaluator) (err error) {
-		choice, err = v.Best(p, bounds, plans, candidates)
-		return err
-	})
-	return choice, err
+func (c *continuing) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
+	return c.try(func(v Evaluator) error { return v.Evaluate(p, bounds, plans, candidates, results, out) })
 }
