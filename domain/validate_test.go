@@ -223,7 +223,7 @@ func TestValidateLeavesOtherPanicsAlone(t *testing.T) {
 	for name, margins := range map[string]func(s, m []float64){
 		"a panic of its own": func(s, m []float64) { panic("no such state") },
 		"a negative index":   func(s, m []float64) { m[0], m[1] = table[int(s[0])-1], 1 },
-		"a nil map":          func(s, m []float64) { var seen map[int]bool; seen[0] = true },
+		"a division by zero": func(s, m []float64) { m[0], m[1] = float64(1/int(s[0])), 1 },
 		"NaN":                func(s, m []float64) { m[0], m[1] = math.NaN(), math.Log(s[0]) },
 	} {
 		c := cart()
