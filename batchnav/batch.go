@@ -34,6 +34,7 @@ type Batch struct {
 	loops         []loop
 	in            backend.LoopsInput
 	out           backend.LoopsOutput
+	search        *search // nil: none
 	// uniform is the preference of the ablation without semantics.
 	uniform domain.Preference
 	slot    []float64
@@ -54,6 +55,7 @@ type loop struct {
 	alternativeMargins           []float64
 	bad                          bool
 	variance                     float64
+	memory                       *memory // of the search
 }
 
 // NewBatch prepares size loops; see NewNavigator.
@@ -61,6 +63,8 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	if size < 1 {
 		return nil, fmt.Errorf("batchnav: a batch of %d loops, want at least 1", size)
 	}
+	searches := opt.Search != Search{}
+	opt.Direct = opt.Direct || searches
 	l, err := load(b, m, p, &opt)
 	if err != nil {
 		return nil, err
@@ -83,11 +87,16 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		slot: make([]float64, spec.PreferenceSize()),
 	}
 	a.out.Sigma = a.in.Sigma
-	if opt.Latents {
+	if opt.Latents || searches {
 		a.out.Z = tensor.New(size, nz)
 	}
 	if err := a.keep(); err != nil {
 		return nil, err
+	}
+	if searches {
+		if a.search, err = newSearch(l, opt.Search); err != nil {
+			return nil, err
+		}
 	}
 	if a.residualLimit == 0 {
 		a.residualLimit = DefaultResidualLimit
@@ -104,6 +113,9 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		l.lastC, l.predictedC = make([]float64, nc), make([]float64, nc)
 		l.lastU, l.u, l.raw, l.alternative = make([]float64, nu), make([]float64, nu), make([]float64, nu), make([]float64, nu)
 		l.margins, l.alternativeMargins = make([]float64, nm), make([]float64, nm)
+		if searches {
+			l.memory = a.search.remember()
+		}
 		a.ResetLoop(i)
 	}
 	return a, nil
@@ -151,6 +163,9 @@ func (a *Batch) ResetLoop(i int) {
 	l.haveLatent, l.haveSigma, l.haveState = false, false, false
 	clear(l.lastC)
 	copy(l.sigma, a.uniform.W)
+	if l.memory != nil {
+		l.memory.forget()
+	}
 }
 
 // Decide makes one decision in every loop. len(obs) and len(out) must be the
@@ -167,6 +182,13 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 	}
 	if err := a.latents.Decide(a.in, a.out); err != nil {
 		return err
+	}
+	if a.search != nil {
+		for i := range obs {
+			if err := a.refine(i, &obs[i]); err != nil {
+				return err
+			}
+		}
 	}
 	stepped := time.Now()
 	for i := range obs {
@@ -277,6 +299,16 @@ func (a *Batch) estimate(l *loop, s []float64) {
 		}
 	}
 	copy(l.state, s)
+}
+
+// refine replaces direct's plan of loop i by the one that the search finds.
+func (a *Batch) refine(i int, obs *Observation) (err error) {
+	l := &a.loops[i]
+	if l.bad || a.out.Flags[i]&backend.LoopFinite == 0 {
+		return nil
+	}
+	a.out.Displacement[i], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(i), a.out.Z.Row(i), a.out.U.Row(i))
+	return err
 }
 
 // execute projects, checks and, where needed, replaces the decoded action, and

@@ -23,6 +23,15 @@ type rollouts struct {
 	input, state, ctx     tensor.Matrix // E_x's and the base policy's
 	z, plan               tensor.Matrix
 	scratch               []scratch // one per thread
+	// offsets bend the base policy of every plan: [n, knots·width], added to its latents
+	// or, bendActions, to its actions. Without rows nothing is added.
+	offsets     tensor.Matrix
+	bendActions bool
+	// What is scored and at which action, for advanceRows, which is made once because
+	// threads would allocate it.
+	batch       domain.PlanBatch
+	h           int
+	advanceRows func(t *scratch, from, to int)
 }
 
 var _ domain.PlanScorer = (*rollouts)(nil)
@@ -37,6 +46,7 @@ func newRollouts(l *loaded) *rollouts {
 	r := &rollouts{loaded: l}
 	r.scored, _ = l.problem.(domain.Scored)
 	r.block, _ = l.problem.(domain.BlockGradient)
+	r.advanceRows = func(t *scratch, from, to int) { r.step(&r.batch, r.h, from, to, t) }
 	return r
 }
 
@@ -69,15 +79,17 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 		b.Cost[i], b.Margin[i] = 0, math.Inf(1)
 	}
 	copy(b.Projected, r.u[:n*np])
+	r.batch = b
 	for h := range b.Steps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r.inParallel(threads, n, func(t *scratch, from, to int) { r.step(&b, h, from, to, t) })
+		r.h = h
+		r.inParallel(threads, n, r.advanceRows)
 		r.s, r.nextS = r.nextS, r.s
 		r.c, r.nextC = r.nextC, r.c
 		if r.spec.Plan == 1 && h < b.Steps-1 {
-			if err := r.follow(n); err != nil {
+			if err := r.follow(n, h+1, b.Steps); err != nil {
 				return err
 			}
 		}
@@ -165,20 +177,60 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	}
 }
 
-// follow decodes the base policy's next action of every candidate. D_u reads z
-// directly: no localization, no flow.
-func (r *rollouts) follow(n int) error {
+// follow decodes action h of steps of the base policy, bent by the offsets, of every
+// candidate. D_u reads z directly: no localization, no flow.
+func (r *rollouts) follow(n, h, steps int) error {
 	z, plan := r.z.Slice(0, n), r.plan.Slice(0, n)
 	if err := r.encoder.Forward(r.input.Slice(0, n), z); err != nil {
 		return err
 	}
-	if err := r.stepper.Decode(z, r.ctx.Slice(0, n), r.state.Slice(0, n), plan, tensor.Matrix{}); err != nil {
+	if err := r.decode(z, r.ctx.Slice(0, n), r.state.Slice(0, n), plan, h, steps); err != nil {
 		return err
 	}
 	for i := range n {
 		tensor.Widen(row(r.u, i, plan.Cols), plan.Row(i))
 	}
 	return nil
+}
+
+// decode decodes the latents z, which it bends, into plans.
+func (r *rollouts) decode(z, ctx, state, plan tensor.Matrix, h, steps int) error {
+	if !r.bendActions {
+		r.bend(z, h, steps)
+	}
+	if err := r.stepper.Decode(z, ctx, state, plan, tensor.Matrix{}); err != nil {
+		return err
+	}
+	if r.bendActions {
+		r.bend(plan, h, steps)
+	}
+	return nil
+}
+
+// bend adds every candidate's offset at step h to its row.
+func (r *rollouts) bend(rows tensor.Matrix, h, steps int) {
+	if r.offsets.Rows == 0 {
+		return
+	}
+	knots := r.offsets.Cols / rows.Cols
+	from, to, f := between(float64(h), steps, knots)
+	for i := range rows.Rows {
+		o, v := r.offsets.Row(i), rows.Row(i)
+		for j := range v {
+			v[j] += (1-f)*o[from*rows.Cols+j] + f*o[to*rows.Cols+j]
+		}
+	}
+}
+
+// between is where step h lies among knots spread evenly over so many steps, the last
+// knot on the last step: a share f of the way between two of them.
+func between(h float64, steps, knots int) (from, to int, f float32) {
+	if knots == 1 {
+		return 0, 0, 0
+	}
+	at := h * float64(knots-1) / float64(steps-1)
+	from = min(int(at), knots-1)
+	return from, min(from+1, knots-1), float32(at - float64(from))
 }
 
 // inParallel calls f on at most threads contiguous parts of [0, n).
