@@ -63,7 +63,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	if size < 1 {
 		return nil, fmt.Errorf("batchnav: a batch of %d loops, want at least 1", size)
 	}
-	searches := opt.Search != Search{}
+	searches := opt.Search != SearchOptions{}
 	opt.Direct = opt.Direct || searches
 	l, err := load(b, m, p, &opt)
 	if err != nil {
@@ -94,7 +94,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		return nil, err
 	}
 	if searches {
-		if a.search, err = newSearch(l, opt.Search); err != nil {
+		if a.search, err = newSearch(l, &opt); err != nil {
 			return nil, err
 		}
 	}
@@ -114,7 +114,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		l.lastU, l.u, l.raw, l.alternative = make([]float64, nu), make([]float64, nu), make([]float64, nu), make([]float64, nu)
 		l.margins, l.alternativeMargins = make([]float64, nm), make([]float64, nm)
 		if searches {
-			l.memory = a.search.remember()
+			l.memory = a.search.newMemory()
 		}
 		a.ResetLoop(i)
 	}

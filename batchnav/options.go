@@ -42,7 +42,7 @@ type Options struct {
 	// it at each decision.
 	Latents bool
 	// Search chooses among roll-outs; it sets Direct.
-	Search Search
+	Search SearchOptions
 	// ResidualLimit is the multiple of τ_t above which the residual at the
 	// localized latent triggers the fallback; 0 is DefaultResidualLimit, +Inf
 	// never triggers.
@@ -68,21 +68,21 @@ var variants = []variant{
 	{domain.Method{Name: "gpc", About: "Algorithm 2, whole", Group: domain.GroupOwn, Brief: true}, func(*Options) {}},
 	{domain.Method{Name: "direct", About: "encode, decode, project: no localization, no flow", Group: domain.GroupOwn, Brief: true}, func(o *Options) { o.Direct = true }},
 	{domain.Method{Name: "gpc-observer", About: "a state observer in place of the latent smoothing", Group: domain.GroupOwn}, func(o *Options) { o.Observer = true }},
-	refine(64, "", domain.GroupOwn, Search{}),
-	refine(512, "", domain.GroupOwn, Search{}),
-	refine(4096, "", domain.GroupOwn, Search{}),
+	refine(64, "", domain.GroupOwn, SearchOptions{}),
+	refine(512, "", domain.GroupOwn, SearchOptions{}),
+	refine(4096, "", domain.GroupOwn, SearchOptions{}),
 	{domain.Method{Name: "gpc-no-semantic", About: "the priority fixed at 1/M", Group: domain.GroupAblation}, func(o *Options) { o.NoSemantic = true }},
 	{domain.Method{Name: "gpc-no-rollout", About: "D_u as it was before rollout-aware refinement", Group: domain.GroupAblation}, func(o *Options) { o.NoRollout = true }},
 	{domain.Method{Name: "gpc-no-lie", About: "no Lie residual", Group: domain.GroupAblation}, func(o *Options) { o.NoLie = true }},
 	{domain.Method{Name: "gpc-no-retraction", About: "no retraction to M*", Group: domain.GroupAblation}, func(o *Options) { o.NoRetraction = true }},
 	{domain.Method{Name: "gpc-no-projection", About: "the decoded action as it is", Group: domain.GroupAblation}, func(o *Options) { o.NoProjection = true }},
 	{domain.Method{Name: "gpc-no-fallback", About: "nothing replaces the map's action", Group: domain.GroupAblation}, func(o *Options) { o.NoFallback = true }},
-	refine(512, "-no-memory", domain.GroupAblation, Search{NoMemory: true}),
-	refine(512, "-actions", domain.GroupAblation, Search{Actions: true}),
+	refine(512, "-no-memory", domain.GroupAblation, SearchOptions{NoMemory: true}),
+	refine(512, "-actions", domain.GroupAblation, SearchOptions{Actions: true}),
 }
 
 // refine is a method that searches among n roll-outs.
-func refine(n int, suffix string, group domain.Group, s Search) variant {
+func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 	about := "the best of %d roll-outs, latents searched"
 	switch {
 	case s.NoMemory:
