@@ -163,7 +163,7 @@ func TestRescueStandsBehindEveryLoop(t *testing.T) {
 		},
 	}
 	for name, decide := range loops {
-		for method, want := range map[string]int{"gpc": 1, "direct": 1, "gpc-no-fallback": 0} {
+		for method, want := range map[string]int{"gpc": 1, "direct": 1, "gpc-refine-64": 1, "gpc-no-fallback": 0} {
 			asked = 0
 			if err := decide(method); err != nil {
 				t.Fatal(err)
@@ -171,6 +171,33 @@ func TestRescueStandsBehindEveryLoop(t *testing.T) {
 			if asked != want {
 				t.Errorf("%s of %s asked the exact solver %d times, want %d", name, method, asked, want)
 			}
+		}
+	}
+}
+
+// A search along roll-outs is a method where a plan is one action, with as many
+// candidates as its name or its setup says.
+func TestSearchIsAMethodForPlansOfOneAction(t *testing.T) {
+	for length, searches := range map[int]bool{1: true, 3: false} {
+		cart := testdomain.NewPlanCart(3, length)
+		cart.Spec().Training.Latent = 9
+		c, err := gpc.NewCase(domain.Case{Problem: cart})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		setup := gpc.Setup{Method: "gpc-refine-64", Model: testdomain.Map(cart, 9, true)}
+		_, err = c.Loop(e, setup)
+		if searches != (err == nil) || !searches && !strings.Contains(err.Error(), `no method "gpc-refine-64"`) {
+			t.Errorf("plans of %d actions: %v", length, err)
+		}
+		setup.Candidates = -1
+		if _, err = c.Controller(e, setup); !errors.As(err, new(gpc.InputError)) || searches && !strings.Contains(err.Error(), "-1 candidates") {
+			t.Errorf("plans of %d actions, -1 candidates: %v", length, err)
 		}
 	}
 }

@@ -31,7 +31,7 @@ type Setup struct {
 func (c *Case) Methods() []domain.Method {
 	var all []domain.Method
 	if c.def.Learned == nil && (c.def.Solver != nil || c.Spec().Training.Latent > 0) {
-		all = batchnav.Methods()
+		all = batchnav.Methods(c.Spec())
 	}
 	return append(all, c.def.Methods...)
 }
@@ -158,6 +158,9 @@ func (c *Case) navigated(e *Engine, s Setup) (batchnav.Options, Setup, error) {
 	opt, err := c.navigation(m.Name)
 	if err != nil {
 		return opt, s, err
+	}
+	if m.Candidates > 0 && s.Candidates != 0 {
+		opt.Search.Candidates = s.Candidates
 	}
 	s, err = c.withModel(e, s)
 	return opt, s, err

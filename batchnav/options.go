@@ -41,7 +41,7 @@ type Options struct {
 	// Latents writes Decision.Latent. Where latents stay on a device they cross for
 	// it at each decision.
 	Latents bool
-	// Search chooses among roll-outs; it sets Direct.
+	// Search makes each decision the best of many roll-outs. It sets Direct.
 	Search SearchOptions
 	// ResidualLimit is the multiple of τ_t above which the residual at the
 	// localized latent triggers the fallback; 0 is DefaultResidualLimit, +Inf
@@ -58,12 +58,13 @@ type Options struct {
 // outside of what the map was made for.
 const DefaultResidualLimit = 10
 
-// variant is a method of the navigator with the options it sets.
+// variant is a method of the navigator with the options that it sets.
 type variant struct {
 	domain.Method
 	set func(*Options)
 }
 
+// variants are in the order of the tables.
 var variants = []variant{
 	{domain.Method{Name: "gpc", About: "Algorithm 2, whole", Group: domain.GroupOwn, Brief: true}, func(*Options) {}},
 	{domain.Method{Name: "direct", About: "encode, decode, project: no localization, no flow", Group: domain.GroupOwn, Brief: true}, func(o *Options) { o.Direct = true }},
@@ -81,27 +82,29 @@ var variants = []variant{
 	refine(512, "-actions", domain.GroupAblation, SearchOptions{Actions: true}),
 }
 
-// refine is a method that searches among n roll-outs.
+// refine is a method that searches n roll-outs.
 func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
-	about := "the best of %d roll-outs, latents searched"
+	about := fmt.Sprintf("the best of %d roll-outs, by offsets of their latents", n)
 	switch {
 	case s.NoMemory:
-		about += " from nothing at each decision"
+		about += ", forgotten at each decision"
 	case s.Actions:
-		about = "the best of %d roll-outs, actions searched"
+		about = fmt.Sprintf("the best of %d roll-outs, by offsets of their actions", n)
 	}
 	s.Candidates = n
-	m := domain.Method{Name: fmt.Sprintf("gpc-refine-%d%s", n, suffix), About: fmt.Sprintf(about, n), Group: group, Candidates: n}
+	m := domain.Method{Name: fmt.Sprintf("gpc-refine-%d%s", n, suffix), About: about, Group: group, Candidates: n}
 	return variant{m, func(o *Options) { o.Search = s }}
 }
 
-// Methods are the navigator's variants, in the order of the tables. They have no
-// New: NewNavigator makes them, with the options of OptionsFor.
-func Methods() []domain.Method {
-	all := make([]domain.Method, len(variants))
-	for i, v := range variants {
-		all[i] = v.Method
-		all[i].Needs = domain.NeedsMap
+// Methods are the navigator's variants for a problem, in the order of the tables: a
+// search along roll-outs is none for plans of several actions. They have no New:
+// NewNavigator makes them, with the options of OptionsFor.
+func Methods(spec *domain.Spec) (all []domain.Method) {
+	for _, v := range variants {
+		if v.Candidates == 0 || spec.Plan == 1 {
+			v.Needs = domain.NeedsMap
+			all = append(all, v.Method)
+		}
 	}
 	return all
 }

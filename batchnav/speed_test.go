@@ -70,12 +70,13 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 	b := cpu(t)
 	c, m, obs := caseOne(t, b, 500)
 	m.DecoderUManifold = m.DecoderU
-	for _, v := range batchnav.Methods() {
+	for _, v := range batchnav.Methods(c.Problem.Spec()) {
 		name := v.Name
 		opt, err := batchnav.OptionsFor(name)
 		if err != nil {
 			t.Fatal(err)
 		}
+		opt.Search.Candidates = min(opt.Search.Candidates, 40) // three rounds
 		nav, err := batchnav.NewNavigator(b, m, c.Problem, opt)
 		if err != nil {
 			t.Fatal(err)

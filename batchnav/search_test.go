@@ -1,0 +1,387 @@
+package batchnav
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/models"
+)
+
+const cartSteps = 12
+
+// finite is the cart with the episode's end known.
+type finite struct{ *testdomain.Cart }
+
+func (finite) Remaining(c []float64) int {
+	return max(1, cartSteps-int(math.Round(c[0]*cartSteps)))
+}
+
+// searcher is a loop of the cart's exact map that searches.
+func searcher(t testing.TB, b backend.Backend, p domain.Problem, o SearchOptions) *Navigator {
+	t.Helper()
+	n, err := NewNavigator(b, testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func simplex(w float64) domain.Preference { return domain.Preference{W: []float64{w, 1 - w}} }
+
+// bent is the roll-out of the cart's exact map with these offsets, in its closed form:
+// z = (q, v, w₂) and u = −q − 1.5 v + 0.2 w₂.
+func bent(p *testdomain.Cart, s []float64, w2 float64, pref domain.Preference, offsets []float32, steps int) (cost, margin float64) {
+	s, c, u := slices.Clone(s), []float64{0}, make([]float64, 1)
+	J, m, next, nextC := make([]float64, 2), make([]float64, 2), make([]float64, 2), make([]float64, 1)
+	knots := min(searchKnots, steps)
+	margin = math.Inf(1)
+	for h := range steps {
+		o := func(j int) float64 {
+			if knots == 1 {
+				return float64(offsets[j])
+			}
+			at := float64(h*(knots-1)) / float64(steps-1)
+			k := min(int(at), knots-2)
+			return float64(offsets[3*k+j]) + (at-float64(k))*float64(offsets[3*k+3+j]-offsets[3*k+j])
+		}
+		u[0] = testdomain.Feedback[0]*(s[0]+o(0)) + testdomain.Feedback[1]*(s[1]+o(1)) + 0.2*(w2+o(2))
+		p.Project(s, c, u)
+		p.Objectives(s, u, c, J)
+		p.Margins(s, c, u, m)
+		cost += pref.W[0]*J[0] + pref.W[1]*J[1]
+		margin = min(margin, m[0], m[1])
+		p.Step(s, c, u, next, nextC)
+		copy(s, next)
+		copy(c, nextC)
+	}
+	return cost, margin
+}
+
+// What the search says of its best roll-out is so, and under the model it is never
+// worse than direct's: with more margin where that one breaks a limit, at no more cost
+// where it does not.
+func TestSearchIsNeverWorseThanDirect(t *testing.T) {
+	cart := testdomain.NewCart(cartSteps)
+	gained := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n := searcher(t, ref.New(), finite{cart}, SearchOptions{Candidates: rapid.IntRange(1, 80).Draw(rt, "candidates"), Seed: rapid.Uint64().Draw(rt, "seed")})
+		s := []float64{rapid.Float64Range(-2, 2.2).Draw(rt, "q"), rapid.Float64Range(-1, 1.5).Draw(rt, "v")}
+		pref := simplex(rapid.Float64Range(0, 1).Draw(rt, "w"))
+		c := []float64{float64(rapid.IntRange(0, cartSteps-1).Draw(rt, "step")) / cartSteps}
+		if _, err := n.Decide(s, c, pref); err != nil {
+			rt.Fatal(err)
+		}
+		steps := finite{cart}.Remaining(c)
+		best := &n.batch.loops[0].memory.elites[0]
+		cost, margin := bent(cart, s, pref.W[1], pref, best.offsets, steps)
+		if math.Abs(cost-best.cost) > 1e-5*(1+cost) || math.Abs(margin-best.margin) > 1e-5 {
+			rt.Fatalf("cost %g, margin %g; the roll-out has %g, %g", best.cost, best.margin, cost, margin)
+		}
+		direct := elite{}
+		direct.cost, direct.margin = bent(cart, s, pref.W[1], pref, make([]float32, 3*searchKnots), steps)
+		switch r := n.batch.search; {
+		case r.feasible(&direct) && (!r.feasible(best) || best.cost > direct.cost+1e-5*(1+direct.cost)), best.margin < min(0, direct.margin)-1e-5:
+			rt.Fatalf("cost %g, margin %g; direct has %g, %g", best.cost, best.margin, direct.cost, direct.margin)
+		case best.cost < 0.99*direct.cost:
+			gained++
+		}
+	})
+	if gained == 0 {
+		t.Error("no search gained a hundredth of the cost")
+	}
+}
+
+// A search of one candidate at the first decision is direct, bit for bit.
+func TestSearchOfOneCandidateIsDirect(t *testing.T) {
+	b, m, c := caseOneMap(t, 1)
+	for _, o := range []Options{{Search: SearchOptions{Candidates: 1}}, {Search: SearchOptions{Candidates: 1, Actions: true, LookAhead: 2}}} {
+		direct, one := oneLoop(t, b, m, c, Options{Direct: true}), oneLoop(t, b, m, c, o)
+		episode(t, c, 3, func(s, cx []float64) []float64 {
+			d, err := direct.Decide(s, cx, domain.Preference{Adaptive: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := one.Decide(s, cx, domain.Preference{Adaptive: true})
+			if err != nil || !slices.Equal(got.U, d.U) || !slices.Equal(got.Plan, d.Plan) {
+				t.Fatalf("u %v, direct's is %v; error %v", got.U, d.U, err)
+			}
+			return d.U
+		})
+	}
+}
+
+// caseOneMap is Case 1 with its bundled map on the CPU backend.
+func caseOneMap(t testing.TB, threads int) (backend.Backend, *model.Model, domain.Case) {
+	t.Helper()
+	b, err := cpufallback.New(cpufallback.Options{Threads: threads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	f, err := models.Bundled.Open("integrator-convex.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := model.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, m, integrator.Convex()
+}
+
+func oneLoop(t testing.TB, b backend.Backend, m *model.Model, c domain.Case, o Options) *Navigator {
+	t.Helper()
+	n, err := NewNavigator(b, m, c.Problem, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// episode runs one of the case's episodes and returns its cost.
+func episode(t testing.TB, c domain.Case, index int, decide func(s, c []float64) []float64) (cost float64) {
+	t.Helper()
+	ep, err := c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := c.Problem.Spec()
+	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	for !ep.Done() {
+		ep.Observe(s, cx)
+		out, err := ep.Apply(decide(s, cx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Margin < -spec.MarginTolerance {
+			t.Errorf("episode %d: margin %g", index, out.Margin)
+		}
+		cost += out.Cost
+	}
+	return cost
+}
+
+// In closed loop with the bundled map 64 roll-outs have less regret than direct in every
+// one of these episodes, and less than a third of it in all.
+func TestSearchHasLessRegretThanDirect(t *testing.T) {
+	b, m, c := caseOneMap(t, 1)
+	direct, search := oneLoop(t, b, m, c, Options{Direct: true}), oneLoop(t, b, m, c, Options{Search: SearchOptions{Candidates: 64}})
+	total := [2]float64{}
+	for index := range 3 {
+		ep, err := c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		oracle, _, err := ep.Oracle()
+		if err != nil {
+			t.Fatal(err)
+		}
+		regret := [2]float64{}
+		for i, n := range []*Navigator{direct, search} {
+			n.Reset()
+			cost := episode(t, c, index, func(s, cx []float64) []float64 {
+				d, err := n.Decide(s, cx, domain.Preference{Adaptive: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d.U
+			})
+			regret[i] = (cost - oracle) / oracle
+			total[i] += regret[i]
+		}
+		if !(regret[1] < regret[0]) {
+			t.Errorf("episode %d: regret %g, direct's is %g", index, regret[1], regret[0])
+		}
+	}
+	if !(total[1] < total[0]/3) {
+		t.Errorf("regret of all episodes %g, direct's is %g", total[1], total[0])
+	}
+}
+
+// actions are those of two episodes of Case 1, one after another, in loop 0 of size.
+func actions(t testing.TB, threads, size int, o SearchOptions) (all []float64) {
+	t.Helper()
+	b, m, c := caseOneMap(t, threads)
+	batch, err := NewBatch(b, m, c.Problem, Options{Search: o}, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		batch.Reset()
+		obs, out := make([]Observation, size), make([]Decision, size)
+		episode(t, c, 1, func(s, cx []float64) []float64 {
+			for i := range obs {
+				other := slices.Clone(s)
+				other[0] += 0.1 * float64(i)
+				obs[i] = Observation{S: other, C: cx, Preference: domain.Preference{Adaptive: true}}
+			}
+			if err := batch.Decide(obs, out); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, out[0].U...)
+			return out[0].U
+		})
+	}
+	return all
+}
+
+// Threads, the company of other loops and what an earlier episode left change nothing;
+// the seed does.
+func TestSearchIsDeterministic(t *testing.T) {
+	o := SearchOptions{Candidates: 40, LookAhead: 6, Seed: 5}
+	want := actions(t, 1, 1, o)
+	if half := len(want) / 2; !slices.Equal(want[:half], want[half:]) {
+		t.Error("an episode is not the same after another")
+	}
+	for _, other := range [][2]int{{3, 1}, {1, 3}, {2, 2}} {
+		if got := actions(t, other[0], other[1], o); !slices.Equal(got, want) {
+			t.Errorf("%d threads, %d loops: %v, want %v", other[0], other[1], got, want)
+		}
+	}
+	o.Seed++
+	if got := actions(t, 1, 1, o); slices.Equal(got, want) {
+		t.Error("another seed gives the same actions")
+	}
+}
+
+// The elites of a decision, one step on, are candidates of the next: offsets that are
+// linear in time stay the same at every step that is left, and hold behind the last.
+func TestSearchRemembersOneStepOn(t *testing.T) {
+	n := searcher(t, ref.New(), testdomain.NewCart(cartSteps), SearchOptions{Candidates: 64})
+	r, m := n.batch.search, n.batch.loops[0].memory
+	line := func(h float64, j int) float64 { return 0.3*float64(j) - 0.1*h }
+	for was := 1; was <= cartSteps; was++ {
+		for _, now := range []int{was - 1, was} { // with and without the end known
+			if now == 0 {
+				continue
+			}
+			m.steps, m.kept = was, 2
+			knots := min(searchKnots, was)
+			for k := range knots {
+				for j := range 3 {
+					at := float64(k*(was-1)) / float64(max(1, knots-1))
+					m.elites[0].offsets[3*k+j] = float32(line(at, j))
+					m.elites[1].offsets[3*k+j] = 7
+					m.spread[3*k+j] = 0.5
+				}
+			}
+			size := 3 * min(searchKnots, now)
+			r.offsets.Cols, r.offsets.Stride, r.offsets.Rows, r.offsets.Data = size, size, r.round, r.room
+			if given := r.recall(m, now); given != 3 {
+				t.Fatalf("%d candidates of two elites", given)
+			}
+			for k := range size / 3 {
+				at := min(1+float64(k*(now-1))/float64(max(1, size/3-1)), float64(was-1))
+				for j := range 3 {
+					want := line(at, j)
+					if got := r.offsets.Row(1)[3*k+j]; math.Abs(float64(got)-want) > 1e-6 || math.Abs(r.mean[3*k+j]-want) > 1e-6 {
+						t.Errorf("%d steps after %d, knot %d: offset %g, mean %g, want %g", now, was, k, got, r.mean[3*k+j], want)
+					}
+					if r.offsets.Row(0)[3*k+j] != 0 || math.Abs(float64(r.offsets.Row(2)[3*k+j])-7) > 1e-5 || r.spread[3*k+j] != searchGrowth*0.5 {
+						t.Errorf("knot %d: direct's offset %g, the second elite's %g, spread %g", k, r.offsets.Row(0)[3*k+j], r.offsets.Row(2)[3*k+j], r.spread[3*k+j])
+					}
+				}
+			}
+		}
+	}
+	n.Reset()
+	r.offsets.Cols = 3
+	if given := r.recall(m, 1); given != 1 || r.spread[0] != searchSpread*r.unit[0] {
+		t.Errorf("after a reset there are %d candidates and a spread of %g", given, r.spread[0])
+	}
+}
+
+// broken is the cart with parts that are NaN to the right of a place.
+type broken struct {
+	*testdomain.Cart
+	from               float64
+	cost, margin, step bool
+}
+
+func (p broken) spoil(s, of []float64, yes bool) {
+	if yes && s[0] > p.from {
+		of[0] = math.NaN()
+	}
+}
+
+func (p broken) Objectives(s, u, c, J []float64) {
+	p.Cart.Objectives(s, u, c, J)
+	p.spoil(s, J, p.cost)
+}
+
+func (p broken) Margins(s, c, u, m []float64) {
+	p.Cart.Margins(s, c, u, m)
+	p.spoil(s, m, p.margin)
+}
+
+func (p broken) Step(s, c, u, sNext, cNext []float64) {
+	p.Cart.Step(s, c, u, sNext, cNext)
+	p.spoil(s, sNext, p.step)
+}
+
+// A roll-out that meets what is not a number is not chosen where another does not, and
+// where all do direct's action is executed.
+func TestSearchAvoidsNaN(t *testing.T) {
+	s, c, pref := []float64{0.5, 0.3}, []float64{0}, simplex(0.1)
+	// What direct reaches is not a number, a little less is.
+	farthest := 0.0
+	for q, v, h := s[0], s[1], 0; h < cartSteps; h++ {
+		farthest = max(farthest, q)
+		u := testdomain.Feedback[0]*q + testdomain.Feedback[1]*v + 0.2*pref.W[1]
+		q, v = q+testdomain.Dt*v+0.5*testdomain.Dt*testdomain.Dt*u, v+testdomain.Dt*u
+	}
+	for name, p := range map[string]broken{"cost": {cost: true}, "margin": {margin: true}, "step": {step: true}} {
+		p.Cart, p.from = testdomain.NewCart(cartSteps), farthest-1e-3
+		n := searcher(t, ref.New(), p, SearchOptions{Candidates: 512})
+		d, err := n.Decide(s, c, pref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		best := n.batch.loops[0].memory.elites[0]
+		if !n.batch.search.feasible(&best) || !(math.Abs(d.U[0]) <= 1) {
+			t.Errorf("%s: u %v of a roll-out of cost %v, margin %v", name, d.U, best.cost, best.margin)
+		}
+		p.from = -10
+		direct, err := NewNavigator(ref.New(), testdomain.Map(p.Cart, 5, false), p.Cart, Options{Direct: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := direct.Decide(s, c, pref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err = searcher(t, ref.New(), p, SearchOptions{Candidates: 40}).Decide(s, c, pref)
+		if err != nil || name == "step" && d.U[0] != want.U[0] || !(math.Abs(d.U[0]) <= 1) {
+			t.Errorf("%s everywhere: u %v, direct's is %v, error %v", name, d.U, want.U, err)
+		}
+	}
+}
+
+func TestSearchRefusesWhatItCannot(t *testing.T) {
+	cart, plans := testdomain.NewCart(3), testdomain.NewPlanCart(3, 2)
+	for _, c := range []struct {
+		p    *testdomain.Cart
+		o    SearchOptions
+		says string
+	}{
+		{cart, SearchOptions{Candidates: -1}, "-1 candidates"}, {cart, SearchOptions{Candidates: MaxCandidates + 1}, "candidates"},
+		{cart, SearchOptions{LookAhead: 3}, "0 candidates"}, {cart, SearchOptions{Candidates: 3, LookAhead: -1}, "look-ahead -1"},
+		{plans, SearchOptions{Candidates: 3}, `"cart" have 2`},
+	} {
+		if _, err := NewNavigator(ref.New(), testdomain.Map(c.p, 5, false), c.p, Options{Search: c.o}); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want an error with %q", c.o, err, c.says)
+		}
+	}
+}
