@@ -52,7 +52,6 @@ func workload(th *driver.Thread) (err error) {
 	step(func() (err error) { _, _, err = th.MemoryInfo(); return })
 	step(func() (err error) { module, err = th.LoadModule("test", driver.HostShimImage); return })
 	step(func() (err error) { kernel, err = th.Kernel(module, "gpc_test_sum"); return })
-	step(func() (err error) { _, err = th.Occupancy(kernel, n, 64<<10); return })
 	for _, p := range []*driver.Pointer{&a, &b, &o} {
 		step(func() (err error) { *p, err = th.Alloc(4 * n); return })
 	}
@@ -71,7 +70,7 @@ func workload(th *driver.Thread) (err error) {
 			if err := th.UploadAsync(b, pinned, 0, 4*n, s); err != nil {
 				return err
 			}
-			if err := th.Launch(kernel, driver.Launch{Block: driver.Dim{X: n}, Shared: 8, Stream: s},
+			if err := th.Launch(kernel, driver.Launch{Block: driver.Dim{X: n}, Shared: 64 << 10, Stream: s},
 				driver.Address(o), driver.Address(a), driver.Address(b), driver.Int32(n)); err != nil {
 				return err
 			}
@@ -103,25 +102,22 @@ func workload(th *driver.Thread) (err error) {
 	step(func() error { return th.DestroyGraph(graph) })
 	step(func() error { return th.DestroyEvent(e) })
 	step(func() error { return th.DestroyEvent(f) })
-	step(func() error { return th.DestroyStream(s) })
-	step(func() error { return th.DestroyStream(other) })
 	step(func() error { return th.FreeHost(pinned) })
 	for _, p := range []driver.Pointer{a, b, o} {
 		step(func() error { return th.Free(p) })
 	}
-	step(func() error { return th.UnloadModule(module) })
 	return err
 }
 
 // calls are the driver's symbols that a Thread uses.
 var calls = []string{
 	"cuMemGetInfo_v2", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetParamInfo", "cuFuncGetAttribute",
-	"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
+	"cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
 	"cuEventCreate", "cuMemcpyHtoD_v2", "cuStreamBeginCapture_v2", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel",
 	"cuMemcpyDtoHAsync_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuMemsetD8Async",
 	"cuMemsetD32Async", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch", "cuEventSynchronize",
 	"cuEventElapsedTime", "cuStreamSynchronize", "cuMemcpyDtoH_v2", "cuCtxSynchronize", "cuGraphExecDestroy",
-	"cuEventDestroy_v2", "cuStreamDestroy_v2", "cuMemFreeHost", "cuMemFree_v2", "cuModuleUnload",
+	"cuEventDestroy_v2", "cuMemFreeHost", "cuMemFree_v2",
 }
 
 // A fault at any call of any symbol is an error of that call; one that is fatal

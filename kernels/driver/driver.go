@@ -96,7 +96,6 @@ type Driver interface {
 	synchronize() error
 
 	loadModule(image []byte) (moduleHandle, error)
-	unloadModule(moduleHandle) error
 	function(m moduleHandle, name string) (functionHandle, error)
 	// parameters is nil where the driver cannot tell (before CUDA 12.4).
 	parameters(functionHandle) ([]Parameter, error)
@@ -104,7 +103,6 @@ type Driver interface {
 	// maxThreads is the largest block; asking makes a driver that loads functions
 	// lazily load this one, which it could not while a stream captures.
 	maxThreads(f functionHandle) (int, error)
-	occupancy(f functionHandle, threads, shared int) (int, error)
 
 	memoryInfo() (free, total uint64, err error)
 	alloc(bytes int) (Pointer, error)
@@ -120,7 +118,6 @@ type Driver interface {
 	fill32Async(dst Pointer, value uint32, count int, s Stream) error
 
 	createStream() (Stream, error)
-	destroyStream(Stream) error
 	streamSynchronize(Stream) error
 	streamWait(Stream, Event) error
 	createEvent() (Event, error)
