@@ -10,8 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
-	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // trainingShape is a random problem: widths chosen so that panels, tiles and
@@ -24,34 +22,11 @@ var smallShape = trainingShape{rows: 400, nx: 7, no: 9, ns: 5, nu: 3, nz: 6, hid
 
 func (s trainingShape) config(seed uint64) backend.TrainerConfig {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	random := func(cols int) tensor.Matrix {
-		m := tensor.New(s.rows, cols)
-		for i := range m.Data {
-			m.Data[i] = float32(rng.NormFloat64())
-		}
-		return m
-	}
-	net := func(in, out int) *model.MLP { return testdomain.Network(rng, 0.1, in, s.hidden, s.hidden, out) }
-	d := backend.TrainingSet{X: random(s.nx), O: random(s.no), S: random(s.ns), U: random(s.nu)}
-	d.Next, d.RiskWeight = make([]int32, s.rows), make([]float32, s.rows)
-	for i := range d.Next {
-		d.Next[i] = int32(i + 1)
-		if i%10 == 9 || i == s.rows-1 {
-			d.Next[i] = -1
-		}
-		d.RiskWeight[i] = float32(rng.Float64())
-	}
-	return backend.TrainerConfig{
-		Data:     d,
-		Initial:  backend.Networks{EncoderX: net(s.nx, s.nz), EncoderO: net(s.no, s.nz), DecoderU: net(s.nz, s.nu), DecoderS: net(s.nz, s.ns)},
-		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 0.7, ReconO: 1.3, Consistency: 1, ConsistencyBeta: 0.3, Locality: 0.5, IsometryAlpha: 0.8},
-		Rollout: backend.RolloutLoss{
-			Delta: 0.3, Roll: 0.6, Flow: 0.4, Lie: 0.5, RollFraction: 0.9, FlowFraction: 0.4,
-			MetricLambda: 1e-2, TopK: min(5, s.nz), LieGain: 0.5, LieScale: 1, LieDt: 0.2,
-		},
-		Adam:     backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8},
-		MaxBatch: s.rows, MaxNeighbours: 3,
-	}
+	net := func(in, out int) []int { return []int{in, s.hidden, s.hidden, out} }
+	cfg := testdomain.TrainingRun(rng, s.rows, 0.1, net(s.nx, s.nz), net(s.no, s.nz), net(s.nz, s.nu), net(s.nz, s.ns))
+	cfg.Rollout.MetricLambda, cfg.Rollout.TopK, cfg.Rollout.LieGain = 1e-2, min(5, s.nz), 0.5
+	cfg.Adam.Epsilon, cfg.MaxNeighbours = 1e-8, 3
+	return cfg
 }
 
 // draw makes the arguments of one step.

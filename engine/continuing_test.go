@@ -11,6 +11,7 @@ import (
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -244,36 +245,9 @@ func TestConformanceAcrossAFault(t *testing.T) {
 }
 
 // small is a training run of a few rows.
-func small(t testing.TB) (cfg backend.TrainerConfig) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(1, 2))
-	const rows, nx, no, ns, nu, nz = 24, 5, 4, 3, 2, 3
-	random := func(cols int) tensor.Matrix {
-		m := tensor.New(rows, cols)
-		for i := range m.Data {
-			m.Data[i] = rng.Float32() - 0.5
-		}
-		return m
-	}
-	mlp := func(in, out int) *model.MLP {
-		m, err := model.NewMLP(rng, in, 8, out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	cfg = backend.TrainerConfig{
-		Data:     backend.TrainingSet{X: random(nx), O: random(no), S: random(ns), U: random(nu), Next: make([]int32, rows), RiskWeight: make([]float32, rows)},
-		Initial:  backend.Networks{EncoderX: mlp(nx, nz), EncoderO: mlp(no, nz), DecoderU: mlp(nz, nu), DecoderS: mlp(nz, ns)},
-		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 1, ReconO: 1, Consistency: 0.5, ConsistencyBeta: 0.5, Locality: 0.25},
-		Rollout: backend.RolloutLoss{Delta: 1, Roll: 1, Flow: 1, Lie: 1, RollFraction: 0.5, FlowFraction: 0.5,
-			MetricLambda: 1, TopK: 2, LieGain: 0.125, LieScale: 0.5, LieDt: 0.25},
-		Adam: backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-6}, SpectralBound: 2, MaxBatch: rows, MaxNeighbours: 2,
-	}
-	for i := range rows - 1 {
-		cfg.Data.Next[i] = int32(i + 1)
-	}
-	cfg.Data.Next[rows-1] = -1
+func small() backend.TrainerConfig {
+	cfg := testdomain.TrainingRun(rand.New(rand.NewPCG(1, 2)), 24, 0, []int{5, 8, 3}, []int{4, 8, 3}, []int{3, 8, 2}, []int{3, 8, 3})
+	cfg.SpectralBound, cfg.MaxNeighbours = 2, 2
 	return cfg
 }
 
@@ -287,16 +261,11 @@ func train(t testing.TB, b backend.Backend) backend.TrainerState {
 			t.Fatal(err)
 		}
 	}
-	tr, err := b.NewTrainer(small(t))
+	tr, err := b.NewTrainer(small())
 	check(err)
-	rows, neighbours, kernel := make([]int32, 6), make([]int32, 12), make([]float32, 12)
+	rng := rand.New(rand.NewPCG(3, 5))
 	for step := range 70 {
-		for i := range rows {
-			rows[i] = int32((step*7 + i*5) % 23)
-		}
-		for i := range neighbours {
-			neighbours[i], kernel[i] = int32((step+i*3)%24), float32(i)/12
-		}
+		rows, neighbours, kernel := testdomain.ManifoldBatch(rng, 24, 6, 2)
 		_, err := tr.ManifoldStep(rows, neighbours, kernel, 1e-2)
 		check(err)
 		if step == 20 {
@@ -306,11 +275,8 @@ func train(t testing.TB, b backend.Backend) backend.TrainerState {
 		}
 	}
 	check(tr.PrepareRollout())
-	for step := range 70 {
-		for i := range rows {
-			rows[i] = int32((step*3 + i*7) % 23)
-		}
-		_, err := tr.RolloutStep(rows, 1e-2)
+	for range 70 {
+		_, err := tr.RolloutStep(testdomain.RolloutBatch(rng, 24, 6), 1e-2)
 		check(err)
 	}
 	s, err := tr.State()
@@ -357,7 +323,7 @@ func TestAFaultRepeatsFewUpdates(t *testing.T) {
 		c, _ := over(t, after, errLost)
 		second := &failing{Backend: cpu(t), after: math.MaxInt}
 		c.open = func() (backend.Backend, error) { return second, nil }
-		tr, err := c.NewTrainer(small(t))
+		tr, err := c.NewTrainer(small())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,7 +99,7 @@ func work(b backend.Backend) (out []float32, err error) {
 
 // study trains a little and gives what came out.
 func study(t *testing.T, b backend.Backend) (out []float32, err error) {
-	tr, err := b.NewTrainer(small(t))
+	tr, err := b.NewTrainer(small())
 	if err != nil {
 		return nil, err
 	}

@@ -40,25 +40,6 @@ func (p trainingProblem) opfConfig() backend.TrainerConfig {
 	return cfg
 }
 
-// manifoldFLOPs is the work that a sample of a manifold step cannot do without, two
-// operations a multiply-add: of each use of a network a forward pass, the gradient of
-// its weights and that of its inputs, which the first layer of an encoder does not
-// have. E_x is used for the sample and its κ neighbours, D_s for both codes.
-func manifoldFLOPs(n backend.Networks, kappa int) float64 {
-	encoder := func(i int) int {
-		m := n.All()[i]
-		return 3*m.MulAdds() - m.Layers[0].W.Rows*m.Layers[0].W.Cols
-	}
-	return 2 * float64((1+kappa)*encoder(0)+encoder(1)+3*n.DecoderU.MulAdds()+2*3*n.DecoderS.MulAdds())
-}
-
-// rolloutFLOPs is that of a transition of a rollout step: D_u at five latents,
-// without the gradient of its inputs.
-func rolloutFLOPs(n backend.Networks) float64 {
-	m := n.DecoderU
-	return 2 * rolloutLatents * float64(3*m.MulAdds()-m.Layers[0].W.Rows*m.Layers[0].W.Cols)
-}
-
 // A step of either phase at the sizes of the OPF case: GFLOP/s by the counts above,
 // and what 500 epochs of 250 000 samples take.
 func BenchmarkTrainingStep(b *testing.B) {
@@ -98,10 +79,10 @@ func BenchmarkTrainingStep(b *testing.B) {
 			}
 			rows, neighbours, kernel := p.manifoldRows(0)
 			pairs := p.rolloutRows(0)
-			measure("manifold", func(n backend.Networks) float64 { return manifoldFLOPs(n, p.kappa) },
+			measure("manifold", func(n backend.Networks) float64 { return n.ManifoldFLOPs(p.kappa) },
 				func(backend.Trainer) error { return nil },
 				func(t backend.Trainer) error { _, err := t.ManifoldStep(rows, neighbours, kernel, 1e-4); return err })
-			measure("rollout", rolloutFLOPs, backend.Trainer.PrepareRollout,
+			measure("rollout", backend.Networks.RolloutFLOPs, backend.Trainer.PrepareRollout,
 				func(t backend.Trainer) error { _, err := t.RolloutStep(pairs, 1e-4); return err })
 		}
 	}

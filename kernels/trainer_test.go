@@ -17,7 +17,6 @@ import (
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // trainingProblem is a random problem whose widths leave remainders in every tile.
@@ -30,60 +29,24 @@ var smallProblem = trainingProblem{rows: 60, nx: 70, no: 9, ns: 37, nu: 3, nz: 6
 
 func (p trainingProblem) config(seed uint64) backend.TrainerConfig {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	random := func(cols int) tensor.Matrix {
-		m := tensor.New(p.rows, cols)
-		for i := range m.Data {
-			m.Data[i] = float32(rng.NormFloat64())
-		}
-		return m
-	}
-	net := func(widths ...int) *model.MLP { return testdomain.Network(rng, 0.1, widths...) }
-	d := backend.TrainingSet{X: random(p.nx), O: random(p.no), S: random(p.ns), U: random(p.nu), Next: make([]int32, p.rows), RiskWeight: make([]float32, p.rows)}
-	for i := range d.Next {
-		d.Next[i], d.RiskWeight[i] = int32(i+1), rng.Float32()
-		if i%10 == 9 {
-			d.Next[i] = -1
-		}
-	}
-	return backend.TrainerConfig{
-		Data: d,
-		Initial: backend.Networks{
-			EncoderX: net(p.nx, p.hidden, p.hidden, p.nz), EncoderO: net(p.no, p.hidden, p.nz),
-			DecoderU: net(p.nz, p.hidden, p.hidden, p.nu), DecoderS: net(p.nz, p.hidden, p.ns),
-		},
-		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 0.7, ReconO: 1.3, Consistency: 1, ConsistencyBeta: 0.3, Locality: 0.5, Isometry: p.isometry, IsometryAlpha: 0.8},
-		Rollout: backend.RolloutLoss{Delta: 0.3, Roll: 0.6, Flow: 0.4, Lie: 0.5, RollFraction: 0.9, FlowFraction: 0.4,
-			MetricLambda: 1, TopK: min(5, p.nz), LieGain: 0.1, LieScale: 1, LieDt: 0.2},
-		Adam: backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-3}, SpectralBound: 1.2, MaxBatch: p.batch, MaxNeighbours: p.kappa,
-	}
+	cfg := testdomain.TrainingRun(rng, p.rows, 0.1, []int{p.nx, p.hidden, p.hidden, p.nz}, []int{p.no, p.hidden, p.nz},
+		[]int{p.nz, p.hidden, p.hidden, p.nu}, []int{p.nz, p.hidden, p.ns})
+	cfg.Manifold.Isometry, cfg.Rollout.TopK = p.isometry, min(5, p.nz)
+	cfg.SpectralBound, cfg.MaxBatch, cfg.MaxNeighbours = 1.2, p.batch, p.kappa
+	return cfg
 }
 
 // deep is a network of three layers, as all of the paper's are.
 func (p trainingProblem) deep(in, out int) *model.MLP {
-	mlp, err := model.NewMLP(rand.New(rand.NewPCG(uint64(in), uint64(out))), in, p.hidden, p.hidden, out)
-	if err != nil {
-		panic(err)
-	}
-	return mlp
+	return testdomain.Network(rand.New(rand.NewPCG(uint64(in), uint64(out))), 0, in, p.hidden, p.hidden, out)
 }
 
 func (p trainingProblem) manifoldRows(step int) (rows, neighbours []int32, kernel []float32) {
-	rng := rand.New(rand.NewPCG(uint64(step), 2))
-	for range p.batch {
-		rows = append(rows, int32(rng.IntN(p.rows)))
-		for range p.kappa {
-			neighbours, kernel = append(neighbours, int32(rng.IntN(p.rows))), append(kernel, rng.Float32())
-		}
-	}
-	return rows, neighbours, kernel
+	return testdomain.ManifoldBatch(rand.New(rand.NewPCG(uint64(step), 2)), p.rows, p.batch, p.kappa)
 }
 
-func (p trainingProblem) rolloutRows(step int) (rows []int32) {
-	rng := rand.New(rand.NewPCG(uint64(step), 3))
-	for range p.batch {
-		rows = append(rows, int32(10*rng.IntN(p.rows/10)+rng.IntN(9)))
-	}
-	return rows
+func (p trainingProblem) rolloutRows(step int) []int32 {
+	return testdomain.RolloutBatch(rand.New(rand.NewPCG(uint64(step), 3)), p.rows, p.batch)
 }
 
 func trainerOf(t testing.TB, b backend.Backend, cfg backend.TrainerConfig) backend.Trainer {
@@ -245,7 +208,7 @@ func TestWorkOfOPFTraining(t *testing.T) {
 	p := opfProblem
 	p.rows, p.batch = 10, 4096
 	cfg := p.opfConfig()
-	if m, r := manifoldFLOPs(cfg.Initial, p.kappa)/1e6, rolloutFLOPs(cfg.Initial)/1e6; math.Abs(m-3.23) > 0.005 || math.Abs(r-2.22) > 0.005 {
+	if m, r := cfg.Initial.ManifoldFLOPs(p.kappa)/1e6, cfg.Initial.RolloutFLOPs()/1e6; math.Abs(m-3.23) > 0.005 || math.Abs(r-2.22) > 0.005 {
 		t.Errorf("%.3f and %.3f MFLOP per sample", m, r)
 	}
 	trainer := &Trainer{backend: &Backend{device: driver.Device{Multiprocessors: 132}}, cfg: cfg, layout: newTrainLayout(cfg.Initial), micro: p.batch}
@@ -282,11 +245,7 @@ func TestDepths(t *testing.T) {
 		for range layers - 1 {
 			widths = append(widths, p.hidden)
 		}
-		mlp, err := model.NewMLP(rand.New(rand.NewPCG(uint64(in), uint64(layers))), append(widths, out)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return mlp
+		return testdomain.Network(rand.New(rand.NewPCG(uint64(in), uint64(layers))), 0, append(widths, out)...)
 	}
 	for _, layers := range [][4]int{{1, 1, 1, 1}, {1, 4, 2, 1}, {9, 9, 9, 9}} {
 		cfg := p.config(11)

@@ -40,7 +40,7 @@ func runLoops(b backend.Backend, cfg backend.LoopsConfig, seed uint64) (out []ba
 	}
 	for step := range loopsDecisions {
 		in := backend.LoopsInput{
-			S: randomMatrix(rng, rows, spec.MeasuredSize()), C: make([]float64, rows*spec.ContextSize()), Slot: tensor.New(rows, 1+m),
+			S: testdomain.Matrix(rng, rows, spec.MeasuredSize()), C: make([]float64, rows*spec.ContextSize()), Slot: tensor.New(rows, 1+m),
 			Tau: make([]float32, rows), Smoothing: make([]float32, rows), Hold: make([]bool, rows),
 			Steering: make([]backend.Steering, rows), Sigma: append([]float64(nil), sigma...),
 		}
@@ -88,7 +88,7 @@ func checkLoops(t testing.TB, open Open) {
 		step.Params.LieGain = 0 // whose eigenframe may not be resolved
 		step.Params.Dt = 0.02
 		spec := step.Problem.Spec()
-		codes := randomMatrix(rng, 40, s.latent)
+		codes := testdomain.Matrix(rng, 40, s.latent)
 		decoded := tensor.New(40, s.measured)
 		if err := step.DecoderS.Forward(codes, decoded); err != nil {
 			t.Fatal(err)

@@ -58,8 +58,8 @@ func (s stepShape) config(rng *rand.Rand) backend.StepperConfig {
 
 func (s stepShape) input(rng *rand.Rand, batch int) backend.StepInput {
 	in := backend.StepInput{
-		Z: randomMatrix(rng, batch, s.latent), X: randomMatrix(rng, batch, s.measured),
-		Ctx: randomMatrix(rng, batch, s.context), Weights: tensor.New(batch, 3),
+		Z: testdomain.Matrix(rng, batch, s.latent), X: testdomain.Matrix(rng, batch, s.measured),
+		Ctx: testdomain.Matrix(rng, batch, s.context), Weights: tensor.New(batch, 3),
 	}
 	for i := range in.Weights.Data {
 		in.Weights.Data[i] = rng.Float32()

@@ -36,7 +36,7 @@ func everything(t testing.TB, b backend.Backend) map[string][]float32 {
 		for _, batch := range []int{33, 67} {
 			rng := newRand(1500)
 			mlp := testdomain.Network(rng, 0.2, widths...)
-			r, err := runNet(b, mlp, randomMatrix(rng, batch, mlp.In()), randomMatrix(rng, batch, mlp.Out()))
+			r, err := runNet(b, mlp, testdomain.Matrix(rng, batch, mlp.In()), testdomain.Matrix(rng, batch, mlp.Out()))
 			check(err)
 			results[name] = append(results[name], r.joined()...)
 		}

@@ -48,7 +48,7 @@ var allowed = map[string][]string{
 	"domains/multiagent":                     {"domains/multiagent/*", "domain"},
 	"domains/multiagent/rollout":             {"internal/isa", "domain"},
 	"domains/multiagent/rollout/rollouttest": {"domains/multiagent/rollout"},
-	"internal/testdomain":                    {"domain", "model", "tensor"},
+	"internal/testdomain":                    {"internal/backend", "domain", "model", "tensor"},
 	"internal/loops":                         {"internal/backend", "domain", "model", "tensor"},
 	"batchnav":                               {"internal/loops", "internal/backend", "model", "domain", "tensor"},
 	"engine":                                 {"internal/loops", "kernels", "kernels/driver", "cpu_fallback", "internal/ref", "internal/backend", "model", "domain", "tensor"},
