@@ -206,7 +206,7 @@ func (l *loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 			rows := min(l.chunk, l.rows-from)
 			l.stage(&in, from, rows)
 			key := loopsKey{from, rows, out.Z.Rows > 0}
-			if err := l.graphs.run(t, l.backend.stream, key, func() error { return l.queue(t, key) }); err != nil {
+			if err := l.graphs.run(t, l.backend, key, func(q *queue) { l.queue(q, key) }); err != nil {
 				return err
 			}
 			l.give(&out, from, rows)

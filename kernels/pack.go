@@ -159,23 +159,23 @@ func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 // forward launches mlp_forward on one or two jobs. A pass that leaves masks is in
 // float32 under every option: rounding to 11 bits would put units on the other side
 // of their kinks, and so change the Jacobian by much more than its own rounding.
-func (b *Backend) forward(t *driver.Thread, rows, width int, jobs ...*forwardJob) error {
+func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 	name := "gpc_mlp_forward"
-	perBlock, shared := b.forwardShape(rows, width)
-	entry := b.variant(name, perBlock)
+	perBlock, shared := q.forwardShape(rows, width)
+	entry := q.variant(name, perBlock)
 	for _, j := range jobs {
 		if j.mask != 0 {
 			entry = fmt.Sprintf("%s_%d", name, perBlock)
 		}
 	}
-	return b.launch(t, entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
 
 // backward launches mlp_vjp on one or two jobs.
-func (b *Backend) backward(t *driver.Thread, rows, width int, jobs ...*vjpJob) error {
-	perBlock, shared := b.forwardShape(rows, width)
-	return b.launch(t, b.variant("gpc_mlp_vjp", perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
+	perBlock, shared := q.forwardShape(rows, width)
+	q.launch(q.variant("gpc_mlp_vjp", perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
 

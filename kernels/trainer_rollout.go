@@ -172,30 +172,22 @@ func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.
 			return err
 		}
 	}
+	q := b.queue(th)
 	for from := 0; from < rows; from += chunk {
 		n := min(chunk, rows-from)
 		if c.TopK > 0 {
 			job := forwardJob{net: packed.at, z: floats(t.latents.z, from*quads(nz)), mask: mask, ldz: int32(quads(nz))}
-			if err := b.forward(th, n, packed.width, &job); err != nil {
-				return err
-			}
-			if err := b.metric(th, packed, n, mask, c.MetricLambda, jacobians, metrics); err != nil {
-				return err
-			}
-			if err := b.eig(th, n, nz, c.TopK, metrics, nz*nz, values, vectors); err != nil {
-				return err
-			}
+			q.forward(n, packed.width, &job)
+			q.metric(packed, n, mask, c.MetricLambda, jacobians, metrics)
+			q.eig(n, nz, c.TopK, metrics, nz*nz, values, vectors)
 		}
-		err := b.launch(th, "gpc_train_lie", driver.Dim{X: ceil(n, latentBlock)}, 32*latentBlock, 0,
+		q.launch("gpc_train_lie", driver.Dim{X: ceil(n, latentBlock)}, 32*latentBlock, 0,
 			driver.Int32(from), driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Int32(c.TopK), driver.Address(t.data.next),
 			driver.Address(t.latents.z), driver.Address(vectors), driver.Address(values), driver.Float32(c.RollFraction),
 			driver.Float32(c.LieScale*c.LieDt), driver.Float32(c.LieGain),
 			driver.Address(t.latents.lie), driver.Address(t.latents.anchor), driver.Address(t.latents.reg))
-		if err != nil {
-			return err
-		}
 	}
-	return th.Wait(b.stream)
+	return q.wait()
 }
 
 // RolloutStep implements backend.Trainer. The losses are those before the
