@@ -17,9 +17,8 @@ type scratch struct {
 	m memory
 }
 
-func place[T driver.Element](s *scratch, values []T) (at driver.Pointer) {
-	s.then(func() (err error) { at, err = uploaded(s.t, &s.m, values); return err })
-	return at
+func place[T driver.Element](s *scratch, values []T) driver.Pointer {
+	return uploaded(s.queue, &s.m, values)
 }
 
 func fetch[T driver.Element](s *scratch, to []T, from driver.Pointer) {
@@ -30,10 +29,8 @@ func fetch[T driver.Element](s *scratch, to []T, from driver.Pointer) {
 func (b *Backend) withFunctions(p domain.Problem, f func(s *scratch, code *problemCode)) error {
 	return b.do(func(t *driver.Thread) error {
 		s := &scratch{queue: b.queue(t)}
-		code, err := newProblemCode(t, b, &s.m, p)
-		if s.err = err; err == nil {
-			f(s, &code)
-		}
+		code := newProblemCode(s.queue, &s.m, p)
+		f(s, &code)
 		return errors.Join(s.err, s.m.free(t))
 	})
 }

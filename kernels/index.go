@@ -48,11 +48,11 @@ func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
 	}
 	x := &index{backend: b, memory: &memory{}}
 	err := b.do(func(t *driver.Thread) error {
-		var err error
-		if x.codes, err = packCodes(t, x.memory, set, decoded); err != nil {
+		q := b.queue(t)
+		if x.codes = packCodes(q, x.memory, set, decoded); q.err != nil {
 			x.memory.since(t, 0, 0)
 		}
-		return err
+		return q.err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
@@ -61,33 +61,25 @@ func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
 	return x, nil
 }
 
-func packCodes(t *driver.Thread, m *memory, set, decoded tensor.Matrix) (codes, error) {
+func packCodes(q *queue, m *memory, set, decoded tensor.Matrix) codes {
 	c := codes{count: set.Rows, n: set.Cols, states: decoded.Cols, ld: quads(set.Cols), lddecoded: quads(max(decoded.Cols, 1))}
-	place := func(m2 tensor.Matrix, ld int) (at, norms driver.Pointer, err error) {
-		values, squares := make([]float32, m2.Rows*ld), make([]float32, m2.Rows)
-		for i := range m2.Rows {
-			copy(values[i*ld:], m2.Row(i))
+	place := func(rows tensor.Matrix, ld int) (at, norms driver.Pointer) {
+		values, squares := make([]float32, rows.Rows*ld), make([]float32, rows.Rows)
+		for i := range rows.Rows {
+			copy(values[i*ld:], rows.Row(i))
 			sum := 0.0
-			for _, v := range m2.Row(i) {
+			for _, v := range rows.Row(i) {
 				sum += float64(v) * float64(v)
 			}
 			squares[i] = float32(sum)
 		}
-		if at, err = m.alloc(t, 4*len(values)); err != nil {
-			return 0, 0, err
-		}
-		if err = driver.Upload(t, at, values); err != nil {
-			return 0, 0, err
-		}
-		norms, err = uploaded(t, m, squares)
-		return at, norms, err
+		at = q.alloc(m, 4*len(values))
+		fill(q, at, values)
+		return at, uploaded(q, m, squares)
 	}
-	var err error
-	if c.at, c.norms, err = place(set, c.ld); err != nil {
-		return c, err
-	}
-	c.decoded, c.decodedNorms, err = place(decoded, c.lddecoded)
-	return c, err
+	c.at, c.norms = place(set, c.ld)
+	c.decoded, c.decodedNorms = place(decoded, c.lddecoded)
+	return c
 }
 
 func (x *index) Len() int { return x.codes.count }

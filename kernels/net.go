@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"fmt"
 	"runtime"
 
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -28,14 +27,14 @@ func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) {
 	}
 	n := &net{backend: b, memory: &memory{}}
 	err := b.do(func(t *driver.Thread) error {
-		var err error
-		if n.packed, err = packNet(t, n.memory, mlp); err != nil {
+		q := b.queue(t)
+		if n.packed = packNet(q, n.memory, "net", mlp); q.err != nil {
 			n.memory.since(t, 0, 0)
 		}
-		return err
+		return q.err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("net: %w", err)
+		return nil, err
 	}
 	runtime.AddCleanup(n, func(m *memory) { b.discard(m.free) }, n.memory)
 	return n, nil

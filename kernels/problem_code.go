@@ -47,27 +47,21 @@ type problemCode struct {
 }
 
 // newProblemCode loads the device functions that a problem has and their constants.
-func newProblemCode(t *driver.Thread, b *Backend, m *memory, p domain.Problem) (problemCode, error) {
+func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 	device, ok := p.(domain.Device)
 	if !ok {
-		return problemCode{}, nil
+		return problemCode{}
 	}
 	code := device.Device()
 	if code.Name == "" {
-		return problemCode{}, nil
+		return problemCode{}
 	}
-	if err := b.loadDomain(t, code); err != nil {
-		return problemCode{}, err
-	}
+	q.then(func() error { return q.loadDomain(q.t, code) })
 	c := problemCode{name: code.Name, warp: code.Warp, gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored}
-	var err error
-	if c.constants, err = m.alloc(t, max(8*len(code.Constants)+4*len(code.Indices), 8)); err != nil {
-		return c, err
-	}
-	if err = driver.Upload(t, c.constants, code.Constants); err != nil {
-		return c, err
-	}
-	return c, driver.Upload(t, c.constants.Offset(8*len(code.Constants)), code.Indices)
+	c.constants = q.alloc(m, max(8*len(code.Constants)+4*len(code.Indices), 8))
+	fill(q, c.constants, code.Constants)
+	fill(q, c.constants.Offset(8*len(code.Constants)), code.Indices)
+	return c
 }
 
 // noDevice says why this instance of a problem has no device functions.

@@ -68,3 +68,27 @@ func (q *queue) wait() error {
 	q.then(func() error { return q.t.Wait(q.on) })
 	return q.err
 }
+
+// alloc takes device memory.
+func (q *queue) alloc(m *memory, bytes int) (at driver.Pointer) {
+	q.then(func() (err error) { at, err = m.alloc(q.t, bytes); return err })
+	return at
+}
+
+// allocHost takes pinned memory.
+func (q *queue) allocHost(m *memory, bytes int) (h *driver.HostMemory) {
+	q.then(func() (err error) { h, err = m.allocHost(q.t, bytes); return err })
+	return h
+}
+
+// fill copies values to device memory and waits for it.
+func fill[T driver.Element](q *queue, at driver.Pointer, values []T) {
+	q.then(func() error { return driver.Upload(q.t, at, values) })
+}
+
+// uploaded copies values to memory of their own.
+func uploaded[T driver.Element](q *queue, m *memory, values []T) driver.Pointer {
+	at := q.alloc(m, max(8*len(values), 8))
+	fill(q, at, values)
+	return at
+}

@@ -103,7 +103,7 @@ func (r *refiner) stage(in backend.RefineInput) {
 	doubles(l.tau, 1)[0] = float64(in.Tau)
 	clear(doubles(l.weights, f.objectives))
 	copy(doubles(l.weights, f.objectives), in.Preference.W)
-	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.cfg.width)
+	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.width)
 	tensor.Narrow(state, in.S)
 	tensor.Narrow(ctx, in.C)
 	r.normS.Apply(singles(l.normal, f.states), state)
@@ -149,7 +149,7 @@ func (r *refiner) place() observed {
 
 // encode queues E_x over rows of inputs.
 func (r *refiner) encode(q *queue, rows int, input, z driver.Pointer) {
-	job := forwardJob{net: r.encoder.at, z: input, y: z, ldz: int32(r.cfg.width), ldy: int32(r.flow.latent)}
+	job := forwardJob{net: r.encoder.at, z: input, y: z, ldz: int32(r.width), ldy: int32(r.flow.latent)}
 	q.forward(rows, r.encoder.width, &job)
 }
 
@@ -160,7 +160,7 @@ func (r *refiner) anchor(q *queue, o observed, preference *preferenceJob) {
 	out := located{s.spot.at, s.nearest.at, s.residual.at, s.result.at.Offset(l.consistent)}
 	if r.codes.count > 0 {
 		of := query{rows: 1, z: s.observed.at, x: o.normal, tau: o.tau32}
-		q.localize(r.codes, of, r.cfg.neighbours, q.parts(1, r.codes.count), &r.search, out)
+		q.localize(r.codes, of, r.neighbours, q.parts(1, r.codes.count), &r.search, out)
 	} else {
 		q.copy(s.spot.at, s.observed.at, 4*f.latent)
 		q.then(func() error { return q.t.Fill32Async(s.result.at.Offset(l.consistent/4*4), 0x01010101, 1, q.on) })
@@ -200,7 +200,7 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 		job.codes, job.ldcodes, job.chosen, job.found = c.at, int16(c.ld), s.chosen.at, s.found.at
 	}
 	if key.sweep > 0 {
-		q.launch("gpc_refine_inputs", driver.Dim{X: ceil(key.sweep, 128)}, 128, 0, driver.Int32(key.sweep), driver.Int32(r.cfg.width), driver.Int32(f.objectives),
+		q.launch("gpc_refine_inputs", driver.Dim{X: ceil(key.sweep, 128)}, 128, 0, driver.Int32(key.sweep), driver.Int32(r.width), driver.Int32(f.objectives),
 			driver.Address(o.input), driver.Address(s.preferences.at), driver.Address(r.meanX), driver.Address(r.scaleX), driver.Address(s.sweepIn.at))
 		r.encode(q, key.sweep, s.sweepIn.at, s.sweepOut.at)
 		job.preferences = s.sweepOut.at
@@ -259,7 +259,7 @@ func (r *refiner) evaluate(q *queue, key refineKey, preference *preferenceJob) {
 		}
 		policy := forwardJob{
 			net: r.policy.at, z: s.input.at, physical: r.buffers.planOut.at, mean: f.meanU, scale: f.scaleU, base: r.buffers.base.at, lo: f.lo, hi: f.hi,
-			ldz: int32(r.cfg.width), ldp: int32(f.plan), ldbase: int32(f.plan),
+			ldz: int32(r.width), ldp: int32(f.plan), ldbase: int32(f.plan),
 		}
 		q.forward(rows, r.policy.width, &policy)
 	}

@@ -30,12 +30,7 @@ func (f *flow) hasLie() bool { return f.params.LieGain != 0 && f.params.TopK > 0
 func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, error) {
 	b := stepBuffers{capacity: rows}
 	var l layoutOf
-	var pieces []*piece
-	reserve := func(p *piece, bytes int, crosses bool) {
-		*p = l.take(bytes, crosses)
-		pieces = append(pieces, p)
-	}
-	floats := func(p *piece, perRow int, crosses bool) { reserve(p, 4*rows*perRow, crosses) }
+	floats := func(p *piece, perRow int, crosses bool) { l.reserve(p, 4*rows*perRow, crosses) }
 	host := f.hasProblem && f.code.name == ""
 	floats(&b.z, f.latent, true)
 	floats(&b.x, f.states, true)
@@ -68,19 +63,12 @@ func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, err
 	floats(&b.next, f.latent, true)
 	floats(&b.planOut, f.plan, true)
 	floats(&b.energy, 1, true)
-	reserve(&b.flags, rows, true)
-	var err error
-	if b.workspace.base, err = m.alloc(t, l.device); err != nil {
-		return b, err
-	}
-	if b.host, err = m.allocHost(t, l.host); err != nil {
-		return b, err
-	}
-	for _, p := range pieces {
-		p.at += b.workspace.base
-	}
+	l.reserve(&b.flags, rows, true)
+	q := f.backend.queue(t)
+	b.workspace.base, b.host = l.place(q, m)
 	// Rows of padding are computed too: let them begin as numbers.
-	return b, t.ZeroAsync(b.workspace.base, l.device, f.backend.stream)
+	q.then(func() error { return t.ZeroAsync(b.workspace.base, l.device, q.on) })
+	return b, q.err
 }
 
 func isShort(err error) bool {

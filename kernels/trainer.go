@@ -132,55 +132,19 @@ func (m *trainMemory) free(th *driver.Thread) error {
 
 // allocate fills the device with the data set and the start of training.
 func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
-	m := &t.memory.fixed
-	var err error
-	if t.memory.ready, err = th.NewEvent(); err != nil {
-		return err
-	}
-	for _, d := range []struct {
-		to   *dataMatrix
-		from tensor.Matrix
-	}{{&t.data.x, cfg.Data.X}, {&t.data.o, cfg.Data.O}, {&t.data.s, cfg.Data.S}, {&t.data.u, cfg.Data.U}} {
-		if *d.to, err = t.uploadMatrix(th, d.from); err != nil {
-			return err
-		}
-	}
+	m, q := &t.memory.fixed, t.backend.queue(th)
+	q.then(func() (err error) { t.memory.ready, err = th.NewEvent(); return err })
+	t.data = trainData{x: t.uploadMatrix(q, cfg.Data.X), o: t.uploadMatrix(q, cfg.Data.O), s: t.uploadMatrix(q, cfg.Data.S), u: t.uploadMatrix(q, cfg.Data.U)}
 	if cfg.Data.Next != nil {
-		if t.data.next, err = upload(t, th, cfg.Data.Next); err != nil {
-			return err
-		}
-		if t.data.risk, err = upload(t, th, cfg.Data.RiskWeight); err != nil {
-			return err
-		}
+		t.data.next, t.data.risk = upload(t, q, cfg.Data.Next), upload(t, q, cfg.Data.RiskWeight)
 	}
 	start := t.layout.begin(cfg.Initial)
-	for _, a := range []struct {
-		to   *address
-		from []float32
-	}{{&t.parameters, start.parameters}, {&t.first, start.first}, {&t.second, start.second}, {&t.power, start.power}} {
-		if *a.to, err = upload(t, th, a.from); err != nil {
-			return err
-		}
-	}
-	if err := t.allocateSpace(th); err != nil {
-		return err
-	}
+	t.parameters, t.first, t.second, t.power = upload(t, q, start.parameters), upload(t, q, start.first), upload(t, q, start.second), upload(t, q, start.power)
+	q.then(func() error { return t.allocateSpace(th) })
 	words := batchHeader + cfg.MaxBatch*(1+2*cfg.MaxNeighbours)
-	if t.batch, err = m.alloc(th, 4*words); err != nil {
-		return err
-	}
-	if t.losses, err = m.alloc(th, 8*maxLosses); err != nil {
-		return err
-	}
-	for _, h := range []struct {
-		to    **driver.HostMemory
-		bytes int
-	}{{&t.batchHost, 4 * words}, {&t.lossesHost, 8 * maxLosses}} {
-		if *h.to, err = m.allocHost(th, h.bytes); err != nil {
-			return err
-		}
-	}
-	return nil
+	t.batch, t.losses = q.alloc(m, 4*words), q.alloc(m, 8*maxLosses)
+	t.batchHost, t.lossesHost = q.allocHost(m, 4*words), q.allocHost(m, 8*maxLosses)
+	return q.err
 }
 
 // allocateSpace allocates activations and partial sums, of smaller micro-batches
@@ -203,13 +167,10 @@ func (t *Trainer) allocateSpace(th *driver.Thread) error {
 }
 
 // uploadMatrix copies a matrix into rows of a step that is a multiple of four.
-func (t *Trainer) uploadMatrix(th *driver.Thread, m tensor.Matrix) (dataMatrix, error) {
+func (t *Trainer) uploadMatrix(q *queue, m tensor.Matrix) dataMatrix {
 	const piece = 1 << 22 // floats staged at a time
 	d := dataMatrix{ld: quads(m.Cols)}
-	var err error
-	if d.at, err = t.memory.fixed.alloc(th, 4*m.Rows*d.ld); err != nil {
-		return d, err
-	}
+	d.at = q.alloc(&t.memory.fixed, 4*m.Rows*d.ld)
 	step := max(1, min(piece/d.ld, m.Rows))
 	staged := make([]float32, step*d.ld)
 	for from := 0; from < m.Rows; from += step {
@@ -217,19 +178,15 @@ func (t *Trainer) uploadMatrix(th *driver.Thread, m tensor.Matrix) (dataMatrix, 
 		for i := range n {
 			copy(staged[i*d.ld:], m.Row(from+i))
 		}
-		if err := driver.Upload(th, floats(d.at, from*d.ld), staged[:n*d.ld]); err != nil {
-			return d, err
-		}
+		fill(q, floats(d.at, from*d.ld), staged[:n*d.ld])
 	}
-	return d, nil
+	return d
 }
 
-func upload[T driver.Element](t *Trainer, th *driver.Thread, values []T) (address, error) {
-	p, err := t.memory.fixed.alloc(th, 4*len(values))
-	if err != nil {
-		return 0, err
-	}
-	return p, driver.Upload(th, p, values)
+func upload[T float32 | int32](t *Trainer, q *queue, values []T) address {
+	at := q.alloc(&t.memory.fixed, 4*len(values))
+	fill(q, at, values)
+	return at
 }
 
 // call runs one step or loss of the given kind: fill writes the row numbers and

@@ -113,14 +113,11 @@ func (t *Trainer) prepareLatents() error {
 		if err := m.free(th); err != nil {
 			return err
 		}
-		for _, a := range []struct {
-			to *address
-			n  int
-		}{{&t.latents.z, rows * nz}, {&t.latents.lie, rows * nz}, {&t.latents.anchor, rows}, {&t.latents.reg, rows}} {
-			var err error
-			if *a.to, err = m.alloc(th, 4*a.n); err != nil {
-				return err
-			}
+		q := t.backend.queue(th)
+		room := func(n int) address { return q.alloc(m, 4*n) }
+		t.latents = rolloutData{z: room(rows * nz), lie: room(rows * nz), anchor: room(rows), reg: room(rows)}
+		if q.err != nil {
+			return q.err
 		}
 		if err := t.encode(th); err != nil {
 			return err
@@ -154,25 +151,18 @@ const frameRows = 1 << 14
 // of D_s, of some rows of the data set at a time.
 func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.MLP) error {
 	b, c, rows, nz := t.backend, t.cfg.Rollout, t.cfg.Data.X.Rows, t.layout.nets[0].out()
-	packed, err := packNet(th, scratch, decoder)
-	if err != nil {
-		return err
+	q := b.queue(th)
+	packed := packNet(q, scratch, "decoder D_s", decoder)
+	if q.err != nil {
+		return q.err
 	}
 	jac := 0
 	if !b.fused(packed) {
 		jac = packed.in * packed.out
 	}
 	chunk := min(rows, frameRows, max(1, maxElements/max(jac, nz*nz)))
-	var mask, jacobians, metrics, values, vectors address
-	for _, a := range []struct {
-		to *address
-		n  int
-	}{{&mask, packed.maskWords}, {&jacobians, jac}, {&metrics, nz * nz}, {&values, c.TopK}, {&vectors, nz * c.TopK}} {
-		if *a.to, err = scratch.alloc(th, 4*chunk*a.n); err != nil {
-			return err
-		}
-	}
-	q := b.queue(th)
+	room := func(n int) address { return q.alloc(scratch, 4*chunk*n) }
+	mask, jacobians, metrics, values, vectors := room(packed.maskWords), room(jac), room(nz*nz), room(c.TopK), room(nz*c.TopK)
 	for from := 0; from < rows; from += chunk {
 		n := min(chunk, rows-from)
 		if c.TopK > 0 {

@@ -24,7 +24,25 @@ type piece struct {
 }
 
 // layoutOf collects the pieces of one operation before their memory is known.
-type layoutOf struct{ device, host int }
+type layoutOf struct {
+	device, host int
+	reserved     []*piece
+}
+
+// reserve is take into a piece that place puts in memory.
+func (l *layoutOf) reserve(p *piece, bytes int, crosses bool) {
+	*p = l.take(bytes, crosses)
+	l.reserved = append(l.reserved, p)
+}
+
+// place puts what is reserved in memory of its own.
+func (l *layoutOf) place(q *queue, m *memory) (base driver.Pointer, host *driver.HostMemory) {
+	base, host = q.alloc(m, l.device), q.allocHost(m, l.host)
+	for _, p := range l.reserved {
+		p.at += base
+	}
+	return base, host
+}
 
 // take reserves bytes, on 256 bytes, and with crosses as many of pinned memory.
 func (l *layoutOf) take(bytes int, crosses bool) piece {
