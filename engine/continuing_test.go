@@ -31,7 +31,12 @@ type failing struct {
 	dead  bool
 }
 
-func (f *failing) call(spoil ...tensor.Matrix) error {
+// behind is the outcome of a call of the backend that gave err: the caller's mistakes
+// come first.
+func (f *failing) behind(err error, spoil ...tensor.Matrix) error {
+	if err != nil {
+		return err
+	}
 	f.calls++
 	if f.dead || f.calls == f.after+1 {
 		f.dead = f.dead || f.err == errLost
@@ -51,7 +56,7 @@ func (f *failing) call(spoil ...tensor.Matrix) error {
 }
 
 func (f *failing) NewNet(mlp *model.MLP) (backend.Net, error) {
-	if err := f.call(); err != nil {
+	if err := f.behind(nil); err != nil {
 		return nil, err
 	}
 	n, err := f.Backend.NewNet(mlp)
@@ -59,7 +64,7 @@ func (f *failing) NewNet(mlp *model.MLP) (backend.Net, error) {
 }
 
 func (f *failing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
-	if err := f.call(); err != nil {
+	if err := f.behind(nil); err != nil {
 		return nil, err
 	}
 	i, err := f.Backend.NewIndex(codes, decoded)
@@ -67,7 +72,7 @@ func (f *failing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) 
 }
 
 func (f *failing) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
-	if err := f.call(); err != nil {
+	if err := f.behind(nil); err != nil {
 		return nil, err
 	}
 	s, err := f.Backend.NewStepper(cfg)
@@ -75,7 +80,7 @@ func (f *failing) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 }
 
 func (f *failing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
-	if err := f.call(); err != nil {
+	if err := f.behind(nil); err != nil {
 		return nil, err
 	}
 	t, err := f.Backend.NewTrainer(cfg)
@@ -83,7 +88,7 @@ func (f *failing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 }
 
 func (f *failing) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
-	return errors.Join(f.call(), f.Backend.EigTopK(g, n, k, values, vectors))
+	return errors.Join(f.behind(nil), f.Backend.EigTopK(g, n, k, values, vectors))
 }
 
 type failingNet struct {
@@ -92,31 +97,19 @@ type failingNet struct {
 }
 
 func (n failingNet) Forward(z, y tensor.Matrix) error {
-	if err := n.Net.Forward(z, y); err != nil { // the caller's mistakes first
-		return err
-	}
-	return n.f.call(y)
+	return n.f.behind(n.Net.Forward(z, y), y)
 }
 
 func (n failingNet) VJP(z, ybar, zbar tensor.Matrix) error {
-	if err := n.Net.VJP(z, ybar, zbar); err != nil {
-		return err
-	}
-	return n.f.call(zbar)
+	return n.f.behind(n.Net.VJP(z, ybar, zbar), zbar)
 }
 
 func (n failingNet) Jacobian(z, jac tensor.Matrix) error {
-	if err := n.Net.Jacobian(z, jac); err != nil {
-		return err
-	}
-	return n.f.call(jac)
+	return n.f.behind(n.Net.Jacobian(z, jac), jac)
 }
 
 func (n failingNet) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
-	if err := n.Net.Metric(z, lambda, g); err != nil {
-		return err
-	}
-	return n.f.call(g)
+	return n.f.behind(n.Net.Metric(z, lambda, g), g)
 }
 
 type failingIndex struct {
@@ -125,17 +118,11 @@ type failingIndex struct {
 }
 
 func (i failingIndex) Localize(x, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
-	if err := i.Index.Localize(x, zobs, tau, neighbours, out); err != nil {
-		return err
-	}
-	return i.f.call(out.Z)
+	return i.f.behind(i.Index.Localize(x, zobs, tau, neighbours, out), out.Z)
 }
 
 func (i failingIndex) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
-	if err := i.Index.Nearest(z, k, idx, dist2); err != nil {
-		return err
-	}
-	return i.f.call()
+	return i.f.behind(i.Index.Nearest(z, k, idx, dist2))
 }
 
 type failingStepper struct {
@@ -144,24 +131,15 @@ type failingStepper struct {
 }
 
 func (s failingStepper) Step(in backend.StepInput, out backend.StepOutput) error {
-	if err := s.Stepper.Step(in, out); err != nil {
-		return err
-	}
-	return s.f.call(out.Z, out.U)
+	return s.f.behind(s.Stepper.Step(in, out), out.Z, out.U)
 }
 
 func (s failingStepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
-	if err := s.Stepper.Field(in, f, energy); err != nil {
-		return err
-	}
-	return s.f.call(f)
+	return s.f.behind(s.Stepper.Field(in, f, energy), f)
 }
 
 func (s failingStepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
-	if err := s.Stepper.Decode(z, ctx, x, u, states); err != nil {
-		return err
-	}
-	return s.f.call(u, states)
+	return s.f.behind(s.Stepper.Decode(z, ctx, x, u, states), u, states)
 }
 
 // failingTrainer makes an update and then says that it failed, as an asynchronous
@@ -173,34 +151,21 @@ type failingTrainer struct {
 
 func (t failingTrainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (backend.ManifoldLosses, error) {
 	l, err := t.Trainer.ManifoldStep(rows, neighbours, kernel, lr)
-	if err == nil {
-		err = t.f.call()
-	}
-	return l, err
+	return l, t.f.behind(err)
 }
 
 func (t failingTrainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
 	l, err := t.Trainer.RolloutStep(rows, lr)
-	if err == nil {
-		err = t.f.call()
-	}
-	return l, err
+	return l, t.f.behind(err)
 }
 
 func (t failingTrainer) PrepareRollout() error {
-	err := t.Trainer.PrepareRollout()
-	if err == nil {
-		err = t.f.call()
-	}
-	return err
+	return t.f.behind(t.Trainer.PrepareRollout())
 }
 
 func (t failingTrainer) State() (backend.TrainerState, error) {
 	s, err := t.Trainer.State()
-	if err == nil {
-		err = t.f.call()
-	}
-	return s, err
+	return s, t.f.behind(err)
 }
 
 func cpu(t testing.TB) backend.Backend {

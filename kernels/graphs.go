@@ -60,11 +60,7 @@ type keptGraphs[K comparable] struct {
 // not there, and waits for it.
 func (c *keptGraphs[K]) run(t *driver.Thread, b *Backend, key K, fill func(*queue)) error {
 	g, err := c.get(key, maxGraphs, func() (*driver.Graph, error) {
-		g, err := t.Capture(b.stream, func() error {
-			q := b.queue(t)
-			fill(q)
-			return q.err
-		})
+		g, err := b.capture(t, fill)
 		if err == nil {
 			c.memory.graphs = append(c.memory.graphs, g)
 		}

@@ -14,6 +14,15 @@ type queue struct {
 // queue is a queue on the backend's stream.
 func (b *Backend) queue(t *driver.Thread) *queue { return &queue{Backend: b, t: t, on: b.stream} }
 
+// capture makes a graph of what fill puts on a queue.
+func (b *Backend) capture(t *driver.Thread, fill func(*queue)) (*driver.Graph, error) {
+	return t.Capture(b.stream, func() error {
+		q := b.queue(t)
+		fill(q)
+		return q.err
+	})
+}
+
 // then does one thing more.
 func (q *queue) then(f func() error) {
 	if q.err == nil {

@@ -201,11 +201,11 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 		copy(driver.HostSlice[float32](t.batchHost, 0, batchHeader), header[:])
 		fill(driver.HostSlice[int32](t.batchHost, 4*batchHeader, index),
 			driver.HostSlice[float32](t.batchHost, 4*(batchHeader+index), key.rows*key.kappa))
-		if err := t.launchPlan(th, plan); err != nil {
-			return err
-		}
-		if err := th.WaitEvent(t.memory.ready); err != nil {
-			return err
+		q := t.backend.queue(th)
+		t.launchPlan(q, plan)
+		q.then(func() error { return th.WaitEvent(t.memory.ready) })
+		if q.err != nil {
+			return q.err
 		}
 		copy(sums, driver.HostSlice[float64](t.lossesHost, 0, plan.losses))
 		return nil
@@ -214,53 +214,40 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 
 // launchPlan queues a plan. At its first use it is launched kernel by kernel, so
 // that every image is loaded before the capture at the second.
-func (t *Trainer) launchPlan(th *driver.Thread, plan *trainPlan) error {
-	stream := t.backend.stream
+func (t *Trainer) launchPlan(q *queue, plan *trainPlan) {
+	ready := func() error { return q.t.Record(t.memory.ready, q.on) }
 	if !plan.used {
 		plan.used = true
-		if err := t.begin(th, plan); err != nil {
-			return err
-		}
-		if err := th.Record(t.memory.ready, stream); err != nil {
-			return err
-		}
-		return t.start(th, plan.launches[plan.early:])
+		t.begin(q, plan)
+		q.then(ready)
+		t.start(q, plan.launches[plan.early:])
+		return
 	}
 	if plan.first == nil {
-		if err := t.capture(th, plan); err != nil {
-			return err
-		}
+		q.then(func() error { return t.capture(q.t, plan) })
 	}
-	if err := th.LaunchGraph(plan.first, stream); err != nil {
-		return err
+	q.then(func() error { return q.t.LaunchGraph(plan.first, q.on) })
+	q.then(ready)
+	if plan.rest != nil {
+		q.then(func() error { return q.t.LaunchGraph(plan.rest, q.on) })
 	}
-	if err := th.Record(t.memory.ready, stream); err != nil || plan.rest == nil {
-		return err
-	}
-	return th.LaunchGraph(plan.rest, stream)
 }
 
 // begin queues what ends with the losses on the host.
-func (t *Trainer) begin(th *driver.Thread, plan *trainPlan) error {
-	stream := t.backend.stream
-	if err := th.UploadAsync(t.batch, t.batchHost, 0, 4*plan.upload, stream); err != nil {
-		return err
-	}
-	if err := t.start(th, plan.launches[:plan.early]); err != nil {
-		return err
-	}
-	return th.DownloadAsync(t.lossesHost, 0, t.losses, 8*plan.losses, stream)
+func (t *Trainer) begin(q *queue, plan *trainPlan) {
+	q.upload(t.batch, t.batchHost, 0, 4*plan.upload)
+	t.start(q, plan.launches[:plan.early])
+	q.download(t.lossesHost, 0, t.losses, 8*plan.losses)
 }
 
 // capture makes a plan's graphs, both or none.
 func (t *Trainer) capture(th *driver.Thread, plan *trainPlan) error {
-	stream := t.backend.stream
-	first, err := th.Capture(stream, func() error { return t.begin(th, plan) })
+	first, err := t.backend.capture(th, func(q *queue) { t.begin(q, plan) })
 	if err != nil {
 		return err
 	}
 	if plan.early < len(plan.launches) {
-		rest, err := th.Capture(stream, func() error { return t.start(th, plan.launches[plan.early:]) })
+		rest, err := t.backend.capture(th, func(q *queue) { t.start(q, plan.launches[plan.early:]) })
 		if err != nil {
 			return errors.Join(err, th.DestroyGraph(first))
 		}
@@ -308,17 +295,10 @@ func (t *Trainer) place(th *driver.Thread, p *planner) error {
 	return nil
 }
 
-func (t *Trainer) start(th *driver.Thread, launches []launch) error {
+func (t *Trainer) start(q *queue, launches []launch) {
 	for _, l := range launches {
-		k, err := t.backend.kernel(th, l.kernel)
-		if err != nil {
-			return err
-		}
-		if err := th.Launch(k, l.at, l.arguments...); err != nil {
-			return err
-		}
+		q.launch(l.kernel, driver.Dim{X: l.grid}, l.block, l.shared, l.arguments...)
 	}
-	return nil
 }
 
 // dropPlan frees a plan, after the work that may still use it.

@@ -79,12 +79,10 @@ func (t *Trainer) PrepareRollout() error {
 	net := t.layout.nets[2]
 	from, last := net[0].offset, net[len(net)-1]
 	err := t.backend.do(func(th *driver.Thread) error {
-		for _, moments := range []address{t.first, t.second} {
-			if err := th.ZeroAsync(floats(moments, from), 4*(last.offset+last.size-from), t.backend.stream); err != nil {
-				return err
-			}
+		zero := func(moments address) error {
+			return th.ZeroAsync(floats(moments, from), 4*(last.offset+last.size-from), t.backend.stream)
 		}
-		return nil
+		return errors.Join(zero(t.first), zero(t.second))
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
@@ -141,7 +139,9 @@ func (t *Trainer) encode(th *driver.Thread) error {
 	if err := t.place(th, p); err != nil {
 		return err
 	}
-	return errors.Join(t.start(th, p.plan.launches), th.Wait(t.backend.stream), p.plan.memory.free(th))
+	q := t.backend.queue(th)
+	t.start(q, p.plan.launches)
+	return errors.Join(q.wait(), p.plan.memory.free(th))
 }
 
 // frameRows are given their eigenframes at a time.

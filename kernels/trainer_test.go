@@ -222,7 +222,7 @@ func TestWorkOfOPFTraining(t *testing.T) {
 		pl := &planner{t: trainer}
 		plan(pl)
 		for _, l := range pl.plan.launches {
-			list = append(list, l.at.Grid.X)
+			list = append(list, l.grid)
 		}
 		return list
 	}
