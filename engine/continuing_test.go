@@ -11,6 +11,7 @@ import (
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -171,9 +172,7 @@ func (t failingTrainer) State() (backend.TrainerState, error) {
 func cpu(t testing.TB) backend.Backend {
 	t.Helper()
 	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
@@ -222,9 +221,7 @@ func train(t testing.TB, b backend.Backend) backend.TrainerState {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	tr, err := b.NewTrainer(small())
 	check(err)
@@ -288,10 +285,7 @@ func TestAFaultRepeatsFewUpdates(t *testing.T) {
 		c, _ := over(t, after, errLost)
 		second := &failing{Backend: cpu(t), after: math.MaxInt}
 		c.open = func() (backend.Backend, error) { return second, nil }
-		tr, err := c.NewTrainer(small())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must.Get(c.NewTrainer(small()))(t)
 		for step := 0; !tr.(*trainer).moved; step++ {
 			if step > 3*savedEvery {
 				t.Fatalf("no fault after %d calls", after)
@@ -325,10 +319,7 @@ func TestOthersFollowOnlyALostBackend(t *testing.T) {
 		notices := 0
 		c.notice = func(string) { notices++ }
 		rng := rand.New(rand.NewPCG(3, 4))
-		mlp, err := model.NewMLP(rng, 3, 5, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mlp := must.Get(model.NewMLP(rng, 3, 5, 2))(t)
 		z, want := tensor.New(4, 3), tensor.New(4, 2)
 		for i := range z.Data {
 			z.Data[i] = rng.Float32()
@@ -336,25 +327,16 @@ func TestOthersFollowOnlyALostBackend(t *testing.T) {
 		forward := func(b backend.Backend, n backend.Net) tensor.Matrix {
 			t.Helper()
 			if n == nil {
-				if n, err = b.NewNet(mlp); err != nil {
-					t.Fatal(err)
-				}
+				n = must.Get(b.NewNet(mlp))(t)
 			}
 			y := tensor.New(4, 2)
-			if err := n.Forward(z, y); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, n.Forward(z, y))
 			return y
 		}
 		want = forward(cpu(t), nil)
-		first, err := c.NewNet(mlp)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(c.NewNet(mlp))(t)
 		second, err := c.NewNet(mlp)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		original := mlp
 		mlp = mlp.Clone()
 		for i := range original.Layers[0].B { // the caller's network may change

@@ -17,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -132,14 +133,9 @@ func study(t *testing.T, b backend.Backend) (out []float32, err error) {
 // convexMap is the bundled map of the convex integrator with few of its codes.
 func convexMap(t *testing.T) *model.Model {
 	t.Helper()
-	text, err := models.Bundled.ReadFile("integrator-convex.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(models.Bundled.ReadFile("integrator-convex.safetensors"))(t)
 	m, err := model.Read(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.Codes = m.Codes.Slice(0, 40)
 	if m.CodesDecoded.Rows > 0 {
 		m.CodesDecoded = m.CodesDecoded.Slice(0, 40)
@@ -244,10 +240,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 		"study":  func(b backend.Backend) ([]float32, error) { return study(t, b) },
 		"loops":  func(b backend.Backend) ([]float32, error) { return navigate(t, b) },
 	} {
-		want, err := task(cpu(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(task(cpu(t)))(t)
 		run := func() (notices []string, reason string) {
 			t.Helper()
 			e, reason, err := Open(Options{Threads: 1, Notice: func(s string) { notices = append(notices, s) }})
@@ -312,10 +305,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 // close ends it.
 func TestWorkersShareOneContext(t *testing.T) {
 	l := onShim(t)
-	want, err := navigate(t, cpu(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(navigate(t, cpu(t)))(t)
 	for _, lost := range []bool{false, true} {
 		l.Reset()
 		const workers = 4
@@ -323,9 +313,7 @@ func TestWorkersShareOneContext(t *testing.T) {
 		var notices atomic.Int32
 		for i := range engines {
 			e, _, err := Open(Options{Threads: 1, Notice: func(string) { notices.Add(1) }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			engines[i] = e
 		}
 		if n := l.Calls("cuCtxCreate_v2"); n != 1 {
@@ -402,9 +390,7 @@ func TestOpenOnTheShim(t *testing.T) {
 	l.SetAttribute(shim.DeviceCount, 2)
 	t.Setenv("CUDA_VISIBLE_DEVICES", "3,1")
 	e, reason, err := Open(Options{Backend: "cuda"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []string{"device 0 of 2", "sm_80", "CUDA 12.8 through purego", `CUDA_VISIBLE_DEVICES="3,1"`} {
 		if !strings.Contains(reason, want) {
 			t.Errorf("reason %q has no %q", reason, want)
@@ -440,9 +426,7 @@ func TestTF32IsAskedFor(t *testing.T) {
 	for _, name := range []string{"cuda", "auto"} {
 		for _, tf32 := range []bool{false, true} {
 			e, reason, err := Open(Options{Backend: name, TF32: tf32})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := e.Describe().Precision == "tf32"; got != tf32 || strings.Contains(reason, "TF32") != tf32 {
 				t.Errorf("%s, TF32 %v: %+v, %s", name, tf32, e.Describe(), reason)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -29,14 +30,9 @@ func onAny(t testing.TB) *Backend {
 
 func on(t testing.TB, d driver.Driver, o Options) *Backend {
 	t.Helper()
-	context, err := driver.Open(d, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	context := must.Get(driver.Open(d, 0))(t)
 	b, err := New(context, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -55,10 +51,7 @@ type deviceProblem struct {
 // within and beyond every limit.
 func integratorRows(t testing.TB, nonconvex bool, rows int) deviceProblem {
 	t.Helper()
-	system, err := integrator.NewSystem("integrator", integrator.Default(nonconvex))
-	if err != nil {
-		t.Fatal(err)
-	}
+	system := must.Get(integrator.NewSystem("integrator", integrator.Default(nonconvex)))(t)
 	rng := rand.New(rand.NewPCG(7, 8))
 	d := deviceProblem{problem: system}
 	within := func(lo, hi float64) float64 { return lo + (hi-lo)*rng.Float64() }
@@ -117,9 +110,7 @@ func multiagentRows(t testing.TB, rows int) deviceProblem {
 		}
 		d.problem = made.Problem
 		episode, err := made.Plant.Episode(7, row, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		spec := made.Problem.Spec()
 		s, c, u, w := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, spec.ObjectiveSize())
 		draw := func() {
@@ -169,10 +160,7 @@ func checkGradient(t *testing.T, b *Backend, d deviceProblem) {
 // rollOut takes one step with the device functions, under the adaptive priority.
 func rollOut(t testing.TB, b *Backend, d deviceProblem, project bool) backend.DeviceSteps {
 	t.Helper()
-	r, err := b.DeviceStep(d.problem, d.rows(), project)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(b.DeviceStep(d.problem, d.rows(), project))(t)
 	return r
 }
 

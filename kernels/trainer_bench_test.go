@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
@@ -22,10 +23,7 @@ func onDevice(b *testing.B, o Options) *Backend {
 	if err != nil {
 		b.Skip(err)
 	}
-	be, err := New(context, o)
-	if err != nil {
-		b.Fatal(err)
-	}
+	be := must.Get(New(context, o))(b)
 	b.Cleanup(func() { be.Close() })
 	return be
 }
@@ -55,18 +53,12 @@ func BenchmarkTrainingStep(b *testing.B) {
 					be := onDevice(b, Options{TF32: precision.tf32})
 					cfg := p.opfConfig()
 					trainer := trainerOf(b, be, cfg)
-					if err := prepare(trainer); err != nil {
-						b.Fatal(err)
-					}
+					must.OK(b, prepare(trainer))
 					for range 3 { // launches, capture, first use of the graphs
-						if err := step(trainer); err != nil {
-							b.Fatal(err)
-						}
+						must.OK(b, step(trainer))
 					}
 					for b.Loop() {
-						if err := step(trainer); err != nil {
-							b.Fatal(err)
-						}
+						must.OK(b, step(trainer))
 					}
 					// The last update is not awaited by its step.
 					if _, err := trainer.Networks(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -51,10 +52,7 @@ func (p trainingProblem) rolloutRows(step int) []int32 {
 
 func trainerOf(t testing.TB, b backend.Backend, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
-	trainer, err := b.NewTrainer(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trainer := must.Get(b.NewTrainer(cfg))(t)
 	return trainer
 }
 
@@ -63,20 +61,12 @@ func (p trainingProblem) train(t testing.TB, trainer backend.Trainer, steps int)
 	t.Helper()
 	for step := range steps {
 		rows, neighbours, kernel := p.manifoldRows(step)
-		l, err := trainer.ManifoldStep(rows, neighbours, kernel, 2e-3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(trainer.ManifoldStep(rows, neighbours, kernel, 2e-3))(t)
 		losses = append(losses, l.ReconX, l.Action, l.ReconO, l.Consistency, l.Locality, l.Total)
 	}
-	if err := trainer.PrepareRollout(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trainer.PrepareRollout())
 	for step := range steps {
-		l, err := trainer.RolloutStep(p.rolloutRows(step), 2e-3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(trainer.RolloutStep(p.rolloutRows(step), 2e-3))(t)
 		losses = append(losses, l.Act, l.ActNext, l.Delta, l.Roll, l.Flow, l.LieAct, l.LieDelta, l.LieAnchor, l.LieReg, l.Total)
 	}
 	return losses
@@ -84,10 +74,7 @@ func (p trainingProblem) train(t testing.TB, trainer backend.Trainer, steps int)
 
 func stateOf(t testing.TB, trainer backend.Trainer) backend.TrainerState {
 	t.Helper()
-	s, err := trainer.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(trainer.State())(t)
 	return s
 }
 
@@ -175,14 +162,9 @@ func TestTilesGiveTheSameWeights(t *testing.T) {
 		l := shim.Open(t)
 		const attributeMultiprocessors = 16
 		l.SetAttribute(attributeMultiprocessors, multiprocessors)
-		context, err := driver.Open(l, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		context := must.Get(driver.Open(l, 0))(t)
 		b, err := New(context, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		trainer := trainerOf(t, b, p.config(10)).(*Trainer)
 		group := []trainProduct{{m: 130, n: 70}}
 		tiledOverSamples(group, b.device.Multiprocessors)
@@ -274,9 +256,7 @@ func TestShortMemoryCutsTheBatch(t *testing.T) {
 	plenty := trainerOf(t, b, cfg).(*Trainer)
 	need := 4 * plenty.layout.spaceFloats(plenty.micro, p.kappa)
 	want := p.train(t, plenty, 1)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Close())
 	l, b := onShim(t, Options{})
 	l.SetMemory(need)
 	short := trainerOf(t, b, cfg).(*Trainer)
@@ -330,9 +310,7 @@ func TestFaultsSurface(t *testing.T) {
 	}
 	l, b := onShim(t, Options{})
 	l.Reset()
-	if err := run(b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, run(b))
 	calls := map[string]int{}
 	for _, s := range symbols {
 		if calls[s] = l.Calls(s); calls[s] == 0 {
@@ -369,10 +347,7 @@ func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 		want := map[int]backend.ManifoldLosses{}
 		for round := range 2 {
 			for n := 1; n <= maxPlans+3; n++ {
-				loss, err := trainer.ManifoldLoss(rows[:n], nil, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				loss := must.Get(trainer.ManifoldLoss(rows[:n], nil, nil))(t)
 				if round == 0 {
 					want[n] = loss
 				} else if loss != want[n] {
@@ -387,9 +362,7 @@ func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 	deadline := time.Now().Add(10 * time.Second)
 	for l.Allocations() > before && time.Now().Before(deadline) {
 		runtime.GC()
-		if err := b.do(func(*driver.Thread) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.do(func(*driver.Thread) error { return nil }))
 		time.Sleep(time.Millisecond)
 	}
 	if n := l.Allocations(); n > before {
@@ -460,9 +433,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 		return total
 	}
 	settle := func() {
-		if err := b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }))
 	}
 	calls := []string{"cuGraphLaunch", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2"}
 	wantCalls := []int{2, 1, 1, 0, 0, 0, 0}
@@ -476,9 +447,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 			for _, c := range calls {
 				made = append(made, -l.Calls(c))
 			}
-			if err := step(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, step())
 			if use < 2 {
 				continue
 			}
@@ -493,8 +462,6 @@ func TestLaunchesOfAStep(t *testing.T) {
 	}
 	rows, neighbours, kernel := p.manifoldRows(0)
 	count("a step of the manifold", 16, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
-	if err := trainer.PrepareRollout(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trainer.PrepareRollout())
 	count("a step of the rollout", 11, func() error { _, err := trainer.RolloutStep(p.rolloutRows(0), 1e-3); return err })
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/marked"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated section of docs/numerics.md")
@@ -27,10 +28,7 @@ func toleranceTable() string {
 
 // TestNumericsPageHasTheTable fails when docs/numerics.md and the table differ.
 func TestNumericsPageHasTheTable(t *testing.T) {
-	differs, err := section.Replace("../../docs/numerics.md", toleranceTable(), *update)
-	if err != nil {
-		t.Fatal(err)
-	}
+	differs := must.Get(section.Replace("../../docs/numerics.md", toleranceTable(), *update))(t)
 	if differs && !*update {
 		t.Fatal("docs/numerics.md does not have the table of tolerances.go; run: go test ./internal/backendtest -run Numerics -update")
 	}

@@ -48,6 +48,7 @@ var allowed = map[string][]string{
 	"domains/multiagent":                     {"domains/multiagent/*", "domain"},
 	"domains/multiagent/rollout":             {"internal/isa", "domain"},
 	"domains/multiagent/rollout/rollouttest": {"domains/multiagent/rollout"},
+	"internal/must":                          {},
 	"internal/marked":                        {},
 	"internal/testdomain":                    {"internal/backend", "domain", "model", "tensor"},
 	"internal/loops":                         {"internal/backend", "domain", "model", "tensor"},

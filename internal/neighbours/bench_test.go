@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -50,9 +51,7 @@ func BenchmarkNearest(b *testing.B) {
 		points, queries := c.data()
 		for _, k := range availableKernels() {
 			ix, err := New(points, Options{Lanes: k.lanes})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 			name := fmt.Sprintf("%s/%dx%d/k=%d/lanes=%d", c.kind, c.n, c.dim, c.k, k.lanes)
 			ids, dist2 := make([]int32, queries.Rows*c.k), make([]float32, queries.Rows*c.k)
 			s := ix.NewSearcher()
@@ -66,9 +65,7 @@ func BenchmarkNearest(b *testing.B) {
 			b.Run(name+"/batch", func(b *testing.B) {
 				for i := 0; i < b.N; i += queries.Rows {
 					n := min(queries.Rows, b.N-i)
-					if err := ix.Nearest(queries.Slice(0, n), c.k, ids[:n*c.k], dist2[:n*c.k]); err != nil {
-						b.Fatal(err)
-					}
+					must.OK(b, ix.Nearest(queries.Slice(0, n), c.k, ids[:n*c.k], dist2[:n*c.k]))
 				}
 			})
 			b.Run(name+"/brute", func(b *testing.B) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -16,9 +17,7 @@ func TestQueriesThatAreNotFiniteOrHugeHaveADefinedAnswer(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 4))
 		points := cloud(rng, "uniform", 300, 5)
 		ix, err := New(points, Options{Lanes: lanes})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		inf := float32(math.Inf(1))
 		values := []float32{float32(math.NaN()), inf, -inf, 1e38, -3e38, 2e17, 9e16, -9e18}
 		queries := tensor.New(2*len(values), 5)
@@ -40,13 +39,9 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 	var want []int32
 	for _, threads := range []int{1, 2, 5} {
 		ix, err := New(points, Options{Runner: Threads(threads)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ids, dist2 := make([]int32, 333*k), make([]float32, 333*k)
-		if err := ix.Nearest(queries, k, ids, dist2); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ix.Nearest(queries, k, ids, dist2))
 		if want == nil {
 			want = slices.Clone(ids)
 		} else if !slices.Equal(ids, want) {
@@ -54,9 +49,7 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 		}
 		single, singleD := make([]int32, k), make([]float32, k)
 		for b := range queries.Rows {
-			if err := ix.Nearest(queries.Slice(b, b+1), k, single, singleD); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, ix.Nearest(queries.Slice(b, b+1), k, single, singleD))
 			if !slices.Equal(single, ids[b*k:(b+1)*k]) || !sameBits(singleD, dist2[b*k:(b+1)*k]) {
 				t.Fatalf("query %d alone gives %v, in its batch %v", b, single, ids[b*k:(b+1)*k])
 			}
@@ -67,9 +60,7 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 func TestSearchStopsAfterMaxRejected(t *testing.T) {
 	points := cloud(rand.New(rand.NewPCG(6, 6)), "uniform", 2000, 4)
 	ix, err := New(points, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	asked := 0
 	q := Query{Point: points.Row(0), Accept: func(int32) bool { asked++; return false }, MaxRejected: 10, IDs: make([]int32, 2), Dist2: make([]float32, 2)}
 	ix.NewSearcher().Search([]Query{q})
@@ -87,17 +78,13 @@ func TestNearestAllocatesNothingOnceWarm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	points := manifold(rng, 2000, 12, 5)
 	ix, err := New(points, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	queries := queriesFor(rng, points, 100)
 	ids, dist2 := make([]int32, 400), make([]float32, 400)
 	for _, batch := range []int{1, 100} {
 		q := queries.Slice(0, batch)
 		run := func() {
-			if err := ix.Nearest(q, 4, ids[:4*batch], dist2[:4*batch]); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, ix.Nearest(q, 4, ids[:4*batch], dist2[:4*batch]))
 		}
 		if n := testing.AllocsPerRun(20, run); n != 0 {
 			t.Errorf("batch %d: %v allocations a call", batch, n)
@@ -128,9 +115,7 @@ func TestNewAndNearestNameWhatIsWrong(t *testing.T) {
 		}
 	}
 	ix, err := New(good, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ids, dist2 := make([]int32, 4), make([]float32, 4)
 	if err := ix.Nearest(tensor.New(2, 3), 2, ids, dist2); err == nil || !strings.Contains(err.Error(), "2×3") {
 		t.Errorf("Nearest with wide queries: %v", err)
@@ -152,13 +137,9 @@ func TestAMapOfTwentyThousandCodesGivesTheScan(t *testing.T) {
 		queries := queriesFor(rng, points, 150)
 		for _, set := range availableKernels() {
 			ix, err := New(points, Options{Lanes: set.lanes})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			ids, dist2 := make([]int32, queries.Rows*k), make([]float32, queries.Rows*k)
-			if err := ix.Nearest(queries, k, ids, dist2); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, ix.Nearest(queries, k, ids, dist2))
 			s := ix.NewSearcher()
 			scan := Query{IDs: make([]int32, k), Dist2: make([]float32, k)}
 			for b := range queries.Rows {
@@ -183,9 +164,7 @@ func TestTheEnvironmentChoosesTheKernels(t *testing.T) {
 	for _, level := range isa.Available() {
 		t.Setenv(isa.Environment, level.String())
 		ix, err := New(points, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if ix.kernel.lanes != level.Lanes() {
 			t.Errorf("%s=%s: kernels of %d lanes, want %d", isa.Environment, level, ix.kernel.lanes, level.Lanes())
 		}

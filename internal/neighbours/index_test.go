@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -203,9 +204,7 @@ func TestNearestIsBruteForceBitForBit(t *testing.T) {
 					queries := queriesFor(rng, points, 8)
 					for _, k := range availableKernels() {
 						ix, err := New(points, Options{Lanes: k.lanes})
-						if err != nil {
-							t.Fatal(err)
-						}
+						must.OK(t, err)
 						for _, k := range []int{1, 130} {
 							checkNearest(t, ix, points, queries, k)
 						}

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -18,10 +19,7 @@ import (
 func open(t *testing.T) (*shim.Library, *driver.Context) {
 	t.Helper()
 	l := shim.OpenFiles(t, testKernels)
-	c, err := driver.Open(l, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(driver.Open(l, 0))(t)
 	t.Cleanup(func() {
 		c.Close()
 		if n := l.Allocations(); n != 0 {
@@ -124,9 +122,7 @@ var calls = []string{
 // ends the context, any other leaves it able to do everything.
 func TestFaultAtEveryCall(t *testing.T) {
 	l, c := open(t)
-	if err := c.Do(workload); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Do(workload))
 	count := map[string]int{}
 	for _, symbol := range calls {
 		if count[symbol] = l.Calls(symbol); count[symbol] == 0 {
@@ -138,12 +134,9 @@ func TestFaultAtEveryCall(t *testing.T) {
 		for n := 1; n <= count[symbol]; n++ {
 			for _, code := range []int{801, 700} { // not supported; illegal address
 				l.Reset()
-				c, err := driver.Open(l, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(driver.Open(l, 0))(t)
 				l.Fail(symbol, n, code)
-				err = c.Do(workload)
+				err := c.Do(workload)
 				var lost *driver.LostError
 				var call *driver.CallError
 				switch {
@@ -366,10 +359,7 @@ func TestCallsFromManyGoroutines(t *testing.T) {
 func TestCloseEndsTheGoroutine(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	l := shim.OpenFiles(t, testKernels)
-	c, err := driver.Open(l, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(driver.Open(l, 0))(t)
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
