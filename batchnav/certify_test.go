@@ -38,8 +38,7 @@ func close(t *testing.T, name string, got Number, want, tolerance float64) {
 
 func estimate(t *testing.T, cart *testdomain.Cart, m *model.Model) *Constants {
 	t.Helper()
-	k, err := Estimate(ref.New(), m, cart, heldOut(60), CertifyOptions{Points: 40, Seed: 3})
-	must.OK(t, err)
+	k := must.Get(Estimate(ref.New(), m, cart, heldOut(60), CertifyOptions{Points: 40, Seed: 3}))(t)
 	return k
 }
 
@@ -79,8 +78,7 @@ func TestFDeltaBoundsTheIncrease(t *testing.T) {
 	cart := testdomain.NewCart(20)
 	nav := cart.Spec().Navigation
 	nav.VMax, nav.LatentStep = 4, 0.1 // ½V²Δt² = 0.08, far above rounding
-	a, err := newCertifier(ref.New(), testdomain.Map(cart, 14, false), cart, heldOut(40), CertifyOptions{Options: Options{Navigation: &nav}})
-	must.OK(t, err)
+	a := must.Get(newCertifier(ref.New(), testdomain.Map(cart, 14, false), cart, heldOut(40), CertifyOptions{Options: Options{Navigation: &nav}}))(t)
 	// Start away from M*, where Φ has a slope.
 	displace(9, 0, 0.3, a.spot, a.spot)
 	var c Constants
@@ -175,8 +173,7 @@ func TestRecovery(t *testing.T) {
 	m := testdomain.Map(cart, 14, true)
 	opt := CertifyOptions{Options: Options{Navigation: &nav}, Samples: 30}
 	k := must.Get(Estimate(ref.New(), m, cart, heldOut(60), opt))(t)
-	r, err := Recover(ref.New(), m, level{cart}, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12})
-	must.OK(t, err)
+	r := must.Get(Recover(ref.New(), m, level{cart}, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12}))(t)
 	close(t, "contraction", r.Contraction, math.Exp(-4*nav.LatentStep/nav.Epsilon), 1e-3)
 	if len(r.Median) != 13 || math.Abs(float64(r.Median[0])-0.25) > 0.01 {
 		t.Fatalf("Φ starts at %v, want 0.25 in 13 entries", r.Median)
@@ -190,7 +187,7 @@ func TestRecovery(t *testing.T) {
 	}
 	nav.VMax = 0.1
 	k = must.Get(Estimate(ref.New(), m, cart, heldOut(60), opt))(t)
-	r, err = Recover(ref.New(), m, cart, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12})
+	r, err := Recover(ref.New(), m, cart, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12})
 	must.OK(t, err)
 	if r.Capped < 0.99 || r.Within > 0.1 {
 		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Within)
@@ -199,8 +196,7 @@ func TestRecovery(t *testing.T) {
 
 func TestMeasureLoopComparesWithTheOptimum(t *testing.T) {
 	cart := testdomain.NewCart(20)
-	nav, err := NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, Options{Direct: true})
-	must.OK(t, err)
+	nav := must.Get(NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, Options{Direct: true}))(t)
 	pref := domain.Preference{Adaptive: true}
 	const offset = 0.125
 	m, err := MeasureLoop(context.Background(), cart.Spec(), nav.Controller(), oneScene{cart}, 1, 2, pref, func(s, c []float64, _ domain.Preference, u []float64) bool {

@@ -23,8 +23,7 @@ func navigator(t *testing.T, cart *testdomain.Cart, opt batchnav.Options) *batch
 
 func decide(t *testing.T, nav *batchnav.Navigator, s []float64, pref domain.Preference) *batchnav.Decision {
 	t.Helper()
-	d, err := nav.Decide(s, []float64{0}, pref)
-	must.OK(t, err)
+	d := must.Get(nav.Decide(s, []float64{0}, pref))(t)
 	return d
 }
 
@@ -164,8 +163,7 @@ func TestBatchEqualsSingleLoops(t *testing.T) {
 	cart := testdomain.NewCart(50)
 	m := testdomain.Map(cart, 13, false)
 	const size = 5
-	batch, err := batchnav.NewBatch(ref.New(), m, cart, batchnav.Options{}, size)
-	must.OK(t, err)
+	batch := must.Get(batchnav.NewBatch(ref.New(), m, cart, batchnav.Options{}, size))(t)
 	var single [size]*batchnav.Navigator
 	for i := range single {
 		single[i] = must.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
@@ -332,8 +330,7 @@ func TestCodesAreDecodedWhereTheModelHasNone(t *testing.T) {
 	m := testdomain.Map(cart, 13, false)
 	want := *decide(t, navigator(t, cart, batchnav.Options{}), []float64{0.3, 0.1}, adaptive)
 	m.CodesDecoded = tensor.Matrix{}
-	nav, err := batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{})
-	must.OK(t, err)
+	nav := must.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
 	if got := decide(t, nav, []float64{0.3, 0.1}, adaptive); got.U[0] != want.U[0] || got.Threshold != want.Threshold {
 		t.Errorf("u %v τ %g, want %v τ %g", got.U, got.Threshold, want.U, want.Threshold)
 	}

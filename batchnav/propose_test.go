@@ -27,8 +27,7 @@ func proposer(t testing.TB, b backend.Backend, p *testdomain.Cart, opt batchnav.
 
 func threaded(t testing.TB, threads int) backend.Backend {
 	t.Helper()
-	b, err := cpufallback.New(cpufallback.Options{Threads: threads})
-	must.OK(t, err)
+	b := must.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -62,8 +61,7 @@ func TestProposalsThatStandAlone(t *testing.T) {
 		plan := func(opt batchnav.Options, steps, row int) {
 			t.Helper()
 			n := must.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(p, 13, false), p, opt))(t)
-			want, err := n.Decide(q.S, q.C, q.Preference)
-			must.OK(t, err)
+			want := must.Get(n.Decide(q.S, q.C, q.Preference))(t)
 			must.OK(t, r.Propose(domain.ProposeOptions{FlowSteps: steps}, []domain.Question{q}, answer))
 			if got := answer[0].Plans.Row(row); !slices.Equal(got, want.Plan) {
 				t.Errorf("%d flow steps, plan %d is %v, the navigator decodes %v", steps, row, got, want.Plan)

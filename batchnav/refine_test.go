@@ -23,16 +23,14 @@ import (
 
 func refiner(t testing.TB, cart domain.Problem, capacity int) *batchnav.Refiner {
 	t.Helper()
-	r, err := batchnav.NewRefiner(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), cart, batchnav.Options{}, capacity)
-	must.OK(t, err)
+	r := must.Get(batchnav.NewRefiner(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), cart, batchnav.Options{}, capacity))(t)
 	return r
 }
 
 // rollout scores u followed by the base policy independently of the refiner.
 func rollout(t testing.TB, cart *testdomain.Cart, s0, u0 []float64, pref domain.Preference, steps int) (cost, margin float64) {
 	t.Helper()
-	base, err := batchnav.NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), cart, batchnav.Options{Direct: true})
-	must.OK(t, err)
+	base := must.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), cart, batchnav.Options{Direct: true}))(t)
 	s, c := append([]float64(nil), s0...), []float64{0}
 	u := append([]float64(nil), u0...)
 	J, delta, sigma, m := make([]float64, 2), make([]float64, 2), make([]float64, 2), make([]float64, 2)
@@ -191,8 +189,7 @@ func TestRefineOfLongerPlans(t *testing.T) {
 	const length = 5
 	cart := testdomain.NewPlanCart(20, length)
 	m := testdomain.Map(cart, 13, false)
-	r, err := batchnav.NewRefiner(ref.New(), m, cart, batchnav.Options{}, 32)
-	must.OK(t, err)
+	r := must.Get(batchnav.NewRefiner(ref.New(), m, cart, batchnav.Options{}, 32))(t)
 	pref := domain.Preference{W: []float64{0.9, 0.1}}
 	got, err := r.Refine(context.Background(), batchnav.Observation{S: []float64{1.2, 0.5}, C: []float64{0}, Preference: pref},
 		batchnav.RefineOptions{Candidates: 32, FlowSteps: 1, Seed: 2})
@@ -209,8 +206,7 @@ func TestRefineOfLongerPlans(t *testing.T) {
 		t.Errorf("reported cost %g margin %g, executing the plan gives %g and %g", got.Cost, got.Margin, cost, margin)
 	}
 	// In closed loop the first action of the plan is executed.
-	nav, err := batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{Direct: true})
-	must.OK(t, err)
+	nav := must.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{Direct: true}))(t)
 	d := decide(t, nav, []float64{0.2, 0.1}, pref)
 	if len(d.U) != 1 || len(d.Plan) != length || math.Abs(float64(d.Plan[1])-testdomain.Decay*d.U[0]) > 1e-6 {
 		t.Errorf("u %v of the plan %v", d.U, d.Plan)
@@ -223,12 +219,10 @@ func TestRefineOfLongerPlans(t *testing.T) {
 func TestRefineChoosesAmongProposals(t *testing.T) {
 	const count = 40
 	p := planCart()
-	r, err := batchnav.NewRefiner(ref.New(), testdomain.Map(p, 13, false), p, batchnav.Options{}, count)
-	must.OK(t, err)
+	r := must.Get(batchnav.NewRefiner(ref.New(), testdomain.Map(p, 13, false), p, batchnav.Options{}, count))(t)
 	for i, q := range questions(6, count) {
 		opt := batchnav.RefineOptions{Candidates: count, FlowSteps: 1, Seed: q.Seed, Mixture: thirdsOf, Previous: q.Previous}
-		got, err := r.Refine(context.Background(), batchnav.Observation{S: q.S, C: q.C, Preference: q.Preference}, opt)
-		must.OK(t, err)
+		got := must.Get(r.Refine(context.Background(), batchnav.Observation{S: q.S, C: q.C, Preference: q.Preference}, opt))(t)
 		answer := make([]domain.Answer, 1)
 		must.OK(t, proposer(t, ref.New(), p, batchnav.Options{}).Propose(domain.ProposeOptions{FlowSteps: 1, Mixture: thirdsOf}, []domain.Question{q}, answer))
 		a := answer[0]
@@ -302,8 +296,7 @@ func TestRefineAsksAProblemThatScoresPlans(t *testing.T) {
 		m := testdomain.Map(cart, 13, false)
 		var refiners [2]*batchnav.Refiner
 		for i, p := range []domain.Problem{cart, own} {
-			r, err := batchnav.NewRefiner(accelerated{ref.New()}, m, p, batchnav.Options{}, 24)
-			must.OK(t, err)
+			r := must.Get(batchnav.NewRefiner(accelerated{ref.New()}, m, p, batchnav.Options{}, 24))(t)
 			refiners[i] = r
 		}
 		if *own.device == nil {
@@ -353,8 +346,7 @@ func TestLookAheadEndsWithTheEpisode(t *testing.T) {
 		{finite{testdomain.NewCart(20)}, batchnav.RefineOptions{Candidates: 1, Remaining: 4}, 4},
 		{finite{testdomain.NewCart(20)}, batchnav.RefineOptions{Candidates: 1, Remaining: 4, LookAhead: 2}, 2},
 	} {
-		got, err := refiner(t, c.problem, 1).Refine(context.Background(), batchnav.Observation{S: []float64{0, 0}, C: []float64{0}, Preference: adaptive}, c.opt)
-		must.OK(t, err)
+		got := must.Get(refiner(t, c.problem, 1).Refine(context.Background(), batchnav.Observation{S: []float64{0, 0}, C: []float64{0}, Preference: adaptive}, c.opt))(t)
 		if got.LookAhead != c.want {
 			t.Errorf("look-ahead %d, want %d", got.LookAhead, c.want)
 		}

@@ -52,8 +52,7 @@ func caseOne(t testing.TB, b backend.Backend, codes int) (domain.Case, *model.Mo
 
 func cpu(t testing.TB) backend.Backend {
 	t.Helper()
-	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
-	must.OK(t, err)
+	b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -67,8 +66,7 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 	for _, v := range batchnav.Methods() {
 		name := v.Name
 		opt := must.Get(batchnav.OptionsFor(name))(t)
-		nav, err := batchnav.NewNavigator(b, m, c.Problem, opt)
-		must.OK(t, err)
+		nav := must.Get(batchnav.NewNavigator(b, m, c.Problem, opt))(t)
 		i := 0
 		decide := func() {
 			o := &obs[i%len(obs)]

@@ -43,8 +43,7 @@ func (n coarseNet) Forward(z, y tensor.Matrix) error {
 
 func open(t *testing.T) backend.Backend {
 	t.Helper()
-	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
-	must.OK(t, err)
+	b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -52,8 +51,7 @@ func open(t *testing.T) backend.Backend {
 func run(t *testing.T, b backend.Backend, opt Options) []Result {
 	t.Helper()
 	opt.Budget = Budget{Time: time.Millisecond, MinCalls: 2}
-	results, err := Run(context.Background(), b, func() float64 { return 1e11 }, opt)
-	must.OK(t, err)
+	results := must.Get(Run(context.Background(), b, func() float64 { return 1e11 }, opt))(t)
 	return results
 }
 

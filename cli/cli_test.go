@@ -27,8 +27,7 @@ func cart(t *testing.T) (*App, string) {
 		copy(s, p)
 		clear(c)
 	}
-	solver, err := shooting.New(p, axes, initial, shooting.Options{})
-	must.OK(t, err)
+	solver := must.Get(shooting.New(p, axes, initial, shooting.Options{}))(t)
 	file := filepath.Join(t.TempDir(), "cart.safetensors")
 	must.OK(t, testdomain.Map(p, 9, true).WriteFile(file))
 	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, axes, initial)}}}}, file

@@ -363,8 +363,7 @@ func TestScenesDependOnSeedAndIndex(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(4) {
 		for i := range 4 {
-			ep, err := plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-			must.OK(t, err)
+			ep := must.Get(plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 			seen[string(marshal(t, ep.Scene()))] = true
 		}
 	}

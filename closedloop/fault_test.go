@@ -47,8 +47,7 @@ func TestSensorFaultIsFlaggedInTheTrace(t *testing.T) {
 	file := must.Get(os.Open(o.TracePath))(t)
 	defer file.Close()
 	reader := must.Get(closedloop.NewReader(file))(t)
-	e, err := reader.Next()
-	must.OK(t, err)
+	e := must.Get(reader.Next())(t)
 	l := e.Lines[2]
 	want := domain.FallbackObservation | domain.FallbackConservative
 	if domain.Fallback(l.Fallback) != want || !math.IsNaN(l.X[0]) || l.U[0] != -1 || !math.IsNaN(float64(l.Residual)) {

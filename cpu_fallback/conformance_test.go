@@ -15,8 +15,7 @@ func TestConformance(t *testing.T) {
 	for _, level := range isa.Available() {
 		t.Run(level.String(), func(t *testing.T) {
 			backendtest.Run(t, func(t testing.TB, threads int) backend.Backend {
-				b, err := cpufallback.New(cpufallback.Options{Threads: threads, ISA: level.String()})
-				must.OK(t, err)
+				b := must.Get(cpufallback.New(cpufallback.Options{Threads: threads, ISA: level.String()}))(t)
 				return b
 			})
 		})

@@ -140,8 +140,7 @@ func (w codeMap) check(t interface{ Fatalf(string, ...any) }, o localized, x, zo
 func sameFloat(a, b float32) bool { return a == b || a != a && b != b }
 
 func indexOf(t must.T, w codeMap, threads int, level isa.Level) (*index, func()) {
-	b, err := New(Options{Threads: threads, ISA: level.String()})
-	must.OK(t, err)
+	b := must.Get(New(Options{Threads: threads, ISA: level.String()}))(t)
 	ix := must.Get(b.NewIndex(w.codes, w.decoded))(t)
 	return ix.(*index), func() {
 		must.OK(t, b.Close())
@@ -285,8 +284,7 @@ func TestLocalizeAllocatesNothingOnceWarm(t *testing.T) {
 
 func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 	w := newCodeMap(rand.New(rand.NewPCG(6, 6)), 10, 3, 2, false, false)
-	b, err := New(Options{Threads: 1})
-	must.OK(t, err)
+	b := must.Get(New(Options{Threads: 1}))(t)
 	defer b.Close()
 	if ix, err := b.NewIndex(w.codes, w.decoded.Slice(0, 9)); ix != nil || err == nil || !strings.Contains(err.Error(), "10 codes with 9 decoded") {
 		t.Errorf("NewIndex: %v, %v", ix, err)

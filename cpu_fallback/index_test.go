@@ -19,8 +19,7 @@ func TestEveryCodeLocalizesToItself(t *testing.T) {
 		}
 	}
 	for _, isa := range []string{"generic", ""} {
-		b, err := New(Options{Threads: 2, ISA: isa})
-		must.OK(t, err)
+		b := must.Get(New(Options{Threads: 2, ISA: isa}))(t)
 		ix := must.Get(b.NewIndex(codes, decoded))(t)
 		z, nearest, residual := tensor.New(500, 16), make([]int32, 500), make([]float32, 500)
 		must.OK(t, ix.Localize(decoded, codes, make([]float32, 500), 1, backend.LocalizeOutput{Z: z, Nearest: nearest, Residual: residual}))

@@ -25,8 +25,7 @@ const tolerance = 2e-5
 // open makes a backend that ends with the test.
 func open(t testing.TB, level isa.Level, threads int) *Backend {
 	t.Helper()
-	b, err := New(Options{Threads: threads, ISA: level.String()})
-	must.OK(t, err)
+	b := must.Get(New(Options{Threads: threads, ISA: level.String()}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }

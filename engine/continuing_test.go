@@ -171,8 +171,7 @@ func (t failingTrainer) State() (backend.TrainerState, error) {
 
 func cpu(t testing.TB) backend.Backend {
 	t.Helper()
-	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
-	must.OK(t, err)
+	b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	return b
 }
 
@@ -335,8 +334,7 @@ func TestOthersFollowOnlyALostBackend(t *testing.T) {
 		}
 		want = forward(cpu(t), nil)
 		first := must.Get(c.NewNet(mlp))(t)
-		second, err := c.NewNet(mlp)
-		must.OK(t, err)
+		second := must.Get(c.NewNet(mlp))(t)
 		original := mlp
 		mlp = mlp.Clone()
 		for i := range original.Layers[0].B { // the caller's network may change

@@ -134,8 +134,7 @@ func study(t *testing.T, b backend.Backend) (out []float32, err error) {
 func convexMap(t *testing.T) *model.Model {
 	t.Helper()
 	text := must.Get(models.Bundled.ReadFile("integrator-convex.safetensors"))(t)
-	m, err := model.Read(bytes.NewReader(text))
-	must.OK(t, err)
+	m := must.Get(model.Read(bytes.NewReader(text)))(t)
 	m.Codes = m.Codes.Slice(0, 40)
 	if m.CodesDecoded.Rows > 0 {
 		m.CodesDecoded = m.CodesDecoded.Slice(0, 40)

@@ -14,8 +14,7 @@ func TestCeilings(t *testing.T) {
 	library := shim.Open(t)
 	library.SetMemory(16 << 20) // the triad takes three sixteenths
 	context := must.Get(driver.Open(library, 0))(t)
-	b, err := kernels.New(context, kernels.Options{})
-	must.OK(t, err)
+	b := must.Get(kernels.New(context, kernels.Options{}))(t)
 	defer b.Close()
 	before := library.Allocations()
 	for name, measure := range map[string]func() float64{"multiply-adds": b.PeakFMA, "bandwidth": b.PeakBandwidth} {

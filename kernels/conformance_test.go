@@ -15,8 +15,7 @@ import (
 func open(t testing.TB, _ int) backend.Backend {
 	t.Helper()
 	context := must.Get(driver.Open(shim.Device(t), 0))(t)
-	b, err := kernels.New(context, kernels.Options{})
-	must.OK(t, err)
+	b := must.Get(kernels.New(context, kernels.Options{}))(t)
 	return b
 }
 

@@ -186,8 +186,7 @@ func TestLargeDispatchStepOnDevice(t *testing.T) {
 func dispatchStates(t testing.TB, c domain.Case, count int) (d deviceProblem) {
 	t.Helper()
 	spec := c.Problem.Spec()
-	episode, err := c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-	must.OK(t, err)
+	episode := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	for range count {
 		s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 		episode.Observe(s, ctx)
@@ -209,8 +208,7 @@ func TestDispatchLoopsOnDevice(t *testing.T) {
 	const loops, steps = 3, 3
 	var decisions [2][]batchnav.Decision
 	for k, b := range []backend.Backend{onAny(t), ref.New()} {
-		batch, err := batchnav.NewBatch(b, m, c.Problem, batchnav.Options{Latents: true}, loops)
-		must.OK(t, err)
+		batch := must.Get(batchnav.NewBatch(b, m, c.Problem, batchnav.Options{Latents: true}, loops))(t)
 		if batch.OnDevice() != (k == 0) {
 			t.Errorf("backend %d: latents on the device: %v", k, batch.OnDevice())
 		}
@@ -237,8 +235,7 @@ func TestDispatchRefinementOnDevice(t *testing.T) {
 	c := opf.Thirty()
 	m := bundledModel(t, "opf30", 300)
 	device := onAny(t)
-	cpu, err := cpufallback.New(cpufallback.Options{})
-	must.OK(t, err)
+	cpu := must.Get(cpufallback.New(cpufallback.Options{}))(t)
 	defer cpu.Close()
 	const candidates = 24
 	var refiners [2]*batchnav.Refiner
@@ -257,8 +254,7 @@ func TestDispatchRefinementOnDevice(t *testing.T) {
 		{d.s[3], d.c[3], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 4, Seed: 7}}, // no power flow
 	}
 	compareRefinements(t, refiners[0], refiners[1], cases)
-	whole, err := refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: cases[0].pref}, cases[0].opt)
-	must.OK(t, err)
+	whole := must.Get(refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: cases[0].pref}, cases[0].opt))(t)
 	if !whole.Feasible || whole.Latency.Total == 0 || whole.Latency.Evaluate != 0 {
 		t.Errorf("feasible %v, latency %+v: want a feasible dispatch by the backend itself, which tells the total only", whole.Feasible, whole.Latency)
 	}

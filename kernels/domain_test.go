@@ -31,8 +31,7 @@ func onAny(t testing.TB) *Backend {
 func on(t testing.TB, d driver.Driver, o Options) *Backend {
 	t.Helper()
 	context := must.Get(driver.Open(d, 0))(t)
-	b, err := New(context, o)
-	must.OK(t, err)
+	b := must.Get(New(context, o))(t)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -109,8 +108,7 @@ func multiagentRows(t testing.TB, rows int) deviceProblem {
 			made = multiagent.Static()
 		}
 		d.problem = made.Problem
-		episode, err := made.Plant.Episode(7, row, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-		must.OK(t, err)
+		episode := must.Get(made.Plant.Episode(7, row, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 		spec := made.Problem.Spec()
 		s, c, u, w := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, spec.ObjectiveSize())
 		draw := func() {

@@ -21,8 +21,7 @@ import (
 func bundledModel(t testing.TB, name string, codes int) *model.Model {
 	t.Helper()
 	text := must.Get(models.Bundled.ReadFile(name + ".safetensors"))(t)
-	m, err := model.Read(bytes.NewReader(text))
-	must.OK(t, err)
+	m := must.Get(model.Read(bytes.NewReader(text)))(t)
 	step := m.Codes.Rows / codes
 	for i := range codes {
 		copy(m.Codes.Row(i), m.Codes.Row(i*step))
@@ -101,8 +100,7 @@ func TestRefinementOnDevice(t *testing.T) {
 	const candidates = 48
 	refiners := make([]*batchnav.Refiner, 2)
 	for i, made := range []backend.Backend{b, ref.New()} {
-		r, err := batchnav.NewRefiner(made, m, problem, batchnav.Options{}, candidates)
-		must.OK(t, err)
+		r := must.Get(batchnav.NewRefiner(made, m, problem, batchnav.Options{}, candidates))(t)
 		refiners[i] = r
 	}
 	compareRefinements(t, refiners[0], refiners[1], []refineCase{
@@ -136,8 +134,7 @@ func TestRefinementOnDevice(t *testing.T) {
 // last, which needs no policy behind it, and the choice.
 func TestLaunchesOfARefinement(t *testing.T) {
 	library, b := onShim(t, Options{})
-	r, err := batchnav.NewRefiner(b, integratorModel(t, 60), integrator.Convex().Problem, batchnav.Options{}, 8)
-	must.OK(t, err)
+	r := must.Get(batchnav.NewRefiner(b, integratorModel(t, 60), integrator.Convex().Problem, batchnav.Options{}, 8))(t)
 	obs := batchnav.Observation{S: []float64{-2.2, 0.1, 1.2, -0.1}, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
 	for _, look := range []int{1, 4, 20} {
 		before := library.Calls("kernel")

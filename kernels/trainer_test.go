@@ -163,8 +163,7 @@ func TestTilesGiveTheSameWeights(t *testing.T) {
 		const attributeMultiprocessors = 16
 		l.SetAttribute(attributeMultiprocessors, multiprocessors)
 		context := must.Get(driver.Open(l, 0))(t)
-		b, err := New(context, Options{})
-		must.OK(t, err)
+		b := must.Get(New(context, Options{}))(t)
 		trainer := trainerOf(t, b, p.config(10)).(*Trainer)
 		group := []trainProduct{{m: 130, n: 70}}
 		tiledOverSamples(group, b.device.Multiprocessors)

@@ -50,8 +50,7 @@ func BenchmarkNearest(b *testing.B) {
 	for _, c := range benchCases {
 		points, queries := c.data()
 		for _, k := range availableKernels() {
-			ix, err := New(points, Options{Lanes: k.lanes})
-			must.OK(b, err)
+			ix := must.Get(New(points, Options{Lanes: k.lanes}))(b)
 			name := fmt.Sprintf("%s/%dx%d/k=%d/lanes=%d", c.kind, c.n, c.dim, c.k, k.lanes)
 			ids, dist2 := make([]int32, queries.Rows*c.k), make([]float32, queries.Rows*c.k)
 			s := ix.NewSearcher()

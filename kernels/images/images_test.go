@@ -38,8 +38,7 @@ func checkout(t *testing.T) string {
 	} {
 		write(t, root, name, []byte(text))
 	}
-	hash, err := images.Module{Root: root, Engine: root}.SourceHash(filepath.Join(root, "kernels/add.cu"))
-	must.OK(t, err)
+	hash := must.Get(images.Module{Root: root, Engine: root}.SourceHash(filepath.Join(root, "kernels/add.cu")))(t)
 	files := ""
 	for _, target := range images.Targets {
 		image := []byte("image for " + target.Name + " with gpc_add")
@@ -106,8 +105,7 @@ func (gpu) HostShim() bool { return false }
 func TestModulesChooseTheImage(t *testing.T) {
 	l := shim.OpenFiles(t, "kernels/shim/testdata/sum.cu")
 	ptx := must.Get(images.Pack([]byte("// PTX")))(t)
-	cubin, err := images.Pack([]byte("\x7fELF"))
-	must.OK(t, err)
+	cubin := must.Get(images.Pack([]byte("\x7fELF")))(t)
 	const manifest = `{"images":[{"name":"sum","kernels":["gpc_test_sum","gpc_test_missing"],"files":{"compute_80.ptx":"a","sm_90.cubin":"b"}}]}`
 	for name, test := range map[string]struct {
 		major, minor int
@@ -120,12 +118,11 @@ func TestModulesChooseTheImage(t *testing.T) {
 	} {
 		l.SetAttribute(75, test.major)
 		l.SetAttribute(76, test.minor)
-		ctx, err := driver.Open(gpu{l}, 0)
-		must.OK(t, err)
+		ctx := must.Get(driver.Open(gpu{l}, 0))(t)
 		files := fstest.MapFS{"manifest.json": {Data: []byte(manifest)}, "sum.compute_80.ptx.zst": {Data: test.ptx}, "sum.sm_90.cubin.zst": {Data: test.cubin}}
 		set := must.Get(images.New(files))(t)
 		modules := images.NewModules(set)
-		err = ctx.Do(func(th *driver.Thread) error {
+		err := ctx.Do(func(th *driver.Thread) error {
 			_, err := modules.Kernel(th, "gpc_test_sum")
 			return err
 		})
