@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"domains/opf/ipoptcheck":                 {"domains/opf/acopf", "domains/opf/network"},
 	"domains/multiagent":                     {"domains/multiagent/*", "domain"},
 	"domains/multiagent/world":               {"domains/multiagent/rollout", "domain"},
-	"domains/multiagent/view":                {"domains/multiagent/world", "domains/multiagent/rollout", "domain"},
+	"domains/multiagent/view":                {"domains/multiagent/world", "domains/multiagent/rollout", "domain", "tensor"},
 	"domains/multiagent/plan":                {"domains/multiagent/view", "domains/multiagent/world", "domains/multiagent/rollout", "domain"},
 	"domains/multiagent/dataset":             {"domains/multiagent/plan", "domains/multiagent/view", "domains/multiagent/world", "domains/multiagent/rollout", "domain"},
 	"domains/multiagent/rollout":             {"internal/isa", "domain"},

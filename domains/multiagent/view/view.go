@@ -275,6 +275,21 @@ func (v *View) decode(s, c []float64, e *sight) {
 // encode writes a view; it orders the bodies.
 func (v *View) encode(e *sight, s, c []float64) {
 	clear(c)
+	s[viewAhead] = v.order(e)
+	v.try(e, c[viewFanAt:])
+	v.write(e, s, c)
+	for b := range min(e.count, viewBodies) {
+		o, f := &e.bodies[b], c[viewBodyAt+b*bodySize:][:bodySize]
+		if in := intrusionReach - o.closest; in > 0 {
+			fade := math.Min(in, 1)
+			f[bodyIntrusion], f[bodyWhen], f[bodySide] = in, fade*o.when, fade*o.side
+		}
+	}
+}
+
+// write writes what a view says of now and of the bodies' paths: all that an action is
+// scored by. c is zero where it writes nothing.
+func (v *View) write(e *sight, s, c []float64) {
 	copy(c[viewPrevious:], e.previous[:])
 	c[viewRadius], c[viewShare], c[viewCrowd] = e.radius, e.share, e.crowd
 	for w := range e.ways {
@@ -285,17 +300,17 @@ func (v *View) encode(e *sight, s, c []float64) {
 	s[viewDistance] = math.Sqrt(d)
 	s[viewGoal], s[viewGoal+1] = bearing(e.goal)
 	s[viewWay], s[viewWay+1] = bearing(e.ways[0])
-	s[viewClearance], s[viewAhead] = v.order(e)
-	v.try(e, c[viewFanAt:])
+	s[viewClearance] = viewReach
+	for n := range e.count {
+		o := &e.bodies[n]
+		x, y := o.knots[0][0], o.knots[0][1]
+		s[viewClearance] = math.Min(s[viewClearance], math.Sqrt(x*x+y*y)-o.radius)
+	}
 	for b := range min(e.count, viewBodies) {
 		o, f := &e.bodies[b], c[viewBodyAt+b*bodySize:][:bodySize]
 		f[bodyRadius] = o.radius
 		for k, p := range o.knots {
 			f[bodyKnots+2*k], f[bodyKnots+2*k+1] = compress(p)
-		}
-		if in := intrusionReach - o.closest; in > 0 {
-			fade := math.Min(in, 1)
-			f[bodyIntrusion], f[bodyWhen], f[bodySide] = in, fade*o.when, fade*o.side
 		}
 	}
 }
@@ -311,11 +326,11 @@ func bearing(p [2]float64) (cos, sin float64) {
 }
 
 // order finds each body's closest approach to the base plan, sorts the most urgent
-// viewBodies to the front and returns the smallest margin now and along the plan.
-func (v *View) order(e *sight) (clearance, ahead float64) {
+// viewBodies to the front and returns the smallest margin along the plan.
+func (v *View) order(e *sight) float64 {
 	var path [world.LookAhead + 1]pose
 	v.pursue(e, &manoeuvre{}, nil, &path)
-	clearance, ahead = viewReach, viewReach
+	ahead := viewReach
 	for n := range e.count {
 		o := &e.bodies[n]
 		o.closest = math.Inf(1)
@@ -325,9 +340,6 @@ func (v *View) order(e *sight) (clearance, ahead float64) {
 			dx, dy := x-p.X, y-p.Y
 			d := math.Sqrt(dx*dx + dy*dy)
 			h := d - o.radius
-			if k == 0 {
-				clearance = math.Min(clearance, h)
-			}
 			if h < o.closest {
 				o.closest, o.when = h, float64(k)/world.LookAhead
 				o.side = (p.Cos*dy - p.Sin*dx) / math.Max(d, 1e-9)
@@ -344,7 +356,7 @@ func (v *View) order(e *sight) (clearance, ahead float64) {
 		}
 		e.bodies[n], e.bodies[first] = e.bodies[first], e.bodies[n]
 	}
-	return clearance, ahead
+	return ahead
 }
 
 // try writes what becomes of each manoeuvre of the fan among the most urgent bodies.

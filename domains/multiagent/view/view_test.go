@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 func system(t testing.TB, moving bool) *world.System {
@@ -234,6 +235,25 @@ func TestObserveAllocatesNothing(t *testing.T) {
 		v.Base(s, c, plan)
 	}); n != 0 {
 		t.Errorf("observing allocates %v times", n)
+	}
+}
+
+func TestScoringAllocatesNothing(t *testing.T) {
+	v := New(system(t, true))
+	looks := seen(t, v.system, rand.New(rand.NewPCG(11, 12)))
+	s, c := vectors(v)
+	v.Observe(&looks[0], 0, s, c)
+	const rows = 3
+	b := domain.PlanBatch{
+		S: s, C: c, Preference: domain.Preference{Adaptive: true}, Plans: tensor.New(rows, v.spec.PlanSize()), Steps: v.spec.Plan,
+		Projected: make([]float64, rows*v.spec.PlanSize()), Cost: make([]float64, rows), Margin: make([]float64, rows),
+	}
+	if n := testing.AllocsPerRun(20, func() {
+		if err := v.ScorePlans(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("scoring allocates %v times", n)
 	}
 }
 
