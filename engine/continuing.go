@@ -35,6 +35,8 @@ type continuing struct {
 	ended  bool            // the first backend can no longer be used
 }
 
+var _ domain.Accelerator = (*continuing)(nil)
+
 // moved is told when an object moves because of err.
 func (c *continuing) moved(what string, err error) {
 	c.mutex.Lock()

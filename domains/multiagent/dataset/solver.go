@@ -86,7 +86,10 @@ type Solver struct {
 	pool    sync.Pool    // of *work
 }
 
-var _ domain.ScenarioSolver = (*Solver)(nil)
+var (
+	_ domain.Solver         = (*Solver)(nil)
+	_ domain.ScenarioSolver = (*Solver)(nil)
+)
 
 // work is what one scenario is solved with.
 type work struct {

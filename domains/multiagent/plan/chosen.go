@@ -7,11 +7,6 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
 
-var (
-	_ domain.Refining  = (*Planner)(nil)
-	_ domain.Monitored = (*Planner)(nil)
-)
-
 // Chosen implements domain.Refining. Plan is everyone's, Cost and Margin are those of
 // the plant's own arithmetic along it; Source is that of the ego's plan. Candidates are
 // plans of single robots, and what their sources cost is the search's scores of them.

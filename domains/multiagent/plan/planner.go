@@ -122,6 +122,12 @@ type Planner struct {
 	adopted [world.MaxRobots]domain.Source // that everyone's plan comes from
 }
 
+var (
+	_ domain.Controller = (*Planner)(nil)
+	_ domain.Monitored  = (*Planner)(nil)
+	_ domain.Refining   = (*Planner)(nil)
+)
+
 // New returns a planner of a system's robots; it is used by one goroutine, and so are
 // the means: without a Proposer it asks no map, and it searches on the Accelerator where
 // there is one. The number of candidates is that of the options.

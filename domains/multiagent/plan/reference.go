@@ -40,6 +40,8 @@ type Reference struct {
 	order     []ranked
 }
 
+var _ domain.Controller = (*Reference)(nil)
+
 // ranked is one sample's standing.
 type ranked struct {
 	feasible bool

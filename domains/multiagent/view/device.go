@@ -11,8 +11,6 @@ import (
 //go:embed images/manifest.json images/*.zst
 var embedded embed.FS
 
-var _ domain.Device = (*View)(nil)
-
 // Device names the kernels of view.cu and packs the constants in the order that its
 // enumeration reads them.
 func (v *View) Device() domain.DeviceCode {

@@ -8,8 +8,6 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
 
-var _ domain.BatchGradient = (*View)(nil)
-
 // Base writes the plan that goes home regardless of who stands there, by feedback
 // along the way points: what is decoded is how to depart from it.
 func (v *View) Base(s, c, plan []float64) {

@@ -10,11 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-var (
-	_ domain.PlanScoring = (*View)(nil)
-	_ domain.PlanScorer  = (*View)(nil)
-)
-
 // NewPlanScorer implements domain.PlanScoring, on the CPU.
 func (v *View) NewPlanScorer(domain.Accelerator) (domain.PlanScorer, error) { return v, nil }
 

@@ -111,7 +111,15 @@ type View struct {
 	spec   domain.Spec
 }
 
-var _ domain.Problem = (*View)(nil)
+var (
+	_ domain.Problem       = (*View)(nil)
+	_ domain.BatchGradient = (*View)(nil)
+	_ domain.PlanProjector = (*View)(nil)
+	_ domain.PlanScoring   = (*View)(nil)
+	_ domain.PlanScorer    = (*View)(nil)
+	_ domain.Selective     = (*View)(nil)
+	_ domain.Device        = (*View)(nil)
+)
 
 // New returns the view of a system's robots.
 func New(y *world.System) *View {

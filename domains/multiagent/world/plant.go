@@ -23,6 +23,8 @@ type Plant struct {
 	Reference func(*System) (domain.Controller, error)
 }
 
+var _ domain.Plant = (*Plant)(nil)
+
 // Params implements domain.Plant.
 func (l *Plant) Params() any { return l.System.Params }
 
@@ -101,6 +103,14 @@ type Episode struct {
 	closest [MaxRobots]float64 // least goal distance so far, m
 	hit     string             // the first violated margin, in words
 }
+
+var (
+	_ domain.Episode   = (*Episode)(nil)
+	_ domain.Judged    = (*Episode)(nil)
+	_ domain.Arrived   = (*Episode)(nil)
+	_ domain.Explained = (*Episode)(nil)
+	_ domain.Sized     = (*Episode)(nil)
+)
 
 func (e *Episode) Scene() any        { return e.scene }
 func (e *Episode) Steps() int        { return e.plant.System.Params.Steps }
