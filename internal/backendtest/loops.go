@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/loops"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -90,9 +91,7 @@ func checkLoops(t testing.TB, open Open) {
 		spec := step.Problem.Spec()
 		codes := testdomain.Matrix(rng, 40, s.latent)
 		decoded := tensor.New(40, s.measured)
-		if err := step.DecoderS.Forward(codes, decoded); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, step.DecoderS.Forward(codes, decoded))
 		cfg := backend.LoopsConfig{
 			MapConfig: backend.MapConfig{
 				EncoderX: testdomain.Network(rng, 0.2, spec.ObservationSize(), s.hidden, s.latent), NormX: randomNormalizer(rng, spec.ObservationSize()), Step: step,
@@ -102,10 +101,7 @@ func checkLoops(t testing.TB, open Open) {
 		}
 		for _, direct := range []bool{false, true} {
 			cfg.Direct = direct
-			want, err := runLoops(ref.New(), cfg, uint64(k))
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(runLoops(ref.New(), cfg, uint64(k)))(t)
 			b := open(t, 0)
 			got, err := runLoops(b, cfg, uint64(k))
 			if err != nil {

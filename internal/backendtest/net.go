@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -319,14 +320,10 @@ func checkNetShapes(t testing.TB, open Open) {
 	// The network is copied: changing it afterwards changes nothing.
 	input := testdomain.Matrix(newRand(501), 4, 3)
 	before := output(4, 2)
-	if err := net.Forward(input, before); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, net.Forward(input, before))
 	mlp.Layers[0].W.Data[0] += 10
 	after := output(4, 2)
-	if err := net.Forward(input, after); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, net.Forward(input, after))
 	if err := identical(after.Data, before.Data); err != nil {
 		t.Errorf("NewNet kept the caller's weights: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -205,10 +206,7 @@ func checkRollout(t testing.TB, open Open) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		// Only D_u has moved.
-		nets, err := got.Networks()
-		if err != nil {
-			t.Fatal(err)
-		}
+		nets := must.Get(got.Networks())(t)
 		if slices.Equal(after, parameters(cfg.Initial)) {
 			t.Errorf("%s: rollout steps moved nothing", c.name)
 		}
@@ -374,9 +372,7 @@ func checkTrainerShapes(t testing.TB, open Open) {
 	if err := identical(networkParameters(t, trainer), parameters(cfg.Initial)); err != nil {
 		t.Errorf("a refused step changed the networks: %v", err)
 	}
-	if err := trainer.PrepareRollout(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trainer.PrepareRollout())
 	wantError(t, "trainer, a rollout row without successor", func() error { _, err := trainer.RolloutStep([]int32{9}, trainerRate); return err })
 	wantError(t, "trainer, ManifoldStep after PrepareRollout", step(rows, neighbours, kernel, trainerRate))
 	for what, change := range map[string]func(*backend.TrainerConfig){

@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"internal/neighbours":                    {"internal/isa", "tensor"},
 	"internal/backend":                       {"domain", "model", "tensor"},
 	"internal/ref":                           {"internal/backend", "domain", "model", "tensor"},
-	"internal/backendtest":                   {"internal/testdomain", "internal/loops", "internal/ref", "internal/backend", "domain", "model", "tensor"},
+	"internal/backendtest":                   {"internal/must", "internal/testdomain", "internal/loops", "internal/ref", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback":                           {"cpu_fallback/*", "internal/isa", "internal/neighbours", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback/*":                         {"cpu_fallback/*", "internal/isa", "tensor"},
 	"kernels":                                {"kernels/driver", "kernels/images", "internal/backend", "model", "domain", "tensor"},
