@@ -214,9 +214,7 @@ func TestViewRefinementOnDevice(t *testing.T) {
 		m := bundledModel(t, name, 300)
 		var refiners [2]*batchnav.Refiner
 		for i, b := range []backend.Backend{device, cpu} {
-			if refiners[i], err = batchnav.NewRefiner(b, m, c.Learned, batchnav.Options{}, candidates); err != nil {
-				t.Fatal(err)
-			}
+			refiners[i] = must.Get(batchnav.NewRefiner(b, m, c.Learned, batchnav.Options{}, candidates))(t)
 		}
 		d := robotViews(t, c, 4)
 		compareRefinements(t, refiners[0], refiners[1], []refineCase{

@@ -58,7 +58,6 @@ type Attribute int
 
 // The attributes that Devices reads.
 const (
-	attributeSharedPerBlock      Attribute = 8
 	attributeClockKHz            Attribute = 13
 	attributeMultiprocessors     Attribute = 16
 	attributeMemoryClockKHz      Attribute = 36
