@@ -295,7 +295,7 @@ func TestOptimalMeansKKT(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.SampledFrom([]string{"case9", "case14", "case30", "features"}).Draw(rt, "case")
 		s := solvers[name]
-		net := s.Network()
+		net := s.net
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 5))
 		pr := scenario(rng, net, 0.6+0.5*rng.Float64())
 		if rapid.Bool().Draw(rt, "weighted") {
