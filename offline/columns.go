@@ -134,6 +134,16 @@ func newColumns(l Layout, rows int) *Columns {
 	}
 }
 
+// ColumnsOf copies samples, whose vectors have the lengths of the layout, into
+// columns.
+func ColumnsOf(l Layout, samples []domain.Sample) *Columns {
+	c := newColumns(l, len(samples))
+	for i := range samples {
+		c.set(i, &samples[i])
+	}
+	return c
+}
+
 // Rows is the number of samples.
 func (c *Columns) Rows() int { return len(c.KKT) }
 
@@ -182,33 +192,6 @@ func (c *Columns) set(i int, s *domain.Sample) {
 	c.Trajectory[i] = s.Trajectory
 	c.Step[i] = int32(s.Step)
 	c.Perturbed[i] = s.Perturbed
-}
-
-// sample writes row i into s, reusing its slices.
-func (c *Columns) sample(i int, s *domain.Sample) {
-	fill := func(dst *[]float64, src []float32) {
-		if cap(*dst) < len(src) {
-			*dst = make([]float64, len(src))
-		}
-		*dst = (*dst)[:len(src)]
-		tensor.Widen(*dst, src)
-	}
-	fill(&s.S, c.S.Row(i))
-	fill(&s.C, c.C.Row(i))
-	slot := c.Preference.Row(i)
-	s.Preference.Adaptive = slot[0] == 0
-	if s.Preference.Adaptive {
-		s.Preference.W = s.Preference.W[:0]
-	} else {
-		fill(&s.Preference.W, slot[1:])
-	}
-	fill(&s.U, c.U.Row(i))
-	fill(&s.Target, c.Target.Row(i))
-	fill(&s.Sigma, c.Sigma.Row(i))
-	fill(&s.J, c.J.Row(i))
-	fill(&s.Margins, c.Margins.Row(i))
-	s.KKT = float64(c.KKT[i])
-	s.Scenario, s.Trajectory, s.Step, s.Perturbed = int(c.Scenario[i]), c.Trajectory[i], int(c.Step[i]), c.Perturbed[i]
 }
 
 // blocks are the float columns under the names they have on disk.

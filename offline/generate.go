@@ -298,25 +298,17 @@ func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, 
 		})
 	}
 	wg.Wait()
-	rows := 0
+	var samples []domain.Sample
 	for _, r := range results {
 		if r.err != nil {
 			return nil, Counters{}, r.err
 		}
-		rows += len(r.samples)
+		samples = append(samples, r.samples...)
 	}
-	if rows > maxPartRows {
-		return nil, Counters{}, fmt.Errorf("offline: %d scenarios gave %d samples, a part holds at most %d: choose a smaller chunk", to-from, rows, maxPartRows)
+	if len(samples) > maxPartRows {
+		return nil, Counters{}, fmt.Errorf("offline: %d scenarios gave %d samples, a part holds at most %d: choose a smaller chunk", to-from, len(samples), maxPartRows)
 	}
-	c := newColumns(g.header.Layout, rows)
-	at := 0
-	for _, r := range results {
-		for i := range r.samples {
-			c.set(at, &r.samples[i])
-			at++
-		}
-	}
-	return c, now, nil
+	return ColumnsOf(g.header.Layout, samples), now, nil
 }
 
 // scenario solves one scenario under every preference, and from the states that
