@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
@@ -44,11 +45,7 @@ func TestMatpowersOptimaFromAFlatStart(t *testing.T) {
 }
 
 func scaled(v []float64, k float64) []float64 {
-	out := make([]float64, len(v))
-	for i := range v {
-		out[i] = k * v[i]
-	}
-	return out
+	return floats.ScaleTo(make([]float64, len(v)), k, v)
 }
 
 func solveOne(tb testing.TB, s *Solver, pr Problem) *Result {

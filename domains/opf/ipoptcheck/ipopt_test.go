@@ -15,13 +15,6 @@ import (
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
-func scaled(n *network.Network, factor float64) (pd, qd []float64) {
-	for b := range n.Pd {
-		pd, qd = append(pd, factor*n.Pd[b]), append(qd, factor*n.Qd[b])
-	}
-	return pd, qd
-}
-
 // TestSameOptimumAsIPOPT on every case that comes with the program, at the
 // file's cost.
 func TestSameOptimumAsIPOPT(t *testing.T) {
@@ -73,7 +66,7 @@ func TestSameOptimumUnderOtherObjectives(t *testing.T) {
 	n := networktest.Load(t, "case30")
 	ideal, nadir := [3]float64{0, 0, 300}, [3]float64{2e-3, 2e-3, 600}
 	for _, level := range []float64{0.7, 0.95} {
-		pd, qd := scaled(n, level)
+		pd, qd := n.Loads(level)
 		for _, w := range [][3]float64{{0, 0, 1}, {0.2, 0.3, 0.5}, {0.9, 0.05, 0.05}, {0.01, 0.98, 0.01}} {
 			pr := acopf.Problem{Pd: pd, Qd: qd, Objective: acopf.Objective{Weights: w, Ideal: ideal, Nadir: nadir}}
 			compare(t, fmt.Sprintf("case30 × %.2f, weights %v", level, w), n, pr)
@@ -102,6 +95,6 @@ func TestSameOptimumWithEverything(t *testing.T) {
 // TestBothCallItInfeasible: case30 at 1.2 times its load.
 func TestBothCallItInfeasible(t *testing.T) {
 	n := networktest.Load(t, "case30")
-	pd, qd := scaled(n, 1.2)
+	pd, qd := n.Loads(1.2)
 	compare(t, "case30 × 1.20", n, acopf.Problem{Pd: pd, Qd: qd})
 }

@@ -169,10 +169,8 @@ func TestDivergenceHasAReason(t *testing.T) {
 	n := networktest.Load(t, "case30")
 	s := solver(t, n)
 	sol := s.NewSolution()
-	in := powerflow.Input{Pd: make([]float64, n.Buses()), Qd: make([]float64, n.Buses())}
-	for b := range in.Pd {
-		in.Pd[b], in.Qd[b] = 5*n.Pd[b], 5*n.Qd[b]
-	}
+	var in powerflow.Input
+	in.Pd, in.Qd = n.Loads(5)
 	if err := s.Solve(in, powerflow.Options{}, sol); err != nil {
 		t.Fatal(err)
 	}
@@ -246,11 +244,7 @@ func BenchmarkSolve(b *testing.B) {
 				// The load moves by half a percent from one solve to the next.
 				loads := make([]powerflow.Input, 16)
 				for k := range loads {
-					scale := 0.9 + 0.005*math.Abs(float64(k-8))
-					loads[k] = powerflow.Input{Pd: make([]float64, n.Buses()), Qd: make([]float64, n.Buses())}
-					for i := range loads[k].Pd {
-						loads[k].Pd[i], loads[k].Qd[i] = scale*n.Pd[i], scale*n.Qd[i]
-					}
+					loads[k].Pd, loads[k].Qd = n.Loads(0.9 + 0.005*math.Abs(float64(k-8)))
 				}
 				b.ReportAllocs()
 				iterations := 0
