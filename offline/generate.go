@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,15 +72,9 @@ func (o Options) header(c domain.Case) (Header, error) {
 	if h.Shard == (Shard{}) {
 		h.Shard.Count = 1
 	}
-	if p.Chunk == 0 {
-		p.Chunk = 64
-	}
-	if p.Scalarization == "" {
-		p.Scalarization = domain.WeightedSum
-	}
-	if p.Weights.Design == "" {
-		p.Weights.Design = RandomWeights
-	}
+	p.Chunk = cmp.Or(p.Chunk, 64)
+	p.Scalarization = cmp.Or(p.Scalarization, domain.WeightedSum)
+	p.Weights.Design = cmp.Or(p.Weights.Design, RandomWeights)
 	if p.Weights.Design != LogarithmicWeights && p.Weights.Design != MixedWeights {
 		p.Weights.Reference, p.Weights.LogLo, p.Weights.LogHi = 0, 0, 0
 	}
@@ -121,9 +116,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 	if opt.Threads < 0 {
 		return total, fmt.Errorf("offline: %d threads, want at least 1, or 0 for all processors", opt.Threads)
 	}
-	if opt.Threads == 0 {
-		opt.Threads = runtime.GOMAXPROCS(0)
-	}
+	opt.Threads = cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
 	points, err := LatinHypercube(h.Provenance.Parameters, h.Provenance.Scenarios, opt.Seed)
 	if err != nil {
 		return total, err

@@ -229,17 +229,10 @@ func (v *Solver) perturb(rng *rand.Rand, h *horizonProblem, sol *solution) horiz
 func (v *Solver) resolve(w *interior, l *Library, index []int, rest *horizonProblem, own *solution, out *solution) bool {
 	k := Horizon - rest.steps
 	out.cost = math.Inf(1)
-	var sol solution
-	try := func(plan []float64) {
-		w.solve(rest, plan, &sol)
-		if sol.certified() && sol.cost < out.cost {
-			*out = sol
-		}
-	}
-	try(own.plan[2*k:])
+	w.improve(rest, own.plan[2*k:], out)
 	for _, i := range index {
 		if i >= 0 {
-			try(l.entry[i].plan[2*k:])
+			w.improve(rest, l.entry[i].plan[2*k:], out)
 		}
 	}
 	return !math.IsInf(out.cost, 1)

@@ -61,20 +61,6 @@ func (o Options) Validate() error {
 	return nil
 }
 
-func (o Options) tolerance() float64 {
-	if o.Tolerance == 0 {
-		return DefaultTolerance
-	}
-	return o.Tolerance
-}
-
-func (o Options) maxIterations() int {
-	if o.MaxIterations == 0 {
-		return 30
-	}
-	return o.MaxIterations
-}
-
 // Input is what a power flow is given. A nil slice stands for the network's own
 // values.
 type Input struct {
