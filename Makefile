@@ -100,7 +100,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
-	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent
+	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower

@@ -6,7 +6,7 @@
 // are all that the command line does, without flags and printing:
 //
 //	Loop, Loops     one closed loop of the navigator, or thousands that decide together
-//	Refine          thousands of latent candidates of one observation
+//	Refiner         thousands of latent candidates of one observation
 //	Evaluate        a method in closed loop on unseen episodes
 //	Steer, Certify  one map under a sweep of preferences; the paper's conditions
 //	Dataset, Train  Pareto samples, and a map from them
@@ -55,10 +55,11 @@ type Catalogue struct {
 // Validate checks every case; see domain.Case.Validate.
 func (k *Catalogue) Validate() error {
 	for i, c := range k.Cases {
-		if err := c.Validate(); err != nil {
-			return BadInput(err)
+		of, err := NewCase(c)
+		if err != nil {
+			return err
 		}
-		name := c.Problem.Spec().Name
+		name := of.Name()
 		if slices.ContainsFunc(k.Cases[:i], func(o domain.Case) bool { return o.Problem.Spec().Name == name }) {
 			return badInputf("two cases are named %q", name)
 		}
@@ -99,7 +100,15 @@ func NewCase(c domain.Case) (*Case, error) {
 	if err := c.Validate(); err != nil {
 		return nil, BadInput(err)
 	}
-	return &Case{def: c}, nil
+	of := &Case{def: c}
+	seen := map[string]bool{}
+	for _, m := range of.Methods() {
+		if seen[m.Name] {
+			return nil, badInputf("case %q: a method of its own is named %q, as the navigator's is", of.Name(), m.Name)
+		}
+		seen[m.Name] = true
+	}
+	return of, nil
 }
 
 // Definition is what the case was made of.

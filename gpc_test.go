@@ -197,6 +197,12 @@ func TestACatalogueIsChecked(t *testing.T) {
 	if err := k.Validate(); err == nil || !strings.Contains(err.Error(), "two cases") {
 		t.Errorf("two cases of one name: %v", err)
 	}
+	spec = *testdomain.NewCart(3).Spec()
+	spec.Training.Latent = 9
+	own := domain.Method{Name: "direct", New: func(domain.Means) (domain.Controller, error) { return learned{}, nil }}
+	if _, err := gpc.NewCase(domain.Case{Problem: respecified{testdomain.NewCart(3), &spec}, Methods: []domain.Method{own}}); err == nil || !strings.Contains(err.Error(), `"direct"`) {
+		t.Errorf("a method named as the navigator's: %v", err)
+	}
 	if _, err := k.Find("nobody"); !errors.As(err, new(gpc.InputError)) {
 		t.Errorf("an unknown case: %v", err)
 	}

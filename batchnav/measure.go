@@ -37,7 +37,7 @@ func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller,
 	u, best := make([]float64, spec.ActionSize()), make([]float64, spec.ActionSize())
 	monitored, _ := ctrl.(domain.Monitored)
 	var errors []float64
-	residual, displacement := 0.0, 0.0
+	residual, displacement := math.NaN(), math.NaN()
 	for e := range episodes {
 		ep, err := plant.Episode(seed, e, domain.EpisodeOptions{Preference: pref})
 		if err != nil {
@@ -65,7 +65,7 @@ func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller,
 			if monitored != nil {
 				d := monitored.Monitor()
 				ok = ok && !d.Fallback.Replaced()
-				// A decision that did not ask the map has no residual.
+				// A decision that did not ask the map has neither.
 				residual, displacement = larger(residual, d.Residual), larger(displacement, d.Displacement)
 			}
 			if !ok {
@@ -92,9 +92,9 @@ func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller,
 	return m, nil
 }
 
-// larger is the larger of a and b; a where b is not a number.
+// larger is the larger of a and b, or the one that is a number.
 func larger(a, b float64) float64 {
-	if b > a {
+	if b > a || math.IsNaN(a) {
 		return b
 	}
 	return a

@@ -59,6 +59,11 @@ func (n *Navigator) Controller() domain.Controller { return controller{n} }
 
 type controller struct{ *Navigator }
 
+var (
+	_ domain.Controller = controller{}
+	_ domain.Monitored  = controller{}
+)
+
 func (c controller) Reset(domain.Episode) error {
 	c.Navigator.Reset()
 	return nil

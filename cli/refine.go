@@ -107,9 +107,11 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 		verdict = "INFEASIBLE"
 	}
 	fmt.Fprintf(w, "%s: best of %d candidates (%d feasible), looking %d decisions ahead\n", spec.Name, r.Candidates, r.FeasibleCount, r.LookAhead)
-	for i, u := range r.U {
-		v := spec.Action[i%len(spec.Action)]
-		fmt.Fprintf(w, "  %-10s %12.6f %s\n", v.Name, u, v.Unit)
+	for i, v := range spec.Action {
+		fmt.Fprintf(w, "  %-10s %12.6f %s\n", v.Name, r.U[i], v.Unit)
+	}
+	if steps := len(r.U) / len(spec.Action); steps > 1 {
+		fmt.Fprintf(w, "  the first of %d actions; --json has all\n", steps)
 	}
 	fmt.Fprintf(w, "  cost       %12.6f   one latent step alone %.6f\n", r.Cost, r.LocalizedCost)
 	fmt.Fprintf(w, "  margin     %12.1e   %s, from %s\n\n", r.Margin, verdict, r.Source)
@@ -126,7 +128,9 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 		name string
 		us   float64
 	}{{"localize", l.Localize}, {"candidates", l.Candidates}, {"flow", l.Flow}, {"evaluate", l.Evaluate}, {"total", l.Total}} {
-		parts = append(parts, fmt.Sprintf("%s %.2f ms", p.name, p.us/1e3))
+		if p.us > 0 { // what searches or refines by itself tells the total only
+			parts = append(parts, fmt.Sprintf("%s %.2f ms", p.name, p.us/1e3))
+		}
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(parts, " · "))
 	return err

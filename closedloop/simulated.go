@@ -29,6 +29,8 @@ type Simulation struct {
 	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
 }
 
+var _ domain.Plant = (*Simulation)(nil)
+
 // Simulated returns the generic plant of a problem. parameters are the axes of
 // its scenarios; initial writes state and context for one.
 func Simulated(problem domain.Problem, parameters []domain.Variable, initial func(p, s, c []float64)) *Simulation {
@@ -129,6 +131,8 @@ type simulated struct {
 	noise              float64
 	rng                *rand.Rand
 }
+
+var _ domain.Episode = (*simulated)(nil)
 
 func (e *simulated) Scene() any        { return e.scene }
 func (e *simulated) Steps() int        { return e.plant.Problem.Spec().Steps }

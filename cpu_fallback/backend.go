@@ -10,6 +10,9 @@
 // Every output element is one chain of multiply-adds in a fixed order, so the
 // same input row gives bitwise the same result wherever it stands in the batch
 // and however many threads share the work.
+//
+// It promises no stability to other modules, which open an engine by package gpc
+// (docs/library.md).
 package cpufallback
 
 import (

@@ -8,7 +8,8 @@ import "io/fs"
 type Accelerator interface {
 	// Program loads the named kernels from images, a folder as `make kernels` writes
 	// it: manifest.json and the compiled files. The kernels' names are unique in the
-	// program.
+	// program. Here and in the Program, errors.ErrUnsupported says that there is no
+	// device (any more): go on on the CPU.
 	Program(images fs.FS, kernels ...string) (Program, error)
 }
 

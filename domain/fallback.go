@@ -47,6 +47,7 @@ var fallbackNames = []struct {
 	{FallbackResidual, "residual"},
 	{FallbackSolver, "solver"},
 	{FallbackConservative, "conservative"},
+	{FallbackMethod, "method"},
 }
 
 // String lists the set bits by name, "none" for zero.

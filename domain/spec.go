@@ -122,7 +122,8 @@ type WeightDesign struct {
 }
 
 // Priority is eq. iclr-semantic: it writes σ ∈ Δ from the indicators δ,
-// computed relative to the largest exponent so that it cannot overflow.
+// computed relative to the largest exponent so that it cannot overflow. Where an
+// indicator is NaN or +Inf, all of σ is NaN.
 func (m Semantic) Priority(delta, sigma []float64) {
 	top := 0.0
 	for i, d := range delta {

@@ -109,38 +109,51 @@ func (c *Case) Validate() error {
 		if m.Name == "" || m.New == nil {
 			return fmt.Errorf("case %q: Methods[%d] has the name %q and New %t, want both", name, i, m.Name, m.New != nil)
 		}
-		if other, _ := c.Method(m.Name); slices.IndexFunc(c.Methods, func(o Method) bool { return o.Name == other.Name }) != i {
+		if slices.IndexFunc(c.Methods, func(o Method) bool { return o.Name == m.Name }) != i {
 			return fmt.Errorf("case %q: two of its Methods are named %q", name, m.Name)
 		}
 	}
 	return nil
 }
 
+// unwritten fills an output before a function is called: a NaN that no arithmetic makes.
+var unwritten = math.Float64frombits(0x7ff8_6770_6321_0001)
+
 // probe calls every function of a problem with slices that hold exactly what Spec
-// says, so that one entry too many is an error here and not in the middle of a run.
-func probe(p Problem) (err error) {
+// says, so that one entry too many, or one that is never written, is an error here and
+// not in the middle of a run.
+func probe(p Problem) error {
 	spec := p.Spec()
-	s, c, u := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context)), make([]float64, len(spec.Action))
-	m := len(spec.Objectives)
-	vector := func(n int) []float64 { return make([]float64, n, n) }
-	sigma := vector(m)
-	for i := range sigma {
-		sigma[i] = 1 / float64(m)
+	zeros := func(n int) []float64 { return make([]float64, n) }
+	s, c, u, m := zeros(len(spec.Measured)), zeros(len(spec.Context)), zeros(len(spec.Action)), len(spec.Objectives)
+	sigma := slices.Repeat([]float64{1 / float64(m)}, m)
+	var outputs [][]float64
+	output := func(n int) []float64 {
+		o := slices.Repeat([]float64{unwritten}, n)
+		outputs = append(outputs, o)
+		return o
 	}
 	for _, f := range []struct {
 		name, writes string
 		call         func()
 	}{
-		{"Base", "Plan × Action", func() { p.Base(s, c, vector(spec.PlanSize())) }},
-		{"Objectives", "Objectives", func() { p.Objectives(s, u, c, vector(m)) }},
-		{"Gradient", "Measured and Action", func() { p.Gradient(s, u, c, sigma, vector(len(s)), vector(len(u))) }},
-		{"Indicators", "Objectives", func() { p.Indicators(s, u, c, vector(m)) }},
-		{"Step", "Measured and Context", func() { p.Step(s, c, u, vector(len(s)), vector(len(c))) }},
-		{"Margins", "Margins", func() { p.Margins(s, c, u, vector(len(spec.Margins))) }},
-		{"Project", "Action", func() { p.Project(s, c, vector(len(u))) }},
-		{"Fallback", "Action", func() { p.Fallback(s, c, vector(len(u))) }},
+		{"Base", "Plan × Action", func() { p.Base(s, c, output(spec.PlanSize())) }},
+		{"Objectives", "Objectives", func() { p.Objectives(s, u, c, output(m)) }},
+		{"Gradient", "Measured and Action", func() { p.Gradient(s, u, c, sigma, output(len(s)), output(len(u))) }},
+		{"Indicators", "Objectives", func() { p.Indicators(s, u, c, output(m)) }},
+		{"Step", "Measured and Context", func() { p.Step(s, c, u, output(len(s)), output(len(c))) }},
+		{"Margins", "Margins", func() { p.Margins(s, c, u, output(len(spec.Margins))) }},
+		{"Project", "Action", func() { p.Project(s, c, zeros(len(u))) }},
+		{"Fallback", "Action", func() { p.Fallback(s, c, output(len(u))) }},
 	} {
-		if what := outOfRange(f.call); what != "" {
+		outputs = outputs[:0]
+		what, panicked := outOfRange(f.call)
+		for _, o := range outputs {
+			if at := slices.IndexFunc(o, func(v float64) bool { return math.Float64bits(v) == math.Float64bits(unwritten) }); at >= 0 && !panicked {
+				what = fmt.Sprintf("entry %d of %d is not written", at, len(o))
+			}
+		}
+		if what != "" {
 			return fmt.Errorf("case %q: %s does not keep to the sizes of Spec (s %d, c %d, u %d; it writes %s): %s", spec.Name, f.name, len(s), len(c), len(u), f.writes, what)
 		}
 	}
@@ -149,13 +162,15 @@ func probe(p Problem) (err error) {
 
 // outOfRange calls f and returns the message of an index beyond a slice's end. Any
 // other panic is the problem's own business with an observation of zeros, which it
-// may never meet.
-func outOfRange(f func()) (what string) {
+// may never meet; so is a negative index, which no size explains.
+func outOfRange(f func()) (what string, panicked bool) {
 	defer func() {
-		if e, ok := recover().(runtime.Error); ok && strings.Contains(e.Error(), "out of range") {
-			what = e.Error()
+		e := recover()
+		panicked = e != nil
+		if r, ok := e.(runtime.Error); ok && strings.Contains(r.Error(), "out of range") && !strings.Contains(r.Error(), "[-") {
+			what = r.Error()
 		}
 	}()
 	f()
-	return ""
+	return "", false
 }

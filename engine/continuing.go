@@ -35,6 +35,8 @@ type continuing struct {
 	ended  bool            // the first backend can no longer be used
 }
 
+var _ domain.Accelerator = (*continuing)(nil)
+
 // moved is told when an object moves because of err.
 func (c *continuing) moved(what string, err error) {
 	c.mutex.Lock()
@@ -98,14 +100,37 @@ func (c *continuing) ceiling(measure func(Ceiling) float64) float64 {
 }
 
 // Program implements domain.Accelerator on the first backend. Without one there, or
-// after its end, it is errors.ErrUnsupported. A program does not move: whoever owns it
-// answers a fault with its own arithmetic on the CPU.
+// after its end, it is errors.ErrUnsupported, and so is every fault of a program, which
+// does not move: whoever owns it goes on with its own arithmetic on the CPU.
 func (c *continuing) Program(images fs.FS, kernels ...string) (domain.Program, error) {
 	a, ok := c.first.(domain.Accelerator)
 	if !ok || c.over() {
 		return nil, errors.ErrUnsupported
 	}
-	return a.Program(images, kernels...)
+	p, err := a.Program(images, kernels...)
+	return program{p, c}, c.unsupported(err)
+}
+
+// unsupported tells of a program's fault and makes it errors.ErrUnsupported.
+func (c *continuing) unsupported(err error) error {
+	if err == nil || !c.fault(err) {
+		return err
+	}
+	c.moved("a program", err)
+	return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+}
+
+type program struct {
+	domain.Program
+	owner *continuing
+}
+
+func (p program) Reserve(words ...int) error {
+	return p.owner.unsupported(p.Program.Reserve(words...))
+}
+
+func (p program) Run(key any, queue func(domain.Queue) error) error {
+	return p.owner.unsupported(p.Program.Run(key, queue))
 }
 
 func (c *continuing) Close() error {

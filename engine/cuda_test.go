@@ -16,6 +16,8 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -234,6 +236,32 @@ var symbols = []string{
 	"cuGraphDestroy", "cuEventDestroy_v2", "cuStreamDestroy_v2", "cuMemFreeHost", "cuMemFree_v2", "cuModuleUnload", "kernel",
 }
 
+// plans scores plans of several robots in a program of the domain's own.
+func plans(b backend.Backend) ([]float32, error) {
+	accelerator, _ := b.(domain.Accelerator)
+	v, err := rollout.NewEvaluator(accelerator)
+	if err != nil {
+		return nil, err
+	}
+	const candidates = 20
+	o := rollouttest.Problems()[0]
+	memory, err := v.Plans(o.Problem, candidates)
+	if err != nil {
+		return nil, err
+	}
+	drawn := o.Draw(rand.New(rand.NewPCG(1, 2)), candidates)
+	copy(memory, drawn)
+	results := make([]rollout.Result, rollout.Blocks(candidates))
+	if err := v.Evaluate(o.Problem, o.Bounds, memory, candidates, results, drawn); err != nil {
+		return nil, err
+	}
+	var all []float32
+	for i := range candidates {
+		all = append(all, results[i/rollout.Lanes].Cost[i%rollout.Lanes])
+	}
+	return all, nil
+}
+
 // Whatever driver call fails, with whatever kind of error, and whenever, `auto`
 // gives the result that the CPU gives, and says so once if it had begun on the GPU.
 func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
@@ -243,6 +271,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 		"refine": func(b backend.Backend) ([]float32, error) { return refine(t, b) },
 		"study":  func(b backend.Backend) ([]float32, error) { return study(t, b) },
 		"loops":  func(b backend.Backend) ([]float32, error) { return navigate(t, b) },
+		"plans":  plans,
 	} {
 		want, err := task(cpu(t))
 		if err != nil {

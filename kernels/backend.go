@@ -7,6 +7,9 @@
 // size and launched from then on. What an operation means is the specification of
 // internal/ref; the numbers are held to it by internal/backendtest, run through the
 // host shim (kernels/shim) where there is no GPU.
+//
+// It promises no stability to other modules, which open an engine by package gpc
+// (docs/library.md).
 package kernels
 
 import (

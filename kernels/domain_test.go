@@ -7,7 +7,6 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
-	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -94,60 +93,6 @@ func TestDeviceFunctionsAgree(t *testing.T) {
 		}
 		checkRollout(t, b, d, false, 20)
 	}
-	d := multiagentRows(t, 48)
-	checkGradient(t, b, d)
-	if moved := checkRollout(t, b, d, true, 48); moved < 24 {
-		t.Errorf("only %d of 48 joint actions were projected; the rows are badly chosen", moved)
-	}
-	d.u[5][3] = math.NaN()
-	checkRollout(t, b, d, false, 20)
-}
-
-// multiagentRows draws rows of test scenes of both cases some steps in; in every other
-// one a robot drives at an obstacle just before it. Actions are within and beyond
-// every limit.
-func multiagentRows(t testing.TB, rows int) deviceProblem {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(11, 12))
-	var d deviceProblem
-	for row := range rows {
-		made := multiagent.Moving()
-		if row%4 == 3 {
-			made = multiagent.Static()
-		}
-		d.problem = made.Problem
-		episode, err := made.Plant.Episode(7, row, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec := made.Problem.Spec()
-		s, c, u, w := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, spec.ObjectiveSize())
-		draw := func() {
-			episode.Observe(s, c)
-			for i := range u {
-				u[i] = 3 * rng.NormFloat64()
-			}
-		}
-		for range rng.IntN(20) {
-			draw()
-			made.Problem.Project(s, c, u)
-			if _, err := episode.Apply(u); err != nil {
-				t.Fatal(err)
-			}
-		}
-		draw()
-		if row%2 == 1 {
-			robot, obstacle := rng.IntN(3), c[len(c)-75:]
-			sin, cos := math.Sincos(6 * rng.Float64())
-			away := obstacle[4] + c[24+robot] + 0.18 + 0.1*rng.Float64()
-			copy(s[4*robot:], []float64{obstacle[0] + away*cos, obstacle[1] + away*sin, math.Atan2(-sin, -cos), 1})
-		}
-		for i := range w {
-			w[i] = rng.Float64()
-		}
-		d.s, d.c, d.u, d.w = append(d.s, s), append(d.c, c), append(d.u, u), append(d.w, w)
-	}
-	return d
 }
 
 func (d deviceProblem) rows() backend.DeviceRows {

@@ -60,6 +60,11 @@ type Graph struct {
 	values, gradient [len(widths)]sync.Pool // of *program
 }
 
+var (
+	_ domain.BatchGradient = (*Graph)(nil)
+	_ domain.BlockGradient = (*Graph)(nil)
+)
+
 // New compiles the expression for a problem of the given Spec. It fails when
 // the expression does, when it gives another number of objectives than the
 // Spec, or when an objective is not one number per row.

@@ -52,6 +52,8 @@ type oracleController struct {
 	plan   [][]float64
 }
 
+var _ domain.Controller = (*oracleController)(nil)
+
 func (o *oracleController) Reset(ep domain.Episode) error {
 	_, plan, err := ep.Oracle()
 	o.plan = plan
@@ -101,6 +103,8 @@ type recedingHorizon struct {
 	plan   [2 * Horizon]float64
 	warm   bool
 }
+
+var _ domain.Controller = (*recedingHorizon)(nil)
 
 func (r *recedingHorizon) Reset(domain.Episode) error {
 	r.warm = false

@@ -10,8 +10,6 @@ import (
 //go:embed images/manifest.json images/*.zst
 var embedded embed.FS
 
-var _ domain.Device = (*System)(nil)
-
 // Device names the kernels of integrator.cu and packs the constants in the order
 // that its enumeration reads them.
 func (y *System) Device() domain.DeviceCode {

@@ -2,8 +2,6 @@ package integrator
 
 import "github.com/gpc-engine/gpc/domain"
 
-var _ domain.Optimizer = (*Solver)(nil)
-
 // Optimal writes the first action of the best certified optimum of what remains
 // from a state of an episode, solved from holding u₋₁ and from every structured
 // cold start; it needs no library. See domain.Optimizer.

@@ -30,6 +30,8 @@ type Plant struct {
 	oracle *Oracle
 }
 
+var _ domain.Plant = (*Plant)(nil)
+
 // traceParams are the header constants of a trace: the system's, and those of
 // the priority σ that stages are scored with.
 type traceParams struct {
@@ -151,7 +153,7 @@ func newEpisode(system *System, oracle *Oracle, scene Scene) *episode {
 	return ep
 }
 
-// episode is one closed-loop run. It implements domain.Episode.
+// episode is one closed-loop run.
 type episode struct {
 	system     *System
 	oracle     *Oracle
@@ -164,6 +166,8 @@ type episode struct {
 	s        [4]float64
 	previous [2]float64
 }
+
+var _ domain.Episode = (*episode)(nil)
 
 func (e *episode) Scene() any        { return e.scene }
 func (e *episode) Steps() int        { return Horizon }

@@ -18,6 +18,13 @@ type System struct {
 var (
 	_ domain.Problem       = (*System)(nil)
 	_ domain.BatchGradient = (*System)(nil)
+	_ domain.Finite        = (*System)(nil)
+	_ domain.Device        = (*System)(nil)
+)
+
+var (
+	_ domain.Problem       = (*System)(nil)
+	_ domain.BatchGradient = (*System)(nil)
 )
 
 // NewSystem builds the problem called name; the parameters must be valid.

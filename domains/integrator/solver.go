@@ -35,7 +35,11 @@ type Solver struct {
 	lib    [2]*Library // adaptive, fixed
 }
 
-var _ domain.Solver = (*Solver)(nil)
+var (
+	_ domain.Solver        = (*Solver)(nil)
+	_ domain.VisitedSolver = (*Solver)(nil)
+	_ domain.Optimizer     = (*Solver)(nil)
+)
 
 // NewSolver returns a solver whose libraries will hold size scenarios each.
 func NewSolver(y *System, size int) *Solver {
@@ -137,8 +141,6 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 // visitedRows of the optimum from a visited state are kept: the state's own and
 // its successor, for the losses that look at both.
 const visitedRows = 2
-
-var _ domain.VisitedSolver = (*Solver)(nil)
 
 // SolveVisited implements domain.VisitedSolver. The optimum from each state is
 // solved from the tail of the optimum at the state before it and from those of

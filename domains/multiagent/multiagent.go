@@ -3,122 +3,26 @@
 // static or moving circular obstacles (section "Safe Multi-Agent Navigation
 // with Moving Obstacles").
 //
-// The central type is System, a domain.Problem over the joint state of all
-// robots. Around it stand the scenes and their generator (Scene, Draw), the
-// plant (Plant), the finite-budget reference (Reference) and the planner that
-// looks ahead and commits (Planner). Both search on package rollout, which
-// rolls out, scores and differentiates sixteen candidate plans at a time.
+// It holds the two cases, Static and Moving, and their methods. What they are made
+// of lies in folders of its own:
+//
+//	world    scenes, dynamics, the prediction problem, plant and grid
+//	view     what the map is about: one robot among discs on known paths
+//	rollout  the kernels that roll out, score and differentiate candidate plans
+//	plan     the planner that searches and commits, and the finite-budget reference
+//	dataset  the white-box solver that makes the map's samples
+//
+// In all of them a roll-out is the prediction of where candidate plans lead, over
+// their whole length; not a closed-loop run, which is an episode.
 package multiagent
 
 import (
-	"fmt"
-	"math"
-
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/multiagent/dataset"
+	"github.com/gpc-engine/gpc/domains/multiagent/plan"
+	"github.com/gpc-engine/gpc/domains/multiagent/view"
+	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
-
-// Sizes that the paper fixes (below eq. multiagent-objectives).
-const (
-	MaxRobots    = 6  // the ego and N ≤ 5 others
-	MaxObstacles = 15 //
-	Horizon      = 8  // H, steps of one prediction
-	actionSize   = 2  // (a, ω) of one robot
-	stateSize    = 4  // (x, y, θ, v) of one robot
-)
-
-// Limits are the hard control limits of eq. multiagent-control-limits.
-type Limits struct {
-	VMin     float64    `json:"v_min"`     // m/s
-	VMax     float64    `json:"v_max"`     // m/s
-	AMin     float64    `json:"a_min"`     // m/s²
-	AMax     float64    `json:"a_max"`     // m/s²
-	OmegaMax float64    `json:"omega_max"` // rad/s
-	DuMax    [2]float64 `json:"du_max"`    // largest change of (a, ω) per step
-}
-
-// Params are the constants of the system, in the order and with the names of
-// the trace header.
-type Params struct {
-	Dt         float64    `json:"dt"`          // control period, s
-	DSafe      float64    `json:"d_safe"`      // m, part of every margin
-	GoalRadius float64    `json:"goal_radius"` // m: closer than this, a robot has arrived
-	Workspace  [4]float64 `json:"workspace"`   // x_min, x_max, y_min, y_max, m: obstacles are mirrored at its edge
-	Limits     Limits     `json:"limits"`
-	Lambda     [6]float64 `json:"lambda"` // of goal, safety, effort, violation, terminal, smoothness
-	EtaG       float64    `json:"eta_g"`  // weight of the other robots' goals
-	H          int        `json:"h"`      // steps of a prediction; the smoothness of one stage is divided by it
-	Steps      int        `json:"steps"`  // decisions of an episode
-}
-
-// Default returns the frozen constants of the static and the moving case.
-//
-//	dt, H, d_safe, η_g, λ   as the paper gives them
-//	v ∈ [−0.5, 1.2] m/s     backing out is possible, and slower than driving
-//	|a| ≤ 2, |ω| ≤ 2        a stop from full speed takes 0.36 m
-//	Δu_max 1.0              full reversal of a or ω takes four steps
-//	goal radius 0.35        the largest robot's own radius
-//	150 / 600 steps         the paper's episodes: 30 s and 120 s
-func Default(moving bool) Params {
-	p := Params{
-		Dt:         0.2,
-		DSafe:      0.18,
-		GoalRadius: 0.35,
-		Workspace:  [4]float64{-10, 10, -10, 10},
-		Limits:     Limits{VMin: -0.5, VMax: 1.2, AMin: -2, AMax: 2, OmegaMax: 2, DuMax: [2]float64{1, 1}},
-		Lambda:     [6]float64{2.0, 12.0, 0.08, 260.0, 5.0, 0.10},
-		EtaG:       0.65,
-		H:          Horizon,
-		Steps:      150,
-	}
-	if moving {
-		p.Steps = 600
-	}
-	return p
-}
-
-// Validate checks that the constants describe a system this package can handle.
-func (p *Params) Validate() error {
-	for _, v := range []struct {
-		name  string
-		value float64
-	}{{"dt", p.Dt}, {"goal_radius", p.GoalRadius}, {"limits.omega_max", p.Limits.OmegaMax},
-		{"limits.du_max[0]", p.Limits.DuMax[0]}, {"limits.du_max[1]", p.Limits.DuMax[1]}} {
-		if !(v.value > 0) || math.IsInf(v.value, 0) {
-			return fmt.Errorf("parameter %s is %v, want a finite number > 0", v.name, v.value)
-		}
-	}
-	for _, v := range []struct {
-		name   string
-		lo, hi float64
-	}{{"workspace x", p.Workspace[0], p.Workspace[1]}, {"workspace y", p.Workspace[2], p.Workspace[3]},
-		{"limits v", p.Limits.VMin, p.Limits.VMax}, {"limits a", p.Limits.AMin, p.Limits.AMax}} {
-		if !(v.lo < v.hi) || math.IsInf(v.lo, 0) || math.IsInf(v.hi, 0) {
-			return fmt.Errorf("parameter %s is [%v, %v], want a finite interval", v.name, v.lo, v.hi)
-		}
-	}
-	if p.Limits.AMin >= 0 || p.Limits.AMax <= 0 || p.Limits.VMin > 0 || p.Limits.VMax <= 0 {
-		return fmt.Errorf("parameter limits %+v must allow standing still and braking", p.Limits)
-	}
-	for i, l := range p.Lambda {
-		if !(l >= 0) || math.IsInf(l, 0) {
-			return fmt.Errorf("parameter lambda[%d] is %v, want a finite number ≥ 0", i, l)
-		}
-	}
-	if !(p.DSafe >= 0) || math.IsInf(p.DSafe, 0) || !(p.EtaG >= 0) || math.IsInf(p.EtaG, 0) {
-		return fmt.Errorf("parameters d_safe %v and eta_g %v, want finite numbers ≥ 0", p.DSafe, p.EtaG)
-	}
-	if p.H != Horizon {
-		return fmt.Errorf("parameter h is %d, want %d", p.H, Horizon)
-	}
-	if p.Steps < 1 || p.Steps > 100_000 {
-		return fmt.Errorf("parameter steps is %d, want 1 to 100000", p.Steps)
-	}
-	// The batched dynamics turn by half a step's angle with a short series.
-	if half := p.Limits.OmegaMax * p.Dt / 2; half > 0.25 {
-		return fmt.Errorf("parameters: half a step turns by up to %g rad, want at most 0.25", half)
-	}
-	return nil
-}
 
 // Static is the case multiagent-static: 150 steps among obstacles that stand.
 func Static() domain.Case { return newCase("multiagent-static", false, paper(100, 0.28, 0.301, 60)) }
@@ -127,16 +31,18 @@ func Static() domain.Case { return newCase("multiagent-static", false, paper(100
 func Moving() domain.Case { return newCase("multiagent-moving", true, paper(99, -3.43, 0.203, 35)) }
 
 func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.Case {
-	y, err := NewSystem(name, Default(moving), moving)
+	y, err := world.NewSystem(name, world.Default(moving), moving)
 	if err != nil {
 		panic("multiagent: default parameters: " + err.Error())
 	}
-	v := newView(y)
+	v := view.New(y)
 	return domain.Case{
 		Problem: y,
 		Learned: v,
-		Solver:  newSolver(v),
-		Plant:   &Plant{system: y},
+		Solver:  dataset.NewSolver(v),
+		Plant: &world.Plant{System: y, Reference: func(y *world.System) (domain.Controller, error) {
+			return plan.NewReference(y, smallBudget)
+		}},
 		Methods: methods(y),
 		Paper:   paper,
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
 
 // A trace holds the robots of its scene and no padding, is confirmed by its
@@ -19,16 +20,12 @@ func TestTraceIsConfirmedAndAlterationsAreFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "static.jsonl")
 	result, err := closedloop.Evaluate(context.Background(), &c, func() (domain.Controller, error) {
 		m, _ := c.Method("reference")
-		r, err := m.New(domain.Means{})
-		if err != nil {
-			return nil, err
-		}
-		return r, nil
-	}, closedloop.Options{Method: "reference", Episodes: 3, Seed: 5, TracePath: path, Preference: adaptive.Preference})
+		return m.New(domain.Means{})
+	}, closedloop.Options{Method: "reference", Episodes: 3, Seed: 5, TracePath: path, Preference: domain.Preference{Adaptive: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Reached == nil || len(result.MarginsMean) != marginKinds || len(result.Unsafe) != 3-int(float64(result.Safe)*3+0.5) {
+	if result.Reached == nil || len(result.MarginsMean) != world.MarginKinds || len(result.Unsafe) != 3-int(float64(result.Safe)*3+0.5) {
 		t.Errorf("result %+v", result)
 	}
 	// The oracle is the reference itself: no gap.

@@ -3,7 +3,6 @@ package opf
 import (
 	"fmt"
 
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 )
 
@@ -91,5 +90,3 @@ func (y *System) runChain(scene *Scene) (*Chain, error) {
 	}
 	return chain, nil
 }
-
-var _ domain.Plant = (*Plant)(nil)

@@ -50,6 +50,8 @@ type oracleController struct {
 	t    int
 }
 
+var _ domain.Controller = (*oracleController)(nil)
+
 func (o *oracleController) Reset(ep domain.Episode) error {
 	_, plan, err := ep.Oracle()
 	o.plan, o.t = plan, 0
@@ -72,6 +74,8 @@ type exactController struct {
 	step    int
 	warm    bool
 }
+
+var _ domain.Controller = (*exactController)(nil)
 
 func (m *exactController) Reset(domain.Episode) error {
 	m.warm = false
@@ -107,6 +111,8 @@ type holdController struct {
 	last   []float64
 }
 
+var _ domain.Controller = (*holdController)(nil)
+
 func (h *holdController) Reset(domain.Episode) error {
 	h.last = nil
 	return nil
@@ -129,6 +135,8 @@ func (h *holdController) Decide(s, c []float64, pref domain.Preference, u []floa
 
 // meritController dispatches by the merit order.
 type meritController struct{ system *System }
+
+var _ domain.Controller = meritController{}
 
 func (meritController) Reset(domain.Episode) error { return nil }
 
@@ -190,6 +198,8 @@ func newSampleLibrary(y *System) (*sampleLibrary, error) {
 
 // nearestController looks its dispatch up.
 type nearestController struct{ library *sampleLibrary }
+
+var _ domain.Controller = nearestController{}
 
 func (nearestController) Reset(domain.Episode) error { return nil }
 

@@ -11,8 +11,6 @@ import (
 //go:embed images/manifest.json images/*.zst
 var embedded embed.FS
 
-var _ domain.Device = (*System)(nil)
-
 // Limits of the device functions; a network beyond one is dispatched with its
 // gradients on the host.
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// episode is one closed-loop run. It implements domain.Episode. Its state is the
+// episode is one closed-loop run. Its state is the
 // one before a dispatch: the loads have changed, the set-points not yet.
 type episode struct {
 	system *System
@@ -26,6 +26,11 @@ type episode struct {
 	applied []float64 // set-points in force
 	pg      []float64 // what the units gave last
 }
+
+var (
+	_ domain.Episode = (*episode)(nil)
+	_ domain.Drawn   = (*episode)(nil)
+)
 
 func newEpisode(l *Plant, scene Scene) (*episode, error) {
 	y := l.system

@@ -81,6 +81,8 @@ type Plant struct {
 	drawn  map[drawKey]*drawn
 }
 
+var _ domain.Plant = (*Plant)(nil)
+
 // drawKey names a test trajectory.
 type drawKey struct {
 	seed   uint64

@@ -45,6 +45,12 @@ type Solver struct {
 
 var (
 	_ domain.Solver         = (*Solver)(nil)
+	_ domain.ScenarioSolver = (*Solver)(nil)
+	_ domain.Optimizer      = (*Solver)(nil)
+)
+
+var (
+	_ domain.Solver         = (*Solver)(nil)
 	_ domain.Optimizer      = (*Solver)(nil)
 	_ domain.ScenarioSolver = (*Solver)(nil)
 )

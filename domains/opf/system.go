@@ -33,6 +33,14 @@ type System struct {
 	device  func() domain.DeviceCode
 }
 
+var (
+	_ domain.Problem       = (*System)(nil)
+	_ domain.BatchGradient = (*System)(nil)
+	_ domain.Scored        = (*System)(nil)
+	_ domain.Finite        = (*System)(nil)
+	_ domain.Device        = (*System)(nil)
+)
+
 // layout says where things stand in the vectors of a System.
 type layout struct {
 	buses, gens, branches int

@@ -11,6 +11,11 @@ import (
 // compare the two: what the graph saves to write, and what it costs.
 type ByHand struct{ system }
 
+var (
+	_ domain.Problem = (*ByHand)(nil)
+	_ domain.Finite  = (*ByHand)(nil)
+)
+
 // NewByHand builds the problem.
 func NewByHand() *ByHand { return &ByHand{system{newSpec("tanks-by-hand")}} }
 

@@ -46,6 +46,13 @@ type Tanks struct {
 	*gorgoniagrad.Graph
 }
 
+var (
+	_ domain.Problem       = (*Tanks)(nil)
+	_ domain.BatchGradient = (*Tanks)(nil)
+	_ domain.BlockGradient = (*Tanks)(nil)
+	_ domain.Finite        = (*Tanks)(nil)
+)
+
 // system is the problem but for its objectives.
 type system struct{ spec domain.Spec }
 

@@ -166,12 +166,10 @@ const (
 // and fallbacks, pullback metric, top-k eigenbasis, Lie residual, ⊕, decode,
 // clip.
 //
-// The energy is V = (1/ε)‖x̂ − D_s(z)‖² + Σ_h Σ_i w_i J_i(ŝ_h, u_h; c) with x̂ the
-// normalised measured state, ŝ = D_s(z) in physical units and u = Base +
-// D_u(z). For a plan of H > 1 actions the sum runs along the known dynamics
-// from ŝ; the gradient then is the plan's own, chained through Problem.Step's
-// state by the backend only where the problem supplies it, and otherwise the
-// objective of the first action is used.
+// The energy is V = (1/ε)‖x̂ − D_s(z)‖² + Σ_i w_i J_i(ŝ, u₀; c) with x̂ the
+// normalised measured state, ŝ = D_s(z) in physical units and u₀ the first action
+// of the plan Base + D_u(z). The others do not enter: a Problem has no gradient of
+// its dynamics.
 type Stepper interface {
 	Step(in StepInput, out StepOutput) error
 	// Field writes F = −∇V [B, n_z] and V [B] (nil: not wanted).

@@ -39,6 +39,7 @@ const (
 
 // RunDomain checks a control problem against its own contract:
 //
+//   - The case is one that domain.Case.Validate accepts.
 //   - Gradient agrees with central differences of Objectives in s and u;
 //     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
@@ -66,6 +67,9 @@ const (
 // solver's Prepare is run: a case whose solver builds a large library is given
 // here with a small one.
 func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.DeviceCode) backend.DeviceFunctions) {
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
 	if c.Learned != nil {
 		t.Run("learned", func(t *testing.T) { RunDomain(t, domain.Case{Problem: c.Learned, Solver: c.Solver}, device) })
 		c.Learned, c.Solver = nil, nil
@@ -122,7 +126,6 @@ var domainChecks = []struct {
 	name string
 	run  func(p domain.Problem, points []point) []error
 }{
-	{"spec", func(p domain.Problem, _ []point) []error { return checkSpec(p.Spec()) }},
 	{"gradient", checkGradient},
 	{"batch-gradient", checkBatchGradient},
 	{"block-gradient", checkBlockGradient},
@@ -182,27 +185,6 @@ func domainStates(c domain.Case, samples []domain.Sample) ([]point, error) {
 		points = append(points, point{draw(rng, spec.Measured), draw(rng, spec.Context), draw(rng, spec.Action)})
 	}
 	return points, nil
-}
-
-func checkSpec(spec *domain.Spec) (errs []error) {
-	if spec.Name == "" || spec.MeasuredSize() < 1 || spec.ActionSize() < 1 || spec.ObjectiveSize() < 1 || spec.Plan < 1 {
-		errs = append(errs, fmt.Errorf("spec %q has %d measured, %d action, %d objective variables and a plan of %d, want a name and at least one of each",
-			spec.Name, spec.MeasuredSize(), spec.ActionSize(), spec.ObjectiveSize(), spec.Plan))
-	}
-	if m := spec.ObjectiveSize(); len(spec.Semantic.K) != m || len(spec.Semantic.Epsilon) != m || !(spec.Semantic.Rho > 0) {
-		errs = append(errs, fmt.Errorf("semantic constants: %d K, %d ε, ρ %v, want one each for %d objectives and ρ > 0", len(spec.Semantic.K), len(spec.Semantic.Epsilon), spec.Semantic.Rho, m))
-	}
-	for _, list := range [][]domain.Variable{spec.Measured, spec.Context, spec.Action, spec.Objectives, spec.Margins} {
-		for _, v := range list {
-			if v.Name == "" { // an empty unit is a number without one
-				errs = append(errs, fmt.Errorf("variable %+v has no name", v))
-			}
-			if v.Bounded() && !(v.Lo < v.Hi) {
-				errs = append(errs, fmt.Errorf("variable %s has the range [%v, %v]", v.Name, v.Lo, v.Hi))
-			}
-		}
-	}
-	return errs
 }
 
 func simplex(rng *rand.Rand, m int) []float64 {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,6 +50,10 @@ var allowed = map[string][]string{
 	"domains/opf/command":                    {".", "cli", "bench", "domains/opf/network", "domains/opf/powerflow", "domains/opf/acopf", "matpower", "matpower/cases", "domain"},
 	"domains/opf/ipoptcheck":                 {"domains/opf/acopf", "domains/opf/network"},
 	"domains/multiagent":                     {"domains/multiagent/*", "domain"},
+	"domains/multiagent/world":               {"domains/multiagent/rollout", "domain"},
+	"domains/multiagent/view":                {"domains/multiagent/world", "domains/multiagent/rollout", "domain", "tensor"},
+	"domains/multiagent/plan":                {"domains/multiagent/view", "domains/multiagent/world", "domains/multiagent/rollout", "domain"},
+	"domains/multiagent/dataset":             {"domains/multiagent/plan", "domains/multiagent/view", "domains/multiagent/world", "domains/multiagent/rollout", "domain"},
 	"domains/multiagent/rollout":             {"internal/isa", "domain"},
 	"domains/multiagent/rollout/rollouttest": {"domains/multiagent/rollout"},
 	"internal/testdomain":                    {"domain", "model", "tensor"},
@@ -101,7 +108,9 @@ func inside(path string) (dir string, ours bool) {
 	return strings.CutPrefix(path, module)
 }
 
-func TestImportsRunOneWay(t *testing.T) {
+// packages calls f with every package of this module and what it imports.
+func packages(t *testing.T, f func(dir string, imports []string)) {
+	t.Helper()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
 	out, err := cmd.Output()
 	if err != nil {
@@ -112,8 +121,8 @@ func TestImportsRunOneWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	dec := json.NewDecoder(strings.NewReader(string(out)))
-	packages := 0
-	for {
+	found := 0
+	for ; ; found++ {
 		var p struct {
 			ImportPath string
 			Imports    []string
@@ -123,28 +132,73 @@ func TestImportsRunOneWay(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		packages++
 		dir, _ := inside(p.ImportPath)
+		f(dir, p.Imports)
+	}
+	if found < 5 {
+		t.Fatalf("go list found %d packages", found)
+	}
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	packages(t, func(dir string, imports []string) {
 		may, known := rule(dir)
 		if !known {
 			t.Errorf("%s has no place in the import order", dir)
-			continue
+			return
 		}
-		for _, imp := range p.Imports {
+		for _, imp := range imports {
 			to, ours := inside(imp)
-			if !ours {
-				continue
-			}
-			ok := false
-			for _, pattern := range may {
-				ok = ok || match(pattern, to)
-			}
-			if !ok {
+			if ours && !slices.ContainsFunc(may, func(pattern string) bool { return match(pattern, to) }) {
 				t.Errorf("%s imports %s, it may import only %v", dir, to, may)
 			}
 		}
+	})
+}
+
+// TestLibraryPage: docs/library.md says of every package that can be imported whether it
+// is a promise, and the examples it names are there.
+func TestLibraryPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/library.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if packages < 5 {
-		t.Fatalf("go list found %d packages", packages)
+	_, tables, ok := strings.Cut(string(page), "## What is promised")
+	if !ok {
+		t.Fatal("the page has no table of what is promised")
+	}
+	name := regexp.MustCompile("`([^` ]+)`")
+	var patterns []string
+	for line := range strings.Lines(tables) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 {
+			for _, m := range name.FindAllStringSubmatch(cells[1], -1) {
+				pattern := m[1]
+				if pattern == "gpc" {
+					pattern = "."
+				}
+				patterns = append(patterns, pattern)
+			}
+		}
+	}
+	packages(t, func(dir string, _ []string) {
+		if strings.Contains("/"+dir+"/", "/internal/") {
+			return
+		}
+		if !slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, dir) }) {
+			t.Errorf("docs/library.md does not say whether %s is a promise", dir)
+		}
+	})
+	examples, err := os.ReadFile("../../example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Example[A-Za-z_]+)`").FindAllStringSubmatch(string(page), -1)
+	for _, m := range named {
+		if !strings.Contains(string(examples), "func "+m[1]+"()") {
+			t.Errorf("docs/library.md names %s, which example_test.go does not have", m[1])
+		}
+	}
+	if len(named) != strings.Count(string(examples), "\nfunc Example") {
+		t.Errorf("docs/library.md names %d examples, example_test.go has %d", len(named), strings.Count(string(examples), "\nfunc Example"))
 	}
 }

@@ -11,6 +11,9 @@
 // The module is the one that DIR lies in, at first the working directory. All but
 // check and shim need the compiler, whose wheel lies in build/nvcc of the module or of
 // this one (make nvcc).
+//
+// The commands are promised to other modules, the names in this package are not
+// (docs/library.md).
 package main
 
 import (

@@ -14,6 +14,9 @@
 // A missing library, no device, too old a driver, memory that is short, an image
 // that does not load and a lost context each have an error type of their own,
 // which says what to do about it (errors.go).
+//
+// It promises no stability to other modules, which open an engine by package gpc
+// (docs/library.md).
 package driver
 
 import (

@@ -4,6 +4,9 @@
 // The central type is Set, the images of one folder of kernels. Kernels are those of
 // kernels/*.cu, embedded here; a domain embeds its own. manifest.go ties every image
 // to its source by a hash, so that a stale one does not pass the tests.
+//
+// It promises no stability to other modules, which open an engine by package gpc
+// (docs/library.md).
 package images
 
 import (

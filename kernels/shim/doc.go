@@ -19,4 +19,7 @@
 // same result. With GPC_SHIM_CHECK=1 in the
 // environment the compiler also tests the alignment of every access and the bounds
 // of every array.
+//
+// It promises no stability to other modules, which use it by package domaintest
+// (docs/library.md).
 package shim

@@ -72,6 +72,8 @@ type Solver struct {
 	starts, iterations, dropped atomic.Int64
 }
 
+var _ domain.Solver = (*Solver)(nil)
+
 // New returns a solver. axes are the scenario's parameters with their ranges;
 // initial writes the first state and context of the scenario p.
 func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options) (*Solver, error) {

@@ -78,7 +78,7 @@ fi
   { failed=1; cat "$out/refine-opf30.log"; }
 
 # Case 2, as Go benchmarks: roll-outs and decisions of 4096 plans, and whole
-# refinements of 4096 latents of one robot set.
+# refinements of 4096 latents of one robot's view.
 gobench() { # NAME PROGRAM PATTERN
   local name=$1 flags=(-test.run '^$' -test.bench "$3" -test.benchtime "$time")
   GPC_TEST_GPU=1 "$programs/$2.test" "${flags[@]}" > "$out/$name.txt" 2>&1 || { failed=1; cat "$out/$name.txt"; return; }

@@ -110,7 +110,7 @@ func run(o options) error {
 			return err
 		}
 		for _, m := range mine {
-			if err := m.v.Evaluate(problem.Problem, m.plans, o.candidates, results, slopes); err != nil {
+			if err := m.v.Evaluate(problem.Problem, nil, m.plans, o.candidates, results, slopes); err != nil {
 				return err
 			}
 			if err := agree(folder, results, slopes, o.candidates); err != nil {
@@ -125,7 +125,7 @@ func run(o options) error {
 			times := make([][]float64, len(mine)+1)
 			for range o.rounds {
 				for i, m := range mine {
-					t, err := m.seconds(func() error { return m.v.Evaluate(problem.Problem, m.plans, o.candidates, results, out) })
+					t, err := m.seconds(func() error { return m.v.Evaluate(problem.Problem, nil, m.plans, o.candidates, results, out) })
 					if err != nil {
 						return err
 					}

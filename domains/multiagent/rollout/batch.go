@@ -7,36 +7,21 @@ import "fmt"
 // [block][robot][step][a, ω][lane]; the lanes beyond the last candidate are computed
 // too and mean nothing. Shapes are checked: what does not fit is an error.
 type Evaluator interface {
-	// Plans is memory for the plans of so many candidates that Evaluate and Best take
-	// without a copy, valid until a larger problem is asked for.
+	// Plans is memory for the plans of so many candidates that Evaluate takes without a
+	// copy, valid until a larger problem is asked for.
 	Plans(p Problem, candidates int) ([]float32, error)
 	// Evaluate writes one Result a block and, where out is not nil, the derivatives of
-	// the cost in the plans, in their layout.
-	Evaluate(p Problem, plans []float32, candidates int, results []Result, out []float32) error
-	// Limit moves every action, in order, to the nearest within box and slew bound
-	// around the one before it; bounds has one entry a robot. An action that is not a
-	// number stays so, and what comes after it in its plan is unspecified.
-	Limit(p Problem, bounds []Bounds[float32], plans []float32, candidates int) error
-	// Best limits the candidates, scores them and returns the best. The plans are
-	// limited in place only by a Processor.
-	Best(p Problem, bounds []Bounds[float32], plans []float32, candidates int) (Choice, error)
+	// the cost in the plans, in their layout. Where bounds is not nil, one entry a robot,
+	// it first moves every action, in order and in place, to the nearest within box and
+	// slew bound around the one before it; an action that is not a number stays so, and
+	// what comes after it in its plan is unspecified.
+	Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error
 }
 
 var (
 	_ Evaluator = (*Processor)(nil)
 	_ Evaluator = (*Device)(nil)
 )
-
-// Choice is the best of the candidates: of most leading safe steps, among those of
-// least cost, among those of lowest index. A candidate without a cost takes
-// no part.
-type Choice struct {
-	Index     int // −1: no candidate has a cost
-	Safe      int // leading steps that keep every margin
-	Cost, Low float32
-	Whole     int       // candidates that keep every margin in every step
-	Plan      []float32 // [robot][step][a, ω]; nil without a winner
-}
 
 // Problem is a *Joint or a *Single.
 type Problem interface {
@@ -106,9 +91,8 @@ func Shape(p Problem) (robots, steps, discs int) { return p.shape() }
 // Blocks is the number of blocks that hold so many candidates.
 func Blocks(candidates int) int { return (candidates + Lanes - 1) / Lanes }
 
-// checkBatch checks what every call of an Evaluator is given; lengths of −1 are not
-// part of the call.
-func checkBatch(p Problem, candidates, plans, results, out, bounds int) error {
+// checkBatch checks what a call of an Evaluator is given.
+func checkBatch(p Problem, bounds []Bounds[float32], plans, candidates int, results []Result, out []float32) error {
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -117,24 +101,23 @@ func checkBatch(p Problem, candidates, plans, results, out, bounds int) error {
 	if candidates < 1 {
 		return fmt.Errorf("rollout: %d candidates, want at least 1", candidates)
 	}
-	if want := n * robots * PlanSize(steps); plans < want || out >= 0 && out < want {
-		return fmt.Errorf("rollout: plans of %d numbers and derivatives of %d, want %d for %d candidates of %d robots and %d steps", plans, max(out, 0), want, candidates, robots, steps)
+	if want := n * robots * PlanSize(steps); plans < want || out != nil && len(out) < want {
+		return fmt.Errorf("rollout: plans of %d numbers and derivatives of %d, want %d for %d candidates of %d robots and %d steps", plans, len(out), want, candidates, robots, steps)
 	}
-	if results >= 0 && results < n {
-		return fmt.Errorf("rollout: %d results, want one for each of %d blocks", results, n)
+	if len(results) < n {
+		return fmt.Errorf("rollout: %d results, want one for each of %d blocks", len(results), n)
 	}
-	if bounds >= 0 && bounds != robots {
-		return fmt.Errorf("rollout: bounds of %d robots, want %d", bounds, robots)
+	if bounds != nil && len(bounds) != robots {
+		return fmt.Errorf("rollout: bounds of %d robots, want %d", len(bounds), robots)
 	}
 	return nil
 }
 
 // Processor is the Evaluator on this CPU: an engine, block after block.
 type Processor struct {
-	engine  *Engine
-	work    *Workspace
-	plans   []float32
-	results []Result
+	engine *Engine
+	work   *Workspace
+	plans  []float32
 }
 
 // NewProcessor returns an evaluator on an engine.
@@ -153,75 +136,26 @@ func (v *Processor) Plans(p Problem, candidates int) ([]float32, error) {
 }
 
 // Evaluate implements Evaluator.
-func (v *Processor) Evaluate(p Problem, plans []float32, candidates int, results []Result, out []float32) error {
-	wanted := -1
-	if out != nil {
-		wanted = len(out)
-	}
-	if err := checkBatch(p, candidates, len(plans), len(results), wanted, -1); err != nil {
+func (v *Processor) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
+	if err := checkBatch(p, bounds, len(plans), candidates, results, out); err != nil {
 		return err
 	}
 	robots, steps, _ := p.shape()
-	if size := robots * PlanSize(steps); v.work == nil || len(v.work.grads) < size || len(v.work.paths) < robots*PathSize(steps) {
+	plan := PlanSize(steps)
+	size := robots * plan
+	if v.work == nil || len(v.work.grads) < size || len(v.work.paths) < robots*PathSize(steps) {
 		v.work = NewWorkspace(robots, steps)
 	}
-	size := robots * PlanSize(steps)
 	for b := range Blocks(candidates) {
+		block := plans[b*size : (b+1)*size]
+		for i := range bounds {
+			v.engine.Limit(block[i*plan:(i+1)*plan], steps, &bounds[i])
+		}
 		var slopes []float32
 		if out != nil {
 			slopes = out[b*size : (b+1)*size]
 		}
-		p.evaluate(v.engine, plans[b*size:(b+1)*size], v.work, &results[b], slopes)
+		p.evaluate(v.engine, block, v.work, &results[b], slopes)
 	}
 	return nil
-}
-
-// Limit implements Evaluator.
-func (v *Processor) Limit(p Problem, bounds []Bounds[float32], plans []float32, candidates int) error {
-	if err := checkBatch(p, candidates, len(plans), -1, -1, len(bounds)); err != nil {
-		return err
-	}
-	_, steps, _ := p.shape()
-	size := PlanSize(steps)
-	for at := range Blocks(candidates) * len(bounds) {
-		v.engine.Limit(plans[at*size:(at+1)*size], steps, &bounds[at%len(bounds)])
-	}
-	return nil
-}
-
-// Best implements Evaluator.
-func (v *Processor) Best(p Problem, bounds []Bounds[float32], plans []float32, candidates int) (Choice, error) {
-	if err := v.Limit(p, bounds, plans, candidates); err != nil {
-		return Choice{}, err
-	}
-	if n := Blocks(candidates); len(v.results) < n {
-		v.results = make([]Result, n)
-	}
-	if err := v.Evaluate(p, plans, candidates, v.results, nil); err != nil {
-		return Choice{}, err
-	}
-	robots, steps, _ := p.shape()
-	best := Choice{Index: -1}
-	for i := range candidates {
-		r, l := &v.results[i/Lanes], i%Lanes
-		cost, safe := r.Cost[l], int(r.Safe[l])
-		if cost != cost {
-			continue
-		}
-		if safe >= steps {
-			best.Whole++
-		}
-		if best.Index < 0 || safe > best.Safe || safe == best.Safe && cost < best.Cost {
-			best.Index, best.Safe, best.Cost, best.Low = i, safe, cost, r.Low[l]
-		}
-	}
-	if best.Index < 0 {
-		return best, nil
-	}
-	size := robots * steps * PlanFields
-	best.Plan = make([]float32, size)
-	for e := range best.Plan {
-		best.Plan[e] = plans[(best.Index/Lanes*size+e)*Lanes+best.Index%Lanes]
-	}
-	return best, nil
 }

@@ -4,7 +4,6 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"math"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -27,10 +26,9 @@ const (
 	costKernel     = "gpc_multiagent_cost"
 	gradientKernel = "gpc_multiagent_gradient"
 	limitKernel    = "gpc_multiagent_limit"
-	chooseKernel   = "gpc_multiagent_choose"
 )
 
-// Sizes that rollout.cuh, evaluate.cuh and choose.cu have too.
+// Sizes that rollout.cuh and evaluate.cuh have too.
 const (
 	deviceRows    = 16 // threads that share a candidate, and the most robots
 	deviceThreads = Lanes * deviceRows
@@ -38,7 +36,6 @@ const (
 	endingWords   = 16 // of an Ending
 	boundWords    = 4 * PlanFields
 	resultFields  = 3 + MarginKinds
-	chosenPlan    = 8 // words before the plan of a choice
 	// sharedBytes is the shared memory that a block has on every device from compute
 	// capability 8.0 on.
 	sharedBytes = 99 << 10
@@ -52,7 +49,6 @@ const (
 	resultsBuffer
 	outBuffer
 	boundsBuffer
-	chosenBuffer
 	bufferCount
 )
 
@@ -66,7 +62,7 @@ type Device struct {
 
 // NewDevice loads the kernels on an accelerator.
 func NewDevice(a domain.Accelerator) (*Device, error) {
-	p, err := a.Program(Images(), costKernel, gradientKernel, limitKernel, chooseKernel)
+	p, err := a.Program(Images(), costKernel, gradientKernel, limitKernel)
 	if err != nil {
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
@@ -75,9 +71,9 @@ func NewDevice(a domain.Accelerator) (*Device, error) {
 
 // sequence names what one call does.
 type sequence struct {
-	limit, score, slopes, choose, ends bool
-	robots, steps, count               int
-	candidates, grid                   int
+	limit, slopes, ends  bool
+	robots, steps, count int
+	candidates, grid     int
 }
 
 // shared is the shared memory of the roll-out of one block, bytes.
@@ -101,7 +97,7 @@ func (v *Device) prepare(s *sequence) error {
 	grow, words := false, v.words
 	for i, need := range [bufferCount]int{
 		problemBuffer: problemWords(s.robots, s.steps, s.count), gridBuffer: max(1, s.grid), plansBuffer: n * plans, resultsBuffer: n * resultFields * Lanes,
-		outBuffer: 1, boundsBuffer: s.robots * boundWords, chosenBuffer: chosenPlan + s.robots*s.steps*PlanFields,
+		outBuffer: 1, boundsBuffer: s.robots * boundWords,
 	} {
 		if domain.Buffer(i) == outBuffer && s.slopes {
 			need = n * plans
@@ -141,9 +137,6 @@ func (v *Device) stage(p Problem, s *sequence, bounds []Bounds[float32], plans [
 	if s.ends && e.Grid != nil {
 		s.grid = 2 * e.Grid.NX * e.Grid.NY
 	}
-	if !s.score {
-		s.count, s.grid, s.ends = 0, 0, false
-	}
 	// Where plans is the device's own memory, that must outlive a growth of the rest.
 	if at := v.words[plansBuffer]; at > 0 && len(plans) > 0 && &v.host(plansBuffer)[0] == &plans[0] {
 		before := v.words
@@ -160,9 +153,6 @@ func (v *Device) stage(p Problem, s *sequence, bounds []Bounds[float32], plans [
 	if s.limit {
 		v.packed = packBounds(v.packed[:0], bounds)
 		copy(v.host(boundsBuffer), v.packed)
-	}
-	if !s.score {
-		return nil
 	}
 	v.packed = p.pack(v.packed[:0])
 	copy(v.host(problemBuffer), v.packed)
@@ -190,9 +180,9 @@ func (s *sequence) queue(q domain.Queue) error {
 		if err := q.Launch(limitKernel, (threads+127)/128, 128, 0, boundsBuffer, plansBuffer, robots, steps, int32(n)); err != nil {
 			return err
 		}
-	}
-	if !s.score {
-		return q.Download(int(plansBuffer), n*plans)
+		if err := q.Download(int(plansBuffer), n*plans); err != nil {
+			return err
+		}
 	}
 	if err := q.Upload(int(problemBuffer), problemWords(s.robots, s.steps, s.count)); err != nil {
 		return err
@@ -212,12 +202,6 @@ func (s *sequence) queue(q domain.Queue) error {
 	}
 	if err := q.Launch(kernel, n, deviceThreads, s.shared(), append(arguments, robots, steps, int32(s.count), ends)...); err != nil {
 		return err
-	}
-	if s.choose {
-		if err := q.Launch(chooseKernel, 1, 256, 0, resultsBuffer, plansBuffer, chosenBuffer, robots, steps, int32(s.candidates)); err != nil {
-			return err
-		}
-		return q.Download(int(chosenBuffer), chosenPlan+s.robots*s.steps*PlanFields)
 	}
 	if s.slopes {
 		if err := q.Download(int(outBuffer), n*plans); err != nil {
@@ -244,16 +228,12 @@ func (v *Device) Plans(p Problem, candidates int) ([]float32, error) {
 }
 
 // Evaluate implements Evaluator.
-func (v *Device) Evaluate(p Problem, plans []float32, candidates int, results []Result, out []float32) error {
-	wanted := -1
-	if out != nil {
-		wanted = len(out)
-	}
-	if err := checkBatch(p, candidates, len(plans), len(results), wanted, -1); err != nil {
+func (v *Device) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
+	if err := checkBatch(p, bounds, len(plans), candidates, results, out); err != nil {
 		return err
 	}
-	s := sequence{score: true, slopes: out != nil, candidates: candidates}
-	if err := v.stage(p, &s, nil, plans); err != nil {
+	s := sequence{limit: bounds != nil, slopes: out != nil, candidates: candidates}
+	if err := v.stage(p, &s, bounds, plans); err != nil {
 		return err
 	}
 	if err := v.program.Run(s, s.queue); err != nil {
@@ -266,51 +246,14 @@ func (v *Device) Evaluate(p Problem, plans []float32, candidates int, results []
 			copy(to[:], words[(b*resultFields+i)*Lanes:])
 		}
 	}
+	size := Blocks(candidates) * s.robots * PlanSize(s.steps)
 	if out != nil {
-		copy(out, v.host(outBuffer)[:Blocks(candidates)*s.robots*PlanSize(s.steps)])
+		copy(out, v.host(outBuffer)[:size])
+	}
+	if own := v.host(plansBuffer); bounds != nil && &own[0] != &plans[0] {
+		copy(plans, own[:size])
 	}
 	return nil
-}
-
-// Limit implements Evaluator.
-func (v *Device) Limit(p Problem, bounds []Bounds[float32], plans []float32, candidates int) error {
-	if err := checkBatch(p, candidates, len(plans), -1, -1, len(bounds)); err != nil {
-		return err
-	}
-	s := sequence{limit: true, candidates: candidates}
-	if err := v.stage(p, &s, bounds, plans); err != nil {
-		return err
-	}
-	if err := v.program.Run(s, s.queue); err != nil {
-		return fmt.Errorf("rollout: %w", err)
-	}
-	if own := v.host(plansBuffer); &own[0] != &plans[0] {
-		copy(plans, own[:Blocks(candidates)*s.robots*PlanSize(s.steps)])
-	}
-	return nil
-}
-
-// Best implements Evaluator: limits, roll-outs and the choice are one sequence, and
-// only the winner comes back.
-func (v *Device) Best(p Problem, bounds []Bounds[float32], plans []float32, candidates int) (Choice, error) {
-	if err := checkBatch(p, candidates, len(plans), -1, -1, len(bounds)); err != nil {
-		return Choice{}, err
-	}
-	s := sequence{limit: true, score: true, choose: true, candidates: candidates}
-	if err := v.stage(p, &s, bounds, plans); err != nil {
-		return Choice{}, err
-	}
-	if err := v.program.Run(s, s.queue); err != nil {
-		return Choice{}, fmt.Errorf("rollout: %w", err)
-	}
-	w := v.host(chosenBuffer)
-	c := Choice{Index: int(int32(math.Float32bits(w[0]))), Whole: int(int32(math.Float32bits(w[4])))}
-	if c.Index < 0 {
-		return c, nil
-	}
-	c.Safe, c.Cost, c.Low = int(w[1]), w[2], w[3]
-	c.Plan = append([]float32(nil), w[chosenPlan:chosenPlan+s.robots*s.steps*PlanFields]...)
-	return c, nil
 }
 
 // Fields of a Motion and of a Penalty, which pack views as rows of lanes.

@@ -5,7 +5,7 @@ package rollout
 // [block][robot][step][a, ω][lane]; the problem's own numbers are float32 as for the
 // others. A problem or plans of the wrong sizes are a bug of the caller and panic.
 func Reference(p Problem, plans []float64, candidates int) (results []Scores[float64], out []float64) {
-	if err := checkBatch(p, candidates, len(plans), -1, -1, -1); err != nil {
+	if err := checkBatch(p, nil, len(plans), candidates, make([]Result, Blocks(candidates)), nil); err != nil {
 		panic(err)
 	}
 	j, ends := asJoint(p)

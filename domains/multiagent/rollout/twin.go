@@ -7,6 +7,31 @@ type real interface{ ~float32 | ~float64 }
 // Vector is one number per lane.
 type Vector[T real] [Lanes]T
 
+// Unicycle is a robot's pose and speed, the heading as a unit vector.
+type Unicycle[T real] struct{ X, Y, Cos, Sin, V T }
+
+// Step is one period of eq. multiagent-unicycle under the acceleration a and a turn
+// of which half has the sine and cosine given; it returns the mean heading and speed.
+// How that half turn is had from ω is the caller's: each has a series as exact as it
+// needs.
+func (r *Unicycle[T]) Step(dt, lo, hi, a, sin, cos T) (meanCos, meanSin, mean T) {
+	next := min(max(r.V+dt*a, lo), hi)
+	mean = (r.V + next) / 2
+	r.V = next
+	meanCos, meanSin = r.Cos*cos-r.Sin*sin, r.Sin*cos+r.Cos*sin
+	r.Cos, r.Sin = meanCos*cos-meanSin*sin, meanSin*cos+meanCos*sin
+	r.X += dt * mean * meanCos
+	r.Y += dt * mean * meanSin
+	return meanCos, meanSin, mean
+}
+
+// Huber is weight·m·(2t − m) with m = min(t, knee) of a depth t ≥ 0, and its derivative
+// in t: weight·t² up to the knee, linear from there.
+func Huber[T real](weight, t, knee T) (cost, slope T) {
+	m := min(t, knee)
+	return weight * m * (2*t - m), 2 * weight * m
+}
+
 // Bounds are the limits of one robot's controls, and its previous action.
 type Bounds[T real] struct {
 	Previous [PlanFields]T
@@ -65,33 +90,26 @@ func limitTwin[T real](plan []T, steps int, b *Bounds[T]) {
 //	Σ_k goal[k]·‖p_{k+1} − goal‖² + Effort·‖u_k‖² + Smooth·‖u_k − u_{k−1}‖².
 func trackTwin[T real](plan, path, goal []T, steps int, m *Motion[T], cost *Vector[T]) {
 	for l := range Lanes {
-		x, y, c, s, v := m.X[l], m.Y[l], m.Cos[l], m.Sin[l], m.V[l]
+		r := Unicycle[T]{m.X[l], m.Y[l], m.Cos[l], m.Sin[l], m.V[l]}
 		a0, w0 := m.A[l], m.Omega[l]
 		dt := m.Dt[l]
 		sum := cost[l]
 		for k := range steps {
 			a, w := plan[(k*PlanFields)*Lanes+l], plan[(k*PlanFields+1)*Lanes+l]
-			raw := v + dt*a
-			next := min(max(raw, m.VLo[l]), m.VHi[l])
-			mean := (v + next) / 2
-			v = next
-			var free T
-			if raw > m.VLo[l] && raw < m.VHi[l] {
-				free = 1
-			}
 			half := w * dt / 2
 			h2 := half * half
 			sin := half * (1 + h2*(-1.0/6+h2*(1.0/120)))
 			cos := 1 + h2*(-0.5+h2*(1.0/24+h2*(-1.0/720)))
-			cb, sb := c*cos-s*sin, s*cos+c*sin
-			c, s = cb*cos-sb*sin, sb*cos+cb*sin
-			x += dt * mean * cb
-			y += dt * mean * sb
+			meanCos, meanSin, mean := r.Step(dt, m.VLo[l], m.VHi[l], a, sin, cos)
+			var free T
+			if r.V > m.VLo[l] && r.V < m.VHi[l] {
+				free = 1
+			}
 			at := path[k*PathFields*Lanes:][:PathFields*Lanes]
-			at[X*Lanes+l], at[Y*Lanes+l] = x, y
-			at[Cos*Lanes+l], at[Sin*Lanes+l] = cb, sb
+			at[X*Lanes+l], at[Y*Lanes+l] = r.X, r.Y
+			at[Cos*Lanes+l], at[Sin*Lanes+l] = meanCos, meanSin
 			at[Speed*Lanes+l], at[Free*Lanes+l] = mean, free
-			dx, dy := x-m.GoalX[l], y-m.GoalY[l]
+			dx, dy := r.X-m.GoalX[l], r.Y-m.GoalY[l]
 			da, dw := a-a0, w-w0
 			a0, w0 = a, w
 			sum += goal[k]*(dx*dx+dy*dy) + m.Effort[l]*(a*a+w*w) + m.Smooth[l]*(da*da+dw*dw)
@@ -117,9 +135,7 @@ func (p *Penalty[T]) margin(l int, dx, dy, radii T) (h, score, gx, gy T) {
 	full := d - radii
 	h = min(full, Reach)
 	t := max(p.Buffer[l]-h, 0)
-	m := min(t, p.Knee[l])
-	score = p.Square[l] * m * (2*t - m)
-	slope := 2 * p.Square[l] * m
+	score, slope := Huber(p.Square[l], t, p.Knee[l])
 	if p.Exp[l] != 0 {
 		c := max(h, -3)
 		e := p.Exp[l] * T(math.Exp(float64(-c)))

@@ -42,7 +42,11 @@ const (
 // Room is the problem.
 type Room struct{ spec domain.Spec }
 
-var _ domain.Device = (*Room)(nil)
+var (
+	_ domain.Problem = (*Room)(nil)
+	_ domain.Finite  = (*Room)(nil)
+	_ domain.Device  = (*Room)(nil)
+)
 
 // New builds the problem.
 func New() *Room {

@@ -118,7 +118,7 @@ func Deviations(v rollout.Evaluator, candidates int) ([]Deviation, error) {
 			for i, w := range exact {
 				slopes[i] = float32(w)
 			}
-		} else if err := v.Evaluate(o.Problem, plans, candidates, got, slopes); err != nil {
+		} else if err := v.Evaluate(o.Problem, nil, plans, candidates, got, slopes); err != nil {
 			return nil, err
 		}
 		cost, low, slope := Deviation{Operation: "Roll-out, cost", Size: o.Name}, Deviation{Operation: "Roll-out, smallest margin", Size: o.Name}, Deviation{Operation: "Roll-out, derivatives", Size: o.Name}

@@ -3,6 +3,7 @@ package rollouttest_test
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,9 +13,9 @@ import (
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
-// A decision is one graph, whatever the numbers of its problem; only another shape is
+// A call is one graph, limits included, whatever the numbers of its problem; only another shape is
 // captured, and only a larger one allocates.
-func TestOneGraphForEachDecision(t *testing.T) {
+func TestOneGraphForEachCall(t *testing.T) {
 	library, v := shim.Open(t), onDevice(t)
 	decide := func(seed uint64, robots, candidates int) (launches, captures, allocations int) {
 		counts := func() (n [3]int) {
@@ -25,7 +26,8 @@ func TestOneGraphForEachDecision(t *testing.T) {
 		}
 		o := rollouttest.Joint(rand.New(rand.NewPCG(seed, 1)), "", robots, 5, 8)
 		before := counts()
-		if _, err := v.Best(o.Problem, o.Bounds, o.Draw(rand.New(rand.NewPCG(seed, 2)), candidates), candidates); err != nil {
+		results := make([]rollout.Result, rollout.Blocks(candidates))
+		if err := v.Evaluate(o.Problem, o.Bounds, o.Draw(rand.New(rand.NewPCG(seed, 2)), candidates), candidates, results, nil); err != nil {
 			t.Fatal(err)
 		}
 		after := counts()
@@ -49,8 +51,9 @@ func TestPlansInPlace(t *testing.T) {
 	o := rollouttest.Problems()[0]
 	const candidates = 50
 	drawn := o.Draw(rand.New(rand.NewPCG(8, 8)), candidates)
-	want, err := v.Best(o.Problem, o.Bounds, drawn, candidates)
-	if err != nil {
+	want, got := make([]rollout.Result, rollout.Blocks(candidates)), make([]rollout.Result, rollout.Blocks(candidates))
+	copied := slices.Clone(drawn)
+	if err := v.Evaluate(o.Problem, o.Bounds, copied, candidates, want, nil); err != nil {
 		t.Fatal(err)
 	}
 	own, err := v.Plans(o.Problem, candidates)
@@ -58,12 +61,11 @@ func TestPlansInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(own, drawn)
-	got, err := v.Best(o.Problem, o.Bounds, own, candidates)
-	if err != nil {
+	if err := v.Evaluate(o.Problem, o.Bounds, own, candidates, got, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got.Index != want.Index || got.Cost != want.Cost {
-		t.Errorf("chose %+v, want %+v", got, want)
+	if !slices.Equal(got, want) || !slices.Equal(own[:len(drawn)], copied) {
+		t.Errorf("in place plans are scored %+v, want %+v", got, want)
 	}
 }
 
@@ -78,7 +80,7 @@ func TestFaultsOfTheDevice(t *testing.T) {
 			v = onDevice(t) // without memory yet
 		}
 		library.Fail(symbol, 1, outOfMemory)
-		err := v.Evaluate(o.Problem, plans, candidates, results, nil)
+		err := v.Evaluate(o.Problem, nil, plans, candidates, results, nil)
 		if err == nil {
 			t.Fatalf("%s: no error", symbol)
 		}
@@ -86,7 +88,7 @@ func TestFaultsOfTheDevice(t *testing.T) {
 		if symbol == "cuMemAlloc_v2" && !errors.As(err, &short) {
 			t.Errorf("%s: %v, want a *MemoryError", symbol, err)
 		}
-		if err := v.Evaluate(o.Problem, plans, candidates, results, nil); err != nil {
+		if err := v.Evaluate(o.Problem, nil, plans, candidates, results, nil); err != nil {
 			t.Fatalf("after %s failed: %v", symbol, err)
 		}
 		want, exact := rollout.Reference(o.Problem, widen(plans), candidates)
@@ -105,12 +107,12 @@ func TestSizesAreChecked(t *testing.T) {
 		short := *o.Problem.(*rollout.Joint)
 		short.Discs = short.Discs[:1]
 		for what, err := range map[string]error{
-			"20 candidates":   v.Evaluate(o.Problem, plans[:100], 20, results, nil),
-			"at least 1":      v.Evaluate(o.Problem, plans, 0, results, nil),
-			"derivatives":     v.Evaluate(o.Problem, plans, 20, results, plans[:10]),
-			"one for each":    v.Evaluate(o.Problem, plans, 20, results[:1], nil),
-			"1 sets of discs": v.Evaluate(&short, plans, 20, results, nil),
-			"bounds of 1":     v.Limit(o.Problem, o.Bounds[:1], plans, 20),
+			"20 candidates":   v.Evaluate(o.Problem, nil, plans[:100], 20, results, nil),
+			"at least 1":      v.Evaluate(o.Problem, nil, plans, 0, results, nil),
+			"derivatives":     v.Evaluate(o.Problem, nil, plans, 20, results, plans[:10]),
+			"one for each":    v.Evaluate(o.Problem, nil, plans, 20, results[:1], nil),
+			"1 sets of discs": v.Evaluate(&short, nil, plans, 20, results, nil),
+			"bounds of 1":     v.Evaluate(o.Problem, o.Bounds[:1], plans, 20, results, nil),
 		} {
 			if err == nil || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: %v, want an error with %q", name, err, what)
@@ -119,7 +121,7 @@ func TestSizesAreChecked(t *testing.T) {
 	}
 	v := onDevice(t)
 	o := rollouttest.Single(rng, "", 1, 200, nil)
-	if err := v.Evaluate(o.Problem, o.Draw(rng, 1), 1, make([]rollout.Result, 1), nil); err == nil || !strings.Contains(err.Error(), "200 steps") {
+	if err := v.Evaluate(o.Problem, nil, o.Draw(rng, 1), 1, make([]rollout.Result, 1), nil); err == nil || !strings.Contains(err.Error(), "200 steps") {
 		t.Errorf("200 steps: %v", err)
 	}
 }

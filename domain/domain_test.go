@@ -1,0 +1,248 @@
+package domain_test
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// drawSimplex draws m weights that sum to 1, some of them 0.
+func drawSimplex(t *rapid.T, m int) []float64 {
+	w := rapid.SliceOfN(rapid.Float64Range(0, 1), m, m).Draw(t, "w")
+	w[rapid.IntRange(0, m-1).Draw(t, "not 0")] += 0.1
+	sum := 0.0
+	for _, x := range w {
+		sum += x
+	}
+	for i := range w {
+		w[i] /= sum
+	}
+	return w
+}
+
+func TestPreferenceSlot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.IntRange(1, 6).Draw(t, "m")
+		w := drawSimplex(t, m)
+		slot := slices.Repeat([]float64{math.NaN()}, 1+m)
+		domain.Preference{W: w}.Slot(slot)
+		if slot[0] != 1 || !slices.Equal(slot[1:], w) {
+			t.Fatalf("fixed %v: slot %v", w, slot)
+		}
+		domain.Preference{Adaptive: true, W: w}.Slot(slot)
+		if slices.ContainsFunc(slot, func(v float64) bool { return v != 0 }) {
+			t.Fatalf("adaptive: slot %v, want zeros", slot)
+		}
+	})
+}
+
+func TestPreferenceValidate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.IntRange(1, 6).Draw(t, "m")
+		w := drawSimplex(t, m)
+		if err := (domain.Preference{W: w}).Validate(m); err != nil {
+			t.Fatal(err)
+		}
+		if (domain.Preference{W: w}).Validate(m+1) == nil {
+			t.Fatalf("%d weights for %d objectives were accepted", m, m+1)
+		}
+		i := rapid.IntRange(0, m-1).Draw(t, "i")
+		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1e-9, w[i] + 1e-3} {
+			spoiled := slices.Clone(w)
+			spoiled[i] = bad
+			if (domain.Preference{W: spoiled}).Validate(m) == nil {
+				t.Fatalf("%v was accepted", spoiled)
+			}
+			if err := (domain.Preference{Adaptive: true, W: spoiled}).Validate(m); err != nil {
+				t.Fatalf("W of an adaptive preference is not read: %v", err)
+			}
+		}
+	})
+	if err := (domain.Preference{W: []float64{0.5, math.NaN()}}).Validate(2); err == nil || !strings.Contains(err.Error(), "weight 2") {
+		t.Errorf("want an error that names weight 2, got %v", err)
+	}
+}
+
+// TestPriorityIsTheFormula: σ_i = (φ_i + ρ)/Σ_j(φ_j + ρ) where the exponentials of the
+// formula as it is written are finite.
+func TestPriorityIsTheFormula(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, delta := drawSemantic(t, 20)
+		got, want, sum := make([]float64, len(delta)), make([]float64, len(delta)), 0.0
+		s.Priority(delta, got)
+		for i, d := range delta {
+			want[i] = math.Exp(s.K[i]*d/s.Epsilon[i]) - 1 + s.Rho
+			sum += want[i]
+		}
+		for i := range want {
+			if w := want[i] / sum; !(math.Abs(got[i]-w) <= 1e-12) {
+				t.Fatalf("σ is %v, want entry %d to be %g", got, i, w)
+			}
+		}
+	})
+}
+
+// TestPriorityIsOnTheSimplex for indicators of any size, and monotone in each.
+func TestPriorityIsOnTheSimplex(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, delta := drawSemantic(t, 1e6)
+		sigma := make([]float64, len(delta))
+		s.Priority(delta, sigma)
+		sum := 0.0
+		for _, v := range sigma {
+			if !(v >= 0 && v <= 1) {
+				t.Fatalf("δ %v: σ %v", delta, sigma)
+			}
+			sum += v
+		}
+		if !(math.Abs(sum-1) <= 1e-12) {
+			t.Fatalf("δ %v: σ %v sums to %v", delta, sigma, sum)
+		}
+		i := rapid.IntRange(0, len(delta)-1).Draw(t, "i")
+		delta[i] *= 2
+		more := make([]float64, len(delta))
+		if s.Priority(delta, more); !(more[i] >= sigma[i]*(1-1e-12)) {
+			t.Fatalf("σ_%d fell from %g to %g as its indicator grew to %g", i, sigma[i], more[i], delta[i])
+		}
+	})
+}
+
+// drawSemantic draws constants and indicators with exponents from 0 to top.
+func drawSemantic(t *rapid.T, top float64) (s domain.Semantic, delta []float64) {
+	m := rapid.IntRange(1, 6).Draw(t, "m")
+	s.Rho = rapid.Float64Range(1e-3, 10).Draw(t, "ρ")
+	for range m {
+		s.K = append(s.K, rapid.Float64Range(0.1, 10).Draw(t, "K"))
+		s.Epsilon = append(s.Epsilon, rapid.Float64Range(0.1, 10).Draw(t, "ε"))
+		i := len(delta)
+		delta = append(delta, rapid.Float64Range(0, top).Draw(t, "exponent")*s.Epsilon[i]/s.K[i])
+	}
+	return s, delta
+}
+
+func TestPriorityAtItsEnds(t *testing.T) {
+	s := domain.Semantic{K: []float64{4, 2, 1}, Epsilon: []float64{1, 1, 1}, Rho: 1}
+	for _, test := range []struct{ delta, want []float64 }{
+		{[]float64{0, 0, 0}, []float64{1. / 3, 1. / 3, 1. / 3}},
+		{[]float64{1e6, 0, 0}, []float64{1, 0, 0}},
+		{[]float64{1e6, 2e6, 0}, []float64{0.5, 0.5, 0}},
+		{[]float64{1e300, 0, 1}, []float64{1, 0, 0}},
+	} {
+		sigma := make([]float64, 3)
+		if s.Priority(test.delta, sigma); !slices.Equal(sigma, test.want) {
+			t.Errorf("δ %v: σ %v, want %v", test.delta, sigma, test.want)
+		}
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
+		for i := range 3 {
+			delta, sigma := make([]float64, 3), make([]float64, 3)
+			delta[i] = bad
+			s.Priority(delta, sigma)
+			for j, v := range sigma {
+				if !math.IsNaN(v) {
+					t.Errorf("δ %v: σ_%d is %v, want NaN in all", delta, j, v)
+				}
+			}
+		}
+	}
+}
+
+func TestSizesOfASpec(t *testing.T) {
+	s := domain.Spec{
+		Measured: make([]domain.Variable, 4), Context: make([]domain.Variable, 3), Action: make([]domain.Variable, 2),
+		Objectives: make([]domain.Variable, 5), Plan: 7,
+	}
+	for name, got := range map[string][2]int{
+		"plan": {s.PlanSize(), 14}, "preference": {s.PreferenceSize(), 6},
+		"observation": {s.ObservationSize(), 4 + 3 + 6}, "oracle": {s.OracleSize(), 4 + 5 + 5},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s: %d, want %d", name, got[0], got[1])
+		}
+	}
+}
+
+// fallbacks are the bits in order, with the names that reports spell.
+var fallbacks = []struct {
+	bit  domain.Fallback
+	name string
+}{
+	{domain.FallbackMidpoint, "midpoint"}, {domain.FallbackSecondSlope, "second-slope"}, {domain.FallbackNoStep, "no-step"},
+	{domain.FallbackLie, "lie"}, {domain.FallbackObservation, "observation"}, {domain.FallbackAction, "action"},
+	{domain.FallbackMargin, "margin"}, {domain.FallbackResidual, "residual"}, {domain.FallbackSolver, "solver"},
+	{domain.FallbackConservative, "conservative"}, {domain.FallbackMethod, "method"},
+}
+
+func TestFallbackString(t *testing.T) {
+	if s := domain.Fallback(0).String(); s != "none" {
+		t.Errorf("no bit: %q", s)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var f domain.Fallback
+		var names []string
+		for _, b := range fallbacks {
+			if rapid.Bool().Draw(t, b.name) {
+				f |= b.bit
+				names = append(names, b.name)
+			}
+		}
+		if want := strings.Join(names, "+"); f != 0 && f.String() != want {
+			t.Fatalf("%016b: %q, want %q", f, f.String(), want)
+		}
+		if want := slices.Contains(names, "solver") || slices.Contains(names, "conservative"); f.Replaced() != want {
+			t.Fatalf("%s: replaced %t", f, f.Replaced())
+		}
+	})
+}
+
+// TestEverySourceAndGroupHasAName, and none has another's.
+func TestEverySourceAndGroupHasAName(t *testing.T) {
+	seen := map[string]bool{}
+	for s := range domain.Sources {
+		name := domain.Source(s).String()
+		text, err := json.Marshal(domain.Source(s))
+		if err != nil || string(text) != `"`+name+`"` {
+			t.Errorf("source %d is %q in JSON and %q in text: %v", s, text, name, err)
+		}
+		if name == "" || seen[name] {
+			t.Errorf("source %d is named %q", s, name)
+		}
+		seen[name] = true
+	}
+	if domain.SourceDescended.String() != "descended" || int(domain.SourceDescended)+1 != domain.Sources {
+		t.Errorf("the last of %d sources is %q", domain.Sources, domain.SourceDescended)
+	}
+	for g, name := range map[domain.Group]string{
+		domain.GroupExact: "exact", domain.GroupOwn: "own", domain.GroupAblation: "ablation", domain.GroupBaseline: "baseline",
+	} {
+		if g.String() != name {
+			t.Errorf("group %d is named %q, want %q", g, g, name)
+		}
+	}
+	if len(domain.Groups) != int(domain.GroupBaseline)+1 {
+		t.Errorf("groups are %v", domain.Groups)
+	}
+}
+
+func TestWhatIsNotKnownIsNaN(t *testing.T) {
+	m := domain.NoMonitor()
+	if !math.IsNaN(m.Residual) || !math.IsNaN(m.Displacement) || m.Priority != nil || m.Fallback != 0 {
+		t.Errorf("the record of a decision without a map: %+v", m)
+	}
+	r := domain.NoPaperRow()
+	for i, v := range []float64{r.Regret, r.RegretSEM, r.Gap, r.Safe, r.Collision, r.Margin, r.Milliseconds} {
+		if !math.IsNaN(v) {
+			t.Errorf("figure %d of a row without figures is %v", i, v)
+		}
+	}
+	if d := (domain.Times{Localize: 1, Step: 20, Project: 300}).Total(); d != 321*time.Nanosecond {
+		t.Errorf("the whole decision took %v", d)
+	}
+}

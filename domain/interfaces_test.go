@@ -1,0 +1,65 @@
+package domain_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestInterfacesAreDocumented: docs/interfaces.md has one row for each exported
+// interface of the package, and none for another.
+func TestInterfacesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/interfaces.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]int{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		rows[m[1]]++
+	}
+	found := exportedInterfaces(t)
+	if len(found) < 20 {
+		t.Fatalf("package domain exports only %v", found)
+	}
+	for _, name := range found {
+		if rows[name] != 1 {
+			t.Errorf("docs/interfaces.md has %d rows for domain.%s, want 1", rows[name], name)
+		}
+		delete(rows, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		t.Errorf("docs/interfaces.md has a row for %s, which is no interface of package domain", name)
+	}
+}
+
+func exportedInterfaces(t *testing.T) (names []string) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if s, ok := n.(*ast.TypeSpec); ok {
+				if _, ok := s.Type.(*ast.InterfaceType); ok && s.Name.IsExported() {
+					names = append(names, s.Name.Name)
+				}
+			}
+			return true
+		})
+	}
+	return names
+}

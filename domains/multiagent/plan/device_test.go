@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
+	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
+	"github.com/gpc-engine/gpc/domains/multiagent/world"
+	"github.com/gpc-engine/gpc/kernels"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/shim"
+)
+
+// A planner with an accelerator scores there, and decides what it decides on the CPU:
+// as safe, and as cheap up to the tolerance of scores.
+func TestPlansOnADevice(t *testing.T) {
+	library := shim.Open(t)
+	for name, moving := range map[string]bool{"static": false, "moving": true} {
+		context, err := driver.Open(library, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		device, err := kernels.New(context, kernels.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		y := system(t, moving)
+		s, c := example(t, name)
+		o := Default(moving)
+		o.Candidates = 768
+		var p [2]*Planner
+		for k, means := range []domain.Means{{}, {Accelerator: device}} {
+			if p[k], err = New(y, o, means); err != nil {
+				t.Fatal(err)
+			}
+		}
+		u, v := make([]float64, world.MaxRobots*world.ActionSize), make([]float64, world.MaxRobots*world.ActionSize)
+		for step := range 3 {
+			want, err := p[0].Decide(s, c, adaptive, u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := library.Calls("cuGraphLaunch")
+			got, err := p[1].Decide(s, c, adaptive, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			launches := library.Calls("cuGraphLaunch") - before
+			a, b := p[0].Chosen(), p[1].Chosen()
+			if got != want || b.Feasible != a.Feasible || b.Candidates != a.Candidates ||
+				!(math.Abs(b.Cost-a.Cost) <= rollouttest.Tolerances()[0].Value*math.Max(1, a.Cost)) {
+				t.Errorf("%s, step %d: %v, %v on the device, %v, %v on the CPU", name, step, got, b.Cost, want, a.Cost)
+			}
+			// Of each robot's search the first candidates are one launch, all the others
+			// that do not depend on scores one, and so is each iterate of the descent.
+			calls, rounds := 0, 1
+			if step == 0 {
+				rounds = 2
+			}
+			for round := range rounds {
+				for i := range p[1].scene.Robots {
+					n := p[1].split(i, round, rounds)
+					calls += 2 + n.perturbed/rollout.Lanes + n.descent
+				}
+			}
+			if launches != calls {
+				t.Errorf("%s, step %d: %d launches, want %d", name, step, launches, calls)
+			}
+			y.Step(s, c, u, s, c)
+		}
+		library.Fail("cuGraphLaunch", 1, 719)
+		if _, err := p[1].Decide(s, c, adaptive, v); !driver.IsFault(err) {
+			t.Errorf("%s: a fault of the device is %v", name, err)
+		}
+		_ = device.Close() // of a failed device may fail
+	}
+}

@@ -1,0 +1,57 @@
+package plan
+
+import "math"
+
+// way is where a plan leads after a quarter, a half and three quarters of its
+// steps: on which side of the bodies it passes, and when.
+type way [3][2]float64
+
+// distinctWays is how far apart, at one of their points, two ways are that count
+// as different, m.
+const distinctWays = 0.5
+
+// from is the largest distance between two ways.
+func (a *way) from(b *way) (far float64) {
+	for k := range a {
+		far = math.Max(far, math.Hypot(a[k][0]-b[k][0], a[k][1]-b[k][1]))
+	}
+	return far
+}
+
+// leads follows candidate n.
+func (s *Search) leads(n int) (w way) {
+	h := s.look.Scene
+	state := h.State[s.robot]
+	quarter := s.steps / 4
+	for k := range len(w) * quarter {
+		state = h.Params.Step(&state, float64(s.Plans[s.entry(2*k, n)]), float64(s.Plans[s.entry(2*k+1, n)]))
+		if (k+1)%quarter == 0 {
+			w[k/quarter] = [2]float64{state[0], state[1]}
+		}
+	}
+	return w
+}
+
+// dare inserts candidate n into the bold ones. Of those that lead nearly the same
+// way only the cheapest stays, so that the descent starts from different ways.
+func (s *Search) dare(score float64, safe, n int) {
+	if math.IsNaN(score) || (s.daring == len(s.bold) && score >= s.bold[s.daring-1].key) {
+		return
+	}
+	w := s.leads(n)
+	others := 0
+	for b := range s.daring {
+		c := &s.bold[b]
+		if c.way.from(&w) <= distinctWays {
+			if c.key <= score {
+				return // the list is in order: nothing has been taken out before
+			}
+			continue
+		}
+		s.bold[others] = *c
+		others++
+	}
+	length, c := s.insert(s.bold, others, score, safe, n)
+	s.daring = length
+	c.way = w
+}

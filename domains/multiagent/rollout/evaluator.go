@@ -1,0 +1,50 @@
+package rollout
+
+import (
+	"errors"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// NewEvaluator returns the evaluator of an accelerator, nil for this CPU. Where the
+// accelerator has no device, or loses it (errors.ErrUnsupported), it goes on on this CPU.
+func NewEvaluator(a domain.Accelerator) (Evaluator, error) {
+	if a != nil {
+		if d, err := NewDevice(a); !errors.Is(err, errors.ErrUnsupported) {
+			return &continuing{now: d}, err
+		}
+	}
+	engine, err := New()
+	return NewProcessor(engine), err
+}
+
+// continuing is a Device until that is lost.
+type continuing struct {
+	now  Evaluator
+	lost Evaluator // keeps the memory that Plans has given
+}
+
+// try makes a call, again on this CPU if the device was lost.
+func (c *continuing) try(call func(Evaluator) error) error {
+	err := call(c.now)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	c.lost = c.now
+	if c.now, err = NewEvaluator(nil); err != nil {
+		return err
+	}
+	return call(c.now)
+}
+
+func (c *continuing) Plans(p Problem, candidates int) (plans []float32, err error) {
+	err = c.try(func(v Evaluator) (err error) {
+		plans, err = v.Plans(p, candidates)
+		return err
+	})
+	return plans, err
+}
+
+func (c *continuing) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
+	return c.try(func(v Evaluator) error { return v.Evaluate(p, bounds, plans, candidates, results, out) })
+}

@@ -1,0 +1,298 @@
+package world
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// limitTolerance is by how much an action may leave its limits before the plant
+// refuses it: rounding.
+const limitTolerance = 1e-9
+
+// Plant makes the closed-loop episodes. It is safe for concurrent use.
+type Plant struct {
+	System *System
+	// Reference makes the method that Episode.Oracle runs, for a system with the
+	// episode's constants; nil: no oracle.
+	Reference func(*System) (domain.Controller, error)
+}
+
+var _ domain.Plant = (*Plant)(nil)
+
+// Params implements domain.Plant.
+func (l *Plant) Params() any { return l.System.Params }
+
+// Episode is test scene number index of the seed. opt.Preference scores the
+// episode: adaptive and the zero value are w = (1/3, 1/3, 1/3), the same for
+// every method. opt.Noise is the standard deviation of the measured state, m,
+// rad and m/s. The only regime is "".
+func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	if opt.Regime != "" {
+		return nil, fmt.Errorf("%s has no regime %q, only the default \"\"", l.System.spec.Name, opt.Regime)
+	}
+	if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
+		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", opt.Noise)
+	}
+	if index < 0 {
+		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
+	}
+	scene, err := l.System.Draw(Test, seed, uint64(index))
+	if err != nil {
+		return nil, err
+	}
+	if !opt.Preference.Adaptive && opt.Preference.W != nil {
+		if err := opt.Preference.Validate(3); err != nil {
+			return nil, err
+		}
+		scene.W = slices.Clone(opt.Preference.W)
+	}
+	e := l.Start(scene)
+	if opt.Noise > 0 {
+		e.noise, e.rng = opt.Noise, noiseSource(seed, uint64(index))
+	}
+	return e, nil
+}
+
+// Replay rebuilds a noise-free episode from a trace's header and scene.
+func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
+	system := l.System
+	p := system.Params
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, fmt.Errorf("trace params: %w", err)
+	}
+	if p != system.Params {
+		var err error
+		if system, err = NewSystem(system.spec.Name, p, system.scenes.Moving); err != nil {
+			return nil, fmt.Errorf("trace params: %w", err)
+		}
+	}
+	rebuilt, err := decodeScene(scene, &system.Params)
+	if err != nil {
+		return nil, fmt.Errorf("trace scene: %w", err)
+	}
+	return (&Plant{system, l.Reference}).Start(rebuilt), nil
+}
+
+// Start is the noise-free episode of a scene, which must be valid.
+func (l *Plant) Start(scene Scene) *Episode {
+	e := &Episode{plant: l, scene: scene, w: Thirds, world: *scene.Prediction(&l.System.Params)}
+	if scene.W != nil {
+		e.w = scene.W
+	}
+	e.arrivals()
+	return e
+}
+
+// Episode is one closed-loop run. It implements domain.Episode.
+type Episode struct {
+	plant *Plant
+	scene Scene
+	w     []float64
+	noise float64
+	rng   *rand.Rand
+
+	t       int
+	world   Prediction
+	reached [MaxRobots]bool    // latched
+	closest [MaxRobots]float64 // least goal distance so far, m
+	hit     string             // the first violated margin, in words
+}
+
+var (
+	_ domain.Episode   = (*Episode)(nil)
+	_ domain.Judged    = (*Episode)(nil)
+	_ domain.Arrived   = (*Episode)(nil)
+	_ domain.Explained = (*Episode)(nil)
+	_ domain.Sized     = (*Episode)(nil)
+)
+
+func (e *Episode) Scene() any        { return e.scene }
+func (e *Episode) Steps() int        { return e.plant.System.Params.Steps }
+func (e *Episode) Done() bool        { return e.t >= e.plant.System.Params.Steps }
+func (e *Episode) State(s []float64) { e.world.encodeState(s) }
+
+// Sizes are the leading components of state and action that belong to robots of
+// this scene; a trace holds only these.
+func (e *Episode) Sizes() (state, action int) {
+	return StateSize * e.world.Robots, ActionSize * e.world.Robots
+}
+
+// Succeeded reports whether every robot has been within the goal radius at some
+// step (joint success).
+func (e *Episode) Succeeded() bool {
+	for i := range e.world.Robots {
+		if !e.reached[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Arrived reports whether every robot is within the goal radius now.
+func (e *Episode) Arrived() bool {
+	for i := range e.world.Robots {
+		if !e.atGoal(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *Episode) atGoal(i int) bool {
+	s, g := &e.world.State[i], &e.world.Goal[i]
+	return math.Hypot(s[0]-g[0], s[1]-g[1]) <= e.plant.System.Params.GoalRadius
+}
+
+func (e *Episode) arrivals() {
+	for i := range e.world.Robots {
+		s, g := &e.world.State[i], &e.world.Goal[i]
+		d := math.Hypot(s[0]-g[0], s[1]-g[1])
+		if e.t == 0 || d < e.closest[i] {
+			e.closest[i] = d
+		}
+		e.reached[i] = e.reached[i] || e.atGoal(i)
+	}
+}
+
+// Cause says why the episode is not safe so far: the first violated margin, or
+// the robots that have not been at their goals.
+func (e *Episode) Cause() string {
+	if e.hit != "" {
+		return e.hit
+	}
+	cause := ""
+	for i := range e.world.Robots {
+		if !e.reached[i] {
+			if cause != "" {
+				cause += "; "
+			}
+			cause += fmt.Sprintf("robot %d came no closer to its goal than %.2f m", i, e.closest[i])
+		}
+	}
+	return cause
+}
+
+// collision names the first pair of bodies whose margin is violated after this
+// step.
+func (e *Episode) collision(t *trajectory) {
+	e.world.pairs(&t.states[1], t.obstacle[1], func(kind, i, other int, margin, _, _, _ float64) {
+		if e.hit != "" || margin >= -e.plant.System.spec.MarginTolerance {
+			return
+		}
+		with := "an obstacle"
+		if kind == pairMargins {
+			with = fmt.Sprintf("robot %d", other)
+		}
+		e.hit = fmt.Sprintf("robot %d violates its margin to %s by %.3f m at step %d", i, with, -margin, e.t)
+	})
+}
+
+// Observe writes the measured state, noisy where asked, and the exact context.
+func (e *Episode) Observe(s, c []float64) {
+	e.world.Encode(s, c)
+	if e.noise > 0 {
+		for i := range s[:StateSize*e.world.Robots] {
+			s[i] += e.noise * e.rng.NormFloat64()
+		}
+	}
+}
+
+// Apply advances the plant. An action outside limits or slew bounds is an error
+// that names the robot: nothing is clipped here.
+func (e *Episode) Apply(u []float64) (domain.Outcome, error) {
+	if e.Done() {
+		return domain.Outcome{}, fmt.Errorf("the episode is over after %d steps", e.Steps())
+	}
+	if len(u) != MaxRobots*ActionSize {
+		return domain.Outcome{}, fmt.Errorf("action has %d components, want %d", len(u), MaxRobots*ActionSize)
+	}
+	for i := range MaxRobots {
+		a := u[2*i : 2*i+2]
+		if i >= e.world.Robots {
+			if a[0] != 0 || a[1] != 0 {
+				return domain.Outcome{}, fmt.Errorf("action of robot %d is %v, the scene has %d robots", i, a, e.world.Robots)
+			}
+			continue
+		}
+		if math.IsNaN(a[0]+a[1]) || math.IsInf(a[0]+a[1], 0) {
+			return domain.Outcome{}, fmt.Errorf("action of robot %d is %v, want finite numbers", i, a)
+		}
+		if over := e.plant.System.Params.Limits.Excess(a, e.world.Previous[i][:]); over > limitTolerance {
+			return domain.Outcome{}, fmt.Errorf("action of robot %d is %v after %v, %g outside its limits", i, a, e.world.Previous[i], over)
+		}
+	}
+	var raw [Terms]float64
+	var margins [MarginKinds]float64
+	t := e.world.evaluate(u, 1, &raw, &margins)
+	if e.hit == "" && slices.Min(margins[:]) < -e.plant.System.spec.MarginTolerance {
+		e.collision(t)
+	}
+	out := domain.Outcome{
+		S: make([]float64, MaxRobots*StateSize), J: make([]float64, 3), Sigma: slices.Clone(e.w),
+		Named: slices.Clone(margins[:]), Margin: slices.Min(margins[:]),
+	}
+	e.plant.System.Params.stage(&raw, out.J)
+	for i, w := range e.w {
+		out.Cost += w * out.J[i]
+	}
+	e.world.Apply(u)
+	e.arrivals()
+	e.world.encodeState(out.S)
+	e.t++
+	return out, nil
+}
+
+// Oracle runs the plant's reference through the scene and returns its cost
+// where it was safe (every robot arrived, no margin violated), with its actions;
+// NaN and no plan where it was not, since an unsafe run is no yardstick (the
+// paper's gap is over reference-safe episodes).
+func (e *Episode) Oracle() (float64, [][]float64, error) {
+	if e.plant.Reference == nil {
+		return math.NaN(), nil, nil
+	}
+	run := e.plant.Start(e.scene)
+	reference, err := e.plant.Reference(e.plant.System)
+	if err != nil {
+		return math.NaN(), nil, err
+	}
+	s, c := make([]float64, MaxRobots*StateSize), make([]float64, ContextSize)
+	pref := domain.Preference{W: e.w}
+	cost := 0.0
+	var plan [][]float64
+	for !run.Done() {
+		run.Observe(s, c)
+		u := make([]float64, MaxRobots*ActionSize)
+		if _, err := reference.Decide(s, c, pref, u); err != nil {
+			return math.NaN(), nil, err
+		}
+		out, err := run.Apply(u)
+		if err != nil {
+			return math.NaN(), nil, err
+		}
+		if out.Margin < -e.plant.System.spec.MarginTolerance {
+			return math.NaN(), nil, nil
+		}
+		cost += out.Cost
+		plan = append(plan, u)
+	}
+	if !run.Succeeded() {
+		return math.NaN(), nil, nil
+	}
+	return cost, plan, nil
+}
+
+// noiseSource is the generator of the measurement noise of one test episode,
+// apart from that of any scene.
+func noiseSource(seed, index uint64) *rand.Rand {
+	var key [32]byte
+	copy(key[:], "gpc multi noise")
+	binary.LittleEndian.PutUint64(key[16:], seed)
+	binary.LittleEndian.PutUint64(key[24:], index)
+	return rand.New(rand.NewChaCha8(key))
+}

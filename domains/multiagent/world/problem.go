@@ -1,0 +1,265 @@
+package world
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Places in the context vector: previous actions, goals and radii of six robots,
+// then centre, velocity and radius of fifteen obstacles. A radius of zero is a
+// body that is not there (the paper's mask m_i); its other entries are zero.
+const (
+	contextPrevious  = 0
+	contextGoal      = contextPrevious + MaxRobots*ActionSize
+	contextRadius    = contextGoal + MaxRobots*2
+	contextObstacles = contextRadius + MaxRobots
+	obstacleSize     = 5
+	ContextSize      = contextObstacles + MaxObstacles*obstacleSize
+)
+
+// Constants of the urgency indicators: half urgency two metres from the goal,
+// and safety's falls by e within the width of a robot.
+const (
+	GoalScale   = 4.0 // m²
+	MarginScale = 0.5 // m
+)
+
+// System is the domain.Problem of Case 2. It is immutable and safe for
+// concurrent use.
+type System struct {
+	Params Params
+	scenes Distribution
+	spec   domain.Spec
+}
+
+var _ domain.Problem = (*System)(nil)
+
+// NewSystem builds the problem called name; moving chooses the scenes.
+func NewSystem(name string, params Params, moving bool) (*System, error) {
+	if err := params.Validate(); err != nil {
+		return nil, err
+	}
+	y := &System{Params: params, scenes: Frozen(moving)}
+	description := "up to six unicycles to their goals among standing obstacles"
+	if moving {
+		description = "up to six unicycles to their goals among moving obstacles"
+	}
+	y.spec = domain.Spec{
+		Name:            name,
+		Description:     description,
+		Objectives:      []domain.Variable{{Name: "goal"}, {Name: "safety"}, {Name: "effort"}},
+		Margins:         []domain.Variable{{Name: "ego obstacle", Unit: "m", Kind: domain.Collision}, {Name: "agent obstacle", Unit: "m", Kind: domain.Collision}, {Name: "robot pair", Unit: "m", Kind: domain.Collision}},
+		Plan:            Horizon,
+		Steps:           params.Steps,
+		StepSeconds:     params.Dt,
+		Semantic:        domain.Semantic{K: []float64{2, 4, 1}, Epsilon: []float64{1, 1, 1}, Rho: 1},
+		MarginTolerance: 1e-6,
+	}
+	l := params.Limits
+	for i := range MaxRobots {
+		name := func(s string) string { return fmt.Sprintf("%s%d", s, i) }
+		y.spec.Measured = append(y.spec.Measured,
+			domain.Variable{Name: name("x"), Unit: "m"}, domain.Variable{Name: name("y"), Unit: "m"},
+			domain.Variable{Name: name("theta"), Unit: "rad"}, domain.Variable{Name: name("v"), Unit: "m/s"})
+		y.spec.Action = append(y.spec.Action,
+			domain.Variable{Name: name("a"), Unit: "m/s²", Lo: l.AMin, Hi: l.AMax},
+			domain.Variable{Name: name("omega"), Unit: "rad/s", Lo: -l.OmegaMax, Hi: l.OmegaMax})
+	}
+	add := func(format, unit string, i int) {
+		y.spec.Context = append(y.spec.Context, domain.Variable{Name: fmt.Sprintf(format, i), Unit: unit})
+	}
+	for i := range MaxRobots {
+		add("a%d_prev", "m/s²", i)
+		add("omega%d_prev", "rad/s", i)
+	}
+	for i := range MaxRobots {
+		add("goal%d_x", "m", i)
+		add("goal%d_y", "m", i)
+	}
+	for i := range MaxRobots {
+		add("r%d", "m", i)
+	}
+	for j := range MaxObstacles {
+		add("obstacle%d_x", "m", j)
+		add("obstacle%d_y", "m", j)
+		add("obstacle%d_vx", "m/s", j)
+		add("obstacle%d_vy", "m/s", j)
+		add("obstacle%d_r", "m", j)
+	}
+	return y, nil
+}
+
+// Moving says whether the obstacles of the system's scenes move.
+func (y *System) Moving() bool { return y.scenes.Moving }
+
+// Spec implements domain.Problem.
+func (y *System) Spec() *domain.Spec { return &y.spec }
+
+// Base writes zeros: the decoded plan is absolute.
+func (y *System) Base(s, c, plan []float64) { clear(plan) }
+
+// Decode reads the prediction problem from a state and a context.
+func (y *System) Decode(s, c []float64) *Prediction {
+	h := new(Prediction)
+	h.Decode(&y.Params, s, c)
+	return h
+}
+
+// Decode reads a state and a context, in the obstacles' memory where there is enough.
+func (h *Prediction) Decode(p *Params, s, c []float64) {
+	*h = Prediction{Params: p, Obstacles: h.Obstacles[:0]}
+	for i := range MaxRobots {
+		r := c[contextRadius+i]
+		if r <= 0 {
+			break
+		}
+		h.Robots++
+		h.Radius[i] = r
+		copy(h.State[i][:], s[StateSize*i:])
+		copy(h.Previous[i][:], c[contextPrevious+ActionSize*i:])
+		copy(h.Goal[i][:], c[contextGoal+2*i:])
+	}
+	for j := range MaxObstacles {
+		o := c[contextObstacles+obstacleSize*j:][:obstacleSize]
+		if o[4] <= 0 {
+			break
+		}
+		h.Obstacles = append(h.Obstacles, Obstacle{C: [2]float64{o[0], o[1]}, V: [2]float64{o[2], o[3]}, R: o[4]})
+	}
+}
+
+// Encode is the inverse of Decode.
+func (h *Prediction) Encode(s, c []float64) {
+	h.encodeState(s)
+	clear(c)
+	for i := range h.Robots {
+		copy(c[contextPrevious+ActionSize*i:], h.Previous[i][:])
+		copy(c[contextGoal+2*i:], h.Goal[i][:])
+		c[contextRadius+i] = h.Radius[i]
+	}
+	for j, o := range h.Obstacles {
+		copy(c[contextObstacles+obstacleSize*j:], []float64{o.C[0], o.C[1], o.V[0], o.V[1], o.R})
+	}
+}
+
+func (h *Prediction) encodeState(s []float64) {
+	clear(s)
+	for i := range h.Robots {
+		copy(s[StateSize*i:], h.State[i][:])
+	}
+}
+
+// stage turns the six terms of one executed step into the three objectives. The
+// stage of a step is its summand of the horizon cost, so J_term has no part in
+// it, and since Σσ = 1 the terms that are always active are added to each:
+//
+//	J_i = λ_i·term_i + λ_v·violation + λ_Δ·smoothness,  σᵀJ = the stage cost.
+func (p *Params) stage(raw *[Terms]float64, J []float64) {
+	always := p.Lambda[ViolationTerm]*raw[ViolationTerm] + p.Lambda[SmoothnessTerm]*raw[SmoothnessTerm]
+	for i := range 3 {
+		J[i] = p.Lambda[i]*raw[i] + always
+	}
+}
+
+// Objectives writes the stage objectives of a joint action.
+func (y *System) Objectives(s, u, c, J []float64) {
+	var raw [Terms]float64
+	var margins [MarginKinds]float64
+	y.Decode(s, c).evaluate(u, 1, &raw, &margins)
+	y.Params.stage(&raw, J)
+}
+
+// Gradient writes the derivatives of σᵀJ in s and u, σ held constant.
+func (y *System) Gradient(s, u, c, sigma, gs, gu []float64) {
+	h := y.Decode(s, c)
+	weights := y.Params.Weights(sigma)
+	total := sigma[0] + sigma[1] + sigma[2]
+	weights[ViolationTerm] *= total
+	weights[SmoothnessTerm] *= total
+	weights[TerminalTerm] = 0
+	clear(gu)
+	var gstate [MaxRobots][StateSize]float64
+	h.gradient(h.simulate(u, 1), u, 1, &weights, gu, &gstate)
+	for i := range MaxRobots {
+		copy(gs[StateSize*i:], gstate[i][:])
+	}
+}
+
+// Indicators writes δ of goal (the ego's distance, half at two metres), safety
+// (the smallest margin now, 1 where it is zero or less) and effort (mean square
+// of the action relative to its limits).
+func (y *System) Indicators(s, u, c, delta []float64) {
+	h := y.Decode(s, c)
+	dx, dy := h.State[0][0]-h.Goal[0][0], h.State[0][1]-h.Goal[0][1]
+	d := dx*dx + dy*dy
+	delta[0] = d / (d + GoalScale)
+	delta[1] = math.Exp(-math.Max(h.Margin(), 0) / MarginScale)
+	effort := 0.0
+	l := &y.Params.Limits
+	for i := range h.Robots {
+		a, omega := u[2*i]/math.Max(l.AMax, -l.AMin), u[2*i+1]/l.OmegaMax
+		effort += (a*a + omega*omega) / (2 * float64(h.Robots))
+	}
+	delta[2] = math.Min(effort, 1)
+}
+
+// Step is the plant's own step, exact: robots move, obstacles move and are
+// mirrored.
+func (y *System) Step(s, c, u, sNext, cNext []float64) {
+	h := y.Decode(s, c)
+	h.Apply(u)
+	h.Encode(sNext, cNext)
+}
+
+// Apply advances the problem by one step.
+func (h *Prediction) Apply(u []float64) {
+	for i := range h.Robots {
+		h.State[i] = h.Params.Step(&h.State[i], u[2*i], u[2*i+1])
+		h.Previous[i] = [2]float64{u[2*i], u[2*i+1]}
+	}
+	for j := range h.Obstacles {
+		h.Params.advance(&h.Obstacles[j])
+	}
+}
+
+// Margins writes the smallest margin of each kind after the action: ego to
+// obstacles, other robots to obstacles, robot to robot.
+func (y *System) Margins(s, c, u, m []float64) {
+	var raw [Terms]float64
+	var margins [MarginKinds]float64
+	y.Decode(s, c).evaluate(u, 1, &raw, &margins)
+	copy(m, margins[:])
+}
+
+// Project moves a joint action into limits and slew bounds, exactly, and reports whether
+// the next positions keep every margin. It does not look for another action: a plan is
+// made safe by a search, which sees all of it.
+func (y *System) Project(s, c, u []float64) bool {
+	h := y.Decode(s, c)
+	clear(u[ActionSize*h.Robots:])
+	for i := range h.Robots {
+		y.Params.Limits.Project(u[ActionSize*i:][:ActionSize], h.Previous[i][:])
+	}
+	_, margin := h.Score(u, 1, Thirds)
+	return margin >= 0
+}
+
+// Fallback brakes every robot as hard as the slew bound allows and stops
+// turning; robots whose state is not finite keep their wheels straight and let
+// the speed be.
+func (y *System) Fallback(s, c, u []float64) {
+	clear(u)
+	l := &y.Params.Limits
+	for i := range MaxRobots {
+		if c[contextRadius+i] <= 0 {
+			break
+		}
+		v := s[StateSize*i+3]
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			u[2*i] = -v / y.Params.Dt
+		}
+		l.Nearest(u[2*i:2*i+2], c[contextPrevious+2*i:][:2])
+	}
+}

@@ -1,0 +1,258 @@
+package world
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// start is the episode of a scene.
+func start(y *System, scene Scene) *Episode { return (&Plant{System: y}).Start(scene) }
+
+// drawn is the prediction problem of a test scene some random steps in.
+func drawn(t testing.TB, y *System, rng *rand.Rand) *Prediction {
+	t.Helper()
+	s, err := y.Draw(Validation, rng.Uint64(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := s.Prediction(&y.Params)
+	for range rng.IntN(30) {
+		h.Apply(randomPlan(rng, h, 1))
+	}
+	return h
+}
+
+// randomPlan is a plan within limits and slew bounds.
+func randomPlan(rng *rand.Rand, h *Prediction, steps int) []float64 {
+	plan := make([]float64, steps*MaxRobots*ActionSize)
+	for i := range h.Robots {
+		before := h.Previous[i][:]
+		for k := range steps {
+			u := h.Action(plan, k, i)
+			u[0], u[1] = before[0]+rng.NormFloat64(), before[1]+rng.NormFloat64()
+			h.Params.Limits.Nearest(u, before)
+			before = u
+		}
+	}
+	return plan
+}
+
+// The reverse mode through the dynamics is the derivative of the weighted cost
+// in every entry of the plan and of the initial state.
+func TestHorizonGradientIsTheDerivative(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	kinks, checked := 0, 0
+	for _, moving := range []bool{false, true} {
+		y := system(t, moving)
+		for trial := range 12 {
+			h := drawn(t, y, rng)
+			if trial%2 == 0 { // obstacles inside margins, so that every term acts
+				for j := range h.Obstacles {
+					h.Obstacles[j].C = [2]float64{h.State[0][0] + 1.5*rng.NormFloat64(), h.State[0][1] + 1.5*rng.NormFloat64()}
+				}
+			}
+			plan := randomPlan(rng, h, Horizon)
+			weights := y.Params.Weights([]float64{0.2, 0.5, 0.3})
+			cost := func() float64 {
+				var J [Terms]float64
+				var m [MarginKinds]float64
+				h.evaluate(plan, Horizon, &J, &m)
+				sum := 0.0
+				for i, w := range weights {
+					sum += w * J[i]
+				}
+				return sum
+			}
+			g := make([]float64, len(plan))
+			var gs [MaxRobots][StateSize]float64
+			h.gradient(h.simulate(plan, Horizon), plan, Horizon, &weights, g, &gs)
+			size := 1.0
+			for _, v := range g {
+				size = math.Max(size, math.Abs(v))
+			}
+			check := func(what string, x *float64, got float64) {
+				const step = 1e-6
+				at := *x
+				here := cost()
+				*x = at + step
+				up := cost()
+				*x = at - step
+				down := cost()
+				*x = at
+				tolerance := 2e-6*size + 1e-9*here
+				right, left := (up-here)/step, (here-down)/step
+				// Where the speed is exactly at its limit the cost has a kink, and any
+				// slope between the two sides is one.
+				if math.Abs(right-left) > 1e-5*size {
+					kinks++
+					if got < min(left, right)-1e-3*size || got > max(left, right)+1e-3*size {
+						t.Errorf("trial %d: ∂/∂%s is %v at a kink with slopes %v and %v", trial, what, got, left, right)
+					}
+				} else if want := (right + left) / 2; math.Abs(got-want) > tolerance {
+					t.Errorf("trial %d: ∂/∂%s is %v, central difference %v", trial, what, got, want)
+				}
+				checked++
+			}
+			for k := range plan {
+				if k%(MaxRobots*ActionSize) < h.Robots*ActionSize {
+					check("plan", &plan[k], g[k])
+				}
+			}
+			for i := range h.Robots {
+				for k := range StateSize {
+					check("state", &h.State[i][k], gs[i][k])
+				}
+			}
+		}
+	}
+	if kinks > checked/20 {
+		t.Errorf("%d of %d derivatives lie at kinks", kinks, checked)
+	}
+}
+
+// The horizon cost is the sum of the stage costs along the plan and the terminal
+// term: what an episode is scored with is what is predicted.
+func TestStagesSumToTheHorizonCost(t *testing.T) {
+	y := system(t, true)
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
+		s, err := y.Draw(Training, rng.Uint64(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := s.Prediction(&y.Params)
+		plan := randomPlan(rng, h, Horizon)
+		w := []float64{1.0 / 3, 1.0 / 3, 1.0 / 3}
+		var J [Terms]float64
+		var m [MarginKinds]float64
+		h.evaluate(plan, Horizon, &J, &m)
+		weights := y.Params.Weights(w)
+		want := 0.0
+		for i, v := range weights {
+			if i != TerminalTerm {
+				want += v * J[i]
+			}
+		}
+		e := start(y, s)
+		sum, low := 0.0, math.Inf(1)
+		for k := range Horizon {
+			out, err := e.Apply(plan[k*MaxRobots*ActionSize:][:MaxRobots*ActionSize])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += out.Cost
+			low = math.Min(low, out.Margin)
+		}
+		if math.Abs(sum-want) > 1e-9*want || math.Abs(low-min(m[0], m[1], m[2])) > 1e-12 {
+			t.Fatalf("stages sum to %v with margin %v, the horizon has %v with %v", sum, low, want, m)
+		}
+	})
+}
+
+// Obstacles stay inside the inset workspace and keep their speed.
+func TestObstaclesAreMirrored(t *testing.T) {
+	p := Default(true)
+	rapid.Check(t, func(t *rapid.T) {
+		r := rapid.Float64Range(0.4, 0.9).Draw(t, "r")
+		c := rapid.Float64Range(-10+r, 10-r)
+		v := rapid.Float64Range(-0.8, 0.8)
+		o := Obstacle{C: [2]float64{c.Draw(t, "x"), c.Draw(t, "y")}, V: [2]float64{v.Draw(t, "vx"), v.Draw(t, "vy")}, R: r}
+		speed := math.Hypot(o.V[0], o.V[1])
+		for range 600 {
+			p.advance(&o)
+			if math.Abs(o.C[0]) > 10-r || math.Abs(o.C[1]) > 10-r || math.Hypot(o.V[0], o.V[1]) != speed {
+				t.Fatalf("obstacle %+v, speed %v before", o, speed)
+			}
+		}
+	})
+}
+
+// An action outside its limits is refused with the robot's number, never clipped.
+func TestPlantRefusesActionsOutsideLimits(t *testing.T) {
+	y := system(t, true)
+	for _, c := range []struct {
+		name, want string
+		at         int
+		value      float64
+	}{
+		{"slew of a", "robot 1", 2, 1.01}, {"slew of ω", "robot 0", 1, -1.01}, {"NaN", "robot 2", 4, math.NaN()},
+	} {
+		s, err := y.Draw(Test, 7, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := make([]float64, MaxRobots*ActionSize)
+		u[c.at] = c.value
+		if _, err := start(y, s).Apply(u); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one that names %s", c.name, err, c.want)
+		}
+	}
+	s, _ := y.Draw(Test, 7, 0)
+	u := make([]float64, MaxRobots*ActionSize)
+	if len(s.Robots) < MaxRobots {
+		u[len(u)-1] = 0.1
+		if _, err := start(y, s).Apply(u); err == nil {
+			t.Error("an action for a robot that is not there is accepted")
+		}
+	}
+}
+
+// An episode that is not safe says why: who hit what and when, or who is not home.
+func TestUnsafeEpisodesSayWhy(t *testing.T) {
+	y := system(t, true)
+	s := Scene{
+		Robots:    []Robot{{R: 0.3, Goal: [2]float64{5, 0}}, {P: [2]float64{0, 5}, R: 0.3, Goal: [2]float64{0, 5}}},
+		Obstacles: []Obstacle{{C: [2]float64{2, 0}, V: [2]float64{-1, 0}, R: 0.5}},
+	}
+	e := start(y, s)
+	u := make([]float64, MaxRobots*ActionSize)
+	if _, err := e.Apply(u); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := e.Cause(), "robot 0 came no closer to its goal than 5.00 m"; got != want {
+		t.Errorf("cause %q, want %q", got, want)
+	}
+	for range 9 {
+		if _, err := e.Apply(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := e.Cause(), "robot 0 violates its margin to an obstacle by 0.180 m at step 5"; got != want {
+		t.Errorf("cause %q, want %q", got, want)
+	}
+}
+
+// Order of robots (but the ego) and of obstacles does not change the cost.
+func TestRobotsAndObstaclesAreSets(t *testing.T) {
+	y := system(t, true)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 20 {
+		h := drawn(t, y, rng)
+		plan := randomPlan(rng, h, Horizon)
+		var J, K [Terms]float64
+		var m, l [MarginKinds]float64
+		h.evaluate(plan, Horizon, &J, &m)
+		rng.Shuffle(len(h.Obstacles), func(i, j int) { h.Obstacles[i], h.Obstacles[j] = h.Obstacles[j], h.Obstacles[i] })
+		h.State[1], h.State[2] = h.State[2], h.State[1]
+		h.Goal[1], h.Goal[2] = h.Goal[2], h.Goal[1]
+		h.Radius[1], h.Radius[2] = h.Radius[2], h.Radius[1]
+		h.Previous[1], h.Previous[2] = h.Previous[2], h.Previous[1]
+		for k := range Horizon {
+			a, b := h.Action(plan, k, 1), h.Action(plan, k, 2)
+			a[0], a[1], b[0], b[1] = b[0], b[1], a[0], a[1]
+		}
+		h.evaluate(plan, Horizon, &K, &l)
+		for i := range J {
+			if math.Abs(J[i]-K[i]) > 1e-9*(1+J[i]) {
+				t.Fatalf("objectives %v and %v", J, K)
+			}
+		}
+		if d := max(math.Abs(m[0]-l[0]), math.Abs(m[1]-l[1]), math.Abs(m[2]-l[2])); !(d < 1e-12) {
+			t.Fatalf("margins %v and %v", m, l)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package world
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Robot is a disc on unicycle dynamics, as the trace holds it.
+type Robot struct {
+	P     [2]float64 `json:"p"`     // m
+	Theta float64    `json:"theta"` // rad
+	V     float64    `json:"v"`     // m/s along the heading
+	R     float64    `json:"r"`     // radius, m
+	Goal  [2]float64 `json:"goal"`  // m
+}
+
+// Obstacle is a disc that moves straight and is mirrored, with its velocity, at
+// the workspace's edge inset by its radius.
+type Obstacle struct {
+	C [2]float64 `json:"c"` // m
+	V [2]float64 `json:"v"` // m/s
+	R float64    `json:"r"` // m
+}
+
+// Scene is the initial condition of an episode. The ego is Robots[0].
+type Scene struct {
+	Robots    []Robot    `json:"agents"`
+	Obstacles []Obstacle `json:"obstacles"`
+	// Rejected counts the draws of the generator that came before this scene and
+	// had the geometric defect named; see Draw.
+	Rejected Rejected `json:"rejected"`
+	// W is the fixed preference that scores the episode, nil for (1/3, 1/3, 1/3).
+	W []float64 `json:"w,omitempty"`
+}
+
+// Validate refuses, by name, a scene that is no initial condition: without
+// robots, with more bodies than the case has, with numbers that are not finite,
+// with radii or speeds outside their limits, or with a robot that already
+// violates a margin. Obstacles may overlap each other: they pass through.
+func (s *Scene) Validate(p *Params) error {
+	if len(s.Robots) == 0 {
+		return fmt.Errorf("scene has no agents, want 1 to %d, the ego first", MaxRobots)
+	}
+	if len(s.Robots) > MaxRobots {
+		return fmt.Errorf("scene has %d agents, want at most %d", len(s.Robots), MaxRobots)
+	}
+	if len(s.Obstacles) > MaxObstacles {
+		return fmt.Errorf("scene has %d obstacles, want at most %d", len(s.Obstacles), MaxObstacles)
+	}
+	for i, r := range s.Robots {
+		for _, v := range []float64{r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1]} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("agent %d: %+v is not finite", i, r)
+			}
+		}
+		if r.R <= 0 {
+			return fmt.Errorf("agent %d: radius is %v, want > 0", i, r.R)
+		}
+		if r.V < p.Limits.VMin || r.V > p.Limits.VMax {
+			return fmt.Errorf("agent %d: speed is %v, want it in [%v, %v]", i, r.V, p.Limits.VMin, p.Limits.VMax)
+		}
+		for k, v := range []float64{r.P[0], r.P[1], r.Goal[0], r.Goal[1]} {
+			axis := k % 2
+			if v < p.Workspace[2*axis] || v > p.Workspace[2*axis+1] {
+				return fmt.Errorf("agent %d: start %v or goal %v lies outside the workspace %v", i, r.P, r.Goal, p.Workspace)
+			}
+		}
+	}
+	for j, o := range s.Obstacles {
+		for _, v := range []float64{o.C[0], o.C[1], o.V[0], o.V[1], o.R} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("obstacle %d: %+v is not finite", j, o)
+			}
+		}
+		if o.R <= 0 {
+			return fmt.Errorf("obstacle %d: radius is %v, want > 0", j, o.R)
+		}
+		for axis := range 2 {
+			lo, hi := p.Workspace[2*axis]+o.R, p.Workspace[2*axis+1]-o.R
+			if o.C[axis] < lo || o.C[axis] > hi {
+				return fmt.Errorf("obstacle %d: centre %v lies outside the workspace inset by its radius %v", j, o.C, o.R)
+			}
+			if reach := p.Dt * math.Abs(o.V[axis]); reach > hi-lo {
+				return fmt.Errorf("obstacle %d: velocity %v crosses the workspace in one step", j, o.V)
+			}
+		}
+	}
+	for i := range s.Robots {
+		for j := range i {
+			if h := pairMargin(&s.Robots[i], &s.Robots[j], p.DSafe); h < 0 {
+				return fmt.Errorf("agents %d and %d overlap: their margin is %g m at the start, want ≥ 0", j, i, h)
+			}
+		}
+		for j := range s.Obstacles {
+			if h := obstacleMargin(&s.Robots[i], &s.Obstacles[j], p.DSafe); h < 0 {
+				return fmt.Errorf("agent %d and obstacle %d overlap: their margin is %g m at the start, want ≥ 0", i, j, h)
+			}
+		}
+	}
+	if s.W != nil {
+		if err := (domain.Preference{W: s.W}).Validate(3); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Prediction is the prediction problem at the scene's start.
+func (s *Scene) Prediction(p *Params) *Prediction {
+	h := &Prediction{Params: p, Robots: len(s.Robots), Obstacles: slices.Clone(s.Obstacles)}
+	for i, r := range s.Robots {
+		h.State[i] = [StateSize]float64{r.P[0], r.P[1], r.Theta, r.V}
+		h.Radius[i], h.Goal[i] = r.R, r.Goal
+	}
+	return h
+}
+
+func pairMargin(a, b *Robot, safe float64) float64 {
+	return math.Hypot(a.P[0]-b.P[0], a.P[1]-b.P[1]) - a.R - b.R - safe
+}
+
+func obstacleMargin(a *Robot, o *Obstacle, safe float64) float64 {
+	return math.Hypot(a.P[0]-o.C[0], a.P[1]-o.C[1]) - a.R - o.R - safe
+}
+
+// decodeScene reads a scene of a trace; absent keys and wrong shapes are errors.
+func decodeScene(text json.RawMessage, p *Params) (Scene, error) {
+	// Pointers and slices tell an absent key, or a short list, from a zero.
+	var raw struct {
+		Agents *[]struct {
+			P     []float64 `json:"p"`
+			Theta *float64  `json:"theta"`
+			V     *float64  `json:"v"`
+			R     *float64  `json:"r"`
+			Goal  []float64 `json:"goal"`
+		} `json:"agents"`
+		Obstacles *[]struct {
+			C []float64 `json:"c"`
+			V []float64 `json:"v"`
+			R *float64  `json:"r"`
+		} `json:"obstacles"`
+		Rejected Rejected  `json:"rejected"`
+		W        []float64 `json:"w"`
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return Scene{}, err
+	}
+	if raw.Agents == nil || raw.Obstacles == nil {
+		return Scene{}, fmt.Errorf("scene lacks one of agents, obstacles")
+	}
+	scene := Scene{Obstacles: []Obstacle{}, Rejected: raw.Rejected, W: raw.W}
+	for i, a := range *raw.Agents {
+		if len(a.P) != 2 || len(a.Goal) != 2 || a.Theta == nil || a.V == nil || a.R == nil {
+			return Scene{}, fmt.Errorf("agent %d: want p[2], theta, v, r, goal[2]", i)
+		}
+		scene.Robots = append(scene.Robots, Robot{[2]float64(a.P), *a.Theta, *a.V, *a.R, [2]float64(a.Goal)})
+	}
+	for j, o := range *raw.Obstacles {
+		if len(o.C) != 2 || len(o.V) != 2 || o.R == nil {
+			return Scene{}, fmt.Errorf("obstacle %d: want c[2], v[2], r", j)
+		}
+		scene.Obstacles = append(scene.Obstacles, Obstacle{[2]float64(o.C), [2]float64(o.V), *o.R})
+	}
+	return scene, scene.Validate(p)
+}

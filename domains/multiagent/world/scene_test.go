@@ -1,0 +1,219 @@
+package world
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+func system(t testing.TB, moving bool) *System {
+	t.Helper()
+	y, err := NewSystem("test", Default(moving), moving)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return y
+}
+
+// Every scene keeps what the distribution promises, and is the same twice.
+func TestScenesAreAdmissible(t *testing.T) {
+	for _, moving := range []bool{false, true} {
+		y := system(t, moving)
+		d := &y.scenes
+		rapid.Check(t, func(t *rapid.T) {
+			stream := Stream(rapid.IntRange(1, 3).Draw(t, "stream"))
+			seed, index := rapid.Uint64().Draw(t, "seed"), rapid.Uint64Range(0, 1<<20).Draw(t, "index")
+			s, err := y.Draw(stream, seed, index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, _ := y.Draw(stream, seed, index); !reflect.DeepEqual(s, again) {
+				t.Fatal("the same draw gives another scene")
+			}
+			if err := s.Validate(&y.Params); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(s.Robots); n < d.Robots[0] || n > d.Robots[1] {
+				t.Fatalf("%d robots", n)
+			}
+			if n := len(s.Obstacles); n < d.Obstacles[0] || n > d.Obstacles[1] {
+				t.Fatalf("%d obstacles", n)
+			}
+			for i := range s.Robots {
+				a := &s.Robots[i]
+				if a.V != 0 || math.Hypot(a.P[0]-a.Goal[0], a.P[1]-a.Goal[1]) < d.Travel {
+					t.Fatalf("robot %d: %+v", i, a)
+				}
+				for j := range i {
+					if h := pairMargin(a, &s.Robots[j], y.Params.DSafe); h < d.RobotMargin-1e-12 {
+						t.Fatalf("robots %d and %d start with a margin of %v", i, j, h)
+					}
+				}
+				for j := range s.Obstacles {
+					if h := obstacleMargin(a, &s.Obstacles[j], y.Params.DSafe); h < d.StartMargin-1e-12 {
+						t.Fatalf("robot %d and obstacle %d start with a margin of %v", i, j, h)
+					}
+				}
+			}
+			for _, o := range s.Obstacles {
+				speed := math.Hypot(o.V[0], o.V[1])
+				if moving && (speed < d.Speed[0]-1e-12 || speed > d.Speed[1]+1e-12) || !moving && speed != 0 {
+					t.Fatalf("obstacle speed %v", speed)
+				}
+			}
+			if !moving && !y.connected(&s) {
+				t.Fatal("a robot is cut off from its goal")
+			}
+		})
+	}
+}
+
+func TestStreamsAreDisjoint(t *testing.T) {
+	y := system(t, true)
+	seen := map[string]string{}
+	for _, stream := range []Stream{Training, Validation, Test} {
+		for seed := range uint64(5) {
+			for index := range uint64(20) {
+				s, err := y.Draw(stream, seed, index)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, _ := json.Marshal(s.Robots)
+				if other, ok := seen[string(text)]; ok {
+					t.Fatalf("stream %d, seed %d, index %d repeats %s", stream, seed, index, other)
+				}
+				seen[string(text)] = string(rune(stream))
+			}
+		}
+	}
+}
+
+// The grid says that a wall with no gap disconnects, and one with a gap does not.
+func TestConnectivityFollowsAWall(t *testing.T) {
+	y := system(t, false)
+	wall := func(gap float64) Scene {
+		s := Scene{Robots: []Robot{{P: [2]float64{-5, 0}, R: 0.3, Goal: [2]float64{5, 0}}}}
+		for x := -9.2; x < 9.5; x += 1.4 {
+			if math.Abs(x) > gap {
+				s.Obstacles = append(s.Obstacles, Obstacle{C: [2]float64{0, x}, R: 0.8})
+			}
+		}
+		return s
+	}
+	if s := wall(0); y.connected(&s) {
+		t.Error("a closed wall connects")
+	}
+	if s := wall(1.5); !y.connected(&s) {
+		t.Error("a wall with a gap of two obstacles does not connect")
+	}
+}
+
+// With a cost of one per metre the grid's cost-to-go is the distance, to the first
+// order of the cell, and its direction points home.
+func TestGridSolvesTheEikonalEquation(t *testing.T) {
+	y := system(t, false)
+	rapid.Check(t, func(t *rapid.T) {
+		c := rapid.Float64Range(-9.9, 9.9)
+		goal := [2]float64{c.Draw(t, "gx"), c.Draw(t, "gy")}
+		g := NewGrid(y.Params.Workspace, goal, nil)
+		g.Solve(goal, nil)
+		px, py := c.Draw(t, "x"), c.Draw(t, "y")
+		d := math.Hypot(px-goal[0], py-goal[1])
+		if v := g.At(px, py); math.Abs(v-d) > 0.05*d+2*Cell {
+			t.Fatalf("cost-to-go %v for the distance %v", v, d)
+		}
+		if d > 1 {
+			ax, ay := g.Direction(float32(px), float32(py), 0, 0)
+			if along := (float64(ax)*(goal[0]-px) + float64(ay)*(goal[1]-py)) / d; along < 0.95 {
+				t.Fatalf("direction (%v, %v) from (%v, %v) to %v", ax, ay, px, py, goal)
+			}
+		}
+	})
+}
+
+// A wall makes the way longer by the detour around its end.
+func TestGridGoesAroundAWall(t *testing.T) {
+	y := system(t, false)
+	var wall []Disc
+	for x := -3.0; x <= 3; x += 0.5 {
+		wall = append(wall, Disc{0, x, 0.6})
+	}
+	goal := [2]float64{3, 0}
+	g := NewGrid(y.Params.Workspace, goal, wall)
+	g.Solve(goal, nil)
+	if v := g.At(-3, 0); v < 2*math.Hypot(3, 3) || v > 2*math.Hypot(3, 3.6)+1.2 {
+		t.Errorf("cost-to-go %v behind a wall that ends 3.6 m from the middle", v)
+	}
+}
+
+func TestUnusableScenesAreRefusedByName(t *testing.T) {
+	y := system(t, true)
+	good := func() Scene {
+		s, err := y.Draw(Test, 5, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name, want string
+		spoil      func(s *Scene)
+	}{
+		{"no robots", "scene has no agents", func(s *Scene) { s.Robots = nil }},
+		{"seven robots", "scene has 7 agents", func(s *Scene) { s.Robots = make([]Robot, 7) }},
+		{"sixteen obstacles", "scene has 16 obstacles", func(s *Scene) { s.Obstacles = make([]Obstacle, 16) }},
+		{"NaN start", "agent 1: ", func(s *Scene) { s.Robots[1].P[0] = math.NaN() }},
+		{"infinite goal", "agent 0: ", func(s *Scene) { s.Robots[0].Goal[1] = math.Inf(1) }},
+		{"NaN velocity", "obstacle 2: ", func(s *Scene) { s.Obstacles[2].V[0] = math.NaN() }},
+		{"no radius", "obstacle 0: radius", func(s *Scene) { s.Obstacles[0].R = 0 }},
+		{"too fast", "agent 0: speed", func(s *Scene) { s.Robots[0].V = 2 }},
+		{"outside", "obstacle 0: centre", func(s *Scene) { s.Obstacles[0].C[0] = 9.99 }},
+		{"robots overlap", "agents 0 and 1 overlap", func(s *Scene) { s.Robots[1].P = s.Robots[0].P }},
+		{"obstacle overlaps", "agent 0 and obstacle 0 overlap", func(s *Scene) { s.Obstacles[0].C = s.Robots[0].P }},
+		{"weights", "preference", func(s *Scene) { s.W = []float64{1, 1, 1} }},
+	} {
+		s := good()
+		c.spoil(&s)
+		if err := s.Validate(&y.Params); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func FuzzReplay(f *testing.F) {
+	plant := &Plant{System: system(f, true)}
+	params, err := json.Marshal(plant.Params())
+	if err != nil {
+		f.Fatal(err)
+	}
+	e, err := plant.Episode(3, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	scene, err := json.Marshal(e.Scene())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(params), []byte(scene))
+	f.Add([]byte(`{"dt":-1}`), []byte(`{"agents":[],"obstacles":[]}`))
+	f.Add([]byte(`{}`), []byte(`{"agents":[{"p":[0],"theta":0,"v":0,"r":1,"goal":[1,1]}],"obstacles":[]}`))
+	f.Fuzz(func(t *testing.T, params, scene []byte) {
+		e, err := plant.Replay(params, scene)
+		if err != nil {
+			return
+		}
+		out, err := e.Apply(make([]float64, MaxRobots*ActionSize))
+		if err != nil {
+			t.Fatalf("standing still is refused: %v", err)
+		}
+		if math.IsNaN(out.Margin) || len(out.S) != MaxRobots*StateSize {
+			t.Fatalf("outcome %+v", out)
+		}
+	})
+}
