@@ -134,14 +134,44 @@ func newColumns(l Layout, rows int) *Columns {
 	}
 }
 
-// ColumnsOf copies samples, whose vectors have the lengths of the layout, into
-// columns.
-func ColumnsOf(l Layout, samples []domain.Sample) *Columns {
+// ColumnsOf copies samples into columns. The error names a sample whose vectors have
+// other lengths than the layout, or that holds a number which is no finite float32.
+func ColumnsOf(l Layout, samples []domain.Sample) (*Columns, error) {
 	c := newColumns(l, len(samples))
 	for i := range samples {
-		c.set(i, &samples[i])
+		s := &samples[i]
+		if err := l.check(s); err != nil {
+			return nil, fmt.Errorf("offline: sample %d has %w", i, err)
+		}
+		if !s.Preference.Adaptive && len(s.Preference.W) != len(l.Objectives) {
+			return nil, fmt.Errorf("offline: sample %d has a preference of %d weights, want %d", i, len(s.Preference.W), len(l.Objectives))
+		}
+		c.set(i, s)
 	}
-	return c
+	return c, nil
+}
+
+// check says what of a sample's vectors does not fit the layout or a float32.
+func (l Layout) check(s *domain.Sample) error {
+	m := len(l.Objectives)
+	for _, f := range []struct {
+		name string
+		v    []float64
+		n    int
+	}{
+		{"S", s.S, len(l.S)}, {"C", s.C, len(l.C)}, {"U", s.U, len(l.U)}, {"Target", s.Target, len(l.U)},
+		{"Sigma", s.Sigma, m}, {"J", s.J, m}, {"Margins", s.Margins, len(l.Margins)}, {"KKT", []float64{s.KKT}, 1},
+	} {
+		if len(f.v) != f.n {
+			return fmt.Errorf("%d values of %s, want %d", len(f.v), f.name, f.n)
+		}
+		for j, v := range f.v {
+			if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
+				return fmt.Errorf("%v as %s[%d], want a finite float32", v, f.name, j)
+			}
+		}
+	}
+	return nil
 }
 
 // Rows is the number of samples.

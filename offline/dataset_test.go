@@ -147,8 +147,9 @@ func TestDatasetHoldsWhatWasSolved(t *testing.T) {
 			for i, s := range want {
 				s.Scenario, s.Preference = scenario, pref
 				s.Trajectory = int64(number)*maxLocal + int64(i/3)
-				if got, want := c.Select([]int{row}), ColumnsOf(d.Header.Layout, []domain.Sample{s}); !reflect.DeepEqual(got, want) {
-					t.Fatalf("row %d is %+v, want %+v", row, got, want)
+				want, err := ColumnsOf(d.Header.Layout, []domain.Sample{s})
+				if got := c.Select([]int{row}); err != nil || !reflect.DeepEqual(got, want) {
+					t.Fatalf("row %d is %+v, want %+v, %v", row, got, want, err)
 				}
 				row++
 			}
@@ -156,6 +157,10 @@ func TestDatasetHoldsWhatWasSolved(t *testing.T) {
 	}
 	if row != c.Rows() {
 		t.Errorf("%d rows, want %d", c.Rows(), row)
+	}
+	short := domain.Sample{Preference: domain.Preference{Adaptive: true}}
+	if _, err := ColumnsOf(d.Header.Layout, []domain.Sample{short}); err == nil || !strings.Contains(err.Error(), "sample 0 has 0 values of S, want 2") {
+		t.Errorf("a sample without a state: %v", err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -301,7 +300,8 @@ func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, 
 	if len(samples) > maxPartRows {
 		return nil, Counters{}, fmt.Errorf("offline: %d scenarios gave %d samples, a part holds at most %d: choose a smaller chunk", to-from, len(samples), maxPartRows)
 	}
-	return ColumnsOf(g.header.Layout, samples), now, nil
+	c, err := ColumnsOf(g.header.Layout, samples)
+	return c, now, err
 }
 
 // scenario solves one scenario under every preference, and from the states that
@@ -383,27 +383,11 @@ func (g *generator) oneByOne(scenario int, prefs []domain.Preference, seeds []ui
 // trajectories numbers that are unique in the dataset: solve number × 2²⁰ plus
 // the order in which the solver's own numbers appear.
 func (g *generator) adopt(samples []domain.Sample, scenario int, number int64, pref domain.Preference) error {
-	l := &g.header.Layout
-	m := len(l.Objectives)
 	local := map[int64]int64{}
 	for i := range samples {
 		s := &samples[i]
-		for _, f := range []struct {
-			name string
-			v    []float64
-			n    int
-		}{
-			{"S", s.S, len(l.S)}, {"C", s.C, len(l.C)}, {"U", s.U, len(l.U)}, {"Target", s.Target, len(l.U)},
-			{"Sigma", s.Sigma, m}, {"J", s.J, m}, {"Margins", s.Margins, len(l.Margins)}, {"KKT", []float64{s.KKT}, 1},
-		} {
-			if len(f.v) != f.n {
-				return fmt.Errorf("the solver's sample %d has %d values of %s, want %d", i, len(f.v), f.name, f.n)
-			}
-			for j, v := range f.v {
-				if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
-					return fmt.Errorf("the solver's sample %d has %v as %s[%d], want a finite float32", i, v, f.name, j)
-				}
-			}
+		if err := g.header.Layout.check(s); err != nil {
+			return fmt.Errorf("the solver's sample %d has %w", i, err)
 		}
 		if s.Step < 0 || s.Step > maxStep {
 			return fmt.Errorf("the solver's sample %d has step %d", i, s.Step)

@@ -15,7 +15,8 @@ import (
 )
 
 // Data is a Pareto dataset as columns, one row per sample (domain.Sample says
-// what each is); physical units. Run only reads them, and they must not change
+// what each is), from disk (FromDataset) or memory (offline.ColumnsOf); physical
+// units. Run only reads them, and they must not change
 // while it runs.
 type Data struct {
 	*offline.Columns

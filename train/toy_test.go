@@ -59,7 +59,11 @@ func (t toy) Gradient(s, u, c, sigma, gs, gu []float64) {
 
 // data are samples as training takes them.
 func (t toy) data(scenarios int) Data {
-	return Data{Columns: offline.ColumnsOf(offline.LayoutOf(t.spec), t.samples(scenarios, 1))}
+	columns, err := offline.ColumnsOf(offline.LayoutOf(t.spec), t.samples(scenarios, 1))
+	if err != nil {
+		panic(err)
+	}
+	return Data{Columns: columns}
 }
 
 // samples solves trajectories of five steps, alternating between the adaptive
