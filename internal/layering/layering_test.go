@@ -43,6 +43,7 @@ var allowed = map[string][]string{
 	"domains/*":                              {"domain", "tensor"},
 	"domains/opf":                            {"domains/opf/*", "matpower", "matpower/cases", "domain", "tensor"},
 	"domains/opf/network":                    {"matpower"},
+	"domains/opf/networktest":                {"domains/opf/network", "matpower", "matpower/cases"},
 	"domains/opf/powerflow":                  {"domains/opf/network"},
 	"domains/opf/acopf":                      {"domains/opf/network", "domains/opf/acopf/*", "internal/isa"},
 	"domains/opf/acopf/internal/lanes":       {"internal/isa"},
