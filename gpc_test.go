@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 )
 
@@ -181,17 +182,11 @@ func TestSearchIsAMethodForPlansOfOneAction(t *testing.T) {
 	for length, searches := range map[int]bool{1: true, 3: false} {
 		cart := testdomain.NewPlanCart(3, length)
 		cart.Spec().Training.Latent = 9
-		c, err := gpc.NewCase(domain.Case{Problem: cart})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(gpc.NewCase(domain.Case{Problem: cart}))(t)
+		e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
 		defer e.Close()
 		setup := gpc.Setup{Method: "gpc-refine-64", Model: testdomain.Map(cart, 9, true)}
-		_, err = c.Loop(e, setup)
+		_, err := c.Loop(e, setup)
 		if searches != (err == nil) || !searches && !strings.Contains(err.Error(), `no method "gpc-refine-64"`) {
 			t.Errorf("plans of %d actions: %v", length, err)
 		}

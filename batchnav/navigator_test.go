@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -16,19 +17,13 @@ var adaptive = domain.Preference{Adaptive: true}
 
 func navigator(t *testing.T, cart *testdomain.Cart, opt batchnav.Options) *batchnav.Navigator {
 	t.Helper()
-	nav, err := batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 13, false), cart, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nav := must.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 13, false), cart, opt))(t)
 	return nav
 }
 
 func decide(t *testing.T, nav *batchnav.Navigator, s []float64, pref domain.Preference) *batchnav.Decision {
 	t.Helper()
-	d, err := nav.Decide(s, []float64{0}, pref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(nav.Decide(s, []float64{0}, pref))(t)
 	return d
 }
 
@@ -74,10 +69,7 @@ func TestAblationsChangeWhatTheySay(t *testing.T) {
 	cart := testdomain.NewCart(50)
 	s := []float64{1.1, 0.35}
 	run := func(name string) batchnav.Decision {
-		opt, err := batchnav.OptionsFor(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		opt := must.Get(batchnav.OptionsFor(name))(t)
 		opt.Latents = true
 		return *decide(t, navigator(t, cart, opt), s, adaptive)
 	}
@@ -171,15 +163,10 @@ func TestBatchEqualsSingleLoops(t *testing.T) {
 	cart := testdomain.NewCart(50)
 	m := testdomain.Map(cart, 13, false)
 	const size = 5
-	batch, err := batchnav.NewBatch(ref.New(), m, cart, batchnav.Options{}, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	batch := must.Get(batchnav.NewBatch(ref.New(), m, cart, batchnav.Options{}, size))(t)
 	var single [size]*batchnav.Navigator
 	for i := range single {
-		if single[i], err = batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		single[i] = must.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	obs, out := make([]batchnav.Observation, size), make([]batchnav.Decision, size)
@@ -191,14 +178,9 @@ func TestBatchEqualsSingleLoops(t *testing.T) {
 		if step == 2 {
 			obs[1].S[0] = math.NaN()
 		}
-		if err := batch.Decide(obs, out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, batch.Decide(obs, out))
 		for i := range obs {
-			d, err := single[i].Decide(obs[i].S, obs[i].C, obs[i].Preference)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(single[i].Decide(obs[i].S, obs[i].C, obs[i].Preference))(t)
 			if d.U[0] != out[i].U[0] || d.Fallback != out[i].Fallback || d.NoiseVariance != out[i].NoiseVariance ||
 				(d.Residual != out[i].Residual && !math.IsNaN(d.Residual)) {
 				t.Fatalf("step %d, loop %d: batch u %v fallback %v, single u %v fallback %v", step, i, out[i].U, out[i].Fallback, d.U, d.Fallback)
@@ -348,10 +330,7 @@ func TestCodesAreDecodedWhereTheModelHasNone(t *testing.T) {
 	m := testdomain.Map(cart, 13, false)
 	want := *decide(t, navigator(t, cart, batchnav.Options{}), []float64{0.3, 0.1}, adaptive)
 	m.CodesDecoded = tensor.Matrix{}
-	nav, err := batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nav := must.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
 	if got := decide(t, nav, []float64{0.3, 0.1}, adaptive); got.U[0] != want.U[0] || got.Threshold != want.Threshold {
 		t.Errorf("u %v τ %g, want %v τ %g", got.U, got.Threshold, want.U, want.Threshold)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 )
@@ -20,19 +21,13 @@ func planCart() *testdomain.Cart { return testdomain.NewPlanCart(20, 4) }
 
 func proposer(t testing.TB, b backend.Backend, p *testdomain.Cart, opt batchnav.Options) *batchnav.Proposer {
 	t.Helper()
-	r, err := batchnav.NewProposer(b, testdomain.Map(p, 13, false), p, opt, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(batchnav.NewProposer(b, testdomain.Map(p, 13, false), p, opt, 64))(t)
 	return r
 }
 
 func threaded(t testing.TB, threads int) backend.Backend {
 	t.Helper()
-	b, err := cpufallback.New(cpufallback.Options{Threads: threads})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -65,17 +60,9 @@ func TestProposalsThatStandAlone(t *testing.T) {
 		answer := make([]domain.Answer, 1)
 		plan := func(opt batchnav.Options, steps, row int) {
 			t.Helper()
-			n, err := batchnav.NewNavigator(ref.New(), testdomain.Map(p, 13, false), p, opt)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := n.Decide(q.S, q.C, q.Preference)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Propose(domain.ProposeOptions{FlowSteps: steps}, []domain.Question{q}, answer); err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(p, 13, false), p, opt))(t)
+			want := must.Get(n.Decide(q.S, q.C, q.Preference))(t)
+			must.OK(t, r.Propose(domain.ProposeOptions{FlowSteps: steps}, []domain.Question{q}, answer))
 			if got := answer[0].Plans.Row(row); !slices.Equal(got, want.Plan) {
 				t.Errorf("%d flow steps, plan %d is %v, the navigator decodes %v", steps, row, got, want.Plan)
 			}
@@ -85,9 +72,7 @@ func TestProposalsThatStandAlone(t *testing.T) {
 		}
 		plan(batchnav.Options{Direct: true}, 0, 0)
 		plan(batchnav.Options{NoRetraction: true}, 1, 1)
-		if err := r.Propose(domain.ProposeOptions{}, []domain.Question{q}, answer); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Propose(domain.ProposeOptions{}, []domain.Question{q}, answer))
 		if got := answer[0].Latents.Row(2); !slices.Equal(got, q.Previous) || answer[0].Sources[2] != domain.SourcePrevious {
 			t.Errorf("the third latent is %v from %v, want the previous one, %v", got, answer[0].Sources[2], q.Previous)
 		}
@@ -106,14 +91,10 @@ func TestProposalsDoNotDependOnCompanyOrThreads(t *testing.T) {
 	together := make([]domain.Answer, len(all))
 	opt := domain.ProposeOptions{FlowSteps: 2, Mixture: thirdsOf}
 	one, two := proposer(t, threaded(t, 1), p, batchnav.Options{}), proposer(t, threaded(t, 3), p, batchnav.Options{})
-	if err := one.Propose(opt, all, together); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, one.Propose(opt, all, together))
 	alone := make([]domain.Answer, 1)
 	for i := range all {
-		if err := two.Propose(opt, all[i:i+1], alone); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, two.Propose(opt, all[i:i+1], alone))
 		for j := range all[i].Count {
 			if !slices.Equal(together[i].Plans.Row(j), alone[0].Plans.Row(j)) || !slices.Equal(together[i].Latents.Row(j), alone[0].Latents.Row(j)) {
 				t.Fatalf("question %d, plan %d differs when it is asked alone", i, j)
@@ -135,9 +116,7 @@ func TestShareOfEverySource(t *testing.T) {
 	q := questions(2, 102)
 	q[1].Count = 103 // one more stands alone
 	answers := make([]domain.Answer, 2)
-	if err := r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 0.02, Preference: 0.3, Previous: 0.4}}, q, answers); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 0.02, Preference: 0.3, Previous: 0.4}}, q, answers))
 	for i, want := range [][domain.Sources]int{
 		{domain.SourceLocalized: 2, domain.SourceNeighbour: 2, domain.SourcePreference: 30, domain.SourceNoise: 68},
 		{domain.SourceLocalized: 2, domain.SourceNeighbour: 2, domain.SourcePreference: 30, domain.SourceNoise: 28, domain.SourcePrevious: 41},
@@ -150,9 +129,7 @@ func TestShareOfEverySource(t *testing.T) {
 			t.Errorf("question %d: sources %v, want %v", i, got, want)
 		}
 	}
-	if err := r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 1}}, q[:1], answers[:1]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 1}}, q[:1], answers[:1]))
 	seen := map[domain.Source]int{}
 	for _, s := range answers[0].Sources {
 		seen[s]++
@@ -168,9 +145,7 @@ func TestSweepIsTheEncoderUnderOtherPreferences(t *testing.T) {
 	r := proposer(t, ref.New(), p, batchnav.Options{})
 	q := questions(1, 2+11)
 	answer := make([]domain.Answer, 1)
-	if err := r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Preference: 1}}, q, answer); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Preference: 1}}, q, answer))
 	for j := range 11 { // z₃ is w₂
 		if got, want := float64(answer[0].Latents.Row(2 + j)[2]), 1-float64(j)/10; math.Abs(got-want) > 1e-6 {
 			t.Errorf("preference %d of 11: w₂ is %v, want %v", j, got, want)
@@ -184,9 +159,7 @@ func TestProposalsAreMadeWithoutAllocation(t *testing.T) {
 	all, answers := questions(6, 96), make([]domain.Answer, 6)
 	opt := domain.ProposeOptions{FlowSteps: 1, Mixture: thirdsOf}
 	ask := func() {
-		if err := r.Propose(opt, all, answers); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Propose(opt, all, answers))
 	}
 	ask()
 	if n := testing.AllocsPerRun(5, ask); n != 0 {

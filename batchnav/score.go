@@ -27,8 +27,8 @@ type rollouts struct {
 	// or, bendActions, to its actions. Without rows nothing is added.
 	offsets     tensor.Matrix
 	bendActions bool
-	// What is scored and at which action, for advanceRows, which is made once because
-	// threads would allocate it.
+	// What is scored and at which action, for advanceRows: one closure for all steps of
+	// all roll-outs, as one for each would be allocated.
 	batch       domain.PlanBatch
 	h           int
 	advanceRows func(t *scratch, from, to int)

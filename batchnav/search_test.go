@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -19,6 +20,8 @@ import (
 )
 
 const cartSteps = 12
+
+var adaptively = domain.Preference{Adaptive: true}
 
 // finite is the cart with the episode's end known.
 type finite struct{ *testdomain.Cart }
@@ -30,11 +33,7 @@ func (finite) Remaining(c []float64) int {
 // searcher is a loop of the cart's exact map that searches.
 func searcher(t testing.TB, b backend.Backend, p domain.Problem, o SearchOptions) *Navigator {
 	t.Helper()
-	n, err := NewNavigator(b, testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(NewNavigator(b, testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o}))(t)
 }
 
 func simplex(w float64) domain.Preference { return domain.Preference{W: []float64{w, 1 - w}} }
@@ -106,13 +105,10 @@ func TestSearchIsNeverWorseThanDirect(t *testing.T) {
 func TestSearchOfOneCandidateIsDirect(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
 	for _, o := range []Options{{Search: SearchOptions{Candidates: 1}}, {Search: SearchOptions{Candidates: 1, Actions: true, LookAhead: 2}}} {
-		direct, one := oneLoop(t, b, m, c, Options{Direct: true}), oneLoop(t, b, m, c, o)
+		direct, one := must.Get(NewNavigator(b, m, c.Problem, Options{Direct: true}))(t), must.Get(NewNavigator(b, m, c.Problem, o))(t)
 		episode(t, c, 3, func(s, cx []float64) []float64 {
-			d, err := direct.Decide(s, cx, domain.Preference{Adaptive: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := one.Decide(s, cx, domain.Preference{Adaptive: true})
+			d := must.Get(direct.Decide(s, cx, adaptively))(t)
+			got, err := one.Decide(s, cx, adaptively)
 			if err != nil || !slices.Equal(got.U, d.U) || !slices.Equal(got.Plan, d.Plan) {
 				t.Fatalf("u %v, direct's is %v; error %v", got.U, d.U, err)
 			}
@@ -124,47 +120,22 @@ func TestSearchOfOneCandidateIsDirect(t *testing.T) {
 // caseOneMap is Case 1 with its bundled map on the CPU backend.
 func caseOneMap(t testing.TB, threads int) (backend.Backend, *model.Model, domain.Case) {
 	t.Helper()
-	b, err := cpufallback.New(cpufallback.Options{Threads: threads})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
 	t.Cleanup(func() { b.Close() })
-	f, err := models.Bundled.Open("integrator-convex.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
 	defer f.Close()
-	m, err := model.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b, m, integrator.Convex()
-}
-
-func oneLoop(t testing.TB, b backend.Backend, m *model.Model, c domain.Case, o Options) *Navigator {
-	t.Helper()
-	n, err := NewNavigator(b, m, c.Problem, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return b, must.Get(model.Read(f))(t), integrator.Convex()
 }
 
 // episode runs one of the case's episodes and returns its cost.
 func episode(t testing.TB, c domain.Case, index int, decide func(s, c []float64) []float64) (cost float64) {
 	t.Helper()
-	ep, err := c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ep := must.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
 	spec := c.Problem.Spec()
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	for !ep.Done() {
 		ep.Observe(s, cx)
-		out, err := ep.Apply(decide(s, cx))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(ep.Apply(decide(s, cx)))(t)
 		if out.Margin < -spec.MarginTolerance {
 			t.Errorf("episode %d: margin %g", index, out.Margin)
 		}
@@ -177,13 +148,10 @@ func episode(t testing.TB, c domain.Case, index int, decide func(s, c []float64)
 // one of these episodes, and less than a third of it in all.
 func TestSearchHasLessRegretThanDirect(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
-	direct, search := oneLoop(t, b, m, c, Options{Direct: true}), oneLoop(t, b, m, c, Options{Search: SearchOptions{Candidates: 64}})
+	direct, search := must.Get(NewNavigator(b, m, c.Problem, Options{Direct: true}))(t), must.Get(NewNavigator(b, m, c.Problem, Options{Search: SearchOptions{Candidates: 64}}))(t)
 	total := [2]float64{}
 	for index := range 3 {
-		ep, err := c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ep := must.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
 		oracle, _, err := ep.Oracle()
 		if err != nil {
 			t.Fatal(err)
@@ -192,11 +160,7 @@ func TestSearchHasLessRegretThanDirect(t *testing.T) {
 		for i, n := range []*Navigator{direct, search} {
 			n.Reset()
 			cost := episode(t, c, index, func(s, cx []float64) []float64 {
-				d, err := n.Decide(s, cx, domain.Preference{Adaptive: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return d.U
+				return must.Get(n.Decide(s, cx, adaptively))(t).U
 			})
 			regret[i] = (cost - oracle) / oracle
 			total[i] += regret[i]
@@ -214,10 +178,7 @@ func TestSearchHasLessRegretThanDirect(t *testing.T) {
 func actions(t testing.TB, threads, size int, o SearchOptions) (all []float64) {
 	t.Helper()
 	b, m, c := caseOneMap(t, threads)
-	batch, err := NewBatch(b, m, c.Problem, Options{Search: o}, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	batch := must.Get(NewBatch(b, m, c.Problem, Options{Search: o}, size))(t)
 	for range 2 {
 		batch.Reset()
 		obs, out := make([]Observation, size), make([]Decision, size)
@@ -225,7 +186,7 @@ func actions(t testing.TB, threads, size int, o SearchOptions) (all []float64) {
 			for i := range obs {
 				other := slices.Clone(s)
 				other[0] += 0.1 * float64(i)
-				obs[i] = Observation{S: other, C: cx, Preference: domain.Preference{Adaptive: true}}
+				obs[i] = Observation{S: other, C: cx, Preference: adaptively}
 			}
 			if err := batch.Decide(obs, out); err != nil {
 				t.Fatal(err)
@@ -345,26 +306,17 @@ func TestSearchAvoidsNaN(t *testing.T) {
 	for name, p := range map[string]broken{"cost": {cost: true}, "margin": {margin: true}, "step": {step: true}} {
 		p.Cart, p.from = testdomain.NewCart(cartSteps), farthest-1e-3
 		n := searcher(t, ref.New(), p, SearchOptions{Candidates: 512})
-		d, err := n.Decide(s, c, pref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(n.Decide(s, c, pref))(t)
 		best := n.batch.loops[0].memory.elites[0]
 		if !n.batch.search.feasible(&best) || !(math.Abs(d.U[0]) <= 1) {
 			t.Errorf("%s: u %v of a roll-out of cost %v, margin %v", name, d.U, best.cost, best.margin)
 		}
 		p.from = -10
-		direct, err := NewNavigator(ref.New(), testdomain.Map(p.Cart, 5, false), p.Cart, Options{Direct: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := direct.Decide(s, c, pref)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err = searcher(t, ref.New(), p, SearchOptions{Candidates: 40}).Decide(s, c, pref)
-		if err != nil || name == "step" && d.U[0] != want.U[0] || !(math.Abs(d.U[0]) <= 1) {
-			t.Errorf("%s everywhere: u %v, direct's is %v, error %v", name, d.U, want.U, err)
+		direct := must.Get(NewNavigator(ref.New(), testdomain.Map(p.Cart, 5, false), p.Cart, Options{Direct: true}))(t)
+		want := must.Get(direct.Decide(s, c, pref))(t)
+		d = must.Get(searcher(t, ref.New(), p, SearchOptions{Candidates: 40}).Decide(s, c, pref))(t)
+		if name == "step" && d.U[0] != want.U[0] || !(math.Abs(d.U[0]) <= 1) {
+			t.Errorf("%s everywhere: u %v, direct's is %v", name, d.U, want.U)
 		}
 	}
 }

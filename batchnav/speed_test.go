@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -43,23 +44,15 @@ func caseOne(t testing.TB, b backend.Backend, codes int) (domain.Case, *model.Mo
 			observations = append(observations, batchnav.Observation{S: s, C: cx, Preference: adaptive})
 		}
 	}
-	net, err := b.NewNet(m.EncoderX)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := must.Get(b.NewNet(m.EncoderX))(t)
 	m.Codes, m.CodesDecoded = tensor.New(codes, nz), decoded
-	if err := net.Forward(input, m.Codes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, net.Forward(input, m.Codes))
 	return c, m, observations
 }
 
 func cpu(t testing.TB) backend.Backend {
 	t.Helper()
-	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -72,15 +65,9 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 	m.DecoderUManifold = m.DecoderU
 	for _, v := range batchnav.Methods(c.Problem.Spec()) {
 		name := v.Name
-		opt, err := batchnav.OptionsFor(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		opt := must.Get(batchnav.OptionsFor(name))(t)
 		opt.Search.Candidates = min(opt.Search.Candidates, 40) // three rounds
-		nav, err := batchnav.NewNavigator(b, m, c.Problem, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		nav := must.Get(batchnav.NewNavigator(b, m, c.Problem, opt))(t)
 		i := 0
 		decide := func() {
 			o := &obs[i%len(obs)]

@@ -10,6 +10,7 @@ import (
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -42,10 +43,7 @@ func (n coarseNet) Forward(z, y tensor.Matrix) error {
 
 func open(t *testing.T) backend.Backend {
 	t.Helper()
-	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -53,10 +51,7 @@ func open(t *testing.T) backend.Backend {
 func run(t *testing.T, b backend.Backend, opt Options) []Result {
 	t.Helper()
 	opt.Budget = Budget{Time: time.Millisecond, MinCalls: 2}
-	results, err := Run(context.Background(), b, func() float64 { return 1e11 }, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(Run(context.Background(), b, func() float64 { return 1e11 }, opt))(t)
 	return results
 }
 
@@ -98,10 +93,7 @@ func TestWholeTrainings(t *testing.T) {
 func TestRecordOfAStep(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "step.safetensors")
 	run(t, open(t), Options{Ops: []string{"step"}, Case: "size:opf30", Batches: []int{2}, Record: file})
-	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(file))(t)
 	weights := 0
 	for _, out := range []int{60, 12} {
 		weights += 32*256 + 256 + 256*256 + 256 + 256*out + out

@@ -176,18 +176,6 @@ func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
 	}
 	res := r.result("train-epochs", s, fmt.Sprintf("%s, x %d, %d epochs × %d samples", s, s.Observation, epochs, samples), batch)
 	res.Samples, res.Epochs, res.Extrapolated = samples, epochs, extrapolated
-	r.Add(res, []float64{total}, manifoldFLOPs(cfg.Initial, 1)*float64(samples)*float64(epochs), math.Max(peak, r.Peak()))
+	r.Add(res, []float64{total}, cfg.Initial.ManifoldFLOPs(1)*float64(samples)*float64(epochs), math.Max(peak, r.Peak()))
 	return nil
-}
-
-// manifoldFLOPs is the work of one sample of an update with κ neighbours: each use
-// of a network is a forward pass, the gradient of its weights and of its inputs,
-// the first layer of an encoder excepted. E_x is used for the sample and its
-// neighbours, D_s for z^x and z^o.
-func manifoldFLOPs(n backend.Networks, kappa int) float64 {
-	encoder := func(m *model.MLP) int {
-		first := m.Layers[0].W
-		return 3*m.MulAdds() - first.Rows*first.Cols
-	}
-	return 2 * float64((1+kappa)*encoder(n.EncoderX)+encoder(n.EncoderO)+3*n.DecoderU.MulAdds()+2*3*n.DecoderS.MulAdds())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
@@ -26,14 +27,9 @@ func cart(t *testing.T) (*App, string) {
 		copy(s, p)
 		clear(c)
 	}
-	solver, err := shooting.New(p, axes, initial, shooting.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	solver := must.Get(shooting.New(p, axes, initial, shooting.Options{}))(t)
 	file := filepath.Join(t.TempDir(), "cart.safetensors")
-	if err := testdomain.Map(p, 9, true).WriteFile(file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, testdomain.Map(p, 9, true).WriteFile(file))
 	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, axes, initial)}}}}, file
 }
 
@@ -51,15 +47,10 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
-	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(file))(t)
 	truncated := write("truncated.safetensors", string(whole[:len(whole)/2]))
 	good := write("state.json", `{"s":[0.2,0.1],"c":[0]}`)
 	for _, c := range []struct {
@@ -124,25 +115,18 @@ func TestAnAlteredTraceDoesNotVerify(t *testing.T) {
 		CI95         struct{ Safe [2]float64 }        `json:"ci95"`
 		Latency      struct{ P50, P95, P99 *float64 } `json:"latency_us"`
 	}
-	if err := json.Unmarshal([]byte(out), &result); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out), &result))
 	if result.Case != "cart" || result.Method != "direct" || result.Episodes != 3 || result.Latency.P50 == nil || result.CI95.Safe[1] <= result.CI95.Safe[0] {
 		t.Errorf("eval printed %+v", result)
 	}
 	if code, _, log := run(app, "verify", path); code != 0 {
 		t.Fatalf("the trace as written: exit code %d: %s", code, log)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	for _, key := range []string{"u", "margin", "s"} {
 		lines := bytes.Split(text, []byte("\n"))
 		var line map[string]any
-		if err := json.Unmarshal(lines[3], &line); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(lines[3], &line))
 		switch v := line[key].(type) {
 		case []any:
 			v[0] = v[0].(float64) + 1e-3
@@ -151,13 +135,9 @@ func TestAnAlteredTraceDoesNotVerify(t *testing.T) {
 		default:
 			t.Fatalf("the line has no %s: %s", key, lines[3])
 		}
-		if lines[3], err = json.Marshal(line); err != nil {
-			t.Fatal(err)
-		}
+		lines[3] = must.Get(json.Marshal(line))(t)
 		altered := filepath.Join(t.TempDir(), "altered.jsonl")
-		if err := os.WriteFile(altered, bytes.Join(lines, []byte("\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(altered, bytes.Join(lines, []byte("\n")), 0o644))
 		if code, out, _ := run(app, "verify", altered); code != 1 || !strings.Contains(out, key) {
 			t.Errorf("%s altered: exit code %d, want 1; it said %s", key, code, out)
 		}
@@ -167,9 +147,7 @@ func TestAnAlteredTraceDoesNotVerify(t *testing.T) {
 func TestJSONIsOneObjectOnStdout(t *testing.T) {
 	app, file := cart(t)
 	state := filepath.Join(t.TempDir(), "s.json")
-	if err := os.WriteFile(state, []byte(`{"s":[0.2,0.1],"c":[0]}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(state, []byte(`{"s":[0.2,0.1],"c":[0]}`), 0o644))
 	for _, args := range [][]string{
 		{"cases"},
 		{"doctor"},

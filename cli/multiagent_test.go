@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 )
 
@@ -30,9 +31,7 @@ func untrained(t *testing.T, spec *domain.Spec, plan int) (file string) {
 	m := testdomain.Untrained(rand.New(rand.NewPCG(1, 2)), &of, 8, 0, 16)
 	m.NormU = testdomain.Scaled(plan, 0.3)
 	file = filepath.Join(t.TempDir(), "map.safetensors")
-	if err := m.WriteFile(file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.WriteFile(file))
 	return file
 }
 
@@ -56,33 +55,23 @@ func TestGuidedMethodIsEvaluatedLikeAnyOther(t *testing.T) {
 			t.Fatalf("%s: verify: exit code %d: %s", name, code, log)
 		}
 		var result map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(out), &result); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(out), &result))
 		return result
 	}
 	whole := eval("whole.jsonl", "--episodes", "2")
-	text, err := os.ReadFile(filepath.Join(dir, "whole.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(dir, "whole.jsonl")))(t)
 	lines := strings.Split(string(text), "\n")
 	var line struct {
 		Priority []float64 `json:"priority"`
 		Residual *float64  `json:"residual"`
 	}
-	if err := json.Unmarshal([]byte(lines[2]), &line); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(lines[2]), &line))
 	if len(line.Priority) != 3 || line.Residual == nil || !(*line.Residual > 0) {
 		t.Errorf("a decision is recorded with priority %v and residual %v", line.Priority, line.Residual)
 	}
 	cost := func(path string, episode int) string {
 		t.Helper()
-		text, err := os.ReadFile(filepath.Join(dir, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(dir, path)))(t)
 		for _, l := range strings.Split(string(text), "\n") {
 			var end struct {
 				Episode *int `json:"episode"`
@@ -102,9 +91,7 @@ func TestGuidedMethodIsEvaluatedLikeAnyOther(t *testing.T) {
 		t.Errorf("episode 1 costs %s in the whole run and %s in its shard", a, b)
 	}
 	cut := strings.Join(lines[:len(lines)-40], "\n") // within the second episode
-	if err := os.WriteFile(filepath.Join(dir, "resumed.jsonl"), []byte(cut), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "resumed.jsonl"), []byte(cut), 0o644))
 	resumed := eval("resumed.jsonl", "--episodes", "2", "--resume", "--threads", "2")
 	for _, key := range []string{"cost_mean", "safe", "margin_mean", "fallback", "decisions"} {
 		if string(whole[key]) != string(resumed[key]) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 // Shards joined from their traces say what the whole run says.
@@ -25,10 +26,7 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 		paths = append(paths, part.TracePath)
 	}
 	spec := c.Problem.Spec()
-	joined, err := closedloop.Join(spec, []string{paths[2], paths[0], paths[1]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	joined := must.Get(closedloop.Join(spec, []string{paths[2], paths[0], paths[1]}))(t)
 	near := func(a, b closedloop.Number) bool { return math.Abs(float64(a-b)) <= 1e-9*(1+math.Abs(float64(b))) }
 	if joined.Episodes != 7 || joined.Decisions != whole.Decisions || joined.Safe != whole.Safe || joined.CI95.Safe != whole.CI95.Safe ||
 		!near(joined.GapPct, whole.GapPct) || !near(joined.CostMean, whole.CostMean) || joined.MarginMin != whole.MarginMin || !near(joined.MarginMean, whole.MarginMean) {
@@ -69,10 +67,7 @@ func TestCompareIsPaired(t *testing.T) {
 	lazy := o
 	lazy.Method, lazy.TracePath = "lazy", filepath.Join(dir, "lazy.jsonl")
 	evaluate(t, c, controller(func(int, []float64) (float64, bool, error) { return 0, true, nil }), lazy)
-	rows, err := closedloop.Compare([]string{first, first, lazy.TracePath})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(closedloop.Compare([]string{first, first, lazy.TracePath}))(t)
 	if rows[0].DifferencePct != 0 || rows[1].DifferencePct != 0 || rows[0].Episodes != 6 || rows[0].Compared != rows[2].Compared || rows[2].Compared != rows[2].Safe {
 		t.Errorf("compared %+v", rows)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 // faulty is a plant whose position sensor gives NaN at the third decision.
@@ -43,19 +44,10 @@ func TestSensorFaultIsFlaggedInTheTrace(t *testing.T) {
 	if r.Fallback != 6 || r.Flagged != 6 || r.Failures != 0 {
 		t.Errorf("fallback %d, flagged %d, failures %d; want 6, 6, 0", r.Fallback, r.Flagged, r.Failures)
 	}
-	file, err := os.Open(o.TracePath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(o.TracePath))(t)
 	defer file.Close()
-	reader, err := closedloop.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := reader.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(closedloop.NewReader(file))(t)
+	e := must.Get(reader.Next())(t)
 	l := e.Lines[2]
 	want := domain.FallbackObservation | domain.FallbackConservative
 	if domain.Fallback(l.Fallback) != want || !math.IsNaN(l.X[0]) || l.U[0] != -1 || !math.IsNaN(float64(l.Residual)) {

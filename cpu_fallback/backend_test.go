@@ -7,25 +7,20 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 func TestOptionsChooseThreadsAndInstructionSet(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for _, level := range isa.Available() {
-		b, err := New(Options{ISA: level.String(), Threads: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(New(Options{ISA: level.String(), Threads: 3}))(t)
 		if d := b.Describe(); d.Name != "cpu" || d.ISA != level.String() || d.Threads != 3 || d.Device == "" {
 			t.Errorf("described as %+v", d)
 		}
 		b.Close()
 	}
 	t.Setenv(isa.Environment, "generic")
-	b, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(New(Options{}))(t)
 	if d := b.Describe(); d.ISA != "generic" || d.Threads != runtime.GOMAXPROCS(0) {
 		t.Errorf("%s=generic is described as %+v", isa.Environment, d)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -34,10 +35,7 @@ func benchmarkNet(b *testing.B, level isa.Level, widths []int, threads, batch in
 	rng := rand.New(rand.NewPCG(1, 1))
 	m := testdomain.Network(rng, 0.3, widths...)
 	be := open(b, level, threads)
-	net, err := be.newNet(m)
-	if err != nil {
-		b.Fatal(err)
-	}
+	net := must.Get(be.newNet(m))(b)
 	in, out := m.In(), m.Out()
 	z, ybar := randomRows(rng, batch, in, in), randomRows(rng, batch, out, out)
 	y, zbar := tensor.New(batch, out), tensor.New(batch, in)
@@ -61,9 +59,7 @@ func benchmarkNet(b *testing.B, level isa.Level, widths []int, threads, batch in
 			b.ResetTimer()
 			for b.Loop() {
 				start := time.Now()
-				if err := op.run(net); err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, op.run(net))
 				best = min(best, time.Since(start))
 			}
 			rows := float64(batch) / best.Seconds()
@@ -95,10 +91,7 @@ func activeShare(n *net, z tensor.Matrix) []float64 {
 
 // The counts of JacobianFLOPs are those of the paper's power-flow decoder.
 func TestFLOPCounts(t *testing.T) {
-	m, err := model.NewMLP(rand.New(rand.NewPCG(1, 1)), 32, 256, 256, 60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(model.NewMLP(rand.New(rand.NewPCG(1, 1)), 32, 256, 256, 60))(t)
 	for name, c := range map[string][2]float64{
 		"forward":           {ForwardFLOPs(m), 2 * (32*256 + 256*256 + 256*60)},
 		"VJP":               {VJPFLOPs(m), 2*(32*256+256*256+256*60) + 2*(32*256+256*256)},
@@ -110,10 +103,7 @@ func TestFLOPCounts(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, c[0], c[1])
 		}
 	}
-	m, err = model.NewMLP(rand.New(rand.NewPCG(1, 1)), 8, 256, 128, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m = must.Get(model.NewMLP(rand.New(rand.NewPCG(1, 1)), 8, 256, 128, 4))(t)
 	if got, want := JacobianFLOPs(m), float64(2*4*(128*256+256*8)+2*(8*256+256*128)); got != want {
 		t.Errorf("Jacobian, reverse: %v, want %v", got, want)
 	}

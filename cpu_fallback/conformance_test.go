@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 // The backend's own suite of every instruction set against package ref.
@@ -14,10 +15,7 @@ func TestConformance(t *testing.T) {
 	for _, level := range isa.Available() {
 		t.Run(level.String(), func(t *testing.T) {
 			backendtest.Run(t, func(t testing.TB, threads int) backend.Backend {
-				b, err := cpufallback.New(cpufallback.Options{Threads: threads, ISA: level.String()})
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := must.Get(cpufallback.New(cpufallback.Options{Threads: threads, ISA: level.String()}))(t)
 				return b
 			})
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -18,18 +19,10 @@ func TestEveryCodeLocalizesToItself(t *testing.T) {
 		}
 	}
 	for _, isa := range []string{"generic", ""} {
-		b, err := New(Options{Threads: 2, ISA: isa})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ix, err := b.NewIndex(codes, decoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(New(Options{Threads: 2, ISA: isa}))(t)
+		ix := must.Get(b.NewIndex(codes, decoded))(t)
 		z, nearest, residual := tensor.New(500, 16), make([]int32, 500), make([]float32, 500)
-		if err := ix.Localize(decoded, codes, make([]float32, 500), 1, backend.LocalizeOutput{Z: z, Nearest: nearest, Residual: residual}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ix.Localize(decoded, codes, make([]float32, 500), 1, backend.LocalizeOutput{Z: z, Nearest: nearest, Residual: residual}))
 		if !slices.Equal(z.Data, codes.Data) {
 			t.Errorf("%q: some code is not returned as itself", isa)
 		}
@@ -38,8 +31,6 @@ func TestEveryCodeLocalizesToItself(t *testing.T) {
 				t.Errorf("%q: code %d localizes to %d with residual %v", isa, i, nearest[i], residual[i])
 			}
 		}
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.Close())
 	}
 }

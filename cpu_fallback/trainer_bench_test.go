@@ -6,28 +6,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
-	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 )
-
-// manifoldFLOPs is the work of one sample of a manifold step: every product the
-// step cannot do without, two operations a multiply-add. Each use of a network
-// is a forward pass (1×), the gradient of its weights (1×) and of its inputs
-// (1×, the first layer of an encoder excepted). E_x is used for the sample and
-// its κ neighbours, D_s for z^x and z^o.
-func manifoldFLOPs(n backend.Networks, kappa int) float64 {
-	encoder := func(i int) int {
-		m := n.All()[i]
-		return 3*m.MulAdds() - m.Layers[0].W.Rows*m.Layers[0].W.Cols
-	}
-	return 2 * float64((1+kappa)*encoder(0)+encoder(1)+3*n.DecoderU.MulAdds()+2*3*n.DecoderS.MulAdds())
-}
-
-// rolloutFLOPs is the work of one transition of a rollout step: D_u at five
-// latents, without the gradient of its inputs.
-func rolloutFLOPs(n backend.Networks) float64 {
-	m := n.DecoderU
-	return 2 * rolloutLatents * float64(3*m.MulAdds()-m.Layers[0].W.Rows*m.Layers[0].W.Cols)
-}
 
 var trainingSizes = []struct {
 	name         string
@@ -63,7 +43,7 @@ func BenchmarkManifoldStep(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			cfg := s.shape.config(1)
 			cfg.MaxBatch, cfg.MaxNeighbours, cfg.SpectralBound = s.batch, s.kappa, 8
-			flops := manifoldFLOPs(cfg.Initial, s.kappa) * float64(s.batch)
+			flops := cfg.Initial.ManifoldFLOPs(s.kappa) * float64(s.batch)
 			tr := newTrainer(b, Options{}, cfg).(*Trainer)
 			rows, neighbours, kernel := s.shape.draw(1, s.batch, s.kappa)
 			report(b, tr.backend, flops, func() {
@@ -80,11 +60,9 @@ func BenchmarkRolloutStep(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			cfg := s.shape.config(1)
 			cfg.MaxBatch, cfg.SpectralBound = s.batch, 8
-			flops := rolloutFLOPs(cfg.Initial) * float64(s.batch)
+			flops := cfg.Initial.RolloutFLOPs() * float64(s.batch)
 			tr := newTrainer(b, Options{}, cfg).(*Trainer)
-			if err := tr.PrepareRollout(); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, tr.PrepareRollout())
 			rows := pairsOf(cfg.Data)[:s.batch]
 			report(b, tr.backend, flops, func() {
 				if _, err := tr.RolloutStep(rows, 1e-4); err != nil {

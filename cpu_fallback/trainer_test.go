@@ -8,10 +8,9 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
-	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // trainingShape is a random problem: widths chosen so that panels, tiles and
@@ -24,34 +23,11 @@ var smallShape = trainingShape{rows: 400, nx: 7, no: 9, ns: 5, nu: 3, nz: 6, hid
 
 func (s trainingShape) config(seed uint64) backend.TrainerConfig {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	random := func(cols int) tensor.Matrix {
-		m := tensor.New(s.rows, cols)
-		for i := range m.Data {
-			m.Data[i] = float32(rng.NormFloat64())
-		}
-		return m
-	}
-	net := func(in, out int) *model.MLP { return testdomain.Network(rng, 0.1, in, s.hidden, s.hidden, out) }
-	d := backend.TrainingSet{X: random(s.nx), O: random(s.no), S: random(s.ns), U: random(s.nu)}
-	d.Next, d.RiskWeight = make([]int32, s.rows), make([]float32, s.rows)
-	for i := range d.Next {
-		d.Next[i] = int32(i + 1)
-		if i%10 == 9 || i == s.rows-1 {
-			d.Next[i] = -1
-		}
-		d.RiskWeight[i] = float32(rng.Float64())
-	}
-	return backend.TrainerConfig{
-		Data:     d,
-		Initial:  backend.Networks{EncoderX: net(s.nx, s.nz), EncoderO: net(s.no, s.nz), DecoderU: net(s.nz, s.nu), DecoderS: net(s.nz, s.ns)},
-		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 0.7, ReconO: 1.3, Consistency: 1, ConsistencyBeta: 0.3, Locality: 0.5, IsometryAlpha: 0.8},
-		Rollout: backend.RolloutLoss{
-			Delta: 0.3, Roll: 0.6, Flow: 0.4, Lie: 0.5, RollFraction: 0.9, FlowFraction: 0.4,
-			MetricLambda: 1e-2, TopK: min(5, s.nz), LieGain: 0.5, LieScale: 1, LieDt: 0.2,
-		},
-		Adam:     backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8},
-		MaxBatch: s.rows, MaxNeighbours: 3,
-	}
+	net := func(in, out int) []int { return []int{in, s.hidden, s.hidden, out} }
+	cfg := testdomain.TrainingRun(rng, s.rows, 0.1, net(s.nx, s.nz), net(s.no, s.nz), net(s.nz, s.nu), net(s.nz, s.ns))
+	cfg.Rollout.MetricLambda, cfg.Rollout.TopK, cfg.Rollout.LieGain = 1e-2, min(5, s.nz), 0.5
+	cfg.Adam.Epsilon, cfg.MaxNeighbours = 1e-8, 3
+	return cfg
 }
 
 // draw makes the arguments of one step.
@@ -69,24 +45,15 @@ func (s trainingShape) draw(seed uint64, batch, kappa int) (rows, neighbours []i
 
 func newTrainer(t testing.TB, opt Options, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
-	b, err := New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(New(opt))(t)
 	t.Cleanup(func() { b.Close() })
-	tr, err := b.NewTrainer(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Get(b.NewTrainer(cfg))(t)
 	return tr
 }
 
 func referenceTrainer(t testing.TB, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
-	tr, err := ref.New().NewTrainer(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Get(ref.New().NewTrainer(cfg))(t)
 	return tr
 }
 
@@ -131,10 +98,7 @@ func largestDifference(t testing.TB, a, b backend.TrainerState, match func(strin
 
 func state(t testing.TB, tr backend.Trainer) backend.TrainerState {
 	t.Helper()
-	s, err := tr.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(tr.State())(t)
 	return s
 }
 
@@ -173,14 +137,8 @@ func TestGradientOfEachManifoldTermIsTheReference(t *testing.T) {
 				cfg.Manifold = weights
 				got, want := newTrainer(t, opt, cfg), referenceTrainer(t, cfg)
 				rows, neighbours, kernel := smallShape.draw(3, 131, 2)
-				a, err := got.ManifoldStep(rows, neighbours, kernel, 1e-3)
-				if err != nil {
-					t.Fatal(err)
-				}
-				b, err := want.ManifoldStep(rows, neighbours, kernel, 1e-3)
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := must.Get(got.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
+				b := must.Get(want.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
 				for _, l := range [][2]float64{{a.ReconX, b.ReconX}, {a.Action, b.Action}, {a.ReconO, b.ReconO}, {a.Consistency, b.Consistency}, {a.Locality, b.Locality}, {a.Total, b.Total}} {
 					if !agree(l[0], l[1], 1e-5) {
 						t.Errorf("losses %+v, reference %+v", a, b)
@@ -204,14 +162,8 @@ func TestManyStepsFollowTheReference(t *testing.T) {
 		for step := range uint64(6) {
 			rows, neighbours, kernel := smallShape.draw(10+step, 97+int(step), int(step%3))
 			lr := float32(1e-3)
-			a, err := got.ManifoldStep(rows, neighbours, kernel, lr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := want.ManifoldStep(rows, neighbours, kernel, lr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(got.ManifoldStep(rows, neighbours, kernel, lr))(t)
+			b := must.Get(want.ManifoldStep(rows, neighbours, kernel, lr))(t)
 			if !agree(a.Total, b.Total, 1e-4) {
 				t.Fatalf("step %d: total loss %v, reference %v", step, a.Total, b.Total)
 			}
@@ -243,9 +195,7 @@ func TestStepDoesNotDependOnThreads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := tr.PrepareRollout(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tr.PrepareRollout())
 		rows := pairsOf(cfg.Data)
 		if _, err := tr.RolloutStep(rows[:rolloutRows+50], 1e-3); err != nil {
 			t.Fatal(err)
@@ -285,19 +235,11 @@ func TestRolloutFollowsTheReference(t *testing.T) {
 				change(&cfg.Rollout)
 				got, want := newTrainer(t, opt, cfg), referenceTrainer(t, cfg)
 				for _, tr := range []backend.Trainer{got, want} {
-					if err := tr.PrepareRollout(); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, tr.PrepareRollout())
 				}
 				rows := pairsOf(cfg.Data)[:150]
-				a, err := got.RolloutStep(rows, 1e-3)
-				if err != nil {
-					t.Fatal(err)
-				}
-				b, err := want.RolloutStep(rows, 1e-3)
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := must.Get(got.RolloutStep(rows, 1e-3))(t)
+				b := must.Get(want.RolloutStep(rows, 1e-3))(t)
 				for _, l := range [][2]float64{{a.Act, b.Act}, {a.ActNext, b.ActNext}, {a.Delta, b.Delta}, {a.Roll, b.Roll}, {a.Flow, b.Flow},
 					{a.LieAct, b.LieAct}, {a.LieDelta, b.LieDelta}, {a.LieAnchor, b.LieAnchor}, {a.LieReg, b.LieReg}, {a.Total, b.Total}} {
 					if !agree(l[0], l[1], 1e-4) {
@@ -331,10 +273,7 @@ func TestSpectralBoundIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nets, err := tr.Networks()
-	if err != nil {
-		t.Fatal(err)
-	}
+	nets := must.Get(tr.Networks())(t)
 	for n, net := range nets.All() {
 		for l, layer := range net.Layers {
 			// A power iteration of its own, to convergence, from another start.
@@ -406,22 +345,16 @@ func TestRestoreContinuesBitwise(t *testing.T) {
 	steps(whole, 3, 6)
 
 	resumed := newTrainer(t, Options{}, cfg)
-	if err := resumed.Restore(middle); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, resumed.Restore(middle))
 	steps(resumed, 3, 6)
 	sameBits(t, "manifold", state(t, whole), state(t, resumed))
 
-	if err := whole.PrepareRollout(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, whole.PrepareRollout())
 	refine(whole, 0, 2)
 	middle = state(t, whole)
 	refine(whole, 2, 4)
 	resumed = newTrainer(t, Options{}, cfg)
-	if err := resumed.Restore(middle); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, resumed.Restore(middle))
 	refine(resumed, 2, 4)
 	sameBits(t, "rollout", state(t, whole), state(t, resumed))
 
@@ -440,18 +373,10 @@ func TestStateIsTheReferences(t *testing.T) {
 	if _, err := b.ManifoldStep(rows, nil, nil, 1e-3); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Restore(state(t, b)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.Restore(state(t, b)))
 	sameBits(t, "carried over", state(t, a), state(t, b))
-	x, err := a.ManifoldLoss(rows, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	y, err := b.ManifoldLoss(rows, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(a.ManifoldLoss(rows, nil, nil))(t)
+	y := must.Get(b.ManifoldLoss(rows, nil, nil))(t)
 	if !agree(x.Total, y.Total, 1e-5) {
 		t.Errorf("loss %v after restoring, reference %v", x.Total, y.Total)
 	}
@@ -487,9 +412,7 @@ func TestTrainerAllocatesNothingPerStep(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("a manifold step allocates %v times", n)
 	}
-	if err := tr.PrepareRollout(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tr.PrepareRollout())
 	pairs := pairsOf(cfg.Data)[:200]
 	if n := testing.AllocsPerRun(5, func() {
 		if _, err := tr.RolloutStep(pairs, 1e-3); err != nil {

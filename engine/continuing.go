@@ -196,6 +196,15 @@ func (o *object[T]) do(f func(T) error) error {
 	return f(o.inner)
 }
 
+// ask is do for a call that gives a value.
+func ask[T, R any](o *object[T], f func(T) (R, error)) (r R, err error) {
+	err = o.do(func(inner T) (err error) {
+		r, err = f(inner)
+		return err
+	})
+	return r, err
+}
+
 func (c *continuing) NewNet(mlp *model.MLP) (backend.Net, error) {
 	if mlp != nil {
 		mlp = mlp.Clone()

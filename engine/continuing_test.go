@@ -11,6 +11,8 @@ import (
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -30,7 +32,12 @@ type failing struct {
 	dead  bool
 }
 
-func (f *failing) call(spoil ...tensor.Matrix) error {
+// behind is the outcome of a call of the backend that gave err: the caller's mistakes
+// come first.
+func (f *failing) behind(err error, spoil ...tensor.Matrix) error {
+	if err != nil {
+		return err
+	}
 	f.calls++
 	if f.dead || f.calls == f.after+1 {
 		f.dead = f.dead || f.err == errLost
@@ -50,7 +57,7 @@ func (f *failing) call(spoil ...tensor.Matrix) error {
 }
 
 func (f *failing) NewNet(mlp *model.MLP) (backend.Net, error) {
-	if err := f.call(); err != nil {
+	if err := f.behind(nil); err != nil {
 		return nil, err
 	}
 	n, err := f.Backend.NewNet(mlp)
@@ -58,7 +65,7 @@ func (f *failing) NewNet(mlp *model.MLP) (backend.Net, error) {
 }
 
 func (f *failing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
-	if err := f.call(); err != nil {
+	if err := f.behind(nil); err != nil {
 		return nil, err
 	}
 	i, err := f.Backend.NewIndex(codes, decoded)
@@ -66,7 +73,7 @@ func (f *failing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) 
 }
 
 func (f *failing) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
-	if err := f.call(); err != nil {
+	if err := f.behind(nil); err != nil {
 		return nil, err
 	}
 	s, err := f.Backend.NewStepper(cfg)
@@ -74,7 +81,7 @@ func (f *failing) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 }
 
 func (f *failing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
-	if err := f.call(); err != nil {
+	if err := f.behind(nil); err != nil {
 		return nil, err
 	}
 	t, err := f.Backend.NewTrainer(cfg)
@@ -82,7 +89,7 @@ func (f *failing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 }
 
 func (f *failing) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
-	return errors.Join(f.call(), f.Backend.EigTopK(g, n, k, values, vectors))
+	return errors.Join(f.behind(nil), f.Backend.EigTopK(g, n, k, values, vectors))
 }
 
 type failingNet struct {
@@ -91,31 +98,19 @@ type failingNet struct {
 }
 
 func (n failingNet) Forward(z, y tensor.Matrix) error {
-	if err := n.Net.Forward(z, y); err != nil { // the caller's mistakes first
-		return err
-	}
-	return n.f.call(y)
+	return n.f.behind(n.Net.Forward(z, y), y)
 }
 
 func (n failingNet) VJP(z, ybar, zbar tensor.Matrix) error {
-	if err := n.Net.VJP(z, ybar, zbar); err != nil {
-		return err
-	}
-	return n.f.call(zbar)
+	return n.f.behind(n.Net.VJP(z, ybar, zbar), zbar)
 }
 
 func (n failingNet) Jacobian(z, jac tensor.Matrix) error {
-	if err := n.Net.Jacobian(z, jac); err != nil {
-		return err
-	}
-	return n.f.call(jac)
+	return n.f.behind(n.Net.Jacobian(z, jac), jac)
 }
 
 func (n failingNet) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
-	if err := n.Net.Metric(z, lambda, g); err != nil {
-		return err
-	}
-	return n.f.call(g)
+	return n.f.behind(n.Net.Metric(z, lambda, g), g)
 }
 
 type failingIndex struct {
@@ -124,17 +119,11 @@ type failingIndex struct {
 }
 
 func (i failingIndex) Localize(x, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
-	if err := i.Index.Localize(x, zobs, tau, neighbours, out); err != nil {
-		return err
-	}
-	return i.f.call(out.Z)
+	return i.f.behind(i.Index.Localize(x, zobs, tau, neighbours, out), out.Z)
 }
 
 func (i failingIndex) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
-	if err := i.Index.Nearest(z, k, idx, dist2); err != nil {
-		return err
-	}
-	return i.f.call()
+	return i.f.behind(i.Index.Nearest(z, k, idx, dist2))
 }
 
 type failingStepper struct {
@@ -143,24 +132,15 @@ type failingStepper struct {
 }
 
 func (s failingStepper) Step(in backend.StepInput, out backend.StepOutput) error {
-	if err := s.Stepper.Step(in, out); err != nil {
-		return err
-	}
-	return s.f.call(out.Z, out.U)
+	return s.f.behind(s.Stepper.Step(in, out), out.Z, out.U)
 }
 
 func (s failingStepper) Field(in backend.StepInput, f tensor.Matrix, energy []float32) error {
-	if err := s.Stepper.Field(in, f, energy); err != nil {
-		return err
-	}
-	return s.f.call(f)
+	return s.f.behind(s.Stepper.Field(in, f, energy), f)
 }
 
 func (s failingStepper) Decode(z, ctx, x tensor.Matrix, u, states tensor.Matrix) error {
-	if err := s.Stepper.Decode(z, ctx, x, u, states); err != nil {
-		return err
-	}
-	return s.f.call(u, states)
+	return s.f.behind(s.Stepper.Decode(z, ctx, x, u, states), u, states)
 }
 
 // failingTrainer makes an update and then says that it failed, as an asynchronous
@@ -172,42 +152,26 @@ type failingTrainer struct {
 
 func (t failingTrainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (backend.ManifoldLosses, error) {
 	l, err := t.Trainer.ManifoldStep(rows, neighbours, kernel, lr)
-	if err == nil {
-		err = t.f.call()
-	}
-	return l, err
+	return l, t.f.behind(err)
 }
 
 func (t failingTrainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
 	l, err := t.Trainer.RolloutStep(rows, lr)
-	if err == nil {
-		err = t.f.call()
-	}
-	return l, err
+	return l, t.f.behind(err)
 }
 
 func (t failingTrainer) PrepareRollout() error {
-	err := t.Trainer.PrepareRollout()
-	if err == nil {
-		err = t.f.call()
-	}
-	return err
+	return t.f.behind(t.Trainer.PrepareRollout())
 }
 
 func (t failingTrainer) State() (backend.TrainerState, error) {
 	s, err := t.Trainer.State()
-	if err == nil {
-		err = t.f.call()
-	}
-	return s, err
+	return s, t.f.behind(err)
 }
 
 func cpu(t testing.TB) backend.Backend {
 	t.Helper()
-	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	return b
 }
 
@@ -244,36 +208,9 @@ func TestConformanceAcrossAFault(t *testing.T) {
 }
 
 // small is a training run of a few rows.
-func small(t testing.TB) (cfg backend.TrainerConfig) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(1, 2))
-	const rows, nx, no, ns, nu, nz = 24, 5, 4, 3, 2, 3
-	random := func(cols int) tensor.Matrix {
-		m := tensor.New(rows, cols)
-		for i := range m.Data {
-			m.Data[i] = rng.Float32() - 0.5
-		}
-		return m
-	}
-	mlp := func(in, out int) *model.MLP {
-		m, err := model.NewMLP(rng, in, 8, out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	cfg = backend.TrainerConfig{
-		Data:     backend.TrainingSet{X: random(nx), O: random(no), S: random(ns), U: random(nu), Next: make([]int32, rows), RiskWeight: make([]float32, rows)},
-		Initial:  backend.Networks{EncoderX: mlp(nx, nz), EncoderO: mlp(no, nz), DecoderU: mlp(nz, nu), DecoderS: mlp(nz, ns)},
-		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 1, ReconO: 1, Consistency: 0.5, ConsistencyBeta: 0.5, Locality: 0.25},
-		Rollout: backend.RolloutLoss{Delta: 1, Roll: 1, Flow: 1, Lie: 1, RollFraction: 0.5, FlowFraction: 0.5,
-			MetricLambda: 1, TopK: 2, LieGain: 0.125, LieScale: 0.5, LieDt: 0.25},
-		Adam: backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-6}, SpectralBound: 2, MaxBatch: rows, MaxNeighbours: 2,
-	}
-	for i := range rows - 1 {
-		cfg.Data.Next[i] = int32(i + 1)
-	}
-	cfg.Data.Next[rows-1] = -1
+func small() backend.TrainerConfig {
+	cfg := testdomain.TrainingRun(rand.New(rand.NewPCG(1, 2)), 24, 0, []int{5, 8, 3}, []int{4, 8, 3}, []int{3, 8, 2}, []int{3, 8, 3})
+	cfg.SpectralBound, cfg.MaxNeighbours = 2, 2
 	return cfg
 }
 
@@ -283,20 +220,13 @@ func train(t testing.TB, b backend.Backend) backend.TrainerState {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
-	tr, err := b.NewTrainer(small(t))
+	tr, err := b.NewTrainer(small())
 	check(err)
-	rows, neighbours, kernel := make([]int32, 6), make([]int32, 12), make([]float32, 12)
+	rng := rand.New(rand.NewPCG(3, 5))
 	for step := range 70 {
-		for i := range rows {
-			rows[i] = int32((step*7 + i*5) % 23)
-		}
-		for i := range neighbours {
-			neighbours[i], kernel[i] = int32((step+i*3)%24), float32(i)/12
-		}
+		rows, neighbours, kernel := testdomain.ManifoldBatch(rng, 24, 6, 2)
 		_, err := tr.ManifoldStep(rows, neighbours, kernel, 1e-2)
 		check(err)
 		if step == 20 {
@@ -306,11 +236,8 @@ func train(t testing.TB, b backend.Backend) backend.TrainerState {
 		}
 	}
 	check(tr.PrepareRollout())
-	for step := range 70 {
-		for i := range rows {
-			rows[i] = int32((step*3 + i*7) % 23)
-		}
-		_, err := tr.RolloutStep(rows, 1e-2)
+	for range 70 {
+		_, err := tr.RolloutStep(testdomain.RolloutBatch(rng, 24, 6), 1e-2)
 		check(err)
 	}
 	s, err := tr.State()
@@ -357,10 +284,7 @@ func TestAFaultRepeatsFewUpdates(t *testing.T) {
 		c, _ := over(t, after, errLost)
 		second := &failing{Backend: cpu(t), after: math.MaxInt}
 		c.open = func() (backend.Backend, error) { return second, nil }
-		tr, err := c.NewTrainer(small(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must.Get(c.NewTrainer(small()))(t)
 		for step := 0; !tr.(*trainer).moved; step++ {
 			if step > 3*savedEvery {
 				t.Fatalf("no fault after %d calls", after)
@@ -394,10 +318,7 @@ func TestOthersFollowOnlyALostBackend(t *testing.T) {
 		notices := 0
 		c.notice = func(string) { notices++ }
 		rng := rand.New(rand.NewPCG(3, 4))
-		mlp, err := model.NewMLP(rng, 3, 5, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mlp := must.Get(model.NewMLP(rng, 3, 5, 2))(t)
 		z, want := tensor.New(4, 3), tensor.New(4, 2)
 		for i := range z.Data {
 			z.Data[i] = rng.Float32()
@@ -405,25 +326,15 @@ func TestOthersFollowOnlyALostBackend(t *testing.T) {
 		forward := func(b backend.Backend, n backend.Net) tensor.Matrix {
 			t.Helper()
 			if n == nil {
-				if n, err = b.NewNet(mlp); err != nil {
-					t.Fatal(err)
-				}
+				n = must.Get(b.NewNet(mlp))(t)
 			}
 			y := tensor.New(4, 2)
-			if err := n.Forward(z, y); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, n.Forward(z, y))
 			return y
 		}
 		want = forward(cpu(t), nil)
-		first, err := c.NewNet(mlp)
-		if err != nil {
-			t.Fatal(err)
-		}
-		second, err := c.NewNet(mlp)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(c.NewNet(mlp))(t)
+		second := must.Get(c.NewNet(mlp))(t)
 		original := mlp
 		mlp = mlp.Clone()
 		for i := range original.Layers[0].B { // the caller's network may change

@@ -15,16 +15,8 @@ const savedEvery = 64
 // trainer is a trainer that survives the loss of its backend.
 type trainer struct {
 	*object[backend.Trainer]
-	saved *backend.TrainerState // nil: the state it began with
-	since []update              // made after that
-}
-
-// update is one call that changes a trainer's state.
-type update struct {
-	rollout, prepare bool
-	rows, neighbours []int32
-	kernel           []float32
-	lr               float32
+	saved *backend.TrainerState         // nil: the state it began with
+	since []func(backend.Trainer) error // the updates made after that
 }
 
 func (c *continuing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
@@ -57,102 +49,64 @@ func (t *trainer) replay(inner backend.Trainer) error {
 			return err
 		}
 	}
-	for _, u := range t.since {
-		if err := u.apply(inner); err != nil {
+	for _, update := range t.since {
+		if err := update(inner); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (u update) apply(inner backend.Trainer) (err error) {
-	switch {
-	case u.prepare:
-		err = inner.PrepareRollout()
-	case u.rollout:
-		_, err = inner.RolloutStep(u.rows, u.lr)
-	default:
-		_, err = inner.ManifoldStep(u.rows, u.neighbours, u.kernel, u.lr)
+// update makes an update and notes it, but on the second backend, which is the last.
+func update[L any](t *trainer, f func(backend.Trainer) (L, error)) (losses L, err error) {
+	if losses, err = ask(t.object, f); err != nil {
+		return losses, err
 	}
-	return err
-}
-
-// made notes an update that was made. Nothing is noted on the second backend, which
-// is the last.
-func (t *trainer) made(u update) error {
 	if t.moved {
 		t.saved, t.since = nil, nil
-		return nil
+		return losses, nil
 	}
-	u.rows, u.neighbours, u.kernel = slices.Clone(u.rows), slices.Clone(u.neighbours), slices.Clone(u.kernel)
-	t.since = append(t.since, u)
-	if len(t.since) < savedEvery {
-		return nil
-	}
-	_, err := t.State() // which keeps it; a fault in it moves the trainer
-	return err
-}
-
-func (t *trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (losses backend.ManifoldLosses, err error) {
-	err = t.do(func(b backend.Trainer) (err error) {
-		losses, err = b.ManifoldStep(rows, neighbours, kernel, lr)
-		return err
-	})
-	if err == nil {
-		err = t.made(update{rows: rows, neighbours: neighbours, kernel: kernel, lr: lr})
+	t.since = append(t.since, func(b backend.Trainer) error { _, err := f(b); return err })
+	if len(t.since) >= savedEvery {
+		_, err = t.State() // which keeps it; a fault in it moves the trainer
 	}
 	return losses, err
 }
 
-func (t *trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (losses backend.ManifoldLosses, err error) {
-	err = t.do(func(b backend.Trainer) (err error) {
-		losses, err = b.ManifoldLoss(rows, neighbours, kernel)
-		return err
+func (t *trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (backend.ManifoldLosses, error) {
+	rows, neighbours, kernel = slices.Clone(rows), slices.Clone(neighbours), slices.Clone(kernel)
+	return update(t, func(b backend.Trainer) (backend.ManifoldLosses, error) {
+		return b.ManifoldStep(rows, neighbours, kernel, lr)
 	})
-	return losses, err
+}
+
+func (t *trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (backend.ManifoldLosses, error) {
+	return ask(t.object, func(b backend.Trainer) (backend.ManifoldLosses, error) {
+		return b.ManifoldLoss(rows, neighbours, kernel)
+	})
 }
 
 func (t *trainer) PrepareRollout() error {
-	err := t.do(backend.Trainer.PrepareRollout)
-	if err == nil {
-		err = t.made(update{prepare: true})
-	}
+	_, err := update(t, func(b backend.Trainer) (struct{}, error) { return struct{}{}, b.PrepareRollout() })
 	return err
 }
 
-func (t *trainer) RolloutStep(rows []int32, lr float32) (losses backend.RolloutLosses, err error) {
-	err = t.do(func(b backend.Trainer) (err error) {
-		losses, err = b.RolloutStep(rows, lr)
-		return err
-	})
-	if err == nil {
-		err = t.made(update{rollout: true, rows: rows, lr: lr})
-	}
-	return losses, err
+func (t *trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
+	rows = slices.Clone(rows)
+	return update(t, func(b backend.Trainer) (backend.RolloutLosses, error) { return b.RolloutStep(rows, lr) })
 }
 
-func (t *trainer) RolloutLoss(rows []int32) (losses backend.RolloutLosses, err error) {
-	err = t.do(func(b backend.Trainer) (err error) {
-		losses, err = b.RolloutLoss(rows)
-		return err
-	})
-	return losses, err
+func (t *trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
+	return ask(t.object, func(b backend.Trainer) (backend.RolloutLosses, error) { return b.RolloutLoss(rows) })
 }
 
-func (t *trainer) Networks() (networks backend.Networks, err error) {
-	err = t.do(func(b backend.Trainer) (err error) {
-		networks, err = b.Networks()
-		return err
-	})
-	return networks, err
+func (t *trainer) Networks() (backend.Networks, error) {
+	return ask(t.object, backend.Trainer.Networks)
 }
 
 // State also keeps a copy, from which a later fault goes on.
-func (t *trainer) State() (state backend.TrainerState, err error) {
-	err = t.do(func(b backend.Trainer) (err error) {
-		state, err = b.State()
-		return err
-	})
+func (t *trainer) State() (backend.TrainerState, error) {
+	state, err := ask(t.object, backend.Trainer.State)
 	if err == nil {
 		t.keep(state)
 	}

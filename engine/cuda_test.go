@@ -19,6 +19,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -101,7 +102,7 @@ func work(b backend.Backend) (out []float32, err error) {
 
 // study trains a little and gives what came out.
 func study(t *testing.T, b backend.Backend) (out []float32, err error) {
-	tr, err := b.NewTrainer(small(t))
+	tr, err := b.NewTrainer(small())
 	if err != nil {
 		return nil, err
 	}
@@ -134,14 +135,8 @@ func study(t *testing.T, b backend.Backend) (out []float32, err error) {
 // convexMap is the bundled map of the convex integrator with few of its codes.
 func convexMap(t *testing.T) *model.Model {
 	t.Helper()
-	text, err := models.Bundled.ReadFile("integrator-convex.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Read(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(models.Bundled.ReadFile("integrator-convex.safetensors"))(t)
+	m := must.Get(model.Read(bytes.NewReader(text)))(t)
 	m.Codes = m.Codes.Slice(0, 40)
 	if m.CodesDecoded.Rows > 0 {
 		m.CodesDecoded = m.CodesDecoded.Slice(0, 40)
@@ -228,12 +223,12 @@ func differ(got, want []float32) error {
 var symbols = []string{
 	"cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuCtxCreate_v2",
 	"cuMemGetInfo_v2", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetParamInfo", "cuFuncGetAttribute",
-	"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
+	"cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
 	"cuEventCreate", "cuMemcpyHtoD_v2", "cuStreamBeginCapture_v2", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel",
 	"cuMemcpyDtoHAsync_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuMemsetD8Async",
 	"cuMemsetD32Async", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch", "cuEventSynchronize",
 	"cuEventElapsedTime", "cuStreamSynchronize", "cuMemcpyDtoH_v2", "cuCtxSynchronize", "cuGraphExecDestroy",
-	"cuGraphDestroy", "cuEventDestroy_v2", "cuStreamDestroy_v2", "cuMemFreeHost", "cuMemFree_v2", "cuModuleUnload", "kernel",
+	"cuGraphDestroy", "cuEventDestroy_v2", "cuMemFreeHost", "cuMemFree_v2", "kernel",
 }
 
 // plans scores plans of several robots in a program of the domain's own.
@@ -273,10 +268,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 		"loops":  func(b backend.Backend) ([]float32, error) { return navigate(t, b) },
 		"plans":  plans,
 	} {
-		want, err := task(cpu(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(task(cpu(t)))(t)
 		run := func() (notices []string, reason string) {
 			t.Helper()
 			e, reason, err := Open(Options{Threads: 1, Notice: func(s string) { notices = append(notices, s) }})
@@ -341,10 +333,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 // close ends it.
 func TestWorkersShareOneContext(t *testing.T) {
 	l := onShim(t)
-	want, err := navigate(t, cpu(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(navigate(t, cpu(t)))(t)
 	for _, lost := range []bool{false, true} {
 		l.Reset()
 		const workers = 4
@@ -352,9 +341,7 @@ func TestWorkersShareOneContext(t *testing.T) {
 		var notices atomic.Int32
 		for i := range engines {
 			e, _, err := Open(Options{Threads: 1, Notice: func(string) { notices.Add(1) }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			engines[i] = e
 		}
 		if n := l.Calls("cuCtxCreate_v2"); n != 1 {
@@ -431,9 +418,7 @@ func TestOpenOnTheShim(t *testing.T) {
 	l.SetAttribute(shim.DeviceCount, 2)
 	t.Setenv("CUDA_VISIBLE_DEVICES", "3,1")
 	e, reason, err := Open(Options{Backend: "cuda"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []string{"device 0 of 2", "sm_80", "CUDA 12.8 through purego", `CUDA_VISIBLE_DEVICES="3,1"`} {
 		if !strings.Contains(reason, want) {
 			t.Errorf("reason %q has no %q", reason, want)
@@ -469,9 +454,7 @@ func TestTF32IsAskedFor(t *testing.T) {
 	for _, name := range []string{"cuda", "auto"} {
 		for _, tf32 := range []bool{false, true} {
 			e, reason, err := Open(Options{Backend: name, TF32: tf32})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := e.Describe().Precision == "tf32"; got != tf32 || strings.Contains(reason, "TF32") != tf32 {
 				t.Errorf("%s, TF32 %v: %+v, %s", name, tf32, e.Describe(), reason)
 			}

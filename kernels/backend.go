@@ -49,7 +49,7 @@ type Backend struct {
 	domains map[string]*images.Modules // device functions of problems, by name
 	kernels map[string]*driver.Kernel
 	stream  driver.Stream
-	// Work beside the stream's own: see beside.
+	// Work beside the stream's own: see queue.beside.
 	side         driver.Stream
 	forked, done driver.Event
 	// Operations that are not captured share these; the context runs one at a time.
@@ -193,35 +193,6 @@ func (b *Backend) loadDomain(t *driver.Thread, code domain.DeviceCode) error {
 	}
 	return nil
 }
-
-// launch queues one kernel of the images on the backend's stream.
-func (b *Backend) launch(t *driver.Thread, name string, grid driver.Dim, block, shared int, arguments ...driver.Argument) error {
-	k, err := b.kernel(t, name)
-	if err != nil {
-		return err
-	}
-	return t.Launch(k, driver.Launch{Grid: grid, Block: driver.Dim{X: block}, Shared: shared, Stream: b.stream}, arguments...)
-}
-
-// beside queues what f launches as a branch of its own, behind the work now on the
-// stream and beside what follows; join brings it back. In a captured graph the two
-// branches run at the same time.
-func (b *Backend) beside(t *driver.Thread, f func() error) error {
-	if err := t.Record(b.forked, b.stream); err != nil {
-		return err
-	}
-	if err := t.WaitFor(b.side, b.forked); err != nil {
-		return err
-	}
-	main := b.stream
-	b.stream = b.side
-	err := f()
-	b.stream = main
-	return errors.Join(err, t.Record(b.done, b.side))
-}
-
-// join makes what follows on the stream wait for the branch.
-func (b *Backend) join(t *driver.Thread) error { return t.WaitFor(b.stream, b.done) }
 
 // Errors of sizes that the kernels do not take.
 func tooWide(op, what string, got, most int) error {

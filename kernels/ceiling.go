@@ -21,8 +21,8 @@ const (
 func (b *Backend) PeakFMA() float64 {
 	blocks := b.device.Multiprocessors * peakBlocks
 	flops := float64(blocks) * peakBlock * peakIterations * 8 * 16 * 2
-	return flops / b.best(4*blocks*peakBlock, func(t *driver.Thread, p driver.Pointer) error {
-		return b.launch(t, "gpc_peak_fma", driver.Dim{X: blocks}, peakBlock, 0,
+	return flops / b.best(4*blocks*peakBlock, func(q *queue, p driver.Pointer) {
+		q.launch("gpc_peak_fma", driver.Dim{X: blocks}, peakBlock, 0,
 			driver.Address(p), driver.Int32(peakIterations), driver.Float32(0.999), driver.Float32(0.001))
 	})
 }
@@ -31,15 +31,15 @@ func (b *Backend) PeakFMA() float64 {
 // as the best of a few runs. 0 where it cannot be measured.
 func (b *Backend) PeakBandwidth() float64 {
 	bytes := min(triadBytes, int(b.device.Memory/16)) &^ 255
-	return 3 * float64(bytes) / b.best(3*bytes, func(t *driver.Thread, p driver.Pointer) error {
-		return b.launch(t, "gpc_peak_triad", driver.Dim{X: b.device.Multiprocessors * peakBlocks}, peakBlock, 0,
+	return 3 * float64(bytes) / b.best(3*bytes, func(q *queue, p driver.Pointer) {
+		q.launch("gpc_peak_triad", driver.Dim{X: b.device.Multiprocessors * peakBlocks}, peakBlock, 0,
 			driver.Address(p), driver.Address(p.Offset(bytes)), driver.Address(p.Offset(2*bytes)), driver.Float32(0.5), driver.Int64(bytes/16))
 	})
 }
 
 // best is the least time of a launch on `bytes` zero bytes of device memory, in
 // seconds; infinite where it fails.
-func (b *Backend) best(bytes int, launch func(*driver.Thread, driver.Pointer) error) float64 {
+func (b *Backend) best(bytes int, launch func(*queue, driver.Pointer)) float64 {
 	least := float64(0)
 	err := b.do(func(t *driver.Thread) (err error) {
 		p, err := t.Alloc(bytes)
@@ -58,8 +58,13 @@ func (b *Backend) best(bytes int, launch func(*driver.Thread, driver.Pointer) er
 			return err
 		}
 		for range peakRepeats {
-			if err := errors.Join(t.Record(events[0], b.stream), launch(t, p), t.Record(events[1], b.stream), t.WaitEvent(events[1])); err != nil {
-				return err
+			q := b.queue(t)
+			q.then(func() error { return t.Record(events[0], b.stream) })
+			launch(q, p)
+			q.then(func() error { return t.Record(events[1], b.stream) })
+			q.then(func() error { return t.WaitEvent(events[1]) })
+			if q.err != nil {
+				return q.err
 			}
 			ms, err := t.Elapsed(events[0], events[1])
 			if err != nil {

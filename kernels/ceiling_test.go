@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -12,14 +13,8 @@ import (
 func TestCeilings(t *testing.T) {
 	library := shim.Open(t)
 	library.SetMemory(16 << 20) // the triad takes three sixteenths
-	context, err := driver.Open(library, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := kernels.New(context, kernels.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	context := must.Get(driver.Open(library, 0))(t)
+	b := must.Get(kernels.New(context, kernels.Options{}))(t)
 	defer b.Close()
 	before := library.Allocations()
 	for name, measure := range map[string]func() float64{"multiply-adds": b.PeakFMA, "bandwidth": b.PeakBandwidth} {

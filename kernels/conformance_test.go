@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -13,14 +14,8 @@ import (
 // open gives the backend on the host shim, or on a GPU (shim.Device).
 func open(t testing.TB, _ int) backend.Backend {
 	t.Helper()
-	context, err := driver.Open(shim.Device(t), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := kernels.New(context, kernels.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	context := must.Get(driver.Open(shim.Device(t), 0))(t)
+	b := must.Get(kernels.New(context, kernels.Options{}))(t)
 	return b
 }
 

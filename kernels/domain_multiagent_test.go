@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -128,17 +129,14 @@ func checkPlans(t *testing.T, b *Backend, d deviceProblem, plans tensor.Matrix, 
 		}
 		p := preferenceJob{weights: place(s, make([]float64, m)), semantic: place(s, semanticOf(spec)), adaptive: 1}
 		for h := range steps {
-			if job.h = int32(h); s.err == nil {
-				s.err = code.rollout(s.t, b, &job, &p)
-			}
+			job.h = int32(h)
+			code.rollout(s.queue, &job, &p)
 		}
 		fetch(s, best, job.best)
 		fetch(s, cost, job.cost)
 		fetch(s, margin, job.margin)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range rows {
 		plan, wantCost, wantMargin := ref.ScorePlan(d.problem, d.s[i], d.c[i], domain.Preference{Adaptive: true}, wide32(plans.Row(i)), steps, project)
 		if math.IsInf(wantMargin, -1) {
@@ -180,10 +178,7 @@ func TestViewLoopsOnDevice(t *testing.T) {
 	var decisions [2][]batchnav.Decision
 	for k, b := range []backend.Backend{onAny(t), ref.New()} {
 		d := robotViews(t, c, loops)
-		batch, err := batchnav.NewBatch(b, m, c.Learned, batchnav.Options{Latents: true}, loops)
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := must.Get(batchnav.NewBatch(b, m, c.Learned, batchnav.Options{Latents: true}, loops))(t)
 		if batch.OnDevice() != (k == 0) {
 			t.Errorf("backend %d: latents on the device: %v", k, batch.OnDevice())
 		}
@@ -193,9 +188,7 @@ func TestViewLoopsOnDevice(t *testing.T) {
 				obs[i] = batchnav.Observation{S: d.s[i], C: d.c[i], Preference: domain.Preference{Adaptive: true}}
 			}
 			obs[1].Preference = domain.Preference{W: []float64{0.2, 0.3, 0.5}}
-			if err := batch.Decide(obs, out); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, batch.Decide(obs, out))
 			for i, one := range out {
 				one.U, one.Plan, one.Latent = slices.Clone(one.U), slices.Clone(one.Plan), slices.Clone(one.Latent)
 				one.Sigma, one.Margins = slices.Clone(one.Sigma), slices.Clone(one.Margins)
@@ -212,10 +205,7 @@ func TestViewLoopsOnDevice(t *testing.T) {
 // TestViewRefinementOnDevice compares whole refinements of the bundled maps, one graph
 // on the device, with those of the CPU in single operations.
 func TestViewRefinementOnDevice(t *testing.T) {
-	cpu, err := cpufallback.New(cpufallback.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpu := must.Get(cpufallback.New(cpufallback.Options{}))(t)
 	defer cpu.Close()
 	device := onAny(t)
 	const candidates = 24
@@ -224,9 +214,7 @@ func TestViewRefinementOnDevice(t *testing.T) {
 		m := bundledModel(t, name, 300)
 		var refiners [2]*batchnav.Refiner
 		for i, b := range []backend.Backend{device, cpu} {
-			if refiners[i], err = batchnav.NewRefiner(b, m, c.Learned, batchnav.Options{}, candidates); err != nil {
-				t.Fatal(err)
-			}
+			refiners[i] = must.Get(batchnav.NewRefiner(b, m, c.Learned, batchnav.Options{}, candidates))(t)
 		}
 		d := robotViews(t, c, 4)
 		compareRefinements(t, refiners[0], refiners[1], []refineCase{
@@ -235,10 +223,7 @@ func TestViewRefinementOnDevice(t *testing.T) {
 			{d.s[2], d.c[2], adaptive, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 5, LookAhead: 3, NoProjection: true}},
 			{d.s[3], d.c[3], fixed, batchnav.RefineOptions{Candidates: 4, Seed: 6, LookAhead: 40}},
 		})
-		whole, err := refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: adaptive}, batchnav.RefineOptions{Candidates: candidates})
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := must.Get(refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: adaptive}, batchnav.RefineOptions{Candidates: candidates}))(t)
 		if whole.Latency.Total == 0 || whole.Latency.Evaluate != 0 {
 			t.Errorf("latency %+v: want the total only, as the backend itself refines", whole.Latency)
 		}
@@ -249,10 +234,7 @@ func TestViewRefinementOnDevice(t *testing.T) {
 // on the device and with both on the CPU: they are the same up to rounding, and the
 // robots go the same ways.
 func TestPlannerOnDevice(t *testing.T) {
-	cpu, err := cpufallback.New(cpufallback.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpu := must.Get(cpufallback.New(cpufallback.Options{}))(t)
 	defer cpu.Close()
 	device := onAny(t)
 	const decisions, candidates = 6, 96
@@ -260,26 +242,16 @@ func TestPlannerOnDevice(t *testing.T) {
 		m, spec := bundledModel(t, name, 300), c.Problem.Spec()
 		var states [2][]float64
 		for i, b := range []backend.Backend{device, cpu} {
-			p, err := batchnav.NewProposer(b, m, c.Learned, batchnav.Options{}, candidates)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(batchnav.NewProposer(b, m, c.Learned, batchnav.Options{}, candidates))(t)
 			means := domain.Means{Proposer: p, Candidates: candidates}
 			if i == 0 {
 				means.Accelerator = device
 			}
 			at := slices.IndexFunc(c.Methods, func(m domain.Method) bool { return m.Name == "gpc" })
-			controller, err := c.Methods[at].New(means)
-			if err != nil {
-				t.Fatal(err)
-			}
+			controller := must.Get(c.Methods[at].New(means))(t)
 			episode, err := c.Plant.Episode(7, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := controller.Reset(episode); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, controller.Reset(episode))
 			s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 			for range decisions {
 				episode.Observe(s, ctx)
@@ -317,10 +289,7 @@ func BenchmarkRefineCase2(b *testing.B) {
 		for _, flow := range []int{0, 1, 3} {
 			b.Run(fmt.Sprintf("%s-flow-%d", way.name, flow), func(b *testing.B) {
 				const candidates = 4096
-				r, err := batchnav.NewRefiner(onDevice(b, way.options), bundledModel(b, "multiagent-moving", 2000), c.Learned, batchnav.Options{}, candidates)
-				if err != nil {
-					b.Fatal(err)
-				}
+				r := must.Get(batchnav.NewRefiner(onDevice(b, way.options), bundledModel(b, "multiagent-moving", 2000), c.Learned, batchnav.Options{}, candidates))(b)
 				opt := batchnav.RefineOptions{Candidates: candidates, FlowSteps: flow, Seed: 1, NoProjection: !way.project}
 				for b.Loop() {
 					if _, err := r.Refine(context.Background(), o, opt); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -88,10 +89,7 @@ func dispatchRows(t testing.TB, c domain.Case, rows int) deviceProblem {
 // network118 is the dispatch of case118.
 func network118(t testing.TB) domain.Case {
 	t.Helper()
-	c, err := opf.FromFile("opf:case118.m")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(opf.FromFile("opf:case118.m"))(t)
 	return c
 }
 
@@ -172,9 +170,7 @@ func TestLargeDispatchStepOnDevice(t *testing.T) {
 		m.NormS.Mean[k] = 1
 	}
 	var err error
-	if m.DecoderS, err = model.NewMLP(rng, 6, 24, 24, spec.MeasuredSize()); err != nil {
-		t.Fatal(err)
-	}
+	m.DecoderS = must.Get(model.NewMLP(rng, 6, 24, 24, spec.MeasuredSize()))(t)
 	if m.DecoderU, err = model.NewMLP(rng, 6, 24, 24, spec.ActionSize()); err != nil {
 		t.Fatal(err)
 	}
@@ -190,10 +186,7 @@ func TestLargeDispatchStepOnDevice(t *testing.T) {
 func dispatchStates(t testing.TB, c domain.Case, count int) (d deviceProblem) {
 	t.Helper()
 	spec := c.Problem.Spec()
-	episode, err := c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	episode := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	for range count {
 		s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 		episode.Observe(s, ctx)
@@ -215,10 +208,7 @@ func TestDispatchLoopsOnDevice(t *testing.T) {
 	const loops, steps = 3, 3
 	var decisions [2][]batchnav.Decision
 	for k, b := range []backend.Backend{onAny(t), ref.New()} {
-		batch, err := batchnav.NewBatch(b, m, c.Problem, batchnav.Options{Latents: true}, loops)
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := must.Get(batchnav.NewBatch(b, m, c.Problem, batchnav.Options{Latents: true}, loops))(t)
 		if batch.OnDevice() != (k == 0) {
 			t.Errorf("backend %d: latents on the device: %v", k, batch.OnDevice())
 		}
@@ -228,9 +218,7 @@ func TestDispatchLoopsOnDevice(t *testing.T) {
 				obs[i] = batchnav.Observation{S: d.s[step+2*i], C: d.c[step+2*i], Preference: domain.Preference{Adaptive: true}}
 			}
 			obs[1].Preference = domain.Preference{W: []float64{0.2, 0.3, 0.5}}
-			if err := batch.Decide(obs, out); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, batch.Decide(obs, out))
 			for _, one := range out {
 				one.U, one.Plan, one.Latent = slices.Clone(one.U), slices.Clone(one.Plan), slices.Clone(one.Latent)
 				one.Sigma, one.Margins = slices.Clone(one.Sigma), slices.Clone(one.Margins)
@@ -247,17 +235,12 @@ func TestDispatchRefinementOnDevice(t *testing.T) {
 	c := opf.Thirty()
 	m := bundledModel(t, "opf30", 300)
 	device := onAny(t)
-	cpu, err := cpufallback.New(cpufallback.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpu := must.Get(cpufallback.New(cpufallback.Options{}))(t)
 	defer cpu.Close()
 	const candidates = 24
 	var refiners [2]*batchnav.Refiner
 	for i, b := range []backend.Backend{device, cpu} {
-		if refiners[i], err = batchnav.NewRefiner(b, m, c.Problem, batchnav.Options{}, candidates); err != nil {
-			t.Fatal(err)
-		}
+		refiners[i] = must.Get(batchnav.NewRefiner(b, m, c.Problem, batchnav.Options{}, candidates))(t)
 	}
 	d := dispatchStates(t, c, 5)
 	for k := range 40 { // loads that no power flow carries
@@ -271,10 +254,7 @@ func TestDispatchRefinementOnDevice(t *testing.T) {
 		{d.s[3], d.c[3], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 4, Seed: 7}}, // no power flow
 	}
 	compareRefinements(t, refiners[0], refiners[1], cases)
-	whole, err := refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: cases[0].pref}, cases[0].opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: cases[0].pref}, cases[0].opt))(t)
 	if !whole.Feasible || whole.Latency.Total == 0 || whole.Latency.Evaluate != 0 {
 		t.Errorf("feasible %v, latency %+v: want a feasible dispatch by the backend itself, which tells the total only", whole.Feasible, whole.Latency)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -28,14 +29,8 @@ func onAny(t testing.TB) *Backend {
 
 func on(t testing.TB, d driver.Driver, o Options) *Backend {
 	t.Helper()
-	context, err := driver.Open(d, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := New(context, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	context := must.Get(driver.Open(d, 0))(t)
+	b := must.Get(New(context, o))(t)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -54,10 +49,7 @@ type deviceProblem struct {
 // within and beyond every limit.
 func integratorRows(t testing.TB, nonconvex bool, rows int) deviceProblem {
 	t.Helper()
-	system, err := integrator.NewSystem("integrator", integrator.Default(nonconvex))
-	if err != nil {
-		t.Fatal(err)
-	}
+	system := must.Get(integrator.NewSystem("integrator", integrator.Default(nonconvex)))(t)
 	rng := rand.New(rand.NewPCG(7, 8))
 	d := deviceProblem{problem: system}
 	within := func(lo, hi float64) float64 { return lo + (hi-lo)*rng.Float64() }
@@ -114,10 +106,7 @@ func checkGradient(t *testing.T, b *Backend, d deviceProblem) {
 // rollOut takes one step with the device functions, under the adaptive priority.
 func rollOut(t testing.TB, b *Backend, d deviceProblem, project bool) backend.DeviceSteps {
 	t.Helper()
-	r, err := b.DeviceStep(d.problem, d.rows(), project)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(b.DeviceStep(d.problem, d.rows(), project))(t)
 	return r
 }
 

@@ -23,20 +23,12 @@ func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matr
 			if err := s.fit(t, &l, &in, &w, &v); err != nil {
 				return err
 			}
-			ld, err := s.put(t, b.stream, g, from, to, in)
-			if err != nil {
-				return err
-			}
-			if err := b.eig(t, rows, n, k, in.at, ld, w.at, v.at); err != nil {
-				return err
-			}
-			if err := s.get(t, b.stream, w, rows*k); err != nil {
-				return err
-			}
-			if err := s.get(t, b.stream, v, rows*n*k); err != nil {
-				return err
-			}
-			if err := t.Wait(b.stream); err != nil {
+			q := b.queue(t)
+			ld := s.put(q, g, from, to, in)
+			q.eig(rows, n, k, in.at, ld, w.at, v.at)
+			s.get(q, w, rows*k)
+			s.get(q, v, rows*n*k)
+			if err := q.wait(); err != nil {
 				return err
 			}
 			s.give(values, from, to, w)
@@ -51,7 +43,7 @@ func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matr
 func eigShared(n, k int) int { return 4 * (n*(n|1) + n*k + 4*64 + max(5*8*n, 64)) }
 
 // eig queues the k largest eigenpairs of matrices ld apart.
-func (b *Backend) eig(t *driver.Thread, rows, n, k int, g driver.Pointer, ld int, values, vectors driver.Pointer) error {
-	return b.launch(t, "gpc_eig", driver.Dim{X: rows}, 32, eigShared(n, k),
+func (q *queue) eig(rows, n, k int, g driver.Pointer, ld int, values, vectors driver.Pointer) {
+	q.launch("gpc_eig", driver.Dim{X: rows}, 32, eigShared(n, k),
 		driver.Address(g), driver.Int64(ld), driver.Int32(n), driver.Int32(k), driver.Address(values), driver.Int64(k), driver.Address(vectors), driver.Int64(n*k))
 }

@@ -11,35 +11,26 @@ import (
 
 var _ backend.DeviceFunctions = (*Backend)(nil)
 
-// scratch is device memory of one call. Its first error is kept, and what follows it
-// does nothing.
+// scratch is the work of one call with device memory of its own.
 type scratch struct {
-	t   *driver.Thread
-	m   memory
-	err error
+	*queue
+	m memory
 }
 
-func place[T driver.Element](s *scratch, values []T) (at driver.Pointer) {
-	if s.err == nil {
-		at, s.err = uploaded(s.t, &s.m, values)
-	}
-	return at
+func place[T driver.Element](s *scratch, values []T) driver.Pointer {
+	return uploaded(s.queue, &s.m, values)
 }
 
 func fetch[T driver.Element](s *scratch, to []T, from driver.Pointer) {
-	if s.err == nil {
-		s.err = driver.Download(s.t, to, from)
-	}
+	s.then(func() error { return driver.Download(s.t, to, from) })
 }
 
 // withFunctions runs f with the device functions of a problem.
 func (b *Backend) withFunctions(p domain.Problem, f func(s *scratch, code *problemCode)) error {
 	return b.do(func(t *driver.Thread) error {
-		s := &scratch{t: t}
-		code, err := newProblemCode(t, b, &s.m, p)
-		if s.err = err; err == nil {
-			f(s, &code)
-		}
+		s := &scratch{queue: b.queue(t)}
+		code := newProblemCode(s.queue, &s.m, p)
+		f(s, &code)
 		return errors.Join(s.err, s.m.free(t))
 	})
 }
@@ -66,12 +57,8 @@ func (b *Backend) DeviceGradient(p domain.Problem, at backend.DeviceRows) (backe
 			lds: int32(ns), ldu: int32(nu), ldc: int32(nc), ldsigma: int32(m), ldJ: int32(m), ldgs: int32(ns), ldgu: int32(nu), rows: int32(rows),
 		}
 		base := place(s, r.Base)
-		if s.err == nil {
-			s.err = code.gradient(s.t, b, &batch)
-		}
-		if s.err == nil {
-			s.err = code.base(s.t, b, rows, inputs{x: batch.s, ctx: batch.c, ldx: ns, ldctx: nc}, base, np)
-		}
+		code.gradient(s.queue, &batch)
+		code.base(s.queue, rows, inputs{x: batch.s, ctx: batch.c, ldx: ns, ldctx: nc}, base, np)
 		fetch(s, r.J, batch.J)
 		fetch(s, r.GS, batch.gs)
 		fetch(s, r.GU, batch.gu)
@@ -109,9 +96,7 @@ func (b *Backend) DeviceStep(p domain.Problem, at backend.DeviceRows, project bo
 			weights: place(s, make([]float64, m)), slot: place(s, make([]float32, 1+m)), semantic: place(s, semanticOf(spec)),
 			mean: place(s, mean), scale: place(s, scale), adaptive: 1,
 		}
-		if s.err == nil {
-			s.err = code.rollout(s.t, b, &job, &preference)
-		}
+		code.rollout(s.queue, &job, &preference)
 		fetch(s, r.S, job.s)
 		fetch(s, r.C, job.c)
 		fetch(s, r.Cost, job.cost)

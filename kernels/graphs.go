@@ -56,11 +56,11 @@ type keptGraphs[K comparable] struct {
 	recent[K, *driver.Graph]
 }
 
-// run launches the graph of a key, captured from what queue puts on the stream if it
-// is not there, and waits for it.
-func (c *keptGraphs[K]) run(t *driver.Thread, stream driver.Stream, key K, queue func() error) error {
+// run launches the graph of a key, captured from what fill puts on a queue if it is
+// not there, and waits for it.
+func (c *keptGraphs[K]) run(t *driver.Thread, b *Backend, key K, fill func(*queue)) error {
 	g, err := c.get(key, maxGraphs, func() (*driver.Graph, error) {
-		g, err := t.Capture(stream, queue)
+		g, err := b.capture(t, fill)
 		if err == nil {
 			c.memory.graphs = append(c.memory.graphs, g)
 		}
@@ -72,10 +72,10 @@ func (c *keptGraphs[K]) run(t *driver.Thread, stream driver.Stream, key K, queue
 	if err != nil {
 		return err
 	}
-	if err := t.LaunchGraph(g, stream); err != nil {
+	if err := t.LaunchGraph(g, b.stream); err != nil {
 		return err
 	}
-	return t.Wait(stream)
+	return t.Wait(b.stream)
 }
 
 // free frees the graphs with the memory that they are on.

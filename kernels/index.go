@@ -48,11 +48,11 @@ func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
 	}
 	x := &index{backend: b, memory: &memory{}}
 	err := b.do(func(t *driver.Thread) error {
-		var err error
-		if x.codes, err = packCodes(t, x.memory, set, decoded); err != nil {
+		q := b.queue(t)
+		if x.codes = packCodes(q, x.memory, set, decoded); q.err != nil {
 			x.memory.since(t, 0, 0)
 		}
-		return err
+		return q.err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
@@ -61,33 +61,25 @@ func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
 	return x, nil
 }
 
-func packCodes(t *driver.Thread, m *memory, set, decoded tensor.Matrix) (codes, error) {
+func packCodes(q *queue, m *memory, set, decoded tensor.Matrix) codes {
 	c := codes{count: set.Rows, n: set.Cols, states: decoded.Cols, ld: quads(set.Cols), lddecoded: quads(max(decoded.Cols, 1))}
-	place := func(m2 tensor.Matrix, ld int) (at, norms driver.Pointer, err error) {
-		values, squares := make([]float32, m2.Rows*ld), make([]float32, m2.Rows)
-		for i := range m2.Rows {
-			copy(values[i*ld:], m2.Row(i))
+	place := func(rows tensor.Matrix, ld int) (at, norms driver.Pointer) {
+		values, squares := make([]float32, rows.Rows*ld), make([]float32, rows.Rows)
+		for i := range rows.Rows {
+			copy(values[i*ld:], rows.Row(i))
 			sum := 0.0
-			for _, v := range m2.Row(i) {
+			for _, v := range rows.Row(i) {
 				sum += float64(v) * float64(v)
 			}
 			squares[i] = float32(sum)
 		}
-		if at, err = m.alloc(t, 4*len(values)); err != nil {
-			return 0, 0, err
-		}
-		if err = driver.Upload(t, at, values); err != nil {
-			return 0, 0, err
-		}
-		norms, err = uploaded(t, m, squares)
-		return at, norms, err
+		at = q.alloc(m, 4*len(values))
+		fill(q, at, values)
+		return at, uploaded(q, m, squares)
 	}
-	var err error
-	if c.at, c.norms, err = place(set, c.ld); err != nil {
-		return c, err
-	}
-	c.decoded, c.decodedNorms, err = place(decoded, c.lddecoded)
-	return c, err
+	c.at, c.norms = place(set, c.ld)
+	c.decoded, c.decodedNorms = place(decoded, c.lddecoded)
+	return c
 }
 
 func (x *index) Len() int { return x.codes.count }
@@ -156,20 +148,20 @@ func searchShared(k int) int {
 }
 
 // search queues the total nearest codes of each query, nearest first, in passes.
-func (b *Backend) search(t *driver.Thread, c codes, q query, total, parts int, s *searchSpace) error {
+func (q *queue) search(c codes, of query, total, parts int, s *searchSpace) {
 	name := "gpc_search_fp32"
-	if b.options.TF32 {
+	if q.options.TF32 {
 		name = "gpc_search_tf32"
 	}
 	job := searchJob{
-		codes: c.at, norms: c.norms, decoded: c.decoded, decodedNorms: c.decodedNorms, z: q.z, x: q.x, tau: q.tau, distance: s.distance.at, index: s.index.at,
-		count: int32(c.count), rows: int32(q.rows), ldcode: int16(c.ld), n: int16(c.n), states: int16(c.states), lddecoded: int16(c.lddecoded),
-		ldz: int16(q.ldz), ldx: int16(q.ldx),
+		codes: c.at, norms: c.norms, decoded: c.decoded, decodedNorms: c.decodedNorms, z: of.z, x: of.x, tau: of.tau, distance: s.distance.at, index: s.index.at,
+		count: int32(c.count), rows: int32(of.rows), ldcode: int16(c.ld), n: int16(c.n), states: int16(c.states), lddecoded: int16(c.lddecoded),
+		ldz: int16(of.ldz), ldx: int16(of.ldx),
 	}
 	merge := mergeJob{
-		distance: s.distance.at, index: s.index.at, z: q.z, x: q.x, outDistance: s.outDistance.at, outIndex: s.outIndex.at,
+		distance: s.distance.at, index: s.index.at, z: of.z, x: of.x, outDistance: s.outDistance.at, outIndex: s.outIndex.at,
 		afterDistance: s.afterDistance.at, afterIndex: s.afterIndex.at, found: s.found.at, state: s.state.at,
-		parts: int32(parts), rows: int32(q.rows), total: int32(total), n: int32(c.n), states: int32(c.states), ldz: int32(q.ldz), ldx: int32(q.ldx),
+		parts: int32(parts), rows: int32(of.rows), total: int32(total), n: int32(c.n), states: int32(c.states), ldz: int32(of.ldz), ldx: int32(of.ldx),
 	}
 	for offset := 0; offset < total; offset += searchPass {
 		k := min(searchPass, total-offset)
@@ -177,56 +169,45 @@ func (b *Backend) search(t *driver.Thread, c codes, q query, total, parts int, s
 		if offset > 0 {
 			job.afterDistance, job.afterIndex = s.afterDistance.at, s.afterIndex.at
 		}
-		if err := b.launch(t, name, driver.Dim{X: ceil(q.rows, searchQueries), Y: parts}, 256, searchShared(k), driver.Struct(&job)); err != nil {
-			return err
-		}
-		if err := b.launch(t, "gpc_search_merge", driver.Dim{X: ceil(q.rows, 4)}, 128, 0, driver.Struct(&merge)); err != nil {
-			return err
-		}
+		q.launch(name, driver.Dim{X: ceil(of.rows, searchQueries), Y: parts}, 256, searchShared(k), driver.Struct(&job))
+		q.launch("gpc_search_merge", driver.Dim{X: ceil(of.rows, 4)}, 128, 0, driver.Struct(&merge))
 	}
-	return nil
 }
 
 // smallestResidual queues the search by residual alone, for the queries that no
 // code was consistent with.
-func (b *Backend) smallestResidual(t *driver.Thread, c codes, q query, parts int, s *searchSpace) error {
+func (q *queue) smallestResidual(c codes, of query, parts int, s *searchSpace) {
 	name := "gpc_search_fp32"
-	if b.options.TF32 {
+	if q.options.TF32 {
 		name = "gpc_search_tf32"
 	}
 	job := searchJob{
-		codes: c.decoded, norms: c.decodedNorms, z: q.x, distance: s.distance.at, index: s.index.at, state: s.state.at,
-		count: int32(c.count), rows: int32(q.rows), k: 1, ldcode: int16(c.lddecoded), n: int16(c.states), ldz: int16(q.ldx),
+		codes: c.decoded, norms: c.decodedNorms, z: of.x, distance: s.distance.at, index: s.index.at, state: s.state.at,
+		count: int32(c.count), rows: int32(of.rows), k: 1, ldcode: int16(c.lddecoded), n: int16(c.states), ldz: int16(of.ldx),
 	}
 	merge := mergeJob{
-		distance: s.distance.at, index: s.index.at, z: q.x, outDistance: s.restDistance.at, outIndex: s.restIndex.at,
+		distance: s.distance.at, index: s.index.at, z: of.x, outDistance: s.restDistance.at, outIndex: s.restIndex.at,
 		afterDistance: s.restAfter.at, afterIndex: s.restAfterIndex.at, found: s.restFound.at, state: s.restState.at,
-		parts: int32(parts), rows: int32(q.rows), k: 1, total: 1, n: int32(c.states), ldz: int32(q.ldx),
+		parts: int32(parts), rows: int32(of.rows), k: 1, total: 1, n: int32(c.states), ldz: int32(of.ldx),
 	}
-	if err := b.launch(t, name, driver.Dim{X: ceil(q.rows, searchQueries), Y: parts}, 256, searchShared(1), driver.Struct(&job)); err != nil {
-		return err
-	}
-	return b.launch(t, "gpc_search_merge", driver.Dim{X: ceil(q.rows, 4)}, 128, 0, driver.Struct(&merge))
+	q.launch(name, driver.Dim{X: ceil(of.rows, searchQueries), Y: parts}, 256, searchShared(1), driver.Struct(&job))
+	q.launch("gpc_search_merge", driver.Dim{X: ceil(of.rows, 4)}, 128, 0, driver.Struct(&merge))
 }
 
 // located is where the results of localization go.
 type located struct{ z, nearest, residual, consistent driver.Pointer }
 
 // localize queues the whole of localization.
-func (b *Backend) localize(t *driver.Thread, c codes, q query, neighbours, parts int, s *searchSpace, out located) error {
+func (q *queue) localize(c codes, of query, neighbours, parts int, s *searchSpace, out located) {
 	k := max(1, min(neighbours, c.count))
-	if err := b.search(t, c, q, k, parts, s); err != nil {
-		return err
-	}
-	if err := b.smallestResidual(t, c, q, parts, s); err != nil {
-		return err
-	}
+	q.search(c, of, k, parts, s)
+	q.smallestResidual(c, of, parts, s)
 	job := localizeJob{
-		codes: c.at, decoded: c.decoded, q: q.z, x: q.x, candidates: s.outIndex.at, found: s.found.at, state: s.state.at, fallback: s.restIndex.at,
+		codes: c.at, decoded: c.decoded, q: of.z, x: of.x, candidates: s.outIndex.at, found: s.found.at, state: s.state.at, fallback: s.restIndex.at,
 		z: out.z, nearest: out.nearest, residual: out.residual, consistent: out.consistent,
-		n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld), lddecoded: int32(c.lddecoded), ldq: int32(q.ldz), ldx: int32(q.ldx), total: int32(k), rows: int32(q.rows),
+		n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld), lddecoded: int32(c.lddecoded), ldq: int32(of.ldz), ldx: int32(of.ldx), total: int32(k), rows: int32(of.rows),
 	}
-	return b.launch(t, "gpc_localize_point", driver.Dim{X: q.rows}, 32, 8*(k*k+2*k), driver.Struct(&job))
+	q.launch("gpc_localize_point", driver.Dim{X: of.rows}, 32, 8*(k*k+2*k), driver.Struct(&job))
 }
 
 // Localize implements backend.Index for up to MaxNeighbours neighbours.
@@ -252,33 +233,16 @@ func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int,
 			if err := w.fit(t, &l, pieces...); err != nil {
 				return err
 			}
-			q := query{rows: rows, z: z.at, x: s.at, tau: limits.at}
-			var err error
-			if q.ldz, err = w.put(t, b.stream, zobs, from, to, z); err != nil {
-				return err
-			}
-			if q.ldx, err = w.put(t, b.stream, obs, from, to, s); err != nil {
-				return err
-			}
+			q := b.queue(t)
+			of := query{rows: rows, z: z.at, x: s.at, tau: limits.at, ldz: w.put(q, zobs, from, to, z), ldx: w.put(q, obs, from, to, s)}
 			copy(driver.HostSlice[float32](w.host, limits.host, rows), tau[from:to])
-			if err := t.UploadAsync(limits.at, w.host, limits.host, 4*rows, b.stream); err != nil {
-				return err
-			}
-			if err := b.localize(t, c, q, neighbours, parts, &space, located{outZ.at, nearest.at, residual.at, consistent.at}); err != nil {
-				return err
-			}
-			for _, r := range []struct {
-				p piece
-				n int
-			}{{outZ, rows * c.n}, {nearest, rows}, {residual, rows}} {
-				if err := w.get(t, b.stream, r.p, r.n); err != nil {
-					return err
-				}
-			}
-			if err := t.DownloadAsync(w.host, consistent.host, consistent.at, rows, b.stream); err != nil {
-				return err
-			}
-			if err := t.Wait(b.stream); err != nil {
+			q.upload(limits.at, w.host, limits.host, 4*rows)
+			q.localize(c, of, neighbours, parts, &space, located{outZ.at, nearest.at, residual.at, consistent.at})
+			w.get(q, outZ, rows*c.n)
+			w.get(q, nearest, rows)
+			w.get(q, residual, rows)
+			q.download(w.host, consistent.host, consistent.at, rows)
+			if err := q.wait(); err != nil {
 				return err
 			}
 			if out.Z.Rows > 0 {
@@ -317,21 +281,12 @@ func (x *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) er
 			if err := w.fit(t, &l, append(space.take(&l, rows, k, parts, true), &in)...); err != nil {
 				return err
 			}
-			q := query{rows: rows, z: in.at}
-			var err error
-			if q.ldz, err = w.put(t, b.stream, z, from, to, in); err != nil {
-				return err
-			}
-			if err := b.search(t, c, q, k, parts, &space); err != nil {
-				return err
-			}
-			if err := w.get(t, b.stream, space.outIndex, rows*k); err != nil {
-				return err
-			}
-			if err := t.DownloadAsync(w.host, space.outDistance.host, space.outDistance.at, 8*rows*k, b.stream); err != nil {
-				return err
-			}
-			if err := t.Wait(b.stream); err != nil {
+			q := b.queue(t)
+			of := query{rows: rows, z: in.at, ldz: w.put(q, z, from, to, in)}
+			q.search(c, of, k, parts, &space)
+			w.get(q, space.outIndex, rows*k)
+			q.download(w.host, space.outDistance.host, space.outDistance.at, 8*rows*k)
+			if err := q.wait(); err != nil {
 				return err
 			}
 			copy(idx[from*k:to*k], driver.HostSlice[int32](w.host, space.outIndex.host, rows*k))

@@ -18,24 +18,47 @@ var _ backend.LoopsBackend = (*Backend)(nil)
 // captured graph for each chunk of loops: the observation goes in; the plan, σ and
 // what is recorded of the decision come out. Latents cross when they are asked for.
 type loops struct {
-	backend *Backend
-	memory  *memory // networks, codes, constants, latents
-	room    *memory // of a chunk, and the graphs
-	cfg     backend.LoopsConfig
-	rows    int
-	width   int // of E_x's input
+	deviceMap
+	room *memory // of a chunk, and the graphs
+	cfg  backend.LoopsConfig
+	rows int
 
-	flow                                          flow
-	encoder                                       packedNet
-	codes                                         codes // count 0: none
-	meanX, scaleX, semantic, inverseRange, latent driver.Pointer
-
+	latent  driver.Pointer
 	chunk   int
 	buffers stepBuffers
 	space   loopsSpace
 	search  searchSpace
 	host    *driver.HostMemory
 	graphs  keptGraphs[loopsKey]
+}
+
+// deviceMap is a map on the device, with its problem.
+type deviceMap struct {
+	backend                               *Backend
+	memory                                *memory // networks, codes, constants
+	flow                                  flow
+	encoder                               packedNet
+	width                                 int   // of E_x's input
+	codes                                 codes // count 0: none
+	meanX, scaleX, semantic, inverseRange driver.Pointer
+}
+
+// packMap copies a map to the device. none is the error of a problem that has no
+// device functions.
+func packMap(q *queue, cfg backend.MapConfig, none error) deviceMap {
+	m := &memory{}
+	d := deviceMap{
+		backend: q.Backend, memory: m, flow: newFlow(q, m, cfg.Step), encoder: packNet(q, m, "encoder E_x", cfg.EncoderX), width: cfg.EncoderX.In(),
+		meanX: uploaded(q, m, cfg.NormX.Mean), scaleX: uploaded(q, m, cfg.NormX.Scale),
+		semantic: uploaded(q, m, semanticOf(cfg.Step.Problem.Spec())), inverseRange: uploaded(q, m, cfg.InverseRange),
+	}
+	if cfg.Codes.Rows > 0 {
+		d.codes = packCodes(q, m, cfg.Codes, cfg.Decoded)
+	}
+	if d.flow.code.name == "" {
+		q.then(func() error { return noDevice(cfg.Step.Problem, none) })
+	}
+	return d
 }
 
 // loopsSpace is what a decision of a chunk needs beside the step's buffers. Pieces
@@ -69,19 +92,26 @@ func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	l := &loops{backend: b, memory: &memory{}, room: &memory{}, cfg: cfg, rows: cfg.Step.MaxBatch, width: cfg.EncoderX.In()}
+	l := &loops{room: &memory{}, cfg: cfg, rows: cfg.Step.MaxBatch}
 	l.graphs.memory = l.room
 	err := b.do(func(t *driver.Thread) error {
 		if err := b.preload(t, append(append([]string{}, stepKernels...), loopKernels...)...); err != nil {
 			return err
 		}
-		err := l.pack(t)
-		if err == nil && l.flow.code.name == "" {
-			err = noDevice(cfg.Step.Problem, backend.ErrNoLoops)
+		whole := cfg.MapConfig
+		if cfg.Direct {
+			whole.Codes, whole.Decoded = tensor.Matrix{}, tensor.Matrix{}
 		}
-		if err != nil {
+		q := b.queue(t)
+		l.deviceMap = packMap(q, whole, backend.ErrNoLoops)
+		l.latent = q.alloc(l.memory, 4*l.rows*l.flow.latent)
+		// No loop has a latent yet.
+		q.then(func() error {
+			return t.Fill32Async(l.latent, math.Float32bits(float32(math.NaN())), l.rows*l.flow.latent, q.on)
+		})
+		if q.err != nil {
 			l.memory.since(t, 0, 0)
-			return err
+			return q.err
 		}
 		for rows := min(l.rows, mostRows); ; rows = ceil(rows, 2) {
 			err := l.allocate(t, rows)
@@ -106,36 +136,6 @@ func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 	return l, nil
 }
 
-func (l *loops) pack(t *driver.Thread) error {
-	cfg, m := &l.cfg, l.memory
-	var err error
-	if l.flow, err = newFlow(t, l.backend, m, cfg.Step); err != nil {
-		return err
-	}
-	if l.encoder, err = packNet(t, m, cfg.EncoderX); err != nil {
-		return fmt.Errorf("encoder E_x: %w", err)
-	}
-	if cfg.Codes.Rows > 0 && !cfg.Direct {
-		if l.codes, err = packCodes(t, m, cfg.Codes, cfg.Decoded); err != nil {
-			return err
-		}
-	}
-	if l.meanX, l.scaleX, err = packNormalizer(t, m, cfg.NormX); err != nil {
-		return err
-	}
-	if l.semantic, err = uploaded(t, m, semanticOf(cfg.Step.Problem.Spec())); err != nil {
-		return err
-	}
-	if l.inverseRange, err = uploaded(t, m, cfg.InverseRange); err != nil {
-		return err
-	}
-	if l.latent, err = m.alloc(t, 4*l.rows*l.flow.latent); err != nil {
-		return err
-	}
-	// No loop has a latent yet.
-	return t.Fill32Async(l.latent, math.Float32bits(float32(math.NaN())), l.rows*l.flow.latent, l.backend.stream)
-}
-
 // neighbours of localization: at least the nearest code.
 func (l *loops) neighbours() int { return max(1, min(l.cfg.Neighbours, l.codes.count)) }
 
@@ -147,11 +147,7 @@ func (l *loops) allocate(t *driver.Thread, rows int) error {
 		return err
 	}
 	var layout layoutOf
-	var pieces []*piece
-	reserve := func(p *piece, perRow int, crosses bool) {
-		*p = layout.take(rows*perRow, crosses)
-		pieces = append(pieces, p)
-	}
+	reserve := func(p *piece, perRow int, crosses bool) { layout.reserve(p, rows*perRow, crosses) }
 	reserve(&s.c, 8*f.contexts, true)
 	reserve(&s.sigma, 8*f.objectives, true)
 	reserve(&s.s, 4*f.states, true)
@@ -180,20 +176,12 @@ func (l *loops) allocate(t *driver.Thread, rows int) error {
 	reserve(&s.consistent, 1, false)
 	reserve(&s.stray, 1, false)
 	if l.codes.count > 0 {
-		pieces = append(pieces, l.search.take(&layout, rows, l.neighbours(), l.backend.parts(rows, l.codes.count), false)...)
+		layout.reserved = append(layout.reserved, l.search.take(&layout, rows, l.neighbours(), l.backend.parts(rows, l.codes.count), false)...)
 	}
-	base, err := l.room.alloc(t, layout.device)
-	if err != nil {
-		return err
-	}
-	if l.host, err = l.room.allocHost(t, layout.host); err != nil {
-		return err
-	}
-	for _, p := range pieces {
-		p.at += base
-	}
+	q := l.backend.queue(t)
+	_, l.host = layout.place(q, l.room)
 	l.chunk = rows
-	return nil
+	return q.err
 }
 
 // Decide implements backend.Loops.
@@ -206,7 +194,7 @@ func (l *loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 			rows := min(l.chunk, l.rows-from)
 			l.stage(&in, from, rows)
 			key := loopsKey{from, rows, out.Z.Rows > 0}
-			if err := l.graphs.run(t, l.backend.stream, key, func() error { return l.queue(t, key) }); err != nil {
+			if err := l.graphs.run(t, l.backend, key, func(q *queue) { l.queue(q, key) }); err != nil {
 				return err
 			}
 			l.give(&out, from, rows)

@@ -8,86 +8,73 @@ type settleJob struct {
 }
 
 // queue puts a decision of one chunk on the stream.
-func (l *loops) queue(t *driver.Thread, key loopsKey) error {
+func (l *loops) queue(q *queue, key loopsKey) {
 	f, s, rows := &l.flow, &l.space, key.rows
-	for _, part := range []func() error{
-		func() error { return l.cross(t, rows, true, &s.c, &s.how) },
-		func() error { return l.observe(t, rows) },
-		func() error { return l.localize(t, rows, s.observed.at, s.zt.at, s.consistent.at) },
-		func() error {
-			return l.blend(t, rows, l.latent.Offset(4*key.from*f.latent), s.zt.at, s.alpha.at, s.hold.at, 0)
-		},
-		func() error { return l.steer(t, rows) },
-		func() error { return l.move(t, key) },
-	} {
-		if err := part(); err != nil {
-			return err
-		}
-	}
+	l.cross(q, rows, true, &s.c, &s.how)
+	l.observe(q, rows)
+	l.localize(q, rows, s.observed.at, s.zt.at, s.consistent.at)
+	l.blend(q, rows, l.latent.Offset(4*key.from*f.latent), s.zt.at, s.alpha.at, s.hold.at, 0)
+	l.steer(q, rows)
+	l.move(q, key)
 	last := &s.flags
 	if key.latents {
 		last = &s.z
 	}
-	return l.cross(t, rows, false, &s.sigmaOut, last)
+	l.cross(q, rows, false, &s.sigmaOut, last)
 }
 
 // cross copies the pieces from first to last, which lie one behind the other: in one
 // copy where they are few, so many rows of each otherwise.
-func (l *loops) cross(t *driver.Thread, rows int, in bool, first, last *piece) error {
-	s, stream := &l.space, l.backend.stream
-	one := func(at driver.Pointer, host, bytes int) error {
+func (l *loops) cross(q *queue, rows int, in bool, first, last *piece) {
+	s := &l.space
+	one := func(at driver.Pointer, host, bytes int) {
 		if in {
-			return t.UploadAsync(at, l.host, host, bytes, stream)
+			q.upload(at, l.host, host, bytes)
+		} else {
+			q.download(l.host, host, at, bytes)
 		}
-		return t.DownloadAsync(l.host, host, at, bytes, stream)
 	}
 	if whole := last.host + last.bytes - first.host; whole <= oneCopy {
-		return one(first.at, first.host, whole)
+		one(first.at, first.host, whole)
+		return
 	}
 	for _, p := range []*piece{&s.c, &s.sigma, &s.s, &s.slot, &s.tau, &s.alpha, &s.hold, &s.how, &s.sigmaOut, &s.residual, &s.displacement, &s.plan, &s.fallbacks, &s.flags, &s.z} {
-		bytes := p.bytes / l.chunk * rows
-		if p.host < first.host || p.host > last.host || bytes == 0 {
-			continue
-		}
-		if err := one(p.at, p.host, bytes); err != nil {
-			return err
+		if p.host >= first.host && p.host <= last.host {
+			one(p.at, p.host, p.bytes/l.chunk*rows)
 		}
 	}
-	return nil
 }
 
 // observe queues the observation in the networks' units, and E_x.
-func (l *loops) observe(t *driver.Thread, rows int) error {
+func (l *loops) observe(q *queue, rows int) {
 	f, s := &l.flow, &l.space
-	if err := l.backend.launch(t, "gpc_loop_observe", driver.Dim{X: ceil(rows*l.width, 256)}, 256, 0,
+	q.launch("gpc_loop_observe", driver.Dim{X: ceil(rows*l.width, 256)}, 256, 0,
 		driver.Int32(rows), driver.Int32(f.states), driver.Int32(f.contexts), driver.Int32(1+f.objectives), driver.Address(s.s.at), driver.Address(s.c.at), driver.Address(s.slot.at),
 		driver.Address(f.meanS), driver.Address(f.scaleS), driver.Address(l.meanX), driver.Address(l.scaleX),
-		driver.Address(s.normal.at), driver.Address(s.context.at), driver.Address(s.input.at)); err != nil {
-		return err
-	}
+		driver.Address(s.normal.at), driver.Address(s.context.at), driver.Address(s.input.at))
 	to := s.zt.at
 	if l.codes.count > 0 {
 		to = s.observed.at
 	}
 	job := forwardJob{net: l.encoder.at, z: s.input.at, y: to, ldz: int32(l.width), ldy: int32(f.latent)}
-	return l.backend.forward(t, rows, l.encoder.width, &job)
+	q.forward(rows, l.encoder.width, &job)
 }
 
 // localize queues the search and refinement of queries; nothing without codes.
-func (l *loops) localize(t *driver.Thread, rows int, query_, z, consistent driver.Pointer) error {
+func (l *loops) localize(q *queue, rows int, from, z, consistent driver.Pointer) {
 	if l.codes.count == 0 {
-		return nil
+		return
 	}
 	f, s := &l.flow, &l.space
-	q := query{rows: rows, z: query_, x: s.normal.at, tau: s.tau.at, ldz: f.latent, ldx: f.states}
+	of := query{rows: rows, z: from, x: s.normal.at, tau: s.tau.at, ldz: f.latent, ldx: f.states}
 	out := located{z: z, nearest: s.nearest.at, residual: s.distance.at, consistent: consistent}
-	return l.backend.localize(t, l.codes, q, l.neighbours(), l.backend.parts(rows, l.codes.count), &l.search, out)
+	q.localize(l.codes, of, l.neighbours(), l.backend.parts(rows, l.codes.count), &l.search, out)
 }
 
 // blend queues z ← (1 − α) from + α z.
-func (l *loops) blend(t *driver.Thread, rows int, from, z, alphas, hold driver.Pointer, alpha float32) error {
+func (l *loops) blend(q *queue, rows int, from, z, alphas, hold driver.Pointer, alpha float32) {
 	n := l.flow.latent
-	return l.backend.launch(t, "gpc_loop_blend", driver.Dim{X: ceil(rows*n, 256)}, 256, 0, driver.Int32(rows), driver.Int32(n),
+	q.launch("gpc_loop_blend", driver.Dim{X: ceil(rows*n, 256)}, 256, 0, driver.Int32(rows), driver.Int32(n),
 		driver.Address(from), driver.Address(alphas), driver.Address(hold), driver.Float32(alpha), driver.Address(z))
 }
 
@@ -98,29 +85,23 @@ func (l *loops) inputs() inputs {
 }
 
 // steer queues Base, the decoded state and plan at z_t, and σ there.
-func (l *loops) steer(t *driver.Thread, rows int) error {
+func (l *loops) steer(q *queue, rows int) {
 	f, s, b := &l.flow, &l.space, &l.buffers
-	if err := f.bases(t, rows, l.inputs(), b.base.at); err != nil {
-		return err
-	}
+	f.bases(q, rows, l.inputs(), b.base.at)
 	plan := s.first.at
 	if l.cfg.Direct { // then it is the decision
 		plan = s.plan.at
 	}
 	u := l.planAt(s.zt.at, plan)
 	d := forwardJob{net: f.netS.at, z: s.zt.at, physical: s.decoded.at, mean: f.meanS, scale: f.scaleS, ldz: int32(f.latent), ldp: int32(f.states)}
-	if err := l.backend.forward(t, rows, max(f.netS.width, f.netU.width), &d, &u); err != nil {
-		return err
-	}
-	if err := t.CopyAsync(s.sigmaOut.at, s.sigma.at, 8*rows*f.objectives, l.backend.stream); err != nil {
-		return err
-	}
+	q.forward(rows, max(f.netS.width, f.netU.width), &d, &u)
+	q.copy(s.sigmaOut.at, s.sigma.at, 8*rows*f.objectives)
 	job := steeringJob{
 		state: s.decoded.at, plan: plan, c: s.c.at, how: s.how.at, sigma: s.sigmaOut.at, weights: s.weight.at, flags: s.flags.at,
 		gain: l.cfg.PriorityFilter, rows: int32(rows), ldplan: int32(f.plan),
 	}
 	preference := preferenceJob{semantic: l.semantic}
-	return f.code.priority(t, l.backend, &job, &preference, l.inverseRange)
+	f.code.priority(q, &job, &preference, l.inverseRange)
 }
 
 // planAt decodes and clips the plan at z.
@@ -133,35 +114,23 @@ func (l *loops) planAt(z, to driver.Pointer) forwardJob {
 }
 
 // move queues the latent step, the retraction, the plan, and what is reported.
-func (l *loops) move(t *driver.Thread, key loopsKey) error {
+func (l *loops) move(q *queue, key loopsKey) {
 	f, s, b, rows := &l.flow, &l.space, &l.buffers, key.rows
 	moved := s.zt.at
 	if l.cfg.Direct {
-		if err := t.ZeroAsync(s.fallbacks.at, rows, l.backend.stream); err != nil {
-			return err
-		}
+		q.then(func() error { return q.t.ZeroAsync(s.fallbacks.at, rows, q.on) })
 	} else {
 		in := l.inputs()
-		if err := f.step(t, rows, in, b, b.next.at, func() error { return f.gradients(t, rows, in, b) }); err != nil {
-			return err
-		}
-		if err := t.CopyAsync(s.fallbacks.at, b.flags.at, rows, l.backend.stream); err != nil {
-			return err
-		}
+		f.step(q, rows, in, b, b.next.at, func() { f.gradients(q, rows, in, b) })
+		q.copy(s.fallbacks.at, b.flags.at, rows)
 		moved = b.next.at
 		if l.cfg.Retracts() {
-			if err := l.localize(t, rows, moved, s.observed.at, s.stray.at); err != nil {
-				return err
-			}
-			if err := l.blend(t, rows, moved, s.observed.at, 0, 0, float32(l.cfg.RetractionMix)); err != nil {
-				return err
-			}
+			l.localize(q, rows, moved, s.observed.at, s.stray.at)
+			l.blend(q, rows, moved, s.observed.at, 0, 0, float32(l.cfg.RetractionMix))
 			moved = s.observed.at
 		}
 		u := l.planAt(moved, s.plan.at)
-		if err := l.backend.forward(t, rows, f.netU.width, &u); err != nil {
-			return err
-		}
+		q.forward(rows, f.netU.width, &u)
 	}
 	job := settleJob{
 		z: s.zt.at, moved: moved, plan: s.plan.at, normal: s.normal.at, decoded: s.decoded.at, mean: f.meanS, scale: f.scaleS, hold: s.hold.at,
@@ -171,11 +140,8 @@ func (l *loops) move(t *driver.Thread, key loopsKey) error {
 	if l.codes.count > 0 {
 		job.consistent = s.consistent.at
 	}
-	if err := l.backend.launch(t, "gpc_loop_settle", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Struct(&job)); err != nil {
-		return err
+	q.launch("gpc_loop_settle", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Struct(&job))
+	if key.latents {
+		q.copy(s.z.at, moved, 4*rows*f.latent)
 	}
-	if !key.latents {
-		return nil
-	}
-	return t.CopyAsync(s.z.at, moved, 4*rows*f.latent, l.backend.stream)
 }

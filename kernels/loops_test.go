@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
@@ -24,10 +25,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 	nav := problem.Spec().Navigation
 	nav.LatentStep, nav.VMax, nav.LieGain, nav.RetractionMix, nav.Smoothing, nav.PriorityFilter = 0.05, 2, 0.2, 0.3, 0.4, 0.6
 	opt.Navigation, opt.Latents = &nav, true
-	batch, err := batchnav.NewBatch(b, integratorModel(t, 300), problem, opt, loops)
-	if err != nil {
-		t.Fatal(err)
-	}
+	batch := must.Get(batchnav.NewBatch(b, integratorModel(t, 300), problem, opt, loops))(t)
 	if _, device := b.(*Backend); device != batch.OnDevice() {
 		t.Errorf("latents on the device: %v, want %v", batch.OnDevice(), device)
 	}
@@ -53,9 +51,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 			}
 			given[i] = batchnav.Observation{S: s, C: obs[i].C, Preference: obs[i].Preference}
 		}
-		if err := batch.Decide(given, out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, batch.Decide(given, out))
 		for i := range out {
 			d := out[i]
 			d.U, d.Plan, d.Latent = append([]float64(nil), d.U...), append([]float32(nil), d.Plan...), append([]float32(nil), d.Latent...)
@@ -129,15 +125,10 @@ func TestLoopsStayOnDevice(t *testing.T) {
 func TestLatentsCrossOnRequestAlone(t *testing.T) {
 	library, b := onShim(t, Options{})
 	cfg := loopsConfig(t, 5)
-	l, err := b.NewLoops(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(b.NewLoops(cfg))(t)
 	in, out := loopsCall(cfg)
 	for range 2 {
-		if err := l.Decide(in, out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Decide(in, out))
 	}
 	counted := []string{"cuGraphLaunch", "cuStreamBeginCapture_v2", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel"}
 	before := map[string]int{}
@@ -146,9 +137,7 @@ func TestLatentsCrossOnRequestAlone(t *testing.T) {
 	}
 	const more = 3
 	for range more {
-		if err := l.Decide(in, out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Decide(in, out))
 	}
 	for _, s := range counted {
 		want := 0
@@ -168,9 +157,7 @@ func loopsConfig(t testing.TB, loops int) backend.LoopsConfig {
 	decoded := m.CodesDecoded
 	if decoded.Rows == 0 {
 		decoded = tensor.New(m.Codes.Rows, m.DecoderS.Out())
-		if err := m.DecoderS.Forward(m.Codes, decoded); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.DecoderS.Forward(m.Codes, decoded))
 	}
 	return backend.LoopsConfig{
 		MapConfig: backend.MapConfig{
@@ -214,17 +201,12 @@ func TestLatentsAreReadAndReplaced(t *testing.T) {
 	cfg := loopsConfig(t, 7)
 	in, out := loopsCall(cfg)
 	begin := func() backend.Loops {
-		l, err := b.NewLoops(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(b.NewLoops(cfg))(t)
 		return l
 	}
 	decide := func(l backend.Loops) {
 		t.Helper()
-		if err := l.Decide(in, out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Decide(in, out))
 	}
 	first, second := begin(), begin()
 	z := tensor.New(7, cfg.Step.DecoderS.In())
@@ -235,9 +217,7 @@ func TestLatentsAreReadAndReplaced(t *testing.T) {
 	in.Smoothing = slices.Repeat([]float32{1}, 7)
 	decide(first)
 	in.Smoothing = alphas
-	if err := first.Latents(z); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Latents(z))
 	if err := second.SetLatents(z); err != nil {
 		t.Fatal(err)
 	}
@@ -269,10 +249,7 @@ func TestLoopsInChunks(t *testing.T) {
 		if i == 1 {
 			library.SetMemory(used - 128<<10)
 		}
-		made, err := b.NewLoops(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Get(b.NewLoops(cfg))(t)
 		if l := made.(*loops); (l.chunk < 150) != (i == 1) {
 			t.Fatalf("chunks of %d loops", l.chunk)
 		}
@@ -286,9 +263,7 @@ func TestLoopsInChunks(t *testing.T) {
 		alphas := in.Smoothing
 		in.Smoothing = slices.Repeat([]float32{1}, 150)
 		for range 2 {
-			if err := made.Decide(in, out); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, made.Decide(in, out))
 			in.Smoothing = alphas
 		}
 		plans[i] = out.U.Clone()

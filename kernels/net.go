@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"fmt"
 	"runtime"
 
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -28,14 +27,14 @@ func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) {
 	}
 	n := &net{backend: b, memory: &memory{}}
 	err := b.do(func(t *driver.Thread) error {
-		var err error
-		if n.packed, err = packNet(t, n.memory, mlp); err != nil {
+		q := b.queue(t)
+		if n.packed = packNet(q, n.memory, "net", mlp); q.err != nil {
 			n.memory.since(t, 0, 0)
 		}
-		return err
+		return q.err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("net: %w", err)
+		return nil, err
 	}
 	runtime.AddCleanup(n, func(m *memory) { b.discard(m.free) }, n.memory)
 	return n, nil
@@ -43,7 +42,7 @@ func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) {
 
 // netCall is one chunk of one operation: what is on the device.
 type netCall struct {
-	t            *driver.Thread
+	*queue
 	rows         int
 	in, bar, out driver.Pointer // input, cotangent (VJP) and result
 	mask, jac    driver.Pointer // of the forward pass; room for Jacobians
@@ -53,7 +52,7 @@ type netCall struct {
 // run takes the batch z through work in chunks. bar is a second input or has no
 // columns; jac floats a row are reserved for Jacobians; hidden asks for the masks,
 // which a forward pass then has left.
-func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c netCall) error) error {
+func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c netCall)) error {
 	b := n.backend
 	most := max(1, min(mostRows, maxElements/max(out.Cols, jac, 1)))
 	return b.do(func(t *driver.Thread) error {
@@ -66,29 +65,18 @@ func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c n
 			if err := w.fit(t, &l, &in, &cotangent, &result, &mask, &jacobian); err != nil {
 				return err
 			}
-			c := netCall{t: t, rows: rows, in: in.at, bar: cotangent.at, out: result.at, mask: mask.at, jac: jacobian.at}
-			var err error
-			if c.ldin, err = w.put(t, b.stream, z, from, to, in); err != nil {
-				return err
-			}
+			q := b.queue(t)
+			c := netCall{queue: q, rows: rows, in: in.at, bar: cotangent.at, out: result.at, mask: mask.at, jac: jacobian.at, ldin: w.put(q, z, from, to, in)}
 			if bar.Cols > 0 {
-				if c.ldbar, err = w.put(t, b.stream, bar, from, to, cotangent); err != nil {
-					return err
-				}
+				c.ldbar = w.put(q, bar, from, to, cotangent)
 			}
 			if hidden {
 				job := forwardJob{net: n.packed.at, z: c.in, mask: c.mask, ldz: int32(c.ldin)}
-				if err := b.forward(t, rows, n.packed.width, &job); err != nil {
-					return err
-				}
+				q.forward(rows, n.packed.width, &job)
 			}
-			if err := work(c); err != nil {
-				return err
-			}
-			if err := w.get(t, b.stream, result, rows*out.Cols); err != nil {
-				return err
-			}
-			if err := t.Wait(b.stream); err != nil {
+			work(c)
+			w.get(q, result, rows*out.Cols)
+			if err := q.wait(); err != nil {
 				return err
 			}
 			w.give(out, from, to, result)
@@ -105,9 +93,9 @@ func (n *net) Forward(z, y tensor.Matrix) error {
 	if err := backend.CheckNet("Forward", z, n.packed.in, "y", y, n.packed.out); err != nil {
 		return err
 	}
-	return n.run(z, tensor.Matrix{}, y, false, 0, func(c netCall) error {
+	return n.run(z, tensor.Matrix{}, y, false, 0, func(c netCall) {
 		job := forwardJob{net: n.packed.at, z: c.in, y: c.out, ldz: int32(c.ldin), ldy: int32(n.packed.out)}
-		return n.backend.forward(c.t, c.rows, n.packed.width, &job)
+		c.forward(c.rows, n.packed.width, &job)
 	})
 }
 
@@ -120,9 +108,9 @@ func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 	if err := tensor.Check(op, "ybar", ybar, z.Rows, n.packed.out); err != nil {
 		return err
 	}
-	return n.run(z, ybar, zbar, true, 0, func(c netCall) error {
+	return n.run(z, ybar, zbar, true, 0, func(c netCall) {
 		job := vjpJob{net: n.packed.at, mask: c.mask, zbar: c.out, ybar: c.bar, ldzbar: int32(n.packed.in), ldybar: int32(c.ldbar)}
-		return n.backend.backward(c.t, c.rows, max(n.packed.width, n.packed.out), &job)
+		c.backward(c.rows, max(n.packed.width, n.packed.out), &job)
 	})
 }
 
@@ -131,8 +119,8 @@ func (n *net) Jacobian(z, jac tensor.Matrix) error {
 	if err := backend.CheckNet("Jacobian", z, n.packed.in, "jac", jac, n.packed.out*n.packed.in); err != nil {
 		return err
 	}
-	return n.run(z, tensor.Matrix{}, jac, true, 0, func(c netCall) error {
-		return n.backend.jacobian(c.t, n.packed, c.rows, c.mask, c.out)
+	return n.run(z, tensor.Matrix{}, jac, true, 0, func(c netCall) {
+		c.jacobian(n.packed, c.rows, c.mask, c.out)
 	})
 }
 
@@ -149,8 +137,8 @@ func (n *net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 	if !n.backend.fused(n.packed) {
 		jac = n.packed.out * n.packed.in
 	}
-	return n.run(z, tensor.Matrix{}, g, true, jac, func(c netCall) error {
-		return n.backend.metric(c.t, n.packed, c.rows, c.mask, lambda, c.jac, c.out)
+	return n.run(z, tensor.Matrix{}, g, true, jac, func(c netCall) {
+		c.metric(n.packed, c.rows, c.mask, lambda, c.jac, c.out)
 	})
 }
 
@@ -161,24 +149,23 @@ func (b *Backend) fused(n packedNet) bool {
 }
 
 // jacobian queues the Jacobians of rows whose masks are known.
-func (b *Backend) jacobian(t *driver.Thread, n packedNet, rows int, mask, jac driver.Pointer) error {
-	return b.jacobianJob(t, n, rows, jacobianJob{net: n.at, mask: mask, jac: jac, ldjac: int32(n.in * n.out)})
+func (q *queue) jacobian(n packedNet, rows int, mask, jac driver.Pointer) {
+	q.jacobianJob(n, rows, jacobianJob{net: n.at, mask: mask, jac: jac, ldjac: int32(n.in * n.out)})
 }
 
 // metric queues JᵀJ + λI of rows whose masks are known; jac is room for Jacobians
 // where they do not stay on the chip.
-func (b *Backend) metric(t *driver.Thread, n packedNet, rows int, mask driver.Pointer, lambda float32, jac, g driver.Pointer) error {
-	if b.fused(n) {
-		return b.jacobianJob(t, n, rows, jacobianJob{net: n.at, mask: mask, metric: g, lambda: lambda, ldmetric: int32(n.in * n.in)})
+func (q *queue) metric(n packedNet, rows int, mask driver.Pointer, lambda float32, jac, g driver.Pointer) {
+	if q.fused(n) {
+		q.jacobianJob(n, rows, jacobianJob{net: n.at, mask: mask, metric: g, lambda: lambda, ldmetric: int32(n.in * n.in)})
+		return
 	}
-	if err := b.jacobian(t, n, rows, mask, jac); err != nil {
-		return err
-	}
-	return b.launch(t, "gpc_metric", driver.Dim{X: rows}, 256, 0,
+	q.jacobian(n, rows, mask, jac)
+	q.launch("gpc_metric", driver.Dim{X: rows}, 256, 0,
 		driver.Address(jac), driver.Int64(n.in*n.out), driver.Int32(n.out), driver.Int32(n.in), driver.Float32(lambda), driver.Address(g), driver.Int64(n.in*n.in))
 }
 
-func (b *Backend) jacobianJob(t *driver.Thread, n packedNet, rows int, job jacobianJob) error {
-	columns, shared := b.jacobianShape(n)
-	return b.launch(t, b.variant("gpc_jacobian", columns), driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
+func (q *queue) jacobianJob(n packedNet, rows int, job jacobianJob) {
+	columns, shared := q.jacobianShape(n)
+	q.launch(q.variant("gpc_jacobian", columns), driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
 }

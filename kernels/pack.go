@@ -54,7 +54,17 @@ type packedNet struct {
 
 // packNet checks a network's sizes and copies it to the device; of several networks
 // in a chain each reads what the one before gives, for forward passes alone.
-func packNet(t *driver.Thread, m *memory, chain ...*model.MLP) (packedNet, error) {
+func packNet(q *queue, m *memory, what string, chain ...*model.MLP) (n packedNet) {
+	q.then(func() (err error) {
+		if n, err = pack(q, m, chain...); err != nil {
+			err = fmt.Errorf("%s: %w", what, err)
+		}
+		return err
+	})
+	return n
+}
+
+func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 	n := packedNet{in: chain[0].In(), out: chain[len(chain)-1].Out(), maskWords: 1}
 	var layers []model.Layer
 	joint := map[int]bool{}
@@ -104,19 +114,15 @@ func packNet(t *driver.Thread, m *memory, chain ...*model.MLP) (packedNet, error
 	}
 	d.width, d.maskWords = int32(n.width), int32(n.maskWords)
 	size := int(unsafe.Sizeof(d))
-	at, err := m.alloc(t, 4*len(values)+size)
-	if err != nil {
-		return n, err
-	}
+	at := q.alloc(m, 4*len(values)+size)
 	for i := range d.layer[:n.layers] {
 		l := &d.layer[i]
 		l.weight, l.transposed, l.bias = l.weight+at, l.transposed+at, l.bias+at
 	}
-	if err := driver.Upload(t, at, values); err != nil {
-		return n, err
-	}
+	fill(q, at, values)
 	n.at = at.Offset(4 * len(values))
-	return n, driver.Upload(t, n.at, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
+	fill(q, n.at, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
+	return n, q.err
 }
 
 // stageBytes is rowsStage of include/net.cuh.
@@ -159,23 +165,23 @@ func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 // forward launches mlp_forward on one or two jobs. A pass that leaves masks is in
 // float32 under every option: rounding to 11 bits would put units on the other side
 // of their kinks, and so change the Jacobian by much more than its own rounding.
-func (b *Backend) forward(t *driver.Thread, rows, width int, jobs ...*forwardJob) error {
+func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 	name := "gpc_mlp_forward"
-	perBlock, shared := b.forwardShape(rows, width)
-	entry := b.variant(name, perBlock)
+	perBlock, shared := q.forwardShape(rows, width)
+	entry := q.variant(name, perBlock)
 	for _, j := range jobs {
 		if j.mask != 0 {
 			entry = fmt.Sprintf("%s_%d", name, perBlock)
 		}
 	}
-	return b.launch(t, entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
 
 // backward launches mlp_vjp on one or two jobs.
-func (b *Backend) backward(t *driver.Thread, rows, width int, jobs ...*vjpJob) error {
-	perBlock, shared := b.forwardShape(rows, width)
-	return b.launch(t, b.variant("gpc_mlp_vjp", perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
+	perBlock, shared := q.forwardShape(rows, width)
+	q.launch(q.variant("gpc_mlp_vjp", perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
 

@@ -47,27 +47,21 @@ type problemCode struct {
 }
 
 // newProblemCode loads the device functions that a problem has and their constants.
-func newProblemCode(t *driver.Thread, b *Backend, m *memory, p domain.Problem) (problemCode, error) {
+func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 	device, ok := p.(domain.Device)
 	if !ok {
-		return problemCode{}, nil
+		return problemCode{}
 	}
 	code := device.Device()
 	if code.Name == "" {
-		return problemCode{}, nil
+		return problemCode{}
 	}
-	if err := b.loadDomain(t, code); err != nil {
-		return problemCode{}, err
-	}
+	q.then(func() error { return q.loadDomain(q.t, code) })
 	c := problemCode{name: code.Name, warp: code.Warp, gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored}
-	var err error
-	if c.constants, err = m.alloc(t, max(8*len(code.Constants)+4*len(code.Indices), 8)); err != nil {
-		return c, err
-	}
-	if err = driver.Upload(t, c.constants, code.Constants); err != nil {
-		return c, err
-	}
-	return c, driver.Upload(t, c.constants.Offset(8*len(code.Constants)), code.Indices)
+	c.constants = q.alloc(m, max(8*len(code.Constants)+4*len(code.Indices), 8))
+	fill(q, c.constants, code.Constants)
+	fill(q, c.constants.Offset(8*len(code.Constants)), code.Indices)
+	return c
 }
 
 // noDevice says why this instance of a problem has no device functions.
@@ -99,29 +93,29 @@ func (c *problemCode) inFlight(b *Backend, rows int) int {
 }
 
 // base queues Base(x, c).
-func (c *problemCode) base(t *driver.Thread, b *Backend, rows int, in inputs, plan driver.Pointer, ldplan int) error {
+func (c *problemCode) base(q *queue, rows int, in inputs, plan driver.Pointer, ldplan int) {
 	grid, block := c.shape(rows)
-	return b.launch(t, "gpc_domain_base_"+c.name, grid, block, 0, driver.Int32(rows), driver.Address(in.x), driver.Int32(in.ldx),
+	q.launch("gpc_domain_base_"+c.name, grid, block, 0, driver.Int32(rows), driver.Address(in.x), driver.Int32(in.ldx),
 		driver.Address(in.ctx), driver.Int32(in.ldctx), driver.Address(plan), driver.Int32(ldplan), driver.Address(c.constants))
 }
 
 // gradient queues objectives and gradients.
-func (c *problemCode) gradient(t *driver.Thread, b *Backend, batch *domainBatch) error {
+func (c *problemCode) gradient(q *queue, batch *domainBatch) {
 	grid, block := c.shape(int(batch.rows))
-	return b.launch(t, "gpc_domain_gradient_"+c.name, grid, block, c.gradientShared, driver.Struct(batch), driver.Address(c.constants))
+	q.launch("gpc_domain_gradient_"+c.name, grid, block, c.gradientShared, driver.Struct(batch), driver.Address(c.constants))
 }
 
 // priority queues σ and the effective weights of rows of latents.
-func (c *problemCode) priority(t *driver.Thread, b *Backend, job *steeringJob, preference *preferenceJob, inverseRange driver.Pointer) error {
+func (c *problemCode) priority(q *queue, job *steeringJob, preference *preferenceJob, inverseRange driver.Pointer) {
 	grid, block := c.shape(int(job.rows))
-	return b.launch(t, "gpc_domain_priority_"+c.name, grid, block, 0, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants), driver.Address(inverseRange))
+	q.launch("gpc_domain_priority_"+c.name, grid, block, 0, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants), driver.Address(inverseRange))
 }
 
 // rollout queues one step of all roll-outs.
-func (c *problemCode) rollout(t *driver.Thread, b *Backend, job *rolloutJob, preference *preferenceJob) error {
+func (c *problemCode) rollout(q *queue, job *rolloutJob, preference *preferenceJob) {
 	grid, block := c.shape(int(job.rows))
 	if c.warp {
-		grid.X = c.inFlight(b, int(job.rows))
+		grid.X = c.inFlight(q.Backend, int(job.rows))
 	}
-	return b.launch(t, "gpc_domain_rollout_"+c.name, grid, block, c.rolloutShared, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants))
+	q.launch("gpc_domain_rollout_"+c.name, grid, block, c.rolloutShared, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants))
 }

@@ -98,17 +98,21 @@ func (p *program) Host(i int) []float32 {
 }
 
 // Run implements domain.Program.
-func (p *program) Run(key any, queue func(domain.Queue) error) error {
+func (p *program) Run(key any, fill func(domain.Queue) error) error {
 	b := p.backend
 	return b.do(func(t *driver.Thread) error {
-		return p.graphs.run(t, b.stream, key, func() error { return queue(recording{p, t}) })
+		return p.graphs.run(t, b, key, func(q *queue) {
+			if err := fill(recording{p, q}); err != nil {
+				q.err = err
+			}
+		})
 	})
 }
 
 // recording puts what a domain queues on the backend's stream.
 type recording struct {
 	*program
-	t *driver.Thread
+	queue *queue
 }
 
 func (r recording) check(what string, buffer, words int) error {
@@ -123,7 +127,8 @@ func (r recording) Upload(buffer, words int) error {
 	if err := r.check("upload", buffer, words); err != nil {
 		return err
 	}
-	return r.t.UploadAsync(r.at[buffer], r.host[buffer], 0, 4*words, r.backend.stream)
+	r.queue.upload(r.at[buffer], r.host[buffer], 0, 4*words)
+	return r.queue.err
 }
 
 // Download implements domain.Queue.
@@ -131,7 +136,8 @@ func (r recording) Download(buffer, words int) error {
 	if err := r.check("download", buffer, words); err != nil {
 		return err
 	}
-	return r.t.DownloadAsync(r.host[buffer], 0, r.at[buffer], 4*words, r.backend.stream)
+	r.queue.download(r.host[buffer], 0, r.at[buffer], 4*words)
+	return r.queue.err
 }
 
 // Launch implements domain.Queue.
@@ -155,5 +161,6 @@ func (r recording) Launch(kernel string, blocks, threads, shared int, arguments 
 			return fmt.Errorf("kernel %s: argument %d is %T, want domain.Buffer, int32 or float32", kernel, i, a)
 		}
 	}
-	return r.backend.launch(r.t, kernel, driver.Dim{X: blocks}, threads, shared, passed...)
+	r.queue.launch(kernel, driver.Dim{X: blocks}, threads, shared, passed...)
+	return r.queue.err
 }

@@ -19,20 +19,14 @@ var _ backend.RefinerBackend = (*Backend)(nil)
 // observation on the way in, the chosen plan and the statistics on the way out, and
 // the tables of noise and preferences when the seed or the counts change.
 type refiner struct {
-	backend *Backend
-	memory  *memory // networks, codes, constants
-	room    *memory // buffers of the largest request so far, and the graphs on them
-	cfg     refinerSizes
+	deviceMap
+	room       *memory // buffers of the largest request so far, and the graphs on them
+	neighbours int     // of localization
 
-	flow    flow
-	encoder packedNet
-	policy  packedNet // D_u of E_x, the base policy of the roll-out
-	codes   codes     // count 0: none
-	spec    *domain.Spec
-	norm    model.Normalizer // of E_x's input
-	normS   model.Normalizer
-
-	meanX, scaleX, semantic, inverseRange driver.Pointer
+	policy packedNet // D_u of E_x, the base policy of the roll-out
+	spec   *domain.Spec
+	norm   model.Normalizer // of E_x's input
+	normS  model.Normalizer
 
 	capacity int
 	host     *driver.HostMemory
@@ -41,11 +35,6 @@ type refiner struct {
 	search   searchSpace
 	graphs   keptGraphs[refineKey]
 	tables   tableKey
-}
-
-type refinerSizes struct {
-	neighbours int // of localization
-	width      int // of E_x's input
 }
 
 // refineSpace is what a refinement needs beside the step's buffers.
@@ -100,7 +89,7 @@ func (r *refiner) observationLayout() observationLayout {
 	take(&l.state, ns, 4)
 	take(&l.ctx, nc, 4)
 	take(&l.normal, ns, 4)
-	take(&l.input, r.cfg.width, 4)
+	take(&l.input, r.width, 4)
 	take(&l.slot, 1+m, 4)
 	take(&l.tau32, 1, 4)
 	take(&l.previous, r.flow.latent, 4)
@@ -145,25 +134,30 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 		return nil, err
 	}
 	r := &refiner{
-		backend: b, memory: &memory{}, room: &memory{}, spec: cfg.Step.Problem.Spec(),
+		room: &memory{}, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
 		norm:  model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
 		normS: model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
-		cfg:   refinerSizes{neighbours: cfg.Neighbours, width: cfg.EncoderX.In()},
 	}
 	r.graphs.memory = r.room
 	err := b.do(func(t *driver.Thread) error {
 		if err := b.preload(t, append(slices.Clone(stepKernels), refineKernels...)...); err != nil {
 			return err
 		}
-		err := r.pack(t, cfg)
-		if err == nil {
-			err = r.canScore(cfg.Step.Problem)
+		q := b.queue(t)
+		r.deviceMap = packMap(q, cfg, backend.ErrNoRefiner)
+		if r.spec.Plan == 1 {
+			r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
 		}
-		if err != nil {
+		if _, scored := cfg.Step.Problem.(domain.Scored); scored && !r.flow.code.scored {
+			q.then(func() error {
+				return fmt.Errorf("%s: its device functions do not score an action by the state it leads to: %w", r.spec.Name, backend.ErrNoRefiner)
+			})
+		}
+		q.then(func() error { return r.grow(t, padded(cfg.Step.MaxBatch)) })
+		if q.err != nil {
 			r.memory.since(t, 0, 0)
-			return err
 		}
-		return r.grow(t, padded(cfg.Step.MaxBatch))
+		return q.err
 	})
 	if isShort(err) {
 		return nil, errors.Join(backend.ErrNoRefiner, err)
@@ -176,45 +170,6 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 		b.discard(m[1].free)
 	}, [2]*memory{r.memory, r.room})
 	return r, nil
-}
-
-// canScore says why the device functions cannot refine the problem.
-func (r *refiner) canScore(p domain.Problem) error {
-	if r.flow.code.name == "" {
-		return noDevice(p, backend.ErrNoRefiner)
-	}
-	if _, scored := p.(domain.Scored); scored && !r.flow.code.scored {
-		return fmt.Errorf("%s: its device functions do not score an action by the state it leads to: %w", r.spec.Name, backend.ErrNoRefiner)
-	}
-	return nil
-}
-
-func (r *refiner) pack(t *driver.Thread, cfg backend.MapConfig) error {
-	var err error
-	if r.flow, err = newFlow(t, r.backend, r.memory, cfg.Step); err != nil {
-		return err
-	}
-	if r.encoder, err = packNet(t, r.memory, cfg.EncoderX); err != nil {
-		return fmt.Errorf("encoder E_x: %w", err)
-	}
-	if r.spec.Plan == 1 {
-		if r.policy, err = packNet(t, r.memory, cfg.EncoderX, cfg.Step.DecoderU); err != nil {
-			return fmt.Errorf("base policy: %w", err)
-		}
-	}
-	if cfg.Codes.Rows > 0 {
-		if r.codes, err = packCodes(t, r.memory, cfg.Codes, cfg.Decoded); err != nil {
-			return err
-		}
-	}
-	if r.meanX, r.scaleX, err = packNormalizer(t, r.memory, cfg.NormX); err != nil {
-		return err
-	}
-	if r.semantic, err = uploaded(t, r.memory, semanticOf(r.spec)); err != nil {
-		return err
-	}
-	r.inverseRange, err = uploaded(t, r.memory, cfg.InverseRange)
-	return err
 }
 
 // grow makes room for so many candidates. Graphs on the old buffers end with them.
@@ -234,55 +189,41 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	r.buffers = buffers
 	f, s := &r.flow, &r.space
 	var l layoutOf
-	var pieces []*piece
-	reserve := func(p *piece, bytes int, crosses bool) {
-		*p = l.take(bytes, crosses)
-		pieces = append(pieces, p)
-	}
-	reserve(&s.observation, r.observationLayout().bytes, true)
-	reserve(&s.result, r.resultLayout().bytes, true)
-	reserve(&s.observed, 4*f.latent, false)
-	reserve(&s.spot, 4*f.latent, false)
-	reserve(&s.nearest, 4, false)
-	reserve(&s.residual, 4, false)
-	reserve(&s.sigma, 4*f.objectives, false)
-	reserve(&s.z, 4*n*f.latent, false)
-	reserve(&s.other, 4*n*f.latent, false)
-	reserve(&s.normals, 8*n*f.latent, false)
-	reserve(&s.preferences, 4*n*f.objectives, false)
-	reserve(&s.scales, 8*maxNoiseScales, true)
-	reserve(&s.sweepIn, 4*n*r.cfg.width, false)
-	reserve(&s.sweepOut, 4*n*f.latent, false)
-	reserve(&s.source, n, false)
-	reserve(&s.distance, 4*r.codes.count, false)
-	reserve(&s.consistent, r.codes.count, false)
-	reserve(&s.list, 4*r.codes.count, false)
-	reserve(&s.chosen, 4*n, false)
-	reserve(&s.found, 4, false)
-	reserve(&s.s, 8*n*f.states, false)
-	reserve(&s.c, 8*n*f.contexts, false)
-	reserve(&s.cost, 8*n, false)
-	reserve(&s.margin, 8*n, false)
-	reserve(&s.best, 8*n*f.plan, false)
-	reserve(&s.input, 4*n*r.cfg.width, false)
-	reserve(&s.state, 4*n*f.states, false)
-	reserve(&s.context, 4*n*f.contexts, false)
-	reserve(&s.workspace, f.code.workspace*f.code.inFlight(r.backend, n), false)
-	pieces = append(pieces, r.search.take(&l, 1, max(1, min(r.cfg.neighbours, r.codes.count)), r.backend.parts(1, max(r.codes.count, 1)), false)...)
-	base, err := r.room.alloc(t, l.device)
-	if err != nil {
+	l.reserve(&s.observation, r.observationLayout().bytes, true)
+	l.reserve(&s.result, r.resultLayout().bytes, true)
+	l.reserve(&s.observed, 4*f.latent, false)
+	l.reserve(&s.spot, 4*f.latent, false)
+	l.reserve(&s.nearest, 4, false)
+	l.reserve(&s.residual, 4, false)
+	l.reserve(&s.sigma, 4*f.objectives, false)
+	l.reserve(&s.z, 4*n*f.latent, false)
+	l.reserve(&s.other, 4*n*f.latent, false)
+	l.reserve(&s.normals, 8*n*f.latent, false)
+	l.reserve(&s.preferences, 4*n*f.objectives, false)
+	l.reserve(&s.scales, 8*maxNoiseScales, true)
+	l.reserve(&s.sweepIn, 4*n*r.width, false)
+	l.reserve(&s.sweepOut, 4*n*f.latent, false)
+	l.reserve(&s.source, n, false)
+	l.reserve(&s.distance, 4*r.codes.count, false)
+	l.reserve(&s.consistent, r.codes.count, false)
+	l.reserve(&s.list, 4*r.codes.count, false)
+	l.reserve(&s.chosen, 4*n, false)
+	l.reserve(&s.found, 4, false)
+	l.reserve(&s.s, 8*n*f.states, false)
+	l.reserve(&s.c, 8*n*f.contexts, false)
+	l.reserve(&s.cost, 8*n, false)
+	l.reserve(&s.margin, 8*n, false)
+	l.reserve(&s.best, 8*n*f.plan, false)
+	l.reserve(&s.input, 4*n*r.width, false)
+	l.reserve(&s.state, 4*n*f.states, false)
+	l.reserve(&s.context, 4*n*f.contexts, false)
+	l.reserve(&s.workspace, f.code.workspace*f.code.inFlight(r.backend, n), false)
+	l.reserved = append(l.reserved, r.search.take(&l, 1, max(1, min(r.neighbours, r.codes.count)), r.backend.parts(1, max(r.codes.count, 1)), false)...)
+	q := r.backend.queue(t)
+	if _, r.host = l.place(q, r.room); q.err != nil {
 		r.room.since(t, 0, 0)
-		return err
+		return q.err
 	}
-	host, err := r.room.allocHost(t, l.host)
-	if err != nil {
-		r.room.since(t, 0, 0)
-		return err
-	}
-	for _, p := range pieces {
-		p.at += base
-	}
-	r.host = host
 	r.capacity = n
 	return nil
 }

@@ -29,7 +29,7 @@ func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
 			candidates: in.Candidates, around: in.Around, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
 			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive,
 		}
-		if err := r.graphs.run(t, r.backend.stream, key, func() error { return r.queue(t, key) }); err != nil {
+		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
 		out = r.result(key)
@@ -103,7 +103,7 @@ func (r *refiner) stage(in backend.RefineInput) {
 	doubles(l.tau, 1)[0] = float64(in.Tau)
 	clear(doubles(l.weights, f.objectives))
 	copy(doubles(l.weights, f.objectives), in.Preference.W)
-	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.cfg.width)
+	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.width)
 	tensor.Narrow(state, in.S)
 	tensor.Narrow(ctx, in.C)
 	r.normS.Apply(singles(l.normal, f.states), state)
@@ -120,31 +120,20 @@ func (r *refiner) stage(in backend.RefineInput) {
 }
 
 // queue puts a whole refinement on the stream.
-func (r *refiner) queue(t *driver.Thread, key refineKey) error {
-	s, stream := &r.space, r.backend.stream
-	if err := t.UploadAsync(s.observation.at, r.host, s.observation.host, s.observation.bytes, stream); err != nil {
-		return err
-	}
-	if err := t.UploadAsync(s.scales.at, r.host, s.scales.host, 8*key.scales, stream); err != nil {
-		return err
-	}
+func (r *refiner) queue(q *queue, key refineKey) {
+	s := &r.space
+	q.upload(s.observation.at, r.host, s.observation.host, s.observation.bytes)
+	q.upload(s.scales.at, r.host, s.scales.host, 8*key.scales)
 	o := r.place()
 	preference := preferenceJob{weights: o.weights, slot: o.slot, semantic: r.semantic, mean: r.meanX, scale: r.scaleX}
 	if key.adaptive {
 		preference.adaptive = 1
 	}
-	for _, part := range []func() error{
-		func() error { return r.anchor(t, o, &preference) },
-		func() error { return r.scatter(t, key, o) },
-		func() error { return r.drift(t, key, o) },
-		func() error { return r.evaluate(t, key, &preference) },
-		func() error { return r.choose(t, key) },
-	} {
-		if err := part(); err != nil {
-			return err
-		}
-	}
-	return nil
+	r.anchor(q, o, &preference)
+	r.scatter(q, key, o)
+	r.drift(q, key, o)
+	r.evaluate(q, key, &preference)
+	r.choose(q, key)
 }
 
 // observed is where the parts of the observation lie on the device.
@@ -159,43 +148,28 @@ func (r *refiner) place() observed {
 }
 
 // encode queues E_x over rows of inputs.
-func (r *refiner) encode(t *driver.Thread, rows int, input, z driver.Pointer) error {
-	job := forwardJob{net: r.encoder.at, z: input, y: z, ldz: int32(r.cfg.width), ldy: int32(r.flow.latent)}
-	return r.backend.forward(t, rows, r.encoder.width, &job)
+func (r *refiner) encode(q *queue, rows int, input, z driver.Pointer) {
+	job := forwardJob{net: r.encoder.at, z: input, y: z, ldz: int32(r.width), ldy: int32(r.flow.latent)}
+	q.forward(rows, r.encoder.width, &job)
 }
 
 // anchor encodes and localizes the observation and takes the priority at ŝ.
-func (r *refiner) anchor(t *driver.Thread, o observed, preference *preferenceJob) error {
-	b, f, s := r.backend, &r.flow, &r.space
-	l := r.resultLayout()
-	if err := r.encode(t, 1, o.input, s.observed.at); err != nil {
-		return err
-	}
+func (r *refiner) anchor(q *queue, o observed, preference *preferenceJob) {
+	f, s, l := &r.flow, &r.space, r.resultLayout()
+	r.encode(q, 1, o.input, s.observed.at)
 	out := located{s.spot.at, s.nearest.at, s.residual.at, s.result.at.Offset(l.consistent)}
 	if r.codes.count > 0 {
-		q := query{rows: 1, z: s.observed.at, x: o.normal, tau: o.tau32}
-		if err := b.localize(t, r.codes, q, r.cfg.neighbours, b.parts(1, r.codes.count), &r.search, out); err != nil {
-			return err
-		}
+		of := query{rows: 1, z: s.observed.at, x: o.normal, tau: o.tau32}
+		q.localize(r.codes, of, r.neighbours, q.parts(1, r.codes.count), &r.search, out)
 	} else {
-		if err := t.CopyAsync(s.spot.at, s.observed.at, 4*f.latent, b.stream); err != nil {
-			return err
-		}
-		if err := t.Fill32Async(s.result.at.Offset(l.consistent/4*4), 0x01010101, 1, b.stream); err != nil {
-			return err
-		}
+		q.copy(s.spot.at, s.observed.at, 4*f.latent)
+		q.then(func() error { return q.t.Fill32Async(s.result.at.Offset(l.consistent/4*4), 0x01010101, 1, q.on) })
 	}
-	if err := f.bases(t, 1, inputs{x: o.state, ctx: o.ctx}, r.buffers.base.at); err != nil {
-		return err
-	}
-	if err := f.decode(t, 1, s.spot.at, &r.buffers, true); err != nil {
-		return err
-	}
-	if err := t.CopyAsync(s.result.at.Offset(l.decoded), r.buffers.s.at, 4*f.states, b.stream); err != nil {
-		return err
-	}
+	f.bases(q, 1, inputs{x: o.state, ctx: o.ctx}, r.buffers.base.at)
+	f.decode(q, 1, s.spot.at, &r.buffers, true)
+	q.copy(s.result.at.Offset(l.decoded), r.buffers.s.at, 4*f.states)
 	job := steeringJob{state: r.buffers.s.at, plan: r.buffers.planOut.at, c: o.c, sigma: s.result.at.Offset(l.sigma), weights: s.sigma.at, rows: 1, ldplan: int32(f.plan)}
-	return f.code.priority(t, b, &job, preference, r.inverseRange)
+	f.code.priority(q, &job, preference, r.inverseRange)
 }
 
 type scatterJob struct {
@@ -205,8 +179,8 @@ type scatterJob struct {
 }
 
 // scatter writes the start latents.
-func (r *refiner) scatter(t *driver.Thread, key refineKey, o observed) error {
-	b, f, s := r.backend, &r.flow, &r.space
+func (r *refiner) scatter(q *queue, key refineKey, o observed) {
+	f, s := &r.flow, &r.space
 	job := scatterJob{
 		localized: s.spot.at, observed: s.observed.at, normals: s.normals.at, scales: s.scales.at, s: o.s, c: o.c, z: s.z.at, source: s.source.at,
 		rollS: s.s.at, rollC: s.c.at, rows: int32(key.candidates), n: int32(f.latent),
@@ -218,46 +192,34 @@ func (r *refiner) scatter(t *driver.Thread, key refineKey, o observed) error {
 	if key.neighbours > 0 && r.codes.count > 0 {
 		c := r.codes
 		k := min(2*key.neighbours, c.count)
-		if err := b.launch(t, "gpc_refine_distances", driver.Dim{X: ceil(c.count, 256)}, 256, 0, driver.Address(c.at), driver.Int32(c.ld), driver.Int32(c.n),
+		q.launch("gpc_refine_distances", driver.Dim{X: ceil(c.count, 256)}, 256, 0, driver.Address(c.at), driver.Int32(c.ld), driver.Int32(c.n),
 			driver.Address(c.decoded), driver.Int32(c.lddecoded), driver.Int32(c.states), driver.Int32(c.count), driver.Address(s.observed.at), driver.Address(o.normal),
-			driver.Address(o.tau), driver.Address(s.distance.at), driver.Address(s.consistent.at)); err != nil {
-			return err
-		}
-		if err := b.launch(t, "gpc_refine_neighbours", driver.Dim{X: 1}, 1024, 32<<10, driver.Address(s.distance.at), driver.Address(s.consistent.at), driver.Int32(c.count),
-			driver.Int32(k), driver.Int32(key.neighbours), driver.Address(s.list.at), driver.Address(s.chosen.at), driver.Address(s.found.at)); err != nil {
-			return err
-		}
+			driver.Address(o.tau), driver.Address(s.distance.at), driver.Address(s.consistent.at))
+		q.launch("gpc_refine_neighbours", driver.Dim{X: 1}, 1024, 32<<10, driver.Address(s.distance.at), driver.Address(s.consistent.at), driver.Int32(c.count),
+			driver.Int32(k), driver.Int32(key.neighbours), driver.Address(s.list.at), driver.Address(s.chosen.at), driver.Address(s.found.at))
 		job.codes, job.ldcodes, job.chosen, job.found = c.at, int16(c.ld), s.chosen.at, s.found.at
 	}
 	if key.sweep > 0 {
-		if err := b.launch(t, "gpc_refine_inputs", driver.Dim{X: ceil(key.sweep, 128)}, 128, 0, driver.Int32(key.sweep), driver.Int32(r.cfg.width), driver.Int32(f.objectives),
-			driver.Address(o.input), driver.Address(s.preferences.at), driver.Address(r.meanX), driver.Address(r.scaleX), driver.Address(s.sweepIn.at)); err != nil {
-			return err
-		}
-		if err := r.encode(t, key.sweep, s.sweepIn.at, s.sweepOut.at); err != nil {
-			return err
-		}
+		q.launch("gpc_refine_inputs", driver.Dim{X: ceil(key.sweep, 128)}, 128, 0, driver.Int32(key.sweep), driver.Int32(r.width), driver.Int32(f.objectives),
+			driver.Address(o.input), driver.Address(s.preferences.at), driver.Address(r.meanX), driver.Address(r.scaleX), driver.Address(s.sweepIn.at))
+		r.encode(q, key.sweep, s.sweepIn.at, s.sweepOut.at)
 		job.preferences = s.sweepOut.at
 	}
-	return b.launch(t, "gpc_refine_scatter", driver.Dim{X: ceil(key.candidates, 128)}, 128, 0, driver.Struct(&job), driver.Int32(key.sweep))
+	q.launch("gpc_refine_scatter", driver.Dim{X: ceil(key.candidates, 128)}, 128, 0, driver.Struct(&job), driver.Int32(key.sweep))
 }
 
 // drift flows all candidates together and decodes them.
-func (r *refiner) drift(t *driver.Thread, key refineKey, o observed) error {
+func (r *refiner) drift(q *queue, key refineKey, o observed) {
 	f, s, rows := &r.flow, &r.space, key.candidates
 	in := inputs{x: o.state, ctx: o.ctx, weights: s.sigma.at, masks: r.buffers.maskS.at}
-	if err := f.bases(t, rows, in, r.buffers.base.at); err != nil {
-		return err
-	}
+	f.bases(q, rows, in, r.buffers.base.at)
 	from, to := s.z.at, s.other.at
 	for range key.flow {
 		in.z = from
-		if err := f.step(t, rows, in, &r.buffers, to, func() error { return f.gradients(t, rows, in, &r.buffers) }); err != nil {
-			return err
-		}
+		f.step(q, rows, in, &r.buffers, to, func() { f.gradients(q, rows, in, &r.buffers) })
 		from, to = to, from
 	}
-	return f.decode(t, rows, from, &r.buffers, false)
+	f.decode(q, rows, from, &r.buffers, false)
 }
 
 // flown is where drift leaves the latents.
@@ -270,7 +232,7 @@ func (r *refiner) flown(key refineKey) driver.Pointer {
 
 // evaluate rolls every plan out under the true dynamics, continued by the base
 // policy where a plan is one action.
-func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferenceJob) error {
+func (r *refiner) evaluate(q *queue, key refineKey, preference *preferenceJob) {
 	f, s, rows := &r.flow, &r.space, key.candidates
 	follow := r.spec.Plan == 1
 	for h := range key.look {
@@ -288,37 +250,28 @@ func (r *refiner) evaluate(t *driver.Thread, key refineKey, preference *preferen
 				job.base = r.buffers.base.at
 			}
 		}
-		if err := f.code.rollout(t, r.backend, &job, preference); err != nil {
-			return err
-		}
+		f.code.rollout(q, &job, preference)
 		if !encode {
 			continue
 		}
 		if job.base == 0 {
-			if err := f.bases(t, rows, inputs{x: s.state.at, ctx: s.context.at, ldx: f.states, ldctx: f.contexts}, r.buffers.base.at); err != nil {
-				return err
-			}
+			f.bases(q, rows, inputs{x: s.state.at, ctx: s.context.at, ldx: f.states, ldctx: f.contexts}, r.buffers.base.at)
 		}
 		policy := forwardJob{
 			net: r.policy.at, z: s.input.at, physical: r.buffers.planOut.at, mean: f.meanU, scale: f.scaleU, base: r.buffers.base.at, lo: f.lo, hi: f.hi,
-			ldz: int32(r.cfg.width), ldp: int32(f.plan), ldbase: int32(f.plan),
+			ldz: int32(r.width), ldp: int32(f.plan), ldbase: int32(f.plan),
 		}
-		if err := r.backend.forward(t, rows, r.policy.width, &policy); err != nil {
-			return err
-		}
+		q.forward(rows, r.policy.width, &policy)
 	}
-	return nil
 }
 
 // choose selects the winner and brings the result back.
-func (r *refiner) choose(t *driver.Thread, key refineKey) error {
+func (r *refiner) choose(q *queue, key refineKey) {
 	s, l := &r.space, r.resultLayout()
-	if err := r.backend.launch(t, "gpc_refine_choose", driver.Dim{X: 1}, 256, 0, driver.Int32(key.candidates), driver.Int32(r.flow.plan), driver.Int32(r.flow.latent),
+	q.launch("gpc_refine_choose", driver.Dim{X: 1}, 256, 0, driver.Int32(key.candidates), driver.Int32(r.flow.plan), driver.Int32(r.flow.latent),
 		driver.Int32(key.sources()), driver.Float64(r.spec.MarginTolerance), driver.Address(s.cost.at), driver.Address(s.margin.at), driver.Address(s.source.at),
-		driver.Address(s.best.at), driver.Address(r.flown(key)), driver.Address(s.result.at), driver.Address(s.result.at.Offset(l.plan)), driver.Address(s.result.at.Offset(l.latent))); err != nil {
-		return err
-	}
-	return t.DownloadAsync(r.host, s.result.host, s.result.at, s.result.bytes, r.backend.stream)
+		driver.Address(s.best.at), driver.Address(r.flown(key)), driver.Address(s.result.at), driver.Address(s.result.at.Offset(l.plan)), driver.Address(s.result.at.Offset(l.latent)))
+	q.download(r.host, s.result.host, s.result.at, s.result.bytes)
 }
 
 // sources is how many of domain.Source the candidates may come from.

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/models"
@@ -19,14 +20,8 @@ import (
 // bundledModel is a map that the program carries, with every so many of its codes.
 func bundledModel(t testing.TB, name string, codes int) *model.Model {
 	t.Helper()
-	text, err := models.Bundled.ReadFile(name + ".safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Read(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(models.Bundled.ReadFile(name + ".safetensors"))(t)
+	m := must.Get(model.Read(bytes.NewReader(text)))(t)
 	step := m.Codes.Rows / codes
 	for i := range codes {
 		copy(m.Codes.Row(i), m.Codes.Row(i*step))
@@ -105,10 +100,7 @@ func TestRefinementOnDevice(t *testing.T) {
 	const candidates = 48
 	refiners := make([]*batchnav.Refiner, 2)
 	for i, made := range []backend.Backend{b, ref.New()} {
-		r, err := batchnav.NewRefiner(made, m, problem, batchnav.Options{}, candidates)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(batchnav.NewRefiner(made, m, problem, batchnav.Options{}, candidates))(t)
 		refiners[i] = r
 	}
 	compareRefinements(t, refiners[0], refiners[1], []refineCase{
@@ -142,10 +134,7 @@ func TestRefinementOnDevice(t *testing.T) {
 // last, which needs no policy behind it, and the choice.
 func TestLaunchesOfARefinement(t *testing.T) {
 	library, b := onShim(t, Options{})
-	r, err := batchnav.NewRefiner(b, integratorModel(t, 60), integrator.Convex().Problem, batchnav.Options{}, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(batchnav.NewRefiner(b, integratorModel(t, 60), integrator.Convex().Problem, batchnav.Options{}, 8))(t)
 	obs := batchnav.Observation{S: []float64{-2.2, 0.1, 1.2, -0.1}, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
 	for _, look := range []int{1, 4, 20} {
 		before := library.Calls("kernel")

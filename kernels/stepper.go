@@ -8,7 +8,6 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
-	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -65,21 +64,21 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	s := &Stepper{backend: b, memory: &memory{}, sizes: cfg.Sizes(), problem: cfg.Problem}
 	s.graphs.memory = s.memory
 	err := b.do(func(t *driver.Thread) error {
-		err := b.preload(t, stepKernels...)
-		if err != nil {
+		if err := b.preload(t, stepKernels...); err != nil {
 			return err
 		}
-		if s.flow, err = newFlow(t, b, s.memory, cfg); err != nil {
+		q := b.queue(t)
+		if s.flow = newFlow(q, s.memory, cfg); q.err != nil {
 			s.memory.since(t, 0, 0)
-			return err
+			return q.err
 		}
 		if s.flow.code.name == "" {
 			s.rows, _ = cfg.Problem.(domain.BatchGradient)
 		}
 		device, pinned := len(s.memory.device), len(s.memory.pinned)
 		for rows := min(padded(cfg.MaxBatch), mostRows); ; rows = padded(rows / 2) {
-			s.buffers, err = s.flow.allocate(t, s.memory, rows)
-			if err == nil {
+			var err error
+			if s.buffers, err = s.flow.allocate(t, s.memory, rows); err == nil {
 				return nil
 			}
 			s.memory.since(t, device, pinned)
@@ -118,26 +117,16 @@ func padded(rows int) int {
 	return (rows + step - 1) / step * step
 }
 
-func newFlow(t *driver.Thread, b *Backend, m *memory, cfg backend.StepperConfig) (flow, error) {
+func newFlow(q *queue, m *memory, cfg backend.StepperConfig) flow {
 	f := flow{
-		backend: b, params: cfg.Params, hasProblem: cfg.Problem != nil,
+		backend: q.Backend, params: cfg.Params, hasProblem: cfg.Problem != nil,
 		latent: cfg.DecoderS.In(), states: cfg.DecoderS.Out(), plan: cfg.DecoderU.Out(), actions: cfg.DecoderU.Out(),
-	}
-	var err error
-	if f.netS, err = packNet(t, m, cfg.DecoderS); err != nil {
-		return f, fmt.Errorf("decoder D_s: %w", err)
-	}
-	if f.netU, err = packNet(t, m, cfg.DecoderU); err != nil {
-		return f, fmt.Errorf("decoder D_u: %w", err)
-	}
-	if f.meanS, f.scaleS, err = packNormalizer(t, m, cfg.NormS); err != nil {
-		return f, err
-	}
-	if f.meanU, f.scaleU, err = packNormalizer(t, m, cfg.NormU); err != nil {
-		return f, err
+		netS: packNet(q, m, "decoder D_s", cfg.DecoderS), netU: packNet(q, m, "decoder D_u", cfg.DecoderU),
+		meanS: uploaded(q, m, cfg.NormS.Mean), scaleS: uploaded(q, m, cfg.NormS.Scale),
+		meanU: uploaded(q, m, cfg.NormU.Mean), scaleU: uploaded(q, m, cfg.NormU.Scale),
 	}
 	if cfg.Problem == nil {
-		return f, nil
+		return f
 	}
 	spec := cfg.Problem.Spec()
 	f.contexts, f.actions, f.objectives = spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize()
@@ -148,31 +137,9 @@ func newFlow(t *driver.Thread, b *Backend, m *memory, cfg backend.StepperConfig)
 			lo[i], hi[i] = float32(a.Lo), float32(a.Hi)
 		}
 	}
-	if f.lo, err = uploaded(t, m, lo); err != nil {
-		return f, err
-	}
-	if f.hi, err = uploaded(t, m, hi); err != nil {
-		return f, err
-	}
-	f.code, err = newProblemCode(t, b, m, cfg.Problem)
-	return f, err
-}
-
-// uploaded copies values to memory of their own.
-func uploaded[T driver.Element](t *driver.Thread, m *memory, values []T) (driver.Pointer, error) {
-	p, err := m.alloc(t, max(8*len(values), 8))
-	if err != nil {
-		return 0, err
-	}
-	return p, driver.Upload(t, p, values)
-}
-
-func packNormalizer(t *driver.Thread, m *memory, n model.Normalizer) (mean, scale driver.Pointer, err error) {
-	if mean, err = uploaded(t, m, n.Mean); err != nil {
-		return 0, 0, err
-	}
-	scale, err = uploaded(t, m, n.Scale)
-	return mean, scale, err
+	f.lo, f.hi = uploaded(q, m, lo), uploaded(q, m, hi)
+	f.code = newProblemCode(q, m, cfg.Problem)
+	return f
 }
 
 // Step implements backend.Stepper.

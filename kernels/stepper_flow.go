@@ -30,12 +30,7 @@ func (f *flow) hasLie() bool { return f.params.LieGain != 0 && f.params.TopK > 0
 func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, error) {
 	b := stepBuffers{capacity: rows}
 	var l layoutOf
-	var pieces []*piece
-	reserve := func(p *piece, bytes int, crosses bool) {
-		*p = l.take(bytes, crosses)
-		pieces = append(pieces, p)
-	}
-	floats := func(p *piece, perRow int, crosses bool) { reserve(p, 4*rows*perRow, crosses) }
+	floats := func(p *piece, perRow int, crosses bool) { l.reserve(p, 4*rows*perRow, crosses) }
 	host := f.hasProblem && f.code.name == ""
 	floats(&b.z, f.latent, true)
 	floats(&b.x, f.states, true)
@@ -68,19 +63,12 @@ func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, err
 	floats(&b.next, f.latent, true)
 	floats(&b.planOut, f.plan, true)
 	floats(&b.energy, 1, true)
-	reserve(&b.flags, rows, true)
-	var err error
-	if b.workspace.base, err = m.alloc(t, l.device); err != nil {
-		return b, err
-	}
-	if b.host, err = m.allocHost(t, l.host); err != nil {
-		return b, err
-	}
-	for _, p := range pieces {
-		p.at += b.workspace.base
-	}
+	l.reserve(&b.flags, rows, true)
+	q := f.backend.queue(t)
+	b.workspace.base, b.host = l.place(q, m)
 	// Rows of padding are computed too: let them begin as numbers.
-	return b, t.ZeroAsync(b.workspace.base, l.device, f.backend.stream)
+	q.then(func() error { return t.ZeroAsync(b.workspace.base, l.device, q.on) })
+	return b, q.err
 }
 
 func isShort(err error) bool {
@@ -110,8 +98,8 @@ type inputs struct {
 }
 
 // bases queues Base(x, c) by the device functions.
-func (f *flow) bases(t *driver.Thread, rows int, in inputs, base driver.Pointer) error {
-	return f.code.base(t, f.backend, rows, in, base, f.plan)
+func (f *flow) bases(q *queue, rows int, in inputs, base driver.Pointer) {
+	f.code.base(q, rows, in, base, f.plan)
 }
 
 // atMiddle is the same at the midpoint.
@@ -121,18 +109,19 @@ func (in inputs) atMiddle(b *stepBuffers) inputs {
 }
 
 // forward queues D_s, and with a problem D_u, at z, with masks and physical values.
-func (f *flow) forward(t *driver.Thread, rows int, in inputs, b *stepBuffers) error {
+func (f *flow) forward(q *queue, rows int, in inputs, b *stepBuffers) {
 	z := in.z
 	s := forwardJob{net: f.netS.at, z: z, y: b.y.at, mask: in.masks, ldz: int32(f.latent), ldy: int32(f.states)}
 	if !f.hasProblem {
-		return f.backend.forward(t, rows, f.netS.width, &s)
+		q.forward(rows, f.netS.width, &s)
+		return
 	}
 	s.physical, s.mean, s.scale, s.ldp = b.s.at, f.meanS, f.scaleS, int32(f.states)
 	u := forwardJob{
 		net: f.netU.at, z: z, mask: b.maskU.at, physical: b.u.at, mean: f.meanU, scale: f.scaleU, base: b.base.at,
 		ldz: int32(f.latent), ldp: int32(f.plan), ldbase: int32(f.plan),
 	}
-	return f.backend.forward(t, rows, max(f.netS.width, f.netU.width), &s, &u)
+	q.forward(rows, max(f.netS.width, f.netU.width), &s, &u)
 }
 
 type domainBatch struct {
@@ -141,35 +130,36 @@ type domainBatch struct {
 }
 
 // gradients queues the objective's gradients by the device functions.
-func (f *flow) gradients(t *driver.Thread, rows int, in inputs, b *stepBuffers) error {
+func (f *flow) gradients(q *queue, rows int, in inputs, b *stepBuffers) {
 	batch := domainBatch{
 		s: b.s.at, u: b.u.at, c: in.ctx, sigma: in.weights, J: b.objectives.at, gs: b.gs.at, gu: b.gu.at,
 		lds: int32(f.states), ldu: int32(f.plan), ldc: int32(in.ldctx), ldsigma: int32(in.ldweights),
 		ldJ: int32(f.objectives), ldgs: int32(f.states), ldgu: int32(f.actions), rows: int32(rows),
 	}
-	return f.code.gradient(t, f.backend, &batch)
+	f.code.gradient(q, &batch)
 }
 
 // backward queues the gradient of the energy in z by way of both decoders.
-func (f *flow) backward(t *driver.Thread, rows int, in inputs, b *stepBuffers) error {
+func (f *flow) backward(q *queue, rows int, in inputs, b *stepBuffers) {
 	s := vjpJob{
 		net: f.netS.at, mask: in.masks, zbar: b.zbarS.at, ybar: b.y.at, x: in.x, mean: f.meanS, scale: f.scaleS,
 		ldzbar: int32(f.latent), ldybar: int32(f.states), ldx: int32(in.ldx), factor: -2 / f.params.Epsilon,
 	}
 	width := func(n packedNet) int { return max(n.width, n.out) }
 	if !f.hasProblem {
-		return f.backend.backward(t, rows, width(f.netS), &s)
+		q.backward(rows, width(f.netS), &s)
+		return
 	}
 	s.g, s.ldg, s.gCount = b.gs.at, int32(f.states), int32(f.states)
 	u := vjpJob{
 		net: f.netU.at, mask: b.maskU.at, zbar: b.zbarU.at, scale: f.scaleU, g: b.gu.at,
 		ldzbar: int32(f.latent), ldg: int32(f.actions), gCount: int32(f.actions),
 	}
-	return f.backend.backward(t, rows, max(width(f.netS), width(f.netU)), &s, &u)
+	q.backward(rows, max(width(f.netS), width(f.netU)), &s, &u)
 }
 
 // middle queues the field and energy, and with half the first half of RK2.
-func (f *flow) middle(t *driver.Thread, rows int, in inputs, b *stepBuffers, half bool) error {
+func (f *flow) middle(q *queue, rows int, in inputs, b *stepBuffers, half bool) {
 	zbarU := b.zbarU.at
 	if !f.hasProblem {
 		zbarU = 0
@@ -178,7 +168,7 @@ func (f *flow) middle(t *driver.Thread, rows int, in inputs, b *stepBuffers, hal
 	if !half {
 		k1, mid, flags = 0, 0, 0
 	}
-	return f.backend.launch(t, "gpc_step_middle", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Address(in.z),
+	q.launch("gpc_step_middle", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Address(in.z),
 		driver.Address(b.zbarS.at), driver.Address(zbarU), driver.Address(b.field.at), driver.Address(k1), driver.Address(mid), driver.Address(flags),
 		driver.Float32(f.params.Dt), driver.Float32(f.params.VMax), driver.Address(b.energy.at), driver.Float32(f.params.Epsilon), driver.Int32(f.states),
 		driver.Address(in.x), driver.Int32(in.ldx), driver.Address(b.y.at), driver.Address(f.meanS), driver.Address(f.scaleS),
@@ -186,18 +176,16 @@ func (f *flow) middle(t *driver.Thread, rows int, in inputs, b *stepBuffers, hal
 }
 
 // frame queues metric and eigenpairs at the latents whose masks are in b.
-func (f *flow) frame(t *driver.Thread, rows int, b *stepBuffers) error {
+func (f *flow) frame(q *queue, rows int, b *stepBuffers) {
 	if !f.hasLie() {
-		return nil
+		return
 	}
-	if err := f.backend.metric(t, f.netS, rows, b.maskS.at, f.params.MetricLambda, b.jac.at, b.metric.at); err != nil {
-		return err
-	}
-	return f.backend.eig(t, rows, f.latent, f.params.TopK, b.metric.at, f.latent*f.latent, b.values.at, b.vectors.at)
+	q.metric(f.netS, rows, b.maskS.at, f.params.MetricLambda, b.jac.at, b.metric.at)
+	q.eig(rows, f.latent, f.params.TopK, b.metric.at, f.latent*f.latent, b.values.at, b.vectors.at)
 }
 
 // end queues the second half of RK2, the Lie residual and ⊕.
-func (f *flow) end(t *driver.Thread, rows int, in inputs, b *stepBuffers, next driver.Pointer) error {
+func (f *flow) end(q *queue, rows int, in inputs, b *stepBuffers, next driver.Pointer) {
 	zbarU, k := b.zbarU.at, 0
 	if !f.hasProblem {
 		zbarU = 0
@@ -206,7 +194,7 @@ func (f *flow) end(t *driver.Thread, rows int, in inputs, b *stepBuffers, next d
 		k = f.params.TopK
 	}
 	p := &f.params
-	return f.backend.launch(t, "gpc_step_end", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Int32(k), driver.Address(in.z),
+	q.launch("gpc_step_end", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Int32(k), driver.Address(in.z),
 		driver.Address(b.zbarS.at), driver.Address(zbarU), driver.Address(b.k1.at), driver.Address(b.values.at), driver.Address(b.vectors.at), driver.Address(b.flags.at),
 		driver.Float32(p.Dt), driver.Float32(p.VMax), driver.Float32(p.LieGain), driver.Float32(p.LieScale*p.Dt), driver.Int32(p.Group.RotationBlocks), driver.Address(next))
 }
@@ -214,29 +202,22 @@ func (f *flow) end(t *driver.Thread, rows int, in inputs, b *stepBuffers, next d
 // step queues the whole step from in.z to next, but not the action; Base is known.
 // gradient queues the objective's gradients at the buffers' states and actions. The
 // frame of the Lie residual is a branch beside both field evaluations.
-func (f *flow) step(t *driver.Thread, rows int, in inputs, b *stepBuffers, next driver.Pointer, gradient func() error) error {
+func (f *flow) step(q *queue, rows int, in inputs, b *stepBuffers, next driver.Pointer, gradient func()) {
 	mid := in.atMiddle(b)
-	for _, part := range []func() error{
-		func() error { return f.forward(t, rows, in, b) },
-		func() error { return f.backend.beside(t, func() error { return f.frame(t, rows, b) }) },
-		gradient,
-		func() error { return f.backward(t, rows, in, b) },
-		func() error { return f.middle(t, rows, in, b, true) },
-		func() error { return f.forward(t, rows, mid, b) },
-		gradient,
-		func() error { return f.backward(t, rows, mid, b) },
-		func() error { return f.backend.join(t) },
-		func() error { return f.end(t, rows, in, b, next) },
-	} {
-		if err := part(); err != nil {
-			return err
-		}
-	}
-	return nil
+	f.forward(q, rows, in, b)
+	q.beside(func() { f.frame(q, rows, b) })
+	gradient()
+	f.backward(q, rows, in, b)
+	f.middle(q, rows, in, b, true)
+	f.forward(q, rows, mid, b)
+	gradient()
+	f.backward(q, rows, mid, b)
+	q.join()
+	f.end(q, rows, in, b, next)
 }
 
 // decode queues the clipped plan at z, and with states the physical states.
-func (f *flow) decode(t *driver.Thread, rows int, z driver.Pointer, b *stepBuffers, states bool) error {
+func (f *flow) decode(q *queue, rows int, z driver.Pointer, b *stepBuffers, states bool) {
 	u := forwardJob{
 		net: f.netU.at, z: z, physical: b.planOut.at, mean: f.meanU, scale: f.scaleU, lo: f.lo, hi: f.hi,
 		ldz: int32(f.latent), ldp: int32(f.plan),
@@ -245,8 +226,9 @@ func (f *flow) decode(t *driver.Thread, rows int, z driver.Pointer, b *stepBuffe
 		u.base, u.ldbase = b.base.at, int32(f.plan)
 	}
 	if !states {
-		return f.backend.forward(t, rows, f.netU.width, &u)
+		q.forward(rows, f.netU.width, &u)
+		return
 	}
 	s := forwardJob{net: f.netS.at, z: z, physical: b.s.at, mean: f.meanS, scale: f.scaleS, ldz: int32(f.latent), ldp: int32(f.states)}
-	return f.backend.forward(t, rows, max(f.netS.width, f.netU.width), &s, &u)
+	q.forward(rows, max(f.netS.width, f.netU.width), &s, &u)
 }

@@ -78,11 +78,11 @@ func (s *Stepper) launchParts(t *driver.Thread, key graphKey, in backend.StepInp
 
 // launchPart launches a graph, capturing it the first time, and waits for it.
 func (s *Stepper) launchPart(t *driver.Thread, key graphKey) error {
-	return s.graphs.run(t, s.backend.stream, key, func() error { return s.queue(t, key) })
+	return s.graphs.run(t, s.backend, key, func(q *queue) { s.queue(q, key) })
 }
 
 // queue puts a part on the stream, with the copies of what crosses.
-func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
+func (s *Stepper) queue(q *queue, key graphKey) {
 	b, f, rows := &s.buffers, &s.flow, key.rows
 	in := inputs{z: b.z.at, x: b.x.at, ctx: b.ctx.at, weights: b.weights.at, masks: b.maskS.at, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
 	if key.oneX {
@@ -95,86 +95,102 @@ func (s *Stepper) queue(t *driver.Thread, key graphKey) error {
 		in.ldweights = 0
 	}
 	mid := in.atMiddle(b)
-	up := func(p piece, cols int, one bool) func() error {
+	up := func(p piece, cols int, one bool) {
 		count := rows * cols
 		if one {
 			count = cols
 		}
-		return func() error { return t.UploadAsync(p.at, b.host, p.host, 4*count, s.backend.stream) }
+		q.upload(p.at, b.host, p.host, 4*count)
 	}
-	down := func(p piece, cols int) func() error {
-		return func() error { return b.get(t, s.backend.stream, p, rows*cols) }
-	}
-	then := func(steps ...func() error) error {
-		for _, step := range steps {
-			if err := step(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	observed := func() error {
+	down := func(p piece, cols int) { b.get(q, p, rows*cols) }
+	observed := func() {
 		if !f.hasProblem && key.part == stepDecode {
-			return up(b.z, f.latent, false)()
+			up(b.z, f.latent, false)
+			return
 		}
 		if whole := b.weights.host + b.weights.bytes - b.z.host; whole <= oneCopy {
-			if err := t.UploadAsync(b.z.at, b.host, b.z.host, whole, s.backend.stream); err != nil {
-				return err
-			}
-		} else if err := then(up(b.z, f.latent, false), up(b.x, f.states, key.oneX), up(b.ctx, f.contexts, key.oneC), up(b.weights, f.objectives, key.oneW)); err != nil {
-			return err
+			q.upload(b.z.at, b.host, b.z.host, whole)
+		} else {
+			up(b.z, f.latent, false)
+			up(b.x, f.states, key.oneX)
+			up(b.ctx, f.contexts, key.oneC)
+			up(b.weights, f.objectives, key.oneW)
 		}
 		switch {
 		case !f.hasProblem:
-			return nil
 		case f.code.name == "":
-			return up(b.base, f.plan, false)()
+			up(b.base, f.plan, false)
+		default:
+			f.bases(q, rows, in, b.base.at)
 		}
-		return f.bases(t, rows, in, b.base.at)
 	}
-	forward := func() error { return f.forward(t, rows, in, b) }
-	forwardMid := func() error { return f.forward(t, rows, mid, b) }
-	frame := func() error { return s.backend.beside(t, func() error { return f.frame(t, rows, b) }) }
-	join := func() error { return s.backend.join(t) }
-	gradient := func() error {
+	gradient := func() {
 		switch {
 		case !f.hasProblem:
-			return nil
 		case f.code.name != "":
-			return f.gradients(t, rows, in, b)
+			f.gradients(q, rows, in, b)
+		default:
+			up(b.objectives, f.objectives, false)
+			up(b.gs, f.states, false)
+			up(b.gu, f.actions, false)
 		}
-		return then(up(b.objectives, f.objectives, false), up(b.gs, f.states, false), up(b.gu, f.actions, false))
 	}
-	backward := func() error { return f.backward(t, rows, in, b) }
-	backwardMid := func() error { return f.backward(t, rows, mid, b) }
-	middle := func(half bool) func() error {
-		return func() error { return f.middle(t, rows, in, b, half) }
+	physical := func() {
+		down(b.s, f.states)
+		down(b.u, f.plan)
 	}
-	end := func() error { return f.end(t, rows, in, b, b.next.at) }
-	decode := func() error { return f.decode(t, rows, b.next.at, b, false) }
-	physical := func() error { return then(down(b.s, f.states), down(b.u, f.plan)) }
-	flags := func() error { return t.DownloadAsync(b.host, b.flags.host, b.flags.at, rows, s.backend.stream) }
-	results := func() error {
+	field := func() {
+		gradient()
+		f.backward(q, rows, in, b)
+		f.middle(q, rows, in, b, false)
+		down(b.field, f.latent)
+		down(b.energy, 1)
+	}
+	action := func() {
+		f.decode(q, rows, b.next.at, b, false)
 		if whole := b.flags.host + b.flags.bytes - b.next.host; whole <= oneCopy {
-			return t.DownloadAsync(b.host, b.next.host, b.next.at, whole, s.backend.stream)
+			q.download(b.host, b.next.host, b.next.at, whole)
+			return
 		}
-		return then(down(b.next, f.latent), down(b.planOut, f.plan), down(b.energy, 1), flags)
+		down(b.next, f.latent)
+		down(b.planOut, f.plan)
+		down(b.energy, 1)
+		q.download(b.host, b.flags.host, b.flags.at, rows)
 	}
 	switch key.part {
 	case stepWhole:
-		return then(observed, func() error { return f.step(t, rows, in, b, b.next.at, gradient) }, decode, results)
+		observed()
+		f.step(q, rows, in, b, b.next.at, gradient)
+		action()
 	case stepField:
-		return then(observed, forward, gradient, backward, middle(false), down(b.field, f.latent), down(b.energy, 1))
+		observed()
+		f.forward(q, rows, in, b)
+		field()
 	case splitStart:
-		return then(observed, forward, frame, physical, join)
+		observed()
+		f.forward(q, rows, in, b)
+		q.beside(func() { f.frame(q, rows, b) })
+		physical()
+		q.join()
 	case splitMiddle:
-		return then(gradient, backward, middle(true), forwardMid, physical)
+		gradient()
+		f.backward(q, rows, in, b)
+		f.middle(q, rows, in, b, true)
+		f.forward(q, rows, mid, b)
+		physical()
 	case splitEnd:
-		return then(gradient, backwardMid, end, decode, results)
+		gradient()
+		f.backward(q, rows, mid, b)
+		f.end(q, rows, in, b, b.next.at)
+		action()
 	case splitField:
-		return then(gradient, backward, middle(false), down(b.field, f.latent), down(b.energy, 1))
+		field()
+	case stepDecode:
+		observed()
+		f.decode(q, rows, in.z, b, true)
+		down(b.planOut, f.plan)
+		down(b.s, f.states)
 	}
-	return then(observed, func() error { return f.decode(t, rows, in.z, b, true) }, down(b.planOut, f.plan), down(b.s, f.states))
 }
 
 // inParts calls f on contiguous parts of [0, n), one a processor.

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -59,9 +60,7 @@ func takeStep(t testing.TB, s backend.Stepper, cfg backend.StepperConfig, in bac
 	t.Helper()
 	rows := in.Z.Rows
 	r := stepped{tensor.New(rows, cfg.DecoderS.In()), tensor.New(rows, cfg.DecoderU.Out()), make([]float32, rows), make([]uint8, rows)}
-	if err := s.Step(in, backend.StepOutput{Z: r.z, U: r.u, Energy: r.energy, Fallbacks: r.fallbacks}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Step(in, backend.StepOutput{Z: r.z, U: r.u, Energy: r.energy, Fallbacks: r.fallbacks}))
 	return r
 }
 
@@ -83,10 +82,7 @@ func compareSteps(t *testing.T, cfg backend.StepperConfig, in backend.StepInput)
 		b   backend.Backend
 		cfg backend.StepperConfig
 	}{{ref.New(), cfg}, {b, cfg}, {b, split}} {
-		s, err := c.b.NewStepper(c.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(c.b.NewStepper(c.cfg))(t)
 		results = append(results, takeStep(t, s, c.cfg, in))
 		if d, ok := s.(*Stepper); ok {
 			if cost := d.Split(); (cost.Evaluations != 0) != (d.flow.code.name == "") {
@@ -134,10 +130,7 @@ func TestProblemTooLargeForTheDevice(t *testing.T) {
 	for i, p := range []domain.Problem{unable{cfg.Problem}, hidden{cfg.Problem}} {
 		own := cfg
 		own.Problem = p
-		s, err := b.NewStepper(own)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(b.NewStepper(own))(t)
 		results[i] = takeStep(t, s, own, in)
 		if n := s.(*Stepper).Split().Evaluations; n != 2 {
 			t.Errorf("problem %d: %d evaluations on the host, want 2", i, n)
@@ -161,10 +154,7 @@ func TestOneGraphPerBatchSize(t *testing.T) {
 	const rows = 20
 	cfg, in := integratorStep(t, rows)
 	library, b := onShim(t, Options{})
-	s, err := b.NewStepper(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.NewStepper(cfg))(t)
 	first := takeStep(t, s, cfg, in)
 	few := backend.StepInput{Z: in.Z.Slice(0, 3), X: in.X.Slice(0, 3), Ctx: in.Ctx.Slice(0, 3), Weights: in.Weights.Slice(0, 3)}
 	takeStep(t, s, cfg, few)
@@ -204,32 +194,17 @@ func TestKernelsHaveNoRaces(t *testing.T) {
 	for i, order := range []uint64{0, 1, 12345} {
 		library, b := onShim(t, Options{})
 		library.SetOrder(order)
-		s, err := b.NewStepper(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(b.NewStepper(cfg))(t)
 		got := takeStep(t, s, cfg, in)
 		result := slices.Concat(got.z.Data, got.u.Data, got.energy)
 		decoded := tensor.New(m.Codes.Rows, m.DecoderS.Out())
-		net, err := b.NewNet(m.DecoderS)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := net.Forward(m.Codes, decoded); err != nil {
-			t.Fatal(err)
-		}
-		index, err := b.NewIndex(m.Codes, decoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		net := must.Get(b.NewNet(m.DecoderS))(t)
+		must.OK(t, net.Forward(m.Codes, decoded))
+		index := must.Get(b.NewIndex(m.Codes, decoded))(t)
 		z, tau := tensor.New(9, m.Latent()), slices.Repeat([]float32{0.5}, 9)
-		if err := index.Localize(tensor.Broadcast(decoded.Row(3), 9), in.Z, tau, 5, backend.LocalizeOutput{Z: z}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, index.Localize(tensor.Broadcast(decoded.Row(3), 9), in.Z, tau, 5, backend.LocalizeOutput{Z: z}))
 		idx, dist := make([]int32, 9*40), make([]float32, 9*40)
-		if err := index.Nearest(in.Z, 40, idx, dist); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, index.Nearest(in.Z, 40, idx, dist))
 		result = slices.Concat(result, z.Data, dist)
 		if i == 0 {
 			first = result
@@ -243,10 +218,7 @@ func TestKernelsHaveNoRaces(t *testing.T) {
 // through in parts, with the same results.
 func TestShortMemoryIsTakenInChunks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	mlp, err := model.NewMLP(rng, 4, 9, 300)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mlp := must.Get(model.NewMLP(rng, 4, 9, 300))(t)
 	z := tensor.New(900, 4)
 	for i := range z.Data {
 		z.Data[i] = float32(rng.NormFloat64())
@@ -257,14 +229,9 @@ func TestShortMemoryIsTakenInChunks(t *testing.T) {
 		if i == 1 {
 			library.SetMemory(512 << 10)
 		}
-		net, err := b.NewNet(mlp)
-		if err != nil {
-			t.Fatal(err)
-		}
+		net := must.Get(b.NewNet(mlp))(t)
 		results[i] = tensor.New(900, 300)
-		if err := net.Forward(z, results[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, net.Forward(z, results[i]))
 	}
 	if !slices.Equal(results[0].Data, results[1].Data) {
 		t.Error("chunks give other results")
@@ -285,15 +252,10 @@ func TestSearchWithTensorCores(t *testing.T) {
 	for i, tf32 := range []bool{false, true} {
 		_, b := onShim(t, Options{})
 		b.options.TF32 = tf32
-		index, err := b.NewIndex(m.Codes, tensor.New(m.Codes.Rows, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		index := must.Get(b.NewIndex(m.Codes, tensor.New(m.Codes.Rows, 1)))(t)
 		dist := make([]float32, 40*k)
 		results[i] = make([]int32, 40*k)
-		if err := index.Nearest(query, k, results[i], dist); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, index.Nearest(query, k, results[i], dist))
 		if math.IsNaN(float64(dist[0])) {
 			t.Error("a distance is NaN")
 		}
@@ -309,14 +271,8 @@ func TestTensorCoresErrWithinTheirRounding(t *testing.T) {
 	const rows = 40
 	cfg, in := integratorStep(t, rows)
 	worst := func(b backend.Backend) float64 {
-		s, err := b.NewStepper(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := ref.New().NewStepper(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(b.NewStepper(cfg))(t)
+		want := must.Get(ref.New().NewStepper(cfg))(t)
 		got, exact := takeStep(t, s, cfg, in), takeStep(t, want, cfg, in)
 		off := 0.0
 		for i := range got.u.Data {

@@ -132,55 +132,19 @@ func (m *trainMemory) free(th *driver.Thread) error {
 
 // allocate fills the device with the data set and the start of training.
 func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
-	m := &t.memory.fixed
-	var err error
-	if t.memory.ready, err = th.NewEvent(); err != nil {
-		return err
-	}
-	for _, d := range []struct {
-		to   *dataMatrix
-		from tensor.Matrix
-	}{{&t.data.x, cfg.Data.X}, {&t.data.o, cfg.Data.O}, {&t.data.s, cfg.Data.S}, {&t.data.u, cfg.Data.U}} {
-		if *d.to, err = t.uploadMatrix(th, d.from); err != nil {
-			return err
-		}
-	}
+	m, q := &t.memory.fixed, t.backend.queue(th)
+	q.then(func() (err error) { t.memory.ready, err = th.NewEvent(); return err })
+	t.data = trainData{x: t.uploadMatrix(q, cfg.Data.X), o: t.uploadMatrix(q, cfg.Data.O), s: t.uploadMatrix(q, cfg.Data.S), u: t.uploadMatrix(q, cfg.Data.U)}
 	if cfg.Data.Next != nil {
-		if t.data.next, err = upload(t, th, cfg.Data.Next); err != nil {
-			return err
-		}
-		if t.data.risk, err = upload(t, th, cfg.Data.RiskWeight); err != nil {
-			return err
-		}
+		t.data.next, t.data.risk = upload(t, q, cfg.Data.Next), upload(t, q, cfg.Data.RiskWeight)
 	}
 	start := t.layout.begin(cfg.Initial)
-	for _, a := range []struct {
-		to   *address
-		from []float32
-	}{{&t.parameters, start.parameters}, {&t.first, start.first}, {&t.second, start.second}, {&t.power, start.power}} {
-		if *a.to, err = upload(t, th, a.from); err != nil {
-			return err
-		}
-	}
-	if err := t.allocateSpace(th); err != nil {
-		return err
-	}
+	t.parameters, t.first, t.second, t.power = upload(t, q, start.parameters), upload(t, q, start.first), upload(t, q, start.second), upload(t, q, start.power)
+	q.then(func() error { return t.allocateSpace(th) })
 	words := batchHeader + cfg.MaxBatch*(1+2*cfg.MaxNeighbours)
-	if t.batch, err = m.alloc(th, 4*words); err != nil {
-		return err
-	}
-	if t.losses, err = m.alloc(th, 8*maxLosses); err != nil {
-		return err
-	}
-	for _, h := range []struct {
-		to    **driver.HostMemory
-		bytes int
-	}{{&t.batchHost, 4 * words}, {&t.lossesHost, 8 * maxLosses}} {
-		if *h.to, err = m.allocHost(th, h.bytes); err != nil {
-			return err
-		}
-	}
-	return nil
+	t.batch, t.losses = q.alloc(m, 4*words), q.alloc(m, 8*maxLosses)
+	t.batchHost, t.lossesHost = q.allocHost(m, 4*words), q.allocHost(m, 8*maxLosses)
+	return q.err
 }
 
 // allocateSpace allocates activations and partial sums, of smaller micro-batches
@@ -203,13 +167,10 @@ func (t *Trainer) allocateSpace(th *driver.Thread) error {
 }
 
 // uploadMatrix copies a matrix into rows of a step that is a multiple of four.
-func (t *Trainer) uploadMatrix(th *driver.Thread, m tensor.Matrix) (dataMatrix, error) {
+func (t *Trainer) uploadMatrix(q *queue, m tensor.Matrix) dataMatrix {
 	const piece = 1 << 22 // floats staged at a time
 	d := dataMatrix{ld: quads(m.Cols)}
-	var err error
-	if d.at, err = t.memory.fixed.alloc(th, 4*m.Rows*d.ld); err != nil {
-		return d, err
-	}
+	d.at = q.alloc(&t.memory.fixed, 4*m.Rows*d.ld)
 	step := max(1, min(piece/d.ld, m.Rows))
 	staged := make([]float32, step*d.ld)
 	for from := 0; from < m.Rows; from += step {
@@ -217,19 +178,15 @@ func (t *Trainer) uploadMatrix(th *driver.Thread, m tensor.Matrix) (dataMatrix, 
 		for i := range n {
 			copy(staged[i*d.ld:], m.Row(from+i))
 		}
-		if err := driver.Upload(th, floats(d.at, from*d.ld), staged[:n*d.ld]); err != nil {
-			return d, err
-		}
+		fill(q, floats(d.at, from*d.ld), staged[:n*d.ld])
 	}
-	return d, nil
+	return d
 }
 
-func upload[T driver.Element](t *Trainer, th *driver.Thread, values []T) (address, error) {
-	p, err := t.memory.fixed.alloc(th, 4*len(values))
-	if err != nil {
-		return 0, err
-	}
-	return p, driver.Upload(th, p, values)
+func upload[T float32 | int32](t *Trainer, q *queue, values []T) address {
+	at := q.alloc(&t.memory.fixed, 4*len(values))
+	fill(q, at, values)
+	return at
 }
 
 // call runs one step or loss of the given kind: fill writes the row numbers and
@@ -244,11 +201,11 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 		copy(driver.HostSlice[float32](t.batchHost, 0, batchHeader), header[:])
 		fill(driver.HostSlice[int32](t.batchHost, 4*batchHeader, index),
 			driver.HostSlice[float32](t.batchHost, 4*(batchHeader+index), key.rows*key.kappa))
-		if err := t.launchPlan(th, plan); err != nil {
-			return err
-		}
-		if err := th.WaitEvent(t.memory.ready); err != nil {
-			return err
+		q := t.backend.queue(th)
+		t.launchPlan(q, plan)
+		q.then(func() error { return th.WaitEvent(t.memory.ready) })
+		if q.err != nil {
+			return q.err
 		}
 		copy(sums, driver.HostSlice[float64](t.lossesHost, 0, plan.losses))
 		return nil
@@ -257,53 +214,40 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 
 // launchPlan queues a plan. At its first use it is launched kernel by kernel, so
 // that every image is loaded before the capture at the second.
-func (t *Trainer) launchPlan(th *driver.Thread, plan *trainPlan) error {
-	stream := t.backend.stream
+func (t *Trainer) launchPlan(q *queue, plan *trainPlan) {
+	ready := func() error { return q.t.Record(t.memory.ready, q.on) }
 	if !plan.used {
 		plan.used = true
-		if err := t.begin(th, plan); err != nil {
-			return err
-		}
-		if err := th.Record(t.memory.ready, stream); err != nil {
-			return err
-		}
-		return t.start(th, plan.launches[plan.early:])
+		t.begin(q, plan)
+		q.then(ready)
+		t.start(q, plan.launches[plan.early:])
+		return
 	}
 	if plan.first == nil {
-		if err := t.capture(th, plan); err != nil {
-			return err
-		}
+		q.then(func() error { return t.capture(q.t, plan) })
 	}
-	if err := th.LaunchGraph(plan.first, stream); err != nil {
-		return err
+	q.then(func() error { return q.t.LaunchGraph(plan.first, q.on) })
+	q.then(ready)
+	if plan.rest != nil {
+		q.then(func() error { return q.t.LaunchGraph(plan.rest, q.on) })
 	}
-	if err := th.Record(t.memory.ready, stream); err != nil || plan.rest == nil {
-		return err
-	}
-	return th.LaunchGraph(plan.rest, stream)
 }
 
 // begin queues what ends with the losses on the host.
-func (t *Trainer) begin(th *driver.Thread, plan *trainPlan) error {
-	stream := t.backend.stream
-	if err := th.UploadAsync(t.batch, t.batchHost, 0, 4*plan.upload, stream); err != nil {
-		return err
-	}
-	if err := t.start(th, plan.launches[:plan.early]); err != nil {
-		return err
-	}
-	return th.DownloadAsync(t.lossesHost, 0, t.losses, 8*plan.losses, stream)
+func (t *Trainer) begin(q *queue, plan *trainPlan) {
+	q.upload(t.batch, t.batchHost, 0, 4*plan.upload)
+	t.start(q, plan.launches[:plan.early])
+	q.download(t.lossesHost, 0, t.losses, 8*plan.losses)
 }
 
 // capture makes a plan's graphs, both or none.
 func (t *Trainer) capture(th *driver.Thread, plan *trainPlan) error {
-	stream := t.backend.stream
-	first, err := th.Capture(stream, func() error { return t.begin(th, plan) })
+	first, err := t.backend.capture(th, func(q *queue) { t.begin(q, plan) })
 	if err != nil {
 		return err
 	}
 	if plan.early < len(plan.launches) {
-		rest, err := th.Capture(stream, func() error { return t.start(th, plan.launches[plan.early:]) })
+		rest, err := t.backend.capture(th, func(q *queue) { t.start(q, plan.launches[plan.early:]) })
 		if err != nil {
 			return errors.Join(err, th.DestroyGraph(first))
 		}
@@ -351,17 +295,10 @@ func (t *Trainer) place(th *driver.Thread, p *planner) error {
 	return nil
 }
 
-func (t *Trainer) start(th *driver.Thread, launches []launch) error {
+func (t *Trainer) start(q *queue, launches []launch) {
 	for _, l := range launches {
-		k, err := t.backend.kernel(th, l.kernel)
-		if err != nil {
-			return err
-		}
-		if err := th.Launch(k, l.at, l.arguments...); err != nil {
-			return err
-		}
+		q.launch(l.kernel, driver.Dim{X: l.grid}, l.block, l.shared, l.arguments...)
 	}
-	return nil
 }
 
 // dropPlan frees a plan, after the work that may still use it.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
@@ -22,10 +23,7 @@ func onDevice(b *testing.B, o Options) *Backend {
 	if err != nil {
 		b.Skip(err)
 	}
-	be, err := New(context, o)
-	if err != nil {
-		b.Fatal(err)
-	}
+	be := must.Get(New(context, o))(b)
 	b.Cleanup(func() { be.Close() })
 	return be
 }
@@ -38,25 +36,6 @@ func (p trainingProblem) opfConfig() backend.TrainerConfig {
 	cfg.Initial.EncoderO, cfg.Initial.DecoderS = p.deep(p.no, p.nz), p.deep(p.nz, p.ns)
 	cfg.Rollout.TopK, cfg.Adam.Epsilon, cfg.SpectralBound = 3, 1e-8, 8
 	return cfg
-}
-
-// manifoldFLOPs is the work that a sample of a manifold step cannot do without, two
-// operations a multiply-add: of each use of a network a forward pass, the gradient of
-// its weights and that of its inputs, which the first layer of an encoder does not
-// have. E_x is used for the sample and its κ neighbours, D_s for both codes.
-func manifoldFLOPs(n backend.Networks, kappa int) float64 {
-	encoder := func(i int) int {
-		m := n.All()[i]
-		return 3*m.MulAdds() - m.Layers[0].W.Rows*m.Layers[0].W.Cols
-	}
-	return 2 * float64((1+kappa)*encoder(0)+encoder(1)+3*n.DecoderU.MulAdds()+2*3*n.DecoderS.MulAdds())
-}
-
-// rolloutFLOPs is that of a transition of a rollout step: D_u at five latents,
-// without the gradient of its inputs.
-func rolloutFLOPs(n backend.Networks) float64 {
-	m := n.DecoderU
-	return 2 * rolloutLatents * float64(3*m.MulAdds()-m.Layers[0].W.Rows*m.Layers[0].W.Cols)
 }
 
 // A step of either phase at the sizes of the OPF case: GFLOP/s by the counts above,
@@ -74,18 +53,12 @@ func BenchmarkTrainingStep(b *testing.B) {
 					be := onDevice(b, Options{TF32: precision.tf32})
 					cfg := p.opfConfig()
 					trainer := trainerOf(b, be, cfg)
-					if err := prepare(trainer); err != nil {
-						b.Fatal(err)
-					}
+					must.OK(b, prepare(trainer))
 					for range 3 { // launches, capture, first use of the graphs
-						if err := step(trainer); err != nil {
-							b.Fatal(err)
-						}
+						must.OK(b, step(trainer))
 					}
 					for b.Loop() {
-						if err := step(trainer); err != nil {
-							b.Fatal(err)
-						}
+						must.OK(b, step(trainer))
 					}
 					// The last update is not awaited by its step.
 					if _, err := trainer.Networks(); err != nil {
@@ -98,10 +71,10 @@ func BenchmarkTrainingStep(b *testing.B) {
 			}
 			rows, neighbours, kernel := p.manifoldRows(0)
 			pairs := p.rolloutRows(0)
-			measure("manifold", func(n backend.Networks) float64 { return manifoldFLOPs(n, p.kappa) },
+			measure("manifold", func(n backend.Networks) float64 { return n.ManifoldFLOPs(p.kappa) },
 				func(backend.Trainer) error { return nil },
 				func(t backend.Trainer) error { _, err := t.ManifoldStep(rows, neighbours, kernel, 1e-4); return err })
-			measure("rollout", rolloutFLOPs, backend.Trainer.PrepareRollout,
+			measure("rollout", backend.Networks.RolloutFLOPs, backend.Trainer.PrepareRollout,
 				func(t backend.Trainer) error { _, err := t.RolloutStep(pairs, 1e-4); return err })
 		}
 	}

@@ -30,10 +30,10 @@ type trainPlan struct {
 
 // launch is one kernel with its arguments.
 type launch struct {
-	kernel    string
-	at        driver.Launch
-	arguments []driver.Argument
-	entries   int // place of its entries in the table, the first argument; −1: none
+	kernel              string
+	grid, block, shared int
+	arguments           []driver.Argument
+	entries             int // place of its entries in the table, the first argument; −1: none
 }
 
 // planner collects launches and their entries.
@@ -47,8 +47,7 @@ type planner struct {
 
 func (p *planner) launch(kernel string, grid, block, shared int, arguments ...driver.Argument) {
 	p.plan.launches = append(p.plan.launches, launch{
-		kernel: kernel, at: driver.Launch{Grid: driver.Dim{X: grid}, Block: driver.Dim{X: block}, Shared: shared, Stream: p.t.backend.stream},
-		arguments: arguments, entries: -1,
+		kernel: kernel, grid: grid, block: block, shared: shared, arguments: arguments, entries: -1,
 	})
 }
 

@@ -79,12 +79,10 @@ func (t *Trainer) PrepareRollout() error {
 	net := t.layout.nets[2]
 	from, last := net[0].offset, net[len(net)-1]
 	err := t.backend.do(func(th *driver.Thread) error {
-		for _, moments := range []address{t.first, t.second} {
-			if err := th.ZeroAsync(floats(moments, from), 4*(last.offset+last.size-from), t.backend.stream); err != nil {
-				return err
-			}
+		zero := func(moments address) error {
+			return th.ZeroAsync(floats(moments, from), 4*(last.offset+last.size-from), t.backend.stream)
 		}
-		return nil
+		return errors.Join(zero(t.first), zero(t.second))
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
@@ -113,14 +111,11 @@ func (t *Trainer) prepareLatents() error {
 		if err := m.free(th); err != nil {
 			return err
 		}
-		for _, a := range []struct {
-			to *address
-			n  int
-		}{{&t.latents.z, rows * nz}, {&t.latents.lie, rows * nz}, {&t.latents.anchor, rows}, {&t.latents.reg, rows}} {
-			var err error
-			if *a.to, err = m.alloc(th, 4*a.n); err != nil {
-				return err
-			}
+		q := t.backend.queue(th)
+		room := func(n int) address { return q.alloc(m, 4*n) }
+		t.latents = rolloutData{z: room(rows * nz), lie: room(rows * nz), anchor: room(rows), reg: room(rows)}
+		if q.err != nil {
+			return q.err
 		}
 		if err := t.encode(th); err != nil {
 			return err
@@ -144,7 +139,9 @@ func (t *Trainer) encode(th *driver.Thread) error {
 	if err := t.place(th, p); err != nil {
 		return err
 	}
-	return errors.Join(t.start(th, p.plan.launches), th.Wait(t.backend.stream), p.plan.memory.free(th))
+	q := t.backend.queue(th)
+	t.start(q, p.plan.launches)
+	return errors.Join(q.wait(), p.plan.memory.free(th))
 }
 
 // frameRows are given their eigenframes at a time.
@@ -154,48 +151,33 @@ const frameRows = 1 << 14
 // of D_s, of some rows of the data set at a time.
 func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.MLP) error {
 	b, c, rows, nz := t.backend, t.cfg.Rollout, t.cfg.Data.X.Rows, t.layout.nets[0].out()
-	packed, err := packNet(th, scratch, decoder)
-	if err != nil {
-		return err
+	q := b.queue(th)
+	packed := packNet(q, scratch, "decoder D_s", decoder)
+	if q.err != nil {
+		return q.err
 	}
 	jac := 0
 	if !b.fused(packed) {
 		jac = packed.in * packed.out
 	}
 	chunk := min(rows, frameRows, max(1, maxElements/max(jac, nz*nz)))
-	var mask, jacobians, metrics, values, vectors address
-	for _, a := range []struct {
-		to *address
-		n  int
-	}{{&mask, packed.maskWords}, {&jacobians, jac}, {&metrics, nz * nz}, {&values, c.TopK}, {&vectors, nz * c.TopK}} {
-		if *a.to, err = scratch.alloc(th, 4*chunk*a.n); err != nil {
-			return err
-		}
-	}
+	room := func(n int) address { return q.alloc(scratch, 4*chunk*n) }
+	mask, jacobians, metrics, values, vectors := room(packed.maskWords), room(jac), room(nz*nz), room(c.TopK), room(nz*c.TopK)
 	for from := 0; from < rows; from += chunk {
 		n := min(chunk, rows-from)
 		if c.TopK > 0 {
 			job := forwardJob{net: packed.at, z: floats(t.latents.z, from*quads(nz)), mask: mask, ldz: int32(quads(nz))}
-			if err := b.forward(th, n, packed.width, &job); err != nil {
-				return err
-			}
-			if err := b.metric(th, packed, n, mask, c.MetricLambda, jacobians, metrics); err != nil {
-				return err
-			}
-			if err := b.eig(th, n, nz, c.TopK, metrics, nz*nz, values, vectors); err != nil {
-				return err
-			}
+			q.forward(n, packed.width, &job)
+			q.metric(packed, n, mask, c.MetricLambda, jacobians, metrics)
+			q.eig(n, nz, c.TopK, metrics, nz*nz, values, vectors)
 		}
-		err := b.launch(th, "gpc_train_lie", driver.Dim{X: ceil(n, latentBlock)}, 32*latentBlock, 0,
+		q.launch("gpc_train_lie", driver.Dim{X: ceil(n, latentBlock)}, 32*latentBlock, 0,
 			driver.Int32(from), driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Int32(c.TopK), driver.Address(t.data.next),
 			driver.Address(t.latents.z), driver.Address(vectors), driver.Address(values), driver.Float32(c.RollFraction),
 			driver.Float32(c.LieScale*c.LieDt), driver.Float32(c.LieGain),
 			driver.Address(t.latents.lie), driver.Address(t.latents.anchor), driver.Address(t.latents.reg))
-		if err != nil {
-			return err
-		}
 	}
-	return th.Wait(b.stream)
+	return q.wait()
 }
 
 // RolloutStep implements backend.Trainer. The losses are those before the

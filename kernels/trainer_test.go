@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // trainingProblem is a random problem whose widths leave remainders in every tile.
@@ -30,68 +30,29 @@ var smallProblem = trainingProblem{rows: 60, nx: 70, no: 9, ns: 37, nu: 3, nz: 6
 
 func (p trainingProblem) config(seed uint64) backend.TrainerConfig {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	random := func(cols int) tensor.Matrix {
-		m := tensor.New(p.rows, cols)
-		for i := range m.Data {
-			m.Data[i] = float32(rng.NormFloat64())
-		}
-		return m
-	}
-	net := func(widths ...int) *model.MLP { return testdomain.Network(rng, 0.1, widths...) }
-	d := backend.TrainingSet{X: random(p.nx), O: random(p.no), S: random(p.ns), U: random(p.nu), Next: make([]int32, p.rows), RiskWeight: make([]float32, p.rows)}
-	for i := range d.Next {
-		d.Next[i], d.RiskWeight[i] = int32(i+1), rng.Float32()
-		if i%10 == 9 {
-			d.Next[i] = -1
-		}
-	}
-	return backend.TrainerConfig{
-		Data: d,
-		Initial: backend.Networks{
-			EncoderX: net(p.nx, p.hidden, p.hidden, p.nz), EncoderO: net(p.no, p.hidden, p.nz),
-			DecoderU: net(p.nz, p.hidden, p.hidden, p.nu), DecoderS: net(p.nz, p.hidden, p.ns),
-		},
-		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 0.7, ReconO: 1.3, Consistency: 1, ConsistencyBeta: 0.3, Locality: 0.5, Isometry: p.isometry, IsometryAlpha: 0.8},
-		Rollout: backend.RolloutLoss{Delta: 0.3, Roll: 0.6, Flow: 0.4, Lie: 0.5, RollFraction: 0.9, FlowFraction: 0.4,
-			MetricLambda: 1, TopK: min(5, p.nz), LieGain: 0.1, LieScale: 1, LieDt: 0.2},
-		Adam: backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-3}, SpectralBound: 1.2, MaxBatch: p.batch, MaxNeighbours: p.kappa,
-	}
+	cfg := testdomain.TrainingRun(rng, p.rows, 0.1, []int{p.nx, p.hidden, p.hidden, p.nz}, []int{p.no, p.hidden, p.nz},
+		[]int{p.nz, p.hidden, p.hidden, p.nu}, []int{p.nz, p.hidden, p.ns})
+	cfg.Manifold.Isometry, cfg.Rollout.TopK = p.isometry, min(5, p.nz)
+	cfg.SpectralBound, cfg.MaxBatch, cfg.MaxNeighbours = 1.2, p.batch, p.kappa
+	return cfg
 }
 
 // deep is a network of three layers, as all of the paper's are.
 func (p trainingProblem) deep(in, out int) *model.MLP {
-	mlp, err := model.NewMLP(rand.New(rand.NewPCG(uint64(in), uint64(out))), in, p.hidden, p.hidden, out)
-	if err != nil {
-		panic(err)
-	}
-	return mlp
+	return testdomain.Network(rand.New(rand.NewPCG(uint64(in), uint64(out))), 0, in, p.hidden, p.hidden, out)
 }
 
 func (p trainingProblem) manifoldRows(step int) (rows, neighbours []int32, kernel []float32) {
-	rng := rand.New(rand.NewPCG(uint64(step), 2))
-	for range p.batch {
-		rows = append(rows, int32(rng.IntN(p.rows)))
-		for range p.kappa {
-			neighbours, kernel = append(neighbours, int32(rng.IntN(p.rows))), append(kernel, rng.Float32())
-		}
-	}
-	return rows, neighbours, kernel
+	return testdomain.ManifoldBatch(rand.New(rand.NewPCG(uint64(step), 2)), p.rows, p.batch, p.kappa)
 }
 
-func (p trainingProblem) rolloutRows(step int) (rows []int32) {
-	rng := rand.New(rand.NewPCG(uint64(step), 3))
-	for range p.batch {
-		rows = append(rows, int32(10*rng.IntN(p.rows/10)+rng.IntN(9)))
-	}
-	return rows
+func (p trainingProblem) rolloutRows(step int) []int32 {
+	return testdomain.RolloutBatch(rand.New(rand.NewPCG(uint64(step), 3)), p.rows, p.batch)
 }
 
 func trainerOf(t testing.TB, b backend.Backend, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
-	trainer, err := b.NewTrainer(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trainer := must.Get(b.NewTrainer(cfg))(t)
 	return trainer
 }
 
@@ -100,20 +61,12 @@ func (p trainingProblem) train(t testing.TB, trainer backend.Trainer, steps int)
 	t.Helper()
 	for step := range steps {
 		rows, neighbours, kernel := p.manifoldRows(step)
-		l, err := trainer.ManifoldStep(rows, neighbours, kernel, 2e-3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(trainer.ManifoldStep(rows, neighbours, kernel, 2e-3))(t)
 		losses = append(losses, l.ReconX, l.Action, l.ReconO, l.Consistency, l.Locality, l.Total)
 	}
-	if err := trainer.PrepareRollout(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trainer.PrepareRollout())
 	for step := range steps {
-		l, err := trainer.RolloutStep(p.rolloutRows(step), 2e-3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(trainer.RolloutStep(p.rolloutRows(step), 2e-3))(t)
 		losses = append(losses, l.Act, l.ActNext, l.Delta, l.Roll, l.Flow, l.LieAct, l.LieDelta, l.LieAnchor, l.LieReg, l.Total)
 	}
 	return losses
@@ -121,10 +74,7 @@ func (p trainingProblem) train(t testing.TB, trainer backend.Trainer, steps int)
 
 func stateOf(t testing.TB, trainer backend.Trainer) backend.TrainerState {
 	t.Helper()
-	s, err := trainer.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(trainer.State())(t)
 	return s
 }
 
@@ -212,14 +162,8 @@ func TestTilesGiveTheSameWeights(t *testing.T) {
 		l := shim.Open(t)
 		const attributeMultiprocessors = 16
 		l.SetAttribute(attributeMultiprocessors, multiprocessors)
-		context, err := driver.Open(l, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := New(context, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		context := must.Get(driver.Open(l, 0))(t)
+		b := must.Get(New(context, Options{}))(t)
 		trainer := trainerOf(t, b, p.config(10)).(*Trainer)
 		group := []trainProduct{{m: 130, n: 70}}
 		tiledOverSamples(group, b.device.Multiprocessors)
@@ -245,7 +189,7 @@ func TestWorkOfOPFTraining(t *testing.T) {
 	p := opfProblem
 	p.rows, p.batch = 10, 4096
 	cfg := p.opfConfig()
-	if m, r := manifoldFLOPs(cfg.Initial, p.kappa)/1e6, rolloutFLOPs(cfg.Initial)/1e6; math.Abs(m-3.23) > 0.005 || math.Abs(r-2.22) > 0.005 {
+	if m, r := cfg.Initial.ManifoldFLOPs(p.kappa)/1e6, cfg.Initial.RolloutFLOPs()/1e6; math.Abs(m-3.23) > 0.005 || math.Abs(r-2.22) > 0.005 {
 		t.Errorf("%.3f and %.3f MFLOP per sample", m, r)
 	}
 	trainer := &Trainer{backend: &Backend{device: driver.Device{Multiprocessors: 132}}, cfg: cfg, layout: newTrainLayout(cfg.Initial), micro: p.batch}
@@ -259,7 +203,7 @@ func TestWorkOfOPFTraining(t *testing.T) {
 		pl := &planner{t: trainer}
 		plan(pl)
 		for _, l := range pl.plan.launches {
-			list = append(list, l.at.Grid.X)
+			list = append(list, l.grid)
 		}
 		return list
 	}
@@ -282,11 +226,7 @@ func TestDepths(t *testing.T) {
 		for range layers - 1 {
 			widths = append(widths, p.hidden)
 		}
-		mlp, err := model.NewMLP(rand.New(rand.NewPCG(uint64(in), uint64(layers))), append(widths, out)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return mlp
+		return testdomain.Network(rand.New(rand.NewPCG(uint64(in), uint64(layers))), 0, append(widths, out)...)
 	}
 	for _, layers := range [][4]int{{1, 1, 1, 1}, {1, 4, 2, 1}, {9, 9, 9, 9}} {
 		cfg := p.config(11)
@@ -315,9 +255,7 @@ func TestShortMemoryCutsTheBatch(t *testing.T) {
 	plenty := trainerOf(t, b, cfg).(*Trainer)
 	need := 4 * plenty.layout.spaceFloats(plenty.micro, p.kappa)
 	want := p.train(t, plenty, 1)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Close())
 	l, b := onShim(t, Options{})
 	l.SetMemory(need)
 	short := trainerOf(t, b, cfg).(*Trainer)
@@ -371,9 +309,7 @@ func TestFaultsSurface(t *testing.T) {
 	}
 	l, b := onShim(t, Options{})
 	l.Reset()
-	if err := run(b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, run(b))
 	calls := map[string]int{}
 	for _, s := range symbols {
 		if calls[s] = l.Calls(s); calls[s] == 0 {
@@ -410,10 +346,7 @@ func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 		want := map[int]backend.ManifoldLosses{}
 		for round := range 2 {
 			for n := 1; n <= maxPlans+3; n++ {
-				loss, err := trainer.ManifoldLoss(rows[:n], nil, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				loss := must.Get(trainer.ManifoldLoss(rows[:n], nil, nil))(t)
 				if round == 0 {
 					want[n] = loss
 				} else if loss != want[n] {
@@ -428,9 +361,7 @@ func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 	deadline := time.Now().Add(10 * time.Second)
 	for l.Allocations() > before && time.Now().Before(deadline) {
 		runtime.GC()
-		if err := b.do(func(*driver.Thread) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.do(func(*driver.Thread) error { return nil }))
 		time.Sleep(time.Millisecond)
 	}
 	if n := l.Allocations(); n > before {
@@ -501,9 +432,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 		return total
 	}
 	settle := func() {
-		if err := b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }))
 	}
 	calls := []string{"cuGraphLaunch", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2"}
 	wantCalls := []int{2, 1, 1, 0, 0, 0, 0}
@@ -517,9 +446,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 			for _, c := range calls {
 				made = append(made, -l.Calls(c))
 			}
-			if err := step(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, step())
 			if use < 2 {
 				continue
 			}
@@ -534,8 +461,6 @@ func TestLaunchesOfAStep(t *testing.T) {
 	}
 	rows, neighbours, kernel := p.manifoldRows(0)
 	count("a step of the manifold", 16, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
-	if err := trainer.PrepareRollout(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trainer.PrepareRollout())
 	count("a step of the rollout", 11, func() error { _, err := trainer.RolloutStep(p.rolloutRows(0), 1e-3); return err })
 }

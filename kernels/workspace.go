@@ -24,7 +24,25 @@ type piece struct {
 }
 
 // layoutOf collects the pieces of one operation before their memory is known.
-type layoutOf struct{ device, host int }
+type layoutOf struct {
+	device, host int
+	reserved     []*piece
+}
+
+// reserve is take into a piece that place puts in memory.
+func (l *layoutOf) reserve(p *piece, bytes int, crosses bool) {
+	*p = l.take(bytes, crosses)
+	l.reserved = append(l.reserved, p)
+}
+
+// place puts what is reserved in memory of its own.
+func (l *layoutOf) place(q *queue, m *memory) (base driver.Pointer, host *driver.HostMemory) {
+	base, host = q.alloc(m, l.device), q.allocHost(m, l.host)
+	for _, p := range l.reserved {
+		p.at += base
+	}
+	return base, host
+}
 
 // take reserves bytes, on 256 bytes, and with crosses as many of pinned memory.
 func (l *layoutOf) take(bytes int, crosses bool) piece {
@@ -93,19 +111,17 @@ func rowsOf(rows, most int, f func(from, to int) error) error {
 // put copies rows [from, to) of a matrix into pinned memory and queues its upload.
 // A matrix whose rows are one and the same (stride 0) is one row there. It returns
 // the distance between rows on the device.
-func (w *workspace) put(t *driver.Thread, s driver.Stream, m tensor.Matrix, from, to int, p piece) (int, error) {
+func (w *workspace) put(q *queue, m tensor.Matrix, from, to int, p piece) int {
 	rows := to - from
 	if m.Stride == 0 && m.Rows > 1 {
 		rows = 1
 	}
 	gather(driver.HostSlice[float32](w.host, p.host, rows*m.Cols), m, from, rows)
-	if err := t.UploadAsync(p.at, w.host, p.host, 4*rows*m.Cols, s); err != nil {
-		return 0, err
-	}
+	q.upload(p.at, w.host, p.host, 4*rows*m.Cols)
 	if rows == 1 {
-		return 0, nil
+		return 0
 	}
-	return m.Cols, nil
+	return m.Cols
 }
 
 // gather copies rows of a matrix to a place without gaps.
@@ -120,9 +136,7 @@ func gather(to []float32, m tensor.Matrix, from, rows int) {
 }
 
 // get queues the download of n float32 of a piece.
-func (w *workspace) get(t *driver.Thread, s driver.Stream, p piece, n int) error {
-	return t.DownloadAsync(w.host, p.host, p.at, 4*n, s)
-}
+func (w *workspace) get(q *queue, p piece, n int) { q.download(w.host, p.host, p.at, 4*n) }
 
 // give copies downloaded rows, without gaps, into rows [from, to) of a matrix.
 func (w *workspace) give(m tensor.Matrix, from, to int, p piece) {

@@ -132,19 +132,11 @@ func fitsHalf(values []float32) bool {
 // WriteFile stores the model at path: it is written to a temporary file beside
 // it, synced, and renamed, so that path never holds half a model.
 func (m *Model) WriteFile(path string) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
-	if err != nil {
-		return fmt.Errorf("model: %s: %w", path, err)
-	}
-	defer f.Cleanup()
-	w := bufio.NewWriterSize(f, 1<<16)
-	if err := m.Write(w); err != nil {
+	var b bytes.Buffer
+	if err := m.Write(&b); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("model: %s: %w", path, err)
-	}
-	if err := f.CloseAtomicallyReplace(); err != nil {
+	if err := renameio.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("model: %s: %w", path, err)
 	}
 	return nil

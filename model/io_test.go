@@ -83,17 +83,23 @@ func encode(t testing.TB, m *Model) []byte {
 	return b.Bytes()
 }
 
+// readBack writes a model and reads the same again.
+func readBack(t *testing.T, m *Model) *Model {
+	t.Helper()
+	got, err := Read(bytes.NewReader(encode(t, m)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, m) {
+		t.Fatalf("read %+v, wrote %+v", got, m)
+	}
+	return got
+}
+
 func TestRoundTripIsBitwise(t *testing.T) {
 	for seed := range uint64(5) {
 		m := small(t, seed)
-		first := encode(t, m)
-		got, err := Read(bytes.NewReader(first))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(got, m) {
-			t.Fatalf("seed %d: read %+v, wrote %+v", seed, got, m)
-		}
+		first, got := encode(t, m), readBack(t, m)
 		if math.Float32bits(got.Codes.Data[0]) != 1<<31 {
 			t.Error("the sign of −0 is lost")
 		}
@@ -130,13 +136,7 @@ func TestBundledBytes(t *testing.T) {
 func TestWithoutCodesAndNavigation(t *testing.T) {
 	m := small(t, 1)
 	m.Codes, m.Navigation = tensor.Matrix{}, nil
-	got, err := Read(bytes.NewReader(encode(t, m)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, m) {
-		t.Fatalf("read %+v, wrote %+v", got, m)
-	}
+	readBack(t, m)
 }
 
 // Codes that float16 holds exactly take half the bytes and come back the same; D_u
@@ -149,13 +149,7 @@ func TestHalfCodesAndManifoldDecoder(t *testing.T) {
 		t.Errorf("%d rounded codes save %d bytes", len(m.Codes.Data), saved)
 	}
 	m.DecoderUManifold = small(t, 4).DecoderU
-	got, err := Read(bytes.NewReader(encode(t, m)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, m) {
-		t.Fatalf("read %+v, wrote %+v", got, m)
-	}
+	got := readBack(t, m)
 	before, err := got.WithoutRollout()
 	if err != nil {
 		t.Fatal(err)
@@ -393,12 +387,6 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		// What is accepted is a whole model, and survives a round trip.
-		again, err := Read(bytes.NewReader(encode(t, m)))
-		if err != nil {
-			t.Fatalf("a model that was read cannot be read again: %v", err)
-		}
-		if !reflect.DeepEqual(m, again) {
-			t.Fatal("a model changed in a round trip")
-		}
+		readBack(t, m)
 	})
 }

@@ -134,6 +134,46 @@ func newColumns(l Layout, rows int) *Columns {
 	}
 }
 
+// ColumnsOf copies samples into columns. The error names a sample whose vectors have
+// other lengths than the layout, or that holds a number which is no finite float32.
+func ColumnsOf(l Layout, samples []domain.Sample) (*Columns, error) {
+	c := newColumns(l, len(samples))
+	for i := range samples {
+		s := &samples[i]
+		if err := l.check(s); err != nil {
+			return nil, fmt.Errorf("offline: sample %d has %w", i, err)
+		}
+		if !s.Preference.Adaptive && len(s.Preference.W) != len(l.Objectives) {
+			return nil, fmt.Errorf("offline: sample %d has a preference of %d weights, want %d", i, len(s.Preference.W), len(l.Objectives))
+		}
+		c.set(i, s)
+	}
+	return c, nil
+}
+
+// check says what of a sample's vectors does not fit the layout or a float32.
+func (l Layout) check(s *domain.Sample) error {
+	m := len(l.Objectives)
+	for _, f := range []struct {
+		name string
+		v    []float64
+		n    int
+	}{
+		{"S", s.S, len(l.S)}, {"C", s.C, len(l.C)}, {"U", s.U, len(l.U)}, {"Target", s.Target, len(l.U)},
+		{"Sigma", s.Sigma, m}, {"J", s.J, m}, {"Margins", s.Margins, len(l.Margins)}, {"KKT", []float64{s.KKT}, 1},
+	} {
+		if len(f.v) != f.n {
+			return fmt.Errorf("%d values of %s, want %d", len(f.v), f.name, f.n)
+		}
+		for j, v := range f.v {
+			if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
+				return fmt.Errorf("%v as %s[%d], want a finite float32", v, f.name, j)
+			}
+		}
+	}
+	return nil
+}
+
 // Rows is the number of samples.
 func (c *Columns) Rows() int { return len(c.KKT) }
 
@@ -182,33 +222,6 @@ func (c *Columns) set(i int, s *domain.Sample) {
 	c.Trajectory[i] = s.Trajectory
 	c.Step[i] = int32(s.Step)
 	c.Perturbed[i] = s.Perturbed
-}
-
-// sample writes row i into s, reusing its slices.
-func (c *Columns) sample(i int, s *domain.Sample) {
-	fill := func(dst *[]float64, src []float32) {
-		if cap(*dst) < len(src) {
-			*dst = make([]float64, len(src))
-		}
-		*dst = (*dst)[:len(src)]
-		tensor.Widen(*dst, src)
-	}
-	fill(&s.S, c.S.Row(i))
-	fill(&s.C, c.C.Row(i))
-	slot := c.Preference.Row(i)
-	s.Preference.Adaptive = slot[0] == 0
-	if s.Preference.Adaptive {
-		s.Preference.W = s.Preference.W[:0]
-	} else {
-		fill(&s.Preference.W, slot[1:])
-	}
-	fill(&s.U, c.U.Row(i))
-	fill(&s.Target, c.Target.Row(i))
-	fill(&s.Sigma, c.Sigma.Row(i))
-	fill(&s.J, c.J.Row(i))
-	fill(&s.Margins, c.Margins.Row(i))
-	s.KKT = float64(c.KKT[i])
-	s.Scenario, s.Trajectory, s.Step, s.Perturbed = int(c.Scenario[i]), c.Trajectory[i], int(c.Step[i]), c.Perturbed[i]
 }
 
 // blocks are the float columns under the names they have on disk.

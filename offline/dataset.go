@@ -183,7 +183,7 @@ type Dataset struct {
 
 // Open reads the manifests of a dataset folder: a whole one, or one complete
 // shard. It refuses an interrupted one, naming what is missing. Sample data are
-// read by Read, Load and Verify.
+// read by LoadShards and Verify.
 func Open(dir string) (*Dataset, error) {
 	d := &Dataset{dir: dir}
 	path := filepath.Join(dir, headerName)
@@ -289,41 +289,6 @@ func (d *Dataset) decode(m manifest, dst *Columns, at int) error {
 		}
 	}
 	return nil
-}
-
-// Read calls f for every part's samples, in the order of scenarios; the order
-// is that of Load. The batch and its slices are f's until it returns.
-func (d *Dataset) Read(f func(batch []domain.Sample) error) error {
-	var batch []domain.Sample
-	for _, m := range d.parts {
-		c := newColumns(d.Header.Layout, m.Rows)
-		if err := d.decode(m, c, 0); err != nil {
-			return err
-		}
-		for len(batch) < m.Rows {
-			batch = append(batch, domain.Sample{})
-		}
-		for i := range m.Rows {
-			c.sample(i, &batch[i])
-		}
-		if err := f(batch[:m.Rows]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Load reads all samples into columns: 4 bytes a value, nothing per sample.
-func (d *Dataset) Load() (*Columns, error) {
-	c := newColumns(d.Header.Layout, d.rows)
-	at := 0
-	for _, m := range d.parts {
-		if err := d.decode(m, c, at); err != nil {
-			return nil, err
-		}
-		at += m.Rows
-	}
-	return c, nil
 }
 
 // Verify reads every sample and compares each part's content with the hash its

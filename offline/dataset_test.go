@@ -107,7 +107,7 @@ func load(t testing.TB, dir string) (*Dataset, *Columns) {
 	if err := d.Verify(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := d.Load()
+	c, _, err := LoadShards([]*Dataset{d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,14 +147,9 @@ func TestDatasetHoldsWhatWasSolved(t *testing.T) {
 			for i, s := range want {
 				s.Scenario, s.Preference = scenario, pref
 				s.Trajectory = int64(number)*maxLocal + int64(i/3)
-				var got domain.Sample
-				c.sample(row, &got)
-				stored := newColumns(d.Header.Layout, 1)
-				stored.set(0, &s)
-				var rounded domain.Sample
-				stored.sample(0, &rounded)
-				if !reflect.DeepEqual(got, rounded) {
-					t.Fatalf("row %d is %+v, want %+v", row, got, rounded)
+				want, err := ColumnsOf(d.Header.Layout, []domain.Sample{s})
+				if got := c.Select([]int{row}); err != nil || !reflect.DeepEqual(got, want) {
+					t.Fatalf("row %d is %+v, want %+v, %v", row, got, want, err)
 				}
 				row++
 			}
@@ -163,25 +158,9 @@ func TestDatasetHoldsWhatWasSolved(t *testing.T) {
 	if row != c.Rows() {
 		t.Errorf("%d rows, want %d", c.Rows(), row)
 	}
-	// Read streams the same rows.
-	at := 0
-	err = d.Read(func(batch []domain.Sample) error {
-		for i := range batch {
-			var want domain.Sample
-			c.sample(at, &want)
-			if fmt.Sprint(batch[i]) != fmt.Sprint(want) {
-				t.Fatalf("Read gives %+v as row %d, Load %+v", batch[i], at, want)
-			}
-			at++
-		}
-		return nil
-	})
-	if err != nil || at != c.Rows() {
-		t.Errorf("Read gave %d of %d rows, %v", at, c.Rows(), err)
-	}
-	stop := errors.New("enough")
-	if err := d.Read(func([]domain.Sample) error { return stop }); err != stop {
-		t.Errorf("Read does not pass on the callback's error: %v", err)
+	short := domain.Sample{Preference: domain.Preference{Adaptive: true}}
+	if _, err := ColumnsOf(d.Header.Layout, []domain.Sample{short}); err == nil || !strings.Contains(err.Error(), "sample 0 has 0 values of S, want 2") {
+		t.Errorf("a sample without a state: %v", err)
 	}
 }
 
@@ -572,7 +551,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if loaded, err := opened.Load(); err == nil && loaded.Rows() != opened.Rows() {
+		if loaded, _, err := LoadShards([]*Dataset{opened}); err == nil && loaded.Rows() != opened.Rows() {
 			t.Fatalf("%d rows loaded, want %d", loaded.Rows(), opened.Rows())
 		}
 	})
@@ -592,7 +571,7 @@ func BenchmarkLoad(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(d.Rows()) * d.Header.Layout.rowBytes())
 		for range b.N {
-			if _, err := d.Load(); err != nil {
+			if _, _, err := LoadShards([]*Dataset{d}); err != nil {
 				b.Fatal(err)
 			}
 		}

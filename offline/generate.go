@@ -1,12 +1,12 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -71,15 +71,9 @@ func (o Options) header(c domain.Case) (Header, error) {
 	if h.Shard == (Shard{}) {
 		h.Shard.Count = 1
 	}
-	if p.Chunk == 0 {
-		p.Chunk = 64
-	}
-	if p.Scalarization == "" {
-		p.Scalarization = domain.WeightedSum
-	}
-	if p.Weights.Design == "" {
-		p.Weights.Design = RandomWeights
-	}
+	p.Chunk = cmp.Or(p.Chunk, 64)
+	p.Scalarization = cmp.Or(p.Scalarization, domain.WeightedSum)
+	p.Weights.Design = cmp.Or(p.Weights.Design, RandomWeights)
 	if p.Weights.Design != LogarithmicWeights && p.Weights.Design != MixedWeights {
 		p.Weights.Reference, p.Weights.LogLo, p.Weights.LogHi = 0, 0, 0
 	}
@@ -121,9 +115,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 	if opt.Threads < 0 {
 		return total, fmt.Errorf("offline: %d threads, want at least 1, or 0 for all processors", opt.Threads)
 	}
-	if opt.Threads == 0 {
-		opt.Threads = runtime.GOMAXPROCS(0)
-	}
+	opt.Threads = cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
 	points, err := LatinHypercube(h.Provenance.Parameters, h.Provenance.Scenarios, opt.Seed)
 	if err != nil {
 		return total, err
@@ -298,25 +290,18 @@ func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, 
 		})
 	}
 	wg.Wait()
-	rows := 0
+	var samples []domain.Sample
 	for _, r := range results {
 		if r.err != nil {
 			return nil, Counters{}, r.err
 		}
-		rows += len(r.samples)
+		samples = append(samples, r.samples...)
 	}
-	if rows > maxPartRows {
-		return nil, Counters{}, fmt.Errorf("offline: %d scenarios gave %d samples, a part holds at most %d: choose a smaller chunk", to-from, rows, maxPartRows)
+	if len(samples) > maxPartRows {
+		return nil, Counters{}, fmt.Errorf("offline: %d scenarios gave %d samples, a part holds at most %d: choose a smaller chunk", to-from, len(samples), maxPartRows)
 	}
-	c := newColumns(g.header.Layout, rows)
-	at := 0
-	for _, r := range results {
-		for i := range r.samples {
-			c.set(at, &r.samples[i])
-			at++
-		}
-	}
-	return c, now, nil
+	c, err := ColumnsOf(g.header.Layout, samples)
+	return c, now, err
 }
 
 // scenario solves one scenario under every preference, and from the states that
@@ -398,27 +383,11 @@ func (g *generator) oneByOne(scenario int, prefs []domain.Preference, seeds []ui
 // trajectories numbers that are unique in the dataset: solve number × 2²⁰ plus
 // the order in which the solver's own numbers appear.
 func (g *generator) adopt(samples []domain.Sample, scenario int, number int64, pref domain.Preference) error {
-	l := &g.header.Layout
-	m := len(l.Objectives)
 	local := map[int64]int64{}
 	for i := range samples {
 		s := &samples[i]
-		for _, f := range []struct {
-			name string
-			v    []float64
-			n    int
-		}{
-			{"S", s.S, len(l.S)}, {"C", s.C, len(l.C)}, {"U", s.U, len(l.U)}, {"Target", s.Target, len(l.U)},
-			{"Sigma", s.Sigma, m}, {"J", s.J, m}, {"Margins", s.Margins, len(l.Margins)}, {"KKT", []float64{s.KKT}, 1},
-		} {
-			if len(f.v) != f.n {
-				return fmt.Errorf("the solver's sample %d has %d values of %s, want %d", i, len(f.v), f.name, f.n)
-			}
-			for j, v := range f.v {
-				if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
-					return fmt.Errorf("the solver's sample %d has %v as %s[%d], want a finite float32", i, v, f.name, j)
-				}
-			}
+		if err := g.header.Layout.check(s); err != nil {
+			return fmt.Errorf("the solver's sample %d has %w", i, err)
 		}
 		if s.Step < 0 || s.Step > maxStep {
 			return fmt.Errorf("the solver's sample %d has step %d", i, s.Step)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 // arenaText is a trace of one robot that drives past a moving obstacle.
@@ -27,13 +29,8 @@ func arenaText() string {
 // its animation, one frame per decision.
 func TestARollOutIsDrawn(t *testing.T) {
 	in, out := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(in, "arena.jsonl"), []byte(arenaText()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Load(in, known())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(in, "arena.jsonl"), []byte(arenaText()), 0o644))
+	r := must.Get(Load(in, known()))(t)
 	if _, err := r.Write(out); err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +39,7 @@ func TestARollOutIsDrawn(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(out, "figures", "arena-some.gif"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(out, "figures", "arena-some.gif")))(t)
 	animation, err := gif.DecodeAll(bytes.NewReader(text))
 	if err != nil || len(animation.Image) != 20 {
 		t.Fatalf("%d frames, error %v, want 20", len(animation.Image), err)
@@ -73,9 +67,7 @@ func TestGoalsHaveTheirOwnTable(t *testing.T) {
 func TestDrawnObstaclesAreMirrored(t *testing.T) {
 	a := arena{Dt: 0.2, Workspace: [4]float64{-10, 10, -10, 10}}
 	var s arenaScene
-	if err := json.Unmarshal([]byte(`{"obstacles":[{"c":[9.4,0],"v":[1,-0.5],"r":0.5}]}`), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(`{"obstacles":[{"c":[9.4,0],"v":[1,-0.5],"r":0.5}]}`), &s))
 	a.move(&s)
 	if o := s.Obstacles[0]; fmt.Sprintf("%.6f %.6f", o.C, o.V) != "[9.400000 -0.100000] [-1.000000 -0.500000]" {
 		t.Errorf("obstacle %+v", o)

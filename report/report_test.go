@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/paper"
 )
 
@@ -42,10 +43,7 @@ func recorded(t *testing.T) []*Records {
 	}
 	var all []*Records
 	for _, dir := range dirs {
-		r, err := Load(dir, known())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Load(dir, known()))(t)
 		all = append(all, r)
 	}
 	return all
@@ -55,47 +53,30 @@ func recorded(t *testing.T) []*Records {
 func reported(t *testing.T, record string) (dir, page string) {
 	t.Helper()
 	in, out := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(in, "record.json"), []byte(record), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Load(in, known())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(in, "record.json"), []byte(record), 0o644))
+	r := must.Get(Load(in, known()))(t)
 	if _, err := r.Write(out); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(out, "report.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(out, "report.md")))(t)
 	return out, string(text)
 }
 
 func TestTheCommittedReportsAreWhatTheRecordedRunsGive(t *testing.T) {
 	for i, r := range recorded(t) {
 		dir := t.TempDir()
-		files, err := r.Write(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(r.Write(dir))(t)
 		for _, f := range files {
 			if info, err := os.Stat(f); err != nil || info.Size() == 0 {
 				t.Errorf("%s was named and not written", f)
 			}
 		}
-		got, err := os.ReadFile(filepath.Join(dir, "report.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(os.ReadFile(filepath.Join(dir, "report.md")))(t)
 		committed := "../docs/results/report.md"
 		if i > 0 {
 			committed = filepath.Join("../docs/results", r.Device, "report.md")
 		}
-		want, err := os.ReadFile(committed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(committed))(t)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s differs; write it again with make report", committed)
 		}
@@ -103,27 +84,17 @@ func TestTheCommittedReportsAreWhatTheRecordedRunsGive(t *testing.T) {
 }
 
 func TestTheReadmeShowsTheRecordedRuns(t *testing.T) {
-	want, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile("../README.md"))(t)
 	path := filepath.Join(t.TempDir(), "README.md")
-	if err := os.WriteFile(path, want, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, want, 0o644))
 	if err := WriteSummary(path, recorded(t)...); err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(path))(t)
 	if !bytes.Equal(got, want) {
 		t.Error("README.md differs; write it again with make report")
 	}
-	if err := os.WriteFile(path, []byte("no marks\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("no marks\n"), 0o644))
 	if err := WriteSummary(path, recorded(t)...); err == nil {
 		t.Error("a document without marks was accepted")
 	}
@@ -147,9 +118,7 @@ func TestSummaryOfSeveralDevices(t *testing.T) {
 func TestAFileThatIsNoRecordIsNamed(t *testing.T) {
 	for name, text := range map[string]string{"empty.json": "{}", "broken.json": "{", "cut.jsonl": "{}\n"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		if _, err := Load(dir, known()); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -4,20 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/marked"
 )
 
 // Marks around the summary in a document.
-const (
-	summaryBegin = "<!-- results: written by gpc report --summary -->\n"
-	summaryEnd   = "<!-- end of results -->\n"
-)
+var summary = marked.Section{Begin: "<!-- results: written by gpc report --summary -->", End: "<!-- end of results -->"}
 
 // Summary is the few rows of the recorded runs that a reader should see first, as
 // Markdown tables. A case that was recorded on several devices is shown as on the
@@ -90,17 +85,7 @@ func milliseconds(v closedloop.Number) string { return number("%.4f", float64(v)
 
 // WriteSummary replaces what stands between the marks in the document at path.
 func WriteSummary(path string, devices ...*Records) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	before, rest, ok := strings.Cut(string(text), summaryBegin)
-	_, after, closed := strings.Cut(rest, summaryEnd)
-	if !ok || !closed {
-		return fmt.Errorf("report: %s has no lines %q and %q for the summary to stand between", path, strings.TrimSpace(summaryBegin), strings.TrimSpace(summaryEnd))
-	}
-	out := before + summaryBegin + Summary(devices...) + summaryEnd + after
-	if err := renameio.WriteFile(path, []byte(out), 0o644); err != nil {
+	if _, err := summary.Replace(path, Summary(devices...), true); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil

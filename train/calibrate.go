@@ -55,10 +55,7 @@ func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *Set, nets 
 	if err != nil {
 		return decoding{}, err
 	}
-	all := make([]int32, len(rows))
-	for i := range all {
-		all[i] = int32(i)
-	}
+	all := ascending(len(rows))
 	state, err := encode(be, nets.DecoderS, z, all)
 	if err != nil {
 		return decoding{}, err

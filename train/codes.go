@@ -13,10 +13,7 @@ import (
 // affine refinement is most accurate there). All rows when there are no more
 // than count, or count is 0.
 func chooseCodes(points tensor.Matrix, count int, seed uint64) []int32 {
-	all := make([]int32, points.Rows)
-	for i := range all {
-		all[i] = int32(i)
-	}
+	all := ascending(points.Rows)
 	if count == 0 || points.Rows <= count {
 		return all
 	}
@@ -63,9 +60,8 @@ func cover(points tensor.Matrix, count int) []int32 {
 			}
 		}
 	}
-	first := cluster{members: make([]int32, points.Rows)}
+	first := cluster{members: ascending(points.Rows)}
 	for i := range points.Rows {
-		first.members[i] = int32(i)
 		distance2[i] = squaredDistance(points.Row(0), points.Row(i))
 	}
 	measure(&first)

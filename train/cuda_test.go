@@ -33,14 +33,8 @@ func TestTrainingOnCUDA(t *testing.T) {
 	be := cuda(t)
 	const scenarios = 8
 	resumesBitwise(t, be, scenarios, []int{2, 7})
-	got, err := Run(t.Context(), toyOptions(t, be, scenarios), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := Run(t.Context(), toyOptions(t, ref.New(), scenarios), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := trained(t, toyOptions(be, scenarios))
+	want := trained(t, toyOptions(ref.New(), scenarios))
 	for i, w := range want.History {
 		g := got.History[i]
 		for name, pair := range map[string][2]float64{

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -14,7 +15,8 @@ import (
 )
 
 // Data is a Pareto dataset as columns, one row per sample (domain.Sample says
-// what each is); physical units. Run only reads them, and they must not change
+// what each is), from disk (FromDataset) or memory (offline.ColumnsOf); physical
+// units. Run only reads them, and they must not change
 // while it runs.
 type Data struct {
 	*offline.Columns
@@ -57,42 +59,6 @@ func (d *Data) selected(p domain.Problem) Data {
 		}
 	}
 	return Data{Columns: d.Columns.Select(rows), Hash: d.Hash}
-}
-
-// FromSamples copies samples into columns.
-func FromSamples(spec *domain.Spec, samples []domain.Sample) (Data, error) {
-	n, m := len(samples), spec.ObjectiveSize()
-	d := Data{Columns: &offline.Columns{
-		S: tensor.New(n, spec.MeasuredSize()), C: tensor.New(n, spec.ContextSize()),
-		Preference: tensor.New(n, spec.PreferenceSize()), U: tensor.New(n, spec.PlanSize()),
-		Target: tensor.New(n, spec.PlanSize()), Sigma: tensor.New(n, m), J: tensor.New(n, m),
-		Margins: tensor.New(n, len(spec.Margins)), KKT: make([]float32, n),
-		Scenario: make([]int32, n), Trajectory: make([]int64, n), Step: make([]int32, n), Perturbed: make([]bool, n),
-	}}
-	slot := make([]float64, spec.PreferenceSize())
-	for i := range samples {
-		s := &samples[i]
-		if !s.Preference.Adaptive && len(s.Preference.W) != m {
-			return Data{}, fmt.Errorf("train: sample %d has a preference of %d weights, %s has %d objectives", i, len(s.Preference.W), spec.Name, m)
-		}
-		s.Preference.Slot(slot)
-		for _, c := range []struct {
-			name string
-			dst  tensor.Matrix
-			src  []float64
-		}{
-			{"s", d.S, s.S}, {"c", d.C, s.C}, {"preference", d.Preference, slot}, {"u", d.U, s.U},
-			{"target", d.Target, s.Target}, {"sigma", d.Sigma, s.Sigma}, {"J", d.J, s.J}, {"margins", d.Margins, s.Margins},
-		} {
-			if len(c.src) != c.dst.Cols {
-				return Data{}, fmt.Errorf("train: sample %d has %d values of %s, %s has %d", i, len(c.src), c.name, spec.Name, c.dst.Cols)
-			}
-			tensor.Narrow(c.dst.Row(i), c.src)
-		}
-		d.Scenario[i], d.Trajectory[i] = int32(s.Scenario), s.Trajectory
-		d.Step[i], d.Perturbed[i], d.KKT[i] = int32(s.Step), s.Perturbed, float32(s.KKT)
-	}
-	return d, nil
 }
 
 // column is one matrix that training reads, with its name, for messages and hashes.
@@ -144,36 +110,24 @@ func (d *Data) Validate(spec *domain.Spec) error {
 
 // contentHash is the SHA-256 of everything training reads from the data.
 func (d *Data) contentHash(spec *domain.Spec) string {
-	h := sha256.New()
-	buf := make([]byte, 0, 1<<16)
-	flush := func() {
-		h.Write(buf)
-		buf = buf[:0]
+	sum := sha256.New()
+	w := bufio.NewWriter(sum)
+	put := func(v any) {
+		if err := binary.Write(w, binary.LittleEndian, v); err != nil {
+			panic(err) // a hash takes everything
+		}
 	}
 	for _, c := range d.columns(spec) {
 		for i := range c.matrix.Rows {
-			for _, v := range c.matrix.Row(i) {
-				buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-			}
-			if len(buf) > 1<<15 {
-				flush()
-			}
+			put(c.matrix.Row(i))
 		}
-		flush()
 	}
 	for i := range d.S.Rows {
-		buf = binary.LittleEndian.AppendUint32(buf, uint32(d.Scenario[i]))
-		buf = binary.LittleEndian.AppendUint64(buf, uint64(d.Trajectory[i]))
-		buf = binary.LittleEndian.AppendUint32(buf, uint32(d.Step[i]))
-		flag := byte(0)
-		if d.Perturbed[i] {
-			flag = 1
-		}
-		buf = append(buf, flag)
-		if len(buf) > 1<<15 {
-			flush()
-		}
+		put(d.Scenario[i])
+		put(d.Trajectory[i])
+		put(d.Step[i])
+		put(d.Perturbed[i])
 	}
-	flush()
-	return hex.EncodeToString(h.Sum(nil))
+	w.Flush()
+	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -39,10 +39,7 @@ func newNeighbourhood(x tensor.Matrix, train []int32, k, perStep, batch int) (*n
 	}
 	n := &neighbourhood{
 		k: k, perStep: perStep, index: index, kernel: dist2,
-		at: make([]int32, x.Rows), rows: make([]int32, batch*perStep), weights: make([]float32, batch*perStep), perm: make([]int, k),
-	}
-	for i := range n.at {
-		n.at[i] = -1
+		at: slices.Repeat([]int32{-1}, x.Rows), rows: make([]int32, batch*perStep), weights: make([]float32, batch*perStep), perm: make([]int, k),
 	}
 	for i, r := range train {
 		n.at[r] = int32(i)

@@ -135,42 +135,27 @@ func (o Options) resolve() (Options, error) {
 			*size.want = size.has
 		}
 	}
-	orDefault := func(v *int, def int) {
-		if *v == 0 {
-			*v = def
-		}
-	}
-	orDefault(&o.Latent, t.Latent)
+	o.Latent = cmp.Or(o.Latent, t.Latent)
 	if o.Encoder == 0 && o.Hidden == 0 {
 		o.Encoder = t.Encoder
 	}
-	orDefault(&o.Hidden, t.Hidden)
-	orDefault(&o.Encoder, o.Hidden)
-	orDefault(&o.ManifoldEpochs, t.ManifoldEpochs)
-	orDefault(&o.RolloutEpochs, t.RolloutEpochs)
-	orDefault(&o.Batch, t.Batch)
-	orDefault(&o.LocalNeighbours, t.LocalNeighbours)
-	orDefault(&o.Codes, t.Codes)
-	orDefault(&o.NeighboursPerStep, 1)
+	o.Hidden = cmp.Or(o.Hidden, t.Hidden)
+	o.Encoder = cmp.Or(o.Encoder, o.Hidden)
+	o.ManifoldEpochs = cmp.Or(o.ManifoldEpochs, t.ManifoldEpochs)
+	o.RolloutEpochs = cmp.Or(o.RolloutEpochs, t.RolloutEpochs)
+	o.Batch = cmp.Or(o.Batch, t.Batch)
+	o.LocalNeighbours = cmp.Or(o.LocalNeighbours, t.LocalNeighbours)
+	o.Codes = cmp.Or(o.Codes, t.Codes)
+	o.NeighboursPerStep = cmp.Or(o.NeighboursPerStep, 1)
 	o.ManifoldEpochs, o.RolloutEpochs = max(o.ManifoldEpochs, 0), max(o.RolloutEpochs, 0)
 	o.LocalNeighbours, o.Codes = max(o.LocalNeighbours, 0), max(o.Codes, 0)
 	o.NeighboursPerStep = min(o.NeighboursPerStep, o.LocalNeighbours)
-	if o.LearningRate == 0 {
-		o.LearningRate = t.LearningRate
-	}
-	if o.Emphasis == 0 {
-		o.Emphasis = t.Emphasis
-	}
-	if o.Emphasis = math.Max(o.Emphasis, 0); !(o.Emphasis < 1) {
+	o.LearningRate = cmp.Or(o.LearningRate, t.LearningRate)
+	if o.Emphasis = math.Max(cmp.Or(o.Emphasis, t.Emphasis), 0); !(o.Emphasis < 1) {
 		return o, fmt.Errorf("train: Emphasis is %v, want a share below 1", o.Emphasis)
 	}
-	if o.RolloutLearningRate == 0 {
-		o.RolloutLearningRate = o.LearningRate / 4
-	}
-	if o.SpectralBound == 0 {
-		o.SpectralBound = t.SpectralBound
-	}
-	o.SpectralBound = math.Max(o.SpectralBound, 0)
+	o.RolloutLearningRate = cmp.Or(o.RolloutLearningRate, o.LearningRate/4)
+	o.SpectralBound = math.Max(cmp.Or(o.SpectralBound, t.SpectralBound), 0)
 	if o.manifold == (backend.ManifoldLoss{}) {
 		o.manifold = defaultManifoldLoss()
 		if w := cmp.Or(o.ActionWeight, t.ActionWeight); w != 0 {
@@ -186,12 +171,8 @@ func (o Options) resolve() (Options, error) {
 	if o.RiskAction == 0 && o.RiskParameter == 0 {
 		o.RiskAction, o.RiskParameter = 1, 1
 	}
-	if o.ValidationFraction == 0 {
-		o.ValidationFraction = 0.05
-	}
-	if o.CheckpointInterval == 0 {
-		o.CheckpointInterval = 5 * time.Minute
-	}
+	o.ValidationFraction = cmp.Or(o.ValidationFraction, 0.05)
+	o.CheckpointInterval = cmp.Or(o.CheckpointInterval, 5*time.Minute)
 	for _, c := range []struct {
 		name  string
 		value int

@@ -18,6 +18,15 @@ const (
 	streamEmphasis
 )
 
+// ascending are the row numbers from 0 to n − 1.
+func ascending(n int) []int32 {
+	rows := make([]int32, n)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rows
+}
+
 // shuffled writes a permutation of rows into order that depends only on the seed,
 // the stream and the epoch.
 func shuffled(order, rows []int32, seed, stream uint64, epoch int) {

@@ -466,11 +466,7 @@ func (r *run) finish() (*model.Model, error) {
 	m.Codes = tensor.New(len(chosen), images.Cols)
 	gather(m.Codes, images, chosen)
 	model.RoundHalf(m.Codes.Data)
-	all := make([]int32, len(chosen))
-	for i := range all {
-		all[i] = int32(i)
-	}
-	if m.CodesDecoded, err = encode(o.Backend, nets.DecoderS, m.Codes, all); err != nil {
+	if m.CodesDecoded, err = encode(o.Backend, nets.DecoderS, m.Codes, ascending(len(chosen))); err != nil {
 		return nil, err
 	}
 	rows := sampleRows(r.set.Validation, calibrationRows, o.Seed, streamProbe)

@@ -15,10 +15,7 @@ func (half) Selects(s, _ []float64) bool { return s[0] > 0 }
 // What a selective problem leaves out is not trained on, and the rest is unchanged.
 func TestSelectedRows(t *testing.T) {
 	p := half{newToy()}
-	d, err := FromSamples(p.spec, p.samples(20, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := p.data(20)
 	got := d.selected(p)
 	at := 0
 	for i := range d.S.Rows {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -83,11 +84,7 @@ func fade(n *model.Normalizer, action int, f float64) {
 // identity leaves columns as they are: the preference slot is a flag and a point
 // of the simplex and already of order one.
 func identity(size int) model.Normalizer {
-	n := model.Normalizer{Mean: make([]float32, size), Scale: make([]float32, size)}
-	for i := range n.Scale {
-		n.Scale[i] = 1
-	}
-	return n
+	return model.Normalizer{Mean: make([]float32, size), Scale: slices.Repeat([]float32{1}, size)}
 }
 
 func concatenate(parts ...model.Normalizer) model.Normalizer {
@@ -174,24 +171,11 @@ func (s *Set) split(d *Data, opt Options) error {
 
 // link finds each sample's successor: the same trajectory, the next step.
 func (s *Set) link(d *Data) error {
-	n := d.S.Rows
-	order := make([]int32, n)
-	for i := range order {
-		order[i] = int32(i)
-	}
+	order := ascending(d.S.Rows)
 	slices.SortFunc(order, func(a, b int32) int {
-		if d.Trajectory[a] != d.Trajectory[b] {
-			if d.Trajectory[a] < d.Trajectory[b] {
-				return -1
-			}
-			return 1
-		}
-		return int(d.Step[a]) - int(d.Step[b])
+		return cmp.Or(cmp.Compare(d.Trajectory[a], d.Trajectory[b]), cmp.Compare(d.Step[a], d.Step[b]))
 	})
-	next := make([]int32, n)
-	for i := range next {
-		next[i] = -1
-	}
+	next := slices.Repeat([]int32{-1}, d.S.Rows)
 	for k := 1; k < len(order); k++ {
 		a, b := order[k-1], order[k]
 		if d.Trajectory[a] != d.Trajectory[b] {

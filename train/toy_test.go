@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/offline"
 )
 
 // toy is a problem whose optimum is a known smooth function of state, context and
@@ -54,6 +55,15 @@ func (t toy) Fallback(s, c, u []float64)     { clear(u) }
 func (t toy) Gradient(s, u, c, sigma, gs, gu []float64) {
 	gs[0], gs[1] = 0, -2*sigma[0]*(u[0]-s[1])
 	gu[0], gu[1] = 2*sigma[0]*(u[0]-s[1])+2*sigma[1]*u[0], 2*sigma[1]*u[1]
+}
+
+// data are samples as training takes them.
+func (t toy) data(scenarios int) Data {
+	columns, err := offline.ColumnsOf(offline.LayoutOf(t.spec), t.samples(scenarios, 1))
+	if err != nil {
+		panic(err)
+	}
+	return Data{Columns: columns}
 }
 
 // samples solves trajectories of five steps, alternating between the adaptive

@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -33,14 +34,37 @@ func cpu(t testing.TB) backend.Backend {
 	return b
 }
 
-func toyOptions(t testing.TB, be backend.Backend, scenarios int) Options {
-	t.Helper()
+func toyOptions(be backend.Backend, scenarios int) Options {
 	p := newToy()
-	d, err := FromSamples(p.spec, p.samples(scenarios, 1))
+	return Options{Backend: be, Problem: p, Data: p.data(scenarios), Seed: 5, Emphasis: 0.5}
+}
+
+// trained is the result of a run.
+func trained(t testing.TB, opt Options) *Result {
+	t.Helper()
+	r, err := Run(t.Context(), opt, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Backend: be, Problem: p, Data: d, Seed: 5, Emphasis: 0.5}
+	return r
+}
+
+// refused wants an error of a run that says so.
+func refused(t testing.TB, what string, opt Options, want string) {
+	t.Helper()
+	if _, err := Run(t.Context(), opt, nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: error %v, want one with %q", what, err, want)
+	}
+}
+
+// toySet is a set of the options' data with a tenth held out.
+func toySet(t testing.TB, opt Options) *Set {
+	t.Helper()
+	s, err := NewSet(opt.Problem.Spec(), &opt.Data, Options{ValidationFraction: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func modelBytes(t testing.TB, m *model.Model) []byte {
@@ -92,13 +116,10 @@ func TestResumeIsBitwiseTheUninterruptedRun(t *testing.T) {
 // that was not.
 func resumesBitwise(t *testing.T, be backend.Backend, scenarios int, stops []int) {
 	t.Helper()
-	whole, err := Run(t.Context(), toyOptions(t, be, scenarios), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := trained(t, toyOptions(be, scenarios))
 	want := modelBytes(t, whole.Model)
 	for _, stop := range stops {
-		opt := toyOptions(t, be, scenarios)
+		opt := toyOptions(be, scenarios)
 		opt.Checkpoint = filepath.Join(t.TempDir(), "run.checkpoint")
 		ctx, cancel := context.WithCancel(t.Context())
 		total := 0
@@ -133,7 +154,7 @@ func resumesBitwise(t *testing.T, be backend.Backend, scenarios int, stops []int
 
 func TestResumeRefusesAnotherRun(t *testing.T) {
 	be := cpu(t)
-	opt := toyOptions(t, be, 10)
+	opt := toyOptions(be, 10)
 	opt.Checkpoint = filepath.Join(t.TempDir(), "run.checkpoint")
 	opt.Resume = true
 	notes := 0
@@ -157,33 +178,26 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 		"data":    func(o *Options) { o.Data.U.Data[3] += 1 },
 		"backend": func(o *Options) { o.Backend = ref.New() },
 	} {
-		other := toyOptions(t, be, 10)
+		other := toyOptions(be, 10)
 		other.Checkpoint, other.Resume = opt.Checkpoint, true
 		change(&other)
-		if _, err := Run(t.Context(), other, nil); err == nil || !strings.Contains(err.Error(), "other data, options or backend") {
-			t.Errorf("another %s: error %v", name, err)
-		}
+		refused(t, "another "+name, other, "other data, options or backend")
 	}
 	for _, cut := range []int{0, 4, 8, 100, len(whole) / 2, len(whole) - 1} {
 		if err := os.WriteFile(opt.Checkpoint, whole[:cut], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Run(t.Context(), opt, nil); err == nil || !strings.Contains(err.Error(), opt.Checkpoint) {
-			t.Errorf("cut to %d bytes: error %v, want one that names the file", cut, err)
-		}
+		refused(t, fmt.Sprintf("cut to %d bytes", cut), opt, opt.Checkpoint)
 	}
 }
 
 // From nothing to a stated accuracy: the map must reproduce the known optimum of
 // unseen scenarios to 2 % of its spread.
 func TestTrainFromNothing(t *testing.T) {
-	opt := toyOptions(t, cpu(t), 500)
+	opt := toyOptions(cpu(t), 500)
 	opt.Latent, opt.Hidden, opt.Batch, opt.ManifoldEpochs, opt.RolloutEpochs = 6, 64, 64, 80, 10
 	opt.LearningRate = 6e-3
-	res, err := Run(t.Context(), opt, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := trained(t, opt)
 	first, last := res.History[0], res.History[len(res.History)-1]
 	t.Logf("%d samples, %.2f s of updates; mean |u−u*| %.4f → %.4f, p99 %.4f, max %.4f; tau_geom %.2g → %.2g",
 		opt.Data.Rows(), res.Seconds, first.DeltaDecMean, last.DeltaDecMean, last.DeltaDecP99, last.DeltaDec, first.TauGeom, last.TauGeom)
@@ -218,15 +232,13 @@ func TestTrainFromNothing(t *testing.T) {
 }
 
 func TestDivergenceIsAnError(t *testing.T) {
-	opt := toyOptions(t, cpu(t), 20)
+	opt := toyOptions(cpu(t), 20)
 	opt.LearningRate, opt.SpectralBound = 1e18, -1
-	if _, err := Run(t.Context(), opt, nil); err == nil || !strings.Contains(err.Error(), "learning rate") {
-		t.Errorf("learning rate 1e18: error %v, want one that says what to change", err)
-	}
+	refused(t, "learning rate 1e18", opt, "learning rate")
 }
 
 func TestSplitIsByScenarioAndSuccessorsAreTrue(t *testing.T) {
-	opt, err := toyOptions(t, cpu(t), 50).resolve()
+	opt, err := toyOptions(cpu(t), 50).resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,11 +282,7 @@ func TestSplitIsByScenarioAndSuccessorsAreTrue(t *testing.T) {
 }
 
 func TestNormalisation(t *testing.T) {
-	opt := toyOptions(t, cpu(t), 50)
-	s, err := NewSet(opt.Problem.Spec(), &opt.Data, Options{ValidationFraction: 0.1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := toySet(t, toyOptions(cpu(t), 50))
 	x := s.Training.X
 	for j := range x.Cols {
 		mean, square := 0.0, 0.0
@@ -335,8 +343,6 @@ func TestOrderIsAPermutationOfItsEpoch(t *testing.T) {
 	})
 }
 
-// Over many steps the drawn, weighted neighbours average to the whole
-// neighbourhood's kernel.
 // Half of an epoch goes to the rows that the map gets wrong, in proportion to
 // their error; the other half stays spread over all rows.
 func TestEmphasisDrawsByError(t *testing.T) {
@@ -374,12 +380,10 @@ func TestEmphasisDrawsByError(t *testing.T) {
 	}
 }
 
+// Over many steps the drawn, weighted neighbours average to the whole
+// neighbourhood's kernel.
 func TestDrawnNeighboursAreUnbiased(t *testing.T) {
-	opt := toyOptions(t, cpu(t), 20)
-	s, err := NewSet(opt.Problem.Spec(), &opt.Data, Options{ValidationFraction: 0.1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := toySet(t, toyOptions(cpu(t), 20))
 	for _, perStep := range []int{1, 3} {
 		n, err := newNeighbourhood(s.Training.X, s.Train, 5, perStep, 1)
 		if err != nil {
@@ -507,11 +511,9 @@ func TestBadOptionsAndData(t *testing.T) {
 		"no manifold":  {func(o *Options) { o.ManifoldEpochs = -1 }, "rollout"},
 		"full disk":    {func(o *Options) { o.Checkpoint = "/nowhere/at/all" }, "/nowhere/at/all"},
 	} {
-		opt := toyOptions(t, be, 10)
+		opt := toyOptions(be, 10)
 		c.change(&opt)
-		if _, err := Run(t.Context(), opt, nil); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
-		}
+		refused(t, name, opt, c.want)
 	}
 }
 
@@ -548,18 +550,12 @@ func FuzzCheckpoint(f *testing.F) {
 // of other sizes is refused.
 func TestInitialMap(t *testing.T) {
 	be := cpu(t)
-	opt := toyOptions(t, be, 40)
+	opt := toyOptions(be, 40)
 	opt.RolloutEpochs = -1
-	first, err := Run(t.Context(), opt, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := toyOptions(t, be, 40)
+	first := trained(t, opt)
+	again := toyOptions(be, 40)
 	again.RolloutEpochs, again.Initial, again.LearningRate, again.ManifoldEpochs = -1, first.Model, 1e-5, 1
-	second, err := Run(t.Context(), again, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := trained(t, again)
 	begin, end := first.History[0].Manifold.Total, first.History[len(first.History)-1].Manifold.Total
 	if got := second.History[0].Manifold.Total; !(got < 0.5*(begin+end)) {
 		t.Errorf("the second run begins at a loss of %g; the first began at %g and ended at %g", got, begin, end)
@@ -568,37 +564,27 @@ func TestInitialMap(t *testing.T) {
 		t.Error("the second map has another normalisation than the first")
 	}
 	again.Latent = first.Model.Latent() + 1
-	if _, err := Run(t.Context(), again, nil); err == nil || !strings.Contains(err.Error(), "initial map") {
-		t.Errorf("another latent size than the initial map's: error %v", err)
-	}
+	refused(t, "another latent size than the initial map's", again, "initial map")
 }
 
 // E_x can be wider than the other networks, and a map that goes on keeps its widths.
 func TestEncoderWidth(t *testing.T) {
 	be := cpu(t)
-	opt := toyOptions(t, be, 40)
+	opt := toyOptions(be, 40)
 	opt.RolloutEpochs, opt.ManifoldEpochs, opt.Hidden, opt.Encoder = -1, 1, 16, 48
-	first, err := Run(t.Context(), opt, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := trained(t, opt)
 	width := func(m *model.MLP) int { return m.Layers[0].W.Rows }
 	if m := first.Model; width(m.EncoderX) != opt.Encoder || width(m.EncoderO) != opt.Hidden || width(m.DecoderU) != opt.Hidden || width(m.DecoderS) != opt.Hidden {
 		t.Errorf("widths %d, %d, %d and %d, want %d of E_x and %d of the others", width(m.EncoderX), width(m.EncoderO), width(m.DecoderU), width(m.DecoderS), opt.Encoder, opt.Hidden)
 	}
 	again := opt
 	again.Initial, again.Hidden, again.Encoder = first.Model, 0, 0
-	second, err := Run(t.Context(), again, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := trained(t, again)
 	if width(second.Model.EncoderX) != opt.Encoder {
 		t.Errorf("E_x is %d wide after going on from %d", width(second.Model.EncoderX), opt.Encoder)
 	}
 	again.Encoder = opt.Hidden
-	if _, err := Run(t.Context(), again, nil); err == nil || !strings.Contains(err.Error(), "Encoder") {
-		t.Errorf("another width than the initial map's: error %v", err)
-	}
+	refused(t, "another width than the initial map's", again, "Encoder")
 }
 
 // Checkpoints written before are read on, and are the same bytes as those written now.

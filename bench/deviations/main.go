@@ -11,35 +11,29 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"log"
-	"os"
 	"runtime"
 	"strings"
-
-	"github.com/google/renameio/v2"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/marked"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
-	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
 // rows of every batch; docs/numerics.md says so.
 const rows = 256
 
-const (
-	begin         = "<!-- begin measured: go run ./bench/deviations -->\n"
-	end           = "<!-- end measured -->\n"
-	beginProblems = "<!-- begin measured problems: go run ./bench/deviations -problems -->\n"
-	endProblems   = "<!-- end measured problems -->\n"
+var (
+	operations = marked.Section{Begin: "<!-- begin measured: go run ./bench/deviations -->", End: "<!-- end measured -->"}
+	ofProblems = marked.Section{Begin: "<!-- begin measured problems: go run ./bench/deviations -problems -->", End: "<!-- end measured problems -->"}
 )
 
 func main() {
@@ -69,17 +63,17 @@ func measure(page string, problems bool) error {
 			return append(d, plans...), err
 		})
 		if err == nil {
-			err = rewrite(page, section, begin, end)
+			_, err = operations.Replace(page, section, true)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	section, err := made.table(problemDeviations)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = ofProblems.Replace(page, section, true)
 	}
-	return rewrite(page, section, beginProblems, endProblems)
+	return err
 }
 
 // backends are the columns of a table.
@@ -144,19 +138,7 @@ func (m *backends) table(measure func(backend.Backend) ([]backendtest.Deviation,
 
 // onShim is the CUDA backend on the host shim.
 func onShim(options kernels.Options) (backend.Backend, error) {
-	m, err := images.Find(".")
-	if err != nil {
-		return nil, err
-	}
-	sources, err := shim.Sources(m)
-	if err != nil {
-		return nil, err
-	}
-	path, err := shim.Build(m, sources)
-	if err != nil {
-		return nil, err
-	}
-	library, err := shim.Load(path)
+	library, err := shim.Make()
 	if err != nil {
 		return nil, err
 	}
@@ -165,17 +147,4 @@ func onShim(options kernels.Options) (backend.Backend, error) {
 		return nil, err
 	}
 	return kernels.New(context, options)
-}
-
-func rewrite(page, section, begin, end string) error {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, rest, found := bytes.Cut(text, []byte(begin))
-	_, after, closed := bytes.Cut(rest, []byte(end))
-	if !found || !closed {
-		return fmt.Errorf("%s has no section between %q and %q", page, begin, end)
-	}
-	return renameio.WriteFile(page, []byte(string(before)+begin+section+end+string(after)), 0o644)
 }

@@ -119,32 +119,23 @@ func (r *recedingHorizon) Decide(s, c []float64, pref domain.Preference, u []flo
 	}
 	var h horizonProblem
 	r.system.remaining(&h, s, c, pref, r.steps, r.frozen)
-	best := math.Inf(1)
-	var sol solution
-	plan := r.plan
-	try := func(start []float64) {
-		r.work.solve(&h, start[:2*h.steps], &sol)
-		if sol.certified() && sol.cost < best {
-			best = sol.cost
-			plan = sol.plan
-		}
-	}
+	best := solution{cost: math.Inf(1), plan: r.plan}
 	if r.warm {
-		try(r.plan[:])
+		r.work.improve(&h, r.plan[:2*h.steps], &best)
 	}
-	if math.IsInf(best, 1) {
+	if math.IsInf(best.cost, 1) {
 		var hold [2 * Horizon]float64
 		for k := range Horizon {
 			hold[2*k], hold[2*k+1] = c[contextPrevious], c[contextPrevious+1]
 		}
-		try(hold[:])
+		r.work.improve(&h, hold[:2*h.steps], &best)
 		var start [2 * Horizon]float64
 		for _, g := range guides {
 			r.system.coldStart(&h, g, &start)
-			try(start[:])
+			r.work.improve(&h, start[:2*h.steps], &best)
 		}
 	}
-	solved := !math.IsInf(best, 1)
+	plan, solved := best.plan, !math.IsInf(best.cost, 1)
 	u[0], u[1] = plan[0], plan[1]
 	ok := solved
 	if !solved {

@@ -57,6 +57,16 @@ type interior struct {
 
 func newInterior(y *System) *interior { return &interior{system: y} }
 
+// improve solves h from start and keeps the result in best where it is certified
+// and costs less.
+func (w *interior) improve(h *horizonProblem, start []float64, best *solution) {
+	var sol solution
+	w.solve(h, start, &sol)
+	if sol.certified() && sol.cost < best.cost {
+		*best = sol
+	}
+}
+
 // solve runs the method from the plan start (2·steps entries; bounds need not
 // hold) and writes the result to out. It always writes the last iterate; only
 // out.certified() says whether it is an optimum.

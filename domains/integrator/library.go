@@ -1,14 +1,12 @@
 package integrator
 
 import (
-	"bytes"
 	"context"
-	"encoding/gob"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -154,7 +152,7 @@ func BuildLibrary(ctx context.Context, y *System, fixed bool, size int, seed uin
 		}
 		entries, next = next, entries
 		changed, nextChanged = nextChanged, changed
-		if !anyTrue(changed) {
+		if !slices.Contains(changed, true) {
 			break
 		}
 	}
@@ -170,60 +168,6 @@ func BuildLibrary(ctx context.Context, y *System, fixed bool, size int, seed uin
 	return l, nil
 }
 
-// stored is a library on disk. Costs are not kept: plans are starts.
-type stored struct {
-	Format int // 1
-	Params Params
-	Fixed  bool
-	At     [][scenarioSize + 1]float64
-	Plan   [][2 * Horizon]float64
-}
-
-// MarshalBinary writes the library for LoadLibrary.
-func (l *Library) MarshalBinary() ([]byte, error) {
-	s := stored{Format: 1, Params: l.system.Params, Fixed: l.fixed}
-	for i := range l.entry {
-		s.At = append(s.At, l.entry[i].at)
-		s.Plan = append(s.Plan, l.entry[i].plan)
-	}
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(s); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// LoadLibrary reads what MarshalBinary wrote. It refuses a library of other
-// parameters and one with values that are not finite.
-func LoadLibrary(y *System, data []byte) (*Library, error) {
-	var s stored
-	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&s); err != nil {
-		return nil, fmt.Errorf("library: %w", err)
-	}
-	if s.Format != 1 {
-		return nil, fmt.Errorf("library has format %d, want 1", s.Format)
-	}
-	if s.Params != y.Params {
-		return nil, fmt.Errorf("library was built for parameters %+v, the system has %+v", s.Params, y.Params)
-	}
-	if len(s.At) == 0 || len(s.At) != len(s.Plan) {
-		return nil, fmt.Errorf("library has %d scenarios and %d plans, want as many of both and at least one", len(s.At), len(s.Plan))
-	}
-	l := &Library{system: y, fixed: s.Fixed, entry: make([]libraryEntry, len(s.At))}
-	for i := range l.entry {
-		l.entry[i] = libraryEntry{at: s.At[i], plan: s.Plan[i]}
-		for _, v := range append(s.Plan[i][:], s.At[i][:]...) {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return nil, fmt.Errorf("library scenario %d is not finite", i)
-			}
-		}
-	}
-	return l, nil
-}
-
-// Len is the number of solved scenarios.
-func (l *Library) Len() int { return len(l.entry) }
-
 // stratified draws n points of a Latin hypercube on [0, 1)^d.
 func stratified(rng *rand.Rand, n, d int) [][]float64 {
 	points := make([][]float64, n)
@@ -236,15 +180,6 @@ func stratified(rng *rand.Rand, n, d int) [][]float64 {
 		}
 	}
 	return points
-}
-
-func anyTrue(b []bool) bool {
-	for _, v := range b {
-		if v {
-			return true
-		}
-	}
-	return false
 }
 
 // nearest writes the indices of the entries nearest to at, ties by index,

@@ -7,11 +7,7 @@ import (
 )
 
 func TestOptimalAgreesWithTheSolvedTrajectoryAtItsOwnStates(t *testing.T) {
-	y, err := NewSystem("integrator-convex", Default(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := NewSolver(y, 40)
+	v := NewSolver(system(t, "integrator-convex", Default(false)), 40)
 	if err := v.Prepare(t.Context(), 3, nil); err != nil {
 		t.Fatal(err)
 	}

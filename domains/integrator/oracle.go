@@ -78,23 +78,16 @@ func (l *Library) best(w *interior, h *horizonProblem, cold bool, out *solution)
 	var index [startNeighbours]int
 	nearest(l.entry, &at, -1, index[:])
 	out.cost = math.Inf(1)
-	var sol solution
-	try := func(plan []float64) {
-		w.solve(h, plan, &sol)
-		if sol.certified() && sol.cost < out.cost {
-			*out = sol
-		}
-	}
 	for _, i := range index {
 		if i >= 0 {
-			try(l.entry[i].plan[:])
+			w.improve(h, l.entry[i].plan[:], out)
 		}
 	}
 	if cold || math.IsInf(out.cost, 1) {
 		var plan [2 * Horizon]float64
 		for _, g := range guides {
 			l.system.coldStart(h, g, &plan)
-			try(plan[:])
+			w.improve(h, plan[:], out)
 		}
 	}
 	return !math.IsInf(out.cost, 1)

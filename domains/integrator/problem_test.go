@@ -19,17 +19,31 @@ const (
 	tolRegret     = 1e-6 // relative regret below zero: active constraints kept to 1e-9
 )
 
+func system(t testing.TB, name string, params Params) *System {
+	t.Helper()
+	y, err := NewSystem(name, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return y
+}
+
 func systems(t testing.TB) []*System {
 	t.Helper()
 	var all []*System
 	for name, nonconvex := range map[string]bool{"integrator-convex": false, "integrator-nonconvex": true} {
-		y, err := NewSystem(name, Default(nonconvex))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, y)
+		all = append(all, system(t, name, Default(nonconvex)))
 	}
 	return all
+}
+
+func asJSON(t testing.TB, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // randomPoint draws a state, context and action of the kind an episode visits.
@@ -291,14 +305,8 @@ func TestReplayIsBitwise(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			params, err := json.Marshal(plant.Params())
-			if err != nil {
-				t.Fatal(err)
-			}
-			scene, err := json.Marshal(ep.Scene())
-			if err != nil {
-				t.Fatal(err)
-			}
+			params := asJSON(t, plant.Params())
+			scene := asJSON(t, ep.Scene())
 			again, err := plant.Replay(params, scene)
 			if err != nil {
 				t.Fatal(err)
@@ -329,10 +337,7 @@ func TestReplayIsBitwise(t *testing.T) {
 func TestReplayNamesWhatIsWrong(t *testing.T) {
 	y := systems(t)[0]
 	plant := &Plant{system: y, oracle: newOracle(y)}
-	params, err := json.Marshal(plant.Params())
-	if err != nil {
-		t.Fatal(err)
-	}
+	params := asJSON(t, plant.Params())
 	for _, scene := range []string{`{`, `{"q0":[0,0]}`, `{"q0":[0,0],"v0":[0,0],"u_prev":[0,0],"p":[1]}`} {
 		if _, err := plant.Replay(params, json.RawMessage(scene)); err == nil {
 			t.Errorf("scene %s was accepted", scene)
@@ -364,23 +369,14 @@ func TestNoiseIsSeeded(t *testing.T) {
 // Whatever stands in a trace, Replay refuses it or returns an episode that runs
 // to its end.
 func FuzzReplay(f *testing.F) {
-	y, err := NewSystem("integrator-nonconvex", Default(true))
-	if err != nil {
-		f.Fatal(err)
-	}
+	y := system(f, "integrator-nonconvex", Default(true))
 	plant := &Plant{system: y, oracle: newOracle(y)}
-	params, err := json.Marshal(y.Params)
-	if err != nil {
-		f.Fatal(err)
-	}
+	params := asJSON(f, y.Params)
 	ep, err := plant.Episode(1, 1, domain.EpisodeOptions{Preference: domain.Preference{W: []float64{0.5, 0.5}}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	scene, err := json.Marshal(ep.Scene())
-	if err != nil {
-		f.Fatal(err)
-	}
+	scene := asJSON(f, ep.Scene())
 	f.Add(params, scene)
 	f.Add([]byte(`{"dt":0.1}`), []byte(`{"q0":[0,0],"v0":[0,0],"u_prev":[0,0],"p":[]}`))
 	f.Add(params, []byte(`{"q0":[1e300,0],"v0":[0],"u_prev":null,"p":[1,2],"w":[]}`))

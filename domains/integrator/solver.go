@@ -27,7 +27,7 @@ const (
 
 // Solver makes the Pareto samples of Case 1: every tail of a scenario's optimal
 // trajectory, and tails from perturbed states along it. It is safe for
-// concurrent use once Prepare or Load has returned.
+// concurrent use once Prepare has returned.
 type Solver struct {
 	system *System
 	size   int
@@ -67,43 +67,6 @@ func (v *Solver) Prepare(ctx context.Context, seed uint64, progress func(done, t
 	return nil
 }
 
-// Save writes both libraries for Load, the adaptive one first.
-func (v *Solver) Save() ([]byte, error) {
-	var all [2][]byte
-	for kind, l := range v.lib {
-		if l == nil {
-			return nil, errors.New("Save before Prepare or Load")
-		}
-		var err error
-		if all[kind], err = l.MarshalBinary(); err != nil {
-			return nil, err
-		}
-	}
-	out := binary.LittleEndian.AppendUint64(nil, uint64(len(all[0])))
-	return append(append(out, all[0]...), all[1]...), nil
-}
-
-// Load takes what Save wrote in place of Prepare.
-func (v *Solver) Load(data []byte) error {
-	if len(data) < 8 || binary.LittleEndian.Uint64(data) > uint64(len(data)-8) {
-		return fmt.Errorf("libraries: %d bytes are cut short", len(data))
-	}
-	cut := 8 + int(binary.LittleEndian.Uint64(data))
-	var lib [2]*Library
-	for kind, part := range [2][]byte{data[8:cut], data[cut:]} {
-		l, err := LoadLibrary(v.system, part)
-		if err != nil {
-			return err
-		}
-		if l.fixed != (kind == 1) {
-			return errors.New("libraries: adaptive and fixed are swapped")
-		}
-		lib[kind] = l
-	}
-	v.lib = lib
-	return nil
-}
-
 // Solve returns the samples of scenario p under pref: the 20 tails of its
 // optimal trajectory, and up to four tails re-solved from states perturbed on
 // it (Perturbed, each a Trajectory of its own with consecutive steps, so they
@@ -132,7 +95,7 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	}
 	l := v.lib[kind]
 	if l == nil {
-		return nil, errors.New("Solve before Prepare or Load")
+		return nil, errors.New("Solve before Prepare")
 	}
 	w := v.pool.Get().(*interior)
 	defer v.pool.Put(w)
@@ -189,7 +152,7 @@ func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	}
 	l := v.lib[kind]
 	if l == nil {
-		return nil, errors.New("SolveVisited before Prepare or Load")
+		return nil, errors.New("SolveVisited before Prepare")
 	}
 	if err := policy.Reset(nil); err != nil {
 		return nil, err
@@ -268,17 +231,10 @@ func (v *Solver) perturb(rng *rand.Rand, h *horizonProblem, sol *solution) horiz
 func (v *Solver) resolve(w *interior, l *Library, index []int, rest *horizonProblem, own *solution, out *solution) bool {
 	k := Horizon - rest.steps
 	out.cost = math.Inf(1)
-	var sol solution
-	try := func(plan []float64) {
-		w.solve(rest, plan, &sol)
-		if sol.certified() && sol.cost < out.cost {
-			*out = sol
-		}
-	}
-	try(own.plan[2*k:])
+	w.improve(rest, own.plan[2*k:], out)
 	for _, i := range index {
 		if i >= 0 {
-			try(l.entry[i].plan[2*k:])
+			w.improve(rest, l.entry[i].plan[2*k:], out)
 		}
 	}
 	return !math.IsInf(out.cost, 1)

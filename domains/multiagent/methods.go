@@ -53,7 +53,7 @@ func methods(y *world.System) []domain.Method {
 		add(domain.Method{Name: "gpc-no-latent" + suffix, About: about + ", without the map", Group: domain.GroupAblation, Brief: brief, Candidates: n}, n, blind)
 	}
 	ablation("gpc-all-latent", "all candidates are latents: no primitives, perturbations or descent", func(o *plan.Options) {
-		o.Latent, o.Descent, o.Noise, o.Gradient = 1, 0, 0, false
+		o.Latent, o.Descent, o.Noise = 1, 0, 0
 	})
 	ablation("gpc-no-semantic", "the map is asked under the preference (1/3, 1/3, 1/3)", func(o *plan.Options) { o.Uniform = true })
 	ablation("gpc-no-lookahead", "plans of H = 8 steps, and nobody commits to one", func(o *plan.Options) { o.LookAhead, o.Forgetful = world.Horizon, true })

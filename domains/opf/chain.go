@@ -71,17 +71,10 @@ func (y *System) runChain(scene *Scene) (*Chain, error) {
 		}
 		now := results[row%2 : row%2+1]
 		problem := y.problem(pd, qd, factors, previous, weights, acopf.Tightening{}, last)
-		if err := x.solve([]acopf.Problem{problem}, now); err != nil {
-			return nil, err
-		}
-		if !usable(&now[0]) && problem.Start != nil {
-			problem.Start = nil
-			if err := x.solve([]acopf.Problem{problem}, now); err != nil {
-				return nil, err
-			}
-		}
 		r := &now[0]
-		if !usable(r) {
+		if ok, err := x.solveOne(problem, now); err != nil {
+			return nil, err
+		} else if !ok {
 			return nil, &chainError{row - 1, r.Status.String()}
 		}
 		last, previous = r, append(previous[:0], r.Pg...)

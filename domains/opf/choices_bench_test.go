@@ -76,10 +76,7 @@ func BenchmarkWeights(b *testing.B) {
 	for _, level := range []float64{0.70, 0.90, 0.99} {
 		for _, w := range [][objectives]float64{{100, 1, 1}, {1000, 1, 1}, {1e4, 1, 1}, {1, 10, 1}, {1, 100, 1}, {1, 1000, 1}} {
 			b.Run(fmt.Sprintf("%g/%g:%g:%g", level, w[0], w[1], w[2]), func(b *testing.B) {
-				pd, qd := make([]float64, y.layout.buses), make([]float64, y.layout.buses)
-				for i := range pd {
-					pd[i], qd[i] = level*y.Network.Pd[i], level*y.Network.Qd[i]
-				}
+				pd, qd := y.Network.Loads(level)
 				results := make([]acopf.Result, 2)
 				if err := x.solve([]acopf.Problem{
 					y.problem(pd, qd, nil, nil, totalWeights, acopf.Tightening{}, nil), y.problem(pd, qd, nil, nil, w, acopf.Tightening{}, nil),

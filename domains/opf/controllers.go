@@ -93,16 +93,11 @@ func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []flo
 	if pref.Adaptive {
 		problem.Objective.Weights = totalWeights // what the episode is scored by
 	}
-	if err := m.exact.solve([]acopf.Problem{problem}, now); err != nil {
+	var err error
+	if m.warm, err = m.exact.solveOne(problem, now); err != nil {
 		return false, err
 	}
-	if !usable(&now[0]) && last != nil {
-		problem.Start = nil
-		if err := m.exact.solve([]acopf.Problem{problem}, now); err != nil {
-			return false, err
-		}
-	}
-	if m.warm = usable(&now[0]); !m.warm {
+	if !m.warm {
 		y.Fallback(s, c, u)
 		return false, nil
 	}

@@ -74,6 +74,20 @@ func (x *exact) solve(problems []acopf.Problem, results []acopf.Result) error {
 	return nil
 }
 
+// solveOne solves one problem, and once more without its start where that leads to
+// nothing; it reports whether the result is usable.
+func (x *exact) solveOne(problem acopf.Problem, result []acopf.Result) (bool, error) {
+	if err := x.solve([]acopf.Problem{problem}, result); err != nil {
+		return false, err
+	}
+	if usable(&result[0]) || problem.Start == nil {
+		return usable(&result[0]), nil
+	}
+	problem.Start = nil
+	err := x.solve([]acopf.Problem{problem}, result)
+	return err == nil && usable(&result[0]), err
+}
+
 // usable says whether a result is an optimum to exactTolerance.
 func usable(r *acopf.Result) bool {
 	return r.Status == acopf.Optimal && r.KKT.Max() <= exactTolerance && r.KKT.Mismatch <= exactTolerance && r.KKT.Violation <= exactTolerance

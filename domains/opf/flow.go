@@ -20,10 +20,7 @@ type flowModel struct {
 }
 
 func newFlowModel(n *network.Network) (flowModel, error) {
-	m := flowModel{unit: make([]int, n.Buses()), leads: make([]bool, n.Gens())}
-	for i := range m.unit {
-		m.unit[i] = -1
-	}
+	m := flowModel{unit: slices.Repeat([]int{-1}, n.Buses()), leads: make([]bool, n.Gens())}
 	for g, b := range n.GenBus {
 		if m.unit[b] < 0 {
 			m.unit[b], m.leads[g] = g, true

@@ -8,25 +8,12 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/network"
-	"github.com/gpc-engine/gpc/matpower/cases"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 )
-
-func readNetwork(t testing.TB, name string) *network.Network {
-	t.Helper()
-	c, err := cases.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
 
 func newTestSystem(t testing.TB, name string, opt Options) *System {
 	t.Helper()
-	y, err := NewSystem(name, name, readNetwork(t, name), opt)
+	y, err := NewSystem(name, name, networktest.Load(t, name), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +49,7 @@ func randomPoint(rng *rand.Rand, y *System, level float64) (s, c, u []float64) {
 // has its V_G, and units give what they were told, the reference what is left.
 func TestADispatchIsAPowerFlow(t *testing.T) {
 	for _, name := range []string{"case9", "case14", "case30", "case39", "case118"} {
-		n := readNetwork(t, name)
+		n := networktest.Load(t, name)
 		n.Kind[n.GenBus[len(n.GenBus)-1]] = network.PQ // a unit holds the voltage also here
 		y, err := NewSystem(name, name, n, Options{Uncertain: true})
 		if err != nil {

@@ -30,10 +30,8 @@ func newMetric(y *System) []float64 {
 	n, l := y.Network, &y.layout
 	k := len(p.control)
 	s, c, u := make([]float64, 2*l.buses), make([]float64, l.context), make([]float64, 2*l.gens)
-	pd, qd := make([]float64, l.buses), make([]float64, l.buses)
-	for i := range pd {
-		pd[i], qd[i], s[i] = metricLevel*n.Pd[i], metricLevel*n.Qd[i], 1
-	}
+	copy(s, ones(l.buses))
+	pd, qd := n.Loads(metricLevel)
 	y.context(c, pd, qd, n.Pg0, nil)
 	demand := 0.0
 	for _, v := range pd {

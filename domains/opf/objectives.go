@@ -2,6 +2,7 @@ package opf
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/network"
@@ -30,11 +31,8 @@ type terms struct {
 // doubled are the admittances at branch factors of 2: less those of the file they
 // are what a factor multiplies.
 func doubled(n *network.Network) (*network.Admittance, error) {
-	double, y := make([]float64, n.Branches()), network.NewAdmittance(n.Branches())
-	for k := range double {
-		double[k] = 2
-	}
-	return y, n.ScaleBranches(double, y)
+	y := network.NewAdmittance(n.Branches())
+	return y, n.ScaleBranches(slices.Repeat([]float64{2}, n.Branches()), y)
 }
 
 func newTerms(n *network.Network, l *layout) (terms, error) {

@@ -19,10 +19,7 @@ func TestContractUncertain(t *testing.T) { domaintest.Run(t, ThirtyUncertain()) 
 func TestSamplesDoNotDependOnCompany(t *testing.T) {
 	y := newTestSystem(t, "case30", Options{Uncertain: true})
 	v := newSolver(y)
-	p := make([]float64, len(v.Parameters()))
-	for i := range p {
-		p[i] = 1
-	}
+	p := ones(len(v.Parameters()))
 	p[0] = 0.85
 	prefs := []domain.Preference{{Adaptive: true}, {W: []float64{0, 0.2, 0.8}}, {W: []float64{0.3, 0, 0.7}}}
 	seeds := []uint64{3, 4, 5}
@@ -45,10 +42,7 @@ func TestSamplesDoNotDependOnCompany(t *testing.T) {
 func TestAdaptiveSamplesAreTrajectories(t *testing.T) {
 	y := newTestSystem(t, "case30", Options{})
 	v := newSolver(y)
-	p := make([]float64, len(v.Parameters()))
-	for i := range p {
-		p[i] = 1
-	}
+	p := ones(len(v.Parameters()))
 	p[0] = 0.8
 	samples, err := v.Solve(0, p, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
 	if err != nil {

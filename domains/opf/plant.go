@@ -210,13 +210,7 @@ func (l *Plant) draw(seed uint64, index int, regime string, w []float64) (Scene,
 	return scene, nil, fmt.Errorf("opf: %d trajectories of regime %q in a row are infeasible for the oracle", maxRedraws, regime)
 }
 
-func ones(n int) []float64 {
-	v := make([]float64, n)
-	for i := range v {
-		v[i] = 1
-	}
-	return v
-}
+func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 
 // Replay rebuilds a noise-free episode from a trace's header and scene.
 func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 )
 
 var adaptive = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
 
 func TestLoadPathsStayInTheirRegime(t *testing.T) {
-	n := readNetwork(t, "case30")
+	n := networktest.Load(t, "case30")
 	for regime, span := range levels {
 		lowest, highest := math.Inf(1), math.Inf(-1)
 		for seed := range uint64(20) {

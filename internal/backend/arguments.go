@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/tensor"
@@ -21,6 +22,14 @@ func CheckOutput(op, what string, m tensor.Matrix, rows, cols int) error {
 	return nil
 }
 
+// checkWanted is CheckOutput of a matrix that is not written where it has no rows.
+func checkWanted(op, what string, m tensor.Matrix, rows, cols int) error {
+	if m.Rows == 0 {
+		return nil
+	}
+	return CheckOutput(op, what, m, rows, cols)
+}
+
 func checkLength(op, what string, isNil bool, got, rows int) error {
 	if isNil || got == rows {
 		return nil
@@ -31,10 +40,7 @@ func checkLength(op, what string, isNil bool, got, rows int) error {
 // CheckNet checks an operation of a Net: its input z [B, in] and its output
 // [B, cols].
 func CheckNet(op string, z tensor.Matrix, in int, what string, out tensor.Matrix, cols int) error {
-	if err := tensor.Check(op, "z", z, z.Rows, in); err != nil {
-		return err
-	}
-	return CheckOutput(op, what, out, z.Rows, cols)
+	return cmp.Or(tensor.Check(op, "z", z, z.Rows, in), CheckOutput(op, what, out, z.Rows, cols))
 }
 
 // CheckEigTopK checks the arguments of Backend.EigTopK.
@@ -43,13 +49,7 @@ func CheckEigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) erro
 	if n < 1 || k < 1 || k > n {
 		return fmt.Errorf("%s: k = %d of n = %d, want 1 ≤ k ≤ n", op, k, n)
 	}
-	if err := tensor.Check(op, "g", g, g.Rows, n*n); err != nil {
-		return err
-	}
-	if err := CheckOutput(op, "values", values, g.Rows, k); err != nil {
-		return err
-	}
-	return CheckOutput(op, "vectors", vectors, g.Rows, n*k)
+	return cmp.Or(tensor.Check(op, "g", g, g.Rows, n*n), CheckOutput(op, "values", values, g.Rows, k), CheckOutput(op, "vectors", vectors, g.Rows, n*k))
 }
 
 // CheckIndex checks the arguments of Backend.NewIndex: at least one code of at least
@@ -59,10 +59,7 @@ func CheckIndex(codes, decoded tensor.Matrix) error {
 	if codes.Rows == 0 || codes.Cols == 0 {
 		return fmt.Errorf("%s: %d codes of %d coordinates, want at least one of each", op, codes.Rows, codes.Cols)
 	}
-	if err := tensor.Check(op, "codes", codes, codes.Rows, codes.Cols); err != nil {
-		return err
-	}
-	if err := tensor.Check(op, "decoded", decoded, codes.Rows, decoded.Cols); err != nil {
+	if err := cmp.Or(tensor.Check(op, "codes", codes, codes.Rows, codes.Cols), tensor.Check(op, "decoded", decoded, codes.Rows, decoded.Cols)); err != nil {
 		return err
 	}
 	for i := range codes.Rows {
@@ -78,31 +75,17 @@ func CheckIndex(codes, decoded tensor.Matrix) error {
 func CheckLocalize(latent, states int, x, zobs tensor.Matrix, tau []float32, neighbours int, out LocalizeOutput) error {
 	const op = "Localize"
 	rows := zobs.Rows
-	if err := tensor.Check(op, "zobs", zobs, rows, latent); err != nil {
-		return err
-	}
-	if err := tensor.Check(op, "x", x, rows, states); err != nil {
+	if err := cmp.Or(tensor.Check(op, "zobs", zobs, rows, latent), tensor.Check(op, "x", x, rows, states)); err != nil {
 		return err
 	}
 	if neighbours < 0 {
 		return fmt.Errorf("%s: %d neighbours, want at least 0", op, neighbours)
 	}
-	for _, l := range []struct {
-		what  string
-		isNil bool
-		got   int
-	}{
-		{"tau", false, len(tau)}, {"out.Nearest", out.Nearest == nil, len(out.Nearest)},
-		{"out.Residual", out.Residual == nil, len(out.Residual)}, {"out.Consistent", out.Consistent == nil, len(out.Consistent)},
-	} {
-		if err := checkLength(op, l.what, l.isNil, l.got, rows); err != nil {
-			return err
-		}
-	}
-	if out.Z.Rows == 0 {
-		return nil
-	}
-	return CheckOutput(op, "out.Z", out.Z, rows, latent)
+	return cmp.Or(
+		checkLength(op, "tau", false, len(tau), rows), checkLength(op, "out.Nearest", out.Nearest == nil, len(out.Nearest), rows),
+		checkLength(op, "out.Residual", out.Residual == nil, len(out.Residual), rows),
+		checkLength(op, "out.Consistent", out.Consistent == nil, len(out.Consistent), rows), checkWanted(op, "out.Z", out.Z, rows, latent),
+	)
 }
 
 // CheckNearest checks the arguments of Index.Nearest for count codes of latent
@@ -140,75 +123,35 @@ func (c StepperConfig) Sizes() StepSizes {
 
 func (s StepSizes) checkInput(op string, in StepInput) error {
 	rows := in.Z.Rows
-	if err := tensor.Check(op, "Z", in.Z, rows, s.Latent); err != nil {
+	err := cmp.Or(tensor.Check(op, "Z", in.Z, rows, s.Latent), tensor.Check(op, "X", in.X, rows, s.States))
+	if err != nil || !s.Problem {
 		return err
 	}
-	if err := tensor.Check(op, "X", in.X, rows, s.States); err != nil {
-		return err
-	}
-	if !s.Problem {
-		return nil
-	}
-	if err := tensor.Check(op, "Ctx", in.Ctx, rows, s.Contexts); err != nil {
-		return err
-	}
-	return tensor.Check(op, "Weights", in.Weights, rows, s.Objectives)
+	return cmp.Or(tensor.Check(op, "Ctx", in.Ctx, rows, s.Contexts), tensor.Check(op, "Weights", in.Weights, rows, s.Objectives))
 }
 
 // CheckStep checks the arguments of Stepper.Step.
 func (s StepSizes) CheckStep(in StepInput, out StepOutput) error {
 	const op = "Step"
 	rows := in.Z.Rows
-	if err := s.checkInput(op, in); err != nil {
-		return err
-	}
-	if out.Z.Rows > 0 {
-		if err := CheckOutput(op, "output Z", out.Z, rows, s.Latent); err != nil {
-			return err
-		}
-	}
-	if out.U.Rows > 0 {
-		if err := CheckOutput(op, "output U", out.U, rows, s.Plan); err != nil {
-			return err
-		}
-	}
-	if err := checkLength(op, "Energy", out.Energy == nil, len(out.Energy), rows); err != nil {
-		return err
-	}
-	return checkLength(op, "Fallbacks", out.Fallbacks == nil, len(out.Fallbacks), rows)
+	return cmp.Or(
+		s.checkInput(op, in), checkWanted(op, "output Z", out.Z, rows, s.Latent), checkWanted(op, "output U", out.U, rows, s.Plan),
+		checkLength(op, "Energy", out.Energy == nil, len(out.Energy), rows), checkLength(op, "Fallbacks", out.Fallbacks == nil, len(out.Fallbacks), rows),
+	)
 }
 
 // CheckField checks the arguments of Stepper.Field.
 func (s StepSizes) CheckField(in StepInput, f tensor.Matrix, energy []float32) error {
 	const op = "Field"
-	if err := s.checkInput(op, in); err != nil {
-		return err
-	}
-	if err := CheckOutput(op, "f", f, in.Z.Rows, s.Latent); err != nil {
-		return err
-	}
-	return checkLength(op, "energy", energy == nil, len(energy), in.Z.Rows)
+	return cmp.Or(s.checkInput(op, in), CheckOutput(op, "f", f, in.Z.Rows, s.Latent), checkLength(op, "energy", energy == nil, len(energy), in.Z.Rows))
 }
 
 // CheckDecode checks the arguments of Stepper.Decode.
 func (s StepSizes) CheckDecode(z, ctx, x, u, states tensor.Matrix) error {
 	const op = "Decode"
-	if err := tensor.Check(op, "z", z, z.Rows, s.Latent); err != nil {
-		return err
+	err := tensor.Check(op, "z", z, z.Rows, s.Latent)
+	if err == nil && s.Problem {
+		err = cmp.Or(tensor.Check(op, "x", x, z.Rows, s.States), tensor.Check(op, "ctx", ctx, z.Rows, s.Contexts))
 	}
-	if s.Problem {
-		if err := tensor.Check(op, "x", x, z.Rows, s.States); err != nil {
-			return err
-		}
-		if err := tensor.Check(op, "ctx", ctx, z.Rows, s.Contexts); err != nil {
-			return err
-		}
-	}
-	if err := CheckOutput(op, "u", u, z.Rows, s.Plan); err != nil {
-		return err
-	}
-	if states.Rows == 0 {
-		return nil
-	}
-	return CheckOutput(op, "s", states, z.Rows, s.States)
+	return cmp.Or(err, CheckOutput(op, "u", u, z.Rows, s.Plan), checkWanted(op, "s", states, z.Rows, s.States))
 }

@@ -24,6 +24,25 @@ func (n Networks) All() [4]*model.MLP {
 	return [4]*model.MLP{n.EncoderX, n.EncoderO, n.DecoderU, n.DecoderS}
 }
 
+// ManifoldFLOPs is the work that a sample of a manifold update with κ neighbours
+// cannot do without, two operations a multiply-add: of each use of a network a forward
+// pass, the gradient of its weights and that of its inputs, the first layer of an
+// encoder excepted. E_x is used for the sample and its neighbours, D_s for z^x and z^o.
+func (n Networks) ManifoldFLOPs(kappa int) float64 {
+	return 2 * float64((1+kappa)*gradientMulAdds(n.EncoderX)+gradientMulAdds(n.EncoderO)+3*n.DecoderU.MulAdds()+2*3*n.DecoderS.MulAdds())
+}
+
+// RolloutFLOPs is that of a transition of a rollout update: D_u at five latents,
+// without the gradient of its inputs.
+func (n Networks) RolloutFLOPs() float64 { return 2 * 5 * float64(gradientMulAdds(n.DecoderU)) }
+
+// gradientMulAdds counts a forward and a backward pass without the gradient of the
+// network's inputs.
+func gradientMulAdds(m *model.MLP) int {
+	first := m.Layers[0].W
+	return 3*m.MulAdds() - first.Rows*first.Cols
+}
+
 // Validate says what is wrong with a trainer's configuration: widths that do not
 // fit, successors out of range, data or constants that are not finite.
 func (c TrainerConfig) Validate() error {

@@ -59,7 +59,7 @@ func Deviations(b backend.Backend, rows int) ([]Deviation, error) {
 func netDeviations(b backend.Backend, s stepShape) ([]Deviation, error) {
 	rng := newRand(1600)
 	mlp := testdomain.Network(rng, 0.2, s.latent, s.hidden, s.hidden, s.measured)
-	z, ybar := randomMatrix(rng, s.batch, mlp.In()), randomMatrix(rng, s.batch, mlp.Out())
+	z, ybar := testdomain.Matrix(rng, s.batch, mlp.In()), testdomain.Matrix(rng, s.batch, mlp.Out())
 	got, err := runNet(b, mlp, z, ybar)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 )
 
@@ -10,14 +11,8 @@ import (
 // nothing else, a backend with perturbed networks by more.
 func TestTheReferenceDeviatesByRoundingAlone(t *testing.T) {
 	const rows = 24
-	exact, err := Deviations(ref.New(), rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	perturbed, err := Deviations(single{ref.New()}, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exact := must.Get(Deviations(ref.New(), rows))(t)
+	perturbed := must.Get(Deviations(single{ref.New()}, rows))(t)
 	for i, d := range exact {
 		if d.Rows == 0 {
 			t.Errorf("%s, %s: no row is compared", d.Operation, d.Size)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -59,10 +60,7 @@ func (h onHost) DeviceStep(p domain.Problem, at backend.DeviceRows, project bool
 // Device functions that agree pass; one number that is off is found, and named.
 func TestDeviceFunctionsThatAreOff(t *testing.T) {
 	c := toyCase()
-	points, err := domainStates(c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := must.Get(domainStates(c, nil))(t)
 	points = points[:12]
 	if errs := checkDevice(onHost{}, c.Problem, slices.Clone(points)); len(errs) > 0 {
 		t.Fatalf("the problem's own methods: %v", errs)

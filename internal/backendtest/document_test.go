@@ -1,23 +1,18 @@
 package backendtest
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/renameio/v2"
+	"github.com/gpc-engine/gpc/internal/marked"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated section of docs/numerics.md")
 
-const (
-	numericsPage = "../../docs/numerics.md"
-	beginMark    = "<!-- begin generated: go test ./internal/backendtest -run Numerics -update -->\n"
-	endMark      = "<!-- end generated -->\n"
-)
+var section = marked.Section{Begin: "<!-- begin generated: go test ./internal/backendtest -run Numerics -update -->", End: "<!-- end generated -->"}
 
 func toleranceTable() string {
 	var b strings.Builder
@@ -33,23 +28,8 @@ func toleranceTable() string {
 
 // TestNumericsPageHasTheTable fails when docs/numerics.md and the table differ.
 func TestNumericsPageHasTheTable(t *testing.T) {
-	page, err := os.ReadFile(numericsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := bytes.Cut(page, []byte(beginMark))
-	old, after, ok2 := bytes.Cut(rest, []byte(endMark))
-	if !ok || !ok2 {
-		t.Fatalf("%s has no section between %q and %q", numericsPage, beginMark, endMark)
-	}
-	if string(old) == toleranceTable() {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s does not have the table of tolerances.go; run: go test ./internal/backendtest -run Numerics -update", numericsPage)
-	}
-	fresh := string(before) + beginMark + toleranceTable() + endMark + string(after)
-	if err := renameio.WriteFile(numericsPage, []byte(fresh), 0o644); err != nil {
-		t.Fatal(err)
+	differs := must.Get(section.Replace("../../docs/numerics.md", toleranceTable(), *update))(t)
+	if differs && !*update {
+		t.Fatal("docs/numerics.md does not have the table of tolerances.go; run: go test ./internal/backendtest -run Numerics -update")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -67,9 +68,7 @@ const (
 // solver's Prepare is run: a case whose solver builds a large library is given
 // here with a small one.
 func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.DeviceCode) backend.DeviceFunctions) {
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Validate())
 	if c.Learned != nil {
 		t.Run("learned", func(t *testing.T) { RunDomain(t, domain.Case{Problem: c.Learned, Solver: c.Solver}, device) })
 		c.Learned, c.Solver = nil, nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 )
 
@@ -190,10 +191,7 @@ func TestDomainChecksFindMistakes(t *testing.T) {
 		"plan-score": {plans: func(b domain.PlanBatch) { b.Cost[4] += 1e-3 }},
 	} {
 		problem.Toy = NewToy(4, 3, 2, 1)
-		points, err := domainStates(domain.Case{Problem: problem}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		points := must.Get(domainStates(domain.Case{Problem: problem}, nil))(t)
 		for _, c := range domainChecks {
 			errs := c.run(problem, points)
 			if c.name == check && len(errs) == 0 {
@@ -245,10 +243,7 @@ func TestPlantAndSolverChecksFindMistakes(t *testing.T) {
 
 func TestPlanScoreCheckFindsMistakes(t *testing.T) {
 	sound := broken{Toy: NewToy(4, 3, 2, 3)}
-	points, err := domainStates(domain.Case{Problem: sound}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := must.Get(domainStates(domain.Case{Problem: sound}, nil))(t)
 	if errs := checkPlanScore(sound, points); len(errs) > 0 {
 		t.Fatalf("the reference's own scores: %v", errs[0])
 	}

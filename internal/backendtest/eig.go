@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -200,9 +201,7 @@ func checkEigDegenerate(t testing.TB, open Open) {
 		// there, the others bitwise as without it.
 		g := metrics(uint64(700+n), 33, n)
 		cleanValues, cleanVectors, err := runEig(b, g, n, k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			const at = 20
 			broken := g.Clone()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -246,23 +247,15 @@ func checkIndexTies(t testing.TB, open Open) {
 		for r := range tau {
 			tau[r] = float32(rng.IntN(4) - 1)
 		}
-		index, err := b.NewIndex(codes, decoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		index := must.Get(b.NewIndex(codes, decoded))(t)
 		want, err := ref.New().NewIndex(codes, decoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, err := runLocalize(index, x, z, tau, 1)
 		if err != nil {
 			t.Errorf("latent %d: %v", latent, err)
 			continue
 		}
-		need, err := runLocalize(want, x, z, tau, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need := must.Get(runLocalize(want, x, z, tau, 1))(t)
 		for r := range batch {
 			if got.nearest[r] != need.nearest[r] || got.residual[r] != need.residual[r] || got.consistent[r] != need.consistent[r] {
 				t.Errorf("latent %d, query %d: code %d, residual %v, consistent %v, want %d, %v, %v",
@@ -275,9 +268,7 @@ func checkIndexTies(t testing.TB, open Open) {
 		if err := index.Nearest(z, k, idx, d); err != nil {
 			t.Error(err)
 		}
-		if err := want.Nearest(z, k, wantIdx, wantD); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, want.Nearest(z, k, wantIdx, wantD))
 		if !slices.Equal(idx, wantIdx) || !slices.Equal(d, wantD) {
 			t.Errorf("latent %d: Nearest breaks ties otherwise than by the lower index", latent)
 		}
@@ -289,20 +280,14 @@ func checkIndexEdges(t testing.TB, open Open) {
 	b := opened(t, open, 0)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	set := newCodeSet(980, 300, 3, 4)
-	index, err := b.NewIndex(set.codes, set.decoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(b.NewIndex(set.codes, set.decoded))(t)
 	const batch, at = 33, 15
 	x, z := set.queries(981, batch)
 	tau := make([]float32, batch)
 	for r := range tau {
 		tau[r] = threshold(set.residuals(x.Row(r)), 0.2)
 	}
-	clean, err := runLocalize(index, x, z, tau, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clean := must.Get(runLocalize(index, x, z, tau, 5))(t)
 	for _, bad := range []float32{nan, inf, -inf} {
 		for _, inLatent := range []bool{false, true} {
 			xe, ze := x.Clone(), z.Clone()
@@ -358,16 +343,10 @@ func checkIndexEdges(t testing.TB, open Open) {
 	for i := range same.codes.Data {
 		same.codes.Data[i] = 0.5
 	}
-	index, err = b.NewIndex(same.codes, same.decoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	index = must.Get(b.NewIndex(same.codes, same.decoded))(t)
 	xs, zs := tensor.New(2, 4), tensor.New(2, 3)
 	copy(zs.Row(0), []float32{0.5, 0.5, 0.5}) // on the codes; row 1 is away from them
-	got, err := runLocalize(index, xs, zs, []float32{1, 1}, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(runLocalize(index, xs, zs, []float32{1, 1}, 5))(t)
 	for r := range 2 {
 		if err := tolRefinement.rowAt(got.z.Row(r), same.codes.Row(0), 1); err != nil || got.nearest[r] != 0 {
 			t.Errorf("coinciding codes, query %d: code %d, %v", r, got.nearest[r], err)
@@ -380,17 +359,12 @@ func checkIndexEdges(t testing.TB, open Open) {
 			m.Data[i] += 64
 		}
 	}
-	index, err = b.NewIndex(far.codes, far.decoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	index = must.Get(b.NewIndex(far.codes, far.decoded))(t)
 	x, z = far.queries(983, batch)
 	for r := range tau {
 		tau[r] = threshold(far.residuals(x.Row(r)), 0.2)
 	}
-	if got, err = runLocalize(index, x, z, tau, 1); err != nil {
-		t.Fatal(err)
-	}
+	got = must.Get(runLocalize(index, x, z, tau, 1))(t)
 	for r := range batch {
 		if err := far.compare(got, r, x.Row(r), z.Row(r), tau[r], 1); err != nil {
 			t.Errorf("codes far from the origin, query %d: %v", r, err)
@@ -401,10 +375,7 @@ func checkIndexEdges(t testing.TB, open Open) {
 func checkIndexShapes(t testing.TB, open Open) {
 	b := opened(t, open, 0)
 	set := newCodeSet(990, 20, 3, 4)
-	index, err := b.NewIndex(set.codes, set.decoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(b.NewIndex(set.codes, set.decoded))(t)
 	x, z := set.queries(991, 5)
 	tau := make([]float32, 5)
 	none := backend.LocalizeOutput{}

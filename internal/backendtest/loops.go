@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/loops"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -40,7 +41,7 @@ func runLoops(b backend.Backend, cfg backend.LoopsConfig, seed uint64) (out []ba
 	}
 	for step := range loopsDecisions {
 		in := backend.LoopsInput{
-			S: randomMatrix(rng, rows, spec.MeasuredSize()), C: make([]float64, rows*spec.ContextSize()), Slot: tensor.New(rows, 1+m),
+			S: testdomain.Matrix(rng, rows, spec.MeasuredSize()), C: make([]float64, rows*spec.ContextSize()), Slot: tensor.New(rows, 1+m),
 			Tau: make([]float32, rows), Smoothing: make([]float32, rows), Hold: make([]bool, rows),
 			Steering: make([]backend.Steering, rows), Sigma: append([]float64(nil), sigma...),
 		}
@@ -88,11 +89,9 @@ func checkLoops(t testing.TB, open Open) {
 		step.Params.LieGain = 0 // whose eigenframe may not be resolved
 		step.Params.Dt = 0.02
 		spec := step.Problem.Spec()
-		codes := randomMatrix(rng, 40, s.latent)
+		codes := testdomain.Matrix(rng, 40, s.latent)
 		decoded := tensor.New(40, s.measured)
-		if err := step.DecoderS.Forward(codes, decoded); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, step.DecoderS.Forward(codes, decoded))
 		cfg := backend.LoopsConfig{
 			MapConfig: backend.MapConfig{
 				EncoderX: testdomain.Network(rng, 0.2, spec.ObservationSize(), s.hidden, s.latent), NormX: randomNormalizer(rng, spec.ObservationSize()), Step: step,
@@ -102,10 +101,7 @@ func checkLoops(t testing.TB, open Open) {
 		}
 		for _, direct := range []bool{false, true} {
 			cfg.Direct = direct
-			want, err := runLoops(ref.New(), cfg, uint64(k))
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(runLoops(ref.New(), cfg, uint64(k)))(t)
 			b := open(t, 0)
 			got, err := runLoops(b, cfg, uint64(k))
 			if err != nil {

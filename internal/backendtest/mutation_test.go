@@ -58,12 +58,16 @@ type mutant struct {
 	eig        func(g, values, vectors tensor.Matrix)
 }
 
+func altered[T any](v T, err error, by func(T) T) (T, error) {
+	if err == nil && by != nil {
+		v = by(v)
+	}
+	return v, err
+}
+
 func (m mutant) NewNet(mlp *model.MLP) (backend.Net, error) {
 	n, err := m.Backend.NewNet(mlp)
-	if err == nil && m.mapNet != nil {
-		n = m.mapNet(n)
-	}
-	return n, err
+	return altered(n, err, m.mapNet)
 }
 
 func (m mutant) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
@@ -76,10 +80,7 @@ func (m mutant) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix
 
 func (m mutant) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
 	x, err := m.Backend.NewIndex(codes, decoded)
-	if err == nil && m.mapIndex != nil {
-		x = m.mapIndex(x)
-	}
-	return x, err
+	return altered(x, err, m.mapIndex)
 }
 
 func (m mutant) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
@@ -87,10 +88,7 @@ func (m mutant) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error) {
 		m.mapStep(&cfg)
 	}
 	s, err := m.Backend.NewStepper(cfg)
-	if err == nil && m.mapStepper != nil {
-		s = m.mapStepper(s)
-	}
-	return s, err
+	return altered(s, err, m.mapStepper)
 }
 
 func (m mutant) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
@@ -98,10 +96,7 @@ func (m mutant) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
 		m.mapTrain(&cfg)
 	}
 	t, err := m.Backend.NewTrainer(cfg)
-	if err == nil && m.mapTrainer != nil {
-		t = m.mapTrainer(t)
-	}
-	return t, err
+	return altered(t, err, m.mapTrainer)
 }
 
 type netMutant struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -85,7 +86,7 @@ func compareNets(t testing.TB, open Open, list []shape) {
 		rng := newRand(uint64(100 + i))
 		mlp := testdomain.Network(rng, 0.2, s.widths...)
 		for _, batch := range s.batches {
-			z, ybar := randomMatrix(rng, batch, mlp.In()), randomMatrix(rng, batch, mlp.Out())
+			z, ybar := testdomain.Matrix(rng, batch, mlp.In()), testdomain.Matrix(rng, batch, mlp.Out())
 			got, err := runNet(b, mlp, z, ybar)
 			if err != nil {
 				t.Errorf("%v, batch %d: %v", s, batch, err)
@@ -114,7 +115,7 @@ func checkNetStrides(t testing.TB, open Open) {
 			t.Fatalf("NewNet: %v", err)
 		}
 		const batch = 33
-		z, ybar := randomMatrix(rng, batch, n), randomMatrix(rng, batch, m)
+		z, ybar := testdomain.Matrix(rng, batch, n), testdomain.Matrix(rng, batch, m)
 		one := tensor.Broadcast(z.Row(0), batch)
 		oneBar := tensor.Broadcast(ybar.Row(0), batch)
 		for _, c := range []struct {
@@ -152,7 +153,7 @@ func checkNetEdges(t testing.TB, open Open) {
 		rng := newRand(uint64(300 + i))
 		mlp := testdomain.Network(rng, 0.2, widths...)
 		const batch, at = 35, 17
-		z, ybar := randomMatrix(rng, batch, mlp.In()), randomMatrix(rng, batch, mlp.Out())
+		z, ybar := testdomain.Matrix(rng, batch, mlp.In()), testdomain.Matrix(rng, batch, mlp.Out())
 		clean, err := runNet(b, mlp, z, ybar)
 		if err != nil {
 			t.Fatalf("%v: %v", widths, err)
@@ -227,7 +228,7 @@ func checkNetEdges(t testing.TB, open Open) {
 	for i := range dead.Layers[0].B {
 		dead.Layers[0].B[i] = -100
 	}
-	z, ybar := randomMatrix(newRand(398), 9, 5), randomMatrix(newRand(397), 9, 12)
+	z, ybar := testdomain.Matrix(newRand(398), 9, 5), testdomain.Matrix(newRand(397), 9, 12)
 	if got, err = runNet(b, dead, z, ybar); err != nil {
 		t.Fatalf("zero Jacobian: %v", err)
 	}
@@ -243,7 +244,7 @@ func checkNetPosition(t testing.TB, open Open) {
 		rng := newRand(uint64(400 + i))
 		mlp := testdomain.Network(rng, 0.2, widths...)
 		const batch = 33
-		z, ybar := randomMatrix(rng, batch, mlp.In()), randomMatrix(rng, batch, mlp.Out())
+		z, ybar := testdomain.Matrix(rng, batch, mlp.In()), testdomain.Matrix(rng, batch, mlp.Out())
 		smooth := smoothRows(z, mlp)
 		whole, err := runNet(b, mlp, z, ybar)
 		if err != nil {
@@ -317,16 +318,12 @@ func checkNetShapes(t testing.TB, open Open) {
 		t.Errorf("an empty batch is an error: %v", err)
 	}
 	// The network is copied: changing it afterwards changes nothing.
-	input := randomMatrix(newRand(501), 4, 3)
+	input := testdomain.Matrix(newRand(501), 4, 3)
 	before := output(4, 2)
-	if err := net.Forward(input, before); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, net.Forward(input, before))
 	mlp.Layers[0].W.Data[0] += 10
 	after := output(4, 2)
-	if err := net.Forward(input, after); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, net.Forward(input, after))
 	if err := identical(after.Data, before.Data); err != nil {
 		t.Errorf("NewNet kept the caller's weights: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -58,8 +59,8 @@ func (s stepShape) config(rng *rand.Rand) backend.StepperConfig {
 
 func (s stepShape) input(rng *rand.Rand, batch int) backend.StepInput {
 	in := backend.StepInput{
-		Z: randomMatrix(rng, batch, s.latent), X: randomMatrix(rng, batch, s.measured),
-		Ctx: randomMatrix(rng, batch, s.context), Weights: tensor.New(batch, 3),
+		Z: testdomain.Matrix(rng, batch, s.latent), X: testdomain.Matrix(rng, batch, s.measured),
+		Ctx: testdomain.Matrix(rng, batch, s.context), Weights: tensor.New(batch, 3),
 	}
 	for i := range in.Weights.Data {
 		in.Weights.Data[i] = rng.Float32()
@@ -250,10 +251,7 @@ func checkStepPlain(t testing.TB, open Open) {
 		if err := got.compare(want, field, step); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		stepper, err := b.NewStepper(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stepper := must.Get(b.NewStepper(cfg))(t)
 		onlyZ, onlyU := output(s.batch, s.latent), output(s.batch, s.action)
 		if err := stepper.Step(in, backend.StepOutput{Z: onlyZ}); err != nil {
 			t.Errorf("%s, only Z wanted: %v", name, err)
@@ -370,10 +368,7 @@ func checkStepFallbacks(t testing.TB, open Open) {
 		return s.config(rng), s.input(rng, s.batch)
 	}
 	cfg, in := newInput()
-	clean, err := runStep(b, cfg, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clean := must.Get(runStep(b, cfg, in))(t)
 	for name, poke := range map[string]func(in backend.StepInput){
 		"NaN observation":      func(in backend.StepInput) { in.X.Row(at)[0] = nan },
 		"infinite observation": func(in backend.StepInput) { in.X.Row(at)[1] = inf },
@@ -472,10 +467,7 @@ func checkStepShapes(t testing.TB, open Open) {
 	s := stepShape{3, 7, 4, 2, 2, 1, 3, 4}
 	rng := newRand(890)
 	cfg, in := s.config(rng), s.input(rng, s.batch)
-	stepper, err := b.NewStepper(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stepper := must.Get(b.NewStepper(cfg))(t)
 	out := backend.StepOutput{Z: tensor.New(4, 3), U: tensor.New(4, 2)}
 	for what, change := range map[string]func(in *backend.StepInput, out *backend.StepOutput){
 		"Z":                  func(in *backend.StepInput, _ *backend.StepOutput) { in.Z = tensor.New(4, 2) },

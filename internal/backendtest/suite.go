@@ -98,14 +98,6 @@ func opened(t testing.TB, open Open, threads int) backend.Backend {
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)) }
 
-func randomMatrix(rng *rand.Rand, rows, cols int) tensor.Matrix {
-	m := tensor.New(rows, cols)
-	for i := range m.Data {
-		m.Data[i] = float32(rng.NormFloat64())
-	}
-	return m
-}
-
 // strided returns a matrix of the same content with a gap of garbage after
 // every row.
 func strided(m tensor.Matrix) tensor.Matrix {

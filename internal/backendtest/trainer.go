@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
@@ -36,43 +37,17 @@ var trainerCases = []trainerCase{
 
 func (c trainerCase) config(seed uint64) backend.TrainerConfig {
 	rng := newRand(seed)
-	cfg := backend.TrainerConfig{
-		Data: backend.TrainingSet{
-			X: randomMatrix(rng, trainingRows, c.x), O: strided(randomMatrix(rng, trainingRows, c.o)),
-			S: randomMatrix(rng, trainingRows, c.s), U: strided(randomMatrix(rng, trainingRows, c.u)),
-			Next: make([]int32, trainingRows), RiskWeight: make([]float32, trainingRows),
-		},
-		Initial: backend.Networks{
-			EncoderX: testdomain.Network(rng, 0.2, c.x, c.hidden, c.hidden, c.latent), EncoderO: testdomain.Network(rng, 0.2, c.o, c.hidden, c.latent),
-			DecoderU: testdomain.Network(rng, 0.2, c.latent, c.hidden, c.hidden, c.u), DecoderS: testdomain.Network(rng, 0.2, c.latent, c.hidden, c.hidden, c.s),
-		},
-		Manifold: backend.ManifoldLoss{ReconX: 1, Action: 0.875, ReconO: 0.5, Consistency: 0.25, ConsistencyBeta: 0.5, Locality: 0.125, Isometry: c.isometry, IsometryAlpha: 0.75},
-		// γ_L is small and λ_m large here: the Lie residual's frame is as
-		// undetermined as in Step, and training rows cannot be left out.
-		Rollout: backend.RolloutLoss{Delta: 0.5, Roll: 0.75, Flow: 0.25, Lie: 0.5, RollFraction: 0.875, FlowFraction: 0.5,
-			MetricLambda: 1, TopK: min(3, c.latent), LieGain: 0.125, LieScale: 0.5, LieDt: 0.25},
-		Adam: backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: c.epsilon}, SpectralBound: c.spectral,
-		MaxBatch: c.batch, MaxNeighbours: c.kappa,
-	}
-	for i := range trainingRows {
-		cfg.Data.Next[i], cfg.Data.RiskWeight[i] = int32(i+1), rng.Float32()
-		if i%10 == 9 {
-			cfg.Data.Next[i] = -1
-		}
-	}
+	cfg := testdomain.TrainingRun(rng, trainingRows, 0.2, []int{c.x, c.hidden, c.hidden, c.latent}, []int{c.o, c.hidden, c.latent},
+		[]int{c.latent, c.hidden, c.hidden, c.u}, []int{c.latent, c.hidden, c.hidden, c.s})
+	cfg.Data.O, cfg.Data.U = strided(cfg.Data.O), strided(cfg.Data.U)
+	cfg.Manifold.Isometry, cfg.Adam.Epsilon, cfg.SpectralBound = c.isometry, c.epsilon, c.spectral
+	cfg.MaxBatch, cfg.MaxNeighbours = c.batch, c.kappa
 	return cfg
 }
 
 // manifoldArguments are the rows, neighbours and kernel of step number step.
 func (c trainerCase) manifoldArguments(step int) (rows, neighbours []int32, kernel []float32) {
-	rng := newRand(uint64(2000 + step))
-	for range c.batch {
-		rows = append(rows, int32(rng.IntN(trainingRows)))
-		for range c.kappa {
-			neighbours = append(neighbours, int32(rng.IntN(trainingRows)))
-			kernel = append(kernel, rng.Float32())
-		}
-	}
+	rows, neighbours, kernel = testdomain.ManifoldBatch(newRand(uint64(2000+step)), trainingRows, c.batch, c.kappa)
 	if c.isometry {
 		kernel = nil
 	}
@@ -80,12 +55,8 @@ func (c trainerCase) manifoldArguments(step int) (rows, neighbours []int32, kern
 }
 
 // rolloutRows are rows with a successor.
-func (c trainerCase) rolloutRows(step int) (rows []int32) {
-	rng := newRand(uint64(3000 + step))
-	for range c.batch {
-		rows = append(rows, int32(10*rng.IntN(trainingRows/10)+rng.IntN(9)))
-	}
-	return rows
+func (c trainerCase) rolloutRows(step int) []int32 {
+	return testdomain.RolloutBatch(newRand(uint64(3000+step)), trainingRows, c.batch)
 }
 
 func newTrainer(t testing.TB, b backend.Backend, cfg backend.TrainerConfig) backend.Trainer {
@@ -235,10 +206,7 @@ func checkRollout(t testing.TB, open Open) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		// Only D_u has moved.
-		nets, err := got.Networks()
-		if err != nil {
-			t.Fatal(err)
-		}
+		nets := must.Get(got.Networks())(t)
 		if slices.Equal(after, parameters(cfg.Initial)) {
 			t.Errorf("%s: rollout steps moved nothing", c.name)
 		}
@@ -404,9 +372,7 @@ func checkTrainerShapes(t testing.TB, open Open) {
 	if err := identical(networkParameters(t, trainer), parameters(cfg.Initial)); err != nil {
 		t.Errorf("a refused step changed the networks: %v", err)
 	}
-	if err := trainer.PrepareRollout(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, trainer.PrepareRollout())
 	wantError(t, "trainer, a rollout row without successor", func() error { _, err := trainer.RolloutStep([]int32{9}, trainerRate); return err })
 	wantError(t, "trainer, ManifoldStep after PrepareRollout", step(rows, neighbours, kernel, trainerRate))
 	for what, change := range map[string]func(*backend.TrainerConfig){

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -15,10 +16,7 @@ func TestQueriesThatAreNotFiniteOrHugeHaveADefinedAnswer(t *testing.T) {
 	eachKernel(t, func(t *testing.T, lanes int) {
 		rng := rand.New(rand.NewPCG(4, 4))
 		points := cloud(rng, "uniform", 300, 5)
-		ix, err := New(points, Options{Lanes: lanes})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ix := must.Get(New(points, Options{Lanes: lanes}))(t)
 		inf := float32(math.Inf(1))
 		values := []float32{float32(math.NaN()), inf, -inf, 1e38, -3e38, 2e17, 9e16, -9e18}
 		queries := tensor.New(2*len(values), 5)
@@ -39,14 +37,9 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 	const k = 7
 	var want []int32
 	for _, threads := range []int{1, 2, 5} {
-		ix, err := New(points, Options{Runner: Threads(threads)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ix := must.Get(New(points, Options{Runner: Threads(threads)}))(t)
 		ids, dist2 := make([]int32, 333*k), make([]float32, 333*k)
-		if err := ix.Nearest(queries, k, ids, dist2); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ix.Nearest(queries, k, ids, dist2))
 		if want == nil {
 			want = slices.Clone(ids)
 		} else if !slices.Equal(ids, want) {
@@ -54,9 +47,7 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 		}
 		single, singleD := make([]int32, k), make([]float32, k)
 		for b := range queries.Rows {
-			if err := ix.Nearest(queries.Slice(b, b+1), k, single, singleD); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, ix.Nearest(queries.Slice(b, b+1), k, single, singleD))
 			if !slices.Equal(single, ids[b*k:(b+1)*k]) || !sameBits(singleD, dist2[b*k:(b+1)*k]) {
 				t.Fatalf("query %d alone gives %v, in its batch %v", b, single, ids[b*k:(b+1)*k])
 			}
@@ -66,10 +57,7 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 
 func TestSearchStopsAfterMaxRejected(t *testing.T) {
 	points := cloud(rand.New(rand.NewPCG(6, 6)), "uniform", 2000, 4)
-	ix, err := New(points, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ix := must.Get(New(points, Options{}))(t)
 	asked := 0
 	q := Query{Point: points.Row(0), Accept: func(int32) bool { asked++; return false }, MaxRejected: 10, IDs: make([]int32, 2), Dist2: make([]float32, 2)}
 	ix.NewSearcher().Search([]Query{q})
@@ -86,18 +74,13 @@ func TestSearchStopsAfterMaxRejected(t *testing.T) {
 func TestNearestAllocatesNothingOnceWarm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	points := manifold(rng, 2000, 12, 5)
-	ix, err := New(points, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ix := must.Get(New(points, Options{}))(t)
 	queries := queriesFor(rng, points, 100)
 	ids, dist2 := make([]int32, 400), make([]float32, 400)
 	for _, batch := range []int{1, 100} {
 		q := queries.Slice(0, batch)
 		run := func() {
-			if err := ix.Nearest(q, 4, ids[:4*batch], dist2[:4*batch]); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, ix.Nearest(q, 4, ids[:4*batch], dist2[:4*batch]))
 		}
 		if n := testing.AllocsPerRun(20, run); n != 0 {
 			t.Errorf("batch %d: %v allocations a call", batch, n)
@@ -127,10 +110,7 @@ func TestNewAndNearestNameWhatIsWrong(t *testing.T) {
 			t.Errorf("New: %v, want %q", err, c.want)
 		}
 	}
-	ix, err := New(good, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ix := must.Get(New(good, Options{}))(t)
 	ids, dist2 := make([]int32, 4), make([]float32, 4)
 	if err := ix.Nearest(tensor.New(2, 3), 2, ids, dist2); err == nil || !strings.Contains(err.Error(), "2×3") {
 		t.Errorf("Nearest with wide queries: %v", err)
@@ -151,14 +131,9 @@ func TestAMapOfTwentyThousandCodesGivesTheScan(t *testing.T) {
 	for _, points := range []tensor.Matrix{manifold(rng, 20_000, 32, 10), cloud(rng, "uniform", 20_000, 12), cloud(rng, "offset", 20_000, 16)} {
 		queries := queriesFor(rng, points, 150)
 		for _, set := range availableKernels() {
-			ix, err := New(points, Options{Lanes: set.lanes})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ix := must.Get(New(points, Options{Lanes: set.lanes}))(t)
 			ids, dist2 := make([]int32, queries.Rows*k), make([]float32, queries.Rows*k)
-			if err := ix.Nearest(queries, k, ids, dist2); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, ix.Nearest(queries, k, ids, dist2))
 			s := ix.NewSearcher()
 			scan := Query{IDs: make([]int32, k), Dist2: make([]float32, k)}
 			for b := range queries.Rows {
@@ -182,10 +157,7 @@ func TestTheEnvironmentChoosesTheKernels(t *testing.T) {
 	points := tensor.New(3, 2)
 	for _, level := range isa.Available() {
 		t.Setenv(isa.Environment, level.String())
-		ix, err := New(points, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ix := must.Get(New(points, Options{}))(t)
 		if ix.kernel.lanes != level.Lanes() {
 			t.Errorf("%s=%s: kernels of %d lanes, want %d", isa.Environment, level, ix.kernel.lanes, level.Lanes())
 		}

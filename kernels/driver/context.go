@@ -180,11 +180,20 @@ func (t *Thread) check(err error) error {
 // alive is the *LostError of a lost context.
 func (t *Thread) alive() error { return t.context.Lost() }
 
-// Synchronize waits for all work on the context. An error of a kernel shows here
-// at the latest.
-func (t *Thread) Synchronize() error {
+// call makes one driver call, unless the context is lost.
+func (t *Thread) call(f func() error) error {
 	if err := t.alive(); err != nil {
 		return err
 	}
-	return t.check(t.driver.synchronize())
+	return t.check(f())
 }
+
+// ask is call for what gives a value.
+func ask[T any](t *Thread, f func() (T, error)) (v T, err error) {
+	err = t.call(func() (err error) { v, err = f(); return err })
+	return v, err
+}
+
+// Synchronize waits for all work on the context. An error of a kernel shows here
+// at the latest.
+func (t *Thread) Synchronize() error { return t.call(t.driver.synchronize) }

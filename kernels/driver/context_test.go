@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -18,10 +19,7 @@ import (
 func open(t *testing.T) (*shim.Library, *driver.Context) {
 	t.Helper()
 	l := shim.OpenFiles(t, testKernels)
-	c, err := driver.Open(l, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(driver.Open(l, 0))(t)
 	t.Cleanup(func() {
 		c.Close()
 		if n := l.Allocations(); n != 0 {
@@ -52,7 +50,6 @@ func workload(th *driver.Thread) (err error) {
 	step(func() (err error) { _, _, err = th.MemoryInfo(); return })
 	step(func() (err error) { module, err = th.LoadModule("test", driver.HostShimImage); return })
 	step(func() (err error) { kernel, err = th.Kernel(module, "gpc_test_sum"); return })
-	step(func() (err error) { _, err = th.Occupancy(kernel, n, 64<<10); return })
 	for _, p := range []*driver.Pointer{&a, &b, &o} {
 		step(func() (err error) { *p, err = th.Alloc(4 * n); return })
 	}
@@ -71,7 +68,7 @@ func workload(th *driver.Thread) (err error) {
 			if err := th.UploadAsync(b, pinned, 0, 4*n, s); err != nil {
 				return err
 			}
-			if err := th.Launch(kernel, driver.Launch{Block: driver.Dim{X: n}, Shared: 8, Stream: s},
+			if err := th.Launch(kernel, driver.Launch{Block: driver.Dim{X: n}, Shared: 64 << 10, Stream: s},
 				driver.Address(o), driver.Address(a), driver.Address(b), driver.Int32(n)); err != nil {
 				return err
 			}
@@ -103,34 +100,29 @@ func workload(th *driver.Thread) (err error) {
 	step(func() error { return th.DestroyGraph(graph) })
 	step(func() error { return th.DestroyEvent(e) })
 	step(func() error { return th.DestroyEvent(f) })
-	step(func() error { return th.DestroyStream(s) })
-	step(func() error { return th.DestroyStream(other) })
 	step(func() error { return th.FreeHost(pinned) })
 	for _, p := range []driver.Pointer{a, b, o} {
 		step(func() error { return th.Free(p) })
 	}
-	step(func() error { return th.UnloadModule(module) })
 	return err
 }
 
 // calls are the driver's symbols that a Thread uses.
 var calls = []string{
 	"cuMemGetInfo_v2", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetParamInfo", "cuFuncGetAttribute",
-	"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
+	"cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
 	"cuEventCreate", "cuMemcpyHtoD_v2", "cuStreamBeginCapture_v2", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel",
 	"cuMemcpyDtoHAsync_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuMemsetD8Async",
 	"cuMemsetD32Async", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch", "cuEventSynchronize",
 	"cuEventElapsedTime", "cuStreamSynchronize", "cuMemcpyDtoH_v2", "cuCtxSynchronize", "cuGraphExecDestroy",
-	"cuEventDestroy_v2", "cuStreamDestroy_v2", "cuMemFreeHost", "cuMemFree_v2", "cuModuleUnload",
+	"cuEventDestroy_v2", "cuMemFreeHost", "cuMemFree_v2",
 }
 
 // A fault at any call of any symbol is an error of that call; one that is fatal
 // ends the context, any other leaves it able to do everything.
 func TestFaultAtEveryCall(t *testing.T) {
 	l, c := open(t)
-	if err := c.Do(workload); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Do(workload))
 	count := map[string]int{}
 	for _, symbol := range calls {
 		if count[symbol] = l.Calls(symbol); count[symbol] == 0 {
@@ -142,12 +134,9 @@ func TestFaultAtEveryCall(t *testing.T) {
 		for n := 1; n <= count[symbol]; n++ {
 			for _, code := range []int{801, 700} { // not supported; illegal address
 				l.Reset()
-				c, err := driver.Open(l, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(driver.Open(l, 0))(t)
 				l.Fail(symbol, n, code)
-				err = c.Do(workload)
+				err := c.Do(workload)
 				var lost *driver.LostError
 				var call *driver.CallError
 				switch {
@@ -370,10 +359,7 @@ func TestCallsFromManyGoroutines(t *testing.T) {
 func TestCloseEndsTheGoroutine(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	l := shim.OpenFiles(t, testKernels)
-	c, err := driver.Open(l, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(driver.Open(l, 0))(t)
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {

@@ -58,7 +58,6 @@ type Attribute int
 
 // The attributes that Devices reads.
 const (
-	attributeSharedPerBlock      Attribute = 8
 	attributeClockKHz            Attribute = 13
 	attributeMultiprocessors     Attribute = 16
 	attributeMemoryClockKHz      Attribute = 36
@@ -99,7 +98,6 @@ type Driver interface {
 	synchronize() error
 
 	loadModule(image []byte) (moduleHandle, error)
-	unloadModule(moduleHandle) error
 	function(m moduleHandle, name string) (functionHandle, error)
 	// parameters is nil where the driver cannot tell (before CUDA 12.4).
 	parameters(functionHandle) ([]Parameter, error)
@@ -107,7 +105,6 @@ type Driver interface {
 	// maxThreads is the largest block; asking makes a driver that loads functions
 	// lazily load this one, which it could not while a stream captures.
 	maxThreads(f functionHandle) (int, error)
-	occupancy(f functionHandle, threads, shared int) (int, error)
 
 	memoryInfo() (free, total uint64, err error)
 	alloc(bytes int) (Pointer, error)
@@ -123,7 +120,6 @@ type Driver interface {
 	fill32Async(dst Pointer, value uint32, count int, s Stream) error
 
 	createStream() (Stream, error)
-	destroyStream(Stream) error
 	streamSynchronize(Stream) error
 	streamWait(Stream, Event) error
 	createEvent() (Event, error)

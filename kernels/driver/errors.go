@@ -147,7 +147,6 @@ const (
 	codeOutOfMemory = 2
 	codeNoDevice    = 100
 	codeBadOrdinal  = 101
-	codeNotReady    = 600
 )
 
 // fatal holds the errors after which the driver refuses every call on the context.

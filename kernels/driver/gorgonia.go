@@ -170,10 +170,6 @@ func (linked) loadModule(image []byte) (moduleHandle, error) {
 	return moduleHandle(handle(&m)), err
 }
 
-func (linked) unloadModule(m moduleHandle) error {
-	return result("cuModuleUnload", C.cuModuleUnload(object[C.CUmodule](uintptr(m))))
-}
-
 func (linked) function(m moduleHandle, name string) (functionHandle, error) {
 	f, err := object[cu.Module](uintptr(m)).Function(name)
 	return functionHandle(handle(&f)), wrap("cuModuleGetFunction", err)
@@ -207,11 +203,6 @@ func (linked) setSharedLimit(f functionHandle, n int) error {
 func (linked) maxThreads(f functionHandle) (int, error) {
 	n, err := object[cu.Function](uintptr(f)).Attribute(cu.FnMaxThreadsPerBlock)
 	return n, wrap("cuFuncGetAttribute", err)
-}
-
-func (linked) occupancy(f functionHandle, threads, shared int) (int, error) {
-	n, err := object[cu.Function](uintptr(f)).MaxActiveBlocksPerMultiProcessor(threads, int64(shared))
-	return n, wrap("cuOccupancyMaxActiveBlocksPerMultiprocessor", err)
 }
 
 func (linked) memoryInfo() (free, total uint64, err error) {
@@ -267,11 +258,6 @@ func (linked) fill32Async(dst Pointer, value uint32, count int, s Stream) error 
 func (linked) createStream() (Stream, error) {
 	s, err := cu.MakeStream(cu.DefaultStream)
 	return Stream(handle(&s)), wrap("cuStreamCreate", err)
-}
-
-func (linked) destroyStream(s Stream) error {
-	c := stream(s)
-	return wrap("cuStreamDestroy", c.Destroy())
 }
 
 func (linked) streamSynchronize(s Stream) error {

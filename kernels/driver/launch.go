@@ -11,7 +11,7 @@ import (
 // maxArguments bounds the arguments of one kernel.
 const maxArguments = 64
 
-// Module is a loaded kernel image.
+// Module is a loaded kernel image. It ends with the context.
 type Module struct {
 	name   string
 	handle moduleHandle
@@ -44,14 +44,6 @@ func (t *Thread) LoadModule(name string, image []byte) (*Module, error) {
 		return nil, e
 	}
 	return &Module{name, h}, nil
-}
-
-// UnloadModule ends a module and its kernels.
-func (t *Thread) UnloadModule(m *Module) error {
-	if m == nil || t.alive() != nil {
-		return nil
-	}
-	return t.check(t.driver.unloadModule(m.handle))
 }
 
 // Kernel is an entry point of a module.
@@ -90,19 +82,6 @@ func (t *Thread) Kernel(m *Module, name string) (*Kernel, error) {
 		return nil, err
 	}
 	return &Kernel{name: name, handle: h, parameters: parameters, shared: defaultShared, threads: threads}, nil
-}
-
-// Occupancy is the number of blocks of so many threads and bytes of dynamic shared
-// memory that one multiprocessor holds at a time.
-func (t *Thread) Occupancy(k *Kernel, threads, shared int) (int, error) {
-	if err := t.alive(); err != nil {
-		return 0, err
-	}
-	if err := t.raiseShared(k, shared); err != nil {
-		return 0, err
-	}
-	n, err := t.driver.occupancy(k.handle, threads, shared)
-	return n, t.check(err)
 }
 
 // Argument is one argument of a kernel; Address, Int32, Uint32, Int64, Uint64,

@@ -1,47 +1,21 @@
 package driver
 
-// NewStream makes a stream. Work on it also waits for, and is waited for by,
+// NewStream makes a stream, which ends with the context. Work on it also waits for, and is waited for by,
 // Upload and Download.
-func (t *Thread) NewStream() (Stream, error) {
-	if err := t.alive(); err != nil {
-		return 0, err
-	}
-	s, err := t.driver.createStream()
-	return s, t.check(err)
-}
-
-// DestroyStream ends a stream once its work is done.
-func (t *Thread) DestroyStream(s Stream) error {
-	if s == 0 || t.alive() != nil {
-		return nil
-	}
-	return t.check(t.driver.destroyStream(s))
-}
+func (t *Thread) NewStream() (Stream, error) { return ask(t, t.driver.createStream) }
 
 // Wait waits for the work of one stream. An error of a kernel shows here.
 func (t *Thread) Wait(s Stream) error {
-	if err := t.alive(); err != nil {
-		return err
-	}
-	return t.check(t.driver.streamSynchronize(s))
+	return t.call(func() error { return t.driver.streamSynchronize(s) })
 }
 
 // WaitFor makes later work of the stream wait for the event.
 func (t *Thread) WaitFor(s Stream, e Event) error {
-	if err := t.alive(); err != nil {
-		return err
-	}
-	return t.check(t.driver.streamWait(s, e))
+	return t.call(func() error { return t.driver.streamWait(s, e) })
 }
 
 // NewEvent makes an event, with timing.
-func (t *Thread) NewEvent() (Event, error) {
-	if err := t.alive(); err != nil {
-		return 0, err
-	}
-	e, err := t.driver.createEvent()
-	return e, t.check(err)
-}
+func (t *Thread) NewEvent() (Event, error) { return ask(t, t.driver.createEvent) }
 
 // DestroyEvent ends an event.
 func (t *Thread) DestroyEvent(e Event) error {
@@ -53,27 +27,17 @@ func (t *Thread) DestroyEvent(e Event) error {
 
 // Record puts the event behind the work now on the stream.
 func (t *Thread) Record(e Event, s Stream) error {
-	if err := t.alive(); err != nil {
-		return err
-	}
-	return t.check(t.driver.recordEvent(e, s))
+	return t.call(func() error { return t.driver.recordEvent(e, s) })
 }
 
 // WaitEvent waits until the event has passed.
 func (t *Thread) WaitEvent(e Event) error {
-	if err := t.alive(); err != nil {
-		return err
-	}
-	return t.check(t.driver.eventSynchronize(e))
+	return t.call(func() error { return t.driver.eventSynchronize(e) })
 }
 
 // Elapsed is the time between two events that have passed, in milliseconds.
 func (t *Thread) Elapsed(from, to Event) (float32, error) {
-	if err := t.alive(); err != nil {
-		return 0, err
-	}
-	ms, err := t.driver.elapsed(from, to)
-	return ms, t.check(err)
+	return ask(t, func() (float32, error) { return t.driver.elapsed(from, to) })
 }
 
 // Graph is work captured once and launched many times. Its kernels keep the
@@ -111,10 +75,7 @@ func (t *Thread) Capture(s Stream, f func() error) (*Graph, error) {
 
 // LaunchGraph queues a captured graph.
 func (t *Thread) LaunchGraph(g *Graph, s Stream) error {
-	if err := t.alive(); err != nil {
-		return err
-	}
-	return t.check(t.driver.launchGraph(g.handle, s))
+	return t.call(func() error { return t.driver.launchGraph(g.handle, s) })
 }
 
 // DestroyGraph ends a graph once its work is done.

@@ -30,7 +30,7 @@ func Open(t testing.TB) *Library {
 	if onGPU() {
 		t.Skip("this test needs the host shim, GPC_TEST_GPU=1 asks for a GPU")
 	}
-	opened.Do(func() { opened.library, opened.err = open(nil) })
+	opened.Do(func() { opened.library, opened.err = Make() })
 	return answer(t, opened.library, opened.err)
 }
 
@@ -55,11 +55,13 @@ func onGPU() bool { return os.Getenv("GPC_TEST_GPU") == "1" }
 // all of the module's.
 func OpenFiles(t testing.TB, sources ...string) *Library {
 	t.Helper()
-	l, err := open(sources)
+	l, err := Make(sources...)
 	return answer(t, l, err)
 }
 
-func open(sources []string) (*Library, error) {
+// Make builds and loads a library of the given kernels, by their paths in the module of
+// the working directory; without any, of all of the module's and the engine's.
+func Make(sources ...string) (*Library, error) {
 	m, err := images.Find(".")
 	if err != nil {
 		return nil, err

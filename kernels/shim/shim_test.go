@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -16,10 +17,7 @@ import (
 func open(t *testing.T) (*shim.Library, *driver.Context) {
 	t.Helper()
 	l := shim.OpenFiles(t, "kernels/shim/testdata/sum.cu")
-	ctx, err := driver.Open(l, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx := must.Get(driver.Open(l, 0))(t)
 	t.Cleanup(func() {
 		ctx.Close()
 		if n := l.Allocations(); n != 0 {
@@ -29,33 +27,16 @@ func open(t *testing.T) (*shim.Library, *driver.Context) {
 	return l, ctx
 }
 
-func must[T any](t *testing.T) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func kernel(t *testing.T, th *driver.Thread, name string) *driver.Kernel {
 	t.Helper()
-	m := must[*driver.Module](t)(th.LoadModule("test", driver.HostShimImage))
-	return must[*driver.Kernel](t)(th.Kernel(m, name))
+	m := must.Get(th.LoadModule("test", driver.HostShimImage))(t)
+	return must.Get(th.Kernel(m, name))(t)
 }
 
 func device[T driver.Element](t *testing.T, th *driver.Thread, values []T) driver.Pointer {
 	t.Helper()
-	p := must[driver.Pointer](t)(th.Alloc(len(values) * 8))
-	ok(t, driver.Upload(th, p, values))
+	p := must.Get(th.Alloc(len(values) * 8))(t)
+	must.OK(t, driver.Upload(th, p, values))
 	return p
 }
 
@@ -71,20 +52,20 @@ func TestSumUsesSharedMemoryAndShuffles(t *testing.T) {
 				a[i], b[i] = float32(i%17)-8, float32(i%5)
 				want[i/threads] += float64(a[i]) + float64(b[i])
 			}
-			ok(t, ctx.Do(func(th *driver.Thread) error {
+			must.OK(t, ctx.Do(func(th *driver.Thread) error {
 				k := kernel(t, th, "gpc_test_sum")
 				out, pa, pb := device(t, th, make([]float32, blocks)), device(t, th, a), device(t, th, b)
-				ok(t, th.Launch(k, driver.Launch{Grid: driver.Dim{X: blocks}, Block: driver.Dim{X: threads}, Shared: 4 * ((threads + 31) / 32)},
+				must.OK(t, th.Launch(k, driver.Launch{Grid: driver.Dim{X: blocks}, Block: driver.Dim{X: threads}, Shared: 4 * ((threads + 31) / 32)},
 					driver.Address(out), driver.Address(pa), driver.Address(pb), driver.Int32(n)))
 				got := make([]float32, blocks)
-				ok(t, driver.Download(th, got, out))
+				must.OK(t, driver.Download(th, got, out))
 				for i := range got {
 					if float64(got[i]) != want[i] {
 						t.Errorf("%d threads, order %d: block %d sums to %v, want %v", threads, order, i, got[i], want[i])
 					}
 				}
 				for _, p := range []driver.Pointer{out, pa, pb} {
-					ok(t, th.Free(p))
+					must.OK(t, th.Free(p))
 				}
 				return nil
 			}))
@@ -99,9 +80,9 @@ func TestTransposeThroughAStaticTile(t *testing.T) {
 	for i := range in {
 		in[i] = float32(i)
 	}
-	ok(t, ctx.Do(func(th *driver.Thread) error {
+	must.OK(t, ctx.Do(func(th *driver.Thread) error {
 		out, p := device(t, th, got), device(t, th, in)
-		ok(t, th.Launch(kernel(t, th, "gpc_test_transpose"), driver.Launch{Grid: driver.Dim{X: 2, Y: 2}, Block: driver.Dim{X: 32, Y: 32}},
+		must.OK(t, th.Launch(kernel(t, th, "gpc_test_transpose"), driver.Launch{Grid: driver.Dim{X: 2, Y: 2}, Block: driver.Dim{X: 32, Y: 32}},
 			driver.Address(out), driver.Address(p), driver.Int32(n)))
 		return driver.Download(th, got, out)
 	}))
@@ -120,9 +101,9 @@ func TestWarpOperations(t *testing.T) {
 		l.SetOrder(order)
 		const threads = 64
 		got := make([]int32, 8*threads)
-		ok(t, ctx.Do(func(th *driver.Thread) error {
+		must.OK(t, ctx.Do(func(th *driver.Thread) error {
 			p := device(t, th, got)
-			ok(t, th.Launch(kernel(t, th, "gpc_test_lanes"), driver.Launch{Block: driver.Dim{X: threads}}, driver.Address(p)))
+			must.OK(t, th.Launch(kernel(t, th, "gpc_test_lanes"), driver.Launch{Block: driver.Dim{X: threads}}, driver.Address(p)))
 			return driver.Download(th, got, p)
 		}))
 		ballot := uint32(0)
@@ -153,13 +134,13 @@ func TestWarpOperations(t *testing.T) {
 
 func TestIntegerAtomics(t *testing.T) {
 	_, ctx := open(t)
-	ok(t, ctx.Do(func(th *driver.Thread) error {
+	must.OK(t, ctx.Do(func(th *driver.Thread) error {
 		count, least := device(t, th, []uint32{5}), device(t, th, []uint64{math.MaxUint64})
-		ok(t, th.Launch(kernel(t, th, "gpc_test_count"), driver.Launch{Grid: driver.Dim{X: 4}, Block: driver.Dim{X: 96}},
+		must.OK(t, th.Launch(kernel(t, th, "gpc_test_count"), driver.Launch{Grid: driver.Dim{X: 4}, Block: driver.Dim{X: 96}},
 			driver.Address(count), driver.Address(least), driver.Float32(2)))
 		c, m := make([]uint32, 1), make([]uint64, 1)
-		ok(t, driver.Download(th, c, count))
-		ok(t, driver.Download(th, m, least))
+		must.OK(t, driver.Download(th, c, count))
+		must.OK(t, driver.Download(th, m, least))
 		if c[0] != 5+2*4*96 || m[0] != 1000-2*(4*96-1) {
 			t.Errorf("count %d, least %d", c[0], m[0])
 		}
@@ -172,13 +153,13 @@ func TestIntegerAtomics(t *testing.T) {
 func TestGraphReplaysWithNewInputs(t *testing.T) {
 	_, ctx := open(t)
 	const n = 64
-	ok(t, ctx.Do(func(th *driver.Thread) error {
+	must.OK(t, ctx.Do(func(th *driver.Thread) error {
 		k := kernel(t, th, "gpc_test_sum")
-		in := must[*driver.HostMemory](t)(th.AllocHost(4 * n))
-		result := must[*driver.HostMemory](t)(th.AllocHost(4))
+		in := must.Get(th.AllocHost(4 * n))(t)
+		result := must.Get(th.AllocHost(4))(t)
 		a, b, out := device(t, th, make([]float32, n)), device(t, th, make([]float32, n)), device(t, th, []float32{0})
-		s := must[driver.Stream](t)(th.NewStream())
-		g := must[*driver.Graph](t)(th.Capture(s, func() error {
+		s := must.Get(th.NewStream())(t)
+		g := must.Get(th.Capture(s, func() error {
 			if err := th.UploadAsync(a, in, 0, 4*n, s); err != nil {
 				return err
 			}
@@ -187,24 +168,23 @@ func TestGraphReplaysWithNewInputs(t *testing.T) {
 				return err
 			}
 			return th.DownloadAsync(result, 0, out, 4, s)
-		}))
+		}))(t)
 		values, sum := driver.HostSlice[float32](in, 0, n), driver.HostSlice[float32](result, 0, 1)
 		for round := 1; round <= 3; round++ {
 			for i := range values {
 				values[i] = float32(round)
 			}
 			before := sum[0]
-			ok(t, th.LaunchGraph(g, s))
+			must.OK(t, th.LaunchGraph(g, s))
 			if sum[0] != before && !math.IsNaN(float64(before)) {
 				t.Error("the graph ran before it was waited for")
 			}
-			ok(t, th.Wait(s))
+			must.OK(t, th.Wait(s))
 			if sum[0] != float32(round*n) {
 				t.Errorf("round %d: %v, want %d", round, sum[0], round*n)
 			}
 		}
-		ok(t, th.DestroyGraph(g))
-		return th.DestroyStream(s)
+		return th.DestroyGraph(g)
 	}))
 }
 
@@ -218,9 +198,9 @@ func TestCheckedBuild(t *testing.T) {
 	t.Setenv("GPC_SHIM_CHECK", "1")
 	findMistakes(t, map[int]string{5: "testdata/sum.cu:71: misaligned", 6: "testdata/sum.cu:72: array index 65 out of bounds", 9: "blocks 1 and 0 of a kernel both touch byte 0 of an allocation of 256 bytes"})
 	_, ctx := open(t)
-	ok(t, ctx.Do(func(th *driver.Thread) error {
+	must.OK(t, ctx.Do(func(th *driver.Thread) error {
 		p := device(t, th, make([]uint32, 32))
-		ok(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 3}, Block: driver.Dim{X: 32}, Shared: 128},
+		must.OK(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 3}, Block: driver.Dim{X: 32}, Shared: 128},
 			driver.Address(p), driver.Int32(32), driver.Int32(10), driver.Struct(&struct{ A, B int32 }{})))
 		return th.Synchronize()
 	}))
@@ -248,9 +228,9 @@ func TestCheckedBuildFindsConflictsInGraphs(t *testing.T) {
 			l, ctx := open(t)
 			err := ctx.Do(func(th *driver.Thread) error {
 				k := kernel(t, th, "gpc_test_fault")
-				p := must[driver.Pointer](t)(th.Alloc(1024))
-				main, side := must[driver.Stream](t)(th.NewStream()), must[driver.Stream](t)(th.NewStream())
-				fork, done := must[driver.Event](t)(th.NewEvent()), must[driver.Event](t)(th.NewEvent())
+				p := must.Get(th.Alloc(1024))(t)
+				main, side := must.Get(th.NewStream())(t), must.Get(th.NewStream())(t)
+				fork, done := must.Get(th.NewEvent())(t), must.Get(th.NewEvent())(t)
 				write := func(at driver.Pointer, s driver.Stream) error {
 					return th.Launch(k, driver.Launch{Block: driver.Dim{X: 32}, Shared: 128, Stream: s},
 						driver.Address(at), driver.Int32(32), driver.Int32(0), driver.Struct(&struct {
@@ -292,7 +272,7 @@ func TestCheckedBuildFindsConflictsInGraphs(t *testing.T) {
 				return th.Wait(main)
 			})
 			if c.want == "" {
-				ok(t, err)
+				must.OK(t, err)
 			} else if err == nil || !strings.Contains(l.Message(), c.want) {
 				t.Errorf("%v, message %q, want one with %q", err, l.Message(), c.want)
 			}
@@ -305,9 +285,9 @@ func TestCheckedBuildFindsConflictsInGraphs(t *testing.T) {
 func TestUnjoinedBranch(t *testing.T) {
 	_, ctx := open(t)
 	err := ctx.Do(func(th *driver.Thread) error {
-		main, side := must[driver.Stream](t)(th.NewStream()), must[driver.Stream](t)(th.NewStream())
-		fork := must[driver.Event](t)(th.NewEvent())
-		p := must[driver.Pointer](t)(th.Alloc(64))
+		main, side := must.Get(th.NewStream())(t), must.Get(th.NewStream())(t)
+		fork := must.Get(th.NewEvent())(t)
+		p := must.Get(th.Alloc(64))(t)
 		_, err := th.Capture(main, func() error {
 			return errors.Join(th.Record(fork, main), th.WaitFor(side, fork), th.ZeroAsync(p, 64, side))
 		})
@@ -325,12 +305,12 @@ func findMistakes(t *testing.T, mistakes map[int]string) {
 		l, ctx := open(t)
 		err := ctx.Do(func(th *driver.Thread) error {
 			n := 64
-			p := must[driver.Pointer](t)(th.Alloc(4 * n))
+			p := must.Get(th.Alloc(4 * n))(t)
 			pair := struct {
 				A float32
 				B int32
 			}{2, 3}
-			ok(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 2}, Block: driver.Dim{X: 32}, Shared: 4 * n},
+			must.OK(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 2}, Block: driver.Dim{X: 32}, Shared: 4 * n},
 				driver.Address(p), driver.Int32(n), driver.Int32(which), driver.Struct(&pair)))
 			return th.Synchronize()
 		})
@@ -341,7 +321,7 @@ func findMistakes(t *testing.T, mistakes map[int]string) {
 		if ctx.Lost() == nil {
 			t.Errorf("mistake %d left the context usable", which)
 		}
-		ok(t, ctx.Close())
+		must.OK(t, ctx.Close())
 	}
 }
 
@@ -353,9 +333,9 @@ func TestStructureByValueAndPoison(t *testing.T) {
 	}{2.5, 4}
 	run := func(which int) []float32 {
 		got := make([]float32, 32)
-		ok(t, ctx.Do(func(th *driver.Thread) error {
+		must.OK(t, ctx.Do(func(th *driver.Thread) error {
 			p := device(t, th, got)
-			ok(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Block: driver.Dim{X: 32}, Shared: 128},
+			must.OK(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Block: driver.Dim{X: 32}, Shared: 128},
 				driver.Address(p), driver.Int32(32), driver.Int32(which), driver.Struct(&pair)))
 			return driver.Download(th, got, p)
 		}))

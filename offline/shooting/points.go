@@ -1,6 +1,10 @@
 package shooting
 
-import "github.com/gpc-engine/gpc/domain"
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
 
 // points collects the points at which the objectives, or their gradients, are
 // wanted, so that a problem with a domain.BlockGradient evaluates them in one
@@ -36,19 +40,11 @@ func (p *points) addWeighted(s, c, u, sigma []float64) {
 	p.b.Sigma = append(p.b.Sigma, sigma...)
 }
 
-// sized returns a slice of n entries in the memory of x where that suffices.
-func sized(x []float64, n int) []float64 {
-	if cap(x) < n {
-		return make([]float64, n)
-	}
-	return x[:n]
-}
-
 // objectives evaluates J at every point, [rows][no].
 func (p *points) objectives() []float64 {
 	spec := p.problem.Spec()
 	ns, nu, nc, no := len(spec.Measured), len(spec.Action), len(spec.Context), len(spec.Objectives)
-	p.b.J = sized(p.b.J, p.b.Rows*no)
+	p.b.J = slices.Grow(p.b.J[:0], p.b.Rows*no)[:p.b.Rows*no]
 	if p.block != nil {
 		if p.b.Rows > 0 {
 			p.block.GradientBlock(domain.Block{Rows: p.b.Rows, S: p.b.S, U: p.b.U, C: p.b.C, J: p.b.J})
@@ -66,7 +62,7 @@ func (p *points) objectives() []float64 {
 func (p *points) gradients() (gs, gu []float64) {
 	spec := p.problem.Spec()
 	ns, nu, nc, no := len(spec.Measured), len(spec.Action), len(spec.Context), len(spec.Objectives)
-	p.b.GS, p.b.GU = sized(p.b.GS, p.b.Rows*ns), sized(p.b.GU, p.b.Rows*nu)
+	p.b.GS, p.b.GU = slices.Grow(p.b.GS[:0], p.b.Rows*ns)[:p.b.Rows*ns], slices.Grow(p.b.GU[:0], p.b.Rows*nu)[:p.b.Rows*nu]
 	if p.block != nil {
 		b := p.b
 		b.J = nil

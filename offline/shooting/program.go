@@ -2,6 +2,7 @@ package shooting
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -74,10 +75,7 @@ func newProgram(p domain.Problem, s0, c0 []float64, steps int, stateScale []floa
 	}
 	q.nx = q.ns + q.nc
 	q.initial = append(append([]float64(nil), s0...), c0...)
-	q.scale = make([]float64, q.nx+q.nu)
-	for i := range q.scale {
-		q.scale[i] = 1
-	}
+	q.scale = slices.Repeat([]float64{1}, q.nx+q.nu)
 	copy(q.scale, stateScale)
 	for j, a := range spec.Action {
 		mid, half := 0.0, 1.0

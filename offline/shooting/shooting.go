@@ -11,11 +11,13 @@
 package shooting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -76,29 +78,14 @@ var _ domain.Solver = (*Solver)(nil)
 // initial writes the first state and context of the scenario p.
 func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options) (*Solver, error) {
 	spec := problem.Spec()
-	if opt.Horizon == 0 {
-		opt.Horizon = spec.Steps + spec.Plan - 1
-	}
-	if opt.Keep == 0 {
-		opt.Keep = opt.Horizon - spec.Plan + 1
-	}
-	if opt.Starts == 0 {
-		opt.Starts = 1
-	}
-	if opt.Tolerance == 0 {
-		opt.Tolerance = 1e-5
-	}
-	if opt.Iterations == 0 {
-		opt.Iterations = 200
-	}
-	if opt.PerturbScale == 0 {
-		opt.PerturbScale = 0.02
-	}
+	opt.Horizon = cmp.Or(opt.Horizon, spec.Steps+spec.Plan-1)
+	opt.Keep = cmp.Or(opt.Keep, opt.Horizon-spec.Plan+1)
+	opt.Starts = cmp.Or(opt.Starts, 1)
+	opt.Tolerance = cmp.Or(opt.Tolerance, 1e-5)
+	opt.Iterations = cmp.Or(opt.Iterations, 200)
+	opt.PerturbScale = cmp.Or(opt.PerturbScale, 0.02)
 	if opt.StateScale == nil {
-		opt.StateScale = make([]float64, len(spec.Measured))
-		for i := range opt.StateScale {
-			opt.StateScale[i] = 1
-		}
+		opt.StateScale = slices.Repeat([]float64{1}, len(spec.Measured))
 	}
 	switch {
 	case initial == nil:
@@ -416,7 +403,7 @@ func (q *program) trajectory(r ipmResult) *Trajectory {
 	clone := func(rows [][]float64) [][]float64 {
 		out := make([][]float64, len(rows))
 		for i := range rows {
-			out[i] = append([]float64(nil), rows[i]...)
+			out[i] = slices.Clone(rows[i])
 		}
 		return out
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/diff/fd"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -38,27 +39,30 @@ func randomPoint(q *program, seed uint64) []float64 {
 	return v
 }
 
+func minimise(t *testing.T, s *Solver, state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization) *Trajectory {
+	t.Helper()
+	best, err := s.Minimise(state, ctx, steps, pref, how, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return best
+}
+
 func TestDerivativesAgainstDifferences(t *testing.T) {
 	for name, q := range testPrograms() {
 		n, m := q.variables(), q.constraints()
 		v := randomPoint(q, 3)
-		g, df, dg := make([]float64, m), make([]float64, n), make([]float64, m*n)
-		q.values(v, g)
+		df, dg := make([]float64, n), make([]float64, m*n)
+		q.values(v, make([]float64, m))
 		q.derivatives(df, dg)
-		gp, gm := make([]float64, m), make([]float64, m)
+		want := mat.NewDense(1+m, n, nil)
+		fd.Jacobian(want, func(y, x []float64) { y[0] = q.values(x, y[1:]) }, v, &fd.JacobianSettings{Formula: fd.Central, Step: 1e-5})
 		for j := range n {
-			const h = 1e-5
-			at := v[j]
-			v[j] = at + h
-			fp := q.values(v, gp)
-			v[j] = at - h
-			fm := q.values(v, gm)
-			v[j] = at
-			if want := (fp - fm) / (2 * h); !(math.Abs(df[j]-want) < 1e-7) {
+			if want := want.At(0, j); !(math.Abs(df[j]-want) < 1e-7) {
 				t.Errorf("%s: ∂f/∂v%d is %v, differences say %v", name, j, df[j], want)
 			}
 			for i := range m {
-				if want := (gp[i] - gm[i]) / (2 * h); !(math.Abs(dg[i*n+j]-want) < 1e-7) {
+				if want := want.At(1+i, j); !(math.Abs(dg[i*n+j]-want) < 1e-7) {
 					t.Errorf("%s: ∂g%d/∂v%d is %v, differences say %v", name, i, j, dg[i*n+j], want)
 				}
 			}
@@ -76,9 +80,9 @@ func TestHessianAgainstDifferences(t *testing.T) {
 			z[i] = rng.Float64()
 		}
 		const scale = 1.7
-		gradient := func() []float64 {
-			g, df, dg := make([]float64, m), make([]float64, n), make([]float64, m*n)
-			q.values(v, g)
+		gradient := func(df, v []float64) {
+			dg := make([]float64, m*n)
+			q.values(v, make([]float64, m))
 			q.derivatives(df, dg)
 			for j := range df {
 				df[j] *= scale
@@ -86,22 +90,16 @@ func TestHessianAgainstDifferences(t *testing.T) {
 					df[j] -= z[i] * dg[i*n+j]
 				}
 			}
-			return df
 		}
-		gradient()
+		gradient(make([]float64, n), v)
 		h := make([]float64, n*n)
 		q.hessian(scale, z, h)
+		want := mat.NewDense(n, n, nil)
+		fd.Jacobian(want, gradient, v, &fd.JacobianSettings{Formula: fd.Central, Step: 1e-4})
 		for j := range n {
-			const d = 1e-4
-			at := v[j]
-			v[j] = at + d
-			plus := gradient()
-			v[j] = at - d
-			minus := gradient()
-			v[j] = at
 			for i := range n {
 				// Second differences: rounding 1e-16/1e-8, truncation 1e-8.
-				if want := (plus[i] - minus[i]) / (2 * d); !(math.Abs(h[i*n+j]-want) < 1e-5) {
+				if want := want.At(i, j); !(math.Abs(h[i*n+j]-want) < 1e-5) {
 					t.Errorf("%s: ∂²L/∂v%d∂v%d is %v, differences say %v", name, i, j, h[i*n+j], want)
 				}
 			}
@@ -176,14 +174,8 @@ func TestBlocksSolveToTheTrajectoryOfRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	s0, c0 := []float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}
-	want, err := rows.Minimise(s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := blocks.Minimise(s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := minimise(t, rows, s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum)
+	got := minimise(t, blocks, s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum)
 	if got.Iterations != want.Iterations || !(math.Abs(got.Cost-want.Cost) < 1e-9) {
 		t.Errorf("cost %v in %d iterations, row by row %v in %d", got.Cost, got.Iterations, want.Cost, want.Iterations)
 	}
@@ -247,10 +239,7 @@ func TestUnconstrainedLinearQuadraticOptimum(t *testing.T) {
 	p := cart{force: 100, speed: 100, steps: 20}
 	for _, w := range [][]float64{{0.5, 0.5}, {0.99, 0.01}, {0.05, 0.95}} {
 		s0 := []float64{1.5, -0.4}
-		got, err := newCart(p, Options{Tolerance: 1e-8}).Minimise(s0, nil, 20, domain.Preference{W: w}, domain.WeightedSum, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := minimise(t, newCart(p, Options{Tolerance: 1e-8}), s0, nil, 20, domain.Preference{W: w}, domain.WeightedSum)
 		h, c := p.quadratic(s0, w)
 		var chol mat.Cholesky
 		if !chol.Factorize(h) {
@@ -295,10 +284,7 @@ func boxOptimum(h *mat.SymDense, c *mat.VecDense, bound float64) []float64 {
 func TestBoxConstrainedOptimum(t *testing.T) {
 	p := cart{force: 0.7, speed: 100, steps: 20}
 	s0, w := []float64{2, 1}, []float64{0.9, 0.1}
-	got, err := newCart(p, Options{Tolerance: 1e-8}).Minimise(s0, nil, 20, domain.Preference{W: w}, domain.WeightedSum, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := minimise(t, newCart(p, Options{Tolerance: 1e-8}), s0, nil, 20, domain.Preference{W: w}, domain.WeightedSum)
 	h, c := p.quadratic(s0, w)
 	active := 0
 	for i, want := range boxOptimum(h, c, 0.7) {
@@ -321,10 +307,7 @@ func TestBoxConstrainedOptimum(t *testing.T) {
 func TestMarginConstrainedOptimum(t *testing.T) {
 	p := cart{force: 5, speed: 0.5, steps: 15}
 	s0, w := []float64{-2, 0}, []float64{0.95, 0.05}
-	got, err := newCart(p, Options{Tolerance: 1e-8}).Minimise(s0, nil, 15, domain.Preference{W: w}, domain.WeightedSum, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := minimise(t, newCart(p, Options{Tolerance: 1e-8}), s0, nil, 15, domain.Preference{W: w}, domain.WeightedSum)
 	h, c := p.quadratic(s0, w)
 	u := mat.NewVecDense(15, nil)
 	for i := range 15 {
@@ -463,14 +446,8 @@ func TestSamplesAreStepsOfOneTrajectory(t *testing.T) {
 func TestTailsAreOptimal(t *testing.T) {
 	solver := newTanks(Options{Tolerance: 1e-8})
 	pref := domain.Preference{Adaptive: true}
-	whole, err := solver.Minimise([]float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}, 30, pref, domain.WeightedSum, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tail, err := solver.Minimise(whole.S[12], whole.C[12], 18, pref, domain.WeightedSum, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := minimise(t, solver, []float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}, 30, pref, domain.WeightedSum)
+	tail := minimise(t, solver, whole.S[12], whole.C[12], 18, pref, domain.WeightedSum)
 	for i, u := range tail.U {
 		for j := range u {
 			if d := math.Abs(u[j] - whole.U[12+i][j]); !(d < 1e-4) {
@@ -490,10 +467,7 @@ func TestScalarizations(t *testing.T) {
 	}
 	for _, w := range [][]float64{{0.5, 0.5}, {0.8, 0.2}, {0.25, 0.75}} {
 		pref := domain.Preference{W: w}
-		got, err := solver.Minimise(s0, c0, 20, pref, domain.Chebyshev, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := minimise(t, solver, s0, c0, 20, pref, domain.Chebyshev)
 		cost := got.Total()
 		a, b := w[0]*(cost[0]-ideal[0])/spread[0], w[1]*(cost[1]-ideal[1])/spread[1]
 		// On a connected front both weighted distances are equal at the optimum.
@@ -501,20 +475,14 @@ func TestScalarizations(t *testing.T) {
 			t.Errorf("w %v: weighted distances %v and %v differ", w, a, b)
 		}
 		// A weighted sum cannot be better in both objectives.
-		sum, err := solver.Minimise(s0, c0, 20, pref, domain.WeightedSum, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := minimise(t, solver, s0, c0, 20, pref, domain.WeightedSum)
 		if o := sum.Total(); o[0] < cost[0]-1e-6 && o[1] < cost[1]-1e-6 {
 			t.Errorf("w %v: %v is dominated by %v", w, cost, o)
 		}
 		if w[0]*sum.Total()[0]+w[1]*sum.Total()[1] > w[0]*cost[0]+w[1]*cost[1]+1e-6 {
 			t.Errorf("w %v: the weighted sum's own minimum %v is above that of %v", w, sum.Total(), cost)
 		}
-		got, err = solver.Minimise(s0, c0, 20, pref, domain.EpsilonConstraint, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got = minimise(t, solver, s0, c0, 20, pref, domain.EpsilonConstraint)
 		bounded := 1
 		if w[1] > w[0] {
 			bounded = 0
@@ -531,14 +499,8 @@ func TestMultiStartIsNeverWorse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for range 5 {
 		s0, c0 := []float64{0.1 + 0.8*rng.Float64(), 0.1 + 0.7*rng.Float64()}, []float64{0.2 + 0.6*rng.Float64(), 0.4, 0.1}
-		a, err := one.Minimise(s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := four.Minimise(s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := minimise(t, one, s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum)
+		b := minimise(t, four, s0, c0, 30, domain.Preference{Adaptive: true}, domain.WeightedSum)
 		if b.Cost > a.Cost {
 			t.Errorf("four starts cost %v, one %v", b.Cost, a.Cost)
 		}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 // TestAMissingPeerIsOneLine that says what is missing, and nothing is recorded
@@ -18,17 +20,13 @@ func TestAMissingPeerIsOneLine(t *testing.T) {
 		}
 	}
 	octave := filepath.Join(empty, "octave-cli")
-	if err := os.WriteFile(octave, []byte("#!/bin/sh\necho broken >&2\necho more >&2\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(octave, []byte("#!/bin/sh\necho broken >&2\necho more >&2\nexit 1\n"), 0o755))
 	for folder, want := range map[string]string{"": "--matpower", empty: "no folder of MATPOWER"} {
 		if _, err := findMIPS(folder); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", folder, err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(empty, "mips", "lib"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(empty, "mips", "lib"), 0o755))
 	if err := os.WriteFile(filepath.Join(empty, "mips", "lib", "mips.m"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

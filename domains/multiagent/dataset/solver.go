@@ -321,10 +321,7 @@ func (r *Solver) certify(x *work, pref domain.Preference, weights *[world.MaxRob
 	v, h := r.view, x.joint.Scene
 	joint := make([]float64, world.LookAhead*world.MaxRobots*world.ActionSize)
 	x.joint.Actions(joint)
-	var J [world.Terms]float64
-	var margins [world.MarginKinds]float64
-	h.Evaluate(joint, world.LookAhead, &J, &margins)
-	if !(slices.Min(margins[:]) >= r.options.Hard) {
+	if _, margin := h.Score(joint, world.LookAhead, world.Thirds); !(margin >= r.options.Hard) {
 		return domain.ErrInfeasible
 	}
 	base := make([]float64, v.Spec().PlanSize())

@@ -159,7 +159,7 @@ func TestProposedPlansCompete(t *testing.T) {
 		}
 	}}
 	p := guidedPlanner(t, y, good, func(o *Options) {
-		o.Candidates, o.Descent, o.Gradient, o.Noise, o.Latent = 1024, 0, false, 0, 0.5
+		o.Candidates, o.Descent, o.Noise, o.Latent = 1024, 0, 0, 0.5
 	})
 	e = scene(t, y, 2)
 	drive(t, e, p, 1, nil)
@@ -202,7 +202,6 @@ func TestBudgetIsKept(t *testing.T) {
 				o.Candidates, o.Latent = candidates, share
 				o.Descent = math.Min(0.4, 1-share)
 				o.Noise = math.Min(0.1, 1-share-o.Descent)
-				o.Gradient = o.Descent > 0
 			})
 			e := scene(t, y, 0)
 			drive(t, e, p, 3, nil)
@@ -366,7 +365,7 @@ func BenchmarkGuidedDecision(b *testing.B) {
 	}{
 		{"none", func(o *Options) { *o = Default(true) }},
 		{"default", func(*Options) {}},
-		{"all", func(o *Options) { o.Latent, o.Descent, o.Noise, o.Gradient = 1, 0, 0, false }},
+		{"all", func(o *Options) { o.Latent, o.Descent, o.Noise = 1, 0, 0 }},
 	} {
 		b.Run(run.name, func(b *testing.B) {
 			y := system(b, true)

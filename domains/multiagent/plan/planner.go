@@ -23,7 +23,6 @@ type Options struct {
 	Forgetful  bool    // nobody commits: every decision is like the first
 	view.Soft          // penalty of closeness; static scenes choose their own buffer
 	Hard       float64 // least margin of a plan that counts as safe, m
-	Gradient   bool    // refine the best candidates through the dynamics
 	Weight     float64 // power of a robot's goal weight in its stiffness
 	Descent    float64 // share of the candidates that are iterates of the descent
 	Ways       int     // different ways that starts of a descent are kept of, at least descentBold
@@ -57,7 +56,7 @@ const Budget = 4096
 func Default(moving bool) Options {
 	o := Options{
 		Candidates: Budget, LookAhead: world.LookAhead, Soft: view.Closeness(moving), Hard: 0.02,
-		Gradient: true, Weight: 0.5, Descent: 0.5, Ways: descentBold, Noise: 0.1, Price: 0.14, Creep: 0.025,
+		Weight: 0.5, Descent: 0.5, Ways: descentBold, Noise: 0.1, Price: 0.14, Creep: 0.025,
 	}
 	if moving {
 		o.Buffer, o.Creep = 0.34, 0.1
@@ -255,11 +254,8 @@ func (p *Planner) split(i, round, rounds int) shares {
 	}
 	blocks = max(1, blocks)
 	var n shares
-	if p.options.Gradient {
-		// One iterate would only repeat what it starts from.
-		if n.descent = int(p.options.Descent * float64(blocks)); n.descent < 2 {
-			n.descent = 0
-		}
+	if n.descent = int(p.options.Descent * float64(blocks)); n.descent < 2 {
+		n.descent = 0 // one iterate would only repeat what it starts from
 	}
 	n.perturbed = int(p.options.Noise*float64(blocks)) * rollout.Lanes
 	rest := blocks*rollout.Lanes - n.descent*rollout.Lanes - n.perturbed

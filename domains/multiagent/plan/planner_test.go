@@ -98,10 +98,8 @@ func committedMargin(p *Planner) float64 {
 			a[0], a[1] = float64(u[0]), float64(u[1])
 		}
 	}
-	var J [world.Terms]float64
-	var m [world.MarginKinds]float64
-	p.scene.Evaluate(plan, world.LookAhead, &J, &m)
-	return slices.Min(m[:])
+	_, margin := p.scene.Score(plan, world.LookAhead, world.Thirds)
+	return margin
 }
 
 // What the planner reports safe is safe: rolled out in float64, the committed

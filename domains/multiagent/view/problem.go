@@ -250,12 +250,7 @@ func (v *View) Margins(s, c, u, m []float64) {
 func (v *View) Project(s, c, u []float64) bool {
 	var e sight
 	v.decode(s, c, &e)
-	for k := range u {
-		if math.IsNaN(u[k]) {
-			u[k] = 0
-		}
-	}
-	v.system.Params.Limits.Nearest(u, e.previous[:])
+	v.system.Params.Limits.Project(u, e.previous[:])
 	return v.margin(&e, u) >= 0
 }
 
@@ -265,12 +260,7 @@ func (v *View) ProjectPlan(s, c, plan []float64) {
 	before := c[viewPrevious : viewPrevious+world.ActionSize]
 	for k := 0; k < len(plan); k += world.ActionSize {
 		u := plan[k : k+world.ActionSize]
-		for f := range u {
-			if math.IsNaN(u[f]) {
-				u[f] = 0
-			}
-		}
-		v.system.Params.Limits.Nearest(u, before)
+		v.system.Params.Limits.Project(u, before)
 		before = u
 	}
 }

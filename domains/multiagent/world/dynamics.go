@@ -50,6 +50,16 @@ func (l *Limits) Nearest(u, previous []float64) {
 	}
 }
 
+// Project is Nearest of an action whose entries may be NaN, which is as zero.
+func (l *Limits) Project(u, previous []float64) {
+	for k := range u {
+		if math.IsNaN(u[k]) {
+			u[k] = 0
+		}
+	}
+	l.Nearest(u, previous)
+}
+
 // Excess is by how much one robot's action leaves its limits, ≤ 0 inside.
 func (l *Limits) Excess(u, previous []float64) float64 {
 	return max(u[0]-l.AMax, l.AMin-u[0], math.Abs(u[1])-l.OmegaMax,

@@ -1,9 +1,11 @@
 package world
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -93,7 +95,7 @@ type Episode struct {
 	scene Scene
 	w     []float64
 	noise float64
-	rng   normal
+	rng   *rand.Rand
 
 	t       int
 	world   Prediction
@@ -109,9 +111,6 @@ var (
 	_ domain.Explained = (*Episode)(nil)
 	_ domain.Sized     = (*Episode)(nil)
 )
-
-// normal is a source of standard normal numbers.
-type normal interface{ NormFloat64() float64 }
 
 func (e *Episode) Scene() any        { return e.scene }
 func (e *Episode) Steps() int        { return e.plant.System.Params.Steps }
@@ -286,4 +285,14 @@ func (e *Episode) Oracle() (float64, [][]float64, error) {
 		return math.NaN(), nil, nil
 	}
 	return cost, plan, nil
+}
+
+// noiseSource is the generator of the measurement noise of one test episode,
+// apart from that of any scene.
+func noiseSource(seed, index uint64) *rand.Rand {
+	var key [32]byte
+	copy(key[:], "gpc multi noise")
+	binary.LittleEndian.PutUint64(key[16:], seed)
+	binary.LittleEndian.PutUint64(key[24:], index)
+	return rand.New(rand.NewChaCha8(key))
 }

@@ -102,8 +102,8 @@ func (h *Prediction) Margin() float64 {
 	return low
 }
 
-// Score is what a plan costs under the preference w, Σ wᵀJ over its steps as the plant
-// counts them, and its smallest margin.
+// Score is what a plan [step][robot][a, ω] costs under the preference w, Σ wᵀJ over its
+// steps as the plant counts them, and its smallest margin.
 func (h *Prediction) Score(plan []float64, steps int, w []float64) (cost, margin float64) {
 	at := *h
 	at.Obstacles = slices.Clone(h.Obstacles)
@@ -140,12 +140,8 @@ func (h *Prediction) count() int {
 	return h.Robots*len(h.Obstacles) + h.Robots*(h.Robots-1)/2
 }
 
-// Evaluate writes the six objectives of a plan [step][robot][a, ω] of any length,
-// unweighted, and the smallest margin of each kind over its steps.
-func (h *Prediction) Evaluate(plan []float64, steps int, J *[Terms]float64, margins *[MarginKinds]float64) {
-	h.evaluate(plan, steps, J, margins)
-}
-
+// evaluate writes the six objectives of a plan of any length, unweighted, and
+// the smallest margin of each kind over its steps.
 func (h *Prediction) evaluate(plan []float64, steps int, J *[Terms]float64, margins *[MarginKinds]float64) *trajectory {
 	t := h.simulate(plan, steps)
 	*J = [Terms]float64{}

@@ -233,6 +233,19 @@ func (y *System) Margins(s, c, u, m []float64) {
 	copy(m, margins[:])
 }
 
+// Project moves a joint action into limits and slew bounds, exactly, and reports whether
+// the next positions keep every margin. It does not look for another action: a plan is
+// made safe by a search, which sees all of it.
+func (y *System) Project(s, c, u []float64) bool {
+	h := y.Decode(s, c)
+	clear(u[ActionSize*h.Robots:])
+	for i := range h.Robots {
+		y.Params.Limits.Project(u[ActionSize*i:][:ActionSize], h.Previous[i][:])
+	}
+	_, margin := h.Score(u, 1, Thirds)
+	return margin >= 0
+}
+
 // Fallback brakes every robot as hard as the slew bound allows and stops
 // turning; robots whose state is not finite keep their wheels straight and let
 // the speed be.

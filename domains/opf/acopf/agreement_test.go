@@ -14,7 +14,7 @@ import (
 // mixture is problems that end in every way and after different times.
 func mixture(tb testing.TB, s *Solver, n int) []Problem {
 	rng := rand.New(rand.NewPCG(11, 12))
-	net := s.Network()
+	net := s.net
 	problems := make([]Problem, n)
 	for i := range problems {
 		problems[i] = scenario(rng, net, 0.6+0.5*rng.Float64())

@@ -7,35 +7,28 @@ import (
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/matpower"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // load is a network that is shipped with the project, or "features", which has
 // everything that a case file may have.
 func load(tb testing.TB, name string) *network.Network {
 	tb.Helper()
-	var c *matpower.Case
-	var err error
-	if name == "features" {
-		f, openErr := os.Open("testdata/features.m")
-		if openErr != nil {
-			tb.Fatal(openErr)
-		}
-		defer f.Close()
-		c, err = matpower.Read(name, f)
-	} else {
-		c, err = cases.Read(name)
+	if name != "features" {
+		return networktest.Load(tb, name)
 	}
+	f, err := os.Open("testdata/features.m")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	n, err := network.New(c)
+	defer f.Close()
+	c, err := matpower.Read(name, f)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return n
+	return networktest.Of(tb, c)
 }
 
 // kernels lists every way to run programs that this CPU and build have.

@@ -7,31 +7,13 @@ import (
 )
 
 // Chain is a sequence of problems solved one after another, each started from
-// the result before it: a sweep of weights under one load, or a trajectory of
-// loads.
+// the result before it, such as a sweep of weights under one load.
 type Chain struct {
 	Problems []Problem
 	Results  []Result // len(Problems)
-	// Ramp couples the steps: from the second problem on, Previous is the dispatch of
-	// the result before and these are the limits, pu, one a generator. Nil for none.
-	Ramp []float64
-	// AllOrNothing ends the chain at the first problem without an optimum; the rest
-	// stay NotSolved. A chain with a Ramp always ends there, as there is no dispatch
-	// to go on from.
-	AllOrNothing bool
 	// Sweep says that the problems differ in their objective only, so that where one
 	// is infeasible the rest are, without being attempted (Iterations 0).
 	Sweep bool
-}
-
-// Complete reports whether every problem of the chain has an optimum.
-func (c *Chain) Complete() bool {
-	for i := range c.Results {
-		if c.Results[i].Status != Optimal {
-			return false
-		}
-	}
-	return true
 }
 
 // SolveChains solves each chain in order of its problems, different chains side
@@ -44,17 +26,11 @@ func (s *Solver) SolveChains(ctx context.Context, chains []Chain) error {
 		if len(c.Results) != len(c.Problems) {
 			return fmt.Errorf("acopf: chain %d: %d results for %d problems", i, len(c.Results), len(c.Problems))
 		}
-		if c.Ramp != nil && c.Sweep {
-			return fmt.Errorf("acopf: chain %d is a sweep with a ramp: a sweep's problems differ in their objective only", i)
-		}
 		for k := range c.Problems {
 			if err := s.check(&c.Problems[k]); err != nil {
 				return fmt.Errorf("acopf: chain %d, problem %d: %w", i, k, err)
 			}
 			c.Results[k].Status, c.Results[k].Iterations = NotSolved, 0
-		}
-		if err := s.checkRamp(c.Ramp); err != nil {
-			return fmt.Errorf("acopf: chain %d: %w", i, err)
 		}
 	}
 	s.work(ctx, nil, nil, chains, len(chains))
@@ -118,8 +94,6 @@ func (j *job) advance() bool {
 				c.Results[k].Status = Infeasible
 			}
 			return false
-		case c.AllOrNothing || c.Ramp != nil:
-			return false
 		}
 	}
 	j.step++
@@ -129,9 +103,6 @@ func (j *job) advance() bool {
 	j.problem, j.result = c.Problems[j.step], &c.Results[j.step]
 	if j.problem.Start == nil {
 		j.problem.Start = j.latest
-	}
-	if c.Ramp != nil && j.step > 0 {
-		j.problem.Previous, j.problem.Ramp = j.latest.Pg, c.Ramp
 	}
 	j.begin()
 	return true

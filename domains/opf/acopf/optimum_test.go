@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
@@ -44,11 +45,7 @@ func TestMatpowersOptimaFromAFlatStart(t *testing.T) {
 }
 
 func scaled(v []float64, k float64) []float64 {
-	out := make([]float64, len(v))
-	for i := range v {
-		out[i] = k * v[i]
-	}
-	return out
+	return floats.ScaleTo(make([]float64, len(v)), k, v)
 }
 
 func solveOne(tb testing.TB, s *Solver, pr Problem) *Result {
@@ -295,7 +292,7 @@ func TestOptimalMeansKKT(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.SampledFrom([]string{"case9", "case14", "case30", "features"}).Draw(rt, "case")
 		s := solvers[name]
-		net := s.Network()
+		net := s.net
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 5))
 		pr := scenario(rng, net, 0.6+0.5*rng.Float64())
 		if rapid.Bool().Draw(rt, "weighted") {

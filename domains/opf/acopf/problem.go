@@ -1,6 +1,7 @@
 package acopf
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -187,14 +188,8 @@ func (o Options) Validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	if o.MaxIterations == 0 {
-		o.MaxIterations = 150
-	}
-	if o.Feasibility == 0 {
-		o.Feasibility = 1e-9
-	}
-	if o.Optimality == 0 {
-		o.Optimality = 1e-8
-	}
+	o.MaxIterations = cmp.Or(o.MaxIterations, 150)
+	o.Feasibility = cmp.Or(o.Feasibility, 1e-9)
+	o.Optimality = cmp.Or(o.Optimality, 1e-8)
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/matpower"
 )
 
@@ -25,11 +26,7 @@ func line(from, to int) matpower.Branch {
 func build(tb testing.TB, c *matpower.Case) *network.Network {
 	tb.Helper()
 	c.Name, c.BaseMVA, c.HasCost = "small", 100, true
-	n, err := network.New(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return n
+	return networktest.Of(tb, c)
 }
 
 // Networks of unusual shape have optima that can be told by hand.

@@ -70,9 +70,6 @@ func newSolver(net *network.Network, opt Options, kernels []kernel) (*Solver, er
 	return s, nil
 }
 
-// Network returns what New was given.
-func (s *Solver) Network() *network.Network { return s.net }
-
 // Lanes is the number of problems that one thread solves side by side.
 func (s *Solver) Lanes() int { return s.teams[0].compiled.Width() }
 
@@ -183,12 +180,4 @@ func (s *Solver) check(pr *Problem) error {
 		}
 	}
 	return pr.Objective.validate()
-}
-
-func (s *Solver) checkRamp(ramp []float64) error {
-	if ramp == nil {
-		return nil
-	}
-	zero := make([]float64, s.plan.ng)
-	return s.check(&Problem{Previous: zero, Ramp: ramp})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/matpower"
 )
 
@@ -125,10 +126,7 @@ func TestNetworksWithoutCostsAreRefused(t *testing.T) {
 		Bus: []matpower.Bus{{ID: 1, Type: matpower.Reference, Vm: 1, VMax: 1.1, VMin: 0.9}},
 		Gen: []matpower.Gen{{Bus: 1, InService: true, PMax: 10, QMax: 10, QMin: -10, Vg: 1}},
 	}
-	net, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := networktest.Of(t, c)
 	if _, err := New(net, Options{}); !errors.Is(err, network.ErrNoCost) {
 		t.Errorf("error %v, want ErrNoCost", err)
 	}

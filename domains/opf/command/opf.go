@@ -22,23 +22,22 @@ import (
 // optimalFlow is what gpc opf prints: voltages in pu and degrees, powers in MW,
 // MVAr and MVA, prices in $/MWh. The lists are empty where there is no optimum.
 type optimalFlow struct {
-	Case       string            `json:"case"`
-	Status     string            `json:"status"`
-	Objective  *float64          `json:"objective"`
-	Iterations int               `json:"iterations"`
-	WallMS     float64           `json:"wall_ms"`
-	SetupMS    float64           `json:"setup_ms"`
-	Mismatch   *float64          `json:"max_mismatch_pu"`
-	Violation  *float64          `json:"max_violation_pu"`
-	KKT        *optimalFlowKKT   `json:"kkt"`
-	J          []float64         `json:"J"`
-	Ideal      []float64         `json:"ideal,omitempty"`
-	Nadir      []float64         `json:"nadir,omitempty"`
-	Weights    []float64         `json:"weights,omitempty"`
-	LoadMW     float64           `json:"load_mw"`
-	Bus        []optimalFlowBus  `json:"bus"`
-	Gen        []powerFlowGen    `json:"gen"`
-	Branch     []powerFlowBranch `json:"branch"`
+	Case       string           `json:"case"`
+	Status     string           `json:"status"`
+	Objective  *float64         `json:"objective"`
+	Iterations int              `json:"iterations"`
+	WallMS     float64          `json:"wall_ms"`
+	SetupMS    float64          `json:"setup_ms"`
+	Mismatch   *float64         `json:"max_mismatch_pu"`
+	Violation  *float64         `json:"max_violation_pu"`
+	KKT        *optimalFlowKKT  `json:"kkt"`
+	J          []float64        `json:"J"`
+	Ideal      []float64        `json:"ideal,omitempty"`
+	Nadir      []float64        `json:"nadir,omitempty"`
+	Weights    []float64        `json:"weights,omitempty"`
+	LoadMW     float64          `json:"load_mw"`
+	Bus        []optimalFlowBus `json:"bus"`
+	dispatch
 }
 
 // optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
@@ -126,11 +125,11 @@ func runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, o
 	if err != nil {
 		return nil, gpc.BadInput(err)
 	}
-	out := &optimalFlow{Case: n.Name, Bus: []optimalFlowBus{}, Gen: []powerFlowGen{}, Branch: []powerFlowBranch{}, J: []float64{}}
-	pr := acopf.Problem{Pd: make([]float64, n.Buses()), Qd: make([]float64, n.Buses())}
-	for b := range pr.Pd {
-		pr.Pd[b], pr.Qd[b] = scale*n.Pd[b], scale*n.Qd[b]
-		out.LoadMW += pr.Pd[b] * n.BaseMVA
+	out := &optimalFlow{Case: n.Name, Bus: []optimalFlowBus{}, dispatch: noDispatch, J: []float64{}}
+	var pr acopf.Problem
+	pr.Pd, pr.Qd = n.Loads(scale)
+	for _, p := range pr.Pd {
+		out.LoadMW += p * n.BaseMVA
 	}
 	out.SetupMS = float64(time.Since(start)) / 1e6
 	if !objective.FileCost() {
@@ -164,16 +163,7 @@ func runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, o
 		out.Bus = append(out.Bus, optimalFlowBus{ID: id, Vm: r.Vm[b], Va: r.Va[b] * 180 / math.Pi,
 			Pd: pr.Pd[b] * n.BaseMVA, Qd: pr.Qd[b] * n.BaseMVA, Price: r.LambdaP[b] / n.BaseMVA})
 	}
-	for g, b := range n.GenBus {
-		out.Gen = append(out.Gen, powerFlowGen{Bus: n.BusID[b], Pg: r.Pg[g] * n.BaseMVA, Qg: r.Qg[g] * n.BaseMVA})
-	}
-	flows := network.NewFlows(n.Branches())
-	n.BranchFlows(&n.Admittance, r.Vm, r.Va, flows)
-	for k, from := range n.From {
-		pf, qf, pt, qt := flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA, flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
-		out.Branch = append(out.Branch, powerFlowBranch{From: n.BusID[from], To: n.BusID[n.To[k]], Pf: pf, Qf: qf, Pt: pt, Qt: qt,
-			Sf: math.Hypot(pf, qf), St: math.Hypot(pt, qt), Rate: finite(n.Rate[k] * n.BaseMVA)})
-	}
+	out.dispatch = newDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
 	return out, nil
 }
 
@@ -189,27 +179,13 @@ func (r *optimalFlow) print(w io.Writer) error {
 		fmt.Fprintf(w, "ideal %.3e %.3e %.4f, nadir %.3e %.3e %.4f\n", r.Ideal[0], r.Ideal[1], r.Ideal[2], r.Nadir[0], r.Nadir[1], r.Nadir[2])
 	}
 	fmt.Fprintf(w, "mismatch %.1e pu, violation %.1e pu, KKT %.1e\n", *r.Mismatch, *r.Violation, max(r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost))
-	cell := func(format string, x float64) string { return fmt.Sprintf(format, x) }
 	price := "$/MWh"
 	if r.Weights != nil {
 		price = "objective/MWh"
 	}
 	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price}}
 	for _, b := range r.Bus {
-		rows = append(rows, []string{strconv.Itoa(b.ID), cell("%.4f", b.Vm), cell("%.3f", b.Va), cell("%.2f", b.Pd), cell("%.2f", b.Qd), cell("%.4g", b.Price)})
+		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.4g", b.Price)})
 	}
-	fmt.Fprintln(w)
-	if err := cli.Table(w, rows); err != nil {
-		return err
-	}
-	rows = [][]string{{"generator at", "P MW", "Q MVAr"}}
-	for _, g := range r.Gen {
-		rows = append(rows, []string{strconv.Itoa(g.Bus), cell("%.2f", g.Pg), cell("%.2f", g.Qg)})
-	}
-	fmt.Fprintln(w)
-	if err := cli.Table(w, rows); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	return cli.Table(w, branchRows(r.Branch))
+	return r.tables(w, rows)
 }

@@ -20,6 +20,11 @@ type optimalFlowOutput struct {
 		Pd     float64
 		Price  float64
 	}
+	dispatchOutput
+}
+
+// dispatchOutput is what others read of units and branches.
+type dispatchOutput struct {
 	Gen []struct {
 		Bus    int
 		Pg, Qg float64

@@ -30,16 +30,7 @@ func TestPowerFlowAsJSON(t *testing.T) {
 			Vm, Va float64 `json:",omitempty"`
 			Pd     float64 `json:"pd"`
 		} `json:"bus"`
-		Gen []struct {
-			Bus    int
-			Pg, Qg float64
-		} `json:"gen"`
-		Branch []struct {
-			From, To int
-			Sf       float64  `json:"sf_mva"`
-			St       float64  `json:"st_mva"`
-			Rate     *float64 `json:"rate_mva"`
-		} `json:"branch"`
+		dispatchOutput
 	}
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)

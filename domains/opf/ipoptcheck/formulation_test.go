@@ -7,8 +7,8 @@ import (
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/matpower"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // everything is a network with all the formulation knows: ratings, angle
@@ -16,10 +16,7 @@ import (
 // costs.
 func everything(t *testing.T) *network.Network {
 	t.Helper()
-	c, err := cases.Read("case14")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := networktest.Case(t, "case14")
 	for k := range c.Branch {
 		if k%2 == 0 {
 			c.Branch[k].RateA = 40
@@ -36,11 +33,7 @@ func everything(t *testing.T) *network.Network {
 		c.Gen[g].ReactiveCost = matpower.Cost{Model: matpower.Polynomial, Coefficients: []float64{0.01 * float64(g), 0, 0}}
 	}
 	c.Gen[4].ReactiveCost = matpower.Cost{Model: matpower.PiecewiseLinear, Points: []matpower.Point{{Power: -6, Cost: 6}, {Power: 0, Cost: 0}, {Power: 24, Cost: 48}}}
-	n, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return networktest.Of(t, c)
 }
 
 // TestDerivatives of objective, constraints and Lagrangian against central

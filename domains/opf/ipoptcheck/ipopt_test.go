@@ -11,34 +11,15 @@ import (
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
-
-func load(t testing.TB, name string) *network.Network {
-	t.Helper()
-	c, err := cases.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-func scaled(n *network.Network, factor float64) (pd, qd []float64) {
-	for b := range n.Pd {
-		pd, qd = append(pd, factor*n.Pd[b]), append(qd, factor*n.Qd[b])
-	}
-	return pd, qd
-}
 
 // TestSameOptimumAsIPOPT on every case that comes with the program, at the
 // file's cost.
 func TestSameOptimumAsIPOPT(t *testing.T) {
 	for _, name := range cases.Names() {
-		n := load(t, name)
+		n := networktest.Load(t, name)
 		compare(t, name, n, acopf.Problem{})
 	}
 }
@@ -82,10 +63,10 @@ func compare(t *testing.T, what string, n *network.Network, pr acopf.Problem) {
 // TestSameOptimumUnderOtherObjectives: weighted objectives, other loads, branch
 // factors, ramps and tightening on case30.
 func TestSameOptimumUnderOtherObjectives(t *testing.T) {
-	n := load(t, "case30")
+	n := networktest.Load(t, "case30")
 	ideal, nadir := [3]float64{0, 0, 300}, [3]float64{2e-3, 2e-3, 600}
 	for _, level := range []float64{0.7, 0.95} {
-		pd, qd := scaled(n, level)
+		pd, qd := n.Loads(level)
 		for _, w := range [][3]float64{{0, 0, 1}, {0.2, 0.3, 0.5}, {0.9, 0.05, 0.05}, {0.01, 0.98, 0.01}} {
 			pr := acopf.Problem{Pd: pd, Qd: qd, Objective: acopf.Objective{Weights: w, Ideal: ideal, Nadir: nadir}}
 			compare(t, fmt.Sprintf("case30 × %.2f, weights %v", level, w), n, pr)
@@ -113,7 +94,7 @@ func TestSameOptimumWithEverything(t *testing.T) {
 
 // TestBothCallItInfeasible: case30 at 1.2 times its load.
 func TestBothCallItInfeasible(t *testing.T) {
-	n := load(t, "case30")
-	pd, qd := scaled(n, 1.2)
+	n := networktest.Load(t, "case30")
+	pd, qd := n.Loads(1.2)
 	compare(t, "case30 × 1.20", n, acopf.Problem{Pd: pd, Qd: qd})
 }

@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/matpower"
 )
 
@@ -100,6 +102,11 @@ func (n *Network) Gens() int { return len(n.GenBus) }
 
 // Branches is the number of branches in service.
 func (n *Network) Branches() int { return len(n.From) }
+
+// Loads are the file's loads times a factor, pu by bus; the caller's own.
+func (n *Network) Loads(factor float64) (pd, qd []float64) {
+	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
+}
 
 // ErrNoCost, ErrNotConvex and ErrCapability are wrapped by RequireCosts.
 var (

@@ -12,42 +12,25 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/matpower"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
-
-func load(t testing.TB, name string) (*network.Network, *matpower.Case) {
-	t.Helper()
-	c, err := cases.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n, c
-}
 
 // shifted is case14 with phase shifters, a parallel branch the other way round,
 // and unit taps.
 func shifted(t testing.TB) (*network.Network, *matpower.Case) {
 	t.Helper()
-	_, c := load(t, "case14")
+	c := networktest.Case(t, "case14")
 	c.Branch[3].ShiftDeg, c.Branch[8].ShiftDeg, c.Branch[8].Tap = 15, -30, 0.93
 	twin := c.Branch[3]
 	twin.From, twin.To, twin.ShiftDeg, twin.Tap = twin.To, twin.From, 4, 1.05
 	c.Branch = append(c.Branch, twin)
-	n, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n, c
+	return networktest.Of(t, c), c
 }
 
-// TestFlowsAsTheCircuit: flows, injections and the bus admittance matrix
-// against the circuit itself in complex arithmetic: ideal transformer at the
-// from end, series impedance times 1/factor, half the charging at each end.
+// TestFlowsAsTheCircuit: flows and injections against the circuit itself in
+// complex arithmetic: ideal transformer at the from end, series impedance times
+// 1/factor, half the charging at each end.
 func TestFlowsAsTheCircuit(t *testing.T) {
 	n, c := shifted(t)
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -97,16 +80,8 @@ func TestFlowsAsTheCircuit(t *testing.T) {
 		total[n.From[k]] += sf
 		total[n.To[k]] += st
 	}
-	pattern := n.Pattern()
-	g, b := make([]float64, len(pattern.Column)), make([]float64, len(pattern.Column))
-	n.BusAdmittance(pattern, y, g, b)
 	for i := range total {
 		near("injection", i, complex(p[i], q[i]), total[i])
-		var current complex128
-		for k := pattern.RowStart[i]; k < pattern.RowStart[i+1]; k++ {
-			current += complex(g[k], b[k]) * v[pattern.Column[k]]
-		}
-		near("Ybus row", i, v[i]*cmplx.Conj(current), total[i])
 	}
 }
 
@@ -173,14 +148,10 @@ func TestCostDerivatives(t *testing.T) {
 // TestPiecewiseLinearCost is the largest of its segments where it is convex,
 // and an optimal power flow refuses one that is not.
 func TestPiecewiseLinearCost(t *testing.T) {
-	_, c := load(t, "case9")
+	c := networktest.Case(t, "case9")
 	set := func(points ...matpower.Point) *network.Network {
 		c.Gen[1].Cost = matpower.Cost{Model: matpower.PiecewiseLinear, Points: points}
-		n, err := network.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return networktest.Of(t, c)
 	}
 	n := set(matpower.Point{Power: 0, Cost: 10}, matpower.Point{Power: 100, Cost: 110}, matpower.Point{Power: 150, Cost: 260}, matpower.Point{Power: 300, Cost: 1160})
 	cost := n.Cost[1]
@@ -203,10 +174,7 @@ func TestPiecewiseLinearCost(t *testing.T) {
 		t.Errorf("a cost that is not convex: %v", err)
 	}
 	c.HasCost = false
-	n, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n = networktest.Of(t, c)
 	if err := n.RequireCosts(); !errors.Is(err, network.ErrNoCost) {
 		t.Errorf("no cost: %v", err)
 	}
@@ -216,14 +184,11 @@ func TestPiecewiseLinearCost(t *testing.T) {
 // the limits, and let through where they do not.
 func TestCapabilityCurvesAreRefused(t *testing.T) {
 	for qc2max, want := range map[float64]bool{300: true, 250: false} {
-		_, c := load(t, "case9")
+		c := networktest.Case(t, "case9")
 		g := &c.Gen[1]
 		g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max = 0, 300, -300, 300, -300, qc2max
-		n, err := network.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = n.RequireCosts()
+		n := networktest.Of(t, c)
+		err := n.RequireCosts()
 		if want != (err == nil) || err != nil && (!errors.Is(err, network.ErrCapability) || !strings.Contains(err.Error(), "generator 2 at bus 2")) {
 			t.Errorf("a curve up to %g MVAr: %v", qc2max, err)
 		}
@@ -233,7 +198,7 @@ func TestCapabilityCurvesAreRefused(t *testing.T) {
 // TestOnlyWhatIsInService: equipment out of service, isolated buses and what
 // hangs on them are left out, and the rows lead back.
 func TestOnlyWhatIsInService(t *testing.T) {
-	_, c := load(t, "case14")
+	c := networktest.Case(t, "case14")
 	for i := range c.Bus {
 		c.Bus[i].ID = 1000 - 7*c.Bus[i].ID // not consecutive, and falling
 	}
@@ -246,10 +211,7 @@ func TestOnlyWhatIsInService(t *testing.T) {
 	c.Gen[1].InService = false        // bus 2 keeps type PV but has no generator left
 	c.Branch[4].InService = false     // 2–5
 	c.Bus[7].Type = matpower.Isolated // bus 8, with a generator, behind branch 7–8
-	n, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := networktest.Of(t, c)
 	if n.Buses() != 13 || n.Gens() != 3 || n.Branches() != 18 {
 		t.Fatalf("%d buses, %d generators, %d branches", n.Buses(), n.Gens(), n.Branches())
 	}
@@ -279,14 +241,11 @@ func TestOnlyWhatIsInService(t *testing.T) {
 
 // TestAngleLimits of the file's conventions.
 func TestAngleLimits(t *testing.T) {
-	_, c := load(t, "case9")
+	c := networktest.Case(t, "case9")
 	inf := math.Inf(1)
 	for k, l := range [][4]float64{{0, 0, -inf, inf}, {-360, 360, -inf, inf}, {-400, 30, -inf, math.Pi / 6}, {-30, 0, -math.Pi / 6, 0}, {0, 45, 0, math.Pi / 4}} {
 		c.Branch[k].AngMin, c.Branch[k].AngMax = l[0], l[1]
-		n, err := network.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := networktest.Of(t, c)
 		same := func(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-15 }
 		if !same(n.AngMin[k], l[2]) || !same(n.AngMax[k], l[3]) {
 			t.Errorf("limits %v are %g and %g", l, n.AngMin[k], n.AngMax[k])
@@ -296,7 +255,7 @@ func TestAngleLimits(t *testing.T) {
 
 // TestACaseThatDoesNotCheckIsRefused before anything is built from it.
 func TestACaseThatDoesNotCheckIsRefused(t *testing.T) {
-	_, c := load(t, "case9")
+	c := networktest.Case(t, "case9")
 	c.Bus[4].Pd = math.NaN()
 	var bad *matpower.Error
 	if _, err := network.New(c); !errors.As(err, &bad) || bad.Line != c.Bus[4].Line {

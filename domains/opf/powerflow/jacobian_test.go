@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
-	"github.com/gpc-engine/gpc/matpower/cases"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 )
 
 // TestJacobian: every entry against central differences of the injections, at
@@ -14,15 +14,9 @@ import (
 // shifter added.
 func TestJacobian(t *testing.T) {
 	for _, name := range []string{"case9", "case14", "case39"} {
-		c, err := cases.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := networktest.Case(t, name)
 		c.Branch[2].ShiftDeg = 12
-		n, err := network.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := networktest.Of(t, c)
 		s, err := New(n)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 )
 
@@ -29,7 +30,7 @@ func TestAsMATPOWER(t *testing.T) {
 		{"case39", true, 43.627518819, 40.025844554127, -290.310886237, 1274.668496027, 13936.412278572},
 		{"case118", true, 132.480749304, 116.333016489592, 2401.389200220, 793.917762940, 10372.042975730},
 	} {
-		n := load(t, want.name)
+		n := networktest.Load(t, want.name)
 		s := solver(t, n)
 		sol := s.NewSolution()
 		if err := s.Solve(powerflow.Input{}, powerflow.Options{Tolerance: 1e-10, EnforceQ: want.enforce}, sol); err != nil || !sol.Converged() {

@@ -1,6 +1,7 @@
 package powerflow
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -215,7 +216,7 @@ const KeepFactors = 1e-4
 
 // newton iterates from the present voltages.
 func (s *Solver) newton(opt Options, out *Solution) Status {
-	tol, limit := opt.tolerance(), opt.maxIterations()
+	tol, limit := cmp.Or(opt.Tolerance, DefaultTolerance), cmp.Or(opt.MaxIterations, 30)
 	made := math.Inf(1) // the mismatch that the factors were made at
 	for last := made; ; last = out.Mismatch {
 		s.evaluate()

@@ -14,7 +14,6 @@
 package powerflow
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
@@ -60,20 +59,6 @@ func (o Options) Validate() error {
 		return fmt.Errorf("powerflow: %d iterations: want 0 (30) or more", o.MaxIterations)
 	}
 	return nil
-}
-
-func (o Options) tolerance() float64 {
-	if o.Tolerance == 0 {
-		return DefaultTolerance
-	}
-	return o.Tolerance
-}
-
-func (o Options) maxIterations() int {
-	if o.MaxIterations == 0 {
-		return 30
-	}
-	return o.MaxIterations
 }
 
 // Input is what a power flow is given. A nil slice stands for the network's own
@@ -157,9 +142,6 @@ type pair struct {
 	blockIJ, block int32 // blocks (i, j) and (j, i) of the Jacobian, −1 at a reference
 }
 
-// ErrReference is wrapped by New when no generator stands at a reference bus.
-var ErrReference = errors.New("no generator is in service at a reference bus")
-
 // New analyses a network's topology. The network is kept, not copied.
 func New(n *network.Network) (*Solver, error) {
 	buses := n.Buses()
@@ -169,7 +151,7 @@ func New(n *network.Network) (*Solver, error) {
 	}
 	for _, r := range n.References {
 		if len(s.gensAt[r]) == 0 {
-			return nil, fmt.Errorf("powerflow: network %s, bus %d: %w, so that nothing takes up the balance", n.Name, n.BusID[r], ErrReference)
+			return nil, fmt.Errorf("powerflow: network %s, bus %d: no generator is in service at a reference bus, so that nothing takes up the balance", n.Name, n.BusID[r])
 		}
 	}
 	s.near = make([][]int32, buses)
@@ -279,9 +261,6 @@ func (s *Solver) analyse() {
 // Order lists the buses that are not references in the order of elimination. It is
 // the solver's own.
 func (s *Solver) Order() []int32 { return s.unknown }
-
-// Network is the network the solver was made for.
-func (s *Solver) Network() *network.Network { return s.net }
 
 // SetAdmittance takes other branch admittances, as network.ScaleBranches writes
 // them. They are copied, but BranchFlows uses y itself, which is kept.

@@ -7,22 +7,10 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
-
-func load(t testing.TB, name string) *network.Network {
-	t.Helper()
-	c, err := cases.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
 
 func solver(t testing.TB, n *network.Network) *powerflow.Solver {
 	t.Helper()
@@ -31,6 +19,16 @@ func solver(t testing.TB, n *network.Network) *powerflow.Solver {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// solved is a power flow that converges.
+func solved(t testing.TB, s *powerflow.Solver, in powerflow.Input, opt powerflow.Options) *powerflow.Solution {
+	t.Helper()
+	sol := s.NewSolution()
+	if err := s.Solve(in, opt, sol); err != nil || !sol.Converged() {
+		t.Fatal(err, s.Reason(sol))
+	}
+	return sol
 }
 
 // balance is the largest imbalance of a solution at any bus, by the sums over
@@ -67,7 +65,7 @@ func balance(n *network.Network, y *network.Admittance, in powerflow.Input, sol 
 // sums the solver does not use, with set-points held.
 func TestEveryBusBalances(t *testing.T) {
 	for _, name := range cases.Names() {
-		n := load(t, name)
+		n := networktest.Load(t, name)
 		s := solver(t, n)
 		sol := s.NewSolution()
 		for _, start := range []powerflow.Start{powerflow.FromFile, powerflow.Flat, powerflow.Warm} {
@@ -99,12 +97,9 @@ func TestEveryBusBalances(t *testing.T) {
 // TestPublishedVoltages: the IEEE 14-bus case is published with its solved
 // voltages, by another program: they agree to two thousandths and 0.05°.
 func TestPublishedVoltages(t *testing.T) {
-	n := load(t, "case14")
+	n := networktest.Load(t, "case14")
 	s := solver(t, n)
-	sol := s.NewSolution()
-	if err := s.Solve(powerflow.Input{}, powerflow.Options{Start: powerflow.Flat}, sol); err != nil || !sol.Converged() {
-		t.Fatal(err, s.Reason(sol))
-	}
+	sol := solved(t, s, powerflow.Input{}, powerflow.Options{Start: powerflow.Flat})
 	for b := range sol.Vm {
 		if dv := math.Abs(sol.Vm[b] - n.Vm0[b]); dv > 2e-3 {
 			t.Errorf("bus %d: %g pu, published %g", n.BusID[b], sol.Vm[b], n.Vm0[b])
@@ -119,7 +114,7 @@ func TestPublishedVoltages(t *testing.T) {
 // branch factors of case30 and case118, warm from one to the next.
 func TestAnyLoadAndDispatchBalances(t *testing.T) {
 	for _, name := range []string{"case30", "case118"} {
-		n := load(t, name)
+		n := networktest.Load(t, name)
 		s := solver(t, n)
 		sol := s.NewSolution()
 		rng := rand.New(rand.NewPCG(7, 7))
@@ -171,13 +166,11 @@ func TestAnyLoadAndDispatchBalances(t *testing.T) {
 
 // TestDivergenceHasAReason: three times the load is more than case30 carries.
 func TestDivergenceHasAReason(t *testing.T) {
-	n := load(t, "case30")
+	n := networktest.Load(t, "case30")
 	s := solver(t, n)
 	sol := s.NewSolution()
-	in := powerflow.Input{Pd: make([]float64, n.Buses()), Qd: make([]float64, n.Buses())}
-	for b := range in.Pd {
-		in.Pd[b], in.Qd[b] = 5*n.Pd[b], 5*n.Qd[b]
-	}
+	var in powerflow.Input
+	in.Pd, in.Qd = n.Loads(5)
 	if err := s.Solve(in, powerflow.Options{}, sol); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +188,7 @@ func TestDivergenceHasAReason(t *testing.T) {
 
 // TestBadInputIsRefused: shapes, numbers and options.
 func TestBadInputIsRefused(t *testing.T) {
-	n := load(t, "case9")
+	n := networktest.Load(t, "case9")
 	s := solver(t, n)
 	sol := s.NewSolution()
 	nan := make([]float64, n.Buses())
@@ -224,7 +217,7 @@ func TestBadInputIsRefused(t *testing.T) {
 
 // TestNothingIsAllocated after the solver is made.
 func TestNothingIsAllocated(t *testing.T) {
-	n := load(t, "case30")
+	n := networktest.Load(t, "case30")
 	s := solver(t, n)
 	sol := s.NewSolution()
 	flows := network.NewFlows(n.Branches())
@@ -240,7 +233,7 @@ func TestNothingIsAllocated(t *testing.T) {
 
 func BenchmarkSolve(b *testing.B) {
 	for _, name := range []string{"case30", "case39", "case118"} {
-		n := load(b, name)
+		n := networktest.Load(b, name)
 		for _, start := range []struct {
 			name string
 			kind powerflow.Start
@@ -251,11 +244,7 @@ func BenchmarkSolve(b *testing.B) {
 				// The load moves by half a percent from one solve to the next.
 				loads := make([]powerflow.Input, 16)
 				for k := range loads {
-					scale := 0.9 + 0.005*math.Abs(float64(k-8))
-					loads[k] = powerflow.Input{Pd: make([]float64, n.Buses()), Qd: make([]float64, n.Buses())}
-					for i := range loads[k].Pd {
-						loads[k].Pd[i], loads[k].Qd[i] = scale*n.Pd[i], scale*n.Qd[i]
-					}
+					loads[k].Pd, loads[k].Qd = n.Loads(0.9 + 0.005*math.Abs(float64(k-8)))
 				}
 				b.ReportAllocs()
 				iterations := 0

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
@@ -17,7 +18,7 @@ import (
 func TestReactiveLimitsHold(t *testing.T) {
 	const tol = 1e-6
 	for _, name := range cases.Names() {
-		n := load(t, name)
+		n := networktest.Load(t, name)
 		s := solver(t, n)
 		sol := s.NewSolution()
 		lo, hi, set := make([]float64, n.Buses()), make([]float64, n.Buses()), make([]float64, n.Buses())
@@ -79,22 +80,13 @@ func TestReactiveLimitsHold(t *testing.T) {
 // TestGeneratorsShareReactivePower: two generators at one bus in proportion to
 // their ranges, and the reference's first one takes the active rest.
 func TestGeneratorsShareReactivePower(t *testing.T) {
-	c, err := cases.Read("case9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := networktest.Case(t, "case9")
 	twin := c.Gen[1]
 	twin.QMin, twin.QMax, twin.Pg = -30, 60, 10
 	c.Gen = append(c.Gen, twin)
-	n, err := network.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := networktest.Of(t, c)
 	s := solver(t, n)
-	sol := s.NewSolution()
-	if err := s.Solve(powerflow.Input{}, powerflow.Options{}, sol); err != nil || !sol.Converged() {
-		t.Fatal(err, s.Reason(sol))
-	}
+	sol := solved(t, s, powerflow.Input{}, powerflow.Options{})
 	if m := balance(n, &n.Admittance, powerflow.Input{}, sol); !(m <= 2e-9) {
 		t.Errorf("%g pu is left over", m)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // quantities of a power flow whose gradient in the voltages is known: a mixture of
@@ -64,10 +64,7 @@ func quantities(n *network.Network, rng *rand.Rand) []quantity {
 // references.
 func TestSensitivities(t *testing.T) {
 	for _, name := range []string{"case9", "case14", "case30", "case39"} {
-		c, err := cases.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := networktest.Case(t, name)
 		c.Branch[2].ShiftDeg = 8
 		twin := c.Branch[1]
 		twin.From, twin.To, twin.X = twin.To, twin.From, 2*twin.X
@@ -75,16 +72,10 @@ func TestSensitivities(t *testing.T) {
 		if name == "case39" {
 			c.Bus[29].Type = 3
 		}
-		n, err := network.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := networktest.Of(t, c)
 		s, probe := solver(t, n), solver(t, n)
 		in := powerflow.Input{Pd: append([]float64(nil), n.Pd...), Qd: append([]float64(nil), n.Qd...), Vg: append([]float64(nil), n.Vg...)}
-		sol := s.NewSolution()
-		if err := s.Solve(in, powerflow.Options{Tolerance: 1e-12}, sol); err != nil || !sol.Converged() {
-			t.Fatal(name, err, s.Reason(sol))
-		}
+		sol := solved(t, s, in, powerflow.Options{Tolerance: 1e-12})
 		if !s.Linearise() {
 			t.Fatal(name, "singular")
 		}
@@ -150,7 +141,7 @@ func TestSensitivities(t *testing.T) {
 // TestAGivenStart: from voltages the caller knows, the solution is the same and
 // near it a solve takes one iteration or none; a start that is none is refused.
 func TestAGivenStart(t *testing.T) {
-	n := load(t, "case30")
+	n := networktest.Load(t, "case30")
 	s := solver(t, n)
 	want, got := s.NewSolution(), s.NewSolution()
 	if err := s.Solve(powerflow.Input{}, powerflow.Options{}, want); err != nil || !want.Converged() {
@@ -190,12 +181,9 @@ func TestAGivenStart(t *testing.T) {
 // TestFactorsAreKept: from a start within 1e-4 pu of balance one factorisation
 // serves the whole solve, whose solution is as exact as another.
 func TestFactorsAreKept(t *testing.T) {
-	n := load(t, "case118")
+	n := networktest.Load(t, "case118")
 	s := solver(t, n)
-	sol := s.NewSolution()
-	if err := s.Solve(powerflow.Input{}, powerflow.Options{}, sol); err != nil || !sol.Converged() {
-		t.Fatal(err)
-	}
+	sol := solved(t, s, powerflow.Input{}, powerflow.Options{})
 	in := powerflow.Input{Pd: append([]float64(nil), n.Pd...)}
 	for b := range in.Pd {
 		in.Pd[b] *= 1 + 1e-5

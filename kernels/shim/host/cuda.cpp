@@ -118,14 +118,6 @@ EXPORT int cuModuleLoadDataEx(Handle *out, const void *image, unsigned, const in
     *out = m;
     return OK;
 }
-EXPORT int cuModuleUnload(Handle h) {
-    ENTER("cuModuleUnload")
-    auto i = c->modules.find(static_cast<const Kernel **>(h));
-    if (i == c->modules.end()) return INVALID_HANDLE;
-    delete *i;
-    c->modules.erase(i);
-    return OK;
-}
 EXPORT int cuModuleGetFunction(Handle *out, Handle module, const char *name) {
     ENTER("cuModuleGetFunction")
     if (!c->modules.count(static_cast<const Kernel **>(module))) return INVALID_HANDLE;
@@ -162,12 +154,6 @@ EXPORT int cuFuncGetParamInfo(Handle f, size_t index, size_t *offset, size_t *si
     }
     *offset = at;
     *size = k->sizes[index];
-    return OK;
-}
-EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Handle, int threads, size_t) {
-    ENTER("cuOccupancyMaxActiveBlocksPerMultiprocessor")
-    if (threads <= 0) return INVALID_VALUE;
-    *blocks = std::min(2048 / threads, 32);
     return OK;
 }
 

@@ -62,17 +62,6 @@ EXPORT int cuStreamCreate(Handle *out, unsigned flags) {
     *out = s;
     return OK;
 }
-EXPORT int cuStreamDestroy_v2(Handle h) {
-    ENTER("cuStreamDestroy_v2")
-    STREAM(h)
-    if (s == &c->legacy) return INVALID_HANDLE;
-    int e = drain(c, s);
-    for (Event *event : c->events)
-        if (event->stream == s) event->stream = nullptr;
-    c->streams.erase(s);
-    delete s;
-    return e;
-}
 EXPORT int cuStreamSynchronize(Handle h) {
     ENTER("cuStreamSynchronize")
     STREAM(h)

@@ -1,0 +1,83 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+)
+
+// dispatch is what both commands print of units and branches, in MW, MVAr and MVA.
+type dispatch struct {
+	Gen    []genOutput  `json:"gen"`
+	Branch []branchFlow `json:"branch"`
+}
+
+// noDispatch is that of no solution: empty lists, not null.
+var noDispatch = dispatch{[]genOutput{}, []branchFlow{}}
+
+type genOutput struct {
+	Bus int     `json:"bus"`
+	Pg  float64 `json:"pg"`
+	Qg  float64 `json:"qg"`
+}
+
+type branchFlow struct {
+	From int     `json:"from"`
+	To   int     `json:"to"`
+	Pf   float64 `json:"pf_mw"`
+	Qf   float64 `json:"qf_mvar"`
+	Pt   float64 `json:"pt_mw"`
+	Qt   float64 `json:"qt_mvar"`
+	Sf   float64 `json:"sf_mva"`
+	St   float64 `json:"st_mva"`
+	// Rate is the long-term rating, null where the file has none.
+	Rate *float64 `json:"rate_mva"`
+}
+
+// newDispatch puts a solution, pu and rad, in the file's units.
+func newDispatch(n *network.Network, vm, va, pg, qg []float64) dispatch {
+	d := noDispatch
+	for g, b := range n.GenBus {
+		d.Gen = append(d.Gen, genOutput{Bus: n.BusID[b], Pg: pg[g] * n.BaseMVA, Qg: qg[g] * n.BaseMVA})
+	}
+	flows := network.NewFlows(n.Branches())
+	n.BranchFlows(&n.Admittance, vm, va, flows)
+	for k, from := range n.From {
+		pf, qf, pt, qt := flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA, flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
+		d.Branch = append(d.Branch, branchFlow{From: n.BusID[from], To: n.BusID[n.To[k]], Pf: pf, Qf: qf, Pt: pt, Qt: qt,
+			Sf: math.Hypot(pf, qf), St: math.Hypot(pt, qt), Rate: finite(n.Rate[k] * n.BaseMVA)})
+	}
+	return d
+}
+
+// tables writes those of the buses, of the units and of the branches, each after a
+// blank line.
+func (d *dispatch) tables(w io.Writer, buses [][]string) error {
+	gens := [][]string{{"generator at", "P MW", "Q MVAr"}}
+	for _, g := range d.Gen {
+		gens = append(gens, []string{strconv.Itoa(g.Bus), fmt.Sprintf("%.2f", g.Pg), fmt.Sprintf("%.2f", g.Qg)})
+	}
+	branches := [][]string{{"from", "to", "P from MW", "Q from MVAr", "P to MW", "Q to MVAr", "S from MVA", "S to MVA", "rating MVA", "loaded %"}}
+	for _, b := range d.Branch {
+		row := []string{strconv.Itoa(b.From), strconv.Itoa(b.To)}
+		for _, power := range []float64{b.Pf, b.Qf, b.Pt, b.Qt, b.Sf, b.St} {
+			row = append(row, fmt.Sprintf("%.2f", power))
+		}
+		rating, loaded := "-", "-"
+		if b.Rate != nil {
+			rating, loaded = fmt.Sprintf("%g", *b.Rate), fmt.Sprintf("%.1f", 100*max(b.Sf, b.St) / *b.Rate)
+		}
+		branches = append(branches, append(row, rating, loaded))
+	}
+	for _, rows := range [][][]string{buses, gens, branches} {
+		fmt.Fprintln(w)
+		if err := cli.Table(w, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package kernels
+
+import "github.com/gpc-engine/gpc/kernels/driver"
+
+// queue puts work on a stream of the backend, from the context's thread. Its first
+// error is kept, and what follows does nothing.
+type queue struct {
+	*Backend
+	t   *driver.Thread
+	on  driver.Stream
+	err error
+}
+
+// queue is a queue on the backend's stream.
+func (b *Backend) queue(t *driver.Thread) *queue { return &queue{Backend: b, t: t, on: b.stream} }
+
+// capture makes a graph of what fill puts on a queue.
+func (b *Backend) capture(t *driver.Thread, fill func(*queue)) (*driver.Graph, error) {
+	return t.Capture(b.stream, func() error {
+		q := b.queue(t)
+		fill(q)
+		return q.err
+	})
+}
+
+// then does one thing more.
+func (q *queue) then(f func() error) {
+	if q.err == nil {
+		q.err = f()
+	}
+}
+
+// launch queues one kernel of the images.
+func (q *queue) launch(name string, grid driver.Dim, block, shared int, arguments ...driver.Argument) {
+	q.then(func() error {
+		k, err := q.kernel(q.t, name)
+		if err != nil {
+			return err
+		}
+		return q.t.Launch(k, driver.Launch{Grid: grid, Block: driver.Dim{X: block}, Shared: shared, Stream: q.on}, arguments...)
+	})
+}
+
+// upload queues a copy of pinned memory from offset on.
+func (q *queue) upload(to driver.Pointer, from *driver.HostMemory, offset, bytes int) {
+	q.then(func() error { return q.t.UploadAsync(to, from, offset, bytes, q.on) })
+}
+
+// download queues a copy into pinned memory at offset.
+func (q *queue) download(to *driver.HostMemory, offset int, from driver.Pointer, bytes int) {
+	q.then(func() error { return q.t.DownloadAsync(to, offset, from, bytes, q.on) })
+}
+
+// copy queues a copy within device memory.
+func (q *queue) copy(to, from driver.Pointer, bytes int) {
+	q.then(func() error { return q.t.CopyAsync(to, from, bytes, q.on) })
+}
+
+// beside queues what f does as a branch of its own, behind the work now on the stream
+// and beside what follows; join brings it back. In a captured graph the two branches
+// run at the same time.
+func (q *queue) beside(f func()) {
+	q.then(func() error { return q.t.Record(q.forked, q.on) })
+	q.then(func() error { return q.t.WaitFor(q.side, q.forked) })
+	main := q.on
+	q.on = q.side
+	f()
+	q.on = main
+	q.then(func() error { return q.t.Record(q.done, q.side) })
+}
+
+// join makes what follows on the stream wait for the branch.
+func (q *queue) join() { q.then(func() error { return q.t.WaitFor(q.on, q.done) }) }
+
+// wait waits for the stream and returns the first error of all.
+func (q *queue) wait() error {
+	q.then(func() error { return q.t.Wait(q.on) })
+	return q.err
+}
+
+// alloc takes device memory.
+func (q *queue) alloc(m *memory, bytes int) (at driver.Pointer) {
+	q.then(func() (err error) { at, err = m.alloc(q.t, bytes); return err })
+	return at
+}
+
+// allocHost takes pinned memory.
+func (q *queue) allocHost(m *memory, bytes int) (h *driver.HostMemory) {
+	q.then(func() (err error) { h, err = m.allocHost(q.t, bytes); return err })
+	return h
+}
+
+// fill copies values to device memory and waits for it.
+func fill[T driver.Element](q *queue, at driver.Pointer, values []T) {
+	q.then(func() error { return driver.Upload(q.t, at, values) })
+}
+
+// uploaded copies values to memory of their own.
+func uploaded[T driver.Element](q *queue, m *memory, values []T) driver.Pointer {
+	at := q.alloc(m, max(8*len(values), 8))
+	fill(q, at, values)
+	return at
+}
