@@ -314,7 +314,11 @@ func TestSearchAvoidsNaN(t *testing.T) {
 		p.from = -10
 		direct := must.Get(NewNavigator(ref.New(), testdomain.Map(p.Cart, 5, false), p.Cart, Options{Direct: true}))(t)
 		want := must.Get(direct.Decide(s, c, pref))(t)
-		d = must.Get(searcher(t, ref.New(), p, SearchOptions{Candidates: 40}).Decide(s, c, pref))(t)
+		n = searcher(t, ref.New(), p, SearchOptions{Candidates: 40})
+		d = must.Get(n.Decide(s, c, pref))(t)
+		if kept := n.batch.loops[0].memory.kept; (kept == 0) != (name != "cost") {
+			t.Errorf("%s everywhere: %d elites", name, kept)
+		}
 		if name == "step" && d.U[0] != want.U[0] || !(math.Abs(d.U[0]) <= 1) {
 			t.Errorf("%s everywhere: u %v, direct's is %v", name, d.U, want.U)
 		}
