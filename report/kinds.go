@@ -9,7 +9,7 @@ type kind struct {
 	keys     []string // that only its files hold, all of them
 	add      func(r *Records, text []byte) error
 	sections func(r *Records) []section
-	figures  func(r *Records) ([]*Figure, error)
+	figures  func(r *Records) []*Figure
 }
 
 // is reports whether a file's keys are those of the kind.
@@ -28,13 +28,13 @@ var kinds = []kind{
 		(*Records).evaluationSections, (*Records).evaluationFigures},
 	{"compare", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons) },
 		func(r *Records) []section { return each(r.Comparisons, r.comparisonSection) },
-		func(r *Records) ([]*Figure, error) { return drawn(r.Comparisons, r.comparisonFigures) }},
+		func(r *Records) []*Figure { return drawn(r.Comparisons, r.comparisonFigures) }},
 	{"steer", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings) },
 		func(r *Records) []section { return each(r.Steerings, steeringSection) },
-		func(r *Records) ([]*Figure, error) { return drawn(r.Steerings, steeringFigures) }},
+		func(r *Records) []*Figure { return drawn(r.Steerings, steeringFigures) }},
 	{"certify", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates) },
 		func(r *Records) []section { return each(r.Certificates, certificateSection) },
-		func(r *Records) ([]*Figure, error) { return drawn(r.Certificates, recoveryFigures) }},
+		func(r *Records) []*Figure { return drawn(r.Certificates, recoveryFigures) }},
 	{"bench", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks) },
 		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }, nil},
 	{"peers", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers) },
@@ -52,13 +52,9 @@ func each[T any](records []T, of func(T) section) (out []section) {
 }
 
 // drawn are the figures of every record.
-func drawn[T any](records []T, of func(T) ([]*Figure, error)) (out []*Figure, err error) {
+func drawn[T any](records []T, of func(T) []*Figure) (out []*Figure) {
 	for _, v := range records {
-		figures, err := of(v)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, figures...)
+		out = append(out, of(v)...)
 	}
-	return out, nil
+	return out
 }
