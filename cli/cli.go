@@ -69,15 +69,9 @@ var ErrCheck = errors.New("check did not hold")
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
 	a.Name = cmp.Or(a.Name, "gpc")
-	if a.Stdout == nil {
-		a.Stdout = os.Stdout
-	}
-	if a.Stderr == nil {
-		a.Stderr = os.Stderr
-	}
-	if a.Stdin == nil {
-		a.Stdin = os.Stdin
-	}
+	a.Stdout = cmp.Or[io.Writer](a.Stdout, os.Stdout)
+	a.Stderr = cmp.Or[io.Writer](a.Stderr, os.Stderr)
+	a.Stdin = cmp.Or[io.Reader](a.Stdin, os.Stdin)
 	err := a.Validate()
 	if err == nil {
 		root := a.root()
@@ -142,6 +136,16 @@ func ExactArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
 			return BadInputf("%s takes %d argument(s), got %d; usage: %s", cmd.CommandPath(), n, len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// atLeast takes n arguments or more, and says of fewer what they should have been.
+func atLeast(n int, wanted string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < n {
+			return BadInputf("%s", wanted)
 		}
 		return nil
 	}

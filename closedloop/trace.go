@@ -187,9 +187,6 @@ type EpisodeRecord struct {
 	EndLine   int
 	// After is the offset in bytes just behind the episode's last line.
 	After int64
-
-	judged, collisionFree bool
-	lowest                Vector
 }
 
 // ErrTruncated is wrapped by the error for a trace that ends inside an episode.

@@ -1,6 +1,9 @@
 package report
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // kind is one sort of record: how a file of it is known, where it goes, and what the
 // report makes of all of its sort.
@@ -14,12 +17,7 @@ type kind struct {
 
 // is reports whether a file's keys are those of the kind.
 func (k *kind) is(raw map[string]json.RawMessage) bool {
-	for _, key := range k.keys {
-		if raw[key] == nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(k.keys, func(key string) bool { return raw[key] == nil })
 }
 
 // kinds are the sorts of records in the order of the report.
