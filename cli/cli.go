@@ -206,9 +206,4 @@ func preference(weights []float64, m int) (domain.Preference, error) {
 // Threads is the flag --threads: 0 for every core.
 func (a *App) Threads() int { return a.threads }
 
-func cpuThreads(flag int) int {
-	if flag > 0 {
-		return flag
-	}
-	return runtime.GOMAXPROCS(0)
-}
+func cpuThreads(flag int) int { return cmp.Or(max(flag, 0), runtime.GOMAXPROCS(0)) }

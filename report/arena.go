@@ -64,10 +64,13 @@ func (a *arena) move(s *arenaScene) {
 	}
 }
 
-func circle(x, y, r float64) (xs, ys []float64) {
-	for k := range 37 {
-		s, c := math.Sincos(2 * math.Pi * float64(k) / 36)
-		xs, ys = append(xs, x+r*c), append(ys, y+r*s)
+func circle(x, y, r float64) (xs, ys []float64) { return ellipse(x, y, r, r, 36) }
+
+// ellipse is a closed outline of so many edges.
+func ellipse(x, y, a, b float64, edges int) (xs, ys []float64) {
+	for k := range edges + 1 {
+		s, c := math.Sincos(2 * math.Pi * float64(k) / float64(edges))
+		xs, ys = append(xs, x+a*c), append(ys, y+b*s)
 	}
 	return xs, ys
 }

@@ -41,7 +41,7 @@ func (r *Records) evaluationFigures() []*Figure {
 			continue
 		}
 		figures = append(figures, r.regretFigure(name, r.of(name)))
-		if t := r.trace(name, highlighted); t != nil {
+		if t := r.trace(name, func(t Trace) bool { return t.Header.Method == highlighted }); t != nil {
 			figures = append(figures, PriorityFigure(*t), TrajectoryFigure(*t))
 		}
 		figures = append(figures, r.frontierFigure(name, r.of(name)))
@@ -51,19 +51,13 @@ func (r *Records) evaluationFigures() []*Figure {
 
 // arena is the first trace of a case with robots among obstacles.
 func (r *Records) arena(name string) *Trace {
-	for i, t := range r.Traces {
-		if t.Header.Case == name {
-			if _, _, ok := readArena(t); ok {
-				return &r.Traces[i]
-			}
-		}
-	}
-	return nil
+	return r.trace(name, func(t Trace) bool { _, _, ok := readArena(t); return ok })
 }
 
-func (r *Records) trace(name, method string) *Trace {
+// trace is the first trace of a case that is wanted; nil: none is.
+func (r *Records) trace(name string, wanted func(t Trace) bool) *Trace {
 	for i, t := range r.Traces {
-		if t.Header.Case == name && t.Header.Method == method {
+		if t.Header.Case == name && wanted(t) {
 			return &r.Traces[i]
 		}
 	}
@@ -193,12 +187,8 @@ type planeScene struct {
 }
 
 func (p *plane) outline(at float64) (xs, ys []float64) {
-	for k := range 73 {
-		s, c := math.Sincos(2 * math.Pi * float64(k) / 72)
-		xs = append(xs, p.Ellipse.C0[0]+p.Ellipse.Rho[0]*at+p.Ellipse.A*c)
-		ys = append(ys, p.Ellipse.C0[1]+p.Ellipse.Rho[1]*at+p.Ellipse.B*s)
-	}
-	return xs, ys
+	e := &p.Ellipse
+	return ellipse(e.C0[0]+e.Rho[0]*at, e.C0[1]+e.Rho[1]*at, e.A, e.B, 72)
 }
 
 // readPlane returns the planar geometry of a trace, if it has one.
