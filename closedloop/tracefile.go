@@ -113,14 +113,9 @@ func (t *traceFile) write(b []byte) error {
 	return nil
 }
 
-// close closes the file once; later calls do nothing.
+// close closes the file; a second time is an error and does nothing.
 func (t *traceFile) close() error {
-	if t.file == nil {
-		return nil
-	}
-	err := t.file.Close()
-	t.file = nil
-	if err != nil {
+	if err := t.file.Close(); err != nil {
 		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
 	}
 	return nil

@@ -95,10 +95,8 @@ func ReadManifest(dir string) (Manifest, error) {
 
 // Entry finds an entry by name.
 func (m Manifest) Entry(name string) (Entry, bool) {
-	for _, e := range m.Images {
-		if e.Name == name {
-			return e, true
-		}
+	if i := slices.IndexFunc(m.Images, func(e Entry) bool { return e.Name == name }); i >= 0 {
+		return m.Images[i], true
 	}
 	return Entry{}, false
 }
