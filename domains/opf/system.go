@@ -143,7 +143,7 @@ func newLayout(n *network.Network, uncertain bool) layout {
 // newSpec names every entry of the vectors.
 func (y *System) newSpec(name, description string) domain.Spec {
 	n, l := y.Network, &y.layout
-	// One variable for each of the buses, at those of the units by their number.
+	// One variable for each bus of a list, with its range by its place there and its bus.
 	add := func(list *[]domain.Variable, prefix, unit string, buses []int, box func(k, bus int) (lo, hi float64)) {
 		for k, i := range buses {
 			v := domain.Variable{Name: prefix + strconv.Itoa(n.BusID[i]), Unit: unit}
