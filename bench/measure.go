@@ -7,6 +7,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -55,16 +56,11 @@ type Budget struct {
 }
 
 func (b Budget) filled() Budget {
-	if b.Time <= 0 {
-		b.Time = time.Second
+	return Budget{
+		Time:     cmp.Or(max(b.Time, 0), time.Second),
+		MinCalls: cmp.Or(max(b.MinCalls, 0), 20),
+		MaxCalls: cmp.Or(max(b.MaxCalls, 0), 100_000),
 	}
-	if b.MinCalls <= 0 {
-		b.MinCalls = 20
-	}
-	if b.MaxCalls <= 0 {
-		b.MaxCalls = 100_000
-	}
-	return b
 }
 
 // latencies calls f until the budget is spent and returns each call's duration

@@ -201,89 +201,56 @@ func gemm(ctx context.Context, r *Runner, _ Shape) error {
 	if err != nil {
 		return err
 	}
+	size := func(n int) string { return fmt.Sprintf("%d×%d×%d", n, width, width) }
+	return r.network(ctx, "gemm", Shape{Case: "-"}, size, mlp, width, cpufallback.ForwardFLOPs(mlp), backend.Net.Forward)
+}
+
+// network measures an operation on a network, with results of so many columns and so
+// much work a row.
+func (r *Runner) network(ctx context.Context, op string, s Shape, size func(n int) string, mlp *model.MLP, columns int, flops float64, f func(net backend.Net, z, out tensor.Matrix) error) error {
 	net, err := r.b.NewNet(mlp)
 	if err != nil {
 		return err
 	}
 	for _, n := range r.opt.Batches {
-		x, y := random(r.Rand(), n, width), tensor.New(n, width)
-		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) {
-			return onNet(b, mlp, x, width, func(net backend.Net, x, y tensor.Matrix) error { return net.Forward(x, y) })
+		z, out := random(r.Rand(), n, mlp.In()), tensor.New(n, columns)
+		first := min(n, deviationRows)
+		off, err := r.deviation(first, func(b backend.Backend) ([]float32, error) {
+			net, err := b.NewNet(mlp)
+			if err != nil {
+				return nil, err
+			}
+			out := tensor.New(first, columns)
+			return out.Data, f(net, z.Slice(0, first), out)
 		})
 		if err != nil {
 			return err
 		}
-		if err := r.row(ctx, "gemm", Shape{Case: "-"}, fmt.Sprintf("%d×%d×%d", n, width, width), n, float64(n)*cpufallback.ForwardFLOPs(mlp), off, func() error {
-			return net.Forward(x, y)
-		}); err != nil {
+		if err := r.row(ctx, op, s, size(n), n, float64(n)*flops, off, func() error { return f(net, z, out) }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// onNet is what an operation on a network gives for the first rows of z.
-func onNet(b backend.Backend, mlp *model.MLP, z tensor.Matrix, columns int, f func(net backend.Net, z, out tensor.Matrix) error) ([]float32, error) {
-	net, err := b.NewNet(mlp)
-	if err != nil {
-		return nil, err
-	}
-	n := min(z.Rows, deviationRows)
-	out := tensor.New(n, columns)
-	return out.Data, f(net, z.Slice(0, n), out)
-}
-
-func (r *Runner) decoder(s Shape) (*model.MLP, backend.Net, error) {
-	_, ds, _, err := s.networks(r.Rand())
-	if err != nil {
-		return nil, nil, err
-	}
-	net, err := r.b.NewNet(ds)
-	return ds, net, err
 }
 
 func jacobian(ctx context.Context, r *Runner, s Shape) error {
-	mlp, net, err := r.decoder(s)
+	_, ds, _, err := s.networks(r.Rand())
 	if err != nil {
 		return err
 	}
-	for _, n := range r.opt.Batches {
-		z, j := random(r.Rand(), n, s.Latent), tensor.New(n, s.State*s.Latent)
-		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) {
-			return onNet(b, mlp, z, j.Cols, func(net backend.Net, z, j tensor.Matrix) error { return net.Jacobian(z, j) })
-		})
-		if err != nil {
-			return err
-		}
-		if err := r.row(ctx, "jacobian", s, s.String(), n, float64(n)*cpufallback.JacobianFLOPs(mlp), off, func() error {
-			return net.Jacobian(z, j)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	size := func(int) string { return s.String() }
+	return r.network(ctx, "jacobian", s, size, ds, s.State*s.Latent, cpufallback.JacobianFLOPs(ds), backend.Net.Jacobian)
 }
 
 func metric(ctx context.Context, r *Runner, s Shape) error {
-	mlp, net, err := r.decoder(s)
+	_, ds, _, err := s.networks(r.Rand())
 	if err != nil {
 		return err
 	}
-	for _, n := range r.opt.Batches {
-		z, g := random(r.Rand(), n, s.Latent), tensor.New(n, s.Latent*s.Latent)
-		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) {
-			return onNet(b, mlp, z, g.Cols, func(net backend.Net, z, g tensor.Matrix) error { return net.Metric(z, metricLambda, g) })
-		})
-		if err != nil {
-			return err
-		}
-		if err := r.row(ctx, "metric", s, s.String(), n, float64(n)*cpufallback.MetricFLOPs(mlp), off, func() error {
-			return net.Metric(z, metricLambda, g)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	size := func(int) string { return s.String() }
+	return r.network(ctx, "metric", s, size, ds, s.Latent*s.Latent, cpufallback.MetricFLOPs(ds), func(net backend.Net, z, g tensor.Matrix) error {
+		return net.Metric(z, metricLambda, g)
+	})
 }
 
 // Constants of the benchmark step.
@@ -294,7 +261,11 @@ const (
 
 // eig takes the metrics of a random decoder, which is what the step meets.
 func eig(ctx context.Context, r *Runner, s Shape) error {
-	_, net, err := r.decoder(s)
+	_, ds, _, err := s.networks(r.Rand())
+	if err != nil {
+		return err
+	}
+	net, err := r.b.NewNet(ds)
 	if err != nil {
 		return err
 	}

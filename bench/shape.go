@@ -128,8 +128,8 @@ func (s Shape) situations(rng *rand.Rand, seed uint64, n int) (situations, error
 		return out, err
 	}
 	for i := range n {
-		narrow(out.x.Row(i), states[i%len(states)])
-		narrow(out.ctx.Row(i), contexts[i%len(contexts)])
+		tensor.Narrow(out.x.Row(i), states[i%len(states)])
+		tensor.Narrow(out.ctx.Row(i), contexts[i%len(contexts)])
 	}
 	column := make([]float64, len(states))
 	for j := range s.State {
@@ -189,12 +189,6 @@ func (s Shape) solved(seed uint64) (states, contexts [][]float64, err error) {
 
 // leastScale is for a component that is the same in every observation.
 const leastScale = 1e-3
-
-func narrow(dst []float32, src []float64) {
-	for i, v := range src {
-		dst[i] = float32(v)
-	}
-}
 
 // quadratic is a problem of a given shape with objectives ½‖s‖² and ½‖u‖², for
 // benchmarks of the engine apart from any case's own objective. Its device functions

@@ -1,12 +1,15 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -107,10 +110,7 @@ const (
 // extrapolated from single updates. Drawing the batches counts, as it does in a
 // training; evaluation and rollout-aware refinement are not part of it.
 func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
-	samples, epochs := r.opt.Samples, r.opt.Epochs
-	if samples == 0 {
-		samples = defaultSamples
-	}
+	samples, epochs := cmp.Or(r.opt.Samples, defaultSamples), r.opt.Epochs
 	batch := min(slices.Max(r.opt.Batches), samples)
 	cfg, err := s.trainer(r.Rand(), samples, batch, 1)
 	if err != nil {
@@ -152,11 +152,7 @@ func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
 		if err != nil {
 			return err
 		}
-		mean := 0.0
-		for _, v := range us {
-			mean += v / float64(len(us))
-		}
-		total = mean * float64((samples+batch-1)/batch) * float64(epochs)
+		total = stat.Mean(us, nil) * float64((samples+batch-1)/batch) * float64(epochs)
 	} else {
 		start := time.Now()
 		for range epochs {

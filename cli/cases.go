@@ -5,7 +5,17 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/domain"
 )
+
+// named are variables by their names and units.
+func named(variables []domain.Variable) (names []string) {
+	for _, v := range variables {
+		names = append(names, v.Name+" "+v.Unit)
+	}
+	return names
+}
 
 func (a *App) casesCommand() *cobra.Command {
 	type row struct {
@@ -41,20 +51,7 @@ func (a *App) casesCommand() *cobra.Command {
 				r := row{
 					Name: s.Name, Description: s.Description, NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),
 					Objectives: s.ObjectiveSize(), Steps: s.Steps, StepSeconds: s.StepSeconds, Bundled: c.Bundled(),
-				}
-				for _, g := range []struct {
-					dst *[]string
-					n   int
-					at  func(i int) string
-				}{
-					{&r.State, len(s.Measured), func(i int) string { return s.Measured[i].Name + " " + s.Measured[i].Unit }},
-					{&r.Context, len(s.Context), func(i int) string { return s.Context[i].Name + " " + s.Context[i].Unit }},
-					{&r.Action, len(s.Action), func(i int) string { return s.Action[i].Name + " " + s.Action[i].Unit }},
-					{&r.Margins, len(s.Margins), func(i int) string { return s.Margins[i].Name + " " + s.Margins[i].Unit }},
-				} {
-					for i := range g.n {
-						*g.dst = append(*g.dst, g.at(i))
-					}
+					State: named(s.Measured), Context: named(s.Context), Action: named(s.Action), Margins: named(s.Margins),
 				}
 				for _, m := range c.Methods() {
 					r.Methods = append(r.Methods, m.Name)

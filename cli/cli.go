@@ -69,15 +69,9 @@ var ErrCheck = errors.New("check did not hold")
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
 	a.Name = cmp.Or(a.Name, "gpc")
-	if a.Stdout == nil {
-		a.Stdout = os.Stdout
-	}
-	if a.Stderr == nil {
-		a.Stderr = os.Stderr
-	}
-	if a.Stdin == nil {
-		a.Stdin = os.Stdin
-	}
+	a.Stdout = cmp.Or[io.Writer](a.Stdout, os.Stdout)
+	a.Stderr = cmp.Or[io.Writer](a.Stderr, os.Stderr)
+	a.Stdin = cmp.Or[io.Reader](a.Stdin, os.Stdin)
 	err := a.Validate()
 	if err == nil {
 		root := a.root()
@@ -147,6 +141,16 @@ func ExactArgs(n int) cobra.PositionalArgs {
 	}
 }
 
+// atLeast takes n arguments or more, and says of fewer what they should have been.
+func atLeast(n int, wanted string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < n {
+			return BadInputf("%s", wanted)
+		}
+		return nil
+	}
+}
+
 // engine says which engine the flags ask for.
 func (a *App) engine() gpc.EngineOptions {
 	return gpc.EngineOptions{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice}
@@ -202,9 +206,4 @@ func preference(weights []float64, m int) (domain.Preference, error) {
 // Threads is the flag --threads: 0 for every core.
 func (a *App) Threads() int { return a.threads }
 
-func cpuThreads(flag int) int {
-	if flag > 0 {
-		return flag
-	}
-	return runtime.GOMAXPROCS(0)
-}
+func cpuThreads(flag int) int { return cmp.Or(max(flag, 0), runtime.GOMAXPROCS(0)) }

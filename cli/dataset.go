@@ -80,12 +80,7 @@ func (a *App) mergeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge DIR DIR... --out DIR",
 		Short: "Join the shards of one dataset",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return BadInputf("dataset merge needs the folders of the shards")
-			}
-			return nil
-		},
+		Args:  atLeast(1, "dataset merge needs the folders of the shards"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {
 				return BadInputf("--out is required: the folder of the merged dataset")
@@ -113,21 +108,13 @@ func parseShard(s string) (offline.Shard, error) {
 	if s == "" {
 		return offline.Shard{}, nil
 	}
-	i, n, err := splitShard(s)
-	if err != nil {
-		return offline.Shard{}, err
-	}
-	return offline.Shard{Index: i, Count: n}, nil
-}
-
-func splitShard(s string) (i, n int, err error) {
 	left, right, found := strings.Cut(s, "/")
 	i, errI := strconv.Atoi(left)
 	n, errN := strconv.Atoi(right)
 	if !found || errors.Join(errI, errN) != nil || n < 1 || i < 0 || i >= n {
-		return 0, 0, BadInputf("--shard %q: want i/n with 0 ≤ i < n", s)
+		return offline.Shard{}, BadInputf("--shard %q: want i/n with 0 ≤ i < n", s)
 	}
-	return i, n, nil
+	return offline.Shard{Index: i, Count: n}, nil
 }
 
 // commandLine is the command as a reader would type it, without the path of the

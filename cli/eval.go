@@ -41,11 +41,11 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			if opt.Resume && opt.TracePath == "" {
 				return BadInputf("--resume needs --trace FILE, the run to continue")
 			}
-			if shard != "" {
-				if opt.ShardIndex, opt.ShardCount, err = splitShard(shard); err != nil {
-					return err
-				}
+			part, err := parseShard(shard)
+			if err != nil {
+				return err
 			}
+			opt.ShardIndex, opt.ShardCount = part.Index, part.Count
 			opt.Progress = a.progress(c.Name() + " " + method)
 			result, err := c.Evaluate(cmd.Context(), setup, a.engine(), opt)
 			if err != nil {
@@ -73,12 +73,7 @@ func (a *App) joinCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "join CASE TRACE...",
 		Short: "Statistics of an evaluation whose shards were run apart, from their traces",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return BadInputf("eval join needs a case and the traces of its shards")
-			}
-			return nil
-		},
+		Args:  atLeast(2, "eval join needs a case and the traces of its shards"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
 			if err != nil {
@@ -97,12 +92,7 @@ func (a *App) compareCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare TRACE TRACE...",
 		Short: "Cost of several methods beside the first's, on the episodes in which all of them are safe",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return BadInputf("eval compare needs at least two traces of the same episodes")
-			}
-			return nil
-		},
+		Args:  atLeast(2, "eval compare needs at least two traces of the same episodes"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			compared, err := closedloop.Compare(args)
 			if err != nil {

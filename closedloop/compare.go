@@ -13,9 +13,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// readEpisodes hands every complete episode of a trace to visit and returns its
+// ReadEpisodes hands every complete episode of a trace to visit and returns its
 // header. A trace that ends inside an episode is an error.
-func readEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, error) {
+func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: trace: %w", err)
@@ -54,7 +54,7 @@ func Join(spec *domain.Spec, paths []string) (*Result, error) {
 	for _, path := range paths {
 		n := 0
 		last := -1
-		h, err := readEpisodes(path, func(e *EpisodeRecord) error {
+		h, err := ReadEpisodes(path, func(e *EpisodeRecord) error {
 			if n > 0 && e.Episode <= last {
 				return fmt.Errorf("episode %d comes after %d", e.Episode, last)
 			}
@@ -132,7 +132,7 @@ func Compare(paths []string) ([]Comparison, error) {
 		safe[k] = map[int]outcome{}
 		var latency []float64
 		row := &rows[k]
-		h, err := readEpisodes(path, func(e *EpisodeRecord) error {
+		h, err := ReadEpisodes(path, func(e *EpisodeRecord) error {
 			row.Episodes++
 			low := math.Inf(1)
 			for _, l := range e.Lines {
@@ -158,14 +158,12 @@ func Compare(paths []string) ([]Comparison, error) {
 			return nil, fmt.Errorf("closedloop: %s is not about the same episodes as %s: %s", path, paths[0], why)
 		}
 	}
-	for episode := range safe[0] {
-		for _, other := range safe[1:] {
-			if _, ok := other[episode]; !ok {
-				delete(safe[0], episode)
-				break
-			}
-		}
-	}
+	maps.DeleteFunc(safe[0], func(episode int, _ outcome) bool {
+		return slices.ContainsFunc(safe[1:], func(other map[int]outcome) bool {
+			_, ok := other[episode]
+			return !ok
+		})
+	})
 	common := slices.Sorted(maps.Keys(safe[0]))
 	for k := range rows {
 		row := &rows[k]

@@ -294,7 +294,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u := make([]float64, spec.ActionSize())
 	ns, nu := sizes(spec, ep)
-	cost := 0.0
+	var sum score
 	for t := 0; failure == "" && !ep.Done(); t++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -312,12 +312,11 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 			failure = fmt.Sprintf("step %d: %v", t, err)
 			break
 		}
-		cost += out.Cost
+		sum.add(spec, &out)
 		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, monitor(method, ok), latency))
-		e.named(spec, out.Named)
 	}
-	e.End = End{Cost: Number(cost), Completed: failure == "", Failure: failure, CollisionFree: e.collisionFree, Margins: e.lowest}
-	e.End.Safe = e.End.Completed && e.kept(spec)
+	e.End = End{Cost: Number(sum.cost), Completed: failure == "", Failure: failure, CollisionFree: sum.collisionFree, Margins: sum.lowest}
+	e.End.Safe = e.End.Completed && sum.kept
 	if judged, ok := ep.(domain.Judged); ok {
 		reached := judged.Succeeded()
 		e.End.Reached = &reached
@@ -371,33 +370,23 @@ func line(number, t int, s, u []float64, out *domain.Outcome, report domain.Moni
 	return l
 }
 
-// named notes the smallest margins so far, and whether those against collision
-// were kept.
-func (e *EpisodeRecord) named(spec *domain.Spec, margins []float64) {
-	if !e.judged {
-		e.judged, e.collisionFree = true, true
-	}
-	if e.lowest == nil {
-		e.lowest = append(Vector{}, margins...)
-	}
-	for i, m := range margins {
-		e.lowest[i] = math.Min(e.lowest[i], m)
-	}
-	for i, m := range margins {
-		if collides(spec.Margins[i]) && violated(m, spec) {
-			e.collisionFree = false
-		}
-	}
+// score sums up the steps of one episode.
+type score struct {
+	cost                float64
+	kept, collisionFree bool   // there is a step, and none violated a margin, or one against collision
+	lowest              Vector // the smallest named margins so far
 }
 
-// kept reports whether no step violated a margin; a NaN margin is a violation.
-func (e *EpisodeRecord) kept(spec *domain.Spec) bool {
-	for i := range e.Lines {
-		if violated(float64(e.Lines[i].Margin), spec) {
-			return false
-		}
+func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
+	if s.lowest == nil {
+		s.kept, s.collisionFree, s.lowest = true, true, append(Vector{}, out.Named...)
 	}
-	return len(e.Lines) > 0
+	s.cost += out.Cost
+	s.kept = s.kept && !violated(out.Margin, spec)
+	for i, m := range out.Named {
+		s.lowest[i] = math.Min(s.lowest[i], m)
+		s.collisionFree = s.collisionFree && !(collides(spec.Margins[i]) && violated(m, spec))
+	}
 }
 
 // collides reports whether a margin is a distance to another body.
@@ -423,6 +412,7 @@ func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, e
 	return out, nil
 }
 
+// violated reports whether a margin is; a NaN is a violation.
 func violated(margin float64, spec *domain.Spec) bool { return !(margin >= -spec.MarginTolerance) }
 
 // isEnd reports whether an error only says that there is no more to read.

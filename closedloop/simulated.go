@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // testStream separates test scenes from every training scenario of the same
@@ -163,10 +164,8 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	if len(u) != spec.ActionSize() {
 		return domain.Outcome{}, fmt.Errorf("action has %d components, want %d", len(u), spec.ActionSize())
 	}
-	for _, v := range u {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return domain.Outcome{}, fmt.Errorf("action %v is not finite", u)
-		}
+	if !tensor.Finite(u) {
+		return domain.Outcome{}, fmt.Errorf("action %v is not finite", u)
 	}
 	m := spec.ObjectiveSize()
 	out := domain.Outcome{

@@ -110,10 +110,7 @@ func list(raw json.RawMessage, key string, variables []domain.Variable) ([]float
 
 func number(raw json.RawMessage) (float64, error) {
 	var x *float64
-	if err := json.Unmarshal(raw, &x); err != nil {
-		return 0, fmt.Errorf("want a finite number, got %.40s", raw)
-	}
-	if x == nil || math.IsInf(*x, 0) || math.IsNaN(*x) || math.Abs(*x) > math.MaxFloat32 {
+	if json.Unmarshal(raw, &x) != nil || x == nil || math.IsInf(*x, 0) || math.IsNaN(*x) || math.Abs(*x) > math.MaxFloat32 {
 		return 0, fmt.Errorf("want a finite number, got %.40s", raw)
 	}
 	return *x, nil

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -56,31 +57,14 @@ func quantiles(v []float64) Quantiles {
 
 // meanAndError returns the mean and its standard error; NaN where undefined.
 func meanAndError(v []float64) (mean, sem float64) {
-	n := float64(len(v))
-	if n == 0 {
-		return math.NaN(), math.NaN()
-	}
-	for _, x := range v {
-		mean += x / n
-	}
-	if n < 2 {
-		return mean, math.NaN()
-	}
-	sum := 0.0
-	for _, x := range v {
-		sum += (x - mean) * (x - mean)
-	}
-	return mean, math.Sqrt(sum / (n - 1) / n)
+	mean, deviation := stat.MeanStdDev(v, nil)
+	return mean, stat.StdErr(deviation, float64(len(v)))
 }
 
 // ratioAndError is Σ a/Σ b and its standard error, by the residuals a − ratio·b.
 func ratioAndError(a, b []float64) (ratio, sem float64) {
-	var sumA, sumB float64
-	for i := range a {
-		sumA += a[i]
-		sumB += b[i]
-	}
-	ratio = sumA / sumB
+	sumB := floats.Sum(b)
+	ratio = floats.Sum(a) / sumB
 	n := float64(len(a))
 	if n < 2 {
 		return ratio, math.NaN()

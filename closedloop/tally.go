@@ -110,15 +110,12 @@ func (a *tally) result(h *Header) *Result {
 	mean, sem := meanAndError(a.regret)
 	gap, gapSEM := ratioAndError(a.costs, a.oracles)
 	margin, marginSEM := meanAndError(a.lows)
-	low := math.NaN()
-	for i, v := range a.regret {
-		if i == 0 || v < low {
-			low = v
-		}
+	low, lowest := math.NaN(), math.Inf(1)
+	if len(a.regret) > 0 {
+		low = slices.Min(a.regret)
 	}
-	lowest := math.Inf(1)
-	for _, m := range a.lows {
-		lowest = math.Min(lowest, m)
+	if len(a.lows) > 0 {
+		lowest = slices.Min(a.lows)
 	}
 	r := &Result{
 		Case: h.Case, Method: h.Method, Seed: h.Seed, Commit: h.Commit, Device: h.Device, Regime: h.Regime, Noise: h.Noise,

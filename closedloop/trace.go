@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -30,18 +31,11 @@ func (v Vector) MarshalJSON() ([]byte, error) {
 	if v == nil {
 		return []byte("null"), nil
 	}
-	b := []byte{'['}
+	numbers := make([]Number, len(v))
 	for i, x := range v {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		one, err := Number(x).MarshalJSON()
-		if err != nil {
-			return nil, err
-		}
-		b = append(b, one...)
+		numbers[i] = Number(x)
 	}
-	return append(b, ']'), nil
+	return json.Marshal(numbers)
 }
 
 // UnmarshalJSON implements json.Unmarshaler; null entries are NaN.
@@ -104,19 +98,8 @@ func (h *Header) sameRun(o *Header) string {
 
 // sameJSON compares two values by content.
 func sameJSON(a, b json.RawMessage) bool {
-	canonical := func(r json.RawMessage) []byte {
-		var v any
-		if json.Unmarshal(r, &v) != nil {
-			return nil
-		}
-		out, err := json.Marshal(v)
-		if err != nil {
-			return nil
-		}
-		return out
-	}
-	x, y := canonical(a), canonical(b)
-	return x != nil && bytes.Equal(x, y)
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // Line is one decision of a trace.
@@ -187,9 +170,6 @@ type EpisodeRecord struct {
 	EndLine   int
 	// After is the offset in bytes just behind the episode's last line.
 	After int64
-
-	judged, collisionFree bool
-	lowest                Vector
 }
 
 // ErrTruncated is wrapped by the error for a trace that ends inside an episode.

@@ -2,6 +2,7 @@ package closedloop
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,10 +77,11 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 		last, end = e.Episode, e.After
 		want += h.Shard[1]
 	}
-	if err := file.Truncate(end); err != nil {
-		return fail(err)
+	err = file.Truncate(end)
+	if err == nil {
+		_, err = file.Seek(end, io.SeekStart)
 	}
-	if _, err := file.Seek(end, io.SeekStart); err != nil {
+	if err != nil {
 		return fail(err)
 	}
 	return &traceFile{file: file, path: path}, last, nil
@@ -90,38 +92,30 @@ func (t *traceFile) append(e *EpisodeRecord) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(sceneLine{e.Episode, e.Scene}); err != nil {
-		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
-	}
+	err := enc.Encode(sceneLine{e.Episode, e.Scene})
 	for i := range e.Lines {
-		if err := enc.Encode(&e.Lines[i]); err != nil {
-			return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
-		}
+		err = cmp.Or(err, enc.Encode(&e.Lines[i]))
 	}
-	if err := enc.Encode(endLine{e.Episode, e.End}); err != nil {
+	if err = cmp.Or(err, enc.Encode(endLine{e.Episode, e.End})); err != nil {
 		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
 	}
 	return t.write(b.Bytes())
 }
 
 func (t *traceFile) write(b []byte) error {
-	if _, err := t.file.Write(b); err != nil {
-		return fmt.Errorf("closedloop: trace: %w", err)
+	_, err := t.file.Write(b)
+	if err == nil {
+		err = t.file.Sync()
 	}
-	if err := t.file.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("closedloop: trace: %w", err)
 	}
 	return nil
 }
 
-// close closes the file once; later calls do nothing.
+// close closes the file; a second time is an error and does nothing.
 func (t *traceFile) close() error {
-	if t.file == nil {
-		return nil
-	}
-	err := t.file.Close()
-	t.file = nil
-	if err != nil {
+	if err := t.file.Close(); err != nil {
 		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
 	}
 	return nil

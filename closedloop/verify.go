@@ -137,9 +137,8 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		return fmt.Errorf("trace line %d: %w", e.SceneLine, err)
 	}
 	v.Episodes++
-	cost, safe, collisionFree, state := 0.0, len(e.Lines) > 0, len(e.Lines) > 0, make([]float64, v.spec.MeasuredSize())
-	completed := true
-	var lowest []float64
+	var sum score
+	state, completed := make([]float64, v.spec.MeasuredSize()), true
 	ns, nu := sizes(v.spec, ep)
 	u := make([]float64, v.spec.ActionSize())
 	for i := range e.Lines {
@@ -164,23 +163,13 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 			break
 		}
 		v.Decisions++
-		cost += out.Cost
+		sum.add(v.spec, &out)
 		v.vector(l, "s", l.S, out.S[:ns])
 		v.vector(l, "sigma", l.Sigma, out.Sigma)
 		v.vector(l, "J", l.J, out.J)
 		v.number(l, "margin", float64(l.Margin), out.Margin)
-		safe = safe && !violated(out.Margin, v.spec)
-		if lowest == nil {
-			lowest = append(lowest, out.Named...)
-		}
-		for k, m := range out.Named {
-			lowest[k] = math.Min(lowest[k], m)
-		}
-		for k, m := range out.Named {
-			collisionFree = collisionFree && !(collides(v.spec.Margins[k]) && violated(m, v.spec))
-		}
 	}
-	v.verdict(e, ep, cost, safe, collisionFree, completed && ep.Done(), lowest)
+	v.verdict(e, ep, &sum, completed && ep.Done())
 	return nil
 }
 
@@ -200,8 +189,8 @@ func (v *verifier) measured(l *Line, state []float64) {
 }
 
 // verdict compares the end line with what the replay says of the episode.
-func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, safe, collisionFree, completed bool, lowest []float64) {
-	safe = safe && completed
+func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, sum *score, completed bool) {
+	safe := sum.kept && completed
 	if judged, ok := ep.(domain.Judged); ok && !judged.Succeeded() {
 		safe = false
 	}
@@ -209,14 +198,14 @@ func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, sa
 		v.Safe++
 	}
 	end := &Line{Line: e.EndLine, Episode: e.Episode, T: -1}
-	v.number(end, "cost", float64(e.End.Cost), cost)
+	v.number(end, "cost", float64(e.End.Cost), sum.cost)
 	flag := func(field string, trace, replay bool) {
 		if trace != replay {
 			v.differs(e.EndLine, e.Episode, -1, field, fmt.Sprint(trace), fmt.Sprint(replay))
 		}
 	}
 	if e.End.Margins != nil {
-		v.vector(end, "margins", e.End.Margins, lowest)
+		v.vector(end, "margins", e.End.Margins, sum.lowest)
 	}
 	if judged, ok := ep.(domain.Judged); ok && e.End.Reached != nil {
 		flag("reached", *e.End.Reached, judged.Succeeded())
@@ -225,6 +214,6 @@ func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, cost float64, sa
 		flag("at_end", *e.End.AtEnd, a.Arrived())
 	}
 	flag("safe", e.End.Safe, safe)
-	flag("collision_free", e.End.CollisionFree, collisionFree)
+	flag("collision_free", e.End.CollisionFree, sum.collisionFree)
 	flag("completed", e.End.Completed, completed)
 }

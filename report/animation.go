@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -40,38 +41,31 @@ func Animate(t Trace, path string) (bool, error) {
 		f := newFigure("frame", fmt.Sprintf("%s, t = %d: σ = (%.2f, %.2f)", t.Header.Case, l.T, l.Sigma[0], l.Sigma[1]), "q₁, m", "q₂, m")
 		f.plot.X.Min, f.plot.X.Max, f.plot.Y.Min, f.plot.Y.Max = -4.5, 4, -2.2, 2.2
 		ex, ey := p.outline(scene.P[i])
-		if err := f.fill(colour(6), ex, ey); err != nil {
-			return false, err
-		}
+		f.fill(colour(6), ex, ey)
 		xs, ys = append(xs, l.S[0]), append(ys, l.S[1])
-		if err := f.line("", colour(0), false, xs, ys); err != nil {
-			return false, err
-		}
-		if err := f.point("", colour(1), vgdraw.CircleGlyph{}, l.S[0], l.S[1]); err != nil {
-			return false, err
-		}
-		if err := f.point("goal", colour(2), vgdraw.PyramidGlyph{}, p.Goal[0], p.Goal[1]); err != nil {
-			return false, err
-		}
-		c := vgimg.NewWith(vgimg.UseWH(5.2*vg.Inch, 3.2*vg.Inch), vgimg.UseDPI(80))
-		f.plot.Draw(vgdraw.New(c))
-		m.add(c.Image(), frameDelay)
+		f.line("", colour(0), false, xs, ys)
+		f.point("", colour(1), vgdraw.CircleGlyph{}, l.S[0], l.S[1])
+		f.point("goal", colour(2), vgdraw.PyramidGlyph{}, p.Goal[0], p.Goal[1])
+		f.Height = 3.2 * vg.Inch
+		m.add(f, 80, frameDelay)
 	}
-	if err := m.write(path, 100); err != nil {
-		return false, fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)
-	}
-	return true, nil
+	return true, m.write(t, path, 100)
 }
 
 // movie is a looping GIF of which every frame holds only what changed.
 type movie struct {
 	out  gif.GIF
 	last *image.Paletted // the whole picture of the last frame
+	err  error           // of the first figure that has one
 }
 
-// add appends a picture, shown for a delay in hundredths of a second. All have to
+// add appends a figure, shown for a delay in hundredths of a second. All have to
 // be of one size.
-func (m *movie) add(picture image.Image, delay int) {
+func (m *movie) add(f *Figure, dpi, delay int) {
+	m.err = cmp.Or(m.err, f.err)
+	c := vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(dpi))
+	f.plot.Draw(vgdraw.New(c))
+	picture := c.Image()
 	whole := image.NewPaletted(picture.Bounds(), framePalette)
 	draw.Draw(whole, whole.Bounds(), picture, picture.Bounds().Min, draw.Src)
 	frame := whole
@@ -110,13 +104,17 @@ func (m *movie) change(whole *image.Paletted) *image.Paletted {
 }
 
 // write ends the movie, whose last frame stays for a longer delay.
-func (m *movie) write(path string, delay int) error {
+func (m *movie) write(t Trace, path string, delay int) error {
 	m.out.Delay[len(m.out.Delay)-1] = delay
 	var data bytes.Buffer
-	if err := gif.EncodeAll(&data, &m.out); err != nil {
-		return err
+	err := cmp.Or(m.err, gif.EncodeAll(&data, &m.out))
+	if err == nil {
+		err = renameio.WriteFile(path, data.Bytes(), 0o644)
 	}
-	return renameio.WriteFile(path, data.Bytes(), 0o644)
+	if err != nil {
+		return fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)
+	}
+	return nil
 }
 
 // transparent is the place of no colour in framePalette.

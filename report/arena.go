@@ -6,8 +6,6 @@ import (
 	"math"
 
 	"gonum.org/v1/plot/vg"
-	vgdraw "gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 )
 
 // arena is what a trace's header says of a case with disc robots among disc
@@ -66,23 +64,24 @@ func (a *arena) move(s *arenaScene) {
 	}
 }
 
-func circle(x, y, r float64) (xs, ys []float64) {
-	for k := range 37 {
-		s, c := math.Sincos(2 * math.Pi * float64(k) / 36)
-		xs, ys = append(xs, x+r*c), append(ys, y+r*s)
+func circle(x, y, r float64) (xs, ys []float64) { return ellipse(x, y, r, r, 36) }
+
+// ellipse is a closed outline of so many edges.
+func ellipse(x, y, a, b float64, edges int) (xs, ys []float64) {
+	for k := range edges + 1 {
+		s, c := math.Sincos(2 * math.Pi * float64(k) / float64(edges))
+		xs, ys = append(xs, x+a*c), append(ys, y+b*s)
 	}
 	return xs, ys
 }
 
 // scene draws obstacles where they are, goals, and paths up to a step.
-func (a *arena) scene(f *Figure, t Trace, s *arenaScene, until int) error {
+func (a *arena) scene(f *Figure, t Trace, s *arenaScene, until int) {
 	f.plot.X.Min, f.plot.X.Max, f.plot.Y.Min, f.plot.Y.Max = a.Workspace[0], a.Workspace[1], a.Workspace[2], a.Workspace[3]
 	f.equalAspect()
 	for _, o := range s.Obstacles {
 		xs, ys := circle(o.C[0], o.C[1], o.R)
-		if err := f.fill(colour(6), xs, ys); err != nil {
-			return err
-		}
+		f.fill(colour(6), xs, ys)
 	}
 	lines := t.Episodes[0].Lines
 	for i, r := range s.Agents {
@@ -90,38 +89,32 @@ func (a *arena) scene(f *Figure, t Trace, s *arenaScene, until int) error {
 		for _, l := range lines[:until] {
 			xs, ys = append(xs, l.S[arenaState*i]), append(ys, l.S[arenaState*i+1])
 		}
-		if err := f.line("", colour(i), false, xs, ys); err != nil {
-			return err
-		}
+		f.line("", colour(i), false, xs, ys)
 		bx, by := circle(xs[len(xs)-1], ys[len(ys)-1], r.R)
-		if err := f.fill(colour(i), bx, by); err != nil {
-			return err
-		}
+		f.fill(colour(i), bx, by)
 		gx, gy := circle(r.Goal[0], r.Goal[1], a.GoalRadius)
-		if err := f.line("", colour(i), true, gx, gy); err != nil {
-			return err
-		}
+		f.line("", colour(i), true, gx, gy)
 	}
-	return nil
 }
 
 // arenaFigure is the first episode's paths among the obstacles, where those stand
 // at its end.
-func arenaFigure(t Trace, a arena, s arenaScene) (*Figure, error) {
+func arenaFigure(t Trace, a arena, s arenaScene) *Figure {
 	f := newFigure(t.Header.Case+"-trajectory", t.Header.Case+": joint trajectories of one episode", "x, m", "y, m")
 	f.Height = f.Width
 	for range t.Episodes[0].Lines {
 		a.move(&s)
 	}
-	return f, a.scene(f, t, &s, len(t.Episodes[0].Lines))
+	a.scene(f, t, &s, len(t.Episodes[0].Lines))
+	return f
 }
 
 // arenaTraces are the goal distance of every robot and the smallest margin over
 // the first episode.
-func arenaTraces(t Trace) ([]*Figure, error) {
+func arenaTraces(t Trace) []*Figure {
 	a, s, ok := readArena(t)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	distances := newFigure(t.Header.Case+"-distances", t.Header.Case+": distance to the goal", "time, s", "distance, m")
 	margins := newFigure(t.Header.Case+"-margins", t.Header.Case+": smallest margin of each step", "time, s", "margin, m")
@@ -139,17 +132,11 @@ func arenaTraces(t Trace) ([]*Figure, error) {
 		if i == 0 {
 			label = "ego"
 		}
-		if err := distances.line(label, colour(i), false, time, d); err != nil {
-			return nil, err
-		}
+		distances.line(label, colour(i), false, time, d)
 	}
-	if err := margins.line("", colour(0), false, time, margin); err != nil {
-		return nil, err
-	}
-	if err := margins.line("collision", colour(1), true, []float64{0, time[len(time)-1]}, []float64{0, 0}); err != nil {
-		return nil, err
-	}
-	return []*Figure{distances, margins}, nil
+	margins.line("", colour(0), false, time, margin)
+	margins.line("collision", colour(1), true, []float64{0, time[len(time)-1]}, []float64{0, 0})
+	return []*Figure{distances, margins}
 }
 
 // arenaFrames is the most frames of an animation, and arenaDelay the time between
@@ -170,16 +157,9 @@ func animateArena(t Trace, a arena, s arenaScene, path string) error {
 			continue
 		}
 		f := newFigure("frame", fmt.Sprintf("%s, %s: %.1f s", t.Header.Case, t.Header.Method, a.Dt*float64(k+1)), "x, m", "y, m")
-		f.Height = f.Width
-		if err := a.scene(f, t, &s, k+1); err != nil {
-			return err
-		}
-		c := vgimg.NewWith(vgimg.UseWH(5*vg.Inch, 5*vg.Inch), vgimg.UseDPI(72))
-		f.plot.Draw(vgdraw.New(c))
-		m.add(c.Image(), arenaDelay)
+		f.Width, f.Height = 5*vg.Inch, 5*vg.Inch
+		a.scene(f, t, &s, k+1)
+		m.add(f, 72, arenaDelay)
 	}
-	if err := m.write(path, 150); err != nil {
-		return fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)
-	}
-	return nil
+	return m.write(t, path, 150)
 }

@@ -98,10 +98,10 @@ func (r *Records) comparisonSection(c Compared) section {
 }
 
 // comparisonFigures is the cost against the number of candidates, without the map and with it.
-func (r *Records) comparisonFigures(c Compared) ([]*Figure, error) {
+func (r *Records) comparisonFigures(c Compared) []*Figure {
 	without, with := r.budgets(&c)
 	if len(without) == 0 || len(with) == 0 {
-		return nil, nil
+		return nil
 	}
 	name := c.Comparisons[0].Case
 	f := newFigure(name+"-candidates", name+": what the map contributes", "candidates per decision", "cost above 4096 without the map, % (± s.e.m.)")
@@ -111,16 +111,10 @@ func (r *Records) comparisonFigures(c Compared) ([]*Figure, error) {
 		for _, run := range runs {
 			x, y, e := float64(run.candidates), float64(run.DifferencePct), float64(run.DifferenceSEM)
 			xs, ys = append(xs, x), append(ys, y)
-			if err := f.errorBar(colour(k), x, y-e, y+e); err != nil {
-				return nil, err
-			}
-			if err := f.point("", colour(k), draw.CircleGlyph{}, x, y); err != nil {
-				return nil, err
-			}
+			f.errorBar(colour(k), x, y-e, y+e)
+			f.point("", colour(k), draw.CircleGlyph{}, x, y)
 		}
-		if err := f.line([]string{"without the map", "with the map"}[k], colour(k), false, xs, ys); err != nil {
-			return nil, err
-		}
+		f.line([]string{"without the map", "with the map"}[k], colour(k), false, xs, ys)
 	}
-	return []*Figure{f}, nil
+	return []*Figure{f}
 }

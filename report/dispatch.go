@@ -3,35 +3,9 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gpc-engine/gpc/closedloop"
 )
-
-// inRegimes returns the evaluations of a case that name a regime, by regime,
-// noise and method.
-func (r *Records) inRegimes(name string) []closedloop.Result {
-	var out []closedloop.Result
-	for _, e := range r.Evaluations {
-		if e.Case == name && e.Regime != "" {
-			out = append(out, e)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b closedloop.Result) int {
-		switch {
-		case a.Regime != b.Regime && a.Regime < b.Regime:
-			return -1
-		case a.Regime != b.Regime:
-			return 1
-		case a.Noise < b.Noise:
-			return -1
-		case a.Noise > b.Noise:
-			return 1
-		}
-		return r.rank(&a) - r.rank(&b)
-	})
-	return out
-}
 
 // regimeSection is the table of a case whose test scenes come in regimes.
 func (r *Records) regimeSection(name string, evals []closedloop.Result) section {

@@ -35,6 +35,15 @@ type Figure struct {
 	Name, Title   string
 	Width, Height vg.Length
 	plot          *plot.Plot
+	err           error // the first of what was added, which SVG and Write return
+}
+
+// fail keeps an error, if there is one, and tells whether there is.
+func (f *Figure) fail(err error) bool {
+	if err != nil && f.err == nil {
+		f.err = fmt.Errorf("report: figure %s: %w", f.Name, err)
+	}
+	return err != nil
 }
 
 func newFigure(name, title, x, y string) *Figure {
@@ -53,14 +62,14 @@ func newFigure(name, title, x, y string) *Figure {
 }
 
 // line adds a series; points that are not finite are left out.
-func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64) error {
+func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64) {
 	pts := finitePoints(xs, ys, f.plot.Y.Scale)
 	if len(pts) == 0 {
-		return nil
+		return
 	}
 	l, err := plotter.NewLine(pts)
-	if err != nil {
-		return fmt.Errorf("report: figure %s, series %s: %w", f.Name, label, err)
+	if f.fail(err) {
+		return
 	}
 	l.Color, l.Width = c, vg.Points(1.6)
 	if dashed {
@@ -70,66 +79,59 @@ func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64)
 	if label != "" {
 		f.plot.Legend.Add(label, l)
 	}
-	return nil
 }
 
 // points adds a series of markers; those that are not finite are left out.
-func (f *Figure) points(label string, c color.RGBA, shape draw.GlyphDrawer, xs, ys []float64) error {
-	pts := finitePoints(xs, ys, f.plot.Y.Scale)
+func (f *Figure) points(label string, c color.RGBA, shape draw.GlyphDrawer, xs, ys []float64) {
+	if s := f.markers(c, 3, shape, finitePoints(xs, ys, f.plot.Y.Scale)); s != nil {
+		f.plot.Legend.Add(label, s)
+	}
+}
+
+// markers adds markers of a radius in points; nil where there are none.
+func (f *Figure) markers(c color.RGBA, radius vg.Length, shape draw.GlyphDrawer, pts plotter.XYs) *plotter.Scatter {
 	if len(pts) == 0 {
 		return nil
 	}
 	s, err := plotter.NewScatter(pts)
-	if err != nil {
-		return fmt.Errorf("report: figure %s, series %s: %w", f.Name, label, err)
+	if f.fail(err) {
+		return nil
 	}
-	s.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(3), Shape: shape}
+	s.GlyphStyle = draw.GlyphStyle{Color: c, Radius: radius, Shape: shape}
 	f.plot.Add(s)
-	f.plot.Legend.Add(label, s)
-	return nil
+	return s
 }
 
 // point adds one marker with an optional label beside it.
-func (f *Figure) point(label string, c color.RGBA, shape draw.GlyphDrawer, x, y float64) error {
+func (f *Figure) point(label string, c color.RGBA, shape draw.GlyphDrawer, x, y float64) {
 	pts := finitePoints([]float64{x}, []float64{y}, f.plot.Y.Scale)
-	if len(pts) == 0 {
-		return nil
-	}
-	s, err := plotter.NewScatter(pts)
-	if err != nil {
-		return fmt.Errorf("report: figure %s, point %s: %w", f.Name, label, err)
-	}
-	s.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(4), Shape: shape}
-	f.plot.Add(s)
-	if label == "" {
-		return nil
+	if f.markers(c, 4, shape, pts) == nil || label == "" {
+		return
 	}
 	text, err := plotter.NewLabels(plotter.XYLabels{XYs: pts, Labels: []string{label}})
-	if err != nil {
-		return fmt.Errorf("report: figure %s, point %s: %w", f.Name, label, err)
+	if f.fail(err) {
+		return
 	}
 	text.Offset = vg.Point{X: vg.Points(6), Y: vg.Points(3)}
 	for i := range text.TextStyle {
 		text.TextStyle[i].Font.Size = 9
 	}
 	f.plot.Add(text)
-	return nil
 }
 
 // errorBar adds a vertical bar from lo to hi.
-func (f *Figure) errorBar(c color.RGBA, x, lo, hi float64) error {
-	return f.line("", c, false, []float64{x, x}, []float64{lo, hi})
+func (f *Figure) errorBar(c color.RGBA, x, lo, hi float64) {
+	f.line("", c, false, []float64{x, x}, []float64{lo, hi})
 }
 
 // fill adds a closed outline with a light interior.
-func (f *Figure) fill(c color.RGBA, xs, ys []float64) error {
+func (f *Figure) fill(c color.RGBA, xs, ys []float64) {
 	poly, err := plotter.NewPolygon(finitePoints(xs, ys, plot.LinearScale{}))
-	if err != nil {
-		return fmt.Errorf("report: figure %s: %w", f.Name, err)
+	if f.fail(err) {
+		return
 	}
 	poly.Color, poly.LineStyle.Color, poly.LineStyle.Width = faint(c), c, vg.Points(0.8)
 	f.plot.Add(poly)
-	return nil
 }
 
 func (f *Figure) logX() { f.plot.X.Scale, f.plot.X.Tick.Marker = plot.LogScale{}, decades{} }
@@ -189,6 +191,9 @@ func (f *Figure) equalAspect() {
 
 // SVG renders the figure.
 func (f *Figure) SVG() ([]byte, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
 	c := vgsvg.New(f.Width, f.Height)
 	f.plot.Draw(draw.New(c))
 	var out bytes.Buffer

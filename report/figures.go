@@ -17,80 +17,47 @@ import (
 const highlighted = "gpc"
 
 // Figures builds every figure that the records support.
-func (r *Records) Figures() ([]*Figure, error) {
+func (r *Records) Figures() []*Figure {
 	var figures []*Figure
 	for _, k := range kinds {
-		if k.figures == nil {
-			continue
+		if k.figures != nil {
+			figures = append(figures, k.figures(r)...)
 		}
-		more, err := k.figures(r)
-		if err != nil {
-			return nil, err
-		}
-		figures = append(figures, more...)
 	}
-	return figures, nil
+	return figures
 }
 
 // evaluationFigures are for each case the paper's four panels: terminal regret,
 // semantic coordinate, closed-loop trajectory, speed-quality frontier.
-func (r *Records) evaluationFigures() ([]*Figure, error) {
+func (r *Records) evaluationFigures() []*Figure {
 	var figures []*Figure
-	add := func(f *Figure, err error) error {
-		if err == nil && f != nil {
-			figures = append(figures, f)
-		}
-		return err
-	}
 	for _, name := range r.named() {
 		if t := r.arena(name); t != nil {
-			if err := add(TrajectoryFigure(*t)); err != nil {
-				return nil, err
-			}
-			traces, err := arenaTraces(*t)
-			if err != nil {
-				return nil, err
-			}
-			figures = append(figures, traces...)
+			figures = append(append(figures, TrajectoryFigure(*t)), arenaTraces(*t)...)
 			continue
 		}
 		// A gap to a reference may be negative: no logarithmic axis holds it.
 		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
 			continue
 		}
-		if err := add(r.regretFigure(name, r.of(name))); err != nil {
-			return nil, err
+		figures = append(figures, r.regretFigure(name, r.of(name)))
+		if t := r.trace(name, func(t Trace) bool { return t.Header.Method == highlighted }); t != nil {
+			figures = append(figures, PriorityFigure(*t), TrajectoryFigure(*t))
 		}
-		if t := r.trace(name, highlighted); t != nil {
-			if err := add(PriorityFigure(*t)); err != nil {
-				return nil, err
-			}
-			if err := add(TrajectoryFigure(*t)); err != nil {
-				return nil, err
-			}
-		}
-		if err := add(r.frontierFigure(name, r.of(name))); err != nil {
-			return nil, err
-		}
+		figures = append(figures, r.frontierFigure(name, r.of(name)))
 	}
-	return figures, nil
+	return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
 }
 
 // arena is the first trace of a case with robots among obstacles.
 func (r *Records) arena(name string) *Trace {
-	for i, t := range r.Traces {
-		if t.Header.Case == name {
-			if _, _, ok := readArena(t); ok {
-				return &r.Traces[i]
-			}
-		}
-	}
-	return nil
+	return r.trace(name, func(t Trace) bool { _, _, ok := readArena(t); return ok })
 }
 
-func (r *Records) trace(name, method string) *Trace {
+// trace is the first trace of a case that is wanted; nil: none is.
+func (r *Records) trace(name string, wanted func(t Trace) bool) *Trace {
 	for i, t := range r.Traces {
-		if t.Header.Case == name && t.Header.Method == method {
+		if t.Header.Case == name && wanted(t) {
 			return &r.Traces[i]
 		}
 	}
@@ -102,7 +69,7 @@ const regretFloor = 1e-4
 
 // regretFigure is panel (a): the terminal regret of every method with its
 // standard error, and the paper's values beside them.
-func (r *Records) regretFigure(name string, evals []closedloop.Result) (*Figure, error) {
+func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
 	f := newFigure(name+"-regret", name+": terminal regret", "", "terminal regret, % (mean ± s.e.m.)")
 	f.logY()
 	var labels []string
@@ -117,30 +84,24 @@ func (r *Records) regretFigure(name string, evals []closedloop.Result) (*Figure,
 		if e.Method == highlighted {
 			c = colour(1)
 		}
-		if err := f.errorBar(c, x, math.Max(regretFloor, regret-float64(e.RegretSEM)), regret+float64(e.RegretSEM)); err != nil {
-			return nil, err
-		}
-		if err := f.point("", c, draw.CircleGlyph{}, x, math.Max(regretFloor, regret)); err != nil {
-			return nil, err
-		}
+		f.errorBar(c, x, math.Max(regretFloor, regret-float64(e.RegretSEM)), regret+float64(e.RegretSEM))
+		f.point("", c, draw.CircleGlyph{}, x, math.Max(regretFloor, regret))
 		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
-			if err := f.point("paper", colour(6), draw.CrossGlyph{}, x, p.Regret); err != nil {
-				return nil, err
-			}
+			f.point("paper", colour(6), draw.CrossGlyph{}, x, p.Regret)
 		}
 	}
 	if len(labels) == 0 {
-		return nil, nil
+		return nil
 	}
 	f.plot.NominalX(labels...)
 	f.plot.X.Tick.Label.Rotation = 0.5
 	f.plot.X.Tick.Label.XAlign, f.plot.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
 	f.plot.X.Min, f.plot.X.Max = -0.6, float64(len(labels))-0.2
-	return f, nil
+	return f
 }
 
 // frontierFigure is panel (d): decision time against regret.
-func (r *Records) frontierFigure(name string, evals []closedloop.Result) (*Figure, error) {
+func (r *Records) frontierFigure(name string, evals []closedloop.Result) *Figure {
 	f := newFigure(name+"-frontier", name+": speed and quality", "median decision time, ms", "terminal regret, %")
 	f.logX()
 	f.logY()
@@ -157,28 +118,24 @@ func (r *Records) frontierFigure(name string, evals []closedloop.Result) (*Figur
 		if group == domain.GroupOwn {
 			c = colour(1)
 		}
-		if err := f.point(e.Method, c, draw.CircleGlyph{}, ms, regret); err != nil {
-			return nil, err
-		}
+		f.point(e.Method, c, draw.CircleGlyph{}, ms, regret)
 		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
-			if err := f.point(e.Method+" (paper)", colour(6), draw.CrossGlyph{}, p.Milliseconds, p.Regret); err != nil {
-				return nil, err
-			}
+			f.point(e.Method+" (paper)", colour(6), draw.CrossGlyph{}, p.Milliseconds, p.Regret)
 		}
 		drawn++
 	}
 	if drawn == 0 {
-		return nil, nil
+		return nil
 	}
 	f.plot.X.Min, f.plot.X.Max = f.plot.X.Min/2, f.plot.X.Max*8
-	return f, nil
+	return f
 }
 
 // PriorityFigure is panel (b): the semantic coordinate σ along the episodes of a
 // trace, the mean over episodes as a line and each episode faintly.
-func PriorityFigure(t Trace) (*Figure, error) {
+func PriorityFigure(t Trace) *Figure {
 	if len(t.Episodes) == 0 {
-		return nil, nil
+		return nil
 	}
 	f := newFigure(t.Header.Case+"-priority", t.Header.Case+": semantic coordinate", "decision t", "σ")
 	f.plot.Y.Min, f.plot.Y.Max = 0, 1
@@ -189,7 +146,8 @@ func PriorityFigure(t Trace) (*Figure, error) {
 			var xs, ys []float64
 			for _, l := range ep.Lines {
 				if i >= len(l.Sigma) {
-					return nil, fmt.Errorf("report: trace of %s, line %d has %d priorities, want %d", t.Header.Case, l.Line, len(l.Sigma), m)
+					f.fail(fmt.Errorf("trace of %s, line %d has %d priorities, want %d", t.Header.Case, l.Line, len(l.Sigma), m))
+					return f
 				}
 				xs, ys = append(xs, float64(l.T)), append(ys, l.Sigma[i])
 				for len(mean) <= l.T {
@@ -199,20 +157,16 @@ func PriorityFigure(t Trace) (*Figure, error) {
 				count[l.T]++
 			}
 			if e < 20 {
-				if err := f.line("", faint(colour(i)), false, xs, ys); err != nil {
-					return nil, err
-				}
+				f.line("", faint(colour(i)), false, xs, ys)
 			}
 		}
 		xs := make([]float64, len(mean))
 		for k := range mean {
 			xs[k], mean[k] = float64(k), mean[k]/count[k]
 		}
-		if err := f.line(fmt.Sprintf("σ%d", i+1), colour(i), false, xs, mean); err != nil {
-			return nil, err
-		}
+		f.line(fmt.Sprintf("σ%d", i+1), colour(i), false, xs, mean)
 	}
-	return f, nil
+	return f
 }
 
 // plane is what a trace's header says of a planar case with a moving ellipse.
@@ -233,12 +187,8 @@ type planeScene struct {
 }
 
 func (p *plane) outline(at float64) (xs, ys []float64) {
-	for k := range 73 {
-		s, c := math.Sincos(2 * math.Pi * float64(k) / 72)
-		xs = append(xs, p.Ellipse.C0[0]+p.Ellipse.Rho[0]*at+p.Ellipse.A*c)
-		ys = append(ys, p.Ellipse.C0[1]+p.Ellipse.Rho[1]*at+p.Ellipse.B*s)
-	}
-	return xs, ys
+	e := &p.Ellipse
+	return ellipse(e.C0[0]+e.Rho[0]*at, e.C0[1]+e.Rho[1]*at, e.A, e.B, 72)
 }
 
 // readPlane returns the planar geometry of a trace, if it has one.
@@ -249,9 +199,9 @@ func readPlane(t Trace) (p plane, ok bool) {
 // TrajectoryFigure is panel (c): paths in the plane with the ellipse where it
 // begins and ends; robots among obstacles; for a case without a plane, the states
 // against time.
-func TrajectoryFigure(t Trace) (*Figure, error) {
+func TrajectoryFigure(t Trace) *Figure {
 	if len(t.Episodes) == 0 {
-		return nil, nil
+		return nil
 	}
 	if a, s, ok := readArena(t); ok {
 		return arenaFigure(t, a, s)
@@ -263,13 +213,15 @@ func TrajectoryFigure(t Trace) (*Figure, error) {
 	f := newFigure(t.Header.Case+"-trajectory", t.Header.Case+": closed-loop trajectories", "q₁, m", "q₂, m")
 	var first planeScene
 	if err := json.Unmarshal(t.Episodes[0].Scene, &first); err != nil || len(first.P) == 0 {
-		return nil, fmt.Errorf("report: trace of %s: the first scene has no operating parameter", t.Header.Case)
+		f.fail(fmt.Errorf("trace of %s: the first scene has no operating parameter", t.Header.Case))
+		return f
 	}
 	for e := min(12, len(t.Episodes)) - 1; e >= 0; e-- {
 		ep := t.Episodes[e]
 		var s planeScene
 		if err := json.Unmarshal(ep.Scene, &s); err != nil {
-			return nil, fmt.Errorf("report: trace of %s, episode %d: %w", t.Header.Case, ep.Episode, err)
+			f.fail(fmt.Errorf("trace of %s, episode %d: %w", t.Header.Case, ep.Episode, err))
+			return f
 		}
 		xs, ys := []float64{s.Q0[0]}, []float64{s.Q0[1]}
 		for _, l := range ep.Lines {
@@ -279,9 +231,7 @@ func TrajectoryFigure(t Trace) (*Figure, error) {
 		if e == 0 {
 			c = colour(0)
 		}
-		if err := f.line("", c, false, xs, ys); err != nil {
-			return nil, err
-		}
+		f.line("", c, false, xs, ys)
 	}
 	// The ellipse moves: where it is at four times, and the first path's place at
 	// the same times in the same colour.
@@ -292,24 +242,16 @@ func TrajectoryFigure(t Trace) (*Figure, error) {
 			continue
 		}
 		xs, ys := p.outline(first.P[at])
-		if err := f.line(fmt.Sprintf("t = %d", at), colour(c), false, xs, ys); err != nil {
-			return nil, err
-		}
-		if err := f.point("", colour(c), draw.CircleGlyph{}, lines[at].S[0], lines[at].S[1]); err != nil {
-			return nil, err
-		}
+		f.line(fmt.Sprintf("t = %d", at), colour(c), false, xs, ys)
+		f.point("", colour(c), draw.CircleGlyph{}, lines[at].S[0], lines[at].S[1])
 	}
-	if err := f.point("goal", colour(2), draw.PyramidGlyph{}, p.Goal[0], p.Goal[1]); err != nil {
-		return nil, err
-	}
-	if err := f.point("recovery", colour(4), draw.SquareGlyph{}, p.Safe0[0], p.Safe0[1]); err != nil {
-		return nil, err
-	}
+	f.point("goal", colour(2), draw.PyramidGlyph{}, p.Goal[0], p.Goal[1])
+	f.point("recovery", colour(4), draw.SquareGlyph{}, p.Safe0[0], p.Safe0[1])
 	f.equalAspect()
-	return f, nil
+	return f
 }
 
-func stateFigure(t Trace) (*Figure, error) {
+func stateFigure(t Trace) *Figure {
 	f := newFigure(t.Header.Case+"-trajectory", t.Header.Case+": closed-loop states", "decision t", "state")
 	for i := range t.Episodes[0].Lines[0].S {
 		for e, ep := range t.Episodes[:min(6, len(t.Episodes))] {
@@ -321,12 +263,10 @@ func stateFigure(t Trace) (*Figure, error) {
 			if e == 0 {
 				label = fmt.Sprintf("s%d", i+1)
 			}
-			if err := f.line(label, colour(i), e > 0, xs, ys); err != nil {
-				return nil, err
-			}
+			f.line(label, colour(i), e > 0, xs, ys)
 		}
 	}
-	return f, nil
+	return f
 }
 
 func numbers(v []batchnav.Number) []float64 {
@@ -342,10 +282,10 @@ const recoveryShown = 40
 
 // recoveryFigure shows Φ after a perturbation off M* and the predicted
 // contraction.
-func recoveryFigures(c batchnav.Certified) ([]*Figure, error) {
+func recoveryFigures(c batchnav.Certified) []*Figure {
 	r, name := c.Recovery, c.Certificate.Case
 	if r == nil {
-		return nil, nil
+		return nil
 	}
 	f := newFigure(name+"-recovery", name+": recovery from a perturbation off M*", "latent step", "Φ = ‖x − D_s(z)‖²")
 	f.logY()
@@ -367,22 +307,18 @@ func recoveryFigures(c batchnav.Certified) ([]*Figure, error) {
 		v      []batchnav.Number
 		dashed bool
 	}{{"median", r.Median, false}, {"95th percentile", r.P95, false}, {"largest", r.Max, false}, {"predicted", predicted, true}} {
-		if err := f.line(s.label, colour(i), s.dashed, xs, numbers(s.v)[:len(xs)]); err != nil {
-			return nil, err
-		}
+		f.line(s.label, colour(i), s.dashed, xs, numbers(s.v)[:len(xs)])
 	}
-	return []*Figure{f}, nil
+	return []*Figure{f}
 }
 
 // steeringFigures show the front traced by one map and the exact one: two
 // objectives in one figure; of three, the first and the second each against the
 // third, where a line joins the two points of each preference.
-func steeringFigures(v closedloop.Steering) ([]*Figure, error) {
-	s := &v
+func steeringFigures(s closedloop.Steering) []*Figure {
 	if len(s.Front) == 0 {
-		return nil, nil
+		return nil
 	}
-	var figures []*Figure
 	switch len(s.Front[0].J) {
 	case 2:
 		f := newFigure(s.Case+"-front", s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")
@@ -390,33 +326,22 @@ func steeringFigures(v closedloop.Steering) ([]*Figure, error) {
 		for _, p := range s.Front {
 			x, y = append(x, float64(p.OracleJ[0])), append(y, float64(p.OracleJ[1]))
 		}
-		if err := f.line("exact front", colour(6), false, x, y); err != nil {
-			return nil, err
-		}
+		f.line("exact front", colour(6), false, x, y)
 		for _, p := range s.Front {
-			if err := f.point("", colour(1), draw.CircleGlyph{}, float64(p.J[0]), float64(p.J[1])); err != nil {
-				return nil, err
-			}
+			f.point("", colour(1), draw.CircleGlyph{}, float64(p.J[0]), float64(p.J[1]))
 		}
-		figures = append(figures, f)
+		return []*Figure{f}
 	case 3:
-		for j, axis := range [2]string{"Σ J₁", "Σ J₂"} {
-			f, err := pairedFront(s, j, axis)
-			if err != nil {
-				return nil, err
-			}
-			if f != nil {
-				figures = append(figures, f)
-			}
-		}
+		figures := []*Figure{pairedFront(&s, 0, "Σ J₁"), pairedFront(&s, 1, "Σ J₂")}
+		return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
 	}
-	return figures, nil
+	return nil
 }
 
 // pairedFront draws objective j against the third, preference by preference. The
 // axis of j is logarithmic where it falls by decades, as an objective may near its
 // own optimum.
-func pairedFront(s *closedloop.Steering, j int, axis string) (*Figure, error) {
+func pairedFront(s *closedloop.Steering, j int, axis string) *Figure {
 	f := newFigure(fmt.Sprintf("%s-front-%d", s.Case, j+1), s.Case+": one map steered by a fixed preference", axis, "Σ J₃")
 	var x, y [2][]float64 // exact, steered
 	for _, p := range s.Front {
@@ -429,18 +354,15 @@ func pairedFront(s *closedloop.Steering, j int, axis string) (*Figure, error) {
 		}
 	}
 	if len(x[0]) == 0 {
-		return nil, nil
+		return nil
 	}
 	if decade := 10.0; max(slices.Max(x[0]), slices.Max(x[1])) > decade*min(slices.Min(x[0]), slices.Min(x[1])) {
 		f.logX()
 	}
 	for i := range x[0] {
-		if err := f.line("", faint(colour(6)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]}); err != nil {
-			return nil, err
-		}
+		f.line("", faint(colour(6)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]})
 	}
-	if err := f.points("exact", colour(6), draw.RingGlyph{}, x[0], y[0]); err != nil {
-		return nil, err
-	}
-	return f, f.points(s.Method, colour(1), draw.CircleGlyph{}, x[1], y[1])
+	f.points("exact", colour(6), draw.RingGlyph{}, x[0], y[0])
+	f.points(s.Method, colour(1), draw.CircleGlyph{}, x[1], y[1])
+	return f
 }

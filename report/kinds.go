@@ -1,6 +1,9 @@
 package report
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // kind is one sort of record: how a file of it is known, where it goes, and what the
 // report makes of all of its sort.
@@ -9,17 +12,12 @@ type kind struct {
 	keys     []string // that only its files hold, all of them
 	add      func(r *Records, text []byte) error
 	sections func(r *Records) []section
-	figures  func(r *Records) ([]*Figure, error)
+	figures  func(r *Records) []*Figure
 }
 
 // is reports whether a file's keys are those of the kind.
 func (k *kind) is(raw map[string]json.RawMessage) bool {
-	for _, key := range k.keys {
-		if raw[key] == nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(k.keys, func(key string) bool { return raw[key] == nil })
 }
 
 // kinds are the sorts of records in the order of the report.
@@ -28,13 +26,13 @@ var kinds = []kind{
 		(*Records).evaluationSections, (*Records).evaluationFigures},
 	{"compare", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons) },
 		func(r *Records) []section { return each(r.Comparisons, r.comparisonSection) },
-		func(r *Records) ([]*Figure, error) { return drawn(r.Comparisons, r.comparisonFigures) }},
+		func(r *Records) []*Figure { return drawn(r.Comparisons, r.comparisonFigures) }},
 	{"steer", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings) },
 		func(r *Records) []section { return each(r.Steerings, steeringSection) },
-		func(r *Records) ([]*Figure, error) { return drawn(r.Steerings, steeringFigures) }},
+		func(r *Records) []*Figure { return drawn(r.Steerings, steeringFigures) }},
 	{"certify", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates) },
 		func(r *Records) []section { return each(r.Certificates, certificateSection) },
-		func(r *Records) ([]*Figure, error) { return drawn(r.Certificates, recoveryFigures) }},
+		func(r *Records) []*Figure { return drawn(r.Certificates, recoveryFigures) }},
 	{"bench", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks) },
 		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }, nil},
 	{"peers", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers) },
@@ -52,13 +50,9 @@ func each[T any](records []T, of func(T) section) (out []section) {
 }
 
 // drawn are the figures of every record.
-func drawn[T any](records []T, of func(T) ([]*Figure, error)) (out []*Figure, err error) {
+func drawn[T any](records []T, of func(T) []*Figure) (out []*Figure) {
 	for _, v := range records {
-		figures, err := of(v)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, figures...)
+		out = append(out, of(v)...)
 	}
-	return out, nil
+	return out
 }

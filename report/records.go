@@ -7,10 +7,9 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -81,10 +80,12 @@ func Load(dir string, cases map[string]Case) (*Records, error) {
 		case strings.HasSuffix(e.Name(), ".jsonl"):
 			err = r.AddTrace(path)
 		case strings.HasSuffix(e.Name(), ".json"):
-			err = r.add(path)
+			if err = r.add(path); err != nil {
+				err = fmt.Errorf("report: %s: %w", path, err)
+			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("report: %s: %w", path, err)
+			return nil, err
 		}
 	}
 	return r, nil
@@ -129,35 +130,17 @@ func decode[T any](text []byte, into *[]T) error {
 
 // AddTrace reads a whole trace file into the records.
 func (r *Records) AddTrace(path string) error {
-	f, err := os.Open(path)
+	var t Trace
+	h, err := closedloop.ReadEpisodes(path, func(e *closedloop.EpisodeRecord) error {
+		t.Episodes = append(t.Episodes, *e)
+		return nil
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("report: %w", err)
 	}
-	defer f.Close()
-	t, err := readTrace(f)
-	if err != nil {
-		return err
-	}
+	t.Header = *h
 	r.Traces = append(r.Traces, t)
 	return nil
-}
-
-func readTrace(in io.Reader) (Trace, error) {
-	reader, err := closedloop.NewReader(in)
-	if err != nil {
-		return Trace{}, err
-	}
-	t := Trace{Header: reader.Header}
-	for {
-		ep, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return t, nil
-		}
-		if err != nil {
-			return t, err
-		}
-		t.Episodes = append(t.Episodes, *ep)
-	}
 }
 
 // Devices lists the folders of results that hold records.
@@ -183,48 +166,42 @@ func Devices(root string) ([]string, error) {
 func (r *Records) named() []string {
 	var names []string
 	for _, e := range r.Evaluations {
-		if !slices.Contains(names, e.Case) {
-			names = append(names, e.Case)
-		}
+		names = append(names, e.Case)
 	}
 	for _, t := range r.Traces {
-		if !slices.Contains(names, t.Header.Case) {
-			names = append(names, t.Header.Case)
-		}
+		names = append(names, t.Header.Case)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // of returns the evaluations of a case without noise and with the adaptive
 // priority, one per method, in the order of the tables.
 func (r *Records) of(name string) []closedloop.Result {
-	var out []closedloop.Result
-	for _, e := range r.Evaluations {
-		if e.Case == name && e.Noise == 0 && e.Regime == "" {
-			out = append(out, e)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b closedloop.Result) int { return r.rank(&a) - r.rank(&b) })
-	return out
+	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Noise == 0 && e.Regime == "" })
 }
 
 // noisy returns the evaluations of a case with measurement noise, by noise.
 func (r *Records) noisy(name string) []closedloop.Result {
+	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Noise > 0 && e.Regime == "" })
+}
+
+// inRegimes returns the evaluations of a case that name a regime, by regime,
+// noise and method.
+func (r *Records) inRegimes(name string) []closedloop.Result {
+	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Regime != "" })
+}
+
+// evaluations are those of a case that are wanted, by regime, noise and method.
+func (r *Records) evaluations(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
 	var out []closedloop.Result
 	for _, e := range r.Evaluations {
-		if e.Case == name && e.Noise > 0 && e.Regime == "" {
+		if e.Case == name && wanted(&e) {
 			out = append(out, e)
 		}
 	}
-	slices.SortFunc(out, func(a, b closedloop.Result) int {
-		switch {
-		case a.Noise < b.Noise:
-			return -1
-		case a.Noise > b.Noise:
-			return 1
-		}
-		return r.rank(&a) - r.rank(&b)
+	slices.SortStableFunc(out, func(a, b closedloop.Result) int {
+		return cmp.Or(cmp.Compare(a.Regime, b.Regime), cmp.Compare(a.Noise, b.Noise), r.rank(&a)-r.rank(&b))
 	})
 	return out
 }

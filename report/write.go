@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,10 +21,7 @@ import (
 // Write writes dir/report.md, dir/report.html (self-contained) and
 // dir/figures/*.svg, *.png and *.gif, and returns the files it wrote.
 func (r *Records) Write(dir string) ([]string, error) {
-	figures, err := r.Figures()
-	if err != nil {
-		return nil, err
-	}
+	figures := r.Figures()
 	images := filepath.Join(dir, "figures")
 	if err := os.MkdirAll(images, 0o755); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
@@ -192,11 +190,7 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 // multiagent-navigation and multiagent-navigation-margins).
 func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 	head := []string{"method", "episodes", "safe", "95 % interval", "collision-free", "reached", "at end", "gap %", "± s.e.m.", "n", "scene margin", "± s.e.m."}
-	var kinds []string
-	for kind := range evals[0].MarginsMean {
-		kinds = append(kinds, kind)
-	}
-	slices.Sort(kinds)
+	kinds := slices.Sorted(maps.Keys(evals[0].MarginsMean))
 	head = append(append(head, kinds...), "p50 ms", "p99 ms")
 	s := section{
 		title: name,

@@ -3,7 +3,6 @@ package backend
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -197,10 +196,8 @@ type Loops interface {
 // action u, and tells whether they were finite. delta and fresh are scratch of M.
 func (c *LoopsConfig) Steer(how Steering, shat, u, ctx, delta, fresh, sigma []float64) bool {
 	c.Step.Problem.Indicators(shat, u, ctx, delta)
-	for _, v := range delta {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
+	if !tensor.Finite(delta) {
+		return false
 	}
 	semantic := &c.Step.Problem.Spec().Semantic
 	if how == SteerSet {

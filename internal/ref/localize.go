@@ -1,6 +1,7 @@
 package ref
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -97,7 +98,7 @@ func Localize(codes, decoded [][]float64, x, zobs []float64, tau float64, neighb
 		return Location{Z: slices.Clone(codes[best]), Nearest: best, Residual: residual[best]}
 	}
 	distance := distances(codes, zobs)
-	slices.SortStableFunc(consistent, func(a, b int) int { return compare(distance[a], distance[b]) })
+	slices.SortStableFunc(consistent, func(a, b int) int { return cmp.Compare(distance[a], distance[b]) })
 	var hull [][]float64
 	for _, i := range consistent[:min(max(neighbours, 1), len(consistent))] {
 		hull = append(hull, codes[i])
@@ -120,21 +121,11 @@ func NearestCodes(codes [][]float64, z []float64, k int) (index []int, distance2
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return compare(all[a], all[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(all[a], all[b]) })
 	for _, i := range order[:k] {
 		index, distance2 = append(index, i), append(distance2, all[i])
 	}
 	return index, distance2
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func distances(rows [][]float64, q []float64) []float64 {

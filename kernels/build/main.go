@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -158,14 +159,15 @@ func compileFolder(m images.Module, folder string, verify bool) error {
 	if err := errors.Join(failures...); err != nil || verify {
 		return err
 	}
+	made := images.Manifest{Compiler: images.Compiler, Images: entries}
 	for _, e := range old.Images {
-		if !hasEntry(entries, e.Name) {
+		if _, ok := made.Entry(e.Name); !ok {
 			for _, t := range images.Targets {
 				os.Remove(filepath.Join(dir, images.FileName(e.Name, t.Name)))
 			}
 		}
 	}
-	text, err := json.MarshalIndent(images.Manifest{Compiler: images.Compiler, Images: entries}, "", "  ")
+	text, err := json.MarshalIndent(made, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -205,15 +207,6 @@ func usage(m images.Module) error {
 		}
 	}
 	return nil
-}
-
-func hasEntry(entries []images.Entry, name string) bool {
-	for _, e := range entries {
-		if e.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func compileSource(m images.Module, source, dir string, old images.Manifest, verify bool) (images.Entry, error) {
@@ -312,14 +305,5 @@ func writeImage(path, name string) error {
 }
 
 func filesWhole(dir string, e images.Entry) bool {
-	for _, t := range images.Targets {
-		blob, err := os.ReadFile(filepath.Join(dir, images.FileName(e.Name, t.Name)))
-		if err != nil {
-			return false
-		}
-		if image, err := images.Unpack(blob); err != nil || images.Hash(image) != e.Files[t.Name] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(images.Targets, func(t images.Target) bool { return e.CheckFile(dir, t) != nil })
 }

@@ -51,15 +51,6 @@ func New(files fs.FS) (*Set, error) {
 	return s, nil
 }
 
-// Names lists the images, one for each source.
-func (s *Set) Names() []string {
-	names := make([]string, len(s.manifest.Images))
-	for i, e := range s.manifest.Images {
-		names[i] = e.Name
-	}
-	return names
-}
-
 // Kernels lists the entry points of all images.
 func (s *Set) Kernels() []string {
 	var names []string

@@ -3,7 +3,6 @@ package images
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -84,28 +83,35 @@ func EntryPoints(source []byte) []string {
 
 // ReadManifest reads the manifest of a folder of images; one that is not there is empty.
 func ReadManifest(dir string) (Manifest, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	s, err := New(os.DirFS(dir))
 	if errors.Is(err, os.ErrNotExist) {
 		return Manifest{}, nil
 	}
 	if err != nil {
-		return Manifest{}, err
+		return Manifest{}, fmt.Errorf("%s: %w", dir, err)
 	}
-	var m Manifest
-	if err := json.Unmarshal(text, &m); err != nil {
-		return Manifest{}, fmt.Errorf("%s: %w", filepath.Join(dir, "manifest.json"), err)
-	}
-	return m, nil
+	return s.manifest, nil
 }
 
 // Entry finds an entry by name.
 func (m Manifest) Entry(name string) (Entry, bool) {
-	for _, e := range m.Images {
-		if e.Name == name {
-			return e, true
-		}
+	if i := slices.IndexFunc(m.Images, func(e Entry) bool { return e.Name == name }); i >= 0 {
+		return m.Images[i], true
 	}
 	return Entry{}, false
+}
+
+// CheckFile says why the file of an image in a folder is not the one that was compiled.
+func (e Entry) CheckFile(dir string, t Target) error {
+	path := filepath.Join(dir, FileName(e.Name, t.Name))
+	blob, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if image, err := Unpack(blob); err != nil || Hash(image) != e.Files[t.Name] {
+		return fmt.Errorf("%s is not the file that was compiled (%v)", path, err)
+	}
+	return nil
 }
 
 // Images is the folder of the images of a folder of kernels.
@@ -154,11 +160,8 @@ func (m Module) Check() error {
 				wrong = append(wrong, fmt.Sprintf("%s/%s.cu registers %v, its image %v", folder, name, got, e.Kernels))
 			}
 			for _, t := range Targets {
-				blob, err := os.ReadFile(filepath.Join(dir, FileName(name, t.Name)))
-				if err != nil {
+				if err := e.CheckFile(dir, t); err != nil {
 					wrong = append(wrong, err.Error())
-				} else if image, err := Unpack(blob); err != nil || Hash(image) != e.Files[t.Name] {
-					wrong = append(wrong, fmt.Sprintf("%s/images/%s is not the file that was compiled (%v)", folder, FileName(name, t.Name), err))
 				}
 			}
 		}
