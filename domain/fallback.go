@@ -1,5 +1,10 @@
 package domain
 
+import (
+	"cmp"
+	"strings"
+)
+
 // Fallback tells, bit by bit, which guard acted in a decision. The low four
 // bits are the NaN guards of the latent step.
 type Fallback uint16
@@ -52,17 +57,11 @@ var fallbackNames = []struct {
 
 // String lists the set bits by name, "none" for zero.
 func (f Fallback) String() string {
-	s := ""
+	var set []string
 	for _, n := range fallbackNames {
 		if f&n.bit != 0 {
-			if s != "" {
-				s += "+"
-			}
-			s += n.name
+			set = append(set, n.name)
 		}
 	}
-	if s == "" {
-		return "none"
-	}
-	return s
+	return cmp.Or(strings.Join(set, "+"), "none")
 }

@@ -1,6 +1,11 @@
 package domain
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+)
 
 // Plant makes the closed-loop episodes of a case.
 type Plant interface {
@@ -21,6 +26,22 @@ type EpisodeOptions struct {
 	Noise      float64
 	Regime     string
 	Preference Preference
+}
+
+// Fixed checks the options of test scene number index, except for the regime, in a case
+// of m objectives. It returns a copy of the weights that score the episode, nil for the
+// adaptive priority and for the zero Preference.
+func (o EpisodeOptions) Fixed(index, m int) ([]float64, error) {
+	if !(o.Noise >= 0) || math.IsInf(o.Noise, 0) {
+		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", o.Noise)
+	}
+	if index < 0 {
+		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
+	}
+	if o.Preference.Adaptive || o.Preference.W == nil {
+		return nil, nil
+	}
+	return slices.Clone(o.Preference.W), o.Preference.Validate(m)
 }
 
 // Outcome is what the plant says of one applied action.

@@ -81,55 +81,43 @@ func (p *parsed) build(file string) (*Case, error) {
 			return bad(m.rowLine[0], "%s.%s has %d columns, version 2 has %d or more", p.object, want.table, m.columns, want.columns)
 		}
 	}
-	if err := p.buses(c, file); err != nil {
-		return nil, err
-	}
-	if err := p.gens(c, file); err != nil {
-		return nil, err
-	}
-	if err := p.branches(c, file); err != nil {
-		return nil, err
-	}
-	if err := p.costs(c, file); err != nil {
-		return nil, err
-	}
-	return c, nil
+	k := &checker{file: file}
+	p.buses(c, k)
+	p.gens(c, k)
+	p.branches(c, k)
+	p.costs(c, k)
+	return c, k.err
 }
 
 // whole converts a number that must be an integer a bus number can be.
-func whole(file string, line int, what string, v float64) (int, error) {
+func (k *checker) whole(line int, what string, v float64) int {
 	if v != math.Trunc(v) || math.Abs(v) > 1<<31 {
-		return 0, &Error{Name: file, Line: line, Reason: fmt.Sprintf("%s is %g: want a whole number", what, v)}
+		k.fail(line, "%s is %g: want a whole number", what, v)
 	}
-	return int(v), nil
+	return int(v)
 }
 
-func (p *parsed) buses(c *Case, file string) error {
+// inService is what a status says: above zero.
+func (k *checker) inService(line int, status float64) bool {
+	if math.IsNaN(status) {
+		k.fail(line, "the status is NaN")
+	}
+	return status > 0
+}
+
+func (p *parsed) buses(c *Case, k *checker) {
 	m := p.tables["bus"]
 	for i := range m.rows() {
 		r, line := m.row(i), m.rowLine[i]
-		var err error
-		integer := func(what string, v float64) int {
-			k, e := whole(file, line, what, v)
-			if err == nil {
-				err = e
-			}
-			return k
-		}
-		b := Bus{
-			ID: integer("the bus number", r[0]), Type: BusType(integer("the bus type", r[1])),
-			Pd: r[2], Qd: r[3], Gs: r[4], Bs: r[5], Area: integer("the area", r[6]),
-			Vm: r[7], Va: r[8], BaseKV: r[9], Zone: integer("the zone", r[10]), VMax: r[11], VMin: r[12], Line: line,
-		}
-		if err != nil {
-			return err
-		}
-		c.Bus = append(c.Bus, b)
+		c.Bus = append(c.Bus, Bus{
+			ID: k.whole(line, "the bus number", r[0]), Type: BusType(k.whole(line, "the bus type", r[1])),
+			Pd: r[2], Qd: r[3], Gs: r[4], Bs: r[5], Area: k.whole(line, "the area", r[6]),
+			Vm: r[7], Va: r[8], BaseKV: r[9], Zone: k.whole(line, "the zone", r[10]), VMax: r[11], VMin: r[12], Line: line,
+		})
 	}
-	return nil
 }
 
-func (p *parsed) gens(c *Case, file string) error {
+func (p *parsed) gens(c *Case, k *checker) {
 	m := p.tables["gen"]
 	var wide [21]float64
 	for i := range m.rows() {
@@ -137,23 +125,15 @@ func (p *parsed) gens(c *Case, file string) error {
 		clear(wide[:])
 		copy(wide[:], m.row(i))
 		r := wide[:]
-		bus, err := whole(file, line, "the bus number", r[0])
-		if err != nil {
-			return err
-		}
-		if math.IsNaN(r[7]) {
-			return &Error{Name: file, Line: line, Reason: "the status is NaN"}
-		}
 		c.Gen = append(c.Gen, Gen{
-			Bus: bus, Pg: r[1], Qg: r[2], QMax: r[3], QMin: r[4], Vg: r[5], MBase: r[6], InService: r[7] > 0,
+			Bus: k.whole(line, "the bus number", r[0]), Pg: r[1], Qg: r[2], QMax: r[3], QMin: r[4], Vg: r[5], MBase: r[6], InService: k.inService(line, r[7]),
 			PMax: r[8], PMin: r[9], Pc1: r[10], Pc2: r[11], Qc1Min: r[12], Qc1Max: r[13], Qc2Min: r[14], Qc2Max: r[15],
 			RampAGC: r[16], Ramp10: r[17], Ramp30: r[18], RampQ: r[19], APF: r[20], Line: line,
 		})
 	}
-	return nil
 }
 
-func (p *parsed) branches(c *Case, file string) error {
+func (p *parsed) branches(c *Case, k *checker) {
 	m := p.tables["branch"]
 	var wide [13]float64
 	for i := range m.rows() {
@@ -161,50 +141,38 @@ func (p *parsed) branches(c *Case, file string) error {
 		clear(wide[:])
 		copy(wide[:], m.row(i))
 		r := wide[:]
-		from, err := whole(file, line, "the from bus", r[0])
-		if err != nil {
-			return err
-		}
-		to, err := whole(file, line, "the to bus", r[1])
-		if err != nil {
-			return err
-		}
-		if math.IsNaN(r[10]) {
-			return &Error{Name: file, Line: line, Reason: "the status is NaN"}
-		}
 		c.Branch = append(c.Branch, Branch{
-			From: from, To: to, R: r[2], X: r[3], B: r[4], RateA: r[5], RateB: r[6], RateC: r[7],
-			Tap: r[8], ShiftDeg: r[9], InService: r[10] > 0, AngMin: r[11], AngMax: r[12], Line: line,
+			From: k.whole(line, "the from bus", r[0]), To: k.whole(line, "the to bus", r[1]), R: r[2], X: r[3], B: r[4], RateA: r[5], RateB: r[6], RateC: r[7],
+			Tap: r[8], ShiftDeg: r[9], InService: k.inService(line, r[10]), AngMin: r[11], AngMax: r[12], Line: line,
 		})
 	}
-	return nil
 }
 
-func (p *parsed) costs(c *Case, file string) error {
+func (p *parsed) costs(c *Case, k *checker) {
 	m := p.tables["gencost"]
 	if m == nil || m.rows() == 0 {
-		return nil
-	}
-	bad := func(line int, format string, args ...any) error {
-		return &Error{Name: file, Line: line, Reason: fmt.Sprintf(format, args...)}
+		return
 	}
 	gens := len(c.Gen)
 	switch {
 	case m.rows() < gens:
 		g := c.Gen[m.rows()]
-		return bad(g.Line, "generator %d (bus %d) has no cost: %s.gencost has %d rows for %d generators",
+		k.fail(g.Line, "generator %d (bus %d) has no cost: %s.gencost has %d rows for %d generators",
 			m.rows()+1, g.Bus, p.object, m.rows(), gens)
+		return
 	case m.rows() != gens && m.rows() != 2*gens:
-		return bad(m.rowLine[min(gens, m.rows()-1)], "%s.gencost has %d rows for %d generators: want one a generator, or two with reactive power's after active power's",
+		k.fail(m.rowLine[min(gens, m.rows()-1)], "%s.gencost has %d rows for %d generators: want one a generator, or two with reactive power's after active power's",
 			p.object, m.rows(), gens)
+		return
 	case m.columns < 5:
-		return bad(m.rowLine[0], "%s.gencost has %d columns, want 5 or more", p.object, m.columns)
+		k.fail(m.rowLine[0], "%s.gencost has %d columns, want 5 or more", p.object, m.columns)
+		return
 	}
 	c.HasCost, c.HasReactiveCost = true, m.rows() == 2*gens
 	for i := range m.rows() {
 		cost, reason := costRow(m.row(i))
 		if reason != "" {
-			return bad(m.rowLine[i], "%s.gencost: %s", p.object, reason)
+			k.fail(m.rowLine[i], "%s.gencost: %s", p.object, reason)
 		}
 		cost.Line = m.rowLine[i]
 		if i < gens {
@@ -213,7 +181,6 @@ func (p *parsed) costs(c *Case, file string) error {
 			c.Gen[i-gens].ReactiveCost = cost
 		}
 	}
-	return nil
 }
 
 // costRow reads model, startup, shutdown, n and n parameters (or 2n).

@@ -1,7 +1,7 @@
 // Package tensor holds the batch-major float32 matrices that every other
 // package exchanges. A Matrix is a batch of rows, one row per latent, state or
-// action; it carries no arithmetic beyond copies. Two questions that every package
-// asks of rows are beside it, Finite and SquaredDistance.
+// action; it carries no arithmetic beyond copies. What every package asks of
+// rows is beside it: Finite, Dot and SquaredDistance.
 //
 // The central type is Matrix. A row stride of zero repeats one row for the
 // whole batch, which is how 4096 candidates share one observation without 4096
@@ -27,35 +27,10 @@ func New(rows, cols int) Matrix {
 	return Matrix{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
 }
 
-// Wrap views data as a dense rows × cols matrix without copying. It returns a
-// *ShapeError when len(data) is not rows·cols.
-func Wrap(rows, cols int, data []float32) (Matrix, error) {
-	if rows < 0 || cols < 0 || len(data) != rows*cols {
-		return Matrix{}, &ShapeError{Op: "tensor.Wrap", What: "data", WantRows: rows, WantCols: cols, GotRows: 1, GotCols: len(data)}
-	}
-	return Matrix{Rows: rows, Cols: cols, Stride: cols, Data: data}, nil
-}
-
 // Broadcast views one row as a batch of rows identical rows (Stride 0). The
 // result aliases row and must only be read.
 func Broadcast(row []float32, rows int) Matrix {
 	return Matrix{Rows: rows, Cols: len(row), Stride: 0, Data: row}
-}
-
-// FromRows copies float64 rows into a new matrix. All rows must be of one
-// length.
-func FromRows(rows [][]float64) (Matrix, error) {
-	if len(rows) == 0 {
-		return Matrix{}, nil
-	}
-	m := New(len(rows), len(rows[0]))
-	for i, r := range rows {
-		if len(r) != m.Cols {
-			return Matrix{}, &ShapeError{Op: "tensor.FromRows", What: fmt.Sprintf("row %d", i), WantRows: 1, WantCols: m.Cols, GotRows: 1, GotCols: len(r)}
-		}
-		Narrow(m.Row(i), r)
-	}
-	return m, nil
 }
 
 // Row returns row i, aliasing the matrix; its capacity ends with the row.
@@ -151,6 +126,24 @@ func Finite[T float32 | float64](v []T) bool {
 		}
 	}
 	return true
+}
+
+// Dot is Σ a_j b_j over the length of a, in four partial sums.
+func Dot(a, b []float64) float64 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float64
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
+		s0 += x[0] * y[0]
+		s1 += x[1] * y[1]
+		s2 += x[2] * y[2]
+		s3 += x[3] * y[3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return (s0 + s1) + (s2 + s3)
 }
 
 // SquaredDistance is ‖a − b‖², summed in float64 from the first entry to the last; b

@@ -42,11 +42,7 @@ func (v *Variables) C(i int) *gorgonia.Node { return v.c[i] }
 
 // Constant is the same number in every row.
 func (v *Variables) Constant(x float64) *gorgonia.Node {
-	data := make([]float64, v.rows)
-	for i := range data {
-		data[i] = x
-	}
-	return gorgonia.NewConstant(tensor.New(tensor.WithShape(v.rows), tensor.WithBacking(data)), gorgonia.In(v.graph))
+	return gorgonia.NewConstant(tensor.New(tensor.WithShape(v.rows), tensor.WithBacking(slices.Repeat([]float64{x}, v.rows))), gorgonia.In(v.graph))
 }
 
 // Expression builds the objectives J from the variables: one node per

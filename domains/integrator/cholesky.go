@@ -1,6 +1,10 @@
 package integrator
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // factor overwrites the lower triangle of the n × n matrix m (row stride
 // maxVariables) with L of m = L·Lᵀ, and reports false where m is not
@@ -10,10 +14,10 @@ func factor(m *[maxVariables * maxVariables]float64, n int) bool {
 		row := m[i*maxVariables : i*maxVariables+i+1]
 		for j := range i {
 			other := m[j*maxVariables : j*maxVariables+j+1]
-			row[j] = (row[j] - dot(row[:j], other[:j])) * other[j]
+			row[j] = (row[j] - tensor.Dot(row[:j], other[:j])) * other[j]
 		}
 		pivot := row[i]
-		rest := pivot - dot(row[:i], row[:i])
+		rest := pivot - tensor.Dot(row[:i], row[:i])
 		if !(rest > 1e-13*math.Abs(pivot)) {
 			return false
 		}
@@ -27,7 +31,7 @@ func factor(m *[maxVariables * maxVariables]float64, n int) bool {
 func solve(l *[maxVariables * maxVariables]float64, n int, b []float64) {
 	for i := range n {
 		row := l[i*maxVariables : i*maxVariables+i+1]
-		b[i] = (b[i] - dot(row[:i], b[:i])) * row[i]
+		b[i] = (b[i] - tensor.Dot(row[:i], b[:i])) * row[i]
 	}
 	for i := n - 1; i >= 0; i-- {
 		row := l[i*maxVariables : i*maxVariables+i+1]
@@ -37,22 +41,4 @@ func solve(l *[maxVariables * maxVariables]float64, n int, b []float64) {
 			b[j] -= x * r
 		}
 	}
-}
-
-// dot is the inner product of two slices of equal length, in four partial sums.
-func dot(a, b []float64) float64 {
-	b = b[:len(a)]
-	var s0, s1, s2, s3 float64
-	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
-		s0 += x[0] * y[0]
-		s1 += x[1] * y[1]
-		s2 += x[2] * y[2]
-		s3 += x[3] * y[3]
-	}
-	for ; i < len(a); i++ {
-		s0 += a[i] * b[i]
-	}
-	return (s0 + s1) + (s2 + s3)
 }

@@ -19,7 +19,7 @@ func methods(y *System) []domain.Method {
 	}
 	return []domain.Method{
 		{Name: "oracle", About: "the horizon optimum of the scene, which it knows", Group: domain.GroupExact,
-			New: func(domain.Means) (domain.Controller, error) { return &oracleController{system: y}, nil }},
+			New: func(domain.Means) (domain.Controller, error) { return new(domain.Oracle), nil }},
 		{Name: "dp", About: "grid dynamic programming, a sanity row", Group: domain.GroupBaseline,
 			New: func(domain.Means) (domain.Controller, error) { return newDynamicProgram(y), nil }},
 		{Name: "online", About: "the scalarized problem of one step, σ at the current state (the paper's online scalarization)", Group: domain.GroupBaseline, Brief: true, New: receding(1, true)},
@@ -45,29 +45,6 @@ var (
 		"mpc": paper(9.43, 0.52, 0, 1230), "online": paper(7.90, 0.38, 79, 14.65), "gpc": paper(0.050, 0.011, 0, 0.97),
 	}
 )
-
-// oracleController executes the plan of Episode.Oracle.
-type oracleController struct {
-	system *System
-	plan   [][]float64
-}
-
-var _ domain.Controller = (*oracleController)(nil)
-
-func (o *oracleController) Reset(ep domain.Episode) error {
-	_, plan, err := ep.Oracle()
-	o.plan = plan
-	return err
-}
-
-func (o *oracleController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
-	t := stepOf(c)
-	if t >= len(o.plan) {
-		return false, fmt.Errorf("the oracle's plan has %d steps, step %d was asked for", len(o.plan), t)
-	}
-	copy(u, o.plan[t])
-	return true, nil
-}
 
 // stepOf is t from the context's t/T.
 func stepOf(c []float64) int {

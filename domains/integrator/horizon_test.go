@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // randomProblem is a test scene's horizon problem with some steps already
@@ -136,7 +137,7 @@ func TestFactorAndSolve(t *testing.T) {
 		}
 		for i := range n {
 			for j := range i + 1 {
-				m[i*maxVariables+j] = dot(b[i], b[j])
+				m[i*maxVariables+j] = tensor.Dot(b[i], b[j])
 				if i == j {
 					m[i*maxVariables+j] += 1
 				}

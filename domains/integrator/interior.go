@@ -1,6 +1,10 @@
 package integrator
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // CertifiedKKT is the largest scaled KKT residual of a solve that counts.
 const CertifiedKKT = 1e-7
@@ -204,7 +208,7 @@ func (w *interior) along(h *horizonProblem, x, d, out []float64) {
 		p1, p2, dp1, dp2 = u1, u2, du1, du2
 	}
 	for i := range h.limited {
-		out[3*h.steps+i] = dot(w.limitGradient[i][:len(d)], d)
+		out[3*h.steps+i] = tensor.Dot(w.limitGradient[i][:len(d)], d)
 	}
 }
 
@@ -359,7 +363,7 @@ func (w *interior) advance(h *horizonProblem, n, m int, mu float64, penalty *flo
 		slope -= mu * w.ds[i] / w.s[i]
 		logs += math.Log(w.s[i])
 	}
-	slope += dot(w.gradient[:n], w.dx[:n])
+	slope += tensor.Dot(w.gradient[:n], w.dx[:n])
 	if violation > 0 {
 		*penalty = max(*penalty, slope/(0.7*violation))
 	}

@@ -211,6 +211,21 @@ func nearest(entries []libraryEntry, at *[scenarioSize + 1]float64, self int, ou
 	}
 }
 
+// nearest writes the indices of the library's entries nearest to a problem.
+func (l *Library) nearest(h *horizonProblem, out []int) {
+	var at [scenarioSize + 1]float64
+	l.scaled(h, &at)
+	nearest(l.entry, &at, -1, out)
+}
+
+// libraryOf is the place of the library of a kind of preference.
+func libraryOf(adaptive bool) int {
+	if adaptive {
+		return 0
+	}
+	return 1
+}
+
 // parallel calls f for every index on GOMAXPROCS goroutines, each with its own
 // workspace.
 func (y *System) parallel(ctx context.Context, n int, progress func(done int), f func(w *interior, i int)) error {

@@ -14,9 +14,6 @@ import (
 // a dataset is likely to be prepared with, so that the two are independent.
 const oracleSeed = 0x6f72_6163_6c65 // "oracle"
 
-// errUncertified is returned where no start led to a certified optimum.
-var errUncertified = fmt.Errorf("no start reached a KKT residual of %g", CertifiedKKT)
-
 // Oracle finds the optimum of a horizon problem from t = 0: an interior-point
 // solve from the plans of the nearest library scenarios and from the cold
 // cold starts, best of all. Its libraries are built on first use. It is safe
@@ -40,14 +37,9 @@ func newOracleOf(y *System, size int, seed uint64) *Oracle {
 // library returns the library for the kind of preference, building it first
 // where needed.
 func (o *Oracle) library(adaptive bool) (*Library, error) {
-	kind := 0
-	if !adaptive {
-		kind = 1
-	}
+	kind := libraryOf(adaptive)
 	o.once[kind].Do(func() {
-		if o.lib[kind] == nil {
-			o.lib[kind], o.err[kind] = BuildLibrary(context.Background(), o.system, !adaptive, o.size, o.seed, nil)
-		}
+		o.lib[kind], o.err[kind] = BuildLibrary(context.Background(), o.system, !adaptive, o.size, o.seed, nil)
 	})
 	return o.lib[kind], o.err[kind]
 }
@@ -65,7 +57,7 @@ func (o *Oracle) best(h *horizonProblem) (*solution, error) {
 	defer o.pool.Put(w)
 	sol := new(solution)
 	if !l.best(w, h, true, sol) {
-		return nil, errUncertified
+		return nil, fmt.Errorf("no start reached a KKT residual of %g", CertifiedKKT)
 	}
 	return sol, nil
 }
@@ -73,10 +65,8 @@ func (o *Oracle) best(h *horizonProblem) (*solution, error) {
 // best solves h from its nearest library plans and, where asked or where those
 // fail, from the cold starts; it reports false where none was certified.
 func (l *Library) best(w *interior, h *horizonProblem, cold bool, out *solution) bool {
-	var at [scenarioSize + 1]float64
-	l.scaled(h, &at)
 	var index [startNeighbours]int
-	nearest(l.entry, &at, -1, index[:])
+	l.nearest(h, index[:])
 	out.cost = math.Inf(1)
 	for _, i := range index {
 		if i >= 0 {

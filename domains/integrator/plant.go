@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -68,11 +67,9 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	if opt.Regime != "" {
 		return nil, fmt.Errorf("%s has no regime %q, only the default \"\"", l.system.spec.Name, opt.Regime)
 	}
-	if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
-		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", opt.Noise)
-	}
-	if index < 0 {
-		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
+	w, err := opt.Fixed(index, 2)
+	if err != nil {
+		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)))
 	var v [scenarioSize]float64
@@ -80,12 +77,7 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 		v[i] = axis.Lo + (axis.Hi-axis.Lo)*rng.Float64()
 	}
 	scene := l.system.scene(v[:])
-	if !opt.Preference.Adaptive && opt.Preference.W != nil {
-		if err := opt.Preference.Validate(2); err != nil {
-			return nil, err
-		}
-		scene.W = slices.Clone(opt.Preference.W)
-	}
+	scene.W = w
 	ep := newEpisode(l.system, l.oracle, scene)
 	ep.noise = opt.Noise
 	ep.rng = rng

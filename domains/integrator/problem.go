@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // System is the domain.Problem of Case 1. It is immutable and safe for
@@ -20,11 +21,6 @@ var (
 	_ domain.BatchGradient = (*System)(nil)
 	_ domain.Finite        = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
-)
-
-var (
-	_ domain.Problem       = (*System)(nil)
-	_ domain.BatchGradient = (*System)(nil)
 )
 
 // NewSystem builds the problem called name; the parameters must be valid.
@@ -177,11 +173,7 @@ func (y *System) Margins(s, c, u, m []float64) {
 // input, slew and obstacle bounds allow; if the measured state is not finite,
 // the largest step towards no input.
 func (y *System) Fallback(s, c, u []float64) {
-	usable := true
-	for _, v := range s {
-		usable = usable && !math.IsNaN(v) && !math.IsInf(v, 0)
-	}
-	if usable {
+	if tensor.Finite(s) {
 		u[0], u[1] = -s[2]/y.Params.Dt, -s[3]/y.Params.Dt
 		y.Project(s, c, u)
 		return

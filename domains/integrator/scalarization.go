@@ -81,10 +81,8 @@ func (l *Library) scalarized(w *interior, h horizonProblem, how domain.Scalariza
 	}
 	try(single[0].plan[:])
 	try(single[1].plan[:])
-	var at [scenarioSize + 1]float64
-	l.scaled(&h, &at)
 	var index [startNeighbours]int
-	nearest(l.entry, &at, -1, index[:])
+	l.nearest(&h, index[:])
 	for _, i := range index {
 		if i >= 0 {
 			try(l.entry[i].plan[:])

@@ -89,21 +89,12 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	if pref.Adaptive && how != domain.WeightedSum {
 		return nil, fmt.Errorf("the adaptive priority is a weighted sum along the horizon; %q needs a fixed preference", how)
 	}
-	kind := 0
-	if !pref.Adaptive {
-		kind = 1
-	}
-	l := v.lib[kind]
+	l, h := v.problem(p, pref)
 	if l == nil {
 		return nil, errors.New("Solve before Prepare")
 	}
 	w := v.pool.Get().(*interior)
 	defer v.pool.Put(w)
-
-	scene := v.system.scene(p)
-	var h horizonProblem
-	v.system.sceneProblem(&h, &scene, pref)
-	h.clearance = DatasetClearance
 	var sol solution
 	weights, err := l.scalarized(w, h, how, &sol)
 	if err != nil {
@@ -118,10 +109,8 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	samples := make([]domain.Sample, 0, Horizon*(1+perturbedTails))
 	first := domain.Sample{Scenario: scenario, Trajectory: id, Preference: pref}
 	samples = v.system.appendTrajectory(samples, first, &h, p[5], &sol)
-	var at [scenarioSize + 1]float64
-	l.scaled(&h, &at)
 	var near [tailNeighbours]int
-	nearest(l.entry, &at, -1, near[:])
+	l.nearest(&h, near[:])
 	rng := rand.New(rand.NewPCG(seed, uint64(id)))
 	for k := range perturbedTails {
 		first.Trajectory, first.Perturbed = id+1+int64(k), true
@@ -138,6 +127,16 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	return samples, nil
 }
 
+// problem is a scenario's horizon problem, and the library that its starts come from,
+// nil before Prepare.
+func (v *Solver) problem(p []float64, pref domain.Preference) (*Library, horizonProblem) {
+	scene := v.system.scene(p)
+	var h horizonProblem
+	v.system.sceneProblem(&h, &scene, pref)
+	h.clearance = DatasetClearance
+	return v.lib[libraryOf(pref.Adaptive)], h
+}
+
 // visitedRows of the optimum from a visited state are kept: the state's own and
 // its successor, for the losses that look at both.
 const visitedRows = 2
@@ -146,11 +145,7 @@ const visitedRows = 2
 // solved from the tail of the optimum at the state before it and from those of
 // the nearest library plans.
 func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
-	kind := 0
-	if !pref.Adaptive {
-		kind = 1
-	}
-	l := v.lib[kind]
+	l, h := v.problem(p, pref)
 	if l == nil {
 		return nil, errors.New("SolveVisited before Prepare")
 	}
@@ -160,14 +155,8 @@ func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	w := v.pool.Get().(*interior)
 	defer v.pool.Put(w)
 	y := v.system
-	scene := y.scene(p)
-	var h horizonProblem
-	y.sceneProblem(&h, &scene, pref)
-	h.clearance = DatasetClearance
-	var at [scenarioSize + 1]float64
-	l.scaled(&h, &at)
 	var near [tailNeighbours]int
-	nearest(l.entry, &at, -1, near[:])
+	l.nearest(&h, near[:])
 	var sol solution
 	if _, err := l.scalarized(w, h, domain.WeightedSum, &sol); err != nil {
 		return nil, err

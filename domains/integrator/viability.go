@@ -101,12 +101,11 @@ func (f *flight) turn(angle float64) [2]float64 {
 // step applies an action and reports whether the next position is outside the
 // ellipse of this step.
 func (f *flight) step(u1, u2 float64) bool {
-	e := &f.system.Params.Ellipse
 	f.q1, f.q2, f.v1, f.v2 = f.system.k64.next(f.q1, f.q2, f.v1, f.v2, u1, u2)
-	x, y := (f.q1-e.C0[0]-e.Rho[0]*f.p)/e.A, (f.q2-e.C0[1]-e.Rho[1]*f.p)/e.B
+	outside := f.system.Params.Ellipse.clearance(f.q1, f.q2, f.p) >= 1
 	f.u1, f.u2 = u1, u2
 	f.p += f.rate * f.system.Params.Dt
-	return x*x+y*y >= 1
+	return outside
 }
 
 // leaving reports that position, velocity relative to the ellipse and

@@ -2,7 +2,6 @@ package opf
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -19,7 +18,7 @@ func methods(y *System) []domain.Method {
 	var failed error
 	return []domain.Method{
 		{Name: "oracle", About: "the exact chain of the trajectory", Group: domain.GroupExact,
-			New: func(domain.Means) (domain.Controller, error) { return &oracleController{}, nil }},
+			New: func(domain.Means) (domain.Controller, error) { return new(domain.Oracle), nil }},
 		{Name: "mo-opf", About: "the exact optimum of every step, warm-started from the last, without tightening", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) {
 				x, err := newExact(y)
@@ -43,28 +42,6 @@ func paper(gap, milliseconds float64) map[string]domain.PaperRow {
 	r := domain.NoPaperRow()
 	r.Gap, r.Milliseconds = gap, milliseconds
 	return map[string]domain.PaperRow{"gpc": r}
-}
-
-type oracleController struct {
-	plan [][]float64
-	t    int
-}
-
-var _ domain.Controller = (*oracleController)(nil)
-
-func (o *oracleController) Reset(ep domain.Episode) error {
-	_, plan, err := ep.Oracle()
-	o.plan, o.t = plan, 0
-	return err
-}
-
-func (o *oracleController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
-	if o.t >= len(o.plan) {
-		return false, fmt.Errorf("the oracle's plan has %d steps, another was asked for", len(o.plan))
-	}
-	copy(u, o.plan[o.t])
-	o.t++
-	return true, nil
 }
 
 // exactController solves every step.

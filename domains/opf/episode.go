@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // episode is one closed-loop run. Its state is the
@@ -109,10 +110,8 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 	if len(u) != 2*y.layout.gens {
 		return domain.Outcome{}, fmt.Errorf("action has %d components, want %d", len(u), 2*y.layout.gens)
 	}
-	for _, v := range u {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return domain.Outcome{}, fmt.Errorf("action %v is not finite", u)
-		}
+	if !tensor.Finite(u) {
+		return domain.Outcome{}, fmt.Errorf("action %v is not finite", u)
 	}
 	out := domain.Outcome{
 		S: make([]float64, len(e.s)), J: make([]float64, objectives), Sigma: make([]float64, objectives), Named: make([]float64, y.layout.margins),

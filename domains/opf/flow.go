@@ -92,11 +92,7 @@ func (w *workspace) setContext(c []float64) {
 }
 
 func (w *workspace) setFactors(b []float64) {
-	same := true
-	for k, v := range b {
-		same = same && w.factors[k] == v
-	}
-	if same {
+	if slices.Equal(w.factors, b) {
 		return
 	}
 	// What no network has, in an observation that cannot be right, is taken as the
@@ -183,7 +179,7 @@ func (w *workspace) measure(previous []float64) {
 	inside := func(v, lo, hi float64) float64 { return math.Min(v-lo, hi-v) }
 	for g := range n.GenBus {
 		w.margin[g] = inside(pg[g], n.PMin[g], n.PMax[g])
-		w.margin[l.marginQ+g] = finiteMargin(inside(qg[g], n.QMin[g], n.QMax[g]))
+		w.margin[l.marginQ+g] = math.Min(inside(qg[g], n.QMin[g], n.QMax[g]), marginBound)
 		w.margin[l.marginRamp+g] = w.system.Ramp[g] - math.Abs(pg[g]-previous[g])
 	}
 	for i, v := range w.solution.Vm {
@@ -198,5 +194,3 @@ func (w *workspace) measure(previous []float64) {
 
 // marginBound bounds the margin of a limit that is infinite.
 const marginBound = 1e6
-
-func finiteMargin(m float64) float64 { return math.Min(m, marginBound) }

@@ -134,18 +134,9 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	if hidden && !l.system.layout.uncertain {
 		return nil, fmt.Errorf("%s has no branch factors to withhold: regime %q is of the uncertain case", l.system.spec.Name, opt.Regime)
 	}
-	if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
-		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", opt.Noise)
-	}
-	if index < 0 {
-		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
-	}
-	var w []float64
-	if !opt.Preference.Adaptive && opt.Preference.W != nil {
-		if err := opt.Preference.Validate(objectives); err != nil {
-			return nil, err
-		}
-		w = slices.Clone(opt.Preference.W)
+	w, err := opt.Fixed(index, objectives)
+	if err != nil {
+		return nil, err
 	}
 	d := l.trajectory(drawKey{seed, index, regime, fmt.Sprint(w)})
 	d.once.Do(func() { d.scene, d.chain, d.err = l.draw(seed, index, regime, w) })

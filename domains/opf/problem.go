@@ -1,17 +1,6 @@
 package opf
 
-import (
-	"math"
-
-	"github.com/gpc-engine/gpc/domain"
-)
-
-var (
-	_ domain.Problem       = (*System)(nil)
-	_ domain.BatchGradient = (*System)(nil)
-	_ domain.Scored        = (*System)(nil)
-	_ domain.Finite        = (*System)(nil)
-)
+import "github.com/gpc-engine/gpc/tensor"
 
 // Step writes the state and the context after u: the power flow of u under the
 // present loads, which are also the forecast of the next ones, and what the units
@@ -78,11 +67,7 @@ func (y *System) Remaining([]float64) int { return 1 }
 // is not looked at.
 func (y *System) Fallback(s, c, u []float64) {
 	y.Base(s, c, u)
-	usable := true
-	for _, v := range s {
-		usable = usable && !math.IsNaN(v) && !math.IsInf(v, 0)
-	}
-	if !usable {
+	if !tensor.Finite(s) {
 		y.clip(c, u)
 		return
 	}

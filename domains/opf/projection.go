@@ -1,6 +1,9 @@
 package opf
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Constants of the projection.
 const (
@@ -95,13 +98,7 @@ func (y *System) clip(c, u []float64) {
 	}
 }
 
-func (w *workspace) smallest() float64 {
-	low := math.Inf(1)
-	for _, m := range w.margin {
-		low = math.Min(low, m)
-	}
-	return low
-}
+func (w *workspace) smallest() float64 { return slices.Min(w.margin) }
 
 // correct changes u by the program at the present solution.
 func (w *workspace) correct(c, u []float64) {

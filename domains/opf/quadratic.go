@@ -1,6 +1,10 @@
 package opf
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // leastChange finds the smallest change x of n variables, xᵀW⁻¹x, that keeps
 //
@@ -67,7 +71,7 @@ func (p *leastChange) along(c int, v []float64) float64 {
 	case c < 2*p.n:
 		return -v[c-p.n]
 	}
-	return dot(p.row(c-2*p.n), v)
+	return tensor.Dot(p.row(c-2*p.n), v)
 }
 
 // violation is by how much x breaks constraint c, elasticity left out.
@@ -79,7 +83,7 @@ func (p *leastChange) violation(c int) float64 {
 		return p.x[c-p.n] - p.hi[c-p.n]
 	}
 	k := c - 2*p.n
-	return p.bound[k] - dot(p.row(k), p.x)
+	return p.bound[k] - tensor.Dot(p.row(k), p.x)
 }
 
 func (p *leastChange) elasticity(c int) float64 {
@@ -102,27 +106,9 @@ func (p *leastChange) scale(c int, out []float64) {
 	default:
 		a := p.row(c - 2*n)
 		for j := range out {
-			out[j] = dot(p.inverse[j*n:(j+1)*n], a)
+			out[j] = tensor.Dot(p.inverse[j*n:(j+1)*n], a)
 		}
 	}
-}
-
-// dot is Σ a_j b_j over the length of a, in four partial sums.
-func dot(a, b []float64) float64 {
-	b = b[:len(a)]
-	var s0, s1, s2, s3 float64
-	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
-		s0 += x[0] * y[0]
-		s1 += x[1] * y[1]
-		s2 += x[2] * y[2]
-		s3 += x[3] * y[3]
-	}
-	for ; i < len(a); i++ {
-		s0 += a[i] * b[i]
-	}
-	return (s0 + s1) + (s2 + s3)
 }
 
 // solve leaves the answer in x and reports whether every constraint without
@@ -182,7 +168,7 @@ func (p *leastChange) pivot(add int, multiplier *float64) (full, ok bool) {
 	p.r = append(p.r, p.coupling...)
 	p.substitute(p.r)
 	size := p.along(add, own) + p.elasticity(add)
-	curvature := size - dot(p.r, p.coupling)
+	curvature := size - tensor.Dot(p.r, p.coupling)
 	// Change of x per unit of the multiplier: W(a − N r).
 	copy(p.change, own)
 	for i, r := range p.r {
@@ -269,7 +255,7 @@ func (p *leastChange) factor(from int) {
 		row := p.cholesky[triangle(i):triangle(i+1)]
 		for j := range i + 1 {
 			other := p.cholesky[triangle(j):triangle(j+1)]
-			sum := p.gram[triangle(i)+j] - dot(row[:j], other[:j])
+			sum := p.gram[triangle(i)+j] - tensor.Dot(row[:j], other[:j])
 			if i == j {
 				// Active constraints are independent (pivot admits no others), so only
 				// rounding can bring this to zero.
@@ -285,7 +271,7 @@ func (p *leastChange) factor(from int) {
 func (p *leastChange) substitute(r []float64) {
 	for i := range r {
 		row := p.cholesky[triangle(i):triangle(i+1)]
-		r[i] = (r[i] - dot(row[:i], r)) / row[i]
+		r[i] = (r[i] - tensor.Dot(row[:i], r)) / row[i]
 	}
 	for i := len(r) - 1; i >= 0; i-- {
 		row := p.cholesky[triangle(i):triangle(i+1)]

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The answer keeps its constraints and satisfies the optimality conditions: x =
@@ -47,7 +49,7 @@ func TestLeastChangeIsOptimal(t *testing.T) {
 				row[0] = 1
 			}
 			k := len(p.bound) - 1
-			p.bound[k] = dot(row, inside) - math.Abs(quarter("room", 4))
+			p.bound[k] = tensor.Dot(row, inside) - math.Abs(quarter("room", 4))
 			if elastic {
 				p.slack[k] = 1e-3
 				p.bound[k] += math.Abs(quarter("raise", 12))
@@ -72,7 +74,7 @@ func TestLeastChangeIsOptimal(t *testing.T) {
 			}
 		}
 		for j := range n {
-			if want := dot(p.inverse[j*n:(j+1)*n], force); math.Abs(want-p.x[j]) > 1e-6*(1+math.Abs(want)) {
+			if want := tensor.Dot(p.inverse[j*n:(j+1)*n], force); math.Abs(want-p.x[j]) > 1e-6*(1+math.Abs(want)) {
 				t.Fatalf("x[%d] is %v, WNᵀλ is %v", j, p.x[j], want)
 			}
 		}

@@ -1,6 +1,7 @@
 package opf
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -49,15 +50,7 @@ var (
 	_ domain.Optimizer      = (*Solver)(nil)
 )
 
-var (
-	_ domain.Solver         = (*Solver)(nil)
-	_ domain.Optimizer      = (*Solver)(nil)
-	_ domain.ScenarioSolver = (*Solver)(nil)
-)
-
-func newSolver(y *System) *Solver {
-	return &Solver{system: y}
-}
+func newSolver(y *System) *Solver { return &Solver{system: y} }
 
 // Parameters are the level and one factor a load.
 func (v *Solver) Parameters() []domain.Variable {
@@ -97,10 +90,7 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 	var chains []*trainingChain
 	outcome := v.possible(p)
 	for i, pref := range prefs {
-		if errs[i] = v.check(p, pref, how); errs[i] != nil {
-			continue
-		}
-		if errs[i] = outcome; outcome != nil {
+		if errs[i] = cmp.Or(v.check(p, pref, how), outcome); errs[i] != nil {
 			continue
 		}
 		count, steps := 1, 1
@@ -112,31 +102,26 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 			chains = append(chains, y.newTrainingChain(rng, p, pref, i, k, steps))
 		}
 	}
-	if err := v.run(chains); err != nil {
+	if err := y.solveChains(chains); err != nil {
 		for i := range errs {
 			errs[i] = err
 		}
 		return samples, errs
 	}
-	failed := make([]bool, len(prefs))
 	for _, c := range chains {
-		switch c.status {
-		case chainUnderWay:
-			samples[c.preference] = append(samples[c.preference], c.samples...)
-		case chainUnsolved:
-			failed[c.preference] = true
+		i := c.preference
+		if c.err == nil {
+			samples[i] = append(samples[i], c.samples...)
+		} else if errs[i] != domain.ErrNotConverged {
+			errs[i] = c.err
 		}
 	}
 	for i := range prefs {
+		if len(samples[i]) > 0 {
+			errs[i] = nil
+		}
 		for k := range samples[i] {
 			samples[i][k].Scenario = scenario
-		}
-		switch {
-		case errs[i] != nil || len(samples[i]) > 0:
-		case failed[i]:
-			errs[i] = domain.ErrNotConverged
-		default:
-			errs[i] = domain.ErrInfeasible
 		}
 	}
 	return samples, errs
@@ -159,14 +144,18 @@ func (v *Solver) possible(p []float64) error {
 	if err := x.solve([]acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, datasetTightening, nil)}, results); err != nil {
 		return err
 	}
-	switch r := &results[0]; {
+	return outcomeOf(&results[0])
+}
+
+// outcomeOf is nil for a result that is used, else why there is none.
+func outcomeOf(r *acopf.Result) error {
+	switch {
 	case usable(r):
 		return nil
 	case r.Status == acopf.Infeasible:
 		return domain.ErrInfeasible
-	default:
-		return domain.ErrNotConverged
 	}
+	return domain.ErrNotConverged
 }
 
 func (v *Solver) check(p []float64, pref domain.Preference, how domain.Scalarization) error {
@@ -177,15 +166,6 @@ func (v *Solver) check(p []float64, pref domain.Preference, how domain.Scalariza
 		return fmt.Errorf("opf: scalarization %q; this case has %q", how, domain.WeightedSum)
 	}
 	return pref.Validate(objectives)
-}
-
-func (v *Solver) run(chains []*trainingChain) error {
-	x, err := v.system.exacts.get()
-	if err != nil {
-		return err
-	}
-	defer v.system.exacts.put(x)
-	return v.system.solveChains(x, chains)
 }
 
 // Optimal writes the exact dispatch for an observation: within the ramp of the
@@ -204,15 +184,6 @@ func (v *Solver) Optimal(s, c []float64, pref domain.Preference, u []float64) bo
 	return true
 }
 
-// chainStatus says how a trajectory stands.
-type chainStatus int
-
-const (
-	chainUnderWay   chainStatus = iota // or complete
-	chainInfeasible                    // a step has no solution
-	chainUnsolved                      // the solver gave up at a step
-)
-
 // trainingChain is one trajectory of a scenario under way.
 type trainingChain struct {
 	preference int // whose
@@ -227,7 +198,7 @@ type trainingChain struct {
 	applied    []float64 // set-points in force
 	pg         []float64 // what the units gave last
 	s, c       []float64
-	status     chainStatus
+	err        error         // domain.ErrInfeasible or ErrNotConverged of a step; nil: under way, or complete
 	last       *acopf.Result // of the last solve
 	samples    []domain.Sample
 }
@@ -240,7 +211,6 @@ func (y *System) newTrainingChain(from *rand.Rand, p []float64, pref domain.Pref
 	h := &trainingChain{
 		preference: preference, pref: pref, id: int64(number), single: steps == 1, steps: steps, rng: rng,
 		pd: make([]float64, l.buses), qd: make([]float64, l.buses), s: make([]float64, 2*l.buses), c: make([]float64, l.context),
-		status: chainUnderWay,
 	}
 	for k, i := range l.loadP {
 		h.pd[i] = n.Pd[i] * p[0] * p[1+k]
@@ -271,11 +241,16 @@ func (h *trainingChain) move(sign float64) {
 // solveChains runs all trajectories step by step: first the dispatch before, at
 // the loads before, disturbed; then the loads come and each step is solved within
 // the ramp.
-func (y *System) solveChains(x *exact, chains []*trainingChain) error {
+func (y *System) solveChains(chains []*trainingChain) error {
+	x, err := y.exacts.get()
+	if err != nil {
+		return err
+	}
+	defer y.exacts.put(x)
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
 	loads := make([][2][]float64, len(chains))
-	err := x.advance(chains, func(k int, h *trainingChain) (acopf.Problem, bool) {
+	err = x.advance(chains, func(k int, h *trainingChain) (acopf.Problem, bool) {
 		loads[k] = [2][]float64{slices.Clone(h.pd), slices.Clone(h.qd)}
 		h.move(-1)
 		return y.problem(h.pd, h.qd, h.factors, nil, y.priorWeights(h), datasetTightening, nil), true
@@ -284,8 +259,8 @@ func (y *System) solveChains(x *exact, chains []*trainingChain) error {
 		return err
 	}
 	for k, h := range chains {
-		if h.status == chainUnderWay && !y.disturb(w, h) {
-			h.status = chainInfeasible
+		if h.err == nil && !y.disturb(w, h) {
+			h.err = domain.ErrInfeasible
 		}
 		h.pd, h.qd = loads[k][0], loads[k][1]
 	}
@@ -296,7 +271,7 @@ func (y *System) solveChains(x *exact, chains []*trainingChain) error {
 			}
 			y.context(h.c, h.pd, h.qd, h.pg, h.factors)
 			if !w.dispatch(h.s, h.c, h.applied) {
-				h.status = chainInfeasible // the set-points in force do not survive the change
+				h.err = domain.ErrInfeasible // the set-points in force do not survive the change
 				return acopf.Problem{}, false
 			}
 			w.state(h.s)
@@ -306,8 +281,8 @@ func (y *System) solveChains(x *exact, chains []*trainingChain) error {
 			return err
 		}
 		for _, h := range chains {
-			if h.status == chainUnderWay && h.steps > 0 && !y.record(w, h, step) {
-				h.status = chainUnsolved
+			if h.err == nil && h.steps > 0 && !y.record(w, h, step) {
+				h.err = domain.ErrNotConverged
 			}
 		}
 	}
@@ -319,7 +294,7 @@ func (x *exact) advance(chains []*trainingChain, prepare func(k int, h *training
 	var problems []acopf.Problem
 	var live []*trainingChain
 	for k, h := range chains {
-		if h.status != chainUnderWay || h.steps == 0 {
+		if h.err != nil || h.steps == 0 {
 			continue
 		}
 		if p, ok := prepare(k, h); ok {
@@ -332,13 +307,7 @@ func (x *exact) advance(chains []*trainingChain, prepare func(k int, h *training
 	}
 	for i, h := range live {
 		h.last = &results[i]
-		switch {
-		case usable(h.last):
-		case h.last.Status == acopf.Infeasible:
-			h.status = chainInfeasible
-		default:
-			h.status = chainUnsolved
-		}
+		h.err = outcomeOf(h.last)
 	}
 	return nil
 }

@@ -143,8 +143,21 @@ func newLayout(n *network.Network, uncertain bool) layout {
 // newSpec names every entry of the vectors.
 func (y *System) newSpec(name, description string) domain.Spec {
 	n, l := y.Network, &y.layout
-	variable := func(list *[]domain.Variable, prefix string, id int, unit string, lo, hi float64) {
-		*list = append(*list, domain.Variable{Name: prefix + strconv.Itoa(id), Unit: unit, Lo: lo, Hi: hi})
+	// One variable for each bus of a list, with its range by its place there and its bus.
+	add := func(list *[]domain.Variable, prefix, unit string, buses []int, box func(k, bus int) (lo, hi float64)) {
+		for k, i := range buses {
+			v := domain.Variable{Name: prefix + strconv.Itoa(n.BusID[i]), Unit: unit}
+			if box != nil {
+				v.Lo, v.Hi = box(k, i)
+			}
+			*list = append(*list, v)
+		}
+	}
+	power := func(g, _ int) (lo, hi float64) { return n.PMin[g], n.PMax[g] }
+	voltage := func(_, bus int) (lo, hi float64) { return n.VMin[bus], n.VMax[bus] }
+	buses := make([]int, l.buses)
+	for i := range buses {
+		buses[i] = i
 	}
 	s := domain.Spec{
 		Name: name, Description: description,
@@ -155,47 +168,25 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		Navigation:      navigation,
 		Training:        trainingOf(l.uncertain),
 	}
-	for i, id := range n.BusID {
-		variable(&s.Measured, "V", id, "pu", n.VMin[i], n.VMax[i])
-	}
-	for _, id := range n.BusID {
-		variable(&s.Measured, "theta", id, "rad", 0, 0)
-	}
-	for _, i := range l.loadP {
-		variable(&s.Context, "Pd", n.BusID[i], "pu", 0, 0)
-	}
-	for _, i := range l.loadQ {
-		variable(&s.Context, "Qd", n.BusID[i], "pu", 0, 0)
-	}
-	for _, b := range n.GenBus {
-		variable(&s.Context, "Pg_prev", n.BusID[b], "pu", 0, 0)
-	}
+	add(&s.Measured, "V", "pu", buses, voltage)
+	add(&s.Measured, "theta", "rad", buses, nil)
+	add(&s.Context, "Pd", "pu", l.loadP, nil)
+	add(&s.Context, "Qd", "pu", l.loadQ, nil)
+	add(&s.Context, "Pg_prev", "pu", n.GenBus, nil)
 	if l.uncertain {
 		for k := range n.From {
 			s.Context = append(s.Context, domain.Variable{Name: fmt.Sprintf("b%d-%d", n.BusID[n.From[k]], n.BusID[n.To[k]])})
 		}
 	}
-	for g, b := range n.GenBus {
-		variable(&s.Action, "Pg", n.BusID[b], "pu", n.PMin[g], n.PMax[g])
-	}
-	for _, b := range n.GenBus {
-		variable(&s.Action, "Vg", n.BusID[b], "pu", n.VMin[b], n.VMax[b])
-	}
-	for _, b := range n.GenBus {
-		variable(&s.Margins, "Pg", n.BusID[b], "pu", 0, 0)
-	}
-	for _, b := range n.GenBus {
-		variable(&s.Margins, "Qg", n.BusID[b], "pu", 0, 0)
-	}
-	for _, id := range n.BusID {
-		variable(&s.Margins, "V", id, "pu", 0, 0)
-	}
+	add(&s.Action, "Pg", "pu", n.GenBus, power)
+	add(&s.Action, "Vg", "pu", n.GenBus, voltage)
+	add(&s.Margins, "Pg", "pu", n.GenBus, nil)
+	add(&s.Margins, "Qg", "pu", n.GenBus, nil)
+	add(&s.Margins, "V", "pu", buses, nil)
 	for _, k := range l.rated {
 		s.Margins = append(s.Margins, domain.Variable{Name: fmt.Sprintf("S%d-%d", n.BusID[n.From[k]], n.BusID[n.To[k]]), Unit: "pu"})
 	}
-	for _, b := range n.GenBus {
-		variable(&s.Margins, "ramp", n.BusID[b], "pu", 0, 0)
-	}
+	add(&s.Margins, "ramp", "pu", n.GenBus, nil)
 	return s
 }
 

@@ -122,15 +122,12 @@ func (s *Search) Perturb(blocks int) {
 // to candidate n. The prefix is taken from plan.
 func (s *Search) drive(m *primitive, plan *Plan, n int) {
 	h := s.look.Scene
-	limits := &h.Params.Limits
-	dt := float32(h.Params.Dt)
-	lo, hi := [2]float32{float32(limits.AMin), float32(-limits.OmegaMax)}, [2]float32{float32(limits.AMax), float32(limits.OmegaMax)}
-	slew := [2]float32{float32(limits.DuMax[0]), float32(limits.DuMax[1])}
-	vLo, vHi := float32(limits.VMin), float32(limits.VMax)
+	dt, vLo, vHi := float32(h.Params.Dt), float32(h.Params.Limits.VMin), float32(h.Params.Limits.VMax)
+	limits := &s.bounds[0]
 	start := &h.State[s.robot]
 	sin64, cos64 := math.Sincos(start[2])
 	r := rollout.Unicycle[float32]{X: float32(start[0]), Y: float32(start[1]), Cos: float32(cos64), Sin: float32(sin64), V: float32(start[3])}
-	before := [2]float32{float32(h.Previous[s.robot][0]), float32(h.Previous[s.robot][1])}
+	before := limits.Previous
 	gx, gy := float32(h.Goal[s.robot][0]), float32(h.Goal[s.robot][1])
 	guide := s.look.Guide
 	var holdX, holdY float32
@@ -176,7 +173,7 @@ func (s *Search) drive(m *primitive, plan *Plan, n int) {
 			want = [2]float32{(speed - r.V) / dt, view.TurnGain * turn}
 		}
 		for f := range want {
-			want[f] = min(max(want[f], max(lo[f], before[f]-slew[f])), min(hi[f], before[f]+slew[f]))
+			want[f] = min(max(want[f], max(limits.Lo[f], before[f]-limits.Slew[f])), min(limits.Hi[f], before[f]+limits.Slew[f]))
 		}
 		before = want
 		s.Plans[s.entry(2*k, n)], s.Plans[s.entry(2*k+1, n)] = want[0], want[1]

@@ -13,34 +13,33 @@ type assembled struct {
 	lanes int
 	limit func(plan *float32, steps int, b *float32)
 	track func(plan, path, goal *float32, steps int, m *float32, cost, constants *float32)
-	discs [4]func(path, discs *float32, count, steps int, p *float32, cost, low, until, grad, constants *float32)
-	pair  [4]func(path, other *float32, radii float32, steps int, p *float32, cost, low, until, grad, otherGrad, constants *float32)
+	discs [4]discsKernel
+	pair  [4]pairKernel
 	back  func(plan, path, grad, goal *float32, steps int, m *float32, out, constants *float32)
 }
+
+type (
+	discsKernel func(path, discs *float32, count, steps int, p *float32, cost, low, until, grad, constants *float32)
+	pairKernel  func(path, other *float32, radii float32, steps int, p *float32, cost, low, until, grad, otherGrad, constants *float32)
+)
 
 // kernelsOf returns the set of a level that package isa lists as available.
 func kernelsOf(level isa.Level) kernels {
 	switch level {
 	case isa.AVX512:
-		a := assembled{
+		return (&assembled{
 			16, limit512, track512,
-			[4]func(path, discs *float32, count, steps int, p *float32, cost, low, until, grad, constants *float32){
-				discs512, discsGrad512, discsExp512, discsExpGrad512},
-			[4]func(path, other *float32, radii float32, steps int, p *float32, cost, low, until, grad, otherGrad, constants *float32){
-				pair512, pairGrad512, pairExp512, pairExpGrad512},
+			[4]discsKernel{discs512, discsGrad512, discsExp512, discsExpGrad512},
+			[4]pairKernel{pair512, pairGrad512, pairExp512, pairExpGrad512},
 			back512,
-		}
-		return a.kernels()
+		}).kernels()
 	case isa.AVX2:
-		a := assembled{
+		return (&assembled{
 			8, limit256, track256,
-			[4]func(path, discs *float32, count, steps int, p *float32, cost, low, until, grad, constants *float32){
-				discs256, discsGrad256, discsExp256, discsExpGrad256},
-			[4]func(path, other *float32, radii float32, steps int, p *float32, cost, low, until, grad, otherGrad, constants *float32){
-				pair256, pairGrad256, pairExp256, pairExpGrad256},
+			[4]discsKernel{discs256, discsGrad256, discsExp256, discsExpGrad256},
+			[4]pairKernel{pair256, pairGrad256, pairExp256, pairExpGrad256},
 			back256,
-		}
-		return a.kernels()
+		}).kernels()
 	}
 	return generic
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Base writes the plan that goes home regardless of who stands there, by feedback
@@ -132,32 +133,22 @@ func (v *View) GradientBatch(b domain.Batch) {
 	var c [viewContext]float64
 	var J, sigma [3]float64
 	var u, gu [world.ActionSize]float64
-	wide := func(dst []float64, src []float32, at int) {
-		for i := range dst {
-			dst[i] = float64(src[at+i])
-		}
-	}
-	narrow := func(dst []float32, at int, src []float64) {
-		for i, x := range src {
-			dst[at+i] = float32(x)
-		}
-	}
 	last := -1
 	for r := range b.Rows {
-		wide(s[:], b.S, r*b.SStride)
-		wide(u[:], b.U, r*b.UStride)
-		wide(sigma[:], b.Sigma, r*b.SigmaStride)
+		tensor.Widen(s[:], b.S[r*b.SStride:][:len(s)])
+		tensor.Widen(u[:], b.U[r*b.UStride:][:len(u)])
+		tensor.Widen(sigma[:], b.Sigma[r*b.SigmaStride:][:len(sigma)])
 		if last != r*b.CStride {
 			last = r * b.CStride
-			wide(c[:], b.C, last)
+			tensor.Widen(c[:], b.C[last:][:len(c)])
 		}
 		if b.J != nil {
 			v.Objectives(s[:], u[:], c[:], J[:])
-			narrow(b.J, r*b.JStride, J[:])
+			tensor.Narrow(b.J[r*b.JStride:], J[:])
 		}
 		v.Gradient(s[:], u[:], c[:], sigma[:], gs[:], gu[:])
-		narrow(b.GS, r*b.GSStride, gs[:])
-		narrow(b.GU, r*b.GUStride, gu[:])
+		tensor.Narrow(b.GS[r*b.GSStride:], gs[:])
+		tensor.Narrow(b.GU[r*b.GUStride:], gu[:])
 	}
 }
 

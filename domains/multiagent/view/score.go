@@ -53,10 +53,8 @@ func (v *View) score(e sight, b *domain.PlanBatch, plan []float64) (cost, margin
 	margin = math.Inf(1)
 	for h := range b.Steps {
 		u := plan[h*world.ActionSize:][:world.ActionSize]
-		for _, x := range u {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return cost, math.Inf(-1)
-			}
+		if !tensor.Finite(u) {
+			return cost, math.Inf(-1)
 		}
 		if !b.NoProjection {
 			v.system.Params.Limits.Nearest(u, e.previous[:])

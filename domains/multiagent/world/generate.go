@@ -90,12 +90,7 @@ const (
 // give the same scene; scenes of different streams, seeds or indices come from
 // different generators.
 func (y *System) Draw(stream Stream, seed, index uint64) (Scene, error) {
-	var key [32]byte
-	copy(key[:], "gpc multiagent")
-	key[15] = byte(stream)
-	binary.LittleEndian.PutUint64(key[16:], seed)
-	binary.LittleEndian.PutUint64(key[24:], index)
-	rng := rand.New(rand.NewChaCha8(key))
+	rng := generator("gpc multiagent", stream, seed, index)
 	var rejected Rejected
 	for range sceneTries {
 		scene, ok := y.place(rng)
@@ -110,6 +105,17 @@ func (y *System) Draw(stream Stream, seed, index uint64) (Scene, error) {
 		}
 	}
 	return Scene{}, fmt.Errorf("no admissible scene in %d draws (%+v)", sceneTries, rejected)
+}
+
+// generator draws for one purpose, apart from every other. A name has at most fifteen
+// bytes.
+func generator(name string, stream Stream, seed, index uint64) *rand.Rand {
+	var key [32]byte
+	copy(key[:15], name)
+	key[15] = byte(stream)
+	binary.LittleEndian.PutUint64(key[16:], seed)
+	binary.LittleEndian.PutUint64(key[24:], index)
+	return rand.New(rand.NewChaCha8(key))
 }
 
 // between is uniform in an interval.

@@ -1,12 +1,12 @@
 package world
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -36,25 +36,18 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	if opt.Regime != "" {
 		return nil, fmt.Errorf("%s has no regime %q, only the default \"\"", l.System.spec.Name, opt.Regime)
 	}
-	if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
-		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", opt.Noise)
-	}
-	if index < 0 {
-		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
+	w, err := opt.Fixed(index, 3)
+	if err != nil {
+		return nil, err
 	}
 	scene, err := l.System.Draw(Test, seed, uint64(index))
 	if err != nil {
 		return nil, err
 	}
-	if !opt.Preference.Adaptive && opt.Preference.W != nil {
-		if err := opt.Preference.Validate(3); err != nil {
-			return nil, err
-		}
-		scene.W = slices.Clone(opt.Preference.W)
-	}
+	scene.W = w
 	e := l.Start(scene)
 	if opt.Noise > 0 {
-		e.noise, e.rng = opt.Noise, noiseSource(seed, uint64(index))
+		e.noise, e.rng = opt.Noise, generator("gpc multi noise", 0, seed, uint64(index))
 	}
 	return e, nil
 }
@@ -126,12 +119,7 @@ func (e *Episode) Sizes() (state, action int) {
 // Succeeded reports whether every robot has been within the goal radius at some
 // step (joint success).
 func (e *Episode) Succeeded() bool {
-	for i := range e.world.Robots {
-		if !e.reached[i] {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(e.reached[:e.world.Robots], false)
 }
 
 // Arrived reports whether every robot is within the goal radius now.
@@ -166,16 +154,13 @@ func (e *Episode) Cause() string {
 	if e.hit != "" {
 		return e.hit
 	}
-	cause := ""
+	var causes []string
 	for i := range e.world.Robots {
 		if !e.reached[i] {
-			if cause != "" {
-				cause += "; "
-			}
-			cause += fmt.Sprintf("robot %d came no closer to its goal than %.2f m", i, e.closest[i])
+			causes = append(causes, fmt.Sprintf("robot %d came no closer to its goal than %.2f m", i, e.closest[i]))
 		}
 	}
-	return cause
+	return strings.Join(causes, "; ")
 }
 
 // collision names the first pair of bodies whose margin is violated after this
@@ -227,17 +212,15 @@ func (e *Episode) Apply(u []float64) (domain.Outcome, error) {
 			return domain.Outcome{}, fmt.Errorf("action of robot %d is %v after %v, %g outside its limits", i, a, e.world.Previous[i], over)
 		}
 	}
-	var raw [Terms]float64
-	var margins [MarginKinds]float64
-	t := e.world.evaluate(u, 1, &raw, &margins)
+	J := make([]float64, 3)
+	margins, t := e.world.stage(u, J)
 	if e.hit == "" && slices.Min(margins[:]) < -e.plant.System.spec.MarginTolerance {
 		e.collision(t)
 	}
 	out := domain.Outcome{
-		S: make([]float64, MaxRobots*StateSize), J: make([]float64, 3), Sigma: slices.Clone(e.w),
+		S: make([]float64, MaxRobots*StateSize), J: J, Sigma: slices.Clone(e.w),
 		Named: slices.Clone(margins[:]), Margin: slices.Min(margins[:]),
 	}
-	e.plant.System.Params.stage(&raw, out.J)
 	for i, w := range e.w {
 		out.Cost += w * out.J[i]
 	}
@@ -285,14 +268,4 @@ func (e *Episode) Oracle() (float64, [][]float64, error) {
 		return math.NaN(), nil, nil
 	}
 	return cost, plan, nil
-}
-
-// noiseSource is the generator of the measurement noise of one test episode,
-// apart from that of any scene.
-func noiseSource(seed, index uint64) *rand.Rand {
-	var key [32]byte
-	copy(key[:], "gpc multi noise")
-	binary.LittleEndian.PutUint64(key[16:], seed)
-	binary.LittleEndian.PutUint64(key[24:], index)
-	return rand.New(rand.NewChaCha8(key))
 }

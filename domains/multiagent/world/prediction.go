@@ -109,12 +109,9 @@ func (h *Prediction) Score(plan []float64, steps int, w []float64) (cost, margin
 	at.Obstacles = slices.Clone(h.Obstacles)
 	margin = NoMargin
 	for k := range steps {
-		var raw [Terms]float64
-		var margins [MarginKinds]float64
 		var J [3]float64
 		u := plan[k*MaxRobots*ActionSize:][:MaxRobots*ActionSize]
-		at.evaluate(u, 1, &raw, &margins)
-		at.Params.stage(&raw, J[:])
+		margins, _ := at.stage(u, J[:])
 		stage := 0.0
 		for i, v := range w {
 			stage += v * J[i]

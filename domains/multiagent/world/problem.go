@@ -151,24 +151,25 @@ func (h *Prediction) encodeState(s []float64) {
 	}
 }
 
-// stage turns the six terms of one executed step into the three objectives. The
-// stage of a step is its summand of the horizon cost, so J_term has no part in
+// stage evaluates one executed step: its three objectives, the smallest margin of each
+// kind after it, and where it leads. The stage of a step is its summand of the horizon cost, so J_term has no part in
 // it, and since Σσ = 1 the terms that are always active are added to each:
 //
 //	J_i = λ_i·term_i + λ_v·violation + λ_Δ·smoothness,  σᵀJ = the stage cost.
-func (p *Params) stage(raw *[Terms]float64, J []float64) {
+func (h *Prediction) stage(u, J []float64) (margins [MarginKinds]float64, t *trajectory) {
+	var raw [Terms]float64
+	t = h.evaluate(u, 1, &raw, &margins)
+	p := h.Params
 	always := p.Lambda[ViolationTerm]*raw[ViolationTerm] + p.Lambda[SmoothnessTerm]*raw[SmoothnessTerm]
 	for i := range 3 {
 		J[i] = p.Lambda[i]*raw[i] + always
 	}
+	return margins, t
 }
 
 // Objectives writes the stage objectives of a joint action.
 func (y *System) Objectives(s, u, c, J []float64) {
-	var raw [Terms]float64
-	var margins [MarginKinds]float64
-	y.Decode(s, c).evaluate(u, 1, &raw, &margins)
-	y.Params.stage(&raw, J)
+	y.Decode(s, c).stage(u, J)
 }
 
 // Gradient writes the derivatives of σᵀJ in s and u, σ held constant.
@@ -227,9 +228,8 @@ func (h *Prediction) Apply(u []float64) {
 // Margins writes the smallest margin of each kind after the action: ego to
 // obstacles, other robots to obstacles, robot to robot.
 func (y *System) Margins(s, c, u, m []float64) {
-	var raw [Terms]float64
-	var margins [MarginKinds]float64
-	y.Decode(s, c).evaluate(u, 1, &raw, &margins)
+	var J [3]float64
+	margins, _ := y.Decode(s, c).stage(u, J[:])
 	copy(m, margins[:])
 }
 

@@ -147,9 +147,7 @@ const (
 // in order of the steps, for a and for ω.
 func (v vectors) limit() {
 	v.begin("limit", "func(plan *float32, steps int, b *float32)", "limitTwin")
-	plan := Load(Param("plan"), GP64())
-	steps := Load(Param("steps"), GP64())
-	b := Load(Param("b"), GP64())
+	plan, steps, b := pointer("plan"), pointer("steps"), pointer("b")
 	const field = 4
 	var previous, lo, hi, slew [2]reg.VecVirtual
 	for f := range 2 {
@@ -192,13 +190,8 @@ func (v vectors) rotate(c, s, cos, sin reg.VecVirtual) (rc, rs reg.VecVirtual) {
 // track: the dynamics of trackTwin, one step after the other.
 func (v vectors) track() {
 	v.begin("track", "func(plan, path, goal *float32, steps int, m *float32, cost *float32, constants *float32)", "trackTwin")
-	plan := Load(Param("plan"), GP64())
-	path := Load(Param("path"), GP64())
-	goal := Load(Param("goal"), GP64())
-	steps := Load(Param("steps"), GP64())
-	m := Load(Param("m"), GP64())
-	cost := Load(Param("cost"), GP64())
-	k := Load(Param("constants"), GP64())
+	plan, path, goal, steps := pointer("plan"), pointer("path"), pointer("goal"), pointer("steps")
+	m, cost, k := pointer("m"), pointer("cost"), pointer("constants")
 	sum := v.load(at(cost, 0))
 	x, y := v.load(at(m, motionX)), v.load(at(m, motionY))
 	c, s := v.load(at(m, motionCos)), v.load(at(m, motionSin))

@@ -1,0 +1,28 @@
+package domain
+
+import "fmt"
+
+// Oracle is the Controller that executes the plan of Episode.Oracle.
+type Oracle struct {
+	plan [][]float64
+	t    int
+}
+
+var _ Controller = (*Oracle)(nil)
+
+// Reset asks the episode for its plan.
+func (o *Oracle) Reset(ep Episode) error {
+	_, plan, err := ep.Oracle()
+	o.plan, o.t = plan, 0
+	return err
+}
+
+// Decide writes the plan's next action; where there is none, it is an error.
+func (o *Oracle) Decide(_, _ []float64, _ Preference, u []float64) (bool, error) {
+	if o.t >= len(o.plan) {
+		return false, fmt.Errorf("the oracle's plan has %d steps, another was asked for", len(o.plan))
+	}
+	copy(u, o.plan[o.t])
+	o.t++
+	return true, nil
+}
