@@ -1,0 +1,149 @@
+package backendtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
+	spec := c.Problem.Spec()
+	if err := c.Solver.Prepare(context.Background(), domainSeed, nil); err != nil {
+		return nil, []error{fmt.Errorf("solver.Prepare: %w", err)}
+	}
+	rng := newRand(domainSeed + 3)
+	fixed := domain.Preference{W: simplex(rng, spec.ObjectiveSize())}
+	for scenario := range 6 {
+		parameters := draw(rng, c.Solver.Parameters())
+		pref := domain.Preference{Adaptive: true}
+		if scenario%2 == 1 {
+			pref = fixed
+		}
+		got, err := c.Solver.Solve(scenario, parameters, pref, domain.WeightedSum, domainSeed)
+		if errors.Is(err, domain.ErrInfeasible) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("scenario %d: %w", scenario, err))
+			continue
+		}
+		again, err := c.Solver.Solve(scenario, parameters, pref, domain.WeightedSum, domainSeed)
+		if err != nil || len(again) != len(got) {
+			errs = append(errs, fmt.Errorf("scenario %d: solved again it gives %d samples, error %v, first %d", scenario, len(again), err, len(got)))
+		}
+		for i, s := range got {
+			what := fmt.Sprintf("scenario %d, sample %d", scenario, i)
+			for _, v := range []struct {
+				name string
+				got  []float64
+				want int
+			}{{"S", s.S, spec.MeasuredSize()}, {"C", s.C, spec.ContextSize()}, {"U", s.U, spec.PlanSize()}, {"Target", s.Target, spec.PlanSize()},
+				{"Sigma", s.Sigma, spec.ObjectiveSize()}, {"J", s.J, spec.ObjectiveSize()}, {"Margins", s.Margins, len(spec.Margins)}} {
+				if len(v.got) != v.want || !tensor.Finite(v.got) {
+					errs = append(errs, fmt.Errorf("%s: %s is %v, want %d finite numbers", what, v.name, v.got, v.want))
+				}
+			}
+			if len(s.U) != spec.PlanSize() || len(s.S) != spec.MeasuredSize() || len(s.C) != spec.ContextSize() {
+				continue
+			}
+			if i < len(again) && !slices.Equal(s.U, again[i].U) {
+				errs = append(errs, fmt.Errorf("%s: solved again the plan differs", what))
+			}
+			if !isFinite(s.KKT) || s.KKT < 0 {
+				errs = append(errs, fmt.Errorf("%s: KKT residual %v", what, s.KKT))
+			}
+			errs = append(errs, boxErrors(what, spec, s.U)...)
+			margins := make([]float64, len(spec.Margins))
+			c.Problem.Margins(s.S, s.C, s.U[:spec.ActionSize()], margins)
+			for j := range margins {
+				for _, m := range []float64{margins[j], s.Margins[j]} {
+					if !(m >= -spec.MarginTolerance) {
+						errs = append(errs, fmt.Errorf("%s: margin %s is %v", what, spec.Margins[j].Name, m))
+					}
+				}
+			}
+			samples = append(samples, s)
+		}
+	}
+	if len(samples) == 0 {
+		errs = append(errs, errors.New("no scenario gave a sample"))
+	}
+	return samples, errs
+}
+
+// trajectory is what an episode shows of itself under a fixed action sequence.
+func trajectory(p domain.Problem, e domain.Episode) (values []float64, err error) {
+	spec := p.Spec()
+	rng := newRand(domainSeed + 4)
+	for step := 0; step < 2*spec.Steps+10 && !e.Done(); step++ {
+		s, c, state := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.MeasuredSize())
+		e.Observe(s, c)
+		e.State(state)
+		u := draw(rng, spec.Action)
+		p.Project(state, c, u)
+		out, err := e.Apply(u)
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", step, err)
+		}
+		if len(out.S) != spec.MeasuredSize() || len(out.J) != spec.ObjectiveSize() || len(out.Named) != len(spec.Margins) {
+			return nil, fmt.Errorf("step %d: outcome with %d states, %d objectives, %d margins, want %d, %d, %d", step, len(out.S), len(out.J), len(out.Named), spec.MeasuredSize(), spec.ObjectiveSize(), len(spec.Margins))
+		}
+		if len(out.Named) > 0 && out.Margin != slices.Min(out.Named) {
+			return nil, fmt.Errorf("step %d: smallest margin %v, named margins %v", step, out.Margin, out.Named)
+		}
+		values = slices.Concat(values, s, c, state, out.S, out.J, out.Sigma, out.Named, []float64{out.Cost})
+	}
+	if len(values) == 0 || !tensor.Finite(values) {
+		return nil, fmt.Errorf("the episode ends at once or shows a non-finite value")
+	}
+	return values, nil
+}
+
+func checkPlant(c domain.Case) (errs []error) {
+	opt := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
+	params, err := json.Marshal(c.Plant.Params())
+	if err != nil {
+		return []error{fmt.Errorf("params as JSON: %w", err)}
+	}
+	var first []float64
+	for index := range 3 {
+		var runs [2][]float64
+		var scene json.RawMessage
+		for i := range runs {
+			e, err := c.Plant.Episode(domainSeed, index, opt)
+			if err != nil {
+				return append(errs, fmt.Errorf("episode %d: %w", index, err))
+			}
+			if scene, err = json.Marshal(e.Scene()); err != nil {
+				return append(errs, fmt.Errorf("scene %d as JSON: %w", index, err))
+			}
+			if runs[i], err = trajectory(c.Problem, e); err != nil {
+				return append(errs, fmt.Errorf("episode %d: %w", index, err))
+			}
+		}
+		if !slices.Equal(runs[0], runs[1]) {
+			errs = append(errs, fmt.Errorf("episode %d of one seed is not the same twice", index))
+		}
+		if index == 1 && slices.Equal(first, runs[0]) {
+			errs = append(errs, errors.New("episodes 0 and 1 are the same"))
+		}
+		first = runs[0]
+		e, err := c.Plant.Replay(params, scene)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("replay of episode %d: %w", index, err))
+			continue
+		}
+		replayed, err := trajectory(c.Problem, e)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("replay of episode %d: %w", index, err))
+		} else if !slices.Equal(replayed, runs[0]) {
+			errs = append(errs, fmt.Errorf("replay of episode %d differs from the episode", index))
+		}
+	}
+	return errs
+}
