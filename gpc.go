@@ -67,15 +67,23 @@ func (k *Catalogue) Validate() error {
 	return nil
 }
 
+// All are the cases, in their order.
+func (k *Catalogue) All() []*Case {
+	all := make([]*Case, len(k.Cases))
+	for i, c := range k.Cases {
+		all[i] = &Case{c, k.Models}
+	}
+	return all
+}
+
 // Find returns the case of that name.
 func (k *Catalogue) Find(name string) (*Case, error) {
 	var names []string
-	for _, c := range k.Cases {
-		if n := c.Problem.Spec().Name; n != name {
-			names = append(names, n)
-			continue
+	for _, c := range k.All() {
+		if c.Name() == name {
+			return c, nil
 		}
-		return &Case{c, k.Models}, nil
+		names = append(names, c.Name())
 	}
 	if k.Open != nil {
 		if c, ok, err := k.Open(name); ok {

@@ -72,7 +72,7 @@ func (c *Case) Setup(method, file string) (Setup, error) {
 // navigation is the navigator's part of a method: its options with the case's exact
 // solver behind them. An ablation executes what it decodes, and has none.
 func (c *Case) navigation(name string) (batchnav.Options, error) {
-	opt, err := batchnav.OptionsFor(cmp.Or(name, DefaultMethod))
+	opt, err := batchnav.OptionsFor(name)
 	if err != nil {
 		return opt, BadInput(err)
 	}

@@ -2,7 +2,6 @@ package gpc
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -17,9 +16,8 @@ type Refiner struct {
 	setup  Setup
 	// One of them: the navigator's, or for a case whose map is not about its own
 	// problem the method that searches.
-	latent     *batchnav.Refiner
-	search     domain.Controller
-	candidates int // that search was made for
+	latent *batchnav.Refiner
+	search domain.Controller // for setup.Candidates
 }
 
 // Refiner prepares refinement with room for candidates. Setup.Method is the method
@@ -42,10 +40,10 @@ func (r *Refiner) prepare(candidates int) (err error) {
 	if candidates < 1 || candidates > batchnav.MaxCandidates {
 		return badInputf("refine: %d candidates, want 1 to %d", candidates, batchnav.MaxCandidates)
 	}
-	if r.search != nil && r.candidates == candidates {
+	if r.search != nil && r.setup.Candidates == candidates {
 		return nil
 	}
-	r.setup.Candidates, r.candidates = candidates, candidates
+	r.setup.Candidates = candidates
 	if r.search, err = r.c.Controller(r.engine, r.setup); err != nil {
 		return err
 	}
@@ -69,12 +67,8 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	if opt.LookAhead != 0 || opt.NoProjection || opt.FlowSteps > 1 || opt.Mixture != (batchnav.Mixture{}) {
 		return nil, badInputf("refine: case %s searches with its own look-ahead, projection, flow and mixture of candidates", spec.Name)
 	}
-	if len(obs.S) != spec.MeasuredSize() || len(obs.C) != spec.ContextSize() {
-		return nil, badInputf("refine: the observation has %d measured values and %d of context, case %q has %d and %d",
-			len(obs.S), len(obs.C), spec.Name, spec.MeasuredSize(), spec.ContextSize())
-	}
-	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
-		return nil, BadInput(fmt.Errorf("refine: %w", err))
+	if err := spec.CheckObservation(obs.S, obs.C, obs.Preference); err != nil {
+		return nil, badInputf("refine: the observation %w", err)
 	}
 	if err := r.prepare(opt.Candidates); err != nil {
 		return nil, err
@@ -88,6 +82,9 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	}
 	took := time.Since(start)
 	c := r.search.(domain.Refining).Chosen()
+	if len(c.Plan) == 0 {
+		return nil, badInputf("refine: the observation leaves case %s nothing to choose: no candidate has a score", spec.Name)
+	}
 	out := &batchnav.Refinement{
 		U: c.Plan, Cost: c.Cost, Margin: c.Margin, Feasible: c.Feasible, Candidates: c.Candidates, Source: c.Source,
 		FeasibleCount: c.FeasibleCount, LookAhead: c.LookAhead, LocalizedCost: c.Baseline, LocalizedFeasible: c.BaselineFeasible,

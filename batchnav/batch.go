@@ -218,7 +218,7 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 // so that the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
 	spec, l, in := a.spec, &a.loops[i], &a.in
-	if err := a.checkSizes(obs.S, obs.C); err != nil {
+	if err := spec.CheckSizes(obs.S, obs.C); err != nil {
 		return fmt.Errorf("batchnav: observation %d %w", i, err)
 	}
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {

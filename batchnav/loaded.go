@@ -204,14 +204,6 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 	}
 }
 
-// checkSizes says what is wrong with an observation's sizes, to be read after its name.
-func (l *loaded) checkSizes(s, c []float64) error {
-	if spec := l.spec; len(s) != spec.MeasuredSize() || len(c) != spec.ContextSize() {
-		return fmt.Errorf("has %d measured values and %d of context, case %q has %d and %d", len(s), len(c), spec.Name, spec.MeasuredSize(), spec.ContextSize())
-	}
-	return nil
-}
-
 // observe writes the normalised input of E_x, [s, c, slot], and the float32
 // copies that the backend takes; slot is scratch of PreferenceSize, normal is x̂
 // or nil where it is not wanted.

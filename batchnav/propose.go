@@ -94,17 +94,11 @@ func checkOptions(o domain.ProposeOptions) error {
 
 // check says what is wrong with a question, to be read after its name.
 func (l *loaded) check(q *domain.Question) error {
-	if err := l.checkSizes(q.S, q.C); err != nil {
+	if err := l.spec.CheckObservation(q.S, q.C, q.Preference); err != nil {
 		return err
-	}
-	if !tensor.Finite(q.S) || !tensor.Finite(q.C) {
-		return fmt.Errorf("has an entry that is not finite: s %v, c %v", q.S, q.C)
 	}
 	if q.Previous != nil && (len(q.Previous) != l.model.Latent() || !tensor.Finite(q.Previous)) {
 		return fmt.Errorf("has a previous latent of %d entries, want %d that are finite", len(q.Previous), l.model.Latent())
-	}
-	if err := q.Preference.Validate(l.spec.ObjectiveSize()); err != nil {
-		return fmt.Errorf("has a wrong preference: %w", err)
 	}
 	return nil
 }

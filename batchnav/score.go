@@ -80,6 +80,7 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 	}
 	copy(b.Projected, r.u[:n*np])
 	r.batch = b
+	defer func() { r.batch = domain.PlanBatch{} }() // none of the inputs is kept
 	for h := range b.Steps {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -42,11 +42,7 @@ func (a *App) casesCommand() *cobra.Command {
 			result := struct {
 				Cases []row `json:"cases"`
 			}{}
-			for _, def := range a.Cases {
-				c, err := a.Find(def.Problem.Spec().Name)
-				if err != nil {
-					return err
-				}
+			for _, c := range a.All() {
 				s, learned := c.Spec(), c.MapSpec()
 				r := row{
 					Name: s.Name, Description: s.Description, NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),

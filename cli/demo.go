@@ -98,16 +98,12 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	d.result.Backend = e.About().String()
 	d.say("backend %s", d.result.Backend)
 	var with []mapped
-	for _, def := range d.Cases {
-		name := def.Problem.Spec().Name
-		c, err := d.Find(name)
-		if err != nil {
-			return err
-		}
-		if d.files[name] == "" && !c.Bundled() {
+	for _, c := range d.All() {
+		file := d.files[c.Name()]
+		if file == "" && !c.Bundled() {
 			continue
 		}
-		s, err := c.Setup(gpc.DefaultMethod, d.files[name])
+		s, err := c.Setup(gpc.DefaultMethod, file)
 		if err != nil {
 			return err
 		}

@@ -116,6 +116,11 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 	}
 	_, cartFile := cart(t)
 	spec := app.Cases[0].MapProblem().Spec()
+	joint := app.Cases[0].Problem.Spec()
+	state, err := json.Marshal(map[string][]float64{"s": make([]float64, joint.MeasuredSize()), "c": make([]float64, joint.ContextSize())})
+	must.OK(t, err)
+	empty := filepath.Join(t.TempDir(), "empty.json")
+	must.OK(t, os.WriteFile(empty, state, 0o644))
 	for _, c := range []struct {
 		name string
 		args []string
@@ -125,6 +130,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 		{"a model of another case", []string{"eval", "multiagent-static", "--method", "gpc", "--model", cartFile}, "cart"},
 		{"a model of another size", []string{"eval", "multiagent-static", "--method", "gpc", "--model", untrained(t, spec, 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
 		{"navigator's method", []string{"eval", "multiagent-static", "--method", "direct", "--model", file}, "direct"},
+		{"refine without robots", []string{"refine", "multiagent-static", "--model", file, "--state", empty}, "nothing to choose"},
 		{"another regime", []string{"eval", "multiagent-static", "--method", "gpc", "--model", file, "--regime", "night"}, "night"},
 	} {
 		if code, _, log := run(app, c.args...); code == 0 || !strings.Contains(log, c.says) {

@@ -70,11 +70,8 @@ func (a *App) reportCommand() *cobra.Command {
 // reported is what tables need to know of the program's cases.
 func (a *App) reported() map[string]report.Case {
 	cases := map[string]report.Case{}
-	for _, def := range a.Cases {
-		name := def.Problem.Spec().Name
-		if c, err := a.Find(name); err == nil {
-			cases[name] = report.Case{Methods: c.Methods(), Paper: def.Paper}
-		}
+	for _, c := range a.All() {
+		cases[c.Name()] = report.Case{Methods: c.Methods(), Paper: c.Definition().Paper}
 	}
 	return cases
 }

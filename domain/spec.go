@@ -1,6 +1,11 @@
 package domain
 
-import "math"
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // Variable names one component of a vector.
 type Variable struct {
@@ -71,6 +76,30 @@ func (s *Spec) ObservationSize() int {
 
 // OracleSize is the input width of E_o: state, priority σ, objectives J.
 func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() }
+
+// CheckSizes says what is wrong with the lengths of an observation, in words that follow
+// its name.
+func (s *Spec) CheckSizes(state, context []float64) error {
+	if len(state) != s.MeasuredSize() || len(context) != s.ContextSize() {
+		return fmt.Errorf("has %d measured values and %d of context, case %q has %d and %d", len(state), len(context), s.Name, s.MeasuredSize(), s.ContextSize())
+	}
+	return nil
+}
+
+// CheckObservation says what is wrong with an observation that is asked about, in words
+// that follow its name: its lengths, an entry that is not finite, its preference.
+func (s *Spec) CheckObservation(state, context []float64, pref Preference) error {
+	if err := s.CheckSizes(state, context); err != nil {
+		return err
+	}
+	if !tensor.Finite(state) || !tensor.Finite(context) {
+		return fmt.Errorf("has an entry that is not finite: s %v, c %v", state, context)
+	}
+	if err := pref.Validate(s.ObjectiveSize()); err != nil {
+		return fmt.Errorf("has a wrong preference: %w", err)
+	}
+	return nil
+}
 
 // Navigation holds the constants of Algorithm 2 (paper, alg. online).
 type Navigation struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/images"
@@ -49,18 +50,8 @@ func device(t *testing.T, code domain.DeviceCode) backend.DeviceFunctions {
 			t.Error(err)
 		}
 	}
-	context, err := driver.Open(d, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := kernels.New(context, kernels.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	context := must.Get(driver.Open(d, 0))(t)
+	b := must.Get(kernels.New(context, kernels.Options{}))(t)
+	t.Cleanup(func() { must.OK(t, b.Close()) })
 	return b
 }

@@ -20,12 +20,8 @@ import (
 func known() map[string]Case {
 	catalogue := paper.Cases()
 	cases := map[string]Case{}
-	for _, def := range catalogue.Cases {
-		c, err := catalogue.Find(def.Problem.Spec().Name)
-		if err != nil {
-			panic(err)
-		}
-		cases[c.Name()] = Case{Methods: c.Methods(), Paper: def.Paper}
+	for _, c := range catalogue.All() {
+		cases[c.Name()] = Case{Methods: c.Methods(), Paper: c.Definition().Paper}
 	}
 	cases["arena"] = Case{Methods: []domain.Method{
 		{Name: "gpc", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "gpc-256", Needs: domain.NeedsMap, Candidates: 256},

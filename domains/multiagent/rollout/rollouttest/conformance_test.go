@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -26,19 +27,9 @@ func evaluators(t testing.TB) map[string]rollout.Evaluator {
 
 func onDevice(t testing.TB) *rollout.Device {
 	t.Helper()
-	context, err := driver.Open(shim.Device(t), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := kernels.New(context, kernels.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	context := must.Get(driver.Open(shim.Device(t), 0))(t)
+	b := must.Get(kernels.New(context, kernels.Options{}))(t)
+	t.Cleanup(func() { must.OK(t, b.Close()) })
 	v, err := rollout.NewDevice(b)
 	if err != nil {
 		t.Fatal(err)
