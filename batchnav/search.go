@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -39,7 +40,8 @@ type search struct {
 	noProjection            bool
 	threads, round          int // round: candidates of one
 	sampler                 *crossentropy.Sampler
-	present                 []float32 // context
+	device                  backend.Rollouts // scores whole rounds where the backend can; nil: it cannot
+	present                 []float32        // context
 	first                   tensor.Matrix
 	cost, margin, projected []float64
 }
@@ -76,7 +78,9 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	}
 	r.bendActions = o.Actions
 	r.grow(round, r.threads)
-	return r, nil
+	var err error
+	r.device, err = deviceRollouts(l, round, o.Actions)
+	return r, err
 }
 
 // decide searches one decision of a loop in the finite state s: state is its float32
@@ -115,6 +119,9 @@ func (r *search) decide(m *crossentropy.Memory, s, c []float64, pref domain.Pref
 
 // score rolls the candidates of a round out.
 func (r *search) score(s, c []float64, pref domain.Preference, state, z []float32, steps int) error {
+	if done, err := r.scoreOnDevice(s, c, pref, z, steps); done || err != nil {
+		return err
+	}
 	n := r.offsets.Rows
 	from, first := r.z.Slice(0, n), r.first.Slice(0, n)
 	for i := range n {

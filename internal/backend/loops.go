@@ -46,34 +46,42 @@ type LoopsConfig struct {
 	Smooths bool
 }
 
-// Validate says what is wrong with a configuration.
-func (c *LoopsConfig) Validate() error {
+// validate says what is wrong with a map.
+func (c *MapConfig) validate(op string) error {
 	if c.EncoderX == nil || c.Step.Problem == nil {
-		return fmt.Errorf("loops: EncoderX and a Problem are needed")
+		return fmt.Errorf("%s: EncoderX and a Problem are needed", op)
 	}
 	if err := c.EncoderX.Validate(); err != nil {
-		return fmt.Errorf("loops: E_x: %w", err)
+		return fmt.Errorf("%s: E_x: %w", op, err)
 	}
 	if err := c.Step.Validate(); err != nil {
 		return err
 	}
 	spec, n := c.Step.Problem.Spec(), c.Step.DecoderS.In()
 	if c.EncoderX.In() != spec.ObservationSize() || c.EncoderX.Out() != n {
-		return fmt.Errorf("loops: E_x is %d → %d, %s and its decoders want %d → %d", c.EncoderX.In(), c.EncoderX.Out(), spec.Name, spec.ObservationSize(), n)
+		return fmt.Errorf("%s: E_x is %d → %d, %s and its decoders want %d → %d", op, c.EncoderX.In(), c.EncoderX.Out(), spec.Name, spec.ObservationSize(), n)
 	}
 	if err := c.NormX.Validate("E_x", c.EncoderX.In()); err != nil {
 		return err
 	}
 	if r := c.Codes.Rows; r > 0 {
-		if err := tensor.Check("loops", "codes", c.Codes, r, n); err != nil {
+		if err := tensor.Check(op, "codes", c.Codes, r, n); err != nil {
 			return err
 		}
-		if err := tensor.Check("loops", "decoded codes", c.Decoded, r, spec.MeasuredSize()); err != nil {
+		if err := tensor.Check(op, "decoded codes", c.Decoded, r, spec.MeasuredSize()); err != nil {
 			return err
 		}
 	}
 	if len(c.InverseRange) != spec.ObjectiveSize() {
-		return fmt.Errorf("loops: %d ranges for %d objectives", len(c.InverseRange), spec.ObjectiveSize())
+		return fmt.Errorf("%s: %d ranges for %d objectives", op, len(c.InverseRange), spec.ObjectiveSize())
+	}
+	return nil
+}
+
+// Validate says what is wrong with a configuration.
+func (c *LoopsConfig) Validate() error {
+	if err := c.validate("loops"); err != nil {
+		return err
 	}
 	for _, v := range []struct {
 		name  string

@@ -12,38 +12,48 @@ import (
 // and its smallest margin, with Score where the problem has it. A plan that leaves the
 // numbers has the margin −Inf. It is what a domain.PlanScorer must agree with.
 func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []float64, steps int, project bool) (projected []float64, cost, margin float64) {
-	spec := p.Spec()
-	scored, _ := p.(domain.Scored)
-	nu, objectives := spec.ActionSize(), spec.ObjectiveSize()
-	J, delta, sigma, m := make([]float64, objectives), make([]float64, objectives), make([]float64, objectives), make([]float64, len(spec.Margins))
+	nu := p.Spec().ActionSize()
 	projected, margin = append([]float64(nil), plan...), math.Inf(1)
 	for h := range steps {
 		u := projected[h*nu : (h+1)*nu]
 		if !tensor.Finite(s) || !tensor.Finite(c) || !tensor.Finite(u) {
 			return projected, cost, math.Inf(-1)
 		}
-		if project {
-			p.Project(s, c, u)
-		}
-		if copy(sigma, pref.W); pref.Adaptive {
-			p.Indicators(s, u, c, delta)
-			spec.Semantic.Priority(delta, sigma)
-		}
-		if scored != nil {
-			scored.Score(s, c, u, J, m)
-		} else {
-			p.Objectives(s, u, c, J)
-			p.Margins(s, c, u, m)
-		}
-		for i, v := range J {
-			cost += sigma[i] * v
-		}
-		for _, v := range m {
-			margin = math.Min(margin, v)
-		}
-		sNext, cNext := make([]float64, len(s)), make([]float64, len(c))
-		p.Step(s, c, u, sNext, cNext)
-		s, c = sNext, cNext
+		added, low := scoreAction(p, s, c, pref, u, project)
+		cost, margin = cost+added, math.Min(margin, low)
+		s, c = next(p, s, c, u)
 	}
 	return projected, cost, margin
+}
+
+// scoreAction projects the action u of state s in place, unless project is false, and
+// returns σᵀJ and the smallest margin there.
+func scoreAction(p domain.Problem, s, c []float64, pref domain.Preference, u []float64, project bool) (cost, margin float64) {
+	spec := p.Spec()
+	J, delta, sigma, m := make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize()), make([]float64, len(spec.Margins))
+	if project {
+		p.Project(s, c, u)
+	}
+	if copy(sigma, pref.W); pref.Adaptive {
+		p.Indicators(s, u, c, delta)
+		spec.Semantic.Priority(delta, sigma)
+	}
+	if scored, ok := p.(domain.Scored); ok {
+		scored.Score(s, c, u, J, m)
+	} else {
+		p.Objectives(s, u, c, J)
+		p.Margins(s, c, u, m)
+	}
+	margin = math.Inf(1)
+	for _, v := range m {
+		margin = math.Min(margin, v)
+	}
+	return dot(sigma, J), margin
+}
+
+// next is the state and context that an action leads to.
+func next(p domain.Problem, s, c, u []float64) (sNext, cNext []float64) {
+	sNext, cNext = make([]float64, len(s)), make([]float64, len(c))
+	p.Step(s, c, u, sNext, cNext)
+	return sNext, cNext
 }

@@ -1,0 +1,38 @@
+package batchnav
+
+import (
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Round scores a round of the search as a decision does, for tests with problems that
+// import this package.
+type Round struct{ search *search }
+
+// NewRound prepares the scores of at most as many candidates as o has.
+func NewRound(b backend.Backend, m *model.Model, p domain.Problem, o SearchOptions) (Round, backend.RolloutsConfig, error) {
+	a, err := NewBatch(b, m, p, Options{Search: o}, 1)
+	if err != nil {
+		return Round{}, backend.RolloutsConfig{}, err
+	}
+	return Round{a.search}, a.rolloutsConfig(a.search.round, o.Actions), nil
+}
+
+// OnDevice tells whether the backend scores by itself.
+func (r Round) OnDevice() bool { return r.search.device != nil }
+
+// Score scores candidates.
+func (r Round) Score(obs Observation, offsets tensor.Matrix, steps int) (out backend.RolloutsOutput, err error) {
+	s := r.search
+	input, state, z := tensor.New(1, s.spec.ObservationSize()), make([]float32, len(obs.S)), tensor.New(1, s.model.Latent())
+	s.observe(obs.S, obs.C, obs.Preference, make([]float64, s.spec.PreferenceSize()), input.Row(0), state, s.present, nil)
+	if err := s.encoder.Forward(input, z); err != nil {
+		return out, err
+	}
+	s.offsets = offsets
+	err = s.score(obs.S, obs.C, obs.Preference, state, z.Row(0), steps)
+	n := offsets.Rows
+	return backend.RolloutsOutput{Cost: s.cost[:n], Margin: s.margin[:n], First: s.first.Slice(0, n)}, err
+}

@@ -1,0 +1,48 @@
+package batchnav
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
+)
+
+// rolloutsConfig is the map with what bends its policy in a search.
+func (l *loaded) rolloutsConfig(round int, actions bool) backend.RolloutsConfig {
+	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Knots: crossentropy.Knots, Actions: actions}
+}
+
+// deviceRollouts are the backend's own roll-outs of the loaded model; nil where it has
+// none.
+func deviceRollouts(l *loaded, round int, actions bool) (backend.Rollouts, error) {
+	b, ok := l.backend.(backend.RolloutsBackend)
+	if !ok {
+		return nil, nil
+	}
+	r, err := b.NewRollouts(l.rolloutsConfig(round, actions))
+	switch {
+	case errors.Is(err, backend.ErrNoRollouts):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("batchnav: search: %w", err)
+	}
+	return r, nil
+}
+
+// scoreOnDevice is score by the backend itself, and reports whether it was that; a
+// backend that can no longer is not asked again.
+func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float32, steps int) (done bool, err error) {
+	if r.device == nil {
+		return false, nil
+	}
+	n := r.offsets.Rows
+	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, NoProjection: r.noProjection}
+	err = r.device.Score(in, backend.RolloutsOutput{Cost: r.cost[:n], Margin: r.margin[:n], First: r.first.Slice(0, n)})
+	if errors.Is(err, backend.ErrNoRollouts) {
+		r.device = nil
+		return false, nil
+	}
+	return true, err
+}

@@ -1,0 +1,86 @@
+package ref
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Rollouts are the roll-outs of backend.Rollouts: from (s, c), for H steps h = 0 … H−1,
+//
+//	z_h = E_x([s_h, c_h, slot]) + o_h,  u_h = Project(s_h, c_h, Clip(Base(s_h, c_h) + D_u(z_h)))
+//	(s_{h+1}, c_{h+1}) = Step(s_h, c_h, u_h)
+//
+// or, on actions, o_h behind Clip instead. o_h is linear between knots spread evenly over
+// the steps, the last on step H−1.
+type Rollouts struct {
+	energy   Energy
+	encoderX *MLP
+	normX    Normalizer
+	actions  bool
+	width    int
+}
+
+// NewRollouts widens a map.
+func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
+	return &Rollouts{energy: NewEnergy(cfg.Step), encoderX: Widen(cfg.EncoderX), normX: WidenNormalizer(cfg.NormX), actions: cfg.Actions, width: cfg.Width()}
+}
+
+// Score rolls out the candidate of these offsets, [knots·width]. Where all is a number
+// it returns Σ σᵀJ and the smallest margin over the steps, and the decoded first action;
+// the margin is −Inf of one whose state, context or action is not. Where the last step
+// leads is asked only of a problem without Score, which knows.
+func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float64, steps int, project bool) (first []float64, cost, margin float64) {
+	p := r.energy.Problem
+	_, scored := p.(domain.Scored)
+	margin = math.Inf(1)
+	for h := range steps {
+		u := r.action(s, c, pref, r.offset(offsets, h, steps))
+		if h == 0 {
+			first = append(first, u...)
+		}
+		if !tensor.Finite(u) {
+			return first, cost, math.Inf(-1)
+		}
+		added, low := scoreAction(p, s, c, pref, u, project)
+		cost, margin = cost+added, math.Min(margin, low)
+		if h == steps-1 && scored {
+			break
+		}
+		if s, c = next(p, s, c, u); !tensor.Finite(s) || !tensor.Finite(c) {
+			return first, cost, math.Inf(-1)
+		}
+	}
+	return first, cost, margin
+}
+
+// action is the decoded action in a state, bent by an offset.
+func (r *Rollouts) action(s, c []float64, pref domain.Preference, o []float64) []float64 {
+	slot := make([]float64, r.energy.Problem.Spec().PreferenceSize())
+	pref.Slot(slot)
+	z := r.encoderX.Forward(r.normX.Apply(append(append(append([]float64(nil), s...), c...), slot...)))
+	if !r.actions {
+		axpy(z, 1, o)
+	}
+	u := r.energy.DecodeAction(z, s, c)
+	if r.actions {
+		axpy(u, 1, o)
+	}
+	return u
+}
+
+// offset is o_h.
+func (r *Rollouts) offset(offsets []float64, h, steps int) []float64 {
+	knots := len(offsets) / r.width
+	knot := func(k int) []float64 { return offsets[k*r.width : (k+1)*r.width] }
+	if knots == 1 {
+		return knot(0)
+	}
+	at := float64(h*(knots-1)) / float64(steps-1)
+	k := min(int(at), knots-2)
+	o := scaled(1-(at-float64(k)), knot(k))
+	axpy(o, at-float64(k), knot(k+1))
+	return o
+}
