@@ -326,36 +326,72 @@ func (c *continuing) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) 
 	if !ok || c.over() {
 		return nil, backend.ErrNoRefiner
 	}
+	l := leaving{owner: c, what: "refinement", none: backend.ErrNoRefiner}
 	inner, err := b.NewRefiner(cfg)
 	if err != nil {
-		return nil, c.withdraw(err)
+		return nil, l.withdraw(err)
 	}
-	return &refiner{owner: c, inner: inner}, nil
+	return &refiner{leaving: l, inner: inner}, nil
 }
 
-// withdraw makes a fault of a refiner an ErrNoRefiner.
-func (c *continuing) withdraw(err error) error {
-	if !c.fault(err) {
-		return err
+// NewRollouts is that of the first backend as NewRefiner is, with
+// backend.ErrNoRollouts.
+func (c *continuing) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, error) {
+	b, ok := c.first.(backend.RolloutsBackend)
+	if !ok || c.over() {
+		return nil, backend.ErrNoRollouts
 	}
-	c.moved("refinement", err)
-	return backend.ErrNoRefiner
+	l := leaving{owner: c, what: "the search along roll-outs", none: backend.ErrNoRollouts}
+	inner, err := b.NewRollouts(cfg)
+	if err != nil {
+		return nil, l.withdraw(err)
+	}
+	return &rollouts{leaving: l, inner: inner}, nil
 }
 
-type refiner struct {
+// leaving is an object of the first backend whose caller can do without it: after a
+// fault it says so.
+type leaving struct {
 	owner *continuing
-	inner backend.Refiner
+	what  string
+	none  error // what it says
 	gone  bool
 }
 
+// withdraw makes a fault the error that says so.
+func (l *leaving) withdraw(err error) error {
+	if err == nil || !l.owner.fault(err) {
+		return err
+	}
+	l.owner.moved(l.what, err)
+	l.gone = true
+	return l.none
+}
+
+// left tells whether the object is no longer asked.
+func (l *leaving) left() bool { return l.gone || l.owner.over() }
+
+type refiner struct {
+	leaving
+	inner backend.Refiner
+}
+
 func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
-	if r.gone || r.owner.over() {
-		return backend.RefineOutput{}, backend.ErrNoRefiner
+	if r.left() {
+		return backend.RefineOutput{}, r.none
 	}
 	out, err := r.inner.Refine(in)
-	if err != nil {
-		err = r.owner.withdraw(err)
-		r.gone = err == backend.ErrNoRefiner
+	return out, r.withdraw(err)
+}
+
+type rollouts struct {
+	leaving
+	inner backend.Rollouts
+}
+
+func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) error {
+	if r.left() {
+		return r.none
 	}
-	return out, err
+	return r.withdraw(r.inner.Score(in, out))
 }

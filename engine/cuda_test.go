@@ -166,6 +166,30 @@ func refine(t *testing.T, b backend.Backend) (out []float32, err error) {
 	return out, nil
 }
 
+// searching takes a closed loop through decisions that search along roll-outs.
+func searching(t *testing.T, b backend.Backend) (out []float32, err error) {
+	t.Helper()
+	problem := integrator.Convex().Problem
+	n, err := batchnav.NewNavigator(b, convexMap(t), problem, batchnav.Options{Search: batchnav.SearchOptions{Candidates: 24, LookAhead: 3}})
+	if err != nil {
+		return nil, err
+	}
+	s, c := []float64{-2.2, 0.1, 1.2, -0.1}, []float64{0.9, 0.1, 0.15, 0.1, 0.2}
+	for range 3 {
+		d, err := n.Decide(s, c, domain.Preference{Adaptive: true})
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range d.U {
+			out = append(out, float32(u))
+		}
+		next, nextC := make([]float64, 4), make([]float64, 5)
+		problem.Step(s, c, d.U, next, nextC)
+		s, c = next, nextC
+	}
+	return out, nil
+}
+
 // navigate takes closed loops through noisy decisions, so that each depends on the
 // latents of the one before.
 func navigate(t *testing.T, b backend.Backend) (out []float32, err error) {
@@ -266,6 +290,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 		"refine": func(b backend.Backend) ([]float32, error) { return refine(t, b) },
 		"study":  func(b backend.Backend) ([]float32, error) { return study(t, b) },
 		"loops":  func(b backend.Backend) ([]float32, error) { return navigate(t, b) },
+		"search": func(b backend.Backend) ([]float32, error) { return searching(t, b) },
 		"plans":  plans,
 	} {
 		want := must.Get(task(cpu(t)))(t)

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -46,20 +47,21 @@ func (c *recent[K, V]) take(key K) V {
 	return v
 }
 
-// maxGraphs bounds the graphs that one object keeps.
+// maxGraphs bounds the graphs that an object keeps which sets no other bound.
 const maxGraphs = 16
 
 // keptGraphs holds captured graphs by their keys, on buffers of memory, which frees
 // them together.
 type keptGraphs[K comparable] struct {
 	memory *memory
+	most   int // 0: maxGraphs
 	recent[K, *driver.Graph]
 }
 
 // run launches the graph of a key, captured from what fill puts on a queue if it is
 // not there, and waits for it.
 func (c *keptGraphs[K]) run(t *driver.Thread, b *Backend, key K, fill func(*queue)) error {
-	g, err := c.get(key, maxGraphs, func() (*driver.Graph, error) {
+	g, err := c.get(key, cmp.Or(c.most, maxGraphs), func() (*driver.Graph, error) {
 		g, err := b.capture(t, fill)
 		if err == nil {
 			c.memory.graphs = append(c.memory.graphs, g)

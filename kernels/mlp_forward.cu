@@ -7,6 +7,11 @@
 // the Jacobian, and the physical value base + mean + scale ⊙ y, clipped to
 // [lo, hi] (NaN stays NaN).
 //
+// gpc_mlp_bent_* add offsets, linear between two knots, where a chain's first network
+// ends, or to the clipped physical value:
+//
+//	v += (1 − share)·knots[row][from] + share·knots[row][to]
+//
 // Grid (⌈rows/R⌉, jobs), block 256, with R = 32 rows a block, or 8 for wide
 // networks and small batches. One or two networks that read the same rows run as
 // jobs of one launch. Activations never leave shared memory: two buffers
@@ -34,11 +39,36 @@ struct gpc_forward {
     int ldz, ldy, ldp, ldbase;
 };
 
+struct gpc_bend {
+    const float* knots; // [rows, ld]
+    int ld, from, to;   // places of the two knots in a row
+    int physical;       // 1: of the physical value
+    float share;        // of the way from one to the other
+    int pad;
+};
+
 namespace gpc {
 
+// Straight is a pass without offsets, Bent one with.
+struct Straight {
+    __device__ float joint(long long, int, float v) const { return v; }
+    __device__ float physical(long long, int, float v) const { return v; }
+};
+
+struct Bent {
+    gpc_bend by;
+    int rows;
+    __device__ float at(long long row, int column, float v) const {
+        const float* o = by.knots + row * by.ld + column;
+        return row < rows ? v + ((1.0f - by.share) * o[by.from] + by.share * o[by.to]) : v;
+    }
+    __device__ float joint(long long row, int column, float v) const { return by.physical ? v : at(row, column, v); }
+    __device__ float physical(long long row, int column, float v) const { return by.physical ? at(row, column, v) : v; }
+};
+
 // hidden_layer makes the next activations from the present ones.
-template <int ROWS, int TN, bool TF32>
-__device__ inline void hidden_layer(const gpc_layer& l, const float* act, float* next, float* stage) {
+template <int ROWS, int TN, bool TF32, class Bend>
+__device__ inline void hidden_layer(const gpc_layer& l, const Bend& bend, int row0, const float* act, float* next, float* stage) {
     constexpr int LD = rows_ld<ROWS>();
     for (int column0 = 0; column0 < l.out; column0 += 32 * TN) {
         rows_product<ROWS, TN, TF32>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, [&](int column, int row, int step, const float* v, int count) {
@@ -47,14 +77,14 @@ __device__ inline void hidden_layer(const gpc_layer& l, const float* act, float*
             const float bias = l.bias[column];
             float* to = next + column * LD + row;
 #pragma unroll
-            for (int i = 0; i < count; i++) to[i * step] = l.mask < 0 ? v[i] + bias : relu(v[i] + bias);
+            for (int i = 0; i < count; i++) to[i * step] = l.mask < 0 ? bend.joint(row0 + row + i * step, column, v[i] + bias) : relu(v[i] + bias);
         });
     }
 }
 
 // output_layer writes y and the physical value.
-template <int ROWS, int TN, bool TF32>
-__device__ inline void output_layer(const gpc_layer& l, const gpc_forward& job, int row0, int rows, const float* act, float* stage) {
+template <int ROWS, int TN, bool TF32, class Bend>
+__device__ inline void output_layer(const gpc_layer& l, const gpc_forward& job, const Bend& bend, int row0, int rows, const float* act, float* stage) {
     for (int column0 = 0; column0 < l.out; column0 += 32 * TN) {
         rows_product<ROWS, TN, TF32>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, [&](int column, int first, int step, const float* v, int count) {
             column += column0;
@@ -73,7 +103,7 @@ __device__ inline void output_layer(const gpc_layer& l, const gpc_forward& job, 
                         if (p < job.lo[column]) p = job.lo[column];
                         if (p > job.hi[column]) p = job.hi[column];
                     }
-                    job.physical[row * job.ldp + column] = p;
+                    job.physical[row * job.ldp + column] = bend.physical(row, column, p);
                 }
             }
         });
@@ -99,8 +129,8 @@ __device__ inline void write_masks(const gpc_layer& l, const gpc_forward& job, i
     }
 }
 
-template <int ROWS, bool TF32>
-__device__ inline void forward(int rows, const gpc_forward& job, float* shared) {
+template <int ROWS, bool TF32, class Bend>
+__device__ inline void forward(int rows, const gpc_forward& job, const Bend& bend, float* shared) {
     constexpr int LD = rows_ld<ROWS>();
     const gpc_net& net = *job.net;
     float* stage = shared;
@@ -118,9 +148,9 @@ __device__ inline void forward(int rows, const gpc_forward& job, float* shared) 
     for (int l = 0; l + 1 < net.layers; l++) {
         const gpc_layer& layer = net.layer[l];
         if (layer.out > 64)
-            hidden_layer<ROWS, 8, TF32>(layer, act, next, stage);
+            hidden_layer<ROWS, 8, TF32>(layer, bend, row0, act, next, stage);
         else
-            hidden_layer<ROWS, 2, TF32>(layer, act, next, stage);
+            hidden_layer<ROWS, 2, TF32>(layer, bend, row0, act, next, stage);
         __syncthreads();
         if (job.mask) write_masks<ROWS>(layer, job, net.mask_words, l == 0, row0, rows, next);
         float* t = act;
@@ -128,9 +158,9 @@ __device__ inline void forward(int rows, const gpc_forward& job, float* shared) 
     }
     const gpc_layer& last = net.layer[net.layers - 1];
     if (last.out > 128)
-        output_layer<ROWS, 8, TF32>(last, job, row0, rows, act, stage);
+        output_layer<ROWS, 8, TF32>(last, job, bend, row0, rows, act, stage);
     else
-        output_layer<ROWS, 2, TF32>(last, job, row0, rows, act, stage);
+        output_layer<ROWS, 2, TF32>(last, job, bend, row0, rows, act, stage);
 }
 
 } // namespace gpc
@@ -138,20 +168,38 @@ __device__ inline void forward(int rows, const gpc_forward& job, float* shared) 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_32(int rows, gpc_forward first, gpc_forward second) {
     GPC_SHARED(float, shared);
     const gpc_forward job = blockIdx.y == 0 ? first : second;
-    gpc::forward<32, false>(rows, job, shared);
+    gpc::forward<32, false>(rows, job, gpc::Straight{}, shared);
 }
 GPC_KERNEL(gpc_mlp_forward_32)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_8(int rows, gpc_forward first, gpc_forward second) {
     GPC_SHARED(float, shared);
     const gpc_forward job = blockIdx.y == 0 ? first : second;
-    gpc::forward<8, false>(rows, job, shared);
+    gpc::forward<8, false>(rows, job, gpc::Straight{}, shared);
 }
 GPC_KERNEL(gpc_mlp_forward_8)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_32_tf32(int rows, gpc_forward first, gpc_forward second) {
     GPC_SHARED(float, shared);
     const gpc_forward job = blockIdx.y == 0 ? first : second;
-    gpc::forward<32, true>(rows, job, shared);
+    gpc::forward<32, true>(rows, job, gpc::Straight{}, shared);
 }
 GPC_KERNEL(gpc_mlp_forward_32_tf32)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_bent_32(int rows, gpc_forward job, gpc_bend bend) {
+    GPC_SHARED(float, shared);
+    gpc::forward<32, false>(rows, job, gpc::Bent{bend, rows}, shared);
+}
+GPC_KERNEL(gpc_mlp_bent_32)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_bent_8(int rows, gpc_forward job, gpc_bend bend) {
+    GPC_SHARED(float, shared);
+    gpc::forward<8, false>(rows, job, gpc::Bent{bend, rows}, shared);
+}
+GPC_KERNEL(gpc_mlp_bent_8)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_bent_32_tf32(int rows, gpc_forward job, gpc_bend bend) {
+    GPC_SHARED(float, shared);
+    gpc::forward<32, true>(rows, job, gpc::Bent{bend, rows}, shared);
+}
+GPC_KERNEL(gpc_mlp_bent_32_tf32)

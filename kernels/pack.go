@@ -28,6 +28,13 @@ type forwardJob struct {
 	ldz, ldy, ldp, ldbase                                int32
 }
 
+type bendJob struct {
+	knots                  driver.Pointer
+	ld, from, to, physical int32
+	share                  float32
+	_                      int32
+}
+
 type vjpJob struct {
 	net, mask, zbar, ybar, x, mean, scale, g driver.Pointer
 	ldzbar, ldybar, ldx, ldg, gCount         int32
@@ -176,6 +183,12 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 	}
 	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
+}
+
+// bent launches mlp_forward on one job with offsets.
+func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
+	perBlock, shared := q.forwardShape(rows, width)
+	q.launch(q.variant("gpc_mlp_bent", perBlock), driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
 }
 
 // backward launches mlp_vjp on one or two jobs.

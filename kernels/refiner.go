@@ -47,10 +47,8 @@ type refineSpace struct {
 	sweepIn, sweepOut                  piece
 	source                             piece
 	distance, consistent, list, chosen piece
-	found                              piece
-	s, c, cost, margin, best           piece
-	input, state, context              piece
-	workspace                          piece
+	found, cost, margin                piece
+	plansSpace
 }
 
 // refineKey names a graph.
@@ -148,11 +146,7 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 		if r.spec.Plan == 1 {
 			r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
 		}
-		if _, scored := cfg.Step.Problem.(domain.Scored); scored && !r.flow.code.scored {
-			q.then(func() error {
-				return fmt.Errorf("%s: its device functions do not score an action by the state it leads to: %w", r.spec.Name, backend.ErrNoRefiner)
-			})
-		}
+		r.scores(q, cfg.Step.Problem, backend.ErrNoRefiner)
 		q.then(func() error { return r.grow(t, padded(cfg.Step.MaxBatch)) })
 		if q.err != nil {
 			r.memory.since(t, 0, 0)
@@ -209,15 +203,9 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	l.reserve(&s.list, 4*r.codes.count, false)
 	l.reserve(&s.chosen, 4*n, false)
 	l.reserve(&s.found, 4, false)
-	l.reserve(&s.s, 8*n*f.states, false)
-	l.reserve(&s.c, 8*n*f.contexts, false)
 	l.reserve(&s.cost, 8*n, false)
 	l.reserve(&s.margin, 8*n, false)
-	l.reserve(&s.best, 8*n*f.plan, false)
-	l.reserve(&s.input, 4*n*r.width, false)
-	l.reserve(&s.state, 4*n*f.states, false)
-	l.reserve(&s.context, 4*n*f.contexts, false)
-	l.reserve(&s.workspace, f.code.workspace*f.code.inFlight(r.backend, n), false)
+	s.reserve(&l, &r.deviceMap, n)
 	l.reserved = append(l.reserved, r.search.take(&l, 1, max(1, min(r.neighbours, r.codes.count)), r.backend.parts(1, max(r.codes.count, 1)), false)...)
 	q := r.backend.queue(t)
 	if _, r.host = l.place(q, r.room); q.err != nil {

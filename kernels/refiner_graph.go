@@ -230,39 +230,12 @@ func (r *refiner) flown(key refineKey) driver.Pointer {
 	return r.space.z.at
 }
 
-// evaluate rolls every plan out under the true dynamics, continued by the base
-// policy where a plan is one action.
+// evaluate rolls every plan out under the true dynamics.
 func (r *refiner) evaluate(q *queue, key refineKey, preference *preferenceJob) {
-	f, s, rows := &r.flow, &r.space, key.candidates
-	follow := r.spec.Plan == 1
-	for h := range key.look {
-		encode := follow && h < key.look-1
-		job := rolloutJob{
-			s: s.s.at, c: s.c.at, cost: s.cost.at, margin: s.margin.at, plan: r.buffers.planOut.at, best: s.best.at,
-			input: s.input.at, stateOut: s.state.at, contextOut: s.context.at, workspace: s.workspace.at, rows: int32(rows), h: int32(h),
-		}
-		if key.project {
-			job.project = 1
-		}
-		if encode {
-			job.encode = 1
-			if !f.code.warp { // the roll-out of GPC_DOMAIN takes Base itself
-				job.base = r.buffers.base.at
-			}
-		}
-		f.code.rollout(q, &job, preference)
-		if !encode {
-			continue
-		}
-		if job.base == 0 {
-			f.bases(q, rows, inputs{x: s.state.at, ctx: s.context.at, ldx: f.states, ldctx: f.contexts}, r.buffers.base.at)
-		}
-		policy := forwardJob{
-			net: r.policy.at, z: s.input.at, physical: r.buffers.planOut.at, mean: f.meanU, scale: f.scaleU, base: r.buffers.base.at, lo: f.lo, hi: f.hi,
-			ldz: int32(r.width), ldp: int32(f.plan), ldbase: int32(f.plan),
-		}
-		q.forward(rows, r.policy.width, &policy)
-	}
+	b, s := &r.buffers, &r.space
+	r.rollOut(q, &s.plansSpace, &plans{
+		rows: key.candidates, steps: key.look, first: b.planOut.at, next: b.planOut.at, base: b.base.at, cost: s.cost.at, margin: s.margin.at, project: key.project,
+	}, r.policy, preference)
 }
 
 // choose selects the winner and brings the result back.

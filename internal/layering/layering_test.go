@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"internal/backendtest":                   {"internal/must", "internal/testdomain", "internal/loops", "internal/ref", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback":                           {"cpu_fallback/*", "internal/isa", "internal/neighbours", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback/*":                         {"cpu_fallback/*", "internal/isa", "tensor"},
-	"kernels":                                {"kernels/driver", "kernels/images", "internal/backend", "model", "domain", "tensor"},
+	"kernels":                                {"kernels/driver", "kernels/images", "internal/crossentropy", "internal/backend", "model", "domain", "tensor"},
 	"kernels/driver":                         {},
 	"kernels/shim":                           {"kernels/driver", "kernels/images"},
 	"kernels/build":                          {"kernels/shim", "kernels/images"},

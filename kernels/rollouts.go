@@ -1,0 +1,285 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+var _ backend.RolloutsBackend = (*Backend)(nil)
+
+// plansSpace is where the roll-outs of many plans lie.
+type plansSpace struct {
+	s, c, best            piece
+	input, state, context piece // of E_x and Base, of the next state
+	workspace             piece
+}
+
+func (p *plansSpace) reserve(l *layoutOf, m *deviceMap, rows int) {
+	f := &m.flow
+	l.reserve(&p.s, 8*rows*f.states, false)
+	l.reserve(&p.c, 8*rows*f.contexts, false)
+	l.reserve(&p.best, 8*rows*f.plan, false)
+	l.reserve(&p.input, 4*rows*m.width, false)
+	l.reserve(&p.state, 4*rows*f.states, false)
+	l.reserve(&p.context, 4*rows*f.contexts, false)
+	l.reserve(&p.workspace, f.code.workspace*f.code.inFlight(m.backend, rows), false)
+}
+
+// plans are decoded plans to roll out: where those of the first step lie, and those that
+// the base policy then decodes, with Base, and where cost and margin go.
+type plans struct {
+	rows, steps       int
+	first, next, base driver.Pointer
+	cost, margin      driver.Pointer
+	project           bool
+	bend              func(h int) *bendJob // of the base policy at step h; nil: nothing bends it
+}
+
+// rollOut queues the roll-outs of plans under the true dynamics, continued by the base
+// policy where a plan is one action.
+func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet, preference *preferenceJob) {
+	f := &m.flow
+	job := rolloutJob{
+		s: s.s.at, c: s.c.at, cost: p.cost, margin: p.margin, plan: p.first, best: s.best.at,
+		input: s.input.at, stateOut: s.state.at, contextOut: s.context.at, workspace: s.workspace.at, rows: int32(p.rows),
+	}
+	if p.project {
+		job.project = 1
+	}
+	for h := range p.steps {
+		job.h, job.encode, job.base = int32(h), 0, 0
+		if policy.at != 0 && h < p.steps-1 {
+			job.encode = 1
+			if !f.code.warp { // the roll-out of GPC_DOMAIN takes Base itself
+				job.base = p.base
+			}
+		}
+		f.code.rollout(q, &job, preference)
+		if job.encode == 0 {
+			continue
+		}
+		if job.base == 0 {
+			f.bases(q, p.rows, inputs{x: s.state.at, ctx: s.context.at, ldx: f.states, ldctx: f.contexts}, p.base)
+		}
+		next := forwardJob{
+			net: policy.at, z: s.input.at, physical: p.next, mean: f.meanU, scale: f.scaleU, base: p.base, lo: f.lo, hi: f.hi,
+			ldz: int32(m.width), ldp: int32(f.plan), ldbase: int32(f.plan),
+		}
+		if p.bend == nil {
+			q.forward(p.rows, policy.width, &next)
+		} else {
+			q.bent(p.rows, policy.width, &next, p.bend(h+1))
+		}
+		job.plan = p.next
+	}
+}
+
+// scores tells whether the device functions score an action as the problem does.
+func (m *deviceMap) scores(q *queue, p domain.Problem, none error) {
+	if _, scored := p.(domain.Scored); scored && !m.flow.code.scored {
+		q.then(func() error {
+			return fmt.Errorf("%s: its device functions do not score an action by the state it leads to: %w", p.Spec().Name, none)
+		})
+	}
+}
+
+// rollouts score rounds of the search along roll-outs: one captured graph from the
+// offsets of the candidates to what they cost, for each number of candidates and steps.
+type rollouts struct {
+	deviceMap
+	room   *memory // buffers, and the graphs on them
+	cfg    backend.RolloutsConfig
+	policy packedNet // D_u of E_x
+	slot   []float64 // scratch
+	host   *driver.HostMemory
+	space  roundSpace
+	graphs keptGraphs[roundKey]
+}
+
+// roundSpace is what a round needs. A round takes as much of in and out as it has
+// candidates, see roundInput and roundOutput.
+type roundSpace struct {
+	plansSpace
+	in, out       piece
+	z, plan, base piece
+}
+
+// roundKey names a graph.
+type roundKey struct {
+	rows, knots, steps int
+	project, adaptive  bool
+}
+
+// roundGraphs is how many graphs are kept: a look-ahead that ends with the episode is
+// another number of steps at every decision.
+const roundGraphs = 128
+
+// roundInput places what goes in, in bytes: float64 first.
+type roundInput struct{ s, c, weights, state, ctx, slot, latent, offsets int }
+
+func (r *rollouts) roundInput() (l roundInput) {
+	f := &r.flow
+	l.c = 8 * f.states
+	l.weights = l.c + 8*f.contexts
+	l.state = l.weights + 8*f.objectives
+	l.ctx = l.state + 4*f.states
+	l.slot = l.ctx + 4*f.contexts
+	l.latent = l.slot + 4*(1+f.objectives)
+	l.offsets = l.latent + 4*f.latent
+	return l
+}
+
+// roundOutput places what comes out of so many candidates: costs, margins, then the
+// first actions.
+type roundOutput struct{ margin, first, bytes int }
+
+func (r *rollouts) roundOutput(rows int) roundOutput {
+	return roundOutput{margin: 8 * rows, first: 16 * rows, bytes: 16*rows + 4*rows*r.flow.plan}
+}
+
+// rolloutKernels are what the graphs of a round are made of beside the problem's own.
+var rolloutKernels = []string{
+	"gpc_rollout_begin", "gpc_mlp_forward_8", "gpc_mlp_forward_32", "gpc_mlp_forward_32_tf32", "gpc_mlp_bent_8", "gpc_mlp_bent_32", "gpc_mlp_bent_32_tf32",
+}
+
+// NewRollouts implements backend.RolloutsBackend for problems with device functions,
+// which have to score an action as the problem does.
+func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if _, ok := cfg.Step.Problem.(domain.Device); !ok {
+		return nil, backend.ErrNoRollouts
+	}
+	r := &rollouts{room: &memory{}, cfg: cfg, slot: make([]float64, cfg.Step.Problem.Spec().PreferenceSize())}
+	r.graphs.memory, r.graphs.most = r.room, roundGraphs
+	r.cfg.Codes, r.cfg.Decoded = tensor.Matrix{}, tensor.Matrix{}
+	err := b.do(func(t *driver.Thread) error {
+		if err := b.preload(t, rolloutKernels...); err != nil {
+			return err
+		}
+		q := b.queue(t)
+		r.deviceMap = packMap(q, r.cfg.MapConfig, backend.ErrNoRollouts)
+		r.policy = packNet(q, r.memory, "base policy", cfg.EncoderX, cfg.Step.DecoderU)
+		r.scores(q, cfg.Step.Problem, backend.ErrNoRollouts)
+		q.then(func() error { return r.allocate(q, cfg.Step.MaxBatch) })
+		if q.err != nil {
+			r.room.since(t, 0, 0)
+			r.memory.since(t, 0, 0)
+		}
+		return q.err
+	})
+	if isShort(err) {
+		return nil, errors.Join(backend.ErrNoRollouts, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("roll-outs: %w", err)
+	}
+	r.cfg.EncoderX = nil
+	runtime.AddCleanup(r, func(m [2]*memory) {
+		b.discard(m[0].free)
+		b.discard(m[1].free)
+	}, [2]*memory{r.memory, r.room})
+	return r, nil
+}
+
+// allocate makes room for so many candidates.
+func (r *rollouts) allocate(q *queue, rows int) error {
+	f, s := &r.flow, &r.space
+	var l layoutOf
+	s.reserve(&l, &r.deviceMap, rows)
+	l.reserve(&s.in, r.roundInput().offsets+4*rows*r.cfg.Knots*r.cfg.Width(), true)
+	l.reserve(&s.out, r.roundOutput(rows).bytes, true)
+	l.reserve(&s.z, 4*rows*f.latent, false)
+	l.reserve(&s.plan, 4*rows*f.plan, false)
+	l.reserve(&s.base, 4*rows*f.plan, false)
+	_, r.host = l.place(q, r.room)
+	return q.err
+}
+
+// Score implements backend.Rollouts.
+func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) error {
+	if err := r.cfg.Check(&in, &out); err != nil {
+		return err
+	}
+	return r.backend.do(func(t *driver.Thread) error {
+		r.stage(in)
+		rows := in.Offsets.Rows
+		key := roundKey{rows: rows, knots: in.Offsets.Cols / r.cfg.Width(), steps: in.Steps, project: !in.NoProjection, adaptive: in.Preference.Adaptive}
+		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
+			return err
+		}
+		at, l := r.space.out.host, r.roundOutput(rows)
+		copy(out.Cost, driver.HostSlice[float64](r.host, at, rows))
+		copy(out.Margin, driver.HostSlice[float64](r.host, at+l.margin, rows))
+		first := driver.HostSlice[float32](r.host, at+l.first, rows*r.flow.plan)
+		for i := range rows {
+			copy(out.First.Row(i), first[i*r.flow.plan:])
+		}
+		return nil
+	})
+}
+
+// stage writes what goes in into pinned memory, as the kernels read it.
+func (r *rollouts) stage(in backend.RolloutsInput) {
+	l, at, f := r.roundInput(), r.space.in.host, &r.flow
+	doubles := func(offset, n int) []float64 { return driver.HostSlice[float64](r.host, at+offset, n) }
+	singles := func(offset, n int) []float32 { return driver.HostSlice[float32](r.host, at+offset, n) }
+	copy(doubles(l.s, f.states), in.S)
+	copy(doubles(l.c, f.contexts), in.C)
+	copy(doubles(l.weights, f.objectives), in.Preference.W)
+	tensor.Narrow(singles(l.state, f.states), in.S)
+	tensor.Narrow(singles(l.ctx, f.contexts), in.C)
+	in.Preference.Slot(r.slot)
+	tensor.Narrow(singles(l.slot, len(r.slot)), r.slot)
+	copy(singles(l.latent, f.latent), in.Z)
+	gather(singles(l.offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)
+}
+
+type roundStart struct {
+	s, c, latent, knots, rollS, rollC, z  driver.Pointer
+	rows, n, states, contexts, ldknots, _ int32
+}
+
+// queue puts a round on the stream.
+func (r *rollouts) queue(q *queue, key roundKey) {
+	f, s, l, o := &r.flow, &r.space, r.roundInput(), r.roundOutput(key.rows)
+	width := r.cfg.Width()
+	in := func(offset int) driver.Pointer { return s.in.at.Offset(offset) }
+	q.upload(s.in.at, r.host, s.in.host, l.offsets+4*key.rows*key.knots*width)
+	begin := roundStart{
+		s: in(l.s), c: in(l.c), latent: in(l.latent), rollS: s.s.at, rollC: s.c.at, z: s.z.at,
+		rows: int32(key.rows), n: int32(f.latent), states: int32(f.states), contexts: int32(f.contexts), ldknots: int32(key.knots * width),
+	}
+	if !r.cfg.Actions {
+		begin.knots = in(l.offsets)
+	}
+	q.launch("gpc_rollout_begin", driver.Dim{X: ceil(key.rows, 128)}, 128, 0, driver.Struct(&begin))
+	f.bases(q, 1, inputs{x: in(l.state), ctx: in(l.ctx)}, s.base.at)
+	decode := forwardJob{net: f.netU.at, z: s.z.at, physical: s.out.at.Offset(o.first), mean: f.meanU, scale: f.scaleU, base: s.base.at, lo: f.lo, hi: f.hi, ldz: int32(f.latent), ldp: int32(f.plan)}
+	bend := func(h int) *bendJob {
+		from, to, share := crossentropy.Between(float64(h), key.steps, key.knots)
+		job := &bendJob{knots: in(l.offsets), ld: int32(key.knots * width), from: int32(from * width), to: int32(to * width), share: share}
+		if r.cfg.Actions {
+			job.physical = 1
+		}
+		return job
+	}
+	q.bent(key.rows, f.netU.width, &decode, bend(0))
+	preference := preferenceJob{weights: in(l.weights), slot: in(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX}
+	if key.adaptive {
+		preference.adaptive = 1
+	}
+	r.rollOut(q, &s.plansSpace, &plans{
+		rows: key.rows, steps: key.steps, first: decode.physical, next: s.plan.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin),
+		project: key.project, bend: bend,
+	}, r.policy, &preference)
+	q.download(r.host, s.out.host, s.out.at, o.bytes)
+}
