@@ -11,13 +11,13 @@ import (
 // import this package.
 type Round struct{ search *search }
 
-// NewRound prepares the scores of at most as many candidates as o has.
-func NewRound(b backend.Backend, m *model.Model, p domain.Problem, o SearchOptions) (Round, backend.RolloutsConfig, error) {
-	a, err := NewBatch(b, m, p, Options{Search: o}, 1)
+// NewRound prepares the scores of a search's rounds.
+func NewRound(b backend.Backend, m *model.Model, p domain.Problem, opt Options) (Round, backend.RolloutsConfig, error) {
+	a, err := NewBatch(b, m, p, opt, 1)
 	if err != nil {
 		return Round{}, backend.RolloutsConfig{}, err
 	}
-	return Round{a.search}, a.rolloutsConfig(a.search.round, o.Actions), nil
+	return Round{a.search}, a.rolloutsConfig(a.search.round, opt.Search.Actions), nil
 }
 
 // OnDevice tells whether the backend scores by itself.

@@ -43,6 +43,7 @@ func oneAction(t *testing.T, f func(t *testing.T, c domain.Case, m *model.Model)
 			if file, err := models.Bundled.Open(spec.Name + ".safetensors"); err == nil {
 				m = must.Get(model.Read(file))(t)
 				file.Close()
+				m.Codes, m.CodesDecoded = m.Codes.Slice(0, min(60, m.Codes.Rows)), m.CodesDecoded.Slice(0, min(60, m.CodesDecoded.Rows))
 			}
 			f(t, c, m)
 		})
@@ -79,12 +80,12 @@ func TestRoundsAreTheReferences(t *testing.T) {
 	device := must.Get(kernels.New(context, kernels.Options{}))(t)
 	defer device.Close()
 	oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) {
+		const rows = 16
 		_, coded := c.Problem.(domain.Device)
 		for _, b := range []backend.Backend{host, device} {
-			for _, actions := range []bool{false, true} {
-				const rows = 20
-				o := batchnav.SearchOptions{Candidates: rows, Actions: actions}
-				round, cfg, err := batchnav.NewRound(b, m, c.Problem, o)
+			for _, opt := range []batchnav.Options{{}, {NoProjection: true}, {Search: batchnav.SearchOptions{Actions: true}}} {
+				opt.Search.Candidates = rows
+				round, cfg, err := batchnav.NewRound(b, m, c.Problem, opt)
 				must.OK(t, err)
 				if want := b == device && coded; round.OnDevice() != want {
 					t.Errorf("the backend rolls out by itself: %v, want %v", round.OnDevice(), want)
@@ -100,25 +101,25 @@ func TestRoundsAreTheReferences(t *testing.T) {
 						obs.Preference = domain.Preference{W: make([]float64, spec.ObjectiveSize())}
 						obs.Preference.W[0], obs.Preference.W[1] = 0.3, 0.7
 					}
-					offsets := candidates(rng, &cfg, 16, steps)
+					offsets := candidates(rng, &cfg, rows, steps)
 					got, err := round.Score(obs, offsets, steps)
 					must.OK(t, err)
 					lost := 0
 					for i := range offsets.Rows {
 						wide := make([]float64, offsets.Cols)
 						tensor.Widen(wide, offsets.Row(i))
-						first, cost, margin := twin.Score(s, cx, obs.Preference, wide, steps, true)
+						first, cost, margin := twin.Score(s, cx, obs.Preference, wide, steps, !opt.NoProjection)
 						decoded := make([]float64, len(first))
 						tensor.Widen(decoded, got.First.Row(i))
 						if err := backendtest.NearOrLost(decoded, first, 2e-5); err != nil && !math.IsInf(margin, -1) {
-							t.Errorf("%s, actions %v, %d steps, candidate %d: first action: %v", b.Describe().Name, actions, steps, i, err)
+							t.Errorf("%s, %+v, %d steps, candidate %d: first action: %v", b.Describe().Name, opt, steps, i, err)
 						}
 						if math.IsInf(margin, -1) {
 							lost++
 							cost = got.Cost[i]
 						}
 						if err := backendtest.NearOrLost([]float64{got.Cost[i], got.Margin[i]}, []float64{cost, margin}, 2e-4); err != nil {
-							t.Errorf("%s, actions %v, %d steps, candidate %d: cost and margin: %v", b.Describe().Name, actions, steps, i, err)
+							t.Errorf("%s, %+v, %d steps, candidate %d: cost and margin: %v", b.Describe().Name, opt, steps, i, err)
 						}
 					}
 					if lost != 1 {

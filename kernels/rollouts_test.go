@@ -166,6 +166,39 @@ func TestSearchOnDevice(t *testing.T) {
 	}
 }
 
+// TestRegretOfASearchOnDevice takes an episode with every round on the device and one
+// on the CPU: their regret is the same.
+func TestRegretOfASearchOnDevice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an episode on the shim takes ten seconds")
+	}
+	cpu := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
+	defer cpu.Close()
+	c := integrator.Convex()
+	var regrets [2]float64
+	for i, b := range []backend.Backend{cpu, onAny(t)} {
+		n := must.Get(batchnav.NewNavigator(b, integratorModel(t, 60), c.Problem, batchnav.Options{Search: batchnav.SearchOptions{Candidates: 64}}))(t)
+		episode := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+		optimum, _, err := episode.Oracle()
+		must.OK(t, err)
+		spec, cost := c.Problem.Spec(), 0.0
+		s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		for !episode.Done() {
+			episode.Observe(s, cx)
+			d := must.Get(n.Decide(s, cx, domain.Preference{Adaptive: true}))(t)
+			out := must.Get(episode.Apply(d.U))(t)
+			cost += out.Cost
+			if out.Margin < -spec.MarginTolerance || d.Fallback != 0 {
+				t.Errorf("margin %g, fallback %v", out.Margin, d.Fallback)
+			}
+		}
+		regrets[i] = (cost - optimum) / optimum
+	}
+	if r := regrets; !(r[0] > 0 && math.Abs(r[1]-r[0]) < 1e-8) {
+		t.Errorf("a regret of %g, on the CPU it is %g", r[1], r[0])
+	}
+}
+
 // TestRoundsThatAreNone names what is refused, and where the caller has to roll out.
 func TestRoundsThatAreNone(t *testing.T) {
 	library, b := onShim(t, Options{})
