@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -150,23 +151,28 @@ func TestLatentsCrossOnRequestAlone(t *testing.T) {
 	}
 }
 
-// loopsConfig is the integrator's map for so many loops.
-func loopsConfig(t testing.TB, loops int) backend.LoopsConfig {
+// mapOf is a map with its problem for batches of so many rows.
+func mapOf(t testing.TB, m *model.Model, problem domain.Problem, rows int) backend.MapConfig {
 	t.Helper()
-	m, problem := integratorModel(t, 200), integrator.Convex().Problem
 	decoded := m.CodesDecoded
 	if decoded.Rows == 0 {
 		decoded = tensor.New(m.Codes.Rows, m.DecoderS.Out())
 		must.OK(t, m.DecoderS.Forward(m.Codes, decoded))
 	}
-	return backend.LoopsConfig{
-		MapConfig: backend.MapConfig{
-			EncoderX: m.EncoderX, NormX: m.NormX, Codes: m.Codes, Decoded: decoded, Neighbours: 6, InverseRange: []float64{1.5, 0.5},
-			Step: backend.StepperConfig{
-				DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: problem, MaxBatch: loops,
-				Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1},
-			},
+	return backend.MapConfig{
+		EncoderX: m.EncoderX, NormX: m.NormX, Codes: m.Codes, Decoded: decoded, Neighbours: 6, InverseRange: []float64{1.5, 0.5, 1}[:problem.Spec().ObjectiveSize()],
+		Step: backend.StepperConfig{
+			DecoderS: m.DecoderS, DecoderU: m.DecoderU, NormS: m.NormS, NormU: m.NormU, Problem: problem, MaxBatch: rows,
+			Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1},
 		},
+	}
+}
+
+// loopsConfig is the integrator's map for so many loops.
+func loopsConfig(t testing.TB, loops int) backend.LoopsConfig {
+	t.Helper()
+	return backend.LoopsConfig{
+		MapConfig:     mapOf(t, integratorModel(t, 200), integrator.Convex().Problem, loops),
 		RetractionMix: 0.25, PriorityFilter: 0.5, Smooths: true,
 	}
 }

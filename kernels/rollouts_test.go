@@ -24,7 +24,7 @@ import (
 // roundConfig is the integrator's map for rounds of so many candidates.
 func roundConfig(t testing.TB, rows int, actions bool) backend.RolloutsConfig {
 	t.Helper()
-	return backend.RolloutsConfig{MapConfig: loopsConfig(t, rows).MapConfig, Knots: 5, Actions: actions}
+	return backend.RolloutsConfig{MapConfig: mapOf(t, integratorModel(t, 20), integrator.Convex().Problem, rows), Knots: 5, Actions: actions}
 }
 
 // drawnRound is a round of so many candidates and steps, and room for its result.
@@ -65,6 +65,18 @@ func TestRoundsAreOneGraph(t *testing.T) {
 		must.OK(t, r.Score(in, out))
 		if n, want := library.Calls("kernel")-before, 3+2*steps-1; n != want {
 			t.Errorf("a round of %d steps launches %d kernels, want %d", steps, n, want)
+		}
+	}
+	dispatch := dispatchStates(t, opf.Thirty(), 1)
+	warps := backend.RolloutsConfig{MapConfig: mapOf(t, bundledModel(t, "opf30", 20), opf.Thirty().Problem, 4), Knots: 5}
+	taken := must.Get(b.NewRollouts(warps))(t)
+	for _, steps := range []int{1, 4} {
+		in, out := drawnRound(&warps, 4, steps)
+		in.S, in.C = dispatch.s[0], dispatch.c[0]
+		before := library.Calls("kernel")
+		must.OK(t, taken.Score(in, out))
+		if n, want := library.Calls("kernel")-before, 3+3*steps-2; n != want {
+			t.Errorf("a round of %d dispatches launches %d kernels, want %d", steps, n, want)
 		}
 	}
 	counted := []string{"cuGraphLaunch", "cuStreamBeginCapture_v2", "cuMemAlloc_v2", "cuMemHostAlloc", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuLaunchKernel"}
