@@ -36,3 +36,6 @@ func (r Round) Score(obs Observation, offsets tensor.Matrix, steps int) (out bac
 	n := offsets.Rows
 	return backend.RolloutsOutput{Cost: s.cost[:n], Margin: s.margin[:n], First: s.first.Slice(0, n)}, err
 }
+
+// BestCost is what the best roll-out of a loop's last search costs.
+func BestCost(n *Navigator) float64 { return n.batch.loops[0].memory.Best().Cost }

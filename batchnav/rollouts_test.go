@@ -3,6 +3,7 @@ package batchnav_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -11,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/examples/tanks"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
@@ -74,62 +76,115 @@ func candidates(rng *rand.Rand, cfg *backend.RolloutsConfig, rows, steps int) te
 // What a search says of its candidates is what the reference says of them, on the host
 // and where the backend rolls out by itself, for every problem with plans of one action.
 func TestRoundsAreTheReferences(t *testing.T) {
-	host := must.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
-	defer host.Close()
-	context := must.Get(driver.Open(shim.Device(t), 0))(t)
-	device := must.Get(kernels.New(context, kernels.Options{}))(t)
-	defer device.Close()
-	oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) {
-		const rows = 16
-		_, coded := c.Problem.(domain.Device)
-		for _, b := range []backend.Backend{host, device} {
-			for _, opt := range []batchnav.Options{{}, {NoProjection: true}, {Search: batchnav.SearchOptions{Actions: true}}} {
-				opt.Search.Candidates = rows
-				round, cfg, err := batchnav.NewRound(b, m, c.Problem, opt)
-				must.OK(t, err)
-				if want := b == device && coded; round.OnDevice() != want {
-					t.Errorf("the backend rolls out by itself: %v, want %v", round.OnDevice(), want)
+	t.Run("host", func(t *testing.T) {
+		b := must.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
+		defer b.Close()
+		oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) { holdRounds(t, b, c, m, false) })
+	})
+	t.Run("device", func(t *testing.T) {
+		b := must.Get(kernels.New(must.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
+		defer b.Close()
+		oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) {
+			_, coded := c.Problem.(domain.Device)
+			holdRounds(t, b, c, m, coded)
+		})
+	})
+}
+
+func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, byItself bool) {
+	const rows = 16
+	spec := c.Problem.Spec()
+	for _, opt := range []batchnav.Options{{}, {NoProjection: true}, {Search: batchnav.SearchOptions{Actions: true}}} {
+		opt.Search.Candidates = rows
+		round, cfg, err := batchnav.NewRound(b, m, c.Problem, opt)
+		must.OK(t, err)
+		if round.OnDevice() != byItself {
+			t.Errorf("the backend rolls out by itself: %v, want %v", round.OnDevice(), byItself)
+		}
+		twin, rng := ref.NewRollouts(cfg), rand.New(rand.NewPCG(5, 6))
+		episode := must.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+		s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		for decision, steps := range []int{1, 2, 3, 7} {
+			episode.Observe(s, cx)
+			obs := batchnav.Observation{S: s, C: cx, Preference: domain.Preference{Adaptive: true}}
+			if decision == 2 {
+				obs.Preference = domain.Preference{W: make([]float64, spec.ObjectiveSize())}
+				obs.Preference.W[0], obs.Preference.W[1] = 0.3, 0.7
+			}
+			offsets := candidates(rng, &cfg, rows, steps)
+			got := must.Get(round.Score(obs, offsets, steps))(t)
+			for i := range rows {
+				o := make([]float64, offsets.Cols)
+				tensor.Widen(o, offsets.Row(i))
+				first, cost, margin := twin.Score(s, cx, obs.Preference, o, steps, !opt.NoProjection)
+				if lost := math.IsInf(margin, -1); lost != (i == rows-1) || lost && got.Margin[i] != margin {
+					t.Errorf("%+v, %d steps, candidate %d: a margin of %v, want %v", opt, steps, i, got.Margin[i], margin)
+				} else if lost {
+					continue
 				}
-				twin, rng := ref.NewRollouts(cfg), rand.New(rand.NewPCG(5, 6))
-				episode := must.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
-				spec := c.Problem.Spec()
-				s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
-				for decision, steps := range []int{1, 2, 3, 7} {
-					episode.Observe(s, cx)
-					obs := batchnav.Observation{S: s, C: cx, Preference: domain.Preference{Adaptive: true}}
-					if decision == 2 {
-						obs.Preference = domain.Preference{W: make([]float64, spec.ObjectiveSize())}
-						obs.Preference.W[0], obs.Preference.W[1] = 0.3, 0.7
+				u := make([]float64, len(first))
+				tensor.Widen(u, got.First.Row(i))
+				for _, v := range []struct {
+					what      string
+					got, want []float64
+					tolerance float64
+				}{{"first action", u, first, 1e-5}, {"cost", got.Cost[i : i+1], []float64{cost}, 1e-5}, {"margin", got.Margin[i : i+1], []float64{margin}, 1e-5}} {
+					if err := backendtest.Near(v.got, v.want, v.tolerance); err != nil {
+						t.Errorf("%+v, %d steps, candidate %d, %s: %v", opt, steps, i, v.what, err)
 					}
-					offsets := candidates(rng, &cfg, rows, steps)
-					got, err := round.Score(obs, offsets, steps)
-					must.OK(t, err)
-					lost := 0
-					for i := range offsets.Rows {
-						wide := make([]float64, offsets.Cols)
-						tensor.Widen(wide, offsets.Row(i))
-						first, cost, margin := twin.Score(s, cx, obs.Preference, wide, steps, !opt.NoProjection)
-						decoded := make([]float64, len(first))
-						tensor.Widen(decoded, got.First.Row(i))
-						if err := backendtest.NearOrLost(decoded, first, 2e-5); err != nil && !math.IsInf(margin, -1) {
-							t.Errorf("%s, %+v, %d steps, candidate %d: first action: %v", b.Describe().Name, opt, steps, i, err)
-						}
-						if math.IsInf(margin, -1) {
-							lost++
-							cost = got.Cost[i]
-						}
-						if err := backendtest.NearOrLost([]float64{got.Cost[i], got.Margin[i]}, []float64{cost, margin}, 2e-4); err != nil {
-							t.Errorf("%s, %+v, %d steps, candidate %d: cost and margin: %v", b.Describe().Name, opt, steps, i, err)
-						}
-					}
-					if lost != 1 {
-						t.Errorf("%d candidates have left the numbers, want the one with such offsets", lost)
-					}
-					first, _, _ := twin.Score(s, cx, obs.Preference, make([]float64, offsets.Cols), steps, true)
-					c.Problem.Project(s, cx, first)
-					must.Get(episode.Apply(first))(t)
 				}
 			}
+			first, _, _ := twin.Score(s, cx, obs.Preference, make([]float64, offsets.Cols), steps, true)
+			c.Problem.Project(s, cx, first)
+			must.Get(episode.Apply(first))(t)
+		}
+	}
+}
+
+// A whole search is that of the same random numbers over the reference's roll-outs:
+// decision for decision as good, with the same action.
+func TestSearchIsTheReferences(t *testing.T) {
+	host := must.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
+	defer host.Close()
+	adaptive := domain.Preference{Adaptive: true}
+	oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) {
+		const total, size, steps = 48, 16, 4
+		spec := c.Problem.Spec()
+		o := batchnav.Options{Search: batchnav.SearchOptions{Candidates: total, LookAhead: steps, Seed: 7}}
+		_, cfg, err := batchnav.NewRound(host, m, c.Problem, o)
+		must.OK(t, err)
+		n, twin := must.Get(batchnav.NewNavigator(host, m, c.Problem, o))(t), ref.NewRollouts(cfg)
+		unit := slices.Repeat([]float64{m.Calibration.LatentSpread / math.Sqrt(float64(m.Latent()))}, m.Latent())
+		sampler := crossentropy.New(crossentropy.Options{Unit: unit, Round: size, Payload: spec.ActionSize(), Tolerance: spec.MarginTolerance, Seed: 7})
+		memory := sampler.NewMemory()
+		episode := must.Get(c.Plant.Episode(991, 2, domain.EpisodeOptions{Preference: adaptive}))(t)
+		s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		for decision := range 3 {
+			episode.Observe(s, cx)
+			d := must.Get(n.Decide(s, cx, adaptive))(t)
+			sampler.Begin(memory, steps)
+			for done, gained := 0, true; gained && done < total; done += size {
+				offsets := sampler.Ask(size)
+				cost, margin, first := make([]float64, size), make([]float64, size), tensor.New(size, spec.ActionSize())
+				for i := range size {
+					o, u := make([]float64, offsets.Cols), []float64(nil)
+					tensor.Widen(o, offsets.Row(i))
+					u, cost[i], margin[i] = twin.Score(s, cx, adaptive, o, steps, true)
+					tensor.Narrow(first.Row(i), u)
+				}
+				gained = sampler.Tell(cost, margin, first)
+			}
+			best := memory.Best()
+			u := make([]float64, spec.ActionSize())
+			tensor.Widen(u, best.Payload)
+			c.Problem.Project(s, cx, u)
+			if err := backendtest.Near(d.U, u, 1e-4); err != nil {
+				t.Errorf("decision %d: action: %v", decision, err)
+			}
+			if got := batchnav.BestCost(n); math.Abs(got-best.Cost) > 1e-5*(1+math.Abs(best.Cost)) {
+				t.Errorf("decision %d: a cost of %v, want %v", decision, got, best.Cost)
+			}
+			must.Get(episode.Apply(d.U))(t)
 		}
 	})
 }
