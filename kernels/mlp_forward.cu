@@ -51,24 +51,34 @@ namespace gpc {
 
 // Straight is a pass without offsets, Bent one with.
 struct Straight {
-    __device__ float joint(long long, int, float v) const { return v; }
+    template <int ROWS>
+    __device__ void joint(int, int, float*) const {}
     __device__ float physical(long long, int, float v) const { return v; }
 };
 
 struct Bent {
     gpc_bend by;
     int rows;
-    __device__ float at(long long row, int column, float v) const {
+    __device__ float offset(long long row, int column) const {
         const float* o = by.knots + row * by.ld + column;
-        return row < rows ? v + ((1.0f - by.share) * o[by.from] + by.share * o[by.to]) : v;
+        return (1.0f - by.share) * o[by.from] + by.share * o[by.to];
     }
-    __device__ float joint(long long row, int column, float v) const { return by.physical ? v : at(row, column, v); }
-    __device__ float physical(long long row, int column, float v) const { return by.physical ? at(row, column, v) : v; }
+    // joint bends the latents [n][rows_ld] of a block that begins with row0.
+    template <int ROWS>
+    __device__ void joint(int row0, int n, float* z) const {
+        if (by.physical) return;
+        for (int e = threadIdx.x; e < ROWS * n; e += rowsThreads) {
+            const int r = e / n, k = e % n;
+            if (row0 + r < rows) z[k * rows_ld<ROWS>() + r] += offset(row0 + r, k);
+        }
+        __syncthreads();
+    }
+    __device__ float physical(long long row, int column, float v) const { return by.physical ? v + offset(row, column) : v; }
 };
 
 // hidden_layer makes the next activations from the present ones.
-template <int ROWS, int TN, bool TF32, class Bend>
-__device__ inline void hidden_layer(const gpc_layer& l, const Bend& bend, int row0, const float* act, float* next, float* stage) {
+template <int ROWS, int TN, bool TF32>
+__device__ inline void hidden_layer(const gpc_layer& l, const float* act, float* next, float* stage) {
     constexpr int LD = rows_ld<ROWS>();
     for (int column0 = 0; column0 < l.out; column0 += 32 * TN) {
         rows_product<ROWS, TN, TF32>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, [&](int column, int row, int step, const float* v, int count) {
@@ -77,7 +87,7 @@ __device__ inline void hidden_layer(const gpc_layer& l, const Bend& bend, int ro
             const float bias = l.bias[column];
             float* to = next + column * LD + row;
 #pragma unroll
-            for (int i = 0; i < count; i++) to[i * step] = l.mask < 0 ? bend.joint(row0 + row + i * step, column, v[i] + bias) : relu(v[i] + bias);
+            for (int i = 0; i < count; i++) to[i * step] = l.mask < 0 ? v[i] + bias : relu(v[i] + bias);
         });
     }
 }
@@ -148,10 +158,11 @@ __device__ inline void forward(int rows, const gpc_forward& job, const Bend& ben
     for (int l = 0; l + 1 < net.layers; l++) {
         const gpc_layer& layer = net.layer[l];
         if (layer.out > 64)
-            hidden_layer<ROWS, 8, TF32>(layer, bend, row0, act, next, stage);
+            hidden_layer<ROWS, 8, TF32>(layer, act, next, stage);
         else
-            hidden_layer<ROWS, 2, TF32>(layer, bend, row0, act, next, stage);
+            hidden_layer<ROWS, 2, TF32>(layer, act, next, stage);
         __syncthreads();
+        if (layer.mask < 0) bend.template joint<ROWS>(row0, layer.out, next);
         if (job.mask) write_masks<ROWS>(layer, job, net.mask_words, l == 0, row0, rows, next);
         float* t = act;
         act = next, next = t;
