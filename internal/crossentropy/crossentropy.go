@@ -34,6 +34,10 @@ const (
 	decision = 0x9e3779b97f4a7c15
 )
 
+// widths of the spread that candidates are drawn with, each as often: the wide ones find
+// what lies far from where a map was made for, which rounds about the mean alone do not.
+var widths = [...]float64{1, 1, 3, 10}
+
 // Options are what all decisions of a Sampler have in common.
 type Options struct {
 	Unit    []float64 // of the spread, for each coordinate of a knot: its length is the width
@@ -164,8 +168,9 @@ func (s *Sampler) Ask(n int) tensor.Matrix {
 	for i := s.given; i < n; i++ {
 		s.source.Seed(s.opt.Seed+decision*(s.memory.decisions-1), stream^uint64(s.asked+i)<<32)
 		o := s.candidates.Row(i)
+		width := widths[s.rng.IntN(len(widths))]
 		for j := range o {
-			o[j] = float32(s.mean[j] + s.spread[j]*s.rng.NormFloat64())
+			o[j] = float32(s.mean[j] + width*s.spread[j]*s.rng.NormFloat64())
 		}
 	}
 	s.asked, s.given = s.asked+n, 0
