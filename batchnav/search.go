@@ -22,6 +22,7 @@ type SearchOptions struct {
 	LookAhead int
 	NoMemory  bool   // nothing is kept from one decision to the next
 	Actions   bool   // offsets are added to decoded actions instead of latents
+	Polish    int    // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
 	Seed      uint64 // with the number of the decision in its episode, all that is random
 }
 
@@ -59,6 +60,7 @@ type search struct {
 	cost, margin, projected []float64
 	mean, spread, normals   []float64
 	rank                    []float64 // weights of the elites
+	polish                  *polish   // nil: none
 }
 
 // memory is what one loop keeps from decision to decision: the elites, best first, with
@@ -69,6 +71,7 @@ type memory struct {
 	elites   []elite
 	kept     int
 	spread   []float64
+	plan     []float64 // of a polish: the actions of the decision, the first executed
 }
 
 // elite is a roll-out with the decoded action that it begins with.
@@ -104,6 +107,12 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	}
 	r.bendActions = o.Actions
 	r.grow(round, r.threads)
+	if o.Polish != 0 {
+		var err error
+		if r.polish, err = newPolish(r); err != nil {
+			return nil, err
+		}
+	}
 	for j := range r.unit {
 		if r.unit[j] = l.model.Calibration.LatentSpread / math.Sqrt(float64(width)); o.Actions {
 			r.unit[j] = float64(l.model.NormU.Scale[j])
@@ -122,7 +131,7 @@ func (r *search) newMemory() *memory {
 }
 
 // forget begins an episode.
-func (m *memory) forget() { m.decision, m.steps = 0, 0 }
+func (m *memory) forget() { m.decision, m.steps, m.plan = 0, 0, m.plan[:0] }
 
 // decide searches one decision of a loop in the finite state s: state is its float32
 // copy and z its latent E_x, which the best offset is added to, plan is direct's, which
@@ -134,6 +143,9 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	tensor.Narrow(r.present, c)
 	r.offsets = tensor.Matrix{Cols: size, Stride: size, Data: r.room}
 	given := r.recall(m, steps)
+	if r.polish != nil {
+		r.polish.makeRoom(steps)
+	}
 	m.decision, m.steps, m.kept = m.decision+1, steps, 0
 	for done, gained := 0, true; gained && done < r.opt.Candidates; given = 0 {
 		n := min(r.round, r.opt.Candidates-done)
@@ -151,11 +163,14 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	}
 	copy(m.spread, r.spread[:size])
 	if m.kept == 0 {
-		m.steps = 0
+		m.steps, m.plan = 0, m.plan[:0]
 		return 0, nil
 	}
 	best := &m.elites[0]
 	copy(plan, best.action)
+	if r.polish != nil {
+		r.polish.improve(m, s, c, pref, plan)
+	}
 	if !r.opt.Actions {
 		for j, o := range best.offsets[:len(z)] {
 			z[j] += o
@@ -248,6 +263,9 @@ func (r *search) keep(m *memory, i int) bool {
 	copy(e.action, r.first.Row(i))
 	copy(m.elites[at+1:m.kept], m.elites[at:])
 	m.elites[at] = e
+	if at == 0 && r.polish != nil {
+		r.polish.take(i)
+	}
 	return true
 }
 
