@@ -114,7 +114,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		l.lastU, l.u, l.raw, l.alternative = make([]float64, nu), make([]float64, nu), make([]float64, nu), make([]float64, nu)
 		l.margins, l.alternativeMargins = make([]float64, nm), make([]float64, nm)
 		if searches {
-			l.memory = a.search.newMemory()
+			l.memory = &memory{Memory: a.search.sampler.NewMemory()}
 		}
 		a.ResetLoop(i)
 	}

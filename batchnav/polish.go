@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -40,11 +41,10 @@ func (p *polish) makeRoom(steps int) {
 func (p *polish) take(i int) { copy(p.best, p.executed[i*len(p.best):]) }
 
 // improve polishes the best roll-out of a loop's decision, which plan begins with.
-func (p *polish) improve(m *memory, s, c []float64, pref domain.Preference, plan []float32) {
+func (p *polish) improve(m *memory, found *crossentropy.Elite, s, c []float64, pref domain.Preference, plan []float32) {
 	nu := len(plan)
-	best := elite{cost: m.elites[0].cost, margin: m.elites[0].margin}
-	better := false
-	if len(m.plan) > 0 && !p.opt.NoMemory {
+	best, better := crossentropy.Elite{Cost: found.Cost, Margin: found.Margin}, false
+	if len(m.plan) > 0 {
 		for at := 0; at < len(p.another); at += nu { // the last action is held
 			copy(p.another[at:at+nu], m.plan[min(at+nu, len(m.plan)-nu):])
 		}
@@ -61,10 +61,10 @@ func (p *polish) improve(m *memory, s, c []float64, pref domain.Preference, plan
 }
 
 // adopt makes another plan the best where its roll-out is better.
-func (p *polish) adopt(s, c []float64, pref domain.Preference, best *elite) bool {
-	var e elite
-	e.cost, e.margin = p.along(s, c, pref, p.another)
-	if !p.better(&e, best) {
+func (p *polish) adopt(s, c []float64, pref domain.Preference, best *crossentropy.Elite) bool {
+	var e crossentropy.Elite
+	e.Cost, e.Margin = p.along(s, c, pref, p.another)
+	if !p.sampler.Better(&e, best) {
 		return false
 	}
 	*best = e
