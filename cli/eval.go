@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +16,7 @@ import (
 func (a *App) evalCommand() *cobra.Command {
 	var opt closedloop.Options
 	var weights []float64
+	var shifts []string
 	var method, modelFile, shard string
 	cmd := &cobra.Command{
 		Use:   "eval CASE --method NAME --episodes N --trace FILE",
@@ -28,6 +31,13 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			if err != nil {
 				return err
 			}
+			factors, err := factorsOf(shifts)
+			if err != nil {
+				return err
+			}
+			if c, err = c.Shifted(factors); err != nil {
+				return err
+			}
 			opt.Seed = a.seed
 			if opt.Preference, err = preference(weights, c.Spec().ObjectiveSize()); err != nil {
 				return err
@@ -37,6 +47,9 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			}
 			if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
 				return BadInputf("--noise %v: want a finite standard deviation ≥ 0", opt.Noise)
+			}
+			if !(opt.Bias >= 0) || math.IsInf(opt.Bias, 0) {
+				return BadInputf("--bias %v: want a finite number ≥ 0", opt.Bias)
 			}
 			if opt.Resume && opt.TracePath == "" {
 				return BadInputf("--resume needs --trace FILE, the run to continue")
@@ -60,6 +73,8 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
 	f.StringVar(&opt.Regime, "regime", "", "regime of test scenes, the case's own word")
 	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
+	f.Float64Var(&opt.Bias, "bias", 0, "size of a constant error of every measured value, its sign drawn for each value and episode")
+	f.StringSliceVar(&shifts, "shift", nil, "NAME=FACTOR,…: parameters of the plant (gpc cases --json) times factors; controllers and oracle know that plant, the map does not")
 	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines)")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
@@ -67,6 +82,20 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	cmd.AddCommand(a.joinCommand(), a.compareCommand())
 	return cmd
+}
+
+// factorsOf reads the factors of --shift, each NAME=FACTOR.
+func factorsOf(shifts []string) (map[string]float64, error) {
+	factors := map[string]float64{}
+	for _, text := range shifts {
+		name, value, ok := strings.Cut(text, "=")
+		f, err := strconv.ParseFloat(value, 64)
+		if _, twice := factors[name]; !ok || err != nil || twice {
+			return nil, BadInputf("--shift %s: want NAME=FACTOR, each name once", text)
+		}
+		factors[name] = f
+	}
+	return factors, nil
 }
 
 func (a *App) joinCommand() *cobra.Command {

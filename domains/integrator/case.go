@@ -3,16 +3,49 @@ package integrator
 import "github.com/gpc-engine/gpc/domain"
 
 func newCase(name string, params Params, paper map[string]domain.PaperRow) domain.Case {
-	system, err := NewSystem(name, params)
+	c, err := caseOf(name, params, 1, paper)
 	if err != nil {
 		panic("integrator: default parameters: " + err.Error())
+	}
+	return c
+}
+
+// caseOf is the case with these parameters, in whose test scenes the ellipse moves speed
+// times as fast.
+func caseOf(name string, params Params, speed float64, paper map[string]domain.PaperRow) (domain.Case, error) {
+	system, err := NewSystem(name, params)
+	if err != nil {
+		return domain.Case{}, err
 	}
 	oracle := newOracle(system)
 	return domain.Case{
 		Problem: system,
 		Solver:  NewSolver(system, LibrarySize),
-		Plant:   &Plant{system: system, oracle: oracle},
+		Plant:   &Plant{system: system, oracle: oracle, speed: speed},
 		Methods: methods(system),
 		Paper:   paper,
+		Shifts:  shifts(name, params, paper),
+	}, nil
+}
+
+// shifts are the plants around one with these parameters.
+func shifts(name string, params Params, paper map[string]domain.PaperRow) *domain.Shifts {
+	return &domain.Shifts{
+		Parameters: []domain.PlantParameter{
+			{Name: "ellipse", About: "both axes of the keep-out ellipse"},
+			{Name: "ellipse-major", About: "its axis along the way"},
+			{Name: "ellipse-minor", About: "its axis across"},
+			{Name: "obstacle-speed", About: "how fast it moves in the test scenes"},
+			{Name: "input-limit", About: "the bound on the input"},
+			{Name: "slew-limit", About: "the bound on the input's change"},
+		},
+		New: func(f []float64) (domain.Case, error) {
+			p := params
+			p.Ellipse.A *= f[0] * f[1]
+			p.Ellipse.B *= f[0] * f[2]
+			p.UMax *= f[4]
+			p.RMax *= f[5]
+			return caseOf(name, p, f[3], paper)
+		},
 	}
 }
