@@ -51,8 +51,9 @@ type Options struct {
 	Resume    bool
 	// Commit and Device are recorded.
 	Commit, Device string
-	// Progress, if set, is called after each episode.
+	// Progress, if set, is called after each episode, Visit with each that was run.
 	Progress func(done, total int)
+	Visit    func(e *EpisodeRecord)
 }
 
 // maxEpisodes bounds what a request can ask for.
@@ -269,6 +270,9 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 				}
 			}
 			sum.add(e)
+			if opt.Visit != nil {
+				opt.Visit(e)
+			}
 			if opt.Progress != nil {
 				opt.Progress(sum.episodes, total)
 			}

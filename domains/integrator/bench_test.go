@@ -69,7 +69,7 @@ func BenchmarkOracleAgreement(b *testing.B) {
 func BenchmarkClosedLoop(b *testing.B) {
 	pref := domain.Preference{Adaptive: true}
 	for _, y := range systems(b) {
-		plant := &Plant{system: y, oracle: newOracleOf(y, 1000, 7), speed: 1}
+		plant := &Plant{system: y, oracle: newOracleOf(y, 1000, 7)}
 		if _, err := plant.oracle.library(true); err != nil {
 			b.Fatal(err)
 		}

@@ -3,16 +3,15 @@ package integrator
 import "github.com/gpc-engine/gpc/domain"
 
 func newCase(name string, params Params, paper map[string]domain.PaperRow) domain.Case {
-	c, err := caseOf(name, params, 1, paper)
+	c, err := caseOf(name, params, paper)
 	if err != nil {
 		panic("integrator: default parameters: " + err.Error())
 	}
 	return c
 }
 
-// caseOf is the case with these parameters, in whose test scenes the ellipse moves speed
-// times as fast.
-func caseOf(name string, params Params, speed float64, paper map[string]domain.PaperRow) (domain.Case, error) {
+// caseOf is the case with these parameters.
+func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domain.Case, error) {
 	system, err := NewSystem(name, params)
 	if err != nil {
 		return domain.Case{}, err
@@ -21,7 +20,7 @@ func caseOf(name string, params Params, speed float64, paper map[string]domain.P
 	return domain.Case{
 		Problem: system,
 		Solver:  NewSolver(system, LibrarySize),
-		Plant:   &Plant{system: system, oracle: oracle, speed: speed},
+		Plant:   &Plant{system: system, oracle: oracle},
 		Methods: methods(system),
 		Paper:   paper,
 		Shifts:  shifts(name, params, paper),
@@ -35,7 +34,7 @@ func shifts(name string, params Params, paper map[string]domain.PaperRow) *domai
 			{Name: "ellipse", About: "both axes of the keep-out ellipse"},
 			{Name: "ellipse-major", About: "its axis along the way"},
 			{Name: "ellipse-minor", About: "its axis across"},
-			{Name: "obstacle-speed", About: "how fast it moves in the test scenes"},
+			{Name: "obstacle-speed", About: "how far it moves with p"},
 			{Name: "input-limit", About: "the bound on the input"},
 			{Name: "slew-limit", About: "the bound on the input's change"},
 		},
@@ -43,9 +42,11 @@ func shifts(name string, params Params, paper map[string]domain.PaperRow) *domai
 			p := params
 			p.Ellipse.A *= f[0] * f[1]
 			p.Ellipse.B *= f[0] * f[2]
+			p.Ellipse.Rho[0] *= f[3]
+			p.Ellipse.Rho[1] *= f[3]
 			p.UMax *= f[4]
 			p.RMax *= f[5]
-			return caseOf(name, p, f[3], paper)
+			return caseOf(name, p, paper)
 		},
 	}
 }

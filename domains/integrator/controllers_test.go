@@ -51,7 +51,7 @@ func runEpisode(t testing.TB, ep domain.Episode, ctl domain.Controller, pref dom
 // completes breaks a margin, and the oracle's own cost is what the plant bills.
 func TestRegretIsNeverNegative(t *testing.T) {
 	for _, y := range systems(t) {
-		plant := &Plant{system: y, oracle: newOracleOf(y, 40, 7), speed: 1}
+		plant := &Plant{system: y, oracle: newOracleOf(y, 40, 7)}
 		for _, pref := range []domain.Preference{{Adaptive: true}, {W: []float64{0.35, 0.65}}} {
 			completed := map[string]int{}
 			for _, m := range methods(y) {
@@ -152,7 +152,7 @@ func TestOraclesAgree(t *testing.T) {
 
 func TestEpisodeOptionsAreChecked(t *testing.T) {
 	y := systems(t)[0]
-	plant := &Plant{system: y, oracle: newOracle(y), speed: 1}
+	plant := &Plant{system: y, oracle: newOracle(y)}
 	for _, opt := range []domain.EpisodeOptions{
 		{Regime: "storm"}, {Noise: -1}, {Noise: math.NaN()},
 		{Preference: domain.Preference{W: []float64{0.5, 0.6}}},

@@ -27,7 +27,6 @@ type Scene struct {
 type Plant struct {
 	system *System
 	oracle *Oracle
-	speed  float64 // of the ellipse in drawn scenes, in units of testRange's
 }
 
 var _ domain.Plant = (*Plant)(nil)
@@ -77,7 +76,6 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	for i, axis := range testRange() {
 		v[i] = axis.Lo + (axis.Hi-axis.Lo)*rng.Float64()
 	}
-	v[5] *= l.speed
 	scene := l.system.scene(v[:])
 	scene.W = w
 	ep := newEpisode(l.system, l.oracle, scene)

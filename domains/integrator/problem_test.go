@@ -257,7 +257,7 @@ func TestFallback(t *testing.T) {
 // at c₀ + ρ·p[t].
 func TestPlantMatchesProblem(t *testing.T) {
 	for _, y := range systems(t) {
-		plant := &Plant{system: y, oracle: newOracle(y), speed: 1}
+		plant := &Plant{system: y, oracle: newOracle(y)}
 		ep, err := plant.Episode(11, 3, domain.EpisodeOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -299,7 +299,7 @@ func TestPlantMatchesProblem(t *testing.T) {
 
 func TestReplayIsBitwise(t *testing.T) {
 	for _, y := range systems(t) {
-		plant := &Plant{system: y, oracle: newOracle(y), speed: 1}
+		plant := &Plant{system: y, oracle: newOracle(y)}
 		for _, pref := range []domain.Preference{{Adaptive: true}, {W: []float64{0.3, 0.7}}} {
 			ep, err := plant.Episode(5, 8, domain.EpisodeOptions{Noise: 0.05, Preference: pref})
 			if err != nil {
@@ -336,7 +336,7 @@ func TestReplayIsBitwise(t *testing.T) {
 
 func TestReplayNamesWhatIsWrong(t *testing.T) {
 	y := systems(t)[0]
-	plant := &Plant{system: y, oracle: newOracle(y), speed: 1}
+	plant := &Plant{system: y, oracle: newOracle(y)}
 	params := asJSON(t, plant.Params())
 	for _, scene := range []string{`{`, `{"q0":[0,0]}`, `{"q0":[0,0],"v0":[0,0],"u_prev":[0,0],"p":[1]}`} {
 		if _, err := plant.Replay(params, json.RawMessage(scene)); err == nil {
@@ -350,7 +350,7 @@ func TestReplayNamesWhatIsWrong(t *testing.T) {
 
 func TestNoiseIsSeeded(t *testing.T) {
 	y := systems(t)[0]
-	plant := &Plant{system: y, oracle: newOracle(y), speed: 1}
+	plant := &Plant{system: y, oracle: newOracle(y)}
 	draw := func(noise float64) []float64 {
 		ep, err := plant.Episode(5, 1, domain.EpisodeOptions{Noise: noise})
 		if err != nil {
@@ -370,7 +370,7 @@ func TestNoiseIsSeeded(t *testing.T) {
 // to its end.
 func FuzzReplay(f *testing.F) {
 	y := system(f, "integrator-nonconvex", Default(true))
-	plant := &Plant{system: y, oracle: newOracle(y), speed: 1}
+	plant := &Plant{system: y, oracle: newOracle(y)}
 	params := asJSON(f, y.Params)
 	ep, err := plant.Episode(1, 1, domain.EpisodeOptions{Preference: domain.Preference{W: []float64{0.5, 0.5}}})
 	if err != nil {
