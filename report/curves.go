@@ -148,7 +148,10 @@ func (r *Records) curveFigures() (out []*Figure) {
 	return slices.DeleteFunc(out, func(f *Figure) bool { return f == nil })
 }
 
-const regretLabel = "cost above the oracle, % (95 % interval)"
+// legendRoom is left above the curves, on a logarithmic axis.
+const legendRoom = 20
+
+const regretLabel = "regret, % (95 %)"
 
 // qualityFigure is regret against decision time on one core: the searches by their number
 // of candidates along a line, with the bundled map and with the smallest; what polishes
@@ -168,7 +171,7 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 	lowest, highest := math.Inf(1), curveFloor
 	for k, p := range shown {
 		var xs, ys []float64
-		label := fmt.Sprintf("%s map", cmp.Or(p.Map.File, bundledMap))
+		label := fmt.Sprintf("map of %d samples", p.Map.Samples)
 		for _, m := range p.Pairs {
 			x, y := float64(m.Latency.P50)/1e3, float64(m.RegretPct)
 			if r.method(name, m.Method).Needs&domain.NeedsMap == 0 || math.IsNaN(y) {
@@ -177,11 +180,15 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 			y = math.Max(curveFloor, y)
 			lowest, highest = min(lowest, y), max(highest, y)
 			interval(f, k, x, float64(m.RegretPct), float64(m.RegretCI95))
+			name := "" // the times of the maps are alike: named once
+			if k == len(shown)-1 {
+				name = strings.TrimPrefix(m.Method, "gpc-")
+			}
 			if strings.HasSuffix(m.Method, "-polish") {
-				f.point(m.Method, colour(k), draw.PyramidGlyph{}, x, y)
+				f.point(name, colour(k), draw.PyramidGlyph{}, x, y)
 				continue
 			}
-			f.point(m.Method, colour(k), draw.CircleGlyph{}, x, y)
+			f.point(name, colour(k), draw.CircleGlyph{}, x, y)
 			xs, ys = append(xs, x), append(ys, y)
 		}
 		f.line(label, colour(k), false, xs, ys)
@@ -192,6 +199,7 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 		}
 	}
 	f.plot.X.Max *= 6 // room for the last label
+	f.plot.Y.Max *= legendRoom
 	return f
 }
 
@@ -271,5 +279,6 @@ func series(f *Figure, pairings []closedloop.Pairing, at func(p *closedloop.Pair
 	if drawn == 0 {
 		return nil
 	}
+	f.plot.Y.Max *= legendRoom
 	return f
 }
