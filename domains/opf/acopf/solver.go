@@ -171,8 +171,8 @@ func (s *Solver) check(pr *Problem) error {
 		return fmt.Errorf("tightening %+v: want nonnegative numbers", t)
 	}
 	if st := pr.Start; st != nil {
-		if st.Status != Optimal && st.Multipliers != nil {
-			return fmt.Errorf("start is %v: want an optimal result, or one without multipliers", st.Status)
+		if st.Status != Optimal && (st.Status != NotSolved || st.Multipliers != nil) {
+			return fmt.Errorf("start is %v: want an optimal result, or one not solved and without multipliers", st.Status)
 		}
 		if len(st.Vm) != s.plan.nb || len(st.Pg) != s.plan.ng || st.Multipliers != nil && len(st.Multipliers) != len(s.plan.s) {
 			return fmt.Errorf("start is of another network: %d buses, %d generators, %d limits, want %d, %d, %d",
