@@ -77,6 +77,7 @@ type Memory struct {
 
 // Elite is one of the best candidates of a decision.
 type Elite struct {
+	Number           int // of the candidate among those asked for in its decision, from 0
 	Offsets, Payload []float32
 	Cost, Margin     float64
 }
@@ -195,9 +196,9 @@ func (s *Sampler) Tell(cost, margin []float64, payload tensor.Matrix) (gained bo
 // keep puts candidate i of a round among the elites if it is one. One without a margin,
 // or that leaves the numbers, is none.
 func (s *Sampler) keep(i int, cost, margin float64, payload tensor.Matrix) bool {
-	m, e := s.memory, Elite{Cost: cost, Margin: margin}
+	m, e := s.memory, Elite{Number: s.asked - s.candidates.Rows + i, Cost: cost, Margin: margin}
 	at := m.kept
-	for at > 0 && s.better(&e, &m.elites[at-1]) {
+	for at > 0 && s.Better(&e, &m.elites[at-1]) {
 		at--
 	}
 	if !(margin > math.Inf(-1)) || at == len(m.elites) {
@@ -213,8 +214,8 @@ func (s *Sampler) keep(i int, cost, margin float64, payload tensor.Matrix) bool 
 	return true
 }
 
-// better is feasible before cheap, and the larger margin where neither is feasible.
-func (s *Sampler) better(a, b *Elite) bool {
+// Better is feasible before cheap, and the larger margin where neither is feasible.
+func (s *Sampler) Better(a, b *Elite) bool {
 	fa, fb := s.Feasible(a), s.Feasible(b)
 	if fa && fb {
 		return a.Cost < b.Cost
