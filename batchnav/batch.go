@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -55,7 +56,7 @@ type loop struct {
 	alternativeMargins           []float64
 	bad                          bool
 	variance                     float64
-	memory                       *memory // of the search
+	memory                       *crossentropy.Memory // of the search
 }
 
 // NewBatch prepares size loops; see NewNavigator.
@@ -114,7 +115,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		l.lastU, l.u, l.raw, l.alternative = make([]float64, nu), make([]float64, nu), make([]float64, nu), make([]float64, nu)
 		l.margins, l.alternativeMargins = make([]float64, nm), make([]float64, nm)
 		if searches {
-			l.memory = a.search.newMemory()
+			l.memory = a.search.sampler.NewMemory()
 		}
 		a.ResetLoop(i)
 	}
@@ -164,7 +165,7 @@ func (a *Batch) ResetLoop(i int) {
 	clear(l.lastC)
 	copy(l.sigma, a.uniform.W)
 	if l.memory != nil {
-		l.memory.forget()
+		l.memory.Forget()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -214,24 +215,13 @@ func (r *rollouts) bend(rows tensor.Matrix, h, steps int) {
 		return
 	}
 	knots := r.offsets.Cols / rows.Cols
-	from, to, f := between(float64(h), steps, knots)
+	from, to, f := crossentropy.Between(float64(h), steps, knots)
 	for i := range rows.Rows {
 		o, v := r.offsets.Row(i), rows.Row(i)
 		for j := range v {
 			v[j] += (1-f)*o[from*rows.Cols+j] + f*o[to*rows.Cols+j]
 		}
 	}
-}
-
-// between is where step h lies among knots spread evenly over so many steps, the last
-// knot on the last step: a share f of the way between two of them.
-func between(h float64, steps, knots int) (from, to int, f float32) {
-	if knots == 1 {
-		return 0, 0, 0
-	}
-	at := h * float64(knots-1) / float64(steps-1)
-	from = min(int(at), knots-1)
-	return from, min(from+1, knots-1), float32(at - float64(from))
 }
 
 // inParallel calls f on at most threads contiguous parts of [0, n).

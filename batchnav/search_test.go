@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
@@ -43,7 +44,7 @@ func simplex(w float64) domain.Preference { return domain.Preference{W: []float6
 func bent(p *testdomain.Cart, s []float64, w2 float64, pref domain.Preference, offsets []float32, steps int) (cost, margin float64) {
 	s, c, u := slices.Clone(s), []float64{0}, make([]float64, 1)
 	J, m, next, nextC := make([]float64, 2), make([]float64, 2), make([]float64, 2), make([]float64, 1)
-	knots := min(searchKnots, steps)
+	knots := min(crossentropy.Knots, steps)
 	margin = math.Inf(1)
 	for h := range steps {
 		o := func(j int) float64 {
@@ -82,17 +83,17 @@ func TestSearchIsNeverWorseThanDirect(t *testing.T) {
 			rt.Fatal(err)
 		}
 		steps := finite{cart}.Remaining(c)
-		best := &n.batch.loops[0].memory.elites[0]
-		cost, margin := bent(cart, s, pref.W[1], pref, best.offsets, steps)
-		if math.Abs(cost-best.cost) > 1e-5*(1+cost) || math.Abs(margin-best.margin) > 1e-5 {
-			rt.Fatalf("cost %g, margin %g; the roll-out has %g, %g", best.cost, best.margin, cost, margin)
+		best := n.batch.loops[0].memory.Best()
+		cost, margin := bent(cart, s, pref.W[1], pref, best.Offsets, steps)
+		if math.Abs(cost-best.Cost) > 1e-5*(1+cost) || math.Abs(margin-best.Margin) > 1e-5 {
+			rt.Fatalf("cost %g, margin %g; the roll-out has %g, %g", best.Cost, best.Margin, cost, margin)
 		}
-		direct := elite{}
-		direct.cost, direct.margin = bent(cart, s, pref.W[1], pref, make([]float32, 3*searchKnots), steps)
-		switch r := n.batch.search; {
-		case r.feasible(&direct) && (!r.feasible(best) || best.cost > direct.cost+1e-5*(1+direct.cost)), best.margin < min(0, direct.margin)-1e-5:
-			rt.Fatalf("cost %g, margin %g; direct has %g, %g", best.cost, best.margin, direct.cost, direct.margin)
-		case best.cost < 0.99*direct.cost:
+		direct := crossentropy.Elite{}
+		direct.Cost, direct.Margin = bent(cart, s, pref.W[1], pref, make([]float32, 3*crossentropy.Knots), steps)
+		switch r := n.batch.search.sampler; {
+		case r.Feasible(&direct) && (!r.Feasible(best) || best.Cost > direct.Cost+1e-5*(1+direct.Cost)), best.Margin < min(0, direct.Margin)-1e-5:
+			rt.Fatalf("cost %g, margin %g; direct has %g, %g", best.Cost, best.Margin, direct.Cost, direct.Margin)
+		case best.Cost < 0.99*direct.Cost:
 			gained++
 		}
 	})
@@ -217,53 +218,6 @@ func TestSearchIsDeterministic(t *testing.T) {
 	}
 }
 
-// The elites of a decision, one step on, are candidates of the next: offsets that are
-// linear in time stay the same at every step that is left, and hold behind the last.
-func TestSearchRemembersOneStepOn(t *testing.T) {
-	n := searcher(t, ref.New(), testdomain.NewCart(cartSteps), SearchOptions{Candidates: 64})
-	r, m := n.batch.search, n.batch.loops[0].memory
-	line := func(h float64, j int) float64 { return 0.3*float64(j) - 0.1*h }
-	for was := 1; was <= cartSteps; was++ {
-		for _, now := range []int{was - 1, was} { // with and without the end known
-			if now == 0 {
-				continue
-			}
-			m.steps, m.kept = was, 2
-			knots := min(searchKnots, was)
-			for k := range knots {
-				for j := range 3 {
-					at := float64(k*(was-1)) / float64(max(1, knots-1))
-					m.elites[0].offsets[3*k+j] = float32(line(at, j))
-					m.elites[1].offsets[3*k+j] = 7
-					m.spread[3*k+j] = 0.5
-				}
-			}
-			size := 3 * min(searchKnots, now)
-			r.offsets.Cols, r.offsets.Stride, r.offsets.Rows, r.offsets.Data = size, size, r.round, r.room
-			if given := r.recall(m, now); given != 3 {
-				t.Fatalf("%d candidates of two elites", given)
-			}
-			for k := range size / 3 {
-				at := min(1+float64(k*(now-1))/float64(max(1, size/3-1)), float64(was-1))
-				for j := range 3 {
-					want := line(at, j)
-					if got := r.offsets.Row(1)[3*k+j]; math.Abs(float64(got)-want) > 1e-6 || math.Abs(r.mean[3*k+j]-want) > 1e-6 {
-						t.Errorf("%d steps after %d, knot %d: offset %g, mean %g, want %g", now, was, k, got, r.mean[3*k+j], want)
-					}
-					if r.offsets.Row(0)[3*k+j] != 0 || math.Abs(float64(r.offsets.Row(2)[3*k+j])-7) > 1e-5 || r.spread[3*k+j] != searchGrowth*0.5 {
-						t.Errorf("knot %d: direct's offset %g, the second elite's %g, spread %g", k, r.offsets.Row(0)[3*k+j], r.offsets.Row(2)[3*k+j], r.spread[3*k+j])
-					}
-				}
-			}
-		}
-	}
-	n.Reset()
-	r.offsets.Cols = 3
-	if given := r.recall(m, 1); given != 1 || r.spread[0] != searchSpread*r.unit[0] {
-		t.Errorf("after a reset there are %d candidates and a spread of %g", given, r.spread[0])
-	}
-}
-
 // broken is the cart with parts that are NaN to the right of a place.
 type broken struct {
 	*testdomain.Cart
@@ -307,17 +261,17 @@ func TestSearchAvoidsNaN(t *testing.T) {
 		p.Cart, p.from = testdomain.NewCart(cartSteps), farthest-1e-3
 		n := searcher(t, ref.New(), p, SearchOptions{Candidates: 512})
 		d := must.Get(n.Decide(s, c, pref))(t)
-		best := n.batch.loops[0].memory.elites[0]
-		if !n.batch.search.feasible(&best) || !(math.Abs(d.U[0]) <= 1) {
-			t.Errorf("%s: u %v of a roll-out of cost %v, margin %v", name, d.U, best.cost, best.margin)
+		best := n.batch.loops[0].memory.Best()
+		if !n.batch.search.sampler.Feasible(best) || !(math.Abs(d.U[0]) <= 1) {
+			t.Errorf("%s: u %v of a roll-out of cost %v, margin %v", name, d.U, best.Cost, best.Margin)
 		}
 		p.from = -10
 		direct := must.Get(NewNavigator(ref.New(), testdomain.Map(p.Cart, 5, false), p.Cart, Options{Direct: true}))(t)
 		want := must.Get(direct.Decide(s, c, pref))(t)
 		n = searcher(t, ref.New(), p, SearchOptions{Candidates: 40})
 		d = must.Get(n.Decide(s, c, pref))(t)
-		if kept := n.batch.loops[0].memory.kept; (kept == 0) != (name != "cost") {
-			t.Errorf("%s everywhere: %d elites", name, kept)
+		if best := n.batch.loops[0].memory.Best(); (best == nil) != (name != "cost") {
+			t.Errorf("%s everywhere: best %+v", name, best)
 		}
 		if name == "step" && d.U[0] != want.U[0] || !(math.Abs(d.U[0]) <= 1) {
 			t.Errorf("%s everywhere: u %v, direct's is %v", name, d.U, want.U)

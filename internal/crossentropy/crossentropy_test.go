@@ -1,0 +1,124 @@
+package crossentropy
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// sphere tells the sampler the squared distance of every candidate to target.
+func sphere(s *Sampler, n int, target float32) (gained bool) {
+	x := s.Ask(n)
+	cost, margin := make([]float64, n), make([]float64, n)
+	for i := range n {
+		for _, v := range x.Row(i) {
+			cost[i] += float64(v-target) * float64(v-target)
+		}
+	}
+	return s.Tell(cost, margin, tensor.New(n, 0))
+}
+
+func unit(n int) []float64 {
+	u := make([]float64, n)
+	for i := range u {
+		u[i] = 1
+	}
+	return u
+}
+
+// Rounds come ever closer to a minimum that lies many spreads away.
+func TestFindsAMinimum(t *testing.T) {
+	s := New(Options{Unit: unit(2), Round: 64, Seed: 3})
+	m := s.NewMemory()
+	s.Begin(m, 1)
+	for range 40 {
+		sphere(s, 64, 0.5)
+	}
+	if best := m.Best(); !(best.Cost < 1e-4) {
+		t.Errorf("%v costs %g, the beginning 0.5", best.Offsets, best.Cost)
+	}
+}
+
+// The elites of a decision, one step on, are candidates of the next: offsets that are
+// linear in time stay the same at every step that is left, and hold behind the last.
+func TestRemembersOneStepOn(t *testing.T) {
+	const steps = 12
+	s := New(Options{Unit: unit(3), Round: 16})
+	m := s.NewMemory()
+	line := func(h float64, j int) float64 { return 0.3*float64(j) - 0.1*h }
+	for was := 1; was <= steps; was++ {
+		for _, now := range []int{was - 1, was} { // with and without the end known
+			if now == 0 {
+				continue
+			}
+			m.steps, m.kept = was, 2
+			knots := min(Knots, was)
+			for k := range knots {
+				for j := range 3 {
+					at := float64(k*(was-1)) / float64(max(1, knots-1))
+					m.elites[0].Offsets[3*k+j] = float32(line(at, j))
+					m.elites[1].Offsets[3*k+j] = 7
+					m.spread[3*k+j] = 0.5
+				}
+			}
+			s.Begin(m, now)
+			if s.given != 3 {
+				t.Fatalf("%d candidates of two elites", s.given)
+			}
+			spread := s.spread[0]
+			x := s.Ask(16)
+			for k := range x.Cols / 3 {
+				at := min(1+float64(k*(now-1))/float64(max(1, x.Cols/3-1)), float64(was-1))
+				for j := range 3 {
+					want := line(at, j)
+					if got := x.Row(1)[3*k+j]; math.Abs(float64(got)-want) > 1e-6 || math.Abs(s.mean[3*k+j]-want) > 1e-6 {
+						t.Errorf("%d steps after %d, knot %d: offset %g, mean %g, want %g", now, was, k, got, s.mean[3*k+j], want)
+					}
+					if x.Row(0)[3*k+j] != 0 || math.Abs(float64(x.Row(2)[3*k+j])-7) > 1e-5 || spread != growth*0.5 {
+						t.Errorf("knot %d: first offset %g, the second elite's %g, spread %g", k, x.Row(0)[3*k+j], x.Row(2)[3*k+j], spread)
+					}
+				}
+			}
+		}
+	}
+	m.Forget()
+	if s.Begin(m, 1); s.given != 1 || s.spread[0] != firstSpread {
+		t.Errorf("after a reset there are %d candidates and a spread of %g", s.given, s.spread[0])
+	}
+}
+
+// A candidate without a margin is no elite, one without a cost is worse than any that
+// keeps its margin, and of those that keep none the largest margin is best.
+func TestOrder(t *testing.T) {
+	nan, lost := math.NaN(), math.Inf(-1)
+	s := New(Options{Unit: unit(1), Round: 16, Payload: 1, Tolerance: 1e-6})
+	m := s.NewMemory()
+	payload := tensor.New(16, 1)
+	for i := range 16 {
+		payload.Row(i)[0] = float32(i)
+	}
+	for _, c := range []struct {
+		cost, margin [4]float64
+		best         int
+	}{
+		{[4]float64{4, 3, 2, 1}, [4]float64{0, 1, -1e-7, -1}, 2},
+		{[4]float64{4, 3, 2, 1}, [4]float64{-4, -1, -2, nan}, 1},
+		{[4]float64{nan, 3, 2, 1}, [4]float64{1, -3, -0.5, lost}, 0},
+		{[4]float64{nan, 3, 2, 1}, [4]float64{1, 0, lost, nan}, 1},
+		{[4]float64{1, 1, 1, 1}, [4]float64{lost, nan, lost, nan}, -1},
+	} {
+		m.Forget()
+		s.Begin(m, 1)
+		s.Ask(4)
+		gained := s.Tell(c.cost[:], c.margin[:], payload)
+		switch best := m.Best(); {
+		case c.best < 0:
+			if best != nil || gained {
+				t.Errorf("%v: best is %+v", c, best)
+			}
+		case !gained || best == nil || best.Payload[0] != float32(c.best) || best.Margin != c.margin[c.best]:
+			t.Errorf("%v: best is %+v", c, best)
+		}
+	}
+}
