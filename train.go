@@ -1,11 +1,13 @@
 package gpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/train"
@@ -21,7 +23,10 @@ type DatasetOptions struct {
 	// PolicyFile is a model file: its method direct drives, and the optimum is also
 	// solved from every state it visits. "": none.
 	PolicyFile string
-	Engine     EngineOptions // of the policy
+	// Teacher is a method of the navigator that drives PolicyFile's map instead, and whose
+	// decisions are the samples (offline.Options.Distil); "": none.
+	Teacher string
+	Engine  EngineOptions // of the policy
 }
 
 // DatasetDefaults are the options of the case's full dataset; OutDir and Seed are the
@@ -54,6 +59,25 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		return nil, BadInput(err)
 	}
 	opt.Program = build()
+	opt.Distil = opt.Teacher != ""
+	if opt.Distil {
+		if m, err := c.method(opt.Teacher); err != nil {
+			return nil, err
+		} else if m.New != nil {
+			return nil, badInputf("dataset: method %s of case %s decodes no plan to distil, the navigator's do", m.Name, c.Name())
+		}
+		if opt.PolicyFile == "" {
+			return nil, badInputf("dataset: --distil needs --policy, the map that method %s drives", opt.Teacher)
+		}
+		if c.def.Plant != nil {
+			if _, err := c.def.Plant.Episode(opt.Seed, 0, domain.EpisodeOptions{Regime: opt.Regime, Preference: domain.Preference{Adaptive: true}}); err != nil {
+				return nil, BadInput(err)
+			}
+		}
+	}
+	if opt.Regime != "" && !opt.Distil {
+		return nil, badInputf("dataset: --regime %s is of the episodes of --distil", opt.Regime)
+	}
 	if opt.PolicyFile != "" {
 		data, err := os.ReadFile(opt.PolicyFile)
 		if err != nil {
@@ -63,8 +87,9 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		if err != nil {
 			return nil, err
 		}
-		opt.PolicyName = fmt.Sprintf("direct %x", sha256.Sum256(data))
-		make, _, closeAll, err := c.controllers(Setup{Method: "direct", Model: m}, opt.Engine)
+		method := cmp.Or(opt.Teacher, "direct")
+		opt.PolicyName = fmt.Sprintf("%s %x", method, sha256.Sum256(data))
+		make, _, closeAll, err := c.controllers(Setup{Method: method, Model: m}, opt.Engine)
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Navigator is one closed loop. It is used by one goroutine. On the CPU backend
@@ -55,11 +56,17 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference) (*Decision, e
 }
 
 // Controller is the navigator as evaluation takes a method.
-func (n *Navigator) Controller() domain.Controller { return controller{n} }
+func (n *Navigator) Controller() domain.Controller {
+	return &controller{n, make([]float64, n.batch.spec.PlanSize())}
+}
 
-type controller struct{ *Navigator }
+type controller struct {
+	*Navigator
+	decoded []float64
+}
 
 var (
+	_ domain.Decoding   = controller{}
 	_ domain.Controller = controller{}
 	_ domain.Monitored  = controller{}
 )
@@ -81,4 +88,13 @@ func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64)
 func (c controller) Monitor() domain.Monitor {
 	d := &c.decision[0]
 	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
+}
+
+func (c controller) Decoded() []float64 {
+	d := &c.decision[0]
+	if d.Fallback.Replaced() {
+		return nil
+	}
+	tensor.Widen(c.decoded, d.Plan)
+	return c.decoded
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
@@ -87,6 +88,10 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"short state", []string{"refine", "cart", "--model", file, "--state", write("short.json", `{"s":[1],"c":[0]}`)}, "short.json"},
 		{"missing state", []string{"refine", "cart", "--model", file, "--state", filepath.Join(dir, "nowhere.json")}, "nowhere.json"},
 		{"dataset without a folder", []string{"dataset", "cart", "--scenarios", "2"}, "--out"},
+		{"a method distilled without a map", []string{"dataset", "cart", "--distil", "direct", "--scenarios", "2", "--out", filepath.Join(dir, "d")}, "--policy"},
+		{"an unknown method distilled", []string{"dataset", "cart", "--distil", "magic", "--policy", file, "--scenarios", "2", "--out", filepath.Join(dir, "d")}, "magic"},
+		{"a regime of no episodes", []string{"dataset", "cart", "--regime", "ice", "--scenarios", "2", "--out", filepath.Join(dir, "d")}, "--regime ice"},
+		{"a regime that the plant has not", []string{"dataset", "cart", "--regime", "ice", "--distil", "direct", "--policy", file, "--scenarios", "2", "--out", filepath.Join(dir, "d")}, "ice"},
 		{"train without data", []string{"train", "cart", "--out", "m"}, "--data"},
 		{"train on no dataset", []string{"train", "cart", "--data", dir, "--out", filepath.Join(dir, "m")}, dir},
 		{"bench of nothing", []string{"bench", "sorting"}, "sorting"},
@@ -179,4 +184,27 @@ func TestJSONIsOneObjectOnStdout(t *testing.T) {
 			t.Errorf("%v: more than one value on stdout", args)
 		}
 	}
+}
+
+// What a method of the navigator decides becomes a dataset without a solver, and a map
+// is trained on it that begins from the one it was made with.
+func TestAPolicyIsDistilledIntoItsMap(t *testing.T) {
+	app, file := cart(t)
+	app.Cases[0].Solver = nil
+	app.Cases[0].Problem.Spec().Training.Latent = 9
+	dir := t.TempDir()
+	data, out := filepath.Join(dir, "data"), filepath.Join(dir, "map")
+	code, _, log := run(app, "dataset", "cart", "--policy", file, "--distil", "gpc-refine-64", "--scenarios", "6", "--weights", "1", "--out", data)
+	if code != 0 {
+		t.Fatalf("dataset: exit code %d: %s", code, log)
+	}
+	d := must.Get(offline.Open(data))(t)
+	if p := d.Header.Provenance; !p.Distilled || !strings.HasPrefix(p.Policy, "gpc-refine-64 ") || d.Rows() != 6*2*8 {
+		t.Errorf("%d rows of provenance %+v, want 8 decisions under 2 preferences in 6 episodes", d.Rows(), p)
+	}
+	code, _, log = run(app, "train", "cart", "--data", data, "--init", file, "--epochs", "1", "--rollout-epochs", "1", "--batch", "16", "--lr", "0.001", "--out", out)
+	if code != 0 {
+		t.Fatalf("train: exit code %d: %s", code, log)
+	}
+	must.Get(app.Catalogue.All()[0].Model(out))(t)
 }

@@ -18,7 +18,7 @@ import (
 func (a *App) datasetCommand() *cobra.Command {
 	var scenarios, weights, chunk int
 	var adaptive bool
-	var out, design, how, shard, policy string
+	var out, design, how, shard, policy, distil, regime string
 	cmd := &cobra.Command{
 		Use:   "dataset CASE --scenarios N --weights W --out DIR",
 		Short: "Solve Pareto samples of a case into a parquet dataset; resumable",
@@ -26,7 +26,8 @@ func (a *App) datasetCommand() *cobra.Command {
 priority and for W fixed preferences, and writes the samples as parquet parts.
 Running the same command again continues where the last one stopped. --shard i/n
 solves one of n parts of the work; gpc dataset merge joins them. With --policy the
-optimum is also solved from every state that an earlier map leads to.`,
+optimum is also solved from every state that an earlier map leads to; with --distil
+as well, that method's own decisions are the samples and there is no solver.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
@@ -48,7 +49,8 @@ optimum is also solved from every state that an earlier map leads to.`,
 			}
 			opt.OutDir, opt.Adaptive, opt.Scalarization, opt.Chunk = out, adaptive, domain.Scalarization(how), chunk
 			opt.Seed, opt.Threads, opt.Command = a.seed, a.threads, commandLine()
-			opt.PolicyFile, opt.Engine = policy, a.engine()
+			opt.PolicyFile, opt.Teacher, opt.Engine = policy, distil, a.engine()
+			opt.Regime = regime
 			stages := a.stages()
 			counters, err := c.Dataset(cmd.Context(), opt, func(p offline.Progress) { stages(p.Stage, p.Done, p.Total) })
 			if err != nil {
@@ -70,6 +72,8 @@ optimum is also solved from every state that an earlier map leads to.`,
 	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
 	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")
+	f.StringVar(&distil, "distil", "", "method, such as gpc-refine-64, that drives --policy's map in closed loop: its decisions are the samples, nothing is solved")
+	f.StringVar(&regime, "regime", "", "of the episodes of --distil (default: the case's)")
 	f.IntVar(&chunk, "chunk", 0, "scenarios per part; 0 is 64")
 	cmd.AddCommand(a.mergeCommand())
 	return cmd

@@ -17,17 +17,19 @@ const (
 	rolloutLatents
 )
 
-// rolloutRows is the micro-batch of the rollout phase, in transitions; each is
-// five rows of D_u.
+// rolloutRows is the micro-batch of the rollout phase, in transitions or in rows with
+// their chains; each is so many rows of D_u as it has latents.
 const rolloutRows = microRows / 2
 
 // rolloutWork is the frozen data and the workspace of rollout training
-// (ref.RolloutLoss is the specification).
+// (ref.RolloutLoss and ref.ChainLoss are the specification).
 type rolloutWork struct {
 	// Frozen: codes z of all rows, z̃ of rows with a successor, and per row
 	// ‖z̃ − ẑ^α‖² and ‖Δz_Lie‖².
 	z, lie      tensor.Matrix
 	anchor, reg []float32
+	chain       backend.Chain // without rows: none
+	latents     int           // of one transition, or 1 + Horizon
 
 	in, out activations // latent l of transition r at row l·rolloutRows + r
 	action  *branch
@@ -63,11 +65,14 @@ const encodeRows = 4096
 // prepareLatents computes what the frozen networks determine and sets up the
 // workspace.
 func (t *Trainer) prepareLatents() error {
-	d, nz := &t.cfg.Data, t.nets[0].out()
+	d, nz, horizon := &t.cfg.Data, t.nets[0].out(), t.cfg.Rollout.Horizon
+	latents := rolloutLatents
+	if horizon > 0 {
+		latents = 1 + horizon
+	}
 	w := &rolloutWork{
-		z: tensor.New(d.X.Rows, nz), lie: tensor.New(d.X.Rows, nz),
-		anchor: make([]float32, d.X.Rows), reg: make([]float32, d.X.Rows),
-		in: newActivations(rolloutLatents*rolloutRows, nz, true), out: newActivations(rolloutLatents*rolloutRows, d.U.Cols, false),
+		z: tensor.New(d.X.Rows, nz), latents: latents,
+		in: newActivations(latents*rolloutRows, nz, true), out: newActivations(latents*rolloutRows, d.U.Cols, false),
 	}
 	encoder, err := t.backend.NewNet(t.nets[0].mlp())
 	if err != nil {
@@ -76,15 +81,17 @@ func (t *Trainer) prepareLatents() error {
 	if err := encoder.Forward(d.X, w.z); err != nil {
 		return err
 	}
-	if err := t.lieLatents(w); err != nil {
+	w.runChunk = func(_, chunk int) { w.chunk(t, chunk) }
+	if horizon > 0 {
+		w.runChunk = func(_, chunk int) { w.chainChunk(t, chunk) }
+	} else if err := t.lieLatents(w); err != nil {
 		return err
 	}
-	w.action = newBranch(t.nets[2], rolloutLatents*rolloutRows, place{activations: w.in}, place{activations: w.out}, place{activations: w.out}, place{})
-	w.uses = make([]use, rolloutLatents)
+	w.action = newBranch(t.nets[2], latents*rolloutRows, place{activations: w.in}, place{activations: w.out}, place{activations: w.out}, place{})
+	w.uses = make([]use, latents)
 	for l := range w.uses {
 		w.uses[l] = use{branch: w.action, row: l * rolloutRows}
 	}
-	w.runChunk = func(_, chunk int) { w.chunk(t, chunk) }
 	t.rollout, t.rolloutPrepared = w, true
 	t.plan(t.nets[2:3], []*[]use{&w.uses})
 	return nil
@@ -93,7 +100,8 @@ func (t *Trainer) prepareLatents() error {
 // lieLatents computes z̃ of eq. du_lie_latent for every row with a successor: the
 // step Δz_Euc = ẑ^α − z, turned in the top-k eigenframe of the pullback metric.
 func (t *Trainer) lieLatents(w *rolloutWork) error {
-	c, nz := t.cfg.Rollout, t.nets[0].out()
+	c, nz, samples := t.cfg.Rollout, t.nets[0].out(), t.cfg.Data.X.Rows
+	w.lie, w.anchor, w.reg = tensor.New(samples, nz), make([]float32, samples), make([]float32, samples)
 	var pairs []int32
 	for i, next := range t.cfg.Data.Next {
 		if next >= 0 {
@@ -149,7 +157,7 @@ func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, 
 	if err := backend.CheckRate(op, lr); err != nil {
 		return backend.RolloutLosses{}, err
 	}
-	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, rows); err != nil {
+	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, t.chained(), rows); err != nil {
 		return backend.RolloutLosses{}, err
 	}
 	loss := t.rollout.pass(t, rows, true)
@@ -160,7 +168,7 @@ func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, 
 
 // RolloutLoss implements backend.Trainer.
 func (t *Trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
-	if err := t.cfg.CheckRollout("RolloutLoss", t.rolloutPrepared, rows); err != nil {
+	if err := t.cfg.CheckRollout("RolloutLoss", t.rolloutPrepared, t.chained(), rows); err != nil {
 		return backend.RolloutLosses{}, err
 	}
 	return t.rollout.pass(t, rows, false), nil
@@ -168,15 +176,16 @@ func (t *Trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
 
 func (w *rolloutWork) pass(t *Trainer, rows []int32, train bool) backend.RolloutLosses {
 	var sum backend.RolloutLosses
-	// Eq. traj_weight: numerators over their batch mean.
-	mean := 0.0
-	for _, r := range rows {
-		mean += float64(t.cfg.Data.RiskWeight[r])
-	}
-	mean /= float64(len(rows))
 	w.risk = 0
-	if mean > 0 {
-		w.risk = float32(1 / mean)
+	if w.chain.Z.Rows == 0 {
+		// Eq. traj_weight: numerators over their batch mean.
+		mean := 0.0
+		for _, r := range rows {
+			mean += float64(t.cfg.Data.RiskWeight[r])
+		}
+		if mean /= float64(len(rows)); mean > 0 {
+			w.risk = float32(1 / mean)
+		}
 	}
 	w.share, w.train = 1/float32(len(rows)), train
 	for from := 0; from < len(rows); from += rolloutRows {

@@ -23,6 +23,13 @@ type Monitored interface {
 	Monitor() Monitor
 }
 
+// Decoding is implemented by a Controller that decodes plans. Decoded is the plan of the
+// last decision before projection, [Plan][action], nil where something else was executed;
+// the next decision may overwrite it.
+type Decoding interface {
+	Decoded() []float64
+}
+
 // Monitor is what a map's controller records of one decision. Where the map was not
 // asked, Priority is nil and Residual and Displacement are NaN.
 type Monitor struct {

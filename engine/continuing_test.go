@@ -215,14 +215,17 @@ func small() backend.TrainerConfig {
 }
 
 // train makes manifold updates, prepares and makes rollout updates, and gives the
-// state. In the midst it saves and restores.
-func train(t testing.TB, b backend.Backend) backend.TrainerState {
+// state. In the midst it saves and restores. The rollout phase is along chains where
+// there is a horizon.
+func train(t testing.TB, b backend.Backend, horizon int) backend.TrainerState {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
 		must.OK(t, err)
 	}
-	tr, err := b.NewTrainer(small())
+	cfg := small()
+	cfg.Rollout.Horizon = horizon
+	tr, err := b.NewTrainer(cfg)
 	check(err)
 	rng := rand.New(rand.NewPCG(3, 5))
 	for step := range 70 {
@@ -236,6 +239,9 @@ func train(t testing.TB, b backend.Backend) backend.TrainerState {
 		}
 	}
 	check(tr.PrepareRollout())
+	if horizon > 0 {
+		check(tr.SetChain(backend.Chain{Z: testdomain.Matrix(rng, 24*horizon, 3), Weight: slices.Repeat([]float32{1.5}, 24*horizon)}))
+	}
 	for range 70 {
 		_, err := tr.RolloutStep(testdomain.RolloutBatch(rng, 24, 6), 1e-2)
 		check(err)
@@ -248,13 +254,19 @@ func train(t testing.TB, b backend.Backend) backend.TrainerState {
 // A training run that loses its backend at any point ends bitwise where it would
 // have ended without the loss.
 func TestTrainingAcrossAFault(t *testing.T) {
-	want := train(t, cpu(t))
+	for _, horizon := range []int{0, 2} {
+		trainAcrossFaults(t, horizon)
+	}
+}
+
+func trainAcrossFaults(t *testing.T, horizon int) {
+	want := train(t, cpu(t), horizon)
 	for _, fault := range []error{errLost, errShort} {
 		for _, after := range []int{0, 1, 7, 20, 21, 22, 23, 64, 71, 72, 73, 74, 85, 86, 87, 140, 143, 144} {
 			c, f := over(t, after, fault)
 			var notices []string
 			c.notice = func(s string) { notices = append(notices, s) }
-			got := train(t, c)
+			got := train(t, c, horizon)
 			if f.calls <= after {
 				t.Fatalf("only %d calls, no fault after %d", f.calls, after)
 			}

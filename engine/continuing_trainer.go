@@ -17,6 +17,7 @@ type trainer struct {
 	*object[backend.Trainer]
 	saved *backend.TrainerState         // nil: the state it began with
 	since []func(backend.Trainer) error // the updates made after that
+	chain *backend.Chain                // what a state does not hold; nil: none
 }
 
 func (c *continuing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error) {
@@ -48,6 +49,11 @@ func (t *trainer) replay(inner backend.Trainer) error {
 		if err := inner.Restore(*t.saved); err != nil {
 			return err
 		}
+		if t.chain != nil && t.saved.RolloutPrepared {
+			if err := inner.SetChain(*t.chain); err != nil {
+				return err
+			}
+		}
 	}
 	for _, update := range t.since {
 		if err := update(inner); err != nil {
@@ -63,7 +69,7 @@ func update[L any](t *trainer, f func(backend.Trainer) (L, error)) (losses L, er
 		return losses, err
 	}
 	if t.moved {
-		t.saved, t.since = nil, nil
+		t.saved, t.since, t.chain = nil, nil, nil
 		return losses, nil
 	}
 	t.since = append(t.since, func(b backend.Trainer) error { _, err := f(b); return err })
@@ -87,7 +93,17 @@ func (t *trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (back
 }
 
 func (t *trainer) PrepareRollout() error {
+	t.chain = nil
 	_, err := update(t, func(b backend.Trainer) (struct{}, error) { return struct{}{}, b.PrepareRollout() })
+	return err
+}
+
+func (t *trainer) SetChain(c backend.Chain) error {
+	c = backend.Chain{Z: c.Z.Clone(), Weight: slices.Clone(c.Weight)}
+	_, err := update(t, func(b backend.Trainer) (struct{}, error) { return struct{}{}, b.SetChain(c) })
+	if err == nil && !t.moved {
+		t.chain = &c
+	}
 	return err
 }
 
@@ -116,6 +132,7 @@ func (t *trainer) State() (backend.TrainerState, error) {
 func (t *trainer) Restore(state backend.TrainerState) error {
 	err := t.do(func(b backend.Trainer) error { return b.Restore(state) })
 	if err == nil {
+		t.chain = nil
 		t.keep(state)
 	}
 	return err

@@ -84,7 +84,7 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 		return nil, tooWide("trainer", "the latent size", nz, MaxLatent)
 	}
 	t := &Trainer{
-		backend: b, cfg: cfg, layout: newTrainLayout(cfg.Initial), tf32: b.options.TF32,
+		backend: b, cfg: cfg, layout: newTrainLayout(cfg), tf32: b.options.TF32,
 		memory: &trainMemory{stream: b.stream},
 	}
 	t.cfg.Initial = backend.Networks{}
@@ -168,9 +168,15 @@ func (t *Trainer) allocateSpace(th *driver.Thread) error {
 
 // uploadMatrix copies a matrix into rows of a step that is a multiple of four.
 func (t *Trainer) uploadMatrix(q *queue, m tensor.Matrix) dataMatrix {
-	const piece = 1 << 22 // floats staged at a time
 	d := dataMatrix{ld: quads(m.Cols)}
 	d.at = q.alloc(&t.memory.fixed, 4*m.Rows*d.ld)
+	d.fill(q, m)
+	return d
+}
+
+// fill copies a matrix to where d lies.
+func (d dataMatrix) fill(q *queue, m tensor.Matrix) {
+	const piece = 1 << 22 // floats staged at a time
 	step := max(1, min(piece/d.ld, m.Rows))
 	staged := make([]float32, step*d.ld)
 	for from := 0; from < m.Rows; from += step {
@@ -180,7 +186,6 @@ func (t *Trainer) uploadMatrix(q *queue, m tensor.Matrix) dataMatrix {
 		}
 		fill(q, floats(d.at, from*d.ld), staged[:n*d.ld])
 	}
-	return d
 }
 
 func upload[T float32 | int32](t *Trainer, q *queue, values []T) address {

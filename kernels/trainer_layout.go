@@ -30,11 +30,12 @@ func (n trainNet) out() int { return n[len(n)-1].out }
 type trainLayout struct {
 	nets         [4]trainNet
 	size, powers int // floats of each arena
+	horizon      int // of the chains of rollout training; 0: transitions
 }
 
-func newTrainLayout(initial backend.Networks) trainLayout {
-	var t trainLayout
-	for n, mlp := range initial.All() {
+func newTrainLayout(cfg backend.TrainerConfig) trainLayout {
+	t := trainLayout{horizon: cfg.Rollout.Horizon}
+	for n, mlp := range cfg.Initial.All() {
 		for _, l := range mlp.Layers {
 			layer := trainLayer{in: l.W.Cols, out: l.W.Rows, ld: quads(l.W.Cols), offset: t.size, power: t.powers}
 			layer.size = layer.out*layer.ld + quads(layer.out)

@@ -11,10 +11,12 @@ import (
 )
 
 // rolloutData is what the frozen networks determine, on the device: the codes of
-// all rows and, of rows with a successor, z̃, ‖z̃ − ẑ^α‖² and ‖Δz_Lie‖².
+// all rows and, of rows with a successor, z̃, ‖z̃ − ẑ^α‖² and ‖Δz_Lie‖². With a horizon
+// there are chains in place of these three, 0 until they are given.
 type rolloutData struct {
-	z, lie      address // [rows][quads(n_z)]
-	anchor, reg address // [rows]
+	z, lie        address // [rows][quads(n_z)]
+	anchor, reg   address // [rows]
+	chain, weight address // [rows·horizon][quads(n_z)] and [rows·horizon]
 }
 
 // rollout plans a step of D_u, or its losses. A network of three layers takes 11
@@ -24,7 +26,7 @@ type rolloutData struct {
 func (p *planner) rollout(key planKey) {
 	t, c := p.t, &p.t.cfg.Rollout
 	share := 1 / float32(key.rows)
-	nz, nu := t.layout.nets[2].in(), t.layout.nets[2].out()
+	nz, latents := t.layout.nets[2].in(), t.layout.rolloutLatents()
 	var parts []layerParts
 	for from := 0; from < key.rows; from += t.micro {
 		n := min(t.micro, key.rows-from)
@@ -32,21 +34,16 @@ func (p *planner) rollout(key planKey) {
 		index := floats(t.batch, batchHeader+from)
 		p.partial, p.partials = space.partial, 0
 		action := &pass{
-			net: 2, rows: rolloutLatents * n, input: space.in, ldInput: quads(nz), output: space.out, delta: space.out, space: space.action,
+			net: 2, rows: latents * n, input: space.in, ldInput: quads(nz), output: space.out, delta: space.out, space: space.action,
 		}
-		p.launch("gpc_train_rollout_latents", min(ceil(n*nz, 256), 4096), 256, 0,
-			driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Address(index), driver.Address(t.data.next),
-			driver.Address(t.latents.z), driver.Address(t.latents.lie), driver.Float32(c.RollFraction), driver.Float32(c.FlowFraction),
-			driver.Address(space.in))
-		p.forward(action)
-		blocks := ceil(n, latentBlock)
-		p.launch("gpc_train_rollout_loss", blocks, 32*latentBlock, 0,
-			driver.Int32(n), driver.Int32(nu), driver.Int32(quads(nu)), driver.Address(space.out), driver.Address(index), driver.Address(t.data.next),
-			driver.Address(t.data.u.at), driver.Int32(t.data.u.ld), driver.Address(t.data.risk),
-			driver.Address(t.latents.anchor), driver.Address(t.latents.reg), driver.Address(t.batch), driver.Float32(share),
-			driver.Float32(c.Delta), driver.Float32(c.Roll), driver.Float32(c.Flow), driver.Float32(c.Lie), driver.Float32(c.FlowFraction),
-			driver.Address(p.partial))
-		spans := make([]span, rolloutLossCount)
+		blocks, losses := ceil(n, latentBlock), rolloutLossCount
+		if c.Horizon > 0 {
+			losses = chainLossCount
+			p.chains(n, index, space, action, share)
+		} else {
+			p.transitions(n, index, space, action, share)
+		}
+		spans := make([]span, losses)
 		for i := range spans {
 			spans[i] = p.sumsOf(blocks)
 		}
@@ -65,13 +62,44 @@ func (p *planner) rollout(key planKey) {
 	}
 }
 
+// transitions launches the latents, D_u and the losses of n transitions (eq. du_obj).
+func (p *planner) transitions(n int, index address, space rolloutSpace, action *pass, share float32) {
+	t, c := p.t, &p.t.cfg.Rollout
+	nz, nu := t.layout.nets[2].in(), t.layout.nets[2].out()
+	p.launch("gpc_train_rollout_latents", min(ceil(n*nz, 256), 4096), 256, 0,
+		driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Address(index), driver.Address(t.data.next),
+		driver.Address(t.latents.z), driver.Address(t.latents.lie), driver.Float32(c.RollFraction), driver.Float32(c.FlowFraction),
+		driver.Address(space.in))
+	p.forward(action)
+	p.launch("gpc_train_rollout_loss", ceil(n, latentBlock), 32*latentBlock, 0,
+		driver.Int32(n), driver.Int32(nu), driver.Int32(quads(nu)), driver.Address(space.out), driver.Address(index), driver.Address(t.data.next),
+		driver.Address(t.data.u.at), driver.Int32(t.data.u.ld), driver.Address(t.data.risk),
+		driver.Address(t.latents.anchor), driver.Address(t.latents.reg), driver.Address(t.batch), driver.Float32(share),
+		driver.Float32(c.Delta), driver.Float32(c.Roll), driver.Float32(c.Flow), driver.Float32(c.Lie), driver.Float32(c.FlowFraction),
+		driver.Address(p.partial))
+}
+
+// chains launches those of n rows with their chains (eq. iclr-rollout-loss).
+func (p *planner) chains(n int, index address, space rolloutSpace, action *pass, share float32) {
+	t, c := p.t, &p.t.cfg.Rollout
+	nz, nu := t.layout.nets[2].in(), t.layout.nets[2].out()
+	p.launch("gpc_train_chain_latents", min(ceil(n*nz, 256), 4096), 256, 0,
+		driver.Int32(n), driver.Int32(nz), driver.Int32(quads(nz)), driver.Int32(c.Horizon), driver.Address(index),
+		driver.Address(t.latents.z), driver.Address(t.latents.chain), driver.Address(space.in))
+	p.forward(action)
+	p.launch("gpc_train_chain_loss", ceil(n, latentBlock), 32*latentBlock, 0,
+		driver.Int32(n), driver.Int32(nu), driver.Int32(quads(nu)), driver.Int32(c.Horizon), driver.Address(space.out), driver.Address(index),
+		driver.Address(t.data.u.at), driver.Int32(t.data.u.ld), driver.Address(t.latents.weight),
+		driver.Float32(share), driver.Float32(c.Roll), driver.Address(p.partial))
+}
+
 // PrepareRollout implements backend.Trainer.
 func (t *Trainer) PrepareRollout() error {
 	const op = "PrepareRollout"
 	if err := t.cfg.CheckPairs(op); err != nil {
 		return err
 	}
-	if !t.rolloutPrepared { // what the latents depend on is frozen since
+	if !t.rolloutPrepared || t.cfg.Rollout.Horizon > 0 { // what the latents depend on is frozen since
 		if err := t.prepareLatents(); err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}
@@ -113,16 +141,46 @@ func (t *Trainer) prepareLatents() error {
 		}
 		q := t.backend.queue(th)
 		room := func(n int) address { return q.alloc(m, 4*n) }
-		t.latents = rolloutData{z: room(rows * nz), lie: room(rows * nz), anchor: room(rows), reg: room(rows)}
+		t.latents = rolloutData{z: room(rows * nz)}
+		if t.cfg.Rollout.Horizon == 0 {
+			t.latents.lie, t.latents.anchor, t.latents.reg = room(rows*nz), room(rows), room(rows)
+		}
 		if q.err != nil {
 			return q.err
 		}
-		if err := t.encode(th); err != nil {
+		if err := t.encode(th); err != nil || t.cfg.Rollout.Horizon > 0 {
 			return err
 		}
 		var scratch memory
 		return errors.Join(t.lieLatents(th, &scratch, nets.DecoderS), scratch.free(th))
 	})
+}
+
+// SetChain implements backend.Trainer.
+func (t *Trainer) SetChain(c backend.Chain) error {
+	const op = "SetChain"
+	nz := t.layout.nets[0].out()
+	if err := t.cfg.CheckChain(op, t.rolloutPrepared, nz, c); err != nil {
+		return err
+	}
+	err := t.backend.do(func(th *driver.Thread) error {
+		q := t.backend.queue(th)
+		z, weight := dataMatrix{t.latents.chain, quads(nz)}, t.latents.weight
+		if z.at == 0 {
+			z.at, weight = q.alloc(&t.memory.latents, 4*c.Z.Rows*z.ld), q.alloc(&t.memory.latents, 4*c.Z.Rows)
+		}
+		z.fill(q, c.Z)
+		fill(q, weight, c.Weight)
+		if err := q.wait(); err != nil {
+			return err
+		}
+		t.latents.chain, t.latents.weight = z.at, weight
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
 }
 
 // encode writes E_x of all rows to latents.z.
@@ -199,16 +257,19 @@ func (t *Trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
 }
 
 func (t *Trainer) rollout(op string, rows []int32, train bool, header [batchHeader]float32) (backend.RolloutLosses, error) {
-	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, rows); err != nil {
+	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, t.latents.chain != 0, rows); err != nil {
 		return backend.RolloutLosses{}, err
 	}
-	// Eq. traj_weight: numerators over their batch mean.
-	mean := 0.0
-	for _, r := range rows {
-		mean += float64(t.cfg.Data.RiskWeight[r])
-	}
-	if mean /= float64(len(rows)); mean > 0 {
-		header[batchRisk] = float32(1 / mean)
+	chained := t.cfg.Rollout.Horizon > 0
+	if !chained {
+		// Eq. traj_weight: numerators over their batch mean.
+		mean := 0.0
+		for _, r := range rows {
+			mean += float64(t.cfg.Data.RiskWeight[r])
+		}
+		if mean /= float64(len(rows)); mean > 0 {
+			header[batchRisk] = float32(1 / mean)
+		}
 	}
 	var sums [rolloutLossCount]float64
 	err := t.call(planKey{rollout: true, rows: len(rows), train: train}, header, func(words []int32, _ []float32) { copy(words, rows) }, sums[:])
@@ -218,9 +279,12 @@ func (t *Trainer) rollout(op string, rows []int32, train bool, header [batchHead
 	for i := range sums {
 		sums[i] /= float64(len(rows))
 	}
-	loss := backend.RolloutLosses{
-		Act: sums[0], ActNext: sums[1], Delta: sums[2], Roll: sums[3], Flow: sums[4],
-		LieAct: sums[5], LieDelta: sums[6], LieAnchor: sums[7], LieReg: sums[8],
+	loss := backend.RolloutLosses{Act: sums[0], Roll: sums[1]}
+	if !chained {
+		loss = backend.RolloutLosses{
+			Act: sums[0], ActNext: sums[1], Delta: sums[2], Roll: sums[3], Flow: sums[4],
+			LieAct: sums[5], LieDelta: sums[6], LieAnchor: sums[7], LieReg: sums[8],
+		}
 	}
 	loss.Total = t.cfg.Rollout.Total(loss)
 	return loss, nil

@@ -28,8 +28,8 @@ type manifoldSpace struct {
 	nets     [4]activationSpace
 }
 
-// rolloutSpace is the workspace of rollout training: five latents of each
-// transition, latent l of transition r at row l·rows + r.
+// rolloutSpace is the workspace of rollout training: five latents of each transition,
+// or those of a row and its chain, latent l of transition r at row l·rows + r.
 type rolloutSpace struct {
 	in, out address
 	partial address
@@ -40,6 +40,7 @@ const (
 	latentBlock       = 8 // samples of a block of gpc_train_latent and gpc_train_rollout_loss
 	rolloutLatents    = 5
 	rolloutLossCount  = 9
+	chainLossCount    = 2
 	manifoldLossCount = 5
 )
 
@@ -81,11 +82,20 @@ func (t trainLayout) manifoldSpace(c *carver, rows, kappa int) manifoldSpace {
 }
 
 func (t trainLayout) rolloutSpace(c *carver, rows int) rolloutSpace {
+	latents := t.rolloutLatents()
 	return rolloutSpace{
-		in: c.take(rolloutLatents * rows * quads(t.nets[2].in())), out: c.take(rolloutLatents * rows * quads(t.nets[2].out())),
+		in: c.take(latents * rows * quads(t.nets[2].in())), out: c.take(latents * rows * quads(t.nets[2].out())),
 		partial: c.take(rolloutLossCount * ceil(rows, latentBlock)),
-		action:  c.activations(t.nets[2], rolloutLatents*rows),
+		action:  c.activations(t.nets[2], latents*rows),
 	}
+}
+
+// rolloutLatents is how many latents a row of rollout training has.
+func (t trainLayout) rolloutLatents() int {
+	if t.horizon > 0 {
+		return 1 + t.horizon
+	}
+	return rolloutLatents
 }
 
 // manifoldPartials is how many partial sums the losses of a micro-batch have at
@@ -117,7 +127,7 @@ func (t trainLayout) microBatch(cfg backend.TrainerConfig) int {
 // its own room, so that what lies between its rows stays zero.
 func (t *trainLayout) placeGradients(rows, kappa int) int {
 	total := 0
-	for n, most := range []int{(kappa + 1) * rows, rows, rolloutLatents * rows, 2 * rows} {
+	for n, most := range []int{(kappa + 1) * rows, rows, t.rolloutLatents() * rows, 2 * rows} {
 		for i := range t.nets[n] {
 			l := &t.nets[n][i]
 			l.gradient = total

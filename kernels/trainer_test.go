@@ -192,7 +192,7 @@ func TestWorkOfOPFTraining(t *testing.T) {
 	if m, r := cfg.Initial.ManifoldFLOPs(p.kappa)/1e6, cfg.Initial.RolloutFLOPs()/1e6; math.Abs(m-3.23) > 0.005 || math.Abs(r-2.22) > 0.005 {
 		t.Errorf("%.3f and %.3f MFLOP per sample", m, r)
 	}
-	trainer := &Trainer{backend: &Backend{device: driver.Device{Multiprocessors: 132}}, cfg: cfg, layout: newTrainLayout(cfg.Initial), micro: p.batch}
+	trainer := &Trainer{backend: &Backend{device: driver.Device{Multiprocessors: 132}}, cfg: cfg, layout: newTrainLayout(cfg), micro: p.batch}
 	if bytes := 4 * trainer.layout.placeGradients(p.batch, p.kappa); bytes/1_000_000 != 20 {
 		t.Errorf("%d bytes of partial gradients", bytes)
 	}

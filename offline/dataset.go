@@ -41,6 +41,9 @@ type Provenance struct {
 	Parameters    []domain.Variable    `json:"parameters"`
 	// Policy names the controller at whose visited states there are samples too.
 	Policy string `json:"policy,omitempty"`
+	// Distilled: all samples are that controller's decisions, in episodes of Regime.
+	Distilled bool   `json:"distilled,omitempty"`
+	Regime    string `json:"regime,omitempty"`
 }
 
 // Shard is the part of a dataset that one machine makes: chunk k belongs to the
@@ -115,7 +118,7 @@ func (h *Header) differs(o *Header) string {
 		{"case", a.Case, b.Case}, {"program", a.Program, b.Program}, {"seed", a.Seed, b.Seed},
 		{"scenarios", a.Scenarios, b.Scenarios}, {"adaptive", a.Adaptive, b.Adaptive}, {"weights", a.Weights, b.Weights},
 		{"scalarization", a.Scalarization, b.Scalarization}, {"chunk", a.Chunk, b.Chunk},
-		{"policy", a.Policy, b.Policy},
+		{"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime},
 	} {
 		if f.got != f.want {
 			return fmt.Sprintf("field %s is %v, want %v", f.name, f.got, f.want)
@@ -138,7 +141,7 @@ type Counters struct {
 	Scenarios int64 `json:"scenarios"` // scenarios tried
 	Retained  int64 `json:"retained"`  // scenarios with at least one sample
 	Discarded int64 `json:"discarded"` // scenarios without
-	Solves    int64 `json:"solves"`
+	Solves    int64 `json:"solves"`    // or episodes, of a distilled policy
 	// Infeasible and NotConverged are the solves without a solution. The first
 	// infeasible solve of a scenario that has no sample yet discards it: whether
 	// there is a feasible point does not depend on the preference.

@@ -43,6 +43,11 @@ type Options struct {
 	// which it is.
 	Policy     func() (domain.Controller, error)
 	PolicyName string
+	// Distil makes the policy the teacher: a scenario is an episode of the case's plant,
+	// drawn by Seed from no stream that evaluation draws from, nothing is solved, and the
+	// samples are the policy's own decisions (domain.Decoding). Regime is the episodes'.
+	Distil bool
+	Regime string
 	// Program and Command are recorded as they are.
 	Program, Command string
 }
@@ -56,7 +61,7 @@ type Progress struct {
 
 // header is the dataset that the options describe.
 func (o Options) header(c domain.Case) (Header, error) {
-	if c.MapProblem() == nil || c.Solver == nil {
+	if c.MapProblem() == nil || c.Solver == nil && !o.Distil {
 		return Header{}, errors.New("offline: the case has no solver; package offline/shooting has a generic one")
 	}
 	spec := c.MapProblem().Spec()
@@ -64,10 +69,14 @@ func (o Options) header(c domain.Case) (Header, error) {
 		Format: datasetFormat, Version: formatVersion, Shard: o.Shard, Command: o.Command, Layout: LayoutOf(spec),
 		Provenance: Provenance{
 			Case: spec.Name, Program: o.Program, Seed: o.Seed, Scenarios: o.Scenarios, Adaptive: o.Adaptive,
-			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Parameters: c.Solver.Parameters(), Policy: o.PolicyName,
+			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Policy: o.PolicyName,
+			Distilled: o.Distil, Regime: o.Regime,
 		},
 	}
 	p := &h.Provenance
+	if !o.Distil {
+		p.Parameters = c.Solver.Parameters()
+	}
 	if h.Shard == (Shard{}) {
 		h.Shard.Count = 1
 	}
@@ -85,7 +94,10 @@ func (o Options) header(c domain.Case) (Header, error) {
 	if (o.Policy == nil) != (o.PolicyName == "") {
 		return h, errors.New("offline: a policy and its name come together")
 	}
-	if _, ok := c.Solver.(domain.VisitedSolver); o.Policy != nil && (!ok || p.Scalarization != domain.WeightedSum) {
+	if o.Regime != "" && !o.Distil {
+		return h, fmt.Errorf("offline: regime %q is of episodes, and no policy is distilled", o.Regime)
+	}
+	if _, ok := c.Solver.(domain.VisitedSolver); o.Policy != nil && !o.Distil && (!ok || p.Scalarization != domain.WeightedSum) {
 		return h, fmt.Errorf("offline: case %s cannot solve from the states a policy visits, scalarization %q", spec.Name, p.Scalarization)
 	}
 	if !p.Adaptive && p.Weights.Count == 0 {
@@ -119,6 +131,12 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 	points, err := LatinHypercube(h.Provenance.Parameters, h.Provenance.Scenarios, opt.Seed)
 	if err != nil {
 		return total, err
+	}
+	var t *teacher
+	if opt.Distil {
+		if t, err = newTeacher(&c, &opt); err != nil {
+			return total, err
+		}
 	}
 	if err := begin(opt.OutDir, &h); err != nil {
 		return total, err
@@ -155,8 +173,10 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			progress(p)
 		}
 	}
-	if err := c.Solver.Prepare(ctx, opt.Seed, func(done, of int) { report(Progress{Stage: "prepare", Done: done, Total: of}) }); err != nil {
-		return finish(fmt.Errorf("offline: preparing the solver of %s: %w", h.Provenance.Case, err))
+	if !opt.Distil {
+		if err := c.Solver.Prepare(ctx, opt.Seed, func(done, of int) { report(Progress{Stage: "prepare", Done: done, Total: of}) }); err != nil {
+			return finish(fmt.Errorf("offline: preparing the solver of %s: %w", h.Provenance.Case, err))
+		}
 	}
 	policies := make([]domain.Controller, opt.Threads)
 	if opt.Policy != nil {
@@ -171,7 +191,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			return finish(fmt.Errorf("offline: stopped at %d of %d scenarios in %s, the same command continues: %w", p.Done, p.Total, opt.OutDir, err))
 		}
 		began := time.Now()
-		g := generator{solver: c.Solver, header: &h, spec: c.MapProblem().Spec(), points: points, policies: policies}
+		g := generator{solver: c.Solver, teacher: t, header: &h, spec: c.MapProblem().Spec(), points: points, policies: policies}
 		columns, counters, err := g.chunk(chunk, opt.Threads, func(now Counters) {
 			q := p
 			q.Done += int(now.Scenarios)
@@ -236,10 +256,11 @@ func writePart(dir string, h *Header, chunk int, c *Columns, counters Counters) 
 
 // generator solves the scenarios of a chunk.
 type generator struct {
-	solver domain.Solver
-	header *Header
-	spec   *domain.Spec
-	points [][]float64
+	solver  domain.Solver
+	teacher *teacher // instead of the solver; nil: none
+	header  *Header
+	spec    *domain.Spec
+	points  [][]float64
 	// policies are one for each thread, nil where none is asked for.
 	policies []domain.Controller
 }
@@ -329,6 +350,9 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		}
 		solve = func(k int) ([]domain.Sample, error) { return samples[k], errs[k] }
 	}
+	if g.teacher != nil {
+		solve = func(k int) ([]domain.Sample, error) { return g.teacher.episode(scenario, prefs[k], policy) }
+	}
 	for k, pref := range prefs {
 		number := int64(scenario)*int64(len(prefs)) + int64(k)
 		samples, err := solve(k)
@@ -339,7 +363,7 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		case errors.Is(err, domain.ErrNotConverged):
 			r.counters.NotConverged++
 		case err == nil:
-			if policy != nil {
+			if policy != nil && g.teacher == nil {
 				var visited []domain.Sample
 				if visited, err = g.solver.(domain.VisitedSolver).SolveVisited(scenario, g.points[scenario], pref, policy); err != nil {
 					break

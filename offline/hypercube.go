@@ -41,6 +41,7 @@ const (
 	streamAxis = iota + 1
 	streamWeights
 	streamSolve
+	streamEpisode
 )
 
 // stream is the generator of one purpose and index under a seed.

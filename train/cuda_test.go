@@ -32,7 +32,8 @@ func cuda(t testing.TB) backend.Backend {
 func TestTrainingOnCUDA(t *testing.T) {
 	be := cuda(t)
 	const scenarios = 8
-	resumesBitwise(t, be, scenarios, []int{2, 7})
+	resumesBitwise(t, be, scenarios, []int{2, 7}, false)
+	resumesBitwise(t, be, scenarios, []int{7}, true)
 	got := trained(t, toyOptions(be, scenarios))
 	want := trained(t, toyOptions(ref.New(), scenarios))
 	for i, w := range want.History {

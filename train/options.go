@@ -57,6 +57,11 @@ type Options struct {
 	LocalityWeight float64 // ω_2; 0: 0.5 as the paper has it, negative: none
 	Isometry       bool    // the compact isometry form of the locality loss
 
+	// Chain makes the rollout phase that of eq. iclr-rollout-loss instead of eq. du_obj:
+	// D_u at the latents that the navigator goes through from every row's localized code,
+	// as many as a plan has actions.
+	Chain bool `json:",omitzero"`
+
 	// What the losses and Adam are made of, filled in by resolve.
 	manifold backend.ManifoldLoss
 	rollout  backend.RolloutLoss
@@ -167,6 +172,9 @@ func (o Options) resolve() (Options, error) {
 		o.manifold.Isometry = o.Isometry
 	}
 	o.rollout = defaultRolloutLoss(spec.Navigation)
+	if o.Chain {
+		o.rollout.Horizon = spec.Plan
+	}
 	o.adam = backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	if o.RiskAction == 0 && o.RiskParameter == 0 {
 		o.RiskAction, o.RiskParameter = 1, 1

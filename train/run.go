@@ -115,7 +115,7 @@ type run struct {
 	// manifoldDecoder is D_u when the rollout phase began; nil before.
 	manifoldDecoder *model.MLP
 	probe           []int32
-	probed          []int32 // of the rollout phase: rows with a successor
+	probed          []int32 // of the rollout phase
 
 	fingerprint string
 	cursor      cursor
@@ -166,12 +166,16 @@ func (r *run) prepare() error {
 	if o.ManifoldEpochs > 0 {
 		r.phases = append(r.phases, phasePlan{Manifold, r.set.Train, o.ManifoldEpochs, o.LearningRate, streamManifoldOrder})
 	}
-	if o.RolloutEpochs > 0 && len(r.set.Pairs) > 0 {
-		r.phases = append(r.phases, phasePlan{Rollout, r.set.Pairs, o.RolloutEpochs, o.RolloutLearningRate, streamRolloutOrder})
+	refined, probed := r.set.Pairs, r.set.ValidationPairs
+	if o.Chain {
+		refined, probed = r.set.Train, r.set.Validation
+	}
+	if o.RolloutEpochs > 0 && len(refined) > 0 {
+		r.phases = append(r.phases, phasePlan{Rollout, refined, o.RolloutEpochs, o.RolloutLearningRate, streamRolloutOrder})
 	}
 	r.orderOf = [2]int{-1, -1}
 	r.probe = sampleRows(r.set.Validation, probeRows, o.Seed, streamProbe)
-	r.probed = sampleRows(r.set.ValidationPairs, probeRows, o.Seed, streamProbe)
+	r.probed = sampleRows(probed, probeRows, o.Seed, streamProbe)
 	r.trainer, err = o.Backend.NewTrainer(backend.TrainerConfig{
 		Data: r.set.Training, Initial: initial, Manifold: loss, Rollout: o.rollout, Adam: o.adam,
 		SpectralBound: float32(o.SpectralBound), MaxBatch: o.Batch, MaxNeighbours: o.NeighboursPerStep,
@@ -243,6 +247,11 @@ func (r *run) resume() error {
 	if err := r.trainer.Restore(s.trainerState(arrays)); err != nil {
 		return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)
 	}
+	if s.RolloutPrepared && c.Phase < len(r.phases) {
+		if err := r.setChain(); err != nil {
+			return err
+		}
+	}
 	r.cursor, r.history = c, s.History
 	r.progress(Progress{Note: fmt.Sprintf("resuming from %s at phase %d, epoch %d, step %d", r.opt.Checkpoint, c.Phase+1, c.Epoch+1, c.Step+1)})
 	return nil
@@ -279,6 +288,9 @@ func (r *run) epoch(ctx context.Context) error {
 		}
 		r.manifoldDecoder = nets.DecoderU
 		if err := r.trainer.PrepareRollout(); err != nil {
+			return err
+		}
+		if err := r.setChain(); err != nil {
 			return err
 		}
 	}
@@ -445,18 +457,39 @@ func (r *run) endEpoch(p phasePlan, rate float64) (*EpochRecord, error) {
 	return record, nil
 }
 
-// finish chooses the codes and calibrates.
+// finish is the trained model with where it comes from.
 func (r *run) finish() (*model.Model, error) {
 	o := &r.opt
 	nets, err := r.trainer.Networks()
 	if err != nil {
 		return nil, err
 	}
+	m, err := r.calibrated(nets)
+	if err != nil {
+		return nil, err
+	}
+	m.DecoderUManifold = r.manifoldDecoder
+	hash := o.Data.Hash
+	if hash == "" {
+		hash = o.Data.contentHash(o.Problem.Spec())
+	}
+	m.Provenance = model.Provenance{Command: o.Command, Seed: o.Seed, Version: o.Version, Samples: o.Data.S.Rows, DatasetHash: hash}
+	if m.Navigation, err = json.Marshal(o.Problem.Spec().Navigation); err != nil {
+		return nil, fmt.Errorf("train: %w", err)
+	}
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("train: the trained model does not hold together: %w", err)
+	}
+	return m, nil
+}
+
+// calibrated is a map of these networks: it chooses the codes and calibrates.
+func (r *run) calibrated(nets backend.Networks) (*model.Model, error) {
+	o := &r.opt
 	m := &model.Model{
 		Case:     o.Problem.Spec().Name,
 		EncoderX: nets.EncoderX, EncoderO: nets.EncoderO, DecoderU: nets.DecoderU, DecoderS: nets.DecoderS,
-		DecoderUManifold: r.manifoldDecoder,
-		NormX:            r.set.NormX, NormO: r.set.NormO, NormS: r.set.NormS, NormU: r.set.NormU,
+		NormX: r.set.NormX, NormO: r.set.NormO, NormS: r.set.NormS, NormU: r.set.NormU,
 	}
 	images, err := encode(o.Backend, nets.EncoderX, r.set.Training.X, r.set.Train)
 	if err != nil {
@@ -478,16 +511,5 @@ func (r *run) finish() (*model.Model, error) {
 		TauGeom: d.tauGeom, DeltaDec: d.deltaMax, DeltaDecP99: d.deltaP99, LatentSpread: spread(m.Codes),
 	}
 	m.Calibration.ObjectiveIdeal, m.Calibration.ObjectiveNadir = objectiveRange(o.Data.J)
-	hash := o.Data.Hash
-	if hash == "" {
-		hash = o.Data.contentHash(o.Problem.Spec())
-	}
-	m.Provenance = model.Provenance{Command: o.Command, Seed: o.Seed, Version: o.Version, Samples: o.Data.S.Rows, DatasetHash: hash}
-	if m.Navigation, err = json.Marshal(o.Problem.Spec().Navigation); err != nil {
-		return nil, fmt.Errorf("train: %w", err)
-	}
-	if err := m.Validate(); err != nil {
-		return nil, fmt.Errorf("train: the trained model does not hold together: %w", err)
-	}
 	return m, nil
 }

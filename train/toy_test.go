@@ -22,7 +22,7 @@ func newToy() toy {
 		Margins:    []domain.Variable{{Name: "inside"}},
 		Plan:       1, Steps: 5, StepSeconds: 1,
 		Semantic:   domain.Semantic{K: []float64{1, 1}, Epsilon: []float64{1, 1}, Rho: 1},
-		Navigation: domain.Navigation{LatentStep: 0.1, MetricLambda: 1e-3, TopK: 3, LieGain: 0.5, LieScale: 1},
+		Navigation: domain.Navigation{LatentStep: 0.1, MetricLambda: 1e-3, TopK: 3, LieGain: 0.5, LieScale: 1, Epsilon: 0.1, VMax: 1, RetractionMix: 0.1, Neighbours: 3},
 		Training: domain.Training{
 			Latent: 4, Hidden: 32, ManifoldEpochs: 3, RolloutEpochs: 2, Batch: 64,
 			LearningRate: 1e-3, SpectralBound: 20, Codes: 40, LocalNeighbours: 4,

@@ -225,14 +225,24 @@ type ManifoldLoss struct {
 }
 
 // RolloutLoss holds the weights of eq. du_obj and the constants of the Lie
-// rollout latent, eq. du_lie_latent.
+// rollout latent, eq. du_lie_latent; or, with a Horizon, says that the rollout phase is of
+// eq. iclr-rollout-loss, of which Roll is the weight (see Chain).
 type RolloutLoss struct {
+	Horizon                  int     `json:",omitzero"`
 	Delta, Roll, Flow, Lie   float32 // λ_δ, λ_roll, λ_flow, λ_Lie
 	RollFraction             float32 // α of ẑ^α
 	FlowFraction             float32 // α_f
 	MetricLambda             float32
 	TopK                     int
 	LieGain, LieScale, LieDt float32
+}
+
+// Chain holds what eq. iclr-rollout-loss is taken over: z̃_h of row i, h = 1 … Horizon,
+// is row i·Horizon + h − 1 of Z, with its weight ω at the same place. Rows that no step
+// is given may hold anything finite.
+type Chain struct {
+	Z      tensor.Matrix // [N·Horizon, n_z]
+	Weight []float32
 }
 
 // Adam holds the optimiser's constants; the learning rate is given per step.
@@ -278,7 +288,18 @@ type Trainer interface {
 	// PrepareRollout freezes E_x, E_o and D_s and precomputes z, ẑ^α, ẑ^{α_f}
 	// and z̃ for every row with a successor; it resets D_u's moments and the count
 	// of rollout steps. ManifoldStep is an error from then on.
+	// With a Horizon nothing is precomputed: the latents are SetChain's.
 	PrepareRollout() error
+	// SetChain gives the latents of a rollout phase with a Horizon. It is called after
+	// PrepareRollout or Restore, which forget the chain, and copies it. Rows need no
+	// successors then, and of the losses there are
+	//
+	//	Act  = (1/B) Σ_b ‖D_u(z_b) − u_b‖²,  z_b = E_x(x_b)
+	//	Roll = (1/B) Σ_b Σ_h ω_{b,h} ‖Π_h D_u(z̃_{b,h}) − Π_h u_b‖²
+	//
+	// with Π_h the h-th of Horizon equal parts of the plan, and Total = Act + Roll's
+	// weight · Roll.
+	SetChain(c Chain) error
 	// RolloutStep makes one Adam update of D_u on rows that have a successor.
 	RolloutStep(rows []int32, lr float32) (RolloutLosses, error)
 	RolloutLoss(rows []int32) (RolloutLosses, error)

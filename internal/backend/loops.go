@@ -115,7 +115,8 @@ type LoopsInput struct {
 	C    []float64     // [B·n_c] context, physical units
 	Slot tensor.Matrix // [B, 1+M] the preference as E_x reads it
 	Tau  []float32     // [B] τ_t of the residual filter
-	// Smoothing is α of each row, z_t = (1−α) z_{t−1} + α z; 1: z as it is.
+	// Smoothing is α of each row, z_t = (1−α) z_{t−1} + α z; 1: z as it is,
+	// 0: z_{t−1}.
 	Smoothing []float32
 	Hold      []bool
 	Steering  []Steering
@@ -180,8 +181,8 @@ func (c *LoopsConfig) Check(rows int, in *LoopsInput, out *LoopsOutput) error {
 		}
 	}
 	for i, a := range in.Smoothing {
-		if !(a > 0 && a <= 1) || a < 1 && !c.Smooths {
-			return fmt.Errorf("%s: the smoothing of loop %d is %v, want it in (0, 1], and 1 without Smooths", op, i, a)
+		if !(a >= 0 && a <= 1) || a < 1 && !c.Smooths {
+			return fmt.Errorf("%s: the smoothing of loop %d is %v, want it in [0, 1], and 1 without Smooths", op, i, a)
 		}
 	}
 	return nil

@@ -32,8 +32,8 @@ func (n Networks) ManifoldFLOPs(kappa int) float64 {
 	return 2 * float64((1+kappa)*gradientMulAdds(n.EncoderX)+gradientMulAdds(n.EncoderO)+3*n.DecoderU.MulAdds()+2*3*n.DecoderS.MulAdds())
 }
 
-// RolloutFLOPs is that of a transition of a rollout update: D_u at five latents,
-// without the gradient of its inputs.
+// RolloutFLOPs is that of a transition of a rollout update by eq. du_obj: D_u at five
+// latents, without the gradient of its inputs.
 func (n Networks) RolloutFLOPs() float64 { return 2 * 5 * float64(gradientMulAdds(n.DecoderU)) }
 
 // gradientMulAdds counts a forward and a backward pass without the gradient of the
@@ -99,6 +99,9 @@ func (c TrainerConfig) Validate() error {
 	if k := c.Rollout.TopK; k < 0 || k > nz {
 		return fmt.Errorf("trainer: rollout TopK is %d, want 0 to the latent size %d", k, nz)
 	}
+	if h := c.Rollout.Horizon; h < 0 || h > 0 && d.U.Cols%h != 0 {
+		return fmt.Errorf("trainer: rollout Horizon is %d, want 0 or a divisor of the %d components of a plan", h, d.U.Cols)
+	}
 	if k := float64(c.SpectralBound); !(k >= 0) || math.IsInf(k, 0) {
 		return fmt.Errorf("trainer: spectral bound is %v, want a finite number ≥ 0", k)
 	}
@@ -129,13 +132,19 @@ func (c *TrainerConfig) CheckManifold(op string, rows, neighbours []int32, kerne
 }
 
 // CheckRollout says what is wrong with the rows of a rollout update, of a trainer
-// that is prepared for it or not.
-func (c *TrainerConfig) CheckRollout(op string, prepared bool, rows []int32) error {
+// that is prepared for it or not, and has a chain or not.
+func (c *TrainerConfig) CheckRollout(op string, prepared, chained bool, rows []int32) error {
 	if !prepared {
 		return fmt.Errorf("%s: call PrepareRollout first", op)
 	}
+	if !chained && c.Rollout.Horizon > 0 {
+		return fmt.Errorf("%s: call SetChain first", op)
+	}
 	if err := c.checkRows(op, rows); err != nil {
 		return err
+	}
+	if c.Rollout.Horizon > 0 {
+		return nil
 	}
 	for i, r := range rows {
 		if c.Data.Next[r] < 0 {
@@ -162,9 +171,33 @@ func CheckRate(op string, lr float32) error {
 	return nil
 }
 
-// CheckPairs says where no row of the data set has a successor.
+// CheckChain says what is wrong with a chain of latents of size nz for a trainer that is
+// prepared for rollout training or not.
+func (c *TrainerConfig) CheckChain(op string, prepared bool, nz int, chain Chain) error {
+	rows := c.Data.X.Rows * c.Rollout.Horizon
+	switch {
+	case c.Rollout.Horizon == 0:
+		return fmt.Errorf("%s: the rollout phase has no Horizon", op)
+	case !prepared:
+		return fmt.Errorf("%s: call PrepareRollout first", op)
+	case len(chain.Weight) != rows:
+		return fmt.Errorf("%s: %d weights for %d rows and Horizon %d", op, len(chain.Weight), c.Data.X.Rows, c.Rollout.Horizon)
+	}
+	if err := tensor.Check(op, "Z", chain.Z, rows, nz); err != nil {
+		return err
+	}
+	for i, w := range chain.Weight {
+		if w64 := float64(w); !(w64 >= 0) || math.IsInf(w64, 0) || !tensor.Finite(chain.Z.Row(i)) {
+			return fmt.Errorf("%s: latent %d is %v with weight %v, want finite numbers and a weight ≥ 0", op, i, chain.Z.Row(i), w)
+		}
+	}
+	return nil
+}
+
+// CheckPairs says where no row of the data set has a successor although the rollout
+// phase is of transitions.
 func (c *TrainerConfig) CheckPairs(op string) error {
-	if !slices.ContainsFunc(c.Data.Next, func(n int32) bool { return n >= 0 }) {
+	if c.Rollout.Horizon == 0 && !slices.ContainsFunc(c.Data.Next, func(n int32) bool { return n >= 0 }) {
 		return fmt.Errorf("%s: no row of the data set has a successor", op)
 	}
 	return nil

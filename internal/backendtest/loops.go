@@ -52,7 +52,7 @@ func runLoops(b backend.Backend, cfg backend.LoopsConfig, seed uint64) (out []ba
 			in.Slot.Row(i)[0] = 1
 			in.Tau[i], in.Smoothing[i], in.Steering[i] = 2, 1, backend.Steering(i%3)
 			if step > 0 {
-				in.Smoothing[i] = 1 / float32(1+i%3)
+				in.Smoothing[i] = []float32{1, 0.5, 0}[i%3]
 			}
 			in.Hold[i] = step == 1 && i == 1
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -162,6 +163,7 @@ type trainerMutant struct {
 	backend.Trainer
 	rate  float32
 	state func(*backend.TrainerState)
+	chain func(*backend.Chain)
 }
 
 func (t trainerMutant) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (backend.ManifoldLosses, error) {
@@ -170,6 +172,13 @@ func (t trainerMutant) ManifoldStep(rows, neighbours []int32, kernel []float32, 
 
 func (t trainerMutant) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
 	return t.Trainer.RolloutStep(rows, lr*(1+t.rate))
+}
+
+func (t trainerMutant) SetChain(c backend.Chain) error {
+	if t.chain != nil {
+		t.chain(&c)
+	}
+	return t.Trainer.SetChain(c)
 }
 
 func (t trainerMutant) State() (backend.TrainerState, error) {
@@ -265,6 +274,10 @@ func TestSuiteFindsMistakes(t *testing.T) {
 		{"trainer-manifold", "no spectral bound", mutant{mapTrain: func(c *backend.TrainerConfig) { c.SpectralBound = 0 }}},
 		{"trainer-rollout", "Lie residual left out", mutant{mapTrain: func(c *backend.TrainerConfig) { c.Rollout.LieGain = 0 }}},
 		{"trainer-rollout", "risk weights left out", mutant{mapTrain: func(c *backend.TrainerConfig) { c.Data.RiskWeight = make([]float32, trainingRows) }}},
+		{"trainer-chain", "weights of the chain left out", mutant{mapTrainer: trainer(trainerMutant{chain: func(c *backend.Chain) {
+			c.Weight = slices.Repeat([]float32{1}, len(c.Weight))
+		}})}},
+		{"trainer-chain", "λ_roll left out", mutant{mapTrain: func(c *backend.TrainerConfig) { c.Rollout.Roll = 1 }}},
 		{"trainer-resume", "moments not saved", mutant{mapTrainer: trainer(trainerMutant{state: func(s *backend.TrainerState) {
 			for name, v := range s.Arrays {
 				if strings.HasSuffix(name, ".m") {

@@ -71,6 +71,7 @@ var checks = []struct {
 	{"loops", checkLoops},
 	{"trainer-manifold", checkManifold},
 	{"trainer-rollout", checkRollout},
+	{"trainer-chain", checkChain},
 	{"trainer-resume", checkResume},
 	{"trainer-shapes", checkTrainerShapes},
 	{"threads", checkThreads},

@@ -70,21 +70,32 @@ func everything(t testing.TB, b backend.Backend) map[string][]float32 {
 	results["localize"] = all(l.z.Data, asFloat.Data, l.residual)
 
 	for _, c := range []trainerCase{trainerCases[1], trainerCases[4]} {
-		trainer, err := b.NewTrainer(c.config(1505))
-		check(err)
-		for step := range 2 {
-			rows, neighbours, kernel := c.manifoldArguments(step)
-			loss, err := trainer.ManifoldStep(rows, neighbours, kernel, trainerRate)
+		for _, chained := range []bool{false, true} {
+			cfg, chain := c.config(1505), backend.Chain{}
+			name := "training, " + c.name
+			if chained {
+				cfg, chain = c.chained(cfg, 1506)
+				name += ", along chains"
+			}
+			trainer, err := b.NewTrainer(cfg)
 			check(err)
-			results["training, "+c.name] = append(results["training, "+c.name], float32(loss.Total))
+			for step := range 2 {
+				rows, neighbours, kernel := c.manifoldArguments(step)
+				loss, err := trainer.ManifoldStep(rows, neighbours, kernel, trainerRate)
+				check(err)
+				results[name] = append(results[name], float32(loss.Total))
+			}
+			check(trainer.PrepareRollout())
+			if chained {
+				check(trainer.SetChain(chain))
+			}
+			for step := range 2 {
+				loss, err := trainer.RolloutStep(c.rolloutRows(step), trainerRate)
+				check(err)
+				results[name] = append(results[name], float32(loss.Total))
+			}
+			results[name] = append(results[name], networkParameters(t, trainer)...)
 		}
-		check(trainer.PrepareRollout())
-		for step := range 2 {
-			loss, err := trainer.RolloutStep(c.rolloutRows(step), trainerRate)
-			check(err)
-			results["training, "+c.name] = append(results["training, "+c.name], float32(loss.Total))
-		}
-		results["training, "+c.name] = append(results["training, "+c.name], networkParameters(t, trainer)...)
 	}
 	return results
 }

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -171,58 +172,128 @@ func checkManifold(t testing.TB, open Open) {
 }
 
 func checkRollout(t testing.TB, open Open) {
-	b := opened(t, open, 0)
 	for i, c := range trainerCases {
 		cfg := c.config(uint64(1200 + i))
-		got, want := newTrainer(t, b, cfg), newTrainer(t, ref.New(), cfg)
-		for _, trainer := range []backend.Trainer{got, want} {
-			if err := trainer.PrepareRollout(); err != nil {
-				t.Fatalf("%s: PrepareRollout: %v", c.name, err)
-			}
+		c.compareRollout(t, open, cfg, func(trainer backend.Trainer) error { return trainer.PrepareRollout() })
+	}
+}
+
+// horizon divides the plan of the case.
+func (c trainerCase) horizon() int {
+	if c.u%3 == 0 {
+		return 3
+	}
+	return c.u
+}
+
+// chained makes the rollout phase of a configuration one along chains, without
+// successors.
+func (c trainerCase) chained(cfg backend.TrainerConfig, seed uint64) (backend.TrainerConfig, backend.Chain) {
+	rng := newRand(seed)
+	cfg.Rollout.Horizon = c.horizon()
+	cfg.Data.Next, cfg.Data.RiskWeight = nil, nil
+	chain := backend.Chain{Z: strided(testdomain.Matrix(rng, trainingRows*c.horizon(), c.latent))}
+	for range chain.Z.Rows {
+		chain.Weight = append(chain.Weight, 2*rng.Float32())
+	}
+	return cfg, chain
+}
+
+func checkChain(t testing.TB, open Open) {
+	for i, c := range trainerCases {
+		cfg, chain := c.chained(c.config(uint64(1250+i)), uint64(1260+i))
+		c.compareRollout(t, open, cfg, func(trainer backend.Trainer) error {
+			return errors.Join(trainer.PrepareRollout(), trainer.SetChain(chain))
+		})
+	}
+	c := trainerCases[4]
+	cfg, chain := c.chained(c.config(1270), 1271)
+	b := opened(t, open, 0)
+	trainer := newTrainer(t, b, cfg)
+	wantError(t, "SetChain before PrepareRollout", func() error { return trainer.SetChain(chain) })
+	must.OK(t, trainer.PrepareRollout())
+	wantError(t, "RolloutStep before SetChain", func() error { _, err := trainer.RolloutStep([]int32{0}, trainerRate); return err })
+	for what, bad := range map[string]func(*backend.Chain){
+		"a weight too few":  func(c *backend.Chain) { c.Weight = c.Weight[1:] },
+		"a negative weight": func(c *backend.Chain) { c.Weight[5] = -1 },
+		"a row too few":     func(c *backend.Chain) { c.Z = c.Z.Slice(1, c.Z.Rows) },
+		"a NaN":             func(c *backend.Chain) { c.Z.Row(7)[0] = float32(math.NaN()) },
+	} {
+		wrong := backend.Chain{Z: chain.Z.Clone(), Weight: slices.Clone(chain.Weight)}
+		bad(&wrong)
+		wantError(t, "SetChain with "+what, func() error { return trainer.SetChain(wrong) })
+	}
+	must.OK(t, trainer.SetChain(chain))
+	must.Get(trainer.RolloutStep([]int32{9}, trainerRate))(t)
+	plain := newTrainer(t, b, c.config(1272))
+	must.OK(t, plain.PrepareRollout())
+	wantError(t, "SetChain without a Horizon", func() error { return plain.SetChain(chain) })
+	cfg.Rollout.Horizon = 5
+	wantError(t, "a Horizon that divides no plan", func() error { _, err := b.NewTrainer(cfg); return err })
+}
+
+// compareRollout makes the same rollout steps on a backend and on the reference.
+func (c trainerCase) compareRollout(t testing.TB, open Open, cfg backend.TrainerConfig, prepare func(backend.Trainer) error) {
+	got, want := newTrainer(t, opened(t, open, 0), cfg), newTrainer(t, ref.New(), cfg)
+	for _, trainer := range []backend.Trainer{got, want} {
+		if err := prepare(trainer); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
 		}
-		for step := range trainerSteps {
-			rows := c.rolloutRows(step)
-			before, err := got.RolloutLoss(rows)
-			if err != nil {
-				t.Fatalf("%s: RolloutLoss: %v", c.name, err)
-			}
-			gotLoss, err := got.RolloutStep(rows, trainerRate)
-			if err != nil {
-				t.Fatalf("%s: RolloutStep: %v", c.name, err)
-			}
-			wantLoss, err := want.RolloutStep(rows, trainerRate)
-			if err != nil {
-				t.Fatalf("%s: reference: %v", c.name, err)
-			}
-			if err := compareLosses(gotLoss, wantLoss); err != nil {
-				t.Errorf("%s, step %d: %v", c.name, step, err)
-			}
-			if err := compareLosses(before, wantLoss); err != nil {
-				t.Errorf("%s, step %d: RolloutLoss before the step: %v", c.name, step, err)
-			}
+	}
+	for step := range trainerSteps {
+		rows := c.rolloutRows(step)
+		before, err := got.RolloutLoss(rows)
+		if err != nil {
+			t.Fatalf("%s: RolloutLoss: %v", c.name, err)
 		}
-		after := networkParameters(t, got)
-		if err := c.compareParameters(after, networkParameters(t, want)); err != nil {
-			t.Errorf("%s: %v", c.name, err)
+		gotLoss, err := got.RolloutStep(rows, trainerRate)
+		if err != nil {
+			t.Fatalf("%s: RolloutStep: %v", c.name, err)
 		}
-		// Only D_u has moved.
-		nets := must.Get(got.Networks())(t)
-		if slices.Equal(after, parameters(cfg.Initial)) {
-			t.Errorf("%s: rollout steps moved nothing", c.name)
+		wantLoss, err := want.RolloutStep(rows, trainerRate)
+		if err != nil {
+			t.Fatalf("%s: reference: %v", c.name, err)
 		}
-		nets.DecoderU = cfg.Initial.DecoderU
-		if err := identical(parameters(nets), parameters(cfg.Initial)); err != nil {
-			t.Errorf("%s: a frozen network moved: %v", c.name, err)
+		if err := compareLosses(gotLoss, wantLoss); err != nil {
+			t.Errorf("%s, step %d: %v", c.name, step, err)
 		}
+		if err := compareLosses(before, wantLoss); err != nil {
+			t.Errorf("%s, step %d: RolloutLoss before the step: %v", c.name, step, err)
+		}
+	}
+	after := networkParameters(t, got)
+	if err := c.compareParameters(after, networkParameters(t, want)); err != nil {
+		t.Errorf("%s: %v", c.name, err)
+	}
+	// Only D_u has moved.
+	nets := must.Get(got.Networks())(t)
+	if slices.Equal(after, parameters(cfg.Initial)) {
+		t.Errorf("%s: rollout steps moved nothing", c.name)
+	}
+	nets.DecoderU = cfg.Initial.DecoderU
+	if err := identical(parameters(nets), parameters(cfg.Initial)); err != nil {
+		t.Errorf("%s: a frozen network moved: %v", c.name, err)
 	}
 }
 
 // checkResume interrupts both kinds of training and compares with the run that
 // was not.
 func checkResume(t testing.TB, open Open) {
+	checkResumeOf(t, open, func(c trainerCase, seed uint64) (backend.TrainerConfig, func(backend.Trainer) error) {
+		return c.config(seed), func(backend.Trainer) error { return nil }
+	})
+	checkResumeOf(t, open, func(c trainerCase, seed uint64) (backend.TrainerConfig, func(backend.Trainer) error) {
+		cfg, chain := c.chained(c.config(seed), 1310)
+		return cfg, func(trainer backend.Trainer) error { return trainer.SetChain(chain) }
+	})
+}
+
+// checkResumeOf resumes runs of a configuration; chain is called where a rollout phase
+// begins or goes on.
+func checkResumeOf(t testing.TB, open Open, config func(trainerCase, uint64) (backend.TrainerConfig, func(backend.Trainer) error)) {
 	b := opened(t, open, 0)
 	c := trainerCases[3]
-	cfg := c.config(1300)
+	cfg, chain := config(c, 1300)
 	manifold := func(trainer backend.Trainer, from, to int) {
 		for step := from; step < to; step++ {
 			rows, neighbours, kernel := c.manifoldArguments(step)
@@ -257,6 +328,9 @@ func checkResume(t testing.TB, open Open) {
 		if err := trainer.Restore(s); err != nil {
 			t.Fatalf("Restore: %v", err)
 		}
+		if s.RolloutPrepared {
+			must.OK(t, chain(trainer))
+		}
 		return trainer
 	}
 	same := func(what string, got, want backend.Trainer) {
@@ -285,6 +359,7 @@ func checkResume(t testing.TB, open Open) {
 	if err := straight.PrepareRollout(); err != nil {
 		t.Fatalf("PrepareRollout: %v", err)
 	}
+	must.OK(t, chain(straight))
 	rollout(straight, 0, 2)
 	inRollout := snapshot(straight)
 	rollout(straight, 2, 5)
@@ -302,6 +377,7 @@ func checkResume(t testing.TB, open Open) {
 	} else if err := reference.Restore(inRollout); err != nil {
 		t.Errorf("the reference does not take the state: %v", err)
 	} else {
+		must.OK(t, chain(reference))
 		rollout(reference, 2, 5)
 		if err := c.compareParameters(networkParameters(t, straight), networkParameters(t, reference)); err != nil {
 			t.Errorf("the reference resumed from the backend's state: %v", err)

@@ -230,3 +230,34 @@ func TestRiskWeightsHaveMeanOne(t *testing.T) {
 		t.Errorf("weights of transitions without risk are %v, want 1", w)
 	}
 }
+
+func TestChainGradientMatchesDifferences(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	nets := testNetworks(rng)
+	batch := ref.ChainBatch{Z: normals(rng, 4, 3), U: normals(rng, 4, 2)}
+	for range batch.Z {
+		batch.Chain, batch.Weight = append(batch.Chain, normals(rng, 2, 3)), append(batch.Weight, []float64{rng.Float64(), 3 * rng.Float64()})
+	}
+	loss, grad := ref.ChainLoss(nets.DecoderU, batch, testRollout)
+	if !(loss.Act > 0 && loss.Roll > 0) || loss.Total != loss.Act+float64(testRollout.Roll)*loss.Roll {
+		t.Errorf("losses %+v, want both terms at work and their weighted sum", loss)
+	}
+	value := func() float64 {
+		l, _ := ref.ChainLoss(nets.DecoderU, batch, testRollout)
+		return l.Total
+	}
+	for l := range nets.DecoderU.Layers {
+		checkGradient(t, "D_u weights", nets.DecoderU.Layers[l].W, grad.Layers[l].W, value)
+		checkGradient(t, "D_u biases", nets.DecoderU.Layers[l].B, grad.Layers[l].B, value)
+	}
+	// A latent is asked for its own part of the plan alone.
+	before := loss.Roll
+	batch.U[0][1] += 5
+	batch.Weight[0][1], batch.Weight[1] = 0, []float64{0, 0}
+	loss, _ = ref.ChainLoss(nets.DecoderU, batch, testRollout)
+	batch.U[0][1] -= 5
+	again, _ := ref.ChainLoss(nets.DecoderU, batch, testRollout)
+	if loss.Roll != again.Roll || !(loss.Roll < before) {
+		t.Errorf("Roll is %v with another second part and %v without, before %v", loss.Roll, again.Roll, before)
+	}
+}

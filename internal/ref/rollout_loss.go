@@ -138,3 +138,40 @@ func RolloutLoss(decoderU *MLP, batch RolloutBatch, w backend.RolloutLoss) (back
 	loss.Total = w.Total(loss)
 	return loss, grad
 }
+
+// ChainBatch is one batch of rows for ChainLoss.
+type ChainBatch struct {
+	Z      [][]float64   // z = E_x(x)
+	Chain  [][][]float64 // z̃_h, h = 1 … H, of each row
+	Weight [][]float64   // ω_h of each
+	U      [][]float64   // targets, normalised units
+}
+
+// ChainLoss returns Act and Roll of eq. iclr-rollout-loss (see backend.Trainer.SetChain)
+// and the gradient of Act + λ_roll Roll with respect to D_u. The chain is held fixed:
+// a latent is where the navigator went, not a parameter.
+func ChainLoss(decoderU *MLP, batch ChainBatch, w backend.RolloutLoss) (backend.RolloutLosses, *MLP) {
+	var loss backend.RolloutLosses
+	grad := decoderU.ZeroLike()
+	rows := float64(len(batch.Z))
+	for b, z := range batch.Z {
+		pass := decoderU.Run(z)
+		residual := sub(pass.Output(), batch.U[b])
+		loss.Act += squaredNorm(residual) / rows
+		decoderU.Backward(pass, scaled(2/rows, residual), grad)
+		part := len(residual) / len(batch.Chain[b])
+		for h, z := range batch.Chain[b] {
+			weight := batch.Weight[b][h]
+			pass := decoderU.Run(z)
+			bar := make([]float64, len(residual))
+			for i := h * part; i < (h+1)*part; i++ {
+				r := pass.Output()[i] - batch.U[b][i]
+				loss.Roll += weight * r * r / rows
+				bar[i] = 2 * float64(w.Roll) * weight * r / rows
+			}
+			decoderU.Backward(pass, bar, grad)
+		}
+	}
+	loss.Total = w.Total(loss)
+	return loss, grad
+}

@@ -27,6 +27,7 @@ type Trainer struct {
 	rolloutSteps    int64
 	rolloutPrepared bool
 	latents         map[int32]RolloutLatents
+	chain           backend.Chain // without rows: none
 }
 
 // NewTrainer implements backend.Backend. Data and networks are copied.
@@ -137,13 +138,23 @@ func (t *Trainer) PrepareRollout() error {
 	return nil
 }
 
+// SetChain implements backend.Trainer.
+func (t *Trainer) SetChain(c backend.Chain) error {
+	if err := t.cfg.CheckChain("SetChain", t.rolloutPrepared, t.nets.DecoderU.In(), c); err != nil {
+		return err
+	}
+	t.chain = backend.Chain{Z: c.Z.Clone(), Weight: slices.Clone(c.Weight)}
+	return nil
+}
+
 func (t *Trainer) computeLatents() error {
 	if err := t.cfg.CheckPairs("PrepareRollout"); err != nil {
 		return err
 	}
+	t.chain = backend.Chain{}
 	latents := map[int32]RolloutLatents{}
 	for i, next := range t.cfg.Data.Next {
-		if next < 0 {
+		if next < 0 || t.cfg.Rollout.Horizon > 0 {
 			continue
 		}
 		z := t.nets.EncoderX.Forward(wide(t.cfg.Data.X.Row(i)))
@@ -154,11 +165,26 @@ func (t *Trainer) computeLatents() error {
 	return nil
 }
 
-func (t *Trainer) rolloutBatch(op string, rows []int32) (RolloutBatch, error) {
-	var batch RolloutBatch
-	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, rows); err != nil {
-		return batch, err
+// rolloutLoss is the loss of the rollout phase and its gradient.
+func (t *Trainer) rolloutLoss(op string, rows []int32) (loss backend.RolloutLosses, grad *MLP, err error) {
+	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, t.chain.Z.Rows > 0, rows); err != nil {
+		return loss, nil, err
 	}
+	if h := t.cfg.Rollout.Horizon; h > 0 {
+		var batch ChainBatch
+		for _, r := range rows {
+			batch.Z = append(batch.Z, t.nets.EncoderX.Forward(wide(t.cfg.Data.X.Row(int(r)))))
+			batch.U = append(batch.U, wide(t.cfg.Data.U.Row(int(r))))
+			var chain [][]float64
+			for i := int(r) * h; i < int(r+1)*h; i++ {
+				chain = append(chain, wide(t.chain.Z.Row(i)))
+			}
+			batch.Chain, batch.Weight = append(batch.Chain, chain), append(batch.Weight, wide(t.chain.Weight[int(r)*h:int(r+1)*h]))
+		}
+		loss, grad = ChainLoss(t.nets.DecoderU, batch, t.cfg.Rollout)
+		return loss, grad, nil
+	}
+	var batch RolloutBatch
 	for _, r := range rows {
 		next := t.cfg.Data.Next[r]
 		batch.Latents = append(batch.Latents, t.latents[r])
@@ -166,30 +192,26 @@ func (t *Trainer) rolloutBatch(op string, rows []int32) (RolloutBatch, error) {
 		batch.UNext = append(batch.UNext, wide(t.cfg.Data.U.Row(int(next))))
 		batch.Risk = append(batch.Risk, float64(t.cfg.Data.RiskWeight[r]))
 	}
-	return batch, nil
+	loss, grad = RolloutLoss(t.nets.DecoderU, batch, t.cfg.Rollout)
+	return loss, grad, nil
 }
 
 // RolloutLoss implements backend.Trainer.
 func (t *Trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
-	batch, err := t.rolloutBatch("RolloutLoss", rows)
-	if err != nil {
-		return backend.RolloutLosses{}, err
-	}
-	loss, _ := RolloutLoss(t.nets.DecoderU, batch, t.cfg.Rollout)
-	return loss, nil
+	loss, _, err := t.rolloutLoss("RolloutLoss", rows)
+	return loss, err
 }
 
 // RolloutStep implements backend.Trainer. The losses are those before the
 // update.
 func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
-	batch, err := t.rolloutBatch("RolloutStep", rows)
+	loss, grad, err := t.rolloutLoss("RolloutStep", rows)
 	if err != nil {
 		return backend.RolloutLosses{}, err
 	}
 	if err := backend.CheckRate("RolloutStep", lr); err != nil {
 		return backend.RolloutLosses{}, err
 	}
-	loss, grad := RolloutLoss(t.nets.DecoderU, batch, t.cfg.Rollout)
 	t.rolloutSteps++
 	t.update(2, grad, t.rolloutSteps, lr)
 	return loss, nil

@@ -1,0 +1,84 @@
+package batchnav
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/loops"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// chainRows observations go along their chains together.
+const chainRows = 1024
+
+// Chain lets every observation, a row of s, c and slot (domain.Preference.Slot) in
+// physical units, take horizon latent steps as a decision takes one: the first from the
+// localized code, each further one from where the last ended, through the priority, flow,
+// Lie residual and retraction (z̃_1 … z̃_H of eq. iclr-rollout-loss). visit is given each
+// latent with the clipped plan decoded there, in order of steps within a row; both are
+// valid during the call. finite is false where the guards left no number.
+func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, horizon int, s, c, slot tensor.Matrix, visit func(row, step int, z, plan []float32, finite bool)) error {
+	l, err := load(b, m, p, &opt)
+	if err != nil {
+		return err
+	}
+	n, nc, objectives := min(s.Rows, chainRows), l.spec.ContextSize(), l.spec.ObjectiveSize()
+	kept, err := l.loops(n)
+	if err != nil {
+		return err
+	}
+	in := backend.LoopsInput{
+		S: tensor.New(n, s.Cols), C: make([]float64, n*nc), Slot: tensor.New(n, slot.Cols),
+		Tau: make([]float32, n), Smoothing: make([]float32, n), Hold: make([]bool, n),
+		Steering: make([]backend.Steering, n), Sigma: make([]float64, n*objectives),
+	}
+	out := backend.LoopsOutput{
+		U: tensor.New(n, l.spec.PlanSize()), Z: tensor.New(n, m.Latent()), Sigma: in.Sigma, Residual: make([]float64, n), Displacement: make([]float64, n),
+		Fallbacks: make([]backend.Fallback, n), Flags: make([]backend.LoopFlag, n),
+	}
+	for from := 0; from < s.Rows; from += n {
+		for i := range n {
+			row := min(from+i, s.Rows-1) // the last block is filled up with the last row
+			copy(in.S.Row(i), s.Row(row))
+			tensor.Widen(in.C[i*nc:(i+1)*nc], c.Row(row))
+			copy(in.Slot.Row(i), slot.Row(row))
+			in.Tau[i], in.Smoothing[i], in.Steering[i] = float32(l.threshold(0)), 1, backend.SteerSet
+			if slot.Row(row)[0] != 0 {
+				in.Steering[i] = backend.SteerKeep
+				tensor.Widen(in.Sigma[i*objectives:(i+1)*objectives], slot.Row(row)[1:])
+			}
+		}
+		for step := range horizon {
+			if err := kept.Decide(in, out); err != nil {
+				return err
+			}
+			for i := range min(n, s.Rows-from) {
+				visit(from+i, step, out.Z.Row(i), out.U.Row(i), out.Flags[i]&backend.LoopFinite != 0)
+			}
+			clear(in.Smoothing) // z_t = z_{t−1}: no step but the first begins at the observation's place
+		}
+	}
+	return nil
+}
+
+// loops makes n loops of the map that smooth their latents, kept where the backend
+// computes if it offers that.
+func (l *loaded) loops(n int) (backend.Loops, error) {
+	cfg := backend.LoopsConfig{
+		MapConfig: l.mapConfig(n), RetractionMix: l.nav.RetractionMix, PriorityFilter: l.nav.PriorityFilter, Smooths: true,
+	}
+	if b, ok := l.backend.(backend.LoopsBackend); ok {
+		kept, err := b.NewLoops(cfg)
+		if !errors.Is(err, backend.ErrNoLoops) {
+			return kept, err
+		}
+	}
+	kept, err := loops.Over(l.backend, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("batchnav: %w", err)
+	}
+	return kept, nil
+}

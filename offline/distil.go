@@ -1,0 +1,97 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// teacher makes samples of what a controller decides in a case's own plant, in place of
+// a solver's.
+type teacher struct {
+	problem domain.Problem
+	plant   domain.Plant
+	regime  string
+	seed    uint64
+}
+
+// newTeacher checks that the case has closed loops that its map decides in.
+func newTeacher(c *domain.Case, o *Options) (*teacher, error) {
+	name := c.Problem.Spec().Name
+	switch {
+	case c.Plant == nil:
+		return nil, fmt.Errorf("offline: case %s has no plant to distil a policy in", name)
+	case c.Learned != nil:
+		return nil, fmt.Errorf("offline: the map of case %s is about %s, not about what its plant does: no policy to distil", name, c.Learned.Spec().Name)
+	case o.Policy == nil:
+		return nil, errors.New("offline: nothing to distil without a policy")
+	case o.Scalarization != "" && o.Scalarization != domain.WeightedSum:
+		return nil, fmt.Errorf("offline: a policy decides by weighted sums, not by scalarization %q", o.Scalarization)
+	}
+	return &teacher{problem: c.Problem, plant: c.Plant, regime: o.Regime, seed: derive(o.Seed, streamEpisode, 0)}, nil
+}
+
+// episode drives one episode under pref and returns a sample for each decision that was
+// the policy's own and kept the margins. The target is what the policy decoded, before
+// projection: where an optimum lies on a limit, a decoder that aims outside it errs less.
+// A trajectory ends where a decision is left out.
+func (v *teacher) episode(scenario int, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+	decoding, ok := policy.(domain.Decoding)
+	if !ok {
+		return nil, errors.New("the policy decodes no plans")
+	}
+	ep, err := v.plant.Episode(v.seed, scenario, domain.EpisodeOptions{Regime: v.regime, Preference: pref})
+	if err != nil {
+		return nil, err
+	}
+	if err := policy.Reset(ep); err != nil {
+		return nil, err
+	}
+	spec := v.problem.Spec()
+	m := spec.ObjectiveSize()
+	u, base, delta := make([]float64, spec.ActionSize()), make([]float64, spec.PlanSize()), make([]float64, m)
+	var samples []domain.Sample
+	trajectory := int64(0)
+	for step := 0; !ep.Done(); step++ {
+		row := domain.Sample{
+			Scenario: scenario, Trajectory: trajectory, Step: step, Preference: pref,
+			S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()),
+			U: make([]float64, spec.PlanSize()), Target: make([]float64, spec.PlanSize()),
+			Sigma: make([]float64, m), J: make([]float64, m), Margins: make([]float64, len(spec.Margins)),
+		}
+		ep.Observe(row.S, row.C)
+		own, err := policy.Decide(row.S, row.C, pref, u)
+		if err != nil {
+			return nil, fmt.Errorf("policy at step %d: %w", step, err)
+		}
+		decoded := decoding.Decoded()
+		v.problem.Margins(row.S, row.C, u, row.Margins)
+		for _, margin := range row.Margins {
+			own = own && margin >= -spec.MarginTolerance
+		}
+		if own && decoded != nil {
+			copy(row.U, decoded)
+			copy(row.U, u)
+			v.problem.Base(row.S, row.C, base)
+			for j, b := range base {
+				row.Target[j] = decoded[j] - b
+			}
+			v.problem.Objectives(row.S, u, row.C, row.J)
+			if copy(row.Sigma, pref.W); pref.Adaptive {
+				v.problem.Indicators(row.S, u, row.C, delta)
+				spec.Semantic.Priority(delta, row.Sigma)
+			}
+			samples = append(samples, row)
+		} else {
+			trajectory++
+		}
+		if _, err := ep.Apply(u); err != nil {
+			return samples, nil // the episode ends here; what was decided before it stands
+		}
+	}
+	if len(samples) == 0 {
+		return nil, domain.ErrInfeasible
+	}
+	return samples, nil
+}
