@@ -64,8 +64,8 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if opt.LookAhead != 0 || opt.NoProjection || opt.FlowSteps > 1 || opt.Mixture != (batchnav.Mixture{}) {
-		return nil, badInputf("refine: case %s searches with its own look-ahead, projection, flow and mixture of candidates", spec.Name)
+	if opt.LookAhead != 0 || opt.NoProjection || opt.NoRounds || opt.Within != 0 || opt.FlowSteps > 1 || opt.Mixture != (batchnav.Mixture{}) {
+		return nil, badInputf("refine: case %s searches with its own look-ahead, projection, flow, rounds, time and mixture of candidates", spec.Name)
 	}
 	if err := spec.CheckObservation(obs.S, obs.C, obs.Preference); err != nil {
 		return nil, badInputf("refine: the observation %w", err)
@@ -94,6 +94,7 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 		now := m.Monitor()
 		out.Sigma, out.Residual = append([]float64(nil), now.Priority...), now.Residual
 	}
+	out.Rounds = []batchnav.RefineRound{{Candidates: c.Candidates, Cost: c.Cost, Margin: c.Margin, Feasible: c.Feasible}}
 	out.Latency.Total = float64(took.Nanoseconds()) / 1e3
 	return out, nil
 }

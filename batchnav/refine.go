@@ -12,7 +12,10 @@ import (
 	"github.com/gpc-engine/gpc/model"
 )
 
-// RefineOptions say how many candidates are tried and how.
+// RefineOptions say how many candidates are tried and how. Where plans are of one action
+// a share of them are proposals (see Proposer), each followed by the base policy `direct`,
+// and the rest are rounds of offsets along the whole roll-out (see SearchOptions), which
+// begin with the best proposal. Plans of several actions are all proposals.
 type RefineOptions struct {
 	Candidates int    // B ≥ 1; at most MaxCandidates
 	FlowSteps  int    // n ≥ 0 latent steps that all candidates take together
@@ -28,6 +31,11 @@ type RefineOptions struct {
 	Mixture Mixture
 	// Previous is the latent adopted at the last decision, [n_z]; nil: none.
 	Previous []float32
+	// NoRounds makes all candidates proposals, Within ends the rounds where another, as
+	// long as the last, would take them beyond that (0: never; the result then depends
+	// on the machine).
+	NoRounds bool
+	Within   time.Duration
 	// NoProjection leaves decoded actions as they are.
 	NoProjection bool
 	// Threads that evaluate candidates; 0 or 1 is one. The result is the same.
@@ -45,8 +53,8 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 		return fmt.Errorf("refine: %w", err)
 	case o.Candidates < 1 || o.Candidates > MaxCandidates:
 		return fmt.Errorf("refine: %d candidates, want 1 to %d", o.Candidates, MaxCandidates)
-	case o.LookAhead < 0 || o.Remaining < 0:
-		return fmt.Errorf("refine: look-ahead %d, remaining %d: want none negative", o.LookAhead, o.Remaining)
+	case o.LookAhead < 0 || o.Remaining < 0 || o.Within < 0:
+		return fmt.Errorf("refine: look-ahead %d, remaining %d, within %v: want none negative", o.LookAhead, o.Remaining, o.Within)
 	}
 	if err := l.check(q); err != nil {
 		return fmt.Errorf("refine: the observation %w", err)
@@ -78,7 +86,17 @@ type Refinement struct {
 	Residual          float64            `json:"residual"`
 	Consistent        bool               `json:"consistent"`
 	Sources           []SourceStatistics `json:"sources"`
-	Latency           RefineLatency      `json:"latency_us"`
+	// Rounds are the proposals and the rounds after them, one behind the other.
+	Rounds  []RefineRound `json:"rounds"`
+	Latency RefineLatency `json:"latency_us"`
+}
+
+// RefineRound is the best so far after a round.
+type RefineRound struct {
+	Candidates int     `json:"candidates"` // so far
+	Cost       float64 `json:"cost"`
+	Margin     float64 `json:"margin"`
+	Feasible   bool    `json:"feasible"`
 }
 
 // SourceStatistics say what one source of candidates contributed.
@@ -104,6 +122,7 @@ type Refiner struct {
 	proposer                *Proposer         // nil while the device refines
 	own                     domain.PlanScorer // the problem's; nil: it has none
 	rollouts                *rollouts
+	along                   *along // rounds along roll-outs, of the last request's size; nil: none yet
 	question                [1]domain.Question
 	answer                  [1]domain.Answer
 	cost, margin, projected []float64
@@ -149,9 +168,8 @@ func (r *Refiner) grow(n int) (err error) {
 	return nil
 }
 
-// Refine proposes B plans of the observation (see Proposer), scores every one under
-// the true dynamics and returns the best feasible: the least cost, ties to the lowest
-// index. If none is feasible the one of largest smallest margin is returned with
+// Refine tries B plans of the observation, scores every one under the true dynamics and
+// returns the best feasible: the least cost, ties to the lowest index. If none is feasible the one of largest smallest margin is returned with
 // Feasible false. A non-finite observation is an error here; the context's
 // cancellation is answered between roll-out steps, or before the start where the
 // backend refines by itself.
@@ -163,15 +181,33 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 	if (opt.Mixture == Mixture{}) {
 		opt.Mixture = DefaultMixture
 	}
+	start := time.Now()
+	proposed, offset := Split(r.spec, opt)
+	r.question[0].Count = proposed
 	steps := lookAhead(r.problem, obs.C, &opt)
+	result, err := r.propose(ctx, obs, &opt, steps)
+	if err != nil {
+		return nil, err
+	}
+	result.Rounds = []RefineRound{{Candidates: result.Candidates, Cost: result.Cost, Margin: result.Margin, Feasible: result.Feasible}}
+	if offset > 0 {
+		if err := r.search(ctx, obs, &opt, steps, offset, start, result); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// propose is a refinement by proposals alone.
+func (r *Refiner) propose(ctx context.Context, obs Observation, opt *RefineOptions, steps int) (*Refinement, error) {
 	if r.device != nil {
-		result, err := r.refineOnDevice(ctx, &opt, steps)
+		result, err := r.refineOnDevice(ctx, opt, steps)
 		if !errors.Is(err, backend.ErrNoRefiner) {
 			return result, err
 		}
 		r.device = nil // it works no longer
 	}
-	n := opt.Candidates
+	n := r.question[0].Count
 	if err := r.grow(n); err != nil {
 		return nil, err
 	}

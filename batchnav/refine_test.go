@@ -64,7 +64,7 @@ func TestRefinementIsTheBestTrueRollout(t *testing.T) {
 	for _, pref := range []domain.Preference{adaptive, {W: []float64{0.9, 0.1}}} {
 		s := []float64{1.3, 0.4}
 		got, err := r.Refine(context.Background(), batchnav.Observation{S: s, C: []float64{0}, Preference: pref},
-			batchnav.RefineOptions{Candidates: 64, FlowSteps: 2, Seed: 5, Remaining: 12})
+			batchnav.RefineOptions{Candidates: 64, FlowSteps: 2, Seed: 5, Remaining: 12, NoRounds: true})
 		must.OK(t, err)
 		cost, margin := rollout(t, cart, s, got.U, pref, 12)
 		if math.Abs(cost-got.Cost) > 1e-5*(1+cost) || math.Abs(margin-got.Margin) > 1e-5 {
@@ -303,7 +303,8 @@ func TestRefineAsksAProblemThatScoresPlans(t *testing.T) {
 			t.Error("the scorer was not offered the accelerator")
 		}
 		for _, opt := range []batchnav.RefineOptions{
-			{Candidates: 24, FlowSteps: 1, Seed: 5, LookAhead: length}, {Candidates: 24, Seed: 6, LookAhead: 1, NoProjection: true}, {Candidates: 24, LookAhead: 6},
+			{Candidates: 24, FlowSteps: 1, Seed: 5, LookAhead: length, NoRounds: true}, {Candidates: 24, Seed: 6, LookAhead: 1, NoProjection: true, NoRounds: true},
+			{Candidates: 24, LookAhead: 6, NoRounds: true},
 		} {
 			*own.batches = nil
 			var results [2]*batchnav.Refinement
@@ -367,6 +368,7 @@ func TestRefineRefusesBadRequests(t *testing.T) {
 		"shares above 1":      {good, batchnav.RefineOptions{Candidates: 1, Mixture: batchnav.Mixture{Neighbours: 0.7, Preference: 0.7}}},
 		"previous latent":     {good, batchnav.RefineOptions{Candidates: 1, Previous: []float32{1, 2}}},
 		"short state":         {batchnav.Observation{S: []float64{0}, C: []float64{0}, Preference: adaptive}, batchnav.RefineOptions{Candidates: 1}},
+		"negative time":       {good, batchnav.RefineOptions{Candidates: 1, Within: -1}},
 		"NaN":                 {batchnav.Observation{S: []float64{math.NaN(), 0}, C: []float64{0}, Preference: adaptive}, batchnav.RefineOptions{Candidates: 1}},
 	} {
 		if _, err := r.Refine(context.Background(), c.obs, c.opt); err == nil {
@@ -377,6 +379,55 @@ func TestRefineRefusesBadRequests(t *testing.T) {
 	cancel()
 	if _, err := r.Refine(ctx, good, batchnav.RefineOptions{Candidates: 1}); err == nil {
 		t.Error("a cancelled refinement returned a result")
+	}
+}
+
+// Behind the proposals come rounds, none of which is worse than the one before. They gain
+// on the proposals alone, the projected action chosen is one of a feasible roll-out, the
+// statistics add up, and time that is over ends them.
+func TestRefinementGoesOnInRounds(t *testing.T) {
+	cart := testdomain.NewCart(20)
+	r, gained := refiner(t, cart, 256), 0
+	for i, pref := range []domain.Preference{adaptive, {W: []float64{0.9, 0.1}}, {W: []float64{0.1, 0.9}}} {
+		obs := batchnav.Observation{S: []float64{1.3, 0.4}, C: []float64{0}, Preference: pref}
+		opt := batchnav.RefineOptions{Candidates: 256, FlowSteps: 1, Seed: uint64(i), Remaining: 12}
+		got := must.Get(r.Refine(context.Background(), obs, opt))(t)
+		again := must.Get(refiner(t, cart, 16).Refine(context.Background(), obs, opt))(t)
+		if !slices.Equal(got.U, again.U) || got.Cost != again.Cost {
+			t.Errorf("%v at %g, another time %v at %g", got.U, got.Cost, again.U, again.Cost)
+		}
+		opt.Candidates, opt.NoRounds = got.Rounds[0].Candidates, true
+		proposed := must.Get(r.Refine(context.Background(), obs, opt))(t)
+		if got.Rounds[0] != proposed.Rounds[0] || len(proposed.Rounds) != 1 {
+			t.Errorf("the proposals are %+v, alone %+v", got.Rounds[0], proposed.Rounds)
+		}
+		for k := 1; k < len(got.Rounds); k++ {
+			now, before := got.Rounds[k], got.Rounds[k-1]
+			if now.Candidates <= before.Candidates || before.Feasible && (!now.Feasible || now.Cost > before.Cost) || !before.Feasible && now.Margin < before.Margin {
+				t.Errorf("round %+v after %+v", now, before)
+			}
+		}
+		last, total, feasible := got.Rounds[len(got.Rounds)-1], 0, 0
+		for _, s := range got.Sources {
+			total, feasible = total+s.Candidates, feasible+s.Feasible
+		}
+		if len(got.Rounds) < 3 || last.Candidates != got.Candidates || got.Candidates > 256 || total != got.Candidates || feasible != got.FeasibleCount ||
+			last.Cost != got.Cost || last.Margin != got.Margin || last.Feasible != got.Feasible || got.Index >= got.Candidates {
+			t.Errorf("%+v", got)
+		}
+		if got.Cost < proposed.Cost {
+			gained++
+			if got.Source != domain.SourceOffset || got.Index < got.Rounds[0].Candidates {
+				t.Errorf("the winner is %d, from %s", got.Index, got.Source)
+			}
+		}
+		opt.Candidates, opt.NoRounds, opt.Within = 256, false, 1
+		if hasty := must.Get(r.Refine(context.Background(), obs, opt))(t); len(hasty.Rounds) != 1 || hasty.Cost != proposed.Cost {
+			t.Errorf("within a nanosecond there are rounds %+v", hasty.Rounds)
+		}
+	}
+	if gained == 0 {
+		t.Error("no round gained on the proposals")
 	}
 }
 

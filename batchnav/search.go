@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -21,10 +22,13 @@ type SearchOptions struct {
 	// LookAhead is how many decisions of the true dynamics score a candidate. 0: to the
 	// end of the episode as the problem (domain.Finite) knows it, else a whole episode.
 	LookAhead int
-	NoMemory  bool   // nothing is kept from one decision to the next
-	Actions   bool   // offsets are added to decoded actions instead of latents
-	Polish    int    // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
-	Seed      uint64 // with the number of the decision in its episode, all that is random
+	NoMemory  bool // nothing is kept from one decision to the next
+	Actions   bool // offsets are added to decoded actions instead of latents
+	Polish    int  // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
+	// Within ends a decision's rounds where another, as long as the last, would take it
+	// beyond that; 0: never. The result then depends on the machine.
+	Within time.Duration
+	Seed   uint64 // with the number of the decision in its episode, all that is random
 }
 
 const (
@@ -58,8 +62,8 @@ type memory struct {
 // becomes one for a round of candidates.
 func newSearch(l *loaded, opt *Options) (*search, error) {
 	o := opt.Search
-	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 {
-		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d, want 1 to %d and none negative", o.Candidates, o.LookAhead, MaxCandidates)
+	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.Within < 0 {
+		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d and none negative", o.Candidates, o.LookAhead, o.Within, MaxCandidates)
 	}
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
@@ -111,7 +115,7 @@ func (m *memory) lose() {
 // becomes the first action of the best roll-out. It returns how far z has moved. Both
 // stay as they are where no roll-out has a margin.
 func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32) (moved float64, err error) {
-	steps := lookAhead(r.problem, c, &RefineOptions{LookAhead: r.opt.LookAhead})
+	start, steps := time.Now(), lookAhead(r.problem, c, &RefineOptions{LookAhead: r.opt.LookAhead})
 	if r.opt.NoMemory {
 		m.lose()
 	}
@@ -120,13 +124,11 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	}
 	tensor.Narrow(r.present, c)
 	r.sampler.Begin(m.Memory, steps)
-	for done, gained := 0, true; gained && done < r.opt.Candidates; {
+	for done, rounds, gained := 0, 0, true; gained && done < r.opt.Candidates && !late(r.opt.Within, start, rounds); rounds++ {
 		n := min(r.round, r.opt.Candidates-done)
-		r.offsets = r.sampler.Ask(n)
-		if err := r.score(s, c, pref, state, z, steps); err != nil {
+		if gained, err = r.next(n, s, c, pref, state, z, steps); err != nil {
 			return 0, err
 		}
-		gained = r.sampler.Tell(r.cost[:n], r.margin[:n], r.first)
 		if best := m.Best(); r.polish != nil && best != nil && best.Number >= done {
 			r.polish.take(best.Number - done)
 		}
@@ -148,6 +150,21 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 		}
 	}
 	return math.Sqrt(moved), nil
+}
+
+// late reports whether a round more, as long as those since start, would end beyond the
+// time given.
+func late(within time.Duration, start time.Time, rounds int) bool {
+	return within > 0 && rounds > 0 && time.Since(start)*time.Duration(rounds+1)/time.Duration(rounds) > within
+}
+
+// next is a round of n candidates, and reports whether one of them is elite.
+func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []float32, steps int) (gained bool, err error) {
+	r.offsets = r.sampler.Ask(n)
+	if err := r.score(s, c, pref, state, z, steps); err != nil {
+		return false, err
+	}
+	return r.sampler.Tell(r.cost[:n], r.margin[:n], r.first), nil
 }
 
 // score rolls the candidates of a round out.

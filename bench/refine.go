@@ -15,7 +15,8 @@ import (
 )
 
 // refine is one refinement of each batch of candidates end to end: observation in,
-// chosen action out, one flow step, the roll-out to the end of the episode or plan.
+// chosen action out, one flow step of the proposals, the rounds after them, every roll-out
+// to the end of the episode or plan.
 // It needs a registered case with a plant. A call takes the first observation of
 // another test episode each time.
 func refine(ctx context.Context, r *Runner, s Shape) error {
@@ -62,10 +63,10 @@ func refine(ctx context.Context, r *Runner, s Shape) error {
 	return nil
 }
 
-// refineFLOPs is the work of a refinement: every candidate's flow steps, and E_x and
-// D_u at each decision of the roll-out behind the first, where the base policy acts.
-// Localization, the preference sweep and the problem's own functions are not
-// counted.
+// refineFLOPs is the work of a refinement that ends by no round without gain: the flow
+// steps of the proposals, and E_x and D_u at each decision of every roll-out, but for the
+// first of a proposal, which the flow decodes, and E_x at that of another. Localization,
+// the preference sweep and the problem's own functions are not counted.
 func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, lookAhead int) float64 {
 	spec := p.Spec()
 	nav := spec.Navigation
@@ -73,11 +74,13 @@ func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, l
 		DecoderS: m.DecoderS, DecoderU: m.DecoderU, Problem: p,
 		Params: backend.StepParams{TopK: nav.TopK, LieGain: float32(nav.LieGain)},
 	})
-	work := float64(opt.FlowSteps) * step
+	proposed, offset := batchnav.Split(spec, opt)
+	work := float64(proposed*opt.FlowSteps) * step
 	if spec.Plan == 1 {
-		work += float64(lookAhead-1) * (cpufallback.ForwardFLOPs(m.EncoderX) + cpufallback.ForwardFLOPs(m.DecoderU))
+		decode := cpufallback.ForwardFLOPs(m.DecoderU)
+		work += float64(offset)*decode + float64((proposed+offset)*(lookAhead-1))*(cpufallback.ForwardFLOPs(m.EncoderX)+decode)
 	}
-	return float64(opt.Candidates) * work
+	return work
 }
 
 // model is the case's map, or networks of its sizes drawn at random.

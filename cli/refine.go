@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -24,8 +25,10 @@ func (a *App) refineCommand() *cobra.Command {
 		Long: `Localizes the observation, spreads candidates over the map (neighbours in the
 measurement-consistent set, a sweep of preferences, noise at several scales),
 lets all of them flow together, decodes and projects them, rolls each out under
-the true dynamics, and returns the best feasible plan. The state is
-{"s":[…],"c":[…]} or every variable by its name.`,
+the true dynamics, and returns the best feasible plan. Where plans are of one
+action these are a ninth of the candidates; the rest are rounds that offset the
+latents along the whole roll-out, each about the best of those before it. The
+state is {"s":[…],"c":[…]} or every variable by its name.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, setup, err := a.setup(args[0], modelFile, "")
@@ -78,6 +81,8 @@ the true dynamics, and returns the best feasible plan. The state is
 	f.IntVar(&opt.Candidates, "candidates", 4096, "latent candidates")
 	f.IntVar(&opt.FlowSteps, "flow-steps", 1, "latent steps that all candidates take")
 	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the true roll-out; 0: to the end of the episode or plan")
+	f.BoolVar(&opt.NoRounds, "no-rounds", false, "proposals alone: no rounds along the roll-outs after them")
+	f.DurationVar(&opt.Within, "within", 0, "start no round that would end later than this after the observation, such as 5ms (default: no limit)")
 	f.BoolVar(&opt.NoProjection, "no-projection", false, "leave decoded actions as they are")
 	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
 	f.IntVar(&repeat, "repeat", 1, "refine this many times and report the last: the first pays for allocation and cold caches")
@@ -121,6 +126,21 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 	}
 	if err := Table(w, rows); err != nil {
 		return err
+	}
+	if len(r.Rounds) > 1 {
+		rows = [][]string{{"candidates so far", "best cost", "above the last", "margin"}}
+		last := r.Rounds[len(r.Rounds)-1]
+		for _, n := range r.Rounds {
+			above := "–"
+			if n.Feasible && last.Feasible {
+				above = fmt.Sprintf("%.2e %%", 100*(n.Cost-last.Cost)/max(1e-300, math.Abs(last.Cost)))
+			}
+			rows = append(rows, []string{fmt.Sprint(n.Candidates), fmt.Sprintf("%.6f", n.Cost), above, fmt.Sprintf("%.1e", n.Margin)})
+		}
+		fmt.Fprintln(w)
+		if err := Table(w, rows); err != nil {
+			return err
+		}
 	}
 	l := r.Latency
 	var parts []string

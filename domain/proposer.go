@@ -85,13 +85,15 @@ const (
 	SourcePrimitive
 	SourcePerturbed
 	SourceDescended
+	// SourceOffset is E_x along a roll-out with offsets, of a search's rounds.
+	SourceOffset
 	// Sources is how many there are.
 	Sources = int(iota)
 )
 
 // String is the source's name in reports.
 func (s Source) String() string {
-	return [Sources]string{"localized", "neighbour", "preference", "noise", "previous", "committed", "primitive", "perturbed", "descended"}[s]
+	return [Sources]string{"localized", "neighbour", "preference", "noise", "previous", "committed", "primitive", "perturbed", "descended", "offset"}[s]
 }
 
 // MarshalText makes a Source readable in JSON.

@@ -161,6 +161,22 @@ func (s *Sampler) recall(steps int) {
 	}
 }
 
+// Seed replaces the seed of the decisions that follow.
+func (s *Sampler) Seed(seed uint64) { s.opt.Seed = seed }
+
+// Offer makes room for one more candidate of the decision's first round, after Begin:
+// offsets to be written, [knots·width], all 0; nil where the round is full.
+func (s *Sampler) Offer() []float32 {
+	if s.given == s.opt.Round {
+		return nil
+	}
+	size := s.knots * len(s.opt.Unit)
+	row := s.room[s.given*size : (s.given+1)*size]
+	clear(row)
+	s.given++
+	return row
+}
+
 // Ask returns the next n candidates of the decision, at most Round, [n, knots·width].
 // They hold until the next Ask or Begin.
 func (s *Sampler) Ask(n int) tensor.Matrix {

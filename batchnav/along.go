@@ -1,0 +1,126 @@
+package batchnav
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// along is what a refinement adds to proposals: rounds of offsets along the roll-out.
+type along struct {
+	*search
+	memory              *memory
+	input, state, z     tensor.Matrix
+	preference, project []float64
+}
+
+// Split is how many candidates of a refinement are proposals, and how many are left for
+// the rounds after them: proposals are as many as one round has.
+func Split(spec *domain.Spec, o RefineOptions) (proposed, offset int) {
+	if spec.Plan > 1 || o.NoRounds {
+		return o.Candidates, 0
+	}
+	proposed = min(o.Candidates, max(leastRound, (o.Candidates+searchRounds)/(searchRounds+1)))
+	return proposed, o.Candidates - proposed
+}
+
+// newAlong prepares rounds of n candidates over all.
+func newAlong(l *loaded, n int) (*along, error) {
+	own := *l // with a stepper of its own
+	r, err := newSearch(&own, &Options{Search: SearchOptions{Candidates: n}})
+	if err != nil {
+		return nil, err
+	}
+	spec := l.spec
+	return &along{
+		search: r, memory: &memory{Memory: r.sampler.NewMemory()}, input: tensor.New(1, spec.ObservationSize()), state: tensor.New(1, spec.MeasuredSize()),
+		z: tensor.New(1, l.model.Latent()), preference: make([]float64, spec.PreferenceSize()), project: make([]float64, spec.ActionSize()),
+	}, nil
+}
+
+// search improves what the proposals found by n candidates along the roll-out. The best
+// proposal enters twice: for its own action, and held as an offset to the end.
+func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOptions, steps, n int, start time.Time, result *Refinement) (err error) {
+	if r.along == nil || r.along.opt.Candidates != n {
+		if r.along, err = newAlong(r.loaded, n); err != nil {
+			return err
+		}
+	}
+	a := r.along
+	a.noProjection, a.threads = opt.NoProjection, max(1, opt.Threads)
+	z := a.z.Row(0)
+	a.observe(obs.S, obs.C, obs.Preference, a.preference, a.input.Row(0), a.state.Row(0), a.present, nil)
+	if err := a.encoder.Forward(a.input, a.z); err != nil {
+		return err
+	}
+	a.memory.forget()
+	a.sampler.Seed(opt.Seed)
+	a.sampler.Begin(a.memory.Memory, steps)
+	for _, held := range []bool{false, true} {
+		o := a.sampler.Offer()
+		for j := range o {
+			if held || j < len(z) {
+				o[j] = result.Latent[j%len(z)] - z[j%len(z)]
+			}
+		}
+	}
+	found := domain.SourceStatistics{Source: domain.SourceOffset, BestCost: math.Inf(1)}
+	for rounds, gained := 0, true; gained && found.Candidates < n && !late(opt.Within, start, rounds+1); rounds++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		size := min(a.round, n-found.Candidates)
+		if gained, err = a.next(size, obs.S, obs.C, obs.Preference, a.state.Row(0), z, steps); err != nil {
+			return err
+		}
+		a.count(&found, size)
+		a.choose(obs, result)
+		result.Candidates += size
+		result.Rounds = append(result.Rounds, RefineRound{Candidates: result.Candidates, Cost: result.Cost, Margin: result.Margin, Feasible: result.Feasible})
+	}
+	if found.Feasible > 0 {
+		found.MeanCost /= float64(found.Feasible)
+	} else {
+		found.BestCost = 0
+	}
+	result.FeasibleCount += found.Feasible
+	result.Sources = append(result.Sources, found)
+	end := time.Since(start)
+	result.Latency.Evaluate += microseconds(end) - result.Latency.Total
+	result.Latency.Total = microseconds(end)
+	return nil
+}
+
+// count adds the round of n candidates to what is known of all.
+func (a *along) count(all *domain.SourceStatistics, n int) {
+	all.Candidates += n
+	for i, cost := range a.cost[:n] {
+		if e := (crossentropy.Elite{Cost: cost, Margin: a.margin[i]}); a.sampler.Feasible(&e) {
+			all.Feasible++
+			all.MeanCost += cost
+			all.BestCost = min(all.BestCost, cost)
+		}
+	}
+}
+
+// choose makes the best of the rounds so far the refinement's where it is better.
+func (a *along) choose(obs Observation, result *Refinement) {
+	best := a.memory.Best()
+	if now := (crossentropy.Elite{Cost: result.Cost, Margin: result.Margin}); best == nil || !a.sampler.Better(best, &now) {
+		return
+	}
+	tensor.Widen(a.project, best.Payload)
+	if !a.noProjection {
+		a.problem.Project(obs.S, obs.C, a.project)
+	}
+	copy(result.U, a.project)
+	result.Cost, result.Margin, result.Feasible = best.Cost, best.Margin, a.sampler.Feasible(best)
+	result.Source, result.Index = domain.SourceOffset, result.Rounds[0].Candidates+best.Number
+	for j := range result.Latent {
+		result.Latent[j] = a.z.Row(0)[j] + best.Offsets[j]
+	}
+}
