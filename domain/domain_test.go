@@ -216,7 +216,7 @@ func TestEverySourceAndGroupHasAName(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	if domain.SourceDescended.String() != "descended" || int(domain.SourceDescended)+1 != domain.Sources {
+	if domain.SourceOffset.String() != "offset" || int(domain.SourceOffset)+1 != domain.Sources {
 		t.Errorf("the last of %d sources is %q", domain.Sources, domain.SourceDescended)
 	}
 	for g, name := range map[domain.Group]string{
