@@ -142,7 +142,7 @@ func (r *rollouts) act(b *domain.PlanBatch, h, i int, t *scratch) {
 	if h == 0 || r.spec.Plan > 1 {
 		copy(r.action(b.Projected, h, i), u)
 	}
-	r.priority(b.Preference, s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
+	r.rates(b.Preference, s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
 }
 
 // advance adds up cost and margin of action h of plan i, steps and, where the base

@@ -22,6 +22,16 @@ func (p Preference) Slot(slot []float64) {
 	}
 }
 
+// Weigh writes the weights of the raw objectives that a user's preference w means to a
+// problem: w, unless the problem is Weighing.
+func Weigh(p Problem, w, weights []float64) {
+	if v, ok := p.(Weighing); ok {
+		v.Weigh(w, weights)
+		return
+	}
+	copy(weights, w)
+}
+
 // Validate checks that a fixed W has m entries on the simplex.
 func (p Preference) Validate(m int) error {
 	if p.Adaptive {

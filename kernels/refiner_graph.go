@@ -102,7 +102,11 @@ func (r *refiner) stage(in backend.RefineInput) {
 	copy(doubles(l.c, f.contexts), in.C)
 	doubles(l.tau, 1)[0] = float64(in.Tau)
 	clear(doubles(l.weights, f.objectives))
-	copy(doubles(l.weights, f.objectives), in.Preference.W)
+	clear(doubles(l.rates, f.objectives))
+	if !in.Preference.Adaptive {
+		copy(doubles(l.weights, f.objectives), in.Preference.W)
+		domain.Weigh(r.problem, in.Preference.W, doubles(l.rates, f.objectives))
+	}
 	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.width)
 	tensor.Narrow(state, in.S)
 	tensor.Narrow(ctx, in.C)
@@ -132,17 +136,18 @@ func (r *refiner) queue(q *queue, key refineKey) {
 	r.anchor(q, o, &preference)
 	r.scatter(q, key, o)
 	r.drift(q, key, o)
+	preference.weights = o.rates // what an action is counted with
 	r.evaluate(q, key, &preference)
 	r.choose(q, key)
 }
 
 // observed is where the parts of the observation lie on the device.
-type observed struct{ s, c, tau, weights, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
+type observed struct{ s, c, tau, weights, rates, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
 
 func (r *refiner) place() observed {
 	l, at := r.observationLayout(), r.space.observation.at
 	return observed{
-		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.weights), at.Offset(l.state), at.Offset(l.ctx),
+		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.weights), at.Offset(l.rates), at.Offset(l.state), at.Offset(l.ctx),
 		at.Offset(l.normal), at.Offset(l.input), at.Offset(l.slot), at.Offset(l.tau32), at.Offset(l.previous),
 	}
 }

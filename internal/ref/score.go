@@ -9,8 +9,8 @@ import (
 
 // ScorePlan executes a decoded plan, one action after another, for steps decisions:
 // each is projected in the state it is taken in, unless project is false, and adds σᵀJ
-// and its smallest margin, with Score where the problem has it. A plan that leaves the
-// numbers has the margin −Inf. It is what a domain.PlanScorer must agree with.
+// (of a user's preference what domain.Weigh makes of it) and its smallest margin, with
+// Score where the problem has it. A plan that leaves the numbers has the margin −Inf. It is what a domain.PlanScorer must agree with.
 func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []float64, steps int, project bool) (projected []float64, cost, margin float64) {
 	spec := p.Spec()
 	scored, _ := p.(domain.Scored)
@@ -25,9 +25,11 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 		if project {
 			p.Project(s, c, u)
 		}
-		if copy(sigma, pref.W); pref.Adaptive {
+		if pref.Adaptive {
 			p.Indicators(s, u, c, delta)
 			spec.Semantic.Priority(delta, sigma)
+		} else {
+			domain.Weigh(p, pref.W, sigma)
 		}
 		if scored != nil {
 			scored.Score(s, c, u, J, m)
