@@ -89,6 +89,7 @@ func (l *loaded) stepperConfig(maxBatch int) backend.StepperConfig {
 func (l *loaded) mapConfig(maxBatch int) backend.MapConfig {
 	cfg := backend.MapConfig{
 		EncoderX: l.model.EncoderX, NormX: l.model.NormX, Step: l.stepperConfig(maxBatch), Neighbours: l.nav.Neighbours, InverseRange: l.inverseRange,
+		PreferenceFloor: l.model.Calibration.PreferenceFloor,
 	}
 	if l.index != nil {
 		cfg.Codes, cfg.Decoded = l.model.Codes, l.decoded
@@ -216,7 +217,7 @@ func (l *loaded) observe(s, c []float64, pref domain.Preference, slot []float64,
 	}
 	copy(input[:ns], state)
 	copy(input[ns:ns+nc], ctx)
-	pref.Slot(slot)
+	pref.Slot(slot, l.model.Calibration.PreferenceFloor)
 	tensor.Narrow(input[ns+nc:], slot)
 	l.model.NormX.Apply(input, input)
 }

@@ -13,12 +13,20 @@ type Preference struct {
 }
 
 // Slot writes the preference as the encoder reads it: a flag that is 1 for a
-// fixed W, then W, or zeros in the adaptive mode.
-func (p Preference) Slot(slot []float64) {
+// fixed W, then W, or zeros in the adaptive mode. With a floor ε > 0 the encoder reads
+// 1 + log10(W_i + ε) instead of W_i, so that decades near an edge of Δ are as far apart
+// for it as the middle: see Training.PreferenceFloor.
+func (p Preference) Slot(slot []float64, floor float64) {
 	clear(slot)
-	if !p.Adaptive {
-		slot[0] = 1
-		copy(slot[1:], p.W)
+	if p.Adaptive {
+		return
+	}
+	slot[0] = 1
+	copy(slot[1:], p.W)
+	if floor > 0 {
+		for i, w := range p.W {
+			slot[1+i] = 1 + math.Log10(w+floor)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type refiner struct {
 
 	policy  packedNet // D_u of E_x, the base policy of the roll-out
 	problem domain.Problem
+	floor   float64 // of the preference slot
 	spec    *domain.Spec
 	norm    model.Normalizer // of E_x's input
 	normS   model.Normalizer
@@ -136,7 +137,7 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 		return nil, err
 	}
 	r := &refiner{
-		room: &memory{}, problem: cfg.Step.Problem, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
+		room: &memory{}, problem: cfg.Step.Problem, floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
 		norm:  model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
 		normS: model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
 	}

@@ -77,10 +77,11 @@ func (r *refiner) loadTables(t *driver.Thread, in backend.RefineInput) error {
 	for i := range in.Candidates {
 		in.Noise(i, normals[i*f.latent:(i+1)*f.latent])
 	}
-	preferences, w := make([]float32, in.Sweep*f.objectives), make([]float64, f.objectives)
+	preferences, w, slot := make([]float32, in.Sweep*f.objectives), make([]float64, f.objectives), make([]float64, 1+f.objectives)
 	for i := range in.Sweep {
 		in.Preferences(i, w)
-		tensor.Narrow(preferences[i*f.objectives:(i+1)*f.objectives], w)
+		domain.Preference{W: w}.Slot(slot, r.floor)
+		tensor.Narrow(preferences[i*f.objectives:(i+1)*f.objectives], slot[1:])
 	}
 	r.tables = tableKey{}
 	if err := driver.Upload(t, r.space.normals.at, normals); err != nil {
@@ -112,7 +113,7 @@ func (r *refiner) stage(in backend.RefineInput) {
 	tensor.Narrow(ctx, in.C)
 	r.normS.Apply(singles(l.normal, f.states), state)
 	slot := make([]float64, 1+f.objectives)
-	in.Preference.Slot(slot)
+	in.Preference.Slot(slot, r.floor)
 	tensor.Narrow(singles(l.slot, len(slot)), slot)
 	copy(input, state)
 	copy(input[f.states:], ctx)

@@ -1,6 +1,10 @@
 package opf
 
-import "github.com/gpc-engine/gpc/domain"
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
 
 // navigation and training are the defaults of every System; docs/opf.md says why.
 var navigation = domain.Navigation{
@@ -28,22 +32,31 @@ var training = domain.Training{
 	Scenarios:       5000,
 	Weights:         50,
 	Design:          domain.WeightDesign{Name: "mixed", Reference: economic, LogLo: -4, LogHi: 1},
-	ManifoldEpochs:  16,
-	RolloutEpochs:   2,
+	ManifoldEpochs:  24,
 	Batch:           512,
 	LearningRate:    1e-3,
 	ActionWeight:    30,
 	SpectralBound:   20,
 	Codes:           10000,
 	LocalNeighbours: 10,
+	PreferenceFloor: leastEconomic, // J₂ is traded for cost between weights of 0.01 and 0.1 beside w₃ = 1
 }
+
+// Errors of a set-point that weigh alike in the action loss, pu. The curvature of the
+// cost in V_G, which moves every bus's J₂ and the losses, is tens to hundreds of times
+// that in P_G, while the two targets vary by as much.
+const (
+	powerTolerance = 0.004
+	voltTolerance  = 0.0025
+)
 
 // trainingOf are the training defaults of a system; the encoder of the uncertain
 // case sees one input more for every branch, and its model is kept smaller.
-func trainingOf(uncertain bool) domain.Training {
+func trainingOf(gens int, uncertain bool) domain.Training {
 	t := training
+	t.ActionTolerance = append(slices.Repeat([]float64{powerTolerance}, gens), slices.Repeat([]float64{voltTolerance}, gens)...)
 	if uncertain {
-		t.ManifoldEpochs, t.Codes = 14, 5000
+		t.ManifoldEpochs, t.Codes = 20, 5000
 	}
 	return t
 }

@@ -167,7 +167,7 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		Semantic:        semantic,
 		MarginTolerance: MarginTolerance,
 		Navigation:      navigation,
-		Training:        trainingOf(l.uncertain),
+		Training:        trainingOf(l.gens, l.uncertain),
 	}
 	add(&s.Measured, "V", "pu", buses, voltage)
 	add(&s.Measured, "theta", "rad", buses, nil)
