@@ -20,7 +20,7 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 	def := c.Definition()
 	problem, spec := def.Problem, c.Spec()
 	scored, optimum := problem.(domain.Scored), def.Solver.(domain.Optimizer)
-	changes := [][]float64{{0, 0, 1}, {0, 0.5, 0.5}, {1, 0, 0}, {0, 0, 1}, {0.2, 0.2, 0.6}, {0.7, 0.2, 0.1}, {0, 1, 0}, {0.5, 0, 0.5}}
+	changes := [][]float64{{0, 0, 1}, {0, 0.5, 0.5}, {1, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0.7, 0.2, 0.1}, {0.2, 0.2, 0.6}, {0.5, 0, 0.5}}
 	const between = 6 // decisions
 	for _, test := range []struct {
 		method string
@@ -29,7 +29,7 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 		left float64
 		// bitwise: nothing of the decisions before is left.
 		bitwise bool
-	}{{"direct", 0.3, true}, {"gpc", 0.3, true}, {"gpc-refine-64", 0.05, false}} {
+	}{{"direct", 0.25, true}, {"gpc", 0.25, true}, {"gpc-refine-64", 0.1, false}} {
 		loop, err := c.Loop(e, gpc.Setup{Method: test.method})
 		must.OK(t, err)
 		fresh, err := c.Loop(e, gpc.Setup{Method: test.method})
@@ -70,7 +70,6 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 					old, err := fresh.Decide(o.S, o.C, domain.Preference{W: changes[k-1]})
 					must.OK(t, err)
 					own, late := excess(decided), excess(old.U)
-					t.Logf("%s: under %v after %v %.4f %%, held %.4f %%", test.method, w, changes[k-1], 100*own, 100*late)
 					if !(own <= test.left*late) {
 						t.Errorf("%s: the first decision under %v costs %.4f %% more than the optimum of its state, one still under %v %.4f %%: want at most %v of it", test.method, w, 100*own, changes[k-1], 100*late, test.left)
 					}
