@@ -26,6 +26,8 @@ var navigation = domain.Navigation{
 	Neighbours:     12, // 8 to 16 are alike; 32 cost 40 µs more, the nearest code alone a tenth of the gap
 }
 
+// training has no rollout epochs: the adaptive priority alone has trajectories, and D_u
+// would unlearn the other preferences.
 var training = domain.Training{
 	Latent:          32,
 	Hidden:          256,
@@ -39,12 +41,12 @@ var training = domain.Training{
 	SpectralBound:   20,
 	Codes:           10000,
 	LocalNeighbours: 10,
-	PreferenceFloor: leastEconomic, // J₂ is traded for cost between weights of 0.01 and 0.1 beside w₃ = 1
+	PreferenceFloor: leastEconomic, // most of J₂ is given up between w₂ = 0 and a tenth of w₃
 }
 
-// Errors of a set-point that weigh alike in the action loss, pu. The curvature of the
-// cost in V_G, which moves every bus's J₂ and the losses, is tens to hundreds of times
-// that in P_G, while the two targets vary by as much.
+// Errors of a set-point that weigh alike in the action loss, pu. One of V_G moves every
+// bus; in deviations of the targets one of P_G, which vary little beside the merit
+// order, would weigh more. See docs/opf.md, "Steering".
 const (
 	powerTolerance = 0.004
 	voltTolerance  = 0.0025
