@@ -39,6 +39,7 @@ var (
 	_ domain.Scored        = (*System)(nil)
 	_ domain.Finite        = (*System)(nil)
 	_ domain.Weighing      = (*System)(nil)
+	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
 )
 
