@@ -58,7 +58,7 @@ func trainingOf(gens int, uncertain bool) domain.Training {
 	t := training
 	t.ActionTolerance = append(slices.Repeat([]float64{powerTolerance}, gens), slices.Repeat([]float64{voltTolerance}, gens)...)
 	if uncertain {
-		t.ManifoldEpochs, t.Codes = 20, 5000
+		t.ManifoldEpochs, t.Codes = 40, 5000
 	}
 	return t
 }
