@@ -245,7 +245,7 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		a.estimate(l, obs.S)
 		tensor.Narrow(in.S.Row(i), l.state)
 		copy(c, obs.C)
-		pref.Slot(a.slot)
+		pref.Slot(a.slot, a.model.Calibration.PreferenceFloor)
 		tensor.Narrow(in.Slot.Row(i), a.slot)
 		// α = 1 while σ̂² = 0.
 		if !a.opt.Direct && !a.opt.Observer && l.haveLatent && l.variance > 0 {

@@ -14,13 +14,13 @@ import (
 // chainRows observations go along their chains together.
 const chainRows = 1024
 
-// Chain lets every observation, a row of s, c and slot (domain.Preference.Slot) in
-// physical units, take horizon latent steps as a decision takes one: the first from the
+// Chain lets every observation, a row of s, c and preference (a flag that is 0 in the
+// adaptive mode, then w) in physical units, take horizon latent steps as a decision takes one: the first from the
 // localized code, each further one from where the last ended, through the priority, flow,
 // Lie residual and retraction (z̃_1 … z̃_H of eq. iclr-rollout-loss). visit is given each
 // latent with the clipped plan decoded there, in order of steps within a row; both are
 // valid during the call. finite is false where the guards left no number.
-func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, horizon int, s, c, slot tensor.Matrix, visit func(row, step int, z, plan []float32, finite bool)) error {
+func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, horizon int, s, c, preference tensor.Matrix, visit func(row, step int, z, plan []float32, finite bool)) error {
 	l, err := load(b, m, p, &opt)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, hor
 		return err
 	}
 	in := backend.LoopsInput{
-		S: tensor.New(n, s.Cols), C: make([]float64, n*nc), Slot: tensor.New(n, slot.Cols),
+		S: tensor.New(n, s.Cols), C: make([]float64, n*nc), Slot: tensor.New(n, preference.Cols),
 		Tau: make([]float32, n), Smoothing: make([]float32, n), Hold: make([]bool, n),
 		Steering: make([]backend.Steering, n), Sigma: make([]float64, n*objectives),
 	}
@@ -39,16 +39,20 @@ func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, hor
 		U: tensor.New(n, l.spec.PlanSize()), Z: tensor.New(n, m.Latent()), Sigma: in.Sigma, Residual: make([]float64, n), Displacement: make([]float64, n),
 		Fallbacks: make([]backend.Fallback, n), Flags: make([]backend.LoopFlag, n),
 	}
+	w, slot := make([]float64, objectives), make([]float64, preference.Cols)
 	for from := 0; from < s.Rows; from += n {
 		for i := range n {
 			row := min(from+i, s.Rows-1) // the last block is filled up with the last row
 			copy(in.S.Row(i), s.Row(row))
 			tensor.Widen(in.C[i*nc:(i+1)*nc], c.Row(row))
-			copy(in.Slot.Row(i), slot.Row(row))
+			adaptive := preference.Row(row)[0] == 0
+			tensor.Widen(w, preference.Row(row)[1:])
+			domain.Preference{Adaptive: adaptive, W: w}.Slot(slot, m.Calibration.PreferenceFloor)
+			tensor.Narrow(in.Slot.Row(i), slot)
 			in.Tau[i], in.Smoothing[i], in.Steering[i] = float32(l.threshold(0)), 1, backend.SteerSet
-			if slot.Row(row)[0] != 0 {
+			if !adaptive {
 				in.Steering[i] = backend.SteerKeep
-				tensor.Widen(in.Sigma[i*objectives:(i+1)*objectives], slot.Row(row)[1:])
+				copy(in.Sigma[i*objectives:(i+1)*objectives], w)
 			}
 		}
 		for step := range horizon {

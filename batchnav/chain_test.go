@@ -23,7 +23,7 @@ func TestChainTakesTheNavigatorsSteps(t *testing.T) {
 	wide := make([]float64, 3)
 	for i := range rows {
 		s.Row(i)[0], s.Row(i)[1] = float32(i%17)/20-0.4, float32(i%5)/10-0.2
-		prefs[i%2].Slot(wide)
+		prefs[i%2].Slot(wide, 0)
 		tensor.Narrow(slot.Row(i), wide)
 	}
 	chain := tensor.New(rows*horizon, m.Latent())

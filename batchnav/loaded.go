@@ -89,6 +89,7 @@ func (l *loaded) stepperConfig(maxBatch int) backend.StepperConfig {
 func (l *loaded) mapConfig(maxBatch int) backend.MapConfig {
 	cfg := backend.MapConfig{
 		EncoderX: l.model.EncoderX, NormX: l.model.NormX, Step: l.stepperConfig(maxBatch), Neighbours: l.nav.Neighbours, InverseRange: l.inverseRange,
+		PreferenceFloor: l.model.Calibration.PreferenceFloor,
 	}
 	if l.index != nil {
 		cfg.Codes, cfg.Decoded = l.model.Codes, l.decoded
@@ -216,7 +217,7 @@ func (l *loaded) observe(s, c []float64, pref domain.Preference, slot []float64,
 	}
 	copy(input[:ns], state)
 	copy(input[ns:ns+nc], ctx)
-	pref.Slot(slot)
+	pref.Slot(slot, l.model.Calibration.PreferenceFloor)
 	tensor.Narrow(input[ns+nc:], slot)
 	l.model.NormX.Apply(input, input)
 }
@@ -237,6 +238,16 @@ func (l *loaded) priority(pref domain.Preference, s, u, c, delta, sigma []float6
 	}
 	l.problem.Indicators(s, u, c, delta)
 	l.spec.Semantic.Priority(delta, sigma)
+}
+
+// rates writes the weights of the raw objectives that an action is counted with: those
+// that the user's w means to the problem, or σ.
+func (l *loaded) rates(pref domain.Preference, s, u, c, delta, weights []float64) {
+	if pref.Adaptive {
+		l.priority(pref, s, u, c, delta, weights)
+		return
+	}
+	domain.Weigh(l.problem, pref.W, weights)
 }
 
 // smallest returns the least entry, NaN if any is NaN, +Inf if there is none.

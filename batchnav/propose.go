@@ -256,7 +256,7 @@ func (r *Proposer) sweep(mix Mixture, questions []domain.Question, rows int) err
 			row := r.sweepInput.Row(at)
 			copy(row, r.input.Row(i))
 			r.draw.preference(questions[i].Seed, j, preferences, r.w)
-			domain.Preference{W: r.w}.Slot(r.slot)
+			domain.Preference{W: r.w}.Slot(r.slot, r.model.Calibration.PreferenceFloor)
 			for p, v := range r.slot {
 				row[plain+p] = (float32(v) - r.model.NormX.Mean[plain+p]) / r.model.NormX.Scale[plain+p]
 			}

@@ -148,7 +148,7 @@ func (r *rollouts) act(b *domain.PlanBatch, h, i int, t *scratch) {
 	if len(r.executed) > 0 {
 		copy(r.executed[(i*b.Steps+h)*len(u):], u)
 	}
-	r.priority(b.Preference, s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
+	r.rates(b.Preference, s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
 }
 
 // advance adds up cost and margin of action h of plan i, steps and, where the base

@@ -31,8 +31,10 @@ func (a *App) steerCommand() *cobra.Command {
 				if err := Table(w, report.SteeringRows(out)); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(w, "\nhypervolume ratio to the exact front %s, regret %s %% on average, %s %% at worst\n", format("%.6f", out.HypervolumeRatio), format("%.4f", out.MeanRegretPct), format("%.4f", out.WorstRegretPct))
-				return err
+				if _, err := fmt.Fprintln(w); err != nil {
+					return err
+				}
+				return Table(w, report.SteeringSummaryRows(*out))
 			})
 		},
 	}

@@ -35,47 +35,82 @@ type Steering struct {
 	Commit string       `json:"commit"`
 	Device string       `json:"device"`
 	Front  []FrontPoint `json:"front"`
-	// Hypervolume of the method's front divided by that of the exact one, to the
-	// nadir of both stretched by a tenth of the range; two or three objectives, NaN
-	// otherwise.
+	// Hypervolumes of the method's front and of the exact one, to the nadir of both
+	// stretched by a tenth of the range and as shares of the box from there to the
+	// ideal of both; two or three objectives, NaN otherwise.
+	Hypervolume      Number `json:"hypervolume"`
+	ExactHypervolume Number `json:"exact_hypervolume"`
 	HypervolumeRatio Number `json:"hypervolume_ratio"`
 	MeanRegretPct    Number `json:"mean_regret_pct"`
 	WorstRegretPct   Number `json:"worst_regret_pct"`
+	// WorstW is the preference of the worst regret.
+	WorstW []float64 `json:"worst_w"`
+	// JRange and OracleJRange are the least and the largest of each objective along
+	// the two fronts.
+	JRange       [][2]Number `json:"j_range"`
+	OracleJRange [][2]Number `json:"oracle_j_range"`
 }
 
-// summarize fills in the ratios from the front.
-func (s *Steering) summarize() {
-	mean, worst, sizes := 0.0, math.Inf(-1), 0
-	var own, exact [][3]float64
-	lo, hi := [3]float64{}, [3]float64{}
-	for j := range lo {
-		lo[j], hi[j] = math.Inf(1), math.Inf(-1)
-	}
+// Summarize fills in what follows from the front. A preference without a comparison has
+// no regret, which the mean and the worst then say.
+func (s *Steering) Summarize() {
+	mean, worst := 0.0, math.Inf(-1)
+	var own, exact [][]Number
 	for _, p := range s.Front {
 		mean += float64(p.RegretPct) / float64(len(s.Front))
-		worst = math.Max(worst, float64(p.RegretPct))
-		var a, b [3]float64
-		if sizes = len(p.J); sizes != 2 && sizes != 3 {
-			continue
+		if r := float64(p.RegretPct); !(r <= worst) {
+			worst, s.WorstW = r, p.W
 		}
-		for j := range p.J {
-			a[j], b[j] = float64(p.J[j]), float64(p.OracleJ[j])
-			lo[j], hi[j] = math.Min(lo[j], math.Min(a[j], b[j])), math.Max(hi[j], math.Max(a[j], b[j]))
+		if p.Compared > 0 {
+			own, exact = append(own, p.J), append(exact, p.OracleJ)
 		}
-		own, exact = append(own, a), append(exact, b)
 	}
-	s.MeanRegretPct, s.WorstRegretPct, s.HypervolumeRatio = Number(mean), Number(worst), Number(math.NaN())
-	if len(own) == 0 {
+	s.MeanRegretPct, s.WorstRegretPct = Number(mean), Number(worst)
+	s.JRange, s.OracleJRange = ranges(own), ranges(exact)
+	s.hypervolumes(own, exact)
+}
+
+// ranges are the least and the largest of each objective of a front.
+func ranges(front [][]Number) (out [][2]Number) {
+	for i, J := range front {
+		for j, v := range J {
+			if i == 0 {
+				out = append(out, [2]Number{v, v})
+			}
+			out[j][0], out[j][1] = min(out[j][0], v), max(out[j][1], v)
+		}
+	}
+	return out
+}
+
+func (s *Steering) hypervolumes(own, exact [][]Number) {
+	nan := Number(math.NaN())
+	s.Hypervolume, s.ExactHypervolume, s.HypervolumeRatio = nan, nan, nan
+	size := len(s.JRange)
+	if size != 2 && size != 3 {
 		return
 	}
-	var ref [3]float64
-	for j := range sizes {
-		ref[j] = hi[j] + (hi[j]-lo[j])/10
+	box := ranges(slices.Concat(own, exact))
+	// Points in units of the box, the third objective of two 0 throughout.
+	unit := func(front [][]Number) (points [][3]float64) {
+		for _, J := range front {
+			var p [3]float64
+			for j, v := range J {
+				if length := box[j][1] - box[j][0]; length > 0 {
+					p[j] = float64((v - box[j][0]) / length)
+				}
+			}
+			points = append(points, p)
+		}
+		return points
 	}
-	for j := sizes; j < len(ref); j++ {
-		ref[j] = 1 // the third objective of two is 0 throughout
+	reference, volume := [3]float64{1, 1, 1}, 1.0
+	for j := range size {
+		reference[j] = 1.1
+		volume *= reference[j]
 	}
-	s.HypervolumeRatio = Number(Hypervolume3(own, ref) / Hypervolume3(exact, ref))
+	s.Hypervolume, s.ExactHypervolume = Number(Hypervolume3(unit(own), reference)/volume), Number(Hypervolume3(unit(exact), reference)/volume)
+	s.HypervolumeRatio = s.Hypervolume / s.ExactHypervolume
 }
 
 // SteerOptions say which preferences are swept and on what. Method, Commit and Device
@@ -125,7 +160,7 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 		}
 		out.Front = append(out.Front, p)
 	}
-	out.summarize()
+	out.Summarize()
 	return out, nil
 }
 

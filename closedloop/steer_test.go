@@ -2,6 +2,7 @@ package closedloop
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -71,10 +72,38 @@ func TestHypervolume3CountsCells(t *testing.T) {
 func TestAFrontEqualToTheExactOneHasRatioOne(t *testing.T) {
 	s := Steering{}
 	for _, j := range [][]Number{{1, 4}, {2, 2}, {4, 1}} {
-		s.Front = append(s.Front, FrontPoint{W: []float64{0.5, 0.5}, J: j, OracleJ: j, RegretPct: 0.5})
+		s.Front = append(s.Front, FrontPoint{W: []float64{0.5, 0.5}, J: j, OracleJ: j, RegretPct: 0.5, Compared: 1})
 	}
-	s.summarize()
+	s.Summarize()
 	if s.HypervolumeRatio != 1 || s.MeanRegretPct != 0.5 || s.WorstRegretPct != 0.5 {
 		t.Errorf("ratio %v, mean %v, worst %v", s.HypervolumeRatio, s.MeanRegretPct, s.WorstRegretPct)
+	}
+	// In units of the box {0, 1}, {1/3, 1/3}, {1, 0} to a reference of 1.1.
+	if want := (1.1*0.1 + (1.1-1.0/3)*(1-1.0/3) + 0.1/3) / 1.21; math.Abs(float64(s.Hypervolume)-want) > 1e-12 {
+		t.Errorf("hypervolume %v, want %v", s.Hypervolume, want)
+	}
+}
+
+// What a sweep says of itself is of its own front: the worst preference, the range of
+// each objective, and that a front within the exact one encloses less.
+func TestASweepIsSummarized(t *testing.T) {
+	s := Steering{Front: []FrontPoint{
+		{W: []float64{1, 0}, J: []Number{1.5, 4}, OracleJ: []Number{1, 4}, RegretPct: 3, Compared: 1},
+		{W: []float64{0, 1}, J: []Number{4, 2}, OracleJ: []Number{4, 1}, RegretPct: 1, Compared: 1},
+	}}
+	s.Summarize()
+	if s.WorstRegretPct != 3 || !slices.Equal(s.WorstW, []float64{1, 0}) || s.MeanRegretPct != 2 {
+		t.Errorf("worst %v at %v, mean %v", s.WorstRegretPct, s.WorstW, s.MeanRegretPct)
+	}
+	if !slices.Equal(s.JRange, [][2]Number{{1.5, 4}, {2, 4}}) || !slices.Equal(s.OracleJRange, [][2]Number{{1, 4}, {1, 4}}) {
+		t.Errorf("ranges %v and %v", s.JRange, s.OracleJRange)
+	}
+	if !(s.HypervolumeRatio > 0 && s.HypervolumeRatio < 1) {
+		t.Errorf("hypervolume ratio %v", s.HypervolumeRatio)
+	}
+	s.Front = append(s.Front, FrontPoint{W: []float64{0.5, 0.5}, J: []Number{Number(math.NaN()), Number(math.NaN())}, OracleJ: []Number{Number(math.NaN()), Number(math.NaN())}, RegretPct: Number(math.NaN())})
+	s.Summarize()
+	if !math.IsNaN(float64(s.MeanRegretPct)) || !math.IsNaN(float64(s.WorstRegretPct)) || math.IsNaN(float64(s.HypervolumeRatio)) {
+		t.Errorf("a preference without a comparison: mean %v, worst %v, hypervolume ratio %v", s.MeanRegretPct, s.WorstRegretPct, s.HypervolumeRatio)
 	}
 }

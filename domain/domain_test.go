@@ -32,13 +32,22 @@ func TestPreferenceSlot(t *testing.T) {
 		m := rapid.IntRange(1, 6).Draw(t, "m")
 		w := drawSimplex(t, m)
 		slot := slices.Repeat([]float64{math.NaN()}, 1+m)
-		domain.Preference{W: w}.Slot(slot)
+		domain.Preference{W: w}.Slot(slot, 0)
 		if slot[0] != 1 || !slices.Equal(slot[1:], w) {
 			t.Fatalf("fixed %v: slot %v", w, slot)
 		}
-		domain.Preference{Adaptive: true, W: w}.Slot(slot)
-		if slices.ContainsFunc(slot, func(v float64) bool { return v != 0 }) {
-			t.Fatalf("adaptive: slot %v, want zeros", slot)
+		const floor = 0.01
+		domain.Preference{W: w}.Slot(slot, floor)
+		for i, v := range slot[1:] {
+			if back := math.Pow(10, v-1) - floor; slot[0] != 1 || !(math.Abs(back-w[i]) < 1e-12) {
+				t.Fatalf("fixed %v with a floor: slot %v", w, slot)
+			}
+		}
+		for _, floor := range []float64{0, floor} {
+			domain.Preference{Adaptive: true, W: w}.Slot(slot, floor)
+			if slices.ContainsFunc(slot, func(v float64) bool { return v != 0 }) {
+				t.Fatalf("adaptive: slot %v, want zeros", slot)
+			}
 		}
 	})
 }

@@ -13,13 +13,31 @@ type Preference struct {
 }
 
 // Slot writes the preference as the encoder reads it: a flag that is 1 for a
-// fixed W, then W, or zeros in the adaptive mode.
-func (p Preference) Slot(slot []float64) {
+// fixed W, then W, or zeros in the adaptive mode. With a floor ε > 0 the encoder reads
+// 1 + log10(W_i + ε) instead of W_i, so that decades near an edge of Δ are as far apart
+// for it as the middle: see Training.PreferenceFloor.
+func (p Preference) Slot(slot []float64, floor float64) {
 	clear(slot)
-	if !p.Adaptive {
-		slot[0] = 1
-		copy(slot[1:], p.W)
+	if p.Adaptive {
+		return
 	}
+	slot[0] = 1
+	copy(slot[1:], p.W)
+	if floor > 0 {
+		for i, w := range p.W {
+			slot[1+i] = 1 + math.Log10(w+floor)
+		}
+	}
+}
+
+// Weigh writes the weights of the raw objectives that a user's preference w means to a
+// problem: w, unless the problem is Weighing.
+func Weigh(p Problem, w, weights []float64) {
+	if v, ok := p.(Weighing); ok {
+		v.Weigh(w, weights)
+		return
+	}
+	copy(weights, w)
 }
 
 // Validate checks that a fixed W has m entries on the simplex.

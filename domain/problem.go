@@ -93,6 +93,13 @@ type Scored interface {
 	Score(s, c, u, J, m []float64)
 }
 
+// Weighing is implemented by a problem whose objectives differ in range, so that a user's
+// preference w ∈ Δ weighs them in units of its own: Weigh writes the weights of the raw
+// objectives that a decision under w is counted with, by its plant and by refinement.
+type Weighing interface {
+	Weigh(w, weights []float64)
+}
+
 // Finite is implemented by a problem whose context tells how many decisions the
 // episode still has, the present one included; refinement then looks no further
 // ahead.

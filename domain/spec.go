@@ -134,6 +134,14 @@ type Training struct {
 	SpectralBound   float64 // K of each layer's spectral norm; large, as the paper says
 	Codes           int     // codes a bundled model carries
 	LocalNeighbours int     // κ
+	// PreferenceFloor is ε of the slot in which E_x reads a user's w (Preference.Slot): about
+	// the weight at which an objective begins to matter; 0: it reads w itself. Where the
+	// objectives' ranges differ by decades the optimum is nearly a step of w at an edge of
+	// Δ, and a network that has to make the step is wrong far beyond it.
+	PreferenceFloor float64
+	// ActionTolerance are the errors of the entries of a plan that weigh alike in the
+	// action loss; nil: the standard deviations of the targets.
+	ActionTolerance []float64
 	// Fade, for a plan of H actions: where it is positive, the plan's entries are
 	// normalised by one scale for each component of the action, that of all steps
 	// together, which grows linearly to 1 + Fade times itself at the last: what will be

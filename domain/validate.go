@@ -82,6 +82,17 @@ func (s *Spec) Validate() error {
 			fail("Training.%s is %d, want 0 or more", n.field, n.value)
 		}
 	}
+	if f := t.PreferenceFloor; !(f >= 0) || math.IsInf(f, 0) {
+		fail("Training.PreferenceFloor is %v, want a finite number ≥ 0", f)
+	}
+	if n := len(t.ActionTolerance); t.ActionTolerance != nil && n != s.PlanSize() {
+		fail("Training.ActionTolerance has %d entries, a plan has %d", n, s.PlanSize())
+	}
+	for i, v := range t.ActionTolerance {
+		if !(v > 0) || math.IsInf(v, 0) {
+			fail("Training.ActionTolerance[%d] is %v, want a finite number above 0", i, v)
+		}
+	}
 	return errors.Join(errs...)
 }
 

@@ -64,6 +64,9 @@ func TestSpecNamesTheField(t *testing.T) {
 		{"Spec.Semantic.Epsilon[1]", func(s *domain.Spec) { s.Semantic.Epsilon = []float64{1, nan} }},
 		{"Spec.Semantic.Rho", func(s *domain.Spec) { s.Semantic.Rho = 0 }},
 		{"Spec.Training.Latent", func(s *domain.Spec) { s.Training.Latent = -1 }},
+		{"Spec.Training.PreferenceFloor", func(s *domain.Spec) { s.Training.PreferenceFloor = -0.01 }},
+		{"Spec.Training.ActionTolerance has 2", func(s *domain.Spec) { s.Training.ActionTolerance = []float64{1, 1} }},
+		{"Spec.Training.ActionTolerance[0]", func(s *domain.Spec) { s.Training.ActionTolerance = []float64{0} }},
 		{"Spec.Training.Codes", func(s *domain.Spec) { s.Training.Codes = -1 }},
 	} {
 		spec := *testdomain.NewCart(20).Spec()

@@ -23,10 +23,12 @@ type refiner struct {
 	room       *memory // buffers of the largest request so far, and the graphs on them
 	neighbours int     // of localization
 
-	policy packedNet // D_u of E_x, the base policy of the roll-out
-	spec   *domain.Spec
-	norm   model.Normalizer // of E_x's input
-	normS  model.Normalizer
+	policy  packedNet // D_u of E_x, the base policy of the roll-out
+	problem domain.Problem
+	floor   float64 // of the preference slot
+	spec    *domain.Spec
+	norm    model.Normalizer // of E_x's input
+	normS   model.Normalizer
 
 	capacity int
 	host     *driver.HostMemory
@@ -68,7 +70,7 @@ const maxNoiseScales = 64
 // observationLayout places an observation in one block that crosses at once:
 // float64 first.
 type observationLayout struct {
-	s, c, tau, weights, state, ctx, normal, input, slot, tau32, previous, bytes int
+	s, c, tau, weights, rates, state, ctx, normal, input, slot, tau32, previous, bytes int
 }
 
 func (r *refiner) observationLayout() observationLayout {
@@ -84,6 +86,7 @@ func (r *refiner) observationLayout() observationLayout {
 	take(&l.c, nc, 8)
 	take(&l.tau, 1, 8)
 	take(&l.weights, m, 8)
+	take(&l.rates, m, 8)
 	take(&l.state, ns, 4)
 	take(&l.ctx, nc, 4)
 	take(&l.normal, ns, 4)
@@ -132,7 +135,7 @@ func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 		return nil, err
 	}
 	r := &refiner{
-		room: &memory{}, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
+		room: &memory{}, problem: cfg.Step.Problem, floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
 		norm:  model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
 		normS: model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
 	}

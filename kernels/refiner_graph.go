@@ -77,10 +77,11 @@ func (r *refiner) loadTables(t *driver.Thread, in backend.RefineInput) error {
 	for i := range in.Candidates {
 		in.Noise(i, normals[i*f.latent:(i+1)*f.latent])
 	}
-	preferences, w := make([]float32, in.Sweep*f.objectives), make([]float64, f.objectives)
+	preferences, w, slot := make([]float32, in.Sweep*f.objectives), make([]float64, f.objectives), make([]float64, 1+f.objectives)
 	for i := range in.Sweep {
 		in.Preferences(i, w)
-		tensor.Narrow(preferences[i*f.objectives:(i+1)*f.objectives], w)
+		domain.Preference{W: w}.Slot(slot, r.floor)
+		tensor.Narrow(preferences[i*f.objectives:(i+1)*f.objectives], slot[1:])
 	}
 	r.tables = tableKey{}
 	if err := driver.Upload(t, r.space.normals.at, normals); err != nil {
@@ -102,13 +103,17 @@ func (r *refiner) stage(in backend.RefineInput) {
 	copy(doubles(l.c, f.contexts), in.C)
 	doubles(l.tau, 1)[0] = float64(in.Tau)
 	clear(doubles(l.weights, f.objectives))
-	copy(doubles(l.weights, f.objectives), in.Preference.W)
+	clear(doubles(l.rates, f.objectives))
+	if !in.Preference.Adaptive {
+		copy(doubles(l.weights, f.objectives), in.Preference.W)
+		domain.Weigh(r.problem, in.Preference.W, doubles(l.rates, f.objectives))
+	}
 	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.width)
 	tensor.Narrow(state, in.S)
 	tensor.Narrow(ctx, in.C)
 	r.normS.Apply(singles(l.normal, f.states), state)
 	slot := make([]float64, 1+f.objectives)
-	in.Preference.Slot(slot)
+	in.Preference.Slot(slot, r.floor)
 	tensor.Narrow(singles(l.slot, len(slot)), slot)
 	copy(input, state)
 	copy(input[f.states:], ctx)
@@ -132,17 +137,18 @@ func (r *refiner) queue(q *queue, key refineKey) {
 	r.anchor(q, o, &preference)
 	r.scatter(q, key, o)
 	r.drift(q, key, o)
+	preference.weights = o.rates // what an action is counted with
 	r.evaluate(q, key, &preference)
 	r.choose(q, key)
 }
 
 // observed is where the parts of the observation lie on the device.
-type observed struct{ s, c, tau, weights, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
+type observed struct{ s, c, tau, weights, rates, state, ctx, normal, input, slot, tau32, previous driver.Pointer }
 
 func (r *refiner) place() observed {
 	l, at := r.observationLayout(), r.space.observation.at
 	return observed{
-		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.weights), at.Offset(l.state), at.Offset(l.ctx),
+		at.Offset(l.s), at.Offset(l.c), at.Offset(l.tau), at.Offset(l.weights), at.Offset(l.rates), at.Offset(l.state), at.Offset(l.ctx),
 		at.Offset(l.normal), at.Offset(l.input), at.Offset(l.slot), at.Offset(l.tau32), at.Offset(l.previous),
 	}
 }

@@ -234,10 +234,12 @@ func (r *rollouts) stage(in backend.RolloutsInput) {
 	singles := func(offset, n int) []float32 { return driver.HostSlice[float32](r.host, at+offset, n) }
 	copy(doubles(l.s, f.states), in.S)
 	copy(doubles(l.c, f.contexts), in.C)
-	copy(doubles(l.weights, f.objectives), in.Preference.W)
+	if clear(doubles(l.weights, f.objectives)); !in.Preference.Adaptive {
+		domain.Weigh(r.cfg.Step.Problem, in.Preference.W, doubles(l.weights, f.objectives))
+	}
 	tensor.Narrow(singles(l.state, f.states), in.S)
 	tensor.Narrow(singles(l.ctx, f.contexts), in.C)
-	in.Preference.Slot(r.slot)
+	in.Preference.Slot(r.slot, r.cfg.PreferenceFloor)
 	tensor.Narrow(singles(l.slot, len(r.slot)), r.slot)
 	copy(singles(l.latent, f.latent), in.Z)
 	gather(singles(l.offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)

@@ -90,7 +90,8 @@ func (m *Model) WithoutRollout() (*Model, error) {
 // Latent is n_z.
 func (m *Model) Latent() int { return m.DecoderS.In() }
 
-// Calibration holds what is estimated on held-out data after training.
+// Calibration holds what is estimated on held-out data after training, and how E_x reads
+// a user's preference.
 type Calibration struct {
 	TauGeom        float64   `json:"tau_geom"`        // mean ‖s − D_s(E_x(x))‖², normalised units
 	DeltaDec       float64   `json:"delta_dec"`       // largest ‖D_u − u*‖ after decoding, physical units
@@ -98,6 +99,8 @@ type Calibration struct {
 	ObjectiveIdeal []float64 `json:"objective_ideal"` // per objective, over the dataset
 	ObjectiveNadir []float64 `json:"objective_nadir"`
 	LatentSpread   float64   `json:"latent_spread"` // RMS distance of codes from their mean
+	// PreferenceFloor is ε of the slot (domain.Preference.Slot) that E_x was trained with.
+	PreferenceFloor float64 `json:"preference_floor,omitempty"`
 }
 
 // Provenance says how a model came to be; it is what makes a bundled model

@@ -321,7 +321,7 @@ func steeringFigures(s closedloop.Steering) []*Figure {
 	}
 	switch len(s.Front[0].J) {
 	case 2:
-		f := newFigure(s.Case+"-front", s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")
+		f := newFigure(frontName(&s), s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")
 		var x, y []float64
 		for _, p := range s.Front {
 			x, y = append(x, float64(p.OracleJ[0])), append(y, float64(p.OracleJ[1]))
@@ -338,11 +338,20 @@ func steeringFigures(s closedloop.Steering) []*Figure {
 	return nil
 }
 
+// frontName is that of a front's figure: of the case, and of a method that is not the
+// case's own.
+func frontName(s *closedloop.Steering) string {
+	if s.Method == highlighted {
+		return s.Case + "-front"
+	}
+	return s.Case + "-" + s.Method + "-front"
+}
+
 // pairedFront draws objective j against the third, preference by preference. The
 // axis of j is logarithmic where it falls by decades, as an objective may near its
 // own optimum.
 func pairedFront(s *closedloop.Steering, j int, axis string) *Figure {
-	f := newFigure(fmt.Sprintf("%s-front-%d", s.Case, j+1), s.Case+": one map steered by a fixed preference", axis, "Σ J₃")
+	f := newFigure(fmt.Sprintf("%s-%d", frontName(s), j+1), s.Case+": one map steered by a fixed preference", axis, "Σ J₃")
 	var x, y [2][]float64 // exact, steered
 	for _, p := range s.Front {
 		px, py := [2]float64{float64(p.OracleJ[j]), float64(p.J[j])}, [2]float64{float64(p.OracleJ[2]), float64(p.J[2])}

@@ -30,7 +30,7 @@ var kinds = []kind{
 	{"eval pair", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings) },
 		(*Records).curveSections, (*Records).curveFigures},
 	{"steer", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings) },
-		func(r *Records) []section { return each(r.Steerings, steeringSection) },
+		(*Records).steeringSections,
 		func(r *Records) []*Figure { return drawn(r.Steerings, steeringFigures) }},
 	{"certify", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates) },
 		func(r *Records) []section { return each(r.Certificates, certificateSection) },

@@ -18,11 +18,34 @@ func SteeringRows(s *closedloop.Steering) [][]string {
 	}
 	rows := [][]string{{"w", "Σ J", "exact Σ J", "regret %", "compared", "violations"}}
 	for _, p := range s.Front {
-		w := make([]string, len(p.W))
-		for i, x := range p.W {
-			w[i] = fmt.Sprintf("%.3g", x)
-		}
-		rows = append(rows, []string{strings.Join(w, ", "), list(p.J), list(p.OracleJ), number("%.4f", float64(p.RegretPct)), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
+		rows = append(rows, []string{preference(p.W), list(p.J), list(p.OracleJ), number("%.4f", float64(p.RegretPct)), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
 	}
 	return rows
+}
+
+// SteeringSummaryRows has a row for each sweep, the header first: how far the front that
+// the method traces is from the exact one, and how much of its length it covers.
+func SteeringSummaryRows(sweeps ...closedloop.Steering) [][]string {
+	rows := [][]string{{"case", "method", "preferences", "mean regret %", "worst", "at w", "hypervolume", "exact", "Σ J from – to (exact)"}}
+	for _, s := range sweeps {
+		s.Summarize() // a record of an earlier version holds the front alone
+		spans := make([]string, len(s.JRange))
+		for j := range spans {
+			own, exact := s.JRange[j], s.OracleJRange[j]
+			spans[j] = fmt.Sprintf("%.6g – %.6g (%.6g – %.6g)", own[0], own[1], exact[0], exact[1])
+		}
+		rows = append(rows, []string{
+			s.Case, "`" + s.Method + "`", fmt.Sprint(len(s.Front)), number("%.4f", float64(s.MeanRegretPct)), number("%.4f", float64(s.WorstRegretPct)), preference(s.WorstW),
+			number("%.5f", float64(s.Hypervolume)), number("%.5f", float64(s.ExactHypervolume)), strings.Join(spans, "; "),
+		})
+	}
+	return rows
+}
+
+func preference(w []float64) string {
+	parts := make([]string, len(w))
+	for i, x := range w {
+		parts[i] = fmt.Sprintf("%.3g", x)
+	}
+	return strings.Join(parts, ", ")
 }

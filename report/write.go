@@ -258,13 +258,18 @@ func noiseSection(name string, evals []closedloop.Result) section {
 	return s
 }
 
-func steeringSection(v closedloop.Steering) section {
-	return section{
-		title: v.Case + ": steering by a fixed preference",
-		note: fmt.Sprintf("One map (%s), no retraining, %d preferences; hypervolume ratio to the exact front %s, mean regret %s %%, worst %s %%.",
-			v.Method, len(v.Front), number("%.5f", float64(v.HypervolumeRatio)), number("%.4f", float64(v.MeanRegretPct)), number("%.4f", float64(v.WorstRegretPct))),
-		rows: SteeringRows(&v),
+func (r *Records) steeringSections() []section {
+	if len(r.Steerings) == 0 {
+		return nil
 	}
+	summary := section{
+		title: "Steering by a fixed preference",
+		note:  "One map of each case, no retraining. Regret is over the exact optimum of the same episodes under the same preference; hypervolumes are to the nadir of both fronts stretched by a tenth of the range, as shares of the box from there to their ideal.",
+		rows:  SteeringSummaryRows(r.Steerings...),
+	}
+	return append([]section{summary}, each(r.Steerings, func(v closedloop.Steering) section {
+		return section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), rows: SteeringRows(&v)}
+	})...)
 }
 
 func certificateSection(c batchnav.Certified) section {

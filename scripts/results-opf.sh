@@ -21,6 +21,9 @@ case_runs() {
     record "$case-envelope-$method-noise-0.002" eval $case --method $method --regime envelope --episodes $episodes --seed $seed --threads 1 --noise 0.002
   done
   record "$case-steer" steer $case --seed $seed --divisions 8 --episodes 2 --threads 1
+  for method in direct gpc-refine-64 gpc-refine-512; do
+    record "$case-steer-$method" steer $case --method $method --seed $seed --divisions 8 --episodes 2 --threads 1
+  done
 }
 case_runs opf30 &
 case_runs opf30-uncertain &

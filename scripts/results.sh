@@ -28,6 +28,9 @@ case_runs() {
   "$gpc" eval "$case" --method gpc --episodes 12 --seed $seed --trace "$out/$case-gpc.jsonl" >/dev/null
   "$gpc" verify "$out/$case-gpc.jsonl"
   record "$case-steer" steer "$case" --seed $seed --episodes 20
+  for method in direct gpc-refine-64; do
+    record "$case-steer-$method" steer "$case" --method $method --seed $seed --episodes 20
+  done
   record "$case-certify" certify "$case" --seed $seed --threads 1
 }
 for case in integrator-convex integrator-nonconvex; do

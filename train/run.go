@@ -509,6 +509,7 @@ func (r *run) calibrated(nets backend.Networks) (*model.Model, error) {
 	}
 	m.Calibration = model.Calibration{
 		TauGeom: d.tauGeom, DeltaDec: d.deltaMax, DeltaDecP99: d.deltaP99, LatentSpread: spread(m.Codes),
+		PreferenceFloor: r.set.PreferenceFloor,
 	}
 	m.Calibration.ObjectiveIdeal, m.Calibration.ObjectiveNadir = objectiveRange(o.Data.J)
 	return m, nil

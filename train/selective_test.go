@@ -2,8 +2,10 @@ package train
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -32,6 +34,51 @@ func TestSelectedRows(t *testing.T) {
 	}
 	if all := d.selected(p.toy); all.S.Rows != d.S.Rows {
 		t.Errorf("a problem that is not selective keeps %d of %d rows", all.S.Rows, d.S.Rows)
+	}
+}
+
+// E_x learns from preferences as it will read them, and the action loss counts errors in
+// the tolerances that a problem states.
+func TestPreferenceFloorAndActionTolerance(t *testing.T) {
+	toy := newToy()
+	d := toy.data(6)
+	for i := range d.S.Rows {
+		d.Preference.Row(i)[0] = float32(i % 2) // every other row is adaptive
+		if i%2 == 0 {
+			clear(d.Preference.Row(i))
+		}
+	}
+	spec := *toy.Spec()
+	plain, err := NewSet(&spec, &d, Options{ValidationFraction: 0.3})
+	must.OK(t, err)
+	spec.Training.PreferenceFloor = 0.01
+	spec.Training.ActionTolerance = make([]float64, spec.PlanSize())
+	for j := range spec.Training.ActionTolerance {
+		spec.Training.ActionTolerance[j] = 0.5 + float64(j)
+	}
+	set, err := NewSet(&spec, &d, Options{ValidationFraction: 0.3})
+	must.OK(t, err)
+	at := spec.MeasuredSize() + spec.ContextSize()
+	for i := range d.S.Rows {
+		was, is := plain.Training.X.Row(i), set.Training.X.Row(i)
+		if !slices.Equal(was[:at+1], is[:at+1]) {
+			t.Fatalf("row %d: state, context and flag are %v, want %v", i, is[:at+1], was[:at+1])
+		}
+		for j, w := range was[at+1:] {
+			want := float32(0)
+			if i%2 == 1 {
+				want = float32(1 + math.Log10(float64(w)+0.01))
+			}
+			if got := is[at+1+j]; math.Abs(float64(got-want)) > 1e-6 {
+				t.Errorf("row %d: w_%d = %v is read as %v, want %v", i, j+1, w, got, want)
+			}
+		}
+		for j := range set.Training.U.Cols {
+			want := (float64(d.Target.Row(i)[j]) - float64(plain.NormU.Mean[j])) / spec.Training.ActionTolerance[j]
+			if got := float64(set.Training.U.Row(i)[j]); math.Abs(got-want) > 1e-5*(1+math.Abs(want)) {
+				t.Errorf("row %d, entry %d of the target is %v, want %v", i, j, got, want)
+			}
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type Set struct {
 	Training                   backend.TrainingSet
 	NormX, NormO, NormS, NormU model.Normalizer
+	PreferenceFloor            float64 // of the slot in X
 	// Train and Validation are row numbers, ascending; no scenario is in both.
 	Train, Validation []int32
 	// Pairs are the rows of Train that have a successor (also in Train, since a
@@ -121,14 +122,19 @@ func NewSet(spec *domain.Spec, d *Data, opt Options) (*Set, error) {
 	if f := spec.Training.Fade; f > 0 {
 		fade(&s.NormU, spec.ActionSize(), f)
 	}
+	if tolerance := spec.Training.ActionTolerance; tolerance != nil {
+		tensor.Narrow(s.NormU.Scale, tolerance)
+	}
 	context := statistics(d.C)
+	s.PreferenceFloor = spec.Training.PreferenceFloor
 	s.NormX = concatenate(s.NormS, context, identity(d.Preference.Cols))
 	s.NormO = concatenate(s.NormS, statistics(d.Sigma), statistics(d.J))
 	if m := opt.Initial; m != nil {
 		s.NormX, s.NormO, s.NormS, s.NormU = m.NormX, m.NormO, m.NormS, m.NormU
+		s.PreferenceFloor = m.Calibration.PreferenceFloor
 	}
 	s.Training = backend.TrainingSet{
-		X: normalise(s.NormX, d.S, d.C, d.Preference),
+		X: normalise(s.NormX, d.S, d.C, slots(d.Preference, s.PreferenceFloor)),
 		O: normalise(s.NormO, d.S, d.Sigma, d.J),
 		S: normalise(s.NormS, d.S),
 		U: normalise(s.NormU, d.Target),
@@ -141,6 +147,19 @@ func NewSet(spec *domain.Spec, d *Data, opt Options) (*Set, error) {
 	}
 	s.risk(d, statistics(d.U), opt)
 	return s, nil
+}
+
+// slots are preferences, a flag and w, as E_x reads them.
+func slots(preference tensor.Matrix, floor float64) tensor.Matrix {
+	out := tensor.New(preference.Rows, preference.Cols)
+	w, slot := make([]float64, preference.Cols-1), make([]float64, preference.Cols)
+	for i := range out.Rows {
+		row := preference.Row(i)
+		tensor.Widen(w, row[1:])
+		domain.Preference{Adaptive: row[0] == 0, W: w}.Slot(slot, floor)
+		tensor.Narrow(out.Row(i), slot)
+	}
+	return out
 }
 
 // split draws whole scenarios into validation, each by its own number, until at

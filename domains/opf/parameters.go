@@ -1,6 +1,10 @@
 package opf
 
-import "github.com/gpc-engine/gpc/domain"
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
 
 // navigation and training are the defaults of every System; docs/opf.md says why.
 var navigation = domain.Navigation{
@@ -22,28 +26,39 @@ var navigation = domain.Navigation{
 	Neighbours:     12, // 8 to 16 are alike; 32 cost 40 µs more, the nearest code alone a tenth of the gap
 }
 
+// training has no rollout epochs: the adaptive priority alone has trajectories, and D_u
+// would unlearn the other preferences.
 var training = domain.Training{
 	Latent:          32,
 	Hidden:          256,
 	Scenarios:       5000,
 	Weights:         50,
 	Design:          domain.WeightDesign{Name: "mixed", Reference: economic, LogLo: -4, LogHi: 1},
-	ManifoldEpochs:  16,
-	RolloutEpochs:   2,
+	ManifoldEpochs:  24,
 	Batch:           512,
 	LearningRate:    1e-3,
 	ActionWeight:    30,
 	SpectralBound:   20,
 	Codes:           10000,
 	LocalNeighbours: 10,
+	PreferenceFloor: leastEconomic, // most of J₂ is given up between w₂ = 0 and a tenth of w₃
 }
+
+// Errors of a set-point that weigh alike in the action loss, pu. One of V_G moves every
+// bus; in deviations of the targets one of P_G, which vary little beside the merit
+// order, would weigh more. See docs/opf.md, "Steering".
+const (
+	powerTolerance = 0.004
+	voltTolerance  = 0.0025
+)
 
 // trainingOf are the training defaults of a system; the encoder of the uncertain
 // case sees one input more for every branch, and its model is kept smaller.
-func trainingOf(uncertain bool) domain.Training {
+func trainingOf(gens int, uncertain bool) domain.Training {
 	t := training
+	t.ActionTolerance = append(slices.Repeat([]float64{powerTolerance}, gens), slices.Repeat([]float64{voltTolerance}, gens)...)
 	if uncertain {
-		t.ManifoldEpochs, t.Codes = 14, 5000
+		t.ManifoldEpochs, t.Codes = 40, 5000
 	}
 	return t
 }

@@ -45,6 +45,12 @@ func (y *System) weightsAt(s, c []float64, pref domain.Preference) [objectives]f
 	return sigma
 }
 
+// Weigh implements domain.Weighing.
+func (y *System) Weigh(w, weights []float64) {
+	fixed := fixedWeights(w)
+	copy(weights, fixed[:])
+}
+
 // fixedWeights are those of a user's preference.
 func fixedWeights(w []float64) [objectives]float64 {
 	var out [objectives]float64

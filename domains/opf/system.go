@@ -38,6 +38,7 @@ var (
 	_ domain.BatchGradient = (*System)(nil)
 	_ domain.Scored        = (*System)(nil)
 	_ domain.Finite        = (*System)(nil)
+	_ domain.Weighing      = (*System)(nil)
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
 )
@@ -167,7 +168,7 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		Semantic:        semantic,
 		MarginTolerance: MarginTolerance,
 		Navigation:      navigation,
-		Training:        trainingOf(l.uncertain),
+		Training:        trainingOf(l.gens, l.uncertain),
 	}
 	add(&s.Measured, "V", "pu", buses, voltage)
 	add(&s.Measured, "theta", "rad", buses, nil)

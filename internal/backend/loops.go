@@ -32,6 +32,8 @@ type MapConfig struct {
 	Codes, Decoded tensor.Matrix
 	Neighbours     int       // of the affine refinement of localization
 	InverseRange   []float64 // of each objective: weights are σ times it
+	// PreferenceFloor is that of the slot which E_x reads: see domain.Preference.Slot.
+	PreferenceFloor float64
 }
 
 // LoopsConfig describes the map that the loops navigate, Step.MaxBatch of them, and

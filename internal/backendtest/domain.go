@@ -58,7 +58,8 @@ const (
 //   - Solver samples (left out under -short) are finite, of the sizes of Spec,
 //     inside the box, with margins and the first action's margins kept.
 //   - The plant gives the same episode for the same seed and index, and Replay of
-//     its JSON gives bitwise the same outcomes.
+//     its JSON gives bitwise the same outcomes. Where the problem is Weighing, the cost
+//     under a user's preference is what Weigh makes of the objectives.
 //   - Device functions (domain.Device) agree with the problem's own methods, at these
 //     points and beyond the limits, on the backend that device opens; nil: they are
 //     not run.

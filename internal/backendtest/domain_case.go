@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -143,6 +144,42 @@ func checkPlant(c domain.Case) (errs []error) {
 			errs = append(errs, fmt.Errorf("replay of episode %d: %w", index, err))
 		} else if !slices.Equal(replayed, runs[0]) {
 			errs = append(errs, fmt.Errorf("replay of episode %d differs from the episode", index))
+		}
+	}
+	if p, ok := c.Problem.(domain.Weighing); ok {
+		errs = append(errs, checkWeighing(p, c)...)
+	}
+	return errs
+}
+
+// checkWeighing holds the cost of an episode under a user's preference to Weigh.
+func checkWeighing(p domain.Weighing, c domain.Case) (errs []error) {
+	spec := c.Problem.Spec()
+	rng := newRand(domainSeed + 5)
+	for index := range 3 {
+		w, weights := simplex(rng, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize())
+		none := index % len(w) // an edge of the simplex
+		w[(none+1)%len(w)] += w[none]
+		w[none] = 0
+		e, err := c.Plant.Episode(domainSeed, index, domain.EpisodeOptions{Preference: domain.Preference{W: w}})
+		if err != nil {
+			return append(errs, fmt.Errorf("episode %d under %v: %w", index, w, err))
+		}
+		s, x := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		e.Observe(s, x)
+		u := draw(rng, spec.Action)
+		c.Problem.Project(s, x, u)
+		out, err := e.Apply(u)
+		if err != nil {
+			return append(errs, fmt.Errorf("episode %d under %v: %w", index, w, err))
+		}
+		p.Weigh(w, weights)
+		want := 0.0
+		for i, v := range weights {
+			want += v * out.J[i]
+		}
+		if !(math.Abs(out.Cost-want) <= 1e-9*(1+math.Abs(want))) {
+			errs = append(errs, fmt.Errorf("episode %d under %v costs %v, Weigh makes %v of its objectives", index, w, out.Cost, want))
 		}
 	}
 	return errs

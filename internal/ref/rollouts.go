@@ -20,12 +20,13 @@ type Rollouts struct {
 	encoderX *MLP
 	normX    Normalizer
 	actions  bool
+	floor    float64
 	width    int
 }
 
 // NewRollouts widens a map.
 func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
-	return &Rollouts{energy: NewEnergy(cfg.Step), encoderX: Widen(cfg.EncoderX), normX: WidenNormalizer(cfg.NormX), actions: cfg.Actions, width: cfg.Width()}
+	return &Rollouts{energy: NewEnergy(cfg.Step), encoderX: Widen(cfg.EncoderX), normX: WidenNormalizer(cfg.NormX), actions: cfg.Actions, floor: cfg.PreferenceFloor, width: cfg.Width()}
 }
 
 // Score rolls out the candidate of these offsets, [knots·width]. Where all is a number
@@ -59,7 +60,7 @@ func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float
 // action is the decoded action in a state, bent by an offset.
 func (r *Rollouts) action(s, c []float64, pref domain.Preference, o []float64) []float64 {
 	slot := make([]float64, r.energy.Problem.Spec().PreferenceSize())
-	pref.Slot(slot)
+	pref.Slot(slot, r.floor)
 	z := r.encoderX.Forward(r.normX.Apply(append(append(append([]float64(nil), s...), c...), slot...)))
 	if !r.actions {
 		axpy(z, 1, o)

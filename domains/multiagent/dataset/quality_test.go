@@ -74,7 +74,7 @@ type decoder struct {
 func (d *decoder) encode(s, c []float64, pref domain.Preference) []float64 {
 	x := make([]float32, len(s)+len(c)+4)
 	slot := make([]float64, 4)
-	pref.Slot(slot)
+	pref.Slot(slot, d.m.Calibration.PreferenceFloor)
 	for k, v := range slices.Concat(s, c, slot) {
 		x[k] = float32(v)
 	}
