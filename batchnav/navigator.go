@@ -55,14 +55,11 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference) (*Decision, e
 }
 
 // Controller is the navigator as evaluation takes a method.
-func (n *Navigator) Controller() domain.Controller { return controller{n} }
+func (n *Navigator) Controller() domain.Loop { return controller{n} }
 
 type controller struct{ *Navigator }
 
-var (
-	_ domain.Controller = controller{}
-	_ domain.Monitored  = controller{}
-)
+var _ domain.Loop = controller{}
 
 func (c controller) Reset(domain.Episode) error {
 	c.Navigator.Reset()
@@ -82,3 +79,5 @@ func (c controller) Monitor() domain.Monitor {
 	d := &c.decision[0]
 	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
 }
+
+func (c controller) Plan() []float32 { return c.decision[0].Plan }

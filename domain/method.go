@@ -23,6 +23,16 @@ type Monitored interface {
 	Monitor() Monitor
 }
 
+// Loop is one closed loop of Algorithm 2 about the problem of a case's map. Its Reset
+// ignores the episode.
+type Loop interface {
+	Controller
+	Monitored
+	// Plan is the decoded plan of the last decision, [plan], whose first action was
+	// executed where projection and fallbacks left it. It holds until the next.
+	Plan() []float32
+}
+
 // Monitor is what a map's controller records of one decision. Where the map was not
 // asked, Priority is nil and Residual and Displacement are NaN.
 type Monitor struct {
@@ -70,7 +80,7 @@ func (g Group) String() string { return Groups[g] }
 type Needs uint8
 
 const (
-	// NeedsMap: the case's learned map and an engine, as Means.Proposer.
+	// NeedsMap: the case's learned map and an engine, as Means.Proposer and Means.Loop.
 	NeedsMap Needs = 1 << iota
 	// NeedsWeights: weights of its own, as Means.Weights.
 	NeedsWeights
@@ -95,6 +105,8 @@ type Method struct {
 // Means is what a method is made with.
 type Means struct {
 	Proposer Proposer // the case's map on an engine, for NeedsMap
+	// Loop makes a closed loop of that map there, for NeedsMap.
+	Loop func() (Loop, error)
 	// Accelerator is where that engine computes if it is a device; nil: this CPU.
 	Accelerator Accelerator
 	Weights     []byte // content of the file of weights, for NeedsWeights
