@@ -50,7 +50,7 @@ func methods(y *world.System) []domain.Method {
 		brief := n == plan.Budget || n == smallBudget
 		about := fmt.Sprintf("look-ahead and commitment, %d candidates", n)
 		add(domain.Method{Name: "gpc" + suffix, About: about + ", a share of them latents", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: brief, Candidates: n}, n, guided)
-		add(domain.Method{Name: "gpc-latent-search" + suffix, About: about + ", half as many latents and a search over them", Group: domain.GroupAblation, Needs: domain.NeedsMap, Candidates: n}, n,
+		add(domain.Method{Name: "gpc-latent-search" + suffix, About: about + ", most latents by a cross-entropy search", Group: domain.GroupAblation, Needs: domain.NeedsMap, Candidates: n}, n,
 			func(n int) plan.Options { return plan.Searching(moving, n) })
 		add(domain.Method{Name: "gpc-no-latent" + suffix, About: about + ", without the map", Group: domain.GroupAblation, Brief: brief, Candidates: n}, n, blind)
 	}

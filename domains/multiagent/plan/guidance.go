@@ -36,7 +36,7 @@ type guidance struct {
 
 const (
 	// latentRound are the candidates of a round of the search over latents.
-	latentRound = 64
+	latentRound = 32
 	// latentUnit is what the spread of that search is measured in, widths of M*.
 	latentUnit = 3
 )

@@ -184,7 +184,7 @@ func TestSearchOverLatents(t *testing.T) {
 		t.Errorf("%d rounds end at the offset %v, want -1", m.rounds, z)
 	}
 	searched := p.search.statistics[domain.SourceSearched]
-	if searched.Candidates < 400 || p.search.statistics[domain.SourceLocalized].BestCost < searched.BestCost {
+	if searched.Candidates < 200 || p.search.statistics[domain.SourceLocalized].BestCost < searched.BestCost {
 		t.Errorf("of the search: %+v, of what it began at: %+v", searched, p.search.statistics[domain.SourceLocalized])
 	}
 	p.hold(0, searchedLatent)

@@ -83,12 +83,12 @@ func Guided(moving bool, candidates int) Options {
 	return o
 }
 
-// Searching returns Guided's options with half of the latents left to the cross-entropy
-// method over latents.
+// Searching returns Guided's options with three quarters of the latents left to the
+// cross-entropy method over them.
 func Searching(moving bool, candidates int) Options {
 	o := Guided(moving, candidates)
-	o.Latent /= 2
-	o.Search = o.Latent
+	o.Latent /= 4
+	o.Search = 3 * o.Latent
 	return o
 }
 
