@@ -119,6 +119,11 @@ results: build
 report: build
 	bin/gpc report --results bench/results --out docs/results --summary README.md
 
+.PHONY: curves
+## curves: record search, polish, data, shifts, noise and bias of Cases 1 and 3 in RESULTS/curves (EPISODES=100); the same command continues
+curves: build
+	scripts/curves.sh $(RESULTS)/curves
+
 .PHONY: results-multiagent candidates-multiagent
 ## results-multiagent: record the runs of Case 2 in RESULTS; hours, and the same command continues (MODELS=folder of CASE.safetensors)
 results-multiagent: build

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -72,6 +74,46 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	defer closeAll()
 	opt.Method, opt.Commit, opt.Device = cmp.Or(s.Method, DefaultMethod), version.Build(), device
 	return closedloop.Evaluate(ctx, &c.def, make, opt)
+}
+
+// Contender is a method of Pair; one that is slow may run the first Episodes alone.
+type Contender struct {
+	Method   string
+	Episodes int // 0: all
+}
+
+// Pair runs methods on the same episodes, one after another, each beside the first; see
+// closedloop.Pair. file is the map of those that have one, "" the bundled one.
+func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e EngineOptions, opt closedloop.Options) (*closedloop.Pairing, error) {
+	var all []closedloop.Contender
+	record := closedloop.PairedMap{File: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
+	if file == "" {
+		record.File = ""
+	}
+	for _, m := range methods {
+		if m.Episodes < 0 || m.Episodes > opt.Episodes {
+			return nil, badInputf("%d episodes of method %s among %d", m.Episodes, m.Method, opt.Episodes)
+		}
+		s, err := c.Setup(m.Method, file)
+		if err != nil {
+			return nil, err
+		}
+		if s.Model != nil {
+			record.Samples = s.Model.Provenance.Samples
+		}
+		make, device, closeAll, err := c.controllers(s, e)
+		if err != nil {
+			return nil, err
+		}
+		defer closeAll()
+		all = append(all, closedloop.Contender{Method: s.Method, Episodes: m.Episodes, Device: device, New: make})
+	}
+	opt.Commit = version.Build()
+	p, err := closedloop.Pair(ctx, &c.def, all, opt)
+	if err == nil {
+		p.Map = record
+	}
+	return p, err
 }
 
 // Verify re-simulates a trace of a case of the catalogue from its header, scenes and

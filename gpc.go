@@ -122,6 +122,13 @@ func NewCase(c domain.Case) (*Case, error) {
 // Definition is what the case was made of.
 func (c *Case) Definition() *domain.Case { return &c.def }
 
+// Shifted is the case on another plant: parameters of its plant times factors, by name.
+// Controllers know that plant, the map is still the case's.
+func (c *Case) Shifted(factors map[string]float64) (*Case, error) {
+	def, err := c.def.Shifted(factors)
+	return &Case{def, c.models}, BadInput(err)
+}
+
 // Spec says what the vectors of the case's problem are; MapSpec those of the problem
 // that its map is about, which is the same unless the case has a Learned one.
 func (c *Case) Spec() *domain.Spec    { return c.def.Problem.Spec() }

@@ -31,7 +31,7 @@ type Setup struct {
 func (c *Case) Methods() []domain.Method {
 	var all []domain.Method
 	if c.def.Learned == nil && (c.def.Solver != nil || c.Spec().Training.Latent > 0) {
-		all = batchnav.Methods(c.Spec())
+		all = batchnav.Methods(c.def.Problem)
 	}
 	return append(all, c.def.Methods...)
 }

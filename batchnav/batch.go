@@ -8,7 +8,6 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -56,7 +55,7 @@ type loop struct {
 	alternativeMargins           []float64
 	bad                          bool
 	variance                     float64
-	memory                       *crossentropy.Memory // of the search
+	memory                       *memory // of the search
 }
 
 // NewBatch prepares size loops; see NewNavigator.
@@ -115,7 +114,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		l.lastU, l.u, l.raw, l.alternative = make([]float64, nu), make([]float64, nu), make([]float64, nu), make([]float64, nu)
 		l.margins, l.alternativeMargins = make([]float64, nm), make([]float64, nm)
 		if searches {
-			l.memory = a.search.sampler.NewMemory()
+			l.memory = &memory{Memory: a.search.sampler.NewMemory()}
 		}
 		a.ResetLoop(i)
 	}
@@ -165,7 +164,7 @@ func (a *Batch) ResetLoop(i int) {
 	clear(l.lastC)
 	copy(l.sigma, a.uniform.W)
 	if l.memory != nil {
-		l.memory.Forget()
+		l.memory.forget()
 	}
 }
 

@@ -72,6 +72,10 @@ var variants = []variant{
 	refine(64, "", domain.GroupOwn, SearchOptions{}),
 	refine(512, "", domain.GroupOwn, SearchOptions{}),
 	refine(4096, "", domain.GroupOwn, SearchOptions{}),
+	refine(64, "-polish", domain.GroupOwn, SearchOptions{Polish: polishIterations}),
+	{domain.Method{Name: "gpc-polish", About: "direct's roll-out, improved by the problem's own iterations", Group: domain.GroupOwn}, func(o *Options) {
+		o.Search = SearchOptions{Candidates: 1, Polish: polishIterations}
+	}},
 	{domain.Method{Name: "gpc-no-semantic", About: "the priority fixed at 1/M", Group: domain.GroupAblation}, func(o *Options) { o.NoSemantic = true }},
 	{domain.Method{Name: "gpc-no-rollout", About: "D_u as it was before rollout-aware refinement", Group: domain.GroupAblation}, func(o *Options) { o.NoRollout = true }},
 	{domain.Method{Name: "gpc-no-lie", About: "no Lie residual", Group: domain.GroupAblation}, func(o *Options) { o.NoLie = true }},
@@ -90,6 +94,8 @@ func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 		about += ", forgotten at each decision"
 	case s.Actions:
 		about = fmt.Sprintf("the best of %d roll-outs, by offsets of their actions", n)
+	case s.Polish > 0:
+		about += ", improved by the problem's own iterations"
 	}
 	s.Candidates = n
 	m := domain.Method{Name: fmt.Sprintf("gpc-refine-%d%s", n, suffix), About: about, Group: group, Candidates: n}
@@ -97,11 +103,15 @@ func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 }
 
 // Methods are the navigator's variants for a problem, in the order of the tables: a
-// search along roll-outs is none for plans of several actions. They have no New:
-// NewNavigator makes them, with the options of OptionsFor.
-func Methods(spec *domain.Spec) (all []domain.Method) {
+// search along roll-outs is none for plans of several actions, and only a
+// domain.Polisher polishes. They have no New: NewNavigator makes them, with the options
+// of OptionsFor.
+func Methods(p domain.Problem) (all []domain.Method) {
+	_, polishes := p.(domain.Polisher)
 	for _, v := range variants {
-		if v.Candidates == 0 || spec.Plan == 1 {
+		var o Options
+		v.set(&o)
+		if (o.Search.Candidates == 0 || p.Spec().Plan == 1) && (o.Search.Polish == 0 || polishes) {
 			v.Needs = domain.NeedsMap
 			all = append(all, v.Method)
 		}

@@ -28,6 +28,9 @@ type rollouts struct {
 	// or, bendActions, to its actions. Without rows nothing is added.
 	offsets     tensor.Matrix
 	bendActions bool
+	// executed are the projected actions of every roll-out of plans of one action,
+	// [n, steps·action], where it has room for them.
+	executed []float64
 	// What is scored and at which action, for advanceRows: one closure for all steps of
 	// all roll-outs, as one for each would be allocated.
 	batch       domain.PlanBatch
@@ -141,6 +144,9 @@ func (r *rollouts) act(b *domain.PlanBatch, h, i int, t *scratch) {
 	}
 	if h == 0 || r.spec.Plan > 1 {
 		copy(r.action(b.Projected, h, i), u)
+	}
+	if len(r.executed) > 0 {
+		copy(r.executed[(i*b.Steps+h)*len(u):], u)
 	}
 	r.priority(b.Preference, s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
 }

@@ -22,6 +22,7 @@ type SearchOptions struct {
 	LookAhead int
 	NoMemory  bool   // nothing is kept from one decision to the next
 	Actions   bool   // offsets are added to decoded actions instead of latents
+	Polish    int    // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
 	Seed      uint64 // with the number of the decision in its episode, all that is random
 }
 
@@ -42,6 +43,13 @@ type search struct {
 	present                 []float32 // context
 	first                   tensor.Matrix
 	cost, margin, projected []float64
+	polish                  *polish // nil: none
+}
+
+// memory is what one loop keeps from decision to decision.
+type memory struct {
+	*crossentropy.Memory
+	plan []float64 // of a polish: the actions of the last decision, of which the first was executed
 }
 
 // newSearch prepares the search of loops that have made their latents' stepper: l's
@@ -76,20 +84,40 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	}
 	r.bendActions = o.Actions
 	r.grow(round, r.threads)
+	if o.Polish != 0 {
+		var err error
+		if r.polish, err = newPolish(r); err != nil {
+			return nil, err
+		}
+	}
 	return r, nil
+}
+
+// forget begins an episode, lose a decision that nothing comes before.
+func (m *memory) forget() {
+	m.Forget()
+	m.plan = m.plan[:0]
+}
+
+func (m *memory) lose() {
+	m.Lose()
+	m.plan = m.plan[:0]
 }
 
 // decide searches one decision of a loop in the finite state s: state is its float32
 // copy and z its latent E_x, which the best offset is added to, plan is direct's, which
 // becomes the first action of the best roll-out. It returns how far z has moved. Both
 // stay as they are where no roll-out has a margin.
-func (r *search) decide(m *crossentropy.Memory, s, c []float64, pref domain.Preference, state, z, plan []float32) (moved float64, err error) {
+func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32) (moved float64, err error) {
 	steps := lookAhead(r.problem, c, &RefineOptions{LookAhead: r.opt.LookAhead})
 	if r.opt.NoMemory {
-		m.Lose()
+		m.lose()
+	}
+	if r.polish != nil {
+		r.polish.makeRoom(steps)
 	}
 	tensor.Narrow(r.present, c)
-	r.sampler.Begin(m, steps)
+	r.sampler.Begin(m.Memory, steps)
 	for done, gained := 0, true; gained && done < r.opt.Candidates; {
 		n := min(r.round, r.opt.Candidates-done)
 		r.offsets = r.sampler.Ask(n)
@@ -97,13 +125,20 @@ func (r *search) decide(m *crossentropy.Memory, s, c []float64, pref domain.Pref
 			return 0, err
 		}
 		gained = r.sampler.Tell(r.cost[:n], r.margin[:n], r.first)
+		if best := m.Best(); r.polish != nil && best != nil && best.Number >= done {
+			r.polish.take(best.Number - done)
+		}
 		done += n
 	}
 	best := m.Best()
 	if best == nil {
+		m.lose()
 		return 0, nil
 	}
 	copy(plan, best.Payload)
+	if r.polish != nil {
+		r.polish.improve(m, best, s, c, pref, plan)
+	}
 	if !r.opt.Actions {
 		for j, o := range best.Offsets[:len(z)] {
 			z[j] += o

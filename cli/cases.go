@@ -33,6 +33,7 @@ func (a *App) casesCommand() *cobra.Command {
 		StepSeconds float64  `json:"step_s"`
 		Bundled     bool     `json:"bundled_model"`
 		Methods     []string `json:"methods"`
+		Shifts      []string `json:"shifts"` // what --shift takes
 	}
 	return &cobra.Command{
 		Use:   "cases",
@@ -51,6 +52,11 @@ func (a *App) casesCommand() *cobra.Command {
 				}
 				for _, m := range c.Methods() {
 					r.Methods = append(r.Methods, m.Name)
+				}
+				if shifts := c.Definition().Shifts; shifts != nil {
+					for _, p := range shifts.Parameters {
+						r.Shifts = append(r.Shifts, p.Name+": "+p.About)
+					}
 				}
 				result.Cases = append(result.Cases, r)
 			}

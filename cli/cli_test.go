@@ -70,6 +70,13 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"bad shard", []string{"eval", "cart", "--shard", "3/2", "--model", file}, "3/2"},
 		{"resume without a trace", []string{"eval", "cart", "--resume", "--model", file}, "--trace"},
 		{"negative noise", []string{"eval", "cart", "--noise", "-1", "--model", file}, "--noise"},
+		{"negative bias", []string{"eval", "cart", "--bias", "-1", "--model", file}, "--bias"},
+		{"a plant without parameters", []string{"eval", "cart", "--shift", "mass=1.1", "--model", file}, "no parameters"},
+		{"a shift without a factor", []string{"eval", "cart", "--shift", "mass", "--model", file}, "NAME=FACTOR"},
+		{"a pair of nothing", []string{"eval", "pair", "cart", "--model", file}, "--methods"},
+		{"a pair of an unknown method", []string{"eval", "pair", "cart", "--methods", "direct,magic", "--model", file}, "magic"},
+		{"a pair with too many episodes", []string{"eval", "pair", "cart", "--methods", "direct,gpc:9", "--episodes", "3", "--model", file}, "9 episodes"},
+		{"a pair with no number of episodes", []string{"eval", "pair", "cart", "--methods", "direct:few", "--model", file}, "NAME:EPISODES"},
 		{"weights off the simplex", []string{"eval", "cart", "--preference", "0.2,0.2", "--model", file}, "sum"},
 		{"too many weights", []string{"eval", "cart", "--preference", "0.5,0.25,0.25", "--model", file}, "3 weights"},
 		{"no bundled model", []string{"eval", "cart"}, "--model"},
@@ -155,6 +162,7 @@ func TestJSONIsOneObjectOnStdout(t *testing.T) {
 		{"bench", "gemm", "eig", "--batch", "2", "--case", "integrator", "--time", "1ms"},
 		{"dataset", "cart", "--scenarios", "3", "--weights", "1", "--out", filepath.Join(t.TempDir(), "d")},
 		{"certify", "cart", "--scenarios", "2", "--episodes", "1", "--recovery-steps", "3", "--model", file},
+		{"eval", "pair", "cart", "--methods", "direct,gpc:1", "--episodes", "2", "--model", file},
 		{"steer", "cart", "--divisions", "2", "--episodes", "1", "--model", file},
 	} {
 		code, out, log := run(app, append(args, "--json")...)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +15,8 @@ import (
 
 func (a *App) evalCommand() *cobra.Command {
 	var opt closedloop.Options
-	var weights []float64
 	var method, modelFile, shard string
+	var scenes func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "eval CASE --method NAME --episodes N --trace FILE",
 		Short: "Evaluate a method in closed loop on unseen episodes",
@@ -28,15 +30,8 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			if err != nil {
 				return err
 			}
-			opt.Seed = a.seed
-			if opt.Preference, err = preference(weights, c.Spec().ObjectiveSize()); err != nil {
+			if c, err = scenes(c); err != nil {
 				return err
-			}
-			if opt.Episodes < 1 {
-				return BadInputf("--episodes %d: want 1 or more", opt.Episodes)
-			}
-			if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
-				return BadInputf("--noise %v: want a finite standard deviation ≥ 0", opt.Noise)
 			}
 			if opt.Resume && opt.TracePath == "" {
 				return BadInputf("--resume needs --trace FILE, the run to continue")
@@ -57,16 +52,122 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f := cmd.Flags()
 	f.StringVar(&method, "method", "gpc", "method: see gpc cases --json")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
-	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
-	f.StringVar(&opt.Regime, "regime", "", "regime of test scenes, the case's own word")
-	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
-	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
+	scenes = a.sceneFlags(cmd, &opt)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines)")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
 	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
-	cmd.AddCommand(a.joinCommand(), a.compareCommand())
+	cmd.AddCommand(a.pairCommand(), a.joinCommand(), a.compareCommand())
 	return cmd
+}
+
+// sceneFlags adds the flags that say which episodes are run. The function that it returns
+// reads them into opt and gives the case on the plant that they ask for.
+func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gpc.Case) (*gpc.Case, error) {
+	var weights []float64
+	var shifts []string
+	f := cmd.Flags()
+	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
+	f.StringVar(&opt.Regime, "regime", "", "regime of test scenes, the case's own word")
+	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
+	f.Float64Var(&opt.Bias, "bias", 0, "size of a constant error of every measured value, its sign drawn for each value and episode")
+	f.StringSliceVar(&shifts, "shift", nil, "NAME=FACTOR,…: parameters of the plant (gpc cases --json) times factors; controllers and oracle know that plant, the map does not")
+	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
+	return func(c *gpc.Case) (*gpc.Case, error) {
+		factors, err := factorsOf(shifts)
+		if err != nil {
+			return nil, err
+		}
+		if c, err = c.Shifted(factors); err != nil {
+			return nil, err
+		}
+		opt.Seed = a.seed
+		if opt.Preference, err = preference(weights, c.Spec().ObjectiveSize()); err != nil {
+			return nil, err
+		}
+		if opt.Episodes < 1 {
+			return nil, BadInputf("--episodes %d: want 1 or more", opt.Episodes)
+		}
+		if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
+			return nil, BadInputf("--noise %v: want a finite standard deviation ≥ 0", opt.Noise)
+		}
+		if !(opt.Bias >= 0) || math.IsInf(opt.Bias, 0) {
+			return nil, BadInputf("--bias %v: want a finite number ≥ 0", opt.Bias)
+		}
+		return c, nil
+	}
+}
+
+func (a *App) pairCommand() *cobra.Command {
+	var opt closedloop.Options
+	var names []string
+	var modelFile string
+	var scenes func(c *gpc.Case) (*gpc.Case, error)
+	cmd := &cobra.Command{
+		Use:   "pair CASE --methods NAME[:EPISODES],…",
+		Short: "Several methods on the same episodes, each beside the first, with 95 % intervals",
+		Args:  ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Find(args[0])
+			if err != nil {
+				return err
+			}
+			if c, err = scenes(c); err != nil {
+				return err
+			}
+			var methods []gpc.Contender
+			for _, text := range names {
+				m := gpc.Contender{}
+				var episodes string
+				var fewer bool
+				if m.Method, episodes, fewer = strings.Cut(text, ":"); fewer {
+					if m.Episodes, err = strconv.Atoi(episodes); err != nil || m.Episodes < 1 {
+						return BadInputf("--methods %s: want NAME or NAME:EPISODES", text)
+					}
+				}
+				methods = append(methods, m)
+			}
+			if len(methods) < 1 {
+				return BadInputf("--methods is required: what to compare, the first with the others")
+			}
+			opt.Progress = a.progress(c.Name())
+			result, err := c.Pair(cmd.Context(), methods, modelFile, a.engine(), opt)
+			if err != nil {
+				return err
+			}
+			return a.Print(result, func(w io.Writer) error {
+				rows := [][]string{{"method", "episodes", "safe", "95 % interval", "regret %", "± 95 %", "worst", "less the first's", "± 95 %", "n", "p50 µs", "p99 µs"}}
+				for _, r := range result.Pairs {
+					rows = append(rows, []string{
+						r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprintf("[%.4f, %.4f]", r.SafeCI95[0], r.SafeCI95[1]),
+						format("%.5f", r.RegretPct), format("%.5f", r.RegretCI95), format("%.4f", r.RegretWorst), format("%.5f", r.DifferencePct), format("%.5f", r.DifferenceCI95),
+						fmt.Sprint(r.Compared), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99),
+					})
+				}
+				return Table(w, rows)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&names, "methods", nil, "methods to compare with the first; NAME:EPISODES runs the first of the episodes alone")
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled model)")
+	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
+	scenes = a.sceneFlags(cmd, &opt)
+	return cmd
+}
+
+// factorsOf reads the factors of --shift, each NAME=FACTOR.
+func factorsOf(shifts []string) (map[string]float64, error) {
+	factors := map[string]float64{}
+	for _, text := range shifts {
+		name, value, ok := strings.Cut(text, "=")
+		f, err := strconv.ParseFloat(value, 64)
+		if _, twice := factors[name]; !ok || err != nil || twice {
+			return nil, BadInputf("--shift %s: want NAME=FACTOR, each name once", text)
+		}
+		factors[name] = f
+	}
+	return factors, nil
 }
 
 func (a *App) joinCommand() *cobra.Command {

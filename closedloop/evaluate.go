@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type Options struct {
 	// state's own scale; Regime the case's word, "" its default.
 	Noise  float64
 	Regime string
+	// Bias is the size of a constant error of every measured value, in its own unit, with
+	// a sign that is drawn for each value and episode.
+	Bias float64
 	// Preference of decisions and of scoring.
 	Preference domain.Preference
 	// Threads run episodes side by side; 0 or 1 is one, which is what latencies
@@ -47,8 +51,9 @@ type Options struct {
 	Resume    bool
 	// Commit and Device are recorded.
 	Commit, Device string
-	// Progress, if set, is called after each episode.
+	// Progress, if set, is called after each episode, Visit with each that was run.
 	Progress func(done, total int)
+	Visit    func(e *EpisodeRecord)
 }
 
 // maxEpisodes bounds what a request can ask for.
@@ -65,6 +70,8 @@ func (o *Options) validate(spec *domain.Spec) error {
 		return fmt.Errorf("closedloop: shard %d/%d, want 0 ≤ i < n", o.ShardIndex, o.ShardCount)
 	case !(o.Noise >= 0) || math.IsInf(o.Noise, 0):
 		return fmt.Errorf("closedloop: noise %v, want a finite standard deviation ≥ 0", o.Noise)
+	case !(o.Bias >= 0) || math.IsInf(o.Bias, 0):
+		return fmt.Errorf("closedloop: bias %v, want a finite number ≥ 0", o.Bias)
 	case o.Resume && o.TracePath == "":
 		return fmt.Errorf("closedloop: nothing to resume without a trace file")
 	}
@@ -74,14 +81,18 @@ func (o *Options) validate(spec *domain.Spec) error {
 // Result holds the statistics of an evaluation under the JSON keys of `gpc
 // eval`. Rates are fractions.
 type Result struct {
-	Case     string  `json:"case"`
-	Method   string  `json:"method"`
-	Seed     uint64  `json:"seed"`
-	Commit   string  `json:"commit"`
-	Device   string  `json:"device"`
-	Regime   string  `json:"regime"`
-	Noise    float64 `json:"noise"`
-	Episodes int     `json:"episodes"`
+	Case   string  `json:"case"`
+	Method string  `json:"method"`
+	Seed   uint64  `json:"seed"`
+	Commit string  `json:"commit"`
+	Device string  `json:"device"`
+	Regime string  `json:"regime"`
+	Noise  float64 `json:"noise"`
+	// Bias and Shift are zero, and absent, where measurements are true on average and
+	// the plant is the case's own.
+	Bias     float64            `json:"bias,omitempty"`
+	Shift    map[string]float64 `json:"shift,omitempty"`
+	Episodes int                `json:"episodes"`
 	// Safe: every step taken, no margin violated and, where the episode has a goal
 	// (see domain.Judged), the goal reached.
 	Safe Number `json:"safe"`
@@ -176,7 +187,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	spec := c.Problem.Spec()
 	h := Header{
 		Trace: traceVersion, Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Params: params,
-		Commit: opt.Commit, Device: opt.Device, Noise: opt.Noise, Regime: opt.Regime,
+		Commit: opt.Commit, Device: opt.Device, Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime,
 		Preference: opt.Preference, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
 	}
 	for _, m := range spec.Margins {
@@ -259,6 +270,9 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 				}
 			}
 			sum.add(e)
+			if opt.Visit != nil {
+				opt.Visit(e)
+			}
 			if opt.Progress != nil {
 				opt.Progress(sum.episodes, total)
 			}
@@ -295,11 +309,15 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	u := make([]float64, spec.ActionSize())
 	ns, nu := sizes(spec, ep)
 	var sum score
+	bias := biases(opt, number, ns)
 	for t := 0; failure == "" && !ep.Done(); t++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		ep.Observe(s, cx)
+		for i, b := range bias {
+			s[i] += b
+		}
 		start := time.Now()
 		ok, err := method.Decide(s, cx, opt.Preference, u)
 		latency := time.Since(start)
@@ -338,6 +356,21 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	}
 	e.End.OracleCost = Number(oracle)
 	return e, nil
+}
+
+// biasStream separates the signs of an episode's bias from its scene and its noise.
+const biasStream = 0x6269_6173 // "bias"
+
+// biases are the errors of n measured values in one episode; nil: none.
+func biases(opt *Options, number, n int) []float64 {
+	if opt.Bias == 0 {
+		return nil
+	}
+	bias, rng := make([]float64, n), rand.New(rand.NewPCG(opt.Seed^biasStream, uint64(number)))
+	for i := range bias {
+		bias[i] = opt.Bias * float64(1-2*rng.IntN(2))
+	}
+	return bias
 }
 
 // monitor is a method's own record of its last decision; ok says whether its own

@@ -95,12 +95,18 @@ func (a *tally) add(e *EpisodeRecord) {
 	if len(e.Lines) > 0 {
 		a.lows = append(a.lows, low)
 	}
-	cost, oracle := float64(e.End.Cost), float64(e.End.OracleCost)
-	a.costAll += cost
-	if e.End.Safe && oracle > 0 && !math.IsInf(oracle, 0) {
-		a.regret = append(a.regret, 100*(cost-oracle)/oracle)
-		a.costs, a.oracles = append(a.costs, cost), append(a.oracles, oracle)
+	a.costAll += float64(e.End.Cost)
+	if r, ok := regretOf(e); ok {
+		a.regret = append(a.regret, r)
+		a.costs, a.oracles = append(a.costs, float64(e.End.Cost)), append(a.oracles, float64(e.End.OracleCost))
 	}
+}
+
+// regretOf is the regret of an episode in %; ok is false for one that is not safe or has
+// no oracle.
+func regretOf(e *EpisodeRecord) (regret float64, ok bool) {
+	cost, oracle := float64(e.End.Cost), float64(e.End.OracleCost)
+	return 100 * (cost - oracle) / oracle, e.End.Safe && oracle > 0 && !math.IsInf(oracle, 0)
 }
 
 // ratio is k/n, NaN for n = 0.
@@ -118,7 +124,7 @@ func (a *tally) result(h *Header) *Result {
 		lowest = slices.Min(a.lows)
 	}
 	r := &Result{
-		Case: h.Case, Method: h.Method, Seed: h.Seed, Commit: h.Commit, Device: h.Device, Regime: h.Regime, Noise: h.Noise,
+		Case: h.Case, Method: h.Method, Seed: h.Seed, Commit: h.Commit, Device: h.Device, Regime: h.Regime, Noise: h.Noise, Bias: h.Bias, Shift: h.Shift,
 		Episodes: a.episodes, Safe: ratio(a.safe, a.episodes), Feasible: ratio(a.decisions-a.violations, a.decisions),
 		CollisionFree: Number(math.NaN()),
 		GapPct:        Number(100 * (gap - 1)), GapSEM: Number(100 * gapSEM),

@@ -68,12 +68,15 @@ type Header struct {
 	Params json.RawMessage `json:"params"`
 	Commit string          `json:"commit"`
 	Device string          `json:"device"`
-	// Noise, Regime and Preference are the episodes' options, Shard the i/n that
-	// this file holds: the episodes with number ≡ i modulo n.
-	Noise      float64           `json:"noise"`
-	Regime     string            `json:"regime"`
-	Preference domain.Preference `json:"preference"`
-	Shard      [2]int            `json:"shard"`
+	// Noise, Bias, Regime and Preference are the episodes' options, Shard the i/n that
+	// this file holds: the episodes with number ≡ i modulo n. Shift are the factors on
+	// parameters of the case's plant that made the plant of Params.
+	Noise      float64            `json:"noise"`
+	Bias       float64            `json:"bias,omitempty"`
+	Shift      map[string]float64 `json:"shift,omitempty"`
+	Regime     string             `json:"regime"`
+	Preference domain.Preference  `json:"preference"`
+	Shard      [2]int             `json:"shard"`
 	// Tolerance: a margin below −Tolerance is a violation.
 	Tolerance float64  `json:"margin_tolerance"`
 	Margins   []string `json:"margins"`

@@ -66,7 +66,11 @@ func VerifyReader(in io.Reader, lookup func(name string) (*domain.Case, error)) 
 	if err != nil {
 		return nil, fmt.Errorf("trace line 1: %w", err)
 	}
-	if c.Plant == nil {
+	shifted, err := c.Shifted(r.Header.Shift)
+	if err != nil {
+		return nil, fmt.Errorf("trace line 1: %w", err)
+	}
+	if c = &shifted; c.Plant == nil {
 		return nil, fmt.Errorf("trace line 1: case %q has no plant to re-simulate with", r.Header.Case)
 	}
 	v := &verifier{
@@ -152,7 +156,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 			return fmt.Errorf("trace line %d: u has %d entries, this episode of %q has %d", l.Line, len(l.U), v.spec.Name, nu)
 		}
 		copy(u, l.U)
-		if v.header.Noise == 0 {
+		if v.header.Noise == 0 && v.header.Bias == 0 {
 			ep.State(state)
 			v.measured(l, state[:ns])
 		}

@@ -38,6 +38,10 @@ type Case struct {
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.
 	Rescue func(s, c []float64, pref Preference, u []float64) bool
+	// Shifts are other plants to evaluate with, nil for none, and Shift the factors that
+	// made this one; see Shifted.
+	Shifts *Shifts
+	Shift  map[string]float64
 }
 
 // MapProblem is the problem that dataset, training and model are about: Learned,

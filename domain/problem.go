@@ -99,3 +99,13 @@ type Scored interface {
 type Finite interface {
 	Remaining(c []float64) int
 }
+
+// Polisher is implemented by a problem with derivatives of what a whole plan leads to.
+// Polish improves, in place, the actions of the decisions from (s, c) on, [steps·action],
+// by at most iterations of the problem's own method, and reports whether it has changed
+// them. It depends on its arguments alone. What it writes is finite and need keep no
+// limit: it is executed only where the roll-out of its projected actions is feasible and
+// costs less than the plan it was given.
+type Polisher interface {
+	Polish(s, c []float64, pref Preference, plan []float64, iterations int) bool
+}

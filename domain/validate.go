@@ -113,6 +113,17 @@ func (c *Case) Validate() error {
 			return fmt.Errorf("case %q: two of its Methods are named %q", name, m.Name)
 		}
 	}
+	if c.Shifts == nil {
+		return nil
+	}
+	if len(c.Shifts.Parameters) == 0 || c.Shifts.New == nil {
+		return fmt.Errorf("case %q: Shifts has %d Parameters and New %t, want at least one, and New", name, len(c.Shifts.Parameters), c.Shifts.New != nil)
+	}
+	for i, p := range c.Shifts.Parameters {
+		if p.Name == "" || slices.IndexFunc(c.Shifts.Parameters, func(o PlantParameter) bool { return o.Name == p.Name }) != i {
+			return fmt.Errorf("case %q: Shifts.Parameters[%d] is named %q, want a name of its own", name, i, p.Name)
+		}
+	}
 	return nil
 }
 

@@ -234,6 +234,8 @@ func TestValidateLeavesOtherPanicsAlone(t *testing.T) {
 	}
 }
 
+func same([]float64) (domain.Case, error) { return domain.Case{}, nil }
+
 func TestValidateChecksTheCaseAround(t *testing.T) {
 	spoiled := testdomain.NewCart(20)
 	spoiled.Spec().Steps = 0
@@ -248,6 +250,11 @@ func TestValidateChecksTheCaseAround(t *testing.T) {
 		{"Methods[2]", func(c *domain.Case) { c.Methods = append(c.Methods, method("")) }},
 		{`"b"`, func(c *domain.Case) { c.Methods = append(c.Methods, method("b")) }},
 		{`"a"`, func(c *domain.Case) { c.Methods = append(c.Methods, method("a")) }},
+		{"Shifts", func(c *domain.Case) { c.Shifts = &domain.Shifts{Parameters: []domain.PlantParameter{{Name: "mass"}}} }},
+		{"Shifts", func(c *domain.Case) { c.Shifts = &domain.Shifts{New: same} }},
+		{"Parameters[1]", func(c *domain.Case) {
+			c.Shifts = &domain.Shifts{New: same, Parameters: []domain.PlantParameter{{Name: "mass"}, {Name: "mass"}}}
+		}},
 	} {
 		c := cart()
 		test.spoil(&c)

@@ -189,13 +189,24 @@ func (f *Figure) equalAspect() {
 	}
 }
 
+// draw renders the figure. A logarithmic axis of a single value gets a width: the plot's
+// own would pass zero.
+func (f *Figure) draw(c vg.CanvasSizer) {
+	for _, a := range []*plot.Axis{&f.plot.X, &f.plot.Y} {
+		if _, logarithmic := a.Scale.(plot.LogScale); logarithmic && a.Min == a.Max {
+			a.Min, a.Max = a.Min/2, a.Max*2
+		}
+	}
+	f.plot.Draw(draw.New(c))
+}
+
 // SVG renders the figure.
 func (f *Figure) SVG() ([]byte, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
 	c := vgsvg.New(f.Width, f.Height)
-	f.plot.Draw(draw.New(c))
+	f.draw(c)
 	var out bytes.Buffer
 	if _, err := c.WriteTo(&out); err != nil {
 		return nil, fmt.Errorf("report: figure %s: %w", f.Name, err)
@@ -210,7 +221,7 @@ func (f *Figure) Write(dir string) error {
 		return err
 	}
 	c := vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(144))
-	f.plot.Draw(draw.New(c))
+	f.draw(c)
 	var png bytes.Buffer
 	if _, err := (vgimg.PngCanvas{Canvas: c}).WriteTo(&png); err != nil {
 		return fmt.Errorf("report: figure %s: %w", f.Name, err)

@@ -27,6 +27,8 @@ var kinds = []kind{
 	{"compare", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons) },
 		func(r *Records) []section { return each(r.Comparisons, r.comparisonSection) },
 		func(r *Records) []*Figure { return drawn(r.Comparisons, r.comparisonFigures) }},
+	{"eval pair", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings) },
+		(*Records).curveSections, (*Records).curveFigures},
 	{"steer", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings) },
 		func(r *Records) []section { return each(r.Steerings, steeringSection) },
 		func(r *Records) []*Figure { return drawn(r.Steerings, steeringFigures) }},

@@ -32,6 +32,7 @@ type Records struct {
 	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
 	Comparisons  []Compared
+	Pairings     []closedloop.Pairing
 	Traces       []Trace
 
 	cases map[string]Case
@@ -66,29 +67,23 @@ type Trace struct {
 // maxRecord bounds one recorded file.
 const maxRecord = 64 << 20
 
-// Load reads every *.json and *.jsonl file of dir. A file that is not a record
-// is an error that names it.
+// Load reads every *.json and *.jsonl file in dir and the folders below it. A file that
+// is not a record is an error that names it.
 func Load(dir string, cases map[string]Case) (*Records, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("report: %w", err)
-	}
 	r := New(filepath.Base(dir), cases)
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
+	return r, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case strings.HasSuffix(e.Name(), ".jsonl"):
-			err = r.AddTrace(path)
-		case strings.HasSuffix(e.Name(), ".json"):
-			if err = r.add(path); err != nil {
-				err = fmt.Errorf("report: %s: %w", path, err)
+		case err != nil:
+			return fmt.Errorf("report: %w", err)
+		case strings.HasSuffix(path, ".jsonl"):
+			return r.AddTrace(path)
+		case strings.HasSuffix(path, ".json"):
+			if err := r.add(path); err != nil {
+				return fmt.Errorf("report: %s: %w", path, err)
 			}
 		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
+		return nil
+	})
 }
 
 func (r *Records) add(path string) error {
@@ -143,7 +138,7 @@ func (r *Records) AddTrace(path string) error {
 	return nil
 }
 
-// Devices lists the folders of results that hold records.
+// Devices lists the folders of results that hold records, without those below another.
 func Devices(root string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -155,6 +150,7 @@ func Devices(root string) ([]string, error) {
 		}
 		return nil
 	})
+	dirs = slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return slices.Contains(dirs, filepath.Dir(dir)) })
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
@@ -196,7 +192,7 @@ func (r *Records) inRegimes(name string) []closedloop.Result {
 func (r *Records) evaluations(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
 	var out []closedloop.Result
 	for _, e := range r.Evaluations {
-		if e.Case == name && wanted(&e) {
+		if e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && wanted(&e) {
 			out = append(out, e)
 		}
 	}

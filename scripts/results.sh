@@ -11,7 +11,7 @@ seed=7
 mkdir -p "$out"
 case_runs() {
   local case=$1
-  for method in gpc direct gpc-refine-64 gpc-refine-512; do
+  for method in gpc direct gpc-polish gpc-refine-64 gpc-refine-512; do
     record "$case-$method" eval "$case" --method $method --episodes 1000 --seed $seed
   done
   local method episodes

@@ -3,9 +3,18 @@ package integrator
 import "github.com/gpc-engine/gpc/domain"
 
 func newCase(name string, params Params, paper map[string]domain.PaperRow) domain.Case {
-	system, err := NewSystem(name, params)
+	c, err := caseOf(name, params, paper)
 	if err != nil {
 		panic("integrator: default parameters: " + err.Error())
+	}
+	return c
+}
+
+// caseOf is the case with these parameters.
+func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domain.Case, error) {
+	system, err := NewSystem(name, params)
+	if err != nil {
+		return domain.Case{}, err
 	}
 	oracle := newOracle(system)
 	return domain.Case{
@@ -14,5 +23,30 @@ func newCase(name string, params Params, paper map[string]domain.PaperRow) domai
 		Plant:   &Plant{system: system, oracle: oracle},
 		Methods: methods(system),
 		Paper:   paper,
+		Shifts:  shifts(name, params, paper),
+	}, nil
+}
+
+// shifts are the plants around one with these parameters.
+func shifts(name string, params Params, paper map[string]domain.PaperRow) *domain.Shifts {
+	return &domain.Shifts{
+		Parameters: []domain.PlantParameter{
+			{Name: "ellipse", About: "both axes of the keep-out ellipse"},
+			{Name: "ellipse-major", About: "its axis along the way"},
+			{Name: "ellipse-minor", About: "its axis across"},
+			{Name: "obstacle-speed", About: "how far it moves with p"},
+			{Name: "input-limit", About: "the bound on the input"},
+			{Name: "slew-limit", About: "the bound on the input's change"},
+		},
+		New: func(f []float64) (domain.Case, error) {
+			p := params
+			p.Ellipse.A *= f[0] * f[1]
+			p.Ellipse.B *= f[0] * f[2]
+			p.Ellipse.Rho[0] *= f[3]
+			p.Ellipse.Rho[1] *= f[3]
+			p.UMax *= f[4]
+			p.RMax *= f[5]
+			return caseOf(name, p, paper)
+		},
 	}
 }

@@ -75,6 +75,11 @@ func (w *interior) improve(h *horizonProblem, start []float64, best *solution) {
 // hold) and writes the result to out. It always writes the last iterate; only
 // out.certified() says whether it is an optimum.
 func (w *interior) solve(h *horizonProblem, start []float64, out *solution) {
+	w.iterate(h, start, maxIterations, out)
+}
+
+// iterate is solve with at most so many iterations.
+func (w *interior) iterate(h *horizonProblem, start []float64, most int, out *solution) {
 	y := w.system
 	n, m := h.variables(), h.constraints()
 	copy(w.x[:2*h.steps], start)
@@ -104,7 +109,7 @@ func (w *interior) solve(h *horizonProblem, start []float64, out *solution) {
 		y.derivatives(h, x, w.z[:m], &w.here)
 		w.gradients(h, n)
 		kkt = w.residual(h, n, m, 0)
-		if kkt <= convergedKKT || iteration == maxIterations || math.IsNaN(kkt) {
+		if kkt <= convergedKKT || iteration == most || math.IsNaN(kkt) {
 			break
 		}
 		for mu > convergedKKT/10 && w.residual(h, n, m, mu) <= barrierReady*mu {

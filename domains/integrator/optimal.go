@@ -9,8 +9,8 @@ func (v *Solver) Optimal(s, c []float64, pref domain.Preference, u []float64) bo
 	if stepOf(c) >= Horizon {
 		return false
 	}
-	w := v.pool.Get().(*interior)
-	defer v.pool.Put(w)
+	w := v.system.interiors.Get().(*interior)
+	defer v.system.interiors.Put(w)
 	cold := recedingHorizon{system: v.system, work: w, steps: Horizon}
 	ok, err := cold.Decide(s, c, pref, u)
 	return ok && err == nil

@@ -22,7 +22,6 @@ type Oracle struct {
 	system *System
 	size   int
 	seed   uint64
-	pool   sync.Pool // *interior
 	once   [2]sync.Once
 	lib    [2]*Library // adaptive, fixed
 	err    [2]error
@@ -31,7 +30,7 @@ type Oracle struct {
 func newOracle(y *System) *Oracle { return newOracleOf(y, oracleLibrarySize, oracleSeed) }
 
 func newOracleOf(y *System, size int, seed uint64) *Oracle {
-	return &Oracle{system: y, size: size, seed: seed, pool: sync.Pool{New: func() any { return newInterior(y) }}}
+	return &Oracle{system: y, size: size, seed: seed}
 }
 
 // library returns the library for the kind of preference, building it first
@@ -53,8 +52,8 @@ func (o *Oracle) best(h *horizonProblem) (*solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := o.pool.Get().(*interior)
-	defer o.pool.Put(w)
+	w := o.system.interiors.Get().(*interior)
+	defer o.system.interiors.Put(w)
 	sol := new(solution)
 	if !l.best(w, h, true, sol) {
 		return nil, fmt.Errorf("no start reached a KKT residual of %g", CertifiedKKT)

@@ -2,6 +2,7 @@ package integrator
 
 import (
 	"math"
+	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -14,12 +15,15 @@ type System struct {
 	spec   domain.Spec
 	k64    constants[float64]
 	k32    constants[float32]
+
+	interiors sync.Pool // *interior
 }
 
 var (
 	_ domain.Problem       = (*System)(nil)
 	_ domain.BatchGradient = (*System)(nil)
 	_ domain.Finite        = (*System)(nil)
+	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
 )
 
@@ -29,6 +33,7 @@ func NewSystem(name string, params Params) (*System, error) {
 		return nil, err
 	}
 	y := &System{Params: params, k64: newConstants[float64](&params), k32: newConstants[float32](&params)}
+	y.interiors.New = func() any { return newInterior(y) }
 	description := "double integrator past a moving ellipse, convex objectives"
 	if params.LambdaNC != 0 {
 		description = "double integrator past a moving ellipse, multi-basin performance objective"
@@ -186,4 +191,24 @@ func (y *System) Fallback(s, c, u []float64) {
 // domain.Finite.
 func (y *System) Remaining(c []float64) int {
 	return max(1, Horizon-int(math.Round(c[contextTime]*Horizon)))
+}
+
+// Polish implements domain.Polisher by iterations of the interior point over the plan's
+// steps, σ along the prediction.
+func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {
+	steps := len(plan) / 2
+	if steps > Horizon-stepOf(c) {
+		return false
+	}
+	w := y.interiors.Get().(*interior)
+	defer y.interiors.Put(w)
+	var h horizonProblem
+	var sol solution
+	y.remaining(&h, s, c, pref, steps, false)
+	w.iterate(&h, plan, iterations, &sol)
+	if !tensor.Finite(sol.plan[:len(plan)]) {
+		return false
+	}
+	copy(plan, sol.plan[:])
+	return true
 }

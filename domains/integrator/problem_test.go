@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 // Tolerances of the tests in this package.
@@ -397,4 +398,28 @@ func FuzzReplay(f *testing.F) {
 			t.Fatalf("the episode has %d steps", steps)
 		}
 	})
+}
+
+// A shifted plant has other limits and another ellipse, for problem and trace alike.
+func TestShiftedSystem(t *testing.T) {
+	c := Convex()
+	shifted := must.Get(c.Shifted(map[string]float64{"ellipse": 1.1, "ellipse-minor": 0.5, "obstacle-speed": 1.5, "input-limit": 0.9, "slew-limit": 1.2}))(t)
+	want := Default(false)
+	want.Ellipse.A *= 1.1
+	want.Ellipse.B *= 1.1 * 0.5
+	want.Ellipse.Rho[1] *= 1.5
+	want.UMax *= 0.9
+	want.RMax *= 1.2
+	if got := shifted.Problem.(*System).Params; got != want {
+		t.Errorf("parameters %+v, want %+v", got, want)
+	}
+	if got := shifted.Plant.Params().(traceParams).Params; got != want {
+		t.Errorf("a trace holds %+v, want %+v", got, want)
+	}
+	if got := c.Problem.(*System).Params; got != Default(false) {
+		t.Errorf("the case itself has %+v", got)
+	}
+	if _, err := c.Shifted(map[string]float64{"ellipse-minor": 0.1}); err == nil {
+		t.Error("an ellipse that the projection cannot handle is accepted")
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -31,7 +30,6 @@ const (
 type Solver struct {
 	system *System
 	size   int
-	pool   sync.Pool   // *interior
 	lib    [2]*Library // adaptive, fixed
 }
 
@@ -43,7 +41,7 @@ var (
 
 // NewSolver returns a solver whose libraries will hold size scenarios each.
 func NewSolver(y *System, size int) *Solver {
-	return &Solver{system: y, size: size, pool: sync.Pool{New: func() any { return newInterior(y) }}}
+	return &Solver{system: y, size: size}
 }
 
 // Parameters are the axes of a scenario: initial position and velocity,
@@ -93,8 +91,8 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	if l == nil {
 		return nil, errors.New("Solve before Prepare")
 	}
-	w := v.pool.Get().(*interior)
-	defer v.pool.Put(w)
+	w := v.system.interiors.Get().(*interior)
+	defer v.system.interiors.Put(w)
 	var sol solution
 	weights, err := l.scalarized(w, h, how, &sol)
 	if err != nil {
@@ -152,8 +150,8 @@ func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	if err := policy.Reset(nil); err != nil {
 		return nil, err
 	}
-	w := v.pool.Get().(*interior)
-	defer v.pool.Put(w)
+	w := v.system.interiors.Get().(*interior)
+	defer v.system.interiors.Put(w)
 	y := v.system
 	var near [tailNeighbours]int
 	l.nearest(&h, near[:])

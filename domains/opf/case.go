@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/matpower"
@@ -56,7 +58,32 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	solver := newSolver(y)
 	return domain.Case{
 		Problem: y, Solver: solver, Plant: newPlant(y, string(text)), Methods: methods(y), Rescue: solver.Optimal,
+		Shifts: shifts(name, description, text, y.Ramp, opt),
 	}, nil
+}
+
+// shifts are the networks around one: its file with assignments behind it, which the
+// params of a trace hold.
+func shifts(name, description string, text []byte, ramp []float64, opt Options) *domain.Shifts {
+	return &domain.Shifts{
+		Parameters: []domain.PlantParameter{
+			{Name: "load", About: "active and reactive load of every bus"},
+			{Name: "line-limit", About: "rating of every branch that has one"},
+			{Name: "reactance", About: "series reactance of every branch"},
+			{Name: "ramp", About: "largest change of every unit's power per step"},
+		},
+		New: func(f []float64) (domain.Case, error) {
+			shifted := bytes.Clone(text)
+			for i, part := range []string{"mpc.bus(:, [3, 4])", "mpc.branch(:, 6)", "mpc.branch(:, 4)"} {
+				if f[i] != 1 {
+					shifted = fmt.Appendf(shifted, "\n%s = %s * %v;\n", part, part, f[i])
+				}
+			}
+			o := opt
+			o.Ramp = floats.ScaleTo(make([]float64, len(ramp)), f[3], ramp)
+			return FromText(name, description, shifted, o)
+		},
+	}
 }
 
 // FromFile is the case of a MATPOWER file, by its name `opf:FILE.m`. A file that

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // exactTolerance is the largest KKT residual of a solution that is used.
@@ -99,4 +100,35 @@ func (y *System) setPoints(r *acopf.Result, u []float64) {
 	for g, b := range y.Network.GenBus {
 		u[y.layout.gens+g] = r.Vm[b]
 	}
+}
+
+// Polish implements domain.Polisher by iterations of the interior point from the power
+// flow of the dispatch, without tightening. The loads beyond the present dispatch are
+// not known: a longer plan is left as it is.
+func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {
+	if len(plan) != 2*y.layout.gens {
+		return false
+	}
+	w := y.pool.Get().(*workspace)
+	defer y.pool.Put(w)
+	x, err := y.exacts.get()
+	if err != nil || !w.dispatch(s, c, plan) {
+		return false
+	}
+	defer y.exacts.put(x)
+	at := w.solution
+	problem := y.problemAt(s, c, pref, nil)
+	y.priority(s, c, pref, problem.Objective.Weights[:]) // what roll-outs are scored by
+	problem.Start, problem.Limit = &acopf.Result{Vm: at.Vm, Va: at.Va, Pg: at.Pg, Qg: at.Qg}, iterations
+	result := make([]acopf.Result, 1)
+	if x.solve([]acopf.Problem{problem}, result) != nil || len(result[0].Pg) == 0 {
+		return false
+	}
+	polished := make([]float64, len(plan))
+	y.setPoints(&result[0], polished)
+	if !tensor.Finite(polished) {
+		return false
+	}
+	copy(plan, polished)
+	return true
 }

@@ -38,6 +38,7 @@ var (
 	_ domain.BatchGradient = (*System)(nil)
 	_ domain.Scored        = (*System)(nil)
 	_ domain.Finite        = (*System)(nil)
+	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
 )
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -47,6 +48,9 @@ const (
 //   - A PlanScorer, if there is one, agrees on the CPU with the roll-out action by
 //     action (ref.ScorePlan) in every row and on any number of threads; a plan that is
 //     not finite spoils no other, and a cancelled context ends it.
+//   - Polish, if there is one, writes finite plans, the same again and beside others,
+//     leaves one that it reports no change of, and more than once its projected roll-out
+//     is feasible and cheaper than that of the plan it was given.
 //   - Indicators are in [0, 1].
 //   - Project leaves finite actions, and where it reports success every margin is
 //     kept within MarginTolerance.
@@ -130,6 +134,7 @@ var domainChecks = []struct {
 	{"dynamics", checkDynamics},
 	{"score", checkScore},
 	{"plan-score", checkPlanScore},
+	{"polish", checkPolish},
 	{"indicators", checkIndicators},
 	{"projection", checkProjection},
 	{"fallback", checkFallback},
@@ -482,6 +487,61 @@ func checkPlanScore(p domain.Problem, points []point) (errs []error) {
 		if err := scorer.ScorePlans(cancelled, one); !errors.Is(err, context.Canceled) {
 			errs = append(errs, fmt.Errorf("point %d: ScorePlans of a cancelled context: %v", i, err))
 		}
+	}
+	return errs
+}
+
+// polishIterations are as many as a polish of a closed loop has, and polishSteps as many
+// actions as its plan has at most.
+const (
+	polishIterations = 10
+	polishSteps      = 20
+)
+
+func checkPolish(p domain.Problem, points []point) (errs []error) {
+	polisher, ok := p.(domain.Polisher)
+	if !ok {
+		return nil
+	}
+	spec, rng, gained := p.Spec(), newRand(domainSeed+7), 0
+	for i, at := range points {
+		steps, pref := polishSteps, domain.Preference{Adaptive: true}
+		if f, ok := p.(domain.Finite); ok {
+			steps = min(steps, f.Remaining(at.c))
+		}
+		if i%2 == 1 {
+			pref = domain.Preference{W: simplex(rng, spec.ObjectiveSize())}
+		}
+		given, cost, margin := ref.ScorePlan(p, at.s, at.c, pref, slices.Repeat(at.u, steps), steps, true)
+		before, plans, changed := at.clone(), [3][]float64{}, [3]bool{}
+		var beside sync.WaitGroup
+		for k := range plans {
+			plans[k] = slices.Clone(given)
+			polish := func() { changed[k] = polisher.Polish(at.s, at.c, pref, plans[k], polishIterations) }
+			if k == 0 {
+				polish()
+			} else {
+				beside.Go(polish)
+			}
+		}
+		beside.Wait()
+		switch {
+		case !slices.Equal(at.s, before.s) || !slices.Equal(at.c, before.c):
+			errs = append(errs, fmt.Errorf("point %d: Polish changed an input", i))
+		case !slices.Equal(plans[0], plans[1]) || !slices.Equal(plans[0], plans[2]) || changed[0] != changed[1] || changed[0] != changed[2]:
+			errs = append(errs, fmt.Errorf("point %d: Polish of the same plan gives %v, then %v and %v", i, plans[0], plans[1], plans[2]))
+		case !tensor.Finite(plans[0]):
+			errs = append(errs, fmt.Errorf("point %d: Polish gives %v", i, plans[0]))
+		case !changed[0] && !slices.Equal(plans[0], given):
+			errs = append(errs, fmt.Errorf("point %d: Polish reports no change and gives %v for %v", i, plans[0], given))
+		}
+		_, polished, kept := ref.ScorePlan(p, at.s, at.c, pref, plans[0], steps, true)
+		if kept >= -spec.MarginTolerance && (polished < cost || margin < -spec.MarginTolerance) {
+			gained++
+		}
+	}
+	if gained < 2 {
+		errs = append(errs, fmt.Errorf("Polish improved %d of %d plans", gained, len(points)))
 	}
 	return errs
 }

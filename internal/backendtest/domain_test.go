@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -99,6 +100,7 @@ type broken struct {
 	project  func(s, u []float64) bool
 	fallback func(s, u []float64)
 	plans    func(b domain.PlanBatch)
+	polish   func(s, plan []float64) bool
 }
 
 func (b broken) Gradient(s, u, c, sigma, gs, gu []float64) {
@@ -144,6 +146,25 @@ func (b broken) ScorePlans(ctx context.Context, p domain.PlanBatch) error {
 		b.plans(p)
 	}
 	return ctx.Err()
+}
+
+// Polish moves every action a little towards the least cost of its own stage at s.
+func (b broken) Polish(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {
+	if b.polish != nil {
+		return b.polish(s, plan)
+	}
+	sigma, delta := slices.Clone(pref.W), make([]float64, 3)
+	if pref.Adaptive {
+		sigma = make([]float64, 3)
+		b.Indicators(s, plan[:2], c, delta)
+		b.Spec().Semantic.Priority(delta, sigma)
+	}
+	gs, gu := make([]float64, 4), make([]float64, 2)
+	b.Toy.Gradient(s, plan[:2], c, sigma, gs, gu)
+	for j := range plan {
+		plan[j] -= 1e-4 * float64(iterations) * gu[j%2]
+	}
+	return true
 }
 
 func (b broken) Step(s, c, u, sNext, cNext []float64) {
@@ -258,6 +279,27 @@ func TestPlanScoreCheckFindsMistakes(t *testing.T) {
 	} {
 		sound.plans = wrong
 		if len(checkPlanScore(sound, points)) == 0 {
+			t.Errorf("the check did not find %s", name)
+		}
+	}
+}
+
+func TestPolishCheckFindsMistakes(t *testing.T) {
+	sound, calls := broken{Toy: NewToy(4, 3, 2, 1)}, new(atomic.Int64)
+	points := must.Get(domainStates(domain.Case{Problem: sound}, nil))(t)
+	if errs := checkPolish(sound, points); len(errs) > 0 {
+		t.Fatalf("a step along the gradient: %v", errs[0])
+	}
+	better := sound
+	for name, wrong := range map[string]func(s, plan []float64) bool{
+		"what improves nothing":       func(s, plan []float64) bool { return false },
+		"what is not finite":          func(s, plan []float64) bool { plan[0] = math.NaN(); return true },
+		"a change that is not said":   func(s, plan []float64) bool { plan[0] -= 1e-3; return false },
+		"another plan at each call":   func(s, plan []float64) bool { plan[0] -= 1e-6 * float64(calls.Add(1)); return true },
+		"a state that is overwritten": func(s, plan []float64) bool { s[0] = 1 - s[0]; return true },
+	} {
+		better.polish = wrong
+		if len(checkPolish(better, points)) == 0 {
 			t.Errorf("the check did not find %s", name)
 		}
 	}

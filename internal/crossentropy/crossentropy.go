@@ -34,6 +34,10 @@ const (
 	decision = 0x9e3779b97f4a7c15
 )
 
+// widths of the spread that candidates are drawn with, each as often: the wide ones find
+// what lies far from where a map was made for, which rounds about the mean alone do not.
+var widths = [...]float64{1, 1, 3, 10}
+
 // Options are what all decisions of a Sampler have in common.
 type Options struct {
 	Unit    []float64 // of the spread, for each coordinate of a knot: its length is the width
@@ -73,6 +77,7 @@ type Memory struct {
 
 // Elite is one of the best candidates of a decision.
 type Elite struct {
+	Number           int // of the candidate among those asked for in its decision, from 0
 	Offsets, Payload []float32
 	Cost, Margin     float64
 }
@@ -164,8 +169,9 @@ func (s *Sampler) Ask(n int) tensor.Matrix {
 	for i := s.given; i < n; i++ {
 		s.source.Seed(s.opt.Seed+decision*(s.memory.decisions-1), stream^uint64(s.asked+i)<<32)
 		o := s.candidates.Row(i)
+		width := widths[s.rng.IntN(len(widths))]
 		for j := range o {
-			o[j] = float32(s.mean[j] + s.spread[j]*s.rng.NormFloat64())
+			o[j] = float32(s.mean[j] + width*s.spread[j]*s.rng.NormFloat64())
 		}
 	}
 	s.asked, s.given = s.asked+n, 0
@@ -190,9 +196,9 @@ func (s *Sampler) Tell(cost, margin []float64, payload tensor.Matrix) (gained bo
 // keep puts candidate i of a round among the elites if it is one. One without a margin,
 // or that leaves the numbers, is none.
 func (s *Sampler) keep(i int, cost, margin float64, payload tensor.Matrix) bool {
-	m, e := s.memory, Elite{Cost: cost, Margin: margin}
+	m, e := s.memory, Elite{Number: s.asked - s.candidates.Rows + i, Cost: cost, Margin: margin}
 	at := m.kept
-	for at > 0 && s.better(&e, &m.elites[at-1]) {
+	for at > 0 && s.Better(&e, &m.elites[at-1]) {
 		at--
 	}
 	if !(margin > math.Inf(-1)) || at == len(m.elites) {
@@ -208,8 +214,8 @@ func (s *Sampler) keep(i int, cost, margin float64, payload tensor.Matrix) bool 
 	return true
 }
 
-// better is feasible before cheap, and the larger margin where neither is feasible.
-func (s *Sampler) better(a, b *Elite) bool {
+// Better is feasible before cheap, and the larger margin where neither is feasible.
+func (s *Sampler) Better(a, b *Elite) bool {
 	fa, fb := s.Feasible(a), s.Feasible(b)
 	if fa && fb {
 		return a.Cost < b.Cost

@@ -115,6 +115,9 @@ func (w *worker) judge(l int) {
 	if ln.job.attempt == warm {
 		limit = min(limit, warmIterations)
 	}
+	if most := ln.job.problem.Limit; most > 0 {
+		limit = min(limit, most)
+	}
 	if ln.iteration >= limit {
 		w.end(l, IterationLimit)
 		return
@@ -125,7 +128,7 @@ func (w *worker) judge(l int) {
 	} else {
 		ln.slow++
 	}
-	if ln.mode == optimising && !ln.restored && ln.slow >= patience && sum > 1e-5 {
+	if ln.mode == optimising && !ln.restored && ln.job.problem.Limit == 0 && ln.slow >= patience && sum > 1e-5 {
 		ln.turn = restore
 	}
 }
@@ -158,7 +161,7 @@ func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 // when that has not been tried.
 func (w *worker) stuck(l int, s Status) {
 	ln := &w.lane[l]
-	if ln.mode == optimising && !ln.restored && ln.iteration < w.solver.opt.MaxIterations {
+	if ln.mode == optimising && !ln.restored && ln.job.problem.Limit == 0 && ln.iteration < w.solver.opt.MaxIterations {
 		ln.iteration++
 		ln.turn = restore
 		return
@@ -309,7 +312,7 @@ func (w *worker) lengths() {
 func (w *worker) end(l int, s Status) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	ln.mode, ln.turn = idle, goOn
-	if ln.job.attempt < fromFile && (s == IterationLimit || s == Numerical) {
+	if ln.job.attempt < fromFile && ln.job.problem.Limit == 0 && (s == IterationLimit || s == Numerical) {
 		ln.job.attempt++
 		ln.again = true
 		ln.spent += ln.iteration

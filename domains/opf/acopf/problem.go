@@ -106,8 +106,12 @@ type Problem struct {
 	Previous, Ramp []float64
 	Tighten        Tightening
 	// Start is a result to start from; nil is the flat start. It must be Optimal and
-	// of the same solver, and is read when the solve begins.
+	// of the same solver, and is read when the solve begins. One that is NotSolved and
+	// has no Multipliers is a point: voltages and generation.
 	Start *Result
+	// Limit, if it is not 0, ends the solve after so many iterations, with
+	// IterationLimit and the point that was reached; no other attempt follows.
+	Limit int
 }
 
 // KKT are the residuals of the optimality conditions at a result, as MATPOWER's

@@ -171,13 +171,16 @@ func (s *Solver) check(pr *Problem) error {
 		return fmt.Errorf("tightening %+v: want nonnegative numbers", t)
 	}
 	if st := pr.Start; st != nil {
-		if st.Status != Optimal {
-			return fmt.Errorf("start is %v: want an optimal result", st.Status)
+		if st.Status != Optimal && (st.Status != NotSolved || st.Multipliers != nil) {
+			return fmt.Errorf("start is %v: want an optimal result, or one not solved and without multipliers", st.Status)
 		}
-		if len(st.Vm) != s.plan.nb || len(st.Pg) != s.plan.ng || len(st.Multipliers) != len(s.plan.s) {
+		if len(st.Vm) != s.plan.nb || len(st.Pg) != s.plan.ng || st.Multipliers != nil && len(st.Multipliers) != len(s.plan.s) {
 			return fmt.Errorf("start is of another network: %d buses, %d generators, %d limits, want %d, %d, %d",
 				len(st.Vm), len(st.Pg), len(st.Multipliers), s.plan.nb, s.plan.ng, len(s.plan.s))
 		}
+	}
+	if pr.Limit < 0 {
+		return fmt.Errorf("limit of %d iterations: want 0 or more", pr.Limit)
 	}
 	return pr.Objective.validate()
 }

@@ -53,6 +53,36 @@ func TestIterationLimit(t *testing.T) {
 	}
 }
 
+// A problem's own limit is of one attempt from its start, which may be a point without
+// multipliers: it ends with the point that it came to, and that is nearer with every few.
+func TestLimitedFromAPoint(t *testing.T) {
+	net := load(t, "case30")
+	s := newTestSolver(t, net, Options{})
+	best := solveOne(t, s, Problem{})
+	point := &Result{Vm: scaled(best.Vm, 1.002), Va: best.Va, Pg: scaled(best.Pg, 0.97), Qg: best.Qg}
+	last := math.Inf(1)
+	for _, limit := range []int{2, 6, 10} {
+		r := solveOne(t, s, Problem{Start: point, Limit: limit})
+		away := 0.0
+		for g, p := range r.Pg {
+			away = max(away, math.Abs(p-best.Pg[g]))
+		}
+		if r.Status != Optimal && r.Status != IterationLimit || r.Iterations > limit || len(r.Pg) != net.Gens() || !(away < last) {
+			t.Errorf("limit %d: %v after %d iterations, %d units, %g pu away after %g", limit, r.Status, r.Iterations, len(r.Pg), away, last)
+		}
+		last = away
+	}
+	if !(last < 1e-3) {
+		t.Errorf("ten iterations end %g pu from the optimum", last)
+	}
+	results := make([]Result, 1)
+	for says, pr := range map[string]Problem{"limit of -1": {Limit: -1}, "without multipliers": {Start: &Result{Vm: best.Vm, Va: best.Va, Pg: best.Pg, Qg: best.Qg, Multipliers: best.Multipliers}}} {
+		if err := s.Solve(context.Background(), []Problem{pr}, results); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want an error with %q", err, says)
+		}
+	}
+}
+
 // What rounding keeps from the tolerance asked for is optimal within 1e-6, not an
 // iteration limit. With constant marginal costs the multipliers of these copies are
 // hardly determined.

@@ -1,0 +1,92 @@
+package batchnav
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// polishIterations of the methods that polish.
+const polishIterations = 10
+
+// polish goes on from the best roll-out of a search: the problem's own method improves
+// its actions, or those chosen at the last decision, one step on, where they are better.
+// The first action of the result is executed where its roll-out is better than the best.
+type polish struct {
+	*search
+	by            domain.Polisher
+	best, another []float64 // [steps·action]
+}
+
+func newPolish(r *search) (*polish, error) {
+	by, ok := r.problem.(domain.Polisher)
+	if !ok || r.opt.Polish < 0 {
+		return nil, fmt.Errorf("batchnav: a polish of %d iterations in case %q: want them not negative, and a problem that is a domain.Polisher", r.opt.Polish, r.spec.Name)
+	}
+	return &polish{search: r, by: by}, nil
+}
+
+// makeRoom begins a decision.
+func (p *polish) makeRoom(steps int) {
+	size := steps * p.first.Cols
+	p.executed = slices.Grow(p.executed[:0], p.round*size)[:p.round*size]
+	p.best, p.another = slices.Grow(p.best[:0], size)[:size], slices.Grow(p.another[:0], size)[:size]
+}
+
+// take keeps what roll-out i executed as the best.
+func (p *polish) take(i int) { copy(p.best, p.executed[i*len(p.best):]) }
+
+// improve polishes the best roll-out of a loop's decision, which plan begins with.
+func (p *polish) improve(m *memory, found *crossentropy.Elite, s, c []float64, pref domain.Preference, plan []float32) {
+	nu := len(plan)
+	best, better := crossentropy.Elite{Cost: found.Cost, Margin: found.Margin}, false
+	if len(m.plan) > 0 {
+		for at := 0; at < len(p.another); at += nu { // the last action is held
+			copy(p.another[at:at+nu], m.plan[min(at+nu, len(m.plan)-nu):])
+		}
+		better = p.adopt(s, c, pref, &best)
+	}
+	copy(p.another, p.best)
+	if p.by.Polish(s, c, pref, p.another, p.opt.Polish) {
+		better = p.adopt(s, c, pref, &best) || better
+	}
+	if better {
+		tensor.Narrow(plan, p.best[:nu])
+	}
+	m.plan = append(m.plan[:0], p.best...)
+}
+
+// adopt makes another plan the best where its roll-out is better.
+func (p *polish) adopt(s, c []float64, pref domain.Preference, best *crossentropy.Elite) bool {
+	var e crossentropy.Elite
+	e.Cost, e.Margin = p.along(s, c, pref, p.another)
+	if !p.sampler.Better(&e, best) {
+		return false
+	}
+	*best = e
+	copy(p.best, p.executed)
+	return true
+}
+
+// along scores a plan action by action, as ScorePlans does the roll-out of a policy.
+func (p *polish) along(s, c []float64, pref domain.Preference, plan []float64) (cost, margin float64) {
+	nu := p.first.Cols
+	b := domain.PlanBatch{
+		S: s, C: c, Preference: pref, Steps: len(plan) / nu, NoProjection: p.noProjection,
+		Projected: p.projected[:nu], Cost: p.cost[:1], Margin: p.margin[:1],
+	}
+	b.Cost[0], b.Margin[0] = 0, math.Inf(1)
+	copy(p.s, s)
+	copy(p.c, c)
+	for h := range b.Steps {
+		copy(p.u[:nu], plan[h*nu:])
+		p.step(&b, h, 0, 1, &p.scratch[0])
+		p.s, p.nextS = p.nextS, p.s
+		p.c, p.nextC = p.nextC, p.c
+	}
+	return b.Cost[0], b.Margin[0]
+}

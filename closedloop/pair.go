@@ -1,0 +1,133 @@
+package closedloop
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Contender is a method of a Pairing.
+type Contender struct {
+	Method string
+	// Episodes that a slow method runs, the first ones; 0: all.
+	Episodes int
+	Device   string // what computes
+	New      func() (domain.Controller, error)
+}
+
+// Pairing is the record of `gpc eval pair`: methods on the same episodes, one after
+// another on the same machine, each beside the first.
+type Pairing struct {
+	Case   string             `json:"case"`
+	Seed   uint64             `json:"seed"`
+	Commit string             `json:"commit"`
+	Device string             `json:"device"`
+	Regime string             `json:"regime"`
+	Noise  float64            `json:"noise"`
+	Bias   float64            `json:"bias"`
+	Shift  map[string]float64 `json:"shift"`
+	// Map is the one that methods with a map decide by.
+	Map   PairedMap `json:"map"`
+	Pairs []Paired  `json:"pairs"`
+}
+
+// PairedMap is a map with how much it was trained on.
+type PairedMap struct {
+	File    string `json:"file"` // its name without folder and ending; "" for the bundled map
+	Samples int    `json:"samples"`
+}
+
+// Paired is one method of a Pairing. Regret, as in Result, is over its safe episodes,
+// the difference to the first method's over those in which both are safe. Every CI95 is
+// half the width of the 95 % interval of a mean by Student's t; null for fewer than two
+// episodes.
+type Paired struct {
+	Method         string    `json:"method"`
+	Episodes       int       `json:"episodes"`
+	Safe           int       `json:"safe"`
+	SafeCI95       Interval  `json:"safe_ci95"`
+	Decisions      int       `json:"decisions"`
+	Violations     int       `json:"violations"`
+	Fallback       int       `json:"fallback"`
+	RegretPct      Number    `json:"regret_pct"`
+	RegretCI95     Number    `json:"regret_ci95_pct"`
+	RegretWorst    Number    `json:"regret_worst_pct"`
+	RegretN        int       `json:"regret_n"`
+	DifferencePct  Number    `json:"difference_pct"`
+	DifferenceCI95 Number    `json:"difference_ci95_pct"`
+	Compared       int       `json:"compared"`
+	Latency        Quantiles `json:"latency_us"`
+}
+
+// Pair runs the methods on the episodes of opt, whose Method, Device and trace are not
+// read. The record lacks the Map.
+func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options) (*Pairing, error) {
+	if len(methods) == 0 || opt.TracePath != "" || opt.ShardCount > 1 {
+		return nil, fmt.Errorf("closedloop: a pairing of %d methods, trace %q, %d shards: want at least one method, no trace and no shards", len(methods), opt.TracePath, opt.ShardCount)
+	}
+	p := &Pairing{Case: c.Problem.Spec().Name, Seed: opt.Seed, Commit: opt.Commit, Regime: opt.Regime, Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift}
+	var first map[int]float64 // regret by episode, where it has one
+	for _, m := range methods {
+		if m.Episodes < 0 || m.Episodes > opt.Episodes {
+			return nil, fmt.Errorf("closedloop: %d episodes of method %q among %d", m.Episodes, m.Method, opt.Episodes)
+		}
+		own := opt
+		own.Method, own.Device = m.Method, m.Device
+		if m.Episodes > 0 {
+			own.Episodes = m.Episodes
+		}
+		regret := map[int]float64{}
+		own.Visit = func(e *EpisodeRecord) {
+			if r, ok := regretOf(e); ok {
+				regret[e.Episode] = r
+			}
+		}
+		r, err := Evaluate(ctx, c, m.New, own)
+		if err != nil {
+			return nil, err
+		}
+		p.Device = m.Device
+		if first == nil {
+			first = regret
+		}
+		row := Paired{
+			Method: m.Method, Episodes: r.Episodes, Safe: int(math.Round(float64(r.Safe) * float64(r.Episodes))), SafeCI95: r.CI95.Safe,
+			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency,
+		}
+		var all, difference []float64
+		for i := range own.Episodes {
+			v, ok := regret[i]
+			if !ok {
+				continue
+			}
+			all = append(all, v)
+			if w, both := first[i]; both {
+				difference = append(difference, v-w)
+			}
+		}
+		if len(all) > 0 {
+			row.RegretWorst = Number(slices.Max(all))
+		}
+		row.RegretPct, row.RegretCI95 = meanAndInterval(all)
+		row.DifferencePct, row.DifferenceCI95 = meanAndInterval(difference)
+		row.Compared = len(difference)
+		p.Pairs = append(p.Pairs, row)
+	}
+	return p, nil
+}
+
+// meanAndInterval returns the mean and half the width of its 95 % interval by Student's
+// t; NaN where undefined.
+func meanAndInterval(v []float64) (mean, half Number) {
+	m, sem := meanAndError(v)
+	if len(v) < 2 {
+		return Number(m), Number(math.NaN())
+	}
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(v) - 1)}
+	return Number(m), Number(t.Quantile((1+confidence)/2) * sem)
+}

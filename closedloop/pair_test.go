@@ -1,0 +1,101 @@
+package closedloop_test
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+)
+
+// gained is the feedback of the cart's map times a gain.
+func gained(gain float64) func() (domain.Controller, error) {
+	return func() (domain.Controller, error) {
+		return &feedback{decide: func(_ int, s []float64) (float64, bool, error) {
+			return clip(gain * (testdomain.Feedback[0]*s[0] + testdomain.Feedback[1]*s[1])), true, nil
+		}}, nil
+	}
+}
+
+// A pairing says of each method what its own evaluation does, and the difference is over
+// the episodes that it shares with the first.
+func TestPairIsTheEvaluationsSideBySide(t *testing.T) {
+	c := cartCase(t)
+	opt := closedloop.Options{Seed: 5, Episodes: 8, Preference: domain.Preference{W: []float64{0.5, 0.5}}}
+	p := must.Get(closedloop.Pair(context.Background(), c, []closedloop.Contender{
+		{Method: "one", New: gained(1)}, {Method: "weak", Episodes: 3, New: gained(0.8)}, {Method: "again", New: gained(1)},
+	}, opt))(t)
+	regrets := func(gain float64, episodes int) (all []float64, r *closedloop.Result) {
+		own := opt
+		own.Episodes = episodes
+		own.Visit = func(e *closedloop.EpisodeRecord) {
+			if e.End.Safe {
+				all = append(all, 100*(float64(e.End.Cost)/float64(e.End.OracleCost)-1))
+			}
+		}
+		return all, must.Get(closedloop.Evaluate(context.Background(), c, gained(gain), own))(t)
+	}
+	_, one := regrets(1, 8)
+	weak, few := regrets(0.8, 3)
+	strong, _ := regrets(1, 3)
+	for i, want := range []*closedloop.Result{one, few, one} {
+		got := p.Pairs[i]
+		if got.Episodes != want.Episodes || float64(got.Safe) != float64(want.Safe)*float64(want.Episodes) || got.RegretN != want.RegretN || math.Abs(float64(got.RegretPct-want.RegretPct)) > 1e-12 {
+			t.Errorf("%s: %+v, its evaluation says %+v", got.Method, got, want)
+		}
+	}
+	mean := 0.0
+	for i := range weak {
+		mean += (weak[i] - strong[i]) / float64(len(weak))
+	}
+	// Student's t of two degrees of freedom at 0.975 is 4.303.
+	if d := p.Pairs[1]; d.Compared != 3 || math.Abs(float64(d.DifferencePct)-mean) > 1e-9 || mean == 0 || math.Abs(float64(d.RegretCI95/few.RegretSEM)-4.3027) > 1e-3 {
+		t.Errorf("the difference of the weak is %+v, want %g over 3", d, mean)
+	}
+	if d := p.Pairs[2]; d.Compared != p.Pairs[0].RegretN || d.DifferencePct != 0 || d.DifferenceCI95 != 0 {
+		t.Errorf("the same method differs: %+v", d)
+	}
+	if _, err := closedloop.Pair(context.Background(), c, []closedloop.Contender{{Method: "one", Episodes: 9, New: gained(1)}}, opt); err == nil {
+		t.Error("nine of eight episodes are accepted")
+	}
+}
+
+// A bias is of one size, has a sign for each value and episode, is not the plant's, and
+// leaves a trace that verifies.
+func TestBiasIsOfTheMeasurementAlone(t *testing.T) {
+	c, path := cartCase(t), filepath.Join(t.TempDir(), "trace.jsonl")
+	opt := closedloop.Options{Seed: 5, Episodes: 6, Bias: 0.01, TracePath: path, Preference: domain.Preference{W: []float64{0.5, 0.5}}}
+	r := must.Get(closedloop.Evaluate(context.Background(), c, gained(1), opt))(t)
+	if r.Bias != 0.01 {
+		t.Errorf("the result's bias is %v", r.Bias)
+	}
+	signs := map[[2]bool]bool{}
+	must.Get(closedloop.ReadEpisodes(path, func(e *closedloop.EpisodeRecord) error {
+		var first [2]bool
+		for i, l := range e.Lines[1:] {
+			for j := range 2 {
+				d := l.X[j] - e.Lines[i].S[j]
+				if math.Abs(math.Abs(d)-0.01) > 1e-12 {
+					t.Fatalf("episode %d, decision %d: value %d is off by %g", e.Episode, i+1, j, d)
+				}
+				if i == 0 {
+					first[j] = d > 0
+				} else if first[j] != (d > 0) {
+					t.Fatalf("episode %d: the sign of value %d changes", e.Episode, j)
+				}
+			}
+		}
+		signs[first] = true
+		return nil
+	}))(t)
+	if len(signs) < 2 {
+		t.Error("all episodes have the same signs")
+	}
+	if v := must.Get(closedloop.Verify(path, func(string) (*domain.Case, error) { return c, nil }))(t); !v.OK {
+		t.Errorf("the trace does not verify: %v", v.Mismatches[0])
+	}
+}

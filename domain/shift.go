@@ -1,0 +1,58 @@
+package domain
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Shifts are the plants around a case's own: parameters of it by name, each times a
+// factor. With them it is measured what a map is worth on a plant that it was not made
+// for.
+type Shifts struct {
+	Parameters []PlantParameter
+	// New makes the case with a factor for each of Parameters, in their order. Its problem,
+	// which controllers know, its oracle and the params of its traces are the shifted
+	// plant's; names and sizes are those of the case.
+	New func(factors []float64) (Case, error)
+}
+
+// PlantParameter is a parameter of a plant that can be shifted.
+type PlantParameter struct {
+	Name  string // what `--shift` takes
+	About string // one line
+}
+
+// Shifted makes the case with parameters of its plant times factors, by name. Without
+// factors it is the case itself.
+func (c *Case) Shifted(factors map[string]float64) (Case, error) {
+	if len(factors) == 0 {
+		return *c, nil
+	}
+	name := c.Problem.Spec().Name
+	if c.Shifts == nil {
+		return Case{}, fmt.Errorf("case %q has no parameters of its plant to shift", name)
+	}
+	var names []string
+	in := make([]float64, len(c.Shifts.Parameters))
+	for i, p := range c.Shifts.Parameters {
+		names, in[i] = append(names, p.Name), 1
+	}
+	for of, f := range factors {
+		at := slices.Index(names, of)
+		if at < 0 {
+			return Case{}, fmt.Errorf("the plant of case %q has no parameter %q to shift; it has %s", name, of, strings.Join(names, ", "))
+		}
+		if !(f > 0) || math.IsInf(f, 0) {
+			return Case{}, fmt.Errorf("parameter %q of case %q is shifted by the factor %v, want a finite number above 0", of, name, f)
+		}
+		in[at] = f
+	}
+	shifted, err := c.Shifts.New(in)
+	if err != nil {
+		return Case{}, fmt.Errorf("case %q with a shifted plant: %w", name, err)
+	}
+	shifted.Shift = factors
+	return shifted, nil
+}

@@ -1,0 +1,54 @@
+package opf
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// A shifted plant is another network: its limits, reactances, loads and ramps are, for
+// the problem and its oracle too, and a trace of it verifies by the case as it is.
+func TestShiftedNetwork(t *testing.T) {
+	c := Thirty()
+	shifted := must.Get(c.Shifted(map[string]float64{"load": 0.9, "line-limit": 0.8, "reactance": 1.1, "ramp": 2}))(t)
+	a, b := c.Problem.(*System), shifted.Problem.(*System)
+	for _, v := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"rating", b.Network.Rate[3], 0.8 * a.Network.Rate[3]}, {"load", b.Network.Pd[1], 0.9 * a.Network.Pd[1]}, {"ramp", b.Ramp[2], 2 * a.Ramp[2]},
+		{"reactive load", b.Network.Qd[1], 0.9 * a.Network.Qd[1]},
+	} {
+		if math.Abs(v.got-v.want) > 1e-12 || v.want == 0 {
+			t.Errorf("%s is %g, want %g", v.name, v.got, v.want)
+		}
+	}
+	if a.Network.Bft[0] == b.Network.Bft[0] {
+		t.Error("the reactance is what it was")
+	}
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	hold, _ := shifted.Method("hold")
+	opt := closedloop.Options{Method: "hold", Episodes: 1, Seed: 991, TracePath: path, Preference: domain.Preference{Adaptive: true}}
+	r := must.Get(closedloop.Evaluate(context.Background(), &shifted, func() (domain.Controller, error) { return hold.New(domain.Means{}) }, opt))(t)
+	if r.Shift["load"] != 0.9 {
+		t.Errorf("the result's shift is %v", r.Shift)
+	}
+	v := must.Get(closedloop.Verify(path, func(string) (*domain.Case, error) { return &c, nil }))(t)
+	if !v.OK {
+		t.Errorf("the trace does not verify: %v", v.Mismatches[0])
+	}
+	for _, wrong := range []map[string]float64{{"lode": 1.1}, {"load": 0}, {"load": math.NaN()}, {"load": math.Inf(1)}} {
+		if _, err := c.Shifted(wrong); err == nil || !strings.Contains(err.Error(), "lo") || !strings.Contains(err.Error(), "opf30") {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+	if _, err := (&domain.Case{Problem: a}).Shifted(map[string]float64{"load": 1.1}); err == nil || !strings.Contains(err.Error(), "no parameters") {
+		t.Errorf("a case without shifts: %v", err)
+	}
+}

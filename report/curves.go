@@ -1,0 +1,284 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// curveFloor is what a regret of less is drawn at, %.
+const curveFloor = 1e-5
+
+// bundledMap is what tables call the map of a pairing without a file.
+const bundledMap = "bundled"
+
+// curve is one of the things that pairings vary, with what a table has in its first
+// columns.
+type curve struct {
+	title, note string
+	columns     []string
+	holds       func(p *closedloop.Pairing) bool
+	cells       func(p *closedloop.Pairing) []string
+}
+
+var curves = []curve{
+	{": quality against candidates, time and data", "Samples are those that the map was last trained on.", []string{"map", "samples"}, undisturbed,
+		func(p *closedloop.Pairing) []string {
+			return []string{cmp.Or(p.Map.File, bundledMap), fmt.Sprint(p.Map.Samples)}
+		}},
+	{" on a plant that its map was not made for", "Parameters of the plant times a factor; methods and oracle know that plant, the map does not.", []string{"plant"},
+		func(p *closedloop.Pairing) bool { return len(p.Shift) > 0 },
+		func(p *closedloop.Pairing) []string { return []string{shiftText(p.Shift)} }},
+	{" with noise and bias of the measured state", "Noise is drawn anew at every decision; a bias has one sign for each value and episode. Margins and costs are of the true state.", []string{"noise", "bias"},
+		func(p *closedloop.Pairing) bool { return len(p.Shift) == 0 && (p.Noise > 0 || p.Bias > 0) },
+		func(p *closedloop.Pairing) []string { return []string{fmt.Sprint(p.Noise), fmt.Sprint(p.Bias)} }},
+}
+
+func undisturbed(p *closedloop.Pairing) bool {
+	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0
+}
+
+func shiftText(shift map[string]float64) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(shift)) {
+		parts = append(parts, fmt.Sprintf("%s × %g", name, shift[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// paired returns the pairings of a case that are wanted: those of larger maps first, then
+// by shift, noise and bias.
+func (r *Records) paired(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
+	for _, p := range r.Pairings {
+		if p.Case == name && wanted(&p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int {
+		return cmp.Or(
+			cmp.Compare(b.Map.Samples, a.Map.Samples), cmp.Compare(a.Noise, b.Noise), cmp.Compare(a.Bias, b.Bias),
+			slices.Compare(slices.Sorted(maps.Keys(a.Shift)), slices.Sorted(maps.Keys(b.Shift))), compareFactors(a.Shift, b.Shift))
+	})
+	return out
+}
+
+// compareFactors orders shifts of the same parameters.
+func compareFactors(a, b map[string]float64) int {
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if c := cmp.Compare(a[name], b[name]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// pairedCases are the cases with pairings, by name.
+func (r *Records) pairedCases() (names []string) {
+	for _, p := range r.Pairings {
+		names = append(names, p.Case)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// curveSections are the tables of every case whose methods were run in pairs.
+func (r *Records) curveSections() (out []section) {
+	for _, name := range r.pairedCases() {
+		for _, c := range curves {
+			if pairings := r.paired(name, c.holds); len(pairings) > 0 {
+				out = append(out, c.section(name, pairings))
+			}
+		}
+	}
+	return out
+}
+
+func (c *curve) section(name string, pairings []closedloop.Pairing) section {
+	first := pairings[0]
+	s := section{
+		title: name + c.title,
+		note: fmt.Sprintf("Cost above the oracle, %%, mean over the safe episodes with its 95 %% interval by Student's t; the difference is to the first method on the same episodes. %s Seed %d, commit %s, %s.",
+			c.note, first.Seed, first.Commit, first.Device),
+		rows: [][]string{slices.Concat(c.columns, []string{"method", "safe", "regret %", "worst", "less the first's", "p50 ms", "p99 ms"})},
+	}
+	for _, p := range pairings {
+		for i, m := range p.Pairs {
+			difference := "–"
+			if i > 0 {
+				difference = estimate("%.5f", m.DifferencePct, m.DifferenceCI95)
+			}
+			s.rows = append(s.rows, slices.Concat(c.cells(&p), []string{
+				m.Method, fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.5f", m.RegretPct, m.RegretCI95), number("%.4f", float64(m.RegretWorst)), difference,
+				number("%.4f", float64(m.Latency.P50)/1e3), number("%.4f", float64(m.Latency.P99)/1e3),
+			}))
+		}
+	}
+	return s
+}
+
+// curveFigures are, for every case, quality against time, data, shifts, noise and bias.
+func (r *Records) curveFigures() (out []*Figure) {
+	for _, name := range r.pairedCases() {
+		plain := r.paired(name, undisturbed)
+		out = append(out, r.qualityFigure(name, plain), dataFigure(name, plain))
+		out = append(out, r.shiftFigures(name, plain)...)
+		for _, of := range []struct {
+			name  string
+			level func(p *closedloop.Pairing) float64
+			other func(p *closedloop.Pairing) float64
+		}{
+			{"noise", func(p *closedloop.Pairing) float64 { return p.Noise }, func(p *closedloop.Pairing) float64 { return p.Bias }},
+			{"bias", func(p *closedloop.Pairing) float64 { return p.Bias }, func(p *closedloop.Pairing) float64 { return p.Noise }},
+		} {
+			levels := r.paired(name, func(p *closedloop.Pairing) bool {
+				return p.Map.File == "" && len(p.Shift) == 0 && of.other(p) == 0
+			})
+			f := newFigure(name+"-"+of.name, name+": "+of.name+" of the measured state", of.name+" of every measured value", regretLabel)
+			out = append(out, series(f, levels, of.level))
+		}
+	}
+	return slices.DeleteFunc(out, func(f *Figure) bool { return f == nil })
+}
+
+// legendRoom is left above the curves, on a logarithmic axis.
+const legendRoom = 20
+
+const regretLabel = "regret, % (95 %)"
+
+// qualityFigure is regret against decision time on one core: the searches by their number
+// of candidates along a line, with the bundled map and with the smallest; what polishes
+// apart; and exact solvers as the times at which they have none.
+func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure {
+	if len(plain) == 0 {
+		return nil
+	}
+	f := newFigure(name+"-quality", name+": quality against candidates and time", "median decision time on one core, ms", regretLabel)
+	f.Width *= 1.3
+	f.logX()
+	f.logY()
+	shown := plain[:1]
+	if last := plain[len(plain)-1]; last.Map != plain[0].Map {
+		shown = append(slices.Clone(shown), last)
+	}
+	lowest, highest := math.Inf(1), curveFloor
+	for k, p := range shown {
+		var xs, ys []float64
+		label := fmt.Sprintf("map of %d samples", p.Map.Samples)
+		for _, m := range p.Pairs {
+			x, y := float64(m.Latency.P50)/1e3, float64(m.RegretPct)
+			if r.method(name, m.Method).Needs&domain.NeedsMap == 0 || math.IsNaN(y) {
+				continue
+			}
+			y = math.Max(curveFloor, y)
+			lowest, highest = min(lowest, y), max(highest, y)
+			interval(f, k, x, float64(m.RegretPct), float64(m.RegretCI95))
+			name := "" // the times of the maps are alike: named once
+			if k == len(shown)-1 {
+				name = strings.TrimPrefix(m.Method, "gpc-")
+			}
+			if strings.HasSuffix(m.Method, "-polish") {
+				f.point(name, colour(k), draw.PyramidGlyph{}, x, y)
+				continue
+			}
+			f.point(name, colour(k), draw.CircleGlyph{}, x, y)
+			xs, ys = append(xs, x), append(ys, y)
+		}
+		f.line(label, colour(k), false, xs, ys)
+	}
+	for _, m := range plain[0].Pairs {
+		if x := float64(m.Latency.P50) / 1e3; r.method(name, m.Method).Needs&domain.NeedsMap == 0 && x > 0 {
+			f.line(m.Method+", warm, exact", colour(6), true, []float64{x, x}, []float64{min(lowest, highest) / 2, highest * 2})
+		}
+	}
+	f.plot.X.Max *= 6 // room for the last label
+	f.plot.Y.Max *= legendRoom
+	return f
+}
+
+// interval draws the 95 % interval of a regret on a logarithmic axis.
+func interval(f *Figure, k int, x, regret, half float64) {
+	f.errorBar(colour(k), x, math.Max(curveFloor, regret-half), math.Max(curveFloor, regret+half))
+}
+
+// dataFigure is regret against the samples that a map was trained on.
+func dataFigure(name string, plain []closedloop.Pairing) *Figure {
+	f := newFigure(name+"-data", name+": maps from little data", "samples of the map's dataset", regretLabel)
+	f.logX()
+	return series(f, plain, func(p *closedloop.Pairing) float64 { return float64(p.Map.Samples) })
+}
+
+// shiftFigures are regret against the factor on each parameter that was shifted alone,
+// the case's own plant among them.
+func (r *Records) shiftFigures(name string, plain []closedloop.Pairing) (out []*Figure) {
+	var parameters []string
+	shifted := r.paired(name, func(p *closedloop.Pairing) bool { return len(p.Shift) == 1 && p.Map.File == "" })
+	for _, p := range shifted {
+		parameters = slices.AppendSeq(parameters, maps.Keys(p.Shift))
+	}
+	slices.Sort(parameters)
+	for _, of := range slices.Compact(parameters) {
+		along := slices.Clone(plain[:min(1, len(plain))])
+		for _, p := range shifted {
+			if p.Shift[of] != 0 {
+				along = append(along, p)
+			}
+		}
+		f := newFigure(name+"-shift-"+of, name+": "+of+" of the plant, times a factor", "factor", regretLabel)
+		out = append(out, series(f, along, func(p *closedloop.Pairing) float64 {
+			if f := p.Shift[of]; f != 0 {
+				return f
+			}
+			return 1
+		}))
+	}
+	return out
+}
+
+// series draws a line for every method that has a regret at two places or more; nil where
+// there is none.
+func series(f *Figure, pairings []closedloop.Pairing, at func(p *closedloop.Pairing) float64) *Figure {
+	f.logY()
+	type place struct{ x, regret, half float64 }
+	var methods []string
+	places := map[string][]place{}
+	for _, p := range pairings {
+		for _, m := range p.Pairs {
+			if math.IsNaN(float64(m.RegretPct)) {
+				continue
+			}
+			if !slices.Contains(methods, m.Method) {
+				methods = append(methods, m.Method)
+			}
+			places[m.Method] = append(places[m.Method], place{at(&p), float64(m.RegretPct), float64(m.RegretCI95)})
+		}
+	}
+	drawn := 0
+	for _, m := range methods {
+		along := places[m]
+		slices.SortFunc(along, func(a, b place) int { return cmp.Compare(a.x, b.x) })
+		if along[0].x == along[len(along)-1].x {
+			continue
+		}
+		var xs, ys []float64
+		for _, p := range along {
+			xs, ys = append(xs, p.x), append(ys, math.Max(curveFloor, p.regret))
+			interval(f, drawn, p.x, p.regret, p.half)
+			f.point("", colour(drawn), draw.CircleGlyph{}, p.x, math.Max(curveFloor, p.regret))
+		}
+		f.line(m, colour(drawn), false, xs, ys)
+		drawn++
+	}
+	if drawn == 0 {
+		return nil
+	}
+	f.plot.Y.Max *= legendRoom
+	return f
+}
