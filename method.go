@@ -111,6 +111,13 @@ func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
 		if means.Proposer, err = batchnav.NewProposer(e.backend, s.Model, c.def.MapProblem(), batchnav.Options{}, max(proposals, s.Candidates)); err != nil {
 			return nil, BadInput(err)
 		}
+		means.Loop = func() (domain.Loop, error) {
+			n, err := batchnav.NewNavigator(e.backend, s.Model, c.def.MapProblem(), batchnav.Options{})
+			if err != nil {
+				return nil, BadInput(err)
+			}
+			return n.Controller(), nil
+		}
 		means.Accelerator, _ = e.backend.(domain.Accelerator)
 	}
 	return m.New(means)

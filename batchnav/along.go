@@ -68,7 +68,7 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 			}
 		}
 	}
-	found := domain.SourceStatistics{Source: domain.SourceOffset, BestCost: math.Inf(1)}
+	found := domain.SourceStatistics{Source: domain.SourceSearched, BestCost: math.Inf(1)}
 	for rounds, gained := 0, true; gained && found.Candidates < n && !late(opt.Within, start, rounds+1); rounds++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (a *along) choose(obs Observation, result *Refinement) {
 	}
 	copy(result.U, a.project)
 	result.Cost, result.Margin, result.Feasible = best.Cost, best.Margin, a.sampler.Feasible(best)
-	result.Source, result.Index = domain.SourceOffset, result.Rounds[0].Candidates+best.Number
+	result.Source, result.Index = domain.SourceSearched, result.Rounds[0].Candidates+best.Number
 	for j := range result.Latent {
 		result.Latent[j] = a.z.Row(0)[j] + best.Offsets[j]
 	}

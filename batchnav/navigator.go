@@ -56,7 +56,7 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference) (*Decision, e
 }
 
 // Controller is the navigator as evaluation takes a method.
-func (n *Navigator) Controller() domain.Controller {
+func (n *Navigator) Controller() domain.Loop {
 	return &controller{n, make([]float64, n.batch.spec.PlanSize())}
 }
 
@@ -65,11 +65,7 @@ type controller struct {
 	decoded []float64
 }
 
-var (
-	_ domain.Decoding   = controller{}
-	_ domain.Controller = controller{}
-	_ domain.Monitored  = controller{}
-)
+var _ domain.Loop = controller{}
 
 func (c controller) Reset(domain.Episode) error {
 	c.Navigator.Reset()
@@ -92,7 +88,7 @@ func (c controller) Monitor() domain.Monitor {
 
 func (c controller) Decoded() []float64 {
 	d := &c.decision[0]
-	if d.Fallback.Replaced() {
+	if d.Fallback&(domain.FallbackObservation|domain.FallbackAction) != 0 {
 		return nil
 	}
 	tensor.Widen(c.decoded, d.Plan)

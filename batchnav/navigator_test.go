@@ -339,19 +339,19 @@ func TestCodesAreDecodedWhereTheModelHasNone(t *testing.T) {
 	}
 }
 
-// What a controller decoded is the plan before projection, and nothing where another
-// action was executed.
+// What a controller decoded is the plan before projection, and nothing where there was
+// none.
 func TestControllerSaysWhatItDecoded(t *testing.T) {
 	cart := testdomain.NewCart(50)
 	c := navigator(t, cart, batchnav.Options{Direct: true}).Controller()
 	want := decide(t, navigator(t, cart, batchnav.Options{Direct: true, NoProjection: true}), []float64{0.3, -0.2}, adaptive)
 	u := make([]float64, 1)
 	must.Get(c.Decide([]float64{0.3, -0.2}, []float64{0}, adaptive, u))(t)
-	if got := c.(domain.Decoding).Decoded(); len(got) != 1 || got[0] != want.U[0] {
+	if got := c.Decoded(); len(got) != 1 || got[0] != want.U[0] {
 		t.Errorf("decoded %v, want %v", got, want.U)
 	}
 	must.Get(c.Decide([]float64{math.NaN(), 0}, []float64{0}, adaptive, u))(t)
-	if got := c.(domain.Decoding).Decoded(); got != nil {
-		t.Errorf("decoded %v where the fallback acted", got)
+	if got := c.Decoded(); got != nil {
+		t.Errorf("decoded %v of what is not a number", got)
 	}
 }

@@ -417,7 +417,7 @@ func TestRefinementGoesOnInRounds(t *testing.T) {
 		}
 		if got.Cost < proposed.Cost {
 			gained++
-			if got.Source != domain.SourceOffset || got.Index < got.Rounds[0].Candidates {
+			if got.Source != domain.SourceSearched || got.Index < got.Rounds[0].Candidates {
 				t.Errorf("the winner is %d, from %s", got.Index, got.Source)
 			}
 		}

@@ -225,8 +225,8 @@ func TestEverySourceAndGroupHasAName(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	if domain.SourceOffset.String() != "offset" || int(domain.SourceOffset)+1 != domain.Sources {
-		t.Errorf("the last of %d sources is %q", domain.Sources, domain.SourceDescended)
+	if domain.SourceSearched.String() != "searched" || int(domain.SourceSearched)+1 != domain.Sources {
+		t.Errorf("the last of %d sources is %q", domain.Sources, domain.SourceSearched)
 	}
 	for g, name := range map[domain.Group]string{
 		domain.GroupExact: "exact", domain.GroupOwn: "own", domain.GroupAblation: "ablation", domain.GroupBaseline: "baseline",

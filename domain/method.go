@@ -23,10 +23,14 @@ type Monitored interface {
 	Monitor() Monitor
 }
 
-// Decoding is implemented by a Controller that decodes plans. Decoded is the plan of the
-// last decision before projection, [Plan][action], nil where something else was executed;
-// the next decision may overwrite it.
-type Decoding interface {
+// Loop is one closed loop of Algorithm 2 about the problem of a case's map. Its Reset
+// ignores the episode.
+type Loop interface {
+	Controller
+	Monitored
+	// Decoded is the plan of the last decision before projection, [Plan][action], whose
+	// first action was executed where projection and fallbacks left it; nil where there
+	// was none. The next decision may overwrite it.
 	Decoded() []float64
 }
 
@@ -77,7 +81,7 @@ func (g Group) String() string { return Groups[g] }
 type Needs uint8
 
 const (
-	// NeedsMap: the case's learned map and an engine, as Means.Proposer.
+	// NeedsMap: the case's learned map and an engine, as Means.Proposer and Means.Loop.
 	NeedsMap Needs = 1 << iota
 	// NeedsWeights: weights of its own, as Means.Weights.
 	NeedsWeights
@@ -102,6 +106,8 @@ type Method struct {
 // Means is what a method is made with.
 type Means struct {
 	Proposer Proposer // the case's map on an engine, for NeedsMap
+	// Loop makes a closed loop of that map there, for NeedsMap.
+	Loop func() (Loop, error)
 	// Accelerator is where that engine computes if it is a device; nil: this CPU.
 	Accelerator Accelerator
 	Weights     []byte // content of the file of weights, for NeedsWeights

@@ -13,10 +13,15 @@ import "github.com/gpc-engine/gpc/tensor"
 type Proposer interface {
 	// LatentSize is n_z.
 	LatentSize() int
+	// LatentSpread is the width of M* along one coordinate of a latent.
+	LatentSpread() float64
 	// Propose answers every question in the place of the same index. A question of
 	// wrong sizes or with an entry that is not finite is an error that names it,
 	// and nothing is then answered.
 	Propose(opt ProposeOptions, questions []Question, answers []Answer) error
+	// Decode writes the plans [n, plan] of latents [n, n_z] for a question of the last
+	// Propose, physical units, clipped to the action box.
+	Decode(question int, latents, plans tensor.Matrix) error
 }
 
 // ProposeOptions say how latents are scattered and moved.
@@ -78,22 +83,22 @@ const (
 	// SourcePrevious is the latent adopted at the last decision, with or without
 	// noise.
 	SourcePrevious
-	// The next four are of searches that propose plans without the map, or from the
+	// The next five are of searches that propose plans without the map, or from the
 	// plans scored so far: the plan of the decision before, a plan by feedback, the
-	// best with noise, and an iterate of a descent.
+	// best with noise, an iterate of a descent, and a latent, or offsets along a
+	// roll-out, that the cross-entropy method draws.
 	SourceCommitted
 	SourcePrimitive
 	SourcePerturbed
 	SourceDescended
-	// SourceOffset is E_x along a roll-out with offsets, of a search's rounds.
-	SourceOffset
+	SourceSearched
 	// Sources is how many there are.
 	Sources = int(iota)
 )
 
 // String is the source's name in reports.
 func (s Source) String() string {
-	return [Sources]string{"localized", "neighbour", "preference", "noise", "previous", "committed", "primitive", "perturbed", "descended", "offset"}[s]
+	return [Sources]string{"localized", "neighbour", "preference", "noise", "previous", "committed", "primitive", "perturbed", "descended", "searched"}[s]
 }
 
 // MarshalText makes a Source readable in JSON.

@@ -37,7 +37,7 @@ func newTeacher(c *domain.Case, o *Options) (*teacher, error) {
 // projection: where an optimum lies on a limit, a decoder that aims outside it errs less.
 // A trajectory ends where a decision is left out.
 func (v *teacher) episode(scenario int, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
-	decoding, ok := policy.(domain.Decoding)
+	loop, ok := policy.(domain.Loop)
 	if !ok {
 		return nil, errors.New("the policy decodes no plans")
 	}
@@ -65,12 +65,13 @@ func (v *teacher) episode(scenario int, pref domain.Preference, policy domain.Co
 		if err != nil {
 			return nil, fmt.Errorf("policy at step %d: %w", step, err)
 		}
-		decoded := decoding.Decoded()
+		decoded := loop.Decoded()
+		own = own && decoded != nil && !loop.Monitor().Fallback.Replaced()
 		v.problem.Margins(row.S, row.C, u, row.Margins)
 		for _, margin := range row.Margins {
 			own = own && margin >= -spec.MarginTolerance
 		}
-		if own && decoded != nil {
+		if own {
 			copy(row.U, decoded)
 			copy(row.U, u)
 			v.problem.Base(row.S, row.C, base)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg/draw"
 
@@ -17,18 +18,24 @@ type Compared struct {
 	Comparisons []closedloop.Comparison `json:"comparisons"`
 }
 
+// defaultMethod is what a comparison of numbers of candidates is about: it goes without
+// its name there.
+const defaultMethod = "gpc"
+
 // budgeted is one run of a comparison of numbers of candidates.
 type budgeted struct {
 	closedloop.Comparison
 	candidates int
+	way        string // the method's name without its number
 }
 
 // budgets are a comparison's runs without the map and with it, fewest candidates
-// first; empty where a method in it is not compared by its candidates.
+// first, in one way or several; empty where a method in it is not compared by its
+// candidates.
 func (r *Records) budgets(c *Compared) (without, with []budgeted) {
 	for _, row := range c.Comparisons {
 		m := r.method(row.Case, row.Method)
-		run := budgeted{row, m.Candidates}
+		run := budgeted{row, m.Candidates, strings.TrimSuffix(row.Method, fmt.Sprintf("-%d", m.Candidates))}
 		switch {
 		case m.Candidates == 0:
 			return nil, nil
@@ -39,7 +46,7 @@ func (r *Records) budgets(c *Compared) (without, with []budgeted) {
 		}
 	}
 	for _, runs := range [][]budgeted{without, with} {
-		slices.SortFunc(runs, func(a, b budgeted) int { return cmp.Compare(a.candidates, b.candidates) })
+		slices.SortStableFunc(runs, func(a, b budgeted) int { return cmp.Compare(a.candidates, b.candidates) })
 	}
 	return without, with
 }
@@ -89,7 +96,11 @@ func (r *Records) comparisonSection(c Compared) section {
 			}
 		}
 		equal, bound := worth(float64(run.DifferencePct), without)
-		s.rows = append(s.rows, slices.Concat([]string{fmt.Sprint(run.candidates)}, same, cells(run), []string{
+		name := fmt.Sprint(run.candidates)
+		if run.way != defaultMethod {
+			name += " (" + run.way + ")"
+		}
+		s.rows = append(s.rows, slices.Concat([]string{name}, same, cells(run), []string{
 			fmt.Sprintf("%s%.0f", bound, equal), fmt.Sprintf("%s%.1f", bound, equal/float64(run.candidates)),
 			number("%.2f", float64(run.Latency.P50)/1e3) + " / " + number("%.2f", float64(run.Latency.P99)/1e3),
 		}))
@@ -106,15 +117,31 @@ func (r *Records) comparisonFigures(c Compared) []*Figure {
 	name := c.Comparisons[0].Case
 	f := newFigure(name+"-candidates", name+": what the map contributes", "candidates per decision", "cost above 4096 without the map, % (± s.e.m.)")
 	f.logX()
-	for k, runs := range [][]budgeted{without, with} {
+	ways := []string{without[0].way}
+	for _, run := range with {
+		if !slices.Contains(ways, run.way) {
+			ways = append(ways, run.way)
+		}
+	}
+	for k, way := range ways {
 		var xs, ys []float64
-		for _, run := range runs {
+		for _, run := range slices.Concat(without, with) {
+			if run.way != way {
+				continue
+			}
 			x, y, e := float64(run.candidates), float64(run.DifferencePct), float64(run.DifferenceSEM)
 			xs, ys = append(xs, x), append(ys, y)
 			f.errorBar(colour(k), x, y-e, y+e)
 			f.point("", colour(k), draw.CircleGlyph{}, x, y)
 		}
-		f.line([]string{"without the map", "with the map"}[k], colour(k), false, xs, ys)
+		label := way
+		switch {
+		case k == 0:
+			label = "without the map"
+		case way == defaultMethod:
+			label = "with the map"
+		}
+		f.line(label, colour(k), false, xs, ys)
 	}
 	return []*Figure{f}
 }

@@ -26,6 +26,7 @@ func known() map[string]Case {
 	}
 	cases["arena"] = Case{Methods: []domain.Method{
 		{Name: "gpc", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "gpc-256", Needs: domain.NeedsMap, Candidates: 256},
+		{Name: "gpc-latent-search-256", Needs: domain.NeedsMap, Candidates: 256},
 		{Name: "gpc-no-latent", Candidates: 4096}, {Name: "gpc-no-latent-1024", Candidates: 1024},
 	}}
 	return cases

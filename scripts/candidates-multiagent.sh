@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What the learned map contributes to Case 2: cost at equal numbers of candidates,
-# with latents among them and without, on the same validation scenes.
+# with latents among them, with a search over latents and without, on the same
+# validation scenes, with the time of a decision beside it.
 #   scripts/candidates-multiagent.sh CASE EPISODES [SEED]
 # prints the comparison and, with RESULTS, records it there for the report, which
 # says how many candidates without latents each number with them is worth. Costs are
@@ -27,7 +28,7 @@ run() { # METHOD
   traces+=("$trace")
 }
 # The first is what the others are compared with.
-for with in gpc-no-latent gpc; do
+for with in gpc-no-latent gpc gpc-latent-search; do
   for n in $budgets; do
     suffix=-$n
     [ "$n" != 4096 ] || suffix=

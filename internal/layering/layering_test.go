@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"domains/multiagent":                     {"domains/multiagent/*", "domain"},
 	"domains/multiagent/world":               {"domains/multiagent/rollout", "domain"},
 	"domains/multiagent/view":                {"domains/multiagent/world", "domains/multiagent/rollout", "domain", "tensor"},
-	"domains/multiagent/plan":                {"internal/crossentropy", "domains/multiagent/view", "domains/multiagent/world", "domains/multiagent/rollout", "domain"},
+	"domains/multiagent/plan":                {"internal/crossentropy", "domains/multiagent/view", "domains/multiagent/world", "domains/multiagent/rollout", "domain", "tensor"},
 	"domains/multiagent/dataset":             {"domains/multiagent/plan", "domains/multiagent/view", "domains/multiagent/world", "domains/multiagent/rollout", "domain"},
 	"domains/multiagent/rollout":             {"internal/isa", "domain"},
 	"domains/multiagent/rollout/rollouttest": {"domains/multiagent/rollout"},

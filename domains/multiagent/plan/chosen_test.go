@@ -128,22 +128,27 @@ func TestBaselineIsTheDecodedPlan(t *testing.T) {
 	}
 }
 
-// Once it has decided, a planner on the CPU decides without allocating.
+// Once it has decided, a planner on the CPU decides without allocating, by a search over
+// latents too.
 func TestDecisionsAllocateNothing(t *testing.T) {
 	y := system(t, true)
-	s, c := example(t, "moving")
-	p := planner(t, y, 384)
-	u := make([]float64, world.MaxRobots*world.ActionSize)
-	decide := func() {
-		if _, err := p.Decide(s, c, adaptive, u); err != nil {
-			t.Fatal(err)
+	for name, p := range map[string]*Planner{
+		"without a map":       planner(t, y, 384),
+		"search over latents": guidedPlanner(t, y, proposer(t, view.New(y), 1), func(o *Options) { o.Search = 0.2 }),
+	} {
+		s, c := example(t, "moving")
+		u := make([]float64, world.MaxRobots*world.ActionSize)
+		decide := func() {
+			if _, err := p.Decide(s, c, adaptive, u); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	decide()
-	for range 5 {
-		y.Step(s, c, u, s, c)
-		if n := testing.AllocsPerRun(1, decide); n != 0 {
-			t.Errorf("a decision allocates %v times", n)
+		decide()
+		for range 5 {
+			y.Step(s, c, u, s, c)
+			if n := testing.AllocsPerRun(1, decide); n != 0 {
+				t.Errorf("%s: a decision allocates %v times", name, n)
+			}
 		}
 	}
 }

@@ -4,10 +4,14 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
+	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -75,5 +79,81 @@ func TestPlansOnADevice(t *testing.T) {
 			t.Errorf("%s: a fault of the device is %v", name, err)
 		}
 		_ = device.Close() // of a failed device may fail
+	}
+}
+
+// With map and search over latents on a device, a decision is as safe as on the CPU.
+func TestLatentsAreSearchedOnADevice(t *testing.T) {
+	context, err := driver.Open(shim.Open(t), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := kernels.New(context, kernels.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	y := system(t, true)
+	v := view.New(y)
+	m, err := batchnav.NewProposer(device, untrained(t, v, 32, 64), v, batchnav.Options{}, 256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, c := example(t, "moving")
+	var safe [2]bool
+	for k, means := range []domain.Means{{Proposer: proposer(t, v, 1)}, {Proposer: m, Accelerator: device}} {
+		p, err := New(y, Searching(true, 768), means)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if safe[k], err = p.Decide(s, c, adaptive, make([]float64, world.MaxRobots*world.ActionSize)); err != nil {
+			t.Fatal(err)
+		}
+		if n := p.search.statistics[domain.SourceSearched].Candidates; n == 0 || safe[k] && committedMargin(p) < 0.5*p.options.Hard {
+			t.Errorf("%d latents were searched, and the committed margin is %v", n, committedMargin(p))
+		}
+	}
+	if safe[0] != safe[1] {
+		t.Errorf("safe on the CPU %v, on the device %v", safe[0], safe[1])
+	}
+}
+
+// The navigator's loops stay on a device, and decide there what they decide on the CPU.
+func TestNavigatorOnADevice(t *testing.T) {
+	context, err := driver.Open(shim.Open(t), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := kernels.New(context, kernels.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	cpu, err := cpufallback.New(cpufallback.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cpu.Close()
+	y := system(t, true)
+	v := view.New(y)
+	m := untrained(t, v, 32, 64)
+	s, c := example(t, "moving")
+	var u [2][world.MaxRobots * world.ActionSize]float64
+	for k, b := range []backend.Backend{cpu, device} {
+		n := navigator(t, y, func() (domain.Loop, error) {
+			loop, err := batchnav.NewNavigator(b, m, v, batchnav.Options{})
+			if err != nil {
+				return nil, err
+			}
+			return loop.Controller(), nil
+		})
+		if _, err := n.Decide(s, c, adaptive, u[k][:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for e := range u[0] {
+		if !(math.Abs(u[0][e]-u[1][e]) <= 1e-3) {
+			t.Errorf("entry %d is %v on the CPU, %v on the device", e, u[0][e], u[1][e])
+		}
 	}
 }

@@ -1,0 +1,126 @@
+package plan
+
+import (
+	"errors"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/multiagent/view"
+	"github.com/gpc-engine/gpc/domains/multiagent/world"
+)
+
+// Navigator is Algorithm 2 for everyone: each robot has a closed loop of the map on its
+// own view, with a latent, priority and residual of its own. Robot after robot decides,
+// in an order that rotates, and what it decodes is its plan, by which the others' views
+// know it; nothing is searched, and a plan need not be safe. At the first decision each
+// sees the plans of those before it only.
+type Navigator struct {
+	planner *Planner // commitments, ways home and fields
+	view    *view.View
+	loops   [world.MaxRobots]domain.Loop
+	s, c, u []float64 // of one view
+	monitor domain.Monitor
+}
+
+var (
+	_ domain.Controller = (*Navigator)(nil)
+	_ domain.Monitored  = (*Navigator)(nil)
+)
+
+// NewNavigator returns a navigator of a system's robots on the map of the means; it is
+// used by one goroutine.
+func NewNavigator(y *world.System, means domain.Means) (*Navigator, error) {
+	if means.Loop == nil {
+		return nil, errors.New("multiagent: a navigator without a map to make loops on")
+	}
+	o := Default(y.Moving())
+	o.Candidates = 1
+	p, err := New(y, o, domain.Means{})
+	if err != nil {
+		return nil, err
+	}
+	n := &Navigator{planner: p, view: view.New(y), monitor: domain.NoMonitor()}
+	spec := n.view.Spec()
+	n.s, n.c, n.u = make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+	for i := range n.loops {
+		if n.loops[i], err = means.Loop(); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// Reset implements domain.Controller.
+func (n *Navigator) Reset(e domain.Episode) error {
+	for _, l := range n.loops {
+		if err := l.Reset(e); err != nil {
+			return err
+		}
+	}
+	n.monitor = domain.NoMonitor()
+	return n.planner.Reset(e)
+}
+
+// Monitor implements domain.Monitored: the ego's priority and displacement, the largest
+// residual, the fallbacks and times of all.
+func (n *Navigator) Monitor() domain.Monitor { return n.monitor }
+
+// Decide implements domain.Controller; a state that is not finite gets the problem's
+// fallback.
+func (n *Navigator) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	p := n.planner
+	n.monitor = domain.NoMonitor()
+	w, known := p.see(s, c, pref)
+	if !known {
+		p.system.Fallback(s, c, u)
+		return false, nil
+	}
+	p.Observe(&p.scene, w)
+	if pref.W == nil {
+		pref.Adaptive = true
+	}
+	robots := p.scene.Robots
+	for turn := range robots {
+		i := (turn + p.t) % robots
+		p.joint.Planned = robots
+		if !p.started {
+			p.joint.Planned = turn
+		}
+		if err := n.decide(i, pref); err != nil {
+			return false, err
+		}
+	}
+	p.t++
+	p.started = true
+	p.joint.Actions(u)
+	return true, nil
+}
+
+// decide makes one decision of robot i's loop its commitment.
+func (n *Navigator) decide(i int, pref domain.Preference) error {
+	joint, loop := &n.planner.joint, n.loops[i]
+	n.planner.look = joint.Outlook(i)
+	n.view.Observe(&n.planner.look, i, n.s, n.c)
+	if _, err := loop.Decide(n.s, n.c, pref, n.u); err != nil {
+		return err
+	}
+	m, all := loop.Monitor(), &n.monitor
+	plan := joint.Robots[i].Plan
+	if decoded := loop.Decoded(); decoded != nil { // else what it had, one step on
+		for k := range plan {
+			plan[k] = [2]float32{float32(decoded[2*k]), float32(decoded[2*k+1])}
+		}
+	}
+	plan[0] = [2]float32{float32(n.u[0]), float32(n.u[1])}
+	joint.Commit(i, &plan)
+	if i == 0 {
+		all.Priority, all.Displacement = m.Priority, m.Displacement
+	}
+	if !(m.Residual <= all.Residual) {
+		all.Residual = m.Residual
+	}
+	all.Fallback |= m.Fallback
+	all.Times.Localize += m.Times.Localize
+	all.Times.Step += m.Times.Step
+	all.Times.Project += m.Times.Project
+	return nil
+}
