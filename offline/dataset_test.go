@@ -720,11 +720,14 @@ func (h *half) Decide(s, _ []float64, _ domain.Preference, u []float64) (bool, e
 	return true, nil
 }
 
-func (h *half) Decoded() []float64 {
+func (h *half) Decoded() []float64 { return h.plan }
+
+func (h *half) Monitor() domain.Monitor {
+	m := domain.NoMonitor()
 	if h.slips && h.t == 2 {
-		return nil
+		m.Fallback = domain.FallbackConservative
 	}
-	return h.plan
+	return m
 }
 
 // A distilled policy's samples are its own decisions: what it decoded is the target,
