@@ -241,13 +241,11 @@ func (l *loaded) priority(pref domain.Preference, s, u, c, delta, sigma []float6
 }
 
 // rates writes the weights of the raw objectives that an action is counted with: those
-// that the user's w means to the problem, or σ.
+// of domain.Weigh, or σ.
 func (l *loaded) rates(pref domain.Preference, s, u, c, delta, weights []float64) {
-	if pref.Adaptive {
+	if !domain.Weigh(l.problem, pref, weights) {
 		l.priority(pref, s, u, c, delta, weights)
-		return
 	}
-	domain.Weigh(l.problem, pref.W, weights)
 }
 
 // smallest returns the least entry, NaN if any is NaN, +Inf if there is none.

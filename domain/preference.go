@@ -30,14 +30,17 @@ func (p Preference) Slot(slot []float64, floor float64) {
 	}
 }
 
-// Weigh writes the weights of the raw objectives that a user's preference w means to a
-// problem: w, unless the problem is Weighing.
-func Weigh(p Problem, w, weights []float64) {
+// Weigh writes the weights of the raw objectives that decisions under a preference are
+// counted with and reports whether there are such: a user's w, and none in the adaptive
+// mode, unless the problem is Weighing.
+func Weigh(p Problem, pref Preference, weights []float64) bool {
 	if v, ok := p.(Weighing); ok {
-		v.Weigh(w, weights)
-		return
+		return v.Weigh(pref, weights)
 	}
-	copy(weights, w)
+	if !pref.Adaptive {
+		copy(weights, pref.W)
+	}
+	return !pref.Adaptive
 }
 
 // Validate checks that a fixed W has m entries on the simplex.

@@ -93,11 +93,13 @@ type Scored interface {
 	Score(s, c, u, J, m []float64)
 }
 
-// Weighing is implemented by a problem whose objectives differ in range, so that a user's
-// preference w ∈ Δ weighs them in units of its own: Weigh writes the weights of the raw
-// objectives that a decision under w is counted with, by its plant and by refinement.
+// Weighing is implemented by a problem whose plant does not count wᵀJ of a user's
+// preference w, because the objectives differ in range, or σᵀJ in the adaptive mode: Weigh
+// writes the weights of the raw objectives that a decision under a preference is counted
+// with, by the plant and so by a search, and reports whether there are such; without,
+// it is σ at each action.
 type Weighing interface {
-	Weigh(w, weights []float64)
+	Weigh(pref Preference, weights []float64) bool
 }
 
 // Finite is implemented by a problem whose context tells how many decisions the

@@ -56,7 +56,7 @@ type refineSpace struct {
 // refineKey names a graph.
 type refineKey struct {
 	candidates, around, neighbours, sweep, flow, look, scales int
-	previous, project, adaptive                               bool
+	previous, project, adaptive, counted                      bool
 }
 
 // tableKey names the tables on the device.

@@ -24,10 +24,10 @@ func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
 		if err := r.loadTables(t, in); err != nil {
 			return err
 		}
-		r.stage(in)
+		counted := r.stage(in)
 		key := refineKey{
 			candidates: in.Candidates, around: in.Around, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
-			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive,
+			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive, counted: counted,
 		}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
@@ -94,8 +94,9 @@ func (r *refiner) loadTables(t *driver.Thread, in backend.RefineInput) error {
 	return nil
 }
 
-// stage writes the observation into pinned memory, as kernels and E_x read it.
-func (r *refiner) stage(in backend.RefineInput) {
+// stage writes the observation into pinned memory, as kernels and E_x read it, and
+// reports whether actions are counted with weights of domain.Weigh.
+func (r *refiner) stage(in backend.RefineInput) (counted bool) {
 	l, base, f := r.observationLayout(), r.space.observation.host, &r.flow
 	doubles := func(at, n int) []float64 { return driver.HostSlice[float64](r.host, base+at, n) }
 	singles := func(at, n int) []float32 { return driver.HostSlice[float32](r.host, base+at, n) }
@@ -106,7 +107,6 @@ func (r *refiner) stage(in backend.RefineInput) {
 	clear(doubles(l.rates, f.objectives))
 	if !in.Preference.Adaptive {
 		copy(doubles(l.weights, f.objectives), in.Preference.W)
-		domain.Weigh(r.problem, in.Preference.W, doubles(l.rates, f.objectives))
 	}
 	state, ctx, input := singles(l.state, f.states), singles(l.ctx, f.contexts), singles(l.input, r.width)
 	tensor.Narrow(state, in.S)
@@ -122,6 +122,7 @@ func (r *refiner) stage(in backend.RefineInput) {
 	singles(l.tau32, 1)[0] = in.Tau
 	copy(singles(l.previous, f.latent), in.Previous)
 	copy(driver.HostSlice[float64](r.host, r.space.scales.host, len(in.NoiseScales)), in.NoiseScales)
+	return domain.Weigh(r.problem, in.Preference, doubles(l.rates, f.objectives))
 }
 
 // queue puts a whole refinement on the stream.
@@ -137,7 +138,10 @@ func (r *refiner) queue(q *queue, key refineKey) {
 	r.anchor(q, o, &preference)
 	r.scatter(q, key, o)
 	r.drift(q, key, o)
-	preference.weights = o.rates // what an action is counted with
+	preference.weights, preference.adaptive = o.rates, 1 // what an action is counted with
+	if key.counted {
+		preference.adaptive = 0
+	}
 	r.evaluate(q, key, &preference)
 	r.choose(q, key)
 }

@@ -114,7 +114,7 @@ type roundSpace struct {
 // roundKey names a graph.
 type roundKey struct {
 	rows, knots, steps int
-	project, adaptive  bool
+	project, counted   bool
 }
 
 // roundGraphs is how many graphs are kept: a look-ahead that ends with the episode is
@@ -210,9 +210,9 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 		return err
 	}
 	return r.backend.do(func(t *driver.Thread) error {
-		r.stage(in)
+		counted := r.stage(in)
 		rows := in.Offsets.Rows
-		key := roundKey{rows: rows, knots: in.Offsets.Cols / r.cfg.Width(), steps: in.Steps, project: !in.NoProjection, adaptive: in.Preference.Adaptive}
+		key := roundKey{rows: rows, knots: in.Offsets.Cols / r.cfg.Width(), steps: in.Steps, project: !in.NoProjection, counted: counted}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
@@ -227,22 +227,22 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 	})
 }
 
-// stage writes what goes in into pinned memory, as the kernels read it.
-func (r *rollouts) stage(in backend.RolloutsInput) {
+// stage writes what goes in into pinned memory, as the kernels read it, and reports
+// whether actions are counted with weights of domain.Weigh.
+func (r *rollouts) stage(in backend.RolloutsInput) (counted bool) {
 	l, at, f := r.roundInput(), r.space.in.host, &r.flow
 	doubles := func(offset, n int) []float64 { return driver.HostSlice[float64](r.host, at+offset, n) }
 	singles := func(offset, n int) []float32 { return driver.HostSlice[float32](r.host, at+offset, n) }
 	copy(doubles(l.s, f.states), in.S)
 	copy(doubles(l.c, f.contexts), in.C)
-	if clear(doubles(l.weights, f.objectives)); !in.Preference.Adaptive {
-		domain.Weigh(r.cfg.Step.Problem, in.Preference.W, doubles(l.weights, f.objectives))
-	}
 	tensor.Narrow(singles(l.state, f.states), in.S)
 	tensor.Narrow(singles(l.ctx, f.contexts), in.C)
 	in.Preference.Slot(r.slot, r.cfg.PreferenceFloor)
 	tensor.Narrow(singles(l.slot, len(r.slot)), r.slot)
 	copy(singles(l.latent, f.latent), in.Z)
 	gather(singles(l.offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)
+	clear(doubles(l.weights, f.objectives))
+	return domain.Weigh(r.cfg.Step.Problem, in.Preference, doubles(l.weights, f.objectives))
 }
 
 type roundStart struct {
@@ -275,9 +275,9 @@ func (r *rollouts) queue(q *queue, key roundKey) {
 		return job
 	}
 	q.bent(key.rows, f.netU.width, &decode, bend(0))
-	preference := preferenceJob{weights: in(l.weights), slot: in(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX}
-	if key.adaptive {
-		preference.adaptive = 1
+	preference := preferenceJob{weights: in(l.weights), slot: in(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}
+	if key.counted {
+		preference.adaptive = 0
 	}
 	r.rollOut(q, &s.plansSpace, &plans{
 		rows: key.rows, steps: key.steps, first: decode.physical, next: s.plan.at, base: s.base.at, cost: s.out.at, margin: s.out.at.Offset(o.margin),

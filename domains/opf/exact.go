@@ -118,7 +118,7 @@ func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, 
 	defer y.exacts.put(x)
 	at := w.solution
 	problem := y.problemAt(s, c, pref, nil)
-	y.priority(s, c, pref, problem.Objective.Weights[:]) // what roll-outs are scored by
+	y.Weigh(pref, problem.Objective.Weights[:]) // what roll-outs are scored by
 	problem.Start, problem.Limit = &acopf.Result{Vm: at.Vm, Va: at.Va, Pg: at.Pg, Qg: at.Qg}, iterations
 	result := make([]acopf.Result, 1)
 	if x.solve([]acopf.Problem{problem}, result) != nil || len(result[0].Pg) == 0 {

@@ -45,10 +45,14 @@ func (y *System) weightsAt(s, c []float64, pref domain.Preference) [objectives]f
 	return sigma
 }
 
-// Weigh implements domain.Weighing.
-func (y *System) Weigh(w, weights []float64) {
-	fixed := fixedWeights(w)
-	copy(weights, fixed[:])
+// Weigh implements domain.Weighing: the adaptive mode is counted by J_total.
+func (y *System) Weigh(pref domain.Preference, weights []float64) bool {
+	counted := totalWeights
+	if !pref.Adaptive {
+		counted = fixedWeights(pref.W)
+	}
+	copy(weights, counted[:])
+	return true
 }
 
 // fixedWeights are those of a user's preference.

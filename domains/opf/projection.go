@@ -11,10 +11,11 @@ const (
 	projectionRounds = 3
 	// projectionPivots of the active set in one program at most.
 	projectionPivots = 60
-	// Room that a corrected margin is given, pu: it covers what the linearisation
-	// leaves out.
-	voltageGuard = 1e-4
-	powerGuard   = 3e-4
+	// Room that a corrected margin is given, pu. What the linearisation leaves out is
+	// for the next round: room for it would cost every dispatch at a limit more than a
+	// map loses (docs/opf.md).
+	voltageGuard = 1e-6
+	powerGuard   = 3e-6
 	// A limit further away than this, pu, is left out of the program.
 	voltageReach = 0.02
 	powerReach   = 0.06

@@ -152,16 +152,24 @@ func checkPlant(c domain.Case) (errs []error) {
 	return errs
 }
 
-// checkWeighing holds the cost of an episode under a user's preference to Weigh.
+// checkWeighing holds the cost of an episode under a preference to Weigh, the last
+// adaptive.
 func checkWeighing(p domain.Weighing, c domain.Case) (errs []error) {
 	spec := c.Problem.Spec()
 	rng := newRand(domainSeed + 5)
-	for index := range 3 {
+	for index := range 4 {
 		w, weights := simplex(rng, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize())
 		none := index % len(w) // an edge of the simplex
 		w[(none+1)%len(w)] += w[none]
 		w[none] = 0
-		e, err := c.Plant.Episode(domainSeed, index, domain.EpisodeOptions{Preference: domain.Preference{W: w}})
+		pref := domain.Preference{W: w}
+		if index == 3 {
+			pref = domain.Preference{Adaptive: true}
+			if !p.Weigh(pref, weights) {
+				continue // σ counts, which changes from action to action
+			}
+		}
+		e, err := c.Plant.Episode(domainSeed, index, domain.EpisodeOptions{Preference: pref})
 		if err != nil {
 			return append(errs, fmt.Errorf("episode %d under %v: %w", index, w, err))
 		}
@@ -173,7 +181,10 @@ func checkWeighing(p domain.Weighing, c domain.Case) (errs []error) {
 		if err != nil {
 			return append(errs, fmt.Errorf("episode %d under %v: %w", index, w, err))
 		}
-		p.Weigh(w, weights)
+		if !p.Weigh(pref, weights) {
+			errs = append(errs, fmt.Errorf("Weigh has no weights for %v", w))
+			continue
+		}
 		want := 0.0
 		for i, v := range weights {
 			want += v * out.J[i]

@@ -9,7 +9,7 @@ import (
 
 // ScorePlan executes a decoded plan, one action after another, for steps decisions:
 // each is projected in the state it is taken in, unless project is false, and adds σᵀJ
-// (of a user's preference what domain.Weigh makes of it) and its smallest margin, with
+// (with the weights of domain.Weigh where it has some for σ) and its smallest margin, with
 // Score where the problem has it. A plan that leaves the numbers has the margin −Inf. It
 // is what a domain.PlanScorer must agree with.
 func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []float64, steps int, project bool) (projected []float64, cost, margin float64) {
@@ -35,11 +35,9 @@ func scoreAction(p domain.Problem, s, c []float64, pref domain.Preference, u []f
 	if project {
 		p.Project(s, c, u)
 	}
-	if pref.Adaptive {
+	if !domain.Weigh(p, pref, sigma) {
 		p.Indicators(s, u, c, delta)
 		spec.Semantic.Priority(delta, sigma)
-	} else {
-		domain.Weigh(p, pref.W, sigma)
 	}
 	if scored, ok := p.(domain.Scored); ok {
 		scored.Score(s, c, u, J, m)
