@@ -5,6 +5,6 @@ record() {
   local name=$1
   shift
   echo "$name" >&2
-  "$gpc" "$@" --json >"$out/$name.json.new" 2>/dev/null
-  mv "$out/$name.json.new" "$out/$name.json"
+  "$gpc" "$@" --json >"$out/$name.json.new" 2>/dev/null &&
+    mv "$out/$name.json.new" "$out/$name.json"
 }
