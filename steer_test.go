@@ -53,7 +53,7 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 				d, err := loop.Decide(o.S, o.C, pref)
 				must.OK(t, err)
 				if step == 0 && k > 0 {
-					domain.Weigh(problem, w, weights)
+					domain.Weigh(problem, domain.Preference{W: w}, weights)
 					if !optimum.Optimal(o.S, o.C, pref, u) {
 						t.Fatalf("%s, change %d: the state has no optimum", test.method, k)
 					}

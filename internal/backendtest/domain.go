@@ -542,7 +542,7 @@ func checkPolish(p domain.Problem, points []point) (errs []error) {
 		}
 	}
 	if gained < 2 {
-		errs = append(errs, fmt.Errorf("Polish improved %d of %d plans", gained, len(points)))
+		errs = append(errs, fmt.Errorf("a polish improved %d of %d plans", gained, len(points)))
 	}
 	return errs
 }

@@ -182,7 +182,7 @@ func checkWeighing(p domain.Weighing, c domain.Case) (errs []error) {
 			return append(errs, fmt.Errorf("episode %d under %v: %w", index, w, err))
 		}
 		if !p.Weigh(pref, weights) {
-			errs = append(errs, fmt.Errorf("Weigh has no weights for %v", w))
+			errs = append(errs, fmt.Errorf("there are no weights for %v", w))
 			continue
 		}
 		want := 0.0
