@@ -80,7 +80,7 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 		a.count(&found, size)
 		a.choose(obs, result)
 		result.Candidates += size
-		result.Rounds = append(result.Rounds, RefineRound{Candidates: result.Candidates, Cost: result.Cost, Margin: result.Margin, Feasible: result.Feasible})
+		result.endRound()
 	}
 	if found.Feasible > 0 {
 		found.MeanCost /= float64(found.Feasible)

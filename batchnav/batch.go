@@ -121,29 +121,32 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	return a, nil
 }
 
-// keep makes the loops' latents: where the backend computes if it offers that, in
-// its single operations otherwise.
-func (a *Batch) keep() error {
-	cfg := backend.LoopsConfig{
+// keep makes the loops' latents.
+func (a *Batch) keep() (err error) {
+	a.latents, a.onDevice, err = a.keepLoops(backend.LoopsConfig{
 		MapConfig: a.mapConfig(a.size), RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
 		Smooths: a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree,
-	}
-	if b, ok := a.backend.(backend.LoopsBackend); ok {
+	})
+	return err
+}
+
+// keepLoops makes loops of the map: where the backend computes if it offers that, in its
+// single operations otherwise.
+func (l *loaded) keepLoops(cfg backend.LoopsConfig) (kept backend.Loops, onDevice bool, err error) {
+	if b, ok := l.backend.(backend.LoopsBackend); ok {
 		kept, err := b.NewLoops(cfg)
 		switch {
 		case err == nil:
-			a.latents, a.onDevice = kept, true
-			return nil
+			return kept, true, nil
 		case !errors.Is(err, backend.ErrNoLoops):
-			return fmt.Errorf("batchnav: %w", err)
+			return nil, false, fmt.Errorf("batchnav: %w", err)
 		}
 	}
-	if err := a.makeStepper(a.size); err != nil {
-		return err
+	if err := l.makeStepper(cfg.Step.MaxBatch); err != nil {
+		return nil, false, err
 	}
-	kept, err := loops.Of(loops.Parts{Encoder: a.encoder, Index: a.index, Stepper: a.stepper}, cfg)
-	a.latents = kept
-	return err
+	kept, err = loops.Of(loops.Parts{Encoder: l.encoder, Index: l.index, Stepper: l.stepper}, cfg)
+	return kept, false, err
 }
 
 // OnDevice tells whether the latents stay where the backend computes.

@@ -1,12 +1,8 @@
 package batchnav
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -26,7 +22,9 @@ func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, hor
 		return err
 	}
 	n, nc, objectives := min(s.Rows, chainRows), l.spec.ContextSize(), l.spec.ObjectiveSize()
-	kept, err := l.loops(n)
+	kept, _, err := l.keepLoops(backend.LoopsConfig{
+		MapConfig: l.mapConfig(n), RetractionMix: l.nav.RetractionMix, PriorityFilter: l.nav.PriorityFilter, Smooths: true,
+	})
 	if err != nil {
 		return err
 	}
@@ -66,23 +64,4 @@ func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, hor
 		}
 	}
 	return nil
-}
-
-// loops makes n loops of the map that smooth their latents, kept where the backend
-// computes if it offers that.
-func (l *loaded) loops(n int) (backend.Loops, error) {
-	cfg := backend.LoopsConfig{
-		MapConfig: l.mapConfig(n), RetractionMix: l.nav.RetractionMix, PriorityFilter: l.nav.PriorityFilter, Smooths: true,
-	}
-	if b, ok := l.backend.(backend.LoopsBackend); ok {
-		kept, err := b.NewLoops(cfg)
-		if !errors.Is(err, backend.ErrNoLoops) {
-			return kept, err
-		}
-	}
-	kept, err := loops.Over(l.backend, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("batchnav: %w", err)
-	}
-	return kept, nil
 }

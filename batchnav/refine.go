@@ -99,6 +99,11 @@ type RefineRound struct {
 	Feasible   bool    `json:"feasible"`
 }
 
+// endRound adds the best so far to the rounds.
+func (r *Refinement) endRound() {
+	r.Rounds = append(r.Rounds, RefineRound{Candidates: r.Candidates, Cost: r.Cost, Margin: r.Margin, Feasible: r.Feasible})
+}
+
 // SourceStatistics say what one source of candidates contributed.
 type SourceStatistics = domain.SourceStatistics
 
@@ -189,7 +194,7 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 	if err != nil {
 		return nil, err
 	}
-	result.Rounds = []RefineRound{{Candidates: result.Candidates, Cost: result.Cost, Margin: result.Margin, Feasible: result.Feasible}}
+	result.endRound()
 	if offset > 0 {
 		if err := r.search(ctx, obs, &opt, steps, offset, start, result); err != nil {
 			return nil, err

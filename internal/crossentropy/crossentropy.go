@@ -59,7 +59,6 @@ type Sampler struct {
 	room         []float32
 	mean         []float64
 	spread       []float64
-	normals      []float64
 	rank         []float64 // weights of the elites
 	source       *rand.PCG
 	rng          *rand.Rand
@@ -86,7 +85,7 @@ type Elite struct {
 func New(o Options) *Sampler {
 	size, source := Knots*len(o.Unit), rand.NewPCG(0, 0)
 	return &Sampler{
-		opt: o, room: make([]float32, o.Round*size), mean: make([]float64, size), spread: make([]float64, size), normals: make([]float64, size),
+		opt: o, room: make([]float32, o.Round*size), mean: make([]float64, size), spread: make([]float64, size),
 		rank: make([]float64, max(1, o.Round/eliteShare)), source: source, rng: rand.New(source),
 	}
 }

@@ -82,8 +82,9 @@ func TestPlansOnADevice(t *testing.T) {
 	}
 }
 
-// With map and search over latents on a device, a decision is as safe as on the CPU.
-func TestLatentsAreSearchedOnADevice(t *testing.T) {
+// onShim is the CUDA backend on the host shim.
+func onShim(t *testing.T) *kernels.Backend {
+	t.Helper()
 	context, err := driver.Open(shim.Open(t), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +93,13 @@ func TestLatentsAreSearchedOnADevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer device.Close()
+	t.Cleanup(func() { device.Close() })
+	return device
+}
+
+// With map and search over latents on a device, a decision is as safe as on the CPU.
+func TestLatentsAreSearchedOnADevice(t *testing.T) {
+	device := onShim(t)
 	y := system(t, true)
 	v := view.New(y)
 	m, err := batchnav.NewProposer(device, untrained(t, v, 32, 64), v, batchnav.Options{}, 256)
@@ -120,15 +127,7 @@ func TestLatentsAreSearchedOnADevice(t *testing.T) {
 
 // The navigator's loops stay on a device, and decide there what they decide on the CPU.
 func TestNavigatorOnADevice(t *testing.T) {
-	context, err := driver.Open(shim.Open(t), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	device, err := kernels.New(context, kernels.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer device.Close()
+	device := onShim(t)
 	cpu, err := cpufallback.New(cpufallback.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
