@@ -11,12 +11,8 @@ var totalWeights = [objectives]float64{1, 1, 1}
 
 // stageCost is J_total, or under a preference what fixedWeights makes of it.
 func stageCost(J, w []float64) float64 {
-	weights := totalWeights
-	if w != nil {
-		weights = fixedWeights(w)
-	}
 	sum := 0.0
-	for i, v := range weights {
+	for i, v := range countedWeights(w) {
 		sum += v * J[i]
 	}
 	return sum
@@ -52,10 +48,7 @@ func (y *System) runChain(scene *Scene) (*Chain, error) {
 	}
 	defer y.exacts.put(x)
 	n := y.Network
-	weights := totalWeights
-	if scene.W != nil {
-		weights = fixedWeights(scene.W)
-	}
+	weights := countedWeights(scene.W)
 	var factors []float64
 	if y.layout.uncertain {
 		factors = scene.Branch

@@ -67,9 +67,7 @@ func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []flo
 		last = nil
 	}
 	problem := y.problemAt(s, c, pref, last)
-	if pref.Adaptive {
-		problem.Objective.Weights = totalWeights // what the episode is scored by
-	}
+	y.Weigh(pref, problem.Objective.Weights[:]) // what the episode is scored by
 	var err error
 	if m.warm, err = m.exact.solveOne(problem, now); err != nil {
 		return false, err

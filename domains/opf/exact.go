@@ -112,10 +112,13 @@ func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, 
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
 	x, err := y.exacts.get()
-	if err != nil || !w.dispatch(s, c, plan) {
+	if err != nil {
 		return false
 	}
 	defer y.exacts.put(x)
+	if !w.dispatch(s, c, plan) {
+		return false
+	}
 	at := w.solution
 	problem := y.problemAt(s, c, pref, nil)
 	y.Weigh(pref, problem.Objective.Weights[:]) // what roll-outs are scored by

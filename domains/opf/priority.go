@@ -47,12 +47,22 @@ func (y *System) weightsAt(s, c []float64, pref domain.Preference) [objectives]f
 
 // Weigh implements domain.Weighing: the adaptive mode is counted by J_total.
 func (y *System) Weigh(pref domain.Preference, weights []float64) bool {
-	counted := totalWeights
+	var w []float64
 	if !pref.Adaptive {
-		counted = fixedWeights(pref.W)
+		w = pref.W
 	}
+	counted := countedWeights(w)
 	copy(weights, counted[:])
 	return true
+}
+
+// countedWeights are those that an episode is scored by: J_total's, or those of its
+// preference where it has one.
+func countedWeights(w []float64) [objectives]float64 {
+	if w == nil {
+		return totalWeights
+	}
+	return fixedWeights(w)
 }
 
 // fixedWeights are those of a user's preference.
