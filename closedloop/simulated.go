@@ -23,6 +23,8 @@ const (
 type Simulation struct {
 	Problem    domain.Problem
 	Parameters []domain.Variable
+	// Starts are the parameters of the episodes by their index, instead of draws; nil: drawn.
+	Starts [][]float64
 	// Initial writes the initial state and context of a scenario.
 	Initial func(p, s, c []float64)
 	// Oracle, if set, solves an episode from its initial state for its least cost
@@ -78,19 +80,35 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, err
 	}
-	rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)))
 	scene := simulationScene{
-		P: make([]float64, len(m.Parameters)), S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()),
+		P: m.Start(seed, index), S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()),
 		Preference: opt.Preference,
 	}
-	for i, p := range m.Parameters {
-		scene.P[i] = p.Lo + (p.Hi-p.Lo)*rng.Float64()
+	if scene.P == nil {
+		return nil, fmt.Errorf("episode index is %d, there are %d starts", index, len(m.Starts))
 	}
 	m.Initial(scene.P, scene.S, scene.C)
 	ep := m.start(scene)
 	ep.noise = opt.Noise
 	ep.rng = rand.New(rand.NewPCG(seed^noiseStream, uint64(index)))
 	return ep, nil
+}
+
+// Start is the parameters of an episode; nil where Starts has none.
+func (m *Simulation) Start(seed uint64, index int) []float64 {
+	p := make([]float64, len(m.Parameters))
+	if m.Starts != nil {
+		if index >= len(m.Starts) {
+			return nil
+		}
+		copy(p, m.Starts[index])
+		return p
+	}
+	rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)))
+	for i, v := range m.Parameters {
+		p[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+	}
+	return p
 }
 
 // Replay implements domain.Plant.

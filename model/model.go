@@ -111,6 +111,8 @@ type Provenance struct {
 	Version     string `json:"version"`
 	Samples     int    `json:"samples"`
 	DatasetHash string `json:"dataset_hash"`
+	// Method is the one that the map was compiled for; "": none.
+	Method string `json:"method,omitempty"`
 }
 
 // Validate checks that the four networks, the normalisations and the codes fit

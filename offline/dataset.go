@@ -39,6 +39,8 @@ type Provenance struct {
 	Scalarization domain.Scalarization `json:"scalarization"`
 	Chunk         int                  `json:"chunk"` // scenarios per part
 	Parameters    []domain.Variable    `json:"parameters"`
+	// Points is the SHA-256 of the scenarios where they were given, not drawn by Seed.
+	Points string `json:"points,omitempty"`
 	// Policy names the controller at whose visited states there are samples too.
 	Policy string `json:"policy,omitempty"`
 	// Distilled: all samples are that controller's decisions, in episodes of Regime.
@@ -118,7 +120,7 @@ func (h *Header) differs(o *Header) string {
 		{"case", a.Case, b.Case}, {"program", a.Program, b.Program}, {"seed", a.Seed, b.Seed},
 		{"scenarios", a.Scenarios, b.Scenarios}, {"adaptive", a.Adaptive, b.Adaptive}, {"weights", a.Weights, b.Weights},
 		{"scalarization", a.Scalarization, b.Scalarization}, {"chunk", a.Chunk, b.Chunk},
-		{"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime},
+		{"points", a.Points, b.Points}, {"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime},
 	} {
 		if f.got != f.want {
 			return fmt.Sprintf("field %s is %v, want %v", f.name, f.got, f.want)

@@ -3,6 +3,9 @@ package offline
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,12 +17,15 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Options of Generate.
 type Options struct {
 	// Scenarios is the number of Latin hypercube points.
 	Scenarios int
+	// Points are the scenarios instead, [Scenarios][parameters]; nil: a Latin hypercube.
+	Points [][]float64
 	// Adaptive solves every scenario with the adaptive priority σ(ŝ); Weights
 	// with fixed preferences besides. At least one of the two must give a solve.
 	Adaptive bool
@@ -94,6 +100,24 @@ func (o Options) header(c domain.Case) (Header, error) {
 	if (o.Policy == nil) != (o.PolicyName == "") {
 		return h, errors.New("offline: a policy and its name come together")
 	}
+	if o.Points != nil {
+		if o.Distil {
+			return h, errors.New("offline: points are scenarios of a solver, a policy that is distilled drives episodes")
+		}
+		if len(o.Points) != o.Scenarios {
+			return h, fmt.Errorf("offline: %d points for %d scenarios", len(o.Points), o.Scenarios)
+		}
+		sum := sha256.New()
+		for i, point := range o.Points {
+			if len(point) != len(p.Parameters) || !tensor.Finite(point) {
+				return h, fmt.Errorf("offline: point %d is %v, want %d finite parameters", i, point, len(p.Parameters))
+			}
+			for _, v := range point {
+				binary.Write(sum, binary.LittleEndian, v)
+			}
+		}
+		p.Points = hex.EncodeToString(sum.Sum(nil))
+	}
 	if o.Regime != "" && !o.Distil {
 		return h, fmt.Errorf("offline: regime %q is of episodes, and no policy is distilled", o.Regime)
 	}
@@ -128,9 +152,11 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 		return total, fmt.Errorf("offline: %d threads, want at least 1, or 0 for all processors", opt.Threads)
 	}
 	opt.Threads = cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
-	points, err := LatinHypercube(h.Provenance.Parameters, h.Provenance.Scenarios, opt.Seed)
-	if err != nil {
-		return total, err
+	points := opt.Points
+	if points == nil {
+		if points, err = LatinHypercube(h.Provenance.Parameters, h.Provenance.Scenarios, opt.Seed); err != nil {
+			return total, err
+		}
 	}
 	var t *teacher
 	if opt.Distil {

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/compile"
+)
+
+// percent is a flag in %, with or without the sign.
+type percent float64
+
+func (p *percent) String() string { return strconv.FormatFloat(float64(*p), 'g', -1, 64) + "%" }
+func (p *percent) Type() string   { return "percent" }
+func (p *percent) Set(s string) error {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil {
+		return fmt.Errorf("want a percentage such as 0.5%%")
+	}
+	*p = percent(v)
+	return nil
+}
+
+func (a *App) compileCommand() *cobra.Command {
+	opt := compile.Options{}
+	target, tail := percent(0.5), percent(0)
+	cmd := &cobra.Command{
+		Use:   "compile CASE --out FILE",
+		Short: "Make a map that meets a target: data, training and closed loops in turn; resumable",
+		Long: `Solves scenarios, trains, and drives the map from held-out starts; then adds
+scenarios (more of them near the starts it does worst from, and the optimum at the
+states it visits) or epochs, as regret and its tail say, until the held-out starts
+meet the target or the budget is spent. The method is chosen on the held-out starts
+and reported from others. FILE.compile keeps everything: the same command goes on
+where it stopped. The report is FILE.report.json.`,
+		Args: ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Find(args[0])
+			if err != nil {
+				return err
+			}
+			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, commandLine()
+			stages, number := a.stages(), 0
+			opt.Progress = func(p compile.Progress) {
+				if p.Round == nil {
+					stages(p.Stage, p.Done, p.Total)
+					return
+				}
+				number++
+				r := p.Round
+				fmt.Fprintf(a.Stderr, "round %d, %s: %s; %d scenarios (%d near the worst), %d samples, %d epochs; held-out %.3g %% (p90 %.3g, max %.3g, %d of %d unsafe), own starts %.3g %%; %.0f s\n",
+					number, r.Kind, r.Why, r.Scenarios, r.Focused, r.Samples, r.Epochs, float64(r.HeldOut.Mean), float64(r.HeldOut.P90), float64(r.HeldOut.Max),
+					r.HeldOut.Unsafe, r.HeldOut.Episodes, float64(r.Training.Mean), r.Seconds.Solve+r.Seconds.Train+r.Seconds.Evaluate)
+			}
+			out, err := compile.Run(cmd.Context(), c, opt)
+			if err != nil {
+				return err
+			}
+			if err := a.Print(out, func(w io.Writer) error { return writeCompiled(w, out) }); err != nil {
+				return err
+			}
+			if !out.Met {
+				return ErrCheck
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&opt.Out, "out", "", "model file to write")
+	f.Var(&target, "target", "mean regret that held-out starts may have")
+	f.Var(&tail, "tail", "largest regret that one of them may have (default: twenty times the target)")
+	f.DurationVar(&opt.Budget, "budget", 0, "wall time, earlier runs of the same folder included (default 15m)")
+	f.IntVar(&opt.Rounds, "rounds", 0, "rounds at most; 0: what the budget allows")
+	f.IntVar(&opt.Scenarios, "scenarios", 0, "scenarios of the first round; 0: the case's")
+	f.IntVar(&opt.Starts, "starts", 0, "held-out starts of each round (default 200)")
+	f.IntVar(&opt.TestStarts, "test-starts", 0, "starts of the final test (default 1000)")
+	return cmd
+}
+
+func writeCompiled(w io.Writer, out *compile.Report) error {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+	rows := [][]string{{"round", "kind", "scenarios", "near worst", "samples", "epochs", "own starts %", "held-out %", "p90 %", "max %", "unsafe", "solve s", "train s", "why"}}
+	for i, r := range out.Rounds {
+		rows = append(rows, []string{
+			strconv.Itoa(i + 1), string(r.Kind), strconv.Itoa(r.Scenarios), strconv.Itoa(r.Focused), strconv.Itoa(r.Samples), strconv.Itoa(r.Epochs),
+			number(float64(r.Training.Mean)), number(float64(r.HeldOut.Mean)), number(float64(r.HeldOut.P90)), number(float64(r.HeldOut.Max)),
+			fmt.Sprintf("%d/%d", r.HeldOut.Unsafe, r.HeldOut.Episodes), number(r.Seconds.Solve), number(r.Seconds.Train), r.Why,
+		})
+	}
+	if err := Table(w, rows); err != nil {
+		return err
+	}
+	rows = [][]string{{"starts", "method", "episodes", "unsafe", "regret %", "p90 %", "max %", "p50 µs", "p99 µs"}}
+	add := func(of string, s *compile.Score) {
+		rows = append(rows, []string{
+			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), number(float64(s.Mean)), number(float64(s.P90)), number(float64(s.Max)),
+			number(float64(s.P50)), number(float64(s.P99)),
+		})
+	}
+	for i := range out.Choice {
+		add("held-out", &out.Choice[i])
+	}
+	add("test", &out.Test)
+	fmt.Fprintln(w)
+	if err := Table(w, rows); err != nil {
+		return err
+	}
+	verdict := "meets"
+	if !out.Met {
+		verdict = "misses"
+	}
+	if _, err := fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe); rounds ended: %s; %.0f s\n",
+		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds); err != nil {
+		return err
+	}
+	if out.Advice != "" {
+		_, err := fmt.Fprintf(w, "what would help: %s\n", out.Advice)
+		return err
+	}
+	return nil
+}

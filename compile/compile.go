@@ -1,0 +1,296 @@
+// Package compile makes of a case's equations a map that holds what was asked of it:
+// it solves scenarios, trains, drives the map in closed loop from starts that nothing
+// was trained on, and adds data or epochs where regret or its tail say so, until a
+// target is met or a budget spent.
+//
+// The central function is Run. Everything between lies in a folder beside the model,
+// so that an interrupted run goes on where it stopped.
+package compile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Options of Run.
+type Options struct {
+	// Out is the model file; Out + ".compile" is the folder of data, maps and the
+	// journal of all rounds.
+	Out string
+	// Target is the mean regret, %, and Tail the largest, that held-out starts may have,
+	// all of them safe. 0: 0.5, and twenty times the target.
+	Target, Tail float64
+	// Budget ends the rounds: one that would end later is made smaller or not begun.
+	// 0: 15 minutes. Time of earlier, interrupted runs counts.
+	Budget time.Duration
+	// Rounds is how many there are at most; 0: what the budget allows.
+	Rounds int
+	// Scenarios of the first round; 0: the case's.
+	Scenarios int
+	// Starts held out for the decisions between rounds, 0: 200; as many others are
+	// probed for the worst. TestStarts are for the report alone; 0: 1000.
+	Starts, TestStarts int
+	Seed               uint64
+	Threads            int // 0: all
+	Command            string
+	// Progress, if set, is called from one goroutine; a Round when one is finished.
+	Progress func(Progress)
+}
+
+// Progress is what Run reports.
+type Progress struct {
+	Stage       string
+	Done, Total int
+	Round       *Round
+}
+
+// Kind of a round.
+type Kind string
+
+const (
+	First  Kind = "first"
+	Data   Kind = "data"   // more scenarios, and the optimum at the states that the map before visits
+	Epochs Kind = "epochs" // the same data for longer
+)
+
+// Round is one turn of data, training and closed loops.
+type Round struct {
+	Kind Kind   `json:"kind"`
+	Why  string `json:"why"`
+	// Scenarios were solved anew, Focused of them near starts that the map before did worst from.
+	Scenarios int `json:"scenarios"`
+	Focused   int `json:"focused"`
+	// Samples are all that the map was trained on.
+	Samples int `json:"samples"`
+	Epochs  int `json:"epochs"`
+	// Training is `direct` from starts of its own data, HeldOut from starts of none.
+	Training Score `json:"training"`
+	HeldOut  Score `json:"held_out"`
+	// Worst are the probed starts to solve around next.
+	Worst   [][]float64 `json:"worst,omitempty"`
+	Seconds Seconds     `json:"seconds"`
+}
+
+// Seconds of wall time.
+type Seconds struct {
+	Solve    float64 `json:"solve"`
+	Train    float64 `json:"train"`
+	Evaluate float64 `json:"evaluate"`
+}
+
+func (s Seconds) sum() float64 { return s.Solve + s.Train + s.Evaluate }
+
+// Score is a method in closed loop. Regrets are over safe episodes, in %.
+type Score struct {
+	Method   string            `json:"method"`
+	Episodes int               `json:"episodes"`
+	Unsafe   int               `json:"unsafe"`
+	Mean     closedloop.Number `json:"mean_pct"`
+	P90      closedloop.Number `json:"p90_pct"`
+	Max      closedloop.Number `json:"max_pct"`
+	P50      closedloop.Number `json:"p50_us"`
+	P99      closedloop.Number `json:"p99_us"`
+}
+
+func (s *Score) meets(o *Options) bool {
+	return s.Unsafe == 0 && float64(s.Mean) <= o.Target && float64(s.Max) <= o.Tail
+}
+
+// better orders scores: safe before cheap.
+func (s *Score) better(than *Score) bool {
+	if a, b := s.rate(), than.rate(); a != b {
+		return a < b
+	}
+	return s.Mean < than.Mean
+}
+
+func (s *Score) rate() float64 { return float64(s.Unsafe) / float64(s.Episodes) }
+
+// Report is what a run did and how good its model is.
+type Report struct {
+	Model  string  `json:"model"`
+	Rounds []Round `json:"rounds"`
+	Best   int     `json:"best"` // the round whose map it is
+	// Choice are the methods that were compared on the held-out starts; the first is
+	// the one chosen.
+	Choice []Score `json:"choice"`
+	// Test is the chosen method from starts that no decision has looked at.
+	Test   Score `json:"test"`
+	Met    bool  `json:"met"` // Test meets target and tail
+	Target struct {
+		Mean float64 `json:"mean_pct"`
+		Max  float64 `json:"max_pct"`
+	} `json:"target"`
+	Ended   string  `json:"ended"`  // why there is no further round
+	Advice  string  `json:"advice"` // what is left to do where the target is not met; ""
+	Seconds float64 `json:"seconds"`
+}
+
+// run is one run in progress.
+type run struct {
+	opt     Options
+	c       *gpc.Case
+	plant   *closedloop.Simulation // nil: another plant, whose starts cannot be chosen
+	dir     string
+	journal journal
+	began   time.Time
+	earlier float64 // seconds of the runs before
+}
+
+// Run compiles a case that has a solver and a plant.
+func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
+	opt.Target = cmp.Or(opt.Target, 0.5)
+	opt.Tail = cmp.Or(opt.Tail, 20*opt.Target)
+	opt.Budget = cmp.Or(opt.Budget, 15*time.Minute)
+	opt.Starts, opt.TestStarts = cmp.Or(opt.Starts, 200), cmp.Or(opt.TestStarts, 1000)
+	opt.Scenarios = cmp.Or(opt.Scenarios, c.MapSpec().Training.Scenarios)
+	if opt.Progress == nil {
+		opt.Progress = func(Progress) {}
+	}
+	def := c.Definition()
+	switch {
+	case opt.Out == "":
+		return nil, gpc.BadInput(fmt.Errorf("compile: --out is required, the model file"))
+	case !(opt.Target > 0) || !(opt.Tail > 0) || math.IsInf(opt.Target+opt.Tail, 0):
+		return nil, gpc.BadInput(fmt.Errorf("compile: a target of %v %% with a largest regret of %v %%, want positive numbers", opt.Target, opt.Tail))
+	case opt.Budget < 0 || opt.Rounds < 0 || opt.Scenarios < 1 || opt.Starts < 1 || opt.TestStarts < 1:
+		return nil, gpc.BadInput(fmt.Errorf("compile: a budget of %v, %d rounds, %d scenarios, %d held-out and %d test starts: want none negative and at least one scenario and start", opt.Budget, opt.Rounds, opt.Scenarios, opt.Starts, opt.TestStarts))
+	case def.Solver == nil || def.Plant == nil:
+		return nil, gpc.BadInput(fmt.Errorf("compile: case %s has no solver or no plant; offline/shooting and closedloop.Simulated are generic ones", c.Name()))
+	case def.Learned != nil:
+		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is about another problem than its plant; use dataset and train", c.Name()))
+	}
+	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", began: time.Now()}
+	r.plant, _ = def.Plant.(*closedloop.Simulation)
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	r.earlier = r.journal.Seconds
+	ended := ""
+	for ended == "" {
+		var next work
+		if next, ended = r.next(); ended != "" {
+			break
+		}
+		round, err := r.round(ctx, len(r.journal.Rounds), next)
+		if err != nil {
+			r.save() // the time is spent
+			return nil, err
+		}
+		r.journal.Rounds = append(r.journal.Rounds, *round)
+		if err := r.save(); err != nil {
+			return nil, err
+		}
+		opt.Progress(Progress{Round: round})
+	}
+	return r.finish(ctx, ended)
+}
+
+func (r *run) spent() float64 { return r.earlier + time.Since(r.began).Seconds() }
+
+// data is the folder of a round's own scenarios, mapFile the map it has trained.
+func (r *run) data(round int) string { return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round)) }
+func (r *run) mapFile(round int) string {
+	return filepath.Join(r.dir, fmt.Sprintf("map-%02d.safetensors", round))
+}
+
+// finish chooses map and method, tests them, and writes the model.
+func (r *run) finish(ctx context.Context, ended string) (*Report, error) {
+	rounds := r.journal.Rounds
+	if len(rounds) == 0 {
+		return nil, fmt.Errorf("compile: no round fits the budget of %v", r.opt.Budget)
+	}
+	best := 0
+	for i := range rounds {
+		if rounds[i].HeldOut.better(&rounds[best].HeldOut) {
+			best = i
+		}
+	}
+	out := &Report{Model: r.opt.Out, Rounds: rounds, Best: best, Ended: ended}
+	out.Target.Mean, out.Target.Max = r.opt.Target, r.opt.Tail
+	m, err := r.c.Model(r.mapFile(best))
+	if err != nil {
+		return nil, err
+	}
+	chosen := 0
+	for _, candidate := range []struct {
+		method string
+		starts int
+	}{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64", (r.opt.Starts + 3) / 4}} {
+		if len(out.Choice) > 0 && out.Choice[0].meets(&r.opt) {
+			break // nothing is as fast
+		}
+		if candidate.method != "direct" && !r.has(candidate.method) {
+			continue
+		}
+		score, err := r.score(ctx, r.c, m, candidate.method, heldOut, 0, candidate.starts, 1)
+		if err != nil {
+			return nil, err
+		}
+		out.Choice = append(out.Choice, *score)
+		if score.better(&out.Choice[chosen]) {
+			chosen = len(out.Choice) - 1
+		}
+	}
+	out.Choice[0], out.Choice[chosen] = out.Choice[chosen], out.Choice[0]
+	method := out.Choice[0].Method
+	test, err := r.score(ctx, r.c, m, method, tested, 0, r.opt.TestStarts, 1)
+	if err != nil {
+		return nil, err
+	}
+	out.Test, out.Met = *test, test.meets(&r.opt)
+	if !out.Met {
+		out.Advice = advice(out, &r.opt)
+	}
+	m.Provenance.Command, m.Provenance.Method = r.opt.Command, method
+	if err := m.WriteFile(r.opt.Out); err != nil {
+		return nil, err
+	}
+	out.Seconds = r.spent()
+	r.journal.Seconds = out.Seconds
+	return out, writeJSON(r.opt.Out+".report.json", out)
+}
+
+// has reports whether the case offers a method.
+func (r *run) has(name string) bool {
+	for _, m := range r.c.Methods() {
+		if m.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// advice says in a line what keeps a map from its target.
+func advice(out *Report, o *Options) string {
+	last, best := &out.Rounds[len(out.Rounds)-1], &out.Rounds[out.Best]
+	switch {
+	case out.Test.Unsafe > 0 && best.Training.Unsafe > 0:
+		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; see what domaintest says of Project, and how many scenarios were discarded"
+	case out.Test.Unsafe > 0:
+		return "some held-out starts end unsafe: a margin that looks further ahead, or a larger budget"
+	case float64(best.HeldOut.Mean) > 2*float64(best.Training.Mean):
+		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"
+	case last.Kind == Epochs && float64(best.Training.Mean) > o.Target:
+		return "starts of the data itself miss the target after more epochs: a larger Training.Hidden, or optima in several basins (more Starts of the solver)"
+	case float64(out.Test.Mean) <= o.Target:
+		return "the mean is met, the largest regret is not: starts near a limit, which a larger budget samples more"
+	}
+	return "a larger budget"
+}
+
+// epsilon keeps ratios of regrets that are nearly zero finite, %.
+const epsilon = 1e-3
+
+func ratio(a, b closedloop.Number) float64 { return (float64(a) + epsilon) / (float64(b) + epsilon) }
+
+// adaptive is the preference of every closed loop here.
+var adaptive = domain.Preference{Adaptive: true}

@@ -1,0 +1,232 @@
+package compile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/train"
+)
+
+// purpose of a seed: what a decision has looked at is never what is reported.
+type purpose uint64
+
+const (
+	solved purpose = iota + 1
+	near
+	heldOut
+	probed
+	tested
+)
+
+// seed of a purpose in a round.
+func (r *run) seed(p purpose, round int) uint64 {
+	return rand.NewPCG(r.opt.Seed, uint64(p)<<32|uint64(round)).Uint64()
+}
+
+// round makes the data, trains on all so far, and drives the map.
+func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
+	out := &Round{Kind: w.kind, Why: w.why, Epochs: w.epochs, Scenarios: w.scenarios}
+	began := time.Now()
+	if w.kind != Epochs {
+		points, focused, err := r.points(number, w.scenarios)
+		if err != nil {
+			return nil, err
+		}
+		if out.Focused = focused; out.Scenarios > 0 {
+			if err := r.solve(ctx, number, w.scenarios, points); err != nil {
+				return nil, err
+			}
+		}
+	}
+	out.Seconds.Solve = time.Since(began).Seconds()
+	began = time.Now()
+	m, samples, err := r.train(ctx, number, w)
+	if err != nil {
+		return nil, err
+	}
+	out.Samples, out.Seconds.Train = samples, time.Since(began).Seconds()
+	began = time.Now()
+	if err := r.evaluate(ctx, number, m, out); err != nil {
+		return nil, err
+	}
+	out.Seconds.Evaluate = time.Since(began).Seconds()
+	return out, nil
+}
+
+const (
+	// focusShare of a later round's scenarios lie around the worst starts, at a normal
+	// distance of focusWidth of each parameter's range.
+	focusShare = 0.3
+	focusWidth = 0.05
+)
+
+// points are the scenarios of a round: a Latin hypercube, and in later rounds others
+// around the starts that the round before found worst. nil: the solver draws them.
+func (r *run) points(number, n int) (points [][]float64, focused int, err error) {
+	rounds := r.journal.Rounds
+	if r.plant == nil {
+		return nil, 0, nil
+	}
+	axes := r.c.Definition().Solver.Parameters()
+	var worst [][]float64
+	if number > 0 {
+		worst = rounds[number-1].Worst
+	}
+	if len(worst) > 0 {
+		focused = int(focusShare * float64(n))
+	}
+	if points, err = offline.LatinHypercube(axes, n-focused, r.seed(solved, number)); err != nil {
+		return nil, 0, err
+	}
+	rng := rand.New(rand.NewPCG(r.seed(near, number), 0))
+	for i := range focused {
+		p := make([]float64, len(axes))
+		for j, a := range axes {
+			p[j] = math.Min(a.Hi, math.Max(a.Lo, worst[i%len(worst)][j]+focusWidth*(a.Hi-a.Lo)*rng.NormFloat64()))
+		}
+		points = append(points, p)
+	}
+	return points, focused, nil
+}
+
+// solve makes a round's part of the data; in later rounds the optimum is solved also
+// from every state that the map before visits.
+func (r *run) solve(ctx context.Context, number, n int, points [][]float64) error {
+	opt := r.c.DatasetDefaults()
+	opt.Scenarios, opt.Points, opt.Seed, opt.OutDir, opt.Threads, opt.Command = n, points, r.seed(solved, number), r.data(number), r.opt.Threads, r.opt.Command
+	_, visits := r.c.Definition().Solver.(domain.VisitedSolver)
+	if number > 0 && visits {
+		opt.PolicyFile = r.mapFile(number - 1)
+	}
+	_, err := r.c.Dataset(ctx, opt, func(p offline.Progress) {
+		r.opt.Progress(Progress{Stage: "solve", Done: p.Done, Total: p.Total})
+	})
+	return err
+}
+
+// train goes on from the map before with all data so far.
+func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int, error) {
+	var opt gpc.TrainOptions
+	for i := range number + 1 {
+		if _, err := os.Stat(r.data(i)); err == nil {
+			opt.Dirs = append(opt.Dirs, r.data(i))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, 0, err
+		}
+	}
+	if number > 0 {
+		var err error
+		if opt.Initial, err = r.c.Model(r.mapFile(number - 1)); err != nil {
+			return nil, 0, err
+		}
+	}
+	e, err := gpc.OpenEngine(gpc.EngineOptions{Threads: r.opt.Threads})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer e.Close()
+	opt.Seed, opt.Command = r.seed(solved, number), r.opt.Command
+	opt.ManifoldEpochs, opt.RolloutEpochs = w.epochs, -1
+	opt.Checkpoint, opt.Resume = r.mapFile(number)+".checkpoint", true
+	got, err := r.c.Train(ctx, e, opt, func(p train.Progress) {
+		r.opt.Progress(Progress{Stage: "train", Done: p.Step, Total: p.Steps})
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := got.Model.WriteFile(r.mapFile(number)); err != nil {
+		return nil, 0, err
+	}
+	return got.Model, got.Rows, os.Remove(opt.Checkpoint)
+}
+
+// evaluate drives a round's map from starts of its data, held-out ones, and probes.
+func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Round) error {
+	score, err := r.score(ctx, r.c, m, "direct", heldOut, 0, r.opt.Starts, r.opt.Threads)
+	if err != nil {
+		return err
+	}
+	out.HeldOut = *score
+	if r.plant == nil {
+		return nil
+	}
+	var own [][]float64
+	for i := range number + 1 {
+		n := out.Scenarios
+		if i < number {
+			n = r.journal.Rounds[i].Scenarios
+		}
+		if n > 0 {
+			points, _, err := r.points(i, n)
+			if err != nil {
+				return err
+			}
+			own = append(own, points...)
+		}
+	}
+	rand.New(rand.NewPCG(r.seed(solved, number), 1)).Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
+	own = own[:min(len(own), r.opt.Starts)]
+	fixed := *r.plant
+	fixed.Starts = own
+	def := *r.c.Definition()
+	def.Plant = &fixed
+	c, err := gpc.NewCase(def)
+	if err != nil {
+		return err
+	}
+	if score, err = r.score(ctx, c, m, "direct", solved, number, len(own), r.opt.Threads); err != nil {
+		return err
+	}
+	out.Training = *score
+	probes := make([][]float64, r.opt.Starts)
+	regret := make([]float64, len(probes))
+	for i := range probes {
+		probes[i] = r.plant.Start(r.seed(probed, number), i)
+	}
+	_, err = r.drive(ctx, r.c, m, "direct", probed, number, len(probes), r.opt.Threads, func(e *closedloop.EpisodeRecord) {
+		regret[e.Episode] = math.Inf(1)
+		if cost, best := float64(e.End.Cost), float64(e.End.OracleCost); e.End.Safe {
+			regret[e.Episode] = 0 // without an oracle a safe start is no worse than another
+			if best > 0 {
+				regret[e.Episode] = cost/best - 1
+			}
+		}
+	})
+	out.Worst = focus(probes, regret)
+	return err
+}
+
+// score drives a method of a map and sums up.
+func (r *run) score(ctx context.Context, c *gpc.Case, m *model.Model, method string, p purpose, round, episodes, threads int) (*Score, error) {
+	got, err := r.drive(ctx, c, m, method, p, round, episodes, threads, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Score{
+		Method: method, Episodes: got.Episodes, Unsafe: len(got.Unsafe), Mean: got.Regret.Mean, P90: got.Regret.P90, Max: got.Regret.Max,
+		P50: got.Latency.P50, P99: got.Latency.P99,
+	}, nil
+}
+
+func (r *run) drive(ctx context.Context, c *gpc.Case, m *model.Model, method string, p purpose, round, episodes, threads int, visit func(*closedloop.EpisodeRecord)) (*closedloop.Result, error) {
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	return c.Evaluate(ctx, gpc.Setup{Method: method, Model: m}, gpc.EngineOptions{}, closedloop.Options{
+		Episodes: episodes, Seed: r.seed(p, round), Preference: adaptive, Threads: threads, Visit: visit,
+		Progress: func(done, total int) {
+			r.opt.Progress(Progress{Stage: "drive " + method, Done: done, Total: total})
+		},
+	})
+}
