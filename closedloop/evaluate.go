@@ -128,6 +128,8 @@ type Result struct {
 	// step, and after the last; absent for a case without goals.
 	Reached *Number `json:"reached,omitempty"`
 	AtEnd   *Number `json:"at_end,omitempty"`
+	// Starts are of a domain.Multistart, absent elsewhere.
+	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
 	Unsafe []UnsafeEpisode `json:"unsafe,omitempty"`
 	// Decisions, of which Violations broke a margin, Fallback executed something
@@ -152,6 +154,17 @@ type Result struct {
 	// Displacement is the mean ‖z_{t+1} − z_t‖.
 	Displacement Number        `json:"displacement_mean"`
 	CI95         RateIntervals `json:"ci95"`
+}
+
+// StartStatistics say how far the local optima of an oracle's starts lie apart, and so
+// what it is worth.
+type StartStatistics struct {
+	Solves    int    `json:"solves"`    // over all episodes
+	Converged Number `json:"converged"` // fraction
+	// Best is the fraction of the converged that ended within 0.01 % of their episode's
+	// least cost, GapPct the distribution over episodes of the worst above it.
+	Best   Number           `json:"best"`
+	GapPct RegretStatistics `json:"gap"`
 }
 
 // UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be
@@ -356,6 +369,9 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	}
 	if failure == "" {
 		e.End.Cause = cmp.Or(e.End.Cause, sum.cause)
+	}
+	if m, ok := method.(domain.Multistart); ok {
+		e.End.Starts = append(Vector(nil), m.Starts()...)
 	}
 	if drawn, ok := ep.(domain.Drawn); ok {
 		e.End.Excluded = drawn.Excluded()

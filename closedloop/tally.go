@@ -27,6 +27,8 @@ type tally struct {
 	named                                    int       // episodes that have them
 	goals, reached, atEnd                    int
 	unsafe                                   []UnsafeEpisode
+	starts, converged, best                  int       // of a Multistart
+	gaps                                     []float64 // of its starts, by episode
 }
 
 func newTally(spec *domain.Spec) *tally {
@@ -69,6 +71,7 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.lowest[i] += m
 		}
 	}
+	a.multistart(e.End.Starts)
 	low := math.Inf(1)
 	for i := range e.Lines {
 		l := &e.Lines[i]
@@ -103,6 +106,25 @@ func (a *tally) add(e *EpisodeRecord) {
 	if r, ok := regretOf(e); ok {
 		a.regret = append(a.regret, r)
 		a.costs, a.oracles = append(a.costs, float64(e.End.Cost)), append(a.oracles, float64(e.End.OracleCost))
+	}
+}
+
+// multistart counts the costs that the starts of an episode ended at.
+func (a *tally) multistart(costs Vector) {
+	least, worst := math.Inf(1), math.Inf(-1)
+	for _, c := range costs {
+		if a.starts++; !math.IsNaN(c) {
+			a.converged++
+			least, worst = math.Min(least, c), math.Max(worst, c)
+		}
+	}
+	for _, c := range costs {
+		if c <= least+1e-4*math.Abs(least) {
+			a.best++
+		}
+	}
+	if least <= worst {
+		a.gaps = append(a.gaps, 100*(worst-least)/math.Abs(least))
 	}
 }
 
@@ -145,6 +167,9 @@ func (a *tally) result(h *Header) *Result {
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
 		},
 		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+	}
+	if a.starts > 0 {
+		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), regretStatistics(slices.Clone(a.gaps))}
 	}
 	if a.goals > 0 {
 		reached, atEnd := ratio(a.reached, a.goals), ratio(a.atEnd, a.goals)
