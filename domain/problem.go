@@ -73,6 +73,22 @@ type Block struct {
 	S, U, C, Sigma, J, GS, GU []float64
 }
 
+// DualStep is the size of a derivative in the imaginary part of a dual number: so
+// small that products of two imaginary parts vanish beside the real one, and exact
+// to multiply and divide by as far as rounding goes.
+const DualStep = 1e-30
+
+// Dual is implemented by a problem whose functions also take dual numbers:
+// complex128 whose imaginary part is a derivative times DualStep. The real parts
+// agree with Step, Objectives and Margins to rounding, and the arguments are those
+// of the method of the same name, in its order; derivatives by them are exact, where
+// differences lose a third or half of the digits. offline/shooting uses them.
+type Dual interface {
+	StepDual(s, c, u, sNext, cNext []complex128)
+	ObjectivesDual(s, u, c, j []complex128)
+	MarginsDual(s, c, u, m []complex128)
+}
+
 // PlanProjector is implemented by a problem whose Project, along a plan, does not
 // need what Step predicts of everything else. ProjectPlan does to a whole plan, in
 // place, what Project does to each of its actions in turn.

@@ -2,77 +2,92 @@ package shooting
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/mat"
+	"time"
 
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// The interior point method minimises f subject to g ≥ 0 and a box. Each
-// constraint is elastic: g + v = s with s, v > 0 and v charged ρ in the
+// The interior point method minimises f subject to the dynamics, g ≥ 0 and a box.
+// Each constraint is elastic: g + v = s with s, v > 0 and v charged ρ in the
 // objective, an exact penalty, so that a start need not be feasible and an
 // infeasible problem still has a solution, at which v says how far it is off.
-// For given g both s and v have a closed form that keeps the barrier problem's
-// conditions s·z = μ and v·(ρ − z) = μ for one z, so the iteration lives in the
-// variables alone: a Newton step on the barrier function, condensed to n × n,
-// with the primal–dual curvature of Fiacco and McCormick's method in the form
-// of Wächter and Biegler (2006), whose rules for μ, the fraction to the
-// boundary and the reset of multipliers it follows.
+// Newton's step on the primal–dual conditions s·z = μ and v·(ρ − z) = μ eliminates
+// s, v, z and the box's multipliers; what is left has the dynamics as its only
+// equations and is solved by a Riccati recursion. Rules for μ, the fraction to the
+// boundary, the reset of multipliers, the filter and the second-order correction
+// are those of Wächter and Biegler (2006). Where their filter asks for a restoration,
+// a roll-out under the step's own feedback keeps every equation.
 
 // ipmOptions of one solve.
 type ipmOptions struct {
 	tolerance  float64 // of the scaled KKT residual
 	iterations int
-	mu         float64 // first barrier parameter
+	mu         float64   // first barrier parameter
+	deadline   time.Time // zero: none
 }
 
 // ipmResult is the last iterate.
 type ipmResult struct {
-	x          []float64
 	f          float64
 	kkt        float64 // scaled KKT residual of the problem itself: stationarity, violation, complementarity
 	violation  float64 // largest −g
 	iterations int
 }
 
-// ipm is the state of one solve.
+// slack is what each inequality has besides its value.
+type slack struct{ s, v []float64 }
+
+// ipm is the workspace of solves of one program, and what the next may start from.
 type ipm struct {
-	q                *program
-	opt              ipmOptions
-	n, m             int
-	objectiveScale   float64
-	rho, mu          float64
-	x, lo, hi        []float64
-	f                float64
-	g, df, dg        []float64
-	s, v, z          []float64 // per constraint
-	zl, zu           []float64 // of the box
-	h                []float64
-	rhs, dx, trial   []float64
-	tg, ts, tv, dual []float64
-	iterations       int
-	shift            float64 // last diagonal shift that made the step matrix definite
+	q              *program
+	r              riccati
+	opt            ipmOptions
+	objectiveScale float64
+	rho, mu        float64
+	cur, trial     *point
+	at, try        slack
+	z              []float64 // of the inequalities
+	zl, zu         []float64 // of the box, [steps][nu]
+	lambda         []float64 // of the dynamics, [steps+1][nX]
+	h, lin         []float64 // the quadratic program: [steps][d][d], [steps][d]
+	w, last        []float64 // its solution: [steps][d], ξ_N
+	defect, gap    []float64 // right-hand sides of the equations: dynamics, inequalities
+	newLambda      []float64
+	ds, dv, dz     []float64
+	dzl, dzu       []float64
+	filter         []filterEntry
+	thetaMax       float64
+	thetaMin       float64
+	iterations     int
+	shift          float64 // last diagonal shift that made the step matrix definite
+	incomplete     bool    // a component that was taken to be constant moves
+	least          float64 // shift that a step begins with, after one that made no progress
 }
 
-func newIPM(q *program, start []float64, opt ipmOptions) *ipm {
-	n, m := q.variables(), q.constraints()
-	p := &ipm{q: q, opt: opt, n: n, m: m}
-	for _, b := range []*[]float64{&p.x, &p.lo, &p.hi, &p.df, &p.zl, &p.zu, &p.rhs, &p.dx, &p.trial} {
-		*b = make([]float64, n)
+type filterEntry struct{ theta, phi float64 }
+
+func newIPM(q *program) *ipm { return &ipm{q: q, cur: new(point), trial: new(point)} }
+
+// resize makes room for the program's present layout.
+func (p *ipm) resize() {
+	q := p.q
+	q.resize(p.cur)
+	q.resize(p.trial)
+	p.r.resize(q.steps, q.nu, q.nX, q.tau)
+	m := q.constraints()
+	for _, b := range []*[]float64{&p.at.s, &p.at.v, &p.try.s, &p.try.v, &p.z, &p.gap, &p.ds, &p.dv, &p.dz} {
+		size(b, m)
 	}
-	for _, b := range []*[]float64{&p.g, &p.s, &p.v, &p.z, &p.tg, &p.ts, &p.tv, &p.dual} {
-		*b = make([]float64, m)
+	for _, b := range []*[]float64{&p.zl, &p.zu, &p.dzl, &p.dzu} {
+		size(b, q.steps*q.nu)
 	}
-	p.dg, p.h = make([]float64, m*n), make([]float64, n*n)
-	q.bounds(p.lo, p.hi)
-	for i, x := range start {
-		// A start on the box is moved inside by one percent of its width.
-		p.x[i] = math.Max(p.lo[i]+0.01*(p.hi[i]-p.lo[i]), math.Min(p.hi[i]-0.01*(p.hi[i]-p.lo[i]), x))
-		if math.IsInf(p.lo[i], 0) {
-			p.x[i] = x
-		}
-	}
-	return p
+	size(&p.lambda, (q.steps+1)*q.nX)
+	size(&p.newLambda, (q.steps+1)*q.nX)
+	size(&p.h, q.steps*q.d*q.d)
+	size(&p.lin, q.steps*q.d)
+	size(&p.w, q.steps*q.d)
+	size(&p.last, q.nX)
+	size(&p.defect, q.steps*q.nX)
 }
 
 // Penalties of a violated constraint, in units of the scaled objective per unit
@@ -82,22 +97,62 @@ const (
 	secondPenalty = 1e6
 )
 
-// minimise solves the program. feasible is false when minimising the violation
-// alone ends at a stationary point that still violates a constraint by more
-// than the tolerance.
+// begin starts from a roll-out of the scaled actions in p.cur from the state there;
+// false where it is not finite. It finds out what moves.
+func (p *ipm) begin() bool {
+	q := p.q
+	p.iterations, p.shift, p.incomplete = 0, 0, false
+	p.resize()
+	for i, v := range p.cur.v {
+		// A start on the box is moved inside by one percent of its half width.
+		if q.bounded[i%q.nu] {
+			p.cur.v[i] = math.Max(-0.98, math.Min(0.98, v))
+		}
+	}
+	q.roll(p.cur)
+	if !q.finite(p.cur) || !tensor.Finite(p.cur.x) {
+		return false
+	}
+	q.discover(p.cur)
+	p.resize()
+	if q.tau {
+		p.cur.y[q.naug-1] = p.leastBound()
+	}
+	q.roll(p.cur)
+	return true
+}
+
+// widen takes every component of the state and context to move, and begins again from
+// the present actions.
+func (p *ipm) widen() {
+	q := p.q
+	for i := range q.moves {
+		q.moves[i] = true
+	}
+	q.layout(q.steps)
+	p.resize()
+	p.incomplete = false
+	q.roll(p.cur)
+}
+
+// leastBound is the smallest τ that keeps the totals of the roll-out in p.cur, and a
+// little room.
+func (p *ipm) leastBound() float64 {
+	q := p.q
+	clear(p.cur.y[:q.naug])
+	q.roll(p.cur)
+	need := 0.0
+	for _, g := range p.cur.g[q.steps*q.nm:] {
+		need = math.Max(need, -g)
+	}
+	return need + 0.1
+}
+
+// minimise solves the program from p.cur, which begin has made. feasible is false
+// when minimising the violation alone ends at a stationary point that still violates
+// a constraint by more than the tolerance.
 func (p *ipm) minimise() (r ipmResult, feasible bool) {
-	p.f = p.q.values(p.x, p.g)
-	if !finite(p.f, p.g) {
-		return ipmResult{x: p.x, kkt: math.Inf(1), violation: math.Inf(1)}, true
-	}
-	p.q.derivatives(p.df, p.dg)
-	largest := 0.0
-	for _, d := range p.df {
-		largest = math.Max(largest, math.Abs(d))
-	}
-	// The objective is scaled to a largest first derivative of one, a start near
-	// the optimum excepted.
-	scale := 1 / math.Max(largest, math.Max(1e-3*math.Abs(p.f), 1e-8))
+	scale := p.scale()
 	p.rho = firstPenalty
 	r = p.run(scale)
 	if r.violation <= p.opt.tolerance {
@@ -114,9 +169,40 @@ func (p *ipm) minimise() (r ipmResult, feasible bool) {
 	return p.run(scale), true
 }
 
-func finite(f float64, g []float64) bool { return f-f == 0 && tensor.Finite(g) }
+// scale of the objective: to a largest first derivative of one with respect to the
+// scaled actions at the start, one near the optimum excepted.
+func (p *ipm) scale() float64 {
+	q := p.q
+	q.differentiate(p.cur)
+	clear(p.z)
+	p.adjoint(1)
+	largest := 0.0
+	for t := range q.steps {
+		q.gradient(t, 1, p.z, p.lambda, q.slope)
+		for _, v := range q.slope[:q.nu] {
+			largest = math.Max(largest, math.Abs(v))
+		}
+	}
+	return 1 / math.Max(largest, math.Max(1e-3*math.Abs(p.cur.f), 1e-8))
+}
 
-// slacks writes s and v for constraint values g.
+// adjoint writes the multipliers of the dynamics that make the Lagrangian stationary
+// in every state but τ.
+func (p *ipm) adjoint(objectiveScale float64) {
+	q := p.q
+	last := p.lambda[q.steps*q.nX:]
+	clear(last)
+	for k := range q.totals {
+		axpy(-p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
+	}
+	for t := q.steps - 1; t > 0; t-- {
+		q.gradient(t, objectiveScale, p.z, p.lambda, q.slope)
+		copy(p.lambda[t*q.nX:(t+1)*q.nX], q.slope[q.nu:])
+	}
+}
+
+// slacks writes s and v for constraint values g such that g + v = s and the barrier
+// conditions hold for one z.
 func (p *ipm) slacks(g, s, v []float64) {
 	for i, gi := range g {
 		// v solves ρ = μ/v + μ/(g+v); the larger of s and v is computed without
@@ -132,39 +218,48 @@ func (p *ipm) slacks(g, s, v []float64) {
 	}
 }
 
-// barrier is the function of the line search.
-func (p *ipm) barrier(x []float64, f float64, s, v []float64) float64 {
-	sum := p.objectiveScale * f
-	for i := range s {
-		sum += p.rho*v[i] - p.mu*(math.Log(s[i])+math.Log(v[i]))
+// run solves from p.cur with the current penalty, from multipliers at the barrier's
+// own values.
+func (p *ipm) run(objectiveScale float64) ipmResult {
+	q := p.q
+	p.objectiveScale, p.mu = objectiveScale, p.opt.mu
+	q.differentiate(p.cur)
+	p.slacks(p.cur.g, p.at.s, p.at.v)
+	for i := range p.z {
+		p.z[i] = p.mu / p.at.s[i]
 	}
-	for i, xi := range x {
-		if !math.IsInf(p.lo[i], 0) {
-			sum -= p.mu * (math.Log(xi-p.lo[i]) + math.Log(p.hi[i]-xi))
+	for i, v := range p.cur.v {
+		p.zl[i], p.zu[i] = 0, 0
+		if q.bounded[i%q.nu] {
+			p.zl[i], p.zu[i] = p.mu/(1+v), p.mu/(1-v)
 		}
 	}
-	return sum
+	p.adjoint(objectiveScale)
+	r := p.iterate()
+	if p.incomplete {
+		p.widen()
+		return p.run(objectiveScale)
+	}
+	return r
 }
 
-// run iterates from the current point with the current penalty.
-func (p *ipm) run(objectiveScale float64) ipmResult {
-	p.objectiveScale, p.mu = objectiveScale, p.opt.mu
-	p.f = p.q.values(p.x, p.g)
-	p.q.derivatives(p.df, p.dg)
-	p.slacks(p.g, p.s, p.v)
-	for i := range p.z {
-		p.z[i] = p.mu / p.s[i]
-	}
-	for i := range p.x {
-		p.zl[i], p.zu[i] = 0, 0
-		if !math.IsInf(p.lo[i], 0) {
-			p.zl[i], p.zu[i] = p.mu/(p.x[i]-p.lo[i]), p.mu/(p.hi[i]-p.x[i])
-		}
-	}
+// iterate goes on from an evaluated and differentiated p.cur with its multipliers.
+func (p *ipm) iterate() ipmResult {
 	smallest := p.opt.tolerance / 20
-	for range p.opt.iterations {
+	p.filter = p.filter[:0]
+	p.least = 0
+	theta := p.theta(p.cur, p.at)
+	p.thetaMax, p.thetaMin = 1e4*math.Max(1, theta), 1e-4*math.Max(1, theta)
+	for {
 		kkt, violation := p.residual(0)
-		if kkt <= p.opt.tolerance || objectiveScale == 0 && violation == 0 {
+		if kkt <= p.opt.tolerance || p.objectiveScale == 0 && violation == 0 {
+			// The result is a trajectory: it is certified as one.
+			if p.incomplete || p.cur.rolled || !p.restore() {
+				break
+			}
+			continue
+		}
+		if p.incomplete || p.iterations >= p.opt.iterations || !p.opt.deadline.IsZero() && !time.Now().Before(p.opt.deadline) {
 			break
 		}
 		for p.mu > smallest {
@@ -172,15 +267,76 @@ func (p *ipm) run(objectiveScale float64) ipmResult {
 				break
 			}
 			p.mu = math.Max(smallest, math.Min(0.2*p.mu, math.Pow(p.mu, 1.5)))
-			p.slacks(p.g, p.s, p.v)
+			p.filter = p.filter[:0]
 		}
 		p.iterations++
 		if !p.step() {
 			break
 		}
 	}
+	if !p.cur.rolled {
+		p.restore()
+	}
 	kkt, violation := p.residual(0)
-	return ipmResult{x: p.x, f: p.f, kkt: kkt, violation: violation, iterations: p.iterations}
+	return ipmResult{f: p.cur.f, kkt: kkt, violation: violation, iterations: p.iterations}
+}
+
+// restore makes the iterate a roll-out of its actions under the feedback of the last
+// step, or of the actions alone where that is not finite, with slacks of the barrier;
+// false where neither is finite.
+func (p *ipm) restore() bool {
+	q := p.q
+	for _, feedback := range [2]bool{true, false} {
+		copy(p.trial.x[:q.nx], p.cur.x[:q.nx])
+		p.rollAlong(feedback)
+		if !q.finite(p.trial) {
+			continue
+		}
+		p.slacks(p.trial.g, p.try.s, p.try.v)
+		p.accept()
+		p.filter = p.filter[:0]
+		return true
+	}
+	return false
+}
+
+// rollAlong writes to the trial the roll-out of the iterate's actions from the
+// trial's first state, corrected by the feedback of the last step where the state is
+// another; within the box.
+func (p *ipm) rollAlong(feedback bool) {
+	q := p.q
+	copy(p.trial.y[:q.naug], p.cur.y[:q.naug])
+	xi, u := p.last, q.step[:q.nu]
+	for t := range q.steps {
+		v := p.trial.v[t*q.nu : (t+1)*q.nu]
+		copy(v, p.cur.v[t*q.nu:])
+		if feedback {
+			clear(xi)
+			clear(u)
+			for i, a := range q.active {
+				xi[i] = (p.trial.x[t*q.nx+a] - p.cur.x[t*q.nx+a]) / q.scale[a]
+			}
+			p.r.feedback(t, xi, u)
+			for j, d := range u {
+				if q.bounded[j] {
+					d = math.Max(0.9*(-1-v[j]), math.Min(0.9*(1-v[j]), d))
+				}
+				v[j] += d
+			}
+		}
+		q.action(p.trial, t)
+		q.forward(p.trial, t)
+		copy(p.trial.x[(t+1)*q.nx:(t+2)*q.nx], p.trial.image[t*q.nx:])
+	}
+	q.evaluate(p.trial, true)
+}
+
+// accept makes the trial the iterate.
+func (p *ipm) accept() {
+	p.cur, p.trial = p.trial, p.cur
+	p.at, p.try = p.try, p.at
+	p.reset()
+	p.incomplete = !p.q.differentiate(p.cur) || p.incomplete
 }
 
 // residual is the largest entry of the optimality conditions with barrier
@@ -188,6 +344,7 @@ func (p *ipm) run(objectiveScale float64) ipmResult {
 // the multipliers where that exceeds 100. For mu = 0 they are those of the
 // problem itself, and the violation −g is part of them.
 func (p *ipm) residual(mu float64) (kkt, violation float64) {
+	q := p.q
 	sum := 0.0
 	for _, z := range p.z {
 		sum += z
@@ -195,201 +352,425 @@ func (p *ipm) residual(mu float64) (kkt, violation float64) {
 	for i := range p.zl {
 		sum += p.zl[i] + p.zu[i]
 	}
-	scale := math.Max(1, sum/float64(p.m+2*p.n)/100)
+	scale := math.Max(1, sum/float64(len(p.z)+2*len(p.zl))/100)
 	worst := 0.0
-	for j := range p.n {
-		r := p.objectiveScale*p.df[j] - p.zl[j] + p.zu[j]
-		for i, z := range p.z {
-			r -= z * p.dg[i*p.n+j]
+	see := func(v float64) {
+		// A residual that is not a number is no small one.
+		if !(math.Abs(v) <= worst) {
+			worst = math.Abs(v)
 		}
-		worst = math.Max(worst, math.Abs(r)/scale)
-		if !math.IsInf(p.lo[j], 0) {
-			worst = math.Max(worst, math.Abs(p.zl[j]*(p.x[j]-p.lo[j])-mu)/scale)
-			worst = math.Max(worst, math.Abs(p.zu[j]*(p.hi[j]-p.x[j])-mu)/scale)
+	}
+	for t := range q.steps {
+		q.gradient(t, p.objectiveScale, p.z, p.lambda, q.slope)
+		for j, r := range q.slope[:q.nu] {
+			i := t*q.nu + j
+			see((r - p.zl[i] + p.zu[i]) / scale)
+			if q.bounded[j] {
+				see((p.zl[i]*(1+p.cur.v[i]) - mu) / scale)
+				see((p.zu[i]*(1-p.cur.v[i]) - mu) / scale)
+			}
 		}
+		if t > 0 {
+			for i, l := range p.lambda[t*q.nX : (t+1)*q.nX] {
+				see((q.slope[q.nu+i] - l) / scale)
+			}
+		} else if q.tau {
+			see((q.slope[q.d-1] + p.objectiveScale*q.tauCost) / scale)
+		}
+	}
+	last := p.last
+	copy(last, p.lambda[q.steps*q.nX:])
+	for k := range q.totals {
+		axpy(p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
+	}
+	for _, v := range last {
+		see(v / scale)
+	}
+	for _, d := range p.cur.defect {
+		see(d)
 	}
 	for i, z := range p.z {
-		violation = math.Max(violation, -p.g[i])
+		g := p.cur.g[i]
+		violation = math.Max(violation, -g)
 		if mu > 0 {
-			worst = math.Max(worst, math.Abs(p.s[i]*z-mu)/scale)
-			worst = math.Max(worst, math.Abs(p.v[i]*(p.rho-z)-mu)/scale)
-		} else {
-			worst = math.Max(worst, z*math.Max(p.g[i], 0)/scale)
+			see((p.at.s[i]*z - mu) / scale)
+			see((p.at.v[i]*(p.rho-z) - mu) / scale)
+			see(g + p.at.v[i] - p.at.s[i])
+			continue
 		}
-	}
-	if mu == 0 && p.objectiveScale > 0 {
-		worst = math.Max(worst, violation)
-	}
-	if mu == 0 && p.objectiveScale == 0 && violation > 0 {
-		// Minimising the violation: the elastic part has its own complementarity.
-		for i, z := range p.z {
-			worst = math.Max(worst, (p.rho-z)*math.Max(-p.g[i], 0)/scale)
+		see(z * math.Max(g, 0) / scale)
+		if p.objectiveScale == 0 {
+			// Minimising the violation: the elastic part has its own complementarity.
+			see((p.rho - z) * math.Max(-g, 0) / scale)
+		} else {
+			see(math.Max(-g, 0))
 		}
 	}
 	return worst, violation
 }
 
-// step takes one Newton step on the barrier function; false when no progress is
-// possible.
-func (p *ipm) step() bool {
-	n := p.n
-	p.q.hessian(p.objectiveScale, p.z, p.h)
-	for j := range n {
-		p.rhs[j] = -p.objectiveScale * p.df[j]
-		if !math.IsInf(p.lo[j], 0) {
-			below, above := p.x[j]-p.lo[j], p.hi[j]-p.x[j]
-			p.h[j*n+j] += p.zl[j]/below + p.zu[j]/above
-			p.rhs[j] += p.mu/below - p.mu/above
+// theta is the filter's infeasibility: of the dynamics and of g + v = s.
+func (p *ipm) theta(at *point, a slack) float64 {
+	sum := 0.0
+	for _, d := range at.defect {
+		sum += math.Abs(d)
+	}
+	for i, g := range at.g {
+		sum += math.Abs(g + a.v[i] - a.s[i])
+	}
+	return sum
+}
+
+// barrier is the filter's other function.
+func (p *ipm) barrier(at *point, a slack) float64 {
+	sum := p.objectiveScale * at.f
+	for i, s := range a.s {
+		sum += p.rho*a.v[i] - p.mu*math.Log(s*a.v[i])
+	}
+	for i, v := range at.v {
+		if p.q.bounded[i%p.q.nu] {
+			sum -= p.mu * math.Log((1+v)*(1-v))
 		}
 	}
-	for i := range p.m {
-		row := p.dg[i*n : (i+1)*n]
-		target := p.mu / p.s[i]
-		weight := 1 / (p.s[i]/p.z[i] + p.v[i]/(p.rho-p.z[i]))
-		for a, ga := range row {
-			if ga == 0 {
-				continue
-			}
-			p.rhs[a] += target * ga
-			// The lower triangle only; rows of early stages end early.
-			h, w := p.h[a*n:a*n+a+1], weight*ga
-			for b, gb := range row[:a+1] {
-				h[b] += w * gb
+	return sum
+}
+
+// assemble writes the matrices of the quadratic program.
+func (p *ipm) assemble() {
+	q := p.q
+	d := q.d
+	copy(p.h, q.h)
+	for t := range q.steps {
+		h := p.h[t*d*d : (t+1)*d*d]
+		for k := range q.nm {
+			i := t*q.nm + k
+			rankOne(p.weight(i), q.margins[i*d:(i+1)*d], h)
+		}
+		for j := range q.nu {
+			if i := t*q.nu + j; q.bounded[j] {
+				h[j*d+j] += p.zl[i]/(1+p.cur.v[i]) + p.zu[i]/(1-p.cur.v[i])
 			}
 		}
 	}
-	if !p.solve() {
-		return false
+	end := p.r.P[q.steps*q.nX*q.nX:]
+	clear(end)
+	for k := range q.totals {
+		row := q.ends[k*q.nX : (k+1)*q.nX]
+		w := p.weight(q.steps*q.nm + k)
+		for i, a := range row {
+			axpy(w*a, row, end[i*q.nX:(i+1)*q.nX])
+		}
 	}
-	slope := 0.0
-	for j, d := range p.dx {
-		slope -= p.rhs[j] * d // ∇φᵀ dx
+}
+
+// weight of an inequality's square in the condensed Hessian.
+func (p *ipm) weight(i int) float64 {
+	return 1 / (p.at.s[i]/p.z[i] + p.at.v[i]/(p.rho-p.z[i]))
+}
+
+// rankOne adds w·g·gᵀ to the lower triangle of h.
+func rankOne(w float64, g, h []float64) {
+	for a, v := range g {
+		if v != 0 {
+			axpy(w*v, g[:a+1], h[a*len(g):])
+		}
 	}
+}
+
+// linear writes the quadratic program's linear terms for the right-hand sides in
+// p.gap, and z's of the inequalities without their slopes to p.dz.
+func (p *ipm) linear() {
+	q := p.q
+	d := q.d
+	for i, z := range p.z {
+		p.dz[i] = -p.weight(i) * (p.gap[i] + p.at.s[i] - p.at.v[i] + p.mu/(p.rho-z) - p.mu/z)
+	}
+	for t := range q.steps {
+		lin := p.lin[t*d : (t+1)*d]
+		for i, v := range q.objective[t*d : (t+1)*d] {
+			lin[i] = p.objectiveScale * v
+		}
+		for k := range q.nm {
+			i := t*q.nm + k
+			axpy(-p.z[i]-p.dz[i], q.margins[i*d:(i+1)*d], lin)
+		}
+		for j := range q.nu {
+			if i := t*q.nu + j; q.bounded[j] {
+				lin[j] += p.mu/(1-p.cur.v[i]) - p.mu/(1+p.cur.v[i])
+			}
+		}
+	}
+	if q.tau {
+		p.lin[d-1] += p.objectiveScale * q.tauCost
+	}
+	end := p.r.p[q.steps*q.nX:]
+	clear(end)
+	for k := range q.totals {
+		i := q.steps*q.nm + k
+		axpy(-p.z[i]-p.dz[i], q.ends[k*q.nX:(k+1)*q.nX], end)
+	}
+}
+
+// solve computes the step for the right-hand sides in p.defect and p.gap: every
+// direction, and the largest steps that keep the fraction to the boundary.
+func (p *ipm) solve() (primal, dual float64) {
+	q := p.q
+	d := q.d
+	p.linear()
+	p.r.solve(p.lin, q.next, p.defect, p.w, p.last, p.newLambda)
 	fraction := math.Max(0.99, 1-p.mu)
-	alpha := 1.0
-	for j, d := range p.dx {
-		if math.IsInf(p.lo[j], 0) || d == 0 {
+	primal, dual = 1, 1
+	for i, z := range p.z {
+		var slope float64
+		if t := i / max(q.nm, 1); i < q.steps*q.nm {
+			slope = dot(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
+		} else {
+			k := i - q.steps*q.nm
+			slope = dot(q.ends[k*q.nX:(k+1)*q.nX], p.last)
+		}
+		dz := p.dz[i] - p.weight(i)*slope
+		rest := p.rho - z
+		p.dz[i] = dz
+		p.ds[i] = p.mu/z - p.at.s[i] - p.at.s[i]/z*dz
+		p.dv[i] = p.mu/rest - p.at.v[i] + p.at.v[i]/rest*dz
+		primal = boundary(primal, fraction*p.at.s[i], p.ds[i])
+		primal = boundary(primal, fraction*p.at.v[i], p.dv[i])
+		dual = boundary(dual, fraction*z, dz)
+		dual = boundary(dual, fraction*rest, -dz)
+	}
+	for i, v := range p.cur.v {
+		t, j := i/q.nu, i%q.nu
+		if !q.bounded[j] {
 			continue
 		}
-		room := p.hi[j] - p.x[j]
-		if d < 0 {
-			room = p.x[j] - p.lo[j]
-		}
-		alpha = math.Min(alpha, fraction*room/math.Abs(d))
+		below, above, step := 1+v, 1-v, p.w[t*d+j]
+		p.dzl[i] = p.mu/below - p.zl[i] - p.zl[i]/below*step
+		p.dzu[i] = p.mu/above - p.zu[i] + p.zu[i]/above*step
+		primal = boundary(primal, fraction*below, step)
+		primal = boundary(primal, fraction*above, -step)
+		dual = boundary(dual, fraction*p.zl[i], p.dzl[i])
+		dual = boundary(dual, fraction*p.zu[i], p.dzu[i])
 	}
-	now := p.barrier(p.x, p.f, p.s, p.v)
-	// Below this the barrier function cannot tell two points apart.
-	noise := 10 * 2.2e-16 * math.Abs(now)
-	for try := 0; ; try++ {
-		if try == 40 {
-			return false
-		}
-		for j, d := range p.dx {
-			p.trial[j] = p.x[j] + alpha*d
-		}
-		f := p.q.values(p.trial, p.tg)
-		if finite(f, p.tg) {
-			p.slacks(p.tg, p.ts, p.tv)
-			if phi := p.barrier(p.trial, f, p.ts, p.tv); phi <= now+1e-4*alpha*slope+noise {
-				p.f = f
-				break
+	return primal, dual
+}
+
+// boundary is the largest step ≤ alpha that takes no more than room.
+func boundary(alpha, room, step float64) float64 {
+	if alpha*step < -room {
+		return -room / step
+	}
+	return alpha
+}
+
+// slope is the barrier function's along the step.
+func (p *ipm) slope() float64 {
+	q := p.q
+	sum := 0.0
+	for t := range q.steps {
+		w := p.w[t*q.d : (t+1)*q.d]
+		sum += p.objectiveScale * dot(q.objective[t*q.d:(t+1)*q.d], w)
+		for j := range q.nu {
+			if i := t*q.nu + j; q.bounded[j] {
+				sum += (p.mu/(1-p.cur.v[i]) - p.mu/(1+p.cur.v[i])) * w[j]
 			}
+		}
+	}
+	if q.tau {
+		sum += p.objectiveScale * q.tauCost * p.w[q.d-1]
+	}
+	for i, s := range p.at.s {
+		sum += (p.rho-p.mu/p.at.v[i])*p.dv[i] - p.mu/s*p.ds[i]
+	}
+	return sum
+}
+
+// move writes the trial at the given step and evaluates it; false where it is not
+// finite.
+func (p *ipm) move(alpha float64) bool {
+	q := p.q
+	d := q.d
+	copy(p.trial.x, p.cur.x)
+	copy(p.trial.y, p.cur.y)
+	for t := range q.steps {
+		w := p.w[t*d : (t+1)*d]
+		for j, v := range w[:q.nu] {
+			p.trial.v[t*q.nu+j] = p.cur.v[t*q.nu+j] + alpha*v
+		}
+		xi := p.last
+		if t+1 < q.steps {
+			xi = p.w[(t+1)*d+q.nu : (t+2)*d]
+			for i, a := range q.active {
+				p.trial.x[(t+1)*q.nx+a] += alpha * q.scale[a] * xi[i]
+			}
+		}
+		for k := range q.naug {
+			p.trial.y[(t+1)*q.naug+k] += alpha * xi[q.na+k]
+		}
+	}
+	if q.tau {
+		p.trial.y[q.naug-1] += alpha * p.w[d-1]
+	}
+	for i, s := range p.at.s {
+		p.try.s[i] = s + alpha*p.ds[i]
+		p.try.v[i] = p.at.v[i] + alpha*p.dv[i]
+	}
+	q.evaluate(p.trial, false)
+	return q.finite(p.trial)
+}
+
+// Constants of the filter, Wächter and Biegler (2006), section 2.3.
+const (
+	filterTheta  = 1e-5
+	filterPhi    = 1e-5
+	armijo       = 1e-4
+	switchTheta  = 1.1
+	switchPhi    = 2.3
+	corrections  = 2
+	halvings     = 25
+	shiftGrowth  = 8
+	largestShift = 1e12
+)
+
+// step takes one Newton step; false when no progress is possible.
+func (p *ipm) step() bool {
+	q := p.q
+	q.hessian(p.cur, p.objectiveScale, p.z, p.lambda)
+	p.assemble()
+	if !p.factor() {
+		return false
+	}
+	copy(p.defect, p.cur.defect)
+	for i, g := range p.cur.g {
+		p.gap[i] = g + p.at.v[i] - p.at.s[i]
+	}
+	primal, dual := p.solve()
+	theta, phi := p.theta(p.cur, p.at), p.barrier(p.cur, p.at)
+	slope := p.slope()
+	// Below this the barrier function cannot tell two points apart.
+	noise := 10 * 2.2e-16 * math.Abs(phi)
+	alpha := primal
+	for try := range halvings {
+		finite := p.move(alpha)
+		newTheta := p.theta(p.trial, p.try)
+		if finite && p.judge(theta, phi, newTheta, p.barrier(p.trial, p.try), alpha, slope, noise) {
+			p.finish(alpha, dual)
+			return true
+		}
+		if try == 0 && finite && newTheta >= theta && p.correct(alpha, theta, phi, slope, noise, newTheta) {
+			return true
 		}
 		alpha /= 2
 	}
-	p.multipliers(fraction)
-	p.x, p.trial = p.trial, p.x
-	p.g, p.tg = p.tg, p.g
-	p.s, p.ts = p.ts, p.s
-	p.v, p.tv = p.tv, p.v
-	p.reset()
-	p.q.derivatives(p.df, p.dg)
+	// From a point on the dynamics the step was a direction of descent: it was too
+	// long for what the functions do, and a larger shift shortens it.
+	if theta <= 1e-10 || !p.restore() {
+		p.least = math.Max(p.shift, 1e-6) * 64
+		return p.least < largestShift
+	}
 	return true
 }
 
-// solve computes dx from the lower triangle of h and rhs, shifting the diagonal until h is positive
-// definite.
-func (p *ipm) solve() bool {
-	n := p.n
+// correct tries second-order corrections of a first trial that is further from the
+// equations: the same matrices, with the trial's own errors.
+func (p *ipm) correct(alpha, theta, phi, slope, noise, before float64) bool {
+	for range corrections {
+		for i, d := range p.trial.defect {
+			p.defect[i] = alpha*p.defect[i] + d
+		}
+		for i, g := range p.trial.g {
+			p.gap[i] = alpha*p.gap[i] + g + p.try.v[i] - p.try.s[i]
+		}
+		var dual float64
+		alpha, dual = p.solve()
+		if !p.move(alpha) {
+			break
+		}
+		now := p.theta(p.trial, p.try)
+		if p.judge(theta, phi, now, p.barrier(p.trial, p.try), alpha, slope, noise) {
+			p.finish(alpha, dual)
+			return true
+		}
+		if now > 0.99*before {
+			break
+		}
+		before = now
+	}
+	// The step itself again.
+	copy(p.defect, p.cur.defect)
+	for i, g := range p.cur.g {
+		p.gap[i] = g + p.at.v[i] - p.at.s[i]
+	}
+	p.solve()
+	return false
+}
+
+// judge says whether the filter takes a trial, and enters the iterate where its step
+// was not one of descent of the barrier function.
+func (p *ipm) judge(theta, phi, newTheta, newPhi, alpha, slope, noise float64) bool {
+	if !(newTheta <= p.thetaMax) || math.IsNaN(newPhi) {
+		return false
+	}
+	for _, e := range p.filter {
+		if newTheta >= e.theta && newPhi >= e.phi {
+			return false
+		}
+	}
+	descends := slope < 0 && alpha*math.Pow(-slope, switchPhi) > math.Pow(theta, switchTheta)
+	sufficient := newPhi <= phi+armijo*alpha*slope+noise
+	if descends && theta <= p.thetaMin {
+		return sufficient
+	}
+	if newTheta > (1-filterTheta)*theta && newPhi > phi-filterPhi*theta+noise {
+		return false
+	}
+	if !descends || !sufficient {
+		p.filter = append(p.filter, filterEntry{(1 - filterTheta) * theta, phi - filterPhi*theta})
+	}
+	return true
+}
+
+// finish takes the trial and moves the multipliers.
+func (p *ipm) finish(primal, dual float64) {
+	for i, l := range p.newLambda {
+		p.lambda[i] += primal * (l - p.lambda[i])
+	}
+	for i, d := range p.dz {
+		p.z[i] += dual * d
+	}
+	for i := range p.zl {
+		p.zl[i] += dual * p.dzl[i]
+		p.zu[i] += dual * p.dzu[i]
+	}
+	p.least = 0
+	p.accept()
+}
+
+// factor factors the quadratic program's matrices, with a shift of their diagonal
+// where they are not positive definite on the null space of the dynamics.
+func (p *ipm) factor() bool {
 	largest := 0.0
-	for j := range n {
-		largest = math.Max(largest, math.Abs(p.h[j*n+j]))
+	for _, v := range p.h {
+		if v = math.Abs(v); !(v <= largest) {
+			largest = v
+		}
 	}
 	if math.IsNaN(largest) || math.IsInf(largest, 0) {
 		return false
 	}
-	var chol mat.Cholesky
-	data := make([]float64, n*n)
-	shift := 0.0
-	for {
-		for i := range n {
-			for j := range i + 1 {
-				data[j*n+i] = p.h[i*n+j] // gonum reads the upper triangle
-			}
-			data[i*n+i] += shift
-		}
-		if chol.Factorize(mat.NewSymDense(n, data)) {
-			break
-		}
+	shift := p.least
+	for !p.r.factor(p.h, p.q.next, shift) {
 		switch {
 		case shift == 0:
-			shift = math.Max(1e-8*largest, p.shift/3)
-			if shift == 0 {
-				shift = 1e-8
-			}
+			shift = math.Max(1e-8*math.Max(1, largest), p.shift/3)
 		default:
-			shift *= 8
+			shift *= shiftGrowth
 		}
-		if shift > 1e12*math.Max(1, largest) {
+		if shift > largestShift*math.Max(1, largest) {
 			return false
 		}
 	}
 	p.shift = shift
-	// A matrix that is nearly singular still gives a direction of descent, which
-	// the line search judges; gonum's condition error is no failure here.
-	dx := mat.NewVecDense(n, p.dx)
-	_ = chol.SolveVecTo(dx, mat.NewVecDense(n, p.rhs))
-	return !math.IsNaN(mat.Sum(dx))
-}
-
-// multipliers moves z, zl and zu along their Newton directions.
-func (p *ipm) multipliers(fraction float64) {
-	alpha := 1.0
-	shorten := func(value, step float64) {
-		if step < 0 {
-			alpha = math.Min(alpha, -fraction*value/step)
-		}
-	}
-	for i := range p.dual {
-		slope := 0.0
-		for j, d := range p.dx {
-			slope += p.dg[i*p.n+j] * d
-		}
-		p.dual[i] = p.mu/p.s[i] - p.z[i] - slope/(p.s[i]/p.z[i]+p.v[i]/(p.rho-p.z[i]))
-		shorten(p.z[i], p.dual[i])
-		shorten(p.rho-p.z[i], -p.dual[i])
-	}
-	box := func(j int) (dl, du float64) {
-		below, above := p.x[j]-p.lo[j], p.hi[j]-p.x[j]
-		return p.mu/below - p.zl[j] - p.zl[j]/below*p.dx[j], p.mu/above - p.zu[j] + p.zu[j]/above*p.dx[j]
-	}
-	for j := range p.x {
-		if !math.IsInf(p.lo[j], 0) {
-			dl, du := box(j)
-			shorten(p.zl[j], dl)
-			shorten(p.zu[j], du)
-		}
-	}
-	for i, d := range p.dual {
-		p.z[i] += alpha * d
-	}
-	for j := range p.x {
-		if !math.IsInf(p.lo[j], 0) {
-			dl, du := box(j)
-			p.zl[j] += alpha * dl
-			p.zu[j] += alpha * du
-		}
-	}
+	return true
 }
 
 // reset keeps multipliers within a wide factor of their barrier values at the
@@ -400,14 +781,14 @@ func (p *ipm) reset() {
 		return math.Max(p.mu/(kappa*slack), math.Min(kappa*p.mu/slack, z))
 	}
 	for i := range p.z {
-		p.z[i] = clamp(p.z[i], p.s[i])
-		p.z[i] = p.rho - clamp(p.rho-p.z[i], p.v[i])
+		p.z[i] = clamp(p.z[i], p.at.s[i])
+		p.z[i] = p.rho - clamp(p.rho-p.z[i], p.at.v[i])
 		p.z[i] = math.Max(p.z[i], 1e-300)
 	}
-	for j := range p.x {
-		if !math.IsInf(p.lo[j], 0) {
-			p.zl[j] = clamp(p.zl[j], p.x[j]-p.lo[j])
-			p.zu[j] = clamp(p.zu[j], p.hi[j]-p.x[j])
+	for i, v := range p.cur.v {
+		if p.q.bounded[i%p.q.nu] {
+			p.zl[i] = clamp(p.zl[i], 1+v)
+			p.zu[i] = clamp(p.zu[i], 1-v)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package shooting
 
 import (
 	"math"
+	"math/cmplx"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -105,6 +106,31 @@ func (p tanks) Margins(s, c, u, m []float64) {
 }
 func (tanks) Project(s, c, u []float64) bool { return true }
 func (tanks) Fallback(s, c, u []float64)     { copy(u, c[1:]) }
+
+// dualTanks is tanks with its functions at dual numbers.
+type dualTanks struct{ tanks }
+
+func (dualTanks) StepDual(s, c, u, sn, cn []complex128) {
+	const dt = 0.5
+	flow := func(h complex128) complex128 { return cmplx.Sqrt(cmplx.Sqrt(h*h + 1e-4)) }
+	f1, f2 := 0.3*flow(s[0]), 0.35*flow(s[1])
+	sn[0] = s[0] + dt*(0.5*u[0]-f1)
+	sn[1] = s[1] + dt*(0.2*u[1]+f1-f2)
+	cn[0], cn[1], cn[2] = c[0], u[0], u[1]
+}
+func (dualTanks) ObjectivesDual(s, u, c, j []complex128) {
+	e := s[1] - c[0]
+	j[0] = e * e
+	d1, d2 := u[0]-c[1], u[1]-c[2]
+	j[1] = 0.05*(u[0]*u[0]+u[1]*u[1]) + d1*d1 + d2*d2
+}
+func (p dualTanks) MarginsDual(s, c, u, m []complex128) {
+	var sn [2]complex128
+	var cn [3]complex128
+	p.StepDual(s, c, u, sn[:], cn[:])
+	m[0], m[1] = 1-sn[0], 0.9-sn[1]
+	m[2], m[3] = 0.2-(u[0]-c[1]), 0.2+(u[0]-c[1])
+}
 
 func newTanks(opt Options) *Solver {
 	axes := []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 0.9}, {Name: "h2", Lo: 0.1, Hi: 0.8}, {Name: "reference", Lo: 0.2, Hi: 0.85}}

@@ -2,45 +2,58 @@ package shooting
 
 import (
 	"math"
-	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// program is the transcription of one finite-horizon problem by single
-// shooting: the variables are the actions, scaled to [−1, 1] by their box, and,
-// where totals need it, one bound τ; states follow from the dynamics.
+// program is the transcription of one finite-horizon problem by multiple
+// shooting. The variables of stage t are υ_t, the actions scaled to [−1, 1] by
+// their box, and ξ_t: the components of (s_t, c_t) that some action moves, by their
+// typical sizes, then running totals of objectives and one bound τ where a
+// scalarization couples the stages.
 //
 //	min  τCost·τ + Σ_t ω_tᵀJ(s_t, u_t; c_t)
-//	s.t. margins(s_t, c_t, u_t) ≥ 0        for every t
-//	     a τ + b − eᵀ Σ_t J_t   ≥ 0        for every total
+//	s.t. (s_{t+1}, c_{t+1}) = F(s_t, c_t, u_t)
+//	     margins(s_t, c_t, u_t) ≥ 0             for every t
+//	     a τ + b − y_N ≥ 0                      for every total, y_{t+1} = y_t + eᵀJ_t
 //
-// with ω_t fixed, or σ(s_t, u_t; c_t) in the adaptive mode. First derivatives
-// of J with respect to s and u are the problem's own; the others are central
-// differences. Second derivatives are second differences of each stage's
-// Lagrangian, so their error costs iterations, never accuracy.
+// with ω_t fixed, or σ(s_t, u_t; c_t) in the adaptive mode. First derivatives are
+// those of a domain.Dual; else those of J with respect to s and u are the problem's
+// own and the others central differences. Second derivatives are differences, of
+// exact first derivatives where there are such and of values otherwise: their error
+// costs iterations, never accuracy.
 type program struct {
-	problem              domain.Problem
-	spec                 *domain.Spec
-	ns, nc, nu, no, nm   int
-	nx, steps            int // nx = ns + nc
-	adaptive             bool
-	weights              []float64 // ω, unused in the adaptive mode
-	tau                  bool
-	tauCost              float64
-	totals               []total
-	initial              []float64 // s_0, c_0
-	mid, half            []float64 // of each action component's box
-	scale                []float64 // typical sizes of s, c, u for differences
-	x                    [][]float64
-	u, objectives, sigma [][]float64
-	margins              [][]float64
-	stages               []stage
-	sensitivity          [][]float64 // per stage: ∂(s_t, c_t)/∂v, [nx][n]
-	ym, sp, sm, mp       []float64
-	fp, fm, mm, delta    []float64
-	unit                 []float64
-	points               points
+	problem             domain.Problem
+	dual                domain.Dual // nil: differences
+	spec                *domain.Spec
+	ns, nc, nu, no, nm  int
+	nx                  int // ns + nc
+	mid, half           []float64
+	bounded             []bool
+	scale               []float64 // typical sizes of s, c, u
+	points              points
+	adaptive            bool
+	weights             []float64 // ω, unused in the adaptive mode
+	tau                 bool
+	tauCost             float64
+	totals              []total
+	steps               int
+	active              []int     // components of (s, c) that some action moves
+	moves               []bool    // [nx], the same as a mask
+	na, naug, nX, nf, d int       // active, totals and τ, both; nu + na, nu + nX
+	columns             []int     // of the nf functions' variables, their places in (s, c, u)
+	next, margins       []float64 // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
+	objective           []float64 // ∂ωᵀJ, [steps][d]
+	ends                []float64 // [totals][nX]: ∂ of the constraints on the totals
+	h                   []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
+	y, other            []float64 // (s, c, u)
+	fp, fm, mp, mm      []float64
+	sp, sm, delta, unit []float64
+	slope               []float64 // [d]
+	plus, minus, step   []float64 // [d]
+	costate             []float64 // [nx]
+	zy, zx, zj, zm      []complex128
+	evaluations         int64 // stages whose functions were evaluated, at float64 and at dual numbers
 }
 
 // total is the constraint a τ + b − eᵀΣJ ≥ 0.
@@ -49,267 +62,293 @@ type total struct {
 	e    []float64
 }
 
-// stage holds the first derivatives of one step with respect to y = (s, c, u);
-// only the columns in active are filled, the others do not depend on any
-// variable.
-type stage struct {
-	active             []int
-	next               []float64 // [nx][nx+nu]
-	objectives, sigma  []float64 // [no][nx+nu]
-	margins            []float64 // [nm][nx+nu]
-	costate, objective []float64 // λ_t and ∂ℓ/∂y
+// point is one iterate: the variables and every function's value there.
+type point struct {
+	x, v, y  []float64 // [steps+1][nx] in the problem's units, [steps][nu] scaled, [steps+1][naug]
+	u        []float64 // [steps][nu]
+	image    []float64 // [steps][nx]: F at each stage
+	j, sigma []float64 // [steps][no]
+	g        []float64 // margins of every step, then the totals' constraints
+	defect   []float64 // [steps][nX]: F − the next stage's, scaled
+	f        float64
+	rolled   bool // whether the states follow from the actions
 }
 
 // Steps of the differences, relative to the size of the variable: the cube root
-// and the fourth root of the unit roundoff balance truncation and rounding.
+// and the fourth root of the unit roundoff balance truncation and rounding, its
+// square root does where exact derivatives are differenced once.
 const (
 	firstDifference  = 6e-6
 	secondDifference = 1.2e-4
+	dualDifference   = 1e-7
 )
 
-func newProgram(p domain.Problem, s0, c0 []float64, steps int, stateScale []float64) *program {
+func newProgram(p domain.Problem, stateScale []float64) *program {
 	spec := p.Spec()
 	q := &program{
-		problem: p, spec: spec, steps: steps,
+		problem: p, spec: spec, points: newPoints(p),
 		ns: len(spec.Measured), nc: len(spec.Context), nu: len(spec.Action), no: len(spec.Objectives), nm: len(spec.Margins),
 	}
+	q.dual, _ = p.(domain.Dual)
 	q.nx = q.ns + q.nc
-	q.initial = append(append([]float64(nil), s0...), c0...)
-	q.scale = slices.Repeat([]float64{1}, q.nx+q.nu)
+	y := q.nx + q.nu
+	q.scale = make([]float64, y)
+	for i := range q.scale {
+		q.scale[i] = 1
+	}
 	copy(q.scale, stateScale)
 	for j, a := range spec.Action {
 		mid, half := 0.0, 1.0
 		if a.Bounded() {
 			mid, half = (a.Lo+a.Hi)/2, (a.Hi-a.Lo)/2
 		}
-		q.mid, q.half = append(q.mid, mid), append(q.half, half)
+		q.mid, q.half, q.bounded = append(q.mid, mid), append(q.half, half), append(q.bounded, a.Bounded())
 		q.scale[q.nx+j] = half
 	}
-	d := q.nx + q.nu
-	n := steps*q.nu + 1
-	rows := func(count, width int) [][]float64 {
-		out := make([][]float64, count)
-		flat := make([]float64, count*width)
-		for i := range out {
-			out[i] = flat[i*width : (i+1)*width : (i+1)*width]
-		}
-		return out
+	q.moves, q.costate = make([]bool, q.nx), make([]float64, q.nx)
+	for _, b := range []*[]float64{&q.y, &q.other, &q.plus, &q.minus, &q.step} {
+		*b = make([]float64, y)
 	}
-	q.x, q.sensitivity = rows(steps+1, q.nx), rows(steps+1, q.nx*n)
-	q.u, q.objectives, q.sigma, q.margins = rows(steps, q.nu), rows(steps, q.no), rows(steps, q.no), rows(steps, q.nm)
-	q.stages = make([]stage, steps)
-	next, objectives, sigma, margins := rows(steps, q.nx*d), rows(steps, q.no*d), rows(steps, q.no*d), rows(steps, q.nm*d)
-	costate, objective := rows(steps, q.nx), rows(steps, d)
-	for t := range q.stages {
-		q.stages[t] = stage{next: next[t], objectives: objectives[t], sigma: sigma[t], margins: margins[t], costate: costate[t], objective: objective[t]}
+	q.fp, q.fm = make([]float64, q.nx), make([]float64, q.nx)
+	q.mp, q.mm = make([]float64, q.nm), make([]float64, q.nm)
+	for _, b := range []*[]float64{&q.sp, &q.sm, &q.delta, &q.unit} {
+		*b = make([]float64, q.no)
 	}
-	buffers := rows(9, d+q.no+q.nm)
-	for i, b := range []*[]float64{&q.ym, &q.sp, &q.sm, &q.mp, &q.fp, &q.fm, &q.mm, &q.delta, &q.unit} {
-		*b = buffers[i]
+	if q.dual != nil {
+		q.zy, q.zx, q.zj, q.zm = make([]complex128, y), make([]complex128, q.nx), make([]complex128, q.no), make([]complex128, q.nm)
 	}
-	q.ym, q.fp, q.fm = q.ym[:d], q.fp[:q.nx], q.fm[:q.nx]
-	q.sp, q.sm, q.delta, q.unit = q.sp[:q.no], q.sm[:q.no], q.delta[:q.no], q.unit[:q.no]
-	q.mp, q.mm = q.mp[:q.nm], q.mm[:q.nm]
-	q.points = newPoints(p)
 	return q
 }
 
-// variables and constraints are the sizes of the program.
-func (q *program) variables() int {
-	n := q.steps * q.nu
-	if q.tau {
-		n++
-	}
-	return n
+// weigh makes the program that of a weighted sum.
+func (q *program) weigh(adaptive bool, weights []float64) {
+	q.adaptive, q.weights, q.tau, q.tauCost, q.totals = adaptive, weights, false, 0, q.totals[:0]
 }
 
-func (q *program) constraints() int { return q.steps*q.nm + len(q.totals) }
-
-// bounds writes the box of the scaled variables; ±Inf where there is none.
-func (q *program) bounds(lo, hi []float64) {
-	for i := range lo {
-		lo[i], hi[i] = math.Inf(-1), math.Inf(1)
-		if i < q.steps*q.nu && q.spec.Action[i%q.nu].Bounded() {
-			lo[i], hi[i] = -1, 1
+// layout sizes everything for the active components; q.moves says which.
+func (q *program) layout(steps int) {
+	q.steps = steps
+	q.active, q.columns = q.active[:0], q.columns[:0]
+	for j := range q.nu {
+		q.columns = append(q.columns, q.nx+j)
+	}
+	for a, moves := range q.moves {
+		if moves {
+			q.active, q.columns = append(q.active, a), append(q.columns, a)
+		}
+	}
+	q.na, q.naug = len(q.active), len(q.totals)
+	if q.tau {
+		q.naug++
+	}
+	q.nX, q.nf = q.na+q.naug, q.nu+q.na
+	q.d = q.nu + q.nX
+	size(&q.next, steps*q.nX*q.d)
+	size(&q.margins, steps*q.nm*q.d)
+	size(&q.objective, steps*q.d)
+	size(&q.h, steps*q.d*q.d)
+	size(&q.slope, q.d)
+	for _, b := range [][]float64{q.next, q.margins, q.objective, q.h} {
+		clear(b)
+	}
+	size(&q.ends, len(q.totals)*q.nX)
+	clear(q.ends)
+	for k, tot := range q.totals {
+		q.ends[k*q.nX+q.na+k] = -1
+		if q.tau {
+			q.ends[k*q.nX+q.nX-1] = tot.a
+		}
+	}
+	// The totals and τ go on as they are, whatever else is added to them.
+	for t := range steps {
+		for k := q.na; k < q.nX; k++ {
+			q.next[(t*q.nX+k)*q.d+q.nu+k] = 1
 		}
 	}
 }
 
-// split views y as s, c, u.
-func (q *program) split(y []float64) (s, c, u []float64) {
-	return y[:q.ns], y[q.ns:q.nx], y[q.nx:]
+// constraints is their number.
+func (q *program) constraints() int { return q.steps*q.nm + len(q.totals) }
+
+func (q *program) resize(p *point) {
+	size(&p.x, (q.steps+1)*q.nx)
+	size(&p.v, q.steps*q.nu)
+	size(&p.y, (q.steps+1)*q.naug)
+	size(&p.u, q.steps*q.nu)
+	size(&p.image, q.steps*q.nx)
+	size(&p.j, q.steps*q.no)
+	size(&p.sigma, q.steps*q.no)
+	size(&p.g, q.constraints())
+	size(&p.defect, q.steps*q.nX)
 }
 
-// priority writes the weights of the stage objectives at y.
-func (q *program) priority(y, w []float64) {
+// split views y as s, c, u.
+func (q *program) split(y []float64) (s, c, u []float64) { return y[:q.ns], y[q.ns:q.nx], y[q.nx:] }
+
+// state views stage t's state and context.
+func (q *program) state(p *point, t int) (s, c []float64) {
+	return p.x[t*q.nx : t*q.nx+q.ns], p.x[t*q.nx+q.ns : (t+1)*q.nx]
+}
+
+// action writes and views stage t's action in the problem's units.
+func (q *program) action(p *point, t int) []float64 {
+	u := p.u[t*q.nu : (t+1)*q.nu]
+	for j := range u {
+		u[j] = q.mid[j] + q.half[j]*p.v[t*q.nu+j]
+	}
+	return u
+}
+
+// forward writes the image of stage t.
+func (q *program) forward(p *point, t int) {
+	s, c := q.state(p, t)
+	image := p.image[t*q.nx : (t+1)*q.nx]
+	q.problem.Step(s, c, p.u[t*q.nu:(t+1)*q.nu], image[:q.ns], image[q.ns:])
+}
+
+// priority writes the weights of the stage objectives.
+func (q *program) priority(s, c, u, w []float64) {
 	if !q.adaptive {
 		copy(w, q.weights)
 		return
 	}
-	s, c, u := q.split(y)
 	q.problem.Indicators(s, u, c, q.delta)
 	q.spec.Semantic.Priority(q.delta, w)
 }
 
-// values rolls the dynamics out and returns the objective, with the constraints
-// in g. It may return values that are not finite.
-func (q *program) values(v, g []float64) float64 {
-	copy(q.x[0], q.initial)
+// roll makes p a trajectory of the dynamics: from its first state by its scaled
+// actions, and evaluates it.
+func (q *program) roll(p *point) {
+	for t := range q.steps {
+		q.action(p, t)
+		q.forward(p, t)
+		copy(p.x[(t+1)*q.nx:(t+2)*q.nx], p.image[t*q.nx:])
+	}
+	q.evaluate(p, true)
+}
+
+// evaluate fills everything but the variables; with rolled the images are there
+// already, and totals follow the objectives. Values may be not finite.
+func (q *program) evaluate(p *point, rolled bool) {
+	q.evaluations += int64(q.steps)
+	p.rolled = rolled
 	q.points.reset()
 	for t := range q.steps {
-		for j := range q.nu {
-			q.u[t][j] = q.mid[j] + q.half[j]*v[t*q.nu+j]
-		}
-		s, c, u := q.x[t][:q.ns], q.x[t][q.ns:], q.u[t]
-		q.points.add(s, c, u)
-		q.problem.Margins(s, c, u, q.margins[t])
-		copy(g[t*q.nm:], q.margins[t])
-		q.problem.Step(s, c, u, q.x[t+1][:q.ns], q.x[t+1][q.ns:])
-	}
-	f := 0.0
-	values := q.points.objectives()
-	for t, u := range q.u {
-		copy(q.objectives[t], values[t*q.no:])
-		copy(q.ym, q.x[t])
-		copy(q.ym[q.nx:], u)
-		q.priority(q.ym, q.sigma[t])
-		for i, w := range q.sigma[t] {
-			f += w * q.objectives[t][i]
-		}
-	}
-	tau := 0.0
-	if q.tau {
-		tau = v[q.steps*q.nu]
-		f += q.tauCost * tau
-	}
-	for k, tot := range q.totals {
-		sum := tot.a*tau + tot.b
-		for t := range q.steps {
-			for i, e := range tot.e {
-				sum -= e * q.objectives[t][i]
+		s, c := q.state(p, t)
+		u := p.u[t*q.nu : (t+1)*q.nu]
+		if !rolled {
+			u = q.action(p, t)
+			// Nothing looks at the state after the last action.
+			if t < q.steps-1 {
+				q.forward(p, t)
 			}
 		}
-		g[q.steps*q.nm+k] = sum
+		q.problem.Margins(s, c, u, p.g[t*q.nm:(t+1)*q.nm])
+		q.priority(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
+		if q.points.block != nil {
+			q.points.add(s, c, u)
+		} else {
+			q.problem.Objectives(s, u, c, p.j[t*q.no:(t+1)*q.no])
+		}
 	}
-	return f
+	if q.points.block != nil {
+		copy(p.j, q.points.objectives())
+	}
+	p.f = dot(p.sigma, p.j)
+	if q.tau {
+		p.f += q.tauCost * p.y[q.naug-1]
+	}
+	for t := range q.steps {
+		defect := p.defect[t*q.nX : (t+1)*q.nX]
+		y, after := p.y[t*q.naug:(t+1)*q.naug], p.y[(t+1)*q.naug:(t+2)*q.naug]
+		for k, tot := range q.totals {
+			defect[q.na+k] = y[k] + dot(tot.e, p.j[t*q.no:(t+1)*q.no])
+		}
+		if q.tau {
+			defect[q.nX-1] = y[q.naug-1]
+		}
+		if rolled {
+			copy(after, defect[q.na:])
+			clear(defect)
+			continue
+		}
+		for k := range after {
+			defect[q.na+k] -= after[k]
+		}
+		for i, a := range q.active {
+			defect[i] = 0
+			if t < q.steps-1 {
+				defect[i] = (p.image[t*q.nx+a] - p.x[(t+1)*q.nx+a]) / q.scale[a]
+			}
+		}
+	}
+	end := p.y[q.steps*q.naug:]
+	for k, tot := range q.totals {
+		g := tot.b - end[k]
+		if q.tau {
+			g += tot.a * end[q.naug-1]
+		}
+		p.g[q.steps*q.nm+k] = g
+	}
 }
 
-// derivatives writes the gradient of the objective and the Jacobian of the
-// constraints, row-major [m][n], at the point of the last call of values.
-func (q *program) derivatives(df, dg []float64) {
-	n, d := q.variables(), q.nx+q.nu
-	clear(df)
-	clear(dg)
-	clear(q.sensitivity[0])
-	for t := range q.steps {
-		st := &q.stages[t]
-		q.differentiate(t)
-		clear(q.sensitivity[t+1])
-		for i := range q.nx {
-			q.chain(t, st.next[i*d:(i+1)*d], q.sensitivity[t+1][i*n:(i+1)*n])
+// finite reports whether every value of an evaluated point is.
+func (q *program) finite(p *point) bool {
+	sum := p.f - p.f
+	for _, b := range [][]float64{p.g, p.defect} {
+		for _, v := range b {
+			sum += v - v
 		}
 	}
-	q.differentiateObjectives()
-	for t := range q.steps {
-		st := &q.stages[t]
-		clear(st.objective)
-		for i := range q.no {
-			for _, a := range st.active {
-				st.objective[a] += q.sigma[t][i]*st.objectives[i*d+a] + q.objectives[t][i]*st.sigma[i*d+a]
-			}
-		}
-		q.chain(t, st.objective, df)
-		for k := range q.nm {
-			r := (t*q.nm + k) * n
-			q.chain(t, st.margins[k*d:(k+1)*d], dg[r:r+n])
-		}
-		for k, tot := range q.totals {
-			clear(q.ym)
-			for i, e := range tot.e {
-				for _, a := range st.active {
-					q.ym[a] -= e * st.objectives[i*d+a]
+	return sum == 0
+}
+
+// discover marks the components that some action moves, along a roll-out.
+func (q *program) discover(p *point) {
+	for i := range q.moves {
+		q.moves[i] = true
+	}
+	q.layout(q.steps)
+	q.resize(p)
+	q.differentiate(p)
+	clear(q.moves)
+	for grown := true; grown; {
+		grown = false
+		for t := range q.steps - 1 {
+			for i := range q.nx {
+				if q.moves[i] {
+					continue
+				}
+				row := q.next[(t*q.nX+i)*q.d : (t*q.nX+i+1)*q.d]
+				for col := range q.nf {
+					if row[col] != 0 && (col < q.nu || q.moves[q.columns[col]]) {
+						q.moves[i], grown = true, true
+						break
+					}
 				}
 			}
-			r := (q.steps*q.nm + k) * n
-			q.chain(t, q.ym, dg[r:r+n])
 		}
 	}
-	if q.tau {
-		df[n-1] = q.tauCost
-		for k, tot := range q.totals {
-			dg[(q.steps*q.nm+k)*n+n-1] = tot.a
-		}
-	}
-}
-
-// chain adds Σ_a coefficient[a] ∂y_a/∂v of stage t to dst.
-func (q *program) chain(t int, coefficient, dst []float64) {
-	n := q.variables()
-	for _, a := range q.stages[t].active {
-		k := coefficient[a]
-		if k == 0 {
-			continue
-		}
-		if a >= q.nx {
-			dst[t*q.nu+a-q.nx] += k * q.half[a-q.nx]
-			continue
-		}
-		for i, s := range q.sensitivity[t][a*n : a*n+t*q.nu] {
-			dst[i] += k * s
-		}
-	}
+	q.layout(q.steps)
+	q.resize(p)
 }
 
 // at copies the point of stage t into the buffer y, and views it as s, c, u.
-func (q *program) at(t int) (y, s, c, u []float64) {
-	y = q.ym
-	copy(y, q.x[t])
-	copy(y[q.nx:], q.u[t])
+func (q *program) at(p *point, t int) (y, s, c, u []float64) {
+	y = q.y
+	copy(y, p.x[t*q.nx:(t+1)*q.nx])
+	copy(y[q.nx:], p.u[t*q.nu:(t+1)*q.nu])
 	s, c, u = q.split(y)
 	return y, s, c, u
 }
 
-// differentiate fills the active components of stage t and the first
-// derivatives of its dynamics, margins and priority.
-func (q *program) differentiate(t int) {
-	st := &q.stages[t]
-	n, d := q.variables(), q.nx+q.nu
-	st.active = st.active[:0]
-	for a := range q.nx {
-		for _, s := range q.sensitivity[t][a*n : a*n+t*q.nu] {
-			if s != 0 {
-				st.active = append(st.active, a)
-				break
-			}
-		}
+// first is the number of columns of stage t that are variables: its state is given
+// at the first.
+func (q *program) first(t int) int {
+	if t == 0 {
+		return q.nu
 	}
-	for a := q.nx; a < d; a++ {
-		st.active = append(st.active, a)
-	}
-	y, s, c, u := q.at(t)
-	for _, a := range st.active {
-		at := y[a]
-		plus, minus := q.either(a, at)
-		y[a] = plus
-		q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
-		q.problem.Margins(s, c, u, q.mp)
-		q.priority(y, q.sp)
-		y[a] = minus
-		q.problem.Step(s, c, u, q.fm[:q.ns], q.fm[q.ns:])
-		q.problem.Margins(s, c, u, q.mm)
-		q.priority(y, q.sm)
-		y[a] = at
-		inverse := 1 / (plus - minus)
-		for i := range q.nx {
-			st.next[i*d+a] = (q.fp[i] - q.fm[i]) * inverse
-		}
-		for i := range q.nm {
-			st.margins[i*d+a] = (q.mp[i] - q.mm[i]) * inverse
-		}
-		for i := range q.no {
-			st.sigma[i*d+a] = (q.sp[i] - q.sm[i]) * inverse
-		}
-	}
+	return q.nf
 }
 
 // either is the two sides of a central difference in component a.
@@ -318,152 +357,392 @@ func (q *program) either(a int, at float64) (plus, minus float64) {
 	return at + h, at - h
 }
 
-// differentiateObjectives fills the first derivatives of every stage's
-// objectives: the problem's own gradients, and differences in the context.
-func (q *program) differentiateObjectives() {
-	d := q.nx + q.nu
+// differentiate fills the first derivatives at an evaluated point. It reports false
+// where a component that is not among the active ones turns out to move.
+func (q *program) differentiate(p *point) bool {
+	complete := true
+	for t := range q.steps {
+		if q.dual != nil {
+			complete = q.differentiateDual(p, t) && complete
+		} else {
+			complete = q.differentiateStage(p, t) && complete
+		}
+	}
+	if q.dual == nil {
+		q.differentiateObjectives(p)
+	}
+	if q.adaptive {
+		q.differentiatePriority(p)
+	}
+	return complete
+}
+
+// lift copies stage t into dual numbers without a derivative.
+func (q *program) lift(p *point, t int) {
+	for i, v := range p.x[t*q.nx : (t+1)*q.nx] {
+		q.zy[i] = complex(v, 0)
+	}
+	for j, v := range p.u[t*q.nu : (t+1)*q.nu] {
+		q.zy[q.nx+j] = complex(v, 0)
+	}
+}
+
+// evaluateDual evaluates the functions of a stage at q.zy.
+func (q *program) evaluateDual(t int, objectives bool) {
+	s, c, u := q.zy[:q.ns], q.zy[q.ns:q.nx], q.zy[q.nx:]
+	if t < q.steps-1 {
+		q.dual.StepDual(s, c, u, q.zx[:q.ns], q.zx[q.ns:])
+	}
+	if objectives {
+		q.dual.ObjectivesDual(s, u, c, q.zj)
+	}
+	q.dual.MarginsDual(s, c, u, q.zm)
+}
+
+func (q *program) differentiateDual(p *point, t int) bool {
+	const inverse = 1 / domain.DualStep
+	complete := true
+	d := q.d
+	q.lift(p, t)
+	n := q.first(t)
+	q.evaluations += int64(n)
+	next, margins := q.next[t*q.nX*d:(t+1)*q.nX*d], q.margins[t*q.nm*d:(t+1)*q.nm*d]
+	for col := range n {
+		a := q.columns[col]
+		at := q.zy[a]
+		q.zy[a] = complex(real(at), q.scale[a]*domain.DualStep)
+		q.evaluateDual(t, true)
+		q.zy[a] = at
+		if t < q.steps-1 {
+			for i, b := range q.active {
+				next[i*d+col] = imag(q.zx[b]) * inverse / q.scale[b]
+			}
+			for b, moves := range q.moves {
+				if !moves && imag(q.zx[b]) != 0 {
+					complete = false
+				}
+			}
+		}
+		for i, v := range q.zm {
+			margins[i*d+col] = imag(v) * inverse
+		}
+		sum := 0.0
+		for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
+			sum += w * imag(q.zj[i])
+		}
+		q.objective[t*d+col] = sum * inverse
+		for k, tot := range q.totals {
+			sum := 0.0
+			for i, e := range tot.e {
+				sum += e * imag(q.zj[i])
+			}
+			next[(q.na+k)*d+col] = sum * inverse
+		}
+	}
+	return complete
+}
+
+// differentiateStage takes central differences of the dynamics and the margins.
+func (q *program) differentiateStage(p *point, t int) bool {
+	complete := true
+	d := q.d
+	y, s, c, u := q.at(p, t)
+	n := q.first(t)
+	q.evaluations += int64(2 * n)
+	next, margins := q.next[t*q.nX*d:(t+1)*q.nX*d], q.margins[t*q.nm*d:(t+1)*q.nm*d]
+	for col := range n {
+		a := q.columns[col]
+		at := y[a]
+		plus, minus := q.either(a, at)
+		y[a] = plus
+		if t < q.steps-1 {
+			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
+		}
+		q.problem.Margins(s, c, u, q.mp)
+		y[a] = minus
+		if t < q.steps-1 {
+			q.problem.Step(s, c, u, q.fm[:q.ns], q.fm[q.ns:])
+		}
+		q.problem.Margins(s, c, u, q.mm)
+		y[a] = at
+		inverse := q.scale[a] / (plus - minus)
+		if t < q.steps-1 {
+			for i, b := range q.active {
+				next[i*d+col] = (q.fp[b] - q.fm[b]) * inverse / q.scale[b]
+			}
+			for b, moves := range q.moves {
+				if !moves && q.fp[b] != q.fm[b] {
+					complete = false
+				}
+			}
+		}
+		for i := range q.nm {
+			margins[i*d+col] = (q.mp[i] - q.mm[i]) * inverse
+		}
+	}
+	return complete
+}
+
+// differentiatePriority adds J's part through the adaptive priority to the
+// derivatives of σᵀJ, by central differences.
+func (q *program) differentiatePriority(p *point) {
+	for t := range q.steps {
+		y, s, c, u := q.at(p, t)
+		j := p.j[t*q.no : (t+1)*q.no]
+		for col := range q.first(t) {
+			a := q.columns[col]
+			at := y[a]
+			plus, minus := q.either(a, at)
+			y[a] = plus
+			q.priority(s, c, u, q.sp)
+			y[a] = minus
+			q.priority(s, c, u, q.sm)
+			y[a] = at
+			q.objective[t*q.d+col] += (dot(q.sp, j) - dot(q.sm, j)) * q.scale[a] / (plus - minus)
+		}
+	}
+}
+
+// differentiateObjectives fills the derivatives of ωᵀJ and of the totals: the
+// problem's own gradients, and differences in the context.
+func (q *program) differentiateObjectives(p *point) {
+	d := q.d
+	rows := 1 + len(q.totals)
 	q.points.reset()
 	for t := range q.steps {
-		_, s, c, u := q.at(t)
-		for i := range q.no {
-			clear(q.unit)
-			q.unit[i] = 1
-			q.points.addWeighted(s, c, u, q.unit)
+		_, s, c, u := q.at(p, t)
+		q.points.addWeighted(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
+		for _, tot := range q.totals {
+			q.points.addWeighted(s, c, u, tot.e)
 		}
 	}
 	gs, gu := q.points.gradients()
 	for t := range q.steps {
-		for i := range q.no {
-			row := q.stages[t].objectives[i*d : (i+1)*d]
-			r := t*q.no + i
-			copy(row[:q.ns], gs[r*q.ns:])
-			copy(row[q.nx:], gu[r*q.nu:])
-		}
-	}
-	// The same walk twice: over the points that are wanted, and over their values.
-	each := func(visit func(st *stage, a int, plus, minus float64, s, c, u []float64)) {
-		for t := range q.steps {
-			st := &q.stages[t]
-			y, s, c, u := q.at(t)
-			for _, a := range st.active {
-				if a < q.ns || a >= q.nx {
-					continue
+		for k := range rows {
+			row, r := q.objectiveRow(t, k), t*rows+k
+			for col := range q.first(t) {
+				switch a := q.columns[col]; {
+				case a >= q.nx:
+					row[col] = gu[r*q.nu+a-q.nx] * q.scale[a]
+				case a < q.ns:
+					row[col] = gs[r*q.ns+a] * q.scale[a]
 				}
-				at := y[a]
-				plus, minus := q.either(a, at)
-				y[a] = plus
-				visit(st, a, plus, minus, s, c, u)
-				y[a] = minus
-				visit(st, a, plus, minus, s, c, u)
-				y[a] = at
 			}
 		}
 	}
 	q.points.reset()
-	each(func(_ *stage, _ int, _, _ float64, s, c, u []float64) { q.points.add(s, c, u) })
-	values := q.points.objectives()
-	row := 0
-	each(func(st *stage, a int, plus, minus float64, _, _, _ []float64) {
-		if row%2 == 1 {
-			for i := range q.no {
-				st.objectives[i*d+a] = (values[(row-1)*q.no+i] - values[row*q.no+i]) * (1 / (plus - minus))
+	for t := range q.steps {
+		y, s, c, u := q.at(p, t)
+		for col := q.nu; col < q.first(t); col++ {
+			a := q.columns[col]
+			if a < q.ns {
+				continue
 			}
-		}
-		row++
-	})
-}
-
-// hessian writes ∇²(objectiveScale·f − zᵀg), [n][n], at the point of the last
-// call of derivatives. The costates of the dynamics are accumulated in reverse.
-func (q *program) hessian(objectiveScale float64, z, h []float64) {
-	n, d := q.variables(), q.nx+q.nu
-	clear(h)
-	extra := make([]float64, q.no) // weight of J from the totals
-	for k, tot := range q.totals {
-		for i, e := range tot.e {
-			extra[i] += z[q.steps*q.nm+k] * e
+			at := y[a]
+			plus, minus := q.either(a, at)
+			y[a] = plus
+			q.points.add(s, c, u)
+			y[a] = minus
+			q.points.add(s, c, u)
+			y[a] = at
 		}
 	}
-	lambda := make([]float64, q.nx)
-	second := make([]float64, d*d)
-	var values []float64 // J at the points of the stages from collected to t, last stage first
+	values := q.points.objectives()
+	for t := range q.steps {
+		for col := q.nu; col < q.first(t); col++ {
+			a := q.columns[col]
+			if a < q.ns {
+				continue
+			}
+			plus, minus := q.either(a, p.x[t*q.nx+a])
+			inverse := q.scale[a] / (plus - minus)
+			up, down := values[:q.no], values[q.no:2*q.no]
+			values = values[2*q.no:]
+			q.objective[t*d+col] = (dot(p.sigma[t*q.no:(t+1)*q.no], up) - dot(p.sigma[t*q.no:(t+1)*q.no], down)) * inverse
+			for k, tot := range q.totals {
+				q.next[(t*q.nX+q.na+k)*d+col] = (dot(tot.e, up) - dot(tot.e, down)) * inverse
+			}
+		}
+	}
+}
+
+// objectiveRow is where the derivatives of ωᵀJ (k = 0) or of a total of stage t are.
+func (q *program) objectiveRow(t, k int) []float64 {
+	if k == 0 {
+		return q.objective[t*q.d : (t+1)*q.d]
+	}
+	r := t*q.nX + q.na + k - 1
+	return q.next[r*q.d : (r+1)*q.d]
+}
+
+// gradient writes the gradient of scale·ωᵀJ + λ_{t+1}ᵀF − zᵀmargins of stage t over
+// all its variables, [d], from the first derivatives.
+func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float64) {
+	d := q.d
+	for i, v := range q.objective[t*d : (t+1)*d] {
+		out[i] = objectiveScale * v
+	}
+	for i, l := range lambda[(t+1)*q.nX : (t+2)*q.nX] {
+		if l != 0 {
+			axpy(l, q.next[(t*q.nX+i)*d:(t*q.nX+i+1)*d], out)
+		}
+	}
+	for k, zk := range z[t*q.nm : (t+1)*q.nm] {
+		axpy(-zk, q.margins[(t*q.nm+k)*d:(t*q.nm+k+1)*d], out)
+	}
+}
+
+// hessian writes the Hessian of every stage's Lagrangian, scale·ωᵀJ + λ_{t+1}ᵀF −
+// zᵀmargins, at an evaluated and differentiated point.
+func (q *program) hessian(p *point, objectiveScale float64, z, lambda []float64) {
+	exact := q.dual != nil
+	values := !exact || q.adaptive && objectiveScale != 0
+	if !values {
+		for t := range q.steps {
+			q.hessianDual(p, t, objectiveScale, z, lambda)
+		}
+		return
+	}
+	var j []float64 // J at the points of the stages from collected to t, last stage first
 	collected := q.steps
 	for t := q.steps - 1; t >= 0; t-- {
 		if t < collected {
 			q.points.reset()
 			for collected > 0 && (t < collected || q.points.b.Rows < maxPoints) {
 				collected--
-				q.secondDifferences(collected, func(s, c, u []float64) float64 {
+				q.secondDifferences(p, collected, func(s, c, u []float64) float64 {
 					q.points.add(s, c, u)
 					return 0
-				}, second)
+				})
 			}
-			values = q.points.objectives()
+			j = q.points.objectives()
 		}
-		st := &q.stages[t]
-		zt := z[t*q.nm : (t+1)*q.nm]
-		values = q.stageHessian(t, objectiveScale, extra, zt, lambda, values, second)
-		q.accumulate(t, n, second, h)
-		// λ_t = ∂/∂x (ℓ + λ_{t+1}ᵀF − zᵀm)
-		previous := st.costate
-		clear(previous)
-		for _, a := range st.active {
-			if a >= q.nx {
-				continue
-			}
-			sum := objectiveScale * st.objective[a]
-			for i, e := range extra {
-				sum += e * st.objectives[i*d+a]
-			}
-			for i, l := range lambda {
-				sum += l * st.next[i*d+a]
-			}
-			for k, zk := range zt {
-				sum -= zk * st.margins[k*d+a]
-			}
-			previous[a] = sum
+		j = q.hessianValues(p, t, objectiveScale, z, lambda, j, exact)
+		if exact {
+			q.hessianDual(p, t, objectiveScale, z, lambda)
 		}
-		copy(lambda, previous)
 	}
 }
 
-// stageHessian writes the second differences of the stage's Lagrangian over its
-// active components, [active][active] in the leading corner of out. values
-// begins with J at the points of secondDifferences; the rest is returned.
-func (q *program) stageHessian(t int, objectiveScale float64, extra, z, lambda, values, out []float64) []float64 {
-	q.secondDifferences(t, func(s, c, u []float64) float64 {
-		q.priority(q.ym, q.sp)
+// hessianDual differences the exact first derivatives of a stage once. In the
+// adaptive mode it adds to the Hessian of σᵀJ that is there.
+func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda []float64) {
+	const inverse = 1 / domain.DualStep
+	d, n := q.d, q.first(t)
+	q.evaluations += int64(n * (n + 1) / 2)
+	h := q.h[t*d*d : (t+1)*d*d]
+	objectives := !q.adaptive || objectiveScale == 0
+	costate := q.reals(t, lambda)
+	zt := z[t*q.nm : (t+1)*q.nm]
+	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
+	scale := objectiveScale
+	if !objectives {
+		scale = 0
+	}
+	q.gradient(t, scale, z, lambda, q.slope)
+	q.lift(p, t)
+	for i := range n {
+		a := q.columns[i]
+		from := real(q.zy[a])
+		step := dualDifference * math.Max(q.scale[a], math.Abs(from))
+		at := from + step
+		inverseStep := q.scale[a] / (at - from)
+		for k := range i + 1 {
+			b := q.columns[k]
+			q.zy[a] = complex(at, 0)
+			was := real(q.zy[b])
+			q.zy[b] = complex(was, q.scale[b]*domain.DualStep)
+			q.evaluateDual(t, objectives)
+			q.zy[b] = complex(was, 0)
+			sum := 0.0
+			if objectives {
+				for i, w := range weights {
+					sum += w * imag(q.zj[i])
+				}
+			}
+			if t < q.steps-1 {
+				for _, c := range q.active {
+					sum += costate[c] * imag(q.zx[c])
+				}
+			}
+			for i, v := range q.zm {
+				sum -= zt[i] * imag(v)
+			}
+			v := (sum*inverse - q.slope[k]) * inverseStep
+			if !objectives {
+				v += h[i*d+k]
+			}
+			h[i*d+k] = v
+		}
+		q.zy[a] = complex(from, 0)
+	}
+}
+
+// reals is λ_{t+1} of the dynamics per unit of the state itself.
+func (q *program) reals(t int, lambda []float64) []float64 {
+	for i, a := range q.active {
+		q.costate[a] = lambda[(t+1)*q.nX+i] / q.scale[a]
+	}
+	return q.costate
+}
+
+// lagrangianWeights is the weight of each J_i in a stage's Lagrangian with σ held.
+func (q *program) lagrangianWeights(p *point, t int, objectiveScale float64, lambda []float64) []float64 {
+	for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
+		q.unit[i] = objectiveScale * w
+	}
+	for k, tot := range q.totals {
+		axpy(lambda[(t+1)*q.nX+q.na+k], tot.e, q.unit)
+	}
+	return q.unit
+}
+
+// hessianValues takes second differences of the stage's Lagrangian, or of its σᵀJ
+// alone. values begins with J at the points of secondDifferences; the rest is
+// returned.
+func (q *program) hessianValues(p *point, t int, objectiveScale float64, z, lambda, values []float64, objectiveOnly bool) []float64 {
+	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
+	costate := q.reals(t, lambda)
+	zt := z[t*q.nm : (t+1)*q.nm]
+	q.secondDifferences(p, t, func(s, c, u []float64) float64 {
 		sum := 0.0
-		for i, j := range values[:q.no] {
-			sum += (objectiveScale*q.sp[i] + extra[i]) * j
+		if q.adaptive {
+			q.priority(s, c, u, q.sp)
+			sum = objectiveScale * dot(q.sp, values[:q.no])
+		} else {
+			sum = dot(weights, values[:q.no])
 		}
 		values = values[q.no:]
+		if objectiveOnly {
+			return sum
+		}
+		// Differences from the values at the stage keep the digits.
 		if t < q.steps-1 {
 			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
-			for i, l := range lambda {
-				sum += l * (q.fp[i] - q.x[t+1][i])
+			for _, a := range q.active {
+				sum += costate[a] * (q.fp[a] - p.image[t*q.nx+a])
 			}
 		}
 		q.problem.Margins(s, c, u, q.mp)
 		for i, m := range q.mp {
-			sum -= z[i] * (m - q.margins[t][i])
+			sum -= zt[i] * (m - p.g[t*q.nm+i])
 		}
 		return sum
-	}, out)
+	})
 	return values
 }
 
-// secondDifferences writes the second differences of f about the point of stage
-// t over its active components, [active][active]. f is called at the same points
-// in the same order each time; it may use every buffer but ym, which holds the
-// point.
-func (q *program) secondDifferences(t int, f func(s, c, u []float64) float64, out []float64) {
-	active := q.stages[t].active
-	k := len(active)
-	y, s, c, u := q.at(t)
+// secondDifferences writes the second differences of f about the point of stage t
+// over its variables. f is called at the same points in the same order each time.
+func (q *program) secondDifferences(p *point, t int, f func(s, c, u []float64) float64) {
+	n, d := q.first(t), q.d
+	q.evaluations += int64(1 + n + n*n)
+	h := q.h[t*d*d : (t+1)*d*d]
+	y, s, c, u := q.at(p, t)
 	base := f(s, c, u)
-	plus, minus, step := make([]float64, k), make([]float64, k), make([]float64, k)
-	for i, a := range active {
+	plus, minus, step := q.plus, q.minus, q.step
+	for i := range n {
+		a := q.columns[i]
 		at := y[a]
 		step[i] = secondDifference * math.Max(q.scale[a], math.Abs(at))
 		y[a] = at + step[i]
@@ -471,53 +750,20 @@ func (q *program) secondDifferences(t int, f func(s, c, u []float64) float64, ou
 		y[a] = at - step[i]
 		minus[i] = f(s, c, u)
 		y[a] = at
-		out[i*k+i] = (plus[i] - 2*base + minus[i]) / (step[i] * step[i])
+		size := step[i] / q.scale[a]
+		h[i*d+i] = (plus[i] - 2*base + minus[i]) / (size * size)
 	}
-	for i, a := range active {
-		for j, b := range active[:i] {
+	for i := range n {
+		a := q.columns[i]
+		for k := range i {
+			b := q.columns[k]
 			ya, yb := y[a], y[b]
-			y[a], y[b] = ya+step[i], yb+step[j]
+			y[a], y[b] = ya+step[i], yb+step[k]
 			both := f(s, c, u)
-			y[a], y[b] = ya-step[i], yb-step[j]
+			y[a], y[b] = ya-step[i], yb-step[k]
 			neither := f(s, c, u)
 			y[a], y[b] = ya, yb
-			v := (both + neither + 2*base - plus[i] - minus[i] - plus[j] - minus[j]) / (2 * step[i] * step[j])
-			out[i*k+j], out[j*k+i] = v, v
-		}
-	}
-}
-
-// accumulate adds Yᵀ·second·Y to h, Y being ∂y/∂v over the active components.
-func (q *program) accumulate(t, n int, second, h []float64) {
-	active := q.stages[t].active
-	k := len(active)
-	width := (t + 1) * q.nu
-	y := make([]float64, k*width)
-	for i, a := range active {
-		if a >= q.nx {
-			y[i*width+t*q.nu+a-q.nx] = q.half[a-q.nx]
-		} else {
-			copy(y[i*width:], q.sensitivity[t][a*n:a*n+t*q.nu])
-		}
-	}
-	product := make([]float64, width)
-	for i := range k {
-		clear(product)
-		for j := range k {
-			if c := second[i*k+j]; c != 0 {
-				for l, v := range y[j*width : (j+1)*width] {
-					product[l] += c * v
-				}
-			}
-		}
-		for r, v := range y[i*width : (i+1)*width] {
-			if v == 0 {
-				continue
-			}
-			row := h[r*n : r*n+width]
-			for l, p := range product {
-				row[l] += v * p
-			}
+			h[i*d+k] = (both + neither + 2*base - plus[i] - minus[i] - plus[k] - minus[k]) / (2 * step[i] / q.scale[a] * step[k] / q.scale[b])
 		}
 	}
 }

@@ -1,13 +1,14 @@
 // Package shooting is the reference solver for a problem that has none of its
-// own: it solves the finite-horizon problem of eq. iclr-control by single
-// shooting over the known dynamics with an interior point method, from several
-// starts, and makes the dataset's samples of the solution.
+// own: it solves the finite-horizon problem of eq. iclr-control by multiple
+// shooting over the known dynamics with a primal–dual interior point method whose
+// steps are Riccati recursions, from several starts, and makes the dataset's samples
+// of the solution.
 //
 // The central type is Solver. It needs only a domain.Problem, the scenario's
-// axes and the initial state of a scenario; derivatives that the problem does
-// not give are central differences in float64, so its functions should be
-// smooth near solutions. It suits horizons of tens of steps: a step of the
-// method costs O((steps·actions)³).
+// axes and the initial state of a scenario. Derivatives that the problem does not
+// give, by domain.Dual or its Gradient, are central differences in float64, so its
+// functions should be smooth near solutions. A step of the method costs
+// O(steps·(states + actions)³).
 package shooting
 
 import (
@@ -18,6 +19,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -69,6 +71,7 @@ type Solver struct {
 	initial func(p, s, c []float64)
 	opt     Options
 
+	workspaces                  sync.Pool // of *ipm
 	starts, iterations, dropped atomic.Int64
 }
 
@@ -110,11 +113,13 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 			return nil, fmt.Errorf("shooting: state scale %d is %v, want a positive number", i, v)
 		}
 	}
-	return &Solver{problem: problem, axes: axes, initial: initial, opt: opt}, nil
+	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt}
+	s.workspaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
+	return s, nil
 }
 
-// maxVariables bounds the dense linear algebra.
-const maxVariables = 2000
+// maxVariables bounds the memory of a solve.
+const maxVariables = 100_000
 
 // Parameters are the scenario's axes.
 func (s *Solver) Parameters() []domain.Variable { return s.axes }
@@ -190,7 +195,7 @@ func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preferenc
 	task := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts}
 	switch how {
 	case "", domain.WeightedSum:
-		return task.best(func(q *program) { q.adaptive, q.weights = pref.Adaptive, pref.W })
+		return task.best(func(q *program) { q.weigh(pref.Adaptive, pref.W) })
 	case domain.Chebyshev, domain.EpsilonConstraint:
 		ideal, spread, plans, err := task.payoff()
 		if err != nil {
@@ -222,8 +227,8 @@ func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preferenc
 const augmentation = 1e-4
 
 func (q *program) chebyshev(w, ideal, spread []float64) {
+	q.weigh(false, make([]float64, q.no))
 	q.tau, q.tauCost = true, 1
-	q.weights = make([]float64, q.no)
 	for i := range q.weights {
 		q.weights[i] = augmentation / spread[i]
 		if w[i] == 0 {
@@ -242,7 +247,7 @@ func (q *program) epsilonConstraint(w, ideal, spread []float64) {
 			primary = i
 		}
 	}
-	q.weights = make([]float64, q.no)
+	q.weigh(false, make([]float64, q.no))
 	for i := range q.weights {
 		q.weights[i] = augmentation / spread[i]
 		if i == primary {
@@ -279,7 +284,7 @@ func (t *task) payoff() (ideal, spread []float64, plans [][][]float64, err error
 			w[j] = 1e-3 / float64(m)
 		}
 		w[i] += 1 - 1e-3
-		own, err := t.best(func(q *program) { q.weights = w })
+		own, err := t.best(func(q *program) { q.weigh(false, w) })
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("shooting: minimum of objective %d: %w", i, err)
 		}
@@ -299,19 +304,21 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	s := t.solver
 	var found *Trajectory
 	infeasible, runs, lowest := 0, 0, math.Inf(1)
+	p := s.workspaces.Get().(*ipm)
+	defer s.workspaces.Put(p)
 	for k := range max(s.opt.Starts, len(t.starts)) {
-		q := newProgram(s.problem, t.state, t.ctx, t.steps, s.opt.StateScale)
-		configure(q)
-		start := t.start(q, k)
-		if q.tau {
-			start[len(start)-1] = q.leastBound(start)
-		}
+		configure(p.q)
 		mu := 0.1
 		if k < len(t.starts) {
 			mu = 1e-2
 		}
-		p := newIPM(q, start, ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu})
-		r, feasible := p.minimise()
+		p.opt = ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu}
+		p.place(t.state, t.ctx, t.steps)
+		t.start(p.q, p.cur, k)
+		r, feasible := ipmResult{kkt: math.Inf(1), violation: math.Inf(1)}, true
+		if p.begin() {
+			r, feasible = p.minimise()
+		}
 		runs++
 		s.starts.Add(1)
 		s.iterations.Add(int64(p.iterations))
@@ -321,7 +328,7 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 		}
 		lowest = math.Min(lowest, r.kkt)
 		if r.kkt <= s.opt.Tolerance && (found == nil || r.f < found.Cost) {
-			found = q.trajectory(r)
+			found = p.trajectory(r)
 		}
 	}
 	switch {
@@ -334,23 +341,23 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	}
 }
 
-// start is the scaled variables of start k.
-func (t *task) start(q *program, k int) []float64 {
-	v := make([]float64, q.variables())
+// start writes the scaled actions of start k.
+func (t *task) start(q *program, to *point, k int) {
+	at := func(step, j int) *float64 { return &to.v[step*q.nu+j] }
 	scaled := func(step, j int, u float64) {
 		x := (u - q.mid[j]) / q.half[j]
-		if q.spec.Action[j].Bounded() {
+		if q.bounded[j] {
 			x = math.Max(-0.9, math.Min(0.9, x))
 		}
-		v[step*q.nu+j] = x
+		*at(step, j) = x
 	}
 	if k < len(t.starts) {
 		for step, u := range t.starts[k] {
 			for j := range q.nu {
-				v[step*q.nu+j] = (u[j] - q.mid[j]) / q.half[j]
+				*at(step, j) = (u[j] - q.mid[j]) / q.half[j]
 			}
 		}
-		return v
+		return
 	}
 	switch k -= len(t.starts); k {
 	case 0:
@@ -382,33 +389,34 @@ func (t *task) start(q *program, k int) []float64 {
 			}
 		}
 	}
-	return v
 }
 
-// leastBound is the smallest τ that keeps the totals at v, and a little room.
-func (q *program) leastBound(v []float64) float64 {
-	g := make([]float64, q.constraints())
-	v[len(v)-1] = 0
-	q.values(v, g)
-	need := 0.0
-	for k := range q.totals {
-		need = math.Max(need, -g[q.steps*q.nm+k])
-	}
-	return need + 0.1
+// place sets the state that the next solve starts from.
+func (p *ipm) place(state, ctx []float64, steps int) {
+	q := p.q
+	q.layout(steps)
+	q.resize(p.cur)
+	clear(p.cur.y)
+	copy(p.cur.x, state)
+	copy(p.cur.x[q.ns:], ctx)
 }
 
-// trajectory copies the solution out of the program.
-func (q *program) trajectory(r ipmResult) *Trajectory {
-	q.values(r.x, make([]float64, q.constraints()))
-	clone := func(rows [][]float64) [][]float64 {
-		out := make([][]float64, len(rows))
-		for i := range rows {
-			out[i] = slices.Clone(rows[i])
+// trajectory copies the solution out.
+func (p *ipm) trajectory(r ipmResult) *Trajectory {
+	q, at := p.q, p.cur
+	rows := func(flat []float64, count, width int) [][]float64 {
+		out := make([][]float64, count)
+		flat = slices.Clone(flat[:count*width])
+		for i := range out {
+			out[i] = flat[i*width : (i+1)*width : (i+1)*width]
 		}
 		return out
 	}
-	t := &Trajectory{U: clone(q.u), Sigma: clone(q.sigma), J: clone(q.objectives), Margins: clone(q.margins), Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations}
-	for _, x := range clone(q.x) {
+	t := &Trajectory{
+		U: rows(at.u, q.steps, q.nu), Sigma: rows(at.sigma, q.steps, q.no), J: rows(at.j, q.steps, q.no), Margins: rows(at.g, q.steps, q.nm),
+		Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations,
+	}
+	for _, x := range rows(at.x, q.steps+1, q.nx) {
 		t.S, t.C = append(t.S, x[:q.ns:q.ns]), append(t.C, x[q.ns:])
 	}
 	return t

@@ -10,33 +10,75 @@ import (
 	"strings"
 	"testing"
 
-	"gonum.org/v1/gonum/diff/fd"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/offline"
 )
 
-// programs under test: every kind of objective and constraint.
-func testPrograms() map[string]*program {
-	fixed := newProgram(tanks{}, []float64{0.5, 0.4}, []float64{0.6, 0.4, 0.1}, 6, nil)
-	fixed.weights = []float64{0.7, 0.3}
-	adaptive := newProgram(tanks{}, []float64{0.8, 0.3}, []float64{0.6, 0.4, 0.1}, 6, nil)
-	adaptive.adaptive = true
-	chebyshev := newProgram(tanks{}, []float64{0.5, 0.4}, []float64{0.6, 0.4, 0.1}, 6, nil)
-	chebyshev.chebyshev([]float64{0.4, 0.6}, []float64{0.1, 0.2}, []float64{1, 0.5})
-	epsilon := newProgram(tanks{}, []float64{0.5, 0.4}, []float64{0.6, 0.4, 0.1}, 6, nil)
-	epsilon.epsilonConstraint([]float64{0.4, 0.6}, []float64{0.1, 0.2}, []float64{1, 0.5})
-	return map[string]*program{"fixed": fixed, "adaptive": adaptive, "chebyshev": chebyshev, "epsilon": epsilon}
+// testPrograms are ready for their derivatives at a point off the dynamics: every
+// kind of objective and constraint.
+func testPrograms(problem domain.Problem) map[string]*ipm {
+	out := map[string]*ipm{}
+	for name, configure := range map[string]func(*program){
+		"fixed":     func(q *program) { q.weigh(false, []float64{0.7, 0.3}) },
+		"adaptive":  func(q *program) { q.weigh(true, nil) },
+		"chebyshev": func(q *program) { q.chebyshev([]float64{0.4, 0.6}, []float64{0.1, 0.2}, []float64{1, 0.5}) },
+		"epsilon":   func(q *program) { q.epsilonConstraint([]float64{0.4, 0.6}, []float64{0.1, 0.2}, []float64{1, 0.5}) },
+	} {
+		p := newIPM(newProgram(problem, []float64{0.5, 1}))
+		configure(p.q)
+		p.place([]float64{0.5, 0.4}, []float64{0.6, 0.4, 0.1}, 6)
+		rng := rand.New(rand.NewPCG(3, 1))
+		for i := range p.cur.v {
+			p.cur.v[i] = 1.6*rng.Float64() - 0.8
+		}
+		if !p.begin() {
+			panic("the start is not finite")
+		}
+		for _, x := range variables(p.q, p.cur) {
+			*x.at += 0.05 * x.unit * rng.NormFloat64()
+		}
+		for i := range p.z {
+			p.z[i] = rng.Float64()
+		}
+		for i := range p.lambda {
+			p.lambda[i] = rng.NormFloat64()
+		}
+		// The last stage's dynamics have no equation.
+		clear(p.lambda[p.q.steps*p.q.nX:][:p.q.na])
+		p.q.evaluate(p.cur, false)
+		out[name] = p
+	}
+	return out
 }
 
-func randomPoint(q *program, seed uint64) []float64 {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	v := make([]float64, q.variables())
-	for i := range v {
-		v[i] = 1.6*rng.Float64() - 0.8
+// variable is one that the program optimises, of stage t and column col.
+type variable struct {
+	at     *float64
+	unit   float64
+	t, col int
+}
+
+func variables(q *program, p *point) (out []variable) {
+	for t := range q.steps + 1 {
+		for j := range q.nu {
+			if t < q.steps {
+				out = append(out, variable{&p.v[t*q.nu+j], 1, t, j})
+			}
+		}
+		if t > 0 && t < q.steps {
+			for i, a := range q.active {
+				out = append(out, variable{&p.x[t*q.nx+a], q.scale[a], t, q.nu + i})
+			}
+		}
+		for k := range q.naug {
+			if t > 0 || q.tau && k == q.naug-1 {
+				out = append(out, variable{&p.y[t*q.naug+k], 1, t, q.nu + q.na + k})
+			}
+		}
 	}
-	return v
+	return out
 }
 
 func minimise(t *testing.T, s *Solver, state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization) *Trajectory {
@@ -49,21 +91,59 @@ func minimise(t *testing.T, s *Solver, state, ctx []float64, steps int, pref dom
 }
 
 func TestDerivativesAgainstDifferences(t *testing.T) {
-	for name, q := range testPrograms() {
-		n, m := q.variables(), q.constraints()
-		v := randomPoint(q, 3)
-		df, dg := make([]float64, n), make([]float64, m*n)
-		q.values(v, make([]float64, m))
-		q.derivatives(df, dg)
-		want := mat.NewDense(1+m, n, nil)
-		fd.Jacobian(want, func(y, x []float64) { y[0] = q.values(x, y[1:]) }, v, &fd.JacobianSettings{Formula: fd.Central, Step: 1e-5})
-		for j := range n {
-			if want := want.At(0, j); !(math.Abs(df[j]-want) < 1e-7) {
-				t.Errorf("%s: ∂f/∂v%d is %v, differences say %v", name, j, df[j], want)
+	for problem, is := range map[string]domain.Problem{"by hand": tanks{}, "dual": dualTanks{}} {
+		for name, p := range testPrograms(is) {
+			q := p.q
+			name = problem + ", " + name
+			if !q.differentiate(p.cur) {
+				t.Errorf("%s: a component moves that is not among %v", name, q.active)
 			}
-			for i := range m {
-				if want := want.At(1+i, j); !(math.Abs(dg[i*n+j]-want) < 1e-7) {
-					t.Errorf("%s: ∂g%d/∂v%d is %v, differences say %v", name, i, j, dg[i*n+j], want)
+			if want := []int{0, 1, 3, 4}; !slices.Equal(q.active, want) {
+				t.Errorf("%s: components %v move, want %v: the reference is constant", name, q.active, want)
+			}
+			const h = 1e-5
+			for _, x := range variables(q, p.cur) {
+				at := *x.at
+				var f [2]float64
+				var g, defect [2][]float64
+				for side, sign := range []float64{1, -1} {
+					*x.at = at + sign*h*x.unit
+					q.evaluate(p.cur, false)
+					f[side], g[side], defect[side] = p.cur.f, slices.Clone(p.cur.g), slices.Clone(p.cur.defect)
+				}
+				*x.at = at
+				agree := func(what string, got, plus, minus float64) {
+					if want := (plus - minus) / (2 * h); !(math.Abs(got-want) < 1e-7) {
+						t.Errorf("%s: %s of column %d, stage %d, is %v, differences say %v", name, what, x.col, x.t, got, want)
+					}
+				}
+				var df float64
+				if x.t < q.steps {
+					df = q.objective[x.t*q.d+x.col]
+				}
+				if q.tau && x.t == 0 && x.col == q.d-1 {
+					df += q.tauCost
+				}
+				agree("∂f", df, f[0], f[1])
+				for i := range p.cur.g {
+					var dg float64
+					if k := i - q.steps*q.nm; k >= 0 && x.t == q.steps {
+						dg = q.ends[k*q.nX+x.col-q.nu]
+					} else if k < 0 && i/q.nm == x.t {
+						dg = q.margins[i*q.d+x.col]
+					}
+					agree("∂g", dg, g[0][i], g[1][i])
+				}
+				for i := range p.cur.defect {
+					var dd float64
+					stage, row := i/q.nX, i%q.nX
+					if stage == x.t {
+						dd = q.next[i*q.d+x.col]
+					}
+					if stage == x.t-1 && row == x.col-q.nu {
+						dd--
+					}
+					agree("∂ the defect", dd, defect[0][i], defect[1][i])
 				}
 			}
 		}
@@ -71,36 +151,33 @@ func TestDerivativesAgainstDifferences(t *testing.T) {
 }
 
 func TestHessianAgainstDifferences(t *testing.T) {
-	for name, q := range testPrograms() {
-		n, m := q.variables(), q.constraints()
-		v := randomPoint(q, 4)
-		rng := rand.New(rand.NewPCG(5, 1))
-		z := make([]float64, m)
-		for i := range z {
-			z[i] = rng.Float64()
-		}
-		const scale = 1.7
-		gradient := func(df, v []float64) {
-			dg := make([]float64, m*n)
-			q.values(v, make([]float64, m))
-			q.derivatives(df, dg)
-			for j := range df {
-				df[j] *= scale
-				for i := range z {
-					df[j] -= z[i] * dg[i*n+j]
+	for problem, is := range map[string]domain.Problem{"by hand": tanks{}, "dual": dualTanks{}} {
+		for name, p := range testPrograms(is) {
+			q := p.q
+			const scale, h = 1.7, 1e-4
+			q.differentiate(p.cur)
+			q.hessian(p.cur, scale, p.z, p.lambda)
+			got := slices.Clone(q.h)
+			for _, x := range variables(q, p.cur) {
+				if x.t == q.steps {
+					continue
 				}
-			}
-		}
-		gradient(make([]float64, n), v)
-		h := make([]float64, n*n)
-		q.hessian(scale, z, h)
-		want := mat.NewDense(n, n, nil)
-		fd.Jacobian(want, gradient, v, &fd.JacobianSettings{Formula: fd.Central, Step: 1e-4})
-		for j := range n {
-			for i := range n {
-				// Second differences: rounding 1e-16/1e-8, truncation 1e-8.
-				if want := want.At(i, j); !(math.Abs(h[i*n+j]-want) < 1e-5) {
-					t.Errorf("%s: ∂²L/∂v%d∂v%d is %v, differences say %v", name, i, j, h[i*n+j], want)
+				at := *x.at
+				var sides [2][]float64
+				for side, sign := range []float64{1, -1} {
+					*x.at = at + sign*h*x.unit
+					q.evaluate(p.cur, false)
+					q.differentiate(p.cur)
+					q.gradient(x.t, scale, p.z, p.lambda, q.slope)
+					sides[side] = slices.Clone(q.slope)
+				}
+				*x.at = at
+				for col := range x.col + 1 {
+					want := (sides[0][col] - sides[1][col]) / (2 * h)
+					// Second differences: rounding 1e-16/1e-8, truncation 1e-8.
+					if v := got[(x.t*q.d+x.col)*q.d+col]; !(math.Abs(v-want) < 1e-5) {
+						t.Errorf("%s, %s: ∂²L of columns %d and %d, stage %d, is %v, differences say %v", problem, name, x.col, col, x.t, v, want)
+					}
 				}
 			}
 		}
@@ -132,28 +209,25 @@ func (p blockTanks) GradientBlock(b domain.Block) {
 func (blockTanks) Objectives(s, u, c, J []float64) { panic("a problem with blocks is asked for a row") }
 
 func TestBlocksGiveTheDerivativesOfRows(t *testing.T) {
-	for name, rows := range testPrograms() {
-		var calls, asked int
-		blocks := newProgram(blockTanks{calls: &calls, rows: &asked}, rows.initial[:2], rows.initial[2:], rows.steps, nil)
-		blocks.adaptive, blocks.weights, blocks.tau, blocks.tauCost, blocks.totals = rows.adaptive, rows.weights, rows.tau, rows.tauCost, rows.totals
-		n, m := rows.variables(), rows.constraints()
-		v := randomPoint(rows, 6)
-		evaluate := func(q *program) []float64 {
-			g, df, dg, h, z := make([]float64, m), make([]float64, n), make([]float64, m*n), make([]float64, n*n), make([]float64, m)
-			f := q.values(v, g)
-			q.derivatives(df, dg)
-			for i := range z {
-				z[i] = 0.1 + 0.05*float64(i%7)
-			}
-			q.hessian(1.3, z, h)
+	var calls, asked int
+	inRows, inBlocks := testPrograms(tanks{}), testPrograms(blockTanks{calls: &calls, rows: &asked})
+	for name, rows := range inRows {
+		evaluate := func(p *ipm) []float64 {
+			q := p.q
+			q.evaluate(p.cur, false)
+			q.differentiate(p.cur)
+			q.hessian(p.cur, 1.3, p.z, p.lambda)
+			h := slices.Clone(q.h)
 			// Rounding of 1e-16 over the square of the second difference's step is
 			// 1e-8; all else is exact to rounding over the first difference's step.
 			for i := range h {
 				h[i] *= 1e-3
 			}
-			return slices.Concat([]float64{f}, g, df, dg, h)
+			return slices.Concat([]float64{p.cur.f}, p.cur.g, p.cur.defect, q.objective, q.next, q.margins, h)
 		}
-		got, want := evaluate(blocks), evaluate(rows)
+		want := evaluate(rows)
+		calls, asked = 0, 0
+		got := evaluate(inBlocks[name])
 		for i := range want {
 			if !(math.Abs(got[i]-want[i]) < 1e-9) {
 				t.Errorf("%s: value %d is %v in blocks, %v row by row", name, i, got[i], want[i])

@@ -1,0 +1,192 @@
+package shooting
+
+import "math"
+
+// riccati solves the equality-constrained quadratic program of one Newton step,
+//
+//	min  Σ_t ½ wᵀH_t w + h_tᵀw  +  ½ ξ_NᵀP_N ξ_N + p_Nᵀξ_N,   w = (υ_t, ξ_t)
+//	s.t. ξ_{t+1} = F_t w + b_t,
+//
+// by the Riccati recursion: one factorisation of υ's block a stage, O(N·(nu + nX)³).
+// ξ_0 is fixed but for its last component where free says so. H_t is given by its
+// lower triangle, [d][d] with d = nu + nX and υ first; F_t is [nX][d].
+type riccati struct {
+	steps, nu, nX, d int
+	free             bool
+	// Of every stage: Cholesky factor of υ's block [nu][nu], the coupling Y
+	// [nX][nu] with feedback υ = −L⁻ᵀ(l + Yᵀξ), and the value function
+	// ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N.
+	l, y, lead, P, p []float64
+	product, m, w    []float64
+	flops            int64 // multiply-adds since it was made
+}
+
+func (r *riccati) resize(steps, nu, nX int, free bool) {
+	r.steps, r.nu, r.nX, r.d, r.free = steps, nu, nX, nu+nX, free
+	size(&r.l, steps*nu*nu)
+	size(&r.y, steps*nX*nu)
+	size(&r.lead, steps*nu)
+	size(&r.P, (steps+1)*nX*nX)
+	size(&r.p, (steps+1)*nX)
+	size(&r.product, nX*r.d)
+	size(&r.m, r.d*r.d)
+	size(&r.w, r.d)
+}
+
+// size makes *b n long and zero where it has to grow, and keeps what it holds otherwise.
+func size[T any](b *[]T, n int) {
+	if cap(*b) < n {
+		*b = make([]T, n)
+	}
+	*b = (*b)[:n]
+}
+
+// factor runs the recursion of the matrices with shift added to every diagonal
+// entry of H; P_N is read from its place. It reports false where υ's block of some
+// stage is not positive definite: H is then not positive definite on the null space
+// of the dynamics, and a larger shift is wanted.
+func (r *riccati) factor(h, f []float64, shift float64) bool {
+	nu, nX, d := r.nu, r.nX, r.d
+	for t := r.steps - 1; t >= 0; t-- {
+		next := r.P[(t+1)*nX*nX : (t+2)*nX*nX]
+		ft := f[t*nX*d : (t+1)*nX*d]
+		clear(r.product)
+		for i := range nX {
+			row := r.product[i*d : (i+1)*d]
+			for k, v := range next[i*nX : (i+1)*nX] {
+				if v != 0 {
+					axpy(v, ft[k*d:(k+1)*d], row)
+					r.flops += int64(d)
+				}
+			}
+		}
+		copy(r.m, h[t*d*d:(t+1)*d*d])
+		for i := range d {
+			r.m[i*d+i] += shift
+		}
+		for k := range nX {
+			pk := r.product[k*d : (k+1)*d]
+			for a, v := range ft[k*d : (k+1)*d] {
+				if v != 0 {
+					axpy(v, pk[:a+1], r.m[a*d:a*d+a+1])
+					r.flops += int64(a + 1)
+				}
+			}
+		}
+		l := r.l[t*nu*nu : (t+1)*nu*nu]
+		for i := range nu {
+			for j := range i + 1 {
+				v := r.m[i*d+j] - dot(l[i*nu:i*nu+j], l[j*nu:j*nu+j])
+				if i != j {
+					l[i*nu+j] = v / l[j*nu+j]
+					continue
+				}
+				// A pivot that is rounding of what it came from says nothing of its sign.
+				if !(v > 1e-14*math.Abs(r.m[i*d+i])) || math.IsInf(v, 0) {
+					return false
+				}
+				l[i*nu+i] = math.Sqrt(v)
+			}
+		}
+		y := r.y[t*nX*nu : (t+1)*nX*nu]
+		P := r.P[t*nX*nX : (t+1)*nX*nX]
+		for i := range nX {
+			yi, mi := y[i*nu:(i+1)*nu], r.m[(nu+i)*d:(nu+i+1)*d]
+			for j := range nu {
+				yi[j] = (mi[j] - dot(l[j*nu:j*nu+j], yi[:j])) / l[j*nu+j]
+			}
+			for j := range i + 1 {
+				v := mi[nu+j] - dot(yi, y[j*nu:(j+1)*nu])
+				P[i*nX+j], P[j*nX+i] = v, v
+			}
+		}
+		r.flops += int64(nu*nu*nu/6 + nX*nu*nu/2 + nX*nX*nu/2)
+	}
+	return !r.free || r.P[nX*nX-1] > 0 && !math.IsInf(r.P[nX*nX-1], 0)
+}
+
+// solve writes the minimiser, w [steps][d], ξ_N, and the multipliers λ [steps+1][nX]
+// of ξ_t's equation, for the linear terms h [steps][d] and defects b [steps][nX] with
+// the matrices last factored; p_N is read from its place.
+func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
+	nu, nX, d := r.nu, r.nX, r.d
+	for t := r.steps - 1; t >= 0; t-- {
+		next, p := r.P[(t+1)*nX*nX:(t+2)*nX*nX], r.p[(t+1)*nX:(t+2)*nX]
+		bt := b[t*nX : (t+1)*nX]
+		copy(r.w, h[t*d:(t+1)*d])
+		for k := range nX {
+			v := p[k] + dot(next[k*nX:(k+1)*nX], bt)
+			if v != 0 {
+				axpy(v, f[(t*nX+k)*d:(t*nX+k+1)*d], r.w)
+			}
+		}
+		l, lead := r.l[t*nu*nu:(t+1)*nu*nu], r.lead[t*nu:(t+1)*nu]
+		for j := range nu {
+			lead[j] = (r.w[j] - dot(l[j*nu:j*nu+j], lead[:j])) / l[j*nu+j]
+		}
+		for i := range nX {
+			r.p[t*nX+i] = r.w[nu+i] - dot(r.y[(t*nX+i)*nu:(t*nX+i+1)*nu], lead)
+		}
+	}
+	xi := w[nu:d]
+	clear(xi)
+	if r.free {
+		xi[nX-1] = -r.p[nX-1] / r.P[nX*nX-1]
+	}
+	for t := range r.steps {
+		wt := w[t*d : (t+1)*d]
+		copy(wt[:nu], r.lead[t*nu:(t+1)*nu])
+		r.feedback(t, wt[nu:], wt[:nu])
+		to := last
+		if t+1 < r.steps {
+			to = w[(t+1)*d+nu : (t+2)*d]
+		}
+		for k := range nX {
+			to[k] = b[t*nX+k] + dot(f[(t*nX+k)*d:(t*nX+k+1)*d], wt)
+		}
+	}
+	for t := range r.steps + 1 {
+		xi := last
+		if t < r.steps {
+			xi = w[t*d+nu : (t+1)*d]
+		}
+		for i := range nX {
+			lambda[t*nX+i] = r.p[t*nX+i] + dot(r.P[(t*nX+i)*nX:(t*nX+i+1)*nX], xi)
+		}
+	}
+	r.flops += int64(r.steps * (4*nX*d + 2*nX*nX + nu*nu))
+}
+
+// feedback replaces what υ holds by −L⁻ᵀ(υ + Yᵀξ) of stage t.
+func (r *riccati) feedback(t int, xi, u []float64) {
+	nu, nX := r.nu, r.nX
+	for i, v := range xi {
+		if v != 0 {
+			axpy(v, r.y[(t*nX+i)*nu:(t*nX+i+1)*nu], u)
+		}
+	}
+	l := r.l[t*nu*nu : (t+1)*nu*nu]
+	for j := nu - 1; j >= 0; j-- {
+		v := -u[j]
+		for i := j + 1; i < nu; i++ {
+			v -= l[i*nu+j] * u[i]
+		}
+		u[j] = v / l[j*nu+j]
+	}
+}
+
+func axpy(a float64, x, y []float64) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] += a * v
+	}
+}
+
+func dot(x, y []float64) float64 {
+	y = y[:len(x)]
+	sum := 0.0
+	for i, v := range x {
+		sum += v * y[i]
+	}
+	return sum
+}
