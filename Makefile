@@ -8,9 +8,10 @@ STATICCHECK_VERSION := v0.8.2
 .DEFAULT_GOAL := build
 .PHONY: build run test ipopt peers-opf peers-multiagent race bench lint generate deviations check-generated fuzz kernels models clean
 
-## build: the gpc binary, without cgo, in bin/gpc
+## build: the gpc binary and gpc-gallery, without cgo, in bin
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc ./cmd/gpc
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc-gallery ./examples/gallery/gpc-gallery
 
 ## run: decide, refine 4096 candidates for every case, check them under the true dynamics, draw the results in out/demo
 run: build

@@ -22,6 +22,8 @@ var allowed = map[string][]string{
 	"tensor":                                 {},
 	"domain":                                 {"tensor"},
 	"domain/gorgoniagrad":                    {"domain"},
+	"domain/dual":                            {},
+	"domain/equations":                       {"domain/dual", "domain", "offline/shooting", "closedloop"},
 	"internal/safetensors":                   {"tensor"},
 	"model":                                  {"internal/safetensors", "tensor"},
 	"internal/version":                       {},
@@ -79,7 +81,7 @@ var allowed = map[string][]string{
 	"cli":                                    {".", "compile", "report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/version"},
 	"models":                                 {},
 	"cmd/gpc":                                {"cli", "paper", "domains/opf/command"},
-	"examples/*":                             {".", "examples/*", "cli", "domain", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
+	"examples/*":                             {".", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
 }
 

@@ -1,0 +1,179 @@
+// Package dual lets equations be written once and be both computed and differentiated.
+// A dual number is a complex128 whose imaginary part is a first derivative times Step:
+// Step² vanishes beside any real part, so that the ordinary operators of complex
+// numbers are those of forward differentiation, exact to rounding.
+//
+// The central type is Scalar. A function that is generic in it and uses the operators
+// + − * /, untyped constants and the functions of this package computes values when it
+// is instantiated at float64, bitwise as package math does, and derivatives at complex128.
+//
+//	func accelerate[T dual.Scalar](s, c, u, ds []T) {
+//		ds[0], ds[1] = s[1], 9.81*dual.Sin(s[0])+u[0]
+//	}
+//
+// A comparison of complex numbers is Less; there is no other way from a number to a
+// branch that Value does not mark. Numbers have to be of moderate size, between 1e-25
+// and 1e25 where they are not zero. Nothing here allocates.
+package dual
+
+import "math"
+
+// Scalar is what equations are written in.
+type Scalar interface{ float64 | complex128 }
+
+// Step is the imaginary part of a derivative of 1.
+const Step = 1e-30
+
+// Seed is the number v in a direction in which it changes by d.
+func Seed(v, d float64) complex128 { return complex(v, d*Step) }
+
+// Derivative is the derivative that x carries.
+func Derivative(x complex128) float64 { return imag(x) / Step }
+
+// Const is a number that does not vary. An untyped constant needs no Const.
+func Const[T Scalar](v float64) T {
+	switch any(T(0)).(type) {
+	case complex128:
+		return any(complex(v, 0)).(T)
+	default:
+		return any(v).(T)
+	}
+}
+
+// Value is x without its derivative.
+func Value[T Scalar](x T) float64 {
+	switch x := any(x).(type) {
+	case complex128:
+		return real(x)
+	default:
+		return x.(float64)
+	}
+}
+
+// Less reports x < y of the values.
+func Less[T Scalar](x, y T) bool { return Value(x) < Value(y) }
+
+// lift is f(x), whose derivative is slope(x, f(x)).
+func lift[T Scalar](x T, f func(x float64) float64, slope func(x, y float64) float64) T {
+	switch x := any(x).(type) {
+	case complex128:
+		y := f(real(x))
+		if imag(x) == 0 {
+			return any(complex(y, 0)).(T)
+		}
+		return any(complex(y, slope(real(x), y)*imag(x))).(T)
+	default:
+		return any(f(x.(float64))).(T)
+	}
+}
+
+// lift2 is f(x, y), whose derivatives are slope(x, y, f(x, y)). An argument that does not
+// vary adds nothing, even where the derivative by it is not finite.
+func lift2[T Scalar](x, y T, f func(x, y float64) float64, slope func(x, y, z float64) (dx, dy float64)) T {
+	switch x := any(x).(type) {
+	case complex128:
+		y := any(y).(complex128)
+		z, d := f(real(x), real(y)), 0.0
+		dx, dy := slope(real(x), real(y), z)
+		if imag(x) != 0 {
+			d = dx * imag(x)
+		}
+		if imag(y) != 0 {
+			d += dy * imag(y)
+		}
+		return any(complex(z, d)).(T)
+	default:
+		return any(f(x.(float64), any(y).(float64))).(T)
+	}
+}
+
+// Sin, and the functions below, are those of package math.
+func Sin[T Scalar](x T) T {
+	return lift(x, math.Sin, func(x, _ float64) float64 { return math.Cos(x) })
+}
+
+func Cos[T Scalar](x T) T {
+	return lift(x, math.Cos, func(x, _ float64) float64 { return -math.Sin(x) })
+}
+
+func Tan[T Scalar](x T) T {
+	return lift(x, math.Tan, func(_, y float64) float64 { return 1 + y*y })
+}
+
+func Asin[T Scalar](x T) T {
+	return lift(x, math.Asin, func(x, _ float64) float64 { return 1 / math.Sqrt((1-x)*(1+x)) })
+}
+
+func Acos[T Scalar](x T) T {
+	return lift(x, math.Acos, func(x, _ float64) float64 { return -1 / math.Sqrt((1-x)*(1+x)) })
+}
+
+func Atan[T Scalar](x T) T {
+	return lift(x, math.Atan, func(x, _ float64) float64 { return 1 / (1 + x*x) })
+}
+
+func Sinh[T Scalar](x T) T {
+	return lift(x, math.Sinh, func(x, _ float64) float64 { return math.Cosh(x) })
+}
+
+func Cosh[T Scalar](x T) T {
+	return lift(x, math.Cosh, func(x, _ float64) float64 { return math.Sinh(x) })
+}
+
+func Tanh[T Scalar](x T) T {
+	return lift(x, math.Tanh, func(_, y float64) float64 { return (1 - y) * (1 + y) })
+}
+
+func Exp[T Scalar](x T) T {
+	return lift(x, math.Exp, func(_, y float64) float64 { return y })
+}
+
+func Log[T Scalar](x T) T {
+	return lift(x, math.Log, func(x, _ float64) float64 { return 1 / x })
+}
+
+func Sqrt[T Scalar](x T) T {
+	return lift(x, math.Sqrt, func(_, y float64) float64 { return 0.5 / y })
+}
+
+// Abs has the derivative 0 at 0.
+func Abs[T Scalar](x T) T {
+	return lift(x, math.Abs, func(x, y float64) float64 {
+		if y == 0 {
+			return 0
+		}
+		return x / y
+	})
+}
+
+func Pow[T Scalar](x, y T) T {
+	return lift2(x, y, math.Pow, func(x, y, z float64) (dx, dy float64) { return y * math.Pow(x, y-1), z * math.Log(x) })
+}
+
+func Atan2[T Scalar](y, x T) T {
+	return lift2(y, x, math.Atan2, func(y, x, _ float64) (dy, dx float64) {
+		r := x*x + y*y
+		return x / r, -y / r
+	})
+}
+
+func Hypot[T Scalar](x, y T) T {
+	return lift2(x, y, math.Hypot, func(x, y, z float64) (dx, dy float64) { return x / z, y / z })
+}
+
+// Max has the derivative of the larger argument, of x where they are equal.
+func Max[T Scalar](x, y T) T {
+	return lift2(x, y, math.Max, func(x, y, _ float64) (dx, dy float64) { return either(x >= y) })
+}
+
+// Min has the derivative of the smaller argument, of x where they are equal.
+func Min[T Scalar](x, y T) T {
+	return lift2(x, y, math.Min, func(x, y, _ float64) (dx, dy float64) { return either(x <= y) })
+}
+
+func either(first bool) (dx, dy float64) {
+	if first {
+		return 1, 0
+	}
+	return 0, 1
+}

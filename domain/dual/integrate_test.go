@@ -1,0 +1,153 @@
+package dual
+
+import (
+	"math"
+	"testing"
+)
+
+// swing is a pendulum with a torque and a context.
+func swing[T Scalar](s, c, u, ds []T) {
+	ds[0], ds[1] = s[1], -c[0]*Sin(s[0])-0.1*s[1]+u[0]
+}
+
+// stiff has the rates 1 and 2000, and a nonlinear coupling (after Robertson's).
+func stiff[T Scalar](s, c, u, ds []T) {
+	ds[0] = -s[0] + 0.1*s[1]*s[1] + u[0]
+	ds[1] = 2000*(c[0]*Cos(s[0])-s[1]) - s[1]*s[1]*s[1]
+}
+
+type method struct {
+	name  string
+	order float64
+	real  func(ode func(s, c, u, ds []float64), of func(s, c, u, ds []complex128), s, c, u, next []float64, seconds float64, substeps int)
+	dual  func(ode func(s, c, u, ds []complex128), s, c, u, next []complex128, seconds float64, substeps int)
+}
+
+var methods = []method{
+	{"RK4", 4, func(ode func(s, c, u, ds []float64), _ func(s, c, u, ds []complex128), s, c, u, next []float64, seconds float64, substeps int) {
+		RK4(ode, s, c, u, next, seconds, substeps)
+	}, RK4[complex128]},
+	{"Radau", 3, func(_ func(s, c, u, ds []float64), of func(s, c, u, ds []complex128), s, c, u, next []float64, seconds float64, substeps int) {
+		Radau(of, s, c, u, next, seconds, substeps)
+	}, Radau[complex128]},
+}
+
+// TestOrder: halving the step divides the error by 2 to the power of the order.
+func TestOrder(t *testing.T) {
+	s, c, u := []float64{1, 0}, []float64{9.81}, []float64{0.5}
+	for _, m := range methods {
+		end := func(substeps int) []float64 {
+			next := make([]float64, 2)
+			m.real(swing[float64], swing[complex128], s, c, u, next, 1, substeps)
+			return next
+		}
+		exact := end(4096)
+		wrong := func(of []float64) float64 { return math.Hypot(of[0]-exact[0], of[1]-exact[1]) }
+		if got := math.Log2(wrong(end(40)) / wrong(end(80))); !(math.Abs(got-m.order) < 0.2) {
+			t.Errorf("%s is of order %.2f, want %v", m.name, got, m.order)
+		}
+	}
+}
+
+// TestIntegratedDerivatives: by every input against central differences, and the values
+// of both instantiations are the same.
+func TestIntegratedDerivatives(t *testing.T) {
+	for _, problem := range []struct {
+		name     string
+		real     func(s, c, u, ds []float64)
+		dual     func(s, c, u, ds []complex128)
+		seconds  float64
+		substeps [2]int
+	}{{"swing", swing[float64], swing[complex128], 0.5, [2]int{4, 4}}, {"stiff", stiff[float64], stiff[complex128], 0.02, [2]int{40, 2}}} {
+		at := []float64{0.8, 0.3, 1.7, 0.4} // s, c, u
+		for k, m := range methods {
+			value := func(x []float64) []float64 {
+				next := make([]float64, 2)
+				m.real(problem.real, problem.dual, x[:2], x[2:3], x[3:], next, problem.seconds, problem.substeps[k])
+				return next
+			}
+			for i := range at {
+				x, h := make([]complex128, 4), 1e-4
+				for j, v := range at {
+					x[j] = complex(v, 0)
+				}
+				x[i] = Seed(at[i], 1)
+				next := make([]complex128, 2)
+				m.dual(problem.dual, x[:2], x[2:3], x[3:], next, problem.seconds, problem.substeps[k])
+				var p [4][]float64
+				for j, f := range []float64{1, -1, 2, -2} {
+					moved := append([]float64(nil), at...)
+					moved[i] += f * h
+					p[j] = value(moved)
+				}
+				for j, v := range value(at) {
+					if want := (8*(p[0][j]-p[1][j]) - (p[2][j] - p[3][j])) / (12 * h); !near(Derivative(next[j]), want, 1e-9) {
+						t.Errorf("%s by %s: ∂next[%d] by input %d is %v, differences %v", problem.name, m.name, j, i, Derivative(next[j]), want)
+					}
+					if !near(real(next[j]), v, 1e-15) {
+						t.Errorf("%s by %s: next[%d] is %v, dual %v", problem.name, m.name, j, v, real(next[j]))
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestRadauIsStable where the step is a hundred times what the explicit method stands, and
+// keeps to the manifold that the fast state is on.
+func TestRadauIsStable(t *testing.T) {
+	s, c, u := []float64{0.8, 0.3}, []float64{1.7}, []float64{0.4}
+	next := make([]float64, 2)
+	RK4(stiff[float64], s, c, u, next, 1, 8)
+	if !math.IsNaN(next[1]) && math.Abs(next[1]) < 1e6 {
+		t.Fatalf("RK4 gives %v: the equations are not stiff", next)
+	}
+	fine := make([]float64, 2)
+	Radau(stiff[complex128], s, c, u, next, 1, 8)
+	Radau(stiff[complex128], s, c, u, fine, 1, 4000)
+	if !near(next[0], fine[0], 1e-4) || !near(next[1], fine[1], 1e-4) {
+		t.Errorf("8 steps give %v, 4000 %v", next, fine)
+	}
+}
+
+// TestRadauWithoutASolution: equations that have none give NaN, not a number.
+func TestRadauWithoutASolution(t *testing.T) {
+	next := []float64{0}
+	Radau(func(s, c, u, ds []complex128) { ds[0] = 1e3 * (1 + s[0]*s[0]) }, []float64{1}, nil, nil, next, 1, 1)
+	if !math.IsNaN(next[0]) {
+		t.Errorf("got %v", next)
+	}
+}
+
+func TestIntegratorsDoNotAllocate(t *testing.T) {
+	s, c, u, next := []float64{1, 0}, []float64{9.81}, []float64{0.5}, make([]float64, 2)
+	ds, dc, du, dnext := []complex128{Seed(1, 1), 0}, []complex128{9.81}, []complex128{0.5}, make([]complex128, 2)
+	for name, f := range map[string]func(){
+		"RK4":         func() { RK4(swing[float64], s, c, u, next, 1, 4) },
+		"RK4, dual":   func() { RK4(swing[complex128], ds, dc, du, dnext, 1, 4) },
+		"Radau":       func() { Radau(swing[complex128], s, c, u, next, 1, 4) },
+		"Radau, dual": func() { Radau(swing[complex128], ds, dc, du, dnext, 1, 4) },
+	} {
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+func BenchmarkIntegrators(b *testing.B) {
+	s, c, u, next := []float64{1, 0}, []float64{9.81}, []float64{0.5}, make([]float64, 2)
+	ds, dc, du, dnext := []complex128{Seed(1, 1), 0}, []complex128{9.81}, []complex128{0.5}, make([]complex128, 2)
+	for name, f := range map[string]func(){
+		"RK4/float64":   func() { RK4(swing[float64], s, c, u, next, 0.1, 1) },
+		"RK4/dual":      func() { RK4(swing[complex128], ds, dc, du, dnext, 0.1, 1) },
+		"Radau/float64": func() { Radau(swing[complex128], s, c, u, next, 0.1, 1) },
+		"Radau/dual":    func() { Radau(swing[complex128], ds, dc, du, dnext, 0.1, 1) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				f()
+			}
+		})
+	}
+}

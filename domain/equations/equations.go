@@ -1,0 +1,131 @@
+// Package equations makes a domain of plain equations: whoever writes the dynamics,
+// objectives and limits of a system as Go functions gets a domain.Case for them, with
+// solver, plant, oracle, projection, urgency and exact derivatives.
+//
+// The central type is System: a struct of names, ranges and functions. The functions are
+// generic in dual.Scalar, so that they are written once and both computed and
+// differentiated:
+//
+//	func step[T dual.Scalar](s, c, u, sNext, _ []T) {
+//		sNext[0], sNext[1] = s[0]+0.1*s[1], s[1]+0.1*u[0]
+//	}
+//	func objectives[T dual.Scalar](_, c, u, sNext, j []T) {
+//		e := sNext[0] - c[0]
+//		j[0], j[1] = e*e, u[0]*u[0]
+//	}
+//	func margins[T dual.Scalar](_, _, _, sNext, m []T) { m[0] = 2 - sNext[1] }
+//	func of[T dual.Scalar]() equations.Of[T] { return equations.Of[T]{step[T], objectives[T], margins[T]} }
+//
+// Choose the margins so that looking one step ahead is enough: where a kept limit can lead
+// to a state in which no action keeps it, the margin has to leave the room that stopping
+// takes.
+package equations
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/offline/shooting"
+)
+
+// Of are the equations in one type of number. They must depend on their arguments alone,
+// and be smooth near solutions. c holds the context of System, then the clock: the share of
+// the episode that has passed.
+type Of[T dual.Scalar] struct {
+	// Step writes the state after u, and into cNext, which holds c already, what changes
+	// of the context besides the clock.
+	Step func(s, c, u, sNext, cNext []T)
+	// Objectives writes what the action costs, sNext being the state after it.
+	Objectives func(s, c, u, sNext, j []T)
+	// Margins writes every limit, ≥ 0 where it is kept; nil where there are none.
+	Margins func(s, c, u, sNext, m []T)
+}
+
+// System is a controlled system. What is not marked as optional has to be there.
+type System struct {
+	Name, Description string
+	// State, Context and Action name the entries of s, c and u with their units. Lo and Hi
+	// of an action are its box; of a state, optional, its typical range. The clock is not
+	// listed: the package appends it to the context.
+	State, Context, Action []domain.Variable
+	Objectives, Margins    []domain.Variable
+	// Scenario are the parameters p that an episode is drawn by, uniform in [Lo, Hi], and
+	// Initial writes the state and context that it begins with.
+	Scenario []domain.Variable
+	Initial  func(p, s, c []float64)
+	// Steps is the number of decisions in an episode, StepSeconds the time between two.
+	Steps       int
+	StepSeconds float64
+	// Real and Dual are the same equations at float64 and complex128.
+	Real Of[float64]
+	Dual Of[complex128]
+
+	// Optional from here on.
+
+	// Failed says that a state is lost, such as a fall, whatever the margins are.
+	Failed func(s, c []float64) bool
+	// Rest is the action that does the least, clipped to the box; nil: zeros.
+	Rest []float64
+	// Urgency writes how urgent each objective is in a state, in [0, 1]. nil: J/(J + scale)
+	// of what taking Rest would cost, scale being ObjectiveScale. Semantic makes priorities
+	// of it; its zero value weighs all urgencies alike.
+	Urgency        func(s, c, delta []float64)
+	ObjectiveScale []float64 // nil: the mean over starts and random actions
+	Semantic       domain.Semantic
+	// MarginTolerance is how far below zero rounding may take a margin; 0: 1e-9.
+	MarginTolerance float64
+	// StateScale is the typical size of each state; nil: half its range, or 1.
+	StateScale []float64
+	// Solver varies the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, and
+	// StateScale is the system's.
+	Solver shooting.Options
+	// Training and Navigation replace defaults where their fields are not zero.
+	Training   domain.Training
+	Navigation domain.Navigation
+}
+
+// Case makes the problem with solver, plant, oracle and rescue. Its error says what of the
+// system is wrong.
+func (y System) Case() (domain.Case, error) {
+	p, err := New(y)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	opt := y.Solver
+	opt.StateScale = p.system.StateScale
+	fill(&opt.Perturbed, 10)
+	fill(&opt.PerturbScale, 0.1)
+	solver, err := shooting.New(p, y.Scenario, p.initial, opt)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	minimise := func(s, c []float64, steps int, pref domain.Preference) (*shooting.Trajectory, error) {
+		return solver.Minimise(s, c, steps, pref, domain.WeightedSum, 1)
+	}
+	plant := closedloop.Simulated(p, y.Scenario, p.initial)
+	plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+		best, err := minimise(s, c, steps, pref)
+		if err != nil {
+			return math.NaN(), nil, err
+		}
+		return best.Cost, best.U, nil
+	}
+	rescue := func(s, c []float64, pref domain.Preference, u []float64) bool {
+		best, err := minimise(s, c, p.Remaining(c), pref)
+		if err != nil {
+			return false
+		}
+		copy(u, best.U[0])
+		return p.Project(s, c, u)
+	}
+	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue}, nil
+}
+
+// initial is Initial with the clock at zero.
+func (p *Problem) initial(at, s, c []float64) {
+	clear(c)
+	p.system.Initial(at, s, c)
+	c[p.clock] = 0
+}

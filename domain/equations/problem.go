@@ -1,0 +1,249 @@
+package equations
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/dual"
+)
+
+// Problem is a System as a domain.Problem.
+type Problem struct {
+	system System
+	spec   domain.Spec
+	clock  int       // its index in the context
+	half   []float64 // of each action's box, 1 where it has none
+	works  sync.Pool
+}
+
+var (
+	_ domain.Problem = (*Problem)(nil)
+	_ domain.Finite  = (*Problem)(nil)
+	_ domain.Scored  = (*Problem)(nil)
+)
+
+// work is what one call computes in.
+type work struct {
+	next, after []float64 // state and context after an action
+	m, j        []float64
+	s, c, u     []complex128
+	out         []complex128 // objectives or margins
+	dual        *dualWork
+	program     program
+}
+
+// dualWork is what StepDual is given by the other two, which callers give dual numbers.
+type dualWork struct{ next, after []complex128 }
+
+func (p *Problem) newWork() any {
+	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
+	return &work{
+		next: make([]float64, ns), after: make([]float64, nc), m: make([]float64, nm), j: make([]float64, nj),
+		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
+		dual:    &dualWork{make([]complex128, ns), make([]complex128, nc)},
+		program: newProgram(nu, nm),
+	}
+}
+
+func (p *Problem) borrow() *work { return p.works.Get().(*work) }
+
+// Spec implements domain.Problem, as do the methods below.
+func (p *Problem) Spec() *domain.Spec { return &p.spec }
+
+// Base is Rest.
+func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }
+
+// Fallback is Rest.
+func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
+
+// Step is the system's, and the clock's.
+func (p *Problem) Step(s, c, u, sNext, cNext []float64) {
+	copy(cNext, c)
+	p.system.Real.Step(s, c, u, sNext, cNext)
+	cNext[p.clock] = c[p.clock] + 1/float64(p.spec.Steps)
+}
+
+// StepDual is Step with derivatives.
+func (p *Problem) StepDual(s, c, u, sNext, cNext []complex128) {
+	copy(cNext, c)
+	p.system.Dual.Step(s, c, u, sNext, cNext)
+	cNext[p.clock] = c[p.clock] + complex(1/float64(p.spec.Steps), 0)
+}
+
+// Objectives evaluates the dynamics once, as do Margins and Score.
+func (p *Problem) Objectives(s, u, c, j []float64) {
+	w := p.borrow()
+	p.Step(s, c, u, w.next, w.after)
+	p.system.Real.Objectives(s, c, u, w.next, j)
+	p.works.Put(w)
+}
+
+// ObjectivesDual is Objectives with derivatives.
+func (p *Problem) ObjectivesDual(s, u, c, j []complex128) {
+	w := p.borrow()
+	p.objectivesDual(w, s, u, c, j)
+	p.works.Put(w)
+}
+
+func (p *Problem) objectivesDual(w *work, s, u, c, j []complex128) {
+	p.StepDual(s, c, u, w.dual.next, w.dual.after)
+	p.system.Dual.Objectives(s, c, u, w.dual.next, j)
+}
+
+// Margins are the system's.
+func (p *Problem) Margins(s, c, u, m []float64) {
+	if len(m) == 0 {
+		return
+	}
+	w := p.borrow()
+	p.margins(w, s, c, u, m)
+	p.works.Put(w)
+}
+
+func (p *Problem) margins(w *work, s, c, u, m []float64) {
+	p.Step(s, c, u, w.next, w.after)
+	p.system.Real.Margins(s, c, u, w.next, m)
+}
+
+// MarginsDual is Margins with derivatives.
+func (p *Problem) MarginsDual(s, c, u, m []complex128) {
+	if len(m) == 0 {
+		return
+	}
+	w := p.borrow()
+	p.marginsDual(w, s, c, u, m)
+	p.works.Put(w)
+}
+
+func (p *Problem) marginsDual(w *work, s, c, u, m []complex128) {
+	p.StepDual(s, c, u, w.dual.next, w.dual.after)
+	p.system.Dual.Margins(s, c, u, w.dual.next, m)
+}
+
+// Score implements domain.Scored.
+func (p *Problem) Score(s, c, u, j, m []float64) {
+	w := p.borrow()
+	p.Step(s, c, u, w.next, w.after)
+	p.system.Real.Objectives(s, c, u, w.next, j)
+	if len(m) > 0 {
+		p.system.Real.Margins(s, c, u, w.next, m)
+	}
+	p.works.Put(w)
+}
+
+// Gradient differentiates the objectives once for each entry of s and u.
+func (p *Problem) Gradient(s, u, c, sigma, gs, gu []float64) {
+	w := p.borrow()
+	widen(w.s, s)
+	widen(w.u, u)
+	widen(w.c, c)
+	j := w.out[:len(sigma)]
+	for _, by := range [2]struct {
+		at []complex128
+		g  []float64
+	}{{w.s, gs}, {w.u, gu}} {
+		for i, v := range by.at {
+			by.at[i] = dual.Seed(real(v), 1)
+			p.objectivesDual(w, w.s, w.u, w.c, j)
+			by.at[i] = v
+			sum := 0.0
+			for k, x := range j {
+				sum += sigma[k] * dual.Derivative(x)
+			}
+			by.g[i] = sum
+		}
+	}
+	p.works.Put(w)
+}
+
+// widen writes numbers as dual ones that do not vary.
+func widen(to []complex128, from []float64) {
+	for i, v := range from {
+		to[i] = complex(v, 0)
+	}
+}
+
+// Indicators depend on the state alone: what doing nothing would cost.
+func (p *Problem) Indicators(s, _, c, delta []float64) {
+	if p.system.Urgency != nil {
+		p.system.Urgency(s, c, delta)
+		return
+	}
+	p.Objectives(s, p.system.Rest, c, delta)
+	for i, j := range delta {
+		j = math.Max(0, j)
+		delta[i] = j / (j + p.system.ObjectiveScale[i])
+	}
+}
+
+// Remaining implements domain.Finite by the clock.
+func (p *Problem) Remaining(c []float64) int {
+	steps := p.spec.Steps
+	return max(1, steps-int(math.Round(c[p.clock]*float64(steps))))
+}
+
+// Failed reports whether a state is lost.
+func (p *Problem) Failed(s, c []float64) bool { return p.system.Failed != nil && p.system.Failed(s, c) }
+
+// specOf is the Spec, with the defaults that follow from the sizes.
+func (y *System) specOf() domain.Spec {
+	measured, scenarios := len(y.State), max(5, len(y.Scenario))
+	inputs := measured + len(y.Context)
+	hidden := 64
+	if inputs > 8 {
+		hidden = 128
+	}
+	t := y.Training
+	fill(&t.Latent, min(max(8, inputs), 24))
+	fill(&t.Hidden, hidden)
+	fill(&t.Scenarios, 120*scenarios)
+	fill(&t.Weights, 2)
+	fill(&t.ManifoldEpochs, 120)
+	fill(&t.RolloutEpochs, 10)
+	fill(&t.Batch, 256)
+	fill(&t.LearningRate, 2e-3)
+	fill(&t.SpectralBound, 20)
+	fill(&t.Codes, 4000)
+	fill(&t.LocalNeighbours, 8)
+	v := y.Navigation
+	fill(&v.LatentStep, 0.005)
+	fill(&v.VMax, 1)
+	fill(&v.Epsilon, 0.1)
+	fill(&v.MetricLambda, 1e-3)
+	fill(&v.TopK, min(2, measured))
+	fill(&v.LieGain, 0.1)
+	fill(&v.LieScale, 0.1)
+	fill(&v.RetractionMix, 0.5)
+	fill(&v.Smoothing, 0.3)
+	fill(&v.PriorityFilter, 1)
+	fill(&v.Neighbours, 8)
+	semantic := y.Semantic
+	if semantic.K == nil {
+		semantic.K = slices.Repeat([]float64{3}, len(y.Objectives))
+	}
+	if semantic.Epsilon == nil {
+		semantic.Epsilon = slices.Repeat([]float64{1}, len(y.Objectives))
+	}
+	fill(&semantic.Rho, 1)
+	tolerance := y.MarginTolerance
+	fill(&tolerance, 1e-9)
+	return domain.Spec{
+		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: y.Margins,
+		Context: append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
+		Plan:    1, Steps: y.Steps, StepSeconds: y.StepSeconds,
+		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
+	}
+}
+
+// clockName is that of the context's last entry.
+const clockName = "clock"
+
+// fill replaces a zero value by its default.
+func fill[V comparable](v *V, with V) {
+	var zero V
+	if *v == zero {
+		*v = with
+	}
+}

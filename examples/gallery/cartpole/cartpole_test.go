@@ -1,0 +1,15 @@
+package cartpole
+
+import (
+	"testing"
+
+	"github.com/gpc-engine/gpc/domaintest"
+)
+
+func TestContract(t *testing.T) {
+	c, err := Case()
+	if err != nil {
+		t.Fatal(err)
+	}
+	domaintest.Run(t, c)
+}

@@ -1,0 +1,20 @@
+// Command gpc-gallery is the gpc command line with the systems of the gallery.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/examples/gallery"
+)
+
+func main() {
+	cases, err := gallery.Cases()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gpc-gallery:", err)
+		os.Exit(1)
+	}
+	os.Exit(cli.Main(&cli.App{Name: "gpc-gallery", Catalogue: gpc.Catalogue{Cases: cases}}))
+}
