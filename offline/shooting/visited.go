@@ -1,7 +1,6 @@
 package shooting
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -66,10 +65,10 @@ func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference
 	if len(plan) == steps {
 		best, err = s.Minimise(state, ctx, steps, pref, domain.WeightedSum, seed, plan)
 	}
-	if errors.Is(err, domain.ErrNotConverged) || errors.Is(err, domain.ErrInfeasible) {
+	if unsolved(err) {
 		best, err = s.Minimise(state, ctx, steps, pref, domain.WeightedSum, seed)
 	}
-	if errors.Is(err, domain.ErrNotConverged) || errors.Is(err, domain.ErrInfeasible) {
+	if unsolved(err) {
 		return nil, nil
 	}
 	return best, err
