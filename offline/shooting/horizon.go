@@ -24,9 +24,12 @@ func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference)
 // bring to convergence is solved again from the Solver's own starts; the last resort is
 // the decision before, one on, and before there is one the problem's fallback.
 func (s *Solver) NewHorizon(iterations int) domain.Horizon {
-	h := &horizon{cold: Solver{problem: s.problem, axes: s.axes, initial: s.initial, opt: s.opt}}
-	h.cold.opt.Iterations = cmp.Or(iterations, s.opt.Iterations)
-	h.warm = Solver{problem: s.problem, axes: s.axes, initial: s.initial, opt: h.cold.opt}
+	h := &horizon{}
+	for _, own := range []*Solver{&h.warm, &h.cold} {
+		own.problem, own.axes, own.initial, own.opt = s.problem, s.axes, s.initial, s.opt
+		own.workspaces.New = s.workspaces.New
+		own.opt.Iterations = cmp.Or(iterations, s.opt.Iterations)
+	}
 	h.warm.opt.Starts = 1
 	return h
 }
