@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -26,23 +27,27 @@ var (
 
 // work is what one call computes in.
 type work struct {
-	next, after []float64 // state and context after an action
-	m, j        []float64
-	s, c, u     []complex128
-	out         []complex128 // objectives or margins
-	dual        *dualWork
-	program     program
+	real    path[float64]
+	dual    path[complex128]
+	m       []float64
+	s, c, u []complex128 // inputs of derivatives
+	out     []complex128 // objectives or margins
+	program program
 }
 
-// dualWork is what StepDual is given by the other two, which callers give dual numbers.
-type dualWork struct{ next, after []complex128 }
+// path is where a function of the system is evaluated: the states and contexts after an
+// action, and after an action of the escape.
+type path[T dual.Scalar] struct{ next, after, beyond, then, escape []T }
+
+func newPath[T dual.Scalar](ns, nc, nu int) path[T] {
+	return path[T]{make([]T, ns), make([]T, nc), make([]T, ns), make([]T, nc), make([]T, nu)}
+}
 
 func (p *Problem) newWork() any {
 	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
 	return &work{
-		next: make([]float64, ns), after: make([]float64, nc), m: make([]float64, nm), j: make([]float64, nj),
+		real: newPath[float64](ns, nc, nu), dual: newPath[complex128](ns, nc, nu), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
-		dual:    &dualWork{make([]complex128, ns), make([]complex128, nc)},
 		program: newProgram(nu, nm),
 	}
 }
@@ -58,78 +63,91 @@ func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }
 // Fallback is Rest.
 func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
 
+// advance is a step of the system and of the clock.
+func advance[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+	copy(cNext, c)
+	of.Step(s, c, u, sNext, cNext)
+	cNext[p.clock] = c[p.clock] + dual.Const[T](1/float64(p.spec.Steps))
+}
+
+// costOf is the objectives of an action, whose state after it is left in w.
+func costOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, u, c, j []T) {
+	advance(p, of, s, c, u, w.next, w.after)
+	of.Objectives(s, c, u, w.next, j)
+}
+
+// limitsOf is the margins of an action that has led to w.next, then those of the escape from
+// there.
+func limitsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+	n := len(p.system.Margins)
+	if n == 0 {
+		return
+	}
+	of.Margins(s, c, u, w.next, m[:n])
+	if of.Escape == nil {
+		return
+	}
+	s, c, sNext, cNext := w.next, w.after, w.beyond, w.then
+	for m = m[n:]; len(m) > 0; m = m[n:] {
+		of.Escape(s, c, w.escape)
+		for i, a := range p.spec.Action {
+			if a.Bounded() {
+				w.escape[i] = dual.Max(dual.Const[T](a.Lo), dual.Min(dual.Const[T](a.Hi), w.escape[i]))
+			}
+		}
+		advance(p, of, s, c, w.escape, sNext, cNext)
+		of.Margins(s, c, w.escape, sNext, m[:n])
+		s, c, sNext, cNext = sNext, cNext, s, c
+	}
+}
+
+// marginsOf is limitsOf after a step.
+func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+	advance(p, of, s, c, u, w.next, w.after)
+	limitsOf(p, of, w, s, c, u, m)
+}
+
 // Step is the system's, and the clock's.
 func (p *Problem) Step(s, c, u, sNext, cNext []float64) {
-	copy(cNext, c)
-	p.system.Real.Step(s, c, u, sNext, cNext)
-	cNext[p.clock] = c[p.clock] + 1/float64(p.spec.Steps)
+	advance(p, &p.system.Real, s, c, u, sNext, cNext)
 }
 
-// StepDual is Step with derivatives.
+// StepDual is Step with derivatives, as the methods named so below are of others.
 func (p *Problem) StepDual(s, c, u, sNext, cNext []complex128) {
-	copy(cNext, c)
-	p.system.Dual.Step(s, c, u, sNext, cNext)
-	cNext[p.clock] = c[p.clock] + complex(1/float64(p.spec.Steps), 0)
+	advance(p, &p.system.Dual, s, c, u, sNext, cNext)
 }
 
-// Objectives evaluates the dynamics once, as do Margins and Score.
+// Objectives evaluates the dynamics once.
 func (p *Problem) Objectives(s, u, c, j []float64) {
 	w := p.borrow()
-	p.Step(s, c, u, w.next, w.after)
-	p.system.Real.Objectives(s, c, u, w.next, j)
+	costOf(p, &p.system.Real, &w.real, s, u, c, j)
 	p.works.Put(w)
 }
 
-// ObjectivesDual is Objectives with derivatives.
 func (p *Problem) ObjectivesDual(s, u, c, j []complex128) {
 	w := p.borrow()
-	p.objectivesDual(w, s, u, c, j)
+	costOf(p, &p.system.Dual, &w.dual, s, u, c, j)
 	p.works.Put(w)
 }
 
-func (p *Problem) objectivesDual(w *work, s, u, c, j []complex128) {
-	p.StepDual(s, c, u, w.dual.next, w.dual.after)
-	p.system.Dual.Objectives(s, c, u, w.dual.next, j)
-}
-
-// Margins are the system's.
+// Margins evaluates the dynamics once, and once for each step of the escape.
 func (p *Problem) Margins(s, c, u, m []float64) {
-	if len(m) == 0 {
-		return
-	}
 	w := p.borrow()
-	p.margins(w, s, c, u, m)
+	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
 	p.works.Put(w)
 }
 
-func (p *Problem) margins(w *work, s, c, u, m []float64) {
-	p.Step(s, c, u, w.next, w.after)
-	p.system.Real.Margins(s, c, u, w.next, m)
-}
-
-// MarginsDual is Margins with derivatives.
 func (p *Problem) MarginsDual(s, c, u, m []complex128) {
-	if len(m) == 0 {
-		return
-	}
 	w := p.borrow()
-	p.marginsDual(w, s, c, u, m)
+	marginsOf(p, &p.system.Dual, &w.dual, s, c, u, m)
 	p.works.Put(w)
 }
 
-func (p *Problem) marginsDual(w *work, s, c, u, m []complex128) {
-	p.StepDual(s, c, u, w.dual.next, w.dual.after)
-	p.system.Dual.Margins(s, c, u, w.dual.next, m)
-}
-
-// Score implements domain.Scored.
+// Score implements domain.Scored: both, for one step fewer.
 func (p *Problem) Score(s, c, u, j, m []float64) {
 	w := p.borrow()
-	p.Step(s, c, u, w.next, w.after)
-	p.system.Real.Objectives(s, c, u, w.next, j)
-	if len(m) > 0 {
-		p.system.Real.Margins(s, c, u, w.next, m)
-	}
+	costOf(p, &p.system.Real, &w.real, s, u, c, j)
+	limitsOf(p, &p.system.Real, &w.real, s, c, u, m)
 	p.works.Put(w)
 }
 
@@ -146,7 +164,7 @@ func (p *Problem) Gradient(s, u, c, sigma, gs, gu []float64) {
 	}{{w.s, gs}, {w.u, gu}} {
 		for i, v := range by.at {
 			by.at[i] = dual.Seed(real(v), 1)
-			p.objectivesDual(w, w.s, w.u, w.c, j)
+			costOf(p, &p.system.Dual, &w.dual, w.s, w.u, w.c, j)
 			by.at[i] = v
 			sum := 0.0
 			for k, x := range j {
@@ -229,8 +247,15 @@ func (y *System) specOf() domain.Spec {
 	fill(&semantic.Rho, 1)
 	tolerance := y.MarginTolerance
 	fill(&tolerance, 1e-9)
+	limits := slices.Clone(y.Margins)
+	for k := range y.EscapeSteps {
+		for _, v := range y.Margins {
+			v.Name = fmt.Sprintf("%s+%d", v.Name, k+1)
+			limits = append(limits, v)
+		}
+	}
 	return domain.Spec{
-		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: y.Margins,
+		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
 		Context: append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
 		Plan:    1, Steps: y.Steps, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
