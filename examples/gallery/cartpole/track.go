@@ -34,6 +34,3 @@ func Track() equations.System {
 	y.Real, y.Dual = trackFunctions[float64](), trackFunctions[complex128]()
 	return y
 }
-
-// TrackCase is Track with its solver and plant.
-func TrackCase() (domain.Case, error) { return Track().Case() }

@@ -135,7 +135,3 @@ func System(free int) equations.System {
 	}
 	return y
 }
-
-// Case9 has one free mass and 9 states, Case21 three and 21.
-func Case9() (domain.Case, error)  { return System(1).Case() }
-func Case21() (domain.Case, error) { return System(3).Case() }

@@ -88,6 +88,3 @@ func System() equations.System {
 		Rest: []float64{20, -2000},
 	}
 }
-
-// Case is the system with its solver and plant.
-func Case() (domain.Case, error) { return System().Case() }

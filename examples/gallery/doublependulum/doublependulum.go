@@ -120,6 +120,3 @@ func System() equations.System {
 		Solver: shooting.Options{Starts: 4, Iterations: 400},
 	}
 }
-
-// Case is the system with its solver and plant.
-func Case() (domain.Case, error) { return System().Case() }

@@ -114,6 +114,3 @@ func System() equations.System {
 		Real: functions[float64](), Dual: functions[complex128](),
 	}
 }
-
-// Case is the system with its solver and plant.
-func Case() (domain.Case, error) { return System().Case() }
