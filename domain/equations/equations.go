@@ -40,8 +40,9 @@ type Of[T dual.Scalar] struct {
 	Objectives func(s, c, u, sNext, j []T)
 	// Margins writes every limit, ≥ 0 where it is kept; nil where there are none.
 	Margins func(s, c, u, sNext, m []T)
-	// Escape, optional, writes an action that leads away from the limits, such as braking;
-	// it is clipped to the box. The limits then are those of the action and of EscapeSteps
+	// Escape, optional, writes an action that leads away from the limits, such as braking. It
+	// is clipped to the box, but a solver converges better where it stays inside smoothly, as
+	// by dual.Tanh. The limits then are those of the action and of EscapeSteps
 	// steps of the escape after it, so that whoever keeps them can go on keeping them: by
 	// the escape. Use it where one step ahead is too late.
 	Escape func(s, c, u []T)

@@ -35,18 +35,48 @@ type work struct {
 	program program
 }
 
-// path is where a function of the system is evaluated: the states and contexts after an
-// action, and after an action of the escape.
-type path[T dual.Scalar] struct{ next, after, beyond, then, escape []T }
+// path is where the functions of the system are evaluated. It remembers the last step: who
+// asks for a step asks for its objectives and margins next.
+type path[T dual.Scalar] struct {
+	s, c, u, next, after []T // the step
+	stepped              bool
+	states, contexts     [2][]T // along the escape
+	escape               []T
+	same                 func(a, b []T) bool
+}
 
-func newPath[T dual.Scalar](ns, nc, nu int) path[T] {
-	return path[T]{make([]T, ns), make([]T, nc), make([]T, ns), make([]T, nc), make([]T, nu)}
+func newPath[T dual.Scalar](ns, nc, nu int, same func(a, b []T) bool) path[T] {
+	row := func(n int) []T { return make([]T, n) }
+	return path[T]{
+		s: row(ns), c: row(nc), u: row(nu), next: row(ns), after: row(nc),
+		states: [2][]T{row(ns), row(ns)}, contexts: [2][]T{row(nc), row(nc)}, escape: row(nu), same: same,
+	}
+}
+
+// sameBits reports whether numbers are the same bit by bit: an arctangent may tell the
+// zeros apart.
+func sameBits(a, b []float64) bool {
+	for i, v := range a {
+		if math.Float64bits(v) != math.Float64bits(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameDualBits(a, b []complex128) bool {
+	for i, v := range a {
+		if math.Float64bits(real(v)) != math.Float64bits(real(b[i])) || math.Float64bits(imag(v)) != math.Float64bits(imag(b[i])) {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *Problem) newWork() any {
 	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
 	return &work{
-		real: newPath[float64](ns, nc, nu), dual: newPath[complex128](ns, nc, nu), m: make([]float64, nm),
+		real: newPath(ns, nc, nu, sameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
 		program: newProgram(nu, nm),
 	}
@@ -70,54 +100,67 @@ func advance[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
 	cNext[p.clock] = c[p.clock] + dual.Const[T](1/float64(p.spec.Steps))
 }
 
-// costOf is the objectives of an action, whose state after it is left in w.
-func costOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, u, c, j []T) {
+// take is the step of an action, into w.next and w.after.
+func take[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u []T) {
+	if w.stepped && w.same(w.s, s) && w.same(w.c, c) && w.same(w.u, u) {
+		return
+	}
+	copy(w.s, s)
+	copy(w.c, c)
+	copy(w.u, u)
+	w.stepped = false // until it is, whatever the system's function does
 	advance(p, of, s, c, u, w.next, w.after)
+	w.stepped = true
+}
+
+// costOf is the objectives of an action.
+func costOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, u, c, j []T) {
+	take(p, of, w, s, c, u)
 	of.Objectives(s, c, u, w.next, j)
 }
 
-// limitsOf is the margins of an action that has led to w.next, then those of the escape from
-// there.
-func limitsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+// marginsOf is the margins of an action, then those of the escape from the state after it.
+func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
 	n := len(p.system.Margins)
 	if n == 0 {
 		return
 	}
+	take(p, of, w, s, c, u)
 	of.Margins(s, c, u, w.next, m[:n])
-	if of.Escape == nil {
-		return
-	}
-	s, c, sNext, cNext := w.next, w.after, w.beyond, w.then
-	for m = m[n:]; len(m) > 0; m = m[n:] {
+	s, c = w.next, w.after
+	for k := range p.system.EscapeSteps {
 		of.Escape(s, c, w.escape)
 		for i, a := range p.spec.Action {
 			if a.Bounded() {
 				w.escape[i] = dual.Max(dual.Const[T](a.Lo), dual.Min(dual.Const[T](a.Hi), w.escape[i]))
 			}
 		}
+		sNext, cNext := w.states[k%2], w.contexts[k%2]
 		advance(p, of, s, c, w.escape, sNext, cNext)
-		of.Margins(s, c, w.escape, sNext, m[:n])
-		s, c, sNext, cNext = sNext, cNext, s, c
+		of.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
+		s, c = sNext, cNext
 	}
-}
-
-// marginsOf is limitsOf after a step.
-func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
-	advance(p, of, s, c, u, w.next, w.after)
-	limitsOf(p, of, w, s, c, u, m)
 }
 
 // Step is the system's, and the clock's.
 func (p *Problem) Step(s, c, u, sNext, cNext []float64) {
-	advance(p, &p.system.Real, s, c, u, sNext, cNext)
+	w := p.borrow()
+	take(p, &p.system.Real, &w.real, s, c, u)
+	copy(sNext, w.real.next)
+	copy(cNext, w.real.after)
+	p.works.Put(w)
 }
 
 // StepDual is Step with derivatives, as the methods named so below are of others.
 func (p *Problem) StepDual(s, c, u, sNext, cNext []complex128) {
-	advance(p, &p.system.Dual, s, c, u, sNext, cNext)
+	w := p.borrow()
+	take(p, &p.system.Dual, &w.dual, s, c, u)
+	copy(sNext, w.dual.next)
+	copy(cNext, w.dual.after)
+	p.works.Put(w)
 }
 
-// Objectives evaluates the dynamics once.
+// Objectives evaluates the dynamics once, where the last call did not.
 func (p *Problem) Objectives(s, u, c, j []float64) {
 	w := p.borrow()
 	costOf(p, &p.system.Real, &w.real, s, u, c, j)
@@ -130,7 +173,7 @@ func (p *Problem) ObjectivesDual(s, u, c, j []complex128) {
 	p.works.Put(w)
 }
 
-// Margins evaluates the dynamics once, and once for each step of the escape.
+// Margins evaluates the dynamics as Objectives does, and once for each step of the escape.
 func (p *Problem) Margins(s, c, u, m []float64) {
 	w := p.borrow()
 	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
@@ -143,11 +186,11 @@ func (p *Problem) MarginsDual(s, c, u, m []complex128) {
 	p.works.Put(w)
 }
 
-// Score implements domain.Scored: both, for one step fewer.
+// Score implements domain.Scored by both.
 func (p *Problem) Score(s, c, u, j, m []float64) {
 	w := p.borrow()
 	costOf(p, &p.system.Real, &w.real, s, u, c, j)
-	limitsOf(p, &p.system.Real, &w.real, s, c, u, m)
+	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
 	p.works.Put(w)
 }
 
