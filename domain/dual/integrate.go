@@ -25,15 +25,15 @@ func borrow[T Scalar](n int) (pool *sync.Pool, lent *[]T) {
 	return pool, lent
 }
 
-// RK4 writes into next the state that ṡ = ode(s, c, u) leads to from s after the given
-// seconds, with c and u held, in substeps equal steps of the classical Runge–Kutta method
+// RK4 writes into next the state that ṡ = ode(s, c, u) leads to from s after
+// span, in the unit of time of the ode, with c and u held, in substeps equal steps of the classical Runge–Kutta method
 // of order 4. next does not overlap s.
-func RK4[T Scalar](ode func(s, c, u, ds []T), s, c, u, next []T, seconds float64, substeps int) {
+func RK4[T Scalar](ode func(s, c, u, ds []T), s, c, u, next []T, span float64, substeps int) {
 	n := len(s)
 	pool, lent := borrow[T](3 * n)
 	defer pool.Put(lent)
 	at, slope, sum := (*lent)[:n], (*lent)[n:2*n], (*lent)[2*n:]
-	h := Const[T](seconds / float64(substeps))
+	h := Const[T](span / float64(substeps))
 	copy(next, s)
 	for range substeps {
 		ode(next, c, u, slope)
@@ -71,7 +71,7 @@ const (
 // Newton's method, whose derivatives are the ode's own: it is the instantiation at
 // complex128 whatever T is. The derivative of the result is that of the exact solution of
 // the stages. Where Newton's method does not converge, next is NaN.
-func Radau[T Scalar](ode func(s, c, u, ds []complex128), s, c, u, next []T, seconds float64, substeps int) {
+func Radau[T Scalar](ode func(s, c, u, ds []complex128), s, c, u, next []T, span float64, substeps int) {
 	n, m := len(s), 2*len(s)
 	pool, lent := borrow[complex128](2*n + 2*(len(c)+len(u)))
 	defer pool.Put(lent)
@@ -88,7 +88,7 @@ func Radau[T Scalar](ode func(s, c, u, ds []complex128), s, c, u, next []T, seco
 	defer reals.Put(lentReals)
 	a, rest := (*lentReals)[:m*m], (*lentReals)[m*m:]
 	stage, r, from := rest[:m], rest[m:2*m], rest[2*m:]
-	h := seconds / float64(substeps)
+	h := span / float64(substeps)
 
 	// newton writes the matrix of the stages' equations, and the residual negated.
 	newton := func() {

@@ -16,9 +16,8 @@
 //	func margins[T dual.Scalar](_, _, _, sNext, m []T) { m[0] = 2 - sNext[1] }
 //	func of[T dual.Scalar]() equations.Of[T] { return equations.Of[T]{step[T], objectives[T], margins[T]} }
 //
-// Choose the margins so that looking one step ahead is enough: where a kept limit can lead
-// to a state in which no action keeps it, the margin has to leave the room that stopping
-// takes.
+// Looking one step ahead has to be enough: where a kept limit can lead to a state in which
+// no action keeps it, let the margin leave the room that stopping takes, or write Escape.
 package equations
 
 import (
@@ -41,6 +40,12 @@ type Of[T dual.Scalar] struct {
 	Objectives func(s, c, u, sNext, j []T)
 	// Margins writes every limit, ≥ 0 where it is kept; nil where there are none.
 	Margins func(s, c, u, sNext, m []T)
+	// Escape, optional, writes an action that leads away from the limits, such as braking. It
+	// is clipped to the box, but a solver converges better where it stays inside smoothly, as
+	// by dual.Tanh. The limits then are those of the action and of EscapeSteps
+	// steps of the escape after it, so that whoever keeps them can go on keeping them: by
+	// the escape. Use it where one step ahead is too late.
+	Escape func(s, c, u []T)
 }
 
 // System is a controlled system. What is not marked as optional has to be there.
@@ -63,6 +68,9 @@ type System struct {
 	Dual Of[complex128]
 
 	// Optional from here on.
+
+	// EscapeSteps is how many steps of Escape lead to where the limits are kept for good.
+	EscapeSteps int
 
 	// Failed says that a state is lost, such as a fall, whatever the margins are.
 	Failed func(s, c []float64) bool

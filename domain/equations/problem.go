@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -26,23 +27,57 @@ var (
 
 // work is what one call computes in.
 type work struct {
-	next, after []float64 // state and context after an action
-	m, j        []float64
-	s, c, u     []complex128
-	out         []complex128 // objectives or margins
-	dual        *dualWork
-	program     program
+	real    path[float64]
+	dual    path[complex128]
+	m       []float64
+	s, c, u []complex128 // inputs of derivatives
+	out     []complex128 // objectives or margins
+	program program
 }
 
-// dualWork is what StepDual is given by the other two, which callers give dual numbers.
-type dualWork struct{ next, after []complex128 }
+// path is where the functions of the system are evaluated. It remembers the last step: who
+// asks for a step asks for its objectives and margins next.
+type path[T dual.Scalar] struct {
+	s, c, u, next, after []T // the step
+	stepped              bool
+	states, contexts     [2][]T // along the escape
+	escape               []T
+	same                 func(a, b []T) bool
+}
+
+func newPath[T dual.Scalar](ns, nc, nu int, same func(a, b []T) bool) path[T] {
+	row := func(n int) []T { return make([]T, n) }
+	return path[T]{
+		s: row(ns), c: row(nc), u: row(nu), next: row(ns), after: row(nc),
+		states: [2][]T{row(ns), row(ns)}, contexts: [2][]T{row(nc), row(nc)}, escape: row(nu), same: same,
+	}
+}
+
+// sameBits reports whether numbers are the same bit by bit: an arctangent may tell the
+// zeros apart.
+func sameBits(a, b []float64) bool {
+	for i, v := range a {
+		if math.Float64bits(v) != math.Float64bits(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameDualBits(a, b []complex128) bool {
+	for i, v := range a {
+		if math.Float64bits(real(v)) != math.Float64bits(real(b[i])) || math.Float64bits(imag(v)) != math.Float64bits(imag(b[i])) {
+			return false
+		}
+	}
+	return true
+}
 
 func (p *Problem) newWork() any {
 	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
 	return &work{
-		next: make([]float64, ns), after: make([]float64, nc), m: make([]float64, nm), j: make([]float64, nj),
+		real: newPath(ns, nc, nu, sameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
-		dual:    &dualWork{make([]complex128, ns), make([]complex128, nc)},
 		program: newProgram(nu, nm),
 	}
 }
@@ -58,78 +93,104 @@ func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }
 // Fallback is Rest.
 func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
 
+// advance is a step of the system and of the clock.
+func advance[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+	copy(cNext, c)
+	of.Step(s, c, u, sNext, cNext)
+	cNext[p.clock] = c[p.clock] + dual.Const[T](1/float64(p.spec.Steps))
+}
+
+// take is the step of an action, into w.next and w.after.
+func take[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u []T) {
+	if w.stepped && w.same(w.s, s) && w.same(w.c, c) && w.same(w.u, u) {
+		return
+	}
+	copy(w.s, s)
+	copy(w.c, c)
+	copy(w.u, u)
+	w.stepped = false // until it is, whatever the system's function does
+	advance(p, of, s, c, u, w.next, w.after)
+	w.stepped = true
+}
+
+// costOf is the objectives of an action.
+func costOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, u, c, j []T) {
+	take(p, of, w, s, c, u)
+	of.Objectives(s, c, u, w.next, j)
+}
+
+// marginsOf is the margins of an action, then those of the escape from the state after it.
+func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+	n := len(p.system.Margins)
+	if n == 0 {
+		return
+	}
+	take(p, of, w, s, c, u)
+	of.Margins(s, c, u, w.next, m[:n])
+	s, c = w.next, w.after
+	for k := range p.system.EscapeSteps {
+		of.Escape(s, c, w.escape)
+		for i, a := range p.spec.Action {
+			if a.Bounded() {
+				w.escape[i] = dual.Max(dual.Const[T](a.Lo), dual.Min(dual.Const[T](a.Hi), w.escape[i]))
+			}
+		}
+		sNext, cNext := w.states[k%2], w.contexts[k%2]
+		advance(p, of, s, c, w.escape, sNext, cNext)
+		of.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
+		s, c = sNext, cNext
+	}
+}
+
 // Step is the system's, and the clock's.
 func (p *Problem) Step(s, c, u, sNext, cNext []float64) {
-	copy(cNext, c)
-	p.system.Real.Step(s, c, u, sNext, cNext)
-	cNext[p.clock] = c[p.clock] + 1/float64(p.spec.Steps)
+	w := p.borrow()
+	take(p, &p.system.Real, &w.real, s, c, u)
+	copy(sNext, w.real.next)
+	copy(cNext, w.real.after)
+	p.works.Put(w)
 }
 
-// StepDual is Step with derivatives.
+// StepDual is Step with derivatives, as the methods named so below are of others.
 func (p *Problem) StepDual(s, c, u, sNext, cNext []complex128) {
-	copy(cNext, c)
-	p.system.Dual.Step(s, c, u, sNext, cNext)
-	cNext[p.clock] = c[p.clock] + complex(1/float64(p.spec.Steps), 0)
+	w := p.borrow()
+	take(p, &p.system.Dual, &w.dual, s, c, u)
+	copy(sNext, w.dual.next)
+	copy(cNext, w.dual.after)
+	p.works.Put(w)
 }
 
-// Objectives evaluates the dynamics once, as do Margins and Score.
+// Objectives evaluates the dynamics once, where the last call did not.
 func (p *Problem) Objectives(s, u, c, j []float64) {
 	w := p.borrow()
-	p.Step(s, c, u, w.next, w.after)
-	p.system.Real.Objectives(s, c, u, w.next, j)
+	costOf(p, &p.system.Real, &w.real, s, u, c, j)
 	p.works.Put(w)
 }
 
-// ObjectivesDual is Objectives with derivatives.
 func (p *Problem) ObjectivesDual(s, u, c, j []complex128) {
 	w := p.borrow()
-	p.objectivesDual(w, s, u, c, j)
+	costOf(p, &p.system.Dual, &w.dual, s, u, c, j)
 	p.works.Put(w)
 }
 
-func (p *Problem) objectivesDual(w *work, s, u, c, j []complex128) {
-	p.StepDual(s, c, u, w.dual.next, w.dual.after)
-	p.system.Dual.Objectives(s, c, u, w.dual.next, j)
-}
-
-// Margins are the system's.
+// Margins evaluates the dynamics as Objectives does, and once for each step of the escape.
 func (p *Problem) Margins(s, c, u, m []float64) {
-	if len(m) == 0 {
-		return
-	}
 	w := p.borrow()
-	p.margins(w, s, c, u, m)
+	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
 	p.works.Put(w)
 }
 
-func (p *Problem) margins(w *work, s, c, u, m []float64) {
-	p.Step(s, c, u, w.next, w.after)
-	p.system.Real.Margins(s, c, u, w.next, m)
-}
-
-// MarginsDual is Margins with derivatives.
 func (p *Problem) MarginsDual(s, c, u, m []complex128) {
-	if len(m) == 0 {
-		return
-	}
 	w := p.borrow()
-	p.marginsDual(w, s, c, u, m)
+	marginsOf(p, &p.system.Dual, &w.dual, s, c, u, m)
 	p.works.Put(w)
 }
 
-func (p *Problem) marginsDual(w *work, s, c, u, m []complex128) {
-	p.StepDual(s, c, u, w.dual.next, w.dual.after)
-	p.system.Dual.Margins(s, c, u, w.dual.next, m)
-}
-
-// Score implements domain.Scored.
+// Score implements domain.Scored by both.
 func (p *Problem) Score(s, c, u, j, m []float64) {
 	w := p.borrow()
-	p.Step(s, c, u, w.next, w.after)
-	p.system.Real.Objectives(s, c, u, w.next, j)
-	if len(m) > 0 {
-		p.system.Real.Margins(s, c, u, w.next, m)
-	}
+	costOf(p, &p.system.Real, &w.real, s, u, c, j)
+	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
 	p.works.Put(w)
 }
 
@@ -146,7 +207,7 @@ func (p *Problem) Gradient(s, u, c, sigma, gs, gu []float64) {
 	}{{w.s, gs}, {w.u, gu}} {
 		for i, v := range by.at {
 			by.at[i] = dual.Seed(real(v), 1)
-			p.objectivesDual(w, w.s, w.u, w.c, j)
+			costOf(p, &p.system.Dual, &w.dual, w.s, w.u, w.c, j)
 			by.at[i] = v
 			sum := 0.0
 			for k, x := range j {
@@ -229,8 +290,15 @@ func (y *System) specOf() domain.Spec {
 	fill(&semantic.Rho, 1)
 	tolerance := y.MarginTolerance
 	fill(&tolerance, 1e-9)
+	limits := slices.Clone(y.Margins)
+	for k := range y.EscapeSteps {
+		for _, v := range y.Margins {
+			v.Name = fmt.Sprintf("%s+%d", v.Name, k+1)
+			limits = append(limits, v)
+		}
+	}
 	return domain.Spec{
-		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: y.Margins,
+		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
 		Context: append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
 		Plan:    1, Steps: y.Steps, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,

@@ -23,8 +23,9 @@ const (
 
 // Project writes the nearest action that keeps box and margins, in the norm in which every
 // box is of one size: the box alone where that keeps the margins, else the solutions of
-// quadratic programs with the margins linearised at the last one. Where there is none, it is
-// the action of about the least violation, and false.
+// quadratic programs with the margins linearised at the last one. Where these find none it
+// is the escape's action if that keeps them, else the one of about the least violation, and
+// false.
 func (p *Problem) Project(s, c, u []float64) bool {
 	w := p.borrow()
 	defer p.works.Put(w)
@@ -34,7 +35,8 @@ func (p *Problem) Project(s, c, u []float64) bool {
 	if len(w.m) == 0 {
 		return true
 	}
-	p.margins(w, s, c, u, w.m)
+	real := &p.system.Real
+	marginsOf(p, real, &w.real, s, c, u, w.m)
 	least := lowest(w.m)
 	if least >= -p.spec.MarginTolerance {
 		return true
@@ -55,7 +57,7 @@ func (p *Problem) Project(s, c, u []float64) bool {
 			u[i] = v
 		}
 		p.clip(u)
-		p.margins(w, s, c, u, w.m)
+		marginsOf(p, real, &w.real, s, c, u, w.m)
 		now := lowest(w.m)
 		kept := now >= -p.spec.MarginTolerance
 		if kept || now > least { // a NaN is neither
@@ -64,6 +66,15 @@ func (p *Problem) Project(s, c, u []float64) bool {
 		}
 		if moved <= settled {
 			break
+		}
+	}
+	if least < -p.spec.MarginTolerance && real.Escape != nil {
+		real.Escape(s, c, u)
+		p.clip(u)
+		marginsOf(p, real, &w.real, s, c, u, w.m)
+		if now := lowest(w.m); now > least {
+			copy(q.best, u)
+			least = now
 		}
 	}
 	copy(u, q.best)
@@ -104,7 +115,7 @@ func (p *Problem) linearise(w *work, s, c, u []float64) {
 	}
 	for i, v := range w.u {
 		w.u[i] = dual.Seed(real(v), 1)
-		p.marginsDual(w, w.s, w.c, w.u, m)
+		marginsOf(p, &p.system.Dual, &w.dual, w.s, w.c, w.u, m)
 		w.u[i] = v
 		for k, x := range m {
 			d := dual.Derivative(x)

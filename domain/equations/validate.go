@@ -89,6 +89,9 @@ func (y *System) validate() error {
 	if len(y.Margins) == 0 && (y.Real.Margins != nil || y.Dual.Margins != nil) {
 		fail("there is a function Margins and the list Margins is empty, want a name for each margin")
 	}
+	if (y.Real.Escape == nil) != (y.EscapeSteps == 0) || (y.Real.Escape == nil) != (y.Dual.Escape == nil) || y.EscapeSteps < 0 {
+		fail("Real.Escape is there %t, Dual.Escape %t and EscapeSteps is %d, want both functions and at least 1 step, or none of them", y.Real.Escape != nil, y.Dual.Escape != nil, y.EscapeSteps)
+	}
 	if y.Steps < 1 {
 		fail("Steps is %d, want at least 1", y.Steps)
 	}
@@ -233,13 +236,22 @@ func (p *Problem) outputs(x []float64) ([]output, error) {
 	s, c, u := split(p, x)
 	next, after := unwritten(len(s)), slices.Clone(c)
 	j, m := unwritten(len(y.Objectives)), unwritten(len(y.Margins))
-	all := []output{{"Step", "sNext", next}, {"Objectives", "j", j}, {"Margins", "m", m}}
+	escape := make([]float64, len(u))
+	if y.Real.Escape != nil {
+		escape = unwritten(len(u))
+	}
+	all := []output{{"Step", "sNext", next}, {"Objectives", "j", j}, {"Margins", "m", m}, {"Escape", "u", escape}}
 	for k, call := range []func(){
 		func() { y.Real.Step(s, c, u, next, after) },
 		func() { y.Real.Objectives(s, c, u, next, j) },
 		func() {
 			if len(m) > 0 {
 				y.Real.Margins(s, c, u, next, m)
+			}
+		},
+		func() {
+			if y.Real.Escape != nil {
+				y.Real.Escape(s, c, escape)
 			}
 		},
 	} {
@@ -260,7 +272,7 @@ func (p *Problem) outputs(x []float64) ([]output, error) {
 }
 
 // outputsDual are the same at complex128, with the derivative along a direction.
-func (p *Problem) outputsDual(x, direction []float64) (all [4][]complex128, err error) {
+func (p *Problem) outputsDual(x, direction []float64) (all [5][]complex128, err error) {
 	y := &p.system
 	z := make([]complex128, len(x))
 	for i, v := range x {
@@ -268,18 +280,21 @@ func (p *Problem) outputsDual(x, direction []float64) (all [4][]complex128, err 
 	}
 	s, c, u := split(p, z)
 	next, after := make([]complex128, len(s)), slices.Clone(c)
-	j, m := make([]complex128, len(y.Objectives)), make([]complex128, len(y.Margins))
+	j, m, escape := make([]complex128, len(y.Objectives)), make([]complex128, len(y.Margins)), make([]complex128, len(u))
 	err = within(func() {
 		y.Dual.Step(s, c, u, next, after)
 		y.Dual.Objectives(s, c, u, next, j)
 		if len(m) > 0 {
 			y.Dual.Margins(s, c, u, next, m)
 		}
+		if y.Dual.Escape != nil {
+			y.Dual.Escape(s, c, escape)
+		}
 	})
 	if err != nil {
 		err = fmt.Errorf("a function of Dual: %w", err)
 	}
-	return [4][]complex128{next, j, m, after}, err
+	return [5][]complex128{next, j, m, escape, after}, err
 }
 
 // split views x as s, c, u.

@@ -7,14 +7,27 @@ import (
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
+	"github.com/gpc-engine/gpc/examples/gallery/chain"
+	"github.com/gpc-engine/gpc/examples/gallery/cstr"
+	"github.com/gpc-engine/gpc/examples/gallery/doublependulum"
+	"github.com/gpc-engine/gpc/examples/gallery/hvac"
+	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 )
 
-// Cases makes the case of every system, in the order of docs/gallery.md.
+// Systems are all of them, in the order of docs/gallery.md.
+func Systems() []equations.System {
+	return []equations.System{
+		cartpole.System(), cartpole.Track(), cstr.System(), doublependulum.System(), chain.System(1), chain.System(3), quadrotor.System(), hvac.System(),
+	}
+}
+
+// Cases makes the case of every system.
 func Cases() ([]domain.Case, error) {
 	var cases []domain.Case
-	for _, build := range []func() (domain.Case, error){cartpole.Case} {
-		c, err := build()
+	for _, y := range Systems() {
+		c, err := y.Case()
 		if err != nil {
 			return nil, fmt.Errorf("gallery: %w", err)
 		}

@@ -80,6 +80,3 @@ func System() equations.System {
 		Navigation: domain.Navigation{TopK: 1},
 	}
 }
-
-// Case is the system with its solver and plant.
-func Case() (domain.Case, error) { return System().Case() }

@@ -1,0 +1,36 @@
+package cartpole
+
+import (
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/domain/equations"
+)
+
+const (
+	track = 1.3 // m to either side
+	brake = 6.0 // m/s², a deceleration that the force gives whatever the pole does
+)
+
+// trackMargins are the speed limits and the room to the ends of the track that remains
+// after stopping. The position alone would be no limit for one step: at full speed the
+// cart is half a metre from rest. Braking by semi-implicit steps needs less than v²/2a, so
+// the room that a kept margin leaves is kept by braking.
+func trackMargins[T dual.Scalar](s, c, u, n, m []T) {
+	margins(s, c, u, n, m)
+	left, right := dual.Min(n[1], 0), dual.Max(n[1], 0)
+	m[2] = track + n[0] - left*left/(2*brake)
+	m[3] = track - n[0] - right*right/(2*brake)
+}
+
+func trackFunctions[T dual.Scalar]() equations.Of[T] {
+	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: trackMargins[T]}
+}
+
+// Track is the cart-pole on a track with ends.
+func Track() equations.System {
+	y := System()
+	y.Name, y.Description = "cartpole-track", "the cart-pole on a track with ends"
+	y.Margins = append(y.Margins, domain.Variable{Name: "track-", Unit: "m"}, domain.Variable{Name: "track+", Unit: "m"})
+	y.Real, y.Dual = trackFunctions[float64](), trackFunctions[complex128]()
+	return y
+}

@@ -1,0 +1,112 @@
+package gallery
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/domaintest"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/offline/shooting"
+)
+
+var adaptive = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
+
+// TestContract: the plants are the real ones; the solver's samples are of episodes of a few
+// steps.
+func TestContract(t *testing.T) {
+	for _, y := range Systems() {
+		t.Run(y.Name, func(t *testing.T) {
+			c := must.Get(y.Case())(t)
+			c.Solver = nil
+			domaintest.Run(t, c)
+			if testing.Short() {
+				return
+			}
+			y.Steps, y.Solver.Perturbed = 3, 1
+			domaintest.Run(t, must.Get(y.Case())(t))
+		})
+	}
+}
+
+// extreme draws an action, entries of it at an end of the box.
+func extreme(rng *rand.Rand, spec *domain.Spec, u []float64) {
+	for i, a := range spec.Action {
+		u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
+		if rng.IntN(3) == 0 {
+			u[i] = []float64{a.Lo, a.Hi}[rng.IntN(2)]
+		}
+	}
+}
+
+// TestLimitsCanBeKept: whatever is wanted, its projection keeps the limits, and leads to a
+// state with another such projection, until the state is lost for other reasons.
+func TestLimitsCanBeKept(t *testing.T) {
+	for _, c := range must.Get(Cases())(t) {
+		spec, p := c.Problem.Spec(), c.Problem.(*equations.Problem)
+		t.Run(spec.Name, func(t *testing.T) {
+			s, ctx, u, wanted := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, spec.ActionSize())
+			moved := 0
+			for e := range 40 {
+				rng := rand.New(rand.NewPCG(7, uint64(e)))
+				ep := must.Get(c.Plant.Episode(991, e, adaptive))(t)
+				hold := 1 + rng.IntN(8)
+				for step := 0; !ep.Done(); step++ {
+					if ep.Observe(s, ctx); p.Failed(s, ctx) {
+						break
+					}
+					if step%hold == 0 {
+						extreme(rng, spec, wanted)
+					}
+					copy(u, wanted)
+					kept := p.Project(s, ctx, u)
+					for i := range u {
+						if u[i] != wanted[i] {
+							moved++
+							break
+						}
+					}
+					if out := must.Get(ep.Apply(u))(t); !kept || out.Margin < -spec.MarginTolerance {
+						t.Fatalf("episode %d, step %d: no action is found in %v, margins %v", e, step, s, out.Named)
+					}
+				}
+			}
+			if moved == 0 && spec.Name != "double-pendulum" { // which does not rise by chance
+				t.Error("no action was moved: the limits are never met")
+			}
+		})
+	}
+}
+
+// TestSolved: the horizon problems, shortened, are ones that the generic solver solves.
+func TestSolved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("solves tens of horizon problems")
+	}
+	const horizon, tried = 8, 8
+	for _, c := range must.Get(Cases())(t) {
+		spec := c.Problem.Spec()
+		t.Run(spec.Name, func(t *testing.T) {
+			solved := 0
+			for k := range tried {
+				ep := must.Get(c.Plant.Episode(992, k, adaptive))(t)
+				s, ctx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+				ep.Observe(s, ctx)
+				pref := domain.Preference{Adaptive: true}
+				if k%2 == 1 {
+					w := float64(k) / tried
+					pref = domain.Preference{W: []float64{w, 1 - w}}
+				}
+				if _, err := c.Solver.(*shooting.Solver).Minimise(s, ctx, horizon, pref, domain.WeightedSum, 1); err != nil {
+					t.Log(err)
+					continue
+				}
+				solved++
+			}
+			if solved < tried {
+				t.Errorf("%d of %d solved", solved, tried)
+			}
+		})
+	}
+}
