@@ -57,7 +57,7 @@ type Kind string
 
 const (
 	First  Kind = "first"
-	Data   Kind = "data"   // more scenarios, and the optimum at the states that the map before visits
+	Data   Kind = "data"   // more scenarios, some of them near the worst starts and at the states visited from there
 	Epochs Kind = "epochs" // the same data for longer
 )
 
@@ -71,8 +71,10 @@ type Round struct {
 	// Samples are all that the map was trained on.
 	Samples int `json:"samples"`
 	Epochs  int `json:"epochs"`
-	// Training is `direct` from starts of its own data, HeldOut from starts of none.
+	// Training and Probed are the map alone, `direct` without a guard, from starts of its own
+	// data and from others, which are new in each round; HeldOut is `direct` as it is used.
 	Training Score `json:"training"`
+	Probed   Score `json:"probed"`
 	HeldOut  Score `json:"held_out"`
 	// Worst are the probed starts to solve around next.
 	Worst   [][]float64 `json:"worst,omitempty"`
@@ -196,8 +198,9 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 
 func (r *run) spent() float64 { return r.earlier + time.Since(r.began).Seconds() }
 
-// data is the folder of a round's own scenarios, mapFile the map it has trained.
+// data and near are the folders of a round's own scenarios, mapFile the map it has trained.
 func (r *run) data(round int) string { return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round)) }
+func (r *run) near(round int) string { return filepath.Join(r.dir, fmt.Sprintf("near-%02d", round)) }
 func (r *run) mapFile(round int) string {
 	return filepath.Join(r.dir, fmt.Sprintf("map-%02d.safetensors", round))
 }

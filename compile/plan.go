@@ -45,23 +45,23 @@ func (r *run) next() (work, string) {
 func (r *run) wish() work {
 	rounds := r.journal.Rounds
 	last := &rounds[len(rounds)-1]
-	gap := ratio(last.HeldOut.Mean, last.Training.Mean)
+	gap := ratio(last.Probed.Mean, last.Training.Mean)
 	learnt := last.Training.Episodes == 0 || last.Training.meets(&r.opt)
 	if last.Kind == Epochs {
 		before := &rounds[len(rounds)-2]
 		learnt = learnt || float64(last.HeldOut.Mean) > (1-worthwhile)*float64(before.HeldOut.Mean)
 	}
-	if !learnt && gap < overfit && last.HeldOut.Unsafe <= last.Training.Unsafe {
-		return work{Epochs, fmt.Sprintf("its own starts cost %.2g %%, held-out ones %.2g times that", float64(last.Training.Mean), gap), 0, 2 * last.Epochs}
+	if !learnt && gap < overfit && last.Probed.rate() <= last.Training.rate() {
+		return work{Epochs, fmt.Sprintf("its own starts cost %.2g %%, others %.2g times that", float64(last.Training.Mean), gap), 0, 2 * last.Epochs}
 	}
 	total := 0
 	for i := range rounds {
 		total += rounds[i].Scenarios
 	}
-	why := fmt.Sprintf("held-out starts cost %.2g times its own", gap)
+	why := fmt.Sprintf("other starts cost %.2g times its own", gap)
 	switch {
-	case last.HeldOut.Unsafe > 0:
-		why = fmt.Sprintf("%d of %d held-out starts are not safe", last.HeldOut.Unsafe, last.HeldOut.Episodes)
+	case last.Probed.Unsafe > 0:
+		why = fmt.Sprintf("%d of %d other starts are not safe without a guard", last.Probed.Unsafe, last.Probed.Episodes)
 	case float64(last.HeldOut.Mean) <= r.opt.Target:
 		why = fmt.Sprintf("the worst start costs %.2g %%", float64(last.HeldOut.Max))
 	case last.Training.Episodes == 0:

@@ -39,14 +39,17 @@ func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
 	out := &Round{Kind: w.kind, Why: w.why, Epochs: w.epochs, Scenarios: w.scenarios}
 	began := time.Now()
 	if w.kind != Epochs {
-		points, focused, err := r.points(number, w.scenarios)
+		spread, focused, err := r.points(number, w.scenarios)
 		if err != nil {
 			return nil, err
 		}
-		if out.Focused = focused; out.Scenarios > 0 {
-			if err := r.solve(ctx, number, w.scenarios, points); err != nil {
+		if out.Focused = len(focused); len(focused) > 0 {
+			if err := r.solve(ctx, r.near(number), r.seed(near, number), focused, r.mapFile(number-1)); err != nil {
 				return nil, err
 			}
+		}
+		if err := r.solve(ctx, r.data(number), r.seed(solved, number), spread, ""); err != nil {
+			return nil, err
 		}
 	}
 	out.Seconds.Solve = time.Since(began).Seconds()
@@ -72,42 +75,32 @@ const (
 )
 
 // points are the scenarios of a round: a Latin hypercube, and in later rounds others
-// around the starts that the round before found worst. nil: the solver draws them.
-func (r *run) points(number, n int) (points [][]float64, focused int, err error) {
-	rounds := r.journal.Rounds
-	if r.plant == nil {
-		return nil, 0, nil
-	}
+// around the starts that the round before did worst from.
+func (r *run) points(number, n int) (spread, focused [][]float64, err error) {
 	axes := r.c.Definition().Solver.Parameters()
-	var worst [][]float64
 	if number > 0 {
-		worst = rounds[number-1].Worst
-	}
-	if len(worst) > 0 {
-		focused = int(focusShare * float64(n))
-	}
-	if points, err = offline.LatinHypercube(axes, n-focused, r.seed(solved, number)); err != nil {
-		return nil, 0, err
-	}
-	rng := rand.New(rand.NewPCG(r.seed(near, number), 0))
-	for i := range focused {
-		p := make([]float64, len(axes))
-		for j, a := range axes {
-			p[j] = math.Min(a.Hi, math.Max(a.Lo, worst[i%len(worst)][j]+focusWidth*(a.Hi-a.Lo)*rng.NormFloat64()))
+		if worst := r.journal.Rounds[number-1].Worst; len(worst) > 0 {
+			rng := rand.New(rand.NewPCG(r.seed(near, number), 0))
+			for i := range int(focusShare * float64(n)) {
+				p := make([]float64, len(axes))
+				for j, a := range axes {
+					p[j] = math.Min(a.Hi, math.Max(a.Lo, worst[i%len(worst)][j]+focusWidth*(a.Hi-a.Lo)*rng.NormFloat64()))
+				}
+				focused = append(focused, p)
+			}
 		}
-		points = append(points, p)
 	}
-	return points, focused, nil
+	spread, err = offline.LatinHypercube(axes, n-len(focused), r.seed(solved, number))
+	return spread, focused, err
 }
 
-// solve makes a round's part of the data; in later rounds the optimum is solved also
-// from every state that the map before visits.
-func (r *run) solve(ctx context.Context, number, n int, points [][]float64) error {
+// solve makes a part of the data, with a map also the optimum from the states that it
+// visits.
+func (r *run) solve(ctx context.Context, dir string, seed uint64, points [][]float64, policy string) error {
 	opt := r.c.DatasetDefaults()
-	opt.Scenarios, opt.Points, opt.Seed, opt.OutDir, opt.Threads, opt.Command = n, points, r.seed(solved, number), r.data(number), r.opt.Threads, r.opt.Command
-	_, visits := r.c.Definition().Solver.(domain.VisitedSolver)
-	if number > 0 && visits {
-		opt.PolicyFile = r.mapFile(number - 1)
+	opt.Scenarios, opt.Points, opt.Seed, opt.OutDir, opt.Threads, opt.Command = len(points), points, seed, dir, r.opt.Threads, r.opt.Command
+	if _, visits := r.c.Definition().Solver.(domain.VisitedSolver); visits {
+		opt.PolicyFile = policy
 	}
 	_, err := r.c.Dataset(ctx, opt, func(p offline.Progress) {
 		r.opt.Progress(Progress{Stage: "solve", Done: p.Done, Total: p.Total})
@@ -119,10 +112,12 @@ func (r *run) solve(ctx context.Context, number, n int, points [][]float64) erro
 func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int, error) {
 	var opt gpc.TrainOptions
 	for i := range number + 1 {
-		if _, err := os.Stat(r.data(i)); err == nil {
-			opt.Dirs = append(opt.Dirs, r.data(i))
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, 0, err
+		for _, dir := range [2]string{r.data(i), r.near(i)} {
+			if _, err := os.Stat(dir); err == nil {
+				opt.Dirs = append(opt.Dirs, dir)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return nil, 0, err
+			}
 		}
 	}
 	if number > 0 {
@@ -168,11 +163,11 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 			n = r.journal.Rounds[i].Scenarios
 		}
 		if n > 0 {
-			points, _, err := r.points(i, n)
+			spread, focused, err := r.points(i, n)
 			if err != nil {
 				return err
 			}
-			own = append(own, points...)
+			own = append(append(own, spread...), focused...)
 		}
 	}
 	rand.New(rand.NewPCG(r.seed(solved, number), 1)).Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
@@ -180,6 +175,10 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	fixed := *r.plant
 	fixed.Starts = own
 	def := *r.c.Definition()
+	bare, err := gpc.NewCase(def)
+	if err != nil {
+		return err
+	}
 	def.Plant = &fixed
 	c, err := gpc.NewCase(def)
 	if err != nil {
@@ -194,7 +193,7 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	for i := range probes {
 		probes[i] = r.plant.Start(r.seed(probed, number), i)
 	}
-	_, err = r.drive(ctx, r.c, m, "direct", probed, number, len(probes), r.opt.Threads, func(e *closedloop.EpisodeRecord) {
+	drive, err := r.drive(ctx, bare, m, "direct", probed, number, len(probes), r.opt.Threads, func(e *closedloop.EpisodeRecord) {
 		regret[e.Episode] = math.Inf(1)
 		if cost, best := float64(e.End.Cost), float64(e.End.OracleCost); e.End.Safe {
 			regret[e.Episode] = 0 // without an oracle a safe start is no worse than another
@@ -203,8 +202,11 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 			}
 		}
 	})
-	out.Worst = focus(probes, regret)
-	return err
+	if err != nil {
+		return err
+	}
+	out.Probed, out.Worst = *summed("direct", drive), focus(probes, regret)
+	return nil
 }
 
 // score drives a method of a map and sums up.
@@ -213,10 +215,14 @@ func (r *run) score(ctx context.Context, c *gpc.Case, m *model.Model, method str
 	if err != nil {
 		return nil, err
 	}
+	return summed(method, got), nil
+}
+
+func summed(method string, got *closedloop.Result) *Score {
 	return &Score{
 		Method: method, Episodes: got.Episodes, Unsafe: len(got.Unsafe), Mean: got.Regret.Mean, P90: got.Regret.P90, Max: got.Regret.Max,
 		P50: got.Latency.P50, P99: got.Latency.P99,
-	}, nil
+	}
 }
 
 func (r *run) drive(ctx context.Context, c *gpc.Case, m *model.Model, method string, p purpose, round, episodes, threads int, visit func(*closedloop.EpisodeRecord)) (*closedloop.Result, error) {

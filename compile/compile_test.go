@@ -1,0 +1,200 @@
+package compile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+func step[T dual.Scalar](s, _, u, sNext, _ []T) {
+	sNext[0], sNext[1] = s[0]+0.2*s[1]+0.02*u[0], s[1]+0.2*u[0]
+}
+
+func objectives[T dual.Scalar](_, _, u, n, j []T) {
+	j[0], j[1] = n[0]*n[0]+0.1*n[1]*n[1], u[0]*u[0]
+}
+
+func margins[T dual.Scalar](_, _, _, n, m []T) { m[0] = 1 - n[1] }
+
+func functions[T dual.Scalar]() equations.Of[T] {
+	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
+}
+
+// sled is a mass with a speed limit, and a training of a moment.
+func sled(t *testing.T) *gpc.Case {
+	system := equations.System{
+		Name: "sled", Description: "a mass with a speed limit",
+		State:      []domain.Variable{{Name: "q", Unit: "m"}, {Name: "v", Unit: "m/s"}},
+		Action:     []domain.Variable{{Name: "u", Unit: "m/s²", Lo: -2, Hi: 2}},
+		Objectives: []domain.Variable{{Name: "position", Unit: "m²"}, {Name: "effort", Unit: "1"}},
+		Margins:    []domain.Variable{{Name: "speed", Unit: "m/s"}},
+		Scenario:   []domain.Variable{{Name: "q", Unit: "m", Lo: -1, Hi: 1}, {Name: "v", Unit: "m/s", Lo: -0.5, Hi: 0.5}},
+		Initial:    func(p, s, _ []float64) { copy(s, p) },
+		Steps:      8, StepSeconds: 0.2,
+		Real: functions[float64](), Dual: functions[complex128](),
+		Training: domain.Training{
+			Latent: 4, Hidden: 16, Scenarios: 12, Weights: 1, ManifoldEpochs: 4, Batch: 32, LearningRate: 4e-3, SpectralBound: 20, Codes: 200, LocalNeighbours: 4,
+		},
+	}
+	return must.Get(gpc.NewCase(must.Get(system.Case())(t)))(t)
+}
+
+func small(out string) Options {
+	return Options{Out: out, Target: 1e-6, Tail: 1e9, Budget: time.Hour, Rounds: 2, Starts: 8, TestStarts: 6, Seed: 3, Threads: 2}
+}
+
+func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
+	c := sled(t)
+	whole := filepath.Join(t.TempDir(), "sled.safetensors")
+	want := must.Get(Run(context.Background(), c, small(whole)))(t)
+	if len(want.Rounds) != 2 || want.Met || want.Ended != "2 rounds" || want.Advice == "" {
+		t.Fatalf("%d rounds, met %v, ended by %q, advice %q", len(want.Rounds), want.Met, want.Ended, want.Advice)
+	}
+	second := want.Rounds[1]
+	if second.Kind == Data && (second.Focused == 0 || second.Focused >= second.Scenarios || second.Samples <= want.Rounds[0].Samples) {
+		t.Errorf("second round: %+v", second)
+	}
+	if want.Test.Episodes != 6 && want.Test.Method != want.Choice[0].Method {
+		t.Errorf("test %+v of choice %+v", want.Test, want.Choice)
+	}
+	m := must.Get(c.Model(whole))(t)
+	if m.Provenance.Method != want.Choice[0].Method || len(m.Provenance.Rounds) == 0 {
+		t.Errorf("provenance %+v", m.Provenance)
+	}
+
+	out := filepath.Join(t.TempDir(), "sled.safetensors")
+	opt := small(out)
+	ctx, cancel := context.WithCancel(context.Background())
+	rounds := 0
+	opt.Progress = func(p Progress) {
+		if p.Round != nil {
+			rounds++
+		}
+		if rounds == 1 && p.Stage == "train" {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, c, opt); !errors.Is(err, context.Canceled) {
+		t.Fatalf("stopped in the second training: %v", err)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("an interrupted run has written its model")
+	}
+	rounds = 0
+	opt.Progress = func(p Progress) {
+		if p.Round != nil {
+			rounds++
+		}
+	}
+	got := must.Get(Run(context.Background(), c, opt))(t)
+	if rounds != 1 {
+		t.Errorf("%d rounds were made after the one that was finished", rounds)
+	}
+	a, b := must.Get(os.ReadFile(whole))(t), must.Get(os.ReadFile(out))(t)
+	if !bytes.Equal(a, b) || got.Rounds[1].HeldOut.Mean != want.Rounds[1].HeldOut.Mean {
+		t.Error("a run that was interrupted has made another model")
+	}
+
+	other := opt
+	other.Seed++
+	if _, err := Run(context.Background(), c, other); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "field seed") {
+		t.Errorf("another seed in the same folder: %v", err)
+	}
+}
+
+func TestRunStopsAtItsTarget(t *testing.T) {
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Target, opt.Rounds = 1e6, 0
+	got := must.Get(Run(context.Background(), sled(t), opt))(t)
+	if got.Ended != "target met" || len(got.Rounds) != 1 || !got.Met || len(got.Choice) != 1 || got.Advice != "" {
+		t.Errorf("ended by %q after %d rounds, met %v, chosen among %d, advice %q", got.Ended, len(got.Rounds), got.Met, len(got.Choice), got.Advice)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	c := sled(t)
+	none := *c.Definition()
+	none.Solver = nil
+	for _, x := range []struct {
+		name, says string
+		c          *gpc.Case
+		change     func(*Options)
+	}{
+		{"no file", "--out", c, func(o *Options) { o.Out = "" }},
+		{"a target that is no number", "target", c, func(o *Options) { o.Target = math.NaN() }},
+		{"a negative budget", "budget", c, func(o *Options) { o.Budget = -1 }},
+		{"no starts", "starts", c, func(o *Options) { o.Starts = -1 }},
+		{"no solver", "no solver", must.Get(gpc.NewCase(none))(t), func(*Options) {}},
+	} {
+		opt := small(filepath.Join(t.TempDir(), "m"))
+		x.change(&opt)
+		if _, err := Run(context.Background(), x.c, opt); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), x.says) {
+			t.Errorf("%s: %v", x.name, err)
+		}
+	}
+}
+
+// What a round is follows from the evidence before it.
+func TestNextRound(t *testing.T) {
+	c := sled(t)
+	base := func() Round {
+		return Round{
+			Kind: First, Scenarios: 100, Samples: 1000, Epochs: 10,
+			Training: Score{Episodes: 50, Mean: 2, Max: 5}, Probed: Score{Episodes: 50, Mean: 2.2, Max: 6}, HeldOut: Score{Episodes: 50, Mean: 2.2, Max: 6},
+			Seconds: Seconds{Solve: 10, Train: 10, Evaluate: 1},
+		}
+	}
+	for _, x := range []struct {
+		name      string
+		rounds    []func(*Round)
+		budget    float64 // s
+		kind      Kind
+		scenarios int
+		epochs    int
+		ended     string
+	}{
+		{"its own starts miss the target too", []func(*Round){func(*Round) {}}, 1000, Epochs, 0, 20, ""},
+		{"held-out starts cost more", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 1000, Data, 300, 10, ""},
+		{"a held-out start is not safe", []func(*Round){func(r *Round) { r.Probed.Unsafe = 1 }}, 1000, Data, 300, 10, ""},
+		{"less time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 45, Data, 148, 10, ""},
+		{"no time for data", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 15, Epochs, 0, 10, ""},
+		{"no time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 3, "", 0, 0, "budget spent"},
+		{"more epochs were worth nothing", []func(*Round){func(*Round) {}, func(r *Round) { r.Kind, r.Scenarios, r.Epochs = Epochs, 0, 20 }}, 1000, Data, 300, 20, ""},
+		{"the target", []func(*Round){func(r *Round) { r.HeldOut.Mean, r.HeldOut.Max = 0.1, 0.2 }}, 1000, "", 0, 0, "target met"},
+	} {
+		r := &run{c: c, opt: Options{Target: 0.5, Tail: 10, Budget: time.Duration(x.budget * 1e9)}, began: time.Now()}
+		for _, change := range x.rounds {
+			round := base()
+			change(&round)
+			r.journal.Rounds = append(r.journal.Rounds, round)
+		}
+		w, ended := r.next()
+		if ended != x.ended || w.kind != x.kind || w.epochs != x.epochs || math.Abs(float64(w.scenarios-x.scenarios)) > 2 {
+			t.Errorf("%s: %+v, ended %q; want %s of %d scenarios and %d epochs, %q", x.name, w, ended, x.kind, x.scenarios, x.epochs, x.ended)
+		}
+	}
+}
+
+func TestFocusIsOnTheWorst(t *testing.T) {
+	points, regret := make([][]float64, 20), make([]float64, 20)
+	for i := range points {
+		points[i], regret[i] = []float64{float64(i)}, float64(i%7)
+	}
+	regret[11] = math.Inf(1)
+	got := focus(points, regret)
+	if len(got) != 2 || got[0][0] != 11 || got[1][0] != 6 {
+		t.Errorf("%v", got)
+	}
+}
