@@ -64,14 +64,18 @@ func (c *Case) method(name string) (domain.Method, error) {
 func mapped(m domain.Method) bool { return m.Needs&domain.NeedsMap != 0 }
 
 // Setup reads what a method needs from a file: the map, the bundled one for "", or the
-// weights of a method that brings its own. A method without either ignores the file.
+// weights of a method that brings its own. A method without either ignores the file. For
+// no method it is the one that the map was compiled for, or else DefaultMethod.
 func (c *Case) Setup(method, file string) (Setup, error) {
 	s := Setup{Method: cmp.Or(method, DefaultMethod)}
 	m, err := c.method(s.Method)
 	switch {
 	case err != nil:
 	case mapped(m):
-		s.Model, err = c.Model(file)
+		if s.Model, err = c.Model(file); err == nil && method == "" && s.Model.Provenance.Method != "" {
+			s.Method = s.Model.Provenance.Method
+			_, err = c.method(s.Method)
+		}
 	case m.Needs&domain.NeedsWeights != 0 && file != "":
 		if s.Weights, err = os.ReadFile(file); err != nil {
 			err = BadInput(err)

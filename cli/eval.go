@@ -41,7 +41,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 				return err
 			}
 			opt.ShardIndex, opt.ShardCount = part.Index, part.Count
-			opt.Progress = a.progress(c.Name() + " " + method)
+			opt.Progress = a.progress(c.Name() + " " + setup.Method)
 			result, err := c.Evaluate(cmd.Context(), setup, a.engine(), opt)
 			if err != nil {
 				return err
@@ -50,7 +50,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&method, "method", "gpc", "method: see gpc methods CASE")
+	f.StringVar(&method, "method", "", "method: see gpc methods CASE (default: what the map was compiled for, or gpc)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
 	scenes = a.sceneFlags(cmd, &opt)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines)")

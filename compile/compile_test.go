@@ -73,6 +73,12 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	if m.Provenance.Method != want.Choice[0].Method || len(m.Provenance.Rounds) == 0 {
 		t.Errorf("provenance %+v", m.Provenance)
 	}
+	if s := must.Get(c.Setup("", whole))(t); s.Method != m.Provenance.Method {
+		t.Errorf("a map compiled for %s decides by %s", m.Provenance.Method, s.Method)
+	}
+	if s := must.Get(c.Setup("gpc-no-lie", whole))(t); s.Method != "gpc-no-lie" {
+		t.Errorf("gpc-no-lie is asked for and %s decides", s.Method)
+	}
 
 	out := filepath.Join(t.TempDir(), "sled.safetensors")
 	opt := small(out)
