@@ -220,7 +220,7 @@ func TestOtherRoundingsKeepTheTolerance(t *testing.T) {
 	}
 }
 
-// The written test fails where a weight is another, or a recorded decision.
+// The written test fails where a parameter is another, or an observation.
 func TestTheWrittenTestCanFail(t *testing.T) {
 	c, m := bundled(t, "integrator-convex")
 	dir := filepath.Join(t.TempDir(), "c")
@@ -228,6 +228,8 @@ func TestTheWrittenTestCanFail(t *testing.T) {
 	for _, change := range []struct{ file, after string }{
 		{"gpc_" + r.Symbol + "_weights.h", "decoder2_b[2] = {\n    "},
 		{"gpc_" + r.Symbol + "_weights.h", "encoder0_b[256] = {\n    "},
+		{"gpc_" + r.Symbol + "_weights.h", "input_scale[12] = {\n    "},
+		{"test_vectors.h", "recorded[RECORDS] = {\n    {\n        { "},
 	} {
 		path := filepath.Join(dir, change.file)
 		whole := must.Get(os.ReadFile(path))(t)
@@ -235,10 +237,10 @@ func TestTheWrittenTestCanFail(t *testing.T) {
 		if !found {
 			t.Fatalf("%s has no %q", change.file, change.after)
 		}
-		must.OK(t, os.WriteFile(path, []byte(before+change.after+"1e-2f + "+after), 0o644))
+		must.OK(t, os.WriteFile(path, []byte(before+change.after+"1.0f + "+after), 0o644))
 		out, err := exec.Command(build(t, dir, "-O1")).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "FAILED") {
-			t.Errorf("after %q is another the test prints\n%s", change.after, out)
+			t.Errorf("with another number behind %q the test prints\n%s", change.after, out)
 		}
 		must.OK(t, os.WriteFile(path, whole, 0o644))
 	}

@@ -62,6 +62,15 @@ func variable(vector string, i int, v domain.Variable) string {
 // title is a sentence without what ends a comment of C.
 func title(text string) string { return strings.ReplaceAll(text, "*/", "* /") }
 
+// Info is what gpc_NAME_info says.
+func (u *unit) Info() string {
+	weights := "float32"
+	if u.Half {
+		weights = "float16"
+	}
+	return fmt.Sprintf("gpc %s (%s), case %s, %s weights, model sha256 %s", u.Version, u.Build, u.Spec.Name, weights, u.SHA256)
+}
+
 // Even reports whether layer i reads the vector x and writes y.
 func (u *unit) Even(i int) bool { return i%2 == 0 }
 

@@ -1,11 +1,14 @@
-#!/bin/sh
-# Maps as C on a Cortex-M4F and a Cortex-M7 under QEMU: sizes, instructions of a decision, and the test against
-# recorded decisions. usage: export-cortex-m.sh CASE|MODEL...
-set -eu
+#!/usr/bin/env bash
+# Maps as C on a Cortex-M4F and a Cortex-M7 under QEMU: scripts/export-cortex-m.sh CASE|MODEL..., a table of bytes, of
+# instructions of a decision, and of how many entries of the recorded plans are equal. A decision beyond the tolerance
+# ends it. Instructions are counted in steps of 40, QEMU's and not a processor's cycles: it has no pipeline and no
+# memory that waits. Stack is the sum over all functions of the map.
+set -euo pipefail
 for tool in arm-none-eabi-gcc arm-none-eabi-size qemu-system-arm; do
   command -v "$tool" > /dev/null || { echo "$tool is not here; on Debian: apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm" >&2; exit 1; }
 done
-here=$(dirname "$0")/cortex-m
+cd "$(dirname "$0")/.."
+here=scripts/cortex-m
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

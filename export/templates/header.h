@@ -48,7 +48,7 @@ enum {
 /* Version and commit of gpc, case, and SHA-256 of the model. */
 extern const char gpc_{{.Symbol}}_info[];
 
-/* Writes the decoded and clipped plan. Entries of s and c that are not finite give
+/* Writes the decoded and clipped plan; u must not overlap the other arguments. Entries of s and c that are not finite give
  * entries of u that are not, or limits of the box. */
 void gpc_{{.Symbol}}_direct(const float s[], const float c[], const float *w, float u[]);
 

@@ -9,6 +9,7 @@
 #include "test_vectors.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #ifdef GPC_TICKS
@@ -59,7 +60,7 @@ int main(void)
             const double reference_off = magnitude((double)u[i] - (double)reference) / (double)scale[i];
             const double allowed = TOLERANCE + 0x1p-22 * magnitude((double)reference) / (double)scale[i];
 
-            equal += u[i] == plan;
+            equal += memcmp(&u[i], &plan, sizeof plan) == 0;
             off[0] = plan_off > off[0] ? plan_off : off[0];
             off[1] = reference_off > off[1] ? reference_off : off[1];
             if (!(plan_off <= allowed && reference_off <= allowed)) {

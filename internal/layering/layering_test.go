@@ -74,7 +74,7 @@ var allowed = map[string][]string{
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
 	"report":                                 {"internal/marked", "internal/peerrecord", "bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version"},
 	"export":                                 {"model", "domain", "tensor", "internal/version"},
-	".":                                      {"bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/version"},
+	".":                                      {"bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/version"},
 	"paper":                                  {".", "models", "domain", "domains/*"},
 	"cli":                                    {".", "report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/version"},
 	"models":                                 {},
