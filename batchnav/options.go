@@ -51,6 +51,11 @@ type Options struct {
 	// margin or by the residual, before Problem.Fallback is. It writes u and
 	// reports success.
 	Solver func(s, c []float64, pref domain.Preference, u []float64) bool
+	// Guard rolls every decision out before it is executed and replaces the ones that fail;
+	// nil: none. Plans must be of one action. It asks Solver where that is set, else
+	// Rescue, nil for none.
+	Guard  *domain.Guard
+	Rescue domain.Receding
 }
 
 // DefaultResidualLimit: τ_t covers the reconstruction error and the spacing of

@@ -1,0 +1,34 @@
+package domain
+
+import "time"
+
+// Guard says how far the navigator's decisions are looked after in a case: each is rolled
+// out under the known dynamics before it is executed, and replaced where the roll-out
+// breaks a limit, loses the state (Failing) or ends where it must not (Terminal). The zero
+// value looks to the end of the episode.
+type Guard struct {
+	// Off leaves it out: for a case in which a projected action exists in every state that
+	// projected actions lead to.
+	Off bool
+	// Steps of the look-ahead; 0: to the end of the episode as Finite knows it, else a
+	// whole episode.
+	Steps int
+	// Noise is the standard deviation of measurement noise, in units of each state's own
+	// scale as in EpisodeOptions, that margins are tightened by; 0: not.
+	Noise float64
+	// Iterations of the solver in one rescue; 0: DefaultRescueIterations.
+	Iterations int
+	// Deadline is how long after a rescue has begun it still starts another solve; 0: as long
+	// as it likes. The result then depends on the machine.
+	Deadline time.Duration
+}
+
+// DefaultRescueIterations are enough for most solves from a plan of a map, and bound those
+// that have no solution.
+const DefaultRescueIterations = 60
+
+// Terminal is implemented by a problem that goes on beyond any look-ahead: TerminalMargin
+// is ≥ 0 in the states where one may end, because from there the limits can be kept.
+type Terminal interface {
+	TerminalMargin(s, c []float64) float64
+}
