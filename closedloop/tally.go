@@ -12,6 +12,7 @@ import (
 type tally struct {
 	spec                                     *domain.Spec
 	episodes, safe, collisionFree, failures  int
+	failed                                   int
 	decisions, violations, fallback, flagged int
 	latency                                  []float64
 	regret                                   []float64
@@ -45,6 +46,9 @@ func (a *tally) add(e *EpisodeRecord) {
 	}
 	if e.End.CollisionFree {
 		a.collisionFree++
+	}
+	if e.End.Failed {
+		a.failed++
 	}
 	a.excluded += e.End.Excluded
 	if e.End.OracleFailure != "" {
@@ -131,6 +135,8 @@ func (a *tally) result(h *Header) *Result {
 		RegretPct: Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
 		MarginMin: Number(lowest), MarginMean: Number(margin), MarginSEM: Number(marginSEM),
+		Regret:    regretStatistics(slices.Clone(a.regret)),
+		Failed:    a.failed,
 		Unsafe:    a.unsafe,
 		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, Excluded: a.excluded,
 		Latency:      quantiles(append([]float64(nil), a.latency...)),
@@ -138,7 +144,7 @@ func (a *tally) result(h *Header) *Result {
 		Shares: Shares{
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
 		},
-		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
 	}
 	if a.goals > 0 {
 		reached, atEnd := ratio(a.reached, a.goals), ratio(a.atEnd, a.goals)
