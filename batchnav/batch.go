@@ -100,7 +100,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 			return nil, err
 		}
 	}
-	if opt.Guard != nil {
+	if opt.Guard != nil && !opt.NoGuard {
 		if a.guard, err = newGuard(l, &opt, size); err != nil {
 			return nil, err
 		}
@@ -171,7 +171,7 @@ func (a *Batch) ResetLoop(i int) {
 	l := &a.loops[i]
 	l.noise.Reset()
 	l.haveLatent, l.haveSigma, l.haveState = false, false, false
-	l.watched.accepted.forget()
+	l.watched.forget()
 	clear(l.lastC)
 	copy(l.sigma, a.uniform.W)
 	if l.memory != nil {

@@ -16,7 +16,8 @@ import (
 // if no margin of a step is below −MarginTolerance, no state is lost (domain.Failing), and
 // it ends where it may (domain.Terminal). The plan accepted at one decision is, one step on,
 // the incumbent of the next, which is executed where the new one is not safe; where that is
-// not either, a solver is asked. It is the workspace of the loops of one batch.
+// not either, a solver is asked, whose plan is then followed while it is the cheaper. It is
+// the workspace of the loops of one batch.
 type guard struct {
 	*rollouts
 	opt          domain.Guard
@@ -41,6 +42,7 @@ type rollout struct {
 	given   []float64     // [≤ steps·action]
 	offsets tensor.Matrix // [1, knots·width] of a search; no rows: none
 	steps   int
+	solved  bool // the given actions are a solver's
 	into    *plan
 }
 
@@ -52,6 +54,7 @@ type plan struct {
 	cost, margin float64
 	// fails is the first step that breaks a limit, or steps.
 	fails, steps int
+	solved       bool // by a solver, to the end
 }
 
 func (p *plan) safe() bool { return p.steps > 0 && p.fails == p.steps }
@@ -78,7 +81,17 @@ type watched struct {
 	next     plan // of this one, or what comes behind the accepted where behind is set
 	other    plan
 	behind   bool
+	// After so many rescues in a row that found nothing safe, the next waits.
+	vain, wait int
 }
+
+func (w *watched) forget() {
+	w.accepted.forget()
+	w.vain, w.wait = 0, 0
+}
+
+// maxVain bounds how long a rescue waits: 2^maxVain decisions.
+const maxVain = 10
 
 // noiseQuantile: a margin is tightened by what two standard deviations of the noise take
 // from it, which 98 % of normal errors do not exceed on one side.
@@ -145,7 +158,7 @@ func (g *guard) watch(a *Batch, obs []Observation, out []Decision) error {
 	g.runs = g.runs[:0]
 	for i := range obs {
 		if l := &a.loops[i]; l.bad {
-			l.watched.accepted.forget()
+			l.watched.forget()
 		} else if err := g.ask(l, obs[i].C, a.preference(&obs[i])); err != nil {
 			return err
 		}
@@ -227,7 +240,7 @@ func (g *guard) roll(runs []rollout) error {
 			g.observe(r.s, r.c, r.pref, t.slot, g.input.Row(i), g.state.Row(i), g.ctx.Row(i), nil)
 		}
 		b.Cost[i], b.Margin[i] = 0, math.Inf(1)
-		r.into.fails, r.into.steps = r.steps, r.steps
+		r.into.fails, r.into.steps, r.into.solved = r.steps, r.steps, len(r.given) == r.steps*nu && r.solved
 	}
 	g.batch = b
 	defer func() { g.batch, g.preferences = domain.PlanBatch{}, g.preferences[:0] }() // none of the inputs is kept
@@ -302,21 +315,20 @@ func (g *guard) settle(l *loop, c []float64, pref domain.Preference, d *Decision
 		g.extend(l, c)
 		incumbent = false // it is the new one
 	}
-	if w.next.safe() {
-		w.accepted, w.next = w.next, w.accepted
-		return nil
+	if !w.next.safe() {
+		d.Fallback |= domain.FallbackGuard
 	}
-	d.Fallback |= domain.FallbackGuard
-	if incumbent {
-		if err := g.alone(rollout{s: l.state, c: c, pref: pref, given: w.accepted.actions[min(nu, len(w.accepted.actions)):], steps: w.next.steps, into: &w.other}); err != nil {
+	if incumbent && (w.accepted.solved || !w.next.safe()) {
+		given := w.accepted.actions[min(nu, len(w.accepted.actions)):]
+		if err := g.alone(rollout{s: l.state, c: c, pref: pref, given: given, steps: w.next.steps, solved: w.accepted.solved, into: &w.other}); err != nil {
 			return err
 		}
 		g.take(w, d, domain.FallbackIncumbent)
 	}
-	if !w.next.safe() {
-		if err := g.rescue(l, c, pref, d); err != nil {
-			return err
-		}
+	if w.next.safe() {
+		w.vain, w.wait = 0, 0
+	} else if err := g.rescue(l, c, pref, d); err != nil {
+		return err
 	}
 	w.accepted, w.next = w.next, w.accepted
 	if d.Fallback.Replaced() {
@@ -356,17 +368,20 @@ func (g *guard) extend(l *loop, c []float64) {
 
 // rescue asks a solver for a plan: the case's own for an action, after which the policy
 // goes on, or the generic one, from the better of the plans that have failed. What is
-// still not safe is compared with Problem.Fallback's action.
+// still not safe is compared with Problem.Fallback's action. Where nothing is safe the
+// solver is asked again after 1, 2, 4, … decisions.
 func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision) error {
 	w, steps := &l.watched, l.watched.next.steps
 	from := func(given []float64, by domain.Fallback) error {
-		if err := g.alone(rollout{s: l.state, c: c, pref: pref, given: given, steps: steps, into: &w.other}); err != nil {
+		if err := g.alone(rollout{s: l.state, c: c, pref: pref, given: given, steps: steps, solved: by == domain.FallbackSolver, into: &w.other}); err != nil {
 			return err
 		}
 		g.take(w, d, by)
 		return nil
 	}
 	switch {
+	case w.wait > 0:
+		w.wait--
 	case g.solver != nil:
 		d.Fallback |= domain.FallbackRescue
 		if g.solver(l.state, c, pref, l.alternative) && tensor.Finite(l.alternative) {
@@ -397,7 +412,12 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 		}
 	}
 	if w.next.safe() {
+		w.vain, w.wait = 0, 0
 		return nil
+	}
+	if d.Fallback&domain.FallbackRescue != 0 {
+		w.wait = 1<<min(w.vain, maxVain) - 1
+		w.vain++
 	}
 	g.problem.Fallback(l.state, c, l.alternative)
 	return from(l.alternative, domain.FallbackConservative)

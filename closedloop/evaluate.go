@@ -136,6 +136,8 @@ type Result struct {
 	Violations int `json:"violations"`
 	Fallback   int `json:"fallback"`
 	Flagged    int `json:"flagged"`
+	// Guard is what the case's guard did; absent for a case without.
+	Guard *GuardCounts `json:"guard,omitempty"`
 	// Failed are the episodes that passed through a lost state (domain.Failing), Failures
 	// those that were not completed.
 	Failed   int `json:"failed"`
@@ -152,6 +154,36 @@ type Result struct {
 	// Displacement is the mean ‖z_{t+1} − z_t‖.
 	Displacement Number        `json:"displacement_mean"`
 	CI95         RateIntervals `json:"ci95"`
+}
+
+// GuardCounts are decisions by what the guard did in them.
+type GuardCounts struct {
+	Failing   int `json:"failing"`   // the decided action's roll-out failed
+	Incumbent int `json:"incumbent"` // the plan accepted before was executed
+	Rescues   int `json:"rescues"`   // a solver was asked
+	Solved    int `json:"solved"`    // and its action executed
+	// RescueRate is Rescues over all decisions, RescueWorst the longest of them, µs.
+	RescueRate  Number `json:"rescue_rate"`
+	RescueWorst Number `json:"rescue_worst_us"`
+}
+
+// add counts a decision.
+func (g *GuardCounts) add(l *Line) {
+	bits := domain.Fallback(l.Fallback)
+	for _, n := range []struct {
+		bits  domain.Fallback
+		count *int
+	}{
+		{domain.FallbackGuard, &g.Failing}, {domain.FallbackIncumbent, &g.Incumbent}, {domain.FallbackRescue, &g.Rescues},
+		{domain.FallbackRescue | domain.FallbackSolver, &g.Solved},
+	} {
+		if bits&n.bits == n.bits {
+			*n.count++
+		}
+	}
+	if bits&domain.FallbackRescue != 0 {
+		g.RescueWorst = max(g.RescueWorst, l.Latency)
+	}
 }
 
 // UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be
@@ -196,6 +228,9 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 		Trace: traceVersion, Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Params: params,
 		Commit: opt.Commit, Device: opt.Device, Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime,
 		Preference: opt.Preference, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
+	}
+	if !c.Guard.Off {
+		h.Guard = &c.Guard
 	}
 	for _, m := range spec.Margins {
 		h.Margins = append(h.Margins, m.Name)

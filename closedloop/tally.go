@@ -27,6 +27,7 @@ type tally struct {
 	named                                    int       // episodes that have them
 	goals, reached, atEnd                    int
 	unsafe                                   []UnsafeEpisode
+	guard                                    GuardCounts
 }
 
 func newTally(spec *domain.Spec) *tally {
@@ -83,6 +84,7 @@ func (a *tally) add(e *EpisodeRecord) {
 		if bits.Replaced() || bits&domain.FallbackMethod != 0 {
 			a.fallback++
 		}
+		a.guard.add(l)
 		low = math.Min(low, float64(l.Margin))
 		a.latency = append(a.latency, float64(l.Latency))
 		if d := float64(l.Displacement); !math.IsNaN(d) {
@@ -145,6 +147,11 @@ func (a *tally) result(h *Header) *Result {
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
 		},
 		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+	}
+	if h.Guard != nil {
+		guard := a.guard
+		guard.RescueRate = ratio(guard.Rescues, a.decisions)
+		r.Guard = &guard
 	}
 	if a.goals > 0 {
 		reached, atEnd := ratio(a.reached, a.goals), ratio(a.atEnd, a.goals)

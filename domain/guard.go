@@ -9,18 +9,18 @@ import "time"
 type Guard struct {
 	// Off leaves it out: for a case in which a projected action exists in every state that
 	// projected actions lead to.
-	Off bool
+	Off bool `json:"-"`
 	// Steps of the look-ahead; 0: to the end of the episode as Finite knows it, else a
 	// whole episode.
-	Steps int
+	Steps int `json:"steps,omitempty"`
 	// Noise is the standard deviation of measurement noise, in units of each state's own
 	// scale as in EpisodeOptions, that margins are tightened by; 0: not.
-	Noise float64
+	Noise float64 `json:"noise,omitempty"`
 	// Iterations of the solver in one rescue; 0: DefaultRescueIterations.
-	Iterations int
+	Iterations int `json:"iterations,omitempty"`
 	// Deadline is how long after a rescue has begun it still starts another solve; 0: as long
 	// as it likes. The result then depends on the machine.
-	Deadline time.Duration
+	Deadline time.Duration `json:"deadline_ns,omitempty"`
 }
 
 // DefaultRescueIterations are enough for most solves from a plan of a map, and bound those

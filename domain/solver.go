@@ -75,6 +75,26 @@ type VisitedSolver interface {
 	SolveVisited(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
 }
 
+// Receding is implemented by a Solver that also solves the next decisions from any state
+// of a closed loop: what a receding-horizon controller, an oracle or a rescue needs of it.
+// It needs no Prepare.
+type Receding interface {
+	// NewHorizon makes the memory of one loop, used by one goroutine.
+	NewHorizon() Horizon
+}
+
+// Horizon is one receding horizon of a Receding.
+type Horizon interface {
+	// Solve minimises Σ σᵀJ over the next len(plan)/len(Action) decisions from (s, c) under
+	// a preference, with every margin kept; in the adaptive mode σ is that of each predicted
+	// state. It begins from plan, [steps·action], where warm, and where it likes otherwise,
+	// and ends after at most iterations of its method from one start, 0: its own bound. Where
+	// it converges it writes plan and returns its cost; elsewhere plan stays as it was. The
+	// result follows from the arguments and from the Solves before on this Horizon. An error
+	// is of the arguments.
+	Solve(s, c []float64, pref Preference, plan []float64, warm bool, iterations int) (cost float64, converged bool, err error)
+}
+
 // Optimizer is implemented by a Solver that knows the optimal action in any
 // state of an episode, such as those a closed loop visits. Prepare comes first.
 type Optimizer interface {
