@@ -53,7 +53,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&method, "method", "gpc", "method: see gpc cases --json")
+	f.StringVar(&method, "method", "gpc", "method: see gpc methods CASE")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
 	scenes = a.sceneFlags(cmd, &opt)
 	guard = guardFlags(cmd)
@@ -282,6 +282,12 @@ func renderGoals(w io.Writer, results []*closedloop.Result) error {
 		if r.Reached != nil {
 			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; gap to the reference %s ± %s %% over %d episodes; mean smallest margin %s ± %s m\n",
 				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), format("%.3f", r.GapPct), format("%.3f", r.GapSEM), r.RegretN, format("%.3f", r.MarginMean), format("%.3f", r.MarginSEM)); err != nil {
+				return err
+			}
+		}
+		if m := r.Starts; m != nil {
+			if _, err := fmt.Fprintf(w, "%s %s: of %d solves %s converged, of these %s to within 0.01 %% of their episode's best; the worst lies above it by %s %% in the mean %s, at most %s %%\n",
+				r.Case, r.Method, m.Solves, format("%.4f", m.Converged), format("%.4f", m.Best), format("%.4f", m.GapPct.Mean), between("%.4f", m.GapPct.MeanCI95), format("%.4f", m.GapPct.Max)); err != nil {
 				return err
 			}
 		}

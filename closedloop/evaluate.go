@@ -128,6 +128,8 @@ type Result struct {
 	// step, and after the last; absent for a case without goals.
 	Reached *Number `json:"reached,omitempty"`
 	AtEnd   *Number `json:"at_end,omitempty"`
+	// Starts are of a domain.Multistart, absent elsewhere.
+	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
 	Unsafe []UnsafeEpisode `json:"unsafe,omitempty"`
 	// Decisions, of which Violations broke a margin, Fallback executed something
@@ -156,34 +158,15 @@ type Result struct {
 	CI95         RateIntervals `json:"ci95"`
 }
 
-// GuardCounts are decisions by what the guard did in them.
-type GuardCounts struct {
-	Failing   int `json:"failing"`   // the decided action's roll-out failed
-	Incumbent int `json:"incumbent"` // the plan accepted before was executed
-	Rescues   int `json:"rescues"`   // a solver was asked
-	Solved    int `json:"solved"`    // and its action executed
-	// RescueRate is Rescues over all decisions, RescueWorst the longest of them, µs.
-	RescueRate  Number `json:"rescue_rate"`
-	RescueWorst Number `json:"rescue_worst_us"`
-}
-
-// add counts a decision.
-func (g *GuardCounts) add(l *Line) {
-	bits := domain.Fallback(l.Fallback)
-	for _, n := range []struct {
-		bits  domain.Fallback
-		count *int
-	}{
-		{domain.FallbackGuard, &g.Failing}, {domain.FallbackIncumbent, &g.Incumbent}, {domain.FallbackRescue, &g.Rescues},
-		{domain.FallbackRescue | domain.FallbackSolver, &g.Solved},
-	} {
-		if bits&n.bits == n.bits {
-			*n.count++
-		}
-	}
-	if bits&domain.FallbackRescue != 0 {
-		g.RescueWorst = max(g.RescueWorst, l.Latency)
-	}
+// StartStatistics say how far the local optima of an oracle's starts lie apart, and so
+// what it is worth.
+type StartStatistics struct {
+	Solves    int    `json:"solves"`    // over all episodes
+	Converged Number `json:"converged"` // fraction
+	// Best is the fraction of the converged that ended within 0.01 % of their episode's
+	// least cost, GapPct the distribution over episodes of the worst above it.
+	Best   Number           `json:"best"`
+	GapPct RegretStatistics `json:"gap"`
 }
 
 // UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be
@@ -391,6 +374,9 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	}
 	if failure == "" {
 		e.End.Cause = cmp.Or(e.End.Cause, sum.cause)
+	}
+	if m, ok := method.(domain.Multistart); ok {
+		e.End.Starts = append(Vector(nil), m.Starts()...)
 	}
 	if drawn, ok := ep.(domain.Drawn); ok {
 		e.End.Excluded = drawn.Excluded()

@@ -28,6 +28,8 @@ type tally struct {
 	goals, reached, atEnd                    int
 	unsafe                                   []UnsafeEpisode
 	guard                                    GuardCounts
+	starts, converged, best                  int       // of a Multistart
+	gaps                                     []float64 // of its starts, by episode
 }
 
 func newTally(spec *domain.Spec) *tally {
@@ -70,6 +72,7 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.lowest[i] += m
 		}
 	}
+	a.multistart(e.End.Starts)
 	low := math.Inf(1)
 	for i := range e.Lines {
 		l := &e.Lines[i]
@@ -105,6 +108,25 @@ func (a *tally) add(e *EpisodeRecord) {
 	if r, ok := regretOf(e); ok {
 		a.regret = append(a.regret, r)
 		a.costs, a.oracles = append(a.costs, float64(e.End.Cost)), append(a.oracles, float64(e.End.OracleCost))
+	}
+}
+
+// multistart counts the costs that the starts of an episode ended at.
+func (a *tally) multistart(costs Vector) {
+	least, worst := math.Inf(1), math.Inf(-1)
+	for _, c := range costs {
+		if a.starts++; !math.IsNaN(c) {
+			a.converged++
+			least, worst = math.Min(least, c), math.Max(worst, c)
+		}
+	}
+	for _, c := range costs {
+		if c <= least+1e-4*math.Abs(least) {
+			a.best++
+		}
+	}
+	if least <= worst {
+		a.gaps = append(a.gaps, 100*(worst-least)/math.Abs(least))
 	}
 }
 
@@ -152,6 +174,9 @@ func (a *tally) result(h *Header) *Result {
 		guard := a.guard
 		guard.RescueRate = ratio(guard.Rescues, a.decisions)
 		r.Guard = &guard
+	}
+	if a.starts > 0 {
+		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), regretStatistics(slices.Clone(a.gaps))}
 	}
 	if a.goals > 0 {
 		reached, atEnd := ratio(a.reached, a.goals), ratio(a.atEnd, a.goals)

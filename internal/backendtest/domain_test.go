@@ -262,6 +262,69 @@ func TestPlantAndSolverChecksFindMistakes(t *testing.T) {
 	}
 }
 
+// still is a receding horizon about Toy that plans zeros, with one thing gone wrong.
+type still struct {
+	p     *Toy
+	wrong func(plan []float64, cost *float64, warm bool, iterations int) (converged bool)
+}
+
+func (h still) NewHorizon() domain.Horizon { return h }
+
+func (h still) Solve(s, c []float64, pref domain.Preference, plan []float64, warm bool, iterations int) (float64, bool, error) {
+	before := slices.Clone(plan)
+	clear(plan)
+	cost, _ := along(h.p, point{s, c, nil}, pref, plan)
+	if iterations == 1 {
+		copy(plan, before)
+	}
+	return cost, h.wrong(plan, &cost, warm, iterations), nil
+}
+
+func TestHorizonCheckFindsMistakes(t *testing.T) {
+	toy := NewToy(4, 3, 2, 2)
+	points := must.Get(domainStates(domain.Case{Problem: toy}, nil))(t)
+	calls := 0.0
+	for name, f := range map[string]struct {
+		wrong func(plan []float64, cost *float64, warm bool, iterations int) bool
+		found bool
+	}{
+		"nothing":                    {func(_ []float64, _ *float64, _ bool, n int) bool { return n != 1 }, false},
+		"no solution anywhere":       {func([]float64, *float64, bool, int) bool { return false }, true},
+		"a plan without convergence": {func(plan []float64, _ *float64, _ bool, n int) bool { plan[0] = 0; return n != 1 }, true},
+		"another plan than it costs": {func(plan []float64, _ *float64, _ bool, n int) bool {
+			if n != 1 {
+				plan[0] = 0.3
+			}
+			return n != 1
+		}, true},
+		"another plan at each call": {func(plan []float64, _ *float64, _ bool, n int) bool {
+			if n != 1 {
+				calls += 1e-9
+				plan[0] = calls
+			}
+			return n != 1
+		}, true},
+		"no way from its own plan": {func(_ []float64, _ *float64, warm bool, n int) bool { return n != 1 && !warm }, true},
+	} {
+		if errs := checkHorizon(still{toy, f.wrong}, toy, points); (len(errs) > 0) != f.found {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+}
+
+// mortal is Toy with a lost state, of which its plant says nothing.
+type mortal struct{ *Toy }
+
+func (mortal) Failed(s, _ []float64) bool { return s[0] < 100 }
+
+func TestPlantCheckFindsALostStateThatIsNotSaid(t *testing.T) {
+	c := toyCase()
+	c.Problem = mortal{c.Problem.(*Toy)}
+	if len(checkPlant(c)) == 0 {
+		t.Error("a plant that does not say that its state is lost passes")
+	}
+}
+
 func TestPlanScoreCheckFindsMistakes(t *testing.T) {
 	sound := broken{Toy: NewToy(4, 3, 2, 3)}
 	points := must.Get(domainStates(domain.Case{Problem: sound}, nil))(t)
