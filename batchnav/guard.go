@@ -13,7 +13,7 @@ import (
 
 // guard rolls decided actions out before they are executed. A plan is the executed actions
 // of a roll-out: some that are given, then those of the base policy, `direct`. It is safe
-// if no margin of a step is below −MarginTolerance, no state is lost (domain.Failing), and
+// if no margin of a step is below −MarginTolerance, or within the noise of it, no state is lost (domain.Failing), and
 // it ends where it may (domain.Terminal). The plan accepted at one decision is, one step on,
 // the incumbent of the next, which is executed where the new one is not safe; where that is
 // not either, a solver is asked, whose plan is then followed while it is the cheaper. It is
@@ -22,7 +22,8 @@ type guard struct {
 	*rollouts
 	opt          domain.Guard
 	solver       func(s, c []float64, pref domain.Preference, u []float64) bool
-	horizon      domain.Horizon // nil: none
+	horizon      domain.Horizon    // nil: none
+	tightening   domain.Tightening // makes one that keeps off the limits; nil: it cannot
 	terminal     domain.Terminal
 	noProjection bool
 	threads      int
@@ -52,23 +53,30 @@ type plan struct {
 	s, c         []float64 // the state after the first action
 	endS, endC   []float64 // and after the last
 	cost, margin float64
-	// fails is the first step that breaks a limit, or steps.
+	// fails is the first step that breaks a limit, or steps; narrow says that one comes
+	// within the noise of a limit.
 	fails, steps int
+	narrow       bool
 	solved       bool // by a solver, to the end
 }
 
-func (p *plan) safe() bool { return p.steps > 0 && p.fails == p.steps }
+// lasts reports whether a plan keeps the limits to its end, safe whether by more than the
+// noise.
+func (p *plan) lasts() bool { return p.steps > 0 && p.fails == p.steps }
+func (p *plan) safe() bool  { return p.lasts() && !p.narrow }
 
 func (p *plan) forget() { p.actions, p.steps, p.fails = p.actions[:0], 0, 0 }
 
-// better is safe before cheap; where neither is safe, the later failure, then the larger
-// margin.
+// better is safe before cheap; where neither keeps the limits, the later failure, then the
+// larger margin.
 func (p *plan) better(o *plan) bool {
 	switch {
-	case p.safe() && o.safe():
-		return p.cost < o.cost
-	case p.safe() || o.safe():
+	case p.safe() != o.safe():
 		return p.safe()
+	case p.lasts() != o.lasts():
+		return p.lasts()
+	case p.lasts():
+		return p.cost < o.cost
 	case p.fails != o.fails:
 		return p.fails > o.fails
 	}
@@ -117,7 +125,9 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	}
 	if opt.Rescue != nil {
 		g.horizon = opt.Rescue.NewHorizon()
+		g.tightening, _ = opt.Rescue.(domain.Tightening)
 	}
+	g.tight = make([]float64, size)
 	g.terminal, _ = l.problem.(domain.Terminal)
 	g.bendActions = opt.Search.Actions
 	if o.Noise > 0 {
@@ -239,8 +249,8 @@ func (g *guard) roll(runs []rollout) error {
 		if len(r.given) == 0 {
 			g.observe(r.s, r.c, r.pref, t.slot, g.input.Row(i), g.state.Row(i), g.ctx.Row(i), nil)
 		}
-		b.Cost[i], b.Margin[i] = 0, math.Inf(1)
-		r.into.fails, r.into.steps, r.into.solved = r.steps, r.steps, len(r.given) == r.steps*nu && r.solved
+		b.Cost[i], b.Margin[i], g.tight[i] = 0, math.Inf(1), math.Inf(1)
+		r.into.fails, r.into.steps, r.into.narrow, r.into.solved = r.steps, r.steps, false, len(r.given) == r.steps*nu && r.solved
 	}
 	g.batch = b
 	defer func() { g.batch, g.preferences = domain.PlanBatch{}, g.preferences[:0] }() // none of the inputs is kept
@@ -253,7 +263,7 @@ func (g *guard) roll(runs []rollout) error {
 		running := 0
 		for i := range runs[:n] {
 			g.note(&runs[i], h, i)
-			if runs[i].into.safe() && h+1 < runs[i].steps {
+			if runs[i].into.lasts() && h+1 < runs[i].steps {
 				running = i + 1
 			}
 		}
@@ -265,6 +275,7 @@ func (g *guard) roll(runs []rollout) error {
 		p := runs[i].into
 		p.actions = append(p.actions[:0], g.executed[i*b.Steps*nu:][:min(p.fails+1, p.steps)*nu]...)
 	}
+	clear(runs)
 	return nil
 }
 
@@ -301,6 +312,7 @@ func (g *guard) note(r *rollout, h, i int) {
 			p.margin = math.Min(p.margin, g.terminal.TerminalMargin(s, c))
 		}
 	}
+	p.narrow = !(g.tight[i] >= -g.spec.MarginTolerance)
 	if !(p.margin >= -g.spec.MarginTolerance) || math.IsNaN(p.cost) {
 		p.fails = h
 	}
@@ -361,7 +373,7 @@ func (g *guard) extend(l *loop, c []float64) {
 		p.steps, p.fails = known+behind.steps, known+behind.fails
 		p.endS, behind.endS = behind.endS, p.endS
 		p.endC, behind.endC = behind.endC, p.endC
-		p.margin = behind.margin
+		p.margin, p.narrow = behind.margin, p.narrow || behind.narrow
 	}
 	w.accepted, w.next = w.next, w.accepted
 }
@@ -391,7 +403,10 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 		}
 	case g.horizon != nil:
 		d.Fallback |= domain.FallbackRescue
-		begun := time.Now()
+		begun, horizon := time.Now(), g.horizon
+		if g.noise != nil && g.tightening != nil {
+			horizon = g.tightening.Tightened(g.slack(l.state, c, l.u, &g.scratch[0])).NewHorizon()
+		}
 		for _, warm := range []bool{true, false} {
 			if w.next.safe() || !warm && g.opt.Deadline > 0 && time.Since(begun) > g.opt.Deadline {
 				break
@@ -400,7 +415,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 			for nu := len(l.u); len(g.given) < steps*nu; { // the last action is held
 				g.given = append(g.given, g.given[len(g.given)-nu:]...)
 			}
-			_, converged, err := g.horizon.Solve(l.state, c, pref, g.given, warm, g.opt.Iterations)
+			_, converged, err := horizon.Solve(l.state, c, pref, g.given, warm, g.opt.Iterations)
 			if err != nil {
 				return fmt.Errorf("batchnav: guard: %w", err)
 			}

@@ -20,9 +20,9 @@ type rollouts struct {
 	block  domain.BlockGradient // nil: objectives row by row
 	// failing, if the problem is one, ends roll-outs that lose the state: their margin is −∞.
 	failing domain.Failing
-	// noise is what every measured value may be off by, which margins are tightened by; nil:
-	// nothing.
-	noise []float64
+	// noise is what every measured value may be off by; nil: nothing. tight are then the
+	// smallest margins of the plans less what that takes from them.
+	noise, tight []float64
 	// One row per plan.
 	s, c, nextS, nextC, u []float64     // states and actions
 	sigma, objective      []float64     // of the present actions
@@ -52,7 +52,7 @@ type scratch struct {
 	delta, margins, slot []float64
 	u                    []float64 // actions of the thread's rows, for a block of objectives
 	s                    []float64 // a measurement that is off
-	above, below, square []float64 // its margins
+	above, below, slack  []float64 // its margins
 }
 
 func newRollouts(l *loaded) *rollouts {
@@ -70,7 +70,7 @@ func (r *rollouts) grow(n, threads int) {
 	for len(r.scratch) < threads {
 		margins := func() []float64 { return make([]float64, len(spec.Margins)) }
 		r.scratch = append(r.scratch, scratch{
-			delta: make([]float64, m), margins: margins(), slot: make([]float64, spec.PreferenceSize()), s: make([]float64, ns), above: margins(), below: margins(), square: margins(),
+			delta: make([]float64, m), margins: margins(), slot: make([]float64, spec.PreferenceSize()), s: make([]float64, ns), above: margins(), below: margins(), slack: margins(),
 		})
 	}
 	if n*ns <= len(r.s) {
@@ -172,10 +172,10 @@ func (r *rollouts) preference(b *domain.PlanBatch, i int) domain.Preference {
 	return b.Preference
 }
 
-// tighten takes from every margin how far it may be off by the noise of the measurement, in
+// slack writes how far every margin may be off by the noise of the measurement, in
 // quadrature over the measured values.
-func (r *rollouts) tighten(s, c, u []float64, t *scratch) {
-	clear(t.square)
+func (r *rollouts) slack(s, c, u []float64, t *scratch) []float64 {
+	clear(t.slack)
 	copy(t.s, s)
 	for j, sigma := range r.noise {
 		if sigma == 0 {
@@ -187,12 +187,13 @@ func (r *rollouts) tighten(s, c, u []float64, t *scratch) {
 		r.problem.Margins(t.s, c, u, t.below)
 		t.s[j] = s[j]
 		for k, v := range t.above {
-			t.square[k] += (v - t.below[k]) * (v - t.below[k]) / 4
+			t.slack[k] += (v - t.below[k]) * (v - t.below[k]) / 4
 		}
 	}
-	for k, v := range t.square {
-		t.margins[k] -= math.Sqrt(v)
+	for k, v := range t.slack {
+		t.slack[k] = math.Sqrt(v)
 	}
+	return t.slack
 }
 
 // advance adds up cost and margin of action h of plan i, steps and, where the base
@@ -212,7 +213,9 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 		b.Cost[i] += w * J[k]
 	}
 	if r.noise != nil {
-		r.tighten(s, c, u, t)
+		for k, off := range r.slack(s, c, u, t) {
+			r.tight[i] = math.Min(r.tight[i], t.margins[k]-off)
+		}
 	}
 	b.Margin[i] = math.Min(b.Margin[i], smallest(t.margins))
 	last := h == b.Steps-1

@@ -83,6 +83,12 @@ type Receding interface {
 	NewHorizon() Horizon
 }
 
+// Tightening is implemented by a Receding that can keep off the limits: every margin of
+// Tightened's solves stays above the slack given for it, [Margins], which is not kept.
+type Tightening interface {
+	Tightened(slack []float64) Receding
+}
+
 // Horizon is one receding horizon of a Receding.
 type Horizon interface {
 	// Solve minimises Σ σᵀJ over the next len(plan)/len(Action) decisions from (s, c) under
