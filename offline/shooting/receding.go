@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
 
-var (
-	_ domain.Receding   = (*Solver)(nil)
-	_ domain.Tightening = (*Solver)(nil)
-)
+var _ domain.Receding = (*Solver)(nil)
 
 // Oracle is the least cost over the given number of decisions from (s, c) and the plan
 // [steps][action] that attains it, as closedloop.Simulation asks for them.
@@ -22,25 +18,6 @@ func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference)
 		return math.NaN(), nil, err
 	}
 	return best.Cost, best.U, nil
-}
-
-// tightened is a problem with less room to its limits. What else the problem may be
-// besides, such as derivatives of its own, it is not.
-type tightened struct {
-	domain.Problem
-	slack []float64
-}
-
-func (p tightened) Margins(s, c, u, m []float64) {
-	p.Problem.Margins(s, c, u, m)
-	for i, v := range p.slack {
-		m[i] -= v
-	}
-}
-
-// Tightened implements domain.Tightening.
-func (s *Solver) Tightened(slack []float64) domain.Receding {
-	return &Solver{problem: tightened{s.problem, slices.Clone(slack)}, axes: s.axes, initial: s.initial, opt: s.opt}
 }
 
 // NewHorizon implements domain.Receding. A warm solve has the given plan as its only
