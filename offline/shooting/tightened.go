@@ -24,5 +24,9 @@ func (p tightened) Margins(s, c, u, m []float64) {
 
 // Tightened implements domain.Tightening.
 func (s *Solver) Tightened(slack []float64) domain.Receding {
-	return &Solver{problem: tightened{s.problem, slices.Clone(slack)}, axes: s.axes, initial: s.initial, opt: s.opt}
+	t, err := New(tightened{s.problem, slices.Clone(slack)}, s.axes, s.initial, s.opt)
+	if err != nil {
+		panic(err) // s was made with the same options
+	}
+	return t
 }
