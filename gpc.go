@@ -129,10 +129,13 @@ func (c *Case) Shifted(factors map[string]float64) (*Case, error) {
 	return &Case{def, c.models}, BadInput(err)
 }
 
-// Guarded is the case with another guard over the navigator's decisions.
+// Guarded is the case with another guard over the navigator's decisions, such as none.
 func (c *Case) Guarded(g domain.Guard) (*Case, error) {
 	if spec := c.Spec(); !g.Off && (spec.Plan != 1 || c.def.Learned != nil) {
 		return nil, badInputf("case %s: a guard rolls out plans of one action by the case's own map, which it has not", spec.Name)
+	}
+	if err := g.Validate(); err != nil {
+		return nil, badInputf("case %s: %w", c.Name(), err)
 	}
 	def := c.def
 	def.Guard = g

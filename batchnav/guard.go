@@ -108,8 +108,8 @@ const noiseQuantile = 2
 func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	o := *opt.Guard
 	spec := from.spec
-	if o.Steps < 0 || o.Iterations < 0 || o.Deadline < 0 || !(o.Noise >= 0) || math.IsInf(o.Noise, 0) {
-		return nil, fmt.Errorf("batchnav: a guard of %d steps, %d iterations, deadline %v, noise %v: want none negative and all finite", o.Steps, o.Iterations, o.Deadline, o.Noise)
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("batchnav: %w", err)
 	}
 	if spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a guard needs plans of one action, those of case %q have %d", spec.Name, spec.Plan)

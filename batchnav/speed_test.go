@@ -67,6 +67,7 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 		name := v.Name
 		opt := must.Get(batchnav.OptionsFor(name))(t)
 		opt.Search.Candidates = min(opt.Search.Candidates, 40) // three rounds
+		opt.Guard = &domain.Guard{Noise: 1e-3}
 		nav := must.Get(batchnav.NewNavigator(b, m, c.Problem, opt))(t)
 		i := 0
 		decide := func() {

@@ -19,20 +19,23 @@ func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	f.StringVar(&mode, "guard", "", "on or off: whether the navigator's decisions are rolled out before they are executed, and replaced where that fails (default: as the case says)")
 	f.Float64Var(&noise, "guard-tighten", 0, "tighten the guard's margins by measurement noise of this standard deviation, in units of each state's scale")
 	return func(c *gpc.Case) (*gpc.Case, error) {
-		g := c.Definition().Guard
+		g, tightened := c.Definition().Guard, cmd.Flags().Changed("guard-tighten")
 		switch mode {
 		case "on":
 			g.Off = false
 		case "off":
 			g.Off = true
 		case "":
+			if !tightened {
+				return c, nil
+			}
 		default:
 			return nil, BadInputf("--guard %s: want on or off", mode)
 		}
-		if cmd.Flags().Changed("guard-tighten") {
-			if g.Off {
-				return nil, BadInputf("--guard-tighten %v: case %s has no guard; --guard on gives it one", noise, c.Name())
-			}
+		if tightened && g.Off {
+			return nil, BadInputf("--guard-tighten %v: case %s has no guard; --guard on gives it one", noise, c.Name())
+		}
+		if tightened {
 			g.Noise = noise
 		}
 		return c.Guarded(g)

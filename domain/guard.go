@@ -1,6 +1,10 @@
 package domain
 
-import "time"
+import (
+	"fmt"
+	"math"
+	"time"
+)
 
 // Guard says how far the navigator's decisions are looked after in a case: each is rolled
 // out under the known dynamics before it is executed, and replaced where the roll-out
@@ -21,6 +25,14 @@ type Guard struct {
 	// Deadline is how long after a rescue has begun it still starts another solve; 0: as long
 	// as it likes. The result then depends on the machine.
 	Deadline time.Duration `json:"deadline_ns,omitempty"`
+}
+
+// Validate says what in a Guard cannot be.
+func (g *Guard) Validate() error {
+	if g.Steps < 0 || g.Iterations < 0 || g.Deadline < 0 || !(g.Noise >= 0) || math.IsInf(g.Noise, 0) {
+		return fmt.Errorf("a guard of %d steps, %d iterations, deadline %v, noise %v: want none negative and all finite", g.Steps, g.Iterations, g.Deadline, g.Noise)
+	}
+	return nil
 }
 
 // DefaultRescueIterations are enough for most solves from a plan of a map, and bound those
