@@ -16,7 +16,7 @@ import (
 // if no margin of a step is below −MarginTolerance, or within the noise of it, no state is lost (domain.Failing), and
 // it ends where it may (domain.Terminal). The plan accepted at one decision is, one step on,
 // the incumbent of the next, which is executed where the new one is not safe; where that is
-// not either, a solver is asked, whose plan is then followed while it is the cheaper. It is
+// not either, a rescue looks for one, which is then followed while it is the cheaper. It is
 // the workspace of the loops of one batch.
 type guard struct {
 	*rollouts
@@ -33,6 +33,7 @@ type guard struct {
 	tolerance    []float64 // of the entries of [s, c] and, behind them, of u
 	given        []float64
 	single       [1]rollout
+	finder       finder
 }
 
 // rollout is one roll-out that is asked for: from (s, c) by the given actions, then by the
@@ -43,7 +44,7 @@ type rollout struct {
 	given   []float64     // [≤ steps·action]
 	offsets tensor.Matrix // [1, knots·width] of a search; no rows: none
 	steps   int
-	solved  bool // the given actions are a solver's
+	solved  bool
 	into    *plan
 }
 
@@ -57,7 +58,7 @@ type plan struct {
 	// within the noise of a limit.
 	fails, steps int
 	narrow       bool
-	solved       bool // by a solver, to the end
+	solved       bool // found by a rescue
 }
 
 // lasts reports whether a plan keeps the limits to its end, safe whether by more than the
@@ -146,7 +147,36 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 		g.tolerance = append(g.tolerance, sameState*math.Abs(float64(v)))
 	}
 	g.grow(size, max(1, g.threads))
-	return g, nil
+	var err error
+	g.finder, err = newFinder(from, opt, g.noise)
+	return g, err
+}
+
+// finder is the search of a rescue, with where it begins.
+type finder struct {
+	search          *search
+	memory          *memory
+	input, state, z tensor.Matrix
+	action          []float32
+}
+
+// rescueCandidates are enough to find a way where there is one, in about the time of a solve.
+const rescueCandidates = 512
+
+func newFinder(from *loaded, opt *Options, noise []float64) (finder, error) {
+	l := *from // with a stepper of its own
+	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps, Actions: opt.Search.Actions, Within: opt.Guard.Deadline}})
+	if err != nil {
+		return finder{}, err
+	}
+	if noise != nil {
+		r.noise, r.tight, r.device = noise, make([]float64, r.round), nil // a device does not know the noise
+	}
+	spec := l.spec
+	return finder{
+		search: r, memory: &memory{Memory: r.sampler.NewMemory()}, input: tensor.New(1, spec.ObservationSize()), state: tensor.New(1, spec.MeasuredSize()),
+		z: tensor.New(1, l.model.Latent()), action: make([]float32, spec.ActionSize()),
+	}, nil
 }
 
 // sameState is how far, in the map's units, a state may be from the predicted one for what
@@ -250,7 +280,7 @@ func (g *guard) roll(runs []rollout) error {
 			g.observe(r.s, r.c, r.pref, t.slot, g.input.Row(i), g.state.Row(i), g.ctx.Row(i), nil)
 		}
 		b.Cost[i], b.Margin[i], g.tight[i] = 0, math.Inf(1), math.Inf(1)
-		r.into.fails, r.into.steps, r.into.narrow, r.into.solved = r.steps, r.steps, false, len(r.given) == r.steps*nu && r.solved
+		r.into.fails, r.into.steps, r.into.narrow, r.into.solved = r.steps, r.steps, false, r.solved
 	}
 	g.batch = b
 	defer func() { g.batch, g.preferences = domain.PlanBatch{}, g.preferences[:0] }() // none of the inputs is kept
@@ -332,10 +362,10 @@ func (g *guard) settle(l *loop, c []float64, pref domain.Preference, d *Decision
 	}
 	if incumbent && (w.accepted.solved || !w.next.safe()) {
 		given := w.accepted.actions[min(nu, len(w.accepted.actions)):]
-		if err := g.alone(rollout{s: l.state, c: c, pref: pref, given: given, steps: w.next.steps, solved: w.accepted.solved, into: &w.other}); err != nil {
+		r := rollout{s: l.state, c: c, pref: pref, given: given, steps: w.next.steps, solved: w.accepted.solved, into: &w.other}
+		if err := g.compare(w, d, r, domain.FallbackIncumbent); err != nil {
 			return err
 		}
-		g.take(w, d, domain.FallbackIncumbent)
 	}
 	if w.next.safe() {
 		w.vain, w.wait = 0, 0
@@ -378,62 +408,99 @@ func (g *guard) extend(l *loop, c []float64) {
 	w.accepted, w.next = w.next, w.accepted
 }
 
-// rescue asks a solver for a plan: the case's own for an action, after which the policy
-// goes on, or the generic one, from the better of the plans that have failed. What is
-// still not safe is compared with Problem.Fallback's action. Where nothing is safe the
-// solver is asked again after 1, 2, 4, … decisions.
+// rescue asks the case's own solver for an action, after which the policy goes on, or else
+// searches roll-outs for a plan and has the generic solver go on from the best there is.
+// What is still not safe is compared with Problem.Fallback's action. Where nothing is safe
+// the next rescue is after 1, 2, 4, … decisions.
 func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision) error {
-	w, steps := &l.watched, l.watched.next.steps
-	from := func(given []float64, by domain.Fallback) error {
-		if err := g.alone(rollout{s: l.state, c: c, pref: pref, given: given, steps: steps, solved: by == domain.FallbackSolver, into: &w.other}); err != nil {
-			return err
-		}
-		g.take(w, d, by)
-		return nil
-	}
+	w, begun := &l.watched, time.Now()
+	r := rollout{s: l.state, c: c, pref: pref, steps: w.next.steps, into: &w.other}
+	asks := w.wait == 0
 	switch {
-	case w.wait > 0:
+	case !asks:
 		w.wait--
 	case g.solver != nil:
 		d.Fallback |= domain.FallbackRescue
 		if g.solver(l.state, c, pref, l.alternative) && tensor.Finite(l.alternative) {
-			if err := from(l.alternative, domain.FallbackSolver); err != nil {
+			r.given = l.alternative
+			if err := g.compare(w, d, r, domain.FallbackSolver); err != nil {
 				return err
 			}
 		}
-	case g.horizon != nil:
+	default:
 		d.Fallback |= domain.FallbackRescue
-		begun, horizon := time.Now(), g.horizon
-		if g.noise != nil && g.tightening != nil {
-			horizon = g.tightening.Tightened(g.slack(l.state, c, l.u, &g.scratch[0])).NewHorizon()
+		r.solved = true
+		if err := g.find(l, r, d); err != nil {
+			return err
 		}
-		for _, warm := range []bool{true, false} {
-			if w.next.safe() || !warm && g.opt.Deadline > 0 && time.Since(begun) > g.opt.Deadline {
-				break
-			}
-			g.given = append(g.given[:0], w.next.actions...)
-			for nu := len(l.u); len(g.given) < steps*nu; { // the last action is held
-				g.given = append(g.given, g.given[len(g.given)-nu:]...)
-			}
-			_, converged, err := horizon.Solve(l.state, c, pref, g.given, warm, g.opt.Iterations)
-			if err != nil {
-				return fmt.Errorf("batchnav: guard: %w", err)
-			}
-			if converged && tensor.Finite(g.given) {
-				if err := from(g.given, domain.FallbackSolver); err != nil {
-					return err
-				}
+		if g.horizon != nil && (g.opt.Deadline == 0 || time.Since(begun) < g.opt.Deadline) {
+			if err := g.solve(l, r, d); err != nil {
+				return err
 			}
 		}
 	}
-	if w.next.safe() {
+	switch {
+	case w.next.safe():
 		w.vain, w.wait = 0, 0
 		return nil
-	}
-	if d.Fallback&domain.FallbackRescue != 0 {
+	case asks:
 		w.wait = 1<<min(w.vain, maxVain) - 1
 		w.vain++
 	}
 	g.problem.Fallback(l.state, c, l.alternative)
-	return from(l.alternative, domain.FallbackConservative)
+	r.given, r.solved = l.alternative, false
+	return g.compare(w, d, r, domain.FallbackConservative)
+}
+
+// compare rolls a candidate out, which becomes the next plan where it is better.
+func (g *guard) compare(w *watched, d *Decision, r rollout, by domain.Fallback) error {
+	if err := g.alone(r); err != nil {
+		return err
+	}
+	g.take(w, d, by)
+	return nil
+}
+
+// find compares the best of rescueCandidates roll-outs.
+func (g *guard) find(l *loop, r rollout, d *Decision) error {
+	f := &g.finder
+	g.observe(r.s, r.c, r.pref, g.scratch[0].slot, f.input.Row(0), f.state.Row(0), f.search.present, nil)
+	if err := g.encoder.Forward(f.input, f.z); err != nil {
+		return err
+	}
+	f.memory.forget() // a rescue depends on nothing that was before
+	if _, err := f.search.decide(f.memory, r.s, r.c, r.pref, f.state.Row(0), f.z.Row(0), f.action); err != nil {
+		return err
+	}
+	best := f.memory.Best()
+	if best == nil {
+		return nil
+	}
+	tensor.Widen(l.alternative, f.action)
+	r.given = l.alternative
+	if f.memory.Steps() == r.steps {
+		r.offsets = tensor.Matrix{Rows: 1, Cols: len(best.Offsets), Stride: len(best.Offsets), Data: best.Offsets}
+	}
+	return g.compare(&l.watched, d, r, domain.FallbackSolver)
+}
+
+// solve compares the generic solver's plan, from the next.
+func (g *guard) solve(l *loop, r rollout, d *Decision) error {
+	horizon := g.horizon
+	if g.noise != nil && g.tightening != nil {
+		horizon = g.tightening.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])).NewHorizon()
+	}
+	g.given = append(g.given[:0], l.watched.next.actions...)
+	for nu := len(l.u); len(g.given) < r.steps*nu; { // the last action is held
+		g.given = append(g.given, g.given[len(g.given)-nu:]...)
+	}
+	_, converged, err := horizon.Solve(r.s, r.c, r.pref, g.given, true, g.opt.Iterations)
+	if err != nil {
+		return fmt.Errorf("batchnav: guard: %w", err)
+	}
+	if !converged || !tensor.Finite(g.given) {
+		return nil
+	}
+	r.given = g.given
+	return g.compare(&l.watched, d, r, domain.FallbackSolver)
 }

@@ -55,7 +55,7 @@ type Options struct {
 	NoGuard bool
 	// Guard rolls every decision out before it is executed and replaces the ones that fail;
 	// nil: none. Plans must be of one action. It asks Solver where that is set, else
-	// Rescue, nil for none.
+	// it searches, and Rescue, nil for none, goes on from what is found.
 	Guard  *domain.Guard
 	Rescue domain.Receding
 }

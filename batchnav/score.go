@@ -19,7 +19,9 @@ type rollouts struct {
 	scored domain.Scored        // nil: Objectives and Margins score
 	block  domain.BlockGradient // nil: objectives row by row
 	// failing, if the problem is one, ends roll-outs that lose the state: their margin is −∞.
+	// kept are then the steps of every plan before.
 	failing domain.Failing
+	kept    []int
 	// noise is what every measured value may be off by; nil: nothing. tight are then the
 	// smallest margins of the plans less what that takes from them.
 	noise, tight []float64
@@ -77,7 +79,7 @@ func (r *rollouts) grow(n, threads int) {
 		return
 	}
 	r.s, r.nextS, r.c, r.nextC = make([]float64, n*ns), make([]float64, n*ns), make([]float64, n*nc), make([]float64, n*nc)
-	r.u = make([]float64, n*np)
+	r.u, r.kept = make([]float64, n*np), make([]int, n)
 	r.sigma, r.objective = make([]float64, n*m), make([]float64, n*m)
 	if spec.Plan == 1 {
 		r.input, r.state, r.ctx = tensor.New(n, spec.ObservationSize()), tensor.New(n, ns), tensor.New(n, nc)
@@ -94,6 +96,10 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 		copy(r.c[i*len(b.C):], b.C)
 		tensor.Widen(r.u[i*np:(i+1)*np], b.Plans.Row(i))
 		b.Cost[i], b.Margin[i] = 0, math.Inf(1)
+		if r.noise != nil {
+			r.tight[i] = math.Inf(1)
+		}
+		r.kept[i] = b.Steps
 	}
 	copy(b.Projected, r.u[:n*np])
 	r.batch = b
@@ -237,6 +243,7 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	}
 	if r.failing != nil && r.failing.Failed(nextS, nextC) {
 		b.Margin[i] = math.Inf(-1)
+		r.kept[i] = min(r.kept[i], h)
 	}
 	if r.spec.Plan == 1 && !last {
 		r.observe(nextS, nextC, r.preference(b, i), t.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)

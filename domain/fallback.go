@@ -31,8 +31,8 @@ const (
 	FallbackGuard
 	// FallbackIncumbent: the executed action is that of the plan accepted before, one step on.
 	FallbackIncumbent
-	// FallbackRescue: the guard has asked a solver; FallbackSolver says that the executed
-	// action is the solver's.
+	// FallbackRescue: the guard has asked for a rescue; FallbackSolver says that the executed
+	// action is the rescue's.
 	FallbackRescue
 )
 

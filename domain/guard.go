@@ -20,10 +20,10 @@ type Guard struct {
 	// Noise is the standard deviation of measurement noise, in units of each state's own
 	// scale as in EpisodeOptions, that margins are tightened by; 0: not.
 	Noise float64 `json:"noise,omitempty"`
-	// Iterations of the solver in one rescue; 0: DefaultRescueIterations.
+	// Iterations of the generic solver in one rescue; 0: DefaultRescueIterations.
 	Iterations int `json:"iterations,omitempty"`
-	// Deadline is how long after a rescue has begun it still starts another solve; 0: as long
-	// as it likes. The result then depends on the machine.
+	// Deadline is how long a rescue searches, after which it asks no solver; 0: to its end.
+	// The result then depends on the machine.
 	Deadline time.Duration `json:"deadline_ns,omitempty"`
 }
 
@@ -35,8 +35,8 @@ func (g *Guard) Validate() error {
 	return nil
 }
 
-// DefaultRescueIterations are enough for most solves from a plan of a map, and bound those
-// that have no solution.
+// DefaultRescueIterations are enough for most solves from a plan that a search has found,
+// and bound those that have no solution.
 const DefaultRescueIterations = 60
 
 // Terminal is implemented by a problem that goes on beyond any look-ahead: TerminalMargin
