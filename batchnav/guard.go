@@ -125,7 +125,7 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 		cost: make([]float64, size), margin: make([]float64, size), projected: make([]float64, size*spec.ActionSize()),
 	}
 	if opt.Rescue != nil {
-		g.horizon = opt.Rescue.NewHorizon()
+		g.horizon = opt.Rescue.NewHorizon(o.Iterations)
 		g.tightening, _ = opt.Rescue.(domain.Tightening)
 	}
 	g.tight = make([]float64, size)
@@ -488,18 +488,15 @@ func (g *guard) find(l *loop, r rollout, d *Decision) error {
 func (g *guard) solve(l *loop, r rollout, d *Decision) error {
 	horizon := g.horizon
 	if g.noise != nil && g.tightening != nil {
-		horizon = g.tightening.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])).NewHorizon()
+		horizon = g.tightening.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])).NewHorizon(g.opt.Iterations)
 	}
 	g.given = append(g.given[:0], l.watched.next.actions...)
 	for nu := len(l.u); len(g.given) < r.steps*nu; { // the last action is held
 		g.given = append(g.given, g.given[len(g.given)-nu:]...)
 	}
-	_, converged, err := horizon.Solve(r.s, r.c, r.pref, g.given, true, g.opt.Iterations)
-	if err != nil {
+	horizon.Begin(g.given)
+	if _, _, err := horizon.Solve(r.s, r.c, r.pref, g.given); err != nil {
 		return fmt.Errorf("batchnav: guard: %w", err)
-	}
-	if !converged || !tensor.Finite(g.given) {
-		return nil
 	}
 	r.given = g.given
 	return g.compare(&l.watched, d, r, domain.FallbackSolver)

@@ -58,8 +58,8 @@ const (
 //   - Solver samples (left out under -short) are finite, of the sizes of Spec,
 //     inside the box, with margins and the first action's margins kept.
 //   - A receding horizon, if the solver has one (left out under -short), writes finite
-//     plans of the cost that it says, within the margins, the same again and from
-//     themselves, and none where it does not converge.
+//     plans, and where it converges of the cost that it says, within the margins, the same
+//     again and from themselves.
 //   - The plant says of a state that it is lost where the problem does (Failing).
 //   - The plant gives the same episode for the same seed and index, and Replay of
 //     its JSON gives bitwise the same outcomes. Where the problem is Weighing, the cost
