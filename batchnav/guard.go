@@ -338,6 +338,10 @@ func (g *guard) note(r *rollout, h, i int) {
 	p.cost, p.margin = g.cost[i], g.margin[i]
 	if h == r.steps-1 {
 		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
+		if t := &g.scratch[0]; tensor.Finite(s) {
+			domain.StateMargins(g.problem, s, c, g.action(g.u, h, i), t.above, t.below)
+			p.margin = math.Min(p.margin, smallest(t.above))
+		}
 		if g.terminal != nil {
 			p.margin = math.Min(p.margin, g.terminal.TerminalMargin(s, c))
 		}

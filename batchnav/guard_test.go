@@ -319,6 +319,24 @@ func TestGuardOfTheEnd(t *testing.T) {
 	}
 }
 
+// presently is the cart whose clearance is that of the state it is in, not of the next.
+type presently struct{ finite }
+
+func (presently) Margins(s, c, u, m []float64) { m[0], m[1] = testdomain.Wall-s[0], 1-math.Abs(u[0]) }
+
+// The state that the last action leads to keeps the limits that no action there changes.
+func TestGuardOfTheLastState(t *testing.T) {
+	for _, c := range []struct {
+		q    float64
+		safe bool
+	}{{testdomain.Wall - 0.11, true}, {testdomain.Wall - 0.05, false}} {
+		d := must.Get(guarded(t, presently{finite{testdomain.NewCart(cartSteps)}}, domain.Guard{Steps: 1}, nil).Decide([]float64{c.q, 1}, []float64{0}, adaptively))(t)
+		if (d.Fallback&domain.FallbackGuard == 0) != c.safe || d.Margin < 0 {
+			t.Errorf("from %g at 1 m/s: %v, margin %g", c.q, d.Fallback, d.Margin)
+		}
+	}
+}
+
 // A loop decides what it decides alone, in any company and on any number of threads, with
 // a look-ahead and a preference of its own.
 func TestGuardInCompany(t *testing.T) {
