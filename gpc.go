@@ -130,6 +130,19 @@ func (c *Case) Shifted(factors map[string]float64) (*Case, error) {
 	return &Case{def, c.models}, BadInput(err)
 }
 
+// Guarded is the case with another guard over the navigator's decisions, such as none.
+func (c *Case) Guarded(g domain.Guard) (*Case, error) {
+	if spec := c.Spec(); !g.Off && (spec.Plan != 1 || c.def.Learned != nil) {
+		return nil, badInputf("case %s: a guard rolls out plans of one action by the case's own map, which it has not", spec.Name)
+	}
+	if err := g.Validate(); err != nil {
+		return nil, badInputf("case %s: %w", c.Name(), err)
+	}
+	def := c.def
+	def.Guard = g
+	return &Case{def, c.models}, nil
+}
+
 // Spec says what the vectors of the case's problem are; MapSpec those of the problem
 // that its map is about, which is the same unless the case has a Learned one.
 func (c *Case) Spec() *domain.Spec    { return c.def.Problem.Spec() }

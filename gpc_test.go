@@ -279,3 +279,69 @@ func TestGenericMethodsStandBehindACasesOwn(t *testing.T) {
 		}
 	}
 }
+
+// The navigator's decisions are looked after in every case that does not say otherwise,
+// by its methods but for those that execute whatever is decoded.
+func TestCasesAreGuarded(t *testing.T) {
+	cart := testdomain.NewCart(8)
+	cart.Spec().Training.Latent = 9
+	asked := 0
+	lost := domain.Case{Problem: falling{cart}, Rescue: func(s, c []float64, pref domain.Preference, u []float64) bool {
+		asked++
+		u[0] = -1
+		return true
+	}}
+	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
+	defer e.Close()
+	whole := must.Get(gpc.NewCase(lost))(t)
+	for _, g := range []domain.Guard{{}, {Off: true}} {
+		c := must.Get(whole.Guarded(g))(t)
+		for _, method := range []string{"direct", "gpc", "gpc-refine-64", "gpc-no-projection", "gpc-no-fallback", "gpc-no-guard", "direct-no-guard"} {
+			without := strings.Contains(method, "-no-")
+			n, err := c.Loop(e, gpc.Setup{Method: method, Model: testdomain.Map(cart, 9, true)})
+			if g.Off && strings.HasSuffix(method, "-no-guard") {
+				if err == nil {
+					t.Errorf("%s is a method of a case without a guard", method)
+				}
+				continue
+			}
+			must.OK(t, err)
+			asked = 0
+			d := must.Get(n.Decide([]float64{0, 0}, []float64{0}, domain.Preference{Adaptive: true}))(t)
+			if guards := !g.Off && !without; guards != (d.Fallback&domain.FallbackGuard != 0) || guards != (asked == 1) {
+				t.Errorf("guard %+v, method %s: %v, asked %d times", g, method, d.Fallback, asked)
+			}
+		}
+	}
+	if _, err := whole.Guarded(domain.Guard{Steps: -1}); !errors.As(err, new(gpc.InputError)) {
+		t.Errorf("a guard of -1 steps: %v", err)
+	}
+	lost.Guard.Iterations = -1
+	if _, err := gpc.NewCase(lost); !errors.As(err, new(gpc.InputError)) {
+		t.Errorf("a guard of -1 iterations: %v", err)
+	}
+	plans := testdomain.NewPlanCart(8, 3)
+	plans.Spec().Training.Latent = 9
+	c := must.Get(gpc.NewCase(domain.Case{Problem: plans}))(t)
+	must.Get(c.Loop(e, gpc.Setup{Method: "direct", Model: testdomain.Map(plans, 9, true)}))(t)
+	if _, err := c.Guarded(domain.Guard{}); err == nil || !strings.Contains(err.Error(), "one action") {
+		t.Errorf("a guard of plans of three actions: %v", err)
+	}
+	for _, c := range paperCases(t) {
+		if !c.Definition().Guard.Off {
+			t.Errorf("case %s of the paper is guarded", c.Name())
+		}
+	}
+}
+
+func paperCases(t *testing.T) []*gpc.Case {
+	t.Helper()
+	k := paper.Cases()
+	must.OK(t, k.Validate())
+	return k.All()
+}
+
+// falling is a cart that is always lost.
+type falling struct{ *testdomain.Cart }
+
+func (falling) Failed(s, c []float64) bool { return true }

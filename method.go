@@ -33,7 +33,7 @@ type Setup struct {
 func (c *Case) Methods() []domain.Method {
 	var all []domain.Method
 	if c.def.Learned == nil && (c.def.Solver != nil || c.Spec().Training.Latent > 0) {
-		all = batchnav.Methods(c.def.Problem)
+		all = batchnav.Methods(c.def.Problem, c.guarded())
 	}
 	all = append(all, c.def.Methods...)
 	for _, m := range closedloop.Rows(&c.def) {
@@ -96,6 +96,9 @@ func (c *Case) navigation(name string) (batchnav.Options, error) {
 	}
 	return opt, nil
 }
+
+// guarded reports whether the navigator's decisions are looked after.
+func (c *Case) guarded() bool { return !c.def.Guard.Off && c.Spec().Plan == 1 }
 
 // proposals is the room for candidates that a proposer begins with; it grows with what
 // it is asked.
@@ -180,6 +183,10 @@ func (c *Case) navigated(e *Engine, s Setup) (batchnav.Options, Setup, error) {
 	opt, err := c.navigation(m.Name)
 	if err != nil {
 		return opt, s, err
+	}
+	if c.guarded() && !opt.NoProjection && !opt.NoFallback {
+		opt.Guard = &c.def.Guard
+		opt.Rescue, _ = c.def.Solver.(domain.Receding)
 	}
 	if m.Candidates > 0 && s.Candidates != 0 {
 		opt.Search.Candidates = s.Candidates

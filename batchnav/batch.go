@@ -35,6 +35,7 @@ type Batch struct {
 	in            backend.LoopsInput
 	out           backend.LoopsOutput
 	search        *search // nil: none
+	guard         *guard  // nil: none
 	// uniform is the preference of the ablation without semantics.
 	uniform domain.Preference
 	slot    []float64
@@ -56,6 +57,7 @@ type loop struct {
 	bad                          bool
 	variance                     float64
 	memory                       *memory // of the search
+	watched                      watched // of the guard
 }
 
 // NewBatch prepares size loops; see NewNavigator.
@@ -95,6 +97,11 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	}
 	if searches {
 		if a.search, err = newSearch(l, &opt); err != nil {
+			return nil, err
+		}
+	}
+	if opt.Guard != nil && !opt.NoGuard {
+		if a.guard, err = newGuard(l, &opt, size); err != nil {
 			return nil, err
 		}
 	}
@@ -164,6 +171,7 @@ func (a *Batch) ResetLoop(i int) {
 	l := &a.loops[i]
 	l.noise.Reset()
 	l.haveLatent, l.haveSigma, l.haveState = false, false, false
+	l.watched.forget()
 	clear(l.lastC)
 	copy(l.sigma, a.uniform.W)
 	if l.memory != nil {
@@ -196,6 +204,17 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 	stepped := time.Now()
 	for i := range obs {
 		a.execute(i, &obs[i], &out[i])
+	}
+	if a.guard != nil {
+		if err := a.guard.watch(a, obs, out); err != nil {
+			return err
+		}
+	}
+	for i := range obs {
+		if l := &a.loops[i]; !l.bad {
+			copy(l.lastU, l.u)
+			l.haveState = true
+		}
 	}
 	times := domain.Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
 	if host, ok := a.latents.(*loops.Loops); ok {
@@ -350,11 +369,9 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 		}
 		a.problem.Margins(l.state, obs.C, l.u, l.margins)
 		d.Margin = smallest(l.margins)
-		a.guard(l, obs, d)
+		a.trigger(l, obs, d)
 		l.haveLatent = true
 	}
-	copy(l.lastU, l.u)
-	l.haveState = true
 }
 
 // refuse answers an observation that is not finite.
@@ -368,11 +385,12 @@ func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	d.Consistent = false
 }
 
-// guard is the fallback trigger: a margin below −MarginTolerance after
+// trigger is the fallback trigger: a margin below −MarginTolerance after
 // projection, or a residual above the stated multiple of τ_t (written so that a
 // NaN triggers too; a model without calibration has no τ). It asks the solver, then Problem.Fallback. An answer to a
-// negative margin is executed only if its own smallest margin is larger.
-func (a *Batch) guard(l *loop, obs *Observation, d *Decision) {
+// negative margin is executed only if its own smallest margin is larger. Under a
+// guard the trigger is recorded: whether the action is executed is the roll-out's to say.
+func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 	broken := !(d.Margin >= -a.spec.MarginTolerance)
 	if broken {
 		d.Fallback |= domain.FallbackMargin
@@ -382,7 +400,7 @@ func (a *Batch) guard(l *loop, obs *Observation, d *Decision) {
 	} else if !broken {
 		return
 	}
-	if a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {
+	if a.guard != nil || a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {
 		return // the ablation executes what was decoded; the trigger is recorded
 	}
 	bit := domain.FallbackSolver

@@ -170,6 +170,12 @@ func (l *loaded) threshold(variance float64) float64 {
 	return variance + l.model.Calibration.TauGeom + l.cover
 }
 
+// failing reports whether the problem has states that are lost.
+func (l *loaded) failing() bool {
+	_, ok := l.problem.(domain.Failing)
+	return ok
+}
+
 // Fits says whether a valid model was made for the problem of this spec: its
 // case, the widths of its networks, its decoded codes.
 func Fits(m *model.Model, spec *domain.Spec) error {

@@ -51,6 +51,13 @@ type Options struct {
 	// margin or by the residual, before Problem.Fallback is. It writes u and
 	// reports success.
 	Solver func(s, c []float64, pref domain.Preference, u []float64) bool
+	// NoGuard leaves Guard out.
+	NoGuard bool
+	// Guard rolls every decision out before it is executed and replaces the ones that fail;
+	// nil: none. Plans must be of one action. It asks Solver where that is set, else
+	// it searches, and Rescue, nil for none, goes on from what is found.
+	Guard  *domain.Guard
+	Rescue domain.Receding
 }
 
 // DefaultResidualLimit: τ_t covers the reconstruction error and the spacing of
@@ -82,6 +89,8 @@ var variants = []variant{
 	{domain.Method{Name: "gpc-no-retraction", About: "no retraction to M*", Group: domain.GroupAblation}, func(o *Options) { o.NoRetraction = true }},
 	{domain.Method{Name: "gpc-no-projection", About: "the decoded action as it is", Group: domain.GroupAblation}, func(o *Options) { o.NoProjection = true }},
 	{domain.Method{Name: "gpc-no-fallback", About: "nothing replaces the map's action", Group: domain.GroupAblation}, func(o *Options) { o.NoFallback = true }},
+	{domain.Method{Name: "gpc-no-guard", About: "nothing is rolled out before it is executed", Group: domain.GroupAblation}, func(o *Options) { o.NoGuard = true }},
+	{domain.Method{Name: "direct-no-guard", About: "direct, nothing rolled out before it is executed", Group: domain.GroupAblation}, func(o *Options) { o.Direct, o.NoGuard = true, true }},
 	refine(512, "-no-memory", domain.GroupAblation, SearchOptions{NoMemory: true}),
 	refine(512, "-actions", domain.GroupAblation, SearchOptions{Actions: true}),
 }
@@ -103,15 +112,15 @@ func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 }
 
 // Methods are the navigator's variants for a problem, in the order of the tables: a
-// search along roll-outs is none for plans of several actions, and only a
-// domain.Polisher polishes. They have no New: NewNavigator makes them, with the options
-// of OptionsFor.
-func Methods(p domain.Problem) (all []domain.Method) {
+// search along roll-outs is none for plans of several actions, only a domain.Polisher
+// polishes, and only what is guarded can be without. They have no New: NewNavigator makes
+// them, with the options of OptionsFor.
+func Methods(p domain.Problem, guarded bool) (all []domain.Method) {
 	_, polishes := p.(domain.Polisher)
 	for _, v := range variants {
 		var o Options
 		v.set(&o)
-		if (o.Search.Candidates == 0 || p.Spec().Plan == 1) && (o.Search.Polish == 0 || polishes) {
+		if (o.Search.Candidates == 0 || p.Spec().Plan == 1) && (o.Search.Polish == 0 || polishes) && (guarded || !o.NoGuard) {
 			v.Needs = domain.NeedsMap
 			all = append(all, v.Method)
 		}

@@ -11,10 +11,10 @@ import (
 )
 
 // deviceRefiner is the backend's own refinement of the loaded model; nil where it
-// has none.
+// has none, or would not know a state that is lost.
 func deviceRefiner(l *loaded, capacity int) (backend.Refiner, error) {
 	b, ok := l.backend.(backend.RefinerBackend)
-	if !ok {
+	if !ok || l.failing() {
 		return nil, nil
 	}
 	r, err := b.NewRefiner(l.mapConfig(capacity))

@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/examples/tanks"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/backendtest"
@@ -187,4 +188,62 @@ func TestSearchIsTheReferences(t *testing.T) {
 			must.Get(episode.Apply(d.U))(t)
 		}
 	})
+}
+
+// slippery is Case 1 with a line beyond which it is lost.
+type slippery struct {
+	*integrator.System
+	line float64
+}
+
+func (p slippery) Failed(s, c []float64) bool { return s[0] > p.line }
+
+// A roll-out through a lost state has no margin, here as by the reference, and a backend
+// that would not know such states is not asked.
+func TestRoundsKnowLostStates(t *testing.T) {
+	const rows, steps = 16, 12
+	c := integrator.Convex()
+	file := must.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
+	defer file.Close()
+	m, host := must.Get(model.Read(file))(t), must.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
+	defer host.Close()
+	spec, rng := c.Problem.Spec(), rand.New(rand.NewPCG(7, 8))
+	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	must.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t).Observe(s, cx)
+	// A line that some candidates cross and others do not is found by trying.
+	var crossed, kept int
+	for _, ahead := range []float64{1.5, 1.9, 2.1, 2.3, 2.5, 2.7} {
+		p := slippery{c.Problem.(*integrator.System), s[0] + ahead}
+		round, cfg, err := batchnav.NewRound(host, m, p, batchnav.Options{Search: batchnav.SearchOptions{Candidates: rows}})
+		must.OK(t, err)
+		twin, offsets := ref.NewRollouts(cfg), candidates(rng, &cfg, rows, steps)
+		got := must.Get(round.Score(batchnav.Observation{S: s, C: cx, Preference: domain.Preference{Adaptive: true}}, offsets, steps))(t)
+		for i := range rows {
+			o := make([]float64, offsets.Cols)
+			tensor.Widen(o, offsets.Row(i))
+			_, _, margin := twin.Score(s, cx, domain.Preference{Adaptive: true}, o, steps, true)
+			lost := math.IsInf(margin, -1)
+			if lost != math.IsInf(got.Margin[i], -1) {
+				t.Errorf("candidate %d with the line %g ahead: a margin of %g, want %g", i, ahead, got.Margin[i], margin)
+			}
+			if i == rows-1 { // not a number
+			} else if lost {
+				crossed++
+			} else {
+				kept++
+			}
+		}
+	}
+	if crossed == 0 || kept == 0 {
+		t.Errorf("%d candidates were lost and %d were not", crossed, kept)
+	}
+	device := must.Get(kernels.New(must.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
+	defer device.Close()
+	for line, p := range map[bool]domain.Problem{false: c.Problem, true: slippery{c.Problem.(*integrator.System), s[0] + 1}} {
+		round, _, err := batchnav.NewRound(device, m, p, batchnav.Options{Search: batchnav.SearchOptions{Candidates: 16}})
+		must.OK(t, err)
+		if round.OnDevice() == line {
+			t.Errorf("with lost states %t the backend rolls out by itself: %t", line, round.OnDevice())
+		}
+	}
 }

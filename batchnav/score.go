@@ -18,6 +18,13 @@ type rollouts struct {
 	*loaded
 	scored domain.Scored        // nil: Objectives and Margins score
 	block  domain.BlockGradient // nil: objectives row by row
+	// failing, if the problem is one, ends roll-outs that lose the state: their margin is −∞.
+	// kept are then the steps of every plan before.
+	failing domain.Failing
+	kept    []int
+	// noise is what every measured value may be off by; nil: nothing. tight are then the
+	// smallest margins of the plans less what that takes from them.
+	noise, tight []float64
 	// One row per plan.
 	s, c, nextS, nextC, u []float64     // states and actions
 	sigma, objective      []float64     // of the present actions
@@ -31,6 +38,8 @@ type rollouts struct {
 	// executed are the projected actions of every roll-out of plans of one action,
 	// [n, steps·action], where it has room for them.
 	executed []float64
+	// preferences of the rows, where they are not all the batch's.
+	preferences []domain.Preference
 	// What is scored and at which action, for advanceRows: one closure for all steps of
 	// all roll-outs, as one for each would be allocated.
 	batch       domain.PlanBatch
@@ -44,12 +53,15 @@ var _ domain.PlanScorer = (*rollouts)(nil)
 type scratch struct {
 	delta, margins, slot []float64
 	u                    []float64 // actions of the thread's rows, for a block of objectives
+	s                    []float64 // a measurement that is off
+	above, below, slack  []float64 // its margins
 }
 
 func newRollouts(l *loaded) *rollouts {
 	r := &rollouts{loaded: l}
 	r.scored, _ = l.problem.(domain.Scored)
 	r.block, _ = l.problem.(domain.BlockGradient)
+	r.failing, _ = l.problem.(domain.Failing)
 	r.advanceRows = func(t *scratch, from, to int) { r.step(&r.batch, r.h, from, to, t) }
 	return r
 }
@@ -58,13 +70,16 @@ func (r *rollouts) grow(n, threads int) {
 	spec := r.spec
 	ns, nc, np, m := spec.MeasuredSize(), spec.ContextSize(), spec.PlanSize(), spec.ObjectiveSize()
 	for len(r.scratch) < threads {
-		r.scratch = append(r.scratch, scratch{delta: make([]float64, m), margins: make([]float64, len(spec.Margins)), slot: make([]float64, spec.PreferenceSize())})
+		margins := func() []float64 { return make([]float64, len(spec.Margins)) }
+		r.scratch = append(r.scratch, scratch{
+			delta: make([]float64, m), margins: margins(), slot: make([]float64, spec.PreferenceSize()), s: make([]float64, ns), above: margins(), below: margins(), slack: margins(),
+		})
 	}
 	if n*ns <= len(r.s) {
 		return
 	}
 	r.s, r.nextS, r.c, r.nextC = make([]float64, n*ns), make([]float64, n*ns), make([]float64, n*nc), make([]float64, n*nc)
-	r.u = make([]float64, n*np)
+	r.u, r.kept = make([]float64, n*np), make([]int, n)
 	r.sigma, r.objective = make([]float64, n*m), make([]float64, n*m)
 	if spec.Plan == 1 {
 		r.input, r.state, r.ctx = tensor.New(n, spec.ObservationSize()), tensor.New(n, ns), tensor.New(n, nc)
@@ -81,6 +96,10 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 		copy(r.c[i*len(b.C):], b.C)
 		tensor.Widen(r.u[i*np:(i+1)*np], b.Plans.Row(i))
 		b.Cost[i], b.Margin[i] = 0, math.Inf(1)
+		if r.noise != nil {
+			r.tight[i] = math.Inf(1)
+		}
+		r.kept[i] = b.Steps
 	}
 	copy(b.Projected, r.u[:n*np])
 	r.batch = b
@@ -153,7 +172,39 @@ func (r *rollouts) act(b *domain.PlanBatch, h, i int, t *scratch) {
 	if len(r.executed) > 0 {
 		copy(r.executed[(i*b.Steps+h)*len(u):], u)
 	}
-	r.rates(b.Preference, s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
+	r.rates(r.preference(b, i), s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
+}
+
+// preference of plan i.
+func (r *rollouts) preference(b *domain.PlanBatch, i int) domain.Preference {
+	if len(r.preferences) > 0 {
+		return r.preferences[i]
+	}
+	return b.Preference
+}
+
+// slack writes how far every margin may be off by the noise of the measurement, in
+// quadrature over the measured values.
+func (r *rollouts) slack(s, c, u []float64, t *scratch) []float64 {
+	clear(t.slack)
+	copy(t.s, s)
+	for j, sigma := range r.noise {
+		if sigma == 0 {
+			continue
+		}
+		t.s[j] = s[j] + sigma
+		r.problem.Margins(t.s, c, u, t.above)
+		t.s[j] = s[j] - sigma
+		r.problem.Margins(t.s, c, u, t.below)
+		t.s[j] = s[j]
+		for k, v := range t.above {
+			t.slack[k] += (v - t.below[k]) * (v - t.below[k]) / 4
+		}
+	}
+	for k, v := range t.slack {
+		t.slack[k] = math.Sqrt(v)
+	}
+	return t.slack
 }
 
 // advance adds up cost and margin of action h of plan i, steps and, where the base
@@ -172,6 +223,11 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	for k, w := range row(r.sigma, i, len(J)) {
 		b.Cost[i] += w * J[k]
 	}
+	if r.noise != nil {
+		for k, off := range r.slack(s, c, u, t) {
+			r.tight[i] = math.Min(r.tight[i], t.margins[k]-off)
+		}
+	}
 	b.Margin[i] = math.Min(b.Margin[i], smallest(t.margins))
 	last := h == b.Steps-1
 	if last && r.scored != nil {
@@ -185,8 +241,12 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 		copy(nextS, s)
 		copy(nextC, c)
 	}
+	if r.failing != nil && r.failing.Failed(nextS, nextC) {
+		b.Margin[i] = math.Inf(-1)
+		r.kept[i] = min(r.kept[i], h)
+	}
 	if r.spec.Plan == 1 && !last {
-		r.observe(nextS, nextC, b.Preference, t.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)
+		r.observe(nextS, nextC, r.preference(b, i), t.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)
 	}
 }
 

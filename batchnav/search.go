@@ -164,6 +164,7 @@ func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []
 	if err := r.score(s, c, pref, state, z, steps); err != nil {
 		return false, err
 	}
+	r.rank(n, steps)
 	return r.sampler.Tell(r.cost[:n], r.margin[:n], r.first), nil
 }
 
@@ -180,8 +181,28 @@ func (r *search) score(s, c []float64, pref domain.Preference, state, z []float3
 	if err := r.decode(from, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0, steps); err != nil {
 		return err
 	}
-	return r.ScorePlans(context.Background(), domain.PlanBatch{
+	err := r.ScorePlans(context.Background(), domain.PlanBatch{
 		S: s, C: c, Preference: pref, Plans: first, Steps: steps, NoProjection: r.noProjection, Threads: r.threads,
 		Projected: r.projected[:n*first.Cols], Cost: r.cost[:n], Margin: r.margin[:n],
 	})
+	for i, tight := range r.tight[:min(n, len(r.tight))] {
+		r.margin[i] = math.Min(r.margin[i], tight)
+	}
+	return err
 }
+
+// rank makes the margin of a roll-out that loses the state one that is below all others
+// and above that of one which loses it earlier.
+func (r *search) rank(n, steps int) {
+	if r.failing == nil {
+		return
+	}
+	for i, kept := range r.kept[:n] {
+		if kept < steps && math.IsInf(r.margin[i], -1) {
+			r.margin[i] = -beyondMargins * float64(steps-kept)
+		}
+	}
+}
+
+// beyondMargins is more than any margin is broken by, in any unit.
+const beyondMargins = 1e12

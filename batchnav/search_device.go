@@ -15,10 +15,10 @@ func (l *loaded) rolloutsConfig(round int, actions bool) backend.RolloutsConfig 
 }
 
 // deviceRollouts are the backend's own roll-outs of the loaded model; nil where it has
-// none.
+// none, or would not know a state that is lost.
 func deviceRollouts(l *loaded, round int, actions bool) (backend.Rollouts, error) {
 	b, ok := l.backend.(backend.RolloutsBackend)
-	if !ok {
+	if !ok || l.failing() {
 		return nil, nil
 	}
 	r, err := b.NewRollouts(l.rolloutsConfig(round, actions))

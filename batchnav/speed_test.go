@@ -63,10 +63,11 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 	b := cpu(t)
 	c, m, obs := caseOne(t, b, 500)
 	m.DecoderUManifold = m.DecoderU
-	for _, v := range batchnav.Methods(c.Problem) {
+	for _, v := range batchnav.Methods(c.Problem, true) {
 		name := v.Name
 		opt := must.Get(batchnav.OptionsFor(name))(t)
 		opt.Search.Candidates = min(opt.Search.Candidates, 40) // three rounds
+		opt.Guard = &domain.Guard{Noise: 1e-3}
 		nav := must.Get(batchnav.NewNavigator(b, m, c.Problem, opt))(t)
 		i := 0
 		decide := func() {

@@ -16,7 +16,7 @@ import (
 func (a *App) evalCommand() *cobra.Command {
 	var opt closedloop.Options
 	var method, modelFile, shard string
-	var scenes func(c *gpc.Case) (*gpc.Case, error)
+	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "eval CASE --method NAME --episodes N --trace FILE",
 		Short: "Evaluate a method in closed loop on unseen episodes",
@@ -42,6 +42,9 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			}
 			opt.ShardIndex, opt.ShardCount = part.Index, part.Count
 			opt.Progress = a.progress(c.Name() + " " + setup.Method)
+			if c, err = guard(c); err != nil {
+				return err
+			}
 			result, err := c.Evaluate(cmd.Context(), setup, a.engine(), opt)
 			if err != nil {
 				return err
@@ -53,6 +56,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f.StringVar(&method, "method", "", "method: see gpc methods CASE (default: what the map was compiled for, or gpc)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
 	scenes = a.sceneFlags(cmd, &opt)
+	guard = guardFlags(cmd)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines)")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
 	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
@@ -102,7 +106,7 @@ func (a *App) pairCommand() *cobra.Command {
 	var opt closedloop.Options
 	var names []string
 	var modelFile string
-	var scenes func(c *gpc.Case) (*gpc.Case, error)
+	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "pair CASE --methods NAME[:EPISODES],…",
 		Short: "Several methods on the same episodes, each beside the first, with 95 % intervals",
@@ -127,6 +131,9 @@ func (a *App) pairCommand() *cobra.Command {
 				}
 				methods = append(methods, m)
 			}
+			if c, err = guard(c); err != nil {
+				return err
+			}
 			if len(methods) < 1 {
 				return BadInputf("--methods is required: what to compare, the first with the others")
 			}
@@ -144,7 +151,15 @@ func (a *App) pairCommand() *cobra.Command {
 						fmt.Sprint(r.Compared), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99),
 					})
 				}
-				return Table(w, rows)
+				if err := Table(w, rows); err != nil {
+					return err
+				}
+				for _, r := range result.Pairs {
+					if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
+						return err
+					}
+				}
+				return nil
 			})
 		},
 	}
@@ -153,6 +168,7 @@ func (a *App) pairCommand() *cobra.Command {
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled model)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)
+	guard = guardFlags(cmd)
 	return cmd
 }
 
@@ -240,7 +256,15 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 			return err
 		}
 	}
-	return renderGoals(w, results)
+	if err := renderGoals(w, results); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // between writes an interval, with a dash for an open end.

@@ -13,6 +13,7 @@ import (
 func (a *App) steerCommand() *cobra.Command {
 	var modelFile, method string
 	var opt gpc.SteerOptions
+	var guard func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "steer CASE",
 		Short: "Sweep a user's fixed preference over the simplex with one map, beside the exact front",
@@ -20,6 +21,9 @@ func (a *App) steerCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, setup, err := a.setup(args[0], modelFile, method)
 			if err != nil {
+				return err
+			}
+			if c, err = guard(c); err != nil {
 				return err
 			}
 			opt.Seed, opt.Progress = a.seed, a.progress("steer")
@@ -43,5 +47,6 @@ func (a *App) steerCommand() *cobra.Command {
 	f.StringVar(&method, "method", "", "method that is steered (default: what the map was compiled for, or gpc)")
 	f.IntVar(&opt.Divisions, "divisions", 20, "divisions of the simplex's edge")
 	f.IntVar(&opt.Episodes, "episodes", 20, "episodes at each preference")
+	guard = guardFlags(cmd)
 	return cmd
 }

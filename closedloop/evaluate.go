@@ -138,6 +138,8 @@ type Result struct {
 	Violations int `json:"violations"`
 	Fallback   int `json:"fallback"`
 	Flagged    int `json:"flagged"`
+	// Guard is what the case's guard did; absent for a case without.
+	Guard *GuardCounts `json:"guard,omitempty"`
 	// Failed are the episodes that passed through a lost state (domain.Failing), Failures
 	// those that were not completed.
 	Failed   int `json:"failed"`
@@ -209,6 +211,9 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 		Trace: traceVersion, Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Params: params,
 		Commit: opt.Commit, Device: opt.Device, Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime,
 		Preference: opt.Preference, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
+	}
+	if !c.Guard.Off {
+		h.Guard = &c.Guard
 	}
 	for _, m := range spec.Margins {
 		h.Margins = append(h.Margins, m.Name)

@@ -65,6 +65,7 @@ type Paired struct {
 	DifferenceCI95 Number           `json:"difference_ci95_pct"`
 	Compared       int              `json:"compared"`
 	Latency        Quantiles        `json:"latency_us"`
+	Guard          *GuardCounts     `json:"guard,omitempty"`
 }
 
 // Pair runs the methods on the episodes of opt, whose Method, Device and trace are not
@@ -100,7 +101,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		}
 		row := Paired{
 			Method: m.Method, Episodes: r.Episodes, Safe: int(math.Round(float64(r.Safe) * float64(r.Episodes))), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
-			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency,
+			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Guard: r.Guard,
 		}
 		var all, difference []float64
 		for i := range own.Episodes {

@@ -228,21 +228,8 @@ func failed(p domain.Problem, s, c []float64) bool {
 // where these are what no action there changes: a limit written of the state that an
 // action is taken in, and not of the one it leads to, holds at the end too.
 func (e *simulated) judgeEnd(u, named []float64) {
-	p := e.plant.Problem
-	last, other, v := make([]float64, len(named)), make([]float64, len(named)), append([]float64(nil), u...)
-	p.Margins(e.s, e.c, u, last)
-	for j, a := range p.Spec().Action {
-		if v[j] = a.Lo; !a.Bounded() || u[j] == a.Lo {
-			v[j] = u[j] + 1
-		}
-		p.Margins(e.s, e.c, v, other)
-		v[j] = u[j]
-		for i := range last {
-			if other[i] != last[i] {
-				last[i] = math.Inf(1)
-			}
-		}
-	}
+	last := make([]float64, len(named))
+	domain.StateMargins(e.plant.Problem, e.s, e.c, append([]float64(nil), u...), last, make([]float64, len(named)))
 	for i, m := range last {
 		named[i] = math.Min(named[i], m)
 	}

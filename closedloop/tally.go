@@ -27,6 +27,7 @@ type tally struct {
 	named                                    int       // episodes that have them
 	goals, reached, atEnd                    int
 	unsafe                                   []UnsafeEpisode
+	guard                                    GuardCounts
 	starts, converged, best                  int       // of a Multistart
 	gaps                                     []float64 // of its starts, by episode
 }
@@ -86,6 +87,7 @@ func (a *tally) add(e *EpisodeRecord) {
 		if bits.Replaced() || bits&domain.FallbackMethod != 0 {
 			a.fallback++
 		}
+		a.guard.add(l)
 		low = math.Min(low, float64(l.Margin))
 		a.latency = append(a.latency, float64(l.Latency))
 		if d := float64(l.Displacement); !math.IsNaN(d) {
@@ -167,6 +169,11 @@ func (a *tally) result(h *Header) *Result {
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
 		},
 		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+	}
+	if h.Guard != nil {
+		guard := a.guard
+		guard.RescueRate = ratio(guard.Rescues, a.decisions)
+		r.Guard = &guard
 	}
 	if a.starts > 0 {
 		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), regretStatistics(slices.Clone(a.gaps))}

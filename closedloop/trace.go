@@ -76,7 +76,9 @@ type Header struct {
 	Shift      map[string]float64 `json:"shift,omitempty"`
 	Regime     string             `json:"regime"`
 	Preference domain.Preference  `json:"preference"`
-	Shard      [2]int             `json:"shard"`
+	// Guard looked after the decisions of the navigator's methods; absent: none.
+	Guard *domain.Guard `json:"guard,omitempty"`
+	Shard [2]int        `json:"shard"`
 	// Tolerance: a margin below −Tolerance is a violation.
 	Tolerance float64  `json:"margin_tolerance"`
 	Margins   []string `json:"margins"`

@@ -178,6 +178,9 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		v.vector(l, "sigma", l.Sigma, out.Sigma)
 		v.vector(l, "J", l.J, out.J)
 		v.number(l, "margin", float64(l.Margin), out.Margin)
+		if f := domain.Fallback(l.Fallback); !f.Known() {
+			v.differs(l.Line, e.Episode, l.T, "fallback", fmt.Sprint(l.Fallback), "bits that no guard sets")
+		}
 		v.flag(l, "failed", l.Failed, out.Failed)
 	}
 	v.verdict(e, ep, &sum, completed && ep.Done())

@@ -38,6 +38,9 @@ type Case struct {
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.
 	Rescue func(s, c []float64, pref Preference, u []float64) bool
+	// Guard looks after the navigator's decisions, and is on unless it says otherwise. It
+	// asks Rescue, or else searches and asks the Solver where that is a Receding.
+	Guard Guard
 	// Shifts are other plants to evaluate with, nil for none, and Shift the factors that
 	// made this one; see Shifted.
 	Shifts *Shifts

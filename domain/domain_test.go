@@ -186,7 +186,8 @@ var fallbacks = []struct {
 	{domain.FallbackMidpoint, "midpoint"}, {domain.FallbackSecondSlope, "second-slope"}, {domain.FallbackNoStep, "no-step"},
 	{domain.FallbackLie, "lie"}, {domain.FallbackObservation, "observation"}, {domain.FallbackAction, "action"},
 	{domain.FallbackMargin, "margin"}, {domain.FallbackResidual, "residual"}, {domain.FallbackSolver, "solver"},
-	{domain.FallbackConservative, "conservative"}, {domain.FallbackMethod, "method"},
+	{domain.FallbackConservative, "conservative"}, {domain.FallbackGuard, "guard"}, {domain.FallbackIncumbent, "incumbent"},
+	{domain.FallbackRescue, "rescue"}, {domain.FallbackMethod, "method"},
 }
 
 func TestFallbackString(t *testing.T) {
@@ -205,8 +206,11 @@ func TestFallbackString(t *testing.T) {
 		if want := strings.Join(names, "+"); f != 0 && f.String() != want {
 			t.Fatalf("%016b: %q, want %q", f, f.String(), want)
 		}
-		if want := slices.Contains(names, "solver") || slices.Contains(names, "conservative"); f.Replaced() != want {
+		if want := slices.ContainsFunc(names, func(n string) bool { return n == "solver" || n == "conservative" || n == "incumbent" }); f.Replaced() != want {
 			t.Fatalf("%s: replaced %t", f, f.Replaced())
+		}
+		if !f.Known() || (f | 1<<13).Known() {
+			t.Fatalf("%016b is known: %t; with a bit that nothing sets: %t", f, f.Known(), (f | 1<<13).Known())
 		}
 	})
 }

@@ -27,6 +27,13 @@ const (
 	FallbackSolver
 	// FallbackConservative: the executed action is Problem.Fallback's.
 	FallbackConservative
+	// FallbackGuard: the roll-out of the decided action fails.
+	FallbackGuard
+	// FallbackIncumbent: the executed action is that of the plan accepted before, one step on.
+	FallbackIncumbent
+	// FallbackRescue: the guard has asked for a rescue; FallbackSolver says that the executed
+	// action is the rescue's.
+	FallbackRescue
 )
 
 // FallbackMethod is the bit of a Controller whose own solve did not succeed.
@@ -34,7 +41,15 @@ const FallbackMethod Fallback = 1 << 15
 
 // Replaced reports whether the executed action is not the map's.
 func (f Fallback) Replaced() bool {
-	return f&(FallbackSolver|FallbackConservative) != 0
+	return f&(FallbackSolver|FallbackConservative|FallbackIncumbent) != 0
+}
+
+// Known reports whether every bit has a meaning.
+func (f Fallback) Known() bool {
+	for _, n := range fallbackNames {
+		f &^= n.bit
+	}
+	return f == 0
 }
 
 // fallbackNames are the bits in order, as String and reports spell them.
@@ -52,6 +67,9 @@ var fallbackNames = []struct {
 	{FallbackResidual, "residual"},
 	{FallbackSolver, "solver"},
 	{FallbackConservative, "conservative"},
+	{FallbackGuard, "guard"},
+	{FallbackIncumbent, "incumbent"},
+	{FallbackRescue, "rescue"},
 	{FallbackMethod, "method"},
 }
 

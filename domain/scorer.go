@@ -48,6 +48,7 @@ type PlanBatch struct {
 	Cost []float64
 	// Margin is the smallest hard margin over the steps, [n]. NaN: a margin is not
 	// known, and the plan is not feasible. −Inf: an action, or a state that the plan
-	// leads to, is not finite; Projected and Cost of such a row say nothing.
+	// leads to, is not finite, or that state is lost (Failing); Projected and Cost of such a
+	// row say nothing.
 	Margin []float64
 }

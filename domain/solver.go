@@ -84,6 +84,12 @@ type Receding interface {
 	NewHorizon(iterations int) Horizon
 }
 
+// Tightening is implemented by a Receding that can keep off the limits: every margin of
+// Tightened's solves stays above the slack given for it, [Margins], which is not kept.
+type Tightening interface {
+	Tightened(slack []float64) Receding
+}
+
 // Horizon plans the decisions of a closed loop, one after another.
 type Horizon interface {
 	// Begin makes plan, [steps·action], the only start of the next Solve; nil forgets the

@@ -124,6 +124,9 @@ func (c *Case) Validate() error {
 			return fmt.Errorf("case %q: two of its Methods are named %q", name, m.Name)
 		}
 	}
+	if err := c.Guard.Validate(); err != nil {
+		return fmt.Errorf("case %q: %w", name, err)
+	}
 	if c.Shifts == nil {
 		return nil
 	}

@@ -103,7 +103,7 @@ func TestSummaryOfSeveralDevices(t *testing.T) {
 	eval := func(name, method string, regret float64) closedloop.Result {
 		return closedloop.Result{Case: name, Method: method, Episodes: 1, RegretPct: closedloop.Number(regret)}
 	}
-	methods := batchnav.Methods(testdomain.NewCart(1))
+	methods := batchnav.Methods(testdomain.NewCart(1), false)
 	cases := map[string]Case{"one": {Methods: methods}, "two": {Methods: methods}}
 	a := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 1)}, cases: cases}
 	b := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 2), eval("two", "gpc", 3)}, cases: cases}

@@ -23,6 +23,7 @@ func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domai
 		Plant:   &Plant{system: system, oracle: oracle},
 		Methods: methods(system),
 		Paper:   paper,
+		Guard:   domain.Guard{Off: true}, // the paper's controller is without
 		Shifts:  shifts(name, params, paper),
 	}, nil
 }

@@ -45,5 +45,6 @@ func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.
 		}},
 		Methods: methods(y),
 		Paper:   paper,
+		Guard:   domain.Guard{Off: true}, // its planner commits to plans of its own
 	}
 }

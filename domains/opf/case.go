@@ -58,6 +58,7 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	solver := newSolver(y)
 	return domain.Case{
 		Problem: y, Solver: solver, Plant: newPlant(y, string(text)), Methods: methods(y), Rescue: solver.Optimal,
+		Guard:  domain.Guard{Off: true}, // the loads of one dispatch are known, which its projection keeps the limits of
 		Shifts: shifts(name, description, text, y.Ramp, opt),
 	}, nil
 }

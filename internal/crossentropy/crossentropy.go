@@ -105,6 +105,9 @@ func (m *Memory) Forget() { m.decisions, m.steps, m.kept = 0, 0, 0 }
 // Lose forgets what was found; the decisions are still counted.
 func (m *Memory) Lose() { m.steps = 0 }
 
+// Steps are those that the offsets of the last decision span, 0 where nothing was found.
+func (m *Memory) Steps() int { return m.steps }
+
 // Best is the best candidate of the last decision, until the next; nil where none had a
 // margin.
 func (m *Memory) Best() *Elite {

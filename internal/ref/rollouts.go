@@ -31,8 +31,9 @@ func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
 
 // Score rolls out the candidate of these offsets, [knots·width]. Where all is a number
 // it returns Σ σᵀJ and the smallest margin over the steps, and the decoded first action;
-// the margin is −Inf of one whose state, context or action is not. Where the last step
-// leads is asked only of a problem without Score, which knows.
+// the margin is −Inf of one whose state, context or action is not, or that meets a state
+// which is lost (domain.Failing). Where the last step leads is asked only of a problem
+// without Score, which knows.
 func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float64, steps int, project bool) (first []float64, cost, margin float64) {
 	p := r.energy.Problem
 	_, scored := p.(domain.Scored)
@@ -50,7 +51,7 @@ func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float
 		if h == steps-1 && scored {
 			break
 		}
-		if s, c = next(p, s, c, u); !tensor.Finite(s) || !tensor.Finite(c) {
+		if s, c = next(p, s, c, u); !tensor.Finite(s) || !tensor.Finite(c) || lost(p, s, c) {
 			return first, cost, math.Inf(-1)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 // ScorePlan executes a decoded plan, one action after another, for steps decisions:
 // each is projected in the state it is taken in, unless project is false, and adds σᵀJ
 // (with the weights of domain.Weigh where it has some for σ) and its smallest margin, with
-// Score where the problem has it. A plan that leaves the numbers has the margin −Inf. It
-// is what a domain.PlanScorer must agree with.
+// Score where the problem has it. A plan that leaves the numbers, or meets a state that is
+// lost (domain.Failing), has the margin −Inf. It is what a domain.PlanScorer must agree with.
 func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []float64, steps int, project bool) (projected []float64, cost, margin float64) {
 	nu := p.Spec().ActionSize()
 	projected, margin = append([]float64(nil), plan...), math.Inf(1)
@@ -22,9 +22,17 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 		}
 		added, low := scoreAction(p, s, c, pref, u, project)
 		cost, margin = cost+added, math.Min(margin, low)
-		s, c = next(p, s, c, u)
+		if s, c = next(p, s, c, u); lost(p, s, c) {
+			margin = math.Inf(-1)
+		}
 	}
 	return projected, cost, margin
+}
+
+// lost reports whether a problem with such states has lost this one.
+func lost(p domain.Problem, s, c []float64) bool {
+	f, ok := p.(domain.Failing)
+	return ok && f.Failed(s, c)
 }
 
 // scoreAction projects the action u of state s in place, unless project is false, and

@@ -1,0 +1,430 @@
+package batchnav
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+)
+
+// speeding is the cart that is lost when it is too fast, which its projection does not see.
+// It counts the steps that it is asked for.
+type speeding struct {
+	finite
+	limit float64
+	steps *atomic.Int64
+}
+
+func (p speeding) Failed(s, c []float64) bool { return s[1] > p.limit }
+
+func (p speeding) Step(s, c, u, nextS, nextC []float64) {
+	p.steps.Add(1)
+	p.finite.Step(s, c, u, nextS, nextC)
+}
+
+func newSpeeding(limit float64) speeding {
+	return speeding{finite{testdomain.NewCart(cartSteps)}, limit, new(atomic.Int64)}
+}
+
+// solver answers with a plan of its own; nil: with what it was given.
+type solver struct {
+	answer func(s []float64, steps int) []float64
+	asked  int
+	begun  [][]float64 // from what
+	slack  []float64
+}
+
+func (r *solver) NewHorizon(iterations int) domain.Horizon {
+	if iterations != domain.DefaultRescueIterations {
+		panic(iterations)
+	}
+	return r
+}
+
+func (r *solver) Begin(plan []float64) { r.begun = append(r.begun, slices.Clone(plan)) }
+
+func (r *solver) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
+	r.asked++
+	answer := r.answer(s, len(plan))
+	copy(plan, answer)
+	return 0, answer != nil, nil
+}
+
+func (r *solver) Tightened(slack []float64) domain.Receding {
+	r.slack = slices.Clone(slack)
+	return r
+}
+
+func guarded(t testing.TB, p domain.Problem, g domain.Guard, rescue domain.Receding) *Navigator {
+	t.Helper()
+	return must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &g, Rescue: rescue}))(t)
+}
+
+// drive runs an episode of the cart to its end and returns actions, bits and states.
+func drive(t testing.TB, n *Navigator, pref domain.Preference, s []float64, steps int) (actions []float64, bits []domain.Fallback, states [][]float64) {
+	t.Helper()
+	cart, s, c := testdomain.NewCart(cartSteps), slices.Clone(s), []float64{0}
+	for range steps {
+		d, err := n.Decide(s, c, pref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		actions, bits = append(actions, d.U[0]), append(bits, d.Fallback)
+		cart.Step(slices.Clone(s), slices.Clone(c), d.U, s, c)
+		states = append(states, slices.Clone(s))
+	}
+	return actions, bits, states
+}
+
+func fastest(states [][]float64) (v float64) {
+	for _, s := range states {
+		v = math.Max(v, s[1])
+	}
+	return v
+}
+
+// What is rolled out before an action is executed is the policy's roll-out: the same cost
+// and margin as its closed form, and safe where that is.
+func TestGuardRollsThePolicyOut(t *testing.T) {
+	cart, failed := testdomain.NewCart(cartSteps), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		p := newSpeeding(rapid.Float64Range(0.2, 1.2).Draw(rt, "limit"))
+		s := []float64{rapid.Float64Range(-2, 2.2).Draw(rt, "q"), rapid.Float64Range(-1, 1.5).Draw(rt, "v")}
+		c := []float64{float64(rapid.IntRange(0, cartSteps-1).Draw(rt, "step")) / cartSteps}
+		pref := simplex(rapid.Float64Range(0, 1).Draw(rt, "w"))
+		n, plain := guarded(t, p, domain.Guard{}, nil), must.Get(NewNavigator(ref.New(), testdomain.Map(cart, 5, false), cart, Options{Direct: true}))(t)
+		d, want := must.Get(n.Decide(s, c, pref))(t), must.Get(plain.Decide(s, c, pref))(t)
+		steps := p.Remaining(c)
+		cost, margin := bent(cart, s, pref.W[1], pref, make([]float32, 3*crossentropy.Knots), steps)
+		fast := false
+		for h, at, next, cn := 0, slices.Clone(s), make([]float64, 2), []float64{0}; h < steps; h++ {
+			u := []float64{testdomain.Feedback[0]*at[0] + testdomain.Feedback[1]*at[1] + 0.2*pref.W[1]}
+			cart.Project(at, c, u)
+			cart.Step(at, c, u, next, cn)
+			copy(at, next)
+			fast = fast || at[1] > p.limit
+		}
+		plan := &n.batch.loops[0].watched.accepted
+		switch {
+		case fast || margin < 0:
+			failed++
+			if d.Fallback&domain.FallbackGuard == 0 || plan.lasts() && !d.Fallback.Replaced() {
+				rt.Fatalf("margin %g, too fast %t: fallback %v, the plan lasts: %t", margin, fast, d.Fallback, plan.lasts())
+			}
+		case d.Fallback != 0 || !slices.Equal(d.U, want.U) || !plan.safe() || len(plan.actions) != steps:
+			rt.Fatalf("a safe action became %v of %v, fallback %v, with %d actions of %d", d.U, want.U, d.Fallback, len(plan.actions), steps)
+		case math.Abs(plan.cost-cost) > 1e-5*(1+cost) || math.Abs(plan.margin-margin) > 1e-5:
+			rt.Fatalf("cost %g, margin %g; the roll-out has %g, %g", plan.cost, plan.margin, cost, margin)
+		}
+	})
+	if failed == 0 {
+		t.Error("no roll-out failed")
+	}
+}
+
+// Where the policy would lose the state a search finds a way, once, and what it has found is
+// followed where the policy still fails.
+func TestGuardSearches(t *testing.T) {
+	const limit = 0.5
+	start := []float64{-2, 0}
+	_, _, plain := drive(t, must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), finite{testdomain.NewCart(cartSteps)}, Options{Direct: true}))(t), adaptively, start, cartSteps)
+	if !(fastest(plain) > limit) {
+		t.Fatalf("without a guard the cart is at most at %g", fastest(plain))
+	}
+	for _, o := range []SearchOptions{{}, {Candidates: 1}, {Candidates: 1, Actions: true}} {
+		n := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), newSpeeding(limit), Options{Direct: true, Search: o, Guard: &domain.Guard{}}))(t)
+		_, bits, states := drive(t, n, adaptively, start, cartSteps)
+		const found, incumbent = domain.FallbackGuard | domain.FallbackRescue | domain.FallbackSolver, domain.FallbackGuard | domain.FallbackIncumbent
+		if fastest(states) > limit || bits[0] != found || !slices.Contains(bits, incumbent) {
+			t.Errorf("%+v: at most at %g, bits %v", o, fastest(states), bits)
+		}
+		for h, f := range bits[1:] {
+			if f&domain.FallbackRescue != 0 {
+				t.Errorf("%+v: another rescue at decision %d", o, h+1)
+			}
+		}
+	}
+}
+
+// A solver goes on from what was found. Its plan is executed where it costs less, and
+// followed while it costs less than the policy from there.
+func TestGuardFollowsTheCheaper(t *testing.T) {
+	for _, c := range []struct {
+		u     float64
+		taken bool
+	}{{0, true}, {-1, false}} {
+		rescue := &solver{answer: func(s []float64, steps int) []float64 { return slices.Repeat([]float64{c.u}, steps) }}
+		actions, bits, states := drive(t, guarded(t, newSpeeding(0.5), domain.Guard{}, rescue), simplex(0), []float64{-1, 0.4}, cartSteps) // effort alone costs
+		if fastest(states) > 0.5 || rescue.asked != 1 {
+			t.Errorf("at most at %g, the solver was asked %d times", fastest(states), rescue.asked)
+		}
+		if g := rescue.begun[0]; len(g) != cartSteps || (actions[0] == c.u) != c.taken || !c.taken && actions[0] != g[0] {
+			t.Errorf("given %v, a plan of %g: %v was executed", g, c.u, actions)
+		}
+		if last := bits[cartSteps-1]; last&domain.FallbackGuard != 0 {
+			t.Errorf("with a plan of %g the policy fails to the end: %v", c.u, bits)
+		}
+		if all := slices.Equal(actions, slices.Repeat([]float64{c.u}, cartSteps)); all != c.taken {
+			t.Errorf("a plan of %g is followed to the end: %t; bits %v", c.u, all, bits)
+		}
+	}
+}
+
+// Where nothing is safe what fails last is executed, and the solver is asked less and less.
+func TestGuardWithoutASafePlan(t *testing.T) {
+	rescue := &solver{answer: func([]float64, int) []float64 { return nil }}
+	n := guarded(t, newSpeeding(-0.9), domain.Guard{}, rescue)
+	_, bits, _ := drive(t, n, adaptively, []float64{-2, 1}, cartSteps)
+	var asked []int
+	for h, f := range bits {
+		if f&domain.FallbackGuard == 0 {
+			t.Errorf("decision %d: %v", h, f)
+		}
+		if f&domain.FallbackRescue != 0 {
+			asked = append(asked, h)
+		}
+	}
+	if !slices.Equal(asked, []int{0, 1, 3, 7}) || rescue.asked != 4 || len(rescue.begun) != 4 {
+		t.Errorf("a solver was asked at %v, %d times", asked, rescue.asked)
+	}
+	// Beyond every limit at once full braking is what Problem.Fallback does, and what fails
+	// with the larger margin is taken.
+	d := must.Get(guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil).Decide([]float64{2.1, 0.5}, []float64{0}, adaptively))(t)
+	if d.Fallback&(domain.FallbackGuard|domain.FallbackMargin) != domain.FallbackGuard|domain.FallbackMargin || d.U[0] != -1 {
+		t.Errorf("beyond the wall: u %v, fallback %v", d.U, d.Fallback)
+	}
+	// After a deadline no solver is asked.
+	never := &solver{}
+	must.Get(guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: time.Nanosecond}, never).Decide([]float64{-2, 1}, []float64{0}, adaptively))(t)
+	if never.asked != 0 {
+		t.Errorf("after the deadline the solver was asked %d times", never.asked)
+	}
+}
+
+// The case's own exact solver gives an action, after which the policy goes on.
+func TestGuardAsksTheCasesOwnSolver(t *testing.T) {
+	asked := 0
+	own := func(s, c []float64, pref domain.Preference, u []float64) bool {
+		asked++
+		u[0] = -0.5
+		return true
+	}
+	p := newSpeeding(0.56)
+	n := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &domain.Guard{}, Solver: own}))(t)
+	_, bits, states := drive(t, n, adaptively, []float64{-1.2, 0.3}, cartSteps)
+	if asked != 1 || fastest(states) > 0.56 || bits[0] != domain.FallbackGuard|domain.FallbackRescue|domain.FallbackSolver {
+		t.Errorf("asked %d times, at most at %g, bits %v", asked, fastest(states), bits)
+	}
+}
+
+// What is known of the plan before is not rolled out again, and gives what rolling out
+// again gives: to the end of an episode, and over a look-ahead that moves with it.
+func TestGuardOfWhatIsKnown(t *testing.T) {
+	for _, steps := range []int{0, 1, 2, 5} {
+		for _, limit := range []float64{0.5, 0.7, 0.8, 2} {
+			p := newSpeeding(limit)
+			answer := func(s []float64, steps int) []float64 {
+				return slices.Repeat([]float64{math.Min(0.3, limit-s[1])}, steps)
+			}
+			n, again := guarded(t, p, domain.Guard{Steps: steps}, &solver{answer: answer}), guarded(t, newSpeeding(limit), domain.Guard{Steps: steps}, &solver{answer: answer})
+			s, c, known := []float64{-2, 0.1}, []float64{0}, 0
+			for h := range cartSteps {
+				p.steps.Store(0)
+				d := must.Get(n.Decide(s, c, adaptively))(t)
+				w, fresh := &n.batch.loops[0].watched, &again.batch.loops[0].watched
+				if d.Fallback == 0 && h > 0 && w.behind {
+					known++
+					if p.steps.Load() > 3 {
+						t.Errorf("look-ahead %d, limit %g, decision %d: %d steps of the dynamics", steps, limit, h, p.steps.Load())
+					}
+				}
+				found := fresh.accepted.solved
+				// The other forgets where the plan was to lead.
+				if len(fresh.accepted.s) > 0 {
+					fresh.accepted.s[0] = math.NaN()
+				}
+				e := must.Get(again.Decide(s, c, adaptively))(t)
+				if !slices.Equal(d.U, e.U) || d.Fallback != e.Fallback && !found || !slices.Equal(w.accepted.actions, fresh.accepted.actions) || w.accepted.fails != fresh.accepted.fails {
+					t.Fatalf("look-ahead %d, limit %g, decision %d: u %v with %v, rolled out again %v with %v", steps, limit, h, d.U, d.Fallback, e.U, e.Fallback)
+				}
+				if fresh.behind {
+					t.Error("a state that is not the predicted one was taken for it")
+				}
+				p.finite.Step(slices.Clone(s), slices.Clone(c), d.U, s, c)
+			}
+			if limit == 2 && steps != 1 && known != cartSteps-1 {
+				t.Errorf("look-ahead %d: %d decisions were known", steps, known)
+			}
+		}
+	}
+}
+
+// A margin within two standard deviations of the measurement's noise is not safe, and the
+// solver is told how far to keep off.
+func TestGuardTightensMargins(t *testing.T) {
+	const noise = 0.004
+	// The clearance is Wall − q − v Dt − ½u Dt², q and v have the ranges 6 and 4.
+	slack := 2 * noise * math.Hypot(6, 4*testdomain.Dt)
+	for _, c := range []struct {
+		q    float64
+		safe bool
+	}{{testdomain.Wall - 1.01*slack, true}, {testdomain.Wall - 0.99*slack, false}} {
+		rescue := &solver{answer: func(s []float64, steps int) []float64 { return slices.Repeat([]float64{-1}, steps) }}
+		n := guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{Noise: noise}, rescue)
+		u := []float64{0}
+		// At rest against the wall the first action brakes: the margin of the first step is
+		// the least.
+		d := must.Get(n.Decide([]float64{c.q + 0.5*testdomain.Dt*testdomain.Dt, 0}, []float64{0}, adaptively))(t)
+		copy(u, d.U)
+		if (d.Fallback == 0) != c.safe || (rescue.slack == nil) != c.safe {
+			t.Errorf("q %g, tightened by %g: %v, slack %v, u %v", c.q, slack, d.Fallback, rescue.slack, u)
+		}
+		if !c.safe && math.Abs(rescue.slack[0]-slack) > 1e-12 {
+			t.Errorf("the solver is told %v, want %g for the clearance", rescue.slack, slack)
+		}
+		if d := must.Get(guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil).Decide([]float64{c.q, 0}, []float64{0}, adaptively))(t); d.Fallback != 0 {
+			t.Errorf("without noise: %v", d.Fallback)
+		}
+	}
+}
+
+// resting is the cart that may end only at rest.
+type resting struct{ finite }
+
+func (resting) TerminalMargin(s, c []float64) float64 { return 0.3 - math.Abs(s[1]) }
+
+// Where a look-ahead may not end is where it fails.
+func TestGuardOfTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		v    float64
+		safe bool
+	}{{0, true}, {2, false}} {
+		n := guarded(t, resting{finite{testdomain.NewCart(cartSteps)}}, domain.Guard{Steps: 3}, nil)
+		d := must.Get(n.Decide([]float64{0, c.v}, []float64{0}, adaptively))(t)
+		if (d.Fallback&domain.FallbackGuard == 0) != c.safe {
+			t.Errorf("from the speed %g: %v", c.v, d.Fallback)
+		}
+	}
+}
+
+// presently is the cart whose clearance is that of the state it is in, not of the next.
+type presently struct{ finite }
+
+func (presently) Margins(s, c, u, m []float64) { m[0], m[1] = testdomain.Wall-s[0], 1-math.Abs(u[0]) }
+
+// The state that the last action leads to keeps the limits that no action there changes.
+func TestGuardOfTheLastState(t *testing.T) {
+	for _, c := range []struct {
+		q    float64
+		safe bool
+	}{{testdomain.Wall - 0.11, true}, {testdomain.Wall - 0.05, false}} {
+		d := must.Get(guarded(t, presently{finite{testdomain.NewCart(cartSteps)}}, domain.Guard{Steps: 1}, nil).Decide([]float64{c.q, 1}, []float64{0}, adaptively))(t)
+		if (d.Fallback&domain.FallbackGuard == 0) != c.safe || d.Margin < 0 {
+			t.Errorf("from %g at 1 m/s: %v, margin %g", c.q, d.Fallback, d.Margin)
+		}
+	}
+}
+
+// A loop decides what it decides alone, in any company and on any number of threads, with
+// a look-ahead and a preference of its own.
+func TestGuardInCompany(t *testing.T) {
+	const size = 6
+	m := testdomain.Map(testdomain.NewCart(cartSteps), 5, false)
+	for _, threads := range []int{1, 3} {
+		b := must.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
+		defer b.Close()
+		rescue := func() domain.Receding {
+			return &solver{answer: func(s []float64, steps int) []float64 {
+				return slices.Repeat([]float64{math.Max(-1, math.Min(0.2, 0.4-s[1]))}, steps)
+			}}
+		}
+		together := must.Get(NewBatch(b, m, newSpeeding(0.5), Options{Direct: true, Guard: &domain.Guard{}, Rescue: rescue()}, size))(t)
+		obs, out := make([]Observation, size), make([]Decision, size)
+		alone := make([]*Navigator, size)
+		for i := range obs {
+			alone[i] = must.Get(NewNavigator(b, m, newSpeeding(0.5), Options{Direct: true, Guard: &domain.Guard{}, Rescue: rescue()}))(t)
+			obs[i] = Observation{S: []float64{-2 + 0.3*float64(i), 0.08 * float64(i)}, C: []float64{float64(2*(i%3)) / cartSteps}, Preference: simplex(float64(i) / size)}
+		}
+		acted := 0
+		for h := range 6 {
+			if h == 3 {
+				obs[1].S[1] = math.NaN()
+			}
+			if err := together.Decide(obs, out); err != nil {
+				t.Fatal(err)
+			}
+			for i := range obs {
+				d := must.Get(alone[i].Decide(obs[i].S, obs[i].C, obs[i].Preference))(t)
+				if !slices.Equal(d.U, out[i].U) || d.Fallback != out[i].Fallback {
+					t.Fatalf("%d threads, decision %d of loop %d: %v with %v, alone %v with %v", threads, h, i, out[i].U, out[i].Fallback, d.U, d.Fallback)
+				}
+				if d.Fallback&domain.FallbackGuard != 0 {
+					acted++
+				}
+				if h == 3 && i == 1 {
+					obs[1].S[1] = 0.1
+				}
+				testdomain.NewCart(cartSteps).Step(slices.Clone(obs[i].S), slices.Clone(obs[i].C), d.U, obs[i].S, obs[i].C)
+			}
+		}
+		if acted == 0 {
+			t.Error("no guard acted")
+		}
+	}
+}
+
+// What a search has decided is rolled out as the search did, and a search takes no
+// roll-out through a lost state where there is another.
+func TestGuardOfASearch(t *testing.T) {
+	for _, o := range []SearchOptions{{Candidates: 64}, {Candidates: 64, Actions: true}} {
+		p := newSpeeding(0.5)
+		n := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o, Guard: &domain.Guard{}}))(t)
+		_, bits, states := drive(t, n, adaptively, []float64{-1, 0.4}, 1)
+		best, plan := n.batch.loops[0].memory.Best(), &n.batch.loops[0].watched.accepted
+		if bits[0] != 0 || !plan.safe() || math.Abs(plan.cost-best.Cost) > 1e-5*(1+best.Cost) || math.Abs(plan.margin-best.Margin) > 1e-5 {
+			t.Errorf("%+v: %v, cost %g, margin %g; the search's are %g, %g", o, bits, plan.cost, plan.margin, best.Cost, best.Margin)
+		}
+		if fastest(states) > 0.5 {
+			t.Errorf("at %g", fastest(states))
+		}
+	}
+}
+
+func TestGuardRefusesWhatItCannotBe(t *testing.T) {
+	cart := testdomain.NewCart(cartSteps)
+	for says, g := range map[string]domain.Guard{
+		"-1 steps": {Steps: -1}, "-2 iterations": {Iterations: -2}, "noise NaN": {Noise: math.NaN()}, "deadline -1s": {Deadline: -time.Second},
+	} {
+		if _, err := NewNavigator(ref.New(), testdomain.Map(cart, 5, false), cart, Options{Guard: &g}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v, want an error with %q", g, err, says)
+		}
+	}
+	longer := testdomain.NewPlanCart(cartSteps, 3)
+	if _, err := NewNavigator(ref.New(), testdomain.Map(longer, 5, false), longer, Options{Guard: &domain.Guard{}}); err == nil || !strings.Contains(err.Error(), "plans of one action") {
+		t.Errorf("plans of three actions: %v", err)
+	}
+	off := must.Get(NewNavigator(ref.New(), testdomain.Map(longer, 5, false), longer, Options{Guard: &domain.Guard{}, NoGuard: true}))(t)
+	if off.batch.guard != nil {
+		t.Error("a guard that was left out")
+	}
+	for _, guards := range []bool{false, true} {
+		if has := slices.ContainsFunc(Methods(cart, guards), func(m domain.Method) bool { return strings.HasSuffix(m.Name, "-no-guard") }); has != guards {
+			t.Errorf("guarded %t: methods without a guard: %t", guards, has)
+		}
+	}
+	if fmt.Sprint(must.Get(OptionsFor("direct-no-guard"))(t)) != fmt.Sprint(Options{Direct: true, NoGuard: true}) {
+		t.Error("direct-no-guard is not direct without a guard")
+	}
+}

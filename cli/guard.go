@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// guardFlags adds the flags of the guard over the navigator's decisions. The function that
+// it returns gives the case with the guard that they ask for.
+func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
+	var mode string
+	var noise float64
+	f := cmd.Flags()
+	f.StringVar(&mode, "guard", "", "on or off: whether the navigator's decisions are rolled out before they are executed, and replaced where that fails (default: as the case says)")
+	f.Float64Var(&noise, "guard-tighten", 0, "tighten the guard's margins by measurement noise of this standard deviation, in units of each state's scale")
+	return func(c *gpc.Case) (*gpc.Case, error) {
+		g, tightened := c.Definition().Guard, cmd.Flags().Changed("guard-tighten")
+		switch mode {
+		case "on":
+			g.Off = false
+		case "off":
+			g.Off = true
+		case "":
+			if !tightened {
+				return c, nil
+			}
+		default:
+			return nil, BadInputf("--guard %s: want on or off", mode)
+		}
+		if tightened && g.Off {
+			return nil, BadInputf("--guard-tighten %v: case %s has no guard; --guard on gives it one", noise, c.Name())
+		}
+		if tightened {
+			g.Noise = noise
+		}
+		return c.Guarded(g)
+	}
+}
+
+// renderGuard adds what a guard did in so many decisions of a method.
+func renderGuard(w io.Writer, method string, decisions int, g *closedloop.GuardCounts) error {
+	if g == nil || g.Failing == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%s: guard: %d of %d roll-outs failed; the plan before was executed in %d; a solver was asked in %d (%.3f %%), its action executed in %d, the longest such decision %.1f ms\n",
+		method, g.Failing, decisions, g.Incumbent, g.Rescues, 100*float64(g.RescueRate), g.Solved, float64(g.RescueWorst)/1e3)
+	return err
+}

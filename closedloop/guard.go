@@ -1,0 +1,33 @@
+package closedloop
+
+import "github.com/gpc-engine/gpc/domain"
+
+// GuardCounts are decisions by what the guard did in them.
+type GuardCounts struct {
+	Failing   int `json:"failing"`   // the decided action's roll-out failed
+	Incumbent int `json:"incumbent"` // the plan accepted before was executed
+	Rescues   int `json:"rescues"`   // a solver was asked
+	Solved    int `json:"solved"`    // and its action executed
+	// RescueRate is Rescues over all decisions, RescueWorst the longest of them, µs.
+	RescueRate  Number `json:"rescue_rate"`
+	RescueWorst Number `json:"rescue_worst_us"`
+}
+
+// add counts a decision.
+func (g *GuardCounts) add(l *Line) {
+	bits := domain.Fallback(l.Fallback)
+	for _, n := range []struct {
+		bits  domain.Fallback
+		count *int
+	}{
+		{domain.FallbackGuard, &g.Failing}, {domain.FallbackIncumbent, &g.Incumbent}, {domain.FallbackRescue, &g.Rescues},
+		{domain.FallbackRescue | domain.FallbackSolver, &g.Solved},
+	} {
+		if bits&n.bits == n.bits {
+			*n.count++
+		}
+	}
+	if bits&domain.FallbackRescue != 0 {
+		g.RescueWorst = max(g.RescueWorst, l.Latency)
+	}
+}

@@ -1,0 +1,66 @@
+package domain
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Guard says how far the navigator's decisions are looked after in a case: each is rolled
+// out under the known dynamics before it is executed, and replaced where the roll-out
+// breaks a limit, loses the state (Failing) or ends where it must not (Terminal). The zero
+// value looks to the end of the episode.
+type Guard struct {
+	// Off leaves it out: for a case in which a projected action exists in every state that
+	// projected actions lead to.
+	Off bool `json:"-"`
+	// Steps of the look-ahead; 0: to the end of the episode as Finite knows it, else a
+	// whole episode.
+	Steps int `json:"steps,omitempty"`
+	// Noise is the standard deviation of measurement noise, in units of each state's own
+	// scale as in EpisodeOptions, that margins are tightened by; 0: not.
+	Noise float64 `json:"noise,omitempty"`
+	// Iterations of the generic solver in one rescue; 0: DefaultRescueIterations.
+	Iterations int `json:"iterations,omitempty"`
+	// Deadline is how long a rescue searches, after which it asks no solver; 0: to its end.
+	// The result then depends on the machine.
+	Deadline time.Duration `json:"deadline_ns,omitempty"`
+}
+
+// Validate says what in a Guard cannot be.
+func (g *Guard) Validate() error {
+	if g.Steps < 0 || g.Iterations < 0 || g.Deadline < 0 || !(g.Noise >= 0) || math.IsInf(g.Noise, 0) {
+		return fmt.Errorf("a guard of %d steps, %d iterations, deadline %v, noise %v: want none negative and all finite", g.Steps, g.Iterations, g.Deadline, g.Noise)
+	}
+	return nil
+}
+
+// DefaultRescueIterations are enough for most solves from a plan that a search has found,
+// and bound those that have no solution.
+const DefaultRescueIterations = 60
+
+// Terminal is implemented by a problem that goes on beyond any look-ahead: TerminalMargin
+// is ≥ 0 in the states where one may end, because from there the limits can be kept.
+type Terminal interface {
+	TerminalMargin(s, c []float64) float64
+}
+
+// StateMargins writes the margins of a state that no action there changes, +Inf for the
+// others: m and the scratch other are of the size of Margins, and u is any action, which
+// is tried with other entries and comes back as it was.
+func StateMargins(p Problem, s, c, u, m, other []float64) {
+	p.Margins(s, c, u, m)
+	for j, a := range p.Spec().Action {
+		was := u[j]
+		if u[j] = a.Lo; !a.Bounded() || was == a.Lo {
+			u[j] = was + 1
+		}
+		p.Margins(s, c, u, other)
+		u[j] = was
+		for i := range m {
+			if other[i] != m[i] {
+				m[i] = math.Inf(1)
+			}
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package shooting
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+var _ domain.Tightening = (*Solver)(nil)
+
+// tightened is a problem with less room to its limits. What else the problem may be
+// besides, such as derivatives of its own, it is not.
+type tightened struct {
+	domain.Problem
+	slack []float64
+}
+
+func (p tightened) Margins(s, c, u, m []float64) {
+	p.Problem.Margins(s, c, u, m)
+	for i, v := range p.slack {
+		m[i] -= v
+	}
+}
+
+// Tightened implements domain.Tightening.
+func (s *Solver) Tightened(slack []float64) domain.Receding {
+	t, err := New(tightened{s.problem, slices.Clone(slack)}, s.axes, s.initial, s.opt)
+	if err != nil {
+		panic(err) // s was made with the same options
+	}
+	return t
+}
