@@ -261,7 +261,7 @@ func (y *System) specOf() domain.Spec {
 	fill(&t.Hidden, hidden)
 	fill(&t.Scenarios, 120*scenarios)
 	fill(&t.Weights, 2)
-	fill(&t.ManifoldEpochs, 120)
+	fill(&t.ManifoldEpochs, 300)
 	fill(&t.RolloutEpochs, 10)
 	fill(&t.Batch, 256)
 	fill(&t.LearningRate, 2e-3)
