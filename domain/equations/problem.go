@@ -23,6 +23,7 @@ var (
 	_ domain.Problem = (*Problem)(nil)
 	_ domain.Finite  = (*Problem)(nil)
 	_ domain.Scored  = (*Problem)(nil)
+	_ domain.Failing = (*Problem)(nil)
 )
 
 // work is what one call computes in.
