@@ -67,7 +67,7 @@ type System struct {
 	// Rest is the action that does the least, clipped to the box; nil: zeros.
 	Rest []float64
 	// Urgency writes how urgent each objective is in a state, in [0, 1]. nil: J/(J + scale)
-	// of what taking Rest would cost, scale being ObjectiveScale. Semantic makes priorities
+	// of what staying in it at Rest would cost, scale being ObjectiveScale. Semantic makes priorities
 	// of it; its zero value weighs all urgencies alike.
 	Urgency        func(s, c, delta []float64)
 	ObjectiveScale []float64 // nil: the mean over starts and random actions

@@ -227,13 +227,13 @@ func widen(to []complex128, from []float64) {
 	}
 }
 
-// Indicators depend on the state alone: what doing nothing would cost.
+// Indicators depend on the state alone: what it would cost to stay in it at rest.
 func (p *Problem) Indicators(s, _, c, delta []float64) {
 	if p.system.Urgency != nil {
 		p.system.Urgency(s, c, delta)
 		return
 	}
-	p.Objectives(s, p.system.Rest, c, delta)
+	p.system.Real.Objectives(s, c, p.system.Rest, s, delta)
 	for i, j := range delta {
 		j = math.Max(0, j)
 		delta[i] = j / (j + p.system.ObjectiveScale[i])

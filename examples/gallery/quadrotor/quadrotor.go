@@ -28,9 +28,10 @@ const (
 
 // ode is s = (x, z, angle, and their rates), u the thrusts of the right and left rotor.
 func ode[T dual.Scalar](s, _, u, ds []T) {
-	push := (u[0] + u[1]) / mass
+	sin, cos := dual.Sincos(s[2])
+	push := 1 / mass * (u[0] + u[1])
 	copy(ds, s[3:])
-	ds[3], ds[4] = -push*dual.Sin(s[2]), push*dual.Cos(s[2])-gravity
+	ds[3], ds[4] = -push*sin, push*cos-gravity
 	ds[5] = arm / inertia * (u[0] - u[1])
 }
 
