@@ -13,7 +13,8 @@
 //
 // A comparison of complex numbers is Less; there is no other way from a number to a
 // branch that Value does not mark. Numbers have to be of moderate size, between 1e-25
-// and 1e25 where they are not zero. Nothing here allocates.
+// and 1e25 where they are not zero. Nothing here allocates. A division of complex numbers
+// takes several times as long as a product: write 0.5*x for x/2.
 package dual
 
 import "math"
@@ -94,6 +95,18 @@ func Sin[T Scalar](x T) T {
 
 func Cos[T Scalar](x T) T {
 	return lift(x, math.Cos, func(x, _ float64) float64 { return -math.Sin(x) })
+}
+
+// Sincos is Sin and Cos at little more than the cost of one.
+func Sincos[T Scalar](x T) (sin, cos T) {
+	switch x := any(x).(type) {
+	case complex128:
+		s, c := math.Sincos(real(x))
+		return any(complex(s, c*imag(x))).(T), any(complex(c, -s*imag(x))).(T)
+	default:
+		s, c := math.Sincos(x.(float64))
+		return any(s).(T), any(c).(T)
+	}
 }
 
 func Tan[T Scalar](x T) T {

@@ -101,6 +101,21 @@ func TestValuesAreThoseOfMathAndDerivativesExact(t *testing.T) {
 	}
 }
 
+func TestSincos(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 2000 {
+		x, d := 20*rng.Float64()-10, rng.NormFloat64()
+		sin, cos := Sincos(x)
+		dsin, dcos := Sincos(Seed(x, d))
+		if s, c := math.Sincos(x); !same(sin, s) || !same(cos, c) || !same(real(dsin), s) || !same(real(dcos), c) {
+			t.Fatalf("at %v: %v and %v, dual %v and %v, of math %v and %v", x, sin, cos, dsin, dcos, s, c)
+		}
+		if !near(Derivative(dsin), d*math.Cos(x), tolerance) || !near(Derivative(dcos), -d*math.Sin(x), tolerance) {
+			t.Fatalf("at %v: derivatives %v and %v", x, Derivative(dsin), Derivative(dcos))
+		}
+	}
+}
+
 func TestWhereADerivativeIsChosen(t *testing.T) {
 	for _, test := range []struct {
 		name string

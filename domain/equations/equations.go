@@ -2,19 +2,9 @@
 // objectives and limits of a system as Go functions gets a domain.Case for them, with
 // solver, plant, oracle, projection, urgency and exact derivatives.
 //
-// The central type is System: a struct of names, ranges and functions. The functions are
-// generic in dual.Scalar, so that they are written once and both computed and
-// differentiated:
-//
-//	func step[T dual.Scalar](s, c, u, sNext, _ []T) {
-//		sNext[0], sNext[1] = s[0]+0.1*s[1], s[1]+0.1*u[0]
-//	}
-//	func objectives[T dual.Scalar](_, c, u, sNext, j []T) {
-//		e := sNext[0] - c[0]
-//		j[0], j[1] = e*e, u[0]*u[0]
-//	}
-//	func margins[T dual.Scalar](_, _, _, sNext, m []T) { m[0] = 2 - sNext[1] }
-//	func of[T dual.Scalar]() equations.Of[T] { return equations.Of[T]{step[T], objectives[T], margins[T]} }
+// The central type is System: a struct of names, ranges and functions, which are generic in
+// dual.Scalar, so that they are written once and both computed and differentiated. Its
+// example is a whole one.
 //
 // Looking one step ahead has to be enough: where a kept limit can lead to a state in which
 // no action keeps it, let the margin leave the room that stopping takes, or write Escape.
@@ -40,11 +30,11 @@ type Of[T dual.Scalar] struct {
 	Objectives func(s, c, u, sNext, j []T)
 	// Margins writes every limit, ≥ 0 where it is kept; nil where there are none.
 	Margins func(s, c, u, sNext, m []T)
-	// Escape, optional, writes an action that leads away from the limits, such as braking. It
-	// is clipped to the box, but a solver converges better where it stays inside smoothly, as
-	// by dual.Tanh. The limits then are those of the action and of EscapeSteps
-	// steps of the escape after it, so that whoever keeps them can go on keeping them: by
-	// the escape. Use it where one step ahead is too late.
+	// Escape, optional, writes an action that leads away from the limits, such as braking.
+	// The limits then are those of an action and of EscapeSteps steps of the escape after it,
+	// so that whoever keeps them can go on keeping them, by the escape. Use it where one step
+	// ahead is too late. It is clipped to the box, but a solver converges better where it
+	// stays inside smoothly, as by dual.Tanh.
 	Escape func(s, c, u []T)
 }
 
@@ -77,7 +67,7 @@ type System struct {
 	// Rest is the action that does the least, clipped to the box; nil: zeros.
 	Rest []float64
 	// Urgency writes how urgent each objective is in a state, in [0, 1]. nil: J/(J + scale)
-	// of what taking Rest would cost, scale being ObjectiveScale. Semantic makes priorities
+	// of what staying in it at Rest would cost, scale being ObjectiveScale. Semantic makes priorities
 	// of it; its zero value weighs all urgencies alike.
 	Urgency        func(s, c, delta []float64)
 	ObjectiveScale []float64 // nil: the mean over starts and random actions

@@ -23,6 +23,7 @@ var (
 	_ domain.Problem = (*Problem)(nil)
 	_ domain.Finite  = (*Problem)(nil)
 	_ domain.Scored  = (*Problem)(nil)
+	_ domain.Failing = (*Problem)(nil)
 )
 
 // work is what one call computes in.
@@ -226,13 +227,13 @@ func widen(to []complex128, from []float64) {
 	}
 }
 
-// Indicators depend on the state alone: what doing nothing would cost.
+// Indicators depend on the state alone: what it would cost to stay in it at rest.
 func (p *Problem) Indicators(s, _, c, delta []float64) {
 	if p.system.Urgency != nil {
 		p.system.Urgency(s, c, delta)
 		return
 	}
-	p.Objectives(s, p.system.Rest, c, delta)
+	p.system.Real.Objectives(s, c, p.system.Rest, s, delta)
 	for i, j := range delta {
 		j = math.Max(0, j)
 		delta[i] = j / (j + p.system.ObjectiveScale[i])
@@ -261,7 +262,7 @@ func (y *System) specOf() domain.Spec {
 	fill(&t.Hidden, hidden)
 	fill(&t.Scenarios, 120*scenarios)
 	fill(&t.Weights, 2)
-	fill(&t.ManifoldEpochs, 120)
+	fill(&t.ManifoldEpochs, 300)
 	fill(&t.RolloutEpochs, 10)
 	fill(&t.Batch, 256)
 	fill(&t.LearningRate, 2e-3)

@@ -25,7 +25,7 @@ const (
 
 // step is a semi-implicit Euler step of s = (position, speed, angle, rate).
 func step[T dual.Scalar](s, _, u, sNext, _ []T) {
-	sin, cos := dual.Sin(s[2]), dual.Cos(s[2])
+	sin, cos := dual.Sincos(s[2])
 	push := (u[0] + pole*length*s[3]*s[3]*sin) / (cart + pole)
 	turn := (gravity*sin - cos*push) / (length * (4.0/3 - pole*cos*cos/(cart+pole)))
 	sNext[1] = s[1] + dt*(push-pole*length*turn*cos/(cart+pole))

@@ -31,6 +31,7 @@ func Track() equations.System {
 	y := System()
 	y.Name, y.Description = "cartpole-track", "the cart-pole on a track with ends"
 	y.Margins = append(y.Margins, domain.Variable{Name: "track-", Unit: "m"}, domain.Variable{Name: "track+", Unit: "m"})
+	y.Training = domain.Training{} // the defaults
 	y.Real, y.Dual = trackFunctions[float64](), trackFunctions[complex128]()
 	return y
 }

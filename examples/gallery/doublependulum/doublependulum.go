@@ -39,8 +39,9 @@ const (
 // ode is s = (position, angle 1, angle 2, and their rates); both angles are 0 upright. The
 // accelerations solve the Euler–Lagrange equations, a symmetric system of three.
 func ode[T dual.Scalar](s, _, u, ds []T) {
-	sin1, cos1, sin2, cos2 := dual.Sin(s[1]), dual.Cos(s[1]), dual.Sin(s[2]), dual.Cos(s[2])
-	sin12, cos12 := dual.Sin(s[1]-s[2]), dual.Cos(s[1]-s[2])
+	sin1, cos1 := dual.Sincos(s[1])
+	sin2, cos2 := dual.Sincos(s[2])
+	sin12, cos12 := sin1*cos2-cos1*sin2, cos1*cos2+sin1*sin2
 	w1, w2 := s[4]*s[4], s[5]*s[5]
 	a := [3][4]T{
 		{h1, h2 * cos1, h3 * cos2, h2*w1*sin1 + h3*w2*sin2 + u[0]},
@@ -66,9 +67,10 @@ func step[T dual.Scalar](s, c, u, sNext, _ []T) { dual.RK4(ode[T], s, c, u, sNex
 // objectives are kinetic energy and what is missing of potential energy, and the way to
 // the set point c[0].
 func objectives[T dual.Scalar](_, c, u, n, j []T) {
-	cos1, cos2 := dual.Cos(n[1]), dual.Cos(n[2])
-	x1, y1 := n[3]+l1*n[4]*cos1, l1*n[4]*dual.Sin(n[1])
-	x2, y2 := n[3]+length1*n[4]*cos1+l2*n[5]*cos2, length1*n[4]*dual.Sin(n[1])+l2*n[5]*dual.Sin(n[2])
+	sin1, cos1 := dual.Sincos(n[1])
+	sin2, cos2 := dual.Sincos(n[2])
+	x1, y1 := n[3]+l1*n[4]*cos1, l1*n[4]*sin1
+	x2, y2 := n[3]+length1*n[4]*cos1+l2*n[5]*cos2, length1*n[4]*sin1+l2*n[5]*sin2
 	kinetic := 0.5 * (cart*n[3]*n[3] + m1*(x1*x1+y1*y1) + i1*n[4]*n[4] + m2*(x2*x2+y2*y2) + i2*n[4]*n[4])
 	missing := gravity * (h2*(1-cos1) + h3*(1-cos2))
 	e := n[0] - c[0]
@@ -78,12 +80,14 @@ func objectives[T dual.Scalar](_, c, u, n, j []T) {
 
 // margins are the distances of the joints from the obstacle.
 func margins[T dual.Scalar](_, _, _, n, m []T) {
-	x, y := n[0], dual.Const[T](0)
-	m[0] = dual.Hypot(x, y-centre) - radius
-	x, y = x+length1*dual.Sin(n[1]), y+length1*dual.Cos(n[1])
-	m[1] = dual.Hypot(x, y-centre) - radius
-	x, y = x+length2*dual.Sin(n[2]), y+length2*dual.Cos(n[2])
-	m[2] = dual.Hypot(x, y-centre) - radius
+	sin1, cos1 := dual.Sincos(n[1])
+	sin2, cos2 := dual.Sincos(n[2])
+	x, y := n[0], dual.Const[T](-centre)
+	m[0] = dual.Hypot(x, y) - radius
+	x, y = x+length1*sin1, y+length1*cos1
+	m[1] = dual.Hypot(x, y) - radius
+	x, y = x+length2*sin2, y+length2*cos2
+	m[2] = dual.Hypot(x, y) - radius
 }
 
 func functions[T dual.Scalar]() equations.Of[T] {

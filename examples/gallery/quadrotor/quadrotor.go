@@ -1,34 +1,37 @@
-// Package quadrotor flies a planar quadrotor through a gap between two pillars to a goal. Its
-// dynamics and constants are Quadrotor2D's of Tedrake, "Underactuated Robotics" (after
-// Bouadi, Bouchoucha and Tadjine, 2007).
+// Package quadrotor flies a planar quadrotor through a gap to a goal. Dynamics and constants
+// are those of Quadrotor2D in Tedrake's "Underactuated Robotics" (underactuated/quadrotor2d.py,
+// after Bouadi, Bouchoucha and Tadjine, 2007); the gap is our own.
 package quadrotor
 
 import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
 const (
-	steps   = 50
-	dt      = 0.05    // s
-	arm     = 0.25    // m
-	mass    = 0.486   // kg
-	inertia = 0.00383 // kg m²
-	gravity = 9.81    // m/s²
-	hover   = mass * gravity / 2
-	thrust  = 2.5 * hover // N, of a rotor
-	body    = arm         // m, the disc that has to pass
-	pillar  = 0.5         // m, radius
-	apart   = 0.95        // m, of a pillar's centre from the line between start and goal
-	tilt    = 1.2         // rad
+	steps    = 50
+	dt       = 0.05    // s
+	arm      = 0.25    // m
+	mass     = 0.486   // kg
+	inertia  = 0.00383 // kg m²
+	gravity  = 9.81    // m/s²
+	hover    = mass * gravity / 2
+	thrust   = 2.5 * hover // N, of a rotor
+	body     = arm         // m, half of what has to pass
+	gap      = 0.55        // m, half of it
+	widening = 0.35        // 1/m: the gap is gap + widening x² high to either side
+	braking  = 0.35        // s, in which the escape takes most of a small speed
+	tilt     = 1.2         // rad
 )
 
 // ode is s = (x, z, angle, and their rates), u the thrusts of the right and left rotor.
 func ode[T dual.Scalar](s, _, u, ds []T) {
-	push := hover * (1 - 0.5*dual.Tanh(s[4]))
+	sin, cos := dual.Sincos(s[2])
+	push := 1 / mass * (u[0] + u[1])
 	copy(ds, s[3:])
-	ds[3], ds[4] = -push*dual.Sin(s[2]), push*dual.Cos(s[2])-gravity
+	ds[3], ds[4] = -push*sin, push*cos-gravity
 	ds[5] = arm / inertia * (u[0] - u[1])
 }
 
@@ -41,10 +44,15 @@ func objectives[T dual.Scalar](_, c, u, n, j []T) {
 	j[1] = 0.1*(right*right+left*left) + 0.1*n[2]*n[2] + 0.01*n[5]*n[5]
 }
 
-// margins are the distances to the pillars, and the tilt.
+// approach is a smooth max(0, v), and no less.
+func approach[T dual.Scalar](v T) T { return 0.5 * (v + dual.Sqrt(v*v+0.04)) }
+
+// margins are the room above and below, less what an approach still needs once it brakes, and
+// the tilt.
 func margins[T dual.Scalar](_, _, _, n, m []T) {
-	m[0] = dual.Hypot(n[0], n[1]-apart) - (pillar + body)
-	m[1] = dual.Hypot(n[0], n[1]+apart) - (pillar + body)
+	room, closing := gap+widening*n[0]*n[0]-body, 2*widening*n[0]*n[3]
+	m[0] = room - n[1] - braking*approach(n[4]-closing)
+	m[1] = room + n[1] - braking*approach(-n[4]-closing)
 	m[2], m[3] = tilt-n[2], tilt+n[2]
 }
 
@@ -52,7 +60,7 @@ func margins[T dual.Scalar](_, _, _, n, m []T) {
 // with enough left to turn by.
 func escape[T dual.Scalar](s, _, u []T) {
 	against := 0.8 * dual.Tanh(0.75*s[3])
-	push := hover * (1 - 0.5*dual.Tanh(s[4]))
+	push := hover * (1.25 - 0.75*dual.Tanh(s[4]+0.3466)) // 0.5 to 2, 1 at rest
 	turn := 0.45 * hover * dual.Tanh((100*(against-s[2])-18*s[5])*inertia/(0.9*hover*arm))
 	u[0], u[1] = push+turn, push-turn
 }
@@ -67,14 +75,14 @@ func System() equations.System {
 		return domain.Variable{Name: name, Unit: unit, Lo: lo, Hi: hi}
 	}
 	return equations.System{
-		Name: "quadrotor", Description: "planar quadrotor through a gap between two pillars",
+		Name: "quadrotor", Description: "planar quadrotor through a gap",
 		State: []domain.Variable{
 			v("x", "m", -2, 2), v("z", "m", -1, 1), v("angle", "rad", -1, 1), v("vx", "m/s", -3, 3), v("vz", "m/s", -2, 2), v("rate", "rad/s", -5, 5),
 		},
 		Context:    []domain.Variable{v("goal x", "m", 0, 0), v("goal z", "m", 0, 0)},
 		Action:     []domain.Variable{v("right", "N", 0, thrust), v("left", "N", 0, thrust)},
 		Objectives: []domain.Variable{v("distance", "m²", 0, 0), v("effort", "1", 0, 0)},
-		Margins:    []domain.Variable{{Name: "upper pillar", Unit: "m", Kind: domain.Collision}, {Name: "lower pillar", Unit: "m", Kind: domain.Collision}, v("tilt+", "rad", 0, 0), v("tilt-", "rad", 0, 0)},
+		Margins:    []domain.Variable{{Name: "above", Unit: "m", Kind: domain.Collision}, {Name: "below", Unit: "m", Kind: domain.Collision}, v("tilt+", "rad", 0, 0), v("tilt-", "rad", 0, 0)},
 		Scenario: []domain.Variable{
 			v("x", "m", -2, -1.5), v("z", "m", -0.5, 0.5), v("angle", "rad", -0.1, 0.1), v("vx", "m/s", -0.5, 0.5), v("vz", "m/s", -0.5, 0.5),
 			v("goal x", "m", 1.3, 2), v("goal z", "m", -0.5, 0.5),
@@ -82,6 +90,6 @@ func System() equations.System {
 		Initial: func(p, s, c []float64) { copy(s, p[:5]); s[5] = 0; copy(c, p[5:]) },
 		Steps:   steps, StepSeconds: dt,
 		Real: functions[float64](), Dual: functions[complex128](),
-		Rest: []float64{hover, hover}, EscapeSteps: 14,
+		Rest: []float64{hover, hover}, EscapeSteps: 12, Solver: shooting.Options{Iterations: 400},
 	}
 }
