@@ -3,9 +3,7 @@ package shooting
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -138,8 +136,6 @@ func poleStart(rng *rand.Rand) (s, c []float64) {
 	return s[:4:4], []float64{s[4], 0}
 }
 
-var _ = slices.Sort[[]float64]
-var _ = time.Now
 
 func BenchmarkCartpoleCold(b *testing.B) {
 	solver := newPole(cartpole{}, Options{})

@@ -97,6 +97,13 @@ const (
 	secondPenalty = 1e6
 )
 
+// First barrier parameters: of a start of which nothing is known, and of a plan. The
+// solution of the decision before begins at the last.
+const (
+	firstBarrier   = 3.0
+	plannedBarrier = 1e-2
+)
+
 // begin starts from a roll-out of the scaled actions in p.cur from the state there;
 // false where it is not finite. It finds out what moves.
 func (p *ipm) begin() bool {
@@ -152,6 +159,7 @@ func (p *ipm) leastBound() float64 {
 // when minimising the violation alone ends at a stationary point that still violates
 // a constraint by more than the tolerance.
 func (p *ipm) minimise() (r ipmResult, feasible bool) {
+	p.incomplete = !p.q.differentiate(p.cur)
 	scale := p.scale()
 	p.rho = firstPenalty
 	r = p.run(scale)
@@ -170,20 +178,13 @@ func (p *ipm) minimise() (r ipmResult, feasible bool) {
 }
 
 // scale of the objective: to a largest first derivative of one with respect to the
-// scaled actions at the start, one near the optimum excepted.
+// scaled actions and states of a stage at the iterate, one near the optimum excepted.
 func (p *ipm) scale() float64 {
-	q := p.q
-	q.differentiate(p.cur)
-	clear(p.z)
-	p.adjoint(1)
-	largest := 0.0
-	for t := range q.steps {
-		q.gradient(t, 1, p.z, p.lambda, q.slope)
-		for _, v := range q.slope[:q.nu] {
-			largest = math.Max(largest, math.Abs(v))
-		}
+	largest := math.Max(1e-8, 1e-3*math.Abs(p.cur.f))
+	for _, v := range p.q.objective {
+		largest = math.Max(largest, math.Abs(v))
 	}
-	return 1 / math.Max(largest, math.Max(1e-3*math.Abs(p.cur.f), 1e-8))
+	return 1 / largest
 }
 
 // adjoint writes the multipliers of the dynamics that make the Lagrangian stationary
@@ -292,7 +293,11 @@ func (p *ipm) restore() bool {
 		if !q.finite(p.trial) {
 			continue
 		}
-		p.slacks(p.trial.g, p.try.s, p.try.v)
+		// Slacks go with the values as far as they stay positive.
+		for i, g := range p.trial.g {
+			p.try.v[i] = math.Max(p.at.v[i], 0.1*p.at.s[i]-g)
+			p.try.s[i] = g + p.try.v[i]
+		}
 		p.accept()
 		p.filter = p.filter[:0]
 		return true
@@ -647,7 +652,7 @@ func (p *ipm) step() bool {
 	theta, phi := p.theta(p.cur, p.at), p.barrier(p.cur, p.at)
 	slope := p.slope()
 	// Below this the barrier function cannot tell two points apart.
-	noise := 10 * 2.2e-16 * math.Abs(phi)
+	noise := 1e-14 * math.Abs(phi)
 	alpha := primal
 	for try := range halvings {
 		finite := p.move(alpha)
@@ -781,9 +786,12 @@ func (p *ipm) reset() {
 		return math.Max(p.mu/(kappa*slack), math.Min(kappa*p.mu/slack, z))
 	}
 	for i := range p.z {
-		p.z[i] = clamp(p.z[i], p.at.s[i])
-		p.z[i] = p.rho - clamp(p.rho-p.z[i], p.at.v[i])
-		p.z[i] = math.Max(p.z[i], 1e-300)
+		z := clamp(p.z[i], p.at.s[i])
+		// Only where it is clamped: ρ − (ρ − z) has lost a small z.
+		if rest := clamp(p.rho-z, p.at.v[i]); rest != p.rho-z {
+			z = math.Max(p.rho-rest, p.mu/(kappa*p.at.s[i]))
+		}
+		p.z[i] = z
 	}
 	for i, v := range p.cur.v {
 		if p.q.bounded[i%p.q.nu] {

@@ -308,9 +308,9 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	defer s.workspaces.Put(p)
 	for k := range max(s.opt.Starts, len(t.starts)) {
 		configure(p.q)
-		mu := 0.1
+		mu := firstBarrier
 		if k < len(t.starts) {
-			mu = 1e-2
+			mu = plannedBarrier
 		}
 		p.opt = ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu}
 		p.place(t.state, t.ctx, t.steps)

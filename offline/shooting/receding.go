@@ -1,0 +1,198 @@
+package shooting
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// RecedingOptions bound one decision. The zero value bounds it by the solver's
+// Iterations alone.
+type RecedingOptions struct {
+	Iterations int           // 0: the solver's
+	Time       time.Duration // from the call; 0: none. It is looked at between iterations
+}
+
+// Receding solves the decisions of one closed loop: each starts from the solution of
+// the one before, actions, states and multipliers a stage further on, under the
+// feedback of its last step where the state is not the one predicted. After the first
+// calls of the longest horizon it allocates nothing. It is not safe for concurrent use.
+type Receding struct {
+	opt     Options
+	limits  RecedingOptions
+	p       *ipm
+	weights []float64
+	pref    domain.Preference
+	ready   bool
+	status  Status
+}
+
+// Status says what a decision's solve came to.
+type Status struct {
+	Converged  bool    // KKT within the solver's tolerance
+	Warm       bool    // whether it began from the decision before
+	KKT        float64 // largest scaled residual of the optimality conditions
+	Violation  float64 // largest −margin of the plan
+	Cost       float64 // Σσᵀ J of the plan
+	Iterations int
+}
+
+// Receding returns a controller's solver of the weighted sum.
+func (s *Solver) Receding(limits RecedingOptions) (*Receding, error) {
+	if limits.Iterations < 0 || limits.Time < 0 {
+		return nil, fmt.Errorf("shooting: limits of %d iterations and %v, want none negative", limits.Iterations, limits.Time)
+	}
+	if limits.Iterations == 0 {
+		limits.Iterations = s.opt.Iterations
+	}
+	return &Receding{opt: s.opt, limits: limits, p: newIPM(newProgram(s.problem, s.opt.StateScale))}, nil
+}
+
+// Reset forgets the decision before: the next is solved from the problem's fallback
+// actions.
+func (r *Receding) Reset() { r.ready = false }
+
+// Solve plans n steps from a state and context. Whatever it ends with, the plan is a
+// roll-out of finite actions within their box, unless it returns an error: of sizes or
+// the preference, or domain.ErrNotConverged where not even the start has finite values.
+func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (Status, error) {
+	p, q := r.p, r.p.q
+	if err := pref.Validate(q.no); err != nil {
+		return Status{}, fmt.Errorf("shooting: %w", err)
+	}
+	if len(state) != q.ns || len(ctx) != q.nc {
+		return Status{}, fmt.Errorf("shooting: state and context have %d and %d components, want %d and %d", len(state), len(ctx), q.ns, q.nc)
+	}
+	if n < 1 || n*q.nu > maxVariables {
+		return Status{}, fmt.Errorf("shooting: %d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
+	}
+	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.limits.Iterations, mu: firstBarrier}
+	if r.limits.Time > 0 {
+		p.opt.deadline = time.Now().Add(r.limits.Time)
+	}
+	r.weights = append(r.weights[:0], pref.W...)
+	q.weigh(pref.Adaptive, r.weights)
+	r.status = Status{}
+	var result ipmResult
+	switch {
+	case r.ready && p.advance(state, ctx, n):
+		r.status.Warm = true
+		result = p.iterate()
+		if p.incomplete {
+			p.widen()
+			result = p.run(p.scale())
+		}
+	default:
+		p.place(state, ctx, n)
+		u := q.minus[:q.nu]
+		q.problem.Fallback(state, ctx, u)
+		for i := range p.cur.v {
+			j := i % q.nu
+			p.cur.v[i] = (u[j] - q.mid[j]) / q.half[j]
+		}
+		r.ready = false
+		if !p.begin() {
+			return Status{}, fmt.Errorf("shooting: from state %v: the fallback's roll-out is not finite: %w", state, domain.ErrNotConverged)
+		}
+		p.incomplete = !q.differentiate(p.cur)
+		p.rho = firstPenalty
+		result = p.run(p.scale())
+	}
+	if result.kkt <= r.opt.Tolerance && result.violation > r.opt.Tolerance && p.rho < secondPenalty {
+		p.rho = secondPenalty
+		result = p.run(p.objectiveScale)
+	}
+	r.ready = true
+	r.status.Converged = result.kkt <= r.opt.Tolerance
+	r.status.KKT, r.status.Violation, r.status.Cost, r.status.Iterations = result.kkt, result.violation, result.f, p.iterations
+	return r.status, nil
+}
+
+// Action views the plan's action of step t until the next Solve.
+func (r *Receding) Action(t int) []float64 {
+	nu := r.p.q.nu
+	return r.p.cur.u[t*nu : (t+1)*nu : (t+1)*nu]
+}
+
+// State views the plan's state and context before step t until the next Solve.
+func (r *Receding) State(t int) (s, c []float64) { return r.p.q.state(r.p.cur, t) }
+
+// advance makes the last solution, a stage further on, the start of the next of n
+// steps from the given state; false where its roll-out is not finite.
+func (p *ipm) advance(state, ctx []float64, n int) bool {
+	q := p.q
+	before := q.steps
+	p.iterations, p.incomplete = 0, false
+	shiftStages(&p.cur.x, before+1, n+1, q.nx)
+	for _, b := range []*[]float64{&p.cur.v, &p.zl, &p.zu} {
+		shiftStages(b, before, n, q.nu)
+	}
+	shiftStages(&p.z, before, n, q.nm)
+	shiftStages(&p.lambda, before+1, n+1, q.nX)
+	shiftStages(&p.r.l, before, n, q.nu*q.nu)
+	shiftStages(&p.r.y, before, n, q.nX*q.nu)
+	if n != before {
+		q.layout(n)
+	}
+	p.resize()
+	p.mu = p.opt.tolerance / 20
+	// Actions on their bounds are moved inside to where their multipliers want them.
+	for i, v := range p.cur.v {
+		if q.bounded[i%q.nu] {
+			low, high := math.Min(0.1, p.mu/p.zl[i]), math.Min(0.1, p.mu/p.zu[i])
+			p.cur.v[i] = math.Max(low-1, math.Min(1-high, v))
+		}
+	}
+	copy(p.trial.x, state)
+	copy(p.trial.x[q.ns:], ctx)
+	p.rollAlong(true)
+	if !q.finite(p.trial) {
+		p.rollAlong(false)
+		if !q.finite(p.trial) {
+			return false
+		}
+	}
+	p.cur, p.trial = p.trial, p.cur
+	p.incomplete = !q.differentiate(p.cur)
+	was := p.objectiveScale
+	p.objectiveScale = p.scale()
+	ratio := p.objectiveScale / was
+	for _, b := range [][]float64{p.z, p.zl, p.zu, p.lambda} {
+		for i := range b {
+			b[i] *= ratio
+		}
+	}
+	for i, g := range p.cur.g {
+		z := math.Min(p.z[i], 0.99*p.rho)
+		p.at.s[i] = math.Max(g, p.mu/z)
+		p.at.v[i] = p.mu / (p.rho - z)
+		p.z[i] = math.Max(z, 0.1*p.mu/p.at.s[i])
+	}
+	for i, v := range p.cur.v {
+		if q.bounded[i%q.nu] {
+			p.zl[i] = math.Max(p.zl[i], 0.1*p.mu/(1+v))
+			p.zu[i] = math.Max(p.zu[i], 0.1*p.mu/(1-v))
+		}
+	}
+	// The stage that is new at the end has no multiplier before it yet.
+	if n > 1 {
+		clear(p.lambda[n*q.nX:])
+		q.gradient(n-1, p.objectiveScale, p.z, p.lambda, q.slope)
+		copy(p.lambda[(n-1)*q.nX:n*q.nX], q.slope[q.nu:])
+	}
+	return true
+}
+
+// shiftStages moves every stage's entries to the stage before, drops the first and
+// repeats the last as often as the new number of stages asks for.
+func shiftStages(b *[]float64, before, after, width int) {
+	old := *b
+	size(b, after*width)
+	to := *b
+	for t := range after {
+		from := min(t+1, before-1)
+		copy(to[t*width:(t+1)*width], old[from*width:(from+1)*width])
+	}
+}
