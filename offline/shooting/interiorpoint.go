@@ -26,10 +26,14 @@ type ipmOptions struct {
 	deadline   time.Time // zero: none
 }
 
+// lastBarrier is the parameter at which the tolerance is met.
+func (o ipmOptions) lastBarrier() float64 { return o.tolerance / 20 }
+
 // ipmResult is the last iterate.
 type ipmResult struct {
 	f          float64
 	kkt        float64 // scaled KKT residual of the problem itself: stationarity, violation, complementarity
+	elastic    float64 // that of the problem in which a violation has a price
 	violation  float64 // largest −g
 	iterations int
 }
@@ -246,14 +250,14 @@ func (p *ipm) run(objectiveScale float64) ipmResult {
 
 // iterate goes on from an evaluated and differentiated p.cur with its multipliers.
 func (p *ipm) iterate() ipmResult {
-	smallest := p.opt.tolerance / 20
+	smallest := p.opt.lastBarrier()
 	p.filter = p.filter[:0]
 	p.least = 0
 	theta := p.theta(p.cur, p.at)
 	p.thetaMax, p.thetaMin = 1e4*math.Max(1, theta), 1e-4*math.Max(1, theta)
 	for {
-		kkt, violation := p.residual(0)
-		if kkt <= p.opt.tolerance || p.objectiveScale == 0 && violation == 0 {
+		kkt, elastic, violation := p.residual(0)
+		if math.Min(kkt, elastic) <= p.opt.tolerance || p.objectiveScale == 0 && violation == 0 {
 			// The result is a trajectory: it is certified as one.
 			if p.incomplete || p.cur.rolled || !p.restore() {
 				break
@@ -264,7 +268,7 @@ func (p *ipm) iterate() ipmResult {
 			break
 		}
 		for p.mu > smallest {
-			if e, _ := p.residual(p.mu); e > 10*p.mu {
+			if e, _, _ := p.residual(p.mu); e > 10*p.mu {
 				break
 			}
 			p.mu = math.Max(smallest, math.Min(0.2*p.mu, math.Pow(p.mu, 1.5)))
@@ -275,32 +279,35 @@ func (p *ipm) iterate() ipmResult {
 			break
 		}
 	}
-	if !p.cur.rolled {
-		p.restore()
-	}
-	kkt, violation := p.residual(0)
-	return ipmResult{f: p.cur.f, kkt: kkt, violation: violation, iterations: p.iterations}
+	kkt, elastic, violation := p.residual(0)
+	return ipmResult{f: p.cur.f, kkt: kkt, elastic: elastic, violation: violation, iterations: p.iterations}
 }
 
-// restore makes the iterate a roll-out of its actions under the feedback of the last
-// step, or of the actions alone where that is not finite, with slacks of the barrier;
-// false where neither is finite.
+// restore makes the iterate a roll-out of itself; false where none is finite.
 func (p *ipm) restore() bool {
-	q := p.q
+	if !p.follow(p.cur.x[:p.q.nx]) {
+		return false
+	}
+	// Slacks go with the values as far as they stay positive.
+	for i, g := range p.trial.g {
+		p.try.v[i] = math.Max(p.at.v[i], 0.1*p.at.s[i]-g)
+		p.try.s[i] = g + p.try.v[i]
+	}
+	p.accept()
+	p.filter = p.filter[:0]
+	return true
+}
+
+// follow writes to the trial the roll-out of the iterate's actions from a state, under
+// the feedback of the last step, or of the actions alone where that is not finite; false
+// where neither is.
+func (p *ipm) follow(first []float64) bool {
 	for _, feedback := range [2]bool{true, false} {
-		copy(p.trial.x[:q.nx], p.cur.x[:q.nx])
+		copy(p.trial.x, first)
 		p.rollAlong(feedback)
-		if !q.finite(p.trial) {
-			continue
+		if p.q.finite(p.trial) {
+			return true
 		}
-		// Slacks go with the values as far as they stay positive.
-		for i, g := range p.trial.g {
-			p.try.v[i] = math.Max(p.at.v[i], 0.1*p.at.s[i]-g)
-			p.try.s[i] = g + p.try.v[i]
-		}
-		p.accept()
-		p.filter = p.filter[:0]
-		return true
 	}
 	return false
 }
@@ -346,9 +353,10 @@ func (p *ipm) accept() {
 
 // residual is the largest entry of the optimality conditions with barrier
 // parameter mu, scaled as Wächter and Biegler (2006), eq. 5: by the mean size of
-// the multipliers where that exceeds 100. For mu = 0 they are those of the
-// problem itself, and the violation −g is part of them.
-func (p *ipm) residual(mu float64) (kkt, violation float64) {
+// the multipliers where that exceeds 100. For mu = 0 they are those of the problem
+// itself, with the violation −g among them, and elastic those of the problem in
+// which g may be violated at ρ.
+func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	q := p.q
 	sum := 0.0
 	for _, z := range p.z {
@@ -360,8 +368,8 @@ func (p *ipm) residual(mu float64) (kkt, violation float64) {
 	scale := math.Max(1, sum/float64(len(p.z)+2*len(p.zl))/100)
 	worst := 0.0
 	see := func(v float64) {
-		// A residual that is not a number is no small one.
-		if !(math.Abs(v) <= worst) {
+		// One that is not a number stays.
+		if !(math.Abs(v) <= worst) && worst == worst {
 			worst = math.Abs(v)
 		}
 	}
@@ -404,14 +412,16 @@ func (p *ipm) residual(mu float64) (kkt, violation float64) {
 			continue
 		}
 		see(z * math.Max(g, 0) / scale)
-		if p.objectiveScale == 0 {
-			// Minimising the violation: the elastic part has its own complementarity.
-			see((p.rho - z) * math.Max(-g, 0) / scale)
-		} else {
-			see(math.Max(-g, 0))
-		}
+		elastic = math.Max(elastic, (p.rho-z)*math.Max(-g, 0)/scale)
 	}
-	return worst, violation
+	elastic = math.Max(elastic, worst)
+	switch {
+	case mu > 0:
+		return worst, worst, violation
+	case p.objectiveScale == 0:
+		return elastic, elastic, violation
+	}
+	return math.Max(worst, violation), elastic, violation
 }
 
 // theta is the filter's infeasibility: of the dynamics and of g + v = s.
@@ -454,6 +464,9 @@ func (p *ipm) assemble() {
 		for j := range q.nu {
 			if i := t*q.nu + j; q.bounded[j] {
 				h[j*d+j] += p.zl[i]/(1+p.cur.v[i]) + p.zu[i]/(1-p.cur.v[i])
+			} else {
+				// Without it one that has no effect goes where rounding takes it.
+				h[j*d+j] += unboundedShift
 			}
 		}
 	}
@@ -518,13 +531,13 @@ func (p *ipm) linear() {
 
 // solve computes the step for the right-hand sides in p.defect and p.gap: every
 // direction, and the largest steps that keep the fraction to the boundary.
-func (p *ipm) solve() (primal, dual float64) {
+func (p *ipm) solve() (box, primal, dual float64) {
 	q := p.q
 	d := q.d
 	p.linear()
 	p.r.solve(p.lin, q.next, p.defect, p.w, p.last, p.newLambda)
 	fraction := math.Max(0.99, 1-p.mu)
-	primal, dual = 1, 1
+	box, primal, dual = 1, 1, 1
 	for i, z := range p.z {
 		var slope float64
 		if t := i / max(q.nm, 1); i < q.steps*q.nm {
@@ -551,12 +564,12 @@ func (p *ipm) solve() (primal, dual float64) {
 		below, above, step := 1+v, 1-v, p.w[t*d+j]
 		p.dzl[i] = p.mu/below - p.zl[i] - p.zl[i]/below*step
 		p.dzu[i] = p.mu/above - p.zu[i] + p.zu[i]/above*step
-		primal = boundary(primal, fraction*below, step)
-		primal = boundary(primal, fraction*above, -step)
+		box = boundary(box, fraction*below, step)
+		box = boundary(box, fraction*above, -step)
 		dual = boundary(dual, fraction*p.zl[i], p.dzl[i])
 		dual = boundary(dual, fraction*p.zu[i], p.dzu[i])
 	}
-	return primal, dual
+	return box, math.Min(primal, box), dual
 }
 
 // boundary is the largest step ≤ alpha that takes no more than room.
@@ -625,15 +638,19 @@ func (p *ipm) move(alpha float64) bool {
 
 // Constants of the filter, Wächter and Biegler (2006), section 2.3.
 const (
-	filterTheta  = 1e-5
-	filterPhi    = 1e-5
-	armijo       = 1e-4
-	switchTheta  = 1.1
-	switchPhi    = 2.3
-	corrections  = 2
-	halvings     = 25
-	shiftGrowth  = 8
-	largestShift = 1e12
+	filterTheta   = 1e-5
+	filterPhi     = 1e-5
+	armijo        = 1e-4
+	switchTheta   = 1.1
+	switchPhi     = 2.3
+	corrections   = 2
+	elasticTrials = 4
+	halvings      = 25
+	shiftGrowth   = 8
+	largestShift  = 1e12
+	// unboundedShift of the curvature in an action without a box; it shortens steps and
+	// moves no solution.
+	unboundedShift = 1e-6
 )
 
 // step takes one Newton step; false when no progress is possible.
@@ -648,11 +665,27 @@ func (p *ipm) step() bool {
 	for i, g := range p.cur.g {
 		p.gap[i] = g + p.at.v[i] - p.at.s[i]
 	}
-	primal, dual := p.solve()
+	box, primal, dual := p.solve()
 	theta, phi := p.theta(p.cur, p.at), p.barrier(p.cur, p.at)
 	slope := p.slope()
 	// Below this the barrier function cannot tell two points apart.
 	noise := 1e-14 * math.Abs(phi)
+	if primal < 0.5*box {
+		// The slacks are in the way, not the variables: their best values have no step.
+		alpha := box
+		for range elasticTrials {
+			if p.move(alpha) {
+				p.slacks(p.trial.g, p.try.s, p.try.v)
+				if p.judge(theta, phi, p.theta(p.trial, p.try), p.barrier(p.trial, p.try), alpha, slope, noise) {
+					p.finish(alpha, dual)
+					return true
+				}
+			}
+			if alpha /= 2; alpha < 2*primal {
+				break
+			}
+		}
+	}
 	alpha := primal
 	for try := range halvings {
 		finite := p.move(alpha)
@@ -686,7 +719,7 @@ func (p *ipm) correct(alpha, theta, phi, slope, noise, before float64) bool {
 			p.gap[i] = alpha*p.gap[i] + g + p.try.v[i] - p.try.s[i]
 		}
 		var dual float64
-		alpha, dual = p.solve()
+		_, alpha, dual = p.solve()
 		if !p.move(alpha) {
 			break
 		}
@@ -791,7 +824,8 @@ func (p *ipm) reset() {
 		if rest := clamp(p.rho-z, p.at.v[i]); rest != p.rho-z {
 			z = math.Max(p.rho-rest, p.mu/(kappa*p.at.s[i]))
 		}
-		p.z[i] = z
+		// ρ − z is a divisor.
+		p.z[i] = math.Min(z, p.rho*(1-1e-12))
 	}
 	for i, v := range p.cur.v {
 		if p.q.bounded[i%p.q.nu] {

@@ -24,16 +24,19 @@ type Receding struct {
 	limits  RecedingOptions
 	p       *ipm
 	weights []float64
-	pref    domain.Preference
-	ready   bool
+	first   []float64 // state and context
+	ready   bool      // whether there is a decision to start from
+	answer  *point    // the plan
 	status  Status
 }
 
-// Status says what a decision's solve came to.
+// Status says what a decision's solve came to. Where no plan keeps the margins the
+// solve converges to one that violates them least, at a price of a thousand times the
+// objective's largest first derivative per unit: Violation tells such a plan.
 type Status struct {
 	Converged  bool    // KKT within the solver's tolerance
 	Warm       bool    // whether it began from the decision before
-	KKT        float64 // largest scaled residual of the optimality conditions
+	KKT        float64 // largest scaled residual of the optimality conditions, but for the violation
 	Violation  float64 // largest −margin of the plan
 	Cost       float64 // Σσᵀ J of the plan
 	Iterations int
@@ -74,11 +77,11 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	}
 	r.weights = append(r.weights[:0], pref.W...)
 	q.weigh(pref.Adaptive, r.weights)
-	r.status = Status{}
+	r.first = append(append(r.first[:0], state...), ctx...)
 	var result ipmResult
 	switch {
-	case r.ready && p.advance(state, ctx, n):
-		r.status.Warm = true
+	case r.ready && p.advance(r.first, n, r.status.Converged):
+		r.status = Status{Warm: true}
 		result = p.iterate()
 		if p.incomplete {
 			p.widen()
@@ -92,7 +95,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 			j := i % q.nu
 			p.cur.v[i] = (u[j] - q.mid[j]) / q.half[j]
 		}
-		r.ready = false
+		r.ready, r.status = false, Status{}
 		if !p.begin() {
 			return Status{}, fmt.Errorf("shooting: from state %v: the fallback's roll-out is not finite: %w", state, domain.ErrNotConverged)
 		}
@@ -100,28 +103,40 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 		p.rho = firstPenalty
 		result = p.run(p.scale())
 	}
-	if result.kkt <= r.opt.Tolerance && result.violation > r.opt.Tolerance && p.rho < secondPenalty {
-		p.rho = secondPenalty
-		result = p.run(p.objectiveScale)
+	r.status.Converged = result.elastic <= r.opt.Tolerance
+	r.status.KKT, r.status.Violation, r.status.Cost, r.status.Iterations = result.elastic, result.violation, result.f, p.iterations
+	// From a point without progress the next would have none either.
+	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.limits.Time == 0
+	r.answer, r.ready = p.cur, !stalled
+	if !p.cur.rolled {
+		// The next decision goes on from the iterate; the plan is a roll-out of it.
+		if !p.follow(p.cur.x[:q.nx]) {
+			r.ready = false
+			return r.status, fmt.Errorf("shooting: from state %v: no roll-out of the plan is finite: %w", state, domain.ErrNotConverged)
+		}
+		r.answer = p.trial
+		r.status.Cost, r.status.Violation = p.trial.f, 0
+		for _, g := range p.trial.g {
+			r.status.Violation = math.Max(r.status.Violation, -g)
+		}
 	}
-	r.ready = true
-	r.status.Converged = result.kkt <= r.opt.Tolerance
-	r.status.KKT, r.status.Violation, r.status.Cost, r.status.Iterations = result.kkt, result.violation, result.f, p.iterations
 	return r.status, nil
 }
 
 // Action views the plan's action of step t until the next Solve.
 func (r *Receding) Action(t int) []float64 {
 	nu := r.p.q.nu
-	return r.p.cur.u[t*nu : (t+1)*nu : (t+1)*nu]
+	return r.answer.u[t*nu : (t+1)*nu : (t+1)*nu]
 }
 
 // State views the plan's state and context before step t until the next Solve.
-func (r *Receding) State(t int) (s, c []float64) { return r.p.q.state(r.p.cur, t) }
+func (r *Receding) State(t int) (s, c []float64) { return r.p.q.state(r.answer, t) }
 
-// advance makes the last solution, a stage further on, the start of the next of n
-// steps from the given state; false where its roll-out is not finite.
-func (p *ipm) advance(state, ctx []float64, n int) bool {
+// advance makes the last iterate, a stage further on, the start of the next of n steps
+// from the given state and context. One that had converged is rolled out from there and
+// begins with the last barrier parameter; another keeps its states, its defects and its
+// parameter. It reports false where nothing of it is finite.
+func (p *ipm) advance(first []float64, n int, converged bool) bool {
 	q := p.q
 	before := q.steps
 	p.iterations, p.incomplete = 0, false
@@ -137,7 +152,9 @@ func (p *ipm) advance(state, ctx []float64, n int) bool {
 		q.layout(n)
 	}
 	p.resize()
-	p.mu = p.opt.tolerance / 20
+	if converged {
+		p.mu = p.opt.lastBarrier()
+	}
 	// Actions on their bounds are moved inside to where their multipliers want them.
 	for i, v := range p.cur.v {
 		if q.bounded[i%q.nu] {
@@ -145,16 +162,16 @@ func (p *ipm) advance(state, ctx []float64, n int) bool {
 			p.cur.v[i] = math.Max(low-1, math.Min(1-high, v))
 		}
 	}
-	copy(p.trial.x, state)
-	copy(p.trial.x[q.ns:], ctx)
-	p.rollAlong(true)
-	if !q.finite(p.trial) {
-		p.rollAlong(false)
-		if !q.finite(p.trial) {
+	if !converged {
+		copy(p.cur.x, first)
+		q.carry(p.cur)
+	}
+	if converged || !q.finite(p.cur) {
+		if !p.follow(first) {
 			return false
 		}
+		p.cur, p.trial = p.trial, p.cur
 	}
-	p.cur, p.trial = p.trial, p.cur
 	p.incomplete = !q.differentiate(p.cur)
 	was := p.objectiveScale
 	p.objectiveScale = p.scale()
@@ -165,10 +182,9 @@ func (p *ipm) advance(state, ctx []float64, n int) bool {
 		}
 	}
 	for i, g := range p.cur.g {
-		z := math.Min(p.z[i], 0.99*p.rho)
-		p.at.s[i] = math.Max(g, p.mu/z)
-		p.at.v[i] = p.mu / (p.rho - z)
-		p.z[i] = math.Max(z, 0.1*p.mu/p.at.s[i])
+		// z and s so that their product is not far below the barrier's.
+		z := math.Max(math.Min(p.z[i], 0.99*p.rho), 0.1*p.mu/math.Max(g, 1e-3))
+		p.z[i], p.at.s[i], p.at.v[i] = z, math.Max(g, 0.1*p.mu/z), p.mu/(p.rho-z)
 	}
 	for i, v := range p.cur.v {
 		if q.bounded[i%q.nu] {
@@ -181,6 +197,11 @@ func (p *ipm) advance(state, ctx []float64, n int) bool {
 		clear(p.lambda[n*q.nX:])
 		q.gradient(n-1, p.objectiveScale, p.z, p.lambda, q.slope)
 		copy(p.lambda[(n-1)*q.nX:n*q.nX], q.slope[q.nu:])
+	}
+	if converged {
+		// The further the start is from a solution, the more room its path needs.
+		_, e, _ := p.residual(0)
+		p.mu = math.Max(p.mu, math.Min(1, 1e-4*e*e))
 	}
 	return true
 }
