@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,4 +210,58 @@ func TestAPolicyIsDistilledIntoItsMap(t *testing.T) {
 		t.Fatalf("train: exit code %d: %s", code, log)
 	}
 	must.Get(app.Catalogue.All()[0].Model(out))(t)
+}
+
+// What an evaluation prints: two tables, an open end of an interval as a dash, what an
+// oracle's starts say, and the first of many unsafe episodes.
+func TestEvaluationIsPrinted(t *testing.T) {
+	none := closedloop.Number(math.NaN())
+	r := closedloop.Result{Case: "cart", Method: "oracle", Seed: 4, Episodes: 8, Safe: 0.25, Failed: 3}
+	r.Regret = closedloop.RegretStatistics{N: 2, Mean: 0.5, MeanCI95: closedloop.OpenInterval{0.25, 0.75}, Median: 0.375, MedianCI95: closedloop.OpenInterval{none, none},
+		P90: 0.625, P90CI95: closedloop.OpenInterval{0.125, none}, Max: 0.875, BeyondCI95: closedloop.Interval{0, 0.8419}}
+	r.Starts = &closedloop.StartStatistics{Solves: 64, Converged: 1, Best: 0.75, GapPct: r.Regret}
+	for i := range 6 {
+		r.Unsafe = append(r.Unsafe, closedloop.UnsafeEpisode{Episode: i, Cause: "decision 2: the state is lost"})
+	}
+	fields := func(line string) string { return strings.Join(strings.Fields(line), " ") }
+	for _, regrets := range []bool{true, false} {
+		if !regrets {
+			r.Regret, r.Starts = closedloop.RegretStatistics{}, nil
+		}
+		var out bytes.Buffer
+		must.OK(t, renderEvaluation(&out, []*closedloop.Result{&r}))
+		var lines []string
+		for line := range strings.Lines(out.String()) {
+			lines = append(lines, fields(line))
+		}
+		want := []string{"case method episodes safe 95 % interval failed min margin fallbacks p50 µs p99 µs mean ‖Δz‖", "cart oracle 8 0.2500 [0.0000, 0.0000] 3 0.00e+00 0 0.0 0.0 0.00e+00"}
+		if regrets {
+			want = append(want, "regret % n mean 95 % interval median 95 % interval p90 95 % interval max above max %",
+				"oracle 2 0.5000 [0.2500, 0.7500] 0.3750 [–, –] 0.6250 [0.1250, –] 0.8750 ≤ 84.19",
+				"cart oracle: of 64 solves 1.0000 converged, of these 0.7500 to within 0.01 % of their episode's best; the worst lies above it by 0.5000 % in the mean [0.2500, 0.7500], at most 0.8750 %")
+		}
+		for i := range unsafeListed {
+			want = append(want, fmt.Sprintf("unsafe: seed 4, episode %d: decision 2: the state is lost", i))
+		}
+		if want = append(want, "and 1 more; --json lists all"); !slices.Equal(lines, want) {
+			t.Errorf("printed\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// A case of one's own is measured against rows that it has not written.
+func TestGenericMethodsOfACase(t *testing.T) {
+	app, _ := cart(t)
+	code, out, log := run(app, "methods", "cart", "--names")
+	if code != 0 || !strings.HasSuffix(out, "oracle\nhold\nonline\nmpc-5\nnmpc\n") {
+		t.Errorf("exit code %d, %q, %s", code, out, log)
+	}
+	for _, method := range []string{"oracle", "hold", "online", "mpc-3", "nmpc"} {
+		if code, out, log := run(app, "eval", "cart", "--method", method, "--episodes", "2", "--preference", "0.5,0.5"); code != 0 || !strings.Contains(out, method) {
+			t.Errorf("%s: exit code %d, %q, %s", method, code, out, log)
+		}
+	}
+	if code, _, log := run(app, "eval", "cart", "--method", "mpc-9"); code != 2 || !strings.Contains(log, "mpc-9") || !strings.Contains(log, "nmpc") {
+		t.Errorf("more look-ahead than an episode has decisions: exit code %d, %s", code, log)
+	}
 }

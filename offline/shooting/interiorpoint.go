@@ -8,15 +8,16 @@ import (
 )
 
 // The interior point method minimises f subject to the dynamics, g ≥ 0 and a box.
-// Each constraint is elastic: g + v = s with s, v > 0 and v charged ρ in the
-// objective, an exact penalty, so that a start need not be feasible and an
-// infeasible problem still has a solution, at which v says how far it is off.
-// Newton's step on the primal–dual conditions s·z = μ and v·(ρ − z) = μ eliminates
-// s, v, z and the box's multipliers; what is left has the dynamics as its only
-// equations and is solved by a Riccati recursion. Rules for μ, the fraction to the
-// boundary, the reset of multipliers, the filter and the second-order correction
-// are those of Wächter and Biegler (2006). Where their filter asks for a restoration,
-// a roll-out under the step's own feedback keeps every equation.
+// Each inequality is elastic: g + v = s with s, v > 0 and v charged ρ in the objective,
+// an exact penalty, so that a start need not be feasible and an infeasible problem still
+// has a solution, at which v says how far it is off. For given g both s and v have a
+// closed form that keeps the barrier problem's conditions s·z = μ and v·(ρ − z) = μ for
+// one z, so the iterates are the variables, the multipliers λ of the dynamics and z; g
+// itself may do what it likes. Newton's step with the primal–dual curvature of s and v
+// has the dynamics as its only equations and is solved by a Riccati recursion. Rules for
+// μ, the fraction to the boundary, the reset of multipliers, the filter and the
+// second-order correction are those of Wächter and Biegler (2006). Where their filter
+// asks for a restoration, a roll-out under the step's own feedback keeps every equation.
 
 // ipmOptions of one solve.
 type ipmOptions struct {
@@ -55,9 +56,9 @@ type ipm struct {
 	lambda         []float64 // of the dynamics, [steps+1][nX]
 	h, lin         []float64 // the quadratic program: [steps][d][d], [steps][d]
 	w, last        []float64 // its solution: [steps][d], ξ_N
-	defect, gap    []float64 // right-hand sides of the equations: dynamics, inequalities
+	defect         []float64 // right-hand sides of the dynamics
 	newLambda      []float64
-	ds, dv, dz     []float64
+	dz, dg         []float64 // steps of z and of g
 	dzl, dzu       []float64
 	filter         []filterEntry
 	thetaMax       float64
@@ -79,7 +80,7 @@ func (p *ipm) resize() {
 	q.resize(p.trial)
 	p.r.resize(q.steps, q.nu, q.nX, q.tau)
 	m := q.constraints()
-	for _, b := range []*[]float64{&p.at.s, &p.at.v, &p.try.s, &p.try.v, &p.z, &p.gap, &p.ds, &p.dv, &p.dz} {
+	for _, b := range []*[]float64{&p.at.s, &p.at.v, &p.try.s, &p.try.v, &p.z, &p.dz, &p.dg} {
 		size(b, m)
 	}
 	for _, b := range []*[]float64{&p.zl, &p.zu, &p.dzl, &p.dzu} {
@@ -253,7 +254,7 @@ func (p *ipm) iterate() ipmResult {
 	smallest := p.opt.lastBarrier()
 	p.filter = p.filter[:0]
 	p.least = 0
-	theta := p.theta(p.cur, p.at)
+	theta := infeasibility(p.cur)
 	p.thetaMax, p.thetaMin = 1e4*math.Max(1, theta), 1e-4*math.Max(1, theta)
 	for {
 		kkt, elastic, violation := p.residual(0)
@@ -272,6 +273,7 @@ func (p *ipm) iterate() ipmResult {
 				break
 			}
 			p.mu = math.Max(smallest, math.Min(0.2*p.mu, math.Pow(p.mu, 1.5)))
+			p.slacks(p.cur.g, p.at.s, p.at.v)
 			p.filter = p.filter[:0]
 		}
 		p.iterations++
@@ -288,11 +290,7 @@ func (p *ipm) restore() bool {
 	if !p.follow(p.cur.x[:p.q.nx]) {
 		return false
 	}
-	// Slacks go with the values as far as they stay positive.
-	for i, g := range p.trial.g {
-		p.try.v[i] = math.Max(p.at.v[i], 0.1*p.at.s[i]-g)
-		p.try.s[i] = g + p.try.v[i]
-	}
+	p.slacks(p.trial.g, p.try.s, p.try.v)
 	p.accept()
 	p.filter = p.filter[:0]
 	return true
@@ -408,7 +406,6 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 		if mu > 0 {
 			see((p.at.s[i]*z - mu) / scale)
 			see((p.at.v[i]*(p.rho-z) - mu) / scale)
-			see(g + p.at.v[i] - p.at.s[i])
 			continue
 		}
 		see(z * math.Max(g, 0) / scale)
@@ -424,19 +421,16 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	return math.Max(worst, violation), elastic, violation
 }
 
-// theta is the filter's infeasibility: of the dynamics and of g + v = s.
-func (p *ipm) theta(at *point, a slack) float64 {
+// infeasibility is what the filter holds against the barrier function.
+func infeasibility(at *point) float64 {
 	sum := 0.0
 	for _, d := range at.defect {
 		sum += math.Abs(d)
 	}
-	for i, g := range at.g {
-		sum += math.Abs(g + a.v[i] - a.s[i])
-	}
 	return sum
 }
 
-// barrier is the filter's other function.
+// barrier is the function of the line search.
 func (p *ipm) barrier(at *point, a slack) float64 {
 	sum := p.objectiveScale * at.f
 	for i, s := range a.s {
@@ -495,14 +489,11 @@ func rankOne(w float64, g, h []float64) {
 	}
 }
 
-// linear writes the quadratic program's linear terms for the right-hand sides in
-// p.gap, and z's of the inequalities without their slopes to p.dz.
+// linear writes the quadratic program's linear terms: with z = μ/s in place of z, what
+// the curvature of s and v leaves of it.
 func (p *ipm) linear() {
 	q := p.q
 	d := q.d
-	for i, z := range p.z {
-		p.dz[i] = -p.weight(i) * (p.gap[i] + p.at.s[i] - p.at.v[i] + p.mu/(p.rho-z) - p.mu/z)
-	}
 	for t := range q.steps {
 		lin := p.lin[t*d : (t+1)*d]
 		for i, v := range q.objective[t*d : (t+1)*d] {
@@ -510,7 +501,7 @@ func (p *ipm) linear() {
 		}
 		for k := range q.nm {
 			i := t*q.nm + k
-			axpy(-p.z[i]-p.dz[i], q.margins[i*d:(i+1)*d], lin)
+			axpy(-p.mu/p.at.s[i], q.margins[i*d:(i+1)*d], lin)
 		}
 		for j := range q.nu {
 			if i := t*q.nu + j; q.bounded[j] {
@@ -525,36 +516,29 @@ func (p *ipm) linear() {
 	clear(end)
 	for k := range q.totals {
 		i := q.steps*q.nm + k
-		axpy(-p.z[i]-p.dz[i], q.ends[k*q.nX:(k+1)*q.nX], end)
+		axpy(-p.mu/p.at.s[i], q.ends[k*q.nX:(k+1)*q.nX], end)
 	}
 }
 
-// solve computes the step for the right-hand sides in p.defect and p.gap: every
-// direction, and the largest steps that keep the fraction to the boundary.
-func (p *ipm) solve() (box, primal, dual float64) {
+// solve computes the step for the defects in p.defect: every direction, and the largest
+// steps that keep the fraction to the boundary.
+func (p *ipm) solve() (primal, dual float64) {
 	q := p.q
 	d := q.d
 	p.linear()
 	p.r.solve(p.lin, q.next, p.defect, p.w, p.last, p.newLambda)
 	fraction := math.Max(0.99, 1-p.mu)
-	box, primal, dual = 1, 1, 1
+	primal, dual = 1, 1
 	for i, z := range p.z {
-		var slope float64
 		if t := i / max(q.nm, 1); i < q.steps*q.nm {
-			slope = dot(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
+			p.dg[i] = dot(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
 		} else {
 			k := i - q.steps*q.nm
-			slope = dot(q.ends[k*q.nX:(k+1)*q.nX], p.last)
+			p.dg[i] = dot(q.ends[k*q.nX:(k+1)*q.nX], p.last)
 		}
-		dz := p.dz[i] - p.weight(i)*slope
-		rest := p.rho - z
-		p.dz[i] = dz
-		p.ds[i] = p.mu/z - p.at.s[i] - p.at.s[i]/z*dz
-		p.dv[i] = p.mu/rest - p.at.v[i] + p.at.v[i]/rest*dz
-		primal = boundary(primal, fraction*p.at.s[i], p.ds[i])
-		primal = boundary(primal, fraction*p.at.v[i], p.dv[i])
-		dual = boundary(dual, fraction*z, dz)
-		dual = boundary(dual, fraction*rest, -dz)
+		p.dz[i] = p.mu/p.at.s[i] - z - p.weight(i)*p.dg[i]
+		dual = boundary(dual, fraction*z, p.dz[i])
+		dual = boundary(dual, fraction*(p.rho-z), -p.dz[i])
 	}
 	for i, v := range p.cur.v {
 		t, j := i/q.nu, i%q.nu
@@ -564,12 +548,12 @@ func (p *ipm) solve() (box, primal, dual float64) {
 		below, above, step := 1+v, 1-v, p.w[t*d+j]
 		p.dzl[i] = p.mu/below - p.zl[i] - p.zl[i]/below*step
 		p.dzu[i] = p.mu/above - p.zu[i] + p.zu[i]/above*step
-		box = boundary(box, fraction*below, step)
-		box = boundary(box, fraction*above, -step)
+		primal = boundary(primal, fraction*below, step)
+		primal = boundary(primal, fraction*above, -step)
 		dual = boundary(dual, fraction*p.zl[i], p.dzl[i])
 		dual = boundary(dual, fraction*p.zu[i], p.dzu[i])
 	}
-	return box, math.Min(primal, box), dual
+	return primal, dual
 }
 
 // boundary is the largest step ≤ alpha that takes no more than room.
@@ -597,7 +581,7 @@ func (p *ipm) slope() float64 {
 		sum += p.objectiveScale * q.tauCost * p.w[q.d-1]
 	}
 	for i, s := range p.at.s {
-		sum += (p.rho-p.mu/p.at.v[i])*p.dv[i] - p.mu/s*p.ds[i]
+		sum -= p.mu / s * p.dg[i]
 	}
 	return sum
 }
@@ -628,26 +612,22 @@ func (p *ipm) move(alpha float64) bool {
 	if q.tau {
 		p.trial.y[q.naug-1] += alpha * p.w[d-1]
 	}
-	for i, s := range p.at.s {
-		p.try.s[i] = s + alpha*p.ds[i]
-		p.try.v[i] = p.at.v[i] + alpha*p.dv[i]
-	}
 	q.evaluate(p.trial, false)
+	p.slacks(p.trial.g, p.try.s, p.try.v)
 	return q.finite(p.trial)
 }
 
 // Constants of the filter, Wächter and Biegler (2006), section 2.3.
 const (
-	filterTheta   = 1e-5
-	filterPhi     = 1e-5
-	armijo        = 1e-4
-	switchTheta   = 1.1
-	switchPhi     = 2.3
-	corrections   = 2
-	elasticTrials = 4
-	halvings      = 25
-	shiftGrowth   = 8
-	largestShift  = 1e12
+	filterTheta  = 1e-5
+	filterPhi    = 1e-5
+	armijo       = 1e-4
+	switchTheta  = 1.1
+	switchPhi    = 2.3
+	corrections  = 2
+	halvings     = 25
+	shiftGrowth  = 8
+	largestShift = 1e12
 	// unboundedShift of the curvature in an action without a box; it shortens steps and
 	// moves no solution.
 	unboundedShift = 1e-6
@@ -662,34 +642,15 @@ func (p *ipm) step() bool {
 		return false
 	}
 	copy(p.defect, p.cur.defect)
-	for i, g := range p.cur.g {
-		p.gap[i] = g + p.at.v[i] - p.at.s[i]
-	}
-	box, primal, dual := p.solve()
-	theta, phi := p.theta(p.cur, p.at), p.barrier(p.cur, p.at)
+	primal, dual := p.solve()
+	theta, phi := infeasibility(p.cur), p.barrier(p.cur, p.at)
 	slope := p.slope()
 	// Below this the barrier function cannot tell two points apart.
 	noise := 1e-14 * math.Abs(phi)
-	if primal < 0.5*box {
-		// The slacks are in the way, not the variables: their best values have no step.
-		alpha := box
-		for range elasticTrials {
-			if p.move(alpha) {
-				p.slacks(p.trial.g, p.try.s, p.try.v)
-				if p.judge(theta, phi, p.theta(p.trial, p.try), p.barrier(p.trial, p.try), alpha, slope, noise) {
-					p.finish(alpha, dual)
-					return true
-				}
-			}
-			if alpha /= 2; alpha < 2*primal {
-				break
-			}
-		}
-	}
 	alpha := primal
 	for try := range halvings {
 		finite := p.move(alpha)
-		newTheta := p.theta(p.trial, p.try)
+		newTheta := infeasibility(p.trial)
 		if finite && p.judge(theta, phi, newTheta, p.barrier(p.trial, p.try), alpha, slope, noise) {
 			p.finish(alpha, dual)
 			return true
@@ -715,15 +676,12 @@ func (p *ipm) correct(alpha, theta, phi, slope, noise, before float64) bool {
 		for i, d := range p.trial.defect {
 			p.defect[i] = alpha*p.defect[i] + d
 		}
-		for i, g := range p.trial.g {
-			p.gap[i] = alpha*p.gap[i] + g + p.try.v[i] - p.try.s[i]
-		}
 		var dual float64
-		_, alpha, dual = p.solve()
+		alpha, dual = p.solve()
 		if !p.move(alpha) {
 			break
 		}
-		now := p.theta(p.trial, p.try)
+		now := infeasibility(p.trial)
 		if p.judge(theta, phi, now, p.barrier(p.trial, p.try), alpha, slope, noise) {
 			p.finish(alpha, dual)
 			return true
@@ -735,9 +693,6 @@ func (p *ipm) correct(alpha, theta, phi, slope, noise, before float64) bool {
 	}
 	// The step itself again.
 	copy(p.defect, p.cur.defect)
-	for i, g := range p.cur.g {
-		p.gap[i] = g + p.at.v[i] - p.at.s[i]
-	}
 	p.solve()
 	return false
 }

@@ -25,6 +25,7 @@ type Receding struct {
 	p       *ipm
 	weights []float64
 	first   []float64 // state and context
+	begun   []float64 // what Begin gave
 	ready   bool      // whether there is a decision to start from
 	answer  *point    // the plan
 	status  Status
@@ -55,7 +56,11 @@ func (s *Solver) Receding(limits RecedingOptions) (*Receding, error) {
 
 // Reset forgets the decision before: the next is solved from the problem's fallback
 // actions.
-func (r *Receding) Reset() { r.ready = false }
+func (r *Receding) Reset() { r.ready, r.begun = false, r.begun[:0] }
+
+// Begin makes plan, [steps·action], the start of the next decision in place of the one
+// before; its last action is held where that decision is of more steps.
+func (r *Receding) Begin(plan []float64) { r.ready, r.begun = false, append(r.begun[:0], plan...) }
 
 // Solve plans n steps from a state and context. Whatever it ends with, the plan is a
 // roll-out of finite actions within their box, unless it returns an error: of sizes or
@@ -64,6 +69,9 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	p, q := r.p, r.p.q
 	if err := pref.Validate(q.no); err != nil {
 		return Status{}, fmt.Errorf("shooting: %w", err)
+	}
+	if len(r.begun)%q.nu != 0 {
+		return Status{}, fmt.Errorf("shooting: a plan of %d values begins a decision, want a multiple of %d", len(r.begun), q.nu)
 	}
 	if len(state) != q.ns || len(ctx) != q.nc {
 		return Status{}, fmt.Errorf("shooting: state and context have %d and %d components, want %d and %d", len(state), len(ctx), q.ns, q.nc)
@@ -89,15 +97,20 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 		}
 	default:
 		p.place(state, ctx, n)
-		u := q.minus[:q.nu]
-		q.problem.Fallback(state, ctx, u)
+		if len(r.begun) == 0 {
+			r.begun = append(r.begun, q.minus[:q.nu]...)
+			q.problem.Fallback(state, ctx, r.begun)
+		} else {
+			p.opt.mu = plannedBarrier
+		}
 		for i := range p.cur.v {
 			j := i % q.nu
-			p.cur.v[i] = (u[j] - q.mid[j]) / q.half[j]
+			u := r.begun[min(i, len(r.begun)-q.nu+j)]
+			p.cur.v[i] = (u - q.mid[j]) / q.half[j]
 		}
-		r.ready, r.status = false, Status{}
+		r.ready, r.status, r.begun = false, Status{}, r.begun[:0]
 		if !p.begin() {
-			return Status{}, fmt.Errorf("shooting: from state %v: the fallback's roll-out is not finite: %w", state, domain.ErrNotConverged)
+			return Status{}, fmt.Errorf("shooting: from state %v: the start's roll-out is not finite: %w", state, domain.ErrNotConverged)
 		}
 		p.incomplete = !q.differentiate(p.cur)
 		p.rho = firstPenalty
@@ -181,10 +194,9 @@ func (p *ipm) advance(first []float64, n int, converged bool) bool {
 			b[i] *= ratio
 		}
 	}
+	// Multipliers not far below what the barrier asks for.
 	for i, g := range p.cur.g {
-		// z and s so that their product is not far below the barrier's.
-		z := math.Max(math.Min(p.z[i], 0.99*p.rho), 0.1*p.mu/math.Max(g, 1e-3))
-		p.z[i], p.at.s[i], p.at.v[i] = z, math.Max(g, 0.1*p.mu/z), p.mu/(p.rho-z)
+		p.z[i] = math.Max(math.Min(p.z[i], 0.99*p.rho), 0.1*p.mu/math.Max(g, 1e-3))
 	}
 	for i, v := range p.cur.v {
 		if q.bounded[i%q.nu] {
@@ -203,6 +215,7 @@ func (p *ipm) advance(first []float64, n int, converged bool) bool {
 		_, e, _ := p.residual(0)
 		p.mu = math.Max(p.mu, math.Min(1, 1e-4*e*e))
 	}
+	p.slacks(p.cur.g, p.at.s, p.at.v)
 	return true
 }
 

@@ -113,9 +113,13 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 			return nil, fmt.Errorf("shooting: state scale %d is %v, want a positive number", i, v)
 		}
 	}
+	return newSolver(problem, axes, initial, opt), nil
+}
+
+func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options) *Solver {
 	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt}
 	s.workspaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
-	return s, nil
+	return s
 }
 
 // maxVariables bounds the memory of a solve.

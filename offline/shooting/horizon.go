@@ -1,0 +1,113 @@
+package shooting
+
+import (
+	"cmp"
+	"errors"
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+var _ domain.Receding = (*Solver)(nil)
+
+// Oracle is the least cost over the given number of decisions from (s, c) and the plan
+// [steps][action] that attains it, as closedloop.Simulation asks for them.
+func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
+	best, err := s.Minimise(state, ctx, steps, pref, domain.WeightedSum, 1)
+	if err != nil {
+		return math.NaN(), nil, err
+	}
+	return best.Cost, best.U, nil
+}
+
+// NewHorizon implements domain.Receding. What a solve from the decision before does not
+// bring to a feasible optimum is solved again from the Solver's own starts; the last resort
+// is the decision before, one on, and before there is one the problem's fallback.
+func (s *Solver) NewHorizon(iterations int) domain.Horizon {
+	opt := s.opt
+	opt.Iterations = cmp.Or(iterations, opt.Iterations)
+	return &horizon{
+		cold: newSolver(s.problem, s.axes, s.initial, opt),
+		warm: &Receding{opt: opt, limits: RecedingOptions{Iterations: opt.Iterations}, p: newIPM(newProgram(s.problem, opt.StateScale))},
+	}
+}
+
+// horizon is asked again and again: warm from the decision before, with its multipliers
+// where that was warm too, cold from the Solver's own starts.
+type horizon struct {
+	cold *Solver
+	warm *Receding
+	plan []float64 // last solution or resort, or what Begin gave
+	// given: plan is what Begin gave; own: it is the last solution of warm.
+	given, own bool
+}
+
+// Begin implements domain.Horizon.
+func (h *horizon) Begin(plan []float64) {
+	h.plan, h.given, h.own = append(h.plan[:0], plan...), len(plan) > 0, false
+}
+
+// Solve implements domain.Horizon.
+func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
+	nu := h.cold.problem.Spec().ActionSize()
+	steps := len(plan) / nu
+	cost, solved := math.NaN(), false
+	if len(h.plan) > 0 {
+		h.shift(nu, len(plan))
+		if !h.own {
+			h.warm.Begin(h.plan)
+		}
+		status, err := h.warm.Solve(s, c, steps, pref)
+		if err != nil && !unsolved(err) {
+			return math.NaN(), false, err
+		}
+		if solved = err == nil && status.Converged && status.Violation <= h.warm.opt.Tolerance; solved {
+			cost = status.Cost
+			copy(plan, h.warm.answer.u)
+		}
+	}
+	own := solved
+	if !solved && !h.given {
+		found, err := h.cold.Minimise(s, c, steps, pref, domain.WeightedSum, 1)
+		if err != nil && !unsolved(err) {
+			return math.NaN(), false, err
+		}
+		if solved = err == nil; solved {
+			cost = found.Cost
+			for i, u := range found.U {
+				copy(plan[i*nu:], u)
+			}
+		}
+	}
+	switch {
+	case solved:
+	case len(h.plan) > 0:
+		copy(plan, h.plan)
+	default:
+		for at := 0; at < len(plan); at += nu {
+			h.cold.problem.Fallback(s, c, plan[at:at+nu])
+		}
+	}
+	h.Begin(plan)
+	h.given, h.own = false, own
+	return cost, solved, nil
+}
+
+// shift makes plan that of a solve of the given size: as it was given, or one decision
+// on, its last action held.
+func (h *horizon) shift(nu, size int) {
+	from := nu
+	if h.given || len(h.plan) == nu {
+		from = 0
+	}
+	h.plan = append(h.plan[:0], h.plan[from:]...)
+	for len(h.plan) < size {
+		h.plan = append(h.plan, h.plan[len(h.plan)-nu:]...)
+	}
+	h.plan = h.plan[:size]
+}
+
+// unsolved says of an error that there is no solution, not that something is wrong.
+func unsolved(err error) bool {
+	return errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged)
+}
