@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testdomain"
 )
 
 // functions is a problem made of three functions; the gradient is differences.
@@ -358,15 +359,15 @@ func TestChainOfMasses(t *testing.T) {
 type rowsOnly struct{ domain.Problem }
 
 func TestDualNumbersAndDifferencesHaveOneOptimum(t *testing.T) {
-	a, b := newPole(cartpole{}, Options{Tolerance: 1e-7}), newPole(poleByDifferences{cartpole{}}, Options{Tolerance: 1e-7})
+	a, b := newPole(testdomain.Pole{}, Options{Tolerance: 1e-7}), newPole(poleByDifferences{testdomain.Pole{}}, Options{Tolerance: 1e-7})
 	rng := rand.New(rand.NewPCG(991, 2))
 	for i := range 6 {
-		s, c := poleStart(rng)
+		s, c := testdomain.PoleStart(rng)
 		pref := domain.Preference{Adaptive: i%2 == 0}
 		if !pref.Adaptive {
 			pref.W = []float64{0.3, 0.7}
 		}
-		x, y := minimise(t, a, s, c, poleSteps, pref, ""), minimise(t, b, s, c, poleSteps, pref, "")
+		x, y := minimise(t, a, s, c, testdomain.PoleSteps, pref, ""), minimise(t, b, s, c, testdomain.PoleSteps, pref, "")
 		if !(math.Abs(x.Cost-y.Cost) < 1e-7*y.Cost) {
 			t.Errorf("start %d: cost %v by dual numbers, %v by differences", i, x.Cost, y.Cost)
 		}
@@ -376,7 +377,7 @@ func TestDualNumbersAndDifferencesHaveOneOptimum(t *testing.T) {
 // The work of an iteration is proportional to the horizon.
 func TestWorkGrowsWithTheHorizon(t *testing.T) {
 	work := func(steps int) (flops, evaluations float64) {
-		q := newProgram(cartpole{}, []float64{1, 1, 0.3, 1})
+		q := newProgram(testdomain.Pole{}, []float64{1, 1, 0.3, 1})
 		p := newIPM(q)
 		q.weigh(false, []float64{0.5, 0.5})
 		p.opt = ipmOptions{tolerance: 1e-5, iterations: 3, mu: firstBarrier}
@@ -429,7 +430,7 @@ func TestALongHorizonConverges(t *testing.T) {
 }
 
 func TestWarmDecisionsTakeFewIterations(t *testing.T) {
-	for name, problem := range map[string]domain.Problem{"dual": cartpole{}, "differences": poleByDifferences{cartpole{}}} {
+	for name, problem := range map[string]domain.Problem{"dual": testdomain.Pole{}, "differences": poleByDifferences{testdomain.Pole{}}} {
 		controller, err := newPole(problem, Options{}).Receding(RecedingOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -458,17 +459,17 @@ func TestWarmDecisionsTakeFewIterations(t *testing.T) {
 // A tail of an optimum is the optimum of the tail (Bellman): with the horizon's end
 // fixed nothing is left to do, and the plan is the one Minimise finds.
 func TestWarmDecisionsOfAShrinkingHorizon(t *testing.T) {
-	solver := newPole(cartpole{}, Options{Tolerance: 1e-6})
+	solver := newPole(testdomain.Pole{}, Options{Tolerance: 1e-6})
 	controller, err := solver.Receding(RecedingOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(991, 4))
-	s, c := poleStart(rng)
+	s, c := testdomain.PoleStart(rng)
 	pref := domain.Preference{W: []float64{0.4, 0.6}}
-	for n := poleSteps; n > 0; n-- {
+	for n := testdomain.PoleSteps; n > 0; n-- {
 		status, err := controller.Solve(s, c, n, pref)
-		if err != nil || !status.Converged || n < poleSteps && status.Iterations > 2 {
+		if err != nil || !status.Converged || n < testdomain.PoleSteps && status.Iterations > 2 {
 			t.Fatalf("%d steps to go: %+v, %v", n, status, err)
 		}
 		if n%13 == 1 {
@@ -479,29 +480,29 @@ func TestWarmDecisionsOfAShrinkingHorizon(t *testing.T) {
 		}
 		var sn [4]float64
 		var cn [2]float64
-		poleStep(s, c, controller.Action(0), sn[:], cn[:])
+		testdomain.Pole{}.Step(s, c, controller.Action(0), sn[:], cn[:])
 		copy(s, sn[:])
 		copy(c, cn[:])
 	}
 }
 
 func TestDecisionsAreThoseOfMinimise(t *testing.T) {
-	solver := newPole(cartpole{}, Options{Tolerance: 1e-7})
+	solver := newPole(testdomain.Pole{}, Options{Tolerance: 1e-7})
 	controller, err := solver.Receding(RecedingOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(991, 5))
-	s, c := poleStart(rng)
+	s, c := testdomain.PoleStart(rng)
 	for decision := range 12 {
 		// The preference and the horizon change on the way, and the state jumps.
 		pref := domain.Preference{W: []float64{0.3, 0.7}}
 		if decision > 5 {
 			pref = domain.Preference{Adaptive: true}
 		}
-		n := poleSteps
+		n := testdomain.PoleSteps
 		if decision > 8 {
-			n = poleSteps + 5
+			n = testdomain.PoleSteps + 5
 		}
 		if decision == 4 {
 			s[0] += 0.3
@@ -520,21 +521,21 @@ func TestDecisionsAreThoseOfMinimise(t *testing.T) {
 			var sn [4]float64
 			var cn [2]float64
 			_, ctx := controller.State(step)
-			poleStep(x, ctx, controller.Action(step), sn[:], cn[:])
+			testdomain.Pole{}.Step(x, ctx, controller.Action(step), sn[:], cn[:])
 			if next, _ := controller.State(step + 1); !reflect.DeepEqual(sn[:], next) {
 				t.Fatalf("decision %d: the plan's state %d does not follow", decision, step+1)
 			}
 		}
 		var sn [4]float64
 		var cn [2]float64
-		poleStep(s, c, controller.Action(0), sn[:], cn[:])
+		testdomain.Pole{}.Step(s, c, controller.Action(0), sn[:], cn[:])
 		copy(s, sn[:])
 		copy(c, cn[:])
 	}
 }
 
 func TestWarmDecisionsAllocateNothing(t *testing.T) {
-	for name, problem := range map[string]domain.Problem{"dual": cartpole{}, "differences": tanks{}} {
+	for name, problem := range map[string]domain.Problem{"dual": testdomain.Pole{}, "differences": tanks{}} {
 		t.Run(name, func(t *testing.T) {
 			solver := newTanks(Options{})
 			state, ctx := []float64{0.3, 0.4}, []float64{0.6, 0.4, 0.1}
@@ -587,19 +588,19 @@ func TestInfeasibleDecisionsSayHowFar(t *testing.T) {
 }
 
 func TestLimitsOfADecision(t *testing.T) {
-	solver := newPole(cartpole{}, Options{})
+	solver := newPole(testdomain.Pole{}, Options{})
 	state, ctx, pref := []float64{0.9, 0.2, -0.1, -0.4}, []float64{-0.4, 0}, domain.Preference{W: []float64{0.5, 0.5}}
 	for _, limits := range []RecedingOptions{{Iterations: 2}, {Time: time.Nanosecond}} {
 		controller, err := solver.Receding(limits)
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, err := controller.Solve(state, ctx, poleSteps, pref)
+		status, err := controller.Solve(state, ctx, testdomain.PoleSteps, pref)
 		if err != nil || status.Converged || status.Iterations > 2 {
 			t.Errorf("limits %+v: %+v, %v", limits, status, err)
 		}
-		for step := range poleSteps {
-			if u := controller.Action(step)[0]; !(math.Abs(u) <= poleForce) {
+		for step := range testdomain.PoleSteps {
+			if u := controller.Action(step)[0]; !(math.Abs(u) <= testdomain.PoleForce) {
 				t.Errorf("limits %+v: action %d is %v", limits, step, u)
 			}
 		}
@@ -612,12 +613,12 @@ func TestLimitsOfADecision(t *testing.T) {
 	s, c := []float64{0.3, 0, 0.1, 0}, []float64{-0.5, 0}
 	var status Status
 	for range 20 {
-		if status, err = controller.Solve(s, c, poleSteps, pref); err != nil {
+		if status, err = controller.Solve(s, c, testdomain.PoleSteps, pref); err != nil {
 			t.Fatal(err)
 		}
 		var sn [4]float64
 		var cn [2]float64
-		poleStep(s, c, controller.Action(0), sn[:], cn[:])
+		testdomain.Pole{}.Step(s, c, controller.Action(0), sn[:], cn[:])
 		copy(s, sn[:])
 		copy(c, cn[:])
 	}
