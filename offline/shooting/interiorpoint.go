@@ -3,8 +3,6 @@ package shooting
 import (
 	"math"
 	"time"
-
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The interior point method minimises f subject to the dynamics, g ≥ 0 and a box.
@@ -102,16 +100,20 @@ const (
 	secondPenalty = 1e6
 )
 
-// First barrier parameters: of a start of which nothing is known, and of a plan. The
+// First barrier parameters: of a start of which nothing is known, of one whose states are
+// held, and of a plan. The
 // solution of the decision before begins at the last.
 const (
 	firstBarrier   = 3.0
+	heldBarrier    = 0.3
 	plannedBarrier = 1e-2
 )
 
-// begin starts from a roll-out of the scaled actions in p.cur from the state there;
-// false where it is not finite. It finds out what moves.
-func (p *ipm) begin() bool {
+// begin starts from the scaled actions and the first state in p.cur: from their roll-out,
+// or, held, from states that stay where they are, with defects, which an unstable system is
+// much nearer to an optimum in. It finds out what moves, and reports false where the start
+// is not finite.
+func (p *ipm) begin(held bool) bool {
 	q := p.q
 	p.iterations, p.shift, p.incomplete = 0, 0, false
 	p.resize()
@@ -122,7 +124,7 @@ func (p *ipm) begin() bool {
 		}
 	}
 	q.roll(p.cur)
-	if !q.finite(p.cur) || !tensor.Finite(p.cur.x) {
+	if !held && !q.finite(p.cur) {
 		return false
 	}
 	q.discover(p.cur)
@@ -131,7 +133,10 @@ func (p *ipm) begin() bool {
 		p.cur.y[q.naug-1] = p.leastBound()
 	}
 	q.roll(p.cur)
-	return true
+	if held {
+		q.hold(p.cur)
+	}
+	return q.finite(p.cur)
 }
 
 // widen takes every component of the state and context to move, and begins again from
@@ -156,6 +161,9 @@ func (p *ipm) leastBound() float64 {
 	need := 0.0
 	for _, g := range p.cur.g[q.steps*q.nm:] {
 		need = math.Max(need, -g)
+	}
+	if math.IsNaN(need) {
+		need = 0
 	}
 	return need + 0.1
 }

@@ -292,6 +292,17 @@ func (q *program) evaluate(p *point, rolled bool) {
 	}
 }
 
+// hold makes a point of the first state at every stage, but for what no action moves.
+func (q *program) hold(p *point) {
+	for t := range q.steps - 1 {
+		copy(p.x[(t+1)*q.nx:(t+2)*q.nx], p.x[:q.nx])
+	}
+	for t := range q.steps {
+		copy(p.y[(t+1)*q.naug:(t+2)*q.naug], p.y[:q.naug])
+	}
+	q.carry(p)
+}
+
 // carry takes what no action moves from the first state along the horizon, and everything
 // to the last stage, which a shift has left without a state of its own; it evaluates the
 // point.

@@ -79,7 +79,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	if n < 1 || n*q.nu > maxVariables {
 		return Status{}, fmt.Errorf("shooting: %d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
 	}
-	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.limits.Iterations, mu: firstBarrier}
+	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.limits.Iterations, mu: plannedBarrier}
 	if r.limits.Time > 0 {
 		p.opt.deadline = time.Now().Add(r.limits.Time)
 	}
@@ -97,11 +97,11 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 		}
 	default:
 		p.place(state, ctx, n)
-		if len(r.begun) == 0 {
+		held := len(r.begun) == 0
+		if held {
+			p.opt.mu = heldBarrier
 			r.begun = append(r.begun, q.minus[:q.nu]...)
 			q.problem.Fallback(state, ctx, r.begun)
-		} else {
-			p.opt.mu = plannedBarrier
 		}
 		for i := range p.cur.v {
 			j := i % q.nu
@@ -109,7 +109,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 			p.cur.v[i] = (u - q.mid[j]) / q.half[j]
 		}
 		r.ready, r.status, r.begun = false, Status{}, r.begun[:0]
-		if !p.begin() {
+		if !p.begin(held) {
 			return Status{}, fmt.Errorf("shooting: from state %v: the start's roll-out is not finite: %w", state, domain.ErrNotConverged)
 		}
 		p.incomplete = !q.differentiate(p.cur)
