@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -126,7 +127,7 @@ func run(o options) error {
 	}
 	rec := peerrecord.Record{
 		Device: fmt.Sprintf("%s, %d threads", cpuid.CPU.BrandName, runtime.NumCPU()), Commit: version.Commit, Missing: peers.Missing,
-		Note: fmt.Sprintf("CPU times of one thread; %d decisions of %d episodes, seed %d, noise %g; ratios of percentiles. IPOPT from our plans finds our costs to %.1e.", len(decisions), o.episodes, o.seed, o.noise, peers.Worst),
+		Note: fmt.Sprintf("CPU times of one thread; %d decisions of %d episodes, seed %d, noise %g; ratios of percentiles, with the least and the largest of an episode. IPOPT from our plans finds our costs to %.1e.", len(decisions), o.episodes, o.seed, o.noise, peers.Worst),
 	}
 	for _, peer := range []string{"ipopt", "fatrop"} {
 		theirs := peers.Times[peer]
@@ -134,28 +135,36 @@ func run(o options) error {
 			continue
 		}
 		fmt.Printf("%-7s %d of %d decisions without a solution, %d with a lower cost than ours, %d with a higher one\n", peer, peers.Failed[peer], len(decisions), peers.Lower[peer], peers.Higher[peer])
-		for _, first := range []bool{false, true} {
-			var a, b []float64
-			for i, d := range decisions {
-				if d.First == first {
-					a, b = append(a, d.US), append(b, theirs[i])
-				}
+		for _, op := range []struct {
+			name    string
+			first   bool
+			percent int
+		}{{"warm p50", false, 50}, {"warm p99", false, 99}, {"cold p50", true, 50}} {
+			all := ratio(decisions, theirs, op.first, op.percent)
+			all.Op, all.Peer, all.Lo, all.Hi = op.name, "CasADi + "+peer, math.Inf(1), 0
+			for at := 0; at < len(decisions); at += testdomain.PoleSteps {
+				r := ratio(decisions[at:at+testdomain.PoleSteps], theirs[at:at+testdomain.PoleSteps], op.first, op.percent).Ratio
+				all.Lo, all.Hi = math.Min(all.Lo, r), math.Max(all.Hi, r)
 			}
-			slices.Sort(a)
-			slices.Sort(b)
-			op := "warm"
-			if first {
-				op = "cold"
-			}
-			for _, percent := range []int{50, 99} {
-				x, y := a[(len(a)-1)*percent/100], b[(len(b)-1)*percent/100]
-				// One run has no rounds: the spread is that of the quartiles around it.
-				rec.Ratios = append(rec.Ratios, peerrecord.Ratio{Op: fmt.Sprintf("%s p%d", op, percent), Case: "pole, 40 steps", Peer: "CasADi + " + peer, Batch: 1, Ratio: y / x, Lo: y / x, Hi: y / x, OursUS: x, PeerUS: y})
-				fmt.Printf("%-7s %s p%d: ours %.0f µs, theirs %.0f µs, ratio %.1f\n", peer, op, percent, x, y, y/x)
-			}
+			rec.Ratios = append(rec.Ratios, all)
+			fmt.Printf("%-7s %s: ours %.0f µs, theirs %.0f µs, ratio %.1f [%.1f, %.1f]\n", peer, op.name, all.OursUS, all.PeerUS, all.Ratio, all.Lo, all.Hi)
 		}
 	}
 	return rec.Write(o.out)
+}
+
+// ratio is that of a percentile of the first decisions of episodes or of the others.
+func ratio(decisions []decision, theirs []float64, first bool, percent int) peerrecord.Ratio {
+	var a, b []float64
+	for i, d := range decisions {
+		if d.First == first {
+			a, b = append(a, d.US), append(b, theirs[i])
+		}
+	}
+	slices.Sort(a)
+	slices.Sort(b)
+	x, y := a[(len(a)-1)*percent/100], b[(len(b)-1)*percent/100]
+	return peerrecord.Ratio{Case: "pole, 40 steps", Batch: 1, Ratio: y / x, OursUS: x, PeerUS: y}
 }
 
 // drive is our closed loops.
