@@ -21,54 +21,66 @@ func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference)
 }
 
 // NewHorizon implements domain.Receding. What a solve from the decision before does not
-// bring to convergence is solved again from the Solver's own starts; the last resort is
-// the decision before, one on, and before there is one the problem's fallback.
+// bring to a feasible optimum is solved again from the Solver's own starts; the last resort
+// is the decision before, one on, and before there is one the problem's fallback.
 func (s *Solver) NewHorizon(iterations int) domain.Horizon {
-	h := &horizon{}
-	for _, own := range []*Solver{&h.warm, &h.cold} {
-		own.problem, own.axes, own.initial, own.opt = s.problem, s.axes, s.initial, s.opt
-		own.workspaces.New = s.workspaces.New
-		own.opt.Iterations = cmp.Or(iterations, s.opt.Iterations)
+	opt := s.opt
+	opt.Iterations = cmp.Or(iterations, opt.Iterations)
+	return &horizon{
+		cold: newSolver(s.problem, s.axes, s.initial, opt),
+		warm: &Receding{opt: opt, limits: RecedingOptions{Iterations: opt.Iterations}, p: newIPM(newProgram(s.problem, opt.StateScale))},
 	}
-	h.warm.opt.Starts = 1
-	return h
 }
 
-// horizon is a Solver asked again and again: warm from a plan alone, cold from its own
-// starts.
+// horizon is asked again and again: warm from the decision before, with its multipliers
+// where that was warm too, cold from the Solver's own starts.
 type horizon struct {
-	warm, cold Solver
-	plan       []float64 // last solution or resort, or what Begin gave
-	given      bool      // the latter
-	rows       [][]float64
+	cold *Solver
+	warm *Receding
+	plan []float64 // last solution or resort, or what Begin gave
+	// given: plan is what Begin gave; own: it is the last solution of warm.
+	given, own bool
 }
 
 // Begin implements domain.Horizon.
 func (h *horizon) Begin(plan []float64) {
-	h.plan, h.given = append(h.plan[:0], plan...), len(plan) > 0
+	h.plan, h.given, h.own = append(h.plan[:0], plan...), len(plan) > 0, false
 }
 
 // Solve implements domain.Horizon.
 func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
 	nu := h.cold.problem.Spec().ActionSize()
-	found, err := (*Trajectory)(nil), domain.ErrNotConverged
+	steps := len(plan) / nu
+	cost, solved := math.NaN(), false
 	if len(h.plan) > 0 {
-		h.start(nu, len(plan))
-		found, err = h.warm.Minimise(s, c, len(plan)/nu, pref, domain.WeightedSum, 1, h.rows)
-	}
-	if !h.given && unsolved(err) {
-		found, err = h.cold.Minimise(s, c, len(plan)/nu, pref, domain.WeightedSum, 1)
-	}
-	if err != nil && !unsolved(err) {
-		return math.NaN(), false, err
-	}
-	cost := math.NaN()
-	switch {
-	case err == nil:
-		cost = found.Cost
-		for i, u := range found.U {
-			copy(plan[i*nu:], u)
+		h.shift(nu, len(plan))
+		if !h.own {
+			h.warm.Begin(h.plan)
 		}
+		status, err := h.warm.Solve(s, c, steps, pref)
+		if err != nil && !unsolved(err) {
+			return math.NaN(), false, err
+		}
+		if solved = err == nil && status.Converged && status.Violation <= h.warm.opt.Tolerance; solved {
+			cost = status.Cost
+			copy(plan, h.warm.answer.u)
+		}
+	}
+	own := solved
+	if !solved && !h.given {
+		found, err := h.cold.Minimise(s, c, steps, pref, domain.WeightedSum, 1)
+		if err != nil && !unsolved(err) {
+			return math.NaN(), false, err
+		}
+		if solved = err == nil; solved {
+			cost = found.Cost
+			for i, u := range found.U {
+				copy(plan[i*nu:], u)
+			}
+		}
+	}
+	switch {
+	case solved:
 	case len(h.plan) > 0:
 		copy(plan, h.plan)
 	default:
@@ -77,13 +89,13 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 		}
 	}
 	h.Begin(plan)
-	h.given = false
-	return cost, err == nil, nil
+	h.given, h.own = false, own
+	return cost, solved, nil
 }
 
-// start makes plan the start of a solve of that size: as it was given, or one decision
+// shift makes plan that of a solve of the given size: as it was given, or one decision
 // on, its last action held.
-func (h *horizon) start(nu, size int) {
+func (h *horizon) shift(nu, size int) {
 	from := nu
 	if h.given || len(h.plan) == nu {
 		from = 0
@@ -92,10 +104,7 @@ func (h *horizon) start(nu, size int) {
 	for len(h.plan) < size {
 		h.plan = append(h.plan, h.plan[len(h.plan)-nu:]...)
 	}
-	h.plan, h.rows = h.plan[:size], h.rows[:0]
-	for at := 0; at < size; at += nu {
-		h.rows = append(h.rows, h.plan[at:at+nu])
-	}
+	h.plan = h.plan[:size]
 }
 
 // unsolved says of an error that there is no solution, not that something is wrong.

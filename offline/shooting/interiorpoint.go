@@ -3,20 +3,19 @@ package shooting
 import (
 	"math"
 	"time"
-
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The interior point method minimises f subject to the dynamics, g ≥ 0 and a box.
-// Each constraint is elastic: g + v = s with s, v > 0 and v charged ρ in the
-// objective, an exact penalty, so that a start need not be feasible and an
-// infeasible problem still has a solution, at which v says how far it is off.
-// Newton's step on the primal–dual conditions s·z = μ and v·(ρ − z) = μ eliminates
-// s, v, z and the box's multipliers; what is left has the dynamics as its only
-// equations and is solved by a Riccati recursion. Rules for μ, the fraction to the
-// boundary, the reset of multipliers, the filter and the second-order correction
-// are those of Wächter and Biegler (2006). Where their filter asks for a restoration,
-// a roll-out under the step's own feedback keeps every equation.
+// Each inequality is elastic: g + v = s with s, v > 0 and v charged ρ in the objective,
+// an exact penalty, so that a start need not be feasible and an infeasible problem still
+// has a solution, at which v says how far it is off. For given g both s and v have a
+// closed form that keeps the barrier problem's conditions s·z = μ and v·(ρ − z) = μ for
+// one z, so the iterates are the variables, the multipliers λ of the dynamics and z; g
+// itself may do what it likes. Newton's step with the primal–dual curvature of s and v
+// has the dynamics as its only equations and is solved by a Riccati recursion. Rules for
+// μ, the fraction to the boundary, the reset of multipliers, the filter and the
+// second-order correction are those of Wächter and Biegler (2006). Where their filter
+// asks for a restoration, a roll-out under the step's own feedback keeps every equation.
 
 // ipmOptions of one solve.
 type ipmOptions struct {
@@ -26,10 +25,14 @@ type ipmOptions struct {
 	deadline   time.Time // zero: none
 }
 
+// lastBarrier is the parameter at which the tolerance is met.
+func (o ipmOptions) lastBarrier() float64 { return o.tolerance / 20 }
+
 // ipmResult is the last iterate.
 type ipmResult struct {
 	f          float64
 	kkt        float64 // scaled KKT residual of the problem itself: stationarity, violation, complementarity
+	elastic    float64 // that of the problem in which a violation has a price
 	violation  float64 // largest −g
 	iterations int
 }
@@ -51,9 +54,9 @@ type ipm struct {
 	lambda         []float64 // of the dynamics, [steps+1][nX]
 	h, lin         []float64 // the quadratic program: [steps][d][d], [steps][d]
 	w, last        []float64 // its solution: [steps][d], ξ_N
-	defect, gap    []float64 // right-hand sides of the equations: dynamics, inequalities
+	defect         []float64 // right-hand sides of the dynamics
 	newLambda      []float64
-	ds, dv, dz     []float64
+	dz, dg         []float64 // steps of z and of g
 	dzl, dzu       []float64
 	filter         []filterEntry
 	thetaMax       float64
@@ -75,7 +78,7 @@ func (p *ipm) resize() {
 	q.resize(p.trial)
 	p.r.resize(q.steps, q.nu, q.nX, q.tau)
 	m := q.constraints()
-	for _, b := range []*[]float64{&p.at.s, &p.at.v, &p.try.s, &p.try.v, &p.z, &p.gap, &p.ds, &p.dv, &p.dz} {
+	for _, b := range []*[]float64{&p.at.s, &p.at.v, &p.try.s, &p.try.v, &p.z, &p.dz, &p.dg} {
 		size(b, m)
 	}
 	for _, b := range []*[]float64{&p.zl, &p.zu, &p.dzl, &p.dzu} {
@@ -97,9 +100,20 @@ const (
 	secondPenalty = 1e6
 )
 
-// begin starts from a roll-out of the scaled actions in p.cur from the state there;
-// false where it is not finite. It finds out what moves.
-func (p *ipm) begin() bool {
+// First barrier parameters: of a start of which nothing is known, of one whose states are
+// held, and of a plan. The
+// solution of the decision before begins at the last.
+const (
+	firstBarrier   = 3.0
+	heldBarrier    = 0.3
+	plannedBarrier = 1e-2
+)
+
+// begin starts from the scaled actions and the first state in p.cur: from their roll-out,
+// or, held, from states that stay where they are, with defects, which an unstable system is
+// much nearer to an optimum in. It finds out what moves, and reports false where the start
+// is not finite.
+func (p *ipm) begin(held bool) bool {
 	q := p.q
 	p.iterations, p.shift, p.incomplete = 0, 0, false
 	p.resize()
@@ -110,7 +124,7 @@ func (p *ipm) begin() bool {
 		}
 	}
 	q.roll(p.cur)
-	if !q.finite(p.cur) || !tensor.Finite(p.cur.x) {
+	if !held && !q.finite(p.cur) {
 		return false
 	}
 	q.discover(p.cur)
@@ -119,7 +133,10 @@ func (p *ipm) begin() bool {
 		p.cur.y[q.naug-1] = p.leastBound()
 	}
 	q.roll(p.cur)
-	return true
+	if held {
+		q.hold(p.cur)
+	}
+	return q.finite(p.cur)
 }
 
 // widen takes every component of the state and context to move, and begins again from
@@ -145,6 +162,9 @@ func (p *ipm) leastBound() float64 {
 	for _, g := range p.cur.g[q.steps*q.nm:] {
 		need = math.Max(need, -g)
 	}
+	if math.IsNaN(need) {
+		need = 0
+	}
 	return need + 0.1
 }
 
@@ -152,6 +172,7 @@ func (p *ipm) leastBound() float64 {
 // when minimising the violation alone ends at a stationary point that still violates
 // a constraint by more than the tolerance.
 func (p *ipm) minimise() (r ipmResult, feasible bool) {
+	p.incomplete = !p.q.differentiate(p.cur)
 	scale := p.scale()
 	p.rho = firstPenalty
 	r = p.run(scale)
@@ -170,20 +191,13 @@ func (p *ipm) minimise() (r ipmResult, feasible bool) {
 }
 
 // scale of the objective: to a largest first derivative of one with respect to the
-// scaled actions at the start, one near the optimum excepted.
+// scaled actions and states of a stage at the iterate, one near the optimum excepted.
 func (p *ipm) scale() float64 {
-	q := p.q
-	q.differentiate(p.cur)
-	clear(p.z)
-	p.adjoint(1)
-	largest := 0.0
-	for t := range q.steps {
-		q.gradient(t, 1, p.z, p.lambda, q.slope)
-		for _, v := range q.slope[:q.nu] {
-			largest = math.Max(largest, math.Abs(v))
-		}
+	largest := math.Max(1e-8, 1e-3*math.Abs(p.cur.f))
+	for _, v := range p.q.objective {
+		largest = math.Max(largest, math.Abs(v))
 	}
-	return 1 / math.Max(largest, math.Max(1e-3*math.Abs(p.cur.f), 1e-8))
+	return 1 / largest
 }
 
 // adjoint writes the multipliers of the dynamics that make the Lagrangian stationary
@@ -245,14 +259,14 @@ func (p *ipm) run(objectiveScale float64) ipmResult {
 
 // iterate goes on from an evaluated and differentiated p.cur with its multipliers.
 func (p *ipm) iterate() ipmResult {
-	smallest := p.opt.tolerance / 20
+	smallest := p.opt.lastBarrier()
 	p.filter = p.filter[:0]
 	p.least = 0
-	theta := p.theta(p.cur, p.at)
+	theta := infeasibility(p.cur)
 	p.thetaMax, p.thetaMin = 1e4*math.Max(1, theta), 1e-4*math.Max(1, theta)
 	for {
-		kkt, violation := p.residual(0)
-		if kkt <= p.opt.tolerance || p.objectiveScale == 0 && violation == 0 {
+		kkt, elastic, violation := p.residual(0)
+		if math.Min(kkt, elastic) <= p.opt.tolerance || p.objectiveScale == 0 && violation == 0 {
 			// The result is a trajectory: it is certified as one.
 			if p.incomplete || p.cur.rolled || !p.restore() {
 				break
@@ -263,10 +277,11 @@ func (p *ipm) iterate() ipmResult {
 			break
 		}
 		for p.mu > smallest {
-			if e, _ := p.residual(p.mu); e > 10*p.mu {
+			if e, _, _ := p.residual(p.mu); e > 10*p.mu {
 				break
 			}
 			p.mu = math.Max(smallest, math.Min(0.2*p.mu, math.Pow(p.mu, 1.5)))
+			p.slacks(p.cur.g, p.at.s, p.at.v)
 			p.filter = p.filter[:0]
 		}
 		p.iterations++
@@ -274,28 +289,31 @@ func (p *ipm) iterate() ipmResult {
 			break
 		}
 	}
-	if !p.cur.rolled {
-		p.restore()
-	}
-	kkt, violation := p.residual(0)
-	return ipmResult{f: p.cur.f, kkt: kkt, violation: violation, iterations: p.iterations}
+	kkt, elastic, violation := p.residual(0)
+	return ipmResult{f: p.cur.f, kkt: kkt, elastic: elastic, violation: violation, iterations: p.iterations}
 }
 
-// restore makes the iterate a roll-out of its actions under the feedback of the last
-// step, or of the actions alone where that is not finite, with slacks of the barrier;
-// false where neither is finite.
+// restore makes the iterate a roll-out of itself; false where none is finite.
 func (p *ipm) restore() bool {
-	q := p.q
+	if !p.follow(p.cur.x[:p.q.nx]) {
+		return false
+	}
+	p.slacks(p.trial.g, p.try.s, p.try.v)
+	p.accept()
+	p.filter = p.filter[:0]
+	return true
+}
+
+// follow writes to the trial the roll-out of the iterate's actions from a state, under
+// the feedback of the last step, or of the actions alone where that is not finite; false
+// where neither is.
+func (p *ipm) follow(first []float64) bool {
 	for _, feedback := range [2]bool{true, false} {
-		copy(p.trial.x[:q.nx], p.cur.x[:q.nx])
+		copy(p.trial.x, first)
 		p.rollAlong(feedback)
-		if !q.finite(p.trial) {
-			continue
+		if p.q.finite(p.trial) {
+			return true
 		}
-		p.slacks(p.trial.g, p.try.s, p.try.v)
-		p.accept()
-		p.filter = p.filter[:0]
-		return true
 	}
 	return false
 }
@@ -341,9 +359,10 @@ func (p *ipm) accept() {
 
 // residual is the largest entry of the optimality conditions with barrier
 // parameter mu, scaled as Wächter and Biegler (2006), eq. 5: by the mean size of
-// the multipliers where that exceeds 100. For mu = 0 they are those of the
-// problem itself, and the violation −g is part of them.
-func (p *ipm) residual(mu float64) (kkt, violation float64) {
+// the multipliers where that exceeds 100. For mu = 0 they are those of the problem
+// itself, with the violation −g among them, and elastic those of the problem in
+// which g may be violated at ρ.
+func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	q := p.q
 	sum := 0.0
 	for _, z := range p.z {
@@ -355,8 +374,8 @@ func (p *ipm) residual(mu float64) (kkt, violation float64) {
 	scale := math.Max(1, sum/float64(len(p.z)+2*len(p.zl))/100)
 	worst := 0.0
 	see := func(v float64) {
-		// A residual that is not a number is no small one.
-		if !(math.Abs(v) <= worst) {
+		// One that is not a number stays.
+		if !(math.Abs(v) <= worst) && worst == worst {
 			worst = math.Abs(v)
 		}
 	}
@@ -395,33 +414,31 @@ func (p *ipm) residual(mu float64) (kkt, violation float64) {
 		if mu > 0 {
 			see((p.at.s[i]*z - mu) / scale)
 			see((p.at.v[i]*(p.rho-z) - mu) / scale)
-			see(g + p.at.v[i] - p.at.s[i])
 			continue
 		}
 		see(z * math.Max(g, 0) / scale)
-		if p.objectiveScale == 0 {
-			// Minimising the violation: the elastic part has its own complementarity.
-			see((p.rho - z) * math.Max(-g, 0) / scale)
-		} else {
-			see(math.Max(-g, 0))
-		}
+		elastic = math.Max(elastic, (p.rho-z)*math.Max(-g, 0)/scale)
 	}
-	return worst, violation
+	elastic = math.Max(elastic, worst)
+	switch {
+	case mu > 0:
+		return worst, worst, violation
+	case p.objectiveScale == 0:
+		return elastic, elastic, violation
+	}
+	return math.Max(worst, violation), elastic, violation
 }
 
-// theta is the filter's infeasibility: of the dynamics and of g + v = s.
-func (p *ipm) theta(at *point, a slack) float64 {
+// infeasibility is what the filter holds against the barrier function.
+func infeasibility(at *point) float64 {
 	sum := 0.0
 	for _, d := range at.defect {
 		sum += math.Abs(d)
 	}
-	for i, g := range at.g {
-		sum += math.Abs(g + a.v[i] - a.s[i])
-	}
 	return sum
 }
 
-// barrier is the filter's other function.
+// barrier is the function of the line search.
 func (p *ipm) barrier(at *point, a slack) float64 {
 	sum := p.objectiveScale * at.f
 	for i, s := range a.s {
@@ -449,6 +466,9 @@ func (p *ipm) assemble() {
 		for j := range q.nu {
 			if i := t*q.nu + j; q.bounded[j] {
 				h[j*d+j] += p.zl[i]/(1+p.cur.v[i]) + p.zu[i]/(1-p.cur.v[i])
+			} else {
+				// Without it one that has no effect goes where rounding takes it.
+				h[j*d+j] += unboundedShift
 			}
 		}
 	}
@@ -477,14 +497,11 @@ func rankOne(w float64, g, h []float64) {
 	}
 }
 
-// linear writes the quadratic program's linear terms for the right-hand sides in
-// p.gap, and z's of the inequalities without their slopes to p.dz.
+// linear writes the quadratic program's linear terms: with z = μ/s in place of z, what
+// the curvature of s and v leaves of it.
 func (p *ipm) linear() {
 	q := p.q
 	d := q.d
-	for i, z := range p.z {
-		p.dz[i] = -p.weight(i) * (p.gap[i] + p.at.s[i] - p.at.v[i] + p.mu/(p.rho-z) - p.mu/z)
-	}
 	for t := range q.steps {
 		lin := p.lin[t*d : (t+1)*d]
 		for i, v := range q.objective[t*d : (t+1)*d] {
@@ -492,7 +509,7 @@ func (p *ipm) linear() {
 		}
 		for k := range q.nm {
 			i := t*q.nm + k
-			axpy(-p.z[i]-p.dz[i], q.margins[i*d:(i+1)*d], lin)
+			axpy(-p.mu/p.at.s[i], q.margins[i*d:(i+1)*d], lin)
 		}
 		for j := range q.nu {
 			if i := t*q.nu + j; q.bounded[j] {
@@ -507,12 +524,12 @@ func (p *ipm) linear() {
 	clear(end)
 	for k := range q.totals {
 		i := q.steps*q.nm + k
-		axpy(-p.z[i]-p.dz[i], q.ends[k*q.nX:(k+1)*q.nX], end)
+		axpy(-p.mu/p.at.s[i], q.ends[k*q.nX:(k+1)*q.nX], end)
 	}
 }
 
-// solve computes the step for the right-hand sides in p.defect and p.gap: every
-// direction, and the largest steps that keep the fraction to the boundary.
+// solve computes the step for the defects in p.defect: every direction, and the largest
+// steps that keep the fraction to the boundary.
 func (p *ipm) solve() (primal, dual float64) {
 	q := p.q
 	d := q.d
@@ -521,22 +538,15 @@ func (p *ipm) solve() (primal, dual float64) {
 	fraction := math.Max(0.99, 1-p.mu)
 	primal, dual = 1, 1
 	for i, z := range p.z {
-		var slope float64
 		if t := i / max(q.nm, 1); i < q.steps*q.nm {
-			slope = dot(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
+			p.dg[i] = dot(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
 		} else {
 			k := i - q.steps*q.nm
-			slope = dot(q.ends[k*q.nX:(k+1)*q.nX], p.last)
+			p.dg[i] = dot(q.ends[k*q.nX:(k+1)*q.nX], p.last)
 		}
-		dz := p.dz[i] - p.weight(i)*slope
-		rest := p.rho - z
-		p.dz[i] = dz
-		p.ds[i] = p.mu/z - p.at.s[i] - p.at.s[i]/z*dz
-		p.dv[i] = p.mu/rest - p.at.v[i] + p.at.v[i]/rest*dz
-		primal = boundary(primal, fraction*p.at.s[i], p.ds[i])
-		primal = boundary(primal, fraction*p.at.v[i], p.dv[i])
-		dual = boundary(dual, fraction*z, dz)
-		dual = boundary(dual, fraction*rest, -dz)
+		p.dz[i] = p.mu/p.at.s[i] - z - p.weight(i)*p.dg[i]
+		dual = boundary(dual, fraction*z, p.dz[i])
+		dual = boundary(dual, fraction*(p.rho-z), -p.dz[i])
 	}
 	for i, v := range p.cur.v {
 		t, j := i/q.nu, i%q.nu
@@ -579,7 +589,7 @@ func (p *ipm) slope() float64 {
 		sum += p.objectiveScale * q.tauCost * p.w[q.d-1]
 	}
 	for i, s := range p.at.s {
-		sum += (p.rho-p.mu/p.at.v[i])*p.dv[i] - p.mu/s*p.ds[i]
+		sum -= p.mu / s * p.dg[i]
 	}
 	return sum
 }
@@ -610,11 +620,8 @@ func (p *ipm) move(alpha float64) bool {
 	if q.tau {
 		p.trial.y[q.naug-1] += alpha * p.w[d-1]
 	}
-	for i, s := range p.at.s {
-		p.try.s[i] = s + alpha*p.ds[i]
-		p.try.v[i] = p.at.v[i] + alpha*p.dv[i]
-	}
 	q.evaluate(p.trial, false)
+	p.slacks(p.trial.g, p.try.s, p.try.v)
 	return q.finite(p.trial)
 }
 
@@ -629,6 +636,9 @@ const (
 	halvings     = 25
 	shiftGrowth  = 8
 	largestShift = 1e12
+	// unboundedShift of the curvature in an action without a box; it shortens steps and
+	// moves no solution.
+	unboundedShift = 1e-6
 )
 
 // step takes one Newton step; false when no progress is possible.
@@ -640,18 +650,15 @@ func (p *ipm) step() bool {
 		return false
 	}
 	copy(p.defect, p.cur.defect)
-	for i, g := range p.cur.g {
-		p.gap[i] = g + p.at.v[i] - p.at.s[i]
-	}
 	primal, dual := p.solve()
-	theta, phi := p.theta(p.cur, p.at), p.barrier(p.cur, p.at)
+	theta, phi := infeasibility(p.cur), p.barrier(p.cur, p.at)
 	slope := p.slope()
 	// Below this the barrier function cannot tell two points apart.
-	noise := 10 * 2.2e-16 * math.Abs(phi)
+	noise := 1e-14 * math.Abs(phi)
 	alpha := primal
 	for try := range halvings {
 		finite := p.move(alpha)
-		newTheta := p.theta(p.trial, p.try)
+		newTheta := infeasibility(p.trial)
 		if finite && p.judge(theta, phi, newTheta, p.barrier(p.trial, p.try), alpha, slope, noise) {
 			p.finish(alpha, dual)
 			return true
@@ -677,15 +684,12 @@ func (p *ipm) correct(alpha, theta, phi, slope, noise, before float64) bool {
 		for i, d := range p.trial.defect {
 			p.defect[i] = alpha*p.defect[i] + d
 		}
-		for i, g := range p.trial.g {
-			p.gap[i] = alpha*p.gap[i] + g + p.try.v[i] - p.try.s[i]
-		}
 		var dual float64
 		alpha, dual = p.solve()
 		if !p.move(alpha) {
 			break
 		}
-		now := p.theta(p.trial, p.try)
+		now := infeasibility(p.trial)
 		if p.judge(theta, phi, now, p.barrier(p.trial, p.try), alpha, slope, noise) {
 			p.finish(alpha, dual)
 			return true
@@ -697,9 +701,6 @@ func (p *ipm) correct(alpha, theta, phi, slope, noise, before float64) bool {
 	}
 	// The step itself again.
 	copy(p.defect, p.cur.defect)
-	for i, g := range p.cur.g {
-		p.gap[i] = g + p.at.v[i] - p.at.s[i]
-	}
 	p.solve()
 	return false
 }
@@ -781,9 +782,13 @@ func (p *ipm) reset() {
 		return math.Max(p.mu/(kappa*slack), math.Min(kappa*p.mu/slack, z))
 	}
 	for i := range p.z {
-		p.z[i] = clamp(p.z[i], p.at.s[i])
-		p.z[i] = p.rho - clamp(p.rho-p.z[i], p.at.v[i])
-		p.z[i] = math.Max(p.z[i], 1e-300)
+		z := clamp(p.z[i], p.at.s[i])
+		// Only where it is clamped: ρ − (ρ − z) has lost a small z.
+		if rest := clamp(p.rho-z, p.at.v[i]); rest != p.rho-z {
+			z = math.Max(p.rho-rest, p.mu/(kappa*p.at.s[i]))
+		}
+		// ρ − z is a divisor.
+		p.z[i] = math.Min(z, p.rho*(1-1e-12))
 	}
 	for i, v := range p.cur.v {
 		if p.q.bounded[i%p.q.nu] {

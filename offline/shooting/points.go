@@ -10,9 +10,10 @@ import (
 // wanted, so that a problem with a domain.BlockGradient evaluates them in one
 // call. Any other problem is called point by point.
 type points struct {
-	problem domain.Problem
-	block   domain.BlockGradient // nil: point by point
-	b       domain.Block
+	problem        domain.Problem
+	ns, nu, nc, no int
+	block          domain.BlockGradient // nil: point by point
+	b              domain.Block
 }
 
 // maxPoints bounds the memory of one block: further stages begin another.
@@ -20,7 +21,8 @@ const maxPoints = 4096
 
 func newPoints(p domain.Problem) points {
 	block, _ := p.(domain.BlockGradient)
-	return points{problem: p, block: block}
+	spec := p.Spec()
+	return points{problem: p, ns: len(spec.Measured), nu: len(spec.Action), nc: len(spec.Context), no: len(spec.Objectives), block: block}
 }
 
 func (p *points) reset() {
@@ -42,8 +44,7 @@ func (p *points) addWeighted(s, c, u, sigma []float64) {
 
 // objectives evaluates J at every point, [rows][no].
 func (p *points) objectives() []float64 {
-	spec := p.problem.Spec()
-	ns, nu, nc, no := len(spec.Measured), len(spec.Action), len(spec.Context), len(spec.Objectives)
+	ns, nu, nc, no := p.ns, p.nu, p.nc, p.no
 	p.b.J = slices.Grow(p.b.J[:0], p.b.Rows*no)[:p.b.Rows*no]
 	if p.block != nil {
 		if p.b.Rows > 0 {
@@ -60,8 +61,7 @@ func (p *points) objectives() []float64 {
 // gradients evaluates ∂(σᵀJ)/∂s and ∂(σᵀJ)/∂u at every point, [rows][ns] and
 // [rows][nu].
 func (p *points) gradients() (gs, gu []float64) {
-	spec := p.problem.Spec()
-	ns, nu, nc, no := len(spec.Measured), len(spec.Action), len(spec.Context), len(spec.Objectives)
+	ns, nu, nc, no := p.ns, p.nu, p.nc, p.no
 	p.b.GS, p.b.GU = slices.Grow(p.b.GS[:0], p.b.Rows*ns)[:p.b.Rows*ns], slices.Grow(p.b.GU[:0], p.b.Rows*nu)[:p.b.Rows*nu]
 	if p.block != nil {
 		b := p.b

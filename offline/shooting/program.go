@@ -292,6 +292,33 @@ func (q *program) evaluate(p *point, rolled bool) {
 	}
 }
 
+// hold makes a point of the first state at every stage, but for what no action moves.
+func (q *program) hold(p *point) {
+	for t := range q.steps - 1 {
+		copy(p.x[(t+1)*q.nx:(t+2)*q.nx], p.x[:q.nx])
+	}
+	for t := range q.steps {
+		copy(p.y[(t+1)*q.naug:(t+2)*q.naug], p.y[:q.naug])
+	}
+	q.carry(p)
+}
+
+// carry takes what no action moves from the first state along the horizon, and everything
+// to the last stage, which a shift has left without a state of its own; it evaluates the
+// point.
+func (q *program) carry(p *point) {
+	for t := range q.steps - 1 {
+		q.action(p, t)
+		q.forward(p, t)
+		for a, moves := range q.moves {
+			if !moves || t == q.steps-2 {
+				p.x[(t+1)*q.nx+a] = p.image[t*q.nx+a]
+			}
+		}
+	}
+	q.evaluate(p, false)
+}
+
 // finite reports whether every value of an evaluated point is.
 func (q *program) finite(p *point) bool {
 	sum := p.f - p.f

@@ -34,8 +34,9 @@ type Options struct {
 	// a whole plan. Without the time among the context, a tail of the horizon is
 	// another function of the state than its head: keep fewer steps then.
 	Keep int
-	// Starts is the number of starting points; 0: 1. The first is the problem's
-	// fallback actions, the second its base plan, others are random and smooth.
+	// Starts is the number of starting points; 0: 1. The first is the problem's fallback
+	// action, with the state held where it is; the second the roll-out of its base plan,
+	// others those of actions that are random and smooth.
 	// One suffices for a convex problem.
 	Starts int
 	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5.
@@ -113,9 +114,13 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 			return nil, fmt.Errorf("shooting: state scale %d is %v, want a positive number", i, v)
 		}
 	}
+	return newSolver(problem, axes, initial, opt), nil
+}
+
+func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options) *Solver {
 	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt}
 	s.workspaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
-	return s, nil
+	return s
 }
 
 // maxVariables bounds the memory of a solve.
@@ -308,15 +313,18 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	defer s.workspaces.Put(p)
 	for k := range max(s.opt.Starts, len(t.starts)) {
 		configure(p.q)
-		mu := 0.1
-		if k < len(t.starts) {
-			mu = 1e-2
+		mu, held := firstBarrier, k == len(t.starts)
+		switch {
+		case k < len(t.starts):
+			mu = plannedBarrier
+		case held:
+			mu = heldBarrier
 		}
 		p.opt = ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu}
 		p.place(t.state, t.ctx, t.steps)
 		t.start(p.q, p.cur, k)
 		r, feasible := ipmResult{kkt: math.Inf(1), violation: math.Inf(1)}, true
-		if p.begin() {
+		if p.begin(held) {
 			r, feasible = p.minimise()
 		}
 		runs++

@@ -33,7 +33,7 @@ func testPrograms(problem domain.Problem) map[string]*ipm {
 		for i := range p.cur.v {
 			p.cur.v[i] = 1.6*rng.Float64() - 0.8
 		}
-		if !p.begin() {
+		if !p.begin(false) {
 			panic("the start is not finite")
 		}
 		for _, x := range variables(p.q, p.cur) {

@@ -1,0 +1,232 @@
+package shooting
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// RecedingOptions bound one decision. The zero value bounds it by the solver's
+// Iterations alone.
+type RecedingOptions struct {
+	Iterations int           // 0: the solver's
+	Time       time.Duration // from the call; 0: none. It is looked at between iterations
+}
+
+// Receding solves the decisions of one closed loop: each starts from the solution of
+// the one before, actions, states and multipliers a stage further on, under the
+// feedback of its last step where the state is not the one predicted. After the first
+// calls of the longest horizon it allocates nothing. It is not safe for concurrent use.
+type Receding struct {
+	opt     Options
+	limits  RecedingOptions
+	p       *ipm
+	weights []float64
+	first   []float64 // state and context
+	begun   []float64 // what Begin gave
+	ready   bool      // whether there is a decision to start from
+	answer  *point    // the plan
+	status  Status
+}
+
+// Status says what a decision's solve came to. Where no plan keeps the margins the
+// solve converges to one that violates them least, at a price of a thousand times the
+// objective's largest first derivative per unit: Violation tells such a plan.
+type Status struct {
+	Converged  bool    // KKT within the solver's tolerance
+	Warm       bool    // whether it began from the decision before
+	KKT        float64 // largest scaled residual of the optimality conditions, but for the violation
+	Violation  float64 // largest −margin of the plan
+	Cost       float64 // Σσᵀ J of the plan
+	Iterations int
+}
+
+// Receding returns a controller's solver of the weighted sum.
+func (s *Solver) Receding(limits RecedingOptions) (*Receding, error) {
+	if limits.Iterations < 0 || limits.Time < 0 {
+		return nil, fmt.Errorf("shooting: limits of %d iterations and %v, want none negative", limits.Iterations, limits.Time)
+	}
+	if limits.Iterations == 0 {
+		limits.Iterations = s.opt.Iterations
+	}
+	return &Receding{opt: s.opt, limits: limits, p: newIPM(newProgram(s.problem, s.opt.StateScale))}, nil
+}
+
+// Reset forgets the decision before: the next is solved from the problem's fallback
+// actions.
+func (r *Receding) Reset() { r.ready, r.begun = false, r.begun[:0] }
+
+// Begin makes plan, [steps·action], the start of the next decision in place of the one
+// before; its last action is held where that decision is of more steps.
+func (r *Receding) Begin(plan []float64) { r.ready, r.begun = false, append(r.begun[:0], plan...) }
+
+// Solve plans n steps from a state and context. Whatever it ends with, the plan is a
+// roll-out of finite actions within their box, unless it returns an error: of sizes or
+// the preference, or domain.ErrNotConverged where not even the start has finite values.
+func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (Status, error) {
+	p, q := r.p, r.p.q
+	if err := pref.Validate(q.no); err != nil {
+		return Status{}, fmt.Errorf("shooting: %w", err)
+	}
+	if len(r.begun)%q.nu != 0 {
+		return Status{}, fmt.Errorf("shooting: a plan of %d values begins a decision, want a multiple of %d", len(r.begun), q.nu)
+	}
+	if len(state) != q.ns || len(ctx) != q.nc {
+		return Status{}, fmt.Errorf("shooting: state and context have %d and %d components, want %d and %d", len(state), len(ctx), q.ns, q.nc)
+	}
+	if n < 1 || n*q.nu > maxVariables {
+		return Status{}, fmt.Errorf("shooting: %d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
+	}
+	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.limits.Iterations, mu: plannedBarrier}
+	if r.limits.Time > 0 {
+		p.opt.deadline = time.Now().Add(r.limits.Time)
+	}
+	r.weights = append(r.weights[:0], pref.W...)
+	q.weigh(pref.Adaptive, r.weights)
+	r.first = append(append(r.first[:0], state...), ctx...)
+	var result ipmResult
+	switch {
+	case r.ready && p.advance(r.first, n, r.status.Converged):
+		r.status = Status{Warm: true}
+		result = p.iterate()
+		if p.incomplete {
+			p.widen()
+			result = p.run(p.scale())
+		}
+	default:
+		p.place(state, ctx, n)
+		held := len(r.begun) == 0
+		if held {
+			p.opt.mu = heldBarrier
+			r.begun = append(r.begun, q.minus[:q.nu]...)
+			q.problem.Fallback(state, ctx, r.begun)
+		}
+		for i := range p.cur.v {
+			j := i % q.nu
+			u := r.begun[min(i, len(r.begun)-q.nu+j)]
+			p.cur.v[i] = (u - q.mid[j]) / q.half[j]
+		}
+		r.ready, r.status, r.begun = false, Status{}, r.begun[:0]
+		if !p.begin(held) {
+			return Status{}, fmt.Errorf("shooting: from state %v: the start's roll-out is not finite: %w", state, domain.ErrNotConverged)
+		}
+		p.incomplete = !q.differentiate(p.cur)
+		p.rho = firstPenalty
+		result = p.run(p.scale())
+	}
+	r.status.Converged = result.elastic <= r.opt.Tolerance
+	r.status.KKT, r.status.Violation, r.status.Cost, r.status.Iterations = result.elastic, result.violation, result.f, p.iterations
+	// From a point without progress the next would have none either.
+	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.limits.Time == 0
+	r.answer, r.ready = p.cur, !stalled
+	if !p.cur.rolled {
+		// The next decision goes on from the iterate; the plan is a roll-out of it.
+		if !p.follow(p.cur.x[:q.nx]) {
+			r.ready = false
+			return r.status, fmt.Errorf("shooting: from state %v: no roll-out of the plan is finite: %w", state, domain.ErrNotConverged)
+		}
+		r.answer = p.trial
+		r.status.Cost, r.status.Violation = p.trial.f, 0
+		for _, g := range p.trial.g {
+			r.status.Violation = math.Max(r.status.Violation, -g)
+		}
+	}
+	return r.status, nil
+}
+
+// Action views the plan's action of step t until the next Solve.
+func (r *Receding) Action(t int) []float64 {
+	nu := r.p.q.nu
+	return r.answer.u[t*nu : (t+1)*nu : (t+1)*nu]
+}
+
+// State views the plan's state and context before step t until the next Solve.
+func (r *Receding) State(t int) (s, c []float64) { return r.p.q.state(r.answer, t) }
+
+// advance makes the last iterate, a stage further on, the start of the next of n steps
+// from the given state and context. One that had converged is rolled out from there and
+// begins with the last barrier parameter; another keeps its states, its defects and its
+// parameter. It reports false where nothing of it is finite.
+func (p *ipm) advance(first []float64, n int, converged bool) bool {
+	q := p.q
+	before := q.steps
+	p.iterations, p.incomplete = 0, false
+	shiftStages(&p.cur.x, before+1, n+1, q.nx)
+	for _, b := range []*[]float64{&p.cur.v, &p.zl, &p.zu} {
+		shiftStages(b, before, n, q.nu)
+	}
+	shiftStages(&p.z, before, n, q.nm)
+	shiftStages(&p.lambda, before+1, n+1, q.nX)
+	shiftStages(&p.r.l, before, n, q.nu*q.nu)
+	shiftStages(&p.r.y, before, n, q.nX*q.nu)
+	if n != before {
+		q.layout(n)
+	}
+	p.resize()
+	if converged {
+		p.mu = p.opt.lastBarrier()
+	}
+	// Actions on their bounds are moved inside to where their multipliers want them.
+	for i, v := range p.cur.v {
+		if q.bounded[i%q.nu] {
+			low, high := math.Min(0.1, p.mu/p.zl[i]), math.Min(0.1, p.mu/p.zu[i])
+			p.cur.v[i] = math.Max(low-1, math.Min(1-high, v))
+		}
+	}
+	if !converged {
+		copy(p.cur.x, first)
+		q.carry(p.cur)
+	}
+	if converged || !q.finite(p.cur) {
+		if !p.follow(first) {
+			return false
+		}
+		p.cur, p.trial = p.trial, p.cur
+	}
+	p.incomplete = !q.differentiate(p.cur)
+	was := p.objectiveScale
+	p.objectiveScale = p.scale()
+	ratio := p.objectiveScale / was
+	for _, b := range [][]float64{p.z, p.zl, p.zu, p.lambda} {
+		for i := range b {
+			b[i] *= ratio
+		}
+	}
+	// Multipliers not far below what the barrier asks for.
+	for i, g := range p.cur.g {
+		p.z[i] = math.Max(math.Min(p.z[i], 0.99*p.rho), 0.1*p.mu/math.Max(g, 1e-3))
+	}
+	for i, v := range p.cur.v {
+		if q.bounded[i%q.nu] {
+			p.zl[i] = math.Max(p.zl[i], 0.1*p.mu/(1+v))
+			p.zu[i] = math.Max(p.zu[i], 0.1*p.mu/(1-v))
+		}
+	}
+	// The stage that is new at the end has no multiplier before it yet.
+	if n > 1 {
+		clear(p.lambda[n*q.nX:])
+		q.gradient(n-1, p.objectiveScale, p.z, p.lambda, q.slope)
+		copy(p.lambda[(n-1)*q.nX:n*q.nX], q.slope[q.nu:])
+	}
+	if converged {
+		// The further the start is from a solution, the more room its path needs.
+		_, e, _ := p.residual(0)
+		p.mu = math.Max(p.mu, math.Min(1, 1e-4*e*e))
+	}
+	p.slacks(p.cur.g, p.at.s, p.at.v)
+	return true
+}
+
+// shiftStages moves every stage's entries to the stage before, drops the first and
+// repeats the last as often as the new number of stages asks for.
+func shiftStages(b *[]float64, before, after, width int) {
+	old := *b
+	size(b, after*width)
+	to := *b
+	for t := range after {
+		from := min(t+1, before-1)
+		copy(to[t*width:(t+1)*width], old[from*width:(from+1)*width])
+	}
+}

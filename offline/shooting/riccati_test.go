@@ -1,0 +1,210 @@
+package shooting
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// stages is a random quadratic program with the sizes of a riccati.
+type stages struct {
+	r                        riccati
+	h, f, lin, b, end, endLn []float64
+}
+
+func randomStages(rng *rand.Rand, steps, nu, nX int, free bool, curvature float64) *stages {
+	s := new(stages)
+	s.r.resize(steps, nu, nX, free)
+	d := nu + nX
+	normal := func(n int) []float64 {
+		out := make([]float64, n)
+		for i := range out {
+			out[i] = rng.NormFloat64()
+		}
+		return out
+	}
+	square := func(n int, shift float64) []float64 {
+		g := normal(n * n)
+		out := make([]float64, n*n)
+		for i := range n {
+			for j := range n {
+				out[i*n+j] = dot(g[i*n:(i+1)*n], g[j*n:(j+1)*n])
+			}
+			out[i*n+i] += shift
+		}
+		return out
+	}
+	s.h = make([]float64, 0, steps*d*d)
+	for range steps {
+		s.h = append(s.h, square(d, curvature)...)
+	}
+	s.f, s.lin, s.b = normal(steps*nX*d), normal(steps*d), normal(steps*nX)
+	s.end, s.endLn = square(nX, 1), normal(nX)
+	copy(s.r.P[steps*nX*nX:], s.end)
+	copy(s.r.p[steps*nX:], s.endLn)
+	return s
+}
+
+// dense is the program over all of υ_0, [τ], υ_1, ξ_1 … ξ_N at once: its Hessian,
+// linear terms, and equations A x = −b; columns maps (stage, column) to a variable.
+func (s *stages) dense() (h, a *mat.Dense, lin, b *mat.VecDense, column func(t, col int) int) {
+	r := &s.r
+	steps, nu, nX, d := r.steps, r.nu, r.nX, r.d
+	first := nu
+	if r.free {
+		first++
+	}
+	n, m := first+(steps-1)*d+nX, steps*nX
+	column = func(t, col int) int {
+		switch {
+		case t == 0 && col < nu:
+			return col
+		case t == 0 && r.free && col == d-1:
+			return nu
+		case t == 0:
+			return -1
+		case t == steps:
+			return first + (steps-1)*d + col - nu
+		}
+		return first + (t-1)*d + col
+	}
+	h, a, lin, b = mat.NewDense(n, n, nil), mat.NewDense(m, n, nil), mat.NewVecDense(n, nil), mat.NewVecDense(m, nil)
+	for t := range steps + 1 {
+		for i := range d {
+			ci := column(t, i)
+			if ci < 0 || t == steps && i < nu {
+				continue
+			}
+			if t == steps {
+				lin.SetVec(ci, s.endLn[i-nu])
+			} else {
+				lin.SetVec(ci, s.lin[t*d+i])
+			}
+			for j := range d {
+				cj := column(t, j)
+				switch {
+				case cj < 0 || t == steps && j < nu:
+				case t == steps:
+					h.Set(ci, cj, s.end[(i-nu)*nX+j-nu])
+				default:
+					h.Set(ci, cj, s.h[(t*d+max(i, j))*d+min(i, j)])
+				}
+			}
+			if t == steps {
+				continue
+			}
+			for k := range nX {
+				a.Set(t*nX+k, ci, s.f[(t*nX+k)*d+i])
+			}
+		}
+	}
+	for i := range m {
+		b.SetVec(i, s.b[i])
+		a.Set(i, column(i/nX+1, nu+i%nX), -1)
+	}
+	return h, a, lin, b, column
+}
+
+func TestRiccatiSolvesTheDenseConditions(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for trial := range 60 {
+		steps, nu, nX, free := 1+rng.IntN(6), 1+rng.IntN(3), 1+rng.IntN(4), trial%3 == 0
+		s := randomStages(rng, steps, nu, nX, free, 0.1)
+		if !s.r.factor(s.h, s.f, 0) {
+			t.Fatalf("trial %d: a positive definite program does not factor", trial)
+		}
+		d := s.r.d
+		w, last, lambda := make([]float64, steps*d), make([]float64, nX), make([]float64, (steps+1)*nX)
+		s.r.solve(s.lin, s.f, s.b, w, last, lambda)
+		h, a, lin, b, column := s.dense()
+		n, m := lin.Len(), b.Len()
+		kkt, rhs := mat.NewDense(n+m, n+m, nil), mat.NewVecDense(n+m, nil)
+		kkt.Slice(0, n, 0, n).(*mat.Dense).Copy(h)
+		kkt.Slice(n, n+m, 0, n).(*mat.Dense).Copy(a)
+		kkt.Slice(0, n, n, n+m).(*mat.Dense).Copy(a.T())
+		for i := range n {
+			rhs.SetVec(i, -lin.AtVec(i))
+		}
+		for i := range m {
+			rhs.SetVec(n+i, -b.AtVec(i))
+		}
+		var want mat.VecDense
+		if err := want.SolveVec(kkt, rhs); err != nil {
+			t.Fatal(err)
+		}
+		near := func(what string, got, want float64) {
+			if !(math.Abs(got-want) < 1e-7*(1+math.Abs(want))) {
+				t.Errorf("trial %d: %s is %v, the dense conditions say %v", trial, what, got, want)
+			}
+		}
+		for stage := range steps + 1 {
+			for col := range d {
+				c := column(stage, col)
+				switch {
+				case stage == steps && col >= s.r.nu:
+					near("ξ_N", last[col-s.r.nu], want.AtVec(c))
+				case stage < steps && c >= 0:
+					near("w", w[stage*d+col], want.AtVec(c))
+				}
+			}
+		}
+		for i := range m {
+			near("λ", lambda[nX+i], want.AtVec(n+i))
+		}
+	}
+}
+
+// The factorisation succeeds exactly where the Hessian is positive definite on the
+// null space of the dynamics.
+func TestRiccatiTellsTheInertia(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	seen := map[bool]int{}
+	for trial := range 200 {
+		steps, nu, nX := 1+rng.IntN(4), 1+rng.IntN(3), 1+rng.IntN(3)
+		s := randomStages(rng, steps, nu, nX, trial%2 == 0, -1.5*rng.Float64())
+		h, a, _, _, _ := s.dense()
+		n, m := h.RawMatrix().Cols, a.RawMatrix().Rows
+		var svd mat.SVD
+		svd.Factorize(a, mat.SVDFull)
+		var v mat.Dense
+		svd.VTo(&v)
+		z := v.Slice(0, n, m, n)
+		var hz, reduced mat.Dense
+		hz.Mul(h, z)
+		reduced.Mul(z.T(), &hz)
+		sym := mat.NewSymDense(n-m, nil)
+		for i := range n - m {
+			for j := range i + 1 {
+				sym.SetSym(i, j, (reduced.At(i, j)+reduced.At(j, i))/2)
+			}
+		}
+		var eig mat.EigenSym
+		eig.Factorize(sym, false)
+		least := eig.Values(nil)[0]
+		if math.Abs(least) < 1e-6 {
+			continue
+		}
+		seen[least > 0]++
+		if got := s.r.factor(s.h, s.f, 0); got != (least > 0) {
+			t.Errorf("trial %d: factored is %v at a least curvature of %v", trial, got, least)
+		}
+	}
+	if seen[true] < 20 || seen[false] < 20 {
+		t.Errorf("definite and indefinite programs: %v: the test is too easy", seen)
+	}
+}
+
+func TestAShiftMakesAStepDefinite(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for range 20 {
+		s := randomStages(rng, 5, 2, 3, true, -3)
+		if s.r.factor(s.h, s.f, 0) {
+			continue
+		}
+		if !s.r.factor(s.h, s.f, 1e6) {
+			t.Error("a large shift does not make the step definite")
+		}
+	}
+}
