@@ -94,11 +94,11 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 	if err := Table(w, rows); err != nil {
 		return err
 	}
-	rows = [][]string{{"starts", "method", "episodes", "unsafe", "regret %", "p90 %", "max %", "p50 µs", "p99 µs"}}
+	rows = [][]string{{"starts", "method", "episodes", "unsafe", "regret %", "p90 %", "max %", "rescued %", "p50 µs", "p99 µs"}}
 	add := func(of string, s *compile.Score) {
 		rows = append(rows, []string{
 			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), number(float64(s.Mean)), number(float64(s.P90)), number(float64(s.Max)),
-			number(float64(s.P50)), number(float64(s.P99)),
+			number(float64(s.Rescued)), number(float64(s.P50)), number(float64(s.P99)),
 		})
 	}
 	for i := range out.Choice {

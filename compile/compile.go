@@ -98,12 +98,18 @@ type Score struct {
 	Mean     closedloop.Number `json:"mean_pct"`
 	P90      closedloop.Number `json:"p90_pct"`
 	Max      closedloop.Number `json:"max_pct"`
-	P50      closedloop.Number `json:"p50_us"`
-	P99      closedloop.Number `json:"p99_us"`
+	// Rescued are the decisions for which the guard asked a solver.
+	Rescued closedloop.Number `json:"rescued_pct"`
+	P50     closedloop.Number `json:"p50_us"`
+	P99     closedloop.Number `json:"p99_us"`
 }
 
+// mostRescued of the decisions, %, is what a map may need of its guard: a rescue costs what a
+// solver does.
+const mostRescued = 1
+
 func (s *Score) meets(o *Options) bool {
-	return s.Unsafe == 0 && float64(s.Mean) <= o.Target && float64(s.Max) <= o.Tail
+	return s.Unsafe == 0 && float64(s.Mean) <= o.Target && float64(s.Max) <= o.Tail && s.Rescued <= mostRescued
 }
 
 // better orders scores: safe before cheap.
@@ -284,6 +290,8 @@ func advice(out *Report, o *Options) string {
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"
 	case last.Kind == Epochs && float64(best.Training.Mean) > o.Target:
 		return "starts of the data itself miss the target after more epochs: a larger Training.Hidden, or optima in several basins (more Starts of the solver)"
+	case out.Test.Rescued > mostRescued:
+		return "the guard asks a solver too often: a larger budget, or a margin that looks further ahead"
 	case float64(out.Test.Mean) <= o.Target:
 		return "the mean is met, the largest regret is not: starts near a limit, which a larger budget samples more"
 	}

@@ -172,13 +172,14 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	}
 	rand.New(rand.NewPCG(r.seed(solved, number), 1)).Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
 	own = own[:min(len(own), r.opt.Starts)]
-	fixed := *r.plant
-	fixed.Starts = own
 	def := *r.c.Definition()
+	def.Guard.Off = true
 	bare, err := gpc.NewCase(def)
 	if err != nil {
 		return err
 	}
+	fixed := *r.plant
+	fixed.Starts = own
 	def.Plant = &fixed
 	c, err := gpc.NewCase(def)
 	if err != nil {
@@ -219,10 +220,14 @@ func (r *run) score(ctx context.Context, c *gpc.Case, m *model.Model, method str
 }
 
 func summed(method string, got *closedloop.Result) *Score {
-	return &Score{
+	s := &Score{
 		Method: method, Episodes: got.Episodes, Unsafe: len(got.Unsafe), Mean: got.Regret.Mean, P90: got.Regret.P90, Max: got.Regret.Max,
 		P50: got.Latency.P50, P99: got.Latency.P99,
 	}
+	if got.Guard != nil {
+		s.Rescued = 100 * got.Guard.RescueRate
+	}
+	return s
 }
 
 func (r *run) drive(ctx context.Context, c *gpc.Case, m *model.Model, method string, p purpose, round, episodes, threads int, visit func(*closedloop.EpisodeRecord)) (*closedloop.Result, error) {
