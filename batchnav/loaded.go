@@ -201,7 +201,7 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 		Dt: float32(nav.LatentStep), VMax: float32(nav.VMax), Epsilon: float32(nav.Epsilon),
 		MetricLambda: float32(nav.MetricLambda), TopK: min(nav.TopK, latent),
 		LieGain: float32(nav.LieGain), LieScale: float32(nav.LieScale),
-		Group: backend.Group{RotationBlocks: nav.RotationBlocks},
+		Group: backend.Group{RotationBlocks: nav.RotationBlocks}, PlanEnergy: nav.PlanEnergy,
 	}
 }
 
