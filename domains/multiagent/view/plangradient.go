@@ -77,6 +77,8 @@ type planBlock struct {
 	goal, discs            []float32
 	count                  int // discs of a step
 	plan, path, grad, back []float32
+	tracked, closeness     rollout.Vector[float32] // costs
+	low, safe              rollout.Vector[float32]
 	c                      []float64
 	sight                  sight
 }
@@ -165,11 +167,11 @@ func (v *View) planBlock(w *planBlock, b *domain.Batch, from, to int) {
 			w.plan[k*rollout.Lanes+l] = x
 		}
 	}
-	var cost, closeness, low, safe rollout.Vector[float32]
 	engine := engine()
-	engine.Track(w.plan, w.path, w.goal, world.LookAhead, m, &cost)
+	engine.Track(w.plan, w.path, w.goal, world.LookAhead, m, &w.tracked)
 	clear(w.grad)
-	engine.Discs(w.path, w.discs, w.count, world.LookAhead, &w.penalty, &closeness, &low, &safe, w.grad)
+	clear(w.closeness[:])
+	engine.Discs(w.path, w.discs, w.count, world.LookAhead, &w.penalty, &w.closeness, &w.low, &w.safe, w.grad)
 	for i := range w.grad {
 		w.grad[i] *= float32(sigma[1])
 	}
@@ -222,7 +224,7 @@ func (v *View) planBlock(w *planBlock, b *domain.Batch, from, to int) {
 		}
 		J := b.J[r*b.JStride:]
 		J[0] = float32(weights.goal*(away+rest[l]) + weights.smooth*changed)
-		J[1] = closeness[l] + float32(weights.smooth*changed)
+		J[1] = w.closeness[l] + float32(weights.smooth*changed)
 		J[2] = float32(weights.effort*spent + weights.smooth*changed)
 	}
 }
