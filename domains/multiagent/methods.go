@@ -54,8 +54,7 @@ func methods(y *world.System) []domain.Method {
 		add(domain.Method{Name: "gpc" + suffix, About: about + ", a share of them latents", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: brief, Candidates: n}, n, guided)
 		add(domain.Method{Name: "gpc-latent-search" + suffix, About: about + ", most latents by a cross-entropy search", Group: domain.GroupAblation, Needs: domain.NeedsMap, Candidates: n}, n,
 			func(n int) plan.Options { return plan.Searching(moving, n) })
-		add(domain.Method{Name: "gpc-plan-energy" + suffix, About: about + ", a share of them latents moved down the cost of their whole plans", Group: domain.GroupAblation, Needs: domain.NeedsMap, Navigation: &along, Candidates: n}, n,
-			func(n int) plan.Options { return plan.Flowing(moving, n) })
+		add(domain.Method{Name: "gpc-plan-energy" + suffix, About: about + ", a share of them latents that step down the cost of their whole plans", Group: domain.GroupAblation, Needs: domain.NeedsMap, Navigation: &along, Candidates: n}, n, guided)
 		add(domain.Method{Name: "gpc-no-latent" + suffix, About: about + ", without the map", Group: domain.GroupAblation, Brief: brief, Candidates: n}, n, blind)
 	}
 	ablation("gpc-all-latent", "all candidates are latents: no primitives, perturbations or descent", func(o *plan.Options) {

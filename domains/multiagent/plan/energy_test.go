@@ -69,7 +69,7 @@ func BenchmarkPlanEnergy(b *testing.B) {
 		}
 		add(1)
 		nav.Epsilon = 1
-		for _, nav.LatentStep = range []float64{0.1, 0.3, 1} {
+		for _, nav.LatentStep = range []float64{0.1, 0.3, 0.6, 1} {
 			for _, steps := range []int{1, 3, 10, 30} {
 				add(steps)
 			}

@@ -92,20 +92,12 @@ func Searching(moving bool, candidates int) Options {
 	return o
 }
 
-// PlanEnergy returns the constants of a latent step for the energy of whole plans: the
-// step that lowers their cost most among those tried, a restoring term that leaves it room,
-// and no Lie residual, which changes nothing and takes a third of the time.
+// PlanEnergy returns the constants of a latent step for the energy of whole plans: a step
+// as long as one alone should be, a restoring term that leaves it room, and no Lie
+// residual, which changes nothing and takes a third of the time.
 func PlanEnergy(nav domain.Navigation) domain.Navigation {
-	nav.PlanEnergy, nav.Epsilon, nav.LatentStep, nav.LieGain = true, 1, 0.3, 0
+	nav.PlanEnergy, nav.Epsilon, nav.LatentStep, nav.LieGain = true, 1, 0.6, 0
 	return nav
-}
-
-// Flowing returns Guided's options with ten latent steps in place of one, for a map that
-// navigates by PlanEnergy.
-func Flowing(moving bool, candidates int) Options {
-	o := Guided(moving, candidates)
-	o.Propose.FlowSteps = 10
-	return o
 }
 
 func (o *Options) validate() error {
