@@ -9,8 +9,8 @@ import (
 
 // objectiveBuffer holds what the problem is called with and what it answers.
 type objectiveBuffer struct {
-	// A chunk in float32: physical state and actions (batched gradients only),
-	// the gradients, the objectives (as before) and their weighted sum.
+	// A chunk in float32: physical state and actions, the gradients, the objectives
+	// and their weighted sum. Without gradients of batches s, u and objectives are empty.
 	s, u, gs, gu, objectives tensor.Matrix
 	cost                     []float32
 	// One row in float64.
