@@ -126,6 +126,25 @@ func TestAMethodWithWeightsOfItsOwn(t *testing.T) {
 	}
 }
 
+// A method's map navigates with the method's constants.
+func TestAMethodWithConstantsOfItsOwn(t *testing.T) {
+	cart := testdomain.NewCart(3)
+	wrong := cart.Spec().Navigation
+	wrong.LieGain = 2
+	c, err := gpc.NewCase(domain.Case{Problem: cart, Methods: []domain.Method{{
+		Name: "wild", Group: domain.GroupOwn, Needs: domain.NeedsMap, Navigation: &wrong,
+		New: func(domain.Means) (domain.Controller, error) { return learned{}, nil },
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu"}))(t)
+	defer e.Close()
+	if _, err := c.Controller(e, gpc.Setup{Method: "wild", Model: testdomain.Map(cart, 9, true)}); err == nil || !strings.Contains(err.Error(), "LieGain") {
+		t.Errorf("constants out of range: %v", err)
+	}
+}
+
 // The exact solver of a case stands behind the navigator wherever it is made, not in
 // evaluation alone.
 func TestRescueStandsBehindEveryLoop(t *testing.T) {

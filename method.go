@@ -126,11 +126,12 @@ func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
 		if s, err = c.withModel(e, s); err != nil {
 			return nil, err
 		}
-		if means.Proposer, err = batchnav.NewProposer(e.backend, s.Model, c.def.MapProblem(), batchnav.Options{}, max(proposals, s.Candidates)); err != nil {
+		opt := batchnav.Options{Navigation: m.Navigation}
+		if means.Proposer, err = batchnav.NewProposer(e.backend, s.Model, c.def.MapProblem(), opt, max(proposals, s.Candidates)); err != nil {
 			return nil, BadInput(err)
 		}
 		means.Loop = func() (domain.Loop, error) {
-			n, err := batchnav.NewNavigator(e.backend, s.Model, c.def.MapProblem(), batchnav.Options{})
+			n, err := batchnav.NewNavigator(e.backend, s.Model, c.def.MapProblem(), opt)
 			if err != nil {
 				return nil, BadInput(err)
 			}

@@ -21,7 +21,8 @@ type loaded struct {
 	encoder backend.Net
 	index   backend.Index   // nil for a model without codes
 	stepper backend.Stepper // of makeStepper
-	// inverseRange is 1/(nadir − ideal) of each objective on the dataset.
+	// inverseRange is 1/(nadir − ideal) of each objective on the dataset; 1 for the energy
+	// of whole plans, which is what plans are scored by.
 	inverseRange []float64
 	// decoded are D_s of the codes; the model's own where it carries them.
 	decoded tensor.Matrix
@@ -66,6 +67,9 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 	l.inverseRange = make([]float64, spec.ObjectiveSize())
 	for i := range l.inverseRange {
 		l.inverseRange[i] = 1
+		if nav.PlanEnergy && spec.Plan > 1 {
+			continue
+		}
 		if cal := m.Calibration; i < len(cal.ObjectiveIdeal) && i < len(cal.ObjectiveNadir) {
 			if r := cal.ObjectiveNadir[i] - cal.ObjectiveIdeal[i]; r > 0 && !math.IsInf(r, 0) {
 				l.inverseRange[i] = 1 / r
@@ -207,7 +211,7 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 		Dt: float32(nav.LatentStep), VMax: float32(nav.VMax), Epsilon: float32(nav.Epsilon),
 		MetricLambda: float32(nav.MetricLambda), TopK: min(nav.TopK, latent),
 		LieGain: float32(nav.LieGain), LieScale: float32(nav.LieScale),
-		Group: backend.Group{RotationBlocks: nav.RotationBlocks},
+		Group: backend.Group{RotationBlocks: nav.RotationBlocks}, PlanEnergy: nav.PlanEnergy,
 	}
 }
 

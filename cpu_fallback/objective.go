@@ -9,8 +9,8 @@ import (
 
 // objectiveBuffer holds what the problem is called with and what it answers.
 type objectiveBuffer struct {
-	// A chunk in float32: physical state and first action (BatchGradient only),
-	// the gradients, the objectives (BatchGradient only) and their weighted sum.
+	// A chunk in float32: physical state and actions, the gradients, the objectives
+	// and their weighted sum. Without gradients of batches s, u and objectives are empty.
 	s, u, gs, gu, objectives tensor.Matrix
 	cost                     []float32
 	// One row in float64.
@@ -59,8 +59,8 @@ func (w *stepWorker) loadBase(s *stepper, r span) {
 }
 
 // tangential evaluates the tangential potential Σ_i w_i J_i at the physical
-// state and the first action that w.outS and w.outU decode to: its gradient to
-// the buffer's gs and gu, and its value to cost, or zero if it is not wanted.
+// state and the first action, or the plan, that w.outS and w.outU decode to: its
+// gradient to the buffer's gs and gu, and its value to cost, or zero if it is not wanted.
 func (w *stepWorker) tangential(s *stepper, r span, wanted bool) {
 	if s.gradient != nil {
 		w.tangentialBatch(s, r, wanted)
@@ -92,7 +92,7 @@ func (w *stepWorker) tangential(s *stepper, r span, wanted bool) {
 	}
 }
 
-// tangentialBatch is tangential by the problem's own batched gradient.
+// tangentialBatch is tangential by a gradient of batches.
 func (w *stepWorker) tangentialBatch(s *stepper, r span, wanted bool) {
 	o, n := &w.objective, r.len()
 	for i := range n {
@@ -112,7 +112,7 @@ func (w *stepWorker) tangentialBatch(s *stepper, r span, wanted bool) {
 	if wanted {
 		b.J, b.JStride = o.objectives.Data, o.objectives.Stride
 	}
-	s.gradient.GradientBatch(b)
+	s.gradient(b)
 	for i := range n {
 		o.cost[i] = 0
 		if wanted {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/eig"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/adjoint"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -22,11 +23,11 @@ type stepper struct {
 	normS, normU model.Normalizer
 
 	sizes    backend.StepSizes
-	problem  domain.Problem       // nil: no tangential potential
-	gradient domain.BatchGradient // the problem's own, nil if it has none
-	action   int                  // entries of one action; all of the plan without a problem
-	boxed    bool                 // whether any action has a box
-	lo, hi   []float32            // [plan] the box, ±Inf where there is none
+	problem  domain.Problem     // nil: no tangential potential
+	gradient func(domain.Batch) // of batches, nil if the problem has none
+	action   int                // entries of the plan that the energy is about; all without a problem
+	boxed    bool               // whether any action has a box
+	lo, hi   []float32          // [plan] the box, ±Inf where there is none
 
 	workers []*stepWorker
 
@@ -67,8 +68,11 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	}
 	if cfg.Problem != nil {
 		spec := cfg.Problem.Spec()
-		s.gradient, _ = cfg.Problem.(domain.BatchGradient)
-		s.action = spec.ActionSize()
+		if s.action = spec.ActionSize(); cfg.WholePlan() {
+			s.gradient, s.action = adjoint.Of(cfg.Problem).PlanGradientBatch, spec.PlanSize()
+		} else if batch, ok := cfg.Problem.(domain.BatchGradient); ok {
+			s.gradient = batch.GradientBatch
+		}
 		s.lo, s.hi, s.boxed = actionBox(spec)
 	}
 	chunk := min(largestChunk, cfg.MaxBatch)

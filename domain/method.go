@@ -103,6 +103,9 @@ type Method struct {
 	Needs Needs
 	// Brief methods stand in a summary; the others in the full tables only.
 	Brief bool
+	// Navigation is what the map of NeedsMap navigates with; nil: what its problem's Spec
+	// says.
+	Navigation *Navigation
 	// Candidates per decision, of a method whose number of them is compared; 0: none.
 	Candidates int
 	// New makes the controller. It is nil for a variant of the navigator, which

@@ -86,7 +86,7 @@ var loopKernels = []string{
 // NewLoops implements backend.LoopsBackend for problems with device functions.
 // Without device memory for all loops at once a decision is taken in chunks.
 func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
-	if _, ok := cfg.Step.Problem.(domain.Device); !ok || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+	if _, ok := cfg.Step.Problem.(domain.Device); !ok || cfg.Step.WholePlan() || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoLoops
 	}
 	if err := cfg.Validate(); err != nil {

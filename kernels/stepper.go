@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/adjoint"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
@@ -16,16 +17,17 @@ import (
 // call of one padded batch size does, its copies included, is one captured graph,
 // launched from a bounded cache.
 //
-// A problem with device functions (domain.Device) needs no more. For any other the
-// step is split: its gradients are taken on the host, between three graphs, and
-// Split tells what that cost.
+// A problem with device functions (domain.Device) needs no more. For any other, and for
+// the energy of whole plans, of which device functions have no gradient, the step is
+// split: gradients are taken on the host, between three graphs, and Split tells what
+// that cost.
 type Stepper struct {
 	backend *Backend
 	memory  *memory
 	flow    flow
 	sizes   backend.StepSizes
 	problem domain.Problem
-	rows    domain.BatchGradient // the problem's own, nil if it has none
+	rows    func(domain.Batch) // gradients of batches on the host, nil if the problem has none
 	buffers stepBuffers
 	graphs  keptGraphs[graphKey]
 	split   backend.SplitCost
@@ -72,8 +74,10 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 			s.memory.since(t, 0, 0)
 			return q.err
 		}
-		if s.flow.code.name == "" {
-			s.rows, _ = cfg.Problem.(domain.BatchGradient)
+		if cfg.WholePlan() {
+			s.rows = adjoint.Of(cfg.Problem).PlanGradientBatch
+		} else if batch, ok := cfg.Problem.(domain.BatchGradient); ok {
+			s.rows = batch.GradientBatch
 		}
 		device, pinned := len(s.memory.device), len(s.memory.pinned)
 		for rows := min(padded(cfg.MaxBatch), mostRows); ; rows = padded(rows / 2) {
@@ -138,7 +142,11 @@ func newFlow(q *queue, m *memory, cfg backend.StepperConfig) flow {
 		}
 	}
 	f.lo, f.hi = uploaded(q, m, lo), uploaded(q, m, hi)
-	f.code = newProblemCode(q, m, cfg.Problem)
+	if cfg.WholePlan() {
+		f.actions = f.plan
+	} else {
+		f.code = newProblemCode(q, m, cfg.Problem)
+	}
 	return f
 }
 

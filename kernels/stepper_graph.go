@@ -247,7 +247,7 @@ func (s *Stepper) hostGradient(in backend.StepInput, from, to int) {
 	inParts(rows, func(low, high int) {
 		if s.rows != nil {
 			c, w := in.Ctx.Slice(from+low, from+high), in.Weights.Slice(from+low, from+high)
-			s.rows.GradientBatch(domain.Batch{
+			s.rows(domain.Batch{
 				Rows: high - low, S: states[low*f.states:], SStride: f.states, U: plans[low*f.plan:], UStride: f.plan,
 				C: c.Data, CStride: c.Stride, Sigma: w.Data, SigmaStride: w.Stride,
 				J: J[low*f.objectives:], JStride: f.objectives, GS: gs[low*f.states:], GSStride: f.states, GU: gu[low*f.actions:], GUStride: f.actions,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/plan"
+	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
 
@@ -29,6 +30,7 @@ func methods(y *world.System) []domain.Method {
 		all = append(all, m)
 	}
 	guided := func(n int) plan.Options { return plan.Guided(moving, n) }
+	along := plan.PlanEnergy(view.New(y).Spec().Navigation)
 	blind := func(n int) plan.Options {
 		o := plan.Default(moving)
 		o.Candidates = n
@@ -52,6 +54,7 @@ func methods(y *world.System) []domain.Method {
 		add(domain.Method{Name: "gpc" + suffix, About: about + ", a share of them latents", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: brief, Candidates: n}, n, guided)
 		add(domain.Method{Name: "gpc-latent-search" + suffix, About: about + ", most latents by a cross-entropy search", Group: domain.GroupAblation, Needs: domain.NeedsMap, Candidates: n}, n,
 			func(n int) plan.Options { return plan.Searching(moving, n) })
+		add(domain.Method{Name: "gpc-plan-energy" + suffix, About: about + ", a share of them latents that step down the cost of their whole plans", Group: domain.GroupAblation, Needs: domain.NeedsMap, Navigation: &along, Candidates: n}, n, guided)
 		add(domain.Method{Name: "gpc-no-latent" + suffix, About: about + ", without the map", Group: domain.GroupAblation, Brief: brief, Candidates: n}, n, blind)
 	}
 	ablation("gpc-all-latent", "all candidates are latents: no primitives, perturbations or descent", func(o *plan.Options) {
@@ -60,10 +63,14 @@ func methods(y *world.System) []domain.Method {
 	ablation("gpc-no-semantic", "the map is asked under the preference (1/3, 1/3, 1/3)", func(o *plan.Options) { o.Uniform = true })
 	ablation("gpc-no-lookahead", "plans of H = 8 steps, and nobody commits to one", func(o *plan.Options) { o.LookAhead, o.Forgetful = world.Horizon, true })
 	ablation("raw", "the decoded plan of E_x, without a search", func(o *plan.Options) { o.Raw, o.Propose = true, domain.ProposeOptions{} })
-	all = append(all, domain.Method{
+	navigator := domain.Method{
 		Name: "navigator", About: "Algorithm 2 for each robot on its own view, without a search", Group: domain.GroupOwn, Needs: domain.NeedsMap,
 		New: func(means domain.Means) (domain.Controller, error) { return plan.NewNavigator(y, means) },
-	})
+	}
+	all = append(all, navigator)
+	navigator.Name, navigator.About = "navigator-plan-energy", "the same, with a latent step down the cost of the whole plan"
+	navigator.Group, navigator.Navigation = domain.GroupAblation, &along
+	all = append(all, navigator)
 	reference := func(name string, n int) {
 		all = append(all, domain.Method{
 			Name: name, About: fmt.Sprintf("the paper's finite-budget optimiser, %d candidates", n), Group: domain.GroupBaseline, Brief: true,

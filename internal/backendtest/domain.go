@@ -43,6 +43,8 @@ const (
 //   - The case is one that domain.Case.Validate accepts.
 //   - Gradient agrees with central differences of Objectives in s and u;
 //     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
+//   - PlanGradientBatch, if there is one, agrees with central differences of
+//     PlanObjectives in the state and in the plan, row by row.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
 //   - Score, if there is one, gives finite objectives and the margins of Margins.
 //   - A PlanScorer, if there is one, agrees on the CPU with the roll-out action by
@@ -139,6 +141,7 @@ var domainChecks = []struct {
 	{"gradient", checkGradient},
 	{"batch-gradient", checkBatchGradient},
 	{"block-gradient", checkBlockGradient},
+	{"plan-gradient", checkPlanGradient},
 	{"dynamics", checkDynamics},
 	{"score", checkScore},
 	{"plan-score", checkPlanScore},
@@ -424,6 +427,73 @@ func checkScore(p domain.Problem, points []point) (errs []error) {
 		}
 		if !slices.Equal(at.s, before.s) || !slices.Equal(at.u, before.u) || !slices.Equal(at.c, before.c) {
 			errs = append(errs, fmt.Errorf("point %d: Score changed an input", i))
+		}
+	}
+	return errs
+}
+
+// checkPlanGradient compares a problem's own derivatives of whole plans with
+// differences of what it says that a plan costs, in batches whose rows share context and
+// priority, or some of them do.
+func checkPlanGradient(p domain.Problem, points []point) (errs []error) {
+	own, ok := p.(domain.PlanGradient)
+	if !ok {
+		return nil
+	}
+	spec := p.Spec()
+	ns, np, nc, m := spec.MeasuredSize(), spec.PlanSize(), spec.ContextSize(), spec.ObjectiveSize()
+	rng := newRand(domainSeed + 8)
+	for _, shared := range []int{1, 3, len(points)} {
+		rows := len(points)
+		b := domain.Batch{
+			Rows: rows, SStride: ns + 1, UStride: np + 3, CStride: nc, SigmaStride: m, JStride: m + 2, GSStride: ns + 1, GUStride: np + 2,
+			S: make([]float32, rows*(ns+1)), U: make([]float32, rows*(np+3)), C: make([]float32, rows*nc), Sigma: make([]float32, rows*m),
+			J: make([]float32, rows*(m+2)), GS: make([]float32, rows*(ns+1)), GU: make([]float32, rows*(np+2)),
+		}
+		if shared == rows {
+			b.CStride, b.SigmaStride = 0, 0
+		}
+		var sigma []float64
+		for i := range rows {
+			first := points[i-i%shared]
+			tensor.Narrow(b.S[i*b.SStride:], first.s)
+			for h := range spec.Plan {
+				tensor.Narrow(b.U[i*b.UStride+h*spec.ActionSize():], draw(rng, spec.Action))
+			}
+			if i%shared == 0 {
+				sigma = simplex(rng, m)
+			}
+			tensor.Narrow(b.C[i*b.CStride:], first.c)
+			tensor.Narrow(b.Sigma[i*b.SigmaStride:], sigma)
+		}
+		withoutJ := b
+		withoutJ.J = nil
+		own.PlanGradientBatch(withoutJ)
+		gradient := slices.Concat(b.GS, b.GU)
+		own.PlanGradientBatch(b)
+		if identical(slices.Concat(b.GS, b.GU), gradient) != nil {
+			errs = append(errs, errors.New("PlanGradientBatch gives another gradient when J is not wanted"))
+		}
+		J, gs, gplan := make([]float64, m), make([]float64, ns), make([]float64, np)
+		for i := range rows {
+			s, plan := row64(b.S[i*b.SStride:][:ns]), row64(b.U[i*b.UStride:][:np])
+			c, sigma := row64(b.C[i*b.CStride:][:nc]), row64(b.Sigma[i*b.SigmaStride:][:m])
+			ref.PlanGradient(p, s, plan, c, sigma, J, gs, gplan)
+			for _, part := range []struct {
+				name string
+				got  []float32
+				want []float64
+			}{{"J", b.J[i*b.JStride:], J}, {"∂/∂s", b.GS[i*b.GSStride:], gs}, {"∂/∂plan", b.GU[i*b.GUStride:], gplan}} {
+				size := 1.0
+				for _, v := range part.want {
+					size = math.Max(size, math.Abs(v))
+				}
+				for j, want := range part.want {
+					if d := math.Abs(float64(part.got[j]) - want); !(d <= batchTolerance*size) {
+						errs = append(errs, fmt.Errorf("PlanGradientBatch, row %d: %s[%d] is %v, of PlanObjectives %v", i, part.name, j, part.got[j], want))
+					}
+				}
+			}
 		}
 	}
 	return errs

@@ -64,6 +64,7 @@ var checks = []struct {
 	{"index-shapes", checkIndexShapes},
 	{"step", checkStep},
 	{"step-plain", checkStepPlain},
+	{"step-plan", checkStepPlan},
 	{"step-group", checkStepGroup},
 	{"step-broadcast", checkStepBroadcast},
 	{"step-fallbacks", checkStepFallbacks},

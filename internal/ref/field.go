@@ -36,6 +36,7 @@ type Energy struct {
 	NormS, NormU       Normalizer
 	Problem            domain.Problem // nil: no tangential potential, Base zero
 	Epsilon            float64
+	WholePlan          bool // the tangential potential is of plans, not of first actions
 }
 
 // NewEnergy is the energy of a stepper's model.
@@ -43,7 +44,7 @@ func NewEnergy(cfg backend.StepperConfig) Energy {
 	return Energy{
 		DecoderS: Widen(cfg.DecoderS), DecoderU: Widen(cfg.DecoderU),
 		NormS: WidenNormalizer(cfg.NormS), NormU: WidenNormalizer(cfg.NormU),
-		Problem: cfg.Problem, Epsilon: float64(cfg.Params.Epsilon),
+		Problem: cfg.Problem, Epsilon: float64(cfg.Params.Epsilon), WholePlan: cfg.WholePlan(),
 	}
 }
 
@@ -61,18 +62,17 @@ func (e Energy) Plan(z, x, ctx []float64) []float64 {
 
 // Field returns F = −∇_z V and V (eq. iclr-energy):
 //
-//	V = (1/ε)‖x̂ − D_s(z)‖² + Σ_i w_i J_i(ŝ, u_0; c)
+//	V = (1/ε)‖x̂ − D_s(z)‖² + Σ_i w_i J_i(ŝ, u; c)
 //
 // with x̂ = NormS.Apply(x) (the distance is in normalised units), ŝ =
-// NormS.Invert(D_s(z)) and u_0 the first action of Plan(z, x, c), physical
-// units, not clipped. Its gradient, with ∂J = Σ_i w_i ∂J_i from
-// Problem.Gradient:
+// NormS.Invert(D_s(z)) and u the first action of Plan(z, x, c), or with WholePlan all of
+// it, physical units, not clipped. Its gradient, with ∂J = Σ_i w_i ∂J_i from
+// Problem.Gradient, of a plan as PlanGradient says:
 //
 //	∇V = J_Dsᵀ [ −(2/ε)(x̂ − D_s(z)) + Scale_s ⊙ ∂J/∂s ]
-//	     + J_Duᵀ [ Scale_u ⊙ ∂J/∂u_0 on the first action, 0 on the others ]
+//	     + J_Duᵀ [ Scale_u ⊙ ∂J/∂u on u, 0 on other actions ]
 //
-// Of a plan of several actions only the first enters: domain.Problem has no
-// gradient of its dynamics. Without a Problem only the first potential is left.
+// Without a Problem only the first potential is left.
 func (e Energy) Field(z, x, ctx, weights []float64) (f []float64, v float64) {
 	passS := e.DecoderS.Run(z)
 	residual := sub(e.NormS.Apply(x), passS.Output())
@@ -81,12 +81,18 @@ func (e Energy) Field(z, x, ctx, weights []float64) (f []float64, v float64) {
 	f = make([]float64, len(z))
 	if e.Problem != nil {
 		spec := e.Problem.Spec()
-		s, u := e.NormS.Invert(passS.Output()), e.Plan(z, x, ctx)[:spec.ActionSize()]
-		J := make([]float64, spec.ObjectiveSize())
-		e.Problem.Objectives(s, u, ctx, J)
+		s, u := e.NormS.Invert(passS.Output()), e.Plan(z, x, ctx)
+		J, gs := make([]float64, spec.ObjectiveSize()), make([]float64, len(s))
+		var gu []float64
+		if e.WholePlan {
+			gu = make([]float64, len(u))
+			PlanGradient(e.Problem, s, u, ctx, weights, J, gs, gu)
+		} else {
+			u, gu = u[:spec.ActionSize()], make([]float64, spec.ActionSize())
+			e.Problem.Objectives(s, u, ctx, J)
+			e.Problem.Gradient(s, u, ctx, weights, gs, gu)
+		}
 		v += dot(weights, J)
-		gs, gu := make([]float64, len(s)), make([]float64, len(u))
-		e.Problem.Gradient(s, u, ctx, weights, gs, gu)
 		for i, g := range gs {
 			barS[i] += e.NormS.Scale[i] * g
 		}

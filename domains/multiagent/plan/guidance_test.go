@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/models"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -66,6 +67,86 @@ func proposer(t testing.TB, v *view.View, threads int) domain.Proposer {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// Latent steps of the bundled maps down the energy of whole plans lower what plans cost,
+// by more than those of first actions. The ranges of the objectives on the dataset have no part
+// in it.
+func TestLatentStepsLowerWhatPlansCost(t *testing.T) {
+	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	const count = 48
+	for _, moving := range []bool{false, true} {
+		name := "multiagent-static"
+		if moving {
+			name = "multiagent-moving"
+		}
+		file, err := models.Bundled.Open(name + ".safetensors")
+		if err != nil {
+			t.Skip("no map is bundled")
+		}
+		m, err := model.Read(file)
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := world.NewSystem(name, world.Default(moving), moving)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := view.New(y)
+		h := drawn(t, y, rand.New(rand.NewPCG(41, 42)))
+		look := view.Outlook{Scene: h, Obstacles: h.Predicted(nil, world.LookAhead)}
+		questions, total := make([]domain.Question, h.Robots), 0
+		for i := range questions {
+			q := &questions[i]
+			*q = domain.Question{S: make([]float64, v.Spec().MeasuredSize()), C: make([]float64, v.Spec().ContextSize()), Preference: domain.Preference{W: world.Thirds}, Count: count, Seed: 5}
+			v.Observe(&look, i, q.S, q.C)
+			total += count
+		}
+		costs := func(nav domain.Navigation, steps int) (all []float64, sum float64) {
+			p, err := batchnav.NewProposer(b, m, v, batchnav.Options{Navigation: &nav}, total)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers := make([]domain.Answer, len(questions))
+			if err := p.Propose(domain.ProposeOptions{FlowSteps: steps}, questions, answers); err != nil {
+				t.Fatal(err)
+			}
+			J, plan := make([]float64, 3), make([]float64, v.Spec().PlanSize())
+			for i, q := range questions {
+				for n := range count {
+					tensor.Widen(plan, answers[i].Plans.Row(n))
+					v.PlanObjectives(q.S, plan, q.C, J)
+					all = append(all, (J[0]+J[1]+J[2])/3)
+					sum += all[len(all)-1]
+				}
+			}
+			return all, sum
+		}
+		along := PlanEnergy(v.Spec().Navigation)
+		before, none := costs(along, 0)
+		after, ten := costs(along, 10)
+		first := along
+		first.PlanEnergy = false
+		_, other := costs(first, 10)
+		lower := 0
+		for n, cost := range before {
+			if after[n] < cost {
+				lower++
+			}
+		}
+		if ten > 0.95*none || ten > 0.98*other || lower < total*6/10 {
+			t.Errorf("moving %v: %d plans cost %.4g, after ten steps %.4g, %d of them less, and %.4g after ten by the first action", moving, total, none, ten, lower, other)
+		}
+		m.Calibration.ObjectiveNadir = []float64{1, 10, 100}
+		if scaled, _ := costs(along, 10); !slices.Equal(scaled, after) {
+			t.Errorf("moving %v: the objectives' ranges change the energy of plans", moving)
+		}
+	}
 }
 
 // scripted is a proposer whose plans a test writes.

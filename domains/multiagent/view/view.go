@@ -114,6 +114,7 @@ type View struct {
 var (
 	_ domain.Problem       = (*View)(nil)
 	_ domain.BatchGradient = (*View)(nil)
+	_ domain.PlanGradient  = (*View)(nil)
 	_ domain.PlanProjector = (*View)(nil)
 	_ domain.PlanScoring   = (*View)(nil)
 	_ domain.PlanScorer    = (*View)(nil)

@@ -388,3 +388,109 @@ func TestMirror(t *testing.T) {
 		}
 	}
 }
+
+// What a plan costs is what Assess says of it, averaged over its steps, and the straight
+// way home from its end besides; whatever else a view holds, another robot's committed
+// path among it, moves between the steps that a view knows it at.
+func TestPlanObjectivesAreAssessed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(31, 32))
+	for _, moving := range []bool{false, true} {
+		v := New(system(t, moving))
+		p := &v.system.Params
+		s, c := vectors(v)
+		plan, J := make([]float64, v.spec.PlanSize()), make([]float64, 3)
+		near := 0
+		for range 12 {
+			looks := seen(t, v.system, rng)
+			for i := range looks {
+				look := looks[i]
+				look.Paths = [world.MaxRobots]*[world.LookAhead][2]float32{} // obstacles alone, which move straight
+				for k := range look.Obstacles {
+					for j := range look.Obstacles[k] { // away from the mirrors at the edge
+						o := look.Scene.Obstacles[j]
+						for d := range 2 {
+							o.C[d] += float64(k+1) * p.Dt * o.V[d]
+						}
+						look.Obstacles[k][j] = o
+					}
+				}
+				if len(look.Scene.Obstacles) > viewBodies {
+					near := look.Scene.Obstacles[:viewBodies]
+					clone := *look.Scene
+					clone.Obstacles = near
+					look.Scene = &clone
+					cut := make([][]world.Obstacle, len(look.Obstacles))
+					for k := range cut {
+						cut[k] = look.Obstacles[k][:viewBodies]
+					}
+					look.Obstacles = cut
+				}
+				v.Observe(&look, i, s, c)
+				v.Base(s, c, plan)
+				for k := range plan {
+					plan[k] += 0.3 * rng.NormFloat64()
+				}
+				v.PlanObjectives(s, plan, c, J)
+				a := v.Assess(&look, i, plan, 0)
+				h := look.Scene
+				state := h.State[i]
+				for k := range world.LookAhead {
+					state = p.Step(&state, plan[2*k], plan[2*k+1])
+				}
+				d := math.Hypot(state[0]-h.Goal[i][0], state[1]-h.Goal[i][1])
+				share := h.GoalWeight(i)
+				want := a.J
+				want[0] += p.Lambda[world.GoalTerm] * share * d * d * d / (3 * p.Dt * p.Limits.VMax)
+				for k := range want {
+					if w := want[k] / world.LookAhead; math.Abs(J[k]-w) > 1e-6*math.Max(1, w) {
+						t.Errorf("moving %v, robot %d: objective %d of a plan is %v, assessed %v", moving, i, k, J[k], w)
+					}
+				}
+				if a.J[1] > a.J[2] {
+					near++
+				}
+			}
+		}
+		if near < 5 {
+			t.Errorf("moving %v: %d plans come close to anything", moving, near)
+		}
+	}
+}
+
+func TestPlanGradientAllocatesNothing(t *testing.T) {
+	v := New(system(t, true))
+	looks := seen(t, v.system, rand.New(rand.NewPCG(11, 12)))
+	s, c := vectors(v)
+	v.Observe(&looks[0], 0, s, c)
+	const rows = 19
+	b := domain.Batch{
+		Rows: rows, S: make([]float32, viewMeasured), U: make([]float32, rows*v.spec.PlanSize()), UStride: v.spec.PlanSize(),
+		C: make([]float32, viewContext), Sigma: []float32{0.3, 0.5, 0.2}, J: make([]float32, rows*3), JStride: 3,
+		GS: make([]float32, rows*viewMeasured), GSStride: viewMeasured, GU: make([]float32, rows*v.spec.PlanSize()), GUStride: v.spec.PlanSize(),
+	}
+	tensor.Narrow(b.S, s)
+	tensor.Narrow(b.C, c)
+	if n := testing.AllocsPerRun(20, func() { v.PlanGradientBatch(b) }); n > 0 {
+		t.Errorf("the derivatives of plans allocate %v times", n)
+	}
+}
+
+// BenchmarkPlanGradient is one plan's share of a batch that shares a view.
+func BenchmarkPlanGradient(b *testing.B) {
+	v := New(system(b, true))
+	looks := seen(b, v.system, rand.New(rand.NewPCG(11, 12)))
+	s, c := vectors(v)
+	v.Observe(&looks[0], 0, s, c)
+	const rows = 48
+	batch := domain.Batch{
+		Rows: rows, S: make([]float32, viewMeasured), U: make([]float32, rows*v.spec.PlanSize()), UStride: v.spec.PlanSize(),
+		C: make([]float32, viewContext), Sigma: []float32{0.3, 0.5, 0.2},
+		GS: make([]float32, rows*viewMeasured), GSStride: viewMeasured, GU: make([]float32, rows*v.spec.PlanSize()), GUStride: v.spec.PlanSize(),
+	}
+	tensor.Narrow(batch.S, s)
+	tensor.Narrow(batch.C, c)
+	for b.Loop() {
+		v.PlanGradientBatch(batch)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/plan")
+}
