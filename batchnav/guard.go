@@ -44,7 +44,8 @@ type rollout struct {
 	given   []float64     // [≤ steps·action]
 	offsets tensor.Matrix // [1, knots·width] of a search; no rows: none
 	steps   int
-	solved  bool
+	solved  bool // found by a rescue
+	priced  bool // what it costs is asked
 	into    *plan
 }
 
@@ -53,7 +54,7 @@ type plan struct {
 	actions      []float64 // [steps·action] as executed, of one that fails to the step that does
 	s, c         []float64 // the state after the first action
 	endS, endC   []float64 // and after the last
-	cost, margin float64
+	cost, margin float64   // a cost only where it is asked
 	// fails is the first step that breaks a limit, or steps; narrow says that one comes
 	// within the noise of a limit.
 	fails, steps int
@@ -230,7 +231,7 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 		}
 		return nil
 	}
-	r := rollout{s: l.state, c: c, pref: pref, given: l.u, steps: steps, into: &w.next}
+	r := rollout{s: l.state, c: c, pref: pref, given: l.u, steps: steps, priced: p.solved, into: &w.next}
 	if l.memory == nil || l.memory.Best() == nil {
 		g.runs = append(g.runs, r)
 		return nil
@@ -270,6 +271,7 @@ func (g *guard) roll(runs []rollout) error {
 	g.executed = slices.Grow(g.executed[:0], n*b.Steps*nu)[:n*b.Steps*nu]
 	g.preferences = g.preferences[:0]
 	g.offsets = runs[0].offsets
+	g.unpriced = !slices.ContainsFunc(runs, func(r rollout) bool { return r.priced })
 	t := &g.scratch[0]
 	for i := range runs {
 		r := &runs[i]
@@ -347,7 +349,7 @@ func (g *guard) note(r *rollout, h, i int) {
 		}
 	}
 	p.narrow = !(g.tight[i] >= -g.spec.MarginTolerance)
-	if !(p.margin >= -g.spec.MarginTolerance) || math.IsNaN(p.cost) {
+	if !(p.margin >= -g.spec.MarginTolerance) || r.priced && math.IsNaN(p.cost) {
 		p.fails = h
 	}
 }
@@ -458,6 +460,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 
 // compare rolls a candidate out, which becomes the next plan where it is better.
 func (g *guard) compare(w *watched, d *Decision, r rollout, by domain.Fallback) error {
+	r.priced = true
 	if err := g.alone(r); err != nil {
 		return err
 	}

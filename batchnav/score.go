@@ -16,8 +16,9 @@ import (
 // plan, and its Steps are at most those of the plan.
 type rollouts struct {
 	*loaded
-	scored domain.Scored        // nil: Objectives and Margins score
-	block  domain.BlockGradient // nil: objectives row by row
+	scored   domain.Scored        // nil: Objectives and Margins score
+	block    domain.BlockGradient // nil: objectives row by row
+	unpriced bool                 // nobody asks what the plans cost
 	// failing, if the problem is one, ends roll-outs that lose the state: their margin is −∞.
 	// kept are then the steps of every plan before.
 	failing domain.Failing
@@ -123,7 +124,7 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 
 // step executes action h of the plans from until to.
 func (r *rollouts) step(b *domain.PlanBatch, h, from, to int, t *scratch) {
-	together := r.scored == nil && r.block != nil
+	together := r.scored == nil && r.block != nil && !r.unpriced
 	for i := from; i < to; i++ {
 		r.act(b, h, i, t)
 		if !together { // at once: a problem may still know what it found for the projection
@@ -172,7 +173,9 @@ func (r *rollouts) act(b *domain.PlanBatch, h, i int, t *scratch) {
 	if len(r.executed) > 0 {
 		copy(r.executed[(i*b.Steps+h)*len(u):], u)
 	}
-	r.rates(r.preference(b, i), s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
+	if !r.unpriced {
+		r.rates(r.preference(b, i), s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
+	}
 }
 
 // preference of plan i.
@@ -214,14 +217,16 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	switch {
 	case r.scored != nil:
 		r.scored.Score(s, c, u, J, t.margins)
-	case r.block == nil:
+	case r.block == nil && !r.unpriced:
 		r.problem.Objectives(s, u, c, J)
 		fallthrough
 	default:
 		r.problem.Margins(s, c, u, t.margins)
 	}
-	for k, w := range row(r.sigma, i, len(J)) {
-		b.Cost[i] += w * J[k]
+	if !r.unpriced {
+		for k, w := range row(r.sigma, i, len(J)) {
+			b.Cost[i] += w * J[k]
+		}
 	}
 	if r.noise != nil {
 		for k, off := range r.slack(s, c, u, t) {

@@ -47,7 +47,7 @@ func renderGuard(w io.Writer, method string, decisions int, g *closedloop.GuardC
 	if g == nil || g.Failing == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "%s: guard: %d of %d roll-outs failed; the plan before was executed in %d; a solver was asked in %d (%.3f %%), its action executed in %d, the longest such decision %.1f ms\n",
+	_, err := fmt.Fprintf(w, "%s: guard: %d of %d roll-outs failed; the plan before was executed in %d; a rescue was asked for in %d (%.3f %%), its action executed in %d, the longest such decision %.1f ms\n",
 		method, g.Failing, decisions, g.Incumbent, g.Rescues, 100*float64(g.RescueRate), g.Solved, float64(g.RescueWorst)/1e3)
 	return err
 }

@@ -6,7 +6,7 @@ import "github.com/gpc-engine/gpc/domain"
 type GuardCounts struct {
 	Failing   int `json:"failing"`   // the decided action's roll-out failed
 	Incumbent int `json:"incumbent"` // the plan accepted before was executed
-	Rescues   int `json:"rescues"`   // a solver was asked
+	Rescues   int `json:"rescues"`   // a rescue was asked for
 	Solved    int `json:"solved"`    // and its action executed
 	// RescueRate is Rescues over all decisions, RescueWorst the longest of them, µs.
 	RescueRate  Number `json:"rescue_rate"`
