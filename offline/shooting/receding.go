@@ -22,11 +22,16 @@ func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference)
 
 // NewHorizon implements domain.Receding. A warm solve has the given plan as its only
 // start, another has the Solver's.
-func (s *Solver) NewHorizon() domain.Horizon { return &horizon{solver: s} }
+func (s *Solver) NewHorizon() domain.Horizon {
+	own := &Solver{problem: s.problem, axes: s.axes, initial: s.initial, opt: s.opt}
+	own.workspaces.New = s.workspaces.New
+	return &horizon{solver: own, opt: s.opt}
+}
 
-// horizon is a Solver asked again and again.
+// horizon is a Solver asked again and again, by one goroutine at a time.
 type horizon struct {
 	solver *Solver
+	opt    Options     // of an unlimited cold solve
 	start  [][]float64 // rows of a warm start
 }
 
@@ -34,18 +39,18 @@ type horizon struct {
 func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64, warm bool, iterations int) (float64, bool, error) {
 	nu := h.solver.problem.Spec().ActionSize()
 	steps := len(plan) / nu
-	limited := &Solver{problem: h.solver.problem, axes: h.solver.axes, initial: h.solver.initial, opt: h.solver.opt}
-	limited.opt.Iterations = cmp.Or(iterations, limited.opt.Iterations)
+	h.solver.opt = h.opt
+	h.solver.opt.Iterations = cmp.Or(iterations, h.opt.Iterations)
 	var starts [][][]float64
 	if warm {
-		limited.opt.Starts = 1
+		h.solver.opt.Starts = 1
 		h.start = h.start[:0]
 		for t := range steps {
 			h.start = append(h.start, plan[t*nu:(t+1)*nu])
 		}
 		starts = [][][]float64{h.start}
 	}
-	t, err := limited.Minimise(s, c, steps, pref, domain.WeightedSum, 1, starts...)
+	t, err := h.solver.Minimise(s, c, steps, pref, domain.WeightedSum, 1, starts...)
 	if errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged) {
 		return math.NaN(), false, nil
 	}
