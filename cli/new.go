@@ -47,7 +47,7 @@ system.go; docs/your-system.md says the rest.`,
 				Replace string   `json:"replace"`
 			}{dir, m.Name, files, starter.Path + " " + m.Version, m.Source}
 			return a.Print(result, func(w io.Writer) error {
-				fmt.Fprintf(w, "%s: %s, a crane to edit, in", args[0], m.Name)
+				fmt.Fprintf(w, "%s: the module %s, a crane to edit:", args[0], m.Path())
 				for _, f := range files {
 					fmt.Fprint(w, " ", f)
 				}

@@ -29,6 +29,9 @@ type Module struct {
 	Source string
 }
 
+// Path is the module's own.
+func (m Module) Path() string { return "example.com/" + m.Name }
+
 // Path of gpc's own module.
 const Path = "github.com/gpc-engine/gpc"
 
