@@ -104,17 +104,22 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 
 // step executes action h of the plans from until to.
 func (r *rollouts) step(b *domain.PlanBatch, h, from, to int, t *scratch) {
+	together := r.scored == nil && r.block != nil
 	for i := from; i < to; i++ {
 		r.act(b, h, i, t)
-	}
-	if r.scored == nil && r.block != nil {
-		t.u = t.u[:0]
-		for i := from; i < to; i++ {
-			t.u = append(t.u, r.action(r.u, h, i)...)
+		if !together { // at once: a problem may still know what it found for the projection
+			r.advance(b, h, i, t)
 		}
-		ns, nc, m := len(b.S), len(b.C), r.spec.ObjectiveSize()
-		r.block.GradientBlock(domain.Block{Rows: to - from, S: r.s[from*ns : to*ns], U: t.u, C: r.c[from*nc : to*nc], J: r.objective[from*m : to*m]})
 	}
+	if !together {
+		return
+	}
+	t.u = t.u[:0]
+	for i := from; i < to; i++ {
+		t.u = append(t.u, r.action(r.u, h, i)...)
+	}
+	ns, nc, m := len(b.S), len(b.C), r.spec.ObjectiveSize()
+	r.block.GradientBlock(domain.Block{Rows: to - from, S: r.s[from*ns : to*ns], U: t.u, C: r.c[from*nc : to*nc], J: r.objective[from*m : to*m]})
 	for i := from; i < to; i++ {
 		r.advance(b, h, i, t)
 	}

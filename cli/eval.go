@@ -249,7 +249,7 @@ func between(verb string, i closedloop.OpenInterval) string {
 }
 
 // unsafeListed are the unsafe episodes of a result that are printed.
-const unsafeListed = 20
+const unsafeListed = 5
 
 // renderGoals adds what results with goals say beyond the tables, and unsafe episodes
 // with their causes.

@@ -23,7 +23,7 @@ func Rows(c *domain.Case) []domain.Method {
 	rows := []domain.Method{
 		{Name: "oracle", About: fmt.Sprintf("the best of %d solves of the whole episode from its true start, which differ in where they begin", oracleStarts), Group: domain.GroupExact,
 			New: func(domain.Means) (domain.Controller, error) {
-				return &oracle{problem: p, horizon: solver.NewHorizon()}, nil
+				return &oracle{problem: p, horizon: solver.NewHorizon(0)}, nil
 			}},
 		{Name: "hold", About: "the last action again, at first the fallback, projected", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) { return &hold{problem: p}, nil }},
@@ -85,63 +85,49 @@ func (h *hold) Decide(s, c []float64, _ domain.Preference, u []float64) (bool, e
 
 // receding solves the next decisions and applies the first action.
 type receding struct {
-	problem domain.Problem
-	horizon domain.Horizon
-	steps   int  // look-ahead at most
-	held    bool // σ is that of the present state along the look-ahead
-	t       int
-	plan    []float64 // of the last decision, whose solve converged, or empty
-	last    []float64 // executed action
-	sigma   []float64
+	problem      domain.Problem
+	horizon      domain.Horizon
+	steps        int  // look-ahead at most
+	held         bool // σ is that of the present state along the look-ahead
+	t            int
+	plan, last   []float64 // last: executed action
+	delta, sigma []float64
 }
 
 func newReceding(p domain.Problem, solver domain.Receding, steps int, held bool) func(domain.Means) (domain.Controller, error) {
 	return func(domain.Means) (domain.Controller, error) {
-		return &receding{problem: p, horizon: solver.NewHorizon(), steps: steps, held: held, sigma: make([]float64, p.Spec().ObjectiveSize())}, nil
+		spec := p.Spec()
+		m := spec.ObjectiveSize()
+		return &receding{
+			problem: p, horizon: solver.NewHorizon(0), steps: steps, held: held,
+			plan: make([]float64, steps*spec.ActionSize()), last: make([]float64, spec.ActionSize()), delta: make([]float64, m), sigma: make([]float64, m),
+		}, nil
 	}
 }
 
 func (r *receding) Reset(domain.Episode) error {
-	r.t, r.plan, r.last = 0, r.plan[:0], r.last[:0]
+	r.t = 0
+	r.horizon.Begin(nil)
 	return nil
 }
 
 func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
-	nu := len(u)
-	if r.problem.Fallback(s, c, u); len(r.last) == 0 {
-		r.last = append(r.last, u...)
+	if r.t == 0 {
+		r.problem.Fallback(s, c, r.last)
 	}
 	if r.held && pref.Adaptive {
-		delta := make([]float64, len(r.sigma))
-		r.problem.Indicators(s, r.last, c, delta)
-		r.problem.Spec().Semantic.Priority(delta, r.sigma)
+		r.problem.Indicators(s, r.last, c, r.delta)
+		r.problem.Spec().Semantic.Priority(r.delta, r.sigma)
 		pref = domain.Preference{W: r.sigma}
 	}
-	steps := min(r.steps, remaining(r.problem, c, r.t))
-	solved, err := false, error(nil)
-	if len(r.plan) > 0 { // the plan before, one decision on, its last action held
-		r.plan = append(r.plan[:0], r.plan[min(nu, len(r.plan)-nu):]...)
-		for len(r.plan) < steps*nu {
-			r.plan = append(r.plan, r.plan[len(r.plan)-nu:]...)
-		}
-		r.plan = r.plan[:steps*nu]
-		copy(u, r.plan)
-		_, solved, err = r.horizon.Solve(s, c, pref, r.plan, true, 0)
-	}
-	if !solved && err == nil {
-		r.plan = append(r.plan[:0], make([]float64, steps*nu)...)
-		_, solved, err = r.horizon.Solve(s, c, pref, r.plan, false, 0)
-	}
+	plan := r.plan[:len(u)*min(r.steps, remaining(r.problem, c, r.t))]
+	_, solved, err := r.horizon.Solve(s, c, pref, plan)
 	if err != nil {
 		return false, err
 	}
-	if solved {
-		copy(u, r.plan)
-	} else {
-		r.plan = r.plan[:0]
-	}
+	copy(u, plan)
 	r.problem.Project(s, c, u)
-	r.last = append(r.last[:0], u...)
+	copy(r.last, u)
 	r.t++
 	return solved, nil
 }
@@ -202,15 +188,19 @@ func (o *oracle) solve(c []float64, pref domain.Preference) error {
 	_, reference, _ := o.ep.Oracle() // one of the starts, where there is one
 	plan := make([]float64, steps*nu)
 	for k := range oracleStarts {
+		start := plan
 		switch {
+		case k == 0:
+			start = nil
 		case k == 1 && len(reference) == steps:
 			for t, u := range reference {
 				copy(plan[t*nu:], u)
 			}
-		case k > 0:
+		default:
 			wave(rand.New(rand.NewPCG(uint64(k), oracleStarts)), spec.Action, plan)
 		}
-		cost, converged, err := o.horizon.Solve(s, c, pref, plan, k > 0, 0)
+		o.horizon.Begin(start)
+		cost, converged, err := o.horizon.Solve(s, c, pref, plan)
 		if err != nil {
 			return err
 		}

@@ -151,12 +151,13 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 	}
 }
 
-// lost is a receding horizon that does not converge from where fails says, or whose
-// solver breaks.
+// lost is a receding horizon that does not converge where fails says, or whose solver
+// breaks. Its plan is the number of the call.
 type lost struct {
-	fails func(warm bool, calls int) bool
-	broke error
-	calls int
+	fails         func(calls int) bool
+	broke         error
+	calls, begins int
+	sizes         []int
 }
 
 // lostSolver gives it out.
@@ -165,43 +166,48 @@ type lostSolver struct {
 	h *lost
 }
 
-func (s lostSolver) NewHorizon() domain.Horizon { return s.h }
+func (s lostSolver) NewHorizon(int) domain.Horizon { return s.h }
 
-func (h *lost) Solve(_, _ []float64, _ domain.Preference, plan []float64, warm bool, _ int) (float64, bool, error) {
+func (h *lost) Begin([]float64) { h.begins++ }
+
+func (h *lost) Solve(_, _ []float64, _ domain.Preference, plan []float64) (float64, bool, error) {
 	h.calls++
-	if h.broke != nil || h.fails(warm, h.calls) {
-		return math.NaN(), false, h.broke
-	}
+	h.sizes = append(h.sizes, len(plan))
 	for i := range plan {
 		plan[i] = 0.01 * float64(h.calls)
 	}
-	return 0, true, nil
+	return 0, h.broke == nil && !h.fails(h.calls), h.broke
 }
 
-// A decision whose solve does not converge from the plan before is solved anew; where
-// that fails too, it executes the plan before, or the fallback, and says so.
+// A decision whose solve does not converge executes what it was left with, and says so;
+// the look-ahead ends with the episode, which starts from nothing.
 func TestRecedingGoesOnWithoutASolve(t *testing.T) {
 	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
 	for name, f := range map[string]struct {
-		fails    func(warm bool, calls int) bool
+		fails    func(calls int) bool
 		fallback int
-		calls    int
-		last     float64 // action
 	}{
-		"always":            {func(bool, int) bool { return true }, steps, steps, -1},
-		"never":             {func(bool, int) bool { return false }, 0, steps, 0.01 * steps},
-		"every warm":        {func(warm bool, _ int) bool { return warm }, 0, 2*steps - 1, 0.01 * (2*steps - 1)},
-		"after the first":   {func(_ bool, calls int) bool { return calls > 1 }, steps - 1, steps + 1, -1},
-		"the last decision": {func(_ bool, calls int) bool { return calls >= steps }, 1, steps + 1, 0.01 * (steps - 1)},
+		"always": {func(int) bool { return true }, 2 * steps},
+		"never":  {func(int) bool { return false }, 0},
+		"once":   {func(calls int) bool { return calls == 5 }, 1},
 	} {
 		h := &lost{fails: f.fails}
 		of := domain.Case{Problem: c.Problem, Solver: lostSolver{c.Solver, h}, Plant: c.Plant}
 		o := rowOptions()
-		var last float64
-		o.Episodes, o.Visit = 1, func(e *closedloop.EpisodeRecord) { last = e.Lines[steps-1].U[0] }
-		r := row(t, &of, "nmpc", o)
-		if r.Fallback != f.fallback || h.calls != f.calls || math.Abs(last-f.last) > 1e-12 {
-			t.Errorf("%s: %d fallbacks, %d solves, last action %v; want %d, %d, %v", name, r.Fallback, h.calls, last, f.fallback, f.calls, f.last)
+		var executed []float64
+		o.Episodes, o.Visit = 2, func(e *closedloop.EpisodeRecord) {
+			for _, l := range e.Lines {
+				executed = append(executed, l.U[0])
+			}
+		}
+		r := row(t, &of, "mpc-4", o)
+		if r.Fallback != f.fallback || h.calls != 2*steps || h.begins != 2 {
+			t.Errorf("%s: %d fallbacks, %d solves, begun %d times; want %d, %d, 2", name, r.Fallback, h.calls, h.begins, f.fallback, 2*steps)
+		}
+		for i, u := range executed {
+			if left := steps - i%steps; math.Abs(u-0.01*float64(i+1)) > 1e-12 || h.sizes[i] != min(4, left) {
+				t.Errorf("%s: decision %d executes %v and looks %d ahead, %d are left", name, i, u, h.sizes[i], left)
+			}
 		}
 	}
 	of := domain.Case{Problem: c.Problem, Solver: lostSolver{c.Solver, &lost{broke: errors.New("wrong sizes")}}, Plant: c.Plant}
@@ -211,7 +217,7 @@ func TestRecedingGoesOnWithoutASolve(t *testing.T) {
 			t.Errorf("%s with a broken solver: %+v", name, r)
 		}
 	}
-	none := domain.Case{Problem: c.Problem, Solver: lostSolver{c.Solver, &lost{fails: func(bool, int) bool { return true }}}, Plant: c.Plant}
+	none := domain.Case{Problem: c.Problem, Solver: lostSolver{c.Solver, &lost{fails: func(int) bool { return true }}}, Plant: c.Plant}
 	if r := row(t, &none, "oracle", rowOptions()); r.Failures != 3 || r.Starts == nil || r.Starts.Converged != 0 {
 		t.Errorf("an oracle whose starts all fail: %+v", r)
 	}

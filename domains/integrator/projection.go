@@ -23,8 +23,18 @@ func (y *System) discs(c []float64) actionSet {
 
 // holds reports whether (x, y) is in the set, up to rounding.
 func (d *actionSet) holds(x, y float64) bool {
-	return math.Hypot(x, y) <= d.input+discTolerance &&
-		math.Hypot(x-d.previous[0], y-d.previous[1]) <= d.slew+discTolerance
+	return within(x, y, d.input+discTolerance) && within(x-d.previous[0], y-d.previous[1], d.slew+discTolerance)
+}
+
+// within is math.Hypot(x, y) <= radius, which is asked only where squares, whose
+// rounding is far below the band, do not tell.
+func within(x, y, radius float64) bool {
+	const band = 1e-12
+	q, r := x*x+y*y, radius*radius
+	if math.Abs(q-r) > band*r {
+		return q < r
+	}
+	return math.Hypot(x, y) <= radius
 }
 
 // project writes the point of the set nearest to u, and reports whether the set
@@ -78,10 +88,10 @@ func (d *actionSet) corners() (at [2][2]float64, ok bool) {
 
 func toDisc(x, y, cx, cy, radius float64) (float64, float64) {
 	dx, dy := x-cx, y-cy
-	d := math.Hypot(dx, dy)
-	if d <= radius {
+	if within(dx, dy, radius) {
 		return x, y
 	}
+	d := math.Hypot(dx, dy)
 	return cx + dx*radius/d, cy + dy*radius/d
 }
 

@@ -13,10 +13,17 @@ const (
 	escapeTrims = 8  // bisections between the wanted action and an escape
 )
 
-// escapes are the directions in which an escape accelerates, as angles from the
-// outward normal of the ellipse, rad: straight away first, then past it on
-// either side.
-var escapes = [...]float64{0, math.Pi / 3, -math.Pi / 3}
+// direction is an angle from the outward normal of the ellipse.
+type direction struct{ sin, cos float64 }
+
+// escapes are the directions in which an escape accelerates: straight away first,
+// then past it on either side.
+var escapes = [...]direction{towards(0), towards(math.Pi / 3), towards(-math.Pi / 3)}
+
+func towards(angle float64) direction {
+	sin, cos := math.Sincos(angle)
+	return direction{sin, cos}
+}
 
 // Project writes an action that keeps input and slew bound, whose next position
 // is outside the ellipse, and from which an escape keeps all three for as long as
@@ -40,9 +47,9 @@ func (y *System) Project(s, c, u []float64) bool {
 		trial = [2]float64{want[0] + share*(away[0]-want[0]), want[1] + share*(away[1]-want[1])}
 		return y.nearest(s, c, trial[:]) && y.escapable(s, c, trial[0], trial[1])
 	}
-	for _, angle := range escapes {
+	for _, to := range escapes {
 		flight := y.flight(s, c)
-		away := flight.turn(angle)
+		away := flight.turn(to)
 		if !feasible(away, 1) {
 			continue
 		}
@@ -74,26 +81,24 @@ func (y *System) flight(s, c []float64) flight {
 	return flight{y, s[0], s[1], s[2], s[3], c[contextPrevious], c[contextPrevious+1], c[contextP], c[contextRate]}
 }
 
-// normal is the outward direction of the ellipse's level set through the
-// position; straight up at the centre.
-func (f *flight) normal() (float64, float64) {
+// gradient is half that of the ellipse's level function at the position; up at the
+// centre.
+func (f *flight) gradient() (float64, float64) {
 	e := &f.system.Params.Ellipse
 	n1, n2 := (f.q1-e.C0[0]-e.Rho[0]*f.p)/(e.A*e.A), (f.q2-e.C0[1]-e.Rho[1]*f.p)/(e.B*e.B)
-	length := math.Hypot(n1, n2)
-	if length == 0 {
+	if n1 == 0 && n2 == 0 {
 		return 0, 1
 	}
-	return n1 / length, n2 / length
+	return n1, n2
 }
 
 // turn is the next action of an escape: from the last one towards full
 // acceleration at an angle from the normal, as far as the slew bound lets it.
 // The way there is a chord of the input disc, so that bound is kept too.
-func (f *flight) turn(angle float64) [2]float64 {
-	n1, n2 := f.normal()
-	sin, cos := math.Sincos(angle)
-	limit := f.system.Params.UMax
-	to1, to2 := limit*(n1*cos-n2*sin), limit*(n1*sin+n2*cos)
+func (f *flight) turn(to direction) [2]float64 {
+	n1, n2 := f.gradient()
+	limit := f.system.Params.UMax / math.Sqrt(n1*n1+n2*n2)
+	to1, to2 := limit*(n1*to.cos-n2*to.sin), limit*(n1*to.sin+n2*to.cos)
 	u1, u2 := toDisc(to1, to2, f.u1, f.u2, f.system.Params.RMax)
 	return [2]float64{u1, u2}
 }
@@ -113,7 +118,7 @@ func (f *flight) step(u1, u2 float64) bool {
 // convex and moves steadily, so holding the action keeps clear of it for good.
 func (f *flight) leaving() bool {
 	e := &f.system.Params.Ellipse
-	n1, n2 := f.normal()
+	n1, n2 := f.gradient()
 	return (f.v1-e.Rho[0]*f.rate)*n1+(f.v2-e.Rho[1]*f.rate)*n2 >= 0 && f.u1*n1+f.u2*n2 >= 0
 }
 
@@ -123,11 +128,11 @@ func (f *flight) leaving() bool {
 func (y *System) escapable(s, c []float64, u1, u2 float64) bool {
 	after := y.flight(s, c)
 	after.step(u1, u2)
-	for _, angle := range escapes {
+	for _, to := range escapes {
 		f := after
 		clear := true
 		for n := 0; clear && n < escapeSteps && !f.leaving(); n++ {
-			u := f.turn(angle)
+			u := f.turn(to)
 			clear = f.step(u[0], u[1])
 		}
 		if clear {

@@ -58,8 +58,8 @@ const (
 //   - Solver samples (left out under -short) are finite, of the sizes of Spec,
 //     inside the box, with margins and the first action's margins kept.
 //   - A receding horizon, if the solver has one (left out under -short), writes finite
-//     plans of the cost that it says, within the margins, the same again and from
-//     themselves, and none where it does not converge.
+//     plans, and where it converges of the cost that it says, within the margins, the same
+//     again and from themselves.
 //   - The plant says of a state that it is lost where the problem does (Failing).
 //   - Every action has an effect, some objective depends on the action, none is negative
 //     nearly everywhere, and no two are of sizes that nothing can weigh (unless the problem

@@ -108,37 +108,35 @@ func checkHorizon(solver domain.Receding, p domain.Problem, points []point) (err
 			steps = min(steps, f.Remaining(at.c))
 		}
 		plan, again := make([]float64, steps*nu), make([]float64, steps*nu)
-		solve := func(plan []float64, warm bool, iterations int) (float64, bool) {
-			inputs := at.clone()
-			cost, converged, err := solver.NewHorizon().Solve(inputs.s, inputs.c, pref, plan, warm, iterations)
+		solve := func(iterations int, begin, plan []float64) (float64, bool) {
+			inputs, h := at.clone(), solver.NewHorizon(iterations)
+			h.Begin(begin)
+			for j := range plan {
+				plan[j] = math.NaN()
+			}
+			cost, converged, err := h.Solve(inputs.s, inputs.c, pref, plan)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", what, err))
 			}
 			if !slices.Equal(inputs.s, at.s) || !slices.Equal(inputs.c, at.c) {
 				errs = append(errs, fmt.Errorf("%s: it changes its inputs", what))
 			}
+			if !tensor.Finite(plan) {
+				errs = append(errs, fmt.Errorf("%s: plan %v (converged %t)", what, plan, converged))
+			}
 			return cost, converged
 		}
-		for j := range again {
-			again[j] = unset
-		}
-		if _, converged := solve(again, false, 1); !converged && slices.ContainsFunc(again, func(v float64) bool { return v != unset }) {
-			errs = append(errs, fmt.Errorf("%s: one iteration, without convergence, leaves the plan %v", what, again))
-		}
-		cost, converged := solve(plan, false, 0)
+		solve(1, nil, plan)
+		cost, converged := solve(0, nil, plan)
 		if !converged {
 			continue
 		}
 		found++
-		if second, _ := solve(again, false, 0); second != cost || !slices.Equal(again, plan) {
+		if second, _ := solve(0, nil, again); second != cost || !slices.Equal(again, plan) {
 			errs = append(errs, fmt.Errorf("%s: solved again it costs %v, first %v", what, second, cost))
 		}
-		if warm, ok := solve(again, true, 0); !ok || !(math.Abs(warm-cost) <= 1e-4*(1+math.Abs(cost))) {
+		if warm, ok := solve(0, plan, again); !ok || !(math.Abs(warm-cost) <= 1e-4*(1+math.Abs(cost))) {
 			errs = append(errs, fmt.Errorf("%s: from its own plan it costs %v (converged %t), first %v", what, warm, ok, cost))
-		}
-		if !tensor.Finite(plan) {
-			errs = append(errs, fmt.Errorf("%s: plan %v", what, plan))
-			continue
 		}
 		total, low := along(p, at, pref, plan)
 		if !(math.Abs(total-cost) <= horizonTolerance*(1+math.Abs(total))) || !(low >= -horizonMargin) {
@@ -150,9 +148,6 @@ func checkHorizon(solver domain.Receding, p domain.Problem, points []point) (err
 	}
 	return errs
 }
-
-// unset marks an entry that nothing may have written.
-const unset = 0.123456789
 
 // along is the cost of a plan Σ σᵀJ by the known dynamics, and its smallest margin.
 func along(p domain.Problem, at point, pref domain.Preference, plan []float64) (cost, low float64) {

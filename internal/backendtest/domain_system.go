@@ -242,7 +242,7 @@ func fallbackHeld(p domain.Problem, points []point) string {
 	if which < 0 {
 		return ""
 	}
-	return fmt.Sprintf("the solver begins with Fallback (in equations: Rest) of %.3g held for the episode, which takes %s to %.3g: let it be an action that about holds the system where it is; if none does, the episode may be long for so fast a system", held, name(spec.Measured, "state", which), value)
+	return fmt.Sprintf("Fallback (in equations: Rest) of %.3g, which the solver begins with, takes %s to %.3g when it is held for the episode: let it be an action that about holds the system where it is; if none does, the episode may be long for so fast a system", held, name(spec.Measured, "state", which), value)
 }
 
 // kink looks for places where a function jumps or has a corner; "" for none.

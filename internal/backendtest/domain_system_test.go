@@ -106,7 +106,7 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 			}}},
 		{"objective 0 (way) has a corner", true,
 			lift{objectives: func(_, c, _, n, j []complex128) { j[0] = dual.Abs(n[0]-c[0]) + dual.Abs(n[1]) }}},
-		{"which takes state 0 (height) to -", true,
+		{"of [0 0], which the solver begins with, takes state 0 (height) to -", true,
 			lift{change: func(y *equations.System) { y.Action[0].Lo, y.Solver.Iterations, y.Steps = 0, 3, 60 }}},
 	} {
 		c := must.Get(test.lift.system().Case())(t)
