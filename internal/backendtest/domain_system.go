@@ -21,8 +21,9 @@ const (
 	// bigState and smallState bound the size of a state that has no range and whose
 	// scale is therefore taken to be 1.
 	bigState, smallState = 100, 1e-3
-	// farAway, in widths of its range, is where no episode should go by doing nothing.
-	farAway = 5.0
+	// farAway, in widths of a state's range from its middle, is where doing nothing
+	// should not lead.
+	farAway = 2.0
 	// A kink is a change of slope by this share of the function's size and slope.
 	kinkShare = 1e-2
 	// halvings narrow a segment to where its second difference is largest.
