@@ -122,7 +122,7 @@ func (a *App) root() *cobra.Command {
 	f.IntVar(&a.threads, "threads", 0, "threads of the CPU backend; 0 uses every core")
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
-		a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),
+		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),
 		a.evalCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.exportCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
 	)
 	for _, command := range a.Commands {

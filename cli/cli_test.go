@@ -69,6 +69,9 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"unknown backend", []string{"refine", "cart", "--backend", "abacus", "--model", file, "--state", good}, "abacus"},
 		{"backend that is not here", []string{"refine", "cart", "--backend", "cuda", "--model", file, "--state", good}, "CUDA"},
 		{"missing argument", []string{"eval"}, "argument"},
+		{"a new module where there is something", []string{"new", dir, "--name", "crane"}, "it has nan.json"},
+		{"a new module of a bad name", []string{"new", filepath.Join(dir, "n"), "--name", "My Crane"}, `"My Crane"`},
+		{"a new module from no checkout", []string{"new", filepath.Join(dir, "n"), "--source", dir}, "no checkout"},
 		{"no candidates", []string{"refine", "cart", "--candidates", "0", "--model", file, "--state", good}, "--candidates 0"},
 		{"no episodes", []string{"eval", "cart", "--episodes", "0", "--model", file}, "--episodes 0"},
 		{"bad shard", []string{"eval", "cart", "--shard", "3/2", "--model", file}, "3/2"},
@@ -200,6 +203,7 @@ func TestJSONIsOneObjectOnStdout(t *testing.T) {
 	for _, args := range [][]string{
 		{"cases"},
 		{"doctor"},
+		{"new", filepath.Join(t.TempDir(), "crane")},
 		{"refine", "cart", "--candidates", "64", "--model", file, "--state", state},
 		{"bench", "gemm", "eig", "--batch", "2", "--case", "integrator", "--time", "1ms"},
 		{"dataset", "cart", "--scenarios", "3", "--weights", "1", "--out", filepath.Join(t.TempDir(), "d")},
@@ -244,6 +248,26 @@ func TestAPolicyIsDistilledIntoItsMap(t *testing.T) {
 		t.Fatalf("train: exit code %d: %s", code, log)
 	}
 	must.Get(app.Catalogue.All()[0].Model(out))(t)
+}
+
+// A new module says what is left to do where what it requires may be nowhere to download.
+func TestNewSaysWhatACheckoutNeeds(t *testing.T) {
+	app, _ := cart(t)
+	for _, source := range []string{"", ".."} {
+		dir := filepath.Join(t.TempDir(), "crane")
+		args := []string{"new", dir}
+		if source != "" {
+			args = append(args, "--source", source)
+		}
+		code, out, log := run(app, args...)
+		if code != 0 || !strings.Contains(out, "system.go") || strings.Contains(out, "go mod edit -replace") != (source == "") {
+			t.Errorf("with the source %q: exit code %d, %s%s", source, code, out, log)
+		}
+		mod := string(must.Get(os.ReadFile(filepath.Join(dir, "go.mod")))(t))
+		if checkout := must.Get(filepath.Abs(".."))(t); strings.Contains(mod, `replace github.com/gpc-engine/gpc => "`+checkout+`"`) != (source != "") {
+			t.Errorf("with the source %q go.mod is\n%s", source, mod)
+		}
+	}
 }
 
 // What an evaluation prints: two tables, an open end of an interval as a dash, what an

@@ -64,7 +64,9 @@ type System struct {
 
 	// Failed says that a state is lost, such as a fall, whatever the margins are.
 	Failed func(s, c []float64) bool
-	// Rest is the action that does the least, clipped to the box; nil: zeros.
+	// Rest is the action that does the least, clipped to the box: best one that about
+	// holds the system where it is, since the solver begins with it. nil: zeros, and the
+	// middle of a box that zero is not in.
 	Rest []float64
 	// Urgency writes how urgent each objective is in a state, in [0, 1]. nil: J/(J + scale)
 	// of what staying in it at Rest would cost, scale being ObjectiveScale. Semantic makes priorities

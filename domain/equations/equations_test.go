@@ -79,6 +79,11 @@ func TestDefaults(t *testing.T) {
 	if want := 1 / (1 + p.system.ObjectiveScale[0]); math.Abs(delta[0]-want) > 1e-12 || delta[1] != 0 {
 		t.Errorf("urgency %v, want %v and 0", delta, want)
 	}
+	lifted := puck()
+	lifted.Action[0], lifted.Action[1] = domain.Variable{Name: "fx", Lo: 3, Hi: 18}, domain.Variable{Name: "fy", Lo: 0, Hi: 2}
+	if rest := must.Get(New(lifted))(t).system.Rest; !slices.Equal(rest, []float64{10.5, 0}) {
+		t.Errorf("the rest is %v, want the middle of a box without zero, else zero", rest)
+	}
 	own := puck()
 	own.Rest, own.Training.Hidden, own.Semantic.K = []float64{3, -1}, 96, []float64{7, 1}
 	own.Failed = func(s, _ []float64) bool { return s[0] > 1 }

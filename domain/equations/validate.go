@@ -116,10 +116,16 @@ func (y *System) validate() error {
 
 // complete fills in Rest and StateScale.
 func (y *System) complete() {
-	rest := make([]float64, len(y.Action))
-	copy(rest, y.Rest)
+	rest := slices.Clone(y.Rest)
+	if rest == nil {
+		rest = make([]float64, len(y.Action))
+	}
 	for i, a := range y.Action {
-		if a.Bounded() {
+		switch {
+		case !a.Bounded():
+		case y.Rest == nil && (a.Lo > 0 || a.Hi < 0):
+			rest[i] = (a.Lo + a.Hi) / 2
+		default:
 			rest[i] = math.Min(a.Hi, math.Max(a.Lo, rest[i]))
 		}
 	}

@@ -63,6 +63,11 @@ const (
 //     plans, and where it converges of the cost that it says, within the margins, the same
 //     again and from themselves.
 //   - The plant says of a state that it is lost where the problem does (Failing).
+//   - Every action has an effect, some objective depends on the action, none is negative
+//     nearly everywhere, and no two are of sizes that nothing can weigh (unless the problem
+//     is Weighing).
+//   - At most starts of the plant some action keeps the limits, and states are of the
+//     size that Spec says. Where walks of projected actions lose the limits is logged.
 //   - The plant gives the same episode for the same seed and index, and Replay of
 //     its JSON gives bitwise the same outcomes. Where the problem is Weighing, the cost
 //     under a user's preference is what Weigh makes of the objectives.
@@ -82,6 +87,15 @@ func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.Devic
 	if c.Learned != nil {
 		t.Run("learned", func(t *testing.T) { RunDomain(t, domain.Case{Problem: c.Learned, Solver: c.Solver}, device) })
 		c.Learned, c.Solver = nil, nil
+	}
+	if c.Plant != nil && !t.Run("starts", func(t *testing.T) {
+		at := must.Get(starts(c))(t)
+		report(t, checkStarts(c.Problem, at))
+		if room := checkRoom(c.Problem, at); room != "" {
+			t.Log(room)
+		}
+	}) {
+		return // from such starts nothing else says what is wrong
 	}
 	var samples []domain.Sample
 	if c.Solver != nil && !testing.Short() {
@@ -149,6 +163,7 @@ var domainChecks = []struct {
 	{"indicators", checkIndicators},
 	{"projection", checkProjection},
 	{"fallback", checkFallback},
+	{"effects", checkEffects},
 }
 
 func uniform(rng *rand.Rand, v domain.Variable) float64 {
@@ -247,9 +262,10 @@ func checkGradient(p domain.Problem, points []point) (errs []error) {
 			return sum
 		}
 		for _, part := range []struct {
-			name string
-			x, g []float64
-		}{{"s", moved.s, gs}, {"u", moved.u, gu}} {
+			name  string
+			names []domain.Variable
+			x, g  []float64
+		}{{"s", spec.Measured, moved.s, gs}, {"u", spec.Action, moved.u, gu}} {
 			for j := range part.x {
 				x := part.x[j]
 				h := differenceStep * math.Max(1, math.Abs(x))
@@ -263,7 +279,7 @@ func checkGradient(p domain.Problem, points []point) (errs []error) {
 				part.x[j] = x
 				want := near + (near-far)/3 // Richardson: the error is of order h⁴
 				if d := math.Abs(part.g[j] - want); !(d <= differenceTolerance*size+differenceRounding*magnitude) {
-					errs = append(errs, fmt.Errorf("point %d: ∂(σᵀJ)/∂%s[%d] is %v, central difference %v (s %v, u %v, c %v, σ %v)", i, part.name, j, part.g[j], want, at.s, at.u, at.c, sigma))
+					errs = append(errs, fmt.Errorf("point %d: ∂(σᵀJ)/∂%s[%d] (%s) is %v, central difference %v (s %v, u %v, c %v, σ %v)", i, part.name, j, part.names[j].Name, part.g[j], want, at.s, at.u, at.c, sigma))
 				}
 			}
 		}
@@ -684,7 +700,7 @@ func checkProjection(p domain.Problem, points []point) (errs []error) {
 		}
 	}
 	if feasible == 0 {
-		errs = append(errs, errors.New("Project never reports a feasible action, so that its margins could not be checked"))
+		errs = append(errs, errors.New("Project never reports a feasible action, so that its margins could not be checked: does any action keep them?"))
 	}
 	return errs
 }

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,18 +20,20 @@ func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
 	}
 	rng := newRand(domainSeed + 3)
 	fixed := domain.Preference{W: simplex(rng, spec.ObjectiveSize())}
-	for scenario := range 6 {
+	const scenarios = 6
+	unsolved, failed := 0, 0
+	var example error
+	for scenario := range scenarios {
 		parameters := draw(rng, c.Solver.Parameters())
 		pref := domain.Preference{Adaptive: true}
 		if scenario%2 == 1 {
 			pref = fixed
 		}
 		got, err := c.Solver.Solve(scenario, parameters, pref, domain.WeightedSum, domainSeed)
-		if errors.Is(err, domain.ErrInfeasible) {
-			continue
-		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("scenario %d: %w", scenario, err))
+			if unsolved++; !errors.Is(err, domain.ErrInfeasible) {
+				failed, example = failed+1, err
+			}
 			continue
 		}
 		again, err := c.Solver.Solve(scenario, parameters, pref, domain.WeightedSum, domainSeed)
@@ -71,8 +74,16 @@ func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
 			samples = append(samples, s)
 		}
 	}
-	if len(samples) == 0 {
-		errs = append(errs, errors.New("no scenario gave a sample"))
+	if failed == 0 && len(samples) > 0 {
+		return samples, errs
+	}
+	errs = append(errs, fmt.Errorf("%d of %d scenarios have no solution, in %d the solver failed: %w", unsolved, scenarios, failed, cmp.Or(example, domain.ErrInfeasible)))
+	if c.Plant != nil {
+		at, err := starts(c)
+		if err != nil {
+			return samples, append(errs, err)
+		}
+		errs = append(errs, whyUnsolved(c.Problem, at)...)
 	}
 	return samples, errs
 }

@@ -24,3 +24,21 @@ func Build() string {
 	}
 	return "unknown"
 }
+
+// Module returns the version of the module of that path that this program was built of,
+// and whether it is a published one, that other modules can require: a checkout, or what
+// replaces a module, has Version.
+func Module(path string) (version string, published bool) {
+	info, ok := debug.ReadBuildInfo()
+	if ok && info.Main.Path == path && info.Main.Sum != "" { // go install PATH@VERSION
+		return info.Main.Version, true
+	}
+	if ok {
+		for _, m := range info.Deps {
+			if m.Path == path && m.Replace == nil && m.Sum != "" {
+				return m.Version, true
+			}
+		}
+	}
+	return "v" + Version, false
+}

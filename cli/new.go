@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/internal/starter"
+	"github.com/gpc-engine/gpc/internal/version"
+)
+
+func (a *App) newCommand() *cobra.Command {
+	var m starter.Module
+	cmd := &cobra.Command{
+		Use:   "new DIR",
+		Short: "Begin a system of your own: a Go module that tests, compiles and runs before it is edited",
+		Long: `Writes into DIR, which is new or empty, a Go module with a complete small system (a
+crane), its test, its command line, and a README of the commands to run. Edit
+system.go; docs/your-system.md says the rest.`,
+		Args: ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if m.Name == "" {
+				m.Name = filepath.Base(dir)
+			}
+			var published bool
+			if m.Version, published = version.Module(starter.Path); m.Source != "" {
+				published = true
+			}
+			if err := m.Validate(); err != nil {
+				return BadInputf("new: %w", err)
+			}
+			files, err := starter.Write(args[0], m)
+			if err != nil {
+				return BadInputf("new: %w", err)
+			}
+			result := struct {
+				Dir     string   `json:"dir"`
+				Name    string   `json:"name"`
+				Files   []string `json:"files"`
+				Require string   `json:"require"`
+				Replace string   `json:"replace"`
+			}{dir, m.Name, files, starter.Path + " " + m.Version, m.Source}
+			return a.Print(result, func(w io.Writer) error {
+				fmt.Fprintf(w, "%s: the module %s, a crane to edit:", args[0], m.Path())
+				for _, f := range files {
+					fmt.Fprint(w, " ", f)
+				}
+				fmt.Fprintln(w)
+				if !published {
+					fmt.Fprintf(w, "This %s was built from a checkout, so that %s of it may be nowhere to download. First, with the folder of that checkout for CHECKOUT:\n  cd %s && go mod edit -replace %s=CHECKOUT\n", a.Name, m.Version, args[0], starter.Path)
+				}
+				_, err := fmt.Fprintf(w, "Next:\n  cd %s && go mod tidy && go test\n", args[0])
+				return err
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&m.Name, "name", "", "name of the case, the program and the module (default: the folder's)")
+	f.StringVar(&m.Source, "source", "", "checkout of gpc that the module is to use, by a replace in its go.mod")
+	return cmd
+}

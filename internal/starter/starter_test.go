@@ -1,0 +1,126 @@
+package starter
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// checkout is this one.
+func checkout(t *testing.T) string { return must.Get(filepath.Abs("../.."))(t) }
+
+// TestModule: what is written is a module of its own that, before it is edited, vets,
+// passes its test, and compiles a map that keeps its limits.
+func TestModule(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "crane-2")
+	must.Get(Write(dir, Module{Name: "crane-2", Version: "v0.1.0", Source: checkout(t)}))(t)
+	// Its sums are among those of what it requires.
+	must.OK(t, os.WriteFile(filepath.Join(dir, "go.sum"), must.Get(os.ReadFile(filepath.Join(checkout(t), "go.sum")))(t), 0o644))
+	run := func(command ...string) (string, int) {
+		t.Helper()
+		cmd := exec.Command(command[0], command[1:]...)
+		var out, log bytes.Buffer
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &log
+		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
+		err := cmd.Run()
+		code := cmd.ProcessState.ExitCode()
+		if err != nil && code != 1 || code == 1 && command[0] == "go" {
+			t.Fatalf("%s: %v\n%s%s", strings.Join(command, " "), err, &out, &log)
+		}
+		return out.String(), code
+	}
+	run("go", "vet", "./...")
+	run("go", "test", "-short", "./...")
+	run("go", "build")
+	var report struct {
+		Rounds []struct{ Samples int }
+		Test   struct {
+			Episodes, Unsafe int
+			Mean             float64 `json:"mean_pct"`
+		}
+		Met bool
+	}
+	out, code := run("./crane-2", "compile", "crane-2", "--out", "map", "--rounds", "1", "--scenarios", "30", "--starts", "10", "--test-starts", "10", "--json")
+	must.OK(t, json.Unmarshal([]byte(out), &report))
+	if len(report.Rounds) != 1 || report.Rounds[0].Samples < 1000 || report.Test.Episodes != 10 || report.Test.Unsafe != 0 || !(report.Test.Mean < 50) || report.Met != (code == 0) {
+		t.Errorf("compile ends with %d and says %s", code, out)
+	}
+	var pair struct {
+		Results []struct{ Method string }
+	}
+	out, _ = run("./crane-2", "eval", "pair", "crane-2", "--model", "map", "--methods", "direct,nmpc", "--episodes", "2", "--json")
+	if must.OK(t, json.Unmarshal([]byte(out), &pair)); !strings.Contains(out, "nmpc") {
+		t.Errorf("eval pair says %s", out)
+	}
+}
+
+// TestTemplates are formatted, short enough to read, and of gpc's own version of Go.
+func TestTemplates(t *testing.T) {
+	for _, f := range must.Get(render(Module{Name: "crane", Version: "v0.1.0"}))(t) {
+		if strings.HasSuffix(f.name, ".go") {
+			if got := must.Get(format.Source(f.text))(t); !bytes.Equal(got, f.text) {
+				t.Errorf("%s is not formatted", f.name)
+			}
+		}
+		if n := bytes.Count(f.text, []byte("\n")); n > 100 {
+			t.Errorf("%s has %d lines", f.name, n)
+		}
+		if bytes.Contains(f.text, []byte("<<")) || bytes.Contains(f.text, []byte("replace")) {
+			t.Errorf("%s:\n%s", f.name, f.text)
+		}
+	}
+	if own := must.Get(os.ReadFile("../../go.mod"))(t); !bytes.Contains(own, []byte("\ngo "+goVersion+"\n")) {
+		t.Errorf("the module asks for Go %s, gpc's go.mod does not", goVersion)
+	}
+}
+
+func TestWhatCannotBeWritten(t *testing.T) {
+	good := Module{Name: "crane", Version: "v0.1.0"}
+	empty := t.TempDir()
+	if files := must.Get(Write(empty, good))(t); len(files) != 5 || len(must.Get(os.ReadDir(empty))(t)) != 5 {
+		t.Errorf("an empty folder gets %v", files)
+	}
+	full, file := t.TempDir(), filepath.Join(t.TempDir(), "notes.txt")
+	must.OK(t, os.WriteFile(filepath.Join(full, "notes.txt"), nil, 0o644))
+	must.OK(t, os.WriteFile(file, nil, 0o644))
+	other := t.TempDir()
+	must.OK(t, os.WriteFile(filepath.Join(other, "go.mod"), []byte("module example.com/other\n"), 0o644))
+	for _, c := range []struct {
+		dir  string
+		m    Module
+		says string
+	}{
+		{full, good, "notes.txt"},
+		{file, good, "notes.txt"},
+		{filepath.Join(file, "below"), good, "notes.txt"},
+		{"", Module{Name: "Crane"}, `"Crane"`},
+		{"", Module{Name: "2crane"}, `"2crane"`},
+		{"", Module{Name: "my crane"}, `"my crane"`},
+		{"", Module{Name: "a/b"}, `"a/b"`},
+		{"", Module{Name: "crane-"}, `"crane-"`},
+		{"", Module{}, `""`},
+		{"", Module{Name: "crane", Source: full}, full + " is no checkout"},
+		{"", Module{Name: "crane", Source: other}, "module example.com/other"},
+	} {
+		if c.dir == "" {
+			c.dir = filepath.Join(t.TempDir(), "new")
+		}
+		before, _ := os.ReadDir(filepath.Dir(c.dir))
+		if _, err := Write(c.dir, c.m); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v into %s: %v, want an error that names %s", c.m, c.dir, err, c.says)
+		}
+		if after, _ := os.ReadDir(filepath.Dir(c.dir)); len(after) != len(before) {
+			t.Errorf("%+v leaves %v beside %s", c.m, after, c.dir)
+		}
+	}
+	if left := must.Get(os.ReadDir(full))(t); len(left) != 1 {
+		t.Errorf("a folder that is not empty has %v afterwards", left)
+	}
+}
