@@ -44,16 +44,15 @@ where it stopped. The report is FILE.report.json.`,
 				return err
 			}
 			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, commandLine()
-			stages, number := a.stages(), 0
+			stages := a.stages()
 			opt.Progress = func(p compile.Progress) {
 				if p.Round == nil {
 					stages(p.Stage, p.Done, p.Total)
 					return
 				}
-				number++
 				r := p.Round
 				fmt.Fprintf(a.Stderr, "round %d, %s: %s; %d scenarios (%d near the worst), %d samples, %d epochs; held-out %.3g %% (p90 %.3g, max %.3g, %d of %d unsafe), own starts %.3g %%; %.0f s\n",
-					number, r.Kind, r.Why, r.Scenarios, r.Focused, r.Samples, r.Epochs, float64(r.HeldOut.Mean), float64(r.HeldOut.P90), float64(r.HeldOut.Max),
+					p.Number, r.Kind, r.Why, r.Scenarios, r.Focused, r.Samples, r.Epochs, float64(r.HeldOut.Mean), float64(r.HeldOut.P90), float64(r.HeldOut.Max),
 					r.HeldOut.Unsafe, r.HeldOut.Episodes, float64(r.Training.Mean), r.Seconds.Solve+r.Seconds.Train+r.Seconds.Evaluate)
 			}
 			out, err := compile.Run(cmd.Context(), c, opt)
@@ -94,10 +93,10 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 	if err := Table(w, rows); err != nil {
 		return err
 	}
-	rows = [][]string{{"starts", "method", "episodes", "unsafe", "regret %", "p90 %", "max %", "rescued %", "p50 µs", "p99 µs"}}
+	rows = [][]string{{"starts", "method", "episodes", "unsafe", "no optimum", "regret %", "p90 %", "max %", "rescued %", "p50 µs", "p99 µs"}}
 	add := func(of string, s *compile.Score) {
 		rows = append(rows, []string{
-			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), number(float64(s.Mean)), number(float64(s.P90)), number(float64(s.Max)),
+			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), strconv.Itoa(s.Unsolved), number(float64(s.Mean)), number(float64(s.P90)), number(float64(s.Max)),
 			number(float64(s.Rescued)), number(float64(s.P50)), number(float64(s.P99)),
 		})
 	}

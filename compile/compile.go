@@ -50,6 +50,7 @@ type Progress struct {
 	Stage       string
 	Done, Total int
 	Round       *Round
+	Number      int // of Round, from 1
 }
 
 // Kind of a round.
@@ -65,7 +66,9 @@ const (
 type Round struct {
 	Kind Kind   `json:"kind"`
 	Why  string `json:"why"`
-	// Scenarios were solved anew, Focused of them near starts that the map before did worst from.
+	// Of the Wanted scenarios so many were solved anew before the time was up, Focused of them
+	// near starts that the map before did worst from.
+	Wanted    int `json:"wanted"`
 	Scenarios int `json:"scenarios"`
 	Focused   int `json:"focused"`
 	// Samples are all that the map was trained on.
@@ -98,6 +101,10 @@ type Score struct {
 	Mean     closedloop.Number `json:"mean_pct"`
 	P90      closedloop.Number `json:"p90_pct"`
 	Max      closedloop.Number `json:"max_pct"`
+	// Min is below zero where the reference optimum was not one. Unsolved are the episodes
+	// without any, of which no regret is known.
+	Min      closedloop.Number `json:"min_pct"`
+	Unsolved int               `json:"unsolved"`
 	// Rescued are the decisions for which the guard asked a solver.
 	Rescued closedloop.Number `json:"rescued_pct"`
 	P50     closedloop.Number `json:"p50_us"`
@@ -147,6 +154,7 @@ type run struct {
 	opt     Options
 	c       *gpc.Case
 	plant   *closedloop.Simulation // nil: another plant, whose starts cannot be chosen
+	optima  optima
 	dir     string
 	journal journal
 	began   time.Time
@@ -177,7 +185,9 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is about another problem than its plant; use dataset and train", c.Name()))
 	}
 	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", began: time.Now()}
-	r.plant, _ = def.Plant.(*closedloop.Simulation)
+	if plant, ok := def.Plant.(*closedloop.Simulation); ok {
+		r.remember(plant)
+	}
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -197,9 +207,25 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 		if err := r.save(); err != nil {
 			return nil, err
 		}
-		opt.Progress(Progress{Round: round})
+		opt.Progress(Progress{Round: round, Number: len(r.journal.Rounds)})
 	}
 	return r.finish(ctx, ended)
+}
+
+// remember makes the case one whose plant solves for the optimum of a start once.
+func (r *run) remember(plant *closedloop.Simulation) {
+	own := *plant
+	r.plant = &own
+	if own.Oracle == nil {
+		return
+	}
+	r.optima.solve, r.optima.known = own.Oracle, map[string]optimum{}
+	own.Oracle = r.optima.of
+	def := *r.c.Definition()
+	def.Plant = r.plant
+	if c, err := gpc.NewCase(def); err == nil { // which it was before
+		r.c = c
+	}
 }
 
 func (r *run) spent() float64 { return r.earlier + time.Since(r.began).Seconds() }
@@ -282,8 +308,12 @@ func (r *run) has(name string) bool {
 func advice(out *Report, o *Options) string {
 	last, best := &out.Rounds[len(out.Rounds)-1], &out.Rounds[out.Best]
 	switch {
+	case 20*out.Test.Unsolved > out.Test.Episodes:
+		return "more than one start in twenty has no reference optimum: starts that cannot keep the limits, or functions the solver cannot follow; domaintest names both (go test -v)"
+	case float64(out.Test.Min) < -o.Target:
+		return "some reference optima cost more than what the map does: several basins (more Starts of the solver), or a cost that the limits do not bound"
 	case out.Test.Unsafe > 0 && best.Training.Unsafe > 0:
-		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; see what domaintest says of Project, and how many scenarios were discarded"
+		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; domaintest names them (go test -v)"
 	case out.Test.Unsafe > 0:
 		return "some held-out starts end unsafe: a margin that looks further ahead, or a larger budget"
 	case float64(best.HeldOut.Mean) > 2*float64(best.Training.Mean):

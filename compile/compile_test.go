@@ -129,6 +129,20 @@ func TestRunStopsAtItsTarget(t *testing.T) {
 	}
 }
 
+// A budget that ends in the first solves leaves a map of what there is.
+func TestBudgetEndsSolving(t *testing.T) {
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Scenarios, opt.Rounds, opt.Budget = 4000, 0, 2*time.Second
+	got := must.Get(Run(context.Background(), sled(t), opt))(t)
+	first := got.Rounds[0]
+	if first.Wanted != 4000 || first.Scenarios == 0 || first.Scenarios >= 4000 || first.Training.Episodes != 8 {
+		t.Errorf("first round %+v", first)
+	}
+	if got.Ended != "budget spent" {
+		t.Errorf("ended by %q", got.Ended)
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	c := sled(t)
 	none := *c.Definition()

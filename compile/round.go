@@ -36,21 +36,23 @@ func (r *run) seed(p purpose, round int) uint64 {
 
 // round makes the data, trains on all so far, and drives the map.
 func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
-	out := &Round{Kind: w.kind, Why: w.why, Epochs: w.epochs, Scenarios: w.scenarios}
+	out := &Round{Kind: w.kind, Why: w.why, Epochs: w.epochs, Wanted: w.scenarios}
 	began := time.Now()
 	if w.kind != Epochs {
 		spread, focused, err := r.points(number, w.scenarios)
 		if err != nil {
 			return nil, err
 		}
-		if out.Focused = len(focused); len(focused) > 0 {
-			if err := r.solve(ctx, r.near(number), r.seed(near, number), focused, r.mapFile(number-1)); err != nil {
+		if len(focused) > 0 {
+			if out.Focused, err = r.solve(ctx, r.near(number), r.seed(near, number), focused, r.mapFile(number-1)); err != nil {
 				return nil, err
 			}
 		}
-		if err := r.solve(ctx, r.data(number), r.seed(solved, number), spread, ""); err != nil {
+		n, err := r.solve(ctx, r.data(number), r.seed(solved, number), spread, "")
+		if err != nil {
 			return nil, err
 		}
+		out.Scenarios = n + out.Focused
 	}
 	out.Seconds.Solve = time.Since(began).Seconds()
 	began = time.Now()
@@ -94,18 +96,31 @@ func (r *run) points(number, n int) (spread, focused [][]float64, err error) {
 	return spread, focused, err
 }
 
+// solvable is the share of what is left of the budget that a round may spend on solving;
+// training and closed loops have the rest.
+const solvable = 0.5
+
 // solve makes a part of the data, with a map also the optimum from the states that it
-// visits.
-func (r *run) solve(ctx context.Context, dir string, seed uint64, points [][]float64, policy string) error {
+// visits, and returns how many of the scenarios were reached within the budget, in their order.
+func (r *run) solve(ctx context.Context, dir string, seed uint64, points [][]float64, policy string) (int, error) {
 	opt := r.c.DatasetDefaults()
 	opt.Scenarios, opt.Points, opt.Seed, opt.OutDir, opt.Threads, opt.Command = len(points), points, seed, dir, r.opt.Threads, r.opt.Command
+	opt.Chunk = 16
 	if _, visits := r.c.Definition().Solver.(domain.VisitedSolver); visits {
 		opt.PolicyFile = policy
 	}
-	_, err := r.c.Dataset(ctx, opt, func(p offline.Progress) {
+	limited, cancel := context.WithTimeout(ctx, time.Duration(solvable*float64(time.Second)*max(0, r.opt.Budget.Seconds()-r.spent())))
+	defer cancel()
+	counters, err := r.c.Dataset(limited, opt, func(p offline.Progress) {
 		r.opt.Progress(Progress{Stage: "solve", Done: p.Done, Total: p.Total})
 	})
-	return err
+	if err != nil && ctx.Err() == nil && limited.Err() != nil && counters != nil && counters.Samples > 0 {
+		err = nil // the time is up, and there is something to learn
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int(counters.Scenarios), nil
 }
 
 // train goes on from the map before with all data so far.
@@ -158,16 +173,16 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	}
 	var own [][]float64
 	for i := range number + 1 {
-		n := out.Scenarios
+		of := out
 		if i < number {
-			n = r.journal.Rounds[i].Scenarios
+			of = &r.journal.Rounds[i]
 		}
-		if n > 0 {
-			spread, focused, err := r.points(i, n)
+		if of.Wanted > 0 {
+			spread, focused, err := r.points(i, of.Wanted)
 			if err != nil {
 				return err
 			}
-			own = append(append(own, spread...), focused...)
+			own = append(append(own, spread[:of.Scenarios-of.Focused]...), focused[:of.Focused]...)
 		}
 	}
 	rand.New(rand.NewPCG(r.seed(solved, number), 1)).Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
@@ -222,7 +237,7 @@ func (r *run) score(ctx context.Context, c *gpc.Case, m *model.Model, method str
 func summed(method string, got *closedloop.Result) *Score {
 	s := &Score{
 		Method: method, Episodes: got.Episodes, Unsafe: len(got.Unsafe), Mean: got.Regret.Mean, P90: got.Regret.P90, Max: got.Regret.Max,
-		P50: got.Latency.P50, P99: got.Latency.P99,
+		Min: got.RegretMin, Unsolved: got.OracleFailures, P50: got.Latency.P50, P99: got.Latency.P99,
 	}
 	if got.Guard != nil {
 		s.Rescued = 100 * got.Guard.RescueRate
