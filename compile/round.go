@@ -3,6 +3,7 @@ package compile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -96,42 +97,54 @@ func (r *run) points(number, n int) (spread, focused [][]float64, err error) {
 	return spread, focused, err
 }
 
-// solvable is the share of what is left of the budget that a round may spend on solving;
-// training and closed loops have the rest.
-const solvable = 0.5
+const (
+	// solvable is the share of what is left of the budget that a round may spend on solving;
+	// training and closed loops have the rest.
+	solvable = 0.5
+	// parts of a round's scenarios; the time is looked at behind each.
+	parts = 8
+)
 
 // solve makes a part of the data, with a map also the optimum from the states that it
 // visits, and returns how many of the scenarios were reached within the budget, in their order.
-func (r *run) solve(ctx context.Context, dir string, seed uint64, points [][]float64, policy string) (int, error) {
+func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string) (int, error) {
 	opt := r.c.DatasetDefaults()
-	opt.Scenarios, opt.Points, opt.Seed, opt.OutDir, opt.Threads, opt.Command = len(points), points, seed, dir, r.opt.Threads, r.opt.Command
-	opt.Chunk = 16
+	opt.Scenarios, opt.Points, opt.Seed, opt.Threads, opt.Command = len(points), points, seed, r.opt.Threads, r.opt.Command
 	if _, visits := r.c.Definition().Solver.(domain.VisitedSolver); visits {
 		opt.PolicyFile = policy
 	}
-	limited, cancel := context.WithTimeout(ctx, time.Duration(solvable*float64(time.Second)*max(0, r.opt.Budget.Seconds()-r.spent())))
-	defer cancel()
-	counters, err := r.c.Dataset(limited, opt, func(p offline.Progress) {
-		r.opt.Progress(Progress{Stage: "solve", Done: p.Done, Total: p.Total})
-	})
-	if err != nil && ctx.Err() == nil && limited.Err() != nil && counters != nil && counters.Samples > 0 {
-		err = nil // the time is up, and there is something to learn
+	opt.Chunk = (len(points) + parts - 1) / parts
+	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
+	end := r.spent() + solvable*(r.opt.Budget.Seconds()-r.spent())
+	for done := 0; done < len(points); done += opt.Chunk {
+		if done > 0 && r.spent() > end {
+			return done, nil
+		}
+		opt.OutDir = part(folder, opt.Shard.Index)
+		if _, err := r.c.Dataset(ctx, opt, func(p offline.Progress) {
+			r.opt.Progress(Progress{Stage: "solve", Done: done + p.Done, Total: len(points)})
+		}); err != nil {
+			return 0, err
+		}
+		opt.Shard.Index++
 	}
-	if err != nil {
-		return 0, err
-	}
-	return int(counters.Scenarios), nil
+	return len(points), nil
 }
+
+// part is the folder of a part of a round's data.
+func part(folder string, index int) string { return fmt.Sprintf("%s-%d", folder, index) }
 
 // train goes on from the map before with all data so far.
 func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int, error) {
 	var opt gpc.TrainOptions
 	for i := range number + 1 {
-		for _, dir := range [2]string{r.data(i), r.near(i)} {
-			if _, err := os.Stat(dir); err == nil {
-				opt.Dirs = append(opt.Dirs, dir)
-			} else if !errors.Is(err, fs.ErrNotExist) {
-				return nil, 0, err
+		for _, folder := range [2]string{r.data(i), r.near(i)} {
+			for k := range parts {
+				if _, err := os.Stat(part(folder, k)); err == nil {
+					opt.Dirs = append(opt.Dirs, part(folder, k))
+				} else if !errors.Is(err, fs.ErrNotExist) {
+					return nil, 0, err
+				}
 			}
 		}
 	}
