@@ -24,7 +24,10 @@ type SearchOptions struct {
 	LookAhead int
 	NoMemory  bool // nothing is kept from one decision to the next
 	Actions   bool // offsets are added to decoded actions instead of latents
-	Polish    int  // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
+	// Flow makes z_0 the latent that Algorithm 2 ends at, localized, moved and retracted,
+	// in place of E_x's; later ones are E_x's as ever.
+	Flow   bool
+	Polish int // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
 	// Within ends a decision's rounds where another, as long as the last, would take it
 	// beyond that; 0: never. The result then depends on the machine.
 	Within time.Duration
@@ -111,7 +114,7 @@ func (m *memory) lose() {
 }
 
 // decide searches one decision of a loop in the finite state s: state is its float32
-// copy and z its latent E_x, which the best offset is added to, plan is direct's, which
+// copy and z its latent, which the best offset is added to, plan is direct's, which
 // becomes the first action of the best roll-out. It returns how far z has moved. Both
 // stay as they are where no roll-out has a margin.
 func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32) (moved float64, err error) {

@@ -30,12 +30,12 @@ const (
 	growth      = 2
 	// stream separates these random numbers from every other use of a seed, decision
 	// those of one decision from the next.
-	stream   = 0x67706372656669 // "gpcrefi"
+	stream   = 0x67706373726368 // "gpcsrch"
 	decision = 0x9e3779b97f4a7c15
 )
 
-// widths of the spread that candidates are drawn with, each as often: the wide ones find
-// what lies far from where a map was made for, which rounds about the mean alone do not.
+// widths of the spread that candidates are drawn with, in turn: the wide ones find what
+// lies far from where a map was made for, which rounds about the mean alone do not.
 var widths = [...]float64{1, 1, 3, 10}
 
 // Options are what all decisions of a Sampler have in common.
@@ -176,15 +176,20 @@ func (s *Sampler) Offer() []float32 {
 	return row
 }
 
-// Ask returns the next n candidates of the decision, at most Round, [n, knots·width].
-// They hold until the next Ask or Begin.
+// Ask returns the next n candidates of the decision, at most Round, [n, knots·width]:
+// those given in its first round, the elites' mean in another, and draws. They hold until
+// the next Ask or Begin.
 func (s *Sampler) Ask(n int) tensor.Matrix {
 	size := s.knots * len(s.opt.Unit)
 	s.candidates = tensor.Matrix{Rows: n, Cols: size, Stride: size, Data: s.room}
+	if s.asked > 0 && s.memory.kept > 0 {
+		tensor.Narrow(s.candidates.Row(0), s.mean[:size])
+		s.given = 1
+	}
 	for i := s.given; i < n; i++ {
 		s.source.Seed(s.opt.Seed+decision*(s.memory.decisions-1), stream^uint64(s.asked+i)<<32)
 		o := s.candidates.Row(i)
-		width := widths[s.rng.IntN(len(widths))]
+		width := widths[(s.asked+i)%len(widths)]
 		for j := range o {
 			o[j] = float32(s.mean[j] + width*s.spread[j]*s.rng.NormFloat64())
 		}

@@ -2,6 +2,7 @@ package crossentropy
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/tensor"
@@ -85,6 +86,43 @@ func TestRemembersOneStepOn(t *testing.T) {
 	m.Forget()
 	if s.Begin(m, 1); s.given != 1 || s.spread[0] != firstSpread {
 		t.Errorf("after a reset there are %d candidates and a spread of %g", s.given, s.spread[0])
+	}
+}
+
+// A later round begins with the elites' mean, and one draw in four is ten times as wide as
+// those about it.
+func TestRoundsTryTheMean(t *testing.T) {
+	const n, size = 64, 30
+	s := New(Options{Unit: unit(size), Round: n, Seed: 3})
+	s.Begin(s.NewMemory(), 1)
+	for round := range 3 {
+		was := slices.Clone(s.mean)
+		x := s.Ask(n)
+		for j, v := range x.Row(0) {
+			if math.Abs(float64(v)-was[j]) > 1e-6 {
+				t.Errorf("round %d: the first candidate is %g at %d, the mean %g", round, v, j, was[j])
+			}
+		}
+		wide := 0
+		for i := 1; i < n; i++ {
+			square := 0.0
+			for j, v := range x.Row(i) {
+				square += (float64(v) - was[j]) * (float64(v) - was[j]) / (s.spread[j] * s.spread[j])
+			}
+			if square > 36*size {
+				wide++
+			}
+		}
+		if wide != n/4 {
+			t.Errorf("round %d: %d of %d draws are wide", round, wide, n-1)
+		}
+		cost, margin := make([]float64, n), make([]float64, n)
+		for i := range n {
+			for _, v := range x.Row(i) {
+				cost[i] += (float64(v) - 0.5) * (float64(v) - 0.5)
+			}
+		}
+		s.Tell(cost, margin, tensor.New(n, 0))
 	}
 }
 
