@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,8 +14,7 @@ import (
 )
 
 // SearchOptions make each decision the best of many roll-outs of the policy. A
-// candidate acts at step h by D_u(E_x(x_h) + o_h), its offsets o_h linear between
-// knots over the look-ahead. Rounds of the cross-entropy method (package crossentropy)
+// candidate acts at step h by D_u(E_x(x_h) + o_h). Rounds of the cross-entropy method (package crossentropy)
 // improve the offsets under the true dynamics, and the best, one step on, are candidates
 // of the next decision. Plans must be of one action. The zero value is no search.
 type SearchOptions struct {
@@ -41,7 +41,7 @@ const (
 )
 
 // search is the workspace of the loops of one batch. Offsets of a candidate are
-// [knots·width], width that of a latent or an action.
+// [steps·width], width that of a latent or an action.
 type search struct {
 	*rollouts
 	opt                     SearchOptions
@@ -49,6 +49,7 @@ type search struct {
 	threads, round          int // round: candidates of one
 	sampler                 *crossentropy.Sampler
 	device                  backend.Rollouts // scores whole rounds where the backend can; nil: it cannot
+	steps                   int              // most that it rolls out
 	present                 []float32        // context
 	first                   tensor.Matrix
 	cost, margin, projected []float64
@@ -97,7 +98,8 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	if o.Polish != 0 {
 		r.polish, err = newPolish(r)
 	} else { // a polish wants what every roll-out executes, which a backend does not give
-		r.device, err = deviceRollouts(l, round, o.Actions)
+		r.steps = cmp.Or(o.LookAhead, max(1, l.spec.Steps))
+		r.device, err = deviceRollouts(l, round, r.steps, o.Actions)
 	}
 	return r, err
 }

@@ -41,43 +41,50 @@ func TestFindsAMinimum(t *testing.T) {
 	}
 }
 
-// The elites of a decision, one step on, are candidates of the next: offsets that are
-// linear in time stay the same at every step that is left, and hold behind the last.
+// The elites of a decision, one step on, are candidates of the next, to the bit, and hold
+// behind the last step; the spread, linear between its knots, stays so at every step left.
 func TestRemembersOneStepOn(t *testing.T) {
 	const steps = 12
 	s := New(Options{Unit: unit(3), Round: 16})
 	m := s.NewMemory()
-	line := func(h float64, j int) float64 { return 0.3*float64(j) - 0.1*h }
 	for was := 1; was <= steps; was++ {
-		for _, now := range []int{was - 1, was} { // with and without the end known
+		for _, now := range []int{was - 1, was, was + 2} { // with and without the end known
 			if now == 0 {
 				continue
 			}
 			m.steps, m.kept = was, 2
-			knots := min(Knots, was)
+			for i := range 2 {
+				m.elites[i].Offsets = make([]float32, 3*was)
+				for j := range m.elites[i].Offsets {
+					m.elites[i].Offsets[j] = float32(math.Sin(float64(17*i + j)))
+				}
+			}
+			old := [2][]float32{slices.Clone(m.elites[0].Offsets), slices.Clone(m.elites[1].Offsets)}
+			line := func(h float64, j int) float64 { return 3 + 0.3*float64(j) - 0.1*h }
+			knots := min(mostKnots, was)
 			for k := range knots {
 				for j := range 3 {
-					at := float64(k*(was-1)) / float64(max(1, knots-1))
-					m.elites[0].Offsets[3*k+j] = float32(line(at, j))
-					m.elites[1].Offsets[3*k+j] = 7
-					m.spread[3*k+j] = 0.5
+					m.spread[3*k+j] = line(float64(k*(was-1))/float64(max(1, knots-1)), j)
 				}
 			}
 			s.Begin(m, now)
 			if s.given != 3 {
 				t.Fatalf("%d candidates of two elites", s.given)
 			}
-			spread := s.spread[0]
-			x := s.Ask(16)
-			for k := range x.Cols / 3 {
-				at := min(1+float64(k*(now-1))/float64(max(1, x.Cols/3-1)), float64(was-1))
+			for k := range s.knots {
+				at := min(1+float64(k*(now-1))/float64(max(1, s.knots-1)), float64(was-1))
 				for j := range 3 {
-					want := line(at, j)
-					if got := x.Row(1)[3*k+j]; math.Abs(float64(got)-want) > 1e-6 || math.Abs(s.mean[3*k+j]-want) > 1e-6 {
-						t.Errorf("%d steps after %d, knot %d: offset %g, mean %g, want %g", now, was, k, got, s.mean[3*k+j], want)
+					if got, want := s.spread[3*k+j], growth*line(at, j); math.Abs(got-want) > 1e-5 {
+						t.Errorf("%d steps after %d, knot %d: spread %g, want %g", now, was, k, got, want)
 					}
-					if x.Row(0)[3*k+j] != 0 || math.Abs(float64(x.Row(2)[3*k+j])-7) > 1e-5 || spread != growth*0.5 {
-						t.Errorf("knot %d: first offset %g, the second elite's %g, spread %g", k, x.Row(0)[3*k+j], x.Row(2)[3*k+j], spread)
+				}
+			}
+			x := s.Ask(16)
+			for h := range now {
+				for j := range 3 {
+					n := 3*min(h+1, was-1) + j
+					if x.Row(0)[3*h+j] != 0 || x.Row(1)[3*h+j] != old[0][n] || x.Row(2)[3*h+j] != old[1][n] || s.mean[3*h+j] != float64(old[0][n]) {
+						t.Errorf("%d steps after %d, step %d: first offset %g, elites' %g, %g, mean %g", now, was, h, x.Row(0)[3*h+j], x.Row(1)[3*h+j], x.Row(2)[3*h+j], s.mean[3*h+j])
 					}
 				}
 			}
