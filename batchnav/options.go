@@ -84,6 +84,9 @@ var variants = []variant{
 	{domain.Method{Name: "gpc-no-fallback", About: "nothing replaces the map's action", Group: domain.GroupAblation}, func(o *Options) { o.NoFallback = true }},
 	refine(512, "-no-memory", domain.GroupAblation, SearchOptions{NoMemory: true}),
 	refine(512, "-actions", domain.GroupAblation, SearchOptions{Actions: true}),
+	refine(64, "-no-memory", domain.GroupAblation, SearchOptions{NoMemory: true}),
+	refine(64, "-actions", domain.GroupAblation, SearchOptions{Actions: true}),
+	refine(64, "-geometry", domain.GroupAblation, SearchOptions{Geometry: true}),
 	refine(64, "-flow", domain.GroupAblation, SearchOptions{Flow: true}),
 	refine(64, "-flow", domain.GroupAblation, SearchOptions{Flow: true}).also("-no-lie", "no Lie residual", func(o *Options) { o.NoLie = true }),
 	refine(64, "", domain.GroupAblation, SearchOptions{}).also("-no-rollout", "D_u as it was before rollout-aware refinement", func(o *Options) { o.NoRollout = true }),
@@ -108,6 +111,8 @@ func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 		about += ", forgotten at each decision"
 	case s.Actions:
 		about = fmt.Sprintf("the best of %d roll-outs, by offsets of their actions", n)
+	case s.Geometry:
+		about += ", drawn under D_u's pullback metric"
 	case s.Flow:
 		about += ", the first from where Algorithm 2's latent step ends"
 	case s.Polish > 0:

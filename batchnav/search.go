@@ -3,6 +3,7 @@ package batchnav
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -26,8 +27,11 @@ type SearchOptions struct {
 	Actions   bool // offsets are added to decoded actions instead of latents
 	// Flow makes z_0 the latent that Algorithm 2 ends at, localized, moved and retracted,
 	// in place of E_x's; later ones are E_x's as ever.
-	Flow   bool
-	Polish int // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
+	Flow bool
+	// Geometry draws offsets of latents so that a step changes the decoded action alike in
+	// every direction: under the pullback metric of D_u at E_x.
+	Geometry bool
+	Polish   int // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
 	// Within ends a decision's rounds where another, as long as the last, would take it
 	// beyond that; 0: never. The result then depends on the machine.
 	Within time.Duration
@@ -53,7 +57,8 @@ type search struct {
 	present                 []float32        // context
 	first                   tensor.Matrix
 	cost, margin, projected []float64
-	polish                  *polish // nil: none
+	polish                  *polish   // nil: none
+	geometry                *geometry // nil: that of the coordinates
 }
 
 // memory is what one loop keeps from decision to decision.
@@ -68,6 +73,9 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	o := opt.Search
 	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.Within < 0 {
 		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d and none negative", o.Candidates, o.LookAhead, o.Within, MaxCandidates)
+	}
+	if o.Geometry && o.Actions {
+		return nil, errors.New("batchnav: a search by offsets of actions has no geometry of latents")
 	}
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
@@ -95,6 +103,11 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	r.bendActions = o.Actions
 	r.grow(round, r.threads)
 	var err error
+	if o.Geometry {
+		if r.geometry, err = newGeometry(l); err != nil {
+			return nil, err
+		}
+	}
 	if o.Polish != 0 {
 		r.polish, err = newPolish(r)
 	} else { // a polish wants what every roll-out executes, which a backend does not give
@@ -126,6 +139,13 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	}
 	if r.polish != nil {
 		r.polish.makeRoom(steps)
+	}
+	if r.geometry != nil {
+		factor, err := r.geometry.at(z)
+		if err != nil {
+			return 0, err
+		}
+		r.sampler.Whiten(factor)
 	}
 	tensor.Narrow(r.present, c)
 	r.sampler.Begin(m.Memory, steps)

@@ -30,15 +30,18 @@ const (
 	spreadFloor = 1e-3
 	learn       = 0.7
 	growth      = 2
+	// Of kinds draws in turn one is wide, of wideWidth spreads, and one held throughout, of
+	// heldWidth spreads and at least heldSpread: that finds what lies far from where a map
+	// was made for, which rounds about the mean do not.
+	kinds, wide, held = 4, 2, 3
+	wideWidth         = 3
+	heldWidth         = 10
+	heldSpread        = 0.3
 	// stream separates these random numbers from every other use of a seed, decision
 	// those of one decision from the next.
 	stream   = 0x67706373726368 // "gpcsrch"
 	decision = 0x9e3779b97f4a7c15
 )
-
-// widths of the spread that candidates are drawn with, in turn: the wide ones find what
-// lies far from where a map was made for, which rounds about the mean alone do not.
-var widths = [...]float64{1, 1, 3, 10}
 
 // Options are what all decisions of a Sampler have in common.
 type Options struct {
@@ -61,6 +64,9 @@ type Sampler struct {
 	room         []float32
 	mean         []float64 // [steps·width]
 	spread, drew []float64 // [knots·width]
+	factor       []float64 // of Whiten
+	apart        []float64 // scratch of one step
+	square       []float64
 	rank         []float64 // weights of the elites
 	source       *rand.PCG
 	rng          *rand.Rand
@@ -87,7 +93,7 @@ type Elite struct {
 func New(o Options) *Sampler {
 	size, source := mostKnots*len(o.Unit), rand.NewPCG(0, 0)
 	return &Sampler{
-		opt: o, spread: make([]float64, size), drew: make([]float64, size),
+		opt: o, spread: make([]float64, size), drew: make([]float64, size), apart: make([]float64, len(o.Unit)), square: make([]float64, len(o.Unit)),
 		rank: make([]float64, max(1, o.Round/eliteShare)), source: source, rng: rand.New(source),
 	}
 }
@@ -169,6 +175,34 @@ func (s *Sampler) recall() {
 // Seed replaces the seed of the decisions that follow.
 func (s *Sampler) Seed(seed uint64) { s.opt.Seed = seed }
 
+// Whiten makes the draws that follow those of a metric G = L·Lᵀ: a draw y of the spread
+// is L⁻ᵀy, and the spread is that of Lᵀo. It keeps factor, L in its lower triangle,
+// [width·width]; nil, as at the beginning, is the identity.
+func (s *Sampler) Whiten(factor []float64) { s.factor = factor }
+
+// colour replaces y by L⁻ᵀy, whiten o by Lᵀo.
+func (s *Sampler) colour(y []float64) {
+	if n := len(y); s.factor != nil {
+		for j := n - 1; j >= 0; j-- {
+			for i := j + 1; i < n; i++ {
+				y[j] -= s.factor[i*n+j] * y[i]
+			}
+			y[j] /= s.factor[j*n+j]
+		}
+	}
+}
+
+func (s *Sampler) whiten(o []float64) {
+	if n := len(o); s.factor != nil {
+		for j := range n {
+			o[j] *= s.factor[j*n+j]
+			for i := j + 1; i < n; i++ {
+				o[j] += s.factor[i*n+j] * o[i]
+			}
+		}
+	}
+}
+
 // Offer makes room for one more candidate of the decision's first round, after Begin:
 // offsets to be written, [steps·width], all 0; nil where the round is full.
 func (s *Sampler) Offer() []float32 {
@@ -202,9 +236,21 @@ func (s *Sampler) Ask(n int) tensor.Matrix {
 // draw writes candidate i of the decision.
 func (s *Sampler) draw(i int, o []float32) {
 	s.source.Seed(s.opt.Seed+decision*(s.memory.decisions-1), stream^uint64(i)<<32)
-	n, width := len(s.opt.Unit), widths[i%len(widths)]
+	n, kind := len(s.opt.Unit), i%kinds
 	for j := range s.knots * n {
-		s.drew[j] = width * s.spread[j] * s.rng.NormFloat64()
+		switch {
+		case kind == held && j < n:
+			s.drew[j] = max(heldWidth*s.spread[j], heldSpread*s.opt.Unit[j]) * s.rng.NormFloat64()
+		case kind == held:
+			s.drew[j] = s.drew[j-n]
+		case kind == wide:
+			s.drew[j] = wideWidth * s.spread[j] * s.rng.NormFloat64()
+		default:
+			s.drew[j] = s.spread[j] * s.rng.NormFloat64()
+		}
+	}
+	for k := range s.knots {
+		s.colour(s.drew[k*n : (k+1)*n])
 	}
 	for h := range s.steps {
 		from, to, f := Between(float64(h), s.steps, s.knots)
@@ -277,12 +323,17 @@ func (s *Sampler) adapt() {
 		if s.knots > 1 {
 			at = (k*(s.steps-1) + (s.knots-1)/2) / (s.knots - 1) * n
 		}
-		for j := range n {
-			square := 0.0
-			for i, w := range s.rank[:len(elites)] {
-				o := float64(elites[i].Offsets[at+j]) - s.mean[at+j]
-				square += w / total * o * o
+		clear(s.square)
+		for i, w := range s.rank[:len(elites)] {
+			for j := range n {
+				s.apart[j] = float64(elites[i].Offsets[at+j]) - s.mean[at+j]
 			}
+			s.whiten(s.apart)
+			for j, o := range s.apart {
+				s.square[j] += w / total * o * o
+			}
+		}
+		for j, square := range s.square {
 			s.spread[k*n+j] = max(spreadFloor*s.opt.Unit[j], (1-learn)*s.spread[k*n+j]+learn*math.Sqrt(square))
 		}
 	}

@@ -96,12 +96,12 @@ func TestRemembersOneStepOn(t *testing.T) {
 	}
 }
 
-// A later round begins with the elites' mean, and one draw in four is ten times as wide as
-// those about it.
+// A later round begins with the elites' mean. Of the draws about it one in four is wide,
+// and one in four a far offset that is held throughout.
 func TestRoundsTryTheMean(t *testing.T) {
-	const n, size = 64, 30
+	const n, size, steps = 64, 30, 9
 	s := New(Options{Unit: unit(size), Round: n, Seed: 3})
-	s.Begin(s.NewMemory(), 1)
+	s.Begin(s.NewMemory(), steps)
 	for round := range 3 {
 		was := slices.Clone(s.mean)
 		x := s.Ask(n)
@@ -110,18 +110,29 @@ func TestRoundsTryTheMean(t *testing.T) {
 				t.Errorf("round %d: the first candidate is %g at %d, the mean %g", round, v, j, was[j])
 			}
 		}
-		wide := 0
+		counted := [3]int{}
 		for i := 1; i < n; i++ {
-			square := 0.0
-			for j, v := range x.Row(i) {
-				square += (float64(v) - was[j]) * (float64(v) - was[j]) / (s.spread[j] * s.spread[j])
+			o := x.Row(i)
+			isHeld, spreads, far := true, 0.0, 0.0
+			for j, v := range o {
+				d := float64(v) - was[j]
+				isHeld = isHeld && math.Abs(d-(float64(o[j%size])-was[j%size])) < 1e-6
+				if j < size {
+					spreads += d * d / (s.spread[j] * s.spread[j])
+					far += d * d
+				}
 			}
-			if square > 36*size {
-				wide++
+			switch {
+			case isHeld && far > 0.5*heldSpread*heldSpread*size:
+				counted[2]++
+			case !isHeld && spreads > 4*size:
+				counted[1]++
+			case !isHeld && spreads > size/4:
+				counted[0]++
 			}
 		}
-		if wide != n/4 {
-			t.Errorf("round %d: %d of %d draws are wide", round, wide, n-1)
+		if counted != [3]int{n/2 - 1, n / 4, n / 4} {
+			t.Errorf("round %d: %d draws are of the spread, wide and held, of %d", round, counted, n-1)
 		}
 		cost, margin := make([]float64, n), make([]float64, n)
 		for i := range n {
@@ -130,6 +141,37 @@ func TestRoundsTryTheMean(t *testing.T) {
 			}
 		}
 		s.Tell(cost, margin, tensor.New(n, 0))
+	}
+}
+
+// Draws under a metric are those of the coordinates in which it is the identity: with
+// costs that are the same there, a search of the one is that of the other.
+func TestWhitenedDraws(t *testing.T) {
+	const n = 3
+	l := []float64{2, 0, 0, 0.5, 1, 0, -1, 0.3, 0.7}
+	plain, metric := New(Options{Unit: unit(n), Round: 32, Seed: 3}), New(Options{Unit: unit(n), Round: 32, Seed: 3})
+	metric.Whiten(l)
+	plain.Begin(plain.NewMemory(), 4)
+	metric.Begin(metric.NewMemory(), 4)
+	for round := range 3 {
+		x, y := plain.Ask(32), metric.Ask(32)
+		cost, margin := make([]float64, 32), make([]float64, 32)
+		for i := range 32 {
+			for at := 0; at < x.Cols; at += n {
+				for j := range n { // Lᵀ of the one
+					v := 0.0
+					for k := j; k < n; k++ {
+						v += l[k*n+j] * float64(y.Row(i)[at+k])
+					}
+					if w := float64(x.Row(i)[at+j]); math.Abs(v-w) > 1e-5 {
+						t.Fatalf("round %d, candidate %d: %g is whitened, %g drawn without", round, i, v, w)
+					}
+					cost[i] += (float64(x.Row(i)[at+j]) - 0.5) * (float64(x.Row(i)[at+j]) - 0.5)
+				}
+			}
+		}
+		plain.Tell(cost, margin, tensor.New(32, 0))
+		metric.Tell(cost, margin, tensor.New(32, 0))
 	}
 }
 
