@@ -227,16 +227,16 @@ func (s *Sampler) Ask(n int) tensor.Matrix {
 		s.given = 1
 	}
 	for i := s.given; i < n; i++ {
-		s.draw(s.asked+i, s.candidates.Row(i))
+		s.draw(s.asked+i, (i-s.given)%kinds, s.candidates.Row(i))
 	}
 	s.asked, s.given = s.asked+n, 0
 	return s.candidates
 }
 
 // draw writes candidate i of the decision.
-func (s *Sampler) draw(i int, o []float32) {
+func (s *Sampler) draw(i, kind int, o []float32) {
 	s.source.Seed(s.opt.Seed+decision*(s.memory.decisions-1), stream^uint64(i)<<32)
-	n, kind := len(s.opt.Unit), i%kinds
+	n := len(s.opt.Unit)
 	for j := range s.knots * n {
 		switch {
 		case kind == held && j < n:

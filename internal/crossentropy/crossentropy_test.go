@@ -123,7 +123,7 @@ func TestRoundsTryTheMean(t *testing.T) {
 				}
 			}
 			switch {
-			case isHeld && far > 0.5*heldSpread*heldSpread*size:
+			case isHeld && far > 0.25*heldSpread*heldSpread*size:
 				counted[2]++
 			case !isHeld && spreads > 4*size:
 				counted[1]++
@@ -131,7 +131,7 @@ func TestRoundsTryTheMean(t *testing.T) {
 				counted[0]++
 			}
 		}
-		if counted != [3]int{n/2 - 1, n / 4, n / 4} {
+		if counted != [3]int{n / 2, n / 4, n/4 - 1} {
 			t.Errorf("round %d: %d draws are of the spread, wide and held, of %d", round, counted, n-1)
 		}
 		cost, margin := make([]float64, n), make([]float64, n)
