@@ -15,6 +15,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/paper"
 )
 
 // Nothing that this package exports names a type that its users cannot name.
@@ -243,3 +245,37 @@ type respecified struct {
 }
 
 func (r respecified) Spec() *domain.Spec { return r.spec }
+
+// A case's own method keeps its name; the generic ones stand behind with the others'.
+func TestGenericMethodsStandBehindACasesOwn(t *testing.T) {
+	cart := testdomain.NewCart(8)
+	solver := must.Get(shooting.New(cart, nil, func(_, s, c []float64) { clear(s); clear(c) }, shooting.Options{}))(t)
+	own := domain.Method{Name: "nmpc", About: "of its own", New: func(domain.Means) (domain.Controller, error) { return nil, errors.New("the case's own") }}
+	c := must.Get(gpc.NewCase(domain.Case{Problem: cart, Solver: solver, Methods: []domain.Method{own}}))(t)
+	var names []string
+	for _, m := range c.Methods() {
+		if names = append(names, m.Name); m.Name == "nmpc" && m.About != own.About {
+			t.Errorf("nmpc is %q", m.About)
+		}
+	}
+	if text := strings.Join(names, " "); !strings.HasSuffix(text, " nmpc oracle hold online mpc-5") || strings.Count(text, "nmpc") != 1 {
+		t.Errorf("methods %v", names)
+	}
+	if _, err := c.Controller(nil, gpc.Setup{Method: "nmpc"}); err == nil || !strings.Contains(err.Error(), "the case's own") {
+		t.Errorf("nmpc: %v", err)
+	}
+	for name, want := range map[string]string{"mpc-3": "", "mpc-8": "", "mpc-9": `no method "mpc-9"`, "mpc": "no method"} {
+		if _, err := c.Controller(nil, gpc.Setup{Method: name}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The paper's cases bring their own, and no others.
+	bundled := paper.Cases()
+	for _, c := range bundled.All() {
+		for _, m := range c.Methods() {
+			if strings.HasPrefix(m.Name, "mpc-") {
+				t.Errorf("case %s has %s", c.Name(), m.Name)
+			}
+		}
+	}
+}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/model"
 )
@@ -27,13 +29,19 @@ type Setup struct {
 
 // Methods are all ways to decide in the case, in the order of its tables: the
 // navigator's variants where the case has a map about its own problem, then the
-// case's own.
+// case's own, then those of closedloop.Rows with names that are not among them.
 func (c *Case) Methods() []domain.Method {
 	var all []domain.Method
 	if c.def.Learned == nil && (c.def.Solver != nil || c.Spec().Training.Latent > 0) {
 		all = batchnav.Methods(c.def.Problem)
 	}
-	return append(all, c.def.Methods...)
+	all = append(all, c.def.Methods...)
+	for _, m := range closedloop.Rows(&c.def) {
+		if !slices.ContainsFunc(all, func(o domain.Method) bool { return o.Name == m.Name }) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // method finds a method by its name, "" for the default.
@@ -45,6 +53,9 @@ func (c *Case) method(name string) (domain.Method, error) {
 			return m, nil
 		}
 		names = append(names, m.Name)
+	}
+	if m, ok := closedloop.Row(&c.def, name); ok { // mpc-N
+		return m, nil
 	}
 	return domain.Method{}, badInputf("case %s has no method %q; it has %s", c.Name(), name, strings.Join(names, ", "))
 }

@@ -103,16 +103,21 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 // TrainOptions are those of train.Run; its Backend, Problem and Data are filled in.
 type TrainOptions struct {
 	train.Options
-	Dirs []string // folder of the dataset, or folders of some of its shards
+	Dirs []string // folders of datasets, their shards or both; see offline.Load
 }
 
 // Train trains a map on a dataset; see train.Run. progress may be nil.
 func (c *Case) Train(ctx context.Context, e *Engine, opt TrainOptions, progress func(train.Progress)) (*train.Result, error) {
-	shards, _, err := offline.OpenShards(opt.Dirs...)
-	if err != nil {
-		return nil, BadInput(err)
+	var rounds []*offline.Dataset
+	for _, dir := range opt.Dirs {
+		d, err := offline.Open(dir)
+		if err != nil {
+			return nil, BadInput(err)
+		}
+		rounds = append(rounds, d)
 	}
-	if opt.Data, err = train.FromDataset(c.MapSpec(), shards...); err != nil {
+	var err error
+	if opt.Data, err = train.FromDataset(c.MapSpec(), rounds...); err != nil {
 		return nil, BadInput(err)
 	}
 	opt.Backend, opt.Problem, opt.Version = e.backend, c.def.MapProblem(), build()

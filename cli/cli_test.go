@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,6 +99,13 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"train on no dataset", []string{"train", "cart", "--data", dir, "--out", filepath.Join(dir, "m")}, dir},
 		{"bench of nothing", []string{"bench", "sorting"}, "sorting"},
 		{"bench of no batch", []string{"bench", "gemm", "--batch", "0"}, "--batch 0"},
+		{"export without a folder", []string{"export", file}, "--c"},
+		{"export of no map", []string{"export", "boat", "--c", filepath.Join(dir, "c")}, "boat"},
+		{"export of a case without a bundled map", []string{"export", "cart", "--c", filepath.Join(dir, "c")}, "no bundled models"},
+		{"export of a truncated map", []string{"export", truncated, "--c", filepath.Join(dir, "c")}, "truncated.safetensors"},
+		{"export of no records", []string{"export", file, "--c", filepath.Join(dir, "c"), "--records", "0"}, "0 recorded"},
+		{"export to a folder with files", []string{"export", file, "--c", dir}, dir},
+		{"export to a file", []string{"export", file, "--c", good}, "state.json"},
 		{"verify no trace", []string{"verify", good}, "state.json"},
 		{"report of nothing", []string{"report", "--results", t.TempDir(), "--out", filepath.Join(dir, "r")}, "no recorded runs"},
 	} {
@@ -111,6 +121,30 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "m")); err == nil {
 		t.Error("a model was written by a training that failed")
+	}
+}
+
+func TestExportSaysWhatItWrote(t *testing.T) {
+	app, file := cart(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	code, out, log := run(app, "export", file, "--c", dir, "--half", "--records", "6", "--json")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	var result struct {
+		Case, Dir, Symbol, SHA256, Base string
+		Half                            bool
+		ConstantBytes                   int `json:"constant_bytes"`
+		Records                         int
+	}
+	must.OK(t, json.Unmarshal([]byte(out), &result))
+	if result.Case != "cart" || result.Dir != dir || result.Symbol != "cart" || len(result.SHA256) != 64 || result.Base != "copied" || !result.Half || result.ConstantBytes == 0 || result.Records != 6 {
+		t.Errorf("export printed %+v", result)
+	}
+	for _, name := range []string{"gpc_cart.h", "gpc_cart.c", "gpc_cart_weights.h", "main_test.c", "test_vectors.h", "README.md"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -207,4 +241,58 @@ func TestAPolicyIsDistilledIntoItsMap(t *testing.T) {
 		t.Fatalf("train: exit code %d: %s", code, log)
 	}
 	must.Get(app.Catalogue.All()[0].Model(out))(t)
+}
+
+// What an evaluation prints: two tables, an open end of an interval as a dash, what an
+// oracle's starts say, and the first of many unsafe episodes.
+func TestEvaluationIsPrinted(t *testing.T) {
+	none := closedloop.Number(math.NaN())
+	r := closedloop.Result{Case: "cart", Method: "oracle", Seed: 4, Episodes: 8, Safe: 0.25, Failed: 3}
+	r.Regret = closedloop.RegretStatistics{N: 2, Mean: 0.5, MeanCI95: closedloop.OpenInterval{0.25, 0.75}, Median: 0.375, MedianCI95: closedloop.OpenInterval{none, none},
+		P90: 0.625, P90CI95: closedloop.OpenInterval{0.125, none}, Max: 0.875, BeyondCI95: closedloop.Interval{0, 0.8419}}
+	r.Starts = &closedloop.StartStatistics{Solves: 64, Converged: 1, Best: 0.75, GapPct: r.Regret}
+	for i := range 6 {
+		r.Unsafe = append(r.Unsafe, closedloop.UnsafeEpisode{Episode: i, Cause: "decision 2: the state is lost"})
+	}
+	fields := func(line string) string { return strings.Join(strings.Fields(line), " ") }
+	for _, regrets := range []bool{true, false} {
+		if !regrets {
+			r.Regret, r.Starts = closedloop.RegretStatistics{}, nil
+		}
+		var out bytes.Buffer
+		must.OK(t, renderEvaluation(&out, []*closedloop.Result{&r}))
+		var lines []string
+		for line := range strings.Lines(out.String()) {
+			lines = append(lines, fields(line))
+		}
+		want := []string{"case method episodes safe 95 % interval failed min margin fallbacks p50 µs p99 µs mean ‖Δz‖", "cart oracle 8 0.2500 [0.0000, 0.0000] 3 0.00e+00 0 0.0 0.0 0.00e+00"}
+		if regrets {
+			want = append(want, "regret % n mean 95 % interval median 95 % interval p90 95 % interval max above max %",
+				"oracle 2 0.5000 [0.2500, 0.7500] 0.3750 [–, –] 0.6250 [0.1250, –] 0.8750 ≤ 84.19",
+				"cart oracle: of 64 solves 1.0000 converged, of these 0.7500 to within 0.01 % of their episode's best; the worst lies above it by 0.5000 % in the mean [0.2500, 0.7500], at most 0.8750 %")
+		}
+		for i := range unsafeListed {
+			want = append(want, fmt.Sprintf("unsafe: seed 4, episode %d: decision 2: the state is lost", i))
+		}
+		if want = append(want, "and 1 more; --json lists all"); !slices.Equal(lines, want) {
+			t.Errorf("printed\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// A case of one's own is measured against rows that it has not written.
+func TestGenericMethodsOfACase(t *testing.T) {
+	app, _ := cart(t)
+	code, out, log := run(app, "methods", "cart", "--names")
+	if code != 0 || !strings.HasSuffix(out, "oracle\nhold\nonline\nmpc-5\nnmpc\n") {
+		t.Errorf("exit code %d, %q, %s", code, out, log)
+	}
+	for _, method := range []string{"oracle", "hold", "online", "mpc-3", "nmpc"} {
+		if code, out, log := run(app, "eval", "cart", "--method", method, "--episodes", "2", "--preference", "0.5,0.5"); code != 0 || !strings.Contains(out, method) {
+			t.Errorf("%s: exit code %d, %q, %s", method, code, out, log)
+		}
+	}
+	if code, _, log := run(app, "eval", "cart", "--method", "mpc-9"); code != 2 || !strings.Contains(log, "mpc-9") || !strings.Contains(log, "nmpc") {
+		t.Errorf("more look-ahead than an episode has decisions: exit code %d, %s", code, log)
+	}
 }

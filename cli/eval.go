@@ -50,7 +50,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&method, "method", "gpc", "method: see gpc cases --json")
+	f.StringVar(&method, "method", "gpc", "method: see gpc methods CASE")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
 	scenes = a.sceneFlags(cmd, &opt)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines)")
@@ -136,11 +136,11 @@ func (a *App) pairCommand() *cobra.Command {
 				return err
 			}
 			return a.Print(result, func(w io.Writer) error {
-				rows := [][]string{{"method", "episodes", "safe", "95 % interval", "regret %", "± 95 %", "worst", "less the first's", "± 95 %", "n", "p50 µs", "p99 µs"}}
+				rows := [][]string{{"method", "episodes", "safe", "95 % interval", "failed", "regret %", "± 95 %", "median", "p90", "max", "less the first's", "± 95 %", "n", "p50 µs", "p99 µs"}}
 				for _, r := range result.Pairs {
 					rows = append(rows, []string{
 						r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprintf("[%.4f, %.4f]", r.SafeCI95[0], r.SafeCI95[1]),
-						format("%.5f", r.RegretPct), format("%.5f", r.RegretCI95), format("%.4f", r.RegretWorst), format("%.5f", r.DifferencePct), format("%.5f", r.DifferenceCI95),
+						fmt.Sprint(r.Failed), format("%.5f", r.RegretPct), format("%.5f", r.RegretCI95), format("%.4f", r.Regret.Median), format("%.4f", r.Regret.P90), format("%.4f", r.RegretWorst), format("%.5f", r.DifferencePct), format("%.5f", r.DifferenceCI95),
 						fmt.Sprint(r.Compared), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99),
 					})
 				}
@@ -217,23 +217,42 @@ func (a *App) compareCommand() *cobra.Command {
 }
 
 func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
-	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "regret %", "± s.e.m.", "n", "min margin", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
+	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "failed", "min margin", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
+	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %"}}
 	for _, r := range results {
 		rows = append(rows, []string{
 			r.Case, r.Method, fmt.Sprint(r.Episodes), format("%.4f", r.Safe),
-			fmt.Sprintf("[%.4f, %.4f]", r.CI95.Safe[0], r.CI95.Safe[1]),
-			format("%.4f", r.RegretPct), format("%.4f", r.RegretSEM), fmt.Sprint(r.RegretN), format("%.2e", r.MarginMin),
+			fmt.Sprintf("[%.4f, %.4f]", r.CI95.Safe[0], r.CI95.Safe[1]), fmt.Sprint(r.Failed), format("%.2e", r.MarginMin),
 			fmt.Sprint(r.Fallback), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99), format("%.2e", r.Displacement),
 		})
+		if g := r.Regret; g.N > 0 {
+			regrets = append(regrets, []string{
+				r.Method, fmt.Sprint(g.N), format("%.4f", g.Mean), between("%.4f", g.MeanCI95), format("%.4f", g.Median), between("%.4f", g.MedianCI95),
+				format("%.4f", g.P90), between("%.4f", g.P90CI95), format("%.4f", g.Max), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]),
+			})
+		}
 	}
 	if err := Table(w, rows); err != nil {
 		return err
 	}
+	if len(regrets) > 1 {
+		if err := Table(w, regrets); err != nil {
+			return err
+		}
+	}
 	return renderGoals(w, results)
 }
 
-// renderGoals adds what results with goals say beyond the table, and every unsafe
-// episode with its cause.
+// between writes an interval, with a dash for an open end.
+func between(verb string, i closedloop.OpenInterval) string {
+	return "[" + format(verb, i[0]) + ", " + format(verb, i[1]) + "]"
+}
+
+// unsafeListed are the unsafe episodes of a result that are printed.
+const unsafeListed = 5
+
+// renderGoals adds what results with goals say beyond the tables, and unsafe episodes
+// with their causes.
 func renderGoals(w io.Writer, results []*closedloop.Result) error {
 	for _, r := range results {
 		if r.Reached != nil {
@@ -242,7 +261,19 @@ func renderGoals(w io.Writer, results []*closedloop.Result) error {
 				return err
 			}
 		}
-		for _, u := range r.Unsafe {
+		if m := r.Starts; m != nil {
+			if _, err := fmt.Fprintf(w, "%s %s: of %d solves %s converged, of these %s to within 0.01 %% of their episode's best; the worst lies above it by %s %% in the mean %s, at most %s %%\n",
+				r.Case, r.Method, m.Solves, format("%.4f", m.Converged), format("%.4f", m.Best), format("%.4f", m.GapPct.Mean), between("%.4f", m.GapPct.MeanCI95), format("%.4f", m.GapPct.Max)); err != nil {
+				return err
+			}
+		}
+		for i, u := range r.Unsafe {
+			if i == unsafeListed {
+				if _, err := fmt.Fprintf(w, "and %d more; --json lists all\n", len(r.Unsafe)-i); err != nil {
+					return err
+				}
+				break
+			}
 			if _, err := fmt.Fprintf(w, "unsafe: seed %d, episode %d: %s\n", r.Seed, u.Episode, u.Cause); err != nil {
 				return err
 			}

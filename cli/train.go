@@ -21,6 +21,7 @@ type trained struct {
 	WallSeconds   float64             `json:"wall_s"`
 	SamplesPerSec float64             `json:"samples_per_s"`
 	Samples       int                 `json:"samples"`
+	Rounds        []model.Round       `json:"rounds"`
 	Model         string              `json:"model"`
 }
 
@@ -60,6 +61,22 @@ from it to bitwise the same model.`,
 			}
 			return a.Print(result, func(w io.Writer) error {
 				v := result.Val
+				if len(result.Rounds) > 1 {
+					rows := [][]string{{"round", "samples", "seed", "scenarios", "of"}}
+					for i, r := range result.Rounds {
+						of := "solved"
+						switch {
+						case r.Distilled:
+							of = "distilled from " + r.Policy
+						case r.Policy != "":
+							of = "solved, also where " + r.Policy + " leads"
+						}
+						rows = append(rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Samples), fmt.Sprint(r.Seed), fmt.Sprint(r.Scenarios), of})
+					}
+					if err := Table(w, rows); err != nil {
+						return err
+					}
+				}
 				_, err := fmt.Fprintf(w, "%s: %d samples, %d epochs in %.1f s (%.0f samples/s); τ_geom %.3g, δ_dec %.3g (p99 %.3g)\n",
 					result.Model, result.Samples, result.Epochs, result.WallSeconds, result.SamplesPerSec, v.TauGeom, v.DeltaDec, v.DeltaDecP99)
 				return err
@@ -67,7 +84,7 @@ from it to bitwise the same model.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&opt.Dirs, "data", nil, "folder of the dataset, or folders of some of its shards")
+	f.StringSliceVar(&opt.Dirs, "data", nil, "folders of datasets of any seeds and policies, solved or distilled, or of their shards")
 	f.StringVar(&out, "out", "", "model file to write")
 	f.StringVar(&initial, "init", "", "start from the networks and the normalisation of this earlier map")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")
@@ -117,7 +134,7 @@ func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, opt gpc.Trai
 			return nil, fmt.Errorf("writing the learning curves: %w", err)
 		}
 	}
-	t := &trained{Epochs: len(r.History), Losses: r.History, Val: r.Model.Calibration, WallSeconds: r.Seconds, Samples: r.Rows, Model: out}
+	t := &trained{Epochs: len(r.History), Losses: r.History, Val: r.Model.Calibration, WallSeconds: r.Seconds, Samples: r.Rows, Rounds: r.Model.Provenance.Rounds, Model: out}
 	if r.Seconds > 0 {
 		t.SamplesPerSec = float64(r.Samples) / r.Seconds
 	}

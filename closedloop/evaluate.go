@@ -12,6 +12,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,8 +95,8 @@ type Result struct {
 	Bias     float64            `json:"bias,omitempty"`
 	Shift    map[string]float64 `json:"shift,omitempty"`
 	Episodes int                `json:"episodes"`
-	// Safe: every step taken, no margin violated and, where the episode has a goal
-	// (see domain.Judged), the goal reached.
+	// Safe: every step taken, no margin violated, no state lost and, where the episode has
+	// a goal (see domain.Judged), the goal reached.
 	Safe Number `json:"safe"`
 	// Feasible is the fraction of decisions without a violation (paper, OPF).
 	Feasible Number `json:"feasible"`
@@ -111,7 +113,9 @@ type Result struct {
 	RegretSEM Number `json:"regret_sem_pct"`
 	RegretMin Number `json:"regret_min_pct"`
 	RegretN   int    `json:"regret_n"`
-	CostMean  Number `json:"cost_mean"`
+	// Regret is their distribution, with intervals.
+	Regret   RegretStatistics `json:"regret"`
+	CostMean Number           `json:"cost_mean"`
 	// MarginMin and MarginMean are over the episodes' smallest margins, MarginSEM is
 	// the mean's standard error.
 	MarginMin  Number `json:"margin_min"`
@@ -124,6 +128,8 @@ type Result struct {
 	// step, and after the last; absent for a case without goals.
 	Reached *Number `json:"reached,omitempty"`
 	AtEnd   *Number `json:"at_end,omitempty"`
+	// Starts are of a domain.Multistart, absent elsewhere.
+	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
 	Unsafe []UnsafeEpisode `json:"unsafe,omitempty"`
 	// Decisions, of which Violations broke a margin, Fallback executed something
@@ -132,7 +138,9 @@ type Result struct {
 	Violations int `json:"violations"`
 	Fallback   int `json:"fallback"`
 	Flagged    int `json:"flagged"`
-	// Failures are episodes that were not completed.
+	// Failed are the episodes that passed through a lost state (domain.Failing), Failures
+	// those that were not completed.
+	Failed   int `json:"failed"`
 	Failures int `json:"failures"`
 	// OracleFailures are episodes whose oracle did not solve.
 	OracleFailures int `json:"oracle_failures"`
@@ -146,6 +154,17 @@ type Result struct {
 	// Displacement is the mean ‖z_{t+1} − z_t‖.
 	Displacement Number        `json:"displacement_mean"`
 	CI95         RateIntervals `json:"ci95"`
+}
+
+// StartStatistics say how far the local optima of an oracle's starts lie apart, and so
+// what it is worth.
+type StartStatistics struct {
+	Solves    int    `json:"solves"`    // over all episodes
+	Converged Number `json:"converged"` // fraction
+	// Best is the fraction of the converged that ended within 0.01 % of their episode's
+	// least cost, GapPct the distribution over episodes of the worst above it.
+	Best   Number           `json:"best"`
+	GapPct RegretStatistics `json:"gap"`
 }
 
 // UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be
@@ -166,6 +185,7 @@ type Shares struct {
 // Feasible counts decisions as if they were independent.
 type RateIntervals struct {
 	Safe          Interval  `json:"safe"`
+	Failed        Interval  `json:"failed"`
 	Feasible      Interval  `json:"feasible"`
 	CollisionFree *Interval `json:"collision_free"`
 }
@@ -333,8 +353,8 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 		sum.add(spec, &out)
 		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, monitor(method, ok), latency))
 	}
-	e.End = End{Cost: Number(sum.cost), Completed: failure == "", Failure: failure, CollisionFree: sum.collisionFree, Margins: sum.lowest}
-	e.End.Safe = e.End.Completed && sum.kept
+	e.End = End{Cost: Number(sum.cost), Completed: failure == "", Failure: failure, CollisionFree: sum.collisionFree, Margins: sum.lowest, Failed: sum.failed}
+	e.End.Safe = e.End.Completed && sum.safe()
 	if judged, ok := ep.(domain.Judged); ok {
 		reached := judged.Succeeded()
 		e.End.Reached = &reached
@@ -346,6 +366,12 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	}
 	if x, ok := ep.(domain.Explained); ok && !e.End.Safe && failure == "" {
 		e.End.Cause = x.Cause()
+	}
+	if failure == "" {
+		e.End.Cause = cmp.Or(e.End.Cause, sum.cause)
+	}
+	if m, ok := method.(domain.Multistart); ok {
+		e.End.Starts = append(Vector(nil), m.Starts()...)
 	}
 	if drawn, ok := ep.(domain.Drawn); ok {
 		e.End.Excluded = drawn.Excluded()
@@ -392,7 +418,7 @@ func line(number, t int, s, u []float64, out *domain.Outcome, report domain.Moni
 	l := Line{
 		Episode: number, T: t, X: clone(s), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
 		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(microseconds(latency)),
-		Fallback: uint16(report.Fallback), Displacement: Number(report.Displacement),
+		Fallback: uint16(report.Fallback), Failed: out.Failed, Displacement: Number(report.Displacement),
 	}
 	if report.Priority != nil {
 		l.Priority = clone(report.Priority)
@@ -406,16 +432,33 @@ func line(number, t int, s, u []float64, out *domain.Outcome, report domain.Moni
 // score sums up the steps of one episode.
 type score struct {
 	cost                float64
+	steps               int
 	kept, collisionFree bool   // there is a step, and none violated a margin, or one against collision
+	failed              bool   // a state was lost
 	lowest              Vector // the smallest named margins so far
+	cause               string // the first of what makes the episode unsafe
 }
+
+// safe reports whether there is a step, every margin was kept and no state was lost.
+func (s *score) safe() bool { return s.kept && !s.failed }
 
 func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
 	if s.lowest == nil {
 		s.kept, s.collisionFree, s.lowest = true, true, append(Vector{}, out.Named...)
 	}
 	s.cost += out.Cost
-	s.kept = s.kept && !violated(out.Margin, spec)
+	bad := violated(out.Margin, spec)
+	switch at := slices.Index(out.Named, out.Margin); {
+	case !s.safe():
+	case bad && at >= 0:
+		s.cause = fmt.Sprintf("decision %d: margin %s is %.3g", s.steps, spec.Margins[at].Name, out.Margin)
+	case bad:
+		s.cause = fmt.Sprintf("decision %d: a margin is %.3g", s.steps, out.Margin)
+	case out.Failed:
+		s.cause = fmt.Sprintf("decision %d: the state is lost", s.steps)
+	}
+	s.kept, s.failed = s.kept && !bad, s.failed || out.Failed
+	s.steps++
 	for i, m := range out.Named {
 		s.lowest[i] = math.Min(s.lowest[i], m)
 		s.collisionFree = s.collisionFree && !(collides(spec.Margins[i]) && violated(m, spec))

@@ -47,21 +47,24 @@ type PairedMap struct {
 // half the width of the 95 % interval of a mean by Student's t; null for fewer than two
 // episodes.
 type Paired struct {
-	Method         string    `json:"method"`
-	Episodes       int       `json:"episodes"`
-	Safe           int       `json:"safe"`
-	SafeCI95       Interval  `json:"safe_ci95"`
-	Decisions      int       `json:"decisions"`
-	Violations     int       `json:"violations"`
-	Fallback       int       `json:"fallback"`
-	RegretPct      Number    `json:"regret_pct"`
-	RegretCI95     Number    `json:"regret_ci95_pct"`
-	RegretWorst    Number    `json:"regret_worst_pct"`
-	RegretN        int       `json:"regret_n"`
-	DifferencePct  Number    `json:"difference_pct"`
-	DifferenceCI95 Number    `json:"difference_ci95_pct"`
-	Compared       int       `json:"compared"`
-	Latency        Quantiles `json:"latency_us"`
+	Method      string   `json:"method"`
+	Episodes    int      `json:"episodes"`
+	Safe        int      `json:"safe"`
+	Failed      int      `json:"failed"` // through a lost state
+	SafeCI95    Interval `json:"safe_ci95"`
+	Decisions   int      `json:"decisions"`
+	Violations  int      `json:"violations"`
+	Fallback    int      `json:"fallback"`
+	RegretPct   Number   `json:"regret_pct"`
+	RegretCI95  Number   `json:"regret_ci95_pct"`
+	RegretWorst Number   `json:"regret_worst_pct"`
+	RegretN     int      `json:"regret_n"`
+	// Regret is the distribution of the same, with intervals that need no normal one.
+	Regret         RegretStatistics `json:"regret"`
+	DifferencePct  Number           `json:"difference_pct"`
+	DifferenceCI95 Number           `json:"difference_ci95_pct"`
+	Compared       int              `json:"compared"`
+	Latency        Quantiles        `json:"latency_us"`
 }
 
 // Pair runs the methods on the episodes of opt, whose Method, Device and trace are not
@@ -96,7 +99,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			first = regret
 		}
 		row := Paired{
-			Method: m.Method, Episodes: r.Episodes, Safe: int(math.Round(float64(r.Safe) * float64(r.Episodes))), SafeCI95: r.CI95.Safe,
+			Method: m.Method, Episodes: r.Episodes, Safe: int(math.Round(float64(r.Safe) * float64(r.Episodes))), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
 			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency,
 		}
 		var all, difference []float64

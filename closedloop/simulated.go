@@ -184,15 +184,50 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		out.Cost += out.Sigma[i] * j
 	}
 	p.Margins(e.s, e.c, u, out.Named)
-	for _, v := range out.Named {
-		out.Margin = math.Min(out.Margin, v)
-	}
+	out.Failed = e.t == 0 && failed(p, e.s, e.c)
 	p.Step(e.s, e.c, u, e.nextS, e.nextC)
 	e.s, e.nextS = e.nextS, e.s
 	e.c, e.nextC = e.nextC, e.c
 	copy(out.S, e.s)
 	e.t++
+	out.Failed = out.Failed || failed(p, e.s, e.c)
+	if e.Done() {
+		e.judgeEnd(u, out.Named)
+	}
+	for _, v := range out.Named {
+		out.Margin = math.Min(out.Margin, v)
+	}
 	return out, nil
+}
+
+// failed reports whether a state is lost.
+func failed(p domain.Problem, s, c []float64) bool {
+	f, ok := p.(domain.Failing)
+	return ok && f.Failed(s, c)
+}
+
+// judgeEnd lowers the margins of the last action u to those of the state it has led to,
+// where these are what no action there changes: a limit written of the state that an
+// action is taken in, and not of the one it leads to, holds at the end too.
+func (e *simulated) judgeEnd(u, named []float64) {
+	p := e.plant.Problem
+	last, other, v := make([]float64, len(named)), make([]float64, len(named)), append([]float64(nil), u...)
+	p.Margins(e.s, e.c, u, last)
+	for j, a := range p.Spec().Action {
+		if v[j] = a.Lo; !a.Bounded() || u[j] == a.Lo {
+			v[j] = u[j] + 1
+		}
+		p.Margins(e.s, e.c, v, other)
+		v[j] = u[j]
+		for i := range last {
+			if other[i] != last[i] {
+				last[i] = math.Inf(1)
+			}
+		}
+	}
+	for i, m := range last {
+		named[i] = math.Min(named[i], m)
+	}
 }
 
 func (e *simulated) Oracle() (float64, [][]float64, error) {

@@ -2,7 +2,9 @@ package closedloop
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
+	"sort"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
@@ -16,6 +18,75 @@ type Number = batchnav.Number
 
 // Interval is a 95 % confidence interval.
 type Interval [2]float64
+
+// OpenInterval is a 95 % confidence interval of which an end, or both, may be open: null
+// in JSON, where there are too few values to bound it.
+type OpenInterval [2]Number
+
+// RegretStatistics describe the distribution of what is given in %. Without values every
+// figure is null.
+type RegretStatistics struct {
+	N    int    `json:"n"`
+	Mean Number `json:"mean_pct"`
+	// MeanCI95 is the percentile bootstrap's, of resamples that depend on N alone.
+	MeanCI95 OpenInterval `json:"mean_ci95_pct"`
+	// Median and P90 are nearest-rank, their intervals between order statistics
+	// (distribution-free, at least 95 %).
+	Median     Number       `json:"median_pct"`
+	MedianCI95 OpenInterval `json:"median_ci95_pct"`
+	P90        Number       `json:"p90_pct"`
+	P90CI95    OpenInterval `json:"p90_ci95_pct"`
+	Max        Number       `json:"max_pct"`
+	// BeyondCI95 is what share of all episodes may lie above Max.
+	BeyondCI95 Interval `json:"beyond_max_ci95"`
+}
+
+// bootstrapResamples of a mean.
+const bootstrapResamples = 1000
+
+// regretStatistics sorts v and describes it, whatever order it came in.
+func regretStatistics(v []float64) RegretStatistics {
+	slices.Sort(v)
+	nan := Number(math.NaN())
+	open := OpenInterval{nan, nan}
+	r := RegretStatistics{len(v), nan, open, nan, open, nan, open, nan, ClopperPearson(0, len(v))}
+	if len(v) == 0 {
+		return r
+	}
+	at := func(p float64) Number { return Number(stat.Quantile(p, stat.Empirical, v, nil)) }
+	r.Mean, r.Median, r.P90, r.Max = Number(stat.Mean(v, nil)), at(0.5), at(0.9), Number(v[len(v)-1])
+	r.MedianCI95, r.P90CI95 = orderInterval(v, 0.5), orderInterval(v, 0.9)
+	if len(v) == 1 {
+		return r
+	}
+	rng := rand.New(rand.NewPCG(uint64(len(v)), bootstrapResamples))
+	means := make([]float64, bootstrapResamples)
+	for k := range means {
+		for range v {
+			means[k] += v[rng.IntN(len(v))]
+		}
+		means[k] /= float64(len(v))
+	}
+	slices.Sort(means)
+	tail := (1 - confidence) / 2
+	r.MeanCI95 = OpenInterval{Number(stat.Quantile(tail, stat.Empirical, means, nil)), Number(stat.Quantile(1-tail, stat.Empirical, means, nil))}
+	return r
+}
+
+// orderInterval is the interval of the p-quantile between two of the sorted values: so
+// many of n lie below it as a binomial variable of n and p says.
+func orderInterval(v []float64, p float64) OpenInterval {
+	n, tail := len(v), (1-confidence)/2
+	below := distuv.Binomial{N: float64(n), P: p}
+	interval := OpenInterval{Number(math.NaN()), Number(math.NaN())}
+	if k := sort.Search(n, func(k int) bool { return below.CDF(float64(k)) > tail }); k > 0 {
+		interval[0] = Number(v[k-1])
+	}
+	if k := sort.Search(n, func(k int) bool { return below.CDF(float64(k)) >= 1-tail }); k < n {
+		interval[1] = Number(v[k])
+	}
+	return interval
+}
 
 // confidence of every interval here.
 const confidence = 0.95

@@ -23,7 +23,7 @@ type FrontPoint struct {
 	// RegretPct is 100 (Σ cost − Σ oracle)/Σ oracle at this preference.
 	RegretPct  Number `json:"regret_pct"`
 	Episodes   int    `json:"episodes"`
-	Violations int    `json:"violations"` // episodes with a violated margin
+	Violations int    `json:"violations"` // episodes with a violated margin or a lost state
 }
 
 // Steering is the record of `gpc steer`: the front that one map traces under a
@@ -216,7 +216,7 @@ func (p *FrontPoint) run(c *domain.Case, m domain.Controller, seed uint64, e int
 }
 
 // follow runs an episode to its end and returns the summed objectives, the
-// cost, and whether every margin was kept.
+// cost, and whether every margin was kept and no state lost.
 func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64, error)) (J []float64, cost float64, kept bool, err error) {
 	J, kept = make([]float64, spec.ObjectiveSize()), true
 	for t := 0; !ep.Done(); t++ {
@@ -232,7 +232,7 @@ func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64,
 			J[j] += v
 		}
 		cost += out.Cost
-		kept = kept && out.Margin >= -spec.MarginTolerance
+		kept = kept && !violated(out.Margin, spec) && !out.Failed
 	}
 	return J, cost, kept, nil
 }

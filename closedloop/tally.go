@@ -12,6 +12,7 @@ import (
 type tally struct {
 	spec                                     *domain.Spec
 	episodes, safe, collisionFree, failures  int
+	failed                                   int
 	decisions, violations, fallback, flagged int
 	latency                                  []float64
 	regret                                   []float64
@@ -26,6 +27,8 @@ type tally struct {
 	named                                    int       // episodes that have them
 	goals, reached, atEnd                    int
 	unsafe                                   []UnsafeEpisode
+	starts, converged, best                  int       // of a Multistart
+	gaps                                     []float64 // of its starts, by episode
 }
 
 func newTally(spec *domain.Spec) *tally {
@@ -46,6 +49,9 @@ func (a *tally) add(e *EpisodeRecord) {
 	if e.End.CollisionFree {
 		a.collisionFree++
 	}
+	if e.End.Failed {
+		a.failed++
+	}
 	a.excluded += e.End.Excluded
 	if e.End.OracleFailure != "" {
 		a.oracleFailures++
@@ -65,6 +71,7 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.lowest[i] += m
 		}
 	}
+	a.multistart(e.End.Starts)
 	low := math.Inf(1)
 	for i := range e.Lines {
 		l := &e.Lines[i]
@@ -102,6 +109,25 @@ func (a *tally) add(e *EpisodeRecord) {
 	}
 }
 
+// multistart counts the costs that the starts of an episode ended at.
+func (a *tally) multistart(costs Vector) {
+	least, worst := math.Inf(1), math.Inf(-1)
+	for _, c := range costs {
+		if a.starts++; !math.IsNaN(c) {
+			a.converged++
+			least, worst = math.Min(least, c), math.Max(worst, c)
+		}
+	}
+	for _, c := range costs {
+		if c <= least+1e-4*math.Abs(least) {
+			a.best++
+		}
+	}
+	if least <= worst {
+		a.gaps = append(a.gaps, 100*(worst-least)/math.Abs(least))
+	}
+}
+
 // regretOf is the regret of an episode in %; ok is false for one that is not safe or has
 // no oracle.
 func regretOf(e *EpisodeRecord) (regret float64, ok bool) {
@@ -131,6 +157,8 @@ func (a *tally) result(h *Header) *Result {
 		RegretPct: Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
 		MarginMin: Number(lowest), MarginMean: Number(margin), MarginSEM: Number(marginSEM),
+		Regret:    regretStatistics(slices.Clone(a.regret)),
+		Failed:    a.failed,
 		Unsafe:    a.unsafe,
 		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, Excluded: a.excluded,
 		Latency:      quantiles(append([]float64(nil), a.latency...)),
@@ -138,7 +166,10 @@ func (a *tally) result(h *Header) *Result {
 		Shares: Shares{
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
 		},
-		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+	}
+	if a.starts > 0 {
+		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), regretStatistics(slices.Clone(a.gaps))}
 	}
 	if a.goals > 0 {
 		reached, atEnd := ratio(a.reached, a.goals), ratio(a.atEnd, a.goals)

@@ -118,6 +118,7 @@ type Line struct {
 	Residual Number `json:"residual"`
 	Latency  Number `json:"latency_us"`
 	Fallback uint16 `json:"fallback"`
+	Failed   bool   `json:"failed,omitempty"` // Outcome.Failed
 	// Displacement is ‖z_{t+1} − z_t‖, Priority the method's own σ, Times its shares
 	// [localize, step, project] in µs; only of methods that have them.
 	Displacement Number `json:"displacement"`
@@ -155,10 +156,16 @@ type End struct {
 	// was where it should be after the last step; null for others.
 	Reached *bool `json:"reached,omitempty"`
 	AtEnd   *bool `json:"at_end,omitempty"`
-	// Cause says in one line why an Explained episode is not safe.
+	// Failed: a state of the episode was lost (domain.Failing).
+	Failed bool `json:"failed,omitempty"`
+	// Cause says in one line why an episode is not safe: what an Explained one says, or the
+	// first margin that was violated, or the first state that was lost.
 	Cause string `json:"cause,omitempty"`
 	// OracleFailure is why there is no oracle cost where the oracle was asked.
 	OracleFailure string `json:"oracle_failure,omitempty"`
+	// Starts are the costs that the solves of a domain.Multistart ended at, null where one
+	// did not converge.
+	Starts Vector `json:"starts,omitempty"`
 	// Excluded scenes were drawn before this one and left out; see Drawn.
 	Excluded int `json:"excluded,omitempty"`
 }

@@ -124,6 +124,12 @@ func (v *verifier) number(l *Line, field string, trace, replay float64) {
 	v.differs(l.Line, l.Episode, l.T, field, fmt.Sprint(trace), fmt.Sprint(replay))
 }
 
+func (v *verifier) flag(l *Line, field string, trace, replay bool) {
+	if trace != replay {
+		v.differs(l.Line, l.Episode, l.T, field, fmt.Sprint(trace), fmt.Sprint(replay))
+	}
+}
+
 func (v *verifier) vector(l *Line, field string, trace Vector, replay []float64) {
 	if len(trace) != len(replay) {
 		v.differs(l.Line, l.Episode, l.T, field, fmt.Sprintf("%d entries", len(trace)), fmt.Sprintf("%d entries", len(replay)))
@@ -172,6 +178,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		v.vector(l, "sigma", l.Sigma, out.Sigma)
 		v.vector(l, "J", l.J, out.J)
 		v.number(l, "margin", float64(l.Margin), out.Margin)
+		v.flag(l, "failed", l.Failed, out.Failed)
 	}
 	v.verdict(e, ep, &sum, completed && ep.Done())
 	return nil
@@ -194,7 +201,7 @@ func (v *verifier) measured(l *Line, state []float64) {
 
 // verdict compares the end line with what the replay says of the episode.
 func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, sum *score, completed bool) {
-	safe := sum.kept && completed
+	safe := sum.safe() && completed
 	if judged, ok := ep.(domain.Judged); ok && !judged.Succeeded() {
 		safe = false
 	}
@@ -203,21 +210,17 @@ func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, sum *score, comp
 	}
 	end := &Line{Line: e.EndLine, Episode: e.Episode, T: -1}
 	v.number(end, "cost", float64(e.End.Cost), sum.cost)
-	flag := func(field string, trace, replay bool) {
-		if trace != replay {
-			v.differs(e.EndLine, e.Episode, -1, field, fmt.Sprint(trace), fmt.Sprint(replay))
-		}
-	}
 	if e.End.Margins != nil {
 		v.vector(end, "margins", e.End.Margins, sum.lowest)
 	}
 	if judged, ok := ep.(domain.Judged); ok && e.End.Reached != nil {
-		flag("reached", *e.End.Reached, judged.Succeeded())
+		v.flag(end, "reached", *e.End.Reached, judged.Succeeded())
 	}
 	if a, ok := ep.(domain.Arrived); ok && e.End.AtEnd != nil {
-		flag("at_end", *e.End.AtEnd, a.Arrived())
+		v.flag(end, "at_end", *e.End.AtEnd, a.Arrived())
 	}
-	flag("safe", e.End.Safe, safe)
-	flag("collision_free", e.End.CollisionFree, sum.collisionFree)
-	flag("completed", e.End.Completed, completed)
+	v.flag(end, "failed", e.End.Failed, sum.failed)
+	v.flag(end, "safe", e.End.Safe, safe)
+	v.flag(end, "collision_free", e.End.CollisionFree, sum.collisionFree)
+	v.flag(end, "completed", e.End.Completed, completed)
 }

@@ -23,6 +23,13 @@ type Monitored interface {
 	Monitor() Monitor
 }
 
+// Multistart is implemented by a Controller that decides an episode by the best of
+// several solves: Starts are the costs that those of the present episode ended at, NaN
+// where one did not converge, nil before there are any.
+type Multistart interface {
+	Starts() []float64
+}
+
 // Loop is one closed loop of Algorithm 2 about the problem of a case's map. Its Reset
 // ignores the episode.
 type Loop interface {

@@ -52,6 +52,9 @@ type Outcome struct {
 	Cost   float64   // stage cost σᵀJ
 	Margin float64   // smallest hard margin of the step
 	Named  []float64 // every hard margin, in the order of Spec.Margins
+	// Failed: the state after the action is lost, or the episode began in one that is; see
+	// Failing.
+	Failed bool
 }
 
 // Episode is one closed-loop run. It is used by one goroutine.

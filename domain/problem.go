@@ -25,7 +25,9 @@ type Problem interface {
 	// be predicted.
 	Step(s, c, u, sNext, cNext []float64)
 
-	// Margins writes every hard margin of taking u in state s, ≥ 0 when kept.
+	// Margins writes every hard margin of taking u in state s, ≥ 0 when kept. A limit of
+	// the state belongs to the state that u leads to: then the last action answers for
+	// where the episode ends.
 	Margins(s, c, u, m []float64)
 
 	// Project moves u, in place, onto the hard constraints by a bounded number of
@@ -100,6 +102,13 @@ type Scored interface {
 // it is σ at each action.
 type Weighing interface {
 	Weigh(pref Preference, weights []float64) bool
+}
+
+// Failing is implemented by a problem with states that are lost, such as a fall, which
+// the margins of single actions need not say. An episode that passes through one, at its
+// start, after its last action or between, is not safe.
+type Failing interface {
+	Failed(s, c []float64) bool
 }
 
 // Finite is implemented by a problem whose context tells how many decisions the

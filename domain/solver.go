@@ -75,6 +75,29 @@ type VisitedSolver interface {
 	SolveVisited(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
 }
 
+// Receding is implemented by a Solver that also solves the next decisions from any state
+// of a closed loop: what a receding-horizon controller, an oracle or a rescue needs of it.
+// It needs no Prepare.
+type Receding interface {
+	// NewHorizon makes the horizon of one loop, used by one goroutine. A solve ends after at
+	// most so many iterations from one start; 0: the Solver's own bound.
+	NewHorizon(iterations int) Horizon
+}
+
+// Horizon plans the decisions of a closed loop, one after another.
+type Horizon interface {
+	// Begin makes plan, [steps·action], the only start of the next Solve; nil forgets the
+	// decisions before.
+	Begin(plan []float64)
+	// Solve minimises Σ σᵀJ over the next len(plan)/len(Action) decisions from (s, c) under
+	// a preference, with every margin kept; in the adaptive mode σ is that of each predicted
+	// state. It starts from what Begin gave, or from the decision before, one on, or where
+	// it likes. It writes plan, which is optimal and costs as much as it returns where it
+	// has converged, and otherwise finite actions as a last resort. All follows from the
+	// arguments and from what was before on this Horizon. An error is of the arguments.
+	Solve(s, c []float64, pref Preference, plan []float64) (cost float64, converged bool, err error)
+}
+
 // Optimizer is implemented by a Solver that knows the optimal action in any
 // state of an episode, such as those a closed loop visits. Prepare comes first.
 type Optimizer interface {

@@ -30,7 +30,7 @@ func small(t testing.TB, seed uint64) *Model {
 		Codes: tensor.New(6, nz),
 		Calibration: Calibration{TauGeom: 1e-3, DeltaDec: 0.1 + rng.Float64(), DeltaDecP99: 1.0 / 3,
 			ObjectiveIdeal: []float64{0, -1}, ObjectiveNadir: []float64{math.Pi, 1e-300}, LatentSpread: 2},
-		Provenance: Provenance{Command: "gpc train toy", Seed: math.MaxUint64, Version: "v0", Samples: 7, DatasetHash: "ab"},
+		Provenance: Provenance{Command: "gpc train toy", Seed: math.MaxUint64, Version: "v0", Samples: 7, DatasetHash: "ab", Rounds: []Round{{Hash: "cd", Samples: 7, Seed: 3, Scenarios: 2, Policy: "direct ef", Distilled: true, Program: "v0"}}},
 		Navigation: json.RawMessage(`{"LatentStep": 0.10, "TopK":3}`),
 	}
 	for _, n := range []struct {

@@ -111,6 +111,21 @@ type Provenance struct {
 	Version     string `json:"version"`
 	Samples     int    `json:"samples"`
 	DatasetHash string `json:"dataset_hash"`
+	// Rounds are the datasets that it was trained on together; of a map of data that
+	// were in memory, or of a program before there were rounds, none.
+	Rounds []Round `json:"rounds,omitempty"`
+}
+
+// Round is a dataset of some seed: solved, at the states that a policy visits, or
+// distilled from one.
+type Round struct {
+	Hash      string `json:"hash"`
+	Samples   int    `json:"samples"`
+	Seed      uint64 `json:"seed"`
+	Scenarios int    `json:"scenarios"`
+	Policy    string `json:"policy,omitempty"` // with the hash of its model file
+	Distilled bool   `json:"distilled,omitempty"`
+	Program   string `json:"program"` // that made it
 }
 
 // Validate checks that the four networks, the normalisations and the codes fit

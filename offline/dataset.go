@@ -186,7 +186,7 @@ type Dataset struct {
 
 // Open reads the manifests of a dataset folder: a whole one, or one complete
 // shard. It refuses an interrupted one, naming what is missing. Sample data are
-// read by LoadShards and Verify.
+// read by Load and Verify.
 func Open(dir string) (*Dataset, error) {
 	d := &Dataset{dir: dir}
 	path := filepath.Join(dir, headerName)

@@ -107,7 +107,7 @@ func load(t testing.TB, dir string) (*Dataset, *Columns) {
 	if err := d.Verify(); err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := LoadShards([]*Dataset{d})
+	c, _, _, err := Load(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -551,7 +551,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if loaded, _, err := LoadShards([]*Dataset{opened}); err == nil && loaded.Rows() != opened.Rows() {
+		if loaded, _, _, err := Load(opened); err == nil && loaded.Rows() != opened.Rows() {
 			t.Fatalf("%d rows loaded, want %d", loaded.Rows(), opened.Rows())
 		}
 	})
@@ -571,7 +571,7 @@ func BenchmarkLoad(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(d.Rows()) * d.Header.Layout.rowBytes())
 		for range b.N {
-			if _, _, err := LoadShards([]*Dataset{d}); err != nil {
+			if _, _, _, err := Load(d); err != nil {
 				b.Fatal(err)
 			}
 		}

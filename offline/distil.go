@@ -87,8 +87,12 @@ func (v *teacher) episode(scenario int, pref domain.Preference, policy domain.Co
 		} else {
 			trajectory++
 		}
-		if _, err := ep.Apply(u); err != nil {
+		out, err := ep.Apply(u)
+		if err != nil {
 			return samples, nil // the episode ends here; what was decided before it stands
+		}
+		if out.Failed {
+			return nil, domain.ErrInfeasible // what led there is not to be learnt
 		}
 	}
 	if len(samples) == 0 {

@@ -5,5 +5,6 @@
 //
 // The central type is Dataset, a folder of parts. Generate fills one, chunk of
 // scenarios by chunk of scenarios; the content depends on case, seed and
-// options alone, not on threads, shards or interruptions. Merge joins shards.
+// options alone, not on threads, shards or interruptions. Merge joins shards, Load
+// also datasets of different seeds and policies.
 package offline

@@ -19,7 +19,7 @@ func Merge(out string, dirs ...string) (*Dataset, error) {
 	if _, err := os.Stat(filepath.Join(out, headerName)); err == nil {
 		return nil, fmt.Errorf("offline: %s holds a dataset already", out)
 	}
-	shards, owner, err := OpenShards(dirs...)
+	shards, owner, err := openShards(dirs...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +54,9 @@ func Merge(out string, dirs ...string) (*Dataset, error) {
 	return Open(out)
 }
 
-// OpenShards opens shards of one provenance that hold no part twice; they need not
+// openShards opens shards of one provenance that hold no part twice; they need not
 // be all. The map says which folder holds a part.
-func OpenShards(dirs ...string) ([]*Dataset, map[int]string, error) {
-	if len(dirs) == 0 {
-		return nil, nil, errors.New("offline: no folder of a dataset")
-	}
-	owner := map[int]string{}
+func openShards(dirs ...string) ([]*Dataset, map[int]string, error) {
 	var shards []*Dataset
 	for _, dir := range dirs {
 		d, err := Open(dir)
@@ -70,42 +66,27 @@ func OpenShards(dirs ...string) ([]*Dataset, map[int]string, error) {
 		if len(shards) > 0 {
 			first := shards[0]
 			if diff := d.Header.differs(&first.Header); diff != "" {
-				return nil, nil, fmt.Errorf("offline: %s does not belong to %s: %s", dir, first.dir, diff)
+				return nil, nil, fmt.Errorf("offline: %s does not belong to %s: %s; training takes both as rounds, unmerged", dir, first.dir, diff)
 			}
-		}
-		for _, m := range d.parts {
-			if other, ok := owner[m.Chunk]; ok {
-				return nil, nil, fmt.Errorf("offline: %s (shard %s) and %s both hold part %d", dir, d.Header.Shard, other, m.Chunk)
-			}
-			owner[m.Chunk] = dir
 		}
 		shards = append(shards, d)
 	}
-	return shards, owner, nil
+	owner, err := owners(shards)
+	return shards, owner, err
 }
 
-// LoadShards reads all samples of shards of one dataset, as OpenShards gives them,
-// into columns, and returns the hash that identifies them together: that of the
-// merged dataset where they are all of it.
-func LoadShards(shards []*Dataset) (*Columns, string, error) {
-	whole := Dataset{Header: shards[0].Header, dir: shards[0].dir}
-	for _, d := range shards {
-		if whole.rows += d.rows; whole.rows > maxRows {
-			return nil, "", fmt.Errorf("offline: the shards hold more than %d samples", maxRows)
-		}
-		whole.hash.add(d.hash)
-	}
-	c := newColumns(whole.Header.Layout, whole.rows)
-	at := 0
+// owners says which folder holds a part of a dataset; a part in two is an error.
+func owners(shards []*Dataset) (map[int]string, error) {
+	owner := map[int]string{}
 	for _, d := range shards {
 		for _, m := range d.parts {
-			if err := d.decode(m, c, at); err != nil {
-				return nil, "", err
+			if other, ok := owner[m.Chunk]; ok {
+				return nil, fmt.Errorf("offline: %s (shard %s) and %s both hold part %d", d.dir, d.Header.Shard, other, m.Chunk)
 			}
-			at += m.Rows
+			owner[m.Chunk] = d.dir
 		}
 	}
-	return c, whole.Hash(), nil
+	return owner, nil
 }
 
 func copyFile(to, from string) error {

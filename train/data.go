@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -22,24 +22,27 @@ type Data struct {
 	*offline.Columns
 	// Hash names the dataset in the model's provenance; empty: its content hash.
 	Hash string
+	// Rounds are the datasets that the rows are of, recorded in the model.
+	Rounds []model.Round
 }
 
-// FromDataset loads a dataset from disk, or several shards of one (see
-// offline.OpenShards); they must be of the given problem.
-func FromDataset(spec *domain.Spec, shards ...*offline.Dataset) (Data, error) {
-	if len(shards) == 0 {
-		return Data{}, errors.New("train: no dataset")
-	}
-	for _, ds := range shards {
+// FromDataset loads a dataset from disk, several shards of one, or several rounds (see
+// offline.Load); they must be of the given problem.
+func FromDataset(spec *domain.Spec, datasets ...*offline.Dataset) (Data, error) {
+	for _, ds := range datasets {
 		if err := ds.Check(spec); err != nil {
 			return Data{}, err
 		}
 	}
-	columns, hash, err := offline.LoadShards(shards)
+	columns, rounds, hash, err := offline.Load(datasets...)
 	if err != nil {
 		return Data{}, err
 	}
-	return Data{Columns: columns, Hash: hash}, nil
+	d := Data{Columns: columns, Hash: hash}
+	for _, r := range rounds {
+		d.Rounds = append(d.Rounds, model.Round(r))
+	}
+	return d, nil
 }
 
 // selected are the rows that the problem's map is to learn, all for a problem that
@@ -58,7 +61,7 @@ func (d *Data) selected(p domain.Problem) Data {
 			rows = append(rows, i)
 		}
 	}
-	return Data{Columns: d.Columns.Select(rows), Hash: d.Hash}
+	return Data{Columns: d.Columns.Select(rows), Hash: d.Hash, Rounds: d.Rounds}
 }
 
 // column is one matrix that training reads, with its name, for messages and hashes.

@@ -473,7 +473,7 @@ func (r *run) finish() (*model.Model, error) {
 	if hash == "" {
 		hash = o.Data.contentHash(o.Problem.Spec())
 	}
-	m.Provenance = model.Provenance{Command: o.Command, Seed: o.Seed, Version: o.Version, Samples: o.Data.S.Rows, DatasetHash: hash}
+	m.Provenance = model.Provenance{Command: o.Command, Seed: o.Seed, Version: o.Version, Samples: o.Data.S.Rows, DatasetHash: hash, Rounds: o.Data.Rounds}
 	if m.Navigation, err = json.Marshal(o.Problem.Spec().Navigation); err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}

@@ -188,12 +188,6 @@ func caseOf(p domain.Problem) (domain.Case, error) {
 		return domain.Case{}, err
 	}
 	plant := closedloop.Simulated(p, axes, initial)
-	plant.Oracle = func(s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
-		best, err := solver.Minimise(s, c, n, pref, domain.WeightedSum, 1)
-		if err != nil {
-			return math.NaN(), nil, err
-		}
-		return best.Cost, best.U, nil
-	}
+	plant.Oracle = solver.Oracle
 	return domain.Case{Problem: p, Solver: solver, Plant: plant}, nil
 }

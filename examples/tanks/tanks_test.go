@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domaintest"
+	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
@@ -78,6 +80,65 @@ func run(t *testing.T, c domain.Case, into any, args ...string) {
 	}
 	if err := json.Unmarshal(out.Bytes(), into); err != nil {
 		t.Fatalf("%v: %v", args, err)
+	}
+}
+
+// A map is trained on rounds together: solved, at the states that an earlier map visits,
+// and distilled from it, each of a seed of its own; it says which.
+func TestRoundsOfAMap(t *testing.T) {
+	c, err := CaseByHand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	train := func(into any, out string, data ...string) {
+		run(t, c, into, "train", "tanks-by-hand", "--data", strings.Join(data, ","), "--out", out, "--epochs", "2", "--rollout-epochs", "1", "--latent", "3", "--hidden", "16")
+	}
+	var first, visited, distilled struct{ Samples int }
+	run(t, c, &first, "dataset", "tanks-by-hand", "--scenarios", "4", "--weights", "0", "--seed", "1", "--out", at("first"))
+	train(nil, at("first.safetensors"), at("first"))
+	round := []string{"dataset", "tanks-by-hand", "--weights", "0", "--policy", at("first.safetensors"), "--scenarios"}
+	run(t, c, &visited, append(round, "3", "--seed", "2", "--out", at("visited"))...)
+	run(t, c, &distilled, append(round, "3", "--seed", "3", "--distil", "direct", "--out", at("distilled"))...)
+	// 30 steps and up to 10 perturbed samples of each scenario; at each visited state two.
+	if visited.Samples < 3*(30+2*28) || distilled.Samples < 3*25 {
+		t.Errorf("%d samples with visited states, %d distilled", visited.Samples, distilled.Samples)
+	}
+	var trained struct {
+		Samples int
+		Rounds  []model.Round
+	}
+	train(&trained, at("all.safetensors"), at("first"), at("visited"), at("distilled"))
+	m, err := model.ReadFile(at("all.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := m.Provenance.Rounds
+	if !slices.Equal(r, trained.Rounds) || len(r) != 3 || trained.Samples != first.Samples+visited.Samples+distilled.Samples {
+		t.Fatalf("%d samples of rounds %+v, printed %+v", trained.Samples, r, trained.Rounds)
+	}
+	for i, want := range []struct {
+		seed      uint64
+		samples   int
+		policy    string
+		distilled bool
+	}{{1, first.Samples, "", false}, {2, visited.Samples, "direct ", false}, {3, distilled.Samples, "direct ", true}} {
+		if r[i].Seed != want.seed || r[i].Samples != want.samples || r[i].Distilled != want.distilled || (r[i].Policy == "") != (want.policy == "") || !strings.HasPrefix(r[i].Policy, want.policy) {
+			t.Errorf("round %d is recorded as %+v, want %+v", i, r[i], want)
+		}
+	}
+	var eval struct {
+		Regret struct {
+			N int `json:"n"`
+		}
+		Failed int
+	}
+	for _, method := range []string{"nmpc", "mpc-3", "hold"} {
+		run(t, c, &eval, "eval", "tanks-by-hand", "--method", method, "--episodes", "2", "--seed", "5")
+		if eval.Regret.N != 2 || eval.Failed != 0 {
+			t.Errorf("%s: %+v", method, eval)
+		}
 	}
 }
 

@@ -57,6 +57,10 @@ const (
 //   - Fallback is finite and inside the action box for a state that is all NaN.
 //   - Solver samples (left out under -short) are finite, of the sizes of Spec,
 //     inside the box, with margins and the first action's margins kept.
+//   - A receding horizon, if the solver has one (left out under -short), writes finite
+//     plans, and where it converges of the cost that it says, within the margins, the same
+//     again and from themselves.
+//   - The plant says of a state that it is lost where the problem does (Failing).
 //   - The plant gives the same episode for the same seed and index, and Replay of
 //     its JSON gives bitwise the same outcomes. Where the problem is Weighing, the cost
 //     under a user's preference is what Weigh makes of the objectives.
@@ -91,6 +95,9 @@ func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.Devic
 	}
 	for _, check := range domainChecks {
 		t.Run(check.name, func(t *testing.T) { report(t, check.run(c.Problem, points)) })
+	}
+	if r, ok := c.Solver.(domain.Receding); ok && !testing.Short() {
+		t.Run("horizon", func(t *testing.T) { report(t, checkHorizon(r, c.Problem, points)) })
 	}
 	if d, ok := c.Problem.(domain.Device); ok && device != nil {
 		t.Run("device", func(t *testing.T) {

@@ -77,6 +77,95 @@ func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
 	return samples, errs
 }
 
+// Constants of checkHorizon.
+const (
+	horizonSteps     = 5    // decisions at most
+	horizonTolerance = 1e-6 // of a cost against that of the plan's roll-out, relative
+	horizonMargin    = 1e-4 // how far a solver's plan may be beyond a margin, which projection takes back
+)
+
+// checkHorizon holds a receding horizon to what it says of its plans.
+func checkHorizon(solver domain.Receding, p domain.Problem, points []point) (errs []error) {
+	spec := p.Spec()
+	prefs := []domain.Preference{{Adaptive: true}, {W: simplex(newRand(domainSeed+6), spec.ObjectiveSize())}}
+	nu, found := spec.ActionSize(), 0
+	for i := 0; i < len(points) && i < 24; i += 6 {
+		at, pref := points[i], prefs[i/6%2]
+		what := fmt.Sprintf("horizon at %v, %v", at.s, at.c)
+		steps := min(horizonSteps, spec.Steps)
+		if f, ok := p.(domain.Finite); ok {
+			steps = min(steps, f.Remaining(at.c))
+		}
+		plan, again := make([]float64, steps*nu), make([]float64, steps*nu)
+		solve := func(iterations int, begin, plan []float64) (float64, bool) {
+			inputs, h := at.clone(), solver.NewHorizon(iterations)
+			h.Begin(begin)
+			for j := range plan {
+				plan[j] = math.NaN()
+			}
+			cost, converged, err := h.Solve(inputs.s, inputs.c, pref, plan)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", what, err))
+			}
+			if !slices.Equal(inputs.s, at.s) || !slices.Equal(inputs.c, at.c) {
+				errs = append(errs, fmt.Errorf("%s: it changes its inputs", what))
+			}
+			if !tensor.Finite(plan) {
+				errs = append(errs, fmt.Errorf("%s: plan %v (converged %t)", what, plan, converged))
+			}
+			return cost, converged
+		}
+		solve(1, nil, plan)
+		cost, converged := solve(0, nil, plan)
+		if !converged {
+			continue
+		}
+		found++
+		if second, _ := solve(0, nil, again); second != cost || !slices.Equal(again, plan) {
+			errs = append(errs, fmt.Errorf("%s: solved again it costs %v, first %v", what, second, cost))
+		}
+		if warm, ok := solve(0, plan, again); !ok || !(math.Abs(warm-cost) <= 1e-4*(1+math.Abs(cost))) {
+			errs = append(errs, fmt.Errorf("%s: from its own plan it costs %v (converged %t), first %v", what, warm, ok, cost))
+		}
+		total, low := along(p, at, pref, plan)
+		if !(math.Abs(total-cost) <= horizonTolerance*(1+math.Abs(total))) || !(low >= -horizonMargin) {
+			errs = append(errs, fmt.Errorf("%s: its plan is said to cost %v and costs %v, smallest margin %v", what, cost, total, low))
+		}
+	}
+	if found == 0 {
+		errs = append(errs, errors.New("its receding horizon converges at no state"))
+	}
+	return errs
+}
+
+// along is the cost of a plan Σ σᵀJ by the known dynamics, and its smallest margin.
+func along(p domain.Problem, at point, pref domain.Preference, plan []float64) (cost, low float64) {
+	spec := p.Spec()
+	nu, m := spec.ActionSize(), spec.ObjectiveSize()
+	s, c := slices.Clone(at.s), slices.Clone(at.c)
+	nextS, nextC := make([]float64, len(s)), make([]float64, len(c))
+	sigma, delta, J, margins := make([]float64, m), make([]float64, m), make([]float64, m), make([]float64, len(spec.Margins))
+	low = math.Inf(1)
+	for ; len(plan) > 0; plan = plan[nu:] {
+		u := plan[:nu]
+		if copy(sigma, pref.W); pref.Adaptive {
+			p.Indicators(s, u, c, delta)
+			spec.Semantic.Priority(delta, sigma)
+		}
+		p.Objectives(s, u, c, J)
+		for i, w := range sigma {
+			cost += w * J[i]
+		}
+		p.Margins(s, c, u, margins)
+		for _, v := range margins {
+			low = math.Min(low, v)
+		}
+		p.Step(s, c, u, nextS, nextC)
+		s, nextS, c, nextC = nextS, s, nextC, c
+	}
+	return cost, low
+}
+
 // trajectory is what an episode shows of itself under a fixed action sequence.
 func trajectory(p domain.Problem, e domain.Episode) (values []float64, err error) {
 	spec := p.Spec()
@@ -96,6 +185,12 @@ func trajectory(p domain.Problem, e domain.Episode) (values []float64, err error
 		}
 		if len(out.Named) > 0 && out.Margin != slices.Min(out.Named) {
 			return nil, fmt.Errorf("step %d: smallest margin %v, named margins %v", step, out.Margin, out.Named)
+		}
+		if f, ok := p.(domain.Failing); ok && !e.Done() {
+			e.Observe(s, c)
+			if f.Failed(s, c) && !out.Failed {
+				return nil, fmt.Errorf("step %d: the state %v, %v is lost, the plant does not say so", step, s, c)
+			}
 		}
 		values = slices.Concat(values, s, c, state, out.S, out.J, out.Sigma, out.Named, []float64{out.Cost})
 	}

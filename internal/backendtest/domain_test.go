@@ -262,6 +262,57 @@ func TestPlantAndSolverChecksFindMistakes(t *testing.T) {
 	}
 }
 
+// still is a receding horizon about Toy that plans zeros, with one thing gone wrong.
+type still struct {
+	p     *Toy
+	wrong func(plan []float64, begun bool) (converged bool)
+	begun bool
+}
+
+func (h still) NewHorizon(int) domain.Horizon { return &h }
+
+func (h *still) Begin(plan []float64) { h.begun = plan != nil }
+
+func (h *still) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
+	clear(plan)
+	cost, _ := along(h.p, point{s, c, nil}, pref, plan)
+	return cost, h.wrong(plan, h.begun), nil
+}
+
+func TestHorizonCheckFindsMistakes(t *testing.T) {
+	toy := NewToy(4, 3, 2, 2)
+	points := must.Get(domainStates(domain.Case{Problem: toy}, nil))(t)
+	calls := 0.0
+	for name, f := range map[string]struct {
+		wrong func(plan []float64, begun bool) bool
+		found bool
+	}{
+		"nothing":                    {func([]float64, bool) bool { return true }, false},
+		"no solution anywhere":       {func([]float64, bool) bool { return false }, true},
+		"a plan that is not finite":  {func(plan []float64, _ bool) bool { plan[0] = math.NaN(); return true }, true},
+		"another plan than it costs": {func(plan []float64, _ bool) bool { plan[0] = 0.3; return true }, true},
+		"another plan at each call":  {func(plan []float64, _ bool) bool { calls += 1e-9; plan[0] = calls; return true }, true},
+		"no way from its own plan":   {func(_ []float64, begun bool) bool { return !begun }, true},
+	} {
+		if errs := checkHorizon(still{p: toy, wrong: f.wrong}, toy, points); (len(errs) > 0) != f.found {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+}
+
+// mortal is Toy with a lost state, of which its plant says nothing.
+type mortal struct{ *Toy }
+
+func (mortal) Failed(s, _ []float64) bool { return s[0] < 100 }
+
+func TestPlantCheckFindsALostStateThatIsNotSaid(t *testing.T) {
+	c := toyCase()
+	c.Problem = mortal{c.Problem.(*Toy)}
+	if len(checkPlant(c)) == 0 {
+		t.Error("a plant that does not say that its state is lost passes")
+	}
+}
+
 func TestPlanScoreCheckFindsMistakes(t *testing.T) {
 	sound := broken{Toy: NewToy(4, 3, 2, 3)}
 	points := must.Get(domainStates(domain.Case{Problem: sound}, nil))(t)

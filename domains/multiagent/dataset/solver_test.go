@@ -191,18 +191,22 @@ func TestDatasetDoesNotDependOnShards(t *testing.T) {
 	if want.Rows() == 0 || merged.Hash() != want.Hash() {
 		t.Errorf("the shards hold %d rows with hash %s, the whole %d with %s", merged.Rows(), merged.Hash(), want.Rows(), want.Hash())
 	}
-	shards, _, err := offline.OpenShards(dirs...)
-	if err != nil {
-		t.Fatal(err)
+	var shards []*offline.Dataset
+	for _, dir := range dirs {
+		d, err := offline.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards = append(shards, d)
 	}
-	together, hash, err := offline.LoadShards(shards)
+	together, _, hash, err := offline.Load(shards...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if together.Rows() != want.Rows() || hash != want.Hash() {
 		t.Errorf("loaded together the shards hold %d rows with hash %s, the whole %d with %s", together.Rows(), hash, want.Rows(), want.Hash())
 	}
-	if _, _, err := offline.OpenShards(dirs[0], dirs[0]); err == nil {
+	if _, _, _, err := offline.Load(shards[0], shards[0]); err == nil {
 		t.Error("one shard given twice was accepted")
 	}
 }

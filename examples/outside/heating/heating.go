@@ -161,5 +161,7 @@ func Case() (domain.Case, error) {
 	if err != nil {
 		return domain.Case{}, err
 	}
-	return domain.Case{Problem: room, Solver: solver, Plant: closedloop.Simulated(room, axes, initial)}, nil
+	plant := closedloop.Simulated(room, axes, initial)
+	plant.Oracle = solver.Oracle
+	return domain.Case{Problem: room, Solver: solver, Plant: plant}, nil
 }

@@ -1,0 +1,128 @@
+package closedloop_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+)
+
+// brittle is the cart whose state is lost where at says so, and whose margins are those
+// that limits gives, if it does.
+type brittle struct {
+	*testdomain.Cart
+	at     func(s []float64) bool
+	limits func(s, u, m []float64)
+}
+
+func (b brittle) Failed(s, _ []float64) bool { return b.at(s) }
+
+func (b brittle) Margins(s, c, u, m []float64) {
+	if b.Cart.Margins(s, c, u, m); b.limits != nil {
+		b.limits(s, u, m)
+	}
+}
+
+// brittleCase starts at rest at the origin.
+func brittleCase(at func(s []float64) bool, limits func(s, u, m []float64)) *domain.Case {
+	b := brittle{testdomain.NewCart(steps), at, limits}
+	start := func(_, s, c []float64) { clear(s); clear(c) }
+	return &domain.Case{Problem: b, Plant: closedloop.Simulated(b, []domain.Variable{{Name: "q0", Lo: 0, Hi: 1}}, start)}
+}
+
+func never([]float64) bool { return false }
+
+// push accelerates in the decisions of one episode that are named.
+func push(when ...int) func() (domain.Controller, error) {
+	return controller(func(t int, _ []float64) (float64, bool, error) {
+		for _, k := range when {
+			if t == k {
+				return 0.5, true, nil
+			}
+		}
+		return 0, true, nil
+	})
+}
+
+// An episode through a lost state is not safe, be it the start, one on the way that is
+// left again, or that after the last action, and its trace says so and verifies.
+func TestALostStateIsNotSafe(t *testing.T) {
+	moving := func(s []float64) bool { return s[1] > 0.01 }
+	for name, f := range map[string]struct {
+		at     func(s []float64) bool
+		method func() (domain.Controller, error)
+		lines  int // with "failed"
+		cause  string
+	}{
+		"nowhere":   {never, push(0), 0, ""},
+		"the start": {func(s []float64) bool { return s[0] == 0 && s[1] == 0 }, push(0), 1, "decision 0: the state is lost"},
+		"on the way": {moving, controller(func(t int, _ []float64) (float64, bool, error) {
+			return []float64{0, 0, 0.5, -0.5, 0, 0, 0, 0, 0, 0, 0, 0}[t], true, nil
+		}), 1, "decision 2: the state is lost"},
+		"after all":    {moving, push(steps - 1), 1, "decision 11: the state is lost"},
+		"all the time": {moving, push(0), steps, "decision 0: the state is lost"},
+	} {
+		c, o := brittleCase(f.at, nil), options(t.TempDir())
+		o.Episodes = 2
+		r := evaluate(t, c, f.method, o)
+		want := 0
+		if f.lines > 0 {
+			want = 2
+		}
+		if r.Failed != want || float64(r.Safe) != 1-float64(want)/2 || r.Violations != 0 || r.CI95.Failed != closedloop.ClopperPearson(want, 2) {
+			t.Errorf("%s: %d failed, safe %v, interval %v", name, r.Failed, r.Safe, r.CI95.Failed)
+		}
+		if want > 0 && (len(r.Unsafe) != 2 || r.Unsafe[0].Cause != f.cause) {
+			t.Errorf("%s: unsafe %+v, want %q", name, r.Unsafe, f.cause)
+		}
+		trace := must.Get(os.ReadFile(o.TracePath))(t)
+		if n := strings.Count(string(trace), `"failed":true`); n != 2*f.lines+want {
+			t.Errorf("%s: the trace has %d failed, want %d", name, n, 2*f.lines+want)
+		}
+		if v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t); !v.OK || v.Safe != 2-want {
+			t.Errorf("%s: verification %+v", name, v)
+		}
+		if f.lines == 0 {
+			continue
+		}
+		for at, forged := range [][]byte{
+			bytes.Replace(trace, []byte(`"failed":true,`), nil, 1),
+			bytes.Replace(trace, []byte(`"safe":false`), []byte(`"safe":true`), 1),
+		} {
+			if v, err := closedloop.VerifyReader(bytes.NewReader(forged), lookup(c)); err != nil || v.OK {
+				t.Errorf("%s: forgery %d was not found: %v", name, at, err)
+			}
+		}
+	}
+}
+
+// A limit written of the state that an action is taken in holds of the state after the
+// last action too; one that an action there may keep or break does not.
+func TestTheLastActionAnswersForWhereItLeads(t *testing.T) {
+	slow := func(s, _, m []float64) { m[0] = 0.01 - s[1] }
+	brake := func(s, u, m []float64) { m[0] = 0.01 - s[1] - u[0] }
+	for name, f := range map[string]struct {
+		limits func(s, u, m []float64)
+		push   int
+		safe   closedloop.Number
+	}{
+		"before the last":             {slow, steps - 2, 0},
+		"the last":                    {slow, steps - 1, 0},
+		"an action could still brake": {brake, -1, 1},
+		"no action":                   {slow, -1, 1},
+	} {
+		c, o := brittleCase(never, f.limits), options(t.TempDir())
+		r := evaluate(t, c, push(f.push), o)
+		if r.Safe != f.safe {
+			t.Errorf("%s: safe %v, want %v (%+v)", name, r.Safe, f.safe, r.Unsafe)
+		}
+		if v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t); !v.OK {
+			t.Errorf("%s: %+v", name, v.Mismatches)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package closedloop
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Rows are the methods that every case has whose Solver is a domain.Receding: what a map
+// is compared with. All but the oracle see only what Decide is given. Their actions are
+// projected, since a solver keeps margins to its own tolerance.
+func Rows(c *domain.Case) []domain.Method {
+	solver, ok := c.Solver.(domain.Receding)
+	if !ok || c.Learned != nil {
+		return nil
+	}
+	p := c.Problem
+	rows := []domain.Method{
+		{Name: "oracle", About: fmt.Sprintf("the best of %d solves of the whole episode from its true start, which differ in where they begin", oracleStarts), Group: domain.GroupExact,
+			New: func(domain.Means) (domain.Controller, error) {
+				return &oracle{problem: p, horizon: solver.NewHorizon(0)}, nil
+			}},
+		{Name: "hold", About: "the last action again, at first the fallback, projected", Group: domain.GroupBaseline, Brief: true,
+			New: func(domain.Means) (domain.Controller, error) { return &hold{problem: p}, nil }},
+		{Name: "online", About: "the optimum of the next decision alone, σ held at the present state", Group: domain.GroupBaseline, Brief: true,
+			New: newReceding(p, solver, 1, true)},
+	}
+	for _, n := range []int{5, 10, 20} {
+		if n < p.Spec().Steps {
+			rows = append(rows, mpc(p, solver, n))
+		}
+	}
+	return append(rows, domain.Method{Name: "nmpc", About: "the optimum of all remaining decisions, from the plan before, shifted", Group: domain.GroupBaseline, Brief: true,
+		New: newReceding(p, solver, p.Spec().Steps, false)})
+}
+
+// Row is the one of Rows with that name, or mpc-N for any N from 1 to the decisions of an
+// episode.
+func Row(c *domain.Case, name string) (domain.Method, bool) {
+	for _, m := range Rows(c) {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	solver, ok := c.Solver.(domain.Receding)
+	number, mpcs := strings.CutPrefix(name, "mpc-")
+	n, err := strconv.Atoi(number)
+	if !ok || c.Learned != nil || !mpcs || err != nil || n < 1 || n > c.Problem.Spec().Steps || number != strconv.Itoa(n) {
+		return domain.Method{}, false
+	}
+	return mpc(c.Problem, solver, n), true
+}
+
+func mpc(p domain.Problem, solver domain.Receding, n int) domain.Method {
+	return domain.Method{Name: fmt.Sprintf("mpc-%d", n), About: fmt.Sprintf("%d decisions of look-ahead, from the plan before, shifted; mpc-N for any N", n), Group: domain.GroupBaseline,
+		New: newReceding(p, solver, n, false)}
+}
+
+// hold repeats the last action.
+type hold struct {
+	problem domain.Problem
+	last    []float64
+}
+
+func (h *hold) Reset(domain.Episode) error {
+	h.last = nil
+	return nil
+}
+
+func (h *hold) Decide(s, c []float64, _ domain.Preference, u []float64) (bool, error) {
+	if h.last == nil {
+		h.problem.Fallback(s, c, u)
+	} else {
+		copy(u, h.last)
+	}
+	kept := h.problem.Project(s, c, u)
+	h.last = append(h.last[:0], u...)
+	return kept, nil
+}
+
+// receding solves the next decisions and applies the first action.
+type receding struct {
+	problem      domain.Problem
+	horizon      domain.Horizon
+	steps        int  // look-ahead at most
+	held         bool // σ is that of the present state along the look-ahead
+	t            int
+	plan, last   []float64 // last: executed action
+	delta, sigma []float64
+}
+
+func newReceding(p domain.Problem, solver domain.Receding, steps int, held bool) func(domain.Means) (domain.Controller, error) {
+	return func(domain.Means) (domain.Controller, error) {
+		spec := p.Spec()
+		m := spec.ObjectiveSize()
+		return &receding{
+			problem: p, horizon: solver.NewHorizon(0), steps: steps, held: held,
+			plan: make([]float64, steps*spec.ActionSize()), last: make([]float64, spec.ActionSize()), delta: make([]float64, m), sigma: make([]float64, m),
+		}, nil
+	}
+}
+
+func (r *receding) Reset(domain.Episode) error {
+	r.t = 0
+	r.horizon.Begin(nil)
+	return nil
+}
+
+func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	if r.t == 0 {
+		r.problem.Fallback(s, c, r.last)
+	}
+	if r.held && pref.Adaptive {
+		r.problem.Indicators(s, r.last, c, r.delta)
+		r.problem.Spec().Semantic.Priority(r.delta, r.sigma)
+		pref = domain.Preference{W: r.sigma}
+	}
+	plan := r.plan[:len(u)*min(r.steps, remaining(r.problem, c, r.t))]
+	_, solved, err := r.horizon.Solve(s, c, pref, plan)
+	if err != nil {
+		return false, err
+	}
+	copy(u, plan)
+	r.problem.Project(s, c, u)
+	copy(r.last, u)
+	r.t++
+	return solved, nil
+}
+
+// remaining is how many decisions the episode still has at decision t, this one included.
+func remaining(p domain.Problem, c []float64, t int) int {
+	if f, ok := p.(domain.Finite); ok {
+		return f.Remaining(c)
+	}
+	return max(1, p.Spec().Steps-t)
+}
+
+// oracleStarts of an oracle: the solver's own, the plant's reference, and plans at random.
+const oracleStarts = 8
+
+// oracle executes the best plan that it finds from the episode's true start.
+type oracle struct {
+	problem domain.Problem
+	horizon domain.Horizon
+	ep      domain.Episode
+	plan    []float64
+	costs   []float64
+	t       int
+}
+
+var _ domain.Multistart = (*oracle)(nil)
+
+func (o *oracle) Reset(ep domain.Episode) error {
+	if o.ep, o.plan, o.costs, o.t = ep, nil, nil, 0; ep == nil {
+		return errors.New("an oracle needs an episode to know")
+	}
+	return nil
+}
+
+func (o *oracle) Starts() []float64 { return o.costs }
+
+func (o *oracle) Decide(_, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	if o.t == 0 {
+		if err := o.solve(c, pref); err != nil {
+			return false, err
+		}
+	}
+	if o.t == o.ep.Steps() {
+		return false, fmt.Errorf("the oracle's plan has %d steps, another was asked for", o.t)
+	}
+	copy(u, o.plan[o.t*len(u):])
+	o.t++
+	return true, nil
+}
+
+// solve finds the plan from the true state and the context of the first decision, and
+// projects it along its roll-out.
+func (o *oracle) solve(c []float64, pref domain.Preference) error {
+	spec := o.problem.Spec()
+	nu, steps, best := spec.ActionSize(), o.ep.Steps(), math.Inf(1)
+	s := make([]float64, spec.MeasuredSize())
+	o.ep.State(s)
+	_, reference, _ := o.ep.Oracle() // one of the starts, where there is one
+	plan := make([]float64, steps*nu)
+	for k := range oracleStarts {
+		start := plan
+		switch {
+		case k == 0:
+			start = nil
+		case k == 1 && len(reference) == steps:
+			for t, u := range reference {
+				copy(plan[t*nu:], u)
+			}
+		default:
+			wave(rand.New(rand.NewPCG(uint64(k), oracleStarts)), spec.Action, plan)
+		}
+		o.horizon.Begin(start)
+		cost, converged, err := o.horizon.Solve(s, c, pref, plan)
+		if err != nil {
+			return err
+		}
+		if !converged {
+			cost = math.NaN()
+		}
+		if o.costs = append(o.costs, cost); cost < best {
+			best, o.plan = cost, append(o.plan[:0], plan...)
+		}
+	}
+	if o.plan == nil {
+		return fmt.Errorf("none of %d starts of the oracle converged", oracleStarts)
+	}
+	now, nextS, nextC := append([]float64(nil), c...), make([]float64, len(s)), make([]float64, len(c))
+	for t := range steps {
+		u := o.plan[t*nu : (t+1)*nu]
+		o.problem.Project(s, now, u)
+		o.problem.Step(s, now, u, nextS, nextC)
+		s, nextS, now, nextC = nextS, s, nextC, now
+	}
+	return nil
+}
+
+// wave writes a plan at random: a constant and two slow waves for each action.
+func wave(rng *rand.Rand, actions []domain.Variable, plan []float64) {
+	nu := len(actions)
+	for j, a := range actions {
+		mid, half := 0.0, 1.0
+		if a.Bounded() {
+			mid, half = (a.Lo+a.Hi)/2, 0.9*(a.Hi-a.Lo)/2
+		}
+		level, first, second, phase := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64(), 2*math.Pi*rng.Float64()
+		for at := j; at < len(plan); at += nu {
+			w := math.Pi * float64(at) / float64(len(plan))
+			plan[at] = mid + half*math.Max(-1, math.Min(1, level+first*math.Sin(w+phase)+second*math.Sin(2*w+phase)))
+		}
+	}
+}

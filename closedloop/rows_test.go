@@ -1,0 +1,237 @@
+package closedloop_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/offline/shooting"
+)
+
+var rowAxes = []domain.Variable{{Name: "q0", Lo: -1.5, Hi: 1.5}, {Name: "v0", Lo: -0.5, Hi: 0.5}}
+
+func rowStart(p, s, c []float64) { s[0], s[1], c[0] = p[0], p[1], 0 }
+
+// rowCase is a problem with the generic solver, plant and oracle.
+func rowCase(t *testing.T, p domain.Problem, opt shooting.Options) *domain.Case {
+	t.Helper()
+	solver := must.Get(shooting.New(p, rowAxes, rowStart, opt))(t)
+	plant := closedloop.Simulated(p, rowAxes, rowStart)
+	plant.Oracle = solver.Oracle
+	return &domain.Case{Problem: p, Solver: solver, Plant: plant}
+}
+
+// rowOptions are three episodes under fixed weights.
+func rowOptions() closedloop.Options {
+	o := options("")
+	o.Episodes, o.Preference = 3, domain.Preference{W: []float64{0.8, 0.2}}
+	return o
+}
+
+// row evaluates one of the generic methods by its name.
+func row(t *testing.T, c *domain.Case, name string, o closedloop.Options) *closedloop.Result {
+	t.Helper()
+	m, ok := closedloop.Row(c, name)
+	if !ok {
+		t.Fatalf("there is no method %q", name)
+	}
+	return evaluate(t, c, func() (domain.Controller, error) { return m.New(domain.Means{}) }, o)
+}
+
+func names(methods []domain.Method) (all []string) {
+	for _, m := range methods {
+		all = append(all, m.Name)
+	}
+	return all
+}
+
+func TestRowsOfACase(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
+	if got, want := names(closedloop.Rows(c)), []string{"oracle", "hold", "online", "mpc-5", "mpc-10", "nmpc"}; !slices.Equal(got, want) {
+		t.Errorf("rows %v, want %v", got, want)
+	}
+	for name, there := range map[string]bool{"mpc-1": true, "mpc-7": true, "mpc-12": true, "mpc-13": false, "mpc-0": false, "mpc-07": false, "mpc-": false, "mpc": false, "nmpc": true, "direct": false} {
+		if m, ok := closedloop.Row(c, name); ok != there || ok && m.Name != name {
+			t.Errorf("%q: %t, named %q", name, ok, m.Name)
+		}
+	}
+	for what, without := range map[string]domain.Case{
+		"no solver":                 {Problem: c.Problem, Plant: c.Plant},
+		"a map of another problem":  {Problem: c.Problem, Learned: c.Problem, Solver: c.Solver, Plant: c.Plant},
+		"a solver that cannot look": {Problem: c.Problem, Solver: struct{ domain.Solver }{c.Solver}, Plant: c.Plant},
+	} {
+		if _, ok := closedloop.Row(&without, "mpc-3"); ok || len(closedloop.Rows(&without)) > 0 {
+			t.Errorf("%s: it has rows", what)
+		}
+	}
+}
+
+// The longer the look-ahead, the nearer to the optimum, up to it; every row keeps the
+// margins.
+func TestRowsAreInTheOrderOfTheirLookAhead(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{Tolerance: 1e-8})
+	last := math.Inf(1)
+	for _, name := range []string{"hold", "online", "mpc-2", "mpc-5", "nmpc"} {
+		r := row(t, c, name, rowOptions())
+		if r.Safe != 1 || r.Failures != 0 || name != "hold" && r.Fallback != 0 || r.RegretN != 3 {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if !(float64(r.RegretPct) < last) {
+			t.Errorf("%s: regret %v %%, that of less look-ahead %v", name, r.RegretPct, last)
+		}
+		last = float64(r.RegretPct)
+	}
+	if !(math.Abs(last) < 1e-3) {
+		t.Errorf("regret of the whole remaining horizon is %v %%", last)
+	}
+	whole, mpc := row(t, c, "nmpc", rowOptions()), row(t, c, "mpc-12", rowOptions())
+	if whole.CostMean != mpc.CostMean {
+		t.Errorf("all %d decisions cost %v by nmpc and %v by mpc-%d", steps, whole.CostMean, mpc.CostMean, steps)
+	}
+	// In the adaptive mode too the plan along σ of what is predicted is what the plant counts.
+	adaptive := rowOptions()
+	adaptive.Preference = domain.Preference{Adaptive: true}
+	smooth := rowCase(t, mild{testdomain.NewCart(steps)}, shooting.Options{Tolerance: 1e-7})
+	if r := row(t, smooth, "nmpc", adaptive); !(math.Abs(float64(r.RegretPct)) < 1e-2) || !(row(t, smooth, "online", adaptive).RegretPct > 1) {
+		t.Errorf("adaptive: regret %v %% and %v %%", r.RegretPct, row(t, smooth, "online", adaptive).RegretPct)
+	}
+}
+
+// mild is the cart with an urgency that has derivatives.
+type mild struct{ *testdomain.Cart }
+
+func (mild) Indicators(s, _, _, delta []float64) { delta[0], delta[1] = s[0]*s[0]/(s[0]*s[0]+1), 0.2 }
+
+// basins is the cart that is pulled to q = −1 or, less, to +1.
+type basins struct{ *testdomain.Cart }
+
+func (basins) Objectives(s, u, _, J []float64) {
+	w := s[0]*s[0] - 1
+	J[0], J[1] = w*w+0.3*s[0]+1, 0.01*u[0]*u[0]+0.05*s[1]*s[1]
+}
+
+func (basins) Gradient(s, u, _, sigma, gs, gu []float64) {
+	gs[0], gs[1] = sigma[0]*(4*s[0]*(s[0]*s[0]-1)+0.3), sigma[1]*0.1*s[1]
+	gu[0] = sigma[1] * 0.02 * u[0]
+}
+
+func (basins) Fallback(_, _, u []float64) { u[0] = 0.1 } // the solver's own start is towards the worse
+
+// Where one solve ends in the worse of two basins, the oracle finds the better and says
+// how far its starts lie apart.
+func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
+	p := basins{testdomain.NewCart(40)}
+	c := rowCase(t, p, shooting.Options{})
+	c.Plant.(*closedloop.Simulation).Initial = func(_, s, cx []float64) { clear(s); clear(cx); s[0] = 0.1 }
+	o := rowOptions()
+	o.Episodes, o.TracePath = 1, t.TempDir()+"/t.jsonl"
+	r := row(t, c, "oracle", o)
+	if r.Safe != 1 || !(r.RegretPct < -5) {
+		t.Errorf("safe %v, regret %v %% against a single solve in the worse basin", r.Safe, r.RegretPct)
+	}
+	m := r.Starts
+	if m == nil || m.Solves != 8 || !(m.Converged > 0.5) || !(m.Best > 0 && m.Best < 1) || !(m.GapPct.Max > 5) || m.GapPct.N != 1 {
+		t.Fatalf("starts %+v", m)
+	}
+	joined := must.Get(closedloop.Join(p.Spec(), []string{o.TracePath}))(t)
+	if joined.Starts == nil || joined.Starts.GapPct.Max != m.GapPct.Max {
+		t.Errorf("from the trace: %+v, want %+v", joined.Starts, m)
+	}
+	if v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t); !v.OK {
+		t.Errorf("%+v", v.Mismatches)
+	}
+	if r := row(t, c, "nmpc", o); r.Starts != nil {
+		t.Errorf("nmpc has starts: %+v", r.Starts)
+	}
+}
+
+// lost is a receding horizon that does not converge where fails says, or whose solver
+// breaks. Its plan is the number of the call.
+type lost struct {
+	fails         func(calls int) bool
+	broke         error
+	calls, begins int
+	sizes         []int
+}
+
+// lostSolver gives it out.
+type lostSolver struct {
+	domain.Solver
+	h *lost
+}
+
+func (s lostSolver) NewHorizon(int) domain.Horizon { return s.h }
+
+func (h *lost) Begin([]float64) { h.begins++ }
+
+func (h *lost) Solve(_, _ []float64, _ domain.Preference, plan []float64) (float64, bool, error) {
+	h.calls++
+	h.sizes = append(h.sizes, len(plan))
+	for i := range plan {
+		plan[i] = 0.01 * float64(h.calls)
+	}
+	return 0, h.broke == nil && !h.fails(h.calls), h.broke
+}
+
+// A decision whose solve does not converge executes what it was left with, and says so;
+// the look-ahead ends with the episode, which starts from nothing.
+func TestRecedingGoesOnWithoutASolve(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
+	for name, f := range map[string]struct {
+		fails    func(calls int) bool
+		fallback int
+	}{
+		"always": {func(int) bool { return true }, 2 * steps},
+		"never":  {func(int) bool { return false }, 0},
+		"once":   {func(calls int) bool { return calls == 5 }, 1},
+	} {
+		h := &lost{fails: f.fails}
+		of := domain.Case{Problem: c.Problem, Solver: lostSolver{c.Solver, h}, Plant: c.Plant}
+		o := rowOptions()
+		var executed []float64
+		o.Episodes, o.Visit = 2, func(e *closedloop.EpisodeRecord) {
+			for _, l := range e.Lines {
+				executed = append(executed, l.U[0])
+			}
+		}
+		r := row(t, &of, "mpc-4", o)
+		if r.Fallback != f.fallback || h.calls != 2*steps || h.begins != 2 {
+			t.Errorf("%s: %d fallbacks, %d solves, begun %d times; want %d, %d, 2", name, r.Fallback, h.calls, h.begins, f.fallback, 2*steps)
+		}
+		for i, u := range executed {
+			if left := steps - i%steps; math.Abs(u-0.01*float64(i+1)) > 1e-12 || h.sizes[i] != min(4, left) {
+				t.Errorf("%s: decision %d executes %v and looks %d ahead, %d are left", name, i, u, h.sizes[i], left)
+			}
+		}
+	}
+	of := domain.Case{Problem: c.Problem, Solver: lostSolver{c.Solver, &lost{broke: errors.New("wrong sizes")}}, Plant: c.Plant}
+	for _, name := range []string{"nmpc", "oracle"} {
+		r := row(t, &of, name, rowOptions())
+		if r.Failures != 3 || !strings.Contains(r.Unsafe[0].Cause, "wrong sizes") {
+			t.Errorf("%s with a broken solver: %+v", name, r)
+		}
+	}
+	none := domain.Case{Problem: c.Problem, Solver: lostSolver{c.Solver, &lost{fails: func(int) bool { return true }}}, Plant: c.Plant}
+	if r := row(t, &none, "oracle", rowOptions()); r.Failures != 3 || r.Starts == nil || r.Starts.Converged != 0 {
+		t.Errorf("an oracle whose starts all fail: %+v", r)
+	}
+}
+
+func TestHoldRepeatsItsAction(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
+	o := rowOptions()
+	o.Visit = func(e *closedloop.EpisodeRecord) {
+		for _, l := range e.Lines {
+			if l.U[0] != -1 { // the fallback
+				t.Errorf("episode %d, decision %d: %v", e.Episode, l.T, l.U)
+			}
+		}
+	}
+	row(t, c, "hold", o)
+}
