@@ -1,7 +1,9 @@
 package batchnav
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -13,8 +15,7 @@ import (
 )
 
 // SearchOptions make each decision the best of many roll-outs of the policy. A
-// candidate acts at step h by D_u(E_x(x_h) + o_h), its offsets o_h linear between
-// knots over the look-ahead. Rounds of the cross-entropy method (package crossentropy)
+// candidate acts at step h by D_u(E_x(x_h) + o_h). Rounds of the cross-entropy method (package crossentropy)
 // improve the offsets under the true dynamics, and the best, one step on, are candidates
 // of the next decision. Plans must be of one action. The zero value is no search.
 type SearchOptions struct {
@@ -24,7 +25,13 @@ type SearchOptions struct {
 	LookAhead int
 	NoMemory  bool // nothing is kept from one decision to the next
 	Actions   bool // offsets are added to decoded actions instead of latents
-	Polish    int  // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
+	// Flow makes z_0 the latent that Algorithm 2 ends at, localized, moved and retracted,
+	// in place of E_x's; later ones are E_x's as ever.
+	Flow bool
+	// Geometry draws offsets of latents so that a step changes the decoded action alike in
+	// every direction: under the pullback metric of D_u at E_x.
+	Geometry bool
+	Polish   int // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
 	// Within ends a decision's rounds where another, as long as the last, would take it
 	// beyond that; 0: never. The result then depends on the machine.
 	Within time.Duration
@@ -38,7 +45,7 @@ const (
 )
 
 // search is the workspace of the loops of one batch. Offsets of a candidate are
-// [knots·width], width that of a latent or an action.
+// [steps·width], width that of a latent or an action.
 type search struct {
 	*rollouts
 	opt                     SearchOptions
@@ -46,10 +53,12 @@ type search struct {
 	threads, round          int // round: candidates of one
 	sampler                 *crossentropy.Sampler
 	device                  backend.Rollouts // scores whole rounds where the backend can; nil: it cannot
+	steps                   int              // most that it rolls out
 	present                 []float32        // context
 	first                   tensor.Matrix
 	cost, margin, projected []float64
-	polish                  *polish // nil: none
+	polish                  *polish   // nil: none
+	geometry                *geometry // nil: that of the coordinates
 }
 
 // memory is what one loop keeps from decision to decision.
@@ -64,6 +73,9 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	o := opt.Search
 	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.Within < 0 {
 		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d and none negative", o.Candidates, o.LookAhead, o.Within, MaxCandidates)
+	}
+	if o.Geometry && o.Actions {
+		return nil, errors.New("batchnav: a search by offsets of actions has no geometry of latents")
 	}
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
@@ -91,10 +103,16 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	r.bendActions = o.Actions
 	r.grow(round, r.threads)
 	var err error
+	if o.Geometry {
+		if r.geometry, err = newGeometry(l); err != nil {
+			return nil, err
+		}
+	}
 	if o.Polish != 0 {
 		r.polish, err = newPolish(r)
 	} else { // a polish wants what every roll-out executes, which a backend does not give
-		r.device, err = deviceRollouts(l, round, o.Actions)
+		r.steps = cmp.Or(o.LookAhead, max(1, l.spec.Steps))
+		r.device, err = deviceRollouts(l, round, r.steps, o.Actions)
 	}
 	return r, err
 }
@@ -111,7 +129,7 @@ func (m *memory) lose() {
 }
 
 // decide searches one decision of a loop in the finite state s: state is its float32
-// copy and z its latent E_x, which the best offset is added to, plan is direct's, which
+// copy and z its latent, which the best offset is added to, plan is direct's, which
 // becomes the first action of the best roll-out. It returns how far z has moved. Both
 // stay as they are where no roll-out has a margin.
 func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32) (moved float64, err error) {
@@ -121,6 +139,13 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	}
 	if r.polish != nil {
 		r.polish.makeRoom(steps)
+	}
+	if r.geometry != nil {
+		factor, err := r.geometry.at(z)
+		if err != nil {
+			return 0, err
+		}
+		r.sampler.Whiten(factor)
 	}
 	tensor.Narrow(r.present, c)
 	r.sampler.Begin(m.Memory, steps)

@@ -6,22 +6,21 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/crossentropy"
 )
 
-// rolloutsConfig is the map with what bends its policy in a search.
-func (l *loaded) rolloutsConfig(round int, actions bool) backend.RolloutsConfig {
-	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Knots: crossentropy.Knots, Actions: actions}
+// rolloutsConfig is the map with what bends its policy in a search, at every step.
+func (l *loaded) rolloutsConfig(round, steps int, actions bool) backend.RolloutsConfig {
+	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Knots: steps, Actions: actions}
 }
 
-// deviceRollouts are the backend's own roll-outs of the loaded model; nil where it has
-// none, or would not know a state that is lost.
-func deviceRollouts(l *loaded, round int, actions bool) (backend.Rollouts, error) {
+// deviceRollouts are the backend's own roll-outs of the loaded model, of so many steps at
+// most; nil where it has none, or would not know a state that is lost.
+func deviceRollouts(l *loaded, round, steps int, actions bool) (backend.Rollouts, error) {
 	b, ok := l.backend.(backend.RolloutsBackend)
 	if !ok || l.failing() {
 		return nil, nil
 	}
-	r, err := b.NewRollouts(l.rolloutsConfig(round, actions))
+	r, err := b.NewRollouts(l.rolloutsConfig(round, steps, actions))
 	switch {
 	case errors.Is(err, backend.ErrNoRollouts):
 		return nil, nil
@@ -34,7 +33,7 @@ func deviceRollouts(l *loaded, round int, actions bool) (backend.Rollouts, error
 // scoreOnDevice is score by the backend itself, and reports whether it was that; a
 // backend that can no longer is not asked again.
 func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float32, steps int) (done bool, err error) {
-	if r.device == nil {
+	if r.device == nil || steps > r.steps {
 		return false, nil
 	}
 	n := r.offsets.Rows

@@ -18,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/models"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 const cartSteps = 12
@@ -44,17 +45,9 @@ func simplex(w float64) domain.Preference { return domain.Preference{W: []float6
 func bent(p *testdomain.Cart, s []float64, w2 float64, pref domain.Preference, offsets []float32, steps int) (cost, margin float64) {
 	s, c, u := slices.Clone(s), []float64{0}, make([]float64, 1)
 	J, m, next, nextC := make([]float64, 2), make([]float64, 2), make([]float64, 2), make([]float64, 1)
-	knots := min(crossentropy.Knots, steps)
 	margin = math.Inf(1)
 	for h := range steps {
-		o := func(j int) float64 {
-			if knots == 1 {
-				return float64(offsets[j])
-			}
-			at := float64(h*(knots-1)) / float64(steps-1)
-			k := min(int(at), knots-2)
-			return float64(offsets[3*k+j]) + (at-float64(k))*float64(offsets[3*k+3+j]-offsets[3*k+j])
-		}
+		o := func(j int) float64 { return float64(offsets[3*h+j]) }
 		u[0] = testdomain.Feedback[0]*(s[0]+o(0)) + testdomain.Feedback[1]*(s[1]+o(1)) + 0.2*(w2+o(2))
 		p.Project(s, c, u)
 		p.Objectives(s, u, c, J)
@@ -89,7 +82,7 @@ func TestSearchIsNeverWorseThanDirect(t *testing.T) {
 			rt.Fatalf("cost %g, margin %g; the roll-out has %g, %g", best.Cost, best.Margin, cost, margin)
 		}
 		direct := crossentropy.Elite{}
-		direct.Cost, direct.Margin = bent(cart, s, pref.W[1], pref, make([]float32, 3*crossentropy.Knots), steps)
+		direct.Cost, direct.Margin = bent(cart, s, pref.W[1], pref, make([]float32, 3*steps), steps)
 		switch r := n.batch.search.sampler; {
 		case r.Feasible(&direct) && (!r.Feasible(best) || best.Cost > direct.Cost+1e-5*(1+direct.Cost)), best.Margin < min(0, direct.Margin)-1e-5:
 			rt.Fatalf("cost %g, margin %g; direct has %g, %g", best.Cost, best.Margin, direct.Cost, direct.Margin)
@@ -102,16 +95,21 @@ func TestSearchIsNeverWorseThanDirect(t *testing.T) {
 	}
 }
 
-// A search of one candidate at the first decision is direct, bit for bit.
-func TestSearchOfOneCandidateIsDirect(t *testing.T) {
+// A search of one candidate at the first decision is direct, bit for bit, and one that
+// begins where the latent step ends is the whole of Algorithm 2.
+func TestSearchOfOneCandidateIsItsPolicy(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
-	for _, o := range []Options{{Search: SearchOptions{Candidates: 1}}, {Search: SearchOptions{Candidates: 1, Actions: true, LookAhead: 2}}} {
-		direct, one := must.Get(NewNavigator(b, m, c.Problem, Options{Direct: true}))(t), must.Get(NewNavigator(b, m, c.Problem, o))(t)
+	for _, v := range []struct{ of, o Options }{
+		{Options{Direct: true}, Options{Search: SearchOptions{Candidates: 1}}},
+		{Options{Direct: true}, Options{Search: SearchOptions{Candidates: 1, Actions: true, LookAhead: 2}}},
+		{Options{}, Options{Search: SearchOptions{Candidates: 1, Flow: true}}},
+	} {
+		policy, one := must.Get(NewNavigator(b, m, c.Problem, v.of))(t), must.Get(NewNavigator(b, m, c.Problem, v.o))(t)
 		episode(t, c, 3, func(s, cx []float64) []float64 {
-			d := must.Get(direct.Decide(s, cx, adaptively))(t)
+			d := must.Get(policy.Decide(s, cx, adaptively))(t)
 			got, err := one.Decide(s, cx, adaptively)
 			if err != nil || !slices.Equal(got.U, d.U) || !slices.Equal(got.Plan, d.Plan) {
-				t.Fatalf("u %v, direct's is %v; error %v", got.U, d.U, err)
+				t.Fatalf("%+v: u %v, the policy's is %v; error %v", v.o, got.U, d.U, err)
 			}
 			return d.U
 		})
@@ -172,6 +170,61 @@ func TestSearchHasLessRegretThanDirect(t *testing.T) {
 	}
 	if !(total[1] < total[0]/3) {
 		t.Errorf("regret of all episodes %g, direct's is %g", total[1], total[0])
+	}
+}
+
+// What a decision has found is not lost to the next: an episode whose end is known costs,
+// under the model, no more than the first decision's best roll-out, and a decision's no
+// more than the rest of that of the decision before.
+func TestWhatIsFoundIsKept(t *testing.T) {
+	b, m, c := caseOneMap(t, 1)
+	n := must.Get(NewNavigator(b, m, c.Problem, Options{Search: SearchOptions{Candidates: 48}}))(t)
+	for index := range 2 {
+		n.Reset()
+		ep := must.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
+		spec, left := c.Problem.Spec(), math.Inf(1)
+		s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		for step := 0; !ep.Done(); step++ {
+			ep.Observe(s, cx)
+			u := must.Get(n.Decide(s, cx, adaptively))(t).U
+			best := n.batch.loops[0].memory.Best().Cost
+			if !(best <= left+1e-5*best) {
+				t.Errorf("episode %d, step %d: %g of what was %g", index, step, best, left)
+			}
+			left = best - must.Get(ep.Apply(u))(t).Cost
+		}
+		if math.Abs(left) > 1e-6 {
+			t.Errorf("episode %d: %g is left at its end", index, left)
+		}
+	}
+}
+
+// The metric's factor is that of JᵀJ with its ridge, at a mean eigenvalue of 1.
+func TestGeometryIsThePullbackMetric(t *testing.T) {
+	b, m, c := caseOneMap(t, 1)
+	g := must.Get(newGeometry(must.Get(load(b, m, c.Problem, &Options{}))(t)))(t)
+	z := m.Codes.Row(3)
+	l, n := must.Get(g.at(z))(t), len(z)
+	at := make([]float64, n)
+	tensor.Widen(at, z)
+	want := ref.Widen(m.DecoderU).Metric(at, 0)
+	mean := 0.0
+	for i := range n {
+		mean += want[i*n+i] / float64(n)
+	}
+	for i := range n {
+		for j := range i + 1 {
+			got, metric := 0.0, want[i*n+j]/mean
+			for k := range j + 1 {
+				got += l[i*n+k] * l[j*n+k]
+			}
+			if i == j {
+				metric += metricRidge
+			}
+			if metric /= 1 + metricRidge; math.Abs(got-metric) > 1e-4 {
+				t.Errorf("entry %d, %d: %g, want %g", i, j, got, metric)
+			}
+		}
 	}
 }
 
@@ -287,6 +340,7 @@ func TestSearchRefusesWhatItCannot(t *testing.T) {
 		says string
 	}{
 		{cart, SearchOptions{Candidates: -1}, "-1 candidates"}, {cart, SearchOptions{Candidates: MaxCandidates + 1}, "candidates"},
+		{cart, SearchOptions{Candidates: 3, Actions: true, Geometry: true}, "no geometry"},
 		{cart, SearchOptions{LookAhead: 3}, "0 candidates"}, {cart, SearchOptions{Candidates: 3, LookAhead: -1}, "look-ahead -1"},
 		{plans, SearchOptions{Candidates: 3}, `"cart" have 2`},
 	} {

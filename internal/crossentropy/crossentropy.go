@@ -2,22 +2,24 @@
 // (Rubinstein and Kroese, "The Cross-Entropy Method", 2004), for decisions that follow
 // one another: what one decision has found is, one step on, where the next begins.
 //
-// A candidate is offsets at knots spread evenly over the steps of a look-ahead,
-// [knots·width]; what an offset means, and what a candidate costs, is the caller's. A
-// decision is Begin, then Ask and Tell in turn. Nothing is allocated after New.
+// A candidate is offsets at every step of a look-ahead, [steps·width]; what an offset
+// means, and what a candidate costs, is the caller's. They are drawn at knots and linear
+// between them, about a mean that is of every step: so a plan that was found is, one step
+// on, the same plan. A decision is Begin, then Ask and Tell in turn. Nothing is allocated
+// after the longest look-ahead's first decision.
 package crossentropy
 
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Knots of the longest candidates; a look-ahead of fewer steps has a knot for each.
-const Knots = 5
-
 const (
+	// Draws have mostKnots, spread evenly over the steps, or one for each step of fewer.
+	mostKnots = 5
 	// One in eliteShare candidates of a round is elite.
 	eliteShare = 4
 	// The spread begins at firstSpread and stays above spreadFloor, in units of each
@@ -28,19 +30,22 @@ const (
 	spreadFloor = 1e-3
 	learn       = 0.7
 	growth      = 2
+	// Of kinds draws in turn one is wide, of wideWidth spreads, and one held throughout, of
+	// heldWidth spreads and at least heldSpread: that finds what lies far from where a map
+	// was made for, which rounds about the mean do not.
+	kinds, wide, held = 4, 2, 3
+	wideWidth         = 3
+	heldWidth         = 10
+	heldSpread        = 0.3
 	// stream separates these random numbers from every other use of a seed, decision
 	// those of one decision from the next.
-	stream   = 0x67706372656669 // "gpcrefi"
+	stream   = 0x67706373726368 // "gpcsrch"
 	decision = 0x9e3779b97f4a7c15
 )
 
-// widths of the spread that candidates are drawn with, each as often: the wide ones find
-// what lies far from where a map was made for, which rounds about the mean alone do not.
-var widths = [...]float64{1, 1, 3, 10}
-
 // Options are what all decisions of a Sampler have in common.
 type Options struct {
-	Unit    []float64 // of the spread, for each coordinate of a knot: its length is the width
+	Unit    []float64 // of the spread, for each coordinate of a step: its length is the width
 	Round   int       // most candidates of a round
 	Payload int       // numbers that an elite keeps beside its offsets
 	// Tolerance: a candidate is feasible whose margin is at least −Tolerance.
@@ -57,8 +62,11 @@ type Sampler struct {
 	asked        int // candidates of the decision so far
 	candidates   tensor.Matrix
 	room         []float32
-	mean         []float64
-	spread       []float64
+	mean         []float64 // [steps·width]
+	spread, drew []float64 // [knots·width]
+	factor       []float64 // of Whiten
+	apart        []float64 // scratch of one step
+	square       []float64
 	rank         []float64 // weights of the elites
 	source       *rand.PCG
 	rng          *rand.Rand
@@ -83,9 +91,9 @@ type Elite struct {
 
 // New returns a Sampler.
 func New(o Options) *Sampler {
-	size, source := Knots*len(o.Unit), rand.NewPCG(0, 0)
+	size, source := mostKnots*len(o.Unit), rand.NewPCG(0, 0)
 	return &Sampler{
-		opt: o, room: make([]float32, o.Round*size), mean: make([]float64, size), spread: make([]float64, size),
+		opt: o, spread: make([]float64, size), drew: make([]float64, size), apart: make([]float64, len(o.Unit)), square: make([]float64, len(o.Unit)),
 		rank: make([]float64, max(1, o.Round/eliteShare)), source: source, rng: rand.New(source),
 	}
 }
@@ -94,7 +102,7 @@ func New(o Options) *Sampler {
 func (s *Sampler) NewMemory() *Memory {
 	m := &Memory{elites: make([]Elite, len(s.rank)), spread: make([]float64, len(s.spread))}
 	for i := range m.elites {
-		m.elites[i] = Elite{Offsets: make([]float32, len(s.mean)), Payload: make([]float32, s.opt.Payload)}
+		m.elites[i] = Elite{Payload: make([]float32, s.opt.Payload)}
 	}
 	return m
 }
@@ -122,78 +130,137 @@ func (m *Memory) Best() *Elite {
 // the best elite and of the last round.
 func (s *Sampler) Begin(m *Memory, steps int) {
 	width := len(s.opt.Unit)
-	s.memory, s.steps, s.knots, s.asked, s.given = m, steps, min(Knots, steps), 0, 1
-	size := s.knots * width
+	s.memory, s.steps, s.knots, s.asked, s.given = m, steps, min(mostKnots, steps), 0, 1
+	size := steps * width
+	s.room = slices.Grow(s.room[:0], s.opt.Round*size)[:s.opt.Round*size]
+	s.mean = slices.Grow(s.mean[:0], size)[:size]
+	for i := range m.elites {
+		e := &m.elites[i]
+		e.Offsets = slices.Grow(e.Offsets, max(0, size-len(e.Offsets)))
+	}
 	clear(s.room[:size])
 	clear(s.mean)
 	if m.steps == 0 {
-		for j := range size {
+		for j := range s.knots * width {
 			s.spread[j] = firstSpread * s.opt.Unit[j%width]
 		}
 	} else {
 		s.given += min(m.kept, s.opt.Round-1)
-		s.recall(steps)
+		s.recall()
 	}
 	m.decisions, m.steps, m.kept = m.decisions+1, 0, 0
 }
 
-// recall moves what is remembered one step on.
-func (s *Sampler) recall(steps int) {
-	m, width := s.memory, len(s.opt.Unit)
-	size := s.knots * width
+// recall moves what is remembered one step on. Offsets hold behind the last that are.
+func (s *Sampler) recall() {
+	m, width, size := s.memory, len(s.opt.Unit), len(s.mean)
+	for i := 1; i < s.given; i++ {
+		old, now := m.elites[i-1].Offsets, s.room[i*size:(i+1)*size]
+		for n := copy(now, old[min(width, len(old)-width):]); n < size; n += width {
+			copy(now[n:], now[n-width:n])
+		}
+	}
 	for k := range s.knots {
 		at := 1.0 // a step has passed
 		if s.knots > 1 {
-			at += float64(k*(steps-1)) / float64(s.knots-1)
+			at += float64(k*(s.steps-1)) / float64(s.knots-1)
 		}
-		from, to, f := Between(min(at, float64(m.steps-1)), m.steps, min(Knots, m.steps))
-		from, to = from*width, to*width
-		for i := 1; i < s.given; i++ {
-			old, now := m.elites[i-1].Offsets, s.room[i*size+k*width:]
-			for j := range width {
-				now[j] = (1-f)*old[from+j] + f*old[to+j]
-			}
-		}
+		from, to, f := Between(min(at, float64(m.steps-1)), m.steps, min(mostKnots, m.steps))
 		for j := range width {
-			s.spread[k*width+j] = growth * ((1-float64(f))*m.spread[from+j] + float64(f)*m.spread[to+j])
+			s.spread[k*width+j] = growth * ((1-float64(f))*m.spread[from*width+j] + float64(f)*m.spread[to*width+j])
 		}
 	}
 	if s.given > 1 {
-		tensor.Widen(s.mean[:size], s.room[size:2*size])
+		tensor.Widen(s.mean, s.room[size:2*size])
 	}
 }
 
 // Seed replaces the seed of the decisions that follow.
 func (s *Sampler) Seed(seed uint64) { s.opt.Seed = seed }
 
+// Whiten makes the draws that follow those of a metric G = L·Lᵀ: a draw y of the spread
+// is L⁻ᵀy, and the spread is that of Lᵀo. It keeps factor, L in its lower triangle,
+// [width·width]; nil, as at the beginning, is the identity.
+func (s *Sampler) Whiten(factor []float64) { s.factor = factor }
+
+// colour replaces y by L⁻ᵀy, whiten o by Lᵀo.
+func (s *Sampler) colour(y []float64) {
+	if n := len(y); s.factor != nil {
+		for j := n - 1; j >= 0; j-- {
+			for i := j + 1; i < n; i++ {
+				y[j] -= s.factor[i*n+j] * y[i]
+			}
+			y[j] /= s.factor[j*n+j]
+		}
+	}
+}
+
+func (s *Sampler) whiten(o []float64) {
+	if n := len(o); s.factor != nil {
+		for j := range n {
+			o[j] *= s.factor[j*n+j]
+			for i := j + 1; i < n; i++ {
+				o[j] += s.factor[i*n+j] * o[i]
+			}
+		}
+	}
+}
+
 // Offer makes room for one more candidate of the decision's first round, after Begin:
-// offsets to be written, [knots·width], all 0; nil where the round is full.
+// offsets to be written, [steps·width], all 0; nil where the round is full.
 func (s *Sampler) Offer() []float32 {
 	if s.given == s.opt.Round {
 		return nil
 	}
-	size := s.knots * len(s.opt.Unit)
+	size := len(s.mean)
 	row := s.room[s.given*size : (s.given+1)*size]
 	clear(row)
 	s.given++
 	return row
 }
 
-// Ask returns the next n candidates of the decision, at most Round, [n, knots·width].
-// They hold until the next Ask or Begin.
+// Ask returns the next n candidates of the decision, at most Round, [n, steps·width]:
+// those given in its first round, the elites' mean in another, and draws. They hold until
+// the next Ask or Begin.
 func (s *Sampler) Ask(n int) tensor.Matrix {
-	size := s.knots * len(s.opt.Unit)
+	size := len(s.mean)
 	s.candidates = tensor.Matrix{Rows: n, Cols: size, Stride: size, Data: s.room}
+	if s.asked > 0 && s.memory.kept > 0 {
+		tensor.Narrow(s.candidates.Row(0), s.mean)
+		s.given = 1
+	}
 	for i := s.given; i < n; i++ {
-		s.source.Seed(s.opt.Seed+decision*(s.memory.decisions-1), stream^uint64(s.asked+i)<<32)
-		o := s.candidates.Row(i)
-		width := widths[s.rng.IntN(len(widths))]
-		for j := range o {
-			o[j] = float32(s.mean[j] + width*s.spread[j]*s.rng.NormFloat64())
-		}
+		s.draw(s.asked+i, (i-s.given)%kinds, s.candidates.Row(i))
 	}
 	s.asked, s.given = s.asked+n, 0
 	return s.candidates
+}
+
+// draw writes candidate i of the decision.
+func (s *Sampler) draw(i, kind int, o []float32) {
+	s.source.Seed(s.opt.Seed+decision*(s.memory.decisions-1), stream^uint64(i)<<32)
+	n := len(s.opt.Unit)
+	for j := range s.knots * n {
+		switch {
+		case kind == held && j < n:
+			s.drew[j] = max(heldWidth*s.spread[j], heldSpread*s.opt.Unit[j]) * s.rng.NormFloat64()
+		case kind == held:
+			s.drew[j] = s.drew[j-n]
+		case kind == wide:
+			s.drew[j] = wideWidth * s.spread[j] * s.rng.NormFloat64()
+		default:
+			s.drew[j] = s.spread[j] * s.rng.NormFloat64()
+		}
+	}
+	for k := range s.knots {
+		s.colour(s.drew[k*n : (k+1)*n])
+	}
+	for h := range s.steps {
+		from, to, f := Between(float64(h), s.steps, s.knots)
+		for j := range n {
+			o[h*n+j] = float32(s.mean[h*n+j] + (1-float64(f))*s.drew[from*n+j] + float64(f)*s.drew[to*n+j])
+		}
+	}
 }
 
 // Tell says what the candidates asked for cost, with their smallest margins and, one
@@ -207,7 +274,7 @@ func (s *Sampler) Tell(cost, margin []float64, payload tensor.Matrix) (gained bo
 		s.adapt()
 		s.memory.steps = s.steps
 	}
-	copy(s.memory.spread, s.spread[:s.candidates.Cols])
+	copy(s.memory.spread, s.spread)
 	return gained
 }
 
@@ -224,8 +291,7 @@ func (s *Sampler) keep(i int, cost, margin float64, payload tensor.Matrix) bool 
 	}
 	m.kept = min(m.kept+1, len(m.elites))
 	last := &m.elites[m.kept-1]
-	e.Offsets, e.Payload = last.Offsets, last.Payload
-	copy(e.Offsets, s.candidates.Row(i))
+	e.Offsets, e.Payload = append(last.Offsets[:0], s.candidates.Row(i)...), last.Payload
 	copy(e.Payload, payload.Row(i))
 	copy(m.elites[at+1:m.kept], m.elites[at:])
 	m.elites[at] = e
@@ -254,15 +320,31 @@ func (s *Sampler) adapt() {
 		s.rank[i] = math.Log((float64(len(elites)) + 0.5) / float64(i+1))
 		total += s.rank[i]
 	}
-	for j := range s.candidates.Cols {
-		mean, square := 0.0, 0.0
-		for i, w := range s.rank[:len(elites)] {
-			o := float64(elites[i].Offsets[j])
-			mean += w / total * o
-			square += w / total * (o - s.mean[j]) * (o - s.mean[j])
+	n := len(s.opt.Unit)
+	for k := range s.knots {
+		at := 0 // the step next to the knot
+		if s.knots > 1 {
+			at = (k*(s.steps-1) + (s.knots-1)/2) / (s.knots - 1) * n
 		}
-		s.spread[j] = max(spreadFloor*s.opt.Unit[j%len(s.opt.Unit)], (1-learn)*s.spread[j]+learn*math.Sqrt(square))
-		s.mean[j] = mean
+		clear(s.square)
+		for i, w := range s.rank[:len(elites)] {
+			for j := range n {
+				s.apart[j] = float64(elites[i].Offsets[at+j]) - s.mean[at+j]
+			}
+			s.whiten(s.apart)
+			for j, o := range s.apart {
+				s.square[j] += w / total * o * o
+			}
+		}
+		for j, square := range s.square {
+			s.spread[k*n+j] = max(spreadFloor*s.opt.Unit[j], (1-learn)*s.spread[k*n+j]+learn*math.Sqrt(square))
+		}
+	}
+	clear(s.mean)
+	for i, w := range s.rank[:len(elites)] {
+		for j, o := range elites[i].Offsets {
+			s.mean[j] += w / total * float64(o)
+		}
 	}
 }
 

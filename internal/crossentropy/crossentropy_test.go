@@ -2,6 +2,7 @@ package crossentropy
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/tensor"
@@ -40,43 +41,50 @@ func TestFindsAMinimum(t *testing.T) {
 	}
 }
 
-// The elites of a decision, one step on, are candidates of the next: offsets that are
-// linear in time stay the same at every step that is left, and hold behind the last.
+// The elites of a decision, one step on, are candidates of the next, to the bit, and hold
+// behind the last step; the spread, linear between its knots, stays so at every step left.
 func TestRemembersOneStepOn(t *testing.T) {
 	const steps = 12
 	s := New(Options{Unit: unit(3), Round: 16})
 	m := s.NewMemory()
-	line := func(h float64, j int) float64 { return 0.3*float64(j) - 0.1*h }
 	for was := 1; was <= steps; was++ {
-		for _, now := range []int{was - 1, was} { // with and without the end known
+		for _, now := range []int{was - 1, was, was + 2} { // with and without the end known
 			if now == 0 {
 				continue
 			}
 			m.steps, m.kept = was, 2
-			knots := min(Knots, was)
+			for i := range 2 {
+				m.elites[i].Offsets = make([]float32, 3*was)
+				for j := range m.elites[i].Offsets {
+					m.elites[i].Offsets[j] = float32(math.Sin(float64(17*i + j)))
+				}
+			}
+			old := [2][]float32{slices.Clone(m.elites[0].Offsets), slices.Clone(m.elites[1].Offsets)}
+			line := func(h float64, j int) float64 { return 3 + 0.3*float64(j) - 0.1*h }
+			knots := min(mostKnots, was)
 			for k := range knots {
 				for j := range 3 {
-					at := float64(k*(was-1)) / float64(max(1, knots-1))
-					m.elites[0].Offsets[3*k+j] = float32(line(at, j))
-					m.elites[1].Offsets[3*k+j] = 7
-					m.spread[3*k+j] = 0.5
+					m.spread[3*k+j] = line(float64(k*(was-1))/float64(max(1, knots-1)), j)
 				}
 			}
 			s.Begin(m, now)
 			if s.given != 3 {
 				t.Fatalf("%d candidates of two elites", s.given)
 			}
-			spread := s.spread[0]
-			x := s.Ask(16)
-			for k := range x.Cols / 3 {
-				at := min(1+float64(k*(now-1))/float64(max(1, x.Cols/3-1)), float64(was-1))
+			for k := range s.knots {
+				at := min(1+float64(k*(now-1))/float64(max(1, s.knots-1)), float64(was-1))
 				for j := range 3 {
-					want := line(at, j)
-					if got := x.Row(1)[3*k+j]; math.Abs(float64(got)-want) > 1e-6 || math.Abs(s.mean[3*k+j]-want) > 1e-6 {
-						t.Errorf("%d steps after %d, knot %d: offset %g, mean %g, want %g", now, was, k, got, s.mean[3*k+j], want)
+					if got, want := s.spread[3*k+j], growth*line(at, j); math.Abs(got-want) > 1e-5 {
+						t.Errorf("%d steps after %d, knot %d: spread %g, want %g", now, was, k, got, want)
 					}
-					if x.Row(0)[3*k+j] != 0 || math.Abs(float64(x.Row(2)[3*k+j])-7) > 1e-5 || spread != growth*0.5 {
-						t.Errorf("knot %d: first offset %g, the second elite's %g, spread %g", k, x.Row(0)[3*k+j], x.Row(2)[3*k+j], spread)
+				}
+			}
+			x := s.Ask(16)
+			for h := range now {
+				for j := range 3 {
+					n := 3*min(h+1, was-1) + j
+					if x.Row(0)[3*h+j] != 0 || x.Row(1)[3*h+j] != old[0][n] || x.Row(2)[3*h+j] != old[1][n] || s.mean[3*h+j] != float64(old[0][n]) {
+						t.Errorf("%d steps after %d, step %d: first offset %g, elites' %g, %g, mean %g", now, was, h, x.Row(0)[3*h+j], x.Row(1)[3*h+j], x.Row(2)[3*h+j], s.mean[3*h+j])
 					}
 				}
 			}
@@ -85,6 +93,85 @@ func TestRemembersOneStepOn(t *testing.T) {
 	m.Forget()
 	if s.Begin(m, 1); s.given != 1 || s.spread[0] != firstSpread {
 		t.Errorf("after a reset there are %d candidates and a spread of %g", s.given, s.spread[0])
+	}
+}
+
+// A later round begins with the elites' mean. Of the draws about it one in four is wide,
+// and one in four a far offset that is held throughout.
+func TestRoundsTryTheMean(t *testing.T) {
+	const n, size, steps = 64, 30, 9
+	s := New(Options{Unit: unit(size), Round: n, Seed: 3})
+	s.Begin(s.NewMemory(), steps)
+	for round := range 3 {
+		was := slices.Clone(s.mean)
+		x := s.Ask(n)
+		for j, v := range x.Row(0) {
+			if math.Abs(float64(v)-was[j]) > 1e-6 {
+				t.Errorf("round %d: the first candidate is %g at %d, the mean %g", round, v, j, was[j])
+			}
+		}
+		counted := [3]int{}
+		for i := 1; i < n; i++ {
+			o := x.Row(i)
+			isHeld, spreads, far := true, 0.0, 0.0
+			for j, v := range o {
+				d := float64(v) - was[j]
+				isHeld = isHeld && math.Abs(d-(float64(o[j%size])-was[j%size])) < 1e-6
+				if j < size {
+					spreads += d * d / (s.spread[j] * s.spread[j])
+					far += d * d
+				}
+			}
+			switch {
+			case isHeld && far > 0.25*heldSpread*heldSpread*size:
+				counted[2]++
+			case !isHeld && spreads > 4*size:
+				counted[1]++
+			case !isHeld && spreads > size/4:
+				counted[0]++
+			}
+		}
+		if counted != [3]int{n / 2, n / 4, n/4 - 1} {
+			t.Errorf("round %d: %d draws are of the spread, wide and held, of %d", round, counted, n-1)
+		}
+		cost, margin := make([]float64, n), make([]float64, n)
+		for i := range n {
+			for _, v := range x.Row(i) {
+				cost[i] += (float64(v) - 0.5) * (float64(v) - 0.5)
+			}
+		}
+		s.Tell(cost, margin, tensor.New(n, 0))
+	}
+}
+
+// Draws under a metric are those of the coordinates in which it is the identity: with
+// costs that are the same there, a search of the one is that of the other.
+func TestWhitenedDraws(t *testing.T) {
+	const n = 3
+	l := []float64{2, 0, 0, 0.5, 1, 0, -1, 0.3, 0.7}
+	plain, metric := New(Options{Unit: unit(n), Round: 32, Seed: 3}), New(Options{Unit: unit(n), Round: 32, Seed: 3})
+	metric.Whiten(l)
+	plain.Begin(plain.NewMemory(), 4)
+	metric.Begin(metric.NewMemory(), 4)
+	for round := range 3 {
+		x, y := plain.Ask(32), metric.Ask(32)
+		cost, margin := make([]float64, 32), make([]float64, 32)
+		for i := range 32 {
+			for at := 0; at < x.Cols; at += n {
+				for j := range n { // Lᵀ of the one
+					v := 0.0
+					for k := j; k < n; k++ {
+						v += l[k*n+j] * float64(y.Row(i)[at+k])
+					}
+					if w := float64(x.Row(i)[at+j]); math.Abs(v-w) > 1e-5 {
+						t.Fatalf("round %d, candidate %d: %g is whitened, %g drawn without", round, i, v, w)
+					}
+					cost[i] += (float64(x.Row(i)[at+j]) - 0.5) * (float64(x.Row(i)[at+j]) - 0.5)
+				}
+			}
+		}
+		plain.Tell(cost, margin, tensor.New(32, 0))
+		metric.Tell(cost, margin, tensor.New(32, 0))
 	}
 }
 
