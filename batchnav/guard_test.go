@@ -13,7 +13,6 @@ import (
 
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
@@ -107,7 +106,7 @@ func TestGuardRollsThePolicyOut(t *testing.T) {
 		n, plain := guarded(t, p, domain.Guard{}, nil), must.Get(NewNavigator(ref.New(), testdomain.Map(cart, 5, false), cart, Options{Direct: true}))(t)
 		d, want := must.Get(n.Decide(s, c, pref))(t), must.Get(plain.Decide(s, c, pref))(t)
 		steps := p.Remaining(c)
-		cost, margin := bent(cart, s, pref.W[1], pref, make([]float32, 3*crossentropy.Knots), steps)
+		cost, margin := bent(cart, s, pref.W[1], pref, make([]float32, 3*steps), steps)
 		fast := false
 		for h, at, next, cn := 0, slices.Clone(s), make([]float64, 2), []float64{0}; h < steps; h++ {
 			u := []float64{testdomain.Feedback[0]*at[0] + testdomain.Feedback[1]*at[1] + 0.2*pref.W[1]}
