@@ -43,6 +43,8 @@ const (
 //   - The case is one that domain.Case.Validate accepts.
 //   - Gradient agrees with central differences of Objectives in s and u;
 //     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
+//   - Dual functions, if there are any, have the values of the problem's own and their
+//     derivatives.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
 //   - Score, if there is one, gives finite objectives and the margins of Margins.
 //   - A PlanScorer, if there is one, agrees on the CPU with the roll-out action by
@@ -139,6 +141,7 @@ var domainChecks = []struct {
 	{"gradient", checkGradient},
 	{"batch-gradient", checkBatchGradient},
 	{"block-gradient", checkBlockGradient},
+	{"dual", checkDual},
 	{"dynamics", checkDynamics},
 	{"score", checkScore},
 	{"plan-score", checkPlanScore},
