@@ -85,6 +85,12 @@ build/peers/ready:
 	build/peers/bin/python -m pip install --quiet $(PEERS_PYTHON)
 	touch $@
 
+.PHONY: export-cortex-m
+## export-cortex-m: MAPS (the bundled ones of Cases 1, 3 and 4) as C on a Cortex-M4F and an M7 under QEMU: sizes, instructions, test (needs gcc-arm-none-eabi, libnewlib-arm-none-eabi, qemu-system-arm)
+MAPS ?= integrator-convex integrator-nonconvex opf30 opf30-uncertain
+export-cortex-m: build
+	scripts/export-cortex-m.sh $(MAPS)
+
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
 	bin/gpc bench

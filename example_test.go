@@ -218,3 +218,27 @@ func ExampleCase_Steer() {
 	fmt.Println(len(out.Front), "points, of the exact front's hypervolume more than half:", out.HypervolumeRatio > 0.5)
 	// Output: 3 points, of the exact front's hypervolume more than half: true
 }
+
+// A map as C99, for a program or a processor without Go.
+func ExampleCase_Export() {
+	cases := paper.Cases()
+	c, err := cases.Find("integrator-convex")
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := c.Model("")
+	if err != nil {
+		log.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "gpc-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	out, err := c.Export(m, gpc.ExportOptions{Dir: filepath.Join(dir, "c"), Half: true, Records: 8, Seed: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(out.ConstantBytes, "bytes of constants,", out.ScratchBytes, "of static memory; Base is", out.Base)
+	// Output: 289992 bytes of constants, 2560 of static memory; Base is copied
+}

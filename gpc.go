@@ -10,6 +10,7 @@
 //	Evaluate        a method in closed loop on unseen episodes
 //	Steer, Certify  one map under a sweep of preferences; the paper's conditions
 //	Dataset, Train  Pareto samples, and a map from them
+//	Export          a map as C99
 //
 // An InputError is the caller's mistake; any other error is of the run.
 package gpc

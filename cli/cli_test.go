@@ -99,6 +99,13 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"train on no dataset", []string{"train", "cart", "--data", dir, "--out", filepath.Join(dir, "m")}, dir},
 		{"bench of nothing", []string{"bench", "sorting"}, "sorting"},
 		{"bench of no batch", []string{"bench", "gemm", "--batch", "0"}, "--batch 0"},
+		{"export without a folder", []string{"export", file}, "--c"},
+		{"export of no map", []string{"export", "boat", "--c", filepath.Join(dir, "c")}, "boat"},
+		{"export of a case without a bundled map", []string{"export", "cart", "--c", filepath.Join(dir, "c")}, "no bundled models"},
+		{"export of a truncated map", []string{"export", truncated, "--c", filepath.Join(dir, "c")}, "truncated.safetensors"},
+		{"export of no records", []string{"export", file, "--c", filepath.Join(dir, "c"), "--records", "0"}, "0 recorded"},
+		{"export to a folder with files", []string{"export", file, "--c", dir}, dir},
+		{"export to a file", []string{"export", file, "--c", good}, "state.json"},
 		{"verify no trace", []string{"verify", good}, "state.json"},
 		{"report of nothing", []string{"report", "--results", t.TempDir(), "--out", filepath.Join(dir, "r")}, "no recorded runs"},
 	} {
@@ -114,6 +121,30 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "m")); err == nil {
 		t.Error("a model was written by a training that failed")
+	}
+}
+
+func TestExportSaysWhatItWrote(t *testing.T) {
+	app, file := cart(t)
+	dir := filepath.Join(t.TempDir(), "c")
+	code, out, log := run(app, "export", file, "--c", dir, "--half", "--records", "6", "--json")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	var result struct {
+		Case, Dir, Symbol, SHA256, Base string
+		Half                            bool
+		ConstantBytes                   int `json:"constant_bytes"`
+		Records                         int
+	}
+	must.OK(t, json.Unmarshal([]byte(out), &result))
+	if result.Case != "cart" || result.Dir != dir || result.Symbol != "cart" || len(result.SHA256) != 64 || result.Base != "copied" || !result.Half || result.ConstantBytes == 0 || result.Records != 6 {
+		t.Errorf("export printed %+v", result)
+	}
+	for _, name := range []string{"gpc_cart.h", "gpc_cart.c", "gpc_cart_weights.h", "main_test.c", "test_vectors.h", "README.md"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

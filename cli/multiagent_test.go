@@ -129,6 +129,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 		{"no model", []string{"eval", "multiagent-static", "--method", "gpc"}, "--model"},
 		{"a model of another case", []string{"eval", "multiagent-static", "--method", "gpc", "--model", cartFile}, "cart"},
 		{"a model of another size", []string{"eval", "multiagent-static", "--method", "gpc", "--model", untrained(t, spec, 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
+		{"export of what direct does not decide", []string{"export", file, "--c", filepath.Join(t.TempDir(), "c")}, "direct"},
 		{"navigator's method", []string{"eval", "multiagent-static", "--method", "direct", "--model", file}, "direct"},
 		{"refine without robots", []string{"refine", "multiagent-static", "--model", file, "--state", empty}, "nothing to choose"},
 		{"another regime", []string{"eval", "multiagent-static", "--method", "gpc", "--model", file, "--regime", "night"}, "night"},

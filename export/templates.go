@@ -1,0 +1,98 @@
+package export
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/x448/float16"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+//go:embed templates
+var sources embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"floats": floats, "halves": halves, "float": float, "double": double, "variable": variable, "title": title,
+}).ParseFS(sources, "templates/*"))
+
+// float is a constant of C's type float, exact.
+func float(v float32) string { return strconv.FormatFloat(float64(v), 'x', -1, 32) + "f" }
+
+// double is a constant of C's type double, exact.
+func double(v float64) string { return strconv.FormatFloat(v, 'x', -1, 64) }
+
+// floats are the elements of an initialiser.
+func floats(v []float32) string { return lines(v, 8, float) }
+
+// halves are the bits of values that float16 holds exactly.
+func halves(v []float32) string {
+	return lines(v, 16, func(x float32) string { return fmt.Sprintf("0x%04x", float16.Fromfloat32(x).Bits()) })
+}
+
+// lines are elements, a few in each line.
+func lines(v []float32, each int, text func(float32) string) string {
+	var b strings.Builder
+	for row := range slices.Chunk(v, each) {
+		b.WriteString("   ")
+		for _, x := range row {
+			b.WriteString(" " + text(x) + ",")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// variable is a comment's line about entry i of a vector.
+func variable(vector string, i int, v domain.Variable) string {
+	text := fmt.Sprintf("%s[%d] %s", vector, i, v.Name)
+	if v.Unit != "" {
+		text += ", " + v.Unit
+	}
+	if v.Bounded() && vector == "u" {
+		text += fmt.Sprintf(", in [%g, %g]", v.Lo, v.Hi)
+	}
+	return strings.ReplaceAll(text, "*/", "* /")
+}
+
+// title is a sentence without what ends a comment of C.
+func title(text string) string { return strings.ReplaceAll(text, "*/", "* /") }
+
+// Info is what gpc_NAME_info says.
+func (u *unit) Info() string {
+	weights := "float32"
+	if u.Half {
+		weights = "float16"
+	}
+	return fmt.Sprintf("gpc %s (%s), case %s, %s weights, model sha256 %s", u.Version, u.Build, u.Spec.Name, weights, u.SHA256)
+}
+
+// Even reports whether layer i reads the vector x and writes y.
+func (u *unit) Even(i int) bool { return i%2 == 0 }
+
+// Last is the vector that the last layer writes.
+func (u *unit) Last() string {
+	if len(u.Layers)%2 == 1 {
+		return "y"
+	}
+	return "x"
+}
+
+// AtLeastOne is the length of an array of n elements in C, which has none of no element.
+func (u *unit) AtLeastOne(n int) int { return max(n, 1) }
+
+// Row is a short initialiser, of a zero for no elements.
+func (u *unit) Row(v []float32) string {
+	text := make([]string, len(v))
+	for i, x := range v {
+		text[i] = float(x)
+	}
+	if len(v) == 0 {
+		return "0"
+	}
+	return strings.Join(text, ", ")
+}
