@@ -61,6 +61,7 @@ type ipm struct {
 	filter         []filterEntry
 	thetaMax       float64
 	thetaMin       float64
+	worth          float64 // most that φ may rise for a unit of θ
 	iterations     int
 	shift          float64 // last diagonal shift that made the step matrix definite
 	gains          bool    // whether the recursion holds the feedback of a step
@@ -637,6 +638,7 @@ const (
 	armijo       = 1e-4
 	switchTheta  = 1.1
 	switchPhi    = 2.3
+	defectWorth  = 10 // of the largest multiplier of the dynamics; ours
 	corrections  = 2
 	halvings     = 25
 	shiftGrowth  = 8
@@ -658,6 +660,11 @@ func (p *ipm) step() bool {
 	primal, dual := p.solve()
 	theta, phi := infeasibility(p.cur), p.barrier(p.cur, p.at)
 	slope := p.slope()
+	p.worth = 1
+	for _, l := range p.newLambda {
+		p.worth = math.Max(p.worth, math.Abs(l))
+	}
+	p.worth *= defectWorth
 	// Below this the barrier function cannot tell two points apart.
 	noise := 1e-14 * math.Abs(phi)
 	alpha := primal
@@ -727,6 +734,10 @@ func (p *ipm) judge(theta, phi, newTheta, newPhi, alpha, slope, noise float64) b
 		return sufficient
 	}
 	if newTheta > (1-filterTheta)*theta && newPhi > phi-filterPhi*theta+noise {
+		return false
+	}
+	// The price of violated margins is in φ: a smaller defect is not worth any rise of it.
+	if newPhi > phi+p.worth*math.Max(0, theta-newTheta)+noise {
 		return false
 	}
 	if !descends || !sufficient {
