@@ -79,10 +79,10 @@ type Block struct {
 const DualStep = 1e-30
 
 // Dual is implemented by a problem whose functions also take dual numbers:
-// complex128 whose imaginary part is a derivative times DualStep. The real parts
-// agree with Step, Objectives and Margins to rounding, and the arguments are those
-// of the method of the same name, in its order; derivatives by them are exact, where
-// differences lose a third or half of the digits. offline/shooting uses them.
+// complex128 whose imaginary part is a derivative times DualStep. The arguments are
+// those of the method of the same name, in its order; the real parts are that
+// method's to rounding, and the imaginary parts its exact derivatives, which
+// RunDomain checks. offline/shooting uses them.
 type Dual interface {
 	StepDual(s, c, u, sNext, cNext []complex128)
 	ObjectivesDual(s, u, c, j []complex128)

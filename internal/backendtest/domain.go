@@ -45,6 +45,8 @@ const (
 //     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
 //   - PlanGradientBatch, if there is one, agrees with central differences of
 //     PlanObjectives in the state and in the plan, row by row.
+//   - Dual functions, if there are any, have the values of the problem's own and their
+//     derivatives.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
 //   - Score, if there is one, gives finite objectives and the margins of Margins.
 //   - A PlanScorer, if there is one, agrees on the CPU with the roll-out action by
@@ -156,6 +158,7 @@ var domainChecks = []struct {
 	{"batch-gradient", checkBatchGradient},
 	{"block-gradient", checkBlockGradient},
 	{"plan-gradient", checkPlanGradient},
+	{"dual", checkDual},
 	{"dynamics", checkDynamics},
 	{"score", checkScore},
 	{"plan-score", checkPlanScore},

@@ -61,8 +61,10 @@ type ipm struct {
 	filter         []filterEntry
 	thetaMax       float64
 	thetaMin       float64
+	worth          float64 // most that φ may rise for a unit of θ
 	iterations     int
 	shift          float64 // last diagonal shift that made the step matrix definite
+	gains          bool    // whether the recursion holds the feedback of a step
 	incomplete     bool    // a component that was taken to be constant moves
 	least          float64 // shift that a step begins with, after one that made no progress
 }
@@ -100,9 +102,8 @@ const (
 	secondPenalty = 1e6
 )
 
-// First barrier parameters: of a start of which nothing is known, of one whose states are
-// held, and of a plan. The
-// solution of the decision before begins at the last.
+// First barrier parameters: of a roll-out of which nothing is known, of a start whose
+// states are held, and of a plan.
 const (
 	firstBarrier   = 3.0
 	heldBarrier    = 0.3
@@ -115,7 +116,7 @@ const (
 // is not finite.
 func (p *ipm) begin(held bool) bool {
 	q := p.q
-	p.iterations, p.shift, p.incomplete = 0, 0, false
+	p.iterations, p.shift, p.incomplete, p.gains = 0, 0, false, false
 	p.resize()
 	for i, v := range p.cur.v {
 		// A start on the box is moved inside by one percent of its half width.
@@ -132,9 +133,10 @@ func (p *ipm) begin(held bool) bool {
 	if q.tau {
 		p.cur.y[q.naug-1] = p.leastBound()
 	}
-	q.roll(p.cur)
 	if held {
 		q.hold(p.cur)
+	} else {
+		q.roll(p.cur)
 	}
 	return q.finite(p.cur)
 }
@@ -148,8 +150,9 @@ func (p *ipm) widen() {
 	}
 	q.layout(q.steps)
 	p.resize()
-	p.incomplete = false
+	p.incomplete, p.gains = false, false
 	q.roll(p.cur)
+	q.differentiate(p.cur)
 }
 
 // leastBound is the smallest τ that keeps the totals of the roll-out in p.cur, and a
@@ -201,7 +204,7 @@ func (p *ipm) scale() float64 {
 }
 
 // adjoint writes the multipliers of the dynamics that make the Lagrangian stationary
-// in every state but τ.
+// in every state; that of τ at the first stage has no equation.
 func (p *ipm) adjoint(objectiveScale float64) {
 	q := p.q
 	last := p.lambda[q.steps*q.nX:]
@@ -309,6 +312,9 @@ func (p *ipm) restore() bool {
 // where neither is.
 func (p *ipm) follow(first []float64) bool {
 	for _, feedback := range [2]bool{true, false} {
+		if feedback && !p.gains {
+			continue
+		}
 		copy(p.trial.x, first)
 		p.rollAlong(feedback)
 		if p.q.finite(p.trial) {
@@ -497,8 +503,8 @@ func rankOne(w float64, g, h []float64) {
 	}
 }
 
-// linear writes the quadratic program's linear terms: with z = μ/s in place of z, what
-// the curvature of s and v leaves of it.
+// linear writes the quadratic program's linear terms: the gradient of the barrier
+// function, in which g has the multiplier μ/s.
 func (p *ipm) linear() {
 	q := p.q
 	d := q.d
@@ -632,6 +638,7 @@ const (
 	armijo       = 1e-4
 	switchTheta  = 1.1
 	switchPhi    = 2.3
+	defectWorth  = 10 // of the largest multiplier of the dynamics; ours
 	corrections  = 2
 	halvings     = 25
 	shiftGrowth  = 8
@@ -653,6 +660,11 @@ func (p *ipm) step() bool {
 	primal, dual := p.solve()
 	theta, phi := infeasibility(p.cur), p.barrier(p.cur, p.at)
 	slope := p.slope()
+	p.worth = 1
+	for _, l := range p.newLambda {
+		p.worth = math.Max(p.worth, math.Abs(l))
+	}
+	p.worth *= defectWorth
 	// Below this the barrier function cannot tell two points apart.
 	noise := 1e-14 * math.Abs(phi)
 	alpha := primal
@@ -724,6 +736,10 @@ func (p *ipm) judge(theta, phi, newTheta, newPhi, alpha, slope, noise float64) b
 	if newTheta > (1-filterTheta)*theta && newPhi > phi-filterPhi*theta+noise {
 		return false
 	}
+	// The price of violated margins is in φ: a smaller defect is not worth any rise of it.
+	if newPhi > phi+p.worth*math.Max(0, theta-newTheta)+noise {
+		return false
+	}
 	if !descends || !sufficient {
 		p.filter = append(p.filter, filterEntry{(1 - filterTheta) * theta, phi - filterPhi*theta})
 	}
@@ -759,6 +775,7 @@ func (p *ipm) factor() bool {
 		return false
 	}
 	shift := p.least
+	p.gains = false
 	for !p.r.factor(p.h, p.q.next, shift) {
 		switch {
 		case shift == 0:
@@ -770,7 +787,7 @@ func (p *ipm) factor() bool {
 			return false
 		}
 	}
-	p.shift = shift
+	p.shift, p.gains = shift, true
 	return true
 }
 

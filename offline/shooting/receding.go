@@ -37,7 +37,7 @@ type Receding struct {
 type Status struct {
 	Converged  bool    // KKT within the solver's tolerance
 	Warm       bool    // whether it began from the decision before
-	KKT        float64 // largest scaled residual of the optimality conditions, but for the violation
+	KKT        float64 // largest scaled residual of the optimality conditions, at that price
 	Violation  float64 // largest −margin of the plan
 	Cost       float64 // Σσᵀ J of the plan
 	Iterations int
@@ -116,8 +116,9 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 		p.rho = firstPenalty
 		result = p.run(p.scale())
 	}
-	r.status.Converged = result.elastic <= r.opt.Tolerance
-	r.status.KKT, r.status.Violation, r.status.Cost, r.status.Iterations = result.elastic, result.violation, result.f, p.iterations
+	r.status.KKT = math.Min(result.kkt, result.elastic)
+	r.status.Converged = r.status.KKT <= r.opt.Tolerance
+	r.status.Violation, r.status.Cost, r.status.Iterations = result.violation, result.f, p.iterations
 	// From a point without progress the next would have none either.
 	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.limits.Time == 0
 	r.answer, r.ready = p.cur, !stalled

@@ -40,12 +40,13 @@ type Options struct {
 	// One suffices for a convex problem.
 	Starts int
 	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5.
-	// The objective is scaled to a largest first derivative of one at the start,
-	// actions by half their box; violation is in the margins' own units.
+	// The objective is scaled to a largest first derivative of one at the start, with
+	// respect to a stage's actions in halves of their box and states in StateScale;
+	// violation is in the margins' own units.
 	Tolerance float64
 	// Iterations bounds the steps of one start; 0: 200.
 	Iterations int
-	// StateScale holds the typical size of each measured component, for
+	// StateScale holds the typical size of each measured component, for residuals,
 	// differences and perturbations; nil: all 1.
 	StateScale []float64
 	// Perturbed is the number of extra samples per trajectory that are solved

@@ -358,6 +358,20 @@ func TestChainOfMasses(t *testing.T) {
 // rowsOnly hides dual numbers.
 type rowsOnly struct{ domain.Problem }
 
+// With few masses the wall is met fast, and a step that repairs the dynamics by going far
+// into it must not be taken.
+func TestChainsOfAnyLength(t *testing.T) {
+	for masses := chainOfMasses(1); masses <= 5; masses++ {
+		solver, err := New(masses, nil, func(p, s, c []float64) {}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := minimise(t, solver, masses.start(), nil, 30, domain.Preference{W: []float64{0.7, 0.3}}, ""); got.Iterations > 40 {
+			t.Errorf("%d masses: %d iterations", masses, got.Iterations)
+		}
+	}
+}
+
 func TestDualNumbersAndDifferencesHaveOneOptimum(t *testing.T) {
 	a, b := newPole(testdomain.Pole{}, Options{Tolerance: 1e-7}), newPole(poleByDifferences{testdomain.Pole{}}, Options{Tolerance: 1e-7})
 	rng := rand.New(rand.NewPCG(991, 2))
