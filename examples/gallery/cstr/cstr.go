@@ -35,12 +35,13 @@ const (
 // ode is the reactor: s = (A, B, reactor's temperature, jacket's), u = (feed, cooling).
 func ode[T dual.Scalar](s, _, u, ds []T) {
 	a, b, hot, cold := s[0], s[1], s[2], s[3]
-	ab := rateAB * dual.Exp(-energyAB/(hot+273.15))
-	ad := rateAD * dual.Exp(-energyAD/(hot+273.15)) * a * a
+	inverse := 1 / (hot + 273.15)
+	ab := rateAB * dual.Exp(-energyAB*inverse)
+	ad := rateAD * dual.Exp(-energyAD*inverse) * a * a
 	ds[0] = u[0]*(feedA-a) - ab*a - ad
 	ds[1] = -u[0]*b + ab*(a-b)
-	ds[2] = -(ab*a*heatAB+ab*b*heatBC+ad*heatAD)/capacity + u[0]*(feedT-hot) + wall/(capacity*volume)*(cold-hot)
-	ds[3] = (u[1] + wall*(hot-cold)) / jacket
+	ds[2] = -1/capacity*(ab*(heatAB*a+heatBC*b)+heatAD*ad) + u[0]*(feedT-hot) + wall/(capacity*volume)*(cold-hot)
+	ds[3] = 1 / jacket * (u[1] + wall*(hot-cold))
 }
 
 // step is implicit: the exchange of heat is fast. c = (reference, feed and cooling before).
@@ -50,7 +51,7 @@ func step[T dual.Scalar](s, c, u, sNext, cNext []T) {
 }
 
 func objectives[T dual.Scalar](_, c, u, n, j []T) {
-	e, feed, cooling := 10*(n[1]-c[0]), (u[0]-c[1])/100, (u[1]-c[2])/2000
+	e, feed, cooling := 10*(n[1]-c[0]), 0.01*(u[0]-c[1]), 5e-4*(u[1]-c[2])
 	j[0], j[1] = e*e, feed*feed+cooling*cooling
 }
 

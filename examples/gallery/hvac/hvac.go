@@ -54,7 +54,7 @@ func occupied[T dual.Scalar](c []T) T {
 
 // tariff has a peak in the evening.
 func tariff[T dual.Scalar](c []T) T {
-	h := (24*c[clock] - 19) / 2
+	h := 12*c[clock] - 9.5
 	return 1 + dual.Exp(-h*h)
 }
 
@@ -63,10 +63,11 @@ func ode[T dual.Scalar](s, c, u, ds []T) {
 	day := 2 * math.Pi * c[clock]
 	air := c[outside] + c[swing]*dual.Cos(day-2*math.Pi*15/24)
 	light := c[sun] * dual.Max(0, -dual.Cos(day))
-	ds[0] = ((s[1]-s[0])/rWalls + (s[2]-s[0])/rHeat + (s[3]-s[0])/rSense + window*light + people*occupied(c)) / cRoom
-	ds[1] = ((s[0]-s[1])/rWalls + (air-s[1])/rOut + facade*light) / cWalls
-	ds[2] = ((s[0]-s[2])/rHeat + u[0]) / cHeat
-	ds[3] = (s[0] - s[3]) / rSense / cSense
+	walls, heat, sense := 1/rWalls*(s[1]-s[0]), 1/rHeat*(s[2]-s[0]), 1/rSense*(s[3]-s[0])
+	ds[0] = 1 / cRoom * (walls + heat + sense + window*light + people*occupied(c))
+	ds[1] = 1 / cWalls * (1/rOut*(air-s[1]) - walls + facade*light)
+	ds[2] = 1 / cHeat * (u[0] - heat)
+	ds[3] = -1 / cSense * sense
 }
 
 // step is implicit: the room's air settles within a minute.
@@ -75,7 +76,7 @@ func step[T dual.Scalar](s, c, u, sNext, _ []T) {
 }
 
 func objectives[T dual.Scalar](_, c, u, n, j []T) {
-	e, share := n[0]-c[comfort], u[0]/power
+	e, share := n[0]-c[comfort], 1/power*u[0]
 	j[0] = (0.02 + occupied(c)) * e * e
 	j[1] = tariff(c) * share * (1 + 0.1*share)
 }

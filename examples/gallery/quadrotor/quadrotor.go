@@ -90,6 +90,6 @@ func System() equations.System {
 		Initial: func(p, s, c []float64) { copy(s, p[:5]); s[5] = 0; copy(c, p[5:]) },
 		Steps:   steps, StepSeconds: dt,
 		Real: functions[float64](), Dual: functions[complex128](),
-		Rest: []float64{hover, hover}, EscapeSteps: 12, Solver: shooting.Options{Iterations: 400},
+		Rest: []float64{hover, hover}, EscapeSteps: 6, Solver: shooting.Options{Iterations: 400},
 	}
 }
