@@ -91,8 +91,6 @@ type Seconds struct {
 	Evaluate float64 `json:"evaluate"`
 }
 
-func (s Seconds) sum() float64 { return s.Solve + s.Train + s.Evaluate }
-
 // Score is a method in closed loop. Regrets are over safe episodes, in %.
 type Score struct {
 	Method   string            `json:"method"`

@@ -21,6 +21,7 @@ type Problem struct {
 
 var (
 	_ domain.Problem = (*Problem)(nil)
+	_ domain.Dual    = (*Problem)(nil)
 	_ domain.Finite  = (*Problem)(nil)
 	_ domain.Scored  = (*Problem)(nil)
 	_ domain.Failing = (*Problem)(nil)
