@@ -93,10 +93,10 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 	if err := Table(w, rows); err != nil {
 		return err
 	}
-	rows = [][]string{{"starts", "method", "episodes", "unsafe", "no optimum", "regret %", "p90 %", "max %", "rescued %", "p50 µs", "p99 µs"}}
+	rows = [][]string{{"starts", "method", "episodes", "unsafe", "no way", "no optimum", "regret %", "p90 %", "max %", "rescued %", "p50 µs", "p99 µs"}}
 	add := func(of string, s *compile.Score) {
 		rows = append(rows, []string{
-			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), strconv.Itoa(s.Unsolved), number(float64(s.Mean)), number(float64(s.P90)), number(float64(s.Max)),
+			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), strconv.Itoa(s.NoWay), strconv.Itoa(s.Unsolved), number(float64(s.Mean)), number(float64(s.P90)), number(float64(s.Max)),
 			number(float64(s.Rescued)), number(float64(s.P50)), number(float64(s.P99)),
 		})
 	}
@@ -112,7 +112,7 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 	if !out.Met {
 		verdict = "misses"
 	}
-	if _, err := fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe); rounds ended: %s; %.0f s\n",
+	if _, err := fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe where there is a way); rounds ended: %s; %.0f s\n",
 		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds); err != nil {
 		return err
 	}

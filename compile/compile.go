@@ -93,12 +93,15 @@ type Seconds struct {
 
 // Score is a method in closed loop. Regrets are over safe episodes, in %.
 type Score struct {
-	Method   string            `json:"method"`
-	Episodes int               `json:"episodes"`
-	Unsafe   int               `json:"unsafe"`
-	Mean     closedloop.Number `json:"mean_pct"`
-	P90      closedloop.Number `json:"p90_pct"`
-	Max      closedloop.Number `json:"max_pct"`
+	Method   string `json:"method"`
+	Episodes int    `json:"episodes"`
+	Unsafe   int    `json:"unsafe"`
+	// NoWay are those of Unsafe that begin where the reference finds no way to keep the
+	// limits either: a target does not ask for them.
+	NoWay int               `json:"no_way"`
+	Mean  closedloop.Number `json:"mean_pct"`
+	P90   closedloop.Number `json:"p90_pct"`
+	Max   closedloop.Number `json:"max_pct"`
 	// Min is below zero where the reference optimum was not one. Unsolved are the episodes
 	// without any, of which no regret is known.
 	Min      closedloop.Number `json:"min_pct"`
@@ -114,7 +117,7 @@ type Score struct {
 const mostRescued = 1
 
 func (s *Score) meets(o *Options) bool {
-	return s.Unsafe == 0 && float64(s.Mean) <= o.Target && float64(s.Max) <= o.Tail && s.Rescued <= mostRescued
+	return s.Unsafe == s.NoWay && float64(s.Mean) <= o.Target && float64(s.Max) <= o.Tail && s.Rescued <= mostRescued
 }
 
 // better orders scores: safe before cheap.
@@ -125,7 +128,7 @@ func (s *Score) better(than *Score) bool {
 	return s.Mean < than.Mean
 }
 
-func (s *Score) rate() float64 { return float64(s.Unsafe) / float64(s.Episodes) }
+func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Episodes) }
 
 // Report is what a run did and how good its model is.
 type Report struct {
@@ -264,23 +267,21 @@ func (r *run) finish(ctx context.Context, ended string) (*Report, error) {
 		if candidate.method != "direct" && !r.has(candidate.method) {
 			continue
 		}
-		score, err := r.score(ctx, r.c, m, candidate.method, heldOut, 0, candidate.starts, 1)
+		score, err := r.drive(ctx, r.c, m, candidate.method, heldOut, 0, candidate.starts, 1, nil)
 		if err != nil {
 			return nil, err
 		}
-		out.Choice = append(out.Choice, *score)
+		out.Choice = append(out.Choice, score)
 		if score.better(&out.Choice[chosen]) {
 			chosen = len(out.Choice) - 1
 		}
 	}
 	out.Choice[0], out.Choice[chosen] = out.Choice[chosen], out.Choice[0]
 	method := out.Choice[0].Method
-	test, err := r.score(ctx, r.c, m, method, tested, 0, r.opt.TestStarts, 1)
-	if err != nil {
+	if out.Test, err = r.drive(ctx, r.c, m, method, tested, 0, r.opt.TestStarts, 1, nil); err != nil {
 		return nil, err
 	}
-	out.Test, out.Met = *test, test.meets(&r.opt)
-	if !out.Met {
+	if out.Met = out.Test.meets(&r.opt); !out.Met {
 		out.Advice = advice(out, &r.opt)
 	}
 	m.Provenance.Command, m.Provenance.Method = r.opt.Command, method
@@ -310,9 +311,9 @@ func advice(out *Report, o *Options) string {
 		return "more than one start in twenty has no reference optimum: starts that cannot keep the limits, or functions the solver cannot follow; domaintest names both (go test -v)"
 	case float64(out.Test.Min) < -o.Target:
 		return "some reference optima cost more than what the map does: several basins (more Starts of the solver), or a cost that the limits do not bound"
-	case out.Test.Unsafe > 0 && best.Training.Unsafe > 0:
+	case out.Test.rate() > 0 && best.Training.rate() > 0:
 		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; domaintest names them (go test -v)"
-	case out.Test.Unsafe > 0:
+	case out.Test.rate() > 0:
 		return "some held-out starts end unsafe: a margin that looks further ahead, or a larger budget"
 	case float64(best.HeldOut.Mean) > 2*float64(best.Training.Mean):
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"

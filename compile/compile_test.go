@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
@@ -216,5 +217,26 @@ func TestFocusIsOnTheWorst(t *testing.T) {
 	got := focus(points, regret)
 	if len(got) != 2 || got[0][0] != 11 || got[1][0] != 6 {
 		t.Errorf("%v", got)
+	}
+}
+
+// Starts without a known way are no failure of a map, others are.
+func TestTargetsAskForWhatThereIsAWayTo(t *testing.T) {
+	o := Options{Target: 0.5, Tail: 10}
+	for _, x := range []struct {
+		score Score
+		want  bool
+	}{
+		{Score{Episodes: 100, Mean: 0.4, Max: 9}, true},
+		{Score{Episodes: 100, Mean: 0.4, Max: 9, Unsafe: 2, NoWay: 2}, true},
+		{Score{Episodes: 100, Mean: 0.4, Max: 9, Unsafe: 2, NoWay: 1}, false},
+		{Score{Episodes: 100, Mean: 0.4, Max: 11}, false},
+		{Score{Episodes: 100, Mean: 0.6, Max: 9}, false},
+		{Score{Episodes: 100, Mean: 0.4, Max: 9, Rescued: 1.1}, false},
+		{Score{Episodes: 100, Mean: closedloop.Number(math.NaN())}, false},
+	} {
+		if got := x.score.meets(&o); got != x.want {
+			t.Errorf("%+v meets: %t", x.score, got)
+		}
 	}
 }

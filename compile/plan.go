@@ -60,8 +60,8 @@ func (r *run) wish() work {
 	}
 	why := fmt.Sprintf("other starts cost %.2g times its own", gap)
 	switch {
-	case last.Probed.Unsafe > 0:
-		why = fmt.Sprintf("%d of %d other starts are not safe without a guard", last.Probed.Unsafe, last.Probed.Episodes)
+	case last.Probed.rate() > 0:
+		why = fmt.Sprintf("%d of %d other starts are not safe without a guard", last.Probed.Unsafe-last.Probed.NoWay, last.Probed.Episodes)
 	case float64(last.HeldOut.Mean) <= r.opt.Target:
 		why = fmt.Sprintf("the worst start costs %.2g %%", float64(last.HeldOut.Max))
 	case last.Training.Episodes == 0:

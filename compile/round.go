@@ -176,13 +176,9 @@ func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int,
 
 // evaluate drives a round's map from starts of its data, held-out ones, and probes.
 func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Round) error {
-	score, err := r.score(ctx, r.c, m, "direct", heldOut, 0, r.opt.Starts, r.opt.Threads)
-	if err != nil {
+	var err error
+	if out.HeldOut, err = r.drive(ctx, r.c, m, "direct", heldOut, 0, r.opt.Starts, r.opt.Threads, nil); err != nil || r.plant == nil {
 		return err
-	}
-	out.HeldOut = *score
-	if r.plant == nil {
-		return nil
 	}
 	var own [][]float64
 	for i := range number + 1 {
@@ -213,59 +209,57 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	if err != nil {
 		return err
 	}
-	if score, err = r.score(ctx, c, m, "direct", solved, number, len(own), r.opt.Threads); err != nil {
+	if out.Training, err = r.drive(ctx, c, m, "direct", solved, number, len(own), r.opt.Threads, nil); err != nil {
 		return err
 	}
-	out.Training = *score
 	probes := make([][]float64, r.opt.Starts)
 	regret := make([]float64, len(probes))
 	for i := range probes {
 		probes[i] = r.plant.Start(r.seed(probed, number), i)
 	}
-	drive, err := r.drive(ctx, bare, m, "direct", probed, number, len(probes), r.opt.Threads, func(e *closedloop.EpisodeRecord) {
-		regret[e.Episode] = math.Inf(1)
-		if cost, best := float64(e.End.Cost), float64(e.End.OracleCost); e.End.Safe {
-			regret[e.Episode] = 0 // without an oracle a safe start is no worse than another
-			if best > 0 {
-				regret[e.Episode] = cost/best - 1
-			}
+	if out.Probed, err = r.drive(ctx, bare, m, "direct", probed, number, len(probes), r.opt.Threads, func(e *closedloop.EpisodeRecord) {
+		cost, best := float64(e.End.Cost), float64(e.End.OracleCost)
+		switch {
+		case e.End.Safe && best > 0:
+			regret[e.Episode] = cost/best - 1
+		case !e.End.Safe && e.End.OracleFailure == "": // where there is no way nothing is to be learnt
+			regret[e.Episode] = math.Inf(1)
 		}
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	out.Probed, out.Worst = *summed("direct", drive), focus(probes, regret)
+	out.Worst = focus(probes, regret)
 	return nil
 }
 
-// score drives a method of a map and sums up.
-func (r *run) score(ctx context.Context, c *gpc.Case, m *model.Model, method string, p purpose, round, episodes, threads int) (*Score, error) {
-	got, err := r.drive(ctx, c, m, method, p, round, episodes, threads, nil)
-	if err != nil {
-		return nil, err
-	}
-	return summed(method, got), nil
-}
-
-func summed(method string, got *closedloop.Result) *Score {
-	s := &Score{
-		Method: method, Episodes: got.Episodes, Unsafe: len(got.Unsafe), Mean: got.Regret.Mean, P90: got.Regret.P90, Max: got.Regret.Max,
-		Min: got.RegretMin, Unsolved: got.OracleFailures, P50: got.Latency.P50, P99: got.Latency.P99,
-	}
-	if got.Guard != nil {
-		s.Rescued = 100 * got.Guard.RescueRate
-	}
-	return s
-}
-
-func (r *run) drive(ctx context.Context, c *gpc.Case, m *model.Model, method string, p purpose, round, episodes, threads int, visit func(*closedloop.EpisodeRecord)) (*closedloop.Result, error) {
+// drive drives a method of a map and sums up; visit, if set, is called after each episode.
+func (r *run) drive(ctx context.Context, c *gpc.Case, m *model.Model, method string, p purpose, round, episodes, threads int, visit func(*closedloop.EpisodeRecord)) (Score, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	return c.Evaluate(ctx, gpc.Setup{Method: method, Model: m}, gpc.EngineOptions{}, closedloop.Options{
-		Episodes: episodes, Seed: r.seed(p, round), Preference: adaptive, Threads: threads, Visit: visit,
+	out := Score{Method: method}
+	got, err := c.Evaluate(ctx, gpc.Setup{Method: method, Model: m}, gpc.EngineOptions{}, closedloop.Options{
+		Episodes: episodes, Seed: r.seed(p, round), Preference: adaptive, Threads: threads,
+		Visit: func(e *closedloop.EpisodeRecord) {
+			if !e.End.Safe && e.End.OracleFailure != "" {
+				out.NoWay++
+			}
+			if visit != nil {
+				visit(e)
+			}
+		},
 		Progress: func(done, total int) {
 			r.opt.Progress(Progress{Stage: "drive " + method, Done: done, Total: total})
 		},
 	})
+	if err != nil {
+		return out, err
+	}
+	out.Episodes, out.Unsafe, out.Unsolved = got.Episodes, len(got.Unsafe), got.OracleFailures
+	out.Mean, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.P90, got.Regret.Max, got.RegretMin
+	out.P50, out.P99 = got.Latency.P50, got.Latency.P99
+	if got.Guard != nil {
+		out.Rescued = 100 * got.Guard.RescueRate
+	}
+	return out, nil
 }
