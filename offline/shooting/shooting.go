@@ -168,7 +168,8 @@ func (t *Trajectory) Total() []float64 {
 // Minimise solves the problem over the given number of steps from a state and
 // context, with the preference and scalarization as Solve takes them. It
 // returns the best of the starts, and an error that wraps domain.ErrInfeasible
-// when none has a feasible point near it, domain.ErrNotConverged when none
+// when none has a feasible point near it, or each leads through a state that is
+// lost (domain.Failing), domain.ErrNotConverged when none
 // reaches the tolerance. Further start plans [steps][action] come before the
 // built-in ones.
 //
@@ -266,6 +267,20 @@ func (q *program) epsilonConstraint(w, ideal, spread []float64) {
 	}
 }
 
+// loses reports whether a trajectory leads through a state that is lost.
+func (s *Solver) loses(t *Trajectory) bool {
+	failing, ok := s.problem.(domain.Failing)
+	if !ok {
+		return false
+	}
+	for i := range t.S[1:] {
+		if failing.Failed(t.S[1+i], t.C[1+i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // task is one state to solve from.
 type task struct {
 	solver     *Solver
@@ -337,7 +352,11 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 		}
 		lowest = math.Min(lowest, r.kkt)
 		if r.kkt <= s.opt.Tolerance && (found == nil || r.f < found.Cost) {
-			found = p.trajectory(r)
+			if way := p.trajectory(r); !s.loses(way) {
+				found = way
+			} else {
+				infeasible++
+			}
 		}
 	}
 	switch {

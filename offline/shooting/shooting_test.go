@@ -643,3 +643,25 @@ func BenchmarkTanks(b *testing.B) {
 		}
 	}
 }
+
+// losing is a cart that is lost below some position.
+type losing struct {
+	cart
+	below float64
+}
+
+func (p losing) Failed(s, _ []float64) bool { return s[0] < p.below }
+
+// A way through a lost state is none, however cheap.
+func TestNoOptimumLeadsThroughALostState(t *testing.T) {
+	for below, want := range map[float64]error{0.5: domain.ErrInfeasible, -3: nil} {
+		p := losing{cart{force: 5, speed: 10, steps: 12}, below}
+		s, err := New(p, nil, func(_, s, _ []float64) { s[0] = 1 }, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Minimise([]float64{1, 0}, nil, 12, domain.Preference{Adaptive: true}, domain.WeightedSum, 1); !errors.Is(err, want) {
+			t.Errorf("lost below %g: %v, want %v", below, err, want)
+		}
+	}
+}
