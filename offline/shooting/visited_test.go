@@ -113,7 +113,7 @@ func TestVisitedStatesEndWithTheLost(t *testing.T) {
 	push := func(int) (float64, error) { return 1, nil }
 	for _, loses := range []bool{true, false} {
 		p := doomed{testdomain.NewCart(horizon), loses}
-		got := must.Get(solver(t, p).SolveVisited(0, []float64{1.2, 0.3}, fixed, &driver{act: push}))(t)
+		got := must.Get(solver(t, p).SolveVisited(0, []float64{1.1, 0.1}, fixed, &driver{act: push}))(t)
 		if len(got) == 0 || len(got) > 2*(horizon-2) {
 			t.Errorf("loses %t: %d samples", loses, len(got))
 		}
