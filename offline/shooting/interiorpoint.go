@@ -23,6 +23,9 @@ type ipmOptions struct {
 	iterations int
 	mu         float64   // first barrier parameter
 	deadline   time.Time // zero: none
+	// further iterations are made at most for a violation that the tolerance allows and
+	// the problem's own does not.
+	further int
 }
 
 // lastBarrier is the parameter at which the tolerance is met.
@@ -267,14 +270,23 @@ func (p *ipm) iterate() ipmResult {
 	p.least = 0
 	theta := infeasibility(p.cur)
 	p.thetaMax, p.thetaMin = 1e4*math.Max(1, theta), 1e-4*math.Max(1, theta)
-	for {
+	for further := p.opt.further; ; {
 		kkt, elastic, violation := p.residual(0)
 		if math.Min(kkt, elastic) <= p.opt.tolerance || p.objectiveScale == 0 && violation == 0 {
 			// The result is a trajectory: it is certified as one.
-			if p.incomplete || p.cur.rolled || !p.restore() {
+			if p.incomplete {
 				break
 			}
-			continue
+			if !p.cur.rolled {
+				if !p.restore() {
+					break
+				}
+				continue
+			}
+			if violation <= p.q.spec.MarginTolerance || violation > p.opt.tolerance || further == 0 {
+				break
+			}
+			further--
 		}
 		if p.incomplete || p.iterations >= p.opt.iterations || !p.opt.deadline.IsZero() && !time.Now().Before(p.opt.deadline) {
 			break

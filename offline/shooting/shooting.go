@@ -336,7 +336,7 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 		case held:
 			mu = heldBarrier
 		}
-		p.opt = ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu}
+		p.opt = ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu, further: 5}
 		p.place(t.state, t.ctx, t.steps)
 		t.start(p.q, p.cur, k)
 		r, feasible := ipmResult{kkt: math.Inf(1), violation: math.Inf(1)}, true
