@@ -79,6 +79,9 @@ type Round struct {
 	Training Score `json:"training"`
 	Probed   Score `json:"probed"`
 	HeldOut  Score `json:"held_out"`
+	// Confirmed is that from five times as many starts, new in each round, where HeldOut
+	// meets the target; nil elsewhere.
+	Confirmed *Score `json:"confirmed,omitempty"`
 	// Worst are the probed starts to solve around next.
 	Worst   [][]float64 `json:"worst,omitempty"`
 	Seconds Seconds     `json:"seconds"`

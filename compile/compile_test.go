@@ -193,7 +193,9 @@ func TestNextRound(t *testing.T) {
 		{"no time for data", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 15, Epochs, 0, 10, ""},
 		{"no time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 3, "", 0, 0, "budget spent"},
 		{"more epochs were worth nothing", []func(*Round){func(*Round) {}, func(r *Round) { r.Kind, r.Scenarios, r.Epochs = Epochs, 0, 20 }}, 1000, Data, 300, 20, ""},
-		{"the target", []func(*Round){func(r *Round) { r.HeldOut.Mean, r.HeldOut.Max = 0.1, 0.2 }}, 1000, "", 0, 0, "target met"},
+		{"the target", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 0.2} }}, 1000, "", 0, 0, "target met"},
+		{"a target that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 20} }}, 1000, Data, 100, 10, ""},
+		{"a mean that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.7, Max: 20} }}, 1000, Data, 300, 10, ""},
 	} {
 		r := &run{c: c, opt: Options{Target: 0.5, Tail: 10, Budget: time.Duration(x.budget * 1e9)}, began: time.Now()}
 		for _, change := range x.rounds {

@@ -32,7 +32,7 @@ func (r *run) next() (work, string) {
 		return work{First, "the case's own size", r.opt.Scenarios, t.ManifoldEpochs}, ""
 	}
 	last := &rounds[len(rounds)-1]
-	if last.HeldOut.meets(&r.opt) {
+	if last.Confirmed != nil && last.Confirmed.meets(&r.opt) {
 		return work{}, "target met"
 	}
 	if len(rounds) == r.opt.Rounds {
@@ -46,7 +46,7 @@ func (r *run) wish() work {
 	rounds := r.journal.Rounds
 	last := &rounds[len(rounds)-1]
 	gap := ratio(last.Probed.Mean, last.Training.Mean)
-	learnt := last.Training.Episodes == 0 || last.Training.meets(&r.opt)
+	learnt := last.Training.Episodes == 0 || last.Training.meets(&r.opt) || last.Confirmed != nil
 	if last.Kind == Epochs {
 		before := &rounds[len(rounds)-2]
 		learnt = learnt || float64(last.HeldOut.Mean) > (1-worthwhile)*float64(before.HeldOut.Mean)
@@ -60,12 +60,18 @@ func (r *run) wish() work {
 	}
 	why := fmt.Sprintf("other starts cost %.2g times its own", gap)
 	switch {
+	case last.Confirmed != nil:
+		c := last.Confirmed
+		why = fmt.Sprintf("%d starts more cost %.2g %%, the worst %.2g %%, %d of them unsafe", c.Episodes, float64(c.Mean), float64(c.Max), c.Unsafe-c.NoWay)
 	case last.Probed.rate() > 0:
 		why = fmt.Sprintf("%d of %d other starts are not safe without a guard", last.Probed.Unsafe-last.Probed.NoWay, last.Probed.Episodes)
 	case float64(last.HeldOut.Mean) <= r.opt.Target:
 		why = fmt.Sprintf("the worst start costs %.2g %%", float64(last.HeldOut.Max))
 	case last.Training.Episodes == 0:
 		why = "the target is missed"
+	}
+	if last.Confirmed != nil && float64(last.Confirmed.Mean) <= r.opt.Target {
+		return work{Data, why, total, last.Epochs} // a tail wants the right starts more than many
 	}
 	return work{Data, why, (growth - 1) * total, last.Epochs}
 }

@@ -26,6 +26,7 @@ const (
 	solved purpose = iota + 1
 	near
 	heldOut
+	confirmed
 	probed
 	tested
 )
@@ -177,8 +178,18 @@ func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int,
 // evaluate drives a round's map from starts of its data, held-out ones, and probes.
 func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Round) error {
 	var err error
-	if out.HeldOut, err = r.drive(ctx, r.c, m, "direct", heldOut, 0, r.opt.Starts, r.opt.Threads, nil); err != nil || r.plant == nil {
+	if out.HeldOut, err = r.drive(ctx, r.c, m, "direct", heldOut, 0, r.opt.Starts, r.opt.Threads, nil); err != nil {
 		return err
+	}
+	if out.HeldOut.meets(&r.opt) {
+		more, err := r.drive(ctx, r.c, m, "direct", confirmed, number, 5*r.opt.Starts, r.opt.Threads, nil)
+		if err != nil {
+			return err
+		}
+		out.Confirmed = &more
+	}
+	if r.plant == nil {
+		return nil
 	}
 	var own [][]float64
 	for i := range number + 1 {
