@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -190,7 +191,9 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 	}
 	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", began: time.Now()}
 	if plant, ok := def.Plant.(*closedloop.Simulation); ok {
-		r.remember(plant)
+		if err := r.remember(plant); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.open(); err != nil {
 		return nil, err
@@ -217,19 +220,18 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 }
 
 // remember makes the case one whose plant solves for the optimum of a start once.
-func (r *run) remember(plant *closedloop.Simulation) {
+func (r *run) remember(plant *closedloop.Simulation) (err error) {
 	own := *plant
 	r.plant = &own
 	if own.Oracle == nil {
-		return
+		return nil
 	}
 	r.optima.solve, r.optima.known = own.Oracle, map[string]optimum{}
 	own.Oracle = r.optima.of
 	def := *r.c.Definition()
 	def.Plant = r.plant
-	if c, err := gpc.NewCase(def); err == nil { // which it was before
-		r.c = c
-	}
+	r.c, err = gpc.NewCase(def)
+	return err
 }
 
 func (r *run) spent() float64 { return r.earlier + time.Since(r.began).Seconds() }
@@ -292,18 +294,12 @@ func (r *run) finish(ctx context.Context, ended string) (*Report, error) {
 		return nil, err
 	}
 	out.Seconds = r.spent()
-	r.journal.Seconds = out.Seconds
 	return out, writeJSON(r.opt.Out+".report.json", out)
 }
 
 // has reports whether the case offers a method.
 func (r *run) has(name string) bool {
-	for _, m := range r.c.Methods() {
-		if m.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.c.Methods(), func(m domain.Method) bool { return m.Name == name })
 }
 
 // advice says in a line what keeps a map from its target.

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -54,10 +55,7 @@ func (r *run) wish() work {
 	if !learnt && gap < overfit && last.Probed.rate() <= last.Training.rate() {
 		return work{Epochs, fmt.Sprintf("its own starts cost %.2g %%, others %.2g times that", float64(last.Training.Mean), gap), 0, 2 * last.Epochs}
 	}
-	total := 0
-	for i := range rounds {
-		total += rounds[i].Scenarios
-	}
+	total := r.scenarios()
 	why := fmt.Sprintf("other starts cost %.2g times its own", gap)
 	switch {
 	case last.Confirmed != nil:
@@ -76,6 +74,14 @@ func (r *run) wish() work {
 	return work{Data, why, (growth - 1) * total, last.Epochs}
 }
 
+// scenarios are those of all rounds so far.
+func (r *run) scenarios() (total int) {
+	for i := range r.journal.Rounds {
+		total += r.journal.Rounds[i].Scenarios
+	}
+	return total
+}
+
 // fit makes a round small enough for the time that is left.
 func (r *run) fit(w work) (work, string) {
 	rounds := r.journal.Rounds
@@ -92,10 +98,7 @@ func (r *run) fit(w work) (work, string) {
 	left := usable*(r.opt.Budget.Seconds()-r.spent()) - last.Seconds.Evaluate
 	base := float64(last.Samples) * float64(w.epochs) * perSample
 	if w.kind == Data {
-		total := 0
-		for i := range rounds {
-			total += rounds[i].Scenarios
-		}
+		total := r.scenarios()
 		perNew := perScenario + float64(last.Samples)/float64(total)*float64(w.epochs)*perSample
 		if room := int((left - base) / perNew); room < w.scenarios {
 			w.scenarios = room
@@ -121,15 +124,7 @@ func focus(points [][]float64, regret []float64) [][]float64 {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case regret[a] > regret[b]:
-			return -1
-		case regret[a] < regret[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(regret[b], regret[a]) })
 	var worst [][]float64
 	for _, i := range order[:(len(order)+9)/10] {
 		worst = append(worst, points[i])

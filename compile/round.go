@@ -207,14 +207,13 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	}
 	rand.New(rand.NewPCG(r.seed(solved, number), 1)).Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
 	own = own[:min(len(own), r.opt.Starts)]
-	def := *r.c.Definition()
-	def.Guard.Off = true
-	bare, err := gpc.NewCase(def)
+	bare, err := r.c.Guarded(domain.Guard{Off: true})
 	if err != nil {
 		return err
 	}
 	fixed := *r.plant
 	fixed.Starts = own
+	def := *bare.Definition()
 	def.Plant = &fixed
 	c, err := gpc.NewCase(def)
 	if err != nil {

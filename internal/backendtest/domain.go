@@ -290,6 +290,27 @@ func checkGradient(p domain.Problem, points []point) (errs []error) {
 	return errs
 }
 
+// rowErrors compares row i of what a batch wrote with J and the gradients that reference
+// says; last names the second gradient.
+func rowErrors(b *domain.Batch, i int, what, reference string, J, gs, gu []float64, last string) (errs []error) {
+	for _, part := range []struct {
+		name string
+		got  []float32
+		want []float64
+	}{{"J", b.J[i*b.JStride:], J}, {"∂/∂s", b.GS[i*b.GSStride:], gs}, {last, b.GU[i*b.GUStride:], gu}} {
+		size := 1.0
+		for _, v := range part.want {
+			size = math.Max(size, math.Abs(v))
+		}
+		for j, want := range part.want {
+			if d := math.Abs(float64(part.got[j]) - want); !(d <= batchTolerance*size) {
+				errs = append(errs, fmt.Errorf("%s, row %d: %s[%d] is %v, %s %v", what, i, part.name, j, part.got[j], reference, want))
+			}
+		}
+	}
+	return errs
+}
+
 func checkBatchGradient(p domain.Problem, points []point) (errs []error) {
 	batch, ok := p.(domain.BatchGradient)
 	if !ok {
@@ -334,21 +355,7 @@ func checkBatchGradient(p domain.Problem, points []point) (errs []error) {
 			J, gs, gu := make([]float64, m), make([]float64, ns), make([]float64, nu)
 			p.Objectives(s, u, c, J)
 			p.Gradient(s, u, c, sigma, gs, gu)
-			for _, part := range []struct {
-				name string
-				got  []float32
-				want []float64
-			}{{"J", b.J[i*b.JStride:], J}, {"∂/∂s", b.GS[i*b.GSStride:], gs}, {"∂/∂u", b.GU[i*b.GUStride:], gu}} {
-				size := 1.0
-				for _, v := range part.want {
-					size = math.Max(size, math.Abs(v))
-				}
-				for j, want := range part.want {
-					if d := math.Abs(float64(part.got[j]) - want); !(d <= batchTolerance*size) {
-						errs = append(errs, fmt.Errorf("GradientBatch, row %d: %s[%d] is %v, row by row %v", i, part.name, j, part.got[j], want))
-					}
-				}
-			}
+			errs = append(errs, rowErrors(&b, i, "GradientBatch", "row by row", J, gs, gu, "∂/∂u")...)
 		}
 	}
 	return errs
@@ -498,21 +505,7 @@ func checkPlanGradient(p domain.Problem, points []point) (errs []error) {
 			s, plan := row64(b.S[i*b.SStride:][:ns]), row64(b.U[i*b.UStride:][:np])
 			c, sigma := row64(b.C[i*b.CStride:][:nc]), row64(b.Sigma[i*b.SigmaStride:][:m])
 			ref.PlanGradient(p, s, plan, c, sigma, J, gs, gplan)
-			for _, part := range []struct {
-				name string
-				got  []float32
-				want []float64
-			}{{"J", b.J[i*b.JStride:], J}, {"∂/∂s", b.GS[i*b.GSStride:], gs}, {"∂/∂plan", b.GU[i*b.GUStride:], gplan}} {
-				size := 1.0
-				for _, v := range part.want {
-					size = math.Max(size, math.Abs(v))
-				}
-				for j, want := range part.want {
-					if d := math.Abs(float64(part.got[j]) - want); !(d <= batchTolerance*size) {
-						errs = append(errs, fmt.Errorf("PlanGradientBatch, row %d: %s[%d] is %v, of PlanObjectives %v", i, part.name, j, part.got[j], want))
-					}
-				}
-			}
+			errs = append(errs, rowErrors(&b, i, "PlanGradientBatch", "of PlanObjectives", J, gs, gplan, "∂/∂plan")...)
 		}
 	}
 	return errs

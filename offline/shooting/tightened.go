@@ -24,9 +24,5 @@ func (p tightened) Margins(s, c, u, m []float64) {
 
 // Tightened implements domain.Tightening.
 func (s *Solver) Tightened(slack []float64) domain.Receding {
-	t, err := New(tightened{s.problem, slices.Clone(slack)}, s.axes, s.initial, s.opt)
-	if err != nil {
-		panic(err) // s was made with the same options
-	}
-	return t
+	return newSolver(tightened{s.problem, slices.Clone(slack)}, s.axes, s.initial, s.opt)
 }
