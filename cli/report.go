@@ -25,7 +25,7 @@ func (a *App) reportCommand() *cobra.Command {
 				return gpc.BadInput(err)
 			}
 			if len(dirs) == 0 {
-				return BadInputf("--results %s: no recorded runs (*.json) in it", results)
+				return BadInputf("--results %s: no recorded runs (*.json) and no traces (*.jsonl) in it", results)
 			}
 			written := struct {
 				Files []string `json:"files"`
@@ -71,7 +71,7 @@ func (a *App) reportCommand() *cobra.Command {
 func (a *App) reported() map[string]report.Case {
 	cases := map[string]report.Case{}
 	for _, c := range a.All() {
-		cases[c.Name()] = report.Case{Methods: c.Methods(), Paper: c.Definition().Paper}
+		cases[c.Name()] = report.Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
 	}
 	return cases
 }

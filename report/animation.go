@@ -3,53 +3,120 @@ package report
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
 	"image/gif"
+	"math"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot/vg"
 	vgdraw "gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// frameDelay between frames, hundredths of a second.
-const frameDelay = 15
+// Animation is an episode as a looping GIF.
+type Animation struct {
+	Name, Title string
+	caption     string
+	GIF         []byte
+}
 
-// Animate writes the first episode of a planar trace as a looping GIF: the
-// ellipse or the obstacles where they are at each decision, and the paths so far. A trace without a
-// plane writes nothing and reports false.
-func Animate(t Trace, path string) (bool, error) {
-	if a, s, ok := readArena(t); ok {
-		return true, animateArena(t, a, s, path)
+// What an animation may be.
+const (
+	maxAnimation = 1 << 20 // bytes
+	maxFrames    = 90
+	hold         = 200 // hundredths of a second after arrival
+	longest      = 900 // hundredths of a second until arrival; longer episodes are shown faster,
+	shortest     = 300 // and shorter ones slower
+	leastDelay   = 4   // hundredths of a second: some viewers slow down what is faster
+	frameDPI     = 80
+	panelHeight  = 1.8 * vg.Inch // of time lines
+)
+
+// Animation is the first episode of a trace: as its case draws it, or its time lines. It ends
+// two seconds after arrival: when the bodies, or the states, are where they stay.
+func (r *Records) Animation(t *Trace) (*Animation, error) {
+	if len(t.Episodes) == 0 || len(t.Episodes[0].Lines) == 0 {
+		return nil, nil
 	}
-	p, ok := readPlane(t)
-	if !ok || len(t.Episodes) == 0 {
-		return false, nil
+	seconds := r.seconds(t)
+	title := func(k int) string {
+		if seconds == 0 {
+			return fmt.Sprintf("%s, %s: decision %d", t.Header.Case, t.Header.Method, k)
+		}
+		return fmt.Sprintf("%s, %s: %s", t.Header.Case, t.Header.Method, duration(seconds*float64(k)))
 	}
-	ep := t.Episodes[0]
-	var scene planeScene
-	if err := json.Unmarshal(ep.Scene, &scene); err != nil || len(scene.P) < len(ep.Lines) {
-		return false, fmt.Errorf("report: trace of %s: the first scene has no operating parameter for every step", t.Header.Case)
+	a := &Animation{Name: t.Header.Case + "-" + t.Header.Method, Title: fmt.Sprintf("%s by %s, in motion", t.Header.Case, t.Header.Method)}
+	m, err := r.motion(t, &t.Episodes[0])
+	var frame func(k int) []*Figure
+	var arrival, last int
+	if m != nil && err == nil {
+		a.caption = fmt.Sprintf("Episode %d: goals are dashed, trails are where bodies have been.", t.Episodes[0].Episode)
+		arrival, last = m.arrival, len(m.shapes)-1
+		frame = func(k int) []*Figure { return []*Figure{m.figure("frame", title(k), k)} }
+	} else {
+		panels := r.panels(t)
+		a.caption = fmt.Sprintf("Episode %d: time lines up to the present.", t.Episodes[0].Episode)
+		arrival, last = settled(t.Episodes[0].Lines), len(t.Episodes[0].Lines)-1
+		shown := stacked(panels)
+		frame = func(k int) (figures []*Figure) {
+			for i, p := range shown {
+				head := ""
+				if i == 0 {
+					head = title(k + 1)
+				}
+				f := p.figure("frame", head, k+1)
+				f.Height = panelHeight
+				figures = append(figures, f)
+			}
+			return figures
+		}
+		if err != nil {
+			a.caption += fmt.Sprintf(" It cannot be replayed here: %v.", err)
+		}
 	}
+	for frames := maxFrames; ; frames /= 2 {
+		a.GIF, err = film(frame, arrival, last, frames, seconds)
+		if err != nil {
+			return nil, fmt.Errorf("report: animation of %s: %w", a.Name, err)
+		}
+		if len(a.GIF) <= maxAnimation {
+			return a, nil
+		}
+		if frames < 2 {
+			return nil, fmt.Errorf("report: animation of %s: a picture alone is of %d bytes, an animation has at most %d", a.Name, len(a.GIF), maxAnimation)
+		}
+	}
+}
+
+// film shows at most so many frames until arrival, and goes on for hold after it.
+func film(frame func(k int) []*Figure, arrival, last, frames int, seconds float64) ([]byte, error) {
+	stride := max(1, (arrival+frames-1)/frames)
+	until := min(max(100*seconds*float64(arrival), shortest), longest)
+	delay := min(hold, max(leastDelay, int(math.Round(until*float64(stride)/float64(max(1, arrival))))))
 	var m movie
-	xs, ys := []float64{scene.Q0[0]}, []float64{scene.Q0[1]}
-	for i, l := range ep.Lines {
-		f := newFigure("frame", fmt.Sprintf("%s, t = %d: σ = (%.2f, %.2f)", t.Header.Case, l.T, l.Sigma[0], l.Sigma[1]), "q₁, m", "q₂, m")
-		f.plot.X.Min, f.plot.X.Max, f.plot.Y.Min, f.plot.Y.Max = -4.5, 4, -2.2, 2.2
-		ex, ey := p.outline(scene.P[i])
-		f.fill(colour(6), ex, ey)
-		xs, ys = append(xs, l.S[0]), append(ys, l.S[1])
-		f.line("", colour(0), false, xs, ys)
-		f.point("", colour(1), vgdraw.CircleGlyph{}, l.S[0], l.S[1])
-		f.point("goal", colour(2), vgdraw.PyramidGlyph{}, p.Goal[0], p.Goal[1])
-		f.Height = 3.2 * vg.Inch
-		m.add(f, 80, frameDelay)
+	for k := 0; k < arrival; k += stride {
+		m.add(delay, frame(k)...)
 	}
-	return true, m.write(t, path, 100)
+	after := 0 // hundredths of a second since arrival
+	for k := arrival; k <= last && after+delay <= hold; k += stride {
+		m.add(delay, frame(k)...)
+		after += delay
+	}
+	m.out.Delay[len(m.out.Delay)-1] += hold - after
+	return m.encode()
+}
+
+// duration is a time in the unit that reads best.
+func duration(seconds float64) string {
+	switch {
+	case seconds >= 2*3600:
+		return fmt.Sprintf("%.1f h", seconds/3600)
+	case seconds >= 300:
+		return fmt.Sprintf("%.1f min", seconds/60)
+	}
+	return fmt.Sprintf("%.2f s", seconds)
 }
 
 // movie is a looping GIF of which every frame holds only what changed.
@@ -59,12 +126,25 @@ type movie struct {
 	err  error           // of the first figure that has one
 }
 
-// add appends a figure, shown for a delay in hundredths of a second. All have to
-// be of one size.
-func (m *movie) add(f *Figure, dpi, delay int) {
-	m.err = cmp.Or(m.err, f.err)
-	c := vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(dpi))
-	f.plot.Draw(vgdraw.New(c))
+// add appends figures, one above the other, shown for a delay in hundredths of a second. All
+// frames have to be of one size.
+func (m *movie) add(delay int, figures ...*Figure) {
+	var width, height vg.Length
+	for _, f := range figures {
+		w, h := f.size()
+		width, height = max(width, w), height+h
+		m.err = cmp.Or(m.err, f.err)
+	}
+	c := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(frameDPI))
+	page := vgdraw.New(c)
+	for _, f := range figures {
+		w, h := f.size()
+		f.Width += width - w
+		part := page
+		part.Min.Y = part.Max.Y - h
+		f.draw(part)
+		page.Max.Y = part.Min.Y
+	}
 	picture := c.Image()
 	whole := image.NewPaletted(picture.Bounds(), framePalette)
 	draw.Draw(whole, whole.Bounds(), picture, picture.Bounds().Min, draw.Src)
@@ -103,18 +183,10 @@ func (m *movie) change(whole *image.Paletted) *image.Paletted {
 	return part
 }
 
-// write ends the movie, whose last frame stays for a longer delay.
-func (m *movie) write(t Trace, path string, delay int) error {
-	m.out.Delay[len(m.out.Delay)-1] = delay
+func (m *movie) encode() ([]byte, error) {
 	var data bytes.Buffer
 	err := cmp.Or(m.err, gif.EncodeAll(&data, &m.out))
-	if err == nil {
-		err = renameio.WriteFile(path, data.Bytes(), 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)
-	}
-	return nil
+	return data.Bytes(), err
 }
 
 // transparent is the place of no colour in framePalette.

@@ -80,7 +80,8 @@ func (r *Records) comparisonSection(c Compared) section {
 		title: first.Case + ": what the map contributes",
 		note: fmt.Sprintf("The same decisions with fewer candidates, without the learned map and with it, on the same %d episodes of seed %d (validation), commit %s. Cost: mean over the %d episodes in which every run is safe of the difference to %s, ± its standard error. Worth: how many candidates without the map cost as much, linear in log N between the numbers run.",
 			first.Episodes, first.Seed, first.Commit, first.Compared, first.Method),
-		rows: [][]string{{"candidates", "without: cost %", "safe", "margin", "with: cost %", "safe", "margin", "worth", "factor", "p50 / p99 ms"}},
+		figures: r.comparisonFigures(c),
+		rows:    [][]string{{"candidates", "without: cost %", "safe", "margin", "with: cost %", "safe", "margin", "worth", "factor", "p50 / p99 ms"}},
 	}
 	cells := func(run budgeted) []string {
 		return []string{
@@ -115,7 +116,7 @@ func (r *Records) comparisonFigures(c Compared) []*Figure {
 		return nil
 	}
 	name := c.Comparisons[0].Case
-	f := newFigure(name+"-candidates", name+": what the map contributes", "candidates per decision", "cost above 4096 without the map, % (± s.e.m.)")
+	f := newFigure(name+"-candidates", name+": what the map contributes", "candidates per decision", "cost above the first, %")
 	f.logX()
 	ways := []string{without[0].way}
 	for _, run := range with {
@@ -143,5 +144,6 @@ func (r *Records) comparisonFigures(c Compared) []*Figure {
 		}
 		f.line(label, colour(k), false, xs, ys)
 	}
+	f.caption = "Cost above that of " + c.Comparisons[0].Method + ", in the mean ± s.e.m. Lower is better; the horizontal axis is what a decision may compute."
 	return []*Figure{f}
 }

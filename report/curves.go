@@ -24,20 +24,21 @@ const bundledMap = "bundled"
 // columns.
 type curve struct {
 	title, note string
+	figures     func(r *Records, name string) []*Figure
 	columns     []string
 	holds       func(p *closedloop.Pairing) bool
 	cells       func(p *closedloop.Pairing) []string
 }
 
 var curves = []curve{
-	{": quality against candidates, time and data", "Samples are those that the map was last trained on.", []string{"map", "samples"}, undisturbed,
+	{": quality against candidates, time and data", "Samples are those that the map was last trained on.", (*Records).qualityFigures, []string{"map", "samples"}, undisturbed,
 		func(p *closedloop.Pairing) []string {
 			return []string{cmp.Or(p.Map.File, bundledMap), fmt.Sprint(p.Map.Samples)}
 		}},
-	{" on a plant that its map was not made for", "Parameters of the plant times a factor; methods and oracle know that plant, the map does not.", []string{"plant"},
+	{" on a plant that its map was not made for", "Parameters of the plant times a factor; methods and oracle know that plant, the map does not.", (*Records).shiftFigures, []string{"plant"},
 		func(p *closedloop.Pairing) bool { return len(p.Shift) > 0 },
 		func(p *closedloop.Pairing) []string { return []string{shiftText(p.Shift)} }},
-	{" with noise and bias of the measured state", "Noise is drawn anew at every decision; a bias has one sign for each value and episode. Margins and costs are of the true state.", []string{"noise", "bias"},
+	{" with noise and bias of the measured state", "Noise is drawn anew at every decision; a bias has one sign for each value and episode. Margins and costs are of the true state.", (*Records).noiseFigures, []string{"noise", "bias"},
 		func(p *closedloop.Pairing) bool { return len(p.Shift) == 0 && (p.Noise > 0 || p.Bias > 0) },
 		func(p *closedloop.Pairing) []string { return []string{fmt.Sprint(p.Noise), fmt.Sprint(p.Bias)} }},
 }
@@ -94,7 +95,9 @@ func (r *Records) curveSections() (out []section) {
 	for _, name := range r.pairedCases() {
 		for _, c := range curves {
 			if pairings := r.paired(name, c.holds); len(pairings) > 0 {
-				out = append(out, c.section(name, pairings))
+				s := c.section(name, pairings)
+				s.figures = slices.DeleteFunc(c.figures(r, name), func(f *Figure) bool { return f == nil })
+				out = append(out, s)
 			}
 		}
 	}
@@ -124,32 +127,30 @@ func (c *curve) section(name string, pairings []closedloop.Pairing) section {
 	return s
 }
 
-// curveFigures are, for every case, quality against time, data, shifts, noise and bias.
-func (r *Records) curveFigures() (out []*Figure) {
-	for _, name := range r.pairedCases() {
-		plain := r.paired(name, undisturbed)
-		out = append(out, r.qualityFigure(name, plain), dataFigure(name, plain))
-		out = append(out, r.shiftFigures(name, plain)...)
-		for _, of := range []struct {
-			name  string
-			level func(p *closedloop.Pairing) float64
-			other func(p *closedloop.Pairing) float64
-		}{
-			{"noise", func(p *closedloop.Pairing) float64 { return p.Noise }, func(p *closedloop.Pairing) float64 { return p.Bias }},
-			{"bias", func(p *closedloop.Pairing) float64 { return p.Bias }, func(p *closedloop.Pairing) float64 { return p.Noise }},
-		} {
-			levels := r.paired(name, func(p *closedloop.Pairing) bool {
-				return p.Map.File == "" && len(p.Shift) == 0 && of.other(p) == 0
-			})
-			f := newFigure(name+"-"+of.name, name+": "+of.name+" of the measured state", of.name+" of every measured value", regretLabel)
-			out = append(out, series(f, levels, of.level))
-		}
-	}
-	return slices.DeleteFunc(out, func(f *Figure) bool { return f == nil })
+// qualityFigures are quality against time and data.
+func (r *Records) qualityFigures(name string) []*Figure {
+	plain := r.paired(name, undisturbed)
+	return []*Figure{r.qualityFigure(name, plain), dataFigure(name, plain)}
 }
 
-// legendRoom is left above the curves, on a logarithmic axis.
-const legendRoom = 20
+// noiseFigures are regret against noise and against bias, each without the other.
+func (r *Records) noiseFigures(name string) (out []*Figure) {
+	for _, of := range []struct {
+		name  string
+		level func(p *closedloop.Pairing) float64
+		other func(p *closedloop.Pairing) float64
+	}{
+		{"noise", func(p *closedloop.Pairing) float64 { return p.Noise }, func(p *closedloop.Pairing) float64 { return p.Bias }},
+		{"bias", func(p *closedloop.Pairing) float64 { return p.Bias }, func(p *closedloop.Pairing) float64 { return p.Noise }},
+	} {
+		levels := r.paired(name, func(p *closedloop.Pairing) bool {
+			return p.Map.File == "" && len(p.Shift) == 0 && of.other(p) == 0
+		})
+		f := newFigure(name+"-"+of.name, name+": "+of.name+" of the measured state", of.name+" of every measured value", regretLabel)
+		out = append(out, series(f, levels, of.level))
+	}
+	return out
+}
 
 const regretLabel = "regret, % (95 %)"
 
@@ -195,11 +196,10 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 	}
 	for _, m := range plain[0].Pairs {
 		if x := float64(m.Latency.P50) / 1e3; r.method(name, m.Method).Needs&domain.NeedsMap == 0 && x > 0 {
-			f.line(m.Method+", warm, exact", colour(6), true, []float64{x, x}, []float64{min(lowest, highest) / 2, highest * 2})
+			f.line(m.Method+", warm, exact", colour(grey), true, []float64{x, x}, []float64{min(lowest, highest) / 2, highest * 2})
 		}
 	}
-	f.plot.X.Max *= 6 // room for the last label
-	f.plot.Y.Max *= legendRoom
+	f.caption = curveCaption + " Names are of the searches by their candidates; triangles polish what they found. Dashed: when an exact solver has the optimum."
 	return f
 }
 
@@ -217,7 +217,8 @@ func dataFigure(name string, plain []closedloop.Pairing) *Figure {
 
 // shiftFigures are regret against the factor on each parameter that was shifted alone,
 // the case's own plant among them.
-func (r *Records) shiftFigures(name string, plain []closedloop.Pairing) (out []*Figure) {
+func (r *Records) shiftFigures(name string) (out []*Figure) {
+	plain := r.paired(name, undisturbed)
 	var parameters []string
 	shifted := r.paired(name, func(p *closedloop.Pairing) bool { return len(p.Shift) == 1 && p.Map.File == "" })
 	for _, p := range shifted {
@@ -279,6 +280,9 @@ func series(f *Figure, pairings []closedloop.Pairing, at func(p *closedloop.Pair
 	if drawn == 0 {
 		return nil
 	}
-	f.plot.Y.Max *= legendRoom
+	f.caption = curveCaption
 	return f
 }
+
+// curveCaption is that of every regret on a logarithmic axis with intervals.
+var curveCaption = fmt.Sprintf("Mean cost above the oracle with its 95 %% interval; below %g %% drawn there.", curveFloor)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -33,10 +34,25 @@ func faint(c color.RGBA) color.RGBA {
 // Figure is one plot, written as SVG and as PNG.
 type Figure struct {
 	Name, Title   string
-	Width, Height vg.Length
+	Width, Height vg.Length // without the legend, which stands to the right of it
+	x, y          string    // labels of the axes
+	caption       string
 	plot          *plot.Plot
+	legend        plot.Legend
+	entries       int
+	words         tags
 	err           error // the first of what was added, which SVG and Write return
 }
+
+// maxEntries is the most that a legend has.
+const maxEntries = 8
+
+// pageMargin is left free around a figure, legendGap between it and its legend.
+const (
+	pageMargin = 6
+	legendGap  = 8
+	labelGap   = 5 // between an axis and its label
+)
 
 // fail keeps an error, if there is one, and tells whether there is.
 func (f *Figure) fail(err error) bool {
@@ -50,15 +66,33 @@ func newFigure(name, title, x, y string) *Figure {
 	p := plot.New()
 	p.Title.Text = title
 	p.Title.TextStyle.Font.Size = 12
-	p.X.Label.Text, p.Y.Label.Text = x, y
 	p.Title.Padding = 6
+	p.X.Label.TextStyle.Font.Size = 10
 	p.BackgroundColor = color.White
-	p.Legend.Top = true
-	p.Legend.TextStyle.Font.Size = 10
+	p.X.Tick.Marker, p.Y.Tick.Marker = evenly{}, evenly{}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{230}, color.Gray{230}
 	p.Add(grid)
-	return &Figure{Name: name, Title: title, Width: 5.2 * vg.Inch, Height: 3.8 * vg.Inch, plot: p}
+	f := &Figure{Name: name, Title: title, x: x, y: y, Width: 5.2 * vg.Inch, Height: 3.8 * vg.Inch, plot: p, legend: plot.NewLegend()}
+	f.legend.Left, f.legend.Top, f.legend.Padding = true, true, vg.Points(3)
+	f.legend.TextStyle.Font.Size = 10
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &f.legend.TextStyle, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+	}
+	return f
+}
+
+// entry adds to the legend.
+func (f *Figure) entry(label string, thumb plot.Thumbnailer) {
+	if label != "" {
+		f.legend.Add(label, thumb)
+		f.entries++
+	}
+}
+
+// sample is a line in a legend.
+func sample(c color.RGBA) *plotter.Line {
+	return &plotter.Line{LineStyle: draw.LineStyle{Color: c, Width: vg.Points(1.6)}}
 }
 
 // line adds a series; points that are not finite are left out.
@@ -76,15 +110,13 @@ func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64)
 		l.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 	}
 	f.plot.Add(l)
-	if label != "" {
-		f.plot.Legend.Add(label, l)
-	}
+	f.entry(label, l)
 }
 
 // points adds a series of markers; those that are not finite are left out.
 func (f *Figure) points(label string, c color.RGBA, shape draw.GlyphDrawer, xs, ys []float64) {
 	if s := f.markers(c, 3, shape, finitePoints(xs, ys, f.plot.Y.Scale)); s != nil {
-		f.plot.Legend.Add(label, s)
+		f.entry(label, s)
 	}
 }
 
@@ -102,65 +134,34 @@ func (f *Figure) markers(c color.RGBA, radius vg.Length, shape draw.GlyphDrawer,
 	return s
 }
 
-// point adds one marker with an optional label beside it.
-func (f *Figure) point(label string, c color.RGBA, shape draw.GlyphDrawer, x, y float64) {
+// point adds one marker with an optional word beside it.
+func (f *Figure) point(word string, c color.RGBA, shape draw.GlyphDrawer, x, y float64) {
 	pts := finitePoints([]float64{x}, []float64{y}, f.plot.Y.Scale)
-	if f.markers(c, 4, shape, pts) == nil || label == "" {
-		return
+	if f.markers(c, markerRadius, shape, pts) != nil {
+		f.words.add(word, pts[0])
 	}
-	text, err := plotter.NewLabels(plotter.XYLabels{XYs: pts, Labels: []string{label}})
-	if f.fail(err) {
-		return
-	}
-	text.Offset = vg.Point{X: vg.Points(6), Y: vg.Points(3)}
-	for i := range text.TextStyle {
-		text.TextStyle[i].Font.Size = 9
-	}
-	f.plot.Add(text)
 }
+
+// markerRadius is that of point.
+const markerRadius = 4
 
 // errorBar adds a vertical bar from lo to hi.
 func (f *Figure) errorBar(c color.RGBA, x, lo, hi float64) {
 	f.line("", c, false, []float64{x, x}, []float64{lo, hi})
 }
 
-// fill adds a closed outline with a light interior.
-func (f *Figure) fill(c color.RGBA, xs, ys []float64) {
+// fill adds a closed outline with an interior.
+func (f *Figure) fill(c, inside color.RGBA, xs, ys []float64) {
 	poly, err := plotter.NewPolygon(finitePoints(xs, ys, plot.LinearScale{}))
 	if f.fail(err) {
 		return
 	}
-	poly.Color, poly.LineStyle.Color, poly.LineStyle.Width = faint(c), c, vg.Points(0.8)
+	poly.Color, poly.LineStyle.Color, poly.LineStyle.Width = inside, c, vg.Points(0.8)
 	f.plot.Add(poly)
 }
 
 func (f *Figure) logX() { f.plot.X.Scale, f.plot.X.Tick.Marker = plot.LogScale{}, decades{} }
 func (f *Figure) logY() { f.plot.Y.Scale, f.plot.Y.Tick.Marker = plot.LogScale{}, decades{} }
-
-// decades marks powers of ten with labels and their multiples without.
-type decades struct{}
-
-func (decades) Ticks(lo, hi float64) []plot.Tick {
-	var ticks []plot.Tick
-	if !(lo > 0) {
-		return ticks
-	}
-	from, to := math.Floor(math.Log10(lo)), math.Ceil(math.Log10(hi))
-	for e := from; e <= to; e++ {
-		for m := 1.0; m < 10; m++ {
-			v := m * math.Pow(10, e)
-			if v < lo*(1-1e-9) || v > hi*(1+1e-9) {
-				continue
-			}
-			t := plot.Tick{Value: v}
-			if m == 1 || to-from <= 1 && (m == 2 || m == 5) {
-				t.Label = fmt.Sprintf("%g", v)
-			}
-			ticks = append(ticks, t)
-		}
-	}
-	return ticks
-}
 
 func finitePoints(xs, ys []float64, scale plot.Normalizer) plotter.XYs {
 	_, logarithmic := scale.(plot.LogScale)
@@ -189,15 +190,55 @@ func (f *Figure) equalAspect() {
 	}
 }
 
-// draw renders the figure. A logarithmic axis of a single value gets a width: the plot's
-// own would pass zero.
-func (f *Figure) draw(c vg.CanvasSizer) {
+// size is that of the page: the figure's, and the legend's to the right of it.
+func (f *Figure) size() (width, height vg.Length) {
+	width = f.Width
+	if f.entries > 0 {
+		width += legendGap + f.legend.Rectangle(draw.Canvas{}).Size().X
+	}
+	return width, f.Height
+}
+
+// narrowest is the least ratio of the ends of a logarithmic axis: the plot's own limits of a
+// single value would pass zero.
+const narrowest = 1.5
+
+// draw renders the figure on a page of its size.
+func (f *Figure) draw(page draw.Canvas) {
 	for _, a := range []*plot.Axis{&f.plot.X, &f.plot.Y} {
-		if _, logarithmic := a.Scale.(plot.LogScale); logarithmic && a.Min == a.Max {
-			a.Min, a.Max = a.Min/2, a.Max*2
+		if _, logarithmic := a.Scale.(plot.LogScale); logarithmic && a.Max < narrowest*a.Min {
+			a.Min, a.Max = a.Min/narrowest, a.Max*narrowest
 		}
 	}
-	f.plot.Draw(draw.New(c))
+	if f.words.plotted = f.words.plotted || len(f.words.at) == 0; !f.words.plotted {
+		f.plot.Add(&f.words)
+		f.words.plotted = true
+	}
+	page.SetColor(color.White)
+	page.Fill(page.Rectangle.Path())
+	page = draw.Crop(page, pageMargin, -pageMargin, pageMargin, -pageMargin)
+	if f.entries > 0 {
+		beside := page
+		beside.Min.X = page.Max.X - f.legend.Rectangle(page).Size().X
+		beside.Max.Y -= f.plot.Title.TextStyle.Rectangle(f.plot.Title.Text).Size().Y + f.plot.Title.Padding
+		f.legend.Draw(beside)
+		page.Max.X = beside.Min.X - legendGap
+	}
+	// The plot's own labels would take room as if they stood at the arithmetic middle of a
+	// logarithmic axis.
+	style := f.plot.X.Label.TextStyle
+	style.XAlign = draw.XCenter
+	rise := style.Height("X")
+	if f.x != "" {
+		page.FillText(style, vg.Point{X: page.Center().X, Y: page.Min.Y + style.FontExtents().Descent}, f.x)
+		page.Min.Y += rise + labelGap
+	}
+	if f.y != "" {
+		style.Rotation = math.Pi / 2
+		page.FillText(style, vg.Point{X: page.Min.X + rise, Y: page.Center().Y}, f.y)
+		page.Min.X += rise + labelGap
+	}
+	f.plot.Draw(page)
 }
 
 // SVG renders the figure.
@@ -205,8 +246,9 @@ func (f *Figure) SVG() ([]byte, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	c := vgsvg.New(f.Width, f.Height)
-	f.draw(c)
+	width, height := f.size()
+	c := vgsvg.New(width, height)
+	f.draw(draw.New(c))
 	var out bytes.Buffer
 	if _, err := c.WriteTo(&out); err != nil {
 		return nil, fmt.Errorf("report: figure %s: %w", f.Name, err)
@@ -220,8 +262,8 @@ func (f *Figure) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	c := vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(144))
-	f.draw(c)
+	c := vgimg.NewWith(vgimg.UseWH(f.size()), vgimg.UseDPI(144))
+	f.draw(draw.New(c))
 	var png bytes.Buffer
 	if _, err := (vgimg.PngCanvas{Canvas: c}).WriteTo(&png); err != nil {
 		return fmt.Errorf("report: figure %s: %w", f.Name, err)

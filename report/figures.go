@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -16,42 +15,30 @@ import (
 // highlighted is the method whose traces and points the figures single out.
 const highlighted = "gpc"
 
-// Figures builds every figure that the records support.
-func (r *Records) Figures() []*Figure {
+// caseFigures are for each case the paper's four panels: terminal regret, semantic
+// coordinate, closed-loop trajectory, speed-quality frontier; then what the first episode of
+// its trace looks like over time.
+func (r *Records) caseFigures(name string) []*Figure {
 	var figures []*Figure
-	for _, k := range kinds {
-		if k.figures != nil {
-			figures = append(figures, k.figures(r)...)
-		}
+	// A gap to a reference may be negative: no logarithmic axis holds it.
+	if evals := r.of(name); len(evals) > 0 && evals[0].Reached == nil {
+		figures = append(figures, r.regretFigure(name, evals), r.frontierFigure(name, evals))
 	}
-	return figures
-}
-
-// evaluationFigures are for each case the paper's four panels: terminal regret,
-// semantic coordinate, closed-loop trajectory, speed-quality frontier.
-func (r *Records) evaluationFigures() []*Figure {
-	var figures []*Figure
-	for _, name := range r.named() {
-		if t := r.arena(name); t != nil {
-			figures = append(append(figures, TrajectoryFigure(*t)), arenaTraces(*t)...)
-			continue
-		}
-		// A gap to a reference may be negative: no logarithmic axis holds it.
-		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
-			continue
-		}
-		figures = append(figures, r.regretFigure(name, r.of(name)))
-		if t := r.trace(name, func(t Trace) bool { return t.Header.Method == highlighted }); t != nil {
-			figures = append(figures, PriorityFigure(*t), TrajectoryFigure(*t))
-		}
-		figures = append(figures, r.frontierFigure(name, r.of(name)))
+	if t := r.shown(name); t != nil {
+		figures = append(figures, priorityFigure(*t))
+		figures = append(figures, r.traceFigures(t)...)
 	}
 	return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
 }
 
-// arena is the first trace of a case with robots among obstacles.
-func (r *Records) arena(name string) *Trace {
-	return r.trace(name, func(t Trace) bool { _, _, ok := readArena(t); return ok })
+// shown is the trace of a case that its figures are of: the highlighted method's, or else the
+// first; nil where there is none with a decision.
+func (r *Records) shown(name string) *Trace {
+	wanted := func(t Trace) bool { return len(t.Episodes) > 0 && len(t.Episodes[0].Lines) > 0 }
+	if t := r.trace(name, func(t Trace) bool { return wanted(t) && t.Header.Method == highlighted }); t != nil {
+		return t
+	}
+	return r.trace(name, wanted)
 }
 
 // trace is the first trace of a case that is wanted; nil: none is.
@@ -70,7 +57,7 @@ const regretFloor = 1e-4
 // regretFigure is panel (a): the terminal regret of every method with its
 // standard error, and the paper's values beside them.
 func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
-	f := newFigure(name+"-regret", name+": terminal regret", "", "terminal regret, % (mean ± s.e.m.)")
+	f := newFigure(name+"-regret", name+": terminal regret", "", "terminal regret, %")
 	f.logY()
 	var labels []string
 	for _, e := range evals {
@@ -84,19 +71,23 @@ func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
 		if e.Method == highlighted {
 			c = colour(1)
 		}
-		f.errorBar(c, x, math.Max(regretFloor, regret-float64(e.RegretSEM)), regret+float64(e.RegretSEM))
+		f.errorBar(c, x, math.Max(regretFloor, regret-float64(e.RegretSEM)), math.Max(regretFloor, regret+float64(e.RegretSEM)))
 		f.point("", c, draw.CircleGlyph{}, x, math.Max(regretFloor, regret))
 		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
-			f.point("paper", colour(6), draw.CrossGlyph{}, x, p.Regret)
+			f.point("", colour(grey), draw.CrossGlyph{}, x, p.Regret)
 		}
 	}
-	if len(labels) == 0 {
+	if len(labels) < 2 {
 		return nil
 	}
 	f.plot.NominalX(labels...)
 	f.plot.X.Tick.Label.Rotation = 0.5
 	f.plot.X.Tick.Label.XAlign, f.plot.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
-	f.plot.X.Min, f.plot.X.Max = -0.6, float64(len(labels))-0.2
+	f.plot.X.Min, f.plot.X.Max = -0.6, float64(len(labels))-0.4
+	f.caption = fmt.Sprintf("Cost above the optimum over safe episodes, mean ± s.e.m.; below %g %% drawn there.", regretFloor)
+	if len(r.cases[name].Paper) > 0 {
+		f.caption += " Crosses are the paper's."
+	}
 	return f
 }
 
@@ -120,21 +111,37 @@ func (r *Records) frontierFigure(name string, evals []closedloop.Result) *Figure
 		}
 		f.point(e.Method, c, draw.CircleGlyph{}, ms, regret)
 		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
-			f.point(e.Method+" (paper)", colour(6), draw.CrossGlyph{}, p.Milliseconds, p.Regret)
+			f.point(e.Method+" (paper)", colour(grey), draw.CrossGlyph{}, p.Milliseconds, p.Regret)
 		}
 		drawn++
 	}
-	if drawn == 0 {
+	if drawn < 2 {
 		return nil
 	}
-	f.plot.X.Min, f.plot.X.Max = f.plot.X.Min/2, f.plot.X.Max*8
+	f.caption = "Left is faster, lower is better. Exact methods and ablations stand in the table"
+	if len(r.cases[name].Paper) > 0 {
+		f.caption += "; crosses are the paper's, on its own hardware"
+	}
+	f.caption += "."
 	return f
 }
 
-// PriorityFigure is panel (b): the semantic coordinate σ along the episodes of a
-// trace, the mean over episodes as a line and each episode faintly.
-func PriorityFigure(t Trace) *Figure {
-	if len(t.Episodes) == 0 {
+// steady reports whether the priority never changes.
+func steady(t Trace) bool {
+	for _, ep := range t.Episodes {
+		for _, l := range ep.Lines {
+			if !slices.Equal(l.Sigma, t.Episodes[0].Lines[0].Sigma) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// priorityFigure is panel (b): the semantic coordinate σ along the episodes of a
+// trace, the mean over episodes as a line and each episode faintly; nil where it never changes.
+func priorityFigure(t Trace) *Figure {
+	if steady(t) {
 		return nil
 	}
 	f := newFigure(t.Header.Case+"-priority", t.Header.Case+": semantic coordinate", "decision t", "σ")
@@ -166,105 +173,94 @@ func PriorityFigure(t Trace) *Figure {
 		}
 		f.line(fmt.Sprintf("σ%d", i+1), colour(i), false, xs, mean)
 	}
+	f.caption = fmt.Sprintf("The priority σ that decisions of %s were scored with", t.Header.Method)
+	if n := len(t.Episodes); n > 1 {
+		f.caption += fmt.Sprintf(": the mean over %d episodes, and faintly the first %d", n, min(n, 20))
+	}
+	f.caption += "."
 	return f
 }
 
-// plane is what a trace's header says of a planar case with a moving ellipse.
-type plane struct {
-	Ellipse struct {
-		A   float64    `json:"a"`
-		B   float64    `json:"b"`
-		C0  [2]float64 `json:"c0"`
-		Rho [2]float64 `json:"rho"`
-	} `json:"ellipse"`
-	Goal  [2]float64 `json:"q_goal"`
-	Safe0 [2]float64 `json:"q_safe0"`
-}
+// othersShown is how many more episodes leave a trail in a trajectory of one body, and
+// ghosts how many pictures of the way a trajectory shows.
+const (
+	othersShown = 11
+	ghosts      = 5
+)
 
-type planeScene struct {
-	Q0 [2]float64 `json:"q0"`
-	P  []float64  `json:"p"`
-}
-
-func (p *plane) outline(at float64) (xs, ys []float64) {
-	e := &p.Ellipse
-	return ellipse(e.C0[0]+e.Rho[0]*at, e.C0[1]+e.Rho[1]*at, e.A, e.B, 72)
-}
-
-// readPlane returns the planar geometry of a trace, if it has one.
-func readPlane(t Trace) (p plane, ok bool) {
-	return p, json.Unmarshal(t.Header.Params, &p) == nil && p.Ellipse.A > 0 && p.Ellipse.B > 0
-}
-
-// TrajectoryFigure is panel (c): paths in the plane with the ellipse where it
-// begins and ends; robots among obstacles; for a case without a plane, the states
-// against time.
-func TrajectoryFigure(t Trace) *Figure {
-	if len(t.Episodes) == 0 {
-		return nil
-	}
-	if a, s, ok := readArena(t); ok {
-		return arenaFigure(t, a, s)
-	}
-	p, ok := readPlane(t)
-	if !ok {
-		return stateFigure(t)
-	}
-	f := newFigure(t.Header.Case+"-trajectory", t.Header.Case+": closed-loop trajectories", "q₁, m", "q₂, m")
-	var first planeScene
-	if err := json.Unmarshal(t.Episodes[0].Scene, &first); err != nil || len(first.P) == 0 {
-		f.fail(fmt.Errorf("trace of %s: the first scene has no operating parameter", t.Header.Case))
-		return f
-	}
-	for e := min(12, len(t.Episodes)) - 1; e >= 0; e-- {
-		ep := t.Episodes[e]
-		var s planeScene
-		if err := json.Unmarshal(ep.Scene, &s); err != nil {
-			f.fail(fmt.Errorf("trace of %s, episode %d: %w", t.Header.Case, ep.Episode, err))
-			return f
+// traceFigures are panel (c) and what the first episode is like over time: what its case draws
+// of it, with distances to goals; where it draws nothing, the states; then actions and margin.
+func (r *Records) traceFigures(t *Trace) (figures []*Figure) {
+	first := &t.Episodes[0]
+	name, of := t.Header.Case, fmt.Sprintf("Episode %d of %s, seed %d", first.Episode, t.Header.Method, t.Header.Seed)
+	m, err := r.motion(t, first)
+	if m != nil && err == nil {
+		figures = append(figures, r.trajectoryFigure(t, m))
+		if bodies, d := m.distances(); len(bodies) > 0 {
+			p := panel{name: "distances", title: "distance to the goal", axis: "distance", unit: "m", time: make([]float64, len(d[0])), values: d}
+			for i := range bodies {
+				p.names = append(p.names, fmt.Sprintf("body %d", bodies[i]+1))
+			}
+			for k := range p.time {
+				p.time[k] = float64(k)
+			}
+			if s := r.seconds(t); s > 0 {
+				p.timeUnit = "s"
+				for k := range p.time {
+					p.time[k] *= s
+				}
+			}
+			f := p.figure(name+"-distances", name+": distance to the goal", len(p.time))
+			f.caption = of + ": between the centres of a body and its goal."
+			figures = append(figures, f)
 		}
-		xs, ys := []float64{s.Q0[0]}, []float64{s.Q0[1]}
-		for _, l := range ep.Lines {
-			xs, ys = append(xs, l.S[0]), append(ys, l.S[1])
-		}
-		c := faint(colour(0))
-		if e == 0 {
-			c = colour(0)
-		}
-		f.line("", c, false, xs, ys)
 	}
-	// The ellipse moves: where it is at four times, and the first path's place at
-	// the same times in the same colour.
-	lines := t.Episodes[0].Lines
-	for k, c := range []int{6, 3, 1, 4} {
-		at := min((k+1)*len(lines)/4, len(lines)) - 1
-		if at < 0 || at >= len(first.P) {
+	for _, p := range r.panels(t) {
+		if m != nil && err == nil && p.title == "states" {
 			continue
 		}
-		xs, ys := p.outline(first.P[at])
-		f.line(fmt.Sprintf("t = %d", at), colour(c), false, xs, ys)
-		f.point("", colour(c), draw.CircleGlyph{}, lines[at].S[0], lines[at].S[1])
+		f := p.figure(name+"-"+p.name, name+": "+p.title, len(p.time))
+		f.caption = of + "."
+		if err != nil {
+			f.caption += fmt.Sprintf(" It cannot be replayed here: %v.", err)
+		}
+		figures = append(figures, f)
 	}
-	f.point("goal", colour(2), draw.PyramidGlyph{}, p.Goal[0], p.Goal[1])
-	f.point("recovery", colour(4), draw.SquareGlyph{}, p.Safe0[0], p.Safe0[1])
-	f.equalAspect()
-	return f
+	return figures
 }
 
-func stateFigure(t Trace) *Figure {
-	f := newFigure(t.Header.Case+"-trajectory", t.Header.Case+": closed-loop states", "decision t", "state")
-	for i := range t.Episodes[0].Lines[0].S {
-		for e, ep := range t.Episodes[:min(6, len(t.Episodes))] {
-			var xs, ys []float64
-			for _, l := range ep.Lines {
-				xs, ys = append(xs, float64(l.T)), append(ys, l.S[i])
-			}
-			label := ""
-			if e == 0 {
-				label = fmt.Sprintf("s%d", i+1)
-			}
-			f.line(label, colour(i), e > 0, xs, ys)
+// trajectoryFigure is panel (c): the end of the first episode with the way to it; of a single
+// body, faintly, the ways of other episodes too.
+func (r *Records) trajectoryFigure(t *Trace, m *motion) *Figure {
+	name, last := t.Header.Case, m.until(r.seconds(t))
+	var at []int
+	for g := range ghosts {
+		at = append(at, m.arrival*g/ghosts)
+	}
+	whole := "at its end"
+	if last < len(m.shapes)-1 {
+		whole = "shortly after arrival"
+	}
+	f := m.figure(name+"-trajectory", name+": closed-loop trajectory", last, at...)
+	f.caption = fmt.Sprintf("Episode %d of %s, seed %d, %s; pale outlines are bodies on the way, goals are dashed, trails are where bodies have been.", t.Episodes[0].Episode, t.Header.Method, t.Header.Seed, whole)
+	trails := 0
+	for _, s := range m.shapes[0] {
+		if s.Role == domain.Body && len(s.Path) == 1 {
+			trails++
 		}
+	}
+	if trails != 1 {
+		return f
+	}
+	drawn := 0
+	for e := 1; e < len(t.Episodes) && drawn < othersShown; e++ {
+		if other, err := r.motion(t, &t.Episodes[e]); err == nil && other != nil {
+			other.trails(f, len(other.shapes)-1, true)
+			drawn++
+		}
+	}
+	if drawn > 0 {
+		f.caption += fmt.Sprintf(" Faintly, the trails of %d more episodes, whose scenes differ.", drawn)
 	}
 	return f
 }
@@ -309,6 +305,7 @@ func recoveryFigures(c batchnav.Certified) []*Figure {
 	}{{"median", r.Median, false}, {"95th percentile", r.P95, false}, {"largest", r.Max, false}, {"predicted", predicted, true}} {
 		f.line(s.label, colour(i), s.dashed, xs, numbers(s.v)[:len(xs)])
 	}
+	f.caption = "How far the decoded state is from the measured one, step by step, where the step begins beside the map; dashed, what the certified contraction predicts."
 	return []*Figure{f}
 }
 
@@ -319,6 +316,13 @@ func steeringFigures(s closedloop.Steering) []*Figure {
 	if len(s.Front) == 0 {
 		return nil
 	}
+	for _, p := range s.Front {
+		if n := len(s.Front[0].J); len(p.J) != n || len(p.OracleJ) != n {
+			f := newFigure(frontName(&s), "", "", "")
+			f.fail(fmt.Errorf("a point of the front has %d objectives and %d exact ones, the first has %d", len(p.J), len(p.OracleJ), n))
+			return []*Figure{f}
+		}
+	}
 	switch len(s.Front[0].J) {
 	case 2:
 		f := newFigure(frontName(&s), s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")
@@ -326,10 +330,13 @@ func steeringFigures(s closedloop.Steering) []*Figure {
 		for _, p := range s.Front {
 			x, y = append(x, float64(p.OracleJ[0])), append(y, float64(p.OracleJ[1]))
 		}
-		f.line("exact front", colour(6), false, x, y)
+		f.line("exact front", colour(grey), false, x, y)
+		x, y = nil, nil
 		for _, p := range s.Front {
-			f.point("", colour(1), draw.CircleGlyph{}, float64(p.J[0]), float64(p.J[1]))
+			x, y = append(x, float64(p.J[0])), append(y, float64(p.J[1]))
 		}
+		f.points(s.Method, colour(1), draw.CircleGlyph{}, x, y)
+		f.caption = frontCaption
 		return []*Figure{f}
 	case 3:
 		figures := []*Figure{pairedFront(&s, 0, "Σ J₁"), pairedFront(&s, 1, "Σ J₂")}
@@ -369,9 +376,13 @@ func pairedFront(s *closedloop.Steering, j int, axis string) *Figure {
 		f.logX()
 	}
 	for i := range x[0] {
-		f.line("", faint(colour(6)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]})
+		f.line("", faint(colour(grey)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]})
 	}
-	f.points("exact", colour(6), draw.RingGlyph{}, x[0], y[0])
+	f.points("exact", colour(grey), draw.RingGlyph{}, x[0], y[0])
 	f.points(s.Method, colour(1), draw.CircleGlyph{}, x[1], y[1])
+	f.caption = frontCaption + " A line joins the two of one preference."
 	return f
 }
+
+// frontCaption is that of every front.
+const frontCaption = "Objectives summed over an episode, in the mean, one point for each preference: what the map reaches, and the exact optimum."

@@ -9,10 +9,10 @@ import (
 // report makes of all of its sort.
 type kind struct {
 	name     string   // the command that writes it
+	chapter  string   // that its sections stand in
 	keys     []string // that only its files hold, all of them
 	add      func(r *Records, text []byte) error
 	sections func(r *Records) []section
-	figures  func(r *Records) []*Figure
 }
 
 // is reports whether a file's keys are those of the kind.
@@ -22,23 +22,17 @@ func (k *kind) is(raw map[string]json.RawMessage) bool {
 
 // kinds are the sorts of records in the order of the report.
 var kinds = []kind{
-	{"eval", []string{"method", "episodes"}, func(r *Records, text []byte) error { return decode(text, &r.Evaluations) },
-		(*Records).evaluationSections, (*Records).evaluationFigures},
-	{"compare", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons) },
-		func(r *Records) []section { return each(r.Comparisons, r.comparisonSection) },
-		func(r *Records) []*Figure { return drawn(r.Comparisons, r.comparisonFigures) }},
-	{"eval pair", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings) },
-		(*Records).curveSections, (*Records).curveFigures},
-	{"steer", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings) },
-		(*Records).steeringSections,
-		func(r *Records) []*Figure { return drawn(r.Steerings, steeringFigures) }},
-	{"certify", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates) },
-		func(r *Records) []section { return each(r.Certificates, certificateSection) },
-		func(r *Records) []*Figure { return drawn(r.Certificates, recoveryFigures) }},
-	{"bench", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks) },
-		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }, nil},
-	{"peers", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers) },
-		func(r *Records) []section { return each(r.Peers, peersSection) }, nil},
+	{"eval", "Closed loops", []string{"method", "episodes"}, func(r *Records, text []byte) error { return decode(text, &r.Evaluations) }, (*Records).evaluationSections},
+	{"compare", "What the map contributes", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons) },
+		func(r *Records) []section { return each(r.Comparisons, r.comparisonSection) }},
+	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings) }, (*Records).curveSections},
+	{"steer", "Steering", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings) }, (*Records).steeringSections},
+	{"certify", "Certificates", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates) },
+		func(r *Records) []section { return each(r.Certificates, certificateSection) }},
+	{"bench", "Speed", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks) },
+		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }},
+	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers) },
+		func(r *Records) []section { return each(r.Peers, peersSection) }},
 }
 
 // each makes a section of every record; one without rows is left out.
@@ -47,14 +41,6 @@ func each[T any](records []T, of func(T) section) (out []section) {
 		if s := of(v); len(s.rows) > 0 {
 			out = append(out, s)
 		}
-	}
-	return out
-}
-
-// drawn are the figures of every record.
-func drawn[T any](records []T, of func(T) []*Figure) (out []*Figure) {
-	for _, v := range records {
-		out = append(out, of(v)...)
 	}
 	return out
 }

@@ -43,6 +43,9 @@ type Records struct {
 type Case struct {
 	Methods []domain.Method
 	Paper   map[string]domain.PaperRow
+	// Definition replays and draws its traces; without it they are shown as time lines of
+	// values without names.
+	Definition domain.Case
 }
 
 // New returns empty records of a device that are told of under these cases.
@@ -138,14 +141,14 @@ func (r *Records) AddTrace(path string) error {
 	return nil
 }
 
-// Devices lists the folders of results that hold records, without those below another.
+// Devices lists the folders of results that hold records or traces, without those below another.
 func Devices(root string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if dir := filepath.Dir(path); !d.IsDir() && strings.HasSuffix(path, ".json") && !slices.Contains(dirs, dir) {
+		if dir := filepath.Dir(path); !d.IsDir() && (strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".jsonl")) && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
 		return nil

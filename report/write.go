@@ -1,131 +1,22 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
-	"html"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/google/renameio/v2"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
-// Write writes dir/report.md, dir/report.html (self-contained) and
-// dir/figures/*.svg, *.png and *.gif, and returns the files it wrote.
-func (r *Records) Write(dir string) ([]string, error) {
-	figures := r.Figures()
-	images := filepath.Join(dir, "figures")
-	if err := os.MkdirAll(images, 0o755); err != nil {
-		return nil, fmt.Errorf("report: %w", err)
-	}
-	files := []string{filepath.Join(dir, "report.md"), filepath.Join(dir, "report.html")}
-	for _, f := range figures {
-		if err := f.Write(images); err != nil {
-			return nil, err
-		}
-		files = append(files, filepath.Join(images, f.Name+".svg"), filepath.Join(images, f.Name+".png"))
-	}
-	for _, t := range r.Traces {
-		path := filepath.Join(images, t.Header.Case+"-"+t.Header.Method+".gif")
-		wrote, err := Animate(t, path)
-		if err != nil {
-			return nil, err
-		}
-		if wrote {
-			files = append(files, path)
-		}
-	}
-	var md, page bytes.Buffer
-	fmt.Fprintf(&md, "# gpc: recorded results, %s\n", r.Device)
-	fmt.Fprintf(&page, "<!doctype html><html lang=en><meta charset=utf-8><title>gpc: results</title><style>%s</style><h1>gpc: recorded results, %s</h1>\n", style, html.EscapeString(r.Device))
-	for _, k := range kinds {
-		for _, s := range k.sections(r) {
-			s.markdown(&md)
-			s.html(&page)
-		}
-	}
-	fmt.Fprint(&md, "\n## Figures\n\n")
-	fmt.Fprint(&page, "<h2>Figures</h2><div class=figures>\n")
-	for _, f := range figures {
-		fmt.Fprintf(&md, "![%s](figures/%s.svg)\n", f.Title, f.Name)
-		svg, err := f.SVG()
-		if err != nil {
-			return nil, err
-		}
-		// The figure stands inline: the page needs no other file.
-		if i := bytes.Index(svg, []byte("<svg")); i > 0 {
-			svg = svg[i:]
-		}
-		fmt.Fprintf(&page, "<figure>%s</figure>\n", svg)
-	}
-	fmt.Fprint(&page, "</div></html>\n")
-	for path, data := range map[string][]byte{files[0]: md.Bytes(), files[1]: page.Bytes()} {
-		if err := renameio.WriteFile(path, data, 0o644); err != nil {
-			return nil, fmt.Errorf("report: %w", err)
-		}
-	}
-	return files, nil
-}
-
-const style = `body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#1b222a}
-table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums}th,td{padding:.25em .7em;border-bottom:1px solid #dde2e7;text-align:right}
-th:first-child,td:first-child{text-align:left}.figures{display:flex;flex-wrap:wrap;gap:1em}figure{margin:0}p.note{color:#5b6570}`
-
-// section is one table with its heading and a note.
-type section struct {
-	title, note string
-	rows        [][]string // the first is the header
-}
-
-func (s section) markdown(w *bytes.Buffer) {
-	fmt.Fprintf(w, "\n## %s\n\n", s.title)
-	if s.note != "" {
-		fmt.Fprintf(w, "%s\n\n", s.note)
-	}
-	s.table(w)
-}
-
-func (s section) table(w *bytes.Buffer) {
-	for i, r := range s.rows {
-		fmt.Fprintf(w, "| %s |\n", strings.Join(r, " | "))
-		if i == 0 {
-			fmt.Fprintf(w, "|---%s|\n", strings.Repeat("|---:", len(r)-1))
-		}
-	}
-}
-
-func (s section) html(w *bytes.Buffer) {
-	fmt.Fprintf(w, "<h2>%s</h2>\n", html.EscapeString(s.title))
-	if s.note != "" {
-		fmt.Fprintf(w, "<p class=note>%s</p>\n", html.EscapeString(s.note))
-	}
-	fmt.Fprint(w, "<table>")
-	for i, r := range s.rows {
-		tag := "td"
-		if i == 0 {
-			tag = "th"
-		}
-		fmt.Fprint(w, "<tr>")
-		for _, c := range r {
-			fmt.Fprintf(w, "<%s>%s</%s>", tag, html.EscapeString(c), tag)
-		}
-		fmt.Fprint(w, "</tr>")
-	}
-	fmt.Fprint(w, "</table>\n")
-}
-
 // evaluationSections are the tables of every case that was evaluated.
 func (r *Records) evaluationSections() []section {
 	var out []section
 	for _, name := range r.named() {
+		first := len(out)
 		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
 			out = append(out, r.goalSection(name, evals))
 			for _, e := range evals {
@@ -141,6 +32,15 @@ func (r *Records) evaluationSections() []section {
 		}
 		if evals := r.noisy(name); len(evals) > 0 {
 			out = append(out, noiseSection(name, evals))
+		}
+		if len(out) == first { // a trace alone
+			out = append(out, section{title: name, note: "A trace without an evaluation's record."})
+		}
+		out[first].figures = r.caseFigures(name)
+		for i := range r.Traces {
+			if t := &r.Traces[i]; t.Header.Case == name {
+				out[first].traces = append(out[first].traces, t)
+			}
 		}
 	}
 	return out
@@ -168,7 +68,7 @@ func estimate(format string, v, sem closedloop.Number) string {
 func (r *Records) evaluationSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
-		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the completed, safe episodes (n). “paper”: tab. analytical, 100 trajectories; its MPC horizon is not stated.", evals[0].Seed, evals[0].Commit, evals[0].Device),
+		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the completed, safe episodes (n).%s", evals[0].Seed, evals[0].Commit, evals[0].Device, r.regretNote(name)),
 		rows:  [][]string{{"method", "R_T %", "± s.e.m.", "n", "paper R_T %", "safe", "95 % interval", "fail %", "paper fail %", "least margin", "p50 ms", "p99 ms", "paper ms", "mean ‖Δz‖"}},
 	}
 	for _, e := range evals {
@@ -184,6 +84,16 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 		})
 	}
 	return s
+}
+
+// regretNote says where the paper's regrets of a case are from; "" where it has none.
+func (r *Records) regretNote(name string) string {
+	for _, p := range r.cases[name].Paper {
+		if !math.IsNaN(p.Regret) {
+			return " “paper”: tab. analytical, 100 trajectories; its MPC horizon is not stated."
+		}
+	}
+	return ""
 }
 
 // goalSection is the table of a case whose episodes have goals (tab.
@@ -268,15 +178,16 @@ func (r *Records) steeringSections() []section {
 		rows:  SteeringSummaryRows(r.Steerings...),
 	}
 	return append([]section{summary}, each(r.Steerings, func(v closedloop.Steering) section {
-		return section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), rows: SteeringRows(&v)}
+		return section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: steeringFigures(v), rows: SteeringRows(&v)}
 	})...)
 }
 
 func certificateSection(c batchnav.Certified) section {
 	s := section{
-		title: c.Certificate.Case + ": the paper's conditions on this map",
-		note:  "Constants are estimated on held-out samples; a condition that does not hold says that the theorem gives no guarantee here, not that the controller failed.",
-		rows:  [][]string{{"condition", "claim", "left", "right", "verdict", "note"}},
+		title:   c.Certificate.Case + ": the paper's conditions on this map",
+		note:    "Constants are estimated on held-out samples; a condition that does not hold says that the theorem gives no guarantee here, not that the controller failed.",
+		figures: recoveryFigures(c),
+		rows:    [][]string{{"condition", "claim", "left", "right", "verdict", "note"}},
 	}
 	for _, v := range c.Certificate.Conditions {
 		verdict := string(v.Verdict)

@@ -25,6 +25,8 @@ var (
 	_ domain.Finite  = (*Problem)(nil)
 	_ domain.Scored  = (*Problem)(nil)
 	_ domain.Failing = (*Problem)(nil)
+
+	_ domain.Pictured = (*Problem)(nil)
 )
 
 // work is what one call computes in.
@@ -249,6 +251,14 @@ func (p *Problem) Remaining(c []float64) int {
 
 // Failed reports whether a state is lost.
 func (p *Problem) Failed(s, c []float64) bool { return p.system.Failed != nil && p.system.Failed(s, c) }
+
+// Picture is the system's; nothing where it has none.
+func (p *Problem) Picture(s, c []float64) []domain.Shape {
+	if p.system.Picture == nil {
+		return nil
+	}
+	return p.system.Picture(s, c)
+}
 
 // specOf is the Spec, with the defaults that follow from the sizes.
 func (y *System) specOf() domain.Spec {

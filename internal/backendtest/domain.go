@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -59,6 +60,7 @@ const (
 //   - Project leaves finite actions, and where it reports success every margin is
 //     kept within MarginTolerance.
 //   - Fallback is finite and inside the action box for a state that is all NaN.
+//   - What a Pictured shows is of finite shapes, the same again.
 //   - Solver samples (left out under -short) are finite, of the sizes of Spec,
 //     inside the box, with margins and the first action's margins kept.
 //   - A receding horizon, if the solver has one (left out under -short), writes finite
@@ -166,6 +168,7 @@ var domainChecks = []struct {
 	{"indicators", checkIndicators},
 	{"projection", checkProjection},
 	{"fallback", checkFallback},
+	{"picture", checkPicture},
 	{"effects", checkEffects},
 }
 
@@ -708,6 +711,25 @@ func boxErrors(what string, spec *domain.Spec, plan []float64) (errs []error) {
 		slack := 1e-12 + spec.MarginTolerance
 		if a.Bounded() && !(v >= a.Lo-slack && v <= a.Hi+slack) {
 			errs = append(errs, fmt.Errorf("%s: %s is %v, its box is [%v, %v]", what, a.Name, v, a.Lo, a.Hi))
+		}
+	}
+	return errs
+}
+
+func checkPicture(p domain.Problem, points []point) (errs []error) {
+	pictured, ok := p.(domain.Pictured)
+	if !ok {
+		return nil
+	}
+	for i, at := range points {
+		shapes := pictured.Picture(at.s, at.c)
+		for k := range shapes {
+			if err := shapes[k].Validate(); err != nil {
+				errs = append(errs, fmt.Errorf("point %d: picture: %d of %d: %w", i, k, len(shapes), err))
+			}
+		}
+		if again := pictured.Picture(at.s, at.c); !reflect.DeepEqual(shapes, again) {
+			errs = append(errs, fmt.Errorf("point %d: picture: %v the first time, %v the second", i, shapes, again))
 		}
 	}
 	return errs

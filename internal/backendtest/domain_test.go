@@ -102,6 +102,7 @@ type broken struct {
 	fallback func(s, u []float64)
 	plans    func(b domain.PlanBatch)
 	polish   func(s, plan []float64) bool
+	picture  func() []domain.Shape
 }
 
 func (b broken) Gradient(s, u, c, sigma, gs, gu []float64) {
@@ -203,6 +204,13 @@ func (b broken) Fallback(s, c, u []float64) {
 	}
 }
 
+func (b broken) Picture(s, c []float64) []domain.Shape {
+	if b.picture != nil {
+		return b.picture()
+	}
+	return nil
+}
+
 func TestDomainChecksFindMistakes(t *testing.T) {
 	nan := math.NaN()
 	for check, problem := range map[string]broken{
@@ -216,6 +224,7 @@ func TestDomainChecksFindMistakes(t *testing.T) {
 		"dynamics":   {step: func(s []float64) { s[2] = nan }},
 		"indicators": {delta: func(d []float64) { d[0] = 1.5 }},
 		"projection": {project: func(s, u []float64) bool { u[0] = 3 - math.Abs(s[0]); return true }},
+		"picture":    {picture: func() []domain.Shape { return []domain.Shape{domain.Disc(domain.Body, nan, 0, 1)} }},
 		"fallback":   {fallback: func(s, u []float64) { u[0] = s[0] }},
 		"plan-score": {plans: func(b domain.PlanBatch) { b.Cost[4] += 1e-3 }},
 	} {

@@ -49,6 +49,17 @@ func functions[T dual.Scalar]() equations.Of[T] {
 	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
 }
 
+// picture is the cart on its rail with the whole pole, and where the cart is to come to.
+func picture(s, c []float64) []domain.Shape {
+	sin, cos := math.Sincos(s[2])
+	tip := [2]float64{s[0] + 2*length*sin, 2 * length * cos}
+	return []domain.Shape{
+		domain.Line(domain.Ground, [2]float64{-1.5, -0.1}, [2]float64{1.5, -0.1}),
+		domain.Line(domain.Goal, [2]float64{c[0], -0.2}, [2]float64{c[0], 0.2}),
+		domain.Box(domain.Body, s[0], 0, 0.3, 0.2), domain.Line(domain.Body, [2]float64{s[0], 0}, tip), domain.Disc(domain.Body, tip[0], tip[1], 0.04),
+	}
+}
+
 // System is the cart-pole.
 func System() equations.System {
 	return equations.System{
@@ -66,7 +77,8 @@ func System() equations.System {
 		Initial: func(p, s, c []float64) { copy(s, p[:4]); c[0] = p[4] },
 		Steps:   steps, StepSeconds: dt,
 		Real: functions[float64](), Dual: functions[complex128](),
-		Failed: func(s, _ []float64) bool { return math.Abs(s[2]) > math.Pi/2 },
+		Failed:  func(s, _ []float64) bool { return math.Abs(s[2]) > math.Pi/2 },
+		Picture: picture,
 		Urgency: func(s, _, delta []float64) {
 			a := s[2]*s[2] + 0.1*s[3]*s[3]
 			delta[0], delta[1] = a/(a+0.05), 0.2

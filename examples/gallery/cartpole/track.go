@@ -32,6 +32,13 @@ func Track() equations.System {
 	y.Name, y.Description = "cartpole-track", "the cart-pole on a track with ends"
 	y.Margins = append(y.Margins, domain.Variable{Name: "track-", Unit: "m"}, domain.Variable{Name: "track+", Unit: "m"})
 	y.Training = domain.Training{} // the defaults
+	y.Picture = func(s, c []float64) []domain.Shape {
+		shapes := picture(s, c)
+		for _, end := range []float64{-track - 0.2, track + 0.2} { // the cart's half beyond
+			shapes = append(shapes, domain.Box(domain.Obstacle, end, 0, 0.1, 0.3))
+		}
+		return shapes
+	}
 	y.Real, y.Dual = trackFunctions[float64](), trackFunctions[complex128]()
 	return y
 }

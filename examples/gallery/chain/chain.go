@@ -101,6 +101,17 @@ func functions[T dual.Scalar](free int) equations.Of[T] {
 	}
 }
 
+// side is the chain from the side.
+func side(role domain.Role, s []float64, masses int) []domain.Shape {
+	line, shapes := domain.Line(role, [2]float64{}), []domain.Shape{}
+	for i := range masses {
+		p := domain.Disc(role, s[3*i], s[3*i+1], 0.02)
+		p.Of, line.Path = i, append(line.Path, p.Path[0])
+		shapes = append(shapes, p)
+	}
+	return append(shapes, line)
+}
+
 // System is the chain of so many free masses: 6 free + 3 states.
 func System(free int) equations.System {
 	y := equations.System{
@@ -125,6 +136,8 @@ func System(free int) equations.System {
 	// The end has been driven away at a constant speed, as acados does it at (−1, 1, 1).
 	y.Scenario = []domain.Variable{{Name: "vx", Unit: "m/s", Lo: -1, Hi: 0.5}, {Name: "vy", Unit: "m/s", Lo: 0.1, Hi: 1}, {Name: "vz", Unit: "m/s", Lo: -1, Hi: 1}}
 	start := rest(free)
+	still := append(side(domain.Goal, start, free+1), domain.Line(domain.Obstacle, [2]float64{-0.2, wall}, [2]float64{1.5, wall}))
+	y.Picture = func(s, _ []float64) []domain.Shape { return append(side(domain.Body, s, free+1), still...) }
 	y.Initial = func(p, s, _ []float64) {
 		from := make([]float64, len(s))
 		copy(s, start)

@@ -94,6 +94,19 @@ func functions[T dual.Scalar]() equations.Of[T] {
 	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
 }
 
+// picture is cart and links, the obstacle, and the cart's set point.
+func picture(s, c []float64) []domain.Shape {
+	sin1, cos1 := math.Sincos(s[1])
+	sin2, cos2 := math.Sincos(s[2])
+	elbow := [2]float64{s[0] + length1*sin1, length1 * cos1}
+	tip := [2]float64{elbow[0] + length2*sin2, elbow[1] + length2*cos2}
+	return []domain.Shape{
+		domain.Line(domain.Ground, [2]float64{-1.5, 0}, [2]float64{1.5, 0}), domain.Disc(domain.Obstacle, 0, centre, radius),
+		domain.Line(domain.Goal, [2]float64{c[0], -0.15}, [2]float64{c[0], 0.15}),
+		domain.Box(domain.Body, s[0], 0, 0.3, 0.15), domain.Line(domain.Body, [2]float64{s[0], 0}, elbow, tip), domain.Disc(domain.Body, tip[0], tip[1], 0.04),
+	}
+}
+
 // System is the double pendulum.
 func System() equations.System {
 	v := func(name, unit string, lo, hi float64) domain.Variable {
@@ -120,7 +133,7 @@ func System() equations.System {
 			c[0] = p[3]
 		},
 		Steps: steps, StepSeconds: dt,
-		Real: functions[float64](), Dual: functions[complex128](),
+		Picture: picture, Real: functions[float64](), Dual: functions[complex128](),
 		Solver: shooting.Options{Starts: 4, Iterations: 400},
 	}
 }

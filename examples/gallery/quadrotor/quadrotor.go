@@ -4,6 +4,8 @@
 package quadrotor
 
 import (
+	"math"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
@@ -69,6 +71,22 @@ func functions[T dual.Scalar]() equations.Of[T] {
 	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T], Escape: escape[T]}
 }
 
+// picture is the body with its rotors, the edges of the gap, and the goal.
+func picture(s, c []float64) []domain.Shape {
+	sin, cos := math.Sincos(s[2])
+	shapes := []domain.Shape{domain.Disc(domain.Goal, c[0], c[1], 0.1), domain.Disc(domain.Body, s[0], s[1], 0.04)}
+	for _, side := range []float64{1, -1} {
+		var edge [][2]float64
+		for x := -1.5; x < 1.6; x += 0.1 {
+			edge = append(edge, [2]float64{x, side * (gap + widening*x*x)})
+		}
+		x, z := s[0]+side*arm*cos, s[1]+side*arm*sin
+		shapes = append(shapes, domain.Line(domain.Obstacle, edge...),
+			domain.Line(domain.Body, [2]float64{s[0], s[1]}, [2]float64{x, z}, [2]float64{x - 0.06*sin, z + 0.06*cos}))
+	}
+	return shapes
+}
+
 // System is the quadrotor.
 func System() equations.System {
 	v := func(name, unit string, lo, hi float64) domain.Variable {
@@ -89,7 +107,7 @@ func System() equations.System {
 		},
 		Initial: func(p, s, c []float64) { copy(s, p[:5]); s[5] = 0; copy(c, p[5:]) },
 		Steps:   steps, StepSeconds: dt,
-		Real: functions[float64](), Dual: functions[complex128](),
+		Picture: picture, Real: functions[float64](), Dual: functions[complex128](),
 		Rest: []float64{hover, hover}, EscapeSteps: 6, Solver: shooting.Options{Iterations: 400},
 	}
 }

@@ -1,0 +1,181 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// panel is what is drawn of an episode against time in one figure: values of one unit.
+type panel struct {
+	name, title string
+	axis, unit  string // what is drawn up
+	names       []string
+	values      [][]float64 // [len(names)][decisions]
+	time        []float64
+	timeUnit    string
+	limit       bool // 0 is one
+}
+
+// seconds between two decisions of a trace; 0: not known.
+func (r *Records) seconds(t *Trace) float64 {
+	if p := r.cases[t.Header.Case].Definition.Problem; p != nil {
+		return p.Spec().StepSeconds
+	}
+	return 0
+}
+
+// panels are the time lines of a trace's first episode: states and actions by their units, and the
+// smallest margin.
+func (r *Records) panels(t *Trace) (out []panel) {
+	var states, actions []domain.Variable
+	if p := r.cases[t.Header.Case].Definition.Problem; p != nil {
+		states, actions = p.Spec().Measured, p.Spec().Action
+	}
+	lines := t.Episodes[0].Lines
+	seconds, unit := r.seconds(t), "s"
+	switch last := seconds * float64(len(lines)); {
+	case seconds == 0:
+		seconds, unit = 1, ""
+	case last >= 2*3600:
+		seconds, unit = seconds/3600, "h"
+	case last >= 300:
+		seconds, unit = seconds/60, "min"
+	}
+	at := make([]float64, len(lines))
+	for k := range at {
+		at[k] = seconds * float64(k+1)
+	}
+	add := func(name, title string, variables []domain.Variable, letter string, of func(l *closedloop.Line) []float64) {
+		first := len(out)
+		for i := range of(&lines[0]) {
+			v := domain.Variable{Name: fmt.Sprintf("%s%d", letter, i+1)}
+			if i < len(variables) {
+				v = variables[i]
+			}
+			along := make([]float64, len(lines))
+			for k := range lines {
+				along[k] = math.NaN()
+				if x := of(&lines[k]); i < len(x) {
+					along[k] = x[i]
+				}
+			}
+			p := slices.IndexFunc(out[first:], func(p panel) bool { return p.unit == v.Unit })
+			if p < 0 {
+				p = len(out) - first
+				out = append(out, panel{name: fmt.Sprintf("%s-%d", name, p+1), title: title, axis: title, unit: v.Unit, time: at, timeUnit: unit})
+			}
+			out[first+p].names, out[first+p].values = append(out[first+p].names, v.Name), append(out[first+p].values, along)
+		}
+	}
+	add("states", "states", states, "s", func(l *closedloop.Line) []float64 { return l.S })
+	add("actions", "actions", actions, "u", func(l *closedloop.Line) []float64 { return l.U })
+	margin := panel{name: "margins", title: "smallest margin of each decision", axis: "margin", names: []string{"smallest margin"}, values: [][]float64{make([]float64, len(lines))}, time: at, timeUnit: unit, limit: true}
+	for k := range lines {
+		margin.values[0][k] = float64(lines[k].Margin)
+	}
+	return append(out, margin)
+}
+
+// span is how far a line moves; 0 where it has no number.
+func span(v []float64) float64 {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, x := range v {
+		if !math.IsNaN(x) {
+			lo, hi = min(lo, x), max(hi, x)
+		}
+	}
+	return max(0, hi-lo)
+}
+
+// figure is the panel with the first so many decisions in strong colours; the others are
+// pale. Of more lines than a legend holds, those that move most are named.
+func (p *panel) figure(name, title string, until int) *Figure {
+	label := func(what, unit string) string {
+		if unit == "" {
+			return what
+		}
+		return what + ", " + unit
+	}
+	x := label("time", p.timeUnit)
+	if p.timeUnit == "" {
+		x = "decision"
+	}
+	f := newFigure(name, title, x, label(p.axis, p.unit))
+	order := make([]int, len(p.names))
+	for i := range order {
+		order[i] = i
+	}
+	named := len(order)
+	if p.limit && named == maxEntries || named > maxEntries {
+		named = maxEntries - 2 // the others and the limit are two more
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(span(p.values[b]), span(p.values[a])) })
+		slices.Sort(order[:named])
+		for k, i := range order[named:] {
+			word := ""
+			if k == 0 {
+				word = fmt.Sprintf("%d others", len(order)-named)
+			}
+			f.line(word, faint(colour(grey)), false, p.time, p.values[i])
+		}
+	}
+	for k, i := range order[:named] {
+		word := p.names[i]
+		if p.limit && len(p.names) == 1 {
+			word = ""
+		}
+		if until < len(p.time) {
+			f.line("", faint(colour(k)), false, p.time, p.values[i])
+			f.line("", colour(k), false, p.time[:until], p.values[i][:until])
+			f.entry(word, sample(colour(k)))
+			continue
+		}
+		f.line(word, colour(k), false, p.time, p.values[i])
+	}
+	if p.limit {
+		f.line("limit", colour(1), true, []float64{p.time[0], p.time[len(p.time)-1]}, []float64{0, 0})
+	}
+	return f
+}
+
+// stackedPanels are the most of an animation, one above the other.
+const stackedPanels = 4
+
+// stacked are the panels that an animation shows: of the states, of the actions, and the
+// margin, which is the last.
+func stacked(panels []panel) []panel {
+	if len(panels) <= stackedPanels {
+		return panels
+	}
+	actions := slices.IndexFunc(panels, func(p panel) bool { return p.title == "actions" })
+	states := panels[:min(actions, stackedPanels-2)]
+	return slices.Concat(states, panels[actions:actions+1], panels[len(panels)-1:])
+}
+
+// settled is the decision from which on every state stays near where it ends.
+func settled(lines []closedloop.Line) int {
+	last := len(lines) - 1
+	end := lines[last].S
+	room := make([]float64, len(end))
+	for i := range end {
+		along := make([]float64, 0, len(lines))
+		for k := range lines {
+			if i < len(lines[k].S) {
+				along = append(along, lines[k].S[i])
+			}
+		}
+		room[i] = near * span(along)
+	}
+	for k := last; k > 0; k-- {
+		for i, x := range lines[k-1].S {
+			if i < len(end) && !(math.Abs(x-end[i]) <= room[i]) {
+				return k
+			}
+		}
+	}
+	return 0
+}
