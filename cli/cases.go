@@ -17,35 +17,39 @@ func named(variables []domain.Variable) (names []string) {
 	return names
 }
 
+// listed is what `gpc cases` prints.
+type listed struct {
+	Cases []caseRow `json:"cases"`
+}
+
+type caseRow struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	NX          int      `json:"nx"`
+	NZ          int      `json:"nz"`
+	NU          int      `json:"nu"`
+	Objectives  int      `json:"objectives"`
+	State       []string `json:"state"`
+	Context     []string `json:"context"`
+	Action      []string `json:"action"`
+	Margins     []string `json:"margins"`
+	Steps       int      `json:"steps"`
+	StepSeconds float64  `json:"step_s"`
+	Bundled     bool     `json:"bundled_model"`
+	Methods     []string `json:"methods"`
+	Shifts      []string `json:"shifts"` // what --shift takes
+}
+
 func (a *App) casesCommand() *cobra.Command {
-	type row struct {
-		Name        string   `json:"name"`
-		Description string   `json:"description"`
-		NX          int      `json:"nx"`
-		NZ          int      `json:"nz"`
-		NU          int      `json:"nu"`
-		Objectives  int      `json:"objectives"`
-		State       []string `json:"state"`
-		Context     []string `json:"context"`
-		Action      []string `json:"action"`
-		Margins     []string `json:"margins"`
-		Steps       int      `json:"steps"`
-		StepSeconds float64  `json:"step_s"`
-		Bundled     bool     `json:"bundled_model"`
-		Methods     []string `json:"methods"`
-		Shifts      []string `json:"shifts"` // what --shift takes
-	}
 	return &cobra.Command{
 		Use:   "cases",
 		Short: "List the cases with their dimensions",
 		Args:  ExactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			result := struct {
-				Cases []row `json:"cases"`
-			}{}
+			var result listed
 			for _, c := range a.All() {
 				s, learned := c.Spec(), c.MapSpec()
-				r := row{
+				r := caseRow{
 					Name: s.Name, Description: s.Description, NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),
 					Objectives: s.ObjectiveSize(), Steps: s.Steps, StepSeconds: s.StepSeconds, Bundled: c.Bundled(),
 					State: named(s.Measured), Context: named(s.Context), Action: named(s.Action), Margins: named(s.Margins),

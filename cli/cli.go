@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -160,9 +162,19 @@ func (a *App) engine() gpc.EngineOptions {
 func (a *App) open() (*gpc.Engine, error) {
 	e, err := gpc.OpenEngine(a.engine())
 	if err == nil && !a.json {
-		fmt.Fprintln(a.Stderr, "backend", e.About())
+		fmt.Fprintln(a.Stderr, backendLine(e.About(), engine.ProbeCUDA().Driver != ""))
 	}
 	return e, err
+}
+
+// backendLine names a backend in one line. Why it is not a GPU is said where there is a CUDA
+// driver; doctor says it everywhere.
+func backendLine(about gpc.About, driver bool) string {
+	line := fmt.Sprintf("backend %s (%s, %d threads)", about.Backend, about.ISA, about.Threads)
+	if about.Backend == "cuda" || driver {
+		line += ": " + strings.Join(strings.FieldsFunc(about.Reason, func(r rune) bool { return r == '\n' }), "; ")
+	}
+	return line
 }
 
 // notice says on stderr what the program itself has to say: an error, or that a GPU

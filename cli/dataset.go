@@ -79,6 +79,12 @@ as well, that method's own decisions are the samples and there is no solver.`,
 	return cmd
 }
 
+// merged is what `gpc dataset merge` prints.
+type merged struct {
+	Samples int    `json:"samples"`
+	Hash    string `json:"hash"`
+}
+
 func (a *App) mergeCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
@@ -93,10 +99,7 @@ func (a *App) mergeCommand() *cobra.Command {
 			if err != nil {
 				return gpc.BadInput(err)
 			}
-			result := struct {
-				Samples int    `json:"samples"`
-				Hash    string `json:"hash"`
-			}{d.Rows(), d.Hash()}
+			result := merged{d.Rows(), d.Hash()}
 			return a.Print(result, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "%d samples in %s, hash %s\n", result.Samples, out, result.Hash)
 				return err

@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/report"
 )
@@ -96,7 +97,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	}
 	defer e.Close()
 	d.result.Backend = e.About().String()
-	d.say("backend %s", d.result.Backend)
+	d.say("%s", backendLine(e.About(), engine.ProbeCUDA().Driver != ""))
 	var with []mapped
 	for _, c := range d.All() {
 		file := d.files[c.Name()]

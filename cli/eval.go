@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/report"
 )
 
 func (a *App) evalCommand() *cobra.Command {
@@ -215,9 +216,7 @@ func (a *App) compareCommand() *cobra.Command {
 			if err != nil {
 				return gpc.BadInput(err)
 			}
-			result := struct {
-				Comparisons []closedloop.Comparison `json:"comparisons"`
-			}{compared}
+			result := report.Compared{Comparisons: compared}
 			return a.Print(result, func(w io.Writer) error {
 				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "mean margin", "p50 ms", "p99 ms"}}
 				for _, r := range compared {

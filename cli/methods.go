@@ -11,15 +11,22 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
+// methods is what `gpc methods` prints.
+type methods struct {
+	Case    string      `json:"case"`
+	Methods []methodRow `json:"methods"`
+}
+
+type methodRow struct {
+	Name       string `json:"name"`
+	Group      string `json:"group"`
+	About      string `json:"about"`
+	Map        bool   `json:"map"`
+	Weights    bool   `json:"weights"`
+	Candidates int    `json:"candidates,omitempty"`
+}
+
 func (a *App) methodsCommand() *cobra.Command {
-	type row struct {
-		Name       string `json:"name"`
-		Group      string `json:"group"`
-		About      string `json:"about"`
-		Map        bool   `json:"map"`
-		Weights    bool   `json:"weights"`
-		Candidates int    `json:"candidates,omitempty"`
-	}
 	var groups []string
 	var names bool
 	cmd := &cobra.Command{
@@ -36,13 +43,10 @@ func (a *App) methodsCommand() *cobra.Command {
 					return BadInputf("--group %q: want some of %s", g, strings.Join(domain.Groups, ", "))
 				}
 			}
-			result := struct {
-				Case    string `json:"case"`
-				Methods []row  `json:"methods"`
-			}{Case: c.Name(), Methods: []row{}}
+			result := methods{Case: c.Name(), Methods: []methodRow{}}
 			for _, m := range c.Methods() {
 				if len(groups) == 0 || slices.Contains(groups, m.Group.String()) {
-					result.Methods = append(result.Methods, row{m.Name, m.Group.String(), m.About, m.Needs&domain.NeedsMap != 0, m.Needs&domain.NeedsWeights != 0, m.Candidates})
+					result.Methods = append(result.Methods, methodRow{m.Name, m.Group.String(), m.About, m.Needs&domain.NeedsMap != 0, m.Needs&domain.NeedsWeights != 0, m.Candidates})
 				}
 			}
 			return a.Print(result, func(w io.Writer) error {

@@ -11,6 +11,15 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
+// begun is what `gpc new` prints.
+type begun struct {
+	Dir     string   `json:"dir"`
+	Name    string   `json:"name"`
+	Files   []string `json:"files"`
+	Require string   `json:"require"`
+	Replace string   `json:"replace"`
+}
+
 func (a *App) newCommand() *cobra.Command {
 	var m starter.Module
 	cmd := &cobra.Command{
@@ -39,13 +48,7 @@ system.go; docs/your-system.md says the rest.`,
 			if err != nil {
 				return BadInputf("new: %w", err)
 			}
-			result := struct {
-				Dir     string   `json:"dir"`
-				Name    string   `json:"name"`
-				Files   []string `json:"files"`
-				Require string   `json:"require"`
-				Replace string   `json:"replace"`
-			}{dir, m.Name, files, starter.Path + " " + m.Version, m.Source}
+			result := begun{dir, m.Name, files, starter.Path + " " + m.Version, m.Source}
 			return a.Print(result, func(w io.Writer) error {
 				fmt.Fprintf(w, "%s: the module %s, a crane to edit:", args[0], m.Path())
 				for _, f := range files {

@@ -111,15 +111,15 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 	if !r.Feasible {
 		verdict = "INFEASIBLE"
 	}
-	fmt.Fprintf(w, "%s: best of %d candidates (%d feasible), looking %d decisions ahead\n", spec.Name, r.Candidates, r.FeasibleCount, r.LookAhead)
+	fmt.Fprintf(w, "%s: best of %d candidates (%d feasible), look-ahead %d decisions\n", spec.Name, r.Candidates, r.FeasibleCount, r.LookAhead)
 	for i, v := range spec.Action {
 		fmt.Fprintf(w, "  %-10s %12.6f %s\n", v.Name, r.U[i], v.Unit)
 	}
 	if steps := len(r.U) / len(spec.Action); steps > 1 {
 		fmt.Fprintf(w, "  the first of %d actions; --json has all\n", steps)
 	}
-	fmt.Fprintf(w, "  cost       %12.6f   one latent step alone %.6f\n", r.Cost, r.LocalizedCost)
-	fmt.Fprintf(w, "  margin     %12.1e   %s, from %s\n\n", r.Margin, verdict, r.Source)
+	fmt.Fprintf(w, "  cost       %12.6f   localized cost %.6f\n", r.Cost, r.LocalizedCost)
+	fmt.Fprintf(w, "  margin     %12.1e   %s, source %s\n\n", r.Margin, verdict, r.Source)
 	rows := [][]string{{"source", "candidates", "feasible", "best cost", "mean cost"}}
 	for _, s := range r.Sources {
 		rows = append(rows, []string{s.Source.String(), fmt.Sprint(s.Candidates), fmt.Sprint(s.Feasible), fmt.Sprintf("%.6f", s.BestCost), fmt.Sprintf("%.6f", s.MeanCost)})

@@ -10,6 +10,11 @@ import (
 	"github.com/gpc-engine/gpc/report"
 )
 
+// drawn is what `gpc report` prints.
+type drawn struct {
+	Files []string `json:"files"`
+}
+
 func (a *App) reportCommand() *cobra.Command {
 	var results, out, summary string
 	cmd := &cobra.Command{
@@ -27,9 +32,7 @@ func (a *App) reportCommand() *cobra.Command {
 			if len(dirs) == 0 {
 				return BadInputf("--results %s: no recorded runs (*.json) and no traces (*.jsonl) in it", results)
 			}
-			written := struct {
-				Files []string `json:"files"`
-			}{}
+			var written drawn
 			var all []*report.Records
 			for i, dir := range dirs {
 				r, err := report.Load(dir, a.reported())

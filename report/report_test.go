@@ -22,7 +22,7 @@ func known() map[string]Case {
 	catalogue := paper.Cases()
 	cases := map[string]Case{}
 	for _, c := range catalogue.All() {
-		cases[c.Name()] = Case{Methods: c.Methods(), Paper: c.Definition().Paper}
+		cases[c.Name()] = Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
 	}
 	cases["arena"] = Case{Methods: []domain.Method{
 		{Name: "gpc", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "gpc-256", Needs: domain.NeedsMap, Candidates: 256},

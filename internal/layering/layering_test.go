@@ -61,6 +61,7 @@ var allowed = map[string][]string{
 	"domains/multiagent/rollout/rollouttest": {"domains/multiagent/rollout"},
 	"internal/must":                          {},
 	"internal/marked":                        {},
+	"internal/jsonkeys":                      {},
 	"internal/testdomain":                    {"internal/backend", "domain", "model", "tensor"},
 	"internal/loops":                         {"internal/backend", "domain", "model", "tensor"},
 	"internal/crossentropy":                  {"tensor"},

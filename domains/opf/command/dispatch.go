@@ -54,6 +54,15 @@ func newDispatch(n *network.Network, vm, va, pg, qg []float64) dispatch {
 	return d
 }
 
+// loss is that of all branches, MW.
+func (d *dispatch) loss() *float64 {
+	loss := 0.0
+	for _, b := range d.Branch {
+		loss += b.Pf + b.Pt
+	}
+	return finite(loss)
+}
+
 // tables writes those of the buses, of the units and of the branches, each after a
 // blank line.
 func (d *dispatch) tables(w io.Writer, buses [][]string) error {

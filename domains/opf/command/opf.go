@@ -36,6 +36,7 @@ type optimalFlow struct {
 	Nadir      []float64        `json:"nadir,omitempty"`
 	Weights    []float64        `json:"weights,omitempty"`
 	LoadMW     float64          `json:"load_mw"`
+	LossMW     *float64         `json:"loss_mw"`
 	Bus        []optimalFlowBus `json:"bus"`
 	dispatch
 }
@@ -164,6 +165,7 @@ func runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, o
 			Pd: pr.Pd[b] * n.BaseMVA, Qd: pr.Qd[b] * n.BaseMVA, Price: r.LambdaP[b] / n.BaseMVA})
 	}
 	out.dispatch = newDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
+	out.LossMW = out.dispatch.loss()
 	return out, nil
 }
 
@@ -173,12 +175,12 @@ func (r *optimalFlow) print(w io.Writer) error {
 		return nil
 	}
 	if r.Weights == nil {
-		fmt.Fprintf(w, "cost %.4f $/h\n", *r.Objective)
+		fmt.Fprintf(w, "objective %.4f $/h\n", *r.Objective)
 	} else {
 		fmt.Fprintf(w, "objective %.6f of weights %v; thermal %.3e, voltage %.3e, cost %.4f $/h\n", *r.Objective, r.Weights, r.J[0], r.J[1], r.J[2])
 		fmt.Fprintf(w, "ideal %.3e %.3e %.4f, nadir %.3e %.3e %.4f\n", r.Ideal[0], r.Ideal[1], r.Ideal[2], r.Nadir[0], r.Nadir[1], r.Nadir[2])
 	}
-	fmt.Fprintf(w, "mismatch %.1e pu, violation %.1e pu, KKT %.1e\n", *r.Mismatch, *r.Violation, max(r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost))
+	fmt.Fprintf(w, "mismatch %.1e pu, loss %.3f MW, violation %.1e pu, KKT %.1e\n", *r.Mismatch, *r.LossMW, *r.Violation, max(r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost))
 	price := "$/MWh"
 	if r.Weights != nil {
 		price = "objective/MWh"

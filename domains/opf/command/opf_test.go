@@ -118,7 +118,7 @@ func TestOptimalFlowAsText(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	for _, want := range []string{"optimal after", "cost 8081.52", "generator at", "loaded %"} {
+	for _, want := range []string{"optimal after", "objective 8081.52", "loss ", "generator at", "loaded %"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

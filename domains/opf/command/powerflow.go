@@ -124,20 +124,21 @@ func runPowerFlow(n *network.Network, opt powerflow.Options, scale float64) (*po
 			Pd: in.Pd[b] * n.BaseMVA, Qd: in.Qd[b] * n.BaseMVA, Limit: limit})
 	}
 	r.dispatch = newDispatch(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
-	loss := 0.0
-	for _, b := range r.Branch {
-		loss += b.Pf + b.Pt
-	}
-	r.LossMW = finite(loss)
+	r.LossMW = r.dispatch.loss()
 	return r, nil
 }
 
 func (r *powerFlow) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s, %.3f ms\n", r.Case, r.Reason, r.WallMS)
+	fmt.Fprintf(w, "%s, load %.2f MW: %s after %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Status, r.Iterations, r.WallMS)
 	if !r.Converged {
-		return nil
+		_, err := fmt.Fprintln(w, r.Reason)
+		return err
 	}
-	fmt.Fprintf(w, "load %.2f MW, losses in branches %.3f MW\n", r.LoadMW, *r.LossMW)
+	fmt.Fprintf(w, "mismatch %.1e pu, loss %.3f MW", *r.Mismatch, *r.LossMW)
+	if r.Switches > 0 {
+		fmt.Fprintf(w, ", %d switches to a reactive limit", r.Switches)
+	}
+	fmt.Fprintln(w)
 	rows := [][]string{{"bus", "type", "V pu", "angle °", "load MW", "load MVAr", "Q limit"}}
 	for _, b := range r.Bus {
 		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit})

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/compile"
+	"github.com/gpc-engine/gpc/export"
+	"github.com/gpc-engine/gpc/internal/jsonkeys"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/report"
+)
+
+// printed is what each command prints with --json.
+var printed = map[string]any{
+	"new": begun{}, "cases": listed{}, "methods": methods{}, "doctor": doctor{},
+	"dataset": offline.Counters{}, "dataset merge": merged{}, "train": trained{}, "compile": compile.Report{}, "refine": batchnav.Refinement{},
+	"eval": closedloop.Result{}, "eval join": closedloop.Result{}, "eval pair": closedloop.Pairing{}, "eval compare": report.Compared{},
+	"verify": closedloop.Verification{}, "certify": batchnav.Certified{}, "steer": closedloop.Steering{}, "export": export.Result{},
+	"bench": report.Benchmark{}, "report": drawn{}, "demo": demonstration{},
+}
+
+// TestEveryJSONKeyIsDocumented: docs/json.md has every key that a command prints, and none
+// besides. Those of pf and opf are held by domains/opf/command.
+func TestEveryJSONKeyIsDocumented(t *testing.T) {
+	page := must.Get(jsonkeys.Read("../docs/json.md"))(t)
+	for command, result := range printed {
+		for _, d := range page.Differences(command, result) {
+			t.Error(d)
+		}
+	}
+	app, _ := cart(t)
+	var walk func(c *cobra.Command, path string)
+	var commands []string
+	walk = func(c *cobra.Command, path string) {
+		for _, sub := range c.Commands() {
+			name := path + sub.Name()
+			if walk(sub, name+" "); sub.RunE != nil {
+				commands = append(commands, name)
+			}
+		}
+	}
+	walk(app.root(), "")
+	for _, c := range commands {
+		if printed[c] == nil {
+			t.Errorf("%s is a command whose JSON is not listed here", c)
+		}
+	}
+	for c := range printed {
+		if !slices.Contains(commands, c) {
+			t.Errorf("%s is listed here and no command", c)
+		}
+	}
+	for c := range page {
+		if _, ok := printed[c]; !ok && c != "pf" && c != "opf" && !slices.Contains(page.Objects(), c) {
+			t.Errorf("docs/json.md has a section for %s, which is no command and no object that one refers to", c)
+		}
+	}
+}
+
+// The backend is named in one line; of a GPU it speaks where there is one, or a driver that
+// gives none.
+func TestTheBackendIsNamedInOneLine(t *testing.T) {
+	about := gpc.About{Backend: "cpu", ISA: "avx2", Threads: 2, Reason: "auto: the CPU, because CUDA is not to be had: device 0 is old\ndevice 1 is older"}
+	if got := backendLine(about, false); got != "backend cpu (avx2, 2 threads)" {
+		t.Errorf("without a driver: %q", got)
+	}
+	if got := backendLine(about, true); strings.Contains(got, "\n") || !strings.HasSuffix(got, "device 0 is old; device 1 is older") {
+		t.Errorf("with a driver: %q", got)
+	}
+	about.Backend = "cuda"
+	if got := backendLine(about, false); !strings.Contains(got, "CUDA") {
+		t.Errorf("on a GPU: %q", got)
+	}
+}
