@@ -146,6 +146,15 @@ results: build
 report: build
 	bin/gpc report --results bench/results --out docs/results --summary README.md
 
+.PHONY: gallery
+## gallery: drive one episode of every system of the gallery by nmpc and draw the animations of docs/gallery
+gallery: build
+	rm -rf out/gallery-runs out/gallery-report
+	mkdir -p out/gallery-runs docs/gallery
+	for c in $$(bin/gpc-gallery cases --json | grep -o '"name":"[a-z0-9-]*"' | cut -d'"' -f4); do bin/gpc-gallery eval $$c --method nmpc --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
+	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
+	cp out/gallery-report/figures/*.gif docs/gallery/
+
 .PHONY: curves
 ## curves: record search, polish, data, shifts, noise and bias of Cases 1 and 3 in RESULTS/curves (EPISODES=100); the same command continues
 curves: build

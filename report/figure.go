@@ -253,7 +253,8 @@ func (f *Figure) SVG() ([]byte, error) {
 	if _, err := c.WriteTo(&out); err != nil {
 		return nil, fmt.Errorf("report: figure %s: %w", f.Name, err)
 	}
-	return out.Bytes(), nil
+	// The same widths where the typeface is another: these are as wide.
+	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
 }
 
 // Write writes dir/NAME.svg and dir/NAME.png.

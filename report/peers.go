@@ -3,6 +3,8 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
@@ -11,8 +13,14 @@ const peersNote = "Both in one run; CPU time of one thread, medians of alternati
 
 // peersSection is a record of other programs' times beside ours.
 func peersSection(p peerrecord.Record) section {
+	var peers []string
+	for _, v := range p.Ratios {
+		if !slices.Contains(peers, v.Peer) {
+			peers = append(peers, v.Peer)
+		}
+	}
 	s := section{
-		title: "Beside other programs",
+		title: "Beside " + strings.Join(peers, ", "),
 		note:  fmt.Sprintf("%s Commit %s, %s. The ratio is the peer's time over ours, with its spread over the rounds.", cmp.Or(p.Note, peersNote), p.Commit, p.Device),
 		rows:  [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
 	}

@@ -88,6 +88,41 @@ func TestLimitsCanBeKept(t *testing.T) {
 	}
 }
 
+// TestPictures: every mechanical system shows the same shapes all along an episode, and some
+// that move; the others show nothing.
+func TestPictures(t *testing.T) {
+	for _, c := range must.Get(Cases())(t) {
+		spec, p := c.Problem.Spec(), c.Problem.(*equations.Problem)
+		ep := must.Get(c.Plant.Episode(993, 0, adaptive))(t)
+		s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+		var first []domain.Shape
+		moved := false
+		for step := 0; !ep.Done(); step++ {
+			ep.Observe(s, ctx)
+			shapes := p.Picture(s, ctx)
+			if first == nil {
+				first = shapes
+			}
+			if len(shapes) != len(first) {
+				t.Fatalf("%s shows %d shapes at decision %d, %d at first", spec.Name, len(shapes), step, len(first))
+			}
+			for i, shape := range shapes {
+				if shape.Role != first[i].Role || shape.Of != first[i].Of || len(shape.Path) != len(first[i].Path) || shape.Radius != first[i].Radius {
+					t.Fatalf("%s: shape %d is %+v at decision %d, %+v at first", spec.Name, i, shape, step, first[i])
+				}
+				moved = moved || shape.Role == domain.Body && shape.Path[0] != first[i].Path[0]
+			}
+			for i, a := range spec.Action {
+				u[i] = 0.6*a.Lo + 0.4*a.Hi
+			}
+			must.Get(ep.Apply(u))(t)
+		}
+		if shown := spec.Name != "cstr" && spec.Name != "hvac"; shown != (len(first) > 0) || moved != shown {
+			t.Errorf("%s shows %d shapes, and moved %v", spec.Name, len(first), moved)
+		}
+	}
+}
+
 // TestSolved: the horizon problems, shortened, are ones that the generic solver solves.
 func TestSolved(t *testing.T) {
 	if testing.Short() {
