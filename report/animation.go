@@ -45,7 +45,7 @@ func (r *Records) Animation(t *Trace) (*Animation, error) {
 		if seconds == 0 {
 			return fmt.Sprintf("%s, %s: decision %d", t.Header.Case, t.Header.Method, k)
 		}
-		return fmt.Sprintf("%s, %s: %s", t.Header.Case, t.Header.Method, duration(seconds*float64(k)))
+		return fmt.Sprintf("%s, %s: %s", t.Header.Case, t.Header.Method, duration(seconds*float64(k), seconds*float64(len(t.Episodes[0].Lines))))
 	}
 	a := &Animation{Name: t.Header.Case + "-" + t.Header.Method, Title: fmt.Sprintf("%s by %s, in motion", t.Header.Case, t.Header.Method)}
 	m, err := r.motion(t, &t.Episodes[0])
@@ -67,7 +67,7 @@ func (r *Records) Animation(t *Trace) (*Animation, error) {
 					head = title(k + 1)
 				}
 				f := p.figure("frame", head, k+1)
-				f.Height = panelHeight
+				f.Height, f.plot.Y.Tick.Marker = panelHeight, evenly{2}
 				figures = append(figures, f)
 			}
 			return figures
@@ -108,15 +108,10 @@ func film(frame func(k int) []*Figure, arrival, last, frames int, seconds float6
 	return m.encode()
 }
 
-// duration is a time in the unit that reads best.
-func duration(seconds float64) string {
-	switch {
-	case seconds >= 2*3600:
-		return fmt.Sprintf("%.1f h", seconds/3600)
-	case seconds >= 300:
-		return fmt.Sprintf("%.1f min", seconds/60)
-	}
-	return fmt.Sprintf("%.2f s", seconds)
+// duration is a time in the unit of a whole one.
+func duration(seconds, whole float64) string {
+	per, unit := timeUnit(whole)
+	return fmt.Sprintf("%.*f %s", map[string]int{"s": 2, "min": 1, "h": 1}[unit], seconds/per, unit)
 }
 
 // movie is a looping GIF of which every frame holds only what changed.

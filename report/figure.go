@@ -69,7 +69,7 @@ func newFigure(name, title, x, y string) *Figure {
 	p.Title.Padding = 6
 	p.X.Label.TextStyle.Font.Size = 10
 	p.BackgroundColor = color.White
-	p.X.Tick.Marker, p.Y.Tick.Marker = evenly{}, evenly{}
+	p.X.Tick.Marker, p.Y.Tick.Marker = evenly{leastEven}, evenly{leastEven}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{230}, color.Gray{230}
 	p.Add(grid)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg/draw"
 
@@ -219,7 +220,7 @@ func (r *Records) traceFigures(t *Trace) (figures []*Figure) {
 		if m != nil && err == nil && p.title == "states" {
 			continue
 		}
-		f := p.figure(name+"-"+p.name, name+": "+p.title, len(p.time))
+		f := p.figure(name+"-"+p.name, name+": "+strings.TrimSuffix(p.title+", "+p.unit, ", "), len(p.time))
 		f.caption = of + "."
 		if err != nil {
 			f.caption += fmt.Sprintf(" It cannot be replayed here: %v.", err)

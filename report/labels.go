@@ -52,7 +52,7 @@ func (decades) Ticks(lo, hi float64) []plot.Tick {
 			return ticks
 		}
 	}
-	return evenly{}.Ticks(lo, hi)
+	return evenly{leastEven}.Ticks(lo, hi)
 }
 
 // short is a number in few characters: thousands and millions by their letter.
@@ -69,13 +69,14 @@ func short(v float64) string {
 }
 
 // evenly are the ticks of a linear axis: labels at multiples of 1, 2 or 5 times a power of ten,
-// as wide apart as leaves leastEven of them, and ticks between.
-type evenly struct{}
+// as wide apart as leaves at least so many of them, and ticks between.
+type evenly struct{ least float64 }
 
+// leastEven is that of an axis of an ordinary figure.
 const leastEven = 4
 
 // Ticks implements plot.Ticker.
-func (evenly) Ticks(lo, hi float64) []plot.Tick {
+func (y evenly) Ticks(lo, hi float64) []plot.Tick {
 	if !(hi > lo) || math.IsInf(hi-lo, 0) {
 		return nil
 	}
@@ -83,7 +84,7 @@ func (evenly) Ticks(lo, hi float64) []plot.Tick {
 		for _, m := range []float64{5, 2, 1} {
 			step := m * math.Pow10(e)
 			from, to := math.Ceil(lo/step-1e-9), math.Floor(hi/step+1e-9)
-			if to-from+1 < leastEven {
+			if to-from+1 < y.least {
 				continue
 			}
 			between := map[float64]float64{5: 5, 2: 2, 1: 2}[m]

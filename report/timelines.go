@@ -37,14 +37,13 @@ func (r *Records) panels(t *Trace) (out []panel) {
 		states, actions = p.Spec().Measured, p.Spec().Action
 	}
 	lines := t.Episodes[0].Lines
-	seconds, unit := r.seconds(t), "s"
-	switch last := seconds * float64(len(lines)); {
-	case seconds == 0:
-		seconds, unit = 1, ""
-	case last >= 2*3600:
-		seconds, unit = seconds/3600, "h"
-	case last >= 300:
-		seconds, unit = seconds/60, "min"
+	seconds, unit := r.seconds(t), ""
+	if seconds == 0 {
+		seconds = 1
+	} else {
+		var per float64
+		per, unit = timeUnit(seconds * float64(len(lines)))
+		seconds /= per
 	}
 	at := make([]float64, len(lines))
 	for k := range at {
@@ -79,6 +78,17 @@ func (r *Records) panels(t *Trace) (out []panel) {
 		margin.values[0][k] = float64(lines[k].Margin)
 	}
 	return append(out, margin)
+}
+
+// timeUnit is the unit that a time of so many seconds reads best in, and the seconds in it.
+func timeUnit(whole float64) (seconds float64, name string) {
+	switch {
+	case whole >= 2*3600:
+		return 3600, "h"
+	case whole >= 300:
+		return 60, "min"
+	}
+	return 1, "s"
 }
 
 // span is how far a line moves; 0 where it has no number.
