@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // section is one table with its heading and a note, and the figures and animations beside it.
@@ -111,7 +111,7 @@ func (r *Records) Write(dir string) ([]string, error) {
 					continue
 				}
 				path := filepath.Join(images, a.Name+".gif")
-				if err := renameio.WriteFile(path, a.GIF, 0o644); err != nil {
+				if err := durable.WriteFile(path, a.GIF, 0o644); err != nil {
 					return nil, fmt.Errorf("report: %w", err)
 				}
 				files = append(files, path)
@@ -122,7 +122,7 @@ func (r *Records) Write(dir string) ([]string, error) {
 	}
 	p.end()
 	for path, data := range map[string][]byte{files[0]: p.md.Bytes(), files[1]: p.html.Bytes()} {
-		if err := renameio.WriteFile(path, data, 0o644); err != nil {
+		if err := durable.WriteFile(path, data, 0o644); err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
 	}
