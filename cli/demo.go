@@ -196,7 +196,7 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 		if err != nil {
 			return err
 		}
-		v, err := d.Verify(trace)
+		v, err := d.Verify(d.cmd.Context(), trace, gpc.VerifyOptions{})
 		if err != nil {
 			return err
 		}

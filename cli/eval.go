@@ -313,34 +313,3 @@ func format(verb string, n closedloop.Number) string {
 	}
 	return "–"
 }
-
-func (a *App) verifyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify FILE",
-		Short: "Re-simulate a trace from its header, scenes and actions alone",
-		Args:  ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			v, err := a.Verify(args[0])
-			if err != nil {
-				return err
-			}
-			if err := a.Print(v, func(w io.Writer) error {
-				if v.OK {
-					_, err := fmt.Fprintf(w, "%s: %d episodes of %s by %s, %d decisions, %d safe: every value confirmed\n", args[0], v.Episodes, v.Case, v.Method, v.Decisions, v.Safe)
-					return err
-				}
-				fmt.Fprintf(w, "%s: %d values differ\n", args[0], len(v.Mismatches))
-				for _, m := range v.Mismatches[:min(20, len(v.Mismatches))] {
-					fmt.Fprintln(w, " ", m)
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
-			if !v.OK {
-				return ErrCheck
-			}
-			return nil
-		},
-	}
-}

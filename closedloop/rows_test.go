@@ -143,7 +143,7 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 	if joined.Starts == nil || joined.Starts.GapPct.Max != m.GapPct.Max {
 		t.Errorf("from the trace: %+v, want %+v", joined.Starts, m)
 	}
-	if v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t); !v.OK {
+	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("%+v", v.Mismatches)
 	}
 	if r := row(t, c, "nmpc", o); r.Starts != nil {

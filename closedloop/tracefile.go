@@ -3,6 +3,8 @@ package closedloop
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 type traceFile struct {
 	file *os.File
 	path string
+	last string // hash of the last record
 }
 
 // openTrace starts a trace, or, resuming, checks that it belongs to the same
@@ -35,7 +38,9 @@ func openTrace(path string, h *Header, resume bool, sum *tally) (*traceFile, int
 	t := &traceFile{file: file, path: path}
 	text, err := json.Marshal(h)
 	if err == nil {
-		err = t.write(append(text, '\n'))
+		text = append(text, '\n')
+		t.last = hashOf(text)
+		err = t.write(text)
 	}
 	if err != nil {
 		file.Close()
@@ -60,12 +65,15 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 	if why := r.Header.sameRun(h); why != "" {
 		return fail(errors.New(why))
 	}
-	last, end := -1, r.offset
+	last, end, hash := -1, r.offset, r.last
 	want := h.Shard[0]
 	for {
 		e, err := r.Next()
 		if isEnd(err) {
 			break
+		}
+		if err == nil && e.Broken != "" {
+			err = fmt.Errorf("episode %d: %s: the file was changed", e.Episode, e.Broken)
 		}
 		if err != nil {
 			return fail(err)
@@ -74,7 +82,7 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 			return fail(fmt.Errorf("line %d begins episode %d, want %d", e.SceneLine, e.Episode, want))
 		}
 		sum.add(e)
-		last, end = e.Episode, e.After
+		last, end, hash = e.Episode, e.After, r.last
 		want += h.Shard[1]
 	}
 	err = file.Truncate(end)
@@ -84,7 +92,7 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 	if err != nil {
 		return fail(err)
 	}
-	return &traceFile{file: file, path: path}, last, nil
+	return &traceFile{file: file, path: path, last: hash}, last, nil
 }
 
 // append writes one episode in a single write and syncs it.
@@ -92,14 +100,22 @@ func (t *traceFile) append(e *EpisodeRecord) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(sceneLine{e.Episode, e.Scene})
+	err := enc.Encode(sceneLine{e.Episode, t.last, e.Scene})
 	for i := range e.Lines {
 		err = cmp.Or(err, enc.Encode(&e.Lines[i]))
 	}
-	if err = cmp.Or(err, enc.Encode(endLine{e.Episode, e.End})); err != nil {
+	err = cmp.Or(err, enc.Encode(endLine{e.Episode, e.End}))
+	hash := hashOf(b.Bytes())
+	if err = cmp.Or(err, enc.Encode(sealLine{e.Episode, hash})); err != nil {
 		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
 	}
+	t.last = hash
 	return t.write(b.Bytes())
+}
+
+func hashOf(record []byte) string {
+	sum := sha256.Sum256(record)
+	return hex.EncodeToString(sum[:])
 }
 
 func (t *traceFile) write(b []byte) error {

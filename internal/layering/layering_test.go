@@ -78,7 +78,7 @@ var allowed = map[string][]string{
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
 	"report":                                 {"internal/marked", "internal/peerrecord", "bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version"},
 	"export":                                 {"model", "domain", "tensor", "internal/version"},
-	".":                                      {"bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/version"},
+	".":                                      {"bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version"},
 	"compile":                                {".", "offline", "train", "closedloop", "model", "domain"},
 	"paper":                                  {".", "models", "domain", "domains/*"},
 	"cli":                                    {".", "compile", "report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/starter", "internal/version"},
