@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/offline"
@@ -95,7 +96,12 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	if opt.ModelSHA256, err = c.decidesBy(s); err != nil {
 		return nil, err
 	}
-	return closedloop.Evaluate(ctx, &c.def, make, opt)
+	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
+	var refused *durable.Refusal
+	if errors.As(err, &refused) {
+		err = BadInput(err)
+	}
+	return r, err
 }
 
 // instructionSet names the CPU kernels of this process, with the architecture where they
@@ -135,7 +141,7 @@ func (c *Case) decidesBy(s Setup) (string, error) {
 	default:
 		return "", nil
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return durable.Sum([sha256.Size]byte(sum.Sum(nil))), nil
 }
 
 // Contender is a method of Pair; one that is slow may run the first Episodes alone.

@@ -44,6 +44,10 @@ from it to bitwise the same model.`,
 			if len(opt.Dirs) == 0 || out == "" {
 				return BadInputf("--data and --out are required")
 			}
+			outputs := []durable.File{{Name: "--out", Path: out}, {Name: "the checkpoint of --out", Path: out + ".checkpoint"}, {Name: "--curves", Path: curves}}
+			if err := durable.Apart(outputs, []durable.File{{Name: "--init", Path: initial}}); err != nil {
+				return gpc.BadInput(err)
+			}
 			if initial != "" {
 				if opt.Initial, err = c.Model(initial); err != nil {
 					return err

@@ -48,7 +48,8 @@ type Options struct {
 	// should be measured with. Everything but the latencies is the same.
 	Threads int
 	// TracePath is the file to write, "" for none. Resume continues it behind its
-	// last complete episode; otherwise an existing file is replaced.
+	// last complete episode; otherwise a file that is there is refused. One process at a
+	// time writes it.
 	TracePath string
 	Resume    bool
 	// Commit, Device, Backend, ISA, ModelSHA256 and Candidates are recorded; see Header.
@@ -239,6 +240,15 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	header, err := newHeader(c, c.Plant, &opt)
 	if err != nil {
 		return nil, err
+	}
+	if opt.TracePath != "" {
+		lock, err := claim(opt.TracePath, opt.Resume)
+		if err != nil {
+			return nil, err
+		}
+		if lock != nil {
+			defer lock.Release()
+		}
 	}
 	threads := max(1, opt.Threads)
 	methods := make([]domain.Controller, threads)

@@ -97,8 +97,10 @@ func TestGuardKeepsEpisodes(t *testing.T) {
 	}
 	o := options(t.TempDir())
 	o.Episodes = 40
-	without := evaluate(t, c, method(nil), o)
 	with := evaluate(t, c, method(&domain.Guard{}), o)
+	untraced := o
+	untraced.TracePath = ""
+	without := evaluate(t, c, method(nil), untraced)
 	if without.Failed < 5 || with.Failed != 0 || with.Safe != 1 {
 		t.Errorf("lost without a guard %d, with it %d, safe %v", without.Failed, with.Failed, with.Safe)
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Limits on what a trace can make a reader hold or go on with. The longest line is a
@@ -320,7 +320,7 @@ func strict(text []byte, into any) error {
 
 // seal ends a record: its hash is the last one.
 func (t *Reader) seal() {
-	t.last = hex.EncodeToString(t.record.Sum(nil))
+	t.last = durable.Sum([sha256.Size]byte(t.record.Sum(nil)))
 	t.record.Reset()
 	t.bytes = 0
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // traceFile appends complete episodes to a trace. The file grows by whole
@@ -19,6 +21,29 @@ type traceFile struct {
 	file *os.File
 	path string
 	last string // hash of the last record
+}
+
+// claim makes this process the one writer of a trace, before any work, and refuses one that
+// is there and is not to be resumed. What is no file, such as a pipe, is written without
+// either; the lock is nil then.
+func claim(path string, resume bool) (*durable.Lock, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("closedloop: trace: %w", err)
+	case info.IsDir():
+		return nil, durable.Refusef("closedloop: trace %s is a folder", path)
+	case !info.Mode().IsRegular():
+		return nil, nil
+	case info.Size() > 0 && !resume:
+		return nil, durable.Refusef("closedloop: %s exists and would be lost: resume it, remove it, or give the trace another name", path)
+	}
+	lock, err := durable.Acquire(path)
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: trace: %w", err)
+	}
+	return lock, nil
 }
 
 // openTrace starts a trace, or, resuming, checks that it belongs to the same
@@ -39,7 +64,7 @@ func openTrace(path string, h *Header, resume bool, sum *tally) (*traceFile, int
 	text, err := json.Marshal(h)
 	if err == nil {
 		text = append(text, '\n')
-		t.last = hashOf(text)
+		t.last = durable.Sum(sha256.Sum256(text))
 		err = t.write(text)
 	}
 	if err != nil {
@@ -56,7 +81,7 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 	}
 	fail := func(err error) (*traceFile, int, error) {
 		file.Close()
-		return nil, -1, fmt.Errorf("closedloop: cannot resume %s: %w", path, err)
+		return nil, -1, durable.Refusef("closedloop: cannot resume %s: %w", path, err)
 	}
 	r, err := NewReader(file)
 	if err != nil {
@@ -105,17 +130,12 @@ func (t *traceFile) append(e *EpisodeRecord) error {
 		err = cmp.Or(err, enc.Encode(&e.Lines[i]))
 	}
 	err = cmp.Or(err, enc.Encode(endLine{e.Episode, e.End}))
-	hash := hashOf(b.Bytes())
+	hash := durable.Sum(sha256.Sum256(b.Bytes()))
 	if err = cmp.Or(err, enc.Encode(sealLine{e.Episode, hash})); err != nil {
 		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
 	}
 	t.last = hash
 	return t.write(b.Bytes())
-}
-
-func hashOf(record []byte) string {
-	sum := sha256.Sum256(record)
-	return hex.EncodeToString(sum[:])
 }
 
 func (t *traceFile) write(b []byte) error {
