@@ -21,9 +21,18 @@ func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, err
 		return nil, fmt.Errorf("closedloop: trace: %w", err)
 	}
 	defer f.Close()
-	r, err := NewReader(f)
+	h, err := ReadTrace(f, visit)
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+	}
+	return h, nil
+}
+
+// ReadTrace is ReadEpisodes of an open trace.
+func ReadTrace(in io.Reader, visit func(e *EpisodeRecord) error) (*Header, error) {
+	r, err := NewReader(in)
+	if err != nil {
+		return nil, err
 	}
 	next := r.Header.Shard[0]
 	for {
@@ -31,7 +40,7 @@ func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, err
 		switch {
 		case errors.Is(err, io.EOF):
 			if want := r.Header.count(); r.episodes < want {
-				return nil, fmt.Errorf("closedloop: %s holds %d of its %d episodes: its run was interrupted; --resume completes it", path, r.episodes, want)
+				return nil, fmt.Errorf("trace: it holds %d of its %d episodes: its run was interrupted and can be resumed", r.episodes, want)
 			}
 			return &r.Header, nil
 		case err != nil:
@@ -44,7 +53,7 @@ func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, err
 			err = visit(e)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+			return nil, err
 		}
 	}
 }
