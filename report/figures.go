@@ -317,13 +317,6 @@ func steeringFigures(s closedloop.Steering) []*Figure {
 	if len(s.Front) == 0 {
 		return nil
 	}
-	for _, p := range s.Front {
-		if n := len(s.Front[0].J); len(p.J) != n || len(p.OracleJ) != n {
-			f := newFigure(frontName(&s), "", "", "")
-			f.fail(fmt.Errorf("a point of the front has %d objectives and %d exact ones, the first has %d", len(p.J), len(p.OracleJ), n))
-			return []*Figure{f}
-		}
-	}
 	switch len(s.Front[0].J) {
 	case 2:
 		f := newFigure(frontName(&s), s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")

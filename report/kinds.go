@@ -22,16 +22,16 @@ func (k *kind) is(raw map[string]json.RawMessage) bool {
 
 // kinds are the sorts of records in the order of the report.
 var kinds = []kind{
-	{"eval", "Closed loops", []string{"method", "episodes"}, func(r *Records, text []byte) error { return decode(text, &r.Evaluations) }, (*Records).evaluationSections},
-	{"compare", "What the map contributes", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons) },
+	{"eval", "Closed loops", []string{"method", "episodes"}, func(r *Records, text []byte) error { return decode(text, &r.Evaluations, nil) }, (*Records).evaluationSections},
+	{"compare", "What the map contributes", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons, nil) },
 		func(r *Records) []section { return each(r.Comparisons, r.comparisonSection) }},
-	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings) }, (*Records).curveSections},
-	{"steer", "Steering", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings) }, (*Records).steeringSections},
-	{"certify", "Certificates", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates) },
+	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings, nil) }, (*Records).curveSections},
+	{"steer", "Steering", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings, checkSteering) }, (*Records).steeringSections},
+	{"certify", "Certificates", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates, checkCertified) },
 		func(r *Records) []section { return each(r.Certificates, certificateSection) }},
-	{"bench", "Speed", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks) },
+	{"bench", "Speed", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks, nil) },
 		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }},
-	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers) },
+	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },
 		func(r *Records) []section { return each(r.Peers, peersSection) }},
 }
 

@@ -78,6 +78,9 @@ func (m *motion) measure() error {
 			}
 			for _, p := range s.Path {
 				for a, v := range p {
+					if math.Abs(v)+s.Radius > drawnReach {
+						return fmt.Errorf("picture %d, shape %d is at %v, beyond what can be drawn", k, i, p)
+					}
 					m.lo[a], m.hi[a] = min(m.lo[a], v-s.Radius), max(m.hi[a], v+s.Radius)
 				}
 			}

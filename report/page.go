@@ -270,7 +270,7 @@ func (s *section) table(w *bytes.Buffer) {
 
 // filled leaves out columns without an entry in any row.
 func filled(rows [][]string) [][]string {
-	if len(rows) == 0 {
+	if len(rows) < 2 {
 		return rows
 	}
 	out := make([][]string, len(rows))
@@ -280,6 +280,9 @@ func filled(rows [][]string) [][]string {
 				out[i] = append(out[i], row[c])
 			}
 		}
+	}
+	if len(out[0]) == 0 {
+		return rows
 	}
 	return out
 }
