@@ -3,6 +3,7 @@ package gpc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -73,7 +74,8 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	}
 	defer closeAll()
 	opt.Method, opt.Commit, opt.Device = cmp.Or(s.Method, DefaultMethod), version.Build(), device
-	return closedloop.Evaluate(ctx, &c.def, make, opt)
+	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
+	return r, asked(err)
 }
 
 // Contender is a method of Pair; one that is slow may run the first Episodes alone.
@@ -113,23 +115,32 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 	if err == nil {
 		p.Map = record
 	}
-	return p, err
+	return p, asked(err)
+}
+
+// asked makes an error about an episode that the caller asked for one of input.
+func asked(err error) error {
+	var regime domain.RegimeError
+	if errors.As(err, &regime) {
+		return BadInput(err)
+	}
+	return err
 }
 
 // Verify re-simulates a trace of a case of the catalogue from its header, scenes and
 // actions alone.
-func (k *Catalogue) Verify(file string) (*closedloop.Verification, error) {
-	v, err := closedloop.Verify(file, func(name string) (*domain.Case, error) {
+func (k *Catalogue) Verify(ctx context.Context, file string) (*closedloop.Verification, error) {
+	v, err := closedloop.Verify(ctx, file, func(name string) (*domain.Case, error) {
 		c, err := k.Find(name)
 		if err != nil {
 			return nil, err
 		}
 		return &c.def, nil
 	})
-	if err != nil {
-		return nil, badInputf("%s: %w", file, err)
+	if err != nil && ctx.Err() == nil {
+		err = badInputf("%s: %w", file, err)
 	}
-	return v, nil
+	return v, err
 }
 
 // SteerOptions say how a user's preference is swept.
@@ -211,7 +222,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 		return nil, err
 	}
 	problem := c.def.MapProblem()
-	constants, err := batchnav.Estimate(e.backend, s.Model, problem, held, certify)
+	constants, err := batchnav.Estimate(ctx, e.backend, s.Model, problem, held, certify)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +240,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 			return nil, err
 		}
 	}
-	recovery, err := batchnav.Recover(e.backend, s.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * s.Model.Calibration.LatentSpread, Steps: opt.Steps})
+	recovery, err := batchnav.Recover(ctx, e.backend, s.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * s.Model.Calibration.LatentSpread, Steps: opt.Steps})
 	if err != nil {
 		return nil, err
 	}
@@ -246,6 +257,7 @@ func (c *Case) heldOut(ctx context.Context, opt CertifyOptions) ([]domain.Sample
 	if err := solver.Prepare(ctx, seed, func(done, total int) { opt.Progress("prepare", done, total) }); err != nil {
 		return nil, err
 	}
+	solver = domain.SolverUntil(ctx, solver)
 	var held []domain.Sample
 	for i, p := range points {
 		if err := ctx.Err(); err != nil {

@@ -193,7 +193,7 @@ func TestTraceIsReproducibleAndVerifies(t *testing.T) {
 		o := options(t.TempDir())
 		o.Noise = noise
 		r := evaluate(t, c, direct(c), o)
-		v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t)
+		v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t)
 		if !v.OK || v.Episodes != 6 || v.Decisions != 6*steps || float64(v.Safe)/6 != float64(r.Safe) {
 			t.Errorf("noise %g: verification %+v", noise, v)
 		}
@@ -231,7 +231,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 		line int
 		key  string
 	}{{3, "u"}, {9, "u"}, {3, "margin"}, {5, "s"}, {4, "sigma"}, {4, "J"}, {6, "x"}, {2 + steps + 1, "cost"}} {
-		v, err := closedloop.VerifyReader(strings.NewReader(altered(f.line, f.key)), lookup(c))
+		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered(f.line, f.key)), lookup(c))
 		if err != nil {
 			t.Fatalf("%s: %v", f.key, err)
 		}
@@ -248,7 +248,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 		"header alone":    lines[0],
 		"cut off":         strings.Join(lines[:len(lines)-4], ""),
 	} {
-		v, err := closedloop.VerifyReader(strings.NewReader(text), lookup(c))
+		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(text), lookup(c))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -258,7 +258,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	}
 	// A step left out is malformed: its time is missing.
 	missing := strings.Join(append(append([]string{}, lines[:4]...), lines[5:]...), "")
-	if _, err := closedloop.VerifyReader(strings.NewReader(missing), lookup(c)); err == nil || !strings.Contains(err.Error(), "line 5") {
+	if _, err := closedloop.VerifyReader(t.Context(), strings.NewReader(missing), lookup(c)); err == nil || !strings.Contains(err.Error(), "line 5") {
 		t.Errorf("a missing decision gives %v, want an error that names line 5", err)
 	}
 }
@@ -316,7 +316,7 @@ func TestShardsMakeTheWhole(t *testing.T) {
 		o.ShardIndex, o.ShardCount = i, 4
 		part := evaluate(t, c, direct(c), o)
 		decisions, episodes = decisions+part.Decisions, episodes+part.Episodes
-		if v, err := closedloop.Verify(o.TracePath, lookup(c)); err != nil || !v.OK {
+		if v, err := closedloop.Verify(t.Context(), o.TracePath, lookup(c)); err != nil || !v.OK {
 			t.Errorf("shard %d: %v %+v", i, err, v)
 		}
 	}
@@ -339,7 +339,7 @@ func TestCancelledRunCanBeResumed(t *testing.T) {
 	}
 	o.Resume, o.Progress = true, nil
 	evaluate(t, c, direct(c), o)
-	if v, err := closedloop.Verify(o.TracePath, lookup(c)); err != nil || !v.OK || v.Episodes != 6 {
+	if v, err := closedloop.Verify(t.Context(), o.TracePath, lookup(c)); err != nil || !v.OK || v.Episodes != 6 {
 		t.Errorf("after resuming: %v %+v", err, v)
 	}
 }

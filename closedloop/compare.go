@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,17 +12,18 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/interrupt"
 )
 
 // ReadEpisodes hands every complete episode of a trace to visit and returns its
 // header. A trace that ends inside an episode is an error.
-func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, error) {
+func ReadEpisodes(ctx context.Context, path string, visit func(e *EpisodeRecord) error) (*Header, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: trace: %w", err)
 	}
 	defer f.Close()
-	r, err := NewReader(f)
+	r, err := NewReader(interrupt.Reader(ctx, f))
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: %s: %w", path, err)
 	}
@@ -44,7 +46,7 @@ func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, err
 // are taken. The traces have to be of one run, every shard's given once, its
 // episodes without a gap and as many as a run of all shards to one end has. (Where
 // all shards were interrupted alike, the result is that of fewer episodes.)
-func Join(spec *domain.Spec, paths []string) (*Result, error) {
+func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("closedloop: no traces to join")
 	}
@@ -54,7 +56,7 @@ func Join(spec *domain.Spec, paths []string) (*Result, error) {
 	for _, path := range paths {
 		n := 0
 		last := -1
-		h, err := ReadEpisodes(path, func(e *EpisodeRecord) error {
+		h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
 			if n > 0 && e.Episode <= last {
 				return fmt.Errorf("episode %d comes after %d", e.Episode, last)
 			}
@@ -120,7 +122,7 @@ type Comparison struct {
 
 // Compare sets traces of several methods on the same episodes (case, seed, regime,
 // noise, preference) beside the first, episode by episode.
-func Compare(paths []string) ([]Comparison, error) {
+func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 	if len(paths) < 2 {
 		return nil, fmt.Errorf("closedloop: %d traces, want at least two to compare", len(paths))
 	}
@@ -132,7 +134,7 @@ func Compare(paths []string) ([]Comparison, error) {
 		safe[k] = map[int]outcome{}
 		var latency []float64
 		row := &rows[k]
-		h, err := ReadEpisodes(path, func(e *EpisodeRecord) error {
+		h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
 			row.Episodes++
 			low := math.Inf(1)
 			for _, l := range e.Lines {

@@ -259,7 +259,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
-	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference}
+	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx}
 	for next < opt.Episodes {
 		if err := ctx.Err(); err != nil {
 			return sum.result(&header), err
@@ -384,6 +384,9 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	oracle, _, err := ep.Oracle()
 	if err != nil {
 		oracle, e.End.OracleFailure = math.NaN(), err.Error()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // what failed may have been ended by it
 	}
 	e.End.OracleCost = Number(oracle)
 	return e, nil

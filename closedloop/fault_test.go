@@ -53,7 +53,7 @@ func TestSensorFaultIsFlaggedInTheTrace(t *testing.T) {
 	if domain.Fallback(l.Fallback) != want || !math.IsNaN(l.X[0]) || l.U[0] != -1 || !math.IsNaN(float64(l.Residual)) {
 		t.Errorf("faulty decision is %+v, want fallback %v", l, want)
 	}
-	v, err := closedloop.Verify(o.TracePath, lookup(&healthy))
+	v, err := closedloop.Verify(t.Context(), o.TracePath, lookup(&healthy))
 	if err != nil || !v.OK {
 		t.Errorf("the trace of a sensor fault: %v, %+v", err, v)
 	}

@@ -74,7 +74,7 @@ func TestBiasIsOfTheMeasurementAlone(t *testing.T) {
 		t.Errorf("the result's bias is %v", r.Bias)
 	}
 	signs := map[[2]bool]bool{}
-	must.Get(closedloop.ReadEpisodes(path, func(e *closedloop.EpisodeRecord) error {
+	must.Get(closedloop.ReadEpisodes(t.Context(), path, func(e *closedloop.EpisodeRecord) error {
 		var first [2]bool
 		for i, l := range e.Lines[1:] {
 			for j := range 2 {
@@ -95,7 +95,7 @@ func TestBiasIsOfTheMeasurementAlone(t *testing.T) {
 	if len(signs) < 2 {
 		t.Error("all episodes have the same signs")
 	}
-	if v := must.Get(closedloop.Verify(path, func(string) (*domain.Case, error) { return c, nil }))(t); !v.OK {
+	if v := must.Get(closedloop.Verify(t.Context(), path, func(string) (*domain.Case, error) { return c, nil }))(t); !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches[0])
 	}
 }

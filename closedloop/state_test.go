@@ -70,7 +70,7 @@ func FuzzTrace(f *testing.F) {
 	f.Add(`{"trace":2}` + "\n")
 	f.Add("\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		v, err := closedloop.VerifyReader(strings.NewReader(text), func(name string) (*domain.Case, error) { return c, nil })
+		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(text), func(name string) (*domain.Case, error) { return c, nil })
 		if err == nil && v.OK && v.Decisions == 0 && v.Episodes > 0 && v.Safe > 0 {
 			t.Fatalf("an episode without decisions was called safe: %q", text)
 		}

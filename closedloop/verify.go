@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/interrupt"
 )
 
 // VerifyTolerance bounds |got − want| ≤ VerifyTolerance·(1 + |want|) for a state,
@@ -47,18 +49,18 @@ type Verification struct {
 // differs. lookup finds a case by name. What is malformed is an error that names
 // the line; a trace that is well formed but cut off, or lacks an episode, is a
 // mismatch.
-func Verify(path string, lookup func(name string) (*domain.Case, error)) (*Verification, error) {
+func Verify(ctx context.Context, path string, lookup func(name string) (*domain.Case, error)) (*Verification, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	defer file.Close()
-	return VerifyReader(file, lookup)
+	return VerifyReader(ctx, file, lookup)
 }
 
 // VerifyReader is Verify of an open trace.
-func VerifyReader(in io.Reader, lookup func(name string) (*domain.Case, error)) (*Verification, error) {
-	r, err := NewReader(in)
+func VerifyReader(ctx context.Context, in io.Reader, lookup func(name string) (*domain.Case, error)) (*Verification, error) {
+	r, err := NewReader(interrupt.Reader(ctx, in))
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +77,7 @@ func VerifyReader(in io.Reader, lookup func(name string) (*domain.Case, error)) 
 	}
 	v := &verifier{
 		Verification: Verification{Case: r.Header.Case, Method: r.Header.Method, Tolerance: VerifyTolerance, Mismatches: []Mismatch{}},
-		header:       &r.Header, plant: c.Plant, spec: c.Problem.Spec(),
+		ctx:          ctx, header: &r.Header, plant: c.Plant, spec: c.Problem.Spec(),
 	}
 	next := r.Header.Shard[0]
 	for {
@@ -107,6 +109,7 @@ func VerifyReader(in io.Reader, lookup func(name string) (*domain.Case, error)) 
 
 type verifier struct {
 	Verification
+	ctx    context.Context
 	header *Header
 	plant  domain.Plant
 	spec   *domain.Spec
@@ -152,6 +155,9 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 	ns, nu := sizes(v.spec, ep)
 	u := make([]float64, v.spec.ActionSize())
 	for i := range e.Lines {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
 		l := &e.Lines[i]
 		if ep.Done() {
 			v.differs(l.Line, e.Episode, l.T, "t", fmt.Sprint(l.T), fmt.Sprintf("the episode is over after %d decisions", i))

@@ -198,7 +198,7 @@ func TestSameDataForThreadsShardsAndInterruptions(t *testing.T) {
 			dirs = append(dirs, opt.OutDir)
 		}
 		out := filepath.Join(t.TempDir(), "merged")
-		merged, err := Merge(out, dirs...)
+		merged, err := Merge(t.Context(), out, dirs...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,14 +223,14 @@ func TestSameDataForThreadsShardsAndInterruptions(t *testing.T) {
 			if c.dirs == nil {
 				target, c.dirs = out, dirs
 			}
-			if _, err := Merge(target, c.dirs...); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Merge(t.Context(), target, c.dirs...); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, want %q", err, c.want)
 			}
 		}
 		opt := options(t.TempDir())
 		opt.Seed, opt.Shard = 6, Shard{2, 3}
 		generate(t, opt)
-		if _, err := Merge(filepath.Join(t.TempDir(), "m"), dirs[1], dirs[2], opt.OutDir); err == nil || !strings.Contains(err.Error(), "seed is 6, want 5") {
+		if _, err := Merge(t.Context(), filepath.Join(t.TempDir(), "m"), dirs[1], dirs[2], opt.OutDir); err == nil || !strings.Contains(err.Error(), "seed is 6, want 5") {
 			t.Errorf("merging another seed: %v", err)
 		}
 	})

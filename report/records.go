@@ -8,6 +8,7 @@ package report
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -69,14 +70,16 @@ const maxRecord = 64 << 20
 
 // Load reads every *.json and *.jsonl file in dir and the folders below it. A file that
 // is not a record is an error that names it.
-func Load(dir string, cases map[string]Case) (*Records, error) {
+func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, error) {
 	r := New(filepath.Base(dir), cases)
 	return r, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case err != nil:
 			return fmt.Errorf("report: %w", err)
 		case strings.HasSuffix(path, ".jsonl"):
-			return r.AddTrace(path)
+			return r.AddTrace(ctx, path)
 		case strings.HasSuffix(path, ".json"):
 			if err := r.add(path); err != nil {
 				return fmt.Errorf("report: %s: %w", path, err)
@@ -124,9 +127,9 @@ func decode[T any](text []byte, into *[]T) error {
 }
 
 // AddTrace reads a whole trace file into the records.
-func (r *Records) AddTrace(path string) error {
+func (r *Records) AddTrace(ctx context.Context, path string) error {
 	var t Trace
-	h, err := closedloop.ReadEpisodes(path, func(e *closedloop.EpisodeRecord) error {
+	h, err := closedloop.ReadEpisodes(ctx, path, func(e *closedloop.EpisodeRecord) error {
 		t.Episodes = append(t.Episodes, *e)
 		return nil
 	})
