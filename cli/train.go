@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/train"
 )
@@ -130,7 +130,7 @@ func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, opt gpc.Trai
 		if err := train.WriteCSV(&csv, r.History); err != nil {
 			return nil, err
 		}
-		if err := renameio.WriteFile(curves, csv.Bytes(), 0o644); err != nil {
+		if err := durable.WriteFile(curves, csv.Bytes(), 0o644); err != nil {
 			return nil, fmt.Errorf("writing the learning curves: %w", err)
 		}
 	}

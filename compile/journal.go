@@ -8,9 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 const (
@@ -71,7 +70,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
-	if err := renameio.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+	if err := durable.WriteFile(path, append(data, '\n'), 0o644); err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
 	return nil

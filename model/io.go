@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/google/renameio/v2"
 	"github.com/x448/float16"
 
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/safetensors"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -129,14 +129,13 @@ func fitsHalf(values []float32) bool {
 	return true
 }
 
-// WriteFile stores the model at path: it is written to a temporary file beside
-// it, synced, and renamed, so that path never holds half a model.
+// WriteFile stores the model at path, which never holds half a model.
 func (m *Model) WriteFile(path string) error {
 	var b bytes.Buffer
 	if err := m.Write(&b); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := renameio.WriteFile(path, b.Bytes(), 0o644); err != nil {
+	if err := durable.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("model: %s: %w", path, err)
 	}
 	return nil

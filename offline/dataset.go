@@ -12,9 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Files of a dataset folder.
@@ -348,18 +347,9 @@ func writeJSON(path string, v any) error {
 	})
 }
 
-// writeFile lets write fill a temporary file beside path, syncs it and renames
-// it to path; on an error path is as it was.
+// writeFile is durable.Create.
 func writeFile(path string, write func(io.Writer) error) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
-	if err != nil {
-		return fmt.Errorf("offline: %s: %w", path, err)
-	}
-	defer f.Cleanup()
-	if err := write(f); err != nil {
-		return fmt.Errorf("offline: %s: %w", path, err)
-	}
-	if err := f.CloseAtomicallyReplace(); err != nil {
+	if err := durable.Create(path, write); err != nil {
 		return fmt.Errorf("offline: %s: %w", path, err)
 	}
 	return nil

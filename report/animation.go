@@ -11,10 +11,11 @@ import (
 	"image/draw"
 	"image/gif"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot/vg"
 	vgdraw "gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // frameDelay between frames, hundredths of a second.
@@ -116,7 +117,7 @@ func (m *movie) write(t Trace, path string, delay int) error {
 		err = gif.EncodeAll(&data, &m.out)
 	}
 	if err == nil {
-		err = renameio.WriteFile(path, data.Bytes(), 0o644)
+		err = durable.WriteFile(path, data.Bytes(), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)

@@ -7,13 +7,14 @@ import (
 	"math"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Palette of the figures: Okabe and Ito's, which stays distinct for colour-blind
@@ -227,7 +228,7 @@ func (f *Figure) Write(dir string) error {
 		return fmt.Errorf("report: figure %s: %w", f.Name, err)
 	}
 	for ext, data := range map[string][]byte{".svg": svg, ".png": png.Bytes()} {
-		if err := renameio.WriteFile(filepath.Join(dir, f.Name+ext), data, 0o644); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, f.Name+ext), data, 0o644); err != nil {
 			return fmt.Errorf("report: figure %s: %w", f.Name, err)
 		}
 	}

@@ -12,9 +12,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/safetensors"
 )
 
@@ -55,7 +54,7 @@ func writeCheckpoint(path string, s saved, arrays map[string][]float32) error {
 	if err := checkpoints.Write(&buf, map[string]string{checkpointKey: string(meta)}, tensors); err != nil {
 		return fmt.Errorf("train: checkpoint: %w", err)
 	}
-	if err := renameio.WriteFile(path, buf.Bytes(), 0o644); err != nil {
+	if err := durable.WriteFile(path, buf.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("train: writing checkpoint %s: %w", path, err)
 	}
 	return nil
