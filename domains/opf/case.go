@@ -2,6 +2,7 @@ package opf
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,6 +55,9 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	y, err := NewSystem(name, description, n, opt)
 	if err != nil {
 		return domain.Case{}, err
+	}
+	if y.fingerprint = sha256.Sum256(text); opt.Uncertain || opt.Ramp != nil {
+		y.fingerprint = sha256.Sum256(fmt.Appendf(bytes.Clone(text), "\nuncertain %v, ramp %v pu\n", opt.Uncertain, opt.Ramp))
 	}
 	solver := newSolver(y)
 	return domain.Case{
