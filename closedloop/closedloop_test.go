@@ -94,13 +94,13 @@ func options(dir string) closedloop.Options {
 	return o
 }
 
-func lookup(c *domain.Case) func(string) (*domain.Case, error) {
-	return func(name string) (*domain.Case, error) {
-		if name != c.Problem.Spec().Name {
-			return nil, fmt.Errorf("unknown case %q", name)
+func lookup(c *domain.Case) closedloop.VerifyOptions {
+	return closedloop.VerifyOptions{Case: func(h *closedloop.Header) (*domain.Case, bool, error) {
+		if h.Case != c.Problem.Spec().Name {
+			return nil, false, fmt.Errorf("unknown case %q", h.Case)
 		}
-		return c, nil
-	}
+		return c, false, nil
+	}}
 }
 
 func evaluate(t testing.TB, c *domain.Case, f func() (domain.Controller, error), o closedloop.Options) *closedloop.Result {
@@ -110,7 +110,7 @@ func evaluate(t testing.TB, c *domain.Case, f func() (domain.Controller, error),
 }
 
 // withoutTimes drops what may differ between two equal runs.
-var times = regexp.MustCompile(`"latency_us":[^,]*,|,?"times_us":\[[^\]]*\]`)
+var times = regexp.MustCompile(`"latency_us":[^,]*,|,?"times_us":\[[^\]]*\]|"(before_)?sha256":"[^"]*"`)
 
 func withoutTimes(t testing.TB, path string) string {
 	t.Helper()
@@ -225,7 +225,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 		if lines[n-1] == before {
 			t.Fatalf("line %d has no %q: %s", n, key, before)
 		}
-		return strings.Join(lines, "")
+		return sealed(strings.Join(lines, ""))
 	}
 	for _, f := range []struct {
 		line int
@@ -241,7 +241,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	}
 	flipped := strings.Replace(string(original), `"safe":true`, `"safe":false`, 1)
 	lines := strings.SplitAfter(string(original), "\n")
-	per := steps + 2
+	per := steps + 3
 	for name, text := range map[string]string{
 		"flipped verdict": flipped,
 		"dropped episode": strings.Join(append(append([]string{}, lines[:1+per]...), lines[1+2*per:]...), ""),
@@ -269,7 +269,7 @@ func TestResume(t *testing.T) {
 	want := evaluate(t, c, direct(c), whole)
 	full := must.Get(os.ReadFile(whole.TracePath))(t)
 	lines := strings.SplitAfter(string(full), "\n")
-	per := steps + 2
+	per := steps + 3
 	for name, cut := range map[string]string{
 		"after the header":         lines[0],
 		"after two episodes":       strings.Join(lines[:1+2*per], ""),

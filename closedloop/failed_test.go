@@ -94,7 +94,7 @@ func TestALostStateIsNotSafe(t *testing.T) {
 			bytes.Replace(trace, []byte(`"failed":true,`), nil, 1),
 			bytes.Replace(trace, []byte(`"safe":false`), []byte(`"safe":true`), 1),
 		} {
-			if v, err := closedloop.VerifyReader(t.Context(), bytes.NewReader(forged), lookup(c)); err != nil || v.OK {
+			if v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(sealed(string(forged))), lookup(c)); err != nil || v.OK {
 				t.Errorf("%s: forgery %d was not found: %v", name, at, err)
 			}
 		}

@@ -55,7 +55,7 @@ func TestGuardIsCounted(t *testing.T) {
 		t.Errorf("the trace does not verify: %v", v.Mismatches)
 	}
 	text := string(must.Get(os.ReadFile(o.TracePath))(t))
-	forged := strings.Replace(text, fmt.Sprintf(`"fallback":%d`, rescued), `"fallback":8192`, 1)
+	forged := sealed(strings.Replace(text, fmt.Sprintf(`"fallback":%d`, rescued), `"fallback":8192`, 1))
 	v := must.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(forged), lookup(c)))(t)
 	if len(v.Mismatches) != 1 || v.Mismatches[0].Field != "fallback" || v.Mismatches[0].Line != 5 {
 		t.Errorf("a bit without a meaning: %v", v.Mismatches)
@@ -97,8 +97,10 @@ func TestGuardKeepsEpisodes(t *testing.T) {
 	}
 	o := options(t.TempDir())
 	o.Episodes = 40
-	without := evaluate(t, c, method(nil), o)
 	with := evaluate(t, c, method(&domain.Guard{}), o)
+	untraced := o
+	untraced.TracePath = ""
+	without := evaluate(t, c, method(nil), untraced)
 	if without.Failed < 5 || with.Failed != 0 || with.Safe != 1 {
 		t.Errorf("lost without a guard %d, with it %d, safe %v", without.Failed, with.Failed, with.Safe)
 	}

@@ -146,6 +146,7 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("%+v", v.Mismatches)
 	}
+	o.TracePath = ""
 	if r := row(t, c, "nmpc", o); r.Starts != nil {
 		t.Errorf("nmpc has starts: %+v", r.Starts)
 	}

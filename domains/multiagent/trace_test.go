@@ -32,7 +32,7 @@ func TestTraceIsConfirmedAndAlterationsAreFound(t *testing.T) {
 	if result.RegretN > 0 && result.GapPct != 0 {
 		t.Errorf("the reference's gap to itself is %v %%", result.GapPct)
 	}
-	lookup := func(string) (*domain.Case, error) { return &c, nil }
+	lookup := closedloop.VerifyOptions{Case: func(*closedloop.Header) (*domain.Case, bool, error) { return &c, false, nil }}
 	v, err := closedloop.Verify(t.Context(), path, lookup)
 	if err != nil || !v.OK {
 		t.Fatalf("verification %+v, error %v", v, err)
