@@ -97,11 +97,7 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 		return nil, err
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
-	var refused *durable.Refusal
-	if errors.As(err, &refused) {
-		err = BadInput(err)
-	}
-	return r, err
+	return r, asked(err)
 }
 
 // instructionSet names the CPU kernels of this process, with the architecture where they
@@ -184,13 +180,14 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 	return p, asked(err)
 }
 
-// asked makes an error about an episode that the caller asked for one of input.
+// asked makes an error of what the caller asked for one of input: a regime that is none, an
+// output that would lose or mix something.
 func asked(err error) error {
 	var regime domain.RegimeError
 	if errors.As(err, &regime) {
 		return BadInput(err)
 	}
-	return err
+	return refused(err)
 }
 
 // SteerOptions say how a user's preference is swept.

@@ -16,6 +16,7 @@
 package gpc
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"

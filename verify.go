@@ -36,7 +36,7 @@ func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) 
 	how := closedloop.VerifyOptions{Case: k.traced, ISA: set, EpisodeLimit: opt.EpisodeLimit, Progress: opt.Progress}
 	if opt.Deep {
 		how.Deep = func(h *closedloop.Header, def *domain.Case) (m domain.Controller, backend string, err error) {
-			m, backend, closeAll, err = (&Case{*def, k.Models}).again(h, opt)
+			m, backend, closeAll, err = (&Case{def: *def, models: k.Models}).again(h, opt)
 			return m, backend, err
 		}
 	}

@@ -44,9 +44,15 @@ from it to bitwise the same model, on any number of threads.`,
 			if len(opt.Dirs) == 0 || out == "" {
 				return BadInputf("--data and --out are required")
 			}
-			outputs := []durable.File{{Name: "--out", Path: out}, {Name: "the checkpoint of --out", Path: out + ".checkpoint"}, {Name: "--curves", Path: curves}}
-			if err := durable.Apart(outputs, []durable.File{{Name: "--init", Path: initial}}); err != nil {
-				return gpc.BadInput(err)
+			opt.Checkpoint = out + ".checkpoint"
+			inputs := []durable.File{{Name: "--init", Path: initial}}
+			for _, dir := range opt.Dirs {
+				inputs = append(inputs, durable.File{Name: "--data", Path: dir})
+			}
+			if err := checkOutputs([]durable.File{
+				{Name: "--out", Path: out}, {Name: "the checkpoint", Path: opt.Checkpoint}, {Name: "--curves", Path: curves},
+			}, inputs); err != nil {
+				return err
 			}
 			if initial != "" {
 				if opt.Initial, err = c.Model(initial); err != nil {

@@ -17,7 +17,7 @@ import (
 
 // ReadEpisodes hands every episode of a trace to visit and returns its header. A trace that
 // does not hold all its episodes, or whose hashes are not those of its bytes, is an error.
-func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, error) {
+func ReadEpisodes(ctx context.Context, path string, visit func(e *EpisodeRecord) error) (*Header, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: trace: %w", err)
@@ -54,7 +54,7 @@ func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, err
 // Join returns the statistics of an evaluation whose shards were run apart, from
 // their traces: those of Evaluate without shards, but for the order in which sums
 // are taken. The traces have to be of one run, every shard's given once.
-func Join(spec *domain.Spec, paths []string) (*Result, error) {
+func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("closedloop: no traces to join")
 	}
@@ -62,7 +62,7 @@ func Join(spec *domain.Spec, paths []string) (*Result, error) {
 	var first *Header
 	shards := map[int]bool{}
 	for _, path := range paths {
-		h, err := ReadEpisodes(path, func(e *EpisodeRecord) error {
+		h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
 			sum.add(e)
 			return nil
 		})

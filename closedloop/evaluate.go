@@ -376,6 +376,9 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 		e.End.Starts = append(Vector(nil), m.Starts()...)
 	}
 	e.End.oracle(ep)
+	if err := ctx.Err(); err != nil {
+		return nil, err // what failed may have been ended by it
+	}
 	return e, nil
 }
 

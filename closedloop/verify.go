@@ -99,7 +99,7 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 
 // VerifyReader is Verify of an open trace.
 func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verification, error) {
-	r, err := NewReader(in)
+	r, err := NewReader(interrupt.Reader(ctx, in))
 	if err != nil {
 		return nil, err
 	}
@@ -307,9 +307,6 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 	completed := true
 	u := make([]float64, v.spec.ActionSize())
 	for i := range e.Lines {
-		if err := v.ctx.Err(); err != nil {
-			return err
-		}
 		l := &e.Lines[i]
 		if ep.Done() {
 			v.differs(l.Line, e.Episode, l.T, "t", fmt.Sprint(l.T), fmt.Sprintf("the episode is over after %d decisions", i))
