@@ -139,7 +139,7 @@ func (t *traceFile) append(e *EpisodeRecord) error {
 }
 
 func (t *traceFile) write(b []byte) error {
-	_, err := t.file.Write(b)
+	_, err := durable.Writer(t.file).Write(b)
 	if err == nil {
 		err = t.file.Sync()
 	}

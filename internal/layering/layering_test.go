@@ -74,6 +74,7 @@ var allowed = map[string][]string{
 	"train":                                  {"internal/safetensors", "batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/version", "internal/durable"},
 	"closedloop":                             {"internal/interrupt", "batchnav", "internal/backend", "model", "domain", "tensor", "internal/version", "internal/durable"},
 	"bench":                                  {"internal/safetensors", "engine", "cpu_fallback", "batchnav", "offline", "train", "closedloop", "kernels/images", "internal/ref", "internal/backend", "model", "domain", "tensor", "internal/version", "internal/durable"},
+	"bench/torture":                          {"cli", "closedloop", "domains/opf/command", "internal/durable", "model", "offline", "paper"},
 	"bench/deviations":                       {"internal/marked", "internal/backendtest", "batchnav", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "domains/opf", "models", "domain", "model", "tensor", "kernels", "kernels/driver", "kernels/shim", "kernels/images", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
 	"bench/peers/opf":                        {"domains/opf/acopf", "domains/opf/ipoptcheck", "domains/opf/network", "internal/peerrecord", "internal/version", "matpower/cases"},
 	"bench/peers/multiagent":                 {"domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
