@@ -67,9 +67,10 @@ var limits = map[string]limit{
 
 // longest are the times that a flag may ask for, by command and flag.
 var longest = map[string]time.Duration{
-	"bench time":     time.Hour,
-	"compile budget": 30 * 24 * time.Hour,
-	"refine within":  time.Hour,
+	"bench time":           time.Hour,
+	"compile budget":       30 * 24 * time.Hour,
+	"refine within":        time.Hour,
+	"verify episode-limit": 24 * time.Hour,
 }
 
 // checkLimits says which flag that was given is out of its range.
