@@ -2,11 +2,13 @@ package opf
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
@@ -56,6 +58,9 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	y, err := NewSystem(name, description, n, opt)
 	if err != nil {
 		return domain.Case{}, err
+	}
+	if y.fingerprint = sha256.Sum256(text); opt.Uncertain || opt.Ramp != nil {
+		y.fingerprint = sha256.Sum256(fmt.Appendf(bytes.Clone(text), "\nuncertain %v, ramp %v pu\n", opt.Uncertain, opt.Ramp))
 	}
 	solver := newSolver(y)
 	return domain.Case{
@@ -108,7 +113,11 @@ func Embedded(name string, params json.RawMessage) (c domain.Case, ok bool, err 
 			return c, true, fmt.Errorf("trace params: ramp_pu[%d] is %v, want it ≥ 0", i, r)
 		}
 	}
-	c, err = FromText(name, "dispatch of a network that a trace embeds", []byte(p.Case), Options{Ramp: p.Ramp})
+	const about = "dispatch of a network that a trace embeds"
+	c, err = FromText(name, about, []byte(p.Case), Options{})
+	if err == nil && !slices.Equal(c.Problem.(*System).Ramp, p.Ramp) { // a shifted one
+		c, err = FromText(name, about, []byte(p.Case), Options{Ramp: p.Ramp})
+	}
 	return c, true, err
 }
 
