@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -90,27 +89,14 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	}
 	defer closeAll()
 	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
-	if opt.ISA, err = instructionSet(); err != nil {
-		return nil, err
+	if opt.ISA, err = isa.Name(); err != nil {
+		return nil, BadInput(err)
 	}
 	if opt.ModelSHA256, err = c.decidesBy(s); err != nil {
 		return nil, err
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
 	return r, asked(err)
-}
-
-// instructionSet names the CPU kernels of this process, with the architecture where they
-// are those in Go.
-func instructionSet() (string, error) {
-	level, err := isa.Choose()
-	if err != nil {
-		return "", BadInput(err)
-	}
-	if level == isa.Generic {
-		return level.String() + " " + runtime.GOARCH, nil
-	}
-	return level.String(), nil
 }
 
 // decidesBy is the SHA-256 of the map or the weights that a setup's method decides by, ""
@@ -120,24 +106,19 @@ func (c *Case) decidesBy(s Setup) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.New()
 	switch {
+	case mapped(m) && s.Model != nil:
+		return s.Model.SHA256()
 	case mapped(m):
-		of := s.Model
-		if of == nil {
-			if of, err = c.Model(""); err != nil {
-				return "", err
-			}
-		}
-		if err := of.Write(sum); err != nil {
+		bundled, err := c.Model("")
+		if err != nil {
 			return "", err
 		}
+		return bundled.SHA256()
 	case m.Needs&domain.NeedsWeights != 0:
-		sum.Write(s.Weights)
-	default:
-		return "", nil
+		return durable.Sum(sha256.Sum256(s.Weights)), nil
 	}
-	return durable.Sum([sha256.Size]byte(sum.Sum(nil))), nil
+	return "", nil
 }
 
 // Contender is a method of Pair; one that is slow may run the first Episodes alone.
