@@ -23,9 +23,18 @@ func ReadEpisodes(ctx context.Context, path string, visit func(e *EpisodeRecord)
 		return nil, fmt.Errorf("closedloop: trace: %w", err)
 	}
 	defer f.Close()
-	r, err := NewReader(interrupt.Reader(ctx, f))
+	h, err := ReadTrace(interrupt.Reader(ctx, f), visit)
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+	}
+	return h, nil
+}
+
+// ReadTrace is ReadEpisodes of an open trace.
+func ReadTrace(in io.Reader, visit func(e *EpisodeRecord) error) (*Header, error) {
+	r, err := NewReader(in)
+	if err != nil {
+		return nil, err
 	}
 	next := r.Header.Shard[0]
 	for {
@@ -33,7 +42,7 @@ func ReadEpisodes(ctx context.Context, path string, visit func(e *EpisodeRecord)
 		switch {
 		case errors.Is(err, io.EOF):
 			if want := r.Header.count(); r.episodes < want {
-				return nil, fmt.Errorf("closedloop: %s holds %d of its %d episodes: its run was interrupted; --resume completes it", path, r.episodes, want)
+				return nil, fmt.Errorf("trace: it holds %d of its %d episodes: its run was interrupted and can be resumed", r.episodes, want)
 			}
 			return &r.Header, nil
 		case err != nil:
@@ -46,7 +55,7 @@ func ReadEpisodes(ctx context.Context, path string, visit func(e *EpisodeRecord)
 			err = visit(e)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+			return nil, err
 		}
 	}
 }

@@ -76,3 +76,29 @@ func FuzzTrace(f *testing.F) {
 		}
 	})
 }
+
+// FuzzScene: whatever a scene of a generic plant holds, it is refused or stepped without a
+// panic.
+func FuzzScene(f *testing.F) {
+	plant := cartCase(f).Plant
+	params := marshal(f, plant.Params())
+	for _, scene := range []string{
+		`{"p":[0.1,0.2],"s":[0.1,0.2],"c":[0],"preference":{"adaptive":true}}`, `{"s":[1e308,-1e308],"c":[1e308],"preference":{"w":[0.5,0.5]}}`,
+		`{"s":[0],"c":[]}`, `{"s":null,"c":null,"preference":null}`, `null`, `[]`,
+	} {
+		f.Add([]byte(scene))
+	}
+	f.Fuzz(func(t *testing.T, scene []byte) {
+		ep, err := plant.Replay(params, scene)
+		if err != nil {
+			return
+		}
+		s, c := make([]float64, 2), make([]float64, 1)
+		for !ep.Done() {
+			ep.Observe(s, c)
+			if _, err := ep.Apply([]float64{0.5}); err != nil {
+				t.Fatalf("%s: %v", scene, err)
+			}
+		}
+	})
+}

@@ -47,7 +47,7 @@ func (r *run) open() (release func() error, err error) {
 		Program: version.Version + " " + version.Build(), ISA: level, Seed: r.opt.Seed, Scenarios: r.opt.Scenarios, Starts: r.opt.Starts,
 	}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
+		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
 	}
 	lock, err := durable.Acquire(r.dir)
 	if err != nil {

@@ -465,3 +465,22 @@ func FuzzRead(f *testing.F) {
 		readBack(t, m)
 	})
 }
+
+// BenchmarkRead reads every bundled map.
+func BenchmarkRead(b *testing.B) {
+	names, err := fs.Glob(models.Bundled, "*.safetensors")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range b.N {
+		for _, name := range names {
+			data, err := models.Bundled.ReadFile(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := Read(bytes.NewReader(data)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

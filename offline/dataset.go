@@ -180,7 +180,8 @@ type Counters struct {
 	SolvesPerSecond float64 `json:"solves_per_s"`
 }
 
-func (c *Counters) add(o Counters) {
+// Add adds what another run or part did; the rate stays.
+func (c *Counters) Add(o Counters) {
 	c.Samples += o.Samples
 	c.Scenarios += o.Scenarios
 	c.Retained += o.Retained
@@ -305,7 +306,7 @@ func Open(dir string) (*Dataset, error) {
 			return nil, fmt.Errorf("offline: %s: more than %d samples", dir, maxRows)
 		}
 		d.hash.add(h)
-		d.Counters.add(m.Counters)
+		d.Counters.Add(m.Counters)
 		d.parts = append(d.parts, m)
 	}
 	return d, nil

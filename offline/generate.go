@@ -173,7 +173,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 		}
 	}
 	if err := os.MkdirAll(opt.OutDir, 0o755); err != nil {
-		return total, fmt.Errorf("offline: %w", err)
+		return total, durable.Refusef("offline: %w", err)
 	}
 	lock, err := durable.Acquire(opt.OutDir)
 	if err != nil {
@@ -200,7 +200,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			return total, fmt.Errorf("%w; without that file and %s the part is made again", err, manifestName(chunk))
 		}
 		p.Done += to - from
-		total.add(m.Counters)
+		total.Add(m.Counters)
 	}
 	earlier := total.Solves
 	finish := func(err error) (Counters, error) {
@@ -249,7 +249,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			q := p
 			q.Done += int(now.Scenarios)
 			q.Counters = total
-			q.Counters.add(now)
+			q.Counters.Add(now)
 			report(q)
 		})
 		if late.Err() != nil {
@@ -262,7 +262,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 		if err := writePart(opt.OutDir, &h, chunk, columns, counters); err != nil {
 			return finish(err)
 		}
-		total.add(counters)
+		total.Add(counters)
 		p.Done += int(counters.Scenarios)
 	}
 	return finish(nil)
@@ -374,7 +374,7 @@ func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, 
 				r := g.scenario(scenario, policy)
 				mu.Lock()
 				results[scenario-from] = r
-				now.add(r.counters)
+				now.Add(r.counters)
 				bad = bad || r.err != nil
 				if r.err == nil {
 					report(now)

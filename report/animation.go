@@ -69,7 +69,7 @@ func (m *movie) add(f *Figure, dpi, delay int) {
 		return
 	}
 	c := vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(dpi))
-	f.plot.Draw(vgdraw.New(c))
+	f.draw(c)
 	picture := c.Image()
 	whole := image.NewPaletted(picture.Bounds(), framePalette)
 	draw.Draw(whole, whole.Bounds(), picture, picture.Bounds().Min, draw.Src)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -143,13 +144,15 @@ func TestProbe(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")
 	must.OK(t, os.WriteFile(file, nil, 0o644))
-	must.OK(t, os.Symlink("/dev/null", filepath.Join(dir, "null")))
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	must.OK(t, syscall.Mkfifo(pipe, 0o644))
+	must.OK(t, os.Symlink(pipe, filepath.Join(dir, "link")))
 	for path, says := range map[string]string{
 		filepath.Join(dir, "none", "f"): "does not exist",
 		filepath.Join(file, "f"):        "not a directory",
 		dir:                             "not a regular file",
-		filepath.Join(dir, "null"):      "not a regular file",
-		"/dev/full":                     "not a regular file",
+		filepath.Join(dir, "link"):      "not a regular file",
+		pipe:                            "not a regular file",
 		"/proc/gpc":                     "cannot be written",
 	} {
 		refused(t, Probe(path), path, says)
@@ -160,7 +163,7 @@ func TestProbe(t *testing.T) {
 	for _, name := range []string{"f", "new"} {
 		must.OK(t, Probe(filepath.Join(dir, name)))
 	}
-	if got := names(t, dir); !slices.Equal(got, []string{"f", "null"}) {
+	if got := names(t, dir); !slices.Equal(got, []string{"f", "link"}) {
 		t.Errorf("probing left %v", got)
 	}
 }

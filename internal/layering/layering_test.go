@@ -80,7 +80,7 @@ var allowed = map[string][]string{
 	"bench/peers/multiagent":                 {"domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
 	"bench/peers/mpc":                        {"domain", "internal/peerrecord", "internal/testdomain", "internal/version", "offline/shooting"},
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
-	"report":                                 {"internal/durable", "internal/marked", "internal/peerrecord", "bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version"},
+	"report":                                 {"internal/interrupt", "internal/durable", "internal/marked", "internal/peerrecord", "bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version"},
 	"export":                                 {"internal/durable", "model", "domain", "tensor", "internal/version"},
 	".":                                      {"internal/durable", "bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/version", "internal/isa"},
 	"compile":                                {"internal/durable", "internal/isa", "internal/version", ".", "offline", "train", "closedloop", "model", "domain"},

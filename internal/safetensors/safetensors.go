@@ -312,12 +312,13 @@ func readFloats(r io.Reader, n int, half bool) ([]float32, error) {
 		if _, err := io.ReadFull(r, b); err != nil {
 			return nil, err
 		}
-		out = slices.Grow(out, len(b)/size)
-		for i := 0; i < len(b); i += size {
+		at := len(out)
+		out = slices.Grow(out, len(b)/size)[:at+len(b)/size]
+		for i := range out[at:] {
 			if half {
-				out = append(out, float16.Frombits(binary.LittleEndian.Uint16(b[i:])).Float32())
+				out[at+i] = float16.Frombits(binary.LittleEndian.Uint16(b[2*i:])).Float32()
 			} else {
-				out = append(out, math.Float32frombits(binary.LittleEndian.Uint32(b[i:])))
+				out[at+i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 			}
 		}
 	}
