@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,7 +161,7 @@ func TestMalformedRecordsAreNoPanic(t *testing.T) {
 			r := New("", cases)
 			if r.addTrace(strings.NewReader(text)) == nil {
 				drawAll(r)
-				Animate(context.Background(), r.Traces[0], filepath.Join(t.TempDir(), "animation.gif"))
+				Animate(t.Context(), r.Traces[0], filepath.Join(t.TempDir(), "animation.gif"))
 			}
 		}()
 	}

@@ -150,13 +150,13 @@ func (r *torture) again(w *work, to string) (why string, err error) {
 	if w.resume != "" {
 		args = append(args, w.resume)
 	}
-	code, log, err := r.ended(everything, args...)
+	code, _, err := r.ended(everything, args...)
 	if err != nil {
 		return "", err
 	}
 	if code != 0 {
 		// What was ended before its first record has nothing to resume.
-		if code, log, err = r.ended(everything, w.args(to)...); err != nil || code != 0 {
+		if code, log, err := r.ended(everything, w.args(to)...); err != nil || code != 0 {
 			return fmt.Sprintf("the command does not go on, exit code %d: %s", code, log), err
 		}
 	}
