@@ -48,7 +48,8 @@ type loop struct {
 	haveSigma                    bool
 	sigma                        []float64 // filtered priority, a row of the batch's
 	haveState                    bool
-	lastS, lastC, lastU          []float64
+	decided                      bool      // there is a last decision
+	lastS, lastC, lastU          []float64 // as measured, or assumed where that was not finite
 	state                        []float64 // what the loop works on: s_t, or the observer's estimate
 	predictedS, predictedC       []float64
 	innovation                   []float64
@@ -170,9 +171,8 @@ func (a *Batch) Reset() {
 func (a *Batch) ResetLoop(i int) {
 	l := &a.loops[i]
 	l.noise.Reset()
-	l.haveLatent, l.haveSigma, l.haveState = false, false, false
+	l.haveLatent, l.haveSigma, l.haveState, l.decided = false, false, false, false
 	l.watched.forget()
-	clear(l.lastC)
 	copy(l.sigma, a.uniform.W)
 	if l.memory != nil {
 		l.memory.forget()
@@ -211,10 +211,9 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 		}
 	}
 	for i := range obs {
-		if l := &a.loops[i]; !l.bad {
-			copy(l.lastU, l.u)
-			l.haveState = true
-		}
+		l := &a.loops[i]
+		copy(l.lastU, l.u)
+		l.haveState, l.decided = !l.bad, true
 	}
 	times := domain.Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
 	if host, ok := a.latents.(*loops.Loops); ok {
@@ -248,15 +247,13 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	}
 	nc := spec.ContextSize()
 	c, pref := in.C[i*nc:(i+1)*nc], a.preference(obs)
-	finiteC := tensor.Finite(obs.C)
-	l.bad = !finiteC || !tensor.Finite(obs.S)
+	l.bad = !tensor.Finite(obs.C) || !tensor.Finite(obs.S)
 	if l.bad {
 		clear(in.S.Row(i))
 		clear(c)
 		clear(in.Slot.Row(i))
 		l.noise.Interrupt()
-		l.haveState = false
-		copy(l.state, obs.S)
+		a.assume(l, obs)
 	} else {
 		a.innovate(l, obs.S)
 	}
@@ -284,10 +281,40 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	default:
 		in.Steering[i] = backend.SteerSet
 	}
-	if finiteC {
+	if !l.bad {
 		copy(l.lastC, obs.C)
 	}
 	return nil
+}
+
+// assume completes an observation that is not finite by what the known dynamics lead to
+// from the last decision. Before there is one a state stays unknown, and a context is the
+// mean of those that the map was made for.
+func (a *Batch) assume(l *loop, obs *Observation) {
+	if l.decided {
+		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
+	} else {
+		for j := range l.predictedS {
+			l.predictedS[j] = math.NaN()
+		}
+		tensor.Widen(l.lastC, a.model.NormX.Mean[len(l.lastS):][:len(l.lastC)])
+		copy(l.predictedC, l.lastC)
+	}
+	for j, v := range obs.S {
+		l.state[j] = known(v, l.predictedS[j])
+	}
+	copy(l.lastS, l.state)
+	for j, v := range obs.C {
+		l.lastC[j] = known(v, known(l.predictedC[j], l.lastC[j]))
+	}
+}
+
+// known is v, or otherwise where that is not finite.
+func known(v, otherwise float64) float64 {
+	if v-v != 0 {
+		return otherwise
+	}
+	return v
 }
 
 // innovate updates the noise estimate with s_t − F(s_{t−1}, u_{t−1}), both sides
@@ -374,15 +401,28 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	}
 }
 
-// refuse answers an observation that is not finite.
+// refuse answers an observation that is not finite: by Problem.Fallback in what is assumed,
+// or by the solver where that would break a limit. What the margins are is not known.
 func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	a.problem.Fallback(l.state, l.lastC, l.u)
 	d.Fallback = domain.FallbackObservation | domain.FallbackConservative
+	if a.opt.Solver != nil && tensor.Finite(l.state) && !(a.margin(l, l.u, l.margins) >= -a.spec.MarginTolerance) &&
+		a.opt.Solver(l.state, l.lastC, a.preference(obs), l.alternative) && tensor.Finite(l.alternative) &&
+		a.margin(l, l.alternative, l.alternativeMargins) > smallest(l.margins) {
+		copy(l.u, l.alternative)
+		d.Fallback = domain.FallbackObservation | domain.FallbackSolver
+	}
 	for j := range l.margins {
 		l.margins[j] = math.NaN()
 	}
 	d.Margin, d.Residual, d.Displacement = math.NaN(), math.NaN(), 0
 	d.Consistent = false
+}
+
+// margin is the smallest of u in what is assumed of an observation that is not finite.
+func (a *Batch) margin(l *loop, u, margins []float64) float64 {
+	a.problem.Margins(l.state, l.lastC, u, margins)
+	return smallest(margins)
 }
 
 // trigger is the fallback trigger: a margin below −MarginTolerance after

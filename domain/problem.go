@@ -22,7 +22,7 @@ type Problem interface {
 	Indicators(s, u, c, delta []float64)
 
 	// Step is the known dynamics F: state and context after u, as far as they can
-	// be predicted.
+	// be predicted. Entries of a state that was not measured are NaN.
 	Step(s, c, u, sNext, cNext []float64)
 
 	// Margins writes every hard margin of taking u in state s, ≥ 0 when kept. A limit of
@@ -35,7 +35,8 @@ type Problem interface {
 	Project(s, c, u []float64) (feasible bool)
 
 	// Fallback writes the conservative action for an observation that cannot be
-	// trusted; entries of s may be NaN, c is the last finite context.
+	// trusted. What was not measured is predicted by Step from the last decision;
+	// before there is one entries of s may be NaN.
 	Fallback(s, c, u []float64)
 }
 

@@ -3,6 +3,7 @@ package opf
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -30,6 +31,7 @@ type System struct {
 	pool    sync.Pool // *workspace
 	exacts  exactPool
 	metric  func() []float64 // of the projection, made on first use
+	flat    []float64        // state of a flat start
 	device  func() domain.DeviceCode
 }
 
@@ -76,6 +78,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 		return nil, fmt.Errorf("opf: %d ramp limits for the %d units of %s", len(y.Ramp), n.Gens(), n.Name)
 	}
 	y.layout = newLayout(n, opt.Uncertain)
+	y.flat = append(slices.Repeat([]float64{1}, y.layout.buses), make([]float64, y.layout.buses)...)
 	var err error
 	if y.model, err = newFlowModel(n); err != nil {
 		return nil, err
