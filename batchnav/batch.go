@@ -26,16 +26,15 @@ type Observation struct {
 // used by one goroutine.
 type Batch struct {
 	*loaded
-	opt           Options
-	size          int
-	residualLimit float64
-	latents       backend.Loops
-	onDevice      bool
-	loops         []loop
-	in            backend.LoopsInput
-	out           backend.LoopsOutput
-	search        *search // nil: none
-	guard         *guard  // nil: none
+	opt      Options
+	size     int
+	latents  backend.Loops
+	onDevice bool
+	loops    []loop
+	in       backend.LoopsInput
+	out      backend.LoopsOutput
+	search   *search // nil: none
+	guard    *guard  // nil: none
 	// uniform is the preference of the ablation without semantics.
 	uniform domain.Preference
 	slot    []float64
@@ -76,8 +75,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	ns, nc, nu, nm, objectives := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), len(spec.Margins), spec.ObjectiveSize()
 	a := &Batch{
 		loaded: l, opt: opt, size: size,
-		residualLimit: opt.ResidualLimit,
-		loops:         make([]loop, size),
+		loops: make([]loop, size),
 		in: backend.LoopsInput{
 			S: tensor.New(size, ns), C: make([]float64, size*nc), Slot: tensor.New(size, spec.PreferenceSize()),
 			Tau: make([]float32, size), Smoothing: make([]float32, size), Hold: make([]bool, size),
@@ -105,9 +103,6 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		if a.guard, err = newGuard(l, &opt, size); err != nil {
 			return nil, err
 		}
-	}
-	if a.residualLimit == 0 {
-		a.residualLimit = DefaultResidualLimit
 	}
 	a.uniform.W = make([]float64, objectives)
 	for i := range a.uniform.W {
@@ -257,7 +252,7 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	} else {
 		a.innovate(l, obs.S)
 	}
-	l.variance = l.noise.Variance(a.model.Calibration.TauGeom)
+	l.variance = min(l.noise.Variance(a.model.Calibration.TauGeom), a.bound)
 	in.Tau[i] = float32(a.threshold(l.variance))
 	in.Hold[i], in.Smoothing[i], in.Steering[i] = l.bad, 1, backend.SteerKeep
 	if !l.bad {
@@ -325,13 +320,23 @@ func (a *Batch) innovate(l *loop, s []float64) {
 		for j, v := range s {
 			l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
 		}
-		if tensor.Finite(l.innovation) {
+		if a.plausible(l.innovation) {
 			l.noise.Observe(l.innovation)
 		} else {
 			l.noise.Interrupt()
 		}
 	}
 	copy(l.lastS, s)
+}
+
+// plausible reports whether an innovation may be noise: not where it is beyond what the limit
+// can be.
+func (a *Batch) plausible(innovation []float64) bool {
+	sum := 0.0
+	for _, v := range innovation {
+		sum += v * v
+	}
+	return sum <= (1+a.times)*a.bound
 }
 
 // estimate sets the state that the loop works on: the measured one, or under
@@ -375,6 +380,8 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
 	d.Residual, d.Displacement, d.Correction = o.Residual[i], o.Displacement[i], 0
 	d.Consistent = flags&backend.LoopConsistent != 0
+	d.Limit = a.limit(l.variance)
+	d.OffMap = l.bad || !(d.Residual <= d.Limit)
 	if l.bad {
 		a.refuse(l, obs, d)
 		return
@@ -426,8 +433,7 @@ func (a *Batch) margin(l *loop, u, margins []float64) float64 {
 }
 
 // trigger is the fallback trigger: a margin below −MarginTolerance after
-// projection, or a residual above the stated multiple of τ_t (written so that a
-// NaN triggers too; a model without calibration has no τ). It asks the solver, then Problem.Fallback. An answer to a
+// projection (written so that a NaN triggers too), or an observation off the map. It asks the solver, then Problem.Fallback. An answer to a
 // negative margin is executed only if its own smallest margin is larger. Under a
 // guard the trigger is recorded: whether the action is executed is the roll-out's to say.
 func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
@@ -435,7 +441,7 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 	if broken {
 		d.Fallback |= domain.FallbackMargin
 	}
-	if d.Threshold > 0 && !(d.Residual <= a.residualLimit*d.Threshold) {
+	if d.OffMap {
 		d.Fallback |= domain.FallbackResidual
 	} else if !broken {
 		return

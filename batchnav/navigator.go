@@ -83,7 +83,7 @@ func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64)
 
 func (c controller) Monitor() domain.Monitor {
 	d := &c.decision[0]
-	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
+	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Limit: d.Limit, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
 }
 
 func (c controller) Decoded() []float64 {

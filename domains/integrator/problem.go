@@ -42,8 +42,9 @@ func NewSystem(name string, params Params) (*System, error) {
 		Name:        name,
 		Description: description,
 		Measured: []domain.Variable{
-			{Name: "q1", Unit: "m"}, {Name: "q2", Unit: "m"},
-			{Name: "v1", Unit: "m/s"}, {Name: "v2", Unit: "m/s"},
+			// Tolerances are about the spread of what episodes measure.
+			{Name: "q1", Unit: "m", Tolerance: 2}, {Name: "q2", Unit: "m", Tolerance: 0.6},
+			{Name: "v1", Unit: "m/s", Tolerance: 0.7}, {Name: "v2", Unit: "m/s", Tolerance: 0.4},
 		},
 		Context: []domain.Variable{
 			{Name: "u_prev1", Unit: "m/s²"}, {Name: "u_prev2", Unit: "m/s²"},

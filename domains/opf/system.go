@@ -175,6 +175,9 @@ func (y *System) newSpec(name, description string) domain.Spec {
 	}
 	add(&s.Measured, "V", "pu", buses, voltage)
 	add(&s.Measured, "theta", "rad", buses, nil)
+	for i := range s.Measured {
+		s.Measured[i].Tolerance = stateTolerance
+	}
 	add(&s.Context, "Pd", "pu", l.loadP, nil)
 	add(&s.Context, "Qd", "pu", l.loadQ, nil)
 	add(&s.Context, "Pg_prev", "pu", n.GenBus, nil)
