@@ -35,6 +35,7 @@ type Batch struct {
 	out      backend.LoopsOutput
 	search   *search // nil: none
 	guard    *guard  // nil: none
+	wrong    float64 // answerError of the map
 	// uniform is the preference of the ablation without semantics.
 	uniform domain.Preference
 	slot    []float64
@@ -104,6 +105,9 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 			return nil, err
 		}
 	}
+	if a.wrong, err = l.answerError(); err != nil {
+		return nil, err
+	}
 	a.uniform.W = make([]float64, objectives)
 	for i := range a.uniform.W {
 		a.uniform.W[i] = 1 / float64(objectives)
@@ -151,6 +155,11 @@ func (l *loaded) keepLoops(cfg backend.LoopsConfig) (kept backend.Loops, onDevic
 	kept, err = loops.Of(loops.Parts{Encoder: l.encoder, Index: l.index, Stepper: l.stepper}, cfg)
 	return kept, false, err
 }
+
+// AnswerError is how wrong the map is about decisions that the problem knows by its own solver
+// (domain.Answered): what it misses of their variation, as a share, 0 where none are known. Above
+// 0.25 no decision of the map is trusted: each has domain.FallbackMap.
+func (a *Batch) AnswerError() float64 { return a.wrong }
 
 // OnDevice tells whether the latents stay where the backend computes.
 func (a *Batch) OnDevice() bool { return a.onDevice }
@@ -433,7 +442,8 @@ func (a *Batch) margin(l *loop, u, margins []float64) float64 {
 }
 
 // trigger is the fallback trigger: a margin below −MarginTolerance after
-// projection (written so that a NaN triggers too), or an observation off the map. It asks the solver, then Problem.Fallback. An answer to a
+// projection (written so that a NaN triggers too), an observation off the map, or a map that
+// is wrong about known answers. It asks the solver, then Problem.Fallback. An answer to a
 // negative margin is executed only if its own smallest margin is larger. Under a
 // guard the trigger is recorded: whether the action is executed is the roll-out's to say.
 func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
@@ -443,7 +453,11 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 	}
 	if d.OffMap {
 		d.Fallback |= domain.FallbackResidual
-	} else if !broken {
+	}
+	if !(a.wrong <= answerTolerance) {
+		d.Fallback |= domain.FallbackMap
+	}
+	if d.Fallback&(domain.FallbackMargin|domain.FallbackResidual|domain.FallbackMap) == 0 {
 		return
 	}
 	if a.guard != nil || a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {

@@ -79,3 +79,54 @@ func TestImpossibleMeasurementIsOffTheMap(t *testing.T) {
 		}
 	}
 }
+
+// What a map says of itself has no part in how wrong it is about known answers: its scales
+// cancel, every backend finds the same, and a map that is wrong is not trusted.
+func TestAnswerErrorIsThatOfTheDecodedPlans(t *testing.T) {
+	b := cpu(t)
+	c, m, observations := caseOne(t, b, 200)
+	nav := must.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true}))(t)
+	wrong := nav.AnswerError()
+	if !(wrong > 0.25) {
+		t.Fatalf("an untrained map misses %g of the answers", wrong)
+	}
+	o := observations[0]
+	d := must.Get(nav.Decide(o.S, o.C, o.Preference))(t)
+	if d.Fallback&domain.FallbackMap == 0 || !d.Fallback.Replaced() {
+		t.Errorf("an untrained map decides with fallback %v", d.Fallback)
+	}
+	if d = must.Get(must.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true, NoFallback: true}))(t).Decide(o.S, o.C, o.Preference))(t); d.Fallback&domain.FallbackMap == 0 || d.Fallback.Replaced() {
+		t.Errorf("without the fallback: %v, want the trigger alone", d.Fallback)
+	}
+	twin := must.Get(batchnav.NewNavigator(ref.New(), m, c.Problem, batchnav.Options{Direct: true}))(t).AnswerError()
+	if math.Abs(wrong-twin) > 1e-5*twin {
+		t.Errorf("misses %g, in float64 %g", wrong, twin)
+	}
+	// D_u's last layer and its scale by inverse factors: the same plans.
+	same, decoder := *m, *m.DecoderU
+	decoder.Layers = append(decoder.Layers[:0:0], decoder.Layers...)
+	last := &decoder.Layers[len(decoder.Layers)-1]
+	last.W, last.B = last.W.Clone(), append([]float32(nil), last.B...)
+	for i := range last.W.Data {
+		last.W.Data[i] /= 64
+	}
+	for i := range last.B {
+		last.B[i] /= 64
+	}
+	same.DecoderU, same.NormU.Scale = &decoder, append([]float32(nil), m.NormU.Scale...)
+	for i := range same.NormU.Scale {
+		same.NormU.Scale[i] *= 64
+	}
+	if got := must.Get(batchnav.NewNavigator(b, &same, c.Problem, batchnav.Options{Direct: true}))(t).AnswerError(); math.Abs(got-wrong) > 1e-5*wrong {
+		t.Errorf("the same plans by other scales miss %g instead of %g", got, wrong)
+	}
+	// The target itself misses nothing: no map at all misses what answers differ by from u₋₁.
+	var none float64
+	for i := range m.NormU.Scale {
+		m.NormU.Scale[i], m.NormU.Mean[i] = 1e-30, 0
+	}
+	none = must.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true}))(t).AnswerError()
+	if !(none >= 1 && none < 2) {
+		t.Errorf("a map that always holds u₋₁ misses %g", none)
+	}
+}

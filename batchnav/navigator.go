@@ -55,6 +55,9 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference) (*Decision, e
 	return &n.decision[0], nil
 }
 
+// AnswerError is Batch.AnswerError.
+func (n *Navigator) AnswerError() float64 { return n.batch.AnswerError() }
+
 // Controller is the navigator as evaluation takes a method.
 func (n *Navigator) Controller() domain.Loop {
 	return &controller{n, make([]float64, n.batch.spec.PlanSize())}

@@ -145,6 +145,15 @@ type Failing interface {
 	Failed(s, c []float64) bool
 }
 
+// Answered is implemented by a problem that knows, by its own exact solver, what to do in
+// some states: the navigator asks a map about them before it trusts it.
+type Answered interface {
+	// Answers are optimal decisions over the states that episodes come to; of each S, C,
+	// Preference and Target are read. They are the same at each call. Those of a shifted
+	// plant (Case.Shifted) are of the plant that the map was made for.
+	Answers() []Sample
+}
+
 // Finite is implemented by a problem whose context tells how many decisions the
 // episode still has, the present one included; refinement then looks no further
 // ahead.

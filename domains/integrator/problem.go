@@ -16,7 +16,8 @@ type System struct {
 	k64    constants[float64]
 	k32    constants[float32]
 
-	interiors sync.Pool // *interior
+	interiors sync.Pool              // *interior
+	answers   func() []domain.Sample // made on first use
 }
 
 var (
@@ -25,6 +26,7 @@ var (
 	_ domain.Finite        = (*System)(nil)
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
+	_ domain.Answered      = (*System)(nil)
 )
 
 // NewSystem builds the problem called name; the parameters must be valid.
@@ -34,6 +36,7 @@ func NewSystem(name string, params Params) (*System, error) {
 	}
 	y := &System{Params: params, k64: newConstants[float64](&params), k32: newConstants[float32](&params)}
 	y.interiors.New = func() any { return newInterior(y) }
+	y.answers = sync.OnceValue(y.answered)
 	description := "double integrator past a moving ellipse, convex objectives"
 	if params.LambdaNC != 0 {
 		description = "double integrator past a moving ellipse, multi-basin performance objective"

@@ -33,6 +33,7 @@ type System struct {
 	metric  func() []float64 // of the projection, made on first use
 	flat    []float64        // state of a flat start
 	device  func() domain.DeviceCode
+	answers func() []domain.Sample // made on first use
 }
 
 var (
@@ -43,6 +44,7 @@ var (
 	_ domain.Weighing      = (*System)(nil)
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
+	_ domain.Answered      = (*System)(nil)
 )
 
 // layout says where things stand in the vectors of a System.
@@ -90,6 +92,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.pool.New = func() any { return newWorkspace(y) }
 	y.metric = sync.OnceValue(func() []float64 { return newMetric(y) })
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
+	y.answers = sync.OnceValue(y.answered)
 	y.spec = y.newSpec(name, description)
 	return y, nil
 }
