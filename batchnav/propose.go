@@ -175,7 +175,7 @@ func (r *Proposer) anchor(questions []domain.Question, answers []domain.Answer) 
 	}
 	for i := range questions {
 		a := &answers[i]
-		a.Sigma, a.Consistent, a.Threshold = r.sigma[i], r.consistent[i], r.threshold(0)
+		a.Sigma, a.Consistent, a.Limit = r.sigma[i], r.consistent[i], r.limit(0)
 		a.Residual = r.residual(r.normal.Row(i), r.estimate.Row(i))
 	}
 	return nil

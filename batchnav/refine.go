@@ -88,12 +88,16 @@ type Refinement struct {
 	Latent []float32 `json:"-"`
 	// LocalizedCost and LocalizedFeasible are those of the localized code's plan, what
 	// one latent step without refinement would do: candidate 1, or the only one, E_x's.
-	LocalizedCost     float64            `json:"localized_cost"`
-	LocalizedFeasible bool               `json:"localized_feasible"`
-	Sigma             []float64          `json:"sigma"`
-	Residual          float64            `json:"residual"`
-	Consistent        bool               `json:"consistent"`
-	Sources           []SourceStatistics `json:"sources"`
+	LocalizedCost     float64   `json:"localized_cost"`
+	LocalizedFeasible bool      `json:"localized_feasible"`
+	Sigma             []float64 `json:"sigma"`
+	// OffMap: the Residual at the localized code is above ResidualLimit, or no number. The
+	// map was not made for such an observation: its plans are candidates like any other.
+	OffMap        bool               `json:"off_map"`
+	Residual      float64            `json:"residual"`
+	ResidualLimit float64            `json:"residual_limit"`
+	Consistent    bool               `json:"consistent"`
+	Sources       []SourceStatistics `json:"sources"`
 	// Rounds are the proposals and the rounds after them, one behind the other.
 	Rounds  []RefineRound `json:"rounds"`
 	Latency RefineLatency `json:"latency_us"`
@@ -257,14 +261,21 @@ func (r *Refiner) refinement(out *backend.RefineOutput, residual float64, candid
 		U: out.U, Cost: out.Cost, Margin: out.Margin, Feasible: out.Feasible, Candidates: candidates, Index: out.Index, Source: out.Source,
 		FeasibleCount: out.FeasibleCount, LookAhead: lookAhead, Latent: out.Latent,
 		LocalizedCost: out.LocalizedCost, LocalizedFeasible: out.LocalizedMargin >= -r.spec.MarginTolerance,
-		Sigma: out.Sigma, Residual: residual, Consistent: out.Consistent,
+		Sigma: out.Sigma, Consistent: out.Consistent,
 	}
+	result.Locate(residual, r.limit(0))
 	for i, s := range out.Sources {
 		if s.Source = domain.Source(i); s.Candidates > 0 {
 			result.Sources = append(result.Sources, s)
 		}
 	}
 	return result
+}
+
+// Locate says whether the observation is on the map: its residual at most the limit; 0: no
+// limit is known.
+func (r *Refinement) Locate(residual, limit float64) {
+	r.Residual, r.ResidualLimit, r.OffMap = residual, limit, limit > 0 && !(residual <= limit)
 }
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -67,9 +67,9 @@ type Answer struct {
 	// Sigma is the priority that steered the flow: the question's own weights, or
 	// the semantic σ at the decoded state.
 	Sigma []float64
-	// Residual is ‖x̂ − D_s(z)‖² at the localized latent, normalised units, Threshold
-	// the τ_t that it is admitted by.
-	Residual, Threshold float64
+	// Residual is ‖x̂ − D_s(z)‖² at the localized latent, normalised units; above Limit
+	// the observation is off the map.
+	Residual, Limit float64
 	// Consistent reports whether M_t was not empty; true without localization.
 	Consistent bool
 }

@@ -66,13 +66,13 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	return domain.Case{
 		Problem: y, Solver: solver, Plant: newPlant(y, string(text)), Methods: methods(y), Rescue: solver.Optimal,
 		Guard:  domain.Guard{Off: true}, // the loads of one dispatch are known, which its projection keeps the limits of
-		Shifts: shifts(name, description, text, y.Ramp, opt),
+		Shifts: shifts(y, text, opt),
 	}, nil
 }
 
 // shifts are the networks around one: its file with assignments behind it, which the
-// params of a trace hold.
-func shifts(name, description string, text []byte, ramp []float64, opt Options) *domain.Shifts {
+// params of a trace hold. Its answers are theirs: the map is still of it.
+func shifts(y *System, text []byte, opt Options) *domain.Shifts {
 	return &domain.Shifts{
 		Parameters: []domain.PlantParameter{
 			{Name: "load", About: "active and reactive load of every bus"},
@@ -88,8 +88,12 @@ func shifts(name, description string, text []byte, ramp []float64, opt Options) 
 				}
 			}
 			o := opt
-			o.Ramp = floats.ScaleTo(make([]float64, len(ramp)), f[3], ramp)
-			return FromText(name, description, shifted, o)
+			o.Ramp = floats.ScaleTo(make([]float64, len(y.Ramp)), f[3], y.Ramp)
+			c, err := FromText(y.spec.Name, y.spec.Description, shifted, o)
+			if err == nil {
+				c.Problem.(*System).answers = y.answers
+			}
+			return c, err
 		},
 	}
 }
