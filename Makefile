@@ -6,7 +6,7 @@ LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT
 STATICCHECK_VERSION := v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build run test ipopt peers-opf peers-multiagent peers-mpc race bench lint generate deviations check-generated fuzz kernels models clean
+.PHONY: build run test monitor ipopt peers-opf peers-multiagent peers-mpc race bench lint generate deviations check-generated fuzz kernels models clean
 
 ## build: the gpc binary and gpc-gallery, without cgo, in bin
 build:
@@ -24,6 +24,10 @@ run: build
 test:
 	@$(GO) run ./kernels/build shim
 	$(GO) test ./...
+
+## monitor: what the monitor sees of corrupted maps, and how often it is wrong about the bundled ones
+monitor:
+	$(GO) test -run '^TestWrongActionsAreFlagged$$' -v -timeout 60m . -monitor-episodes 500
 
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels
 race:
@@ -129,12 +133,18 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./report
+	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzEmbedded$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower
+
+.PHONY: torture
+## torture: kill the program, fill its disk, flip bits of its files, crowd its outputs, drive it by wrong maps; prints tried and survived
+torture:
+	$(GO) run ./bench/torture
 
 .PHONY: results
 

@@ -92,7 +92,8 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	}
 	if m, ok := r.search.(domain.Monitored); ok {
 		now := m.Monitor()
-		out.Sigma, out.Residual = append([]float64(nil), now.Priority...), now.Residual
+		out.Sigma = append([]float64(nil), now.Priority...)
+		out.Locate(now.Residual, now.Limit)
 	}
 	out.Rounds = []batchnav.RefineRound{{Candidates: c.Candidates, Cost: c.Cost, Margin: c.Margin, Feasible: c.Feasible}}
 	out.Latency.Total = float64(took.Nanoseconds()) / 1e3

@@ -26,16 +26,16 @@ type Observation struct {
 // used by one goroutine.
 type Batch struct {
 	*loaded
-	opt           Options
-	size          int
-	residualLimit float64
-	latents       backend.Loops
-	onDevice      bool
-	loops         []loop
-	in            backend.LoopsInput
-	out           backend.LoopsOutput
-	search        *search // nil: none
-	guard         *guard  // nil: none
+	opt      Options
+	size     int
+	latents  backend.Loops
+	onDevice bool
+	loops    []loop
+	in       backend.LoopsInput
+	out      backend.LoopsOutput
+	search   *search // nil: none
+	guard    *guard  // nil: none
+	wrong    float64 // answerError of the map
 	// uniform is the preference of the ablation without semantics.
 	uniform domain.Preference
 	slot    []float64
@@ -48,7 +48,8 @@ type loop struct {
 	haveSigma                    bool
 	sigma                        []float64 // filtered priority, a row of the batch's
 	haveState                    bool
-	lastS, lastC, lastU          []float64
+	decided                      bool      // there is a last decision
+	lastS, lastC, lastU          []float64 // as measured, or assumed where that was not finite
 	state                        []float64 // what the loop works on: s_t, or the observer's estimate
 	predictedS, predictedC       []float64
 	innovation                   []float64
@@ -75,8 +76,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	ns, nc, nu, nm, objectives := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), len(spec.Margins), spec.ObjectiveSize()
 	a := &Batch{
 		loaded: l, opt: opt, size: size,
-		residualLimit: opt.ResidualLimit,
-		loops:         make([]loop, size),
+		loops: make([]loop, size),
 		in: backend.LoopsInput{
 			S: tensor.New(size, ns), C: make([]float64, size*nc), Slot: tensor.New(size, spec.PreferenceSize()),
 			Tau: make([]float32, size), Smoothing: make([]float32, size), Hold: make([]bool, size),
@@ -105,8 +105,8 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 			return nil, err
 		}
 	}
-	if a.residualLimit == 0 {
-		a.residualLimit = DefaultResidualLimit
+	if a.wrong, err = l.answerError(); err != nil {
+		return nil, err
 	}
 	a.uniform.W = make([]float64, objectives)
 	for i := range a.uniform.W {
@@ -156,6 +156,11 @@ func (l *loaded) keepLoops(cfg backend.LoopsConfig) (kept backend.Loops, onDevic
 	return kept, false, err
 }
 
+// AnswerError is how wrong the map is about decisions that the problem knows by its own solver
+// (domain.Answered): what it misses of their variation, as a share, 0 where none are known. Above
+// 0.25 no decision of the map is trusted: each has domain.FallbackMap.
+func (a *Batch) AnswerError() float64 { return a.wrong }
+
 // OnDevice tells whether the latents stay where the backend computes.
 func (a *Batch) OnDevice() bool { return a.onDevice }
 
@@ -170,9 +175,8 @@ func (a *Batch) Reset() {
 func (a *Batch) ResetLoop(i int) {
 	l := &a.loops[i]
 	l.noise.Reset()
-	l.haveLatent, l.haveSigma, l.haveState = false, false, false
+	l.haveLatent, l.haveSigma, l.haveState, l.decided = false, false, false, false
 	l.watched.forget()
-	clear(l.lastC)
 	copy(l.sigma, a.uniform.W)
 	if l.memory != nil {
 		l.memory.forget()
@@ -211,10 +215,9 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 		}
 	}
 	for i := range obs {
-		if l := &a.loops[i]; !l.bad {
-			copy(l.lastU, l.u)
-			l.haveState = true
-		}
+		l := &a.loops[i]
+		copy(l.lastU, l.u)
+		l.haveState, l.decided = !l.bad, true
 	}
 	times := domain.Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
 	if host, ok := a.latents.(*loops.Loops); ok {
@@ -248,19 +251,17 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	}
 	nc := spec.ContextSize()
 	c, pref := in.C[i*nc:(i+1)*nc], a.preference(obs)
-	finiteC := tensor.Finite(obs.C)
-	l.bad = !finiteC || !tensor.Finite(obs.S)
+	l.bad = !tensor.Finite(obs.C) || !tensor.Finite(obs.S)
 	if l.bad {
 		clear(in.S.Row(i))
 		clear(c)
 		clear(in.Slot.Row(i))
 		l.noise.Interrupt()
-		l.haveState = false
-		copy(l.state, obs.S)
+		a.assume(l, obs)
 	} else {
 		a.innovate(l, obs.S)
 	}
-	l.variance = l.noise.Variance(a.model.Calibration.TauGeom)
+	l.variance = min(l.noise.Variance(a.model.Calibration.TauGeom), a.bound)
 	in.Tau[i] = float32(a.threshold(l.variance))
 	in.Hold[i], in.Smoothing[i], in.Steering[i] = l.bad, 1, backend.SteerKeep
 	if !l.bad {
@@ -284,10 +285,40 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	default:
 		in.Steering[i] = backend.SteerSet
 	}
-	if finiteC {
+	if !l.bad {
 		copy(l.lastC, obs.C)
 	}
 	return nil
+}
+
+// assume completes an observation that is not finite by what the known dynamics lead to
+// from the last decision. Before there is one a state stays unknown, and a context is the
+// mean of those that the map was made for.
+func (a *Batch) assume(l *loop, obs *Observation) {
+	if l.decided {
+		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
+	} else {
+		for j := range l.predictedS {
+			l.predictedS[j] = math.NaN()
+		}
+		tensor.Widen(l.lastC, a.model.NormX.Mean[len(l.lastS):][:len(l.lastC)])
+		copy(l.predictedC, l.lastC)
+	}
+	for j, v := range obs.S {
+		l.state[j] = known(v, l.predictedS[j])
+	}
+	copy(l.lastS, l.state)
+	for j, v := range obs.C {
+		l.lastC[j] = known(v, known(l.predictedC[j], l.lastC[j]))
+	}
+}
+
+// known is v, or otherwise where that is not finite.
+func known(v, otherwise float64) float64 {
+	if v-v != 0 {
+		return otherwise
+	}
+	return v
 }
 
 // innovate updates the noise estimate with s_t − F(s_{t−1}, u_{t−1}), both sides
@@ -298,13 +329,23 @@ func (a *Batch) innovate(l *loop, s []float64) {
 		for j, v := range s {
 			l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
 		}
-		if tensor.Finite(l.innovation) {
+		if a.plausible(l.innovation) {
 			l.noise.Observe(l.innovation)
 		} else {
 			l.noise.Interrupt()
 		}
 	}
 	copy(l.lastS, s)
+}
+
+// plausible reports whether an innovation may be noise: not where it is beyond what the limit
+// can be.
+func (a *Batch) plausible(innovation []float64) bool {
+	sum := 0.0
+	for _, v := range innovation {
+		sum += v * v
+	}
+	return sum <= (1+a.times)*a.bound
 }
 
 // estimate sets the state that the loop works on: the measured one, or under
@@ -348,6 +389,8 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
 	d.Residual, d.Displacement, d.Correction = o.Residual[i], o.Displacement[i], 0
 	d.Consistent = flags&backend.LoopConsistent != 0
+	d.Limit = a.limit(l.variance)
+	d.OffMap = l.bad || !(d.Residual <= d.Limit)
 	if l.bad {
 		a.refuse(l, obs, d)
 		return
@@ -374,10 +417,17 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	}
 }
 
-// refuse answers an observation that is not finite.
+// refuse answers an observation that is not finite: by Problem.Fallback in what is assumed,
+// or by the solver where that would break a limit. What the margins are is not known.
 func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	a.problem.Fallback(l.state, l.lastC, l.u)
 	d.Fallback = domain.FallbackObservation | domain.FallbackConservative
+	if a.opt.Solver != nil && tensor.Finite(l.state) && !(a.margin(l, l.u, l.margins) >= -a.spec.MarginTolerance) &&
+		a.opt.Solver(l.state, l.lastC, a.preference(obs), l.alternative) && tensor.Finite(l.alternative) &&
+		a.margin(l, l.alternative, l.alternativeMargins) > smallest(l.margins) {
+		copy(l.u, l.alternative)
+		d.Fallback = domain.FallbackObservation | domain.FallbackSolver
+	}
 	for j := range l.margins {
 		l.margins[j] = math.NaN()
 	}
@@ -385,9 +435,15 @@ func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	d.Consistent = false
 }
 
+// margin is the smallest of u in what is assumed of an observation that is not finite.
+func (a *Batch) margin(l *loop, u, margins []float64) float64 {
+	a.problem.Margins(l.state, l.lastC, u, margins)
+	return smallest(margins)
+}
+
 // trigger is the fallback trigger: a margin below −MarginTolerance after
-// projection, or a residual above the stated multiple of τ_t (written so that a
-// NaN triggers too; a model without calibration has no τ). It asks the solver, then Problem.Fallback. An answer to a
+// projection (written so that a NaN triggers too), an observation off the map, or a map that
+// is wrong about known answers. It asks the solver, then Problem.Fallback. An answer to a
 // negative margin is executed only if its own smallest margin is larger. Under a
 // guard the trigger is recorded: whether the action is executed is the roll-out's to say.
 func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
@@ -395,9 +451,13 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 	if broken {
 		d.Fallback |= domain.FallbackMargin
 	}
-	if d.Threshold > 0 && !(d.Residual <= a.residualLimit*d.Threshold) {
+	if d.OffMap {
 		d.Fallback |= domain.FallbackResidual
-	} else if !broken {
+	}
+	if !(a.wrong <= answerTolerance) {
+		d.Fallback |= domain.FallbackMap
+	}
+	if d.Fallback&(domain.FallbackMargin|domain.FallbackResidual|domain.FallbackMap) == 0 {
 		return
 	}
 	if a.guard != nil || a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {

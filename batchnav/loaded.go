@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,6 +29,8 @@ type loaded struct {
 	decoded tensor.Matrix
 	// cover is τ_cover, see coverTolerance.
 	cover float64
+	// bound is ResidualBound, times the multiple of τ_t above which a residual counts.
+	bound, times float64
 }
 
 // load checks that the model was made for a problem of these sizes and packs it, its
@@ -49,7 +52,7 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 			return nil, err
 		}
 	}
-	l := &loaded{backend: b, model: m, problem: p, spec: spec, nav: nav}
+	l := &loaded{backend: b, model: m, problem: p, spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
 		return nil, fmt.Errorf("batchnav: E_x: %w", err)
 	}
@@ -169,6 +172,20 @@ func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbour
 	return spacing[int(coverQuantile*float64(samples-1))], nil
 }
 
+// limit is the residual above which an observation is off the map: the stated multiple
+// of τ_t, but no more than the domain's bound and that multiple of the noise. Without a
+// τ_t, of a model that was not calibrated, it is the bound.
+func (l *loaded) limit(variance float64) float64 {
+	tau, bound := l.threshold(variance), l.bound+l.times*variance
+	switch {
+	case math.IsInf(l.times, 1):
+		return l.times
+	case tau == 0:
+		return bound
+	}
+	return min(l.times*tau, bound)
+}
+
 // threshold is τ_t for the noise variance σ̂²_t.
 func (l *loaded) threshold(variance float64) float64 {
 	return variance + l.model.Calibration.TauGeom + l.cover
@@ -198,6 +215,9 @@ func Fits(m *model.Model, spec *domain.Spec) error {
 		if w.got != w.want {
 			return fmt.Errorf("batchnav: %s %d values, case %q needs %d", w.what, w.got, spec.Name, w.want)
 		}
+	}
+	if tau, bound := m.Calibration.TauGeom, ResidualBound(spec, m.NormS); !(tau >= 0 && tau <= bound) {
+		return fmt.Errorf("batchnav: the map's tau_geom is %g, want it in [0, %.4g]: a residual above that is no observation of case %q, whatever map it is for", tau, bound, spec.Name)
 	}
 	if n := m.Codes.Rows; n > 0 && m.CodesDecoded.Rows > 0 {
 		return tensor.Check("batchnav", "decoded codes", m.CodesDecoded, n, spec.MeasuredSize())

@@ -1,6 +1,11 @@
 package batchnav
 
-import "github.com/gpc-engine/gpc/domain"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/model"
+)
 
 // Decision is one executed action with its monitor record. Its slices belong to
 // the navigator and are overwritten by the next decision.
@@ -13,8 +18,12 @@ type Decision struct {
 	// Margin is the smallest of Margins; NaN when the observation was not finite.
 	Margin float64
 	// Residual is ‖x̂ − D_s(z_t)‖² at the localized latent, normalised units,
-	// Threshold the τ_t it is admitted by, NoiseVariance the σ̂²_t in it.
+	// Threshold the τ_t that codes are admitted by, NoiseVariance the σ̂²_t in it.
 	Residual, Threshold, NoiseVariance float64
+	// OffMap: the residual is above Limit, or no number. The map was not made for such an
+	// observation, and what it says of it means nothing.
+	OffMap bool
+	Limit  float64
 	// Displacement is ‖z_{t+1} − z_t‖: what flow and retraction moved.
 	Displacement float64
 	// Correction is the largest component by which the projection moved the
@@ -24,4 +33,24 @@ type Decision struct {
 	Consistent bool
 	Fallback   domain.Fallback
 	Times      domain.Times
+}
+
+// farScales: ten of the map's scales in a component are no observation that it was made for.
+const farScales = 10
+
+// ResidualBound is the largest residual ‖x̂ − D_s(z)‖² that an observation of a case may have,
+// whatever the map says of itself: Σ_j (tolerance_j/scale_j)² over the measured components,
+// with the domain's tolerances (domain.Variable) and the map's scales. A tolerance is ten
+// scales where the domain states none, and counts as no more, so that one scale near zero
+// does not lift the bound of all components.
+func ResidualBound(spec *domain.Spec, norm model.Normalizer) float64 {
+	bound := 0.0
+	for j, v := range spec.Measured {
+		scales := float64(farScales)
+		if v.Tolerance > 0 {
+			scales = math.Min(v.Tolerance/float64(norm.Scale[j]), scales)
+		}
+		bound += scales * scales
+	}
+	return bound
 }

@@ -55,6 +55,9 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference) (*Decision, e
 	return &n.decision[0], nil
 }
 
+// AnswerError is Batch.AnswerError.
+func (n *Navigator) AnswerError() float64 { return n.batch.AnswerError() }
+
 // Controller is the navigator as evaluation takes a method.
 func (n *Navigator) Controller() domain.Loop {
 	return &controller{n, make([]float64, n.batch.spec.PlanSize())}
@@ -83,7 +86,7 @@ func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64)
 
 func (c controller) Monitor() domain.Monitor {
 	d := &c.decision[0]
-	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
+	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Limit: d.Limit, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
 }
 
 func (c controller) Decoded() []float64 {

@@ -355,3 +355,38 @@ func TestControllerSaysWhatItDecoded(t *testing.T) {
 		t.Errorf("decoded %v of what is not a number", got)
 	}
 }
+
+// What is lost of an observation is predicted from the last decision: the action before it
+// is not the measured one's any more, and the slew bound is about it.
+func TestLostContextIsPredicted(t *testing.T) {
+	b := cpu(t)
+	c, m, observations := caseOne(t, b, 200)
+	nav := must.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true}))(t)
+	nan := math.NaN()
+	lostS, lostC := []float64{nan, nan, nan, nan}, []float64{nan, nan, nan, nan, nan}
+	var known, none float64
+	for _, o := range observations[:20] {
+		nav.Reset()
+		s, cx := o.S, append([]float64(nil), o.C...)
+		for step := range 4 {
+			seenS, seenC := s, cx
+			if step > 0 {
+				seenS, seenC = lostS, lostC
+			}
+			d := must.Get(nav.Decide(seenS, seenC, adaptive))(t)
+			margins := make([]float64, 3)
+			c.Problem.Margins(s, cx, d.U, margins)
+			if margins[1] < -1e-6 || margins[2] < -1e-6 {
+				t.Errorf("step %d: input and slew margins %v", step, margins[1:])
+			}
+			next, nextC := make([]float64, 4), make([]float64, 5)
+			c.Problem.Step(s, cx, d.U, next, nextC)
+			known += math.Hypot(next[2], next[3])
+			none += math.Hypot(s[2], s[3])
+			s, cx = next, nextC
+		}
+	}
+	if !(known < none) {
+		t.Errorf("blind, the speed goes from %g to %g: the predicted state was not braked", none, known)
+	}
+}

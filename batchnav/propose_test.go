@@ -67,8 +67,8 @@ func TestProposalsThatStandAlone(t *testing.T) {
 			if got := answer[0].Plans.Row(row); !slices.Equal(got, want.Plan) {
 				t.Errorf("%d flow steps, plan %d is %v, the navigator decodes %v", steps, row, got, want.Plan)
 			}
-			if steps > 0 && (!slices.Equal(answer[0].Sigma, want.Sigma) || answer[0].Residual != want.Residual || answer[0].Threshold != want.Threshold || answer[0].Consistent != want.Consistent) {
-				t.Errorf("the answer says %+v, the navigator σ %v, residual %v, τ %v", answer[0], want.Sigma, want.Residual, want.Threshold)
+			if steps > 0 && (!slices.Equal(answer[0].Sigma, want.Sigma) || answer[0].Residual != want.Residual || answer[0].Limit != want.Limit || answer[0].Consistent != want.Consistent) {
+				t.Errorf("the answer says %+v, the navigator σ %v, residual %v, limit %v", answer[0], want.Sigma, want.Residual, want.Limit)
 			}
 		}
 		plan(batchnav.Options{Direct: true}, 0, 0)

@@ -28,7 +28,8 @@ lets all of them flow together, decodes and projects them, rolls each out under
 the true dynamics, and returns the best feasible plan. Where plans are of one
 action these are a ninth of the candidates; the rest are rounds that offset the
 latents along the whole roll-out, each about the best of those before it. The
-state is {"s":[…],"c":[…]} or every variable by its name.`,
+state is {"s":[…],"c":[…]} or every variable by its name. Exit status 1: no
+candidate is feasible, or the observation is off the map.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, setup, err := a.setup(args[0], modelFile, "")
@@ -39,12 +40,6 @@ state is {"s":[…],"c":[…]} or every variable by its name.`,
 			pref, err := preference(weights, spec.ObjectiveSize())
 			if err != nil {
 				return err
-			}
-			if opt.Candidates < 1 || opt.Candidates > batchnav.MaxCandidates {
-				return BadInputf("--candidates %d: want 1 to %d", opt.Candidates, batchnav.MaxCandidates)
-			}
-			if repeat < 1 {
-				return BadInputf("--repeat %d: want 1 or more", repeat)
 			}
 			obs := batchnav.Observation{Preference: pref}
 			if obs.S, obs.C, err = a.readState(stateFile, spec); err != nil {
@@ -69,7 +64,7 @@ state is {"s":[…],"c":[…]} or every variable by its name.`,
 			if err := a.Print(result, func(w io.Writer) error { return renderRefinement(w, spec, result) }); err != nil {
 				return err
 			}
-			if !result.Feasible {
+			if !result.Feasible || result.OffMap {
 				return ErrCheck
 			}
 			return nil
@@ -119,7 +114,14 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 		fmt.Fprintf(w, "  the first of %d actions; --json has all\n", steps)
 	}
 	fmt.Fprintf(w, "  cost       %12.6f   localized cost %.6f\n", r.Cost, r.LocalizedCost)
-	fmt.Fprintf(w, "  margin     %12.1e   %s, source %s\n\n", r.Margin, verdict, r.Source)
+	fmt.Fprintf(w, "  margin     %12.1e   %s, source %s\n", r.Margin, verdict, r.Source)
+	if r.OffMap {
+		fmt.Fprintf(w, "  residual   %12.1e   OFF THE MAP: above %.1e; the map was not made for this observation\n\n", r.Residual, r.ResidualLimit)
+	} else if r.ResidualLimit > 0 {
+		fmt.Fprintf(w, "  residual   %12.1e   on the map: at most %.1e\n\n", r.Residual, r.ResidualLimit)
+	} else {
+		fmt.Fprintf(w, "  residual   %12.1e\n\n", r.Residual)
+	}
 	rows := [][]string{{"source", "candidates", "feasible", "best cost", "mean cost"}}
 	for _, s := range r.Sources {
 		rows = append(rows, []string{s.Source.String(), fmt.Sprint(s.Candidates), fmt.Sprint(s.Feasible), fmt.Sprintf("%.6f", s.BestCost), fmt.Sprintf("%.6f", s.MeanCost)})

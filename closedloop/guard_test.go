@@ -47,7 +47,7 @@ func TestGuardIsCounted(t *testing.T) {
 	if g := r.Guard; g == nil || g.Failing != 3*6 || g.Incumbent != 2*6 || g.Rescues != 2*6 || g.Solved != 6 || g.RescueRate != 2./steps || !(g.RescueWorst > 0) {
 		t.Fatalf("counted %+v", g)
 	}
-	joined := must.Get(closedloop.Join(c.Problem.Spec(), []string{o.TracePath}))(t)
+	joined := must.Get(closedloop.Join(t.Context(), c.Problem.Spec(), []string{o.TracePath}))(t)
 	if fmt.Sprint(*joined.Guard) != fmt.Sprint(*r.Guard) {
 		t.Errorf("from the trace %+v, from the run %+v", *joined.Guard, *r.Guard)
 	}
@@ -55,7 +55,7 @@ func TestGuardIsCounted(t *testing.T) {
 		t.Errorf("the trace does not verify: %v", v.Mismatches)
 	}
 	text := string(must.Get(os.ReadFile(o.TracePath))(t))
-	forged := sealed(strings.Replace(text, fmt.Sprintf(`"fallback":%d`, rescued), `"fallback":8192`, 1))
+	forged := sealed(strings.Replace(text, fmt.Sprintf(`"fallback":%d`, rescued), `"fallback":16384`, 1))
 	v := must.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(forged), lookup(c)))(t)
 	if len(v.Mismatches) != 1 || v.Mismatches[0].Field != "fallback" || v.Mismatches[0].Line != 5 {
 		t.Errorf("a bit without a meaning: %v", v.Mismatches)

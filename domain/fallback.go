@@ -34,6 +34,8 @@ const (
 	// FallbackRescue: the guard has asked for a rescue; FallbackSolver says that the executed
 	// action is the rescue's.
 	FallbackRescue
+	// FallbackMap: the map is wrong about answers that are known; see Answered.
+	FallbackMap
 )
 
 // FallbackMethod is the bit of a Controller whose own solve did not succeed.
@@ -70,6 +72,7 @@ var fallbackNames = []struct {
 	{FallbackGuard, "guard"},
 	{FallbackIncumbent, "incumbent"},
 	{FallbackRescue, "rescue"},
+	{FallbackMap, "map"},
 	{FallbackMethod, "method"},
 }
 

@@ -46,6 +46,7 @@ type Loop interface {
 type Monitor struct {
 	Priority     []float64 // σ that steered the decision
 	Residual     float64   // ‖x̂ − D_s(z)‖² at the localized latent, the largest of all observations
+	Limit        float64   // of the residual: above it the observation is off the map; 0: none is stated
 	Displacement float64   // ‖z_{t+1} − z_t‖
 	Fallback     Fallback
 	Times        Times

@@ -22,7 +22,7 @@ type Problem interface {
 	Indicators(s, u, c, delta []float64)
 
 	// Step is the known dynamics F: state and context after u, as far as they can
-	// be predicted.
+	// be predicted. Entries of a state that was not measured are NaN.
 	Step(s, c, u, sNext, cNext []float64)
 
 	// Margins writes every hard margin of taking u in state s, ≥ 0 when kept. A limit of
@@ -35,7 +35,8 @@ type Problem interface {
 	Project(s, c, u []float64) (feasible bool)
 
 	// Fallback writes the conservative action for an observation that cannot be
-	// trusted; entries of s may be NaN, c is the last finite context.
+	// trusted. What was not measured is predicted by Step from the last decision;
+	// before there is one entries of s may be NaN.
 	Fallback(s, c, u []float64)
 }
 
@@ -155,6 +156,15 @@ type Weighing interface {
 // start, after its last action or between, is not safe.
 type Failing interface {
 	Failed(s, c []float64) bool
+}
+
+// Answered is implemented by a problem that knows, by its own exact solver, what to do in
+// some states: the navigator asks a map about them before it trusts it.
+type Answered interface {
+	// Answers are optimal decisions over the states that episodes come to; of each S, C,
+	// Preference and Target are read. They are the same at each call. Those of a shifted
+	// plant (Case.Shifted) are of the plant that the map was made for.
+	Answers() []Sample
 }
 
 // Finite is implemented by a problem whose context tells how many decisions the

@@ -1,6 +1,10 @@
 package domain
 
-import "github.com/gpc-engine/gpc/tensor"
+import (
+	"context"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // Proposer is what a case's own controllers ask of a learned map: decoded plans
 // for many observations at once, such as those of all robots of one scene. Its
@@ -28,6 +32,8 @@ type Proposer interface {
 type ProposeOptions struct {
 	FlowSteps int     // latent steps (RK2 and Lie residual) that all candidates take; 0: none
 	Mixture   Mixture // shares of the sources
+	// Context ends the latent steps with its error; nil: nothing does.
+	Context context.Context
 }
 
 // Mixture holds the shares of candidates by source; what is left of 1, and of
@@ -61,9 +67,9 @@ type Answer struct {
 	// Sigma is the priority that steered the flow: the question's own weights, or
 	// the semantic σ at the decoded state.
 	Sigma []float64
-	// Residual is ‖x̂ − D_s(z)‖² at the localized latent, normalised units, Threshold
-	// the τ_t that it is admitted by.
-	Residual, Threshold float64
+	// Residual is ‖x̂ − D_s(z)‖² at the localized latent, normalised units; above Limit
+	// the observation is off the map.
+	Residual, Limit float64
 	// Consistent reports whether M_t was not empty; true without localization.
 	Consistent bool
 }

@@ -15,6 +15,10 @@ type Variable struct {
 	// Lo and Hi are the hard box of an action component (the paper's U), or the
 	// sampling range of a scenario parameter. Both zero: unbounded.
 	Lo, Hi float64
+	// Tolerance, of a measured component, is how far, in Unit, a map of this case may decode
+	// it from what is measured before the observation counts as off the map, whatever the
+	// map says of itself; see batchnav.ResidualBound. 0: it states none.
+	Tolerance float64
 	// Kind says what a margin is about.
 	Kind MarginKind
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"image"
 	"image/color"
@@ -36,7 +37,7 @@ const (
 
 // Animation is the first episode of a trace: as its case draws it, or its time lines. It ends
 // two seconds after arrival: when the bodies, or the states, are where they stay.
-func (r *Records) Animation(t *Trace) (*Animation, error) {
+func (r *Records) Animation(ctx context.Context, t *Trace) (*Animation, error) {
 	if len(t.Episodes) == 0 || len(t.Episodes[0].Lines) == 0 {
 		return nil, nil
 	}
@@ -77,7 +78,7 @@ func (r *Records) Animation(t *Trace) (*Animation, error) {
 		}
 	}
 	for frames := maxFrames; ; frames /= 2 {
-		a.GIF, err = film(frame, arrival, last, frames, seconds)
+		a.GIF, err = film(ctx, frame, arrival, last, frames, seconds)
 		if err != nil {
 			return nil, fmt.Errorf("report: animation of %s: %w", a.Name, err)
 		}
@@ -91,11 +92,11 @@ func (r *Records) Animation(t *Trace) (*Animation, error) {
 }
 
 // film shows at most so many frames until arrival, and goes on for hold after it.
-func film(frame func(k int) []*Figure, arrival, last, frames int, seconds float64) ([]byte, error) {
+func film(ctx context.Context, frame func(k int) []*Figure, arrival, last, frames int, seconds float64) ([]byte, error) {
 	stride := max(1, (arrival+frames-1)/frames)
 	until := min(max(100*seconds*float64(arrival), shortest), longest)
 	delay := min(hold, max(leastDelay, int(math.Round(until*float64(stride)/float64(max(1, arrival))))))
-	var m movie
+	m := movie{ctx: ctx}
 	for k := 0; k < arrival; k += stride {
 		m.add(delay, frame(k)...)
 	}
@@ -104,7 +105,9 @@ func film(frame func(k int) []*Figure, arrival, last, frames int, seconds float6
 		m.add(delay, frame(k)...)
 		after += delay
 	}
-	m.out.Delay[len(m.out.Delay)-1] += hold - after
+	if m.err == nil {
+		m.out.Delay[len(m.out.Delay)-1] += hold - after
+	}
 	return m.encode()
 }
 
@@ -116,14 +119,18 @@ func duration(seconds, whole float64) string {
 
 // movie is a looping GIF of which every frame holds only what changed.
 type movie struct {
+	ctx  context.Context
 	out  gif.GIF
 	last *image.Paletted // the whole picture of the last frame
-	err  error           // of the first figure that has one
+	err  error           // of the first figure that has one, or of ctx
 }
 
 // add appends figures, one above the other, shown for a delay in hundredths of a second. All
 // frames have to be of one size.
 func (m *movie) add(delay int, figures ...*Figure) {
+	if m.err = cmp.Or(m.err, m.ctx.Err()); m.err != nil {
+		return
+	}
 	var width, height vg.Length
 	for _, f := range figures {
 		w, h := f.size()
@@ -179,8 +186,11 @@ func (m *movie) change(whole *image.Paletted) *image.Paletted {
 }
 
 func (m *movie) encode() ([]byte, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
 	var data bytes.Buffer
-	err := cmp.Or(m.err, gif.EncodeAll(&data, &m.out))
+	err := gif.EncodeAll(&data, &m.out)
 	return data.Bytes(), err
 }
 

@@ -31,8 +31,8 @@ func TestATraceAloneIsShown(t *testing.T) {
 	if dirs := must.Get(Devices(in))(t); len(dirs) != 1 || dirs[0] != in {
 		t.Fatalf("a folder of traces gives %v", dirs)
 	}
-	r := must.Get(Load(in, known()))(t)
-	must.Get(r.Write(out))(t)
+	r := must.Get(Load(t.Context(), in, known()))(t)
+	must.Get(r.Write(t.Context(), out))(t)
 	for _, name := range []string{"arena-states-1.svg", "arena-actions-1.svg", "arena-margins.svg"} {
 		if text, err := os.ReadFile(filepath.Join(out, "figures", name)); err != nil || !bytes.Contains(text, []byte("<svg")) {
 			t.Errorf("%s: %v", name, err)

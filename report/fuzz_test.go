@@ -159,7 +159,7 @@ func TestMalformedRecordsAreNoPanic(t *testing.T) {
 			r := New("", cases)
 			if r.addTrace(strings.NewReader(text)) == nil {
 				drawAll(r)
-				r.Animation(&r.Traces[0])
+				r.Animation(t.Context(), &r.Traces[0])
 			}
 		}()
 	}

@@ -184,7 +184,7 @@ func TestAnimationsEndSoonAfterArrival(t *testing.T) {
 		arrival int
 		total   int // decisions
 	}{{tr, m.arrival, 100}, {&other, settled(other.Episodes[0].Lines), 3000}} {
-		a := must.Get(r.Animation(c.trace))(t)
+		a := must.Get(r.Animation(t.Context(), c.trace))(t)
 		if len(a.GIF) == 0 || len(a.GIF) > maxAnimation {
 			t.Errorf("%s: %d bytes", a.Name, len(a.GIF))
 		}
@@ -247,8 +247,8 @@ func TestThePageIsWhole(t *testing.T) {
 	must.OK(t, os.WriteFile(filepath.Join(in, "front.json"), must.Get(json.Marshal(closedloop.Steering{Case: "grid", Method: "gpc", Front: []closedloop.FrontPoint{
 		{W: []float64{1, 0}, J: []closedloop.Number{2, 3}, OracleJ: []closedloop.Number{1, 2}}, {W: []float64{0, 1}, J: []closedloop.Number{3, 2}, OracleJ: []closedloop.Number{2, 1}},
 	}}))(t), 0o644))
-	r := must.Get(Load(in, known()))(t)
-	must.Get(r.Write(out))(t)
+	r := must.Get(Load(t.Context(), in, known()))(t)
+	must.Get(r.Write(t.Context(), out))(t)
 	html := string(must.Get(os.ReadFile(filepath.Join(out, "report.html")))(t))
 	for _, want := range []string{"name=\"viewport\"", "color-scheme:light dark", "prefers-color-scheme:dark", "<nav", "id=\"glossary\"", "<h1>", "class=\"note\"", "data:image/gif;base64,", "overflow:auto"} {
 		if !strings.Contains(html, want) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"html"
@@ -79,7 +80,7 @@ var glossary = [][2]string{
 
 // Write writes dir/report.md, dir/report.html (self-contained) and
 // dir/figures/*.svg, *.png and *.gif, and returns the files it wrote.
-func (r *Records) Write(dir string) ([]string, error) {
+func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 	images := filepath.Join(dir, "figures")
 	if err := os.MkdirAll(images, 0o755); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
@@ -94,6 +95,9 @@ func (r *Records) Write(dir string) ([]string, error) {
 		for _, s := range c.sections {
 			p.section(&s)
 			for _, f := range s.figures {
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
 				if err := f.Write(images); err != nil {
 					return nil, err
 				}
@@ -103,7 +107,7 @@ func (r *Records) Write(dir string) ([]string, error) {
 				}
 			}
 			for _, t := range s.traces {
-				a, err := r.Animation(t)
+				a, err := r.Animation(ctx, t)
 				if err != nil {
 					return nil, err
 				}

@@ -24,12 +24,12 @@ func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domai
 		Methods: methods(system),
 		Paper:   paper,
 		Guard:   domain.Guard{Off: true}, // the paper's controller is without
-		Shifts:  shifts(name, params, paper),
+		Shifts:  shifts(system, paper),
 	}, nil
 }
 
-// shifts are the plants around one with these parameters.
-func shifts(name string, params Params, paper map[string]domain.PaperRow) *domain.Shifts {
+// shifts are the plants around a system. Its answers are theirs: the map is still of it.
+func shifts(y *System, paper map[string]domain.PaperRow) *domain.Shifts {
 	return &domain.Shifts{
 		Parameters: []domain.PlantParameter{
 			{Name: "ellipse", About: "both axes of the keep-out ellipse"},
@@ -40,14 +40,18 @@ func shifts(name string, params Params, paper map[string]domain.PaperRow) *domai
 			{Name: "slew-limit", About: "the bound on the input's change"},
 		},
 		New: func(f []float64) (domain.Case, error) {
-			p := params
+			p := y.Params
 			p.Ellipse.A *= f[0] * f[1]
 			p.Ellipse.B *= f[0] * f[2]
 			p.Ellipse.Rho[0] *= f[3]
 			p.Ellipse.Rho[1] *= f[3]
 			p.UMax *= f[4]
 			p.RMax *= f[5]
-			return caseOf(name, p, paper)
+			c, err := caseOf(y.spec.Name, p, paper)
+			if err == nil {
+				c.Problem.(*System).answers = y.answers
+			}
+			return c, err
 		},
 	}
 }

@@ -17,7 +17,8 @@ type System struct {
 	k64    constants[float64]
 	k32    constants[float32]
 
-	interiors sync.Pool // *interior
+	interiors sync.Pool              // *interior
+	answers   func() []domain.Sample // made on first use
 }
 
 var (
@@ -27,6 +28,7 @@ var (
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
 	_ domain.Fingerprinted = (*System)(nil)
+	_ domain.Answered      = (*System)(nil)
 )
 
 // NewSystem builds the problem called name; the parameters must be valid.
@@ -36,6 +38,7 @@ func NewSystem(name string, params Params) (*System, error) {
 	}
 	y := &System{Params: params, k64: newConstants[float64](&params), k32: newConstants[float32](&params)}
 	y.interiors.New = func() any { return newInterior(y) }
+	y.answers = sync.OnceValue(y.answered)
 	description := "double integrator past a moving ellipse, convex objectives"
 	if params.LambdaNC != 0 {
 		description = "double integrator past a moving ellipse, multi-basin performance objective"
@@ -44,8 +47,9 @@ func NewSystem(name string, params Params) (*System, error) {
 		Name:        name,
 		Description: description,
 		Measured: []domain.Variable{
-			{Name: "q1", Unit: "m"}, {Name: "q2", Unit: "m"},
-			{Name: "v1", Unit: "m/s"}, {Name: "v2", Unit: "m/s"},
+			// Tolerances are about the spread of what episodes measure.
+			{Name: "q1", Unit: "m", Tolerance: 2}, {Name: "q2", Unit: "m", Tolerance: 0.6},
+			{Name: "v1", Unit: "m/s", Tolerance: 0.7}, {Name: "v2", Unit: "m/s", Tolerance: 0.4},
 		},
 		Context: []domain.Variable{
 			{Name: "u_prev1", Unit: "m/s²"}, {Name: "u_prev2", Unit: "m/s²"},

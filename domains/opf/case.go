@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
@@ -65,13 +66,13 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	return domain.Case{
 		Problem: y, Solver: solver, Plant: newPlant(y, string(text)), Methods: methods(y), Rescue: solver.Optimal,
 		Guard:  domain.Guard{Off: true}, // the loads of one dispatch are known, which its projection keeps the limits of
-		Shifts: shifts(name, description, text, y.Ramp, opt),
+		Shifts: shifts(y, text, opt),
 	}, nil
 }
 
 // shifts are the networks around one: its file with assignments behind it, which the
-// params of a trace hold.
-func shifts(name, description string, text []byte, ramp []float64, opt Options) *domain.Shifts {
+// params of a trace hold. Its answers are theirs: the map is still of it.
+func shifts(y *System, text []byte, opt Options) *domain.Shifts {
 	return &domain.Shifts{
 		Parameters: []domain.PlantParameter{
 			{Name: "load", About: "active and reactive load of every bus"},
@@ -87,8 +88,12 @@ func shifts(name, description string, text []byte, ramp []float64, opt Options) 
 				}
 			}
 			o := opt
-			o.Ramp = floats.ScaleTo(make([]float64, len(ramp)), f[3], ramp)
-			return FromText(name, description, shifted, o)
+			o.Ramp = floats.ScaleTo(make([]float64, len(y.Ramp)), f[3], y.Ramp)
+			c, err := FromText(y.spec.Name, y.spec.Description, shifted, o)
+			if err == nil {
+				c.Problem.(*System).answers = y.answers
+			}
+			return c, err
 		},
 	}
 }
@@ -112,7 +117,11 @@ func Embedded(name string, params json.RawMessage) (c domain.Case, ok bool, err 
 			return c, true, fmt.Errorf("trace params: ramp_pu[%d] is %v, want it ≥ 0", i, r)
 		}
 	}
-	c, err = FromText(name, "dispatch of a network that a trace embeds", []byte(p.Case), Options{Ramp: p.Ramp})
+	const about = "dispatch of a network that a trace embeds"
+	c, err = FromText(name, about, []byte(p.Case), Options{})
+	if err == nil && !slices.Equal(c.Problem.(*System).Ramp, p.Ramp) { // a shifted one
+		c, err = FromText(name, about, []byte(p.Case), Options{Ramp: p.Ramp})
+	}
 	return c, true, err
 }
 

@@ -26,6 +26,9 @@ var navigation = domain.Navigation{
 	Neighbours:     12, // 8 to 16 are alike; 32 cost 40 µs more, the nearest code alone a tenth of the gap
 }
 
+// stateTolerance, pu and rad: what loads of the envelope change voltages and angles by.
+const stateTolerance = 0.02
+
 // training has no rollout epochs: the adaptive priority alone has trajectories, and D_u
 // would unlearn the other preferences.
 var training = domain.Training{

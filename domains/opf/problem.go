@@ -63,16 +63,16 @@ func (y *System) Remaining([]float64) int { return 1 }
 
 // Fallback writes the conservative dispatch: every unit holds its last P_G and
 // the merit order covers the change of load within the ramp, V_G are held where
-// the state tells them; and that is projected. An observation that is not finite
-// is not looked at.
+// the state tells them; and that is projected. A state that is not finite is not
+// looked at: the power flow of a projection follows from c and u, and begins flat.
 func (y *System) Fallback(s, c, u []float64) {
 	y.Base(s, c, u)
-	if !tensor.Finite(s) {
-		y.clip(c, u)
-		return
-	}
-	for g, b := range y.Network.GenBus {
-		u[y.layout.gens+g] = s[b]
+	if tensor.Finite(s) {
+		for g, b := range y.Network.GenBus {
+			u[y.layout.gens+g] = s[b]
+		}
+	} else {
+		s = y.flat
 	}
 	y.Project(s, c, u)
 }

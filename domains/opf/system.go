@@ -3,6 +3,7 @@ package opf
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -30,9 +31,11 @@ type System struct {
 	pool    sync.Pool // *workspace
 	exacts  exactPool
 	metric  func() []float64 // of the projection, made on first use
+	flat    []float64        // state of a flat start
 	device  func() domain.DeviceCode
 	// fingerprint is FromText's.
 	fingerprint [32]byte
+	answers     func() []domain.Sample // made on first use
 }
 
 var (
@@ -44,6 +47,7 @@ var (
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
 	_ domain.Fingerprinted = (*System)(nil)
+	_ domain.Answered      = (*System)(nil)
 )
 
 // layout says where things stand in the vectors of a System.
@@ -79,6 +83,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 		return nil, fmt.Errorf("opf: %d ramp limits for the %d units of %s", len(y.Ramp), n.Gens(), n.Name)
 	}
 	y.layout = newLayout(n, opt.Uncertain)
+	y.flat = append(slices.Repeat([]float64{1}, y.layout.buses), make([]float64, y.layout.buses)...)
 	var err error
 	if y.model, err = newFlowModel(n); err != nil {
 		return nil, err
@@ -90,6 +95,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.pool.New = func() any { return newWorkspace(y) }
 	y.metric = sync.OnceValue(func() []float64 { return newMetric(y) })
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
+	y.answers = sync.OnceValue(y.answered)
 	y.spec = y.newSpec(name, description)
 	return y, nil
 }
@@ -175,6 +181,9 @@ func (y *System) newSpec(name, description string) domain.Spec {
 	}
 	add(&s.Measured, "V", "pu", buses, voltage)
 	add(&s.Measured, "theta", "rad", buses, nil)
+	for i := range s.Measured {
+		s.Measured[i].Tolerance = stateTolerance
+	}
 	add(&s.Context, "Pd", "pu", l.loadP, nil)
 	add(&s.Context, "Qd", "pu", l.loadQ, nil)
 	add(&s.Context, "Pg_prev", "pu", n.GenBus, nil)

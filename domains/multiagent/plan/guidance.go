@@ -106,7 +106,7 @@ func (p *Planner) Monitor() domain.Monitor {
 	m := domain.NoMonitor()
 	for k := range p.questions {
 		if r := p.answers[k].Residual; !(r <= m.Residual) {
-			m.Residual = r
+			m.Residual, m.Limit = r, p.answers[k].Limit
 		}
 	}
 	if ego := p.offers[0]; len(ego) > 0 {

@@ -116,7 +116,7 @@ func (n *Navigator) decide(i int, pref domain.Preference) error {
 		all.Priority, all.Displacement = m.Priority, m.Displacement
 	}
 	if !(m.Residual <= all.Residual) {
-		all.Residual = m.Residual
+		all.Residual, all.Limit = m.Residual, m.Limit
 	}
 	all.Fallback |= m.Fallback
 	all.Times.Localize += m.Times.Localize

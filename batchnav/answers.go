@@ -1,0 +1,80 @@
+package batchnav
+
+import (
+	"fmt"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// answersAsked bounds how many known answers a map is asked for, answerTolerance how wrong it
+// may be about them: by half of what they vary by, root mean square. The bundled maps are
+// wrong by a thousandth of that square; docs/navigation.md.
+const (
+	answersAsked    = 32
+	answerTolerance = 0.25
+)
+
+// answerError is how wrong the map is about answers that are known (domain.Answered), 0
+// where none are: with r_i = D_u(E_x(x_i)) in physical units and t_i the solver's target,
+//
+//	Σ_i ‖r_i − t_i‖² / Σ_i ‖t_i − t̄‖²,
+//
+// each component in units of its box, where it has one. The plan that fits all answers best
+// has 1. Neither side depends on what the map says of itself.
+func (l *loaded) answerError() (float64, error) {
+	p, ok := l.problem.(domain.Answered)
+	if !ok {
+		return 0, nil
+	}
+	answers := p.Answers()
+	n := min(len(answers), answersAsked)
+	asked := make([]*domain.Sample, n)
+	input, z := tensor.New(n, l.spec.ObservationSize()), tensor.New(n, l.model.Latent())
+	plans, slot := tensor.New(n, l.spec.PlanSize()), make([]float64, l.spec.PreferenceSize())
+	state, ctx := make([]float32, l.spec.MeasuredSize()), make([]float32, l.spec.ContextSize())
+	for i := range asked {
+		a := &answers[i*len(answers)/n]
+		asked[i] = a
+		l.observe(a.S, a.C, a.Preference, slot, input.Row(i), state, ctx, nil)
+	}
+	decoder, err := l.backend.NewNet(l.model.DecoderU)
+	if err != nil {
+		return 0, fmt.Errorf("batchnav: D_u: %w", err)
+	}
+	if err := l.encoder.Forward(input, z); err != nil {
+		return 0, err
+	}
+	if err := decoder.Forward(z, plans); err != nil {
+		return 0, err
+	}
+	return l.variationMissed(asked, plans), nil
+}
+
+// variationMissed is the quotient of answerError for what D_u gives, which is normalised.
+func (l *loaded) variationMissed(asked []*domain.Sample, plans tensor.Matrix) float64 {
+	mean := make([]float64, plans.Cols)
+	for _, a := range asked {
+		for j, target := range a.Target {
+			mean[j] += target / float64(len(asked))
+		}
+	}
+	missed, variation := 0.0, 0.0
+	for i, a := range asked {
+		plan := plans.Row(i)
+		l.model.NormU.Invert(plan, plan)
+		for j, target := range a.Target {
+			unit := 1.0
+			if u := l.spec.Action[j%len(l.spec.Action)]; u.Bounded() && u.Hi > u.Lo {
+				unit = u.Hi - u.Lo
+			}
+			e, v := (float64(plan[j])-target)/unit, (target-mean[j])/unit
+			missed += e * e
+			variation += v * v
+		}
+	}
+	if variation == 0 {
+		return 0
+	}
+	return missed / variation
+}

@@ -1,0 +1,55 @@
+package opf
+
+import (
+	"math/rand/v2"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Dispatches that are Answers, drawn as scenarios are from a stream that nothing else uses.
+const (
+	answerChains = 24
+	answerStream = 0x616e_7377_6572 // "answer"
+	answerLevel  = 1                // largest; above it most loads of case30 have no dispatch
+)
+
+// answered are exact dispatches at loads over the scenarios' range, under the adaptive
+// priority and, in every fourth, under a preference. What is not solved is left out.
+func (y *System) answered() []domain.Sample {
+	rng := rand.New(rand.NewPCG(answerStream, 0))
+	axes := newSolver(y).Parameters()
+	axes[0].Hi = answerLevel
+	chains := make([]*trainingChain, answerChains)
+	for k := range chains {
+		p := make([]float64, len(axes))
+		for i, axis := range axes {
+			p[i] = axis.Lo + (axis.Hi-axis.Lo)*rng.Float64()
+		}
+		pref := domain.Preference{Adaptive: true}
+		if k%4 == 3 {
+			pref = domain.Preference{W: make([]float64, objectives)}
+			sum := 0.0
+			for i := range pref.W {
+				pref.W[i] = rng.ExpFloat64()
+				sum += pref.W[i]
+			}
+			for i := range pref.W {
+				pref.W[i] /= sum
+			}
+		}
+		chains[k] = y.newTrainingChain(rng, p, pref, 0, k, 1)
+	}
+	if err := y.solveChains(chains); err != nil {
+		return nil
+	}
+	var samples []domain.Sample
+	for _, h := range chains {
+		if h.err == nil {
+			samples = append(samples, h.samples...)
+		}
+	}
+	return samples
+}
+
+// Answers implements domain.Answered.
+func (y *System) Answers() []domain.Sample { return y.answers() }
