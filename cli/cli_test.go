@@ -323,3 +323,39 @@ func TestGenericMethodsOfACase(t *testing.T) {
 		t.Errorf("more look-ahead than an episode has decisions: exit code %d, %s", code, log)
 	}
 }
+
+// A limit on the machine's load is refused where it is no number, and refuses to record
+// where any load is above it; the record has the load.
+func TestMaxLoad(t *testing.T) {
+	if _, err := os.Stat("/proc/loadavg"); err != nil {
+		t.Skip("this system does not say how busy it is")
+	}
+	app, file := cart(t)
+	eval := func(more ...string) (int, string, string) {
+		return run(app, append([]string{"eval", "cart", "--method", "direct", "--episodes", "1", "--model", file, "--json"}, more...)...)
+	}
+	for _, bad := range []string{"-1", "NaN", "x"} {
+		if code, _, log := eval("--max-load", bad); code != 2 || !strings.Contains(log, "max-load") {
+			t.Errorf("--max-load %s: exit code %d, %s", bad, code, log)
+		}
+	}
+	code, out, log := eval("--max-load", "1e6")
+	var r struct {
+		Load     *struct{ Limit float64 }
+		Outcomes struct{ Cost []float64 }
+	}
+	must.OK(t, json.Unmarshal([]byte(out), &r))
+	if code != 0 || r.Load == nil || r.Load.Limit != 1e6 || len(r.Outcomes.Cost) != 1 {
+		t.Errorf("exit code %d, %s, printed %s", code, log, out)
+	}
+	recorded := filepath.Join(t.TempDir(), "run.json")
+	must.OK(t, os.WriteFile(recorded, []byte(out), 0o644))
+	trace := filepath.Join(t.TempDir(), "trace.jsonl")
+	eval("--trace", trace)
+	if code, out, log := run(app, "eval", "join", "cart", trace, "--runs", recorded, "--json"); code != 0 || !strings.Contains(out, `"limit":1e+06`) && !strings.Contains(out, `"limit":1000000`) {
+		t.Errorf("a joined run has no load: exit code %d, %s, %s", code, log, out)
+	}
+	if code, _, log := run(app, "eval", "join", "cart", trace, "--runs", trace+"x"); code != 2 || !strings.Contains(log, "--runs") {
+		t.Errorf("a record that is not there: exit code %d, %s", code, log)
+	}
+}

@@ -17,6 +17,7 @@ func (a *App) evalCommand() *cobra.Command {
 	var opt closedloop.Options
 	var method, modelFile, shard string
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
+	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "eval CASE --method NAME --episodes N --trace FILE",
 		Short: "Evaluate a method in closed loop on unseen episodes",
@@ -41,6 +42,9 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 				return err
 			}
 			opt.ShardIndex, opt.ShardCount = part.Index, part.Count
+			if opt.Limit, err = limit(); err != nil {
+				return err
+			}
 			opt.Progress = a.progress(c.Name() + " " + setup.Method)
 			if c, err = guard(c); err != nil {
 				return err
@@ -56,7 +60,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f.StringVar(&method, "method", "", "method: see gpc methods CASE (default: what the map was compiled for, or gpc)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
 	scenes = a.sceneFlags(cmd, &opt)
-	guard = guardFlags(cmd)
+	guard, limit = guardFlags(cmd), limitFlags(cmd)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines)")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
 	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
@@ -107,6 +111,7 @@ func (a *App) pairCommand() *cobra.Command {
 	var names []string
 	var modelFile string
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
+	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "pair CASE --methods NAME[:EPISODES],…",
 		Short: "Several methods on the same episodes, each beside the first, with 95 % intervals",
@@ -136,6 +141,9 @@ func (a *App) pairCommand() *cobra.Command {
 			}
 			if len(methods) < 1 {
 				return BadInputf("--methods is required: what to compare, the first with the others")
+			}
+			if opt.Limit, err = limit(); err != nil {
+				return err
 			}
 			opt.Progress = a.progress(c.Name())
 			result, err := c.Pair(cmd.Context(), methods, modelFile, a.engine(), opt)
@@ -168,7 +176,7 @@ func (a *App) pairCommand() *cobra.Command {
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled model)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)
-	guard = guardFlags(cmd)
+	guard, limit = guardFlags(cmd), limitFlags(cmd)
 	return cmd
 }
 
@@ -187,7 +195,8 @@ func factorsOf(shifts []string) (map[string]float64, error) {
 }
 
 func (a *App) joinCommand() *cobra.Command {
-	return &cobra.Command{
+	var runs []string
+	cmd := &cobra.Command{
 		Use:   "join CASE TRACE...",
 		Short: "Statistics of an evaluation whose shards were run apart, from their traces",
 		Args:  atLeast(2, "eval join needs a case and the traces of its shards"),
@@ -200,9 +209,14 @@ func (a *App) joinCommand() *cobra.Command {
 			if err != nil {
 				return gpc.BadInput(err)
 			}
+			if result.Load, err = loadOf(runs); err != nil {
+				return err
+			}
 			return a.Print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
+	cmd.Flags().StringSliceVar(&runs, "runs", nil, "what gpc eval --json printed for the shards: the result has the worst of their loads")
+	return cmd
 }
 
 func (a *App) compareCommand() *cobra.Command {

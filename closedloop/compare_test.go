@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,8 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 	spec := c.Problem.Spec()
 	joined := must.Get(closedloop.Join(spec, []string{paths[2], paths[0], paths[1]}))(t)
 	near := func(a, b closedloop.Number) bool { return math.Abs(float64(a-b)) <= 1e-9*(1+math.Abs(float64(b))) }
-	if joined.Episodes != 7 || joined.Decisions != whole.Decisions || joined.Safe != whole.Safe || joined.CI95.Safe != whole.CI95.Safe ||
+	if joined.Outcomes == nil || !slices.Equal(joined.Outcomes.Episode, []int{0, 1, 2, 3, 4, 5, 6}) || !slices.Equal(joined.Outcomes.Cost, whole.Outcomes.Cost) ||
+		joined.Episodes != 7 || joined.Decisions != whole.Decisions || joined.Safe != whole.Safe || joined.CI95.Safe != whole.CI95.Safe ||
 		!near(joined.GapPct, whole.GapPct) || !near(joined.CostMean, whole.CostMean) || joined.MarginMin != whole.MarginMin || !near(joined.MarginMean, whole.MarginMean) {
 		t.Errorf("joined %+v, whole %+v", joined, whole)
 	}

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,8 @@ type Benchmark struct {
 	Commit  string         `json:"commit"`
 	Command string         `json:"command"`
 	Results []bench.Result `json:"results"`
+	// Load is the machine's while they were measured.
+	Load *closedloop.Load `json:"load,omitempty"`
 }
 
 // Trace is a recorded trace, whole.
@@ -114,8 +117,10 @@ func (r *Records) add(path string) error {
 	return fmt.Errorf("not a record of any of %s", strings.Join(names, ", "))
 }
 
-func decode[T any](text []byte, into *[]T) error {
-	var v T
+// decode appends a record to a list; what its program did not write keeps its value of
+// absent.
+func decode[T any](text []byte, absent T, into *[]T) error {
+	v := absent
 	if err := json.Unmarshal(text, &v); err != nil {
 		return err
 	}
@@ -221,6 +226,36 @@ func (r *Records) method(name, method string) domain.Method {
 		}
 	}
 	return domain.Method{Name: method, Group: domain.GroupBaseline}
+}
+
+// absent is an evaluation of a program that knew none of what it lacks.
+func absent() closedloop.Result {
+	none := closedloop.Number(math.NaN())
+	return closedloop.Result{GapSEM: none, RegretSEM: none, MarginSEM: none}
+}
+
+// less is what an evaluation costs above the highlighted method on the same episodes: the
+// interval of the mean, the median, and of how many. Dashes where one of the two does not
+// say what its episodes cost.
+func (r *Records) less(e *closedloop.Result) []string {
+	cells := []string{"–", "–", "–"}
+	if e.Method == highlighted {
+		return cells
+	}
+	for i := range r.Evaluations {
+		main := &r.Evaluations[i]
+		if main.Method != highlighted || main.Case != e.Case || main.Seed != e.Seed || main.Regime != e.Regime || main.Noise != e.Noise || main.Bias != e.Bias || len(main.Shift)+len(e.Shift) > 0 {
+			continue
+		}
+		d, err := e.Less(main)
+		switch {
+		case err != nil:
+			return []string{"other scenes", "–", "–"}
+		case d.N > 0:
+			return []string{number("%+.4f", float64(d.Mean)) + " " + between("%+.4f", d.MeanCI95), number("%+.4f", float64(d.Median)), fmt.Sprint(d.N)}
+		}
+	}
+	return cells
 }
 
 // paper is the paper's row of a method in a case; one without figures where it has
