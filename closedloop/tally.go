@@ -170,7 +170,7 @@ func (a *tally) result(h *Header) *Result {
 		Shares: Shares{
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
 		},
-		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes)},
+		CI95:     RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes)},
 		Outcomes: a.outcomes.sorted(),
 	}
 	if h.Guard != nil {

@@ -95,9 +95,9 @@ func TestDispatchesSayWhatTheyLeaveOut(t *testing.T) {
 // A record without a load says so, and one above the limit too.
 func TestLoadOfRecordedTimes(t *testing.T) {
 	for want, all := range map[string][]*closedloop.Load{
-		"not recorded.": {nil, nil},
-		"Of 1 runs it was not recorded":            {nil, {Start: 1}},
-		"1 runs were recorded above the limit":     {{Start: 3, Limit: 2, Above: true}, {Start: 1, Limit: 2}},
+		"not recorded.":                             {nil, nil},
+		"Of 1 runs it was not recorded":             {nil, {Start: 1}},
+		"1 runs were recorded above the limit":      {{Start: 3, Limit: 2, Above: true}, {Start: 1, Limit: 2}},
 		"at most 3.00, other processes had at most": {{Start: 3}, {End: 2}},
 	} {
 		if text := loads(all); !strings.Contains(text, want) {

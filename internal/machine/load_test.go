@@ -54,8 +54,8 @@ func TestLimitOfALoad(t *testing.T) {
 		}
 	}
 	for _, v := range []struct {
-		limit             Limit
-		start, end        float64
+		limit              Limit
+		start, end         float64
 		begins, ends, said bool
 	}{
 		{Limit{}, 9, 9, true, true, false},
