@@ -41,5 +41,5 @@ for case in ${CASES:-multiagent-static multiagent-moving}; do
   [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$case.safetensors")
   "$gpc" eval $case --method gpc --episodes 1 --seed $seed "${model[@]}" --trace "$out/$case-gpc.jsonl" >/dev/null
   evaluate $case gpc "${episodes[$case]}"
-  record "$case-certify" certify $case --seed $seed "${model[@]}"
+  record "$case-certify" certify $case --seed $seed --threads 1 "${model[@]}"
 done
