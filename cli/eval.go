@@ -248,7 +248,7 @@ func (a *App) compareCommand() *cobra.Command {
 
 func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "failed", "min margin", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
-	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %"}}
+	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %", "gap %", "± s.e.m."}}
 	for _, r := range results {
 		rows = append(rows, []string{
 			r.Case, r.Method, fmt.Sprint(r.Episodes), format("%.4f", r.Safe),
@@ -258,7 +258,7 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 		if g := r.Regret; g.N > 0 {
 			regrets = append(regrets, []string{
 				r.Method, fmt.Sprint(g.N), format("%.4f", g.Mean), between("%.4f", g.MeanCI95), format("%.4f", g.Median), between("%.4f", g.MedianCI95),
-				format("%.4f", g.P90), between("%.4f", g.P90CI95), format("%.4f", g.Max), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]),
+				format("%.4f", g.P90), between("%.4f", g.P90CI95), format("%.4f", g.Max), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]), format("%.4f", r.GapPct), format("%.4f", r.GapSEM),
 			})
 		}
 	}
@@ -289,10 +289,15 @@ func between(verb string, i closedloop.OpenInterval) string {
 // unsafeListed are the unsafe episodes of a result that are printed.
 const unsafeListed = 5
 
-// renderGoals adds what results with goals say beyond the tables, and unsafe episodes
-// with their causes.
+// renderGoals adds what results with goals say beyond the tables, draws that were left
+// out, and unsafe episodes with their causes.
 func renderGoals(w io.Writer, results []*closedloop.Result) error {
 	for _, r := range results {
+		if r.Excluded > 0 {
+			if _, err := fmt.Fprintf(w, "%s %s: %d of %d draws were left out before any method ran\n", r.Case, r.Method, r.Excluded, r.Episodes+r.Excluded); err != nil {
+				return err
+			}
+		}
 		if r.Reached != nil {
 			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; gap to the reference %s ± %s %% over %d episodes; mean smallest margin %s ± %s m\n",
 				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), format("%.3f", r.GapPct), format("%.3f", r.GapSEM), r.RegretN, format("%.3f", r.MarginMean), format("%.3f", r.MarginSEM)); err != nil {

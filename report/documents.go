@@ -419,25 +419,6 @@ func (d devices) timeSummary() string {
 	return b.String()
 }
 
-// inLoop reports whether a condition sets a bound beside what was measured in closed loop.
-func inLoop(c *batchnav.Condition) bool {
-	return strings.HasPrefix(c.Name, "drift") || strings.HasPrefix(c.Name, "action error") || c.Name == "bounded step"
-}
-
-// judged are the conditions of a certificate counted by verdict, and the bounds that the
-// closed loop broke.
-func judged(c *batchnav.Certificate) (counts map[batchnav.Verdict]int, broken []string) {
-	counts = map[batchnav.Verdict]int{}
-	for i := range c.Conditions {
-		v := &c.Conditions[i]
-		counts[v.Verdict]++
-		if v.Verdict == batchnav.DoesNot && inLoop(v) {
-			broken = append(broken, fmt.Sprintf("%s (%.3g > %.3g)", v.Name, float64(v.Left), float64(v.Right)))
-		}
-	}
-	return counts, broken
-}
-
 // certified are the certificates of all devices, one of each case.
 func (d devices) certified() (all []batchnav.Certified) {
 	for _, r := range d {
@@ -455,25 +436,24 @@ func (d devices) certified() (all []batchnav.Certified) {
 func (d devices) conditions() string {
 	s := section{rows: [][]string{{"case", "conditions", "hold", "do not hold", "say nothing", "not measured", "broken in closed loop", "commit"}}}
 	for _, c := range d.certified() {
-		counts, broken := judged(c.Certificate)
+		n := c.Certificate.Verdicts()
+		var broken []string
+		for _, v := range c.Certificate.Broken() {
+			broken = append(broken, fmt.Sprintf("%s (%.3g > %.3g)", v.Name, float64(v.Left), float64(v.Right)))
+		}
 		s.rows = append(s.rows, []string{
-			c.Certificate.Case, fmt.Sprint(len(c.Certificate.Conditions)), fmt.Sprint(counts[batchnav.Holds]), fmt.Sprint(counts[batchnav.DoesNot]),
-			fmt.Sprint(counts[batchnav.SaysNought]), fmt.Sprint(counts[batchnav.Unmeasured]), cmp.Or(strings.Join(broken, "; "), "–"), c.Commit,
+			c.Certificate.Case, fmt.Sprint(len(c.Certificate.Conditions)), fmt.Sprint(n[batchnav.Holds]), fmt.Sprint(n[batchnav.DoesNot]),
+			fmt.Sprint(n[batchnav.SaysNought]), fmt.Sprint(n[batchnav.Unmeasured]), cmp.Or(strings.Join(broken, "; "), "–"), c.Commit,
 		})
 	}
 	return tables(s)
 }
 
-// conditionSummary is the same in a sentence for each case.
+// conditionSummary is the same in a line for each case.
 func (d devices) conditionSummary() string {
 	var b strings.Builder
 	for _, c := range d.certified() {
-		counts, broken := judged(c.Certificate)
-		fmt.Fprintf(&b, "* `%s`: of %d conditions %d hold, %d do not, %d say nothing, %d were not measured", c.Certificate.Case, len(c.Certificate.Conditions), counts[batchnav.Holds], counts[batchnav.DoesNot], counts[batchnav.SaysNought], counts[batchnav.Unmeasured])
-		if len(broken) > 0 {
-			fmt.Fprintf(&b, "; the closed loop breaks %s", strings.Join(broken, ", "))
-		}
-		b.WriteString(".\n")
+		fmt.Fprintf(&b, "* `%s`: %s.\n", c.Certificate.Case, c.Certificate.Summary())
 	}
 	return b.String()
 }
