@@ -264,7 +264,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	sum := newTally(spec)
-	next := opt.ShardIndex
+	next, resumed := opt.ShardIndex, false
 	var file *traceFile
 	if opt.TracePath != "" {
 		last := -1
@@ -272,7 +272,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 			return nil, err
 		}
 		defer file.close()
-		if last >= 0 {
+		if resumed = last >= 0; resumed {
 			next = last + opt.ShardCount
 		}
 	}
@@ -330,6 +330,9 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	result := sum.result(&header)
 	if result.Load, err = watch.End(); err != nil {
 		return nil, err
+	}
+	if result.Load != nil {
+		result.Load.Partial = resumed
 	}
 	return result, nil
 }

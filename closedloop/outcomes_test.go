@@ -80,3 +80,16 @@ func TestLessIsOnTheSameEpisodes(t *testing.T) {
 		}
 	}
 }
+
+// The load of a run that was interrupted is said to be that of its last part.
+func TestLoadOfAContinuedRun(t *testing.T) {
+	c, o := cartCase(t), options(t.TempDir())
+	whole := evaluate(t, c, direct(c), o)
+	if whole.Load == nil {
+		t.Skip("this system does not say how busy it is")
+	}
+	o.Episodes, o.Resume = o.Episodes+2, true
+	if r := evaluate(t, c, direct(c), o); whole.Load.Partial || r.Load == nil || !r.Load.Partial || len(r.Outcomes.Episode) != o.Episodes {
+		t.Errorf("the whole run's load is %v, the continued one's %v", whole.Load, r.Load)
+	}
+}

@@ -97,6 +97,7 @@ func TestLoadOfRecordedTimes(t *testing.T) {
 	for want, all := range map[string][]*closedloop.Load{
 		"not recorded.":                             {nil, nil},
 		"Of 1 runs it was not recorded":             {nil, {Start: 1}},
+		"Of 1 runs it is that of their last part":   {{Start: 1, Partial: true}, {Start: 1}},
 		"1 runs were recorded above the limit":      {{Start: 3, Limit: 2, Above: true}, {Start: 1, Limit: 2}},
 		"at most 3.00, other processes had at most": {{Start: 3}, {End: 2}},
 	} {

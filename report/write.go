@@ -189,7 +189,7 @@ func safeOf(e *closedloop.Result) string {
 // loads says under which load of the machine times were taken, the largest of all.
 func loads(all []*closedloop.Load) string {
 	var most closedloop.Load
-	unknown, above := 0, 0
+	unknown, above, partial := 0, 0, 0
 	for _, l := range all {
 		if l == nil {
 			unknown++
@@ -199,6 +199,9 @@ func loads(all []*closedloop.Load) string {
 		if l.Above {
 			above++
 		}
+		if l.Partial {
+			partial++
+		}
 	}
 	if unknown == len(all) {
 		return "The machine's load was not recorded."
@@ -206,6 +209,9 @@ func loads(all []*closedloop.Load) string {
 	text := fmt.Sprintf("The machine's load was at most %.2f, other processes had at most %.2f CPUs in the mean of a run, other guests %.2f.", most.Start, most.Others, most.Stolen)
 	if above > 0 {
 		text += fmt.Sprintf(" %d runs were recorded above the limit.", above)
+	}
+	if partial > 0 {
+		text += fmt.Sprintf(" Of %d runs it is that of their last part, after an interruption.", partial)
 	}
 	if unknown > 0 {
 		text += fmt.Sprintf(" Of %d runs it was not recorded.", unknown)

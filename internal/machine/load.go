@@ -30,6 +30,8 @@ type Load struct {
 	// all the same.
 	Limit float64 `json:"limit,omitempty"`
 	Above bool    `json:"above_limit,omitempty"`
+	// Partial: of the last part of a run that was interrupted and continued.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // String is the load in a table's note.
@@ -40,6 +42,9 @@ func (l *Load) String() string {
 	text := fmt.Sprintf("load %.2f to %.2f on %d CPUs, %.2f of them other processes', %.2f stolen", l.Start, l.End, l.CPUs, l.Others, l.Stolen)
 	if l.Above {
 		text += fmt.Sprintf(", above the limit of %g", l.Limit)
+	}
+	if l.Partial {
+		text += ", of the last part of the run"
 	}
 	return text
 }
@@ -53,7 +58,7 @@ func Worst(loads []*Load) *Load {
 	w := *loads[0]
 	for _, l := range loads[1:] {
 		w.Start, w.End, w.Others, w.Stolen = max(w.Start, l.Start), max(w.End, l.End), max(w.Others, l.Others), max(w.Stolen, l.Stolen)
-		w.Limit, w.Above = max(w.Limit, l.Limit), w.Above || l.Above
+		w.Limit, w.Above, w.Partial = max(w.Limit, l.Limit), w.Above || l.Above, w.Partial || l.Partial
 	}
 	return &w
 }

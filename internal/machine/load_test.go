@@ -94,8 +94,8 @@ func TestLimitOfALoad(t *testing.T) {
 }
 
 func TestWorstOfLoadsSideBySide(t *testing.T) {
-	a, b := &Load{CPUs: 2, Start: 1, End: 3, Others: 0.2, Stolen: 0.3, Limit: 2, Above: true}, &Load{CPUs: 2, Start: 2, End: 1, Others: 0.5, Limit: 2}
-	if w := Worst([]*Load{b, a}); *w != (Load{2, 2, 3, 0.5, 0.3, 2, true}) {
+	a, b := &Load{CPUs: 2, Start: 1, End: 3, Others: 0.2, Stolen: 0.3, Limit: 2, Above: true}, &Load{CPUs: 2, Start: 2, End: 1, Others: 0.5, Limit: 2, Partial: true}
+	if w := Worst([]*Load{b, a}); *w != (Load{2, 2, 3, 0.5, 0.3, 2, true, true}) {
 		t.Errorf("%+v", w)
 	}
 	if Worst(nil) != nil || Worst([]*Load{a, nil}) != nil {
