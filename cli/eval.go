@@ -233,11 +233,11 @@ func (a *App) compareCommand() *cobra.Command {
 				Comparisons []closedloop.Comparison `json:"comparisons"`
 			}{compared}
 			return a.Print(result, func(w io.Writer) error {
-				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "mean margin", "p50 ms", "p99 ms"}}
+				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
 				for _, r := range compared {
 					rows = append(rows, []string{
 						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Compared), format("%.3f", r.CostMean),
-						format("%.3f", r.DifferencePct), format("%.3f", r.DifferenceSEM), format("%.3f", r.MarginMean), format("%.2f", r.Latency.P50/1e3), format("%.2f", r.Latency.P99/1e3),
+						format("%.3f", r.DifferencePct), format("%.3f", r.DifferenceSEM), format("%.3f", r.Difference.Median), format("%.3f", r.Difference.P90), format("%.3f", r.MarginMean), format("%.2f", r.Latency.P50/1e3), format("%.2f", r.Latency.P99/1e3),
 					})
 				}
 				return Table(w, rows)

@@ -76,6 +76,9 @@ func TestCompareIsPaired(t *testing.T) {
 	if rows[2].Safe > 0 && !(rows[2].DifferencePct > 0) {
 		t.Errorf("doing nothing costs %v %% more than the exact feedback", rows[2].DifferencePct)
 	}
+	if d := rows[2].Difference; d.N != rows[2].Compared || d.N > 0 && (math.Abs(float64(d.Mean-rows[2].DifferencePct)) > 1e-9 || d.Median > d.P90 || d.P90 > d.Max) {
+		t.Errorf("the difference of %v %% over %d is distributed as %+v", rows[2].DifferencePct, rows[2].Compared, d)
+	}
 	if rows[2].Compared == 6 && math.Abs(float64(rows[0].CostMean-exact.CostMean)) > 1e-9 {
 		t.Errorf("mean cost %v, evaluated %v", rows[0].CostMean, exact.CostMean)
 	}

@@ -65,9 +65,11 @@ type Paired struct {
 	Regret         RegretStatistics `json:"regret"`
 	DifferencePct  Number           `json:"difference_pct"`
 	DifferenceCI95 Number           `json:"difference_ci95_pct"`
-	Compared       int              `json:"compared"`
-	Latency        Quantiles        `json:"latency_us"`
-	Guard          *GuardCounts     `json:"guard,omitempty"`
+	// Difference is the distribution of the differences.
+	Difference RegretStatistics `json:"difference"`
+	Compared   int              `json:"compared"`
+	Latency    Quantiles        `json:"latency_us"`
+	Guard      *GuardCounts     `json:"guard,omitempty"`
 }
 
 // Pair runs the methods on the episodes of opt, whose Method, Device and trace are not
@@ -126,7 +128,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		}
 		row.RegretPct, row.RegretCI95 = meanAndInterval(all)
 		row.DifferencePct, row.DifferenceCI95 = meanAndInterval(difference)
-		row.Compared = len(difference)
+		row.Compared, row.Difference = len(difference), regretStatistics(difference)
 		p.Pairs = append(p.Pairs, row)
 	}
 	if p.Load, err = watch.End(); err != nil {
