@@ -134,7 +134,7 @@ fuzz:
 
 .PHONY: results
 
-## results: record the runs behind the report in RESULTS, a folder of bench/results named for the device, then draw them all
+## results: record the runs behind the report in RESULTS, a folder of bench/results named for the device, then draw them all; refused on a busy machine (MAX_LOAD=3; ANY_LOAD=1 records all the same)
 RESULTS ?= bench/results/local
 results: build
 	scripts/results.sh $(RESULTS)
