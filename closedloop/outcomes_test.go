@@ -1,8 +1,11 @@
 package closedloop_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -88,7 +91,13 @@ func TestLoadOfAContinuedRun(t *testing.T) {
 	if whole.Load == nil {
 		t.Skip("this system does not say how busy it is")
 	}
-	o.Episodes, o.Resume = o.Episodes+2, true
+	o.TracePath = filepath.Join(t.TempDir(), "cut.jsonl")
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Visit = func(*closedloop.EpisodeRecord) { cancel() }
+	if _, err := closedloop.Evaluate(ctx, c, direct(c), o); !errors.Is(err, context.Canceled) {
+		t.Fatalf("cancelled: %v", err)
+	}
+	o.Visit, o.Resume = nil, true
 	if r := evaluate(t, c, direct(c), o); whole.Load.Partial || r.Load == nil || !r.Load.Partial || len(r.Outcomes.Episode) != o.Episodes {
 		t.Errorf("the whole run's load is %v, the continued one's %v", whole.Load, r.Load)
 	}
