@@ -23,7 +23,9 @@ func drawAll(r *Records) {
 	for _, f := range r.Figures() {
 		f.SVG()
 	}
-	Summary(r)
+	for _, d := range documents {
+		d.text(devices{r})
+	}
 }
 
 // FuzzRecord: whatever a file of results holds, it is refused or drawn.
