@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -364,3 +366,41 @@ func paperCases(t *testing.T) []*gpc.Case {
 type falling struct{ *testdomain.Cart }
 
 func (falling) Failed(s, c []float64) bool { return true }
+
+// A map is one of its problem, whatever the names and sizes; a shifted plant is driven by
+// the map of the plant as it is.
+func TestAMapIsOfItsProblem(t *testing.T) {
+	cart := testdomain.NewCart(3)
+	cart.Spec().Training.Latent = 2
+	def := domain.Case{Problem: cart, Shifts: &domain.Shifts{
+		Parameters: []domain.PlantParameter{{Name: "box"}},
+		New: func(f []float64) (domain.Case, error) {
+			spec := *cart.Spec()
+			spec.Action = slices.Clone(spec.Action)
+			spec.Action[0].Hi *= f[0]
+			return domain.Case{Problem: respecified{testdomain.NewCart(3), &spec}}, nil
+		},
+	}}
+	c := must.Get(gpc.NewCase(def))(t)
+	shifted := must.Get(c.Shifted(map[string]float64{"box": 2}))(t)
+	guarded := must.Get(shifted.Guarded(domain.Guard{}))(t)
+	other := must.Get(gpc.NewCase(*shifted.Definition()))(t)
+	m := testdomain.Map(cart, 5, false)
+	file := filepath.Join(t.TempDir(), "map.safetensors")
+	must.OK(t, m.WriteFile(file))
+	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
+	defer e.Close()
+	for name, of := range map[string]*gpc.Case{"its own": c, "shifted": shifted, "shifted and guarded": guarded, "another": other} {
+		_, fromFile := of.Model(file)
+		_, inMemory := of.Loop(e, gpc.Setup{Method: "direct", Model: m})
+		for _, err := range []error{fromFile, inMemory} {
+			if name == "another" {
+				if !errors.As(err, new(gpc.InputError)) || strings.Count(err.Error(), m.Provenance.ProblemSHA256) != 1 {
+					t.Errorf("a map of another problem: %v", err)
+				}
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
