@@ -123,6 +123,15 @@ func TestAMethodWithWeightsOfItsOwn(t *testing.T) {
 	if ok, err := ctrl.Decide(nil, nil, domain.Preference{}, u); !ok || err != nil || u[0] != 7 {
 		t.Errorf("u %v, ok %v, error %v", u, ok, err)
 	}
+	file := filepath.Join(t.TempDir(), "weights")
+	must.OK(t, os.WriteFile(file, []byte{7, 8}, 0o600))
+	if s := must.Get(c.Setup("policy", file))(t); !slices.Equal(s.Weights, []byte{7, 8}) {
+		t.Errorf("weights %v were read", s.Weights)
+	}
+	must.OK(t, os.Truncate(file, 1<<28+1))
+	if _, err := c.Setup("policy", file); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("weights of any size: %v", err)
+	}
 	if _, err := c.Controller(nil, gpc.Setup{Method: "nobody"}); err == nil || !strings.Contains(err.Error(), "policy") {
 		t.Errorf("an unknown method: %v", err)
 	}
