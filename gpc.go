@@ -17,6 +17,7 @@ package gpc
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,6 +61,9 @@ type Catalogue struct {
 	// Open, if set, makes the case of a name that is not in Cases, such as one that
 	// holds a file's path; ok is false for a name that is none of its own.
 	Open func(name string) (c domain.Case, ok bool, err error)
+	// Embedded, if set, makes the case of a trace whose name is not in Cases of the params
+	// that its header embeds (Plant.Params), opening nothing; ok as in Open.
+	Embedded func(name string, params json.RawMessage) (c domain.Case, ok bool, err error)
 	// Models holds CASE.safetensors for each case with a bundled map; nil for none.
 	Models fs.FS
 }
@@ -88,22 +92,30 @@ func (k *Catalogue) All() []*Case {
 	return all
 }
 
-// Find returns the case of that name.
+// Find returns the case of that name, which Open may make of a file: the name has to be the
+// user's own, not one that was read.
 func (k *Catalogue) Find(name string) (*Case, error) {
+	c, err := k.Named(name)
+	if err == nil || k.Open == nil {
+		return c, err
+	}
+	if c, ok, err := k.Open(name); ok {
+		if err != nil {
+			return nil, BadInput(err)
+		}
+		return NewCase(c)
+	}
+	return nil, err
+}
+
+// Named returns the case of Cases of that name. Nothing is opened.
+func (k *Catalogue) Named(name string) (*Case, error) {
 	var names []string
 	for _, c := range k.All() {
 		if c.Name() == name {
 			return c, nil
 		}
 		names = append(names, c.Name())
-	}
-	if k.Open != nil {
-		if c, ok, err := k.Open(name); ok {
-			if err != nil {
-				return nil, BadInput(err)
-			}
-			return NewCase(c)
-		}
 	}
 	return nil, badInputf("unknown case %q; this program has %s", name, strings.Join(names, ", "))
 }

@@ -65,7 +65,7 @@ type movie struct {
 func (m *movie) add(f *Figure, dpi, delay int) {
 	m.err = cmp.Or(m.err, f.err)
 	c := vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(dpi))
-	f.plot.Draw(vgdraw.New(c))
+	f.draw(c)
 	picture := c.Image()
 	whole := image.NewPaletted(picture.Bounds(), framePalette)
 	draw.Draw(whole, whole.Bounds(), picture, picture.Bounds().Min, draw.Src)
