@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -104,17 +103,10 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	return r, err
 }
 
-// instructionSet names the CPU kernels of this process, with the architecture where they
-// are those in Go.
+// instructionSet is isa.Name.
 func instructionSet() (string, error) {
-	level, err := isa.Choose()
-	if err != nil {
-		return "", BadInput(err)
-	}
-	if level == isa.Generic {
-		return level.String() + " " + runtime.GOARCH, nil
-	}
-	return level.String(), nil
+	name, err := isa.Name()
+	return name, BadInput(err)
 }
 
 // decidesBy is the SHA-256 of the map or the weights that a setup's method decides by, ""
