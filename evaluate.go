@@ -96,11 +96,7 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 		return nil, err
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
-	var refused *durable.Refusal
-	if errors.As(err, &refused) {
-		err = BadInput(err)
-	}
-	return r, err
+	return r, asked(err)
 }
 
 // instructionSet is isa.Name.
@@ -173,7 +169,17 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 	if err == nil {
 		p.Map = record
 	}
-	return p, err
+	return p, asked(err)
+}
+
+// asked makes an error of what the caller asked for one of input: a regime that is none, an
+// output that would lose or mix something.
+func asked(err error) error {
+	var regime domain.RegimeError
+	if errors.As(err, &regime) {
+		return BadInput(err)
+	}
+	return refused(err)
 }
 
 // SteerOptions say how a user's preference is swept.
@@ -255,7 +261,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 		return nil, err
 	}
 	problem := c.def.MapProblem()
-	constants, err := batchnav.Estimate(e.backend, s.Model, problem, held, certify)
+	constants, err := batchnav.Estimate(ctx, e.backend, s.Model, problem, held, certify)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +279,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 			return nil, err
 		}
 	}
-	recovery, err := batchnav.Recover(e.backend, s.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * s.Model.Calibration.LatentSpread, Steps: opt.Steps})
+	recovery, err := batchnav.Recover(ctx, e.backend, s.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * s.Model.Calibration.LatentSpread, Steps: opt.Steps})
 	if err != nil {
 		return nil, err
 	}
@@ -290,6 +296,7 @@ func (c *Case) heldOut(ctx context.Context, opt CertifyOptions) ([]domain.Sample
 	if err := solver.Prepare(ctx, seed, func(done, total int) { opt.Progress("prepare", done, total) }); err != nil {
 		return nil, err
 	}
+	solver = domain.SolverUntil(ctx, solver)
 	var held []domain.Sample
 	for i, p := range points {
 		if err := ctx.Err(); err != nil {

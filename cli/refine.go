@@ -40,12 +40,6 @@ state is {"s":[…],"c":[…]} or every variable by its name.`,
 			if err != nil {
 				return err
 			}
-			if opt.Candidates < 1 || opt.Candidates > batchnav.MaxCandidates {
-				return BadInputf("--candidates %d: want 1 to %d", opt.Candidates, batchnav.MaxCandidates)
-			}
-			if repeat < 1 {
-				return BadInputf("--repeat %d: want 1 or more", repeat)
-			}
 			obs := batchnav.Observation{Preference: pref}
 			if obs.S, obs.C, err = a.readState(stateFile, spec); err != nil {
 				return err

@@ -271,7 +271,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
-	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference}
+	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx}
 	for next < opt.Episodes {
 		if err := ctx.Err(); err != nil {
 			return sum.result(&header), err
@@ -376,6 +376,9 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 		e.End.Starts = append(Vector(nil), m.Starts()...)
 	}
 	e.End.oracle(ep)
+	if err := ctx.Err(); err != nil {
+		return nil, err // what failed may have been ended by it
+	}
 	return e, nil
 }
 

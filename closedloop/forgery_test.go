@@ -199,7 +199,7 @@ func TestTheChainHoldsEveryByte(t *testing.T) {
 		}
 		path := t.TempDir() + "/t.jsonl"
 		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
-		if _, err := closedloop.ReadEpisodes(path, func(*closedloop.EpisodeRecord) error { return nil }); err == nil {
+		if _, err := closedloop.ReadEpisodes(t.Context(), path, func(*closedloop.EpisodeRecord) error { return nil }); err == nil {
 			t.Errorf("%s: read as if it were whole", name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/interrupt"
 )
 
 // VerifyTolerance bounds |got − want| ≤ VerifyTolerance·(1 + |want|) for a state,
@@ -98,7 +99,7 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 
 // VerifyReader is Verify of an open trace.
 func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verification, error) {
-	r, err := NewReader(in)
+	r, err := NewReader(interrupt.Reader(ctx, in))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -161,7 +162,7 @@ func TestMalformedRecordsAreNoPanic(t *testing.T) {
 			r := New("", cases)
 			if r.addTrace(strings.NewReader(text)) == nil {
 				drawAll(r)
-				Animate(r.Traces[0], filepath.Join(t.TempDir(), "animation.gif"))
+				Animate(context.Background(), r.Traces[0], filepath.Join(t.TempDir(), "animation.gif"))
 			}
 		}()
 	}
