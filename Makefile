@@ -148,7 +148,7 @@ torture:
 
 .PHONY: results
 
-## results: record the runs behind the report in RESULTS, a folder of bench/results named for the device, then draw them all
+## results: record the runs behind the report in RESULTS, a folder of bench/results named for the device, then draw them all; refused on a busy machine (MAX_LOAD=3; ANY_LOAD=1 records all the same)
 RESULTS ?= bench/results/local
 results: build
 	scripts/results.sh $(RESULTS)
@@ -156,9 +156,14 @@ results: build
 	$(MAKE) report
 
 .PHONY: report
-## report: draw docs/results and the summary in the README from the recorded runs of every device
+## report: draw docs/results and the generated parts of README.md and docs/*.md from the recorded runs of every device
 report: build
-	bin/gpc report --results bench/results --out docs/results --summary README.md
+	bin/gpc report --results bench/results --out docs/results --documents .
+
+.PHONY: docs
+## docs: the generated parts of README.md and docs/*.md alone
+docs: build
+	bin/gpc report --results bench/results --documents .
 
 .PHONY: gallery
 ## gallery: drive one episode of every system of the gallery by nmpc and draw the animations of docs/gallery

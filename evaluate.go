@@ -89,7 +89,7 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	}
 	defer closeAll()
 	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
-	if opt.ISA, err = isa.Name(); err != nil {
+	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, BadInput(err)
 	}
 	if opt.ModelSHA256, err = c.decidesBy(s); err != nil {
@@ -97,6 +97,12 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
 	return r, asked(err)
+}
+
+// instructionSet is isa.Name.
+func instructionSet() (string, error) {
+	name, err := isa.Name()
+	return name, BadInput(err)
 }
 
 // decidesBy is the SHA-256 of the map or the weights that a setup's method decides by, ""

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,6 +122,15 @@ func TestAMethodWithWeightsOfItsOwn(t *testing.T) {
 	u := make([]float64, 1)
 	if ok, err := ctrl.Decide(nil, nil, domain.Preference{}, u); !ok || err != nil || u[0] != 7 {
 		t.Errorf("u %v, ok %v, error %v", u, ok, err)
+	}
+	file := filepath.Join(t.TempDir(), "weights")
+	must.OK(t, os.WriteFile(file, []byte{7, 8}, 0o600))
+	if s := must.Get(c.Setup("policy", file))(t); !slices.Equal(s.Weights, []byte{7, 8}) {
+		t.Errorf("weights %v were read", s.Weights)
+	}
+	must.OK(t, os.Truncate(file, 1<<28+1))
+	if _, err := c.Setup("policy", file); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("weights of any size: %v", err)
 	}
 	if _, err := c.Controller(nil, gpc.Setup{Method: "nobody"}); err == nil || !strings.Contains(err.Error(), "policy") {
 		t.Errorf("an unknown method: %v", err)
@@ -364,3 +375,43 @@ func paperCases(t *testing.T) []*gpc.Case {
 type falling struct{ *testdomain.Cart }
 
 func (falling) Failed(s, c []float64) bool { return true }
+
+// A map is one of its problem, whatever the names and sizes; a shifted plant is driven by
+// the map of the plant as it is.
+func TestAMapIsOfItsProblem(t *testing.T) {
+	cart := testdomain.NewCart(3)
+	cart.Spec().Training.Latent = 2
+	def := domain.Case{Problem: cart, Shifts: &domain.Shifts{
+		Parameters: []domain.PlantParameter{{Name: "box"}},
+		New: func(f []float64) (domain.Case, error) {
+			spec := *cart.Spec()
+			spec.Action = slices.Clone(spec.Action)
+			spec.Action[0].Hi *= f[0]
+			return domain.Case{Problem: respecified{testdomain.NewCart(3), &spec}}, nil
+		},
+	}}
+	c := must.Get(gpc.NewCase(def))(t)
+	shifted := must.Get(c.Shifted(map[string]float64{"box": 2}))(t)
+	guarded := must.Get(shifted.Guarded(domain.Guard{}))(t)
+	own := *shifted.Definition()
+	own.Shift = nil
+	other := must.Get(gpc.NewCase(own))(t)
+	m := testdomain.Map(cart, 5, false)
+	file := filepath.Join(t.TempDir(), "map.safetensors")
+	must.OK(t, m.WriteFile(file))
+	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
+	defer e.Close()
+	for name, of := range map[string]*gpc.Case{"its own": c, "shifted": shifted, "shifted and guarded": guarded, "another": other} {
+		_, fromFile := of.Model(file)
+		_, inMemory := of.Loop(e, gpc.Setup{Method: "direct", Model: m})
+		for _, err := range []error{fromFile, inMemory} {
+			if name == "another" {
+				if !errors.As(err, new(gpc.InputError)) || strings.Count(err.Error(), m.Provenance.ProblemSHA256) != 1 {
+					t.Errorf("a map of another problem: %v", err)
+				}
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package gpc
 import (
 	"cmp"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -77,11 +78,31 @@ func (c *Case) Setup(method, file string) (Setup, error) {
 			_, err = c.method(s.Method)
 		}
 	case m.Needs&domain.NeedsWeights != 0 && file != "":
-		if s.Weights, err = os.ReadFile(file); err != nil {
-			err = BadInput(err)
-		}
+		s.Weights, err = readWeights(file)
 	}
 	return s, err
+}
+
+// maxWeights is how many bytes the file of a method that brings weights of its own may have.
+const maxWeights = 1 << 28
+
+func readWeights(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && info.Size() <= maxWeights { // a device has no size
+		var data []byte
+		if data, err = io.ReadAll(io.LimitReader(f, maxWeights+1)); len(data) <= maxWeights {
+			return data, BadInput(err)
+		}
+	}
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	return nil, badInputf("%s: more than %d bytes, which weights may have at most", file, maxWeights)
 }
 
 // navigation is the navigator's part of a method: its options with the case's exact

@@ -84,36 +84,15 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		if opt.Visiting.ModelSHA256, err = m.SHA256(); err != nil {
 			return nil, err
 		}
-		if opt.Visiting.Backend, err = policyBackend(opt.Engine); err != nil {
-			return nil, err
-		}
-		make, _, closeAll, err := c.controllers(Setup{Method: opt.Visiting.Method, Model: m}, opt.Engine)
+		make, on, closeAll, err := c.controllers(Setup{Method: opt.Visiting.Method, Model: m}, opt.Engine)
 		if err != nil {
 			return nil, err
 		}
 		defer closeAll()
-		opt.Policy = make
+		opt.Policy, opt.Visiting.Backend = make, on.backend
 	}
 	counters, err := offline.Generate(ctx, c.def, opt.Options, progress)
 	return &counters, refused(err)
-}
-
-// policyBackend names what a policy decides on, as far as bits depend on it beyond the CPU
-// that a dataset records anyway.
-func policyBackend(opt EngineOptions) (string, error) {
-	e, err := OpenEngine(opt)
-	if err != nil {
-		return "", err
-	}
-	defer e.Close()
-	a := e.About()
-	switch {
-	case a.Backend != "cuda":
-		return a.Backend, nil
-	case opt.TF32:
-		return "cuda " + a.ISA + " tf32", nil
-	}
-	return "cuda " + a.ISA, nil
 }
 
 // TrainOptions are those of train.Run; its Backend, Problem and Data are filled in.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 // VerifyOptions say how far a trace is checked.
@@ -29,7 +28,7 @@ type VerifyOptions struct {
 // again where that is asked for; see closedloop.Verify. No file but the trace and opt.Model
 // is opened: a case that is none of the catalogue's own is made of what the trace embeds.
 func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) (*closedloop.Verification, error) {
-	set, err := isa.Name()
+	set, err := instructionSet()
 	if err != nil {
 		return nil, BadInput(err)
 	}

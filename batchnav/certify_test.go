@@ -220,3 +220,24 @@ func TestMeasureLoopComparesWithTheOptimum(t *testing.T) {
 		t.Errorf("an error of 2 δ_dec: %q", v)
 	}
 }
+
+// A certificate counts what does not hold as it is, and says which bounds the closed loop
+// went beyond: of both drifts and of the closed loop's action error here, not of a step size
+// that nobody measured.
+func TestCertificateCountsItsVerdicts(t *testing.T) {
+	c := &Certificate{Conditions: []Condition{
+		{Name: "snap step size", Left: 1, Right: 0.5, Verdict: DoesNot},
+		{Name: "small step", Verdict: Holds},
+		{Name: "drift, steady", Left: 0.25, Right: 0.125, Verdict: DoesNot},
+		{Name: "drift, row space", Verdict: SaysNought},
+		{Name: "action error, closed loop", Left: 3, Right: 2, Verdict: DoesNot},
+		{Name: "bounded step", Verdict: Unmeasured},
+	}}
+	const want = "of 6 conditions 1 hold, 3 do not, 1 say nothing, 1 were not measured; the closed loop breaks drift, steady (0.25 > 0.125), action error, closed loop (3 > 2)"
+	if got := c.Summary(); got != want {
+		t.Errorf("the certificate says %q, want %q", got, want)
+	}
+	if n := len(c.Broken()); n != 2 {
+		t.Errorf("%d bounds broken", n)
+	}
+}

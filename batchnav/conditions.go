@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -137,6 +138,41 @@ func (c *Certificate) positive(name, equation, claim string, value float64, note
 	if last := &c.Conditions[len(c.Conditions)-1]; value == 0 {
 		last.Verdict = DoesNot
 	}
+}
+
+// Verdicts counts the conditions by what they come to.
+func (c *Certificate) Verdicts() map[Verdict]int {
+	counts := map[Verdict]int{}
+	for _, d := range c.Conditions {
+		counts[d.Verdict]++
+	}
+	return counts
+}
+
+// Broken are the bounds that the closed loop went beyond.
+func (c *Certificate) Broken() (broken []Condition) {
+	for _, d := range c.Conditions {
+		if d.Verdict == DoesNot && (strings.HasPrefix(d.Name, "drift") || strings.HasPrefix(d.Name, "action error") || d.Name == "bounded step") {
+			broken = append(broken, d)
+		}
+	}
+	return broken
+}
+
+// Summary says in a line how many conditions hold and do not, and which bounds the closed
+// loop broke.
+func (c *Certificate) Summary() string {
+	n := c.Verdicts()
+	text := fmt.Sprintf("of %d conditions %d hold, %d do not, %d say nothing, %d were not measured", len(c.Conditions), n[Holds], n[DoesNot], n[SaysNought], n[Unmeasured])
+	for i, d := range c.Broken() {
+		if i == 0 {
+			text += "; the closed loop breaks "
+		} else {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s (%.3g > %.3g)", d.Name, float64(d.Left), float64(d.Right))
+	}
+	return text
 }
 
 // Verdict returns the verdict of a condition by name, "" if there is none.

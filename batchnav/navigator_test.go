@@ -390,3 +390,31 @@ func TestLostContextIsPredicted(t *testing.T) {
 		t.Errorf("blind, the speed goes from %g to %g: the predicted state was not braked", none, known)
 	}
 }
+
+// What the monitor asks for is executed only where it is better: an answer with a smaller
+// margin than the action it would replace, or one that breaks a limit for a large residual,
+// is not.
+func TestAWorseAnswerIsNotExecuted(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	for _, c := range []struct {
+		name    string
+		s       []float64
+		answer  float64
+		trigger domain.Fallback
+	}{
+		{"beyond the wall", []float64{2.2, 0.5}, 1, domain.FallbackMargin},
+		{"beyond the wall, out of the box", []float64{2.2, 0.5}, -3, domain.FallbackMargin},
+		{"far outside", []float64{-30, 0}, 2, domain.FallbackResidual},
+	} {
+		own := decide(t, navigator(t, cart, batchnav.Options{NoFallback: true}), c.s, adaptive)
+		action, margin := own.U[0], own.Margin
+		nav := navigator(t, cart, batchnav.Options{Solver: func(_, _ []float64, _ domain.Preference, u []float64) bool {
+			u[0] = c.answer
+			return true
+		}})
+		d := decide(t, nav, c.s, adaptive)
+		if d.Fallback&c.trigger == 0 || d.Fallback.Replaced() || d.U[0] != action || d.Margin != margin {
+			t.Errorf("%s: executed %g with a margin of %g by %v, decided was %g with %g", c.name, d.U[0], d.Margin, d.Fallback, action, margin)
+		}
+	}
+}

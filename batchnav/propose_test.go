@@ -1,6 +1,7 @@
 package batchnav_test
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -225,5 +226,52 @@ func TestProposerRefusesByName(t *testing.T) {
 	}
 	if _, err := batchnav.NewProposer(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), p, batchnav.Options{}, 64); err == nil || !strings.Contains(err.Error(), "D_u gives 1") {
 		t.Errorf("a model with other plans: error %v, want one that names D_u's size", err)
+	}
+}
+
+// The neighbours of a question are the codes nearest to its E_x, nearest first, less those
+// whose decoded state does not agree with the measured one.
+func TestNeighboursAreTheNearestConsistentCodes(t *testing.T) {
+	p := planCart()
+	m := testdomain.Map(p, 41, false)
+	r := must.Get(batchnav.NewProposer(ref.New(), m, p, batchnav.Options{}, 64))(t)
+	const asked = 4
+	q := questions(3, 2+asked)
+	answers := make([]domain.Answer, len(q))
+	for i := range q {
+		q[i].Previous = nil
+	}
+	must.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 1}}, q, answers))
+	given := 0
+	for i, a := range answers {
+		order := make([]int, m.Codes.Rows)
+		for k := range order {
+			order[k] = k
+		}
+		away := func(k int) float64 { return tensor.SquaredDistance(m.Codes.Row(k), a.Latents.Row(0)) }
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(away(a), away(b)) })
+		var want []int
+		for _, k := range order[:2*asked] {
+			s := []float32{float32(q[i].S[0]), float32(q[i].S[1])}
+			if len(want) < asked && tensor.SquaredDistance(m.CodesDecoded.Row(k), s) <= a.Limit {
+				want = append(want, k)
+			}
+		}
+		at := 2
+		for _, k := range want {
+			if !slices.Equal(a.Latents.Row(at), m.Codes.Row(k)) || a.Sources[at] != domain.SourceNeighbour {
+				t.Errorf("question %d, latent %d is %v from %v, want code %d, %v", i, at, a.Latents.Row(at), a.Sources[at], k, m.Codes.Row(k))
+			}
+			at++
+		}
+		for ; at < 2+asked; at++ {
+			if a.Sources[at] == domain.SourceNeighbour {
+				t.Errorf("question %d has more neighbours than %d", i, len(want))
+			}
+		}
+		given += len(want)
+	}
+	if given < 2*asked {
+		t.Errorf("%d neighbours in all: too few to tell", given)
 	}
 }

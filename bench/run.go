@@ -13,6 +13,7 @@ import (
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -158,12 +159,12 @@ func (r *Runner) Peak() float64 {
 func (r *Runner) Measure(ctx context.Context, res Result, flops, share float64, f func() error) error {
 	peak := r.Peak()
 	// Single calls, those of the warm-up too, for their mean CPU time.
-	calls, before := 0, cpuTime()
+	calls, before := 0, machine.CPUTime()
 	us, err := latencies(ctx, r.opt.Budget, func() error { calls++; return f() })
 	if err != nil {
 		return err
 	}
-	res.CPU = float64((cpuTime() - before).Nanoseconds()) / 1e3 / float64(calls)
+	res.CPU = float64((machine.CPUTime() - before).Nanoseconds()) / 1e3 / float64(calls)
 	r.Add(res, us, flops, share*math.Max(peak, r.Peak()))
 	return nil
 }

@@ -11,7 +11,9 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/report"
@@ -21,6 +23,7 @@ func (a *App) benchCommand() *cobra.Command {
 	var opt bench.Options
 	var budget time.Duration
 	var modelFile string
+	var limit func() (closedloop.LoadLimit, error)
 	names := bench.Names(slices.Concat(bench.Operations, a.Operations))
 	cmd := &cobra.Command{
 		Use:   "bench [" + strings.Join(names, "|") + "]...",
@@ -47,6 +50,14 @@ from single updates; --epochs really runs them.`,
 				if _, err := bench.ShapeOf(opt.Case, a.Cases); err != nil {
 					return gpc.BadInput(err)
 				}
+			}
+			most, err := limit()
+			if err != nil {
+				return err
+			}
+			watch, err := machine.Begin(most)
+			if err != nil {
+				return err
 			}
 			e, err := a.open()
 			if err != nil {
@@ -81,9 +92,13 @@ from single updates; --epochs really runs them.`,
 				return err
 			}
 			out := report.Benchmark{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: results}
+			if out.Load, err = watch.End(); err != nil {
+				return err
+			}
 			return a.Print(out, func(w io.Writer) error { return Table(w, bench.Rows(results)) })
 		},
 	}
+	limit = limitFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&opt.Case, "case", "", "a case by its name, or size:integrator, size:opf30 with quadratic objectives (default: both sizes)")
 	f.IntSliceVar(&opt.Batches, "batch", nil, "batch sizes (default 1,64,4096)")

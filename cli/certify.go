@@ -42,8 +42,8 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 					return err
 				}
 				last := len(recovery.Median) - 1
-				_, err := fmt.Fprintf(w, "\nrecovery from ‖Δz‖ = %.3g over %d runs: median Φ %.3g → %.3g in %d steps, predicted factor per step %.6g; within the prediction %.4f, at the velocity cap %.4f\n",
-					recovery.Radius, recovery.Runs, float64(recovery.Median[0]), float64(recovery.Median[last]), last, float64(recovery.Contraction), float64(recovery.Within), float64(recovery.Capped))
+				_, err := fmt.Fprintf(w, "\n%s\nrecovery from ‖Δz‖ = %.3g over %d runs: median Φ %.3g → %.3g in %d steps, predicted factor per step %.6g; within the prediction %.4f, at the velocity cap %.4f\n",
+					out.Certificate.Summary(), recovery.Radius, recovery.Runs, float64(recovery.Median[0]), float64(recovery.Median[last]), last, float64(recovery.Contraction), float64(recovery.Within), float64(recovery.Capped))
 				return err
 			})
 		},

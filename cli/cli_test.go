@@ -270,11 +270,11 @@ func TestNewSaysWhatACheckoutNeeds(t *testing.T) {
 	}
 }
 
-// What an evaluation prints: two tables, an open end of an interval as a dash, what an
-// oracle's starts say, and the first of many unsafe episodes.
+// What an evaluation prints: two tables, an open end of an interval as a dash, draws left
+// out, what an oracle's starts say, and the first of many unsafe episodes.
 func TestEvaluationIsPrinted(t *testing.T) {
 	none := closedloop.Number(math.NaN())
-	r := closedloop.Result{Case: "cart", Method: "oracle", Seed: 4, Episodes: 8, Safe: 0.25, Failed: 3}
+	r := closedloop.Result{Case: "cart", Method: "oracle", Seed: 4, Episodes: 8, Safe: 0.25, Failed: 3, GapPct: 0.6, GapSEM: 0.1, Excluded: 2}
 	r.Regret = closedloop.RegretStatistics{N: 2, Mean: 0.5, MeanCI95: closedloop.OpenInterval{0.25, 0.75}, Median: 0.375, MedianCI95: closedloop.OpenInterval{none, none},
 		P90: 0.625, P90CI95: closedloop.OpenInterval{0.125, none}, Max: 0.875, BeyondCI95: closedloop.Interval{0, 0.8419}}
 	r.Starts = &closedloop.StartStatistics{Solves: 64, Converged: 1, Best: 0.75, GapPct: r.Regret}
@@ -294,9 +294,12 @@ func TestEvaluationIsPrinted(t *testing.T) {
 		}
 		want := []string{"case method episodes safe 95 % interval failed min margin fallbacks p50 µs p99 µs mean ‖Δz‖", "cart oracle 8 0.2500 [0.0000, 0.0000] 3 0.00e+00 0 0.0 0.0 0.00e+00"}
 		if regrets {
-			want = append(want, "regret % n mean 95 % interval median 95 % interval p90 95 % interval max above max %",
-				"oracle 2 0.5000 [0.2500, 0.7500] 0.3750 [–, –] 0.6250 [0.1250, –] 0.8750 ≤ 84.19",
+			want = append(want, "regret % n mean 95 % interval median 95 % interval p90 95 % interval max above max % gap % ± s.e.m.",
+				"oracle 2 0.5000 [0.2500, 0.7500] 0.3750 [–, –] 0.6250 [0.1250, –] 0.8750 ≤ 84.19 0.6000 0.1000",
+				"cart oracle: 2 of 10 draws were left out before any method ran",
 				"cart oracle: of 64 solves 1.0000 converged, of these 0.7500 to within 0.01 % of their episode's best; the worst lies above it by 0.5000 % in the mean [0.2500, 0.7500], at most 0.8750 %")
+		} else {
+			want = append(want, "cart oracle: 2 of 10 draws were left out before any method ran")
 		}
 		for i := range unsafeListed {
 			want = append(want, fmt.Sprintf("unsafe: seed 4, episode %d: decision 2: the state is lost", i))
@@ -321,5 +324,41 @@ func TestGenericMethodsOfACase(t *testing.T) {
 	}
 	if code, _, log := run(app, "eval", "cart", "--method", "mpc-9"); code != 2 || !strings.Contains(log, "mpc-9") || !strings.Contains(log, "nmpc") {
 		t.Errorf("more look-ahead than an episode has decisions: exit code %d, %s", code, log)
+	}
+}
+
+// A limit on the machine's load is refused where it is no number, and refuses to record
+// where any load is above it; the record has the load.
+func TestMaxLoad(t *testing.T) {
+	if _, err := os.Stat("/proc/loadavg"); err != nil {
+		t.Skip("this system does not say how busy it is")
+	}
+	app, file := cart(t)
+	eval := func(more ...string) (int, string, string) {
+		return run(app, append([]string{"eval", "cart", "--method", "direct", "--episodes", "1", "--model", file, "--json"}, more...)...)
+	}
+	for _, bad := range []string{"-1", "NaN", "x"} {
+		if code, _, log := eval("--max-load", bad); code != 2 || !strings.Contains(log, "max-load") {
+			t.Errorf("--max-load %s: exit code %d, %s", bad, code, log)
+		}
+	}
+	code, out, log := eval("--max-load", "1e6")
+	var r struct {
+		Load     *struct{ Limit float64 }
+		Outcomes struct{ Cost []float64 }
+	}
+	must.OK(t, json.Unmarshal([]byte(out), &r))
+	if code != 0 || r.Load == nil || r.Load.Limit != 1e6 || len(r.Outcomes.Cost) != 1 {
+		t.Errorf("exit code %d, %s, printed %s", code, log, out)
+	}
+	recorded := filepath.Join(t.TempDir(), "run.json")
+	must.OK(t, os.WriteFile(recorded, []byte(out), 0o644))
+	trace := filepath.Join(t.TempDir(), "trace.jsonl")
+	eval("--trace", trace)
+	if code, out, log := run(app, "eval", "join", "cart", trace, "--runs", recorded, "--json"); code != 0 || !strings.Contains(out, `"limit":1e+06`) && !strings.Contains(out, `"limit":1000000`) {
+		t.Errorf("a joined run has no load: exit code %d, %s, %s", code, log, out)
+	}
+	if code, _, log := run(app, "eval", "join", "cart", trace, "--runs", trace+"x"); code != 2 || !strings.Contains(log, "--runs") {
+		t.Errorf("a record that is not there: exit code %d, %s", code, log)
 	}
 }

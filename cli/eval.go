@@ -19,6 +19,7 @@ func (a *App) evalCommand() *cobra.Command {
 	var opt closedloop.Options
 	var method, modelFile, shard string
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
+	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "eval CASE --method NAME --episodes N --trace FILE",
 		Short: "Evaluate a method in closed loop on unseen episodes",
@@ -46,6 +47,9 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 				return err
 			}
 			opt.ShardIndex, opt.ShardCount = part.Index, part.Count
+			if opt.Limit, err = limit(); err != nil {
+				return err
+			}
 			opt.Progress = a.progress(c.Name() + " " + setup.Method)
 			if c, err = guard(c); err != nil {
 				return err
@@ -61,7 +65,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f.StringVar(&method, "method", "", "method: see gpc methods CASE (default: what the map was compiled for, or gpc)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
 	scenes = a.sceneFlags(cmd, &opt)
-	guard = guardFlags(cmd)
+	guard, limit = guardFlags(cmd), limitFlags(cmd)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
 	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
@@ -109,6 +113,7 @@ func (a *App) pairCommand() *cobra.Command {
 	var names []string
 	var modelFile string
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
+	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "pair CASE --methods NAME[:EPISODES],…",
 		Short: "Several methods on the same episodes, each beside the first, with 95 % intervals",
@@ -138,6 +143,9 @@ func (a *App) pairCommand() *cobra.Command {
 			}
 			if len(methods) < 1 {
 				return BadInputf("--methods is required: what to compare, the first with the others")
+			}
+			if opt.Limit, err = limit(); err != nil {
+				return err
 			}
 			opt.Progress = a.progress(c.Name())
 			result, err := c.Pair(cmd.Context(), methods, modelFile, a.engine(), opt)
@@ -170,7 +178,7 @@ func (a *App) pairCommand() *cobra.Command {
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled model)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)
-	guard = guardFlags(cmd)
+	guard, limit = guardFlags(cmd), limitFlags(cmd)
 	return cmd
 }
 
@@ -189,7 +197,8 @@ func factorsOf(shifts []string) (map[string]float64, error) {
 }
 
 func (a *App) joinCommand() *cobra.Command {
-	return &cobra.Command{
+	var runs []string
+	cmd := &cobra.Command{
 		Use:   "join CASE TRACE...",
 		Short: "Statistics of an evaluation whose shards were run apart, from their traces",
 		Args:  atLeast(2, "eval join needs a case and the traces of its shards"),
@@ -202,9 +211,14 @@ func (a *App) joinCommand() *cobra.Command {
 			if err != nil {
 				return gpc.BadInput(err)
 			}
+			if result.Load, err = loadOf(runs); err != nil {
+				return err
+			}
 			return a.Print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
+	cmd.Flags().StringSliceVar(&runs, "runs", nil, "what gpc eval --json printed for the shards: the result has the worst of their loads")
+	return cmd
 }
 
 func (a *App) compareCommand() *cobra.Command {
@@ -219,11 +233,11 @@ func (a *App) compareCommand() *cobra.Command {
 			}
 			result := report.Compared{Comparisons: compared}
 			return a.Print(result, func(w io.Writer) error {
-				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "mean margin", "p50 ms", "p99 ms"}}
+				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
 				for _, r := range compared {
 					rows = append(rows, []string{
 						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Compared), format("%.3f", r.CostMean),
-						format("%.3f", r.DifferencePct), format("%.3f", r.DifferenceSEM), format("%.3f", r.MarginMean), format("%.2f", r.Latency.P50/1e3), format("%.2f", r.Latency.P99/1e3),
+						format("%.3f", r.DifferencePct), format("%.3f", r.DifferenceSEM), format("%.3f", r.Difference.Median), format("%.3f", r.Difference.P90), format("%.3f", r.MarginMean), format("%.2f", r.Latency.P50/1e3), format("%.2f", r.Latency.P99/1e3),
 					})
 				}
 				return Table(w, rows)
@@ -234,7 +248,7 @@ func (a *App) compareCommand() *cobra.Command {
 
 func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "failed", "min margin", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
-	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %"}}
+	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %", "gap %", "± s.e.m."}}
 	for _, r := range results {
 		rows = append(rows, []string{
 			r.Case, r.Method, fmt.Sprint(r.Episodes), format("%.4f", r.Safe),
@@ -244,7 +258,7 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 		if g := r.Regret; g.N > 0 {
 			regrets = append(regrets, []string{
 				r.Method, fmt.Sprint(g.N), format("%.4f", g.Mean), between("%.4f", g.MeanCI95), format("%.4f", g.Median), between("%.4f", g.MedianCI95),
-				format("%.4f", g.P90), between("%.4f", g.P90CI95), format("%.4f", g.Max), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]),
+				format("%.4f", g.P90), between("%.4f", g.P90CI95), format("%.4f", g.Max), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]), format("%.4f", r.GapPct), format("%.4f", r.GapSEM),
 			})
 		}
 	}
@@ -275,10 +289,15 @@ func between(verb string, i closedloop.OpenInterval) string {
 // unsafeListed are the unsafe episodes of a result that are printed.
 const unsafeListed = 5
 
-// renderGoals adds what results with goals say beyond the tables, and unsafe episodes
-// with their causes.
+// renderGoals adds what results with goals say beyond the tables, draws that were left
+// out, and unsafe episodes with their causes.
 func renderGoals(w io.Writer, results []*closedloop.Result) error {
 	for _, r := range results {
+		if r.Excluded > 0 {
+			if _, err := fmt.Fprintf(w, "%s %s: %d of %d draws were left out before any method ran\n", r.Case, r.Method, r.Excluded, r.Episodes+r.Excluded); err != nil {
+				return err
+			}
+		}
 		if r.Reached != nil {
 			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; gap to the reference %s ± %s %% over %d episodes; mean smallest margin %s ± %s m\n",
 				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), format("%.3f", r.GapPct), format("%.3f", r.GapSEM), r.RegretN, format("%.3f", r.MarginMean), format("%.3f", r.MarginSEM)); err != nil {

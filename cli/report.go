@@ -16,13 +16,13 @@ type drawn struct {
 }
 
 func (a *App) reportCommand() *cobra.Command {
-	var results, out, summary string
+	var results, out, documents string
 	cmd := &cobra.Command{
 		Use:   "report --out DIR",
 		Short: "The paper's tables and figures from recorded runs, ours beside the paper's",
 		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out == "" {
+			if out == "" && documents == "" {
 				return BadInputf("--out is required: the folder of the report")
 			}
 			dirs, err := report.Devices(results)
@@ -40,6 +40,9 @@ func (a *App) reportCommand() *cobra.Command {
 					return gpc.BadInput(err)
 				}
 				all = append(all, r)
+				if out == "" {
+					continue
+				}
 				to := out
 				if i > 0 {
 					to = out + "/" + r.Device
@@ -50,11 +53,12 @@ func (a *App) reportCommand() *cobra.Command {
 				}
 				written.Files = append(written.Files, files...)
 			}
-			if summary != "" {
-				if err := report.WriteSummary(summary, all...); err != nil {
+			if documents != "" {
+				pages, err := report.WriteDocuments(documents, true, all...)
+				if err != nil {
 					return gpc.BadInput(err)
 				}
-				written.Files = append(written.Files, summary)
+				written.Files = append(written.Files, pages...)
 			}
 			return a.Print(written, func(w io.Writer) error {
 				for _, f := range written.Files {
@@ -65,7 +69,7 @@ func (a *App) reportCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&results, "results", "bench/results", "folder of recorded runs, one folder per device")
-	cmd.Flags().StringVar(&summary, "summary", "", "also replace the summary between its marks in this document")
+	cmd.Flags().StringVar(&documents, "documents", "", "bring the generated parts of README.md and docs/*.md below this folder up to date, with --out or alone")
 	cmd.Flags().StringVar(&out, "out", "", "folder to write report.html, report.md and figures to")
 	return cmd
 }

@@ -114,10 +114,12 @@ type Comparison struct {
 	CostMean Number `json:"cost_mean"`
 	// DifferencePct is the mean of 100 (cost − first's)/first's over the compared
 	// episodes, DifferenceSEM its standard error.
-	DifferencePct Number    `json:"difference_pct"`
-	DifferenceSEM Number    `json:"difference_sem_pct"`
-	MarginMean    Number    `json:"margin_mean"` // of the compared episodes' smallest margins
-	Latency       Quantiles `json:"latency_us"`
+	DifferencePct Number `json:"difference_pct"`
+	DifferenceSEM Number `json:"difference_sem_pct"`
+	// Difference is the distribution of the same.
+	Difference RegretStatistics `json:"difference"`
+	MarginMean Number           `json:"margin_mean"` // of the compared episodes' smallest margins
+	Latency    Quantiles        `json:"latency_us"`
 }
 
 // Compare sets traces of several methods on the same episodes (case, seed, regime,
@@ -180,6 +182,7 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 		mean, sem := meanAndError(difference)
 		cost, _ := meanAndError(costs)
 		margin, _ := meanAndError(margins)
+		row.Difference = regretStatistics(slices.Clone(difference))
 		row.DifferencePct, row.DifferenceSEM, row.CostMean, row.MarginMean = Number(mean), Number(sem), Number(cost), Number(margin)
 	}
 	return rows, nil

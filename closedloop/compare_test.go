@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,8 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 	spec := c.Problem.Spec()
 	joined := must.Get(closedloop.Join(t.Context(), spec, []string{paths[2], paths[0], paths[1]}))(t)
 	near := func(a, b closedloop.Number) bool { return math.Abs(float64(a-b)) <= 1e-9*(1+math.Abs(float64(b))) }
-	if joined.Episodes != 7 || joined.Decisions != whole.Decisions || joined.Safe != whole.Safe || joined.CI95.Safe != whole.CI95.Safe ||
+	if joined.Outcomes == nil || !slices.Equal(joined.Outcomes.Episode, []int{0, 1, 2, 3, 4, 5, 6}) || !slices.Equal(joined.Outcomes.Cost, whole.Outcomes.Cost) ||
+		joined.Episodes != 7 || joined.Decisions != whole.Decisions || joined.Safe != whole.Safe || joined.CI95.Safe != whole.CI95.Safe ||
 		!near(joined.GapPct, whole.GapPct) || !near(joined.CostMean, whole.CostMean) || joined.MarginMin != whole.MarginMin || !near(joined.MarginMean, whole.MarginMean) {
 		t.Errorf("joined %+v, whole %+v", joined, whole)
 	}
@@ -78,6 +80,9 @@ func TestCompareIsPaired(t *testing.T) {
 	}
 	if rows[2].Safe > 0 && !(rows[2].DifferencePct > 0) {
 		t.Errorf("doing nothing costs %v %% more than the exact feedback", rows[2].DifferencePct)
+	}
+	if d := rows[2].Difference; d.N != rows[2].Compared || d.N > 0 && (math.Abs(float64(d.Mean-rows[2].DifferencePct)) > 1e-9 || d.Median > d.P90 || d.P90 > d.Max) {
+		t.Errorf("the difference of %v %% over %d is distributed as %+v", rows[2].DifferencePct, rows[2].Compared, d)
 	}
 	if rows[2].Compared == 6 && math.Abs(float64(rows[0].CostMean-exact.CostMean)) > 1e-9 {
 		t.Errorf("mean cost %v, evaluated %v", rows[0].CostMean, exact.CostMean)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // Options say what is run.
@@ -56,10 +57,19 @@ type Options struct {
 	// Commit, Device, Backend, ISA, ModelSHA256 and Candidates are recorded; see Header.
 	Commit, Device, Backend, ISA, ModelSHA256 string
 	Candidates                                int
+	// Limit is the load of the machine above which nothing is run, or returned.
+	Limit LoadLimit
 	// Progress, if set, is called after each episode, Visit with each that was run.
 	Progress func(done, total int)
 	Visit    func(e *EpisodeRecord)
 }
+
+// Load is the machine's during a run, LoadLimit the one above which latencies are not
+// worth recording.
+type (
+	Load      = machine.Load
+	LoadLimit = machine.Limit
+)
 
 // maxEpisodes bounds what a request can ask for.
 const maxEpisodes = 10_000_000
@@ -105,8 +115,9 @@ type Result struct {
 	Feasible Number `json:"feasible"`
 	// CollisionFree: no collision margin violated; null for a case that has none.
 	CollisionFree Number `json:"collision_free"`
-	// GapPct is 100 (Σ cost − Σ oracle)/Σ oracle over safe episodes with an oracle.
-	// GapSEM is the standard error of this ratio.
+	// GapPct is 100 (Σ cost − Σ oracle)/Σ oracle over the RegretN safe episodes that have
+	// an oracle (where that is a reference method: in which both are safe). GapSEM is the
+	// standard error of this ratio over episodes.
 	GapPct Number `json:"gap_pct"`
 	GapSEM Number `json:"gap_sem_pct"`
 	// RegretPct is the mean of 100 (cost − oracle)/oracle over the same RegretN
@@ -153,12 +164,16 @@ type Result struct {
 	// criterion.
 	Excluded int       `json:"excluded"`
 	Latency  Quantiles `json:"latency_us"`
+	// Load is the machine's while the latencies were taken; absent where it is not known, as
+	// of a result that was read from traces.
+	Load *Load `json:"load,omitempty"`
 	// Shares are mean times of localize, step and project, µs; null where a method
 	// has no such parts.
 	Shares Shares `json:"shares_us"`
 	// Displacement is the mean ‖z_{t+1} − z_t‖.
 	Displacement Number        `json:"displacement_mean"`
 	CI95         RateIntervals `json:"ci95"`
+	Outcomes     *Outcomes     `json:"outcomes,omitempty"`
 }
 
 // StartStatistics say how far the local optima of an oracle's starts lie apart, and so
@@ -186,12 +201,11 @@ type Shares struct {
 	Project  Number `json:"project"`
 }
 
-// RateIntervals are the 95 % Clopper–Pearson intervals of the rates. That of
-// Feasible counts decisions as if they were independent.
+// RateIntervals are the 95 % Clopper–Pearson intervals of the rates over episodes. The
+// decisions of an episode are not independent, so that Feasible has none.
 type RateIntervals struct {
 	Safe          Interval  `json:"safe"`
 	Failed        Interval  `json:"failed"`
-	Feasible      Interval  `json:"feasible"`
 	CollisionFree *Interval `json:"collision_free"`
 }
 
@@ -242,6 +256,10 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	if err != nil {
 		return nil, err
 	}
+	watch, err := machine.Begin(opt.Limit)
+	if err != nil {
+		return nil, err
+	}
 	if opt.TracePath != "" {
 		lock, err := claim(opt.TracePath, opt.Resume)
 		if err != nil {
@@ -259,7 +277,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	sum := newTally(spec)
-	next := opt.ShardIndex
+	next, resumed := opt.ShardIndex, false
 	var file *traceFile
 	if opt.TracePath != "" {
 		last := -1
@@ -267,7 +285,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 			return nil, err
 		}
 		defer file.close()
-		if last >= 0 {
+		if resumed = last >= 0; resumed {
 			next = last + opt.ShardCount
 		}
 	}
@@ -322,7 +340,14 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 			return nil, err
 		}
 	}
-	return sum.result(&header), nil
+	result := sum.result(&header)
+	if result.Load, err = watch.End(); err != nil {
+		return nil, err
+	}
+	if result.Load != nil {
+		result.Load.Partial = resumed
+	}
+	return result, nil
 }
 
 // runEpisode runs one episode to its end. What goes wrong inside the method or

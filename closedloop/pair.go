@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // Contender is a method of a Pairing.
@@ -34,6 +35,7 @@ type Pairing struct {
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`
+	Load  *Load     `json:"load,omitempty"` // the machine's during all of it
 }
 
 // PairedMap is a map with how much it was trained on.
@@ -63,9 +65,11 @@ type Paired struct {
 	Regret         RegretStatistics `json:"regret"`
 	DifferencePct  Number           `json:"difference_pct"`
 	DifferenceCI95 Number           `json:"difference_ci95_pct"`
-	Compared       int              `json:"compared"`
-	Latency        Quantiles        `json:"latency_us"`
-	Guard          *GuardCounts     `json:"guard,omitempty"`
+	// Difference is the distribution of the differences.
+	Difference RegretStatistics `json:"difference"`
+	Compared   int              `json:"compared"`
+	Latency    Quantiles        `json:"latency_us"`
+	Guard      *GuardCounts     `json:"guard,omitempty"`
 }
 
 // Pair runs the methods on the episodes of opt, whose Method, Device and trace are not
@@ -75,6 +79,11 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		return nil, fmt.Errorf("closedloop: a pairing of %d methods, trace %q, %d shards: want at least one method, no trace and no shards", len(methods), opt.TracePath, opt.ShardCount)
 	}
 	p := &Pairing{Case: c.Problem.Spec().Name, Seed: opt.Seed, Commit: opt.Commit, Regime: opt.Regime, Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift}
+	watch, err := machine.Begin(opt.Limit)
+	if err != nil {
+		return nil, err
+	}
+	opt.Limit = LoadLimit{}
 	var first map[int]float64 // regret by episode, where it has one
 	for _, m := range methods {
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {
@@ -119,8 +128,11 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		}
 		row.RegretPct, row.RegretCI95 = meanAndInterval(all)
 		row.DifferencePct, row.DifferenceCI95 = meanAndInterval(difference)
-		row.Compared = len(difference)
+		row.Compared, row.Difference = len(difference), regretStatistics(difference)
 		p.Pairs = append(p.Pairs, row)
+	}
+	if p.Load, err = watch.End(); err != nil {
+		return nil, err
 	}
 	return p, nil
 }

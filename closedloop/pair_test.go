@@ -56,6 +56,9 @@ func TestPairIsTheEvaluationsSideBySide(t *testing.T) {
 	if d := p.Pairs[1]; d.Compared != 3 || math.Abs(float64(d.DifferencePct)-mean) > 1e-9 || mean == 0 || math.Abs(float64(d.RegretCI95/few.RegretSEM)-4.3027) > 1e-3 {
 		t.Errorf("the difference of the weak is %+v, want %g over 3", d, mean)
 	}
+	if d := p.Pairs[1]; d.Difference.N != 3 || math.Abs(float64(d.Difference.Mean)-mean) > 1e-9 || d.Difference.Median > d.Difference.Max {
+		t.Errorf("the differences of the weak are distributed as %+v", d.Difference)
+	}
 	if d := p.Pairs[2]; d.Compared != p.Pairs[0].RegretN || d.DifferencePct != 0 || d.DifferenceCI95 != 0 {
 		t.Errorf("the same method differs: %+v", d)
 	}

@@ -30,6 +30,7 @@ type tally struct {
 	guard                                    GuardCounts
 	starts, converged, best                  int       // of a Multistart
 	gaps                                     []float64 // of its starts, by episode
+	outcomes                                 Outcomes
 }
 
 func newTally(spec *domain.Spec) *tally {
@@ -39,6 +40,7 @@ func newTally(spec *domain.Spec) *tally {
 // add counts one complete episode.
 func (a *tally) add(e *EpisodeRecord) {
 	a.episodes++
+	a.outcomes.add(e)
 	if !e.End.Completed {
 		a.failures++
 	}
@@ -168,7 +170,8 @@ func (a *tally) result(h *Header) *Result {
 		Shares: Shares{
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),
 		},
-		CI95: RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes), Feasible: ClopperPearson(a.decisions-a.violations, a.decisions)},
+		CI95:     RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes)},
+		Outcomes: a.outcomes.sorted(),
 	}
 	if h.Guard != nil {
 		guard := a.guard

@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/must"
 )
 
@@ -114,12 +115,31 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 		t.Error("a run that was interrupted has made another model")
 	}
 
+	refused := func(what, says string, c *gpc.Case, opt Options) {
+		t.Helper()
+		if _, err := Run(context.Background(), c, opt); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	other := opt
 	other.Seed++
-	if _, err := Run(context.Background(), c, other); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "field seed") {
-		t.Errorf("another seed in the same folder: %v", err)
-	}
+	refused("another seed in the same folder", "field seed", c, other)
+	heavier := *c.Definition()
+	heavier.Problem = weighed{heavier.Problem}
+	refused("another system of the name", "field problem_sha256", must.Get(gpc.NewCase(heavier))(t), opt)
+	lock := must.Get(durable.Acquire(out + ".compile"))(t)
+	refused("a second process", "is being written by process", c, opt)
+	must.OK(t, lock.Release())
+	journal := filepath.Join(out+".compile", journalName)
+	text := must.Get(os.ReadFile(journal))(t)
+	must.OK(t, os.WriteFile(journal, bytes.Replace(text, []byte(`"samples": `), []byte(`"samples": 1`), 1), 0o644))
+	refused("an edited journal", "damaged or edited", c, opt)
 }
+
+// weighed is a problem with other constants.
+type weighed struct{ domain.Problem }
+
+func (weighed) Fingerprint() [32]byte { return [32]byte{1} }
 
 func TestRunStopsAtItsTarget(t *testing.T) {
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))

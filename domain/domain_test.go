@@ -259,3 +259,59 @@ func TestWhatIsNotKnownIsNaN(t *testing.T) {
 		t.Errorf("the whole decision took %v", d)
 	}
 }
+
+// own is a problem with a fingerprint of its own, plain one without.
+type plain struct {
+	domain.Problem
+	spec domain.Spec
+}
+
+func (p plain) Spec() *domain.Spec { return &p.spec }
+
+type own struct{ plain }
+
+func (own) Fingerprint() [32]byte { return [32]byte{7} }
+
+// A fingerprint tells specs apart by all that a sample depends on, and by nothing else.
+func TestFingerprint(t *testing.T) {
+	spec := func() domain.Spec {
+		return domain.Spec{
+			Name: "cart", Measured: []domain.Variable{{Name: "q", Unit: "m"}}, Action: []domain.Variable{{Name: "u", Lo: -1, Hi: 1}},
+			Objectives: []domain.Variable{{Name: "J"}}, Margins: []domain.Variable{{Name: "wall"}}, Plan: 1, Steps: 3, StepSeconds: 0.1,
+			Semantic: domain.Semantic{K: []float64{1}, Epsilon: []float64{1}, Rho: 1}, MarginTolerance: 1e-6,
+		}
+	}
+	of := func(change func(*domain.Spec)) [32]byte {
+		s := spec()
+		change(&s)
+		return domain.FingerprintOf(plain{spec: s})
+	}
+	same := of(func(*domain.Spec) {})
+	for what, change := range map[string]func(*domain.Spec){
+		"description": func(s *domain.Spec) { s.Description = "a cart" },
+		"navigation":  func(s *domain.Spec) { s.Navigation.LatentStep = 3 },
+		"training":    func(s *domain.Spec) { s.Training.Hidden = 3 },
+	} {
+		if of(change) != same {
+			t.Errorf("another %s is another problem", what)
+		}
+	}
+	seen := map[[32]byte]string{same: "nothing", domain.FingerprintOf(own{}): "its own"}
+	for what, change := range map[string]func(*domain.Spec){
+		"name": func(s *domain.Spec) { s.Name = "cart2" }, "unit": func(s *domain.Spec) { s.Measured[0].Unit = "cm" },
+		"box": func(s *domain.Spec) { s.Action[0].Hi = 1.0000000000000002 }, "kind": func(s *domain.Spec) { s.Margins[0].Kind = domain.Collision },
+		"another list": func(s *domain.Spec) { s.Context, s.Margins = s.Margins, nil }, "plan": func(s *domain.Spec) { s.Plan = 2 }, "steps": func(s *domain.Spec) { s.Steps = 4 },
+		"period": func(s *domain.Spec) { s.StepSeconds = 0.2 }, "gain": func(s *domain.Spec) { s.Semantic.K[0] = 2 }, "ε": func(s *domain.Spec) { s.Semantic.Epsilon[0] = 2 },
+		"ρ": func(s *domain.Spec) { s.Semantic.Rho = 2 }, "tolerance": func(s *domain.Spec) { s.MarginTolerance = 1e-5 },
+	} {
+		sum := of(change)
+		if before, twice := seen[sum]; twice {
+			t.Errorf("another %s has the fingerprint of %s", what, before)
+		}
+		seen[sum] = what
+	}
+	s := spec()
+	if s.Fingerprint([]byte("mass 2")) == s.Fingerprint([]byte("mass 3")) {
+		t.Error("other constants are the same problem")
+	}
+}

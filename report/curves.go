@@ -106,22 +106,25 @@ func (r *Records) curveSections() (out []section) {
 
 func (c *curve) section(name string, pairings []closedloop.Pairing) section {
 	first := pairings[0]
+	var all []*closedloop.Load
+	for i := range pairings {
+		all = append(all, pairings[i].Load)
+	}
 	s := section{
 		title: name + c.title,
-		note: fmt.Sprintf("Cost above the oracle, %%, mean over the safe episodes with its 95 %% interval by Student's t; the difference is to the first method on the same episodes. %s Seed %d, commit %s, %s.",
-			c.note, first.Seed, first.Commit, first.Device),
-		rows: [][]string{slices.Concat(c.columns, []string{"method", "safe", "regret %", "worst", "less the first's", "p50 ms", "p99 ms"})},
+		note: fmt.Sprintf("Cost above the oracle, %%, mean over the safe episodes with its 95 %% interval by Student's t; the difference is to the first method on the n episodes in which both are safe. %s Seed %d, commit %s, %s. %s",
+			c.note, first.Seed, first.Commit, first.Device, loads(all)),
+		rows: [][]string{slices.Concat(c.columns, []string{"method", "safe", "regret %", "median", "p90", "worst", "less the first's", "n", "p50 ms", "p99 ms"})},
 	}
 	for _, p := range pairings {
 		for i, m := range p.Pairs {
-			difference := "–"
+			difference, n := "–", "–"
 			if i > 0 {
-				difference = estimate("%.5f", m.DifferencePct, m.DifferenceCI95)
+				difference, n = estimate("%.5f", m.DifferencePct, m.DifferenceCI95), fmt.Sprint(m.Compared)
 			}
-			s.rows = append(s.rows, slices.Concat(c.cells(&p), []string{
-				m.Method, fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.5f", m.RegretPct, m.RegretCI95), number("%.4f", float64(m.RegretWorst)), difference,
-				number("%.4f", float64(m.Latency.P50)/1e3), number("%.4f", float64(m.Latency.P99)/1e3),
-			}))
+			s.rows = append(s.rows, slices.Concat(c.cells(&p),
+				[]string{m.Method, fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.5f", m.RegretPct, m.RegretCI95)}, spread("%.5f", &m.Regret),
+				[]string{number("%.4f", float64(m.RegretWorst)), difference, n, number("%.4f", float64(m.Latency.P50)/1e3), number("%.4f", float64(m.Latency.P99)/1e3)}))
 		}
 	}
 	return s

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/closedloop"
 )
@@ -11,22 +12,37 @@ import (
 func (r *Records) regimeSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
-		note: fmt.Sprintf("Unseen trajectories, seed %d, commit %s, %s. Feasible is the share of decisions that keep every limit on the plant, the gap 100 (Σ cost − Σ oracle)/Σ oracle. Excluded trajectories are those for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over.",
-			evals[0].Seed, evals[0].Commit, evals[0].Device),
-		rows: [][]string{{"regime", "noise", "method", "episodes", "feasible", "95 % interval", "gap %", "paper gap %", "fallbacks", "excluded", "least margin", "p50 ms", "p99 ms", "paper ms", "localize µs", "step µs", "project µs"}},
+		note: fmt.Sprintf("Unseen trajectories, seed %d, commit %s, %s. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over. %s",
+			evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, loadsOf(evals)),
+		rows: [][]string{slices.Concat([]string{"regime", "noise", "method", "kept", "95 % interval", "dispatches", "gap %", "n", "median", "p90", "paper gap %"}, besideMain,
+			[]string{"fallbacks", "draws excluded", "least margin", "p50 ms", "p99 ms", "paper ms", "localize µs", "step µs", "project µs"})},
 	}
 	for _, e := range evals {
 		gap, ms := "–", "–"
 		if p := r.paper(name, e.Method); !math.IsNaN(p.Gap) {
 			gap, ms = fmt.Sprint(p.Gap), fmt.Sprint(p.Milliseconds)
 		}
-		s.rows = append(s.rows, []string{
-			e.Regime, fmt.Sprint(e.Noise), e.Method, fmt.Sprint(e.Episodes), number("%.5f", float64(e.Feasible)),
-			fmt.Sprintf("[%.5f, %.5f]", e.CI95.Feasible[0], e.CI95.Feasible[1]), number("%.4f", float64(e.GapPct)), gap,
-			fmt.Sprintf("%d of %d", e.Fallback, e.Decisions), fmt.Sprint(e.Excluded), number("%.1e", float64(e.MarginMin)),
-			number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), ms,
-			number("%.1f", float64(e.Shares.Localize)), number("%.1f", float64(e.Shares.Step)), number("%.1f", float64(e.Shares.Project)),
-		})
+		s.rows = append(s.rows, slices.Concat(
+			[]string{
+				e.Regime, fmt.Sprint(e.Noise), e.Method, safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), dispatches(&e),
+				within("%.4f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
+			},
+			spread("%.4f", &e.Regret), []string{gap}, r.less(&e),
+			[]string{
+				fmt.Sprintf("%d of %d", e.Fallback, e.Decisions), excluded(&e), number("%.1e", float64(e.MarginMin)),
+				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), ms,
+				number("%.1f", float64(e.Shares.Localize)), number("%.1f", float64(e.Shares.Step)), number("%.1f", float64(e.Shares.Project)),
+			}))
 	}
 	return s
+}
+
+// dispatches is how many decisions kept every limit.
+func dispatches(e *closedloop.Result) string {
+	return fmt.Sprintf("%d/%d", e.Decisions-e.Violations, e.Decisions)
+}
+
+// excluded is how many draws of scenes were left out, of all.
+func excluded(e *closedloop.Result) string {
+	return fmt.Sprintf("%d of %d", e.Excluded, e.Episodes+e.Excluded)
 }

@@ -12,7 +12,7 @@ import (
 // drawAll makes all that a report has of the records, the animations aside. What cannot be
 // drawn is an error, not a panic.
 func drawAll(r *Records) {
-	var p page
+	var p sheet
 	for _, c := range r.chapters() {
 		for _, s := range c.sections {
 			p.section(&s)
@@ -21,7 +21,9 @@ func drawAll(r *Records) {
 			}
 		}
 	}
-	Summary(r)
+	for _, d := range documents {
+		d.text(devices{r})
+	}
 }
 
 // FuzzRecord: whatever a file of results holds, it is refused or drawn.

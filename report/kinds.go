@@ -22,7 +22,7 @@ func (k *kind) is(raw map[string]json.RawMessage) bool {
 
 // kinds are the sorts of records in the order of the report.
 var kinds = []kind{
-	{"eval", "Closed loops", []string{"method", "episodes"}, func(r *Records, text []byte) error { return decode(text, &r.Evaluations, nil) }, (*Records).evaluationSections},
+	{"eval", "Closed loops", []string{"method", "episodes"}, (*Records).addEvaluation, (*Records).evaluationSections},
 	{"compare", "What the map contributes", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons, nil) },
 		func(r *Records) []section { return each(r.Comparisons, r.comparisonSection) }},
 	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings, nil) }, (*Records).curveSections},

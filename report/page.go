@@ -32,9 +32,6 @@ type chapter struct {
 func (r *Records) chapters() (out []chapter) {
 	for _, k := range kinds {
 		sections := k.sections(r)
-		for i := range sections {
-			sections[i].rows = filled(sections[i].rows)
-		}
 		switch last := len(out) - 1; {
 		case len(sections) == 0:
 		case last >= 0 && out[last].title == k.chapter:
@@ -86,7 +83,7 @@ func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	files := []string{filepath.Join(dir, "report.md"), filepath.Join(dir, "report.html")}
-	p := page{title: "gpc: recorded results, " + r.Device}
+	p := sheet{title: "gpc: recorded results, " + r.Device}
 	p.begin()
 	chapters := r.chapters()
 	p.contents(chapters)
@@ -133,8 +130,8 @@ func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 	return files, nil
 }
 
-// page is the report in both its forms while it is written. The HTML needs no other file.
-type page struct {
+// sheet is the report in both its forms while it is written. The HTML needs no other file.
+type sheet struct {
 	title    string
 	md, html bytes.Buffer
 	sections int  // begun so far
@@ -161,14 +158,14 @@ dt{font-weight:600;margin-top:.6em}dd{margin:0}nav ul{padding-left:1.2em;margin:
 @media(max-width:40rem){body{padding:.8rem;font-size:15px}td,th{padding:.3em .5em}}
 @media print{.table{overflow:visible;max-height:none}}`
 
-func (p *page) begin() {
+func (p *sheet) begin() {
 	fmt.Fprintf(&p.md, "# %s\n\n%s\n", p.title, introduction)
 	fmt.Fprintf(&p.html, "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>%[1]s</title>\n<style>%[2]s</style></head>\n<body>\n<h1>%[1]s</h1>\n<p>%[3]s</p>\n",
 		html.EscapeString(p.title), style, html.EscapeString(introduction))
 }
 
 // contents are those of the HTML; Markdown is shown with its own.
-func (p *page) contents(chapters []chapter) {
+func (p *sheet) contents(chapters []chapter) {
 	w, n := &p.html, 0
 	fmt.Fprint(w, "<nav aria-label=\"Contents\"><h2>Contents</h2>\n<ul>\n")
 	for i, c := range chapters {
@@ -182,12 +179,12 @@ func (p *page) contents(chapters []chapter) {
 	fmt.Fprint(w, "<li><a href=\"#glossary\">Glossary</a></li>\n</ul></nav>\n")
 }
 
-func (p *page) chapter(title string) {
+func (p *sheet) chapter(title string) {
 	fmt.Fprintf(&p.md, "\n## %s\n", title)
 	fmt.Fprintf(&p.html, "<h2 id=\"chapter-%d\">%s</h2>\n", bytes.Count(p.html.Bytes(), []byte("<h2 id=\"chapter-"))+1, html.EscapeString(title))
 }
 
-func (p *page) section(s *section) {
+func (p *sheet) section(s *section) {
 	p.sections++
 	p.figures = false
 	fmt.Fprintf(&p.md, "\n### %s\n", s.title)
@@ -203,7 +200,7 @@ func (p *page) section(s *section) {
 	}
 }
 
-func (p *page) endSection() {
+func (p *sheet) endSection() {
 	if p.figures {
 		fmt.Fprint(&p.html, "</div>\n")
 	}
@@ -212,7 +209,7 @@ func (p *page) endSection() {
 
 // picture adds an image with its caption, as the file that Markdown shows and as the element
 // that stands in the HTML.
-func (p *page) picture(title, file, element, caption string) {
+func (p *sheet) picture(title, file, element, caption string) {
 	if !p.figures {
 		fmt.Fprint(&p.html, "<div class=\"figures\">\n")
 		p.figures = true
@@ -221,7 +218,7 @@ func (p *page) picture(title, file, element, caption string) {
 	fmt.Fprintf(&p.html, "<figure>%s<figcaption><b>%s.</b> %s</figcaption></figure>\n", element, html.EscapeString(title), html.EscapeString(caption))
 }
 
-func (p *page) figure(f *Figure) error {
+func (p *sheet) figure(f *Figure) error {
 	svg, err := f.SVG()
 	if err != nil {
 		return err
@@ -234,12 +231,12 @@ func (p *page) figure(f *Figure) error {
 	return nil
 }
 
-func (p *page) animation(a *Animation) {
+func (p *sheet) animation(a *Animation) {
 	element := fmt.Sprintf("<img alt=\"%s\" src=\"data:image/gif;base64,%s\">", html.EscapeString(a.Title), base64.StdEncoding.EncodeToString(a.GIF))
 	p.picture(a.Title, a.Name+".gif", element, a.caption)
 }
 
-func (p *page) end() {
+func (p *sheet) end() {
 	fmt.Fprint(&p.md, "\n## Glossary\n\n")
 	fmt.Fprint(&p.html, "<h2 id=\"glossary\">Glossary</h2>\n<dl>\n")
 	for _, g := range glossary {
@@ -296,12 +293,13 @@ const wordy = 40
 
 // html writes the table in a box of its own, in which it scrolls where it does not fit.
 func (s *section) html(w *bytes.Buffer) {
+	rows := filled(s.rows)
 	fmt.Fprintf(w, "<div class=\"table\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table>\n<thead><tr>", html.EscapeString(s.title))
-	for _, c := range s.rows[0] {
+	for _, c := range rows[0] {
 		fmt.Fprintf(w, "<th scope=\"col\">%s</th>", inline(c))
 	}
 	fmt.Fprint(w, "</tr></thead>\n<tbody>\n")
-	for _, r := range s.rows[1:] {
+	for _, r := range rows[1:] {
 		fmt.Fprint(w, "<tr>")
 		for _, c := range r {
 			class := ""

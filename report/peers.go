@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -21,7 +22,7 @@ func peersSection(p peerrecord.Record) section {
 	}
 	s := section{
 		title: "Beside " + strings.Join(peers, ", "),
-		note:  fmt.Sprintf("%s Commit %s, %s. The ratio is the peer's time over ours, with its spread over the rounds.", cmp.Or(p.Note, peersNote), p.Commit, p.Device),
+		note:  fmt.Sprintf("%s Commit %s, %s. The ratio is the peer's time over ours, with its spread over the rounds. %s", cmp.Or(p.Note, peersNote), p.Commit, p.Device, loads([]*closedloop.Load{p.Load})),
 		rows:  [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
 	}
 	for _, m := range p.Missing {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,8 @@ type Benchmark struct {
 	Commit  string         `json:"commit"`
 	Command string         `json:"command"`
 	Results []bench.Result `json:"results"`
+	// Load is the machine's while they were measured.
+	Load *closedloop.Load `json:"load,omitempty"`
 }
 
 // Trace is a recorded trace, whole.
@@ -301,6 +304,41 @@ func (r *Records) method(name, method string) domain.Method {
 		}
 	}
 	return domain.Method{Name: method, Group: domain.GroupBaseline}
+}
+
+// addEvaluation reads an evaluation; an error that its program did not write is none.
+func (r *Records) addEvaluation(text []byte) error {
+	none := closedloop.Number(math.NaN())
+	e := closedloop.Result{GapSEM: none, RegretSEM: none, MarginSEM: none}
+	if err := json.Unmarshal(text, &e); err != nil {
+		return err
+	}
+	r.Evaluations = append(r.Evaluations, e)
+	return nil
+}
+
+// less is what an evaluation costs above the highlighted method on the same episodes: the
+// interval of the mean, the median, and of how many. Dashes where one of the two does not
+// say what its episodes cost.
+func (r *Records) less(e *closedloop.Result) []string {
+	cells := []string{"–", "–", "–"}
+	if e.Method == highlighted {
+		return cells
+	}
+	for i := range r.Evaluations {
+		main := &r.Evaluations[i]
+		if main.Method != highlighted || main.Case != e.Case || main.Seed != e.Seed || main.Regime != e.Regime || main.Noise != e.Noise || main.Bias != e.Bias || len(main.Shift)+len(e.Shift) > 0 {
+			continue
+		}
+		d, err := e.Less(main)
+		switch {
+		case err != nil:
+			return []string{"other scenes", "–", "–"}
+		case d.N > 0:
+			return []string{number("%+.4f", float64(d.Mean)) + " " + between("%+.4f", d.MeanCI95), number("%+.4f", float64(d.Median)), fmt.Sprint(d.N)}
+		}
+	}
+	return cells
 }
 
 // paper is the paper's row of a method in a case; one without figures where it has

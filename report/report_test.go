@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -81,20 +82,84 @@ func TestTheCommittedReportsAreWhatTheRecordedRunsGive(t *testing.T) {
 	}
 }
 
-func TestTheReadmeShowsTheRecordedRuns(t *testing.T) {
-	want := must.Get(os.ReadFile("../README.md"))(t)
-	path := filepath.Join(t.TempDir(), "README.md")
-	must.OK(t, os.WriteFile(path, want, 0o644))
-	if err := WriteSummary(path, recorded(t)...); err != nil {
-		t.Fatal(err)
+// A figure in a generated part of a page that is not its record's, or a part without
+// records, is found.
+func TestTheDocumentsShowTheRecordedRuns(t *testing.T) {
+	all := recorded(t)
+	differed := must.Get(WriteDocuments("..", false, all...))(t)
+	if len(differed) > 0 {
+		t.Errorf("%v differ from bench/results; write them again with make docs", differed)
 	}
-	got := must.Get(os.ReadFile(path))(t)
-	if !bytes.Equal(got, want) {
-		t.Error("README.md differs; write it again with make report")
+	root := t.TempDir()
+	must.OK(t, os.MkdirAll(filepath.Join(root, "docs"), 0o755))
+	pages := map[string][]byte{}
+	for _, d := range documents {
+		pages[d.page] = must.Get(os.ReadFile(filepath.Join("..", d.page)))(t)
 	}
-	must.OK(t, os.WriteFile(path, []byte("no marks\n"), 0o644))
-	if err := WriteSummary(path, recorded(t)...); err == nil {
+	for page, text := range pages {
+		must.OK(t, os.WriteFile(filepath.Join(root, page), text, 0o644))
+	}
+	for _, d := range documents {
+		begin := strings.Index(string(pages[d.page]), d.marks().Begin)
+		at := begin + len(d.marks().Begin) + bytes.IndexAny(pages[d.page][begin+len(d.marks().Begin):], "123456789")
+		forged := bytes.Clone(pages[d.page])
+		forged[at] ^= 1 // another digit
+		path := filepath.Join(root, d.page)
+		must.OK(t, os.WriteFile(path, forged, 0o644))
+		if differed := must.Get(WriteDocuments(root, false, all...))(t); len(differed) != 1 || differed[0] != path {
+			t.Errorf("a digit changed in %q of %s: %v differ", d.name, d.page, differed)
+		}
+		must.Get(WriteDocuments(root, true, all...))(t)
+		if got := must.Get(os.ReadFile(path))(t); !bytes.Equal(got, pages[d.page]) {
+			t.Errorf("%s is not what it was before %q was changed", d.page, d.name)
+		}
+	}
+	if _, err := WriteDocuments(root, false); err == nil || !strings.Contains(err.Error(), "no records") {
+		t.Errorf("without records: %v", err)
+	}
+	must.OK(t, os.WriteFile(filepath.Join(root, "README.md"), []byte("no marks\n"), 0o644))
+	if _, err := WriteDocuments(root, true, all...); err == nil {
 		t.Error("a document without marks was accepted")
+	}
+}
+
+// What the text says of a record outside of the generated parts is what the record says.
+func TestTheTextsFiguresAreTheRecords(t *testing.T) {
+	all := devices(recorded(t))
+	evaluation := func(name, method string) closedloop.Result {
+		for _, r := range all {
+			for _, e := range r.Evaluations {
+				if e.Case == name && e.Method == method {
+					return e
+				}
+			}
+		}
+		t.Fatalf("no record of %s in %s", method, name)
+		return closedloop.Result{}
+	}
+	safe := func(name, method string) string {
+		for _, r := range all {
+			for _, c := range r.Comparisons {
+				for _, row := range c.Comparisons {
+					if row.Case == name && row.Method == method {
+						return fmt.Sprint(row.Safe)
+					}
+				}
+			}
+		}
+		t.Fatalf("no comparison of %s in %s", method, name)
+		return ""
+	}
+	blind, moving, latents := evaluation("multiagent-moving", "gpc-no-lookahead"), evaluation("multiagent-moving", "gpc"), evaluation("multiagent-moving", "gpc-all-latent")
+	for _, want := range []struct{ page, text string }{
+		{"docs/multiagent.md", fmt.Sprintf("a moving scene is not survived: %.0f of %d.", float64(blind.Safe)*float64(blind.Episodes), blind.Episodes)},
+		{"docs/multiagent.md", fmt.Sprintf("In the %d 000 decisions of `gpc` among moving obstacles %s found no plan", moving.Decisions/1000, []string{"none", "one", "two", "three"}[moving.Fallback])},
+		{"docs/multiagent.md", fmt.Sprintf("they keep less margin (%.3f m)", float64(latents.MarginMean))},
+		{"docs/multiagent.md", fmt.Sprintf("(static, 96: %s of 200 in place of %s)", safe("multiagent-static", "gpc-96"), safe("multiagent-static", "gpc-no-latent-96"))},
+	} {
+		if page := string(must.Get(os.ReadFile(filepath.Join("..", want.page)))(t)); !strings.Contains(page, want.text) {
+			t.Errorf("%s does not say %q", want.page, want.text)
+		}
 	}
 }
 
@@ -107,8 +172,8 @@ func TestSummaryOfSeveralDevices(t *testing.T) {
 	cases := map[string]Case{"one": {Methods: methods}, "two": {Methods: methods}}
 	a := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 1)}, cases: cases}
 	b := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 2), eval("two", "gpc", 3)}, cases: cases}
-	text := Summary(a, b)
-	if strings.Count(text, "| one |") != 1 || !strings.Contains(text, "| one | `gpc` | 1.0000") || !strings.Contains(text, "| two | `gpc` | 3.0000") {
+	text := devices{a, b}.summary()
+	if strings.Count(text, "| one |") != 1 || !strings.Contains(text, "| one | `gpc` | 0/1 | 1.0000") || !strings.Contains(text, "| two | `gpc` | 0/1 | 3.0000") {
 		t.Errorf("the summary is\n%s", text)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -57,6 +59,79 @@ func number(format string, v float64) string {
 	return text
 }
 
+// between is an interval with a dash for an open end.
+func between(format string, i closedloop.OpenInterval) string {
+	return "[" + number(format, float64(i[0])) + ", " + number(format, float64(i[1])) + "]"
+}
+
+// within is a mean with half the width of its 95 % interval, by Student's t of its standard
+// error over n.
+func within(format string, v, sem closedloop.Number, n int) string {
+	half := math.NaN()
+	if n > 1 {
+		half = distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975) * float64(sem)
+	}
+	return estimate(format, v, closedloop.Number(half))
+}
+
+// spread is the median and the 90 % quantile of a distribution; dashes without values.
+func spread(format string, r *closedloop.RegretStatistics) []string {
+	if r.N == 0 {
+		return []string{"–", "–"}
+	}
+	return []string{number(format, float64(r.Median)), number(format, float64(r.P90))}
+}
+
+// safeOf is how many of the episodes were safe.
+func safeOf(e *closedloop.Result) string {
+	return fmt.Sprintf("%.0f/%d", float64(e.Safe)*float64(e.Episodes), e.Episodes)
+}
+
+// loads says under which load of the machine times were taken, the largest of all.
+func loads(all []*closedloop.Load) string {
+	var most closedloop.Load
+	unknown, above, partial := 0, 0, 0
+	for _, l := range all {
+		if l == nil {
+			unknown++
+			continue
+		}
+		most.Start, most.Others, most.Stolen = max(most.Start, l.Start, l.End), max(most.Others, l.Others), max(most.Stolen, l.Stolen)
+		if l.Above {
+			above++
+		}
+		if l.Partial {
+			partial++
+		}
+	}
+	if unknown == len(all) {
+		return "The machine's load was not recorded."
+	}
+	text := fmt.Sprintf("The machine's load was at most %.2f, other processes had at most %.2f CPUs in the mean of a run, other guests %.2f.", most.Start, most.Others, most.Stolen)
+	if above > 0 {
+		text += fmt.Sprintf(" %d runs were recorded above the limit.", above)
+	}
+	if partial > 0 {
+		text += fmt.Sprintf(" Of %d runs it is that of their last part, after an interruption.", partial)
+	}
+	if unknown > 0 {
+		text += fmt.Sprintf(" Of %d runs it was not recorded.", unknown)
+	}
+	return text
+}
+
+// loadsOf are the loads of evaluations.
+func loadsOf(evals []closedloop.Result) string {
+	var all []*closedloop.Load
+	for i := range evals {
+		all = append(all, evals[i].Load)
+	}
+	return loads(all)
+}
+
+// besideMain heads the cells of Records.less.
+var besideMain = []string{"cost less `" + highlighted + "`'s, % [95 %]", "median", "n"}
+
 // estimate is a value with its standard error.
 func estimate(format string, v, sem closedloop.Number) string {
 	if math.IsNaN(float64(v)) {
@@ -68,20 +143,21 @@ func estimate(format string, v, sem closedloop.Number) string {
 func (r *Records) evaluationSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
-		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the completed, safe episodes (n).%s", evals[0].Seed, evals[0].Commit, evals[0].Device, r.regretNote(name)),
-		rows:  [][]string{{"method", "R_T %", "± s.e.m.", "n", "paper R_T %", "safe", "95 % interval", "fail %", "paper fail %", "least margin", "p50 ms", "p99 ms", "paper ms", "mean ‖Δz‖"}},
+		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, r.regretNote(name), loadsOf(evals)),
+		rows:  [][]string{slices.Concat([]string{"method", "R_T %", "n", "median", "p90", "paper R_T %"}, besideMain, []string{"safe", "95 % interval", "fail %", "paper fail %", "least margin", "p50 ms", "p99 ms", "paper ms", "mean ‖Δz‖"})},
 	}
 	for _, e := range evals {
 		paperRegret, paperFail, paperTime := "–", "–", "–"
 		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
 			paperRegret, paperFail, paperTime = fmt.Sprintf("%g ± %g", p.Regret, p.RegretSEM), fmt.Sprintf("%g", 100-p.Safe), fmt.Sprintf("%g", p.Milliseconds)
 		}
-		s.rows = append(s.rows, []string{
-			e.Method, number("%.4f", float64(e.RegretPct)), number("%.4f", float64(e.RegretSEM)), fmt.Sprint(e.RegretN), paperRegret,
-			number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
-			number("%.1f", 100*(1-float64(e.Safe))), paperFail, number("%.1e", float64(e.MarginMin)),
-			number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), paperTime, number("%.1e", float64(e.Displacement)),
-		})
+		s.rows = append(s.rows, slices.Concat(
+			[]string{e.Method, within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret), []string{paperRegret}, r.less(&e),
+			[]string{
+				safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
+				number("%.1f", 100*(1-float64(e.Safe))), paperFail, number("%.1e", float64(e.MarginMin)),
+				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), paperTime, number("%.1e", float64(e.Displacement)),
+			}))
 	}
 	return s
 }
@@ -90,7 +166,7 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 func (r *Records) regretNote(name string) string {
 	for _, p := range r.cases[name].Paper {
 		if !math.IsNaN(p.Regret) {
-			return " “paper”: tab. analytical, 100 trajectories; its MPC horizon is not stated."
+			return " “paper”: tab. analytical, 100 trajectories, ± its own, times on its own hardware; its MPC horizon is not stated."
 		}
 	}
 	return ""
@@ -99,12 +175,13 @@ func (r *Records) regretNote(name string) string {
 // goalSection is the table of a case whose episodes have goals (tab.
 // multiagent-navigation and multiagent-navigation-margins).
 func (r *Records) goalSection(name string, evals []closedloop.Result) section {
-	head := []string{"method", "episodes", "safe", "95 % interval", "collision-free", "reached", "at end", "gap %", "± s.e.m.", "n", "scene margin", "± s.e.m."}
+	head := []string{"method", "episodes", "safe", "95 % interval", "collision-free", "reached", "at end", "gap %", "n", "median", "p90"}
+	head = append(append(head, besideMain...), "scene margin", "± s.e.m.")
 	kinds := slices.Sorted(maps.Keys(evals[0].MarginsMean))
 	head = append(append(head, kinds...), "p50 ms", "p99 ms")
 	s := section{
 		title: name,
-		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n safe episodes in which the 384-candidate reference was safe too. Margins: means over episodes of the smallest, m. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, r.paperNote(name)),
+		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. %s %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, r.paperNote(name), loadsOf(evals)),
 		rows:  [][]string{head},
 	}
 	value := func(n *closedloop.Number) float64 {
@@ -117,8 +194,9 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 		row := []string{
 			e.Method, fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
 			number("%.4f", float64(e.CollisionFree)), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
-			number("%.3f", float64(e.GapPct)), number("%.3f", float64(e.GapSEM)), fmt.Sprint(e.RegretN), number("%.3f", float64(e.MarginMean)), number("%.3f", float64(e.MarginSEM)),
+			within("%.3f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
 		}
+		row = slices.Concat(row, spread("%.3f", &e.Regret), r.less(&e), []string{number("%.3f", float64(e.MarginMean)), number("%.3f", float64(e.MarginSEM))})
 		for _, kind := range kinds {
 			m, ok := e.MarginsMean[kind]
 			if !ok {
@@ -156,14 +234,16 @@ func unsafeSection(e closedloop.Result) section {
 func noiseSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name + " with measurement noise",
-		note:  "The measured state is disturbed; margins and costs are of the true state. The noise is in units of each state's own scale.",
-		rows:  [][]string{{"noise", "method", "episodes", "R_T %", "± s.e.m.", "safe", "95 % interval", "least margin"}},
+		note:  "The measured state is disturbed; margins and costs are of the true state. The noise is in units of each state's own scale. Regret over the n safe episodes, its mean with the 95 % interval by Student's t. " + loadsOf(evals),
+		rows:  [][]string{{"noise", "method", "R_T %", "n", "median", "p90", "safe", "95 % interval", "least margin", "p50 ms", "p99 ms"}},
 	}
 	for _, e := range evals {
-		s.rows = append(s.rows, []string{
-			fmt.Sprint(e.Noise), e.Method, fmt.Sprint(e.Episodes), number("%.4f", float64(e.RegretPct)), number("%.4f", float64(e.RegretSEM)),
-			number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), number("%.1e", float64(e.MarginMin)),
-		})
+		s.rows = append(s.rows, slices.Concat(
+			[]string{fmt.Sprint(e.Noise), e.Method, within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret),
+			[]string{
+				safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), number("%.1e", float64(e.MarginMin)),
+				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3),
+			}))
 	}
 	return s
 }
@@ -200,9 +280,14 @@ func certificateSection(c batchnav.Certified) section {
 }
 
 func benchmarkSection(b Benchmark) section {
+	title := "Latency and throughput"
+	if _, what, _ := strings.Cut(b.Command, " bench "); !strings.HasPrefix(what, "-") {
+		what, _, _ = strings.Cut(what, " --max-load")
+		title = strings.TrimSpace(title + " " + strings.TrimSuffix(what, " --json"))
+	}
 	return section{
-		title: "Latency and throughput",
-		note:  fmt.Sprintf("`%s`, commit %s, %s. The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1.", b.Command, b.Commit, b.Device),
+		title: title,
+		note:  fmt.Sprintf("`%s`, commit %s, %s. The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1. %s", b.Command, b.Commit, b.Device, loads([]*closedloop.Load{b.Load})),
 		rows:  bench.Rows(b.Results),
 	}
 }

@@ -1,10 +1,37 @@
 # Sourced by the scripts that record results: record NAME ARGUMENTS… runs gpc and
-# keeps its JSON as $out/NAME.json, replaced whole.
+# keeps its JSON as $out/NAME.json, replaced whole. What takes times is refused where
+# the machine's load average is above MAX_LOAD before or after it: the two runs that the
+# scripts have side by side, and what their garbage collectors add. It waits up to WAIT
+# seconds for the load to fall, and begins again twice. With ANY_LOAD=1 it is recorded
+# all the same, and says so.
 gpc=bin/gpc
+max_load=${MAX_LOAD:-3}
 record() {
-  local name=$1
+  local name=$1 limit=() try
   shift
+  case "${1:-} ${2:-}" in
+    "eval join" | "eval compare" | steer* | certify*) ;;
+    *) limit=(--max-load "$max_load" ${ANY_LOAD:+--any-load}) ;;
+  esac
   echo "$name" >&2
-  "$gpc" "$@" --json >"$out/$name.json.new" 2>/dev/null &&
-    mv "$out/$name.json.new" "$out/$name.json"
+  for try in 1 2 3; do
+    [ ${#limit[@]} != 2 ] || quiet
+    if "$gpc" "$@" "${limit[@]}" --json >"$out/$name.json.new" 2>"$out/$name.log"; then
+      mv "$out/$name.json.new" "$out/$name.json"
+      rm -f "$out/$name.log"
+      return 0
+    fi
+    cat "$out/$name.log" >&2
+    grep -q 'too busy' "$out/$name.log" || break
+  done
+  rm -f "$out/$name.json.new" "$out/$name.log"
+  return 1
+}
+# quiet waits for the load to fall; where the system does not say it there is no wait.
+quiet() {
+  local waited=0
+  while [ -r /proc/loadavg ] && [ $waited -lt "${WAIT:-600}" ] && awk -v most="$max_load" '{ exit !($1 > most) }' /proc/loadavg; do
+    sleep 5
+    waited=$((waited + 5))
+  done
 }

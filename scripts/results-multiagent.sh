@@ -20,14 +20,14 @@ evaluate() { # CASE METHOD EPISODES
   local run=(eval "$1" --method "$2" --episodes "$3" --seed $seed --resume)
   case $2 in reference* | gpc-no-latent*) ;; *) run+=("${model[@]}") ;; esac
   for shard in 0 1; do
-    "$gpc" "${run[@]}" --shard $shard/2 --trace "$work/$name-$shard.jsonl" >/dev/null &
+    (out=$work; record "$name-$shard" "${run[@]}" --shard $shard/2 --trace "$work/$name-$shard.jsonl") &
   done
   wait -n
   wait -n
   for shard in 0 1; do
     "$gpc" verify "$work/$name-$shard.jsonl" >&2
   done
-  record "$name" eval join "$1" "$work/$name-0.jsonl" "$work/$name-1.jsonl"
+  record "$name" eval join "$1" "$work/$name-0.jsonl" "$work/$name-1.jsonl" --runs "$work/$name-0.json,$work/$name-1.json"
 }
 declare -A episodes=([multiagent-static]=${STATIC:-1000} [multiagent-moving]=${MOVING:-300})
 # Other numbers of candidates are scripts/candidates-multiagent.sh's.
@@ -42,4 +42,5 @@ for case in ${CASES:-multiagent-static multiagent-moving}; do
   rm -f "$out/$case-gpc.jsonl"
   "$gpc" eval $case --method gpc --episodes 1 --seed $seed "${model[@]}" --trace "$out/$case-gpc.jsonl" >/dev/null
   evaluate $case gpc "${episodes[$case]}"
+  record "$case-certify" certify $case --seed $seed --threads 1 "${model[@]}"
 done

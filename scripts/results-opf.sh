@@ -24,6 +24,7 @@ case_runs() {
   for method in direct gpc-refine-64 gpc-refine-512; do
     record "$case-steer-$method" steer $case --method $method --seed $seed --divisions 8 --episodes 2 --threads 1
   done
+  record "$case-certify" certify $case --seed $seed --threads 1
 }
 case_runs opf30 &
 case_runs opf30-uncertain &

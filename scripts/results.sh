@@ -2,35 +2,39 @@
 # Records the runs behind the report: scripts/results.sh FOLDER, a folder of
 # bench/results named for the device. The seed was used for nothing else. The two
 # cases run side by side, each on one core; benchmarks run alone at the end.
-# Everything but the latencies is the same on every machine.
+# Everything but the latencies is the same on every machine. Methods with fewer
+# episodes than gpc's have the first of them, and the report compares on those.
+# EPISODES (1000) scales all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/record.sh
 out=$1
 seed=7
+all=${EPISODES:-1000}
 mkdir -p "$out"
+first() { echo $(($1 < all ? $1 : all)); }
 case_runs() {
   local case=$1
   for method in gpc direct gpc-polish gpc-refine-64 gpc-refine-512; do
-    record "$case-$method" eval "$case" --method $method --episodes 1000 --seed $seed
+    record "$case-$method" eval "$case" --method $method --episodes "$all" --seed $seed
   done
   local method episodes
   for method in $("$gpc" methods "$case" --group exact,ablation,baseline --names); do
-    episodes=200
-    [ "$method" != dp ] || episodes=50 # half a second a decision
+    episodes=$(first 200)
+    [ "$method" != dp ] || episodes=$(first 50) # half a second a decision
     record "$case-$method" eval "$case" --method "$method" --episodes $episodes --seed $seed
   done
   for noise in 0.02 0.05; do
     for method in gpc gpc-observer direct; do
-      record "$case-$method-noise-$noise" eval "$case" --method $method --episodes 100 --seed $seed --noise $noise
+      record "$case-$method-noise-$noise" eval "$case" --method $method --episodes "$(first 100)" --seed $seed --noise $noise
     done
   done
   rm -f "$out/$case-gpc.jsonl"
-  "$gpc" eval "$case" --method gpc --episodes 12 --seed $seed --trace "$out/$case-gpc.jsonl" >/dev/null
+  "$gpc" eval "$case" --method gpc --episodes "$(first 12)" --seed $seed --trace "$out/$case-gpc.jsonl" >/dev/null
   "$gpc" verify "$out/$case-gpc.jsonl"
-  record "$case-steer" steer "$case" --seed $seed --episodes 20
+  record "$case-steer" steer "$case" --seed $seed --episodes "$(first 20)"
   for method in direct gpc-refine-64; do
-    record "$case-steer-$method" steer "$case" --method $method --seed $seed --episodes 20
+    record "$case-steer-$method" steer "$case" --method $method --seed $seed --episodes "$(first 20)"
   done
   record "$case-certify" certify "$case" --seed $seed --threads 1
 }
@@ -40,3 +44,7 @@ done
 wait -n
 wait -n
 record bench bench
+for case in integrator-convex opf30; do
+  record "bench-refine-$case" bench refine --case $case
+done
+record bench-train-epochs bench train-epochs

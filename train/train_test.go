@@ -799,3 +799,101 @@ func TestChainOfAPlanFollowsTheDynamics(t *testing.T) {
 	must.OK(t, r.setChain())
 	must.Get(r.trainer.RolloutStep(r.set.Train[:8], 1e-3))(t)
 }
+
+// A map's calibration is of the scenarios that it was not trained on.
+func TestCalibrationIsOfHeldOutRows(t *testing.T) {
+	opt := toyOptions(cpu(t), 60)
+	opt.ManifoldEpochs, opt.RolloutEpochs, opt.ValidationFraction = 30, -1, 0.3
+	m := trained(t, opt).Model
+	opt, err := opt.resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewSet(opt.Problem.Spec(), &opt.Data, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(rows []int32) decoding {
+		nets := backend.Networks{EncoderX: m.EncoderX, EncoderO: m.EncoderO, DecoderU: m.DecoderU, DecoderS: m.DecoderS}
+		d, err := evaluate(opt.Backend, opt.Problem, &opt.Data, s, nets, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	held, own, c := of(s.Validation), of(s.Train), m.Calibration
+	if c.TauGeom != held.tauGeom || c.DeltaDec != held.deltaMax || c.DeltaDecP99 != held.deltaP99 {
+		t.Errorf("calibrated to τ_geom %v, δ_dec %v, %v; held-out rows have %v, %v, %v", c.TauGeom, c.DeltaDec, c.DeltaDecP99, held.tauGeom, held.deltaMax, held.deltaP99)
+	}
+	if held.tauGeom == own.tauGeom || held.deltaMax == own.deltaMax {
+		t.Error("rows trained on and held out cannot be told apart")
+	}
+}
+
+// The numerator of eq. traj_weight is α_u‖Δu*‖ + α_p‖Δp‖: of the action, of the context, and
+// by default of both alike.
+func TestRiskIsOfActionAndContext(t *testing.T) {
+	opt := toyOptions(cpu(t), 20)
+	d := &opt.Data
+	for i := range d.Rows() {
+		d.C.Row(i)[0] += 0.3 * float32(d.Step[i]*d.Step[i])
+	}
+	risks := func(action, parameter float64) (*Set, []float32) {
+		o := opt
+		o.RiskAction, o.RiskParameter = action, parameter
+		o, err := o.resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := NewSet(o.Problem.Spec(), d, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, s.Training.RiskWeight
+	}
+	s, both := risks(0, 0)
+	_, action := risks(1, 0)
+	_, parameter := risks(0, 2)
+	compared, actions := 0, statistics(d.U)
+	for i, j := range s.Training.Next {
+		if j < 0 {
+			continue
+		}
+		du, dp := 0.0, 0.0
+		for k := range d.U.Cols {
+			du = math.Hypot(du, float64(d.U.Row(int(j))[k]-d.U.Row(i)[k])/float64(actions.Scale[k]))
+		}
+		for k := range d.C.Cols {
+			dp = math.Hypot(dp, float64(d.C.Row(int(j))[k]-d.C.Row(i)[k])/float64(s.NormX.Scale[d.S.Cols+k]))
+		}
+		for name, v := range map[string][2]float64{"action": {float64(action[i]), du}, "context": {float64(parameter[i]), 2 * dp}, "default": {float64(both[i]), du + dp}} {
+			if math.Abs(v[0]-v[1]) > 1e-4*(1+v[1]) {
+				t.Fatalf("row %d: the risk of the %s is %v, want %v", i, name, v[0], v[1])
+			}
+		}
+		if dp > 0.01 && du > 0.01 {
+			compared++
+		}
+	}
+	if compared == 0 {
+		t.Error("nothing moves")
+	}
+}
+
+// The rollout phase weighs every term of eq. du_obj unless it is told otherwise, with the
+// navigator's own Lie step.
+func TestDefaultRolloutLossHasEveryTerm(t *testing.T) {
+	opt, err := toyOptions(cpu(t), 20).resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, nav := opt.rollout, opt.Problem.Spec().Navigation
+	for name, v := range map[string]float32{"λ_δ": w.Delta, "λ_roll": w.Roll, "λ_flow": w.Flow, "λ_Lie": w.Lie, "α": w.RollFraction, "α_f": w.FlowFraction} {
+		if !(v > 0) {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+	if w.LieGain != float32(nav.LieGain) || w.LieScale != float32(nav.LieScale) || w.LieDt != float32(nav.LatentStep) || w.TopK != nav.TopK || w.MetricLambda != float32(nav.MetricLambda) {
+		t.Errorf("the Lie step is %+v, the navigator's %+v", w, nav)
+	}
+}

@@ -101,6 +101,25 @@ func TestDefaults(t *testing.T) {
 }
 
 // TestDualFunctions are the real ones with derivatives, and Score is both of them.
+// Constants that its functions are made of tell systems of one name apart.
+func TestConstantsAreFingerprinted(t *testing.T) {
+	of := func(constants any) [32]byte {
+		y := puck()
+		y.Constants = constants
+		return domain.FingerprintOf(must.Get(New(y))(t))
+	}
+	type params struct{ Mass float64 }
+	two, again := of(params{2}), of(params{2})
+	if two == of(params{3}) || of(nil) == two || again != two {
+		t.Error("fingerprints do not tell a mass of 2 from one of 3")
+	}
+	y := puck()
+	y.Constants = params{math.NaN()}
+	if _, err := New(y); err == nil || !strings.Contains(err.Error(), "Constants") {
+		t.Errorf("a mass that is no number: %v", err)
+	}
+}
+
 func TestDualFunctions(t *testing.T) {
 	p := must.Get(New(puck()))(t)
 	rng := rand.New(rand.NewPCG(1, 1))

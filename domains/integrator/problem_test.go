@@ -423,3 +423,23 @@ func TestShiftedSystem(t *testing.T) {
 		t.Error("an ellipse that the projection cannot handle is accepted")
 	}
 }
+
+// A test scene shares no random numbers with a dataset of the same seed, whose scenario of
+// the same number draws from (seed, number).
+func TestTestScenesHaveAStreamOfTheirOwn(t *testing.T) {
+	plant := Convex().Plant
+	for seed := range uint64(3) {
+		for index := range 3 {
+			ep, err := plant.Episode(seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			scene, rng := ep.Scene().(Scene), rand.New(rand.NewPCG(seed, uint64(index)))
+			for i, axis := range testRange()[:2] {
+				if q := axis.Lo + (axis.Hi-axis.Lo)*rng.Float64(); scene.Q0[i] == q {
+					t.Errorf("seed %d, scene %d: q%d = %v is the training stream's", seed, index, i+1, q)
+				}
+			}
+		}
+	}
+}

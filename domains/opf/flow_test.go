@@ -229,3 +229,38 @@ func TestScoreWithoutPowerFlow(t *testing.T) {
 		}
 	}
 }
+
+// A line is as near to its limit as the more loaded of its two ends, whichever that is.
+func TestLineMarginsAreOfTheMoreLoadedEnd(t *testing.T) {
+	for _, name := range []string{"case30", "case39"} {
+		y := newTestSystem(t, name, Options{})
+		n, l := y.Network, &y.layout
+		rng := rand.New(rand.NewPCG(5, 6))
+		w, flows, admittance := newWorkspace(y), network.NewFlows(n.Branches()), network.NewAdmittance(n.Branches())
+		from, to := 0, 0
+		for range 3 {
+			s, c, u := randomPoint(rng, y, 0.8)
+			if !w.dispatch(s, c, u) {
+				t.Fatalf("%s: no solution", name)
+			}
+			if err := n.ScaleBranches(y.branchFactors(c), admittance); err != nil {
+				t.Fatal(err)
+			}
+			n.BranchFlows(admittance, w.solution.Vm, w.solution.Va, flows)
+			for r, k := range l.rated {
+				sf, st := math.Hypot(flows.Pf[k], flows.Qf[k]), math.Hypot(flows.Pt[k], flows.Qt[k])
+				want := n.Rate[k] - sf
+				if from++; st > sf {
+					want = n.Rate[k] - st
+					from, to = from-1, to+1
+				}
+				if got := w.margin[l.marginS+r]; math.Abs(got-want) > 1e-9 {
+					t.Errorf("%s, branch %d: margin %v, %v and %v at its ends leave %v", name, k, got, sf, st, want)
+				}
+			}
+		}
+		if from == 0 || to == 0 {
+			t.Errorf("%s: %d lines are more loaded where they begin, %d where they end: want some of both", name, from, to)
+		}
+	}
+}

@@ -234,3 +234,35 @@ func TestFileNames(t *testing.T) {
 		}
 	}
 }
+
+// A test trajectory shares no random numbers with what the same seed draws elsewhere.
+func TestTestTrajectoriesHaveAStreamOfTheirOwn(t *testing.T) {
+	c := Thirty()
+	n := networktest.Load(t, "case30")
+	const seed = 3
+	for _, index := range []int{0, 1} {
+		ep, err := c.Plant.Episode(seed, index, domain.EpisodeOptions{Regime: RegimePaper, Preference: domain.Preference{Adaptive: true}, Noise: 0.01})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scene := ep.Scene().(Scene)
+		if len(scene.Excluded) > 0 {
+			t.Fatalf("trajectory %d was drawn again", index)
+		}
+		p, _, err := loadPaths(rand.New(rand.NewPCG(seed, uint64(index)<<20)), n, RegimePaper, Steps+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range p[0] {
+			if v != 0 && math.Abs(scene.Pd[0][i]-v*n.BaseMVA) < 1e-12 {
+				t.Errorf("trajectory %d: the load of bus %d is the seed's own stream's", index, n.BusID[i])
+			}
+		}
+		s, x, truth := make([]float64, 60), make([]float64, 46), make([]float64, 60)
+		ep.Observe(s, x)
+		ep.State(truth)
+		if e := 0.01 * rand.New(rand.NewPCG(seed, ^uint64(index))).NormFloat64(); math.Abs(s[0]-truth[0]-e) < 1e-12 {
+			t.Errorf("trajectory %d: its noise is the seed's own stream's", index)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package opf
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"math"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // A shifted plant is another network: its limits, reactances, loads and ramps are, for
@@ -53,5 +56,27 @@ func TestShiftedNetwork(t *testing.T) {
 	}
 	if _, err := (&domain.Case{Problem: a}).Shifted(map[string]float64{"load": 1.1}); err == nil || !strings.Contains(err.Error(), "no parameters") {
 		t.Errorf("a case without shifts: %v", err)
+	}
+}
+
+// What a map or a dataset was made of is the file to the byte, and the options.
+func TestFingerprintIsTheFiles(t *testing.T) {
+	text := must.Get(cases.Text("case9"))(t)
+	of := func(text []byte, opt Options) [32]byte {
+		c := must.Get(FromText("opf:net.m", "", text, opt))(t)
+		return domain.FingerprintOf(c.Problem)
+	}
+	own := of(text, Options{})
+	if own != sha256.Sum256(text) {
+		t.Error("the fingerprint of a file is not its SHA-256")
+	}
+	seen := map[[32]byte]bool{own: true}
+	for _, sum := range [][32]byte{
+		of(append(bytes.Clone(text), '\n'), Options{}), of(text, Options{Uncertain: true}), of(text, Options{Ramp: []float64{1, 1, 1}}), of(text, Options{Ramp: []float64{1, 1, 2}}),
+	} {
+		if seen[sum] {
+			t.Error("two problems have one fingerprint")
+		}
+		seen[sum] = true
 	}
 }

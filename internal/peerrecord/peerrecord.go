@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // Record is one run.
@@ -18,6 +19,9 @@ type Record struct {
 	Missing []string `json:"missing,omitempty"` // peers that were not at hand, and why
 	Note    string   `json:"note,omitempty"`    // how times were taken; empty: CPU time of one thread, medians of alternating rounds
 	Ratios  []Ratio  `json:"ratios"`
+	// Load is the machine's during the run; a peer that is a process of its own is among the
+	// others.
+	Load *machine.Load `json:"load,omitempty"`
 }
 
 // Ratio is one comparison: Ratio is the peer's time over ours, [Lo, Hi] its spread

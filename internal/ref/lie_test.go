@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 )
 
@@ -169,6 +170,65 @@ func TestLieResidualKeepsLengthInTheBasisAndVanishesOutside(t *testing.T) {
 		}
 		if r := ref.LieResidual(step, slope, vectors, values, 0); inner(r, r) != 0 {
 			t.Errorf("k = %d: angle 0 gives the residual %v", k, r)
+		}
+	}
+}
+
+// In a basis of unit vectors the residual turns the step by scale·slope/√Λ about each axis,
+// the right way round: by hand, a quarter turn about the third axis takes the first to the second.
+func TestLieResidualByHand(t *testing.T) {
+	quarter := math.Pi / 2
+	identity := []float64{1, 0, 0, 0, 1, 0, 0, 0, 1}
+	// √Λ = 4 of the third axis, scale 0.5: a slope of 8 quarter turns is one.
+	if r := ref.LieResidual([]float64{1, 0, 0}, []float64{0, 0, 8 * quarter}, identity, []float64{4, 9, 16}, 0.5); maxDifference(r, []float64{-1, 1, 0}) > 1e-14 {
+		t.Errorf("about the third axis: %v, want (−1, 1, 0)", r)
+	}
+	// In the plane of two the first component of the slope is the angle, counter-clockwise.
+	if r := ref.LieResidual([]float64{2, 0}, []float64{6 * quarter, 5}, []float64{1, 0, 0, 1}, []float64{9, 4}, 0.5); maxDifference(r, []float64{-2, 2}) > 1e-14 {
+		t.Errorf("in the plane: %v, want (−2, 2)", r)
+	}
+}
+
+// A step with the Lie residual is the one without it and γ_L times the residual of its own
+// step and second slope, by the angle s_L Δt.
+func TestStepAddsTheLieResidual(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 1))
+	e := testEnergy(rng, 1)
+	z, x, c, w := normal(rng, 3), normal(rng, 4), normal(rng, 2), []float64{0.75, 0.25}
+	p := backend.StepParams{Dt: 0.05, VMax: 10, Epsilon: 0.25, MetricLambda: 0.01, TopK: 3, LieGain: 0.25, LieScale: 4}
+	with, _ := e.Step(z, x, c, w, p)
+	p.LieGain = 0
+	without, _ := e.Step(z, x, c, w, p)
+	step, k2, _ := ref.RK2(func(z []float64) []float64 { f, _ := e.Field(z, x, c, w); return f }, z, float64(p.Dt), 10)
+	values, vectors := ref.EigTopK(e.DecoderS.Metric(z, float64(p.MetricLambda)), 3, 3)
+	residual := ref.LieResidual(step, k2, vectors, values, 4*float64(p.Dt))
+	if inner(residual, residual) < 1e-8 {
+		t.Fatalf("the residual %v is too small to tell", residual)
+	}
+	for i := range with {
+		if d := with[i] - without[i] - 0.25*residual[i]; math.Abs(d) > 1e-12 {
+			t.Errorf("component %d: the residual moves by %v, want %v", i, with[i]-without[i], 0.25*residual[i])
+		}
+	}
+}
+
+// The rollout latent is z + Δz + γ_L Δz_Lie with the residual of Δz = α(z' − z) as step and
+// slope, by the angle s_L Δt.
+func TestRolloutTakesTheLieStep(t *testing.T) {
+	rng := rand.New(rand.NewPCG(16, 1))
+	nets := testNetworks(rng)
+	z, next := normal(rng, 3), normal(rng, 3)
+	w := testRollout
+	r := ref.Rollout(nets.DecoderS, z, next, w)
+	step := make([]float64, 3)
+	for i := range step {
+		step[i] = float64(w.RollFraction) * (next[i] - z[i])
+	}
+	values, vectors := ref.EigTopK(nets.DecoderS.Metric(z, float64(w.MetricLambda)), 3, w.TopK)
+	residual := ref.LieResidual(step, step, vectors, values, float64(w.LieScale)*float64(w.LieDt))
+	for i := range z {
+		if want := z[i] + step[i] + float64(w.LieGain)*residual[i]; math.Abs(r.Lie[i]-want) > 1e-12 || math.Abs(r.Residual[i]-residual[i]) > 1e-12 || residual[i] == 0 {
+			t.Errorf("component %d: z̃ is %v, want %v; the residual %v, want %v", i, r.Lie[i], want, r.Residual[i], residual[i])
 		}
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/internal/version"
@@ -81,6 +82,10 @@ type decision struct {
 const tolerance = 1e-6
 
 func run(o options) error {
+	watch, err := machine.Begin(machine.Limit{})
+	if err != nil {
+		return err
+	}
 	decisions, err := drive(o)
 	if err != nil {
 		return err
@@ -149,6 +154,9 @@ func run(o options) error {
 			rec.Ratios = append(rec.Ratios, all)
 			fmt.Printf("%-7s %s: ours %.0f µs, theirs %.0f µs, ratio %.1f [%.1f, %.1f]\n", peer, op.name, all.OursUS, all.PeerUS, all.Ratio, all.Lo, all.Hi)
 		}
+	}
+	if rec.Load, err = watch.End(); err != nil {
+		return err
 	}
 	return rec.Write(o.out)
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/kernels"
@@ -85,6 +86,10 @@ type ours struct {
 }
 
 func run(o options) error {
+	watch, err := machine.Begin(machine.Limit{})
+	if err != nil {
+		return err
+	}
 	problem := rollouttest.Joint(rand.New(rand.NewPCG(5, 6)), "peers", robots, discs, steps)
 	plans := problem.Draw(rand.New(rand.NewPCG(7, 8)), o.candidates)
 	folder, err := os.MkdirTemp("", "peers")
@@ -154,6 +159,9 @@ func run(o options) error {
 		if err := peer.end(); err != nil {
 			return err
 		}
+	}
+	if rec.Load, err = watch.End(); err != nil {
+		return err
 	}
 	return rec.Write(o.out)
 }

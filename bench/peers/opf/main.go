@@ -33,6 +33,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/matpower/cases"
@@ -71,6 +72,10 @@ type timed struct {
 }
 
 func run(out, matpower string, names []string, rounds int) error {
+	watch, err := machine.Begin(machine.Limit{})
+	if err != nil {
+		return err
+	}
 	r := peerrecord.Record{Device: cpuid.CPU.BrandName, Commit: version.Build()}
 	var peers []peer
 	for _, find := range []func() (peer, error){findIPOPT, func() (peer, error) { return findMIPS(matpower) }} {
@@ -113,6 +118,9 @@ func run(out, matpower string, names []string, rounds int) error {
 		for k, p := range peers {
 			r.Ratios = append(r.Ratios, compare(name, p.name, 1, t.single, t.peers[k]), compare(name, p.name, batch, t.batched, t.peers[k]))
 		}
+	}
+	if r.Load, err = watch.End(); err != nil {
+		return err
 	}
 	return r.Write(out)
 }

@@ -1,12 +1,15 @@
 package world
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gpc-engine/gpc/domain"
 )
 
 // start is the episode of a scene.
@@ -253,6 +256,54 @@ func TestRobotsAndObstaclesAreSets(t *testing.T) {
 		}
 		if d := max(math.Abs(m[0]-l[0]), math.Abs(m[1]-l[1]), math.Abs(m[2]-l[2])); !(d < 1e-12) {
 			t.Fatalf("margins %v and %v", m, l)
+		}
+	}
+}
+
+// driver accelerates one robot to a speed that its goal is reached with, straight on; a
+// lazy one stays where it is.
+type driver struct {
+	lazy   bool
+	err    error
+	before float64
+}
+
+func (d *driver) Reset(domain.Episode) error { return nil }
+func (d *driver) Decide(s, c []float64, _ domain.Preference, u []float64) (bool, error) {
+	clear(u)
+	if d.lazy || d.err != nil {
+		return true, d.err
+	}
+	want := (math.Max(0, math.Min(1, 5-s[0])) - s[3]) / 0.2
+	d.before += math.Max(-1, math.Min(1, math.Max(-2, math.Min(2, want))-d.before))
+	u[0] = d.before
+	return true, nil
+}
+
+// What a reference paid is a yardstick where it arrived and kept every margin, and
+// nowhere else: an unsafe one is cheap.
+func TestAnUnsafeReferenceIsNoYardstick(t *testing.T) {
+	y := system(t, true)
+	broken := errors.New("no decision")
+	for _, c := range []struct {
+		name      string
+		obstacles []Obstacle
+		driver    driver
+		safe      bool
+	}{
+		{"free", []Obstacle{{C: [2]float64{2.5, 3}, R: 0.5}}, driver{}, true},
+		{"through an obstacle", []Obstacle{{C: [2]float64{2.5, 0.4}, R: 0.5}}, driver{}, false},
+		{"not at the goal", nil, driver{lazy: true}, false},
+		{"without a decision", nil, driver{err: broken}, false},
+	} {
+		reference := func(*System) (domain.Controller, error) { return &c.driver, nil }
+		e := (&Plant{System: y, Reference: reference}).Start(Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{5, 0}}}, Obstacles: c.obstacles})
+		cost, plan, err := e.Oracle()
+		if !errors.Is(err, c.driver.err) {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if c.safe != !math.IsNaN(cost) || c.safe != (len(plan) == y.Params.Steps) {
+			t.Errorf("%s: the oracle's cost is %v with %d actions", c.name, cost, len(plan))
 		}
 	}
 }

@@ -1,15 +1,15 @@
 //go:build unix
 
-package bench
+package machine
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime is what the process has computed so far, on all threads; 0 where it is not
+// CPUTime is what the process has computed so far, on all threads; 0 where it is not
 // known.
-func cpuTime() time.Duration {
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0

@@ -1,0 +1,103 @@
+package closedloop
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+)
+
+// Outcomes are the episodes of an evaluation one by one, ascending by number: what
+// records of the same episodes are compared by.
+type Outcomes struct {
+	Episode []int  `json:"episode"`
+	Safe    []bool `json:"safe"`
+	Cost    Vector `json:"cost"`
+	Oracle  Vector `json:"oracle_cost"` // null without an oracle
+}
+
+// outcome is one episode of Outcomes.
+type outcome struct {
+	episode      int
+	safe         bool
+	cost, oracle float64
+}
+
+// add counts one episode.
+func (o *Outcomes) add(e *EpisodeRecord) {
+	o.Episode, o.Safe = append(o.Episode, e.Episode), append(o.Safe, e.End.Safe)
+	o.Cost, o.Oracle = append(o.Cost, float64(e.End.Cost)), append(o.Oracle, float64(e.End.OracleCost))
+}
+
+// sorted returns the episodes ascending by number: shards are joined one after another.
+func (o *Outcomes) sorted() *Outcomes {
+	list := o.list()
+	slices.SortFunc(list, func(a, b outcome) int { return cmp.Compare(a.episode, b.episode) })
+	out := &Outcomes{Episode: []int{}, Safe: []bool{}, Cost: Vector{}, Oracle: Vector{}}
+	for _, e := range list {
+		out.Episode, out.Safe = append(out.Episode, e.episode), append(out.Safe, e.safe)
+		out.Cost, out.Oracle = append(out.Cost, e.cost), append(out.Oracle, e.oracle)
+	}
+	return out
+}
+
+func (o *Outcomes) list() []outcome {
+	list := make([]outcome, len(o.Episode))
+	for i, e := range o.Episode {
+		list[i] = outcome{e, o.Safe[i], o.Cost[i], o.Oracle[i]}
+	}
+	return list
+}
+
+// validate reports a list that is not as long as the others.
+func (o *Outcomes) validate() error {
+	if n := len(o.Episode); len(o.Safe) != n || len(o.Cost) != n || len(o.Oracle) != n {
+		return fmt.Errorf("outcomes of %d episodes with %d verdicts, %d costs and %d of the oracle", n, len(o.Safe), len(o.Cost), len(o.Oracle))
+	}
+	return nil
+}
+
+// sameOracle is how far the oracle's costs of two records of one scene may lie apart,
+// relatively: more than rounding is another scene, or another oracle.
+const sameOracle = 1e-6
+
+// Less describes by how much, in %, episodes cost more under r than under other: 100 (cost
+// − other's)/other's of every episode that both have, in which both are safe and the other's cost is above 0. An error
+// says why the two records are not of the same scenes; one without Outcomes is of none.
+func (r *Result) Less(other *Result) (RegretStatistics, error) {
+	for _, v := range []struct {
+		name string
+		a, b any
+	}{
+		{"case", r.Case, other.Case}, {"seed", r.Seed, other.Seed}, {"regime", r.Regime, other.Regime}, {"noise", r.Noise, other.Noise}, {"bias", r.Bias, other.Bias}, {"shift", r.Shift, other.Shift},
+	} {
+		if !reflect.DeepEqual(v.a, v.b) {
+			return RegretStatistics{}, fmt.Errorf("closedloop: %s %v of %s beside %v of %s: not the same episodes", v.name, v.a, r.Method, v.b, other.Method)
+		}
+	}
+	if r.Outcomes == nil || other.Outcomes == nil {
+		return regretStatistics(nil), nil
+	}
+	if err := cmp.Or(r.Outcomes.validate(), other.Outcomes.validate()); err != nil {
+		return RegretStatistics{}, fmt.Errorf("closedloop: %w", err)
+	}
+	beside := map[int]outcome{}
+	for _, e := range other.Outcomes.list() {
+		beside[e.episode] = e
+	}
+	var difference []float64
+	for _, e := range r.Outcomes.list() {
+		o, both := beside[e.episode]
+		if !both {
+			continue
+		}
+		if math.Abs(e.oracle-o.oracle) > sameOracle*math.Abs(o.oracle) {
+			return RegretStatistics{}, fmt.Errorf("closedloop: the oracle's cost of episode %d is %v beside %s and %v beside %s: not the same scene", e.episode, e.oracle, r.Method, o.oracle, other.Method)
+		}
+		if e.safe && o.safe && o.cost > 0 {
+			difference = append(difference, 100*(e.cost-o.cost)/o.cost)
+		}
+	}
+	return regretStatistics(difference), nil
+}
