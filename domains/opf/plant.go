@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -85,10 +84,10 @@ var _ domain.Plant = (*Plant)(nil)
 
 // drawKey names a test trajectory.
 type drawKey struct {
-	seed   uint64
-	index  int
-	regime string
-	w      string
+	seed  uint64
+	index int
+	loads regime
+	w     string
 }
 
 // drawn is an accepted trajectory with its oracle, made once.
@@ -122,24 +121,24 @@ func (l *Plant) params() Params {
 // solution at one of its steps; how often is in the scene. opt.Noise is the
 // standard deviation of the measured voltages, pu, and angles, rad. opt.Regime is
 // one of RegimePaper, RegimeEnvelope (the default) and RegimeSwing; in the
-// uncertain case "-hidden" behind it withholds the branch factors.
+// uncertain case "-hidden" behind it withholds the branch factors, and behind that
+// ":LO:HI" or ":LO:HI:SPREAD" are load levels, and a spread of single loads, of one's own.
 func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
-	regime, hidden := strings.CutSuffix(opt.Regime, hiddenSuffix)
-	if regime == "" {
-		regime = RegimeEnvelope
+	r, err := parseRegime(opt.Regime)
+	if err != nil {
+		return nil, fmt.Errorf("%s has %w", l.system.spec.Name, err)
 	}
-	if _, known := levels[regime]; !known {
-		return nil, fmt.Errorf("%s has no regime %q: it has %s, %s and %s", l.system.spec.Name, opt.Regime, RegimePaper, RegimeEnvelope, RegimeSwing)
-	}
-	if hidden && !l.system.layout.uncertain {
+	if r.hidden && !l.system.layout.uncertain {
 		return nil, fmt.Errorf("%s has no branch factors to withhold: regime %q is of the uncertain case", l.system.spec.Name, opt.Regime)
 	}
 	w, err := opt.Fixed(index, objectives)
 	if err != nil {
 		return nil, err
 	}
-	d := l.trajectory(drawKey{seed, index, regime, fmt.Sprint(w)})
-	d.once.Do(func() { d.scene, d.chain, d.err = l.draw(seed, index, regime, w) })
+	loads := r
+	loads.hidden = false // whoever observes it
+	d := l.trajectory(drawKey{seed, index, loads, fmt.Sprint(w)})
+	d.once.Do(func() { d.scene, d.chain, d.err = l.draw(seed, index, loads, w) })
 	if d.err != nil {
 		return nil, d.err
 	}
@@ -147,7 +146,7 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	if err != nil {
 		return nil, err
 	}
-	e.chain, e.noise, e.hidden = d.chain, opt.Noise, hidden
+	e.chain, e.noise, e.hidden = d.chain, opt.Noise, r.hidden
 	e.rng = rand.New(rand.NewPCG(seed^testStream, ^uint64(index)))
 	return e, nil
 }
@@ -167,15 +166,12 @@ func (l *Plant) trajectory(key drawKey) *drawn {
 }
 
 // draw draws trajectories until the oracle solves one.
-func (l *Plant) draw(seed uint64, index int, regime string, w []float64) (Scene, *Chain, error) {
+func (l *Plant) draw(seed uint64, index int, loads regime, w []float64) (Scene, *Chain, error) {
 	n := l.system.Network
-	scene := Scene{Regime: regime, W: w}
+	scene := Scene{Regime: loads.String(), W: w}
 	for attempt := range maxRedraws {
 		rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)<<20|uint64(attempt)))
-		var err error
-		if scene.Pd, scene.Qd, err = loadPaths(rng, n, regime, Steps+1); err != nil {
-			return scene, nil, err
-		}
+		scene.Pd, scene.Qd = loadPaths(rng, n, loads, Steps+1)
 		for t := range scene.Pd {
 			for i := range n.BusID {
 				scene.Pd[t][i] *= n.BaseMVA
@@ -198,7 +194,7 @@ func (l *Plant) draw(seed uint64, index int, regime string, w []float64) (Scene,
 		scene.Pg0, scene.Vg0 = chain.Pg0, chain.Vg0
 		return scene, chain, nil
 	}
-	return scene, nil, fmt.Errorf("opf: %d trajectories of regime %q in a row are infeasible for the oracle", maxRedraws, regime)
+	return scene, nil, fmt.Errorf("opf: %d trajectories of regime %q in a row are infeasible for the oracle; NAME:LO:HI chooses other load levels", maxRedraws, scene.Regime)
 }
 
 func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -15,7 +16,7 @@ type Options struct {
 	// Uncertain adds the branch factors to the context; without them they are 1.
 	Uncertain bool
 	// Ramp is each unit's largest change of P_G per dispatch step, pu; nil takes
-	// RampShare of P_max.
+	// RampShare of the larger of P_max and −P_min, at least RampFloor.
 	Ramp []float64
 }
 
@@ -69,7 +70,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	if y.Ramp == nil {
 		y.Ramp = make([]float64, n.Gens())
 		for i := range y.Ramp {
-			y.Ramp[i] = RampShare * n.PMax[i]
+			y.Ramp[i] = max(RampShare*max(n.PMax[i], -n.PMin[i]), RampFloor)
 		}
 	}
 	if len(y.Ramp) != n.Gens() {
@@ -150,7 +151,10 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		for k, i := range buses {
 			v := domain.Variable{Name: prefix + strconv.Itoa(n.BusID[i]), Unit: unit}
 			if box != nil {
-				v.Lo, v.Hi = box(k, i)
+				// What the file fixes has no box here; the projection's clip holds it.
+				if lo, hi := box(k, i); lo < hi {
+					v.Lo, v.Hi = lo, hi
+				}
 			}
 			*list = append(*list, v)
 		}
@@ -162,7 +166,7 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		buses[i] = i
 	}
 	s := domain.Spec{
-		Name: name, Description: description,
+		Name: name, Description: strings.Join(append([]string{description}, n.Notes()...), "; "),
 		Objectives: []domain.Variable{{Name: "thermal"}, {Name: "voltage", Unit: "pu²"}, {Name: "economic", Unit: "$/h"}},
 		Plan:       1, Steps: Steps, StepSeconds: StepSeconds,
 		Semantic:        semantic,
