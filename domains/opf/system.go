@@ -30,7 +30,7 @@ type System struct {
 	model   flowModel
 	pool    sync.Pool // *workspace
 	exacts  exactPool
-	metric  func() []float64 // of the projection, made on first use
+	metric  func() *metric // of the projection, made on first use
 	device  func() domain.DeviceCode
 }
 
@@ -86,7 +86,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	}
 	y.exacts.system = y
 	y.pool.New = func() any { return newWorkspace(y) }
-	y.metric = sync.OnceValue(func() []float64 { return newMetric(y) })
+	y.metric = sync.OnceValue(func() *metric { return newMetric(y) })
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.spec = y.newSpec(name, description)
 	return y, nil
