@@ -100,7 +100,7 @@ type decision struct {
 
 // decisions are those along the first steps of exact chains of a regime; trajectories
 // without an exact chain are drawn anew.
-func decisions(b *testing.B, y *System, text string, steps, chains int) (all []decision) {
+func decisions(b testing.TB, y *System, text string, steps, chains int) (all []decision) {
 	n, l := y.Network, &y.layout
 	r := must.Get(parseRegime(text))(b)
 	for k := range chains {
@@ -118,7 +118,7 @@ func decisions(b *testing.B, y *System, text string, steps, chains int) (all []d
 	return all
 }
 
-func chainOf(b *testing.B, y *System, pd, qd [][]float64, seed uint64) (all []decision) {
+func chainOf(b testing.TB, y *System, pd, qd [][]float64, seed uint64) (all []decision) {
 	n, l := y.Network, &y.layout
 	rng := rand.New(rand.NewPCG(992, seed))
 	x := must.Get(newExact(y))(b)

@@ -79,3 +79,17 @@ func TestAReferenceWithoutUnit(t *testing.T) {
 		}
 	}
 }
+
+// Wherever a chain of exact optima goes, the projection follows: from the merit order, from
+// the last dispatch and from the optimum with errors of a map's size.
+func TestProjectionClosesWhereTheOptimumIs(t *testing.T) {
+	c := must.Get(FromText("rated", "300 buses", must.Get(cases.Text("pglib_opf_case300_ieee"))(t), Options{}))(t)
+	y := c.Problem.(*System)
+	for i, at := range decisions(t, y, "envelope:0.92:1", 3, 1) {
+		for kind, u := range at.dispatch {
+			if !y.Project(at.s, at.c, u) {
+				t.Errorf("decision %d, dispatch %d: not within the limits", i, kind)
+			}
+		}
+	}
+}
