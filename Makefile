@@ -165,6 +165,11 @@ report: build
 docs: build
 	bin/gpc report --results bench/results --documents .
 
+.PHONY: networks
+## networks: record the exact solver, direct and search from 30 to 1354 buses in RESULTS, and write the table of docs/opf.md; hours, and the same command continues (needs python3)
+networks: build matpower
+	scripts/networks.sh $(RESULTS)
+
 .PHONY: curves
 ## curves: record search, polish, data, shifts, noise and bias of Cases 1 and 3 in RESULTS/curves (EPISODES=100); the same command continues
 curves: build
