@@ -74,7 +74,7 @@ var allowed = map[string][]string{
 	"bench/deviations":                       {"internal/marked", "internal/backendtest", "batchnav", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "domains/opf", "models", "domain", "model", "tensor", "kernels", "kernels/driver", "kernels/shim", "kernels/images", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
 	"bench/peers/opf":                        {"domains/opf/acopf", "domains/opf/ipoptcheck", "domains/opf/network", "internal/peerrecord", "internal/version", "matpower/cases"},
 	"bench/peers/multiagent":                 {"domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
-	"bench/peers/mpc":                        {"domain", "internal/peerrecord", "internal/testdomain", "internal/version", "offline/shooting"},
+	"bench/peers/mpc":                        {"domain", "domain/equations", "examples/gallery", "internal/peerrecord", "internal/version", "offline/shooting"},
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
 	"report":                                 {"internal/marked", "internal/peerrecord", "bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version"},
 	"export":                                 {"model", "domain", "tensor", "internal/version"},

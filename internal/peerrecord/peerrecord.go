@@ -18,6 +18,21 @@ type Record struct {
 	Missing []string `json:"missing,omitempty"` // peers that were not at hand, and why
 	Note    string   `json:"note,omitempty"`    // how times were taken; empty: CPU time of one thread, medians of alternating rounds
 	Ratios  []Ratio  `json:"ratios"`
+	Checks  []Check  `json:"checks,omitempty"`
+}
+
+// Check is a comparison of optima: of Compared, Worst is the largest relative difference of
+// a peer's cost, started at our plan, from ours. Of Decisions, Unsolved are those that we
+// have no solution of in the time that is compared; what that finds costs up to Above more
+// than the optimum, relative to it.
+type Check struct {
+	Case      string  `json:"case"`
+	Peer      string  `json:"peer"`
+	Decisions int     `json:"decisions"`
+	Unsolved  int     `json:"unsolved"`
+	Compared  int     `json:"compared"`
+	Worst     float64 `json:"worst"`
+	Above     float64 `json:"above"`
 }
 
 // Ratio is one comparison: Ratio is the peer's time over ours, [Lo, Hi] its spread
@@ -32,6 +47,12 @@ type Ratio struct {
 	Hi     float64 `json:"hi"`
 	OursUS float64 `json:"ours_us"`
 	PeerUS float64 `json:"peer_us"`
+	// Where the peer decides: of Decisions, those without a solution, and those that ended
+	// at a cost below and above ours.
+	Decisions int `json:"decisions,omitempty"`
+	Unsolved  int `json:"unsolved,omitempty"`
+	Lower     int `json:"lower,omitempty"`
+	Higher    int `json:"higher,omitempty"`
 }
 
 // Write replaces the file whole, or writes to standard output where its name is
