@@ -1,6 +1,7 @@
 package integrator
 
 import (
+	"encoding/json"
 	"math"
 	"sync"
 
@@ -25,6 +26,7 @@ var (
 	_ domain.Finite        = (*System)(nil)
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
+	_ domain.Fingerprinted = (*System)(nil)
 )
 
 // NewSystem builds the problem called name; the parameters must be valid.
@@ -96,6 +98,15 @@ func NewSystem(name string, params Params) (*System, error) {
 		},
 	}
 	return y, nil
+}
+
+// Fingerprint implements domain.Fingerprinted.
+func (y *System) Fingerprint() [32]byte {
+	text, err := json.Marshal(traceParams{y.Params, semantic})
+	if err != nil {
+		panic(err) // Validate wants finite numbers
+	}
+	return y.spec.Fingerprint(text)
 }
 
 // Spec implements domain.Problem.

@@ -31,6 +31,8 @@ type System struct {
 	exacts  exactPool
 	metric  func() []float64 // of the projection, made on first use
 	device  func() domain.DeviceCode
+	// fingerprint is FromText's.
+	fingerprint [32]byte
 }
 
 var (
@@ -41,6 +43,7 @@ var (
 	_ domain.Weighing      = (*System)(nil)
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
+	_ domain.Fingerprinted = (*System)(nil)
 )
 
 // layout says where things stand in the vectors of a System.
@@ -194,6 +197,10 @@ func (y *System) newSpec(name, description string) domain.Spec {
 
 // Spec implements domain.Problem.
 func (y *System) Spec() *domain.Spec { return &y.spec }
+
+// Fingerprint implements domain.Fingerprinted: the SHA-256 of the case file, followed by the
+// Options that are not their zero values.
+func (y *System) Fingerprint() [32]byte { return y.fingerprint }
 
 // loads writes the load of every bus that the context holds, pu.
 func (y *System) loads(c, p, q []float64) {

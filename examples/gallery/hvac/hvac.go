@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
 const (
@@ -115,5 +116,6 @@ func System() equations.System {
 		},
 		Steps: steps, StepSeconds: dt * hour,
 		Real: functions[float64](), Dual: functions[complex128](),
+		Solver: shooting.Options{Starts: 4}, // a priority that varies makes several basins
 	}
 }
