@@ -129,7 +129,7 @@ func chainOf(b testing.TB, y *System, pd, qd [][]float64, seed uint64) (all []de
 	for t := range pd {
 		results := make([]acopf.Result, 1)
 		problem := y.problem(pd[t], qd[t], nil, previous, totalWeights, acopf.Tightening{}, last)
-		if ok := must.Get(x.solveOne(problem, results))(b); !ok {
+		if ok := must.Get(x.solveOne(b.Context(), problem, results))(b); !ok {
 			return nil
 		}
 		optimum := make([]float64, 2*l.gens)

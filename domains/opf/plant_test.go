@@ -253,10 +253,11 @@ func TestTestTrajectoriesHaveAStreamOfTheirOwn(t *testing.T) {
 		if len(scene.Excluded) > 0 {
 			t.Fatalf("trajectory %d was drawn again", index)
 		}
-		p, _, err := loadPaths(rand.New(rand.NewPCG(seed, uint64(index)<<20)), n, RegimePaper, Steps+1)
+		paper, err := parseRegime(RegimePaper)
 		if err != nil {
 			t.Fatal(err)
 		}
+		p, _ := loadPaths(rand.New(rand.NewPCG(seed, uint64(index)<<20)), n, paper, Steps+1)
 		for i, v := range p[0] {
 			if v != 0 && math.Abs(scene.Pd[0][i]-v*n.BaseMVA) < 1e-12 {
 				t.Errorf("trajectory %d: the load of bus %d is the seed's own stream's", index, n.BusID[i])
