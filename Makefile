@@ -54,8 +54,9 @@ peers-multiagent: build/peers/ready
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./bench/peers/multiagent
 	bin/peers-multiagent --out $(PEERS_MULTIAGENT)
 
-## peers-mpc: times of a receding horizon's decisions beside CasADi with IPOPT and fatrop, from PyPI by hash into build/peers-mpc (Linux on x86-64)
+## peers-mpc: times of a receding horizon's decisions on every system of the gallery beside CasADi with IPOPT, fatrop and HPIPM, from PyPI by hash into build/peers-mpc (Linux on x86-64)
 PEERS_MPC ?= out/peers-mpc.json
+PEERS_MPC_FLAGS ?=
 define PEERS_MPC_WHEELS
 casadi==3.8.2 --hash=sha256:118df1a9ae944a80989849ea5cfa76c20b28e95d6f568c9f989e8c16a66ab1db
 numpy==2.4.6 --hash=sha256:89cd468399cfd2504718f0ba50e410dca55a170b61a02ad92bb18c8a65186e93 --hash=sha256:90f9849678c75fe7afa2d348ac842c168b0a4d3d61919687216dfc547976d853 --hash=sha256:a7830bab239b79cda9c08c2da014761cafb48da6150e1da17ac06283f43b6089 --hash=sha256:a2c306dea656c12c68f51f4cea133cbe78ca7435eb28c735eac1d3ebe73be6e8
@@ -64,7 +65,7 @@ export PEERS_MPC_WHEELS
 peers-mpc: build/peers-mpc/ready
 	mkdir -p $(dir $(PEERS_MPC)) bin
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-mpc ./bench/peers/mpc
-	bin/peers-mpc --out $(PEERS_MPC)
+	bin/peers-mpc --out $(PEERS_MPC) $(PEERS_MPC_FLAGS)
 build/peers-mpc/ready:
 	python3 -m venv build/peers-mpc
 	echo "$$PEERS_MPC_WHEELS" > build/peers-mpc/requirements.txt
@@ -173,6 +174,11 @@ gallery: build
 	for c in $$(bin/gpc-gallery cases --json | grep -o '"name":"[a-z0-9-]*"' | cut -d'"' -f4); do bin/gpc-gallery eval $$c --method nmpc --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
 	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
 	cp out/gallery-report/figures/*.gif docs/gallery/
+
+.PHONY: networks
+## networks: record the exact solver, direct and search from 30 to 1354 buses in RESULTS, and write the table of docs/opf.md; hours, and the same command continues (needs python3)
+networks: build matpower
+	scripts/networks.sh $(RESULTS)
 
 .PHONY: curves
 ## curves: record search, polish, data, shifts, noise and bias of Cases 1 and 3 in RESULTS/curves (EPISODES=100); the same command continues

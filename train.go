@@ -72,6 +72,16 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 			}
 		}
 	}
+	if len(opt.Ranges) > 0 {
+		if opt.Distil {
+			return nil, badInputf("dataset: --range is of scenarios that are drawn, --distil drives episodes (--regime)")
+		}
+		if c.def.Solver != nil {
+			if _, err := offline.Within(c.def.Solver.Parameters(), opt.Ranges); err != nil {
+				return nil, BadInput(err)
+			}
+		}
+	}
 	if opt.Regime != "" && !opt.Distil {
 		return nil, badInputf("dataset: --regime %s is of the episodes of --distil", opt.Regime)
 	}

@@ -19,6 +19,7 @@ func (a *App) datasetCommand() *cobra.Command {
 	var scenarios, weights, chunk int
 	var adaptive bool
 	var out, design, how, shard, policy, distil, regime string
+	var ranges []string
 	cmd := &cobra.Command{
 		Use:   "dataset CASE --scenarios N --weights W --out DIR",
 		Short: "Solve Pareto samples of a case into a parquet dataset; resumable",
@@ -52,6 +53,9 @@ as well, that method's own decisions are the samples and there is no solver.`,
 			opt.Seed, opt.Threads, opt.Command = a.seed, a.threads, commandLine()
 			opt.PolicyFile, opt.Teacher, opt.Engine = policy, distil, a.engine()
 			opt.Regime = regime
+			if opt.Ranges, err = parseRanges(ranges); err != nil {
+				return err
+			}
 			stages := a.stages()
 			counters, err := c.Dataset(cmd.Context(), opt, func(p offline.Progress) { stages(p.Stage, p.Done, p.Total) })
 			if err != nil {
@@ -79,6 +83,7 @@ as well, that method's own decisions are the samples and there is no solver.`,
 	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")
 	f.StringVar(&distil, "distil", "", "method, such as gpc-refine-64, that drives --policy's map in closed loop: its decisions are the samples, nothing is solved")
 	f.StringVar(&regime, "regime", "", "of the episodes of --distil (default: the case's)")
+	f.StringArrayVar(&ranges, "range", nil, "AXIS=LO:HI: draw this axis of the scenarios from LO to HI; repeatable, AXIS may be a pattern such as 'P*'")
 	f.IntVar(&chunk, "chunk", 0, "scenarios per part; 0 is 64")
 	cmd.AddCommand(a.mergeCommand())
 	return cmd
@@ -127,6 +132,22 @@ func parseShard(s string) (offline.Shard, error) {
 		return offline.Shard{}, BadInputf("--shard %q: want i/n with 0 ≤ i < n", s)
 	}
 	return offline.Shard{Index: i, Count: n}, nil
+}
+
+// parseRanges reads each AXIS=LO:HI.
+func parseRanges(texts []string) ([]offline.Range, error) {
+	var out []offline.Range
+	for _, text := range texts {
+		axis, span, named := strings.Cut(text, "=")
+		left, right, both := strings.Cut(span, ":")
+		lo, errLo := strconv.ParseFloat(left, 64)
+		hi, errHi := strconv.ParseFloat(right, 64)
+		if !named || !both || axis == "" || errors.Join(errLo, errHi) != nil {
+			return nil, BadInputf("--range %q: want AXIS=LO:HI, such as level=0.86:1.1", text)
+		}
+		out = append(out, offline.Range{Axis: axis, Lo: lo, Hi: hi})
+	}
+	return out, nil
 }
 
 // commandLine is the command as a reader would type it, without the path of the

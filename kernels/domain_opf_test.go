@@ -23,9 +23,17 @@ import (
 // dispatchRows draws dispatches of a network: the state under new loads with the old
 // set-points, and set-points around the merit order. Row 3 has loads that no power
 // flow carries, row 5 an action and row 7 a state that is not a number, row 9 an
-// action far out of every limit.
+// action far out of every limit; of the others each can be projected onto its limits.
 func dispatchRows(t testing.TB, c domain.Case, rows int) deviceProblem {
 	t.Helper()
+	d, _ := drawRows(c, rows)
+	return d
+}
+
+// drawRows draws them, and apart those met on the way that no projection brings within
+// their limits. There limits push against each other with 10⁷ times what is left of
+// them, and nothing but that they are lost is the same to the last digits.
+func drawRows(c domain.Case, rows int) (d, lost deviceProblem) {
 	y := c.Problem.(*opf.System)
 	n, spec := y.Network, y.Spec()
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -38,8 +46,8 @@ func dispatchRows(t testing.TB, c domain.Case, rows int) deviceProblem {
 			}
 		}
 	}
-	d := deviceProblem{problem: y}
-	for i := range rows {
+	d, lost = deviceProblem{problem: y}, deviceProblem{problem: y}
+	for len(d.s) < rows {
 		level := within(0.65, 1)
 		s, ctx, u, next := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, spec.MeasuredSize())
 		for k := range n.Buses() {
@@ -66,7 +74,8 @@ func dispatchRows(t testing.TB, c domain.Case, rows int) deviceProblem {
 			u[g] += 0.03 * rng.NormFloat64()
 			u[n.Gens()+g] = within(0.97, 1.07)
 		}
-		switch i {
+		w := []float64{rng.Float64(), rng.Float64(), rng.Float64()}
+		switch i := len(d.s); i {
 		case 3:
 			for k := range nominal {
 				ctx[k] *= 20
@@ -79,11 +88,15 @@ func dispatchRows(t testing.TB, c domain.Case, rows int) deviceProblem {
 			for k := range u {
 				u[k] = 40 * rng.NormFloat64()
 			}
+		default:
+			if !y.Project(s, ctx, slices.Clone(u)) {
+				lost.s, lost.c, lost.u, lost.w = append(lost.s, s), append(lost.c, ctx), append(lost.u, u), append(lost.w, w)
+				continue
+			}
 		}
-		d.s, d.c, d.u = append(d.s, s), append(d.c, ctx), append(d.u, u)
-		d.w = append(d.w, []float64{rng.Float64(), rng.Float64(), rng.Float64()})
+		d.s, d.c, d.u, d.w = append(d.s, s), append(d.c, ctx), append(d.u, u), append(d.w, w)
 	}
-	return d
+	return d, lost
 }
 
 // network118 is the dispatch of case118.
@@ -101,7 +114,7 @@ func TestDispatchOnDevice(t *testing.T) {
 		c          domain.Case
 		rows, free int
 	}{{opf.Thirty(), 200, 33}, {opf.ThirtyUncertain(), 60, 12}, {network118(t), 24, 10}} {
-		d := dispatchRows(t, network.c, network.rows)
+		d, lost := drawRows(network.c, network.rows)
 		spec := d.problem.Spec()
 		checkGradient(t, b, d)
 		moved := checkRollout(t, b, d, true, network.rows)
@@ -109,6 +122,16 @@ func TestDispatchOnDevice(t *testing.T) {
 			t.Errorf("%s: only %d of %d actions were projected; the rows are badly chosen", spec.Name, moved, network.rows)
 		}
 		checkRollout(t, b, d, false, network.free)
+		if len(lost.s) > 0 {
+			steps := rollOut(t, b, lost, true)
+			for i := range lost.s {
+				row := backendtest.StepRow(steps, spec, i)
+				if margin := row[3][1]; !(margin < -opf.MarginTolerance) || !tensor.Finite(row[0]) {
+					t.Errorf("%s: of a dispatch that cannot be projected the margin is %v with %v", spec.Name, margin, row[0])
+				}
+			}
+			t.Logf("%s: %d dispatches are lost", spec.Name, len(lost.s))
+		}
 		if m := margins(d, 3); m[0] != -1 || m[len(m)-1] != -1 {
 			t.Errorf("%s: row 3 has a power flow, with the margins %v; it should have none", spec.Name, m)
 		}

@@ -28,6 +28,9 @@ type Options struct {
 	Scenarios int
 	// Points are the scenarios instead, [Scenarios][parameters]; nil: a Latin hypercube.
 	Points [][]float64
+	// Ranges take the place of the solver's own on some axes of the hypercube; the
+	// header's parameters have them.
+	Ranges []Range
 	// Adaptive solves every scenario with the adaptive priority σ(ŝ); Weights
 	// with fixed preferences besides. At least one of the two must give a solve.
 	Adaptive bool
@@ -88,7 +91,10 @@ func (o Options) header(c domain.Case) (Header, error) {
 	}
 	p := &h.Provenance
 	if !o.Distil {
-		p.Parameters = c.Solver.Parameters()
+		var err error
+		if p.Parameters, err = Within(c.Solver.Parameters(), o.Ranges); err != nil {
+			return h, err
+		}
 	}
 	if h.Shard == (Shard{}) {
 		h.Shard.Count = 1
@@ -124,6 +130,9 @@ func (o Options) header(c domain.Case) (Header, error) {
 			}
 		}
 		p.PointsSHA256 = hex.EncodeToString(sum.Sum(nil))
+	}
+	if len(o.Ranges) > 0 && (o.Distil || o.Points != nil) {
+		return h, errors.New("offline: ranges are of scenarios that are drawn, and these are given")
 	}
 	if o.Regime != "" && !o.Distil {
 		return h, fmt.Errorf("offline: regime %q is of episodes, and no policy is distilled", o.Regime)

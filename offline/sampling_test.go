@@ -219,3 +219,19 @@ func TestWeightsOfScenarios(t *testing.T) {
 		}
 	}
 }
+
+// A range takes the place of the solver's on the axes that it names, the last of two,
+// and the solver's axes stay as they are.
+func TestRangesOfAxes(t *testing.T) {
+	axes := []domain.Variable{{Name: "level", Lo: 0.6, Hi: 1.4}, {Name: "P2", Lo: 0.9, Hi: 1.1}, {Name: "P3", Lo: 0.9, Hi: 1.1}, {Name: "Q2", Lo: 0.9, Hi: 1.1}}
+	got, err := Within(axes, []Range{{"level", 0.86, 1.2}, {"P*", 0.95, 1.05}, {"P3", 1, 1.02}})
+	want := []domain.Variable{{Name: "level", Lo: 0.86, Hi: 1.2}, {Name: "P2", Lo: 0.95, Hi: 1.05}, {Name: "P3", Lo: 1, Hi: 1.02}, {Name: "Q2", Lo: 0.9, Hi: 1.1}}
+	if err != nil || !slices.Equal(got, want) || axes[0].Lo != 0.6 {
+		t.Errorf("%v, %v of %v; want %v", got, err, axes, want)
+	}
+	for _, r := range []Range{{"levl", 0, 1}, {"level", 1, 1}, {"level", 1, 0}, {"level", math.NaN(), 1}, {"level", 0, math.Inf(1)}, {"[", 0, 1}} {
+		if got, err := Within(axes, []Range{r}); err == nil {
+			t.Errorf("%+v was accepted: %v", r, got)
+		}
+	}
+}

@@ -28,11 +28,23 @@ func peersSection(p peerrecord.Record) section {
 	for _, m := range p.Missing {
 		s.note += " Not in this run: " + m + "."
 	}
+	for _, c := range p.Checks {
+		s.note += fmt.Sprintf(" %s: %d of our %d decisions without a solution; %s from our plans ends at our costs to %.1e in %d of them, plans as timed are within %.1e.",
+			c.Case, c.Unsolved, c.Decisions, c.Peer, c.Worst, c.Compared, c.Above)
+	}
+	decisions := slices.ContainsFunc(p.Ratios, func(v peerrecord.Ratio) bool { return v.Decisions > 0 })
+	if decisions {
+		s.rows[0] = append(s.rows[0], "decisions", "unsolved by the peer", "at a lower cost", "at a higher cost")
+	}
 	for _, v := range p.Ratios {
 		s.rows = append(s.rows, []string{
 			v.Op, v.Case, v.Peer, fmt.Sprint(v.Batch), fmt.Sprintf("%.1f", v.OursUS), fmt.Sprintf("%.0f", v.PeerUS),
 			times(v.Ratio), "[" + times(v.Lo) + ", " + times(v.Hi) + "]",
 		})
+		if decisions {
+			row := &s.rows[len(s.rows)-1]
+			*row = append(*row, fmt.Sprint(v.Decisions), fmt.Sprint(v.Unsolved), fmt.Sprint(v.Lower), fmt.Sprint(v.Higher))
+		}
 	}
 	return s
 }

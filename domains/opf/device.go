@@ -22,12 +22,13 @@ const (
 	// deviceWorkspace is the device memory of one row in flight. It grows with the
 	// limits times the units of the network: 54 units and 118 buses are 0.3 MB.
 	deviceWorkspace = 16 << 20
-	// deviceActive is mostActive of device_change.cuh.
-	deviceActive = 62
+	// deviceActive is mostActive of device_change.cuh: constraints that a change of the
+	// set-points is held at, at most. A candidate that needs more is left where it came
+	// to, and so with a negative margin.
+	deviceActive = 126
+	// devicePivots of a change at most.
+	devicePivots = 4 * deviceActive
 )
-
-// The active constraints of a program are at most its pivots, and one is added.
-const _ = uint(deviceActive - projectionPivots - 1)
 
 // Device names the kernels of opf.cu and packs the network for them. It says what
 // is in the way where the network is larger than they hold.

@@ -1,18 +1,20 @@
-// device_change.cuh: the smallest change of the set-points that keeps linear limits,
-// by the dual active-set method of quadratic.go, by a warp.
+// device_change.cuh: the smallest change of the set-points that keeps linear limits, by
+// a warp: the problem of quadratic.go with every row at hand, one constraint a pivot (D.
+// Goldfarb, A. Idnani, Math. Program. 27, 1983).
 //
 //	minimise xᵀW⁻¹x   subject to   lo ≤ x ≤ hi,   a_k·x ≥ b_k at the price s²/ε of breaking it by s
 //
 // Constraints are numbered: x_j ≥ lo_j is j, x_j ≤ hi_j is n+j, row k is 2n+k.
 // Lanes take constraints where the most violated one is sought, and entries of vectors
-// elsewhere. The active constraints are at most PIVOTS; the factor of their Gram
-// matrix is solved with a register or two a lane, one shuffle a column.
+// elsewhere. The factor of the active constraints' Gram matrix is solved with a few
+// registers a lane, one shuffle a column.
 #pragma once
 #include "device_network.cuh"
 
 namespace opf {
 
-constexpr int mostActive = 62; // device.go refuses more pivots than fit
+constexpr int mostActive = 126; // deviceActive of device.go
+constexpr int perLane = 4;      // entries of a vector over them
 
 __device__ inline int triangle(int i) { return i * (i + 1) / 2; }
 
@@ -69,38 +71,53 @@ struct LeastChange {
 
     __device__ double elasticity(int c) const { return c < 2 * n ? 0.0 : price; }
 
-    // lower solves L y = b for the first q rows of the factor; lane l holds entries l
-    // and l + 32. upper solves Lᵀ y = b.
-    __device__ void lower(int q, double& y0, double& y1) const {
+    // Over has the entries l, l + 32, … of a vector over the active constraints.
+    struct Over {
+        double v[perLane];
+    };
+
+    __device__ static Over over(int q, const double* from) {
+        Over y;
+        for (int i = 0; i < perLane; i++) y.v[i] = lane() + 32 * i < q ? from[lane() + 32 * i] : 0.0;
+        return y;
+    }
+
+    // entry is entry k, in every lane.
+    __device__ static double entry(const Over& y, int k) {
+        double own = 0.0;
+        for (int i = 0; i < perLane; i++) own = i == k / 32 ? y.v[i] : own;
+        return __shfl_sync(GPC_FULL_MASK, own, k & 31);
+    }
+
+    // lower solves L y = b for the first q rows of the factor, upper Lᵀ y = b.
+    __device__ void lower(int q, Over& y) const {
         for (int k = 0; k < q; k++) {
-            const double v = __shfl_sync(GPC_FULL_MASK, k < 32 ? y0 : y1, k & 31) / factor[triangle(k) + k];
-            for (int half = 0; half < 2; half++) {
-                const int l = lane() + 32 * half;
-                double& y = half ? y1 : y0;
-                if (l == k) y = v;
-                if (l > k && l < q) y -= factor[triangle(l) + k] * v;
+            const double v = entry(y, k) / factor[triangle(k) + k];
+            for (int i = 0; i < perLane; i++) {
+                const int l = lane() + 32 * i;
+                if (l == k) y.v[i] = v;
+                if (l > k && l < q) y.v[i] -= factor[triangle(l) + k] * v;
             }
         }
     }
-    __device__ void upper(int q, double& y0, double& y1) const {
+    __device__ void upper(int q, Over& y) const {
         for (int k = q - 1; k >= 0; k--) {
-            const double v = __shfl_sync(GPC_FULL_MASK, k < 32 ? y0 : y1, k & 31) / factor[triangle(k) + k];
-            for (int half = 0; half < 2; half++) {
-                const int l = lane() + 32 * half;
-                double& y = half ? y1 : y0;
-                if (l == k) y = v;
-                if (l < k) y -= factor[triangle(k) + l] * v;
+            const double v = entry(y, k) / factor[triangle(k) + k];
+            for (int i = 0; i < perLane; i++) {
+                const int l = lane() + 32 * i;
+                if (l == k) y.v[i] = v;
+                if (l < k) y.v[i] -= factor[triangle(k) + l] * v;
             }
         }
     }
 
     // close writes row q of the factor from L⁻¹ of its Gram entries, in registers, and
     // the Gram entry on the diagonal.
-    __device__ void close(int q, double y0, double y1, double diagonal) {
+    __device__ void close(int q, const Over& y, double diagonal) {
         double* row = factor + triangle(q);
         double squares = 0.0;
-        if (lane() < q) row[lane()] = y0, squares += y0 * y0;
-        if (lane() + 32 < q) row[lane() + 32] = y1, squares += y1 * y1;
+        for (int i = 0; i < perLane; i++)
+            if (lane() + 32 * i < q) row[lane() + 32 * i] = y.v[i], squares += y.v[i] * y.v[i];
         squares = warp_sum(squares);
         if (lane() == 0) row[q] = sqrt(larger(diagonal - squares, 1e-300));
         __syncwarp();
@@ -130,7 +147,7 @@ struct LeastChange {
             if (add < 0) return;
             double own = 0.0;
             for (bool full = false; !full;) {
-                if (--pivots < 0) return;
+                if (--pivots < 0 || count == mostActive) return;
                 if (!pivot(add, own, full)) return;
             }
         }
@@ -155,17 +172,17 @@ struct LeastChange {
         for (int i = lane(); i <= q; i += 32) coupling[i] = along(add, scaled + i * n);
         __syncwarp();
         const double size = coupling[q] + elasticity(add);
-        double y0 = lane() < q ? coupling[lane()] : 0.0, y1 = lane() + 32 < q ? coupling[lane() + 32] : 0.0;
-        lower(q, y0, y1);
-        const double row0 = y0, row1 = y1;
-        upper(q, y0, y1);
+        Over y = over(q, coupling);
+        lower(q, y);
+        const Over row = y;
+        upper(q, y);
         double partial = infinity;
         int drop = -1;
         double product = 0.0;
-        for (int half = 0; half < 2; half++) {
-            const int i = lane() + 32 * half;
+        for (int part = 0; part < perLane; part++) {
+            const int i = lane() + 32 * part;
             if (i >= q) continue;
-            const double share = half ? y1 : y0;
+            const double share = y.v[part];
             r[i] = share, product += share * coupling[i];
             if (share > 1e-12) {
                 const double t = multiplier[i] / share;
@@ -200,18 +217,18 @@ struct LeastChange {
         __syncwarp();
         full = reach <= partial;
         if (full)
-            activate(add, size, own, row0, row1);
+            activate(add, size, own, row);
         else
             deactivate(drop);
         return true;
     }
 
-    __device__ void activate(int c, double size, double own, double row0, double row1) {
+    __device__ void activate(int c, double size, double own, const Over& own_row) {
         const int q = count;
         double* row = gram + triangle(q);
         for (int i = lane(); i < q; i += 32) row[i] = coupling[i];
         if (lane() == 0) row[q] = size, active[q] = c, multiplier[q] = own, isActive[c] = 1;
-        close(q, row0, row1, size);
+        close(q, own_row, size);
         count = q + 1;
     }
 
@@ -231,9 +248,9 @@ struct LeastChange {
         }
         for (int l = i; l < q - 1; l++) {
             const double* row = gram + triangle(l);
-            double y0 = lane() < l ? row[lane()] : 0.0, y1 = lane() + 32 < l ? row[lane() + 32] : 0.0;
-            lower(l, y0, y1);
-            close(l, y0, y1, row[l]);
+            Over y = over(l, row);
+            lower(l, y);
+            close(l, y, row[l]);
         }
         count = q - 1;
         __syncwarp();

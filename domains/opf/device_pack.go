@@ -24,6 +24,10 @@ const (
 	packMarginBound
 	packMarginTolerance
 	packRounds
+	packPatience
+	packLeastProgress
+	packContradiction
+	packFlowNoise
 	packPivots
 	packVoltageGuard
 	packPowerGuard
@@ -142,7 +146,7 @@ func (p *devicePack) pack() {
 	p.numbers = []float64{
 		0, ThermalThreshold, VoltageDeadband, economicIndicator, lossShare, flatSlope, meritHalvings,
 		powerflow.DefaultTolerance, powerflow.KeepFactors, powerflow.Hopeless, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep, flowIterations, marginBound,
-		MarginTolerance, projectionRounds, projectionPivots, voltageGuard, powerGuard, voltageReach, powerReach, elasticity, programTolerance,
+		MarginTolerance, projectionRounds, patience, leastProgress, contradiction, flowNoise, devicePivots, voltageGuard, powerGuard, voltageReach, powerReach, elasticity, programTolerance,
 	}
 	factors := -1
 	if l.uncertain {
@@ -156,7 +160,7 @@ func (p *devicePack) pack() {
 	for r, k := range l.rated {
 		rate[r] = n.Rate[k]
 	}
-	p.floats(y.packBranches(), rate, n.Gs, n.Bs, n.VMin, n.VMax, n.PMin, n.PMax, n.QMin, n.QMax, y.Ramp, costs, y.metric())
+	p.floats(y.packBranches(), rate, n.Gs, n.Bs, n.VMin, n.VMax, n.PMin, n.PMax, n.QMin, n.QMax, y.Ramp, costs, y.metric().dense())
 
 	ratedOf := slices.Repeat([]int32{-1}, l.branches)
 	for r, k := range l.rated {

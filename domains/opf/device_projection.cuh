@@ -159,9 +159,9 @@ struct Limits {
     }
 };
 
-// correct changes u by the program at the present solution; false where its
-// Jacobian is singular. The warp calls it.
-__device__ inline bool correct(const Work& w, const double* c) {
+// correct changes u by the program at the present solution, which breaks a limit by at
+// most broken; false where its Jacobian is singular. The warp calls it.
+__device__ inline bool correct(const Work& w, const double* c, double* broken) {
     const Network& net = w.net;
     jacobian(w, c);
     if (!factorise(w)) return false;
@@ -184,6 +184,9 @@ __device__ inline bool correct(const Work& w, const double* c) {
     program.solve(net.k[PROGRAM_TOLERANCE], (int)net.k[PIVOTS]);
     __syncwarp();
     for (int j = lane(); j < program.n; j += 32) w.u[control[j]] += program.x[j];
+    double most = 0.0;
+    for (int i = lane(); i < program.count; i += 32) most = larger(most, program.elasticity(program.active[i]) * program.multiplier[i]);
+    *broken = warp_largest(most);
     __syncwarp();
     return true;
 }
@@ -195,7 +198,8 @@ __device__ inline double project(const Work& w, const double* s, const double* c
     const Network& net = w.net;
     const int slackGen = net.size(SLACK_GEN);
     clip(w, c);
-    for (int round = 0;; round++) {
+    double best = -(double)gpc_inf(), broken = 0.0;
+    for (int round = 0, since = 0;; round++) {
         const double low = dispatch(w, s, c, solved);
         if (!*solved) {
             // Nothing to linearise at: the merit order is near a solution.
@@ -206,7 +210,9 @@ __device__ inline double project(const Work& w, const double* s, const double* c
         }
         if (lane() == 0) w.u[slackGen] = smaller(larger(w.pg[slackGen], net.numbers(P_MIN)[slackGen]), net.numbers(P_MAX)[slackGen]);
         __syncwarp();
-        if (low >= 0.0 || round == (int)net.k[ROUNDS] || !correct(w, c)) return low;
+        if (since++, low > net.k[LEAST_PROGRESS] * best) best = low, since = 0;
+        const bool close = low >= -net.k[MARGIN_TOLERANCE], given_up = since >= (int)net.k[PATIENCE] || broken > net.k[CONTRADICTION];
+        if (low >= -net.k[FLOW_NOISE] || (round >= (int)net.k[ROUNDS] && (close || given_up)) || !correct(w, c, &broken)) return low;
         clip(w, c);
     }
 }

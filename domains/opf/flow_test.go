@@ -116,14 +116,11 @@ func TestLimitRowsAreDerivatives(t *testing.T) {
 				if !other.dispatch(s, c, u) {
 					t.Fatal("no solution beside")
 				}
-				other.solver.Linearise()
-				other.limitRows(c)
+				other.allRows(c)
 				return append([]float64(nil), other.projection.program.bound...)
 			}
-			w.solver.Linearise()
 			p := w.projection
-			p.program.reset()
-			w.limitRows(c)
+			w.allRows(c)
 			for j, at := range p.control {
 				const h = 1e-5
 				up, down := append([]float64(nil), u...), append([]float64(nil), u...)
@@ -145,6 +142,18 @@ func TestLimitRowsAreDerivatives(t *testing.T) {
 		if compared == 0 {
 			t.Fatal("nothing was compared")
 		}
+	}
+}
+
+// allRows makes a row of every limit within reach.
+func (w *workspace) allRows(c []float64) {
+	p := w.projection
+	w.solver.Linearise()
+	p.program.metric = w.system.metric()
+	p.program.reset()
+	w.limitsWithin(c)
+	for k := range p.limits {
+		w.addRow(&p.limits[k])
 	}
 }
 

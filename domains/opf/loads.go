@@ -1,9 +1,13 @@
 package opf
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
 )
@@ -21,6 +25,51 @@ var levels = map[string][2]float64{
 	RegimeEnvelope: {0.62, 0.99},
 	RegimeSwing:    {0.62, 0.90},
 }
+
+// regime is the test loads of a scene, as parseRegime reads them.
+type regime struct {
+	name   string
+	lo, hi float64 // of the load level
+	spread float64 // of single buses about it
+	hidden bool    // the controller does not see the branch factors
+}
+
+// parseRegime reads NAME[-hidden][:LO:HI[:SPREAD]]: "" is RegimeEnvelope, LO and HI take
+// the place of the regime's levels, SPREAD that of busSpread.
+func parseRegime(text string) (regime, error) {
+	parts := strings.Split(text, ":")
+	r := regime{name: cmp.Or(strings.TrimSuffix(parts[0], hiddenSuffix), RegimeEnvelope), spread: busSpread, hidden: strings.HasSuffix(parts[0], hiddenSuffix)}
+	span, known := levels[r.name]
+	if !known {
+		return r, errors.New("a name and :LO:HI[:SPREAD] behind it are wanted")
+	}
+	r.lo, r.hi = span[0], span[1]
+	into := [...]*float64{&r.lo, &r.hi, &r.spread}
+	wrong := len(parts) == 2 || len(parts) > 1+len(into)
+	for i, part := range parts[1:] {
+		if wrong {
+			break
+		}
+		var err error
+		*into[i], err = strconv.ParseFloat(part, 64)
+		wrong = err != nil
+	}
+	if wrong || !(0 < r.lo && r.lo <= r.hi && r.hi <= largestLevel && 0 <= r.spread && r.spread < 1) {
+		return r, fmt.Errorf("want %s, or %s:LO:HI[:SPREAD] with 0 < LO ≤ HI ≤ %v times the file's load and a spread of single buses of 0 to 1", r.name, r.name, largestLevel)
+	}
+	return r, nil
+}
+
+// String is what parseRegime reads, without what is the regime's own.
+func (r regime) String() string {
+	if own := levels[r.name]; own == [2]float64{r.lo, r.hi} && r.spread == busSpread {
+		return r.name
+	}
+	return fmt.Sprintf("%s:%v:%v:%v", r.name, r.lo, r.hi, r.spread)
+}
+
+// largestLevel of a regime: no network carries more.
+const largestLevel = 100
 
 // swingPeriods are the periods, in steps, that a swing draws from.
 var swingPeriods = [...]float64{16, 24, 40}
@@ -54,13 +103,9 @@ func path(rng *rand.Rand, length int) []float64 {
 // loadPaths draws the loads of one test trajectory, [length][bus] in pu: the
 // file's load times the common level, times a path of its own for each bus and
 // for P and Q, times white noise.
-func loadPaths(rng *rand.Rand, n *network.Network, regime string, length int) (p, q [][]float64, err error) {
-	span, known := levels[regime]
-	if !known {
-		return nil, nil, fmt.Errorf("opf has no regime %q: it has %q, %q and %q", regime, RegimePaper, RegimeEnvelope, RegimeSwing)
-	}
+func loadPaths(rng *rand.Rand, n *network.Network, r regime, length int) (p, q [][]float64) {
 	level := make([]float64, length)
-	if regime == RegimeSwing {
+	if r.name == RegimeSwing {
 		period, phase := swingPeriods[rng.IntN(len(swingPeriods))], rng.Float64()
 		for t := range level {
 			level[t] = math.Sin(2 * math.Pi * (float64(t)/period + phase))
@@ -68,7 +113,7 @@ func loadPaths(rng *rand.Rand, n *network.Network, regime string, length int) (p
 	} else {
 		level = path(rng, length)
 	}
-	middle, half := (span[0]+span[1])/2, (span[1]-span[0])/2
+	middle, half := (r.lo+r.hi)/2, (r.hi-r.lo)/2
 	for t := range level {
 		level[t] = middle + half*level[t]
 	}
@@ -83,12 +128,12 @@ func loadPaths(rng *rand.Rand, n *network.Network, regime string, length int) (p
 			}
 			own := path(rng, length)
 			for t := range out {
-				out[t][i] = v * level[t] * (1 + busSpread*own[t]) * (1 + busNoise*rng.NormFloat64())
+				out[t][i] = v * level[t] * (1 + r.spread*own[t]) * (1 + busNoise*rng.NormFloat64())
 			}
 		}
 		return out
 	}
-	return spread(n.Pd), spread(n.Qd), nil
+	return spread(n.Pd), spread(n.Qd)
 }
 
 // branchDraw is the branch factors of one trajectory.

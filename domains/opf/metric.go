@@ -2,8 +2,11 @@ package opf
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The projection measures a change of the set-points by what it costs: by the
@@ -22,9 +25,36 @@ const (
 	leastCurvature = 0.05
 )
 
-// newMetric returns the inverse of the metric, row-major, in the order of the
-// projection's controls.
-func newMetric(y *System) []float64 {
+// metric is the inverse W of a positive definite form of n variables:
+// diag(diagonal) + modes·modesᵀ.
+type metric struct {
+	rank     int
+	diagonal []float64 // n
+	modes    []float64 // rank a variable
+}
+
+func (m *metric) mode(j int) []float64 { return m.modes[j*m.rank : (j+1)*m.rank] }
+
+// dense is W, row-major.
+func (m *metric) dense() []float64 {
+	n := len(m.diagonal)
+	w := make([]float64, n*n)
+	for i := range n {
+		for j := range n {
+			w[i*n+j] = tensor.Dot(m.mode(i), m.mode(j))
+		}
+		w[i*n+i] += m.diagonal[i]
+	}
+	return w
+}
+
+// mostModes of a network whose metric is kept whole; of a larger one W's diagonal is
+// (docs/opf.md: nothing is gained by more, and every mode costs at every pivot).
+const mostModes = 16
+
+// newMetric returns the inverse of the metric, in the order of the projection's
+// controls.
+func newMetric(y *System) *metric {
 	w := newWorkspace(y)
 	p := w.projection
 	n, l := y.Network, &y.layout
@@ -64,22 +94,27 @@ func newMetric(y *System) []float64 {
 		}
 		h.SetSym(j, j, h.At(j, j)+0.5*(up[j]-down[j])/(2*metricStep))
 	}
-	inverse := make([]float64, k*k)
 	var eigen mat.EigenSym
 	if !solved || !eigen.Factorize(h, true) {
-		for j := range k { // no operating point to measure at: the plain norm
-			inverse[j*k+j] = 1
-		}
-		return inverse
+		return &metric{diagonal: ones(k)} // no operating point to measure at: the plain norm
 	}
+	// In ascending order, so that what costs least comes first.
 	values := eigen.Values(nil)
 	var vectors mat.Dense
 	eigen.VectorsTo(&vectors)
+	least := 1 / math.Max(values[k-1], floor)
+	inverse := &metric{diagonal: slices.Repeat([]float64{least}, k)}
+	if k-1 <= mostModes {
+		inverse.rank = k - 1
+	}
+	inverse.modes = make([]float64, k*inverse.rank)
 	for v, value := range values {
-		scale := 1 / math.Max(value, floor)
-		for i := range k {
-			for j := range k {
-				inverse[i*k+j] += scale * vectors.At(i, v) * vectors.At(j, v)
+		share := 1/math.Max(value, floor) - least
+		for j := range k {
+			if v < inverse.rank {
+				inverse.modes[j*inverse.rank+v] = math.Sqrt(share) * vectors.At(j, v)
+			} else {
+				inverse.diagonal[j] += share * vectors.At(j, v) * vectors.At(j, v)
 			}
 		}
 	}
@@ -97,7 +132,8 @@ func (w *workspace) costGradient(s, c, u, gradient []float64) bool {
 	if !w.solver.Linearise() {
 		return false
 	}
-	w.begin()
+	clear(w.angle)
+	clear(w.vm)
 	w.solver.AddInjectionGradient(n.Slack, 1, 0, w.angle, w.vm)
 	p.others = -1
 	w.solver.Sensitivity(w.angle, w.vm)

@@ -25,9 +25,12 @@ const (
 
 // Constants of the benchmark.
 const (
-	// RampShare of P_max is a unit's ramp limit per dispatch step where the file
-	// has none.
+	// RampShare of the larger of P_max and −P_min is a unit's ramp limit per dispatch
+	// step.
 	RampShare = 0.05
+	// RampFloor, pu, is the least: a unit that cannot produce would otherwise be held
+	// to its last output exactly, which no solver and no power flow meets.
+	RampFloor = 1e-3
 	// MarginTolerance, pu, is how far below zero a margin may be on the plant.
 	MarginTolerance = 1e-4
 	// StepSeconds is the dispatch interval (paper, Case 3).

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -86,10 +85,10 @@ var _ domain.Plant = (*Plant)(nil)
 
 // drawKey names a test trajectory.
 type drawKey struct {
-	seed   uint64
-	index  int
-	regime string
-	w      string
+	seed  uint64
+	index int
+	loads regime
+	w     string
 }
 
 // drawn is an accepted trajectory with its oracle, made once.
@@ -133,33 +132,37 @@ func (l *Plant) params() Params {
 // solution at one of its steps; how often is in the scene. opt.Noise is the
 // standard deviation of the measured voltages, pu, and angles, rad. opt.Regime is
 // one of RegimePaper, RegimeEnvelope (the default) and RegimeSwing; in the
-// uncertain case "-hidden" behind it withholds the branch factors.
+// uncertain case "-hidden" behind it withholds the branch factors, and behind that
+// ":LO:HI" or ":LO:HI:SPREAD" are load levels, and a spread of single loads, of one's own.
 func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
-	regime, hidden := strings.CutSuffix(opt.Regime, hiddenSuffix)
-	if regime == "" {
-		regime = RegimeEnvelope
+	r, err := parseRegime(opt.Regime)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", l.noRegime(opt.Regime), err)
 	}
-	if _, known := levels[regime]; !known {
-		return nil, domain.RegimeError{Case: l.system.spec.Name, Regime: opt.Regime, Has: []string{RegimePaper, RegimeEnvelope, RegimeSwing}}
-	}
-	if hidden && !l.system.layout.uncertain {
-		return nil, fmt.Errorf("there are no branch factors to withhold: %w", domain.RegimeError{Case: l.system.spec.Name, Regime: opt.Regime, Has: []string{RegimePaper, RegimeEnvelope, RegimeSwing}})
+	if r.hidden && !l.system.layout.uncertain {
+		return nil, fmt.Errorf("%w: there are no branch factors to withhold", l.noRegime(opt.Regime))
 	}
 	w, err := opt.Fixed(index, objectives)
 	if err != nil {
 		return nil, err
 	}
-	d := l.trajectory(drawKey{seed, index, regime, fmt.Sprint(w)})
-	if err := d.draw(func() (Scene, *Chain, error) { return l.draw(opt.Until(), seed, index, regime, w) }); err != nil {
+	loads := r
+	loads.hidden = false // whoever observes it
+	d := l.trajectory(drawKey{seed, index, loads, fmt.Sprint(w)})
+	if err := d.draw(func() (Scene, *Chain, error) { return l.draw(opt.Until(), seed, index, loads, w) }); err != nil {
 		return nil, err
 	}
 	e, err := newEpisode(l, d.scene)
 	if err != nil {
 		return nil, err
 	}
-	e.chain, e.noise, e.hidden, e.until = d.chain, opt.Noise, hidden, opt.Until()
+	e.chain, e.noise, e.hidden, e.until = d.chain, opt.Noise, r.hidden, opt.Until()
 	e.rng = rand.New(rand.NewPCG(seed^testStream, ^uint64(index)))
 	return e, nil
+}
+
+func (l *Plant) noRegime(name string) domain.RegimeError {
+	return domain.RegimeError{Case: l.system.spec.Name, Regime: name, Has: []string{RegimePaper, RegimeEnvelope, RegimeSwing}}
 }
 
 func (l *Plant) trajectory(key drawKey) *drawn {
@@ -177,15 +180,12 @@ func (l *Plant) trajectory(key drawKey) *drawn {
 }
 
 // draw draws trajectories until the oracle solves one.
-func (l *Plant) draw(ctx context.Context, seed uint64, index int, regime string, w []float64) (Scene, *Chain, error) {
+func (l *Plant) draw(ctx context.Context, seed uint64, index int, loads regime, w []float64) (Scene, *Chain, error) {
 	n := l.system.Network
-	scene := Scene{Regime: regime, W: w}
+	scene := Scene{Regime: loads.String(), W: w}
 	for attempt := range maxRedraws {
 		rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)<<20|uint64(attempt)))
-		var err error
-		if scene.Pd, scene.Qd, err = loadPaths(rng, n, regime, Steps+1); err != nil {
-			return scene, nil, err
-		}
+		scene.Pd, scene.Qd = loadPaths(rng, n, loads, Steps+1)
 		for t := range scene.Pd {
 			for i := range n.BusID {
 				scene.Pd[t][i] *= n.BaseMVA
@@ -208,7 +208,7 @@ func (l *Plant) draw(ctx context.Context, seed uint64, index int, regime string,
 		scene.Pg0, scene.Vg0 = chain.Pg0, chain.Vg0
 		return scene, chain, nil
 	}
-	return scene, nil, fmt.Errorf("opf: %d trajectories of regime %q in a row are infeasible for the oracle", maxRedraws, regime)
+	return scene, nil, fmt.Errorf("opf: %d trajectories of regime %q in a row are infeasible for the oracle; NAME:LO:HI chooses other load levels", maxRedraws, scene.Regime)
 }
 
 func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }

@@ -15,13 +15,15 @@ var adaptive = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: tru
 
 func TestLoadPathsStayInTheirRegime(t *testing.T) {
 	n := networktest.Load(t, "case30")
-	for regime, span := range levels {
+	for _, text := range []string{RegimePaper, RegimeEnvelope, RegimeSwing, "envelope:0.86:1.1", "swing:0.9:0.95:0.02"} {
+		regime, err := parseRegime(text)
+		if err != nil || regime.String() != text && strings.Count(text, ":") != 2 {
+			t.Fatalf("%q: %+v, %v", text, regime, err)
+		}
+		span, busSpread := [2]float64{regime.lo, regime.hi}, regime.spread
 		lowest, highest := math.Inf(1), math.Inf(-1)
 		for seed := range uint64(20) {
-			p, q, err := loadPaths(rand.New(rand.NewPCG(seed, 1)), n, regime, Steps+1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p, q := loadPaths(rand.New(rand.NewPCG(seed, 1)), n, regime, Steps+1)
 			for step := range p {
 				total, nominal := 0.0, 0.0
 				for i, v := range n.Pd {
@@ -47,8 +49,10 @@ func TestLoadPathsStayInTheirRegime(t *testing.T) {
 			t.Errorf("%s: level from %v to %v, the regime is %v", regime, lowest, highest, span)
 		}
 	}
-	if _, _, err := loadPaths(rand.New(rand.NewPCG(1, 1)), n, "calm", 3); err == nil {
-		t.Error("regime calm was accepted")
+	for _, text := range []string{"calm", "envelope:0.8", "envelope:1:0.8", "envelope:0:1", "envelope:0.8:1:1", "envelope:0.8:1:0.1:2", "envelope:a:1", "envelope:0.8:NaN", "envelope:0.8:1e300"} {
+		if r, err := parseRegime(text); err == nil {
+			t.Errorf("regime %q was accepted: %+v", text, r)
+		}
 	}
 }
 
@@ -249,10 +253,11 @@ func TestTestTrajectoriesHaveAStreamOfTheirOwn(t *testing.T) {
 		if len(scene.Excluded) > 0 {
 			t.Fatalf("trajectory %d was drawn again", index)
 		}
-		p, _, err := loadPaths(rand.New(rand.NewPCG(seed, uint64(index)<<20)), n, RegimePaper, Steps+1)
+		paper, err := parseRegime(RegimePaper)
 		if err != nil {
 			t.Fatal(err)
 		}
+		p, _ := loadPaths(rand.New(rand.NewPCG(seed, uint64(index)<<20)), n, paper, Steps+1)
 		for i, v := range p[0] {
 			if v != 0 && math.Abs(scene.Pd[0][i]-v*n.BaseMVA) < 1e-12 {
 				t.Errorf("trajectory %d: the load of bus %d is the seed's own stream's", index, n.BusID[i])

@@ -7,10 +7,17 @@ import (
 
 // Constants of the projection.
 const (
-	// projectionRounds of linearisation and quadratic program at most.
+	// projectionRounds of linearisation and quadratic program at most where the result
+	// keeps every limit to MarginTolerance. Where it does not, others follow as long as
+	// the program could keep its limits to contradiction, pu, and one round of the last
+	// patience has left a tenth less of the violation.
 	projectionRounds = 3
-	// projectionPivots of the active set in one program at most.
-	projectionPivots = 60
+	patience         = 4
+	leastProgress    = 0.9
+	contradiction    = 1e-3
+	// Margins that a power flow to its tolerance, or rounding at a limit, leaves negative
+	// by up to this, pu, are no violation to correct.
+	flowNoise = 1e-8
 	// Room that a corrected margin is given, pu. What the linearisation leaves out is
 	// for the next round: room for it would cost every dispatch at a limit more than a
 	// map loses (docs/opf.md).
@@ -23,7 +30,7 @@ const (
 	// change of a set-point priced at its square.
 	elasticity = 1e-7
 	// programTolerance, pu, is how far the program may break a constraint.
-	programTolerance = 1e-7
+	programTolerance = 1e-9
 )
 
 // projection is the scratch of Project.
@@ -32,8 +39,31 @@ type projection struct {
 	control []int // entry of u that each variable of the program changes
 	// others is the derivative of the quantity at hand in the P_G of the other units
 	// at the reference bus, which its balance knows and no voltage does.
-	others float64
+	others    float64
+	limits    []limit
+	predicted []int // limits that are to become rows
 }
+
+// limit is one side of a limit of the network within reach.
+type limit struct {
+	what  quantity
+	at    int     // bus, or branch
+	sign  float64 // +1 of a lower limit, −1 of an upper one
+	bound float64 // what sign times the change of the quantity has to reach
+	p, q  float64 // direction of |S| of a branch
+	known bool    // the program has it
+}
+
+// quantity is what a limit bounds.
+type quantity uint8
+
+const (
+	slackPower quantity = iota
+	reactivePower
+	magnitude
+	flowFrom
+	flowTo
+)
 
 func newProjection(y *System) *projection {
 	m, gens := &y.model, y.layout.gens
@@ -55,7 +85,7 @@ func newProjection(y *System) *projection {
 // Project moves u onto the limits: first into the box and the ramp window, then,
 // where the power flow of the result breaks a limit, by the smallest change of
 // the set-points that keeps all limits near it as the power flow linearised there
-// predicts them. Rounds and pivots are bounded. The reference unit's P_G becomes
+// predicts them. Rounds are bounded. The reference unit's P_G becomes
 // what the power flow gives it. It reports whether the power flow of the result
 // keeps every limit to MarginTolerance.
 func (y *System) Project(s, c, u []float64) bool {
@@ -67,7 +97,8 @@ func (y *System) Project(s, c, u []float64) bool {
 		}
 	}
 	y.clip(c, u)
-	for round := 0; ; round++ {
+	best, broken := math.Inf(-1), 0.0
+	for round, since := 0, 0; ; round++ {
 		if !w.dispatch(s, c, u) {
 			// Nothing to linearise at: the merit order is near a solution.
 			if round > 0 {
@@ -80,10 +111,13 @@ func (y *System) Project(s, c, u []float64) bool {
 		slack := y.model.slackGen
 		u[slack] = math.Min(math.Max(w.solution.Pg[slack], y.Network.PMin[slack]), y.Network.PMax[slack])
 		low := w.smallest()
-		if low >= 0 || round == projectionRounds {
+		if since++; low > leastProgress*best {
+			best, since = low, 0
+		}
+		if low >= -flowNoise || round >= projectionRounds && (low >= -MarginTolerance || since >= patience || broken > contradiction) {
 			return low >= -MarginTolerance
 		}
-		w.correct(c, u)
+		broken = w.correct(c, u)
 		y.clip(c, u)
 	}
 }
@@ -101,21 +135,35 @@ func (y *System) clip(c, u []float64) {
 
 func (w *workspace) smallest() float64 { return slices.Min(w.margin) }
 
-// correct changes u by the program at the present solution.
-func (w *workspace) correct(c, u []float64) {
+// correct changes u by the program at the present solution. A limit becomes a row of it
+// once it is violated, here or as the power flow linearised here predicts. It returns
+// by how much the program breaks a limit at most, because limits contradict each other.
+func (w *workspace) correct(c, u []float64) (broken float64) {
 	if !w.solver.Linearise() {
-		return
+		return math.Inf(1)
 	}
 	p := w.projection
-	p.program.inverse = w.system.metric()
+	p.program.metric, p.program.slack = w.system.metric(), elasticity
 	p.program.reset()
 	w.boxes(c, u)
-	w.limitRows(c)
-	p.program.solve(programTolerance, projectionPivots)
+	w.limitsWithin(c)
+	for k := range p.limits {
+		if p.limits[k].bound > 0 {
+			w.addRow(&p.limits[k])
+		}
+	}
+	for more := true; more; {
+		p.program.solve(programTolerance)
+		more = w.addPredicted()
+	}
 	for j, at := range p.control {
 		u[at] += p.program.x[j]
 	}
 	w.known = false
+	for _, v := range p.program.lambda {
+		broken = math.Max(broken, elasticity*v)
+	}
+	return broken
 }
 
 // boxes bound the change of every set-point by its box and ramp window.
@@ -134,20 +182,14 @@ func (w *workspace) boxes(c, u []float64) {
 	}
 }
 
-// limitRows adds the limits of the network within reach, linearised.
-func (w *workspace) limitRows(c []float64) {
+// limitsWithin lists the limits of the network within reach.
+func (w *workspace) limitsWithin(c []float64) {
 	y, n, m, l := w.system, w.system.Network, &w.system.model, &w.system.layout
+	w.projection.limits = w.projection.limits[:0]
 	lo, hi := y.window(m.slackGen, c[l.previous+m.slackGen])
-	if pg := w.solution.Pg[m.slackGen]; math.Min(pg-lo, hi-pg) < powerReach {
-		w.begin()
-		w.solver.AddInjectionGradient(n.Slack, 1, 0, w.angle, w.vm)
-		w.projection.others = -1
-		w.limit(pg, lo, hi, powerGuard, powerReach)
-	}
+	w.sides(limit{what: slackPower, at: n.Slack}, w.solution.Pg[m.slackGen], lo, hi, powerGuard, powerReach)
 	for g, b := range n.GenBus {
 		if m.leads[g] && w.margin[l.marginQ+g] < powerReach {
-			w.begin()
-			w.solver.AddInjectionGradient(b, 0, 1, w.angle, w.vm)
 			qmin, qmax := 0.0, 0.0
 			for other, at := range n.GenBus {
 				if at == b {
@@ -155,71 +197,107 @@ func (w *workspace) limitRows(c []float64) {
 				}
 			}
 			_, q := w.solver.Injection(b)
-			w.limit(q+w.qd[b], qmin, qmax, powerGuard, powerReach)
+			w.sides(limit{what: reactivePower, at: b}, q+w.qd[b], qmin, qmax, powerGuard, powerReach)
 		}
 	}
 	for i, v := range w.solution.Vm {
-		if m.unit[i] < 0 && w.margin[l.marginV+i] < voltageReach {
-			w.begin()
-			w.vm[i] = 1
-			w.limit(v, n.VMin[i], n.VMax[i], voltageGuard, voltageReach)
+		if m.unit[i] < 0 {
+			w.sides(limit{what: magnitude, at: i}, v, n.VMin[i], n.VMax[i], voltageGuard, voltageReach)
 		}
 	}
 	for r, k := range l.rated {
 		if w.margin[l.marginS+r] < powerReach {
-			w.branchLimit(k, n.Rate[k], w.flows.Pf[k], w.flows.Qf[k], true)
-			w.branchLimit(k, n.Rate[k], w.flows.Pt[k], w.flows.Qt[k], false)
+			for end, s := range [2][2]float64{{w.flows.Pf[k], w.flows.Qf[k]}, {w.flows.Pt[k], w.flows.Qt[k]}} {
+				if size := math.Sqrt(s[0]*s[0] + s[1]*s[1]); size > 0 {
+					w.sides(limit{what: flowFrom + quantity(end), at: k, p: s[0] / size, q: s[1] / size}, size, math.Inf(-1), n.Rate[k], powerGuard, powerReach)
+				}
+			}
 		}
 	}
 }
 
-// branchLimit adds |S| ≤ rate at one end of branch k.
-func (w *workspace) branchLimit(k int, rate, p, q float64, from bool) {
-	size := math.Sqrt(p*p + q*q)
-	if rate-size >= powerReach || size == 0 {
-		return
-	}
-	w.begin()
-	w.solver.AddFlowGradient(k, from, p/size, q/size, w.angle, w.vm)
-	w.limit(size, math.Inf(-1), rate, powerGuard, powerReach)
-}
-
-// begin starts the gradient of a quantity.
-func (w *workspace) begin() {
-	clear(w.angle)
-	clear(w.vm)
-	w.projection.others = 0
-}
-
-// limit turns the gradient begun into one in the set-points and adds the rows lo +
-// guard ≤ value + change ≤ hi − guard for the sides within reach.
-func (w *workspace) limit(value, lo, hi, guard, reach float64) {
-	p := w.projection
-	w.solver.Sensitivity(w.angle, w.vm)
+// sides lists lo + guard ≤ value + change ≤ hi − guard for the sides within reach.
+func (w *workspace) sides(of limit, value, lo, hi, guard, reach float64) {
 	if hi-lo < 2*guard {
 		guard = math.Max(0, (hi-lo)/2)
 	}
-	var first []float64
 	for side, gap := range [2]float64{value - lo, hi - value} {
-		if gap >= reach {
-			continue
-		}
-		sign := 1.0
-		if side == 1 {
-			sign = -1
-		}
-		row := p.program.add(guard-gap, elasticity)
-		if first != nil {
-			for j := range row {
-				row[j] = -first[j]
-			}
-			continue
-		}
-		first = row
-		for j, at := range p.control {
-			row[j] = sign * w.sensitivity(at)
+		if gap < reach {
+			of.sign, of.bound = 1-2*float64(side), guard-gap
+			w.projection.limits = append(w.projection.limits, of)
 		}
 	}
+}
+
+// addRow adds a limit's row to the program.
+func (w *workspace) addRow(l *limit) {
+	p := w.projection
+	clear(w.angle)
+	clear(w.vm)
+	p.others = 0
+	switch l.what {
+	case slackPower:
+		w.solver.AddInjectionGradient(l.at, 1, 0, w.angle, w.vm)
+		p.others = -1
+	case reactivePower:
+		w.solver.AddInjectionGradient(l.at, 0, 1, w.angle, w.vm)
+	case magnitude:
+		w.vm[l.at] = 1
+	default:
+		w.solver.AddFlowGradient(l.at, l.what == flowFrom, l.p, l.q, w.angle, w.vm)
+	}
+	w.solver.Sensitivity(w.angle, w.vm)
+	row := p.program.add(l.bound)
+	for j, at := range p.control {
+		row[j] = l.sign * w.sensitivity(at)
+	}
+	p.program.known()
+	l.known = true
+}
+
+// addPredicted adds the rows of the limits that the program's answer violates as the
+// linearised power flow predicts, and reports whether there are any.
+func (w *workspace) addPredicted() bool {
+	p, n := w.projection, w.system.Network
+	clear(w.angle)
+	clear(w.vm)
+	others := 0.0
+	for j, at := range p.control {
+		switch gens := n.Gens(); {
+		case at >= gens:
+			w.vm[n.GenBus[at-gens]] = p.program.x[j]
+		case n.GenBus[at] == n.Slack:
+			others += p.program.x[j]
+		default:
+			w.angle[n.GenBus[at]] += p.program.x[j]
+		}
+	}
+	w.solver.Response(w.angle, w.vm)
+	p.predicted = p.predicted[:0]
+	for k := range p.limits {
+		l := &p.limits[k]
+		if l.known {
+			continue
+		}
+		var change float64
+		switch l.what {
+		case slackPower:
+			change = w.solver.InjectionChange(l.at, 1, 0, w.angle, w.vm) - others
+		case reactivePower:
+			change = w.solver.InjectionChange(l.at, 0, 1, w.angle, w.vm)
+		case magnitude:
+			change = w.vm[l.at]
+		default:
+			change = w.solver.FlowChange(l.at, l.what == flowFrom, l.p, l.q, w.angle, w.vm)
+		}
+		if l.bound-l.sign*change > programTolerance {
+			p.predicted = append(p.predicted, k)
+		}
+	}
+	for _, k := range p.predicted {
+		w.addRow(&p.limits[k])
+	}
+	return len(p.predicted) > 0
 }
 
 // sensitivity is the derivative in one set-point of the quantity whose

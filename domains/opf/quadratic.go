@@ -2,6 +2,7 @@ package opf
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -10,274 +11,329 @@ import (
 //
 //	lo ≤ x ≤ hi   and   a_k·x ≥ b_k   for every row k,
 //
-// by the dual active-set method of Goldfarb and Idnani (1983): from x = 0 the most
-// violated constraint is added, constraints whose multiplier would turn negative
-// are dropped, until none is violated. A row with slack[k] = ε > 0 is elastic: it
-// may be violated by s at the price s²/ε, which makes a set of rows that
-// contradict each other solvable. The number of pivots is bounded.
+// with lo ≤ 0 ≤ hi. A row is elastic: it may be violated by s at the price s²/ε, so that
+// rows which contradict each other have an answer, and a unique one.
 //
-// Constraints are numbered: x_j ≥ lo_j is j, x_j ≤ hi_j is n+j, row k is 2n+k.
+// The method is a dual active set in blocks: whatever is violated is held, all of it at
+// once, and the multipliers go to those of the held constraints as equalities, until
+// the first is zero and its constraint is free again (D. Goldfarb, A. Idnani, Math.
+// Program. 27, 1983; the blocks as in L. F. Portugal, J. J. Júdice, L. N. Vicente, Math.
+// Comp. 63, 1994, for nonnegative least squares). The dual grows with every step, so that no set of held
+// constraints comes again. Variables at a bound are eliminated through the form of W: what
+// is factorised is as large as the rows that bind.
+//
+// Constraints are numbered: variable j is j, at the bound that its side says, row k is n+k.
 type leastChange struct {
-	n          int
-	inverse    []float64 // W, n × n, symmetric, positive definite; kept, not copied
-	lo, hi     []float64
-	x          []float64
-	rows       []float64 // a, n a row
-	bound      []float64 // b
-	slack      []float64 // ε
-	active     []int
-	isActive   []bool
-	multiplier []float64 // of the active constraints, in the order of active
-	scaled     []float64 // W times the gradient of each, n each
-	gram       []float64 // NᵀWN + diag(ε) of the active constraints, packed lower triangle
-	cholesky   []float64 // its factor, packed alike
-	coupling   []float64 // NᵀWa of the constraint that is added
-	r          []float64
-	change     []float64
+	metric *metric
+	lo, hi []float64
+	x      []float64
+	slack  float64   // ε of every row
+	side   []int8    // of a variable: −1 at lo, +1 at hi, 0 between
+	force  []float64 // multiplier of a variable at a bound
+	push   []float64 // multipliers that the dual has come to, by constraint, ≥ 0
+
+	rows   []float64 // a, n a row
+	bound  []float64 // b
+	binds  []bool
+	lambda []float64 // multiplier, 0 where the row does not bind
+	image  []float64 // Uᵀa, rank a row
+	gram   []float64 // Σ_j D_j a_kj a_lj, packed lower triangle
+
+	fixed  []int     // variables at a bound
+	active []int     // rows that bind
+	at     []float64 // their entries at the fixed variables, len(fixed) a row
+	scaled []float64 // one of them times D
+	modes  []float64 // L⁻¹ of what U sees of the rows' free entries, rank a row
+	inner  []float64 // Cholesky factor L of I + U_BᵀD_B⁻¹U_B, packed
+	pull   []float64 // L⁻¹ of what the fixed variables pull
+	schur  []float64 // Cholesky factor of the rows' system, packed
+	answer []float64
+	broken []int
+	worst  int // of the broken
 }
 
 func newLeastChange(n int) *leastChange {
-	return &leastChange{n: n, lo: make([]float64, n), hi: make([]float64, n), x: make([]float64, n), change: make([]float64, n)}
+	vector := func() []float64 { return make([]float64, n) }
+	return &leastChange{lo: vector(), hi: vector(), x: vector(), force: vector(), side: make([]int8, n)}
 }
 
-// reset forgets all rows.
+// reset forgets all rows; no variable is at a bound but those that have one value.
 func (p *leastChange) reset() {
-	p.rows, p.bound, p.slack = p.rows[:0], p.bound[:0], p.slack[:0]
+	p.rows, p.bound, p.binds, p.lambda, p.image, p.gram = p.rows[:0], p.bound[:0], p.binds[:0], p.lambda[:0], p.image[:0], p.gram[:0]
+	clear(p.side)
+	clear(p.x)
+	p.push = p.push[:0]
 }
 
-// add appends a row of zeros with its bound and elasticity, for the caller to
-// fill.
-func (p *leastChange) add(bound, slack float64) []float64 {
-	at := len(p.rows)
-	if cap(p.rows) < at+p.n {
-		grown := make([]float64, at, 2*at+64*p.n)
-		copy(grown, p.rows)
-		p.rows = grown
-	}
-	p.rows = p.rows[:at+p.n]
-	row := p.rows[at:]
+// add appends a row of zeros with its bound, for the caller to fill; known completes it.
+func (p *leastChange) add(bound float64) []float64 {
+	n := len(p.x)
+	p.rows = slices.Grow(p.rows, n)[:len(p.rows)+n]
+	row := p.rows[len(p.rows)-n:]
 	clear(row)
-	p.bound, p.slack = append(p.bound, bound), append(p.slack, slack)
+	p.bound, p.binds, p.lambda = append(p.bound, bound), append(p.binds, false), append(p.lambda, 0)
 	return row
 }
 
-func (p *leastChange) row(k int) []float64 { return p.rows[k*p.n : (k+1)*p.n] }
-
-// along is the product of constraint c's gradient with v.
-func (p *leastChange) along(c int, v []float64) float64 {
-	switch {
-	case c < p.n:
-		return v[c]
-	case c < 2*p.n:
-		return -v[c-p.n]
+// known takes in the row that add gave, filled.
+func (p *leastChange) known() {
+	k, m := len(p.bound)-1, p.metric
+	a := p.row(k)
+	at := len(p.image)
+	p.image = slices.Grow(p.image, m.rank)[:at+m.rank]
+	image := p.image[at:]
+	clear(image)
+	for j, v := range a {
+		p.force[j] = m.diagonal[j] * v
+		if v != 0 {
+			axpy(v, m.mode(j), image)
+		}
 	}
-	return tensor.Dot(p.row(c-2*p.n), v)
+	for l := range k + 1 {
+		p.gram = append(p.gram, tensor.Dot(p.force, p.row(l)))
+	}
 }
 
-// violation is by how much x breaks constraint c, elasticity left out.
-func (p *leastChange) violation(c int) float64 {
-	switch {
-	case c < p.n:
-		return p.lo[c] - p.x[c]
-	case c < 2*p.n:
-		return p.x[c-p.n] - p.hi[c-p.n]
+func (p *leastChange) row(k int) []float64 { return p.rows[k*len(p.x) : (k+1)*len(p.x)] }
+
+// axpy is y += v·x.
+func axpy(v float64, x, y []float64) {
+	y = y[:len(x)]
+	for i, w := range x {
+		y[i] += v * w
 	}
-	k := c - 2*p.n
-	return p.bound[k] - tensor.Dot(p.row(k), p.x)
 }
 
-func (p *leastChange) elasticity(c int) float64 {
-	if c < 2*p.n {
+// solve leaves the answer for the rows at hand in x, every constraint kept to tolerance
+// as far as its price allows. It goes on from the constraints that are held.
+func (p *leastChange) solve(tolerance float64) {
+	p.push = append(p.push, make([]float64, len(p.x)+len(p.bound)-len(p.push))...)
+	p.ascend()
+	for alone := false; p.violated(tolerance); {
+		if alone { // in company none of them was held in the end
+			p.broken = append(p.broken[:0], p.worst)
+		}
+		for _, c := range p.broken {
+			p.exchange(c)
+		}
+		p.ascend()
+		held := slices.ContainsFunc(p.broken, p.holds)
+		if !held && alone {
+			return // rounding is all that is left of the violation
+		}
+		alone = !held
+	}
+}
+
+// violated lists the constraints that x violates by more than the tolerance, and reports
+// whether there are any.
+func (p *leastChange) violated(tolerance float64) bool {
+	p.broken = p.broken[:0]
+	most := 0.0
+	look := func(c int, by float64) {
+		if by > tolerance {
+			p.broken = append(p.broken, c)
+			if by > most {
+				most, p.worst = by, c
+			}
+		}
+	}
+	for j, x := range p.x {
+		if p.side[j] == 0 {
+			look(j, math.Max(p.lo[j]-x, x-p.hi[j]))
+		}
+	}
+	for k, binds := range p.binds {
+		if !binds {
+			look(len(p.x)+k, p.bound[k]-tensor.Dot(p.row(k), p.x))
+		}
+	}
+	return len(p.broken) > 0
+}
+
+// ascend takes the multipliers to those of the held constraints as equalities, x with
+// them, freeing every constraint whose multiplier would turn.
+func (p *leastChange) ascend() {
+	for {
+		p.equalities()
+		step, first, freed := 1.0, -1, false
+		for c, push := range p.push {
+			to := p.multiplier(c)
+			switch {
+			case to >= 0:
+			case push == 0: // new, and not needed beside the others
+				p.exchange(c)
+				freed = true
+			case push < step*(push-to):
+				step, first = push/(push-to), c
+			}
+		}
+		if freed {
+			continue
+		}
+		for c := range p.push {
+			p.push[c] += step * (p.multiplier(c) - p.push[c])
+		}
+		if first < 0 {
+			return
+		}
+		p.push[first] = 0
+		p.exchange(first)
+	}
+}
+
+// multiplier is what the present equalities say of constraint c: negative where it
+// should be free, 0 where it is, or has no sign.
+func (p *leastChange) multiplier(c int) float64 {
+	if n := len(p.x); c >= n {
+		return p.lambda[c-n]
+	}
+	if p.side[c] == 0 || p.lo[c] == p.hi[c] {
 		return 0
 	}
-	return p.slack[c-2*p.n]
+	return -float64(p.side[c]) * p.force[c]
 }
 
-// scale writes W times constraint c's gradient.
-func (p *leastChange) scale(c int, out []float64) {
-	n := p.n
-	switch {
-	case c < n:
-		copy(out, p.inverse[c*n:(c+1)*n])
-	case c < 2*n:
-		for j, v := range p.inverse[(c-n)*n : (c-n+1)*n] {
-			out[j] = -v
-		}
+func (p *leastChange) holds(c int) bool {
+	if n := len(p.x); c >= n {
+		return p.binds[c-n]
+	}
+	return p.side[c] != 0
+}
+
+// exchange holds constraint c where it was free, or frees it.
+func (p *leastChange) exchange(c int) {
+	switch n := len(p.x); {
+	case c >= n:
+		p.binds[c-n] = !p.binds[c-n]
+	case p.side[c] != 0:
+		p.side[c] = 0
+	case p.x[c] < p.lo[c]:
+		p.side[c] = -1
 	default:
-		a := p.row(c - 2*n)
-		for j := range out {
-			out[j] = tensor.Dot(p.inverse[j*n:(j+1)*n], a)
+		p.side[c] = 1
+	}
+}
+
+// equalities finds x with the variables that have a side at their bounds and the rows that
+// bind kept, the price of their elasticity paid; and the multipliers: lambda of the
+// rows, force of the variables at a bound.
+//
+// With x = W(Aᵀλ + μ), μ on the fixed variables B, and t = Uᵀ(Aᵀλ + μ):
+//
+//	x_j = D_j (Aᵀλ)_j + U_j·t   where free,   μ_j = (x_j − U_j·t)/D_j − (Aᵀλ)_j   where fixed
+//	(I + U_BᵀD_B⁻¹U_B) t = U_Fᵀ(Aᵀλ)_F + U_BᵀD_B⁻¹x_B
+func (p *leastChange) equalities() {
+	m, r := p.metric, p.metric.rank
+	p.fixed, p.active = p.fixed[:0], p.active[:0]
+	for j := range p.x {
+		if p.lo[j] == p.hi[j] {
+			p.side[j] = -1
+		}
+		switch p.side[j] {
+		case -1:
+			p.x[j] = p.lo[j]
+		case +1:
+			p.x[j] = p.hi[j]
+		default:
+			continue
+		}
+		p.fixed = append(p.fixed, j)
+	}
+	for k, binds := range p.binds {
+		p.lambda[k] = 0
+		if binds {
+			p.active = append(p.active, k)
+		}
+	}
+	q, b := len(p.active), len(p.fixed)
+	p.inner, p.pull = resized(p.inner, triangle(r)), resized(p.pull, r)
+	clear(p.inner)
+	clear(p.pull)
+	for i := range r {
+		p.inner[triangle(i)+i] = 1
+	}
+	for _, j := range p.fixed {
+		u, inverse := m.mode(j), 1/m.diagonal[j]
+		axpy(inverse*p.x[j], u, p.pull)
+		for i, v := range u {
+			axpy(inverse*v, u[:i+1], p.inner[triangle(i):triangle(i+1)])
+		}
+	}
+	cholesky(p.inner, r)
+	lower(p.inner, p.pull)
+
+	p.at, p.modes, p.scaled = resized(p.at, q*b), resized(p.modes, q*r), resized(p.scaled, b)
+	p.schur, p.answer = resized(p.schur, triangle(q)), resized(p.answer, q)
+	for i, k := range p.active {
+		a, at, seen := p.row(k), p.at[i*b:(i+1)*b], p.modes[i*r:(i+1)*r]
+		copy(seen, p.image[k*r:(k+1)*r])
+		held := 0.0
+		for f, j := range p.fixed {
+			at[f] = a[j]
+			p.scaled[f] = m.diagonal[j] * a[j]
+			held += a[j] * p.x[j]
+			axpy(-a[j], m.mode(j), seen)
+		}
+		lower(p.inner, seen)
+		p.answer[i] = p.bound[k] - held - tensor.Dot(seen, p.pull)
+		for l, other := range p.active[:i+1] {
+			p.schur[triangle(i)+l] = p.gram[triangle(k)+other] - tensor.Dot(p.scaled, p.at[l*b:(l+1)*b]) + tensor.Dot(seen, p.modes[l*r:(l+1)*r])
+		}
+		p.schur[triangle(i)+i] += p.slack
+	}
+	cholesky(p.schur, q)
+	lower(p.schur, p.answer)
+	upper(p.schur, p.answer)
+
+	clear(p.force)
+	for i, k := range p.active {
+		p.lambda[k] = p.answer[i]
+		axpy(p.answer[i], p.row(k), p.force)
+		axpy(p.answer[i], p.modes[i*r:(i+1)*r], p.pull)
+	}
+	upper(p.inner, p.pull)
+	for j, f := range p.force {
+		along := tensor.Dot(m.mode(j), p.pull)
+		if p.side[j] == 0 {
+			p.x[j] = m.diagonal[j]*f + along
+		} else {
+			p.force[j] = (p.x[j]-along)/m.diagonal[j] - f
 		}
 	}
 }
 
-// solve leaves the answer in x and reports whether every constraint without
-// elasticity is kept to tolerance and every elastic one as far as its price
-// allows; false where constraints contradict each other or the pivots ran out. x
-// is then what was reached.
-func (p *leastChange) solve(tolerance float64, pivots int) bool {
-	m := 2*p.n + len(p.bound)
-	clear(p.x)
-	p.active, p.multiplier, p.scaled = p.active[:0], p.multiplier[:0], p.scaled[:0]
-	p.gram, p.cholesky = p.gram[:0], p.cholesky[:0]
-	if cap(p.isActive) < m {
-		p.isActive = make([]bool, 2*m)
-	}
-	p.isActive = p.isActive[:m]
-	clear(p.isActive)
-	for pivots > 0 {
-		add, worst := -1, tolerance
-		for c := range m {
-			if !p.isActive[c] {
-				if v := p.violation(c); v > worst {
-					add, worst = c, v
-				}
-			}
-		}
-		if add < 0 {
-			return true
-		}
-		multiplier := 0.0
-		for full := false; !full; {
-			if pivots--; pivots < 0 {
-				return false
-			}
-			var ok bool
-			if full, ok = p.pivot(add, &multiplier); !ok {
-				return false
-			}
-		}
-	}
-	return false
-}
-
-// pivot moves towards constraint add as far as the multipliers stay positive: full
-// when it is reached, and then active; otherwise the active constraint in the way
-// is dropped. ok is false where the active ones contradict it.
-func (p *leastChange) pivot(add int, multiplier *float64) (full, ok bool) {
-	n, q := p.n, len(p.active)
-	if cap(p.scaled) < (q+1)*n {
-		p.scaled = append(make([]float64, 0, 2*(q+1)*n), p.scaled...)
-	}
-	own := p.scaled[q*n : (q+1)*n : (q+1)*n]
-	p.scale(add, own)
-	p.coupling, p.r = p.coupling[:0], p.r[:0]
-	for i := range q {
-		p.coupling = append(p.coupling, p.along(add, p.scaled[i*n:(i+1)*n]))
-	}
-	p.r = append(p.r, p.coupling...)
-	p.substitute(p.r)
-	size := p.along(add, own) + p.elasticity(add)
-	curvature := size - tensor.Dot(p.r, p.coupling)
-	// Change of x per unit of the multiplier: W(a − N r).
-	copy(p.change, own)
-	for i, r := range p.r {
-		for j, v := range p.scaled[i*n : (i+1)*n] {
-			p.change[j] -= r * v
-		}
-	}
-	partial, drop := math.Inf(1), -1
-	for i, r := range p.r {
-		if r > 1e-12 {
-			if t := p.multiplier[i] / r; t < partial {
-				partial, drop = t, i
-			}
-		}
-	}
-	reach := math.Inf(1)
-	if curvature > 1e-11*size {
-		reach = math.Max(0, (p.violation(add)-p.elasticity(add)**multiplier)/curvature)
-	}
-	t := math.Min(partial, reach)
-	if math.IsInf(t, 1) {
-		return false, false
-	}
-	for i, r := range p.r {
-		p.multiplier[i] = math.Max(0, p.multiplier[i]-t*r)
-	}
-	*multiplier += t
-	if !math.IsInf(reach, 1) {
-		for j := range p.x {
-			p.x[j] += t * p.change[j]
-		}
-	}
-	if full = reach <= partial; full {
-		p.activate(add, size, *multiplier)
-	} else {
-		p.deactivate(drop)
-	}
-	return full, true
-}
-
-// activate appends constraint c, whose products with the active ones are in
-// coupling, with itself size, and whose scaled gradient stands behind theirs.
-func (p *leastChange) activate(c int, size, multiplier float64) {
-	q := len(p.active)
-	p.gram = append(p.gram, p.coupling...)
-	p.gram = append(p.gram, size)
-	p.scaled = p.scaled[:(q+1)*p.n]
-	p.active, p.multiplier = append(p.active, c), append(p.multiplier, multiplier)
-	p.isActive[c] = true
-	p.factor(q)
-}
-
-// deactivate drops the active constraint at place i.
-func (p *leastChange) deactivate(i int) {
-	q := len(p.active)
-	p.isActive[p.active[i]] = false
-	p.active = append(p.active[:i], p.active[i+1:]...)
-	p.multiplier = append(p.multiplier[:i], p.multiplier[i+1:]...)
-	p.scaled = append(p.scaled[:i*p.n], p.scaled[(i+1)*p.n:q*p.n]...)
-	at := triangle(i)
-	for row := i + 1; row < q; row++ {
-		for column := range row + 1 {
-			if column != i {
-				p.gram[at] = p.gram[triangle(row)+column]
-				at++
-			}
-		}
-	}
-	p.gram = p.gram[:triangle(q-1)]
-	p.factor(i)
-}
+func resized(v []float64, n int) []float64 { return slices.Grow(v[:0], n)[:n] }
 
 // triangle is where row i of a packed lower triangle begins.
 func triangle(i int) int { return i * (i + 1) / 2 }
 
-// factor brings the Cholesky factor up to date from row from on.
-func (p *leastChange) factor(from int) {
-	q := len(p.active)
-	if need := triangle(q); cap(p.cholesky) < need {
-		p.cholesky = append(make([]float64, 0, 2*need), p.cholesky...)
-	}
-	p.cholesky = p.cholesky[:triangle(q)]
-	for i := from; i < q; i++ {
-		row := p.cholesky[triangle(i):triangle(i+1)]
-		for j := range i + 1 {
-			other := p.cholesky[triangle(j):triangle(j+1)]
-			sum := p.gram[triangle(i)+j] - tensor.Dot(row[:j], other[:j])
-			if i == j {
-				// Active constraints are independent (pivot admits no others), so only
-				// rounding can bring this to zero.
-				row[j] = math.Sqrt(math.Max(sum, 1e-300))
-			} else {
-				row[j] = sum / other[j]
-			}
+// cholesky replaces the packed lower triangle of a positive definite matrix by its
+// factor.
+func cholesky(a []float64, n int) {
+	for i := range n {
+		row := a[triangle(i):triangle(i+1)]
+		for j := range i {
+			other := a[triangle(j):triangle(j+1)]
+			row[j] = (row[j] - tensor.Dot(row[:j], other[:j])) / other[j]
 		}
+		// Only rounding can bring this to zero.
+		row[i] = math.Sqrt(math.Max(row[i]-tensor.Dot(row[:i], row[:i]), 1e-300))
 	}
 }
 
-// substitute solves (NᵀWN + diag(ε)) r = r in place.
-func (p *leastChange) substitute(r []float64) {
-	for i := range r {
-		row := p.cholesky[triangle(i):triangle(i+1)]
-		r[i] = (r[i] - tensor.Dot(row[:i], r)) / row[i]
+// lower and upper solve with a Cholesky factor and its transpose, in place.
+func lower(factor, v []float64) {
+	for i := range v {
+		row := factor[triangle(i):triangle(i+1)]
+		v[i] = (v[i] - tensor.Dot(row[:i], v[:i])) / row[i]
 	}
-	for i := len(r) - 1; i >= 0; i-- {
-		row := p.cholesky[triangle(i):triangle(i+1)]
-		r[i] /= row[i]
-		for l, v := range row[:i] {
-			r[l] -= v * r[i]
-		}
+}
+
+func upper(factor, v []float64) {
+	for i := len(v) - 1; i >= 0; i-- {
+		row := factor[triangle(i):triangle(i+1)]
+		v[i] /= row[i]
+		axpy(-v[i], row[:i], v)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -16,7 +17,7 @@ type Options struct {
 	// Uncertain adds the branch factors to the context; without them they are 1.
 	Uncertain bool
 	// Ramp is each unit's largest change of P_G per dispatch step, pu; nil takes
-	// RampShare of P_max.
+	// RampShare of the larger of P_max and −P_min, at least RampFloor.
 	Ramp []float64
 }
 
@@ -30,8 +31,8 @@ type System struct {
 	model   flowModel
 	pool    sync.Pool // *workspace
 	exacts  exactPool
-	metric  func() []float64 // of the projection, made on first use
-	flat    []float64        // state of a flat start
+	metric  func() *metric // of the projection, made on first use
+	flat    []float64      // state of a flat start
 	device  func() domain.DeviceCode
 	// fingerprint is FromText's.
 	fingerprint [32]byte
@@ -76,7 +77,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	if y.Ramp == nil {
 		y.Ramp = make([]float64, n.Gens())
 		for i := range y.Ramp {
-			y.Ramp[i] = RampShare * n.PMax[i]
+			y.Ramp[i] = max(RampShare*max(n.PMax[i], -n.PMin[i]), RampFloor)
 		}
 	}
 	if len(y.Ramp) != n.Gens() {
@@ -93,7 +94,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	}
 	y.exacts.system = y
 	y.pool.New = func() any { return newWorkspace(y) }
-	y.metric = sync.OnceValue(func() []float64 { return newMetric(y) })
+	y.metric = sync.OnceValue(func() *metric { return newMetric(y) })
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.answers = sync.OnceValue(y.answered)
 	y.spec = y.newSpec(name, description)
@@ -159,7 +160,10 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		for k, i := range buses {
 			v := domain.Variable{Name: prefix + strconv.Itoa(n.BusID[i]), Unit: unit}
 			if box != nil {
-				v.Lo, v.Hi = box(k, i)
+				// What the file fixes has no box here; the projection's clip holds it.
+				if lo, hi := box(k, i); lo < hi {
+					v.Lo, v.Hi = lo, hi
+				}
 			}
 			*list = append(*list, v)
 		}
@@ -171,7 +175,7 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		buses[i] = i
 	}
 	s := domain.Spec{
-		Name: name, Description: description,
+		Name: name, Description: strings.Join(append([]string{description}, n.Notes()...), "; "),
 		Objectives: []domain.Variable{{Name: "thermal"}, {Name: "voltage", Unit: "pu²"}, {Name: "economic", Unit: "$/h"}},
 		Plan:       1, Steps: Steps, StepSeconds: StepSeconds,
 		Semantic:        semantic,

@@ -21,7 +21,22 @@ type Record struct {
 	Ratios  []Ratio  `json:"ratios"`
 	// Load is the machine's during the run; a peer that is a process of its own is among the
 	// others.
-	Load *machine.Load `json:"load,omitempty"`
+	Load   *machine.Load `json:"load,omitempty"`
+	Checks []Check       `json:"checks,omitempty"`
+}
+
+// Check is a comparison of optima: of Compared, Worst is the largest relative difference of
+// a peer's cost, started at our plan, from ours. Of Decisions, Unsolved are those that we
+// have no solution of in the time that is compared; what that finds costs up to Above more
+// than the optimum, relative to it.
+type Check struct {
+	Case      string  `json:"case"`
+	Peer      string  `json:"peer"`
+	Decisions int     `json:"decisions"`
+	Unsolved  int     `json:"unsolved"`
+	Compared  int     `json:"compared"`
+	Worst     float64 `json:"worst"`
+	Above     float64 `json:"above"`
 }
 
 // Ratio is one comparison: Ratio is the peer's time over ours, [Lo, Hi] its spread
@@ -36,6 +51,12 @@ type Ratio struct {
 	Hi     float64 `json:"hi"`
 	OursUS float64 `json:"ours_us"`
 	PeerUS float64 `json:"peer_us"`
+	// Where the peer decides: of Decisions, those without a solution, and those that ended
+	// at a cost below and above ours.
+	Decisions int `json:"decisions,omitempty"`
+	Unsolved  int `json:"unsolved,omitempty"`
+	Lower     int `json:"lower,omitempty"`
+	Higher    int `json:"higher,omitempty"`
 }
 
 // Write replaces the file whole, or writes to standard output where its name is

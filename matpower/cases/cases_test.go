@@ -13,6 +13,7 @@ func TestEveryCaseReads(t *testing.T) {
 	want := map[string][3]int{
 		"case9": {9, 3, 9}, "case14": {14, 5, 20}, "case30": {30, 6, 41},
 		"case_ieee30": {30, 6, 41}, "case39": {39, 10, 46}, "case118": {118, 54, 186},
+		"pglib_opf_case57_ieee": {57, 7, 80}, "pglib_opf_case118_ieee": {118, 54, 186}, "pglib_opf_case300_ieee": {300, 69, 411},
 	}
 	if len(cases.Names()) != len(want) {
 		t.Errorf("names %v", cases.Names())

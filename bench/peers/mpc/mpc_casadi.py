@@ -1,12 +1,17 @@
-"""Solves recorded decisions of a pole on a cart by CasADi with IPOPT, with fatrop, and with
-its SQP method on HPIPM.
+"""Solves recorded decisions of the gallery's systems by CasADi with IPOPT, with fatrop, and
+with its SQP method on HPIPM.
 
     mpc_casadi.py DECISIONS TIMES
 
-The problem is multiple shooting over 40 steps, variables x0 u0 x1 u1 …, in CasADi's SX
-with its exact Hessian; for HPIPM, which asks for it, there is a last state, and all limits are boxes. Each solver starts from its own decision before, shifted, with its
-multipliers; the first of an episode from zero actions at the given state. IPOPT's barrier
-begins at 1e-6 where it is warm. Times are CPU times of this process around the call.
+Every system has the same transcription, multiple shooting with the variables x0 v0 x1 v1 …
+xN in units of their typical sizes: x the state and what is carried of the action before, v
+the action and the stages of an implicit step, whose equations are constraints of the stage.
+Limits of the state are boxes where they are of one variable. Hessians are exact, and the
+objective is scaled as ours is, to a largest first derivative of one at the start. Each solver
+starts from its own decision before, shifted, with its multipliers; the first of an episode,
+and one after a decision without a solution, from the resting action with the state held.
+IPOPT's barrier begins at 1e-6 where it is warm. Times are CPU times of this process around
+the call.
 """
 import json
 import sys
@@ -15,141 +20,268 @@ import time
 import casadi as ca
 import numpy as np
 
-N, DT, MC, MP, L, G, FORCE, SPEED = 40, 0.05, 1.0, 0.1, 0.5, 9.81, 10.0, 2.0
+from systems import SYSTEMS
+
+INFINITY = float("inf")
+# Radau IIA of two stages, order 3; the second stage is the result.
+RADAU = ((5 / 12, -1 / 12), (3 / 4, 1 / 4))
+# Up to so many operations of all stages a program is one of SX, which CasADi evaluates
+# fastest; beyond, one of MX that calls SX functions stage by stage.
+LARGEST = 100_000
+# HPIPM has no infinite bounds; with CasADi's own 1e8 for them it loses the digits of cstr.
+UNBOUNDED = 1e4
+# A peer that solves none of so many first decisions of a system is left out there.
+PATIENCE = 4
 
 
-def following(s, f):
-    sn, cs = ca.sin(s[2]), ca.cos(s[2])
-    tmp = (f + MP * L * s[3] * s[3] * sn) / (MC + MP)
-    ta = (G * sn - cs * tmp) / (L * (4.0 / 3 - MP * cs * cs / (MC + MP)))
-    v = s[1] + DT * (tmp - MP * L * ta * cs / (MC + MP))
-    w = s[3] + DT * ta
-    return ca.vertcat(s[0] + DT * v, v, s[2] + DT * w, w)
+class Transcription:
+    """One system's program over its horizon. With first it is as fatrop wants it: the first
+    state is a constraint, and a defect begins with the state after. Else it is as HPIPM does:
+    the first state is fixed by its box, and a defect ends with minus the state after."""
+
+    def __init__(self, given, first):
+        system = self.system = SYSTEMS[given["name"]]()
+        self.steps, ns, nu = given["steps"], system.states, system.actions
+        self.nx = nx = ns + len(system.carried)
+        nz = 0 if system.step else 2 * ns
+        self.nv, nc = nu + nz, given["contexts"]
+        lo, hi = np.array(given["action_lo"]), np.array(given["action_hi"])
+        half = (hi - lo) / 2
+        scale = np.array(given["state_scale"])
+        self.x_scale = np.concatenate([scale, half[[i - 1 for i in system.carried]]])
+        self.v_scale = np.concatenate([half] + [scale] * (nz // ns))
+        stage, limits = self.stage(nc), self.limits()
+        na, nm = stage.numel_out(1), limits.numel_out(0)
+        kind = ca.SX if (stage.n_instructions() + limits.n_instructions()) * self.steps <= LARGEST else ca.MX
+
+        p = kind.sym("p", nx + 3 + nc)  # first state, weights of objectives, scale of them, context
+        context = p[nx + 3:]
+        x = [kind.sym(f"x{t}", nx) for t in range(self.steps + 1)]
+        v = [kind.sym(f"v{t}", self.nv) for t in range(self.steps)]
+        g, rows, cost = [], {"gap": [], "algebra": [], "limit": [], "first": []}, 0
+        self.lbg, self.ubg, self.ng = [], [], []
+        count = 0
+
+        def constrain(what, expression, least, most):
+            nonlocal count
+            n = len(least)
+            g.append(expression)
+            rows[what].append(range(count, count + n))
+            count += n
+            self.lbg += least
+            self.ubg += most
+
+        for t in range(self.steps):
+            at = context + ca.DM([0.0] * (nc - 1) + [t / self.steps])
+            gap, algebra, j = stage(x[t] * self.x_scale, v[t] * self.v_scale, x[t + 1] * self.x_scale, at, p[nx:nx + 2])
+            cost += j
+            constrain("gap", -gap if first else gap, [0.0] * nx, [0.0] * nx)
+            before = count
+            if first and t == 0:
+                constrain("first", x[0] - p[:nx] / self.x_scale, [0.0] * nx, [0.0] * nx)
+            if na:
+                constrain("algebra", algebra, [0.0] * na, [0.0] * na)
+            if nm and t > 0:
+                constrain("limit", limits(x[t] * self.x_scale), self.least, self.most)
+            self.ng.append(count - before)
+        if nm:
+            constrain("limit", limits(x[self.steps] * self.x_scale), self.least, self.most)
+        self.ng.append(nm)
+        self.nlp = {"x": ca.vertcat(*[w for pair in zip(x, v) for w in pair], x[-1]), "f": cost, "g": ca.vertcat(*g), "p": p}
+        self.slope = ca.Function("slope", [self.nlp["x"], p], [ca.gradient(cost, self.nlp["x"])])
+        self.nlp["f"] *= p[nx + 2]
+        # The box of x0, where it has one, is in bounds.
+        box = np.array([system.box.get(i, (-INFINITY, INFINITY)) for i in range(nx)]) / self.x_scale[:, None]
+        free = np.full((nz, 2), INFINITY) * [-1, 1]
+        actions = np.concatenate([np.stack([lo, hi], 1) / half[:, None], free])
+        self.box = np.concatenate([np.full((nx, 2), INFINITY) * [-1, 1], np.tile(np.concatenate([actions, box]), (self.steps, 1))])
+        # Where each variable and each multiplier of the next decision comes from.
+        width = nx + self.nv
+        n = len(self.box)
+        self.next_x = np.concatenate([np.arange(width, n), np.arange(n - width, n)])
+        self.next_g = np.arange(count)
+        for block in ("gap", "algebra", "limit"):
+            if rows[block]:
+                of = np.array([list(r) for r in rows[block]])
+                self.next_g[of] = np.concatenate([of[1:], of[-1:]])
+
+    def stage(self, nc):
+        """From x, v, the next x, c and weights: the defect and the residual of the implicit step, both in units of the
+        state, and the weighted cost."""
+        system, ns, nu = self.system, self.system.states, self.system.actions
+        x, v, n, c, w = (ca.SX.sym(name, size) for name, size in (("x", self.nx), ("v", self.nv), ("n", self.nx), ("c", nc), ("w", 2)))
+        s, u, following = ca.vertsplit(x)[:ns], ca.vertsplit(v)[:nu], ca.vertsplit(n)[:ns]
+        context = ca.vertsplit(c)
+        for i, k in enumerate(system.carried):
+            context[k] = x[ns + i]
+        residual = []
+        if system.step:
+            reached = system.step(s, u)
+        else:
+            z = [ca.vertsplit(v)[nu + i * ns:nu + (i + 1) * ns] for i in range(2)]
+            slopes = [system.ode(stage, context, u) for stage in z]
+            for row, stage in zip(RADAU, z):
+                residual += [(a + system.span * (row[0] * f + row[1] * g) - b) / k
+                             for a, f, g, b, k in zip(s, *slopes, stage, self.x_scale)]
+            reached = z[1]
+        reached = reached + [u[k - 1] for k in system.carried]
+        gap = (ca.vertcat(*reached) - n) / self.x_scale
+        cost = ca.dot(w, ca.vertcat(*system.objectives(s, context, u, following)))
+        return ca.Function("stage", [x, v, n, c, w], [gap, ca.vertcat(ca.SX(0, 1), *residual), cost])
+
+    def limits(self):
+        """What of the next x has limits besides its own box, self.least ≤ it ≤ self.most."""
+        system = self.system
+        x = ca.SX.sym("x", self.nx)
+        s = ca.vertsplit(x)[:system.states]
+        rows = list(system.margins(s))
+        self.least, self.most = [0.0] * len(rows), [INFINITY] * len(rows)
+        for _ in range(system.escape_steps):
+            s = system.step(s, system.escape(s))
+            margins = system.margins(s)
+            rows += margins + [s[i] for i in system.box]
+            self.least += [0.0] * len(margins) + [b[0] for b in system.box.values()]
+            self.most += [INFINITY] * len(margins) + [b[1] for b in system.box.values()]
+        return ca.Function("limits", [x], [ca.vertcat(ca.SX(0, 1), *rows)])
+
+    def full(self, state, context):
+        """A state with what is carried, in units."""
+        return np.array(state + [context[i] for i in self.system.carried]) / self.x_scale
+
+    def variables(self, states, contexts, plan):
+        """A plan as variables. The first stage of an implicit step follows from the state before and after it."""
+        x = [self.full(*at) for at in zip(states, contexts)]
+        z = [x[0]]
+        for s, c, u, n, following in zip(states, contexts, plan, states[1:], x[1:]):
+            v = list(u)
+            if not self.system.step:
+                last = self.system.span * np.array([float(f) for f in self.system.ode([ca.DM(i) for i in n], c, u)])
+                s, n = np.array(s), np.array(n)
+                v += list(s + (RADAU[0][0] * (n - s - RADAU[1][1] * last) / RADAU[1][0] + RADAU[0][1] * last)) + list(n)
+            z += [np.array(v) / self.v_scale, following]
+        return np.concatenate(z)
+
+    def held(self, state, context, rest):
+        x, v = self.full(state, context), np.array(rest + ([] if self.system.step else state * 2)) / self.v_scale
+        return np.concatenate([np.tile(np.concatenate([x, v]), self.steps), x])
+
+    def bounds(self, state, context, weights, start, fixed):
+        """What a solver is given besides its start, and the scale of the objective."""
+        x = self.full(state, context)
+        box = self.box.copy()
+        if fixed:
+            box[:self.nx] = x[:, None]
+        p = np.concatenate([x * self.x_scale, weights, [1.0], context])
+        p[self.nx + 2] = scale = 1 / np.abs(self.slope(start, p).full()).max()
+        return {"lbx": box[:, 0], "ubx": box[:, 1], "lbg": self.lbg, "ubg": self.ubg, "p": p}, scale
 
 
-def stage_cost(n, u, p):
-    return p[5] * (n[2] ** 2 + 0.1 * n[3] ** 2 + 1e-3 * u ** 2) + p[6] * ((n[0] - p[4]) ** 2 + 0.1 * n[1] ** 2)
+def ipopt(tolerance, **more):
+    return {"ipopt": {"tol": tolerance, "print_level": 0, "sb": "yes", "max_iter": 500, **more}}
 
 
-def problem():
-    """The nonlinear program, which of its constraints are equations, and its bounds."""
-    p = ca.SX.sym("p", 7)  # state, reference, weights
-    w, g, equality, lower, upper, cost = [], [], [], [], [], 0
-    x = [ca.SX.sym(f"x{t}", 4) for t in range(N)]
-    u = [ca.SX.sym(f"u{t}") for t in range(N)]
-    first = x[0] - p[:4]
-    for t in range(N):
-        w += [x[t], u[t]]
-        n = following(x[t], u[t])
-        cost += stage_cost(n, u[t], p)
-        if t < N - 1:  # fatrop asks for the dynamics of a stage before its other constraints
-            g.append(x[t + 1] - n)
-            equality += [True] * 4
-            lower += [0.0] * 4
-            upper += [0.0] * 4
-        if t == 0:
-            g.append(first)
-            equality += [True] * 4
-            lower += [0.0] * 4
-            upper += [0.0] * 4
-        g.append(n[1])
-        equality.append(False)
-        lower.append(-SPEED)
-        upper.append(SPEED)
-    nlp = {"x": ca.vertcat(*w), "f": cost, "g": ca.vertcat(*g), "p": p}
-    box = np.tile([np.inf] * 4 + [FORCE], N)
-    return nlp, equality, np.array(lower), np.array(upper), box
+WARM = dict(warm_start_init_point="yes", mu_init=1e-6, warm_start_bound_push=1e-8, warm_start_slack_bound_push=1e-8,
+            warm_start_mult_bound_push=1e-8, warm_start_bound_frac=1e-8, warm_start_slack_bound_frac=1e-8)
+PLAIN = {"print_time": False, "error_on_fail": False, "show_eval_warnings": False}
 
 
-def boxed():
-    """The program with a last state and nothing but dynamics and boxes, and its boxes."""
-    p = ca.SX.sym("p", 7)
-    x = [ca.SX.sym(f"x{t}", 4) for t in range(N + 1)]
-    u = [ca.SX.sym(f"u{t}") for t in range(N)]
-    w, g, cost = [], [], 0
-    for t in range(N):
-        w += [x[t], u[t]]
-        g.append(following(x[t], u[t]) - x[t + 1])
-        cost += stage_cost(x[t + 1], u[t], p)
-    box = np.array((N * [np.inf, SPEED, np.inf, np.inf, FORCE]) + [np.inf, SPEED, np.inf, np.inf])
-    return {"x": ca.vertcat(*w, x[N]), "f": cost, "g": ca.vertcat(*g), "p": p}, box
+class Peer:
+    """A solver with its last solution, and how its decisions of one system ended."""
+
+    def __init__(self, program, fixed, basin, cold, warm):
+        self.program, self.fixed, self.basin, self.cold, self.warm, self.last, self.scale = program, fixed, basin, cold, warm, None, 1.0
+        self.times, self.unsolved, self.lower, self.higher = [], 0, 0, 0
+
+    def decide(self, d, rest):
+        program, state, context = self.program, d["states"][0], d["contexts"][0]
+        if d["first"]:
+            self.last = None
+        start = dict(self.last or {"x0": program.held(state, context, rest)})
+        start["x0"][:program.nx] = program.full(state, context)
+        limits, scale = program.bounds(state, context, d["weights"], start["x0"], self.fixed)
+        for multipliers in ("lam_x0", "lam_g0"):
+            if multipliers in start:
+                start[multipliers] = start[multipliers] * (scale / self.scale)
+        self.scale = scale
+        solver = self.warm if self.last else self.cold
+        began = time.process_time()
+        r = solver(**start, **limits)
+        self.times.append((time.process_time() - began) * 1e6)
+        if not solver.stats()["success"]:
+            self.unsolved, self.last = self.unsolved + 1, None
+            return
+        if d["solved"]:
+            difference = (float(r["f"]) / scale - d["cost"]) / abs(d["cost"])
+            self.lower += int(difference < -self.basin)
+            self.higher += int(difference > self.basin)
+        x, lam_x, lam_g = (r[k].full().ravel() for k in ("x", "lam_x", "lam_g"))
+        self.last = {"x0": x[program.next_x], "lam_x0": lam_x[program.next_x], "lam_g0": lam_g[program.next_g]}
 
 
-def quiet(tolerance, warm):
-    o = {"tol": tolerance, "print_level": 0, "sb": "yes", "max_iter": 500}
-    if warm:
-        o.update(warm_start_init_point="yes", mu_init=1e-6, warm_start_bound_push=1e-8, warm_start_slack_bound_push=1e-8,
-                 warm_start_mult_bound_push=1e-8, warm_start_bound_frac=1e-8, warm_start_slack_bound_frac=1e-8)
-    return o
+def peers(given, tolerance, basin, missing):
+    """The check, and the peers that can be made."""
+    fixed, first = Transcription(given, False), Transcription(given, True)
+    made = {}
+    pair = [ca.nlpsol("ipopt", "ipopt", fixed.nlp, PLAIN | ipopt(tolerance, **more)) for more in ({}, WARM)]
+    made["ipopt"] = Peer(fixed, True, basin, *pair)
+    shape = {"N": fixed.steps, "nx": [fixed.nx] * (fixed.steps + 1), "nu": [fixed.nv] * fixed.steps + [0]}
+
+    def fatrop():
+        options = {"structure_detection": "manual", **shape, "ng": first.ng, "equality": [a == b for a, b in zip(first.lbg, first.ubg)],
+                   "fatrop": {"tol": tolerance, "print_level": 0, "max_iter": 500}}
+        return Peer(first, False, basin, *[ca.nlpsol("fatrop", "fatrop", first.nlp, PLAIN | options)] * 2)
+
+    def hpipm():
+        quadratic = {**shape, "ng": fixed.ng, "inf": UNBOUNDED, "print_time": False, "error_on_fail": False}
+        options = {"qpsol": "hpipm", "qpsol_options": quadratic, "tol_pr": tolerance, "tol_du": tolerance,
+                   "max_iter": 200, "print_header": False, "print_iteration": False, "print_status": False}
+        return Peer(fixed, True, basin, *[ca.nlpsol("hpipm", "sqpmethod", fixed.nlp, PLAIN | options)] * 2)
+
+    for name, make in (("fatrop", fatrop), ("hpipm", hpipm)):
+        try:
+            made[name] = make()
+        except RuntimeError as e:
+            missing.append(f"{name} on {given['name']}: {str(e).splitlines()[-1]}")
+    # IPOPT's own relaxation of bounds, 1e-8 of them, is worth 2e-6 of cstr's cost near rest.
+    exact = ipopt(1e-10, mu_init=1e-9, bound_push=1e-9, bound_frac=1e-9, bound_relax_factor=0.0)
+    check = ca.nlpsol("check", "ipopt", fixed.nlp, PLAIN | exact)
+    return fixed, check, made
 
 
-def shifted(z, width):
-    return np.concatenate([z[width:], z[-width:]])
+def compare(given, tolerance, basin, missing):
+    program, check, made = peers(given, tolerance, basin, missing)
+    values = ca.Function("values", [program.nlp["x"], program.nlp["p"]], [program.nlp["f"], program.nlp["g"]])
+    equal = np.array(program.lbg) == program.ubg
+    worst, unlike, stuck = 0.0, 0.0, []
+    for k, d in enumerate(given["decisions"]):
+        ours = program.variables(d["states"], d["contexts"], d["plan"])
+        bounds, scale = program.bounds(d["states"][0], d["contexts"][0], d["weights"], ours, True)
+        f, g = (np.array(v).ravel() for v in values(ours, bounds["p"]))
+        unlike = max(unlike, abs(f[0] / scale - d["cost"]) / abs(d["cost"]), np.abs(g[equal]).max())
+        if d["solved"]:
+            r = check(x0=ours, **bounds)
+            if check.stats()["success"]:
+                worst = max(worst, abs(float(r["f"]) / scale - d["cost"]) / abs(d["cost"]))
+            else:
+                stuck.append(f"{given['name']}, decision {k}: {check.stats()['return_status']}")
+        for name, peer in list(made.items()):
+            peer.decide(d, given["rest"])
+            if peer.unsolved == len(peer.times) == PATIENCE:
+                missing.append(f"{name} on {given['name']}: no solution of the first {PATIENCE} decisions")
+                del made[name]
+    return {"name": given["name"], "unlike": float(unlike), "worst": float(worst), "stuck": stuck,
+            "peers": {name: {"times_us": p.times, "unsolved": p.unsolved, "lower": p.lower, "higher": p.higher}
+                      for name, p in made.items()}}
 
 
 def main():
     source, target = sys.argv[1:]
     with open(source) as f:
         given = json.load(f)
-    nlp, equality, lower, upper, box = problem()
-    plain = {"print_time": False, "error_on_fail": False}
-    tolerance = given["tolerance"]
-    check = ca.nlpsol("check", "ipopt", nlp, {**plain, "ipopt": quiet(1e-10, False) | {"mu_init": 1e-9, "bound_push": 1e-9, "bound_frac": 1e-9}})
-    solvers, missing = {}, []
-    solvers["ipopt"] = [ca.nlpsol(f"ipopt{w}", "ipopt", nlp, {**plain, "ipopt": quiet(tolerance, w)}) for w in (False, True)]
-    try:
-        one = ca.nlpsol("fatrop", "fatrop", nlp, {**plain, "structure_detection": "auto", "equality": equality,
-                                                  "fatrop": {"tol": tolerance, "print_level": 0, "max_iter": 500}})
-        solvers["fatrop"] = [one, one]
-    except RuntimeError as e:
-        missing.append(f"fatrop: {str(e).splitlines()[-1]}")
-    least, least_box = boxed()
-    qp = {"N": N, "nx": [4] * (N + 1), "nu": [1] * N + [0], "ng": [0] * (N + 1), "print_time": False, "error_on_fail": False}
-    one = ca.nlpsol("hpipm", "sqpmethod", least, {**plain, "qpsol": "hpipm", "qpsol_options": qp, "tol_pr": tolerance, "tol_du": tolerance, "max_iter": 500,
-                                                  "print_header": False, "print_iteration": False, "print_status": False})
-    solvers["hpipm"] = [one, one]
-    worst = 0.0
-    times = {name: [] for name in solvers}
-    failed, lows, highs = ({name: 0 for name in solvers} for _ in range(3))
-    last = {}
-    for d in given["decisions"]:
-        p = np.array(d["state"] + [d["reference"]] + d["weights"])
-        ours = np.concatenate([np.append(x, u) for x, u in zip(d["states"], d["plan"])])
-        bounds = {"lbx": -box, "ubx": box, "lbg": lower, "ubg": upper, "p": p}
-        r = check(x0=ours, **bounds)
-        if not check.stats()["success"]:
-            sys.exit(f"IPOPT does not converge from our plan at {d['state']}")
-        worst = max(worst, abs(float(r["f"]) - d["cost"]) / abs(d["cost"]))
-        for name, pair in solvers.items():
-            warm = not d["first"] and name in last
-            start, limits = last[name] if warm else {"x0": np.tile(d["state"] + [0.0], N)}, bounds
-            if name == "hpipm":
-                lower_box, upper_box = -least_box, least_box.copy()
-                lower_box[:4] = upper_box[:4] = d["state"]
-                limits = {"lbx": lower_box, "ubx": upper_box, "lbg": 0, "ubg": 0, "p": p}
-                if not warm:
-                    start = {"x0": np.append(start["x0"], d["state"])}
-            solver = pair[warm]
-            began = time.process_time()
-            r = solver(**start, **limits)
-            times[name].append((time.process_time() - began) * 1e6)
-            if not solver.stats()["success"]:
-                failed[name] += 1
-                last.pop(name, None)
-                continue
-            difference = (float(r["f"]) - d["cost"]) / abs(d["cost"])
-            lows[name] += difference < -1e-5
-            highs[name] += difference > 1e-5
-            if name == "hpipm":  # its last state is repeated, and a stage of multipliers
-                x, lam = (np.array(r[k]).ravel() for k in ("x", "lam_x"))
-                x, lam = (np.concatenate([v[5:], [u], v[-4:]]) for v, u in ((x, x[-5]), (lam, 0.0)))
-                last[name] = {"x0": x, "lam_x0": lam, "lam_g0": shifted(np.array(r["lam_g"]).ravel(), 4)}
-            else:
-                x = shifted(np.array(r["x"]).ravel(), 5)
-                last[name] = {"x0": x, "lam_x0": shifted(np.array(r["lam_x"]).ravel(), 5), "lam_g0": np.array(r["lam_g"]).ravel()}
-            x[:4] = d["state"]
+    missing = []
+    systems = [compare(s, given["tolerance"], given["basin"], missing) for s in given["systems"]]
     with open(target, "w") as f:
-        json.dump({"missing": missing, "worst": worst, "times_us": times, "Failed": failed, "Lower": lows, "Higher": highs}, f)
+        json.dump({"missing": missing, "systems": systems}, f)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,18 @@ var matpowerObjective = []struct {
 	{"case30", 0.6, 299.7197}, {"case30", 0.7, 364.6157}, {"case30", 0.8, 432.0277},
 }
 
+// The published optima of PGLib-OPF v23.07, $/h to five digits, whose lines are rated.
+func TestPublishedOptimaOfRatedNetworks(t *testing.T) {
+	for name, cost := range map[string]float64{"pglib_opf_case57_ieee": 37589, "pglib_opf_case118_ieee": 97214, "pglib_opf_case300_ieee": 565220} {
+		net := load(t, name)
+		r := solveOne(t, newTestSolver(t, net, Options{}), Problem{})
+		if r.Status != Optimal || math.Abs(r.Objective-cost) > 0.5 {
+			t.Errorf("%s: %v at %.3f $/h, published are %v", name, r.Status, r.Objective, cost)
+		}
+		checkOptimum(t, net, Problem{}, r)
+	}
+}
+
 func TestMatpowersOptimaFromAFlatStart(t *testing.T) {
 	for _, c := range matpowerObjective {
 		net := load(t, c.name)

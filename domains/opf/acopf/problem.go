@@ -87,10 +87,15 @@ type Tightening struct {
 	VLoad float64 // |V| at buses without a generator
 	VGen  float64 // |V| at buses with one
 	P     float64 // active power of generators
-	Q     float64 // reactive power of generators
+	Q     float64 // reactive power of generators, see Reactive
 	S     float64 // |S| of branches, both ends
 	Angle float64 // angle differences of branches, rad
 }
+
+// Reactive is the tightening of a generator's reactive limits [lo, hi], pu: Q, but at
+// most a quarter of their width, because units with hardly any reactive power are
+// common and would have no optimum at all.
+func (t Tightening) Reactive(lo, hi float64) float64 { return min(t.Q, (hi-lo)/4) }
 
 // Problem is one scenario on a solver's network. Slices are read during the
 // solve and not kept; nil slices stand for the network's own data. Powers are pu.

@@ -161,3 +161,17 @@ func TestNetworksWithoutCostsAreRefused(t *testing.T) {
 		t.Errorf("error %v, want ErrNoCost", err)
 	}
 }
+
+// A unit whose reactive range is narrower than its tightening has an optimum inside it.
+func TestNarrowReactiveRangeIsTightenedWithin(t *testing.T) {
+	c := networktest.Case(t, "case30")
+	tight := Tightening{VLoad: 0.002, Q: 0.004, S: 0.0025}
+	q := solveOne(t, newTestSolver(t, networktest.Of(t, c), Options{}), Problem{Tighten: tight}).Qg
+	for g, half := range map[int]float64{2: 0.002, 3: 0} { // pu
+		c.Gen[g].QMin, c.Gen[g].QMax = 100*(q[g]-half), 100*(q[g]+half)
+	}
+	r := solveOne(t, newTestSolver(t, networktest.Of(t, c), Options{}), Problem{Tighten: tight})
+	if r.Status != Optimal || math.Abs(r.Qg[2]-q[2]) > 0.001+1e-9 || math.Abs(r.Qg[3]-q[3]) > 1e-8 {
+		t.Errorf("%v after %d iterations, reactive powers %v, want near %v", r.Status, r.Iterations, r.Qg, q)
+	}
+}

@@ -187,7 +187,7 @@ func (w *worker) load(l int) bool {
 		lo, hi := p.unitLimits(i)
 		eta := t.P
 		if i >= p.ng {
-			eta = t.Q
+			eta = t.Reactive(lo, hi)
 		}
 		lo, hi = lo+eta, hi-eta
 		if i < p.ng && pr.Previous != nil {

@@ -37,7 +37,13 @@ func readNetwork(ctx context.Context, a *cli.App, argument string) (*network.Net
 		fmt.Fprintf(a.Stderr, "%s: not used: %s\n", argument, strings.Join(names, ", "))
 	}
 	n, err := network.New(c)
-	return n, gpc.BadInput(err)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	for _, note := range n.Notes() {
+		fmt.Fprintf(a.Stderr, "%s: %s\n", argument, note)
+	}
+	return n, nil
 }
 
 func readCase(ctx context.Context, a *cli.App, argument string) (*matpower.Case, error) {

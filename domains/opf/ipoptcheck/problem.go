@@ -98,7 +98,8 @@ func (f *formulation) bounds(pr *acopf.Problem) {
 			lo, hi = max(lo, pr.Previous[g]-pr.Ramp[g]), min(hi, pr.Previous[g]+pr.Ramp[g])
 		}
 		set(f.active(g), lo, hi)
-		set(f.reactive(g), n.QMin[g]+pr.Tighten.Q, n.QMax[g]-pr.Tighten.Q)
+		tighter := pr.Tighten.Reactive(n.QMin[g], n.QMax[g])
+		set(f.reactive(g), n.QMin[g]+tighter, n.QMax[g]-tighter)
 	}
 	f.costs(func(number, variable int, c network.Cost) {
 		e := f.epigraph[number]

@@ -62,6 +62,7 @@ type Network struct {
 	Kind       []Kind
 	Slack      int       // the first reference bus
 	References []int     // every reference bus, one or more an island
+	Moved      []Moved   // references of the file that another bus stands in for
 	Pd, Qd     []float64 // load, pu
 	Gs, Bs     []float64 // shunt admittance, pu
 	VMin, VMax []float64 // pu
@@ -176,7 +177,6 @@ func New(c *matpower.Case) (*Network, error) {
 		n.VMin, n.VMax = append(n.VMin, b.VMin), append(n.VMax, b.VMax)
 		n.Vm0, n.Va0 = append(n.Vm0, b.Vm), append(n.Va0, b.Va*math.Pi/180)
 	}
-	n.Slack = n.References[0]
 	for row, g := range c.Gen {
 		bus, ok := index[g.Bus]
 		if !ok || !g.InService {
@@ -228,6 +228,8 @@ func New(c *matpower.Case) (*Network, error) {
 		sin, cos := math.Sincos(br.ShiftDeg * math.Pi / 180)
 		n.cosφ, n.sinφ = append(n.cosφ, cos), append(n.sinφ, sin)
 	}
+	n.moveReferences()
+	n.Slack = n.References[0]
 	n.Admittance = *NewAdmittance(n.Branches())
 	n.fill(nil, &n.Admittance)
 	return n, nil

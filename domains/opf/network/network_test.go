@@ -262,3 +262,35 @@ func TestACaseThatDoesNotCheckIsRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestAReferenceWithoutGeneratorIsMoved to the bus of its island that has the most
+// active power, and the network says so; one with a generator stays, and so does one of
+// two in an island.
+func TestAReferenceWithoutGeneratorIsMoved(t *testing.T) {
+	moved := func(change func(*matpower.Case)) *network.Network {
+		c := networktest.Case(t, "case14")
+		change(c)
+		return networktest.Of(t, c)
+	}
+	if n := moved(func(*matpower.Case) {}); n.BusID[n.Slack] != 1 || len(n.Notes()) != 0 {
+		t.Errorf("slack at bus %d, %q: the file's has a generator", n.BusID[n.Slack], n.Notes())
+	}
+	off := func(c *matpower.Case) {
+		c.Gen[0].InService = false
+		c.Gen[3].PMax = 150 // at bus 6: the most there is left
+	}
+	n := moved(off)
+	if n.BusID[n.Slack] != 6 || !slices.Equal(n.References, []int{5}) || n.Kind[0] != network.PQ || n.Kind[5] != network.Slack {
+		t.Errorf("slack at bus %d, references %v, kinds %v", n.BusID[n.Slack], n.References, n.Kind)
+	}
+	if notes := n.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "bus 1, the reference of the file") || !strings.Contains(notes[0], "bus 6 is") {
+		t.Errorf("notes %q", notes)
+	}
+	two := moved(func(c *matpower.Case) {
+		off(c)
+		c.Bus[1].Type = matpower.Reference
+	})
+	if !slices.Equal(two.References, []int{0, 1}) || len(two.Moved) != 0 {
+		t.Errorf("references %v, moved %v", two.References, two.Moved)
+	}
+}

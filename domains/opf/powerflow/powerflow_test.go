@@ -3,6 +3,7 @@ package powerflow_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,10 +62,16 @@ func balance(n *network.Network, y *network.Admittance, in powerflow.Input, sol 
 	return worst
 }
 
-// TestEveryBusBalances: from both starts, all embedded cases, to 1e-9 pu by
+// operated are the embedded cases whose file has a power flow: the generation in
+// PGLib's is the middle of every unit's limits, which case300 does not carry.
+func operated() []string {
+	return slices.DeleteFunc(cases.Names(), func(name string) bool { return name == "pglib_opf_case300_ieee" })
+}
+
+// TestEveryBusBalances: from both starts, all such cases, to 1e-9 pu by
 // sums the solver does not use, with set-points held.
 func TestEveryBusBalances(t *testing.T) {
-	for _, name := range cases.Names() {
+	for _, name := range operated() {
 		n := networktest.Load(t, name)
 		s := solver(t, n)
 		sol := s.NewSolution()

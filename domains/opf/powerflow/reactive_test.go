@@ -8,7 +8,6 @@ import (
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // TestReactiveLimitsHold: with EnforceQ every bus but the reference satisfies
@@ -17,7 +16,7 @@ import (
 // with a voltage no lower. Over random levels, so that many buses switch.
 func TestReactiveLimitsHold(t *testing.T) {
 	const tol = 1e-6
-	for _, name := range cases.Names() {
+	for _, name := range operated() {
 		n := networktest.Load(t, name)
 		s := solver(t, n)
 		sol := s.NewSolution()

@@ -46,17 +46,48 @@ func (s *Solver) Sensitivity(angle, magnitude []float64) {
 		angle[r] = 0
 	}
 	for _, k := range s.joints {
-		p := &s.pairs[k]
-		c, d := s.nn[k], s.h[k]
-		// The entries of the Jacobian in V of the reference, were it a column.
-		if r := p.j; s.position[r] < 0 {
-			byP, byQ := p.gij*c+p.bij*d, p.gij*d-p.bij*c
-			magnitude[r] -= s.response(p.i, byP, byQ) / s.vm[r]
-		} else {
-			r, byP, byQ := p.i, p.gji*c-p.bji*d, -p.gji*d-p.bji*c
-			magnitude[r] -= s.response(p.j, byP, byQ) / s.vm[r]
+		r, bus, byP, byQ := s.joint(&s.pairs[k], k)
+		magnitude[r] -= s.response(bus, byP, byQ) / s.vm[r]
+	}
+}
+
+// Response overwrites changes of what the power flow was given, by bus as Sensitivity
+// has them, with the change of the voltages that they lead to, in angle (rad) and
+// magnitude (pu), by bus: it is Sensitivity's transpose. Linearise comes first. It does
+// not allocate.
+func (s *Solver) Response(angle, magnitude []float64) {
+	x := s.lu.rhs
+	for k, b := range s.unknown {
+		x[2*k], x[2*k+1] = angle[b], magnitude[b]
+		if s.kind[b] != network.PQ {
+			x[2*k+1] /= s.vm[b]
 		}
 	}
+	for _, k := range s.joints {
+		r, bus, byP, byQ := s.joint(&s.pairs[k], k)
+		at, change := 2*s.position[bus], magnitude[r]/s.vm[r]
+		x[at] -= change * byP
+		if s.kind[bus] == network.PQ {
+			x[at+1] -= change * byQ
+		}
+	}
+	s.lu.solve()
+	for k, b := range s.unknown {
+		angle[b], magnitude[b] = x[2*k], s.vm[b]*x[2*k+1]
+	}
+	for _, r := range s.net.References {
+		angle[r] = 0
+	}
+}
+
+// joint is the reference and the other bus of a pair with one, and the derivatives of
+// the other's P and Q in the logarithm of the reference's magnitude.
+func (s *Solver) joint(p *pair, k int32) (reference, bus int32, byP, byQ float64) {
+	c, d := s.nn[k], s.h[k]
+	if s.position[p.j] < 0 {
+		return p.j, p.i, p.gij*c + p.bij*d, p.gij*d - p.bij*c
+	}
+	return p.i, p.j, p.gji*c - p.bji*d, -p.gji*d - p.bji*c
 }
 
 // response is λ of a bus's balances times how they change.
@@ -77,8 +108,24 @@ func (s *Solver) Injection(bus int) (p, q float64) { return s.p[bus], s.q[bus] }
 // the power into a branch at its from end or its to end, at the voltages of the
 // last solve.
 func (s *Solver) AddFlowGradient(branch int, fromEnd bool, a, b float64, angle, magnitude []float64) {
+	near, far, turn, byNear, byFar := s.flowGradient(branch, fromEnd, a, b)
+	angle[near] += turn
+	angle[far] -= turn
+	magnitude[near] += byNear
+	magnitude[far] += byFar
+}
+
+// FlowChange is the change of that power with changes of the voltages, by bus.
+func (s *Solver) FlowChange(branch int, fromEnd bool, a, b float64, angle, magnitude []float64) float64 {
+	near, far, turn, byNear, byFar := s.flowGradient(branch, fromEnd, a, b)
+	return turn*(angle[near]-angle[far]) + byNear*magnitude[near] + byFar*magnitude[far]
+}
+
+// flowGradient has the derivatives of a·P + b·Q into a branch at one end in the angle
+// across it and in the magnitudes.
+func (s *Solver) flowGradient(branch int, fromEnd bool, a, b float64) (near, far int, turn, byNear, byFar float64) {
 	n, y := s.net, s.admitting
-	near, far := n.From[branch], n.To[branch]
+	near, far = n.From[branch], n.To[branch]
 	gs, bs, gm, bm := y.Gff[branch], y.Bff[branch], y.Gft[branch], y.Bft[branch]
 	if !fromEnd {
 		near, far = far, near
@@ -87,13 +134,9 @@ func (s *Solver) AddFlowGradient(branch int, fromEnd bool, a, b float64, angle, 
 	c := s.e[near]*s.e[far] + s.f[near]*s.f[far] // V·V·cos and V·V·sin of the angle
 	d := s.f[near]*s.e[far] - s.e[near]*s.f[far] // across the branch
 	along, across := gm*c+bm*d, gm*d-bm*c        // P and Q less their own V² terms
-	turn := b*along - a*across
-	angle[near] += turn
-	angle[far] -= turn
 	v := s.vm[near]
 	scale := a*along + b*across
-	magnitude[near] += 2*v*(a*gs-b*bs) + scale/v
-	magnitude[far] += scale / s.vm[far]
+	return near, far, b*along - a*across, 2*v*(a*gs-b*bs) + scale/v, scale / s.vm[far]
 }
 
 // AddInjectionGradient adds to a gradient in the voltages, by bus, that of a·P +
@@ -104,4 +147,14 @@ func (s *Solver) AddInjectionGradient(bus int, a, b float64, angle, magnitude []
 	for _, k := range s.near[bus] {
 		s.AddFlowGradient(int(k), n.From[k] == bus, a, b, angle, magnitude)
 	}
+}
+
+// InjectionChange is the change of that injection with changes of the voltages, by bus.
+func (s *Solver) InjectionChange(bus int, a, b float64, angle, magnitude []float64) float64 {
+	n := s.net
+	change := 2 * s.vm[bus] * (a*n.Gs[bus] - b*n.Bs[bus]) * magnitude[bus]
+	for _, k := range s.near[bus] {
+		change += s.FlowChange(int(k), n.From[k] == bus, a, b, angle, magnitude)
+	}
+	return change
 }

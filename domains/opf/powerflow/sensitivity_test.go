@@ -3,6 +3,7 @@ package powerflow_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
@@ -58,21 +59,27 @@ func quantities(n *network.Network, rng *rand.Rand) []quantity {
 	return q
 }
 
+// entangled is a case with a phase shifter, a parallel branch the other way round and, as
+// case39, two references.
+func entangled(t testing.TB, name string) *network.Network {
+	c := networktest.Case(t, name)
+	c.Branch[2].ShiftDeg = 8
+	twin := c.Branch[1]
+	twin.From, twin.To, twin.X = twin.To, twin.From, 2*twin.X
+	c.Branch = append(c.Branch, twin)
+	if name == "case39" {
+		c.Bus[29].Type = 3
+	}
+	return networktest.Of(t, c)
+}
+
 // TestSensitivities: the derivative of flows, injections and magnitudes in every
 // injection and every set-point, against differences of whole power flows, on
 // networks with taps, shunts, a phase shifter, parallel and turned branches and two
 // references.
 func TestSensitivities(t *testing.T) {
 	for _, name := range []string{"case9", "case14", "case30", "case39"} {
-		c := networktest.Case(t, name)
-		c.Branch[2].ShiftDeg = 8
-		twin := c.Branch[1]
-		twin.From, twin.To, twin.X = twin.To, twin.From, 2*twin.X
-		c.Branch = append(c.Branch, twin)
-		if name == "case39" {
-			c.Bus[29].Type = 3
-		}
-		n := networktest.Of(t, c)
+		n := entangled(t, name)
 		s, probe := solver(t, n), solver(t, n)
 		in := powerflow.Input{Pd: append([]float64(nil), n.Pd...), Qd: append([]float64(nil), n.Qd...), Vg: append([]float64(nil), n.Vg...)}
 		sol := solved(t, s, in, powerflow.Options{Tolerance: 1e-12})
@@ -196,5 +203,59 @@ func TestFactorsAreKept(t *testing.T) {
 	}
 	if m := balance(n, &n.Admittance, in, sol); !(m <= 1e-11) {
 		t.Errorf("%g pu is left over", m)
+	}
+}
+
+// Response is Sensitivity's transpose: a quantity changes as much along the voltages that
+// follow from changed inputs as its sensitivities say; and the changes of flows and
+// injections along voltages are their gradients' products with them.
+func TestResponseIsTheTransposeOfSensitivity(t *testing.T) {
+	n := entangled(t, "case39")
+	s := solver(t, n)
+	solved(t, s, powerflow.Input{}, powerflow.Options{})
+	if !s.Linearise() {
+		t.Fatal("singular")
+	}
+	rng := rand.New(rand.NewPCG(8, 9))
+	draw := func() []float64 {
+		v := make([]float64, n.Buses())
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+		return v
+	}
+	product := func(a, b []float64) (sum float64) {
+		for i := range a {
+			sum += a[i] * b[i]
+		}
+		return sum
+	}
+	for _, q := range quantities(n, rng) {
+		power, other := draw(), draw()
+		angle, magnitude := slices.Clone(power), slices.Clone(other)
+		s.Response(angle, magnitude)
+		byAngle, byMagnitude := make([]float64, n.Buses()), make([]float64, n.Buses())
+		q.add(s, byAngle, byMagnitude)
+		along := product(byAngle, angle) + product(byMagnitude, magnitude)
+		s.Sensitivity(byAngle, byMagnitude)
+		if want := product(byAngle, power) + product(byMagnitude, other); !(math.Abs(along-want) < 1e-9*(1+math.Abs(want))) {
+			t.Fatalf("%s: %v along the response, %v by its sensitivities", q.name, along, want)
+		}
+	}
+	angle, magnitude := draw(), draw()
+	for k := range n.Branches() {
+		byAngle, byMagnitude := make([]float64, n.Buses()), make([]float64, n.Buses())
+		from := k%2 == 0
+		s.AddFlowGradient(k, from, 0.3, -0.8, byAngle, byMagnitude)
+		if got, want := s.FlowChange(k, from, 0.3, -0.8, angle, magnitude), product(byAngle, angle)+product(byMagnitude, magnitude); !(math.Abs(got-want) < 1e-11*(1+math.Abs(want))) {
+			t.Fatalf("branch %d: %v, its gradient says %v", k, got, want)
+		}
+	}
+	for i := range n.Buses() {
+		byAngle, byMagnitude := make([]float64, n.Buses()), make([]float64, n.Buses())
+		s.AddInjectionGradient(i, 0.3, -0.8, byAngle, byMagnitude)
+		if got, want := s.InjectionChange(i, 0.3, -0.8, angle, magnitude), product(byAngle, angle)+product(byMagnitude, magnitude); !(math.Abs(got-want) < 1e-11*(1+math.Abs(want))) {
+			t.Fatalf("bus %d: %v, its gradient says %v", i, got, want)
+		}
 	}
 }

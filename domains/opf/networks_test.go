@@ -1,0 +1,95 @@
+package opf
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/matpower/cases"
+)
+
+// Units that cannot produce have a ramp above zero, and the exact chain goes through a
+// trajectory of a network that has such units; the header of a trace holds the ramps.
+func TestUnitsWithoutPowerHaveARamp(t *testing.T) {
+	c := must.Get(FromText("rated", "synchronous condensers", must.Get(cases.Text("pglib_opf_case118_ieee"))(t), Options{}))(t)
+	y := c.Problem.(*System)
+	condensers := 0
+	for g, p := range y.Network.PMax {
+		if y.Ramp[g] != max(RampShare*p, RampFloor) {
+			t.Errorf("unit %d with P_max %v: ramp %v", g, p, y.Ramp[g])
+		}
+		if p == 0 {
+			condensers++
+		}
+	}
+	if condensers != 35 {
+		t.Errorf("%d units without power, the file has 35", condensers)
+	}
+	ep := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Regime: "envelope:0.8:0.9", Preference: domain.Preference{Adaptive: true}}))(t)
+	scene := ep.Scene().(Scene)
+	if len(scene.Excluded) != 0 || scene.Regime != "envelope:0.8:0.9:0.08" {
+		t.Errorf("regime %q, left out before it %+v", scene.Regime, scene.Excluded)
+	}
+	if got := c.Plant.Params().(Params).Ramp; len(got) != y.Network.Gens() || got[0] != y.Ramp[0] {
+		t.Errorf("the params have the ramps %v", got)
+	}
+}
+
+// A unit whose power the file fixes is a valid part of a problem, and a dispatch keeps it.
+func TestAFixedUnit(t *testing.T) {
+	text := append(bytes.Clone(must.Get(cases.Text("case30"))(t)), "\nmpc.gen(2, 9) = 20;\nmpc.gen(2, 10) = 20;\n"...)
+	c := must.Get(FromText("fixed", "a dispatch", text, Options{}))(t)
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	y := c.Problem.(*System)
+	ep := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	s, ctx, u := make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
+	for range 10 {
+		ep.Observe(s, ctx)
+		y.Base(s, ctx, u)
+		u[1] += 0.1
+		if ok := y.Project(s, ctx, u); !ok || math.Abs(u[1]-0.2) > 1e-12 {
+			t.Fatalf("projected: %v, the fixed unit gives %v", ok, u[1])
+		}
+		must.Get(ep.Apply(u))(t)
+	}
+}
+
+// A network whose reference has no unit is dispatched with another slack, and the case
+// says which.
+func TestAReferenceWithoutUnit(t *testing.T) {
+	text := must.Get(cases.Text("case14"))(t)
+	text = append(bytes.Clone(text), "\nmpc.gen(1, 8) = 0;\nmpc.gen(:, 9) = 200;\n"...)
+	c := must.Get(FromText("moved", "a dispatch", text, Options{}))(t)
+	y := c.Problem.(*System)
+	if id := y.Network.BusID[y.Network.Slack]; id != 2 || !strings.HasPrefix(y.Spec().Description, "a dispatch; bus 1, the reference of the file, has no generator in service: bus 2 is") {
+		t.Errorf("slack at bus %d: %q", id, y.Spec().Description)
+	}
+	ep := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Regime: "envelope:0.6:0.7", Preference: domain.Preference{Adaptive: true}}))(t)
+	s, ctx, u := make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
+	for range 20 {
+		ep.Observe(s, ctx)
+		y.Fallback(s, ctx, u)
+		if out := must.Get(ep.Apply(u))(t); out.Margin < -MarginTolerance {
+			t.Fatalf("margin %v", out.Margin)
+		}
+	}
+}
+
+// Wherever a chain of exact optima goes, the projection follows: from the merit order, from
+// the last dispatch and from the optimum with errors of a map's size.
+func TestProjectionClosesWhereTheOptimumIs(t *testing.T) {
+	c := must.Get(FromText("rated", "300 buses", must.Get(cases.Text("pglib_opf_case300_ieee"))(t), Options{}))(t)
+	y := c.Problem.(*System)
+	for i, at := range decisions(t, y, "envelope:0.92:1", 3, 1) {
+		for kind, u := range at.dispatch {
+			if !y.Project(at.s, at.c, u) {
+				t.Errorf("decision %d, dispatch %d: not within the limits", i, kind)
+			}
+		}
+	}
+}

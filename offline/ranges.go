@@ -1,0 +1,49 @@
+package offline
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Range is where the scenarios of a dataset lie on some axes instead of the solver's
+// own range.
+type Range struct {
+	Axis   string // the name of an axis, or a pattern of path.Match such as "P*"
+	Lo, Hi float64
+}
+
+// Within returns a solver's axes with the ranges taken in turn. A range that is none,
+// or of no axis, is an error.
+func Within(axes []domain.Variable, ranges []Range) ([]domain.Variable, error) {
+	axes = slices.Clone(axes)
+	for _, r := range ranges {
+		if !(r.Lo < r.Hi) || math.IsInf(r.Hi-r.Lo, 0) {
+			return nil, fmt.Errorf("offline: the range of %q is %v to %v, want two finite numbers, the lower first", r.Axis, r.Lo, r.Hi)
+		}
+		found := false
+		for i := range axes {
+			match, err := path.Match(r.Axis, axes[i].Name)
+			if err != nil {
+				return nil, fmt.Errorf("offline: axis %q: %w", r.Axis, err)
+			}
+			if match {
+				axes[i].Lo, axes[i].Hi, found = r.Lo, r.Hi, true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("offline: no axis is named %q; the first of %d is %q", r.Axis, len(axes), firstName(axes))
+		}
+	}
+	return axes, nil
+}
+
+func firstName(axes []domain.Variable) string {
+	if len(axes) == 0 {
+		return ""
+	}
+	return axes[0].Name
+}
