@@ -130,10 +130,14 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
+	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
+	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
+	$(FUZZ) -fuzz '^FuzzTrace$$' ./report
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
+	$(FUZZ) -fuzz '^FuzzEmbedded$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower
 
 .PHONY: results

@@ -3,31 +3,41 @@ package gpc
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/offline"
 )
 
+// computer is what decisions are computed on, as records name it.
+type computer struct {
+	device  string
+	backend string // "" where no engine computes
+}
+
 // controllers returns a maker of controllers, each on an engine of its own of one
-// thread unless opt says otherwise, the name of what computes, and a function that
-// closes the engines.
-func (c *Case) controllers(s Setup, opt EngineOptions) (make func() (domain.Controller, error), device string, closeAll func(), err error) {
+// thread unless opt says otherwise, what computes, and a function that closes the engines.
+func (c *Case) controllers(s Setup, opt EngineOptions) (make func() (domain.Controller, error), on computer, closeAll func(), err error) {
 	m, err := c.method(s.Method)
 	if err != nil {
-		return nil, "", nil, err
+		return nil, on, nil, err
 	}
 	if !mapped(m) {
-		return func() (domain.Controller, error) { return c.Controller(nil, s) }, Host(), func() {}, nil
+		return func() (domain.Controller, error) { return c.Controller(nil, s) }, computer{device: Host()}, func() {}, nil
 	}
 	if s.Model == nil {
 		if s.Model, err = c.Model(""); err != nil {
-			return nil, "", nil, err
+			return nil, on, nil, err
 		}
 	}
 	if opt.Threads == 0 {
@@ -48,7 +58,14 @@ func (c *Case) controllers(s Setup, opt EngineOptions) (make func() (domain.Cont
 	}
 	first, err := open()
 	if err != nil {
-		return nil, "", nil, err
+		return nil, on, nil, err
+	}
+	on = computer{first.Device(), first.About().Backend}
+	if on.backend == "cuda" {
+		on.backend += " " + first.About().ISA
+	}
+	if opt.TF32 {
+		on.backend += " tf32"
 	}
 	next := first
 	return func() (domain.Controller, error) {
@@ -59,21 +76,72 @@ func (c *Case) controllers(s Setup, opt EngineOptions) (make func() (domain.Cont
 			}
 		}
 		return c.Controller(e, s)
-	}, first.Device(), closeAll, nil
+	}, on, closeAll, nil
 }
 
 // Evaluate runs a method in closed loop on unseen episodes; see closedloop.Evaluate.
 // Each of opt.Threads workers has an engine of its own, of one thread unless e says
-// otherwise, so that latencies are of one core. Method, Commit and Device of opt are
-// filled in.
+// otherwise, so that latencies are of one core. What opt records of method, map, program
+// and machine is filled in.
 func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt closedloop.Options) (*closedloop.Result, error) {
-	make, device, closeAll, err := c.controllers(s, e)
+	make, on, closeAll, err := c.controllers(s, e)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll()
-	opt.Method, opt.Commit, opt.Device = cmp.Or(s.Method, DefaultMethod), version.Build(), device
-	return closedloop.Evaluate(ctx, &c.def, make, opt)
+	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
+	if opt.ISA, err = instructionSet(); err != nil {
+		return nil, err
+	}
+	if opt.ModelSHA256, err = c.decidesBy(s); err != nil {
+		return nil, err
+	}
+	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
+	var refused *durable.Refusal
+	if errors.As(err, &refused) {
+		err = BadInput(err)
+	}
+	return r, err
+}
+
+// instructionSet names the CPU kernels of this process, with the architecture where they
+// are those in Go.
+func instructionSet() (string, error) {
+	level, err := isa.Choose()
+	if err != nil {
+		return "", BadInput(err)
+	}
+	if level == isa.Generic {
+		return level.String() + " " + runtime.GOARCH, nil
+	}
+	return level.String(), nil
+}
+
+// decidesBy is the SHA-256 of the map or the weights that a setup's method decides by, ""
+// for a method without.
+func (c *Case) decidesBy(s Setup) (string, error) {
+	m, err := c.method(s.Method)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	switch {
+	case mapped(m):
+		of := s.Model
+		if of == nil {
+			if of, err = c.Model(""); err != nil {
+				return "", err
+			}
+		}
+		if err := of.Write(sum); err != nil {
+			return "", err
+		}
+	case m.Needs&domain.NeedsWeights != 0:
+		sum.Write(s.Weights)
+	default:
+		return "", nil
+	}
+	return durable.Sum([sha256.Size]byte(sum.Sum(nil))), nil
 }
 
 // Contender is a method of Pair; one that is slow may run the first Episodes alone.
@@ -101,12 +169,12 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 		if s.Model != nil {
 			record.Samples = s.Model.Provenance.Samples
 		}
-		make, device, closeAll, err := c.controllers(s, e)
+		make, on, closeAll, err := c.controllers(s, e)
 		if err != nil {
 			return nil, err
 		}
 		defer closeAll()
-		all = append(all, closedloop.Contender{Method: s.Method, Episodes: m.Episodes, Device: device, New: make})
+		all = append(all, closedloop.Contender{Method: s.Method, Episodes: m.Episodes, Device: on.device, New: make})
 	}
 	opt.Commit = version.Build()
 	p, err := closedloop.Pair(ctx, &c.def, all, opt)
@@ -114,22 +182,6 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 		p.Map = record
 	}
 	return p, err
-}
-
-// Verify re-simulates a trace of a case of the catalogue from its header, scenes and
-// actions alone.
-func (k *Catalogue) Verify(file string) (*closedloop.Verification, error) {
-	v, err := closedloop.Verify(file, func(name string) (*domain.Case, error) {
-		c, err := k.Find(name)
-		if err != nil {
-			return nil, err
-		}
-		return &c.def, nil
-	})
-	if err != nil {
-		return nil, badInputf("%s: %w", file, err)
-	}
-	return v, nil
 }
 
 // SteerOptions say how a user's preference is swept.
@@ -146,7 +198,7 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 	if opt.Divisions < 1 || opt.Divisions > 1000 || opt.Episodes < 1 {
 		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000, and at least 1", opt.Divisions, opt.Episodes)
 	}
-	make, device, closeAll, err := c.controllers(s, e)
+	make, on, closeAll, err := c.controllers(s, e)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +208,7 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 		return nil, err
 	}
 	return closedloop.Steer(ctx, &c.def, m, closedloop.SteerOptions{
-		Method: cmp.Or(s.Method, DefaultMethod), Commit: version.Build(), Device: device, Seed: opt.Seed, Episodes: opt.Episodes,
+		Method: cmp.Or(s.Method, DefaultMethod), Commit: version.Build(), Device: on.device, Seed: opt.Seed, Episodes: opt.Episodes,
 		Weights: offline.DasDennis(c.Spec().ObjectiveSize(), opt.Divisions), Progress: opt.Progress,
 	})
 }

@@ -147,7 +147,7 @@ func ExampleCase_Evaluate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	v, err := cases.Verify(trace)
+	v, err := cases.Verify(context.Background(), trace, gpc.VerifyOptions{Deep: true, Engine: gpc.EngineOptions{Backend: "cpu"}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (c *Case) Export(m *model.Model, opt ExportOptions) (*export.Result, error)
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to record decisions in", c.Name())
 	}
-	for _, err := range []error{batchnav.Fits(m, c.Spec()), export.Vacant(opt.Dir)} {
+	for _, err := range []error{c.fits(m, "the map"), export.Vacant(opt.Dir)} {
 		if err != nil {
 			return nil, BadInput(err)
 		}

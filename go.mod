@@ -4,7 +4,6 @@ go 1.26.8
 
 require (
 	github.com/ebitengine/purego v0.11.3
-	github.com/google/renameio/v2 v2.0.2
 	github.com/klauspost/compress v1.17.9
 	github.com/klauspost/cpuid/v2 v2.4.2
 	github.com/parquet-go/parquet-go v0.32.0

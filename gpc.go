@@ -16,6 +16,8 @@
 package gpc
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +26,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -43,12 +46,24 @@ func BadInput(err error) error {
 
 func badInputf(format string, args ...any) error { return InputError{fmt.Errorf(format, args...)} }
 
+// refused marks as the caller's what a package below refused to do.
+func refused(err error) error {
+	var r *durable.Refusal
+	if errors.As(err, &r) {
+		return BadInput(err)
+	}
+	return err
+}
+
 // Catalogue is the cases of a program with its bundled maps.
 type Catalogue struct {
 	Cases []domain.Case
 	// Open, if set, makes the case of a name that is not in Cases, such as one that
 	// holds a file's path; ok is false for a name that is none of its own.
 	Open func(name string) (c domain.Case, ok bool, err error)
+	// Embedded, if set, makes the case of a trace whose name is not in Cases of the params
+	// that its header embeds (Plant.Params), opening nothing; ok as in Open.
+	Embedded func(name string, params json.RawMessage) (c domain.Case, ok bool, err error)
 	// Models holds CASE.safetensors for each case with a bundled map; nil for none.
 	Models fs.FS
 }
@@ -72,27 +87,35 @@ func (k *Catalogue) Validate() error {
 func (k *Catalogue) All() []*Case {
 	all := make([]*Case, len(k.Cases))
 	for i, c := range k.Cases {
-		all[i] = &Case{c, k.Models}
+		all[i] = &Case{def: c, models: k.Models}
 	}
 	return all
 }
 
-// Find returns the case of that name.
+// Find returns the case of that name, which Open may make of a file: the name has to be the
+// user's own, not one that was read.
 func (k *Catalogue) Find(name string) (*Case, error) {
+	c, err := k.Named(name)
+	if err == nil || k.Open == nil {
+		return c, err
+	}
+	if c, ok, err := k.Open(name); ok {
+		if err != nil {
+			return nil, BadInput(err)
+		}
+		return NewCase(c)
+	}
+	return nil, err
+}
+
+// Named returns the case of Cases of that name. Nothing is opened.
+func (k *Catalogue) Named(name string) (*Case, error) {
 	var names []string
 	for _, c := range k.All() {
 		if c.Name() == name {
 			return c, nil
 		}
 		names = append(names, c.Name())
-	}
-	if k.Open != nil {
-		if c, ok, err := k.Open(name); ok {
-			if err != nil {
-				return nil, BadInput(err)
-			}
-			return NewCase(c)
-		}
 	}
 	return nil, badInputf("unknown case %q; this program has %s", name, strings.Join(names, ", "))
 }
@@ -102,6 +125,9 @@ func (k *Catalogue) Find(name string) (*Case, error) {
 type Case struct {
 	def    domain.Case
 	models fs.FS
+	// unshifted is the problem that its maps are made for where the plant is another one;
+	// nil: the definition's own.
+	unshifted domain.Problem
 }
 
 // NewCase validates a case of one's own.
@@ -127,7 +153,7 @@ func (c *Case) Definition() *domain.Case { return &c.def }
 // Controllers know that plant, the map is still the case's.
 func (c *Case) Shifted(factors map[string]float64) (*Case, error) {
 	def, err := c.def.Shifted(factors)
-	return &Case{def, c.models}, BadInput(err)
+	return &Case{def, c.models, c.mapped()}, BadInput(err)
 }
 
 // Guarded is the case with another guard over the navigator's decisions, such as none.
@@ -140,7 +166,15 @@ func (c *Case) Guarded(g domain.Guard) (*Case, error) {
 	}
 	def := c.def
 	def.Guard = g
-	return &Case{def, c.models}, nil
+	return &Case{def, c.models, c.unshifted}, nil
+}
+
+// mapped is the problem that the case's maps are made for.
+func (c *Case) mapped() domain.Problem {
+	if c.unshifted != nil {
+		return c.unshifted
+	}
+	return c.def.MapProblem()
 }
 
 // Spec says what the vectors of the case's problem are; MapSpec those of the problem
@@ -160,13 +194,26 @@ func (c *Case) Bundled() bool {
 	return err == nil
 }
 
-// Model reads a map of the case from a file, or the bundled one where file is "".
+// Model reads a map of the case from a file, or the bundled one where file is "". A map
+// of another problem is refused, also where names and sizes are the same.
 func (c *Case) Model(file string) (*model.Model, error) {
 	m, err := c.read(file)
 	if err != nil {
 		return nil, err
 	}
-	return m, BadInput(batchnav.Fits(m, c.MapSpec()))
+	return m, BadInput(c.fits(m, cmp.Or(file, "the bundled map")))
+}
+
+// fits says why a map, called name, is not one of this case.
+func (c *Case) fits(m *model.Model, name string) error {
+	if err := batchnav.Fits(m, c.MapSpec()); err != nil {
+		return err
+	}
+	if own := durable.Sum(domain.FingerprintOf(c.mapped())); m.Provenance.ProblemSHA256 != own {
+		return fmt.Errorf("%s is a map of another problem than the case %s here, though its name and sizes are the same: its problem_sha256 is %s, the case's %s",
+			name, c.Name(), cmp.Or(m.Provenance.ProblemSHA256, "missing"), own)
+	}
+	return nil
 }
 
 func (c *Case) read(file string) (*model.Model, error) {

@@ -142,15 +142,17 @@ func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
 	return m.New(means)
 }
 
-// withModel checks that there is an engine, and reads the bundled map where s has none.
+// withModel checks that there is an engine and that the map is one of the case, and reads
+// the bundled one where s has none.
 func (c *Case) withModel(e *Engine, s Setup) (_ Setup, err error) {
 	if e == nil {
 		return s, errors.New("gpc: a method with a map needs an engine")
 	}
 	if s.Model == nil {
 		s.Model, err = c.Model("")
+		return s, err
 	}
-	return s, err
+	return s, BadInput(c.fits(s.Model, "the map"))
 }
 
 // Loop makes one closed loop of the navigator or a variant of it.

@@ -3,9 +3,6 @@ package gpc
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"fmt"
-	"os"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/version"
@@ -79,17 +76,18 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		return nil, badInputf("dataset: --regime %s is of the episodes of --distil", opt.Regime)
 	}
 	if opt.PolicyFile != "" {
-		data, err := os.ReadFile(opt.PolicyFile)
-		if err != nil {
-			return nil, BadInput(err)
-		}
 		m, err := c.Model(opt.PolicyFile)
 		if err != nil {
 			return nil, err
 		}
-		method := cmp.Or(opt.Teacher, "direct")
-		opt.PolicyName = fmt.Sprintf("%s %x", method, sha256.Sum256(data))
-		make, _, closeAll, err := c.controllers(Setup{Method: method, Model: m}, opt.Engine)
+		opt.Visiting.Method = cmp.Or(opt.Teacher, "direct")
+		if opt.Visiting.ModelSHA256, err = m.SHA256(); err != nil {
+			return nil, err
+		}
+		if opt.Visiting.Backend, err = policyBackend(opt.Engine); err != nil {
+			return nil, err
+		}
+		make, _, closeAll, err := c.controllers(Setup{Method: opt.Visiting.Method, Model: m}, opt.Engine)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +95,25 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		opt.Policy = make
 	}
 	counters, err := offline.Generate(ctx, c.def, opt.Options, progress)
-	return &counters, err
+	return &counters, refused(err)
+}
+
+// policyBackend names what a policy decides on, as far as bits depend on it beyond the CPU
+// that a dataset records anyway.
+func policyBackend(opt EngineOptions) (string, error) {
+	e, err := OpenEngine(opt)
+	if err != nil {
+		return "", err
+	}
+	defer e.Close()
+	a := e.About()
+	switch {
+	case a.Backend != "cuda":
+		return a.Backend, nil
+	case opt.TF32:
+		return "cuda " + a.ISA + " tf32", nil
+	}
+	return "cuda " + a.ISA, nil
 }
 
 // TrainOptions are those of train.Run; its Backend, Problem and Data are filled in.
@@ -117,9 +133,10 @@ func (c *Case) Train(ctx context.Context, e *Engine, opt TrainOptions, progress 
 		rounds = append(rounds, d)
 	}
 	var err error
-	if opt.Data, err = train.FromDataset(c.MapSpec(), rounds...); err != nil {
+	if opt.Data, err = train.FromDataset(c.def.MapProblem(), rounds...); err != nil {
 		return nil, BadInput(err)
 	}
 	opt.Backend, opt.Problem, opt.Version = e.backend, c.def.MapProblem(), build()
-	return train.Run(ctx, opt.Options, progress)
+	result, err := train.Run(ctx, opt.Options, progress)
+	return result, refused(err)
 }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/safetensors"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -43,5 +42,5 @@ func record(path string, cfg backend.StepperConfig, in backend.StepInput, out ba
 	if err := records.Write(&file, constants, tensors); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, file.Bytes(), 0o644)
+	return durable.WriteFile(path, file.Bytes(), 0o644)
 }

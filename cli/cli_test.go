@@ -240,7 +240,7 @@ func TestAPolicyIsDistilledIntoItsMap(t *testing.T) {
 		t.Fatalf("dataset: exit code %d: %s", code, log)
 	}
 	d := must.Get(offline.Open(data))(t)
-	if p := d.Header.Provenance; !p.Distilled || !strings.HasPrefix(p.Policy, "gpc-refine-64 ") || d.Rows() != 6*2*8 {
+	if p := d.Header.Provenance; !p.Distilled || p.Policy.Method != "gpc-refine-64" || d.Rows() != 6*2*8 {
 		t.Errorf("%d rows of provenance %+v, want 8 decisions under 2 preferences in 6 episodes", d.Rows(), p)
 	}
 	code, _, log = run(app, "train", "cart", "--data", data, "--init", file, "--epochs", "1", "--rollout-epochs", "1", "--batch", "16", "--lr", "0.001", "--out", out)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/compile"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // percent is a flag in %, with or without the sign.
@@ -42,6 +43,11 @@ where it stopped. The report is FILE.report.json.`,
 			c, err := a.Find(args[0])
 			if err != nil {
 				return err
+			}
+			if opt.Out != "" {
+				if err := checkOutputs([]durable.File{{Name: "--out", Path: opt.Out}, {Name: "the report", Path: opt.Out + ".report.json"}}, nil); err != nil {
+					return err
+				}
 			}
 			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, commandLine()
 			stages := a.stages()

@@ -24,7 +24,8 @@ func (a *App) datasetCommand() *cobra.Command {
 		Short: "Solve Pareto samples of a case into a parquet dataset; resumable",
 		Long: `Draws N scenarios by Latin hypercube sampling, solves each for the adaptive
 priority and for W fixed preferences, and writes the samples as parquet parts.
-Running the same command again continues where the last one stopped. --shard i/n
+Running the same command again continues where the last one stopped, if the parts
+that are there are whole. Without a single sample it fails and says why. --shard i/n
 solves one of n parts of the work; gpc dataset merge joins them. With --policy the
 optimum is also solved from every state that an earlier map leads to; with --distil
 as well, that method's own decisions are the samples and there is no solver.`,
@@ -57,8 +58,12 @@ as well, that method's own decisions are the samples and there is no solver.`,
 				return err
 			}
 			return a.Print(counters, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%d samples from %d of %d scenarios (%d discarded), %d solves in %.1f s, %.0f solves/s, in %s\n",
-					counters.Samples, counters.Retained, counters.Scenarios, counters.Discarded, counters.Solves, counters.WallSeconds, counters.SolvesPerSecond, out)
+				missing := counters.Missing()
+				if missing != "" {
+					missing = "; " + missing
+				}
+				_, err := fmt.Fprintf(w, "%d samples from %d of %d scenarios (%d discarded), %d solves in %.1f s, %.0f solves/s, in %s%s\n",
+					counters.Samples, counters.Retained, counters.Scenarios, counters.Discarded, counters.Solves, counters.WallSeconds, counters.SolvesPerSecond, out, missing)
 				return err
 			})
 		},

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -192,11 +194,14 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 	name := m.Name()
 	for _, method := range methods {
 		trace := filepath.Join(d.out, name+"-"+method+".jsonl")
+		if err := os.Remove(trace); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier demonstration
+			return err
+		}
 		result, err := d.evaluate(m, method, trace, episodes)
 		if err != nil {
 			return err
 		}
-		v, err := d.Verify(trace)
+		v, err := d.Verify(d.cmd.Context(), trace, gpc.VerifyOptions{})
 		if err != nil {
 			return err
 		}

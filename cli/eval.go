@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 func (a *App) evalCommand() *cobra.Command {
@@ -26,6 +27,9 @@ unless --threads says otherwise, so that latencies are of one core; --parallel
 runs episodes side by side, which disturbs latencies and nothing else.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := durable.Apart([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
+				return gpc.BadInput(err)
+			}
 			c, setup, err := a.setup(args[0], modelFile, method)
 			if err != nil {
 				return err
@@ -57,7 +61,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
 	scenes = a.sceneFlags(cmd, &opt)
 	guard = guardFlags(cmd)
-	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines)")
+	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
 	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
@@ -312,35 +316,4 @@ func format(verb string, n closedloop.Number) string {
 		return fmt.Sprintf(verb, f)
 	}
 	return "–"
-}
-
-func (a *App) verifyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify FILE",
-		Short: "Re-simulate a trace from its header, scenes and actions alone",
-		Args:  ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			v, err := a.Verify(args[0])
-			if err != nil {
-				return err
-			}
-			if err := a.Print(v, func(w io.Writer) error {
-				if v.OK {
-					_, err := fmt.Fprintf(w, "%s: %d episodes of %s by %s, %d decisions, %d safe: every value confirmed\n", args[0], v.Episodes, v.Case, v.Method, v.Decisions, v.Safe)
-					return err
-				}
-				fmt.Fprintf(w, "%s: %d values differ\n", args[0], len(v.Mismatches))
-				for _, m := range v.Mismatches[:min(20, len(v.Mismatches))] {
-					fmt.Fprintln(w, " ", m)
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
-			if !v.OK {
-				return ErrCheck
-			}
-			return nil
-		},
-	}
 }

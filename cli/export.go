@@ -13,6 +13,7 @@ import (
 
 func (a *App) exportCommand() *cobra.Command {
 	var opt gpc.ExportOptions
+	var of string
 	cmd := &cobra.Command{
 		Use:   "export MODEL --c DIR",
 		Short: "Write a trained map as C99 without dependencies, for a microcontroller or another program",
@@ -26,7 +27,7 @@ empty. Flow, localization, projection and guard are not exported.`,
 			if opt.Dir == "" {
 				return BadInputf("--c is required: the folder to write C to")
 			}
-			c, m, err := a.exported(args[0])
+			c, m, err := a.exported(args[0], of)
 			if err != nil {
 				return err
 			}
@@ -50,14 +51,15 @@ empty. Flow, localization, projection and guard are not exported.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&opt.Dir, "c", "", "folder to write C to")
+	f.StringVar(&of, "case", "", "case of the map in a model file (default: what it was trained for, if that is one of the program's own)")
 	f.BoolVar(&opt.Half, "half", false, "round the weights to float16 and store them so: half the memory")
 	f.IntVar(&opt.Records, "records", 64, "recorded decisions in the test")
 	return cmd
 }
 
 // exported finds what to export: the bundled map of the case of that name, or the map in
-// that file with the case that it was trained for.
-func (a *App) exported(name string) (*gpc.Case, *model.Model, error) {
+// that file with its case, of which the file's own word opens nothing.
+func (a *App) exported(name, of string) (*gpc.Case, *model.Model, error) {
 	if _, err := os.Stat(name); err != nil {
 		c, err := a.Find(name)
 		if err != nil {
@@ -70,6 +72,13 @@ func (a *App) exported(name string) (*gpc.Case, *model.Model, error) {
 	if err != nil {
 		return nil, nil, gpc.BadInput(err)
 	}
-	c, err := a.Find(m.Case)
-	return c, m, err
+	if of != "" {
+		c, err := a.Find(of)
+		return c, m, err
+	}
+	c, err := a.Named(m.Case)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w; --case names another", name, err)
+	}
+	return c, m, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 )
@@ -19,17 +20,16 @@ import (
 func scenes(t *testing.T) (app *App, file string) {
 	t.Helper()
 	c := multiagent.Static()
-	spec := c.MapProblem().Spec()
-	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{c}}}, untrained(t, spec, spec.PlanSize())
+	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{c}}}, untrained(t, c.MapProblem(), c.MapProblem().Spec().PlanSize())
 }
 
 // untrained writes a map with random weights whose plans have so many entries.
-func untrained(t *testing.T, spec *domain.Spec, plan int) (file string) {
+func untrained(t *testing.T, p domain.Problem, plan int) (file string) {
 	t.Helper()
-	of := *spec
-	of.Plan = plan / spec.ActionSize()
+	of := *p.Spec()
+	of.Plan = plan / of.ActionSize()
 	m := testdomain.Untrained(rand.New(rand.NewPCG(1, 2)), &of, 8, 0, 16)
-	m.NormU = testdomain.Scaled(plan, 0.3)
+	m.NormU, m.Provenance.ProblemSHA256 = testdomain.Scaled(plan, 0.3), durable.Sum(domain.FingerprintOf(p))
 	file = filepath.Join(t.TempDir(), "map.safetensors")
 	must.OK(t, m.WriteFile(file))
 	return file
@@ -115,7 +115,6 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 		t.Errorf("gpc cases lists direct, and the map is not about the plant's problem: %s", out)
 	}
 	_, cartFile := cart(t)
-	spec := app.Cases[0].MapProblem().Spec()
 	joint := app.Cases[0].Problem.Spec()
 	state, err := json.Marshal(map[string][]float64{"s": make([]float64, joint.MeasuredSize()), "c": make([]float64, joint.ContextSize())})
 	must.OK(t, err)
@@ -128,7 +127,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 	}{
 		{"no model", []string{"eval", "multiagent-static", "--method", "gpc"}, "--model"},
 		{"a model of another case", []string{"eval", "multiagent-static", "--method", "gpc", "--model", cartFile}, "cart"},
-		{"a model of another size", []string{"eval", "multiagent-static", "--method", "gpc", "--model", untrained(t, spec, 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
+		{"a model of another size", []string{"eval", "multiagent-static", "--method", "gpc", "--model", untrained(t, app.Cases[0].MapProblem(), 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
 		{"export of what direct does not decide", []string{"export", file, "--c", filepath.Join(t.TempDir(), "c")}, "direct"},
 		{"navigator's method", []string{"eval", "multiagent-static", "--method", "direct", "--model", file}, "direct"},
 		{"refine without robots", []string{"refine", "multiagent-static", "--model", file, "--state", empty}, "nothing to choose"},

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/train"
 )
@@ -33,8 +33,8 @@ func (a *App) trainCommand() *cobra.Command {
 		Short: "Train a map: manifold, then rollout-aware decoder refinement",
 		Long: `Trains E_x, E_o, D_u and D_s on a dataset, then refines D_u on rollout latents,
 chooses the codes of M*, calibrates on held-out scenarios and writes the model.
-FILE.checkpoint is saved after every epoch and on interrupt; --resume continues
-from it to bitwise the same model.`,
+FILE.checkpoint is saved about every second and on interrupt; --resume continues
+from it to bitwise the same model, on any number of threads.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
@@ -43,6 +43,16 @@ from it to bitwise the same model.`,
 			}
 			if len(opt.Dirs) == 0 || out == "" {
 				return BadInputf("--data and --out are required")
+			}
+			opt.Checkpoint = out + ".checkpoint"
+			inputs := []durable.File{{Name: "--init", Path: initial}}
+			for _, dir := range opt.Dirs {
+				inputs = append(inputs, durable.File{Name: "--data", Path: dir})
+			}
+			if err := checkOutputs([]durable.File{
+				{Name: "--out", Path: out}, {Name: "the checkpoint", Path: opt.Checkpoint}, {Name: "--curves", Path: curves},
+			}, inputs); err != nil {
+				return err
 			}
 			if initial != "" {
 				if opt.Initial, err = c.Model(initial); err != nil {
@@ -54,7 +64,7 @@ from it to bitwise the same model.`,
 				return err
 			}
 			defer e.Close()
-			opt.Seed, opt.Command, opt.Checkpoint = a.seed, commandLine(), out+".checkpoint"
+			opt.Seed, opt.Command = a.seed, commandLine()
 			result, err := a.train(cmd, c, e, opt, out, curves)
 			if err != nil {
 				return err
@@ -67,9 +77,9 @@ from it to bitwise the same model.`,
 						of := "solved"
 						switch {
 						case r.Distilled:
-							of = "distilled from " + r.Policy
-						case r.Policy != "":
-							of = "solved, also where " + r.Policy + " leads"
+							of = "distilled from " + policyName(r.Policy)
+						case r.Policy != (model.Policy{}):
+							of = "solved, also where " + policyName(r.Policy) + " leads"
 						}
 						rows = append(rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Samples), fmt.Sprint(r.Seed), fmt.Sprint(r.Scenarios), of})
 					}
@@ -106,6 +116,9 @@ from it to bitwise the same model.`,
 	return cmd
 }
 
+// policyName is a policy as a table has room for.
+func policyName(p model.Policy) string { return fmt.Sprintf("%s of %.12s", p.Method, p.ModelSHA256) }
+
 // train runs the training with progress and writes model and curves.
 func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, opt gpc.TrainOptions, out, curves string) (*trained, error) {
 	bar := a.progress("train")
@@ -130,7 +143,7 @@ func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, opt gpc.Trai
 		if err := train.WriteCSV(&csv, r.History); err != nil {
 			return nil, err
 		}
-		if err := renameio.WriteFile(curves, csv.Bytes(), 0o644); err != nil {
+		if err := durable.WriteFile(curves, csv.Bytes(), 0o644); err != nil {
 			return nil, fmt.Errorf("writing the learning curves: %w", err)
 		}
 	}

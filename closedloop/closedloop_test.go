@@ -94,13 +94,13 @@ func options(dir string) closedloop.Options {
 	return o
 }
 
-func lookup(c *domain.Case) func(string) (*domain.Case, error) {
-	return func(name string) (*domain.Case, error) {
-		if name != c.Problem.Spec().Name {
-			return nil, fmt.Errorf("unknown case %q", name)
+func lookup(c *domain.Case) closedloop.VerifyOptions {
+	return closedloop.VerifyOptions{Case: func(h *closedloop.Header) (*domain.Case, bool, error) {
+		if h.Case != c.Problem.Spec().Name {
+			return nil, false, fmt.Errorf("unknown case %q", h.Case)
 		}
-		return c, nil
-	}
+		return c, false, nil
+	}}
 }
 
 func evaluate(t testing.TB, c *domain.Case, f func() (domain.Controller, error), o closedloop.Options) *closedloop.Result {
@@ -110,7 +110,7 @@ func evaluate(t testing.TB, c *domain.Case, f func() (domain.Controller, error),
 }
 
 // withoutTimes drops what may differ between two equal runs.
-var times = regexp.MustCompile(`"latency_us":[^,]*,|,?"times_us":\[[^\]]*\]`)
+var times = regexp.MustCompile(`"latency_us":[^,]*,|,?"times_us":\[[^\]]*\]|"(before_)?sha256":"[^"]*"`)
 
 func withoutTimes(t testing.TB, path string) string {
 	t.Helper()
@@ -193,7 +193,7 @@ func TestTraceIsReproducibleAndVerifies(t *testing.T) {
 		o := options(t.TempDir())
 		o.Noise = noise
 		r := evaluate(t, c, direct(c), o)
-		v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t)
+		v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t)
 		if !v.OK || v.Episodes != 6 || v.Decisions != 6*steps || float64(v.Safe)/6 != float64(r.Safe) {
 			t.Errorf("noise %g: verification %+v", noise, v)
 		}
@@ -225,13 +225,13 @@ func TestVerifyCatchesForgery(t *testing.T) {
 		if lines[n-1] == before {
 			t.Fatalf("line %d has no %q: %s", n, key, before)
 		}
-		return strings.Join(lines, "")
+		return sealed(strings.Join(lines, ""))
 	}
 	for _, f := range []struct {
 		line int
 		key  string
 	}{{3, "u"}, {9, "u"}, {3, "margin"}, {5, "s"}, {4, "sigma"}, {4, "J"}, {6, "x"}, {2 + steps + 1, "cost"}} {
-		v, err := closedloop.VerifyReader(strings.NewReader(altered(f.line, f.key)), lookup(c))
+		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered(f.line, f.key)), lookup(c))
 		if err != nil {
 			t.Fatalf("%s: %v", f.key, err)
 		}
@@ -241,14 +241,14 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	}
 	flipped := strings.Replace(string(original), `"safe":true`, `"safe":false`, 1)
 	lines := strings.SplitAfter(string(original), "\n")
-	per := steps + 2
+	per := steps + 3
 	for name, text := range map[string]string{
 		"flipped verdict": flipped,
 		"dropped episode": strings.Join(append(append([]string{}, lines[:1+per]...), lines[1+2*per:]...), ""),
 		"header alone":    lines[0],
 		"cut off":         strings.Join(lines[:len(lines)-4], ""),
 	} {
-		v, err := closedloop.VerifyReader(strings.NewReader(text), lookup(c))
+		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(text), lookup(c))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -258,7 +258,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	}
 	// A step left out is malformed: its time is missing.
 	missing := strings.Join(append(append([]string{}, lines[:4]...), lines[5:]...), "")
-	if _, err := closedloop.VerifyReader(strings.NewReader(missing), lookup(c)); err == nil || !strings.Contains(err.Error(), "line 5") {
+	if _, err := closedloop.VerifyReader(t.Context(), strings.NewReader(missing), lookup(c)); err == nil || !strings.Contains(err.Error(), "line 5") {
 		t.Errorf("a missing decision gives %v, want an error that names line 5", err)
 	}
 }
@@ -269,7 +269,7 @@ func TestResume(t *testing.T) {
 	want := evaluate(t, c, direct(c), whole)
 	full := must.Get(os.ReadFile(whole.TracePath))(t)
 	lines := strings.SplitAfter(string(full), "\n")
-	per := steps + 2
+	per := steps + 3
 	for name, cut := range map[string]string{
 		"after the header":         lines[0],
 		"after two episodes":       strings.Join(lines[:1+2*per], ""),
@@ -316,7 +316,7 @@ func TestShardsMakeTheWhole(t *testing.T) {
 		o.ShardIndex, o.ShardCount = i, 4
 		part := evaluate(t, c, direct(c), o)
 		decisions, episodes = decisions+part.Decisions, episodes+part.Episodes
-		if v, err := closedloop.Verify(o.TracePath, lookup(c)); err != nil || !v.OK {
+		if v, err := closedloop.Verify(t.Context(), o.TracePath, lookup(c)); err != nil || !v.OK {
 			t.Errorf("shard %d: %v %+v", i, err, v)
 		}
 	}
@@ -339,7 +339,7 @@ func TestCancelledRunCanBeResumed(t *testing.T) {
 	}
 	o.Resume, o.Progress = true, nil
 	evaluate(t, c, direct(c), o)
-	if v, err := closedloop.Verify(o.TracePath, lookup(c)); err != nil || !v.OK || v.Episodes != 6 {
+	if v, err := closedloop.Verify(t.Context(), o.TracePath, lookup(c)); err != nil || !v.OK || v.Episodes != 6 {
 		t.Errorf("after resuming: %v %+v", err, v)
 	}
 }

@@ -13,53 +13,63 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// ReadEpisodes hands every complete episode of a trace to visit and returns its
-// header. A trace that ends inside an episode is an error.
+// ReadEpisodes hands every episode of a trace to visit and returns its header. A trace that
+// does not hold all its episodes, or whose hashes are not those of its bytes, is an error.
 func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: trace: %w", err)
 	}
 	defer f.Close()
-	r, err := NewReader(f)
+	h, err := ReadTrace(f, visit)
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: %s: %w", path, err)
 	}
+	return h, nil
+}
+
+// ReadTrace is ReadEpisodes of an open trace.
+func ReadTrace(in io.Reader, visit func(e *EpisodeRecord) error) (*Header, error) {
+	r, err := NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	next := r.Header.Shard[0]
 	for {
 		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
+			if want := r.Header.count(); r.episodes < want {
+				return nil, fmt.Errorf("trace: it holds %d of its %d episodes: its run was interrupted and can be resumed", r.episodes, want)
+			}
 			return &r.Header, nil
-		}
-		if err == nil {
+		case err != nil:
+		case e.Broken != "":
+			err = fmt.Errorf("trace line %d: %s: the file was changed", e.SceneLine, e.Broken)
+		case e.Episode != next:
+			err = fmt.Errorf("trace line %d: episode %d, want %d", e.SceneLine, e.Episode, next)
+		default:
+			next += r.Header.Shard[1]
 			err = visit(e)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+			return nil, err
 		}
 	}
 }
 
 // Join returns the statistics of an evaluation whose shards were run apart, from
 // their traces: those of Evaluate without shards, but for the order in which sums
-// are taken. The traces have to be of one run, every shard's given once, its
-// episodes without a gap and as many as a run of all shards to one end has. (Where
-// all shards were interrupted alike, the result is that of fewer episodes.)
+// are taken. The traces have to be of one run, every shard's given once.
 func Join(spec *domain.Spec, paths []string) (*Result, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("closedloop: no traces to join")
 	}
 	sum := newTally(spec)
 	var first *Header
-	counts := map[int]int{} // episodes by shard
+	shards := map[int]bool{}
 	for _, path := range paths {
-		n := 0
-		last := -1
 		h, err := ReadEpisodes(path, func(e *EpisodeRecord) error {
-			if n > 0 && e.Episode <= last {
-				return fmt.Errorf("episode %d comes after %d", e.Episode, last)
-			}
-			last = e.Episode
-			n++
 			sum.add(e)
 			return nil
 		})
@@ -70,13 +80,10 @@ func Join(spec *domain.Spec, paths []string) (*Result, error) {
 		if h.Case != spec.Name {
 			return nil, fmt.Errorf("closedloop: %s is of case %s, want %s", path, h.Case, spec.Name)
 		}
-		if _, twice := counts[shard[0]]; twice {
+		if shards[shard[0]] {
 			return nil, fmt.Errorf("closedloop: %s is shard %d/%d, which was given before", path, shard[0], shard[1])
 		}
-		if want := shard[0] + (n-1)*shard[1]; n > 0 && last != want {
-			return nil, fmt.Errorf("closedloop: %s has %d episodes up to number %d, want number %d", path, n, last, want)
-		}
-		counts[shard[0]] = n
+		shards[shard[0]] = true
 		h.Shard[0] = 0
 		if first == nil {
 			first = h
@@ -84,15 +91,8 @@ func Join(spec *domain.Spec, paths []string) (*Result, error) {
 			return nil, fmt.Errorf("closedloop: %s belongs to another run than %s: %s", path, paths[0], why)
 		}
 	}
-	shards := first.Shard[1]
-	if len(counts) != shards {
-		return nil, fmt.Errorf("closedloop: %d traces of %d shards, want every shard", len(counts), shards)
-	}
-	for i := 1; i < shards; i++ {
-		// Later shards have as many episodes or one fewer.
-		if d := counts[i-1] - counts[i]; d < 0 || counts[0]-counts[i] > 1 {
-			return nil, fmt.Errorf("closedloop: shard %d has %d episodes and shard %d has %d: one of them is not complete", i-1, counts[i-1], i, counts[i])
-		}
+	if len(shards) != first.Shard[1] {
+		return nil, fmt.Errorf("closedloop: %d traces of %d shards, want every shard", len(shards), first.Shard[1])
 	}
 	return sum.result(first), nil
 }
@@ -153,7 +153,8 @@ func Compare(paths []string) ([]Comparison, error) {
 		if first == nil {
 			first = h
 		}
-		same.Method, same.Commit, same.Device, same.Shard = first.Method, first.Commit, first.Device, first.Shard
+		same.Method, same.Commit, same.Device, same.Backend, same.ISA = first.Method, first.Commit, first.Device, first.Backend, first.ISA
+		same.ModelSHA256, same.Candidates, same.Episodes, same.Shard = first.ModelSHA256, first.Candidates, first.Episodes, first.Shard
 		if why := first.sameRun(&same); why != "" {
 			return nil, fmt.Errorf("closedloop: %s is not about the same episodes as %s: %s", path, paths[0], why)
 		}

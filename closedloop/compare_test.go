@@ -3,6 +3,7 @@ package closedloop_test
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,9 +37,12 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 	other.Seed++
 	other.ShardIndex, other.ShardCount, other.TracePath = 1, 3, filepath.Join(dir, "other.jsonl")
 	evaluate(t, c, direct(c), other)
-	short := o
-	short.Episodes, short.ShardIndex, short.ShardCount, short.TracePath = 1, 0, 3, filepath.Join(dir, "short.jsonl")
-	evaluate(t, c, direct(c), short)
+	short := filepath.Join(dir, "short.jsonl")
+	lines := strings.SplitAfter(string(must.Get(os.ReadFile(paths[0]))(t)), "\n")
+	must.OK(t, os.WriteFile(short, []byte(strings.Join(lines[:1+steps+3], "")), 0o644))
+	longer := o
+	longer.Episodes, longer.ShardIndex, longer.ShardCount, longer.TracePath = 8, 1, 3, filepath.Join(dir, "longer.jsonl")
+	evaluate(t, c, direct(c), longer)
 	for _, bad := range []struct {
 		name  string
 		paths []string
@@ -48,7 +52,8 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 		{"one shard of three", paths[:1], "1 traces of 3 shards"},
 		{"one shard twice", []string{paths[0], paths[0], paths[1]}, "given before"},
 		{"another seed", []string{paths[0], other.TracePath, paths[2]}, "another run"},
-		{"an interrupted shard", []string{short.TracePath, paths[1], paths[2]}, "not complete"},
+		{"an interrupted shard", []string{short, paths[1], paths[2]}, "1 of its 3 episodes"},
+		{"another number of episodes", []string{paths[0], longer.TracePath, paths[2]}, "episodes 7, this run's is 8"},
 		{"no trace", []string{filepath.Join(dir, "none")}, "none"},
 	} {
 		if _, err := closedloop.Join(spec, bad.paths); err == nil || !strings.Contains(err.Error(), bad.says) {

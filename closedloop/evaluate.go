@@ -48,11 +48,13 @@ type Options struct {
 	// should be measured with. Everything but the latencies is the same.
 	Threads int
 	// TracePath is the file to write, "" for none. Resume continues it behind its
-	// last complete episode; otherwise an existing file is replaced.
+	// last complete episode; otherwise a file that is there is refused. One process at a
+	// time writes it.
 	TracePath string
 	Resume    bool
-	// Commit and Device are recorded.
-	Commit, Device string
+	// Commit, Device, Backend, ISA, ModelSHA256 and Candidates are recorded; see Header.
+	Commit, Device, Backend, ISA, ModelSHA256 string
+	Candidates                                int
 	// Progress, if set, is called after each episode, Visit with each that was run.
 	Progress func(done, total int)
 	Visit    func(e *EpisodeRecord)
@@ -209,8 +211,9 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	spec := c.Problem.Spec()
 	h := Header{
 		Trace: traceVersion, Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Params: params,
-		Commit: opt.Commit, Device: opt.Device, Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime,
-		Preference: opt.Preference, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
+		Commit: opt.Commit, Device: opt.Device, Backend: opt.Backend, ISA: opt.ISA, ModelSHA256: opt.ModelSHA256, Candidates: opt.Candidates,
+		Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime, Preference: opt.Preference,
+		Episodes: opt.Episodes, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
 	}
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
@@ -237,6 +240,15 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	header, err := newHeader(c, c.Plant, &opt)
 	if err != nil {
 		return nil, err
+	}
+	if opt.TracePath != "" {
+		lock, err := claim(opt.TracePath, opt.Resume)
+		if err != nil {
+			return nil, err
+		}
+		if lock != nil {
+			defer lock.Release()
+		}
 	}
 	threads := max(1, opt.Threads)
 	methods := make([]domain.Controller, threads)
@@ -334,7 +346,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	u := make([]float64, spec.ActionSize())
 	ns, nu := sizes(spec, ep)
 	var sum score
-	bias := biases(opt, number, ns)
+	bias := biases(opt.Bias, opt.Seed, number, ns)
 	for t := 0; failure == "" && !ep.Done(); t++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -358,48 +370,61 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 		sum.add(spec, &out)
 		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, monitor(method, ok), latency))
 	}
-	e.End = End{Cost: Number(sum.cost), Completed: failure == "", Failure: failure, CollisionFree: sum.collisionFree, Margins: sum.lowest, Failed: sum.failed}
-	e.End.Safe = e.End.Completed && sum.safe()
-	if judged, ok := ep.(domain.Judged); ok {
-		reached := judged.Succeeded()
-		e.End.Reached = &reached
-		e.End.Safe = e.End.Safe && reached
-	}
-	if a, ok := ep.(domain.Arrived); ok {
-		now := a.Arrived()
-		e.End.AtEnd = &now
-	}
-	if x, ok := ep.(domain.Explained); ok && !e.End.Safe && failure == "" {
-		e.End.Cause = x.Cause()
-	}
-	if failure == "" {
-		e.End.Cause = cmp.Or(e.End.Cause, sum.cause)
-	}
+	e.End = endOf(ep, &sum, failure == "")
+	e.End.Failure = failure
 	if m, ok := method.(domain.Multistart); ok {
 		e.End.Starts = append(Vector(nil), m.Starts()...)
 	}
-	if drawn, ok := ep.(domain.Drawn); ok {
-		e.End.Excluded = drawn.Excluded()
-	}
-	oracle, _, err := ep.Oracle()
-	if err != nil {
-		oracle, e.End.OracleFailure = math.NaN(), err.Error()
-	}
-	e.End.OracleCost = Number(oracle)
+	e.End.oracle(ep)
 	return e, nil
+}
+
+// endOf is what the plant says of an episode after its last step; completed is whether
+// every step was taken.
+func endOf(ep domain.Episode, sum *score, completed bool) End {
+	end := End{Cost: Number(sum.cost), Completed: completed, CollisionFree: sum.collisionFree, Margins: sum.lowest, Failed: sum.failed}
+	end.Safe = completed && sum.safe()
+	if judged, ok := ep.(domain.Judged); ok {
+		reached := judged.Succeeded()
+		end.Reached = &reached
+		end.Safe = end.Safe && reached
+	}
+	if a, ok := ep.(domain.Arrived); ok {
+		now := a.Arrived()
+		end.AtEnd = &now
+	}
+	if x, ok := ep.(domain.Explained); ok && !end.Safe && completed {
+		end.Cause = x.Cause()
+	}
+	if completed {
+		end.Cause = cmp.Or(end.Cause, sum.cause)
+	}
+	if drawn, ok := ep.(domain.Drawn); ok {
+		end.Excluded = drawn.Excluded()
+	}
+	return end
+}
+
+// oracle asks the episode for the cost of its optimum.
+func (e *End) oracle(ep domain.Episode) {
+	cost, _, err := ep.Oracle()
+	if err != nil {
+		cost, e.OracleFailure = math.NaN(), err.Error()
+	}
+	e.OracleCost = Number(cost)
 }
 
 // biasStream separates the signs of an episode's bias from its scene and its noise.
 const biasStream = 0x6269_6173 // "bias"
 
-// biases are the errors of n measured values in one episode; nil: none.
-func biases(opt *Options, number, n int) []float64 {
-	if opt.Bias == 0 {
+// biases are the errors of n measured values in one episode, of a size; nil: none.
+func biases(size float64, seed uint64, number, n int) []float64 {
+	if size == 0 {
 		return nil
 	}
-	bias, rng := make([]float64, n), rand.New(rand.NewPCG(opt.Seed^biasStream, uint64(number)))
+	bias, rng := make([]float64, n), rand.New(rand.NewPCG(seed^biasStream, uint64(number)))
 	for i := range bias {
-		bias[i] = opt.Bias * float64(1-2*rng.IntN(2))
+		bias[i] = size * float64(1-2*rng.IntN(2))
 	}
 	return bias
 }

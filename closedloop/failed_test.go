@@ -84,7 +84,7 @@ func TestALostStateIsNotSafe(t *testing.T) {
 		if n := strings.Count(string(trace), `"failed":true`); n != 2*f.lines+want {
 			t.Errorf("%s: the trace has %d failed, want %d", name, n, 2*f.lines+want)
 		}
-		if v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t); !v.OK || v.Safe != 2-want {
+		if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK || v.Safe != 2-want {
 			t.Errorf("%s: verification %+v", name, v)
 		}
 		if f.lines == 0 {
@@ -94,7 +94,7 @@ func TestALostStateIsNotSafe(t *testing.T) {
 			bytes.Replace(trace, []byte(`"failed":true,`), nil, 1),
 			bytes.Replace(trace, []byte(`"safe":false`), []byte(`"safe":true`), 1),
 		} {
-			if v, err := closedloop.VerifyReader(bytes.NewReader(forged), lookup(c)); err != nil || v.OK {
+			if v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(sealed(string(forged))), lookup(c)); err != nil || v.OK {
 				t.Errorf("%s: forgery %d was not found: %v", name, at, err)
 			}
 		}
@@ -121,7 +121,7 @@ func TestTheLastActionAnswersForWhereItLeads(t *testing.T) {
 		if r.Safe != f.safe {
 			t.Errorf("%s: safe %v, want %v (%+v)", name, r.Safe, f.safe, r.Unsafe)
 		}
-		if v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t); !v.OK {
+		if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 			t.Errorf("%s: %+v", name, v.Mismatches)
 		}
 	}

@@ -1,14 +1,18 @@
 package closedloop_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/must"
 )
 
@@ -53,7 +57,7 @@ func TestSensorFaultIsFlaggedInTheTrace(t *testing.T) {
 	if domain.Fallback(l.Fallback) != want || !math.IsNaN(l.X[0]) || l.U[0] != -1 || !math.IsNaN(float64(l.Residual)) {
 		t.Errorf("faulty decision is %+v, want fallback %v", l, want)
 	}
-	v, err := closedloop.Verify(o.TracePath, lookup(&healthy))
+	v, err := closedloop.Verify(t.Context(), o.TracePath, lookup(&healthy))
 	if err != nil || !v.OK {
 		t.Errorf("the trace of a sensor fault: %v, %+v", err, v)
 	}
@@ -71,6 +75,44 @@ func TestFullDisk(t *testing.T) {
 	if _, err := closedloop.Evaluate(context.Background(), c, direct(c), o); err == nil || !strings.Contains(err.Error(), full) {
 		t.Errorf("writing to a full disk gives %v", err)
 	}
+}
+
+// A trace has one writer, and one that is there is not written over, by whatever run.
+func TestATraceIsNotOverwritten(t *testing.T) {
+	c, o := cartCase(t), options(t.TempDir())
+	refused := func(what string, o closedloop.Options, says string) {
+		t.Helper()
+		before, _ := os.ReadFile(o.TracePath)
+		_, err := closedloop.Evaluate(context.Background(), c, func() (domain.Controller, error) {
+			t.Errorf("%s: work was begun", what)
+			return direct(c)()
+		}, o)
+		var refusal *durable.Refusal
+		if !errors.As(err, &refusal) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want a refusal that says %q", what, err, says)
+		}
+		if after, _ := os.ReadFile(o.TracePath); !bytes.Equal(before, after) {
+			t.Errorf("%s: the trace was changed", what)
+		}
+	}
+	during := o
+	during.Progress = func(done, _ int) {
+		second := o
+		second.Resume = true
+		if done == 3 {
+			refused("a second writer", second, "is being written by process")
+		}
+	}
+	evaluate(t, c, direct(c), during)
+	refused("a finished trace", o, "would be lost")
+	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
+		t.Errorf("after all this: %+v", v)
+	}
+	if left, _ := filepath.Glob(o.TracePath + ".*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	o.TracePath = t.TempDir()
+	refused("a folder", o, "folder")
 }
 
 func TestBadEvaluationRequests(t *testing.T) {

@@ -51,12 +51,12 @@ func TestGuardIsCounted(t *testing.T) {
 	if fmt.Sprint(*joined.Guard) != fmt.Sprint(*r.Guard) {
 		t.Errorf("from the trace %+v, from the run %+v", *joined.Guard, *r.Guard)
 	}
-	if v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t); !v.OK {
+	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches)
 	}
 	text := string(must.Get(os.ReadFile(o.TracePath))(t))
-	forged := strings.Replace(text, fmt.Sprintf(`"fallback":%d`, rescued), `"fallback":16384`, 1)
-	v := must.Get(closedloop.VerifyReader(strings.NewReader(forged), lookup(c)))(t)
+	forged := sealed(strings.Replace(text, fmt.Sprintf(`"fallback":%d`, rescued), `"fallback":16384`, 1))
+	v := must.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(forged), lookup(c)))(t)
 	if len(v.Mismatches) != 1 || v.Mismatches[0].Field != "fallback" || v.Mismatches[0].Line != 5 {
 		t.Errorf("a bit without a meaning: %v", v.Mismatches)
 	}
@@ -97,12 +97,14 @@ func TestGuardKeepsEpisodes(t *testing.T) {
 	}
 	o := options(t.TempDir())
 	o.Episodes = 40
-	without := evaluate(t, c, method(nil), o)
 	with := evaluate(t, c, method(&domain.Guard{}), o)
+	untraced := o
+	untraced.TracePath = ""
+	without := evaluate(t, c, method(nil), untraced)
 	if without.Failed < 5 || with.Failed != 0 || with.Safe != 1 {
 		t.Errorf("lost without a guard %d, with it %d, safe %v", without.Failed, with.Failed, with.Safe)
 	}
-	if v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t); !v.OK {
+	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches)
 	}
 }

@@ -95,7 +95,7 @@ func TestBiasIsOfTheMeasurementAlone(t *testing.T) {
 	if len(signs) < 2 {
 		t.Error("all episodes have the same signs")
 	}
-	if v := must.Get(closedloop.Verify(path, func(string) (*domain.Case, error) { return c, nil }))(t); !v.OK {
+	if v := must.Get(closedloop.Verify(t.Context(), path, lookup(c)))(t); !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches[0])
 	}
 }

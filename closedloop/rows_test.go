@@ -143,9 +143,10 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 	if joined.Starts == nil || joined.Starts.GapPct.Max != m.GapPct.Max {
 		t.Errorf("from the trace: %+v, want %+v", joined.Starts, m)
 	}
-	if v := must.Get(closedloop.Verify(o.TracePath, lookup(c)))(t); !v.OK {
+	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("%+v", v.Mismatches)
 	}
+	o.TracePath = ""
 	if r := row(t, c, "nmpc", o); r.Starts != nil {
 		t.Errorf("nmpc has starts: %+v", r.Starts)
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 )
 
@@ -61,18 +60,45 @@ func FuzzReadState(f *testing.F) {
 
 func FuzzTrace(f *testing.F) {
 	c := cartCase(f)
-	header := `{"trace":1,"case":"cart","method":"m","seed":1,"params":` + string(marshal(f, c.Plant.Params())) + `}` + "\n"
-	scene := `{"episode":0,"scene":{"p":[],"s":[0,0],"c":[0],"preference":{"adaptive":true}}}` + "\n"
+	header := `{"trace":2,"case":"cart","method":"m","seed":1,"params":` + string(marshal(f, c.Plant.Params())) + `,"episodes":1,"shard":[0,1]}` + "\n"
+	scene := `{"episode":0,"before_sha256":"","scene":{"p":[],"s":[0,0],"c":[0],"preference":{"adaptive":true}}}` + "\n"
 	decision := `{"episode":0,"t":0,"x":[0,0],"u":[0.5],"s":[0,0],"sigma":[1,0],"J":[0,0],"margin":1,"residual":null,"latency_us":1,"fallback":0}` + "\n"
-	f.Add(header + scene + decision + `{"episode":0,"end":{"cost":0,"oracle_cost":null,"safe":true}}` + "\n")
+	f.Add(header + scene + decision + `{"episode":0,"end":{"cost":0,"oracle_cost":null,"safe":true}}` + "\n" + `{"episode":0,"sha256":"0"}` + "\n")
 	f.Add(header + scene + decision)
 	f.Add(header + decision)
-	f.Add(`{"trace":2}` + "\n")
+	f.Add(`{"trace":3}` + "\n")
 	f.Add("\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		v, err := closedloop.VerifyReader(strings.NewReader(text), func(name string) (*domain.Case, error) { return c, nil })
+		c := cartCase(t)
+		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(text), lookup(c))
 		if err == nil && v.OK && v.Decisions == 0 && v.Episodes > 0 && v.Safe > 0 {
 			t.Fatalf("an episode without decisions was called safe: %q", text)
+		}
+	})
+}
+
+// FuzzScene: whatever a scene of a generic plant holds, it is refused or stepped without a
+// panic.
+func FuzzScene(f *testing.F) {
+	plant := cartCase(f).Plant
+	params := marshal(f, plant.Params())
+	for _, scene := range []string{
+		`{"p":[0.1,0.2],"s":[0.1,0.2],"c":[0],"preference":{"adaptive":true}}`, `{"s":[1e308,-1e308],"c":[1e308],"preference":{"w":[0.5,0.5]}}`,
+		`{"s":[0],"c":[]}`, `{"s":null,"c":null,"preference":null}`, `null`, `[]`,
+	} {
+		f.Add([]byte(scene))
+	}
+	f.Fuzz(func(t *testing.T, scene []byte) {
+		ep, err := plant.Replay(params, scene)
+		if err != nil {
+			return
+		}
+		s, c := make([]float64, 2), make([]float64, 1)
+		for !ep.Done() {
+			ep.Observe(s, c)
+			if _, err := ep.Apply([]float64{0.5}); err != nil {
+				t.Fatalf("%s: %v", scene, err)
+			}
 		}
 	})
 }

@@ -3,11 +3,15 @@ package closedloop
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // traceFile appends complete episodes to a trace. The file grows by whole
@@ -16,6 +20,30 @@ import (
 type traceFile struct {
 	file *os.File
 	path string
+	last string // hash of the last record
+}
+
+// claim makes this process the one writer of a trace, before any work, and refuses one that
+// is there and is not to be resumed. What is no file, such as a pipe, is written without
+// either; the lock is nil then.
+func claim(path string, resume bool) (*durable.Lock, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("closedloop: trace: %w", err)
+	case info.IsDir():
+		return nil, durable.Refusef("closedloop: trace %s is a folder", path)
+	case !info.Mode().IsRegular():
+		return nil, nil
+	case info.Size() > 0 && !resume:
+		return nil, durable.Refusef("closedloop: %s exists and would be lost: resume it, remove it, or give the trace another name", path)
+	}
+	lock, err := durable.Acquire(path)
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: trace: %w", err)
+	}
+	return lock, nil
 }
 
 // openTrace starts a trace, or, resuming, checks that it belongs to the same
@@ -35,7 +63,9 @@ func openTrace(path string, h *Header, resume bool, sum *tally) (*traceFile, int
 	t := &traceFile{file: file, path: path}
 	text, err := json.Marshal(h)
 	if err == nil {
-		err = t.write(append(text, '\n'))
+		text = append(text, '\n')
+		t.last = durable.Sum(sha256.Sum256(text))
+		err = t.write(text)
 	}
 	if err != nil {
 		file.Close()
@@ -51,7 +81,7 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 	}
 	fail := func(err error) (*traceFile, int, error) {
 		file.Close()
-		return nil, -1, fmt.Errorf("closedloop: cannot resume %s: %w", path, err)
+		return nil, -1, durable.Refusef("closedloop: cannot resume %s: %w", path, err)
 	}
 	r, err := NewReader(file)
 	if err != nil {
@@ -60,12 +90,15 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 	if why := r.Header.sameRun(h); why != "" {
 		return fail(errors.New(why))
 	}
-	last, end := -1, r.offset
+	last, end, hash := -1, r.offset, r.last
 	want := h.Shard[0]
 	for {
 		e, err := r.Next()
 		if isEnd(err) {
 			break
+		}
+		if err == nil && e.Broken != "" {
+			err = fmt.Errorf("episode %d: %s: the file was changed", e.Episode, e.Broken)
 		}
 		if err != nil {
 			return fail(err)
@@ -74,7 +107,7 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 			return fail(fmt.Errorf("line %d begins episode %d, want %d", e.SceneLine, e.Episode, want))
 		}
 		sum.add(e)
-		last, end = e.Episode, e.After
+		last, end, hash = e.Episode, e.After, r.last
 		want += h.Shard[1]
 	}
 	err = file.Truncate(end)
@@ -84,7 +117,7 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 	if err != nil {
 		return fail(err)
 	}
-	return &traceFile{file: file, path: path}, last, nil
+	return &traceFile{file: file, path: path, last: hash}, last, nil
 }
 
 // append writes one episode in a single write and syncs it.
@@ -92,13 +125,16 @@ func (t *traceFile) append(e *EpisodeRecord) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(sceneLine{e.Episode, e.Scene})
+	err := enc.Encode(sceneLine{e.Episode, t.last, e.Scene})
 	for i := range e.Lines {
 		err = cmp.Or(err, enc.Encode(&e.Lines[i]))
 	}
-	if err = cmp.Or(err, enc.Encode(endLine{e.Episode, e.End})); err != nil {
+	err = cmp.Or(err, enc.Encode(endLine{e.Episode, e.End}))
+	hash := durable.Sum(sha256.Sum256(b.Bytes()))
+	if err = cmp.Or(err, enc.Encode(sealLine{e.Episode, hash})); err != nil {
 		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
 	}
+	t.last = hash
 	return t.write(b.Bytes())
 }
 

@@ -1,11 +1,15 @@
 package closedloop
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -16,68 +20,99 @@ import (
 // multiply-adds, and a power flow stops at 1e-9 per unit.
 const VerifyTolerance = 1e-7
 
-// Mismatch is one value of a trace that its re-simulation does not confirm.
+// DeepTolerance bounds |got − want| of what a method decides again on another backend or
+// instruction set than the trace's: as a share of an action's range, and for every other
+// value relative to 1 + |want|. On the same two nothing may differ, not in the last bit.
+const DeepTolerance = 1e-3
+
+// DefaultEpisodeLimit is how long the verification of one episode may take.
+const DefaultEpisodeLimit = 10 * time.Minute
+
+// maxMismatches of a trace are listed; all are counted.
+const maxMismatches = 1000
+
+// Mismatch is one value of a trace that its verification does not confirm.
 type Mismatch struct {
 	Line    int    `json:"line"`
-	Episode int    `json:"episode"`
-	T       int    `json:"t"`     // −1 for a value of the whole episode
-	Field   string `json:"field"` // the trace's key, with the entry where it is a list
-	Trace   string `json:"trace"` // what the trace says
+	Episode int    `json:"episode"` // −1 for a value of the header
+	T       int    `json:"t"`       // −1 for a value of the header or of a whole episode
+	Field   string `json:"field"`   // as in Check.Field, with the entry where it is a list
+	Trace   string `json:"trace"`   // what the trace says
 	Replay  string `json:"replay"`
 }
 
 func (m Mismatch) String() string {
-	return fmt.Sprintf("line %d, episode %d, t %d: %s is %s, re-simulation gives %s", m.Line, m.Episode, m.T, m.Field, m.Trace, m.Replay)
+	return fmt.Sprintf("line %d, episode %d, t %d: %s is %s, verification gives %s", m.Line, m.Episode, m.T, m.Field, m.Trace, m.Replay)
 }
 
 // Verification is the outcome of Verify under the JSON keys of `gpc verify`.
 type Verification struct {
-	OK         bool       `json:"ok"`
-	Case       string     `json:"case"`
-	Method     string     `json:"method"`
-	Episodes   int        `json:"episodes"`
-	Decisions  int        `json:"decisions"`
-	Safe       int        `json:"safe"`
-	Tolerance  float64    `json:"tolerance"`
+	OK     bool   `json:"ok"` // nothing that was checked differs
+	Case   string `json:"case"`
+	Method string `json:"method"`
+	// SHA256 is the hash of the last record, and by the chain of the whole trace.
+	SHA256    string  `json:"trace_sha256"`
+	Episodes  int     `json:"episodes"`
+	Decisions int     `json:"decisions"`
+	Safe      int     `json:"safe"`
+	Tolerance float64 `json:"tolerance"`
+	Deep      bool    `json:"deep"`
+	// Exact: what was decided again was compared bit for bit.
+	Exact bool `json:"exact"`
+	// Checks are what was done with every field that a trace has.
+	Checks []Check `json:"checks"`
+	// Differing values in all, the first of them in Mismatches.
+	Differing  int        `json:"differing"`
 	Mismatches []Mismatch `json:"mismatches"`
 }
 
-// Verify re-simulates a trace from its header, scenes and actions alone and
-// reports every state, objective, priority, margin, cost and verdict that
-// differs. lookup finds a case by name. What is malformed is an error that names
-// the line; a trace that is well formed but cut off, or lacks an episode, is a
-// mismatch.
-func Verify(path string, lookup func(name string) (*domain.Case, error)) (*Verification, error) {
+// VerifyOptions say what Verify is to use and how long it may take.
+type VerifyOptions struct {
+	// Case makes the case of a header. It must open nothing that a trace can name. embedded
+	// is whether the case was made of the header's own params.
+	Case func(h *Header) (c *domain.Case, embedded bool, err error)
+	// Deep, if set, makes the method of a header, of the map that the header names by its
+	// hash, and says what backend computes it: every decision is then made again and compared.
+	Deep func(h *Header, c *domain.Case) (m domain.Controller, backend string, err error)
+	ISA  string // of this process; see Header
+	// EpisodeLimit ends a verification of which one episode takes longer; 0 is
+	// DefaultEpisodeLimit. What it was waiting for then goes on in the background, as it
+	// does when the context ends.
+	EpisodeLimit time.Duration
+	Progress     func(done, total int) // nil: nobody
+}
+
+// Verify re-simulates a trace from its header, scenes and actions, draws scenes,
+// measurements and optima again from the seed, and, with opt.Deep, decides again. It
+// reports every value that differs and what was done with every field. What is malformed
+// is an error that names the line; a trace that is well formed but cut off, or lacks an
+// episode, is a mismatch.
+func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	defer file.Close()
-	return VerifyReader(file, lookup)
+	return VerifyReader(ctx, file, opt)
 }
 
 // VerifyReader is Verify of an open trace.
-func VerifyReader(in io.Reader, lookup func(name string) (*domain.Case, error)) (*Verification, error) {
+func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verification, error) {
 	r, err := NewReader(in)
 	if err != nil {
 		return nil, err
 	}
-	c, err := lookup(r.Header.Case)
-	if err != nil {
-		return nil, fmt.Errorf("trace line 1: %w", err)
-	}
-	shifted, err := c.Shifted(r.Header.Shift)
-	if err != nil {
-		return nil, fmt.Errorf("trace line 1: %w", err)
-	}
-	if c = &shifted; c.Plant == nil {
-		return nil, fmt.Errorf("trace line 1: case %q has no plant to re-simulate with", r.Header.Case)
+	if opt.EpisodeLimit == 0 {
+		opt.EpisodeLimit = DefaultEpisodeLimit
 	}
 	v := &verifier{
-		Verification: Verification{Case: r.Header.Case, Method: r.Header.Method, Tolerance: VerifyTolerance, Mismatches: []Mismatch{}},
-		header:       &r.Header, plant: c.Plant, spec: c.Problem.Spec(),
+		Verification: Verification{Case: r.Header.Case, Method: r.Header.Method, Tolerance: VerifyTolerance, Deep: opt.Deep != nil, Mismatches: []Mismatch{}},
+		opt:          opt, header: &r.Header, tally: map[string]*tallied{},
 	}
-	next := r.Header.Shard[0]
+	if err := within(ctx, opt.EpisodeLimit, "line 1", v.begin); err != nil {
+		return nil, err
+	}
+	next, total := r.Header.Shard[0], r.Header.count()
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -90,66 +125,185 @@ func VerifyReader(in io.Reader, lookup func(name string) (*domain.Case, error)) 
 		if err != nil {
 			return nil, err
 		}
-		if e.Episode != next {
+		if v.count("episode"); e.Episode != next {
 			v.differs(e.SceneLine, e.Episode, -1, "episode", fmt.Sprint(e.Episode), fmt.Sprintf("%d: every episode is written, in order", next))
 		}
 		next = e.Episode + r.Header.Shard[1]
-		if err := v.episode(e); err != nil {
+		if err := within(ctx, opt.EpisodeLimit, fmt.Sprintf("line %d, episode %d", e.SceneLine, e.Episode), func() error { return v.episode(e) }); err != nil {
 			return nil, err
 		}
+		if opt.Progress != nil {
+			opt.Progress(v.Episodes, total)
+		}
 	}
-	if v.Episodes == 0 && len(v.Mismatches) == 0 {
-		v.differs(1, -1, -1, "episode", "none", "a trace holds at least one complete episode")
+	if v.count("header.episodes"); v.Episodes != total {
+		v.differs(1, -1, -1, "header.episodes", fmt.Sprintf("%d, %d of them in this file", r.Header.Episodes, total), fmt.Sprintf("%d in this file", v.Episodes))
 	}
-	v.OK = len(v.Mismatches) == 0
+	v.SHA256 = r.last
+	v.OK = v.Differing == 0
+	v.Checks = v.checks()
 	return &v.Verification, nil
+}
+
+// within runs work unless ctx ends or limit passes first: then work goes on by itself, and
+// what it writes is not to be read.
+func within(ctx context.Context, limit time.Duration, where string, work func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return fmt.Errorf("trace %s: not verified within %v: %w", where, limit, context.DeadlineExceeded)
+	}
 }
 
 type verifier struct {
 	Verification
-	header *Header
-	plant  domain.Plant
-	spec   *domain.Spec
+	opt      VerifyOptions
+	header   *Header
+	plant    domain.Plant
+	spec     *domain.Spec
+	embedded bool
+	method   domain.Controller // nil: the decisions are taken as they are
+	tally    map[string]*tallied
 }
+
+// tallied are the values of a field that were compared, and those that could not be.
+type tallied struct{ compared, skipped int }
+
+func (v *verifier) at(field string) *tallied {
+	if v.tally[field] == nil {
+		v.tally[field] = &tallied{}
+	}
+	return v.tally[field]
+}
+
+func (v *verifier) count(field string) { v.at(field).compared++ }
 
 func (v *verifier) differs(line, episode, t int, field, trace, replay string) {
-	v.Mismatches = append(v.Mismatches, Mismatch{line, episode, t, field, trace, replay})
+	if v.Differing++; v.Differing <= maxMismatches {
+		v.Mismatches = append(v.Mismatches, Mismatch{line, episode, t, field, trace, replay})
+	}
 }
 
-// number compares one value; NaN equals nothing.
-func (v *verifier) number(l *Line, field string, trace, replay float64) {
-	if math.Abs(trace-replay) <= VerifyTolerance*(1+math.Abs(replay)) {
+// number compares one value, entry of a list unless entry is negative; NaN equals nothing.
+func (v *verifier) number(l *Line, field string, entry int, trace, replay float64) {
+	if v.count(field); math.Abs(trace-replay) <= VerifyTolerance*(1+math.Abs(replay)) {
 		return
 	}
-	v.differs(l.Line, l.Episode, l.T, field, fmt.Sprint(trace), fmt.Sprint(replay))
+	v.differs(l.Line, l.Episode, l.T, indexed(field, entry), fmt.Sprint(trace), fmt.Sprint(replay))
+}
+
+func indexed(field string, entry int) string {
+	if entry < 0 {
+		return field
+	}
+	return fmt.Sprintf("%s[%d]", field, entry)
 }
 
 func (v *verifier) flag(l *Line, field string, trace, replay bool) {
-	if trace != replay {
+	if v.count(field); trace != replay {
 		v.differs(l.Line, l.Episode, l.T, field, fmt.Sprint(trace), fmt.Sprint(replay))
 	}
 }
 
-func (v *verifier) vector(l *Line, field string, trace Vector, replay []float64) {
-	if len(trace) != len(replay) {
-		v.differs(l.Line, l.Episode, l.T, field, fmt.Sprintf("%d entries", len(trace)), fmt.Sprintf("%d entries", len(replay)))
+// optional compares a flag that only some episodes have.
+func (v *verifier) optional(l *Line, field string, trace, replay *bool) {
+	if v.count(field); trace == nil && replay == nil || trace != nil && replay != nil && *trace == *replay {
 		return
 	}
-	for i, x := range trace {
-		v.number(l, fmt.Sprintf("%s[%d]", field, i), x, replay[i])
+	text := func(b *bool) string {
+		if b == nil {
+			return "absent"
+		}
+		return fmt.Sprint(*b)
+	}
+	v.differs(l.Line, l.Episode, l.T, field, text(trace), text(replay))
+}
+
+func (v *verifier) text(l *Line, field, trace, replay string) {
+	if v.count(field); trace != replay {
+		v.differs(l.Line, l.Episode, l.T, field, fmt.Sprintf("%.200q", trace), fmt.Sprintf("%.200q", replay))
 	}
 }
 
-// episode replays one episode. An unusable scene is an error with its line.
+// length reports whether a list is as long as its replay.
+func (v *verifier) length(l *Line, field string, trace, replay []float64) bool {
+	if len(trace) == len(replay) {
+		return true
+	}
+	v.count(field)
+	v.differs(l.Line, l.Episode, l.T, field, fmt.Sprintf("%d entries", len(trace)), fmt.Sprintf("%d entries", len(replay)))
+	return false
+}
+
+func (v *verifier) vector(l *Line, field string, trace Vector, replay []float64) {
+	if v.length(l, field, trace, replay) {
+		for i, x := range trace {
+			v.number(l, field, i, x, replay[i])
+		}
+	}
+}
+
+// begin makes the header's case and holds what the header says of it to the case.
+func (v *verifier) begin() error {
+	h := v.header
+	c, embedded, err := v.opt.Case(h)
+	if err != nil {
+		return fmt.Errorf("trace line 1: %w", err)
+	}
+	if c.Plant == nil {
+		return fmt.Errorf("trace line 1: case %q has no plant to re-simulate with", h.Case)
+	}
+	v.plant, v.spec, v.embedded = c.Plant, c.Problem.Spec(), embedded
+	params, err := json.Marshal(c.Plant.Params())
+	if err != nil {
+		return fmt.Errorf("closedloop: plant parameters: %w", err)
+	}
+	if v.count("header.params"); !sameJSON(params, h.Params) {
+		v.differs(1, -1, -1, "header.params", fmt.Sprintf("%.200s", h.Params), fmt.Sprintf("%.200s", params))
+	}
+	header := &Line{Line: 1, Episode: -1, T: -1}
+	v.number(header, "header.margin_tolerance", -1, h.Tolerance, v.spec.MarginTolerance)
+	var margins []string
+	for _, m := range v.spec.Margins {
+		margins = append(margins, m.Name)
+	}
+	if v.count("header.margins"); !slices.Equal(h.Margins, margins) {
+		v.differs(1, -1, -1, "header.margins", fmt.Sprintf("%q", h.Margins), fmt.Sprintf("%q", margins))
+	}
+	if v.opt.Deep != nil {
+		method, backend, err := v.opt.Deep(h, c)
+		if err != nil {
+			return fmt.Errorf("trace line 1: %w", err)
+		}
+		v.method, v.Exact = method, h.Backend == backend && h.ISA == v.opt.ISA
+	}
+	return nil
+}
+
+// episode verifies one episode. An unusable scene is an error with its line.
 func (v *verifier) episode(e *EpisodeRecord) error {
+	if v.count("sha256"); e.Broken != "" {
+		v.differs(e.SceneLine, e.Episode, -1, "sha256", "broken", e.Broken)
+	}
 	ep, err := v.plant.Replay(v.header.Params, e.Scene)
 	if err != nil {
 		return fmt.Errorf("trace line %d: %w", e.SceneLine, err)
 	}
 	v.Episodes++
-	var sum score
-	state, completed := make([]float64, v.spec.MeasuredSize()), true
 	ns, nu := sizes(v.spec, ep)
+	again := v.again(e, ns)
+	var sum score
+	completed := true
 	u := make([]float64, v.spec.ActionSize())
 	for i := range e.Lines {
 		l := &e.Lines[i]
@@ -162,10 +316,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 			return fmt.Errorf("trace line %d: u has %d entries, this episode of %q has %d", l.Line, len(l.U), v.spec.Name, nu)
 		}
 		copy(u, l.U)
-		if v.header.Noise == 0 && v.header.Bias == 0 {
-			ep.State(state)
-			v.measured(l, state[:ns])
-		}
+		again.decision(l, ep, u)
 		out, err := apply(v.spec, ep, u)
 		if err != nil {
 			v.differs(l.Line, e.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
@@ -173,57 +324,56 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 			break
 		}
 		v.Decisions++
+		v.count("t")
 		sum.add(v.spec, &out)
 		v.vector(l, "s", l.S, out.S[:ns])
 		v.vector(l, "sigma", l.Sigma, out.Sigma)
 		v.vector(l, "J", l.J, out.J)
-		v.number(l, "margin", float64(l.Margin), out.Margin)
+		v.number(l, "margin", -1, float64(l.Margin), out.Margin)
 		if f := domain.Fallback(l.Fallback); !f.Known() {
 			v.differs(l.Line, e.Episode, l.T, "fallback", fmt.Sprint(l.Fallback), "bits that no guard sets")
 		}
 		v.flag(l, "failed", l.Failed, out.Failed)
 	}
-	v.verdict(e, ep, &sum, completed && ep.Done())
+	completed = completed && ep.Done()
+	again.failure(e, completed)
+	want := endOf(ep, &sum, completed)
+	if again.drawn != nil {
+		ep = again.drawn // which knows its optimum already
+	}
+	want.oracle(ep)
+	v.end(e, &want)
 	return nil
 }
 
-// measured compares x with the plant's state where there was no noise. A null
-// entry is a sensor that gave no number, which no replay can confirm; the actions
-// do not depend on it.
-func (v *verifier) measured(l *Line, state []float64) {
-	if len(l.X) != len(state) {
-		v.vector(l, "x", l.X, state)
-		return
-	}
-	for i, x := range l.X {
-		if !math.IsNaN(x) {
-			v.number(l, fmt.Sprintf("x[%d]", i), x, state[i])
-		}
-	}
-}
-
-// verdict compares the end line with what the replay says of the episode.
-func (v *verifier) verdict(e *EpisodeRecord, ep domain.Episode, sum *score, completed bool) {
-	safe := sum.safe() && completed
-	if judged, ok := ep.(domain.Judged); ok && !judged.Succeeded() {
-		safe = false
-	}
-	if safe {
+// end compares the end line with what the replay says of the episode.
+func (v *verifier) end(e *EpisodeRecord, want *End) {
+	if want.Safe {
 		v.Safe++
 	}
 	end := &Line{Line: e.EndLine, Episode: e.Episode, T: -1}
-	v.number(end, "cost", float64(e.End.Cost), sum.cost)
-	if e.End.Margins != nil {
-		v.vector(end, "margins", e.End.Margins, sum.lowest)
+	v.number(end, "end.cost", -1, float64(e.End.Cost), float64(want.Cost))
+	v.vector(end, "end.margins", e.End.Margins, want.Margins)
+	v.optional(end, "end.reached", e.End.Reached, want.Reached)
+	v.optional(end, "end.at_end", e.End.AtEnd, want.AtEnd)
+	v.flag(end, "end.failed", e.End.Failed, want.Failed)
+	v.flag(end, "end.safe", e.End.Safe, want.Safe)
+	v.flag(end, "end.collision_free", e.End.CollisionFree, want.CollisionFree)
+	v.flag(end, "end.completed", e.End.Completed, want.Completed)
+	v.text(end, "end.cause", e.End.Cause, want.Cause)
+	v.text(end, "end.excluded", fmt.Sprint(e.End.Excluded), fmt.Sprint(want.Excluded))
+	v.text(end, "end.oracle_failure", e.End.OracleFailure, want.OracleFailure)
+	trace, cost := float64(e.End.OracleCost), float64(want.OracleCost)
+	near := math.Abs(trace-cost) <= VerifyTolerance*(1+math.Abs(cost)) || math.IsNaN(trace) && !finite(cost)
+	switch {
+	case near:
+		v.count("end.oracle_cost")
+	case v.header.ISA != v.opt.ISA:
+		v.at("end.oracle_cost").skipped++ // a search for the optimum may go another way there
+	default:
+		v.count("end.oracle_cost")
+		v.differs(end.Line, end.Episode, -1, "end.oracle_cost", fmt.Sprint(trace), fmt.Sprint(cost))
 	}
-	if judged, ok := ep.(domain.Judged); ok && e.End.Reached != nil {
-		v.flag(end, "reached", *e.End.Reached, judged.Succeeded())
-	}
-	if a, ok := ep.(domain.Arrived); ok && e.End.AtEnd != nil {
-		v.flag(end, "at_end", *e.End.AtEnd, a.Arrived())
-	}
-	v.flag(end, "failed", e.End.Failed, sum.failed)
-	v.flag(end, "safe", e.End.Safe, safe)
-	v.flag(end, "collision_free", e.End.CollisionFree, sum.collisionFree)
-	v.flag(end, "completed", e.End.Completed, completed)
 }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

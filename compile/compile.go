@@ -10,6 +10,7 @@ package compile
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Options of Run.
@@ -195,9 +197,11 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	if err := r.open(); err != nil {
+	release, err := r.open()
+	if err != nil {
 		return nil, err
 	}
+	defer release()
 	r.earlier = r.journal.Seconds
 	ended := ""
 	for ended == "" {
@@ -294,7 +298,14 @@ func (r *run) finish(ctx context.Context, ended string) (*Report, error) {
 		return nil, err
 	}
 	out.Seconds = r.spent()
-	return out, writeJSON(r.opt.Out+".report.json", out)
+	text, err := json.MarshalIndent(out, "", "  ")
+	if err == nil {
+		err = durable.WriteFile(r.opt.Out+".report.json", append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	return out, nil
 }
 
 // has reports whether the case offers a method.

@@ -1,77 +1,90 @@
 package compile
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/version"
 )
 
 const (
 	journalName    = "compile.json"
-	journalVersion = 1
+	journalVersion = 2
+	maxJournal     = 64 << 20 // bytes
 )
 
 // journal is what a run has done: with it the next run of the same options goes on.
 type journal struct {
-	Version   int     `json:"version"`
-	Case      string  `json:"case"`
-	Seed      uint64  `json:"seed"`
-	Scenarios int     `json:"scenarios"`
-	Starts    int     `json:"starts"`
-	Rounds    []Round `json:"rounds"`
-	Seconds   float64 `json:"seconds"` // of all runs so far
+	Version       int     `json:"version"`
+	Case          string  `json:"case"`
+	ProblemSHA256 string  `json:"problem_sha256"`
+	Program       string  `json:"program"`
+	ISA           string  `json:"isa"`
+	Seed          uint64  `json:"seed"`
+	Scenarios     int     `json:"scenarios"`
+	Starts        int     `json:"starts"`
+	Rounds        []Round `json:"rounds"`
+	Seconds       float64 `json:"seconds"` // of all runs so far
+	durable.Seal
 }
 
-// open reads the journal of an earlier run, or begins one.
-func (r *run) open() error {
-	want := journal{Version: journalVersion, Case: r.c.Name(), Seed: r.opt.Seed, Scenarios: r.opt.Scenarios, Starts: r.opt.Starts}
+// open makes this run the one writer of its folder, which the returned function ends, and
+// reads the journal of an earlier run there, or begins one.
+func (r *run) open() (release func() error, err error) {
+	level, err := isa.Name()
+	if err != nil {
+		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+	}
+	want := journal{
+		Version: journalVersion, Case: r.c.Name(), ProblemSHA256: durable.Sum(domain.FingerprintOf(r.c.Definition().MapProblem())),
+		Program: version.Version + " " + version.Build(), ISA: level, Seed: r.opt.Seed, Scenarios: r.opt.Scenarios, Starts: r.opt.Starts,
+	}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+	}
+	lock, err := durable.Acquire(r.dir)
+	if err != nil {
+		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+	}
+	defer func() {
+		if err != nil {
+			lock.Release()
+		}
+	}()
 	path := filepath.Join(r.dir, journalName)
-	data, err := os.ReadFile(path)
+	err = durable.ReadSealed(path, &r.journal, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		r.journal = want
-		if err := os.MkdirAll(r.dir, 0o755); err != nil {
-			return fmt.Errorf("compile: %w", err)
-		}
-		return r.save()
+		return lock.Release, r.save()
 	}
 	if err != nil {
-		return fmt.Errorf("compile: %w", err)
-	}
-	if err := json.Unmarshal(data, &r.journal); err != nil {
-		return gpc.BadInput(fmt.Errorf("compile: %s: %w", path, err))
+		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
 	}
 	for _, f := range []struct {
 		name      string
 		got, want any
 	}{
-		{"version", r.journal.Version, want.Version}, {"case", r.journal.Case, want.Case}, {"seed", r.journal.Seed, want.Seed},
+		{"version", r.journal.Version, want.Version}, {"case", r.journal.Case, want.Case}, {"problem_sha256", r.journal.ProblemSHA256, want.ProblemSHA256},
+		{"program", r.journal.Program, want.Program}, {"isa", r.journal.ISA, want.ISA}, {"seed", r.journal.Seed, want.Seed},
 		{"scenarios", r.journal.Scenarios, want.Scenarios}, {"starts", r.journal.Starts, want.Starts},
 	} {
 		if f.got != f.want {
-			return gpc.BadInput(fmt.Errorf("compile: %s is of another run: field %s is %v, want %v; choose another --out or remove the folder", path, f.name, f.got, f.want))
+			return nil, gpc.BadInput(fmt.Errorf("compile: %s is of another run: field %s is %v, want %v; choose another --out or remove the folder", path, f.name, f.got, f.want))
 		}
 	}
-	return nil
+	return lock.Release, nil
 }
 
 func (r *run) save() error {
 	r.journal.Seconds = r.spent()
-	return writeJSON(filepath.Join(r.dir, journalName), &r.journal)
-}
-
-func writeJSON(path string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("compile: %w", err)
-	}
-	if err := renameio.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+	if err := durable.WriteSealed(filepath.Join(r.dir, journalName), &r.journal); err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
 	return nil

@@ -117,17 +117,23 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	opt.Chunk = (len(points) + parts - 1) / parts
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
 	end := r.spent() + solvable*(r.opt.Budget.Seconds()-r.spent())
+	var total offline.Counters
 	for done := 0; done < len(points); done += opt.Chunk {
 		if done > 0 && r.spent() > end {
 			return done, nil
 		}
 		opt.OutDir = part(folder, opt.Shard.Index)
-		if _, err := r.c.Dataset(ctx, opt, func(p offline.Progress) {
+		counters, err := r.c.Dataset(ctx, opt, func(p offline.Progress) {
 			r.opt.Progress(Progress{Stage: "solve", Done: done + p.Done, Total: len(points)})
-		}); err != nil {
+		})
+		if err != nil {
 			return 0, err
 		}
+		total.Add(*counters)
 		opt.Shard.Index++
+	}
+	if total.Samples == 0 && policy == "" {
+		return 0, fmt.Errorf("compile: no samples of %d scenarios; %s", total.Scenarios, total.Missing())
 	}
 	return len(points), nil
 }

@@ -40,6 +40,19 @@ type Problem interface {
 	Fallback(s, c, u []float64)
 }
 
+// Fingerprinted is implemented by a problem that is made of more than its Spec says:
+// parameters of its functions, a network's file. Fingerprint is a SHA-256 of all that.
+// Datasets and models hold it, and are refused by a problem with another.
+type Fingerprinted interface{ Fingerprint() [32]byte }
+
+// FingerprintOf is the problem's own fingerprint, or that of its Spec.
+func FingerprintOf(p Problem) [32]byte {
+	if own, ok := p.(Fingerprinted); ok {
+		return own.Fingerprint()
+	}
+	return p.Spec().Fingerprint(nil)
+}
+
 // BatchGradient is implemented by a problem that evaluates whole float32
 // batches itself, faster than row by row. All slices are row-major with the
 // given row strides; stride 0 repeats one row. It must agree with Objectives

@@ -41,6 +41,16 @@ var ErrInfeasible = errors.New("scenario is infeasible")
 // dataset and counted apart from infeasible ones.
 var ErrNotConverged = errors.New("solve did not converge")
 
+// Reason is an error that says why a solve has no sample more exactly than the error it
+// wraps, ErrInfeasible or ErrNotConverged; a dataset counts its solves by it.
+type Reason struct {
+	Kind error
+	Text string // a few words, the same for all such solves: "outside ramp"
+}
+
+func (r *Reason) Error() string { return r.Kind.Error() + ": " + r.Text }
+func (r *Reason) Unwrap() error { return r.Kind }
+
 // Solver makes the Pareto samples of a case. Solve must depend only on its
 // arguments and on what Prepare built, so that shards and thread counts do not
 // change the data.

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 
@@ -80,6 +81,20 @@ func (s *Spec) ObservationSize() int {
 
 // OracleSize is the input width of E_o: state, priority σ, objectives J.
 func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() }
+
+// Fingerprint is the SHA-256 of the Spec, but for its description, tolerances and the defaults
+// of navigation and training, and of constants that it does not say, in whatever form.
+func (s *Spec) Fingerprint(constants []byte) [32]byte {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %d %d %v %v %v %v %v\n", s.Name, s.Plan, s.Steps, s.StepSeconds, s.MarginTolerance, s.Semantic.K, s.Semantic.Epsilon, s.Semantic.Rho)
+	for i, list := range [][]Variable{s.Measured, s.Context, s.Action, s.Objectives, s.Margins} {
+		for _, v := range list {
+			fmt.Fprintf(sum, "%d %q %q %v %v %d\n", i, v.Name, v.Unit, v.Lo, v.Hi, v.Kind)
+		}
+	}
+	sum.Write(constants)
+	return [32]byte(sum.Sum(nil))
+}
 
 // CheckSizes says what is wrong with the lengths of an observation, in words that follow
 // its name.

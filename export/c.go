@@ -13,10 +13,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/x448/float16"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -327,7 +327,7 @@ func writeFolder(dir string, files []file) (err error) {
 		return err
 	}
 	for _, f := range files {
-		if err := renameio.WriteFile(filepath.Join(temporary, f.name), f.text, 0o644); err != nil {
+		if err := durable.WriteFile(filepath.Join(temporary, f.name), f.text, 0o644); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package model
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,9 +12,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/google/renameio/v2"
 	"github.com/x448/float16"
 
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/safetensors"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -20,7 +22,7 @@ import (
 // Identification of a model file, in the container's __metadata__.
 const (
 	fileFormat  = "gpc-model"
-	fileVersion = 1
+	fileVersion = 2
 	maxCodes    = 1_000_000
 )
 
@@ -129,23 +131,28 @@ func fitsHalf(values []float32) bool {
 	return true
 }
 
-// WriteFile stores the model at path: it is written to a temporary file beside
-// it, synced, and renamed, so that path never holds half a model.
+// WriteFile stores the model at path, which never holds half a model.
 func (m *Model) WriteFile(path string) error {
-	var b bytes.Buffer
-	if err := m.Write(&b); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if err := renameio.WriteFile(path, b.Bytes(), 0o644); err != nil {
+	if err := durable.Create(path, m.Write); err != nil {
 		return fmt.Errorf("model: %s: %w", path, err)
 	}
 	return nil
 }
 
+// SHA256 is that of the model's file, in hexadecimal, by which datasets, other models and
+// records name it.
+func (m *Model) SHA256() (string, error) {
+	sum := sha256.New()
+	if err := m.Write(sum); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
 // Read loads a model that Write stored. It refuses, naming the tensor or field
 // and what it expects, anything truncated, beyond the size limits, of another
-// format or version, with unknown tensors or metadata, with a parameter that is
-// not finite, or that Validate refuses. CodesDecoded is left empty, see
+// format or version, with a checksum that does not hold, with unknown tensors or metadata,
+// with a parameter that is not finite, or that Validate refuses. CodesDecoded is left empty, see
 // FillDecoded.
 func Read(r io.Reader) (*Model, error) {
 	metadata, tensors, err := files.Read(bufio.NewReaderSize(r, 1<<16))

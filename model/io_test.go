@@ -2,16 +2,21 @@ package model
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +35,8 @@ func small(t testing.TB, seed uint64) *Model {
 		Codes: tensor.New(6, nz),
 		Calibration: Calibration{TauGeom: 1e-3, DeltaDec: 0.1 + rng.Float64(), DeltaDecP99: 1.0 / 3,
 			ObjectiveIdeal: []float64{0, -1}, ObjectiveNadir: []float64{math.Pi, 1e-300}, LatentSpread: 2},
-		Provenance: Provenance{Command: "gpc train toy", Seed: math.MaxUint64, Version: "v0", Samples: 7, DatasetHash: "ab", Rounds: []Round{{Hash: "cd", Samples: 7, Seed: 3, Scenarios: 2, Policy: "direct ef", Distilled: true, Program: "v0"}}},
+		Provenance: Provenance{Command: "gpc train toy", Seed: math.MaxUint64, Version: "v0", Backend: "cpu", Samples: 7, ProblemSHA256: "01", DatasetSHA256: "ab", InitialSHA256: "23",
+			Rounds: []Round{{SamplesSHA256: "cd", Samples: 7, Seed: 3, Scenarios: 2, Policy: Policy{"direct", "ef", "cpu"}, Distilled: true, Program: "v0", ISA: "x"}}},
 		Navigation: json.RawMessage(`{"LatentStep": 0.10, "TopK":3}`),
 	}
 	for _, n := range []struct {
@@ -251,13 +257,46 @@ func TestEveryTruncationIsRefused(t *testing.T) {
 	}
 }
 
-// withHeader replaces the header of a container by edit(header).
+var seal = regexp.MustCompile(`"sha256":"[0-9a-f]{64}"`)
+
+// withHeader replaces the header of a container by edit(header), with a checksum that
+// holds.
 func withHeader(whole []byte, edit func(string) string) []byte {
 	n := binary.LittleEndian.Uint64(whole)
-	header := edit(string(whole[8 : 8+n]))
+	const unsealed = `"sha256":"0000000000000000000000000000000000000000000000000000000000000000"`
+	header := seal.ReplaceAllString(edit(string(whole[8:8+n])), unsealed)
 	out := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	out = append(out, header...)
+	out = bytes.Replace(out, []byte(unsealed), fmt.Appendf(nil, `"sha256":"%x"`, sha256.Sum256(out)), 1)
 	return append(out, whole[8+n:]...)
+}
+
+// withTensors replaces the data of a container, with checksums that hold.
+func withTensors(whole []byte, edit func(data []byte)) []byte {
+	n := binary.LittleEndian.Uint64(whole)
+	out := bytes.Clone(whole)
+	data := out[8+n:]
+	edit(data)
+	var header map[string]struct {
+		Offsets []int `json:"data_offsets"`
+	}
+	if err := json.Unmarshal(whole[8:8+n], &header); err != nil {
+		panic(err)
+	}
+	delete(header, "__metadata__")
+	spans := slices.Collect(maps.Values(header))
+	sums := ""
+	slices.SortFunc(spans, func(a, b struct {
+		Offsets []int `json:"data_offsets"`
+	}) int {
+		return slices.Compare(a.Offsets, b.Offsets)
+	})
+	for _, s := range spans {
+		sums += fmt.Sprintf("%x", sha256.Sum256(data[s.Offsets[0]:s.Offsets[1]]))
+	}
+	return withHeader(out, func(h string) string {
+		return regexp.MustCompile(`"tensors_sha256":"[0-9a-f]*"`).ReplaceAllString(h, `"tensors_sha256":"`+sums+`"`)
+	})
 }
 
 func replace(from, to string) func(string) string {
@@ -273,8 +312,9 @@ func TestRefusals(t *testing.T) {
 	whole := encode(t, small(t, 1))
 	header := func(from, to string) []byte { return withHeader(whole, replace(from, to)) }
 	huge := binary.LittleEndian.AppendUint64(nil, 1<<40)
-	infinite := bytes.Clone(whole)
-	binary.LittleEndian.PutUint32(infinite[len(infinite)-4:], math.Float32bits(float32(math.Inf(1))))
+	infinite := withTensors(whole, func(data []byte) {
+		binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(float32(math.Inf(1))))
+	})
 	for _, c := range []struct {
 		name  string
 		bytes []byte
@@ -285,11 +325,13 @@ func TestRefusals(t *testing.T) {
 		{"trailing header bytes", withHeader(whole, func(h string) string { return h + "{}" }), "only spaces"},
 		{"trailing data", append(bytes.Clone(whole), 0), "follow the last tensor"},
 		{"other format", header(`"format":"gpc-model"`, `"format":"pt"`), `format is "pt"`},
-		{"other version", header(`"version":"1"`, `"version":"2"`), `version is "2"`},
-		{"no version", header(`"version":"1"`, `"other":"1"`), `version is ""`},
-		{"unknown metadata", header(`"version":"1"`, `"version":"1","x":""`), `unknown key "x"`},
+		{"other version", header(`"version":"2"`, `"version":"3"`), `version is "3"`},
+		{"no version", header(`"version":"2"`, `"other":"2"`), `version is ""`},
+		{"unknown metadata", header(`"version":"2"`, `"version":"2","x":""`), `unknown key "x"`},
 		{"unknown tensor", header(`"encoder_x.1.bias"`, `"encoder_x.9.bias"`), "encoder_x.1.bias is missing"},
-		{"extra tensor", header(`{"__metadata__"`, `{"extra":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"__metadata__"`), `unknown tensor "extra"`},
+		{"extra tensor", withTensors(withHeader(whole, replace(`{"__metadata__"`, `{"extra":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"__metadata__"`)), func([]byte) {}), `unknown tensor "extra"`},
+		{"extra tensor without a checksum", header(`{"__metadata__"`, `{"extra":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"__metadata__"`), "digits, want 64"},
+		{"no checksums", header(`"tensors_sha256"`, `"tensors_crc"`), "an earlier version"},
 		{"duplicate tensor", header(`"encoder_x.1.bias"`, `"encoder_x.0.bias"`), "twice"},
 		{"other dtype", header(`"F32"`, `"I32"`), `dtype is "I32"`},
 		{"other shape", header(`"shape":[5,8]`, `"shape":[5,9]`), "needs 180"},
@@ -319,8 +361,9 @@ func TestRefusals(t *testing.T) {
 // A header may describe a gigabyte that the file does not have: the reader must
 // not allocate it.
 func TestClaimedSizeIsNotAllocated(t *testing.T) {
-	header := `{"codes":{"dtype":"F32","shape":[60000,4096],"data_offsets":[0,983040000]}}`
-	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	zeros := strings.Repeat("0", 64)
+	header := `{"__metadata__":{"sha256":"` + zeros + `","tensors_sha256":"` + strings.Repeat("a", 64) + `"},"codes":{"dtype":"F32","shape":[60000,4096],"data_offsets":[0,983040000]}}`
+	file := withHeader(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), func(h string) string { return h })
 	allocs := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
@@ -331,6 +374,35 @@ func TestClaimedSizeIsNotAllocated(t *testing.T) {
 	})
 	if per := allocs.AllocedBytesPerOp(); per > 4<<20 {
 		t.Errorf("reading an empty file with a large header allocates %d bytes", per)
+	}
+}
+
+// One flipped bit, wherever it is, is an error that says where.
+func TestAFlippedBitIsRefused(t *testing.T) {
+	whole := encode(t, small(t, 1))
+	header := 8 + int(binary.LittleEndian.Uint64(whole))
+	for i := range whole {
+		for bit := range 8 {
+			if testing.Short() && bit != i%8 {
+				continue
+			}
+			flipped := bytes.Clone(whole)
+			flipped[i] ^= 1 << bit
+			_, err := Read(bytes.NewReader(flipped))
+			if err == nil {
+				t.Fatalf("bit %d of byte %d of %d: the model is read", bit, i, len(whole))
+			}
+			if i >= header && !strings.Contains(err.Error(), "tensor ") {
+				t.Fatalf("bit %d of byte %d of %d: error %v names no tensor", bit, i, len(whole), err)
+			}
+		}
+	}
+}
+
+func TestSHA256IsTheFiles(t *testing.T) {
+	m := small(t, 1)
+	if got, err := m.SHA256(); err != nil || got != fmt.Sprintf("%x", sha256.Sum256(encode(t, m))) {
+		t.Errorf("%s, %v", got, err)
 	}
 }
 
@@ -374,7 +446,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(whole[:len(whole)/2])
 	f.Add(append(bytes.Clone(whole), 1, 2, 3))
 	f.Add(withHeader(whole, replace(`"shape":[5,8]`, `"shape":[1000000,4096]`)))
-	f.Add(withHeader(whole, replace(`"version":"1"`, `"version":"2"`)))
+	f.Add(withHeader(whole, replace(`"version":"2"`, `"version":"3"`)))
 	f.Add(withHeader(whole, replace(`"data_offsets":[160,180]`, `"data_offsets":[140,160]`)))
 	for i := 0; i < len(whole); i += 97 {
 		mutated := bytes.Clone(whole)
@@ -382,6 +454,9 @@ func FuzzRead(f *testing.F) {
 		f.Add(mutated)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) >= 8 && binary.LittleEndian.Uint64(data) <= uint64(len(data)-8) {
+			data = withHeader(data, func(h string) string { return h }) // behind the checksum
+		}
 		m, err := Read(bytes.NewReader(data))
 		if err != nil {
 			return
@@ -389,4 +464,23 @@ func FuzzRead(f *testing.F) {
 		// What is accepted is a whole model, and survives a round trip.
 		readBack(t, m)
 	})
+}
+
+// BenchmarkRead reads every bundled map.
+func BenchmarkRead(b *testing.B) {
+	names, err := fs.Glob(models.Bundled, "*.safetensors")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range b.N {
+		for _, name := range names {
+			data, err := models.Bundled.ReadFile(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := Read(bytes.NewReader(data)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
 }

@@ -107,7 +107,7 @@ func (m *MLP) Validate() error {
 		}
 		for _, vs := range [2][]float32{l.W.Data[:rows*cols], l.B} {
 			for j, v := range vs {
-				if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+				if v-v != 0 { // NaN or infinite
 					return fmt.Errorf("model: layer %d has the parameter %v at index %d", i, v, j)
 				}
 			}

@@ -106,11 +106,19 @@ type Calibration struct {
 // Provenance says how a model came to be; it is what makes a bundled model
 // reproducible.
 type Provenance struct {
-	Command     string `json:"command"`
-	Seed        uint64 `json:"seed"`
-	Version     string `json:"version"`
-	Samples     int    `json:"samples"`
-	DatasetHash string `json:"dataset_hash"`
+	Command string `json:"command"`
+	Seed    uint64 `json:"seed"`
+	Version string `json:"version"`
+	// Backend is what it was trained on, as far as bits depend on it, such as "cpu amd64
+	// avx512"; "" of a program before that was recorded.
+	Backend string `json:"backend"`
+	Samples int    `json:"samples"`
+	// ProblemSHA256 is the domain.FingerprintOf of the problem that it is a map of,
+	// DatasetSHA256 of its samples, InitialSHA256 of the model that training began with, ""
+	// for none.
+	ProblemSHA256 string `json:"problem_sha256"`
+	DatasetSHA256 string `json:"dataset_sha256"`
+	InitialSHA256 string `json:"initial_sha256,omitempty"`
 	// Method is the one that the map was compiled for; "": none.
 	Method string `json:"method,omitempty"`
 	// Rounds are the datasets that it was trained on together; of a map of data that
@@ -121,13 +129,21 @@ type Provenance struct {
 // Round is a dataset of some seed: solved, at the states that a policy visits, or
 // distilled from one.
 type Round struct {
-	Hash      string `json:"hash"`
-	Samples   int    `json:"samples"`
-	Seed      uint64 `json:"seed"`
-	Scenarios int    `json:"scenarios"`
-	Policy    string `json:"policy,omitempty"` // with the hash of its model file
-	Distilled bool   `json:"distilled,omitempty"`
-	Program   string `json:"program"` // that made it
+	SamplesSHA256 string `json:"samples_sha256"`
+	Samples       int    `json:"samples"`
+	Seed          uint64 `json:"seed"`
+	Scenarios     int    `json:"scenarios"`
+	Policy        Policy `json:"policy,omitzero"`
+	Distilled     bool   `json:"distilled,omitempty"`
+	Program       string `json:"program"` // that made it
+	ISA           string `json:"isa"`     // of the CPU that made it
+}
+
+// Policy is the controller that led to the states of a dataset: a method of a map.
+type Policy struct {
+	Method      string `json:"method"`
+	ModelSHA256 string `json:"model_sha256"`
+	Backend     string `json:"backend"`
 }
 
 // Validate checks that the four networks, the normalisations and the codes fit

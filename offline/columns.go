@@ -167,7 +167,7 @@ func (l Layout) check(s *domain.Sample) error {
 		}
 		for j, v := range f.v {
 			if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
-				return fmt.Errorf("%v as %s[%d], want a finite float32", v, f.name, j)
+				return fmt.Errorf("%v as %s[%d], want a finite float32: %w", v, f.name, j, &domain.Reason{Kind: domain.ErrNotConverged, Text: "not finite"})
 			}
 		}
 	}

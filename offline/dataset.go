@@ -2,6 +2,7 @@ package offline
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,19 +10,20 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-
-	"github.com/google/renameio/v2"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Files of a dataset folder.
 const (
 	headerName    = "dataset.json"
 	datasetFormat = "gpc-dataset"
-	formatVersion = 1
+	formatVersion = 2
 )
 
 func partName(chunk int) string     { return fmt.Sprintf("part-%06d.parquet", chunk) }
@@ -30,8 +32,11 @@ func manifestName(chunk int) string { return fmt.Sprintf("part-%06d.json", chunk
 // Provenance is what the content of a dataset depends on. Shards that are
 // merged agree in all of it.
 type Provenance struct {
-	Case          string               `json:"case"`
-	Program       string               `json:"program"` // version of the program that solved
+	Case string `json:"case"`
+	// ProblemSHA256 is the domain.FingerprintOf of the problem that was solved.
+	ProblemSHA256 string               `json:"problem_sha256"`
+	Program       string               `json:"program"` // version and commit of the program that solved
+	ISA           string               `json:"isa"`     // of the CPU that it solved on, as far as bits depend on it
 	Seed          uint64               `json:"seed"`
 	Scenarios     int                  `json:"scenarios"`
 	Adaptive      bool                 `json:"adaptive"`
@@ -39,13 +44,27 @@ type Provenance struct {
 	Scalarization domain.Scalarization `json:"scalarization"`
 	Chunk         int                  `json:"chunk"` // scenarios per part
 	Parameters    []domain.Variable    `json:"parameters"`
-	// Points is the SHA-256 of the scenarios where they were given, not drawn by Seed.
-	Points string `json:"points,omitempty"`
-	// Policy names the controller at whose visited states there are samples too.
-	Policy string `json:"policy,omitempty"`
+	// PointsSHA256 is of the scenarios where they were given, not drawn by Seed.
+	PointsSHA256 string `json:"points_sha256,omitempty"`
+	// Policy is the controller at whose visited states there are samples too.
+	Policy Policy `json:"policy,omitzero"`
 	// Distilled: all samples are that controller's decisions, in episodes of Regime.
 	Distilled bool   `json:"distilled,omitempty"`
 	Regime    string `json:"regime,omitempty"`
+}
+
+// Policy says which controller leads to the states of a dataset; zero: none.
+type Policy struct {
+	Method      string `json:"method"`
+	ModelSHA256 string `json:"model_sha256"` // of its model file
+	Backend     string `json:"backend"`      // that it decides on: "cpu", "cuda sm_90", "cuda sm_90 tf32"
+}
+
+func (p Policy) String() string {
+	if p == (Policy{}) {
+		return "none"
+	}
+	return fmt.Sprintf("%s of the model %s on %s", p.Method, p.ModelSHA256, p.Backend)
 }
 
 // Shard is the part of a dataset that one machine makes: chunk k belongs to the
@@ -65,6 +84,7 @@ type Header struct {
 	Shard      Shard      `json:"shard"`
 	Command    string     `json:"command"` // what made the folder, for the reader's eyes
 	Layout     Layout     `json:"layout"`
+	durable.Seal
 }
 
 func (h *Header) chunks() int {
@@ -95,6 +115,8 @@ func (h *Header) validate() error {
 		return fmt.Errorf("field version is %d, this program reads version %d", h.Version, formatVersion)
 	case p.Case == "":
 		return errors.New("field case is empty")
+	case !durable.IsSum(p.ProblemSHA256):
+		return fmt.Errorf("field problem_sha256 is %q, want 64 hexadecimal digits", p.ProblemSHA256)
 	case p.Scenarios < 1 || p.Scenarios > maxScenarios:
 		return fmt.Errorf("field scenarios is %d, want 1 to %d", p.Scenarios, maxScenarios)
 	case p.Chunk < 1 || p.Chunk > maxScenarios:
@@ -117,10 +139,11 @@ func (h *Header) differs(o *Header) string {
 		name      string
 		got, want any
 	}{
-		{"case", a.Case, b.Case}, {"program", a.Program, b.Program}, {"seed", a.Seed, b.Seed},
+		{"case", a.Case, b.Case}, {"problem_sha256", a.ProblemSHA256, b.ProblemSHA256},
+		{"program", a.Program, b.Program}, {"isa", a.ISA, b.ISA}, {"seed", a.Seed, b.Seed},
 		{"scenarios", a.Scenarios, b.Scenarios}, {"adaptive", a.Adaptive, b.Adaptive}, {"weights", a.Weights, b.Weights},
 		{"scalarization", a.Scalarization, b.Scalarization}, {"chunk", a.Chunk, b.Chunk},
-		{"points", a.Points, b.Points}, {"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime},
+		{"points_sha256", a.PointsSHA256, b.PointsSHA256}, {"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime},
 	} {
 		if f.got != f.want {
 			return fmt.Sprintf("field %s is %v, want %v", f.name, f.got, f.want)
@@ -147,14 +170,18 @@ type Counters struct {
 	// Infeasible and NotConverged are the solves without a solution. The first
 	// infeasible solve of a scenario that has no sample yet discards it: whether
 	// there is a feasible point does not depend on the preference.
-	Infeasible   int64   `json:"infeasible"`
-	NotConverged int64   `json:"not_converged"`
-	WallSeconds  float64 `json:"wall_s"` // of this run; for a dataset, summed over its parts
+	Infeasible   int64 `json:"infeasible"`
+	NotConverged int64 `json:"not_converged"`
+	// Reasons are the same solves by why they have no solution, as exactly as the solver
+	// says it (domain.Reason).
+	Reasons     map[string]int64 `json:"reasons,omitempty"`
+	WallSeconds float64          `json:"wall_s"` // of this run; for a dataset, summed over its parts
 	// SolvesPerSecond is of this run's solves; 0 when nothing was left to solve.
 	SolvesPerSecond float64 `json:"solves_per_s"`
 }
 
-func (c *Counters) add(o Counters) {
+// Add adds what another run or part did; the rate stays.
+func (c *Counters) Add(o Counters) {
 	c.Samples += o.Samples
 	c.Scenarios += o.Scenarios
 	c.Retained += o.Retained
@@ -162,17 +189,85 @@ func (c *Counters) add(o Counters) {
 	c.Solves += o.Solves
 	c.Infeasible += o.Infeasible
 	c.NotConverged += o.NotConverged
+	if len(o.Reasons) > 0 {
+		c.Reasons = maps.Clone(c.Reasons) // copies of c share it
+		for reason, n := range o.Reasons {
+			c.count(reason, n)
+		}
+	}
 	c.WallSeconds += o.WallSeconds
+}
+
+func (c *Counters) count(reason string, n int64) {
+	if c.Reasons == nil {
+		c.Reasons = map[string]int64{}
+	}
+	c.Reasons[reason] += n
+}
+
+// unsolved counts a solve without a sample.
+func (c *Counters) unsolved(err error) {
+	reason := "infeasible"
+	if errors.Is(err, domain.ErrInfeasible) {
+		c.Infeasible++
+	} else {
+		reason = "not converged"
+		c.NotConverged++
+	}
+	var why *domain.Reason
+	if errors.As(err, &why) {
+		reason = why.Text
+	}
+	c.count(reason, 1)
+}
+
+// Missing says in words which solves have no sample and why, the most frequent reason
+// first; "" where all have.
+func (c *Counters) Missing() string {
+	if len(c.Reasons) == 0 {
+		return ""
+	}
+	reasons := slices.SortedFunc(maps.Keys(c.Reasons), func(a, b string) int {
+		return cmp.Or(cmp.Compare(c.Reasons[b], c.Reasons[a]), cmp.Compare(a, b))
+	})
+	text, total := "", int64(0)
+	for i, r := range reasons {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%d %s", c.Reasons[r], r)
+		total += c.Reasons[r]
+	}
+	return fmt.Sprintf("no sample from %d of %d solves: %s", total, c.Solves, text)
+}
+
+// check says what of a part's counters cannot be.
+func (c *Counters) check(rows, scenarios int) error {
+	unsolved := int64(0)
+	for _, n := range c.Reasons {
+		unsolved += n
+	}
+	switch {
+	case c.Samples != int64(rows):
+		return fmt.Errorf("field counters.samples is %d, the part has %d rows", c.Samples, rows)
+	case c.Scenarios != int64(scenarios) || c.Retained < 0 || c.Discarded < 0 || c.Retained+c.Discarded != c.Scenarios:
+		return fmt.Errorf("field counters has %d scenarios, %d retained and %d discarded, want %d of both together", c.Scenarios, c.Retained, c.Discarded, scenarios)
+	case c.Infeasible < 0 || c.NotConverged < 0 || c.Infeasible+c.NotConverged > c.Solves || unsolved != c.Infeasible+c.NotConverged:
+		return fmt.Errorf("field counters has %d solves, %d infeasible, %d not converged and reasons for %d", c.Solves, c.Infeasible, c.NotConverged, unsolved)
+	}
+	return nil
 }
 
 // manifest is part-NNNNNN.json. It is written after the part, so a part with a
 // manifest is whole.
 type manifest struct {
-	Chunk    int      `json:"chunk"`
-	Rows     int      `json:"rows"`
-	Bytes    int64    `json:"bytes"`
-	Hash     string   `json:"hash"`
-	Counters Counters `json:"counters"`
+	Chunk         int      `json:"chunk"`
+	Rows          int      `json:"rows"`
+	Bytes         int64    `json:"bytes"`
+	PartSHA256    string   `json:"part_sha256"`    // of the file
+	SamplesSHA256 string   `json:"samples_sha256"` // contentHash of the samples
+	Counters      Counters `json:"counters"`
+	durable.Seal
 }
 
 // Dataset is an opened folder of Pareto samples. It holds no open files and is
@@ -191,12 +286,8 @@ type Dataset struct {
 // read by Load and Verify.
 func Open(dir string) (*Dataset, error) {
 	d := &Dataset{dir: dir}
-	path := filepath.Join(dir, headerName)
-	if err := readJSON(path, &d.Header); err != nil {
+	if err := readHeader(dir, &d.Header); err != nil {
 		return nil, err
-	}
-	if err := d.Header.validate(); err != nil {
-		return nil, fmt.Errorf("offline: %s: %w", path, err)
 	}
 	own := d.Header.own()
 	for i, chunk := range own {
@@ -207,18 +298,34 @@ func Open(dir string) (*Dataset, error) {
 		if err != nil {
 			return nil, err
 		}
-		h, err := parseHash(m.Hash)
+		h, err := parseHash(m.SamplesSHA256)
 		if err != nil {
-			return nil, fmt.Errorf("offline: %s: field hash: %w", filepath.Join(dir, manifestName(chunk)), err)
+			return nil, fmt.Errorf("offline: %s: field samples_sha256: %w", filepath.Join(dir, manifestName(chunk)), err)
 		}
 		if d.rows += m.Rows; d.rows > maxRows {
 			return nil, fmt.Errorf("offline: %s: more than %d samples", dir, maxRows)
 		}
 		d.hash.add(h)
-		d.Counters.add(m.Counters)
+		d.Counters.Add(m.Counters)
 		d.parts = append(d.parts, m)
 	}
 	return d, nil
+}
+
+// readHeader reads and checks dataset.json.
+func readHeader(dir string, h *Header) error {
+	path := filepath.Join(dir, headerName)
+	if err := durable.ReadSealed(path, h, maxHeader); err != nil {
+		var kind struct{ Version int }
+		if text, _ := os.ReadFile(path); json.Unmarshal(text, &kind) == nil && kind.Version != formatVersion {
+			err = fmt.Errorf("%s: field version is %d, this program reads version %d", path, kind.Version, formatVersion)
+		}
+		return fmt.Errorf("offline: %w", err)
+	}
+	if err := h.validate(); err != nil {
+		return fmt.Errorf("offline: %s: %w", path, err)
+	}
+	return nil
 }
 
 // readManifest reads and checks the manifest of one part, and that the part has
@@ -226,8 +333,8 @@ func Open(dir string) (*Dataset, error) {
 func readManifest(dir string, h *Header, chunk int) (manifest, error) {
 	var m manifest
 	path := filepath.Join(dir, manifestName(chunk))
-	if err := readJSON(path, &m); err != nil {
-		return m, err
+	if err := durable.ReadSealed(path, &m, maxHeader); err != nil {
+		return m, fmt.Errorf("offline: %w", err)
 	}
 	part := filepath.Join(dir, partName(chunk))
 	info, err := os.Stat(part)
@@ -243,6 +350,10 @@ func readManifest(dir string, h *Header, chunk int) (manifest, error) {
 		return m, fmt.Errorf("offline: %s: the file has %d bytes, its manifest says %d", part, info.Size(), m.Bytes)
 	case int64(m.Rows)*h.Layout.rowBytes() > m.Bytes:
 		return m, fmt.Errorf("offline: %s: field rows is %d, too many for the %d bytes of its part", path, m.Rows, m.Bytes)
+	}
+	from, to := h.span(chunk)
+	if err := m.Counters.check(m.Rows, to-from); err != nil {
+		return m, fmt.Errorf("offline: %s: %w", path, err)
 	}
 	return m, nil
 }
@@ -263,104 +374,83 @@ func (d *Dataset) Hash() string {
 
 // Check returns an error, naming the column, unless the samples are of the
 // given problem.
-func (d *Dataset) Check(spec *domain.Spec) error {
-	if d.Header.Provenance.Case != spec.Name {
-		return fmt.Errorf("offline: %s is a dataset of case %q, want %q", d.dir, d.Header.Provenance.Case, spec.Name)
+func (d *Dataset) Check(p domain.Problem) error {
+	spec, of := p.Spec(), &d.Header.Provenance
+	if of.Case != spec.Name {
+		return fmt.Errorf("offline: %s is a dataset of case %q, want %q", d.dir, of.Case, spec.Name)
 	}
 	if diff := d.Header.Layout.differs(LayoutOf(spec)); diff != "" {
 		return fmt.Errorf("offline: %s does not fit case %s: %s", d.dir, spec.Name, diff)
 	}
+	if own := durable.Sum(domain.FingerprintOf(p)); of.ProblemSHA256 != own {
+		return fmt.Errorf("offline: %s is of another problem than the case %s here, though its name and columns are the same: its problem_sha256 is %s, the case's %s", d.dir, spec.Name, of.ProblemSHA256, own)
+	}
 	return nil
 }
 
-// decode reads one part into dst from row at on.
-func (d *Dataset) decode(m manifest, dst *Columns, at int) error {
-	path := filepath.Join(d.dir, partName(m.Chunk))
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("offline: %w", err)
-	}
-	defer f.Close()
-	if err := decodePart(f, m.Bytes, d.Header.Layout, m.Chunk, m.Rows, dst, at); err != nil {
+// decode reads a part into dst from row at on, and refuses it unless it is, to the bit,
+// the part of this header and manifest. Whoever uses samples reads them here.
+func (h *Header) decode(dir string, m *manifest, dst *Columns, at int) error {
+	path := filepath.Join(dir, partName(m.Chunk))
+	if err := h.decodeFile(path, m, dst, at); err != nil {
 		return fmt.Errorf("offline: %s: %w", path, err)
 	}
-	from, to := d.Header.span(m.Chunk)
+	return nil
+}
+
+func (h *Header) decodeFile(path string, m *manifest, dst *Columns, at int) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if m.Bytes > maxPartBytes {
+		return fmt.Errorf("file has %d bytes, at most %d are allowed", m.Bytes, int64(maxPartBytes))
+	}
+	text := make([]byte, m.Bytes)
+	if _, err := io.ReadFull(f, text); err != nil {
+		return err
+	}
+	if got := durable.Sum(sha256.Sum256(text)); got != m.PartSHA256 {
+		return fmt.Errorf("damaged or edited: its SHA-256 is %s, its manifest says %s", got, m.PartSHA256)
+	}
+	said, err := decodePart(bytes.NewReader(text), m.Bytes, h.Layout, m.Chunk, m.Rows, dst, at)
+	if err != nil {
+		return err
+	}
+	var own Header
+	if err := json.Unmarshal([]byte(said), &own); err != nil {
+		return fmt.Errorf("metadata %s: %w", keyHeader, err)
+	}
+	if diff := own.differs(h); diff != "" {
+		return fmt.Errorf("the part is of another dataset than %s says: %s", headerName, diff)
+	}
+	merged := h.Shard == Shard{0, 1} && own.Shard.Count > 0 && m.Chunk%own.Shard.Count == own.Shard.Index
+	if own.Shard != h.Shard && !merged {
+		return fmt.Errorf("the part is of shard %s, %s says %s", own.Shard, headerName, h.Shard)
+	}
+	from, to := h.span(m.Chunk)
 	for i := at; i < at+m.Rows; i++ {
 		if s := int(dst.Scenario[i]); s < from || s >= to {
-			return fmt.Errorf("offline: %s: column scenario, row %d is %d, want %d to %d", path, i-at, s, from, to-1)
+			return fmt.Errorf("column scenario, row %d is %d, want %d to %d", i-at, s, from, to-1)
 		}
 		if dst.Step[i] < 0 {
-			return fmt.Errorf("offline: %s: column step, row %d is %d, want at least 0", path, i-at, dst.Step[i])
+			return fmt.Errorf("column step, row %d is %d, want at least 0", i-at, dst.Step[i])
 		}
+	}
+	if got := dst.hash(at, at+m.Rows).String(); got != m.SamplesSHA256 {
+		return fmt.Errorf("the samples_sha256 of its samples is %s, its manifest says %s", got, m.SamplesSHA256)
 	}
 	return nil
 }
 
-// Verify reads every sample and compares each part's content with the hash its
-// manifest recorded.
+// Verify reads every sample as Load does, and keeps none.
 func (d *Dataset) Verify() error {
-	for _, m := range d.parts {
-		c := newColumns(d.Header.Layout, m.Rows)
-		if err := d.decode(m, c, 0); err != nil {
+	for i := range d.parts {
+		m := &d.parts[i]
+		if err := d.Header.decode(d.dir, m, newColumns(d.Header.Layout, m.Rows), 0); err != nil {
 			return err
 		}
-		if got := c.hash(0, m.Rows).String(); got != m.Hash {
-			return fmt.Errorf("offline: %s: content hash is %s, its manifest says %s: the file was changed", filepath.Join(d.dir, partName(m.Chunk)), got, m.Hash)
-		}
-	}
-	return nil
-}
-
-// readJSON reads one small JSON file with known fields only.
-func readJSON(path string, into any) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("offline: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxHeader+1))
-	if err != nil {
-		return fmt.Errorf("offline: %w", err)
-	}
-	if len(text) > maxHeader {
-		return fmt.Errorf("offline: %s: more than %d bytes", path, maxHeader)
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return fmt.Errorf("offline: %s: %w", path, err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("offline: %s: more than one JSON value", path)
-	}
-	return nil
-}
-
-// writeJSON writes one JSON file atomically.
-func writeJSON(path string, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("offline: %s: %w", path, err)
-	}
-	return writeFile(path, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
-}
-
-// writeFile lets write fill a temporary file beside path, syncs it and renames
-// it to path; on an error path is as it was.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
-	if err != nil {
-		return fmt.Errorf("offline: %s: %w", path, err)
-	}
-	defer f.Cleanup()
-	if err := write(f); err != nil {
-		return fmt.Errorf("offline: %s: %w", path, err)
-	}
-	if err := f.CloseAtomicallyReplace(); err != nil {
-		return fmt.Errorf("offline: %s: %w", path, err)
 	}
 	return nil
 }

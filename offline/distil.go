@@ -32,6 +32,12 @@ func newTeacher(c *domain.Case, o *Options) (*teacher, error) {
 	return &teacher{problem: c.Problem, plant: c.Plant, regime: o.Regime, seed: derive(o.Seed, streamEpisode, 0)}, nil
 }
 
+// Why nothing is distilled of an episode.
+var (
+	errLost     = &domain.Reason{Kind: domain.ErrInfeasible, Text: "lost state"}
+	errReplaced = &domain.Reason{Kind: domain.ErrInfeasible, Text: "no decision of the policy's own that keeps the margins"}
+)
+
 // episode drives one episode under pref and returns a sample for each decision that was
 // the policy's own and kept the margins. The target is what the policy decoded, before
 // projection: where an optimum lies on a limit, a decoder that aims outside it errs less.
@@ -92,11 +98,11 @@ func (v *teacher) episode(scenario int, pref domain.Preference, policy domain.Co
 			return samples, nil // the episode ends here; what was decided before it stands
 		}
 		if out.Failed {
-			return nil, domain.ErrInfeasible // what led there is not to be learnt
+			return nil, errLost // what led there is not to be learnt
 		}
 	}
 	if len(samples) == 0 {
-		return nil, domain.ErrInfeasible
+		return nil, errReplaced
 	}
 	return samples, nil
 }

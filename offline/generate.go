@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -45,10 +47,10 @@ type Options struct {
 	Chunk int
 	// Policy makes one controller for each thread that solves; with it every solve
 	// under the weighted sum also gives the optima at the states which that
-	// controller visits (domain.VisitedSolver). PolicyName says in the provenance
+	// controller visits (domain.VisitedSolver). Visiting says in the provenance
 	// which it is.
-	Policy     func() (domain.Controller, error)
-	PolicyName string
+	Policy   func() (domain.Controller, error)
+	Visiting Policy
 	// Distil makes the policy the teacher: a scenario is an episode of the case's plant,
 	// drawn by Seed from no stream that evaluation draws from, nothing is solved, and the
 	// samples are the policy's own decisions (domain.Loop). Regime is the episodes'.
@@ -71,11 +73,16 @@ func (o Options) header(c domain.Case) (Header, error) {
 		return Header{}, errors.New("offline: the case has no solver; package offline/shooting has a generic one")
 	}
 	spec := c.MapProblem().Spec()
+	level, err := isa.Name()
+	if err != nil {
+		return Header{}, fmt.Errorf("offline: %w", err)
+	}
 	h := Header{
 		Format: datasetFormat, Version: formatVersion, Shard: o.Shard, Command: o.Command, Layout: LayoutOf(spec),
 		Provenance: Provenance{
-			Case: spec.Name, Program: o.Program, Seed: o.Seed, Scenarios: o.Scenarios, Adaptive: o.Adaptive,
-			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Policy: o.PolicyName,
+			Case: spec.Name, ProblemSHA256: durable.Sum(domain.FingerprintOf(c.MapProblem())),
+			Program: o.Program, ISA: level, Seed: o.Seed, Scenarios: o.Scenarios, Adaptive: o.Adaptive,
+			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Policy: o.Visiting,
 			Distilled: o.Distil, Regime: o.Regime,
 		},
 	}
@@ -97,7 +104,7 @@ func (o Options) header(c domain.Case) (Header, error) {
 	default:
 		return h, fmt.Errorf("offline: unknown scalarization %q, want %q, %q or %q", p.Scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
 	}
-	if (o.Policy == nil) != (o.PolicyName == "") {
+	if (o.Policy == nil) != (o.Visiting == Policy{}) {
 		return h, errors.New("offline: a policy and its name come together")
 	}
 	if o.Points != nil {
@@ -116,7 +123,7 @@ func (o Options) header(c domain.Case) (Header, error) {
 				binary.Write(sum, binary.LittleEndian, v)
 			}
 		}
-		p.Points = hex.EncodeToString(sum.Sum(nil))
+		p.PointsSHA256 = hex.EncodeToString(sum.Sum(nil))
 	}
 	if o.Regime != "" && !o.Distil {
 		return h, fmt.Errorf("offline: regime %q is of episodes, and no policy is distilled", o.Regime)
@@ -164,6 +171,14 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			return total, err
 		}
 	}
+	if err := os.MkdirAll(opt.OutDir, 0o755); err != nil {
+		return total, durable.Refusef("offline: %w", err)
+	}
+	lock, err := durable.Acquire(opt.OutDir)
+	if err != nil {
+		return total, fmt.Errorf("offline: %w", err)
+	}
+	defer lock.Release()
 	if err := begin(opt.OutDir, &h); err != nil {
 		return total, err
 	}
@@ -180,14 +195,20 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			missing = append(missing, chunk)
 			continue
 		}
+		if err := h.decode(opt.OutDir, &m, newColumns(h.Layout, m.Rows), 0); err != nil {
+			return total, fmt.Errorf("%w; without that file and %s the part is made again", err, manifestName(chunk))
+		}
 		p.Done += to - from
-		total.add(m.Counters)
+		total.Add(m.Counters)
 	}
 	earlier := total.Solves
 	finish := func(err error) (Counters, error) {
 		total.WallSeconds = time.Since(start).Seconds()
 		if solved := total.Solves - earlier; solved > 0 {
 			total.SolvesPerSecond = float64(solved) / total.WallSeconds
+		}
+		if err == nil && total.Samples == 0 && h.Shard.Count == 1 {
+			err = fmt.Errorf("offline: %s has no samples of %d scenarios; %s", opt.OutDir, total.Scenarios, total.Missing())
 		}
 		return total, err
 	}
@@ -208,7 +229,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 	if opt.Policy != nil {
 		for i := range policies {
 			if policies[i], err = opt.Policy(); err != nil {
-				return finish(fmt.Errorf("offline: policy %s: %w", opt.PolicyName, err))
+				return finish(fmt.Errorf("offline: policy %s: %w", opt.Visiting, err))
 			}
 		}
 	}
@@ -222,7 +243,7 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			q := p
 			q.Done += int(now.Scenarios)
 			q.Counters = total
-			q.Counters.add(now)
+			q.Counters.Add(now)
 			report(q)
 		})
 		if err != nil {
@@ -232,52 +253,58 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 		if err := writePart(opt.OutDir, &h, chunk, columns, counters); err != nil {
 			return finish(err)
 		}
-		total.add(counters)
+		total.Add(counters)
 		p.Done += int(counters.Scenarios)
 	}
 	return finish(nil)
 }
 
-// begin creates the dataset folder with its header, or checks that the folder
-// holds the same dataset.
+// begin writes the header of a new dataset, or checks that the folder holds the
+// same one.
 func begin(dir string, h *Header) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("offline: %w", err)
-	}
-	path := filepath.Join(dir, headerName)
 	var old Header
-	err := readJSON(path, &old)
+	err := readHeader(dir, &old)
 	if errors.Is(err, fs.ErrNotExist) {
-		return writeJSON(path, h)
+		if err := durable.WriteSealed(filepath.Join(dir, headerName), h); err != nil {
+			return fmt.Errorf("offline: %w", err)
+		}
+		return nil
 	}
 	if err != nil {
 		return err
-	}
-	if err := old.validate(); err != nil {
-		return fmt.Errorf("offline: %s: %w", path, err)
 	}
 	diff := h.differs(&old)
 	if diff == "" && old.Shard != h.Shard {
 		diff = fmt.Sprintf("shard is %s, want %s", h.Shard, old.Shard)
 	}
 	if diff != "" {
-		return fmt.Errorf("offline: %s holds another dataset: %s to continue it; choose an empty folder for a new one", dir, diff)
+		return durable.Refusef("offline: %s holds another dataset: %s to continue it; choose an empty folder for a new one", dir, diff)
 	}
 	return nil
 }
 
 func writePart(dir string, h *Header, chunk int, c *Columns, counters Counters) error {
-	path := filepath.Join(dir, partName(chunk))
-	if err := writeFile(path, func(w io.Writer) error { return encodePart(w, *h, chunk, c) }); err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("offline: %w", err)
-	}
-	return writeJSON(filepath.Join(dir, manifestName(chunk)), manifest{
-		Chunk: chunk, Rows: c.Rows(), Bytes: info.Size(), Hash: c.hash(0, c.Rows()).String(), Counters: counters,
+	m := manifest{Chunk: chunk, Rows: c.Rows(), SamplesSHA256: c.hash(0, c.Rows()).String(), Counters: counters}
+	sum := sha256.New()
+	err := durable.Create(filepath.Join(dir, partName(chunk)), func(w io.Writer) error {
+		return encodePart(io.MultiWriter(w, sum, (*length)(&m.Bytes)), *h, chunk, c)
 	})
+	if err == nil {
+		m.PartSHA256 = hex.EncodeToString(sum.Sum(nil))
+		err = durable.WriteSealed(filepath.Join(dir, manifestName(chunk)), &m)
+	}
+	if err != nil {
+		return fmt.Errorf("offline: part %d of %s: %w", chunk, dir, err)
+	}
+	return nil
+}
+
+// length counts what is written to it.
+type length int64
+
+func (n *length) Write(b []byte) (int, error) {
+	*n += length(len(b))
+	return len(b), nil
 }
 
 // generator solves the scenarios of a chunk.
@@ -327,7 +354,7 @@ func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, 
 				r := g.scenario(scenario, policy)
 				mu.Lock()
 				results[scenario-from] = r
-				now.add(r.counters)
+				now.Add(r.counters)
 				bad = bad || r.err != nil
 				if r.err == nil {
 					report(now)
@@ -383,27 +410,25 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		number := int64(scenario)*int64(len(prefs)) + int64(k)
 		samples, err := solve(k)
 		r.counters.Solves++
-		switch {
-		case errors.Is(err, domain.ErrInfeasible):
-			r.counters.Infeasible++
-		case errors.Is(err, domain.ErrNotConverged):
-			r.counters.NotConverged++
-		case err == nil:
-			if policy != nil && g.teacher == nil {
-				var visited []domain.Sample
-				if visited, err = g.solver.(domain.VisitedSolver).SolveVisited(scenario, g.points[scenario], pref, policy); err != nil {
-					break
-				}
-				samples = append(samples, visited...)
-			}
-			err = g.adopt(samples, scenario, number, pref)
+		if err == nil && policy != nil && g.teacher == nil {
+			var visited []domain.Sample
+			visited, err = g.solver.(domain.VisitedSolver).SolveVisited(scenario, g.points[scenario], pref, policy)
+			samples = append(samples, visited...)
 		}
-		if err != nil && !errors.Is(err, domain.ErrInfeasible) && !errors.Is(err, domain.ErrNotConverged) {
-			r.err = fmt.Errorf("offline: scenario %d at %v, preference %+v: %w", scenario, g.points[scenario], pref, err)
-			return r
+		if err == nil && len(samples) == 0 {
+			err = &domain.Reason{Kind: domain.ErrNotConverged, Text: "nothing returned"}
 		}
 		if err == nil {
+			err = g.adopt(samples, scenario, number, pref)
+		}
+		switch {
+		case err == nil:
 			r.samples = append(r.samples, samples...)
+		case errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged):
+			r.counters.unsolved(err)
+		default:
+			r.err = fmt.Errorf("offline: scenario %d at %v, preference %+v: %w", scenario, g.points[scenario], pref, err)
+			return r
 		}
 		if _, together := g.solver.(domain.ScenarioSolver); !together && errors.Is(err, domain.ErrInfeasible) && len(r.samples) == 0 {
 			break

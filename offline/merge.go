@@ -6,6 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Merge joins the shards in dirs into one dataset at out. Shards must be of one
@@ -30,9 +33,17 @@ func Merge(out string, dirs ...string) (*Dataset, error) {
 			return nil, fmt.Errorf("offline: part %d of %d is in none of the folders: shard %s is missing", chunk, first.Header.chunks(), Shard{chunk % n, n})
 		}
 	}
+	if slices.IndexFunc(shards, func(d *Dataset) bool { return d.rows > 0 }) < 0 {
+		return nil, fmt.Errorf("offline: no samples in any of the %d shards", len(shards))
+	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("offline: %w", err)
 	}
+	lock, err := durable.Acquire(out)
+	if err != nil {
+		return nil, fmt.Errorf("offline: %w", err)
+	}
+	defer lock.Release()
 	for _, d := range shards {
 		if err := d.Verify(); err != nil {
 			return nil, err
@@ -41,15 +52,15 @@ func Merge(out string, dirs ...string) (*Dataset, error) {
 			if err := copyFile(filepath.Join(out, partName(m.Chunk)), filepath.Join(d.dir, partName(m.Chunk))); err != nil {
 				return nil, err
 			}
-			if err := writeJSON(filepath.Join(out, manifestName(m.Chunk)), m); err != nil {
-				return nil, err
+			if err := durable.WriteSealed(filepath.Join(out, manifestName(m.Chunk)), &m); err != nil {
+				return nil, fmt.Errorf("offline: %w", err)
 			}
 		}
 	}
 	h := first.Header
 	h.Shard = Shard{0, 1}
-	if err := writeJSON(filepath.Join(out, headerName), h); err != nil {
-		return nil, err
+	if err := durable.WriteSealed(filepath.Join(out, headerName), &h); err != nil {
+		return nil, fmt.Errorf("offline: %w", err)
 	}
 	return Open(out)
 }
@@ -95,8 +106,11 @@ func copyFile(to, from string) error {
 		return fmt.Errorf("offline: %w", err)
 	}
 	defer src.Close()
-	return writeFile(to, func(w io.Writer) error {
+	if err := durable.Create(to, func(w io.Writer) error {
 		_, err := io.Copy(w, src)
 		return err
-	})
+	}); err != nil {
+		return fmt.Errorf("offline: %w", err)
+	}
+	return nil
 }

@@ -74,6 +74,7 @@ func describe(l Layout) map[string]string {
 
 // encodePart writes the samples as parquet.
 func encodePart(w io.Writer, header Header, chunk int, c *Columns) error {
+	header.SHA256 = "" // of another file
 	text, err := json.Marshal(header)
 	if err != nil {
 		return fmt.Errorf("offline: dataset header: %w", err)
@@ -131,30 +132,30 @@ func encodePart(w io.Writer, header Header, chunk int, c *Columns) error {
 	return nil
 }
 
-// decodePart reads a part of rows samples into dst, from row at on. Everything
-// that sizes an allocation is checked against the file's own size and the
+// decodePart reads a part of rows samples into dst, from row at on, and returns the
+// header that the part was written with, as JSON. Everything that sizes an allocation is checked against the file's own size and the
 // layout first; values that are not finite are refused.
-func decodePart(r io.ReaderAt, size int64, l Layout, chunk, rows int, dst *Columns, at int) error {
+func decodePart(r io.ReaderAt, size int64, l Layout, chunk, rows int, dst *Columns, at int) (header string, err error) {
 	file, err := openParquet(r, size)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if got, _ := file.Lookup(keyChunk); got != strconv.Itoa(chunk) {
-		return fmt.Errorf("metadata %s is %q, want %d", keyChunk, got, chunk)
+		return "", fmt.Errorf("metadata %s is %q, want %d", keyChunk, got, chunk)
 	}
 	if file.NumRows() != int64(rows) {
-		return fmt.Errorf("file has %d rows, want %d", file.NumRows(), rows)
+		return "", fmt.Errorf("file has %d rows, want %d", file.NumRows(), rows)
 	}
 	want := schemaOf(l)
 	leaves := file.Root().Columns()
 	if len(leaves) != len(want.Columns()) {
-		return fmt.Errorf("file has %d columns, want %d", len(leaves), len(want.Columns()))
+		return "", fmt.Errorf("file has %d columns, want %d", len(leaves), len(want.Columns()))
 	}
 	for i, path := range want.Columns() {
 		c := leaves[i]
 		leaf, _ := want.Lookup(path...)
 		if !c.Leaf() || c.Name() != path[0] || !c.Required() || c.Type().Kind() != leaf.Node.Type().Kind() {
-			return fmt.Errorf("column %d is %s, want %s: required %s", i, c, path[0], leaf.Node.Type())
+			return "", fmt.Errorf("column %d is %s, want %s: required %s", i, c, path[0], leaf.Node.Type())
 		}
 	}
 	floats := map[string]position{}
@@ -168,20 +169,21 @@ func decodePart(r io.ReaderAt, size int64, l Layout, chunk, rows int, dst *Colum
 		group := &file.Metadata().RowGroups[g]
 		n := int(group.NumRows)
 		if group.NumRows < 0 || group.NumRows > int64(rows-done) {
-			return fmt.Errorf("row group %d has %d rows, %d are left", g, group.NumRows, rows-done)
+			return "", fmt.Errorf("row group %d has %d rows, %d are left", g, group.NumRows, rows-done)
 		}
 		for i, col := range leaves {
 			put := receiver(col.Name(), dst, floats, at+done)
 			if err := readChunk(r, size, &group.Columns[i], col.Type().Kind(), n, put); err != nil {
-				return fmt.Errorf("row group %d, column %s: %w", g, col.Name(), err)
+				return "", fmt.Errorf("row group %d, column %s: %w", g, col.Name(), err)
 			}
 		}
 		done += n
 	}
 	if done != rows {
-		return fmt.Errorf("row groups have %d rows, want %d", done, rows)
+		return "", fmt.Errorf("row groups have %d rows, want %d", done, rows)
 	}
-	return nil
+	header, _ = file.Lookup(keyHeader)
+	return header, nil
 }
 
 // position is where a float column goes in Columns.

@@ -14,13 +14,14 @@ import (
 // policy visits, or distilled from one, of any seed. Its fields are those of its
 // Provenance.
 type Round struct {
-	Hash      string // of the samples loaded: of some shards, if not all are there
-	Samples   int
-	Seed      uint64
-	Scenarios int
-	Policy    string // with the hash of its model file; "": none
-	Distilled bool
-	Program   string
+	SamplesSHA256 string // of the samples loaded: of some shards, if not all are there
+	Samples       int
+	Seed          uint64
+	Scenarios     int
+	Policy        Policy
+	Distilled     bool
+	Program       string
+	ISA           string
 }
 
 // Load reads all samples of datasets of one layout into columns. Those of one provenance
@@ -40,6 +41,9 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 		diff := d.Header.Layout.differs(first.Layout)
 		if own, want := d.Header.Provenance.Case, first.Provenance.Case; own != want {
 			diff = fmt.Sprintf("field case is %s, want %s", own, want)
+		}
+		if own, want := d.Header.Provenance.ProblemSHA256, first.Provenance.ProblemSHA256; diff == "" && own != want {
+			diff = fmt.Sprintf("they are of two problems of one name: field problem_sha256 is %s, want %s", own, want)
 		}
 		if diff != "" {
 			return nil, nil, "", fmt.Errorf("offline: %s does not go with %s: %s", d.dir, datasets[0].dir, diff)
@@ -71,11 +75,11 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 		for _, d := range shards {
 			whole.rows += d.rows
 			whole.hash.add(d.hash)
-			for _, m := range d.parts {
-				if err := d.decode(m, c, at); err != nil {
+			for i := range d.parts {
+				if err := d.Header.decode(d.dir, &d.parts[i], c, at); err != nil {
 					return nil, nil, "", err
 				}
-				at += m.Rows
+				at += d.parts[i].Rows
 			}
 		}
 		next := trajectories
@@ -88,13 +92,13 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 			next = max(next, c.Trajectory[i]+1)
 		}
 		trajectories = next
-		rounds = append(rounds, Round{whole.Hash(), whole.rows, p.Seed, p.Scenarios, p.Policy, p.Distilled, p.Program})
+		rounds = append(rounds, Round{whole.Hash(), whole.rows, p.Seed, p.Scenarios, p.Policy, p.Distilled, p.Program, p.ISA})
 	}
-	hash := rounds[0].Hash
+	hash := rounds[0].SamplesSHA256
 	if len(rounds) > 1 {
 		sum := sha256.New()
 		for _, r := range rounds {
-			fmt.Fprintln(sum, r.Hash)
+			fmt.Fprintln(sum, r.SamplesSHA256)
 		}
 		hash = hex.EncodeToString(sum.Sum(nil))
 	}

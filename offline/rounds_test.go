@@ -15,7 +15,7 @@ import (
 func open(t *testing.T, c domain.Case, edit func(*Options)) *Dataset {
 	t.Helper()
 	opt := options(t.TempDir())
-	if edit(&opt); opt.PolicyName != "" && opt.Policy == nil {
+	if edit(&opt); opt.Visiting != (Policy{}) && opt.Policy == nil {
 		opt.Policy = func() (domain.Controller, error) { return constant(0.25), nil }
 	}
 	if _, err := Generate(context.Background(), c, opt, nil); err != nil {
@@ -38,10 +38,10 @@ func scenarios(c *Columns, from, to int) []int32 {
 func TestRoundsAreLoadedTogether(t *testing.T) {
 	c := domain.Case{Problem: drivable{}, Solver: followed{&toySolver{}}, Plant: drive{}}
 	first := open(t, c, func(*Options) {})
-	other := open(t, c, func(o *Options) { o.Seed, o.PolicyName = 6, "direct ab" })
-	same := open(t, c, func(o *Options) { o.PolicyName = "direct cd" })
+	other := open(t, c, func(o *Options) { o.Seed, o.Visiting = 6, Policy{"direct", "ab", "cpu"} })
+	same := open(t, c, func(o *Options) { o.Visiting = Policy{"direct", "cd", "cpu"} })
 	distilled := open(t, c, func(o *Options) {
-		o.Adaptive, o.Distil, o.PolicyName, o.Policy = false, true, "half", func() (domain.Controller, error) { return &half{}, nil }
+		o.Adaptive, o.Distil, o.Visiting.Method, o.Policy = false, true, "half", func() (domain.Controller, error) { return &half{}, nil }
 	})
 	var shards []*Dataset
 	for i := range 2 {
@@ -63,7 +63,7 @@ func TestRoundsAreLoadedTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rounds[k] != alone[0] || own != alone[0].Hash || rounds[k].Samples != want.Rows() {
+		if rounds[k] != alone[0] || own != alone[0].SamplesSHA256 || rounds[k].Samples != want.Rows() {
 			t.Errorf("round %d is %+v, alone %+v with hash %s", k, rounds[k], alone, own)
 		}
 		rows := make([]int, want.Rows())
@@ -106,15 +106,15 @@ func TestRoundsAreLoadedTogether(t *testing.T) {
 	}
 	hashes := map[string]bool{hash: true}
 	for _, r := range rounds {
-		hashes[r.Hash] = true
+		hashes[r.SamplesSHA256] = true
 	}
 	if len(hashes) != len(rounds)+1 {
 		t.Errorf("hashes are not all different: %v", slices.Collect(maps.Keys(hashes)))
 	}
-	if r := rounds[2]; r.Seed != 6 || r.Policy != "direct ab" || r.Distilled || r.Scenarios != 23 || r.Program != "v1" {
+	if r := rounds[2]; r.Seed != 6 || r.Policy != (Policy{"direct", "ab", "cpu"}) || r.Distilled || r.Scenarios != 23 || r.Program != "v1" {
 		t.Errorf("round 2 is recorded as %+v", r)
 	}
-	if r := rounds[4]; !r.Distilled || r.Policy != "half" {
+	if r := rounds[4]; !r.Distilled || r.Policy.Method != "half" {
 		t.Errorf("round 4 is recorded as %+v", r)
 	}
 }
@@ -169,7 +169,7 @@ func (r *crashed) Apply(u []float64) (domain.Outcome, error) {
 // Of an episode that ends in a lost state nothing is distilled.
 func TestALostEpisodeIsNotDistilled(t *testing.T) {
 	d := open(t, domain.Case{Problem: drivable{}, Plant: crash{}}, func(o *Options) {
-		o.Adaptive, o.Distil, o.PolicyName, o.Policy = false, true, "half", func() (domain.Controller, error) { return &half{}, nil }
+		o.Adaptive, o.Distil, o.Visiting.Method, o.Policy = false, true, "half", func() (domain.Controller, error) { return &half{}, nil }
 	})
 	all, _, _, err := Load(d)
 	if err != nil {

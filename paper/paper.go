@@ -21,8 +21,9 @@ func Cases() gpc.Catalogue {
 			integrator.Convex(), integrator.Nonconvex(), multiagent.Static(), multiagent.Moving(),
 			opf.Thirty(), opf.ThirtyUncertain(),
 		},
-		Open:   open,
-		Models: models.Bundled,
+		Open:     open,
+		Embedded: opf.Embedded,
+		Models:   models.Bundled,
 	}
 }
 

@@ -10,10 +10,11 @@ import (
 	"image/draw"
 	"image/gif"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot/vg"
 	vgdraw "gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // frameDelay between frames, hundredths of a second.
@@ -64,7 +65,7 @@ type movie struct {
 func (m *movie) add(f *Figure, dpi, delay int) {
 	m.err = cmp.Or(m.err, f.err)
 	c := vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(dpi))
-	f.plot.Draw(vgdraw.New(c))
+	f.draw(c)
 	picture := c.Image()
 	whole := image.NewPaletted(picture.Bounds(), framePalette)
 	draw.Draw(whole, whole.Bounds(), picture, picture.Bounds().Min, draw.Src)
@@ -109,7 +110,7 @@ func (m *movie) write(t Trace, path string, delay int) error {
 	var data bytes.Buffer
 	err := cmp.Or(m.err, gif.EncodeAll(&data, &m.out))
 	if err == nil {
-		err = renameio.WriteFile(path, data.Bytes(), 0o644)
+		err = durable.WriteFile(path, data.Bytes(), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("report: animation of %s: %w", t.Header.Case, err)

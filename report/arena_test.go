@@ -16,13 +16,13 @@ import (
 // arenaText is a trace of one robot that drives past a moving obstacle.
 func arenaText() string {
 	var b strings.Builder
-	fmt.Fprintln(&b, `{"trace":1,"case":"arena","method":"some","seed":1,"params":{"dt":0.2,"goal_radius":0.35,"workspace":[-10,10,-10,10]}}`)
+	fmt.Fprintln(&b, `{"trace":2,"case":"arena","method":"some","seed":1,"params":{"dt":0.2,"goal_radius":0.35,"workspace":[-10,10,-10,10]},"episodes":1,"shard":[0,1]}`)
 	fmt.Fprintln(&b, `{"episode":0,"scene":{"agents":[{"p":[0,0],"theta":0,"v":0,"r":0.3,"goal":[5,0]}],"obstacles":[{"c":[9,3],"v":[1,0],"r":0.5}]}}`)
 	for t := range 20 {
 		fmt.Fprintf(&b, `{"episode":0,"t":%d,"x":[0,0,0,0],"u":[0,0],"s":[%g,0,0,1],"sigma":[1],"J":[1],"margin":%g,"residual":null,"latency_us":1,"fallback":0}`+"\n", t, 0.2*float64(t+1), 3-0.1*float64(t))
 	}
 	fmt.Fprintln(&b, `{"episode":0,"end":{"cost":1,"oracle_cost":null,"safe":true,"collision_free":true,"completed":true}}`)
-	return b.String()
+	return sealed(b.String())
 }
 
 // A recorded roll-out of robots gives its picture, its two traces over time and

@@ -7,13 +7,14 @@ import (
 	"math"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Palette of the figures: Okabe and Ito's, which stays distinct for colour-blind
@@ -63,7 +64,7 @@ func newFigure(name, title, x, y string) *Figure {
 
 // line adds a series; points that are not finite are left out.
 func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64) {
-	pts := finitePoints(xs, ys, f.plot.Y.Scale)
+	pts := f.drawable(xs, ys)
 	if len(pts) == 0 {
 		return
 	}
@@ -83,7 +84,7 @@ func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64)
 
 // points adds a series of markers; those that are not finite are left out.
 func (f *Figure) points(label string, c color.RGBA, shape draw.GlyphDrawer, xs, ys []float64) {
-	if s := f.markers(c, 3, shape, finitePoints(xs, ys, f.plot.Y.Scale)); s != nil {
+	if s := f.markers(c, 3, shape, f.drawable(xs, ys)); s != nil {
 		f.plot.Legend.Add(label, s)
 	}
 }
@@ -104,7 +105,7 @@ func (f *Figure) markers(c color.RGBA, radius vg.Length, shape draw.GlyphDrawer,
 
 // point adds one marker with an optional label beside it.
 func (f *Figure) point(label string, c color.RGBA, shape draw.GlyphDrawer, x, y float64) {
-	pts := finitePoints([]float64{x}, []float64{y}, f.plot.Y.Scale)
+	pts := f.drawable([]float64{x}, []float64{y})
 	if f.markers(c, 4, shape, pts) == nil || label == "" {
 		return
 	}
@@ -126,7 +127,7 @@ func (f *Figure) errorBar(c color.RGBA, x, lo, hi float64) {
 
 // fill adds a closed outline with a light interior.
 func (f *Figure) fill(c color.RGBA, xs, ys []float64) {
-	poly, err := plotter.NewPolygon(finitePoints(xs, ys, plot.LinearScale{}))
+	poly, err := plotter.NewPolygon(f.drawable(xs, ys))
 	if f.fail(err) {
 		return
 	}
@@ -162,17 +163,27 @@ func (decades) Ticks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-func finitePoints(xs, ys []float64, scale plot.Normalizer) plotter.XYs {
-	_, logarithmic := scale.(plot.LogScale)
+// drawnReach bounds what is drawn, and drawnShare the range of an axis as a share of its
+// ends: beyond them the labelling of an axis finds no end.
+const (
+	drawnReach = 1e12
+	drawnShare = 1e-9
+)
+
+// drawable are the points that the figure's axes have a place for.
+func (f *Figure) drawable(xs, ys []float64) plotter.XYs {
 	var pts plotter.XYs
 	for i := range xs {
-		x, y := xs[i], ys[i]
-		if math.IsNaN(x) || math.IsInf(x, 0) || math.IsNaN(y) || math.IsInf(y, 0) || logarithmic && y <= 0 {
-			continue
+		if placed(xs[i], f.plot.X.Scale) && placed(ys[i], f.plot.Y.Scale) {
+			pts = append(pts, plotter.XY{X: xs[i], Y: ys[i]})
 		}
-		pts = append(pts, plotter.XY{X: x, Y: y})
 	}
 	return pts
+}
+
+func placed(v float64, scale plot.Normalizer) bool {
+	_, logarithmic := scale.(plot.LogScale)
+	return math.Abs(v) <= drawnReach && !(logarithmic && v < 1/drawnReach)
 }
 
 // equalAspect widens one axis so that a metre is as long on both.
@@ -189,12 +200,22 @@ func (f *Figure) equalAspect() {
 	}
 }
 
-// draw renders the figure. A logarithmic axis of a single value gets a width: the plot's
-// own would pass zero.
+// draw renders the figure. An axis without a range, or of one too small to be labelled, gets
+// another: the plot's own would pass zero where it is logarithmic.
 func (f *Figure) draw(c vg.CanvasSizer) {
 	for _, a := range []*plot.Axis{&f.plot.X, &f.plot.Y} {
-		if _, logarithmic := a.Scale.(plot.LogScale); logarithmic && a.Min == a.Max {
+		if !(a.Min <= a.Max) { // nothing is drawn
+			a.Min, a.Max = 1, 2
+		}
+		a.Min, a.Max = math.Max(a.Min, -drawnReach), math.Min(a.Max, drawnReach)
+		if a.Max-a.Min > drawnShare*math.Max(math.Abs(a.Min), math.Abs(a.Max)) {
+			continue
+		}
+		if _, logarithmic := a.Scale.(plot.LogScale); logarithmic {
 			a.Min, a.Max = a.Min/2, a.Max*2
+		} else {
+			wider := 1 + drawnShare*math.Abs(a.Min)
+			a.Min, a.Max = a.Min-wider, a.Max+wider
 		}
 	}
 	f.plot.Draw(draw.New(c))
@@ -227,7 +248,7 @@ func (f *Figure) Write(dir string) error {
 		return fmt.Errorf("report: figure %s: %w", f.Name, err)
 	}
 	for ext, data := range map[string][]byte{".svg": svg, ".png": png.Bytes()} {
-		if err := renameio.WriteFile(filepath.Join(dir, f.Name+ext), data, 0o644); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, f.Name+ext), data, 0o644); err != nil {
 			return fmt.Errorf("report: figure %s: %w", f.Name, err)
 		}
 	}

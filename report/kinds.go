@@ -17,27 +17,27 @@ type kind struct {
 
 // is reports whether a file's keys are those of the kind.
 func (k *kind) is(raw map[string]json.RawMessage) bool {
-	return !slices.ContainsFunc(k.keys, func(key string) bool { return raw[key] == nil })
+	return !slices.ContainsFunc(k.keys, func(key string) bool { return raw[key] == nil || string(raw[key]) == "null" })
 }
 
 // kinds are the sorts of records in the order of the report.
 var kinds = []kind{
-	{"eval", []string{"method", "episodes"}, func(r *Records, text []byte) error { return decode(text, &r.Evaluations) },
+	{"eval", []string{"method", "episodes"}, func(r *Records, text []byte) error { return decode(text, &r.Evaluations, nil) },
 		(*Records).evaluationSections, (*Records).evaluationFigures},
-	{"compare", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons) },
+	{"compare", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons, nil) },
 		func(r *Records) []section { return each(r.Comparisons, r.comparisonSection) },
 		func(r *Records) []*Figure { return drawn(r.Comparisons, r.comparisonFigures) }},
-	{"eval pair", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings) },
+	{"eval pair", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings, nil) },
 		(*Records).curveSections, (*Records).curveFigures},
-	{"steer", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings) },
+	{"steer", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings, checkSteering) },
 		(*Records).steeringSections,
 		func(r *Records) []*Figure { return drawn(r.Steerings, steeringFigures) }},
-	{"certify", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates) },
+	{"certify", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates, checkCertified) },
 		func(r *Records) []section { return each(r.Certificates, certificateSection) },
 		func(r *Records) []*Figure { return drawn(r.Certificates, recoveryFigures) }},
-	{"bench", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks) },
+	{"bench", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks, nil) },
 		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }, nil},
-	{"peers", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers) },
+	{"peers", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },
 		func(r *Records) []section { return each(r.Peers, peersSection) }, nil},
 }
 

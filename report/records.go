@@ -9,7 +9,9 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -98,6 +100,11 @@ func (r *Records) add(path string) error {
 	if err != nil {
 		return err
 	}
+	return r.addRecord(text)
+}
+
+// addRecord reads one record.
+func (r *Records) addRecord(text []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return err
@@ -114,10 +121,16 @@ func (r *Records) add(path string) error {
 	return fmt.Errorf("not a record of any of %s", strings.Join(names, ", "))
 }
 
-func decode[T any](text []byte, into *[]T) error {
+// decode reads a record and, where there is one, holds it to a check.
+func decode[T any](text []byte, into *[]T, check func(*T) error) error {
 	var v T
 	if err := json.Unmarshal(text, &v); err != nil {
 		return err
+	}
+	if check != nil {
+		if err := check(&v); err != nil {
+			return err
+		}
 	}
 	*into = append(*into, v)
 	return nil
@@ -125,16 +138,80 @@ func decode[T any](text []byte, into *[]T) error {
 
 // AddTrace reads a whole trace file into the records.
 func (r *Records) AddTrace(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer f.Close()
+	if err := r.addTrace(f); err != nil {
+		return fmt.Errorf("report: %s: %w", path, err)
+	}
+	return nil
+}
+
+func (r *Records) addTrace(in io.Reader) error {
 	var t Trace
-	h, err := closedloop.ReadEpisodes(path, func(e *closedloop.EpisodeRecord) error {
+	h, err := closedloop.ReadTrace(in, func(e *closedloop.EpisodeRecord) error {
 		t.Episodes = append(t.Episodes, *e)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return err
 	}
 	t.Header = *h
+	if err := t.check(); err != nil {
+		return err
+	}
 	r.Traces = append(r.Traces, t)
+	return nil
+}
+
+// check says what of a trace cannot be drawn: episodes of no decision, and lists that are
+// empty or of several lengths.
+func (t *Trace) check() error {
+	_, _, robots := readArena(*t)
+	_, planar := readPlane(*t)
+	states, priorities := 0, 0
+	for _, e := range t.Episodes {
+		if len(e.Lines) == 0 {
+			return fmt.Errorf("line %d: episode %d has no decision", e.SceneLine, e.Episode)
+		}
+		if states == 0 || robots { // whose number differs from scene to scene
+			states = len(e.Lines[0].S)
+		}
+		if priorities == 0 {
+			priorities = len(e.Lines[0].Sigma)
+		}
+		for _, l := range e.Lines {
+			if len(l.S) != states || len(l.Sigma) != priorities || states == 0 || priorities == 0 || planar && min(states, priorities) < 2 {
+				return fmt.Errorf("line %d has %d values of s and %d of sigma, want %d and %d, and some of each", l.Line, len(l.S), len(l.Sigma), states, priorities)
+			}
+		}
+	}
+	return nil
+}
+
+// checkSteering says what of a front is of another size than its first point.
+func checkSteering(s *closedloop.Steering) error {
+	for i, p := range s.Front {
+		if n := len(s.Front[0].J); len(p.J) != n || len(p.OracleJ) != n || n == 0 {
+			return fmt.Errorf("front[%d] has %d values of j and %d of oracle_j, want %d", i, len(p.J), len(p.OracleJ), max(1, n))
+		}
+	}
+	return nil
+}
+
+// checkCertified says what of a recovery is shorter than its median.
+func checkCertified(c *batchnav.Certified) error {
+	if r := c.Recovery; r != nil {
+		n := len(r.Median)
+		if len(r.P95) < n || len(r.Max) < n || len(r.Predicted) < n {
+			return fmt.Errorf("recovery has %d values of median, %d of p95, %d of max and %d of predicted, want as many of each", n, len(r.P95), len(r.Max), len(r.Predicted))
+		}
+	}
+	if c.Certificate == nil {
+		return errors.New("certificate is missing")
+	}
 	return nil
 }
 

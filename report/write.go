@@ -11,11 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Write writes dir/report.md, dir/report.html (self-contained) and
@@ -68,7 +67,7 @@ func (r *Records) Write(dir string) ([]string, error) {
 	}
 	fmt.Fprint(&page, "</div></html>\n")
 	for path, data := range map[string][]byte{files[0]: md.Bytes(), files[1]: page.Bytes()} {
-		if err := renameio.WriteFile(path, data, 0o644); err != nil {
+		if err := durable.WriteFile(path, data, 0o644); err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
 	}

@@ -39,6 +39,7 @@ for case in ${CASES:-multiagent-static multiagent-moving}; do
   # The first episode, for the figures.
   model=()
   [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$case.safetensors")
+  rm -f "$out/$case-gpc.jsonl"
   "$gpc" eval $case --method gpc --episodes 1 --seed $seed "${model[@]}" --trace "$out/$case-gpc.jsonl" >/dev/null
   evaluate $case gpc "${episodes[$case]}"
 done

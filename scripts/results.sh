@@ -25,6 +25,7 @@ case_runs() {
       record "$case-$method-noise-$noise" eval "$case" --method $method --episodes 100 --seed $seed --noise $noise
     done
   done
+  rm -f "$out/$case-gpc.jsonl"
   "$gpc" eval "$case" --method gpc --episodes 12 --seed $seed --trace "$out/$case-gpc.jsonl" >/dev/null
   "$gpc" verify "$out/$case-gpc.jsonl"
   record "$case-steer" steer "$case" --seed $seed --episodes 20

@@ -10,18 +10,19 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
-
-	"github.com/google/renameio/v2"
+	"strings"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/safetensors"
 )
 
 // A checkpoint is a safetensors file of vectors; its __metadata__ carries the
 // run's own state as JSON.
 const (
-	checkpointVersion = 1
+	checkpointVersion = 2
 	checkpointKey     = "gpc_checkpoint"
 )
 
@@ -31,13 +32,65 @@ var checkpoints = safetensors.Kind{HeaderBytes: 64 << 20, FileBytes: 1 << 40, Te
 
 // saved is everything besides the trainer's arrays that continuing needs.
 type saved struct {
-	Version         int           `json:"version"`
-	Fingerprint     string        `json:"fingerprint"` // of data, options and backend
-	Cursor          cursor        `json:"cursor"`
-	History         []EpochRecord `json:"history"`
-	ManifoldSteps   int64         `json:"manifold_steps"`
-	RolloutSteps    int64         `json:"rollout_steps"`
-	RolloutPrepared bool          `json:"rollout_prepared"`
+	Version         int             `json:"version"`
+	Run             json.RawMessage `json:"run"` // runIdentity
+	Cursor          cursor          `json:"cursor"`
+	History         []EpochRecord   `json:"history"`
+	ManifoldSteps   int64           `json:"manifold_steps"`
+	RolloutSteps    int64           `json:"rollout_steps"`
+	RolloutPrepared bool            `json:"rollout_prepared"`
+}
+
+// runIdentity is all that decides the numbers of a run, so that a checkpoint is never
+// continued under something else.
+type runIdentity struct {
+	Case          string               `json:"case"`
+	ProblemSHA256 string               `json:"problem_sha256"`
+	DataSHA256    string               `json:"data_sha256"` // of what training reads of the samples
+	InitialSHA256 string               `json:"initial_sha256"`
+	Program       string               `json:"program"`
+	Backend       string               `json:"backend"`
+	Options       Options              `json:"options"`
+	Manifold      backend.ManifoldLoss `json:"manifold"`
+	Rollout       backend.RolloutLoss  `json:"rollout"`
+	Adam          backend.Adam         `json:"adam"`
+}
+
+// difference says the first way in which the run of a checkpoint is not this one, "" if
+// there is none.
+func difference(saved, own []byte) string {
+	values := [2]any{}
+	for i, text := range [][]byte{saved, own} {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber() // a seed may have more digits than a float64
+		if dec.Decode(&values[i]) != nil {
+			return "it does not say which run it is of"
+		}
+	}
+	var walk func(path string, a, b any) string
+	walk = func(path string, a, b any) string {
+		x, okX := a.(map[string]any)
+		y, okY := b.(map[string]any)
+		if !okX || !okY {
+			if reflect.DeepEqual(a, b) {
+				return ""
+			}
+			return fmt.Sprintf("its %s is %v, this run's is %v", path, a, b)
+		}
+		keys := slices.Sorted(maps.Keys(x))
+		for _, k := range slices.Sorted(maps.Keys(y)) {
+			if _, ok := x[k]; !ok {
+				keys = append(keys, k)
+			}
+		}
+		for _, k := range keys {
+			if d := walk(strings.TrimPrefix(path+"."+k, "."), x[k], y[k]); d != "" {
+				return d
+			}
+		}
+		return ""
+	}
+	return walk("", values[0], values[1])
 }
 
 // writeCheckpoint replaces path in one step: after a crash there is the old file
@@ -51,11 +104,9 @@ func writeCheckpoint(path string, s saved, arrays map[string][]float32) error {
 	for _, n := range slices.Sorted(maps.Keys(arrays)) {
 		tensors = append(tensors, safetensors.OfVector(n, arrays[n]))
 	}
-	var buf bytes.Buffer
-	if err := checkpoints.Write(&buf, map[string]string{checkpointKey: string(meta)}, tensors); err != nil {
-		return fmt.Errorf("train: checkpoint: %w", err)
-	}
-	if err := renameio.WriteFile(path, buf.Bytes(), 0o644); err != nil {
+	if err := durable.Create(path, func(w io.Writer) error {
+		return checkpoints.Write(w, map[string]string{checkpointKey: string(meta)}, tensors)
+	}); err != nil {
 		return fmt.Errorf("train: writing checkpoint %s: %w", path, err)
 	}
 	return nil

@@ -28,9 +28,9 @@ type Data struct {
 
 // FromDataset loads a dataset from disk, several shards of one, or several rounds (see
 // offline.Load); they must be of the given problem.
-func FromDataset(spec *domain.Spec, datasets ...*offline.Dataset) (Data, error) {
+func FromDataset(p domain.Problem, datasets ...*offline.Dataset) (Data, error) {
 	for _, ds := range datasets {
-		if err := ds.Check(spec); err != nil {
+		if err := ds.Check(p); err != nil {
 			return Data{}, err
 		}
 	}
@@ -40,7 +40,10 @@ func FromDataset(spec *domain.Spec, datasets ...*offline.Dataset) (Data, error) 
 	}
 	d := Data{Columns: columns, Hash: hash}
 	for _, r := range rounds {
-		d.Rounds = append(d.Rounds, model.Round(r))
+		d.Rounds = append(d.Rounds, model.Round{
+			SamplesSHA256: r.SamplesSHA256, Samples: r.Samples, Seed: r.Seed, Scenarios: r.Scenarios,
+			Policy: model.Policy(r.Policy), Distilled: r.Distilled, Program: r.Program, ISA: r.ISA,
+		})
 	}
 	return d, nil
 }

@@ -74,13 +74,15 @@ type Options struct {
 	// scenario is held out and at least one is trained on.
 	ValidationFraction float64
 
-	// Checkpoint is the file a run saves itself to, atomically, after every epoch,
-	// every CheckpointInterval of wall time (0: 5 minutes) and when ctx ends.
-	// "": none.
+	// Checkpoint is the file a run saves itself to, atomically, every CheckpointInterval of
+	// wall time (0: 1 s), inside an epoch too, when ctx ends and at the end; more rarely
+	// where saving would take more than a thirtieth of the time. "": none. It is locked while
+	// the run lasts.
 	Checkpoint         string
 	CheckpointInterval time.Duration
-	// Resume continues from Checkpoint if it exists. A checkpoint of other data,
-	// other options or another backend is an error.
+	// Resume continues from Checkpoint if it exists. A checkpoint of another problem, other
+	// data or options, another program, backend or instruction set is refused; the number
+	// of threads may be another.
 	Resume bool
 }
 
@@ -180,7 +182,7 @@ func (o Options) resolve() (Options, error) {
 		o.RiskAction, o.RiskParameter = 1, 1
 	}
 	o.ValidationFraction = cmp.Or(o.ValidationFraction, 0.05)
-	o.CheckpointInterval = cmp.Or(o.CheckpointInterval, 5*time.Minute)
+	o.CheckpointInterval = cmp.Or(o.CheckpointInterval, time.Second)
 	for _, c := range []struct {
 		name  string
 		value int

@@ -2,17 +2,19 @@ package train
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"time"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -50,6 +52,13 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 	if progress == nil {
 		progress = func(Progress) {}
 	}
+	if opt.Checkpoint != "" {
+		lock, err := durable.Acquire(opt.Checkpoint)
+		if err != nil {
+			return nil, fmt.Errorf("train: checkpoint %s: %w", opt.Checkpoint, err)
+		}
+		defer lock.Release()
+	}
 	if err := opt.Data.Validate(opt.Problem.Spec()); err != nil {
 		return nil, err
 	}
@@ -65,7 +74,7 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 	}
 	if opt.Resume {
 		if err := r.resume(); err != nil {
-			return nil, err
+			return nil, &durable.Refusal{Err: err}
 		}
 	}
 	result := &Result{Rows: rows}
@@ -73,6 +82,9 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 		if err := r.epoch(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.save(); err != nil {
+		return nil, err
 	}
 	if result.Model, err = r.finish(); err != nil {
 		return nil, err
@@ -117,12 +129,14 @@ type run struct {
 	probe           []int32
 	probed          []int32 // of the rollout phase
 
-	fingerprint string
-	cursor      cursor
-	history     []EpochRecord
-	lastSave    time.Time
-	samples     int64
-	seconds     float64
+	identity []byte // as JSON
+	initial  string // SHA-256 of Options.Initial
+	cursor   cursor
+	history  []EpochRecord
+	lastSave time.Time
+	saving   time.Duration // what the last save took
+	samples  int64
+	seconds  float64
 }
 
 func (r *run) prepare() error {
@@ -183,40 +197,38 @@ func (r *run) prepare() error {
 	if err != nil {
 		return err
 	}
-	return r.fingerprintRun()
+	return r.identify()
 }
 
-// fingerprintRun hashes all that decides the numbers of a run, so that a
-// checkpoint is never continued under something else.
-func (r *run) fingerprintRun() error {
+// identify fills in the run's identity.
+func (r *run) identify() error {
 	o := r.opt
-	d := o.Backend.Describe()
-	content := o.Data.contentHash(o.Problem.Spec())
-	name := o.Problem.Spec().Name
-	initial := ""
+	id := runIdentity{
+		Case: o.Problem.Spec().Name, ProblemSHA256: durable.Sum(domain.FingerprintOf(o.Problem)), DataSHA256: o.Data.contentHash(o.Problem.Spec()),
+		Program: o.Version, Backend: computesOn(o.Backend), Manifold: o.manifold, Rollout: o.rollout, Adam: o.adam,
+	}
+	var err error
 	if o.Initial != nil {
-		h := sha256.New()
-		if err := o.Initial.Write(h); err != nil {
+		if r.initial, err = o.Initial.SHA256(); err != nil {
 			return fmt.Errorf("train: the initial map: %w", err)
 		}
-		initial = hex.EncodeToString(h.Sum(nil))
 	}
-	// Names, not numbers, and members that the hash covers otherwise.
+	id.InitialSHA256 = r.initial
+	// What the hashes cover, and what decides no number.
 	o.Backend, o.Problem, o.Data, o.Initial = nil, nil, Data{}, nil
 	o.Command, o.Version, o.Checkpoint, o.CheckpointInterval, o.Resume = "", "", "", 0, false
-	text, err := json.Marshal(struct {
-		Case, Backend, ISA, Data, Initial string
-		Options                           Options
-		Manifold                          backend.ManifoldLoss
-		Rollout                           backend.RolloutLoss
-		Adam                              backend.Adam
-	}{name, d.Name, d.ISA + d.Precision, content, initial, o, o.manifold, o.rollout, o.adam})
-	if err != nil {
+	id.Options = o
+	if r.identity, err = json.Marshal(id); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	sum := sha256.Sum256(text)
-	r.fingerprint = hex.EncodeToString(sum[:])
 	return nil
+}
+
+// computesOn names a backend as far as the bits of its results depend on it; on how many
+// threads they do not.
+func computesOn(b backend.Backend) string {
+	d := b.Describe()
+	return strings.TrimSpace(strings.Join([]string{d.Name, runtime.GOARCH, d.ISA, d.Precision}, " "))
 }
 
 func (r *run) resume() error {
@@ -228,8 +240,8 @@ func (r *run) resume() error {
 	if err != nil {
 		return err
 	}
-	if s.Fingerprint != r.fingerprint {
-		return fmt.Errorf("train: checkpoint %s is of a run with other data, options or backend; remove it, or resume with what it was begun with", r.opt.Checkpoint)
+	if d := difference(s.Run, r.identity); d != "" {
+		return fmt.Errorf("train: checkpoint %s is of another run: %s; remove it, or resume with what it was begun with", r.opt.Checkpoint, d)
 	}
 	c := s.Cursor
 	if c.Phase < 0 || c.Phase > len(r.phases) || c.Epoch < 0 || c.Step < 0 ||
@@ -261,17 +273,31 @@ func (r *run) save() error {
 	if r.opt.Checkpoint == "" {
 		return nil
 	}
+	began := time.Now()
 	state, err := r.trainer.State()
 	if err != nil {
 		return err
 	}
 	r.emphasis.save(&state)
 	r.saveDecoder(&state)
-	r.lastSave = time.Now()
-	return writeCheckpoint(r.opt.Checkpoint, saved{
-		Version: checkpointVersion, Fingerprint: r.fingerprint, Cursor: r.cursor, History: r.history,
+	err = writeCheckpoint(r.opt.Checkpoint, saved{
+		Version: checkpointVersion, Run: r.identity, Cursor: r.cursor, History: r.history,
 		ManifoldSteps: state.ManifoldSteps, RolloutSteps: state.RolloutSteps, RolloutPrepared: state.RolloutPrepared,
 	}, state.Arrays)
+	r.lastSave = time.Now()
+	r.saving = r.lastSave.Sub(began)
+	return err
+}
+
+// savingShare of the time at most goes into checkpoints.
+const savingShare = 1. / 30
+
+// saveWhenDue saves where that was long enough ago.
+func (r *run) saveWhenDue() error {
+	if time.Since(r.lastSave) < max(r.opt.CheckpointInterval, time.Duration(float64(r.saving)/savingShare)) {
+		return nil
+	}
+	return r.save()
 }
 
 func (r *run) stepsPerEpoch(phase int) int { return steps(len(r.phases[phase].rows), r.opt.Batch) }
@@ -342,17 +368,15 @@ func (r *run) epoch(ctx context.Context) error {
 				*c = cursor{Phase: c.Phase + 1}
 				r.emphasis.forget()
 			}
-			if err := r.save(); err != nil {
+			if err := r.saveWhenDue(); err != nil {
 				return err
 			}
 			r.progress(report)
 			return nil
 		}
 		r.progress(report)
-		if time.Since(r.lastSave) > r.opt.CheckpointInterval {
-			if err := r.save(); err != nil {
-				return err
-			}
+		if err := r.saveWhenDue(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -473,7 +497,10 @@ func (r *run) finish() (*model.Model, error) {
 	if hash == "" {
 		hash = o.Data.contentHash(o.Problem.Spec())
 	}
-	m.Provenance = model.Provenance{Command: o.Command, Seed: o.Seed, Version: o.Version, Samples: o.Data.S.Rows, DatasetHash: hash, Rounds: o.Data.Rounds}
+	m.Provenance = model.Provenance{
+		Command: o.Command, Seed: o.Seed, Version: o.Version, Backend: computesOn(o.Backend), Samples: o.Data.S.Rows,
+		ProblemSHA256: durable.Sum(domain.FingerprintOf(o.Problem)), DatasetSHA256: hash, InitialSHA256: r.initial, Rounds: o.Data.Rounds,
+	}
 	if m.Navigation, err = json.Marshal(o.Problem.Spec().Navigation); err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}

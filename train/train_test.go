@@ -3,22 +3,24 @@ package train
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/model"
@@ -157,6 +159,76 @@ func resumesBitwise(t *testing.T, be backend.Backend, scenarios int, stops []int
 	}
 }
 
+// heavier is the toy with other parameters, which only its fingerprint tells.
+type heavier struct{ toy }
+
+func (heavier) Fingerprint() [32]byte { return [32]byte{1} }
+
+// level is a backend that says it has another instruction set.
+type level struct{ backend.Backend }
+
+func (l level) Describe() backend.Description {
+	d := l.Backend.Describe()
+	d.ISA = "avx4096"
+	return d
+}
+
+// Killed again and again, each time right after its first checkpoint, a run still ends,
+// with the same model, on any number of threads.
+func TestKillsInsideAnEpochLoseLittle(t *testing.T) {
+	opt := toyOptions(cpu(t), 40)
+	opt.Batch, opt.ManifoldEpochs, opt.RolloutEpochs = 32, 2, 1
+	want := modelBytes(t, trained(t, opt).Model)
+	opt.Checkpoint, opt.Resume = filepath.Join(t.TempDir(), "run.checkpoint"), true
+	opt.CheckpointInterval = time.Nanosecond
+	killed := errors.New("killed")
+	runs, inside := 0, 0
+	for done := false; !done; runs++ {
+		if runs > 200 {
+			t.Fatal("no progress")
+		}
+		b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1 + runs%3}))(t)
+		opt.Backend = b
+		func() {
+			defer b.Close()
+			defer func() {
+				if p := recover(); p != nil && p != killed {
+					panic(p)
+				}
+			}()
+			before, _ := os.Stat(opt.Checkpoint)
+			r, err := Run(t.Context(), opt, func(p Progress) {
+				now, err := os.Stat(opt.Checkpoint)
+				if err != nil || os.SameFile(before, now) || p.Step == p.Steps {
+					return
+				}
+				if p.Record == nil {
+					inside++
+				}
+				panic(killed)
+			})
+			must.OK(t, err)
+			done = true
+			if !bytes.Equal(modelBytes(t, r.Model), want) {
+				t.Error("another model")
+			}
+		}()
+	}
+	if runs < 10 || inside < 10 {
+		t.Errorf("%d runs, %d of them killed inside an epoch", runs, inside)
+	}
+}
+
+// A checkpoint has one writer.
+func TestACheckpointInUseIsRefused(t *testing.T) {
+	opt := toyOptions(cpu(t), 10)
+	opt.Checkpoint = filepath.Join(t.TempDir(), "run.checkpoint")
+	lock := must.Get(durable.Acquire(opt.Checkpoint))(t)
+	refused(t, "a checkpoint in use", opt, "is being written by process")
+	must.OK(t, lock.Release())
+	trained(t, opt)
+}
+
 func TestResumeRefusesAnotherRun(t *testing.T) {
 	be := cpu(t)
 	opt := toyOptions(be, 10)
@@ -177,16 +249,21 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*Options){
-		"seed":    func(o *Options) { o.Seed++ },
-		"rate":    func(o *Options) { o.LearningRate = 2e-3 },
-		"data":    func(o *Options) { o.Data.U.Data[3] += 1 },
-		"backend": func(o *Options) { o.Backend = ref.New() },
+	initial := trained(t, toyOptions(be, 10)).Model
+	for says, change := range map[string]func(*Options){
+		"options.Seed is 5, this run's is 6":                 func(o *Options) { o.Seed++ },
+		"options.LearningRate is 0.001, this run's is 0.002": func(o *Options) { o.LearningRate = 2e-3 },
+		"its data_sha256 is":                                 func(o *Options) { o.Data.U.Data[3] += 1 },
+		"its backend is cpu":                                 func(o *Options) { o.Backend = ref.New() },
+		"its program is , this run's is v2":                  func(o *Options) { o.Version = "v2" },
+		"its initial_sha256 is , this run's is":              func(o *Options) { o.Initial = initial },
+		"its problem_sha256 is":                              func(o *Options) { o.Problem = heavier{newToy()} },
+		"its backend is " + computesOn(be) + ", this run":    func(o *Options) { o.Backend = level{be} },
 	} {
 		other := toyOptions(be, 10)
 		other.Checkpoint, other.Resume = opt.Checkpoint, true
 		change(&other)
-		refused(t, "another "+name, other, "other data, options or backend")
+		refused(t, says, other, says)
 	}
 	for _, cut := range []int{0, 4, 8, 100, len(whole) / 2, len(whole) - 1} {
 		if err := os.WriteFile(opt.Checkpoint, whole[:cut], 0o644); err != nil {
@@ -525,7 +602,7 @@ func TestBadOptionsAndData(t *testing.T) {
 func FuzzCheckpoint(f *testing.F) {
 	dir := f.TempDir()
 	path := filepath.Join(dir, "c")
-	if err := writeCheckpoint(path, saved{Version: checkpointVersion, Fingerprint: "x"}, map[string][]float32{"a": {1, 2}, "b": {3}}); err != nil {
+	if err := writeCheckpoint(path, saved{Version: checkpointVersion, Run: []byte(`{"case":"x"}`)}, map[string][]float32{"a": {1, 2}, "b": {3}}); err != nil {
 		f.Fatal(err)
 	}
 	good, err := os.ReadFile(path)
@@ -592,30 +669,22 @@ func TestEncoderWidth(t *testing.T) {
 	refused(t, "another width than the initial map's", again, "Encoder")
 }
 
-// Checkpoints written before are read on, and are the same bytes as those written now.
-func TestCheckpointBytes(t *testing.T) {
+// A checkpoint comes back as it was written, and no bit of it can be another.
+func TestAFlippedBitOfACheckpointIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c")
-	s := saved{Version: checkpointVersion, Fingerprint: "a<b", History: []EpochRecord{}, ManifoldSteps: 2}
-	if err := writeCheckpoint(path, s, map[string][]float32{"m.b": {3}, "m.a": {1, -2}, "none": {}}); err != nil {
-		t.Fatal(err)
+	s := saved{Version: checkpointVersion, Run: []byte(`{"case":"a\u003cb"}`), History: []EpochRecord{}, ManifoldSteps: 2}
+	arrays := map[string][]float32{"m.b": {3}, "m.a": {1, -2}, "none": {}}
+	must.OK(t, writeCheckpoint(path, s, arrays))
+	if got, again, err := readCheckpoint(path); err != nil || !reflect.DeepEqual(got, s) || !maps.EqualFunc(again, arrays, slices.Equal) {
+		t.Errorf("read %+v and %v, %v", got, again, err)
 	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	meta, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if meta, err = json.Marshal(string(meta)); err != nil {
-		t.Fatal(err)
-	}
-	header := `{"__metadata__":{"gpc_checkpoint":` + string(meta) + `},"m.a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},` +
-		`"m.b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"none":{"dtype":"F32","shape":[0],"data_offsets":[12,12]}}`
-	want := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
-	want = append(append(want, header...), "\x00\x00\x80?\x00\x00\x00\xc0\x00\x00@@"...)
-	if !bytes.Equal(got, want) {
-		t.Errorf("wrote %q, want %q", got, want)
+	whole := must.Get(os.ReadFile(path))(t)
+	for bit := range 8 * len(whole) {
+		flipped := bytes.Clone(whole)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		if _, _, err := parseCheckpoint(bytes.NewReader(flipped)); err == nil {
+			t.Fatalf("bit %d of %d is not missed", bit, 8*len(whole))
+		}
 	}
 }
 

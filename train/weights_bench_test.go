@@ -26,7 +26,7 @@ func BenchmarkLossWeights(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	data, err := FromDataset(c.Problem.Spec(), ds)
+	data, err := FromDataset(c.Problem, ds)
 	if err != nil {
 		b.Fatal(err)
 	}

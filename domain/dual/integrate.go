@@ -67,115 +67,219 @@ const (
 	radauIterations = 20
 )
 
+// Stiff is an initial value problem for Radau: ṡ = ODE(s, c, u) with c and u held, over
+// Span in the unit of time of the ode, in Substeps equal steps. The fields are set once.
+type Stiff struct {
+	ODE      func(s, c, u, ds []complex128)
+	Span     float64
+	Substeps int
+
+	last sync.Pool // *collocation
+}
+
+// collocation is the solution of a Stiff at some s, c and u. What does not depend on the
+// direction of a derivative is kept for the next one: a Jacobian is asked for column by
+// column.
+type collocation struct {
+	at     []float64 // s, c and u
+	solved bool      // at them
+	stage  []float64 // [Substeps][2][n]
+	// matrix is [Substeps][2n][2n], that of the stages' equations in factors once factored.
+	matrix   []float64
+	pivot    []int // [Substeps][2n]
+	factored bool
+
+	y, f, c, u []complex128
+	dc, du     []complex128 // c and u with their direction
+	r          []float64    // [2n]
+}
+
 // Radau is RK4 by an implicit method, for stiff equations: Radau IIA of two stages and order
 // 3, which is collocation of degree 2 at Radau's points. The stages are solved for by
 // Newton's method, whose derivatives are the ode's own: it is the instantiation at
 // complex128 whatever T is. The derivative of the result is that of the exact solution of
 // the stages. Where Newton's method does not converge, next is NaN.
-func Radau[T Scalar](ode func(s, c, u, ds []complex128), s, c, u, next []T, span float64, substeps int) {
-	n, m := len(s), 2*len(s)
-	pool, lent := borrow[complex128](2*n + 2*(len(c)+len(u)))
-	defer pool.Put(lent)
-	work := *lent
-	cut := func(n int) (part []complex128) { part, work = work[:n], work[n:]; return part }
-	y, f := cut(n), cut(n)
-	held := [2][2][]complex128{{cut(len(c)), cut(len(u))}, {cut(len(c)), cut(len(u))}} // without their derivatives, and with
-	for i, v := range [2][]T{c, u} {
-		for j, x := range v {
-			held[0][i][j], held[1][i][j] = complex(Value(x), 0), complexOf(x)
-		}
+func Radau[T Scalar](p *Stiff, s, c, u, next []T) {
+	w, ok := p.last.Get().(*collocation)
+	if !ok {
+		w = new(collocation)
 	}
-	reals, lentReals := borrow[float64](m*m + 2*m + n)
-	defer reals.Put(lentReals)
-	a, rest := (*lentReals)[:m*m], (*lentReals)[m*m:]
-	stage, r, from := rest[:m], rest[m:2*m], rest[2*m:]
-	h := span / float64(substeps)
+	defer p.last.Put(w)
+	if !at(w, s, c, u) {
+		w.size(p.Substeps, len(s))
+		w.solved, w.factored = p.solve(w), false
+	}
+	n := len(s)
+	for i := range next {
+		next[i] = Const[T](math.NaN())
+	}
+	if !w.solved {
+		return
+	}
+	end := w.stage[len(w.stage)-n:]
+	d, ok := any(next).([]complex128)
+	if !ok {
+		for i, v := range end {
+			next[i] = Const[T](v)
+		}
+		return
+	}
+	for i, v := range s {
+		d[i] = complexOf(v)
+	}
+	for i, v := range c {
+		w.dc[i] = complexOf(v)
+	}
+	for i, v := range u {
+		w.du[i] = complexOf(v)
+	}
+	p.differentiate(w, d)
+}
 
-	// newton writes the matrix of the stages' equations, and the residual negated.
-	newton := func() {
-		clear(a)
-		for i := range m {
-			a[i*m+i], r[i] = 1, from[i%n]-stage[i]
-		}
-		for j := range 2 {
-			for k, v := range stage[j*n : (j+1)*n] {
-				y[k] = complex(v, 0)
-			}
-			for k := range n {
-				y[k] = complex(real(y[k]), Step)
-				ode(y, held[0][0], held[0][1], f)
-				y[k] = complex(real(y[k]), 0)
-				for i, v := range f {
-					d := h * Derivative(v)
-					a[i*m+j*n+k] -= radau[0][j] * d
-					a[(n+i)*m+j*n+k] -= radau[1][j] * d
-				}
-			}
-			for i, v := range f {
-				r[i] += h * radau[0][j] * real(v)
-				r[n+i] += h * radau[1][j] * real(v)
-			}
-		}
+// at reports whether w is at s, c and u to the bit, and brings it there.
+func at[T Scalar](w *collocation, s, c, u []T) bool {
+	same := len(w.at) == len(s)+len(c)+len(u) && len(w.c) == len(c) && len(w.u) == len(u)
+	if !same {
+		w.at = make([]float64, len(s)+len(c)+len(u))
+		w.c, w.u = make([]complex128, len(c)), make([]complex128, len(u))
+		w.dc, w.du = make([]complex128, len(c)), make([]complex128, len(u))
 	}
-	copy(next, s)
-	for range substeps {
-		varies := false
-		for i, v := range next {
-			from[i], stage[i], stage[n+i] = Value(v), Value(v), Value(v)
+	to := w.at
+	for _, part := range [3][]T{s, c, u} {
+		for i, x := range part {
+			v := Value(x)
+			same = same && math.Float64bits(to[i]) == math.Float64bits(v)
+			to[i] = v
 		}
+		to = to[len(part):]
+	}
+	return same
+}
+
+// size makes room for so many substeps of n states.
+func (w *collocation) size(substeps, n int) {
+	if len(w.y) == n {
+		return
+	}
+	m := 2 * n
+	w.y, w.f, w.r = make([]complex128, n), make([]complex128, n), make([]float64, m)
+	w.stage, w.matrix, w.pivot = make([]float64, substeps*m), make([]float64, substeps*m*m), make([]int, substeps*m)
+}
+
+// part is what w has of a substep: its stages, the matrix of their equations, and its pivots.
+func (w *collocation) part(substep int) (stage, matrix []float64, pivot []int) {
+	m := len(w.r)
+	return w.stage[substep*m : (substep+1)*m], w.matrix[substep*m*m : (substep+1)*m*m], w.pivot[substep*m : (substep+1)*m]
+}
+
+// solve finds the stages at w.at, and reports whether Newton's method converged.
+func (p *Stiff) solve(w *collocation) bool {
+	n := len(w.y)
+	for i := range w.c {
+		w.c[i] = complex(w.at[n+i], 0)
+	}
+	for i := range w.u {
+		w.u[i] = complex(w.at[n+len(w.c)+i], 0)
+	}
+	from := w.at[:n]
+	for substep := range p.Substeps {
+		stage, matrix, pivot := w.part(substep)
+		copy(stage, from)
+		copy(stage[n:], from)
 		converged := false
 		for range radauIterations {
-			newton()
-			if !solve(a, r, m) {
-				break
+			p.newton(w, stage, matrix)
+			for i := range w.r {
+				w.r[i] += from[i%n] - stage[i]
 			}
+			if !factor(matrix, pivot) {
+				return false
+			}
+			substitute(matrix, pivot, w.r)
 			size := 0.0
-			for i, d := range r {
+			for i, d := range w.r {
 				stage[i] += d
 				size = math.Max(size, math.Abs(d)/(1+math.Abs(stage[i])))
 			}
-			if converged = size <= radauTolerance; converged || math.IsNaN(size) {
+			if math.IsNaN(size) {
+				return false
+			}
+			if converged = size <= radauTolerance; converged {
 				break
 			}
 		}
 		if !converged {
-			for i := range next {
-				next[i] = Const[T](math.NaN())
-			}
-			return
+			return false
 		}
-		if _, ok := any(T(0)).(complex128); !ok {
-			for i := range next {
-				next[i] = Const[T](stage[n+i])
-			}
-			continue
+		from = stage[n:]
+	}
+	return true
+}
+
+// newton writes the matrix of the stages' equations at them, and the stages' increments
+// into w.r.
+func (p *Stiff) newton(w *collocation, stage, matrix []float64) {
+	n, m, h := len(w.y), len(w.r), p.Span/float64(p.Substeps)
+	clear(matrix)
+	clear(w.r)
+	for i := range m {
+		matrix[i*m+i] = 1
+	}
+	for j := range 2 {
+		for k, v := range stage[j*n : (j+1)*n] {
+			w.y[k] = complex(v, 0)
 		}
-		// One more step, of the derivatives alone: they follow from linear equations.
-		newton()
-		for i, v := range next {
-			d := Derivative(complexOf(v))
-			r[i], r[n+i] = d, d
-			varies = varies || d != 0
+		for k := range n {
+			w.y[k] = complex(real(w.y[k]), Step)
+			p.ODE(w.y, w.c, w.u, w.f)
+			w.y[k] = complex(real(w.y[k]), 0)
+			for i, v := range w.f {
+				d := h * Derivative(v)
+				matrix[i*m+j*n+k] -= radau[0][j] * d
+				matrix[(n+i)*m+j*n+k] -= radau[1][j] * d
+			}
+		}
+		for i, v := range w.f {
+			w.r[i] += h * radau[0][j] * real(v)
+			w.r[n+i] += h * radau[1][j] * real(v)
+		}
+	}
+}
+
+// differentiate takes d from the state before to the one after, in its direction and those
+// of dc and du: the stages' derivatives follow from linear equations.
+func (p *Stiff) differentiate(w *collocation, d []complex128) {
+	n, h := len(d), p.Span/float64(p.Substeps)
+	for substep := range p.Substeps {
+		stage, matrix, pivot := w.part(substep)
+		if !w.factored {
+			p.newton(w, stage, matrix)
+			if !factor(matrix, pivot) {
+				for i := range d {
+					d[i] = complex(math.NaN(), 0)
+				}
+				return
+			}
+		}
+		for i, v := range d {
+			w.r[i], w.r[n+i] = Derivative(v), Derivative(v)
 		}
 		for j := range 2 {
 			for k, v := range stage[j*n : (j+1)*n] {
-				y[k] = complex(v, 0)
+				w.y[k] = complex(v, 0)
 			}
-			ode(y, held[1][0], held[1][1], f)
-			for i, v := range f {
-				d := h * Derivative(v)
-				r[i] += radau[0][j] * d
-				r[n+i] += radau[1][j] * d
-				varies = varies || d != 0
+			p.ODE(w.y, w.dc, w.du, w.f)
+			for i, v := range w.f {
+				w.r[i] += h * radau[0][j] * Derivative(v)
+				w.r[n+i] += h * radau[1][j] * Derivative(v)
 			}
 		}
-		if varies {
-			solve(a, r, m)
-		}
-		for i := range next {
-			next[i] = any(Seed(stage[n+i], r[n+i])).(T)
+		substitute(matrix, pivot, w.r)
+		for i := range d {
+			d[i] = Seed(stage[n+i], w.r[n+i])
 		}
 	}
+	w.factored = true
 }
 
 // complexOf is x as a dual number.
@@ -188,9 +292,10 @@ func complexOf[T Scalar](x T) complex128 {
 	}
 }
 
-// solve overwrites b with a⁻¹b, [n], and a, [n][n], by elimination with row pivots. It
-// reports whether a is regular.
-func solve(a, b []float64, n int) bool {
+// factor overwrites a, [n][n] for n pivots, with its factors by elimination with row pivots:
+// step k exchanged rows k and pivot[k]. It reports whether a is regular.
+func factor(a []float64, pivot []int) bool {
+	n := len(pivot)
 	for k := range n {
 		at := k
 		for i := k + 1; i < n; i++ {
@@ -198,33 +303,45 @@ func solve(a, b []float64, n int) bool {
 				at = i
 			}
 		}
-		pivot := a[at*n+k]
-		if pivot == 0 || math.IsNaN(pivot) {
+		pivot[k] = at
+		if v := a[at*n+k]; v == 0 || math.IsNaN(v) {
 			return false
 		}
 		if at != k {
-			for j := k; j < n; j++ {
+			for j := range n {
 				a[at*n+j], a[k*n+j] = a[k*n+j], a[at*n+j]
 			}
-			b[at], b[k] = b[k], b[at]
 		}
 		top := a[k*n+k+1 : k*n+n]
 		for i := k + 1; i < n; i++ {
-			q := a[i*n+k] / pivot
+			q := a[i*n+k] / a[k*n+k]
+			a[i*n+k] = q
 			if q == 0 {
 				continue
 			}
 			for j, v := range top {
 				a[i*n+k+1+j] -= q * v
 			}
-			b[i] -= q * b[k]
 		}
-	}
-	for k := n - 1; k >= 0; k-- {
-		for j := k + 1; j < n; j++ {
-			b[k] -= a[k*n+j] * b[j]
-		}
-		b[k] /= a[k*n+k]
 	}
 	return true
+}
+
+// substitute overwrites b, [n], with the solution of the equations that factor has factored.
+func substitute(a []float64, pivot []int, b []float64) {
+	n := len(b)
+	for k, at := range pivot {
+		b[k], b[at] = b[at], b[k]
+	}
+	for i := range n {
+		for j, v := range a[i*n : i*n+i] {
+			b[i] -= v * b[j]
+		}
+	}
+	for i := n - 1; i >= 0; i-- {
+		for j := i + 1; j < n; j++ {
+			b[i] -= a[i*n+j] * b[j]
+		}
+		b[i] /= a[i*n+i]
+	}
 }

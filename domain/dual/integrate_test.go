@@ -2,6 +2,8 @@ package dual
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -28,8 +30,10 @@ var methods = []method{
 		RK4(ode, s, c, u, next, seconds, substeps)
 	}, RK4[complex128]},
 	{"Radau", 3, func(_ func(s, c, u, ds []float64), of func(s, c, u, ds []complex128), s, c, u, next []float64, seconds float64, substeps int) {
-		Radau(of, s, c, u, next, seconds, substeps)
-	}, Radau[complex128]},
+		Radau(&Stiff{ODE: of, Span: seconds, Substeps: substeps}, s, c, u, next)
+	}, func(of func(s, c, u, ds []complex128), s, c, u, next []complex128, seconds float64, substeps int) {
+		Radau(&Stiff{ODE: of, Span: seconds, Substeps: substeps}, s, c, u, next)
+	}},
 }
 
 // TestOrder: halving the step divides the error by 2 to the power of the order.
@@ -103,8 +107,8 @@ func TestRadauIsStable(t *testing.T) {
 		t.Fatalf("RK4 gives %v: the equations are not stiff", next)
 	}
 	fine := make([]float64, 2)
-	Radau(stiff[complex128], s, c, u, next, 1, 8)
-	Radau(stiff[complex128], s, c, u, fine, 1, 4000)
+	Radau(&Stiff{ODE: stiff[complex128], Span: 1, Substeps: 8}, s, c, u, next)
+	Radau(&Stiff{ODE: stiff[complex128], Span: 1, Substeps: 4000}, s, c, u, fine)
 	if !near(next[0], fine[0], 1e-4) || !near(next[1], fine[1], 1e-4) {
 		t.Errorf("8 steps give %v, 4000 %v", next, fine)
 	}
@@ -113,20 +117,51 @@ func TestRadauIsStable(t *testing.T) {
 // TestRadauWithoutASolution: equations that have none give NaN, not a number.
 func TestRadauWithoutASolution(t *testing.T) {
 	next := []float64{0}
-	Radau(func(s, c, u, ds []complex128) { ds[0] = 1e3 * (1 + s[0]*s[0]) }, []float64{1}, nil, nil, next, 1, 1)
+	p := Stiff{ODE: func(s, c, u, ds []complex128) { ds[0] = 1e3 * (1 + s[0]*s[0]) }, Span: 1, Substeps: 1}
+	Radau(&p, []float64{1}, nil, nil, next)
 	if !math.IsNaN(next[0]) {
 		t.Errorf("got %v", next)
+	}
+}
+
+// TestRadauRemembersNothingElse: whatever it was solved at before, and in whatever
+// direction, a result is that of a Stiff that was never solved.
+func TestRadauRemembersNothingElse(t *testing.T) {
+	p := Stiff{ODE: stiff[complex128], Span: 0.02, Substeps: 3}
+	rng := rand.New(rand.NewPCG(1, 2))
+	x := []complex128{0.8, 0.3, 1.7, 0.4}
+	for range 200 {
+		if rng.IntN(2) == 0 {
+			i := rng.IntN(len(x))
+			x[i] = complex(real(x[i])+0.1*rng.NormFloat64(), 0)
+		}
+		for i := range x {
+			x[i] = Seed(real(x[i]), rng.NormFloat64())
+		}
+		got, want := make([]complex128, 2), make([]complex128, 2)
+		Radau(&p, x[:2], x[2:3], x[3:], got)
+		Radau(&Stiff{ODE: p.ODE, Span: p.Span, Substeps: p.Substeps}, x[:2], x[2:3], x[3:], want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("at %v: %v, without a past %v", x, got, want)
+		}
+		value := []float64{real(x[0]), real(x[1])}
+		next := make([]float64, 2)
+		Radau(&p, value, []float64{real(x[2])}, []float64{real(x[3])}, next)
+		if next[0] != real(want[0]) || next[1] != real(want[1]) {
+			t.Fatalf("at %v: %v, of dual numbers %v", x, next, want)
+		}
 	}
 }
 
 func TestIntegratorsDoNotAllocate(t *testing.T) {
 	s, c, u, next := []float64{1, 0}, []float64{9.81}, []float64{0.5}, make([]float64, 2)
 	ds, dc, du, dnext := []complex128{Seed(1, 1), 0}, []complex128{9.81}, []complex128{0.5}, make([]complex128, 2)
+	p := Stiff{ODE: swing[complex128], Span: 1, Substeps: 4}
 	for name, f := range map[string]func(){
 		"RK4":         func() { RK4(swing[float64], s, c, u, next, 1, 4) },
 		"RK4, dual":   func() { RK4(swing[complex128], ds, dc, du, dnext, 1, 4) },
-		"Radau":       func() { Radau(swing[complex128], s, c, u, next, 1, 4) },
-		"Radau, dual": func() { Radau(swing[complex128], ds, dc, du, dnext, 1, 4) },
+		"Radau":       func() { Radau(&p, s, c, u, next) },
+		"Radau, dual": func() { Radau(&p, ds, dc, du, dnext) },
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
 			t.Errorf("%s allocates %v times", name, n)
@@ -137,11 +172,12 @@ func TestIntegratorsDoNotAllocate(t *testing.T) {
 func BenchmarkIntegrators(b *testing.B) {
 	s, c, u, next := []float64{1, 0}, []float64{9.81}, []float64{0.5}, make([]float64, 2)
 	ds, dc, du, dnext := []complex128{Seed(1, 1), 0}, []complex128{9.81}, []complex128{0.5}, make([]complex128, 2)
+	p := Stiff{ODE: swing[complex128], Span: 0.1, Substeps: 1}
 	for name, f := range map[string]func(){
 		"RK4/float64":   func() { RK4(swing[float64], s, c, u, next, 0.1, 1) },
 		"RK4/dual":      func() { RK4(swing[complex128], ds, dc, du, dnext, 0.1, 1) },
-		"Radau/float64": func() { Radau(swing[complex128], s, c, u, next, 0.1, 1) },
-		"Radau/dual":    func() { Radau(swing[complex128], ds, dc, du, dnext, 0.1, 1) },
+		"Radau/float64": func() { s[0] = 1 - s[0]; Radau(&p, s, c, u, next) },
+		"Radau/dual":    func() { Radau(&p, ds, dc, du, dnext) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -59,6 +59,11 @@ type System struct {
 
 	// Optional from here on.
 
+	// Constants are what the functions are made of besides their arguments, such as masses
+	// and lengths, as anything that JSON takes. They tell datasets and maps of one system
+	// from those of another with the same names.
+	Constants any
+
 	// EscapeSteps is how many steps of Escape lead to where the limits are kept for good.
 	EscapeSteps int
 

@@ -17,14 +17,17 @@ type Problem struct {
 	clock  int       // its index in the context
 	half   []float64 // of each action's box, 1 where it has none
 	works  sync.Pool
+	// constants are System.Constants as JSON, nil for none.
+	constants []byte
 }
 
 var (
-	_ domain.Problem = (*Problem)(nil)
-	_ domain.Dual    = (*Problem)(nil)
-	_ domain.Finite  = (*Problem)(nil)
-	_ domain.Scored  = (*Problem)(nil)
-	_ domain.Failing = (*Problem)(nil)
+	_ domain.Problem       = (*Problem)(nil)
+	_ domain.Dual          = (*Problem)(nil)
+	_ domain.Finite        = (*Problem)(nil)
+	_ domain.Scored        = (*Problem)(nil)
+	_ domain.Failing       = (*Problem)(nil)
+	_ domain.Fingerprinted = (*Problem)(nil)
 )
 
 // work is what one call computes in.
@@ -88,6 +91,9 @@ func (p *Problem) borrow() *work { return p.works.Get().(*work) }
 
 // Spec implements domain.Problem, as do the methods below.
 func (p *Problem) Spec() *domain.Spec { return &p.spec }
+
+// Fingerprint implements domain.Fingerprinted.
+func (p *Problem) Fingerprint() [32]byte { return p.spec.Fingerprint(p.constants) }
 
 // Base is Rest.
 func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }

@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -29,6 +30,12 @@ func New(y System) (*Problem, error) {
 	}
 	if err := p.spec.Validate(); err != nil {
 		return nil, err
+	}
+	if y.Constants != nil {
+		var err error
+		if p.constants, err = json.Marshal(y.Constants); err != nil {
+			return nil, fmt.Errorf("system %q: Constants: %w", y.Name, err)
+		}
 	}
 	if err := p.try(); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)

@@ -1,6 +1,7 @@
 package integrator
 
 import (
+	"encoding/json"
 	"math"
 	"sync"
 
@@ -27,6 +28,7 @@ var (
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
 	_ domain.Answered      = (*System)(nil)
+	_ domain.Fingerprinted = (*System)(nil)
 )
 
 // NewSystem builds the problem called name; the parameters must be valid.
@@ -100,6 +102,15 @@ func NewSystem(name string, params Params) (*System, error) {
 		},
 	}
 	return y, nil
+}
+
+// Fingerprint implements domain.Fingerprinted.
+func (y *System) Fingerprint() [32]byte {
+	text, err := json.Marshal(traceParams{y.Params, semantic})
+	if err != nil {
+		panic(err) // Validate wants finite numbers
+	}
+	return y.spec.Fingerprint(text)
 }
 
 // Spec implements domain.Problem.

@@ -32,8 +32,8 @@ func TestTraceIsConfirmedAndAlterationsAreFound(t *testing.T) {
 	if result.RegretN > 0 && result.GapPct != 0 {
 		t.Errorf("the reference's gap to itself is %v %%", result.GapPct)
 	}
-	lookup := func(string) (*domain.Case, error) { return &c, nil }
-	v, err := closedloop.Verify(path, lookup)
+	lookup := closedloop.VerifyOptions{Case: func(*closedloop.Header) (*domain.Case, bool, error) { return &c, false, nil }}
+	v, err := closedloop.Verify(t.Context(), path, lookup)
 	if err != nil || !v.OK {
 		t.Fatalf("verification %+v, error %v", v, err)
 	}
@@ -51,7 +51,7 @@ func TestTraceIsConfirmedAndAlterationsAreFound(t *testing.T) {
 		if altered == string(text) {
 			continue // nothing of the kind in these episodes
 		}
-		v, err := closedloop.VerifyReader(strings.NewReader(altered), lookup)
+		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered), lookup)
 		if err == nil && v.OK {
 			t.Errorf("changing %s to %s is confirmed", change[0], change[1])
 		}

@@ -2,7 +2,10 @@ package opf
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +58,9 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	if err != nil {
 		return domain.Case{}, err
 	}
+	if y.fingerprint = sha256.Sum256(text); opt.Uncertain || opt.Ramp != nil {
+		y.fingerprint = sha256.Sum256(fmt.Appendf(bytes.Clone(text), "\nuncertain %v, ramp %v pu\n", opt.Uncertain, opt.Ramp))
+	}
 	solver := newSolver(y)
 	return domain.Case{
 		Problem: y, Solver: solver, Plant: newPlant(y, string(text)), Methods: methods(y), Rescue: solver.Optimal,
@@ -91,6 +97,29 @@ func shifts(y *System, text []byte, opt Options) *domain.Shifts {
 	}
 }
 
+// Embedded is the case of a network by what the params of a trace hold of it, under the
+// name that FromFile gave it; ok is false for a name of another kind. No file is opened.
+func Embedded(name string, params json.RawMessage) (c domain.Case, ok bool, err error) {
+	file, ok := strings.CutPrefix(name, FilePrefix)
+	if !ok {
+		return c, false, nil
+	}
+	if filepath.Base(file) != file {
+		return c, true, fmt.Errorf("opf: case %.100q is no name that a trace has: want %sFILE.m, without a folder", name, FilePrefix)
+	}
+	var p Params
+	if err := json.Unmarshal(params, &p); err != nil {
+		return c, true, fmt.Errorf("trace params: %w", err)
+	}
+	for i, r := range p.Ramp {
+		if !(r >= 0) {
+			return c, true, fmt.Errorf("trace params: ramp_pu[%d] is %v, want it ≥ 0", i, r)
+		}
+	}
+	c, err = FromText(name, "dispatch of a network that a trace embeds", []byte(p.Case), Options{Ramp: p.Ramp})
+	return c, true, err
+}
+
 // FromFile is the case of a MATPOWER file, by its name `opf:FILE.m`. A file that
 // does not exist may be one of the embedded networks, such as opf:case118.m.
 func FromFile(name string) (domain.Case, error) {
@@ -98,7 +127,7 @@ func FromFile(name string) (domain.Case, error) {
 	if !ok {
 		return domain.Case{}, fmt.Errorf("opf: %q does not begin with %q", name, FilePrefix)
 	}
-	text, err := os.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
 		embedded, missing := cases.Text(strings.TrimSuffix(filepath.Base(path), ".m"))
 		if missing != nil || filepath.Base(path) != path {
@@ -108,4 +137,15 @@ func FromFile(name string) (domain.Case, error) {
 	}
 	base := strings.TrimSuffix(filepath.Base(path), ".m")
 	return FromText(FilePrefix+filepath.Base(path), "dispatch of the network "+base, text, Options{})
+}
+
+// readFile reads a case file of at most matpower.MaxBytes and one byte: more than that is
+// refused when it is parsed.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, matpower.MaxBytes+1))
 }

@@ -52,3 +52,22 @@ func FuzzReplay(f *testing.F) {
 		}
 	})
 }
+
+// FuzzEmbedded: whatever params a trace embeds, they are refused or make a case, and nothing
+// that they or the name say is opened.
+func FuzzEmbedded(f *testing.F) {
+	params, err := json.Marshal(Thirty().Plant.Params())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("opf:case30.m", params)
+	f.Add("opf:/dev/zero", params)
+	f.Add("opf:net.m", []byte(`{"case_m":"function mpc = net","ramp_pu":[-1]}`))
+	f.Add("opf:net.m", []byte(`null`))
+	f.Fuzz(func(t *testing.T, name string, params []byte) {
+		c, ok, err := Embedded(name, params)
+		if ok && err == nil && c.Problem.Spec().Name != name {
+			t.Fatalf("%q made a case called %q", name, c.Problem.Spec().Name)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package opf
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -112,7 +113,7 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 		i := c.preference
 		if c.err == nil {
 			samples[i] = append(samples[i], c.samples...)
-		} else if errs[i] != domain.ErrNotConverged {
+		} else if !errors.Is(errs[i], domain.ErrNotConverged) {
 			errs[i] = c.err
 		}
 	}
@@ -183,6 +184,14 @@ func (v *Solver) Optimal(s, c []float64, pref domain.Preference, u []float64) bo
 	v.system.setPoints(&results[0], u)
 	return true
 }
+
+// Why a trajectory ends, as datasets count it.
+var (
+	errBefore       = &domain.Reason{Kind: domain.ErrInfeasible, Text: "infeasible at the load before"}
+	errNoFlow       = &domain.Reason{Kind: domain.ErrInfeasible, Text: "no power flow before the dispatch"}
+	errOutsideRamp  = &domain.Reason{Kind: domain.ErrInfeasible, Text: "outside ramp"}
+	errNotConfirmed = &domain.Reason{Kind: domain.ErrNotConverged, Text: "not confirmed by the power flow"}
+)
 
 // trainingChain is one trajectory of a scenario under way.
 type trainingChain struct {
@@ -259,8 +268,11 @@ func (y *System) solveChains(chains []*trainingChain) error {
 		return err
 	}
 	for k, h := range chains {
-		if h.err == nil && !y.disturb(w, h) {
-			h.err = domain.ErrInfeasible
+		switch {
+		case h.err == domain.ErrInfeasible:
+			h.err = errBefore
+		case h.err == nil && !y.disturb(w, h):
+			h.err = errNoFlow
 		}
 		h.pd, h.qd = loads[k][0], loads[k][1]
 	}
@@ -271,7 +283,7 @@ func (y *System) solveChains(chains []*trainingChain) error {
 			}
 			y.context(h.c, h.pd, h.qd, h.pg, h.factors)
 			if !w.dispatch(h.s, h.c, h.applied) {
-				h.err = domain.ErrInfeasible // the set-points in force do not survive the change
+				h.err = errNoFlow // the set-points in force do not survive the change
 				return acopf.Problem{}, false
 			}
 			w.state(h.s)
@@ -281,8 +293,11 @@ func (y *System) solveChains(chains []*trainingChain) error {
 			return err
 		}
 		for _, h := range chains {
+			if h.err == domain.ErrInfeasible {
+				h.err = errOutsideRamp // possible has found a dispatch without
+			}
 			if h.err == nil && h.steps > 0 && !y.record(w, h, step) {
-				h.err = domain.ErrNotConverged
+				h.err = errNotConfirmed
 			}
 		}
 	}

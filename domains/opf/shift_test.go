@@ -39,7 +39,10 @@ func TestShiftedNetwork(t *testing.T) {
 	if r.Shift["load"] != 0.9 {
 		t.Errorf("the result's shift is %v", r.Shift)
 	}
-	v := must.Get(closedloop.Verify(path, func(string) (*domain.Case, error) { return &c, nil }))(t)
+	v := must.Get(closedloop.Verify(t.Context(), path, closedloop.VerifyOptions{Case: func(h *closedloop.Header) (*domain.Case, bool, error) {
+		of, err := c.Shifted(h.Shift)
+		return &of, false, err
+	}}))(t)
 	if !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches[0])
 	}

@@ -34,6 +34,8 @@ type System struct {
 	flat    []float64        // state of a flat start
 	device  func() domain.DeviceCode
 	answers func() []domain.Sample // made on first use
+	// fingerprint is FromText's.
+	fingerprint [32]byte
 }
 
 var (
@@ -45,6 +47,7 @@ var (
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
 	_ domain.Answered      = (*System)(nil)
+	_ domain.Fingerprinted = (*System)(nil)
 )
 
 // layout says where things stand in the vectors of a System.
@@ -203,6 +206,10 @@ func (y *System) newSpec(name, description string) domain.Spec {
 
 // Spec implements domain.Problem.
 func (y *System) Spec() *domain.Spec { return &y.spec }
+
+// Fingerprint implements domain.Fingerprinted: the SHA-256 of the case file, followed by the
+// Options that are not their zero values.
+func (y *System) Fingerprint() [32]byte { return y.fingerprint }
 
 // loads writes the load of every bus that the context holds, pu.
 func (y *System) loads(c, p, q []float64) {

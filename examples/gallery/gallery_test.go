@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/domaintest"
+	"github.com/gpc-engine/gpc/examples/gallery/cstr"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
@@ -117,5 +118,31 @@ func TestSolved(t *testing.T) {
 				t.Errorf("%d of %d solved", solved, tried)
 			}
 		})
+	}
+}
+
+// TestCurvedReactor: from these starts σ varies so much with the state that the curvature of a
+// stage or two is negative. With a shift of every stage both end after 200 iterations, not
+// converged, at costs of 2.885 and more.
+func TestCurvedReactor(t *testing.T) {
+	y := cstr.System()
+	solver := must.Get(y.Case())(t).Solver.(*shooting.Solver)
+	for _, start := range []struct {
+		p    []float64
+		cost float64
+	}{
+		{[]float64{1.0507380797075903, 0.5976649631155336, 131.39101255274397, 4.412435950630573, 0.5835027466965359, 17.616549943044788, -1455.1731258517884}, 2.39775},
+		{[]float64{0.5563653782694261, 0.5377456133367179, 128.2727551497214, 2.5892319665995918, 0.5148338494914824, 20.142660579886403, -5893.759178588975}, 0.52180},
+	} {
+		s, c := make([]float64, len(y.State)), make([]float64, len(y.Context)+1)
+		y.Initial(start.p, s, c)
+		got, err := solver.Minimise(s, c, y.Steps, domain.Preference{Adaptive: true}, domain.WeightedSum, 1)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !(got.Cost <= start.cost) || got.Iterations > 60 {
+			t.Errorf("%v costs %.6f after %d iterations, want at most %v after at most 60", start.p, got.Cost, got.Iterations, start.cost)
+		}
 	}
 }

@@ -123,8 +123,8 @@ func TestRoundsOfAMap(t *testing.T) {
 		samples   int
 		policy    string
 		distilled bool
-	}{{1, first.Samples, "", false}, {2, visited.Samples, "direct ", false}, {3, distilled.Samples, "direct ", true}} {
-		if r[i].Seed != want.seed || r[i].Samples != want.samples || r[i].Distilled != want.distilled || (r[i].Policy == "") != (want.policy == "") || !strings.HasPrefix(r[i].Policy, want.policy) {
+	}{{1, first.Samples, "", false}, {2, visited.Samples, "direct", false}, {3, distilled.Samples, "direct", true}} {
+		if r[i].Seed != want.seed || r[i].Samples != want.samples || r[i].Distilled != want.distilled || r[i].Policy.Method != want.policy || (want.policy != "") != (len(r[i].Policy.ModelSHA256) == 64) {
 			t.Errorf("round %d is recorded as %+v, want %+v", i, r[i], want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Section names the lines around a section.
@@ -28,5 +28,5 @@ func (s Section) Replace(path, text string, write bool) (differs bool, err error
 	if old == text || !write {
 		return old != text, nil
 	}
-	return true, renameio.WriteFile(path, []byte(before+s.Begin+"\n"+text+s.End+"\n"+after), 0o644)
+	return true, durable.WriteFile(path, []byte(before+s.Begin+"\n"+text+s.End+"\n"+after), 0o644)
 }

@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"os"
 
-	"github.com/google/renameio/v2"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Record is one run.
@@ -46,5 +46,5 @@ func (r *Record) Write(file string) error {
 		_, err = os.Stdout.Write(text)
 		return err
 	}
-	return renameio.WriteFile(file, text, 0o644)
+	return durable.WriteFile(file, text, 0o644)
 }

@@ -3,11 +3,18 @@
 // its type, shape and range of bytes and may carry strings as __metadata__, and
 // the tensors' data without gaps (github.com/huggingface/safetensors). Its central
 // type is Kind, the limits that files of one kind keep to.
+//
+// Every byte is covered by a checksum that reading verifies. Two entries of __metadata__
+// are this package's: tensors_sha256, the SHA-256 of each tensor's bytes in the order of
+// the file, one behind the other in hexadecimal, and sha256, that of the header with its
+// length in front and zeros in place of these 64 digits. A file is identified by it.
 package safetensors
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +22,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/x448/float16"
 
@@ -84,29 +92,49 @@ type headerEntry struct {
 	Offsets []int64 `json:"data_offsets"`
 }
 
-// Write writes metadata, its keys sorted, and the tensors in the given order. The
-// bytes depend on the arguments alone.
+// The entries of __metadata__ that this package adds.
+const (
+	keyHeader  = "sha256"
+	keyTensors = "tensors_sha256"
+)
+
+// unsealed stands for the header's checksum in what it is taken of.
+var unsealed = strings.Repeat("0", 2*sha256.Size)
+
+// sealOf is the checksum of a header, whose own place in it holds unsealed.
+func sealOf(header []byte) string {
+	sum := sha256.New()
+	sum.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))
+	sum.Write(header)
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Write writes metadata, its keys sorted, and the tensors in the given order, with their
+// checksums. The bytes depend on the arguments alone.
 func (k Kind) Write(w io.Writer, metadata map[string]string, tensors []Tensor) error {
 	if len(tensors) > k.Tensors {
 		return fmt.Errorf("%d tensors, a file holds at most %d", len(tensors), k.Tensors)
 	}
-	var header bytes.Buffer
-	meta, err := json.Marshal(metadata) // keys sorted
-	if err != nil {
-		return fmt.Errorf("metadata: %w", err)
+	room := 0
+	for _, t := range tensors {
+		_, size := t.elementType()
+		room += int(size) * len(t.Data)
 	}
-	fmt.Fprintf(&header, `{"__metadata__":%s`, meta)
-	offset := int64(0)
+	var entries, header bytes.Buffer
+	payload, sums := make([]byte, 0, room), []byte(nil)
 	for _, t := range tensors {
 		if t.size() != len(t.Data) {
 			return fmt.Errorf("tensor %s has %d elements for the shape %v", t.Name, len(t.Data), t.Shape)
 		}
-		dtype, size := t.elementType()
-		entry := headerEntry{DType: dtype, Offsets: []int64{offset, offset + size*int64(len(t.Data))}}
+		from := len(payload)
+		payload = t.appendTo(payload)
+		sum := sha256.Sum256(payload[from:])
+		sums = hex.AppendEncode(sums, sum[:])
+		dtype, _ := t.elementType()
+		entry := headerEntry{DType: dtype, Offsets: []int64{int64(from), int64(len(payload))}}
 		for _, d := range t.Shape {
 			entry.Shape = append(entry.Shape, int64(d))
 		}
-		offset = entry.Offsets[1]
 		name, err := json.Marshal(t.Name)
 		if err != nil {
 			return fmt.Errorf("tensor %s: %w", t.Name, err)
@@ -115,50 +143,60 @@ func (k Kind) Write(w io.Writer, metadata map[string]string, tensors []Tensor) e
 		if err != nil {
 			return fmt.Errorf("tensor %s: %w", t.Name, err)
 		}
-		fmt.Fprintf(&header, ",%s:%s", name, value)
+		fmt.Fprintf(&entries, ",%s:%s", name, value)
 	}
-	header.WriteByte('}')
+	whole := maps.Clone(metadata)
+	if whole == nil {
+		whole = map[string]string{}
+	}
+	whole[keyTensors], whole[keyHeader] = string(sums), unsealed
+	meta, err := json.Marshal(whole) // keys sorted
+	if err != nil {
+		return fmt.Errorf("metadata: %w", err)
+	}
+	fmt.Fprintf(&header, `{"__metadata__":%s%s}`, meta, entries.Bytes())
 	for header.Len()%k.Align != 0 {
 		header.WriteByte(' ')
 	}
 	if header.Len() > k.HeaderBytes {
 		return fmt.Errorf("the header takes %d bytes, at most %d are allowed", header.Len(), k.HeaderBytes)
 	}
-	if total := 8 + int64(header.Len()) + offset; total > k.FileBytes {
+	if total := 8 + int64(header.Len()) + int64(len(payload)); total > k.FileBytes {
 		return fmt.Errorf("the file would take %d bytes, at most %d are allowed", total, k.FileBytes)
 	}
-	var length [8]byte
-	binary.LittleEndian.PutUint64(length[:], uint64(header.Len()))
-	if _, err := w.Write(length[:]); err != nil {
+	raw := header.Bytes()
+	if bytes.Count(raw, []byte(unsealed)) != 1 {
+		return fmt.Errorf("metadata holds %s, which stands for the header's checksum", unsealed)
+	}
+	raw = bytes.Replace(raw, []byte(unsealed), []byte(sealOf(raw)), 1)
+	if _, err := w.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(raw)))); err != nil {
 		return fmt.Errorf("writing the header length: %w", err)
 	}
-	if _, err := w.Write(header.Bytes()); err != nil {
+	if _, err := w.Write(raw); err != nil {
 		return fmt.Errorf("writing the header: %w", err)
 	}
-	buf := make([]byte, 0, 4*4096)
-	for _, t := range tensors {
-		for chunk := range slices.Chunk(t.Data, 4096) {
-			buf = buf[:0]
-			for _, v := range chunk {
-				if t.Half {
-					buf = binary.LittleEndian.AppendUint16(buf, float16.Fromfloat32(v).Bits())
-				} else {
-					buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-				}
-			}
-			if _, err := w.Write(buf); err != nil {
-				return fmt.Errorf("writing tensor %s: %w", t.Name, err)
-			}
-		}
+	if _, err := w.Write(payload); err != nil {
+		return fmt.Errorf("writing the tensors: %w", err)
 	}
 	return nil
 }
 
-// Read reads what Write writes, and any safetensors file of float32 or float16
-// vectors and matrices within the limits, into metadata and tensors by name.
-// Tensors must cover the data exactly: no gap, no overlap, nothing after the last
-// one. Values may be anything, NaN included. The error of a file that ends early is
-// an io.ErrUnexpectedEOF.
+// appendTo appends the elements as they are stored.
+func (t Tensor) appendTo(b []byte) []byte {
+	for _, v := range t.Data {
+		if t.Half {
+			b = binary.LittleEndian.AppendUint16(b, float16.Fromfloat32(v).Bits())
+		} else {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+	}
+	return b
+}
+
+// Read reads what Write writes, within the limits, into metadata without the checksums
+// and tensors by name. Tensors must cover the data exactly: no gap, no overlap, nothing
+// after the last one. Values may be anything, NaN included. The error of a file that ends
+// early is an io.ErrUnexpectedEOF; what a checksum does not hold for is named.
 func (k Kind) Read(r io.Reader) (map[string]string, map[string]Tensor, error) {
 	var length [8]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
@@ -176,6 +214,10 @@ func (k Kind) Read(r io.Reader) (map[string]string, map[string]Tensor, error) {
 		return nil, nil, fmt.Errorf("header: want %d bytes: %w", n, truncated(err))
 	}
 	metadata, entries, err := k.parseHeader(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	sums, err := checkSeal(raw, metadata, len(entries))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,14 +242,18 @@ func (k Kind) Read(r io.Reader) (map[string]string, map[string]Tensor, error) {
 		return nil, nil, fmt.Errorf("header of %d bytes describes %d more, a file has at most %d", n, at, k.FileBytes)
 	}
 	tensors := make(map[string]Tensor, len(names))
-	for _, name := range names {
+	for i, name := range names {
 		t := Tensor{Name: name, Half: entries[name].DType == float16Type}
 		for _, d := range entries[name].Shape {
 			t.Shape = append(t.Shape, int(d))
 		}
 		dtype, _ := t.elementType()
-		if t.Data, err = readFloats(r, t.size(), t.Half); err != nil {
+		sum := sha256.New()
+		if t.Data, err = readFloats(io.TeeReader(r, sum), t.size(), t.Half); err != nil {
 			return nil, nil, fmt.Errorf("tensor %s: want %d values of type %s: %w", name, t.size(), dtype, truncated(err))
+		}
+		if got, want := hex.EncodeToString(sum.Sum(nil)), sums[64*i:64*i+64]; got != want {
+			return nil, nil, fmt.Errorf("tensor %s: damaged or edited: the SHA-256 of its bytes is %s, the header says %s", name, got, want)
 		}
 		tensors[name] = t
 	}
@@ -220,6 +266,28 @@ func (k Kind) Read(r io.Reader) (map[string]string, map[string]Tensor, error) {
 	default:
 		return nil, nil, fmt.Errorf("after the last tensor: %w", err)
 	}
+}
+
+// checkSeal verifies the checksum of a header, takes this package's entries out of its
+// metadata, and returns the checksums of its tensors.
+func checkSeal(raw []byte, metadata map[string]string, tensors int) (sums string, err error) {
+	said, sealed := metadata[keyHeader]
+	sums, summed := metadata[keyTensors]
+	if !sealed || !summed {
+		return "", fmt.Errorf("header: __metadata__ has no %s and %s: another program, or an earlier version, wrote the file", keyHeader, keyTensors)
+	}
+	if len(said) != len(unsealed) || bytes.Count(raw, []byte(said)) != 1 {
+		return "", fmt.Errorf("header: %s is %.64q, want 64 hexadecimal digits that occur once", keyHeader, said)
+	}
+	if got := sealOf(bytes.Replace(raw, []byte(said), []byte(unsealed), 1)); got != said {
+		return "", fmt.Errorf("header: damaged or edited: its SHA-256 is %s, it says %s", got, said)
+	}
+	if len(sums) != len(unsealed)*tensors {
+		return "", fmt.Errorf("header: %s has %d digits, want %d for each of %d tensors", keyTensors, len(sums), len(unsealed), tensors)
+	}
+	delete(metadata, keyHeader)
+	delete(metadata, keyTensors)
+	return sums, nil
 }
 
 // truncated names the end of the input as what it is.
@@ -244,12 +312,13 @@ func readFloats(r io.Reader, n int, half bool) ([]float32, error) {
 		if _, err := io.ReadFull(r, b); err != nil {
 			return nil, err
 		}
-		out = slices.Grow(out, len(b)/size)
-		for i := 0; i < len(b); i += size {
+		at := len(out)
+		out = slices.Grow(out, len(b)/size)[:at+len(b)/size]
+		for i := range out[at:] {
 			if half {
-				out = append(out, float16.Frombits(binary.LittleEndian.Uint16(b[i:])).Float32())
+				out[at+i] = float16.Frombits(binary.LittleEndian.Uint16(b[2*i:])).Float32()
 			} else {
-				out = append(out, math.Float32frombits(binary.LittleEndian.Uint32(b[i:])))
+				out[at+i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 			}
 		}
 	}

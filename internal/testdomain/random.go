@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -41,7 +42,7 @@ func Untrained(rng *rand.Rand, spec *domain.Spec, latent, codes int, hidden ...i
 		return m
 	}
 	m := &model.Model{
-		Case: spec.Name, EncoderX: net(nx, latent), EncoderO: net(no, latent), DecoderU: net(latent, nu), DecoderS: net(latent, ns),
+		Case: spec.Name, Provenance: model.Provenance{ProblemSHA256: durable.Sum(spec.Fingerprint(nil))}, EncoderX: net(nx, latent), EncoderO: net(no, latent), DecoderU: net(latent, nu), DecoderS: net(latent, ns),
 		NormX: Scaled(nx, 1), NormO: Scaled(no, 1), NormS: Scaled(ns, 1), NormU: Scaled(nu, 1), Codes: tensor.New(codes, latent),
 		Calibration: model.Calibration{
 			TauGeom: 0.1, ObjectiveIdeal: make([]float64, objectives), ObjectiveNadir: slices.Repeat([]float64{30}, objectives), LatentSpread: 2,

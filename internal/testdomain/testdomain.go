@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -124,8 +125,9 @@ func Map(p *Cart, side int, identifiable bool) *model.Model {
 		du = [][]float64{Feedback[:]}
 	}
 	m := &model.Model{
-		Case:     p.spec.Name,
-		EncoderX: Linear(ex), EncoderO: Linear(eo), DecoderS: Linear(ds),
+		Case:       p.spec.Name,
+		Provenance: model.Provenance{ProblemSHA256: durable.Sum(domain.FingerprintOf(p))},
+		EncoderX:   Linear(ex), EncoderO: Linear(eo), DecoderS: Linear(ds),
 		NormX: Scaled(6, 1), NormO: Scaled(6, 1), NormS: Scaled(2, 1),
 		Calibration: model.Calibration{
 			TauGeom: 1e-2, ObjectiveIdeal: []float64{0, 0}, ObjectiveNadir: []float64{6.5, 0.5}, LatentSpread: 2,

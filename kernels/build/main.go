@@ -28,8 +28,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -107,7 +106,7 @@ func buildShim(m images.Module, copies []string) error {
 		if err := os.MkdirAll(filepath.Dir(copy), 0o755); err != nil {
 			return err
 		}
-		if err := renameio.WriteFile(copy, binary, 0o755); err != nil {
+		if err := durable.WriteFile(copy, binary, 0o755); err != nil {
 			return err
 		}
 	}
@@ -174,7 +173,7 @@ func compileFolder(m images.Module, folder string, verify bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return renameio.WriteFile(filepath.Join(dir, "manifest.json"), append(text, '\n'), 0o644)
+	return durable.WriteFile(filepath.Join(dir, "manifest.json"), append(text, '\n'), 0o644)
 }
 
 // usage prints what the assembler says of each kernel.
@@ -252,7 +251,7 @@ func compileSource(m images.Module, source, dir string, old images.Manifest, ver
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return entry, err
 		}
-		if err := renameio.WriteFile(filepath.Join(dir, images.FileName(name, target.Name)), blob, 0o644); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, images.FileName(name, target.Name)), blob, 0o644); err != nil {
 			return entry, err
 		}
 	}

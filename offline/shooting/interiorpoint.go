@@ -774,8 +774,13 @@ func (p *ipm) finish(primal, dual float64) {
 	p.accept()
 }
 
-// factor factors the quadratic program's matrices, with a shift of their diagonal
-// where they are not positive definite on the null space of the dynamics.
+// reflections are so many: more of them feed on one another along the recursion, and their
+// steps are far too long.
+const reflections = 2
+
+// factor factors the quadratic program's matrices. Where they are not positive definite on
+// the null space of the dynamics it reflects the negative curvature of a few stages. For more
+// of them it shifts every diagonal entry, which for the sake of one would shorten all steps.
 func (p *ipm) factor() bool {
 	largest := 0.0
 	for _, v := range p.h {
@@ -788,7 +793,11 @@ func (p *ipm) factor() bool {
 	}
 	shift := p.least
 	p.gains = false
-	for !p.r.factor(p.h, p.q.next, shift) {
+	most := reflections
+	if shift > 0 {
+		most = 0
+	}
+	for ; !p.r.factor(p.h, p.q.next, shift, most); most = 0 {
 		switch {
 		case shift == 0:
 			shift = math.Max(1e-8*math.Max(1, largest), p.shift/3)

@@ -44,8 +44,11 @@ type program struct {
 	columns             []int     // of the nf functions' variables, their places in (s, c, u)
 	next, margins       []float64 // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
 	objective           []float64 // ∂ωᵀJ, [steps][d]
+	varying             []float64 // of it, in the adaptive mode, J's part through σ
+	dj, dsigma          []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Dual
 	ends                []float64 // [totals][nX]: ∂ of the constraints on the totals
 	h                   []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
+	hp                  []float64 // that of σᵀJ with J held, [d][d]
 	y, other            []float64 // (s, c, u)
 	fp, fm, mp, mm      []float64
 	sp, sm, delta, unit []float64
@@ -148,7 +151,11 @@ func (q *program) layout(steps int) {
 	size(&q.objective, steps*q.d)
 	size(&q.h, steps*q.d*q.d)
 	size(&q.slope, q.d)
-	for _, b := range [][]float64{q.next, q.margins, q.objective, q.h} {
+	size(&q.varying, steps*q.d)
+	size(&q.dj, steps*q.no*q.d)
+	size(&q.dsigma, steps*q.no*q.d)
+	size(&q.hp, q.d*q.d)
+	for _, b := range [][]float64{q.next, q.margins, q.objective, q.varying, q.dj, q.dsigma, q.h} {
 		clear(b)
 	}
 	size(&q.ends, len(q.totals)*q.nX)
@@ -415,14 +422,12 @@ func (q *program) lift(p *point, t int) {
 }
 
 // evaluateDual evaluates the functions of a stage at q.zy.
-func (q *program) evaluateDual(t int, objectives bool) {
+func (q *program) evaluateDual(t int) {
 	s, c, u := q.zy[:q.ns], q.zy[q.ns:q.nx], q.zy[q.nx:]
 	if t < q.steps-1 {
 		q.dual.StepDual(s, c, u, q.zx[:q.ns], q.zx[q.ns:])
 	}
-	if objectives {
-		q.dual.ObjectivesDual(s, u, c, q.zj)
-	}
+	q.dual.ObjectivesDual(s, u, c, q.zj)
 	q.dual.MarginsDual(s, c, u, q.zm)
 }
 
@@ -438,7 +443,7 @@ func (q *program) differentiateDual(p *point, t int) bool {
 		a := q.columns[col]
 		at := q.zy[a]
 		q.zy[a] = complex(real(at), q.scale[a]*domain.DualStep)
-		q.evaluateDual(t, true)
+		q.evaluateDual(t)
 		q.zy[a] = at
 		if t < q.steps-1 {
 			for i, b := range q.active {
@@ -456,6 +461,7 @@ func (q *program) differentiateDual(p *point, t int) bool {
 		sum := 0.0
 		for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
 			sum += w * imag(q.zj[i])
+			q.dj[(t*q.no+i)*d+col] = imag(q.zj[i]) * inverse
 		}
 		q.objective[t*d+col] = sum * inverse
 		for k, tot := range q.totals {
@@ -525,7 +531,12 @@ func (q *program) differentiatePriority(p *point) {
 			y[a] = minus
 			q.priority(s, c, u, q.sm)
 			y[a] = at
-			q.objective[t*q.d+col] += (dot(q.sp, j) - dot(q.sm, j)) * q.scale[a] / (plus - minus)
+			inverse := q.scale[a] / (plus - minus)
+			for i := range q.no {
+				q.dsigma[(t*q.no+i)*q.d+col] = (q.sp[i] - q.sm[i]) * inverse
+			}
+			q.varying[t*q.d+col] = (dot(q.sp, j) - dot(q.sm, j)) * inverse
+			q.objective[t*q.d+col] += q.varying[t*q.d+col]
 		}
 	}
 }
@@ -622,11 +633,12 @@ func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float
 // hessian writes the Hessian of every stage's Lagrangian, scale·ωᵀJ + λ_{t+1}ᵀF −
 // zᵀmargins, at an evaluated and differentiated point.
 func (q *program) hessian(p *point, objectiveScale float64, z, lambda []float64) {
-	exact := q.dual != nil
-	values := !exact || q.adaptive && objectiveScale != 0
-	if !values {
+	if q.dual != nil {
 		for t := range q.steps {
 			q.hessianDual(p, t, objectiveScale, z, lambda)
+			if q.adaptive && objectiveScale != 0 {
+				q.hessianPriority(p, t, objectiveScale)
+			}
 		}
 		return
 	}
@@ -637,36 +649,31 @@ func (q *program) hessian(p *point, objectiveScale float64, z, lambda []float64)
 			q.points.reset()
 			for collected > 0 && (t < collected || q.points.b.Rows < maxPoints) {
 				collected--
-				q.secondDifferences(p, collected, func(s, c, u []float64) float64 {
+				q.secondDifferences(p, collected, q.stageHessian(collected), func(s, c, u []float64) float64 {
 					q.points.add(s, c, u)
 					return 0
 				})
 			}
 			j = q.points.objectives()
 		}
-		j = q.hessianValues(p, t, objectiveScale, z, lambda, j, exact)
-		if exact {
-			q.hessianDual(p, t, objectiveScale, z, lambda)
-		}
+		j = q.hessianValues(p, t, objectiveScale, z, lambda, j)
 	}
 }
 
-// hessianDual differences the exact first derivatives of a stage once. In the
-// adaptive mode it adds to the Hessian of σᵀJ that is there.
+// stageHessian views that of stage t.
+func (q *program) stageHessian(t int) []float64 { return q.h[t*q.d*q.d : (t+1)*q.d*q.d] }
+
+// hessianDual differences the exact first derivatives of a stage once, with σ held.
 func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda []float64) {
 	const inverse = 1 / domain.DualStep
 	d, n := q.d, q.first(t)
 	q.evaluations += int64(n * (n + 1) / 2)
-	h := q.h[t*d*d : (t+1)*d*d]
-	objectives := !q.adaptive || objectiveScale == 0
+	h := q.stageHessian(t)
 	costate := q.reals(t, lambda)
 	zt := z[t*q.nm : (t+1)*q.nm]
 	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
-	scale := objectiveScale
-	if !objectives {
-		scale = 0
-	}
-	q.gradient(t, scale, z, lambda, q.slope)
+	q.gradient(t, objectiveScale, z, lambda, q.slope)
+	axpy(-objectiveScale, q.varying[t*d:(t+1)*d], q.slope)
 	q.lift(p, t)
 	for i := range n {
 		a := q.columns[i]
@@ -679,13 +686,11 @@ func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda
 			q.zy[a] = complex(at, 0)
 			was := real(q.zy[b])
 			q.zy[b] = complex(was, q.scale[b]*domain.DualStep)
-			q.evaluateDual(t, objectives)
+			q.evaluateDual(t)
 			q.zy[b] = complex(was, 0)
 			sum := 0.0
-			if objectives {
-				for i, w := range weights {
-					sum += w * imag(q.zj[i])
-				}
+			for i, w := range weights {
+				sum += w * imag(q.zj[i])
 			}
 			if t < q.steps-1 {
 				for _, c := range q.active {
@@ -695,13 +700,30 @@ func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda
 			for i, v := range q.zm {
 				sum -= zt[i] * imag(v)
 			}
-			v := (sum*inverse - q.slope[k]) * inverseStep
-			if !objectives {
-				v += h[i*d+k]
-			}
-			h[i*d+k] = v
+			h[i*d+k] = (sum*inverse - q.slope[k]) * inverseStep
 		}
 		q.zy[a] = complex(from, 0)
+	}
+}
+
+// hessianPriority adds to a stage's Hessian what σᵀJ has of it beyond that with σ held:
+// ∇σ_i∇J_iᵀ, ∇J_i∇σ_iᵀ and J_i∇²σ_i, the last by second differences of the priority, which
+// evaluate no dynamics.
+func (q *program) hessianPriority(p *point, t int, objectiveScale float64) {
+	d, n, h := q.d, q.first(t), q.stageHessian(t)
+	j := p.j[t*q.no : (t+1)*q.no]
+	q.secondDifferences(p, t, q.hp, func(s, c, u []float64) float64 {
+		q.priority(s, c, u, q.sp)
+		return dot(q.sp, j)
+	})
+	for i := range n {
+		for k := range i + 1 {
+			sum := q.hp[i*d+k]
+			for r := t * q.no; r < (t+1)*q.no; r++ {
+				sum += q.dsigma[r*d+i]*q.dj[r*d+k] + q.dj[r*d+i]*q.dsigma[r*d+k]
+			}
+			h[i*d+k] += objectiveScale * sum
+		}
 	}
 }
 
@@ -724,14 +746,15 @@ func (q *program) lagrangianWeights(p *point, t int, objectiveScale float64, lam
 	return q.unit
 }
 
-// hessianValues takes second differences of the stage's Lagrangian, or of its σᵀJ
-// alone. values begins with J at the points of secondDifferences; the rest is
-// returned.
-func (q *program) hessianValues(p *point, t int, objectiveScale float64, z, lambda, values []float64, objectiveOnly bool) []float64 {
+// hessianValues takes second differences of the stage's Lagrangian. values begins with J at
+// the points of secondDifferences; the rest is returned.
+func (q *program) hessianValues(p *point, t int, objectiveScale float64, z, lambda, values []float64) []float64 {
 	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
 	costate := q.reals(t, lambda)
 	zt := z[t*q.nm : (t+1)*q.nm]
-	q.secondDifferences(p, t, func(s, c, u []float64) float64 {
+	n := q.first(t)
+	q.evaluations += int64(1 + n + n*n)
+	q.secondDifferences(p, t, q.stageHessian(t), func(s, c, u []float64) float64 {
 		sum := 0.0
 		if q.adaptive {
 			q.priority(s, c, u, q.sp)
@@ -740,9 +763,6 @@ func (q *program) hessianValues(p *point, t int, objectiveScale float64, z, lamb
 			sum = dot(weights, values[:q.no])
 		}
 		values = values[q.no:]
-		if objectiveOnly {
-			return sum
-		}
 		// Differences from the values at the stage keep the digits.
 		if t < q.steps-1 {
 			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
@@ -759,12 +779,10 @@ func (q *program) hessianValues(p *point, t int, objectiveScale float64, z, lamb
 	return values
 }
 
-// secondDifferences writes the second differences of f about the point of stage t
-// over its variables. f is called at the same points in the same order each time.
-func (q *program) secondDifferences(p *point, t int, f func(s, c, u []float64) float64) {
+// secondDifferences writes into h, [d][d], the second differences of f about the point of
+// stage t over its variables. f is called at the same points in the same order each time.
+func (q *program) secondDifferences(p *point, t int, h []float64, f func(s, c, u []float64) float64) {
 	n, d := q.first(t), q.d
-	q.evaluations += int64(1 + n + n*n)
-	h := q.h[t*d*d : (t+1)*d*d]
 	y, s, c, u := q.at(p, t)
 	base := f(s, c, u)
 	plus, minus, step := q.plus, q.minus, q.step

@@ -18,7 +18,8 @@ type riccati struct {
 	// ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N.
 	l, y, lead, P, p []float64
 	product, m, w    []float64
-	flops            int64 // multiply-adds since it was made
+	vectors, values  []float64 // [nu][nu] and [nu], of a block that is reflected
+	flops            int64     // multiply-adds since it was made
 }
 
 func (r *riccati) resize(steps, nu, nX int, free bool) {
@@ -31,6 +32,8 @@ func (r *riccati) resize(steps, nu, nX int, free bool) {
 	size(&r.product, nX*r.d)
 	size(&r.m, r.d*r.d)
 	size(&r.w, r.d)
+	size(&r.vectors, nu*nu)
+	size(&r.values, nu)
 }
 
 // size makes *b n long and zero where it has to grow, and keeps what it holds otherwise.
@@ -44,8 +47,9 @@ func size[T any](b *[]T, n int) {
 // factor runs the recursion of the matrices with shift added to every diagonal
 // entry of H; P_N is read from its place. It reports false where υ's block of some
 // stage is not positive definite: H is then not positive definite on the null space
-// of the dynamics, and a larger shift is wanted.
-func (r *riccati) factor(h, f []float64, shift float64) bool {
+// of the dynamics, and a larger shift is wanted. In so many stages as reflections says the
+// block's negative eigenvalues are replaced by their magnitudes instead.
+func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 	nu, nX, d := r.nu, r.nX, r.d
 	for t := r.steps - 1; t >= 0; t-- {
 		next := r.P[(t+1)*nX*nX : (t+2)*nX*nX]
@@ -74,18 +78,14 @@ func (r *riccati) factor(h, f []float64, shift float64) bool {
 			}
 		}
 		l := r.l[t*nu*nu : (t+1)*nu*nu]
-		for i := range nu {
-			for j := range i + 1 {
-				v := r.m[i*d+j] - dot(l[i*nu:i*nu+j], l[j*nu:j*nu+j])
-				if i != j {
-					l[i*nu+j] = v / l[j*nu+j]
-					continue
-				}
-				// A pivot that is rounding of what it came from says nothing of its sign.
-				if !(v > 1e-14*math.Abs(r.m[i*d+i])) || math.IsInf(v, 0) {
-					return false
-				}
-				l[i*nu+i] = math.Sqrt(v)
+		if !cholesky(r.m, d, l, nu) {
+			if reflections == 0 {
+				return false
+			}
+			reflections--
+			r.reflect()
+			if !cholesky(r.m, d, l, nu) {
+				return false
 			}
 		}
 		y := r.y[t*nX*nu : (t+1)*nX*nu]
@@ -103,6 +103,90 @@ func (r *riccati) factor(h, f []float64, shift float64) bool {
 		r.flops += int64(nu*nu*nu/6 + nX*nu*nu/2 + nX*nX*nu/2)
 	}
 	return !r.free || r.P[nX*nX-1] > 0 && !math.IsInf(r.P[nX*nX-1], 0)
+}
+
+// cholesky factors the leading n×n block of m, in rows of d, into l; false where it is not
+// positive definite.
+func cholesky(m []float64, d int, l []float64, n int) bool {
+	for i := range n {
+		for j := range i + 1 {
+			v := m[i*d+j] - dot(l[i*n:i*n+j], l[j*n:j*n+j])
+			if i != j {
+				l[i*n+j] = v / l[j*n+j]
+				continue
+			}
+			// A pivot that is rounding of what it came from says nothing of its sign.
+			if !(v > 1e-14*math.Abs(m[i*d+i])) || math.IsInf(v, 0) {
+				return false
+			}
+			l[i*n+i] = math.Sqrt(v)
+		}
+	}
+	return true
+}
+
+// reflect replaces the eigenvalues of υ's block in r.m by their magnitudes.
+func (r *riccati) reflect() {
+	n, d, a, q := r.nu, r.d, r.m, r.vectors
+	clear(q)
+	for i := range n {
+		q[i*n+i] = 1
+		for j := range i {
+			a[j*d+i] = a[i*d+j]
+		}
+	}
+	// Jacobi's rotations, in cyclic order; the block is small.
+	for range 30 {
+		off, all := 0.0, 0.0
+		for i := range n {
+			for j := range n {
+				if all += a[i*d+j] * a[i*d+j]; i != j {
+					off += a[i*d+j] * a[i*d+j]
+				}
+			}
+		}
+		if !(off > 1e-30*all) {
+			break
+		}
+		for i := range n {
+			for j := range i {
+				if a[i*d+j] != 0 {
+					rotate(a, d, q, n, i, j)
+				}
+			}
+		}
+	}
+	for i := range n {
+		r.values[i] = math.Abs(a[i*d+i])
+	}
+	for i := range n {
+		for j := range i + 1 {
+			sum := 0.0
+			for k, v := range r.values {
+				sum += v * q[i*n+k] * q[j*n+k]
+			}
+			a[i*d+j] = sum
+		}
+	}
+}
+
+// rotate makes entry (i, j) of the symmetric a, n×n in rows of d, zero by a rotation, which
+// the columns of q, [n][n], follow.
+func rotate(a []float64, d int, q []float64, n, i, j int) {
+	theta := (a[i*d+i] - a[j*d+j]) / (2 * a[i*d+j])
+	tan := math.Copysign(1/(math.Abs(theta)+math.Hypot(theta, 1)), theta)
+	cos := 1 / math.Hypot(tan, 1)
+	sin := tan * cos
+	for k := range n {
+		x, y := a[k*d+i], a[k*d+j]
+		a[k*d+i], a[k*d+j] = cos*x+sin*y, cos*y-sin*x
+	}
+	for k := range n {
+		x, y := a[i*d+k], a[j*d+k]
+		a[i*d+k], a[j*d+k] = cos*x+sin*y, cos*y-sin*x
+		x, y = q[k*n+i], q[k*n+j]
+		q[k*n+i], q[k*n+j] = cos*x+sin*y, cos*y-sin*x
+	}
 }
 
 // solve writes the minimiser, w [steps][d], ξ_N, and the multipliers λ [steps+1][nX]

@@ -3,6 +3,7 @@ package shooting
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -112,7 +113,7 @@ func TestRiccatiSolvesTheDenseConditions(t *testing.T) {
 	for trial := range 60 {
 		steps, nu, nX, free := 1+rng.IntN(6), 1+rng.IntN(3), 1+rng.IntN(4), trial%3 == 0
 		s := randomStages(rng, steps, nu, nX, free, 0.1)
-		if !s.r.factor(s.h, s.f, 0) {
+		if !s.r.factor(s.h, s.f, 0, 0) {
 			t.Fatalf("trial %d: a positive definite program does not factor", trial)
 		}
 		d := s.r.d
@@ -187,7 +188,7 @@ func TestRiccatiTellsTheInertia(t *testing.T) {
 			continue
 		}
 		seen[least > 0]++
-		if got := s.r.factor(s.h, s.f, 0); got != (least > 0) {
+		if got := s.r.factor(s.h, s.f, 0, 0); got != (least > 0) {
 			t.Errorf("trial %d: factored is %v at a least curvature of %v", trial, got, least)
 		}
 	}
@@ -196,14 +197,72 @@ func TestRiccatiTellsTheInertia(t *testing.T) {
 	}
 }
 
+// A reflected block has its eigenvectors and the magnitudes of its eigenvalues.
+func TestReflect(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	for n := 1; n < 9; n++ {
+		var r riccati
+		r.resize(1, n, 2, false)
+		block := mat.NewSymDense(n, nil)
+		for i := range n {
+			for j := range i + 1 {
+				v := rng.NormFloat64()
+				block.SetSym(i, j, v)
+				r.m[i*r.d+j] = v
+			}
+		}
+		r.reflect()
+		var eig mat.EigenSym
+		eig.Factorize(block, true)
+		var q, want mat.Dense
+		eig.VectorsTo(&q)
+		values := eig.Values(nil)
+		for i, v := range values {
+			values[i] = math.Abs(v)
+		}
+		want.Product(&q, mat.NewDiagDense(n, values), q.T())
+		for i := range n {
+			for j := range i + 1 {
+				if got := r.m[i*r.d+j]; !(math.Abs(got-want.At(i, j)) < 1e-12) {
+					t.Errorf("%d: entry (%d, %d) is %v, want %v", n, i, j, got, want.At(i, j))
+				}
+			}
+		}
+	}
+}
+
+// So many stages are reflected as are allowed, and what was definite is left alone.
+func TestReflections(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	mended := 0
+	for range 200 {
+		s := randomStages(rng, 5, 2, 3, false, -0.4)
+		definite := s.r.factor(s.h, s.f, 0, 0)
+		l := slices.Clone(s.r.l)
+		one := s.r.factor(s.h, s.f, 0, 1)
+		if definite && (!one || !slices.Equal(l, s.r.l)) {
+			t.Fatal("a definite program is reflected")
+		}
+		if one && !definite {
+			mended++
+		}
+		if !s.r.factor(s.h, s.f, 0, 5) {
+			t.Fatal("a program of 5 stages is not definite when each may be reflected")
+		}
+	}
+	if mended == 0 {
+		t.Error("no program is mended by the reflection of a stage: the test is too easy")
+	}
+}
+
 func TestAShiftMakesAStepDefinite(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for range 20 {
 		s := randomStages(rng, 5, 2, 3, true, -3)
-		if s.r.factor(s.h, s.f, 0) {
+		if s.r.factor(s.h, s.f, 0, 0) {
 			continue
 		}
-		if !s.r.factor(s.h, s.f, 1e6) {
+		if !s.r.factor(s.h, s.f, 1e6, 0) {
 			t.Error("a large shift does not make the step definite")
 		}
 	}

@@ -324,7 +324,7 @@ func (t *task) payoff() (ideal, spread []float64, plans [][][]float64, err error
 func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	s := t.solver
 	var found *Trajectory
-	infeasible, runs, lowest := 0, 0, math.Inf(1)
+	infeasible, lost, runs, lowest := 0, 0, 0, math.Inf(1)
 	p := s.workspaces.Get().(*ipm)
 	defer s.workspaces.Put(p)
 	for k := range max(s.opt.Starts, len(t.starts)) {
@@ -356,14 +356,19 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 				found = way
 			} else {
 				infeasible++
+				lost++
 			}
 		}
 	}
 	switch {
 	case found != nil:
 		return found, nil
+	case lost == runs:
+		return nil, fmt.Errorf("shooting: from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrInfeasible, Text: "lost state"})
 	case infeasible == runs:
 		return nil, fmt.Errorf("shooting: from state %v: %w", t.state, domain.ErrInfeasible)
+	case !(lowest < math.Inf(1)):
+		return nil, fmt.Errorf("shooting: from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrNotConverged, Text: "not finite"})
 	default:
 		return nil, fmt.Errorf("shooting: from state %v: KKT residual %.1e, want at most %.1e: %w", t.state, lowest, s.opt.Tolerance, domain.ErrNotConverged)
 	}

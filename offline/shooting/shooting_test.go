@@ -624,7 +624,7 @@ func TestGeneratesADataset(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(d.Check(tanks{}.Spec()), d.Verify()); err != nil {
+		if err := errors.Join(d.Check(tanks{}), d.Verify()); err != nil {
 			t.Error(err)
 		}
 		hashes = append(hashes, d.Hash())

@@ -415,7 +415,7 @@ func TestWorkGrowsWithTheHorizon(t *testing.T) {
 		q.hessian(p.cur, p.objectiveScale, p.z, p.lambda)
 		q.differentiate(p.cur)
 		p.assemble()
-		if !p.r.factor(p.h, q.next, 1e6) {
+		if !p.r.factor(p.h, q.next, 1e6, 0) {
 			t.Fatal("not definite")
 		}
 		copy(p.defect, p.cur.defect)

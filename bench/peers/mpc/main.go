@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command peers-mpc times decisions of a receding horizon by package shooting beside CasADi
-// with IPOPT and with fatrop, in one run on one machine:
+// with IPOPT, with fatrop, and with its SQP method on HPIPM, in one run on one machine:
 //
 //	go run ./bench/peers/mpc --out bench/results/NAME/peers-mpc.json
 //	    [--python build/peers-mpc/bin/python] [--episodes 5] [--noise 0.02] [--seed 991]
@@ -129,7 +129,7 @@ func run(o options) error {
 		Device: fmt.Sprintf("%s, %d threads", cpuid.CPU.BrandName, runtime.NumCPU()), Commit: version.Commit, Missing: peers.Missing,
 		Note: fmt.Sprintf("CPU times of one thread; %d decisions of %d episodes, seed %d, noise %g; ratios of percentiles, with the least and the largest of an episode. IPOPT from our plans finds our costs to %.1e.", len(decisions), o.episodes, o.seed, o.noise, peers.Worst),
 	}
-	for _, peer := range []string{"ipopt", "fatrop"} {
+	for _, peer := range []string{"ipopt", "fatrop", "hpipm"} {
 		theirs := peers.Times[peer]
 		if len(theirs) == 0 {
 			continue

@@ -1,9 +1,10 @@
-"""Solves recorded decisions of a pole on a cart by CasADi with IPOPT and with fatrop.
+"""Solves recorded decisions of a pole on a cart by CasADi with IPOPT, with fatrop, and with
+its SQP method on HPIPM.
 
     mpc_casadi.py DECISIONS TIMES
 
 The problem is multiple shooting over 40 steps, variables x0 u0 x1 u1 …, in CasADi's SX
-with its exact Hessian. Each solver starts from its own decision before, shifted, with its
+with its exact Hessian; for HPIPM, which asks for it, there is a last state, and all limits are boxes. Each solver starts from its own decision before, shifted, with its
 multipliers; the first of an episode from zero actions at the given state. IPOPT's barrier
 begins at 1e-6 where it is warm. Times are CPU times of this process around the call.
 """
@@ -26,6 +27,10 @@ def following(s, f):
     return ca.vertcat(s[0] + DT * v, v, s[2] + DT * w, w)
 
 
+def stage_cost(n, u, p):
+    return p[5] * (n[2] ** 2 + 0.1 * n[3] ** 2 + 1e-3 * u ** 2) + p[6] * ((n[0] - p[4]) ** 2 + 0.1 * n[1] ** 2)
+
+
 def problem():
     """The nonlinear program, which of its constraints are equations, and its bounds."""
     p = ca.SX.sym("p", 7)  # state, reference, weights
@@ -36,7 +41,7 @@ def problem():
     for t in range(N):
         w += [x[t], u[t]]
         n = following(x[t], u[t])
-        cost += p[5] * (n[2] ** 2 + 0.1 * n[3] ** 2 + 1e-3 * u[t] ** 2) + p[6] * ((n[0] - p[4]) ** 2 + 0.1 * n[1] ** 2)
+        cost += stage_cost(n, u[t], p)
         if t < N - 1:  # fatrop asks for the dynamics of a stage before its other constraints
             g.append(x[t + 1] - n)
             equality += [True] * 4
@@ -54,6 +59,20 @@ def problem():
     nlp = {"x": ca.vertcat(*w), "f": cost, "g": ca.vertcat(*g), "p": p}
     box = np.tile([np.inf] * 4 + [FORCE], N)
     return nlp, equality, np.array(lower), np.array(upper), box
+
+
+def boxed():
+    """The program with a last state and nothing but dynamics and boxes, and its boxes."""
+    p = ca.SX.sym("p", 7)
+    x = [ca.SX.sym(f"x{t}", 4) for t in range(N + 1)]
+    u = [ca.SX.sym(f"u{t}") for t in range(N)]
+    w, g, cost = [], [], 0
+    for t in range(N):
+        w += [x[t], u[t]]
+        g.append(following(x[t], u[t]) - x[t + 1])
+        cost += stage_cost(x[t + 1], u[t], p)
+    box = np.array((N * [np.inf, SPEED, np.inf, np.inf, FORCE]) + [np.inf, SPEED, np.inf, np.inf])
+    return {"x": ca.vertcat(*w, x[N]), "f": cost, "g": ca.vertcat(*g), "p": p}, box
 
 
 def quiet(tolerance, warm):
@@ -84,6 +103,11 @@ def main():
         solvers["fatrop"] = [one, one]
     except RuntimeError as e:
         missing.append(f"fatrop: {str(e).splitlines()[-1]}")
+    least, least_box = boxed()
+    qp = {"N": N, "nx": [4] * (N + 1), "nu": [1] * N + [0], "ng": [0] * (N + 1), "print_time": False, "error_on_fail": False}
+    one = ca.nlpsol("hpipm", "sqpmethod", least, {**plain, "qpsol": "hpipm", "qpsol_options": qp, "tol_pr": tolerance, "tol_du": tolerance, "max_iter": 500,
+                                                  "print_header": False, "print_iteration": False, "print_status": False})
+    solvers["hpipm"] = [one, one]
     worst = 0.0
     times = {name: [] for name in solvers}
     failed, lows, highs = ({name: 0 for name in solvers} for _ in range(3))
@@ -98,10 +122,16 @@ def main():
         worst = max(worst, abs(float(r["f"]) - d["cost"]) / abs(d["cost"]))
         for name, pair in solvers.items():
             warm = not d["first"] and name in last
-            start = last[name] if warm else {"x0": np.tile(d["state"] + [0.0], N)}
+            start, limits = last[name] if warm else {"x0": np.tile(d["state"] + [0.0], N)}, bounds
+            if name == "hpipm":
+                lower_box, upper_box = -least_box, least_box.copy()
+                lower_box[:4] = upper_box[:4] = d["state"]
+                limits = {"lbx": lower_box, "ubx": upper_box, "lbg": 0, "ubg": 0, "p": p}
+                if not warm:
+                    start = {"x0": np.append(start["x0"], d["state"])}
             solver = pair[warm]
             began = time.process_time()
-            r = solver(**start, **bounds)
+            r = solver(**start, **limits)
             times[name].append((time.process_time() - began) * 1e6)
             if not solver.stats()["success"]:
                 failed[name] += 1
@@ -110,9 +140,14 @@ def main():
             difference = (float(r["f"]) - d["cost"]) / abs(d["cost"])
             lows[name] += difference < -1e-5
             highs[name] += difference > 1e-5
-            x = shifted(np.array(r["x"]).ravel(), 5)
+            if name == "hpipm":  # its last state is repeated, and a stage of multipliers
+                x, lam = (np.array(r[k]).ravel() for k in ("x", "lam_x"))
+                x, lam = (np.concatenate([v[5:], [u], v[-4:]]) for v, u in ((x, x[-5]), (lam, 0.0)))
+                last[name] = {"x0": x, "lam_x0": lam, "lam_g0": shifted(np.array(r["lam_g"]).ravel(), 4)}
+            else:
+                x = shifted(np.array(r["x"]).ravel(), 5)
+                last[name] = {"x0": x, "lam_x0": shifted(np.array(r["lam_x"]).ravel(), 5), "lam_g0": np.array(r["lam_g"]).ravel()}
             x[:4] = d["state"]
-            last[name] = {"x0": x, "lam_x0": shifted(np.array(r["lam_x"]).ravel(), 5), "lam_g0": np.array(r["lam_g"]).ravel()}
     with open(target, "w") as f:
         json.dump({"missing": missing, "worst": worst, "times_us": times, "Failed": failed, "Lower": lows, "Higher": highs}, f)
 

@@ -316,13 +316,19 @@ func (r *Solver) weights(j *plan.Commitments, pref domain.Preference) (w [world.
 	return w
 }
 
+// Why a joint plan is none of the samples, as datasets count it.
+var (
+	errCollides      = &domain.Reason{Kind: domain.ErrInfeasible, Text: "collides"}
+	errNotStationary = &domain.Reason{Kind: domain.ErrNotConverged, Text: "not stationary"}
+)
+
 // certify checks the joint plan in float64 and writes one row for each robot.
 func (r *Solver) certify(x *work, pref domain.Preference, weights *[world.MaxRobots][3]float64, rows []domain.Sample) error {
 	v, h := r.view, x.joint.Scene
 	joint := make([]float64, world.LookAhead*world.MaxRobots*world.ActionSize)
 	x.joint.Actions(joint)
 	if _, margin := h.Score(joint, world.LookAhead, world.Thirds); !(margin >= r.options.Hard) {
-		return domain.ErrInfeasible
+		return errCollides
 	}
 	base := make([]float64, v.Spec().PlanSize())
 	for i := range rows {
@@ -336,7 +342,7 @@ func (r *Solver) certify(x *work, pref domain.Preference, weights *[world.MaxRob
 			return err
 		}
 		if !(row.KKT <= stationary) {
-			return domain.ErrNotConverged
+			return errNotStationary
 		}
 		l := x.joint.Outlook(i)
 		v.Observe(&l, i, row.S, row.C)

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -100,7 +101,7 @@ func TestCertificateRefusesACollision(t *testing.T) {
 	}
 	at := x.joint.Robots[0].Path[20]
 	h.Obstacles = append(slices.Clone(h.Obstacles), world.Obstacle{C: [2]float64{float64(at[0]), float64(at[1])}, R: 0.4})
-	if err := r.certify(x, pref, &weights, rows); err != domain.ErrInfeasible {
+	if err := r.certify(x, pref, &weights, rows); !errors.Is(err, domain.ErrInfeasible) {
 		t.Errorf("a plan through an obstacle gives %v, want %v", err, domain.ErrInfeasible)
 	}
 }

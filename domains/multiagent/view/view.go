@@ -120,6 +120,7 @@ var (
 	_ domain.PlanScorer    = (*View)(nil)
 	_ domain.Selective     = (*View)(nil)
 	_ domain.Device        = (*View)(nil)
+	_ domain.Fingerprinted = (*View)(nil)
 )
 
 // New returns the view of a system's robots.
@@ -212,6 +213,12 @@ func (v *View) System() *world.System { return v.system }
 
 // Spec implements domain.Problem.
 func (v *View) Spec() *domain.Spec { return &v.spec }
+
+// Fingerprint implements domain.Fingerprinted.
+func (v *View) Fingerprint() [32]byte {
+	whole := v.system.Fingerprint()
+	return v.spec.Fingerprint(fmt.Appendf(whole[:], "%+v", v.soft))
+}
 
 // sight is a view, decoded: lengths in metres in the robot's frame.
 type sight struct {

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 
@@ -34,7 +35,10 @@ type System struct {
 	spec   domain.Spec
 }
 
-var _ domain.Problem = (*System)(nil)
+var (
+	_ domain.Problem       = (*System)(nil)
+	_ domain.Fingerprinted = (*System)(nil)
+)
 
 // NewSystem builds the problem called name; moving chooses the scenes.
 func NewSystem(name string, params Params, moving bool) (*System, error) {
@@ -96,6 +100,15 @@ func (y *System) Moving() bool { return y.scenes.Moving }
 
 // Spec implements domain.Problem.
 func (y *System) Spec() *domain.Spec { return &y.spec }
+
+// Fingerprint implements domain.Fingerprinted.
+func (y *System) Fingerprint() [32]byte {
+	text, err := json.Marshal(y.Params)
+	if err != nil {
+		panic(err) // Validate wants finite numbers
+	}
+	return y.spec.Fingerprint(text)
+}
 
 // Base writes zeros: the decoded plan is absolute.
 func (y *System) Base(s, c, plan []float64) { clear(plan) }

@@ -44,9 +44,12 @@ func ode[T dual.Scalar](s, _, u, ds []T) {
 	ds[3] = 1 / jacket * (u[1] + wall*(hot-cold))
 }
 
-// step is implicit: the exchange of heat is fast. c = (reference, feed and cooling before).
+// reactor is solved implicitly: the exchange of heat is fast.
+var reactor = dual.Stiff{ODE: ode[complex128], Span: dt, Substeps: 1}
+
+// step has c = (reference, feed and cooling before).
 func step[T dual.Scalar](s, c, u, sNext, cNext []T) {
-	dual.Radau(ode[complex128], s, c, u, sNext, dt, 1)
+	dual.Radau(&reactor, s, c, u, sNext)
 	cNext[1], cNext[2] = u[0], u[1]
 }
 

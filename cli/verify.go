@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+func (a *App) verifyCommand() *cobra.Command {
+	var opt gpc.VerifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Check a trace: re-simulate it, draw its scenes again, and with --deep decide again",
+		Long: `Re-simulates every episode from the header, its scene and its actions; draws
+scenes and measurements again from the seed, and solves for the optima again;
+with --deep makes every decision again by the method and the map that the header
+names. What is left unchecked is said. No file is opened but FILE and --model.`,
+		Args: ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opt.Model != "" && !opt.Deep {
+				return BadInputf("--model %s: only --deep decides by a map", opt.Model)
+			}
+			if opt.EpisodeLimit <= 0 {
+				return BadInputf("--episode-limit %v: want a time above 0", opt.EpisodeLimit)
+			}
+			opt.Engine, opt.Progress = a.engine(), a.progress("verify")
+			v, err := a.Verify(cmd.Context(), args[0], opt)
+			if err != nil {
+				return err
+			}
+			if err := a.Print(v, func(w io.Writer) error { return renderVerification(w, args[0], v) }); err != nil {
+				return err
+			}
+			if !v.OK {
+				return ErrCheck
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&opt.Deep, "deep", false, "decide again and compare the actions: bit for bit where backend and instruction set are the trace's")
+	f.StringVar(&opt.Model, "model", "", "with --deep, the file of the map that the trace names by its SHA-256 (default: the bundled map)")
+	f.DurationVar(&opt.EpisodeLimit, "episode-limit", closedloop.DefaultEpisodeLimit, "give up where one episode takes longer")
+	return cmd
+}
+
+// mismatchesPrinted of a trace; --json lists more.
+const mismatchesPrinted = 20
+
+func renderVerification(w io.Writer, file string, v *closedloop.Verification) error {
+	fmt.Fprintf(w, "%s: %d episodes of %s by %s, %d decisions, %d safe\n", file, v.Episodes, v.Case, v.Method, v.Decisions, v.Safe)
+	fmt.Fprintf(w, "SHA-256 of its last record, and by the chain of all: %s\n", v.SHA256)
+	verdict := "nothing that was checked differs"
+	if !v.OK {
+		verdict = fmt.Sprintf("%d values differ", v.Differing)
+	}
+	fmt.Fprintf(w, "%s (tolerance %g", verdict, v.Tolerance)
+	switch {
+	case v.Exact:
+		fmt.Fprint(w, "; decisions bit for bit")
+	case v.Deep:
+		fmt.Fprintf(w, "; decisions %g, for the backend or the instruction set is another", closedloop.DeepTolerance)
+	}
+	fmt.Fprintln(w, ")")
+	for _, m := range v.Mismatches[:min(mismatchesPrinted, len(v.Mismatches))] {
+		fmt.Fprintln(w, " ", m)
+	}
+	for _, how := range []string{closedloop.Confirmed, closedloop.Recomputed, closedloop.Unchecked} {
+		var reasons []string
+		fields := map[string][]string{}
+		for _, c := range v.Checks {
+			if c.How != how {
+				continue
+			}
+			if fields[c.By] == nil {
+				reasons = append(reasons, c.By)
+			}
+			name := c.Field
+			if how != closedloop.Unchecked && c.Unchecked > 0 {
+				name += fmt.Sprintf(" (%d values, %d could not be)", c.Values, c.Unchecked)
+			}
+			fields[c.By] = append(fields[c.By], name)
+		}
+		fmt.Fprintln(w, how)
+		for _, by := range reasons {
+			if _, err := fmt.Fprintf(w, "  %s: %s\n", by, strings.Join(fields[by], ", ")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package closedloop
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// again is an episode of a trace that is run again from the header's seed: its scene and
+// what was measured, and, where the method is there, its decisions.
+type again struct {
+	*verifier
+	drawn   domain.Episode // nil where its scene is not the trace's
+	noisy   bool           // what was measured is not the plant's state
+	bias    []float64
+	s, c, u []float64
+	state   []float64
+	ns      int
+}
+
+// again draws the episode and compares its scene.
+func (v *verifier) again(e *EpisodeRecord, ns int) *again {
+	h := v.header
+	a := &again{
+		verifier: v, ns: ns, noisy: h.Noise != 0 || h.Bias != 0, bias: biases(h.Bias, h.Seed, e.Episode, ns),
+		s: make([]float64, v.spec.MeasuredSize()), c: make([]float64, v.spec.ContextSize()), u: make([]float64, v.spec.ActionSize()),
+		state: make([]float64, v.spec.MeasuredSize()),
+	}
+	v.count("scene")
+	drawn, err := v.plant.Episode(h.Seed, e.Episode, domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference})
+	if err != nil {
+		v.differs(e.SceneLine, e.Episode, -1, "scene", "drawn", err.Error())
+		return a
+	}
+	text, err := json.Marshal(drawn.Scene())
+	var trace, own any
+	if err != nil || json.Unmarshal(text, &own) != nil || json.Unmarshal(e.Scene, &trace) != nil {
+		v.differs(e.SceneLine, e.Episode, -1, "scene", fmt.Sprintf("%.100s", e.Scene), "cannot be compared")
+		return a
+	}
+	if path, x, y := difference("scene", trace, own); path != "" {
+		v.differs(e.SceneLine, e.Episode, -1, path, x, fmt.Sprintf("%s by seed %d, regime %q, preference %v", y, h.Seed, h.Regime, h.Preference))
+		return a
+	}
+	a.drawn = drawn
+	if v.method != nil {
+		if err := v.method.Reset(drawn); err != nil {
+			v.text(&Line{Line: e.EndLine, Episode: e.Episode, T: -1}, "end.failure", e.End.Failure, fmt.Sprintf("reset: %v", err))
+			a.drawn = nil
+		}
+	}
+	return a
+}
+
+// difference is the first place in which two decoded JSON values differ, numbers by more
+// than VerifyTolerance, with what stands there; "" for none.
+func difference(path string, trace, own any) (at, x, y string) {
+	switch a := trace.(type) {
+	case float64:
+		if b, ok := own.(float64); ok && math.Abs(a-b) <= VerifyTolerance*(1+math.Abs(b)) {
+			return "", "", ""
+		}
+	case []any:
+		if b, ok := own.([]any); ok && len(a) == len(b) {
+			for i := range a {
+				if at, x, y = difference(fmt.Sprintf("%s[%d]", path, i), a[i], b[i]); at != "" {
+					return at, x, y
+				}
+			}
+			return "", "", ""
+		}
+	case map[string]any:
+		if b, ok := own.(map[string]any); ok && len(a) == len(b) {
+			for _, key := range slices.Sorted(maps.Keys(a)) {
+				if at, x, y = difference(path+"."+key, a[key], b[key]); at != "" {
+					return at, x, y
+				}
+			}
+			return "", "", ""
+		}
+	default:
+		if reflect.DeepEqual(trace, own) {
+			return "", "", ""
+		}
+	}
+	return path, fmt.Sprintf("%.100s", fmt.Sprint(trace)), fmt.Sprintf("%.100s", fmt.Sprint(own))
+}
+
+// decision compares what was measured before a decision, ep standing there, and makes the
+// decision again. Then the trace's own action is taken.
+func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
+	again := a.drawn != nil && (a.noisy || a.method != nil)
+	if again {
+		a.observe()
+	}
+	switch {
+	case !a.noisy:
+		ep.State(a.state)
+		a.measured(l, a.state[:a.ns])
+	case again:
+		a.measured(l, a.s[:a.ns])
+	default:
+		a.at("x").skipped += len(l.X)
+	}
+	if !again {
+		return
+	}
+	if a.method != nil {
+		for i := range min(a.ns, len(l.X)) {
+			if math.IsNaN(l.X[i]) {
+				a.s[i] = math.NaN()
+			}
+		}
+		a.decide(l)
+	}
+	if _, err := apply(a.spec, a.drawn, u); err != nil {
+		a.drawn = nil // the replay says so too
+	}
+}
+
+func (a *again) observe() {
+	a.drawn.Observe(a.s, a.c)
+	for i, b := range a.bias {
+		a.s[i] += b
+	}
+}
+
+// measured compares x. A null entry is a sensor that gave no number, which nothing can
+// confirm.
+func (a *again) measured(l *Line, x []float64) {
+	if !a.length(l, "x", l.X, x) {
+		return
+	}
+	for i, trace := range l.X {
+		if math.IsNaN(trace) {
+			a.at("x").skipped++
+		} else {
+			a.number(l, "x", i, trace, x[i])
+		}
+	}
+}
+
+// decide makes one decision and compares it with the trace's.
+func (a *again) decide(l *Line) {
+	ok, err := a.method.Decide(a.s, a.c, a.header.Preference, a.u)
+	if err != nil {
+		a.count("u")
+		a.differs(l.Line, l.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
+		return
+	}
+	m := monitor(a.method, ok)
+	for j, u := range l.U {
+		scale := 1 + math.Abs(a.u[j])
+		if v := a.spec.Action[j]; v.Bounded() {
+			scale = v.Hi - v.Lo
+		}
+		a.repeated(l, "u", j, u, a.u[j], scale)
+	}
+	a.one(l, "residual", -1, float64(l.Residual), m.Residual)
+	a.one(l, "displacement", -1, float64(l.Displacement), m.Displacement)
+	if a.length(l, "priority", l.Priority, m.Priority) {
+		for i, p := range l.Priority {
+			a.one(l, "priority", i, p, m.Priority[i])
+		}
+	}
+	if a.count("fallback"); domain.Fallback(l.Fallback) != m.Fallback {
+		a.differs(l.Line, l.Episode, l.T, "fallback", domain.Fallback(l.Fallback).String(), m.Fallback.String())
+	}
+}
+
+// one compares a value of the method's own record.
+func (a *again) one(l *Line, field string, entry int, trace, own float64) {
+	a.repeated(l, field, entry, trace, own, 1+math.Abs(own))
+}
+
+// repeated compares what was computed again: bit for bit on the trace's backend and
+// instruction set, else within DeepTolerance of a scale. What is not finite is null in a
+// trace.
+func (a *again) repeated(l *Line, field string, entry int, trace, own, scale float64) {
+	a.count(field)
+	same := math.Abs(trace-own) <= DeepTolerance*scale
+	if a.Exact {
+		same = trace == own
+	}
+	if same || math.IsNaN(trace) && !finite(own) {
+		return
+	}
+	a.differs(l.Line, l.Episode, l.T, indexed(field, entry), fmt.Sprint(trace), fmt.Sprint(own))
+}
+
+// failure compares why an episode ended before its last step, and what its solves ended at.
+func (a *again) failure(e *EpisodeRecord, completed bool) {
+	end := &Line{Line: e.EndLine, Episode: e.Episode, T: -1}
+	if a.count("end.completed"); completed != (e.End.Failure == "") {
+		a.differs(end.Line, end.Episode, -1, "end.failure", fmt.Sprintf("%.200q", e.End.Failure), fmt.Sprintf("every step taken: %v", completed))
+	}
+	if a.method == nil || a.drawn == nil {
+		return
+	}
+	failure, t := "", len(e.Lines)
+	if !completed {
+		a.observe()
+		if _, err := a.method.Decide(a.s, a.c, a.header.Preference, a.u); err != nil {
+			failure = fmt.Sprintf("decision %d: %v", t, err)
+		} else if _, err := apply(a.spec, a.drawn, a.u); err != nil {
+			failure = fmt.Sprintf("step %d: %v", t, err)
+		}
+	}
+	a.text(end, "end.failure", e.End.Failure, failure)
+	var starts []float64
+	if m, ok := a.method.(domain.Multistart); ok {
+		starts = m.Starts()
+	}
+	if a.length(end, "end.starts", e.End.Starts, starts) {
+		a.count("end.starts")
+		for i, c := range e.End.Starts {
+			a.one(end, "end.starts", i, c, starts[i])
+		}
+	}
+}

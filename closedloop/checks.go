@@ -1,0 +1,120 @@
+package closedloop
+
+import "fmt"
+
+// How a field of a trace was checked.
+const (
+	Confirmed  = "confirmed"  // it follows from the header, the scenes and the actions
+	Recomputed = "recomputed" // it was made again: drawn from the seed, or decided
+	Unchecked  = "unchecked"  // it is the recorder's word
+)
+
+// Check is what Verify did with one field of a trace.
+type Check struct {
+	// Field is a key of the trace: of the header with "header." before it, of the end of an
+	// episode with "end.".
+	Field string `json:"field"`
+	How   string `json:"how"`
+	By    string `json:"by"` // by what it was checked, or why it was not
+	// Values that were compared, and those among the field's that could not be.
+	Values    int `json:"values"`
+	Unchecked int `json:"unchecked"`
+}
+
+// Words of Check.By that several fields share.
+const (
+	bySimulation = "re-simulation"
+	byScenes     = "scenes drawn again"
+	byMeasuring  = "measurements drawn again"
+	byDeciding   = "deciding again"
+	byOptimum    = "the optimum solved again"
+	noMethod     = "only deciding again (--deep) can tell"
+	noTime       = "no time can be taken again"
+	noClaim      = "says who recorded, which nothing here can tell"
+)
+
+// checks are what was done with every field, in the order in which they stand in a trace.
+func (v *verifier) checks() []Check {
+	decided := Check{How: Unchecked, By: noMethod}
+	if v.Deep {
+		decided = Check{How: Recomputed, By: byDeciding}
+	}
+	params := Check{How: Confirmed, By: "the case's own"}
+	shift := params
+	if v.embedded {
+		params = Check{How: Unchecked, By: "the case is made of them: they are the trace's own"}
+		shift = Check{How: Unchecked, By: "the params are the shifted ones: they are the trace's own"}
+	}
+	confirmed := func(by string) Check { return Check{How: Confirmed, By: by} }
+	recomputed := func(by string) Check { return Check{How: Recomputed, By: by} }
+	unchecked := func(by string) Check { return Check{How: Unchecked, By: by} }
+	regime := recomputed(byScenes)
+	if v.header.Regime != "" && !v.Deep {
+		regime.By += "; what it withholds from the method, only deciding again (--deep) can tell"
+	}
+	named := func(field string, c Check) Check {
+		c.Field = field
+		if t := v.tally[field]; t != nil {
+			c.Values, c.Unchecked = t.compared, t.skipped
+		}
+		if c.Unchecked > 0 && field == "end.oracle_cost" {
+			c.By += fmt.Sprintf("; the trace is of the instruction set %s, this is %s, where those that differ are not compared", v.header.ISA, v.opt.ISA)
+		}
+		return c
+	}
+	return []Check{
+		named("header.trace", confirmed("the version that this program reads")),
+		named("header.case", confirmed("the case of the params")),
+		named("header.method", decided),
+		named("header.seed", recomputed(byScenes)),
+		named("header.params", params),
+		named("header.commit", unchecked(noClaim)),
+		named("header.device", unchecked(noClaim)),
+		named("header.backend", unchecked(noClaim)),
+		named("header.isa", unchecked(noClaim)),
+		named("header.model_sha256", decided),
+		named("header.candidates", decided),
+		named("header.noise", recomputed(byMeasuring)),
+		named("header.bias", recomputed(byMeasuring)),
+		named("header.shift", shift),
+		named("header.regime", regime),
+		named("header.preference", recomputed(byScenes)),
+		named("header.guard", decided),
+		named("header.episodes", confirmed("counting")),
+		named("header.shard", confirmed("the numbers of the episodes")),
+		named("header.margin_tolerance", confirmed("the case's own")),
+		named("header.margins", confirmed("the case's own")),
+		named("episode", confirmed("counting")),
+		named("before_sha256", confirmed("hashing")),
+		named("sha256", confirmed("hashing")),
+		named("scene", recomputed("drawing it from the seed")),
+		named("t", confirmed("counting")),
+		named("x", recomputed(byMeasuring)),
+		named("u", decided),
+		named("s", confirmed(bySimulation)),
+		named("sigma", confirmed(bySimulation)),
+		named("J", confirmed(bySimulation)),
+		named("margin", confirmed(bySimulation)),
+		named("residual", decided),
+		named("latency_us", unchecked(noTime)),
+		named("fallback", decided),
+		named("failed", confirmed(bySimulation)),
+		named("displacement", decided),
+		named("priority", decided),
+		named("times_us", unchecked(noTime)),
+		named("end.cost", confirmed(bySimulation)),
+		named("end.oracle_cost", recomputed(byOptimum)),
+		named("end.safe", confirmed(bySimulation)),
+		named("end.collision_free", confirmed(bySimulation)),
+		named("end.completed", confirmed(bySimulation)),
+		named("end.failure", decided),
+		named("end.margins", confirmed(bySimulation)),
+		named("end.reached", confirmed(bySimulation)),
+		named("end.at_end", confirmed(bySimulation)),
+		named("end.failed", confirmed(bySimulation)),
+		named("end.cause", confirmed(bySimulation)),
+		named("end.oracle_failure", recomputed(byOptimum)),
+		named("end.starts", decided),
+		named("end.excluded", confirmed("the scene")),
+	}
+}

@@ -1,0 +1,252 @@
+// Package durable writes files that a crash leaves whole and that two processes do not
+// write at once: a temporary file beside its target that is synced and renamed, a lock
+// file that ends with its process, and checks of outputs before any work.
+//
+// The central function is Create; its counterpart for what is written for longer than a
+// moment, a folder or a file that grows, is Acquire.
+package durable
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Refusal is the error of what would lose or mix something if it were done: a file in
+// use, an output that is an input, what belongs to another run. Nothing has been changed.
+type Refusal struct{ Err error }
+
+func (r *Refusal) Error() string { return r.Err.Error() }
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// Refusef is a Refusal of fmt.Errorf.
+func Refusef(format string, args ...any) error { return &Refusal{fmt.Errorf(format, args...)} }
+
+// Create lets write fill a temporary file beside path, syncs it, and renames it to path,
+// so that path is what it was or whole at any time; on an error it is what it was. A
+// symbolic link is followed. A file that is there keeps its permissions, a new one has
+// 0644 less the umask. Temporaries that ended processes left in the folder are removed.
+func Create(path string, write func(io.Writer) error) error { return create(path, 0o644, write) }
+
+// WriteFile is Create of data, with the permissions of a new file.
+func WriteFile(path string, data []byte, perm fs.FileMode) error {
+	return create(path, perm, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// swept are the folders that this process has swept: a glance at each write would cost
+// as much as the write where there are many files.
+var swept sync.Map
+
+func create(path string, perm fs.FileMode, write func(io.Writer) error) (err error) {
+	target, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(target)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return Refusef("%s is not a regular file, which could be replaced", path)
+	case err == nil:
+		perm = info.Mode().Perm()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	dir := filepath.Dir(target)
+	if _, done := swept.LoadOrStore(dir, true); !done {
+		if err := Sweep(dir); err != nil {
+			return err
+		}
+	}
+	f, err := temporary(target, perm)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+		f.Close()
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if info != nil {
+		if err := f.Chmod(perm); err != nil { // the umask had a part in it
+			return err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	// Renamed while it is open, and so locked: until then others might sweep it.
+	if err := os.Rename(f.Name(), target); err != nil {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+// syncFolder makes a rename in a folder last; not every file system can.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+// temporary makes the file that is to become target, locked while it is open.
+func temporary(target string, perm fs.FileMode) (*os.File, error) {
+	for {
+		random := rand.Uint64()
+		name := fmt.Sprintf(".%s.%016x.partial", filepath.Base(target), random)
+		f, err := hold(filepath.Join(filepath.Dir(target), name), os.O_EXCL, perm)
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, errHeld) {
+			continue // it is another's, or is being swept
+		}
+		return f, err
+	}
+}
+
+var temporaryName = regexp.MustCompile(`^\..+\.[0-9a-f]{16}\.partial$`)
+
+// Sweep removes the temporaries in a folder whose processes have ended. Where the file
+// system has no locks nobody knows, and they stay.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !temporaryName.MatchString(e.Name()) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			continue // gone, or another user's
+		}
+		if flock(f) == nil {
+			err = os.Remove(path)
+		}
+		f.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Probe says why no file can be written at path, before there is something to write: its
+// folder is missing or takes no files, it is a folder itself or a device. Nothing is left.
+func Probe(path string) error {
+	target, err := resolve(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Refusef("%s cannot be written: the folder %s does not exist", path, filepath.Dir(path))
+	}
+	if err != nil {
+		return &Refusal{fmt.Errorf("%s cannot be written: %w", path, err)}
+	}
+	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
+		return Refusef("%s cannot be written: it is there and is not a regular file", path)
+	}
+	f, err := temporary(target, 0o600)
+	if err != nil {
+		return &Refusal{fmt.Errorf("%s cannot be written: %w", path, err)}
+	}
+	defer f.Close()
+	return os.Remove(f.Name())
+}
+
+// File is a path with what names it where it was given, such as a flag.
+type File struct{ Name, Path string }
+
+// Apart refuses an output that is an input or another output, under whatever names: by a
+// symbolic or a hard link, or by another way to the same folder. Paths that are "" are
+// not asked for and stand for no file.
+func Apart(outputs, inputs []File) error {
+	for i, out := range outputs {
+		for _, other := range append(outputs[:i:i], inputs...) {
+			if out.Path == "" || other.Path == "" || !same(out.Path, other.Path) {
+				continue
+			}
+			as := ""
+			if out.Path != other.Path {
+				as = ", which is the same file,"
+			}
+			return Refusef("%s %s would overwrite %s %s%s: give it another name", out.Name, out.Path, other.Name, other.Path, as)
+		}
+	}
+	return nil
+}
+
+// same reports whether two paths are one file, or would be if they were written.
+func same(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	if errX == nil && errY == nil {
+		return os.SameFile(x, y)
+	}
+	return whole(a) == whole(b)
+}
+
+// whole is a path without links as far as it exists.
+func whole(path string) string {
+	if target, err := resolve(path); err == nil {
+		return target
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return abs
+}
+
+// mostLinks is how many symbolic links in a row are followed, as by Linux.
+const mostLinks = 40
+
+// resolve follows the symbolic links of a path whose last part need not exist.
+func resolve(path string) (string, error) {
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	for range mostLinks {
+		dir, err := filepath.EvalSymlinks(filepath.Dir(at))
+		if err != nil {
+			return "", err
+		}
+		at = filepath.Join(dir, filepath.Base(at))
+		to, err := os.Readlink(at)
+		if err != nil {
+			return at, nil
+		}
+		if at = to; !filepath.IsAbs(to) {
+			at = filepath.Join(dir, to)
+		}
+	}
+	return "", fmt.Errorf("%s: more than %d symbolic links in a row", path, mostLinks)
+}
+
+// Sum is the lower-case hexadecimal form of a SHA-256, as files hold it.
+func Sum(sum [32]byte) string { return hex.EncodeToString(sum[:]) }
+
+// IsSum reports whether text has that form.
+func IsSum(text string) bool {
+	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
+}

@@ -1,0 +1,120 @@
+package gpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// VerifyOptions say how far a trace is checked.
+type VerifyOptions struct {
+	// Deep makes every decision again and compares it.
+	Deep bool
+	// Model is the file of the map or the weights that the trace names by its hash, "" for
+	// the bundled map.
+	Model  string
+	Engine EngineOptions // of the decisions; one thread unless it says otherwise
+	// EpisodeLimit is how long one episode may take; 0: closedloop.DefaultEpisodeLimit.
+	EpisodeLimit time.Duration
+	Progress     func(done, total int) // nil: nobody
+}
+
+// Verify re-simulates a trace, draws its scenes, measurements and optima again, and decides
+// again where that is asked for; see closedloop.Verify. No file but the trace and opt.Model
+// is opened: a case that is none of the catalogue's own is made of what the trace embeds.
+func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) (*closedloop.Verification, error) {
+	set, err := instructionSet()
+	if err != nil {
+		return nil, err
+	}
+	closeAll := func() {}
+	defer func() { closeAll() }()
+	how := closedloop.VerifyOptions{Case: k.traced, ISA: set, EpisodeLimit: opt.EpisodeLimit, Progress: opt.Progress}
+	if opt.Deep {
+		how.Deep = func(h *closedloop.Header, def *domain.Case) (m domain.Controller, backend string, err error) {
+			m, backend, closeAll, err = (&Case{def: *def, models: k.Models}).again(h, opt)
+			return m, backend, err
+		}
+	}
+	v, err := closedloop.Verify(ctx, file, how)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%s: %w", file, err)
+	case err != nil:
+		return nil, badInputf("%s: %w", file, err)
+	}
+	return v, nil
+}
+
+// traced is the case of a trace's header, with the header's shift: one of the catalogue's
+// own by its name, or what Embedded makes of the header.
+func (k *Catalogue) traced(h *closedloop.Header) (c *domain.Case, embedded bool, err error) {
+	of, err := k.Named(h.Case)
+	if err == nil {
+		if of, err = of.Shifted(h.Shift); err != nil {
+			return nil, false, err
+		}
+		return &of.def, false, nil
+	}
+	if k.Embedded == nil {
+		return nil, false, err
+	}
+	def, ok, made := k.Embedded(h.Case, h.Params)
+	if !ok {
+		return nil, false, err
+	}
+	if made != nil {
+		return nil, false, made
+	}
+	if of, err = NewCase(def); err != nil {
+		return nil, false, err
+	}
+	of.def.Shift = h.Shift
+	return &of.def, true, nil
+}
+
+// again makes the method of a trace's header as it was, with what computes it and a function
+// that closes that.
+func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller, string, func(), error) {
+	nothing := func() {}
+	c.def.Guard = domain.Guard{Off: true}
+	if h.Guard != nil {
+		if err := h.Guard.Validate(); err != nil {
+			return nil, "", nothing, err
+		}
+		c.def.Guard = *h.Guard
+	}
+	s, err := c.Setup(h.Method, opt.Model)
+	if err != nil {
+		return nil, "", nothing, err
+	}
+	s.Candidates = h.Candidates
+	sum, err := c.decidesBy(s)
+	if err != nil {
+		return nil, "", nothing, err
+	}
+	if sum != h.ModelSHA256 {
+		from := opt.Model
+		if from == "" {
+			from = "the bundled map of " + c.Name()
+		}
+		return nil, "", nothing, fmt.Errorf("method %s decided by a model of SHA-256 %s, %s has %s: name its file with --model", h.Method, orNone(h.ModelSHA256), from, orNone(sum))
+	}
+	make, on, closeAll, err := c.controllers(s, opt.Engine)
+	if err != nil {
+		return nil, "", nothing, err
+	}
+	m, err := make()
+	return m, on.backend, closeAll, err
+}
+
+func orNone(sum string) string {
+	if sum == "" {
+		return "none"
+	}
+	return sum
+}

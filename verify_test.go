@@ -1,0 +1,104 @@
+package gpc_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/matpower/cases"
+	"github.com/gpc-engine/gpc/paper"
+)
+
+// recorded writes a trace of an episode and returns its file.
+func recorded(t *testing.T, c *gpc.Case, s gpc.Setup) string {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "trace.jsonl")
+	must.Get(evaluated(c, s, trace, false))(t)
+	return trace
+}
+
+func evaluated(c *gpc.Case, s gpc.Setup, trace string, resume bool) (*closedloop.Result, error) {
+	return c.Evaluate(context.Background(), s, gpc.EngineOptions{Backend: "cpu"}, closedloop.Options{
+		Episodes: 1, Seed: 991, TracePath: trace, Resume: resume, Preference: domain.Preference{Adaptive: true},
+	})
+}
+
+// A trace of a network in a file verifies when the file is gone, since the trace embeds it;
+// its case, whatever it is changed to, opens nothing and shows nothing.
+func TestATraceOpensNoFile(t *testing.T) {
+	catalogue := paper.Cases()
+	dir := t.TempDir()
+	network := filepath.Join(dir, "net.m")
+	must.OK(t, os.WriteFile(network, must.Get(cases.Text("case30"))(t), 0o644))
+	c := must.Get(catalogue.Find("opf:" + network))(t)
+	trace := recorded(t, c, gpc.Setup{Method: "hold"})
+	must.OK(t, os.Remove(network))
+	v := must.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t)
+	if !v.OK || v.Decisions != 300 || !v.Exact {
+		t.Errorf("without the network's file: %+v", v)
+	}
+	for _, check := range v.Checks {
+		if check.Field == "header.params" && check.How != closedloop.Unchecked {
+			t.Errorf("the network is the trace's own: %+v", check)
+		}
+	}
+	secret := filepath.Join(dir, "secret.txt")
+	must.OK(t, os.WriteFile(secret, []byte("hunter2"), 0o644))
+	text := must.Get(os.ReadFile(trace))(t)
+	for _, name := range []string{"opf:/dev/zero", "opf:" + secret, "opf:../" + filepath.Base(dir) + "/secret.txt", "/dev/zero"} {
+		forged := filepath.Join(dir, "forged.jsonl")
+		must.OK(t, os.WriteFile(forged, bytes.Replace(text, []byte(`"opf:net.m"`), []byte(`"`+name+`"`), 1), 0o644))
+		began := time.Now()
+		if _, err := catalogue.Verify(t.Context(), forged, gpc.VerifyOptions{}); err == nil || strings.Contains(err.Error(), "hunter2") || time.Since(began) > 10*time.Second {
+			t.Errorf("%s: %v after %v", name, err, time.Since(began))
+		}
+	}
+}
+
+// A trace is decided again by the map that it names by its hash and by no other, and a run
+// is continued only with the method, the map and the instruction set that began it.
+func TestATraceNamesItsMap(t *testing.T) {
+	catalogue := paper.Cases()
+	c := must.Get(catalogue.Find("integrator-convex"))(t)
+	trace := recorded(t, c, gpc.Setup{Method: "direct"})
+	other := *must.Get(c.Model(""))(t)
+	other.Calibration.TauGeom *= 1.25
+	file := filepath.Join(t.TempDir(), "other.safetensors")
+	must.OK(t, other.WriteFile(file))
+	if v := must.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t); !v.OK || !v.Exact {
+		t.Errorf("by its own map: %+v", v)
+	}
+	hashes := regexp.MustCompile(`[0-9a-f]{64}.*[0-9a-f]{64}`)
+	if _, err := catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true, Model: file}); err == nil || !hashes.MatchString(err.Error()) {
+		t.Errorf("by another map: %v", err)
+	}
+	before := must.Get(os.ReadFile(trace))(t)
+	if _, err := evaluated(c, gpc.Setup{Method: "direct", Model: &other}, trace, true); err == nil || !strings.Contains(err.Error(), "model_sha256") {
+		t.Errorf("continued with another map: %v", err)
+	}
+	if _, err := evaluated(c, gpc.Setup{Method: "gpc"}, trace, true); err == nil || !strings.Contains(err.Error(), `method "direct", this run's is "gpc"`) {
+		t.Errorf("continued with another method: %v", err)
+	}
+	if len(isa.Available()) > 1 {
+		t.Setenv(isa.Environment, isa.Generic.String())
+		if _, err := evaluated(c, gpc.Setup{Method: "direct"}, trace, true); err == nil || !strings.Contains(err.Error(), "isa") {
+			t.Errorf("continued with another instruction set: %v", err)
+		}
+		if v := must.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t); !v.OK || v.Exact {
+			t.Errorf("decided again on another instruction set: %+v", v)
+		}
+	}
+	if after := must.Get(os.ReadFile(trace))(t); !bytes.Equal(before, after) {
+		t.Error("a refused trace was changed")
+	}
+}
