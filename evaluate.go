@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -90,31 +89,14 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	}
 	defer closeAll()
 	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
-	if opt.ISA, err = instructionSet(); err != nil {
-		return nil, err
+	if opt.ISA, err = isa.Name(); err != nil {
+		return nil, BadInput(err)
 	}
 	if opt.ModelSHA256, err = c.decidesBy(s); err != nil {
 		return nil, err
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
-	var refused *durable.Refusal
-	if errors.As(err, &refused) {
-		err = BadInput(err)
-	}
-	return r, err
-}
-
-// instructionSet names the CPU kernels of this process, with the architecture where they
-// are those in Go.
-func instructionSet() (string, error) {
-	level, err := isa.Choose()
-	if err != nil {
-		return "", BadInput(err)
-	}
-	if level == isa.Generic {
-		return level.String() + " " + runtime.GOARCH, nil
-	}
-	return level.String(), nil
+	return r, asked(err)
 }
 
 // decidesBy is the SHA-256 of the map or the weights that a setup's method decides by, ""
@@ -124,24 +106,19 @@ func (c *Case) decidesBy(s Setup) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.New()
 	switch {
+	case mapped(m) && s.Model != nil:
+		return s.Model.SHA256()
 	case mapped(m):
-		of := s.Model
-		if of == nil {
-			if of, err = c.Model(""); err != nil {
-				return "", err
-			}
-		}
-		if err := of.Write(sum); err != nil {
+		bundled, err := c.Model("")
+		if err != nil {
 			return "", err
 		}
+		return bundled.SHA256()
 	case m.Needs&domain.NeedsWeights != 0:
-		sum.Write(s.Weights)
-	default:
-		return "", nil
+		return durable.Sum(sha256.Sum256(s.Weights)), nil
 	}
-	return durable.Sum([sha256.Size]byte(sum.Sum(nil))), nil
+	return "", nil
 }
 
 // Contender is a method of Pair; one that is slow may run the first Episodes alone.
@@ -181,7 +158,17 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 	if err == nil {
 		p.Map = record
 	}
-	return p, err
+	return p, asked(err)
+}
+
+// asked makes an error of what the caller asked for one of input: a regime that is none, an
+// output that would lose or mix something.
+func asked(err error) error {
+	var regime domain.RegimeError
+	if errors.As(err, &regime) {
+		return BadInput(err)
+	}
+	return refused(err)
 }
 
 // SteerOptions say how a user's preference is swept.
@@ -263,7 +250,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 		return nil, err
 	}
 	problem := c.def.MapProblem()
-	constants, err := batchnav.Estimate(e.backend, s.Model, problem, held, certify)
+	constants, err := batchnav.Estimate(ctx, e.backend, s.Model, problem, held, certify)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +268,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 			return nil, err
 		}
 	}
-	recovery, err := batchnav.Recover(e.backend, s.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * s.Model.Calibration.LatentSpread, Steps: opt.Steps})
+	recovery, err := batchnav.Recover(ctx, e.backend, s.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * s.Model.Calibration.LatentSpread, Steps: opt.Steps})
 	if err != nil {
 		return nil, err
 	}
@@ -298,6 +285,7 @@ func (c *Case) heldOut(ctx context.Context, opt CertifyOptions) ([]domain.Sample
 	if err := solver.Prepare(ctx, seed, func(done, total int) { opt.Progress("prepare", done, total) }); err != nil {
 		return nil, err
 	}
+	solver = domain.SolverUntil(ctx, solver)
 	var held []domain.Sample
 	for i, p := range points {
 		if err := ctx.Err(); err != nil {

@@ -1,6 +1,7 @@
 package gpc
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 
@@ -23,7 +24,7 @@ type ExportOptions struct {
 // Export writes a map of the case as C99: what its method direct decides before the
 // projection, with a test against decisions recorded along closed loops of the case's
 // plant, every other one under a fixed preference. See package export.
-func (c *Case) Export(m *model.Model, opt ExportOptions) (*export.Result, error) {
+func (c *Case) Export(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
 	if _, err := c.method("direct"); err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (c *Case) Export(m *model.Model, opt ExportOptions) (*export.Result, error)
 			return nil, BadInput(err)
 		}
 	}
-	records, err := c.record(m, opt)
+	records, err := c.record(ctx, m, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ const recordsPerEpisode = 4
 type recorders struct{ plan, reference, whole *batchnav.Navigator }
 
 // record drives episodes by direct and takes what it decodes at some of their steps.
-func (c *Case) record(m *model.Model, opt ExportOptions) ([]export.Record, error) {
+func (c *Case) record(ctx context.Context, m *model.Model, opt ExportOptions) ([]export.Record, error) {
 	decides := m
 	if opt.Half {
 		var err error
@@ -90,11 +91,14 @@ func (c *Case) record(m *model.Model, opt ExportOptions) ([]export.Record, error
 	adaptive := domain.Preference{Adaptive: true}
 	var records []export.Record
 	for index := 0; len(records) < opt.Records; index++ {
-		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: adaptive})
+		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: adaptive, Context: ctx})
 		if err != nil {
 			return nil, err
 		}
 		for step, taken := 0, 0; !ep.Done() && len(records) < opt.Records; step++ {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			ep.Observe(s, cx)
 			if step*recordsPerEpisode >= taken*ep.Steps() {
 				r, err := by.decide(spec, s, cx, preferenceOf(len(records), spec.ObjectiveSize(), rng))

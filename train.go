@@ -67,7 +67,7 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 			return nil, badInputf("dataset: --distil needs --policy, the map that method %s drives", opt.Teacher)
 		}
 		if c.def.Plant != nil {
-			if _, err := c.def.Plant.Episode(opt.Seed, 0, domain.EpisodeOptions{Regime: opt.Regime, Preference: domain.Preference{Adaptive: true}}); err != nil {
+			if _, err := c.def.Plant.Episode(opt.Seed, 0, domain.EpisodeOptions{Regime: opt.Regime, Preference: domain.Preference{Adaptive: true}, Context: ctx}); err != nil {
 				return nil, BadInput(err)
 			}
 		}
@@ -124,8 +124,12 @@ type TrainOptions struct {
 
 // Train trains a map on a dataset; see train.Run. progress may be nil.
 func (c *Case) Train(ctx context.Context, e *Engine, opt TrainOptions, progress func(train.Progress)) (*train.Result, error) {
+	opt.Backend, opt.Problem, opt.Version = e.backend, c.def.MapProblem(), build()
 	var rounds []*offline.Dataset
 	for _, dir := range opt.Dirs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		d, err := offline.Open(dir)
 		if err != nil {
 			return nil, BadInput(err)
@@ -136,7 +140,9 @@ func (c *Case) Train(ctx context.Context, e *Engine, opt TrainOptions, progress 
 	if opt.Data, err = train.FromDataset(c.def.MapProblem(), rounds...); err != nil {
 		return nil, BadInput(err)
 	}
-	opt.Backend, opt.Problem, opt.Version = e.backend, c.def.MapProblem(), build()
+	if err := opt.Options.Validate(); err != nil {
+		return nil, BadInput(err)
+	}
 	result, err := train.Run(ctx, opt.Options, progress)
 	return result, refused(err)
 }

@@ -1,6 +1,7 @@
 package gpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 // VerifyOptions say how far a trace is checked.
@@ -27,16 +29,23 @@ type VerifyOptions struct {
 // again where that is asked for; see closedloop.Verify. No file but the trace and opt.Model
 // is opened: a case that is none of the catalogue's own is made of what the trace embeds.
 func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) (*closedloop.Verification, error) {
-	set, err := instructionSet()
+	set, err := isa.Name()
 	if err != nil {
-		return nil, err
+		return nil, BadInput(err)
 	}
 	closeAll := func() {}
 	defer func() { closeAll() }()
-	how := closedloop.VerifyOptions{Case: k.traced, ISA: set, EpisodeLimit: opt.EpisodeLimit, Progress: opt.Progress}
+	var of *Case
+	how := closedloop.VerifyOptions{ISA: set, EpisodeLimit: opt.EpisodeLimit, Progress: opt.Progress}
+	how.Case = func(h *closedloop.Header) (_ *domain.Case, embedded bool, err error) {
+		if of, embedded, err = k.traced(h); err != nil {
+			return nil, false, err
+		}
+		return &of.def, embedded, nil
+	}
 	if opt.Deep {
-		how.Deep = func(h *closedloop.Header, def *domain.Case) (m domain.Controller, backend string, err error) {
-			m, backend, closeAll, err = (&Case{def: *def, models: k.Models}).again(h, opt)
+		how.Deep = func(h *closedloop.Header) (m domain.Controller, backend string, err error) {
+			m, backend, closeAll, err = of.again(h, opt)
 			return m, backend, err
 		}
 	}
@@ -52,13 +61,11 @@ func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) 
 
 // traced is the case of a trace's header, with the header's shift: one of the catalogue's
 // own by its name, or what Embedded makes of the header.
-func (k *Catalogue) traced(h *closedloop.Header) (c *domain.Case, embedded bool, err error) {
-	of, err := k.Named(h.Case)
+func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
+	c, err = k.Named(h.Case)
 	if err == nil {
-		if of, err = of.Shifted(h.Shift); err != nil {
-			return nil, false, err
-		}
-		return &of.def, false, nil
+		c, err = c.Shifted(h.Shift)
+		return c, false, err
 	}
 	if k.Embedded == nil {
 		return nil, false, err
@@ -70,19 +77,18 @@ func (k *Catalogue) traced(h *closedloop.Header) (c *domain.Case, embedded bool,
 	if made != nil {
 		return nil, false, made
 	}
-	if of, err = NewCase(def); err != nil {
-		return nil, false, err
-	}
-	of.def.Shift = h.Shift
-	return &of.def, true, nil
+	def.Shift = h.Shift
+	c, err = NewCase(def)
+	return c, true, err
 }
 
 // again makes the method of a trace's header as it was, with what computes it and a function
 // that closes that.
 func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller, string, func(), error) {
 	nothing := func() {}
-	c.def.Guard = domain.Guard{Off: true}
-	if h.Guard != nil {
+	was := *c
+	c = &was
+	if c.def.Guard.Off = true; h.Guard != nil {
 		if err := h.Guard.Validate(); err != nil {
 			return nil, "", nothing, err
 		}
@@ -98,11 +104,8 @@ func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller
 		return nil, "", nothing, err
 	}
 	if sum != h.ModelSHA256 {
-		from := opt.Model
-		if from == "" {
-			from = "the bundled map of " + c.Name()
-		}
-		return nil, "", nothing, fmt.Errorf("method %s decided by a model of SHA-256 %s, %s has %s: name its file with --model", h.Method, orNone(h.ModelSHA256), from, orNone(sum))
+		from := cmp.Or(opt.Model, "the bundled map of "+c.Name())
+		return nil, "", nothing, fmt.Errorf("method %s decided by a model of SHA-256 %s, %s has %s: name its file with --model", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(sum, "none"))
 	}
 	make, on, closeAll, err := c.controllers(s, opt.Engine)
 	if err != nil {
@@ -110,11 +113,4 @@ func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller
 	}
 	m, err := make()
 	return m, on.backend, closeAll, err
-}
-
-func orNone(sum string) string {
-	if sum == "" {
-		return "none"
-	}
-	return sum
 }

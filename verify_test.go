@@ -78,6 +78,11 @@ func TestATraceNamesItsMap(t *testing.T) {
 	if v := must.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t); !v.OK || !v.Exact {
 		t.Errorf("by its own map: %+v", v)
 	}
+	dispatch := must.Get(catalogue.Find("opf30"))(t)
+	shifted := must.Get(dispatch.Shifted(map[string]float64{"load": 0.95}))(t)
+	if v := must.Get(catalogue.Verify(t.Context(), recorded(t, shifted, gpc.Setup{Method: "direct"}), gpc.VerifyOptions{Deep: true}))(t); !v.OK || !v.Exact {
+		t.Errorf("on a shifted plant: %+v", v)
+	}
 	hashes := regexp.MustCompile(`[0-9a-f]{64}.*[0-9a-f]{64}`)
 	if _, err := catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true, Model: file}); err == nil || !hashes.MatchString(err.Error()) {
 		t.Errorf("by another map: %v", err)

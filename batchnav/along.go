@@ -51,6 +51,7 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 		}
 	}
 	a := r.along
+	a.until = ctx
 	a.noProjection, a.threads = opt.NoProjection, max(1, opt.Threads)
 	z := a.z.Row(0)
 	a.observe(obs.S, obs.C, obs.Preference, a.preference, a.input.Row(0), a.state.Row(0), a.present, nil)

@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -130,7 +131,7 @@ func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []do
 
 // Estimate computes the constants of a map from held-out samples, on which
 // nothing of the map was trained.
-func Estimate(b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, opt CertifyOptions) (*Constants, error) {
+func Estimate(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, opt CertifyOptions) (*Constants, error) {
 	a, err := newCertifier(b, m, p, held, opt)
 	if err != nil {
 		return nil, err
@@ -141,6 +142,9 @@ func Estimate(b backend.Backend, m *model.Model, p domain.Problem, held []domain
 		KappaMax: Number(math.NaN()), KappaP95: Number(math.NaN()),
 	}
 	for _, step := range []func(*Constants) error{a.lipschitz, a.margins, a.localization, a.potential, a.shape} {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := step(c); err != nil {
 			return nil, err
 		}

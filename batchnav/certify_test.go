@@ -38,7 +38,7 @@ func close(t *testing.T, name string, got Number, want, tolerance float64) {
 
 func estimate(t *testing.T, cart *testdomain.Cart, m *model.Model) *Constants {
 	t.Helper()
-	k := must.Get(Estimate(ref.New(), m, cart, heldOut(60), CertifyOptions{Points: 40, Seed: 3}))(t)
+	k := must.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), CertifyOptions{Points: 40, Seed: 3}))(t)
 	return k
 }
 
@@ -172,8 +172,8 @@ func TestRecovery(t *testing.T) {
 	nav.VMax, nav.Epsilon = 15, 0.2 // the cap is above the initial speed 2·0.5/ε = 5
 	m := testdomain.Map(cart, 14, true)
 	opt := CertifyOptions{Options: Options{Navigation: &nav}, Samples: 30}
-	k := must.Get(Estimate(ref.New(), m, cart, heldOut(60), opt))(t)
-	r := must.Get(Recover(ref.New(), m, level{cart}, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12}))(t)
+	k := must.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
+	r := must.Get(Recover(t.Context(), ref.New(), m, level{cart}, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12}))(t)
 	close(t, "contraction", r.Contraction, math.Exp(-4*nav.LatentStep/nav.Epsilon), 1e-3)
 	if len(r.Median) != 13 || math.Abs(float64(r.Median[0])-0.25) > 0.01 {
 		t.Fatalf("Φ starts at %v, want 0.25 in 13 entries", r.Median)
@@ -186,8 +186,8 @@ func TestRecovery(t *testing.T) {
 		t.Errorf("capped %v, within the prediction %v", r.Capped, r.Within)
 	}
 	nav.VMax = 0.1
-	k = must.Get(Estimate(ref.New(), m, cart, heldOut(60), opt))(t)
-	r, err := Recover(ref.New(), m, cart, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12})
+	k = must.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
+	r, err := Recover(t.Context(), ref.New(), m, cart, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12})
 	must.OK(t, err)
 	if r.Capped < 0.99 || r.Within > 0.1 {
 		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Within)

@@ -39,3 +39,6 @@ func (r Round) Score(obs Observation, offsets tensor.Matrix, steps int) (out bac
 
 // BestCost is what the best roll-out of a loop's last search costs.
 func BestCost(n *Navigator) float64 { return n.batch.loops[0].memory.Best().Cost }
+
+// LookAhead is how many decisions a roll-out from a context looks ahead.
+var LookAhead = lookAhead

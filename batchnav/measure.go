@@ -39,7 +39,7 @@ func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller,
 	var errors []float64
 	residual, displacement := math.NaN(), math.NaN()
 	for e := range episodes {
-		ep, err := plant.Episode(seed, e, domain.EpisodeOptions{Preference: pref})
+		ep, err := plant.Episode(seed, e, domain.EpisodeOptions{Preference: pref, Context: ctx})
 		if err != nil {
 			return nil, fmt.Errorf("certify: episode %d: %w", e, err)
 		}

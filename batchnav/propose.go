@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"time"
@@ -90,8 +91,8 @@ type Mixture = domain.Mixture
 
 // checkOptions says what is wrong with flow steps and shares.
 func checkOptions(o domain.ProposeOptions) error {
-	if o.FlowSteps < 0 {
-		return fmt.Errorf("%d flow steps, want none negative", o.FlowSteps)
+	if o.FlowSteps < 0 || o.FlowSteps > MaxFlowSteps {
+		return fmt.Errorf("%d flow steps, want 0 to %d", o.FlowSteps, MaxFlowSteps)
 	}
 	if m := o.Mixture; !(m.Neighbours >= 0 && m.Preference >= 0 && m.Previous >= 0 && m.Neighbours+m.Preference+m.Previous <= 1) {
 		return fmt.Errorf("shares %g of neighbours, %g of preferences and %g around the previous latent, want them ≥ 0 with a sum ≤ 1", m.Neighbours, m.Preference, m.Previous)
@@ -153,7 +154,7 @@ func (r *Proposer) Propose(opt domain.ProposeOptions, questions []domain.Questio
 		z, plan := r.z.Slice(at, at+n), r.plan.Slice(at, at+n)
 		a.Plans, a.Sources, a.Latents = plan, r.source[at:at+n], z
 		if n > 0 {
-			if a.Latents, err = r.flow(i, z, r.other.Slice(at, at+n), opt.FlowSteps, plan); err != nil {
+			if a.Latents, err = r.flow(opt.Context, i, z, r.other.Slice(at, at+n), opt.FlowSteps, plan); err != nil {
 				return err
 			}
 		}
@@ -277,13 +278,16 @@ func (r *Proposer) sweep(mix Mixture, questions []domain.Question, rows int) err
 // flow moves the latents z of question i by steps latent steps, all under its
 // weights, and leaves the decoded plans in plan; other is as large as z. It returns
 // the one of the two that holds the final latents.
-func (r *Proposer) flow(i int, z, other tensor.Matrix, steps int, plan tensor.Matrix) (tensor.Matrix, error) {
+func (r *Proposer) flow(ctx context.Context, i int, z, other tensor.Matrix, steps int, plan tensor.Matrix) (tensor.Matrix, error) {
 	n := z.Rows
 	in := backend.StepInput{X: tensor.Broadcast(r.state.Row(i), n), Ctx: tensor.Broadcast(r.ctx.Row(i), n), Weights: tensor.Broadcast(r.weight.Row(i), n)}
 	if steps == 0 {
 		return z, r.stepper.Decode(z, in.Ctx, in.X, plan, tensor.Matrix{})
 	}
 	for step := range steps {
+		if ctx != nil && ctx.Err() != nil {
+			return z, ctx.Err()
+		}
 		in.Z = z
 		out := backend.StepOutput{Z: other}
 		if step == steps-1 {

@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -47,7 +48,7 @@ const cappedShare = 0.95
 // Recover perturbs the localized latents of held-out samples off M*, then
 // follows the flow alone (no localization, no retraction) with the observation
 // held.
-func Recover(b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, k *Constants, opt RecoveryOptions) (*Recovery, error) {
+func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, k *Constants, opt RecoveryOptions) (*Recovery, error) {
 	if !(opt.Radius > 0) || opt.Steps < 1 {
 		return nil, fmt.Errorf("recovery: radius %v and %d steps, want both positive", opt.Radius, opt.Steps)
 	}
@@ -66,6 +67,9 @@ func Recover(b backend.Backend, m *model.Model, p domain.Problem, held []domain.
 	phi, start, slope := make([]float64, n), make([]float64, n), make([]float64, n)
 	within, capped := 0, 0
 	for step := range opt.Steps + 1 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if step > 0 {
 			if err := a.stepper.Step(backend.StepInput{Z: z, X: a.state, Ctx: a.ctx, Weights: a.weight}, backend.StepOutput{Z: next}); err != nil {
 				return nil, fmt.Errorf("recovery: step %d: %w", step, err)

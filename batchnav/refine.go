@@ -53,11 +53,19 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 		return fmt.Errorf("refine: %w", err)
 	case o.Candidates < 1 || o.Candidates > MaxCandidates:
 		return fmt.Errorf("refine: %d candidates, want 1 to %d", o.Candidates, MaxCandidates)
-	case o.LookAhead < 0 || o.Remaining < 0 || o.Within < 0:
-		return fmt.Errorf("refine: look-ahead %d, remaining %d, within %v: want none negative", o.LookAhead, o.Remaining, o.Within)
+	case o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Remaining < 0 || o.Remaining > MaxLookAhead || o.Within < 0:
+		return fmt.Errorf("refine: look-ahead %d, remaining %d, within %v: want none negative and at most %d decisions", o.LookAhead, o.Remaining, o.Within, MaxLookAhead)
 	}
 	if err := l.check(q); err != nil {
 		return fmt.Errorf("refine: the observation %w", err)
+	}
+	if f, ok := l.problem.(domain.Finite); ok {
+		if left, most := f.Remaining(q.C), max(1, l.spec.Steps); left > most {
+			return fmt.Errorf("refine: the observation leaves %d decisions in its episode: want at most %d, a whole one", left, most)
+		}
+	}
+	if steps := lookAhead(l.problem, q.C, o); o.Candidates*steps > maxDecisions {
+		return fmt.Errorf("refine: %d candidates with a look-ahead of %d decisions: want a product of at most %d", o.Candidates, steps, maxDecisions)
 	}
 	return nil
 }
@@ -221,7 +229,7 @@ func (r *Refiner) propose(ctx context.Context, obs Observation, opt *RefineOptio
 		return nil, err
 	}
 	start := time.Now()
-	if err := r.proposer.Propose(domain.ProposeOptions{FlowSteps: opt.FlowSteps, Mixture: opt.Mixture}, r.question[:], r.answer[:]); err != nil {
+	if err := r.proposer.Propose(domain.ProposeOptions{FlowSteps: opt.FlowSteps, Mixture: opt.Mixture, Context: ctx}, r.question[:], r.answer[:]); err != nil {
 		return nil, err
 	}
 	answer := &r.answer[0]
@@ -272,7 +280,18 @@ func (r *Refinement) Locate(residual, limit float64) {
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// lookAhead resolves the default of RefineOptions.LookAhead.
+// MaxLookAhead bounds the decisions that a roll-out looks ahead, MaxFlowSteps the latent
+// steps of proposals.
+const (
+	MaxLookAhead = 10_000
+	MaxFlowSteps = 1000
+)
+
+// maxDecisions of all roll-outs of a refinement together bound its memory.
+const maxDecisions = 1 << 28
+
+// lookAhead resolves the default of RefineOptions.LookAhead. No context makes it longer
+// than an episode.
 func lookAhead(p domain.Problem, c []float64, opt *RefineOptions) int {
 	spec := p.Spec()
 	if spec.Plan > 1 {
@@ -288,7 +307,7 @@ func lookAhead(p domain.Problem, c []float64, opt *RefineOptions) int {
 		return opt.Remaining
 	}
 	if f, ok := p.(domain.Finite); ok {
-		return max(1, f.Remaining(c))
+		return max(1, min(f.Remaining(c), spec.Steps))
 	}
 	return max(1, spec.Steps)
 }

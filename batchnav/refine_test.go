@@ -443,3 +443,29 @@ func TestRefinementKeys(t *testing.T) {
 		}
 	}
 }
+
+// endless is a problem whose context can claim that any number of decisions is left.
+type endless struct{ *testdomain.Cart }
+
+func (endless) Remaining(c []float64) int { return int(c[0]) }
+
+func TestNoObservationMakesARollOutLongerThanAnEpisode(t *testing.T) {
+	cart := testdomain.NewCart(8)
+	r := must.Get(batchnav.NewRefiner(ref.New(), testdomain.Map(cart, 9, true), endless{cart}, batchnav.Options{}, 16))(t)
+	obs := batchnav.Observation{S: []float64{0.2, 0.1}, C: []float64{2e11}, Preference: domain.Preference{Adaptive: true}}
+	if _, err := r.Refine(t.Context(), obs, batchnav.RefineOptions{Candidates: 16}); err == nil || !strings.Contains(err.Error(), "200000000000 decisions") {
+		t.Errorf("%v, want an error that names the decisions", err)
+	}
+	if steps := batchnav.LookAhead(endless{cart}, obs.C, &batchnav.RefineOptions{}); steps != 8 {
+		t.Errorf("a closed loop looks %d decisions ahead, an episode has 8", steps)
+	}
+	for says, opt := range map[string]batchnav.RefineOptions{
+		"look-ahead 10001": {Candidates: 16, LookAhead: batchnav.MaxLookAhead + 1}, "1001 flow steps": {Candidates: 16, FlowSteps: batchnav.MaxFlowSteps + 1},
+		"product of at most": {Candidates: batchnav.MaxCandidates, LookAhead: 1000},
+	} {
+		obs.C[0] = 1
+		if _, err := r.Refine(t.Context(), obs, opt); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}

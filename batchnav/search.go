@@ -48,6 +48,7 @@ const (
 // [steps·width], width that of a latent or an action.
 type search struct {
 	*rollouts
+	until                   context.Context // ends a round
 	opt                     SearchOptions
 	noProjection            bool
 	threads, round          int // round: candidates of one
@@ -71,8 +72,8 @@ type memory struct {
 // becomes one for a round of candidates.
 func newSearch(l *loaded, opt *Options) (*search, error) {
 	o := opt.Search
-	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.Within < 0 {
-		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d and none negative", o.Candidates, o.LookAhead, o.Within, MaxCandidates)
+	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Within < 0 {
+		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d, at most %d, and none negative", o.Candidates, o.LookAhead, o.Within, MaxCandidates, MaxLookAhead)
 	}
 	if o.Geometry && o.Actions {
 		return nil, errors.New("batchnav: a search by offsets of actions has no geometry of latents")
@@ -95,7 +96,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 		}
 	}
 	r := &search{
-		rollouts: newRollouts(l), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,
+		rollouts: newRollouts(l), until: context.Background(), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,
 		sampler: crossentropy.New(crossentropy.Options{Unit: unit, Round: round, Payload: nu, Tolerance: l.spec.MarginTolerance, Seed: o.Seed}),
 		present: make([]float32, l.spec.ContextSize()), first: tensor.New(round, nu),
 		cost: make([]float64, round), margin: make([]float64, round), projected: make([]float64, round*nu),
@@ -206,7 +207,7 @@ func (r *search) score(s, c []float64, pref domain.Preference, state, z []float3
 	if err := r.decode(from, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0, steps); err != nil {
 		return err
 	}
-	err := r.ScorePlans(context.Background(), domain.PlanBatch{
+	err := r.ScorePlans(r.until, domain.PlanBatch{
 		S: s, C: c, Preference: pref, Plans: first, Steps: steps, NoProjection: r.noProjection, Threads: r.threads,
 		Projected: r.projected[:n*first.Cols], Cost: r.cost[:n], Margin: r.margin[:n],
 	})

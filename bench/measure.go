@@ -69,6 +69,9 @@ func (b Budget) filled() Budget {
 func latencies(ctx context.Context, budget Budget, f func() error) ([]float64, error) {
 	budget = budget.filled()
 	for start, n := time.Now(), 0; n < 2 || (time.Since(start) < budget.Time/10 && n < budget.MaxCalls/10); n++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := f(); err != nil {
 			return nil, err
 		}

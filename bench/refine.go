@@ -32,7 +32,7 @@ func refine(ctx context.Context, r *Runner, s Shape) error {
 	var observations []batchnav.Observation
 	for i := range 16 {
 		pref := domain.Preference{Adaptive: true}
-		e, err := s.own.Plant.Episode(r.opt.Seed, i, domain.EpisodeOptions{Preference: pref})
+		e, err := s.own.Plant.Episode(r.opt.Seed, i, domain.EpisodeOptions{Preference: pref, Context: ctx})
 		if err != nil {
 			return fmt.Errorf("test episode %d: %w", i, err)
 		}

@@ -111,6 +111,9 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 		}
 		op := operations[at]
 		for _, s := range shapes {
+			if err := ctx.Err(); err != nil {
+				return r.results, err
+			}
 			if err := op.Measure(ctx, r, s); err != nil {
 				return r.results, fmt.Errorf("bench %s, %s: %w", name, s.Case, err)
 			}
@@ -213,6 +216,9 @@ func (r *Runner) network(ctx context.Context, op string, s Shape, size func(n in
 		return err
 	}
 	for _, n := range r.opt.Batches {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		z, out := random(r.Rand(), n, mlp.In()), tensor.New(n, columns)
 		first := min(n, deviationRows)
 		off, err := r.deviation(first, func(b backend.Backend) ([]float32, error) {

@@ -11,7 +11,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,12 +19,15 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/interrupt"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -51,13 +53,34 @@ type App struct {
 	threads int
 }
 
+// patience is how long a command may take to come to its end after a signal. What it is in
+// by then is left: every file is replaced whole or grows by whole records.
+const patience = 1500 * time.Millisecond
+
 // Main runs the program with the process's arguments and signals, and returns
-// the exit code.
+// the exit code. Ctrl-C and SIGTERM end a command within two seconds, a second one at once.
 func Main(app *App) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return app.Run(ctx, os.Args[1:])
+	context.AfterFunc(ctx, stop) // the next signal has its usual effect
+	ended := make(chan int, 1)
+	go func() { ended <- app.Run(ctx, os.Args[1:]) }()
+	select {
+	case code := <-ended:
+		return code
+	case <-ctx.Done():
+	}
+	select {
+	case code := <-ended:
+		return code
+	case <-time.After(patience):
+		app.notice(interrupted)
+		return 1
+	}
 }
+
+// interrupted is what a command says that a signal has ended.
+const interrupted = "interrupted; what was finished is kept"
 
 // BadInputf is gpc.BadInput of fmt.Errorf: exit code 2.
 func BadInputf(format string, args ...any) error { return gpc.BadInput(fmt.Errorf(format, args...)) }
@@ -71,7 +94,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	a.Name = cmp.Or(a.Name, "gpc")
 	a.Stdout = cmp.Or[io.Writer](a.Stdout, os.Stdout)
 	a.Stderr = cmp.Or[io.Writer](a.Stderr, os.Stderr)
-	a.Stdin = cmp.Or[io.Reader](a.Stdin, os.Stdin)
+	a.Stdin = interrupt.Reader(ctx, cmp.Or[io.Reader](a.Stdin, os.Stdin))
 	err := a.Validate()
 	if err == nil {
 		root := a.root()
@@ -84,7 +107,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	case errors.Is(err, ErrCheck):
 		return 1
 	case errors.Is(err, context.Canceled):
-		a.notice("interrupted; what was finished is kept")
+		a.notice(interrupted)
 		return 1
 	}
 	a.notice(err.Error())
@@ -108,7 +131,8 @@ func (a *App) root() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkLimits(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
@@ -181,12 +205,15 @@ func (a *App) setup(name, modelFile, method string) (*gpc.Case, gpc.Setup, error
 	return c, s, err
 }
 
-// Print writes result as JSON where --json asks for it, and otherwise as text by render.
+// Print writes result as JSON where --json asks for it, null for numbers that are none, and
+// otherwise as text by render.
 func (a *App) Print(result any, render func(w io.Writer) error) error {
 	if a.json {
-		enc := json.NewEncoder(a.Stdout)
-		enc.SetEscapeHTML(false)
-		return enc.Encode(result)
+		text, err := finite.Marshal(result)
+		if err == nil {
+			_, err = a.Stdout.Write(append(text, '\n'))
+		}
+		return err
 	}
 	return render(a.Stdout)
 }

@@ -90,11 +90,11 @@ func (a *App) mergeCommand() *cobra.Command {
 		Use:   "merge DIR DIR... --out DIR",
 		Short: "Join the shards of one dataset",
 		Args:  atLeast(1, "dataset merge needs the folders of the shards"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return BadInputf("--out is required: the folder of the merged dataset")
 			}
-			d, err := offline.Merge(out, args...)
+			d, err := offline.Merge(cmd.Context(), out, args...)
 			if err != nil {
 				return gpc.BadInput(err)
 			}

@@ -46,9 +46,6 @@ func (a *App) demoCommand() *cobra.Command {
 			if out == "" {
 				return BadInputf("--out is required: the folder for traces and pictures")
 			}
-			if candidates < 1 || candidates > batchnav.MaxCandidates || episodes < 1 || scenarios < 2 || epochs < 1 {
-				return BadInputf("--candidates %d, --episodes %d, --scenarios %d, --epochs %d: want at least 1, 1, 2 and 1", candidates, episodes, scenarios, epochs)
-			}
 			for name := range files {
 				if _, err := a.Find(name); err != nil {
 					return gpc.BadInput(fmt.Errorf("--model: %w", err))
@@ -134,7 +131,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if err := d.fromNothing(e, with[0].Case, scenarios, epochs); err != nil {
 		return err
 	}
-	if d.result.Files, err = d.records.Write(d.out); err != nil {
+	if d.result.Files, err = d.records.Write(d.cmd.Context(), d.out); err != nil {
 		return err
 	}
 	d.say("\n%d pictures and tables in %s (open report.html), %.0f s in all", len(d.result.Files), d.out, time.Since(start).Seconds())
@@ -154,7 +151,7 @@ type mapped struct {
 func (d *demo) refine(e *gpc.Engine, m mapped, candidates int) error {
 	spec := m.Spec()
 	pref := domain.Preference{Adaptive: true}
-	ep, err := m.Definition().Plant.Episode(demoSeed, 0, domain.EpisodeOptions{Preference: pref})
+	ep, err := m.Definition().Plant.Episode(demoSeed, 0, domain.EpisodeOptions{Preference: pref, Context: d.cmd.Context()})
 	if err != nil {
 		return err
 	}
@@ -211,7 +208,7 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 		d.result.Evaluations = append(d.result.Evaluations, result)
 		d.records.Evaluations = append(d.records.Evaluations, *result)
 		if method == "gpc" {
-			if err := d.records.AddTrace(trace); err != nil {
+			if err := d.records.AddTrace(d.cmd.Context(), trace); err != nil {
 				return err
 			}
 		}

@@ -96,7 +96,7 @@ func (a *App) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "What this machine offers: CPU features, chosen kernels, CUDA, measured ceilings",
 		Args:  ExactArgs(0),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := gpc.OpenEngine(a.engine())
 			if err != nil {
 				return err
@@ -116,6 +116,9 @@ func (a *App) doctorCommand() *cobra.Command {
 				r.Ceilings = append(r.Ceilings, ceilingsOf(e))
 			}
 			for _, threads := range []int{1, cpuThreads(a.threads)} {
+				if err := cmd.Context().Err(); err != nil {
+					return err
+				}
 				c, err := measureCeilings(threads)
 				if err != nil {
 					return err

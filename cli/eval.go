@@ -93,9 +93,6 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 		if opt.Preference, err = preference(weights, c.Spec().ObjectiveSize()); err != nil {
 			return nil, err
 		}
-		if opt.Episodes < 1 {
-			return nil, BadInputf("--episodes %d: want 1 or more", opt.Episodes)
-		}
 		if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
 			return nil, BadInputf("--noise %v: want a finite standard deviation ≥ 0", opt.Noise)
 		}
@@ -195,12 +192,12 @@ func (a *App) joinCommand() *cobra.Command {
 		Use:   "join CASE TRACE...",
 		Short: "Statistics of an evaluation whose shards were run apart, from their traces",
 		Args:  atLeast(2, "eval join needs a case and the traces of its shards"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
 			if err != nil {
 				return err
 			}
-			result, err := closedloop.Join(c.Spec(), args[1:])
+			result, err := closedloop.Join(cmd.Context(), c.Spec(), args[1:])
 			if err != nil {
 				return gpc.BadInput(err)
 			}
@@ -214,8 +211,8 @@ func (a *App) compareCommand() *cobra.Command {
 		Use:   "compare TRACE TRACE...",
 		Short: "Cost of several methods beside the first's, on the episodes in which all of them are safe",
 		Args:  atLeast(2, "eval compare needs at least two traces of the same episodes"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			compared, err := closedloop.Compare(args)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			compared, err := closedloop.Compare(cmd.Context(), args)
 			if err != nil {
 				return gpc.BadInput(err)
 			}

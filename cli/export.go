@@ -32,7 +32,7 @@ empty. Flow, localization, projection and guard are not exported.`,
 				return err
 			}
 			opt.Seed = a.seed
-			r, err := c.Export(m, opt)
+			r, err := c.Export(cmd.Context(), m, opt)
 			if err != nil {
 				return err
 			}

@@ -41,12 +41,6 @@ candidate is feasible, or the observation is off the map.`,
 			if err != nil {
 				return err
 			}
-			if opt.Candidates < 1 || opt.Candidates > batchnav.MaxCandidates {
-				return BadInputf("--candidates %d: want 1 to %d", opt.Candidates, batchnav.MaxCandidates)
-			}
-			if repeat < 1 {
-				return BadInputf("--repeat %d: want 1 or more", repeat)
-			}
 			obs := batchnav.Observation{Preference: pref}
 			if obs.S, obs.C, err = a.readState(stateFile, spec); err != nil {
 				return err

@@ -16,7 +16,7 @@ func (a *App) reportCommand() *cobra.Command {
 		Use:   "report --out DIR",
 		Short: "The paper's tables and figures from recorded runs, ours beside the paper's",
 		Args:  ExactArgs(0),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
 				return BadInputf("--out is required: the folder of the report")
 			}
@@ -32,7 +32,7 @@ func (a *App) reportCommand() *cobra.Command {
 			}{}
 			var all []*report.Records
 			for i, dir := range dirs {
-				r, err := report.Load(dir, a.reported())
+				r, err := report.Load(cmd.Context(), dir, a.reported())
 				if err != nil {
 					return gpc.BadInput(err)
 				}
@@ -41,7 +41,7 @@ func (a *App) reportCommand() *cobra.Command {
 				if i > 0 {
 					to = out + "/" + r.Device
 				}
-				files, err := r.Write(to)
+				files, err := r.Write(cmd.Context(), to)
 				if err != nil {
 					return err
 				}

@@ -68,6 +68,7 @@ func (v *verifier) checks() []Check {
 		named("header.method", decided),
 		named("header.seed", recomputed(byScenes)),
 		named("header.params", params),
+		named("header.problem_sha256", confirmed("the case of the params")),
 		named("header.commit", unchecked(noClaim)),
 		named("header.device", unchecked(noClaim)),
 		named("header.backend", unchecked(noClaim)),

@@ -271,6 +271,8 @@ func TestResume(t *testing.T) {
 	lines := strings.SplitAfter(string(full), "\n")
 	per := steps + 3
 	for name, cut := range map[string]string{
+		"before the header":        "",
+		"inside the header":        lines[0][:len(lines[0])/2],
 		"after the header":         lines[0],
 		"after two episodes":       strings.Join(lines[:1+2*per], ""),
 		"inside the third episode": strings.Join(lines[:1+2*per+5], ""),

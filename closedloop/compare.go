@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,17 +12,18 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/interrupt"
 )
 
 // ReadEpisodes hands every episode of a trace to visit and returns its header. A trace that
 // does not hold all its episodes, or whose hashes are not those of its bytes, is an error.
-func ReadEpisodes(path string, visit func(e *EpisodeRecord) error) (*Header, error) {
+func ReadEpisodes(ctx context.Context, path string, visit func(e *EpisodeRecord) error) (*Header, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: trace: %w", err)
 	}
 	defer f.Close()
-	h, err := ReadTrace(f, visit)
+	h, err := ReadTrace(interrupt.Reader(ctx, f), visit)
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: %s: %w", path, err)
 	}
@@ -61,7 +63,7 @@ func ReadTrace(in io.Reader, visit func(e *EpisodeRecord) error) (*Header, error
 // Join returns the statistics of an evaluation whose shards were run apart, from
 // their traces: those of Evaluate without shards, but for the order in which sums
 // are taken. The traces have to be of one run, every shard's given once.
-func Join(spec *domain.Spec, paths []string) (*Result, error) {
+func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("closedloop: no traces to join")
 	}
@@ -69,7 +71,7 @@ func Join(spec *domain.Spec, paths []string) (*Result, error) {
 	var first *Header
 	shards := map[int]bool{}
 	for _, path := range paths {
-		h, err := ReadEpisodes(path, func(e *EpisodeRecord) error {
+		h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
 			sum.add(e)
 			return nil
 		})
@@ -120,7 +122,7 @@ type Comparison struct {
 
 // Compare sets traces of several methods on the same episodes (case, seed, regime,
 // noise, preference) beside the first, episode by episode.
-func Compare(paths []string) ([]Comparison, error) {
+func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 	if len(paths) < 2 {
 		return nil, fmt.Errorf("closedloop: %d traces, want at least two to compare", len(paths))
 	}
@@ -132,7 +134,7 @@ func Compare(paths []string) ([]Comparison, error) {
 		safe[k] = map[int]outcome{}
 		var latency []float64
 		row := &rows[k]
-		h, err := ReadEpisodes(path, func(e *EpisodeRecord) error {
+		h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
 			row.Episodes++
 			low := math.Inf(1)
 			for _, l := range e.Lines {

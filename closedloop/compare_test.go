@@ -27,7 +27,7 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 		paths = append(paths, part.TracePath)
 	}
 	spec := c.Problem.Spec()
-	joined := must.Get(closedloop.Join(spec, []string{paths[2], paths[0], paths[1]}))(t)
+	joined := must.Get(closedloop.Join(t.Context(), spec, []string{paths[2], paths[0], paths[1]}))(t)
 	near := func(a, b closedloop.Number) bool { return math.Abs(float64(a-b)) <= 1e-9*(1+math.Abs(float64(b))) }
 	if joined.Episodes != 7 || joined.Decisions != whole.Decisions || joined.Safe != whole.Safe || joined.CI95.Safe != whole.CI95.Safe ||
 		!near(joined.GapPct, whole.GapPct) || !near(joined.CostMean, whole.CostMean) || joined.MarginMin != whole.MarginMin || !near(joined.MarginMean, whole.MarginMean) {
@@ -56,7 +56,7 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 		{"another number of episodes", []string{paths[0], longer.TracePath, paths[2]}, "episodes 7, this run's is 8"},
 		{"no trace", []string{filepath.Join(dir, "none")}, "none"},
 	} {
-		if _, err := closedloop.Join(spec, bad.paths); err == nil || !strings.Contains(err.Error(), bad.says) {
+		if _, err := closedloop.Join(t.Context(), spec, bad.paths); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%s: error %v, want one that says %q", bad.name, err, bad.says)
 		}
 	}
@@ -72,7 +72,7 @@ func TestCompareIsPaired(t *testing.T) {
 	lazy := o
 	lazy.Method, lazy.TracePath = "lazy", filepath.Join(dir, "lazy.jsonl")
 	evaluate(t, c, controller(func(int, []float64) (float64, bool, error) { return 0, true, nil }), lazy)
-	rows := must.Get(closedloop.Compare([]string{first, first, lazy.TracePath}))(t)
+	rows := must.Get(closedloop.Compare(t.Context(), []string{first, first, lazy.TracePath}))(t)
 	if rows[0].DifferencePct != 0 || rows[1].DifferencePct != 0 || rows[0].Episodes != 6 || rows[0].Compared != rows[2].Compared || rows[2].Compared != rows[2].Safe {
 		t.Errorf("compared %+v", rows)
 	}
@@ -86,10 +86,10 @@ func TestCompareIsPaired(t *testing.T) {
 	other.Seed++
 	other.TracePath = filepath.Join(dir, "other.jsonl")
 	evaluate(t, c, direct(c), other)
-	if _, err := closedloop.Compare([]string{first, other.TracePath}); err == nil || !strings.Contains(err.Error(), "same episodes") {
+	if _, err := closedloop.Compare(t.Context(), []string{first, other.TracePath}); err == nil || !strings.Contains(err.Error(), "same episodes") {
 		t.Errorf("other episodes: error %v", err)
 	}
-	if _, err := closedloop.Compare([]string{first}); err == nil {
+	if _, err := closedloop.Compare(t.Context(), []string{first}); err == nil {
 		t.Error("one trace is compared with nothing")
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Options say what is run.
@@ -211,7 +212,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	spec := c.Problem.Spec()
 	h := Header{
 		Trace: traceVersion, Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Params: params,
-		Commit: opt.Commit, Device: opt.Device, Backend: opt.Backend, ISA: opt.ISA, ModelSHA256: opt.ModelSHA256, Candidates: opt.Candidates,
+		ProblemSHA256: durable.Sum(domain.FingerprintOf(c.Problem)), Commit: opt.Commit, Device: opt.Device, Backend: opt.Backend, ISA: opt.ISA, ModelSHA256: opt.ModelSHA256, Candidates: opt.Candidates,
 		Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime, Preference: opt.Preference,
 		Episodes: opt.Episodes, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
 	}
@@ -271,7 +272,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
-	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference}
+	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx}
 	for next < opt.Episodes {
 		if err := ctx.Err(); err != nil {
 			return sum.result(&header), err
@@ -376,6 +377,9 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 		e.End.Starts = append(Vector(nil), m.Starts()...)
 	}
 	e.End.oracle(ep)
+	if err := ctx.Err(); err != nil {
+		return nil, err // what failed may have been ended by it
+	}
 	return e, nil
 }
 

@@ -49,7 +49,7 @@ func sealed(text string) string {
 // decided is lookup with the method that made the trace.
 func decided(c *domain.Case, method func() (domain.Controller, error)) closedloop.VerifyOptions {
 	o := lookup(c)
-	o.Deep = func(*closedloop.Header, *domain.Case) (domain.Controller, string, error) {
+	o.Deep = func(*closedloop.Header) (domain.Controller, string, error) {
 		m, err := method()
 		return m, "", err
 	}
@@ -86,6 +86,7 @@ func TestNoForgeryIsConfirmed(t *testing.T) {
 		"margin tolerance":    {nil, `"margin_tolerance":0.000001,"margins"`, `"margin_tolerance":10,"margins"`, "header.margin_tolerance", shallow},
 		"margins":             {nil, `"margins":["clearance"`, `"margins":["floor"`, "header.margins", shallow},
 		"params":              {nil, `"steps":12`, `"steps":11`, "", shallow},
+		"problem":             {nil, `"problem_sha256":"`, `"problem_sha256":"0`, "header.problem_sha256", shallow},
 		"episodes":            {nil, `"episodes":6`, `"episodes":7`, "header.episodes", shallow},
 		"shard":               {nil, `"shard":[0,1]`, `"shard":[1,2]`, "", shallow},
 		"noise":               {noise, `"noise":0.01`, `"noise":0.02`, "x[0]", shallow},
@@ -199,7 +200,7 @@ func TestTheChainHoldsEveryByte(t *testing.T) {
 		}
 		path := t.TempDir() + "/t.jsonl"
 		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
-		if _, err := closedloop.ReadEpisodes(path, func(*closedloop.EpisodeRecord) error { return nil }); err == nil {
+		if _, err := closedloop.ReadEpisodes(t.Context(), path, func(*closedloop.EpisodeRecord) error { return nil }); err == nil {
 			t.Errorf("%s: read as if it were whole", name)
 		}
 	}

@@ -47,7 +47,7 @@ func TestGuardIsCounted(t *testing.T) {
 	if g := r.Guard; g == nil || g.Failing != 3*6 || g.Incumbent != 2*6 || g.Rescues != 2*6 || g.Solved != 6 || g.RescueRate != 2./steps || !(g.RescueWorst > 0) {
 		t.Fatalf("counted %+v", g)
 	}
-	joined := must.Get(closedloop.Join(c.Problem.Spec(), []string{o.TracePath}))(t)
+	joined := must.Get(closedloop.Join(t.Context(), c.Problem.Spec(), []string{o.TracePath}))(t)
 	if fmt.Sprint(*joined.Guard) != fmt.Sprint(*r.Guard) {
 		t.Errorf("from the trace %+v, from the run %+v", *joined.Guard, *r.Guard)
 	}

@@ -74,7 +74,7 @@ func TestBiasIsOfTheMeasurementAlone(t *testing.T) {
 		t.Errorf("the result's bias is %v", r.Bias)
 	}
 	signs := map[[2]bool]bool{}
-	must.Get(closedloop.ReadEpisodes(path, func(e *closedloop.EpisodeRecord) error {
+	must.Get(closedloop.ReadEpisodes(t.Context(), path, func(e *closedloop.EpisodeRecord) error {
 		var first [2]bool
 		for i, l := range e.Lines[1:] {
 			for j := range 2 {

@@ -139,7 +139,7 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 	if m == nil || m.Solves != 8 || !(m.Converged > 0.5) || !(m.Best > 0 && m.Best < 1) || !(m.GapPct.Max > 5) || m.GapPct.N != 1 {
 		t.Fatalf("starts %+v", m)
 	}
-	joined := must.Get(closedloop.Join(p.Spec(), []string{o.TracePath}))(t)
+	joined := must.Get(closedloop.Join(t.Context(), p.Spec(), []string{o.TracePath}))(t)
 	if joined.Starts == nil || joined.Starts.GapPct.Max != m.GapPct.Max {
 		t.Errorf("from the trace: %+v, want %+v", joined.Starts, m)
 	}

@@ -69,7 +69,7 @@ func (m *Simulation) Params() any {
 func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	spec := m.Problem.Spec()
 	if opt.Regime != "" {
-		return nil, fmt.Errorf("case %q has no regime %q, only the default", spec.Name, opt.Regime)
+		return nil, domain.RegimeError{Case: spec.Name, Regime: opt.Regime, Has: []string{""}}
 	}
 	if index < 0 {
 		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)

@@ -146,7 +146,7 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if err := p.run(c, m, opt.Seed, e, pref, &cost, &oracle); err != nil {
+			if err := p.run(ctx, c, m, opt.Seed, e, pref, &cost, &oracle); err != nil {
 				return nil, fmt.Errorf("closedloop: preference %v, episode %d: %w", w, e, err)
 			}
 			if opt.Progress != nil {
@@ -165,10 +165,10 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 }
 
 // run adds one episode to the point.
-func (p *FrontPoint) run(c *domain.Case, m domain.Controller, seed uint64, e int, pref domain.Preference, cost, oracle *float64) error {
+func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controller, seed uint64, e int, pref domain.Preference, cost, oracle *float64) error {
 	spec := c.Problem.Spec()
 	open := func() (domain.Episode, error) {
-		return c.Plant.Episode(seed, e, domain.EpisodeOptions{Preference: pref})
+		return c.Plant.Episode(seed, e, domain.EpisodeOptions{Preference: pref, Context: ctx})
 	}
 	ep, err := open()
 	if err != nil {
@@ -183,6 +183,9 @@ func (p *FrontPoint) run(c *domain.Case, m domain.Controller, seed uint64, e int
 	}
 	s, x, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 	own, ownCost, kept, err := follow(spec, ep, func(int) ([]float64, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		ep.Observe(s, x)
 		_, err := m.Decide(s, x, pref, u)
 		return u, err

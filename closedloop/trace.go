@@ -75,8 +75,10 @@ type Header struct {
 	Method string          `json:"method"`
 	Seed   uint64          `json:"seed"`
 	Params json.RawMessage `json:"params"`
-	Commit string          `json:"commit"`
-	Device string          `json:"device"`
+	// ProblemSHA256 is the domain.FingerprintOf of the problem.
+	ProblemSHA256 string `json:"problem_sha256"`
+	Commit        string `json:"commit"`
+	Device        string `json:"device"`
 	// Backend and ISA computed: the engine, "" for a method without a map, and the
 	// instruction set of this CPU's kernels. On the same two a decision repeats bit for bit.
 	Backend string `json:"backend,omitempty"`

@@ -50,7 +50,12 @@ func claim(path string, resume bool) (*durable.Lock, error) {
 // run, adds its complete episodes to sum, cuts off an incomplete last one, and
 // returns the number of the last complete episode, −1 for none.
 func openTrace(path string, h *Header, resume bool, sum *tally) (*traceFile, int, error) {
-	if resume {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return nil, -1, fmt.Errorf("closedloop: trace: %w", err)
+	}
+	text = append(text, '\n')
+	if resume && !cutOff(path, text) {
 		file, last, err := continueTrace(path, h, sum)
 		if !errors.Is(err, os.ErrNotExist) {
 			return file, last, err
@@ -61,17 +66,24 @@ func openTrace(path string, h *Header, resume bool, sum *tally) (*traceFile, int
 		return nil, -1, fmt.Errorf("closedloop: trace: %w", err)
 	}
 	t := &traceFile{file: file, path: path}
-	text, err := json.Marshal(h)
-	if err == nil {
-		text = append(text, '\n')
-		t.last = durable.Sum(sha256.Sum256(text))
-		err = t.write(text)
-	}
-	if err != nil {
+	t.last = durable.Sum(sha256.Sum256(text))
+	if err := t.write(text); err != nil {
 		file.Close()
 		return nil, -1, err
 	}
 	return t, -1, nil
+}
+
+// cutOff reports whether a file holds but a part of the header that this run begins with:
+// then nothing is recorded in it.
+func cutOff(path string, header []byte) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	there, err := io.ReadAll(io.LimitReader(f, int64(len(header))))
+	return err == nil && len(there) < len(header) && bytes.HasPrefix(header, there)
 }
 
 func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) {
@@ -139,7 +151,7 @@ func (t *traceFile) append(e *EpisodeRecord) error {
 }
 
 func (t *traceFile) write(b []byte) error {
-	_, err := t.file.Write(b)
+	_, err := durable.Writer(t.file).Write(b)
 	if err == nil {
 		err = t.file.Sync()
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/interrupt"
 )
 
 // VerifyTolerance bounds |got − want| ≤ VerifyTolerance·(1 + |want|) for a state,
@@ -71,9 +73,10 @@ type VerifyOptions struct {
 	// Case makes the case of a header. It must open nothing that a trace can name. embedded
 	// is whether the case was made of the header's own params.
 	Case func(h *Header) (c *domain.Case, embedded bool, err error)
-	// Deep, if set, makes the method of a header, of the map that the header names by its
-	// hash, and says what backend computes it: every decision is then made again and compared.
-	Deep func(h *Header, c *domain.Case) (m domain.Controller, backend string, err error)
+	// Deep, if set, makes the method of a header for the case that Case made of it, of the map
+	// that the header names by its hash, and says what backend computes it: every decision is
+	// then made again and compared.
+	Deep func(h *Header) (m domain.Controller, backend string, err error)
 	ISA  string // of this process; see Header
 	// EpisodeLimit ends a verification of which one episode takes longer; 0 is
 	// DefaultEpisodeLimit. What it was waiting for then goes on in the background, as it
@@ -98,7 +101,7 @@ func Verify(ctx context.Context, path string, opt VerifyOptions) (*Verification,
 
 // VerifyReader is Verify of an open trace.
 func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verification, error) {
-	r, err := NewReader(in)
+	r, err := NewReader(interrupt.Reader(ctx, in))
 	if err != nil {
 		return nil, err
 	}
@@ -272,6 +275,7 @@ func (v *verifier) begin() error {
 		v.differs(1, -1, -1, "header.params", fmt.Sprintf("%.200s", h.Params), fmt.Sprintf("%.200s", params))
 	}
 	header := &Line{Line: 1, Episode: -1, T: -1}
+	v.text(header, "header.problem_sha256", h.ProblemSHA256, durable.Sum(domain.FingerprintOf(c.Problem)))
 	v.number(header, "header.margin_tolerance", -1, h.Tolerance, v.spec.MarginTolerance)
 	var margins []string
 	for _, m := range v.spec.Margins {
@@ -281,7 +285,7 @@ func (v *verifier) begin() error {
 		v.differs(1, -1, -1, "header.margins", fmt.Sprintf("%q", h.Margins), fmt.Sprintf("%q", margins))
 	}
 	if v.opt.Deep != nil {
-		method, backend, err := v.opt.Deep(h, c)
+		method, backend, err := v.opt.Deep(h)
 		if err != nil {
 			return fmt.Errorf("trace line 1: %w", err)
 		}

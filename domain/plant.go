@@ -1,6 +1,8 @@
 package domain
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -26,7 +28,23 @@ type EpisodeOptions struct {
 	Noise      float64
 	Regime     string
 	Preference Preference
+	// Context ends, with its error, what takes long in drawing the scene and in the episode's
+	// Oracle; nil: nothing does.
+	Context context.Context
 }
+
+// RegimeError says that a plant's episodes have no such regime.
+type RegimeError struct {
+	Case, Regime string
+	Has          []string // "" is the default alone
+}
+
+func (e RegimeError) Error() string {
+	return fmt.Sprintf("case %q has no regime %q, it has %q", e.Case, e.Regime, e.Has)
+}
+
+// Until is Context, or one that does not end.
+func (o EpisodeOptions) Until() context.Context { return cmp.Or(o.Context, context.Background()) }
 
 // Fixed checks the options of test scene number index, except for the regime, in a case
 // of m objectives. It returns a copy of the weights that score the episode, nil for the

@@ -1,6 +1,10 @@
 package domain
 
-import "github.com/gpc-engine/gpc/tensor"
+import (
+	"context"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // Proposer is what a case's own controllers ask of a learned map: decoded plans
 // for many observations at once, such as those of all robots of one scene. Its
@@ -28,6 +32,8 @@ type Proposer interface {
 type ProposeOptions struct {
 	FlowSteps int     // latent steps (RK2 and Lie residual) that all candidates take; 0: none
 	Mixture   Mixture // shares of the sources
+	// Context ends the latent steps with its error; nil: nothing does.
+	Context context.Context
 }
 
 // Mixture holds the shares of candidates by source; what is left of 1, and of

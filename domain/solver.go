@@ -65,6 +65,21 @@ type Solver interface {
 	Solve(scenario int, p []float64, pref Preference, how Scalarization, seed uint64) ([]Sample, error)
 }
 
+// Interruptible is implemented by a Solver one solve of which may take seconds: Until is
+// the same solver, what it was Prepared with included, whose solves end with ctx's error
+// soon after ctx is done.
+type Interruptible interface {
+	Until(ctx context.Context) Solver
+}
+
+// SolverUntil is s ended by ctx where it is Interruptible, and otherwise s.
+func SolverUntil(ctx context.Context, s Solver) Solver {
+	if i, ok := s.(Interruptible); ok {
+		return i.Until(ctx)
+	}
+	return s
+}
+
 // ScenarioSolver is implemented by a Solver that solves all preferences of one
 // scenario together, faster than one by one, such as one whose arithmetic runs
 // many problems side by side. SolveAll returns for each preference the samples or

@@ -103,7 +103,7 @@ func hold(t *testing.T, c *gpc.Case, m *model.Model, half bool, variants ...[]st
 	for _, o := range found {
 		t.Setenv(isa.Environment, o.kernels)
 		dir := filepath.Join(t.TempDir(), "c")
-		r := must.Get(c.Export(m, gpc.ExportOptions{Dir: dir, Half: half, Records: 24, Seed: 991}))(t)
+		r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Half: half, Records: 24, Seed: 991}))(t)
 		for _, flags := range variants {
 			got := run(t, dir, append(flags, o.flags...)...)
 			all := 24 * c.Spec().PlanSize()
@@ -209,7 +209,7 @@ func TestOtherRoundingsKeepTheTolerance(t *testing.T) {
 	}
 	t.Setenv(isa.Environment, found[1].kernels)
 	dir := filepath.Join(t.TempDir(), "c")
-	must.Get(c.Export(m, gpc.ExportOptions{Dir: dir, Records: 32, Seed: 992}))(t)
+	must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Records: 32, Seed: 992}))(t)
 	got := run(t, dir, "-O2")
 	off := must.Get(strconv.ParseFloat(got["deviation_from_float"], 64))(t)
 	if off == 0 {
@@ -224,7 +224,7 @@ func TestOtherRoundingsKeepTheTolerance(t *testing.T) {
 func TestTheWrittenTestCanFail(t *testing.T) {
 	c, m := bundled(t, "integrator-convex")
 	dir := filepath.Join(t.TempDir(), "c")
-	r := must.Get(c.Export(m, gpc.ExportOptions{Dir: dir, Records: 4, Seed: 991}))(t)
+	r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Records: 4, Seed: 991}))(t)
 	for _, change := range []struct{ file, after string }{
 		{"gpc_" + r.Symbol + "_weights.h", "decoder2_b[2] = {\n    "},
 		{"gpc_" + r.Symbol + "_weights.h", "encoder0_b[256] = {\n    "},
@@ -268,7 +268,7 @@ func TestBaseIsCopiedOnlyWhereItIsACopy(t *testing.T) {
 		c := caseOf(t, based{testdomain.NewCart(8), v.base})
 		m := testdomain.Untrained(rng, c.Spec(), 3, 0, 5)
 		dir := filepath.Join(t.TempDir(), "c")
-		r := must.Get(c.Export(m, gpc.ExportOptions{Dir: dir, Records: 6, Seed: 991}))(t)
+		r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Records: 6, Seed: 991}))(t)
 		if r.Base != v.want {
 			t.Errorf("%s is %s, want %s", v.name, r.Base, v.want)
 		}
@@ -295,7 +295,7 @@ func TestAFolderIsWrittenWholeOrNotAtAll(t *testing.T) {
 	}
 
 	must.OK(t, os.Mkdir(dir, 0o755))
-	r := must.Get(c.Export(m, opt))(t)
+	r := must.Get(c.Export(t.Context(), m, opt))(t)
 	if got := left(); !slices.Equal(got, []string{"c"}) {
 		t.Errorf("beside the folder there are %v", got)
 	}
@@ -305,7 +305,7 @@ func TestAFolderIsWrittenWholeOrNotAtAll(t *testing.T) {
 		t.Error("the source does not name its model")
 	}
 
-	if _, err := c.Export(m, opt); err == nil || !strings.Contains(err.Error(), dir) {
+	if _, err := c.Export(t.Context(), m, opt); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a folder with files was accepted: %v", err)
 	}
 	if after := must.Get(os.ReadFile(source))(t); string(after) != string(before) {
@@ -316,7 +316,7 @@ func TestAFolderIsWrittenWholeOrNotAtAll(t *testing.T) {
 	large := *m
 	large.EncoderX = m.EncoderX.Clone()
 	large.EncoderX.Layers[1].W.Data[3] = 7e4
-	if _, err := c.Export(&large, opt); err == nil || !strings.Contains(err.Error(), "weight 3 of layer 1 of E_x is 70000") {
+	if _, err := c.Export(t.Context(), &large, opt); err == nil || !strings.Contains(err.Error(), "weight 3 of layer 1 of E_x is 70000") {
 		t.Errorf("a weight beyond float16 gives %v", err)
 	}
 	if got := left(); !slices.Equal(got, []string{"c"}) {
@@ -333,7 +333,7 @@ func BenchmarkDirect(b *testing.B) {
 		for _, half := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/c/half=%v", name, half), func(b *testing.B) {
 				dir := filepath.Join(b.TempDir(), "c")
-				must.Get(c.Export(m, gpc.ExportOptions{Dir: dir, Half: half, Records: 64, Seed: 991}))(b)
+				must.Get(c.Export(b.Context(), m, gpc.ExportOptions{Dir: dir, Half: half, Records: 64, Seed: 991}))(b)
 				program := build(b, dir, "-O3", "-march=native", "-DGPC_FMA")
 				for b.Loop() {
 					out := must.Get(exec.Command(program).Output())(b)

@@ -199,7 +199,7 @@ func TestSameDataForThreadsShardsAndInterruptions(t *testing.T) {
 			dirs = append(dirs, opt.OutDir)
 		}
 		out := filepath.Join(t.TempDir(), "merged")
-		merged, err := Merge(out, dirs...)
+		merged, err := Merge(t.Context(), out, dirs...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,14 +224,14 @@ func TestSameDataForThreadsShardsAndInterruptions(t *testing.T) {
 			if c.dirs == nil {
 				target, c.dirs = out, dirs
 			}
-			if _, err := Merge(target, c.dirs...); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Merge(t.Context(), target, c.dirs...); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, want %q", err, c.want)
 			}
 		}
 		opt := options(t.TempDir())
 		opt.Seed, opt.Shard = 6, Shard{2, 3}
 		generate(t, opt)
-		if _, err := Merge(filepath.Join(t.TempDir(), "m"), dirs[1], dirs[2], opt.OutDir); err == nil || !strings.Contains(err.Error(), "seed is 6, want 5") {
+		if _, err := Merge(t.Context(), filepath.Join(t.TempDir(), "m"), dirs[1], dirs[2], opt.OutDir); err == nil || !strings.Contains(err.Error(), "seed is 6, want 5") {
 			t.Errorf("merging another seed: %v", err)
 		}
 	})
@@ -400,7 +400,7 @@ func readAll(t *testing.T, dir string) error {
 		return err
 	}
 	_, _, _, err = Load(d)
-	_, merged := Merge(filepath.Join(t.TempDir(), "merged"), dir)
+	_, merged := Merge(t.Context(), filepath.Join(t.TempDir(), "merged"), dir)
 	if (err == nil) != (merged == nil) {
 		t.Errorf("%s: loading says %v, merging %v", dir, err, merged)
 	}
@@ -584,7 +584,7 @@ func TestResumeVerifiesWhatItKeeps(t *testing.T) {
 	defer lock.Release()
 	var r *durable.Refusal
 	for what, err := range map[string]error{"generating": again(dir), "merging": func() error {
-		_, err := Merge(dir+"/.", source)
+		_, err := Merge(t.Context(), dir+"/.", source)
 		return err
 	}()} {
 		if err == nil || what == "generating" && (!errors.As(err, &r) || !strings.Contains(err.Error(), "is being written by process")) {

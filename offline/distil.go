@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -42,12 +43,12 @@ var (
 // the policy's own and kept the margins. The target is what the policy decoded, before
 // projection: where an optimum lies on a limit, a decoder that aims outside it errs less.
 // A trajectory ends where a decision is left out.
-func (v *teacher) episode(scenario int, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+func (v *teacher) episode(ctx context.Context, scenario int, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	loop, ok := policy.(domain.Loop)
 	if !ok {
 		return nil, errors.New("the policy decodes no plans")
 	}
-	ep, err := v.plant.Episode(v.seed, scenario, domain.EpisodeOptions{Regime: v.regime, Preference: pref})
+	ep, err := v.plant.Episode(v.seed, scenario, domain.EpisodeOptions{Regime: v.regime, Preference: pref, Context: ctx})
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +61,9 @@ func (v *teacher) episode(scenario int, pref domain.Preference, policy domain.Co
 	var samples []domain.Sample
 	trajectory := int64(0)
 	for step := 0; !ep.Done(); step++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		row := domain.Sample{
 			Scenario: scenario, Trajectory: trajectory, Step: step, Preference: pref,
 			S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()),

@@ -141,9 +141,10 @@ func (o Options) header(c domain.Case) (Header, error) {
 }
 
 // Generate makes a dataset, or one shard of it, in OutDir, continuing what an
-// earlier run left. When ctx ends it finishes the chunk in progress, so that
-// nothing is lost or half-written, and returns the context's error with the
-// counters so far; the same call later completes the dataset. Counters are of
+// earlier run left. When ctx ends it finishes the chunk in progress where a second is
+// enough for that, drops it otherwise, and returns the context's error with the
+// counters so far; nothing is half-written, and the same call later completes the
+// dataset. Counters are of
 // the whole shard, their rate and wall time of this run.
 func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Progress)) (Counters, error) {
 	start := time.Now()
@@ -212,6 +213,9 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 		}
 		return total, err
 	}
+	stopped := func(err error) error {
+		return fmt.Errorf("offline: stopped at %d of %d scenarios in %s, the same command continues: %w", p.Done, p.Total, opt.OutDir, err)
+	}
 	if len(missing) == 0 {
 		return finish(nil)
 	}
@@ -233,12 +237,14 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			}
 		}
 	}
+	late, cancel := grace(ctx)
+	defer cancel()
 	for _, chunk := range missing {
 		if err := ctx.Err(); err != nil {
-			return finish(fmt.Errorf("offline: stopped at %d of %d scenarios in %s, the same command continues: %w", p.Done, p.Total, opt.OutDir, err))
+			return finish(stopped(err))
 		}
 		began := time.Now()
-		g := generator{solver: c.Solver, teacher: t, header: &h, spec: c.MapProblem().Spec(), points: points, policies: policies}
+		g := generator{ctx: late, solver: domain.SolverUntil(late, c.Solver), teacher: t, header: &h, spec: c.MapProblem().Spec(), points: points, policies: policies}
 		columns, counters, err := g.chunk(chunk, opt.Threads, func(now Counters) {
 			q := p
 			q.Done += int(now.Scenarios)
@@ -246,6 +252,9 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 			q.Counters.Add(now)
 			report(q)
 		})
+		if late.Err() != nil {
+			err = stopped(ctx.Err())
+		}
 		if err != nil {
 			return finish(err)
 		}
@@ -257,6 +266,16 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 		p.Done += int(counters.Scenarios)
 	}
 	return finish(nil)
+}
+
+// grace is a context that ends a second after ctx.
+func grace(ctx context.Context) (late context.Context, cancel func()) {
+	late, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, end) })
+	return late, func() {
+		stop()
+		end()
+	}
 }
 
 // begin writes the header of a new dataset, or checks that the folder holds the
@@ -309,6 +328,7 @@ func (n *length) Write(b []byte) (int, error) {
 
 // generator solves the scenarios of a chunk.
 type generator struct {
+	ctx     context.Context
 	solver  domain.Solver
 	teacher *teacher // instead of the solver; nil: none
 	header  *Header
@@ -345,7 +365,7 @@ func (g *generator) chunk(chunk, threads int, report func(Counters)) (*Columns, 
 				mu.Lock()
 				scenario := next
 				next++
-				stop := bad
+				stop := bad || g.ctx.Err() != nil
 				mu.Unlock()
 				// Scenarios are taken in order: when one fails, all before it are taken.
 				if scenario >= to || stop {
@@ -404,9 +424,12 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		solve = func(k int) ([]domain.Sample, error) { return samples[k], errs[k] }
 	}
 	if g.teacher != nil {
-		solve = func(k int) ([]domain.Sample, error) { return g.teacher.episode(scenario, prefs[k], policy) }
+		solve = func(k int) ([]domain.Sample, error) { return g.teacher.episode(g.ctx, scenario, prefs[k], policy) }
 	}
 	for k, pref := range prefs {
+		if r.err = g.ctx.Err(); r.err != nil {
+			return r
+		}
 		number := int64(scenario)*int64(len(prefs)) + int64(k)
 		samples, err := solve(k)
 		r.counters.Solves++

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 // provenance, complete, disjoint, and together the whole; every sample is
 // compared with its recorded hash on the way. out must not hold a dataset yet:
 // its header is written last, so an interrupted merge is none.
-func Merge(out string, dirs ...string) (*Dataset, error) {
+func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
 	if len(dirs) == 0 {
 		return nil, errors.New("offline: no shard to merge")
 	}
@@ -49,6 +50,9 @@ func Merge(out string, dirs ...string) (*Dataset, error) {
 			return nil, err
 		}
 		for _, m := range d.parts {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			if err := copyFile(filepath.Join(out, partName(m.Chunk)), filepath.Join(d.dir, partName(m.Chunk))); err != nil {
 				return nil, err
 			}

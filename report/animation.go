@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -23,9 +24,9 @@ const frameDelay = 15
 // Animate writes the first episode of a planar trace as a looping GIF: the
 // ellipse or the obstacles where they are at each decision, and the paths so far. A trace without a
 // plane writes nothing and reports false.
-func Animate(t Trace, path string) (bool, error) {
+func Animate(ctx context.Context, t Trace, path string) (bool, error) {
 	if a, s, ok := readArena(t); ok {
-		return true, animateArena(t, a, s, path)
+		return true, animateArena(ctx, t, a, s, path)
 	}
 	p, ok := readPlane(t)
 	if !ok || len(t.Episodes) == 0 {
@@ -36,7 +37,7 @@ func Animate(t Trace, path string) (bool, error) {
 	if err := json.Unmarshal(ep.Scene, &scene); err != nil || len(scene.P) < len(ep.Lines) {
 		return false, fmt.Errorf("report: trace of %s: the first scene has no operating parameter for every step", t.Header.Case)
 	}
-	var m movie
+	m := movie{ctx: ctx}
 	xs, ys := []float64{scene.Q0[0]}, []float64{scene.Q0[1]}
 	for i, l := range ep.Lines {
 		f := newFigure("frame", fmt.Sprintf("%s, t = %d: σ = (%.2f, %.2f)", t.Header.Case, l.T, l.Sigma[0], l.Sigma[1]), "q₁, m", "q₂, m")
@@ -55,15 +56,18 @@ func Animate(t Trace, path string) (bool, error) {
 
 // movie is a looping GIF of which every frame holds only what changed.
 type movie struct {
+	ctx  context.Context
 	out  gif.GIF
 	last *image.Paletted // the whole picture of the last frame
-	err  error           // of the first figure that has one
+	err  error           // of the first figure that has one, or of ctx
 }
 
 // add appends a figure, shown for a delay in hundredths of a second. All have to
 // be of one size.
 func (m *movie) add(f *Figure, dpi, delay int) {
-	m.err = cmp.Or(m.err, f.err)
+	if m.err = cmp.Or(m.err, f.err, m.ctx.Err()); m.err != nil {
+		return
+	}
 	c := vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(dpi))
 	f.draw(c)
 	picture := c.Image()
@@ -106,9 +110,12 @@ func (m *movie) change(whole *image.Paletted) *image.Paletted {
 
 // write ends the movie, whose last frame stays for a longer delay.
 func (m *movie) write(t Trace, path string, delay int) error {
-	m.out.Delay[len(m.out.Delay)-1] = delay
 	var data bytes.Buffer
-	err := cmp.Or(m.err, gif.EncodeAll(&data, &m.out))
+	err := m.err
+	if err == nil {
+		m.out.Delay[len(m.out.Delay)-1] = delay
+		err = gif.EncodeAll(&data, &m.out)
+	}
 	if err == nil {
 		err = durable.WriteFile(path, data.Bytes(), 0o644)
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -147,8 +148,8 @@ const (
 )
 
 // animateArena writes the first episode as a looping GIF.
-func animateArena(t Trace, a arena, s arenaScene, path string) error {
-	var m movie
+func animateArena(ctx context.Context, t Trace, a arena, s arenaScene, path string) error {
+	m := movie{ctx: ctx}
 	lines := t.Episodes[0].Lines
 	every := (len(lines) + arenaFrames - 1) / arenaFrames
 	for k := range lines {

@@ -30,8 +30,8 @@ func arenaText() string {
 func TestARollOutIsDrawn(t *testing.T) {
 	in, out := t.TempDir(), t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(in, "arena.jsonl"), []byte(arenaText()), 0o644))
-	r := must.Get(Load(in, known()))(t)
-	if _, err := r.Write(out); err != nil {
+	r := must.Get(Load(t.Context(), in, known()))(t)
+	if _, err := r.Write(t.Context(), out); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"arena-trajectory.svg", "arena-distances.svg", "arena-margins.svg"} {

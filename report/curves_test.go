@@ -48,8 +48,8 @@ func TestCurvesOfPairings(t *testing.T) {
 	if len(dirs) != 1 || dirs[0] != device {
 		t.Fatalf("devices are %v", dirs)
 	}
-	r := must.Get(Load(device, known()))(t)
-	must.Get(r.Write(out))(t)
+	r := must.Get(Load(t.Context(), device, known()))(t)
+	must.Get(r.Write(t.Context(), out))(t)
 	page := string(must.Get(os.ReadFile(filepath.Join(out, "report.md")))(t))
 	at := 0
 	for _, want := range []string{

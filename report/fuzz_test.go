@@ -161,7 +161,7 @@ func TestMalformedRecordsAreNoPanic(t *testing.T) {
 			r := New("", cases)
 			if r.addTrace(strings.NewReader(text)) == nil {
 				drawAll(r)
-				Animate(r.Traces[0], filepath.Join(t.TempDir(), "animation.gif"))
+				Animate(t.Context(), r.Traces[0], filepath.Join(t.TempDir(), "animation.gif"))
 			}
 		}()
 	}

@@ -8,6 +8,7 @@ package report
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/interrupt"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -71,14 +73,16 @@ const maxRecord = 64 << 20
 
 // Load reads every *.json and *.jsonl file in dir and the folders below it. A file that
 // is not a record is an error that names it.
-func Load(dir string, cases map[string]Case) (*Records, error) {
+func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, error) {
 	r := New(filepath.Base(dir), cases)
 	return r, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case err != nil:
 			return fmt.Errorf("report: %w", err)
 		case strings.HasSuffix(path, ".jsonl"):
-			return r.AddTrace(path)
+			return r.AddTrace(ctx, path)
 		case strings.HasSuffix(path, ".json"):
 			if err := r.add(path); err != nil {
 				return fmt.Errorf("report: %s: %w", path, err)
@@ -137,13 +141,13 @@ func decode[T any](text []byte, into *[]T, check func(*T) error) error {
 }
 
 // AddTrace reads a whole trace file into the records.
-func (r *Records) AddTrace(path string) error {
+func (r *Records) AddTrace(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	defer f.Close()
-	if err := r.addTrace(f); err != nil {
+	if err := r.addTrace(interrupt.Reader(ctx, f)); err != nil {
 		return fmt.Errorf("report: %s: %w", path, err)
 	}
 	return nil

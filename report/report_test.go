@@ -41,7 +41,7 @@ func recorded(t *testing.T) []*Records {
 	}
 	var all []*Records
 	for _, dir := range dirs {
-		r := must.Get(Load(dir, known()))(t)
+		r := must.Get(Load(t.Context(), dir, known()))(t)
 		all = append(all, r)
 	}
 	return all
@@ -52,8 +52,8 @@ func reported(t *testing.T, record string) (dir, page string) {
 	t.Helper()
 	in, out := t.TempDir(), t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(in, "record.json"), []byte(record), 0o644))
-	r := must.Get(Load(in, known()))(t)
-	if _, err := r.Write(out); err != nil {
+	r := must.Get(Load(t.Context(), in, known()))(t)
+	if _, err := r.Write(t.Context(), out); err != nil {
 		t.Fatal(err)
 	}
 	text := must.Get(os.ReadFile(filepath.Join(out, "report.md")))(t)
@@ -63,7 +63,7 @@ func reported(t *testing.T, record string) (dir, page string) {
 func TestTheCommittedReportsAreWhatTheRecordedRunsGive(t *testing.T) {
 	for i, r := range recorded(t) {
 		dir := t.TempDir()
-		files := must.Get(r.Write(dir))(t)
+		files := must.Get(r.Write(t.Context(), dir))(t)
 		for _, f := range files {
 			if info, err := os.Stat(f); err != nil || info.Size() == 0 {
 				t.Errorf("%s was named and not written", f)
@@ -117,7 +117,7 @@ func TestAFileThatIsNoRecordIsNamed(t *testing.T) {
 	for name, text := range map[string]string{"empty.json": "{}", "broken.json": "{", "cut.jsonl": "{}\n"} {
 		dir := t.TempDir()
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-		if _, err := Load(dir, known()); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := Load(t.Context(), dir, known()); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

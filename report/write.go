@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"html"
 	"maps"
@@ -19,7 +20,7 @@ import (
 
 // Write writes dir/report.md, dir/report.html (self-contained) and
 // dir/figures/*.svg, *.png and *.gif, and returns the files it wrote.
-func (r *Records) Write(dir string) ([]string, error) {
+func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 	figures := r.Figures()
 	images := filepath.Join(dir, "figures")
 	if err := os.MkdirAll(images, 0o755); err != nil {
@@ -27,6 +28,9 @@ func (r *Records) Write(dir string) ([]string, error) {
 	}
 	files := []string{filepath.Join(dir, "report.md"), filepath.Join(dir, "report.html")}
 	for _, f := range figures {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := f.Write(images); err != nil {
 			return nil, err
 		}
@@ -34,7 +38,7 @@ func (r *Records) Write(dir string) ([]string, error) {
 	}
 	for _, t := range r.Traces {
 		path := filepath.Join(images, t.Header.Case+"-"+t.Header.Method+".gif")
-		wrote, err := Animate(t, path)
+		wrote, err := Animate(ctx, t, path)
 		if err != nil {
 			return nil, err
 		}
@@ -54,6 +58,9 @@ func (r *Records) Write(dir string) ([]string, error) {
 	fmt.Fprint(&md, "\n## Figures\n\n")
 	fmt.Fprint(&page, "<h2>Figures</h2><div class=figures>\n")
 	for _, f := range figures {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		fmt.Fprintf(&md, "![%s](figures/%s.svg)\n", f.Title, f.Name)
 		svg, err := f.SVG()
 		if err != nil {

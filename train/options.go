@@ -117,6 +117,12 @@ func defaultRolloutLoss(nav domain.Navigation) backend.RolloutLoss {
 	}
 }
 
+// Validate says what is wrong with the options, those that the problem fills in included.
+func (o Options) Validate() error {
+	_, err := o.resolve()
+	return err
+}
+
 // resolve fills in defaults and checks ranges.
 func (o Options) resolve() (Options, error) {
 	if o.Backend == nil || o.Problem == nil {

@@ -70,7 +70,7 @@ func BenchmarkClosedLoop(b *testing.B) {
 	pref := domain.Preference{Adaptive: true}
 	for _, y := range systems(b) {
 		plant := &Plant{system: y, oracle: newOracleOf(y, 1000, 7)}
-		if _, err := plant.oracle.library(true); err != nil {
+		if _, err := plant.oracle.library(b.Context(), true); err != nil {
 			b.Fatal(err)
 		}
 		for _, m := range methods(y) {

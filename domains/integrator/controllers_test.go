@@ -1,6 +1,7 @@
 package integrator
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -124,8 +125,8 @@ func oracleAgreement(y *System, adaptive bool, scenes, size int) (out agreement)
 		scene := y.scene(v[:])
 		var problem horizonProblem
 		y.sceneProblem(&problem, &scene, pref)
-		a, err1 := oracles[0].best(&problem)
-		b, err2 := oracles[1].best(&problem)
+		a, err1 := oracles[0].best(context.Background(), &problem)
+		b, err2 := oracles[1].best(context.Background(), &problem)
 		if err1 != nil || err2 != nil {
 			out.unsolved++
 			continue

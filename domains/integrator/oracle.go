@@ -22,9 +22,8 @@ type Oracle struct {
 	system *System
 	size   int
 	seed   uint64
-	once   [2]sync.Once
-	lib    [2]*Library // adaptive, fixed
-	err    [2]error
+	mu     [2]sync.Mutex
+	lib    [2]*Library // adaptive, fixed; nil before they are asked for
 }
 
 func newOracle(y *System) *Oracle { return newOracleOf(y, oracleLibrarySize, oracleSeed) }
@@ -35,20 +34,22 @@ func newOracleOf(y *System, size int, seed uint64) *Oracle {
 
 // library returns the library for the kind of preference, building it first
 // where needed.
-func (o *Oracle) library(adaptive bool) (*Library, error) {
+func (o *Oracle) library(ctx context.Context, adaptive bool) (_ *Library, err error) {
 	kind := libraryOf(adaptive)
-	o.once[kind].Do(func() {
-		o.lib[kind], o.err[kind] = BuildLibrary(context.Background(), o.system, !adaptive, o.size, o.seed, nil)
-	})
-	return o.lib[kind], o.err[kind]
+	o.mu[kind].Lock()
+	defer o.mu[kind].Unlock()
+	if o.lib[kind] == nil {
+		o.lib[kind], err = BuildLibrary(ctx, o.system, !adaptive, o.size, o.seed, nil)
+	}
+	return o.lib[kind], err
 }
 
 // best returns the best certified optimum of a problem at t = 0.
-func (o *Oracle) best(h *horizonProblem) (*solution, error) {
+func (o *Oracle) best(ctx context.Context, h *horizonProblem) (*solution, error) {
 	if h.steps != Horizon {
 		return nil, errors.New("the library's plans start at t = 0")
 	}
-	l, err := o.library(h.adaptive)
+	l, err := o.library(ctx, h.adaptive)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package integrator
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -65,7 +66,7 @@ func (l *Plant) Params() any { return traceParams{l.system.Params, semantic} }
 // episode; its zero value is the adaptive priority. The only regime is "".
 func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	if opt.Regime != "" {
-		return nil, fmt.Errorf("%s has no regime %q, only the default \"\"", l.system.spec.Name, opt.Regime)
+		return nil, domain.RegimeError{Case: l.system.spec.Name, Regime: opt.Regime, Has: []string{""}}
 	}
 	w, err := opt.Fixed(index, 2)
 	if err != nil {
@@ -79,7 +80,7 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	scene := l.system.scene(v[:])
 	scene.W = w
 	ep := newEpisode(l.system, l.oracle, scene)
-	ep.noise = opt.Noise
+	ep.noise, ep.until = opt.Noise, opt.Until()
 	ep.rng = rng
 	return ep, nil
 }
@@ -138,7 +139,7 @@ func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
 }
 
 func newEpisode(system *System, oracle *Oracle, scene Scene) *episode {
-	ep := &episode{system: system, oracle: oracle, scene: scene}
+	ep := &episode{system: system, oracle: oracle, scene: scene, until: context.Background()}
 	ep.s = [4]float64{scene.Q0[0], scene.Q0[1], scene.V0[0], scene.V0[1]}
 	ep.previous = scene.UPrev
 	ep.preference = domain.Preference{Adaptive: scene.W == nil, W: scene.W}
@@ -153,6 +154,7 @@ type episode struct {
 	preference domain.Preference
 	noise      float64
 	rng        *rand.Rand
+	until      context.Context // of the oracle
 
 	t        int
 	s        [4]float64
@@ -238,7 +240,7 @@ func (y *System) priority(s, c []float64, pref domain.Preference, sigma []float6
 func (e *episode) Oracle() (float64, [][]float64, error) {
 	var problem horizonProblem
 	e.system.sceneProblem(&problem, &e.scene, e.preference)
-	sol, err := e.oracle.best(&problem)
+	sol, err := e.oracle.best(e.until, &problem)
 	if err != nil {
 		return math.NaN(), nil, err
 	}

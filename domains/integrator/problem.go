@@ -27,8 +27,8 @@ var (
 	_ domain.Finite        = (*System)(nil)
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
-	_ domain.Answered      = (*System)(nil)
 	_ domain.Fingerprinted = (*System)(nil)
+	_ domain.Answered      = (*System)(nil)
 )
 
 // NewSystem builds the problem called name; the parameters must be valid.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
@@ -116,7 +117,11 @@ func Embedded(name string, params json.RawMessage) (c domain.Case, ok bool, err 
 			return c, true, fmt.Errorf("trace params: ramp_pu[%d] is %v, want it ≥ 0", i, r)
 		}
 	}
-	c, err = FromText(name, "dispatch of a network that a trace embeds", []byte(p.Case), Options{Ramp: p.Ramp})
+	const about = "dispatch of a network that a trace embeds"
+	c, err = FromText(name, about, []byte(p.Case), Options{})
+	if err == nil && !slices.Equal(c.Problem.(*System).Ramp, p.Ramp) { // a shifted one
+		c, err = FromText(name, about, []byte(p.Case), Options{Ramp: p.Ramp})
+	}
 	return c, true, err
 }
 

@@ -1,6 +1,7 @@
 package opf
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
@@ -41,7 +42,7 @@ func (e *chainError) Error() string {
 
 // runChain solves a trajectory. A step without an exact solution is a
 // *chainError.
-func (y *System) runChain(scene *Scene) (*Chain, error) {
+func (y *System) runChain(ctx context.Context, scene *Scene) (*Chain, error) {
 	x, err := y.exacts.get()
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (y *System) runChain(scene *Scene) (*Chain, error) {
 		now := results[row%2 : row%2+1]
 		problem := y.problem(pd, qd, factors, previous, weights, acopf.Tightening{}, last)
 		r := &now[0]
-		if ok, err := x.solveOne(problem, now); err != nil {
+		if ok, err := x.solveOne(ctx, problem, now); err != nil {
 			return nil, err
 		} else if !ok {
 			return nil, &chainError{row - 1, r.Status.String()}

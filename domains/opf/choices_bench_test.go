@@ -40,13 +40,13 @@ func BenchmarkTightening(b *testing.B) {
 						ep.Observe(s, ctx)
 						problem := y.problemAt(s, ctx, pref, nil)
 						problem.Tighten = tight
-						if err := x.solve([]acopf.Problem{problem}, results); err != nil {
+						if err := x.solve(b.Context(), []acopf.Problem{problem}, results); err != nil {
 							b.Fatal(err)
 						}
 						if !usable(&results[0]) {
 							without++
 							problem.Tighten = acopf.Tightening{}
-							if err := x.solve([]acopf.Problem{problem}, results); err != nil {
+							if err := x.solve(b.Context(), []acopf.Problem{problem}, results); err != nil {
 								b.Fatal(err)
 							}
 						}
@@ -78,7 +78,7 @@ func BenchmarkWeights(b *testing.B) {
 			b.Run(fmt.Sprintf("%g/%g:%g:%g", level, w[0], w[1], w[2]), func(b *testing.B) {
 				pd, qd := y.Network.Loads(level)
 				results := make([]acopf.Result, 2)
-				if err := x.solve([]acopf.Problem{
+				if err := x.solve(b.Context(), []acopf.Problem{
 					y.problem(pd, qd, nil, nil, totalWeights, acopf.Tightening{}, nil), y.problem(pd, qd, nil, nil, w, acopf.Tightening{}, nil),
 				}, results); err != nil {
 					b.Fatal(err)

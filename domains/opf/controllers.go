@@ -1,6 +1,7 @@
 package opf
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -69,7 +70,7 @@ func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []flo
 	problem := y.problemAt(s, c, pref, last)
 	y.Weigh(pref, problem.Objective.Weights[:]) // what the episode is scored by
 	var err error
-	if m.warm, err = m.exact.solveOne(problem, now); err != nil {
+	if m.warm, err = m.exact.solveOne(context.Background(), problem, now); err != nil {
 		return false, err
 	}
 	if !m.warm {

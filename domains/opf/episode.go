@@ -1,6 +1,7 @@
 package opf
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -20,6 +21,7 @@ type episode struct {
 	noise  float64
 	hidden bool
 	rng    *rand.Rand
+	until  context.Context // of the chain
 
 	t       int
 	c       []float64 // true context of step t
@@ -36,7 +38,7 @@ var (
 func newEpisode(l *Plant, scene Scene) (*episode, error) {
 	y := l.system
 	e := &episode{
-		system: y, scene: scene, work: newWorkspace(y), c: make([]float64, y.layout.context), s: make([]float64, 2*y.layout.buses),
+		system: y, scene: scene, until: context.Background(), work: newWorkspace(y), c: make([]float64, y.layout.context), s: make([]float64, 2*y.layout.buses),
 		applied: append(append([]float64(nil), scene.Pg0...), scene.Vg0...), pg: append([]float64(nil), scene.Pg0...),
 	}
 	for i := range e.s[:y.layout.buses] {
@@ -141,7 +143,7 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 // Oracle returns the cost of the exact chain and its set-points.
 func (e *episode) Oracle() (float64, [][]float64, error) {
 	if e.chain == nil {
-		chain, err := e.system.runChain(&e.scene)
+		chain, err := e.system.runChain(e.until, &e.scene)
 		if err != nil {
 			return math.NaN(), nil, err
 		}

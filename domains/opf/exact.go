@@ -68,8 +68,8 @@ func (y *System) problemAt(s, c []float64, pref domain.Preference, start *acopf.
 }
 
 // solve solves problems side by side.
-func (x *exact) solve(problems []acopf.Problem, results []acopf.Result) error {
-	if err := x.solver.Solve(context.Background(), problems, results); err != nil {
+func (x *exact) solve(ctx context.Context, problems []acopf.Problem, results []acopf.Result) error {
+	if err := x.solver.Solve(ctx, problems, results); err != nil {
 		return fmt.Errorf("opf: %w", err)
 	}
 	return nil
@@ -77,15 +77,15 @@ func (x *exact) solve(problems []acopf.Problem, results []acopf.Result) error {
 
 // solveOne solves one problem, and once more without its start where that leads to
 // nothing; it reports whether the result is usable.
-func (x *exact) solveOne(problem acopf.Problem, result []acopf.Result) (bool, error) {
-	if err := x.solve([]acopf.Problem{problem}, result); err != nil {
+func (x *exact) solveOne(ctx context.Context, problem acopf.Problem, result []acopf.Result) (bool, error) {
+	if err := x.solve(ctx, []acopf.Problem{problem}, result); err != nil {
 		return false, err
 	}
 	if usable(&result[0]) || problem.Start == nil {
 		return usable(&result[0]), nil
 	}
 	problem.Start = nil
-	err := x.solve([]acopf.Problem{problem}, result)
+	err := x.solve(ctx, []acopf.Problem{problem}, result)
 	return err == nil && usable(&result[0]), err
 }
 
@@ -124,7 +124,7 @@ func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, 
 	y.Weigh(pref, problem.Objective.Weights[:]) // what roll-outs are scored by
 	problem.Start, problem.Limit = &acopf.Result{Vm: at.Vm, Va: at.Va, Pg: at.Pg, Qg: at.Qg}, iterations
 	result := make([]acopf.Result, 1)
-	if x.solve([]acopf.Problem{problem}, result) != nil || len(result[0].Pg) == 0 {
+	if x.solve(context.Background(), []acopf.Problem{problem}, result) != nil || len(result[0].Pg) == 0 {
 		return false
 	}
 	polished := make([]float64, len(plan))

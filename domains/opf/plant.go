@@ -1,6 +1,7 @@
 package opf
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,10 +94,20 @@ type drawKey struct {
 
 // drawn is an accepted trajectory with its oracle, made once.
 type drawn struct {
-	once  sync.Once
+	mu    sync.Mutex
 	scene Scene
-	chain *Chain
-	err   error
+	chain *Chain // nil before it is drawn
+}
+
+// draw makes the trajectory where it is not made yet; one that ended with an error is made
+// again by who asks next.
+func (d *drawn) draw(by func() (Scene, *Chain, error)) (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.chain == nil {
+		d.scene, d.chain, err = by()
+	}
+	return err
 }
 
 // keptTrajectories bounds the memory of trajectories with their oracles.
@@ -129,25 +140,24 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 		regime = RegimeEnvelope
 	}
 	if _, known := levels[regime]; !known {
-		return nil, fmt.Errorf("%s has no regime %q: it has %s, %s and %s", l.system.spec.Name, opt.Regime, RegimePaper, RegimeEnvelope, RegimeSwing)
+		return nil, domain.RegimeError{Case: l.system.spec.Name, Regime: opt.Regime, Has: []string{RegimePaper, RegimeEnvelope, RegimeSwing}}
 	}
 	if hidden && !l.system.layout.uncertain {
-		return nil, fmt.Errorf("%s has no branch factors to withhold: regime %q is of the uncertain case", l.system.spec.Name, opt.Regime)
+		return nil, fmt.Errorf("there are no branch factors to withhold: %w", domain.RegimeError{Case: l.system.spec.Name, Regime: opt.Regime, Has: []string{RegimePaper, RegimeEnvelope, RegimeSwing}})
 	}
 	w, err := opt.Fixed(index, objectives)
 	if err != nil {
 		return nil, err
 	}
 	d := l.trajectory(drawKey{seed, index, regime, fmt.Sprint(w)})
-	d.once.Do(func() { d.scene, d.chain, d.err = l.draw(seed, index, regime, w) })
-	if d.err != nil {
-		return nil, d.err
+	if err := d.draw(func() (Scene, *Chain, error) { return l.draw(opt.Until(), seed, index, regime, w) }); err != nil {
+		return nil, err
 	}
 	e, err := newEpisode(l, d.scene)
 	if err != nil {
 		return nil, err
 	}
-	e.chain, e.noise, e.hidden = d.chain, opt.Noise, hidden
+	e.chain, e.noise, e.hidden, e.until = d.chain, opt.Noise, hidden, opt.Until()
 	e.rng = rand.New(rand.NewPCG(seed^testStream, ^uint64(index)))
 	return e, nil
 }
@@ -167,7 +177,7 @@ func (l *Plant) trajectory(key drawKey) *drawn {
 }
 
 // draw draws trajectories until the oracle solves one.
-func (l *Plant) draw(seed uint64, index int, regime string, w []float64) (Scene, *Chain, error) {
+func (l *Plant) draw(ctx context.Context, seed uint64, index int, regime string, w []float64) (Scene, *Chain, error) {
 	n := l.system.Network
 	scene := Scene{Regime: regime, W: w}
 	for attempt := range maxRedraws {
@@ -186,7 +196,7 @@ func (l *Plant) draw(seed uint64, index int, regime string, w []float64) (Scene,
 			scene.Branch = branchDraw(rng, n.Branches())
 		}
 		scene.Pg0, scene.Vg0 = nil, nil
-		chain, err := l.system.runChain(&scene)
+		chain, err := l.system.runChain(ctx, &scene)
 		var out *chainError
 		if errors.As(err, &out) {
 			scene.Excluded = append(scene.Excluded, Exclusion{out.step, out.reason})

@@ -142,7 +142,7 @@ func (v *Solver) possible(p []float64) error {
 	defer y.exacts.put(x)
 	h := y.newTrainingChain(rand.New(rand.NewPCG(0, 0)), p, domain.Preference{}, 0, 0, 1)
 	results := make([]acopf.Result, 1)
-	if err := x.solve([]acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, datasetTightening, nil)}, results); err != nil {
+	if err := x.solve(context.Background(), []acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, datasetTightening, nil)}, results); err != nil {
 		return err
 	}
 	return outcomeOf(&results[0])
@@ -178,7 +178,7 @@ func (v *Solver) Optimal(s, c []float64, pref domain.Preference, u []float64) bo
 	}
 	defer v.system.exacts.put(x)
 	results := make([]acopf.Result, 1)
-	if x.solve([]acopf.Problem{v.system.problemAt(s, c, pref, nil)}, results) != nil || !usable(&results[0]) {
+	if x.solve(context.Background(), []acopf.Problem{v.system.problemAt(s, c, pref, nil)}, results) != nil || !usable(&results[0]) {
 		return false
 	}
 	v.system.setPoints(&results[0], u)
@@ -317,7 +317,7 @@ func (x *exact) advance(chains []*trainingChain, prepare func(k int, h *training
 		}
 	}
 	results := make([]acopf.Result, len(problems))
-	if err := x.solve(problems, results); err != nil {
+	if err := x.solve(context.Background(), problems, results); err != nil {
 		return err
 	}
 	for i, h := range live {

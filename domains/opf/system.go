@@ -33,9 +33,9 @@ type System struct {
 	metric  func() []float64 // of the projection, made on first use
 	flat    []float64        // state of a flat start
 	device  func() domain.DeviceCode
-	answers func() []domain.Sample // made on first use
 	// fingerprint is FromText's.
 	fingerprint [32]byte
+	answers     func() []domain.Sample // made on first use
 }
 
 var (
@@ -46,8 +46,8 @@ var (
 	_ domain.Weighing      = (*System)(nil)
 	_ domain.Polisher      = (*System)(nil)
 	_ domain.Device        = (*System)(nil)
-	_ domain.Answered      = (*System)(nil)
 	_ domain.Fingerprinted = (*System)(nil)
+	_ domain.Answered      = (*System)(nil)
 )
 
 // layout says where things stand in the vectors of a System.

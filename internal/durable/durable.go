@@ -79,7 +79,7 @@ func create(path string, perm fs.FileMode, write func(io.Writer) error) (err err
 		}
 		f.Close()
 	}()
-	if err := write(f); err != nil {
+	if err := write(Writer(f)); err != nil {
 		return err
 	}
 	if info != nil {
@@ -87,10 +87,13 @@ func create(path string, perm fs.FileMode, write func(io.Writer) error) (err err
 			return err
 		}
 	}
-	if err := f.Sync(); err != nil {
+	if err := errors.Join(Room(), f.Sync()); err != nil {
 		return err
 	}
 	// Renamed while it is open, and so locked: until then others might sweep it.
+	if err := Room(); err != nil {
+		return err
+	}
 	if err := os.Rename(f.Name(), target); err != nil {
 		return err
 	}

@@ -22,12 +22,13 @@ type Task struct {
 
 // MinimiseAll solves every task, on so many threads (0: as many as GOMAXPROCS), each
 // with a workspace of its own. What it returns in the place of a task is what Minimise
-// returns for it; after ctx is done that is its error, for tasks not begun.
+// returns for it; after ctx is done that is its error, for tasks not solved.
 func (s *Solver) MinimiseAll(ctx context.Context, tasks []Task, threads int) ([]*Trajectory, []error) {
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	found, failed := make([]*Trajectory, len(tasks)), make([]error, len(tasks))
+	s = s.Until(ctx).(*Solver)
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(threads, len(tasks)) {

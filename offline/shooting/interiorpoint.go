@@ -1,6 +1,7 @@
 package shooting
 
 import (
+	"context"
 	"math"
 	"time"
 )
@@ -26,6 +27,12 @@ type ipmOptions struct {
 	// further iterations are made at most for a violation that the tolerance allows and
 	// the problem's own does not.
 	further int
+	until   context.Context // nil: none
+}
+
+// over reports whether the solve has no time left.
+func (o *ipmOptions) over() bool {
+	return !o.deadline.IsZero() && !time.Now().Before(o.deadline) || o.until != nil && o.until.Err() != nil
 }
 
 // lastBarrier is the parameter at which the tolerance is met.
@@ -288,7 +295,7 @@ func (p *ipm) iterate() ipmResult {
 			}
 			further--
 		}
-		if p.incomplete || p.iterations >= p.opt.iterations || !p.opt.deadline.IsZero() && !time.Now().Before(p.opt.deadline) {
+		if p.incomplete || p.iterations >= p.opt.iterations || p.opt.over() {
 			break
 		}
 		for p.mu > smallest {

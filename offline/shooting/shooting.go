@@ -73,11 +73,27 @@ type Solver struct {
 	initial func(p, s, c []float64)
 	opt     Options
 
-	workspaces                  sync.Pool // of *ipm
+	work  *work
+	until context.Context // ends every solve
+}
+
+// work is what a Solver and those that end with a context share.
+type work struct {
+	spaces                      sync.Pool // of *ipm
 	starts, iterations, dropped atomic.Int64
 }
 
-var _ domain.Solver = (*Solver)(nil)
+var (
+	_ domain.Solver        = (*Solver)(nil)
+	_ domain.Interruptible = (*Solver)(nil)
+)
+
+// Until implements domain.Interruptible.
+func (s *Solver) Until(ctx context.Context) domain.Solver {
+	own := *s
+	own.until = ctx
+	return &own
+}
 
 // New returns a solver. axes are the scenario's parameters with their ranges;
 // initial writes the first state and context of the scenario p.
@@ -119,8 +135,8 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 }
 
 func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options) *Solver {
-	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt}
-	s.workspaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
+	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt, work: &work{}, until: context.Background()}
+	s.work.spaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
 	return s
 }
 
@@ -135,7 +151,7 @@ func (s *Solver) Prepare(context.Context, uint64, func(done, total int)) error {
 
 // Counts reports the work done so far.
 func (s *Solver) Counts() Counts {
-	return Counts{Starts: s.starts.Load(), Iterations: s.iterations.Load(), PerturbedDropped: s.dropped.Load()}
+	return Counts{Starts: s.work.starts.Load(), Iterations: s.work.iterations.Load(), PerturbedDropped: s.work.dropped.Load()}
 }
 
 // Trajectory is one solution.
@@ -325,8 +341,8 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	s := t.solver
 	var found *Trajectory
 	infeasible, lost, runs, lowest := 0, 0, 0, math.Inf(1)
-	p := s.workspaces.Get().(*ipm)
-	defer s.workspaces.Put(p)
+	p := s.work.spaces.Get().(*ipm)
+	defer s.work.spaces.Put(p)
 	for k := range max(s.opt.Starts, len(t.starts)) {
 		configure(p.q)
 		mu, held := firstBarrier, k == len(t.starts)
@@ -336,16 +352,19 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 		case held:
 			mu = heldBarrier
 		}
-		p.opt = ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu, further: 5}
+		p.opt = ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu, further: 5, until: s.until}
 		p.place(t.state, t.ctx, t.steps)
 		t.start(p.q, p.cur, k)
 		r, feasible := ipmResult{kkt: math.Inf(1), violation: math.Inf(1)}, true
 		if p.begin(held) {
 			r, feasible = p.minimise()
 		}
+		if err := s.until.Err(); err != nil {
+			return nil, fmt.Errorf("shooting: %w", err)
+		}
 		runs++
-		s.starts.Add(1)
-		s.iterations.Add(int64(p.iterations))
+		s.work.starts.Add(1)
+		s.work.iterations.Add(int64(p.iterations))
 		if !feasible {
 			infeasible++
 			continue
@@ -482,7 +501,7 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 		}
 		again, err := s.Minimise(from, t.C[step], s.opt.Horizon-step, pref, how, rng.Uint64(), t.U[step:])
 		if errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged) {
-			s.dropped.Add(1)
+			s.work.dropped.Add(1)
 			continue
 		}
 		if err != nil {

@@ -181,7 +181,7 @@ func TestDatasetDoesNotDependOnShards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	merged, err := offline.Merge(t.TempDir(), dirs...)
+	merged, err := offline.Merge(t.Context(), t.TempDir(), dirs...)
 	if err != nil {
 		t.Fatal(err)
 	}

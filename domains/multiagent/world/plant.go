@@ -34,7 +34,7 @@ func (l *Plant) Params() any { return l.System.Params }
 // rad and m/s. The only regime is "".
 func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	if opt.Regime != "" {
-		return nil, fmt.Errorf("%s has no regime %q, only the default \"\"", l.System.spec.Name, opt.Regime)
+		return nil, domain.RegimeError{Case: l.System.spec.Name, Regime: opt.Regime, Has: []string{""}}
 	}
 	w, err := opt.Fixed(index, 3)
 	if err != nil {

@@ -9,6 +9,10 @@ func (w *worker) run(q *queue) {
 		if !w.fill(q) {
 			return
 		}
+		if q.ctx.Err() != nil {
+			clear(w.lane) // results of what they are at stay NotSolved
+			return
+		}
 		w.m.Run(programEvaluate)
 		for l := range w.lane {
 			if ln := &w.lane[l]; ln.mode != idle && ln.pending {

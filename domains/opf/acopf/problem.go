@@ -175,10 +175,13 @@ type Options struct {
 	Optimality float64
 }
 
+// MaxIterations is the most that may be asked for.
+const MaxIterations = 10_000
+
 // Validate returns what is wrong with the options.
 func (o Options) Validate() error {
-	if o.MaxIterations < 0 || o.Threads < 0 {
-		return fmt.Errorf("acopf: MaxIterations %d and Threads %d: want 0 or more", o.MaxIterations, o.Threads)
+	if o.MaxIterations < 0 || o.MaxIterations > MaxIterations || o.Threads < 0 {
+		return fmt.Errorf("acopf: MaxIterations %d and Threads %d: want 0 to %d, and 0 or more", o.MaxIterations, o.Threads, MaxIterations)
 	}
 	for _, t := range []struct {
 		name string

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/interrupt"
 	"github.com/gpc-engine/gpc/matpower"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
@@ -22,8 +24,8 @@ that of a network that comes with the program: `
 
 // readNetwork reads the case an argument names and takes what is in service.
 // What the file says and the program does not use is named on stderr.
-func readNetwork(a *cli.App, argument string) (*network.Network, error) {
-	c, err := readCase(a, argument)
+func readNetwork(ctx context.Context, a *cli.App, argument string) (*network.Network, error) {
+	c, err := readCase(ctx, a, argument)
 	if err != nil {
 		return nil, gpc.BadInput(err)
 	}
@@ -38,7 +40,7 @@ func readNetwork(a *cli.App, argument string) (*network.Network, error) {
 	return n, gpc.BadInput(err)
 }
 
-func readCase(a *cli.App, argument string) (*matpower.Case, error) {
+func readCase(ctx context.Context, a *cli.App, argument string) (*matpower.Case, error) {
 	if argument == "-" {
 		return matpower.Read("stdin", a.Stdin)
 	}
@@ -59,7 +61,7 @@ func readCase(a *cli.App, argument string) (*matpower.Case, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return matpower.Read(argument, f)
+	return matpower.Read(argument, interrupt.Reader(ctx, f))
 }
 
 // finite is a number as JSON can hold it: null where it is none.

@@ -91,7 +91,7 @@ Exit code 1 when there is no optimum; the status says why.`,
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
 			}
-			n, err := readNetwork(a, args[0])
+			n, err := readNetwork(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}

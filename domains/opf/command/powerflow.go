@@ -58,7 +58,7 @@ func PowerFlow(a *cli.App) *cobra.Command {
 
 Exit code 1 when it does not converge.`,
 		Args: cli.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if flat {
 				opt.Start = powerflow.Flat
 			}
@@ -68,10 +68,11 @@ Exit code 1 when it does not converge.`,
 			if !(scale >= 0) || math.IsInf(scale, 1) {
 				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
 			}
-			n, err := readNetwork(a, args[0])
+			n, err := readNetwork(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
+			opt.Context = cmd.Context()
 			result, err := runPowerFlow(n, opt, scale)
 			if err != nil {
 				return gpc.BadInput(err)

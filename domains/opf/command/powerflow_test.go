@@ -106,7 +106,7 @@ func TestPowerFlowExitCodes(t *testing.T) {
 		{[]string{"pf"}, "usage: gpc pf FILE.m"},
 		{[]string{"pf", "case9", "--scale", "-1"}, "--scale -1"},
 		{[]string{"pf", "case9", "--tolerance", "-1"}, "tolerance -1"},
-		{[]string{"pf", "case9", "--max-iterations", "-1"}, "-1 iterations"},
+		{[]string{"pf", "case9", "--max-iterations", "-1"}, "--max-iterations -1: want 0 to 10000"},
 		{[]string{"pf", t.TempDir()}, "directory"},
 	} {
 		code, out, log := run(c.args...)

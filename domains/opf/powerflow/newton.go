@@ -30,6 +30,9 @@ func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
 	for opt.EnforceQ && out.Status == Converged && s.enforce(out) {
 		out.Status = s.newton(opt, out)
 	}
+	if opt.Context != nil && opt.Context.Err() != nil {
+		return fmt.Errorf("powerflow: %w", opt.Context.Err())
+	}
 	s.warm = out.Status == Converged
 	copy(out.Vm, s.vm)
 	copy(out.Va, s.va)
@@ -226,7 +229,7 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 			return Converged
 		case !(out.Mismatch < Hopeless):
 			return Diverged
-		case out.Iterations == limit:
+		case out.Iterations == limit || opt.Context != nil && opt.Context.Err() != nil:
 			return IterationLimit
 		}
 		if made > KeepFactors || out.Mismatch > last/2 {

@@ -14,6 +14,7 @@
 package powerflow
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
@@ -43,10 +44,15 @@ type Options struct {
 	// limits: a bus that would break one is held at it and lets its voltage go.
 	// The reference bus is not switched.
 	EnforceQ bool
+	// Context ends the Newton steps with its error; nil: nothing does.
+	Context context.Context
 }
 
 // DefaultTolerance is that of a solve, pu.
 const DefaultTolerance = 1e-9
+
+// MaxIterations is the most Newton steps that may be asked for.
+const MaxIterations = 10_000
 
 // Validate says what is wrong with the options.
 func (o Options) Validate() error {
@@ -55,8 +61,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("powerflow: start %d: want FromFile, Flat, Warm or Given", o.Start)
 	case !(o.Tolerance >= 0) || o.Tolerance > 1:
 		return fmt.Errorf("powerflow: tolerance %g pu: want 0 (1e-9) to 1", o.Tolerance)
-	case o.MaxIterations < 0:
-		return fmt.Errorf("powerflow: %d iterations: want 0 (30) or more", o.MaxIterations)
+	case o.MaxIterations < 0 || o.MaxIterations > MaxIterations:
+		return fmt.Errorf("powerflow: %d iterations: want 0 (30) to %d", o.MaxIterations, MaxIterations)
 	}
 	return nil
 }

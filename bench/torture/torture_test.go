@@ -1,0 +1,30 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// TestMain is also the program under attack.
+func TestMain(m *testing.M) {
+	if room, ok := os.LookupEnv(environment); ok {
+		os.Exit(be(room))
+	}
+	os.Exit(m.Run())
+}
+
+// A few of each attack are survived.
+func TestShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts the program a hundred times")
+	}
+	attacks := must.Get(run(t.TempDir(), short, 991, t.Output()))(t)
+	for _, a := range attacks {
+		if a.tried == 0 || len(a.lost) > 0 {
+			t.Errorf("%s, %s: %d of %d survived: %s", a.by, a.on, a.lived, a.tried, strings.Join(a.lost, "; "))
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gpc-engine/gpc/batchnav"
+)
+
+// limit is the range of a flag that counts.
+type limit struct{ least, most int }
+
+// Limits of what appears in several commands.
+const (
+	mostThreads   = 1024
+	mostEpisodes  = 10_000_000
+	mostScenarios = 10_000_000
+	mostEpochs    = 1_000_000
+	mostWidth     = 4096
+	unbounded     = math.MinInt // any negative number means the same
+)
+
+// limits are the ranges of the flags that count, by command and flag; a flag alone is of
+// every command that is not named with it. docs/reliability.md has them.
+var limits = map[string]limit{
+	"threads":                {0, mostThreads},
+	"parallel":               {1, mostThreads},
+	"episodes":               {1, mostEpisodes},
+	"scenarios":              {0, mostScenarios},
+	"candidates":             {1, batchnav.MaxCandidates},
+	"max-iterations":         {0, 10_000},
+	"bench batch":            {1, 1 << 20},
+	"bench codes":            {1, 1_000_000},
+	"bench samples":          {0, 1 << 22},
+	"bench epochs":           {0, mostEpochs},
+	"certify scenarios":      {1, 100_000},
+	"certify episodes":       {0, 100_000},
+	"certify recovery-steps": {1, 100_000},
+	"compile rounds":         {0, 1000},
+	"compile starts":         {0, 1_000_000},
+	"compile test-starts":    {0, 1_000_000},
+	"dataset scenarios":      {1, mostScenarios},
+	"dataset weights":        {0, 1 << 16},
+	"dataset chunk":          {0, 1_000_000},
+	"demo scenarios":         {2, 100_000},
+	"demo episodes":          {1, 100_000},
+	"demo epochs":            {1, mostEpochs},
+	"export records":         {1, 1 << 16},
+	"refine flow-steps":      {0, batchnav.MaxFlowSteps},
+	"refine look-ahead":      {0, batchnav.MaxLookAhead},
+	"refine repeat":          {1, 1_000_000},
+	"steer divisions":        {1, 1000},
+	"train epochs":           {0, mostEpochs},
+	"train rollout-epochs":   {unbounded, mostEpochs},
+	"train latent":           {0, mostWidth},
+	"train hidden":           {0, mostWidth},
+	"train encoder-hidden":   {0, mostWidth},
+	"train batch":            {0, 1 << 20},
+	"train codes":            {unbounded, 1_000_000},
+}
+
+// longest are the times that a flag may ask for, by command and flag.
+var longest = map[string]time.Duration{
+	"bench time":           time.Hour,
+	"compile budget":       30 * 24 * time.Hour,
+	"refine within":        time.Hour,
+	"verify episode-limit": 24 * time.Hour,
+}
+
+// checkLimits says which flag that was given is out of its range.
+func checkLimits(cmd *cobra.Command) (err error) {
+	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+	cmd.Flags().Visit(func(f *pflag.Flag) { err = cmp.Or(err, checkLimit(name, f, cmd.Flags())) })
+	return err
+}
+
+func checkLimit(command string, f *pflag.Flag, of *pflag.FlagSet) error {
+	var counts []int
+	switch f.Value.Type() {
+	case "int":
+		n, err := of.GetInt(f.Name)
+		if err != nil {
+			return err
+		}
+		counts = append(counts, n)
+	case "intSlice":
+		var err error
+		if counts, err = of.GetIntSlice(f.Name); err != nil {
+			return err
+		}
+	case "duration":
+		d, err := of.GetDuration(f.Name)
+		if most, ok := longest[command+" "+f.Name]; err == nil && ok && (d < 0 || d > most) {
+			err = BadInputf("--%s %v: want 0 to %v", f.Name, d, most)
+		}
+		return err
+	}
+	l, ok := limits[command+" "+f.Name]
+	if !ok {
+		l, ok = limits[f.Name]
+	}
+	for _, n := range counts {
+		if ok && (n < l.least || n > l.most) {
+			return BadInputf("--%s %d: want %v", f.Name, n, l)
+		}
+	}
+	return nil
+}
+
+func (l limit) String() string {
+	if l.least == unbounded {
+		return fmt.Sprintf("at most %d", l.most)
+	}
+	return fmt.Sprintf("%d to %d", l.least, l.most)
+}

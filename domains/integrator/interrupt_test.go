@@ -1,0 +1,27 @@
+package integrator
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// An oracle whose library was interrupted builds it for who asks next.
+func TestAnInterruptedOracleIsAskedAgain(t *testing.T) {
+	y := systems(t)[0]
+	plant := &Plant{system: y, oracle: newOracleOf(y, 40, 7)}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	ask := func(ctx context.Context) error {
+		ep := must.Get(plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx}))(t)
+		_, _, err := ep.Oracle()
+		return err
+	}
+	if err := ask(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("an ended context: %v", err)
+	}
+	must.OK(t, ask(context.Background()))
+}

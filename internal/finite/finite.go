@@ -1,0 +1,190 @@
+// Package finite writes JSON of values that may hold NaN and infinities, which JSON has
+// no numbers for: they are null.
+package finite
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Marshal is encoding/json's Marshal without its escapes for HTML, and with null for a
+// number that is none, wherever it stands. What a json.Marshaler writes is its own.
+// Values that hold themselves are not for it.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := write(&b, reflect.ValueOf(v)); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// plain writes what holds no numbers of ours as encoding/json does.
+func plain(b *bytes.Buffer, v any) error {
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	b.Truncate(b.Len() - 1) // the newline
+	return nil
+}
+
+func write(b *bytes.Buffer, v reflect.Value) error {
+	if !v.IsValid() {
+		b.WriteString("null")
+		return nil
+	}
+	if v.Kind() != reflect.Pointer && v.CanAddr() && own(v.Addr()) {
+		v = v.Addr()
+	}
+	if own(v) {
+		return plain(b, v.Interface())
+	}
+	switch v.Kind() {
+	case reflect.Float32, reflect.Float64:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			b.WriteString("null")
+			return nil
+		}
+		return plain(b, v.Interface())
+	case reflect.Interface, reflect.Pointer:
+		return write(b, v.Elem())
+	case reflect.Struct:
+		return object(b, v)
+	case reflect.Map:
+		return dictionary(b, v)
+	case reflect.Slice, reflect.Array:
+		if v.Kind() == reflect.Slice && (v.IsNil() || v.Type().Elem().Kind() == reflect.Uint8) {
+			return plain(b, v.Interface())
+		}
+		b.WriteByte('[')
+		for i := range v.Len() {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if err := write(b, v.Index(i)); err != nil {
+				return err
+			}
+		}
+		b.WriteByte(']')
+		return nil
+	}
+	return plain(b, v.Interface())
+}
+
+// own reports whether a value writes itself.
+func own(v reflect.Value) bool {
+	if v.Kind() == reflect.Pointer && v.IsNil() || v.Kind() == reflect.Interface {
+		return false
+	}
+	_, writes := reflect.TypeAssert[json.Marshaler](v)
+	_, spells := reflect.TypeAssert[encoding.TextMarshaler](v)
+	return writes || spells
+}
+
+// dictionary writes a map, its keys in order.
+func dictionary(b *bytes.Buffer, v reflect.Value) error {
+	if v.IsNil() {
+		b.WriteString("null")
+		return nil
+	}
+	if v.Type().Key().Kind() != reflect.String {
+		return fmt.Errorf("finite: a map by %s, want one by names", v.Type().Key())
+	}
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	b.WriteByte('{')
+	for i, k := range keys {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := plain(b, k.String()); err != nil {
+			return err
+		}
+		b.WriteByte(':')
+		if err := write(b, v.MapIndex(k)); err != nil {
+			return err
+		}
+	}
+	b.WriteByte('}')
+	return nil
+}
+
+// object writes a struct, those embedded in it in their places.
+func object(b *bytes.Buffer, v reflect.Value) error {
+	b.WriteByte('{')
+	first := true
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() && !f.Anonymous || name == "-" || f.Anonymous && name == "" && embeds(f.Type) || !reached(v.Type(), f.Index) {
+			continue
+		}
+		value, err := v.FieldByIndexErr(f.Index)
+		if err != nil || !value.CanInterface() { // of an embedded nil, or not exported
+			continue
+		}
+		omit := strings.Split(options, ",")
+		if slices.Contains(omit, "omitempty") && empty(value) || slices.Contains(omit, "omitzero") && value.IsZero() {
+			continue
+		}
+		if slices.Contains(omit, "string") {
+			return fmt.Errorf("finite: field %s of %s is tagged to be a string", f.Name, v.Type())
+		}
+		if !first {
+			b.WriteByte(',')
+		}
+		first = false
+		if name == "" {
+			name = f.Name
+		}
+		if err := plain(b, name); err != nil {
+			return err
+		}
+		b.WriteByte(':')
+		if err := write(b, value); err != nil {
+			return err
+		}
+	}
+	b.WriteByte('}')
+	return nil
+}
+
+// embeds reports whether the fields of an embedded type stand in place of it.
+func embeds(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct
+}
+
+// reached reports whether what embeds a field has no name of its own in JSON.
+func reached(t reflect.Type, index []int) bool {
+	for _, i := range index[:len(index)-1] {
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		f := t.Field(i)
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			return false
+		}
+		t = f.Type
+	}
+	return true
+}
+
+// empty is what omitempty leaves out.
+func empty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}
