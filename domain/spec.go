@@ -82,8 +82,8 @@ func (s *Spec) ObservationSize() int {
 // OracleSize is the input width of E_o: state, priority σ, objectives J.
 func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() }
 
-// Fingerprint is the SHA-256 of the Spec, but for its description and the defaults of
-// navigation and training, and of constants that it does not say, in whatever form.
+// Fingerprint is the SHA-256 of the Spec, but for its description, tolerances and the defaults
+// of navigation and training, and of constants that it does not say, in whatever form.
 func (s *Spec) Fingerprint(constants []byte) [32]byte {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %d %v %v %v %v %v\n", s.Name, s.Plan, s.Steps, s.StepSeconds, s.MarginTolerance, s.Semantic.K, s.Semantic.Epsilon, s.Semantic.Rho)
