@@ -28,7 +28,7 @@ func program(t *testing.T) (file, dir string) {
 	}
 	for _, args := range [][]string{
 		{"eval", "integrator-convex", "--method", "direct", "--episodes", "1", "--trace", "one.jsonl"},
-		{"dataset", "opf30", "--scenarios", "2", "--weights", "1", "--out", "data"},
+		{"dataset", "opf30", "--scenarios", "8", "--weights", "1", "--out", "data"},
 	} {
 		cmd := exec.Command(file, args...)
 		cmd.Dir = dir
