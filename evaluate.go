@@ -90,7 +90,7 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	defer closeAll()
 	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
 	if opt.ISA, err = instructionSet(); err != nil {
-		return nil, BadInput(err)
+		return nil, err
 	}
 	if opt.ModelSHA256, err = c.decidesBy(s); err != nil {
 		return nil, err

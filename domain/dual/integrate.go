@@ -110,10 +110,10 @@ func Radau[T Scalar](p *Stiff, s, c, u, next []T) {
 		w.solved, w.factored = p.solve(w), false
 	}
 	n := len(s)
-	for i := range next {
-		next[i] = Const[T](math.NaN())
-	}
 	if !w.solved {
+		for i := range next {
+			next[i] = Const[T](math.NaN())
+		}
 		return
 	}
 	end := w.stage[len(w.stage)-n:]
