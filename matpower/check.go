@@ -3,6 +3,8 @@ package matpower
 import (
 	"fmt"
 	"math"
+
+	"github.com/gpc-engine/gpc/internal/disjoint"
 )
 
 // Error says what is wrong with a case, and where.
@@ -207,29 +209,19 @@ func (k *checker) branches(c *Case, index map[int]int) {
 
 // islands looks for a part of the network without a reference bus.
 func (k *checker) islands(c *Case, index map[int]int) {
-	parent := make([]int, len(c.Bus))
-	for i := range parent {
-		parent[i] = i
-	}
-	root := func(i int) int {
-		for parent[i] != i {
-			parent[i] = parent[parent[i]]
-			i = parent[i]
-		}
-		return i
-	}
+	parts := disjoint.New(len(c.Bus))
 	for _, br := range c.Branch {
 		f, t := index[br.From], index[br.To]
 		if br.InService && c.Bus[f].Type != Isolated && c.Bus[t].Type != Isolated {
-			parent[root(f)] = root(t)
+			parts.Join(f, t)
 		}
 	}
 	referenced, size := make([]bool, len(c.Bus)), make([]int, len(c.Bus))
 	any := false
 	for i, b := range c.Bus {
-		size[root(i)]++
+		size[parts.Root(i)]++
 		if b.Type == Reference {
-			referenced[root(i)], any = true, true
+			referenced[parts.Root(i)], any = true, true
 		}
 	}
 	if !any {
@@ -240,9 +232,9 @@ func (k *checker) islands(c *Case, index map[int]int) {
 		k.fail(line, "no bus is a reference bus (type 3)")
 	}
 	for i, b := range c.Bus {
-		if b.Type != Isolated && !referenced[root(i)] {
+		if b.Type != Isolated && !referenced[parts.Root(i)] {
 			k.fail(b.Line, "bus %d is in an island of %d bus(es) without a reference bus (type 3); a bus that is not connected is of type 4",
-				b.ID, size[root(i)])
+				b.ID, size[parts.Root(i)])
 		}
 	}
 }

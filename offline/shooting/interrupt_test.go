@@ -11,26 +11,13 @@ import (
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
-// endsAfter is a context that ends when it is asked the n-th time.
-type endsAfter struct {
-	context.Context
-	left int
-}
-
-func (c *endsAfter) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
 // A solve ends between iterations when its context does, with the context's error and not
 // as one that did not converge; the solver that it was made of solves on.
 func TestASolveEndsWithItsContext(t *testing.T) {
 	s := solver(t, testdomain.NewCart(horizon))
 	want := must.Get(s.Minimise(cartState, cartContext, 7, fixed, domain.WeightedSum, 1))(t)
 	for after := range want.Iterations {
-		ends := s.Until(&endsAfter{context.Background(), after}).(*shooting.Solver)
+		ends := s.Until(must.EndAfter(after)).(*shooting.Solver)
 		if _, err := ends.Minimise(cartState, cartContext, 7, fixed, domain.WeightedSum, 1); !errors.Is(err, context.Canceled) || errors.Is(err, domain.ErrNotConverged) {
 			t.Errorf("ended after %d questions: %v", after, err)
 		}

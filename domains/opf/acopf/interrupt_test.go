@@ -11,19 +11,6 @@ import (
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
-// endsAfter is a context that ends when it is asked the n-th time.
-type endsAfter struct {
-	context.Context
-	left int
-}
-
-func (c *endsAfter) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
 // A solve that is interrupted between two iterations says so, has no result, and leaves
 // nothing behind that the next solve would notice.
 func TestASolveIsInterruptedBetweenIterations(t *testing.T) {
@@ -33,7 +20,7 @@ func TestASolveIsInterruptedBetweenIterations(t *testing.T) {
 	must.OK(t, s.Solve(context.Background(), make([]Problem, 1), whole))
 	for _, after := range []int{0, 1, 3, 6} {
 		part := make([]Result, 1)
-		if err := s.Solve(&endsAfter{context.Background(), after}, make([]Problem, 1), part); !errors.Is(err, context.Canceled) || part[0].Status != NotSolved {
+		if err := s.Solve(must.EndAfter(after), make([]Problem, 1), part); !errors.Is(err, context.Canceled) || part[0].Status != NotSolved {
 			t.Errorf("after %d questions: %v, status %v", after, err, part[0].Status)
 		}
 		must.OK(t, s.Solve(context.Background(), make([]Problem, 1), again))

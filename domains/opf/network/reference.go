@@ -1,6 +1,10 @@
 package network
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gpc-engine/gpc/internal/disjoint"
+)
 
 // Moved is a reference bus of the file without a generator in service, so that
 // nothing takes up the balance there, and the bus that stands in for it.
@@ -49,22 +53,13 @@ func (n *Network) moveReferences() {
 
 // islands numbers the connected parts by one of their buses.
 func (n *Network) islands() []int {
-	of := make([]int, n.Buses())
-	for b := range of {
-		of[b] = b
-	}
-	root := func(b int) int {
-		for of[b] != b {
-			of[b] = of[of[b]]
-			b = of[b]
-		}
-		return b
-	}
+	parts := disjoint.New(n.Buses())
 	for k, from := range n.From {
-		of[root(from)] = root(n.To[k])
+		parts.Join(from, n.To[k])
 	}
+	of := make([]int, len(parts))
 	for b := range of {
-		of[b] = root(b)
+		of[b] = parts.Root(b)
 	}
 	return of
 }
