@@ -148,7 +148,7 @@ func TestLimitRowsAreDerivatives(t *testing.T) {
 // allRows makes a row of every limit within reach.
 func (w *workspace) allRows(c []float64) {
 	p := w.projection
-	w.solver.Linearise()
+	w.solver.Linearise(0)
 	p.program.metric = w.system.metric()
 	p.program.reset()
 	w.limitsWithin(c)

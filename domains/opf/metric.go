@@ -129,7 +129,7 @@ func (w *workspace) costGradient(s, c, u, gradient []float64) bool {
 	if !w.dispatch(s, c, u) {
 		return false
 	}
-	if !w.solver.Linearise() {
+	if !w.solver.Linearise(0) {
 		return false
 	}
 	clear(w.angle)

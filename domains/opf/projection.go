@@ -29,6 +29,15 @@ const (
 	// elasticity of the network's limits: s violates one at the price s²/ε, with the
 	// change of a set-point priced at its square.
 	elasticity = 1e-7
+	// negligible share of MarginTolerance, which a round of its own is not worth beyond
+	// small networks.
+	negligible = 0.1
+	// frozen rows serve another round where the last one left at most this share of the
+	// violation.
+	frozen = 0.1
+	// nearFactors, pu: factors of the power flow that were made at a mismatch of at most
+	// this serve the rows.
+	nearFactors = 1e-3
 	// programTolerance, pu, is how far the program may break a constraint.
 	programTolerance = 1e-9
 )
@@ -42,6 +51,11 @@ type projection struct {
 	others    float64
 	limits    []limit
 	predicted []int // limits that are to become rows
+	// rowOf is one more than the row of a limit (number), 0 for none.
+	rowOf []int32
+	// small is a network whose rows cost less than its power flow: they are made anew in
+	// every round.
+	small bool
 }
 
 // limit is one side of a limit of the network within reach.
@@ -79,6 +93,8 @@ func newProjection(y *System) *projection {
 		}
 	}
 	p.program = newLeastChange(len(p.control))
+	p.rowOf = make([]int32, 2*(1+2*y.layout.buses+2*y.layout.branches))
+	p.small = len(p.control) <= mostModes+1
 	return p
 }
 
@@ -97,7 +113,11 @@ func (y *System) Project(s, c, u []float64) bool {
 		}
 	}
 	y.clip(c, u)
-	best, broken := math.Inf(-1), 0.0
+	enough := flowNoise
+	if !w.projection.small {
+		enough = negligible * MarginTolerance
+	}
+	best, last, broken := math.Inf(-1), 0.0, 0.0
 	for round, since := 0, 0; ; round++ {
 		if !w.dispatch(s, c, u) {
 			// Nothing to linearise at: the merit order is near a solution.
@@ -114,11 +134,12 @@ func (y *System) Project(s, c, u []float64) bool {
 		if since++; low > leastProgress*best {
 			best, since = low, 0
 		}
-		if low >= -flowNoise || round >= projectionRounds && (low >= -MarginTolerance || since >= patience || broken > contradiction) {
+		if low >= -enough || round >= projectionRounds && (low >= -MarginTolerance || since >= patience || broken > contradiction) {
 			return low >= -MarginTolerance
 		}
-		broken = w.correct(c, u)
+		broken = w.correct(c, u, low >= frozen*last)
 		y.clip(c, u)
+		last = low
 	}
 }
 
@@ -136,22 +157,36 @@ func (y *System) clip(c, u []float64) {
 func (w *workspace) smallest() float64 { return slices.Min(w.margin) }
 
 // correct changes u by the program at the present solution. A limit becomes a row of it
-// once it is violated, here or as the power flow linearised here predicts. It returns
-// by how much the program breaks a limit at most, because limits contradict each other.
-func (w *workspace) correct(c, u []float64) (broken float64) {
-	if !w.solver.Linearise() {
+// once it is violated, here or as the power flow linearised here predicts. The rows of
+// the program before, and the constraints that held then, are taken over where they may
+// be kept. It returns by how much the program breaks a limit at most, because limits
+// contradict each other.
+func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
+	p, near := w.projection, nearFactors
+	if p.small {
+		keep, near = false, 0
+	}
+	if !w.solver.Linearise(near) {
 		return math.Inf(1)
 	}
-	p := w.projection
 	p.program.metric, p.program.slack = w.system.metric(), elasticity
-	p.program.reset()
+	if keep {
+		p.program.again()
+	} else {
+		p.program.reset()
+		clear(p.rowOf)
+	}
 	w.boxes(c, u)
 	w.limitsWithin(c)
 	for k := range p.limits {
-		if p.limits[k].bound > 0 {
-			w.addRow(&p.limits[k])
+		l := &p.limits[k]
+		if row := int(p.rowOf[w.number(l)]) - 1; row >= 0 {
+			p.program.bound[row], l.known = l.bound, true
+		} else if l.bound > 0 {
+			w.addRow(l)
 		}
 	}
+	p.program.drop()
 	for more := true; more; {
 		p.program.solve(programTolerance)
 		more = w.addPredicted()
@@ -164,6 +199,17 @@ func (w *workspace) correct(c, u []float64) (broken float64) {
 		broken = math.Max(broken, elasticity*v)
 	}
 	return broken
+}
+
+// number of a limit among all that the network may have.
+func (w *workspace) number(l *limit) int {
+	buses, branches := w.system.layout.buses, w.system.layout.branches
+	first := [...]int{slackPower: -l.at, reactivePower: 1, magnitude: 1 + buses, flowFrom: 1 + 2*buses, flowTo: 1 + 2*buses + branches}
+	k := 2 * (first[l.what] + l.at)
+	if l.sign < 0 {
+		k++
+	}
+	return k
 }
 
 // boxes bound the change of every set-point by its box and ramp window.
@@ -253,6 +299,7 @@ func (w *workspace) addRow(l *limit) {
 	}
 	p.program.known()
 	l.known = true
+	p.rowOf[w.number(l)] = int32(len(p.program.bound))
 }
 
 // addPredicted adds the rows of the limits that the program's answer violates as the

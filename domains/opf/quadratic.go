@@ -37,7 +37,9 @@ type leastChange struct {
 	binds  []bool
 	lambda []float64 // multiplier, 0 where the row does not bind
 	image  []float64 // Uᵀa, rank a row
-	gram   []float64 // Σ_j D_j a_kj a_lj, packed lower triangle
+	gram   []float64 // Σ_j D_j a_kj a_lj, packed lower triangle; without modes over the free variables only
+	apart  []bool    // variables that gram leaves out
+	column []float64 // entries of all rows at one variable
 
 	fixed  []int     // variables at a bound
 	active []int     // rows that bind
@@ -54,15 +56,32 @@ type leastChange struct {
 
 func newLeastChange(n int) *leastChange {
 	vector := func() []float64 { return make([]float64, n) }
-	return &leastChange{lo: vector(), hi: vector(), x: vector(), force: vector(), side: make([]int8, n)}
+	return &leastChange{lo: vector(), hi: vector(), x: vector(), force: vector(), side: make([]int8, n), apart: make([]bool, n)}
 }
 
 // reset forgets all rows; no variable is at a bound but those that have one value.
 func (p *leastChange) reset() {
 	p.rows, p.bound, p.binds, p.lambda, p.image, p.gram = p.rows[:0], p.bound[:0], p.binds[:0], p.lambda[:0], p.image[:0], p.gram[:0]
 	clear(p.side)
+	clear(p.apart)
 	clear(p.x)
 	p.push = p.push[:0]
+}
+
+// again keeps the rows, for the caller to give each its bound, and what is held.
+func (p *leastChange) again() {
+	for k := range p.bound {
+		p.bound[k] = math.Inf(-1)
+	}
+	clear(p.x)
+	clear(p.push)
+}
+
+// drop frees the rows that again has left without a bound.
+func (p *leastChange) drop() {
+	for k, b := range p.bound {
+		p.binds[k] = p.binds[k] && !math.IsInf(b, -1)
+	}
 }
 
 // add appends a row of zeros with its bound, for the caller to fill; known completes it.
@@ -85,8 +104,11 @@ func (p *leastChange) known() {
 	clear(image)
 	for j, v := range a {
 		p.force[j] = m.diagonal[j] * v
-		if v != 0 {
+		if v != 0 && m.rank > 0 {
 			axpy(v, m.mode(j), image)
+		}
+		if p.apart[j] {
+			p.force[j] = 0
 		}
 	}
 	for l := range k + 1 {
@@ -246,6 +268,9 @@ func (p *leastChange) equalities() {
 			p.active = append(p.active, k)
 		}
 	}
+	if r == 0 {
+		p.setApart()
+	}
 	q, b := len(p.active), len(p.fixed)
 	p.inner, p.pull = resized(p.inner, triangle(r)), resized(p.pull, r)
 	clear(p.inner)
@@ -266,21 +291,30 @@ func (p *leastChange) equalities() {
 	p.at, p.modes, p.scaled = resized(p.at, q*b), resized(p.modes, q*r), resized(p.scaled, b)
 	p.schur, p.answer = resized(p.schur, triangle(q)), resized(p.answer, q)
 	for i, k := range p.active {
-		a, at, seen := p.row(k), p.at[i*b:(i+1)*b], p.modes[i*r:(i+1)*r]
-		copy(seen, p.image[k*r:(k+1)*r])
+		a, row, gram := p.row(k), p.schur[triangle(i):triangle(i+1)], p.gram[triangle(k):]
 		held := 0.0
-		for f, j := range p.fixed {
-			at[f] = a[j]
-			p.scaled[f] = m.diagonal[j] * a[j]
+		for _, j := range p.fixed {
 			held += a[j] * p.x[j]
-			axpy(-a[j], m.mode(j), seen)
 		}
-		lower(p.inner, seen)
-		p.answer[i] = p.bound[k] - held - tensor.Dot(seen, p.pull)
+		p.answer[i] = p.bound[k] - held
 		for l, other := range p.active[:i+1] {
-			p.schur[triangle(i)+l] = p.gram[triangle(k)+other] - tensor.Dot(p.scaled, p.at[l*b:(l+1)*b]) + tensor.Dot(seen, p.modes[l*r:(l+1)*r])
+			row[l] = gram[other]
 		}
-		p.schur[triangle(i)+i] += p.slack
+		if r > 0 {
+			at, seen := p.at[i*b:(i+1)*b], p.modes[i*r:(i+1)*r]
+			copy(seen, p.image[k*r:(k+1)*r])
+			for f, j := range p.fixed {
+				at[f] = a[j]
+				p.scaled[f] = m.diagonal[j] * a[j]
+				axpy(-a[j], m.mode(j), seen)
+			}
+			lower(p.inner, seen)
+			p.answer[i] -= tensor.Dot(seen, p.pull)
+			for l := range row {
+				row[l] = row[l] - tensor.Dot(p.scaled, p.at[l*b:(l+1)*b]) + tensor.Dot(seen, p.modes[l*r:(l+1)*r])
+			}
+		}
+		row[i] += p.slack
 	}
 	cholesky(p.schur, q)
 	lower(p.schur, p.answer)
@@ -294,11 +328,38 @@ func (p *leastChange) equalities() {
 	}
 	upper(p.inner, p.pull)
 	for j, f := range p.force {
-		along := tensor.Dot(m.mode(j), p.pull)
+		along := 0.0
+		if r > 0 {
+			along = tensor.Dot(m.mode(j), p.pull)
+		}
 		if p.side[j] == 0 {
 			p.x[j] = m.diagonal[j]*f + along
 		} else {
 			p.force[j] = (p.x[j]-along)/m.diagonal[j] - f
+		}
+	}
+}
+
+// setApart takes the fixed variables out of gram and the free ones in.
+func (p *leastChange) setApart() {
+	n := len(p.x)
+	p.column = resized(p.column, len(p.bound))
+	for j, side := range p.side {
+		if (side != 0) == p.apart[j] {
+			continue
+		}
+		p.apart[j] = side != 0
+		weight := p.metric.diagonal[j]
+		if side != 0 {
+			weight = -weight
+		}
+		for k := range p.column {
+			p.column[k] = p.rows[k*n+j]
+		}
+		for k, v := range p.column {
+			if v != 0 {
+				axpy(weight*v, p.column[:k+1], p.gram[triangle(k):triangle(k+1)])
+			}
 		}
 	}
 }

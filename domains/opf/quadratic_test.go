@@ -26,9 +26,12 @@ func TestLeastChangeIsOptimal(t *testing.T) {
 		p := newLeastChange(n)
 		p.metric, p.slack = m, rapid.SampledFrom([]float64{1e-7, 1e-3}).Draw(t, "slack")
 		p.reset()
-		for j := range n {
-			p.lo[j], p.hi[j] = -math.Abs(quarter("below", 6)), math.Abs(quarter("above", 6)) // now and then fixed
+		boxes := func() {
+			for j := range n {
+				p.lo[j], p.hi[j] = -math.Abs(quarter("below", 6)), math.Abs(quarter("above", 6)) // now and then fixed
+			}
 		}
+		boxes()
 		solved := rapid.IntRange(0, rows).Draw(t, "at first")
 		for k := range rows {
 			if k == solved {
@@ -41,6 +44,17 @@ func TestLeastChangeIsOptimal(t *testing.T) {
 			p.known()
 		}
 		p.solve(1e-10)
+		for range rapid.IntRange(0, 2).Draw(t, "again") { // other bounds, some rows without one
+			p.again()
+			boxes()
+			for k := range p.bound {
+				if rapid.Bool().Draw(t, "bounds") {
+					p.bound[k] = quarter("bound", 8)
+				}
+			}
+			p.drop()
+			p.solve(1e-10)
+		}
 		force, largest := make([]float64, n), 1.0
 		for k, lambda := range p.lambda {
 			violation := p.bound[k] - tensor.Dot(p.row(k), p.x)

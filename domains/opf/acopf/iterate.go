@@ -324,10 +324,10 @@ func (w *worker) centre() {
 // as much, and then lowers it (Fiacco and McCormick's rule; the two together as in
 // J. Nocedal, A. Wächter, R. A. Waltz, SIAM J. Optim. 19, 2009). It is held after a short
 // step that has not lowered the error of the conditions by a tenth, until that is lower
-// by so much.
+// by so much; never from a warm start, whose short steps are few and near the end.
 func (w *worker) holds(l int, mean, least float64) bool {
 	p, m, ln := w.plan, w.m, &w.lane[l]
-	if ln.mode != optimising {
+	if ln.mode != optimising || ln.job.attempt == warm {
 		return false
 	}
 	err := m.Get(p.sumGrad[0], l)/float64(len(p.v)+len(p.th)+len(p.u)) + (m.Get(p.sumG[0], l)+m.Get(p.sumR[0], l))/float64(2*p.nb+len(p.s)) + mean
@@ -360,7 +360,7 @@ func (w *worker) holds(l int, mean, least float64) bool {
 }
 
 const (
-	shortStep    = 0.1 // a primal step below this is short
+	shortStep    = 0.05 // a primal step below this is short
 	carefulShort = 0.5 // and this, once the barrier has been held
 	enoughError  = 0.9 // an error below this share of the last is lower by enough
 	earliestHold = 3   // iteration: the first steps of a flat start are short anywhere

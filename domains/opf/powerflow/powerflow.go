@@ -16,6 +16,7 @@ package powerflow
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
 )
@@ -136,6 +137,7 @@ type Solver struct {
 	near      [][]int32 // branches at each bus
 	joints    []int32   // pairs that join a reference to another bus
 	warm      bool
+	made      float64 // largest mismatch, pu, where the factors at hand were made; +Inf: none
 	admitting *network.Admittance
 }
 
@@ -209,7 +211,7 @@ func (s *Solver) Clone() *Solver {
 	c.allocate()
 	copy(c.gd, s.gd)
 	copy(c.bd, s.bd)
-	c.warm = false
+	c.warm, c.made = false, math.Inf(1)
 	return &c
 }
 
@@ -275,7 +277,7 @@ func (s *Solver) SetAdmittance(y *network.Admittance) error {
 	if len(y.Gff) != n.Branches() {
 		return fmt.Errorf("powerflow: admittances of %d branches for a network of %d", len(y.Gff), n.Branches())
 	}
-	s.admitting = y
+	s.admitting, s.made = y, math.Inf(1)
 	copy(s.gd, n.Gs)
 	copy(s.bd, n.Bs)
 	for k := range s.pairs {

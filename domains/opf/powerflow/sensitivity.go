@@ -11,11 +11,12 @@ import "github.com/gpc-engine/gpc/domains/opf/network"
 // the system; its set-point acts through the balances of its neighbours.
 
 // Linearise factorises the Jacobian at the voltages of the last solve, which the
-// calls of Sensitivity after it use, until the next Solve. It reports false where
-// the Jacobian is singular.
-func (s *Solver) Linearise() bool {
-	s.jacobian()
-	return s.lu.factorise()
+// calls of Sensitivity and Response after it use, until the next Solve. Where the solve
+// made its last factors at a mismatch of at most near, pu, they serve: they are out of
+// date by no more than a step of that size. It reports false where the Jacobian is
+// singular.
+func (s *Solver) Linearise(near float64) bool {
+	return s.made <= near || s.factorise(0)
 }
 
 // Sensitivity overwrites the gradient of a quantity in the voltages, by bus, in

@@ -83,7 +83,7 @@ func TestSensitivities(t *testing.T) {
 		s, probe := solver(t, n), solver(t, n)
 		in := powerflow.Input{Pd: append([]float64(nil), n.Pd...), Qd: append([]float64(nil), n.Qd...), Vg: append([]float64(nil), n.Vg...)}
 		sol := solved(t, s, in, powerflow.Options{Tolerance: 1e-12})
-		if !s.Linearise() {
+		if !s.Linearise(0) {
 			t.Fatal(name, "singular")
 		}
 		all := quantities(n, rand.New(rand.NewPCG(5, 6)))
@@ -213,7 +213,7 @@ func TestResponseIsTheTransposeOfSensitivity(t *testing.T) {
 	n := entangled(t, "case39")
 	s := solver(t, n)
 	solved(t, s, powerflow.Input{}, powerflow.Options{})
-	if !s.Linearise() {
+	if !s.Linearise(0) {
 		t.Fatal("singular")
 	}
 	rng := rand.New(rand.NewPCG(8, 9))
