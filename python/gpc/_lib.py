@@ -79,8 +79,9 @@ _FORKED = (
 
 
 def _after_fork() -> None:
-    global _forked
+    global _forked, _loading
     _forked = _loaded is not None
+    _loading = threading.Lock()  # a thread that held it is not here
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -169,38 +170,37 @@ def call(function: Any, *args: Any, long: bool = False, progress: Callable[[int,
 
 
 def _run(function: Any, args: Sequence[Any], err: ctypes.c_void_p, progress: Callable[[int, int], None] | None) -> int:
-    handle = make(lib.gpc_cancel_new)
+    run = Object(make(lib.gpc_cancel_new))
     ended = threading.Event()
-    code: list[int] = []
+    result: list[int | BaseException] = []
 
     def work() -> None:
         try:
-            code.append(function(*args, handle, ctypes.byref(err)))
+            result.append(function(*args, run.handle, ctypes.byref(err)))
         except BaseException as e:  # of ctypes: an argument of a wrong type
-            failure.append(e)
+            result.append(e)
         finally:
             ended.set()
 
-    failure: list[BaseException] = []
     threading.Thread(target=work, name="gpc", daemon=True).start()
     try:
         if progress is None:
             ended.wait()
         else:
             while not ended.wait(0.1):
-                progress(*_progress(handle))
-            if not failure and code[0] == 0:
-                progress(*_progress(handle))
+                progress(*_progress(run.handle))
+            if result[0] == 0:
+                progress(*_progress(run.handle))
     except BaseException:
-        call(lib.gpc_cancel, handle)
-        ended.wait()
+        call(lib.gpc_cancel, run.handle)
+        ended.wait(_PATIENCE)  # what has not ended by then ends by itself: the thread keeps what it needs
         raise
-    finally:
-        if ended.is_set():
-            _release(handle)
-    if failure:
-        raise failure[0]
-    return code[0]
+    if isinstance(result[0], BaseException):
+        raise result[0]
+    return result[0]
+
+
+_PATIENCE = 1.5  # s, as the command line's
 
 
 def _progress(handle: int) -> tuple[int, int]:
@@ -247,12 +247,13 @@ class Object:
     @property
     def handle(self) -> int:
         """What HANDLE takes."""
-        if not self._finalizer.alive:
+        if not self._handle:
             raise Error(f"gpc: this {type(self).__name__} is closed")
         return self._handle
 
     def close(self) -> None:
         """Releases the object; a second time it does nothing."""
+        self._handle = 0
         self._finalizer()
 
     def __enter__(self) -> Any:

@@ -37,6 +37,7 @@ import (
 	"unsafe"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/paper"
@@ -217,15 +218,16 @@ var catalogue = sync.OnceValues(func() (*gpc.Catalogue, error) {
 
 // session is a case with a map on an engine.
 type session struct {
-	of      *gpc.Case
-	setup   gpc.Setup
-	file    string // of the map or weights, "" for the bundled ones
-	choice  gpc.EngineOptions
-	engine  *gpc.Engine
-	users   atomic.Int32 // it and what was made of it
-	notices notices
-	mu      sync.Mutex   // of what follows
-	refiner *gpc.Refiner // nil: none yet
+	of         *gpc.Case
+	setup      gpc.Setup
+	file       string // of the map or weights, "" for the bundled ones
+	choice     gpc.EngineOptions
+	engine     *gpc.Engine
+	users      atomic.Int32 // it and what was made of it
+	notices    notices
+	mu         sync.Mutex   // of what follows
+	refiner    *gpc.Refiner // nil: none yet, as operations
+	operations *batchnav.Latents
 }
 
 // notices are what engines had to say.
