@@ -66,3 +66,46 @@ func (c *Case) DescribeMethods() []MethodDescription {
 	}
 	return all
 }
+
+// SpecDescription says what the vectors of a problem are.
+type SpecDescription struct {
+	Name            string                `json:"name"`
+	Description     string                `json:"description"`
+	State           []VariableDescription `json:"state"`
+	Context         []VariableDescription `json:"context"`
+	Action          []VariableDescription `json:"action"`
+	Objectives      []VariableDescription `json:"objectives"`
+	Margins         []VariableDescription `json:"margins"`
+	Plan            int                   `json:"plan"` // actions of a decoded plan
+	Steps           int                   `json:"steps"`
+	StepSeconds     float64               `json:"step_s"`
+	MarginTolerance float64               `json:"margin_tolerance"`
+	Latent          int                   `json:"latent"` // n_z of a map that is trained by default
+}
+
+// VariableDescription is a component of a vector; no bounds: nil.
+type VariableDescription struct {
+	Name string   `json:"name"`
+	Unit string   `json:"unit"`
+	Lo   *float64 `json:"lo"`
+	Hi   *float64 `json:"hi"`
+}
+
+// DescribeSpec describes a problem's vectors.
+func DescribeSpec(s *domain.Spec) SpecDescription {
+	return SpecDescription{
+		Name: s.Name, Description: s.Description, State: described(s.Measured), Context: described(s.Context), Action: described(s.Action),
+		Objectives: described(s.Objectives), Margins: described(s.Margins), Plan: s.Plan, Steps: s.Steps, StepSeconds: s.StepSeconds,
+		MarginTolerance: s.MarginTolerance, Latent: s.Training.Latent,
+	}
+}
+
+func described(variables []domain.Variable) []VariableDescription {
+	all := make([]VariableDescription, len(variables))
+	for i, v := range variables {
+		if all[i] = (VariableDescription{Name: v.Name, Unit: v.Unit}); v.Bounded() {
+			all[i].Lo, all[i].Hi = &v.Lo, &v.Hi
+		}
+	}
+	return all
+}

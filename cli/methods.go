@@ -15,6 +15,8 @@ import (
 // methods is what `gpc methods` prints.
 type methods struct {
 	Case    string                  `json:"case"`
+	Spec    gpc.SpecDescription     `json:"spec"`
+	MapSpec gpc.SpecDescription     `json:"map_spec"` // of what the map is about
 	Methods []gpc.MethodDescription `json:"methods"`
 }
 
@@ -35,7 +37,7 @@ func (a *App) methodsCommand() *cobra.Command {
 					return BadInputf("--group %q: want some of %s", g, strings.Join(domain.Groups, ", "))
 				}
 			}
-			result := methods{Case: c.Name(), Methods: []gpc.MethodDescription{}}
+			result := methods{Case: c.Name(), Spec: gpc.DescribeSpec(c.Spec()), MapSpec: gpc.DescribeSpec(c.MapSpec()), Methods: []gpc.MethodDescription{}}
 			for _, m := range c.DescribeMethods() {
 				if len(groups) == 0 || slices.Contains(groups, m.Group) {
 					result.Methods = append(result.Methods, m)

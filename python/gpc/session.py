@@ -114,7 +114,7 @@ class Session(Object):
         specs = ask(lib.gpc_spec, self.handle)
         self.spec: Spec = _spec(specs["spec"])
         """What the vectors of the case are."""
-        self.map_spec: Spec = _spec(specs["map"])
+        self.map_spec: Spec = _spec(specs["map_spec"])
         """What the map is about: spec, but for cases whose map is about a part of the scene."""
         self._first: Loop | None = None
         self._batch: Loops | None = None

@@ -69,49 +69,14 @@ func gpc_methods(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 	})
 }
 
-// variable and spec are a domain.Variable and a domain.Spec.
-type variable struct {
-	Name string   `json:"name"`
-	Unit string   `json:"unit"`
-	Lo   *float64 `json:"lo"` // null: unbounded
-	Hi   *float64 `json:"hi"`
-}
-
-type spec struct {
-	Name        string     `json:"name"`
-	Description string     `json:"description"`
-	State       []variable `json:"state"`
-	Context     []variable `json:"context"`
-	Action      []variable `json:"action"`
-	Objectives  []variable `json:"objectives"`
-	Margins     []variable `json:"margins"`
-	Plan        int        `json:"plan"` // actions of a decoded plan
-	Steps       int        `json:"steps"`
-	StepSeconds float64    `json:"step_s"`
-	Tolerance   float64    `json:"margin_tolerance"`
-	Latent      int        `json:"latent"` // n_z of the map; 0 for a method without one
-}
-
-func variables(all []domain.Variable) []variable {
-	out := make([]variable, len(all))
-	for i, v := range all {
-		out[i] = variable{Name: v.Name, Unit: v.Unit}
-		if v.Bounded() {
-			out[i].Lo, out[i].Hi = &v.Lo, &v.Hi
-		}
-	}
-	return out
-}
-
-func (s *session) spec(of *domain.Spec) spec {
-	sp := spec{
-		Name: of.Name, Description: of.Description, State: variables(of.Measured), Context: variables(of.Context), Action: variables(of.Action),
-		Objectives: variables(of.Objectives), Margins: variables(of.Margins), Plan: of.Plan, Steps: of.Steps, StepSeconds: of.StepSeconds, Tolerance: of.MarginTolerance,
-	}
+// described is a spec with the latent dimension of the session's own map, 0 for a method without one.
+func (s *session) described(of *domain.Spec) gpc.SpecDescription {
+	d := gpc.DescribeSpec(of)
+	d.Latent = 0
 	if s.setup.Model != nil {
-		sp.Latent = s.setup.Model.Latent()
+		d.Latent = s.setup.Model.Latent()
 	}
-	return sp
+	return d
 }
 
 func fallbacks() (names []string) {
@@ -133,11 +98,11 @@ func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 			return err
 		}
 		return answer(out, struct {
-			Spec spec `json:"spec"`
-			Map  spec `json:"map"` // of what the map is about
+			Spec gpc.SpecDescription `json:"spec"`
+			Map  gpc.SpecDescription `json:"map_spec"` // of what the map is about
 			// Fallbacks are the names of the bits of a fallback, from bit 0.
 			Fallbacks []string `json:"fallbacks"`
-		}{s.spec(s.of.Spec()), s.spec(s.of.MapSpec()), fallbacks()})
+		}{s.described(s.of.Spec()), s.described(s.of.MapSpec()), fallbacks()})
 	})
 }
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gpc
+from gpc.session import _spec as spec_of
 
 
 def test_cases_are_those_of_the_command_line(command):
@@ -18,6 +19,7 @@ def test_methods_are_those_of_the_command_line(command, opf):
     code, out, _ = command("methods", "opf30", "--json")
     assert code == 0
     assert opf.methods() == json.loads(out)["methods"]
+    assert opf.spec == spec_of(json.loads(out)["spec"])
 
 
 def test_the_spec_says_names_units_and_bounds(opf):
