@@ -103,6 +103,19 @@ type Dual interface {
 	MarginsDual(s, c, u, m []complex128)
 }
 
+// Curved is implemented by a Dual that has second derivatives for less than differences of
+// its first ones cost, such as those of a step that solves equations. offline/shooting uses
+// them. They need not be exact, which costs iterations of a solve and no accuracy of what it
+// returns.
+type Curved interface {
+	Dual
+	// Curvature writes into h, [k][k] for k = len(by), the lower triangle of the Hessian of
+	// wᵀJ + λᵀ(sNext, cNext) − zᵀm by the inputs by, numbered through s, c and u and each in
+	// units of its entry of size. It reports false, and has written nothing, where the problem
+	// has none, whatever the arguments are.
+	Curvature(s, c, u []float64, by []int, size, w, lambda, z, h []float64) bool
+}
+
 // PlanGradient is implemented by a problem that says itself what a whole plan of
 // Spec.Plan actions costs, with derivatives of many plans at once. Without it that is
 // the mean of Objectives along the plan, by Step, differentiated through Step.

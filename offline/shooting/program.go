@@ -19,12 +19,13 @@ import (
 //
 // with ω_t fixed, or σ(s_t, u_t; c_t) in the adaptive mode. First derivatives are
 // those of a domain.Dual; else those of J with respect to s and u are the problem's
-// own and the others central differences. Second derivatives are differences, of
-// exact first derivatives where there are such and of values otherwise: their error
-// costs iterations, never accuracy.
+// own and the others central differences. Second derivatives are a domain.Curved's; else
+// differences, of exact first derivatives where there are such and of values otherwise:
+// their error costs iterations, never accuracy.
 type program struct {
 	problem             domain.Problem
-	dual                domain.Dual // nil: differences
+	dual                domain.Dual   // nil: differences
+	curved              domain.Curved // nil: differences of the first derivatives
 	spec                *domain.Spec
 	ns, nc, nu, no, nm  int
 	nx                  int // ns + nc
@@ -48,7 +49,7 @@ type program struct {
 	dj, dsigma          []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Dual
 	ends                []float64 // [totals][nX]: ∂ of the constraints on the totals
 	h                   []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
-	hp                  []float64 // that of σᵀJ with J held, [d][d]
+	hp                  []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
 	y, other            []float64 // (s, c, u)
 	fp, fm, mp, mm      []float64
 	sp, sm, delta, unit []float64
@@ -93,6 +94,7 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		ns: len(spec.Measured), nc: len(spec.Context), nu: len(spec.Action), no: len(spec.Objectives), nm: len(spec.Margins),
 	}
 	q.dual, _ = p.(domain.Dual)
+	q.curved, _ = p.(domain.Curved)
 	q.nx = q.ns + q.nc
 	y := q.nx + q.nu
 	q.scale = make([]float64, y)
@@ -663,15 +665,26 @@ func (q *program) hessian(p *point, objectiveScale float64, z, lambda []float64)
 // stageHessian views that of stage t.
 func (q *program) stageHessian(t int) []float64 { return q.h[t*q.d*q.d : (t+1)*q.d*q.d] }
 
-// hessianDual differences the exact first derivatives of a stage once, with σ held.
+// hessianDual takes a stage's second derivatives with σ held: those of a domain.Curved, or
+// differences of the exact first ones.
 func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda []float64) {
 	const inverse = 1 / domain.DualStep
 	d, n := q.d, q.first(t)
-	q.evaluations += int64(n * (n + 1) / 2)
 	h := q.stageHessian(t)
 	costate := q.reals(t, lambda)
 	zt := z[t*q.nm : (t+1)*q.nm]
 	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
+	if q.curved != nil {
+		_, s, c, u := q.at(p, t)
+		if q.curved.Curvature(s, c, u, q.columns[:n], q.scale, weights, costate, zt, q.hp) {
+			q.evaluations++
+			for i := range n {
+				copy(h[i*d:i*d+i+1], q.hp[i*n:])
+			}
+			return
+		}
+	}
+	q.evaluations += int64(n * (n + 1) / 2)
 	q.gradient(t, objectiveScale, z, lambda, q.slope)
 	axpy(-objectiveScale, q.varying[t*d:(t+1)*d], q.slope)
 	q.lift(p, t)
@@ -727,8 +740,13 @@ func (q *program) hessianPriority(p *point, t int, objectiveScale float64) {
 	}
 }
 
-// reals is λ_{t+1} of the dynamics per unit of the state itself.
+// reals is λ_{t+1} of the dynamics per unit of the state itself; nothing looks at the state
+// after the last action.
 func (q *program) reals(t int, lambda []float64) []float64 {
+	clear(q.costate)
+	if t == q.steps-1 {
+		return q.costate
+	}
 	for i, a := range q.active {
 		q.costate[a] = lambda[(t+1)*q.nX+i] / q.scale[a]
 	}
