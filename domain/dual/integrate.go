@@ -512,8 +512,8 @@ func fill(b []float64, v float64) {
 	}
 }
 
-// factor overwrites a, [n][n] for n pivots, with its factors by elimination with row pivots:
-// step k exchanged rows k and pivot[k]. It reports whether a is regular.
+// factor overwrites a, [n][n] for n pivots, with its factors by elimination with row pivots,
+// the diagonal inverted: step k exchanged rows k and pivot[k]. It reports whether a is regular.
 func factor(a []float64, pivot []int) bool {
 	n := len(pivot)
 	for k := range n {
@@ -524,23 +524,22 @@ func factor(a []float64, pivot []int) bool {
 			}
 		}
 		pivot[k] = at
-		if v := a[at*n+k]; v == 0 || math.IsNaN(v) {
+		top := a[k*n : (k+1)*n]
+		if at != k {
+			row := a[at*n : (at+1)*n]
+			for j, v := range row {
+				row[j], top[j] = top[j], v
+			}
+		}
+		if v := top[k]; v == 0 || math.IsNaN(v) {
 			return false
 		}
-		if at != k {
-			for j := range n {
-				a[at*n+j], a[k*n+j] = a[k*n+j], a[at*n+j]
-			}
-		}
-		top := a[k*n+k+1 : k*n+n]
+		inverse := 1 / top[k]
+		top[k] = inverse
 		for i := k + 1; i < n; i++ {
-			q := a[i*n+k] / a[k*n+k]
-			a[i*n+k] = q
-			if q == 0 {
-				continue
-			}
-			for j, v := range top {
-				a[i*n+k+1+j] -= q * v
+			q := a[i*n+k] * inverse
+			if a[i*n+k] = q; q != 0 {
+				axpy(-q, top[k+1:], a[i*n+k+1:])
 			}
 		}
 	}
@@ -554,15 +553,10 @@ func substitute(a []float64, pivot []int, b []float64) {
 		b[k], b[at] = b[at], b[k]
 	}
 	for i := range n {
-		for j, v := range a[i*n : i*n+i] {
-			b[i] -= v * b[j]
-		}
+		b[i] -= dot(a[i*n:i*n+i], b)
 	}
 	for i := n - 1; i >= 0; i-- {
-		for j := i + 1; j < n; j++ {
-			b[i] -= a[i*n+j] * b[j]
-		}
-		b[i] /= a[i*n+i]
+		b[i] = (b[i] - dot(a[i*n+i+1:(i+1)*n], b[i+1:])) * a[i*n+i]
 	}
 }
 
@@ -570,7 +564,7 @@ func substitute(a []float64, pivot []int, b []float64) {
 func substituteTransposed(a []float64, pivot []int, b []float64) {
 	n := len(b)
 	for i := range n {
-		b[i] /= a[i*n+i]
+		b[i] *= a[i*n+i]
 		axpy(-b[i], a[i*n+i+1:(i+1)*n], b[i+1:])
 	}
 	for i := n - 1; i > 0; i-- {

@@ -301,7 +301,8 @@ func (q *program) evaluate(p *point, rolled bool) {
 	}
 }
 
-// hold makes a point of the first state at every stage, but for what no action moves.
+// hold makes a point of the first measured state at every stage. The context follows: what it
+// remembers of the actions is of no size that would make a defect of it comparable.
 func (q *program) hold(p *point) {
 	for t := range q.steps - 1 {
 		copy(p.x[(t+1)*q.nx:(t+2)*q.nx], p.x[:q.nx])
@@ -309,18 +310,18 @@ func (q *program) hold(p *point) {
 	for t := range q.steps {
 		copy(p.y[(t+1)*q.naug:(t+2)*q.naug], p.y[:q.naug])
 	}
-	q.carry(p)
+	q.carry(p, q.ns)
 }
 
-// carry takes what no action moves from the first state along the horizon, and everything
-// to the last stage, which a shift has left without a state of its own; it evaluates the
-// point.
-func (q *program) carry(p *point) {
+// carry takes what no action moves, and every component from the given one on, from the first
+// state along the horizon, and everything to the last stage, which a shift has left without a
+// state of its own; it evaluates the point.
+func (q *program) carry(p *point, from int) {
 	for t := range q.steps - 1 {
 		q.action(p, t)
 		q.forward(p, t)
 		for a, moves := range q.moves {
-			if !moves || t == q.steps-2 {
+			if !moves || a >= from || t == q.steps-2 {
 				p.x[(t+1)*q.nx+a] = p.image[t*q.nx+a]
 			}
 		}

@@ -178,7 +178,7 @@ func (p *ipm) advance(first []float64, n int, converged bool) bool {
 	}
 	if !converged {
 		copy(p.cur.x, first)
-		q.carry(p.cur)
+		q.carry(p.cur, q.nx)
 	}
 	if converged || !q.finite(p.cur) {
 		if !p.follow(first) {
