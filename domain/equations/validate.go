@@ -322,7 +322,7 @@ func (p *Problem) outputsDual(x, direction []float64) (all [5][]complex128, err 
 	return [5][]complex128{next, j, m, escape, after}, err
 }
 
-// split views x as s, c, u.
+// split views x, s, c and u joined, as its parts.
 func split[T dual.Scalar](p *Problem, x []T) (s, c, u []T) {
 	ns, nx := len(p.spec.Measured), len(p.spec.Measured)+len(p.spec.Context)
 	return x[:ns:ns], x[ns:nx:nx], x[nx:]

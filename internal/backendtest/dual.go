@@ -87,8 +87,8 @@ func checkDual(p domain.Problem, points []point) (errs []error) {
 	return errs
 }
 
-// checkCurved holds a domain.Curved to the differences of its own first derivatives, along two
-// random directions, where both sides agree that there is a second derivative.
+// checkCurved holds the first derivatives of a domain.Curved to its dual numbers, and the second
+// to differences of these, along two random directions, where both sides agree that there is one.
 func checkCurved(p domain.Problem, points []point) (errs []error) {
 	curved, ok := p.(domain.Curved)
 	if !ok {
@@ -112,7 +112,11 @@ func checkCurved(p domain.Problem, points []point) (errs []error) {
 		for a, v := range y {
 			size[a] = (0.5 + rng.Float64()) * math.Max(1, math.Abs(v))
 		}
-		if !curved.Curvature(at.s, at.c, at.u, by, size, w, lambda, z, h) {
+		next, dj, dm := make([]float64, (ns+nc)*n), make([]float64, m*n), make([]float64, k*n)
+		has := curved.Curvature(at.s, at.c, at.u, by, size, w, lambda, z, h)
+		if linear := curved.Linearise(at.s, at.c, at.u, by, size, next, dj, dm); linear != has {
+			return append(errs, fmt.Errorf("point %d: Linearise reports %t and Curvature %t", i, linear, has))
+		} else if !has {
 			return errs
 		}
 		left, right := normal(len(by), 1/math.Sqrt(float64(len(by)))), normal(len(by), 1/math.Sqrt(float64(len(by))))
@@ -153,6 +157,22 @@ func checkCurved(p domain.Problem, points []point) (errs []error) {
 			return sum, magnitude
 		}
 		middle, magnitude := slope(0)
+		for _, part := range []struct {
+			name string
+			rows []float64
+			dual []complex128
+		}{{"the next state and context", next, x}, {"the objectives", dj, j}, {"the margins", dm, margins}} {
+			for r, v := range part.dual {
+				got, size := 0.0, 1.0
+				for a := range by {
+					got += part.rows[r*len(by)+a] * left[a]
+					size += math.Abs(part.rows[r*len(by)+a] * left[a])
+				}
+				if want := imag(v) / domain.DualStep; !(math.Abs(got-want) <= dualRounding*size) {
+					errs = append(errs, fmt.Errorf("point %d: the derivative of entry %d of %s is %v, of dual numbers %v (s %v, c %v, u %v, by %v)", i, r, part.name, got, want, at.s, at.c, at.u, by))
+				}
+			}
+		}
 		up, _ := slope(differenceStep)
 		down, _ := slope(-differenceStep)
 		forward, backward := (up-middle)/differenceStep, (middle-down)/differenceStep
