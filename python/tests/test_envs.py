@@ -247,6 +247,23 @@ def test_an_array_with_gaps_is_converted():
         np.testing.assert_array_equal(a.observation, b.observation)
 
 
+def test_ctrl_c_ends_drawing(script):
+    printed = script("""
+import os, signal, threading, time
+from gpc.envs import Fleet
+with Fleet("opf30", 2000, seed=991) as f:
+    threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    began = time.perf_counter()
+    try:
+        f.reset()
+    except KeyboardInterrupt:
+        print("interrupted", time.perf_counter() - began < 3)
+with Fleet("opf30", 2, seed=991) as f:
+    print(f.reset().shape)
+""")
+    assert printed.split("\n")[:2] == ["interrupted True", "(2, 106)"]
+
+
 def resident():
     with open("/proc/self/statm") as f:
         return int(f.read().split()[1]) * 4096
