@@ -34,9 +34,10 @@ type Band struct {
 
 // Bounds of a Series, so that a record of it stays small.
 const (
-	seriesPoints   = 60
-	seriesEpisodes = 1000
-	seriesDigits   = 8
+	seriesPoints   = 50
+	seriesEpisodes = 200 // as many as the slower methods of a case have
+	meanDigits     = 8   // so that means are told apart
+	quantileDigits = 4
 )
 
 // series collects what a Series describes: for each quantity and point the episodes' means.
@@ -114,15 +115,15 @@ func bandOf(points [][]float64) (b Band) {
 			b.Mean, b.P10, b.P90 = append(b.Mean, none), append(b.P10, none), append(b.P90, none)
 			continue
 		}
-		at := func(p float64) float64 { return rounded(stat.Quantile(p, stat.Empirical, v, nil)) }
-		b.Mean, b.P10, b.P90 = append(b.Mean, rounded(stat.Mean(v, nil))), append(b.P10, at(0.1)), append(b.P90, at(0.9))
+		at := func(p float64) float64 { return rounded(stat.Quantile(p, stat.Empirical, v, nil), quantileDigits) }
+		b.Mean, b.P10, b.P90 = append(b.Mean, rounded(stat.Mean(v, nil), meanDigits)), append(b.P10, at(0.1)), append(b.P90, at(0.9))
 	}
 	return b
 }
 
-// rounded is v to seriesDigits digits.
-func rounded(v float64) float64 {
-	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', seriesDigits, 64), 64)
+// rounded is v to so many digits.
+func rounded(v float64, digits int) float64 {
+	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	return r
 }
 

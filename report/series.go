@@ -94,9 +94,9 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 		f := newFigure(file+"-"+what, title+": "+heading, "decision t", axis)
 		for k := range shown {
 			s := shown[k].Series
-			f.band(shown[k].Method, colour(k), steps(s), of(s))
+			f.band(shown[k].Method, colour(k), k > 1, steps(s), of(s))
 		}
-		f.caption = "The mean over episodes, and between the 10 and 90 % quantiles shaded."
+		f.caption = "The mean over episodes, and between the 10 and 90 % quantiles shaded; curves may lie on each other."
 		figures = append(figures, beside(f, strings.TrimRight(what, "0123456789-")))
 	}
 	add("total", "cost of a decision", axis, cost)
@@ -115,7 +115,7 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 	for k, e := range shown {
 		for i, b := range e.Series.Sigma {
 			if e.Method == highlighted {
-				f.band(label("σ", i), colour(i), steps(e.Series), b)
+				f.band(label("σ", i), colour(i), false, steps(e.Series), b)
 				continue
 			}
 			f.line("", faint(colour(i)), k == 0, steps(e.Series), b.Mean)
@@ -192,7 +192,7 @@ func subscript(i int) string {
 }
 
 // band adds a mean as a line, and the range between its quantiles as a shade.
-func (f *Figure) band(label string, c color.RGBA, xs []float64, b closedloop.Band) {
+func (f *Figure) band(label string, c color.RGBA, dashed bool, xs []float64, b closedloop.Band) {
 	var x, y []float64
 	for k, v := range b.P10 {
 		if !math.IsNaN(v) {
@@ -207,7 +207,7 @@ func (f *Figure) band(label string, c color.RGBA, xs []float64, b closedloop.Ban
 	if shade := translucent(c); len(x) > 3 {
 		f.fill(shade, shade, x, y)
 	}
-	f.line(label, c, false, xs, b.Mean)
+	f.line(label, c, dashed, xs, b.Mean)
 }
 
 // translucent is a colour through which others are seen.
