@@ -4,23 +4,23 @@
 # else. The two cases run side by side, each on one core; latencies want a machine
 # that does nothing else, everything but them is the same on every machine.
 # The bundled maps have no rollout-aware refinement (docs/opf.md): for what it is worth
-# to the adaptive priority maps that have it are trained into WORK (build/opf) where they are
-# missing, on ROLLOUT scenarios; 0 leaves that out.
+# to the adaptive priority the same recipe with two epochs of it makes maps in WORK
+# (build/opf) where they are missing, on SCENARIOS (5000) of data; 0 leaves that out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/record.sh
 out=$1
 seed=11
 episodes=${EPISODES:-20}
-rollout=${ROLLOUT:-500}
+scenarios=${SCENARIOS:-5000}
 work=${WORK:-build/opf}
 mkdir -p "$out" "$work"
 refined() { # CASE
-  local map=$work/$1-rollout-$rollout
+  local map=$work/$1-rollout regime
   if [ ! -s "$map.safetensors" ]; then
-    echo "training $1 with rollout-aware refinement on $rollout scenarios" >&2
-    "$gpc" dataset "$1" --scenarios "$rollout" --seed 5 --threads 1 --out "$map-data" >/dev/null 2>&1
-    "$gpc" train "$1" --seed 5 --threads 1 --rollout-epochs 2 --data "$map-data" --out "$map.new" >/dev/null 2>&1
+    echo "training $1 with rollout-aware refinement" >&2
+    "$gpc" dataset "$1" --scenarios "$scenarios" --seed 1 --threads 1 --out "$map-data" >/dev/null 2>&1
+    "$gpc" train "$1" --seed 1 --threads 1 --rollout-epochs 2 --data "$map-data" --out "$map.new" >/dev/null 2>&1
     mv "$map.new" "$map.safetensors"
   fi
   for regime in paper envelope swing; do
@@ -42,7 +42,7 @@ case_runs() {
     record "$case-steer-$method" steer $case --method $method --seed $seed --divisions 8 --episodes 2 --threads 1
   done
   record "$case-certify" certify $case --seed $seed --threads 1
-  [ "$rollout" = 0 ] || refined "$case"
+  [ "$scenarios" = 0 ] || refined "$case"
 }
 case_runs opf30 &
 case_runs opf30-uncertain &
