@@ -100,6 +100,35 @@ MAPS ?= integrator-convex integrator-nonconvex opf30 opf30-uncertain
 export-cortex-m: build
 	scripts/export-cortex-m.sh $(MAPS)
 
+.PHONY: python wheel test-python latency-python
+## python: the library of the Python package in place, python/gpc/_libgpc.so (Linux; needs a C compiler)
+PYTHON ?= python3
+python:
+	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared -ldflags '$(LDFLAGS)' -o python/gpc/_libgpc.so ./python/libgpc
+	@rm -f python/gpc/_libgpc.h
+
+## wheel: the Python package with its library, dist/gpc-VERSION-py3-none-manylinux_2_N_ARCH.whl, the same bytes for the same commit and tools (needs python3, a C compiler)
+wheel: python build/wheel/ready
+	rm -rf dist
+	cd python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ../build/wheel/bin/hatchling build -t wheel -d ../dist
+	@ls -l dist
+build/wheel/ready: python/requirements/build.txt
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
+## test-python: the wheel in a clean virtual environment, and its tests (GPC_LONG=1: a million calls)
+test-python: build wheel
+	rm -rf build/test-python
+	$(PYTHON) -m venv build/test-python
+	build/test-python/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r python/requirements/test.txt
+	build/test-python/bin/python -m pip install --quiet --no-deps --no-index dist/gpc-*.whl
+	GPC=$(CURDIR)/bin/gpc build/test-python/bin/pytest -q -p no:cacheprovider python/tests
+
+## latency-python: what a decision costs from Python beside what it takes in Go, in one run (after test-python)
+latency-python:
+	build/test-python/bin/python python/bench/latency.py
+
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
 	bin/gpc bench
@@ -263,4 +292,4 @@ models: build
 	scripts/models.sh
 
 clean:
-	rm -rf bin out build
+	rm -rf bin out build dist python/gpc/_libgpc.so

@@ -8,22 +8,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 )
 
 // methods is what `gpc methods` prints.
 type methods struct {
-	Case    string      `json:"case"`
-	Methods []methodRow `json:"methods"`
-}
-
-type methodRow struct {
-	Name       string `json:"name"`
-	Group      string `json:"group"`
-	About      string `json:"about"`
-	Map        bool   `json:"map"`
-	Weights    bool   `json:"weights"`
-	Candidates int    `json:"candidates,omitempty"`
+	Case    string                  `json:"case"`
+	Spec    gpc.SpecDescription     `json:"spec"`
+	MapSpec gpc.SpecDescription     `json:"map_spec"` // of what the map is about
+	Methods []gpc.MethodDescription `json:"methods"`
 }
 
 func (a *App) methodsCommand() *cobra.Command {
@@ -43,10 +37,10 @@ func (a *App) methodsCommand() *cobra.Command {
 					return BadInputf("--group %q: want some of %s", g, strings.Join(domain.Groups, ", "))
 				}
 			}
-			result := methods{Case: c.Name(), Methods: []methodRow{}}
-			for _, m := range c.Methods() {
-				if len(groups) == 0 || slices.Contains(groups, m.Group.String()) {
-					result.Methods = append(result.Methods, methodRow{m.Name, m.Group.String(), m.About, m.Needs&domain.NeedsMap != 0, m.Needs&domain.NeedsWeights != 0, m.Candidates})
+			result := methods{Case: c.Name(), Spec: gpc.DescribeSpec(c.Spec()), MapSpec: gpc.DescribeSpec(c.MapSpec()), Methods: []gpc.MethodDescription{}}
+			for _, m := range c.DescribeMethods() {
+				if len(groups) == 0 || slices.Contains(groups, m.Group) {
+					result.Methods = append(result.Methods, m)
 				}
 			}
 			return a.Print(result, func(w io.Writer) error {

@@ -92,6 +92,7 @@ var allowed = map[string][]string{
 	"internal/starter":                       {},
 	"models":                                 {},
 	"cmd/gpc":                                {"cli", "paper", "domains/opf/command"},
+	"python/libgpc":                          {".", "paper", "batchnav", "closedloop", "domain", "tensor", "internal/finite", "internal/version"},
 	"examples/*":                             {".", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
 }
