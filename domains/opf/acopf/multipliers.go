@@ -2,7 +2,8 @@ package acopf
 
 // LimitMultipliers are the multipliers of an optimum's limits by what is limited: how
 // much the objective would fall for each unit that the limit gave way, per pu and rad.
-// All are nonnegative; 0 where there is no such limit.
+// All are nonnegative; 0 where there is no such limit. Where a lower and an upper limit of
+// the network are one value, one of the two has the difference and the other is 0.
 type LimitMultipliers struct {
 	VMin, VMax             []float64 // buses
 	PMin, PMax, QMin, QMax []float64 // generators
@@ -44,5 +45,21 @@ func (s *Solver) LimitMultipliers(pr *Problem, r *Result) LimitMultipliers {
 			}
 		}
 	}
+	fold(m.VMin, m.VMax, s.net.VMin, s.net.VMax)
+	fold(m.PMin, m.PMax, s.net.PMin, s.net.PMax)
+	fold(m.QMin, m.QMax, s.net.QMin, s.net.QMax)
 	return m
+}
+
+// oneValue is the distance (pu) of a lower and an upper limit that are one value to a solver.
+const oneValue = 1e-8
+
+// fold leaves of the multipliers of a pair of limits that are one value the difference.
+func fold(lower, upper, lo, hi []float64) {
+	for i := range lower {
+		if hi[i]-lo[i] <= oneValue {
+			d := upper[i] - lower[i]
+			lower[i], upper[i] = max(-d, 0), max(d, 0)
+		}
+	}
 }

@@ -99,29 +99,12 @@ func (p point) angle(kind string, bounds []float64) func(int) limit {
 
 func degrees(rad float64) float64 { return rad * 180 / math.Pi }
 
-// equalBounds is the distance (pu) of a lower and an upper limit that are one value to a
-// solver.
-const equalBounds = 1e-8
-
-// fold leaves of the multipliers of a pair of limits that are one the difference.
-func fold(mulo, muhi, lo, hi []float64) {
-	for i := range mulo {
-		if hi[i]-lo[i] <= equalBounds {
-			d := muhi[i] - mulo[i]
-			mulo[i], muhi[i] = max(-d, 0), max(d, 0)
-		}
-	}
-}
-
 // binding keeps of an optimum's multipliers those of limits that bind, and lists these: an
 // interior point leaves some of every limit. A limit binds where its multiplier as a share
 // of the largest of all, prices of buses included, is above its slack in pu; the product
 // of the two is far below the one and the other.
 func (p point) binding(r *acopf.Result, m *acopf.LimitMultipliers) []bindingLimit {
 	n := p.n
-	fold(m.VMin, m.VMax, n.VMin, n.VMax)
-	fold(m.PMin, m.PMax, n.PMin, n.PMax)
-	fold(m.QMin, m.QMax, n.QMin, n.QMax)
 	largest := 0.0
 	for _, v := range [][]float64{r.LambdaP, r.LambdaQ, m.VMin, m.VMax, m.PMin, m.PMax, m.QMin, m.QMax, m.SFrom, m.STo, m.AngMin, m.AngMax} {
 		for _, x := range v {
