@@ -34,7 +34,8 @@ func (p Prices) withDefaults() (Prices, error) {
 // leastRelaxation; those of buses' balances have a sign.
 type Relaxation struct {
 	Status     Status // Optimal, or why there is none: then there is no more than the status
-	Iterations int
+	Iterations int    // in all rounds
+	Rounds     int
 	Cost       float64   // Σ price × amount
 	Vm, Va     []float64 // one a bus, pu and rad
 	Pg, Qg     []float64 // one a generator, pu
@@ -64,8 +65,8 @@ const (
 // not convex. opt.CurrentLimits must be off.
 //
 // The solver's limits are of |S|², so that a round prices what |S|² gives by the
-// derivative of |S| at the last round's; the cost falls from round to round and stops
-// where the conditions of the sum of |S| hold.
+// derivative of |S| at the last round's; the cost falls from round to round, and where prices
+// stay the conditions of the sum of |S| hold.
 func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Options, prices Prices) (*Relaxation, error) {
 	prices, err := prices.withDefaults()
 	switch {
@@ -80,23 +81,27 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 		return nil, err
 	}
 	pr := Problem{Pd: pd, Qd: qd, price: s.plan.prices(prices)}
-	results := make([]Result, 1)
-	r := &results[0]
 	out := &Relaxation{}
-	for range mostRounds {
+	var found *Result // of the last round that ended at an optimum
+	for again := true; again && out.Rounds < mostRounds; {
+		results := make([]Result, 1)
 		if err := s.Solve(ctx, []Problem{pr}, results); err != nil {
 			return nil, err
 		}
+		r := &results[0]
+		out.Rounds++
 		out.Iterations += r.Iterations
+		out.Status = r.Status
 		if r.Status != Optimal {
-			return &Relaxation{Status: r.Status, Iterations: out.Iterations}, nil
-		}
-		if !s.plan.reprice(pr.price, prices.Flow/2, r.give) {
 			break
 		}
+		found, again = r, s.plan.reprice(pr.price, prices.Flow/2, r.give)
+	}
+	if found == nil {
+		return out, nil
 	}
 	out.Status = Optimal
-	out.measure(net, r, prices)
+	out.measure(net, found, prices)
 	return out, nil
 }
 

@@ -162,6 +162,37 @@ func TestRelaxedLimitsCanBeKept(t *testing.T) {
 	}
 }
 
+// The least relaxation of a network where one branch has other room costs no less by the
+// branch's own rating: the price is of |S|, not of |S|².
+func TestNoOtherOverloadIsCheaper(t *testing.T) {
+	net := load(t, "case9")
+	pd, qd := net.Loads(3)
+	x := relax(t, net, pd, qd)
+	for l, by := range x.Flow {
+		if by == 0 {
+			continue
+		}
+		for _, share := range []float64{0.9, 1.1} {
+			n := *net
+			n.Rate = append([]float64(nil), net.Rate...)
+			n.Rate[l] += share * by
+			other, err := Relax(context.Background(), &n, pd, qd, Options{}, Prices{})
+			if err != nil || other.Status != Optimal {
+				t.Fatal(err, other)
+			}
+			f := network.NewFlows(net.Branches())
+			net.BranchFlows(&net.Admittance, other.Vm, other.Va, f)
+			cost := other.Cost
+			for _, s := range []float64{math.Hypot(f.Pf[l], f.Qf[l]), math.Hypot(f.Pt[l], f.Qt[l])} {
+				cost += (max(s-net.Rate[l], 0) - max(s-n.Rate[l], 0)) / 2
+			}
+			if !(cost >= x.Cost-1e-5) {
+				t.Errorf("branch %d with %g more room: a cost of %.6f, the least is said to be %.6f", l, share*by, cost, x.Cost)
+			}
+		}
+	}
+}
+
 // Where all limits can be kept nothing gives.
 func TestFeasibleLimitsGiveNothing(t *testing.T) {
 	for _, name := range []string{"case9", "case14", "case30", "case118", "features"} {

@@ -225,7 +225,8 @@ func (w *worker) load(l int) bool {
 	m.Set(p.elastic[0], l, 0)
 	m.Set(p.rho[0], l, 0)
 	w.startPoint(l)
-	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm && pr.Start.Multipliers != nil, false
+	// Soft limits have a point that keeps them anywhere, and no feasibility phase.
+	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm && pr.Start.Multipliers != nil, p.soft > 0
 	ln.iteration, ln.near, ln.lastShift, ln.slow, ln.bestG, ln.previousF = 0, 0, 0, 0, math.Inf(1), math.NaN()
 	return ok
 }
