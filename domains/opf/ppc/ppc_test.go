@@ -147,6 +147,32 @@ func TestAnglesFollowPhaseShifts(t *testing.T) {
 	}
 }
 
+// TestRatingsOutOfReachAreNone: they do not change the optimum, and have no row.
+func TestRatingsOutOfReachAreNone(t *testing.T) {
+	c := networktest.Case(t, "case30")
+	want := 0
+	for i := range c.Branch {
+		if i%2 == 0 {
+			c.Branch[i].RateA = 1e9
+		} else {
+			want++
+		}
+	}
+	g := grid(t, of(c, networktest.Of(t, c)))
+	got := 0
+	for k, rate := range g.Network().Rate {
+		if !math.IsInf(rate, 1) {
+			got++
+			if rate != c.Branch[k].RateA/100 {
+				t.Errorf("branch %d is rated %g, want %g", k+1, rate, c.Branch[k].RateA/100)
+			}
+		}
+	}
+	if got != want {
+		t.Errorf("%d branches are rated, want %d", got, want)
+	}
+}
+
 func TestArraysThatAreRefused(t *testing.T) {
 	c := networktest.Case(t, "case9")
 	good := of(c, networktest.Of(t, c))
