@@ -99,7 +99,7 @@ def test_multipliers_stand_in_the_arrays():
     theirs, ours = congested(), congested()
     pp.runopp(theirs, numba=False)
     gp.runopp(ours)
-    from pandapower.pypower import idx_brch, idx_bus
+    from pandapower.pypower import idx_brch, idx_bus, idx_gen
 
     np.testing.assert_allclose(ours.res_bus.lam_p, theirs.res_bus.lam_p, atol=1e-3)
     np.testing.assert_allclose(ours.res_bus.lam_q, theirs.res_bus.lam_q, atol=1e-3)
@@ -107,9 +107,21 @@ def test_multipliers_stand_in_the_arrays():
     for column in (idx_brch.MU_SF, idx_brch.MU_ST):
         np.testing.assert_allclose(a["branch"][:, column].real, b["branch"][:, column].real, rtol=1e-3, atol=1e-3)
     assert max(a["branch"][:, [idx_brch.MU_SF, idx_brch.MU_ST]].real.max(axis=0)) > 1
+    for upper, lower in ((idx_gen.MU_PMAX, idx_gen.MU_PMIN), (idx_gen.MU_QMAX, idx_gen.MU_QMIN)):
+        np.testing.assert_allclose(*(m["gen"][:, upper] - m["gen"][:, lower] for m in (a, b)), rtol=1e-3, atol=1e-3)
     # The external grid's voltage is fixed: PYPOWER has the two multipliers of one value, gpc their difference.
     np.testing.assert_allclose(*(m["bus"][:, idx_bus.MU_VMAX] - m["bus"][:, idx_bus.MU_VMIN] for m in (a, b)), rtol=1e-3, atol=1e-3)
     assert min(a["bus"][0, [idx_bus.MU_VMAX, idx_bus.MU_VMIN]]) == 0
+    # And units at a limit of P and of Q.
+    theirs, ours = congested(), congested()
+    for net in theirs, ours:
+        net.gen.min_p_mw, net.gen.min_q_mvar, net.gen.max_q_mvar = 140.0, -100.0, -15.0
+    pp.runopp(theirs, numba=False)
+    gp.runopp(ours)
+    a, b = ours._ppc_opf["gen"][1], theirs._ppc_opf["gen"][1]
+    assert a[idx_gen.MU_PMIN] == pytest.approx(b[idx_gen.MU_PMIN], rel=1e-3) and a[idx_gen.MU_PMIN] > 1
+    # PYPOWER's optimum ends with Q a little beyond its limit, and so with a multiplier of 0 beside a price.
+    assert a[idx_gen.MU_QMAX] == pytest.approx(theirs.res_bus.lam_q[2], rel=1e-2) and a[idx_gen.MU_QMAX] > 0.01
 
 
 def test_reactive_limits():
