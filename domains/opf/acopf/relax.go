@@ -105,8 +105,9 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 	return out, nil
 }
 
-// withSlackUnits is a network without costs of generation, and with one more unit at
-// every bus, whose P and Q are free and cost price × their absolute value.
+// withSlackUnits is a network without costs of generation and without ratings out of reach,
+// whose squares would drown the other limits in rounding, and with one more unit at every
+// bus, whose P and Q are free and cost price × their absolute value.
 func withSlackUnits(net *network.Network, price float64) *network.Network {
 	n := *net
 	free := network.Cost{Power: []float64{-1, 0, 1}, Value: []float64{price, 0, price}}
@@ -122,6 +123,12 @@ func withSlackUnits(net *network.Network, price float64) *network.Network {
 		n.GenBus, n.GenRow, n.Cost = append(n.GenBus, b), append(n.GenRow, -1), append(n.Cost, free)
 	}
 	n.ReactiveCost = n.Cost
+	n.Rate = slices.Clone(net.Rate)
+	for l, rate := range net.Rate {
+		if rate > net.Reach(l) {
+			n.Rate[l] = math.Inf(1)
+		}
+	}
 	return &n
 }
 

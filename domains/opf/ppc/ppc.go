@@ -26,7 +26,9 @@ const (
 	AdmittanceColumns = 8 // Gff, Bff, Gft, Bft, Gtf, Btf, Gtt, Btt
 )
 
-// Grid is a network of arrays, without the ratings that its voltages cannot reach. Its methods may be called from several goroutines.
+// Grid is a network of arrays, without the ratings that its voltages cannot reach: far
+// beyond them they stand for none in other programs, and their squares would drown limits
+// in rounding. Its methods may be called from several goroutines.
 type Grid struct {
 	net   *network.Network
 	shift []float64 // by branch, rad
@@ -66,22 +68,11 @@ func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costCol
 		y.Gff[k], y.Bff[k], y.Gft[k], y.Bft[k] = row[0], row[1], row[2], row[3]
 		y.Gtf[k], y.Btf[k], y.Gtt[k], y.Btt[k] = row[4], row[5], row[6], row[7]
 		g.shift = append(g.shift, c.Branch[k].ShiftDeg*math.Pi/180)
-		if n.Rate[k] > g.reach(k) {
+		if n.Rate[k] > n.Reach(k) {
 			n.Rate[k] = math.Inf(1)
 		}
 	}
 	return g, nil
-}
-
-// reach is what neither |S| nor |I| of a branch exceeds at voltages within their limits, pu.
-// Ratings far beyond it stand for none in other programs' networks, and their squares
-// would drown the limits in rounding.
-func (g *Grid) reach(k int) float64 {
-	n, y := g.net, &g.net.Admittance
-	f, t := n.VMax[n.From[k]], n.VMax[n.To[k]]
-	from := math.Hypot(y.Gff[k], y.Bff[k])*f + math.Hypot(y.Gft[k], y.Bft[k])*t
-	to := math.Hypot(y.Gtf[k], y.Btf[k])*f + math.Hypot(y.Gtt[k], y.Btt[k])*t
-	return max(from*max(1, f), to*max(1, t))
 }
 
 // Buses, Gens and Branches count the rows.
