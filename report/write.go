@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
 )
 
 // evaluationSections are the tables of every case that was evaluated.
@@ -215,7 +216,14 @@ func (r *Records) paperNote(name string) string {
 	if math.IsNaN(own.Gap) {
 		return ""
 	}
-	return fmt.Sprintf("Paper: GPC safe %g %%, collision-free %g %%, gap %g %%, scene margin %g; reference safe %g %%.", own.Safe, own.Collision, own.Gap, own.Margin, reference.Safe)
+	text := fmt.Sprintf("Paper: GPC safe %g %%, collision-free %g %%, gap %g %%, scene margin %g; reference safe %g %%", own.Safe, own.Collision, own.Gap, own.Margin, reference.Safe)
+	for _, m := range r.cases[name].Methods {
+		recorded := slices.ContainsFunc(r.of(name), func(e closedloop.Result) bool { return e.Method == m.Name })
+		if p := r.paper(name, m.Name); recorded && m.Needs&domain.NeedsWeights != 0 && !math.IsNaN(p.Safe) {
+			text += fmt.Sprintf("; %s safe %g %%, collision-free %g %%, scene margin %g", m.Name, p.Safe, p.Collision, p.Margin)
+		}
+	}
+	return text + "."
 }
 
 // unsafeSection names every episode in which a method was not safe.

@@ -84,11 +84,17 @@ func methods(y *world.System) []domain.Method {
 	return all
 }
 
-// paper is tab. multiagent-navigation and multiagent-navigation-margins, 100
-// episodes. The paper left one unreachable moving scene out.
-func paper(safe, gap, margin, reference float64) map[string]domain.PaperRow {
+// paper is tab. multiagent-navigation, multiagent-navigation-margins and, for the learned
+// policies, iclr-main-results, 100 episodes. The paper left one unreachable moving scene out.
+func paper(safe, gap, margin, reference float64, learned map[string][2]float64) map[string]domain.PaperRow {
 	own, other := domain.NoPaperRow(), domain.NoPaperRow()
 	own.Safe, own.Collision, own.Gap, own.Margin = safe, 100, gap, margin
 	other.Safe = reference
-	return map[string]domain.PaperRow{"gpc": own, "reference": other}
+	rows := map[string]domain.PaperRow{"gpc": own, "reference": other}
+	for name, v := range learned {
+		r := domain.NoPaperRow()
+		r.Safe, r.Collision, r.Margin = 0, v[0], v[1]
+		rows[name] = r
+	}
+	return rows
 }

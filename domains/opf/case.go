@@ -24,13 +24,15 @@ const FilePrefix = "opf:"
 
 // Thirty is the case opf30: Case 3 of the paper, MATPOWER's case30.
 func Thirty() domain.Case {
-	return bundled("opf30", "dispatch of the 30-bus network", Options{}, paper(0.30, 12.3))
+	return bundled("opf30", "dispatch of the 30-bus network", Options{}, paper([2]float64{0.30, 12.3}, [2]float64{106.6, 0.17}, [2]float64{44.4, 0.19}))
 }
 
 // ThirtyUncertain is the case opf30-uncertain: Case 4, the same network with
 // branch admittances that differ in every trajectory.
 func ThirtyUncertain() domain.Case {
-	return bundled("opf30-uncertain", "dispatch of the 30-bus network, branch admittances uncertain", Options{Uncertain: true}, paper(0.25, 12.6))
+	c := bundled("opf30-uncertain", "dispatch of the 30-bus network, branch admittances uncertain", Options{Uncertain: true}, paper([2]float64{0.25, 12.6}, [2]float64{91.8, 0.16}, [2]float64{30.1, 0.18}))
+	c.Nominal = Thirty().Problem
+	return c
 }
 
 func bundled(name, description string, opt Options, paper map[string]domain.PaperRow) domain.Case {

@@ -37,12 +37,17 @@ func methods(y *System) []domain.Method {
 	}
 }
 
-// paper is GPC's own row: tab:case2-benchmark for Case 3, tab:uncertainty-benchmark
-// for Case 4.
-func paper(gap, milliseconds float64) map[string]domain.PaperRow {
-	r := domain.NoPaperRow()
-	r.Gap, r.Milliseconds = gap, milliseconds
-	return map[string]domain.PaperRow{"gpc": r}
+// paper is a gap and the milliseconds of a decision for GPC, TD3 and CPO: of tab:case2-benchmark
+// for Case 3, of tab:iclr-main-results and tab:uncertainty-benchmark for Case 4. No dispatch of
+// the learned policies was feasible.
+func paper(gpc, td3, cpo [2]float64) map[string]domain.PaperRow {
+	rows := map[string]domain.PaperRow{}
+	for name, v := range map[string][2]float64{"gpc": gpc, "td3": td3, "cpo": cpo} {
+		r := domain.NoPaperRow()
+		r.Gap, r.Milliseconds = v[0], v[1]
+		rows[name] = r
+	}
+	return rows
 }
 
 // exactController solves every step.
