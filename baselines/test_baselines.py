@@ -54,7 +54,7 @@ def test_the_step_is_the_solution_of_its_problem():
         n = int(rng.integers(2, 9))
         h, g, b, delta = quadratic(rng, n), rng.normal(size=n), rng.normal(size=n), 0.01
         if trial % 5 == 0:
-            b = -rng.uniform(0.5, 2) * g + 1e-3 * rng.normal(size=n)  # reward and cost go the same way
+            b = -rng.uniform(0.5, 2) * g + 0.05 * rng.normal(size=n)  # reward and cost go the same way
         reach = math.sqrt(2 * delta * (b @ np.linalg.solve(h, b)))
         c = float(rng.choice([0.0, rng.uniform(-1.5, 1.5)])) * reach
         matrix = torch.as_tensor(h)
