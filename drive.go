@@ -218,6 +218,9 @@ func (c *Case) Observe(seed uint64, index int, opt domain.EpisodeOptions) (batch
 	if c.def.Plant == nil {
 		return o, badInputf("case %s has no plant to draw episodes of", c.Name())
 	}
+	if index < 0 {
+		return o, badInputf("episode %d, want 0 or more", index)
+	}
 	ep, err := c.def.Plant.Episode(seed, index, opt)
 	if err != nil {
 		return o, asked(err)

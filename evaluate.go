@@ -88,6 +88,9 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 		return nil, err
 	}
 	defer closeAll()
+	if err := opt.Validate(c.Spec()); err != nil {
+		return nil, BadInput(err)
+	}
 	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err

@@ -74,7 +74,8 @@ type (
 // maxEpisodes bounds what a request can ask for.
 const maxEpisodes = 10_000_000
 
-func (o *Options) validate(spec *domain.Spec) error {
+// Validate says what in options for a case cannot be, and sets the default of ShardCount.
+func (o *Options) Validate(spec *domain.Spec) error {
 	if o.ShardCount == 0 {
 		o.ShardCount = 1
 	}
@@ -246,7 +247,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 // the resumed episodes too.
 func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Controller, error), opt Options) (*Result, error) {
 	spec := c.Problem.Spec()
-	if err := opt.validate(spec); err != nil {
+	if err := opt.Validate(spec); err != nil {
 		return nil, err
 	}
 	if c.Plant == nil {

@@ -156,9 +156,6 @@ func gpc_observe(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, 
 		if err != nil {
 			return err
 		}
-		if o.Episode < 0 {
-			return wrongf("episode %d, want 0 or more", o.Episode)
-		}
 		first, err := c.Observe(o.Seed, o.Episode, domain.EpisodeOptions{Noise: o.Noise, Regime: o.Regime, Preference: pref})
 		if err != nil {
 			return err
@@ -369,9 +366,11 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.refiner == nil {
-			if s.refiner, err = s.of.Refiner(s.engine, s.setup, o.Candidates); err != nil {
+			made, err := s.of.Refiner(s.engine, s.setup, o.Candidates)
+			if err != nil {
 				return err
 			}
+			s.refiner = made
 		}
 		threads := s.choice.Threads
 		if threads == 0 {
@@ -447,13 +446,15 @@ func matrix(name string, p *C.float, length C.int64_t, n, cols int) (tensor.Matr
 }
 
 // latents runs an operation of the session's map on n rows.
-func (s *session) latents(f func(l *batchnav.Latents, of *domain.Spec) error) (err error) {
+func (s *session) latents(f func(l *batchnav.Latents, of *domain.Spec) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.operations == nil {
-		if s.operations, err = s.of.Latents(s.engine, s.setup); err != nil {
+		made, err := s.of.Latents(s.engine, s.setup)
+		if err != nil {
 			return err
 		}
+		s.operations = made
 	}
 	return f(s.operations, s.of.MapSpec())
 }

@@ -15,7 +15,6 @@ def test_errors_are_the_command_line_s(command, tmp_path):
         (["eval", "opf30", "--model", str(tmp_path / "none")], {"case": "opf30", "model": str(tmp_path / "none")}),
         (["eval", "opf30", "--method", "nothing"], {"case": "opf30", "method": "nothing"}),
         (["eval", "opf30", "--backend", "abacus"], {"case": "opf30", "backend": "abacus"}),
-        (["eval", "opf30", "--method", "gpc", "--threads", "-1"], {"case": "opf30", "threads": -1}),
     ):
         code, _, err = command(*args)
         assert code == 2
@@ -82,6 +81,7 @@ def test_options_are_refused(opf, cart):
         (lambda: opf.evaluate(episodes=0), "0 episodes"),
         (lambda: opf.evaluate(regime="none"), "regime"),
         (lambda: opf.evaluate(shift={"none": 2.0}), "none"),
+        (lambda: gpc.open("opf30", threads=-1), "--threads -1"),
         (lambda: opf.loop("oracle-none"), "oracle-none"),
         (lambda: cart.loop("oracle"), "oracle"),
         (lambda: opf.loops(0), "0 closed loops"),

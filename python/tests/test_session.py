@@ -53,12 +53,12 @@ def test_refine_is_the_command_line_s_to_the_bit(command, cart, opf):
             assert got == wanted
 
 
-def test_evaluate_is_the_command_line_s(command, cart):
-    code, out, err = command("eval", "integrator-convex", "--method", "direct", "--episodes", "3", "--seed", "991", "--json")
+def test_evaluate_is_the_command_line_s(command, opf):
+    code, out, err = command("eval", "opf30", "--method", "direct", "--episodes", "1", "--seed", "991", "--json")
     assert code == 0, err
     wanted, calls = json.loads(out), []
-    got = cart.evaluate("direct", episodes=3, seed=991, progress=lambda done, total: calls.append((done, total)))
-    assert calls[-1] == (3, 3)
+    got = opf.evaluate("direct", episodes=1, seed=991, progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (1, 1)
     assert got.keys() == wanted.keys()
     for key in ("case", "method", "seed", "episodes", "safe", "regret_pct", "cost_mean", "margin_min", "decisions", "fallback"):
         assert got[key] == wanted[key], key
@@ -86,22 +86,22 @@ def test_loops_decide_as_each_alone(opf):
         np.testing.assert_array_equal(d.margin, d.margins.min(axis=1))
 
 
-def test_decide_is_the_first_decision_of_an_episode(cart):
-    state, context = cart.observe(1)
-    first = cart.decide(state, context)
-    again = cart.decide(state.tolist(), context.tolist())
-    with cart.loop() as loop:
+def test_decide_is_the_first_decision_of_an_episode(opf):
+    state, context = opf.observe(1)
+    first = opf.decide(state, context)
+    again = opf.decide(state.tolist(), context.tolist())
+    with opf.loop() as loop:
         own = loop.decide(state, context)
-        second = loop.decide(state, context)
+        other = loop.decide(*opf.observe(2))
         fresh = loop.decide(state, context, fresh=True)
     for d in (again, own, fresh):
         np.testing.assert_array_equal(d.u, first.u)
         np.testing.assert_array_equal(d.record[:-3], first.record[:-3])
-    assert not np.array_equal(second.record[:-3], first.record[:-3])
-    rows = cart.decide(np.tile(state, (3, 1)), np.tile(context, (3, 1)))
-    assert rows.u.shape == (3, len(cart.spec.action))
+    assert not np.array_equal(other.sigma, opf.decide(*opf.observe(2)).sigma)  # its low-pass remembers
+    rows = opf.decide(np.tile(state, (3, 1)), np.tile(context, (3, 1)))
+    assert rows.u.shape == (3, len(opf.spec.action))
     np.testing.assert_allclose(rows.u, np.tile(first.u, (3, 1)), rtol=1e-5, atol=1e-6)
-    assert first.fallbacks == () and not first.off_map and first.margin >= 0
+    assert first.fallbacks == () and not first.off_map and first.margin >= -opf.spec.margin_tolerance
 
 
 def test_any_method_decides(cart):
@@ -120,22 +120,16 @@ def test_the_latent_operations_are_the_decision(cart):
     z = cart.encode(state, context)
     assert z.shape == (n, nz) and z.dtype == np.float32
     u, decoded = cart.decode(z, state, context)
-    with cart.loops(n, "direct") as direct:
-        np.testing.assert_array_equal(u, np.float32(u))
-        d = direct.decide(state, context)
-    np.testing.assert_allclose(u, d.u, atol=0.05)  # but for the projection
     scale = np.abs(state).max()
     np.testing.assert_allclose(decoded, state, atol=0.1 * scale)
-    h = np.float32(1e-2)
+    h, wrong = np.float32(2e-3), []
     for of, index in (("plan", 0), ("state", 1)):
         jac = cart.jacobian(z, of)
-        for k in range(nz):
-            e = np.zeros(nz, np.float32)
-            e[k] = h
+        assert jac.shape == (n, len(cart.spec.action if of == "plan" else cart.spec.state), nz)
+        for e in h * np.eye(nz, dtype=np.float32):
             up, down = (cart.decode(z + s * e, state, context)[index] for s in (np.float32(1), np.float32(-1)))
-            slope = (up - down) / (2 * h)
-            free = (np.abs(up) < 0.999 * np.abs(up).max()) if of == "plan" else np.ones_like(up, bool)
-            np.testing.assert_allclose(jac[:, :, k][free], slope[free], atol=0.05 * max(1, np.abs(jac).max()))
+            wrong.append(np.abs((up - down) / (2 * h) - jac @ (e / h)).ravel() / np.abs(jac).max())
+    assert np.quantile(np.concatenate(wrong), 0.9) < 0.01  # but at the kinks of the networks
     moved = cart.step(cart.encode(state, context, localize=True), state, context)
     assert moved.z.shape == (n, nz) and moved.u.shape == (n, nu) and moved.energy.shape == (n,)
     np.testing.assert_allclose(moved.sigma.sum(axis=1), 1)
