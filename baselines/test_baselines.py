@@ -266,3 +266,34 @@ def test_go_decides_what_torch_does(tmp_path: pathlib.Path, case, method, activa
             low = env.fleet.physical(want[i].astype(np.float64) - 1e-6, env=i)
             high = env.fleet.physical(want[i].astype(np.float64) + 1e-6, env=i)
             assert np.all(u >= low - 1e-12) and np.all(u <= high + 1e-12), (i, u, low, high)
+
+
+@pytest.mark.parametrize(("script", "flags"), [
+    ("td3", ["environments=8", "learning_starts=100", "batch_size=32", "hidden=[8]"]), ("ppo", ["environments=8", "n_steps=25", "hidden=[8]"]),
+])
+def test_a_training_of_the_library_goes_on_too(tmp_path: pathlib.Path, monkeypatch, script, flags):
+    torch.set_default_dtype(torch.float32)
+    import importlib
+
+    module = importlib.import_module(script)
+    argv = [script, "--task", "point", "--interactions", "1600", "--every", "400", "--actors", str(tmp_path), "--curves", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", argv + [a for f in flags for a in ("--set", f)])
+    every, ends, runs = common.Run.every, [800, 10**9], []
+
+    def stopping(run, done, actor, save):
+        if run not in runs:
+            runs.append(run)
+        run.stop = done >= ends[0]
+        return every(run, done, actor, save)
+
+    monkeypatch.setattr(common.Run, "every", stopping)
+    with pytest.raises(SystemExit) as left:
+        module.main()
+    assert left.value.code == 130 and (tmp_path / f"point-{script}-1" / "checkpoint" / "run.json").exists()
+    del ends[0]
+    module.main()
+    # An interruption ends within the step that it meets.
+    assert runs[1].start_done in (800, 808) and 1600 <= runs[1].done <= 1608
+    done = [int(l.split(",")[0]) for l in (tmp_path / f"point-{script}-1.csv").read_text().splitlines()[1:]]
+    assert done == sorted(set(done)) and done[0] == 0 and done[-1] == runs[1].done
+    assert not (tmp_path / f"point-{script}-1" / "checkpoint").exists() and (tmp_path / f"point-{script}-1.safetensors").exists()
