@@ -14,9 +14,9 @@ import (
 // the central difference; on the network of a file, and with other branch factors. The
 // second derivative, where neither J₁ nor J₂ is at work, is that of the gradient.
 func TestLinearisedDispatch(t *testing.T) {
-	rng := rand.New(rand.NewPCG(17, 4))
-	for name, opt := range map[string]Options{"case30": {Uncertain: true}, "case9": {}, "case39": {}} {
-		y := newTestSystem(t, name, opt)
+	for _, name := range []string{"case30", "case9", "case39"} {
+		rng := rand.New(rand.NewPCG(17, 4))
+		y := newTestSystem(t, name, Options{Uncertain: name == "case30"})
 		d := newLinearDispatch(y)
 		k := len(d.control)
 		for trial := range 3 {
@@ -58,8 +58,11 @@ func TestLinearisedDispatch(t *testing.T) {
 					t.Errorf("%s: the value's derivative in control %d is %v, differences say %v", name, j, at.gradient[j], want)
 				}
 				for i := range d.limits {
-					want := differences(quantity[i])
-					if math.Abs(at.slope[i*k+j]-want) > 1e-5*math.Max(1, math.Abs(want)) {
+					want, tolerance := differences(quantity[i]), 1e-5
+					if what := d.limits[i].what; what == flowFrom || what == flowTo {
+						tolerance = 2e-4 // a branch with next to no flow bends sharply
+					}
+					if math.Abs(at.slope[i*k+j]-want) > tolerance*math.Max(1, math.Abs(want)) {
 						t.Errorf("%s: the derivative of quantity %d (%d at %d) in control %d is %v, differences say %v", name, i, d.limits[i].what, d.limits[i].at, j, at.slope[i*k+j], want)
 					}
 				}
