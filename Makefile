@@ -140,6 +140,26 @@ test-python: build wheel
 	build/test-python/bin/python -m pip install --quiet --no-deps --no-index dist/gpc-*.whl
 	GPC=$(CURDIR)/bin/gpc build/test-python/bin/pytest -q -p no:cacheprovider python/tests
 
+.PHONY: baselines baselines-test baselines-requirements
+## baselines: train every learned baseline (JOBS=2 side by side, ONLY=TASK-METHOD-SEED), evaluate the actors and write docs/baselines.md, into BASELINES; hours, and the same command continues
+BASELINES ?= bench/results/$(shell uname -n)
+baselines: build python build/baselines/venv/ready
+	scripts/baselines.sh $(BASELINES)
+build/baselines/venv/ready: baselines/requirements.txt
+	$(PYTHON) -m venv build/baselines/venv
+	build/baselines/venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
+## baselines-test: known answers of what baselines/ computes, and actors in Go beside PyTorch
+baselines-test: build python build/baselines/venv/ready
+	cd baselines && PYTHONPATH=../python GPC=$(CURDIR)/bin/gpc ../build/baselines/venv/bin/python -m pytest -q -p no:cacheprovider .
+
+## baselines-requirements: pin baselines/requirements.in with hashes (Python 3.11 or newer)
+baselines-requirements:
+	$(PYTHON) -m venv build/pip-tools
+	build/pip-tools/bin/python -m pip install --quiet pip-tools==7.5.3
+	cd baselines && ../build/pip-tools/bin/pip-compile --quiet --generate-hashes --no-header --no-annotate --strip-extras $(PIP_COMPILE_FLAGS) requirements.in
+
 ## latency-python: what a decision costs from Python beside what it takes in Go, in one run (after test-python)
 latency-python:
 	build/test-python/bin/python python/bench/latency.py
@@ -176,6 +196,7 @@ FUZZTIME ?= 15s
 FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
+	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
