@@ -154,11 +154,11 @@ build/baselines/venv/ready: baselines/requirements.txt
 baselines-test: build python build/baselines/venv/ready
 	cd baselines && PYTHONPATH=../python GPC=$(CURDIR)/bin/gpc ../build/baselines/venv/bin/python -m pytest -q -p no:cacheprovider .
 
-## baselines-requirements: pin baselines/requirements.in with hashes (Python 3.11 or newer)
+## baselines-requirements: pin baselines/requirements.in with hashes, for this Python and platform
 baselines-requirements:
-	$(PYTHON) -m venv build/pip-tools
-	build/pip-tools/bin/python -m pip install --quiet pip-tools==7.5.3
-	cd baselines && ../build/pip-tools/bin/pip-compile --quiet --generate-hashes --no-header --no-annotate --strip-extras $(PIP_COMPILE_FLAGS) requirements.in
+	mkdir -p build/baselines
+	$(PYTHON) -m pip install --dry-run --ignore-installed --quiet --report build/baselines/pins.json -r baselines/requirements.in
+	$(PYTHON) baselines/pin.py build/baselines/pins.json > baselines/requirements.txt
 
 ## latency-python: what a decision costs from Python beside what it takes in Go, in one run (after test-python)
 latency-python:

@@ -323,7 +323,7 @@ class Run:
     def end(self, done: int, actor, save) -> None:
         """The end of a training, or its interruption, which ends the program with 130."""
         self.done = done
-        if done < self.total:
+        if self.stop:
             self.save(save)
             sys.exit(130)
         self.finish(actor())

@@ -96,7 +96,7 @@ class Learner:
         self.policy = Policy(n, m, own["hidden"])
         self.reward_critic, self.cost_critic = mlp([n, *own["hidden"], 1]), mlp([n, *own["hidden"], 1])
         self.critics = [*self.reward_critic.parameters(), *self.cost_critic.parameters()]
-        self.optimiser = torch.optim.Adam(self.critics, lr=own["critic_lr"])
+        self.optimiser = torch.optim.Adam(self.critics, lr=own["critic_lr"], fused=True)
         self.normaliser = Normaliser(n)
         # Return, cost and length of the last 100 episodes, OmniSafe's window.
         self.episodes: collections.deque = collections.deque(maxlen=100)
@@ -188,15 +188,20 @@ class Learner:
     def fit_critics(self, b: dict[str, torch.Tensor]) -> None:
         """One step of both critics on a part of a batch."""
         loss = sum(nn.functional.mse_loss(critic(b["x"])[:, 0], b[target]) for critic, target in ((self.reward_critic, "target_r"), (self.cost_critic, "target_c")))
-        loss = loss + self.own["critic_norm_coef"] * sum(p.pow(2).sum() for p in self.critics)
         self.optimiser.zero_grad()
         loss.backward()
+        with torch.no_grad():  # the gradient of critic_norm_coef·Σp²
+            for p in self.critics:
+                p.grad.add_(p, alpha=2 * self.own["critic_norm_coef"])
         for critic in (self.reward_critic, self.cost_critic):
             nn.utils.clip_grad_norm_(critic.parameters(), self.own["max_grad_norm"])
         self.optimiser.step()
 
     def learn(self, update) -> None:
-        """Epochs of experience and update(batch) to the end of the run."""
-        while self.done < self.run.total and self.run.every(self.done, self.actor, self.save):
+        """As many whole epochs of experience and update(batch) as the run has interactions for."""
+        epoch = self.steps * self.count
+        if self.run.total < epoch:
+            raise ValueError(f"{self.run.total} interactions are fewer than an epoch of {epoch}")
+        while self.done + epoch <= self.run.total and self.run.every(self.done, self.actor, self.save):
             update(self.collect())
         self.run.end(self.done, self.actor, self.save)

@@ -31,7 +31,7 @@ class Lagrangian(onpolicy.Learner):
 
     def parts(self) -> dict:
         if self.actor_optimiser is None:
-            self.actor_optimiser = torch.optim.Adam(self.policy.parameters(), lr=self.own["actor_lr"])
+            self.actor_optimiser = torch.optim.Adam(self.policy.parameters(), lr=self.own["actor_lr"], fused=True)
         return super().parts() | {"multiplier": self.holder, "multiplier_optimiser": self.multiplier_optimiser, "actor_optimiser": self.actor_optimiser}
 
     def update(self, data: dict[str, torch.Tensor]) -> None:

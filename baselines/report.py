@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 import point  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE, FIGURES = ROOT / "docs" / "baselines.md", ROOT / "docs" / "results" / "figures"
+PAGE, FIGURES = ROOT / "docs" / "baselines.md", ROOT / "docs" / "baselines"
 BEGIN, END = "<!-- {}: written by baselines/report.py -->", "<!-- end of {} -->"
 METHODS = ["td3", "ppo", "ppo-lagrangian", "cpo", "ppo-shielded"]
 # Published returns of the known answers (rl-baselines3-zoo, benchmark.md) and the point's best.
@@ -69,7 +69,7 @@ def draw(task: str, methods: dict) -> None:
         if of == task:
             axes[0].axhline(mean, color=f"C{METHODS.index(method)}", lw=0.8, ls="--")
     axes[0].legend(frameon=False)
-    figure.savefig(FIGURES / f"baselines-{task}.svg", metadata={"Date": None})
+    figure.savefig(FIGURES / f"{task}.svg", metadata={"Date": None})
     plt.close(figure)
 
 
@@ -123,7 +123,7 @@ def main(results_folder: str) -> None:
     for task, methods in runs.items():
         draw(task, methods)
     replace("known answers", known(runs))
-    replace("curves", "\n".join(f"![return and cost of every method on {task}, over interactions](results/figures/baselines-{task}.svg)\n" for task in runs))
+    replace("curves", "\n".join(f"![return and cost of every method on {task}, over interactions](baselines/{task}.svg)\n" for task in runs))
     if (folder / "evaluations.csv").exists():
         replace("results", results(folder / "evaluations.csv"))
 

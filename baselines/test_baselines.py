@@ -297,3 +297,19 @@ def test_a_training_of_the_library_goes_on_too(tmp_path: pathlib.Path, monkeypat
     done = [int(l.split(",")[0]) for l in (tmp_path / f"point-{script}-1.csv").read_text().splitlines()[1:]]
     assert done == sorted(set(done)) and done[0] == 0 and done[-1] == runs[1].done
     assert not (tmp_path / f"point-{script}-1" / "checkpoint").exists() and (tmp_path / f"point-{script}-1.safetensors").exists()
+
+
+def test_the_critics_step_is_that_of_the_written_loss():
+    torch.manual_seed(8)
+    learner = onpolicy.Learner.__new__(onpolicy.Learner)
+    learner.own = cpo.SETTINGS["default"] | {"critic_norm_coef": 0.2, "critic_lr": 1e-3}
+    learner.reward_critic, learner.cost_critic = onpolicy.mlp([3, 4, 1]), onpolicy.mlp([3, 4, 1])
+    learner.critics = [*learner.reward_critic.parameters(), *learner.cost_critic.parameters()]
+    learner.optimiser = torch.optim.SGD(learner.critics, lr=1e-3)
+    b = {"x": torch.randn(7, 3), "target_r": torch.randn(7), "target_c": torch.randn(7)}
+    loss = sum(((c(b["x"])[:, 0] - b[t]) ** 2).mean() for c, t in ((learner.reward_critic, "target_r"), (learner.cost_critic, "target_c")))
+    loss = loss + 0.2 * sum((p**2).sum() for p in learner.critics)
+    want = [p.detach() - 1e-3 * g for p, g in zip(learner.critics, torch.autograd.grad(loss, learner.critics))]
+    learner.fit_critics(b)
+    for p, w in zip(learner.critics, want):
+        torch.testing.assert_close(p.detach(), w)
