@@ -129,6 +129,11 @@ test-python: build wheel
 latency-python:
 	build/test-python/bin/python python/bench/latency.py
 
+## bench-environments: steps a second of the environments for learners, beside NumPy (after test-python; pandapower too where it is installed)
+.PHONY: bench-environments
+bench-environments:
+	build/test-python/bin/python -m gpc.envs.bench
+
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
 	bin/gpc bench

@@ -175,6 +175,7 @@ type Result struct {
 	Displacement Number        `json:"displacement_mean"`
 	CI95         RateIntervals `json:"ci95"`
 	Outcomes     *Outcomes     `json:"outcomes,omitempty"`
+	Series       *Series       `json:"series,omitempty"`
 }
 
 // StartStatistics say how far the local optima of an oracle's starts lie apart, and so
