@@ -94,6 +94,14 @@ def test_options_are_refused(opf, cart):
             call()
 
 
+def test_a_refused_refinement_leaves_the_session_whole():
+    with gpc.open("integrator-convex", threads=1) as s:
+        state, context = s.observe()
+        with pytest.raises(gpc.InputError, match="0 candidates"):
+            s.refine(state, context, candidates=0)
+        assert s.refine(state, context, candidates=64)["candidates"] == 64
+
+
 def test_what_is_closed_is_refused():
     s = gpc.open("integrator-convex", threads=1)
     state, context = s.observe()
