@@ -184,13 +184,12 @@ def _run(function: Any, args: Sequence[Any], err: ctypes.c_void_p, progress: Cal
 
     threading.Thread(target=work, name="gpc", daemon=True).start()
     try:
-        if progress is None:
-            ended.wait()
-        else:
-            while not ended.wait(0.1):
+        # Not without end: a signal that another thread is given does not wake this one.
+        while not ended.wait(0.1):
+            if progress is not None:
                 progress(*_progress(run.handle))
-            if result[0] == 0:
-                progress(*_progress(run.handle))
+        if progress is not None and result[0] == 0:
+            progress(*_progress(run.handle))
     except BaseException:
         call(lib.gpc_cancel, run.handle)
         ended.wait(_PATIENCE)  # what has not ended by then ends by itself: the thread keeps what it needs
