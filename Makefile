@@ -140,6 +140,26 @@ test-python: build wheel
 	build/test-python/bin/python -m pip install --quiet --no-deps --no-index dist/gpc-*.whl
 	GPC=$(CURDIR)/bin/gpc build/test-python/bin/pytest -q -p no:cacheprovider python/tests
 
+.PHONY: baselines baselines-test baselines-requirements
+## baselines: train every learned baseline (JOBS=2 side by side, ONLY=TASK-METHOD-SEED), evaluate the actors and write docs/baselines.md, into BASELINES; hours, and the same command continues
+BASELINES ?= bench/results/$(shell uname -n)
+baselines: build python build/baselines/venv/ready
+	scripts/baselines.sh $(BASELINES)
+build/baselines/venv/ready: baselines/requirements.txt
+	$(PYTHON) -m venv build/baselines/venv
+	build/baselines/venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
+## baselines-test: known answers of what baselines/ computes, and actors in Go beside PyTorch
+baselines-test: build python build/baselines/venv/ready
+	cd baselines && PYTHONPATH=../python GPC=$(CURDIR)/bin/gpc ../build/baselines/venv/bin/python -m pytest -q -p no:cacheprovider .
+
+## baselines-requirements: pin baselines/requirements.in with hashes, for this Python and platform
+baselines-requirements:
+	mkdir -p build/baselines
+	$(PYTHON) -m pip install --dry-run --ignore-installed --quiet --report build/baselines/pins.json -r baselines/requirements.in
+	$(PYTHON) baselines/pin.py build/baselines/pins.json > baselines/requirements.txt
+
 ## latency-python: what a decision costs from Python beside what it takes in Go, in one run (after test-python)
 latency-python:
 	build/test-python/bin/python python/bench/latency.py
@@ -176,6 +196,7 @@ FUZZTIME ?= 15s
 FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
+	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop

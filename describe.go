@@ -1,31 +1,36 @@
 package gpc
 
-import "github.com/gpc-engine/gpc/domain"
+import (
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
+)
 
 // Description is a case as lists of cases show it.
 type Description struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	NX          int      `json:"nx"` // inputs of E_x
-	NZ          int      `json:"nz"` // latent dimension
-	NU          int      `json:"nu"` // entries of a decoded plan
-	Objectives  int      `json:"objectives"`
-	State       []string `json:"state"` // “name unit”, as those that follow
-	Context     []string `json:"context"`
-	Action      []string `json:"action"`
-	Margins     []string `json:"margins"`
-	Steps       int      `json:"steps"`
-	StepSeconds float64  `json:"step_s"`
-	Bundled     bool     `json:"bundled_model"`
-	Methods     []string `json:"methods"`
-	Shifts      []string `json:"shifts"` // “name: meaning”
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// ProblemSHA256 identifies the problem's content (domain.FingerprintOf), as an actor's file says it.
+	ProblemSHA256 string   `json:"problem_sha256"`
+	NX            int      `json:"nx"` // inputs of E_x
+	NZ            int      `json:"nz"` // latent dimension
+	NU            int      `json:"nu"` // entries of a decoded plan
+	Objectives    int      `json:"objectives"`
+	State         []string `json:"state"` // “name unit”, as those that follow
+	Context       []string `json:"context"`
+	Action        []string `json:"action"`
+	Margins       []string `json:"margins"`
+	Steps         int      `json:"steps"`
+	StepSeconds   float64  `json:"step_s"`
+	Bundled       bool     `json:"bundled_model"`
+	Methods       []string `json:"methods"`
+	Shifts        []string `json:"shifts"` // “name: meaning”
 }
 
 // Describe describes the case.
 func (c *Case) Describe() Description {
 	s, learned := c.Spec(), c.MapSpec()
 	d := Description{
-		Name: s.Name, Description: s.Description, NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),
+		Name: s.Name, Description: s.Description, ProblemSHA256: durable.Sum(domain.FingerprintOf(c.def.Problem)), NX: learned.ObservationSize(), NZ: learned.Training.Latent, NU: learned.PlanSize(),
 		Objectives: s.ObjectiveSize(), Steps: s.Steps, StepSeconds: s.StepSeconds, Bundled: c.Bundled(),
 		State: named(s.Measured), Context: named(s.Context), Action: named(s.Action), Margins: named(s.Margins),
 	}

@@ -22,7 +22,7 @@ type methods struct {
 
 func (a *App) methodsCommand() *cobra.Command {
 	var groups []string
-	var names bool
+	var names, bundled bool
 	cmd := &cobra.Command{
 		Use:   "methods CASE",
 		Short: "List what --method can name for a case, in the order of its tables",
@@ -39,7 +39,7 @@ func (a *App) methodsCommand() *cobra.Command {
 			}
 			result := methods{Case: c.Name(), Spec: gpc.DescribeSpec(c.Spec()), MapSpec: gpc.DescribeSpec(c.MapSpec()), Methods: []gpc.MethodDescription{}}
 			for _, m := range c.DescribeMethods() {
-				if len(groups) == 0 || slices.Contains(groups, m.Group) {
+				if (len(groups) == 0 || slices.Contains(groups, m.Group)) && !(bundled && m.Weights) {
 					result.Methods = append(result.Methods, m)
 				}
 			}
@@ -52,11 +52,14 @@ func (a *App) methodsCommand() *cobra.Command {
 					}
 					return nil
 				}
-				rows := [][]string{{"method", "group", "map", "description"}}
+				rows := [][]string{{"method", "group", "needs", "description"}}
 				for _, m := range result.Methods {
 					needs := "–"
-					if m.Map {
-						needs = "yes"
+					switch {
+					case m.Map:
+						needs = "a map"
+					case m.Weights:
+						needs = "--model FILE"
 					}
 					rows = append(rows, []string{m.Name, m.Group, needs, m.About})
 				}
@@ -65,6 +68,7 @@ func (a *App) methodsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these groups: "+strings.Join(domain.Groups, ", "))
+	cmd.Flags().BoolVar(&bundled, "bundled", false, "only those that need no file of weights of their own")
 	cmd.Flags().BoolVar(&names, "names", false, "names alone, one a line")
 	return cmd
 }

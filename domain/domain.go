@@ -26,6 +26,10 @@ type Case struct {
 	// Problem itself, such as one robot's view of a scene of many; nil: Problem.
 	// Solver then solves it, and so does Optimizer.
 	Learned Problem
+	// Nominal is Problem with less known of its plant: the same state and action, and a
+	// context that is the leading part of this one's. A policy that was trained on it acts
+	// here too, without the rest; nil: none.
+	Nominal Problem
 	Solver  Solver
 	Plant   Plant
 	// Methods are the case's own, in the order of its tables. Those of the navigator

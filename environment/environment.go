@@ -50,7 +50,7 @@ type Options struct {
 	Preference domain.Preference
 	Noise      float64
 	Regime     string
-	// Safeguard projects each action (Problem.Project at the observation) before the plant has it.
+	// Safeguard has each action before the plant does: domain.Safeguard.
 	Safeguard bool
 	// Past: an episode goes on to its last step also after its goal has been met, as an
 	// evaluation does; otherwise it terminates there. For a case without goals they are the same.
@@ -132,7 +132,8 @@ type slot struct {
 
 // worker is what one thread computes in.
 type worker struct {
-	stepper  domain.Stepper // nil: one by one
+	stepper  domain.Stepper    // nil: one by one
+	guard    *domain.Safeguard // nil: none
 	a        []float64
 	margins  []float64
 	index    []int // environments that are stepped, with the same of each in what follows
@@ -172,6 +173,9 @@ func New[T Float](c *domain.Case, opt Options) (*Fleet[T], error) {
 		w := &worker{a: make([]float64, f.nu), margins: make([]float64, f.nm)}
 		if t, ok := c.Plant.(domain.Together); ok {
 			w.stepper = t.NewStepper()
+		}
+		if opt.Safeguard {
+			w.guard = domain.NewSafeguard(c)
 		}
 		f.workers = append(f.workers, w)
 	}
@@ -460,10 +464,7 @@ func (f *Fleet[T]) step(ctx context.Context, w *worker, rows *Rows[T], lo, hi in
 		for k := range w.a {
 			w.a[k] = float64(rows.Action[i*f.nu+k])
 		}
-		f.unit.Action(e.s, e.c, w.a, e.u)
-		if f.opt.Safeguard {
-			f.problem.Project(e.s, e.c, e.u)
-		}
+		f.act(w, e, w.a, e.u)
 		w.index, w.episodes, w.u = append(w.index, i), append(w.episodes, e.episode), append(w.u, e.u)
 	}
 	for n := len(w.index); len(w.outcomes) < n; {
@@ -594,10 +595,14 @@ func (f *Fleet[T]) Threads() int { return len(f.workers) }
 // Physical writes the action that a of [−1, 1]ⁿ stands for in environment i now, as the plant
 // would be given it, the safeguard included.
 func (f *Fleet[T]) Physical(i int, a, u []float64) {
-	e := &f.slots[i]
+	f.act(f.workers[0], &f.slots[i], a, u)
+}
+
+// act writes the action that a stands for in an environment.
+func (f *Fleet[T]) act(w *worker, e *slot, a, u []float64) {
 	f.unit.Action(e.s, e.c, a, u)
-	if f.opt.Safeguard {
-		f.problem.Project(e.s, e.c, u)
+	if w.guard != nil {
+		w.guard.Keep(e.s, e.c, f.opt.Preference, u)
 	}
 }
 

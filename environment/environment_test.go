@@ -359,6 +359,41 @@ func TestSafeguard(t *testing.T) {
 	}
 }
 
+// TestSafeguardBrakes: where a projection is onto limits of the actuators alone, robots brake if
+// one would break a margin in the next step otherwise. It is one step: driven blindly they
+// break one all the same, but not as deep.
+func TestSafeguardBrakes(t *testing.T) {
+	c := multiagent.Static()
+	const n, steps = 16, 150
+	var before [2]int
+	var deepest [2]float64
+	for k, guarded := range []bool{false, true} {
+		f, err := environment.New[float64](&c, environment.Options{Environments: n, Seed: 991, Preference: domain.Preference{Adaptive: true}, Safeguard: guarded, Autoreset: environment.Disabled, Past: true})
+		must.OK(t, err)
+		r := rows(f)
+		must.OK(t, f.Reset(t.Context(), nil, nil, r))
+		var broken [n]bool
+		for step := range steps {
+			for i := range r.Action {
+				r.Action[i] = 0.5
+				if i%2 == 1 {
+					r.Action[i] = math.Sin(float64(i%12+step)) / 4
+				}
+			}
+			must.OK(t, f.Step(t.Context(), r))
+			for i, v := range r.Violated {
+				if broken[i] = broken[i] || v; !broken[i] {
+					before[k]++
+				}
+				deepest[k] = math.Max(deepest[k], r.Cost[i])
+			}
+		}
+	}
+	if before[0] == n*steps || before[1] < before[0] || deepest[1] > 0.8*deepest[0] {
+		t.Errorf("%d steps before the first violation and %g at most, behind the safeguard %d and %g", before[0], deepest[0], before[1], deepest[1])
+	}
+}
+
 // TestWrongInput: each has an error that names what is wrong.
 func TestWrongInput(t *testing.T) {
 	c := integrator.Convex()

@@ -30,7 +30,7 @@ refined() { # CASE
 case_runs() {
   local case=$1
   for regime in paper envelope swing; do
-    for method in gpc direct gpc-polish gpc-refine-64 gpc-refine-512 $("$gpc" methods "$case" --group ablation,baseline --names | grep -v -- -no-rollout); do # the bundled maps do not hold that D_u
+    for method in gpc direct gpc-polish gpc-refine-64 gpc-refine-512 $("$gpc" methods "$case" --group ablation,baseline --bundled --names | grep -v -- -no-rollout); do # the bundled maps do not hold that D_u
       record "$case-$regime-$method" eval $case --method $method --regime $regime --episodes $episodes --seed $seed --threads 1
     done
   done

@@ -19,7 +19,7 @@ case_runs() {
     record "$case-$method" eval "$case" --method $method --episodes "$all" --seed $seed --threads 1
   done
   local method episodes
-  for method in $("$gpc" methods "$case" --group exact,ablation,baseline --names); do
+  for method in $("$gpc" methods "$case" --group exact,ablation,baseline --bundled --names); do
     episodes=$(first 200)
     [ "$method" != dp ] || episodes=$(first 50) # half a second a decision
     record "$case-$method" eval "$case" --method "$method" --episodes $episodes --seed $seed --threads 1

@@ -33,10 +33,12 @@ func Thirty() domain.Case {
 // ThirtyUncertain is the case opf30-uncertain: Case 4, the same network with
 // branch admittances that differ in every trajectory.
 func ThirtyUncertain() domain.Case {
-	return bundled("opf30-uncertain", "dispatch of the 30-bus network, branch admittances uncertain", Options{Uncertain: true}, paperUncertain, map[string]string{
+	c := bundled("opf30-uncertain", "dispatch of the 30-bus network, branch admittances uncertain", Options{Uncertain: true}, paperUncertain, map[string]string{
 		"total":   "The paper's (fig. uncertainty-jtotal) is one roll-out of 300 steps: GPC is 0.74 $/h, 0.25 %, above MO-IPOPT in the mean.",
 		"weights": "The paper's (fig. uncertainty-weights) is of one roll-out: the weights favour voltage at first and then return to economy.",
 	})
+	c.Nominal = Thirty().Problem
+	return c
 }
 
 func bundled(name, description string, opt Options, paper map[string]domain.PaperRow, figures map[string]string) domain.Case {

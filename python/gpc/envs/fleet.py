@@ -75,7 +75,7 @@ class Fleet(Object):
         """Opens the environments; nothing is drawn before `reset`.
 
         preference: "adaptive", or the weights of the objectives, on the simplex.
-        safeguard: project each action onto the case's known limits before the plant has it.
+        safeguard: each action is projected onto the case's known limits before the plant has it, and replaced where the next state would break one.
         threads: 0 is as many as processors. What is written does not depend on it.
         cycle: the number of different episodes; 0: no bound.
         noise, regime, shift: of ``gpc eval``.
