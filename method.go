@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/policy"
 )
 
 // DefaultMethod is Geometric Pareto Control, whole.
@@ -30,14 +31,15 @@ type Setup struct {
 
 // Methods are all ways to decide in the case, in the order of its tables: the
 // navigator's variants where the case has a map about its own problem, then the
-// case's own, then those of closedloop.Rows with names that are not among them.
+// case's own, then those of closedloop.Rows and policy.Methods with names that are not
+// among them.
 func (c *Case) Methods() []domain.Method {
 	var all []domain.Method
 	if c.def.Learned == nil && (c.def.Solver != nil || c.Spec().Training.Latent > 0) {
 		all = batchnav.Methods(c.def.Problem, c.guarded())
 	}
 	all = append(all, c.def.Methods...)
-	for _, m := range closedloop.Rows(&c.def) {
+	for _, m := range slices.Concat(closedloop.Rows(&c.def), policy.Methods(&c.def, c.trained())) {
 		if !slices.ContainsFunc(all, func(o domain.Method) bool { return o.Name == m.Name }) {
 			all = append(all, m)
 		}
@@ -147,7 +149,7 @@ func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
 		if s, err = c.withModel(e, s); err != nil {
 			return nil, err
 		}
-		opt := batchnav.Options{Navigation: m.Navigation}
+		opt := batchnav.Options{Navigation: m.Navigation, NoRollout: m.NoRollout}
 		if means.Proposer, err = batchnav.NewProposer(e.backend, s.Model, c.def.MapProblem(), opt, max(proposals, s.Candidates)); err != nil {
 			return nil, BadInput(err)
 		}
@@ -160,7 +162,22 @@ func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
 		}
 		means.Accelerator, _ = e.backend.(domain.Accelerator)
 	}
-	return m.New(means)
+	ctrl, err := m.New(means)
+	if m.Needs&domain.NeedsWeights != 0 {
+		err = BadInput(err)
+	}
+	return ctrl, err
+}
+
+// trained is the problem that the case's policies are made for, nil where it is not at hand.
+func (c *Case) trained() domain.Problem {
+	switch {
+	case len(c.def.Shift) == 0:
+		return c.def.Problem
+	case c.def.Learned == nil:
+		return c.unshifted // nil: a trace embeds the shifted plant
+	}
+	return nil
 }
 
 // withModel checks that there is an engine and that the map is one of the case, and reads

@@ -47,19 +47,27 @@ func (a *anchors) grow(n int) {
 	}
 }
 
-// localize encodes all observations and finds their places.
-func (a *anchors) localize(questions []domain.Question) error {
+// encode writes z_obs of all observations.
+func (a *anchors) encode(questions []domain.Question) error {
 	n := len(questions)
 	a.grow(n)
 	for i := range questions {
 		q := &questions[i]
 		a.observe(q.S, q.C, q.Preference, a.slot, a.input.Row(i), a.state.Row(i), a.ctx.Row(i), a.normal.Row(i))
+	}
+	return a.encoder.Forward(a.input.Slice(0, n), a.observed.Slice(0, n))
+}
+
+// localize encodes all observations and finds their places.
+func (a *anchors) localize(questions []domain.Question) error {
+	n := len(questions)
+	if err := a.encode(questions); err != nil {
+		return err
+	}
+	for i := range questions {
 		a.tau[i], a.consistent[i] = float32(a.threshold(0)), true
 	}
 	observed, spot := a.observed.Slice(0, n), a.spot.Slice(0, n)
-	if err := a.encoder.Forward(a.input.Slice(0, n), observed); err != nil {
-		return err
-	}
 	if a.index == nil {
 		return spot.CopyFrom(observed)
 	}

@@ -313,7 +313,7 @@ func TestEvaluationIsPrinted(t *testing.T) {
 // A case of one's own is measured against rows that it has not written.
 func TestGenericMethodsOfACase(t *testing.T) {
 	app, _ := cart(t)
-	code, out, log := run(app, "methods", "cart", "--names")
+	code, out, log := run(app, "methods", "cart", "--bundled", "--names")
 	if code != 0 || !strings.HasSuffix(out, "oracle\nhold\nonline\nmpc-5\nnmpc\n") {
 		t.Errorf("exit code %d, %q, %s", code, out, log)
 	}

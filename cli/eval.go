@@ -115,7 +115,7 @@ func (a *App) pairCommand() *cobra.Command {
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
-		Use:   "pair CASE --methods NAME[:EPISODES],…",
+		Use:   "pair CASE --methods NAME[:EPISODES][=FILE],…",
 		Short: "Several methods on the same episodes, each beside the first, with 95 % intervals",
 		Args:  ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -129,11 +129,12 @@ func (a *App) pairCommand() *cobra.Command {
 			var methods []gpc.Contender
 			for _, text := range names {
 				m := gpc.Contender{}
+				text, m.File, _ = strings.Cut(text, "=")
 				var episodes string
 				var fewer bool
 				if m.Method, episodes, fewer = strings.Cut(text, ":"); fewer {
 					if m.Episodes, err = strconv.Atoi(episodes); err != nil || m.Episodes < 1 {
-						return BadInputf("--methods %s: want NAME or NAME:EPISODES", text)
+						return BadInputf("--methods %s: want NAME or NAME:EPISODES, with =FILE behind it or not", text)
 					}
 				}
 				methods = append(methods, m)
@@ -174,7 +175,7 @@ func (a *App) pairCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&names, "methods", nil, "methods to compare with the first; NAME:EPISODES runs the first of the episodes alone")
+	f.StringSliceVar(&names, "methods", nil, "methods to compare with the first; NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled model)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)

@@ -8,27 +8,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 )
 
 // methods is what `gpc methods` prints.
 type methods struct {
-	Case    string      `json:"case"`
-	Methods []methodRow `json:"methods"`
-}
-
-type methodRow struct {
-	Name       string `json:"name"`
-	Group      string `json:"group"`
-	About      string `json:"about"`
-	Map        bool   `json:"map"`
-	Weights    bool   `json:"weights"`
-	Candidates int    `json:"candidates,omitempty"`
+	Case    string                  `json:"case"`
+	Spec    gpc.SpecDescription     `json:"spec"`
+	MapSpec gpc.SpecDescription     `json:"map_spec"` // of what the map is about
+	Methods []gpc.MethodDescription `json:"methods"`
 }
 
 func (a *App) methodsCommand() *cobra.Command {
 	var groups []string
-	var names bool
+	var names, bundled bool
 	cmd := &cobra.Command{
 		Use:   "methods CASE",
 		Short: "List what --method can name for a case, in the order of its tables",
@@ -43,10 +37,10 @@ func (a *App) methodsCommand() *cobra.Command {
 					return BadInputf("--group %q: want some of %s", g, strings.Join(domain.Groups, ", "))
 				}
 			}
-			result := methods{Case: c.Name(), Methods: []methodRow{}}
-			for _, m := range c.Methods() {
-				if len(groups) == 0 || slices.Contains(groups, m.Group.String()) {
-					result.Methods = append(result.Methods, methodRow{m.Name, m.Group.String(), m.About, m.Needs&domain.NeedsMap != 0, m.Needs&domain.NeedsWeights != 0, m.Candidates})
+			result := methods{Case: c.Name(), Spec: gpc.DescribeSpec(c.Spec()), MapSpec: gpc.DescribeSpec(c.MapSpec()), Methods: []gpc.MethodDescription{}}
+			for _, m := range c.DescribeMethods() {
+				if (len(groups) == 0 || slices.Contains(groups, m.Group)) && !(bundled && m.Weights) {
+					result.Methods = append(result.Methods, m)
 				}
 			}
 			return a.Print(result, func(w io.Writer) error {
@@ -58,11 +52,14 @@ func (a *App) methodsCommand() *cobra.Command {
 					}
 					return nil
 				}
-				rows := [][]string{{"method", "group", "map", "description"}}
+				rows := [][]string{{"method", "group", "needs", "description"}}
 				for _, m := range result.Methods {
 					needs := "–"
-					if m.Map {
-						needs = "yes"
+					switch {
+					case m.Map:
+						needs = "a map"
+					case m.Weights:
+						needs = "--model FILE"
 					}
 					rows = append(rows, []string{m.Name, m.Group, needs, m.About})
 				}
@@ -71,6 +68,7 @@ func (a *App) methodsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these groups: "+strings.Join(domain.Groups, ", "))
+	cmd.Flags().BoolVar(&bundled, "bundled", false, "only those that need no file of weights of their own")
 	cmd.Flags().BoolVar(&names, "names", false, "names alone, one a line")
 	return cmd
 }

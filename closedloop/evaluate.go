@@ -74,7 +74,8 @@ type (
 // maxEpisodes bounds what a request can ask for.
 const maxEpisodes = 10_000_000
 
-func (o *Options) validate(spec *domain.Spec) error {
+// Validate says what in options for a case cannot be, and sets the default of ShardCount.
+func (o *Options) Validate(spec *domain.Spec) error {
 	if o.ShardCount == 0 {
 		o.ShardCount = 1
 	}
@@ -174,6 +175,7 @@ type Result struct {
 	Displacement Number        `json:"displacement_mean"`
 	CI95         RateIntervals `json:"ci95"`
 	Outcomes     *Outcomes     `json:"outcomes,omitempty"`
+	Series       *Series       `json:"series,omitempty"`
 }
 
 // StartStatistics say how far the local optima of an oracle's starts lie apart, and so
@@ -246,7 +248,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 // the resumed episodes too.
 func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Controller, error), opt Options) (*Result, error) {
 	spec := c.Problem.Spec()
-	if err := opt.validate(spec); err != nil {
+	if err := opt.Validate(spec); err != nil {
 		return nil, err
 	}
 	if c.Plant == nil {
@@ -394,7 +396,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 			break
 		}
 		sum.add(spec, &out)
-		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, monitor(method, ok), latency))
+		e.Lines = append(e.Lines, line(number, t, s[:ns], cx, u[:nu], &out, monitor(method, ok), latency))
 	}
 	e.End = endOf(ep, &sum, failure == "")
 	e.End.Failure = failure
@@ -472,10 +474,10 @@ func monitor(method domain.Controller, ok bool) domain.Monitor {
 }
 
 // line copies what the trace keeps of one decision.
-func line(number, t int, s, u []float64, out *domain.Outcome, report domain.Monitor, latency time.Duration) Line {
+func line(number, t int, s, c, u []float64, out *domain.Outcome, report domain.Monitor, latency time.Duration) Line {
 	clone := func(v []float64) Vector { return append(Vector{}, v...) }
 	l := Line{
-		Episode: number, T: t, X: clone(s), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
+		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
 		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(microseconds(latency)),
 		Fallback: uint16(report.Fallback), Failed: out.Failed, Displacement: Number(report.Displacement),
 	}

@@ -26,6 +26,10 @@ type Case struct {
 	// Problem itself, such as one robot's view of a scene of many; nil: Problem.
 	// Solver then solves it, and so does Optimizer.
 	Learned Problem
+	// Nominal is Problem with less known of its plant: the same state and action, and a
+	// context that is the leading part of this one's. A policy that was trained on it acts
+	// here too, without the rest; nil: none.
+	Nominal Problem
 	Solver  Solver
 	Plant   Plant
 	// Methods are the case's own, in the order of its tables. Those of the navigator
@@ -34,6 +38,9 @@ type Case struct {
 	// Paper holds the paper's figures by the name of a method, this case's or the
 	// navigator's.
 	Paper map[string]PaperRow
+	// PaperFigures say in a sentence what the paper's figures over time show, for "total",
+	// "objective" and "weights"; reports have them beside ours.
+	PaperFigures map[string]string
 	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.

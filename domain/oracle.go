@@ -1,6 +1,9 @@
 package domain
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Oracle is the Controller that executes the plan of Episode.Oracle.
 type Oracle struct {
@@ -12,6 +15,9 @@ var _ Controller = (*Oracle)(nil)
 
 // Reset asks the episode for its plan.
 func (o *Oracle) Reset(ep Episode) error {
+	if ep == nil {
+		return errors.New("an oracle needs an episode to know")
+	}
 	_, plan, err := ep.Oracle()
 	o.plan, o.t = plan, 0
 	return err

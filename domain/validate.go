@@ -116,6 +116,13 @@ func (c *Case) Validate() error {
 		}
 	}
 	name := c.Problem.Spec().Name
+	if c.Nominal != nil {
+		own, less := c.Problem.Spec(), c.Nominal.Spec()
+		if less.MeasuredSize() != own.MeasuredSize() || less.ContextSize() > own.ContextSize() || less.ActionSize() != own.ActionSize() {
+			return fmt.Errorf("case %q: its Nominal %q has %d measured values, %d of context and %d of action, want %d, at most %d, and %d", name, less.Name,
+				less.MeasuredSize(), less.ContextSize(), less.ActionSize(), own.MeasuredSize(), own.ContextSize(), own.ActionSize())
+		}
+	}
 	for i, m := range c.Methods {
 		if m.Name == "" || m.New == nil {
 			return fmt.Errorf("case %q: Methods[%d] has the name %q and New %t, want both", name, i, m.Name, m.New != nil)

@@ -249,6 +249,7 @@ func TestValidateChecksTheCaseAround(t *testing.T) {
 		{"Problem", func(c *domain.Case) { c.Problem = nil }},
 		{"Steps 0", func(c *domain.Case) { c.Problem = spoiled }},
 		{"Steps 0", func(c *domain.Case) { c.Learned = spoiled }},
+		{`its Nominal "cartpole"`, func(c *domain.Case) { c.Nominal = testdomain.Pole{} }},
 		{"Methods[2]", func(c *domain.Case) { c.Methods = append(c.Methods, domain.Method{Name: "c"}) }},
 		{"Methods[2]", func(c *domain.Case) { c.Methods = append(c.Methods, method("")) }},
 		{`"b"`, func(c *domain.Case) { c.Methods = append(c.Methods, method("b")) }},

@@ -187,6 +187,25 @@ func placed(v float64, scale plot.Normalizer) bool {
 	return math.Abs(v) <= drawnReach && !(logarithmic && v < 1/drawnReach)
 }
 
+// rows labels the places 0, −1, −2 … of the vertical axis, and makes the figure high enough
+// for them.
+func (f *Figure) rows(labels []string) {
+	ticks := make(plot.ConstantTicks, len(labels))
+	for i, label := range labels {
+		ticks[i] = plot.Tick{Value: -float64(i), Label: label}
+	}
+	y := &f.plot.Y
+	y.Tick.Marker, y.Tick.Length, y.LineStyle.Width = ticks, 0, 0
+	y.Min, y.Max = 0.4-float64(len(labels)), 0.6
+	f.Height = vg.Length(len(labels))*rowHeight + aroundRows
+}
+
+// rowHeight is that of a line of rows, aroundRows what title and axis take.
+const (
+	rowHeight  = 15
+	aroundRows = 75
+)
+
 // equalAspect widens one axis so that a metre is as long on both.
 func (f *Figure) equalAspect() {
 	p := f.plot

@@ -29,6 +29,7 @@ func (r *Records) caseFigures(name string) []*Figure {
 		figures = append(figures, priorityFigure(*t))
 		figures = append(figures, r.traceFigures(t)...)
 	}
+	figures = append(figures, r.seriesFigures(name)...)
 	return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
 }
 
@@ -56,35 +57,33 @@ func (r *Records) trace(name string, wanted func(t Trace) bool) *Trace {
 const regretFloor = 1e-4
 
 // regretFigure is panel (a): the terminal regret of every method with its
-// standard error, and the paper's values beside them.
+// standard error, and the paper's values beside them. A method has a line of its own.
 func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
-	f := newFigure(name+"-regret", name+": terminal regret", "", "terminal regret, %")
-	f.logY()
+	f := newFigure(name+"-regret", name+": terminal regret", "terminal regret, %", "")
+	f.logX()
 	var labels []string
 	for _, e := range evals {
 		regret := float64(e.RegretPct)
 		if r.method(name, e.Method).Group == domain.GroupExact || math.IsNaN(regret) {
 			continue
 		}
-		x := float64(len(labels))
+		y := -float64(len(labels)) // downwards
 		labels = append(labels, e.Method)
 		c := colour(0)
 		if e.Method == highlighted {
 			c = colour(1)
 		}
-		f.errorBar(c, x, math.Max(regretFloor, regret-float64(e.RegretSEM)), math.Max(regretFloor, regret+float64(e.RegretSEM)))
-		f.point("", c, draw.CircleGlyph{}, x, math.Max(regretFloor, regret))
+		lo, hi := regret-float64(e.RegretSEM), regret+float64(e.RegretSEM)
+		f.line("", c, false, []float64{math.Max(regretFloor, lo), math.Max(regretFloor, hi)}, []float64{y, y})
+		f.point("", c, draw.CircleGlyph{}, math.Max(regretFloor, regret), y)
 		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
-			f.point("", colour(grey), draw.CrossGlyph{}, x, p.Regret)
+			f.point("", colour(grey), draw.CrossGlyph{}, p.Regret, y)
 		}
 	}
 	if len(labels) < 2 {
 		return nil
 	}
-	f.plot.NominalX(labels...)
-	f.plot.X.Tick.Label.Rotation = 0.5
-	f.plot.X.Tick.Label.XAlign, f.plot.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
-	f.plot.X.Min, f.plot.X.Max = -0.6, float64(len(labels))-0.4
+	f.rows(labels)
 	f.caption = fmt.Sprintf("Cost above the optimum over safe episodes, mean ± s.e.m.; below %g %% drawn there.", regretFloor)
 	if len(r.cases[name].Paper) > 0 {
 		f.caption += " Crosses are the paper's."

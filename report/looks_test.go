@@ -106,7 +106,7 @@ func faults(f *Figure) (out []string) {
 	var c recorder.Canvas
 	f.draw(draw.NewCanvas(&c, width, height))
 	for name, a := range map[string]*plot.Axis{"x": &f.plot.X, "y": &f.plot.Y} {
-		if n := labels(a.Tick.Marker.Ticks(a.Min, a.Max), a.Min, a.Max); n < 2 || n > 14 || name == "y" && vg.Length(n)*14 > height {
+		if n := labels(a.Tick.Marker.Ticks(a.Min, a.Max), a.Min, a.Max); n < 2 || name == "x" && n > 14 || name == "y" && vg.Length(n)*14 > height {
 			out = append(out, fmt.Sprintf("%d labelled ticks on the axis %s", n, name))
 		}
 	}

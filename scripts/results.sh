@@ -16,17 +16,17 @@ first() { echo $(($1 < all ? $1 : all)); }
 case_runs() {
   local case=$1
   for method in gpc direct gpc-polish gpc-refine-64 gpc-refine-512; do
-    record "$case-$method" eval "$case" --method $method --episodes "$all" --seed $seed
+    record "$case-$method" eval "$case" --method $method --episodes "$all" --seed $seed --threads 1
   done
   local method episodes
-  for method in $("$gpc" methods "$case" --group exact,ablation,baseline --names); do
+  for method in $("$gpc" methods "$case" --group exact,ablation,baseline --bundled --names); do
     episodes=$(first 200)
     [ "$method" != dp ] || episodes=$(first 50) # half a second a decision
-    record "$case-$method" eval "$case" --method "$method" --episodes $episodes --seed $seed
+    record "$case-$method" eval "$case" --method "$method" --episodes $episodes --seed $seed --threads 1
   done
   for noise in 0.02 0.05; do
     for method in gpc gpc-observer direct; do
-      record "$case-$method-noise-$noise" eval "$case" --method $method --episodes "$(first 100)" --seed $seed --noise $noise
+      record "$case-$method-noise-$noise" eval "$case" --method $method --episodes "$(first 100)" --seed $seed --threads 1 --noise $noise
     done
   done
   rm -f "$out/$case-gpc.jsonl"

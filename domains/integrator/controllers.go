@@ -40,9 +40,11 @@ func paper(regret, sem, fail, milliseconds float64) domain.PaperRow {
 var (
 	paperConvex = map[string]domain.PaperRow{
 		"mpc": paper(9.93, 0.51, 0, 1025), "online": paper(7.90, 0.35, 67, 0.03), "gpc": paper(0.043, 0.011, 0, 0.78),
+		"td3": paper(8.95, 0.40, 99, 0.11), "cpo": paper(382.5, 9.91, 0, 0.10),
 	}
 	paperNonconvex = map[string]domain.PaperRow{
 		"mpc": paper(9.43, 0.52, 0, 1230), "online": paper(7.90, 0.38, 79, 14.65), "gpc": paper(0.050, 0.011, 0, 0.97),
+		"td3": paper(15.11, 0.68, 100, 0.21), "cpo": paper(370.6, 9.59, 0, 0.24),
 	}
 )
 

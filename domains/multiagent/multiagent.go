@@ -25,10 +25,10 @@ import (
 )
 
 // Static is the case multiagent-static: 150 steps among obstacles that stand.
-func Static() domain.Case { return newCase("multiagent-static", false, paper(100, 0.28, 0.301, 60)) }
+func Static() domain.Case { return newCase("multiagent-static", false, paperStatic) }
 
 // Moving is the case multiagent-moving: 600 steps among obstacles that move.
-func Moving() domain.Case { return newCase("multiagent-moving", true, paper(99, -3.43, 0.203, 35)) }
+func Moving() domain.Case { return newCase("multiagent-moving", true, paperMoving) }
 
 func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.Case {
 	y, err := world.NewSystem(name, world.Default(moving), moving)

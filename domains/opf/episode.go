@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -16,7 +17,6 @@ import (
 type episode struct {
 	system *System
 	scene  Scene
-	work   *workspace
 	chain  *Chain // nil in a replay until it is asked for
 	noise  float64
 	hidden bool
@@ -28,6 +28,11 @@ type episode struct {
 	s       []float64 // true state before the dispatch
 	applied []float64 // set-points in force
 	pg      []float64 // what the units gave last
+	// For a stepper: the indicators of s where they are known, and in the uncertain case the
+	// trajectory's admittances.
+	delta      [objectives]float64
+	known      bool
+	admittance *network.Admittance
 }
 
 var (
@@ -38,37 +43,45 @@ var (
 func newEpisode(l *Plant, scene Scene) (*episode, error) {
 	y := l.system
 	e := &episode{
-		system: y, scene: scene, until: context.Background(), work: newWorkspace(y), c: make([]float64, y.layout.context), s: make([]float64, 2*y.layout.buses),
+		system: y, scene: scene, until: context.Background(), c: make([]float64, y.layout.context), s: make([]float64, 2*y.layout.buses),
 		applied: append(append([]float64(nil), scene.Pg0...), scene.Vg0...), pg: append([]float64(nil), scene.Pg0...),
 	}
 	for i := range e.s[:y.layout.buses] {
 		e.s[i] = 1
 	}
 	e.setContext(0)
-	if !e.work.dispatch(e.s, e.c, e.applied) {
+	w := y.pool.Get().(*workspace)
+	defer y.pool.Put(w)
+	if !w.dispatch(e.s, e.c, e.applied) {
 		return nil, errors.New("opf: the state before the first step has no power flow")
 	}
-	e.work.state(e.s)
-	e.turn()
+	w.state(e.s)
+	e.setContext(1)
+	e.hold(w)
 	return e, nil
 }
 
 // setContext writes the context of a row of loads.
 func (e *episode) setContext(row int) {
-	base := e.system.Network.BaseMVA
-	w := e.work
-	for i := range w.pd {
-		w.pd[i], w.qd[i] = e.scene.Pd[row][i]/base, e.scene.Qd[row][i]/base
+	l, base := &e.system.layout, e.system.Network.BaseMVA
+	for k, i := range l.loadP {
+		e.c[k] = e.scene.Pd[row][i] / base
 	}
-	e.system.context(e.c, w.pd, w.qd, e.pg, e.scene.Branch)
+	for k, i := range l.loadQ {
+		e.c[l.q+k] = e.scene.Qd[row][i] / base
+	}
+	copy(e.c[l.previous:], e.pg)
+	if l.uncertain {
+		copy(e.c[l.factors:], e.scene.Branch)
+	}
 }
 
-// turn lets the loads of step t come while the set-points hold. Without a power
-// flow the state stays as it was.
-func (e *episode) turn() {
-	e.setContext(min(e.t+1, Steps))
-	if e.work.dispatch(e.s, e.c, e.applied) {
-		e.work.state(e.s)
+// hold finds the state under the loads at hand with the set-points in force. Without a
+// power flow it stays as it was.
+func (e *episode) hold(w *workspace) {
+	e.known = false
+	if w.dispatch(e.s, e.c, e.applied) {
+		w.state(e.s)
 	}
 }
 
@@ -105,39 +118,59 @@ func (e *episode) Observe(s, c []float64) {
 // Apply dispatches: the power flow of u to 1e-9 pu under the loads of this step,
 // the reference unit taking up the mismatch. S is the state after it.
 func (e *episode) Apply(u []float64) (domain.Outcome, error) {
+	if err := e.refuses(u); err != nil {
+		return domain.Outcome{}, err
+	}
 	y := e.system
-	if e.Done() {
-		return domain.Outcome{}, fmt.Errorf("the episode is over after %d steps", Steps)
-	}
-	if len(u) != 2*y.layout.gens {
-		return domain.Outcome{}, fmt.Errorf("action has %d components, want %d", len(u), 2*y.layout.gens)
-	}
-	if !tensor.Finite(u) {
-		return domain.Outcome{}, fmt.Errorf("action %v is not finite", u)
-	}
 	out := domain.Outcome{
 		S: make([]float64, len(e.s)), J: make([]float64, objectives), Sigma: make([]float64, objectives), Named: make([]float64, y.layout.margins),
 	}
 	var delta [objectives]float64
 	y.Indicators(e.s, u, e.c, delta[:])
-	semantic.Priority(delta[:], out.Sigma)
-	if e.scene.W != nil {
-		copy(out.Sigma, e.scene.W)
-	}
-	if !e.work.dispatch(e.s, e.c, u) {
+	e.priority(delta[:], out.Sigma)
+	w := y.pool.Get().(*workspace)
+	defer y.pool.Put(w)
+	if !w.dispatch(e.s, e.c, u) {
 		return domain.Outcome{}, errors.New("the power flow of the set-points has no solution")
 	}
-	e.work.state(out.S)
-	copy(out.Named, e.work.margin)
-	out.Margin = e.work.smallest()
-	e.work.objectives(e.c, out.J)
+	w.state(out.S)
+	copy(out.Named, w.margin)
+	out.Margin = w.smallest()
+	w.objectives(e.c, out.J)
 	out.Cost = stageCost(out.J, e.scene.W)
-	copy(e.pg, e.work.solution.Pg)
-	copy(e.applied, u)
-	copy(e.s, out.S)
-	e.t++
-	e.turn()
+	e.move(w.solution.Pg, u, out.S)
+	e.hold(w)
 	return out, nil
+}
+
+// refuses says why an action cannot be applied.
+func (e *episode) refuses(u []float64) error {
+	switch want := 2 * e.system.layout.gens; {
+	case e.Done():
+		return fmt.Errorf("the episode is over after %d steps", Steps)
+	case len(u) != want:
+		return fmt.Errorf("action has %d components, want %d", len(u), want)
+	case !tensor.Finite(u):
+		return fmt.Errorf("action %v is not finite", u)
+	}
+	return nil
+}
+
+// priority writes σ of a stage, or the preference that scores it.
+func (e *episode) priority(delta, sigma []float64) {
+	semantic.Priority(delta, sigma)
+	if e.scene.W != nil {
+		copy(sigma, e.scene.W)
+	}
+}
+
+// move takes a dispatch over, and the loads of the next step.
+func (e *episode) move(pg, u, s []float64) {
+	copy(e.pg, pg)
+	copy(e.applied, u)
+	copy(e.s, s)
+	e.t++
+	e.setContext(min(e.t+1, Steps))
 }
 
 // Oracle returns the cost of the exact chain and its set-points.

@@ -16,7 +16,8 @@ type flowModel struct {
 	solver   *powerflow.Solver // analysed once; every workspace computes in a clone
 	unit     []int             // first unit at each bus, −1: none
 	slackGen int
-	leads    []bool // whether a unit is the first at its bus: its V_G counts
+	leads    []bool           // whether a unit is the first at its bus: its V_G counts
+	held     *network.Network // as the solver has it
 }
 
 func newFlowModel(n *network.Network) (flowModel, error) {
@@ -36,6 +37,7 @@ func newFlowModel(n *network.Network) (flowModel, error) {
 			held.Kind[b] = network.PV
 		}
 	}
+	m.held = &held
 	var err error
 	m.solver, err = powerflow.New(&held)
 	return m, err
@@ -52,6 +54,7 @@ type workspace struct {
 	// give, the slack included; flows are those of its branches.
 	solution   *powerflow.Solution
 	flows      *network.Flows
+	size       [2][]float64        // |S| of the rated branches at from and to ends
 	y          *network.Admittance // of the uncertain case
 	factors    []float64           // the branch factors that y holds
 	pd, qd     []float64           // loads
@@ -73,7 +76,7 @@ func newWorkspace(y *System) *workspace {
 		system: y, solver: m.solver.Clone(), solution: m.solver.NewSolution(), flows: network.NewFlows(n.Branches()),
 		pd: vector(n.Buses()), qd: vector(n.Buses()), vg: vector(n.Gens()), margin: vector(y.layout.margins),
 		angle: vector(n.Buses()), vm: vector(n.Buses()), scored: vector(2 * n.Buses()),
-		key: vector(2*n.Buses() + y.layout.context + 2*n.Gens()),
+		key: vector(2*n.Buses() + y.layout.context + 2*n.Gens()), size: [2][]float64{vector(len(y.layout.rated)), vector(len(y.layout.rated))},
 	}
 	if y.layout.uncertain {
 		w.y = network.NewAdmittance(n.Branches())
@@ -95,21 +98,26 @@ func (w *workspace) setFactors(b []float64) {
 	if slices.Equal(w.factors, b) {
 		return
 	}
-	// What no network has, in an observation that cannot be right, is taken as the
-	// nearest that one could have.
-	for k, v := range b {
-		if !(v > 0.1) {
-			v = 0.1
-		}
-		w.factors[k] = math.Min(v, 10)
-	}
-	if err := w.system.Network.ScaleBranches(w.factors, w.y); err != nil {
-		panic("opf: " + err.Error())
-	}
+	w.system.scaleBranches(b, w.factors, w.y)
 	if err := w.solver.SetAdmittance(w.y); err != nil {
 		panic("opf: " + err.Error())
 	}
 	copy(w.factors, b)
+}
+
+// scaleBranches writes the admittances under branch factors b, and in near the factors
+// that were taken: what no network has, in an observation that cannot be right, is taken
+// as the nearest that one could have.
+func (y *System) scaleBranches(b, near []float64, to *network.Admittance) {
+	for k, v := range b {
+		if !(v > 0.1) {
+			v = 0.1
+		}
+		near[k] = math.Min(v, 10)
+	}
+	if err := y.Network.ScaleBranches(near, to); err != nil {
+		panic("opf: " + err.Error())
+	}
 }
 
 // flow solves the power flow of set-points u. Set-points, loads or a start that no
@@ -147,7 +155,11 @@ func (w *workspace) dispatch(s, c, u []float64) bool {
 		return false
 	}
 	w.solver.BranchFlows(w.solution, w.flows)
-	w.measure(c[w.system.layout.previous:])
+	for r, k := range w.system.layout.rated {
+		w.size[0][r] = math.Sqrt(w.flows.Pf[k]*w.flows.Pf[k] + w.flows.Qf[k]*w.flows.Qf[k])
+		w.size[1][r] = math.Sqrt(w.flows.Pt[k]*w.flows.Pt[k] + w.flows.Qt[k]*w.flows.Qt[k])
+	}
+	w.system.measure(w.solution.Pg, w.solution.Qg, w.solution.Vm, w.size, c[w.system.layout.previous:], w.margin)
 	return true
 }
 
@@ -173,22 +185,21 @@ func (w *workspace) remember(s, c, u []float64) {
 	w.known = true
 }
 
-// measure fills in the margins at the solution after the previous outputs.
-func (w *workspace) measure(previous []float64) {
-	n, l, pg, qg := w.system.Network, &w.system.layout, w.solution.Pg, w.solution.Qg
+// measure writes the margins where the units give pg and qg, the buses have magnitudes vm
+// and the rated branches |S| at their two ends, after the previous outputs.
+func (y *System) measure(pg, qg, vm []float64, size [2][]float64, previous, margin []float64) {
+	n, l := y.Network, &y.layout
 	inside := func(v, lo, hi float64) float64 { return math.Min(v-lo, hi-v) }
 	for g := range n.GenBus {
-		w.margin[g] = inside(pg[g], n.PMin[g], n.PMax[g])
-		w.margin[l.marginQ+g] = math.Min(inside(qg[g], n.QMin[g], n.QMax[g]), marginBound)
-		w.margin[l.marginRamp+g] = w.system.Ramp[g] - math.Abs(pg[g]-previous[g])
+		margin[g] = inside(pg[g], n.PMin[g], n.PMax[g])
+		margin[l.marginQ+g] = math.Min(inside(qg[g], n.QMin[g], n.QMax[g]), marginBound)
+		margin[l.marginRamp+g] = y.Ramp[g] - math.Abs(pg[g]-previous[g])
 	}
-	for i, v := range w.solution.Vm {
-		w.margin[l.marginV+i] = inside(v, n.VMin[i], n.VMax[i])
+	for i, v := range vm {
+		margin[l.marginV+i] = inside(v, n.VMin[i], n.VMax[i])
 	}
 	for r, k := range l.rated {
-		from := math.Sqrt(w.flows.Pf[k]*w.flows.Pf[k] + w.flows.Qf[k]*w.flows.Qf[k])
-		to := math.Sqrt(w.flows.Pt[k]*w.flows.Pt[k] + w.flows.Qt[k]*w.flows.Qt[k])
-		w.margin[l.marginS+r] = n.Rate[k] - math.Max(from, to)
+		margin[l.marginS+r] = n.Rate[k] - math.Max(size[0][r], size[1][r])
 	}
 }
 

@@ -141,6 +141,26 @@ func evaluate[T real](t *terms, s, u, c, sigma, J, gs, gu []T) {
 	}
 }
 
+// score writes J where |S| of the rated branches at their from ends, the magnitudes and
+// the units' outputs are at hand.
+func (t *terms) score(size, vm, pg, J []float64) {
+	clear(J)
+	for k, s := range size {
+		if over := s*t.inverseRate[k] - ThermalThreshold; over > 0 {
+			J[thermal] += over * over * over * over
+		}
+	}
+	for _, v := range vm {
+		if d := math.Abs(v-1) - VoltageDeadband; d > 0 {
+			J[voltage] += d * d
+		}
+	}
+	for g := range t.cost {
+		value, _, _ := t.cost[g].At(pg[g])
+		J[economic] += value
+	}
+}
+
 // Objectives writes J₁ and J₂ of the state s and J₃ of the action u: the paper's
 // J(s, u), with no power flow between. What a dispatch really leads to is Score's.
 func (y *System) Objectives(s, u, c, J []float64) {
@@ -180,6 +200,11 @@ func (y *System) Indicators(s, u, c, delta []float64) {
 	for k := range y.model.terms.from {
 		load = math.Max(load, fromFlow(&y.model.terms, k, s, c).load)
 	}
+	y.indicators(load, s, delta)
+}
+
+// indicators writes δ where the largest loading is at hand.
+func (y *System) indicators(load float64, s, delta []float64) {
 	n, deviation := y.Network, 0.0
 	for i := range n.BusID {
 		if half := (n.VMax[i] - n.VMin[i]) / 2; half > 0 {

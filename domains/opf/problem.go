@@ -57,6 +57,20 @@ func (w *workspace) objectives(c, J []float64) {
 	evaluate(&w.system.model.terms, w.scored, w.solution.Pg, c, nil, J, nil, nil)
 }
 
+// Admit sets what the file fixes: the power of a unit, or the voltage of its bus, whose
+// limits are equal. It implements domain.Admitting.
+func (y *System) Admit(_, _, u []float64) {
+	n := y.Network
+	for g, b := range n.GenBus {
+		if n.PMin[g] == n.PMax[g] {
+			u[g] = n.PMin[g]
+		}
+		if n.VMin[b] == n.VMax[b] {
+			u[n.Gens()+g] = n.VMin[b]
+		}
+	}
+}
+
 // Remaining is 1: the loads beyond the present step are not known; see
 // domain.Finite.
 func (y *System) Remaining([]float64) int { return 1 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/acopf/laneflow"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 )
 
@@ -31,8 +32,9 @@ type System struct {
 	model   flowModel
 	pool    sync.Pool // *workspace
 	exacts  exactPool
-	metric  func() *metric // of the projection, made on first use
-	flat    []float64      // state of a flat start
+	metric  func() *metric          // of the projection, made on first use
+	lanes   func() *laneflow.Solver // of steppers, made on first use; nil: this machine has none
+	flat    []float64               // state of a flat start
 	device  func() domain.DeviceCode
 	// fingerprint is FromText's.
 	fingerprint [32]byte
@@ -49,6 +51,7 @@ var (
 	_ domain.Device        = (*System)(nil)
 	_ domain.Fingerprinted = (*System)(nil)
 	_ domain.Answered      = (*System)(nil)
+	_ domain.Admitting     = (*System)(nil)
 )
 
 // layout says where things stand in the vectors of a System.
@@ -95,6 +98,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.exacts.system = y
 	y.pool.New = func() any { return newWorkspace(y) }
 	y.metric = sync.OnceValue(func() *metric { return newMetric(y) })
+	y.lanes = sync.OnceValue(func() *laneflow.Solver { return newLanes(y) })
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.answers = sync.OnceValue(y.answered)
 	y.spec = y.newSpec(name, description)

@@ -38,6 +38,7 @@ type System struct {
 var (
 	_ domain.Problem       = (*System)(nil)
 	_ domain.Fingerprinted = (*System)(nil)
+	_ domain.Admitting     = (*System)(nil)
 )
 
 // NewSystem builds the problem called name; moving chooses the scenes.
@@ -257,6 +258,18 @@ func (y *System) Project(s, c, u []float64) bool {
 	}
 	_, margin := h.Score(u, 1, Thirds)
 	return margin >= 0
+}
+
+// Admit moves a joint action into limits and slew bounds, which the plant refuses to leave;
+// a robot that is not there has none. It implements domain.Admitting.
+func (y *System) Admit(s, c, u []float64) {
+	for i := range MaxRobots {
+		if c[contextRadius+i] <= 0 {
+			clear(u[ActionSize*i:])
+			return
+		}
+		y.Params.Limits.Nearest(u[ActionSize*i:][:ActionSize], c[contextPrevious+ActionSize*i:][:ActionSize])
+	}
 }
 
 // Fallback brakes every robot as hard as the slew bound allows and stops

@@ -37,7 +37,7 @@ func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
 	copy(out.Vm, s.vm)
 	copy(out.Va, s.va)
 	copy(out.AtLimit, s.held)
-	s.share(in, out)
+	s.Share(in, s.p, s.q, out.Pg, out.Qg)
 	return nil
 }
 

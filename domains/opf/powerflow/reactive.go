@@ -57,41 +57,42 @@ func (s *Solver) hold(bus int, side int8, limit float64) {
 	s.qs[bus] += limit
 }
 
-// share gives the buses' generation to their generators: at a reference the
-// first takes what the others leave of P, and Q is shared in proportion to the
-// generators' reactive ranges, equally where one has no finite range.
-func (s *Solver) share(in Input, out *Solution) {
+// Share writes what every generator gives, pg and qg, where the buses inject p and q,
+// pu: at a reference the first takes what the others leave of P, and Q is shared in
+// proportion to the generators' reactive ranges, equally where one has no finite range.
+// It reads nothing of a solve.
+func (s *Solver) Share(in Input, p, q, pg, qg []float64) {
 	n := s.net
 	pd, qd := pick(in.Pd, n.Pd), pick(in.Qd, n.Qd)
-	copy(out.Pg, pick(in.Pg, n.Pg0))
+	copy(pg, pick(in.Pg, n.Pg0))
 	for b, gens := range s.gensAt {
 		if len(gens) == 0 {
 			continue
 		}
 		if n.Kind[b] == network.Slack {
-			rest := s.p[b] + pd[b]
+			rest := p[b] + pd[b]
 			for _, g := range gens[1:] {
-				rest -= out.Pg[g]
+				rest -= pg[g]
 			}
-			out.Pg[gens[0]] = rest
+			pg[gens[0]] = rest
 		}
 		if n.Kind[b] == network.PQ {
 			for _, g := range gens {
-				out.Qg[g] = n.Qg0[g]
+				qg[g] = n.Qg0[g]
 			}
 			continue
 		}
-		total := s.q[b] + qd[b]
+		total := q[b] + qd[b]
 		span := s.qhi[b] - s.qlo[b]
 		if !(span > 0) || math.IsInf(span, 1) {
 			for _, g := range gens {
-				out.Qg[g] = total / float64(len(gens))
+				qg[g] = total / float64(len(gens))
 			}
 			continue
 		}
 		share := (total - s.qlo[b]) / span
 		for _, g := range gens {
-			out.Qg[g] = n.QMin[g] + share*(n.QMax[g]-n.QMin[g])
+			qg[g] = n.QMin[g] + share*(n.QMax[g]-n.QMin[g])
 		}
 	}
 }

@@ -1,0 +1,250 @@
+package gpc
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Drive is closed loops of one method, whichever it is, that take and give rows of numbers:
+// what a caller has who holds observations in arrays. Loops of the navigator decide together,
+// as those of Case.Loops; of any other method one after another. It is used by one goroutine.
+type Drive struct {
+	c            *Case
+	batch        *batchnav.Batch // nil: controllers
+	controllers  []domain.Controller
+	observations []batchnav.Observation
+	decisions    []batchnav.Decision
+	margins      []float64 // scratch of controllers
+}
+
+// Driven receives n decisions; a nil slice is not written.
+type Driven struct {
+	U       []float64 // executed actions [n, n_u], physical units
+	Sigma   []float64 // priority that steered [n, M]; NaN where there was none
+	Margins []float64 // every hard margin of U in what was measured [n, n_m]
+	// Margin is the smallest of Margins, Residual and Limit say how far the observation is off
+	// the map and from where on it is, Displacement is ‖z_{t+1} − z_t‖; see batchnav.Decision. [n]
+	Margin, Residual, Limit, Displacement []float64
+	Fallback                              []domain.Fallback // [n]
+	Times                                 []domain.Times    // of the whole batch, in each row [n]
+}
+
+// Drive makes n closed loops of a method. One that has to know the episode, such as an
+// oracle, is refused.
+func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
+	m, err := c.method(s.Method)
+	if err != nil {
+		return nil, err
+	}
+	if n < 1 || n > maxDrive {
+		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)
+	}
+	d := &Drive{c: c, observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
+	if m.New == nil {
+		d.batch, err = c.Loops(e, s, n)
+		return d, err
+	}
+	for range n {
+		k, err := c.Controller(e, s)
+		if err != nil {
+			return nil, err
+		}
+		d.controllers = append(d.controllers, k)
+	}
+	if err := d.Reset(); err != nil {
+		return nil, badInputf("method %s of case %s: %w", m.Name, c.Name(), err)
+	}
+	return d, nil
+}
+
+// maxDrive bounds what a request can ask for.
+const maxDrive = 1 << 20
+
+// Size is the number of loops.
+func (d *Drive) Size() int { return len(d.observations) }
+
+// Reset starts an episode in every loop.
+func (d *Drive) Reset() error {
+	for i := range d.observations {
+		if err := d.ResetLoop(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ResetLoop starts an episode in loop i alone.
+func (d *Drive) ResetLoop(i int) error {
+	if i < 0 || i >= d.Size() {
+		return badInputf("loop %d, want 0 to %d", i, d.Size()-1)
+	}
+	if d.batch != nil {
+		d.batch.ResetLoop(i)
+		return nil
+	}
+	return d.controllers[i].Reset(nil)
+}
+
+// Decide makes one decision in every loop. An entry of an observation that is not finite is
+// a sensor's fault, which loops of the navigator answer and flag.
+func (d *Drive) Decide(in batchnav.Rows, out Driven) error {
+	spec, n := d.c.Spec(), d.Size()
+	if err := in.Check(spec, n); err != nil {
+		return BadInput(err)
+	}
+	for i := range d.observations {
+		o := in.At(spec, i)
+		if err := o.Preference.Validate(spec.ObjectiveSize()); err != nil {
+			return badInputf("observation %d: %w", i, err)
+		}
+		d.observations[i] = o
+	}
+	if err := out.check(spec, n); err != nil {
+		return err
+	}
+	if d.batch != nil {
+		if err := d.batch.Decide(d.observations, d.decisions); err != nil {
+			return err
+		}
+		for i := range d.decisions {
+			out.write(spec, i, &d.decisions[i])
+		}
+		return nil
+	}
+	for i := range d.controllers {
+		if err := d.control(i, &out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// control is a decision of loop i by its controller.
+func (d *Drive) control(i int, out *Driven) error {
+	spec, o := d.c.Spec(), &d.observations[i]
+	u := make([]float64, spec.ActionSize())
+	if len(out.U) > 0 {
+		u = out.U[i*len(u) : (i+1)*len(u)]
+	}
+	ok, err := d.controllers[i].Decide(o.S, o.C, o.Preference, u)
+	if err != nil {
+		return err
+	}
+	monitor := domain.NoMonitor()
+	if m, is := d.controllers[i].(domain.Monitored); is {
+		monitor = m.Monitor()
+	}
+	if !ok {
+		monitor.Fallback |= domain.FallbackMethod
+	}
+	decision := batchnav.Decision{
+		U: u, Sigma: monitor.Priority, Margins: d.margins, Margin: math.NaN(),
+		Residual: monitor.Residual, Limit: monitor.Limit, Displacement: monitor.Displacement, Fallback: monitor.Fallback, Times: monitor.Times,
+	}
+	if tensor.Finite(o.S) && tensor.Finite(o.C) {
+		d.c.def.Problem.Margins(o.S, o.C, u, d.margins)
+		decision.Margin = math.Inf(1)
+		for _, m := range d.margins {
+			decision.Margin = math.Min(decision.Margin, m)
+		}
+	} else {
+		for j := range d.margins {
+			d.margins[j] = math.NaN()
+		}
+	}
+	out.write(spec, i, &decision)
+	return nil
+}
+
+// check says what is wrong with the room for n decisions.
+func (o *Driven) check(spec *domain.Spec, n int) error {
+	for _, w := range []struct {
+		what      string
+		got, each int
+	}{
+		{"U", len(o.U), spec.ActionSize()}, {"Sigma", len(o.Sigma), spec.ObjectiveSize()}, {"Margins", len(o.Margins), len(spec.Margins)},
+		{"Margin", len(o.Margin), 1}, {"Residual", len(o.Residual), 1}, {"Limit", len(o.Limit), 1}, {"Displacement", len(o.Displacement), 1},
+		{"Fallback", len(o.Fallback), 1}, {"Times", len(o.Times), 1},
+	} {
+		if w.got != 0 && w.got != n*w.each {
+			return BadInput(fmt.Errorf("%s has room for %d entries, %d decisions of case %q have %d each", w.what, w.got, n, spec.Name, w.each))
+		}
+	}
+	return nil
+}
+
+// write is decision d in row i.
+func (o *Driven) write(spec *domain.Spec, i int, d *batchnav.Decision) {
+	place(o.U, i, d.U)
+	place(o.Margins, i, d.Margins)
+	if len(o.Sigma) > 0 {
+		sigma := o.Sigma[i*spec.ObjectiveSize():][:spec.ObjectiveSize()]
+		if copy(sigma, d.Sigma) == 0 {
+			for j := range sigma {
+				sigma[j] = math.NaN()
+			}
+		}
+	}
+	for _, w := range []struct {
+		to []float64
+		v  float64
+	}{{o.Margin, d.Margin}, {o.Residual, d.Residual}, {o.Limit, d.Limit}, {o.Displacement, d.Displacement}} {
+		if len(w.to) > 0 {
+			w.to[i] = w.v
+		}
+	}
+	if len(o.Fallback) > 0 {
+		o.Fallback[i] = d.Fallback
+	}
+	if len(o.Times) > 0 {
+		o.Times[i] = d.Times
+	}
+}
+
+func place(to []float64, i int, v []float64) {
+	if len(to) > 0 {
+		copy(to[i*len(v):], v)
+	}
+}
+
+// Observe is the first observation of test episode number index, as Evaluate draws it.
+func (c *Case) Observe(seed uint64, index int, opt domain.EpisodeOptions) (batchnav.Observation, error) {
+	spec := c.Spec()
+	o := batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: opt.Preference}
+	if c.def.Plant == nil {
+		return o, badInputf("case %s has no plant to draw episodes of", c.Name())
+	}
+	if index < 0 {
+		return o, badInputf("episode %d, want 0 or more", index)
+	}
+	ep, err := c.def.Plant.Episode(seed, index, opt)
+	if err != nil {
+		return o, asked(err)
+	}
+	ep.Observe(o.S, o.C)
+	return o, nil
+}
+
+// Latents are the operations of the map of a setup one by one: encode, decode, differentiate,
+// step. Observations are those of MapSpec.
+func (c *Case) Latents(e *Engine, s Setup) (*batchnav.Latents, error) {
+	m, err := c.method(s.Method)
+	if err != nil {
+		return nil, err
+	}
+	opt := batchnav.Options{Navigation: m.Navigation}
+	if m.New == nil {
+		if opt, err = c.navigation(m.Name); err != nil {
+			return nil, err
+		}
+	}
+	if s, err = c.withModel(e, s); err != nil {
+		return nil, err
+	}
+	l, err := batchnav.NewLatents(e.backend, s.Model, c.def.MapProblem(), opt)
+	return l, BadInput(err)
+}

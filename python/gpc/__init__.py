@@ -1,0 +1,19 @@
+"""Geometric Pareto Control: decisions on a learned Pareto manifold.
+
+    import gpc
+
+    with gpc.open("opf30") as s:
+        state, context = s.observe()
+        print(s.decide(state, context).u)
+
+The library starts at the first call, not at import. See docs/python.md of the project.
+"""
+
+from gpc._lib import Error, InputError
+from gpc.loops import FALLBACKS, Decision, Decisions, Loop, Loops
+from gpc.session import Session, Spec, Step, Variable, cases, open, version
+
+# open is not among them: from gpc import * leaves Python's own.
+__all__ = [
+    "FALLBACKS", "Decision", "Decisions", "Error", "InputError", "Loop", "Loops", "Session", "Spec", "Step", "Variable", "cases", "version",
+]

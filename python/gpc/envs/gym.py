@@ -1,0 +1,123 @@
+"""Gymnasium's environments: Env is one, VectorEnv is many that are stepped in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from gpc.envs.fleet import Fleet
+
+__all__ = ["Env", "VectorEnv"]
+
+_AUTORESET = {AutoresetMode.NEXT_STEP: "next-step", AutoresetMode.SAME_STEP: "same-step", AutoresetMode.DISABLED: "disabled"}
+
+
+def _spaces(fleet: Fleet) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box, gymnasium.spaces.Box]:
+    """Of one observation, one action and one vector of objectives as a reward."""
+    box = gymnasium.spaces.Box
+    return (
+        box(-np.inf, np.inf, fleet.observation.shape[1:], fleet.dtype.type),
+        box(-1, 1, fleet.action.shape[1:], fleet.dtype.type),
+        box(-np.inf, np.inf, fleet.objectives.shape[1:], np.float64),
+    )
+
+
+class Env(gymnasium.Env):
+    """One environment of a case, `gymnasium.make("gpc/CASE-v0")`; the arguments are those of `Fleet`.
+
+    reset(seed=s) begins episode 0 of seed s, the one after it the next; options={"episode": k}
+    begins number k. info has cost, violated, objectives, margins, sigma and episode_number. With
+    mo=True the reward is the vector of minus the objectives, as MO-Gymnasium has it.
+
+    What step and reset return is the caller's: it is copied from the library's arrays.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(self, case: str, *, mo: bool = False, render_mode: str | None = None, **options: Any) -> None:
+        self.render_mode = render_mode
+        self.fleet = Fleet(case, 1, autoreset="disabled", threads=1, **options)
+        self.observation_space, self.action_space, objectives = _spaces(self.fleet)
+        self.mo = mo
+        if mo:
+            self.reward_space, self.reward_dim = objectives, objectives.shape[0]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        number = (options or {}).get("episode")
+        observation = self.fleet.reset(seed, episodes=None if number is None else [number])
+        return observation[0].copy(), {"episode_number": int(self.fleet.episode[0])}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, Any, bool, bool, dict[str, Any]]:
+        f = self.fleet
+        f.step(np.asarray(action)[None])
+        reward = -f.objectives[0] if self.mo else float(f.reward[0])
+        return f.observation[0].copy(), reward, bool(f.terminated[0]), bool(f.truncated[0]), {
+            "cost": float(f.cost[0]), "violated": bool(f.violated[0]), "objectives": f.objectives[0].copy(), "margins": f.margins[0].copy(),
+            "sigma": f.sigma[0].copy(), "episode_number": int(f.episode[0]),
+        }
+
+    def close(self) -> None:
+        self.fleet.close()
+
+
+class VectorEnv(gymnasium.vector.VectorEnv):
+    """Environments of a case that Go steps, `gymnasium.make_vec("gpc/CASE-v0", num_envs=n,
+    vectorization_mode="vector_entry_point")`; the arguments are those of `Fleet`.
+
+    autoreset_mode is one of Gymnasium's three and stands in metadata. Under SAME_STEP info has
+    final_obs with its mask _final_obs. reset(options={"reset_mask": mask}) begins some of the
+    environments; options={"episode": numbers} those episodes. Each key of info has a mask
+    _key of the rows that are of a step. With mo=True rewards are (n, J), minus the objectives.
+
+    copy=True, the default, returns arrays that are the caller's, as Gymnasium's own vector
+    environments do. copy=False returns the library's arrays themselves, which the next step
+    overwrites.
+    """
+
+    def __init__(
+        self, case: str, num_envs: int = 1, *, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, mo: bool = False, copy: bool = True,
+        render_mode: str | None = None, **options: Any,
+    ) -> None:
+        mode = AutoresetMode(autoreset_mode) if isinstance(autoreset_mode, str) else autoreset_mode
+        self.metadata = {"render_modes": [], "autoreset_mode": mode}
+        self.render_mode = render_mode
+        self.fleet = Fleet(case, num_envs, autoreset=_AUTORESET[mode], **options)
+        self.num_envs, self.copy, self.mo = num_envs, copy, mo
+        self.single_observation_space, self.single_action_space, objectives = _spaces(self.fleet)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        if mo:
+            self.reward_space, self.reward_dim = objectives, objectives.shape[0]
+        self._same_step = mode is AutoresetMode.SAME_STEP
+
+    def _own(self, a: np.ndarray) -> np.ndarray:
+        return a.copy() if self.copy else a
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        options = options or {}
+        observation = self.fleet.reset(seed, options.get("reset_mask"), options.get("episode"))
+        return self._own(observation), {"episode_number": self._own(self.fleet.episode)}
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        f = self.fleet
+        f.step(actions)
+        stepped = self._own(f.stepped)
+        info: dict[str, Any] = {}
+        for key in ("cost", "violated", "objectives", "margins", "sigma"):
+            info[key], info["_" + key] = self._own(getattr(f, key)), stepped
+        info["episode_number"] = self._own(f.episode)
+        if self._same_step:
+            ended = f.terminated | f.truncated
+            if ended.any():
+                info["final_obs"], info["_final_obs"] = self._own(f.final), ended
+        reward = -f.objectives if self.mo else self._own(f.reward)
+        return self._own(f.observation), reward, self._own(f.terminated), self._own(f.truncated), info
+
+    def close_extras(self, **_: Any) -> None:
+        self.fleet.close()

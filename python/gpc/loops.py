@@ -1,0 +1,218 @@
+"""Closed loops: one, or thousands that decide together."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpc import _lib
+from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, Error, InputError, Object, address, array, call, declare, empty, lib, make, text
+
+if TYPE_CHECKING:
+    from gpc.session import Session
+
+__all__ = ["FALLBACKS", "Decision", "Decisions", "Loop", "Loops"]
+
+Floats = NDArray[np.float64]
+
+declare("gpc_drive_new", HANDLE, TEXT, INT, OUT)
+declare("gpc_drive_reset", HANDLE, INT)
+declare("gpc_drive_decide", HANDLE, INT, *(ARRAY, INT) * 5)
+
+FALLBACKS = (
+    "midpoint", "second-slope", "no-step", "lie", "observation", "action", "margin", "residual",
+    "solver", "conservative", "guard", "incumbent", "rescue", "map", "", "method",
+)
+"""Names of the bits of Decisions.fallback, from bit 0 (package domain, Fallback)."""
+
+_RESET, _FAULTS = 1, 2
+_BEHIND = 8  # entries of a record behind σ and the margins
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """n decisions, rows in the order of the observations."""
+
+    u: Floats
+    """Executed actions [n, n_u], physical units (spec.action)."""
+    record: Floats
+    """All that follows, as the library wrote it [n, M + n_m + 8]."""
+    _objectives: int
+    _margins: int
+
+    def _column(self, i: int) -> Floats:
+        return self.record[..., self._objectives + self._margins + i]
+
+    @property
+    def sigma(self) -> Floats:
+        """Priority σ that steered [n, M]; NaN where a method has none."""
+        return self.record[..., : self._objectives]
+
+    @property
+    def margins(self) -> Floats:
+        """Every hard margin of u in the measured state [n, n_m], ≥ 0 when kept (spec.margins)."""
+        return self.record[..., self._objectives : self._objectives + self._margins]
+
+    @property
+    def margin(self) -> Floats:
+        """The smallest of margins [n]; NaN where the observation was not finite."""
+        return self._column(0)
+
+    @property
+    def residual(self) -> Floats:
+        """‖x̂ − D_s(z)‖² at the localized latent [n], normalised units."""
+        return self._column(1)
+
+    @property
+    def limit(self) -> Floats:
+        """Of the residual [n]: above it the observation is off the map; 0 or inf: none is stated."""
+        return self._column(2)
+
+    @property
+    def off_map(self) -> NDArray[np.bool_]:
+        """Whether the map was not made for the observation [n]."""
+        return (self.limit > 0) & ~(self.residual <= self.limit)
+
+    @property
+    def displacement(self) -> Floats:
+        """‖z' − z‖ of the latent step [n]."""
+        return self._column(3)
+
+    @property
+    def fallback(self) -> NDArray[np.uint16]:
+        """Which guards acted [n], bit by bit (FALLBACKS)."""
+        return self._column(4).astype(np.uint16)
+
+    @property
+    def seconds(self) -> Floats:
+        """What the library took for localization, step and projection [n, 3]: those of the whole
+        call, in each row."""
+        at = self._objectives + self._margins + 5
+        return self.record[..., at : at + 3]
+
+
+@dataclass(frozen=True, eq=False)
+class Decision(Decisions):
+    """One decision: as Decisions, without the dimension n."""
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """Names of the guards that acted; empty for none."""
+        bits = int(self._column(4))
+        return tuple(name for i, name in enumerate(FALLBACKS) if bits >> i & 1)
+
+
+class Loops(Object):
+    """n closed loops of one method, which decide in one call; Session.loops makes them.
+
+    Loops of the navigator (gpc, direct and its other variants) share each call of the engine; those
+    of any other method decide one after another. They may be used by any thread; calls wait for
+    each other.
+    """
+
+    def __init__(self, session: Session, n: int, method: str = "", candidates: int = 0, faults: bool = False) -> None:
+        if not isinstance(n, int) or isinstance(n, bool):
+            raise InputError(f"{n!r} closed loops, want a whole number")
+        super().__init__(make(lib.gpc_drive_new, session.handle, text({"method": method, "candidates": candidates}), n))
+        spec = session.spec
+        self.n = n
+        self._sizes = len(spec.state), len(spec.context), len(spec.objectives)
+        self._nu, self._nm = len(spec.action), len(spec.margins)
+        self._flags = _FAULTS if faults else 0
+
+    def reset(self, loop: int | None = None) -> None:
+        """Starts an episode in one loop, or in all."""
+        call(lib.gpc_drive_reset, self.handle, -1 if loop is None else loop)
+
+    def decide(
+        self, state: Floats, context: Floats | None = None, preference: ArrayLike | None = None, *,
+        out: Floats | None = None, record: Floats | bool = True, fresh: bool = False,
+    ) -> Decisions:
+        """One decision in every loop.
+
+        state [n, n_s] and context [n, n_c] are C-contiguous arrays of float64 in physical units
+        (spec.state, spec.context); context may be left out where a case has none. preference is
+        None for the adaptive priority, or weights on the simplex, [M] for all or an array [n, M]. The actions
+        are written to out [n, n_u] and the rest to record [n, M + n_m + 8], arrays of float64
+        of the caller's; both are new arrays otherwise, and record=False leaves the rest out. fresh
+        starts an episode in every loop first.
+        """
+        n = self.n
+        ns, nc, m = self._sizes
+        s = array(state, np.float64, (n, ns), "state", finite=False)
+        c = array(np.empty((n, 0)) if context is None and nc == 0 else context, np.float64, (n, nc), "context", finite=False)
+        w = _weights(preference, m, n)
+        u = empty(out, np.float64, (n, self._nu), "out")
+        width = m + self._nm + _BEHIND
+        r = empty(None if record is True else record, np.float64, (n, width), "record") if record is not False else None
+        call(
+            lib.gpc_drive_decide, self.handle, self._flags | (_RESET if fresh else 0), address(s), s.size, address(c), c.size,
+            address(w), 0 if w is None else w.size, address(u), u.size, address(r), 0 if r is None else r.size,
+        )
+        if r is None:
+            r = np.broadcast_to(np.nan, (n, width))
+        return Decisions(u, r, m, self._nm)
+
+
+def _weights(preference: Any, m: int, n: int | None = None) -> Floats | None:
+    """A preference as the library takes it: None, or weights for each of n rows."""
+    if preference is None:
+        return None
+    if n is not None and isinstance(preference, np.ndarray) and preference.ndim == 2:
+        return array(preference, np.float64, (n, m), "preference")
+    w = array(preference, np.float64, (m,), "preference")
+    return w if n is None else np.tile(w, (n, 1))
+
+
+class Loop(Loops):
+    """One closed loop of one method; Session.loop makes it.
+
+    It keeps its arrays from call to call: a decision costs a few microseconds more than it does
+    in Go. It may be used by any thread; calls wait for each other.
+    """
+
+    def __init__(self, session: Session, method: str = "", candidates: int = 0, faults: bool = False) -> None:
+        super().__init__(session, 1, method, candidates, faults)
+        ns, nc, m = self._sizes
+        self._s, self._c, self._w = np.empty(ns), np.empty(nc), np.empty(m)
+        self._u, self._r = np.empty(self._nu), np.empty(m + self._nm + _BEHIND)
+        self._decide = lib.gpc_drive_decide
+        self._error = ctypes.c_void_p()
+        self._lock = threading.Lock()
+        observation = address(self._s), ns, address(self._c), nc
+        results = address(self._u), self._nu, address(self._r), self._r.size, ctypes.byref(self._error)
+        self._adaptive: tuple[Any, ...] = (*observation, None, 0, *results)
+        self._steered = (*observation, address(self._w), m, *results)
+
+    def decide(self, state: ArrayLike, context: ArrayLike = (), preference: ArrayLike | None = None, *, fresh: bool = False) -> Decision:  # type: ignore[override]
+        """One decision.
+
+        state [n_s] and context [n_c] are arrays of float64, or lists, in physical units
+        (spec.state, spec.context), finite unless the loop admits faults. preference is None for
+        the adaptive priority, or weights [M] on the simplex. fresh starts an episode first.
+        """
+        if _lib._forked:
+            raise Error(_lib._FORKED)
+        with self._lock:
+            _put(self._s, state, "state")
+            _put(self._c, context, "context")
+            arguments = self._adaptive
+            if preference is not None:
+                _put(self._w, preference, "preference")
+                arguments = self._steered
+            code = self._decide(self.handle, self._flags | fresh, *arguments)
+            if code:
+                _lib._raise(code, self._error)
+            return Decision(self._u.copy(), self._r.copy(), self._sizes[2], self._nm)
+
+
+def _put(into: Floats, x: Any, name: str) -> None:
+    """Copies x, checked, into an array of the loop's."""
+    if type(x) is not np.ndarray or x.dtype != into.dtype or x.shape != into.shape:
+        x = array(x, into.dtype, into.shape, name, finite=False)
+    into[:] = x

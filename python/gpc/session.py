@@ -1,0 +1,331 @@
+"""A session: a case with a map on an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, declare, empty, lib, make, text
+from gpc._progress import Progress, progress_of
+from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
+
+__all__ = ["Session", "Spec", "Step", "Variable", "cases", "version"]
+
+Latents = NDArray[np.float32]
+
+declare("gpc_cases", OUT)
+declare("gpc_about", HANDLE, OUT)
+declare("gpc_methods", HANDLE, OUT)
+declare("gpc_spec", HANDLE, OUT)
+declare("gpc_observe", HANDLE, TEXT, *(ARRAY, INT) * 2)
+declare("gpc_refine", HANDLE, TEXT, *(ARRAY, INT) * 3, OUT, HANDLE)
+declare("gpc_evaluate", HANDLE, TEXT, OUT, HANDLE)
+declare("gpc_encode", HANDLE, INT, INT, *(ARRAY, INT) * 4)
+declare("gpc_decode", HANDLE, INT, *(ARRAY, INT) * 5)
+declare("gpc_jacobian", HANDLE, INT, INT, *(ARRAY, INT) * 2)
+declare("gpc_step", HANDLE, INT, *(ARRAY, INT) * 8)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A component of a vector. lo and hi are its hard box, physical units; None: unbounded."""
+
+    name: str
+    unit: str
+    lo: float | None
+    hi: float | None
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What the vectors of a case are."""
+
+    name: str
+    description: str
+    state: tuple[Variable, ...]
+    """Measured state s [n_s]."""
+    context: tuple[Variable, ...]
+    """Context c [n_c], known exactly at every decision."""
+    action: tuple[Variable, ...]
+    """One action u [n_u]."""
+    objectives: tuple[Variable, ...]
+    """Objectives J [M]."""
+    margins: tuple[Variable, ...]
+    """Hard margins [n_m], each ≥ 0 when kept."""
+    plan: int
+    """Actions in one decoded plan."""
+    steps: int
+    """Decisions in one episode."""
+    step_s: float
+    """Control period, s."""
+    margin_tolerance: float
+    """How far below 0 a margin may be before it counts as violated."""
+    latent: int
+    """n_z of the map; 0 for a method without one."""
+
+    @property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """The box of an action: lower and upper bounds [n_u]; infinite where there is none."""
+        lo = [-np.inf if v.lo is None else v.lo for v in self.action]
+        hi = [np.inf if v.hi is None else v.hi for v in self.action]
+        return np.array(lo), np.array(hi)
+
+
+def _spec(fields: dict[str, Any]) -> Spec:
+    vectors = {k: tuple(Variable(**v) for v in fields[k]) for k in ("state", "context", "action", "objectives", "margins")}
+    return Spec(**{**fields, **vectors})
+
+
+def version() -> dict[str, str]:
+    """Version and commit of the library."""
+    return ask(lib.gpc_version)
+
+
+def cases() -> list[dict[str, Any]]:
+    """The cases with their dimensions: the entries of `gpc cases --json`."""
+    return ask(lib.gpc_cases)
+
+
+def open(
+    case: str, model: str | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
+    tf32: bool = False, door: Literal["library", "subprocess"] = "library", program: str | None = None,
+) -> Session:
+    """Opens a case with a map on an engine.
+
+    case is a name of cases(), or "opf:FILE.m" for the dispatch of a MATPOWER case. model is the
+    file of a map, or of the weights of a method that brings its own; None is the bundled map.
+    method is what decides, "" the one that the map was compiled for, or else "gpc". threads are
+    those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products. door
+    "subprocess" calls the command line instead of the library (package door): program is its file,
+    None for what the environment variable GPC names, or else "gpc" on PATH.
+    """
+    if door == "subprocess":
+        from gpc.door import SubprocessSession
+
+        return SubprocessSession(case, "" if model is None else str(model), method, backend, threads, tf32, program)  # type: ignore[return-value]
+    if door != "library":
+        raise InputError(f'door is {door!r}, want "library" or "subprocess"')
+    options = {"case": case, "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32}
+    return Session(make(lib.gpc_open, text(options)))
+
+
+class Session(Object):
+    """A case with a map on an engine; open makes it. It may be used by any thread; calls that
+    need the same workspace wait for each other. Loops made of it outlive its close."""
+
+    def __init__(self, handle: int) -> None:
+        super().__init__(handle)
+        specs = ask(lib.gpc_spec, self.handle)
+        self.spec: Spec = _spec(specs["spec"])
+        """What the vectors of the case are."""
+        self.map_spec: Spec = _spec(specs["map_spec"])
+        """What the map is about: spec, but for cases whose map is about a part of the scene."""
+        self._first: Loop | None = None
+        self._batch: Loops | None = None
+
+    def about(self) -> dict[str, Any]:
+        """Case, method, map and what computes: backend, instruction set, threads, and why."""
+        return ask(lib.gpc_about, self.handle)
+
+    def methods(self) -> list[dict[str, Any]]:
+        """What method can name: the entries of `gpc methods CASE --json`."""
+        return ask(lib.gpc_methods, self.handle)
+
+    def observe(
+        self, episode: int = 0, *, seed: int = 1, regime: str = "", noise: float = 0.0, preference: ArrayLike | None = None,
+        shift: Mapping[str, float] | None = None,
+    ) -> tuple[Floats, Floats]:
+        """The first observation of a test episode, as evaluate draws it: state [n_s] and context [n_c],
+        physical units."""
+        spec = self.spec
+        s, c = np.empty(len(spec.state)), np.empty(len(spec.context))
+        options = {"episode": episode, **self._scene(seed, regime, noise, 0.0, preference, shift)}
+        call(lib.gpc_observe, self.handle, text(options), address(s), s.size, address(c), c.size)
+        return s, c
+
+    def _scene(self, seed: int, regime: str, noise: float, bias: float, preference: ArrayLike | None, shift: Mapping[str, float] | None) -> dict[str, Any]:
+        w = _weights(preference, len(self.spec.objectives))
+        return {
+            "seed": seed, "regime": regime, "noise": noise, "bias": bias, "preference": None if w is None else w.tolist(), "shift": dict(shift or {}),
+        }
+
+    def loop(self, method: str = "", *, candidates: int = 0, faults: bool = False) -> Loop:
+        """One closed loop of a method, "" the session's own. candidates is for methods that search,
+        0 their own number. faults admits entries of observations that are not finite: the loop
+        answers them as a sensor's fault and flags the decision; otherwise they are refused."""
+        return Loop(self, method, candidates, faults)
+
+    def loops(self, n: int, method: str = "", *, candidates: int = 0, faults: bool = False) -> Loops:
+        """n closed loops that decide together; see loop."""
+        return Loops(self, n, method, candidates, faults)
+
+    def decide(self, state: ArrayLike, context: ArrayLike | None = None, preference: ArrayLike | None = None, *, out: Floats | None = None) -> Decision:
+        """The first decision of an episode at an observation, by the session's method.
+
+        state [n_s], context [n_c] and preference are those of Loop.decide. Of rows [n, n_s] and
+        [n, n_c], arrays of float64, it makes the n first decisions of n episodes together, as
+        Loops.decide does, and writes the actions to out where that is given.
+        """
+        if isinstance(state, np.ndarray) and state.ndim == 2:
+            return self._decide_all(state, context, preference, out)  # type: ignore[return-value]
+        if out is not None:
+            raise InputError("out is for many observations: state with one dimension has one")
+        if self._first is None:
+            self._first = self.loop()
+        return self._first.decide(state, () if context is None else context, preference, fresh=True)
+
+    def _decide_all(self, state: Floats, context: Any, preference: Any, out: Floats | None) -> Decisions:
+        batch = self._batch
+        if batch is None or batch.n != len(state):
+            batch = self._batch = self.loops(len(state))
+        return batch.decide(state, context, preference, out=out, fresh=True)
+
+    def refine(
+        self, state: ArrayLike, context: ArrayLike | None = None, preference: ArrayLike | None = None, *, candidates: int = 4096, flow_steps: int = 1,
+        seed: int = 1, look_ahead: int = 0, remaining: int = 0, rounds: bool = True, within: float = 0.0, projection: bool = True,
+    ) -> dict[str, Any]:
+        """The best feasible plan of many latent candidates under the true dynamics.
+
+        state [n_s], context [n_c] and preference are those of Loop.decide. The answer has the keys
+        of `gpc refine --json` (docs/json.md) and, for the same seed and threads, its values to the bit.
+        within ends the rounds that would end later than so many seconds, 0 for never; the other
+        options are those of the command.
+        """
+        spec = self.spec
+        s = array(state, np.float64, (len(spec.state),), "state", finite=False)
+        c = array(() if context is None else context, np.float64, (len(spec.context),), "context", finite=False)
+        w = _weights(preference, len(spec.objectives))
+        options = {
+            "candidates": candidates, "flow_steps": flow_steps, "seed": seed, "look_ahead": look_ahead, "remaining": remaining,
+            "no_rounds": not rounds, "within_s": within, "no_projection": not projection,
+        }
+        return ask(
+            lib.gpc_refine, self.handle, text(options), address(s), s.size, address(c), c.size, address(w), 0 if w is None else w.size, long=True,
+        )
+
+    def evaluate(
+        self, method: str = "", *, episodes: int = 100, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
+        preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, candidates: int = 0, parallel: int = 1,
+        trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
+    ) -> dict[str, Any]:
+        """A method in closed loop on unseen episodes; the answer has the keys of `gpc eval --json`.
+
+        method is "" for the session's own. noise is the standard deviation of the measurement noise
+        in units of each state's scale, bias a constant error in each state's unit, shift parameters
+        of the plant times factors, parallel the episodes that run side by side, trace a file for every
+        decision. progress is a function of (done, total), True for a bar, False for none; None shows
+        a bar at a terminal and in a notebook. Ctrl-C ends it within two seconds.
+        """
+        options = {
+            **self._scene(seed, regime, noise, bias, preference, shift), "method": method, "candidates": candidates, "episodes": episodes,
+            "parallel": parallel, "trace": "" if trace is None else str(trace), "resume": resume,
+        }
+        report, end = progress_of(progress, f"{self.spec.name} {method}".rstrip())
+        try:
+            return ask(lib.gpc_evaluate, self.handle, text(options), long=True, progress=report)
+        finally:
+            end()
+
+    def _rows(self, state: Any, context: Any, n: int | None) -> tuple[Floats, Floats]:
+        """Observations of what the map is about."""
+        spec = self.map_spec
+        s = array(state, np.float64, (n, len(spec.state)), "state")
+        if context is None and not spec.context:
+            context = np.empty((len(s), 0))
+        return s, array(context, np.float64, (len(s), len(spec.context)), "context")
+
+    def _latents(self, z: Any) -> Latents:
+        self._mapped()
+        return array(z, np.float32, (None, self.spec.latent), "z")
+
+    def _mapped(self) -> None:
+        if not self.spec.latent:
+            raise InputError(f"method {self.about()['method']} of case {self.spec.name} has no map")
+
+    def encode(
+        self, state: Floats, context: Floats | None = None, preference: ArrayLike | None = None, *, localize: bool = False, out: Latents | None = None,
+    ) -> Latents:
+        """Latents z [n, n_z] of observations: E_x, or, localized, their places on the manifold.
+
+        state [n, n_s] and context [n, n_c] are of map_spec, physical units; preference is that of
+        Loops.decide. Written to out where it is given, float32.
+        """
+        self._mapped()
+        s, c = self._rows(state, context, None)
+        w = _weights(preference, len(self.map_spec.objectives), len(s))
+        z = empty(out, np.float32, (len(s), self.spec.latent), "out")
+        call(
+            lib.gpc_encode, self.handle, len(s), int(localize), address(s), s.size, address(c), c.size, address(w), 0 if w is None else w.size,
+            address(z), z.size,
+        )
+        return z
+
+    def decode(
+        self, z: Latents, state: Floats, context: Floats | None = None, *, out: Latents | None = None, out_state: Latents | None = None,
+    ) -> tuple[Latents, Latents]:
+        """Plans [n, plan·n_u], clipped, and states [n, n_s] of latents z [n, n_z], physical units, all
+        float32. state and context are the observations that the plans are about."""
+        z = self._latents(z)
+        s, c = self._rows(state, context, len(z))
+        spec = self.map_spec
+        u = empty(out, np.float32, (len(z), spec.plan * len(spec.action)), "out")
+        decoded = empty(out_state, np.float32, (len(z), len(spec.state)), "out_state")
+        call(
+            lib.gpc_decode, self.handle, len(z), address(z), z.size, address(s), s.size, address(c), c.size, address(u), u.size,
+            address(decoded), decoded.size,
+        )
+        return u, decoded
+
+    def jacobian(self, z: Latents, of: Literal["plan", "state"] = "plan", *, out: Latents | None = None) -> Latents:
+        """Derivatives of decoded plans [n, plan·n_u, n_z], or states [n, n_s, n_z], in latents z
+        [n, n_z]: physical units, before the clip, float32."""
+        if of not in ("plan", "state"):
+            raise InputError(f'of is {of!r}, want "plan" or "state"')
+        z = self._latents(z)
+        spec = self.map_spec
+        size = len(spec.state) if of == "state" else spec.plan * len(spec.action)
+        jac = empty(out, np.float32, (len(z), size, spec.latent), "out")
+        call(lib.gpc_jacobian, self.handle, len(z), int(of == "state"), address(z), z.size, address(jac), jac.size)
+        return jac
+
+    def step(self, z: Latents, state: Floats, context: Floats | None = None, preference: ArrayLike | None = None) -> Step:
+        """One latent step from each of z [n, n_z]: flow, Lie residual, ⊕, decode, clip, without retraction,
+        smoothing and the low-pass of σ, which are a loop's. state [n, n_s], context [n, n_c] and
+        preference are those of encode."""
+        z = self._latents(z)
+        s, c = self._rows(state, context, len(z))
+        spec = self.map_spec
+        w = _weights(preference, len(spec.objectives), len(z))
+        moved, u = np.empty_like(z), np.empty((len(z), spec.plan * len(spec.action)), np.float32)
+        energy, sigma = np.empty(len(z)), np.empty((len(z), len(spec.objectives)))
+        call(
+            lib.gpc_step, self.handle, len(z), address(z), z.size, address(s), s.size, address(c), c.size, address(w), 0 if w is None else w.size,
+            address(moved), moved.size, address(u), u.size, address(energy), energy.size, address(sigma), sigma.size,
+        )
+        return Step(moved, u, energy, sigma)
+
+    def close(self) -> None:
+        """Releases the session; loops that were made of it stay until they are closed."""
+        for made in (self._first, self._batch):
+            if made is not None:
+                made.close()
+        self._first = self._batch = None
+        super().close()
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What Session.step gives."""
+
+    z: Latents
+    """Moved latents [n, n_z]."""
+    u: Latents
+    """Their clipped plans [n, plan·n_u], physical units."""
+    energy: Floats
+    """Energy V at the latents that the step began at [n]."""
+    sigma: Floats
+    """Priority σ that steered it [n, M]."""

@@ -1,0 +1,318 @@
+package main
+
+/*
+#include <stdint.h>
+*/
+import "C"
+
+import (
+	"context"
+	"sync"
+	"unsafe"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/environment"
+)
+
+// fleet is environments of one case, of float32 or float64.
+type fleet interface {
+	about() any
+	reset(ctx context.Context, seed *uint64, which []bool, numbers []int64, rows []unsafe.Pointer) error
+	step(ctx context.Context, rows []unsafe.Pointer) error
+	physical(i int, a, u []float64) error
+	size() int
+	actions() int
+	normalisation(ctx context.Context) (mean, deviation []float64, err error)
+}
+
+// fleetOf implements fleet.
+type fleetOf[T environment.Float] struct {
+	mu  sync.Mutex
+	of  *gpc.Case
+	opt environment.Options
+	*environment.Fleet[T]
+}
+
+func newFleet[T environment.Float](of *gpc.Case, opt environment.Options) (fleet, error) {
+	f, err := environment.New[T](of.Definition(), opt)
+	return &fleetOf[T]{of: of, opt: opt, Fleet: f}, gpc.BadInput(err)
+}
+
+// Arrays of a step, in the order in which the caller has their addresses; 0 is one that is not wanted.
+const (
+	rowAction = iota
+	rowObservation
+	rowFinal
+	rowReward
+	rowCost
+	rowViolated
+	rowTerminated
+	rowTruncated
+	rowStepped
+	rowObjectives
+	rowMargins
+	rowSigma
+	rowEpisode
+	rowCount
+)
+
+// rows are the caller's arrays.
+func (f *fleetOf[T]) rows(at []unsafe.Pointer) *environment.Rows[T] {
+	n := f.Environments()
+	observation, action, objectives, margins := f.Sizes()
+	return &environment.Rows[T]{
+		Action: memory[T](at[rowAction], n*action), Observation: memory[T](at[rowObservation], n*observation), Final: memory[T](at[rowFinal], n*observation),
+		Reward: memory[float64](at[rowReward], n), Cost: memory[float64](at[rowCost], n), Violated: memory[bool](at[rowViolated], n),
+		Terminated: memory[bool](at[rowTerminated], n), Truncated: memory[bool](at[rowTruncated], n), Stepped: memory[bool](at[rowStepped], n),
+		Objectives: memory[float64](at[rowObjectives], n*objectives), Margins: memory[float64](at[rowMargins], n*margins), Sigma: memory[float64](at[rowSigma], n*objectives),
+		Episode: memory[int64](at[rowEpisode], n),
+	}
+}
+
+// memory is n entries of the caller's, nil where there is no address.
+func memory[V any](at unsafe.Pointer, n int) []V {
+	if at == nil {
+		return nil
+	}
+	return unsafe.Slice((*V)(at), n)
+}
+
+func (f *fleetOf[T]) size() int    { return f.Environments() }
+func (f *fleetOf[T]) actions() int { return len(f.of.Spec().Action) }
+
+func (f *fleetOf[T]) reset(ctx context.Context, seed *uint64, which []bool, numbers []int64, at []unsafe.Pointer) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if seed != nil {
+		f.Seed(*seed)
+	}
+	return asked(ctx, f.Reset(ctx, which, numbers, f.rows(at)))
+}
+
+func (f *fleetOf[T]) step(ctx context.Context, at []unsafe.Pointer) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return asked(ctx, f.Step(ctx, f.rows(at)))
+}
+
+// asked marks an error as the caller's, who asked for such a step or such episodes, unless
+// it is that of ctx.
+func asked(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return gpc.BadInput(err)
+}
+
+func (f *fleetOf[T]) physical(i int, a, u []float64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i < 0 || i >= f.Environments() {
+		return wrongf("environment %d of %d", i, f.Environments())
+	}
+	f.Physical(i, a, u)
+	return nil
+}
+
+// normalisation is that of the bundled map where it is about the case's own problem, else
+// the spread of first observations.
+func (f *fleetOf[T]) normalisation(ctx context.Context) (mean, deviation []float64, err error) {
+	if !f.of.Bundled() || f.of.Definition().Learned != nil {
+		mean, deviation, err = environment.Spread(ctx, f.of.Definition(), f.opt)
+		return mean, deviation, asked(ctx, err)
+	}
+	m, err := f.of.Model("")
+	if err != nil {
+		return nil, nil, err
+	}
+	n, _, _, _ := f.Sizes()
+	mean, deviation = make([]float64, n), make([]float64, n)
+	for k := range n {
+		mean[k], deviation[k] = float64(m.NormX.Mean[k]), float64(m.NormX.Scale[k])
+	}
+	return mean, deviation, nil
+}
+
+func (f *fleetOf[T]) about() any {
+	return struct {
+		Spec    gpc.SpecDescription `json:"spec"`
+		Threads int                 `json:"threads"`
+	}{gpc.DescribeSpec(f.of.Spec()), f.Threads()}
+}
+
+//export gpc_fleet_new
+func gpc_fleet_new(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		var o struct {
+			Case         string             `json:"case"`
+			Environments int                `json:"environments"`
+			Seed         uint64             `json:"seed"`
+			Cycle        int                `json:"cycle"`
+			Preference   []float64          `json:"preference"` // none: adaptive
+			Noise        float64            `json:"noise"`
+			Regime       string             `json:"regime"`
+			Shift        map[string]float64 `json:"shift"`
+			Safeguard    bool               `json:"safeguard"`
+			Past         bool               `json:"past"`
+			FailureCost  float64            `json:"failure_cost"`
+			Autoreset    string             `json:"autoreset"`
+			Threads      int                `json:"threads"`
+			Type         string             `json:"dtype"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		k, err := catalogue()
+		if err != nil {
+			return err
+		}
+		of, err := k.Find(o.Case)
+		if err != nil {
+			return err
+		}
+		if of, err = of.Shifted(o.Shift); err != nil {
+			return err
+		}
+		pref, err := preference(o.Preference, of.Spec())
+		if err != nil {
+			return err
+		}
+		to := environment.Options{
+			Environments: o.Environments, Seed: o.Seed, Cycle: o.Cycle, Noise: o.Noise, Regime: o.Regime,
+			Preference: pref, Safeguard: o.Safeguard, Past: o.Past, FailureCost: o.FailureCost, Autoreset: environment.Autoreset(o.Autoreset), Threads: o.Threads,
+		}
+		var f fleet
+		switch o.Type {
+		case "float32":
+			f, err = newFleet[float32](of, to)
+		case "float64":
+			f, err = newFleet[float64](of, to)
+		default:
+			err = wrongf("dtype %q, want float32 or float64", o.Type)
+		}
+		if err != nil {
+			return err
+		}
+		hand(out, f)
+		return nil
+	})
+}
+
+//export gpc_fleet_about
+func gpc_fleet_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
+	return try(err, func() error {
+		f, err := object[fleet](h)
+		if err != nil {
+			return err
+		}
+		return answer(out, f.about())
+	})
+}
+
+// gpc_fleet_reset begins episodes. seeded is 0 or 1: whether seed is taken, from which number
+// i on in environment i. which marks the environments that are meant, numbers are the episodes; both
+// may be left out.
+//
+//export gpc_fleet_reset
+func gpc_fleet_reset(h C.uintptr_t, seeded C.int64_t, seed C.uint64_t, which unsafe.Pointer, marks C.int64_t, numbers unsafe.Pointer, episodes C.int64_t,
+	rows unsafe.Pointer, arrays C.int64_t, by C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		f, at, r, err := stepping(h, rows, arrays, by)
+		if err != nil {
+			return err
+		}
+		mask, err := view[bool]("which", which, marks, f.size())
+		if err != nil {
+			return err
+		}
+		number, err := view[int64]("numbers", numbers, episodes, f.size())
+		if err != nil {
+			return err
+		}
+		var from *uint64
+		if s := uint64(seed); seeded != 0 {
+			from = &s
+		}
+		return f.reset(r, from, mask, number, at)
+	})
+}
+
+//export gpc_fleet_step
+func gpc_fleet_step(h C.uintptr_t, rows unsafe.Pointer, arrays C.int64_t, by C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		f, at, r, err := stepping(h, rows, arrays, by)
+		if err != nil {
+			return err
+		}
+		return f.step(r, at)
+	})
+}
+
+// stepping is what a call that reads and writes rows needs.
+func stepping(h C.uintptr_t, rows unsafe.Pointer, arrays C.int64_t, by C.uintptr_t) (fleet, []unsafe.Pointer, context.Context, error) {
+	f, err := object[fleet](h)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	at, err := view[unsafe.Pointer]("rows", rows, arrays, rowCount)
+	if err == nil && at == nil {
+		err = wrongf("rows are left out, want %d addresses", rowCount)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r, err := runOf(by)
+	return f, at, r, err
+}
+
+//export gpc_fleet_physical
+func gpc_fleet_physical(h C.uintptr_t, i C.int64_t, a, u unsafe.Pointer, entries C.int64_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		f, err := object[fleet](h)
+		if err != nil {
+			return err
+		}
+		from, err := view[float64]("action", a, entries, f.actions())
+		if err != nil {
+			return err
+		}
+		to, err := view[float64]("physical action", u, entries, f.actions())
+		if err != nil {
+			return err
+		}
+		if from == nil || to == nil {
+			return wrongf("an action is left out")
+		}
+		return f.physical(int(i), from, to)
+	})
+}
+
+//export gpc_fleet_normalisation
+func gpc_fleet_normalisation(h C.uintptr_t, mean, deviation unsafe.Pointer, entries C.int64_t, by C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		f, err := object[fleet](h)
+		if err != nil {
+			return err
+		}
+		r, err := runOf(by)
+		if err != nil {
+			return err
+		}
+		m, d, err := f.normalisation(r)
+		if err != nil {
+			return err
+		}
+		for _, v := range []struct {
+			name string
+			at   unsafe.Pointer
+			from []float64
+		}{{"mean", mean, m}, {"deviation", deviation, d}} {
+			to, err := view[float64](v.name, v.at, entries, len(v.from))
+			if err != nil {
+				return err
+			}
+			copy(to, v.from)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,305 @@
+// Command libgpc is gpc as a C library (-buildmode=c-shared), which the Python package gpc
+// loads; it holds no logic of its own.
+//
+// Every function is
+//
+//	int32_t gpc_NAME(…, char **err)
+//
+// and returns 0, or 2 where what the caller gave was wrong, or 1 for any other error; *err is
+// then a text that gpc_free frees. A panic in a call is such an error too. Objects are handles
+// (uintptr_t) that gpc_release releases. An array is a pointer to C-contiguous memory of the
+// caller's with its length, an int64_t, in entries; NULL with 0 where it may be left out. What is
+// read is not kept, what is written is written by the time the call returns. Options and
+// structured answers are JSON in UTF-8, answers in memory that gpc_free frees. All integers are of
+// 64 bits. A call that may take long has before err a handle of gpc_cancel_new, or 0, by
+// which another thread can cancel it (gpc_cancel) and see how far it is (gpc_progress).
+//
+// Objects may be used by any thread; calls of one object wait for each other.
+package main
+
+/*
+#include <stdint.h>
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/cgo"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/paper"
+)
+
+func main() {}
+
+// Codes that a call returns.
+const (
+	done = iota
+	failed
+	refused
+)
+
+// try runs f and says of its error or panic what the caller is told.
+func try(err **C.char, f func() error) (code C.int32_t) {
+	defer func() {
+		if p := recover(); p != nil {
+			code = tell(err, fmt.Errorf("gpc: an error of the library itself: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	if e := f(); e != nil {
+		return tell(err, e)
+	}
+	return done
+}
+
+func tell(err **C.char, e error) C.int32_t {
+	if err != nil {
+		*err = C.CString(e.Error())
+	}
+	var in gpc.InputError
+	if errors.As(e, &in) {
+		return refused
+	}
+	return failed
+}
+
+// wrongf is an error of the caller's: code 2.
+func wrongf(format string, args ...any) error { return gpc.BadInput(fmt.Errorf(format, args...)) }
+
+// hand gives the caller a new object. One that is an io.Closer is closed on release.
+func hand(out *C.uintptr_t, v any) { *out = C.uintptr_t(cgo.NewHandle(v)) }
+
+// object is the one of a handle.
+func object[T any](h C.uintptr_t) (T, error) {
+	var none T
+	if h == 0 {
+		return none, wrongf("a handle is 0, want that of a %T", none)
+	}
+	v, ok := cgo.Handle(h).Value().(T)
+	if !ok {
+		return none, wrongf("the handle is that of a %T, want a %T", cgo.Handle(h).Value(), none)
+	}
+	return v, nil
+}
+
+// view is an array of the caller's by its name, nil where it is left out.
+func view[T any](name string, p unsafe.Pointer, length C.int64_t, want int) ([]T, error) {
+	if p == nil && length == 0 {
+		return nil, nil
+	}
+	if p == nil || int64(length) != int64(want) {
+		return nil, wrongf("%s has %d entries, want %d", name, int64(length), want)
+	}
+	return unsafe.Slice((*T)(p), want), nil
+}
+
+// options reads JSON of the caller's into a struct; NULL and "" leave it as it is.
+func options(text *C.char, into any) error {
+	if text == nil || *text == 0 {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(C.GoString(text))))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return wrongf("options: %w", err)
+	}
+	return nil
+}
+
+// answer gives the caller JSON, null for numbers that are none.
+func answer(out **C.char, v any) error {
+	text, err := finite.Marshal(v)
+	if err == nil {
+		*out = C.CString(string(text))
+	}
+	return err
+}
+
+// run is a call that may take long.
+type run struct {
+	context.Context
+	cancel      context.CancelFunc
+	done, total atomic.Int64
+}
+
+func (r *run) Close() error {
+	r.cancel()
+	return nil
+}
+
+// progress is what Go's own calls report to.
+func (r *run) progress(done, total int) {
+	r.done.Store(int64(done))
+	r.total.Store(int64(total))
+}
+
+// runOf is the run of a handle, or for 0 one that nobody cancels.
+func runOf(h C.uintptr_t) (*run, error) {
+	if h == 0 {
+		return &run{Context: context.Background()}, nil
+	}
+	return object[*run](h)
+}
+
+//export gpc_cancel_new
+func gpc_cancel_new(out *C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		ctx, cancel := context.WithCancel(context.Background())
+		hand(out, &run{Context: ctx, cancel: cancel})
+		return nil
+	})
+}
+
+//export gpc_cancel
+func gpc_cancel(h C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		r, err := object[*run](h)
+		if err == nil {
+			r.cancel()
+		}
+		return err
+	})
+}
+
+//export gpc_progress
+func gpc_progress(h C.uintptr_t, done, total *C.int64_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		r, err := object[*run](h)
+		if err == nil {
+			*done, *total = C.int64_t(r.done.Load()), C.int64_t(r.total.Load())
+		}
+		return err
+	})
+}
+
+//export gpc_release
+func gpc_release(h C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		if h == 0 {
+			return nil
+		}
+		v := cgo.Handle(h).Value()
+		cgo.Handle(h).Delete()
+		if c, ok := v.(io.Closer); ok {
+			return c.Close()
+		}
+		return nil
+	})
+}
+
+//export gpc_free
+func gpc_free(p unsafe.Pointer) { C.free(p) }
+
+//export gpc_version
+func gpc_version(out **C.char, err **C.char) C.int32_t {
+	return try(err, func() error {
+		return answer(out, map[string]string{"version": version.Version, "commit": version.Build()})
+	})
+}
+
+// catalogue is what case names name.
+var catalogue = sync.OnceValues(func() (*gpc.Catalogue, error) {
+	k := paper.Cases()
+	return &k, k.Validate()
+})
+
+// session is a case with a map on an engine.
+type session struct {
+	of         *gpc.Case
+	setup      gpc.Setup
+	file       string // of the map or weights, "" for the bundled ones
+	choice     gpc.EngineOptions
+	engine     *gpc.Engine
+	users      atomic.Int32 // it and what was made of it
+	notices    notices
+	mu         sync.Mutex   // of what follows
+	refiner    *gpc.Refiner // nil: none yet, as operations
+	operations *batchnav.Latents
+}
+
+// notices are what engines had to say.
+type notices struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (n *notices) add(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.texts = append(n.texts, text)
+}
+
+func (n *notices) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string{}, n.texts...)
+}
+
+// use makes the engine stay until Close has been called once more.
+func (s *session) use() *session {
+	s.users.Add(1)
+	return s
+}
+
+// Close gives the engine back with the last user.
+func (s *session) Close() error {
+	if s.users.Add(-1) > 0 {
+		return nil
+	}
+	return s.engine.Close()
+}
+
+// made is the setup of a method, "" for the session's own.
+func (s *session) made(method string) (gpc.Setup, error) {
+	if method == "" || method == s.setup.Method {
+		return s.setup, nil
+	}
+	return s.of.Setup(method, s.file)
+}
+
+//export gpc_open
+func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		var o struct {
+			Case    string `json:"case"`
+			Model   string `json:"model"`
+			Method  string `json:"method"`
+			Backend string `json:"backend"`
+			Threads int    `json:"threads"`
+			TF32    bool   `json:"tf32"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		k, err := catalogue()
+		if err != nil {
+			return err
+		}
+		s := &session{file: o.Model}
+		if s.of, err = k.Find(o.Case); err != nil {
+			return err
+		}
+		if s.setup, err = s.of.Setup(o.Method, o.Model); err != nil {
+			return err
+		}
+		s.choice = gpc.EngineOptions{Backend: o.Backend, Threads: o.Threads, TF32: o.TF32, Notice: s.notices.add}
+		if s.engine, err = gpc.OpenEngine(s.choice); err != nil {
+			return err
+		}
+		hand(out, s.use())
+		return nil
+	})
+}

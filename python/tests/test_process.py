@@ -1,0 +1,210 @@
+"""The library in a process: when it starts, forks, copies, signals, memory."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import gpc
+
+LONG = bool(os.environ.get("GPC_LONG"))
+
+
+def test_importing_starts_nothing(script):
+    out = script("""
+import os, gpc
+assert "_libgpc" not in open("/proc/self/maps").read()
+pid = os.fork()
+if pid == 0:  # before the library has started a fork is as any other
+    gpc.version()
+    print("started", flush=True)
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+""")
+    assert out == "started\n"
+
+
+def test_a_fork_is_refused(script):
+    out = script("""
+import os, gpc
+s = gpc.open("integrator-convex", threads=1)
+state, context = s.observe()
+loop = s.loop()
+loop.decide(state, context)
+pid = os.fork()
+if pid == 0:
+    for call in (lambda: loop.decide(state, context), lambda: s.refine(state, context), lambda: gpc.open("opf30"), gpc.version):
+        try:
+            call()
+        except gpc.Error as e:
+            print(e, flush=True)
+    del loop, s  # releases nothing
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+loop.decide(state, context)
+""")
+    lines = out.splitlines()
+    assert len(lines) == 4 and all("spawn" in line for line in lines)
+
+
+def _first_action(index):
+    with gpc.open("integrator-convex", threads=1) as s:
+        return s.decide(*s.observe(index)).u.tolist()
+
+
+def test_eight_processes_by_spawn():
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        got = pool.map(_first_action, [0] * 4 + [1] * 4, chunksize=1)
+    assert got == [_first_action(0)] * 4 + [_first_action(1)] * 4
+
+
+def test_a_second_copy_is_refused(script, tmp_path):
+    import shutil
+
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(os.path.dirname(gpc.__file__), copy / "gpc")
+    out = script(f"""
+import sys, gpc
+gpc.version()
+first = gpc.__file__
+for name in [n for n in sys.modules if n == "gpc" or n.startswith("gpc.")]:
+    del sys.modules[name]
+sys.path.insert(0, {str(copy)!r})
+import gpc
+assert gpc.__file__ != first
+try:
+    gpc.version()
+except gpc.Error as e:
+    print(e)
+""")
+    assert "one copy of the library" in out
+
+
+def test_another_c_library_is_refused(script):
+    out = script("""
+import os, gpc
+def confstr(name):
+    raise ValueError("unrecognized configuration name")
+os.confstr = confstr
+try:
+    gpc.version()
+except gpc.Error as e:
+    print(e)
+""")
+    assert "musl" in out and "glibc" in out
+
+
+def test_ctrl_c_ends_a_call_and_not_the_library(tmp_path):
+    for line in ("s.evaluate('gpc', episodes=1000000, progress=False)", "s.refine(*s.observe(), candidates=1 << 18, flow_steps=1000)"):
+        file = tmp_path / "long.py"
+        file.write_text(f"""
+import signal, sys, time, gpc
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+s = gpc.open("integrator-convex", threads=1)
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+print("started", flush=True)
+try:
+    {line}
+except KeyboardInterrupt:
+    with gpc.open("integrator-convex", threads=1) as other:
+        print(len(other.decide(*other.observe()).u), flush=True)
+""")
+        p = subprocess.Popen([sys.executable, file], stdout=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == "started\n"
+        time.sleep(1)
+        start = time.monotonic()
+        p.send_signal(signal.SIGINT)
+        assert p.stdout.readline() == "2\n", line
+        took = time.monotonic() - start
+        assert took < 2, line
+        assert p.wait(60) == 0
+        p.stdout.close()
+
+
+def test_a_failing_progress_ends_the_call(opf):
+    class Enough(Exception):
+        pass
+
+    def progress(done, total):
+        raise Enough
+
+    start = time.monotonic()
+    with pytest.raises(Enough):
+        opf.evaluate(episodes=1_000_000, progress=progress)
+    assert time.monotonic() - start < 3
+    opf.evaluate("direct", episodes=1)
+
+
+def test_a_bar_is_a_line(opf, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", None)  # as where it is not installed
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    opf.evaluate("direct", episodes=2, progress=True)
+    err = capsys.readouterr().err
+    assert "opf30 direct [##############################] 2/2" in err and err.endswith("\n")
+
+
+def _resident():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_calls_do_not_grow_the_memory(cart):
+    calls = 1_000_000 if LONG else 100_000
+    state, context = cart.observe(0)
+    bad = state[:-1]
+    z = cart.encode(state[None], context[None])
+
+    def some(n):
+        with cart.loop("direct") as loop:
+            for i in range(n):
+                loop.decide(state, context)
+                if i % 1000 == 0:
+                    cart.decode(z, state[None], context[None])
+                    cart.about()
+                    with cart.loop("direct"):
+                        pass
+                    with pytest.raises(gpc.InputError):
+                        loop.decide(bad, context)
+                    with pytest.raises(gpc.Error):
+                        cart.loop("oracle")
+
+    some(calls // 10)
+    before = _resident()
+    some(calls)
+    grown = _resident() - before
+    assert grown < 8 << 20, f"{grown >> 10} KiB over {calls} calls"
+
+
+def test_threads_may_share_a_loop(cart):
+    import threading
+
+    state, context = cart.observe(0)
+    with cart.loop("direct") as loop:
+        wanted, wrong = loop.decide(state, context).u, []
+
+        def work():
+            for _ in range(300):
+                if not np.array_equal(loop.decide(state, context).u, wanted):
+                    wrong.append(1)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not wrong
+
+
+def test_the_demo_draws(tmp_path):
+    p = subprocess.run([sys.executable, "-m", "gpc.demo", "--out", tmp_path], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stderr
+    assert "best of 4096 candidates" in p.stdout
+    assert json.loads((tmp_path / "refinement.json").read_text())["feasible"]
+    drawn = tmp_path / p.stdout.splitlines()[-1]
+    assert drawn.suffix in (".svg", ".png") and drawn.stat().st_size > 1000
