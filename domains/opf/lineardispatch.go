@@ -140,7 +140,7 @@ func (d *linearDispatch) measure(l *limit) float64 {
 // linearise fills in the derivatives at a step that evaluate has solved.
 func (d *linearDispatch) linearise(t *plannedStep) bool {
 	w, y := d.work, d.system
-	if !d.evaluate(t) || !w.solver.Linearise() {
+	if !d.evaluate(t) || !w.solver.Linearise(0) {
 		return false
 	}
 	nb, k := y.layout.buses, len(d.control)

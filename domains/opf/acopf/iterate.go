@@ -361,9 +361,9 @@ func (w *worker) holds(l int, mean, least float64) bool {
 
 const (
 	shortStep    = 0.05 // a primal step below this is short
-	carefulShort = 0.5 // and this, once the barrier has been held
-	enoughError  = 0.9 // an error below this share of the last is lower by enough
-	earliestHold = 3   // iteration: the first steps of a flat start are short anywhere
+	carefulShort = 0.5  // and this, once the barrier has been held
+	enoughError  = 0.9  // an error below this share of the last is lower by enough
+	earliestHold = 3    // iteration: the first steps of a flat start are short anywhere
 )
 
 // lengths sets how far each lane goes along its step.
