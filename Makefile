@@ -31,7 +31,7 @@ monitor:
 
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./kernels/driver ./kernels/shim ./engine
+	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
 
 ## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
@@ -70,6 +70,21 @@ build/peers-mpc/ready:
 	python3 -m venv build/peers-mpc
 	echo "$$PEERS_MPC_WHEELS" > build/peers-mpc/requirements.txt
 	build/peers-mpc/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r build/peers-mpc/requirements.txt
+	touch $@
+
+.PHONY: peers-pandapower test-pandapower
+## peers-pandapower: results and times of gpc.pandapower beside pandapower with numba, on ten of its networks, from PyPI by hash into build/peers-pandapower (Linux on x86-64, Python 3.11 to 3.13)
+PEERS_PANDAPOWER ?= out/peers-pandapower.json
+PEERS_PANDAPOWER_FLAGS ?= --numba
+peers-pandapower: python build/peers-pandapower/ready
+	mkdir -p $(dir $(PEERS_PANDAPOWER))
+	PYTHONPATH=python build/peers-pandapower/bin/python bench/peers/pandapower/compare.py --out $(PEERS_PANDAPOWER) $(PEERS_PANDAPOWER_FLAGS)
+## test-pandapower: the tests of gpc.pandapower, with pandapower from the same place
+test-pandapower: python build/peers-pandapower/ready
+	PYTHONPATH=python build/peers-pandapower/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_pandapower.py
+build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
+	$(PYTHON) -m venv build/peers-pandapower
+	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
 .PHONY: matpower
@@ -149,6 +164,11 @@ baselines-requirements:
 latency-python:
 	build/test-python/bin/python python/bench/latency.py
 
+## bench-environments: steps a second of the environments for learners, beside NumPy (after test-python; pandapower too where it is installed)
+.PHONY: bench-environments
+bench-environments:
+	build/test-python/bin/python -m gpc.envs.bench
+
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
 	bin/gpc bench
@@ -185,6 +205,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
+	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images

@@ -149,7 +149,7 @@ func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
 		if s, err = c.withModel(e, s); err != nil {
 			return nil, err
 		}
-		opt := batchnav.Options{Navigation: m.Navigation}
+		opt := batchnav.Options{Navigation: m.Navigation, NoRollout: m.NoRollout}
 		if means.Proposer, err = batchnav.NewProposer(e.backend, s.Model, c.def.MapProblem(), opt, max(proposals, s.Candidates)); err != nil {
 			return nil, BadInput(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,5 +106,27 @@ func TestATraceNamesItsMap(t *testing.T) {
 	}
 	if after := must.Get(os.ReadFile(trace))(t); !bytes.Equal(before, after) {
 		t.Error("a refused trace was changed")
+	}
+}
+
+// A trace alone lets its decisions be made again: the measured state, the context and the
+// preference of each give the action that was applied, to the bit.
+func TestATraceHoldsWhatADecisionIsMadeOf(t *testing.T) {
+	catalogue := paper.Cases()
+	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	for _, of := range []struct{ name, method string }{{"integrator-nonconvex", "gpc"}, {"opf30-uncertain", "direct"}} {
+		c := must.Get(catalogue.Find(of.name))(t)
+		s := gpc.Setup{Method: of.method}
+		file := must.Get(os.Open(recorded(t, c, s)))(t)
+		defer file.Close()
+		trace := must.Get(closedloop.NewReader(file))(t)
+		record := must.Get(trace.Next())(t)
+		loop := must.Get(c.Loop(e, s))(t)
+		for _, l := range record.Lines {
+			if d := must.Get(loop.Decide(l.X, l.C, trace.Header.Preference))(t); !slices.Equal(d.U, l.U) {
+				t.Fatalf("%s, decision %d: %v, the trace has %v", of.name, l.T, d.U, l.U)
+			}
+		}
 	}
 }

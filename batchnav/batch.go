@@ -18,6 +18,9 @@ import (
 type Observation struct {
 	S, C       []float64
 	Preference domain.Preference
+	// Until is when a search is to have its best: it begins no round that would end later, as
+	// far as the last one tells. The result then depends on the machine. Zero: whenever.
+	Until time.Time
 }
 
 // Batch is many independent closed loops of one map that decide together: each
@@ -31,11 +34,17 @@ type Batch struct {
 	latents  backend.Loops
 	onDevice bool
 	loops    []loop
-	in       backend.LoopsInput
-	out      backend.LoopsOutput
-	search   *search // nil: none
-	guard    *guard  // nil: none
-	wrong    float64 // answerError of the map
+	every    []int // all loops
+	// Of the decision that is made: the loops that make it, and their input and output.
+	which []int
+	in    backend.LoopsInput
+	out   backend.LoopsOutput
+	// room and answer are in and out for every loop.
+	room   backend.LoopsInput
+	answer backend.LoopsOutput
+	search *search // nil: none
+	guard  *guard  // nil: none
+	wrong  float64 // answerError of the map
 	// uniform is the preference of the ablation without semantics.
 	uniform domain.Preference
 	slot    []float64
@@ -43,10 +52,11 @@ type Batch struct {
 
 // loop is the memory of one closed loop.
 type loop struct {
+	row                          int // of the decision's input and output
 	noise                        NoiseEstimator
 	haveLatent                   bool
 	haveSigma                    bool
-	sigma                        []float64 // filtered priority, a row of the batch's
+	sigma                        []float64 // filtered priority
 	haveState                    bool
 	decided                      bool      // there is a last decision
 	lastS, lastC, lastU          []float64 // as measured, or assumed where that was not finite
@@ -76,21 +86,21 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	ns, nc, nu, nm, objectives := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), len(spec.Margins), spec.ObjectiveSize()
 	a := &Batch{
 		loaded: l, opt: opt, size: size,
-		loops: make([]loop, size),
-		in: backend.LoopsInput{
+		loops: make([]loop, size), every: make([]int, size),
+		room: backend.LoopsInput{
 			S: tensor.New(size, ns), C: make([]float64, size*nc), Slot: tensor.New(size, spec.PreferenceSize()),
 			Tau: make([]float32, size), Smoothing: make([]float32, size), Hold: make([]bool, size),
 			Steering: make([]backend.Steering, size), Sigma: make([]float64, size*objectives),
 		},
-		out: backend.LoopsOutput{
+		answer: backend.LoopsOutput{
 			U: tensor.New(size, spec.PlanSize()), Residual: make([]float64, size), Displacement: make([]float64, size),
 			Fallbacks: make([]backend.Fallback, size), Flags: make([]backend.LoopFlag, size),
 		},
 		slot: make([]float64, spec.PreferenceSize()),
 	}
-	a.out.Sigma = a.in.Sigma
+	a.answer.Sigma = a.room.Sigma
 	if opt.Latents || searches {
-		a.out.Z = tensor.New(size, nz)
+		a.answer.Z = tensor.New(size, nz)
 	}
 	if err := a.keep(); err != nil {
 		return nil, err
@@ -113,8 +123,9 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		a.uniform.W[i] = 1 / float64(objectives)
 	}
 	for i := range a.loops {
+		a.every[i] = i
 		l := &a.loops[i]
-		l.sigma = a.in.Sigma[i*objectives : (i+1)*objectives]
+		l.sigma = make([]float64, objectives)
 		l.lastS, l.predictedS, l.innovation = make([]float64, ns), make([]float64, ns), make([]float64, ns)
 		l.state = make([]float64, ns)
 		l.lastC, l.predictedC = make([]float64, nc), make([]float64, nc)
@@ -132,9 +143,14 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 func (a *Batch) keep() (err error) {
 	a.latents, a.onDevice, err = a.keepLoops(backend.LoopsConfig{
 		MapConfig: a.mapConfig(a.size), RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
-		Smooths: a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree,
+		Smooths: a.smooths(),
 	})
 	return err
+}
+
+// smooths reports whether a decision may depend on the latent of the one before.
+func (a *Batch) smooths() bool {
+	return a.nav.Smoothing < 1 && !a.opt.Direct && !a.opt.Observer && !a.opt.NoiseFree
 }
 
 // keepLoops makes loops of the map: where the backend computes if it offers that, in its
@@ -189,18 +205,86 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 	if len(obs) != a.size || len(out) != a.size {
 		return fmt.Errorf("batchnav: %d observations and %d decisions for a batch of %d loops", len(obs), len(out), a.size)
 	}
+	return a.decide(a.every, obs, out)
+}
+
+// DecideSome makes one decision in the loops of these numbers alone, which obs and out are
+// of in their order; the others stay as they are. A decision is, to the bit, what it would be
+// among others on a backend whose rows do not depend on each other's place, as the CPU's.
+func (a *Batch) DecideSome(which []int, obs []Observation, out []Decision) error {
+	if len(obs) != len(which) || len(out) != len(which) {
+		return fmt.Errorf("batchnav: %d observations and %d decisions for %d loops", len(obs), len(out), len(which))
+	}
+	if len(which) == 0 {
+		return nil
+	}
+	for i := range a.loops {
+		a.loops[i].row = -1
+	}
+	for i, w := range which {
+		if w < 0 || w >= a.size || a.loops[w].row >= 0 {
+			return fmt.Errorf("batchnav: loop %d is asked for at place %d, want each of 0 to %d once at most", w, i, a.size-1)
+		}
+		a.loops[w].row = i
+	}
+	return a.decide(which, obs, out)
+}
+
+// at is the loop that entry i of a decision is of.
+func (a *Batch) at(i int) *loop { return &a.loops[a.which[i]] }
+
+// seat gives the loops of a decision their rows. On the host there are no others; where a
+// backend keeps the latents every loop has its row, and those that do not decide are on hold.
+func (a *Batch) seat(which []int) {
+	a.which, a.in, a.out = which, a.room, a.answer
+	if _, host := a.latents.(*loops.Loops); host {
+		n, nc, m := len(which), a.spec.ContextSize(), a.spec.ObjectiveSize()
+		in, out := &a.in, &a.out
+		in.S, in.C, in.Slot, in.Tau, in.Smoothing = in.S.Slice(0, n), in.C[:n*nc], in.Slot.Slice(0, n), in.Tau[:n], in.Smoothing[:n]
+		in.Hold, in.Steering, in.Sigma = in.Hold[:n], in.Steering[:n], in.Sigma[:n*m]
+		out.U, out.Sigma, out.Residual, out.Displacement = out.U.Slice(0, n), out.Sigma[:n*m], out.Residual[:n], out.Displacement[:n]
+		if out.Fallbacks, out.Flags = out.Fallbacks[:n], out.Flags[:n]; out.Z.Rows > 0 {
+			out.Z = out.Z.Slice(0, n)
+		}
+		for i, w := range which {
+			a.loops[w].row = i
+		}
+		return
+	}
+	for i := range a.loops {
+		a.loops[i].row = i
+		a.in.Hold[i], a.in.Smoothing[i], a.in.Steering[i] = true, 1, backend.SteerKeep
+	}
+}
+
+// latent makes the decision's latents.
+func (a *Batch) latent() error {
+	if host, ok := a.latents.(*loops.Loops); ok {
+		return host.DecideSome(a.which, a.in, a.out)
+	}
+	return a.latents.Decide(a.in, a.out)
+}
+
+func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 	start := time.Now()
+	a.seat(which)
+	defer func() { a.which = nil }()
 	for i := range obs {
 		if err := a.admit(i, &obs[i]); err != nil {
 			return err
 		}
 	}
-	if err := a.latents.Decide(a.in, a.out); err != nil {
+	if err := a.latent(); err != nil {
 		return err
+	}
+	m := a.spec.ObjectiveSize()
+	for i := range obs {
+		l := a.at(i)
+		copy(l.sigma, a.out.Sigma[l.row*m:])
 	}
 	if a.search != nil {
 		for i := range obs {
-			if err := a.refine(i, &obs[i]); err != nil {
+			if err := a.refine(i, &obs[i], len(obs)-i); err != nil {
 				return err
 			}
 		}
@@ -215,7 +299,7 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 		}
 	}
 	for i := range obs {
-		l := &a.loops[i]
+		l := a.at(i)
 		copy(l.lastU, l.u)
 		l.haveState, l.decided = !l.bad, true
 	}
@@ -242,7 +326,8 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 // loop's latent is moved by. An observation that is not finite is replaced by zeros
 // so that the batch can go on, and marked.
 func (a *Batch) admit(i int, obs *Observation) error {
-	spec, l, in := a.spec, &a.loops[i], &a.in
+	spec, l, in := a.spec, a.at(i), &a.in
+	row := l.row
 	if err := spec.CheckSizes(obs.S, obs.C); err != nil {
 		return fmt.Errorf("batchnav: observation %d %w", i, err)
 	}
@@ -250,29 +335,29 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		return err
 	}
 	nc := spec.ContextSize()
-	c, pref := in.C[i*nc:(i+1)*nc], a.preference(obs)
+	c, pref := in.C[row*nc:(row+1)*nc], a.preference(obs)
 	l.bad = !tensor.Finite(obs.C) || !tensor.Finite(obs.S)
 	if l.bad {
-		clear(in.S.Row(i))
+		clear(in.S.Row(row))
 		clear(c)
-		clear(in.Slot.Row(i))
+		clear(in.Slot.Row(row))
 		l.noise.Interrupt()
 		a.assume(l, obs)
 	} else {
 		a.innovate(l, obs.S)
 	}
 	l.variance = min(l.noise.Variance(a.model.Calibration.TauGeom), a.bound)
-	in.Tau[i] = float32(a.threshold(l.variance))
-	in.Hold[i], in.Smoothing[i], in.Steering[i] = l.bad, 1, backend.SteerKeep
+	in.Tau[row] = float32(a.threshold(l.variance))
+	in.Hold[row], in.Smoothing[row], in.Steering[row] = l.bad, 1, backend.SteerKeep
 	if !l.bad {
 		a.estimate(l, obs.S)
-		tensor.Narrow(in.S.Row(i), l.state)
+		tensor.Narrow(in.S.Row(row), l.state)
 		copy(c, obs.C)
 		pref.Slot(a.slot, a.model.Calibration.PreferenceFloor)
-		tensor.Narrow(in.Slot.Row(i), a.slot)
+		tensor.Narrow(in.Slot.Row(row), a.slot)
 		// α = 1 while σ̂² = 0.
 		if !a.opt.Direct && !a.opt.Observer && l.haveLatent && l.variance > 0 {
-			in.Smoothing[i] = float32(a.nav.Smoothing)
+			in.Smoothing[row] = float32(a.nav.Smoothing)
 		}
 	}
 	switch {
@@ -281,10 +366,11 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		l.haveSigma = false
 	case l.bad:
 	case l.haveSigma:
-		in.Steering[i] = backend.SteerFilter
+		in.Steering[row] = backend.SteerFilter
 	default:
-		in.Steering[i] = backend.SteerSet
+		in.Steering[row] = backend.SteerSet
 	}
+	copy(in.Sigma[row*len(l.sigma):], l.sigma)
 	if !l.bad {
 		copy(l.lastC, obs.C)
 	}
@@ -364,30 +450,39 @@ func (a *Batch) estimate(l *loop, s []float64) {
 	copy(l.state, s)
 }
 
-// refine replaces direct's plan of loop i by the one that the search finds.
-func (a *Batch) refine(i int, obs *Observation) (err error) {
-	l := &a.loops[i]
-	if l.bad || a.out.Flags[i]&backend.LoopFinite == 0 {
+// refine replaces direct's plan of entry i by the one that the search finds. So many, this
+// one included, are still to share the time.
+func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
+	l := a.at(i)
+	row := l.row
+	if l.bad || a.out.Flags[row]&backend.LoopFinite == 0 {
 		return nil
 	}
-	a.out.Displacement[i], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(i), a.out.Z.Row(i), a.out.U.Row(i))
+	within := a.opt.Search.Within
+	if !obs.Until.IsZero() {
+		share := max(1, time.Until(obs.Until)/time.Duration(left))
+		if within == 0 || share < within {
+			within = share
+		}
+	}
+	a.out.Displacement[row], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row), within)
 	return err
 }
 
 // execute projects, checks and, where needed, replaces the decoded action, and
 // completes the record.
 func (a *Batch) execute(i int, obs *Observation, d *Decision) {
-	l := &a.loops[i]
-	o := &a.out
-	flags := o.Flags[i]
+	l := a.at(i)
+	o, row := &a.out, l.row
+	flags := o.Flags[row]
 	l.haveSigma = l.haveSigma || flags&backend.LoopSteered != 0
-	d.U, d.Plan, d.Sigma, d.Margins = l.u, o.U.Row(i), l.sigma, l.margins
+	d.U, d.Plan, d.Sigma, d.Margins = l.u, o.U.Row(row), l.sigma, l.margins
 	if a.opt.Latents {
-		d.Latent = o.Z.Row(i)
+		d.Latent = o.Z.Row(row)
 	}
-	d.Fallback = domain.Fallback(o.Fallbacks[i])
+	d.Fallback = domain.Fallback(o.Fallbacks[row])
 	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
-	d.Residual, d.Displacement, d.Correction = o.Residual[i], o.Displacement[i], 0
+	d.Residual, d.Displacement, d.Correction = o.Residual[row], o.Displacement[row], 0
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
 	d.OffMap = l.bad || !(d.Residual <= d.Limit)

@@ -198,7 +198,7 @@ func near(a, b, tolerance []float64) bool {
 func (g *guard) watch(a *Batch, obs []Observation, out []Decision) error {
 	g.runs = g.runs[:0]
 	for i := range obs {
-		if l := &a.loops[i]; l.bad {
+		if l := a.at(i); l.bad {
 			l.watched.forget()
 		} else if err := g.ask(l, obs[i].C, a.preference(&obs[i])); err != nil {
 			return err
@@ -208,7 +208,7 @@ func (g *guard) watch(a *Batch, obs []Observation, out []Decision) error {
 		return err
 	}
 	for i := range obs {
-		if l := &a.loops[i]; !l.bad {
+		if l := a.at(i); !l.bad {
 			if err := g.settle(l, obs[i].C, a.preference(&obs[i]), &out[i]); err != nil {
 				return err
 			}
@@ -476,7 +476,7 @@ func (g *guard) find(l *loop, r rollout, d *Decision) error {
 		return err
 	}
 	f.memory.forget() // a rescue depends on nothing that was before
-	if _, err := f.search.decide(f.memory, r.s, r.c, r.pref, f.state.Row(0), f.z.Row(0), f.action); err != nil {
+	if _, err := f.search.decide(f.memory, r.s, r.c, r.pref, f.state.Row(0), f.z.Row(0), f.action, f.search.opt.Within); err != nil {
 		return err
 	}
 	best := f.memory.Best()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
@@ -300,15 +301,28 @@ func (r *rollouts) bend(rows tensor.Matrix, h, steps int) {
 	}
 }
 
-// inParallel calls f on at most threads contiguous parts of [0, n).
+// inParallel calls f on at most threads contiguous parts of [0, n). Where f panics it does,
+// with the same value, when the others are done.
 func (r *rollouts) inParallel(threads, n int, f func(t *scratch, from, to int)) {
 	if threads == 1 {
 		f(&r.scratch[0], 0, n)
 		return
 	}
 	var wait sync.WaitGroup
+	var panicked atomic.Pointer[any]
 	for t := range threads {
-		wait.Go(func() { f(&r.scratch[t], t*n/threads, (t+1)*n/threads) })
+		wait.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					first := v
+					panicked.CompareAndSwap(nil, &first)
+				}
+			}()
+			f(&r.scratch[t], t*n/threads, (t+1)*n/threads)
+		})
 	}
 	wait.Wait()
+	if v := panicked.Load(); v != nil {
+		panic(*v)
+	}
 }

@@ -132,8 +132,8 @@ func (m *memory) lose() {
 // decide searches one decision of a loop in the finite state s: state is its float32
 // copy and z its latent, which the best offset is added to, plan is direct's, which
 // becomes the first action of the best roll-out. It returns how far z has moved. Both
-// stay as they are where no roll-out has a margin.
-func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32) (moved float64, err error) {
+// stay as they are where no roll-out has a margin. within is SearchOptions.Within.
+func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, within time.Duration) (moved float64, err error) {
 	start, steps := time.Now(), lookAhead(r.problem, c, &RefineOptions{LookAhead: r.opt.LookAhead})
 	if r.opt.NoMemory {
 		m.lose()
@@ -150,7 +150,7 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	}
 	tensor.Narrow(r.present, c)
 	r.sampler.Begin(m.Memory, steps)
-	for done, rounds, gained := 0, 0, true; gained && done < r.opt.Candidates && !late(r.opt.Within, start, rounds); rounds++ {
+	for done, rounds, gained := 0, 0, true; gained && done < r.opt.Candidates && !late(within, start, rounds); rounds++ {
 		n := min(r.round, r.opt.Candidates-done)
 		if gained, err = r.next(n, s, c, pref, state, z, steps); err != nil {
 			return 0, err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/serve"
 )
 
 // limit is the range of a flag that counts.
@@ -55,6 +56,8 @@ var limits = map[string]limit{
 	"refine flow-steps":      {0, batchnav.MaxFlowSteps},
 	"refine look-ahead":      {0, batchnav.MaxLookAhead},
 	"refine repeat":          {1, 1_000_000},
+	"serve sessions":         {1, serve.MaxSessions},
+	"serve line-bytes":       {64, 64 << 20},
 	"steer divisions":        {1, 1000},
 	"train epochs":           {0, mostEpochs},
 	"train rollout-epochs":   {unbounded, mostEpochs},
@@ -70,6 +73,7 @@ var longest = map[string]time.Duration{
 	"bench time":           time.Hour,
 	"compile budget":       30 * 24 * time.Hour,
 	"refine within":        time.Hour,
+	"serve deadline":       serve.MaxDeadline,
 	"verify episode-limit": 24 * time.Hour,
 }
 

@@ -106,7 +106,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 	if code != 0 {
 		t.Fatal(log)
 	}
-	for _, name := range []string{"gpc", "gpc-384", "gpc-no-latent", "gpc-no-latent-384", "gpc-no-lookahead", "gpc-all-latent", "gpc-no-semantic", "gpc-latent-search", "gpc-latent-search-384", "gpc-plan-energy-384", "navigator", "navigator-plan-energy", "raw", "reference", "reference-4096"} {
+	for _, name := range []string{"gpc", "gpc-384", "gpc-no-latent", "gpc-no-latent-384", "gpc-no-lookahead", "gpc-all-latent", "gpc-no-semantic", "gpc-no-lie", "gpc-no-rollout", "navigator-no-retraction", "gpc-latent-search", "gpc-latent-search-384", "gpc-plan-energy-384", "navigator", "navigator-plan-energy", "raw", "reference", "reference-4096"} {
 		if !strings.Contains(out, `"`+name+`"`) {
 			t.Errorf("gpc cases does not list %s: %s", name, out)
 		}
@@ -129,6 +129,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 		{"a model of another case", []string{"eval", "multiagent-static", "--method", "gpc", "--model", cartFile}, "cart"},
 		{"a model of another size", []string{"eval", "multiagent-static", "--method", "gpc", "--model", untrained(t, app.Cases[0].MapProblem(), 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
 		{"export of what direct does not decide", []string{"export", file, "--c", filepath.Join(t.TempDir(), "c")}, "direct"},
+		{"a map without the decoder before its refinement", []string{"eval", "multiagent-static", "--method", "gpc-no-rollout", "--model", file}, "rollout-aware refinement"},
 		{"navigator's method", []string{"eval", "multiagent-static", "--method", "direct", "--model", file}, "direct"},
 		{"refine without robots", []string{"refine", "multiagent-static", "--model", file, "--state", empty}, "nothing to choose"},
 		{"another regime", []string{"eval", "multiagent-static", "--method", "gpc", "--model", file, "--regime", "night"}, "night"},

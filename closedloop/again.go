@@ -91,19 +91,20 @@ func difference(path string, trace, own any) (at, x, y string) {
 	return path, fmt.Sprintf("%.100s", fmt.Sprint(trace)), fmt.Sprintf("%.100s", fmt.Sprint(own))
 }
 
-// decision compares what was measured before a decision, ep standing there, and makes the
+// decision compares what was known before a decision, ep standing there, and makes the
 // decision again. Then the trace's own action is taken.
 func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
-	again := a.drawn != nil && (a.noisy || a.method != nil)
+	again := a.drawn != nil && (a.noisy || a.method != nil || len(a.c) > 0)
 	if again {
 		a.observe()
 	}
+	a.context(l, again)
 	switch {
 	case !a.noisy:
 		ep.State(a.state)
-		a.measured(l, a.state[:a.ns])
+		a.entries(l, "x", l.X, a.state[:a.ns])
 	case again:
-		a.measured(l, a.s[:a.ns])
+		a.entries(l, "x", l.X, a.s[:a.ns])
 	default:
 		a.at("x").skipped += len(l.X)
 	}
@@ -111,11 +112,8 @@ func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
 		return
 	}
 	if a.method != nil {
-		for i := range min(a.ns, len(l.X)) {
-			if math.IsNaN(l.X[i]) {
-				a.s[i] = math.NaN()
-			}
-		}
+		lost(a.s[:a.ns], l.X)
+		lost(a.c, l.C)
 		a.decide(l)
 	}
 	if _, err := apply(a.spec, a.drawn, u); err != nil {
@@ -130,17 +128,38 @@ func (a *again) observe() {
 	}
 }
 
-// measured compares x. A null entry is a sensor that gave no number, which nothing can
-// confirm.
-func (a *again) measured(l *Line, x []float64) {
-	if !a.length(l, "x", l.X, x) {
+// lost takes what a trace does not know from what is decided on.
+func lost(v []float64, trace Vector) {
+	for i := range min(len(v), len(trace)) {
+		if math.IsNaN(trace[i]) {
+			v[i] = math.NaN()
+		}
+	}
+}
+
+// context compares c with that of the scene, which observe has written if drawn.
+func (a *again) context(l *Line, drawn bool) {
+	switch {
+	case a.header.Trace == bareVersion:
+		a.at("c").skipped += len(a.c)
+	case drawn:
+		a.entries(l, "c", l.C, a.c)
+	default:
+		a.at("c").skipped += len(l.C)
+	}
+}
+
+// entries compares what was known of a state or a context. A null entry is a sensor that
+// gave no number, which nothing can confirm.
+func (a *again) entries(l *Line, field string, trace Vector, own []float64) {
+	if !a.length(l, field, trace, own) {
 		return
 	}
-	for i, trace := range l.X {
-		if math.IsNaN(trace) {
-			a.at("x").skipped++
+	for i, v := range trace {
+		if math.IsNaN(v) {
+			a.at(field).skipped++
 		} else {
-			a.number(l, "x", i, trace, x[i])
+			a.number(l, field, i, v, own[i])
 		}
 	}
 }

@@ -52,6 +52,10 @@ func (v *verifier) checks() []Check {
 	if v.header.Regime != "" && !v.Deep {
 		regime.By += "; what it withholds from the method, only deciding again (--deep) can tell"
 	}
+	context := recomputed(byScenes)
+	if v.header.Trace == bareVersion {
+		context = unchecked(fmt.Sprintf("the trace is of version %d, which has none", bareVersion))
+	}
 	named := func(field string, c Check) Check {
 		c.Field = field
 		if t := v.tally[field]; t != nil {
@@ -91,6 +95,7 @@ func (v *verifier) checks() []Check {
 		named("scene", recomputed("drawing it from the seed")),
 		named("t", confirmed("counting")),
 		named("x", recomputed(byMeasuring)),
+		named("c", context),
 		named("u", decided),
 		named("s", confirmed(bySimulation)),
 		named("sigma", confirmed(bySimulation)),

@@ -175,6 +175,7 @@ type Result struct {
 	Displacement Number        `json:"displacement_mean"`
 	CI95         RateIntervals `json:"ci95"`
 	Outcomes     *Outcomes     `json:"outcomes,omitempty"`
+	Series       *Series       `json:"series,omitempty"`
 }
 
 // StartStatistics say how far the local optima of an oracle's starts lie apart, and so
@@ -395,7 +396,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 			break
 		}
 		sum.add(spec, &out)
-		e.Lines = append(e.Lines, line(number, t, s[:ns], u[:nu], &out, monitor(method, ok), latency))
+		e.Lines = append(e.Lines, line(number, t, s[:ns], cx, u[:nu], &out, monitor(method, ok), latency))
 	}
 	e.End = endOf(ep, &sum, failure == "")
 	e.End.Failure = failure
@@ -473,10 +474,10 @@ func monitor(method domain.Controller, ok bool) domain.Monitor {
 }
 
 // line copies what the trace keeps of one decision.
-func line(number, t int, s, u []float64, out *domain.Outcome, report domain.Monitor, latency time.Duration) Line {
+func line(number, t int, s, c, u []float64, out *domain.Outcome, report domain.Monitor, latency time.Duration) Line {
 	clone := func(v []float64) Vector { return append(Vector{}, v...) }
 	l := Line{
-		Episode: number, T: t, X: clone(s), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
+		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
 		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(microseconds(latency)),
 		Fallback: uint16(report.Fallback), Failed: out.Failed, Displacement: Number(report.Displacement),
 	}

@@ -93,6 +93,8 @@ func TestNoForgeryIsConfirmed(t *testing.T) {
 		"noise denied":        {noise, `"noise":0.01`, `"noise":0`, "x[0]", shallow},
 		"bias":                {bias, `"bias":0.01`, `"bias":0.02`, "x[0]", shallow},
 		"scene":               {nil, `"scene":{"p":[`, `"scene":{"p":[1e-3,`, "scene.p", shallow},
+		"context":             {nil, `"c":[0],"u"`, `"c":[0.5],"u"`, "c[0]", shallow},
+		"context denied":      {nil, `"c":[0],"u"`, `"u"`, "c", shallow},
 		"x under noise":       {noise, `"x":[`, `"x":[1`, "x[0]", shallow},
 		"oracle cost":         {nil, `"oracle_cost":`, `"oracle_cost":1`, "end.oracle_cost", shallow},
 		"oracle denied":       {nil, `"oracle_cost":`, `"oracle_failure":"no solution","oracle_cost":`, "end.oracle_failure", shallow},
@@ -215,6 +217,25 @@ func TestTheChainHoldsEveryByte(t *testing.T) {
 	old := `{"trace":1,"case":"cart","method":"m","seed":1,"params":{}}` + "\n"
 	if _, err := closedloop.VerifyReader(t.Context(), strings.NewReader(old), lookup(c)); err == nil || !strings.Contains(err.Error(), "record it again") {
 		t.Errorf("a trace of an earlier program: %v", err)
+	}
+}
+
+// A trace of the version before, which did not hold contexts, is read, and verification lists
+// them as unchecked; a file of it is not continued with them.
+func TestATraceWithoutContextsSaysSo(t *testing.T) {
+	c, o := cartCase(t), options(t.TempDir())
+	evaluate(t, c, direct(c), o)
+	text := string(must.Get(os.ReadFile(o.TracePath))(t))
+	text = regexp.MustCompile(`"c":\[[^\]]*\],"u"`).ReplaceAllString(strings.Replace(text, `{"trace":3`, `{"trace":2`, 1), `"u"`)
+	must.OK(t, os.WriteFile(o.TracePath, []byte(sealed(text)), 0o644))
+	v := must.Get(closedloop.Verify(t.Context(), o.TracePath, decided(c, direct(c))))(t)
+	at := slices.IndexFunc(v.Checks, func(c closedloop.Check) bool { return c.Field == "c" })
+	if got := v.Checks[at]; !v.OK || got.How != closedloop.Unchecked || got.Values != 0 || got.Unchecked != v.Decisions {
+		t.Errorf("%+v of %d decisions, differing %+v", got, v.Decisions, v.Mismatches)
+	}
+	o.Resume = true
+	if _, err := closedloop.Evaluate(t.Context(), c, direct(c), o); err == nil || !strings.Contains(err.Error(), "trace 2, this run's is 3") {
+		t.Errorf("continued with contexts: %v", err)
 	}
 }
 

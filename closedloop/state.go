@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -17,7 +19,8 @@ const MaxStateBytes = 16 << 20
 // ReadState reads one observation as `gpc refine --state` takes it: either
 // {"s":[…],"c":[…]} in the order of the case's variables, or every variable of
 // state and context as a field of its own by name. All values are finite numbers
-// in the case's units. The error names the field and what was expected.
+// in the case's units. The error names the field and what was expected; where it is of one
+// field it is a *FieldError.
 func ReadState(in io.Reader, spec *domain.Spec) (s, c []float64, err error) {
 	text, err := io.ReadAll(io.LimitReader(in, MaxStateBytes+1))
 	if err != nil {
@@ -37,11 +40,34 @@ func ReadState(in io.Reader, spec *domain.Spec) (s, c []float64, err error) {
 	if fields == nil {
 		return nil, nil, fmt.Errorf("state: null, want a JSON object")
 	}
-	if isList(fields["s"]) && (len(fields) == 1 || (len(fields) == 2 && isList(fields["c"]))) {
-		if s, err = list(fields["s"], "s", spec.Measured); err != nil {
+	return State(fields, spec, false)
+}
+
+// FieldError says what is wrong with a field of an observation.
+type FieldError struct {
+	Field string
+	text  string
+}
+
+func (e *FieldError) Error() string { return "state: " + e.text }
+
+func fieldErrorf(field, format string, args ...any) error {
+	return &FieldError{field, fmt.Sprintf(format, args...)}
+}
+
+// State is an observation of the fields of a JSON object, all of which are its own; see
+// ReadState. With gaps a null is a sensor that gave no number, NaN.
+func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, c []float64, err error) {
+	if isList(fields["s"]) {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if name != "s" && name != "c" {
+				return nil, nil, fieldErrorf(name, "field %q is none: \"s\" and \"c\" are given as lists", name)
+			}
+		}
+		if s, err = list(fields["s"], "s", spec.Measured, gaps); err != nil {
 			return nil, nil, err
 		}
-		if c, err = list(fields["c"], "c", spec.Context); err != nil {
+		if c, err = list(fields["c"], "c", spec.Context, gaps); err != nil {
 			return nil, nil, err
 		}
 		return s, c, nil
@@ -52,15 +78,17 @@ func ReadState(in io.Reader, spec *domain.Spec) (s, c []float64, err error) {
 		for i, variable := range variables {
 			raw, ok := fields[variable.Name]
 			if !ok {
-				return nil, fmt.Errorf("state: field %q is missing (%s); or give \"s\" and \"c\" as lists", variable.Name, unit(variable))
+				return nil, fieldErrorf(variable.Name, "field %q is missing (%s); or give \"s\" and \"c\" as lists", variable.Name, unit(variable))
 			}
 			if known[variable.Name] {
-				return nil, fmt.Errorf("state: case %q has two variables %q; give \"s\" and \"c\" as lists", spec.Name, variable.Name)
+				return nil, fieldErrorf(variable.Name, "case %q has two variables %q; give \"s\" and \"c\" as lists", spec.Name, variable.Name)
 			}
 			known[variable.Name] = true
-			if v[i], err = number(raw); err != nil {
-				return nil, fmt.Errorf("state: field %q: %w", variable.Name, err)
+			x, text := number(raw, gaps)
+			if text != "" {
+				return nil, fieldErrorf(variable.Name, "field %q: %s", variable.Name, text)
 			}
+			v[i] = x
 		}
 		return v, nil
 	}
@@ -70,9 +98,9 @@ func ReadState(in io.Reader, spec *domain.Spec) (s, c []float64, err error) {
 	if c, err = named(spec.Context); err != nil {
 		return nil, nil, err
 	}
-	for name := range fields {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !known[name] {
-			return nil, nil, fmt.Errorf("state: case %q has no variable %q", spec.Name, name)
+			return nil, nil, fieldErrorf(name, "case %q has no variable %q", spec.Name, name)
 		}
 	}
 	return s, c, nil
@@ -87,31 +115,59 @@ func unit(v domain.Variable) string {
 
 func isList(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '[' }
 
-func list(raw json.RawMessage, key string, variables []domain.Variable) ([]float64, error) {
-	var entries []json.RawMessage
+func list(raw json.RawMessage, key string, variables []domain.Variable, gaps bool) ([]float64, error) {
+	if v := numbers(raw, len(variables), gaps); v != nil {
+		return v, nil
+	}
+	var entries []json.RawMessage // one by one, to say which is wrong
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &entries); err != nil {
-			return nil, fmt.Errorf("state: field %q: want a list of numbers: %w", key, err)
+			return nil, fieldErrorf(key, "field %q: want a list of numbers: %v", key, err)
 		}
 	}
 	if len(entries) != len(variables) {
-		return nil, fmt.Errorf("state: field %q has %d entries, the case has %d", key, len(entries), len(variables))
+		return nil, fieldErrorf(key, "field %q has %d entries, the case has %d", key, len(entries), len(variables))
 	}
 	v := make([]float64, len(entries))
 	for i, e := range entries {
-		x, err := number(e)
-		if err != nil {
-			return nil, fmt.Errorf("state: field %q, entry %d (%s): %w", key, i, variables[i].Name, err)
+		x, text := number(e, gaps)
+		if text != "" {
+			return nil, fieldErrorf(key, "field %q, entry %d (%s): %s", key, i, variables[i].Name, text)
 		}
 		v[i] = x
 	}
 	return v, nil
 }
 
-func number(raw json.RawMessage) (float64, error) {
-	var x *float64
-	if json.Unmarshal(raw, &x) != nil || x == nil || math.IsInf(*x, 0) || math.IsNaN(*x) || math.Abs(*x) > math.MaxFloat32 {
-		return 0, fmt.Errorf("want a finite number, got %.40s", raw)
+// numbers are n values at once; nil where one of them is none.
+func numbers(raw json.RawMessage, n int, gaps bool) []float64 {
+	var entries []*float64
+	if json.Unmarshal(raw, &entries) != nil || len(entries) != n {
+		return nil
 	}
-	return *x, nil
+	v := make([]float64, n)
+	for i, e := range entries {
+		switch {
+		case e != nil && math.Abs(*e) <= math.MaxFloat32:
+			v[i] = *e
+		case e == nil && gaps:
+			v[i] = math.NaN()
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// number is a value, or says why it is none.
+func number(raw json.RawMessage, gaps bool) (x float64, wrong string) {
+	var v *float64
+	err := json.Unmarshal(raw, &v)
+	switch {
+	case err == nil && v == nil && gaps:
+		return math.NaN(), ""
+	case err != nil || v == nil || !(math.Abs(*v) <= math.MaxFloat32):
+		return 0, fmt.Sprintf("want a finite number, got %.40s", raw)
+	}
+	return *v, ""
 }

@@ -26,6 +26,8 @@ func TestReadState(t *testing.T) {
 		`{"s":[1,null],"c":[0]}`:           "finite",
 		`{"s":[1,1e999],"c":[0]}`:          "finite",
 		`{"s":[1,"2"],"c":[0]}`:            "finite",
+		`{"s":[1,2],"c":[0],"w":1}`:        `"w"`,
+		`{"s":[1,2],"c":{}}`:               `"c"`,
 		`{"q":1,"v":2}`:                    `"progress"`,
 		`{"q":1,"v":2,"progress":0,"w":1}`: `"w"`,
 		`{"s":[1,2],"c":[0]} {}`:           "more than one",
@@ -60,13 +62,14 @@ func FuzzReadState(f *testing.F) {
 
 func FuzzTrace(f *testing.F) {
 	c := cartCase(f)
-	header := `{"trace":2,"case":"cart","method":"m","seed":1,"params":` + string(marshal(f, c.Plant.Params())) + `,"episodes":1,"shard":[0,1]}` + "\n"
+	header := `{"trace":3,"case":"cart","method":"m","seed":1,"params":` + string(marshal(f, c.Plant.Params())) + `,"episodes":1,"shard":[0,1]}` + "\n"
 	scene := `{"episode":0,"before_sha256":"","scene":{"p":[],"s":[0,0],"c":[0],"preference":{"adaptive":true}}}` + "\n"
-	decision := `{"episode":0,"t":0,"x":[0,0],"u":[0.5],"s":[0,0],"sigma":[1,0],"J":[0,0],"margin":1,"residual":null,"latency_us":1,"fallback":0}` + "\n"
+	decision := `{"episode":0,"t":0,"x":[0,0],"c":[0],"u":[0.5],"s":[0,0],"sigma":[1,0],"J":[0,0],"margin":1,"residual":null,"latency_us":1,"fallback":0}` + "\n"
 	f.Add(header + scene + decision + `{"episode":0,"end":{"cost":0,"oracle_cost":null,"safe":true}}` + "\n" + `{"episode":0,"sha256":"0"}` + "\n")
 	f.Add(header + scene + decision)
 	f.Add(header + decision)
-	f.Add(`{"trace":3}` + "\n")
+	f.Add(strings.Replace(header, `:3`, `:2`, 1) + scene + decision)
+	f.Add(`{"trace":4}` + "\n")
 	f.Add("\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		c := cartCase(t)

@@ -31,16 +31,18 @@ type tally struct {
 	starts, converged, best                  int       // of a Multistart
 	gaps                                     []float64 // of its starts, by episode
 	outcomes                                 Outcomes
+	series                                   *series
 }
 
 func newTally(spec *domain.Spec) *tally {
-	return &tally{spec: spec, lowest: make([]float64, len(spec.Margins))}
+	return &tally{spec: spec, lowest: make([]float64, len(spec.Margins)), series: newSeries(spec)}
 }
 
 // add counts one complete episode.
 func (a *tally) add(e *EpisodeRecord) {
 	a.episodes++
 	a.outcomes.add(e)
+	a.series.add(e)
 	if !e.End.Completed {
 		a.failures++
 	}
@@ -172,6 +174,7 @@ func (a *tally) result(h *Header) *Result {
 		},
 		CI95:     RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes)},
 		Outcomes: a.outcomes.sorted(),
+		Series:   a.series.result(),
 	}
 	if h.Guard != nil {
 		guard := a.guard

@@ -29,8 +29,12 @@ const (
 	MaxEpisodeSteps = 1 << 20
 )
 
-// traceVersion is the value of the header's "trace".
-const traceVersion = 2
+// traceVersion is the value of the header's "trace". Traces of bareVersion, which earlier
+// programs recorded, do not hold the context of decisions.
+const (
+	traceVersion = 3
+	bareVersion  = 2
+)
 
 // Vector is a list of numbers whose JSON has null where an entry is not finite.
 type Vector []float64
@@ -164,11 +168,12 @@ func sameJSON(a, b json.RawMessage) bool {
 type Line struct {
 	Episode  int    `json:"episode"`
 	T        int    `json:"t"`
-	X        Vector `json:"x"`     // measured state, noisy where asked
-	U        Vector `json:"u"`     // applied action
-	S        Vector `json:"s"`     // plant's state after it
-	Sigma    Vector `json:"sigma"` // priority the stage was scored with
-	J        Vector `json:"J"`     // stage objectives
+	X        Vector `json:"x"`           // measured state, noisy where asked
+	C        Vector `json:"c,omitempty"` // context, of a case that has one
+	U        Vector `json:"u"`           // applied action
+	S        Vector `json:"s"`           // plant's state after it
+	Sigma    Vector `json:"sigma"`       // priority the stage was scored with
+	J        Vector `json:"J"`           // stage objectives
 	Margin   Number `json:"margin"`
 	Residual Number `json:"residual"`
 	Latency  Number `json:"latency_us"`
@@ -284,8 +289,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	switch {
 	case version.Trace == 1:
 		return nil, t.errorf("the header has \"trace\": 1: an earlier program recorded this trace, without hashes and the number of its episodes; record it again")
-	case version.Trace != traceVersion:
-		return nil, t.errorf("header has \"trace\": %d, this program reads version %d", version.Trace, traceVersion)
+	case version.Trace != traceVersion && version.Trace != bareVersion:
+		return nil, t.errorf("header has \"trace\": %d, this program reads versions %d and %d", version.Trace, bareVersion, traceVersion)
 	}
 	if err := strict(text, h); err != nil {
 		return nil, t.errorf("header: %w", err)

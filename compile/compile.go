@@ -223,7 +223,8 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 	return r.finish(ctx, ended)
 }
 
-// remember makes the case one whose plant solves for the optimum of a start once.
+// remember makes the case one whose plant solves for the optimum of a start once, and again
+// from what was driven where that is better.
 func (r *run) remember(plant *closedloop.Simulation) (err error) {
 	own := *plant
 	r.plant = &own
@@ -233,7 +234,7 @@ func (r *run) remember(plant *closedloop.Simulation) (err error) {
 	r.optima.solve, r.optima.known = own.Oracle, map[string]optimum{}
 	own.Oracle = r.optima.of
 	def := *r.c.Definition()
-	def.Plant = r.plant
+	def.Plant = r.driven(r.plant)
 	r.c, err = gpc.NewCase(def)
 	return err
 }

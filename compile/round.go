@@ -220,7 +220,7 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	fixed := *r.plant
 	fixed.Starts = own
 	def := *bare.Definition()
-	def.Plant = &fixed
+	def.Plant = r.driven(&fixed)
 	c, err := gpc.NewCase(def)
 	if err != nil {
 		return err

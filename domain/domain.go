@@ -38,6 +38,9 @@ type Case struct {
 	// Paper holds the paper's figures by the name of a method, this case's or the
 	// navigator's.
 	Paper map[string]PaperRow
+	// PaperFigures say in a sentence what the paper's figures over time show, for "total",
+	// "objective" and "weights"; reports have them beside ours.
+	PaperFigures map[string]string
 	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.

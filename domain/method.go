@@ -107,6 +107,8 @@ type Method struct {
 	// Navigation is what the map of NeedsMap navigates with; nil: what its problem's Spec
 	// says.
 	Navigation *Navigation
+	// NoRollout decodes with the map's D_u as it was before rollout-aware refinement.
+	NoRollout bool
 	// Candidates per decision, of a method whose number of them is compared; 0: none.
 	Candidates int
 	// New makes the controller. It is nil for a variant of the navigator, which
@@ -131,6 +133,8 @@ type PaperRow struct {
 	Regret, RegretSEM float64 // %
 	Gap               float64 // %
 	Safe, Collision   float64 // safe and collision-free episodes, %
+	Feasible          float64 // decisions, %
+	Total             float64 // mean Σ J_i of a decision
 	Margin            float64 // mean least margin, m
 	Milliseconds      float64 // of a decision
 }
@@ -138,7 +142,7 @@ type PaperRow struct {
 // NoPaperRow has no figure.
 func NoPaperRow() PaperRow {
 	n := math.NaN()
-	return PaperRow{n, n, n, n, n, n, n}
+	return PaperRow{n, n, n, n, n, n, n, n, n}
 }
 
 // Refining is implemented by a Controller that decides by choosing among many

@@ -103,6 +103,22 @@ type Dual interface {
 	MarginsDual(s, c, u, m []complex128)
 }
 
+// Curved is implemented by a Dual that knows enough of its functions to have the derivatives
+// of a stage for less than dual numbers cost one by one, such as those of a step that solves
+// equations. offline/shooting uses them. by are the inputs to differentiate by, k of them, numbered
+// through s, c and u, each in units of its entry of size. Both methods report false, and have written
+// nothing, where the problem has no such derivatives, whatever the arguments are.
+type Curved interface {
+	Dual
+	// Linearise writes the exact first derivatives of sNext and cNext, one after the other, of
+	// J and of the margins, [rows][k] each.
+	Linearise(s, c, u []float64, by []int, size, next, j, margins []float64) bool
+	// Curvature writes into h, [k][k], the lower triangle of the Hessian of
+	// wᵀJ + λᵀ(sNext, cNext) − zᵀm. It need not be exact, which costs iterations of a solve and
+	// no accuracy of what it returns.
+	Curvature(s, c, u []float64, by []int, size, w, lambda, z, h []float64) bool
+}
+
 // PlanGradient is implemented by a problem that says itself what a whole plan of
 // Spec.Plan actions costs, with derivatives of many plans at once. Without it that is
 // the mean of Objectives along the plan, by Step, differentiated through Step.

@@ -1,11 +1,11 @@
-// Package matpower reads MATPOWER case files, version 2: the text format in
-// which most published power networks are exchanged.
+// Package matpower reads and writes MATPOWER case files, version 2: the text format
+// in which most published power networks are exchanged.
 //
 // The central type is Case, what such a file says and nothing more: every row
 // in the order of the file, in the file's own units (MW, MVAr, degrees, per unit
 // where the format uses per unit), equipment out of service included, each
 // record with the line it came from. Read parses and checks a file; what it
-// cannot honour it refuses by name and line.
+// cannot honour it refuses by name and line. Write writes one, solved or not.
 //
 // The format is that of the MATPOWER User's Manual, appendix B ("Data File
 // Format"): R. D. Zimmerman, C. E. Murillo-Sánchez, R. J. Thomas, "MATPOWER:
@@ -54,6 +54,11 @@ type Case struct {
 	// HasReactiveCost says that gencost has a second row per generator, for
 	// reactive power.
 	HasReactiveCost bool
+	// HasFlows says that the case is a solved one: branches have their flows.
+	HasFlows bool
+	// HasMultipliers says that it is solved by an optimal power flow: prices of buses
+	// and multipliers of limits are given, and flows.
+	HasMultipliers bool
 	// Ignored are the fields of the file that are neither data of the network nor
 	// refused, such as bus names.
 	Ignored []Field
@@ -77,7 +82,10 @@ type Bus struct {
 	Zone   int
 	VMax   float64 // pu
 	VMin   float64 // pu
-	Line   int     // line of the file, 0 when the case was not read from one
+	// Of an optimum, zero where the file's row has thirteen columns.
+	LamP, LamQ     float64 // derivative of the objective by the load, $/MWh and $/MVArh
+	MuVMax, MuVMin float64 // multipliers of the limits, $/h per pu
+	Line           int     // line of the file, 0 when the case was not read from one
 }
 
 // Gen is one row of the gen matrix with its row, or rows, of gencost.
@@ -97,6 +105,9 @@ type Gen struct {
 	Ramp10, Ramp30 float64 // MW in 10 and in 30 minutes
 	RampQ          float64 // MVAr/min
 	APF            float64 // area participation factor
+	// Multipliers of the limits, of an optimum, zero where the row has 21 columns.
+	MuPMax, MuPMin float64 // $/MWh
+	MuQMax, MuQMin float64 // $/MVArh
 	Cost           Cost    // $/h of MW
 	ReactiveCost   Cost    // $/h of MVAr, the zero Cost where the file has none
 	Line           int
@@ -113,7 +124,14 @@ type Branch struct {
 	ShiftDeg            float64 // phase shift, degrees, positive is a delay
 	InService           bool
 	AngMin, AngMax      float64 // limits of the angle difference, degrees; (0, 0) and ±360 are none
-	Line                int
+	// Of a solved case, zero where the file's row has thirteen columns: powers into the
+	// branch at both ends, MW and MVAr.
+	Pf, Qf, Pt, Qt float64
+	// Multipliers of the limits, of an optimum: $/h per MVA at the from and the to end,
+	// $/h per degree.
+	MuSf, MuSt         float64
+	MuAngMin, MuAngMax float64
+	Line               int
 }
 
 // CostModel is how a cost row is written.

@@ -85,6 +85,18 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
+		// Texts are compared, in which NaN is what it is.
+		var once, twice bytes.Buffer
+		if err := matpower.Write(&once, "x", "", c); err != nil {
+			t.Fatalf("read, but not written: %v", err)
+		}
+		back, err := matpower.Read("x.m", bytes.NewReader(once.Bytes()))
+		if err != nil {
+			t.Fatalf("written, but not read: %v", err)
+		}
+		if err := matpower.Write(&twice, "x", "", back); err != nil || !bytes.Equal(once.Bytes(), twice.Bytes()) {
+			t.Fatalf("%v: written twice and not the same:\n%s\n%s", err, &once, &twice)
+		}
 		if _, err := network.New(c); err != nil {
 			t.Fatalf("read, but no network: %v", err)
 		}

@@ -16,8 +16,8 @@ const MaxBytes = 256 << 20
 //
 // Read takes files as people have them: comments and block comments,
 // continuation lines, commas or blanks between numbers, semicolons or newlines
-// between rows, several statements a line, scalar expressions, columns beyond
-// those of the format (an optimal power flow's multipliers). It does not run
+// between rows, several statements a line, scalar expressions, the columns of
+// solved cases (flows, an optimal power flow's multipliers). It does not run
 // programs: assignments to parts of a matrix, function calls and control flow
 // are refused, and so is every field it knows and cannot honour. Fields it does
 // not know are listed in Case.Ignored.
@@ -86,8 +86,16 @@ func (p *parsed) build(file string) (*Case, error) {
 	p.gens(c, k)
 	p.branches(c, k)
 	p.costs(c, k)
+	c.HasFlows = c.HasFlows || c.HasMultipliers
 	return c, k.err
 }
+
+// Columns of the tables, and those that a solved case has beyond them.
+const (
+	busColumns, busMultipliers                    = 13, 4
+	genColumns, genMultipliers                    = 21, 4
+	branchColumns, branchFlows, branchMultipliers = 13, 4, 4
+)
 
 // whole converts a number that must be an integer a bus number can be.
 func (k *checker) whole(line int, what string, v float64) int {
@@ -107,19 +115,26 @@ func (k *checker) inService(line int, status float64) bool {
 
 func (p *parsed) buses(c *Case, k *checker) {
 	m := p.tables["bus"]
+	c.HasMultipliers = c.HasMultipliers || m.columns >= busColumns+busMultipliers
+	var wide [busColumns + busMultipliers]float64
 	for i := range m.rows() {
-		r, line := m.row(i), m.rowLine[i]
+		line := m.rowLine[i]
+		clear(wide[:])
+		copy(wide[:], m.row(i))
+		r := wide[:]
 		c.Bus = append(c.Bus, Bus{
 			ID: k.whole(line, "the bus number", r[0]), Type: BusType(k.whole(line, "the bus type", r[1])),
 			Pd: r[2], Qd: r[3], Gs: r[4], Bs: r[5], Area: k.whole(line, "the area", r[6]),
-			Vm: r[7], Va: r[8], BaseKV: r[9], Zone: k.whole(line, "the zone", r[10]), VMax: r[11], VMin: r[12], Line: line,
+			Vm: r[7], Va: r[8], BaseKV: r[9], Zone: k.whole(line, "the zone", r[10]), VMax: r[11], VMin: r[12],
+			LamP: r[13], LamQ: r[14], MuVMax: r[15], MuVMin: r[16], Line: line,
 		})
 	}
 }
 
 func (p *parsed) gens(c *Case, k *checker) {
 	m := p.tables["gen"]
-	var wide [21]float64
+	c.HasMultipliers = c.HasMultipliers || m.columns >= genColumns+genMultipliers
+	var wide [genColumns + genMultipliers]float64
 	for i := range m.rows() {
 		line := m.rowLine[i]
 		clear(wide[:])
@@ -128,14 +143,17 @@ func (p *parsed) gens(c *Case, k *checker) {
 		c.Gen = append(c.Gen, Gen{
 			Bus: k.whole(line, "the bus number", r[0]), Pg: r[1], Qg: r[2], QMax: r[3], QMin: r[4], Vg: r[5], MBase: r[6], InService: k.inService(line, r[7]),
 			PMax: r[8], PMin: r[9], Pc1: r[10], Pc2: r[11], Qc1Min: r[12], Qc1Max: r[13], Qc2Min: r[14], Qc2Max: r[15],
-			RampAGC: r[16], Ramp10: r[17], Ramp30: r[18], RampQ: r[19], APF: r[20], Line: line,
+			RampAGC: r[16], Ramp10: r[17], Ramp30: r[18], RampQ: r[19], APF: r[20],
+			MuPMax: r[21], MuPMin: r[22], MuQMax: r[23], MuQMin: r[24], Line: line,
 		})
 	}
 }
 
 func (p *parsed) branches(c *Case, k *checker) {
 	m := p.tables["branch"]
-	var wide [13]float64
+	c.HasFlows = m.columns >= branchColumns+branchFlows
+	c.HasMultipliers = c.HasMultipliers || m.columns >= branchColumns+branchFlows+branchMultipliers
+	var wide [branchColumns + branchFlows + branchMultipliers]float64
 	for i := range m.rows() {
 		line := m.rowLine[i]
 		clear(wide[:])
@@ -143,7 +161,8 @@ func (p *parsed) branches(c *Case, k *checker) {
 		r := wide[:]
 		c.Branch = append(c.Branch, Branch{
 			From: k.whole(line, "the from bus", r[0]), To: k.whole(line, "the to bus", r[1]), R: r[2], X: r[3], B: r[4], RateA: r[5], RateB: r[6], RateC: r[7],
-			Tap: r[8], ShiftDeg: r[9], InService: k.inService(line, r[10]), AngMin: r[11], AngMax: r[12], Line: line,
+			Tap: r[8], ShiftDeg: r[9], InService: k.inService(line, r[10]), AngMin: r[11], AngMax: r[12],
+			Pf: r[13], Qf: r[14], Pt: r[15], Qt: r[16], MuSf: r[17], MuSt: r[18], MuAngMin: r[19], MuAngMax: r[20], Line: line,
 		})
 	}
 }

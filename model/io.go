@@ -75,7 +75,25 @@ func (m *Model) Write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("model: provenance: %w", err)
 	}
-	var tensors []safetensors.Tensor
+	err = files.Write(w, map[string]string{
+		"format":      fileFormat,
+		"version":     strconv.Itoa(fileVersion),
+		"case":        m.Case,
+		"calibration": string(calibration),
+		"provenance":  string(provenance),
+		"navigation":  string(m.Navigation),
+	}, m.Parameters())
+	if err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	return nil
+}
+
+// Parameter is one tensor of a model's file (docs/formats.md): a vector, or a row-major matrix.
+type Parameter = safetensors.Tensor
+
+// Parameters are the tensors of the model's file, in its order. They alias the model.
+func (m *Model) Parameters() (tensors []Parameter) {
 	networks := m.networks()
 	if m.DecoderUManifold != nil {
 		networks = append(networks, m.manifoldDecoder())
@@ -99,18 +117,25 @@ func (m *Model) Write(w io.Writer) error {
 		codes.Half = fitsHalf(codes.Data)
 		tensors = append(tensors, codes)
 	}
-	err = files.Write(w, map[string]string{
-		"format":      fileFormat,
-		"version":     strconv.Itoa(fileVersion),
-		"case":        m.Case,
-		"calibration": string(calibration),
-		"provenance":  string(provenance),
-		"navigation":  string(m.Navigation),
-	}, tensors)
-	if err != nil {
-		return fmt.Errorf("model: %w", err)
+	return tensors
+}
+
+// Replaced is a model of these tensors, whatever Half says of them, with the case, the
+// calibration and the navigation of m and the provenance given. It refuses what Read refuses:
+// a tensor that is missing, unknown, there twice, or does not fit. It aliases them.
+func (m *Model) Replaced(parameters []Parameter, by Provenance) (*Model, error) {
+	tensors := map[string]Parameter{}
+	for _, p := range parameters {
+		if _, ok := tensors[p.Name]; ok {
+			return nil, fmt.Errorf("model: tensor %s is there twice", p.Name)
+		}
+		tensors[p.Name] = p
 	}
-	return nil
+	of := &Model{Case: m.Case, Calibration: m.Calibration, Navigation: m.Navigation, Provenance: by}
+	if err := of.take(tensors); err != nil {
+		return nil, err
+	}
+	return of, nil
 }
 
 // RoundHalf rounds values to the nearest float16 in place; they must be within
@@ -185,30 +210,35 @@ func Read(r io.Reader) (*Model, error) {
 	if nav := metadata["navigation"]; nav != "" {
 		m.Navigation = json.RawMessage(nav)
 	}
+	if err := m.take(tensors); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// take makes the model's networks of the tensors, all of which are its own, and checks it.
+func (m *Model) take(tensors map[string]Parameter) error {
 	for _, n := range m.networks() {
 		if err := n.take(tensors); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if _, ok := tensors["decoder_u_manifold.0.weight"]; ok {
 		if err := m.manifoldDecoder().take(tensors); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if t, ok := tensors["codes"]; ok {
 		if len(t.Shape) != 2 {
-			return nil, fmt.Errorf("model: tensor codes has shape %v, want [codes, latent]", t.Shape)
+			return fmt.Errorf("model: tensor codes has shape %v, want [codes, latent]", t.Shape)
 		}
 		m.Codes = tensor.Matrix{Rows: t.Shape[0], Cols: t.Shape[1], Stride: t.Shape[1], Data: t.Data}
 		delete(tensors, "codes")
 	}
 	for name := range tensors {
-		return nil, fmt.Errorf("model: unknown tensor %q", name)
+		return fmt.Errorf("model: unknown tensor %q", name)
 	}
-	if err := m.validateFile(); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return m.validateFile()
 }
 
 // ReadFile loads the model at path; errors begin with the path.

@@ -35,6 +35,9 @@ var curves = []curve{
 		func(p *closedloop.Pairing) []string {
 			return []string{cmp.Or(p.Map.File, bundledMap), fmt.Sprint(p.Map.Samples)}
 		}},
+	{": what a part of Algorithm 2 is worth", "Maps of their own, which hold the decoder with the part and without it.", func(*Records, string) []*Figure { return nil }, []string{"map", "loads"},
+		func(p *closedloop.Pairing) bool { return undisturbedPlant(p) && ablates(p) },
+		func(p *closedloop.Pairing) []string { return []string{cmp.Or(p.Map.File, bundledMap), dash(p.Regime)} }},
 	{" on a plant that its map was not made for", "Parameters of the plant times a factor; methods and oracle know that plant, the map does not.", (*Records).shiftFigures, []string{"plant"},
 		func(p *closedloop.Pairing) bool { return len(p.Shift) > 0 },
 		func(p *closedloop.Pairing) []string { return []string{shiftText(p.Shift)} }},
@@ -43,8 +46,19 @@ var curves = []curve{
 		func(p *closedloop.Pairing) []string { return []string{fmt.Sprint(p.Noise), fmt.Sprint(p.Bias)} }},
 }
 
-func undisturbed(p *closedloop.Pairing) bool {
+// undisturbed pairings are of the case as it is, and of whole methods.
+func undisturbed(p *closedloop.Pairing) bool { return undisturbedPlant(p) && !ablates(p) }
+
+func undisturbedPlant(p *closedloop.Pairing) bool {
 	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0
+}
+
+// ablates tells whether a pairing sets a method beside itself without a part.
+func ablates(p *closedloop.Pairing) bool {
+	return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool {
+		_, is := wholeOf(m.Method)
+		return is
+	})
 }
 
 func shiftText(shift map[string]float64) string {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +36,9 @@ var documents = []document{
 	{"docs/multiagent.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
 	{"docs/multiagent.md", "candidates at equal time", devices.equalTime},
 	{"docs/certificates.md", "conditions", devices.conditions},
+	{paperPage, "figures of the paper", devices.paperRows},
+	{paperPage, "differences", devices.differences},
+	{paperPage, "ablations", devices.ablations},
 }
 
 // marks are the lines around a document's part.
@@ -117,8 +119,8 @@ func milliseconds(format string, q *closedloop.Quantiles) string {
 // summary has the few rows of every case that a reader should see first.
 func (d devices) summary() string {
 	regret := section{rows: [][]string{{"case", "method", "safe episodes", "regret % ± 95 %", "n", "median", "p90", "regret % (paper)", "decision p50 / p99, ms", "(paper)"}}}
-	dispatch := section{rows: [][]string{{"case", "loads", "method", "kept", "feasible dispatches", "gap % ± 95 %", "n", "median", "p90", "gap % (paper)", "fallbacks", "draws excluded", "decision p50 / p99, ms", "(paper)"}}}
-	navigation := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "mean least margin, m", "gap % ± 95 %", "n", "median", "p90", "decision p50 / p99, ms"}}}
+	dispatch := section{rows: [][]string{{"case", "loads", "method", "kept", "feasible dispatches", "feasible % (paper)", "gap % ± 95 %", "n", "median", "p90", "gap % (paper)", "fallbacks", "draws excluded", "decision p50 / p99, ms", "(paper)"}}}
+	navigation := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "safe % (paper)", "mean least margin, m", "margin (paper)", "gap % ± 95 %", "n", "median", "p90", "gap % (paper)", "decision p50 / p99, ms"}}}
 	for _, r := range d.runs((*Records).named) {
 		for _, e := range r.of(r.name) {
 			if !r.method(r.name, e.Method).Brief {
@@ -126,46 +128,59 @@ func (d devices) summary() string {
 			}
 			method := "`" + e.Method + "`"
 			if e.Reached != nil {
+				p := r.paper(r.name, e.Method)
 				navigation.rows = append(navigation.rows, slices.Concat(
-					[]string{r.name, method, safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), estimate("%.3f", e.MarginMean, e.MarginSEM), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-					spread("%.2f", &e.Regret), []string{milliseconds("%.4f", &e.Latency)}))
+					[]string{r.name, method, safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe), estimate("%.3f", e.MarginMean, e.MarginSEM), given(p.Margin), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN)},
+					spread("%.2f", &e.Regret), []string{given(p.Gap), milliseconds("%.4f", &e.Latency)}))
 				continue
 			}
-			paper, paperTime := "–", "–"
-			if p := r.paper(r.name, e.Method); !math.IsNaN(p.Regret) {
-				paper, paperTime = fmt.Sprintf("%g ± %g", p.Regret, p.RegretSEM), fmt.Sprintf("%g", p.Milliseconds)
-			}
+			p := r.paper(r.name, e.Method)
 			regret.rows = append(regret.rows, slices.Concat(
 				[]string{r.name, method, safeOf(&e), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-				spread("%.4f", &e.Regret), []string{paper, milliseconds("%.4f", &e.Latency), paperTime}))
+				spread("%.4f", &e.Regret), []string{regretGiven(p), milliseconds("%.4f", &e.Latency), given(p.Milliseconds)}))
+		}
+		if evals := r.of(r.name); len(evals) > 0 {
+			for _, m := range r.unrecorded(r.name, evals) {
+				p, first := r.paper(r.name, m), []string{r.name, "`" + m + "`", notRecorded}
+				if evals[0].Reached != nil {
+					navigation.lack(first, map[string]string{"safe % (paper)": given(p.Safe), "margin (paper)": given(p.Margin), "gap % (paper)": given(p.Gap)})
+				} else {
+					regret.lack(first, map[string]string{"regret % (paper)": regretGiven(p), "(paper)": given(p.Milliseconds)})
+				}
+			}
 		}
 		for _, e := range r.inRegimes(r.name) {
 			if e.Noise > 0 || !r.method(r.name, e.Method).Brief {
 				continue
 			}
-			gap, paperTime := "–", "–"
-			if p := r.paper(r.name, e.Method); !math.IsNaN(p.Gap) && e.Regime == "paper" {
-				gap, paperTime = fmt.Sprint(p.Gap), fmt.Sprint(p.Milliseconds)
-			}
+			p := r.inRegime(&e)
 			dispatch.rows = append(dispatch.rows, slices.Concat(
-				[]string{r.name, e.Regime, "`" + e.Method + "`", safeOf(&e), dispatches(&e), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-				spread("%.4f", &e.Regret), []string{gap, fmt.Sprint(e.Fallback), excluded(&e), milliseconds("%.4f", &e.Latency), paperTime}))
+				[]string{r.name, e.Regime, "`" + e.Method + "`", safeOf(&e), dispatches(&e), given(p.Feasible), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN)},
+				spread("%.4f", &e.Regret), []string{given(p.Gap), fmt.Sprint(e.Fallback), excluded(&e), milliseconds("%.4f", &e.Latency), given(p.Milliseconds)}))
 		}
+		r.lacking(&dispatch)
 	}
 	return tables(regret, dispatch, navigation)
 }
 
 // baselines is a table of the exact and baseline methods of each case of the integrator.
 func (d devices) baselines() string {
-	s := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "regret % ± 95 %", "n", "median", "p90", "p50 / p99, ms"}}}
+	s := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "safe % (paper)", "regret % ± 95 %", "n", "median", "p90", "regret % (paper)", "p50 / p99, ms", "ms (paper)"}}}
 	for _, r := range d.runs((*Records).named) {
 		for _, e := range r.of(r.name) {
 			if group := r.method(r.name, e.Method).Group; !strings.HasPrefix(r.name, "integrator-") || group != domain.GroupExact && group != domain.GroupBaseline && e.Method != highlighted && e.Method != "direct" {
 				continue
 			}
+			p := r.paper(r.name, e.Method)
 			s.rows = append(s.rows, slices.Concat(
-				[]string{r.name, "`" + e.Method + "`", safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-				spread("%.4f", &e.Regret), []string{milliseconds("%.3f", &e.Latency)}))
+				[]string{r.name, "`" + e.Method + "`", safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
+				spread("%.4f", &e.Regret), []string{regretGiven(p), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
+		}
+		if evals := r.of(r.name); len(evals) > 0 && strings.HasPrefix(r.name, "integrator-") {
+			for _, m := range r.unrecorded(r.name, evals) {
+				p := r.paper(r.name, m)
+				s.lack([]string{r.name, "`" + m + "`", notRecorded}, map[string]string{"safe % (paper)": given(p.Safe), "regret % (paper)": regretGiven(p), "ms (paper)": given(p.Milliseconds)})
+			}
 		}
 	}
 	return tables(s)
@@ -173,31 +188,38 @@ func (d devices) baselines() string {
 
 // dispatch is a table of every method of the cases with regimes, without noise.
 func (d devices) dispatch() string {
-	s := section{rows: [][]string{slices.Concat([]string{"case", "loads", "method", "kept", "dispatches", "gap % ± 95 %", "n"}, besideMain, []string{"fallbacks", "p50 / p99, ms"})}}
+	s := section{rows: [][]string{slices.Concat([]string{"case", "loads", "method", "kept", "dispatches", "feasible % (paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain, []string{"fallbacks", "p50 / p99, ms", "(paper)"})}}
 	for _, r := range d.runs((*Records).named) {
 		for _, e := range r.inRegimes(r.name) {
 			if e.Noise > 0 {
 				continue
 			}
+			p := r.inRegime(&e)
 			s.rows = append(s.rows, slices.Concat(
-				[]string{r.name, e.Regime, "`" + e.Method + "`", safeOf(&e), dispatches(&e), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-				r.less(&e), []string{fmt.Sprint(e.Fallback), milliseconds("%.3f", &e.Latency)}))
+				[]string{r.name, e.Regime, "`" + e.Method + "`", safeOf(&e), dispatches(&e), given(p.Feasible), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
+				r.less(&e), []string{fmt.Sprint(e.Fallback), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
 		}
+		r.lacking(&s)
 	}
 	return tables(s)
 }
 
 // goals is the table of a case whose episodes have goals.
 func (d devices) goals(name string) string {
-	s := section{rows: [][]string{slices.Concat([]string{"method", "safe", "95 % interval", "collision-free", "gap % ± 95 %", "n"}, besideMain, []string{"mean smallest margin, m", "fallbacks", "p50 / p99, ms"})}}
+	s := section{rows: [][]string{slices.Concat([]string{"method", "safe", "95 % interval", "safe % (paper)", "collision-free", "(paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain, []string{"mean smallest margin, m", "margin (paper)", "fallbacks", "p50 / p99, ms"})}}
 	for _, r := range d.runs((*Records).named) {
 		if r.name != name {
 			continue
 		}
 		for _, e := range r.of(name) {
+			p := r.paper(r.name, e.Method)
 			s.rows = append(s.rows, slices.Concat(
-				[]string{"`" + e.Method + "`", safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), number("%.1f %%", 100*float64(e.CollisionFree)), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-				r.less(&e), []string{estimate("%.3f", e.MarginMean, e.MarginSEM), fmt.Sprint(e.Fallback), milliseconds("%.1f", &e.Latency)}))
+				[]string{"`" + e.Method + "`", safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe), number("%.1f %%", 100*float64(e.CollisionFree)), given(p.Collision), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
+				r.less(&e), []string{estimate("%.3f", e.MarginMean, e.MarginSEM), given(p.Margin), fmt.Sprint(e.Fallback), milliseconds("%.1f", &e.Latency)}))
+		}
+		for _, m := range r.unrecorded(name, r.of(name)) {
+			p := r.paper(name, m)
+			s.lack([]string{"`" + m + "`", notRecorded}, map[string]string{"safe % (paper)": given(p.Safe), "(paper)": given(p.Collision), "gap % (paper)": given(p.Gap), "margin (paper)": given(p.Margin)})
 		}
 	}
 	return tables(s)

@@ -313,21 +313,29 @@ func (r *Records) addEvaluation(text []byte) error {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return err
 	}
+	if e.Series != nil {
+		if err := e.Series.Validate(); err != nil {
+			return err
+		}
+	}
 	r.Evaluations = append(r.Evaluations, e)
 	return nil
 }
 
-// less is what an evaluation costs above the highlighted method on the same episodes: the
+// less is what an evaluation costs above the highlighted method on the same episodes.
+func (r *Records) less(e *closedloop.Result) []string { return r.lessThan(e, highlighted) }
+
+// lessThan is what an evaluation costs above another method on the same episodes: the
 // interval of the mean, the median, and of how many. Dashes where one of the two does not
 // say what its episodes cost.
-func (r *Records) less(e *closedloop.Result) []string {
+func (r *Records) lessThan(e *closedloop.Result, method string) []string {
 	cells := []string{"–", "–", "–"}
-	if e.Method == highlighted {
+	if e.Method == method {
 		return cells
 	}
 	for i := range r.Evaluations {
 		main := &r.Evaluations[i]
-		if main.Method != highlighted || main.Case != e.Case || main.Seed != e.Seed || main.Regime != e.Regime || main.Noise != e.Noise || main.Bias != e.Bias || len(main.Shift)+len(e.Shift) > 0 {
+		if main.Method != method || main.Case != e.Case || main.Seed != e.Seed || main.Regime != e.Regime || main.Noise != e.Noise || main.Bias != e.Bias || len(main.Shift)+len(e.Shift) > 0 {
 			continue
 		}
 		d, err := e.Less(main)
@@ -339,6 +347,21 @@ func (r *Records) less(e *closedloop.Result) []string {
 		}
 	}
 	return cells
+}
+
+// unrecorded are the methods that the paper has a row of and none of the evaluations is of, in
+// the order of the tables.
+func (r *Records) unrecorded(name string, evals []closedloop.Result) (methods []string) {
+	for method := range r.cases[name].Paper {
+		if !slices.ContainsFunc(evals, func(e closedloop.Result) bool { return e.Method == method }) {
+			methods = append(methods, method)
+		}
+	}
+	slices.SortFunc(methods, func(a, b string) int {
+		rank := func(method string) int { return r.rank(&closedloop.Result{Case: name, Method: method}) }
+		return cmp.Or(rank(a)-rank(b), cmp.Compare(a, b))
+	})
+	return methods
 }
 
 // paper is the paper's row of a method in a case; one without figures where it has

@@ -12,7 +12,6 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/domain"
 )
 
 // evaluationSections are the tables of every case that was evaluated.
@@ -148,17 +147,18 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 		rows:  [][]string{slices.Concat([]string{"method", "R_T %", "n", "median", "p90", "paper R_T %"}, besideMain, []string{"safe", "95 % interval", "fail %", "paper fail %", "least margin", "p50 ms", "p99 ms", "paper ms", "mean ‖Δz‖"})},
 	}
 	for _, e := range evals {
-		paperRegret, paperFail, paperTime := "–", "–", "–"
-		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
-			paperRegret, paperFail, paperTime = fmt.Sprintf("%g ± %g", p.Regret, p.RegretSEM), fmt.Sprintf("%g", 100-p.Safe), fmt.Sprintf("%g", p.Milliseconds)
-		}
+		p := r.paper(name, e.Method)
 		s.rows = append(s.rows, slices.Concat(
-			[]string{e.Method, within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret), []string{paperRegret}, r.less(&e),
+			[]string{e.Method, within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret), []string{regretGiven(p)}, r.less(&e),
 			[]string{
 				safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
-				number("%.1f", 100*(1-float64(e.Safe))), paperFail, number("%.1e", float64(e.MarginMin)),
-				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), paperTime, number("%.1e", float64(e.Displacement)),
+				number("%.1f", 100*(1-float64(e.Safe))), given(100 - p.Safe), number("%.1e", float64(e.MarginMin)),
+				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), given(p.Milliseconds), number("%.1e", float64(e.Displacement)),
 			}))
+	}
+	for _, m := range r.unrecorded(name, evals) {
+		p := r.paper(name, m)
+		s.lack([]string{m, notRecorded}, map[string]string{"paper R_T %": regretGiven(p), "paper fail %": given(100 - p.Safe), "paper ms": given(p.Milliseconds)})
 	}
 	return s
 }
@@ -176,13 +176,13 @@ func (r *Records) regretNote(name string) string {
 // goalSection is the table of a case whose episodes have goals (tab.
 // multiagent-navigation and multiagent-navigation-margins).
 func (r *Records) goalSection(name string, evals []closedloop.Result) section {
-	head := []string{"method", "episodes", "safe", "95 % interval", "collision-free", "reached", "at end", "gap %", "n", "median", "p90"}
-	head = append(append(head, besideMain...), "scene margin", "± s.e.m.")
+	head := []string{"method", "episodes", "safe", "95 % interval", "safe % (paper)", "collision-free", "collision-free % (paper)", "reached", "at end", "gap %", "n", "median", "p90", "gap % (paper)"}
+	head = append(append(head, besideMain...), "scene margin", "± s.e.m.", "margin (paper)")
 	kinds := slices.Sorted(maps.Keys(evals[0].MarginsMean))
 	head = append(append(head, kinds...), "p50 ms", "p99 ms")
 	s := section{
 		title: name,
-		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. %s %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, r.paperNote(name), loadsOf(evals)),
+		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, loadsOf(evals)),
 		rows:  [][]string{head},
 	}
 	value := func(n *closedloop.Number) float64 {
@@ -192,12 +192,13 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 		return float64(*n)
 	}
 	for _, e := range evals {
+		p := r.paper(name, e.Method)
 		row := []string{
-			e.Method, fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
-			number("%.4f", float64(e.CollisionFree)), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
+			e.Method, fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe),
+			number("%.4f", float64(e.CollisionFree)), given(p.Collision), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
 			within("%.3f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
 		}
-		row = slices.Concat(row, spread("%.3f", &e.Regret), r.less(&e), []string{number("%.3f", float64(e.MarginMean)), number("%.3f", float64(e.MarginSEM))})
+		row = slices.Concat(row, spread("%.3f", &e.Regret), []string{given(p.Gap)}, r.less(&e), []string{number("%.3f", float64(e.MarginMean)), number("%.3f", float64(e.MarginSEM)), given(p.Margin)})
 		for _, kind := range kinds {
 			m, ok := e.MarginsMean[kind]
 			if !ok {
@@ -207,23 +208,11 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 		}
 		s.rows = append(s.rows, append(row, number("%.3f", float64(e.Latency.P50)/1e3), number("%.3f", float64(e.Latency.P99)/1e3)))
 	}
+	for _, m := range r.unrecorded(name, evals) {
+		p := r.paper(name, m)
+		s.lack([]string{m, notRecorded}, map[string]string{"safe % (paper)": given(p.Safe), "collision-free % (paper)": given(p.Collision), "gap % (paper)": given(p.Gap), "margin (paper)": given(p.Margin)})
+	}
 	return s
-}
-
-// paperNote is what the paper has of a case with goals, in a sentence.
-func (r *Records) paperNote(name string) string {
-	own, reference := r.paper(name, highlighted), r.paper(name, "reference")
-	if math.IsNaN(own.Gap) {
-		return ""
-	}
-	text := fmt.Sprintf("Paper: GPC safe %g %%, collision-free %g %%, gap %g %%, scene margin %g; reference safe %g %%", own.Safe, own.Collision, own.Gap, own.Margin, reference.Safe)
-	for _, m := range r.cases[name].Methods {
-		recorded := slices.ContainsFunc(r.of(name), func(e closedloop.Result) bool { return e.Method == m.Name })
-		if p := r.paper(name, m.Name); recorded && m.Needs&domain.NeedsWeights != 0 && !math.IsNaN(p.Safe) {
-			text += fmt.Sprintf("; %s safe %g %%, collision-free %g %%, scene margin %g", m.Name, p.Safe, p.Collision, p.Margin)
-		}
-	}
-	return text + "."
 }
 
 // unsafeSection names every episode in which a method was not safe.

@@ -60,11 +60,15 @@ func RK4[T Scalar](ode func(s, c, u, ds []T), s, c, u, next []T, span float64, s
 // Ordinary Differential Equations II, table IV.5.5). Its second stage is the result.
 var radau = [2][2]float64{{5. / 12, -1. / 12}, {3. / 4, 1. / 4}}
 
-// Newton's method ends after a step of radauTolerance relative to 1 + |s|, the error being
-// about its square then, and gives up after radauIterations.
+// Newton's method goes on with the factors that it has while each step is radauContraction of
+// the one before or less. It ends where the error is rounding: about the square of a step with
+// factors at its start, relative to 1 + |s|, or that step times the last contraction. It gives
+// up after radauIterations.
 const (
-	radauTolerance  = 1e-9
-	radauIterations = 20
+	radauTolerance   = 1e-9
+	radauRounding    = 1e-15
+	radauContraction = 0.1
+	radauIterations  = 40
 )
 
 // Stiff is an initial value problem for Radau: ṡ = ODE(s, c, u) with c and u held, over
@@ -74,24 +78,48 @@ type Stiff struct {
 	Span     float64
 	Substeps int
 
-	last sync.Pool // *collocation
+	spaces sync.Pool // of *collocation
 }
 
-// collocation is the solution of a Stiff at some s, c and u. What does not depend on the
-// direction of a derivative is kept for the next one: a Jacobian is asked for column by
-// column.
-type collocation struct {
+// solution is that of a Stiff at some s, c and u.
+type solution struct {
+	m      int       // 2n
 	at     []float64 // s, c and u
 	solved bool      // at them
 	stage  []float64 // [Substeps][2][n]
-	// matrix is [Substeps][2n][2n], that of the stages' equations in factors once factored.
+	// matrix is [Substeps][2n][2n], that of the stages' equations in factors, which are those
+	// at the solution once it is factored.
 	matrix   []float64
 	pivot    []int // [Substeps][2n]
 	factored bool
+	slopes   []float64 // of the ode at every stage by every input, times Step: [Substeps][2][inputs][n]
+	columns  []float64 // ∂stage by every input, [inputs][Substeps][2][n]
+	known    []bool    // [inputs], of columns and the slopes by c and u
+}
 
-	y, f, c, u []complex128
-	dc, du     []complex128 // c and u with their direction
-	r          []float64    // [2n]
+// Solutions that are remembered: in sets of two, of which the one used last stays. A horizon's
+// stages are evaluated one after the other, then differentiated, then differentiated twice.
+const (
+	sets = 128
+	ways = 2
+)
+
+// collocation is the workspace of a Stiff, and its last solutions. What a solution holds
+// depends on its s, c and u alone.
+type collocation struct {
+	n, nc, inputs int
+	solutions     [sets][ways]*solution
+
+	at    []float64
+	x     []complex128 // stage, c and u
+	f     []complex128
+	r     []float64 // [2n]
+	slope []float64 // [n]
+
+	curvature                 Curvature
+	weights, multipliers      []float64 // [n]
+	vary                      []int
+	before, sizes, directions []float64
 }
 
 // Radau is RK4 by an implicit method, for stiff equations: Radau IIA of two stages and order
@@ -100,23 +128,25 @@ type collocation struct {
 // complex128 whatever T is. The derivative of the result is that of the exact solution of
 // the stages. Where Newton's method does not converge, next is NaN.
 func Radau[T Scalar](p *Stiff, s, c, u, next []T) {
-	w, ok := p.last.Get().(*collocation)
-	if !ok {
-		w = new(collocation)
+	w := p.borrow(len(s), len(c), len(u))
+	defer p.spaces.Put(w)
+	for i, x := range s {
+		w.at[i] = Value(x)
 	}
-	defer p.last.Put(w)
-	if !at(w, s, c, u) {
-		w.size(p.Substeps, len(s))
-		w.solved, w.factored = p.solve(w), false
+	for i, x := range c {
+		w.at[w.n+i] = Value(x)
 	}
-	n := len(s)
-	if !w.solved {
+	for i, x := range u {
+		w.at[w.n+w.nc+i] = Value(x)
+	}
+	e := p.find(w)
+	if !e.solved {
 		for i := range next {
 			next[i] = Const[T](math.NaN())
 		}
 		return
 	}
-	end := w.stage[len(w.stage)-n:]
+	end := e.stage[len(e.stage)-w.n:]
 	d, ok := any(next).([]complex128)
 	if !ok {
 		for i, v := range end {
@@ -124,89 +154,241 @@ func Radau[T Scalar](p *Stiff, s, c, u, next []T) {
 		}
 		return
 	}
-	for i, v := range s {
-		d[i] = complexOf(v)
-	}
-	for i, v := range c {
-		w.dc[i] = complexOf(v)
-	}
-	for i, v := range u {
-		w.du[i] = complexOf(v)
-	}
-	p.differentiate(w, d)
-}
-
-// at reports whether w is at s, c and u to the bit, and brings it there.
-func at[T Scalar](w *collocation, s, c, u []T) bool {
-	same := len(w.at) == len(s)+len(c)+len(u) && len(w.c) == len(c) && len(w.u) == len(u)
-	if !same {
-		w.at = make([]float64, len(s)+len(c)+len(u))
-		w.c, w.u = make([]complex128, len(c)), make([]complex128, len(u))
-		w.dc, w.du = make([]complex128, len(c)), make([]complex128, len(u))
-	}
-	to := w.at
+	clear(w.slope)
+	first := 0
 	for _, part := range [3][]T{s, c, u} {
 		for i, x := range part {
-			v := Value(x)
-			same = same && math.Float64bits(to[i]) == math.Float64bits(v)
-			to[i] = v
+			if v := imag(any(x).(complex128)); v != 0 {
+				column := p.column(w, e, first+i)
+				axpy(v, column[len(column)-w.n:], w.slope)
+			}
 		}
-		to = to[len(part):]
+		first += len(part)
 	}
-	return same
+	for i, v := range end {
+		d[i] = complex(v, w.slope[i])
+	}
 }
 
-// size makes room for so many substeps of n states.
-func (w *collocation) size(substeps, n int) {
-	if len(w.y) == n {
+// Jacobian writes what Radau does into next and, into jacobian, [len(s)][len(by)], its
+// derivatives by the inputs by, numbered through s, c and u.
+func (p *Stiff) Jacobian(s, c, u []float64, by []int, next, jacobian []float64) {
+	w := p.borrow(len(s), len(c), len(u))
+	defer p.spaces.Put(w)
+	e := p.at(w, s, c, u)
+	if !e.solved {
+		fill(next, math.NaN())
+		fill(jacobian, math.NaN())
 		return
 	}
-	m := 2 * n
-	w.y, w.f, w.r = make([]complex128, n), make([]complex128, n), make([]float64, m)
-	w.stage, w.matrix, w.pivot = make([]float64, substeps*m), make([]float64, substeps*m*m), make([]int, substeps*m)
+	copy(next, e.stage[len(e.stage)-w.n:])
+	for k, b := range by {
+		column := p.column(w, e, b)
+		for i, v := range column[len(column)-w.n:] {
+			jacobian[i*len(by)+k] = v
+		}
+	}
 }
 
-// part is what w has of a substep: its stages, the matrix of their equations, and its pivots.
-func (w *collocation) part(substep int) (stage, matrix []float64, pivot []int) {
-	m := len(w.r)
-	return w.stage[substep*m : (substep+1)*m], w.matrix[substep*m*m : (substep+1)*m*m], w.pivot[substep*m : (substep+1)*m]
+// AddCurvature adds to h, [k][k] for k = len(by), the lower triangle of the second derivatives
+// of weightsᵀnext, of Radau's next, by the inputs by, numbered through s, c and u and each in
+// units of its entry of size, which is [len(s)+len(c)+len(u)]. They follow from those of the ode
+// by the implicit function theorem: weighed by the stages' multipliers, along the stages'
+// derivatives.
+func (p *Stiff) AddCurvature(s, c, u, weights []float64, by []int, size, h []float64) {
+	w := p.borrow(len(s), len(c), len(u))
+	defer p.spaces.Put(w)
+	e := p.at(w, s, c, u)
+	n, m, k, step := w.n, 2*w.n, len(by), p.Span/float64(p.Substeps)
+	if !e.solved {
+		fill(h, math.NaN())
+		return
+	}
+	w.vary, w.sizes = w.vary[:0], append(w.sizes[:0], size[:n]...)
+	for i := range n {
+		w.vary = append(w.vary, i)
+	}
+	for _, b := range by {
+		if b >= n {
+			w.vary, w.sizes = append(w.vary, b), append(w.sizes, size[b])
+		}
+	}
+	grow(&w.before, len(w.vary))
+	grow(&w.directions, len(w.vary)*k)
+	clear(w.directions)
+	own := n
+	for q, b := range by {
+		if b >= n {
+			w.directions[own*k+q] = size[b]
+			own++
+		}
+		p.column(w, e, b)
+	}
+	p.place(w, e)
+	copy(w.weights, weights)
+	for substep := p.Substeps - 1; substep >= 0; substep-- {
+		stage, matrix, pivot := e.part(substep)
+		// The multipliers of the stages' equations.
+		clear(w.r[:n])
+		copy(w.r[n:], w.weights)
+		substituteTransposed(matrix, pivot, w.r)
+		for j := range 2 {
+			for i := range n {
+				w.multipliers[i] = step * (radau[0][j]*w.r[i] + radau[1][j]*w.r[n+i])
+			}
+			w.stand(stage[j*n : (j+1)*n])
+			for i, a := range w.vary {
+				w.before[i] = dot(w.multipliers, e.slope(w, substep, j, a))
+			}
+			for q, b := range by {
+				column := e.columns[b*len(e.stage)+substep*m+j*n:]
+				for i := range n {
+					w.directions[i*k+q] = size[b] * column[i]
+				}
+			}
+			w.curvature.Add(w.x, w.vary, w.before, w.sizes, w.directions, k, h)
+		}
+		for i := range n {
+			w.weights[i] = w.r[i] + w.r[n+i]
+		}
+	}
 }
 
-// solve finds the stages at w.at, and reports whether Newton's method converged.
-func (p *Stiff) solve(w *collocation) bool {
-	n := len(w.y)
-	for i := range w.c {
-		w.c[i] = complex(w.at[n+i], 0)
+// borrow lends a workspace for so many states, entries of c and of u.
+func (p *Stiff) borrow(n, nc, nu int) *collocation {
+	if w, ok := p.spaces.Get().(*collocation); ok && w.n == n && w.nc == nc && w.inputs == n+nc+nu {
+		return w
 	}
-	for i := range w.u {
-		w.u[i] = complex(w.at[n+len(w.c)+i], 0)
+	w := &collocation{n: n, nc: nc, inputs: n + nc + nu}
+	w.at, w.x, w.f = make([]float64, w.inputs), make([]complex128, w.inputs), make([]complex128, n)
+	w.r, w.slope = make([]float64, 2*n), make([]float64, n)
+	w.weights, w.multipliers = make([]float64, n), make([]float64, n)
+	w.curvature.F = func(x []complex128) float64 {
+		p.ODE(x[:n], x[n:n+nc], x[n+nc:], w.f)
+		for i, v := range w.f {
+			w.slope[i] = imag(v)
+		}
+		return dot(w.multipliers, w.slope)
 	}
-	from := w.at[:n]
+	return w
+}
+
+// at is find at s, c and u.
+func (p *Stiff) at(w *collocation, s, c, u []float64) *solution {
+	copy(w.at, s)
+	copy(w.at[w.n:], c)
+	copy(w.at[w.n+w.nc:], u)
+	return p.find(w)
+}
+
+// find returns the solution at w.at, remembered where that is the same to the bit.
+func (p *Stiff) find(w *collocation) *solution {
+	hash := uint64(0)
+	for _, v := range w.at {
+		hash = (hash ^ math.Float64bits(v)) * 0x9e3779b97f4a7c15
+		hash ^= hash >> 32
+	}
+	set := &w.solutions[hash%sets]
+	for i, e := range set {
+		if e != nil && sameBits(e.at, w.at) {
+			set[0], set[i] = e, set[0]
+			return e
+		}
+	}
+	set[0], set[ways-1] = set[ways-1], set[0]
+	if set[0] == nil {
+		m, stages := 2*w.n, 2*w.n*p.Substeps
+		set[0] = &solution{
+			m: m, at: make([]float64, w.inputs), stage: make([]float64, stages), matrix: make([]float64, stages*m), pivot: make([]int, stages),
+			slopes: make([]float64, stages*w.inputs), columns: make([]float64, stages*w.inputs), known: make([]bool, w.inputs),
+		}
+	}
+	e := set[0]
+	copy(e.at, w.at)
+	clear(e.known)
+	e.factored = false
+	e.solved = p.solve(w, e)
+	return e
+}
+
+func sameBits(a, b []float64) bool {
+	for i, v := range a {
+		if math.Float64bits(v) != math.Float64bits(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// part is what a solution has of a substep: its stages, the matrix of their equations, and
+// its pivots.
+func (e *solution) part(substep int) (stage, matrix []float64, pivot []int) {
+	m := e.m
+	return e.stage[substep*m : (substep+1)*m], e.matrix[substep*m*m : (substep+1)*m*m], e.pivot[substep*m : (substep+1)*m]
+}
+
+// slope views the ode's derivatives at a stage by an input.
+func (e *solution) slope(w *collocation, substep, stage, input int) []float64 {
+	first := ((2*substep+stage)*w.inputs + input) * w.n
+	return e.slopes[first : first+w.n]
+}
+
+// place writes a solution's c and u into w.x.
+func (p *Stiff) place(w *collocation, e *solution) {
+	for i, v := range e.at[w.n:] {
+		w.x[w.n+i] = complex(v, 0)
+	}
+}
+
+// stand writes a stage into w.x.
+func (w *collocation) stand(stage []float64) {
+	for i, v := range stage {
+		w.x[i] = complex(v, 0)
+	}
+}
+
+// solve finds the stages at e.at, and reports whether Newton's method converged.
+func (p *Stiff) solve(w *collocation, e *solution) bool {
+	n := w.n
+	p.place(w, e)
+	from := e.at[:n]
 	for substep := range p.Substeps {
-		stage, matrix, pivot := w.part(substep)
+		stage, matrix, pivot := e.part(substep)
 		copy(stage, from)
 		copy(stage[n:], from)
-		converged := false
+		if !p.newton(w, e, substep, true) {
+			return false
+		}
+		fresh, before, converged := true, 0.0, false
 		for range radauIterations {
-			p.newton(w, stage, matrix)
 			for i := range w.r {
 				w.r[i] += from[i%n] - stage[i]
-			}
-			if !factor(matrix, pivot) {
-				return false
 			}
 			substitute(matrix, pivot, w.r)
 			size := 0.0
 			for i, d := range w.r {
-				stage[i] += d
-				size = math.Max(size, math.Abs(d)/(1+math.Abs(stage[i])))
+				// One that is not a number stays.
+				if v := math.Abs(d) / (1 + math.Abs(stage[i]+d)); !(v <= size) && size == size {
+					size = v
+				}
+			}
+			if !fresh && !(size <= radauContraction*before) {
+				if fresh = true; !p.newton(w, e, substep, false) {
+					return false
+				}
+				continue
 			}
 			if math.IsNaN(size) {
 				return false
 			}
-			if converged = size <= radauTolerance; converged {
+			for i, d := range w.r {
+				stage[i] += d
+			}
+			if converged = fresh && size <= radauTolerance || !fresh && size*size <= radauRounding*before; converged {
 				break
 			}
+			fresh, before = false, size
+			p.increments(w, stage)
 		}
 		if !converged {
 			return false
@@ -216,84 +398,122 @@ func (p *Stiff) solve(w *collocation) bool {
 	return true
 }
 
-// newton writes the matrix of the stages' equations at them, and the stages' increments
-// into w.r.
-func (p *Stiff) newton(w *collocation, stage, matrix []float64) {
-	n, m, h := len(w.y), len(w.r), p.Span/float64(p.Substeps)
+// increments writes those of the stages into w.r.
+func (p *Stiff) increments(w *collocation, stage []float64) {
+	n, h := w.n, p.Span/float64(p.Substeps)
+	clear(w.r)
+	for j := range 2 {
+		w.stand(stage[j*n : (j+1)*n])
+		p.ODE(w.x[:n], w.x[n:n+w.nc], w.x[n+w.nc:], w.f)
+		w.collect(j, h)
+	}
+}
+
+// collect adds to the increments what the ode at stage j, in w.f, is of them.
+func (w *collocation) collect(j int, h float64) {
+	for i, v := range w.f {
+		w.r[i] += h * radau[0][j] * real(v)
+		w.r[w.n+i] += h * radau[1][j] * real(v)
+	}
+}
+
+// newton writes the matrix of a substep's equations at its stages in factors, and the
+// increments into w.r; false where the matrix is singular. same says that the stages are
+// the same.
+func (p *Stiff) newton(w *collocation, e *solution, substep int, same bool) bool {
+	stage, matrix, pivot := e.part(substep)
+	n, m, h := w.n, len(w.r), p.Span/float64(p.Substeps)
 	clear(matrix)
 	clear(w.r)
 	for i := range m {
 		matrix[i*m+i] = 1
 	}
 	for j := range 2 {
-		for k, v := range stage[j*n : (j+1)*n] {
-			w.y[k] = complex(v, 0)
+		if j == 0 || !same {
+			w.stand(stage[j*n : (j+1)*n])
 		}
 		for k := range n {
-			w.y[k] = complex(real(w.y[k]), Step)
-			p.ODE(w.y, w.c, w.u, w.f)
-			w.y[k] = complex(real(w.y[k]), 0)
-			for i, v := range w.f {
-				d := h * Derivative(v)
+			slope := e.slope(w, substep, j, k)
+			if j == 0 || !same {
+				p.differentiate(w, k, slope)
+			} else {
+				copy(slope, e.slope(w, substep, 0, k))
+			}
+			for i, v := range slope {
+				d := h / Step * v
 				matrix[i*m+j*n+k] -= radau[0][j] * d
 				matrix[(n+i)*m+j*n+k] -= radau[1][j] * d
 			}
 		}
-		for i, v := range w.f {
-			w.r[i] += h * radau[0][j] * real(v)
-			w.r[n+i] += h * radau[1][j] * real(v)
-		}
+		w.collect(j, h)
+	}
+	return factor(matrix, pivot)
+}
+
+// differentiate writes the ode's derivatives at w.x by one input, times Step.
+func (p *Stiff) differentiate(w *collocation, input int, slope []float64) {
+	at := w.x[input]
+	w.x[input] = complex(real(at), Step)
+	p.ODE(w.x[:w.n], w.x[w.n:w.n+w.nc], w.x[w.n+w.nc:], w.f)
+	w.x[input] = at
+	for i, v := range w.f {
+		slope[i] = imag(v)
 	}
 }
 
-// differentiate takes d from the state before to the one after, in its direction and those
-// of dc and du: the stages' derivatives follow from linear equations.
-func (p *Stiff) differentiate(w *collocation, d []complex128) {
-	n, h := len(d), p.Span/float64(p.Substeps)
+// column is the derivative of all stages by one input: the solution of their differentiated
+// equations. It is not a number where these are singular.
+func (p *Stiff) column(w *collocation, e *solution, input int) []float64 {
+	n, m, h := w.n, len(w.r), p.Span/float64(p.Substeps)
+	column := e.columns[input*len(e.stage) : (input+1)*len(e.stage)]
+	if e.known[input] {
+		return column
+	}
+	e.known[input] = true
+	p.place(w, e)
 	for substep := range p.Substeps {
-		stage, matrix, pivot := w.part(substep)
-		if !w.factored {
-			p.newton(w, stage, matrix)
-			if !factor(matrix, pivot) {
-				for i := range d {
-					d[i] = complex(math.NaN(), 0)
+		if !e.factored && !p.newton(w, e, substep, false) {
+			fill(e.columns, math.NaN())
+			for i := range e.known {
+				e.known[i] = true
+			}
+			break
+		}
+		stage, matrix, pivot := e.part(substep)
+		r := column[substep*m : (substep+1)*m]
+		clear(r)
+		switch {
+		case substep > 0:
+			copy(r, column[substep*m-n:substep*m])
+			copy(r[n:], r[:n])
+		case input < n:
+			r[input], r[n+input] = 1, 1
+		}
+		if input >= n {
+			for j := range 2 {
+				w.stand(stage[j*n : (j+1)*n])
+				slope := e.slope(w, substep, j, input)
+				p.differentiate(w, input, slope)
+				for i, v := range slope {
+					r[i] += h * radau[0][j] / Step * v
+					r[n+i] += h * radau[1][j] / Step * v
 				}
-				return
 			}
 		}
-		for i, v := range d {
-			w.r[i], w.r[n+i] = Derivative(v), Derivative(v)
-		}
-		for j := range 2 {
-			for k, v := range stage[j*n : (j+1)*n] {
-				w.y[k] = complex(v, 0)
-			}
-			p.ODE(w.y, w.dc, w.du, w.f)
-			for i, v := range w.f {
-				w.r[i] += h * radau[0][j] * Derivative(v)
-				w.r[n+i] += h * radau[1][j] * Derivative(v)
-			}
-		}
-		substitute(matrix, pivot, w.r)
-		for i := range d {
-			d[i] = Seed(stage[n+i], w.r[n+i])
-		}
+		substitute(matrix, pivot, r)
 	}
-	w.factored = true
+	e.factored = true
+	return column
 }
 
-// complexOf is x as a dual number.
-func complexOf[T Scalar](x T) complex128 {
-	switch x := any(x).(type) {
-	case complex128:
-		return x
-	default:
-		return complex(x.(float64), 0)
+func fill(b []float64, v float64) {
+	for i := range b {
+		b[i] = v
 	}
 }
 
-// factor overwrites a, [n][n] for n pivots, with its factors by elimination with row pivots:
-// step k exchanged rows k and pivot[k]. It reports whether a is regular.
+// factor overwrites a, [n][n] for n pivots, with its factors by elimination with row pivots,
+// the diagonal inverted: step k exchanged rows k and pivot[k]. It reports whether a is regular.
 func factor(a []float64, pivot []int) bool {
 	n := len(pivot)
 	for k := range n {
@@ -304,23 +524,22 @@ func factor(a []float64, pivot []int) bool {
 			}
 		}
 		pivot[k] = at
-		if v := a[at*n+k]; v == 0 || math.IsNaN(v) {
+		top := a[k*n : (k+1)*n]
+		if at != k {
+			row := a[at*n : (at+1)*n]
+			for j, v := range row {
+				row[j], top[j] = top[j], v
+			}
+		}
+		if v := top[k]; v == 0 || math.IsNaN(v) {
 			return false
 		}
-		if at != k {
-			for j := range n {
-				a[at*n+j], a[k*n+j] = a[k*n+j], a[at*n+j]
-			}
-		}
-		top := a[k*n+k+1 : k*n+n]
+		inverse := 1 / top[k]
+		top[k] = inverse
 		for i := k + 1; i < n; i++ {
-			q := a[i*n+k] / a[k*n+k]
-			a[i*n+k] = q
-			if q == 0 {
-				continue
-			}
-			for j, v := range top {
-				a[i*n+k+1+j] -= q * v
+			q := a[i*n+k] * inverse
+			if a[i*n+k] = q; q != 0 {
+				axpy(-q, top[k+1:], a[i*n+k+1:])
 			}
 		}
 	}
@@ -334,14 +553,24 @@ func substitute(a []float64, pivot []int, b []float64) {
 		b[k], b[at] = b[at], b[k]
 	}
 	for i := range n {
-		for j, v := range a[i*n : i*n+i] {
-			b[i] -= v * b[j]
-		}
+		b[i] -= dot(a[i*n:i*n+i], b)
 	}
 	for i := n - 1; i >= 0; i-- {
-		for j := i + 1; j < n; j++ {
-			b[i] -= a[i*n+j] * b[j]
-		}
-		b[i] /= a[i*n+i]
+		b[i] = (b[i] - dot(a[i*n+i+1:(i+1)*n], b[i+1:])) * a[i*n+i]
+	}
+}
+
+// substituteTransposed is substitute for the transposed equations.
+func substituteTransposed(a []float64, pivot []int, b []float64) {
+	n := len(b)
+	for i := range n {
+		b[i] *= a[i*n+i]
+		axpy(-b[i], a[i*n+i+1:(i+1)*n], b[i+1:])
+	}
+	for i := n - 1; i > 0; i-- {
+		axpy(-b[i], a[i*n:i*n+i], b)
+	}
+	for k := n - 1; k >= 0; k-- {
+		b[k], b[pivot[k]] = b[pivot[k]], b[k]
 	}
 }

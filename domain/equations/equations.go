@@ -24,7 +24,8 @@ import (
 // the episode that has passed.
 type Of[T dual.Scalar] struct {
 	// Step writes the state after u, and into cNext, which holds c already, what changes
-	// of the context besides the clock.
+	// of the context besides the clock. Where System.Stiff has written sNext it only does the
+	// latter, and may be nil.
 	Step func(s, c, u, sNext, cNext []T)
 	// Objectives writes what the action costs, sNext being the state after it.
 	Objectives func(s, c, u, sNext, j []T)
@@ -58,6 +59,11 @@ type System struct {
 	Dual Of[complex128]
 
 	// Optional from here on.
+
+	// Stiff, where the equations are stiff, is the state's differential equation: sNext is what
+	// dual.Radau makes of it. Step may call that itself, but the solver's second derivatives
+	// then take many times as long.
+	Stiff *dual.Stiff
 
 	// Constants are what the functions are made of besides their arguments, such as masses
 	// and lengths, as anything that JSON takes. They tell datasets and maps of one system

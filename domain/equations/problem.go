@@ -23,7 +23,7 @@ type Problem struct {
 
 var (
 	_ domain.Problem       = (*Problem)(nil)
-	_ domain.Dual          = (*Problem)(nil)
+	_ domain.Curved        = (*Problem)(nil)
 	_ domain.Finite        = (*Problem)(nil)
 	_ domain.Scored        = (*Problem)(nil)
 	_ domain.Failing       = (*Problem)(nil)
@@ -39,6 +39,7 @@ type work struct {
 	s, c, u []complex128 // inputs of derivatives
 	out     []complex128 // objectives or margins
 	program program
+	curved  *curved // nil: no Curvature
 }
 
 // path is where the functions of the system are evaluated. It remembers the last step: who
@@ -81,11 +82,15 @@ func sameDualBits(a, b []complex128) bool {
 
 func (p *Problem) newWork() any {
 	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
-	return &work{
+	w := &work{
 		real: newPath(ns, nc, nu, sameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
 		program: newProgram(nu, nm),
 	}
+	if p.system.Stiff != nil && p.system.EscapeSteps == 0 {
+		w.curved = p.newCurved()
+	}
+	return w
 }
 
 func (p *Problem) borrow() *work { return p.works.Get().(*work) }
@@ -105,8 +110,18 @@ func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
 // advance is a step of the system and of the clock.
 func advance[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
 	copy(cNext, c)
-	of.Step(s, c, u, sNext, cNext)
+	move(p, of, s, c, u, sNext, cNext)
 	cNext[p.clock] = c[p.clock] + dual.Const[T](1/float64(p.spec.Steps))
+}
+
+// move is the step of Stiff and Step, cNext holding c.
+func move[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+	if p.system.Stiff != nil {
+		dual.Radau(p.system.Stiff, s, c, u, sNext)
+	}
+	if of.Step != nil {
+		of.Step(s, c, u, sNext, cNext)
+	}
 }
 
 // take is the step of an action, into w.next and w.after.

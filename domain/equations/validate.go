@@ -85,7 +85,8 @@ func (y *System) validate() error {
 		field   string
 		missing bool
 	}{
-		{"Initial", y.Initial == nil}, {"Real.Step", y.Real.Step == nil}, {"Dual.Step", y.Dual.Step == nil},
+		{"Initial", y.Initial == nil},
+		{"Real.Step", y.Real.Step == nil && (y.Stiff == nil || y.Dual.Step != nil)}, {"Dual.Step", y.Dual.Step == nil && (y.Stiff == nil || y.Real.Step != nil)},
 		{"Real.Objectives", y.Real.Objectives == nil}, {"Dual.Objectives", y.Dual.Objectives == nil},
 		{"Real.Margins", y.Real.Margins == nil && len(y.Margins) > 0}, {"Dual.Margins", y.Dual.Margins == nil && len(y.Margins) > 0},
 	} {
@@ -98,6 +99,9 @@ func (y *System) validate() error {
 	}
 	if (y.Real.Escape == nil) != (y.EscapeSteps == 0) || (y.Real.Escape == nil) != (y.Dual.Escape == nil) || y.EscapeSteps < 0 {
 		fail("Real.Escape is there %t, Dual.Escape %t and EscapeSteps is %d, want both functions and at least 1 step, or none of them", y.Real.Escape != nil, y.Dual.Escape != nil, y.EscapeSteps)
+	}
+	if stiff := y.Stiff; stiff != nil && (stiff.ODE == nil || !(stiff.Span > 0) || math.IsInf(stiff.Span, 0) || stiff.Substeps < 1) {
+		fail("Stiff has ODE nil %t, a Span of %v and %d Substeps, want a function, a finite time above 0 and at least 1", stiff.ODE == nil, stiff.Span, stiff.Substeps)
 	}
 	if y.Steps < 1 {
 		fail("Steps is %d, want at least 1", y.Steps)
@@ -255,7 +259,15 @@ func (p *Problem) outputs(x []float64) ([]output, error) {
 	}
 	all := []output{{"Step", "sNext", next}, {"Objectives", "j", j}, {"Margins", "m", m}, {"Escape", "u", escape}}
 	for k, call := range []func(){
-		func() { y.Real.Step(s, c, u, next, after) },
+		func() {
+			move(p, &y.Real, s, c, u, next, after)
+			if y.Stiff != nil {
+				solved := make([]float64, len(s))
+				if dual.Radau(y.Stiff, s, c, u, solved); !sameBits(solved, next) {
+					panic("it changes sNext, which Stiff has written")
+				}
+			}
+		},
 		func() { y.Real.Objectives(s, c, u, next, j) },
 		func() {
 			if len(m) > 0 {
@@ -295,7 +307,7 @@ func (p *Problem) outputsDual(x, direction []float64) (all [5][]complex128, err 
 	next, after := make([]complex128, len(s)), slices.Clone(c)
 	j, m, escape := make([]complex128, len(y.Objectives)), make([]complex128, len(y.Margins)), make([]complex128, len(u))
 	err = within(func() {
-		y.Dual.Step(s, c, u, next, after)
+		move(p, &y.Dual, s, c, u, next, after)
 		y.Dual.Objectives(s, c, u, next, j)
 		if len(m) > 0 {
 			y.Dual.Margins(s, c, u, next, m)
@@ -310,7 +322,7 @@ func (p *Problem) outputsDual(x, direction []float64) (all [5][]complex128, err 
 	return [5][]complex128{next, j, m, escape, after}, err
 }
 
-// split views x as s, c, u.
+// split views x, s, c and u joined, as its parts.
 func split[T dual.Scalar](p *Problem, x []T) (s, c, u []T) {
 	ns, nx := len(p.spec.Measured), len(p.spec.Measured)+len(p.spec.Context)
 	return x[:ns:ns], x[ns:nx:nx], x[nx:]

@@ -23,8 +23,11 @@ func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domai
 		Plant:   &Plant{system: system, oracle: oracle},
 		Methods: methods(system),
 		Paper:   paper,
-		Guard:   domain.Guard{Off: true}, // the paper's controller is without
-		Shifts:  shifts(system, paper),
+		PaperFigures: map[string]string{
+			"weights": "The paper's (figs. analytical-convex and analytical-nonconvex, b) show the semantic coordinate move from performance to safety where the obstacle comes near.",
+		},
+		Guard:  domain.Guard{Off: true}, // the paper's controller is without
+		Shifts: shifts(system, paper),
 	}, nil
 }
 

@@ -94,36 +94,49 @@ type priority struct {
 	hxx, hxy, hyy float64
 }
 
-// adaptive evaluates the priority σ₁ = 1/(1 + exp(2δ₂ − 4δ₁)) of
-// eq. iclr-semantic (ρ = 1 makes φ + ρ = exp(kδ/ε)) at a position.
-func (p *Params) adaptive(x, y, operating float64) (o priority) {
+// urgency is what the priority at a position follows from.
+type urgency struct {
+	dx, dy, ia, ib float64 // from the ellipse's centre, and 1/a², 1/b²
+	half           float64 // δ₁/2
+	ex, ey, inv    float64 // from the goal, and 1/(d² + goalScale)
+	sigma          float64 // σ₁ = 1/(1 + exp(2δ₂ − 4δ₁))
+}
+
+func (p *Params) urgency(x, y, operating float64) (u urgency) {
 	e := &p.Ellipse
-	dx, dy := x-e.C0[0]-e.Rho[0]*operating, y-e.C0[1]-e.Rho[1]*operating
-	ia, ib := 1/(e.A*e.A), 1/(e.B*e.B)
-	psi := dx*dx*ia + dy*dy*ib
+	u.dx, u.dy = x-e.C0[0]-e.Rho[0]*operating, y-e.C0[1]-e.Rho[1]*operating
+	u.ia, u.ib = 1/(e.A*e.A), 1/(e.B*e.B)
+	psi := u.dx*u.dx*u.ia + u.dy*u.dy*u.ib
+	u.half = 1 / (1 + math.Exp((psi-1)/psiScale))
+	u.ex, u.ey = x-p.QGoal[0], y-p.QGoal[1]
+	r := u.ex*u.ex + u.ey*u.ey
+	u.inv = 1 / (r + goalScale)
+	eta := safetyGain*(2*u.half) - goalGain*(r*u.inv)
+	u.sigma = 1 / (1 + math.Exp(-eta))
+	return u
+}
+
+// adaptive evaluates the priority of eq. iclr-semantic (ρ = 1 makes φ + ρ = exp(kδ/ε)) at
+// a position.
+func (p *Params) adaptive(x, y, operating float64) (o priority) {
+	u := p.urgency(x, y, operating)
+	dx, dy, ia, ib, half, ex, ey, inv := u.dx, u.dy, u.ia, u.ib, u.half, u.ex, u.ey, u.inv
 	psix, psiy := 2*dx*ia, 2*dy*ib
 
-	half := 1 / (1 + math.Exp((psi-1)/psiScale)) // δ₁/2
 	slope := half * (1 - half) / psiScale
-	delta1 := 2 * half
 	d1 := -2 * slope
 	d11 := 2 * slope * (1 - 2*half) / psiScale
 
-	ex, ey := x-p.QGoal[0], y-p.QGoal[1]
-	r := ex*ex + ey*ey
-	inv := 1 / (r + goalScale)
-	delta2 := r * inv
 	d2 := goalScale * inv * inv
 	d22 := -2 * d2 * inv
 
-	eta := safetyGain*delta1 - goalGain*delta2
 	etax := safetyGain*d1*psix - goalGain*d2*2*ex
 	etay := safetyGain*d1*psiy - goalGain*d2*2*ey
 	hxx := safetyGain*(d11*psix*psix+d1*2*ia) - goalGain*(d22*4*ex*ex+2*d2)
 	hxy := safetyGain*d11*psix*psiy - goalGain*d22*4*ex*ey
 	hyy := safetyGain*(d11*psiy*psiy+d1*2*ib) - goalGain*(d22*4*ey*ey+2*d2)
 
-	s := 1 / (1 + math.Exp(-eta))
+	s := u.sigma
 	w := s * (1 - s)
 	bend := 1 - 2*s
 	o.sigma = s

@@ -195,22 +195,26 @@ func (e *episode) context(c []float64) {
 // before the action (or the fixed preference), and the ellipse stands at
 // c₀ + ρ·p[t] for step t.
 func (e *episode) Apply(u []float64) (domain.Outcome, error) {
+	var out domain.Outcome
+	return out, e.apply(u, &out)
+}
+
+// apply is Apply into an outcome whose vectors, where there are any, are used again.
+func (e *episode) apply(u []float64, out *domain.Outcome) error {
 	if e.Done() {
-		return domain.Outcome{}, fmt.Errorf("the episode is over after %d steps", Horizon)
+		return fmt.Errorf("the episode is over after %d steps", Horizon)
 	}
 	if len(u) != 2 {
-		return domain.Outcome{}, fmt.Errorf("action has %d components, want 2", len(u))
+		return fmt.Errorf("action has %d components, want 2", len(u))
 	}
 	if math.IsNaN(u[0]+u[1]) || math.IsInf(u[0]+u[1], 0) {
-		return domain.Outcome{}, fmt.Errorf("action (%v, %v) is not finite", u[0], u[1])
+		return fmt.Errorf("action (%v, %v) is not finite", u[0], u[1])
 	}
 	var c [contextSize]float64
 	e.context(c[:])
-	out := domain.Outcome{
-		S:     make([]float64, 4),
-		J:     make([]float64, 2),
-		Sigma: make([]float64, 2),
-		Named: make([]float64, 3),
+	if out.S == nil {
+		all := make([]float64, 4+2+2+3)
+		out.S, out.J, out.Sigma, out.Named = all[:4:4], all[4:6:6], all[6:8:8], all[8:]
 	}
 	e.system.Margins(e.s[:], c[:], u, out.Named)
 	out.Margin = min(out.Named[0], out.Named[1], out.Named[2])
@@ -222,7 +226,22 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 	copy(out.S, e.s[:])
 	e.previous = [2]float64{u[0], u[1]}
 	e.t++
-	return out, nil
+	return nil
+}
+
+var _ domain.Together = (*Plant)(nil)
+
+// NewStepper implements domain.Together: a step allocates nothing.
+func (l *Plant) NewStepper() domain.Stepper { return stepper{} }
+
+// stepper implements domain.Stepper.
+type stepper struct{}
+
+// Apply implements domain.Stepper.
+func (stepper) Apply(episodes []domain.Episode, u [][]float64, outcomes []domain.Outcome, errs []error) {
+	for i, e := range episodes {
+		errs[i] = e.(*episode).apply(u[i], &outcomes[i])
+	}
 }
 
 // priority writes σ at a state, or the fixed preference.
@@ -231,7 +250,7 @@ func (y *System) priority(s, c []float64, pref domain.Preference, sigma []float6
 		copy(sigma, pref.W)
 		return
 	}
-	one := y.Params.adaptive(s[0], s[1], c[contextP]).sigma
+	one := y.Params.urgency(s[0], s[1], c[contextP]).sigma
 	sigma[0], sigma[1] = one, 1-one
 }
 

@@ -3,6 +3,7 @@ package multiagent
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/plan"
@@ -30,7 +31,9 @@ func methods(y *world.System) []domain.Method {
 		all = append(all, m)
 	}
 	guided := func(n int) plan.Options { return plan.Guided(moving, n) }
-	along := plan.PlanEnergy(view.New(y).Spec().Navigation)
+	viewed := view.New(y).Spec().Navigation
+	along, still, loose := plan.PlanEnergy(viewed), viewed, viewed
+	still.LieGain, loose.RetractionMix = 0, 0
 	blind := func(n int) plan.Options {
 		o := plan.Default(moving)
 		o.Candidates = n
@@ -60,6 +63,12 @@ func methods(y *world.System) []domain.Method {
 	ablation("gpc-all-latent", "all candidates are latents: no primitives, perturbations or descent", func(o *plan.Options) {
 		o.Latent, o.Descent, o.Noise = 1, 0, 0
 	})
+	part := func(m domain.Method) {
+		m.Group, m.Needs = domain.GroupAblation, domain.NeedsMap
+		add(m, plan.Budget, guided)
+	}
+	part(domain.Method{Name: "gpc-no-rollout", About: "D_u as it was before rollout-aware refinement", NoRollout: true})
+	part(domain.Method{Name: "gpc-no-lie", About: "no Lie residual in the latents' step", Navigation: &still})
 	ablation("gpc-no-semantic", "the map is asked under the preference (1/3, 1/3, 1/3)", func(o *plan.Options) { o.Uniform = true })
 	ablation("gpc-no-lookahead", "plans of H = 8 steps, and nobody commits to one", func(o *plan.Options) { o.LookAhead, o.Forgetful = world.Horizon, true })
 	ablation("raw", "the decoded plan of E_x, without a search", func(o *plan.Options) { o.Raw, o.Propose = true, domain.ProposeOptions{} })
@@ -68,8 +77,14 @@ func methods(y *world.System) []domain.Method {
 		New: func(means domain.Means) (domain.Controller, error) { return plan.NewNavigator(y, means) },
 	}
 	all = append(all, navigator)
-	navigator.Name, navigator.About = "navigator-plan-energy", "the same, with a latent step down the cost of the whole plan"
+	navigator.Name, navigator.About = "navigator-plan-energy", "navigator, with a latent step down the cost of the whole plan"
 	navigator.Group, navigator.Navigation = domain.GroupAblation, &along
+	all = append(all, navigator)
+	navigator.Name, navigator.About, navigator.Navigation = "navigator-no-lie", "navigator without the Lie residual", &still
+	all = append(all, navigator)
+	navigator.Name, navigator.About, navigator.Navigation = "navigator-no-retraction", "navigator without the retraction to M*", &loose
+	all = append(all, navigator)
+	navigator.Name, navigator.About, navigator.Navigation, navigator.NoRollout = "navigator-no-rollout", "navigator with D_u as it was before rollout-aware refinement", nil, true
 	all = append(all, navigator)
 	reference := func(name string, n int) {
 		all = append(all, domain.Method{
@@ -84,17 +99,26 @@ func methods(y *world.System) []domain.Method {
 	return all
 }
 
-// paper is tab. multiagent-navigation, multiagent-navigation-margins and, for the learned
-// policies, iclr-main-results, 100 episodes. The paper left one unreachable moving scene out.
-func paper(safe, gap, margin, reference float64, learned map[string][2]float64) map[string]domain.PaperRow {
-	own, other := domain.NoPaperRow(), domain.NoPaperRow()
-	own.Safe, own.Collision, own.Gap, own.Margin = safe, 100, gap, margin
-	other.Safe = reference
-	rows := map[string]domain.PaperRow{"gpc": own, "reference": other}
-	for name, v := range learned {
-		r := domain.NoPaperRow()
-		r.Safe, r.Collision, r.Margin = 0, v[0], v[1]
-		rows[name] = r
-	}
-	return rows
+// paper is a row of tab:iclr-main-results: safe and collision-free episodes and the gap, %, and
+// the mean scene margin, m.
+func paper(safe, collision, gap, margin float64) domain.PaperRow {
+	r := domain.NoPaperRow()
+	r.Safe, r.Collision, r.Gap, r.Margin = safe, collision, gap, margin
+	return r
 }
+
+// none is what a row does not give.
+var none = math.NaN()
+
+// The paper's rows, of 100 episodes, with the references of tab:multiagent-navigation. It left
+// one unreachable moving scene out.
+var (
+	paperStatic = map[string]domain.PaperRow{
+		"gpc": paper(100, 100, 0.28, 0.301), "reference": paper(60, none, 0, none),
+		"ppo": paper(0, 5, none, -0.558), "ppo-lagrangian": paper(0, 5, none, -0.540), "cpo": paper(0, 13, none, -0.467), "ppo-shielded": paper(0, 8, none, -0.429),
+	}
+	paperMoving = map[string]domain.PaperRow{
+		"gpc": paper(99, 100, -3.43, 0.203), "reference": paper(35, 42, 0, none),
+		"ppo": paper(0, 0, none, -0.663), "ppo-lagrangian": paper(0, 0, none, -0.672), "cpo": paper(0, 0, none, -0.637), "ppo-shielded": paper(0, 0, none, -0.567),
+	}
+)

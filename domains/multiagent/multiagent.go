@@ -25,18 +25,10 @@ import (
 )
 
 // Static is the case multiagent-static: 150 steps among obstacles that stand.
-func Static() domain.Case {
-	return newCase("multiagent-static", false, paper(100, 0.28, 0.301, 60, map[string][2]float64{
-		"ppo": {5, -0.558}, "ppo-lagrangian": {5, -0.540}, "cpo": {13, -0.467}, "ppo-shielded": {8, -0.429},
-	}))
-}
+func Static() domain.Case { return newCase("multiagent-static", false, paperStatic) }
 
 // Moving is the case multiagent-moving: 600 steps among obstacles that move.
-func Moving() domain.Case {
-	return newCase("multiagent-moving", true, paper(99, -3.43, 0.203, 35, map[string][2]float64{
-		"ppo": {0, -0.663}, "ppo-lagrangian": {0, -0.672}, "cpo": {0, -0.637}, "ppo-shielded": {0, -0.567},
-	}))
-}
+func Moving() domain.Case { return newCase("multiagent-moving", true, paperMoving) }
 
 func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.Case {
 	y, err := world.NewSystem(name, world.Default(moving), moving)

@@ -2,6 +2,7 @@ package multiagent
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -25,5 +26,29 @@ func TestTraceHeaderHoldsTheContract(t *testing.T) {
 		if !strings.Contains(string(text), key) {
 			t.Errorf("params %s lack %s", text, key)
 		}
+	}
+}
+
+// An ablation is the whole with one constant of the map's navigation at zero, or the decoder as
+// it was before its refinement.
+func TestAblationsLeaveOnePartOut(t *testing.T) {
+	c := Moving()
+	whole := c.MapProblem().Spec().Navigation
+	still, loose := whole, whole
+	still.LieGain, loose.RetractionMix = 0, 0
+	for name, want := range map[string]struct {
+		navigation *domain.Navigation
+		noRollout  bool
+	}{
+		"gpc": {}, "navigator": {}, "gpc-no-lie": {&still, false}, "navigator-no-lie": {&still, false}, "navigator-no-retraction": {&loose, false},
+		"gpc-no-rollout": {nil, true}, "navigator-no-rollout": {nil, true},
+	} {
+		m, ok := c.Method(name)
+		if !ok || m.NoRollout != want.noRollout || m.Needs != domain.NeedsMap || !reflect.DeepEqual(m.Navigation, want.navigation) {
+			t.Errorf("%s: there is one: %t, %+v with %+v", name, ok, m, m.Navigation)
+		}
+	}
+	if whole.LieGain == 0 || whole.RetractionMix == 0 {
+		t.Errorf("there is nothing to leave out of %+v", whole)
 	}
 }

@@ -43,44 +43,79 @@ func (e *chainError) Error() string {
 // runChain solves a trajectory. A step without an exact solution is a
 // *chainError.
 func (y *System) runChain(ctx context.Context, scene *Scene) (*Chain, error) {
+	chains, errs := y.runChains(ctx, []*Scene{scene})
+	return chains[0], errs[0]
+}
+
+// runChains is runChain of trajectories side by side, each step of all of them together. What
+// it says of one, to the bit, does not depend on the others.
+func (y *System) runChains(ctx context.Context, scenes []*Scene) ([]*Chain, []error) {
+	chains, errs := make([]*Chain, len(scenes)), make([]error, len(scenes))
+	fail := func(err error) ([]*Chain, []error) {
+		for i := range errs {
+			chains[i], errs[i] = nil, err
+		}
+		return chains, errs
+	}
 	x, err := y.exacts.get()
 	if err != nil {
-		return nil, err
+		return fail(err)
 	}
 	defer y.exacts.put(x)
 	n := y.Network
-	weights := countedWeights(scene.W)
-	var factors []float64
-	if y.layout.uncertain {
-		factors = scene.Branch
+	results := [2][]acopf.Result{make([]acopf.Result, len(scenes)), make([]acopf.Result, len(scenes))}
+	last, previous := make([]*acopf.Result, len(scenes)), make([][]float64, len(scenes))
+	loads := make([]float64, 2*len(scenes)*n.Buses())
+	var problems []acopf.Problem
+	var of []int // the trajectory of each problem
+	for i := range chains {
+		chains[i] = &Chain{}
 	}
-	chain := &Chain{}
-	pd, qd := make([]float64, n.Buses()), make([]float64, n.Buses())
-	var results [2]acopf.Result
-	var last *acopf.Result
-	var previous []float64
-	for row := range scene.Pd {
-		for i := range pd {
-			pd[i], qd[i] = scene.Pd[row][i]/n.BaseMVA, scene.Qd[row][i]/n.BaseMVA
+	for row := range scenes[0].Pd {
+		problems, of = problems[:0], of[:0]
+		for i, scene := range scenes {
+			if errs[i] != nil {
+				continue
+			}
+			pd, qd := loads[2*i*n.Buses():][:n.Buses()], loads[(2*i+1)*n.Buses():][:n.Buses()]
+			for b := range pd {
+				pd[b], qd[b] = scene.Pd[row][b]/n.BaseMVA, scene.Qd[row][b]/n.BaseMVA
+			}
+			var factors []float64
+			if y.layout.uncertain {
+				factors = scene.Branch
+			}
+			problems = append(problems, y.problem(pd, qd, factors, previous[i], countedWeights(scene.W), acopf.Tightening{}, last[i]))
+			of = append(of, i)
 		}
-		now := results[row%2 : row%2+1]
-		problem := y.problem(pd, qd, factors, previous, weights, acopf.Tightening{}, last)
-		r := &now[0]
-		if ok, err := x.solveOne(ctx, problem, now); err != nil {
-			return nil, err
-		} else if !ok {
-			return nil, &chainError{row - 1, r.Status.String()}
+		now := results[row%2][:len(problems)]
+		if err := x.solve(ctx, problems, now); err != nil {
+			return fail(err)
 		}
-		last, previous = r, append(previous[:0], r.Pg...)
-		u := make([]float64, 2*n.Gens())
-		y.setPoints(r, u)
-		if row == 0 {
-			chain.Pg0, chain.Vg0 = u[:n.Gens():n.Gens()], u[n.Gens():]
-			continue
+		for k, i := range of {
+			r := &now[k]
+			if !usable(r) && problems[k].Start != nil {
+				problems[k].Start = nil
+				if err := x.solve(ctx, problems[k:k+1], now[k:k+1]); err != nil {
+					return fail(err)
+				}
+			}
+			if !usable(r) {
+				chains[i], errs[i] = nil, &chainError{row - 1, r.Status.String()}
+				continue
+			}
+			last[i], previous[i] = r, append(previous[i][:0], r.Pg...)
+			u := make([]float64, 2*n.Gens())
+			y.setPoints(r, u)
+			chain := chains[i]
+			if row == 0 {
+				chain.Pg0, chain.Vg0 = u[:n.Gens():n.Gens()], u[n.Gens():]
+				continue
+			}
+			chain.Plan = append(chain.Plan, u)
+			chain.Cost += stageCost(r.J[:], scenes[i].W)
+			chain.LargestKKT = max(chain.LargestKKT, r.KKT.Max())
 		}
-		chain.Plan = append(chain.Plan, u)
-		chain.Cost += stageCost(r.J[:], scene.W)
-		chain.LargestKKT = max(chain.LargestKKT, r.KKT.Max())
 	}
-	return chain, nil
+	return chains, errs
 }

@@ -89,3 +89,64 @@ func BenchmarkWeights(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkReceding prints what steps of look-ahead and linearisations are worth to `mpc`, the
+// last with its dispatch executed as it is: a table of docs/opf.md.
+func BenchmarkReceding(b *testing.B) {
+	c := ThirtyUncertain()
+	y := c.Problem.(*System)
+	pref := domain.Preference{Adaptive: true}
+	for _, regime := range []string{RegimePaper, RegimeEnvelope, RegimeSwing} {
+		for _, of := range []struct {
+			steps, iterations int
+			bare              bool
+		}{{recedingSteps, recedingIterations, false}, {1, recedingIterations, false}, {2 * recedingSteps, recedingIterations, false}, {recedingSteps, 1, false}, {recedingSteps, 1, true}, {recedingSteps, 2, true}, {recedingSteps, recedingIterations, true}} {
+			b.Run(fmt.Sprintf("%s/steps%d,iterations%d,bare=%t", regime, of.steps, of.iterations, of.bare), func(b *testing.B) {
+				m := newRecedingDispatch(y, of.steps, of.iterations)
+				cost, oracle, rounds, decisions, unsolved, broken, most := 0.0, 0.0, 0, 0, 0, 0, 0
+				for episode := range 3 {
+					ep, err := c.Plant.Episode(991, episode, domain.EpisodeOptions{Preference: pref, Regime: regime})
+					if err != nil {
+						b.Fatal(err)
+					}
+					best, _, err := ep.Oracle()
+					if err != nil {
+						b.Fatal(err)
+					}
+					oracle += best
+					m.warm = false
+					s, ctx, u := make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
+					for !ep.Done() {
+						ep.Observe(s, ctx)
+						solved := false
+						if of.bare {
+							if m.warm = m.start(s, ctx, pref); !m.warm {
+								b.Fatal("no power flow to begin at")
+							}
+							solved = m.plan(s, u)
+						} else if solved, err = m.Decide(s, ctx, pref, u); err != nil {
+							b.Fatal(err)
+						}
+						if !solved {
+							unsolved++
+						}
+						out, err := ep.Apply(u)
+						if err != nil {
+							b.Fatal(err)
+						}
+						if out.Margin < -MarginTolerance {
+							broken++
+						}
+						cost += out.Cost
+						rounds, decisions, most = rounds+m.rounds, decisions+1, max(most, m.rounds)
+					}
+				}
+				b.ReportMetric(100*(cost-oracle)/oracle, "gap_%")
+				b.ReportMetric(float64(unsolved), "unsolved")
+				b.ReportMetric(float64(broken), "broken")
+				b.ReportMetric(float64(rounds)/float64(decisions), "linearisations")
+				b.ReportMetric(float64(most), "most")
+			})
+		}
+	}
+}

@@ -3,6 +3,7 @@ package opf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -22,8 +23,15 @@ func methods(y *System) []domain.Method {
 			New: func(domain.Means) (domain.Controller, error) { return new(domain.Oracle), nil }},
 		{Name: "mo-opf", About: "the exact optimum of every step, warm-started from the last, without tightening", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) {
-				x, err := newExact(y)
-				return &exactController{exact: x, results: make([]acopf.Result, 2)}, err
+				return newExactController(y, nil)
+			}},
+		{Name: "mpc", About: fmt.Sprintf("%d steps of the AC-OPF, coupled by the ramps, linearised again and again; the loads held, the plan before shifted; projected", recedingSteps), Group: domain.GroupBaseline, Brief: true,
+			New: func(domain.Means) (domain.Controller, error) {
+				return newRecedingDispatch(y, recedingSteps, recedingIterations), nil
+			}},
+		{Name: "runopf", About: "the exact dispatch of least cost in every step, warm-started from the last: MATPOWER's runopf within the ramp", Group: domain.GroupBaseline, Brief: true,
+			New: func(domain.Means) (domain.Controller, error) {
+				return newExactController(y, &[objectives]float64{economic: 1})
 			}},
 		{Name: "hold", About: "the last dispatch, projected", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) { return &holdController{system: y}, nil }},
@@ -37,28 +45,45 @@ func methods(y *System) []domain.Method {
 	}
 }
 
-// paper is a gap and the milliseconds of a decision for GPC, TD3 and CPO: of tab:case2-benchmark
-// for Case 3, of tab:iclr-main-results and tab:uncertainty-benchmark for Case 4. No dispatch of
-// the learned policies was feasible.
-func paper(gpc, td3, cpo [2]float64) map[string]domain.PaperRow {
-	rows := map[string]domain.PaperRow{}
-	for name, v := range map[string][2]float64{"gpc": gpc, "td3": td3, "cpo": cpo} {
-		r := domain.NoPaperRow()
-		r.Gap, r.Milliseconds = v[0], v[1]
-		rows[name] = r
-	}
-	return rows
+// paper is a row of a table: the gap, feasible dispatches and mean J_total, % and $/h, and
+// the time of a decision.
+func paper(gap, feasible, total, milliseconds float64) domain.PaperRow {
+	r := domain.NoPaperRow()
+	r.Gap, r.Feasible, r.Total, r.Milliseconds = gap, feasible, total, milliseconds
+	return r
 }
+
+// notTimed is the time of an offline solve, of which the paper says that it is far above a second.
+var notTimed = math.NaN()
+
+// The paper's rows: tab:case2-benchmark for Case 3; tab:uncertainty-benchmark for Case 4,
+// the gaps of tab:iclr-main-results. That of Case 4's MPC is of its last step.
+var (
+	paperNominal = map[string]domain.PaperRow{
+		"mo-opf": paper(0, 100, 360.00, notTimed), "runopf": paper(0.01, 100, 360.03, notTimed), "gpc": paper(0.30, 100, 361.08, 12.3),
+		"mpc": paper(0.28, 100, 360.99, 1193.8), "cpo": paper(44.4, 0, 519.78, 0.19), "td3": paper(106.6, 0, 743.77, 0.17),
+	}
+	paperUncertain = map[string]domain.PaperRow{
+		"mo-opf": paper(0, 100, 294.55, notTimed), "gpc": paper(0.25, 100, 295.28, 12.6),
+		"mpc": paper(0.23, 99.67, 295.23, 1228.7), "cpo": paper(30.1, 0, 383.37, 0.18), "td3": paper(91.8, 0, 565.04, 0.16),
+	}
+)
 
 // exactController solves every step.
 type exactController struct {
 	exact   *exact
+	weights *[objectives]float64 // of the raw objectives; nil: what the episode is scored by
 	results []acopf.Result
 	step    int
 	warm    bool
 }
 
 var _ domain.Controller = (*exactController)(nil)
+
+func newExactController(y *System, weights *[objectives]float64) (*exactController, error) {
+	x, err := newExact(y)
+	return &exactController{exact: x, weights: weights, results: make([]acopf.Result, 2)}, err
+}
 
 func (m *exactController) Reset(domain.Episode) error {
 	m.warm = false
@@ -73,7 +98,11 @@ func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []flo
 		last = nil
 	}
 	problem := y.problemAt(s, c, pref, last)
-	y.Weigh(pref, problem.Objective.Weights[:]) // what the episode is scored by
+	if m.weights != nil {
+		problem.Objective.Weights = *m.weights
+	} else {
+		y.Weigh(pref, problem.Objective.Weights[:])
+	}
 	var err error
 	if m.warm, err = m.exact.solveOne(context.Background(), problem, now); err != nil {
 		return false, err

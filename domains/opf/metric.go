@@ -74,26 +74,13 @@ func newMetric(y *System) *metric {
 		u[l.gens+g] = math.Min(math.Max(metricVoltage, n.VMin[b]), n.VMax[b])
 	}
 	h := mat.NewSymDense(k, nil)
-	up, down := make([]float64, k), make([]float64, k)
 	own, units := 0.0, 0.0
 	for g := range n.GenBus {
 		_, _, second := n.Cost[g].At(u[g])
 		own, units = own+math.Abs(second), units+1
 	}
 	floor := leastCurvature * math.Max(own/units, 1)
-	solved := true
-	for j, at := range p.control {
-		u[at] += metricStep
-		solved = w.costGradient(s, c, u, up) && solved
-		u[at] -= 2 * metricStep
-		solved = w.costGradient(s, c, u, down) && solved
-		u[at] += metricStep
-		for i := range p.control {
-			// Each entry is seen twice, once from either side.
-			h.SetSym(i, j, h.At(i, j)+0.5*(up[i]-down[i])/(2*metricStep))
-		}
-		h.SetSym(j, j, h.At(j, j)+0.5*(up[j]-down[j])/(2*metricStep))
-	}
+	solved := w.costCurvature(s, c, u, h)
 	var eigen mat.EigenSym
 	if !solved || !eigen.Factorize(h, true) {
 		return &metric{diagonal: ones(k)} // no operating point to measure at: the plain norm
@@ -119,6 +106,27 @@ func newMetric(y *System) *metric {
 		}
 	}
 	return inverse
+}
+
+// costCurvature adds the second derivative of the generation cost in the controls, along
+// the power flow, to h, by differences of the gradient; u is what it was in the end.
+func (w *workspace) costCurvature(s, c, u []float64, h *mat.SymDense) bool {
+	p := w.projection
+	up, down := make([]float64, len(p.control)), make([]float64, len(p.control))
+	solved := true
+	for j, at := range p.control {
+		u[at] += metricStep
+		solved = w.costGradient(s, c, u, up) && solved
+		u[at] -= 2 * metricStep
+		solved = w.costGradient(s, c, u, down) && solved
+		u[at] += metricStep
+		for i := range p.control {
+			// Each entry is seen twice, once from either side.
+			h.SetSym(i, j, h.At(i, j)+0.5*(up[i]-down[i])/(2*metricStep))
+		}
+		h.SetSym(j, j, h.At(j, j)+0.5*(up[j]-down[j])/(2*metricStep))
+	}
+	return solved
 }
 
 // costGradient writes the derivative of the generation cost in each control,

@@ -79,6 +79,7 @@ type Plant struct {
 	text   string // the case file
 	mu     sync.Mutex
 	drawn  map[drawKey]*drawn
+	order  []drawKey // of drawn, the oldest first
 }
 
 var _ domain.Plant = (*Plant)(nil)
@@ -149,7 +150,10 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	loads := r
 	loads.hidden = false // whoever observes it
 	d := l.trajectory(drawKey{seed, index, loads, fmt.Sprint(w)})
-	if err := d.draw(func() (Scene, *Chain, error) { return l.draw(opt.Until(), seed, index, loads, w) }); err != nil {
+	if err := d.draw(func() (Scene, *Chain, error) {
+		scenes, chains, errs := l.draw(opt.Until(), seed, []int{index}, loads, w)
+		return *scenes[0], chains[0], errs[0]
+	}); err != nil {
 		return nil, err
 	}
 	e, err := newEpisode(l, d.scene)
@@ -170,45 +174,106 @@ func (l *Plant) trajectory(key drawKey) *drawn {
 	defer l.mu.Unlock()
 	d := l.drawn[key]
 	if d == nil {
-		if len(l.drawn) >= keptTrajectories {
-			clear(l.drawn)
+		if len(l.order) >= keptTrajectories {
+			delete(l.drawn, l.order[0])
+			l.order = l.order[1:]
 		}
 		d = &drawn{}
 		l.drawn[key] = d
+		l.order = append(l.order, key)
 	}
 	return d
 }
 
-// draw draws trajectories until the oracle solves one.
-func (l *Plant) draw(ctx context.Context, seed uint64, index int, loads regime, w []float64) (Scene, *Chain, error) {
-	n := l.system.Network
-	scene := Scene{Regime: loads.String(), W: w}
-	for attempt := range maxRedraws {
-		rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)<<20|uint64(attempt)))
-		scene.Pd, scene.Qd = loadPaths(rng, n, loads, Steps+1)
-		for t := range scene.Pd {
-			for i := range n.BusID {
-				scene.Pd[t][i] *= n.BaseMVA
-				scene.Qd[t][i] *= n.BaseMVA
-			}
+var _ domain.Preparing = (*Plant)(nil)
+
+// Prepare implements domain.Preparing: the oracles of the trajectories are solved side by side.
+func (l *Plant) Prepare(ctx context.Context, seed uint64, indices []int, opt domain.EpisodeOptions) error {
+	r, err := parseRegime(opt.Regime)
+	if err != nil {
+		return fmt.Errorf("%w: %w", l.noRegime(opt.Regime), err)
+	}
+	r.hidden = false
+	w, err := opt.Fixed(0, objectives)
+	if err != nil {
+		return err
+	}
+	var missing []int
+	var into []*drawn
+	for _, index := range indices {
+		d := l.trajectory(drawKey{seed, index, r, fmt.Sprint(w)})
+		if !d.mu.TryLock() {
+			continue // someone is at it
 		}
-		if scene.Branch = ones(n.Branches()); l.system.layout.uncertain {
-			scene.Branch = branchDraw(rng, n.Branches())
-		}
-		scene.Pg0, scene.Vg0 = nil, nil
-		chain, err := l.system.runChain(ctx, &scene)
-		var out *chainError
-		if errors.As(err, &out) {
-			scene.Excluded = append(scene.Excluded, Exclusion{out.step, out.reason})
+		if d.chain != nil {
+			d.mu.Unlock()
 			continue
 		}
-		if err != nil {
-			return scene, nil, err
-		}
-		scene.Pg0, scene.Vg0 = chain.Pg0, chain.Vg0
-		return scene, chain, nil
+		missing, into = append(missing, index), append(into, d)
 	}
-	return scene, nil, fmt.Errorf("opf: %d trajectories of regime %q in a row are infeasible for the oracle; NAME:LO:HI chooses other load levels", maxRedraws, scene.Regime)
+	scenes, chains, errs := l.draw(ctx, seed, missing, r, w)
+	for k, d := range into {
+		if errs[k] == nil {
+			d.scene, d.chain = *scenes[k], chains[k]
+		}
+		d.mu.Unlock()
+	}
+	return ctx.Err()
+}
+
+// draw draws trajectories, each until the oracle solves one.
+func (l *Plant) draw(ctx context.Context, seed uint64, indices []int, loads regime, w []float64) (scenes []*Scene, chains []*Chain, errs []error) {
+	chains, errs = make([]*Chain, len(indices)), make([]error, len(indices))
+	for range indices {
+		scenes = append(scenes, &Scene{Regime: loads.String(), W: w})
+	}
+	for attempt := range maxRedraws {
+		var open []int
+		var tried []*Scene
+		for k, scene := range scenes {
+			if chains[k] == nil && errs[k] == nil {
+				l.try(scene, rand.New(rand.NewPCG(seed^testStream, uint64(indices[k])<<20|uint64(attempt))), loads)
+				open, tried = append(open, k), append(tried, scene)
+			}
+		}
+		if len(open) == 0 {
+			return scenes, chains, errs
+		}
+		solved, failed := l.system.runChains(ctx, tried)
+		for i, k := range open {
+			var out *chainError
+			switch {
+			case errors.As(failed[i], &out):
+				scenes[k].Excluded = append(scenes[k].Excluded, Exclusion{out.step, out.reason})
+			case failed[i] != nil:
+				errs[k] = failed[i]
+			default:
+				chains[k] = solved[i]
+				scenes[k].Pg0, scenes[k].Vg0 = solved[i].Pg0, solved[i].Vg0
+			}
+		}
+	}
+	for k := range indices {
+		if chains[k] == nil && errs[k] == nil {
+			errs[k] = fmt.Errorf("opf: %d trajectories of regime %q in a row are infeasible for the oracle; NAME:LO:HI chooses other load levels", maxRedraws, loads)
+		}
+	}
+	return scenes, chains, errs
+}
+
+// try draws loads and branch factors of a trajectory.
+func (l *Plant) try(scene *Scene, rng *rand.Rand, loads regime) {
+	n := l.system.Network
+	scene.Pd, scene.Qd = loadPaths(rng, n, loads, Steps+1)
+	for t := range scene.Pd {
+		for i := range n.BusID {
+			scene.Pd[t][i] *= n.BaseMVA
+			scene.Qd[t][i] *= n.BaseMVA
+		}
+	}
+	if scene.Branch = ones(n.Branches()); l.system.layout.uncertain {
+		scene.Branch = branchDraw(rng, n.Branches())
+	}
 }
 
 func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/networktest"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 var adaptive = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
@@ -269,5 +271,51 @@ func TestTestTrajectoriesHaveAStreamOfTheirOwn(t *testing.T) {
 		if e := 0.01 * rand.New(rand.NewPCG(seed, ^uint64(index))).NormFloat64(); math.Abs(s[0]-truth[0]-e) < 1e-12 {
 			t.Errorf("trajectory %d: its noise is the seed's own stream's", index)
 		}
+	}
+}
+
+// TestPreparedScenesAreThoseDrawnAlone: to the bit, redraws and oracle included, and Episode
+// finds them drawn.
+func TestPreparedScenesAreThoseDrawnAlone(t *testing.T) {
+	const seed = 991
+	indices := []int{0, 1, 2, 3, 4}
+	opt := domain.EpisodeOptions{Regime: "envelope:0.8:1.01"}
+	c := ThirtyUncertain()
+	alone, together := c.Plant.(*Plant), newPlant(c.Problem.(*System), "")
+	must.OK(t, together.Prepare(t.Context(), seed, indices, opt))
+	redrawn := 0
+	for _, i := range indices {
+		a, b := must.Get(alone.Episode(seed, i, opt))(t).(*episode), must.Get(together.Episode(seed, i, opt))(t).(*episode)
+		if !reflect.DeepEqual(a.scene, b.scene) || !reflect.DeepEqual(a.chain, b.chain) {
+			t.Errorf("scene %d is another one where it is drawn with others", i)
+		}
+		if d := together.trajectory(drawKey{seed, i, must.Get(parseRegime(opt.Regime))(t), "[]"}); d.chain != b.chain {
+			t.Errorf("scene %d was drawn again", i)
+		}
+		redrawn += b.Excluded()
+	}
+	if redrawn == 0 {
+		t.Error("no trajectory was left out: the test is of none that ends early")
+	}
+}
+
+// TestOldScenesMakeRoom: the latest that were drawn are kept.
+func TestOldScenesMakeRoom(t *testing.T) {
+	c := Thirty()
+	l := c.Plant.(*Plant)
+	first := l.trajectory(drawKey{index: 0})
+	for i := range keptTrajectories - 1 {
+		l.trajectory(drawKey{index: i + 1})
+	}
+	if l.trajectory(drawKey{index: 0}) != first {
+		t.Error("a scene was dropped while there was room")
+	}
+	second := l.trajectory(drawKey{index: 1})
+	l.trajectory(drawKey{index: keptTrajectories})
+	if l.trajectory(drawKey{index: 1}) != second || len(l.drawn) != keptTrajectories {
+		t.Error("a newer scene made room, or there are too many")
+	}
+	if l.trajectory(drawKey{index: 0}) == first {
+		t.Error("the oldest scene is still there")
 	}
 }

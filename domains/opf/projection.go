@@ -190,12 +190,7 @@ func (w *workspace) limitsWithin(c []float64) {
 	w.sides(limit{what: slackPower, at: n.Slack}, w.solution.Pg[m.slackGen], lo, hi, powerGuard, powerReach)
 	for g, b := range n.GenBus {
 		if m.leads[g] && w.margin[l.marginQ+g] < powerReach {
-			qmin, qmax := 0.0, 0.0
-			for other, at := range n.GenBus {
-				if at == b {
-					qmin, qmax = qmin+n.QMin[other], qmax+n.QMax[other]
-				}
-			}
+			qmin, qmax := y.reactive(b)
 			_, q := w.solver.Injection(b)
 			w.sides(limit{what: reactivePower, at: b}, q+w.qd[b], qmin, qmax, powerGuard, powerReach)
 		}
@@ -214,6 +209,16 @@ func (w *workspace) limitsWithin(c []float64) {
 			}
 		}
 	}
+}
+
+// reactive are the limits of what the units at a bus give in all.
+func (y *System) reactive(bus int) (qmin, qmax float64) {
+	for g, at := range y.Network.GenBus {
+		if at == bus {
+			qmin, qmax = qmin+y.Network.QMin[g], qmax+y.Network.QMax[g]
+		}
+	}
+	return qmin, qmax
 }
 
 // sides lists lo + guard ≤ value + change ≤ hi − guard for the sides within reach.
@@ -258,19 +263,12 @@ func (w *workspace) addRow(l *limit) {
 // addPredicted adds the rows of the limits that the program's answer violates as the
 // linearised power flow predicts, and reports whether there are any.
 func (w *workspace) addPredicted() bool {
-	p, n := w.projection, w.system.Network
+	p := w.projection
 	clear(w.angle)
 	clear(w.vm)
 	others := 0.0
 	for j, at := range p.control {
-		switch gens := n.Gens(); {
-		case at >= gens:
-			w.vm[n.GenBus[at-gens]] = p.program.x[j]
-		case n.GenBus[at] == n.Slack:
-			others += p.program.x[j]
-		default:
-			w.angle[n.GenBus[at]] += p.program.x[j]
-		}
+		others += w.inject(at, p.program.x[j], w.angle, w.vm)
 	}
 	w.solver.Response(w.angle, w.vm)
 	p.predicted = p.predicted[:0]
@@ -279,18 +277,7 @@ func (w *workspace) addPredicted() bool {
 		if l.known {
 			continue
 		}
-		var change float64
-		switch l.what {
-		case slackPower:
-			change = w.solver.InjectionChange(l.at, 1, 0, w.angle, w.vm) - others
-		case reactivePower:
-			change = w.solver.InjectionChange(l.at, 0, 1, w.angle, w.vm)
-		case magnitude:
-			change = w.vm[l.at]
-		default:
-			change = w.solver.FlowChange(l.at, l.what == flowFrom, l.p, l.q, w.angle, w.vm)
-		}
-		if l.bound-l.sign*change > programTolerance {
+		if l.bound-l.sign*w.change(l, others, w.angle, w.vm) > programTolerance {
 			p.predicted = append(p.predicted, k)
 		}
 	}
@@ -298,6 +285,35 @@ func (w *workspace) addPredicted() bool {
 		w.addRow(&p.limits[k])
 	}
 	return len(p.predicted) > 0
+}
+
+// inject adds a change of one set-point to what a power flow is given, by bus as Response
+// has it, and returns that of the other units' power at the reference bus.
+func (w *workspace) inject(at int, by float64, angle, magnitudes []float64) (others float64) {
+	n := w.system.Network
+	switch gens := n.Gens(); {
+	case at >= gens:
+		magnitudes[n.GenBus[at-gens]] = by
+	case n.GenBus[at] == n.Slack:
+		return by
+	default:
+		angle[n.GenBus[at]] += by
+	}
+	return 0
+}
+
+// change is that of a limit's quantity with changes of the voltages, by bus, and of the
+// other units' power at the reference bus.
+func (w *workspace) change(l *limit, others float64, angle, magnitudes []float64) float64 {
+	switch l.what {
+	case slackPower:
+		return w.solver.InjectionChange(l.at, 1, 0, angle, magnitudes) - others
+	case reactivePower:
+		return w.solver.InjectionChange(l.at, 0, 1, angle, magnitudes)
+	case magnitude:
+		return magnitudes[l.at]
+	}
+	return w.solver.FlowChange(l.at, l.what == flowFrom, l.p, l.q, angle, magnitudes)
 }
 
 // sensitivity is the derivative in one set-point of the quantity whose

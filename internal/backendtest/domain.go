@@ -161,6 +161,7 @@ var domainChecks = []struct {
 	{"block-gradient", checkBlockGradient},
 	{"plan-gradient", checkPlanGradient},
 	{"dual", checkDual},
+	{"curvature", checkCurved},
 	{"dynamics", checkDynamics},
 	{"score", checkScore},
 	{"plan-score", checkPlanScore},

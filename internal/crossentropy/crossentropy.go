@@ -110,6 +110,18 @@ func (s *Sampler) NewMemory() *Memory {
 // Forget begins an episode.
 func (m *Memory) Forget() { m.decisions, m.steps, m.kept = 0, 0, 0 }
 
+// CopyFrom makes the memory another one of the same Sampler.
+func (m *Memory) CopyFrom(o *Memory) {
+	m.decisions, m.steps, m.kept = o.decisions, o.steps, o.kept
+	copy(m.spread, o.spread)
+	for i := range o.elites {
+		to, from := &m.elites[i], &o.elites[i]
+		to.Number, to.Cost, to.Margin = from.Number, from.Cost, from.Margin
+		to.Offsets = append(to.Offsets[:0], from.Offsets...)
+		copy(to.Payload, from.Payload)
+	}
+}
+
 // Lose forgets what was found; the decisions are still counted.
 func (m *Memory) Lose() { m.steps = 0 }
 

@@ -139,11 +139,14 @@ func (p Page) keys(command string) (keys []string) {
 
 // Differences say which keys of a command's result the page lacks, and which it has that are
 // none.
-func (p Page) Differences(command string, result any) (out []string) {
+func (p Page) Differences(command string, result any) []string { return p.Against(command, Of(result)) }
+
+// Against is Differences from the keys that the section is to have.
+func (p Page) Against(command string, want []string) (out []string) {
 	if p[command] == nil {
 		return []string{fmt.Sprintf("%s has no section", command)}
 	}
-	want, got := Of(result), p.keys(command)
+	got := p.keys(command)
 	for _, k := range want {
 		if !slices.Contains(got, k) {
 			out = append(out, fmt.Sprintf("%s: the page lacks a row | `%s` | … |", command, k))

@@ -21,16 +21,33 @@ import (
 type Loops struct {
 	cfg     backend.LoopsConfig
 	parts   Parts
-	rows    int
-	latents tensor.Matrix // z of the decision before, the state
-	// Rows of every matrix are loops.
-	input, normal, ctx         tensor.Matrix // of E_x; x̂; c
-	observed, latent, moved    tensor.Matrix // z_obs; z_t; z_{t+1}
-	decoded, normDecoded       tensor.Matrix // ŝ; the same normalised
-	weight                     tensor.Matrix
-	consistent                 []bool
+	latents tensor.Matrix // z of the decision before, the state, a row for each loop
+	every   []int         // all loops
+	whole   room          // for them
+	// Of the decision that is made: row i is of loop which[i].
+	which []int
+	room
 	localized                  time.Time
 	shat, action, delta, fresh []float64
+}
+
+// room is the workspace of a decision of so many rows.
+type room struct {
+	input, normal, ctx      tensor.Matrix // of E_x; x̂; c
+	observed, latent, moved tensor.Matrix // z_obs; z_t; z_{t+1}
+	decoded, normDecoded    tensor.Matrix // ŝ; the same normalised
+	weight                  tensor.Matrix
+	consistent              []bool
+}
+
+// first is the room for n rows.
+func (r *room) first(n int) room {
+	return room{
+		input: r.input.Slice(0, n), normal: r.normal.Slice(0, n), ctx: r.ctx.Slice(0, n),
+		observed: r.observed.Slice(0, n), latent: r.latent.Slice(0, n), moved: r.moved.Slice(0, n),
+		decoded: r.decoded.Slice(0, n), normDecoded: r.normDecoded.Slice(0, n),
+		weight: r.weight.Slice(0, n), consistent: r.consistent[:n],
+	}
 }
 
 // Parts are the operations that the loops are made of. Index is nil for a model
@@ -70,12 +87,17 @@ func Of(parts Parts, cfg backend.LoopsConfig) (*Loops, error) {
 	spec, rows, nz := cfg.Step.Problem.Spec(), cfg.Step.MaxBatch, cfg.Step.DecoderS.In()
 	ns, m := spec.MeasuredSize(), spec.ObjectiveSize()
 	l := &Loops{
-		cfg: cfg, parts: parts, rows: rows, latents: tensor.New(rows, nz),
-		input: tensor.New(rows, spec.ObservationSize()), normal: tensor.New(rows, ns), ctx: tensor.New(rows, spec.ContextSize()),
-		observed: tensor.New(rows, nz), latent: tensor.New(rows, nz), moved: tensor.New(rows, nz),
-		decoded: tensor.New(rows, ns), normDecoded: tensor.New(rows, ns), weight: tensor.New(rows, m),
-		consistent: make([]bool, rows),
-		shat:       make([]float64, ns), action: make([]float64, spec.ActionSize()), delta: make([]float64, m), fresh: make([]float64, m),
+		cfg: cfg, parts: parts, latents: tensor.New(rows, nz), every: make([]int, rows),
+		whole: room{
+			input: tensor.New(rows, spec.ObservationSize()), normal: tensor.New(rows, ns), ctx: tensor.New(rows, spec.ContextSize()),
+			observed: tensor.New(rows, nz), latent: tensor.New(rows, nz), moved: tensor.New(rows, nz),
+			decoded: tensor.New(rows, ns), normDecoded: tensor.New(rows, ns), weight: tensor.New(rows, m),
+			consistent: make([]bool, rows),
+		},
+		shat: make([]float64, ns), action: make([]float64, spec.ActionSize()), delta: make([]float64, m), fresh: make([]float64, m),
+	}
+	for i := range l.every {
+		l.every[i] = i
 	}
 	for i := range l.latents.Data {
 		l.latents.Data[i] = float32(math.NaN())
@@ -94,9 +116,17 @@ func (l *Loops) SetLatents(z tensor.Matrix) error { return l.latents.CopyFrom(z)
 
 // Decide implements backend.Loops.
 func (l *Loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
-	if err := l.cfg.Check(l.rows, &in, &out); err != nil {
+	return l.DecideSome(l.every, in, out)
+}
+
+// DecideSome takes the loops of these numbers, none of them twice, one decision further, at
+// the cost of as many rows: row i of in and out is of loop which[i]. It keeps nothing of which.
+func (l *Loops) DecideSome(which []int, in backend.LoopsInput, out backend.LoopsOutput) error {
+	if err := l.cfg.Check(len(which), &in, &out); err != nil {
 		return err
 	}
+	l.which, l.room = which, l.whole.first(len(which))
+	defer func() { l.which = nil }()
 	l.observe(&in)
 	if err := l.localize(&in); err != nil {
 		return err
@@ -116,7 +146,7 @@ func (l *Loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 // observe writes observations in the networks' units.
 func (l *Loops) observe(in *backend.LoopsInput) {
 	ns, nc := l.normal.Cols, l.ctx.Cols
-	for i := range l.rows {
+	for i := range l.which {
 		s, ctx, input := in.S.Row(i), l.ctx.Row(i), l.input.Row(i)
 		tensor.Narrow(ctx, in.C[i*nc:(i+1)*nc])
 		l.cfg.Step.NormS.Apply(l.normal.Row(i), s)
@@ -134,16 +164,16 @@ func (l *Loops) localize(in *backend.LoopsInput) error {
 		return err
 	}
 	if l.cfg.Direct || l.parts.Index == nil {
-		for i := range l.rows {
+		for i := range l.which {
 			copy(l.latent.Row(i), l.observed.Row(i))
 			l.consistent[i] = true
 		}
 	} else if err := l.parts.Index.Localize(l.normal, l.observed, in.Tau, l.cfg.Neighbours, backend.LocalizeOutput{Z: l.latent, Consistent: l.consistent}); err != nil {
 		return err
 	}
-	for i := range l.rows {
+	for i := range l.which {
 		if alpha := in.Smoothing[i]; alpha < 1 && !in.Hold[i] {
-			mix(l.latent.Row(i), l.latents.Row(i), alpha)
+			mix(l.latent.Row(i), l.latents.Row(l.which[i]), alpha)
 		}
 	}
 	return nil
@@ -160,7 +190,7 @@ func mix(z, from []float32, alpha float32) {
 func (l *Loops) steer(in *backend.LoopsInput, out *backend.LoopsOutput) {
 	m, nc := l.weight.Cols, l.ctx.Cols
 	copy(out.Sigma, in.Sigma)
-	for i := range l.rows {
+	for i := range l.which {
 		l.cfg.Step.NormS.Apply(l.normDecoded.Row(i), l.decoded.Row(i))
 		out.Residual[i] = tensor.SquaredDistance(l.normal.Row(i), l.normDecoded.Row(i))
 		out.Flags[i], out.Fallbacks[i] = 0, 0
@@ -201,7 +231,7 @@ func (l *Loops) move(in *backend.LoopsInput, out *backend.LoopsOutput) error {
 	if err := l.parts.Index.Localize(l.normal, l.moved, in.Tau, l.cfg.Neighbours, backend.LocalizeOutput{Z: retracted}); err != nil {
 		return err
 	}
-	for i := range l.rows {
+	for i := range l.which {
 		mix(retracted.Row(i), l.moved.Row(i), float32(l.cfg.RetractionMix))
 	}
 	l.moved, l.observed = retracted, l.moved
@@ -211,7 +241,7 @@ func (l *Loops) move(in *backend.LoopsInput, out *backend.LoopsOutput) error {
 // settle makes the new latents the loops'.
 func (l *Loops) settle(in *backend.LoopsInput, out *backend.LoopsOutput) {
 	nu := len(l.action)
-	for i := range l.rows {
+	for i := range l.which {
 		z := l.moved.Row(i)
 		out.Displacement[i] = math.Sqrt(tensor.SquaredDistance(z, l.latent.Row(i)))
 		if out.Z.Rows > 0 {
@@ -222,7 +252,7 @@ func (l *Loops) settle(in *backend.LoopsInput, out *backend.LoopsOutput) {
 		}
 		out.Flags[i] |= backend.LoopFinite
 		if !in.Hold[i] {
-			copy(l.latents.Row(i), z)
+			copy(l.latents.Row(l.which[i]), z)
 		}
 	}
 }

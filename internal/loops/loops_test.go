@@ -236,3 +236,42 @@ func TestLatentsOfLoops(t *testing.T) {
 		t.Error("μ_R = 1.5 is accepted")
 	}
 }
+
+// Some of the loops decide as they do among all, to the bit, and the others stay as they were.
+func TestSomeDecideAsAmongAll(t *testing.T) {
+	cfg, _ := config()
+	all, some := made(t, cfg), made(t, cfg)
+	rng := rand.New(rand.NewPCG(5, 6))
+	for step, which := range [][]int{{0, 1, 2, 3, 4}, {3, 0}, {2}, {4, 2, 0, 1}} {
+		in := observed(rng)
+		for i := range in.Smoothing {
+			if in.Smoothing[i] = 0.4; step == 0 {
+				in.Smoothing[i] = 1
+			}
+			in.Hold[i] = !slices.Contains(which, i)
+		}
+		want := decided(t, all, in)
+		n := len(which)
+		few, got := observed(rng), answer()
+		few.S, few.Slot, few.C, few.Tau, few.Smoothing, few.Hold, few.Steering, few.Sigma = few.S.Slice(0, n), few.Slot.Slice(0, n), few.C[:n], few.Tau[:n], few.Smoothing[:n], few.Hold[:n], few.Steering[:n], few.Sigma[:2*n]
+		got.U, got.Z, got.Sigma, got.Residual, got.Displacement, got.Fallbacks, got.Flags = got.U.Slice(0, n), got.Z.Slice(0, n), got.Sigma[:2*n], got.Residual[:n], got.Displacement[:n], got.Fallbacks[:n], got.Flags[:n]
+		for row, i := range which {
+			copy(few.S.Row(row), in.S.Row(i))
+			copy(few.Slot.Row(row), in.Slot.Row(i))
+			few.C[row], few.Tau[row], few.Smoothing[row], few.Steering[row] = in.C[i], in.Tau[i], in.Smoothing[i], in.Steering[i]
+			copy(few.Sigma[2*row:2*row+2], in.Sigma[2*i:])
+		}
+		must.OK(t, some.DecideSome(which, few, got))
+		for row, i := range which {
+			if !slices.Equal(got.U.Row(row), want.U.Row(i)) || !slices.Equal(got.Z.Row(row), want.Z.Row(i)) || got.Residual[row] != want.Residual[i] || got.Flags[row] != want.Flags[i] {
+				t.Errorf("decision %d, loop %d: u %v, z %v, among all %v, %v", step, i, got.U.Row(row), got.Z.Row(row), want.U.Row(i), want.Z.Row(i))
+			}
+		}
+		a, b := tensor.New(rows, 3), tensor.New(rows, 3)
+		must.OK(t, all.Latents(a))
+		must.OK(t, some.Latents(b))
+		if !slices.Equal(a.Data, b.Data) {
+			t.Errorf("decision %d: latents %v, among all %v", step, b.Data, a.Data)
+		}
+	}
+}

@@ -23,6 +23,7 @@ type ipmOptions struct {
 	tolerance  float64 // of the scaled KKT residual
 	iterations int
 	mu         float64   // first barrier parameter
+	warm       bool      // the start is a solution before
 	deadline   time.Time // zero: none
 	// further iterations are made at most for a violation that the tolerance allows and
 	// the problem's own does not.
@@ -119,6 +120,14 @@ const (
 	heldBarrier    = 0.3
 	plannedBarrier = 1e-2
 )
+
+// A warm start has so many iterations in the room that the size of its violation asks for, and
+// from then on that which the price of the violation asks for.
+const warmIterations = 4
+
+// roomAt is the barrier parameter for a start of residual e: the further it is from a solution,
+// the more room its path needs.
+func roomAt(e float64) float64 { return math.Min(1, 1e-4*e*e) }
 
 // begin starts from the scaled actions and the first state in p.cur: from their roll-out,
 // or, held, from states that stay where they are, with defects, which an unstable system is
@@ -297,6 +306,12 @@ func (p *ipm) iterate() ipmResult {
 		}
 		if p.incomplete || p.iterations >= p.opt.iterations || p.opt.over() {
 			break
+		}
+		if p.opt.warm && p.iterations == warmIterations {
+			p.mu = math.Max(p.mu, roomAt(elastic))
+			p.slacks(p.cur.g, p.at.s, p.at.v)
+			p.reset()
+			p.filter = p.filter[:0]
 		}
 		for p.mu > smallest {
 			if e, _, _ := p.residual(p.mu); e > 10*p.mu {

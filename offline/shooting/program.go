@@ -2,6 +2,7 @@ package shooting
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -19,12 +20,13 @@ import (
 //
 // with ω_t fixed, or σ(s_t, u_t; c_t) in the adaptive mode. First derivatives are
 // those of a domain.Dual; else those of J with respect to s and u are the problem's
-// own and the others central differences. Second derivatives are differences, of
-// exact first derivatives where there are such and of values otherwise: their error
-// costs iterations, never accuracy.
+// own and the others central differences. Second derivatives are a domain.Curved's; else
+// differences, of exact first derivatives where there are such and of values otherwise:
+// their error costs iterations, never accuracy.
 type program struct {
 	problem             domain.Problem
-	dual                domain.Dual // nil: differences
+	dual                domain.Dual   // nil: differences
+	curved              domain.Curved // nil: dual numbers one by one, and differences of them
 	spec                *domain.Spec
 	ns, nc, nu, no, nm  int
 	nx                  int // ns + nc
@@ -48,7 +50,8 @@ type program struct {
 	dj, dsigma          []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Dual
 	ends                []float64 // [totals][nX]: ∂ of the constraints on the totals
 	h                   []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
-	hp                  []float64 // that of σᵀJ with J held, [d][d]
+	hp                  []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
+	dx, dJ, dm          []float64 // what a domain.Curved writes, [nx], [no] and [nm] by the columns
 	y, other            []float64 // (s, c, u)
 	fp, fm, mp, mm      []float64
 	sp, sm, delta, unit []float64
@@ -93,6 +96,7 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		ns: len(spec.Measured), nc: len(spec.Context), nu: len(spec.Action), no: len(spec.Objectives), nm: len(spec.Margins),
 	}
 	q.dual, _ = p.(domain.Dual)
+	q.curved, _ = p.(domain.Curved)
 	q.nx = q.ns + q.nc
 	y := q.nx + q.nu
 	q.scale = make([]float64, y)
@@ -299,7 +303,8 @@ func (q *program) evaluate(p *point, rolled bool) {
 	}
 }
 
-// hold makes a point of the first state at every stage, but for what no action moves.
+// hold makes a point of the first measured state at every stage. The context follows: what it
+// remembers of the actions is of no size that would make a defect of it comparable.
 func (q *program) hold(p *point) {
 	for t := range q.steps - 1 {
 		copy(p.x[(t+1)*q.nx:(t+2)*q.nx], p.x[:q.nx])
@@ -307,18 +312,18 @@ func (q *program) hold(p *point) {
 	for t := range q.steps {
 		copy(p.y[(t+1)*q.naug:(t+2)*q.naug], p.y[:q.naug])
 	}
-	q.carry(p)
+	q.carry(p, q.ns)
 }
 
-// carry takes what no action moves from the first state along the horizon, and everything
-// to the last stage, which a shift has left without a state of its own; it evaluates the
-// point.
-func (q *program) carry(p *point) {
+// carry takes what no action moves, and every component from the given one on, from the first
+// state along the horizon, and everything to the last stage, which a shift has left without a
+// state of its own; it evaluates the point.
+func (q *program) carry(p *point, from int) {
 	for t := range q.steps - 1 {
 		q.action(p, t)
 		q.forward(p, t)
 		for a, moves := range q.moves {
-			if !moves || t == q.steps-2 {
+			if !moves || a >= from || t == q.steps-2 {
 				p.x[(t+1)*q.nx+a] = p.image[t*q.nx+a]
 			}
 		}
@@ -431,8 +436,58 @@ func (q *program) evaluateDual(t int) {
 	q.dual.MarginsDual(s, c, u, q.zm)
 }
 
+// differentiateCurved is differentiateDual by a domain.Curved; known is false where it has
+// no derivatives.
+func (q *program) differentiateCurved(p *point, t int) (complete, known bool) {
+	_, s, c, u := q.at(p, t)
+	d, n := q.d, q.first(t)
+	size(&q.dx, q.nx*n)
+	size(&q.dJ, q.no*n)
+	size(&q.dm, q.nm*n)
+	if !q.curved.Linearise(s, c, u, q.columns[:n], q.scale, q.dx, q.dJ, q.dm) {
+		return false, false
+	}
+	q.evaluations++
+	complete = true
+	if t < q.steps-1 {
+		next := q.next[t*q.nX*d:]
+		for i, b := range q.active {
+			for col, v := range q.dx[b*n : (b+1)*n] {
+				next[i*d+col] = v / q.scale[b]
+			}
+		}
+		for b, moves := range q.moves {
+			if !moves && slices.IndexFunc(q.dx[b*n:(b+1)*n], func(v float64) bool { return v != 0 }) >= 0 {
+				complete = false
+			}
+		}
+	}
+	for i := range q.nm {
+		copy(q.margins[(t*q.nm+i)*d:], q.dm[i*n:(i+1)*n])
+	}
+	clear(q.objective[t*d : t*d+n])
+	for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
+		row := q.dJ[i*n : (i+1)*n]
+		copy(q.dj[(t*q.no+i)*d:], row)
+		axpy(w, row, q.objective[t*d:])
+	}
+	for k, tot := range q.totals {
+		to := q.objectiveRow(t, 1+k)[:n]
+		clear(to)
+		for i, e := range tot.e {
+			axpy(e, q.dJ[i*n:(i+1)*n], to)
+		}
+	}
+	return complete, true
+}
+
 func (q *program) differentiateDual(p *point, t int) bool {
 	const inverse = 1 / domain.DualStep
+	if q.curved != nil {
+		if complete, known := q.differentiateCurved(p, t); known {
+			return complete
+		}
+	}
 	complete := true
 	d := q.d
 	q.lift(p, t)
@@ -663,15 +718,26 @@ func (q *program) hessian(p *point, objectiveScale float64, z, lambda []float64)
 // stageHessian views that of stage t.
 func (q *program) stageHessian(t int) []float64 { return q.h[t*q.d*q.d : (t+1)*q.d*q.d] }
 
-// hessianDual differences the exact first derivatives of a stage once, with σ held.
+// hessianDual takes a stage's second derivatives with σ held: those of a domain.Curved, or
+// differences of the exact first ones.
 func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda []float64) {
 	const inverse = 1 / domain.DualStep
 	d, n := q.d, q.first(t)
-	q.evaluations += int64(n * (n + 1) / 2)
 	h := q.stageHessian(t)
 	costate := q.reals(t, lambda)
 	zt := z[t*q.nm : (t+1)*q.nm]
 	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
+	if q.curved != nil {
+		_, s, c, u := q.at(p, t)
+		if q.curved.Curvature(s, c, u, q.columns[:n], q.scale, weights, costate, zt, q.hp) {
+			q.evaluations++
+			for i := range n {
+				copy(h[i*d:i*d+i+1], q.hp[i*n:])
+			}
+			return
+		}
+	}
+	q.evaluations += int64(n * (n + 1) / 2)
 	q.gradient(t, objectiveScale, z, lambda, q.slope)
 	axpy(-objectiveScale, q.varying[t*d:(t+1)*d], q.slope)
 	q.lift(p, t)
@@ -727,8 +793,13 @@ func (q *program) hessianPriority(p *point, t int, objectiveScale float64) {
 	}
 }
 
-// reals is λ_{t+1} of the dynamics per unit of the state itself.
+// reals is λ_{t+1} of the dynamics per unit of the state itself; nothing looks at the state
+// after the last action.
 func (q *program) reals(t int, lambda []float64) []float64 {
+	clear(q.costate)
+	if t == q.steps-1 {
+		return q.costate
+	}
 	for i, a := range q.active {
 		q.costate[a] = lambda[(t+1)*q.nX+i] / q.scale[a]
 	}

@@ -153,7 +153,7 @@ func (r *Receding) State(t int) (s, c []float64) { return r.p.q.state(r.answer, 
 func (p *ipm) advance(first []float64, n int, converged bool) bool {
 	q := p.q
 	before := q.steps
-	p.iterations, p.incomplete = 0, false
+	p.iterations, p.incomplete, p.opt.warm = 0, false, converged
 	shiftStages(&p.cur.x, before+1, n+1, q.nx)
 	for _, b := range []*[]float64{&p.cur.v, &p.zl, &p.zu} {
 		shiftStages(b, before, n, q.nu)
@@ -178,7 +178,7 @@ func (p *ipm) advance(first []float64, n int, converged bool) bool {
 	}
 	if !converged {
 		copy(p.cur.x, first)
-		q.carry(p.cur)
+		q.carry(p.cur, q.nx)
 	}
 	if converged || !q.finite(p.cur) {
 		if !p.follow(first) {
@@ -212,9 +212,8 @@ func (p *ipm) advance(first []float64, n int, converged bool) bool {
 		copy(p.lambda[(n-1)*q.nX:n*q.nX], q.slope[q.nu:])
 	}
 	if converged {
-		// The further the start is from a solution, the more room its path needs.
-		_, e, _ := p.residual(0)
-		p.mu = math.Max(p.mu, math.Min(1, 1e-4*e*e))
+		e, _, _ := p.residual(0)
+		p.mu = math.Max(p.mu, roomAt(e))
 	}
 	p.slacks(p.cur.g, p.at.s, p.at.v)
 	return true

@@ -37,7 +37,7 @@ type Options struct {
 	// Starts is the number of starting points; 0: 1. The first is the problem's fallback
 	// action, with the state held where it is; the second the roll-out of its base plan,
 	// others those of actions that are random and smooth.
-	// One suffices for a convex problem.
+	// One suffices for a convex problem. Where none converges two more are tried.
 	Starts int
 	// Tolerance is the largest scaled KKT residual of an accepted solve; 0: 1e-5.
 	// The objective is scaled to a largest first derivative of one at the start, with
@@ -336,6 +336,9 @@ func (t *task) payoff() (ideal, spread []float64, plans [][][]float64, err error
 	return ideal, spread, plans, nil
 }
 
+// retries are so many further starts where none of those wanted converged.
+const retries = 2
+
 // best runs every start and returns the solution of the least cost.
 func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	s := t.solver
@@ -343,7 +346,7 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	infeasible, lost, runs, lowest := 0, 0, 0, math.Inf(1)
 	p := s.work.spaces.Get().(*ipm)
 	defer s.work.spaces.Put(p)
-	for k := range max(s.opt.Starts, len(t.starts)) {
+	for k, wanted := 0, max(s.opt.Starts, len(t.starts)); k < wanted || k < wanted+retries && found == nil && infeasible < runs; k++ {
 		configure(p.q)
 		mu, held := firstBarrier, k == len(t.starts)
 		switch {

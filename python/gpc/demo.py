@@ -30,7 +30,7 @@ def main() -> None:
         d = s.decide(state, context)
         for v, u in zip(s.spec.action, d.u):
             print(f"  {v.name:<10} {u:12.6f} {v.unit}")
-        print(f"  {'margin':<10} {float(d.margin):12.6f}   guards that acted: {', '.join(d.fallbacks) or 'none'}\n")
+        print(f"  {'margin':<10} {float(d.margin):12.1e}   guards that acted: {', '.join(d.fallbacks) or 'none'}\n")
 
         start = time.perf_counter()
         r = s.refine(state, context, candidates=options.candidates)
@@ -93,8 +93,8 @@ def svg(panels: list[tuple[str, str, list[Curve]]]) -> str:
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * len(panels)}" height="{height}" font-family="sans-serif" font-size="12">',
              f'<rect width="{width * len(panels)}" height="{height}" fill="white"/>']
     for i, (title, across, lines) in enumerate(panels):
-        xs, ys = ([v for line in lines for v in line[k]] for k in (1, 2))
-        (x0, x1), (y0, y1) = ((min(v), max(v) if max(v) > min(v) else min(v) + 1) for v in (xs, ys))
+        x0, x1 = span([v for _, x, _ in lines for v in x])
+        y0, y1 = span([v for _, _, y in lines for v in y])
         wide, high = width - left - 20, height - top - room
 
         def place(x: float, y: float) -> str:
@@ -103,15 +103,20 @@ def svg(panels: list[tuple[str, str, list[Curve]]]) -> str:
         parts.append(f'<rect x="{i * width + left}" y="{top}" width="{wide}" height="{high}" fill="none" stroke="#999"/>')
         parts.append(f'<text x="{i * width + left}" y="{top - 12}" font-size="14">{escape(title)}</text>')
         parts.append(f'<text x="{i * width + left + wide / 2}" y="{height - 26}" text-anchor="middle">{escape(across)}</text>')
-        for v, y in ((y0, top + high), (y1, top + 10)):
-            parts.append(f'<text x="{i * width + left - 6}" y="{y}" text-anchor="end">{v:.4g}</text>')
-        for v, x in ((x0, left), (x1, left + wide)):
-            parts.append(f'<text x="{i * width + x}" y="{top + high + 16}" text-anchor="middle">{v:.4g}</text>')
+        for v, at in ((y0, top + high), (y1, top + 10)):
+            parts.append(f'<text x="{i * width + left - 6}" y="{at}" text-anchor="end">{v:.6g}</text>')
+        for v, at in ((x0, left), (x1, left + wide)):
+            parts.append(f'<text x="{i * width + at}" y="{top + high + 16}" text-anchor="middle">{v:.6g}</text>')
         for k, (name, x, y) in enumerate(lines):
             colour = COLOURS[k % len(COLOURS)]
             parts.append(f'<polyline fill="none" stroke="{colour}" points="{" ".join(place(a, b) for a, b in zip(x, y))}"/>')
             parts.append(f'<text x="{i * width + left + wide - 6}" y="{top + 16 + 15 * k}" text-anchor="end" fill="{colour}">{escape(name)}</text>')
     return "\n".join([*parts, "</svg>", ""])
+
+
+def span(v: list[float]) -> tuple[float, float]:
+    """The range of an axis, never empty."""
+    return min(v), max(v) if max(v) > min(v) else min(v) + 1
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ class Loops(Object):
             address(w), 0 if w is None else w.size, address(u), u.size, address(r), 0 if r is None else r.size,
         )
         if r is None:
-            r = np.full((n, width), np.nan)
+            r = np.broadcast_to(np.nan, (n, width))
         return Decisions(u, r, m, self._nm)
 
 
@@ -186,7 +186,7 @@ class Loop(Loops):
         self._lock = threading.Lock()
         observation = address(self._s), ns, address(self._c), nc
         results = address(self._u), self._nu, address(self._r), self._r.size, ctypes.byref(self._error)
-        self._adaptive = (*observation, None, 0, *results)
+        self._adaptive: tuple[Any, ...] = (*observation, None, 0, *results)
         self._steered = (*observation, address(self._w), m, *results)
 
     def decide(self, state: ArrayLike, context: ArrayLike = (), preference: ArrayLike | None = None, *, fresh: bool = False) -> Decision:  # type: ignore[override]

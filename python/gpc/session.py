@@ -171,9 +171,10 @@ class Session(Object):
         return self._first.decide(state, () if context is None else context, preference, fresh=True)
 
     def _decide_all(self, state: Floats, context: Any, preference: Any, out: Floats | None) -> Decisions:
-        if self._batch is None or self._batch.n != len(state):
-            self._batch = self.loops(len(state))
-        return self._batch.decide(state, context, preference, out=out, fresh=True)
+        batch = self._batch
+        if batch is None or batch.n != len(state):
+            batch = self._batch = self.loops(len(state))
+        return batch.decide(state, context, preference, out=out, fresh=True)
 
     def refine(
         self, state: ArrayLike, context: ArrayLike | None = None, preference: ArrayLike | None = None, *, candidates: int = 4096, flow_steps: int = 1,

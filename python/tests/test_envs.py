@@ -20,7 +20,7 @@ def actions(n, width, steps):
 
 
 def test_every_case_is_registered():
-    gymnasium = pytest.importorskip("gymnasium")
+    gymnasium = pytest.importorskip("gymnasium", minversion="1.0")
     assert list(CASES) == [c["name"] for c in gpc.cases()]
     for case in CASES:
         for prefix in ("", "mo-"):
@@ -28,13 +28,13 @@ def test_every_case_is_registered():
 
 
 def test_registered_by_its_name_alone():
-    pytest.importorskip("gymnasium")
+    pytest.importorskip("gymnasium", minversion="1.0")
     subprocess.run([sys.executable, "-c", 'import gymnasium; gymnasium.make("gpc.envs:gpc/integrator-convex-v0").reset(seed=991)'], check=True)
 
 
 @pytest.mark.parametrize("case", FAST)
 def test_gymnasium_checker(case):
-    gymnasium = pytest.importorskip("gymnasium")
+    gymnasium = pytest.importorskip("gymnasium", minversion="1.0")
     from gymnasium.utils.env_checker import check_env
 
     check_env(gymnasium.make(f"gpc/{case}-v0").unwrapped, skip_render_check=True)
@@ -64,7 +64,7 @@ def test_mo_gymnasium(case):
 
 
 def test_vector_reward_of_many():
-    pytest.importorskip("gymnasium")
+    pytest.importorskip("gymnasium", minversion="1.0")
     envs = mo_vec("integrator-convex", 5, seed=991)
     envs.reset()
     _, reward, *_, info = envs.step(envs.action_space.sample())
@@ -73,11 +73,11 @@ def test_vector_reward_of_many():
 
 
 def test_vector_entry_point():
-    gymnasium = pytest.importorskip("gymnasium")
+    gymnasium = pytest.importorskip("gymnasium", minversion="1.0")
     envs = gymnasium.make_vec("gpc/integrator-convex-v0", num_envs=7, vectorization_mode="vector_entry_point", seed=991, threads=2)
     assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
     observation, info = envs.reset(seed=992)
-    assert observation in envs.observation_space and list(info["episode"]) == list(range(7))
+    assert observation in envs.observation_space and list(info["episode_number"]) == list(range(7))
     one = make("integrator-convex")
     for i in range(7):
         first, _ = one.reset(seed=992, options={"episode": i})
@@ -128,7 +128,7 @@ def test_autoreset(mode):
 
 
 def test_same_step_says_what_was_seen_last():
-    gymnasium = pytest.importorskip("gymnasium")
+    gymnasium = pytest.importorskip("gymnasium", minversion="1.0")
     envs = make_vec("integrator-convex", 2, seed=991, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP)
     envs.reset()
     for _ in range(20):
@@ -136,8 +136,23 @@ def test_same_step_says_what_was_seen_last():
     assert info["_final_obs"].all() and (info["final_obs"][:, -1] == 1).all() and (observation[:, -1] == 0).all()
 
 
+def test_gymnasiums_wrappers():
+    gymnasium = pytest.importorskip("gymnasium", minversion="1.0")
+    for mode in (gymnasium.vector.AutoresetMode.NEXT_STEP, gymnasium.vector.AutoresetMode.SAME_STEP):
+        envs = gymnasium.make_vec("gpc/integrator-convex-v0", num_envs=3, vectorization_mode="vector_entry_point", autoreset_mode=mode, seed=991)
+        envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(envs)
+        envs.reset()
+        total = np.zeros(3)
+        for _ in range(20):
+            *_, reward, _, truncated, info = envs.step(np.zeros((3, 2), np.float32))
+            total += reward
+        assert truncated.all()
+        np.testing.assert_array_equal(info["episode"]["l"], 20)
+        np.testing.assert_allclose(info["episode"]["r"], total)
+
+
 def test_without_a_copy():
-    pytest.importorskip("gymnasium")
+    pytest.importorskip("gymnasium", minversion="1.0")
     envs = make_vec("integrator-convex", 4, seed=991, copy=False)
     first, _ = envs.reset()
     observation, reward, *_ = envs.step(np.zeros((4, 2), np.float32))
@@ -230,6 +245,23 @@ def test_an_array_with_gaps_is_converted():
         a.step(wide[:, ::2])
         b.step(np.ascontiguousarray(wide[:, ::2]))
         np.testing.assert_array_equal(a.observation, b.observation)
+
+
+def test_ctrl_c_ends_drawing(script):
+    printed = script("""
+import os, signal, threading, time
+from gpc.envs import Fleet
+with Fleet("opf30", 2000, seed=991) as f:
+    threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    began = time.perf_counter()
+    try:
+        f.reset()
+    except KeyboardInterrupt:
+        print("interrupted", time.perf_counter() - began < 3)
+with Fleet("opf30", 2, seed=991) as f:
+    print(f.reset().shape)
+""")
+    assert printed.split("\n")[:2] == ["interrupted True", "(2, 106)"]
 
 
 def resident():

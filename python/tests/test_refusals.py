@@ -94,6 +94,14 @@ def test_options_are_refused(opf, cart):
             call()
 
 
+def test_a_refused_refinement_leaves_the_session_whole():
+    with gpc.open("integrator-convex", threads=1) as s:
+        state, context = s.observe()
+        with pytest.raises(gpc.InputError, match="0 candidates"):
+            s.refine(state, context, candidates=0)
+        assert s.refine(state, context, candidates=64)["candidates"] == 64
+
+
 def test_what_is_closed_is_refused():
     s = gpc.open("integrator-convex", threads=1)
     state, context = s.observe()
@@ -108,12 +116,16 @@ def test_what_is_closed_is_refused():
         s.decide(state, context)
 
 
-def test_a_wrong_handle_is_an_error_and_no_crash(opf):
-    from gpc._lib import call, lib
+def test_a_wrong_handle_or_address_is_an_error_and_no_crash(opf):
+    from gpc._lib import call, lib, make
 
     with opf.loop() as loop, pytest.raises(gpc.InputError, match=r"the handle is that of a \*main.drive, want a \*main.session"):
         call(lib.gpc_refine, loop.handle, b"{}", None, 0, None, 0, None, 0, None, 0)
     with pytest.raises(gpc.Error, match="misuse of an invalid Handle"):
         call(lib.gpc_drive_reset, 1 << 40, -1)
+    run = make(lib.gpc_cancel_new)
+    with pytest.raises(gpc.Error, match="nil pointer dereference"):
+        call(lib.gpc_progress, run, None, None)
+    call(lib.gpc_release, run)
     with pytest.raises(gpc.InputError, match='unknown field "colour"'):
         call(lib.gpc_open, b'{"colour": 1}', None)

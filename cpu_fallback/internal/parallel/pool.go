@@ -16,6 +16,7 @@ type Pool struct {
 	f       func(worker, chunk int)
 	chunks  int64
 	next    atomic.Int64
+	panics  atomic.Pointer[any] // the first of the chunks'
 	wake    []chan struct{}
 	done    sync.WaitGroup
 	close   sync.Once
@@ -44,7 +45,8 @@ func (p *Pool) Threads() int { return p.threads }
 
 // Run calls f(worker, chunk) once for every chunk in [0, chunks), with worker
 // in [0, Threads()) naming the workspace that call may use, and returns when
-// all are done. f must not call Run. Run allocates nothing; to allocate nothing
+// all are done. Where f panics Run does, with the same value, when the others are; some
+// chunks are then not done. f must not call Run. Run allocates nothing; to allocate nothing
 // overall, pass a func value made once.
 func (p *Pool) Run(chunks int, f func(worker, chunk int)) {
 	p.mu.Lock()
@@ -65,9 +67,18 @@ func (p *Pool) Run(chunks int, f func(worker, chunk int)) {
 	p.drain(0)
 	p.done.Wait()
 	p.f = nil
+	if v := p.panics.Swap(nil); v != nil {
+		panic(*v)
+	}
 }
 
 func (p *Pool) drain(worker int) {
+	defer func() {
+		if v := recover(); v != nil {
+			first := v // its own variable: only a panic allocates
+			p.panics.CompareAndSwap(nil, &first)
+		}
+	}()
 	for {
 		c := p.next.Add(1) - 1
 		if c >= p.chunks {

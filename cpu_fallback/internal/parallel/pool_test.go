@@ -29,6 +29,32 @@ func TestRunVisitsEveryChunkOnceWithAValidWorker(t *testing.T) {
 	}
 }
 
+// A chunk that panics is a panic of Run, whoever ran it, and the pool works on.
+func TestAPanicIsTheCallers(t *testing.T) {
+	for _, threads := range []int{1, 3} {
+		p := New(threads)
+		for bad := range 6 {
+			got := func() (v any) {
+				defer func() { v = recover() }()
+				p.Run(6, func(_, c int) {
+					if c == bad {
+						panic(c)
+					}
+				})
+				return nil
+			}()
+			if got != bad {
+				t.Errorf("%d threads: chunk %d panics, Run with %v", threads, bad, got)
+			}
+			var done atomic.Int32
+			if p.Run(6, func(_, _ int) { done.Add(1) }); done.Load() != 6 {
+				t.Errorf("%d threads: %d of 6 chunks after a panic", threads, done.Load())
+			}
+		}
+		p.Close()
+	}
+}
+
 func TestRunAllocatesNothing(t *testing.T) {
 	p := New(2)
 	defer p.Close()

@@ -1,6 +1,7 @@
 package acopf
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -19,9 +20,9 @@ type probe struct {
 
 // newProbe puts random voltages, powers, multipliers and slacks into the one lane
 // of a Go machine.
-func newProbe(tb testing.TB, name string, seed uint64) *probe {
+func newProbe(tb testing.TB, name string, opt Options, seed uint64) *probe {
 	net := load(tb, name)
-	s, err := newSolver(net, Options{}, []kernel{{isa.Generic, 1}})
+	s, err := newSolver(net, opt, []kernel{{isa.Generic, 1}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -29,6 +30,10 @@ func newProbe(tb testing.TB, name string, seed uint64) *probe {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w.lane[0].job.problem = scenario(rng, net, 1)
 	w.lane[0].job.problem.Objective = Objective{Weights: [3]float64{3, 40, 0.02}}
+	if opt.CurrentLimits {
+		w.lane[0].job.problem.Objective.Weights[0] = 0
+	}
+	w.lane[0].job.problem.price = make([]float64, w.plan.soft)
 	w.lane[0].job.begin()
 	if !w.load(0) {
 		tb.Fatal("contradictory limits")
@@ -51,6 +56,8 @@ func newProbe(tb testing.TB, name string, seed uint64) *probe {
 	set(pl.lq, func() float64 { return rng.NormFloat64() })
 	set(pl.z, rng.Float64)
 	set(pl.s, func() float64 { return 0.5 + rng.Float64() })
+	set(pl.give, func() float64 { return 0.5 + rng.Float64() })
+	set(pl.hold, func() float64 { return 0.5 + rng.Float64() })
 	m.Set(pl.shift[0], 0, 0)
 	return p
 }
@@ -101,9 +108,13 @@ func (p *probe) difference(x lanes.Ref, f func() []float64) []float64 {
 // The gradient of the Lagrangian, the Jacobian of the balances and the exact
 // Hessian with the limits' part, against central differences in float64.
 func TestDerivativesAgainstCentralDifferences(t *testing.T) {
-	for _, name := range []string{"case9", "case30", "features"} {
-		t.Run(name, func(t *testing.T) {
-			p := newProbe(t, name, 7)
+	for _, c := range []struct {
+		name string
+		opt  Options
+	}{{"case9", Options{}}, {"case30", Options{}}, {"features", Options{}}, {"case30", Options{CurrentLimits: true}}, {"features", Options{CurrentLimits: true}},
+		{"features", Options{soft: true}}} {
+		t.Run(fmt.Sprintf("%s, currents %v, soft %v", c.name, c.opt.CurrentLimits, c.opt.soft), func(t *testing.T) {
+			p := newProbe(t, c.name, c.opt, 7)
 			pl := p.plan
 			n := len(p.x)
 			reference := map[int]bool{}
@@ -143,9 +154,14 @@ func TestDerivativesAgainstCentralDifferences(t *testing.T) {
 					hess.Set(r, i, v)
 				}
 			}
-			s, z := p.get(pl.s), p.get(pl.z)
+			s, z, give, hold := p.get(pl.s), p.get(pl.z), p.get(pl.give), p.get(pl.hold)
 			var sigma mat.Dense
-			sigma.Apply(func(r, c int, v float64) float64 { return v * z[r] / s[r] }, jh)
+			sigma.Apply(func(r, c int, v float64) float64 {
+				if r < pl.soft {
+					return v / (s[r]/z[r] + give[r]/hold[r])
+				}
+				return v * z[r] / s[r]
+			}, jh)
 			var want mat.Dense
 			want.Mul(jh.T(), &sigma)
 			want.Add(&want, hess)

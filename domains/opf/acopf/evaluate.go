@@ -134,15 +134,18 @@ func (p *plan) limits(b *lanes.Builder) {
 	b.SetSub(part(c.h, r.vHi), c.v, c.vHi)
 	b.SetSub(part(c.h, r.uLo), c.uLo.At(p.bounded[0]), c.u.At(p.bounded[0]))
 	b.SetSub(part(c.h, r.uHi), c.u.At(p.bounded[1]), c.uHi.At(p.bounded[1]))
-	flow := func(h, pw, qw lanes.Col) {
+	flow := func(h, pw, qw lanes.Col, bus []int) {
 		groups(all(len(p.rated)), func(k []int) {
 			l := pick(p.rated, k)
-			pl, ql := pw.At(l), qw.At(l)
-			b.SetSub(h.At(k), b.FMA(pl, pl, b.Mul(ql, ql)), c.rate2.At(k))
+			pl, ql, most := pw.At(l), qw.At(l), c.rate2.At(k)
+			if p.current {
+				most = b.Mul(most, c.v2.At(pick(bus, l)))
+			}
+			b.SetSub(h.At(k), b.FMA(pl, pl, b.Mul(ql, ql)), most)
 		})
 	}
-	flow(part(c.h, r.sf), c.pf, c.qf)
-	flow(part(c.h, r.st), c.pt, c.qt)
+	flow(part(c.h, r.sf), c.pf, c.qf, p.net.From)
+	flow(part(c.h, r.st), c.pt, c.qt, p.net.To)
 	{
 		difference := func(l []int) lanes.Col {
 			return b.Sub(c.th.At(pick(p.net.From, l)), c.th.At(pick(p.net.To, l)))
@@ -205,6 +208,9 @@ func (p *plan) objectives(b *lanes.Builder) {
 		}
 		if len(p.linear) > 0 {
 			b.Dot(c.j3, c.y, p.constant(1))
+		}
+		if p.soft > 0 {
+			b.Dot(c.j3, c.price, c.give)
 		}
 	}
 }

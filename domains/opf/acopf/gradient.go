@@ -12,7 +12,7 @@ import "github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
 func (p *plan) gradient(b *lanes.Builder) {
 	c, r := &p.cells, p.rows()
 	zero, two := p.constant(0), p.constant(2)
-	b.SetAdd(c.r, c.h, c.s)
+	b.SetAdd(c.r, p.beyond(b), c.s)
 
 	// Buses: shunts and the voltage deadband.
 	b.Copy(c.g0th, zero)
@@ -108,7 +108,8 @@ func (p *plan) combine(b *lanes.Builder, l []int, x flowMultipliers) (t, u lanes
 	return t, u
 }
 
-// flowGradients writes ∇|S|² = 2P∇P + 2Q∇Q at both ends of rated branches.
+// flowGradients writes ∇|S|² = 2P∇P + 2Q∇Q at both ends of rated branches, less
+// ∇(rate²·V²) where limits are of currents.
 func (p *plan) flowGradients(b *lanes.Builder, k, l []int) {
 	c := &p.cells
 	zero, nr := p.constant(0), len(p.rated)
@@ -123,8 +124,10 @@ func (p *plan) flowGradients(b *lanes.Builder, k, l []int) {
 		vf, vt := b.Mul(u, c.iv.At(from)), b.Mul(u, c.iv.At(to))
 		if gf != nil {
 			vf = b.FMA(b.Add(c.v.At(from), c.v.At(from)), b.FNMA(x.beta, bf, b.Mul(x.alpha, gf)), vf)
+			vf = p.lessLimit(b, vf, c.v.At(from), k)
 		} else {
 			vt = b.FMA(b.Add(c.v.At(to), c.v.At(to)), b.FNMA(x.delta, bt, b.Mul(x.gamma, gt)), vt)
+			vt = p.lessLimit(b, vt, c.v.At(to), k)
 		}
 		b.Copy(c.qvi.At(index), vf)
 		b.Copy(c.qvj.At(index), vt)
@@ -133,6 +136,14 @@ func (p *plan) flowGradients(b *lanes.Builder, k, l []int) {
 	end(0, flowMultipliers{pf, qf, zero, zero}, c.gff.At(l), c.bff.At(l), nil, nil)
 	pt, qt := b.Add(c.pt.At(l), c.pt.At(l)), b.Add(c.qt.At(l), c.qt.At(l))
 	end(nr, flowMultipliers{zero, zero, pt, qt}, nil, nil, c.gtt.At(l), c.btt.At(l))
+}
+
+// lessLimit is a derivative by V of |S|² less that of rate²·V², where that is the limit.
+func (p *plan) lessLimit(b *lanes.Builder, d, v lanes.Col, rated []int) lanes.Col {
+	if !p.current {
+		return d
+	}
+	return b.FNMA(b.Add(v, v), p.rate2.At(rated), d)
 }
 
 // addLimits adds Jhᵀ·mult to the gradient columns.
@@ -187,7 +198,7 @@ func (p *plan) norms(b *lanes.Builder, r rows) {
 		b.AbsSum(c.sumG, gp)
 		b.AbsSum(c.sumG, gq)
 	}
-	b.AbsMax(c.maxH, b.Max(c.h, zero))
+	b.AbsMax(c.maxH, b.Max(p.beyond(b), zero))
 	b.AbsSum(c.sumR, c.r)
 	b.AbsMax(c.maxX, c.th)
 	b.AbsMax(c.maxX, c.v)
@@ -197,6 +208,9 @@ func (p *plan) norms(b *lanes.Builder, r rows) {
 	b.AbsMax(c.maxZ, c.z)
 	b.AbsMax(c.maxS, c.s)
 	b.Dot(c.comp, c.s, c.z)
+	if p.soft > 0 {
+		b.Dot(c.comp, c.give, c.hold)
+	}
 	{
 		th, v, u := b.Add(c.g0th, zero), b.Add(c.g0v, zero), b.Add(c.g0u, zero)
 		var y lanes.Col

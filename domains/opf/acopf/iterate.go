@@ -280,7 +280,7 @@ func (w *worker) improve() {
 // centre sets the target of s·z by Mehrotra's rule from the affine step.
 func (w *worker) centre() {
 	p, m := w.plan, w.m
-	n := float64(len(p.s))
+	n := float64(len(p.s) + p.soft)
 	for l := range w.lane {
 		comp := m.Get(p.comp[0], l)
 		aP, aD := min(1, 1/m.Get(p.limitP[0], l)), min(1, 1/m.Get(p.limitD[0], l))
@@ -340,6 +340,10 @@ func (w *worker) end(l int, s Status) {
 	m.Gather(r.LambdaP, p.lp[0], l)
 	m.Gather(r.LambdaQ, p.lq[0], l)
 	m.Gather(r.Multipliers, p.z[0], l)
+	if p.soft > 0 {
+		r.give = resize(r.give, p.soft)
+		m.Gather(r.give, p.give[0], l)
+	}
 	for _, v := range [][]float64{r.LambdaP, r.LambdaQ, r.Multipliers} {
 		for i := range v {
 			v[i] /= ln.scale

@@ -77,7 +77,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 	buses := all(p.nb)
 	b.SetDiv(c.is, one, c.s)
 	{
-		sigma := b.Mul(c.z, c.is)
+		sigma := p.weights(b)
 
 		b.Copy(k.diagonal(buses, rowAngle, rowAngle), c.shift)
 		for _, at := range [][2]int{{rowActive, rowAngle}, {rowMagnitude, rowAngle}, {rowReactive, rowAngle}, {rowReactive, rowActive}} {
@@ -223,6 +223,10 @@ func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sig
 		b.Mul(t, jv), b.Mul(b.Mul(u, iv), jv), b.Mul(two, b.FNMA(x.delta, c.btt.At(l), b.Mul(x.gamma, c.gtt.At(l)))),
 	}
 	if rated != nil {
+		if p.current {
+			h[2] = b.FNMA(a1f, c.rate2.At(rated), h[2])
+			h[5] = b.FNMA(a1t, c.rate2.At(rated), h[5])
+		}
 		nr := len(p.rated)
 		gradient := func(end int) row {
 			index := make([]int, len(rated))

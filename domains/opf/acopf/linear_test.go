@@ -37,7 +37,7 @@ func (p *probe) dense() *mat.SymDense {
 func TestFactorAgainstDense(t *testing.T) {
 	for _, name := range []string{"case9", "case30", "features"} {
 		for seed := range uint64(5) {
-			p := newProbe(t, name, seed)
+			p := newProbe(t, name, Options{}, seed)
 			pl := p.plan
 			p.m.Set(pl.shift[0], 0, 0.1)
 			p.m.Set(pl.rho[0], 0, 0.1)

@@ -38,7 +38,9 @@ type plan struct {
 	segmentOf     []int    // for each segment, the position in linear
 	segmentSlope  []float64
 	segmentOffset []float64
-	degree        int // of the highest cost polynomial
+	degree        int  // of the highest cost polynomial
+	current       bool // ratings limit |I|
+	soft          int  // limits that may be exceeded at a price, the first of all rows; 0 for none
 	layout        lanes.Layout
 	constants     map[float64]lanes.Col
 	constantPool  lanes.Col
@@ -122,6 +124,8 @@ type cells struct {
 	limitP, limitD lanes.Col // largest −ds/s and −dz/z
 	dsz, sdz, dsdz lanes.Col
 	elastic        lanes.Col // the balance that is asked for is g = elastic·λ
+
+	softCells
 }
 
 // rows are the limits h ≤ 0 in the order of their slacks: V lower, V upper, unit
@@ -150,11 +154,11 @@ func (p *plan) rows() rows {
 func part(c lanes.Col, at [2]int) lanes.Col { return c[at[0]:at[1]] }
 
 // newPlan analyses the network.
-func newPlan(net *network.Network) (*plan, error) {
+func newPlan(net *network.Network, opt Options) (*plan, error) {
 	if err := net.RequireCosts(); err != nil {
 		return nil, err
 	}
-	p := &plan{net: net, nb: net.Buses(), ng: net.Gens(), nl: net.Branches(), constants: map[float64]lanes.Col{}}
+	p := &plan{net: net, nb: net.Buses(), ng: net.Gens(), nl: net.Branches(), current: opt.CurrentLimits, constants: map[float64]lanes.Col{}}
 	if p.ng == 0 {
 		return nil, fmt.Errorf("network %s: no generator in service", net.Name)
 	}
@@ -185,11 +189,12 @@ func newPlan(net *network.Network) (*plan, error) {
 	p.order = eliminate(p.nb, edges, net.References)
 	for i := range 2 * p.ng {
 		lo, hi := p.unitLimits(i)
-		// A ramp may bound any active power.
-		if lo > -unbounded || i < p.ng {
+		// A ramp may bound any active power, but soft limits have none.
+		ramped := i < p.ng && !opt.soft
+		if lo > -unbounded || ramped {
 			p.bounded[0] = append(p.bounded[0], i)
 		}
-		if hi < unbounded || i < p.ng {
+		if hi < unbounded || ramped {
 			p.bounded[1] = append(p.bounded[1], i)
 		}
 		cost, ok := p.unitCost(i)
@@ -208,6 +213,9 @@ func newPlan(net *network.Network) (*plan, error) {
 		}
 	}
 	p.allocate()
+	if opt.soft {
+		p.soften()
+	}
 	p.build()
 	return p, nil
 }

@@ -114,6 +114,7 @@ type Problem struct {
 	// of the same solver, and is read when the solve begins. One that is NotSolved and
 	// has no Multipliers is a point: voltages and generation.
 	Start *Result
+	price []float64 // of each soft limit, nil for a solver without
 	// Limit, if it is not 0, ends the solve after so many iterations, with
 	// IterationLimit and the point that was reached; no other attempt follows.
 	Limit int
@@ -160,6 +161,7 @@ type Result struct {
 	// upper, segments of piecewise linear costs.
 	Multipliers []float64
 	KKT         KKT
+	give        []float64 // what each soft limit gave
 }
 
 // Options of New. The zero value is the default throughout.
@@ -178,6 +180,10 @@ type Options struct {
 	// after the four conditions of KKT were within 1e-6, a point within that and
 	// Feasibility is optimal too.
 	Optimality float64
+	// CurrentLimits takes a branch's rating as one of |I| at 1 pu instead of |S|:
+	// |S| ≤ rate·|V| at both ends. The thermal objective J₁ has no place beside it.
+	CurrentLimits bool
+	soft          bool // limits may be exceeded at Problem.price
 }
 
 // MaxIterations is the most that may be asked for.

@@ -54,7 +54,7 @@ func newSolver(net *network.Network, opt Options, kernels []kernel) (*Solver, er
 	if err := opt.Validate(); err != nil {
 		return nil, err
 	}
-	p, err := newPlan(net)
+	p, err := newPlan(net, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +163,9 @@ func (s *Solver) check(pr *Problem) error {
 				return fmt.Errorf("%s[%d] is %g: want 0 or more", c.name, i, x)
 			}
 		}
+	}
+	if s.opt.CurrentLimits && pr.Objective.Weights[0] > 0 {
+		return errors.New("the thermal objective is of |S|, and the limits are of |I| (CurrentLimits): want weight 1 to be 0")
 	}
 	if (pr.Previous == nil) != (pr.Ramp == nil) {
 		return errors.New("one of Previous and Ramp is nil: they go together")

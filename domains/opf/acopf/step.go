@@ -17,6 +17,7 @@ func (p *plan) newton(b *lanes.Builder, corrector bool) {
 		b.Copy(c.target, zero)
 	}
 	b.SetMul(c.w, b.FMA(c.z, c.r, c.target), c.is)
+	p.softTargets(b, corrector)
 	{
 		th, v, u := b.Add(c.g0th, zero), b.Add(c.g0v, zero), b.Add(c.g0u, zero)
 		var y lanes.Col
@@ -99,6 +100,7 @@ func (p *plan) expand(b *lanes.Builder) {
 		t := b.Mul(b.FNMA(c.z, c.ds, c.target), c.is)
 		b.SetSub(c.dz, t, c.z)
 	}
+	p.softSteps(b)
 	for _, d := range []lanes.Col{c.limitP, c.limitD, c.dsz, c.sdz, c.dsdz} {
 		b.Copy(d, zero)
 	}
@@ -107,6 +109,7 @@ func (p *plan) expand(b *lanes.Builder) {
 	b.Dot(c.dsz, c.ds, c.z)
 	b.Dot(c.sdz, c.s, c.dz)
 	b.Dot(c.dsdz, c.ds, c.dz)
+	p.softProducts(b)
 }
 
 // primal lists the primal columns: iterate, start of the step, step.
@@ -120,6 +123,9 @@ func (p *plan) primal() [][3]lanes.Col {
 	}
 	if len(p.linear) > 0 {
 		list = append(list, [3]lanes.Col{c.y, c.y0, c.dy})
+	}
+	if p.soft > 0 {
+		list = append(list, [3]lanes.Col{c.give, c.give0, c.dgive})
 	}
 	return list
 }
@@ -144,6 +150,9 @@ func (p *plan) moveDual(b *lanes.Builder) {
 	b.SetFMA(c.lp, c.alphaD, p.solCell(c.sol, rowActive), c.lp)
 	b.SetFMA(c.lq, c.alphaD, p.solCell(c.sol, rowReactive), c.lq)
 	b.SetFMA(c.z, c.alphaD, c.dz, c.z)
+	if p.soft > 0 {
+		b.SetFMA(c.hold, c.alphaD, c.dhold, c.hold)
+	}
 }
 
 // build writes all programs.

@@ -129,7 +129,7 @@ func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
 	setAll(p.offset, p.segmentOffset)
 	w.m.SetAll(p.shift[0], leastShift)
 	// Lanes that nothing has been loaded into yet compute on harmless numbers.
-	for _, c := range []lanes.Col{p.v, p.s, p.z} {
+	for _, c := range []lanes.Col{p.v, p.s, p.z, p.give, p.hold} {
 		for _, r := range c {
 			w.m.SetAll(r, 1)
 		}
@@ -216,13 +216,17 @@ func (w *worker) load(l int) bool {
 	for i, b := range p.angleHi {
 		m.Set(p.aHi[i], l, net.AngMax[b]-t.Angle)
 	}
+	if p.soft > 0 {
+		m.Scatter(p.price[0], l, pr.price)
+	}
 	ln.coef, _ = pr.Objective.coefficients()
 	ln.scale = w.objectiveScale(l, ln.coef[2])
 	w.weigh(l, ln.scale)
 	m.Set(p.elastic[0], l, 0)
 	m.Set(p.rho[0], l, 0)
 	w.startPoint(l)
-	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm && pr.Start.Multipliers != nil, false
+	// Soft limits have a point that keeps them anywhere, and no feasibility phase.
+	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm && pr.Start.Multipliers != nil, p.soft > 0
 	ln.iteration, ln.near, ln.lastShift, ln.slow, ln.bestG, ln.previousF = 0, 0, 0, 0, math.Inf(1), math.NaN()
 	return ok
 }
@@ -336,6 +340,7 @@ func (w *worker) begin(l int) {
 		m.Set(p.s[i], l, s)
 		m.Set(p.z[i], l, z)
 	}
+	w.beginSoft(l)
 	ln.pending, ln.warm = false, false
 }
 

@@ -24,10 +24,10 @@ that of a network that comes with the program: `
 
 // readNetwork reads the case an argument names and takes what is in service.
 // What the file says and the program does not use is named on stderr.
-func readNetwork(ctx context.Context, a *cli.App, argument string) (*network.Network, error) {
+func readNetwork(ctx context.Context, a *cli.App, argument string) (*matpower.Case, *network.Network, error) {
 	c, err := readCase(ctx, a, argument)
 	if err != nil {
-		return nil, gpc.BadInput(err)
+		return nil, nil, gpc.BadInput(err)
 	}
 	if len(c.Ignored) > 0 {
 		var names []string
@@ -38,12 +38,12 @@ func readNetwork(ctx context.Context, a *cli.App, argument string) (*network.Net
 	}
 	n, err := network.New(c)
 	if err != nil {
-		return nil, gpc.BadInput(err)
+		return nil, nil, gpc.BadInput(err)
 	}
 	for _, note := range n.Notes() {
 		fmt.Fprintf(a.Stderr, "%s: %s\n", argument, note)
 	}
-	return n, nil
+	return c, n, nil
 }
 
 func readCase(ctx context.Context, a *cli.App, argument string) (*matpower.Case, error) {

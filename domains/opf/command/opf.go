@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/matpower"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
@@ -39,6 +40,8 @@ type optimalFlow struct {
 	LossMW     *float64         `json:"loss_mw"`
 	Bus        []optimalFlowBus `json:"bus"`
 	dispatch
+	Binding []bindingLimit `json:"binding"`
+	Why     *why           `json:"why,omitempty"`
 }
 
 // optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
@@ -64,6 +67,8 @@ type optimalFlowBus struct {
 func OptimalFlow(a *cli.App) *cobra.Command {
 	var weights []float64
 	scale := 1.0
+	explained := true
+	var files outputs
 	var opt acopf.Options
 	cmd := &cobra.Command{
 		Use:   "opf FILE.m",
@@ -76,7 +81,13 @@ limits: voltages, active and reactive power, |S| at both ends of branches, angle
 With --weights the objective is their sum over thermal penalty, voltage penalty and cost, each
 scaled by its range over the three separate optima at these loads.
 
-Exit code 1 when there is no optimum; the status says why.`,
+Where there is no optimum the least relaxation of the limits is looked for, balances included,
+and printed with the buses, generators and branches that would have to give, and how much; not
+with --why=false.
+
+--out writes the case with the optimum in it, prices and multipliers included, --csv its tables.
+
+Exit code 1 when there is no optimum.`,
 		Args: cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(scale >= 0) || math.IsInf(scale, 1) {
@@ -92,14 +103,28 @@ Exit code 1 when there is no optimum; the status says why.`,
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
 			}
-			n, err := readNetwork(cmd.Context(), a, args[0])
+			if err := files.check(args[0]); err != nil {
+				return err
+			}
+			c, n, err := readNetwork(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
 			opt.Threads = a.Threads()
-			result, err := runOptimalFlow(cmd, n, opt, objective, scale)
+			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale)
 			if err != nil {
 				return err
+			}
+			switch {
+			case solved != nil:
+				if err := files.write(solved, origin(c, "AC optimal power flow")); err != nil {
+					return err
+				}
+			case explained:
+				pd, qd := n.Loads(scale)
+				if result.Why, err = explain(cmd.Context(), n, pd, qd, opt.Threads); err != nil {
+					return err
+				}
 			}
 			if err := a.Print(result, result.print); err != nil {
 				return err
@@ -113,20 +138,23 @@ Exit code 1 when there is no optimum; the status says why.`,
 	f := cmd.Flags()
 	f.Float64SliceVar(&weights, "weights", nil, "weights of thermal penalty, voltage penalty and cost (default: the file's cost alone)")
 	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive")
+	f.BoolVar(&explained, "why", true, "where there is no optimum, look for the least relaxation of the limits")
+	files.flags(f)
 	f.IntVar(&opt.MaxIterations, "max-iterations", 150, "interior-point iterations at most")
 	f.Float64Var(&opt.Feasibility, "feasibility", 1e-9, "largest balance mismatch and limit violation of an optimum, pu")
 	f.Float64Var(&opt.Optimality, "optimality", 1e-8, "largest scaled gradient and relative duality gap of an optimum")
 	return cmd
 }
 
-// runOptimalFlow solves and puts the solution in the file's units.
-func runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64) (*optimalFlow, error) {
+// runOptimalFlow solves and puts the solution in the file's units, and in the case, which is
+// nil where there is none.
+func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64) (*optimalFlow, *matpower.Case, error) {
 	start := time.Now()
 	s, err := acopf.New(n, opt)
 	if err != nil {
-		return nil, gpc.BadInput(err)
+		return nil, nil, gpc.BadInput(err)
 	}
-	out := &optimalFlow{Case: n.Name, Bus: []optimalFlowBus{}, dispatch: noDispatch, J: []float64{}}
+	out := &optimalFlow{Case: n.Name, Bus: []optimalFlowBus{}, dispatch: noDispatch, J: []float64{}, Binding: []bindingLimit{}}
 	var pr acopf.Problem
 	pr.Pd, pr.Qd = n.Loads(scale)
 	for _, p := range pr.Pd {
@@ -139,9 +167,9 @@ func runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, o
 		switch {
 		case errors.As(err, &no):
 			out.Status = no.Status.String()
-			return out, nil
+			return out, nil, nil
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		}
 		objective.Ideal, objective.Nadir = ideal, nadir
 		out.Ideal, out.Nadir, out.Weights = ideal[:], nadir[:], objective.Weights[:]
@@ -150,13 +178,13 @@ func runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, o
 	results := make([]acopf.Result, 1)
 	start = time.Now()
 	if err := s.Solve(cmd.Context(), []acopf.Problem{pr}, results); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out.WallMS = float64(time.Since(start)) / 1e6
 	r := &results[0]
 	out.Status, out.Iterations = r.Status.String(), r.Iterations
 	if r.Status != acopf.Optimal {
-		return out, nil
+		return out, nil, nil
 	}
 	out.Objective, out.Mismatch, out.Violation, out.J = finite(r.Objective), finite(r.KKT.Mismatch), finite(r.KKT.Violation), r.J[:]
 	out.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
@@ -166,11 +194,18 @@ func runOptimalFlow(cmd *cobra.Command, n *network.Network, opt acopf.Options, o
 	}
 	out.dispatch = newDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
 	out.LossMW = out.dispatch.loss()
-	return out, nil
+	multipliers := s.LimitMultipliers(&pr, r)
+	out.Binding = newPoint(n, r.Vm, r.Va, r.Pg, r.Qg).binding(r, &multipliers)
+	solved := solvedCase(c, n, scale, r.Vm, r.Va, r.Pg, r.Qg)
+	withMultipliers(solved, n, r, &multipliers)
+	return out, solved, nil
 }
 
 func (r *optimalFlow) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s, load %.2f MW: %s after %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Status, r.Iterations, r.WallMS)
+	if r.Why != nil {
+		return r.Why.print(w)
+	}
 	if r.Objective == nil {
 		return nil
 	}
@@ -189,5 +224,13 @@ func (r *optimalFlow) print(w io.Writer) error {
 	for _, b := range r.Bus {
 		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.4g", b.Price)})
 	}
-	return r.tables(w, rows)
+	if err := r.tables(w, rows); err != nil || len(r.Binding) == 0 {
+		return err
+	}
+	binding := [][]string{{"binding limit", "at", "value", "unit", strings.Replace(price, "MWh", "h a unit", 1)}}
+	for _, l := range r.Binding {
+		binding = append(binding, []string{l.Limit, l.where(), fmt.Sprintf("%.4f", l.Value), l.Unit, fmt.Sprintf("%.4g", l.Multiplier)})
+	}
+	fmt.Fprintln(w)
+	return cli.Table(w, binding)
 }

@@ -20,7 +20,28 @@ type optimalFlowOutput struct {
 		Pd     float64
 		Price  float64
 	}
+	Binding []struct {
+		limitOutput
+		Multiplier float64
+	}
+	Why *struct {
+		Status    string
+		Cost      *float64
+		Shortfall *float64 `json:"shortfall_mw"`
+		Limits    []struct {
+			limitOutput
+			By float64
+		}
+	}
 	dispatchOutput
+}
+
+// limitOutput is what others read of a limit.
+type limitOutput struct {
+	Limit                      string
+	Bus, Gen, Branch, From, To int
+	End, Unit                  string
+	Value, Bound               float64
 }
 
 // dispatchOutput is what others read of units and branches.

@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+	"github.com/gpc-engine/gpc/matpower"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
@@ -48,6 +49,7 @@ type powerFlowBus struct {
 func PowerFlow(a *cli.App) *cobra.Command {
 	var opt powerflow.Options
 	var flat bool
+	var files outputs
 	scale := 1.0
 	cmd := &cobra.Command{
 		Use:   "pf FILE.m",
@@ -55,6 +57,8 @@ func PowerFlow(a *cli.App) *cobra.Command {
 		Long: `Newton's method on the AC power flow, with the case's loads, generation and voltage set-points.
 
 ` + networkArgument + strings.Join(cases.Names(), ", ") + `.
+
+--out writes the case with the solution in it, --csv its tables, both only when it converges.
 
 Exit code 1 when it does not converge.`,
 		Args: cli.ExactArgs(1),
@@ -68,14 +72,22 @@ Exit code 1 when it does not converge.`,
 			if !(scale >= 0) || math.IsInf(scale, 1) {
 				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
 			}
-			n, err := readNetwork(cmd.Context(), a, args[0])
+			if err := files.check(args[0]); err != nil {
+				return err
+			}
+			c, n, err := readNetwork(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
 			opt.Context = cmd.Context()
-			result, err := runPowerFlow(n, opt, scale)
+			result, solved, err := runPowerFlow(c, n, opt, scale)
 			if err != nil {
 				return gpc.BadInput(err)
+			}
+			if result.Converged {
+				if err := files.write(solved, origin(c, "AC power flow")); err != nil {
+					return err
+				}
 			}
 			if err := a.Print(result, result.print); err != nil {
 				return err
@@ -92,21 +104,22 @@ Exit code 1 when it does not converge.`,
 	f.Float64Var(&opt.Tolerance, "tolerance", 1e-9, "largest mismatch that counts as solved, pu")
 	f.IntVar(&opt.MaxIterations, "max-iterations", 30, "Newton steps at most")
 	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive; the reference bus takes up the difference")
+	files.flags(f)
 	return cmd
 }
 
-// runPowerFlow solves and puts the solution in the file's units.
-func runPowerFlow(n *network.Network, opt powerflow.Options, scale float64) (*powerFlow, error) {
+// runPowerFlow solves and puts the solution in the file's units, and in the case.
+func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, scale float64) (*powerFlow, *matpower.Case, error) {
 	s, err := powerflow.New(n)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var in powerflow.Input
 	in.Pd, in.Qd = n.Loads(scale)
 	sol := s.NewSolution()
 	start := time.Now()
 	if err := s.Solve(in, opt, sol); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := &powerFlow{
 		Case: n.Name, Converged: sol.Converged(), Status: sol.Status.String(), Reason: s.Reason(sol), Iterations: sol.Iterations,
@@ -117,7 +130,7 @@ func runPowerFlow(n *network.Network, opt powerflow.Options, scale float64) (*po
 		r.LoadMW += p * n.BaseMVA
 	}
 	if !r.Converged {
-		return r, nil
+		return r, nil, nil
 	}
 	for b, id := range n.BusID {
 		limit := map[int8]string{-1: "min", 0: "", 1: "max"}[sol.AtLimit[b]]
@@ -126,7 +139,7 @@ func runPowerFlow(n *network.Network, opt powerflow.Options, scale float64) (*po
 	}
 	r.dispatch = newDispatch(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
 	r.LossMW = r.dispatch.loss()
-	return r, nil
+	return r, solvedCase(c, n, scale, sol.Vm, sol.Va, sol.Pg, sol.Qg), nil
 }
 
 func (r *powerFlow) print(w io.Writer) error {

@@ -47,3 +47,13 @@ func (n *Network) Injections(y *Admittance, vm, va, p, q []float64) {
 		q[t] += -vt2*y.Btt[k] - vv*(y.Gtf[k]*sin+y.Btf[k]*cos)
 	}
 }
+
+// Reach is what neither |S| nor |I| at 1 pu exceeds at either end of a branch while its
+// voltages keep their limits, pu; infinite where these are.
+func (n *Network) Reach(branch int) float64 {
+	f, t := n.VMax[n.From[branch]], n.VMax[n.To[branch]]
+	current := func(gf, bf, gt, bt float64) float64 { return math.Hypot(gf, bf)*f + math.Hypot(gt, bt)*t }
+	from := current(n.Gff[branch], n.Bff[branch], n.Gft[branch], n.Bft[branch])
+	to := current(n.Gtf[branch], n.Btf[branch], n.Gtt[branch], n.Btt[branch])
+	return max(from*max(1, f), to*max(1, t))
+}

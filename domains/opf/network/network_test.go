@@ -294,3 +294,32 @@ func TestAReferenceWithoutGeneratorIsMoved(t *testing.T) {
 		t.Errorf("references %v, moved %v", two.References, two.Moved)
 	}
 }
+
+// TestReach: no voltages within their limits make a branch carry more, and some nearly as much.
+func TestReach(t *testing.T) {
+	n, _ := shifted(t)
+	rng := rand.New(rand.NewPCG(991, 1))
+	flows := network.NewFlows(n.Branches())
+	nearest := 0.0
+	for range 2000 {
+		vm, va := make([]float64, n.Buses()), make([]float64, n.Buses())
+		for b := range vm {
+			vm[b], va[b] = n.VMax[b], 2*math.Pi*rng.Float64()
+			if rng.IntN(4) == 0 {
+				vm[b] = n.VMin[b]
+			}
+		}
+		n.BranchFlows(&n.Admittance, vm, va, flows)
+		for k, from := range n.From {
+			f, t2 := math.Hypot(flows.Pf[k], flows.Qf[k]), math.Hypot(flows.Pt[k], flows.Qt[k])
+			most := max(f, f/vm[from], t2, t2/vm[n.To[k]])
+			if most > n.Reach(k)*(1+1e-12) {
+				t.Fatalf("branch %d carries %g, its reach is %g", k, most, n.Reach(k))
+			}
+			nearest = max(nearest, most/n.Reach(k))
+		}
+	}
+	if nearest < 0.95 {
+		t.Errorf("no branch carries more than %g of its reach", nearest)
+	}
+}

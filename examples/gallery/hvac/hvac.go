@@ -74,10 +74,6 @@ func ode[T dual.Scalar](s, c, u, ds []T) {
 // zone is solved implicitly: the room's air settles within a minute.
 var zone = dual.Stiff{ODE: ode[complex128], Span: dt, Substeps: 1}
 
-func step[T dual.Scalar](s, c, u, sNext, _ []T) {
-	dual.Radau(&zone, s, c, u, sNext)
-}
-
 func objectives[T dual.Scalar](_, c, u, n, j []T) {
 	e, share := n[0]-c[comfort], 1/power*u[0]
 	j[0] = (0.02 + occupied(c)) * e * e
@@ -87,7 +83,7 @@ func objectives[T dual.Scalar](_, c, u, n, j []T) {
 func margins[T dual.Scalar](_, _, _, n, m []T) { m[0], m[1] = n[0]-cold, hot-n[0] }
 
 func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
+	return equations.Of[T]{Objectives: objectives[T], Margins: margins[T]}
 }
 
 // System is the zone.
@@ -115,7 +111,7 @@ func System() equations.System {
 			copy(c, p[2:])
 		},
 		Steps: steps, StepSeconds: dt * hour,
-		Real: functions[float64](), Dual: functions[complex128](),
+		Real: functions[float64](), Dual: functions[complex128](), Stiff: &zone,
 		Solver: shooting.Options{Starts: 4}, // a priority that varies makes several basins
 	}
 }

@@ -30,7 +30,7 @@ class Env(gymnasium.Env):
     """One environment of a case, `gymnasium.make("gpc/CASE-v0")`; the arguments are those of `Fleet`.
 
     reset(seed=s) begins episode 0 of seed s, the one after it the next; options={"episode": k}
-    begins number k. info has cost, violated, objectives, margins, sigma and episode. With
+    begins number k. info has cost, violated, objectives, margins, sigma and episode_number. With
     mo=True the reward is the vector of minus the objectives, as MO-Gymnasium has it.
 
     What step and reset return is the caller's: it is copied from the library's arrays.
@@ -50,7 +50,7 @@ class Env(gymnasium.Env):
         super().reset(seed=seed)
         number = (options or {}).get("episode")
         observation = self.fleet.reset(seed, episodes=None if number is None else [number])
-        return observation[0].copy(), {"episode": int(self.fleet.episode[0])}
+        return observation[0].copy(), {"episode_number": int(self.fleet.episode[0])}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, Any, bool, bool, dict[str, Any]]:
         f = self.fleet
@@ -58,7 +58,7 @@ class Env(gymnasium.Env):
         reward = -f.objectives[0] if self.mo else float(f.reward[0])
         return f.observation[0].copy(), reward, bool(f.terminated[0]), bool(f.truncated[0]), {
             "cost": float(f.cost[0]), "violated": bool(f.violated[0]), "objectives": f.objectives[0].copy(), "margins": f.margins[0].copy(),
-            "sigma": f.sigma[0].copy(), "episode": int(f.episode[0]),
+            "sigma": f.sigma[0].copy(), "episode_number": int(f.episode[0]),
         }
 
     def close(self) -> None:
@@ -102,15 +102,16 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         super().reset(seed=seed)
         options = options or {}
         observation = self.fleet.reset(seed, options.get("reset_mask"), options.get("episode"))
-        return self._own(observation), {"episode": self._own(self.fleet.episode)}
+        return self._own(observation), {"episode_number": self._own(self.fleet.episode)}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         f = self.fleet
         f.step(actions)
         stepped = self._own(f.stepped)
         info: dict[str, Any] = {}
-        for key in ("cost", "violated", "objectives", "margins", "sigma", "episode"):
+        for key in ("cost", "violated", "objectives", "margins", "sigma"):
             info[key], info["_" + key] = self._own(getattr(f, key)), stepped
+        info["episode_number"] = self._own(f.episode)
         if self._same_step:
             ended = f.terminated | f.truncated
             if ended.any():

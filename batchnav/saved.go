@@ -1,0 +1,101 @@
+package batchnav
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Saved are loops of a batch as they were at one time. The zero value is ready, and holds
+// its memory for the next Save.
+type Saved struct {
+	which   []int
+	loops   []loop
+	latents tensor.Matrix // of every loop; no rows: decisions do not depend on them
+}
+
+// Save keeps the loops of these numbers as they are, for Restore.
+func (a *Batch) Save(which []int, to *Saved) error {
+	to.which = append(to.which[:0], which...)
+	to.loops = slices.Grow(to.loops[:0], len(which))[:len(which)]
+	for i, w := range which {
+		to.loops[i].copyFrom(&a.loops[w], a.search)
+	}
+	if !a.smooths() {
+		return nil
+	}
+	if to.latents.Rows == 0 {
+		to.latents = tensor.New(a.size, a.model.Latent())
+	}
+	return a.latents.Latents(to.latents)
+}
+
+// Restore makes the loops what they were when they were saved; those that were not are as
+// they are.
+func (a *Batch) Restore(from *Saved) error {
+	for i, w := range from.which {
+		a.loops[w].copyFrom(&from.loops[i], a.search)
+	}
+	if from.latents.Rows == 0 {
+		return nil
+	}
+	now := tensor.New(from.latents.Rows, from.latents.Cols)
+	if err := a.latents.Latents(now); err != nil {
+		return err
+	}
+	for _, w := range from.which {
+		copy(now.Row(w), from.latents.Row(w))
+	}
+	return a.latents.SetLatents(now)
+}
+
+// Executed says that u [action] was executed after the last decision of loop i in place of
+// its own action.
+func (a *Batch) Executed(i int, u []float64) { copy(a.loops[i].lastU, u) }
+
+// Missed says that loop i was not asked about an observation, after which u [action] was
+// executed: its next decision is none that follows another.
+func (a *Batch) Missed(i int, obs Observation, u []float64) {
+	l := &a.loops[i]
+	l.noise.Interrupt()
+	l.haveLatent, l.haveState = false, false
+	if tensor.Finite(obs.S) && tensor.Finite(obs.C) {
+		copy(l.lastS, obs.S)
+		copy(l.lastC, obs.C)
+		copy(l.lastU, u)
+		l.decided = true
+	}
+	l.watched.forget()
+	if l.memory != nil {
+		l.memory.lose()
+	}
+}
+
+// copyFrom makes a loop another one but for its scratch.
+func (l *loop) copyFrom(o *loop, s *search) {
+	l.noise.previous = append(l.noise.previous[:0], o.noise.previous...)
+	l.noise.have, l.noise.mean, l.noise.weight = o.noise.have, o.noise.mean, o.noise.weight
+	l.haveLatent, l.haveSigma, l.haveState, l.decided, l.bad, l.variance = o.haveLatent, o.haveSigma, o.haveState, o.decided, o.bad, o.variance
+	for _, v := range []struct {
+		to   *[]float64
+		from []float64
+	}{{&l.sigma, o.sigma}, {&l.lastS, o.lastS}, {&l.lastC, o.lastC}, {&l.lastU, o.lastU}, {&l.state, o.state}} {
+		*v.to = append((*v.to)[:0], v.from...)
+	}
+	l.watched.accepted.copyFrom(&o.watched.accepted)
+	l.watched.vain, l.watched.wait = o.watched.vain, o.watched.wait
+	if o.memory == nil {
+		return
+	}
+	if l.memory == nil {
+		l.memory = &memory{Memory: s.sampler.NewMemory()}
+	}
+	l.memory.CopyFrom(o.memory.Memory)
+	l.memory.plan = append(l.memory.plan[:0], o.memory.plan...)
+}
+
+func (p *plan) copyFrom(o *plan) {
+	p.actions, p.s, p.c = append(p.actions[:0], o.actions...), append(p.s[:0], o.s...), append(p.c[:0], o.c...)
+	p.endS, p.endC = append(p.endS[:0], o.endS...), append(p.endC[:0], o.endC...)
+	p.cost, p.margin, p.fails, p.steps, p.narrow, p.solved = o.cost, o.margin, o.fails, o.steps, o.narrow, o.solved
+}

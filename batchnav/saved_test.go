@@ -1,0 +1,153 @@
+package batchnav_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+)
+
+const loopsOfTest = 4
+
+// loopOptions are methods whose loops remember different things.
+func loopOptions(t *testing.T) map[string]batchnav.Options {
+	t.Helper()
+	all := map[string]batchnav.Options{}
+	for _, name := range []string{"gpc", "direct", "gpc-observer", "gpc-refine-64"} {
+		all[name] = must.Get(batchnav.OptionsFor(name))(t)
+	}
+	guarded := all["direct"]
+	guarded.Guard = &domain.Guard{Steps: 6}
+	all["a guard"] = guarded
+	return all
+}
+
+func batchOf(t *testing.T, cart *testdomain.Cart, opt batchnav.Options) *batchnav.Batch {
+	t.Helper()
+	return must.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), cart, opt, loopsOfTest))(t)
+}
+
+// noisy are observations of loops at random, one of them lost now and then.
+func noisy(rng *rand.Rand, n int) []batchnav.Observation {
+	obs := make([]batchnav.Observation, n)
+	for i := range obs {
+		obs[i] = batchnav.Observation{S: []float64{2*rng.Float64() - 1, rng.Float64() - 0.5}, C: []float64{0.1 * rng.Float64()}, Preference: adaptive}
+		if rng.IntN(8) == 0 {
+			obs[i].S[0] = math.NaN()
+		}
+		if rng.IntN(4) == 0 {
+			obs[i].Preference = domain.Preference{W: []float64{0.25, 0.75}}
+		}
+	}
+	return obs
+}
+
+// said is what a decision says, in words that differ where a bit does.
+func said(d *batchnav.Decision) string {
+	return fmt.Sprint(d.U, d.Plan, d.Sigma, d.Margins, d.Residual, d.Threshold, d.NoiseVariance, d.Displacement, d.Fallback)
+}
+
+// Loops that decide in whatever company decide as each does alone.
+func TestSomeLoopsDecideAsAlone(t *testing.T) {
+	cart := testdomain.NewCart(20)
+	for name, opt := range loopOptions(t) {
+		together := batchOf(t, cart, opt)
+		alone := make([]*batchnav.Navigator, loopsOfTest)
+		for i := range alone {
+			alone[i] = navigator(t, cart, opt)
+		}
+		rng := rand.New(rand.NewPCG(9, 3))
+		for step := range 12 {
+			which := rng.Perm(loopsOfTest)[:1+rng.IntN(loopsOfTest)]
+			obs, out := noisy(rng, len(which)), make([]batchnav.Decision, len(which))
+			must.OK(t, together.DecideSome(which, obs, out))
+			for i, w := range which {
+				d := must.Get(alone[w].Decide(obs[i].S, obs[i].C, obs[i].Preference))(t)
+				if got, want := said(&out[i]), said(d); got != want {
+					t.Fatalf("%s, step %d: loop %d of %v decides %s, alone %s", name, step, w, which, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestSomeLoopsAreRefused(t *testing.T) {
+	b := batchOf(t, testdomain.NewCart(20), batchnav.Options{})
+	obs, out := noisy(rand.New(rand.NewPCG(1, 1)), 2), make([]batchnav.Decision, 2)
+	for _, which := range [][]int{{0, 0}, {0, loopsOfTest}, {-1, 0}, {1}} {
+		if err := b.DecideSome(which, obs, out); err == nil || !strings.Contains(err.Error(), "batchnav") {
+			t.Errorf("loops %v: %v", which, err)
+		}
+	}
+	must.OK(t, b.DecideSome(nil, nil, nil))
+}
+
+// Loops that go back to where they were decide again what they decided then, and the others
+// go on.
+func TestRestoredLoopsDecideAgain(t *testing.T) {
+	cart := testdomain.NewCart(20)
+	for name, opt := range loopOptions(t) {
+		b, plain := batchOf(t, cart, opt), batchOf(t, cart, opt)
+		rng := rand.New(rand.NewPCG(4, 7))
+		var saved batchnav.Saved
+		every := []int{0, 1, 2, 3}
+		out, want := make([]batchnav.Decision, loopsOfTest), make([]batchnav.Decision, loopsOfTest)
+		for step := range 8 {
+			obs := noisy(rng, loopsOfTest)
+			which := rng.Perm(loopsOfTest)[:1+rng.IntN(loopsOfTest)]
+			must.OK(t, b.Save(which, &saved))
+			must.OK(t, b.DecideSome(which, noisy(rng, len(which)), make([]batchnav.Decision, len(which)))) // something else
+			must.OK(t, b.Restore(&saved))
+			must.OK(t, b.DecideSome(every, obs, out))
+			must.OK(t, plain.Decide(obs, want))
+			for i := range out {
+				if got, want := said(&out[i]), said(&want[i]); got != want {
+					t.Fatalf("%s, step %d: loop %d, restored %v, decides %s, else %s", name, step, i, slices.Contains(which, i), got, want)
+				}
+			}
+		}
+	}
+}
+
+// watching remembers the state that a fallback was asked for in.
+type watching struct {
+	*testdomain.Cart
+	state []float64
+}
+
+func (p *watching) Fallback(s, c, u []float64) {
+	p.state = slices.Clone(s)
+	p.Cart.Fallback(s, c, u)
+}
+
+// What was executed in place of a decision, or of one that was missed, is what a loop
+// predicts from.
+func TestALoopGoesOnFromWhatWasExecuted(t *testing.T) {
+	obs := batchnav.Observation{S: []float64{0.3, 0.2}, C: []float64{0}, Preference: adaptive}
+	lost := batchnav.Observation{S: []float64{math.NaN(), math.NaN()}, C: []float64{0.05}, Preference: adaptive}
+	out := make([]batchnav.Decision, 1)
+	for _, missed := range []bool{false, true} {
+		cart := testdomain.NewCart(20)
+		p := &watching{Cart: cart}
+		b := must.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), p, batchnav.Options{}, loopsOfTest))(t)
+		if missed {
+			b.Missed(1, obs, []float64{1})
+		} else {
+			must.OK(t, b.DecideSome([]int{1}, []batchnav.Observation{obs}, out))
+			b.Executed(1, []float64{1})
+		}
+		must.OK(t, b.DecideSome([]int{1}, []batchnav.Observation{lost}, out))
+		s, c := make([]float64, 2), make([]float64, 1)
+		if cart.Step(obs.S, obs.C, []float64{1}, s, c); !slices.Equal(p.state, s) {
+			t.Errorf("missed %v: the fallback is asked for in %v, what was executed led to %v", missed, p.state, s)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package closedloop
+
+import (
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/jsonkeys"
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// docs/formats.md has every key of a trace, and none besides.
+func TestFormatsPage(t *testing.T) {
+	page := must.Get(jsonkeys.Read("../docs/formats.md"))(t)
+	for section, line := range map[string]any{"header": Header{}, "scene line": sceneLine{}, "step line": Line{}, "end line": endLine{}, "seal line": sealLine{}} {
+		for _, d := range page.Differences(section, line) {
+			t.Error(d)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package closedloop
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Series is how episodes go over their decisions: for each of the points along them the
+// mean of what follows over the episodes that came so far, and its 10 and 90 % quantiles.
+type Series struct {
+	// Every is how many decisions a point is the mean of; point k has those from k·Every on.
+	Every int `json:"every"`
+	// Episodes that are counted: those with a number below seriesEpisodes.
+	Episodes int `json:"episodes"`
+	// Total is Σ J_i, Weighted Σ σ_i J_i with σ as the plant scores the decision.
+	Total    Band   `json:"total"`
+	Weighted Band   `json:"weighted"`
+	J        []Band `json:"j"`
+	Sigma    []Band `json:"sigma"`
+}
+
+// Band is a quantity along the points.
+type Band struct {
+	Mean Vector `json:"mean"`
+	P10  Vector `json:"p10"`
+	P90  Vector `json:"p90"`
+}
+
+// Bounds of a Series, so that a record of it stays small.
+const (
+	seriesPoints   = 50
+	seriesEpisodes = 200 // as many as the slower methods of a case have
+	meanDigits     = 8   // so that means are told apart
+	quantileDigits = 4
+)
+
+// series collects what a Series describes: for each quantity and point the episodes' means.
+type series struct {
+	every, objectives int
+	episodes          int
+	values            [][][]float64 // [quantity][point], see quantities
+}
+
+func newSeries(spec *domain.Spec) *series {
+	return &series{every: max(1, (spec.Steps+seriesPoints-1)/seriesPoints), objectives: spec.ObjectiveSize()}
+}
+
+// add counts an episode; a decision without all its objectives ends it.
+func (a *series) add(e *EpisodeRecord) {
+	if e.Episode >= seriesEpisodes || len(e.Lines) == 0 {
+		return
+	}
+	a.episodes++
+	m := a.objectives
+	sum, count := make([]float64, 2+2*m), 0
+	for t := range e.Lines {
+		l := &e.Lines[t]
+		if len(l.J) != m || len(l.Sigma) != m {
+			break
+		}
+		for i := range m {
+			sum[0] += l.J[i]
+			sum[1] += l.Sigma[i] * l.J[i]
+			sum[2+i] += l.J[i]
+			sum[2+m+i] += l.Sigma[i]
+		}
+		if count++; count == a.every || t == len(e.Lines)-1 {
+			a.put(t/a.every, sum, float64(count))
+			clear(sum)
+			count = 0
+		}
+	}
+}
+
+// put adds an episode's means at a point, but for what is no number.
+func (a *series) put(point int, sum []float64, count float64) {
+	if a.values == nil {
+		a.values = make([][][]float64, len(sum))
+	}
+	for q, v := range sum {
+		for len(a.values[q]) <= point {
+			a.values[q] = append(a.values[q], nil)
+		}
+		if mean := v / count; !math.IsNaN(mean) && !math.IsInf(mean, 0) {
+			a.values[q][point] = append(a.values[q][point], mean)
+		}
+	}
+}
+
+// result is nil where there is nothing to describe.
+func (a *series) result() *Series {
+	if a.values == nil {
+		return nil
+	}
+	s := &Series{Every: a.every, Episodes: a.episodes, Total: bandOf(a.values[0]), Weighted: bandOf(a.values[1])}
+	for i := range a.objectives {
+		s.J = append(s.J, bandOf(a.values[2+i]))
+		s.Sigma = append(s.Sigma, bandOf(a.values[2+a.objectives+i]))
+	}
+	return s
+}
+
+func bandOf(points [][]float64) (b Band) {
+	for _, of := range points {
+		// Shards are joined one after another: a sum in another order rounds otherwise.
+		v := slices.Sorted(slices.Values(of))
+		if len(v) == 0 {
+			none := math.NaN()
+			b.Mean, b.P10, b.P90 = append(b.Mean, none), append(b.P10, none), append(b.P90, none)
+			continue
+		}
+		at := func(p float64) float64 { return rounded(stat.Quantile(p, stat.Empirical, v, nil), quantileDigits) }
+		b.Mean, b.P10, b.P90 = append(b.Mean, rounded(stat.Mean(v, nil), meanDigits)), append(b.P10, at(0.1)), append(b.P90, at(0.9))
+	}
+	return b
+}
+
+// rounded is v to so many digits.
+func rounded(v float64, digits int) float64 {
+	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+	return r
+}
+
+// Validate reports a Series without points, or of lists that are not of one length.
+func (s *Series) Validate() error {
+	points := len(s.Total.Mean)
+	if s.Every < 1 || points == 0 || len(s.J) != len(s.Sigma) {
+		return fmt.Errorf("series of %d points of %d decisions, %d objectives and %d priorities: want at least one of each, and as many priorities as objectives", points, s.Every, len(s.J), len(s.Sigma))
+	}
+	for _, b := range slices.Concat([]Band{s.Total, s.Weighted}, s.J, s.Sigma) {
+		if len(b.Mean) != points || len(b.P10) != points || len(b.P90) != points {
+			return fmt.Errorf("series with %d means, %d and %d quantiles of a quantity, want %d of each", len(b.Mean), len(b.P10), len(b.P90), points)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package acopf
+
+// LimitMultipliers are the multipliers of an optimum's limits by what is limited: how
+// much the objective would fall for each unit that the limit gave way, per pu and rad.
+// All are nonnegative; 0 where there is no such limit. Where a lower and an upper limit of
+// the network are one value, one of the two has the difference and the other is 0.
+type LimitMultipliers struct {
+	VMin, VMax             []float64 // buses
+	PMin, PMax, QMin, QMax []float64 // generators
+	// SFrom and STo are those of |S| or, with Options.CurrentLimits, of |I|.
+	SFrom, STo     []float64 // branches
+	AngMin, AngMax []float64 // branches, of θ_from − θ_to
+}
+
+// LimitMultipliers are those of an optimal result of this solver, whose slices are not
+// kept. Multipliers of |S| follow from those of |S|² at the limit of the problem's
+// tightening.
+func (s *Solver) LimitMultipliers(pr *Problem, r *Result) LimitMultipliers {
+	p := s.plan
+	at := p.rows()
+	z := func(part [2]int) []float64 { return r.Multipliers[part[0]:part[1]] }
+	spread := func(n int, index []int, values []float64) []float64 {
+		out := make([]float64, n)
+		for k, i := range index {
+			out[i] = values[k]
+		}
+		return out
+	}
+	lo, hi := spread(2*p.ng, p.bounded[0], z(at.uLo)), spread(2*p.ng, p.bounded[1], z(at.uHi))
+	m := LimitMultipliers{
+		VMin: spread(p.nb, all(p.nb), z(at.vLo)), VMax: spread(p.nb, all(p.nb), z(at.vHi)),
+		PMin: lo[:p.ng], PMax: hi[:p.ng], QMin: lo[p.ng:], QMax: hi[p.ng:],
+		SFrom: spread(p.nl, p.rated, z(at.sf)), STo: spread(p.nl, p.rated, z(at.st)),
+		AngMin: spread(p.nl, p.angleLo, z(at.aLo)), AngMax: spread(p.nl, p.angleHi, z(at.aHi)),
+	}
+	for _, l := range p.rated {
+		twice := 2 * (s.net.Rate[l] - pr.Tighten.S)
+		for _, by := range []struct {
+			mu  []float64
+			bus int
+		}{{m.SFrom, s.net.From[l]}, {m.STo, s.net.To[l]}} {
+			by.mu[l] *= twice
+			if s.opt.CurrentLimits {
+				by.mu[l] *= r.Vm[by.bus] * r.Vm[by.bus]
+			}
+		}
+	}
+	fold(m.VMin, m.VMax, s.net.VMin, s.net.VMax)
+	fold(m.PMin, m.PMax, s.net.PMin, s.net.PMax)
+	fold(m.QMin, m.QMax, s.net.QMin, s.net.QMax)
+	return m
+}
+
+// oneValue is the distance (pu) of a lower and an upper limit that are one value to a solver.
+const oneValue = 1e-8
+
+// fold leaves of the multipliers of a pair of limits that are one value the difference.
+func fold(lower, upper, lo, hi []float64) {
+	for i := range lower {
+		if hi[i]-lo[i] <= oneValue {
+			d := upper[i] - lower[i]
+			lower[i], upper[i] = max(-d, 0), max(d, 0)
+		}
+	}
+}

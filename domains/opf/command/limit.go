@@ -1,0 +1,140 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+)
+
+// limit is one limit of a network, where it is and how near a solution is, in the unit
+// of the file. Bus, Gen and Branch are 0 where it is of something else.
+type limit struct {
+	Limit  string  `json:"limit"`
+	Bus    int     `json:"bus"`
+	Gen    int     `json:"gen"`    // row of the file's table, from 1
+	Branch int     `json:"branch"` // likewise
+	From   int     `json:"from"`
+	To     int     `json:"to"`
+	End    string  `json:"end"` // of a branch whose ends are limited: from or to
+	Value  float64 `json:"value"`
+	Bound  float64 `json:"bound"`
+	Unit   string  `json:"unit"`
+}
+
+// bindingLimit is one with a part in an optimum: its multiplier is how much the objective
+// would fall for one unit more of room, in $/h for the file's own.
+type bindingLimit struct {
+	limit
+	Multiplier float64 `json:"multiplier"`
+}
+
+// where names what is limited.
+func (l limit) where() string {
+	at := fmt.Sprintf("bus %d", l.Bus)
+	switch {
+	case l.Gen > 0:
+		at = fmt.Sprintf("generator %d at bus %d", l.Gen, l.Bus)
+	case l.Branch > 0:
+		at = fmt.Sprintf("branch %d from bus %d to bus %d", l.Branch, l.From, l.To)
+	}
+	if l.End != "" {
+		at += ", " + l.End + " end"
+	}
+	return at
+}
+
+// point is a solution with its limits, in pu and rad.
+type point struct {
+	n              *network.Network
+	vm, va, pg, qg []float64
+	flows          *network.Flows
+}
+
+func newPoint(n *network.Network, vm, va, pg, qg []float64) point {
+	p := point{n, vm, va, pg, qg, network.NewFlows(n.Branches())}
+	n.BranchFlows(&n.Admittance, vm, va, p.flows)
+	return p
+}
+
+func (p point) bus(kind string, bounds []float64) func(int) limit {
+	return func(b int) limit {
+		return limit{Limit: kind, Bus: p.n.BusID[b], Value: p.vm[b], Bound: bounds[b], Unit: "pu"}
+	}
+}
+
+func (p point) gen(kind, unit string, values, bounds []float64) func(int) limit {
+	return func(g int) limit {
+		return limit{Limit: kind, Bus: p.n.BusID[p.n.GenBus[g]], Gen: p.n.GenRow[g] + 1,
+			Value: values[g] * p.n.BaseMVA, Bound: bounds[g] * p.n.BaseMVA, Unit: unit}
+	}
+}
+
+func (p point) branch(kind string, k int) limit {
+	return limit{Limit: kind, Branch: p.n.BranchRow[k] + 1, From: p.n.BusID[p.n.From[k]], To: p.n.BusID[p.n.To[k]]}
+}
+
+func (p point) flow(end string) func(int) limit {
+	return func(k int) limit {
+		l := p.branch("rating", k)
+		pw, qw := p.flows.Pf[k], p.flows.Qf[k]
+		if end == "to" {
+			pw, qw = p.flows.Pt[k], p.flows.Qt[k]
+		}
+		l.End, l.Value, l.Bound, l.Unit = end, math.Hypot(pw, qw)*p.n.BaseMVA, p.n.Rate[k]*p.n.BaseMVA, "MVA"
+		return l
+	}
+}
+
+func (p point) angle(kind string, bounds []float64) func(int) limit {
+	return func(k int) limit {
+		l := p.branch(kind, k)
+		l.Value, l.Bound, l.Unit = degrees(p.va[p.n.From[k]]-p.va[p.n.To[k]]), degrees(bounds[k]), "°"
+		return l
+	}
+}
+
+func degrees(rad float64) float64 { return rad * 180 / math.Pi }
+
+// binding keeps of an optimum's multipliers those of limits that bind, and lists these: an
+// interior point leaves some of every limit. A limit binds where its multiplier as a share
+// of the largest of all, prices of buses included, is above its slack in pu; the product
+// of the two is far below the one and the other.
+func (p point) binding(r *acopf.Result, m *acopf.LimitMultipliers) []bindingLimit {
+	n := p.n
+	largest := 0.0
+	for _, v := range [][]float64{r.LambdaP, r.LambdaQ, m.VMin, m.VMax, m.PMin, m.PMax, m.QMin, m.QMax, m.SFrom, m.STo, m.AngMin, m.AngMax} {
+		for _, x := range v {
+			largest = max(largest, math.Abs(x))
+		}
+	}
+	out := []bindingLimit{}
+	keep := func(mu []float64, unit float64, of func(int) limit) {
+		for i, x := range mu {
+			if x == 0 {
+				continue
+			}
+			l := of(i)
+			if math.Abs(l.Value-l.Bound)/unit*largest >= x {
+				mu[i] = 0
+				continue
+			}
+			out = append(out, bindingLimit{l, x / unit})
+		}
+	}
+	keep(m.VMin, 1, p.bus("vmin", n.VMin))
+	keep(m.VMax, 1, p.bus("vmax", n.VMax))
+	keep(m.PMin, n.BaseMVA, p.gen("pmin", "MW", p.pg, n.PMin))
+	keep(m.PMax, n.BaseMVA, p.gen("pmax", "MW", p.pg, n.PMax))
+	keep(m.QMin, n.BaseMVA, p.gen("qmin", "MVAr", p.qg, n.QMin))
+	keep(m.QMax, n.BaseMVA, p.gen("qmax", "MVAr", p.qg, n.QMax))
+	keep(m.SFrom, n.BaseMVA, p.flow("from"))
+	keep(m.STo, n.BaseMVA, p.flow("to"))
+	keep(m.AngMin, degrees(1), p.angle("angmin", n.AngMin))
+	keep(m.AngMax, degrees(1), p.angle("angmax", n.AngMax))
+	slices.SortStableFunc(out, func(a, b bindingLimit) int { return cmp.Compare(b.Multiplier, a.Multiplier) })
+	return out
+}

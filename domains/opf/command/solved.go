@@ -1,0 +1,221 @@
+package command
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/matpower"
+)
+
+// outputs are the files that a solution is written to.
+type outputs struct{ out, csv string }
+
+func (o *outputs) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.out, "out", "", "`FILE.m` to write the solved case to, with MATPOWER's columns of results")
+	f.StringVar(&o.csv, "csv", "", "`folder` to write bus.csv, gen.csv and branch.csv to")
+}
+
+// check refuses, before any work, outputs that cannot be written or are the input.
+func (o *outputs) check(input string) error {
+	files := []durable.File{{Name: "--out", Path: o.out}}
+	if o.csv != "" {
+		if err := os.MkdirAll(o.csv, 0o755); err != nil {
+			return cli.BadInputf("--csv: %w", err)
+		}
+		for _, t := range tables {
+			files = append(files, durable.File{Name: "--csv", Path: filepath.Join(o.csv, t.file)})
+		}
+	}
+	if err := durable.Apart(files, []durable.File{{Name: "the case", Path: input}}); err != nil {
+		return gpc.BadInput(err)
+	}
+	for _, f := range files {
+		if f.Path == "" {
+			continue
+		}
+		if err := durable.Probe(f.Path); err != nil {
+			return cli.BadInputf("%s: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// write writes a solved case, each file whole or not at all.
+func (o *outputs) write(c *matpower.Case, comment string) error {
+	if o.out != "" {
+		if err := durable.Create(o.out, func(w io.Writer) error {
+			return matpower.Write(w, matpower.FunctionName(o.out), comment, c)
+		}); err != nil {
+			return err
+		}
+	}
+	if o.csv == "" {
+		return nil
+	}
+	for _, t := range tables {
+		if err := durable.Create(filepath.Join(o.csv, t.file), func(w io.Writer) error {
+			all := csv.NewWriter(w)
+			if err := all.WriteAll(t.rows(c)); err != nil {
+				return err
+			}
+			return all.Error()
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// solvedCase is a case with a solution at scale times its loads in it (pu and rad):
+// voltages, loads, generation, flows. What is out of service generates and carries nothing.
+func solvedCase(c *matpower.Case, n *network.Network, scale float64, vm, va, pg, qg []float64) *matpower.Case {
+	out := *c
+	out.Bus, out.Gen, out.Branch = slices.Clone(c.Bus), slices.Clone(c.Gen), slices.Clone(c.Branch)
+	out.HasFlows, out.HasMultipliers = true, false
+	for i := range out.Bus {
+		b := &out.Bus[i]
+		b.LamP, b.LamQ, b.MuVMax, b.MuVMin = 0, 0, 0, 0
+	}
+	for i := range out.Gen {
+		g := &out.Gen[i]
+		g.Pg, g.Qg, g.MuPMax, g.MuPMin, g.MuQMax, g.MuQMin = 0, 0, 0, 0, 0, 0
+	}
+	for i := range out.Branch {
+		b := &out.Branch[i]
+		b.Pf, b.Qf, b.Pt, b.Qt, b.MuSf, b.MuSt, b.MuAngMin, b.MuAngMax = 0, 0, 0, 0, 0, 0, 0, 0
+	}
+	for i, row := range n.BusRow {
+		b := &out.Bus[row]
+		b.Vm, b.Va, b.Pd, b.Qd = vm[i], degrees(va[i]), scale*b.Pd, scale*b.Qd
+	}
+	for i, row := range n.GenRow {
+		g := &out.Gen[row]
+		g.Pg, g.Qg = pg[i]*n.BaseMVA, qg[i]*n.BaseMVA
+	}
+	flows := network.NewFlows(n.Branches())
+	n.BranchFlows(&n.Admittance, vm, va, flows)
+	for k, row := range n.BranchRow {
+		b := &out.Branch[row]
+		b.Pf, b.Qf, b.Pt, b.Qt = flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA, flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
+	}
+	return &out
+}
+
+// withMultipliers puts an optimum's set-points, prices and multipliers in a solved case.
+func withMultipliers(c *matpower.Case, n *network.Network, r *acopf.Result, m *acopf.LimitMultipliers) {
+	c.HasMultipliers = true
+	for i, row := range n.BusRow {
+		b := &c.Bus[row]
+		b.LamP, b.LamQ, b.MuVMax, b.MuVMin = r.LambdaP[i]/n.BaseMVA, r.LambdaQ[i]/n.BaseMVA, m.VMax[i], m.VMin[i]
+	}
+	for i, row := range n.GenRow {
+		g := &c.Gen[row]
+		g.Vg = r.Vm[n.GenBus[i]]
+		g.MuPMax, g.MuPMin, g.MuQMax, g.MuQMin = m.PMax[i]/n.BaseMVA, m.PMin[i]/n.BaseMVA, m.QMax[i]/n.BaseMVA, m.QMin[i]/n.BaseMVA
+	}
+	for k, row := range n.BranchRow {
+		b := &c.Branch[row]
+		b.MuSf, b.MuSt = m.SFrom[k]/n.BaseMVA, m.STo[k]/n.BaseMVA
+		b.MuAngMin, b.MuAngMax = m.AngMin[k]/degrees(1), m.AngMax[k]/degrees(1)
+	}
+}
+
+// tables are the files of --csv.
+var tables = []struct {
+	file string
+	rows func(*matpower.Case) [][]string
+}{{"bus.csv", busRows}, {"gen.csv", genRows}, {"branch.csv", branchRows}}
+
+// rowOf is integers and then numbers as text; an infinite one or NaN is left out.
+func rowOf(integers []int, numbers ...float64) []string {
+	var out []string
+	for _, i := range integers {
+		out = append(out, strconv.Itoa(i))
+	}
+	for _, v := range numbers {
+		text := ""
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			text = strconv.FormatFloat(v, 'g', -1, 64)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func busRows(c *matpower.Case) [][]string {
+	header := []string{"bus", "type", "vm_pu", "va_deg", "pd_mw", "qd_mvar", "vmin_pu", "vmax_pu"}
+	if c.HasMultipliers {
+		header = append(header, "lam_p_per_mwh", "lam_q_per_mvarh", "mu_vmin_per_pu", "mu_vmax_per_pu")
+	}
+	rows := [][]string{header}
+	for _, b := range c.Bus {
+		numbers := []float64{b.Vm, b.Va, b.Pd, b.Qd, b.VMin, b.VMax}
+		if c.HasMultipliers {
+			numbers = append(numbers, b.LamP, b.LamQ, b.MuVMin, b.MuVMax)
+		}
+		rows = append(rows, rowOf([]int{b.ID, int(b.Type)}, numbers...))
+	}
+	return rows
+}
+
+func genRows(c *matpower.Case) [][]string {
+	header := []string{"gen", "bus", "in_service", "pg_mw", "qg_mvar", "vg_pu", "pmin_mw", "pmax_mw", "qmin_mvar", "qmax_mvar"}
+	if c.HasMultipliers {
+		header = append(header, "mu_pmin_per_mwh", "mu_pmax_per_mwh", "mu_qmin_per_mvarh", "mu_qmax_per_mvarh")
+	}
+	rows := [][]string{header}
+	for i, g := range c.Gen {
+		numbers := []float64{g.Pg, g.Qg, g.Vg, g.PMin, g.PMax, g.QMin, g.QMax}
+		if c.HasMultipliers {
+			numbers = append(numbers, g.MuPMin, g.MuPMax, g.MuQMin, g.MuQMax)
+		}
+		rows = append(rows, rowOf([]int{i + 1, g.Bus, bit(g.InService)}, numbers...))
+	}
+	return rows
+}
+
+func branchRows(c *matpower.Case) [][]string {
+	header := []string{"branch", "from", "to", "in_service", "pf_mw", "qf_mvar", "pt_mw", "qt_mvar", "sf_mva", "st_mva", "rate_mva", "loaded_pct"}
+	if c.HasMultipliers {
+		header = append(header, "mu_sf_per_mvah", "mu_st_per_mvah", "mu_angmin_per_deg", "mu_angmax_per_deg")
+	}
+	rows := [][]string{header}
+	for i, b := range c.Branch {
+		sf, st, rate := math.Hypot(b.Pf, b.Qf), math.Hypot(b.Pt, b.Qt), b.RateA
+		if rate == 0 {
+			rate = math.Inf(1)
+		}
+		numbers := []float64{b.Pf, b.Qf, b.Pt, b.Qt, sf, st, rate, 100 * max(sf, st) / rate}
+		if math.IsInf(rate, 1) {
+			numbers[7] = math.NaN()
+		}
+		if c.HasMultipliers {
+			numbers = append(numbers, b.MuSf, b.MuSt, b.MuAngMin, b.MuAngMax)
+		}
+		rows = append(rows, rowOf([]int{i + 1, b.From, b.To, bit(b.InService)}, numbers...))
+	}
+	return rows
+}
+
+// origin is the comment of a solved case.
+func origin(c *matpower.Case, what string) string { return fmt.Sprintf("%s, %s", c.Name, what) }

@@ -1,0 +1,117 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+)
+
+// why says what the limits of a network without an optimum would have to give: the
+// cheapest way to break some so that all others can be kept (acopf.Relax).
+type why struct {
+	Status     string  `json:"status"`
+	Iterations int     `json:"iterations"`
+	WallMS     float64 `json:"wall_ms"`
+	// Cost is Σ price × amount by acopf's prices, which are per pu.
+	Cost *float64 `json:"cost"`
+	// Shortfall is the active power that is missing: generators' beyond their limits
+	// and what buses lack.
+	Shortfall *float64      `json:"shortfall_mw"`
+	Limits    []brokenLimit `json:"limits"`
+}
+
+// brokenLimit is a limit and what it would have to give, in its unit.
+type brokenLimit struct {
+	limit
+	By float64 `json:"by"`
+}
+
+// explain relaxes a network at loads in pu.
+func explain(ctx context.Context, n *network.Network, pd, qd []float64, threads int) (*why, error) {
+	start := time.Now()
+	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: threads}, acopf.Prices{})
+	if err != nil {
+		return nil, err
+	}
+	out := &why{Status: r.Status.String(), Iterations: r.Iterations, WallMS: float64(time.Since(start)) / 1e6, Limits: []brokenLimit{}}
+	if r.Status != acopf.Optimal {
+		return out, nil
+	}
+	p := newPoint(n, r.Vm, r.Va, r.Pg, r.Qg)
+	add := func(by []float64, unit float64, of func(int) limit) {
+		for i, x := range by {
+			if x != 0 {
+				out.Limits = append(out.Limits, brokenLimit{of(i), math.Abs(x) * unit})
+			}
+		}
+	}
+	balance := func(kind, unit string, missing []float64) func(int) limit {
+		return func(b int) limit {
+			return limit{Limit: kind, Bus: n.BusID[b], Value: missing[b] * n.BaseMVA, Unit: unit}
+		}
+	}
+	add(r.MissingP, n.BaseMVA, balance("p_balance", "MW", r.MissingP))
+	add(r.MissingQ, n.BaseMVA, balance("q_balance", "MVAr", r.MissingQ))
+	add(r.PMax, n.BaseMVA, p.gen("pmax", "MW", p.pg, n.PMax))
+	add(r.PMin, n.BaseMVA, p.gen("pmin", "MW", p.pg, n.PMin))
+	add(r.QMax, n.BaseMVA, p.gen("qmax", "MVAr", p.qg, n.QMax))
+	add(r.QMin, n.BaseMVA, p.gen("qmin", "MVAr", p.qg, n.QMin))
+	add(r.Flow, n.BaseMVA, func(k int) limit {
+		from, to := p.flow("from")(k), p.flow("to")(k)
+		if to.Value > from.Value {
+			return to
+		}
+		return from
+	})
+	add(r.VMax, 1, p.bus("vmax", n.VMax))
+	add(r.VMin, 1, p.bus("vmin", n.VMin))
+	add(r.AngMax, degrees(1), p.angle("angmax", n.AngMax))
+	add(r.AngMin, degrees(1), p.angle("angmin", n.AngMin))
+	shortfall := 0.0
+	for _, x := range r.MissingP {
+		shortfall += max(x, 0) * n.BaseMVA
+	}
+	for _, x := range r.PMax {
+		shortfall += x * n.BaseMVA
+	}
+	out.Cost, out.Shortfall = &r.Cost, &shortfall
+	return out, nil
+}
+
+func (y *why) print(w io.Writer) error {
+	switch {
+	case y.Status != acopf.Optimal.String():
+		_, err := fmt.Fprintf(w, "no least relaxation of its limits was found: %s after %d iterations\n", y.Status, y.Iterations)
+		return err
+	case len(y.Limits) == 0:
+		_, err := fmt.Fprintln(w, "a point that keeps every limit exists: it is the optimum that was not found")
+		return err
+	}
+	fmt.Fprintln(w, "least relaxation with which all other limits can be kept:")
+	rows := [][]string{{"limit", "at", "gives", "to", "from", "unit"}}
+	for _, l := range y.Limits {
+		name, bound := l.Limit, fmt.Sprintf("%.4f", l.Bound)
+		switch l.Limit {
+		case "p_balance", "q_balance":
+			name, bound = "load not met", ""
+			if l.Value < 0 {
+				name = "power without use"
+			}
+		}
+		rows = append(rows, []string{name, l.where(), fmt.Sprintf("%.4f", l.By), fmt.Sprintf("%.4f", l.Value), bound, l.Unit})
+	}
+	if err := cli.Table(w, rows); err != nil {
+		return err
+	}
+	if *y.Shortfall > 0 {
+		_, err := fmt.Fprintf(w, "%.4f MW are missing\n", *y.Shortfall)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package gallery
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/offline/shooting"
+)
+
+// BenchmarkReceding is a decision with the whole horizon ahead, as bench/peers/mpc has them:
+// random fixed weights, noise of 0.01 of each typical size on the state. An operation is a loop
+// of ten decisions, the first of them cold.
+func BenchmarkReceding(b *testing.B) {
+	for _, y := range Systems() {
+		b.Run(y.Name, func(b *testing.B) {
+			c := must.Get(y.Case())(b)
+			spec, solver := c.Problem.Spec(), c.Solver.(*shooting.Solver)
+			controller := must.Get(solver.Receding(shooting.RecedingOptions{}))(b)
+			rng := rand.New(rand.NewPCG(991, 1))
+			var cold, warm []time.Duration
+			iterations, unsolved := 0, 0
+			for b.Loop() {
+				at, s, ctx := make([]float64, len(y.Scenario)), make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+				for i, v := range y.Scenario {
+					at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+				}
+				y.Initial(at, s, ctx)
+				w := 0.1 + 0.8*rng.Float64()
+				controller.Reset()
+				for decision := range 10 {
+					began := time.Now()
+					status := must.Get(controller.Solve(s, ctx, y.Steps, domain.Preference{W: []float64{w, 1 - w}}))(b)
+					took := time.Since(began)
+					if !status.Converged {
+						unsolved++
+					}
+					if decision == 0 {
+						cold = append(cold, took)
+					} else {
+						warm, iterations = append(warm, took), iterations+status.Iterations
+					}
+					sn, cn := make([]float64, len(s)), make([]float64, len(ctx))
+					c.Problem.Step(s, ctx, controller.Action(0), sn, cn)
+					for i, v := range spec.Measured {
+						scale := 1.0
+						if v.Bounded() {
+							scale = (v.Hi - v.Lo) / 2
+						}
+						sn[i] += 0.01 * scale * rng.NormFloat64()
+					}
+					s, ctx = sn, cn
+				}
+			}
+			slices.Sort(cold)
+			slices.Sort(warm)
+			b.ReportMetric(float64(cold[len(cold)/2].Nanoseconds())/1e3, "cold-p50-µs")
+			b.ReportMetric(float64(warm[len(warm)/2].Nanoseconds())/1e3, "warm-p50-µs")
+			b.ReportMetric(float64(warm[len(warm)*99/100].Nanoseconds())/1e3, "warm-p99-µs")
+			b.ReportMetric(float64(iterations)/float64(len(warm)), "warm-iterations")
+			b.ReportMetric(float64(unsolved), "unsolved")
+		})
+	}
+}

@@ -1,0 +1,40 @@
+package matpower
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Table is a matrix of numbers, row by row.
+type Table struct {
+	Columns int
+	Data    []float64 // a multiple of Columns
+}
+
+// New makes a case of its matrices, whose columns are the format's as Read takes them:
+// 13 or more of bus, 10 of gen, 11 of branch; gencost may be empty. It is checked
+// (Case.Check). Errors have no line; what they are about is named by its number.
+func New(name string, baseMVA float64, bus, gen, branch, gencost Table) (*Case, error) {
+	p := &parsed{function: name, object: "mpc", version: "2", versionLine: 1, baseMVA: baseMVA, baseLine: 1, tables: map[string]*matrix{}}
+	for field, t := range map[string]Table{"bus": bus, "gen": gen, "branch": branch, "gencost": gencost} {
+		if field == "gencost" && len(t.Data) == 0 {
+			continue
+		}
+		if t.Columns < 1 || t.Columns > maxColumns || len(t.Data)%t.Columns != 0 {
+			return nil, &Error{Name: name, Reason: fmt.Sprintf("%s has %d numbers in %d columns: want whole rows of 1 to %d", field, len(t.Data), t.Columns, maxColumns)}
+		}
+		p.tables[field] = &matrix{columns: t.Columns, data: t.Data, rowLine: make([]int, len(t.Data)/t.Columns)}
+	}
+	c, err := p.build(name)
+	if err == nil {
+		err = c.check(name)
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		e.Line = 0
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}

@@ -1,0 +1,272 @@
+"""Power flows and optimal power flows of pandapower's networks.
+
+    import gpc.pandapower as gp
+    gp.runpp(net)    # net.res_bus, net.res_line, … as pandapower.runpp fills them
+    gp.runopp(net)   # and net.res_cost
+
+The network's element models, and what is written to its result tables, are pandapower's own:
+it makes the arrays that its solvers work on and the admittances of their branches, gpc takes
+the place of the solver, and pandapower reads the result tables from the arrays. So columns,
+units and signs are pandapower's. What gpc does not solve is refused by name; docs/pandapower.md
+has the list, and how results and times compare.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, declare, lib, make, text
+
+try:
+    import pandapower
+    import pandapower.optimal_powerflow
+    import pandapower.powerflow
+    from pandapower.auxiliary import LoadflowNotConverged, OPFNotConverged
+    from pandapower.pypower import idx_brch, idx_bus, idx_gen
+    from pandapower.pypower.bustypes import bustypes
+    from pandapower.pypower.makeYbus import branch_vectors, makeYbus
+    from pandapower.pypower.pfsoln import pfsoln
+except ImportError as e:
+    raise ImportError(f"gpc.pandapower needs pandapower 3: pip install gpc[power] ({e})") from e
+
+__all__ = ["LoadflowNotConverged", "OPFNotConverged", "runopp", "runpp"]
+
+declare("gpc_grid", FLOAT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, INT, ARRAY, OUT)
+declare("gpc_grid_flow", HANDLE, TEXT, ARRAY, INT, OUT, HANDLE)
+declare("gpc_grid_optimal", HANDLE, TEXT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
+
+# Columns of the arrays that the library takes; see python/libgpc/power.go for those that it writes.
+_BUS, _GEN, _BRANCH = 13, 21, 13
+# pandapower stands ±1e9 MW for a limit that is not there.
+_NO_LIMIT = 0.999e9
+# A branch with a rating from here on has none to PYPOWER's optimal power flow.
+_NO_RATING = 1e10
+
+# Without it pandapower warns at every call, unless told not to want it.
+_NUMBA = importlib.util.find_spec("numba") is not None
+
+# Keywords that change the problem in a way that gpc does not solve.
+_REFUSED = {
+    "distributed_slack": "a distributed slack",
+    "tdpf": "the temperature-dependent power flow",
+    "recycle": "recycled arrays",
+    "only_v_results": "for voltages alone",
+    "enforce_p_lims": "limits of active power in a power flow",
+}
+
+
+def runpp(net: Any, **kwargs: Any) -> None:
+    """Solves the AC power flow of a pandapower network and fills its result tables.
+
+    The keywords are pandapower.runpp's. init "auto", "flat" and "dc" are one: voltages of
+    1 pu, or a unit's set-point, at angles that follow the transformers' phase shifts. Raises
+    pandapower's LoadflowNotConverged with the bus that was worst, or InputError for what gpc
+    does not solve. net._ppc["gpc"] has iterations, largest mismatch and times.
+    """
+    _check(net, "runpp", kwargs)
+    if kwargs.get("voltage_depend_loads", True):
+        columns = [c for c in net.load if c.startswith(("const_z_", "const_i_"))]
+        dependent = net.load.index[net.load.in_service.astype(bool) & (net.load[columns] != 0).any(axis=1)]
+        if len(dependent):
+            raise InputError(f"runpp: load {_names(dependent)}: const_z_… and const_i_… make it depend on its voltage, which gpc does not solve; "
+                             "voltage_depend_loads=False takes it as constant")
+    rounds = kwargs.get("max_iteration", "auto")
+    answer: dict[str, Any] = {}
+
+    def solve(ppci: dict[str, Any], options: dict[str, Any], **_: Any) -> dict[str, Any]:
+        clock = time.perf_counter()
+        bus, gen, branch = ppci["bus"], ppci["gen"], ppci["branch"]
+        voltages = np.empty((len(bus), 2))
+        given = bool(options["init_results"]) or not isinstance(options["init_va_degree"], str)
+        with _grid(ppci, limits=bool(options["enforce_q_lims"]), costs=False) as grid:
+            answer.update(ask(
+                lib.gpc_grid_flow, grid.handle,
+                text({
+                    "given": given, "enforce_q": bool(options["enforce_q_lims"]), "tolerance": options["tolerance_mva"] / float(ppci["baseMVA"]),
+                    "max_iterations": 0 if rounds == "auto" else int(rounds),
+                }),
+                address(voltages), len(voltages), long=True,
+            ))
+        answer["solve_s"] = time.perf_counter() - clock
+        ppci["success"], ppci["iterations"], ppci["et"] = answer["converged"], answer["iterations"], answer["solve_s"]
+        if answer["converged"]:
+            v = _complex(voltages)
+            y, yf, yt = makeYbus(ppci["baseMVA"], bus, branch)
+            ref, pv, pq = bustypes(bus, gen)
+            ppci["bus"], ppci["gen"], ppci["branch"] = pfsoln(
+                ppci["baseMVA"], bus, gen, branch, ppci["svc"], ppci["tcsc"], ppci["ssc"], ppci["vsc"], y, yf, yt, v, ref, ppci["internal"]["ref_gens"],
+            )
+            ppci["internal"].update({"V": v, "Ybus": y, "Yf": yf, "Yt": yt, "ref": ref, "pv": pv, "pq": pq})
+        return ppci
+
+    with _instead(pandapower.powerflow, "_run_pf_algorithm", solve):
+        try:
+            pandapower.runpp(net, **{"numba": _NUMBA, **kwargs, "lightsim2grid": False})
+        except LoadflowNotConverged:
+            raise LoadflowNotConverged(f"gpc: the power flow did not converge after {answer['iterations']} iterations: {answer['reason']}") from None
+    net._ppc["gpc"] = answer
+
+
+def runopp(net: Any, **kwargs: Any) -> None:
+    """Solves the AC optimal power flow of a pandapower network and fills its result tables.
+
+    The keywords are pandapower.runopp's. OPF_FLOW_LIM is 2 (ratings limit currents, pandapower's
+    own default) or 0 (apparent powers), PDIPM_MAX_IT the most iterations of an attempt; its
+    tolerances are not used, as gpc's own are tighter. init is "flat", "results", or "pf": from a power flow.
+    Raises pandapower's OPFNotConverged with the solver's status, or InputError for what gpc does
+    not solve. net._ppc_opf holds the arrays with all multipliers, and under "gpc" status,
+    iterations, largest mismatch and violation, and times.
+    """
+    _check(net, "runopp", kwargs)
+    if kwargs.get("OPF_FLOW_LIM", 2) not in (0, 2):
+        raise InputError(f"runopp: OPF_FLOW_LIM {kwargs['OPF_FLOW_LIM']}, want 2 (currents) or 0 (apparent powers)")
+    if len(net.dcline) and net.dcline.in_service.any():
+        raise InputError(f"runopp: dcline {_names(net.dcline.index[net.dcline.in_service.astype(bool)])} couples the active powers of two units, which gpc does not solve")
+    answer: dict[str, Any] = {}
+
+    def solve(ppci: dict[str, Any], ppopt: dict[str, Any]) -> dict[str, Any]:
+        clock = time.perf_counter()
+        bus, gen, branch = ppci["bus"], ppci["gen"], ppci["branch"]
+        buses, gens, branches = np.empty((len(bus), 6)), np.empty((len(gen), 6)), np.empty((len(branch), 4))
+        with _grid(ppci, limits=True, costs=True) as grid:
+            answer.update(ask(
+                lib.gpc_grid_optimal, grid.handle,
+                text({"given": ppopt["INIT"] != "flat", "current_limits": ppopt["OPF_FLOW_LIM"] == 2, "max_iterations": int(ppopt["PDIPM_MAX_IT"])}),
+                address(buses), len(buses), address(gens), len(gens), address(branches), len(branches), long=True,
+            ))
+        answer["solve_s"] = time.perf_counter() - clock
+        ppci["success"], ppci["iterations"], ppci["et"] = answer["status"] == "optimal", answer["iterations"], answer["solve_s"]
+        if ppci["success"]:
+            _write_optimum(ppci, buses, gens, branches)
+            ppci["f"] = answer["objective"]
+        return ppci
+
+    with _instead(pandapower.optimal_powerflow, "opf", solve):
+        try:
+            pandapower.runopp(net, **{"numba": _NUMBA, **kwargs})
+        except OPFNotConverged:
+            raise OPFNotConverged(f"gpc: no optimum: {answer['status']} after {answer['iterations']} iterations") from None
+    net._ppc_opf["gpc"] = answer
+
+
+def _complex(voltages: np.ndarray) -> np.ndarray:
+    return voltages[:, 0] * np.exp(1j * np.pi / 180 * voltages[:, 1])
+
+
+def _write_optimum(ppci: dict[str, Any], buses: np.ndarray, gens: np.ndarray, branches: np.ndarray) -> None:
+    """The library's results in PYPOWER's columns."""
+    bus, branch = ppci["bus"], ppci["branch"]
+    missing = idx_gen.MU_QMIN + 1 - ppci["gen"].shape[1]
+    if missing > 0:
+        ppci["gen"] = np.hstack([ppci["gen"], np.zeros((len(gens), missing))])
+    gen = ppci["gen"]
+    bus[:, [idx_bus.VM, idx_bus.VA, idx_bus.LAM_P, idx_bus.LAM_Q, idx_bus.MU_VMAX, idx_bus.MU_VMIN]] = buses
+    gen[:, [idx_gen.PG, idx_gen.QG, idx_gen.MU_PMAX, idx_gen.MU_PMIN, idx_gen.MU_QMAX, idx_gen.MU_QMIN]] = gens
+    gen[:, idx_gen.VG] = buses[gen[:, idx_gen.GEN_BUS].astype(int), 0]
+    v = _complex(buses)
+    _, yf, yt = makeYbus(ppci["baseMVA"], bus, branch)
+    f, t = (branch[:, k].real.astype(int) for k in (idx_brch.F_BUS, idx_brch.T_BUS))
+    sf, st = v[f] * np.conj(yf @ v) * ppci["baseMVA"], v[t] * np.conj(yt @ v) * ppci["baseMVA"]
+    branch[:, [idx_brch.PF, idx_brch.QF, idx_brch.PT, idx_brch.QT]] = np.column_stack([sf.real, sf.imag, st.real, st.imag])
+    branch[:, [idx_brch.MU_SF, idx_brch.MU_ST, idx_brch.MU_ANGMIN, idx_brch.MU_ANGMAX]] = branches
+
+
+_substituting = threading.RLock()
+
+
+@contextmanager
+def _instead(module: Any, name: str, ours: Callable[..., Any]) -> Iterator[None]:
+    """A solver of pandapower's replaced by ours, for what this thread calls meanwhile."""
+    with _substituting:
+        theirs, me = getattr(module, name), threading.get_ident()
+
+        def choose(*args: Any, **kwargs: Any) -> Any:
+            return (ours if threading.get_ident() == me else theirs)(*args, **kwargs)
+
+        setattr(module, name, choose)
+        try:
+            yield
+        finally:
+            setattr(module, name, theirs)
+
+
+_PARAMETERS = {
+    "runpp": {
+        "algorithm", "calculate_voltage_angles", "init", "max_iteration", "tolerance_mva", "trafo_model", "trafo_loading", "enforce_q_lims", "check_connectivity",
+        "voltage_depend_loads", "consider_line_temperature", "run_control", "numba", "switch_rx_ratio", "delta_q", "trafo3w_losses", "init_vm_pu", "init_va_degree",
+        "neglect_open_switch_branches",
+    },
+    "runopp": {
+        "verbose", "calculate_voltage_angles", "check_connectivity", "suppress_warnings", "switch_rx_ratio", "delta", "init", "numba", "trafo3w_losses",
+        "consider_line_temperature", "OPF_FLOW_LIM", "OPF_VIOLATION", "PDIPM_COSTTOL", "PDIPM_GRADTOL", "PDIPM_COMPTOL", "PDIPM_FEASTOL", "PDIPM_MAX_IT", "SCPDIPM_RED_IT",
+    },
+}
+
+
+def _check(net: Any, function: str, kwargs: dict[str, Any]) -> None:
+    """Refuses what gpc does not solve, by the name of the keyword or the element."""
+    given = {**getattr(net, "user_pf_options", {}), **kwargs} if function == "runpp" else kwargs
+    for name, what in _REFUSED.items():
+        if given.get(name):
+            raise InputError(f"{function}: {name}: gpc does not solve {what}")
+    for name in given:
+        if name not in _PARAMETERS[function] and name not in _REFUSED:
+            raise InputError(f"{function}: no keyword {name}")
+    starts = ("auto", "flat", "dc", "results") if function == "runpp" else ("flat", "pf", "results")
+    if isinstance(given.get("init"), str) and given["init"] not in starts:
+        raise InputError(f"{function}: init {given['init']!r}, want {', '.join(starts)}")
+    if given.get("algorithm", "nr") != "nr":
+        raise InputError(f"{function}: algorithm {given['algorithm']!r}: gpc has one, Newton's")
+    for table in ("svc", "tcsc", "ssc", "vsc", "b2b_vsc", "bus_dc", "line_dc", "load_dc", "source_dc"):
+        if table in net and len(net[table]):
+            elements = net[table]
+            on = elements.index[elements.in_service.astype(bool)] if "in_service" in elements else elements.index
+            if len(on):
+                raise InputError(f"{function}: {table} {_names(on)}: gpc does not solve networks with such elements")
+
+
+def _names(index: Any) -> str:
+    return ", ".join(str(i) for i in index[:5]) + (f" and {len(index) - 5} more" if len(index) > 5 else "")
+
+
+def _grid(ppci: dict[str, Any], limits: bool, costs: bool) -> Object:
+    """The library's network of pandapower's arrays. Without limits generators have none, and
+    branches no ratings."""
+    bus = np.zeros((len(ppci["bus"]), _BUS))
+    bus[:] = ppci["bus"][:, :_BUS].real
+    bus[:, 0] += 1
+    gen = np.zeros((len(ppci["gen"]), _GEN))
+    gen[:] = ppci["gen"][:, :_GEN].real
+    gen[:, 0] += 1
+    gen[:, 10:] = 0
+    branch = np.zeros((len(ppci["branch"]), _BRANCH))
+    branch[:] = ppci["branch"][:, :_BRANCH].real
+    branch[:, :2] += 1
+    bus[:, [idx_bus.BUS_AREA, idx_bus.ZONE]] = 1
+    most, least = [idx_gen.QMAX, idx_gen.PMAX], [idx_gen.QMIN, idx_gen.PMIN]
+    if limits:
+        for columns, none in ((most, np.inf), (least, -np.inf)):
+            values = gen[:, columns]
+            gen[:, columns] = np.where(np.abs(values) >= _NO_LIMIT, none, values)
+    else:
+        gen[:, most], gen[:, least] = np.inf, -np.inf
+    if not costs:
+        bus[:, idx_bus.VMAX], bus[:, idx_bus.VMIN] = 2, 0
+        branch[:, idx_brch.ANGMIN], branch[:, idx_brch.ANGMAX] = -360, 360
+    rating = branch[:, idx_brch.RATE_A]
+    branch[:, idx_brch.RATE_A] = np.where(np.isfinite(rating) & (rating < _NO_RATING) & costs, rating, 0)
+    ytt, yff, yft, ytf = branch_vectors(ppci["branch"], len(branch))
+    parts = [part for y in (yff, yft, ytf, ytt) for part in (y.real, y.imag)]
+    admittance = np.ascontiguousarray(np.column_stack(parts)) if len(branch) else np.zeros((0, 8))
+    cost = np.ascontiguousarray(ppci["gencost"].real, dtype=float) if costs else np.zeros((0, 1))
+    return Object(make(
+        lib.gpc_grid, float(ppci["baseMVA"]), address(bus), len(bus), address(gen), len(gen), address(branch), len(branch),
+        address(cost), len(cost), cost.shape[1], address(admittance),
+    ))

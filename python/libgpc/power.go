@@ -1,0 +1,174 @@
+package main
+
+/*
+#include <stdint.h>
+*/
+import "C"
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domains/opf/ppc"
+)
+
+// Columns of what the two solves write, in MATPOWER's units: pu, degrees, MW, MVAr, $/MWh,
+// $/h per pu, per MVA and per degree.
+const (
+	busResults    = 6 // Vm, Va, lam_P, lam_Q, mu_Vmax, mu_Vmin
+	genResults    = 6 // Pg, Qg, mu_Pmax, mu_Pmin, mu_Qmax, mu_Qmin
+	branchResults = 4 // mu_Sf, mu_St, mu_angmin, mu_angmax
+)
+
+// table is an array of the caller's of whole rows.
+func table(name string, p unsafe.Pointer, count C.int64_t, columns int) ([]float64, error) {
+	if count < 0 || int64(count) > math.MaxInt32 {
+		return nil, wrongf("%s has %d rows", name, int64(count))
+	}
+	n := int(count) * columns
+	return view[float64](name, p, C.int64_t(n), n)
+}
+
+// gpc_grid makes a network of PYPOWER's internal arrays: bus with 13 columns, gen with 21,
+// branch with 13, cost with cost_columns, admittance with 8 and the branches' rows
+// (package ppc).
+//
+//export gpc_grid
+func gpc_grid(base C.double, bus unsafe.Pointer, buses C.int64_t, gen unsafe.Pointer, gens C.int64_t, branch unsafe.Pointer, branches C.int64_t,
+	cost unsafe.Pointer, costs, costColumns C.int64_t, admittance unsafe.Pointer, out *C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		var a [5][]float64
+		for i, t := range []struct {
+			name    string
+			p       unsafe.Pointer
+			rows    C.int64_t
+			columns int
+		}{{"bus", bus, buses, ppc.BusColumns}, {"gen", gen, gens, ppc.GenColumns}, {"branch", branch, branches, ppc.BranchColumns},
+			{"cost", cost, costs, int(costColumns)}, {"admittance", admittance, branches, ppc.AdmittanceColumns}} {
+			var err error
+			if a[i], err = table(t.name, t.p, t.rows, t.columns); err != nil {
+				return err
+			}
+		}
+		g, err := ppc.New("network", float64(base), a[0], a[1], a[2], a[3], int(costColumns), a[4])
+		if err != nil {
+			return gpc.BadInput(err)
+		}
+		hand(out, g)
+		return nil
+	})
+}
+
+// gpc_grid_flow solves the power flow and writes Vm (pu) and Va (degrees) of every bus.
+//
+//export gpc_grid_flow
+func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		g, err := object[*ppc.Grid](h)
+		if err != nil {
+			return err
+		}
+		v, err := table("voltages", voltages, buses, 2)
+		if err != nil {
+			return err
+		}
+		if len(v) != 2*g.Buses() {
+			return wrongf("voltages has %d rows, want %d", int64(buses), g.Buses())
+		}
+		var o struct {
+			Given         bool    `json:"given"`
+			EnforceQ      bool    `json:"enforce_q"`
+			Tolerance     float64 `json:"tolerance"`
+			MaxIterations int     `json:"max_iterations"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		r, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		sol, reason, err := g.PowerFlow(r, ppc.FlowOptions(o))
+		if err != nil {
+			if r.Err() != nil {
+				return err
+			}
+			return gpc.BadInput(err)
+		}
+		held := []int{}
+		for b := range sol.Vm {
+			v[2*b], v[2*b+1] = sol.Vm[b], sol.Va[b]*180/math.Pi
+			if sol.AtLimit[b] != 0 {
+				held = append(held, b)
+			}
+		}
+		return answer(out, map[string]any{"converged": sol.Converged(), "reason": reason, "iterations": sol.Iterations, "held": held, "max_mismatch_pu": sol.Mismatch})
+	})
+}
+
+// gpc_grid_optimal solves the optimal power flow and, where there is an optimum, writes what
+// busResults, genResults and branchResults say.
+//
+//export gpc_grid_optimal
+func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.int64_t, gen unsafe.Pointer, gens C.int64_t, branch unsafe.Pointer, branches C.int64_t,
+	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		g, err := object[*ppc.Grid](h)
+		if err != nil {
+			return err
+		}
+		var into [3][]float64
+		for i, t := range []struct {
+			name          string
+			p             unsafe.Pointer
+			rows          C.int64_t
+			columns, want int
+		}{{"bus", bus, buses, busResults, g.Buses()}, {"gen", gen, gens, genResults, g.Gens()}, {"branch", branch, branches, branchResults, g.Branches()}} {
+			if into[i], err = table(t.name, t.p, t.rows, t.columns); err != nil {
+				return err
+			}
+			if len(into[i]) != t.want*t.columns {
+				return wrongf("%s has %d rows, want %d", t.name, int64(t.rows), t.want)
+			}
+		}
+		var o struct {
+			Given         bool    `json:"given"`
+			CurrentLimits bool    `json:"current_limits"`
+			Feasibility   float64 `json:"feasibility"`
+			Optimality    float64 `json:"optimality"`
+			MaxIterations int     `json:"max_iterations"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		run, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		r, err := g.OptimalFlow(run, ppc.OptimalOptions(o))
+		if err != nil {
+			if run.Err() != nil {
+				return err
+			}
+			return gpc.BadInput(err)
+		}
+		if r.Found() {
+			writeOptimum(r, g.Network().BaseMVA, into[0], into[1], into[2])
+		}
+		return answer(out, map[string]any{"status": r.Status.String(), "objective": r.Objective, "iterations": r.Iterations, "max_mismatch_pu": r.KKT.Mismatch, "max_violation_pu": r.KKT.Violation})
+	})
+}
+
+func writeOptimum(r *ppc.Optimum, base float64, bus, gen, branch []float64) {
+	m := &r.Limits
+	for b := range r.Vm {
+		copy(bus[busResults*b:], []float64{r.Vm[b], r.Va[b] * 180 / math.Pi, r.LambdaP[b] / base, r.LambdaQ[b] / base, m.VMax[b], m.VMin[b]})
+	}
+	for g := range r.Pg {
+		copy(gen[genResults*g:], []float64{r.Pg[g] * base, r.Qg[g] * base, m.PMax[g] / base, m.PMin[g] / base, m.QMax[g] / base, m.QMin[g] / base})
+	}
+	for k := range m.SFrom {
+		copy(branch[branchResults*k:], []float64{m.SFrom[k] / base, m.STo[k] / base, m.AngMin[k] * math.Pi / 180, m.AngMax[k] * math.Pi / 180})
+	}
+}

@@ -1,0 +1,261 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// paperPage is the page of the tables beside the paper's.
+const paperPage = "docs/paper.md"
+
+// figureBeside is one figure of a method beside the paper's.
+type figureBeside struct {
+	what        string  // with its unit
+	word        string  // of its paragraph's heading
+	ours, paper float64 // NaN: not recorded, or not given
+	text        string  // ours, with what is known of its error
+}
+
+// figuresBeside are a method's figures that the paper gives; e is nil for one without a
+// record. Intervals are 95 %.
+func figuresBeside(e *closedloop.Result, p domain.PaperRow) (out []figureBeside) {
+	add := func(what, word string, paper float64, ours func(e *closedloop.Result) float64, text func(e *closedloop.Result, v float64) string) {
+		if math.IsNaN(paper) {
+			return
+		}
+		b := figureBeside{what: what, word: word, ours: math.NaN(), paper: paper, text: "–"}
+		if e != nil {
+			b.ours = ours(e)
+			b.text = text(e, b.ours)
+		}
+		out = append(out, b)
+	}
+	share := func(e *closedloop.Result, v float64) string { return number("%.4g", v) }
+	add("safe, %", "safe", p.Safe, func(e *closedloop.Result) float64 { return 100 * float64(e.Safe) },
+		func(e *closedloop.Result, v float64) string {
+			return fmt.Sprintf("%s [%.4g, %.4g]", number("%.4g", v), 100*e.CI95.Safe[0], 100*e.CI95.Safe[1])
+		})
+	add("collision-free, %", "collision-free", p.Collision, func(e *closedloop.Result) float64 { return 100 * float64(e.CollisionFree) }, share)
+	add("feasible dispatches, %", "feasible", p.Feasible, func(e *closedloop.Result) float64 { return 100 * float64(e.Feasible) }, share)
+	add("regret, %", "regret", p.Regret, func(e *closedloop.Result) float64 { return float64(e.RegretPct) },
+		func(e *closedloop.Result, v float64) string {
+			return within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN)
+		})
+	add("gap, %", "gap", p.Gap, func(e *closedloop.Result) float64 { return float64(e.GapPct) },
+		func(e *closedloop.Result, v float64) string { return within("%.4f", e.GapPct, e.GapSEM, e.RegretN) })
+	add("mean J_total", "total", p.Total, func(e *closedloop.Result) float64 {
+		return float64(e.CostMean) * float64(e.Episodes) / float64(e.Decisions)
+	}, func(e *closedloop.Result, v float64) string { return number("%.2f", v) })
+	add("mean margin, m", "margin", p.Margin, func(e *closedloop.Result) float64 { return float64(e.MarginMean) },
+		func(e *closedloop.Result, v float64) string { return estimate("%.3f", e.MarginMean, e.MarginSEM) })
+	add("decision, ms", "time", p.Milliseconds, func(e *closedloop.Result) float64 { return float64(e.Latency.P50) / 1e3 }, share)
+	return out
+}
+
+// besidePaper visits the figures of every method that the paper has a row of: of the plain
+// episodes, or of those in the paper's regime.
+func (d devices) besidePaper(visit func(r run, method string, e *closedloop.Result, figures []figureBeside)) {
+	for _, r := range d.runs((*Records).named) {
+		evals := slices.Concat(r.of(r.name), r.likePaper(r.name))
+		of := map[string]*closedloop.Result{}
+		order := r.unrecorded(r.name, nil)
+		for i := range evals {
+			of[evals[i].Method] = &evals[i]
+		}
+		for _, method := range order {
+			visit(r, method, of[method], figuresBeside(of[method], r.paper(r.name, method)))
+		}
+	}
+}
+
+// paperRows are all of the paper's figures with ours.
+func (d devices) paperRows() string {
+	s := section{rows: [][]string{{"case", "method", "episodes", "figure", "ours", "paper"}}}
+	d.besidePaper(func(r run, method string, e *closedloop.Result, figures []figureBeside) {
+		episodes := notRecorded
+		if e != nil {
+			episodes = fmt.Sprint(e.Episodes)
+		}
+		for _, b := range figures {
+			s.rows = append(s.rows, []string{r.name, "`" + method + "`", episodes, b.what, b.text, fmt.Sprintf("%g", b.paper)})
+		}
+	})
+	return tables(s)
+}
+
+// given is a figure of the paper's; a dash where it has none.
+func given(v float64) string { return number("%g", v) }
+
+// regretGiven is a regret of the paper's with its standard error.
+func regretGiven(p domain.PaperRow) string {
+	if math.IsNaN(p.Regret) {
+		return "–"
+	}
+	return fmt.Sprintf("%g ± %g", p.Regret, p.RegretSEM)
+}
+
+// inRegime is the paper's row of an evaluation of scenes like the paper's; of others it has
+// none.
+func (r *Records) inRegime(e *closedloop.Result) domain.PaperRow {
+	if e.Regime != paperRegime {
+		return domain.NoPaperRow()
+	}
+	return r.paper(e.Case, e.Method)
+}
+
+// lack adds the row of a method without a record: its first cells, then dashes but under the
+// headings that are given.
+func (s *section) lack(first []string, under map[string]string) {
+	row := slices.Clone(first)
+	for _, heading := range s.rows[0][len(first):] {
+		cell, ok := under[heading]
+		if !ok {
+			cell = "–"
+		}
+		row = append(row, cell)
+	}
+	s.rows = append(s.rows, row)
+}
+
+// likePaper are the evaluations of a case in scenes like the paper's, without noise.
+func (r *Records) likePaper(name string) []closedloop.Result {
+	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Noise == 0 && e.Regime == paperRegime })
+}
+
+// lackedLikePaper are the methods that the paper has and none of those is of; none where there
+// are no such evaluations.
+func (r *Records) lackedLikePaper(name string) []string {
+	if evals := r.likePaper(name); len(evals) > 0 {
+		return r.unrecorded(name, evals)
+	}
+	return nil
+}
+
+// lacking adds the methods of lackedLikePaper to a table of dispatches.
+func (r run) lacking(s *section) {
+	for _, m := range r.lackedLikePaper(r.name) {
+		p := r.paper(r.name, m)
+		s.lack([]string{r.name, paperRegime, "`" + m + "`", notRecorded}, map[string]string{"feasible % (paper)": given(p.Feasible), "gap % (paper)": given(p.Gap), "(paper)": given(p.Milliseconds)})
+	}
+}
+
+// notRecorded stands for the figures of a method without a record.
+const notRecorded = "not recorded"
+
+// differ tells whether two figures are apart by more than a factor of two, or of other signs.
+func differ(a, b float64) bool {
+	const factor = 2
+	if math.IsNaN(a) || math.IsNaN(b) || a == b {
+		return false
+	}
+	return a*b <= 0 || math.Abs(a) > factor*math.Abs(b) || math.Abs(b) > factor*math.Abs(a)
+}
+
+// smallest of the paper's figures, %, that a ratio to is worth a word: below it both are none.
+const smallestGap = 0.01
+
+// differences are the figures of ours and the paper's that are apart by more than a factor of
+// two, each with a link to the paragraph that says why.
+func (d devices) differences() string {
+	s := section{rows: [][]string{{"case", "method", "figure", "ours", "paper", "ours / paper", "why"}}}
+	d.besidePaper(func(r run, method string, e *closedloop.Result, figures []figureBeside) {
+		for _, b := range figures {
+			if !differ(b.ours, b.paper) || b.word == "gap" && math.Abs(b.ours) <= smallestGap && math.Abs(b.paper) <= smallestGap {
+				continue
+			}
+			ratio := "–"
+			if b.ours*b.paper > 0 {
+				ratio = number("%.3g", b.ours/b.paper)
+			}
+			heading := paragraph(r.name, method, b.word)
+			s.rows = append(s.rows, []string{r.name, "`" + method + "`", b.what, b.text, fmt.Sprintf("%g", b.paper), ratio, fmt.Sprintf("[%s](#%s)", heading, strings.ReplaceAll(heading, " ", "-"))})
+		}
+	})
+	return tables(s)
+}
+
+// paragraph is the heading of the words about a difference: of one of the paper's numbered
+// cases, which name the first part of ours.
+func paragraph(name, method, word string) string {
+	family, _, _ := strings.Cut(name, "-")
+	return family + " " + method + " " + word
+}
+
+// ablated are the parts of Algorithm 2 that the paper names, by what their ablations end in.
+var ablated = []string{"-no-semantic", "-no-rollout", "-no-lie", "-no-retraction"}
+
+// ablations are the methods without one of those parts, on the episodes of the whole one.
+func (d devices) ablations() string {
+	s := section{rows: [][]string{{"case", "loads", "without", "safe", "cost less the whole's, % [95 %]", "median", "n"}}}
+	for _, r := range d.runs((*Records).named) {
+		regimes := []string{""}
+		for _, e := range r.inRegimes(r.name) {
+			if e.Noise == 0 && !slices.Contains(regimes, e.Regime) {
+				regimes = append(regimes, e.Regime)
+			}
+		}
+		for _, regime := range regimes {
+			evals := r.evaluations(r.name, func(e *closedloop.Result) bool { return e.Noise == 0 && e.Regime == regime })
+			if len(evals) == 0 {
+				continue
+			}
+			for _, m := range r.cases[r.name].Methods {
+				whole, is := wholeOf(m.Name)
+				if !is || strings.Contains(regime, "-") { // of a search, or where something is withheld
+					continue
+				}
+				row := []string{r.name, dash(regime), "`" + m.Name + "`"}
+				at := slices.IndexFunc(evals, func(e closedloop.Result) bool { return e.Method == m.Name })
+				if at >= 0 {
+					s.rows = append(s.rows, slices.Concat(row, []string{safeOf(&evals[at])}, r.lessThan(&evals[at], whole)))
+				} else if cells := r.pairedWith(r.name, regime, whole, m.Name); cells != nil {
+					s.rows = append(s.rows, append(row, cells...))
+				} else {
+					s.rows = append(s.rows, append(row, notRecorded, "–", "–", "–"))
+				}
+			}
+		}
+	}
+	return tables(s)
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+// wholeOf is the method that an ablation of the paper's is one of.
+func wholeOf(ablation string) (whole string, is bool) {
+	for _, part := range ablated {
+		if whole, is = strings.CutSuffix(ablation, part); is {
+			return whole, whole == highlighted || whole == "navigator"
+		}
+	}
+	return "", false
+}
+
+// pairedWith is a row of a pairing with a map of its own, that has a method first and another
+// behind it; nil: there is none.
+func (r *Records) pairedWith(name, regime, first, method string) []string {
+	for _, p := range r.Pairings {
+		if p.Case != name || p.Regime != regime || len(p.Pairs) == 0 || p.Pairs[0].Method != first || !undisturbedPlant(&p) {
+			continue
+		}
+		for _, m := range p.Pairs[1:] {
+			if m.Method == method {
+				return []string{
+					fmt.Sprintf("%d/%d, map `%s`", m.Safe, m.Episodes, p.Map.File),
+					number("%+.4f", float64(m.Difference.Mean)) + " " + between("%+.4f", m.Difference.MeanCI95), number("%+.4f", float64(m.Difference.Median)), fmt.Sprint(m.Compared),
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// overTime is an evaluation of the paper's regime with a series whose J_total is level.
+func overTime(method string, level float64) closedloop.Result {
+	r := drawnRun("opf30", method, paperRegime, 1, 2)
+	r.Seed = 11
+	band := func(at float64) closedloop.Band {
+		return closedloop.Band{Mean: closedloop.Vector{at, at}, P10: closedloop.Vector{at - 1, at - 1}, P90: closedloop.Vector{at + 1, at + 1}}
+	}
+	s := &closedloop.Series{Every: 5, Episodes: 2, Total: band(level), Weighted: band(level / 3)}
+	for i := range 3 {
+		s.J, s.Sigma = append(s.J, band(float64(i)*level)), append(s.Sigma, band(1./3))
+	}
+	r.Series = s
+	return r
+}
+
+// Records with a series are drawn over time, the methods over each other, with what the paper's
+// figure is beside them; where an exact method is among them, by how much the others are above
+// it.
+func TestEvaluationsAreDrawnOverTime(t *testing.T) {
+	in := New("here", known())
+	in.Evaluations = append(in.Evaluations, overTime("gpc", 361), overTime("mo-opf", 360), overTime("mpc", 360.5), overTime("hold", 370))
+	figures := map[string]*Figure{}
+	for _, f := range in.seriesFigures("opf30") {
+		figures[f.Name] = f
+		if _, err := f.SVG(); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, says := range map[string]string{
+		"opf30-paper-total":       "fig. case2-jtotal",
+		"opf30-paper-above":       "same episodes",
+		"opf30-paper-objective-1": "fig. case2-objectives",
+		"opf30-paper-objective-3": "Episodes of seed 11: mo-opf 2, gpc 2, mpc 2.",
+		"opf30-paper-weights":     "means of mo-opf and mpc",
+	} {
+		if f := figures[name]; f == nil || !strings.Contains(f.caption, says) {
+			t.Errorf("%s is not there, or does not say %q: %+v", name, says, f)
+		}
+	}
+	if len(figures) != 6 {
+		t.Errorf("%d figures, want 6", len(figures))
+	}
+	if f := figures["opf30-paper-above"]; f != nil && (f.plot.Y.Min > 0.5 || f.plot.Y.Max < 1 || f.plot.Y.Max > 2) {
+		t.Errorf("the differences of 0.5 and 1 are drawn from %v to %v", f.plot.Y.Min, f.plot.Y.Max)
+	}
+	other := overTime("mpc", 360.5)
+	other.Seed = 12
+	in.Evaluations = []closedloop.Result{overTime("mo-opf", 360), overTime("gpc", 361), other}
+	for _, f := range in.seriesFigures("opf30") {
+		if f.Name == "opf30-paper-above" && strings.Count(string(must.Get(f.SVG())(t)), "mpc") > 0 {
+			t.Error("a method on other episodes is set against the exact one")
+		}
+	}
+}
+
+// A method of the paper's without a record has a row that says so, with the paper's figures.
+func TestWhatIsNotRecordedIsListed(t *testing.T) {
+	own := drawnRun("opf30", "gpc", paperRegime, 1, 2)
+	text := page(t, own)
+	if got := row(t, text, "| paper | 0 | td3 |"); !strings.Contains(got, notRecorded) || !strings.Contains(got, "| 106.6 |") || !strings.Contains(got, "| 0.17 |") {
+		t.Errorf("the row of td3 is %s", got)
+	}
+	if got := row(t, text, "| paper | 0 | gpc |"); strings.Contains(got, notRecorded) || !strings.Contains(got, "| 12.3 |") {
+		t.Errorf("the row of gpc is %s", got)
+	}
+	all := New("here", known())
+	all.Evaluations = []closedloop.Result{own}
+	rows := devices{all}.paperRows()
+	for _, want := range []string{"| opf30 | `mpc` | not recorded | gap, % | – | 0.28 |", "| opf30 | `gpc` | 2 | gap, % |", "| opf30 | `runopf` | not recorded | mean J_total | – | 360.03 |"} {
+		if !strings.Contains(rows, want) {
+			t.Errorf("the table beside the paper lacks %s:\n%s", want, rows)
+		}
+	}
+}
+
+// What is apart by more than a factor of two, or of another sign, is a difference; zero and zero
+// are none.
+func TestDifferencesAreOfAFactorOfTwo(t *testing.T) {
+	for _, c := range []struct {
+		a, b float64
+		want bool
+	}{{1, 2, false}, {1, 2.01, true}, {2.01, 1, true}, {-1, 1, true}, {-1, -1.5, false}, {0, 0, false}, {0, 1, true}} {
+		if got := differ(c.a, c.b); got != c.want {
+			t.Errorf("%v and %v: %v", c.a, c.b, got)
+		}
+	}
+	r := drawnRun("opf30", "gpc", paperRegime, 1, 1)
+	r.GapPct, r.Latency.P50, r.Feasible, r.CostMean = 0.31, 11_900, 1, 361*300
+	all := New("here", known())
+	if all.Evaluations = []closedloop.Result{r}; strings.Contains(devices{all}.differences(), "gpc") {
+		t.Errorf("as the paper's, and a difference: %s", devices{all}.differences())
+	}
+	all.Evaluations[0].Latency.P50 = 1190
+	if got := (devices{all}).differences(); !strings.Contains(got, "| opf30 | `gpc` | decision, ms | 1.19 | 12.3 | 0.0967 | [opf30 gpc time](#opf30-gpc-time) |") {
+		t.Errorf("a tenth of the paper's time is no difference: %s", got)
+	}
+}
+
+// Every difference of the committed records has its paragraph.
+func TestDifferencesAreExplained(t *testing.T) {
+	text := string(must.Get(os.ReadFile(filepath.Join("..", paperPage)))(t))
+	var all devices = recorded(t)
+	links := regexp.MustCompile(`\[([^]]+)\]\(#[^)]+\)`).FindAllStringSubmatch(all.differences(), -1)
+	if len(links) == 0 {
+		t.Fatal("no differences")
+	}
+	for _, l := range links {
+		_, after, found := strings.Cut(text, "\n### "+l[1]+"\n")
+		if words, _, _ := strings.Cut(after, "\n#"); !found || len(strings.TrimSpace(words)) < 80 {
+			t.Errorf("%s has no paragraph headed %q", paperPage, l[1])
+		}
+	}
+}
+
+// The parts of Algorithm 2 that the paper leaves out stand beside the whole, in a pairing where
+// the bundled map lacks the part.
+func TestAblationsStandBesideTheWhole(t *testing.T) {
+	all := New("here", known())
+	all.Evaluations = []closedloop.Result{drawnRun("opf30", "gpc", paperRegime, 1, 1, 3), drawnRun("opf30", "gpc-no-lie", paperRegime, 1.505, 2.01, 4.03)}
+	pair := func(method string) closedloop.Paired {
+		return closedloop.Paired{Method: method, Episodes: 3, Safe: 3, Compared: 3, Difference: closedloop.RegretStatistics{N: 3, Mean: 0.5, Median: 0.25}}
+	}
+	all.Pairings = []closedloop.Pairing{{Case: "opf30", Regime: paperRegime, Map: closedloop.PairedMap{File: "refined"}, Pairs: []closedloop.Paired{pair("gpc"), pair("gpc-no-rollout")}}}
+	got := devices{all}.ablations()
+	for begin, cells := range map[string]string{
+		"| opf30 | paper | `gpc-no-lie` |":      "| +0.8333 [",
+		"| opf30 | paper | `gpc-no-rollout` |":  "| 3/3, map `refined` | +0.5000 [",
+		"| opf30 | paper | `gpc-no-semantic` |": "| not recorded |",
+	} {
+		if line := row(t, got, begin); !strings.Contains(line, cells) {
+			t.Errorf("%s lacks %s", line, cells)
+		}
+	}
+	if strings.Contains(got, "gpc-no-projection") {
+		t.Error("a part that the paper does not leave out stands among those that it does")
+	}
+	if undisturbed(&all.Pairings[0]) {
+		t.Error("an ablation's pairing counts among those of whole methods")
+	}
+}

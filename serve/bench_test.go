@@ -1,0 +1,44 @@
+package serve_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+// BenchmarkLines is a decision of each of n sessions, lines in and lines out.
+func BenchmarkLines(b *testing.B) {
+	cases := paper.Cases()
+	for _, name := range []string{"integrator-convex", "opf30"} {
+		for _, method := range []string{"direct", "gpc"} {
+			c := must.Get(cases.Find(name))(b)
+			setup := must.Get(c.Setup(method, ""))(b)
+			spec := c.Spec()
+			ep := must.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(b)
+			s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+			ep.Observe(s, cx)
+			for _, n := range []int{1, 16, 256} {
+				b.Run(fmt.Sprintf("%s/%s/%d", name, method, n), func(b *testing.B) {
+					server := must.Get(serve.New(c, engine(b), serve.Options{Setup: setup}))(b)
+					defer server.Close()
+					w := wired(b, server)
+					lines := make([]string, n)
+					for i := range lines {
+						lines[i] = decide(b, fmt.Sprint(i), s, cx)
+					}
+					w.ask(lines...)
+					for b.Loop() {
+						w.ask(lines...)
+					}
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/decision")
+					b.ReportMetric(float64(server.Health().Decisions)/float64(server.Health().Batches), "sessions/batch")
+					w.end()
+				})
+			}
+		}
+	}
+}

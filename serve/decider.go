@@ -1,0 +1,189 @@
+package serve
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// decider makes the decisions of sessions. The dispatcher alone calls it.
+type decider interface {
+	open(of *session) error
+	close(of *session)
+	// decide answers every job.
+	decide(s *Server, jobs []*job)
+	// executed says that u was executed in place of what was decided last, missed that a
+	// request was answered by its deadline and is not decided.
+	executed(j *job, u []float64)
+	missed(j *job)
+}
+
+// newDecider is one batch of the navigator's loops, or a controller for each session of a
+// method that is not the navigator's.
+func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (decider, error) {
+	own := slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Name == opt.Setup.Method && m.New != nil })
+	if own {
+		d := &controllers{of: c, engine: e, setup: opt.Setup, threads: opt.Threads}
+		return d, d.open(&session{}) // what is wrong with it is said now
+	}
+	b, err := c.Loops(e, opt.Setup, opt.Sessions)
+	if err != nil {
+		return nil, err
+	}
+	l := &loops{batch: b}
+	for i := opt.Sessions - 1; i >= 0; i-- {
+		l.free = append(l.free, i)
+	}
+	return l, nil
+}
+
+// loops are the places of a batch.
+type loops struct {
+	batch *batchnav.Batch
+	free  []int
+	saved batchnav.Saved
+	which []int
+	obs   []batchnav.Observation
+	out   []batchnav.Decision
+}
+
+func (l *loops) open(of *session) error {
+	last := len(l.free) - 1
+	of.place, l.free = l.free[last], l.free[:last]
+	l.batch.ResetLoop(of.place)
+	return nil
+}
+
+func (l *loops) close(of *session) { l.free = append(l.free, of.place) }
+
+func (l *loops) executed(j *job, u []float64) { l.batch.Executed(j.of.place, u) }
+
+func (l *loops) missed(j *job) {
+	if d := j.answer.Decision; d != nil {
+		l.batch.Missed(j.of.place, l.observation(j), d.U)
+	}
+}
+
+func (l *loops) observation(j *job) batchnav.Observation {
+	return batchnav.Observation{S: j.request.S, C: j.request.C, Preference: j.preference, Until: j.until}
+}
+
+// decide makes the decisions together. Where one panics, all loops go back to where they
+// were, and each decides alone: the one that does it again ends.
+func (l *loops) decide(s *Server, jobs []*job) {
+	l.which, l.obs, l.out = l.which[:0], l.obs[:0], slices.Grow(l.out[:0], len(jobs))[:len(jobs)]
+	for _, j := range jobs {
+		l.which = append(l.which, j.of.place)
+		l.obs = append(l.obs, l.observation(j))
+	}
+	err := l.batch.Save(l.which, &l.saved)
+	if err == nil {
+		err = s.guarded(func() error { return l.batch.DecideSome(l.which, l.obs, l.out) })
+	}
+	if panicked(err) {
+		if len(jobs) == 1 {
+			s.broke(jobs[0], err)
+			return
+		}
+		if err = l.batch.Restore(&l.saved); err == nil {
+			for i := range jobs {
+				l.decide(s, jobs[i:i+1])
+			}
+			return
+		}
+	}
+	for i, j := range jobs {
+		if err != nil {
+			s.fail(j, err)
+		} else {
+			s.decided(j, of(&l.out[i], s.spec), len(jobs))
+		}
+	}
+}
+
+// of is what is answered of a decision.
+func of(d *batchnav.Decision, spec *domain.Spec) *Decision {
+	return &Decision{
+		U: slices.Clone(d.U), Margin: d.Margin, Feasible: d.Margin >= -spec.MarginTolerance, Sigma: slices.Clone(d.Sigma),
+		Residual: d.Residual, ResidualLimit: d.Limit, OffMap: d.OffMap, Displacement: d.Displacement, Fallback: uint16(d.Fallback),
+	}
+}
+
+// controllers are those of the sessions of a method that decides for one at a time.
+type controllers struct {
+	of      *gpc.Case
+	engine  *gpc.Engine
+	setup   gpc.Setup
+	threads int
+}
+
+func (c *controllers) open(of *session) error {
+	ctrl, err := c.of.Controller(c.engine, c.setup)
+	if err != nil {
+		return err
+	}
+	if err := ctrl.Reset(nil); err != nil {
+		return gpc.BadInput(fmt.Errorf("serve: method %s of case %s: %w", c.setup.Method, c.of.Name(), err))
+	}
+	of.controller = ctrl
+	return nil
+}
+
+func (c *controllers) close(*session)           {}
+func (c *controllers) executed(*job, []float64) {}
+func (c *controllers) missed(*job)              {}
+
+// decide lets each session's controller decide, side by side.
+func (c *controllers) decide(s *Server, jobs []*job) {
+	var wait sync.WaitGroup
+	room := make(chan struct{}, c.threads)
+	decisions, errs := make([]*Decision, len(jobs)), make([]error, len(jobs))
+	for i, j := range jobs {
+		room <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-room }()
+			errs[i] = s.guarded(func() (err error) {
+				decisions[i], err = c.one(s.spec, s.problem, j)
+				return err
+			})
+		})
+	}
+	wait.Wait()
+	for i, j := range jobs {
+		switch {
+		case panicked(errs[i]):
+			s.broke(j, errs[i])
+		case errs[i] != nil:
+			s.fail(j, errs[i])
+		default:
+			s.decided(j, decisions[i], len(jobs))
+		}
+	}
+}
+
+func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decision, error) {
+	r, ctrl := &j.request, j.of.controller
+	d := &Decision{U: make([]float64, spec.ActionSize()), Residual: math.NaN(), Displacement: math.NaN()}
+	ok, err := ctrl.Decide(r.S, r.C, j.preference, d.U)
+	if err != nil {
+		return nil, err
+	}
+	if m, has := ctrl.(domain.Monitored); has {
+		now := m.Monitor()
+		d.Sigma, d.Residual, d.ResidualLimit, d.Displacement, d.Fallback = slices.Clone(now.Priority), now.Residual, now.Limit, now.Displacement, uint16(now.Fallback)
+		d.OffMap = now.Limit > 0 && !(now.Residual <= now.Limit)
+	}
+	if !ok {
+		d.Fallback |= uint16(domain.FallbackMethod)
+	}
+	margins := make([]float64, len(spec.Margins))
+	p.Margins(r.S, r.C, d.U, margins)
+	d.Margin = smallest(margins)
+	d.Feasible = d.Margin >= -spec.MarginTolerance
+	return d, nil
+}
