@@ -101,11 +101,11 @@ def _load() -> ctypes.CDLL:
 def _check_platform() -> None:
     """Says why the library cannot be loaded here."""
     if not sys.platform.startswith("linux"):
-        raise Error(f"gpc: the library is for Linux, this is {sys.platform}")
+        raise Error(f"gpc: the library is for Linux, this is {sys.platform}: the door \"subprocess\" of gpc.open needs the gpc program alone")
     if not _glibc():
         raise Error(
             "gpc: the library needs glibc, and this Python runs on another C library, such as musl: Go's runtime in a shared library "
-            "needs thread-local storage that only glibc gives to what is loaded late; use a glibc image"
+            "needs thread-local storage that only glibc gives to what is loaded late; use a glibc image, or the door \"subprocess\" of gpc.open, which needs the gpc program alone"
         )
     if not os.path.exists(_file):
         raise Error(f"gpc: {_file} is missing: install a wheel (make wheel), or build it in place (make python)")
@@ -184,13 +184,12 @@ def _run(function: Any, args: Sequence[Any], err: ctypes.c_void_p, progress: Cal
 
     threading.Thread(target=work, name="gpc", daemon=True).start()
     try:
-        if progress is None:
-            ended.wait()
-        else:
-            while not ended.wait(0.1):
+        # Not without end: a signal that another thread is given does not wake this one.
+        while not ended.wait(0.1):
+            if progress is not None:
                 progress(*_progress(run.handle))
-            if result[0] == 0:
-                progress(*_progress(run.handle))
+        if progress is not None and result[0] == 0:
+            progress(*_progress(run.handle))
     except BaseException:
         call(lib.gpc_cancel, run.handle)
         ended.wait(_PATIENCE)  # what has not ended by then ends by itself: the thread keeps what it needs
