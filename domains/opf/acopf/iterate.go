@@ -132,7 +132,11 @@ func (w *worker) judge(l int) {
 	} else {
 		ln.slow++
 	}
-	if ln.mode == optimising && !ln.restored && ln.job.problem.Limit == 0 && ln.slow >= patience && sum > 1e-5 {
+	most := patience
+	if ln.stiff || ln.careful {
+		most = carefulPatience
+	}
+	if ln.mode == optimising && !ln.restored && ln.job.problem.Limit == 0 && ln.slow >= most && sum > 1e-5 {
 		ln.turn = restore
 	}
 }
@@ -158,6 +162,10 @@ const conditionLimit = 1e-6
 // infeasibility before a feasible point is looked for, and how many may follow one
 // within conditionLimit before another such is taken that balances as asked.
 const patience = 8
+
+// carefulPatience takes its place for infeasibility after a levelled start, and once the
+// barrier has been held: it falls with the barrier then.
+const carefulPatience = 24
 
 func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
@@ -214,11 +222,12 @@ func (w *worker) factorise() {
 	p, m := w.plan, w.m
 	for l := range w.lane {
 		ln := &w.lane[l]
-		ln.shift = leastShift
+		ln.shift, ln.tried = leastShift, 0
 		if ln.settled {
 			ln.shift = settledShift
 		}
 		m.Set(p.shift[0], l, ln.shift)
+		m.Set(p.unitShift[0], l, ln.shift)
 		m.Set(p.rho[0], l, 0)
 	}
 	for {
@@ -231,22 +240,30 @@ func (w *worker) factorise() {
 				continue
 			}
 			if m.Get(p.negative[0], l) == float64(2*p.nb) {
-				if ln.shift > settledShift {
+				if ln.tried > 0 {
 					ln.lastShift = ln.shift
 				}
 				continue
 			}
+			// A shift slows every direction for the sake of one. Where progress is slow it is
+			// sought more finely, and the units, whose costs are often flat, get little of it.
+			first, least, growth, share := firstShift, firstShift, 8.0, 1.0
+			if ln.careful {
+				first, least, growth, share = carefulShift, carefulLeast, 2, unitShare
+			}
 			switch {
-			case ln.shift < firstShift && ln.lastShift == 0:
-				ln.shift = firstShift
-			case ln.shift < firstShift:
-				ln.shift = max(firstShift, ln.lastShift/3)
+			case ln.tried == 0 && ln.lastShift == 0:
+				ln.shift = first
+			case ln.tried == 0:
+				ln.shift = max(least, ln.lastShift/3)
 			case ln.lastShift == 0:
 				ln.shift *= 100
 			default:
-				ln.shift *= 8
+				ln.shift *= growth
 			}
+			ln.tried++
 			m.Set(p.shift[0], l, ln.shift)
+			m.Set(p.unitShift[0], l, max(leastShift, share*ln.shift))
 			m.Set(p.rho[0], l, dualShift)
 			again = true
 		}
@@ -277,7 +294,8 @@ func (w *worker) improve() {
 	}
 }
 
-// centre sets the target of s·z by Mehrotra's rule from the affine step.
+// centre sets the target of s·z: by Mehrotra's rule from the affine step, or what a lane
+// holds it at.
 func (w *worker) centre() {
 	p, m := w.plan, w.m
 	n := float64(len(p.s) + p.soft)
@@ -292,9 +310,61 @@ func (w *worker) centre() {
 		if w.lane[l].mode == restoring {
 			least = 0.1 * infeasibleShare * w.infeasibility(l) / n
 		}
-		m.Set(p.mu[0], l, max(sigma*comp/n, least))
+		mu, second := max(sigma*comp/n, least), 1.0
+		if w.holds(l, comp/n, least) {
+			mu, second = w.lane[l].barrier, 0
+		}
+		m.Set(p.mu[0], l, mu)
+		m.Set(p.second[0], l, second)
 	}
 }
+
+// holds decides whether a lane follows Mehrotra's rule, which lets s·z fall as if the
+// problem were linear, or holds s·z until the conditions for that are met to ten times
+// as much, and then lowers it (Fiacco and McCormick's rule; the two together as in
+// J. Nocedal, A. Wächter, R. A. Waltz, SIAM J. Optim. 19, 2009). It is held after a short
+// step that has not lowered the error of the conditions by a tenth, until that is lower
+// by so much.
+func (w *worker) holds(l int, mean, least float64) bool {
+	p, m, ln := w.plan, w.m, &w.lane[l]
+	if ln.mode != optimising {
+		return false
+	}
+	err := m.Get(p.sumGrad[0], l)/float64(len(p.v)+len(p.th)+len(p.u)) + (m.Get(p.sumG[0], l)+m.Get(p.sumR[0], l))/float64(2*p.nb+len(p.s)) + mean
+	short := shortStep
+	if ln.careful {
+		short = carefulShort
+	}
+	early := ln.iteration < earliestHold && !ln.stiff
+	if err <= enoughError*ln.error || ln.barrier == 0 && (early || ln.alpha > short) {
+		ln.error, ln.barrier = err, 0
+		return false
+	}
+	if ln.barrier == 0 {
+		ln.barrier, ln.careful = mean, true
+	}
+	k := w.conditions(l)
+	scale := max(1, (m.Get(p.maxL[0], l)+m.Get(p.maxZ[0], l))/100)
+	for ln.barrier > least {
+		off := 0.0
+		for i := range p.s {
+			off = max(off, math.Abs(m.Get(p.s[i], l)*m.Get(p.z[i], l)-ln.barrier))
+		}
+		if max(k.Mismatch, k.Violation, m.Get(p.maxGrad[0], l)/scale, off/scale) > 10*ln.barrier {
+			break
+		}
+		ln.barrier = max(least, min(ln.barrier/5, math.Pow(ln.barrier, 1.5)))
+	}
+	ln.barrier = max(ln.barrier, least)
+	return true
+}
+
+const (
+	shortStep    = 0.1 // a primal step below this is short
+	carefulShort = 0.5 // and this, once the barrier has been held
+	enoughError  = 0.9 // an error below this share of the last is lower by enough
+	earliestHold = 3   // iteration: the first steps of a flat start are short anywhere
+)
 
 // lengths sets how far each lane goes along its step.
 func (w *worker) lengths() {
@@ -306,6 +376,7 @@ func (w *worker) lengths() {
 		if ln.mode == idle {
 			aP, aD = 0, 0
 		}
+		ln.alpha = aP
 		m.Set(p.alphaP[0], l, aP)
 		m.Set(p.alphaD[0], l, aD)
 	}

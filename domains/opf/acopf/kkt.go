@@ -69,7 +69,7 @@ func (p *plan) solCell(c lanes.Col, row int) lanes.Col {
 //	[ Jg                         −(rho+elastic)·I ]
 //
 // with the units eliminated: a unit with pivot d puts −1/d on the diagonal of its
-// balance. H is the exact Hessian of the Lagrangian.
+// balance; the shift of the units is their own. H is the exact Hessian of the Lagrangian.
 func (p *plan) assemble(b *lanes.Builder) {
 	c, r := &p.cells, p.rows()
 	zero, one, two := p.constant(0), p.constant(1), p.constant(2)
@@ -152,7 +152,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
 	c, r := &p.cells, p.rows()
 	zero := p.constant(0)
-	b.Copy(c.du2, c.shift)
+	b.Copy(c.du2, c.unitShift)
 	poly := c.du2.At(p.polynomialUnits())
 	if len(poly) > 0 {
 		b.SetAdd(poly, poly, c.cost2.At(p.polynomialUnits()))
@@ -161,7 +161,7 @@ func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
 	b.SetAdd(low, low, part(sigma, r.uLo))
 	b.SetAdd(high, high, part(sigma, r.uHi))
 	if len(p.linear) > 0 {
-		b.Copy(c.kyy, c.shift)
+		b.Copy(c.kyy, c.unitShift)
 		b.Copy(c.kpy, zero)
 		s := part(sigma, r.segment)
 		yy, py, unit := c.kyy.At(p.segmentOf), c.kpy.At(p.segmentOf), c.du2.At(pick(p.linear, p.segmentOf))

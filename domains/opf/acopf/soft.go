@@ -63,7 +63,7 @@ func (p *plan) softTargets(b *lanes.Builder, corrector bool) {
 		return
 	}
 	if corrector {
-		b.SetFNMA(c.aim, c.dgive, c.dhold, c.mu)
+		b.SetFNMA(c.aim, b.Mul(c.second, c.dgive), c.dhold, c.mu)
 	} else {
 		b.Copy(c.aim, p.constant(0))
 	}

@@ -63,6 +63,9 @@ const (
 	settledShift     = 1e-3   // the same once only the balance is left to correct: flat directions are left alone
 	firstShift       = 2e-3   // primal regularisation tried first when the inertia is wrong
 	dualShift        = 1e-8   // dual regularisation when the inertia is wrong
+	carefulShift     = 1e-4   // in the place of firstShift once the barrier has been held
+	carefulLeast     = 1e-6   // and the least that is tried after others
+	unitShare        = 0.01   // of such a shift for the units
 	largestShift     = 1e10
 	solveTolerance   = 1e-9 // KKT solves with a larger relative residual are corrected
 )
@@ -83,6 +86,12 @@ type lane struct {
 	iteration int
 	shift     float64 // regularisation of this iteration
 	lastShift float64
+	tried     int     // shifts in this iteration
+	stiff     bool    // the flat start was levelled
+	careful   bool    // barrier has been held
+	barrier   float64 // s·z that is held, 0: Mehrotra's rule
+	error     float64 // of the KKT conditions when it last fell enough
+	alpha     float64 // length of the last primal step
 	previousF float64
 	settled   bool // optimal but for the balance
 	slow      int  // iterations without progress in feasibility
@@ -128,6 +137,7 @@ func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
 	setAll(p.slope, p.segmentSlope)
 	setAll(p.offset, p.segmentOffset)
 	w.m.SetAll(p.shift[0], leastShift)
+	w.m.SetAll(p.unitShift[0], leastShift)
 	// Lanes that nothing has been loaded into yet compute on harmless numbers.
 	for _, c := range []lanes.Col{p.v, p.s, p.z, p.give, p.hold} {
 		for _, r := range c {
@@ -227,7 +237,8 @@ func (w *worker) load(l int) bool {
 	w.startPoint(l)
 	// Soft limits have a point that keeps them anywhere, and no feasibility phase.
 	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm && pr.Start.Multipliers != nil, p.soft > 0
-	ln.iteration, ln.near, ln.lastShift, ln.slow, ln.bestG, ln.previousF = 0, 0, 0, 0, math.Inf(1), math.NaN()
+	ln.iteration = 0
+	ln.restart()
 	return ok
 }
 
@@ -275,6 +286,7 @@ func (w *worker) middle(l, unit int) float64 {
 // startPoint writes the point that the lane's attempt starts from.
 func (w *worker) startPoint(l int) {
 	p, m, net := w.plan, w.m, w.plan.net
+	w.lane[l].stiff = false
 	switch job := &w.lane[l].job; job.attempt {
 	case warm:
 		from := job.problem.Start
@@ -289,6 +301,9 @@ func (w *worker) startPoint(l int) {
 		}
 		for i := range p.unitBus {
 			m.Set(p.u[i], l, w.middle(l, i))
+		}
+		if w.lane[l].stiff = w.stiff(l); w.lane[l].stiff {
+			w.level(l)
 		}
 	case fromFile:
 		inside := func(c lanes.Col, i int, v float64, lo, hi lanes.Col) {
@@ -365,5 +380,11 @@ func (w *worker) prepare(l int) {
 		return
 	}
 	ln.turn, ln.pending = goOn, true
+	ln.restart()
+}
+
+// restart forgets what a lane knows of its iterates.
+func (ln *lane) restart() {
 	ln.slow, ln.near, ln.bestG, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), 0, math.NaN()
+	ln.careful, ln.barrier, ln.error, ln.alpha = false, 0, math.Inf(1), 1
 }
