@@ -68,15 +68,17 @@ def table(rows: list[list[str]]) -> str:
 
 
 def known(runs: dict) -> str:
-    rows = [["task", "method", "interactions", "seeds", "return, mean ± deviation of seeds", "published or best", "cost", "limit"]]
+    rows = [["task", "method", "interactions", "seeds", "return, mean ± deviation of seeds", "published or best", "return and cost in training", "limit of that cost"]]
     for task in ("pendulum", "point"):
         for method, seeds in runs.get(task, {}).items():
             last = [r[-1] for r in seeds.values()]
             returns = np.array([r["return_mean"] for r in last])
             want = "{:.1f} ± {:.1f} (of episodes)".format(*PUBLISHED[task, method]) if task == "pendulum" else f"{point.best(int(point.LIMIT)):.1f}"
-            cost, limit = ("–", "–") if task == "pendulum" else (f"{np.mean([r['cost_mean'] for r in last]):.2f}", f"{point.LIMIT:g}")
+            training, limit = "–", "–"
+            if task == "point":  # the limit is of the policy that explores
+                training, limit = " / ".join(f"{np.mean([r[k] for r in last]):.1f}" for k in ("training_return", "training_cost")), f"{point.LIMIT:g}"
             spread = f" ± {returns.std(ddof=1):.1f}" if len(returns) > 1 else ""
-            rows.append([task, method, f"{last[0]['interactions']:.0f}", str(len(last)), f"{returns.mean():.1f}{spread}", want, cost, limit])
+            rows.append([task, method, f"{last[0]['interactions']:.0f}", str(len(last)), f"{returns.mean():.1f}{spread}", want, training, limit])
     return table(rows)
 
 
