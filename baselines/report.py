@@ -23,17 +23,6 @@ BEGIN, END = "<!-- {}: written by baselines/report.py -->", "<!-- end of {} -->"
 METHODS = ["td3", "ppo", "ppo-lagrangian", "cpo", "ppo-shielded"]
 # Published returns of the known answers (rl-baselines3-zoo, benchmark.md) and the point's best.
 PUBLISHED = {("pendulum", "td3"): (-151.9, 90.2), ("pendulum", "ppo"): (-172.2, 104.2)}
-# The paper's figures: regret % or gap %, safe episodes %.
-PAPER = {
-    ("integrator-convex", "td3"): "regret 8.95 ± 0.40 %, safe 1 %", ("integrator-convex", "cpo"): "regret 382.5 ± 9.91 %, safe 100 %",
-    ("integrator-nonconvex", "td3"): "regret 15.11 ± 0.68 %, safe 0 %", ("integrator-nonconvex", "cpo"): "regret 370.6 ± 9.59 %, safe 100 %",
-    ("opf30", "td3"): "gap 106.6 %, feasible 0 %", ("opf30", "cpo"): "gap 44.4 %, feasible 0 %",
-    ("opf30-uncertain", "td3"): "gap 91.8 %, feasible 0 %", ("opf30-uncertain", "cpo"): "gap 30.1 %, feasible 0 %",
-    ("multiagent-static", "ppo"): "safe 0 %, collision-free 5 %", ("multiagent-static", "ppo-lagrangian"): "safe 0 %, collision-free 5 %",
-    ("multiagent-static", "cpo"): "safe 0 %, collision-free 13 %", ("multiagent-static", "ppo-shielded"): "safe 0 %, collision-free 8 %",
-    ("multiagent-moving", "ppo"): "safe 0 %, collision-free 0 %", ("multiagent-moving", "ppo-lagrangian"): "safe 0 %, collision-free 0 %",
-    ("multiagent-moving", "cpo"): "safe 0 %, collision-free 0 %", ("multiagent-moving", "ppo-shielded"): "safe 0 %, collision-free 0 %",
-}
 
 
 def curves(folder: pathlib.Path) -> dict:
@@ -79,15 +68,17 @@ def table(rows: list[list[str]]) -> str:
 
 
 def known(runs: dict) -> str:
-    rows = [["task", "method", "interactions", "seeds", "return, mean ± deviation of seeds", "published or best", "cost", "limit"]]
+    rows = [["task", "method", "interactions", "seeds", "return, mean ± deviation of seeds", "published or best", "return and cost in training", "limit of that cost"]]
     for task in ("pendulum", "point"):
         for method, seeds in runs.get(task, {}).items():
             last = [r[-1] for r in seeds.values()]
             returns = np.array([r["return_mean"] for r in last])
             want = "{:.1f} ± {:.1f} (of episodes)".format(*PUBLISHED[task, method]) if task == "pendulum" else f"{point.best(int(point.LIMIT)):.1f}"
-            cost, limit = ("–", "–") if task == "pendulum" else (f"{np.mean([r['cost_mean'] for r in last]):.2f}", f"{point.LIMIT:g}")
+            training, limit = "–", "–"
+            if task == "point":  # the limit is of the policy that explores
+                training, limit = " / ".join(f"{np.mean([r[k] for r in last]):.1f}" for k in ("training_return", "training_cost")), f"{point.LIMIT:g}"
             spread = f" ± {returns.std(ddof=1):.1f}" if len(returns) > 1 else ""
-            rows.append([task, method, f"{last[0]['interactions']:.0f}", str(len(last)), f"{returns.mean():.1f}{spread}", want, cost, limit])
+            rows.append([task, method, f"{last[0]['interactions']:.0f}", str(len(last)), f"{returns.mean():.1f}{spread}", want, training, limit])
     return table(rows)
 
 
@@ -98,13 +89,12 @@ def share(r: dict, key: str) -> str:
 def results(path: pathlib.Path) -> str:
     with path.open(newline="") as f:
         rows = list(csv.DictReader(f))
-    out = [["case", "loads", "method", "training seed", "episodes", "safe %", "95 %", "collision-free %", "decisions that keep every limit %", "fallbacks", "regret % (n)", "cost", "p50 µs", "paper"]]
+    out = [["case", "loads", "method", "training seed", "episodes", "safe %", "95 %", "collision-free %", "decisions that keep every limit %", "fallbacks", "regret % (n)", "cost", "p50 µs"]]
     for r in sorted(rows, key=lambda r: (r["case"], r["regime"], METHODS.index(r["method"].split("+")[0]), r["method"], int(r["training_seed"]))):
         regret = f"{float(r['regret_pct']):.2f} ({r['regret_n']})" if r["regret_pct"] else f"– ({r['regret_n']})"
         out.append([
             r["case"], r["regime"] or "–", f"`{r['method']}`", r["training_seed"], r["episodes"], share(r, "safe"), f"[{share(r, 'safe_lo')}, {share(r, 'safe_hi')}]",
             share(r, "collision_free"), share(r, "feasible"), f"{r['fallback']} of {r['decisions']}", regret, f"{float(r['cost_mean']):.4g}" if r["cost_mean"] else "–", f"{float(r['p50_us']):.0f}",
-            PAPER.get((r["case"], r["method"]), "–"),
         ])
     return table(out)
 
