@@ -131,11 +131,18 @@ func newDevicePack(y *System) *devicePack {
 	p.pairs, p.pairAt = p.branchPairs()
 	// Every limit has two sides, but a branch one at each end; a bus has a unit that
 	// leads or a voltage that is unknown.
-	p.limits = 2 * (1 + l.buses + len(l.rated))
+	p.limits = mostLimits(l)
 	p.fast = 4*l.buses + 4*l.branches + p.pattern.values + 2*p.pattern.n + 5*l.gens + l.margins
-	n, constraints := len(p.control), 2*len(p.control)+p.limits
-	p.slow = 4*n + n*p.limits + p.limits + 3*deviceActive + deviceActive*n + 2*triangle(deviceActive) + (deviceActive+constraints+1)/2
+	p.slow = changeNumbers(len(p.control), p.limits)
 	return p
+}
+
+// mostLimits are the rows that a least change has at most.
+func mostLimits(l *layout) int { return 2 * (1 + l.buses + len(l.rated)) }
+
+// changeNumbers is how many float64 a least change of n set-points works in on a device.
+func changeNumbers(n, limits int) int {
+	return 4*n + n*limits + limits + 3*deviceActive + deviceActive*n + 2*triangle(deviceActive) + (deviceActive+2*n+limits+1)/2
 }
 
 // pack writes the network as device_network.cuh reads it.

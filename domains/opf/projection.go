@@ -29,8 +29,8 @@ const (
 	// elasticity of the network's limits: s violates one at the price s²/ε, with the
 	// change of a set-point priced at its square.
 	elasticity = 1e-7
-	// negligible share of MarginTolerance, which a round of its own is not worth beyond
-	// small networks.
+	// negligible share of MarginTolerance, which a round of its own is not worth in a network
+	// that is not small.
 	negligible = 0.1
 	// frozen rows serve another round where the last one left at most this share of the
 	// violation.
@@ -53,8 +53,8 @@ type projection struct {
 	predicted []int // limits that are to become rows
 	// rowOf is one more than the row of a limit (number), 0 for none.
 	rowOf []int32
-	// small is a network whose rows cost less than its power flow: they are made anew in
-	// every round.
+	// small is a network that device functions have room for, which make rows anew in every
+	// round: so that both give the same, it is done here too.
 	small bool
 }
 
@@ -94,7 +94,7 @@ func newProjection(y *System) *projection {
 	}
 	p.program = newLeastChange(len(p.control))
 	p.rowOf = make([]int32, 2*(1+2*y.layout.buses+2*y.layout.branches))
-	p.small = len(p.control) <= mostModes+1
+	p.small = 8*changeNumbers(len(p.control), mostLimits(&y.layout)) <= deviceWorkspace
 	return p
 }
 
