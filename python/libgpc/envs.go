@@ -200,11 +200,7 @@ func gpc_fleet_new(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 
 //export gpc_fleet_about
 func gpc_fleet_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return try(err, func() error {
-		f, err := object[fleet](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(f fleet) error {
 		return answer(out, f.about())
 	})
 }
@@ -267,11 +263,7 @@ func stepping(h C.uintptr_t, rows unsafe.Pointer, arrays C.int64_t, by C.uintptr
 
 //export gpc_fleet_physical
 func gpc_fleet_physical(h C.uintptr_t, i C.int64_t, a, u unsafe.Pointer, entries C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		f, err := object[fleet](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(f fleet) error {
 		from, err := view[float64]("action", a, entries, f.actions())
 		if err != nil {
 			return err
@@ -289,11 +281,7 @@ func gpc_fleet_physical(h C.uintptr_t, i C.int64_t, a, u unsafe.Pointer, entries
 
 //export gpc_fleet_normalisation
 func gpc_fleet_normalisation(h C.uintptr_t, mean, deviation unsafe.Pointer, entries C.int64_t, by C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		f, err := object[fleet](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(f fleet) error {
 		r, err := runOf(by)
 		if err != nil {
 			return err

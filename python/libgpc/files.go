@@ -79,11 +79,7 @@ func aboutModel(m *model.Model) (modelAbout, error) {
 
 //export gpc_model_about
 func gpc_model_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return try(err, func() error {
-		m, err := object[*model.Model](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(m *model.Model) error {
 		a, err := aboutModel(m)
 		if err != nil {
 			return err
@@ -94,11 +90,7 @@ func gpc_model_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 
 //export gpc_model_tensor
 func gpc_model_tensor(h C.uintptr_t, name *C.char, data *C.float, length C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		m, err := object[*model.Model](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(m *model.Model) error {
 		all := m.Parameters()
 		at := slices.IndexFunc(all, func(p model.Parameter) bool { return p.Name == C.GoString(name) })
 		if at < 0 {
@@ -115,11 +107,7 @@ const outsideCommand = "gpc.models.save: the tensors came from outside the progr
 
 //export gpc_model_save
 func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t, out **C.char, err **C.char) C.int32_t {
-	return try(err, func() error {
-		template, err := object[*model.Model](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(template *model.Model) error {
 		var o struct {
 			File        string          `json:"file"`
 			Command     string          `json:"command"` // what made the tensors; "": not said
@@ -231,11 +219,7 @@ func gpc_data_read(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 
 //export gpc_data_about
 func gpc_data_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*sampleColumns](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(s *sampleColumns) error {
 		return answer(out, s.about)
 	})
 }
@@ -260,11 +244,7 @@ func flagColumn(n int, set func(i int) bool) []uint8 {
 
 //export gpc_data_column
 func gpc_data_column(h C.uintptr_t, name *C.char, data unsafe.Pointer, length C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*sampleColumns](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(s *sampleColumns) error {
 		c, column := s.columns, C.GoString(name)
 		floats := map[string]tensor.Matrix{
 			"s": c.S, "c": c.C, "w": c.Preference, "u": c.U, "target": c.Target, "sigma": c.Sigma, "J": c.J, "margin": c.Margins,

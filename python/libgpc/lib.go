@@ -95,6 +95,17 @@ func object[T any](h C.uintptr_t) (T, error) {
 	return v, nil
 }
 
+// on runs f on the object of a handle.
+func on[T any](h C.uintptr_t, err **C.char, f func(T) error) C.int32_t {
+	return try(err, func() error {
+		v, err := object[T](h)
+		if err != nil {
+			return err
+		}
+		return f(v)
+	})
+}
+
 // view is an array of the caller's by its name, nil where it is left out.
 func view[T any](name string, p unsafe.Pointer, length C.int64_t, want int) ([]T, error) {
 	if p == nil && length == 0 {
@@ -165,23 +176,17 @@ func gpc_cancel_new(out *C.uintptr_t, err **C.char) C.int32_t {
 
 //export gpc_cancel
 func gpc_cancel(h C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		r, err := object[*run](h)
-		if err == nil {
-			r.cancel()
-		}
-		return err
+	return on(h, err, func(r *run) error {
+		r.cancel()
+		return nil
 	})
 }
 
 //export gpc_progress
 func gpc_progress(h C.uintptr_t, done, total *C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		r, err := object[*run](h)
-		if err == nil {
-			*done, *total = C.int64_t(r.done.Load()), C.int64_t(r.total.Load())
-		}
-		return err
+	return on(h, err, func(r *run) error {
+		*done, *total = C.int64_t(r.done.Load()), C.int64_t(r.total.Load())
+		return nil
 	})
 }
 

@@ -64,11 +64,7 @@ func gpc_grid(base C.double, bus unsafe.Pointer, buses C.int64_t, gen unsafe.Poi
 //
 //export gpc_grid_flow
 func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		g, err := object[*ppc.Grid](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(g *ppc.Grid) error {
 		v, err := table("voltages", voltages, buses, 2)
 		if err != nil {
 			return err
@@ -113,12 +109,9 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 //export gpc_grid_optimal
 func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.int64_t, gen unsafe.Pointer, gens C.int64_t, branch unsafe.Pointer, branches C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		g, err := object[*ppc.Grid](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(g *ppc.Grid) error {
 		var into [3][]float64
+		var err error
 		for i, t := range []struct {
 			name          string
 			p             unsafe.Pointer

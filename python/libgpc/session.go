@@ -48,11 +48,7 @@ type about struct {
 
 //export gpc_about
 func gpc_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(s *session) error {
 		a := s.engine.About()
 		return answer(out, about{s.of.Name(), s.setup.Method, s.file, a.Backend, a.ISA, a.Device, a.Threads, a.Reason, s.notices.all()})
 	})
@@ -60,11 +56,7 @@ func gpc_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 
 //export gpc_methods
 func gpc_methods(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(s *session) error {
 		return answer(out, s.of.DescribeMethods())
 	})
 }
@@ -92,11 +84,7 @@ func fallbacks() (names []string) {
 
 //export gpc_spec
 func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(s *session) error {
 		return answer(out, struct {
 			Spec gpc.SpecDescription `json:"spec"`
 			Map  gpc.SpecDescription `json:"map_spec"` // of what the map is about
@@ -127,11 +115,7 @@ func preference(weights []float64, of *domain.Spec) (domain.Preference, error) {
 
 //export gpc_observe
 func gpc_observe(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(s *session) error {
 		var o struct {
 			scene
 			Episode int `json:"episode"`
@@ -178,11 +162,7 @@ func (d *drive) Close() error { return d.of.Close() }
 
 //export gpc_drive_new
 func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(s *session) error {
 		var o struct {
 			Method     string `json:"method"`
 			Candidates int    `json:"candidates"`
@@ -215,11 +195,7 @@ func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, out *C.uintptr_t, er
 //
 //export gpc_drive_reset
 func gpc_drive_reset(h C.uintptr_t, loop C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		d, err := object[*drive](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(d *drive) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if loop == -1 {
@@ -246,11 +222,7 @@ const (
 //export gpc_drive_decide
 func gpc_drive_decide(h C.uintptr_t, flags C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
 	action *C.double, actions C.int64_t, record *C.double, records C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		d, err := object[*drive](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(d *drive) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		of, n := d.of.of.Spec(), d.with.Size()
@@ -333,11 +305,7 @@ func check(of *domain.Spec, in batchnav.Rows, n int) error {
 //export gpc_refine
 func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(s *session) error {
 		run, err := runOf(cancel)
 		if err != nil {
 			return err
@@ -392,11 +360,7 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 
 //export gpc_evaluate
 func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
-		if err != nil {
-			return err
-		}
+	return on(h, err, func(s *session) error {
 		run, err := runOf(cancel)
 		if err != nil {
 			return err
@@ -445,18 +409,20 @@ func matrix(name string, p *C.float, length C.int64_t, n, cols int) (tensor.Matr
 	return tensor.Matrix{Rows: n, Cols: cols, Stride: cols, Data: data}, nil
 }
 
-// latents runs an operation of the session's map on n rows.
-func (s *session) latents(f func(l *batchnav.Latents, of *domain.Spec) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.operations == nil {
-		made, err := s.of.Latents(s.engine, s.setup)
-		if err != nil {
-			return err
+// operate runs an operation of a session's map.
+func operate(h C.uintptr_t, err **C.char, f func(l *batchnav.Latents, of *domain.Spec) error) C.int32_t {
+	return on(h, err, func(s *session) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.operations == nil {
+			made, err := s.of.Latents(s.engine, s.setup)
+			if err != nil {
+				return err
+			}
+			s.operations = made
 		}
-		s.operations = made
-	}
-	return f(s.operations, s.of.MapSpec())
+		return f(s.operations, s.of.MapSpec())
+	})
 }
 
 // gpc_encode writes latents [n, n_z] of observations of what the map is about, localized on
@@ -465,22 +431,16 @@ func (s *session) latents(f func(l *batchnav.Latents, of *domain.Spec) error) er
 //export gpc_encode
 func gpc_encode(h C.uintptr_t, n, localized C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
 	latent *C.float, latents C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
+	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec) error {
+		in, err := rows(of, int(n), state, states, ctx, contexts, weights, nweights)
 		if err != nil {
 			return err
 		}
-		return s.latents(func(l *batchnav.Latents, of *domain.Spec) error {
-			in, err := rows(of, int(n), state, states, ctx, contexts, weights, nweights)
-			if err != nil {
-				return err
-			}
-			z, err := matrix("latent", latent, latents, int(n), l.Size())
-			if err != nil {
-				return err
-			}
-			return gpc.BadInput(l.Encode(in, localized != 0, z))
-		})
+		z, err := matrix("latent", latent, latents, int(n), l.Size())
+		if err != nil {
+			return err
+		}
+		return gpc.BadInput(l.Encode(in, localized != 0, z))
 	})
 }
 
@@ -489,30 +449,24 @@ func gpc_encode(h C.uintptr_t, n, localized C.int64_t, state *C.double, states C
 //export gpc_decode
 func gpc_decode(h C.uintptr_t, n C.int64_t, latent *C.float, latents C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t,
 	plan *C.float, plans C.int64_t, decoded *C.float, ndecoded C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
+	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec) error {
+		in, err := rows(of, int(n), state, states, ctx, contexts, nil, 0)
 		if err != nil {
 			return err
 		}
-		return s.latents(func(l *batchnav.Latents, of *domain.Spec) error {
-			in, err := rows(of, int(n), state, states, ctx, contexts, nil, 0)
-			if err != nil {
-				return err
-			}
-			z, err := matrix("latent", latent, latents, int(n), l.Size())
-			if err != nil {
-				return err
-			}
-			u, err := matrix("plan", plan, plans, int(n), of.PlanSize())
-			if err != nil {
-				return err
-			}
-			shat, err := matrix("decoded", decoded, ndecoded, int(n), of.MeasuredSize())
-			if err != nil {
-				return err
-			}
-			return gpc.BadInput(l.Decode(z, in, u, shat))
-		})
+		z, err := matrix("latent", latent, latents, int(n), l.Size())
+		if err != nil {
+			return err
+		}
+		u, err := matrix("plan", plan, plans, int(n), of.PlanSize())
+		if err != nil {
+			return err
+		}
+		shat, err := matrix("decoded", decoded, ndecoded, int(n), of.MeasuredSize())
+		if err != nil {
+			return err
+		}
+		return gpc.BadInput(l.Decode(z, in, u, shat))
 	})
 }
 
@@ -520,26 +474,20 @@ func gpc_decode(h C.uintptr_t, n C.int64_t, latent *C.float, latents C.int64_t, 
 //
 //export gpc_jacobian
 func gpc_jacobian(h C.uintptr_t, n, ofStates C.int64_t, latent *C.float, latents C.int64_t, jacobian *C.float, jacobians C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
+	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec) error {
+		which, size := batchnav.DecoderU, of.PlanSize()
+		if ofStates != 0 {
+			which, size = batchnav.DecoderS, of.MeasuredSize()
+		}
+		z, err := matrix("latent", latent, latents, int(n), l.Size())
 		if err != nil {
 			return err
 		}
-		return s.latents(func(l *batchnav.Latents, of *domain.Spec) error {
-			which, size := batchnav.DecoderU, of.PlanSize()
-			if ofStates != 0 {
-				which, size = batchnav.DecoderS, of.MeasuredSize()
-			}
-			z, err := matrix("latent", latent, latents, int(n), l.Size())
-			if err != nil {
-				return err
-			}
-			jac, err := matrix("jacobian", jacobian, jacobians, int(n), size*l.Size())
-			if err != nil {
-				return err
-			}
-			return gpc.BadInput(l.Jacobian(which, z, jac))
-		})
+		jac, err := matrix("jacobian", jacobian, jacobians, int(n), size*l.Size())
+		if err != nil {
+			return err
+		}
+		return gpc.BadInput(l.Jacobian(which, z, jac))
 	})
 }
 
@@ -549,34 +497,28 @@ func gpc_jacobian(h C.uintptr_t, n, ofStates C.int64_t, latent *C.float, latents
 //export gpc_step
 func gpc_step(h C.uintptr_t, n C.int64_t, latent *C.float, latents C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
 	moved *C.float, nmoved C.int64_t, plan *C.float, plans C.int64_t, energy *C.double, energies C.int64_t, sigma *C.double, sigmas C.int64_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		s, err := object[*session](h)
+	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec) error {
+		in, err := rows(of, int(n), state, states, ctx, contexts, weights, nweights)
 		if err != nil {
 			return err
 		}
-		return s.latents(func(l *batchnav.Latents, of *domain.Spec) error {
-			in, err := rows(of, int(n), state, states, ctx, contexts, weights, nweights)
-			if err != nil {
-				return err
-			}
-			z, err := matrix("latent", latent, latents, int(n), l.Size())
-			if err != nil {
-				return err
-			}
-			var out batchnav.Moved
-			if out.Z, err = matrix("moved", moved, nmoved, int(n), l.Size()); err != nil {
-				return err
-			}
-			if out.U, err = matrix("plan", plan, plans, int(n), of.PlanSize()); err != nil {
-				return err
-			}
-			if out.Energy, err = view[float64]("energy", unsafe.Pointer(energy), energies, int(n)); err != nil {
-				return err
-			}
-			if out.Sigma, err = view[float64]("sigma", unsafe.Pointer(sigma), sigmas, int(n)*of.ObjectiveSize()); err != nil {
-				return err
-			}
-			return gpc.BadInput(l.Step(z, in, out))
-		})
+		z, err := matrix("latent", latent, latents, int(n), l.Size())
+		if err != nil {
+			return err
+		}
+		var out batchnav.Moved
+		if out.Z, err = matrix("moved", moved, nmoved, int(n), l.Size()); err != nil {
+			return err
+		}
+		if out.U, err = matrix("plan", plan, plans, int(n), of.PlanSize()); err != nil {
+			return err
+		}
+		if out.Energy, err = view[float64]("energy", unsafe.Pointer(energy), energies, int(n)); err != nil {
+			return err
+		}
+		if out.Sigma, err = view[float64]("sigma", unsafe.Pointer(sigma), sigmas, int(n)*of.ObjectiveSize()); err != nil {
+			return err
+		}
+		return gpc.BadInput(l.Step(z, in, out))
 	})
 }
