@@ -146,6 +146,24 @@ func Dot(a, b []float64) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
+// DotInOrder is Σ a_j b_j over the length of a, summed from the first entry to the last.
+func DotInOrder(a, b []float64) float64 {
+	b = b[:len(a)]
+	sum := 0.0
+	for i, v := range a {
+		sum += v * b[i]
+	}
+	return sum
+}
+
+// Axpy adds v·x to y, which is at least as long as x.
+func Axpy(v float64, x, y []float64) {
+	y = y[:len(x)]
+	for i, w := range x {
+		y[i] += v * w
+	}
+}
+
 // SquaredDistance is ‖a − b‖², summed in float64 from the first entry to the last; b
 // is at least as long as a.
 func SquaredDistance(a, b []float32) float64 {

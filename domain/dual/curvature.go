@@ -1,6 +1,10 @@
 package dual
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // differenceStep of exact derivatives, relative to the size of the input: the square root
 // of the roundoff.
@@ -68,9 +72,9 @@ func (f *Curvature) Add(x []complex128, vary []int, slopes, sizes, directions []
 		inverse := 1 / ((f.to[i] - f.from[i]) * Step)
 		for q, l := range f.curved[:p+1] {
 			second := (f.slope(x, vary[l]) - slopes[l]) * inverse
-			axpy(second, directions[l*k:(l+1)*k], f.product[p*k:])
+			tensor.Axpy(second, directions[l*k:(l+1)*k], f.product[p*k:])
 			if q != p {
-				axpy(second, directions[i*k:(i+1)*k], f.product[q*k:])
+				tensor.Axpy(second, directions[i*k:(i+1)*k], f.product[q*k:])
 			}
 		}
 		x[vary[i]] = complex(f.from[i], 0)
@@ -78,7 +82,7 @@ func (f *Curvature) Add(x []complex128, vary []int, slopes, sizes, directions []
 	for p, i := range f.curved {
 		for r, d := range directions[i*k : (i+1)*k] {
 			if d != 0 {
-				axpy(d, f.product[p*k:p*k+r+1], h[r*k:])
+				tensor.Axpy(d, f.product[p*k:p*k+r+1], h[r*k:])
 			}
 		}
 	}
@@ -90,21 +94,4 @@ func grow[T any](b *[]T, n int) {
 		*b = make([]T, n)
 	}
 	*b = (*b)[:n]
-}
-
-// axpy adds a·x to y.
-func axpy(a float64, x, y []float64) {
-	y = y[:len(x)]
-	for i, v := range x {
-		y[i] += a * v
-	}
-}
-
-func dot(x, y []float64) float64 {
-	y = y[:len(x)]
-	sum := 0.0
-	for i, v := range x {
-		sum += v * y[i]
-	}
-	return sum
 }

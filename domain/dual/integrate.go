@@ -3,6 +3,8 @@ package dual
 import (
 	"math"
 	"sync"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // scratch lends slices, so that an integrator neither allocates nor limits the sizes.
@@ -160,7 +162,7 @@ func Radau[T Scalar](p *Stiff, s, c, u, next []T) {
 		for i, x := range part {
 			if v := imag(any(x).(complex128)); v != 0 {
 				column := p.column(w, e, first+i)
-				axpy(v, column[len(column)-w.n:], w.slope)
+				tensor.Axpy(v, column[len(column)-w.n:], w.slope)
 			}
 		}
 		first += len(part)
@@ -238,7 +240,7 @@ func (p *Stiff) AddCurvature(s, c, u, weights []float64, by []int, size, h []flo
 			}
 			w.stand(stage[j*n : (j+1)*n])
 			for i, a := range w.vary {
-				w.before[i] = dot(w.multipliers, e.slope(w, substep, j, a))
+				w.before[i] = tensor.DotInOrder(w.multipliers, e.slope(w, substep, j, a))
 			}
 			for q, b := range by {
 				column := e.columns[b*len(e.stage)+substep*m+j*n:]
@@ -268,7 +270,7 @@ func (p *Stiff) borrow(n, nc, nu int) *collocation {
 		for i, v := range w.f {
 			w.slope[i] = imag(v)
 		}
-		return dot(w.multipliers, w.slope)
+		return tensor.DotInOrder(w.multipliers, w.slope)
 	}
 	return w
 }
@@ -539,7 +541,7 @@ func factor(a []float64, pivot []int) bool {
 		for i := k + 1; i < n; i++ {
 			q := a[i*n+k] * inverse
 			if a[i*n+k] = q; q != 0 {
-				axpy(-q, top[k+1:], a[i*n+k+1:])
+				tensor.Axpy(-q, top[k+1:], a[i*n+k+1:])
 			}
 		}
 	}
@@ -553,10 +555,10 @@ func substitute(a []float64, pivot []int, b []float64) {
 		b[k], b[at] = b[at], b[k]
 	}
 	for i := range n {
-		b[i] -= dot(a[i*n:i*n+i], b)
+		b[i] -= tensor.DotInOrder(a[i*n:i*n+i], b)
 	}
 	for i := n - 1; i >= 0; i-- {
-		b[i] = (b[i] - dot(a[i*n+i+1:(i+1)*n], b[i+1:])) * a[i*n+i]
+		b[i] = (b[i] - tensor.DotInOrder(a[i*n+i+1:(i+1)*n], b[i+1:])) * a[i*n+i]
 	}
 }
 
@@ -565,10 +567,10 @@ func substituteTransposed(a []float64, pivot []int, b []float64) {
 	n := len(b)
 	for i := range n {
 		b[i] *= a[i*n+i]
-		axpy(-b[i], a[i*n+i+1:(i+1)*n], b[i+1:])
+		tensor.Axpy(-b[i], a[i*n+i+1:(i+1)*n], b[i+1:])
 	}
 	for i := n - 1; i > 0; i-- {
-		axpy(-b[i], a[i*n:i*n+i], b)
+		tensor.Axpy(-b[i], a[i*n:i*n+i], b)
 	}
 	for k := n - 1; k >= 0; k-- {
 		b[k], b[pivot[k]] = b[pivot[k]], b[k]

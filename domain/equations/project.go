@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Constants of the projection.
@@ -189,7 +190,7 @@ func (q *program) solve(slack bool) bool {
 	for range 10 * (q.constraints + n) {
 		worst, at := 1e-14, -1
 		for k := range q.constraints {
-			if v := q.b[k] - dot(q.row(k)[:n], q.x); v > worst*(1+math.Abs(q.b[k])) {
+			if v := q.b[k] - tensor.DotInOrder(q.row(k)[:n], q.x); v > worst*(1+math.Abs(q.b[k])) {
 				worst, at = v/(1+math.Abs(q.b[k])), k
 			}
 		}
@@ -218,7 +219,7 @@ func (q *program) add(k, n int) bool {
 		// full is the step to the constraint, partial the step at which a multiplier is 0.
 		full, partial, drop := math.Inf(1), math.Inf(1), -1
 		if size > independent*length {
-			full = (q.b[k] - dot(normal, q.x)) / size
+			full = (q.b[k] - tensor.DotInOrder(normal, q.x)) / size
 		}
 		for j := range q.active {
 			if q.r[j] > 0 && q.multipliers[j]/q.r[j] < partial {
@@ -256,7 +257,7 @@ func (q *program) split(normal []float64) {
 	for i := range k {
 		a := q.row(q.active[i])[:n]
 		for j := range i + 1 {
-			v := dot(a, q.row(q.active[j])[:n])
+			v := tensor.DotInOrder(a, q.row(q.active[j])[:n])
 			for l := range j {
 				v -= q.gram[i*k+l] * q.gram[j*k+l]
 			}
@@ -266,7 +267,7 @@ func (q *program) split(normal []float64) {
 				q.gram[i*k+j] = v / q.gram[j*k+j]
 			}
 		}
-		v := dot(a, normal)
+		v := tensor.DotInOrder(a, normal)
 		for l := range i {
 			v -= q.gram[i*k+l] * q.r[l]
 		}
@@ -282,14 +283,6 @@ func (q *program) split(normal []float64) {
 			q.z[l] -= q.r[i] * v
 		}
 	}
-}
-
-func dot(a, b []float64) float64 {
-	sum := 0.0
-	for i, v := range a {
-		sum += v * b[i]
-	}
-	return sum
 }
 
 func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

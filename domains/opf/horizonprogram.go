@@ -177,9 +177,9 @@ func (p *horizonProgram) stationarity() {
 // scatter adds v times a row's coefficients.
 func (p *horizonProgram) scatter(r *elasticRow, v float64, into []float64) {
 	at := r.step * p.n
-	axpy(r.sign*v, r.own, into[at:at+p.n])
+	tensor.Axpy(r.sign*v, r.own, into[at:at+p.n])
 	if r.before != nil {
-		axpy(r.sign*v, r.before, into[at-p.n:at])
+		tensor.Axpy(r.sign*v, r.before, into[at-p.n:at])
 	}
 }
 
@@ -203,7 +203,7 @@ func (p *horizonProgram) factorise() (blas64.TriangularBand, bool) {
 		p.square(r.before, t.weight, at-n)
 		for a, v := range r.before {
 			if v != 0 {
-				axpy(t.weight*v, r.own, p.band[(at-n+a)*width+n-a:])
+				tensor.Axpy(t.weight*v, r.own, p.band[(at-n+a)*width+n-a:])
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func (p *horizonProgram) square(v []float64, weight float64, at int) {
 	width := p.width()
 	for a, x := range v {
 		if x != 0 {
-			axpy(weight*x, v[a:], p.band[(at+a)*width:])
+			tensor.Axpy(weight*x, v[a:], p.band[(at+a)*width:])
 		}
 	}
 }

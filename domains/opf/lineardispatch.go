@@ -173,7 +173,7 @@ func (d *linearDispatch) penalties(t *plannedStep) {
 	terms := &d.system.model.terms
 	add := func(weight float64) {
 		for a, v := range d.line {
-			axpy(weight*v, d.line, t.hessian[a*k:(a+1)*k])
+			tensor.Axpy(weight*v, d.line, t.hessian[a*k:(a+1)*k])
 		}
 	}
 	for i := range terms.from {

@@ -105,7 +105,7 @@ func (p *leastChange) known() {
 	for j, v := range a {
 		p.force[j] = m.diagonal[j] * v
 		if v != 0 && m.rank > 0 {
-			axpy(v, m.mode(j), image)
+			tensor.Axpy(v, m.mode(j), image)
 		}
 		if p.apart[j] {
 			p.force[j] = 0
@@ -117,14 +117,6 @@ func (p *leastChange) known() {
 }
 
 func (p *leastChange) row(k int) []float64 { return p.rows[k*len(p.x) : (k+1)*len(p.x)] }
-
-// axpy is y += v·x.
-func axpy(v float64, x, y []float64) {
-	y = y[:len(x)]
-	for i, w := range x {
-		y[i] += v * w
-	}
-}
 
 // solve leaves the answer for the rows at hand in x, every constraint kept to tolerance
 // as far as its price allows. It goes on from the constraints that are held.
@@ -280,9 +272,9 @@ func (p *leastChange) equalities() {
 	}
 	for _, j := range p.fixed {
 		u, inverse := m.mode(j), 1/m.diagonal[j]
-		axpy(inverse*p.x[j], u, p.pull)
+		tensor.Axpy(inverse*p.x[j], u, p.pull)
 		for i, v := range u {
-			axpy(inverse*v, u[:i+1], p.inner[triangle(i):triangle(i+1)])
+			tensor.Axpy(inverse*v, u[:i+1], p.inner[triangle(i):triangle(i+1)])
 		}
 	}
 	cholesky(p.inner, r)
@@ -306,7 +298,7 @@ func (p *leastChange) equalities() {
 			for f, j := range p.fixed {
 				at[f] = a[j]
 				p.scaled[f] = m.diagonal[j] * a[j]
-				axpy(-a[j], m.mode(j), seen)
+				tensor.Axpy(-a[j], m.mode(j), seen)
 			}
 			lower(p.inner, seen)
 			p.answer[i] -= tensor.Dot(seen, p.pull)
@@ -323,8 +315,8 @@ func (p *leastChange) equalities() {
 	clear(p.force)
 	for i, k := range p.active {
 		p.lambda[k] = p.answer[i]
-		axpy(p.answer[i], p.row(k), p.force)
-		axpy(p.answer[i], p.modes[i*r:(i+1)*r], p.pull)
+		tensor.Axpy(p.answer[i], p.row(k), p.force)
+		tensor.Axpy(p.answer[i], p.modes[i*r:(i+1)*r], p.pull)
 	}
 	upper(p.inner, p.pull)
 	for j, f := range p.force {
@@ -358,7 +350,7 @@ func (p *leastChange) setApart() {
 		}
 		for k, v := range p.column {
 			if v != 0 {
-				axpy(weight*v, p.column[:k+1], p.gram[triangle(k):triangle(k+1)])
+				tensor.Axpy(weight*v, p.column[:k+1], p.gram[triangle(k):triangle(k+1)])
 			}
 		}
 	}
@@ -395,6 +387,6 @@ func upper(factor, v []float64) {
 	for i := len(v) - 1; i >= 0; i-- {
 		row := factor[triangle(i):triangle(i+1)]
 		v[i] /= row[i]
-		axpy(-v[i], row[:i], v)
+		tensor.Axpy(-v[i], row[:i], v)
 	}
 }

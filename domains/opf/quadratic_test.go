@@ -61,7 +61,7 @@ func TestLeastChangeIsOptimal(t *testing.T) {
 			if lambda < 0 || violation-p.slack*lambda > 1e-7 || lambda > 0 && math.Abs(violation-p.slack*lambda) > 1e-7 {
 				t.Fatalf("row %d is violated by %v with the multiplier %v", k, violation, lambda)
 			}
-			axpy(lambda, p.row(k), force)
+			tensor.Axpy(lambda, p.row(k), force)
 			largest = math.Max(largest, lambda)
 		}
 		for j, side := range p.side {

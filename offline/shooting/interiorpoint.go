@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The interior point method minimises f subject to the dynamics, g ≥ 0 and a box.
@@ -229,7 +231,7 @@ func (p *ipm) adjoint(objectiveScale float64) {
 	last := p.lambda[q.steps*q.nX:]
 	clear(last)
 	for k := range q.totals {
-		axpy(-p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
+		tensor.Axpy(-p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
 	}
 	for t := q.steps - 1; t > 0; t-- {
 		q.gradient(t, objectiveScale, p.z, p.lambda, q.slope)
@@ -440,7 +442,7 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	last := p.last
 	copy(last, p.lambda[q.steps*q.nX:])
 	for k := range q.totals {
-		axpy(p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
+		tensor.Axpy(p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
 	}
 	for _, v := range last {
 		see(v / scale)
@@ -518,7 +520,7 @@ func (p *ipm) assemble() {
 		row := q.ends[k*q.nX : (k+1)*q.nX]
 		w := p.weight(q.steps*q.nm + k)
 		for i, a := range row {
-			axpy(w*a, row, end[i*q.nX:(i+1)*q.nX])
+			tensor.Axpy(w*a, row, end[i*q.nX:(i+1)*q.nX])
 		}
 	}
 }
@@ -532,7 +534,7 @@ func (p *ipm) weight(i int) float64 {
 func rankOne(w float64, g, h []float64) {
 	for a, v := range g {
 		if v != 0 {
-			axpy(w*v, g[:a+1], h[a*len(g):])
+			tensor.Axpy(w*v, g[:a+1], h[a*len(g):])
 		}
 	}
 }
@@ -549,7 +551,7 @@ func (p *ipm) linear() {
 		}
 		for k := range q.nm {
 			i := t*q.nm + k
-			axpy(-p.mu/p.at.s[i], q.margins[i*d:(i+1)*d], lin)
+			tensor.Axpy(-p.mu/p.at.s[i], q.margins[i*d:(i+1)*d], lin)
 		}
 		for j := range q.nu {
 			if i := t*q.nu + j; q.bounded[j] {
@@ -564,7 +566,7 @@ func (p *ipm) linear() {
 	clear(end)
 	for k := range q.totals {
 		i := q.steps*q.nm + k
-		axpy(-p.mu/p.at.s[i], q.ends[k*q.nX:(k+1)*q.nX], end)
+		tensor.Axpy(-p.mu/p.at.s[i], q.ends[k*q.nX:(k+1)*q.nX], end)
 	}
 }
 
@@ -579,10 +581,10 @@ func (p *ipm) solve() (primal, dual float64) {
 	primal, dual = 1, 1
 	for i, z := range p.z {
 		if t := i / max(q.nm, 1); i < q.steps*q.nm {
-			p.dg[i] = dot(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
+			p.dg[i] = tensor.DotInOrder(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
 		} else {
 			k := i - q.steps*q.nm
-			p.dg[i] = dot(q.ends[k*q.nX:(k+1)*q.nX], p.last)
+			p.dg[i] = tensor.DotInOrder(q.ends[k*q.nX:(k+1)*q.nX], p.last)
 		}
 		p.dz[i] = p.mu/p.at.s[i] - z - p.weight(i)*p.dg[i]
 		dual = boundary(dual, fraction*z, p.dz[i])
@@ -618,7 +620,7 @@ func (p *ipm) slope() float64 {
 	sum := 0.0
 	for t := range q.steps {
 		w := p.w[t*q.d : (t+1)*q.d]
-		sum += p.objectiveScale * dot(q.objective[t*q.d:(t+1)*q.d], w)
+		sum += p.objectiveScale * tensor.DotInOrder(q.objective[t*q.d:(t+1)*q.d], w)
 		for j := range q.nu {
 			if i := t*q.nu + j; q.bounded[j] {
 				sum += (p.mu/(1-p.cur.v[i]) - p.mu/(1+p.cur.v[i])) * w[j]

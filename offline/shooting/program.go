@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // program is the transcription of one finite-horizon problem by multiple
@@ -265,7 +266,7 @@ func (q *program) evaluate(p *point, rolled bool) {
 	if q.points.block != nil {
 		copy(p.j, q.points.objectives())
 	}
-	p.f = dot(p.sigma, p.j)
+	p.f = tensor.DotInOrder(p.sigma, p.j)
 	if q.tau {
 		p.f += q.tauCost * p.y[q.naug-1]
 	}
@@ -273,7 +274,7 @@ func (q *program) evaluate(p *point, rolled bool) {
 		defect := p.defect[t*q.nX : (t+1)*q.nX]
 		y, after := p.y[t*q.naug:(t+1)*q.naug], p.y[(t+1)*q.naug:(t+2)*q.naug]
 		for k, tot := range q.totals {
-			defect[q.na+k] = y[k] + dot(tot.e, p.j[t*q.no:(t+1)*q.no])
+			defect[q.na+k] = y[k] + tensor.DotInOrder(tot.e, p.j[t*q.no:(t+1)*q.no])
 		}
 		if q.tau {
 			defect[q.nX-1] = y[q.naug-1]
@@ -469,13 +470,13 @@ func (q *program) differentiateCurved(p *point, t int) (complete, known bool) {
 	for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
 		row := q.dJ[i*n : (i+1)*n]
 		copy(q.dj[(t*q.no+i)*d:], row)
-		axpy(w, row, q.objective[t*d:])
+		tensor.Axpy(w, row, q.objective[t*d:])
 	}
 	for k, tot := range q.totals {
 		to := q.objectiveRow(t, 1+k)[:n]
 		clear(to)
 		for i, e := range tot.e {
-			axpy(e, q.dJ[i*n:(i+1)*n], to)
+			tensor.Axpy(e, q.dJ[i*n:(i+1)*n], to)
 		}
 	}
 	return complete, true
@@ -590,7 +591,7 @@ func (q *program) differentiatePriority(p *point) {
 			for i := range q.no {
 				q.dsigma[(t*q.no+i)*q.d+col] = (q.sp[i] - q.sm[i]) * inverse
 			}
-			q.varying[t*q.d+col] = (dot(q.sp, j) - dot(q.sm, j)) * inverse
+			q.varying[t*q.d+col] = (tensor.DotInOrder(q.sp, j) - tensor.DotInOrder(q.sm, j)) * inverse
 			q.objective[t*q.d+col] += q.varying[t*q.d+col]
 		}
 	}
@@ -651,9 +652,9 @@ func (q *program) differentiateObjectives(p *point) {
 			inverse := q.scale[a] / (plus - minus)
 			up, down := values[:q.no], values[q.no:2*q.no]
 			values = values[2*q.no:]
-			q.objective[t*d+col] = (dot(p.sigma[t*q.no:(t+1)*q.no], up) - dot(p.sigma[t*q.no:(t+1)*q.no], down)) * inverse
+			q.objective[t*d+col] = (tensor.DotInOrder(p.sigma[t*q.no:(t+1)*q.no], up) - tensor.DotInOrder(p.sigma[t*q.no:(t+1)*q.no], down)) * inverse
 			for k, tot := range q.totals {
-				q.next[(t*q.nX+q.na+k)*d+col] = (dot(tot.e, up) - dot(tot.e, down)) * inverse
+				q.next[(t*q.nX+q.na+k)*d+col] = (tensor.DotInOrder(tot.e, up) - tensor.DotInOrder(tot.e, down)) * inverse
 			}
 		}
 	}
@@ -677,11 +678,11 @@ func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float
 	}
 	for i, l := range lambda[(t+1)*q.nX : (t+2)*q.nX] {
 		if l != 0 {
-			axpy(l, q.next[(t*q.nX+i)*d:(t*q.nX+i+1)*d], out)
+			tensor.Axpy(l, q.next[(t*q.nX+i)*d:(t*q.nX+i+1)*d], out)
 		}
 	}
 	for k, zk := range z[t*q.nm : (t+1)*q.nm] {
-		axpy(-zk, q.margins[(t*q.nm+k)*d:(t*q.nm+k+1)*d], out)
+		tensor.Axpy(-zk, q.margins[(t*q.nm+k)*d:(t*q.nm+k+1)*d], out)
 	}
 }
 
@@ -739,7 +740,7 @@ func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda
 	}
 	q.evaluations += int64(n * (n + 1) / 2)
 	q.gradient(t, objectiveScale, z, lambda, q.slope)
-	axpy(-objectiveScale, q.varying[t*d:(t+1)*d], q.slope)
+	tensor.Axpy(-objectiveScale, q.varying[t*d:(t+1)*d], q.slope)
 	q.lift(p, t)
 	for i := range n {
 		a := q.columns[i]
@@ -780,7 +781,7 @@ func (q *program) hessianPriority(p *point, t int, objectiveScale float64) {
 	j := p.j[t*q.no : (t+1)*q.no]
 	q.secondDifferences(p, t, q.hp, func(s, c, u []float64) float64 {
 		q.priority(s, c, u, q.sp)
-		return dot(q.sp, j)
+		return tensor.DotInOrder(q.sp, j)
 	})
 	for i := range n {
 		for k := range i + 1 {
@@ -812,7 +813,7 @@ func (q *program) lagrangianWeights(p *point, t int, objectiveScale float64, lam
 		q.unit[i] = objectiveScale * w
 	}
 	for k, tot := range q.totals {
-		axpy(lambda[(t+1)*q.nX+q.na+k], tot.e, q.unit)
+		tensor.Axpy(lambda[(t+1)*q.nX+q.na+k], tot.e, q.unit)
 	}
 	return q.unit
 }
@@ -829,9 +830,9 @@ func (q *program) hessianValues(p *point, t int, objectiveScale float64, z, lamb
 		sum := 0.0
 		if q.adaptive {
 			q.priority(s, c, u, q.sp)
-			sum = objectiveScale * dot(q.sp, values[:q.no])
+			sum = objectiveScale * tensor.DotInOrder(q.sp, values[:q.no])
 		} else {
-			sum = dot(weights, values[:q.no])
+			sum = tensor.DotInOrder(weights, values[:q.no])
 		}
 		values = values[q.no:]
 		// Differences from the values at the stage keep the digits.

@@ -1,6 +1,10 @@
 package shooting
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // riccati solves the equality-constrained quadratic program of one Newton step,
 //
@@ -59,7 +63,7 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 			row := r.product[i*d : (i+1)*d]
 			for k, v := range next[i*nX : (i+1)*nX] {
 				if v != 0 {
-					axpy(v, ft[k*d:(k+1)*d], row)
+					tensor.Axpy(v, ft[k*d:(k+1)*d], row)
 					r.flops += int64(d)
 				}
 			}
@@ -72,7 +76,7 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 			pk := r.product[k*d : (k+1)*d]
 			for a, v := range ft[k*d : (k+1)*d] {
 				if v != 0 {
-					axpy(v, pk[:a+1], r.m[a*d:a*d+a+1])
+					tensor.Axpy(v, pk[:a+1], r.m[a*d:a*d+a+1])
 					r.flops += int64(a + 1)
 				}
 			}
@@ -93,10 +97,10 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 		for i := range nX {
 			yi, mi := y[i*nu:(i+1)*nu], r.m[(nu+i)*d:(nu+i+1)*d]
 			for j := range nu {
-				yi[j] = (mi[j] - dot(l[j*nu:j*nu+j], yi[:j])) / l[j*nu+j]
+				yi[j] = (mi[j] - tensor.DotInOrder(l[j*nu:j*nu+j], yi[:j])) / l[j*nu+j]
 			}
 			for j := range i + 1 {
-				v := mi[nu+j] - dot(yi, y[j*nu:(j+1)*nu])
+				v := mi[nu+j] - tensor.DotInOrder(yi, y[j*nu:(j+1)*nu])
 				P[i*nX+j], P[j*nX+i] = v, v
 			}
 		}
@@ -110,7 +114,7 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 func cholesky(m []float64, d int, l []float64, n int) bool {
 	for i := range n {
 		for j := range i + 1 {
-			v := m[i*d+j] - dot(l[i*n:i*n+j], l[j*n:j*n+j])
+			v := m[i*d+j] - tensor.DotInOrder(l[i*n:i*n+j], l[j*n:j*n+j])
 			if i != j {
 				l[i*n+j] = v / l[j*n+j]
 				continue
@@ -199,17 +203,17 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 		bt := b[t*nX : (t+1)*nX]
 		copy(r.w, h[t*d:(t+1)*d])
 		for k := range nX {
-			v := p[k] + dot(next[k*nX:(k+1)*nX], bt)
+			v := p[k] + tensor.DotInOrder(next[k*nX:(k+1)*nX], bt)
 			if v != 0 {
-				axpy(v, f[(t*nX+k)*d:(t*nX+k+1)*d], r.w)
+				tensor.Axpy(v, f[(t*nX+k)*d:(t*nX+k+1)*d], r.w)
 			}
 		}
 		l, lead := r.l[t*nu*nu:(t+1)*nu*nu], r.lead[t*nu:(t+1)*nu]
 		for j := range nu {
-			lead[j] = (r.w[j] - dot(l[j*nu:j*nu+j], lead[:j])) / l[j*nu+j]
+			lead[j] = (r.w[j] - tensor.DotInOrder(l[j*nu:j*nu+j], lead[:j])) / l[j*nu+j]
 		}
 		for i := range nX {
-			r.p[t*nX+i] = r.w[nu+i] - dot(r.y[(t*nX+i)*nu:(t*nX+i+1)*nu], lead)
+			r.p[t*nX+i] = r.w[nu+i] - tensor.DotInOrder(r.y[(t*nX+i)*nu:(t*nX+i+1)*nu], lead)
 		}
 	}
 	xi := w[nu:d]
@@ -226,7 +230,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 			to = w[(t+1)*d+nu : (t+2)*d]
 		}
 		for k := range nX {
-			to[k] = b[t*nX+k] + dot(f[(t*nX+k)*d:(t*nX+k+1)*d], wt)
+			to[k] = b[t*nX+k] + tensor.DotInOrder(f[(t*nX+k)*d:(t*nX+k+1)*d], wt)
 		}
 	}
 	for t := range r.steps + 1 {
@@ -235,7 +239,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 			xi = w[t*d+nu : (t+1)*d]
 		}
 		for i := range nX {
-			lambda[t*nX+i] = r.p[t*nX+i] + dot(r.P[(t*nX+i)*nX:(t*nX+i+1)*nX], xi)
+			lambda[t*nX+i] = r.p[t*nX+i] + tensor.DotInOrder(r.P[(t*nX+i)*nX:(t*nX+i+1)*nX], xi)
 		}
 	}
 	r.flops += int64(r.steps * (4*nX*d + 2*nX*nX + nu*nu))
@@ -246,7 +250,7 @@ func (r *riccati) feedback(t int, xi, u []float64) {
 	nu, nX := r.nu, r.nX
 	for i, v := range xi {
 		if v != 0 {
-			axpy(v, r.y[(t*nX+i)*nu:(t*nX+i+1)*nu], u)
+			tensor.Axpy(v, r.y[(t*nX+i)*nu:(t*nX+i+1)*nu], u)
 		}
 	}
 	l := r.l[t*nu*nu : (t+1)*nu*nu]
@@ -257,20 +261,4 @@ func (r *riccati) feedback(t int, xi, u []float64) {
 		}
 		u[j] = v / l[j*nu+j]
 	}
-}
-
-func axpy(a float64, x, y []float64) {
-	y = y[:len(x)]
-	for i, v := range x {
-		y[i] += a * v
-	}
-}
-
-func dot(x, y []float64) float64 {
-	y = y[:len(x)]
-	sum := 0.0
-	for i, v := range x {
-		sum += v * y[i]
-	}
-	return sum
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // stages is a random quadratic program with the sizes of a riccati.
@@ -31,7 +33,7 @@ func randomStages(rng *rand.Rand, steps, nu, nX int, free bool, curvature float6
 		out := make([]float64, n*n)
 		for i := range n {
 			for j := range n {
-				out[i*n+j] = dot(g[i*n:(i+1)*n], g[j*n:(j+1)*n])
+				out[i*n+j] = tensor.DotInOrder(g[i*n:(i+1)*n], g[j*n:(j+1)*n])
 			}
 			out[i*n+i] += shift
 		}
