@@ -68,7 +68,7 @@ echo "CgroupPlugin=$cgroup" >"$root/etc/cgroup.conf"
 export SLURM_CONF=$root/etc/slurm.conf
 # The processes of jobs, by their files: gpc, the batch scripts, the daemons of their steps.
 of() { find /proc/[0-9]*/exe -maxdepth 0 -lname "$1" 2>/dev/null | cut -d/ -f3 || true; } # FILE; processes come and go
-tasks() { of "$root/chain/gpc"; }
+tasks() { of "$root/*/gpc"; }
 scripts() { local p; for p in $(of "$(readlink -f "$(command -v bash)")"); do ! grep -qa "$root/spool/.*slurm_script" "/proc/$p/cmdline" 2>/dev/null || echo "$p"; done; }
 steps() { of "$stepd"; }
 stepd=$(readlink -f "$(command -v slurmstepd || find / -xdev -name slurmstepd -type f 2>/dev/null | head -1)")
@@ -170,6 +170,25 @@ wait_for 'the end of the chain' ended
 log 'the chain has ended'
 [ -s "$WORK/evaluation.json" ] || { log 'the chain has no result'; exit 1; }
 total=$(restarts '[a-z]*')
+cp "$WORK/evaluation.json" "$root/evaluation.json"
+before=$(find "$WORK" -type f ! -path '*/log/*' ! -name '*.json' -exec sha256sum {} + | sort)
+
+scripts/slurm/chain.sh $case >&2
+wait_for 'the end of the second chain' ended
+after=$(find "$WORK" -type f ! -path '*/log/*' ! -name '*.json' -exec sha256sum {} + | sort)
+again=DIFFERS
+[ "$before" != "$after" ] || again=same
+row 'the same chain once more' 'its files' "$again"
+log 'the chain has run again'
+
+cancelled=$(WORK=$root/cancelled SCENARIOS=100000 scripts/slurm/chain.sh $case | sed -n 's/^dataset //p')
+wait_for 'tasks' running dataset 3
+scancel "$cancelled"
+wait_for 'the end of the cancelled chain' ended
+sleep 8
+back=$(scontrol show job --oneliner "$cancelled" | grep -vc 'JobState=CANCELLED.* Restarts=0 ' || true)
+row 'scancel of the array' 'dataset' "$([ "$back" = 0 ] && ended && echo 'cancelled, with all that depend on it' || echo "COMES BACK")"
+log 'a chain was cancelled'
 
 # The same on one machine, by the same program and, where a file names its command, by the same words.
 cd "$root/one"
@@ -184,6 +203,7 @@ ln -s "$WORK/gpc" gpc
 } >"$root/one.log" 2>&1
 log 'one machine has done the same'
 code=0
+case ${rows[*]} in *DIFFERS* | *'COMES BACK'*) code=1 ;; esac
 same() { # WHAT COUNT COMMAND...
   local what=$1 count=$2 verdict=same
   shift 2
