@@ -245,3 +245,29 @@ func TestLatenciesThatARecordHolds(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// FuzzRecord: whatever a file holds, it is refused or compared with itself, without a change.
+func FuzzRecord(f *testing.F) {
+	for _, text := range []string{
+		`{"results":[{"op":"step","batch":1,"p50_us":1,"calls":9,"latencies_us":[1,2,3,4,5]}],"load":null}`,
+		`{"results":[{"op":"opf","batch":1,"p50_us":1,"calls":1,"size":"11 iterations, 1 of 1 optimal"},{"op":"opf","batch":1,"p50_us":1e300,"calls":1}]}`,
+		`{"results":[{"op":"a","batch":1,"p50_us":5e-324,"calls":1},{"op":"a","batch":1,"p50_us":1e308,"calls":1,"size":"x"}],"bandwidth_gb_s":1e-300}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := decodeRecord(text)
+		if err != nil {
+			return
+		}
+		c := must.Get(Compare([]NamedRecord{{"a", r}, {"b", r}}, 0))(t)
+		for _, table := range [][][]string{c.Head(), c.Table(), c.CSV()} {
+			if len(table) < 2 {
+				t.Errorf("a table of %d lines", len(table))
+			}
+		}
+		if len(c.Regressions) > 0 || c.Records[1].Compared != len(r.Results) || len(c.Records[1].Alone) > 0 {
+			t.Errorf("%d rows: %+v", len(r.Results), c.Records[1])
+		}
+	})
+}

@@ -27,46 +27,42 @@ type Record struct {
 // maxRecord bounds one recorded file.
 const maxRecord = 64 << 20
 
-// readJSON reads a file of at most maxRecord bytes into v. What is wrong with it is said with
-// the file and the key.
-func readJSON(path string, v any) error {
+// ReadRecord reads what `gpc bench --json` printed, of this version or an older one. What is
+// wrong with it is said with the file and the key.
+func ReadRecord(path string) (*Record, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(text) > maxRecord {
-		return fmt.Errorf("%s: more than %d bytes, which a record has at most", path, maxRecord)
+		return nil, fmt.Errorf("%s: more than %d bytes, which a record has at most", path, maxRecord)
 	}
-	err = json.Unmarshal(text, v)
+	r, err := decodeRecord(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+func decodeRecord(text []byte) (*Record, error) {
+	r := &Record{}
+	err := json.Unmarshal(text, r)
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong) && wrong.Field != "":
-		return fmt.Errorf("%s: %s is a %s, want %s", path, wrong.Field, wrong.Value, wrong.Type)
+		return nil, fmt.Errorf("%s is a %s, want %s", wrong.Field, wrong.Value, wrong.Type)
 	case err != nil:
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// ReadRecord reads what `gpc bench --json` printed, of this version or an older one. What is
-// wrong with it is said with the file and the key.
-func ReadRecord(path string) (*Record, error) {
-	r := &Record{}
-	if err := readJSON(path, r); err != nil {
 		return nil, err
 	}
 	for i := range r.Results {
 		r.Results[i].modernise()
 	}
-	if err := r.validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return r, nil
+	return r, r.validate()
 }
 
 // modernise puts what optimal power flows found where it stands now: older records have it in

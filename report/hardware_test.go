@@ -150,6 +150,17 @@ func TestScalingPage(t *testing.T) {
 			t.Errorf("the page lacks %q:\n%s", says, beyond)
 		}
 	}
+	if strings.Contains(page+beyond, "had other work") || !strings.Contains(beyond, "| 984 to 1.32e+03 |") {
+		t.Errorf("a quiet machine's record is doubted:\n%s", beyond)
+	}
+	noisy := along(1.5)
+	for _, load := range []*closedloop.Load{nil, {CPUs: 2, Others: 0.3}, {CPUs: 2, Stolen: 0.3}} {
+		noisy.Load = load
+		d := devices{{Scalings: []bench.Scaling{*noisy}}}
+		if !strings.Contains(d.scaling(), "had other work") || !strings.Contains(d.extrapolated(), "had other work") || !strings.Contains(d.extrapolated(), "| – | 30 to 60 %") {
+			t.Errorf("a record under %v is believed:\n%s", load, d.extrapolated())
+		}
+	}
 	if n := strings.Count(beyond, "| measured |"); n != 1 {
 		t.Errorf("%d rows are said to be measured", n)
 	}

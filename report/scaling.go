@@ -46,9 +46,26 @@ func scalingSection(s bench.Scaling) section {
 	}
 }
 
+// busyShare is the share of the processors that others may have before times are not the
+// machine's own.
+const busyShare = 0.1
+
+// busy reports whether a record is of a machine that had other work, or may have had.
+func busy(s *bench.Scaling) bool {
+	return s.Load == nil || s.Load.Others+s.Load.Stolen > busyShare*float64(s.Load.CPUs)
+}
+
 func scalingNote(s *bench.Scaling) string {
 	return fmt.Sprintf("`%s`, commit %s, %s, %s %s, %d threads. Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 %% interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted. %s",
-		s.Command, s.Commit, s.Device, s.Backend, s.ISA, s.Threads, loads([]*closedloop.Load{s.Load}))
+		s.Command, s.Commit, s.Device, s.Backend, s.ISA, s.Threads, loads([]*closedloop.Load{s.Load})) + otherWork(s)
+}
+
+// otherWork says of a busy machine's record what its times are worth.
+func otherWork(s *bench.Scaling) string {
+	if !busy(s) {
+		return ""
+	}
+	return " **The machine had other work: these times and exponents are not its own.**"
 }
 
 // scalings are the records of all devices, the first of each.
@@ -98,7 +115,7 @@ func (d devices) extrapolated() string {
 	var all []section
 	for _, s := range d.scalings() {
 		larger := section{
-			note: "Extrapolated, not measured: the largest size of each axis doubled, by the exponent of the larger half and its interval.",
+			note: "Extrapolated, not measured: the largest size of each axis doubled, by the exponent of the larger half and its interval." + otherWork(s),
 			rows: [][]string{{"axis", "largest measured", "µs", "twice that: µs, extrapolated", "95 % by the fit alone"}},
 		}
 		for i := range s.Curves {
@@ -139,7 +156,11 @@ func otherMachines(s *bench.Scaling) *section {
 			return gpuFixed + exchange + work/gpuMostShare, gpuFixed + exchange + work/gpuLeastShare
 		}
 		row := func(machine string, fast, slow float64, assumes string) []string {
-			return []string{machine, "extrapolated", fmt.Sprintf("%.3g to %.3g", fast/1e3, slow/1e3), rate(slow) + " to " + rate(fast), fmt.Sprintf("%.3g to %.3g", last.Median/slow, last.Median/fast), assumes}
+			times := fmt.Sprintf("%.3g to %.3g", last.Median/slow, last.Median/fast)
+			if busy(s) {
+				times = "–"
+			}
+			return []string{machine, "extrapolated", fmt.Sprintf("%.3g to %.3g", fast/1e3, slow/1e3), rate(slow) + " to " + rate(fast), times, assumes}
 		}
 		one, oneSlow := on(1, 0)
 		eight, eightSlow := on(gpus, exchangeMicros)
