@@ -46,9 +46,11 @@ type App struct {
 	Commands []func(*App) *cobra.Command
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
-	Stdout     io.Writer // nil: os.Stdout
-	Stderr     io.Writer // nil: os.Stderr
-	Stdin      io.Reader // nil: os.Stdin
+	// Axes are the program's own that `bench scaling` measures costs along.
+	Axes   []bench.Axis
+	Stdout io.Writer // nil: os.Stdout
+	Stderr io.Writer // nil: os.Stderr
+	Stdin  io.Reader // nil: os.Stdin
 
 	signals chan os.Signal // that end a command; nil: none are heard
 	requeue *atomic.Bool   // whether the command has --requeue
