@@ -257,6 +257,11 @@ networks: build matpower
 test-slurm: build
 	scripts/test-slurm.sh
 
+.PHONY: check-kubernetes
+## check-kubernetes: the manifests of scripts/kubernetes against the published schema of Kubernetes 1.29 and 1.30 (builds kubectl-validate, minutes)
+check-kubernetes:
+	for v in 1.29 1.30; do $(GO) run sigs.k8s.io/kubectl-validate@v0.0.4 --version $$v scripts/kubernetes/*.yaml || exit 1; done
+
 .PHONY: curves
 ## curves: record search, polish, data, shifts, noise and bias of Cases 1 and 3 in RESULTS/curves (EPISODES=100); the same command continues
 curves: build

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/offline"
 )
 
@@ -107,8 +108,11 @@ func (a *App) mergeCommand() *cobra.Command {
 				return BadInputf("--out is required: the folder of the merged dataset")
 			}
 			d, err := offline.Merge(cmd.Context(), out, args...)
-			if err != nil {
+			if errors.As(err, new(*durable.Refusal)) {
 				return gpc.BadInput(err)
+			}
+			if err != nil {
+				return err
 			}
 			result := merged{d.Rows(), d.Hash()}
 			return a.Print(result, func(w io.Writer) error {

@@ -181,11 +181,16 @@ func TestRequeueIsForWhatGoesOn(t *testing.T) {
 		must.OK(t, lock.Release())
 	}
 	// What a person has to see to is not tried again.
-	durable.Fill(3)
-	code, _, log := run(app, "dataset", "cart", "--scenarios", "8", "--out", at("full"), "--requeue")
-	durable.Fill(-1)
-	if code != 1 || !strings.Contains(log, "no space left") {
-		t.Errorf("a full disk: exit code %d: %s", code, log)
+	for _, c := range [][]string{
+		{"dataset", "cart", "--scenarios", "8", "--out", at("full"), "--requeue"},
+		{"dataset", "merge", at("whole"), "--out", at("full-merged"), "--requeue"},
+	} {
+		durable.Fill(3)
+		code, _, log := run(app, c...)
+		durable.Fill(-1)
+		if code != 1 || !strings.Contains(log, "no space left") {
+			t.Errorf("%v on a full disk: exit code %d: %s", c, code, log)
+		}
 	}
 	for _, c := range [][]string{
 		{"dataset", "cart", "--scenarios", "9", "--out", at("whole"), "--requeue"}, // another dataset

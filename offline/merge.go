@@ -17,16 +17,17 @@ import (
 // of one provenance, complete, and together the whole; one that was made twice counts once,
 // if both have the same samples. Every sample is compared with its recorded hash on the way,
 // and the parts that are written are those that one machine writes. Where out holds that
-// dataset already nothing is written; any other is refused. The header is written last, so
+// dataset already nothing is written. Any other there, and shards that are none, are a
+// durable.Refusal. The header is written last, so
 // an interrupted merge is none, and the same call completes it.
 func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
 	shards, err := openShards(dirs)
 	if err != nil {
-		return nil, err
+		return nil, &durable.Refusal{Err: err}
 	}
 	taken, err := parts(shards)
 	if err != nil {
-		return nil, err
+		return nil, &durable.Refusal{Err: err}
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("offline: %w", err)
@@ -47,7 +48,7 @@ func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
 		}
 		c := newColumns(h.Layout, from.Rows)
 		if err := from.of.Header.decode(from.of.dir, from.manifest, c, 0); err != nil {
-			return nil, err
+			return nil, &durable.Refusal{Err: err}
 		}
 		if err := writePart(out, &h, chunk, c, from.Counters); err != nil {
 			return nil, err
@@ -66,7 +67,7 @@ func merged(out string, h *Header, taken []part) (*Dataset, error) {
 		err = d.Verify()
 	}
 	if err != nil {
-		return nil, err
+		return nil, &durable.Refusal{Err: err}
 	}
 	diff := h.differs(&d.Header)
 	if diff == "" && d.Header.Shard != h.Shard {
