@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -338,6 +339,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Connection", "close") // nothing comes behind a stream
 	w.WriteHeader(http.StatusOK)
 	if !send("", 0, nil) {
 		return
@@ -370,17 +372,39 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// drained is how long a listener's connections may take once what they asked is answered or given
-// up.
+// drained is how long clients may take for answers that were given up to them at the end.
 const drained = 250 * time.Millisecond
+
+// active are the connections whose request is not answered yet.
+type active struct {
+	sync.Mutex
+	on map[net.Conn]bool
+}
+
+func (a *active) note(c net.Conn, state http.ConnState) {
+	a.Lock()
+	defer a.Unlock()
+	if state == http.StateActive {
+		a.on[c] = true
+	} else {
+		delete(a.on, c)
+	}
+}
+
+func (a *active) none() bool {
+	a.Lock()
+	defer a.Unlock()
+	return len(a.on) == 0
+}
 
 // HTTP serves a handler on listeners until the context ends; then the listeners are closed, what
 // was asked is answered, by the fallback where that takes longer than drain (0: DefaultDrain), and
 // nil returned. An error is of a listener.
 func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, drain time.Duration) error {
+	asking := active{on: map[net.Conn]bool{}}
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: 16 << 10,
-		ErrorLog: httpLog(s.opt.Log),
+		ErrorLog: httpLog(s.opt.Log), ConnState: asking.note,
 	}
 	failed := make(chan error, len(on))
 	for _, l := range on {
@@ -394,14 +418,12 @@ func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, dr
 	}
 	drain = cmp.Or(drain, DefaultDrain)
 	s.Drain(drain)
-	end := func(within time.Duration) error {
-		ctx, stop := context.WithTimeout(context.Background(), within)
-		defer stop()
-		return server.Shutdown(ctx)
+	for _, l := range on {
+		l.Close()
 	}
-	// Shutdown looks ever more rarely: it is begun anew when the last answers are due.
-	if end(drain) != nil && end(drained) != nil {
-		server.Close() // clients that do not take their answers
+	// Not Shutdown: it waits for connections that never asked, too.
+	for end := time.Now().Add(drain + drained); !asking.none() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
+	server.Close()
 	return err
 }

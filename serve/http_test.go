@@ -429,6 +429,47 @@ func TestDraining(t *testing.T) {
 	s.Close()
 }
 
+// A server that nobody waits for ends at once, whatever connections are open.
+func TestAnIdleServerDrainsAtOnce(t *testing.T) {
+	s := server(t, serve.Options{})
+	on, stop := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{}, 20*time.Second)
+	for _, says := range []string{"", "POST /v1/decide HTTP/1.1\r\nHost: loc", "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
+		c := must.Get(net.Dial("tcp", on[0].Addr().String()))(t)
+		defer c.Close()
+		must.Get(io.WriteString(c, says))(t)
+		if strings.HasSuffix(says, "\r\n\r\n") {
+			must.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
+		}
+	}
+	start := time.Now()
+	must.OK(t, stop())
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if c, err := net.Dial("tcp", on[0].Addr().String()); err == nil {
+		c.Close()
+		t.Error("it still listens")
+	}
+}
+
+// A client that does not take its stream is closed.
+func TestAClientThatDoesNotReadIsClosed(t *testing.T) {
+	s := server(t, serve.Options{})
+	on, _ := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{Patience: 50 * time.Millisecond}, 0)
+	c := must.Get(net.Dial("tcp", on[0].Addr().String()))(t)
+	defer c.Close()
+	must.OK(t, c.(*net.TCPConn).SetReadBuffer(1<<12))
+	must.Get(io.WriteString(c, "GET /v1/stream?session=a HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(metrics(t, s), "\ngpc_connections 0\n"); {
+		for range 100 {
+			must.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)
+		}
+		if time.Now().After(end) {
+			t.Fatal("the connection is still open")
+		}
+	}
+}
+
 // Doors are opened where they may be, and nowhere else.
 func TestListen(t *testing.T) {
 	s := server(t, serve.Options{})
