@@ -90,7 +90,8 @@ var allowed = map[string][]string{
 	"report":                                 {"internal/durable", "internal/interrupt", "internal/marked", "internal/peerrecord", "bench", "closedloop", "compile", "batchnav", "model", "domain", "tensor", "internal/version", "internal/machine"},
 	"export":                                 {"internal/durable", "model", "domain", "tensor", "internal/version"},
 	".":                                      {"internal/durable", "bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "policy"},
-	"serve":                                  {".", "internal/finite", "internal/interrupt", "internal/version", "batchnav", "closedloop", "domain"},
+	"serve":                                  {".", "internal/durable", "internal/finite", "internal/interrupt", "internal/version", "batchnav", "closedloop", "domain"},
+	"bench/serve":                            {".", "cli", "paper", "serve", "internal/durable", "internal/finite", "internal/machine", "internal/version", "domain"},
 	"compile":                                {"internal/durable", "internal/isa", "internal/machine", "internal/version", ".", "offline", "train", "closedloop", "model", "domain"},
 	"paper":                                  {".", "models", "domain", "domains/*"},
 	"cli":                                    {".", "serve", "compile", "report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/finite", "internal/interrupt", "internal/starter", "internal/version", "internal/durable", "internal/machine"},
@@ -98,7 +99,7 @@ var allowed = map[string][]string{
 	"models":                                 {},
 	"cmd/gpc":                                {"cli", "paper", "domains/opf/command"},
 	"python/libgpc":                          {".", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/finite", "internal/version", "domains/opf/ppc", "model", "offline"},
-	"examples/*":                             {".", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
+	"examples/*":                             {".", "serve", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
 }
 
