@@ -18,12 +18,13 @@ import (
 // The method exchanges constraints in blocks: whatever is violated is held, and whatever is
 // held by a multiplier of the wrong sign is free, all of it at once (J. J. Júdice, F. M.
 // Pires, Comput. Oper. Res. 21, 1994; L. F. Portugal, J. J. Júdice, L. N. Vicente, Math.
-// Comp. 63, 1994, for nonnegative least squares). Where that leaves no fewer of them for a
-// while it may go round in circles; then a dual active set takes over: the multipliers go to
-// those of the held constraints as equalities until the first is zero and its constraint is
-// free again (D. Goldfarb, A. Idnani, Math. Program. 27, 1983), and the dual grows with every
-// step, so that no set of held constraints comes again. Variables at a bound are eliminated
-// through the form of W: what is factorised is as large as the rows that bind.
+// Comp. 63, 1994, for nonnegative least squares). Where that leaves no fewer of them it may go
+// round in circles: then only the worst are held, and after a while of that a dual active set
+// takes over: the multipliers go to those of the held constraints as equalities until the
+// first is zero and its constraint is free again (D. Goldfarb, A. Idnani, Math. Program. 27,
+// 1983), and the dual grows with every step, so that no set of held constraints comes again.
+// Variables at a bound are eliminated through the form of W: what is factorised is as large as
+// the rows that bind.
 //
 // Constraints are numbered: variable j is j, at the bound that its side says, row k is n+k.
 type leastChange struct {
@@ -55,7 +56,8 @@ type leastChange struct {
 	schur  []float64 // Cholesky factor of the rows' system
 	answer []float64
 	broken []int
-	worst  int // of the broken
+	excess []float64 // by how much each is
+	worst  int       // of the broken
 }
 
 func newLeastChange(n int) *leastChange {
@@ -103,8 +105,13 @@ func (p *leastChange) known() int {
 
 func (p *leastChange) row(k int) []float64 { return p.rows[k*len(p.x) : (k+1)*len(p.x)] }
 
-// blockTries is how many exchanges of blocks in a row may leave no fewer constraints wrong.
-const blockTries = 5
+// blockTries is how many exchanges of blocks in a row may leave no fewer constraints wrong;
+// after the first of them those are held that are violated by at least the share worstShare of
+// the most.
+const (
+	blockTries = 5
+	worstShare = 0.1
+)
 
 // solve leaves the answer for the rows at hand in x, every constraint kept to tolerance
 // as far as its price allows. It goes on from the constraints that are held.
@@ -112,7 +119,11 @@ func (p *leastChange) solve(tolerance float64) {
 	least, left := math.MaxInt, blockTries
 	for left > 0 {
 		p.equalities()
-		p.violated(tolerance)
+		share := 0.0
+		if left < blockTries {
+			share = worstShare
+		}
+		p.violated(tolerance, share)
 		for c := range len(p.x) + len(p.bound) {
 			if p.multiplier(c) < 0 {
 				p.broken = append(p.broken, c)
@@ -136,7 +147,7 @@ func (p *leastChange) climb(tolerance float64) {
 	p.push = resized(p.push, len(p.x)+len(p.bound))
 	clear(p.push)
 	p.ascend()
-	for alone := false; p.violated(tolerance); {
+	for alone := false; p.violated(tolerance, 0); {
 		if alone { // in company none of them was held in the end
 			p.broken = append(p.broken[:0], p.worst)
 		}
@@ -152,14 +163,14 @@ func (p *leastChange) climb(tolerance float64) {
 	}
 }
 
-// violated lists the constraints that x violates by more than the tolerance, and reports
-// whether there are any.
-func (p *leastChange) violated(tolerance float64) bool {
-	p.broken = p.broken[:0]
+// violated lists the constraints that x violates by more than the tolerance, those by at least
+// a share of the most, and reports whether there are any.
+func (p *leastChange) violated(tolerance, share float64) bool {
+	p.broken, p.excess = p.broken[:0], p.excess[:0]
 	most := 0.0
 	look := func(c int, by float64) {
 		if by > tolerance {
-			p.broken = append(p.broken, c)
+			p.broken, p.excess = append(p.broken, c), append(p.excess, by)
 			if by > most {
 				most, p.worst = by, c
 			}
@@ -177,6 +188,13 @@ func (p *leastChange) violated(tolerance float64) bool {
 			look(len(p.x)+k, p.bound[k]-p.along[k])
 		}
 	}
+	kept := p.broken[:0]
+	for i, by := range p.excess {
+		if by >= share*most {
+			kept = append(kept, p.broken[i])
+		}
+	}
+	p.broken = kept
 	return len(p.broken) > 0
 }
 

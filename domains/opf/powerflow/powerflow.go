@@ -16,6 +16,7 @@ package powerflow
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
 )
@@ -138,8 +139,9 @@ type Solver struct {
 	warm      bool
 	admitting *network.Admittance
 	beside    []float64 // right-hand sides of solveTransposed
-	// Closures of all positions, and of those of generators and of a reference's neighbours.
-	everywhere, generating []int32
+	// All positions; those of generators; and the closure of these and of a reference's
+	// neighbours.
+	everywhere, generating, towards []int32
 }
 
 // pair is two buses joined by branches: one entry each way of the bus
@@ -267,17 +269,18 @@ func (s *Solver) analyse() {
 		}
 	}
 	for b, k := range s.position {
-		if k >= 0 {
-			s.everywhere = append(s.everywhere, k)
-			if len(s.gensAt[b]) > 0 {
-				s.generating = append(s.generating, k)
-			}
+		if k >= 0 && len(s.gensAt[b]) > 0 {
+			s.generating = append(s.generating, k)
 		}
 	}
-	for _, k := range s.joints {
-		s.generating = append(s.generating, max(s.position[s.pairs[k].i], s.position[s.pairs[k].j]))
+	for k := range s.unknown {
+		s.everywhere = append(s.everywhere, int32(k))
 	}
-	s.everywhere, s.generating = s.lu.closure(s.everywhere), s.lu.closure(s.generating)
+	s.towards = slices.Clone(s.generating)
+	for _, k := range s.joints {
+		s.towards = append(s.towards, max(s.position[s.pairs[k].i], s.position[s.pairs[k].j]))
+	}
+	s.towards = s.lu.closure(s.towards)
 	s.beside = make([]float64, 2*SideBySide*len(buses))
 }
 

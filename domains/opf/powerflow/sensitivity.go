@@ -45,34 +45,35 @@ func (s *Solver) LineariseAt(other *Solver) bool {
 // fixed. What it depends on besides (the generation at a reference, say) is the
 // caller's to add. Linearise comes first. It does not allocate.
 func (s *Solver) Sensitivity(angle, magnitude []float64) {
-	s.sensitivities([][]float64{angle}, [][]float64{magnitude}, s.everywhere)
+	s.sensitivities([][]float64{angle}, [][]float64{magnitude}, s.everywhere, s.everywhere)
 }
 
 // Sensitivities is Sensitivity of as many as SideBySide quantities at once, a gradient each
 // in angle and magnitude, at the buses with generators; the entries of others have no
 // meaning.
 func (s *Solver) Sensitivities(angle, magnitude [][]float64) {
-	s.sensitivities(angle, magnitude, s.generating)
+	s.sensitivities(angle, magnitude, s.generating, s.towards)
 }
 
-// sensitivities are those at the positions of a closure and at references.
-func (s *Solver) sensitivities(angle, magnitude [][]float64, at []int32) {
+// sensitivities are those at positions and at references, back being the positions' closure.
+func (s *Solver) sensitivities(angle, magnitude [][]float64, positions, back []int32) {
 	x := s.beside
-	if len(angle) < SideBySide {
-		clear(x)
-	}
+	clear(x)
 	for i, a := range angle {
 		m := magnitude[i]
-		for k, b := range s.unknown {
-			x[2*SideBySide*k+i], x[2*SideBySide*k+SideBySide+i] = a[b], s.vm[b]*m[b]
+		for b, k := range s.position {
+			if k >= 0 && (a[b] != 0 || m[b] != 0) { // few are
+				at := 2*SideBySide*int(k) + i
+				x[at], x[at+SideBySide] = a[b], s.vm[b]*m[b]
+			}
 		}
 	}
-	s.lu.solveTransposed(x, at)
+	s.lu.solveTransposed(x, back)
 	for i, a := range angle {
 		m := magnitude[i]
-		for _, k := range at {
-			b := s.unknown[k]
-			a[b], m[b] = x[2*SideBySide*int(k)+i], x[2*SideBySide*int(k)+SideBySide+i]
+		for _, k := range positions {
+			b, at := s.unknown[k], 2*SideBySide*int(k)+i
+			a[b], m[b] = x[at], x[at+SideBySide]
 			if s.kind[b] != network.PQ {
 				m[b] /= s.vm[b]
 			}
