@@ -50,6 +50,7 @@ var allowed = map[string][]string{
 	"domains/opf":                            {"domains/opf/*", "matpower", "matpower/cases", "domain", "tensor"},
 	"domains/opf/network":                    {"internal/disjoint", "matpower"},
 	"domains/opf/networktest":                {"domains/opf/network", "matpower", "matpower/cases"},
+	"domains/opf/internal/dots":              {"internal/isa", "tensor"},
 	"domains/opf/powerflow":                  {"domains/opf/network"},
 	"domains/opf/acopf":                      {"domains/opf/network", "domains/opf/acopf/*", "internal/isa"},
 	"domains/opf/acopf/internal/lanes":       {"internal/isa"},
