@@ -83,7 +83,7 @@ func TestWhatLiesBeyondTrainingIsSaid(t *testing.T) {
 		t.Errorf("goals on each other: %q", all)
 	}
 	var wall []string
-	for y := -9.4; y < 9.5; y += 1.3 {
+	for y := -9.3; y < 9.4; y += 1.33 {
 		wall = append(wall, fmt.Sprintf(`{"c": [0, %g], "v": [0, 0], "r": 0.59}`, y))
 	}
 	closed := strings.Replace(crowd(1), obstacleText, strings.Join(wall, ","), 1)
