@@ -2,30 +2,37 @@ package recording
 
 import (
 	"math"
+	"reflect"
 
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// The messages of Foxglove's published schemas, with the fields that they require.
+// The messages of Foxglove's published schemas, by their numbers, with the fields that are used and,
+// empty, those that viewers may ask for.
 
 type stamp struct {
-	Sec  int `json:"sec"`
-	Nsec int `json:"nsec"`
+	Sec  int64 `pb:"1,seconds"`
+	Nsec int32 `pb:"2,nanos"`
 }
 
-func stampOf(ns uint64) stamp { return stamp{int(ns / 1e9), int(ns % 1e9)} }
+func stampOf(ns uint64) stamp { return stamp{int64(ns / 1e9), int32(ns % 1e9)} }
+
+// span is a length of time.
+type span stamp
 
 type vector3 struct {
-	X float64 `json:"x"`
-	Y float64 `json:"y"`
-	Z float64 `json:"z"`
+	X float64 `pb:"1,x"`
+	Y float64 `pb:"2,y"`
+	Z float64 `pb:"3,z"`
 }
 
+type point3 vector3
+
 type quaternion struct {
-	X float64 `json:"x"`
-	Y float64 `json:"y"`
-	Z float64 `json:"z"`
-	W float64 `json:"w"`
+	X float64 `pb:"1,x"`
+	Y float64 `pb:"2,y"`
+	Z float64 `pb:"3,z"`
+	W float64 `pb:"4,w"`
 }
 
 // turned is a rotation about the third axis.
@@ -35,110 +42,134 @@ func turned(angle float64) quaternion {
 }
 
 type pose struct {
-	Position    vector3    `json:"position"`
-	Orientation quaternion `json:"orientation"`
+	Position    vector3    `pb:"1,position"`
+	Orientation quaternion `pb:"2,orientation"`
 }
 
 // upright is a place without rotation.
 func upright(x, y, z float64) pose { return pose{vector3{x, y, z}, turned(0)} }
 
 type colour struct {
-	R float64 `json:"r"`
-	G float64 `json:"g"`
-	B float64 `json:"b"`
-	A float64 `json:"a"`
+	R float64 `pb:"1,r"`
+	G float64 `pb:"2,g"`
+	B float64 `pb:"3,b"`
+	A float64 `pb:"4,a"`
 }
 
 type keyValue struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
+	Key   string `pb:"1,key"`
+	Value string `pb:"2,value"`
 }
 
 type cylinder struct {
-	Pose   pose    `json:"pose"`
-	Size   vector3 `json:"size"`
-	Bottom float64 `json:"bottom_scale"`
-	Top    float64 `json:"top_scale"`
-	Color  colour  `json:"color"`
+	Pose   pose    `pb:"1,pose"`
+	Size   vector3 `pb:"2,size"`
+	Bottom float64 `pb:"3,bottom_scale"`
+	Top    float64 `pb:"4,top_scale"`
+	Color  colour  `pb:"5,color"`
 }
 
 type line struct {
-	Type      int       `json:"type"`
-	Pose      pose      `json:"pose"`
-	Thickness float64   `json:"thickness"`
-	Invariant bool      `json:"scale_invariant"`
-	Points    []vector3 `json:"points"`
-	Color     colour    `json:"color"`
-	Colors    []colour  `json:"colors"`
-	Indices   []int     `json:"indices"`
+	Type      lineType `pb:"1,type"`
+	Pose      pose     `pb:"2,pose"`
+	Thickness float64  `pb:"3,thickness"`
+	Invariant bool     `pb:"4,scale_invariant"`
+	Points    []point3 `pb:"5,points"`
+	Color     colour   `pb:"6,color"`
+	Colors    []colour `pb:"7,colors"`
 }
 
-// Types of a line.
+type lineType int32
+
 const (
-	lineStrip = 0
-	lineList  = 2
+	lineStrip lineType = 0
+	lineList  lineType = 2
 )
 
 type label struct {
-	Pose      pose    `json:"pose"`
-	Billboard bool    `json:"billboard"`
-	Size      float64 `json:"font_size"`
-	Invariant bool    `json:"scale_invariant"`
-	Color     colour  `json:"color"`
-	Text      string  `json:"text"`
+	Pose      pose    `pb:"1,pose"`
+	Billboard bool    `pb:"2,billboard"`
+	Size      float64 `pb:"3,font_size"`
+	Invariant bool    `pb:"4,scale_invariant"`
+	Color     colour  `pb:"5,color"`
+	Text      string  `pb:"6,text"`
 }
+
+// Primitives that nothing here is drawn with.
+type (
+	arrow    struct{}
+	cube     struct{}
+	sphere   struct{}
+	triangle struct{}
+	model    struct{}
+)
 
 type entity struct {
-	Time      stamp      `json:"timestamp"`
-	Frame     string     `json:"frame_id"`
-	ID        string     `json:"id"`
-	Lifetime  stamp      `json:"lifetime"`
-	Locked    bool       `json:"frame_locked"`
-	Metadata  []keyValue `json:"metadata"`
-	Arrows    []struct{} `json:"arrows"`
-	Cubes     []struct{} `json:"cubes"`
-	Spheres   []struct{} `json:"spheres"`
-	Cylinders []cylinder `json:"cylinders"`
-	Lines     []line     `json:"lines"`
-	Triangles []struct{} `json:"triangles"`
-	Texts     []label    `json:"texts"`
-	Models    []struct{} `json:"models"`
+	Time      stamp      `pb:"1,timestamp"`
+	Frame     string     `pb:"2,frame_id"`
+	ID        string     `pb:"3,id"`
+	Lifetime  span       `pb:"4,lifetime"`
+	Locked    bool       `pb:"5,frame_locked"`
+	Metadata  []keyValue `pb:"6,metadata"`
+	Arrows    []arrow    `pb:"7,arrows"`
+	Cubes     []cube     `pb:"8,cubes"`
+	Spheres   []sphere   `pb:"9,spheres"`
+	Cylinders []cylinder `pb:"10,cylinders"`
+	Lines     []line     `pb:"11,lines"`
+	Triangles []triangle `pb:"12,triangles"`
+	Texts     []label    `pb:"13,texts"`
+	Models    []model    `pb:"14,models"`
 }
 
-// newEntity is an entity with nothing in it: lists that are empty, none that is null.
+// newEntity is an entity with nothing in it.
 func newEntity(ns uint64, frame, id string) entity {
-	none := []struct{}{}
-	return entity{
-		Time: stampOf(ns), Frame: frame, ID: id, Locked: frame != world, Metadata: []keyValue{},
-		Arrows: none, Cubes: none, Spheres: none, Cylinders: []cylinder{}, Lines: []line{}, Triangles: none, Texts: []label{}, Models: none,
-	}
+	return entity{Time: stampOf(ns), Frame: frame, ID: id, Locked: frame != world}
 }
 
 type deletion struct {
-	Time stamp  `json:"timestamp"`
-	Type int    `json:"type"`
-	ID   string `json:"id"`
+	Time stamp        `pb:"1,timestamp"`
+	Type deletionType `pb:"2,type"`
+	ID   string       `pb:"3,id"`
 }
 
-// everything is the type of a deletion of all entities.
-const everything = 1
+type deletionType int32
+
+const everything deletionType = 1
 
 type sceneUpdate struct {
-	Deletions []deletion `json:"deletions"`
-	Entities  []entity   `json:"entities"`
+	Deletions []deletion `pb:"1,deletions"`
+	Entities  []entity   `pb:"2,entities"`
 }
 
 type frameTransform struct {
-	Time        stamp      `json:"timestamp"`
-	Parent      string     `json:"parent_frame_id"`
-	Child       string     `json:"child_frame_id"`
-	Translation vector3    `json:"translation"`
-	Rotation    quaternion `json:"rotation"`
+	Time        stamp      `pb:"1,timestamp"`
+	Parent      string     `pb:"2,parent_frame_id"`
+	Child       string     `pb:"3,child_frame_id"`
+	Translation vector3    `pb:"4,translation"`
+	Rotation    quaternion `pb:"5,rotation"`
 }
 
 type frameTransforms struct {
-	Transforms []frameTransform `json:"transforms"`
+	Transforms []frameTransform `pb:"1,transforms"`
 }
+
+// names are those of the messages in their packages, known the full ones of what is imported.
+var (
+	names = map[reflect.Type]string{
+		reflect.TypeFor[vector3](): "Vector3", reflect.TypeFor[point3](): "Point3", reflect.TypeFor[quaternion](): "Quaternion", reflect.TypeFor[pose](): "Pose",
+		reflect.TypeFor[colour](): "Color", reflect.TypeFor[keyValue](): "KeyValuePair", reflect.TypeFor[cylinder](): "CylinderPrimitive", reflect.TypeFor[line](): "LinePrimitive",
+		reflect.TypeFor[label](): "TextPrimitive", reflect.TypeFor[arrow](): "ArrowPrimitive", reflect.TypeFor[cube](): "CubePrimitive", reflect.TypeFor[sphere](): "SpherePrimitive",
+		reflect.TypeFor[triangle](): "TriangleListPrimitive", reflect.TypeFor[model](): "ModelPrimitive", reflect.TypeFor[entity](): "SceneEntity",
+		reflect.TypeFor[deletion](): "SceneEntityDeletion", reflect.TypeFor[sceneUpdate](): "SceneUpdate",
+		reflect.TypeFor[frameTransform](): "FrameTransform", reflect.TypeFor[frameTransforms](): "FrameTransforms",
+		reflect.TypeFor[ended](): "Episode", reflect.TypeFor[latency](): "Latency", reflect.TypeFor[monitor](): "Monitor",
+	}
+	known = map[reflect.Type]string{reflect.TypeFor[stamp](): ".google.protobuf.Timestamp", reflect.TypeFor[span](): ".google.protobuf.Duration"}
+	enums = map[reflect.Type][]string{
+		reflect.TypeFor[lineType]():     {"LINE_STRIP", "LINE_LOOP", "LINE_LIST"},
+		reflect.TypeFor[deletionType](): {"MATCHING_ID", "ALL"},
+	}
+)
 
 // world is the frame that everything is in.
 const world = "world"

@@ -54,9 +54,9 @@ func pictured(shapes []domain.Shape, ns uint64) (entities []entity, frames []fra
 
 // strip is a line through points.
 func strip(c colour, z float64, path ...[2]float64) line {
-	l := line{Type: lineStrip, Pose: upright(0, 0, 0), Thickness: 2, Invariant: true, Color: c, Colors: []colour{}, Indices: []int{}}
+	l := line{Type: lineStrip, Pose: upright(0, 0, 0), Thickness: 2, Invariant: true, Color: c}
 	for _, p := range path {
-		l.Points = append(l.Points, vector3{p[0], p[1], z})
+		l.Points = append(l.Points, point3{p[0], p[1], z})
 	}
 	return l
 }
@@ -69,12 +69,12 @@ const busSize = 0.25
 // voltage is from the middle of its limits.
 func charted(c *domain.Chart, at [][2]float64, p *domain.OperatingPoint, ns uint64) []entity {
 	all := newEntity(ns, world, "branches")
-	l := line{Type: lineList, Pose: upright(0, 0, 0), Thickness: 4, Invariant: true, Points: []vector3{}, Color: loaded(0), Colors: []colour{}, Indices: []int{}}
+	l := line{Type: lineList, Pose: upright(0, 0, 0), Thickness: 4, Invariant: true, Color: loaded(0)}
 	var loadings []string
 	for k, b := range c.Branches {
 		loading := p.S[k] / b.Rate // 0 without a rating, which is infinite
 		for _, i := range []int{b.From, b.To} {
-			l.Points = append(l.Points, vector3{at[i][0], at[i][1], 0})
+			l.Points = append(l.Points, point3{at[i][0], at[i][1], 0})
 			l.Colors = append(l.Colors, loaded(loading))
 		}
 		loadings = append(loadings, fmt.Sprintf("%.4f", loading))

@@ -1,14 +1,14 @@
 // Package recording writes traces as MCAP files that Foxglove and Rerun open: what an episode
 // looks like as scene updates and frame transforms, its decisions as numbers on channels.
 //
-// The central type is Writer. Messages are JSON; schemas of Foxglove's own messages have the
-// fields that these require, those of numbers the names of the case's variables. Times are
+// The central type is Writer. Messages are protobuf: those of Foxglove by their published names
+// and numbers, those of numbers with a field for each variable of the case. Times are
 // the plant's: the first episode begins at one second, decision k of an episode is k periods
 // behind its beginning, and the next episode begins at the next whole second but one.
 package recording
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +17,7 @@ import (
 	"strconv"
 
 	"github.com/foxglove/mcap/go/mcap"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
@@ -39,30 +40,36 @@ const (
 	topicMonitor     = "/monitor"     // what the method says of itself
 )
 
-// Messages of the topics with fields that are the same in every case.
+// Messages of the topics with fields that are the same in every case. What is not known is NaN.
 type (
 	ended struct {
-		Episode int            `json:"episode"`
-		End     closedloop.End `json:"end"`
+		Episode       int64   `pb:"1,episode"`
+		Cost          float64 `pb:"2,cost"`
+		OracleCost    float64 `pb:"3,oracle_cost"`
+		Safe          bool    `pb:"4,safe"`
+		CollisionFree bool    `pb:"5,collision_free"`
+		Completed     bool    `pb:"6,completed"`
+		Failed        bool    `pb:"7,failed"`
+		Cause         string  `pb:"8,cause"`
 	}
 	latency struct {
-		Decision closedloop.Number `json:"latency_us"`
-		Localize closedloop.Number `json:"localize_us"`
-		Step     closedloop.Number `json:"step_us"`
-		Project  closedloop.Number `json:"project_us"`
+		Decision float64 `pb:"1,latency_us"`
+		Localize float64 `pb:"2,localize_us"`
+		Step     float64 `pb:"3,step_us"`
+		Project  float64 `pb:"4,project_us"`
 	}
 	monitor struct {
-		Episode      int               `json:"episode"`
-		T            int               `json:"t"`
-		Cost         closedloop.Number `json:"cost"` // Σ σ_i J_i
-		Residual     closedloop.Number `json:"residual"`
-		Displacement closedloop.Number `json:"displacement"`
-		Fallback     int               `json:"fallback"`
-		Failed       bool              `json:"failed"`
+		Episode      int64   `pb:"1,episode"`
+		T            int64   `pb:"2,t"`
+		Cost         float64 `pb:"3,cost"` // Σ σ_i J_i
+		Residual     float64 `pb:"4,residual"`
+		Displacement float64 `pb:"5,displacement"`
+		Fallback     int64   `pb:"6,fallback"`
+		Failed       bool    `pb:"7,failed"`
 	}
 )
 
-// least is the key of the smallest margin.
+// least is the field of the smallest margin.
 const least = "least"
 
 // Writer writes the episodes of a trace. It is used by one goroutine.
@@ -75,6 +82,7 @@ type Writer struct {
 	network  domain.Charted  // nil: none
 	places   [][2]float64
 	channels map[string]uint16
+	numbers  map[string]numbers // by topic
 	sequence map[string]uint32
 	period   uint64 // ns
 	begin    uint64 // of the next episode, ns
@@ -89,7 +97,7 @@ func NewWriter(out io.Writer, h *closedloop.Header, c *domain.Case) (*Writer, er
 		return nil, fmt.Errorf("case %q has no plant to replay episodes with", h.Case)
 	}
 	w := &Writer{
-		header: h, plant: c.Plant, spec: c.Problem.Spec(), channels: map[string]uint16{}, sequence: map[string]uint32{}, begin: second,
+		header: h, plant: c.Plant, spec: c.Problem.Spec(), channels: map[string]uint16{}, numbers: map[string]numbers{}, sequence: map[string]uint32{}, begin: second,
 	}
 	w.period = uint64(math.Round(w.spec.StepSeconds * second))
 	w.picture, _ = c.Problem.(domain.Pictured)
@@ -116,38 +124,42 @@ func NewWriter(out io.Writer, h *closedloop.Header, c *domain.Case) (*Writer, er
 
 // declare writes schemas and channels.
 func (w *Writer) declare() error {
-	of := func(v any) object { return schemaOf(reflect.TypeOf(v)) }
-	margins := append([]domain.Variable{{Name: least}}, w.spec.Margins...)
-	channels := []struct {
-		topic, schema string
-		of            object
-	}{
-		{topicEpisode, "gpc.Episode", of(ended{})},
-		{topicScene, "foxglove.SceneUpdate", of(sceneUpdate{})},
-		{topicFrames, "foxglove.FrameTransforms", of(frameTransforms{})},
-		{topicObservation, "gpc.Observation", named(w.spec.Measured)},
-		{topicAction, "gpc.Action", named(w.spec.Action)},
-		{topicState, "gpc.State", named(w.spec.Measured)},
-		{topicObjectives, "gpc.Objectives", named(w.spec.Objectives)},
-		{topicSigma, "gpc.Sigma", named(w.spec.Objectives)},
-		{topicPriority, "gpc.Priority", named(w.spec.Objectives)},
-		{topicMargins, "gpc.Margins", named(margins)},
-		{topicLatency, "gpc.Latency", of(latency{})},
-		{topicMonitor, "gpc.Monitor", of(monitor{})},
+	type channel struct {
+		topic, pkg, name string
+		messages         []*descriptorpb.DescriptorProto
+		about            map[string]string
 	}
+	of := func(topic, pkg string, t reflect.Type) channel {
+		return channel{topic: topic, pkg: pkg, name: names[t], messages: described(pkg, t)}
+	}
+	by := func(topic, name string, variables []domain.Variable) channel {
+		n := numbersOf(name, variables)
+		w.numbers[topic] = n
+		return channel{topic, "gpc", name, []*descriptorpb.DescriptorProto{n.descriptor()}, n.about}
+	}
+	channels := []channel{of(topicEpisode, "gpc", reflect.TypeFor[ended]())}
+	if w.picture != nil || w.network != nil {
+		channels = append(channels, of(topicScene, "foxglove", reflect.TypeFor[sceneUpdate]()))
+	}
+	if w.picture != nil {
+		channels = append(channels, of(topicFrames, "foxglove", reflect.TypeFor[frameTransforms]()))
+	}
+	channels = append(channels,
+		by(topicObservation, "Observation", w.spec.Measured), by(topicAction, "Action", w.spec.Action), by(topicState, "State", w.spec.Measured),
+		by(topicObjectives, "Objectives", w.spec.Objectives), by(topicSigma, "Sigma", w.spec.Objectives), by(topicPriority, "Priority", w.spec.Objectives),
+		by(topicMargins, "Margins", append([]domain.Variable{{Name: least}}, w.spec.Margins...)),
+		of(topicLatency, "gpc", reflect.TypeFor[latency]()), of(topicMonitor, "gpc", reflect.TypeFor[monitor]()),
+	)
 	for i, c := range channels {
-		if c.topic == topicScene && w.picture == nil && w.network == nil || c.topic == topicFrames && w.picture == nil {
-			continue
-		}
-		data, err := titled(c.schema, c.of)
+		data, err := schema(c.pkg, c.name, c.messages...)
 		if err != nil {
 			return err
 		}
 		id := uint16(i + 1)
-		if err := w.out.WriteSchema(&mcap.Schema{ID: id, Name: c.schema, Encoding: "jsonschema", Data: data}); err != nil {
+		if err := w.out.WriteSchema(&mcap.Schema{ID: id, Name: c.pkg + "." + c.name, Encoding: encoding, Data: data}); err != nil {
 			return err
 		}
-		if err := w.out.WriteChannel(&mcap.Channel{ID: id, SchemaID: id, Topic: c.topic, MessageEncoding: "json"}); err != nil {
+		if err := w.out.WriteChannel(&mcap.Channel{ID: id, SchemaID: id, Topic: c.topic, MessageEncoding: encoding, Metadata: c.about}); err != nil {
 			return err
 		}
 		w.channels[c.topic] = id
@@ -155,29 +167,28 @@ func (w *Writer) declare() error {
 	return nil
 }
 
-// message writes one message; a topic without a channel has none.
+// encoding of schemas and messages.
+const encoding = "protobuf"
+
+// message writes one message, which is a struct; a topic without a channel has none.
 func (w *Writer) message(topic string, ns uint64, v any) error {
+	return w.write(topic, ns, appendMessage(nil, reflect.ValueOf(v)))
+}
+
+// values writes a message of the numbers of a topic's variables, of a shorter list the leading ones.
+func (w *Writer) values(topic string, ns uint64, v []float64) error {
+	n := w.numbers[topic]
+	return w.write(topic, ns, n.message(v))
+}
+
+func (w *Writer) write(topic string, ns uint64, data []byte) error {
 	id, ok := w.channels[topic]
 	if !ok {
 		return nil
 	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("%s: %w", topic, err)
-	}
 	m := &mcap.Message{ChannelID: id, Sequence: w.sequence[topic], LogTime: ns, PublishTime: ns, Data: data}
 	w.sequence[topic]++
 	return w.out.WriteMessage(m)
-}
-
-// byName is a message of values under the names of their variables; of a shorter list the
-// leading ones.
-func byName(variables []domain.Variable, values closedloop.Vector) map[string]closedloop.Number {
-	m := make(map[string]closedloop.Number, len(values))
-	for i, v := range values[:min(len(values), len(variables))] {
-		m[variables[i].Name] = closedloop.Number(v)
-	}
-	return m
 }
 
 // Episode writes one episode. It is replayed for what a trace does not hold: what it looks
@@ -190,7 +201,7 @@ func (w *Writer) Episode(e *closedloop.EpisodeRecord) error {
 	s, c := make([]float64, w.spec.MeasuredSize()), make([]float64, w.spec.ContextSize())
 	u := make([]float64, w.spec.ActionSize())
 	ns := w.begin
-	if err := w.message(topicScene, ns, sceneUpdate{[]deletion{{Time: stampOf(ns), Type: everything}}, []entity{}}); err != nil {
+	if err := w.message(topicScene, ns, sceneUpdate{Deletions: []deletion{{Time: stampOf(ns), Type: everything}}}); err != nil {
 		return err
 	}
 	ep.Observe(s, c)
@@ -214,7 +225,7 @@ func (w *Writer) Episode(e *closedloop.EpisodeRecord) error {
 			return err
 		}
 		ns += w.period
-		if err := w.message(topicState, ns, byName(w.spec.Measured, l.S)); err != nil {
+		if err := w.values(topicState, ns, l.S); err != nil {
 			return err
 		}
 		ep.Observe(s, c)
@@ -222,7 +233,9 @@ func (w *Writer) Episode(e *closedloop.EpisodeRecord) error {
 			return err
 		}
 	}
-	if err := w.message(topicEpisode, ns, ended{e.Episode, e.End}); err != nil {
+	if err := w.message(topicEpisode, ns, ended{
+		int64(e.Episode), float64(e.End.Cost), float64(e.End.OracleCost), e.End.Safe, e.End.CollisionFree, e.End.Completed, e.End.Failed, cmp.Or(e.End.Failure, e.End.Cause),
+	}); err != nil {
 		return err
 	}
 	w.begin = (ns/second + 2) * second
@@ -231,24 +244,21 @@ func (w *Writer) Episode(e *closedloop.EpisodeRecord) error {
 
 // decision writes the numbers of one decision.
 func (w *Writer) decision(l *closedloop.Line, out *domain.Outcome, ns uint64) error {
-	margins := byName(w.spec.Margins, out.Named)
-	margins[least] = l.Margin
-	none := closedloop.Number(math.NaN())
-	times, cost := latency{l.Latency, none, none, none}, 0.0
+	none := math.NaN()
+	times, cost := latency{float64(l.Latency), none, none, none}, 0.0
 	if len(l.Times) == 3 {
-		times.Localize, times.Step, times.Project = closedloop.Number(l.Times[0]), closedloop.Number(l.Times[1]), closedloop.Number(l.Times[2])
+		times.Localize, times.Step, times.Project = l.Times[0], l.Times[1], l.Times[2]
 	}
 	for i, j := range l.J[:min(len(l.J), len(l.Sigma))] {
 		cost += l.Sigma[i] * j
 	}
-	about := monitor{l.Episode, l.T, closedloop.Number(cost), l.Residual, l.Displacement, int(l.Fallback), l.Failed}
+	about := monitor{int64(l.Episode), int64(l.T), cost, float64(l.Residual), float64(l.Displacement), int64(l.Fallback), l.Failed}
 	errs := []error{
-		w.message(topicObservation, ns, byName(w.spec.Measured, l.X)), w.message(topicAction, ns, byName(w.spec.Action, l.U)),
-		w.message(topicObjectives, ns, byName(w.spec.Objectives, l.J)), w.message(topicSigma, ns, byName(w.spec.Objectives, l.Sigma)),
-		w.message(topicMargins, ns, margins), w.message(topicLatency, ns, times), w.message(topicMonitor, ns, about),
+		w.values(topicObservation, ns, l.X), w.values(topicAction, ns, l.U), w.values(topicObjectives, ns, l.J), w.values(topicSigma, ns, l.Sigma),
+		w.values(topicMargins, ns, append([]float64{float64(l.Margin)}, out.Named...)), w.message(topicLatency, ns, times), w.message(topicMonitor, ns, about),
 	}
 	if l.Priority != nil {
-		errs = append(errs, w.message(topicPriority, ns, byName(w.spec.Objectives, l.Priority)))
+		errs = append(errs, w.values(topicPriority, ns, l.Priority))
 	}
 	return errors.Join(errs...)
 }
@@ -267,7 +277,7 @@ func (w *Writer) look(s, c []float64, ns uint64) error {
 			return err
 		}
 	}
-	return w.message(topicScene, ns, sceneUpdate{[]deletion{}, entities})
+	return w.message(topicScene, ns, sceneUpdate{Entities: entities})
 }
 
 // operate writes a network under an action. Where that has no power flow it stays as it was.
@@ -279,7 +289,7 @@ func (w *Writer) operate(s, c, u []float64, ns uint64) error {
 	if !ok {
 		return nil
 	}
-	return w.message(topicScene, ns, sceneUpdate{[]deletion{}, charted(w.network.Chart(), w.places, p, ns)})
+	return w.message(topicScene, ns, sceneUpdate{Entities: charted(w.network.Chart(), w.places, p, ns)})
 }
 
 // Close ends the file.
