@@ -316,7 +316,7 @@ func short(text []byte) string {
 	const most = 80
 	switch {
 	case string(text) == "null":
-		return "none"
+		return "the default"
 	case len(text) > most:
 		return string(text[:most]) + "…"
 	}
