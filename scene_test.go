@@ -154,3 +154,20 @@ func TestScenesOfOneFolderAreOfOnePlant(t *testing.T) {
 		}
 	}
 }
+
+// The scenes of the examples are run as the page on formats says, and begin.
+func TestTheScenesOfTheExamples(t *testing.T) {
+	catalogue := paper.Cases()
+	files := must.Get(filepath.Glob("examples/scenes/*.json"))(t)
+	if len(files) < 3 {
+		t.Fatalf("%d scenes", len(files))
+	}
+	for _, file := range files {
+		s := must.Get(closedloop.ReadScenes(file))(t)
+		c := must.Get(must.Get(catalogue.Find(s.Files[0].Case))(t).Staged(s))(t)
+		how := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
+		if all := must.Get(s.Check(t.Context(), c.Definition(), 1, 0, 1, how))(t); len(all) == 0 {
+			t.Errorf("%s: there is nothing of its own in it", file)
+		}
+	}
+}
