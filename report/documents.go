@@ -35,6 +35,7 @@ var documents = []document{
 	{"docs/multiagent.md", "multiagent-static by candidates", func(d devices) string { return d.candidates("multiagent-static") }},
 	{"docs/multiagent.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
 	{"docs/multiagent.md", "candidates at equal time", devices.equalTime},
+	{"docs/shooting.md", "beside other solvers", devices.solvers},
 	{"docs/certificates.md", "conditions", devices.conditions},
 	{paperPage, "figures of the paper", devices.paperRows},
 	{paperPage, "differences", devices.differences},

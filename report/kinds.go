@@ -29,6 +29,7 @@ var kinds = []kind{
 	{"steer", "Steering", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings, checkSteering) }, (*Records).steeringSections},
 	{"certify", "Certificates", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates, checkCertified) },
 		func(r *Records) []section { return each(r.Certificates, certificateSection) }},
+	{"compile", "Maps compiled from equations", []string{"rounds", "choice", "test"}, func(r *Records, text []byte) error { return decode(text, &r.Compilations, checkCompilation) }, (*Records).compilationSections},
 	{"bench", "Speed", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks, nil) },
 		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }},
 	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },

@@ -23,6 +23,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/interrupt"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
@@ -38,6 +39,7 @@ type Records struct {
 	Peers        []peerrecord.Record
 	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
+	Compilations []compile.Report
 	Traces       []Trace
 
 	cases map[string]Case
