@@ -207,6 +207,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
+	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
 	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
