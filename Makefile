@@ -211,6 +211,10 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
+	$(FUZZ) -fuzz '^FuzzSceneFile$$' ./closedloop
+	$(FUZZ) -fuzz '^FuzzRead$$' ./internal/exactjson
+	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/multiagent/world
+	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench
