@@ -169,6 +169,16 @@ latency-python:
 bench-environments:
 	build/test-python/bin/python -m gpc.envs.bench
 
+## bench-serve: a server at twice what it can do for FOR (10m), with trouble beside it: answers, times, memory, into BENCH_SERVE
+.PHONY: bench-serve
+BENCH_SERVE ?= out/bench-serve.json
+FOR ?= 10m
+BENCH_SERVE_FLAGS ?=
+bench-serve:
+	mkdir -p $(dir $(BENCH_SERVE)) bin
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/bench-serve ./bench/serve
+	bin/bench-serve --for $(FOR) --out $(BENCH_SERVE) $(BENCH_SERVE_FLAGS)
+
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
 	bin/gpc bench
@@ -187,7 +197,7 @@ deviations:
 	$(GO) run ./bench/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
-GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' docs/numerics.md
+GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' '*/dots/stubs_amd64.go' docs/numerics.md
 check-generated: generate
 	@git diff --exit-code --stat -- $(GENERATED) || { echo 'generated files differ from the committed ones: run make generate and commit'; exit 1; }
 
@@ -201,12 +211,17 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
+	$(FUZZ) -fuzz '^FuzzSceneFile$$' ./closedloop
+	$(FUZZ) -fuzz '^FuzzRead$$' ./internal/exactjson
+	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/multiagent/world
+	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
 	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
+	$(FUZZ) -fuzz '^FuzzBody$$' ./serve
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images

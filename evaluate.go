@@ -83,20 +83,30 @@ func (c *Case) controllers(s Setup, opt EngineOptions) (make func() (domain.Cont
 // otherwise, so that latencies are of one core. What opt records of method, map, program
 // and machine is filled in.
 func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt closedloop.Options) (*closedloop.Result, error) {
+	c, err := c.Staged(opt.Scenes)
+	if err != nil {
+		return nil, err
+	}
 	make, on, closeAll, err := c.controllers(s, e)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll()
-	if err := opt.Validate(c.Spec()); err != nil {
-		return nil, BadInput(err)
-	}
 	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
 	}
 	if opt.ModelSHA256, err = c.decidesBy(s); err != nil {
 		return nil, err
+	}
+	return c.EvaluateBy(ctx, make, opt)
+}
+
+// EvaluateBy is Evaluate of controllers that are made elsewhere, such as those of a server; opt
+// says what decides.
+func (c *Case) EvaluateBy(ctx context.Context, make func() (domain.Controller, error), opt closedloop.Options) (*closedloop.Result, error) {
+	if err := opt.Validate(c.Spec()); err != nil {
+		return nil, BadInput(err)
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
 	return r, asked(err)
@@ -140,6 +150,10 @@ type Contender struct {
 // Pair runs methods on the same episodes, one after another, each beside the first; see
 // closedloop.Pair. file is the map of those that have one, "" the bundled one.
 func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e EngineOptions, opt closedloop.Options) (*closedloop.Pairing, error) {
+	c, err := c.Staged(opt.Scenes)
+	if err != nil {
+		return nil, err
+	}
 	var all []closedloop.Contender
 	record := closedloop.PairedMap{File: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
 	if file == "" {
@@ -175,7 +189,8 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 // output that would lose or mix something.
 func asked(err error) error {
 	var regime domain.RegimeError
-	if errors.As(err, &regime) {
+	var scene *closedloop.SceneError
+	if errors.As(err, &regime) || errors.As(err, &scene) {
 		return BadInput(err)
 	}
 	return refused(err)

@@ -28,7 +28,8 @@ var printed = map[string]any{
 	"dataset": offline.Counters{}, "dataset merge": merged{}, "train": trained{}, "compile": compile.Report{}, "refine": batchnav.Refinement{},
 	"eval": closedloop.Result{}, "eval join": closedloop.Result{}, "eval pair": closedloop.Pairing{}, "eval compare": report.Compared{},
 	"verify": closedloop.Verification{}, "certify": batchnav.Certified{}, "steer": closedloop.Steering{}, "export": export.Result{},
-	"serve": serve.Answer{}, "bench": bench.Record{}, "bench compare": bench.Comparison{}, "bench deadline": bench.Deadlines{}, "bench scaling": bench.Scaling{}, "report": drawn{}, "demo": demonstration{},
+	"scene": written{}, "mcap": gpc.Recorded{},
+	"serve": serve.Answer{}, "plant": closedloop.Result{}, "bench": bench.Record{}, "bench compare": bench.Comparison{}, "bench deadline": bench.Deadlines{}, "bench scaling": bench.Scaling{}, "report": drawn{}, "demo": demonstration{},
 }
 
 // TestEveryJSONKeyIsDocumented: docs/json.md has every key that a command prints, and none

@@ -56,8 +56,12 @@ var limits = map[string]limit{
 	"refine flow-steps":      {0, batchnav.MaxFlowSteps},
 	"refine look-ahead":      {0, batchnav.MaxLookAhead},
 	"refine repeat":          {1, 1_000_000},
+	"scene episode":          {0, mostEpisodes},
 	"serve sessions":         {1, serve.MaxSessions},
 	"serve line-bytes":       {64, 64 << 20},
+	"serve body-bytes":       {64, 64 << 20},
+	"serve connections":      {1, 1 << 20},
+	"serve waiting":          {1, 1 << 20},
 	"steer divisions":        {1, 1000},
 	"train epochs":           {0, mostEpochs},
 	"train rollout-epochs":   {unbounded, mostEpochs},
@@ -76,7 +80,10 @@ var longest = map[string]time.Duration{
 	"bench deadline deadline": time.Hour,
 	"compile budget":          30 * 24 * time.Hour,
 	"refine within":           time.Hour,
+	"plant deadline":          serve.MaxDeadline,
+	"plant every":             time.Hour,
 	"serve deadline":          serve.MaxDeadline,
+	"serve max-age":           serve.MaxDeadline,
 	"verify episode-limit":    24 * time.Hour,
 }
 

@@ -57,11 +57,17 @@ type Options struct {
 	// Commit, Device, Backend, ISA, ModelSHA256 and Candidates are recorded; see Header.
 	Commit, Device, Backend, ISA, ModelSHA256 string
 	Candidates                                int
+	// Every is the period of an episode's observations; one that is due before the last is decided
+	// about waits for that. 0: none.
+	Every time.Duration
 	// Limit is the load of the machine above which nothing is run, or returned.
 	Limit LoadLimit
 	// Progress, if set, is called after each episode, Visit with each that was run.
 	Progress func(done, total int)
 	Visit    func(e *EpisodeRecord)
+	// Scenes are run instead of drawn ones, each an episode; the case is on their plant (see
+	// Remade). nil: episodes are drawn.
+	Scenes *Scenes
 }
 
 // Load is the machine's during a run, LoadLimit the one above which latencies are not
@@ -88,6 +94,10 @@ func (o *Options) Validate(spec *domain.Spec) error {
 		return fmt.Errorf("closedloop: noise %v, want a finite standard deviation ≥ 0", o.Noise)
 	case !(o.Bias >= 0) || math.IsInf(o.Bias, 0):
 		return fmt.Errorf("closedloop: bias %v, want a finite number ≥ 0", o.Bias)
+	case o.Every < 0:
+		return fmt.Errorf("closedloop: an observation every %v, want 0 or more", o.Every)
+	case o.Scenes != nil && (o.Episodes != len(o.Scenes.Files) || o.Regime != ""):
+		return fmt.Errorf("closedloop: %d episodes of regime %q of %d scenes that are given: want an episode a scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
 	case o.Resume && o.TracePath == "":
 		return fmt.Errorf("closedloop: nothing to resume without a trace file")
 	}
@@ -143,6 +153,10 @@ type Result struct {
 	// step, and after the last; absent for a case without goals.
 	Reached *Number `json:"reached,omitempty"`
 	AtEnd   *Number `json:"at_end,omitempty"`
+	// ScenesSHA256 is of the scenes that were given (Scenes.SHA256), Beyond says in what they
+	// lie outside of what the case's maps are made for; absent where scenes were drawn.
+	ScenesSHA256 string   `json:"scenes_sha256,omitempty"`
+	Beyond       []Beyond `json:"beyond,omitempty"`
 	// Starts are of a domain.Multistart, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
@@ -235,6 +249,9 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
 	}
+	if opt.Scenes != nil {
+		h.ScenesSHA256 = opt.Scenes.SHA256
+	}
 	for _, m := range spec.Margins {
 		h.Margins = append(h.Margins, m.Name)
 	}
@@ -257,6 +274,13 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	header, err := newHeader(c, c.Plant, &opt)
 	if err != nil {
 		return nil, err
+	}
+	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx}
+	var beyond []Beyond
+	if opt.Scenes != nil {
+		if beyond, err = opt.Scenes.Check(ctx, c, opt.Seed, opt.ShardIndex, opt.ShardCount, episodeOptions); err != nil {
+			return nil, err
+		}
 	}
 	watch, err := machine.Begin(opt.Limit)
 	if err != nil {
@@ -292,7 +316,6 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
-	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx}
 	for next < opt.Episodes {
 		if err := ctx.Err(); err != nil {
 			return sum.result(&header), err
@@ -343,6 +366,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	result := sum.result(&header)
+	result.Beyond = beyond
 	if result.Load, err = watch.End(); err != nil {
 		return nil, err
 	}
@@ -357,7 +381,13 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 // ends the evaluation.
 func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, number int, opt *Options, how domain.EpisodeOptions) (*EpisodeRecord, error) {
 	spec := c.Problem.Spec()
-	ep, err := c.Plant.Episode(opt.Seed, number, how)
+	var ep domain.Episode
+	var err error
+	if opt.Scenes != nil {
+		ep, err = opt.Scenes.Episode(c, opt.Seed, number, how)
+	} else {
+		ep, err = c.Plant.Episode(opt.Seed, number, how)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, spec.Name, err)
 	}
@@ -375,8 +405,8 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	ns, nu := sizes(spec, ep)
 	var sum score
 	bias := biases(opt.Bias, opt.Seed, number, ns)
-	for t := 0; failure == "" && !ep.Done(); t++ {
-		if err := ctx.Err(); err != nil {
+	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Every) {
+		if err := wait(ctx, due); err != nil {
 			return nil, err
 		}
 		ep.Observe(s, cx)
@@ -408,6 +438,17 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 		return nil, err // what failed may have been ended by it
 	}
 	return e, nil
+}
+
+// wait waits for a moment, or the end of the context.
+func wait(ctx context.Context, until time.Time) error {
+	if left := time.Until(until); left > 0 {
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
 }
 
 // endOf is what the plant says of an episode after its last step; completed is whether

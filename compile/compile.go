@@ -174,6 +174,8 @@ type run struct {
 	journal journal
 	began   time.Time
 	earlier float64 // seconds of the runs before
+
+	continued bool // there were some
 }
 
 // Run compiles a case that has a solver and a plant.
@@ -321,7 +323,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 		return nil, err
 	}
 	if out.Load != nil {
-		out.Load.Partial = r.earlier > 0
+		out.Load.Partial = r.continued
 	}
 	text, err := json.MarshalIndent(out, "", "  ")
 	if err == nil {

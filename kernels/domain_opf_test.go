@@ -99,11 +99,10 @@ func drawRows(c domain.Case, rows int) (d, lost deviceProblem) {
 	return d, lost
 }
 
-// network118 is the dispatch of case118.
-func network118(t testing.TB) domain.Case {
+// dispatchOf is the dispatch of a network inside.
+func dispatchOf(t testing.TB, name string) domain.Case {
 	t.Helper()
-	c := must.Get(opf.FromFile("opf:case118.m"))(t)
-	return c
+	return must.Get(opf.FromFile("opf:" + name + ".m"))(t)
 }
 
 // TestDispatchOnDevice holds the device functions of the dispatch problem to its own
@@ -113,7 +112,10 @@ func TestDispatchOnDevice(t *testing.T) {
 	for _, network := range []struct {
 		c          domain.Case
 		rows, free int
-	}{{opf.Thirty(), 200, 33}, {opf.ThirtyUncertain(), 60, 12}, {network118(t), 24, 10}} {
+	}{
+		{opf.Thirty(), 200, 33}, {opf.ThirtyUncertain(), 60, 12}, {dispatchOf(t, "case39"), 24, 10}, {dispatchOf(t, "case118"), 24, 10},
+		{dispatchOf(t, "pglib_opf_case57_ieee"), 24, 10}, {dispatchOf(t, "pglib_opf_case118_ieee"), 16, 10}, {dispatchOf(t, "pglib_opf_case300_ieee"), 12, 10},
+	} {
 		d, lost := drawRows(network.c, network.rows)
 		spec := d.problem.Spec()
 		checkGradient(t, b, d)
@@ -180,7 +182,7 @@ func TestDispatchStepOnDevice(t *testing.T) {
 // TestLargeDispatchStepOnDevice is a step of 236 states, 243 numbers of context and
 // 108 set-points, by small random networks.
 func TestLargeDispatchStepOnDevice(t *testing.T) {
-	c := network118(t)
+	c := dispatchOf(t, "case118")
 	spec := c.Problem.Spec()
 	d := dispatchRows(t, c, 3)
 	for len(d.s) < 20 {

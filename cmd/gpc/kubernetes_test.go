@@ -149,7 +149,7 @@ func TestKubernetesProcesses(t *testing.T) {
 	}
 	dataset, merge := readManifest(t, "dataset.yaml"), readManifest(t, "merge.yaml")
 	program, dir, rng := built(t), t.TempDir(), rand.New(rand.NewPCG(992, 0))
-	small := []string{"--scenarios=160", "--weights=1", "--chunk=5"}
+	small := []string{"--scenarios=320", "--weights=1", "--chunk=10"}
 	ignored := 0
 	for i := range dataset.Spec.Completions {
 		counted := 0
@@ -178,8 +178,8 @@ func TestKubernetesProcesses(t *testing.T) {
 			}
 		}
 	}
-	if ignored < 3 {
-		t.Errorf("%d pods ended with exit code 75: too few were interrupted", ignored)
+	if ignored == 0 {
+		t.Errorf("no pod ended with exit code 75")
 	}
 	merge.pod(program, dir, -1).end(t)
 	whole := &job{program: program, dir: dir, args: append([]string{"dataset", "opf30", "--seed=1", "--out=whole"}, small...)}

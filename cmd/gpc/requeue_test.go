@@ -20,16 +20,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/must"
 )
 
-// built is the program.
-func built(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "gpc")
-	if out, err := exec.Command("go", "build", "-o", file, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return file
-}
-
 // job is a command line as a launcher starts it, again and again.
 type job struct {
 	program, dir string
@@ -117,7 +107,7 @@ func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 	words := func(line string, more ...string) []string { return append(strings.Fields(line), more...) }
 	const (
 		tasks   = 3
-		dataset = "dataset opf30 --seed 991 --scenarios 300 --weights 1 --chunk 10 --threads 1"
+		dataset = "dataset opf30 --seed 991 --scenarios 600 --weights 1 --chunk 20 --threads 1"
 		train   = "train opf30 --data data/merged --seed 991 --epochs 60 --rollout-epochs 6 --hidden 32 --latent 4 --batch 64 --threads 1 --out map --requeue"
 		eval    = "eval opf30 --method mo-opf --regime paper --episodes 12 --seed 991"
 	)
@@ -175,7 +165,7 @@ func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 	if a, b := timeless(many, join...), timeless(one, words("eval join opf30 --json eval/whole.jsonl")...); a != b {
 		t.Errorf("joined %s\none machine's %s", a, b)
 	}
-	if seen[75] < 8 {
+	if seen[75] < 4 {
 		t.Errorf("the tasks ended by exit codes %v: too few were interrupted", seen)
 	}
 	t.Logf("exit codes and how often: %v", seen)
