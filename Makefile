@@ -267,6 +267,11 @@ gallery: build
 networks: build matpower
 	scripts/networks.sh $(RESULTS)
 
+.PHONY: test-slurm
+## test-slurm: the chain of scripts/slurm on a Slurm of its own in build/slurm, with kills in the middle, beside one machine (Debian, root; installs slurmctld, slurmd, munge)
+test-slurm: build
+	scripts/test-slurm.sh
+
 .PHONY: curves
 ## curves: record search, polish, data, shifts, noise and bias of Cases 1 and 3 in RESULTS/curves (EPISODES=100); the same command continues
 curves: build

@@ -39,10 +39,11 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			if c, err = scenes(c); err != nil {
 				return err
 			}
+			opt.Resume = opt.Resume || a.requeue.Load()
 			if opt.Resume && opt.TracePath == "" {
-				return BadInputf("--resume needs --trace FILE, the run to continue")
+				return BadInputf("--resume and --requeue need --trace FILE, the run to continue")
 			}
-			part, err := parseShard(shard)
+			part, err := a.shard(shard)
 			if err != nil {
 				return err
 			}
@@ -71,8 +72,9 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
 	f.StringVar(&mcapFile, "mcap", "", "write the episodes as MCAP too, for Foxglove and Rerun (gpc mcap does it of a trace)")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
-	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
+	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i"+shardUsage)
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
+	requeueFlag(cmd, "; with --resume")
 	cmd.AddCommand(a.pairCommand(), a.joinCommand(), a.compareCommand())
 	return cmd
 }
@@ -232,6 +234,7 @@ func (a *App) joinCommand() *cobra.Command {
 			return a.Print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
+	requeueFlag(cmd, "")
 	cmd.Flags().StringSliceVar(&runs, "runs", nil, "what gpc eval --json printed for the shards: the result has the worst of their loads")
 	return cmd
 }
