@@ -19,7 +19,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/report"
 )
 
 func (a *App) benchCommand() *cobra.Command {
@@ -100,7 +99,7 @@ step, a training update and a refinement beside what bounds it on the device.`,
 				defer file.Close()
 				shown := opt.Report
 				opt.Report = func(r bench.Result) {
-					text, err := json.Marshal(report.Benchmark{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: []bench.Result{r}})
+					text, err := json.Marshal(bench.Record{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: []bench.Result{r}})
 					if err == nil {
 						_, err = file.Write(append(text, '\n'))
 					}
@@ -114,10 +113,12 @@ step, a training update and a refinement beside what bounds it on the device.`,
 			if err := errors.Join(err, written); err != nil {
 				return err
 			}
-			out := report.Benchmark{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: results}
+			out := bench.Record{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: results}
 			if out.Load, err = watch.End(); err != nil {
 				return err
 			}
+			_, bandwidth := e.Ceiling()
+			out.Bandwidth = bandwidth / 1e9
 			return a.Print(out, func(w io.Writer) error { return Table(w, bench.Rows(results)) })
 		},
 	}
@@ -135,5 +136,6 @@ step, a training update and a refinement beside what bounds it on the device.`,
 	for _, op := range a.Operations {
 		f.AddGoFlagSet(op.Flags)
 	}
+	cmd.AddCommand(a.benchCompareCommand(), a.benchDeadlineCommand(), a.benchScalingCommand())
 	return cmd
 }

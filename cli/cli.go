@@ -44,9 +44,11 @@ type App struct {
 	Commands []func(*App) *cobra.Command
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
-	Stdout     io.Writer // nil: os.Stdout
-	Stderr     io.Writer // nil: os.Stderr
-	Stdin      io.Reader // nil: os.Stdin
+	// Axes are the program's own that `bench scaling` measures costs along.
+	Axes   []bench.Axis
+	Stdout io.Writer // nil: os.Stdout
+	Stderr io.Writer // nil: os.Stderr
+	Stdin  io.Reader // nil: os.Stdin
 
 	json    bool
 	seed    uint64

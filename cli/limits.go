@@ -70,11 +70,14 @@ var limits = map[string]limit{
 
 // longest are the times that a flag may ask for, by command and flag.
 var longest = map[string]time.Duration{
-	"bench time":           time.Hour,
-	"compile budget":       30 * 24 * time.Hour,
-	"refine within":        time.Hour,
-	"serve deadline":       serve.MaxDeadline,
-	"verify episode-limit": 24 * time.Hour,
+	"bench time":              time.Hour,
+	"bench scaling time":      time.Hour,
+	"bench deadline for":      24 * time.Hour,
+	"bench deadline deadline": time.Hour,
+	"compile budget":          30 * 24 * time.Hour,
+	"refine within":           time.Hour,
+	"serve deadline":          serve.MaxDeadline,
+	"verify episode-limit":    24 * time.Hour,
 }
 
 // checkLimits says which flag that was given is out of its range.

@@ -36,7 +36,7 @@ func (b *Backend) PeakFMA() float64 {
 // PeakBandwidth measures the sustained rate of a triad over device memory, bytes/s,
 // as the best of a few runs. 0 where it cannot be measured.
 func (b *Backend) PeakBandwidth() float64 {
-	bytes := min(triadBytes, int(b.device.Memory/16)) &^ 255
+	bytes := min(triadBytes, int(b.device.Memory/64)) &^ 255
 	return 3 * float64(bytes) / b.best(3*bytes, func(q *queue, p driver.Pointer) {
 		q.launch("gpc_peak_triad", driver.Dim{X: b.device.Multiprocessors * peakBlocks}, peakBlock, 0,
 			driver.Address(p), driver.Address(p.Offset(bytes)), driver.Address(p.Offset(2*bytes)), driver.Float32(0.5), driver.Int64(bytes/16))

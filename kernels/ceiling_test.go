@@ -12,7 +12,7 @@ import (
 // Ceilings are finite positive rates, 0 where memory is short, and leave nothing on the
 // device.
 func TestCeilings(t *testing.T) {
-	const memory = 16 << 20 // the triad takes three sixteenths
+	const memory = 16 << 20 // the triad takes three of 64 parts
 	library := driver.NewMetered(shim.Device(t))
 	library.SetMemory(memory)
 	context := must.Get(driver.Open(library, 0))(t)

@@ -21,7 +21,7 @@ func TestForecastsAreFilledByTheirOwnRows(t *testing.T) {
 	other := eig
 	other.Launch, other.P50 = &bench.Launch{Kernel: "gpc_metric"}, 3
 	r := New("h200", nil)
-	r.Benchmarks = []Benchmark{{Results: []bench.Result{own, cpu, row, other, eig}}}
+	r.Benchmarks = []bench.Record{{Results: []bench.Result{own, cpu, row, other, eig}}}
 	text := (devices{r}).forecasts()
 	if strings.Count(text, "not run") != len(forecasts)-2 || !strings.Contains(text, "812 µs (h200)") || !strings.Contains(text, "88 µs (h200)") {
 		t.Errorf("after a run:\n%s", text)

@@ -89,7 +89,7 @@ var allowed = map[string][]string{
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
 	"scripts/gpu/bundle":                     {},
 	"scripts/gpu/report":                     {"report", "bench", "internal/durable"},
-	"report":                                 {"internal/durable", "internal/interrupt", "internal/marked", "internal/peerrecord", "bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version", "internal/machine"},
+	"report":                                 {"internal/durable", "internal/interrupt", "internal/marked", "internal/peerrecord", "bench", "closedloop", "compile", "batchnav", "model", "domain", "tensor", "internal/version", "internal/machine"},
 	"export":                                 {"internal/durable", "model", "domain", "tensor", "internal/version"},
 	".":                                      {"internal/durable", "bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "policy"},
 	"serve":                                  {".", "internal/finite", "internal/interrupt", "internal/version", "batchnav", "closedloop", "domain"},

@@ -113,9 +113,9 @@ func lines[T any](path string, each func(T) error) error {
 }
 
 // benchmarks joins the rows of a command to one record, by the name of its file.
-func benchmarks(path string) (map[string]report.Benchmark, error) {
-	all := map[string]report.Benchmark{}
-	return all, lines(path, func(one report.Benchmark) error {
+func benchmarks(path string) (map[string]bench.Record, error) {
+	all := map[string]bench.Record{}
+	return all, lines(path, func(one bench.Record) error {
 		name := fileName(one.Command)
 		b, ok := all[name]
 		if !ok || b.Command != one.Command || b.Commit != one.Commit {
