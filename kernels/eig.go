@@ -44,6 +44,9 @@ func eigShared(n, k int) int { return 4 * (n*(n|1) + n*k + 4*64 + max(5*8*n, 64)
 
 // eig queues the k largest eigenpairs of matrices ld apart.
 func (q *queue) eig(rows, n, k int, g driver.Pointer, ld int, values, vectors driver.Pointer) {
+	q.needs(func(*trace) work {
+		return work{cycles: eigChain(n, k), resident: max(1, q.device.SharedPerBlock/eigShared(n, k))}
+	})
 	q.launch("gpc_eig", driver.Dim{X: rows}, 32, eigShared(n, k),
 		driver.Address(g), driver.Int64(ld), driver.Int32(n), driver.Int32(k), driver.Address(values), driver.Int64(k), driver.Address(vectors), driver.Int64(n*k))
 }

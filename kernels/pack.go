@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -128,6 +129,11 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 	}
 	fill(q, at, values)
 	n.at = at.Offset(4 * len(values))
+	if q.trace != nil {
+		for _, l := range layers {
+			q.trace.sizes[n.at] = append(q.trace.sizes[n.at], [2]int{l.W.Rows, l.W.Cols})
+		}
+	}
 	fill(q, n.at, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
 	return n, q.err
 }
@@ -153,17 +159,21 @@ func (b *Backend) forwardShape(rows, width int) (perBlock, shared int) {
 	return 8, need(8)
 }
 
+// jacobianStatic is the shared memory that gpc_jacobian has of its own.
+const jacobianStatic = 16
+
 // jacobianShape is the number of columns of J that a block holds at once, and its
 // shared memory.
 func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 	width := max(n.width, 64)
 	need := func(c int) int { return stageBytes + 4*2*width*rowStep(c) + 6*width }
+	fits := func(c int) bool { return need(c)+jacobianStatic <= b.device.SharedPerBlock }
 	for _, c := range []int{8, 32, 64} {
-		if n.in <= c && need(c) <= b.device.SharedPerBlock {
+		if n.in <= c && fits(c) {
 			return c, need(c)
 		}
 	}
-	if need(32) <= b.device.SharedPerBlock {
+	if fits(32) {
 		return 32, need(32)
 	}
 	return 8, need(8)
@@ -181,6 +191,13 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 			entry = fmt.Sprintf("%s_%d", name, perBlock)
 		}
 	}
+	q.needs(func(tr *trace) work {
+		var nets []driver.Pointer
+		for _, j := range jobs {
+			nets = append(nets, j.net)
+		}
+		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
+	})
 	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
@@ -188,13 +205,23 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 // bent launches mlp_forward on one job with offsets.
 func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
 	perBlock, shared := q.forwardShape(rows, width)
-	q.launch(q.variant("gpc_mlp_bent", perBlock), driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
+	entry := q.variant("gpc_mlp_bent", perBlock)
+	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), job.net) })
+	q.launch(entry, driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
 }
 
 // backward launches mlp_vjp on one or two jobs.
 func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
 	perBlock, shared := q.forwardShape(rows, width)
-	q.launch(q.variant("gpc_mlp_vjp", perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+	entry := q.variant("gpc_mlp_vjp", perBlock)
+	q.needs(func(tr *trace) work {
+		var nets []driver.Pointer
+		for _, j := range jobs {
+			nets = append(nets, j.net)
+		}
+		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
+	})
+	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
 
