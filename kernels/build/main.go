@@ -4,13 +4,15 @@
 //	build verify [DIR]   compile everything again and compare with what is committed
 //	build check [DIR]    compare hashes only: says which images are stale
 //	build usage [DIR]    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
+//	build count [DIR]    instructions, registers, occupancy and products of every kernel, from the committed cubins, into docs/cuda-kernels.md
 //	build image S T      one source for one target, to standard output, from the root: a process of its own for each
 //	build shim           the host shim of the tests; without a C++ compiler one line says so
 //	build shim F         the host shim with the kernels of its own tests too, copied to F
 //
 // The module is the one that DIR lies in, at first the working directory. All but
-// check and shim need the compiler, whose wheel lies in build/nvcc of the module or of
-// this one (make nvcc).
+// check, count and shim need the compiler, whose wheel lies in build/nvcc of the module
+// or of this one (make nvcc); count needs the disassembler, in build/nvdisasm (make
+// nvdisasm).
 //
 // The commands are promised to other modules, the names in this package are not
 // (docs/library.md).
@@ -45,7 +47,7 @@ func run(arguments []string) error {
 		return writeImage(arguments[1], arguments[2])
 	}
 	if len(arguments) != 1 && len(arguments) != 2 {
-		return errors.New("usage: build compile|verify|check|usage [DIR], build shim [FILE]")
+		return errors.New("usage: build compile|verify|check|usage|count [DIR], build shim [FILE]")
 	}
 	dir, copies := ".", arguments[1:]
 	if arguments[0] == "shim" {
@@ -78,10 +80,12 @@ func run(arguments []string) error {
 		return m.Check()
 	case "usage":
 		return usage(m)
+	case "count":
+		return count(m)
 	case "shim":
 		return buildShim(m, copies)
 	}
-	return fmt.Errorf("unknown command %q: want compile, verify, check, usage or shim", arguments[0])
+	return fmt.Errorf("unknown command %q: want compile, verify, check, usage, count or shim", arguments[0])
 }
 
 func buildShim(m images.Module, copies []string) error {
