@@ -59,6 +59,9 @@ func (q *queue) eig(rows, n, k int, g driver.Pointer, ld int, values, vectors dr
 	if n <= eigSmall {
 		entry = "gpc_eig_32"
 	}
+	q.needs(func(*trace) work {
+		return work{cycles: eigChain(n, k), resident: max(1, min(32, q.device.SharedPerBlock/eigShared(n, k)))}
+	})
 	q.launch(entry, driver.Dim{X: rows}, 32, eigShared(n, k),
 		driver.Address(g), driver.Int64(ld), driver.Int32(n), driver.Int32(k), driver.Address(values), driver.Int64(k), driver.Address(vectors), driver.Int64(n*k))
 }

@@ -3,6 +3,7 @@ package kernels
 import (
 	"fmt"
 	"math"
+	"strings"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -126,7 +127,7 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 		}
 		p.weight, p.transposed = place(func(v float32) float32 { return v })
 		if q.options.TF32 {
-			p.rounded, p.roundedTransposed = place(toTF32)
+			p.rounded, p.roundedTransposed = place(roundTF32)
 		}
 		var part []float32
 		p.bias, part = take(out)
@@ -145,12 +146,17 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 	}
 	fill(q, at, values)
 	n.at = at.Offset(4 * len(values))
+	if q.trace != nil {
+		for _, l := range layers {
+			q.trace.sizes[n.at] = append(q.trace.sizes[n.at], [2]int{l.W.Rows, l.W.Cols})
+		}
+	}
 	fill(q, n.at, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
 	return n, q.err
 }
 
-// toTF32 is to_tf32 of include/mma.cuh, without the bits that tensor cores do not look at.
-func toTF32(v float32) float32 {
+// roundTF32 is to_tf32 of include/mma.cuh, without the bits that tensor cores do not look at.
+func roundTF32(v float32) float32 {
 	bits := math.Float32bits(v)
 	if bits&0x7f800000 == 0x7f800000 {
 		return v
@@ -207,6 +213,13 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 			entry = fmt.Sprintf("%s_%d", name, perBlock)
 		}
 	}
+	q.needs(func(tr *trace) work {
+		var nets []driver.Pointer
+		for _, j := range jobs {
+			nets = append(nets, j.net)
+		}
+		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
+	})
 	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
@@ -214,13 +227,23 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 // bent launches mlp_forward on one job with offsets.
 func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
 	perBlock, shared := q.forwardShape(rows, width)
-	q.launch(q.variant("gpc_mlp_bent", perBlock), driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
+	entry := q.variant("gpc_mlp_bent", perBlock)
+	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), job.net) })
+	q.launch(entry, driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
 }
 
 // backward launches mlp_vjp on one or two jobs.
 func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
 	perBlock, shared := q.forwardShape(rows, width)
-	q.launch(q.variant("gpc_mlp_vjp", perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+	entry := q.variant("gpc_mlp_vjp", perBlock)
+	q.needs(func(tr *trace) work {
+		var nets []driver.Pointer
+		for _, j := range jobs {
+			nets = append(nets, j.net)
+		}
+		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
+	})
+	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
 

@@ -99,6 +99,7 @@ func (c *problemCode) inFlight(b *Backend, rows int) int {
 // base queues Base(x, c).
 func (c *problemCode) base(q *queue, rows int, in inputs, plan driver.Pointer, ldplan int) {
 	grid, block := c.shape(q.Backend, rows)
+	q.needs(func(*trace) work { return work{cycles: problemChain, resident: rolloutBlocks} })
 	q.launch("gpc_domain_base_"+c.name, grid, block, 0, driver.Int32(rows), driver.Address(in.x), driver.Int32(in.ldx),
 		driver.Address(in.ctx), driver.Int32(in.ldctx), driver.Address(plan), driver.Int32(ldplan), driver.Address(c.constants))
 }
@@ -106,12 +107,16 @@ func (c *problemCode) base(q *queue, rows int, in inputs, plan driver.Pointer, l
 // gradient queues objectives and gradients.
 func (c *problemCode) gradient(q *queue, batch *domainBatch) {
 	grid, block := c.shape(q.Backend, int(batch.rows))
+	q.needs(func(*trace) work {
+		return work{cycles: problemChain, resident: rolloutBlocks, bytes: 4 * float64(batch.rows) * float64(batch.lds+batch.ldu+batch.ldgs+batch.ldgu+batch.ldJ)}
+	})
 	q.launch("gpc_domain_gradient_"+c.name, grid, block, c.gradientShared, driver.Struct(batch), driver.Address(c.constants))
 }
 
 // priority queues σ and the effective weights of rows of latents.
 func (c *problemCode) priority(q *queue, job *steeringJob, preference *preferenceJob, inverseRange driver.Pointer) {
 	grid, block := c.shape(q.Backend, int(job.rows))
+	q.needs(func(*trace) work { return work{cycles: problemChain, resident: rolloutBlocks} })
 	q.launch("gpc_domain_priority_"+c.name, grid, block, 0, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants), driver.Address(inverseRange))
 }
 
@@ -121,5 +126,6 @@ func (c *problemCode) rollout(q *queue, job *rolloutJob, preference *preferenceJ
 	if c.warp {
 		grid.X = c.inFlight(q.Backend, int(job.rows))
 	}
+	q.needs(func(*trace) work { return work{cycles: rolloutChain, resident: rolloutBlocks} })
 	q.launch("gpc_domain_rollout_"+c.name, grid, block, c.rolloutShared, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants))
 }

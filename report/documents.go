@@ -36,6 +36,7 @@ var documents = []document{
 	{"docs/multiagent.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
 	{"docs/multiagent.md", "candidates at equal time", devices.equalTime},
 	{"docs/certificates.md", "conditions", devices.conditions},
+	{"docs/cuda-kernels.md", "forecasts", devices.forecasts},
 	{paperPage, "figures of the paper", devices.paperRows},
 	{paperPage, "differences", devices.differences},
 	{paperPage, "ablations", devices.ablations},

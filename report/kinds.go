@@ -31,6 +31,8 @@ var kinds = []kind{
 		func(r *Records) []section { return each(r.Certificates, certificateSection) }},
 	{"bench", "Speed", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks, nil) },
 		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }},
+	{"conformance", "Speed", []string{"suites"}, func(r *Records, text []byte) error { return decode(text, &r.Conformances, nil) },
+		func(r *Records) []section { return each(r.Conformances, conformanceSection) }},
 	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },
 		func(r *Records) []section { return each(r.Peers, peersSection) }},
 }

@@ -36,6 +36,7 @@ type Records struct {
 	Certificates []batchnav.Certified
 	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
+	Conformances []Conformance
 	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
 	Traces       []Trace

@@ -103,7 +103,7 @@ func firstOf(errs ...error) error {
 
 var (
 	sassSection = regexp.MustCompile(`^\s*\.section\s+(\S+?),`)
-	sassLabel   = regexp.MustCompile("^\\s*(\\.L_\\w+):")
+	sassLabel   = regexp.MustCompile(`^\s*(\.L_\w+):`)
 	sassLine    = regexp.MustCompile(`^\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*;`)
 	sassTarget  = regexp.MustCompile("`\\((\\.L_\\w+)\\)")
 )

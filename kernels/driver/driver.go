@@ -71,6 +71,10 @@ const (
 // HostShimImage is the image that the host shim loads: it has every kernel built in.
 var HostShimImage = []byte("gpc shim")
 
+// HostShimName is what the host shim calls its device, also where it stands in for a GPU's
+// driver.
+const HostShimName = "gpc host shim"
+
 // Parameter describes one argument of a kernel as the driver knows it.
 type Parameter struct {
 	Size int  // bytes
@@ -107,6 +111,8 @@ type Driver interface {
 	// maxThreads is the largest block; asking makes a driver that loads functions
 	// lazily load this one, which it could not while a stream captures.
 	maxThreads(f functionHandle) (int, error)
+	// staticShared is the shared memory that a function has of its own, in bytes.
+	staticShared(f functionHandle) (int, error)
 
 	memoryInfo() (free, total uint64, err error)
 	alloc(bytes int) (Pointer, error)
@@ -147,7 +153,7 @@ type Device struct {
 	Minor           int    `json:"-"`
 	Memory          uint64 `json:"memory_bytes"`
 	Multiprocessors int    `json:"multiprocessors"`
-	SharedPerBlock  int    `json:"shared_bytes_per_block"` // the most that one block may have, with opt-in
+	SharedPerBlock  int    `json:"shared_bytes_per_block"` // the most that one block may have, static memory counted, with opt-in
 	L2              int    `json:"l2_bytes"`
 	ClockKHz        int    `json:"clock_khz"`        // 0: not told
 	MemoryClockKHz  int    `json:"memory_clock_khz"` // 0: not told

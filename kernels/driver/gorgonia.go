@@ -209,6 +209,11 @@ func (linked) maxThreads(f functionHandle) (int, error) {
 	return n, wrap("cuFuncGetAttribute", err)
 }
 
+func (linked) staticShared(f functionHandle) (int, error) {
+	n, err := object[cu.Function](uintptr(f)).Attribute(cu.SharedSizeBytes)
+	return n, wrap("cuFuncGetAttribute", err)
+}
+
 func (linked) memoryInfo() (free, total uint64, err error) {
 	f, t, err := cu.MemInfo()
 	return uint64(f), uint64(t), wrap("cuMemGetInfo", err)
