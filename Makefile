@@ -297,6 +297,19 @@ build/nvcc/nvidia:
 	echo '$(NVRTC)' > build/nvcc/requirements.txt
 	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvcc -r build/nvcc/requirements.txt
 
+.PHONY: nvdisasm count-kernels
+## nvdisasm: the disassembler that `make count-kernels` reads machine code with, from its PyPI wheel, into build/nvdisasm (Linux, amd64)
+NVDISASM = nvidia-cuda-nvdisasm==13.2.78 --hash=sha256:b4ebcd3c5046bf8039ac52675b9dbefd843600969649ecaab0a42b0713a61dae
+nvdisasm: build/nvdisasm/nvidia
+build/nvdisasm/nvidia:
+	mkdir -p build/nvdisasm
+	echo '$(NVDISASM)' > build/nvdisasm/requirements.txt
+	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvdisasm -r build/nvdisasm/requirements.txt
+
+## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/cuda-kernels.md
+count-kernels: nvdisasm
+	$(GO) run ./kernels/build count
+
 .PHONY: cuda-headers build-gorgoniacu test-gorgoniacu
 ## cuda-headers: CUDA 11.8 headers and a libcuda.so to link with, in build/cuda, for -tags gorgoniacu (needs a C compiler)
 CUDA_HEADERS = nvidia-cuda-runtime-cu11==11.8.89 --hash=sha256:92d04069a987e1fbc9213f8376d265df0f7bb42617d44f5eda1f496acea7f2d1

@@ -118,8 +118,8 @@ const (
 	cacheBytes = 64 // from the second-level cache
 	// Requests for each 32 multiply-adds of a warp in float32 (RowsSums, 32 rows and 8),
 	// and for each product of 16×8×8 on tensor cores, as the machine code has them.
-	requestsOf32 = 10.0 / 32
-	requestsOf8  = 8.0 / 32
+	requestsOf32 = 6.0 / 32
+	requestsOf8  = 4.0 / 32
 	requestsMMA  = 2.0
 )
 

@@ -1,7 +1,7 @@
 // Package driver reaches NVIDIA GPUs through the CUDA driver API, without cgo.
 //
-// The central type is Context: one device, owned by one goroutine that is locked
-// to its OS thread. Context.Do runs a function on that thread and hands it the
+// The central type is Context: one device. Context.Do runs a function on the caller's
+// goroutine, locked to its OS thread with the context current there, and hands it the
 // Thread, whose methods are the operations: memory, copies, modules, launches,
 // captured graphs. Calls of Do from any goroutine are safe; they run one at a time.
 //
@@ -99,6 +99,8 @@ type Driver interface {
 	// createContext makes a context and leaves it current on this thread.
 	createContext(ordinal int) (contextHandle, error)
 	destroyContext(contextHandle) error
+	// setContext makes a context current on this thread, or with 0 none.
+	setContext(contextHandle) error
 	synchronize() error
 
 	loadModule(image []byte) (moduleHandle, error)

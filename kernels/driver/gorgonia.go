@@ -153,6 +153,10 @@ func (linked) destroyContext(h contextHandle) error {
 	return result("cuCtxDestroy", C.cuCtxDestroy(object[C.CUcontext](uintptr(h))))
 }
 
+func (linked) setContext(h contextHandle) error {
+	return result("cuCtxSetCurrent", C.cuCtxSetCurrent(object[C.CUcontext](uintptr(h))))
+}
+
 func (linked) synchronize() error { return wrap("cuCtxSynchronize", cu.Synchronize()) }
 
 func (linked) loadModule(image []byte) (moduleHandle, error) {

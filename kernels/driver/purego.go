@@ -72,7 +72,7 @@ var (
 	required = []string{
 		"cuGetErrorName", "cuGetErrorString", "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet",
 		"cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuCtxCreate_v2", "cuCtxDestroy_v2",
-		"cuCtxSynchronize", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuFuncGetAttribute",
+		"cuCtxSetCurrent", "cuCtxSynchronize", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuFuncGetAttribute",
 		"cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuMemcpyHtoD_v2",
 		"cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async",
 		"cuMemsetD32Async", "cuStreamCreate", "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate",
@@ -199,6 +199,8 @@ func (l *library) createContext(ordinal int) (contextHandle, error) {
 func (l *library) destroyContext(c contextHandle) error {
 	return l.call("cuCtxDestroy_v2", uintptr(c))
 }
+
+func (l *library) setContext(c contextHandle) error { return l.call("cuCtxSetCurrent", uintptr(c)) }
 
 func (l *library) synchronize() error { return l.call("cuCtxSynchronize") }
 
