@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -149,12 +150,12 @@ func margins(d deviceProblem, row int) []float64 {
 // TestRowsOfABatchAreAlone gives rows in batches of other sizes, and to lanes in
 // another order: the bits are the same.
 func TestRowsOfABatchAreAlone(t *testing.T) {
-	library, b := onShim(t, Options{})
+	library, b := metered(t, Options{})
 	d := dispatchRows(t, opf.ThirtyUncertain(), 33)
 	spec := d.problem.Spec()
 	all := rollOut(t, b, d, true)
 	for _, rows := range []int{1, 2, 31, 33} {
-		library.SetOrder(uint64(rows))
+		shim.SetOrder(library, uint64(rows))
 		part := rollOut(t, b, d.first(rows), true)
 		for i := range rows {
 			have, want := backendtest.StepRow(part, spec, i), backendtest.StepRow(all, spec, i)

@@ -38,6 +38,7 @@ type Records struct {
 	Certificates []batchnav.Certified
 	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
+	Conformances []Conformance
 	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
 	Compilations []compile.Report

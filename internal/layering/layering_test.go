@@ -91,6 +91,8 @@ var allowed = map[string][]string{
 	"bench/peers/multiagent":                 {"internal/machine", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
 	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testdomain", "internal/version", "offline/shooting", "domain/equations", "examples/gallery"},
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
+	"scripts/gpu/bundle":                     {},
+	"scripts/gpu/report":                     {"report", "bench", "internal/durable"},
 	"report":                                 {"internal/durable", "internal/interrupt", "internal/marked", "internal/peerrecord", "bench", "closedloop", "compile", "batchnav", "model", "domain", "tensor", "internal/version", "internal/machine"},
 	"export":                                 {"internal/durable", "model", "domain", "tensor", "internal/version"},
 	".":                                      {"internal/durable", "bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "policy", "internal/interrupt", "internal/recording"},
