@@ -20,6 +20,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/must"
 )
 
+// built is the program.
+func built(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "gpc")
+	if out, err := exec.Command("go", "build", "-o", file, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return file
+}
+
 // job is a command line as a launcher starts it, again and again.
 type job struct {
 	program, dir string
