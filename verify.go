@@ -37,7 +37,7 @@ func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) 
 	var of *Case
 	how := closedloop.VerifyOptions{ISA: set, EpisodeLimit: opt.EpisodeLimit, Progress: opt.Progress}
 	how.Case = func(h *closedloop.Header) (_ *domain.Case, embedded bool, err error) {
-		if of, embedded, err = k.traced(h); err != nil {
+		if of, embedded, err = k.Traced(h); err != nil {
 			return nil, false, err
 		}
 		return &of.def, embedded, nil
@@ -58,9 +58,9 @@ func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) 
 	return v, nil
 }
 
-// traced is the case of a trace's header, with the header's shift: one of the catalogue's
-// own by its name, or what Embedded makes of the header.
-func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
+// Traced is the case of a trace's header, with the header's shift: one of the catalogue's
+// own by its name, or what Embedded makes of the header. No file is opened.
+func (k *Catalogue) Traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
 	c, err = k.Named(h.Case)
 	if err == nil {
 		c, err = c.Shifted(h.Shift)

@@ -27,7 +27,7 @@ var printed = map[string]any{
 	"dataset": offline.Counters{}, "dataset merge": merged{}, "train": trained{}, "compile": compile.Report{}, "refine": batchnav.Refinement{},
 	"eval": closedloop.Result{}, "eval join": closedloop.Result{}, "eval pair": closedloop.Pairing{}, "eval compare": report.Compared{},
 	"verify": closedloop.Verification{}, "certify": batchnav.Certified{}, "steer": closedloop.Steering{}, "export": export.Result{},
-	"serve": serve.Answer{}, "bench": report.Benchmark{}, "report": drawn{}, "demo": demonstration{},
+	"serve": serve.Answer{}, "view": viewed{}, "bench": report.Benchmark{}, "report": drawn{}, "demo": demonstration{},
 }
 
 // TestEveryJSONKeyIsDocumented: docs/json.md has every key that a command prints, and none

@@ -12,12 +12,13 @@ import (
 
 func (a *App) serveCommand() *cobra.Command {
 	var modelFile, method string
-	var stdin bool
+	var stdin, ui bool
+	var listen string
 	var weights []float64
 	opt, lines := serve.Options{}, serve.LineOptions{}
 	cmd := &cobra.Command{
-		Use:   "serve CASE --stdin",
-		Short: "Decide for many closed loops: JSON Lines in, JSON Lines out",
+		Use:   "serve CASE --stdin | --ui",
+		Short: "Decide for many closed loops: JSON Lines in, JSON Lines out; or a page to steer one",
 		Long: `Reads one request a line from standard input and writes one answer a line, in the
 same order, to standard output:
 
@@ -33,8 +34,8 @@ and the next is read. The end of the input, Ctrl-C and SIGTERM end the program w
 exit code 0 when what was read is answered. docs/serve.md has every key.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !stdin {
-				return BadInputf("serve needs --stdin: standard input and output are its only door")
+			if stdin == ui {
+				return BadInputf("serve needs either --stdin or --ui: standard input and output, or a page, are its doors")
 			}
 			c, setup, err := a.setup(args[0], modelFile, method)
 			if err != nil {
@@ -54,7 +55,11 @@ exit code 0 when what was read is answered. docs/serve.md has every key.`,
 				e.Close()
 				return err
 			}
-			err = s.Lines(cmd.Context(), a.Stdin, a.Stdout, lines)
+			if ui {
+				err = a.servePage(cmd.Context(), c, s, opt, listen)
+			} else {
+				err = s.Lines(cmd.Context(), a.Stdin, a.Stdout, lines)
+			}
 			if cmd.Context().Err() != nil {
 				return err // the process ends, and what still computes with it
 			}
@@ -68,6 +73,8 @@ exit code 0 when what was read is answered. docs/serve.md has every key.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&stdin, "stdin", false, "requests on standard input, answers on standard output")
+	f.BoolVar(&ui, "ui", false, "a page at --listen to watch and steer a plant of the case that runs beside")
+	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address of the page")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	f.StringVar(&method, "method", "", "method that decides (default: the one that the map was compiled for, or gpc)")
 	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… of sessions that state none (default: the adaptive priority)")

@@ -39,6 +39,7 @@ type System struct {
 	// fingerprint is FromText's.
 	fingerprint [32]byte
 	answers     func() []domain.Sample // made on first use
+	chart       func() *domain.Chart
 }
 
 var (
@@ -101,6 +102,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.lanes = sync.OnceValue(func() *laneflow.Solver { return newLanes(y) })
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.answers = sync.OnceValue(y.answered)
+	y.chart = sync.OnceValue(y.newChart)
 	y.spec = y.newSpec(name, description)
 	return y, nil
 }

@@ -1,0 +1,58 @@
+package domain
+
+// Charted is implemented by a problem of an electric network. Pages draw its one-line map with
+// what an action leads to in it.
+type Charted interface {
+	// Chart is the network. It is constant; callers must not modify it.
+	Chart() *Chart
+	// Operate is where action u leads the network in state s and context c; false where that
+	// has no power flow.
+	Operate(s, c, u []float64) (*OperatingPoint, bool)
+}
+
+// Chart is a network of buses, branches between them and units at them. Powers are in per unit
+// of BaseMVA; a limit that is none is infinite.
+type Chart struct {
+	BaseMVA  float64       `json:"base_mva"`
+	Buses    []ChartBus    `json:"buses"`
+	Branches []ChartBranch `json:"branches"`
+	Units    []ChartUnit   `json:"units"`
+}
+
+// ChartBus has limits of its voltage, pu. The Reference holds the angle 0.
+type ChartBus struct {
+	Name      string  `json:"name"`
+	VMin      float64 `json:"v_min"`
+	VMax      float64 `json:"v_max"`
+	Reference bool    `json:"reference"`
+}
+
+// ChartBranch joins two buses by their places in Chart.Buses; Rate is the largest apparent
+// power at either end.
+type ChartBranch struct {
+	From int     `json:"from"`
+	To   int     `json:"to"`
+	Rate float64 `json:"rate"`
+}
+
+// ChartUnit is at the bus of that place, with limits of active and reactive power.
+type ChartUnit struct {
+	Bus  int     `json:"bus"`
+	PMin float64 `json:"p_min"`
+	PMax float64 `json:"p_max"`
+	QMin float64 `json:"q_min"`
+	QMax float64 `json:"q_max"`
+}
+
+// OperatingPoint is a solved network: one entry a bus, a branch or a unit of its Chart. Its
+// slices are the caller's.
+type OperatingPoint struct {
+	V     []float64 `json:"v"`     // voltage magnitude by bus, pu
+	Angle []float64 `json:"angle"` // of the voltage by bus, rad
+	Pd    []float64 `json:"pd"`    // load by bus
+	Qd    []float64 `json:"qd"`
+	P     []float64 `json:"p"` // active power into the from end, by branch
+	S     []float64 `json:"s"` // apparent power at the more loaded end, by branch
+	Pg    []float64 `json:"pg"`
+	Qg    []float64 `json:"qg"` // of the units
+}
