@@ -144,6 +144,7 @@ func (l *Live) begin(ctx context.Context, episode int, kept []*Frame) error {
 	f := l.frame()
 	f.Margin, f.Residual, f.Moved, f.LatencyUs = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	f.Fallback = domain.Fallback(0).String()
+	ep.State(f.S)
 	l.observe(f)
 	l.append(f)
 	return nil
@@ -153,9 +154,8 @@ func (l *Live) frame() *Frame {
 	return &Frame{Episode: l.episode, S: make([]float64, l.spec.MeasuredSize()), Preference: l.preference}
 }
 
-// observe takes the state after a frame.
+// observe takes what the next decision is given, and draws the state that a frame led to.
 func (l *Live) observe(f *Frame) {
-	l.ep.State(f.S)
 	l.ep.Observe(l.s, l.x)
 	f.Shapes = picture(l.problem, f.S, l.x)
 }
@@ -195,7 +195,7 @@ func (l *Live) Advance(ctx context.Context) error {
 		l.append(f)
 		return nil
 	}
-	f.J, f.Sigma, f.Margin, f.Margins, f.Failed = out.J, out.Sigma, out.Margin, out.Named, out.Failed
+	f.S, f.J, f.Sigma, f.Margin, f.Margins, f.Failed = out.S, out.J, out.Sigma, out.Margin, out.Named, out.Failed
 	l.observe(f)
 	l.append(f)
 	return nil

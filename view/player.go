@@ -23,7 +23,7 @@ const (
 	patient = 40 * time.Millisecond
 	// framesEvery bounds how often a frame is sent: what comes faster is made and not shown.
 	framesEvery = time.Second / 60
-	// fanShare is how much of the time may go into fans.
+	// fanShare is how much of the time may go into fans while the loop runs.
 	fanShare = 0.25
 	// fansEvery is the least time between two.
 	fansEvery = 50 * time.Millisecond
@@ -216,7 +216,7 @@ func (p *player) pause(v *bool) error {
 	if v == nil {
 		return fieldErrorf("paused", "field \"paused\" is null, want true or false")
 	}
-	p.playing, p.fault = !*v, ""
+	p.playing, p.fault, p.nextFan = !*v, "", time.Now()
 	if p.due = time.Now(); p.playing {
 		if first, last := p.source.Range(); p.at == last && !p.source.Describe().Steers {
 			p.at = first // from the beginning
@@ -324,7 +324,10 @@ func (p *player) lookAhead() {
 
 // looked takes a fan that has been made; one of an episode that is gone is nobody's.
 func (p *player) looked(of fanOf, fan *Fan, err error, took time.Duration) {
-	p.fanning, p.nextFan = false, time.Now().Add(time.Duration(float64(took)*(1/fanShare-1)))
+	p.fanning, p.nextFan = false, time.Now().Add(fansEvery)
+	if p.playing {
+		p.nextFan = time.Now().Add(time.Duration(float64(took) * (1/fanShare - 1)))
+	}
 	switch {
 	case of.generation != p.generation:
 	case err == nil:

@@ -72,7 +72,7 @@ func OpenTrace(ctx context.Context, k *gpc.Catalogue, file string) (*Trace, erro
 	}
 	d := t.description
 	d.Kind, d.Method = "trace", t.header.Method
-	d.Source = fmt.Sprintf("%d episodes, seed %d, commit %s, %s", len(d.Episodes), t.header.Seed, t.header.Commit, t.header.Device)
+	d.Source = fmt.Sprintf("episodes: %d, seed %d, commit %s, %s", len(d.Episodes), t.header.Seed, t.header.Commit, t.header.Device)
 	return t, t.show(ctx, first)
 }
 

@@ -25,6 +25,20 @@ export function duration(seconds: number): string {
   return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
 }
 
+/** decimals that write a step, and so every multiple of it, exactly. */
+export function decimals(step: number): number {
+  let d = 0;
+  while (d < 12 && Math.abs(step * 10 ** d - Math.round(step * 10 ** d)) > 1e-6 * step * 10 ** d) d++;
+  return d;
+}
+
+/** within writes a value to a thousandth of its box. */
+export function within(v: Num | undefined, lo: Num, hi: Num): string {
+  if (v === null || v === undefined || lo === null || hi === null || !(hi > lo)) return number(v);
+  const text = v.toFixed(Math.max(0, 3 - Math.floor(Math.log10(hi - lo))));
+  return (/[1-9]/.test(text) ? text : text.replace("-", "")).replace("-", "−");
+}
+
 export const clamp = (v: number, lo: number, hi: number): number => Math.min(hi, Math.max(lo, v));
 
 /** ticks are round numbers between two, about n of them. */

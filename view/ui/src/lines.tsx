@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Description, Num, Series } from "./api";
 import { act, useStore } from "./store";
-import { number } from "./format";
+import { decimals, number } from "./format";
 import { bound } from "./map";
 
 interface Chart { key: string; title: string; unit: string; names: string[]; of: (s: Series) => Num[][]; zero?: boolean; limit?: number; limitName?: string; range?: [number, number]; least?: number }
@@ -117,10 +117,10 @@ function Line({ chart }: { chart: Chart }) {
       el,
     );
     plot.current = u;
-    const seek = () => {
-      const k = Math.round(u.posToVal(u.cursor.left ?? 0, "x"));
+    const seek = (e: MouseEvent) => {
+      const k = Math.round(u.posToVal(e.clientX - u.over.getBoundingClientRect().left, "x"));
       const now = s.series!;
-      if ((u.cursor.left ?? -1) >= 0) void act("seek", { k: Math.min(now.first + now.t.length - 1, Math.max(now.first, k)) });
+      void act("seek", { k: Math.min(now.first + now.t.length - 1, Math.max(now.first, k)) });
     };
     u.over.addEventListener("click", seek);
     const sized = new ResizeObserver(() => u.setSize({ width: el.clientWidth, height: 132 }));
@@ -173,6 +173,7 @@ function tick(x: number, v: number[]): string {
   const size = Math.max(...v.map(Math.abs));
   const step = Math.abs(v[1] - v[0]);
   if (x === 0) return "0";
-  if (size < 1e-3 || size >= 1e6) return x.toExponential(Math.max(0, Math.floor(Math.log10(size)) - Math.floor(Math.log10(step) + 1e-9))).replaceAll("-", "−");
-  return x.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9))).replace("-", "−");
+  const power = size < 1e-3 || size >= 1e6 ? Math.floor(Math.log10(size) + 1e-9) : 0;
+  const text = (x / 10 ** power).toFixed(decimals(step / 10 ** power));
+  return (power ? `${text}e${power}` : text).replaceAll("-", "−");
 }

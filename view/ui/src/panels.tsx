@@ -1,7 +1,7 @@
 import type { Num, Variable } from "./api";
 import { bound } from "./map";
 import { shown, useStore } from "./store";
-import { clamp, number, withUnit } from "./format";
+import { clamp, number, within, withUnit } from "./format";
 
 export function Now() {
   const s = useStore();
@@ -30,7 +30,7 @@ export function Now() {
         {tile("smallest margin", number(frame.margin, 3), frame.margin === null ? "" : broken || frame.failed ? "bad" : "good", frame.failed ? "state lost" : broken ? "✕ violated" : frame.margin === null ? "" : "✓ kept")}
         {tile("latency", frame.latency_us === null ? "–" : withUnit(frame.latency_us / 1000, "ms", 3), over || frame.late ? "warn" : "", frame.late ? "late: fallback" : about.deadline_us ? `of ${number(about.deadline_us / 1000, 3)} ms` : "no deadline")}
         {tile("residual", number(frame.residual, 3), off ? "warn" : "", frame.residual_limit > 0 ? (off ? "off the map" : "on the map") : "")}
-        {tile("decided by", frame.u ? (frame.replaced ? "fallback" : "method") : "–", frame.replaced ? "warn" : "", frame.fallback === "none" ? "" : frame.fallback)}
+        {tile("decided by", frame.u ? (frame.replaced ? "fallback" : "method") : "–", frame.replaced ? "warn" : "", frame.fallback === "none" ? "" : `guard: ${frame.fallback}`)}
       </dl>
       {frame.note && <p class="note bad">{frame.note}</p>}
     </section>
@@ -51,12 +51,12 @@ function Bars({ of, values, before }: { of: Variable[]; values: Num[]; before?: 
         const was = before?.[i];
         return (
           <li key={v.name} title={lo !== null ? `${number(lo)} to ${number(hi)} ${v.unit}` : undefined}>
-            <span class="name">{v.name}</span>
+            <span class="name" title={v.name}>{v.name}</span>
             <span class="bar" aria-hidden="true">
               {inBox && <i style={{ left: `${Math.min(zero, bar)}%`, width: `${Math.max(0.6, Math.abs(bar - zero))}%` }} />}
               {inBox && was !== null && was !== undefined && <em style={{ left: `${at(was)}%` }} />}
             </span>
-            <b>{number(x)}</b>
+            <b>{within(x, lo, hi)}</b>
             <span class="unit">{v.unit}</span>
           </li>
         );
@@ -105,7 +105,7 @@ export function Margins() {
             const state = m < -about.margin_tolerance ? "bad" : m <= bound(about) ? "warn" : "";
             return (
               <li key={v.name} class={state}>
-                <span class="name">{v.name}</span>
+                <span class="name" title={v.name}>{v.name}</span>
                 <span class="bar" aria-hidden="true">
                   <i style={{ width: `${Math.max(0.6, (100 * Math.max(0, m)) / most)}%` }} />
                 </span>
