@@ -21,6 +21,8 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/version"
 )
 
 // Options of Run.
@@ -138,7 +140,10 @@ func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Ep
 
 // Report is what a run did and how good its model is.
 type Report struct {
+	Case   string  `json:"case"`
 	Model  string  `json:"model"`
+	Device string  `json:"device"`
+	Commit string  `json:"commit"`
 	Rounds []Round `json:"rounds"`
 	Best   int     `json:"best"` // the round whose map it is
 	// Choice are the methods that were compared on the held-out starts; the first is
@@ -154,6 +159,8 @@ type Report struct {
 	Ended   string  `json:"ended"`  // why there is no further round
 	Advice  string  `json:"advice"` // what is left to do where the target is not met; ""
 	Seconds float64 `json:"seconds"`
+	// Load is the machine's, absent where it is not known.
+	Load *closedloop.Load `json:"load,omitempty"`
 }
 
 // run is one run in progress.
@@ -202,6 +209,10 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 		return nil, err
 	}
 	defer release()
+	watch, err := machine.Begin(machine.Limit{})
+	if err != nil {
+		return nil, err
+	}
 	r.earlier = r.journal.Seconds
 	ended := ""
 	for ended == "" {
@@ -220,7 +231,7 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 		}
 		opt.Progress(Progress{Round: round, Number: len(r.journal.Rounds)})
 	}
-	return r.finish(ctx, ended)
+	return r.finish(ctx, ended, watch)
 }
 
 // remember makes the case one whose plant solves for the optimum of a start once, and again
@@ -249,7 +260,7 @@ func (r *run) mapFile(round int) string {
 }
 
 // finish chooses map and method, tests them, and writes the model.
-func (r *run) finish(ctx context.Context, ended string) (*Report, error) {
+func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*Report, error) {
 	rounds := r.journal.Rounds
 	if len(rounds) == 0 {
 		return nil, fmt.Errorf("compile: no round fits the budget of %v", r.opt.Budget)
@@ -260,7 +271,7 @@ func (r *run) finish(ctx context.Context, ended string) (*Report, error) {
 			best = i
 		}
 	}
-	out := &Report{Model: r.opt.Out, Rounds: rounds, Best: best, Ended: ended}
+	out := &Report{Case: r.c.Name(), Model: r.opt.Out, Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}
 	out.Target.Mean, out.Target.Max = r.opt.Target, r.opt.Tail
 	m, err := r.c.Model(r.mapFile(best))
 	if err != nil {
@@ -299,6 +310,12 @@ func (r *run) finish(ctx context.Context, ended string) (*Report, error) {
 		return nil, err
 	}
 	out.Seconds = r.spent()
+	if out.Load, err = watch.End(); err != nil {
+		return nil, err
+	}
+	if out.Load != nil {
+		out.Load.Partial = r.earlier > 0
+	}
 	text, err := json.MarshalIndent(out, "", "  ")
 	if err == nil {
 		err = durable.WriteFile(r.opt.Out+".report.json", append(text, '\n'), 0o644)

@@ -5,13 +5,14 @@
 // the systems of examples/gallery:
 //
 //	go run ./bench/peers/mpc --out bench/results/NAME/peers-mpc.json
-//	    [--systems cartpole,cstr] [--episodes 1] [--seed 991]
+//	    [--systems cartpole,cstr] [--episodes 1] [--seed 991] [--maps DIR]
 //	    [--python build/peers-mpc/bin/python]
 //
 // Episodes of every system, its whole horizon ahead at each decision, are driven by our
 // plans with noise on the state. Every solver then decides in the same states, each from its
 // own decision before, and an episode's first from nothing. Times are CPU times of one
-// thread.
+// thread. So does the map of a system, with and without its guard, where DIR has
+// SYSTEM.safetensors.
 //
 // systems.py has the equations of every system once more. At every plan of ours they must
 // give our states and cost, and IPOPT, started there with a tolerance of 1e-10, must find no
@@ -85,6 +86,7 @@ const (
 
 type options struct {
 	out, python string
+	maps        string
 	systems     []string
 	episodes    int
 	seed        uint64
@@ -95,6 +97,7 @@ func main() {
 	var names string
 	flag.StringVar(&o.out, "out", "", "file to write; standard output when empty")
 	flag.StringVar(&o.python, "python", "build/peers-mpc/bin/python", "a Python with casadi")
+	flag.StringVar(&o.maps, "maps", "", "a folder of SYSTEM.safetensors, as compile writes them; empty: no maps")
 	flag.StringVar(&names, "systems", "", "names of systems of the gallery, separated by commas; empty: all")
 	flag.IntVar(&o.episodes, "episodes", 0, "of each system; 0: its own number")
 	flag.Uint64Var(&o.seed, "seed", 991, "of the episodes")
@@ -145,6 +148,13 @@ type episodes struct {
 	Rest       []float64  `json:"rest"`
 	Decisions  []decision `json:"decisions"`
 	each       int        // decisions of an episode
+	mapped     []mapped
+}
+
+// mapped are the times of a map in the states of the decisions.
+type mapped struct {
+	method string
+	us     []float64
 }
 
 // decision is one state with what we made of it: a timed plan, and the optimum to exact,
@@ -193,6 +203,11 @@ func run(o options, systems []equations.System) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", y.Name, err)
 		}
+		if o.maps != "" {
+			if err := e.decide(y, filepath.Join(o.maps, y.Name+".safetensors")); err != nil {
+				return fmt.Errorf("%s: %w", y.Name, err)
+			}
+		}
 		given = append(given, e)
 	}
 	missing, found, err := ask(o.python, given)
@@ -230,8 +245,11 @@ func run(o options, systems []equations.System) error {
 		rec.Checks = append(rec.Checks, check)
 		for _, name := range []string{"ipopt", "fatrop", "hpipm"} {
 			if p, ok := c.Peers[name]; ok {
-				rec.Ratios = append(rec.Ratios, rows(e, name, p)...)
+				rec.Ratios = append(rec.Ratios, rows(e, "CasADi + "+name, p)...)
 			}
+		}
+		if len(e.mapped) > 0 {
+			rec.Ratios = append(rec.Ratios, rows(e, shootingName, shot(e))...)
 		}
 	}
 	for _, m := range missing {
@@ -286,31 +304,44 @@ func ask(python string, given []episodes) (missing []string, found []compared, e
 // rows are a peer's, one for each percentile.
 func rows(e episodes, name string, p peer) []peerrecord.Ratio {
 	var out []peerrecord.Ratio
-	fmt.Printf("  %-7s %d without a solution, %d with a lower cost than ours, %d with a higher one\n", name, p.Unsolved, p.Lower, p.Higher)
-	for _, op := range []struct {
+	fmt.Printf("  %-15s %d without a solution, %d with a lower cost than ours, %d with a higher one\n", name, p.Unsolved, p.Lower, p.Higher)
+	type op struct {
 		name    string
+		ours    []float64
 		first   bool
 		percent int
-	}{{"warm p50", false, 50}, {"warm p99", false, 99}, {"cold p50", true, 50}} {
-		all := ratio(e.Decisions, p.Times, op.first, op.percent)
-		all.Op, all.Peer, all.Lo, all.Hi = op.name, "CasADi + "+name, math.Inf(1), 0
+	}
+	ours := make([]float64, len(e.Decisions))
+	for i, d := range e.Decisions {
+		ours[i] = d.us
+	}
+	ops := []op{{"warm p50", ours, false, 50}, {"warm p99", ours, false, 99}, {"cold p50", ours, true, 50}}
+	if name == shootingName {
+		ops = nil
+	}
+	for _, m := range e.mapped {
+		ops = append(ops, op{m.method + " p50", m.us, false, 50}, op{m.method + " p99", m.us, false, 99})
+	}
+	for _, op := range ops {
+		all := ratio(e.Decisions, op.ours, p.Times, op.first, op.percent)
+		all.Op, all.Peer, all.Lo, all.Hi = op.name, name, math.Inf(1), 0
 		all.Case, all.Decisions, all.Unsolved, all.Lower, all.Higher = fmt.Sprintf("%s, %d steps", e.Name, e.Steps), len(e.Decisions), p.Unsolved, p.Lower, p.Higher
 		for at := 0; at < len(e.Decisions); at += e.each {
-			r := ratio(e.Decisions[at:at+e.each], p.Times[at:at+e.each], op.first, op.percent).Ratio
+			r := ratio(e.Decisions[at:at+e.each], op.ours[at:at+e.each], p.Times[at:at+e.each], op.first, op.percent).Ratio
 			all.Lo, all.Hi = math.Min(all.Lo, r), math.Max(all.Hi, r)
 		}
 		out = append(out, all)
-		fmt.Printf("  %-7s %s: ours %.0f µs, theirs %.0f µs, ratio %.1f [%.1f, %.1f]\n", name, op.name, all.OursUS, all.PeerUS, all.Ratio, all.Lo, all.Hi)
+		fmt.Printf("  %-15s %s: ours %.1f µs, theirs %.0f µs, ratio %.1f [%.1f, %.1f]\n", name, op.name, all.OursUS, all.PeerUS, all.Ratio, all.Lo, all.Hi)
 	}
 	return out
 }
 
 // ratio is that of a percentile of the first decisions of episodes or of the others.
-func ratio(decisions []decision, theirs []float64, first bool, percent int) peerrecord.Ratio {
+func ratio(decisions []decision, ours, theirs []float64, first bool, percent int) peerrecord.Ratio {
 	var a, b []float64
 	for i, d := range decisions {
 		if d.First == first {
-			a, b = append(a, d.us), append(b, theirs[i])
+			a, b = append(a, ours[i]), append(b, theirs[i])
 		}
 	}
 	slices.Sort(a)

@@ -67,14 +67,14 @@ func TestDrive(t *testing.T) {
 
 // TestRatio takes percentiles apart by which decisions they are of.
 func TestRatio(t *testing.T) {
-	decisions := []decision{{First: true, us: 100}, {us: 1}, {us: 3}, {us: 2}}
-	theirs := []float64{50, 20, 60, 10}
+	decisions := []decision{{First: true}, {}, {}, {}}
+	ours, theirs := []float64{100, 1, 3, 2}, []float64{50, 20, 60, 10}
 	for _, want := range []struct {
 		first   bool
 		percent int
 		x, y    float64
 	}{{true, 50, 100, 50}, {false, 50, 2, 20}, {false, 100, 3, 60}} {
-		if r := ratio(decisions, theirs, want.first, want.percent); r.OursUS != want.x || r.PeerUS != want.y || r.Ratio != want.y/want.x {
+		if r := ratio(decisions, ours, theirs, want.first, want.percent); r.OursUS != want.x || r.PeerUS != want.y || r.Ratio != want.y/want.x {
 			t.Errorf("first %t, %d %%: %+v, want %v and %v", want.first, want.percent, r, want.x, want.y)
 		}
 	}
