@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -35,6 +36,8 @@ const (
 	mostAhead = 40
 	// patience of a request that has no deadline of its own.
 	patience = 10 * time.Second
+	// history is how many frames are kept by default.
+	history = 2048
 	// historyNumbers bounds what is kept of the past: frames × numbers in one.
 	historyNumbers = 1 << 22
 )
@@ -50,6 +53,8 @@ type LiveOptions struct {
 	Preference []float64
 	// Deadline that the server answers by; 0: none. The page shows it.
 	Deadline time.Duration
+	// History is how many frames are kept at most; 0: 2048. Of a large network they are fewer.
+	History int
 }
 
 // Live is a plant of a case in closed loop with a server, which decides in sessions of its own.
@@ -96,7 +101,7 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 		return nil, err
 	}
 	numbers := 8*spec.MeasuredSize() + spec.ActionSize() + len(spec.Margins) + 64
-	l.room = min(2048, max(64, historyNumbers/numbers))
+	l.room = max(2, min(cmp.Or(opt.History, history), max(64, historyNumbers/numbers)))
 	return l, nil
 }
 

@@ -87,6 +87,15 @@ const shot = (page, name) => page.screenshot({ path: join(out, `${name}.png`), f
 const state = (page) => page.evaluate(() => fetch("view/state").then((r) => r.json()));
 const post = (page, what, body) => page.evaluate(([what, body]) => fetch(`view/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }).then((r) => r.status), [what, body]);
 
+/** until waits for a state of the server. */
+async function until(page, is) {
+  for (let k = 0; k < 100; k++) {
+    if (is(await state(page))) return true;
+    await page.waitForTimeout(50);
+  }
+  return false;
+}
+
 /** dragged takes the knob along a way through the triangle, and times each move until the dispatch shown is that of another preference. */
 async function dragged(page) {
   await page.evaluate(() => {
@@ -181,29 +190,22 @@ async function keyboard(page) {
   await page.evaluate(() => document.activeElement.blur());
   const at = (await state(page)).k;
   await page.keyboard.press("ArrowRight");
-  await page.waitForTimeout(200);
-  const on = (await state(page)).k;
+  const on = await until(page, (s) => s.k === at + 1);
   await page.keyboard.press("ArrowLeft");
   await page.keyboard.press("ArrowLeft");
-  await page.waitForTimeout(200);
-  const back = (await state(page)).k;
-  check(on === at + 1 && back === at - 1, `right steps from ${at} to ${on}, left twice to ${back}`);
+  check(on && (await until(page, (s) => s.k === at - 1)), `right steps from ${at} on, left twice before it`);
   await page.keyboard.press("End");
+  await until(page, (s) => s.k === s.last);
   await page.keyboard.press("w");
-  await page.waitForTimeout(300);
-  const worst = await page.evaluate(async () => {
-    const [state, series] = await Promise.all([fetch("view/state").then((r) => r.json()), fetch("view/series").then((r) => r.json())]);
-    const least = Math.min(...series.margin.filter((m) => m !== null));
-    return series.margin[state.k - series.first] === least;
-  });
-  check(worst, "w goes to the decision of the smallest margin");
+  const series = await page.evaluate(() => fetch("view/series").then((r) => r.json()));
+  const least = Math.min(...series.margin.filter((m) => m !== null));
+  check(await until(page, (s) => series.margin[s.k - series.first] === least), "w goes to the decision of the smallest margin");
   await page.keyboard.press("End");
   await page.keyboard.press("Space");
-  await page.waitForTimeout(400);
-  const playing = (await state(page)).playing;
+  const playing = await until(page, (s) => s.playing);
+  await page.waitForSelector(".badge.live");
   await page.keyboard.press("Space");
-  await page.waitForTimeout(200);
-  check(playing && !(await state(page)).playing, "space plays and pauses");
+  check(playing && (await until(page, (s) => !s.playing)), "space plays and pauses");
   const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
   const colours = await theme();
   await page.keyboard.press("t");

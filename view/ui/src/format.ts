@@ -51,3 +51,14 @@ export function ticks(lo: number, hi: number, n: number): number[] {
   for (let v = Math.ceil(lo / step) * step; v <= hi + step * 1e-9; v += step) list.push(Math.abs(v) < step * 1e-9 ? 0 : v);
   return list;
 }
+
+/** tick writes a tick of an axis with the digits that tell it from the others. */
+export function tick(x: number, v: number[]): string {
+  if (v.length < 2) return number(x, 3);
+  const size = Math.max(...v.map(Math.abs));
+  const step = Math.abs(v[1] - v[0]);
+  if (x === 0) return "0";
+  const power = size < 1e-3 || size >= 1e6 ? Math.floor(Math.log10(size) + 1e-9) : 0;
+  const text = (x / 10 ** power).toFixed(decimals(step / 10 ** power));
+  return (power ? `${text}e${power}` : text).replaceAll("-", "−");
+}

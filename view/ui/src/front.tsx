@@ -1,7 +1,7 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { Num } from "./api";
 import { prefer, useStore } from "./store";
-import { number, percent, ticks } from "./format";
+import { number, percent, tick, ticks } from "./format";
 
 const width = 320;
 const height = 250;
@@ -9,29 +9,35 @@ const inner = { left: 66, right: 14, top: 12, bottom: 40 };
 
 interface Point { x: number; y: number; ray: number; feasible: boolean; beaten: boolean; title: string; w?: number[] }
 
-/** spread is how far a list of numbers reaches, relative to their size. */
-function spread(v: Num[]): number {
-  const known = v.filter((x): x is number => x !== null && Number.isFinite(x));
-  if (known.length < 2) return 0;
-  const lo = Math.min(...known);
-  const hi = Math.max(...known);
-  return (hi - lo) / Math.max(Math.abs(lo), Math.abs(hi), 1e-12);
-}
-
 /** beaten: some point is no worse in either objective and better in one. */
 const beaten = (p: { x: number; y: number }, all: { x: number; y: number }[]): boolean => all.some((q) => q.x <= p.x && q.y <= p.y && (q.x < p.x || q.y < p.y));
+
+/** telling is the pair of objectives that are most at odds: with the most points that no other beats. */
+function telling(columns: Num[][]): [number, number] {
+  let [best, most]: [[number, number], number] = [[0, 1], -1];
+  columns.forEach((a, i) =>
+    columns.forEach((b, j) => {
+      if (j <= i) return;
+      const all = a.map((x, k) => ({ x: x ?? Infinity, y: b[k] ?? Infinity }));
+      const kept = new Set(all.filter((p) => !beaten(p, all)).map((p) => `${p.x.toPrecision(6)} ${p.y.toPrecision(6)}`)).size;
+      if (kept >= most) [best, most] = [[i, j], kept];
+    }),
+  );
+  return best;
+}
 
 export function FrontPanel() {
   const s = useStore();
   const [axes, setAxes] = useState<[number, number] | null>(null);
+  const first = useRef<[number, number] | undefined>(undefined); // until a person chooses
   const about = s.about;
   if (!about || about.objectives.length < 2) return null;
   const live = about.kind === "live";
   const fan = s.fan;
   // Live: what each preference would cost. Recorded: what the decisions did cost.
   const columns: Num[][] = about.objectives.map((_, i) => (live ? (fan?.rays.map((r) => r.j[i]) ?? []) : (s.series?.j[i] ?? [])));
-  const order = columns.map((c, i) => [spread(c), i]).sort((a, b) => b[0] - a[0]);
-  const [ax, ay] = axes ?? (order.length > 1 ? ([order[1][1], order[0][1]].sort((a, b) => a - b) as [number, number]) : [0, 1]);
+  if (columns[0].length > 1) first.current ??= telling(columns);
+  const [ax, ay] = axes ?? first.current ?? [0, 1];
   const points: Point[] = [];
   const count = columns[0].length;
   for (let k = 0; k < count; k++) {
@@ -65,7 +71,7 @@ export function FrontPanel() {
     </select>
   );
   const now = points.find((p) => p.ray === present);
-  const digits = (lo: number, hi: number) => Math.min(7, Math.max(3, 2 + Math.ceil(Math.log10(Math.max(Math.abs(lo), Math.abs(hi), 1e-12) / Math.max(hi - lo, 1e-12)))));
+  const [across, up] = [ticks(x0, x1, 3), ticks(y0, y1, 4)];
   const title = live ? "Front" : "Decisions";
   return (
     <section class="panel front" aria-labelledby="front-title">
@@ -79,19 +85,19 @@ export function FrontPanel() {
       </h2>
       <svg viewBox={`0 0 ${width} ${height}`} role="img" aria-label={now ? `${title}: the present point has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
         <g class="axes">
-          {ticks(x0, x1, 3).map((v) => (
+          {across.map((v) => (
             <g key={`x${v}`}>
               <line x1={X(v)} x2={X(v)} y1={inner.top} y2={height - inner.bottom} />
               <text x={X(v)} y={height - inner.bottom + 15} text-anchor="middle">
-                {number(v, digits(x0, x1))}
+                {tick(v, across)}
               </text>
             </g>
           ))}
-          {ticks(y0, y1, 4).map((v) => (
+          {up.map((v) => (
             <g key={`y${v}`}>
               <line x1={inner.left} x2={width - inner.right} y1={Y(v)} y2={Y(v)} />
               <text x={inner.left - 6} y={Y(v) + 4} text-anchor="end">
-                {number(v, digits(y0, y1))}
+                {tick(v, up)}
               </text>
             </g>
           ))}

@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Description, Num, Series } from "./api";
 import { act, useStore } from "./store";
-import { decimals, number } from "./format";
+import { number, tick } from "./format";
 import { bound } from "./map";
 
 interface Chart { key: string; title: string; unit: string; names: string[]; of: (s: Series) => Num[][]; zero?: boolean; limit?: number; limitName?: string; range?: [number, number]; least?: number }
@@ -165,15 +165,4 @@ function Line({ chart }: { chart: Chart }) {
       <div ref={box} class="plot" role="img" aria-label={`${chart.title} over decisions, now ${values.map((v) => number(v)).join(", ")} ${chart.unit}`} />
     </div>
   );
-}
-
-/** tick writes a tick of an axis with the digits that tell it from the others. */
-function tick(x: number, v: number[]): string {
-  if (v.length < 2) return number(x, 3);
-  const size = Math.max(...v.map(Math.abs));
-  const step = Math.abs(v[1] - v[0]);
-  if (x === 0) return "0";
-  const power = size < 1e-3 || size >= 1e6 ? Math.floor(Math.log10(size) + 1e-9) : 0;
-  const text = (x / 10 ** power).toFixed(decimals(step / 10 ** power));
-  return (power ? `${text}e${power}` : text).replaceAll("-", "−");
 }
