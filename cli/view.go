@@ -43,13 +43,16 @@ needs no network. Ctrl-C ends it. No file is opened but TRACE.`,
 	return cmd
 }
 
-// servePage shows a plant of the case that runs beside the server.
+// servePage shows a plant of the case that runs beside the server, until the context ends.
 func (a *App) servePage(ctx context.Context, c *gpc.Case, s *serve.Server, opt serve.Options, listen string) error {
 	live, err := view.NewLive(ctx, c, s, view.LiveOptions{Seed: opt.Seed, Preference: opt.Preference, Deadline: opt.Deadline})
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.page(ctx, view.New(live, view.DefaultRate(c.Spec()), true), listen)
 	}
-	return a.page(ctx, view.New(live, view.DefaultRate(c.Spec()), true), listen)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // Limits of the page's connections.
