@@ -186,6 +186,16 @@ latency-python:
 bench-environments:
 	build/test-python/bin/python -m gpc.envs.bench
 
+## bench-serve: a server at twice what it can do for FOR (10m), with trouble beside it: answers, times, memory, into BENCH_SERVE
+.PHONY: bench-serve
+BENCH_SERVE ?= out/bench-serve.json
+FOR ?= 10m
+BENCH_SERVE_FLAGS ?=
+bench-serve:
+	mkdir -p $(dir $(BENCH_SERVE)) bin
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/bench-serve ./bench/serve
+	bin/bench-serve --for $(FOR) --out $(BENCH_SERVE) $(BENCH_SERVE_FLAGS)
+
 ## bench: latency and throughput of every operation against this machine's measured ceilings
 bench: build
 	bin/gpc bench
@@ -220,10 +230,12 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
+	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
 	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
 	$(FUZZ) -fuzz '^FuzzRequest$$' ./view
+	$(FUZZ) -fuzz '^FuzzBody$$' ./serve
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images

@@ -78,6 +78,15 @@ func (e *Engine) Bench(ctx context.Context, single *Engine, opt bench.Options) (
 	return bench.Run(ctx, e.backend, ceiling, opt)
 }
 
+// Scale measures costs along axes on the engine; see bench.Scale.
+func (e *Engine) Scale(ctx context.Context, axes []bench.Axis, opt bench.Options) (*bench.Scaling, error) {
+	var ceiling bench.Ceiling
+	if c, ok := e.backend.(engine.Ceiling); ok {
+		ceiling = c.PeakFMA
+	}
+	return bench.Scale(ctx, e.backend, ceiling, axes, opt)
+}
+
 // Device names what the engine computes on, for records.
 func (e *Engine) Device() string {
 	if a := e.about; a.Backend == "cuda" {

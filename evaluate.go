@@ -88,15 +88,21 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 		return nil, err
 	}
 	defer closeAll()
-	if err := opt.Validate(c.Spec()); err != nil {
-		return nil, BadInput(err)
-	}
 	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
 	}
 	if opt.ModelSHA256, err = c.decidesBy(s); err != nil {
 		return nil, err
+	}
+	return c.EvaluateBy(ctx, make, opt)
+}
+
+// EvaluateBy is Evaluate of controllers that are made elsewhere, such as those of a server; opt
+// says what decides.
+func (c *Case) EvaluateBy(ctx context.Context, make func() (domain.Controller, error), opt closedloop.Options) (*closedloop.Result, error) {
+	if err := opt.Validate(c.Spec()); err != nil {
+		return nil, BadInput(err)
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
 	return r, asked(err)

@@ -19,7 +19,10 @@ func Footprints() []StepFootprint {
 		for _, m := range []int{s.State, s.Action} {
 			weights += s.Latent*s.Hidden + s.Hidden + s.Hidden*s.Hidden + s.Hidden + s.Hidden*m + m
 		}
-		out[i] = StepFootprint{Case: s.Case, WeightBytes: 4 * weights, BytesPerLatent: 4 * (2*s.Latent + s.State + s.Objectives + s.Action)}
+		out[i] = StepFootprint{Case: s.Case, WeightBytes: 4 * weights, BytesPerLatent: s.latentBytes()}
 	}
 	return out
 }
+
+// latentBytes are what crosses the contract for one latent of a step.
+func (s Shape) latentBytes() int { return 4 * (2*s.Latent + s.State + s.Objectives + s.Action) }

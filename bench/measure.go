@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"gonum.org/v1/gonum/stat"
@@ -29,6 +30,7 @@ type Result struct {
 	Threads   int     `json:"threads"`
 	Batch     int     `json:"batch"`
 	Size      string  `json:"size"`
+	Outcome   string  `json:"outcome,omitempty"` // what the calls found, in words, where that varies
 	P50       float64 `json:"p50_us"`
 	P99       float64 `json:"p99_us"`
 	CPU       float64 `json:"cpu_us,omitempty"` // mean CPU time of a call, of all threads
@@ -39,6 +41,12 @@ type Result struct {
 	GFlops     float64 `json:"gflops"`
 	PeakGFlops float64 `json:"peak_gflops"`
 	Fraction   float64 `json:"fraction"`
+	// Bytes is what a call has to move at least, operands, results and weights once each;
+	// 0 where it is not counted.
+	Bytes float64 `json:"bytes,omitempty"`
+	// Latencies are of at most MaxLatencies calls, evenly spread over the measurement and in
+	// its order.
+	Latencies []float64 `json:"latencies_us,omitempty"`
 	// Error is how far results are from float64; nil where it is not measured.
 	Error *Deviation `json:"error,omitempty"`
 	// Samples and Epochs are those of a whole training, Extrapolated tells that its
@@ -46,6 +54,19 @@ type Result struct {
 	Samples      int  `json:"samples,omitempty"`
 	Epochs       int  `json:"epochs,omitempty"`
 	Extrapolated bool `json:"extrapolated,omitempty"`
+}
+
+// MaxLatencies is how many calls of a row a record holds, for its statistics.
+const MaxLatencies = 100
+
+// spread are at most MaxLatencies of the values: the middle ones of as many equal parts.
+func spread(us []float64) []float64 {
+	n := min(len(us), MaxLatencies)
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = us[(2*i+1)*len(us)/(2*n)]
+	}
+	return out
 }
 
 // Budget bounds one measurement.
@@ -64,7 +85,7 @@ func (b Budget) filled() Budget {
 }
 
 // latencies calls f until the budget is spent and returns each call's duration
-// in microseconds, ascending. The first calls, a tenth of the budget, are not
+// in microseconds, in their order. The first calls, a tenth of the budget, are not
 // counted.
 func latencies(ctx context.Context, budget Budget, f func() error) ([]float64, error) {
 	budget = budget.filled()
@@ -87,13 +108,14 @@ func latencies(ctx context.Context, budget Budget, f func() error) ([]float64, e
 		}
 		us = append(us, float64(time.Since(t).Nanoseconds())/1e3)
 	}
-	slices.Sort(us)
 	return us, nil
 }
 
-// finish fills in the figures that follow from ascending latencies, FLOPs per
-// call and the ceiling. Percentiles are nearest-rank.
+// finish fills in the figures that follow from latencies in the order of the calls, FLOPs
+// per call and the ceiling. Percentiles are nearest-rank.
 func (r *Result) finish(us []float64, flops, peak float64) {
+	r.Latencies = spread(us)
+	us = slices.Sorted(slices.Values(us))
 	percentile := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, us, nil) }
 	r.P50, r.P99, r.Min, r.Calls = percentile(0.5), percentile(0.99), us[0], len(us)
 	r.GFlop = flops / 1e9
@@ -102,6 +124,25 @@ func (r *Result) finish(us []float64, flops, peak float64) {
 		r.PeakGFlops = peak
 		r.Fraction = r.GFlops / peak
 	}
+}
+
+// Micros is a time in µs to four digits, or all before the point; a dash for NaN.
+func Micros(us float64) string {
+	switch {
+	case math.IsNaN(us):
+		return "–"
+	case us >= 1e4:
+		return fmt.Sprintf("%.0f", us)
+	}
+	return fmt.Sprintf("%.4g", us)
+}
+
+// what is the size of a row with what it found.
+func (r *Result) what() string {
+	if r.Outcome == "" {
+		return r.Size
+	}
+	return strings.TrimPrefix(r.Size+"; "+r.Outcome, "; ")
 }
 
 // Rows lays results out as a table, the header first; a dash where an operation
@@ -116,7 +157,7 @@ func Rows(results []Result) [][]string {
 		if r.GFlops > 0 {
 			rate, peak, fraction = fmt.Sprintf("%.1f", r.GFlops), fmt.Sprintf("%.1f", r.PeakGFlops), fmt.Sprintf("%.2f", r.Fraction)
 		}
-		rows = append(rows, []string{r.Op, r.Case, r.Size, r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), work, rate, peak, fraction, r.Error.String()})
+		rows = append(rows, []string{r.Op, r.Case, r.what(), r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), work, rate, peak, fraction, r.Error.String()})
 	}
 	return rows
 }

@@ -52,7 +52,7 @@ func refine(ctx context.Context, r *Runner, s Shape) error {
 		}
 		at := 0
 		size := fmt.Sprintf("%s, %d codes, look-ahead %d", s, m.Codes.Rows, first.LookAhead)
-		if err := r.row(ctx, "refine", s, size, n, refineFLOPs(m, problem, opt, first.LookAhead), nil, func() error {
+		if err := r.row(ctx, "refine", s, size, n, work{flops: refineFLOPs(m, problem, opt, first.LookAhead)}, nil, func() error {
 			_, err := refiner.Refine(ctx, observations[at%len(observations)], opt)
 			at++
 			return err

@@ -35,6 +35,7 @@ type Operation struct {
 // Operations are those of the engine, in the order of the table.
 var Operations = []Operation{
 	{Name: "gemm", Once: true, Measure: gemm},
+	{Name: "gemm-tiles", Once: true, Asked: true, Measure: gemmTiles},
 	{Name: "jacobian", Measure: jacobian},
 	{Name: "metric", Measure: metric},
 	{Name: "eig", Measure: eig},
@@ -169,7 +170,7 @@ func (r *Runner) Measure(ctx context.Context, res Result, flops, share float64, 
 	return nil
 }
 
-// Add adds a row of calls that took us, microseconds in ascending order, of so much
+// Add adds a row of calls that took us, microseconds in the order of the calls, of so much
 // work each, beside a ceiling in FLOP/s; NaN: none.
 func (r *Runner) Add(res Result, us []float64, flops, peak float64) {
 	res.finish(us, flops, peak/1e9)
@@ -180,10 +181,23 @@ func (r *Runner) Add(res Result, us []float64, flops, peak float64) {
 }
 
 // row measures an operation of the engine at a shape.
-func (r *Runner) row(ctx context.Context, op string, s Shape, size string, batch int, flops float64, off *Deviation, f func() error) error {
+func (r *Runner) row(ctx context.Context, op string, s Shape, size string, batch int, w work, off *Deviation, f func() error) error {
 	res := r.result(op, s, size, batch)
-	res.Error = off
-	return r.Measure(ctx, res, flops, 1, f)
+	res.Error, res.Bytes = off, w.bytes
+	return r.Measure(ctx, res, w.flops, 1, f)
+}
+
+// work is that of one call: operations, and the bytes that it has to move at least; 0 where
+// they are not counted.
+type work struct{ flops, bytes float64 }
+
+// weightBytes are those of a network's parameters.
+func weightBytes(mlp *model.MLP) float64 {
+	n := 0
+	for _, l := range mlp.Layers {
+		n += l.W.Rows*l.W.Cols + len(l.B)
+	}
+	return 4 * float64(n)
 }
 
 func (r *Runner) result(op string, s Shape, size string, batch int) Result {
@@ -207,6 +221,38 @@ func gemm(ctx context.Context, r *Runner, _ Shape) error {
 	}
 	size := func(n int) string { return fmt.Sprintf("%d×%d×%d", n, width, width) }
 	return r.network(ctx, "gemm", Shape{Case: "-"}, size, mlp, width, cpufallback.ForwardFLOPs(mlp), backend.Net.Forward)
+}
+
+// gemmTiles is the product of each batch at three widths in every way that the CPU backend can
+// cut it, its own first.
+func gemmTiles(ctx context.Context, r *Runner, _ Shape) error {
+	b, ok := r.b.(interface {
+		Tiles() []cpufallback.Tile
+		NewTiledNet(mlp *model.MLP, t cpufallback.Tile) (backend.Net, error)
+	})
+	if !ok {
+		return fmt.Errorf("the backend %s has no tiles to choose from", r.d.Name)
+	}
+	for _, width := range []int{256, 512, 1024} {
+		mlp, err := model.NewMLP(r.Rand(), width, width)
+		if err != nil {
+			return err
+		}
+		for _, t := range b.Tiles() {
+			net, err := b.NewTiledNet(mlp, t)
+			if err != nil {
+				return err
+			}
+			for _, n := range r.opt.Batches {
+				z, out := random(r.Rand(), n, width), tensor.New(n, width)
+				w := work{float64(n) * cpufallback.ForwardFLOPs(mlp), weightBytes(mlp) + 8*float64(n*width)}
+				if err := r.row(ctx, "gemm-tiles", Shape{Case: "-"}, fmt.Sprintf("%d×%d×%d, tile %v", n, width, width, t), n, w, nil, func() error { return net.Forward(z, out) }); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // network measures an operation on a network, with results of so many columns and so
@@ -233,7 +279,8 @@ func (r *Runner) network(ctx context.Context, op string, s Shape, size func(n in
 		if err != nil {
 			return err
 		}
-		if err := r.row(ctx, op, s, size(n), n, float64(n)*flops, off, func() error { return f(net, z, out) }); err != nil {
+		w := work{float64(n) * flops, weightBytes(mlp) + 4*float64(n)*float64(mlp.In()+columns)}
+		if err := r.row(ctx, op, s, size(n), n, w, off, func() error { return f(net, z, out) }); err != nil {
 			return err
 		}
 	}
@@ -282,7 +329,7 @@ func eig(ctx context.Context, r *Runner, s Shape) error {
 			return err
 		}
 		values, vectors := tensor.New(n, topK), tensor.New(n, s.Latent*topK)
-		if err := r.row(ctx, "eig", s, fmt.Sprintf("top %d of %d×%d", topK, s.Latent, s.Latent), n, 0, nil, func() error {
+		if err := r.row(ctx, "eig", s, fmt.Sprintf("top %d of %d×%d", topK, s.Latent, s.Latent), n, work{}, nil, func() error {
 			return r.b.EigTopK(g, s.Latent, topK, values, vectors)
 		}); err != nil {
 			return err
@@ -345,7 +392,7 @@ func localize(ctx context.Context, r *Runner, s Shape) error {
 		for _, n := range r.opt.Batches {
 			at := 0
 			size := fmt.Sprintf("%d codes, z %d", codes, s.Latent)
-			if err := r.row(ctx, "localize", s, size, n, 0, nil, func() error {
+			if err := r.row(ctx, "localize", s, size, n, work{}, nil, func() error {
 				// Another part of the queries each time, so that no query is served
 				// from what the last call left in cache.
 				if at+n > batch {
@@ -374,7 +421,7 @@ func (r *Runner) bruteForce(ctx context.Context, s Shape, codes int) error {
 		return err
 	}
 	q, best := 0, 0
-	return r.row(ctx, "localize-brute", s, fmt.Sprintf("%d codes, z %d", codes, s.Latent), 1, 0, nil, func() error {
+	return r.row(ctx, "localize-brute", s, fmt.Sprintf("%d codes, z %d", codes, s.Latent), 1, work{}, nil, func() error {
 		query := all.Row(codes + q%64)
 		q++
 		least := float32(math.Inf(1))
@@ -432,6 +479,12 @@ func (r *Runner) stepper(s Shape, n int) (st backend.Stepper, cfg backend.Steppe
 	return st, cfg, in, out, nil
 }
 
+// stepBytes are those of a step of n latents: both decoders, and what crosses the contract
+// for each latent.
+func (s Shape) stepBytes(cfg backend.StepperConfig, n int) float64 {
+	return weightBytes(cfg.DecoderS) + weightBytes(cfg.DecoderU) + float64(n*s.latentBytes())
+}
+
 // step is one fused step without localization and retraction.
 func step(ctx context.Context, r *Runner, s Shape) error {
 	for _, n := range r.opt.Batches {
@@ -451,7 +504,7 @@ func step(ctx context.Context, r *Runner, s Shape) error {
 		flops := cpufallback.StepFLOPs(cfg)
 		var host []float64 // µs of each call in the problem's own gradients, where a device steps
 		split, _ := st.(backend.SplitStepper)
-		if err := r.row(ctx, "step", s, s.String(), n, float64(n)*flops, off, func() error {
+		if err := r.row(ctx, "step", s, s.String(), n, work{float64(n) * flops, s.stepBytes(cfg, n)}, off, func() error {
 			if split == nil {
 				return st.Step(in, out)
 			}
@@ -465,7 +518,6 @@ func step(ctx context.Context, r *Runner, s Shape) error {
 			return err
 		}
 		if len(host) > 0 {
-			slices.Sort(host)
 			r.Add(r.result("step, gradients on the host", s, s.String(), n), host, 0, math.NaN())
 		}
 	}
@@ -502,12 +554,12 @@ func stepLocalize(ctx context.Context, r *Runner, s Shape) error {
 		if err != nil {
 			return err
 		}
-		work := float64(n) * (cpufallback.StepFLOPs(cfg) + 2*float64(s.Latent)*float64(codes))
+		flops := float64(n) * (cpufallback.StepFLOPs(cfg) + 2*float64(s.Latent)*float64(codes))
 		local := backend.LocalizeOutput{Z: in.Z}
 		if s.own == nil {
 			in.X = x
 		}
-		if err := r.row(ctx, "step+localize", s, fmt.Sprintf("%s, %d codes", s, codes), n, 0, nil, func() error {
+		if err := r.row(ctx, "step+localize", s, fmt.Sprintf("%s, %d codes", s, codes), n, work{}, nil, func() error {
 			if err := ix.Localize(x, z, tau, neighbours, local); err != nil {
 				return err
 			}
@@ -515,7 +567,7 @@ func stepLocalize(ctx context.Context, r *Runner, s Shape) error {
 		}); err != nil {
 			return err
 		}
-		r.results[len(r.results)-1].GFlop = work / 1e9
+		r.results[len(r.results)-1].GFlop = flops / 1e9
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func train(ctx context.Context, r *Runner, s Shape) error {
 	nets := cfg.Initial
 	flops := 3 * (cpufallback.ForwardFLOPs(nets.EncoderX) + cpufallback.ForwardFLOPs(nets.EncoderO) + 2*cpufallback.ForwardFLOPs(nets.DecoderS) + cpufallback.ForwardFLOPs(nets.DecoderU))
 	at := 0
-	return r.row(ctx, "train", s, fmt.Sprintf("%s, x %d", s, s.Observation), batch, float64(batch)*flops, off, func() error {
+	return r.row(ctx, "train", s, fmt.Sprintf("%s, x %d", s, s.Observation), batch, work{flops: float64(batch) * flops}, off, func() error {
 		if at+batch > rows {
 			at = 0
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/report"
 )
 
 func (a *App) benchCommand() *cobra.Command {
@@ -91,10 +90,12 @@ from single updates; --epochs really runs them.`,
 			if err != nil {
 				return err
 			}
-			out := report.Benchmark{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: results}
+			out := bench.Record{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: results}
 			if out.Load, err = watch.End(); err != nil {
 				return err
 			}
+			_, bandwidth := e.Ceiling()
+			out.Bandwidth = bandwidth / 1e9
 			return a.Print(out, func(w io.Writer) error { return Table(w, bench.Rows(results)) })
 		},
 	}
@@ -111,5 +112,6 @@ from single updates; --epochs really runs them.`,
 	for _, op := range a.Operations {
 		f.AddGoFlagSet(op.Flags)
 	}
+	cmd.AddCommand(a.benchCompareCommand(), a.benchDeadlineCommand(), a.benchScalingCommand())
 	return cmd
 }

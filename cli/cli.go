@@ -44,9 +44,11 @@ type App struct {
 	Commands []func(*App) *cobra.Command
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
-	Stdout     io.Writer // nil: os.Stdout
-	Stderr     io.Writer // nil: os.Stderr
-	Stdin      io.Reader // nil: os.Stdin
+	// Axes are the program's own that `bench scaling` measures costs along.
+	Axes   []bench.Axis
+	Stdout io.Writer // nil: os.Stdout
+	Stderr io.Writer // nil: os.Stderr
+	Stdin  io.Reader // nil: os.Stdin
 
 	json    bool
 	seed    uint64
@@ -149,7 +151,7 @@ func (a *App) root() *cobra.Command {
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
 		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),
-		a.evalCommand(), a.serveCommand(), a.viewCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.exportCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
+		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.exportCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
 	)
 	for _, command := range a.Commands {
 		root.AddCommand(command(a))

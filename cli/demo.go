@@ -229,7 +229,7 @@ func (d *demo) cost(e *gpc.Engine, c *gpc.Case) (err error) {
 	}); err != nil {
 		return err
 	}
-	d.records.Benchmarks = append(d.records.Benchmarks, report.Benchmark{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: d.result.Steps})
+	d.records.Benchmarks = append(d.records.Benchmarks, bench.Record{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: d.result.Steps})
 	if d.json {
 		return nil
 	}

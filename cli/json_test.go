@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/export"
@@ -27,7 +28,7 @@ var printed = map[string]any{
 	"dataset": offline.Counters{}, "dataset merge": merged{}, "train": trained{}, "compile": compile.Report{}, "refine": batchnav.Refinement{},
 	"eval": closedloop.Result{}, "eval join": closedloop.Result{}, "eval pair": closedloop.Pairing{}, "eval compare": report.Compared{},
 	"verify": closedloop.Verification{}, "certify": batchnav.Certified{}, "steer": closedloop.Steering{}, "export": export.Result{},
-	"serve": serve.Answer{}, "view": viewed{}, "bench": report.Benchmark{}, "report": drawn{}, "demo": demonstration{},
+	"serve": serve.Answer{}, "plant": closedloop.Result{}, "view": viewed{}, "bench": bench.Record{}, "bench compare": bench.Comparison{}, "bench deadline": bench.Deadlines{}, "bench scaling": bench.Scaling{}, "report": drawn{}, "demo": demonstration{},
 }
 
 // TestEveryJSONKeyIsDocumented: docs/json.md has every key that a command prints, and none

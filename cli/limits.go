@@ -58,6 +58,9 @@ var limits = map[string]limit{
 	"refine repeat":          {1, 1_000_000},
 	"serve sessions":         {1, serve.MaxSessions},
 	"serve line-bytes":       {64, 64 << 20},
+	"serve body-bytes":       {64, 64 << 20},
+	"serve connections":      {1, 1 << 20},
+	"serve waiting":          {1, 1 << 20},
 	"steer divisions":        {1, 1000},
 	"train epochs":           {0, mostEpochs},
 	"train rollout-epochs":   {unbounded, mostEpochs},
@@ -70,11 +73,17 @@ var limits = map[string]limit{
 
 // longest are the times that a flag may ask for, by command and flag.
 var longest = map[string]time.Duration{
-	"bench time":           time.Hour,
-	"compile budget":       30 * 24 * time.Hour,
-	"refine within":        time.Hour,
-	"serve deadline":       serve.MaxDeadline,
-	"verify episode-limit": 24 * time.Hour,
+	"bench time":              time.Hour,
+	"bench scaling time":      time.Hour,
+	"bench deadline for":      24 * time.Hour,
+	"bench deadline deadline": time.Hour,
+	"compile budget":          30 * 24 * time.Hour,
+	"refine within":           time.Hour,
+	"plant deadline":          serve.MaxDeadline,
+	"plant every":             time.Hour,
+	"serve deadline":          serve.MaxDeadline,
+	"serve max-age":           serve.MaxDeadline,
+	"verify episode-limit":    24 * time.Hour,
 }
 
 // checkLimits says which flag that was given is out of its range.

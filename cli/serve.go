@@ -1,87 +1,250 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/serve"
 )
 
+// saveEvery is how often gpc serve writes its sessions to a state file, savePatience how long the
+// last time may take.
+const (
+	saveEvery    = time.Second
+	savePatience = 200 * time.Millisecond
+)
+
+// serving are the flags of gpc serve.
+type serving struct {
+	modelFile, method, tokenFile, stateFile, log string
+	stdin, ui                                    bool
+	weights                                      []float64
+	options                                      serve.Options
+	lines                                        serve.LineOptions
+	doors                                        serve.ListenOptions
+	http                                         serve.HTTPOptions
+}
+
 func (a *App) serveCommand() *cobra.Command {
-	var modelFile, method string
-	var stdin, ui bool
-	var listen string
-	var weights []float64
-	opt, lines := serve.Options{}, serve.LineOptions{}
+	var f serving
 	cmd := &cobra.Command{
-		Use:   "serve CASE --stdin | --ui",
-		Short: "Decide for many closed loops: JSON Lines in, JSON Lines out; or a page to steer one",
-		Long: `Reads one request a line from standard input and writes one answer a line, in the
-same order, to standard output:
+		Use:   "serve CASE --stdin | --listen HOST:PORT [--ui] | --unix PATH",
+		Short: "Decide for many closed loops: JSON Lines in and out, or HTTP",
+		Long: `With --stdin it reads one request a line from standard input and writes one answer a
+line, in the same order, to standard output:
 
   {"op":"decide","session":"a","s":[…],"c":[…],"preference":[…],"deadline_ms":5}
   {"op":"refine","s":[…],"c":[…],"candidates":4096,"deadline_ms":20}
   {"op":"preference","session":"a","preference":[…]}      null: adaptive
+  {"op":"clear","session":"a"}                            after a stale observation
   {"op":"reset","session":"a"}
   {"op":"health"}
 
+With --listen and --unix the same objects without op are the bodies of POST /v1/decide,
+/v1/refine, /v1/preference, /v1/clear and /v1/reset; GET /health, /ready, /metrics and
+/v1/stream?session=NAME; GET /openapi.json describes all of it. An address that other
+machines reach needs --token-file. With --ui there is a page at / besides, to watch and
+steer a plant of the case that runs beside the server (docs/view.md).
+
 A session is one closed loop by its name; those whose requests are at hand together
-decide as one batch. What is wrong with a line is its answer, {"error":…,"field":…},
-and the next is read. The end of the input, Ctrl-C and SIGTERM end the program with
-exit code 0 when what was read is answered. docs/serve.md has every key.`,
+decide as one batch. What is wrong with a request is its answer, {"error":…,"field":…}.
+The end of the input, Ctrl-C and SIGTERM end the program with exit code 0 when what was
+asked is answered. docs/serve.md has every key.`,
 		Args: ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if stdin == ui {
-				return BadInputf("serve needs either --stdin or --ui: standard input and output, or a page, are its doors")
+		RunE: func(cmd *cobra.Command, args []string) error { return a.serve(cmd, args[0], &f) },
+	}
+	set := cmd.Flags()
+	set.BoolVar(&f.stdin, "stdin", false, "requests on standard input, answers on standard output")
+	set.StringVar(&f.doors.Address, "listen", "", "HTTP at this address, such as 127.0.0.1:8080; port 0 is any that is free")
+	set.BoolVar(&f.ui, "ui", false, "at --listen also a page to watch and steer a plant of the case that runs beside")
+	set.StringVar(&f.doors.Unix, "unix", "", "HTTP at a socket of this path, which its owner alone may open")
+	set.StringVar(&f.tokenFile, "token-file", "", "file of the token that every request over HTTP has to bring (Authorization: Bearer …)")
+	set.StringVar(&f.doors.TLSCert, "tls-cert", "", "PEM file of the certificate for --listen")
+	set.StringVar(&f.doors.TLSKey, "tls-key", "", "PEM file of its key")
+	set.IntVar(&f.doors.Connections, "connections", serve.DefaultConnections, "connections that may be open at once")
+	set.IntVar(&f.http.MaxBytes, "body-bytes", serve.DefaultLineBytes, "bytes of a request's body at most")
+	set.IntVar(&f.options.Waiting, "waiting", 0, "requests over HTTP that may wait or be decided at once; the next is refused with 429 (default: as many as sessions)")
+	set.StringVar(&f.modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
+	set.StringVar(&f.method, "method", "", "method that decides (default: the one that the map was compiled for, or gpc)")
+	set.Float64SliceVar(&f.weights, "preference", nil, "fixed weights w1,w2,… of sessions that state none (default: the adaptive priority)")
+	set.IntVar(&f.options.Sessions, "sessions", serve.DefaultSessions, "sessions that may be open at once")
+	set.DurationVar(&f.options.Deadline, "deadline", 0, "answer by then, with the fallback if need be, where a request states no deadline_ms, such as 5ms (default: none)")
+	set.DurationVar(&f.options.MaxAge, "max-age", 0, "every decision states observed_ms, and one that is older has the fallback, as all after it until the session is cleared (default: any age)")
+	set.IntVar(&f.lines.MaxBytes, "line-bytes", serve.DefaultLineBytes, "bytes of a line at most")
+	set.StringVar(&f.stateFile, "state-file", "", "resume the sessions of this file, and write them to it every second and at the end")
+	set.StringVar(&f.log, "log", "text", "what is logged to standard error: text, json or off")
+	return cmd
+}
+
+// check refuses flags that contradict each other or that nothing would heed.
+func (f *serving) check(cmd *cobra.Command) error {
+	http := f.doors.Address != "" || f.doors.Unix != ""
+	if !f.stdin && !http {
+		return BadInputf("serve needs a door: --stdin, --listen HOST:PORT or --unix PATH")
+	}
+	for _, needs := range []struct {
+		flag, of string
+		there    bool
+	}{
+		{"line-bytes", "--stdin", f.stdin}, {"token-file", "--listen or --unix", http}, {"connections", "--listen or --unix", http}, {"body-bytes", "--listen or --unix", http},
+		{"waiting", "--listen or --unix", http}, {"tls-cert", "--listen", f.doors.Address != ""}, {"tls-key", "--listen", f.doors.Address != ""},
+	} {
+		if cmd.Flags().Changed(needs.flag) && !needs.there {
+			return BadInputf("--%s is of %s, which is not given", needs.flag, needs.of)
+		}
+	}
+	switch {
+	case f.ui && f.doors.Address == "":
+		return BadInputf("--ui is a page at --listen, which is not given")
+	case f.ui && f.tokenFile != "":
+		return BadInputf("--ui with --token-file: the page has no password, and would let in whoever has no token")
+	}
+	if (f.doors.TLSCert == "") != (f.doors.TLSKey == "") {
+		return BadInputf("--tls-cert and --tls-key are given together")
+	}
+	return nil
+}
+
+// logger is what --log asks for.
+func (a *App) logger(how string) (*slog.Logger, error) {
+	switch how {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.Stderr, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.Stderr, nil)), nil
+	case "off":
+		return slog.New(slog.DiscardHandler), nil
+	}
+	return nil, BadInputf("--log %s: want text, json or off", how)
+}
+
+// serve runs a server at the doors that the flags ask for.
+func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	inputs := []durable.File{{Name: "--model", Path: f.modelFile}, {Name: "--token-file", Path: f.tokenFile}, {Name: "--tls-cert", Path: f.doors.TLSCert}, {Name: "--tls-key", Path: f.doors.TLSKey}, {Name: "--unix", Path: f.doors.Unix}}
+	if err := durable.Apart([]durable.File{{Name: "--state-file", Path: f.stateFile}}, inputs); err != nil {
+		return gpc.BadInput(err)
+	}
+	log, err := a.logger(f.log)
+	if err != nil {
+		return err
+	}
+	if f.tokenFile != "" {
+		if f.http.Token, err = serve.ReadToken(f.tokenFile); err != nil {
+			return err
+		}
+		f.doors.Token = f.http.Token
+	}
+	c, setup, err := a.setup(name, f.modelFile, f.method)
+	if err != nil {
+		return err
+	}
+	pref, err := preference(f.weights, c.Spec().ObjectiveSize())
+	if err != nil {
+		return err
+	}
+	opt := f.options
+	var file *serve.StateFile
+	if f.stateFile != "" {
+		if file, opt.Resume, err = serve.OpenStateFile(f.stateFile, c); err != nil {
+			return err
+		}
+		defer file.Close()
+	}
+	e, err := a.open()
+	if err != nil {
+		return err
+	}
+	opt.Setup, opt.Preference, opt.Seed, opt.Threads, opt.Log = setup, pref.W, a.seed, cpuThreads(a.threads), log
+	s, err := serve.New(c, e, opt)
+	if err != nil {
+		e.Close()
+		return err
+	}
+	err = a.through(cmd.Context(), c, s, f, log, len(opt.Resume), file)
+	if cmd.Context().Err() != nil {
+		return err // the process ends, and what still computes with it
+	}
+	s.Close()
+	e.Close()
+	if err == nil && !a.json {
+		err = renderHealth(a.Stderr, s.Health())
+	}
+	return err
+}
+
+// through opens the doors, and ends when one of them does or the context.
+func (a *App) through(ctx context.Context, c *gpc.Case, s *serve.Server, f *serving, log *slog.Logger, resumed int, file *serve.StateFile) error {
+	on, err := s.Listen(f.doors)
+	if err != nil {
+		return err
+	}
+	h := s.Health()
+	log.Info("serving", "case", h.Case, "method", h.Method, "model", h.ModelSHA256, "commit", h.Commit, "backend", h.Backend, "resumed", resumed)
+	for _, l := range on {
+		log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String(), "tls", f.doors.TLSCert != "" && l.Addr().Network() == "tcp", "token", f.http.Token != "")
+	}
+	// The first door that ends takes the others with it.
+	until, end := context.WithCancel(ctx)
+	defer end()
+	handler := serve.Handler(s, f.http)
+	if f.ui {
+		var leave func()
+		if handler, leave, err = a.withPage(until, handler, c, s, f); err != nil {
+			for _, l := range on {
+				l.Close()
 			}
-			c, setup, err := a.setup(args[0], modelFile, method)
-			if err != nil {
-				return err
-			}
-			pref, err := preference(weights, c.Spec().ObjectiveSize())
-			if err != nil {
-				return err
-			}
-			e, err := a.open()
-			if err != nil {
-				return err
-			}
-			opt.Setup, opt.Preference, opt.Seed, opt.Threads, opt.Notice = setup, pref.W, a.seed, cpuThreads(a.threads), a.notice
-			s, err := serve.New(c, e, opt)
-			if err != nil {
-				e.Close()
-				return err
-			}
-			if ui {
-				err = a.servePage(cmd.Context(), c, s, opt, listen)
-			} else {
-				err = s.Lines(cmd.Context(), a.Stdin, a.Stdout, lines)
-			}
-			if cmd.Context().Err() != nil {
-				return err // the process ends, and what still computes with it
-			}
-			s.Close()
-			e.Close()
-			if err == nil && !a.json {
-				err = renderHealth(a.Stderr, s.Health())
+			if ctx.Err() != nil {
+				return nil
 			}
 			return err
-		},
+		}
+		defer leave()
+		log.Info("page", "url", "http://"+on[0].Addr().String()+"/")
 	}
-	f := cmd.Flags()
-	f.BoolVar(&stdin, "stdin", false, "requests on standard input, answers on standard output")
-	f.BoolVar(&ui, "ui", false, "a page at --listen to watch and steer a plant of the case that runs beside")
-	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address of the page")
-	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
-	f.StringVar(&method, "method", "", "method that decides (default: the one that the map was compiled for, or gpc)")
-	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… of sessions that state none (default: the adaptive priority)")
-	f.IntVar(&opt.Sessions, "sessions", serve.DefaultSessions, "sessions that may be open at once")
-	f.DurationVar(&opt.Deadline, "deadline", 0, "answer by then, with the fallback if need be, where a request states no deadline_ms, such as 5ms (default: none)")
-	f.IntVar(&lines.MaxBytes, "line-bytes", serve.DefaultLineBytes, "bytes of a line at most")
-	return cmd
+	var doors, keeper sync.WaitGroup
+	var lines, http error
+	if f.stdin {
+		doors.Go(func() {
+			defer end()
+			lines = s.Lines(until, a.Stdin, a.Stdout, f.lines)
+		})
+	}
+	if len(on) > 0 {
+		doors.Go(func() {
+			defer end()
+			http = s.HTTP(until, handler, on, 0)
+		})
+	}
+	keep, stop := context.WithCancel(context.Background())
+	defer stop()
+	if file != nil {
+		keeper.Go(func() { file.Keep(keep, s, saveEvery) })
+	}
+	<-until.Done()
+	log.Info("draining")
+	doors.Wait()
+	err = cmp.Or(lines, http)
+	stop()
+	keeper.Wait()
+	if file != nil {
+		last, stop := context.WithTimeout(context.Background(), savePatience)
+		defer stop()
+		err = cmp.Or(err, file.Save(last, s))
+	}
+	log.Info("ended", "decisions", s.Health().Decisions)
+	return err
 }
 
 func renderHealth(w io.Writer, h serve.Health) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/view"
 )
 
-// viewed is what view and serve --ui print.
+// viewed is what view prints.
 type viewed struct {
 	URL string `json:"url"`
 }
@@ -43,16 +43,20 @@ needs no network. Ctrl-C ends it. No file is opened but TRACE.`,
 	return cmd
 }
 
-// servePage shows a plant of the case that runs beside the server, until the context ends.
-func (a *App) servePage(ctx context.Context, c *gpc.Case, s *serve.Server, opt serve.Options, listen string) error {
-	live, err := view.NewLive(ctx, c, s, view.LiveOptions{Seed: opt.Seed, Preference: opt.Preference, Deadline: opt.Deadline})
-	if err == nil {
-		err = a.page(ctx, view.New(live, view.DefaultRate(c.Spec()), true), listen)
+// withPage is a server's handler with the page of a plant beside it, which ends with the context.
+func (a *App) withPage(ctx context.Context, h http.Handler, c *gpc.Case, s *serve.Server, f *serving) (http.Handler, func(), error) {
+	live, err := view.NewLive(ctx, c, s, view.LiveOptions{Seed: a.seed, Preference: f.weights, Deadline: f.options.Deadline, Dated: f.options.MaxAge > 0})
+	if err != nil {
+		return nil, nil, err
 	}
-	if ctx.Err() != nil {
-		return nil
+	page := view.New(live, view.DefaultRate(c.Spec()), true)
+	context.AfterFunc(ctx, page.Close) // its streams would be waited for
+	mux := http.NewServeMux()
+	mux.Handle("/", page)
+	for _, path := range serve.Paths {
+		mux.Handle(path, h)
 	}
-	return err
+	return mux, page.Close, nil
 }
 
 // Limits of the page's connections.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/serve"
 	"github.com/gpc-engine/gpc/view"
 )
 
@@ -21,23 +22,24 @@ func paged(t *testing.T, app *App, args ...string) (url string, end func() int) 
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	from, to := io.Pipe()
-	log := &strings.Builder{}
 	a := *app
-	a.Stdout, a.Stderr, a.Stdin = to, log, strings.NewReader("")
+	a.Stdout, a.Stderr, a.Stdin = to, to, strings.NewReader("")
 	code := make(chan int, 1)
 	go func() {
 		code <- a.Run(ctx, args)
 		to.Close()
 	}()
-	line, err := bufio.NewReader(from).ReadString('\n')
-	if err != nil {
-		stop()
-		t.Fatalf("%v prints no address: exit code %d, %s", args, <-code, log)
-	}
 	var v viewed
-	if err := json.Unmarshal([]byte(line), &v); err != nil {
-		v.URL, _, _ = strings.Cut(line, " ")
+	var log strings.Builder
+	for in := bufio.NewScanner(from); v.URL == "" && in.Scan(); {
+		log.WriteString(in.Text())
+		_ = json.Unmarshal(in.Bytes(), &v) // or it is of something else
 	}
+	if v.URL == "" {
+		stop()
+		t.Fatalf("%v says no address: exit code %d, %s", args, <-code, log.String())
+	}
+	go io.Copy(io.Discard, from)
 	return v.URL, func() int {
 		stop()
 		select {
@@ -77,7 +79,7 @@ func TestPagesOfTheCommandLine(t *testing.T) {
 	if code := end(); code != 0 {
 		t.Errorf("view ends with exit code %d", code)
 	}
-	url, end = paged(t, app, "serve", "cart", "--ui", "--listen", "127.0.0.1:0", "--model", file, "--deadline", "1s")
+	url, end = paged(t, app, "serve", "cart", "--ui", "--listen", "127.0.0.1:0", "--model", file, "--deadline", "1s", "--max-age", "1m", "--log", "json")
 	if d := fetched[view.Description](t, url+"view/case"); d.Case != "cart" || d.Kind != "live" || !d.Steers || d.DeadlineUs != 1e6 {
 		t.Errorf("the page is of %+v", d)
 	}
@@ -86,8 +88,20 @@ func TestPagesOfTheCommandLine(t *testing.T) {
 			t.Fatal("the plant stands still")
 		}
 	}
+	if a := fetched[serve.Answer](t, url+"health"); a.Health == nil || a.Health.Case != "cart" || a.Health.Decisions == 0 {
+		t.Errorf("beside the page the server says %+v", a)
+	}
 	if code := end(); code != 0 {
 		t.Errorf("serve --ui ends with exit code %d", code)
+	}
+}
+
+// A page listens where nobody else can reach it.
+func TestAPageIsOfThisMachineAlone(t *testing.T) {
+	for address, says := range map[string]string{"0.0.0.0:0": "this machine alone", "somewhere:0": "this machine alone", ":0": "this machine alone", "8080": "missing port", "127.0.0.1:99999": "99999"} {
+		if on, err := loopback(t.Context(), address); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, %v", address, on, err)
+		}
 	}
 }
 
@@ -95,17 +109,18 @@ func TestWrongPagesAreRefused(t *testing.T) {
 	app, file := cart(t)
 	empty := filepath.Join(t.TempDir(), "empty.jsonl")
 	must.OK(t, os.WriteFile(empty, nil, 0o644))
+	token := filepath.Join(t.TempDir(), "token")
+	must.OK(t, os.WriteFile(token, []byte("0123456789abcdef0123"), 0o600))
 	for line, says := range map[string]string{
-		"view":                    "takes 1 argument",
-		"view nothing":            "nothing",
-		"view " + empty:           "the file is empty",
-		"serve cart":              "--stdin or --ui",
-		"serve cart --ui --stdin": "--stdin or --ui",
-		"serve cart --ui --model " + file + " --listen 0.0.0.0:0":       "this machine alone",
-		"serve cart --ui --model " + file + " --listen somewhere:0":     "this machine alone",
-		"serve cart --ui --model " + file + " --listen 8080":            "missing port",
-		"serve cart --ui --model " + file + " --sessions 3":             "sessions",
-		"serve cart --ui --model " + file + " --listen 127.0.0.1:99999": "99999",
+		"view":                             "takes 1 argument",
+		"view nothing":                     "nothing",
+		"view " + empty:                    "the file is empty",
+		"view " + empty + " --listen 8080": "the file is empty",
+		"serve cart --ui":                  "needs a door",
+		"serve cart --ui --stdin":          "--listen, which is not given",
+		"serve cart --ui --listen 127.0.0.1:0 --token-file " + token:             "no password",
+		"serve cart --ui --model " + file + " --listen 0.0.0.0:0":                "needs a token",
+		"serve cart --ui --model " + file + " --listen 127.0.0.1:0 --sessions 3": "room for 3 sessions",
 	} {
 		if code, _, log := run(app, strings.Fields(line)...); code != 2 || !strings.Contains(log, says) {
 			t.Errorf("%s: exit code %d and %q, want 2 and %q", line, code, log, says)

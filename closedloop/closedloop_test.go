@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -343,6 +344,30 @@ func TestCancelledRunCanBeResumed(t *testing.T) {
 	evaluate(t, c, direct(c), o)
 	if v, err := closedloop.Verify(t.Context(), o.TracePath, lookup(c)); err != nil || !v.OK || v.Episodes != 6 {
 		t.Errorf("after resuming: %v %+v", err, v)
+	}
+}
+
+// A run in its plant's time takes it, decides the same, and ends with its context.
+func TestAPeriodIsKept(t *testing.T) {
+	c := cartCase(t)
+	o := options(t.TempDir())
+	o.Episodes, o.TracePath = 1, ""
+	plain := evaluate(t, c, direct(c), o)
+	o.Every = 5 * time.Millisecond
+	start := time.Now()
+	r := evaluate(t, c, direct(c), o)
+	if took, least := time.Since(start), time.Duration(r.Decisions-1)*o.Every; r.Decisions < 2 || took < least || r.CostMean != plain.CostMean {
+		t.Errorf("%d decisions of cost %v in %v, want them in %v at least, of cost %v", r.Decisions, r.CostMean, took, least, plain.CostMean)
+	}
+	o.Every = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := closedloop.Evaluate(ctx, c, direct(c), o); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a period of an hour: %v", err)
+	}
+	o.Every = -1
+	if _, err := closedloop.Evaluate(t.Context(), c, direct(c), o); err == nil {
+		t.Error("a period below zero is taken")
 	}
 }
 

@@ -57,6 +57,9 @@ type Options struct {
 	// Commit, Device, Backend, ISA, ModelSHA256 and Candidates are recorded; see Header.
 	Commit, Device, Backend, ISA, ModelSHA256 string
 	Candidates                                int
+	// Every is the period of an episode's observations; one that is due before the last is decided
+	// about waits for that. 0: none.
+	Every time.Duration
 	// Limit is the load of the machine above which nothing is run, or returned.
 	Limit LoadLimit
 	// Progress, if set, is called after each episode, Visit with each that was run.
@@ -88,6 +91,8 @@ func (o *Options) Validate(spec *domain.Spec) error {
 		return fmt.Errorf("closedloop: noise %v, want a finite standard deviation ≥ 0", o.Noise)
 	case !(o.Bias >= 0) || math.IsInf(o.Bias, 0):
 		return fmt.Errorf("closedloop: bias %v, want a finite number ≥ 0", o.Bias)
+	case o.Every < 0:
+		return fmt.Errorf("closedloop: an observation every %v, want 0 or more", o.Every)
 	case o.Resume && o.TracePath == "":
 		return fmt.Errorf("closedloop: nothing to resume without a trace file")
 	}
@@ -375,8 +380,8 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	ns, nu := sizes(spec, ep)
 	var sum score
 	bias := biases(opt.Bias, opt.Seed, number, ns)
-	for t := 0; failure == "" && !ep.Done(); t++ {
-		if err := ctx.Err(); err != nil {
+	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Every) {
+		if err := wait(ctx, due); err != nil {
 			return nil, err
 		}
 		ep.Observe(s, cx)
@@ -408,6 +413,17 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 		return nil, err // what failed may have been ended by it
 	}
 	return e, nil
+}
+
+// wait waits for a moment, or the end of the context.
+func wait(ctx context.Context, until time.Time) error {
+	if left := time.Until(until); left > 0 {
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
 }
 
 // endOf is what the plant says of an episode after its last step; completed is whether

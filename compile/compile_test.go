@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,9 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	a, b := must.Get(os.ReadFile(whole))(t), must.Get(os.ReadFile(out))(t)
 	if !bytes.Equal(a, b) || got.Rounds[1].HeldOut.Mean != want.Rounds[1].HeldOut.Mean {
 		t.Error("a run that was interrupted has made another model")
+	}
+	if runtime.GOOS == "linux" && (want.Load == nil || want.Load.Partial || got.Load == nil || !got.Load.Partial) {
+		t.Errorf("the load of the whole run is %+v, of what was left of the other %+v", want.Load, got.Load)
 	}
 
 	refused := func(what, says string, c *gpc.Case, opt Options) {

@@ -79,6 +79,7 @@ func (r *run) open() (release func() error, err error) {
 			return nil, gpc.BadInput(fmt.Errorf("compile: %s is of another run: field %s is %v, want %v; choose another --out or remove the folder", path, f.name, f.got, f.want))
 		}
 	}
+	r.continued = true
 	return lock.Release, nil
 }
 

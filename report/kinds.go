@@ -3,6 +3,8 @@ package report
 import (
 	"encoding/json"
 	"slices"
+
+	"github.com/gpc-engine/gpc/bench"
 )
 
 // kind is one sort of record: how a file of it is known, where it goes, and what the
@@ -29,8 +31,11 @@ var kinds = []kind{
 	{"steer", "Steering", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings, checkSteering) }, (*Records).steeringSections},
 	{"certify", "Certificates", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates, checkCertified) },
 		func(r *Records) []section { return each(r.Certificates, certificateSection) }},
+	{"compile", "Maps compiled from equations", []string{"rounds", "choice", "test"}, func(r *Records, text []byte) error { return decode(text, &r.Compilations, checkCompilation) }, (*Records).compilationSections},
 	{"bench", "Speed", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks, nil) },
 		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }},
+	{"bench scaling", "Speed", []string{"curves"}, func(r *Records, text []byte) error { return decode(text, &r.Scalings, (*bench.Scaling).Validate) },
+		func(r *Records) []section { return each(r.Scalings, scalingSection) }},
 	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },
 		func(r *Records) []section { return each(r.Peers, peersSection) }},
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/interrupt"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
@@ -32,12 +33,14 @@ import (
 type Records struct {
 	Device       string // folder name
 	Evaluations  []closedloop.Result
-	Benchmarks   []Benchmark
+	Benchmarks   []bench.Record
+	Scalings     []bench.Scaling
 	Certificates []batchnav.Certified
 	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
 	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
+	Compilations []compile.Report
 	Traces       []Trace
 
 	cases map[string]Case
@@ -56,16 +59,6 @@ type Case struct {
 // New returns empty records of a device that are told of under these cases.
 func New(device string, cases map[string]Case) *Records {
 	return &Records{Device: device, cases: cases}
-}
-
-// Benchmark is what `gpc bench` prints and what bench/results holds.
-type Benchmark struct {
-	Device  string         `json:"device"`
-	Commit  string         `json:"commit"`
-	Command string         `json:"command"`
-	Results []bench.Result `json:"results"`
-	// Load is the machine's while they were measured.
-	Load *closedloop.Load `json:"load,omitempty"`
 }
 
 // Trace is a recorded trace, whole.

@@ -276,7 +276,7 @@ func certificateSection(c batchnav.Certified) section {
 	return s
 }
 
-func benchmarkSection(b Benchmark) section {
+func benchmarkSection(b bench.Record) section {
 	title := "Latency and throughput"
 	if _, what, _ := strings.Cut(b.Command, " bench "); !strings.HasPrefix(what, "-") {
 		what, _, _ = strings.Cut(what, " --max-load")

@@ -47,4 +47,5 @@ record bench bench
 for case in integrator-convex opf30; do
   record "bench-refine-$case" bench refine --case $case
 done
+record scaling bench scaling --out "$out"
 record bench-train-epochs bench train-epochs

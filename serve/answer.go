@@ -33,9 +33,12 @@ type Decision struct {
 	Displacement  float64 `json:"displacement"` // ‖z_{t+1} − z_t‖
 	Fallback      uint16  `json:"fallback"`     // domain.Fallback
 	// Late: the deadline came first, and U is the problem's fallback.
-	Late      bool    `json:"late"`
+	Late bool `json:"late"`
+	// Stale: the session has the problem's fallback until it is cleared or reset, because an
+	// observation was too old ("age") or not after the one before ("order"); "": it has not.
+	Stale     string  `json:"stale"`
 	LatencyUs float64 `json:"latency_us"` // from when the request was read, µs
-	Batch     int     `json:"batch"`      // sessions that were decided together; 0 where it is late
+	Batch     int     `json:"batch"`      // sessions that were decided together; 0 where it is late or stale
 }
 
 // Refined is a refinement. Late: the deadline came before its first candidates were rolled

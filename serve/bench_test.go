@@ -1,8 +1,13 @@
 package serve_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/must"
@@ -40,5 +45,38 @@ func BenchmarkLines(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkHTTP is a request and its answer without the network: a decision, and one that is
+// refused because as many wait as may.
+func BenchmarkHTTP(b *testing.B) {
+	cases := paper.Cases()
+	c := must.Get(cases.Find("opf30"))(b)
+	spec := c.Spec()
+	ep := must.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(b)
+	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	ep.Observe(s, cx)
+	body := must.Get(json.Marshal(map[string]any{"session": "a", "s": s, "c": cx, "deadline_ms": 1000}))(b)
+	for _, method := range []string{"direct", "gpc", "refused"} {
+		b.Run(method, func(b *testing.B) {
+			opt, want := serve.Options{Setup: must.Get(c.Setup("direct", ""))(b), Waiting: 1}, http.StatusOK
+			if method == "gpc" {
+				opt.Setup = must.Get(c.Setup("gpc", ""))(b)
+			}
+			server := must.Get(serve.New(c, engine(b), opt))(b)
+			defer server.Close()
+			if method == "refused" {
+				server.Drain(time.Hour) // by the same way as a busy one
+				want = http.StatusServiceUnavailable
+			}
+			h := serve.Handler(server, serve.HTTPOptions{})
+			for b.Loop() {
+				r, w := httptest.NewRequest("POST", "/v1/decide", bytes.NewReader(body)), httptest.NewRecorder()
+				if h.ServeHTTP(w, r); w.Code != want {
+					b.Fatalf("%d %s", w.Code, w.Body)
+				}
+			}
+		})
 	}
 }

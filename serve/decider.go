@@ -15,6 +15,10 @@ import (
 type decider interface {
 	open(of *session) error
 	close(of *session)
+	// restart begins the loop of a session anew; resume makes it one that was told an observation
+	// and executed u after it.
+	restart(of *session) error
+	resume(of *session, obs batchnav.Observation, u []float64)
 	// decide answers every job.
 	decide(s *Server, jobs []*job)
 	// executed says that u was executed in place of what was decided last, missed that a
@@ -60,6 +64,15 @@ func (l *loops) open(of *session) error {
 }
 
 func (l *loops) close(of *session) { l.free = append(l.free, of.place) }
+
+func (l *loops) restart(of *session) error {
+	l.batch.ResetLoop(of.place)
+	return nil
+}
+
+func (l *loops) resume(of *session, obs batchnav.Observation, u []float64) {
+	l.batch.Missed(of.place, obs, u)
+}
 
 func (l *loops) executed(j *job, u []float64) { l.batch.Executed(j.of.place, u) }
 
@@ -134,9 +147,12 @@ func (c *controllers) open(of *session) error {
 	return nil
 }
 
-func (c *controllers) close(*session)           {}
-func (c *controllers) executed(*job, []float64) {}
-func (c *controllers) missed(*job)              {}
+func (c *controllers) restart(of *session) error { return of.controller.Reset(nil) }
+
+func (c *controllers) close(*session)                                   {}
+func (c *controllers) resume(*session, batchnav.Observation, []float64) {}
+func (c *controllers) executed(*job, []float64)                         {}
+func (c *controllers) missed(*job)                                      {}
 
 // decide lets each session's controller decide, side by side.
 func (c *controllers) decide(s *Server, jobs []*job) {

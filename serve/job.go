@@ -16,12 +16,14 @@ const (
 	opDecide
 	opRefine
 	opPreference
+	opClear
 	opReset
 	opHealth
+	opInside // of the server's own: nobody can ask for it
 )
 
 // ops are the operations by their names.
-var ops = []string{"", "decide", "refine", "preference", "reset", "health"}
+var ops = []string{"", "decide", "refine", "preference", "clear", "reset", "health"}
 
 func (o op) String() string { return ops[o] }
 
@@ -34,6 +36,9 @@ type job struct {
 	began   time.Time
 	until   time.Time                  // when a search is to have its best; zero: whenever
 	timer   atomic.Pointer[time.Timer] // of its deadline; nil: none
+	inside  func()                     // what the dispatcher does for opInside
+
+	admitted bool // it is counted among those that wait
 
 	// The dispatcher's.
 	of         *session
@@ -43,22 +48,6 @@ type job struct {
 	done     chan struct{} // closed when answer and err are there
 	answer   Answer
 	err      error
-}
-
-// finish answers the request, which the counters count, and reports whether it was not
-// answered yet. When it returns the answer is there.
-func (j *job) finish(a Answer, err error, counters ...*atomic.Int64) bool {
-	if !j.answered.CompareAndSwap(false, true) {
-		<-j.done
-		return false
-	}
-	j.answer, j.err = a, err
-	for _, c := range counters {
-		c.Add(1)
-	}
-	j.stop()
-	close(j.done)
-	return true
 }
 
 // finished reports whether the request is answered; then the answer is there.

@@ -99,7 +99,7 @@ func (s *Server) request(text []byte, limit int, read time.Time) (*job, error) {
 	if text == nil {
 		return &job{done: make(chan struct{})}, fmt.Errorf("the line has more than %d bytes", limit)
 	}
-	j, err := s.parse(text, read)
+	j, err := s.line(text, read)
 	if err == nil {
 		err = s.prepare(j, read)
 	}

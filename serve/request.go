@@ -17,20 +17,21 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// fieldsOf reads one JSON object, no field of which is there twice.
-func fieldsOf(text []byte) (map[string]json.RawMessage, error) {
+// fieldsOf reads one JSON object, no field of which is there twice. what is what holds it: the
+// line, or the body of a request.
+func fieldsOf(text []byte, what string) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(text) {
-		return nil, errors.New("the line is not UTF-8")
+		return nil, fmt.Errorf("the %s is not UTF-8", what)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New(`the line is not a JSON object, such as {"op":"health"}`)
+		return nil, fmt.Errorf(`the %s is not a JSON object, such as {"session":"a"}`, what)
 	}
 	fields := map[string]json.RawMessage{}
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("the line is not JSON: %w", err)
+			return nil, fmt.Errorf("the %s is not JSON: %w", what, err)
 		}
 		name, _ := t.(string)
 		if _, ok := fields[name]; ok {
@@ -38,15 +39,15 @@ func fieldsOf(text []byte) (map[string]json.RawMessage, error) {
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return nil, fmt.Errorf("the line is not JSON: field %.64q: %w", name, err)
+			return nil, fmt.Errorf("the %s is not JSON: field %.64q: %w", what, name, err)
 		}
 		fields[name] = value
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, fmt.Errorf("the line is not JSON: %w", err)
+		return nil, fmt.Errorf("the %s is not JSON: %w", what, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the line has more than one JSON value")
+		return nil, fmt.Errorf("the %s has more than one JSON value", what)
 	}
 	return fields, nil
 }
@@ -66,11 +67,11 @@ func take[T any](fields map[string]json.RawMessage, name, want string, into *T) 
 	return true, nil
 }
 
-// parse is the request of a line that was read at a time. What it is of is filled in even
+// line is the request of a line that was read at a time. What it is of is filled in even
 // where the rest is wrong.
-func (s *Server) parse(text []byte, read time.Time) (j *job, err error) {
+func (s *Server) line(text []byte, read time.Time) (j *job, err error) {
 	j = &job{}
-	fields, err := fieldsOf(text)
+	fields, err := fieldsOf(text, "line")
 	if err != nil {
 		return j, err
 	}
@@ -86,41 +87,60 @@ func (s *Server) parse(text []byte, read time.Time) (j *job, err error) {
 	case at < 1:
 		return j, fieldErrorf("op", "field \"op\" is %.64q, want one of %s", name, known)
 	}
-	if j.op = op(at); j.op == opHealth {
-		return j, nothing(fields, j.op)
+	j.op = op(at)
+	return j, s.parse(j, fields, read)
+}
+
+// parse fills in a request of an operation from its fields, that was read at a time.
+func (s *Server) parse(j *job, fields map[string]json.RawMessage, read time.Time) (err error) {
+	if j.op == opHealth {
+		return nothing(fields, j.op)
 	}
 	if _, err := take(fields, "session", "a name", &j.session); err != nil {
-		return j, err
+		return err
 	}
-	if j.op == opReset {
-		return j, nothing(fields, j.op)
+	if j.op == opReset || j.op == opClear {
+		return nothing(fields, j.op)
 	}
 	if j.request.Preference, err = preference(fields); err != nil {
-		return j, err
+		return err
 	}
 	if j.op == opPreference {
 		if j.request.Preference == nil {
-			return j, fieldErrorf("preference", "field \"preference\" is missing, want a list of weights, or null for the adaptive priority")
+			return fieldErrorf("preference", "field \"preference\" is missing, want a list of weights, or null for the adaptive priority")
 		}
-		return j, nothing(fields, j.op)
+		return nothing(fields, j.op)
 	}
-	var ms float64
-	there, err = take(fields, "deadline_ms", "milliseconds above 0", &ms)
-	switch {
-	case err != nil:
-		return j, err
-	case there && !(ms > 0 && ms <= float64(MaxDeadline.Milliseconds())):
-		return j, fieldErrorf("deadline_ms", "field \"deadline_ms\" is %v, want milliseconds above 0, at most %d", ms, MaxDeadline.Milliseconds())
-	case there:
+	ms, there, err := milliseconds(fields, "deadline_ms", float64(MaxDeadline.Milliseconds()))
+	if err != nil {
+		return err
+	}
+	if there {
 		j.request.Deadline = read.Add(time.Duration(math.Ceil(ms * float64(time.Millisecond))))
 	}
 	if j.op == opRefine {
 		if err := refinement(fields, &j.refine); err != nil {
-			return j, err
+			return err
 		}
+	} else if ms, there, err = milliseconds(fields, "observed_ms", maxObserved); err != nil {
+		return err
+	} else if there {
+		j.request.Observed = time.Unix(0, int64(ms*float64(time.Millisecond)))
 	}
 	j.request.S, j.request.C, err = closedloop.State(fields, s.spec, j.op == opDecide)
-	return j, err
+	return err
+}
+
+// maxObserved bounds observed_ms: nanoseconds since 1970 have to fit 63 bits.
+const maxObserved = 9e12
+
+// milliseconds takes a field of a time.
+func milliseconds(fields map[string]json.RawMessage, name string, most float64) (ms float64, there bool, err error) {
+	there, err = take(fields, name, "milliseconds above 0", &ms)
+	if err == nil && there && !(ms > 0 && ms <= most) {
+		err = fieldErrorf(name, "field %q is %v, want milliseconds above 0, at most %.0f", name, ms, most)
+	}
+	return ms, there, err
 }
 
 // nothing refuses fields that an operation does not have.

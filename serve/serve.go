@@ -4,7 +4,8 @@
 // The central type is Server. A session is one closed loop by its name; it begins with its
 // first request and ends with Reset. Requests of different sessions that are at hand together
 // are decided as one batch (gpc.Case.Loops), those of one session in their order. Lines is the
-// server on a pair of streams, JSON Lines in and out (docs/serve.md).
+// server on a pair of streams, JSON Lines in and out; Handler is the server over HTTP, Client who
+// asks it (docs/serve.md).
 //
 // What is answered never depends on who else asks. A request that has a deadline is answered by then:
 // with the best a search has found so far, or else with the problem's fallback, marked late.
@@ -16,12 +17,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
@@ -40,8 +43,10 @@ const (
 	MaxSessionName = 128
 	// MaxDeadline bounds how far ahead a deadline may be.
 	MaxDeadline = 24 * time.Hour
-	// backlog is how many groups of requests may wait before Decide and Refine are refused.
+	// backlog is how many groups of requests may wait for the dispatcher.
 	backlog = 1024
+	// refinements may be asked for at once before the next is refused: one refines at a time.
+	refinements = 8
 )
 
 // reserve of a deadline is kept for the answer's way out: a tenth, but no more than that.
@@ -49,6 +54,9 @@ const reserve = 500 * time.Microsecond
 
 // ErrBusy is returned for a request that would have to wait behind too many others.
 var ErrBusy = errors.New("serve: too many requests are waiting")
+
+// ErrFull is wrapped by the error of a request that would begin one session too many.
+var ErrFull = errors.New("as many sessions are open as may be")
 
 // ErrClosed is returned by a server that is closing.
 var ErrClosed = errors.New("serve: the server is closing")
@@ -72,6 +80,14 @@ type Options struct {
 	Sessions int       // open at once at most; 0: DefaultSessions
 	// Deadline of requests that state none, from when they were read; 0: none.
 	Deadline time.Duration
+	// Waiting is how many requests of Decide, Refine and the like may wait or be decided at
+	// once; one more is refused with ErrBusy. 0: as many as Sessions.
+	Waiting int
+	// MaxAge of what is decided about: an observation that is older by the clock of this machine,
+	// or as much ahead of it, is stale, and every decision has to say when it was observed. 0: any.
+	MaxAge time.Duration
+	// Resume are sessions that are open from the start, as they were last reported.
+	Resume []SessionState
 	// Preference of sessions that have stated none; nil: the adaptive priority.
 	Preference []float64
 	// Seed of refinements that state none.
@@ -79,8 +95,9 @@ type Options struct {
 	// Threads that refinements are evaluated on, and controllers of several sessions decide
 	// on; 0: every core.
 	Threads int
-	// Notice, if set, is told what went wrong inside: panics, with their stacks.
-	Notice func(text string)
+	// Log, if set, is told what went wrong inside, panics with their stacks, and of stale
+	// observations.
+	Log *slog.Logger
 }
 
 // Server decides for many sessions. Its methods may be called by any goroutine.
@@ -102,6 +119,12 @@ type Server struct {
 	decider    decider
 	sessions   map[string]*session // the dispatcher's alone
 	open       atomic.Int64        // sessions
+	waiting    atomic.Int64        // requests that Options.Waiting counts
+	drain      sync.Once
+	draining   chan struct{} // closed when nothing more is taken but from Lines
+	hurry      chan struct{} // closed when what is not answered is given up
+	watchers   watchers
+	metrics    metrics
 
 	decisions, batches, largest, replaced, late, refused, panics atomic.Int64
 }
@@ -113,19 +136,24 @@ type session struct {
 	controller domain.Controller  // or its controller
 	preference *domain.Preference // nil: the server's
 	waits      bool               // one of its requests is in the batch
+	observed   time.Time          // the last observation that said when; zero: none
+	stale      string             // why every decision is the fallback; "": none is
+	s, c, u    []float64          // what was reported last and executed then; nil: nothing yet
 }
 
 // New prepares a server of a case on an engine, which has to stay open until it is closed.
 func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	opt.Sessions = cmp.Or(opt.Sessions, DefaultSessions)
 	opt.Threads = cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
-	if opt.Notice == nil {
-		opt.Notice = func(string) {}
+	opt.Waiting = cmp.Or(opt.Waiting, opt.Sessions)
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	spec := c.Spec()
 	s := &Server{
 		of: c, spec: spec, problem: c.Definition().Problem, opt: opt, preference: domain.Preference{Adaptive: true}, began: time.Now(),
 		queue: make(chan []*job, backlog), ended: make(chan struct{}), sessions: map[string]*session{},
+		draining: make(chan struct{}), hurry: make(chan struct{}), metrics: newMetrics(),
 	}
 	if opt.Preference != nil {
 		s.preference = domain.Preference{W: opt.Preference}
@@ -135,6 +163,10 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 		return nil, gpc.BadInput(fmt.Errorf("serve: %d sessions, want 1 to %d", opt.Sessions, MaxSessions))
 	case opt.Deadline < 0 || opt.Deadline > MaxDeadline:
 		return nil, gpc.BadInput(fmt.Errorf("serve: a deadline of %v, want 0 to %v", opt.Deadline, MaxDeadline))
+	case opt.MaxAge < 0 || opt.MaxAge > MaxDeadline:
+		return nil, gpc.BadInput(fmt.Errorf("serve: observations of %v at most, want 0 to %v", opt.MaxAge, MaxDeadline))
+	case opt.Waiting < 1:
+		return nil, gpc.BadInput(fmt.Errorf("serve: %d requests may wait, want at least 1", opt.Waiting))
 	}
 	if err := s.preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, gpc.BadInput(err)
@@ -163,8 +195,32 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	for i := range opt.Resume {
+		if err := s.resume(&opt.Resume[i]); err != nil {
+			return nil, err
+		}
+	}
 	go s.dispatch()
 	return s, nil
+}
+
+// Drain begins the end: what is asked from now on is refused with ErrClosed, but for the lines
+// that Lines has read, and what has no answer after within gets the fallback, or ErrClosed.
+func (s *Server) Drain(within time.Duration) {
+	s.drain.Do(func() {
+		close(s.draining)
+		time.AfterFunc(within, func() { close(s.hurry) })
+	})
+}
+
+// Draining reports whether Drain was called.
+func (s *Server) Draining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
 }
 
 // Close answers what was asked and gives up the sessions.
@@ -188,33 +244,43 @@ type Request struct {
 	Preference *domain.Preference
 	// Deadline by which there is an answer; zero: Options.Deadline from now, if any.
 	Deadline time.Time
+	// Observed is when S and C were, by the clock of who observed; of a session's decisions each
+	// has to be after the one before. Zero: not said.
+	Observed time.Time
 }
 
 // Decide makes one decision of a session. The decision goes on when the context ends
 // first, as far as the session is concerned. An error is a *FieldError where the request is
 // wrong.
 func (s *Server) Decide(ctx context.Context, session string, r Request) (*Decision, error) {
-	a, err := s.ask(ctx, &job{op: opDecide, session: session, request: r})
+	a, err := s.ask(ctx, &job{op: opDecide, session: session, request: r}, time.Now())
 	return a.Decision, err
 }
 
 // Refine refines candidates of one observation; it changes nothing of the session, whose
 // preference it takes. A deadline ends its rounds, besides opt.Within.
 func (s *Server) Refine(ctx context.Context, session string, r Request, opt batchnav.RefineOptions) (*Refined, error) {
-	a, err := s.ask(ctx, &job{op: opRefine, session: session, request: r, refine: opt})
+	a, err := s.ask(ctx, &job{op: opRefine, session: session, request: r, refine: opt}, time.Now())
 	return a.Refinement, err
 }
 
 // SetPreference sets the preference of a session's requests that state none.
 func (s *Server) SetPreference(ctx context.Context, session string, p domain.Preference) error {
-	_, err := s.ask(ctx, &job{op: opPreference, session: session, request: Request{Preference: &p}})
+	_, err := s.ask(ctx, &job{op: opPreference, session: session, request: Request{Preference: &p}}, time.Now())
+	return err
+}
+
+// Clear ends the fallback that a stale observation has led a session to. Its loop begins anew, its
+// preference stays.
+func (s *Server) Clear(ctx context.Context, session string) error {
+	_, err := s.ask(ctx, &job{op: opClear, session: session}, time.Now())
 	return err
 }
 
 // Reset ends a session: all that it knew is forgotten, and its place is free. The next request
 // of its name begins it anew.
 func (s *Server) Reset(ctx context.Context, session string) error {
-	_, err := s.ask(ctx, &job{op: opReset, session: session})
+	_, err := s.ask(ctx, &job{op: opReset, session: session}, time.Now())
 	return err
 }
 
@@ -222,7 +288,7 @@ func (s *Server) Reset(ctx context.Context, session string) error {
 func (s *Server) Health() Health {
 	h := s.health
 	s.closing.RLock()
-	if s.closed {
+	if s.closed || s.Draining() {
 		h.Status = "closing"
 	}
 	s.closing.RUnlock()
@@ -232,21 +298,63 @@ func (s *Server) Health() Health {
 	return h
 }
 
-// ask queues one request and waits for its answer.
-func (s *Server) ask(ctx context.Context, j *job) (Answer, error) {
-	if err := s.prepare(j, time.Now()); err != nil {
-		s.refused.Add(1)
-		return Answer{}, err
+// ask queues one request that began at a time and waits for its answer.
+func (s *Server) ask(ctx context.Context, j *job, began time.Time) (Answer, error) {
+	err := s.admit(j)
+	if err != nil {
+		s.count(err)
+		return Answer{Op: j.op.String(), Session: j.session}, err
 	}
-	if err := s.enqueue([]*job{j}, false); err != nil {
-		j.stop()
-		return Answer{}, err
+	if err = s.prepare(j, began); err == nil {
+		err = s.enqueue([]*job{j}, false)
+	}
+	if err != nil {
+		s.fail(j, err)
 	}
 	select {
 	case <-j.done:
-		return j.answer, j.err
+	case <-s.hurry:
+		s.giveUp(j)
+		<-j.done
 	case <-ctx.Done():
 		return Answer{}, ctx.Err()
+	}
+	return j.answer, j.err
+}
+
+// room are the requests of one kind that may be asked at once, and those that are.
+func (s *Server) room(o op) (now *atomic.Int64, most int) {
+	if o == opRefine {
+		return &s.metrics.refining, refinements
+	}
+	return &s.waiting, s.opt.Waiting
+}
+
+// busy reports whether a request would be refused now.
+func (s *Server) busy(o op) bool {
+	now, most := s.room(o)
+	return now.Load() >= int64(most)
+}
+
+// admit counts a request that waits, or refuses it.
+func (s *Server) admit(j *job) error {
+	if s.Draining() {
+		return ErrClosed
+	}
+	now, most := s.room(j.op)
+	if now.Add(1) > int64(most) {
+		now.Add(-1)
+		return ErrBusy
+	}
+	j.admitted = true
+	return nil
+}
+
+// release takes a request from those that wait.
+func (s *Server) release(j *job) {
+	if j.admitted {
+		now, _ := s.room(j.op)
+		now.Add(-1)
 	}
 }
 
@@ -255,6 +363,9 @@ func (s *Server) prepare(j *job, began time.Time) error {
 	j.began, j.done = began, make(chan struct{})
 	if len(j.session) > MaxSessionName {
 		return fieldErrorf("session", "the name of a session has %d bytes, at most %d are allowed", len(j.session), MaxSessionName)
+	}
+	if !utf8.ValidString(j.session) {
+		return fieldErrorf("session", "the name of a session is not UTF-8")
 	}
 	r := &j.request
 	if p := r.Preference; p != nil {
@@ -267,6 +378,9 @@ func (s *Server) prepare(j *job, began time.Time) error {
 	}
 	if err := s.spec.CheckSizes(r.S, r.C); err != nil {
 		return fieldErrorf("s", "the observation %w", err)
+	}
+	if j.op == opDecide && s.opt.MaxAge > 0 && r.Observed.IsZero() {
+		return fieldErrorf("observed_ms", "field \"observed_ms\" is missing: an observation is to be of %v at most, want when it was made, in milliseconds since 1970", s.opt.MaxAge)
 	}
 	if j.op == opRefine {
 		if s.refiner == nil {
@@ -360,16 +474,26 @@ func (s *Server) serve(jobs []*job) {
 				continue
 			}
 			j.of.preference = j.request.Preference
-			j.finish(Answer{Op: j.op.String(), Session: j.session}, nil)
+			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
+		case opClear:
+			if of := s.sessions[j.session]; of != nil && of.stale != "" {
+				of.stale, of.observed = "", time.Time{}
+				s.opt.Log.Info("fallback cleared", "session", of.name)
+			}
+			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
 		case opReset:
 			if of := s.sessions[j.session]; of != nil {
 				s.end(of)
 			}
-			j.finish(Answer{Op: j.op.String(), Session: j.session}, nil)
+			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
 		case opHealth:
 			flush() // it counts what was asked before it
 			h := s.Health()
-			j.finish(Answer{Op: j.op.String(), Health: &h}, nil)
+			s.finish(j, Answer{Op: j.op.String(), Health: &h}, nil)
+		case opInside:
+			flush()
+			j.inside()
+			s.finish(j, Answer{}, nil)
 		}
 	}
 	flush()
@@ -381,7 +505,7 @@ func (s *Server) begin(j *job) (err error) {
 		return nil
 	}
 	if len(s.sessions) >= s.opt.Sessions {
-		return fieldErrorf("session", "%d sessions are open, as many as may be: reset one", len(s.sessions))
+		return fieldErrorf("session", "%w, %d: reset one", ErrFull, len(s.sessions))
 	}
 	of := &session{name: j.session}
 	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {
@@ -414,18 +538,74 @@ func (s *Server) decide(jobs []*job) {
 	open := jobs[:0:0]
 	for _, j := range jobs {
 		j.preference = s.preferenceOf(j)
-		if j.finished() { // its deadline passed while it waited
+		switch {
+		case s.outdated(j):
+			s.holdBack(j)
+		case j.finished(): // its deadline passed while it waited
 			s.decider.missed(j)
-			continue
+			j.of.report(j)
+		default:
+			open = append(open, j)
 		}
-		open = append(open, j)
 	}
 	if len(open) == 0 {
 		return
 	}
 	s.batches.Add(1)
 	s.largest.Store(max(s.largest.Load(), int64(len(open))))
+	s.metrics.batch.observe(float64(len(open)))
 	s.decider.decide(s, open)
+	for _, j := range open {
+		j.of.report(j)
+	}
+}
+
+// report keeps what a session was told and did.
+func (of *session) report(j *job) {
+	if d := j.answer.Decision; d != nil {
+		of.s, of.c, of.u = append(of.s[:0], j.request.S...), append(of.c[:0], j.request.C...), append(of.u[:0], d.U...)
+	}
+}
+
+// Why a session's decisions are the fallback (Decision.Stale).
+const (
+	staleAge   = "age"   // an observation was older than Options.MaxAge, or as much ahead
+	staleOrder = "order" // one was not after the one before
+)
+
+// outdated reports whether a session's decisions are the fallback, of this observation on.
+func (s *Server) outdated(j *job) bool {
+	of, at := j.of, j.request.Observed
+	if of.stale != "" || at.IsZero() {
+		return of.stale != ""
+	}
+	age := time.Since(at)
+	switch {
+	case s.opt.MaxAge > 0 && age.Abs() > s.opt.MaxAge:
+		of.stale = staleAge
+	case !at.After(of.observed):
+		of.stale = staleOrder
+	default:
+		of.observed = at
+		return false
+	}
+	s.opt.Log.Warn("stale observation: the session has the fallback until it is cleared or reset", "session", of.name, "why", of.stale, "age", age)
+	if err := s.guarded(func() error { return s.decider.restart(of) }); err != nil {
+		s.opt.Log.Error("a loop does not begin anew", "session", of.name, "error", err)
+	}
+	return true
+}
+
+// holdBack answers a decision of an observation that is stale.
+func (s *Server) holdBack(j *job) {
+	d, err := s.conservative(&j.request)
+	if err != nil {
+		s.fail(j, err)
+		return
+	}
+	d.Stale, d.LatencyUs = j.of.stale, microseconds(time.Since(j.began))
+	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Decision: d}, nil, &s.decisions, &s.replaced)
+	j.of.report(j)
 }
 
 // decided answers one decision. What was answered in its place by its deadline is what the
@@ -436,7 +616,7 @@ func (s *Server) decided(j *job, d *Decision, together int) {
 	if !domain.Fallback(d.Fallback).Replaced() {
 		counters = counters[:1]
 	}
-	if !j.finish(Answer{Op: opDecide.String(), Session: j.session, Decision: d}, nil, counters...) && j.answer.Decision != nil {
+	if !s.finish(j, Answer{Op: opDecide.String(), Session: j.session, Decision: d}, nil, counters...) && j.answer.Decision != nil {
 		s.decider.executed(j, j.answer.Decision.U)
 	}
 }
@@ -450,42 +630,70 @@ func (s *Server) broke(j *job, err error) {
 
 // fail answers a request with an error.
 func (s *Server) fail(j *job, err error) {
-	j.finish(Answer{Op: j.op.String(), Session: j.session}, err, &s.refused)
+	if s.finish(j, Answer{Op: j.op.String(), Session: j.session}, err) {
+		s.count(err)
+	}
+}
+
+// conservative is the problem's fallback as a decision.
+func (s *Server) conservative(r *Request) (*Decision, error) {
+	d := &Decision{U: make([]float64, s.spec.ActionSize()), Residual: math.NaN(), Displacement: math.NaN(), Fallback: uint16(domain.FallbackConservative)}
+	err := s.guarded(func() error {
+		s.problem.Fallback(r.S, r.C, d.U)
+		margins := make([]float64, len(s.spec.Margins))
+		s.problem.Margins(r.S, r.C, d.U, margins)
+		d.Margin = smallest(margins)
+		d.Feasible = d.Margin >= -s.spec.MarginTolerance
+		return nil
+	})
+	return d, err
 }
 
 // expire answers a request whose deadline has come with the problem's fallback.
 func (s *Server) expire(j *job) {
-	var u []float64
-	margin := math.NaN()
-	err := s.guarded(func() error {
-		r := &j.request
-		u = make([]float64, s.spec.ActionSize())
-		s.problem.Fallback(r.S, r.C, u)
-		margins := make([]float64, len(s.spec.Margins))
-		s.problem.Margins(r.S, r.C, u, margins)
-		margin = smallest(margins)
-		return nil
-	})
+	d, err := s.conservative(&j.request)
 	if err != nil {
 		s.fail(j, err)
 		return
 	}
 	a := Answer{Op: j.op.String(), Session: j.session}
-	feasible := margin >= -s.spec.MarginTolerance
 	switch j.op {
 	case opDecide:
-		a.Decision = &Decision{
-			U: u, Margin: margin, Feasible: feasible, Residual: math.NaN(), Displacement: math.NaN(),
-			Fallback: uint16(domain.FallbackConservative), Late: true, LatencyUs: microseconds(time.Since(j.began)),
-		}
+		d.Late, d.LatencyUs = true, microseconds(time.Since(j.began))
+		a.Decision = d
 	case opRefine:
 		plan := make([]float64, 0, s.spec.PlanSize())
 		for range s.spec.Plan {
-			plan = append(plan, u...)
+			plan = append(plan, d.U...)
 		}
-		a.Refinement = &Refined{Late: true, Refinement: batchnav.Refinement{U: plan, Cost: math.NaN(), Margin: margin, Feasible: feasible, Residual: math.NaN(), LocalizedCost: math.NaN()}}
+		a.Refinement = &Refined{Late: true, Refinement: batchnav.Refinement{U: plan, Cost: math.NaN(), Margin: d.Margin, Feasible: d.Feasible, Residual: math.NaN(), LocalizedCost: math.NaN()}}
 	}
-	j.finish(a, nil, &s.late)
+	s.finish(j, a, nil, &s.late)
+}
+
+// finish answers a request, which the counters count, and reports whether it was not
+// answered yet. When it returns the answer is there.
+func (s *Server) finish(j *job, a Answer, err error, counters ...*atomic.Int64) bool {
+	if !j.answered.CompareAndSwap(false, true) {
+		<-j.done
+		return false
+	}
+	j.answer, j.err = a, err
+	for _, c := range counters {
+		c.Add(1)
+	}
+	s.metrics.answered(j)
+	s.watchers.tell(j)
+	s.release(j)
+	j.stop()
+	close(j.done)
+	return true
+}
+
+// count counts an error that was answered.
+func (s *Server) count(err error) {
+	s.refused.Add(1)
+	s.metrics.refuse(err)
 }
 
 // refineOne answers a refinement.
@@ -511,7 +719,7 @@ func (s *Server) refineOne(j *job) {
 		s.fail(j, err)
 		return
 	}
-	j.finish(Answer{Op: j.op.String(), Session: j.session, Refinement: &Refined{Refinement: *result}}, nil, &s.decisions)
+	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Refinement: &Refined{Refinement: *result}}, nil, &s.decisions)
 }
 
 // panicError is a panic as an error.
@@ -529,7 +737,7 @@ func panicked(err error) bool {
 func (s *Server) guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.opt.Notice(fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
+			s.opt.Log.Error("panic", "value", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = &panicError{p}
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -79,6 +80,26 @@ func server(t testing.TB, opt serve.Options) *serve.Server {
 	s := must.Get(serve.New(c, engine(t), opt))(t)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// logged is what a server logs.
+type logged struct {
+	sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.Lock()
+	defer l.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logged) lines() []string {
+	l.Lock()
+	defer l.Unlock()
+	return strings.Split(strings.TrimSuffix(l.text.String(), "\n"), "\n")
 }
 
 // said are the answers to lines that are at hand together.
@@ -227,6 +248,9 @@ func TestBadLinesAreAnswered(t *testing.T) {
 		{`{"op":"decide","q":0.1,"progress":0}`, "v", "missing"},
 		{`{"op":"decide","s":[0.1,0.2],"c":[0],"deadline_ms":0}`, "deadline_ms", "above 0"},
 		{`{"op":"decide","s":[0.1,0.2],"c":[0],"deadline_ms":1e300}`, "deadline_ms", "at most"},
+		{`{"op":"decide","s":[0.1,0.2],"c":[0],"observed_ms":1e300}`, "observed_ms", "at most"},
+		{`{"op":"refine","s":[0.1,0.2],"c":[0],"observed_ms":1}`, "observed_ms", "none"},
+		{`{"op":"clear","s":[0.1,0.2]}`, "s", "no field"},
 		{`{"op":"decide","s":[0.1,0.2],"c":[0],"preference":[2,-1]}`, "preference", "weight"},
 		{`{"op":"refine","s":[0.1,null],"c":[0]}`, "s", "finite"},
 		{`{"op":"refine","s":[0.1,0.2],"c":[0],"candidates":0}`, "candidates", "from 1"},
@@ -291,8 +315,8 @@ func TestAPanicEndsItsSessionAlone(t *testing.T) {
 	for _, method := range []string{"gpc", "gpc-refine-64"} {
 		_, setup := cart(t)
 		setup.Method = method
-		var noticed []string
-		s := server(t, serve.Options{Setup: setup, Notice: func(text string) { noticed = append(noticed, text) }})
+		var noticed logged
+		s := server(t, serve.Options{Setup: setup, Log: noticed.logger()})
 		healthy := server(t, serve.Options{Setup: setup})
 		both := func(q ...float64) (with, without []map[string]any) {
 			var lines, others []string
@@ -322,8 +346,8 @@ func TestAPanicEndsItsSessionAlone(t *testing.T) {
 		if with[1]["error"] != nil {
 			t.Errorf("%s: begun anew it is answered %v", method, with[1])
 		}
-		if h := s.Health(); h.Panics != 1 || h.Sessions != 3 || len(noticed) != 2 || !strings.Contains(noticed[1], "no way out") {
-			t.Errorf("%s: health %+v, noticed %q", method, h, noticed)
+		if h := s.Health(); h.Panics != 1 || h.Sessions != 3 || len(noticed.lines()) != 2 || !strings.Contains(noticed.lines()[1], "no way out") {
+			t.Errorf("%s: health %+v, noticed %q", method, h, noticed.lines())
 		}
 	}
 }
@@ -401,6 +425,49 @@ func TestSessionsHaveARoom(t *testing.T) {
 	}
 	if fmt.Sprint(answers[4]["u"]) != fmt.Sprint(answers[0]["u"]) || fmt.Sprint(answers[4]["sigma"]) != fmt.Sprint(answers[0]["sigma"]) {
 		t.Errorf("in the place of a: %v, a: %v", answers[4], answers[0])
+	}
+}
+
+// An observation that is too old, or not after the one before, gives the fallback, and so does
+// every one after it until the session is cleared or reset; then its loop begins anew. Other
+// sessions have nothing of it.
+func TestAStaleObservationHasTheFallback(t *testing.T) {
+	var told logged
+	s, plain := server(t, serve.Options{MaxAge: 10 * time.Second, Log: told.logger()}), server(t, serve.Options{})
+	now := float64(time.Now().UnixMilli())
+	at := func(session string, ms float64) string {
+		return fmt.Sprintf(`{"op":"decide","session":%q,"s":[0.3,0.2],"c":[0],"observed_ms":%.3f}`, session, ms)
+	}
+	for _, ended := range []string{"clear", "reset"} {
+		for why, wrong := range map[string]float64{"age": now - 20e3, "order": now, "ahead": now + 60e3} {
+			session := ended + why
+			answers := said(t, s, serve.LineOptions{}, at(session, now), at(session, wrong), at(session, now+1), at("other"+session, now), fmt.Sprintf(`{"op":%q,"session":%q}`, ended, session), at(session, now+2), at(session, now+2))
+			if why == "ahead" {
+				why = "age"
+			}
+			for i, want := range []string{"", why, why, "", "-", "", "order"} {
+				a := answers[i]
+				if a["error"] != nil || want != "-" && (a["stale"] != want || want != "" && (fmt.Sprint(a["u"]) != "[-1]" || a["fallback"] != float64(domain.FallbackConservative) || a["batch"] != 0.0)) {
+					t.Errorf("%s, %s: answer %d is %v, want it stale by %q", why, ended, i, a, want)
+				}
+			}
+			if fmt.Sprint(answers[5]["u"], answers[5]["sigma"]) != fmt.Sprint(answers[0]["u"], answers[0]["sigma"]) {
+				t.Errorf("%s: behind it the loop does not begin anew: %v, at first %v", ended, answers[5], answers[0])
+			}
+		}
+	}
+	if a := said(t, s, serve.LineOptions{}, `{"op":"decide","s":[0.3,0.2],"c":[0]}`)[0]; a["field"] != "observed_ms" {
+		t.Errorf("without a time: %v", a)
+	}
+	// Without an age the order is kept all the same.
+	answers := said(t, plain, serve.LineOptions{}, at("a", 5000), `{"op":"decide","session":"a","s":[0.3,0.2],"c":[0]}`, at("a", 4000), `{"op":"decide","session":"a","s":[0.3,0.2],"c":[0]}`)
+	for i, want := range []string{"", "", "order", "order"} {
+		if answers[i]["stale"] != want {
+			t.Errorf("without an age: answer %d is %v, want it stale by %q", i, answers[i], want)
+		}
+	}
+	if n := len(told.lines()); n < 6 || !strings.Contains(told.lines()[0], "stale observation") {
+		t.Errorf("logged %d: %q", n, told.lines())
 	}
 }
 
@@ -506,7 +573,7 @@ func TestTheCoreServesGoroutines(t *testing.T) {
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{
 		`{"op":"decide","session":"a","s":[0.1,-0.2],"c":[0],"preference":[0.5,0.5]}`, `{"op":"decide","q":1,"v":null,"progress":0}`, `{"op":"health"}`,
-		`{"op":"refine","s":[0.1,0.2],"c":[0],"candidates":2}`, `{"op":"preference","preference":null}`, `{"op":"reset","session":"\u0000"}`, `{"op":"decide","s":[],"c":{}}`, "\xff", "{", "\r",
+		`{"op":"refine","s":[0.1,0.2],"c":[0],"candidates":2}`, `{"op":"preference","preference":null}`, `{"op":"decide","s":[0,0],"c":[0],"observed_ms":1e3}`, `{"op":"clear"}`, `{"op":"reset","session":"\u0000"}`, `{"op":"decide","s":[],"c":{}}`, "\xff", "{", "\r",
 	} {
 		f.Add(seed)
 	}

@@ -53,6 +53,8 @@ type LiveOptions struct {
 	Preference []float64
 	// Deadline that the server answers by; 0: none. The page shows it.
 	Deadline time.Duration
+	// Dated observations state their time, as a server with a MaxAge wants it.
+	Dated bool
 	// History is how many frames are kept at most; 0: 2048. Of a large network they are fewer.
 	History int
 }
@@ -177,7 +179,16 @@ func (l *Live) append(f *Frame) {
 
 // request is the observation at hand under a preference.
 func (l *Live) request(p domain.Preference) serve.Request {
-	return serve.Request{S: slices.Clone(l.s), C: slices.Clone(l.x), Preference: &p}
+	return l.asked(l.s, l.x, p)
+}
+
+// asked is a request about copies of a state and a context.
+func (l *Live) asked(s, c []float64, p domain.Preference) serve.Request {
+	r := serve.Request{S: slices.Clone(s), C: slices.Clone(c), Preference: &p}
+	if l.opt.Dated {
+		r.Observed = time.Now()
+	}
+	return r
 }
 
 // Advance implements Source: one decision, and after the last of an episode the next episode.
@@ -336,7 +347,9 @@ func (l *Live) cast(ctx context.Context, fan *Fan, i int, root serve.Request) er
 		if plan != nil {
 			u = plan[t*n : (t+1)*n]
 		} else {
-			d, err := l.server.Decide(ctx, session, serve.Request{S: slices.Clone(s), C: slices.Clone(c), Preference: &p, Deadline: time.Now().Add(patience)})
+			r := l.asked(s, c, p)
+			r.Deadline = time.Now().Add(patience)
+			d, err := l.server.Decide(ctx, session, r)
 			if err != nil {
 				return err
 			}

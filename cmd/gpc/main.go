@@ -17,5 +17,6 @@ func main() {
 		Catalogue:  paper.Cases(),
 		Commands:   []func(*cli.App) *cobra.Command{command.PowerFlow, command.OptimalFlow},
 		Operations: command.Operations(),
+		Axes:       command.Axes(),
 	}))
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,14 +39,16 @@ func program(t *testing.T) (file, dir string) {
 	}
 	state := must.Get(json.Marshal(map[string][]float64{"s": {-3, 0.5, 0, 0}, "c": {0, 0, 0.2, 0, 0}}))(t)
 	must.OK(t, os.WriteFile(filepath.Join(dir, "state.json"), state, 0o644))
-	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "silent"), 0o600)) // opening it waits for a writer
+	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "silent"), 0o600))           // opening it waits for a writer
+	serving := must.Get(net.Listen("unix", filepath.Join(dir, "serving")))(t) // nobody answers there
+	t.Cleanup(func() { serving.Close() })
 	return file, dir
 }
 
 // stopped are command lines that would take longer than a test may, for every command and
 // for what each waits in. What ends at once by itself has none.
 var stopped = map[string][]string{
-	"bench":   {"--time 1m"},
+	"bench":   {"--time 1m", "compare silent silent", "deadline --case integrator-convex --for 1h", "scaling --out scaling --time 1m"},
 	"certify": {"opf30 --scenarios 1000", "integrator-convex --scenarios 1000"},
 	"compile": {"integrator-convex --out compiled"},
 	"dataset": {"integrator-convex --scenarios 1000 --out d1", "opf30 --scenarios 5000 --chunk 5000 --out d2", "opf30 --policy silent --out d3"},
@@ -56,7 +59,8 @@ var stopped = map[string][]string{
 	"pf":      {"-", "silent"},
 	"refine":  {"integrator-convex", "integrator-convex --state state.json --repeat 1000000", "integrator-convex --state state.json --candidates 262144 --flow-steps 1000"},
 	"report":  {"--results RESULTS --out report"},
-	"serve":   {"integrator-convex --stdin", "opf30 --stdin --method direct", "opf30 --ui --listen 127.0.0.1:0"},
+	"plant":   {"integrator-convex --connect unix:serving --episodes 10000000"},
+	"serve":   {"integrator-convex --stdin", "opf30 --stdin --method direct", "integrator-convex --listen 127.0.0.1:0 --unix door --state-file sessions.json", "opf30 --ui --listen 127.0.0.1:0"},
 	"steer":   {"integrator-convex", "opf30"},
 	"train":   {"opf30 --data data --epochs 100000 --out trained", "opf30 --data data --init silent --out trained"},
 	"verify":  {"silent"},

@@ -4,6 +4,7 @@ package finite
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Marshal is encoding/json's Marshal without its escapes for HTML, and with null for a
@@ -116,34 +118,56 @@ func dictionary(b *bytes.Buffer, v reflect.Value) error {
 	return nil
 }
 
+// field is one of a struct that stands in its JSON.
+type field struct {
+	index           []int
+	name            string
+	goName          string
+	omitEmpty, omit bool // where it is empty, where it is zero
+	text            bool // tagged to be a string
+}
+
+// known are the fields of the types that were written, in their places.
+var known sync.Map
+
+// fieldsOf are those of a struct, those embedded in it among them.
+func fieldsOf(t reflect.Type) []field {
+	if all, ok := known.Load(t); ok {
+		return all.([]field)
+	}
+	var all []field
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() && !f.Anonymous || name == "-" || f.Anonymous && name == "" && embeds(f.Type) || !reached(t, f.Index) {
+			continue
+		}
+		omit := strings.Split(options, ",")
+		all = append(all, field{f.Index, cmp.Or(name, f.Name), f.Name, slices.Contains(omit, "omitempty"), slices.Contains(omit, "omitzero"), slices.Contains(omit, "string")})
+	}
+	known.Store(t, all)
+	return all
+}
+
 // object writes a struct, those embedded in it in their places.
 func object(b *bytes.Buffer, v reflect.Value) error {
 	b.WriteByte('{')
 	first := true
-	for _, f := range reflect.VisibleFields(v.Type()) {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() && !f.Anonymous || name == "-" || f.Anonymous && name == "" && embeds(f.Type) || !reached(v.Type(), f.Index) {
-			continue
-		}
-		value, err := v.FieldByIndexErr(f.Index)
+	for _, f := range fieldsOf(v.Type()) {
+		value, err := v.FieldByIndexErr(f.index)
 		if err != nil || !value.CanInterface() { // of an embedded nil, or not exported
 			continue
 		}
-		omit := strings.Split(options, ",")
-		if slices.Contains(omit, "omitempty") && empty(value) || slices.Contains(omit, "omitzero") && value.IsZero() {
+		if f.omitEmpty && empty(value) || f.omit && value.IsZero() {
 			continue
 		}
-		if slices.Contains(omit, "string") {
-			return fmt.Errorf("finite: field %s of %s is tagged to be a string", f.Name, v.Type())
+		if f.text {
+			return fmt.Errorf("finite: field %s of %s is tagged to be a string", f.goName, v.Type())
 		}
 		if !first {
 			b.WriteByte(',')
 		}
 		first = false
-		if name == "" {
-			name = f.Name
-		}
-		if err := plain(b, name); err != nil {
+		if err := plain(b, f.name); err != nil {
 			return err
 		}
 		b.WriteByte(':')

@@ -87,10 +87,11 @@ var allowed = map[string][]string{
 	"bench/peers/multiagent":                 {"internal/machine", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
 	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testdomain", "internal/version", "offline/shooting", "domain/equations", "examples/gallery"},
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
-	"report":                                 {"internal/durable", "internal/interrupt", "internal/marked", "internal/peerrecord", "bench", "closedloop", "batchnav", "model", "domain", "tensor", "internal/version", "internal/machine"},
+	"report":                                 {"internal/durable", "internal/interrupt", "internal/marked", "internal/peerrecord", "bench", "closedloop", "compile", "batchnav", "model", "domain", "tensor", "internal/version", "internal/machine"},
 	"export":                                 {"internal/durable", "model", "domain", "tensor", "internal/version"},
 	".":                                      {"internal/durable", "bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "policy"},
-	"serve":                                  {".", "internal/finite", "internal/interrupt", "internal/version", "batchnav", "closedloop", "domain"},
+	"serve":                                  {".", "internal/durable", "internal/finite", "internal/interrupt", "internal/version", "batchnav", "closedloop", "domain"},
+	"bench/serve":                            {".", "cli", "paper", "serve", "internal/durable", "internal/finite", "internal/machine", "internal/version", "domain"},
 	"view":                                   {".", "serve", "batchnav", "closedloop", "offline", "domain", "internal/finite", "internal/version"},
 	"compile":                                {"internal/durable", "internal/isa", "internal/machine", "internal/version", ".", "offline", "train", "closedloop", "model", "domain"},
 	"paper":                                  {".", "models", "domain", "domains/*"},
@@ -99,7 +100,7 @@ var allowed = map[string][]string{
 	"models":                                 {},
 	"cmd/gpc":                                {"cli", "paper", "domains/opf/command"},
 	"python/libgpc":                          {".", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/finite", "internal/version", "domains/opf/ppc", "model", "offline"},
-	"examples/*":                             {".", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
+	"examples/*":                             {".", "serve", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
 }
 

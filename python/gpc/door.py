@@ -131,7 +131,7 @@ class SubprocessSession:
         """A process for n loops of a method."""
         method = method or self._method
         named = ["--method", method] if method else []
-        return _Server([self._program, "serve", self._case, "--stdin", "--json", "--sessions", str(n), *self._map, *named, *self._engine])
+        return _Server([self._program, "serve", self._case, "--stdin", "--json", "--log", "off", "--sessions", str(n), *self._map, *named, *self._engine])
 
     def about(self) -> dict[str, Any]:
         """Case, method, map and what computes."""

@@ -23,11 +23,14 @@ mkdirSync(out, { recursive: true });
 
 /** serve starts gpc and waits for the page's address. */
 function serve(...args) {
-  const server = spawn(gpc, [...args, "--json", "--seed", "991"], { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
+  const server = spawn(gpc, [...args, "--json", "--seed", "991"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  let log = "";
   process.once("exit", () => server.kill());
   return new Promise((resolve, reject) => {
-    server.once("exit", (code) => reject(new Error(`gpc ${args.join(" ")} has ended with ${code}`)));
-    server.stdout.once("data", (text) => resolve({ url: JSON.parse(text).url, end: () => new Promise((done) => (server.removeAllListeners("exit"), server.once("exit", done), server.kill("SIGTERM"))) }));
+    server.once("exit", (code) => reject(new Error(`gpc ${args.join(" ")} has ended with ${code}: ${log}`)));
+    const said = (text) => (log += text) && log.match(/"url":"([^"]+)"/) && resolve({ url: log.match(/"url":"([^"]+)"/)[1], end: () => new Promise((done) => (server.removeAllListeners("exit"), server.once("exit", done), server.kill("SIGTERM"))) });
+    server.stdout.on("data", said);
+    server.stderr.on("data", said);
   });
 }
 
@@ -258,13 +261,13 @@ const only = process.argv.slice(2).filter((a) => !a.startsWith("--"));
 const wanted = (name) => only.length === 0 || only.includes(name);
 
 if (wanted("grid")) {
-  const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--deadline", "20ms");
+  const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--deadline", "20ms", "--log", "json");
   await grid(live.url);
   check((await live.end()) === 0, "serve --ui ends with 0");
 }
 for (const [name, scene, until] of [["integrator", "integrator-nonconvex", 12], ["robots", "multiagent-static", 25]]) {
   if (!wanted(name)) continue;
-  const live = await serve("serve", scene, "--ui", "--listen", "127.0.0.1:0");
+  const live = await serve("serve", scene, "--ui", "--listen", "127.0.0.1:0", "--log", "json");
   for (const look of Object.keys(looks)) await arena(live.url, name, until, look);
   await live.end();
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -107,14 +109,14 @@ func row(ctx context.Context, r *bench.Runner, net *network.Network, threads int
 		}
 	}
 	res := result("opf", net, s, threads, len(problems))
-	res.Size = fmt.Sprintf("%.1f iterations, %d of %d optimal", float64(iterations)/float64(len(results)), optimal, len(results))
+	res.Outcome = fmt.Sprintf("%.1f iterations, %d of %d optimal", float64(iterations)/float64(len(results)), optimal, len(results))
 	return r.Measure(ctx, res, float64(iterations)*s.IterationFlops(), float64(threads)/float64(r.Threads())/2, func() error {
 		return s.Solve(ctx, problems, results)
 	})
 }
 
 func result(op string, net *network.Network, s *acopf.Solver, threads, batch int) bench.Result {
-	return bench.Result{Op: op, Case: net.Name, Backend: "cpu", ISA: s.ISA(), Precision: "fp64", Threads: threads, Batch: batch}
+	return bench.Result{Op: op, Case: net.Name, Size: fmt.Sprintf("%d buses", net.Buses()), Backend: "cpu", ISA: s.ISA(), Precision: "fp64", Threads: threads, Batch: batch}
 }
 
 // sweep attempts what the data set of Case 3 attempts: loads at a level drawn
@@ -166,8 +168,36 @@ func sweep(ctx context.Context, r *bench.Runner, loads int) error {
 	us := float64(time.Since(start).Nanoseconds()) / 1e3
 	attempts := loads * len(preferences)
 	res := result("opf-sweep", net, s, r.Threads(), attempts)
-	res.Size = fmt.Sprintf("%d loads × %d: %d optimal, %d infeasible, %d neither; %.1f iterations each", loads, len(preferences),
+	res.Size = fmt.Sprintf("%d loads × %d", loads, len(preferences))
+	res.Outcome = fmt.Sprintf("%d optimal, %d infeasible, %d neither; %.1f iterations each",
 		count[acopf.Optimal], count[acopf.Infeasible], attempts-count[acopf.Optimal]-count[acopf.Infeasible], float64(iterations)/float64(attempts))
 	r.Add(res, []float64{us}, float64(iterations)*s.IterationFlops(), r.Peak()/2)
 	return nil
+}
+
+// networksBySize are those of the axis of buses.
+var networksBySize = map[int]string{9: "case9", 14: "case14", 30: "case30", 39: "case39", 57: "pglib_opf_case57_ieee", 118: "case118", 300: "pglib_opf_case300_ieee"}
+
+// Axes are what the cost of optimal power flow is measured along by gpc bench scaling.
+func Axes() []bench.Axis {
+	return []bench.Axis{{
+		Name: "buses", What: "an AC optimal power flow from a flat start on one thread; case9, 14, 30, 39 and 118 of MATPOWER, 57 and 300 of PGLib-OPF",
+		Values: slices.Sorted(maps.Keys(networksBySize)),
+		Measure: func(ctx context.Context, r *bench.Runner, buses int) ([]float64, float64, error) {
+			net, err := openNetwork(networksBySize[buses])
+			if err != nil {
+				return nil, 0, err
+			}
+			s, err := acopf.New(net, acopf.Options{Threads: 1})
+			if err != nil {
+				return nil, 0, err
+			}
+			problems, results := make([]acopf.Problem, 1), make([]acopf.Result, 1)
+			us, err := r.Time(ctx, func() error { return s.Solve(ctx, problems, results) })
+			if err == nil && results[0].Status != acopf.Optimal {
+				err = fmt.Errorf("%s: %v", net.Name, results[0].Status)
+			}
+			return us, float64(results[0].Iterations) * s.IterationFlops(), err
+		},
+	}}
 }

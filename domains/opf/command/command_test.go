@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/cli"
 )
 
@@ -62,5 +63,20 @@ func TestBenchmarks(t *testing.T) {
 	}
 	if code, _, log := run("bench", "opf-swoop"); code != 2 || !strings.Contains(log, "train-epochs, opf, opf-sweep") {
 		t.Errorf("an unknown operation: exit code %d, %q", code, log)
+	}
+}
+
+// The cost of a solve is measured along networks that have so many buses.
+func TestAxisOfBuses(t *testing.T) {
+	axis := Axes()[0]
+	for _, buses := range axis.Values {
+		net, err := openNetwork(networksBySize[buses])
+		if err != nil || net.Buses() != buses {
+			t.Errorf("%s has %d buses, not %d: %v", networksBySize[buses], net.Buses(), buses, err)
+		}
+	}
+	us, flops, err := axis.Measure(t.Context(), &bench.Runner{}, 9)
+	if err != nil || len(us) == 0 || !(flops > 0) {
+		t.Errorf("%d times, %v FLOP, %v", len(us), flops, err)
 	}
 }

@@ -1,0 +1,479 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/paper"
+)
+
+const (
+	canarySteps = 50 // observations that the canary goes through again and again
+	largeBody   = 2 << 20
+	troubleGap  = 20 * time.Millisecond // between one trouble and the next
+	patience    = 10 * time.Second      // for an answer, far beyond every deadline
+)
+
+// load is a server with what is asked of it.
+type load struct {
+	ctx     context.Context
+	o       options
+	cmd     *exec.Cmd
+	log     *bytes.Buffer // what the server says once it listens
+	logged  chan error
+	address string
+	asks    [][]byte // bodies without the brace that begins them, the canary's observations
+	want    []string // what the canary is decided on the idle server
+}
+
+// newLoad starts a server.
+func newLoad(ctx context.Context, o options) (*load, error) {
+	cases := paper.Cases()
+	c, err := cases.Find(o.name)
+	if err != nil {
+		return nil, err
+	}
+	ep, err := c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		return nil, err
+	}
+	l := &load{ctx: ctx, o: o, log: &bytes.Buffer{}, logged: make(chan error, 1)}
+	spec := c.Spec()
+	s, cx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+	for range canarySteps {
+		ep.Observe(s, cx)
+		text, err := json.Marshal(map[string]any{"s": s, "c": cx, "deadline_ms": o.deadline.Seconds() * 1e3})
+		if err != nil {
+			return nil, err
+		}
+		l.asks = append(l.asks, text[1:])
+		c.Definition().Problem.Fallback(s, cx, u)
+		if _, err := ep.Apply(u); err != nil || ep.Done() {
+			break
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	l.cmd = exec.Command(self, "serve", o.name, "--method", o.method, "--listen", "127.0.0.1:0", "--log", "json", "--sessions", fmt.Sprint(o.connections+8),
+		"--waiting", fmt.Sprint(o.waiting), "--connections", fmt.Sprint(o.connections+o.halfOpen+64))
+	l.cmd.Env = append(os.Environ(), environment+"=1")
+	out, err := l.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(out)
+	for l.address == "" && lines.Scan() {
+		var said struct{ Msg, Address string }
+		if json.Unmarshal(lines.Bytes(), &said) == nil && said.Msg == "listening" {
+			l.address = said.Address
+		}
+		fmt.Fprintln(l.log, lines.Text())
+	}
+	go func() {
+		for lines.Scan() {
+			fmt.Fprintln(l.log, lines.Text())
+		}
+		l.logged <- lines.Err()
+	}()
+	if l.address == "" {
+		return nil, errors.Join(errors.New("the server does not listen"), l.end())
+	}
+	return l, nil
+}
+
+// end ends the server, which has to drain and exit with 0.
+func (l *load) end() error {
+	l.cmd.Process.Signal(syscall.SIGTERM)
+	err := <-l.logged
+	if wait := l.cmd.Wait(); wait != nil {
+		err = fmt.Errorf("the server ends with %w: %s", wait, l.log)
+	}
+	return err
+}
+
+// wire is a connection that asks one request after another.
+type wire struct {
+	net.Conn
+	from *bufio.Reader
+}
+
+func (l *load) dial() (*wire, error) {
+	c, err := new(net.Dialer).DialContext(l.ctx, "tcp", l.address)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{c, bufio.NewReaderSize(c, 1<<14)}, nil
+}
+
+// request is one as it goes over the wire.
+func request(path string, body []byte) []byte {
+	return append(fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", path, len(body)), body...)
+}
+
+// decide is the request of a session for observation i.
+func (l *load) decide(session string, i int) []byte {
+	return request("/v1/decide", append(fmt.Appendf(nil, `{"session":%q,`, session), l.asks[i%len(l.asks)]...))
+}
+
+// ask sends a request and reads the status and the body of its answer. The body is valid until the
+// next.
+func (w *wire) ask(request []byte) (status int, body []byte, err error) {
+	w.SetDeadline(time.Now().Add(patience))
+	if _, err := w.Write(request); err != nil {
+		return 0, nil, err
+	}
+	line, err := w.from.ReadString('\n')
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(line) < 12 {
+		return 0, nil, fmt.Errorf("a status of %q", line)
+	}
+	if status, err = strconv.Atoi(line[9:12]); err != nil {
+		return 0, nil, err
+	}
+	length := 0
+	for {
+		if line, err = w.from.ReadString('\n'); err != nil {
+			return 0, nil, err
+		}
+		if line == "\r\n" {
+			break
+		}
+		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "Content-Length") {
+			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
+				return 0, nil, err
+			}
+		}
+	}
+	body = make([]byte, length)
+	_, err = io.ReadFull(w.from, body)
+	return status, body, err
+}
+
+// idle asks one connection's requests one after another, and remembers what the canary is decided.
+func (l *load) idle(lasts time.Duration) (times, error) {
+	w, err := l.dial()
+	if err != nil {
+		return times{}, err
+	}
+	defer w.Close()
+	if l.want, err = l.canary(w, nil); err != nil {
+		return times{}, err
+	}
+	var took []time.Duration
+	for i, end := 0, time.Now().Add(lasts); time.Now().Before(end) && l.ctx.Err() == nil; i++ {
+		ask := l.decide("idle", i)
+		start := time.Now()
+		status, body, err := w.ask(ask)
+		if err != nil || status != 200 {
+			return times{}, fmt.Errorf("the idle server answers %d %s: %v", status, body, err)
+		}
+		took = append(took, time.Since(start))
+		time.Sleep(time.Millisecond) // an idle server is woken up by each
+	}
+	return timesOf(took), l.ctx.Err()
+}
+
+// canary goes through its observations from a reset on. refused is called where a request is, and
+// then it is asked again; nil: nothing is refused.
+func (l *load) canary(w *wire, refused func()) (decided []string, err error) {
+	asks := [][]byte{request("/v1/reset", []byte(`{"session":"canary"}`))}
+	for i := range l.asks {
+		asks = append(asks, l.decide("canary", i))
+	}
+	for i, ask := range asks {
+		status, body, err := w.ask(ask)
+		for err == nil && status == 429 && refused != nil && l.ctx.Err() == nil {
+			refused()
+			status, body, err = w.ask(ask)
+		}
+		if err != nil || status != 200 {
+			return nil, fmt.Errorf("the canary is answered %d %s: %v", status, body, err)
+		}
+		if i == 0 {
+			continue
+		}
+		var d struct {
+			U    json.RawMessage
+			Late bool
+		}
+		if err := json.Unmarshal(body, &d); err != nil {
+			return nil, err
+		}
+		if d.Late { // from here on it would be another loop
+			return decided, nil
+		}
+		decided = append(decided, string(d.U))
+	}
+	return decided, nil
+}
+
+// each runs f on n connections and gives their errors.
+func (l *load) each(n int, f func(i int, w *wire) error) error {
+	var wait sync.WaitGroup
+	errs := make([]error, n)
+	for i := range errs {
+		wait.Go(func() {
+			w, err := l.dial()
+			if err == nil {
+				err = f(i, w)
+				w.Close()
+			}
+			errs[i] = err
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// capacity is how many decisions a second as many connections get as the server lets wait.
+func (l *load) capacity(lasts time.Duration) (float64, error) {
+	var decided atomic.Int64
+	start := time.Now()
+	err := l.each(min(l.o.waiting, l.o.connections), func(n int, w *wire) error {
+		session := fmt.Sprint("load ", n)
+		for i := 0; time.Since(start) < lasts && l.ctx.Err() == nil; i++ {
+			status, body, err := w.ask(l.decide(session, i))
+			if err != nil || status != 200 && status != 429 {
+				return fmt.Errorf("answered %d %s: %v", status, body, err)
+			}
+			if status == 200 {
+				decided.Add(1)
+			}
+		}
+		return nil
+	})
+	return float64(decided.Load()) / time.Since(start).Seconds(), errors.Join(err, l.ctx.Err())
+}
+
+// over offers a rate, with trouble beside it.
+func (l *load) over(rate float64, r *record) error {
+	ctx, stop := context.WithTimeout(l.ctx, l.o.lasts)
+	defer stop()
+	start := time.Now()
+	var beside sync.WaitGroup
+	var troubled, silent, watched, resident error
+	var counts [5]atomic.Int64
+	beside.Go(func() { troubled = l.trouble(ctx, &counts) })
+	beside.Go(func() { silent = l.silent(ctx, &counts) })
+	beside.Go(func() { watched = l.watch(ctx, r) })
+	beside.Go(func() { resident = l.remember(ctx, start, &r.Memory) })
+	r.Load.Rate = rate
+	var next atomic.Int64
+	var mutex sync.Mutex
+	var accepted, refused []time.Duration
+	err := l.each(l.o.connections, func(n int, w *wire) error {
+		var mine offered
+		var answers, refusals []time.Duration
+		session := fmt.Sprint("load ", n)
+		for ctx.Err() == nil {
+			i := next.Add(1) - 1
+			due := start.Add(time.Duration(float64(i) / rate * 1e9))
+			if left := time.Until(due); left > 0 {
+				select {
+				case <-time.After(left):
+				case <-ctx.Done():
+					continue
+				}
+			}
+			ask := l.decide(session, int(i))
+			sent := time.Now()
+			status, body, err := w.ask(ask)
+			took := time.Since(sent)
+			mine.Sent++
+			switch {
+			case err != nil:
+				mine.Lost++
+				w.Close()
+				if w, err = l.dial(); err != nil {
+					return err
+				}
+				continue
+			case status == 200:
+				mine.Accepted++
+				answers = append(answers, took)
+				if bytes.Contains(body, []byte(`"late":true`)) {
+					mine.Late++
+				}
+			case status == 429:
+				mine.Refused++
+				refusals = append(refusals, took)
+			default:
+				mine.Wrong++
+			}
+			if took > l.o.deadline {
+				mine.Overdue++
+			}
+		}
+		mutex.Lock()
+		defer mutex.Unlock()
+		all := &r.Load
+		all.Sent, all.Accepted, all.Late, all.Refused = all.Sent+mine.Sent, all.Accepted+mine.Accepted, all.Late+mine.Late, all.Refused+mine.Refused
+		all.Lost, all.Wrong, all.Overdue = all.Lost+mine.Lost, all.Wrong+mine.Wrong, all.Overdue+mine.Overdue
+		accepted, refused = append(accepted, answers...), append(refused, refusals...)
+		return nil
+	})
+	beside.Wait()
+	r.Load.Answers, r.Load.Refusals = timesOf(accepted), timesOf(refused)
+	r.Trouble = trouble{int(counts[0].Load()), int(counts[1].Load()), int(counts[2].Load()), int(counts[3].Load()), int(counts[4].Load())}
+	return errors.Join(err, troubled, silent, watched, resident, l.ctx.Err())
+}
+
+// What trouble counts, in the order of its type.
+const (
+	large = iota
+	malformed
+	disconnected
+	reopened
+	wrong
+)
+
+// trouble sends what is wrong, one kind after another.
+func (l *load) trouble(ctx context.Context, counts *[5]atomic.Int64) error {
+	whole, body := l.decide("trouble", 0), bytes.Repeat([]byte(" "), largeBody)
+	for i := 0; ctx.Err() == nil; i++ {
+		w, err := l.dial()
+		if err != nil {
+			return nil // the end, or no room: both are counted where they matter
+		}
+		kind := i % 3
+		switch kind {
+		case large:
+			// The server answers before it has read all and closes: the answer may be lost behind that.
+			w.SetDeadline(time.Now().Add(patience))
+			go w.Write(request("/v1/decide", body))
+			if status, err := w.from.ReadString('\n'); err == nil && !strings.Contains(status, " 413 ") && !strings.Contains(status, " 429 ") {
+				counts[wrong].Add(1)
+			}
+		case malformed:
+			if status, _, err := w.ask(request("/v1/decide", []byte(`{"session":"trouble","s":[`))); err != nil || status != 400 && status != 429 {
+				counts[wrong].Add(1)
+			}
+		case disconnected:
+			w.Write(whole[:rand.IntN(len(whole)+1)])
+		}
+		counts[kind].Add(1)
+		w.Close()
+		select {
+		case <-time.After(troubleGap):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// silent holds connections that send half a head, or nothing, and opens those again that the server
+// has closed.
+func (l *load) silent(ctx context.Context, counts *[5]atomic.Int64) error {
+	var wait sync.WaitGroup
+	for i := range l.o.halfOpen {
+		wait.Go(func() {
+			for first := true; ctx.Err() == nil; first = false {
+				w, err := l.dial()
+				if err != nil {
+					return
+				}
+				if !first {
+					counts[reopened].Add(1)
+				}
+				if i%2 == 0 {
+					io.WriteString(w, "POST /v1/decide HTTP/1.1\r\nHost: localh")
+				}
+				stop := context.AfterFunc(ctx, func() { w.Close() })
+				io.Copy(io.Discard, w)
+				stop()
+				w.Close()
+			}
+		})
+	}
+	wait.Wait()
+	return nil
+}
+
+// watch lets the canary go through its observations until the end, and compares.
+func (l *load) watch(ctx context.Context, r *record) error {
+	for ctx.Err() == nil {
+		w, err := l.dial()
+		if err != nil {
+			return err
+		}
+		decided, err := l.canary(w, func() { time.Sleep(time.Millisecond) })
+		w.Close()
+		if err != nil {
+			return err
+		}
+		r.Canary += len(decided)
+		for i, u := range decided {
+			if u != l.want[i] {
+				r.CanaryDiffering++
+			}
+		}
+	}
+	return nil
+}
+
+// remember reads the server's resident memory.
+func (l *load) remember(ctx context.Context, start time.Time, m *memory) error {
+	gap := min(time.Second, l.o.lasts/20)
+	for {
+		select {
+		case <-time.After(gap):
+		case <-ctx.Done():
+			return nil
+		}
+		now, err := residentOf(l.cmd.Process.Pid)
+		if err != nil {
+			return err
+		}
+		if m.End, m.Most = now, max(m.Most, now); m.Start == 0 && time.Since(start) > l.o.lasts/10 {
+			m.Start = now
+		}
+	}
+}
+
+// residentOf is what of a process is resident, bytes.
+func residentOf(pid int) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("/proc/%d/statm is %q", pid, text)
+	}
+	pages, err := strconv.Atoi(fields[1])
+	return pages * os.Getpagesize(), err
+}
+
+// timesOf sorts latencies.
+func timesOf(took []time.Duration) times {
+	if len(took) == 0 {
+		return times{}
+	}
+	slices.Sort(took)
+	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))]) / 1e3 }
+	return times{len(took), at(0.5), at(0.99), at(1)}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// TestMain is also the server.
+func TestMain(m *testing.M) {
+	if os.Getenv(environment) != "" {
+		os.Exit(be())
+	}
+	os.Exit(m.Run())
+}
+
+// A short load: every request is answered, what is wrong is answered as such, and another session
+// decides as on the idle server. Times and memory need a quiet machine and longer.
+func TestAShortLoad(t *testing.T) {
+	lasts := 5 * time.Second
+	if testing.Short() {
+		lasts = 2 * time.Second
+	}
+	r := must.Get(run(t.Context(), options{name: "integrator-convex", method: "gpc", lasts: lasts, measure: lasts / 4, deadline: 2 * time.Second, connections: 32, waiting: 4, halfOpen: 100}, t.Output()))(t)
+	l := r.Load
+	if l.Lost != 0 || l.Wrong != 0 || l.Sent == 0 || l.Accepted == 0 || l.Accepted+l.Refused != l.Sent {
+		t.Errorf("load %+v", l)
+	}
+	if r.Canary == 0 || r.CanaryDiffering != 0 {
+		t.Errorf("of %d decisions of another session %d differ", r.Canary, r.CanaryDiffering)
+	}
+	if x := r.Trouble; x.Wrong != 0 || x.Large == 0 || x.Malformed == 0 || x.Disconnected == 0 {
+		t.Errorf("trouble %+v", x)
+	}
+	if r.Capacity <= 0 || r.Idle.N == 0 || r.Idle.P99 < r.Idle.P50 || l.Answers.N != l.Accepted || r.Memory.End <= 0 || r.Memory.Most < r.Memory.End {
+		t.Errorf("record %+v", r)
+	}
+	var out bytes.Buffer
+	print(&out, r)
+	for _, says := range []string{"capacity", "refused", "resident memory", "does not hold"} {
+		if !strings.Contains(out.String(), says) {
+			t.Errorf("the table does not mention %s: %s", says, out.String())
+		}
+	}
+	file := filepath.Join(t.TempDir(), "serve.json")
+	must.OK(t, os.WriteFile(file, must.Get(finite.Marshal(r))(t), 0o644))
+	var back record
+	must.OK(t, json.Unmarshal(must.Get(os.ReadFile(file))(t), &back))
+	if back.Load.Sent != r.Load.Sent || back.Capacity != r.Capacity {
+		t.Errorf("read back as %+v", back)
+	}
+}

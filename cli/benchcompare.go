@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/report"
+)
+
+func (a *App) benchCompareCommand() *cobra.Command {
+	var table, figures string
+	worst := percent(math.NaN())
+	cmd := &cobra.Command{
+		Use:   "compare A.json B.json...",
+		Short: "Records of gpc bench side by side, with the tests of benchstat",
+		Long: `Sets the rows of every record of gpc bench --json beside those of the first: of the
+same operation, case, size, batch and precision, whatever the machine. A median has
+its 95 % interval; a change stands where the Mann–Whitney test of the recorded
+latencies finds one at 5 %, and ~ where it may be chance. Records without latencies,
+of older versions, have no test, and say so.
+
+The latencies of a record are of one process on one machine: the test tells them
+apart, not the two programs on another day. Record each side more than once before
+believing a small change.
+
+With --max-regression exit code 1 where a median is above the first record's by more,
+unless that may be chance, and the rows are named.`,
+		Args: atLeast(2, "bench compare takes the files of two records of gpc bench --json or more"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("max-regression") && !(worst >= 0) {
+				return BadInputf("--max-regression %v: want a percentage ≥ 0", &worst)
+			}
+			var inputs []durable.File
+			for _, path := range args {
+				inputs = append(inputs, durable.File{Name: "the record", Path: path})
+			}
+			if table != "" {
+				if err := checkOutputs([]durable.File{{Name: "--csv", Path: table}}, inputs); err != nil {
+					return err
+				}
+			}
+			var records []bench.NamedRecord
+			for _, path := range args {
+				r, err := bench.ReadRecord(path)
+				if err != nil {
+					return gpc.BadInput(err)
+				}
+				records = append(records, bench.NamedRecord{File: path, Record: r})
+			}
+			c, err := bench.Compare(records, float64(worst))
+			if err != nil {
+				return gpc.BadInput(err)
+			}
+			if table != "" {
+				if err := writeCSV(table, c.CSV()); err != nil {
+					return err
+				}
+			}
+			if figures != "" {
+				if err := writeFigures(figures, report.HardwareFigures(c, records)); err != nil {
+					return err
+				}
+			}
+			if err := a.Print(c, func(w io.Writer) error { return renderComparison(w, c) }); err != nil {
+				return err
+			}
+			if len(c.Regressions) > 0 {
+				return ErrCheck
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.Var(&worst, "max-regression", "exit with code 1 where a median is above the first record's by more, such as 5% (default: whatever it is)")
+	f.Lookup("max-regression").DefValue = ""
+	f.StringVar(&table, "csv", "", "file for a line of each row and record")
+	f.StringVar(&figures, "figures", "", "folder for roofline, latency against batch and histograms, SVG and PNG")
+	return cmd
+}
+
+func renderComparison(w io.Writer, c *bench.Comparison) error {
+	if err := Table(w, c.Head()); err != nil {
+		return err
+	}
+	if err := Table(w, c.Table()); err != nil {
+		return err
+	}
+	labels := c.Labels()
+	for i, r := range c.Records {
+		for _, name := range r.Alone {
+			if _, err := fmt.Fprintf(w, "only in %s: %s\n", labels[i], name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range c.Regressions {
+		if _, err := fmt.Fprintf(w, "REGRESSION beyond %g %%: %s\n", c.MaxRegressionPct, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeCSV(path string, rows [][]string) error {
+	var text bytes.Buffer
+	if err := csv.NewWriter(&text).WriteAll(rows); err != nil {
+		return err
+	}
+	return durable.WriteFile(path, text.Bytes(), 0o644)
+}
+
+// writeFigures makes the folder of figures and writes them there.
+func writeFigures(dir string, figures []*report.Figure) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return gpc.BadInput(err)
+	}
+	for _, f := range figures {
+		if err := f.Write(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}

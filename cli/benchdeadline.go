@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/report"
+)
+
+func (a *App) benchDeadlineCommand() *cobra.Command {
+	var name, modelFile, method, figures string
+	var weights []float64
+	var opt bench.DeadlineOptions
+	var limit func() (closedloop.LoadLimit, error)
+	cmd := &cobra.Command{
+		Use:   "deadline --case CASE --rate HZ --for TIME",
+		Short: "A periodic loop of real decisions: response times, jitter, missed deadlines",
+		Long: `Decides at a rate, on a thread of its own that sleeps until each release by an
+absolute time, the observations of closed loops that are recorded first; the actions
+are compared with those. A response is from the release to the action. A decision is
+late behind its deadline; releases that pass while one is made are skipped, but for
+the last. What else had the processor is said: collector, context switches, other
+processes, other guests of the host. Threads are one unless --threads says otherwise.`,
+		Args: ExactArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if name == "" {
+				return BadInputf("--case is required: whose decisions are made")
+			}
+			opt.Seed = a.seed
+			if err := opt.Validate(); err != nil {
+				return gpc.BadInput(err)
+			}
+			c, setup, err := a.setup(name, modelFile, method)
+			if err != nil {
+				return err
+			}
+			if opt.Preference, err = preference(weights, c.Spec().ObjectiveSize()); err != nil {
+				return err
+			}
+			most, err := limit()
+			if err != nil {
+				return err
+			}
+			o := a.engine()
+			o.Threads = max(1, a.threads)
+			e, err := gpc.OpenEngine(o)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			k, err := c.Controller(e, setup)
+			if err != nil {
+				return err
+			}
+			watch, err := machine.Begin(most)
+			if err != nil {
+				return err
+			}
+			d, err := bench.KeepDeadlines(cmd.Context(), c.Definition(), k, opt)
+			if err != nil {
+				return err
+			}
+			if d.Load, err = watch.End(); err != nil {
+				return err
+			}
+			about := e.About()
+			d.Method, d.Device, d.Backend, d.ISA, d.Threads = setup.Method, e.Device(), about.Backend, about.ISA, about.Threads
+			d.Commit, d.Command = version.Build(), commandLine()
+			if figures != "" {
+				if err := writeFigures(figures, []*report.Figure{report.DeadlineFigure(d)}); err != nil {
+					return err
+				}
+			}
+			return a.Print(d, func(w io.Writer) error {
+				if err := Table(w, d.Rows()); err != nil {
+					return err
+				}
+				for _, line := range d.Lines() {
+					if _, err := fmt.Fprintln(w, line); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	limit = limitFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&name, "case", "", "whose decisions are made")
+	f.StringVar(&method, "method", "", "method that decides (default: the one that the map was compiled for, or gpc)")
+	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
+	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… (default: the adaptive priority)")
+	f.Float64Var(&opt.Rate, "rate", 100, "decisions a second")
+	f.DurationVar(&opt.For, "for", 10*time.Second, "how long")
+	f.DurationVar(&opt.Deadline, "deadline", 0, "of a decision after its release, such as 2ms (default: until the next release)")
+	f.IntVar(&opt.Episodes, "episodes", 4, "closed loops whose observations are decided, again and again")
+	f.StringVar(&figures, "figures", "", "folder for the histogram, SVG and PNG")
+	return cmd
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/report"
+)
+
+func (a *App) benchScalingCommand() *cobra.Command {
+	var out, figures string
+	var only []string
+	var budget time.Duration
+	var limit func() (closedloop.LoadLimit, error)
+	cmd := &cobra.Command{
+		Use:   "scaling --out DIR",
+		Short: "What costs grow with: batch, latent dimension, width, codes, buses, robots",
+		Long: `Times a step against batch, latent dimension and width, localization against codes,
+optimal power flow against buses and a decision against robots, and fits cost ∝ size^b
+with the 95 % interval of b. DIR/scaling.json is the record; docs/scaling.md is
+written from that of bench/results (make report).`,
+		Args: ExactArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if out == "" {
+				return BadInputf("--out is required: the folder of the record")
+			}
+			if err := os.MkdirAll(out, 0o755); err != nil {
+				return gpc.BadInput(err)
+			}
+			file := filepath.Join(out, "scaling.json")
+			if err := checkOutputs([]durable.File{{Name: "--out", Path: file}}, nil); err != nil {
+				return err
+			}
+			most, err := limit()
+			if err != nil {
+				return err
+			}
+			e, err := a.open()
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			axes := slices.Concat(bench.Axes(), a.Axes)
+			robots, err := a.robots(cmd.Context(), e)
+			if err != nil {
+				return err
+			}
+			if axes, err = chosen(append(axes, robots...), only); err != nil {
+				return err
+			}
+			opt := bench.Options{Seed: a.seed, Budget: bench.Budget{Time: budget}}
+			if terminal(a.Stderr) {
+				opt.Report = func(r bench.Result) { fmt.Fprintf(a.Stderr, "%-8s %8d %12.1f µs\n", r.Case, r.Batch, r.P50) }
+			}
+			watch, err := machine.Begin(most)
+			if err != nil {
+				return err
+			}
+			s, err := e.Scale(cmd.Context(), axes, opt)
+			if err != nil {
+				return err
+			}
+			if s.Load, err = watch.End(); err != nil {
+				return err
+			}
+			s.Device, s.Commit, s.Command = e.Device(), version.Build(), commandLine()
+			text, err := finite.Marshal(s)
+			if err != nil {
+				return err
+			}
+			if err := durable.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+				return err
+			}
+			if figures != "" {
+				if err := writeFigures(figures, report.ScalingFigures(s)); err != nil {
+					return err
+				}
+			}
+			return a.Print(s, func(w io.Writer) error {
+				if err := Table(w, s.Rows()); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintln(w, s.Load)
+				return err
+			})
+		},
+	}
+	limit = limitFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&out, "out", "", "folder for scaling.json")
+	f.StringSliceVar(&only, "axes", nil, "measure these alone, such as batch,codes (default: all)")
+	f.StringVar(&figures, "figures", "", "folder for a figure of each axis, SVG and PNG")
+	f.DurationVar(&budget, "time", time.Second, "time spent on each size")
+	return cmd
+}
+
+// chosen are the axes of some names, all of them for none.
+func chosen(axes []bench.Axis, only []string) (some []bench.Axis, err error) {
+	if len(only) == 0 {
+		return axes, nil
+	}
+	var names []string
+	for _, a := range axes {
+		if names = append(names, a.Name); slices.Contains(only, a.Name) {
+			some = append(some, a)
+		}
+	}
+	for _, name := range only {
+		if !slices.Contains(names, name) {
+			return nil, BadInputf("--axes %s: want some of %s", name, strings.Join(names, ", "))
+		}
+	}
+	return some, nil
+}
+
+// What the axis of robots measures: of each size of scene so many episodes, if a case has
+// them among the first scenesDrawn, and their first decisions.
+const (
+	scenesOfSize   = 2
+	scenesDrawn    = 40
+	sceneDecisions = 40
+)
+
+// robots is the axis of the first case whose scenes differ in the size of their action, such
+// as robots do; none where there is no such case.
+func (a *App) robots(ctx context.Context, e *gpc.Engine) ([]bench.Axis, error) {
+	for _, c := range a.All() {
+		plant := c.Definition().Plant
+		if plant == nil || c.Definition().Learned == nil || !c.Bundled() {
+			continue
+		}
+		pref := domain.Preference{Adaptive: true}
+		scenes := map[int][]int{} // indices by inputs
+		for i := range scenesDrawn {
+			ep, err := plant.Episode(a.seed, i, domain.EpisodeOptions{Preference: pref, Context: ctx})
+			if err != nil {
+				return nil, fmt.Errorf("test episode %d of %s: %w", i, c.Name(), err)
+			}
+			sized, ok := ep.(domain.Sized)
+			if !ok {
+				break
+			}
+			if _, inputs := sized.Sizes(); len(scenes[inputs]) < scenesOfSize {
+				scenes[inputs] = append(scenes[inputs], i)
+			}
+		}
+		if len(scenes) < 2 {
+			continue
+		}
+		s, err := c.Setup(gpc.DefaultMethod, "")
+		if err != nil {
+			return nil, err
+		}
+		k, err := c.Controller(e, s)
+		if err != nil {
+			return nil, err
+		}
+		return []bench.Axis{{
+			Name: "robots", What: fmt.Sprintf("a decision of %s by %s; sizes are inputs, two of each robot; the first %d decisions of %d scenes", c.Name(), s.Method, sceneDecisions, scenesOfSize),
+			Values: slices.Sorted(maps.Keys(scenes)),
+			Measure: func(ctx context.Context, _ *bench.Runner, inputs int) (us []float64, _ float64, err error) {
+				for _, i := range scenes[inputs] {
+					ep, err := plant.Episode(a.seed, i, domain.EpisodeOptions{Preference: pref, Context: ctx})
+					if err != nil {
+						return nil, 0, err
+					}
+					more, err := decisions(ctx, c.Spec(), k, ep, pref)
+					if err != nil {
+						return nil, 0, err
+					}
+					us = append(us, more...)
+				}
+				return us, 0, nil
+			},
+		}}, nil
+	}
+	return nil, nil
+}
+
+// decisions times the first decisions of an episode, µs.
+func decisions(ctx context.Context, spec *domain.Spec, k domain.Controller, ep domain.Episode, pref domain.Preference) (us []float64, err error) {
+	if err := k.Reset(ep); err != nil {
+		return nil, err
+	}
+	s, c, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+	for len(us) < sceneDecisions && !ep.Done() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		ep.Observe(s, c)
+		start := time.Now()
+		if _, err := k.Decide(s, c, pref, u); err != nil {
+			return nil, err
+		}
+		us = append(us, float64(time.Since(start).Nanoseconds())/1e3)
+		if _, err := ep.Apply(u); err != nil {
+			return nil, err
+		}
+	}
+	return us, nil
+}

@@ -1,0 +1,429 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/finite"
+)
+
+// Paths are the patterns of a http.ServeMux that a Handler answers, so that others can stand
+// beside it.
+var Paths = []string{"/v1/", "/health", "/ready", "/metrics", "/openapi.json"}
+
+// HTTPOptions say how a server answers over HTTP. The zero value of each is a default.
+type HTTPOptions struct {
+	// Token that every request but those of /ready has to bring ("Authorization: Bearer …"); "": none,
+	// and a request over TCP has to name this host by a loopback address.
+	Token string
+	// MaxBytes of a request's body; 0: DefaultLineBytes.
+	MaxBytes int
+	// Patience is how long a client may take for its body, and for taking each part of an answer;
+	// 0: DefaultPatience.
+	Patience time.Duration
+}
+
+const (
+	// DefaultPatience is enough for the largest body over a slow line.
+	DefaultPatience = 10 * time.Second
+	// heartbeat is how often a stream without decisions says that it is there.
+	heartbeat = 15 * time.Second
+)
+
+// openAPI describes what a Handler answers; a test holds it to that.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// handler is a server over HTTP.
+type handler struct {
+	s       *Server
+	o       HTTPOptions
+	token   [sha256.Size]byte // of o.Token
+	origins *http.CrossOriginProtection
+	routes  map[string]map[string]http.HandlerFunc // by path and method
+}
+
+// Handler is the server over HTTP, on Paths; docs/serve.md has what it answers. Any other path is
+// 404.
+func Handler(s *Server, o HTTPOptions) http.Handler {
+	o.MaxBytes, o.Patience = cmp.Or(o.MaxBytes, DefaultLineBytes), cmp.Or(o.Patience, DefaultPatience)
+	h := &handler{s: s, o: o, token: sha256.Sum256([]byte(o.Token)), origins: http.NewCrossOriginProtection()}
+	h.routes = map[string]map[string]http.HandlerFunc{
+		"/v1/stream":    {http.MethodGet: h.stream},
+		"/health":       {http.MethodGet: h.health},
+		"/ready":        {http.MethodGet: h.ready},
+		"/metrics":      {http.MethodGet: h.metrics},
+		"/openapi.json": {http.MethodGet: h.openAPI},
+	}
+	for _, o := range []op{opDecide, opRefine, opPreference, opClear, opReset} {
+		h.routes["/v1/"+o.String()] = map[string]http.HandlerFunc{http.MethodPost: h.ask(o)}
+	}
+	return h
+}
+
+// problem is an error with the status that it is answered with.
+type problem struct {
+	status int
+	err    error
+}
+
+func (p *problem) Error() string { return p.err.Error() }
+func (p *problem) Unwrap() error { return p.err }
+
+func problemf(status int, format string, args ...any) error {
+	return &problem{status, fmt.Errorf(format, args...)}
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	control, until := http.NewResponseController(w), time.Now().Add(h.o.Patience)
+	control.SetReadDeadline(until)
+	control.SetWriteDeadline(until)
+	if h.s.Draining() {
+		w.Header().Set("Connection", "close")
+	}
+	if err := h.permit(w, r); err != nil {
+		h.fail(w, Answer{}, err)
+		return
+	}
+	methods := h.routes[r.URL.Path]
+	if methods == nil {
+		h.fail(w, Answer{}, problemf(http.StatusNotFound, "there is no path %.64q; GET /openapi.json lists them", r.URL.Path))
+		return
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	serve := methods[method]
+	if serve == nil {
+		for name := range methods {
+			w.Header().Set("Allow", name)
+			h.fail(w, Answer{}, problemf(http.StatusMethodNotAllowed, "%s is asked by %s, not %.16q", r.URL.Path, name, r.Method))
+		}
+		return
+	}
+	serve(w, r)
+}
+
+// permit says why a request is not to be answered.
+func (h *handler) permit(w http.ResponseWriter, r *http.Request) error {
+	if err := h.origins.Check(r); err != nil {
+		return problemf(http.StatusForbidden, "another site's page asks: %w", err)
+	}
+	if h.o.Token == "" {
+		// A page whose name was made to stand for this host has its own name here.
+		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.Network() == "tcp" && !loopback(r.Host) {
+			return problemf(http.StatusForbidden, "the request is for the host %.64q: without a token it has to name a loopback address", r.Host)
+		}
+		return nil
+	}
+	if r.URL.Path == "/ready" {
+		return nil
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if given := sha256.Sum256([]byte(token)); !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], h.token[:]) != 1 {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="gpc"`)
+		return problemf(http.StatusUnauthorized, "the header Authorization lacks the token of this server: Bearer TOKEN")
+	}
+	return nil
+}
+
+// loopback reports whether the host of a request, with its port or without, is this one.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// isInput reports whether an error is the asker's.
+func isInput(err error) bool {
+	var own *FieldError
+	var state *closedloop.FieldError
+	var in gpc.InputError
+	return errors.As(err, &own) || errors.As(err, &state) || errors.As(err, &in)
+}
+
+// statusOf is the status of an error.
+func statusOf(err error) int {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return p.status
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrFull):
+		return http.StatusTooManyRequests
+	case errors.Is(err, ErrClosed):
+		return http.StatusServiceUnavailable
+	case panicked(err):
+		return http.StatusInternalServerError
+	case isInput(err):
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}
+
+// fail answers with an error.
+func (h *handler) fail(w http.ResponseWriter, a Answer, err error) {
+	status := statusOf(err)
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	h.answer(w, status, Answer{Op: a.Op, Session: a.Session, Failure: failureOf(err)})
+}
+
+// answer writes a JSON object.
+func (h *handler) answer(w http.ResponseWriter, status int, v any) {
+	text, err := finite.Marshal(v)
+	if err != nil { // no value of ours has what JSON has not
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	h.write(w, status, append(text, '\n'))
+}
+
+func (h *handler) write(w http.ResponseWriter, status int, text []byte) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Patience))
+	w.WriteHeader(status)
+	w.Write(text) // whoever asked may be gone
+}
+
+// ask answers an operation. What would be refused is so before its body is read.
+func (h *handler) ask(o op) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		j := &job{op: o}
+		about := func() Answer { return Answer{Op: o.String(), Session: j.session} }
+		var early error
+		switch {
+		case h.s.Draining():
+			early = ErrClosed
+		case h.s.busy(o):
+			early = ErrBusy
+		}
+		if early != nil {
+			h.s.count(early)
+			h.fail(w, about(), early)
+			return
+		}
+		err := h.parse(w, r, j, began)
+		if err != nil {
+			h.s.count(err)
+			h.fail(w, about(), err)
+			return
+		}
+		a, err := h.s.ask(r.Context(), j, began)
+		switch {
+		case err == nil:
+			h.answer(w, http.StatusOK, a)
+		case r.Context().Err() == nil:
+			h.fail(w, about(), err)
+		}
+	}
+}
+
+// parse reads a request.
+func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, began time.Time) error {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.o.MaxBytes)))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", h.o.MaxBytes)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return problemf(http.StatusRequestTimeout, "the body did not come within %v", h.o.Patience)
+	case err != nil:
+		return problemf(http.StatusBadRequest, "the body was not read: %w", err)
+	}
+	http.NewResponseController(w).SetReadDeadline(time.Time{}) // from now on a read waits for the next request, or the end
+	fields, err := fieldsOf(text, "body")
+	if err == nil {
+		err = h.s.parse(j, fields, began)
+	}
+	if err != nil && !isInput(err) {
+		err = &problem{http.StatusBadRequest, err}
+	}
+	return err
+}
+
+func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
+	now := h.s.Health()
+	h.answer(w, http.StatusOK, Answer{Op: opHealth.String(), Health: &now})
+}
+
+// Readiness is the answer to GET /ready.
+type Readiness struct {
+	Ready bool `json:"ready"` // false while it drains
+}
+
+func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
+	status := http.StatusOK
+	if h.s.Draining() {
+		status = http.StatusServiceUnavailable
+	}
+	h.answer(w, status, Readiness{status == http.StatusOK})
+}
+
+func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
+	var text strings.Builder
+	h.s.WriteMetrics(&text) // into memory, which has no errors
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	h.write(w, http.StatusOK, []byte(text.String()))
+}
+
+func (h *handler) openAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	h.write(w, http.StatusOK, openAPI)
+}
+
+// sessionOf is the one that a query names.
+func sessionOf(query url.Values) (string, error) {
+	for name, values := range query {
+		if name != "session" || len(values) != 1 {
+			return "", fieldErrorf(name, "the query has the field %.64q %d times: want session once at most", name, len(values))
+		}
+	}
+	name := query.Get("session")
+	if len(name) > MaxSessionName || !utf8.ValidString(name) {
+		return "", fieldErrorf("session", "the name of a session is of %d bytes, want UTF-8 of at most %d", len(name), MaxSessionName)
+	}
+	return name, nil
+}
+
+// stream sends a session's decisions as they are made, until its reader is too slow or gone, or
+// the server drains.
+func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
+	name, err := sessionOf(r.URL.Query())
+	if err == nil && h.s.Draining() {
+		err = ErrClosed
+	}
+	var watch *Watch
+	if err == nil {
+		watch, err = h.s.Watch(name)
+	}
+	if err != nil {
+		h.s.count(err)
+		h.fail(w, Answer{Session: name}, err)
+		return
+	}
+	defer watch.Close()
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Time{})
+	send := func(kind string, number uint64, data []byte) bool {
+		text := []byte(":\n\n")
+		if kind != "" {
+			text = slices.Concat(fmt.Appendf(nil, "event: %s\nid: %d\ndata: ", kind, number), data, []byte("\n\n"))
+		}
+		control.SetWriteDeadline(time.Now().Add(h.o.Patience))
+		_, err := w.Write(text)
+		return err == nil && control.Flush() == nil
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Connection", "close") // nothing comes behind a stream
+	w.WriteHeader(http.StatusOK)
+	if !send("", 0, nil) {
+		return
+	}
+	alive := time.NewTicker(heartbeat)
+	defer alive.Stop()
+	last := uint64(0)
+	for {
+		select {
+		case e, ok := <-watch.Events:
+			if !ok {
+				send("dropped", last, []byte("{}"))
+				return
+			}
+			text, err := finite.Marshal(e)
+			if err != nil || !send("decision", e.Number, text) {
+				return
+			}
+			last = e.Number
+		case <-alive.C:
+			if !send("", 0, nil) {
+				return
+			}
+		case <-h.s.draining:
+			send("closing", last, []byte("{}"))
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// drained is how long clients may take for answers that were given up to them at the end.
+const drained = 250 * time.Millisecond
+
+// active are the connections whose request is not answered yet.
+type active struct {
+	sync.Mutex
+	on map[net.Conn]bool
+}
+
+func (a *active) note(c net.Conn, state http.ConnState) {
+	a.Lock()
+	defer a.Unlock()
+	if state == http.StateActive {
+		a.on[c] = true
+	} else {
+		delete(a.on, c)
+	}
+}
+
+func (a *active) none() bool {
+	a.Lock()
+	defer a.Unlock()
+	return len(a.on) == 0
+}
+
+// HTTP serves a handler on listeners until the context ends; then the listeners are closed, what
+// was asked is answered, by the fallback where that takes longer than drain (0: DefaultDrain), and
+// nil returned. An error is of a listener.
+func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, drain time.Duration) error {
+	asking := active{on: map[net.Conn]bool{}}
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: 16 << 10,
+		ErrorLog: httpLog(s.opt.Log), ConnState: asking.note,
+	}
+	failed := make(chan error, len(on))
+	for _, l := range on {
+		go func() { failed <- server.Serve(l) }()
+	}
+	var err error
+	select {
+	case err = <-failed:
+		err = fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	drain = cmp.Or(drain, DefaultDrain)
+	s.Drain(drain)
+	for _, l := range on {
+		l.Close()
+	}
+	// Not Shutdown: it waits for connections that never asked, too.
+	for end := time.Now().Add(drain + drained); !asking.none() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	server.Close()
+	return err
+}

@@ -1,0 +1,183 @@
+package serve
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+)
+
+const (
+	// headPatience is how long a client may take for the head of a request, and for TLS;
+	// idlePatience how long a connection may wait for the next.
+	headPatience = 5 * time.Second
+	idlePatience = time.Minute
+	// DefaultConnections may be open at once unless ListenOptions say otherwise.
+	DefaultConnections = 4096
+	// minToken is how many bytes a token has to have: guessed ones are tried as fast as the
+	// server answers.
+	minToken = 16
+	maxToken = 4096
+)
+
+// ListenOptions say where a server is reached over HTTP. The zero value of each is a default.
+type ListenOptions struct {
+	Address string // host:port; "": none. Port 0 is any that is free.
+	Unix    string // path of a socket that its owner alone may open; "": none
+	// Token is the one of HTTPOptions: an address beyond this machine is refused without.
+	Token string
+	// TLSCert and TLSKey are PEM files of the certificate at Address; "": no TLS.
+	TLSCert, TLSKey string
+	Connections     int // open at once, at each door; one more is closed. 0: DefaultConnections
+}
+
+// Listen opens the doors of HTTP. An error is of gpc.BadInput where the options are wrong.
+func (s *Server) Listen(o ListenOptions) (on []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range on {
+				l.Close()
+			}
+			on = nil
+		}
+	}()
+	most := cmp.Or(o.Connections, DefaultConnections)
+	if (o.TLSCert == "") != (o.TLSKey == "") || o.TLSCert != "" && o.Address == "" {
+		return nil, gpc.BadInput(errors.New("serve: TLS needs a certificate, its key, and an address"))
+	}
+	if o.Address != "" {
+		at, err := net.ResolveTCPAddr("tcp", o.Address)
+		if err != nil {
+			return nil, gpc.BadInput(fmt.Errorf("serve: the address %q: %w", o.Address, err))
+		}
+		if !at.IP.IsLoopback() && o.Token == "" {
+			return nil, gpc.BadInput(fmt.Errorf("serve: the address %q is reached from other machines: it needs a token", o.Address))
+		}
+		var cert tls.Certificate
+		if o.TLSCert != "" {
+			if cert, err = tls.LoadX509KeyPair(o.TLSCert, o.TLSKey); err != nil {
+				return nil, gpc.BadInput(fmt.Errorf("serve: the certificate: %w", err))
+			}
+		}
+		l, err := net.ListenTCP("tcp", at)
+		if err != nil {
+			return nil, fmt.Errorf("serve: %w", err)
+		}
+		door := s.door(l, most)
+		if o.TLSCert != "" {
+			door = tls.NewListener(door, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}})
+		}
+		on = append(on, door)
+	}
+	if o.Unix != "" {
+		l, err := listenUnix(o.Unix)
+		if err != nil {
+			return on, err
+		}
+		on = append(on, s.door(l, most))
+	}
+	return on, nil
+}
+
+// listenUnix opens a socket with mode 0600. One that a process left behind is replaced, one that
+// somebody answers at is not.
+func listenUnix(path string) (net.Listener, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, gpc.BadInput(fmt.Errorf("serve: the socket: %w", err))
+	case info.Mode().Type() != fs.ModeSocket:
+		return nil, gpc.BadInput(fmt.Errorf("serve: %s is there and is no socket", path))
+	default:
+		c, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			c.Close()
+			return nil, gpc.BadInput(fmt.Errorf("serve: another process listens at the socket %s", path))
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, gpc.BadInput(fmt.Errorf("serve: the socket %s is there, and whether anybody listens is not known: %w", path, err))
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("serve: the socket %s that a process has left: %w", path, err)
+		}
+	}
+	// The mode has to be right when the socket appears, not a moment later.
+	umask := syscall.Umask(0o177)
+	l, err := net.Listen("unix", path)
+	syscall.Umask(umask)
+	if err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
+	return l, nil
+}
+
+// door closes connections beyond so many.
+func (s *Server) door(l net.Listener, most int) net.Listener {
+	return &door{Listener: l, s: s, room: make(chan struct{}, most)}
+}
+
+type door struct {
+	net.Listener
+	s    *Server
+	room chan struct{}
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	for {
+		c, err := d.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case d.room <- struct{}{}:
+			d.s.metrics.connections.Add(1)
+			return &connection{Conn: c, of: d}, nil
+		default:
+			d.s.metrics.turnedAway.Add(1)
+			c.Close()
+		}
+	}
+}
+
+// connection gives its room back when it is closed.
+type connection struct {
+	net.Conn
+	of   *door
+	once sync.Once
+}
+
+func (c *connection) Close() error {
+	c.once.Do(func() {
+		c.of.s.metrics.connections.Add(-1)
+		<-c.of.room
+	})
+	return c.Conn.Close()
+}
+
+// ReadToken reads the token of a file: one line of 16 to 4096 printable characters without blanks.
+func ReadToken(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", gpc.BadInput(fmt.Errorf("serve: the token: %w", err))
+	}
+	token := strings.TrimRight(string(text), "\r\n")
+	if len(token) < minToken || len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", gpc.BadInput(fmt.Errorf("serve: the token in %s: want one line of %d to %d printable ASCII characters without blanks", path, minToken, maxToken))
+	}
+	return token, nil
+}
+
+// httpLog is what net/http says of connections that went wrong.
+func httpLog(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }
