@@ -36,7 +36,8 @@ export function FrontPanel() {
   const fan = s.fan;
   // Live: what each preference would cost. Recorded: what the decisions did cost.
   const columns: Num[][] = about.objectives.map((_, i) => (live ? (fan?.rays.map((r) => r.j[i]) ?? []) : (s.series?.j[i] ?? [])));
-  if (columns[0].length > 1) first.current ??= telling(columns);
+  const flat = first.current?.some((i) => Math.max(...columns[i].map((v) => v ?? 0)) - Math.min(...columns[i].map((v) => v ?? 0)) < 1e-9);
+  if (columns[0].length > 1 && (flat ?? true)) first.current = telling(columns);
   const [ax, ay] = axes ?? first.current ?? [0, 1];
   const points: Point[] = [];
   const count = columns[0].length;
