@@ -214,7 +214,7 @@ deviations:
 	$(GO) run ./bench/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
-GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' docs/numerics.md
+GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' '*/dots/stubs_amd64.go' docs/numerics.md
 check-generated: generate
 	@git diff --exit-code --stat -- $(GENERATED) || { echo 'generated files differ from the committed ones: run make generate and commit'; exit 1; }
 
@@ -228,6 +228,10 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
+	$(FUZZ) -fuzz '^FuzzSceneFile$$' ./closedloop
+	$(FUZZ) -fuzz '^FuzzRead$$' ./internal/exactjson
+	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/multiagent/world
+	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench
@@ -281,6 +285,11 @@ gallery: build
 networks: build matpower
 	scripts/networks.sh $(RESULTS)
 
+.PHONY: test-slurm
+## test-slurm: the chain of scripts/slurm on a Slurm of its own in build/slurm, with kills in the middle, beside one machine (Debian, root; installs slurmctld, slurmd, munge)
+test-slurm: build
+	scripts/test-slurm.sh
+
 .PHONY: curves
 ## curves: record search, polish, data, shifts, noise and bias of Cases 1 and 3 in RESULTS/curves (EPISODES=100); the same command continues
 curves: build
@@ -305,6 +314,19 @@ build/nvcc/nvidia:
 	mkdir -p build/nvcc
 	echo '$(NVRTC)' > build/nvcc/requirements.txt
 	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvcc -r build/nvcc/requirements.txt
+
+.PHONY: nvdisasm count-kernels
+## nvdisasm: the disassembler that `make count-kernels` reads machine code with, from its PyPI wheel, into build/nvdisasm (Linux, amd64)
+NVDISASM = nvidia-cuda-nvdisasm==13.2.78 --hash=sha256:b4ebcd3c5046bf8039ac52675b9dbefd843600969649ecaab0a42b0713a61dae
+nvdisasm: build/nvdisasm/nvidia
+build/nvdisasm/nvidia:
+	mkdir -p build/nvdisasm
+	echo '$(NVDISASM)' > build/nvdisasm/requirements.txt
+	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvdisasm -r build/nvdisasm/requirements.txt
+
+## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/cuda-kernels.md
+count-kernels: nvdisasm
+	$(GO) run ./kernels/build count
 
 .PHONY: cuda-headers build-gorgoniacu test-gorgoniacu
 ## cuda-headers: CUDA 11.8 headers and a libcuda.so to link with, in build/cuda, for -tags gorgoniacu (needs a C compiler)
@@ -340,24 +362,55 @@ check-kernels: nvcc
 	$(GO) run ./kernels/build verify
 	$(GO) run ./kernels/build verify examples/outside
 
-.PHONY: gpu-bundle
+.PHONY: gpu-bundle gpu-extra gpu-folder gpu-rehearsal gpu-report stand-in test-stand-in
+## stand-in: the host shim as programs take it for a GPU's driver, in build/stand-in (needs a C++20 compiler): LD_LIBRARY_PATH=build/stand-in bin/gpc doctor
+STAND_IN = $(CURDIR)/build/stand-in
+stand-in:
+	$(GO) run ./kernels/build stand-in $(STAND_IN)/libcuda.so.1
+
+## test-stand-in: the tests of the CUDA path as GPC_TEST_GPU=1 runs them on a GPU, with the stand-in as the driver
+test-stand-in: stand-in
+	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short -timeout 30m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
+	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short -timeout 30m -run 'Device|Rounds|Search|Planning' ./batchnav ./domains/multiagent/plan
+
+## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
+EXTRA = build/gpu-extra
+gpu-extra: nvcc
+	$(GO) run ./kernels/build extra $(EXTRA)
+
 ## gpu-bundle: what runs conformance and benchmarks on a machine with a GPU and without Go, in build/gpu-bundle (Linux, amd64)
 BUNDLE = build/gpu-bundle
+gpu-bundle: gpu-extra
+	$(MAKE) gpu-folder OVERLAY=-overlay=$(EXTRA)/overlay.json
+
+# gpu-folder makes BUNDLE, with the committed images or those of OVERLAY beside them.
 BUNDLE_GO = CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO)
-gpu-bundle:
+OVERLAY ?=
+gpu-folder:
 	rm -rf $(BUNDLE) build/gpu-programs
 	mkdir -p $(BUNDLE) build/gpu-programs
-	$(BUNDLE_GO) build -trimpath -tags nomodels -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
-	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
-	$(BUNDLE_GO) test -c -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./domains/multiagent/rollout/rollouttest
-	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./bench/peers/multiagent
-	tar -czf $(BUNDLE)/programs.tar.gz -C build/gpu-programs gpc kernels.test rollout.test peers-multiagent
+	$(BUNDLE_GO) build $(OVERLAY) -trimpath -tags nomodels -ldflags '$(LDFLAGS)' -o build/gpu-programs/gpc ./cmd/gpc
+	$(BUNDLE_GO) test -c $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/kernels.test ./kernels
+	$(BUNDLE_GO) test -c $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./domains/multiagent/rollout/rollouttest
+	$(BUNDLE_GO) build $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./bench/peers/multiagent
+	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUNDLE)/bundle ./scripts/gpu/bundle
+	$(GO) run ./scripts/gpu/bundle pack $(BUNDLE)/programs.tar.zst $(addprefix build/gpu-programs/,gpc kernels.test rollout.test peers-multiagent) $(addprefix models/,$(addsuffix .safetensors,opf30 opf30-uncertain integrator-convex integrator-nonconvex))
 	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
 	mkdir -p $(BUNDLE)/peers
 	cp bench/peers/step.py $(BUNDLE)/peers/step.py
 	cp examples/opf30/state.json $(BUNDLE)/opf30-state.json
-	cp models/opf30.safetensors models/integrator-convex.safetensors $(BUNDLE)/
 	@size=$$(du -sm $(BUNDLE) | cut -f1); echo "$(BUNDLE): $$size MiB"; test $$size -lt 40
+
+## gpu-rehearsal: run.sh of the bundle on the stand-in, at small sizes: does everything in it run, and what is written when it does not (needs python3)
+gpu-rehearsal: stand-in
+	$(MAKE) gpu-folder BUNDLE=build/gpu-rehearsal
+	scripts/gpu/rehearse.sh build/gpu-rehearsal $(STAND_IN)
+
+## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE, and forecasts beside them in docs/cuda-kernels.md
+gpu-report:
+	$(GO) run ./scripts/gpu/report $(DIR) bench/results/$(DEVICE)
+	cp $(DIR)/state.txt bench/results/$(DEVICE)/state.txt
+	$(MAKE) docs
 
 ## models: make the bundled models again from nothing (an hour and a half on two cores)
 models: build

@@ -83,6 +83,10 @@ func (c *Case) controllers(s Setup, opt EngineOptions) (make func() (domain.Cont
 // otherwise, so that latencies are of one core. What opt records of method, map, program
 // and machine is filled in.
 func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt closedloop.Options) (*closedloop.Result, error) {
+	c, err := c.Staged(opt.Scenes)
+	if err != nil {
+		return nil, err
+	}
 	make, on, closeAll, err := c.controllers(s, e)
 	if err != nil {
 		return nil, err
@@ -146,6 +150,10 @@ type Contender struct {
 // Pair runs methods on the same episodes, one after another, each beside the first; see
 // closedloop.Pair. file is the map of those that have one, "" the bundled one.
 func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e EngineOptions, opt closedloop.Options) (*closedloop.Pairing, error) {
+	c, err := c.Staged(opt.Scenes)
+	if err != nil {
+		return nil, err
+	}
 	var all []closedloop.Contender
 	record := closedloop.PairedMap{File: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
 	if file == "" {
@@ -181,7 +189,8 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 // output that would lose or mix something.
 func asked(err error) error {
 	var regime domain.RegimeError
-	if errors.As(err, &regime) {
+	var scene *closedloop.SceneError
+	if errors.As(err, &regime) || errors.As(err, &scene) {
 		return BadInput(err)
 	}
 	return refused(err)

@@ -128,6 +128,7 @@ type Case struct {
 	// unshifted is the problem that its maps are made for where the plant is another one;
 	// nil: the definition's own.
 	unshifted domain.Problem
+	remade    bool // the plant is another one by its params; see Staged
 }
 
 // NewCase validates a case of one's own.
@@ -153,7 +154,7 @@ func (c *Case) Definition() *domain.Case { return &c.def }
 // Controllers know that plant, the map is still the case's.
 func (c *Case) Shifted(factors map[string]float64) (*Case, error) {
 	def, err := c.def.Shifted(factors)
-	return &Case{def, c.models, c.mapped()}, BadInput(err)
+	return &Case{def: def, models: c.models, unshifted: c.mapped()}, BadInput(err)
 }
 
 // Guarded is the case with another guard over the navigator's decisions, such as none.
@@ -166,7 +167,7 @@ func (c *Case) Guarded(g domain.Guard) (*Case, error) {
 	}
 	def := c.def
 	def.Guard = g
-	return &Case{def, c.models, c.unshifted}, nil
+	return &Case{def, c.models, c.unshifted, c.remade}, nil
 }
 
 // mapped is the problem that the case's maps are made for.

@@ -172,7 +172,7 @@ func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
 // trained is the problem that the case's policies are made for, nil where it is not at hand.
 func (c *Case) trained() domain.Problem {
 	switch {
-	case len(c.def.Shift) == 0:
+	case len(c.def.Shift) == 0 && !c.remade:
 		return c.def.Problem
 	case c.def.Learned == nil:
 		return c.unshifted // nil: a trace embeds the shifted plant

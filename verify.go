@@ -58,13 +58,13 @@ func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) 
 	return v, nil
 }
 
-// Traced is the case of a trace's header, with the header's shift: one of the catalogue's
-// own by its name, or what Embedded makes of the header. No file is opened.
+// Traced is the case of a trace's header, on the header's plant: one of the catalogue's own by
+// its name, or what Embedded makes of the header. No file is opened.
 func (k *Catalogue) Traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
 	c, err = k.Named(h.Case)
 	if err == nil {
-		c, err = c.Shifted(h.Shift)
-		return c, false, err
+		def, embedded, err := h.On(&c.def)
+		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, err
 	}
 	if k.Embedded == nil {
 		return nil, false, err

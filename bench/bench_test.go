@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,19 @@ func TestWholeTrainings(t *testing.T) {
 	r = run(t, b, opt)[0]
 	if !r.Extrapolated || r.Epochs != defaultEpochs || math.Abs(r.GFlop/float64(defaultEpochs)-work) > 1e-9*work {
 		t.Errorf("extrapolated: %+v, %g GFLOP an epoch", r, work)
+	}
+}
+
+// Launches are a device's: elsewhere their times are refused with what to ask for.
+func TestLaunchesAreADevices(t *testing.T) {
+	_, err := Run(context.Background(), open(t), nil, Options{Ops: []string{"kernels"}, Case: "size:integrator", Batches: []int{2}})
+	if err == nil || !strings.Contains(err.Error(), "--backend cuda") {
+		t.Errorf("launches of the CPU: %v", err)
+	}
+	launch := Launch{Of: "step", Place: 2, Kernel: "gpc_eig", Grid: [2]int{64, 1}, Block: 32, Limit: 15.2, By: "latency", Latency: 15.2}
+	rows := Rows([]Result{{Op: "kernels", Case: "opf30", Batch: 64, Launch: &launch}, {Op: "kernels", Case: "opf30", Batch: 64, P50: 30.4, Calls: 20, Launch: &launch}})
+	if without, with := rows[1], rows[2]; without[13] != "–" || without[7] != "15.2" || with[13] != "30.4" || with[14] != "0.50" {
+		t.Errorf("%q", rows)
 	}
 }
 

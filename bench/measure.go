@@ -51,9 +51,10 @@ type Result struct {
 	Error *Deviation `json:"error,omitempty"`
 	// Samples and Epochs are those of a whole training, Extrapolated tells that its
 	// time follows from that of single updates.
-	Samples      int  `json:"samples,omitempty"`
-	Epochs       int  `json:"epochs,omitempty"`
-	Extrapolated bool `json:"extrapolated,omitempty"`
+	Launch       *Launch `json:"launch,omitempty"` // of kernels: the row is one launch
+	Samples      int     `json:"samples,omitempty"`
+	Epochs       int     `json:"epochs,omitempty"`
+	Extrapolated bool    `json:"extrapolated,omitempty"`
 }
 
 // MaxLatencies is how many calls of a row a record holds, for its statistics.
@@ -72,14 +73,18 @@ func spread(us []float64) []float64 {
 // Budget bounds one measurement.
 type Budget struct {
 	Time     time.Duration // spend about this long per row (default 1 s)
-	MinCalls int           // but make at least this many calls (default 20)
+	MinCalls int           // but make at least this many calls (default 20; 2 where Time is under 10 ms)
 	MaxCalls int           // and at most this many (default 100 000)
 }
 
 func (b Budget) filled() Budget {
+	least := 20
+	if b.Time > 0 && b.Time < 10*time.Millisecond {
+		least = 2
+	}
 	return Budget{
 		Time:     cmp.Or(max(b.Time, 0), time.Second),
-		MinCalls: cmp.Or(max(b.MinCalls, 0), 20),
+		MinCalls: cmp.Or(max(b.MinCalls, 0), least),
 		MaxCalls: cmp.Or(max(b.MaxCalls, 0), 100_000),
 	}
 }
@@ -146,8 +151,11 @@ func (r *Result) what() string {
 }
 
 // Rows lays results out as a table, the header first; a dash where an operation
-// has no rate.
+// has no rate. Results whose first is a launch are those of LaunchRows.
 func Rows(results []Result) [][]string {
+	if len(results) > 0 && results[0].Launch != nil {
+		return LaunchRows(results)
+	}
 	rows := [][]string{{"op", "case", "size", "isa", "threads", "batch", "p50 µs", "p99 µs", "GFLOP", "GFLOP/s", "ceiling", "fraction", "error"}}
 	for _, r := range results {
 		work, rate, peak, fraction := "–", "–", "–", "–"

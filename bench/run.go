@@ -45,6 +45,7 @@ var Operations = []Operation{
 	{Name: "refine", Measure: refine},
 	{Name: "train", Measure: train},
 	{Name: "train-epochs", Asked: true, Measure: trainEpochs},
+	{Name: "kernels", Asked: true, Measure: kernels},
 }
 
 // Names are those of operations.
@@ -174,6 +175,11 @@ func (r *Runner) Measure(ctx context.Context, res Result, flops, share float64, 
 // work each, beside a ceiling in FLOP/s; NaN: none.
 func (r *Runner) Add(res Result, us []float64, flops, peak float64) {
 	res.finish(us, flops, peak/1e9)
+	r.add(res)
+}
+
+// add keeps a row and reports it.
+func (r *Runner) add(res Result) {
 	r.results = append(r.results, res)
 	if r.opt.Report != nil {
 		r.opt.Report(res)

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +24,7 @@ import (
 func (a *App) benchCommand() *cobra.Command {
 	var opt bench.Options
 	var budget time.Duration
-	var modelFile string
+	var modelFile, lines string
 	var limit func() (closedloop.LoadLimit, error)
 	names := bench.Names(slices.Concat(bench.Operations, a.Operations))
 	cmd := &cobra.Command{
@@ -34,7 +37,8 @@ metric and step leave inactive ReLU units out, so that their fraction by this
 count can pass 1. The error column is the largest deviation of the results from
 float64 over their largest magnitude, from the same run; with --tf32 the float32
 one stands beside it. train-epochs extrapolates 500 epochs of 250 000 samples
-from single updates; --epochs really runs them.`,
+from single updates; --epochs really runs them. kernels times every launch of a
+step, a training update and a refinement beside what bounds it on the device.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			for _, op := range args {
 				if !slices.Contains(names, op) {
@@ -86,8 +90,27 @@ from single updates; --epochs really runs them.`,
 					fmt.Fprintf(a.Stderr, "%-14s %-18s batch %-6d %10.1f µs\n", r.Op, r.Case, r.Batch, r.P50)
 				}
 			}
+			var written error
+			if lines != "" {
+				file, err := os.OpenFile(lines, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+				if err != nil {
+					return BadInputf("--lines: %w", err)
+				}
+				defer file.Close()
+				shown := opt.Report
+				opt.Report = func(r bench.Result) {
+					text, err := json.Marshal(bench.Record{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: []bench.Result{r}})
+					if err == nil {
+						_, err = file.Write(append(text, '\n'))
+					}
+					written = errors.Join(written, err)
+					if shown != nil {
+						shown(r)
+					}
+				}
+			}
 			results, err := e.Bench(cmd.Context(), single, opt)
-			if err != nil {
+			if err := errors.Join(err, written); err != nil {
 				return err
 			}
 			out := bench.Record{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: results}
@@ -108,7 +131,8 @@ from single updates; --epochs really runs them.`,
 	f.IntVar(&opt.Samples, "samples", 0, "samples of train-epochs (default 250000)")
 	f.IntVar(&opt.Epochs, "epochs", 0, "epochs that train-epochs really runs (default: 500 are extrapolated)")
 	f.StringVar(&opt.Record, "record", "", "safetensors file for networks, inputs and results of the step's largest batch")
-	f.DurationVar(&budget, "time", time.Second, "time spent on each row")
+	f.StringVar(&lines, "lines", "", "file that each row is added to as it is measured, one record a line")
+	f.DurationVar(&budget, "time", time.Second, "time spent on each row, 20 calls at least (under 10ms: 2)")
 	for _, op := range a.Operations {
 		f.AddGoFlagSet(op.Flags)
 	}

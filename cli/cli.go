@@ -5,7 +5,7 @@
 // The central type is App. Commands turn flags into options of the packages
 // that do the work, and results into text or JSON; they hold no logic of their
 // own. Exit codes: 0 done, 1 the run failed or its check did not hold, 2 bad
-// usage or input.
+// usage or input, 75 under --requeue: the same command goes on.
 package cli
 
 import (
@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/interrupt"
 	"github.com/gpc-engine/gpc/internal/version"
@@ -50,6 +52,9 @@ type App struct {
 	Stderr io.Writer // nil: os.Stderr
 	Stdin  io.Reader // nil: os.Stdin
 
+	signals chan os.Signal // that end a command; nil: none are heard
+	requeue *atomic.Bool   // whether the command has --requeue
+
 	json    bool
 	seed    uint64
 	backend string
@@ -62,11 +67,22 @@ type App struct {
 const patience = 1500 * time.Millisecond
 
 // Main runs the program with the process's arguments and signals, and returns
-// the exit code. Ctrl-C and SIGTERM end a command within two seconds, a second one at once.
+// the exit code. Ctrl-C and SIGTERM end a command within two seconds, a second one at once;
+// under --requeue SIGUSR1 does too, and there is no second one.
 func Main(app *App) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // the next signal has its usual effect
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	app.signals, app.requeue = make(chan os.Signal, 1), new(atomic.Bool)
+	signal.Notify(app.signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-app.signals
+		// The next one has its usual effect, but for a launcher's, which may signal a job's
+		// processes together and its script, which hands on what it hears.
+		if !app.requeue.Load() {
+			signal.Stop(app.signals)
+		}
+		cancel()
+	}()
 	ended := make(chan int, 1)
 	go func() { ended <- app.Run(ctx, os.Args[1:]) }()
 	select {
@@ -79,7 +95,7 @@ func Main(app *App) int {
 		return code
 	case <-time.After(patience):
 		app.notice(interrupted)
-		return 1
+		return app.unfinished(1)
 	}
 }
 
@@ -99,6 +115,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	a.Stdout = cmp.Or[io.Writer](a.Stdout, os.Stdout)
 	a.Stderr = cmp.Or[io.Writer](a.Stderr, os.Stderr)
 	a.Stdin = interrupt.Reader(ctx, cmp.Or[io.Reader](a.Stdin, os.Stdin))
+	a.requeue = cmp.Or(a.requeue, new(atomic.Bool))
 	err := a.Validate()
 	if err == nil {
 		root := a.root()
@@ -112,14 +129,17 @@ func (a *App) Run(ctx context.Context, args []string) int {
 		return 1
 	case errors.Is(err, context.Canceled):
 		a.notice(interrupted)
-		return 1
+		return a.unfinished(1)
 	}
 	a.notice(err.Error())
-	var in gpc.InputError
-	if errors.As(err, &in) {
-		return 2
+	code := 1
+	if errors.As(err, new(gpc.InputError)) {
+		code = 2
 	}
-	return 1
+	if errors.Is(err, durable.ErrBusy) {
+		return a.unfinished(code)
+	}
+	return code
 }
 
 func (a *App) root() *cobra.Command {
@@ -135,8 +155,11 @@ func (a *App) root() *cobra.Command {
 			}
 			return nil
 		},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkLimits(cmd) },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.heedRequeue(cmd)
+			return checkLimits(cmd)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
@@ -151,7 +174,7 @@ func (a *App) root() *cobra.Command {
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
 		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),
-		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.verifyCommand(), a.certifyCommand(), a.steerCommand(), a.exportCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
+		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.certifyCommand(), a.steerCommand(), a.exportCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
 	)
 	for _, command := range a.Commands {
 		root.AddCommand(command(a))

@@ -82,6 +82,7 @@ where it stopped. The report is FILE.report.json.`,
 	f.IntVar(&opt.Rounds, "rounds", 0, "rounds at most; 0: what the budget allows")
 	f.IntVar(&opt.Scenarios, "scenarios", 0, "scenarios of the first round; 0: the case's")
 	f.IntVar(&opt.Starts, "starts", 0, "held-out starts of each round (default 200)")
+	requeueFlag(cmd, "")
 	f.IntVar(&opt.TestStarts, "test-starts", 0, "starts of the final test (default 1000)")
 	return cmd
 }

@@ -46,7 +46,7 @@ as well, that method's own decisions are the samples and there is no solver.`,
 			if changed("design") {
 				opt.Weights.Design = offline.WeightDesign(design)
 			}
-			if opt.Shard, err = parseShard(shard); err != nil {
+			if opt.Shard, err = a.shard(shard); err != nil {
 				return err
 			}
 			opt.OutDir, opt.Adaptive, opt.Scalarization, opt.Chunk = out, adaptive, domain.Scalarization(how), chunk
@@ -76,7 +76,7 @@ as well, that method's own decisions are the samples and there is no solver.`,
 	f.IntVar(&scenarios, "scenarios", 0, "scenarios to draw (default: the case's full size)")
 	f.IntVar(&weights, "weights", 0, "fixed preferences per scenario (default: the case's)")
 	f.StringVar(&out, "out", "", "folder of the dataset")
-	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n")
+	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n"+shardUsage)
 	f.StringVar(&design, "design", string(offline.RandomWeights), "fixed preferences: random, uniform, logarithmic, mixed or centred (default: the case's)")
 	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
@@ -85,6 +85,7 @@ as well, that method's own decisions are the samples and there is no solver.`,
 	f.StringVar(&regime, "regime", "", "of the episodes of --distil (default: the case's)")
 	f.StringArrayVar(&ranges, "range", nil, "AXIS=LO:HI: draw this axis of the scenarios from LO to HI; repeatable, AXIS may be a pattern such as 'P*'")
 	f.IntVar(&chunk, "chunk", 0, "scenarios per part; 0 is 64")
+	requeueFlag(cmd, "")
 	cmd.AddCommand(a.mergeCommand())
 	return cmd
 }
@@ -117,21 +118,8 @@ func (a *App) mergeCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "folder of the merged dataset")
+	requeueFlag(cmd, "")
 	return cmd
-}
-
-// parseShard reads "i/n" with 0 ≤ i < n; "" is the whole.
-func parseShard(s string) (offline.Shard, error) {
-	if s == "" {
-		return offline.Shard{}, nil
-	}
-	left, right, found := strings.Cut(s, "/")
-	i, errI := strconv.Atoi(left)
-	n, errN := strconv.Atoi(right)
-	if !found || errors.Join(errI, errN) != nil || n < 1 || i < 0 || i >= n {
-		return offline.Shard{}, BadInputf("--shard %q: want i/n with 0 ≤ i < n", s)
-	}
-	return offline.Shard{Index: i, Count: n}, nil
 }
 
 // parseRanges reads each AXIS=LO:HI.

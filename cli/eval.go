@@ -17,7 +17,7 @@ import (
 
 func (a *App) evalCommand() *cobra.Command {
 	var opt closedloop.Options
-	var method, modelFile, shard string
+	var method, modelFile, shard, mcapFile string
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
@@ -39,10 +39,11 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			if c, err = scenes(c); err != nil {
 				return err
 			}
+			opt.Resume = opt.Resume || a.requeue.Load()
 			if opt.Resume && opt.TracePath == "" {
-				return BadInputf("--resume needs --trace FILE, the run to continue")
+				return BadInputf("--resume and --requeue need --trace FILE, the run to continue")
 			}
-			part, err := parseShard(shard)
+			part, err := a.shard(shard)
 			if err != nil {
 				return err
 			}
@@ -54,7 +55,9 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 			if c, err = guard(c); err != nil {
 				return err
 			}
-			result, err := c.Evaluate(cmd.Context(), setup, a.engine(), opt)
+			result, err := a.recordedToo(cmd.Context(), mcapFile, modelFile, &opt, func() (*closedloop.Result, error) {
+				return c.Evaluate(cmd.Context(), setup, a.engine(), opt)
+			})
 			if err != nil {
 				return err
 			}
@@ -67,9 +70,11 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	scenes = a.sceneFlags(cmd, &opt)
 	guard, limit = guardFlags(cmd), limitFlags(cmd)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
+	f.StringVar(&mcapFile, "mcap", "", "write the episodes as MCAP too, for Foxglove and Rerun (gpc mcap does it of a trace)")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
-	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i")
+	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i"+shardUsage)
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
+	requeueFlag(cmd, "; with --resume")
 	cmd.AddCommand(a.pairCommand(), a.joinCommand(), a.compareCommand())
 	return cmd
 }
@@ -79,7 +84,9 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gpc.Case) (*gpc.Case, error) {
 	var weights []float64
 	var shifts []string
+	var scene string
 	f := cmd.Flags()
+	f.StringVar(&scene, "scene", "", sceneUsage)
 	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
 	f.StringVar(&opt.Regime, "regime", "", "regime of test scenes, the case's own word")
 	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
@@ -93,6 +100,15 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 		}
 		if c, err = c.Shifted(factors); err != nil {
 			return nil, err
+		}
+		if scene != "" {
+			if err := durable.Apart([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--scene", Path: scene}}); err != nil {
+				return nil, gpc.BadInput(err)
+			}
+			if opt.Scenes, err = given(cmd, scene); err != nil {
+				return nil, err
+			}
+			opt.Episodes = len(opt.Scenes.Files)
 		}
 		opt.Seed = a.seed
 		if opt.Preference, err = preference(weights, c.Spec().ObjectiveSize()); err != nil {
@@ -170,7 +186,7 @@ func (a *App) pairCommand() *cobra.Command {
 						return err
 					}
 				}
-				return nil
+				return renderBeyond(w, result.Beyond)
 			})
 		},
 	}
@@ -218,6 +234,7 @@ func (a *App) joinCommand() *cobra.Command {
 			return a.Print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
+	requeueFlag(cmd, "")
 	cmd.Flags().StringSliceVar(&runs, "runs", nil, "what gpc eval --json printed for the shards: the result has the worst of their loads")
 	return cmd
 }
@@ -276,6 +293,9 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 	}
 	for _, r := range results {
 		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
+			return err
+		}
+		if err := renderBeyond(w, r.Beyond); err != nil {
 			return err
 		}
 	}

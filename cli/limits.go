@@ -56,6 +56,7 @@ var limits = map[string]limit{
 	"refine flow-steps":      {0, batchnav.MaxFlowSteps},
 	"refine look-ahead":      {0, batchnav.MaxLookAhead},
 	"refine repeat":          {1, 1_000_000},
+	"scene episode":          {0, mostEpisodes},
 	"serve sessions":         {1, serve.MaxSessions},
 	"serve line-bytes":       {64, 64 << 20},
 	"serve body-bytes":       {64, 64 << 20},

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *App) refineCommand() *cobra.Command {
-	var modelFile, stateFile string
+	var modelFile, stateFile, sceneFile string
 	var weights []float64
 	var repeat int
 	opt := batchnav.RefineOptions{}
@@ -42,7 +42,12 @@ candidate is feasible, or the observation is off the map.`,
 				return err
 			}
 			obs := batchnav.Observation{Preference: pref}
-			if obs.S, obs.C, err = a.readState(stateFile, spec); err != nil {
+			if sceneFile != "" {
+				if c, obs, err = a.observed(cmd, c, sceneFile, pref); err != nil {
+					return err
+				}
+				spec = c.Spec()
+			} else if obs.S, obs.C, err = a.readState(stateFile, spec); err != nil {
 				return err
 			}
 			e, err := a.open()
@@ -73,6 +78,7 @@ candidate is feasible, or the observation is off the map.`,
 	f := cmd.Flags()
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled one)")
 	f.StringVar(&stateFile, "state", "-", "file with the observation, - for standard input")
+	f.StringVar(&sceneFile, "scene", "", "scene file, whose start is the observation (gpc scene writes one)")
 	f.IntVar(&opt.Candidates, "candidates", 4096, "latent candidates")
 	f.IntVar(&opt.FlowSteps, "flow-steps", 1, "latent steps that all candidates take")
 	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the true roll-out; 0: to the end of the episode or plan")

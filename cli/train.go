@@ -45,6 +45,7 @@ from it to bitwise the same model, on any number of threads.`,
 				return BadInputf("--data and --out are required")
 			}
 			opt.Checkpoint = out + ".checkpoint"
+			opt.Resume = opt.Resume || a.requeue.Load()
 			inputs := []durable.File{{Name: "--init", Path: initial}}
 			for _, dir := range opt.Dirs {
 				inputs = append(inputs, durable.File{Name: "--data", Path: dir})
@@ -99,6 +100,7 @@ from it to bitwise the same model, on any number of threads.`,
 	f.StringVar(&initial, "init", "", "start from the networks and the normalisation of this earlier map")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")
 	f.BoolVar(&opt.Resume, "resume", false, "continue from FILE.checkpoint")
+	requeueFlag(cmd, "; with --resume")
 	f.IntVar(&opt.ManifoldEpochs, "epochs", 0, "manifold epochs; 0: the case's")
 	f.IntVar(&opt.RolloutEpochs, "rollout-epochs", 0, "epochs of rollout-aware refinement; 0: the case's, negative: none (the ablation gpc-no-rollout)")
 	f.BoolVar(&opt.Chain, "chain", false, "refine D_u along the latents that the navigator goes through (eq. iclr-rollout-loss) instead of between successors")

@@ -32,7 +32,14 @@ func (v *verifier) again(e *EpisodeRecord, ns int) *again {
 		state: make([]float64, v.spec.MeasuredSize()),
 	}
 	v.count("scene")
-	drawn, err := v.plant.Episode(h.Seed, e.Episode, domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference})
+	how := domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference}
+	var drawn domain.Episode
+	var err error
+	if v.staging != nil {
+		drawn, err = v.staging.Stage(h.Seed, e.Episode, e.Scene, how)
+	} else {
+		drawn, err = v.plant.Episode(h.Seed, e.Episode, how)
+	}
 	if err != nil {
 		v.differs(e.SceneLine, e.Episode, -1, "scene", "drawn", err.Error())
 		return a

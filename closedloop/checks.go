@@ -25,6 +25,7 @@ type Check struct {
 const (
 	bySimulation = "re-simulation"
 	byScenes     = "scenes drawn again"
+	byStaging    = "making the episode of it again"
 	byMeasuring  = "measurements drawn again"
 	byDeciding   = "deciding again"
 	byOptimum    = "the optimum solved again"
@@ -48,11 +49,15 @@ func (v *verifier) checks() []Check {
 	confirmed := func(by string) Check { return Check{How: Confirmed, By: by} }
 	recomputed := func(by string) Check { return Check{How: Recomputed, By: by} }
 	unchecked := func(by string) Check { return Check{How: Unchecked, By: by} }
-	regime := recomputed(byScenes)
+	episodes, seeded, scene := byScenes, recomputed(byScenes), recomputed("drawing it from the seed")
+	if v.staging != nil {
+		episodes, seeded, scene = byStaging, recomputed(byMeasuring), unchecked("it was given, not drawn, and is the trace's own; an episode is made of it")
+	}
+	regime := recomputed(episodes)
 	if v.header.Regime != "" && !v.Deep {
 		regime.By += "; what it withholds from the method, only deciding again (--deep) can tell"
 	}
-	context := recomputed(byScenes)
+	context := recomputed(episodes)
 	if v.header.Trace == bareVersion {
 		context = unchecked(fmt.Sprintf("the trace is of version %d, which has none", bareVersion))
 	}
@@ -70,7 +75,7 @@ func (v *verifier) checks() []Check {
 		named("header.trace", confirmed("the version that this program reads")),
 		named("header.case", confirmed("the case of the params")),
 		named("header.method", decided),
-		named("header.seed", recomputed(byScenes)),
+		named("header.seed", seeded),
 		named("header.params", params),
 		named("header.problem_sha256", confirmed("the case of the params")),
 		named("header.commit", unchecked(noClaim)),
@@ -83,7 +88,8 @@ func (v *verifier) checks() []Check {
 		named("header.bias", recomputed(byMeasuring)),
 		named("header.shift", shift),
 		named("header.regime", regime),
-		named("header.preference", recomputed(byScenes)),
+		named("header.preference", recomputed(episodes)),
+		named("header.scenes_sha256", unchecked("says which files were given, and none is opened")),
 		named("header.guard", decided),
 		named("header.episodes", confirmed("counting")),
 		named("header.shard", confirmed("the numbers of the episodes")),
@@ -92,7 +98,7 @@ func (v *verifier) checks() []Check {
 		named("episode", confirmed("counting")),
 		named("before_sha256", confirmed("hashing")),
 		named("sha256", confirmed("hashing")),
-		named("scene", recomputed("drawing it from the seed")),
+		named("scene", scene),
 		named("t", confirmed("counting")),
 		named("x", recomputed(byMeasuring)),
 		named("c", context),

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/interrupt"
@@ -32,69 +33,125 @@ func ReadEpisodes(ctx context.Context, path string, visit func(e *EpisodeRecord)
 
 // ReadTrace is ReadEpisodes of an open trace.
 func ReadTrace(in io.Reader, visit func(e *EpisodeRecord) error) (*Header, error) {
-	r, err := NewReader(in)
+	w, err := newWholeTrace(in)
 	if err != nil {
 		return nil, err
 	}
-	next := r.Header.Shard[0]
 	for {
-		e, err := r.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			if want := r.Header.count(); r.episodes < want {
-				return nil, fmt.Errorf("trace: it holds %d of its %d episodes: its run was interrupted and can be resumed", r.episodes, want)
-			}
-			return &r.Header, nil
-		case err != nil:
-		case e.Broken != "":
-			err = fmt.Errorf("trace line %d: %s: the file was changed", e.SceneLine, e.Broken)
-		case e.Episode != next:
-			err = fmt.Errorf("trace line %d: episode %d, want %d", e.SceneLine, e.Episode, next)
-		default:
-			next += r.Header.Shard[1]
+		e, err := w.episode()
+		if err == nil && e != nil {
 			err = visit(e)
 		}
 		if err != nil {
 			return nil, err
 		}
+		if e == nil {
+			return &w.Header, nil
+		}
 	}
 }
 
-// Join returns the statistics of an evaluation whose shards were run apart, from
-// their traces: those of Evaluate without shards, but for the order in which sums
-// are taken. The traces have to be of one run, every shard's given once.
+// wholeTrace reads a trace that has to hold all its episodes, unchanged.
+type wholeTrace struct {
+	*Reader
+	want int // the next episode
+}
+
+func newWholeTrace(in io.Reader) (*wholeTrace, error) {
+	r, err := NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	return &wholeTrace{r, r.Header.Shard[0]}, nil
+}
+
+// episode is the next one, nil behind the last.
+func (w *wholeTrace) episode() (*EpisodeRecord, error) {
+	e, err := w.Next()
+	switch {
+	case errors.Is(err, io.EOF):
+		if want := w.Header.count(); w.episodes < want {
+			return nil, fmt.Errorf("trace: it holds %d of its %d episodes: its run was interrupted and can be resumed", w.episodes, want)
+		}
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case e.Broken != "":
+		return nil, fmt.Errorf("trace line %d: %s: the file was changed", e.SceneLine, e.Broken)
+	case e.Episode != w.want:
+		return nil, fmt.Errorf("trace line %d: episode %d, want %d", e.SceneLine, e.Episode, w.want)
+	}
+	w.want += w.Header.Shard[1]
+	return e, nil
+}
+
+// mostMissing is how many missing shards are named one by one.
+const mostMissing = 100
+
+// Join returns the statistics of an evaluation whose shards were run apart, from their
+// traces, in whatever order: those of Evaluate without shards, to the bit, but for times and
+// load. The traces have to be of one run, every shard's given once.
 func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("closedloop: no traces to join")
 	}
-	sum := newTally(spec)
 	var first *Header
-	shards := map[int]bool{}
+	type shard struct {
+		*wholeTrace
+		path string
+	}
+	shards := map[int]shard{} // by number
 	for _, path := range paths {
-		h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
-			sum.add(e)
-			return nil
-		})
+		f, err := os.Open(path)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("closedloop: trace: %w", err)
 		}
-		shard := h.Shard
+		defer f.Close()
+		w, err := newWholeTrace(interrupt.Reader(ctx, f))
+		if err != nil {
+			return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+		}
+		h := w.Header
+		h.Shard[0] = 0
+		if first == nil {
+			first = &h
+		}
 		if h.Case != spec.Name {
 			return nil, fmt.Errorf("closedloop: %s is of case %s, want %s", path, h.Case, spec.Name)
 		}
-		if shards[shard[0]] {
-			return nil, fmt.Errorf("closedloop: %s is shard %d/%d, which was given before", path, shard[0], shard[1])
-		}
-		shards[shard[0]] = true
-		h.Shard[0] = 0
-		if first == nil {
-			first = h
-		} else if why := first.sameRun(h); why != "" {
+		if why := first.sameRun(&h); why != "" {
 			return nil, fmt.Errorf("closedloop: %s belongs to another run than %s: %s", path, paths[0], why)
 		}
+		i := w.Header.Shard[0]
+		if other, twice := shards[i]; twice {
+			return nil, fmt.Errorf("closedloop: %s is shard %d/%d, which was given before, as %s", path, i, h.Shard[1], other.path)
+		}
+		shards[i] = shard{w, path}
 	}
-	if len(shards) != first.Shard[1] {
-		return nil, fmt.Errorf("closedloop: %d traces of %d shards, want every shard", len(shards), first.Shard[1])
+	n := first.Shard[1]
+	if lacking := n - len(shards); lacking > 0 {
+		var missing []string
+		for i := 0; len(missing) < min(lacking, mostMissing); i++ {
+			if _, there := shards[i]; !there {
+				missing = append(missing, fmt.Sprintf("%d/%d", i, n))
+			}
+		}
+		if more := lacking - len(missing); more > 0 {
+			missing = append(missing, fmt.Sprintf("and %d more", more))
+		}
+		return nil, fmt.Errorf("closedloop: %d traces of %d shards: missing %s", len(paths), n, strings.Join(missing, ", "))
+	}
+	// In the order of the whole run, and each to its end.
+	sum := newTally(spec)
+	for i := range first.Episodes + n {
+		s := shards[i%n]
+		e, err := s.episode()
+		if err != nil {
+			return nil, fmt.Errorf("closedloop: %s: %w", s.path, err)
+		}
+		if e != nil {
+			sum.add(e)
+		}
 	}
 	return sum.result(first), nil
 }

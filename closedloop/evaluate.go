@@ -65,6 +65,9 @@ type Options struct {
 	// Progress, if set, is called after each episode, Visit with each that was run.
 	Progress func(done, total int)
 	Visit    func(e *EpisodeRecord)
+	// Scenes are run instead of drawn ones, each an episode; the case is on their plant (see
+	// Remade). nil: episodes are drawn.
+	Scenes *Scenes
 }
 
 // Load is the machine's during a run, LoadLimit the one above which latencies are not
@@ -93,6 +96,8 @@ func (o *Options) Validate(spec *domain.Spec) error {
 		return fmt.Errorf("closedloop: bias %v, want a finite number ≥ 0", o.Bias)
 	case o.Every < 0:
 		return fmt.Errorf("closedloop: an observation every %v, want 0 or more", o.Every)
+	case o.Scenes != nil && (o.Episodes != len(o.Scenes.Files) || o.Regime != ""):
+		return fmt.Errorf("closedloop: %d episodes of regime %q of %d scenes that are given: want an episode a scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
 	case o.Resume && o.TracePath == "":
 		return fmt.Errorf("closedloop: nothing to resume without a trace file")
 	}
@@ -148,6 +153,10 @@ type Result struct {
 	// step, and after the last; absent for a case without goals.
 	Reached *Number `json:"reached,omitempty"`
 	AtEnd   *Number `json:"at_end,omitempty"`
+	// ScenesSHA256 is of the scenes that were given (Scenes.SHA256), Beyond says in what they
+	// lie outside of what the case's maps are made for; absent where scenes were drawn.
+	ScenesSHA256 string   `json:"scenes_sha256,omitempty"`
+	Beyond       []Beyond `json:"beyond,omitempty"`
 	// Starts are of a domain.Multistart, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
@@ -240,6 +249,9 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
 	}
+	if opt.Scenes != nil {
+		h.ScenesSHA256 = opt.Scenes.SHA256
+	}
 	for _, m := range spec.Margins {
 		h.Margins = append(h.Margins, m.Name)
 	}
@@ -262,6 +274,13 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	header, err := newHeader(c, c.Plant, &opt)
 	if err != nil {
 		return nil, err
+	}
+	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx}
+	var beyond []Beyond
+	if opt.Scenes != nil {
+		if beyond, err = opt.Scenes.Check(ctx, c, opt.Seed, opt.ShardIndex, opt.ShardCount, episodeOptions); err != nil {
+			return nil, err
+		}
 	}
 	watch, err := machine.Begin(opt.Limit)
 	if err != nil {
@@ -297,7 +316,6 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
-	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx}
 	for next < opt.Episodes {
 		if err := ctx.Err(); err != nil {
 			return sum.result(&header), err
@@ -348,6 +366,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	result := sum.result(&header)
+	result.Beyond = beyond
 	if result.Load, err = watch.End(); err != nil {
 		return nil, err
 	}
@@ -362,7 +381,13 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 // ends the evaluation.
 func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, number int, opt *Options, how domain.EpisodeOptions) (*EpisodeRecord, error) {
 	spec := c.Problem.Spec()
-	ep, err := c.Plant.Episode(opt.Seed, number, how)
+	var ep domain.Episode
+	var err error
+	if opt.Scenes != nil {
+		ep, err = opt.Scenes.Episode(c, opt.Seed, number, how)
+	} else {
+		ep, err = c.Plant.Episode(opt.Seed, number, how)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, spec.Name, err)
 	}

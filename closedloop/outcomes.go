@@ -30,7 +30,7 @@ func (o *Outcomes) add(e *EpisodeRecord) {
 	o.Cost, o.Oracle = append(o.Cost, float64(e.End.Cost)), append(o.Oracle, float64(e.End.OracleCost))
 }
 
-// sorted returns the episodes ascending by number: shards are joined one after another.
+// sorted returns the episodes ascending by number.
 func (o *Outcomes) sorted() *Outcomes {
 	list := o.list()
 	slices.SortFunc(list, func(a, b outcome) int { return cmp.Compare(a.episode, b.episode) })

@@ -32,6 +32,9 @@ type Pairing struct {
 	Noise  float64            `json:"noise"`
 	Bias   float64            `json:"bias"`
 	Shift  map[string]float64 `json:"shift"`
+	// ScenesSHA256 and Beyond are as in Result.
+	ScenesSHA256 string   `json:"scenes_sha256,omitempty"`
+	Beyond       []Beyond `json:"beyond,omitempty"`
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`
@@ -93,6 +96,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		own.Method, own.Device = m.Method, m.Device
 		if m.Episodes > 0 {
 			own.Episodes = m.Episodes
+			own.Scenes = opt.Scenes.first(m.Episodes)
 		}
 		regret := map[int]float64{}
 		own.Visit = func(e *EpisodeRecord) {
@@ -105,6 +109,9 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			return nil, err
 		}
 		p.Device = m.Device
+		if opt.Scenes != nil && len(r.Beyond) >= len(p.Beyond) {
+			p.ScenesSHA256, p.Beyond = opt.Scenes.SHA256, r.Beyond
+		}
 		if first == nil {
 			first = regret
 		}

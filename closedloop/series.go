@@ -108,7 +108,6 @@ func (a *series) result() *Series {
 
 func bandOf(points [][]float64) (b Band) {
 	for _, of := range points {
-		// Shards are joined one after another: a sum in another order rounds otherwise.
 		v := slices.Sorted(slices.Values(of))
 		if len(v) == 0 {
 			none := math.NaN()

@@ -101,6 +101,9 @@ type Header struct {
 	Shift      map[string]float64 `json:"shift,omitempty"`
 	Regime     string             `json:"regime"`
 	Preference domain.Preference  `json:"preference"`
+	// ScenesSHA256 is of the files that the scenes were given in (Scenes.SHA256); "" where they
+	// were drawn from the seed.
+	ScenesSHA256 string `json:"scenes_sha256,omitempty"`
 	// Guard looked after the decisions of the navigator's methods; absent: none.
 	Guard    *domain.Guard `json:"guard,omitempty"`
 	Episodes int           `json:"episodes"`

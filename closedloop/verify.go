@@ -173,6 +173,7 @@ type verifier struct {
 	opt      VerifyOptions
 	header   *Header
 	plant    domain.Plant
+	staging  domain.Staging // of scenes that were given; nil: they were drawn
 	spec     *domain.Spec
 	embedded bool
 	method   domain.Controller // nil: the decisions are taken as they are
@@ -267,6 +268,11 @@ func (v *verifier) begin() error {
 		return fmt.Errorf("trace line 1: case %q has no plant to re-simulate with", h.Case)
 	}
 	v.plant, v.spec, v.embedded = c.Plant, c.Problem.Spec(), embedded
+	if h.ScenesSHA256 != "" {
+		if v.staging, err = staging(c); err != nil {
+			return fmt.Errorf("trace line 1: %w", err)
+		}
+	}
 	params, err := json.Marshal(c.Plant.Params())
 	if err != nil {
 		return fmt.Errorf("closedloop: plant parameters: %w", err)

@@ -17,6 +17,8 @@
 // problem's own and are named in Spec.
 package domain
 
+import "encoding/json"
+
 // Case is a problem with everything around it. Only Problem and Parameters
 // within Solver or Plant are needed; nil members have generic defaults, see
 // package offline (Solver) and package closedloop (Plant).
@@ -52,6 +54,13 @@ type Case struct {
 	// made this one; see Shifted.
 	Shifts *Shifts
 	Shift  map[string]float64
+	// Remake makes the case with other constants of its plant: the fields of Plant.Params in a
+	// JSON object, of which those that it leaves out stay as they are. Names and sizes of the
+	// problem that maps are about are those of the case. nil: they are fixed.
+	Remake func(params json.RawMessage) (Case, error)
+	// Altered says, in a line each, in what the plant of a case that was remade is another
+	// than the one that maps and policies of the case are trained for.
+	Altered []string
 }
 
 // MapProblem is the problem that dataset, training and model are about: Learned,

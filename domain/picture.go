@@ -36,6 +36,8 @@ type Shape struct {
 	// Of is the number of the body: shapes of one number share a colour, and a goal is that
 	// of the body of its number.
 	Of int
+	// Heading of a body, rad from the first axis; 0 for what has none.
+	Heading float64
 }
 
 // Validate says what a shape cannot be: without a place, at one that is not finite, a disc of

@@ -54,6 +54,7 @@ type Backend struct {
 	forked, done driver.Event
 	// Operations that are not captured share these; the context runs one at a time.
 	shared workspace
+	trace  *trace // nil: graphs are launched, and nothing is timed
 
 	mutex   sync.Mutex
 	garbage []func(*driver.Thread) error // of objects that nobody holds any more

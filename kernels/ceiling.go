@@ -10,8 +10,9 @@ import (
 // Sizes of the measurements of the ceilings.
 const (
 	peakBlock      = 256
-	peakBlocks     = 8         // on every multiprocessor
-	peakIterations = 1024      // of 8·16 multiply-adds a thread
+	peakBlocks     = 8    // on every multiprocessor
+	peakIterations = 1024 // of 8·16 multiply-adds a thread, or fewer where those take peakSeconds
+	peakSeconds    = 0.5e-3
 	triadBytes     = 256 << 20 // of each of three arrays, beyond every second-level cache
 	peakRepeats    = 5
 )
@@ -20,17 +21,22 @@ const (
 // as the best of a few runs. 0 where it cannot be measured.
 func (b *Backend) PeakFMA() float64 {
 	blocks := b.device.Multiprocessors * peakBlocks
-	flops := float64(blocks) * peakBlock * peakIterations * 8 * 16 * 2
-	return flops / b.best(4*blocks*peakBlock, func(q *queue, p driver.Pointer) {
-		q.launch("gpc_peak_fma", driver.Dim{X: blocks}, peakBlock, 0,
-			driver.Address(p), driver.Int32(peakIterations), driver.Float32(0.999), driver.Float32(0.001))
-	})
+	for iterations := 16; ; iterations *= 4 {
+		flops := float64(blocks) * peakBlock * float64(iterations) * 8 * 16 * 2
+		seconds := b.best(4*blocks*peakBlock, func(q *queue, p driver.Pointer) {
+			q.launch("gpc_peak_fma", driver.Dim{X: blocks}, peakBlock, 0,
+				driver.Address(p), driver.Int32(iterations), driver.Float32(0.999), driver.Float32(0.001))
+		})
+		if seconds >= peakSeconds || iterations >= peakIterations {
+			return flops / seconds
+		}
+	}
 }
 
 // PeakBandwidth measures the sustained rate of a triad over device memory, bytes/s,
 // as the best of a few runs. 0 where it cannot be measured.
 func (b *Backend) PeakBandwidth() float64 {
-	bytes := min(triadBytes, int(b.device.Memory/16)) &^ 255
+	bytes := min(triadBytes, int(b.device.Memory/64)) &^ 255
 	return 3 * float64(bytes) / b.best(3*bytes, func(q *queue, p driver.Pointer) {
 		q.launch("gpc_peak_triad", driver.Dim{X: b.device.Multiprocessors * peakBlocks}, peakBlock, 0,
 			driver.Address(p), driver.Address(p.Offset(bytes)), driver.Address(p.Offset(2*bytes)), driver.Float32(0.5), driver.Int64(bytes/16))

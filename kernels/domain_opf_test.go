@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -99,11 +100,10 @@ func drawRows(c domain.Case, rows int) (d, lost deviceProblem) {
 	return d, lost
 }
 
-// network118 is the dispatch of case118.
-func network118(t testing.TB) domain.Case {
+// dispatchOf is the dispatch of a network inside.
+func dispatchOf(t testing.TB, name string) domain.Case {
 	t.Helper()
-	c := must.Get(opf.FromFile("opf:case118.m"))(t)
-	return c
+	return must.Get(opf.FromFile("opf:" + name + ".m"))(t)
 }
 
 // TestDispatchOnDevice holds the device functions of the dispatch problem to its own
@@ -113,7 +113,10 @@ func TestDispatchOnDevice(t *testing.T) {
 	for _, network := range []struct {
 		c          domain.Case
 		rows, free int
-	}{{opf.Thirty(), 200, 33}, {opf.ThirtyUncertain(), 60, 12}, {network118(t), 24, 10}} {
+	}{
+		{opf.Thirty(), 200, 33}, {opf.ThirtyUncertain(), 60, 12}, {dispatchOf(t, "case39"), 24, 10}, {dispatchOf(t, "case118"), 24, 10},
+		{dispatchOf(t, "pglib_opf_case57_ieee"), 24, 10}, {dispatchOf(t, "pglib_opf_case118_ieee"), 16, 10}, {dispatchOf(t, "pglib_opf_case300_ieee"), 12, 10},
+	} {
 		d, lost := drawRows(network.c, network.rows)
 		spec := d.problem.Spec()
 		checkGradient(t, b, d)
@@ -147,12 +150,12 @@ func margins(d deviceProblem, row int) []float64 {
 // TestRowsOfABatchAreAlone gives rows in batches of other sizes, and to lanes in
 // another order: the bits are the same.
 func TestRowsOfABatchAreAlone(t *testing.T) {
-	library, b := onShim(t, Options{})
+	library, b := metered(t, Options{})
 	d := dispatchRows(t, opf.ThirtyUncertain(), 33)
 	spec := d.problem.Spec()
 	all := rollOut(t, b, d, true)
 	for _, rows := range []int{1, 2, 31, 33} {
-		library.SetOrder(uint64(rows))
+		shim.SetOrder(library, uint64(rows))
 		part := rollOut(t, b, d.first(rows), true)
 		for i := range rows {
 			have, want := backendtest.StepRow(part, spec, i), backendtest.StepRow(all, spec, i)
@@ -180,7 +183,7 @@ func TestDispatchStepOnDevice(t *testing.T) {
 // TestLargeDispatchStepOnDevice is a step of 236 states, 243 numbers of context and
 // 108 set-points, by small random networks.
 func TestLargeDispatchStepOnDevice(t *testing.T) {
-	c := network118(t)
+	c := dispatchOf(t, "case118")
 	spec := c.Problem.Spec()
 	d := dispatchRows(t, c, 3)
 	for len(d.s) < 20 {

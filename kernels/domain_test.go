@@ -14,7 +14,8 @@ import (
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
-// onShim gives a backend on the host shim.
+// onShim gives a backend on the host shim, to fail calls of: a test that asks for it is
+// left out on a GPU. Every other asks onAny or metered.
 func onShim(t testing.TB, o Options) (*shim.Library, *Backend) {
 	t.Helper()
 	library := shim.Open(t)
@@ -25,6 +26,13 @@ func onShim(t testing.TB, o Options) (*shim.Library, *Backend) {
 func onAny(t testing.TB) *Backend {
 	t.Helper()
 	return on(t, shim.Device(t), Options{})
+}
+
+// metered is onAny with options, behind a driver that counts and can be short of memory.
+func metered(t testing.TB, o Options) (*driver.Metered, *Backend) {
+	t.Helper()
+	d := driver.NewMetered(shim.Device(t))
+	return d, on(t, d, o)
 }
 
 func on(t testing.TB, d driver.Driver, o Options) *Backend {

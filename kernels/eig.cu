@@ -9,14 +9,18 @@
 // is taken. Vectors have unit length and their largest-magnitude entry, the first
 // on a tie, positive. A non-finite entry gives NaN values and zero vectors.
 //
-// Grid matrices, block 32. Shared memory per matrix, floats: the matrix n·(n|1),
-// vectors n·k, T and reflections 4·64, one group of factorisations 5·n·8 (eigShared
-// of the launcher computes the same): 10.5 KiB at n = 32, k = 3.
+// Grid matrices, block 32. Up to n = 32 (gpc_eig_32) a lane holds a row of the matrix
+// in registers while it is reduced; what lanes need of each other passes through
+// shared memory as one vector of 32, read 16 bytes at a time. Larger ones (gpc_eig)
+// lie there whole. Shared memory per matrix, floats: reflections 32·32, or the matrix
+// n·(n|1) and T 2·64; vectors n·k, eigenvalues and scales 2·32 or 2·64, factorisations
+// 4·n·min(k, 8) (eigShared of the launcher computes the same): 6.1 KiB at n = 32,
+// k = 3, so that with 64 registers a thread 32 matrices share a multiprocessor, all of
+// 4096 those of an H200 at once.
 //
-// 72 registers, no spills. Bound: latency of a warp's dependent steps, about
-// 4/3 n³ FLOP for the reduction, n steps of 2 divisions for each of about 9 rounds of
-// multisection; the matrices of a batch hide each other's latency, some 20 warps to
-// a multiprocessor.
+// Bound: latency of a warp's dependent steps, about 4/3 n³ FLOP for the reduction, n
+// multiply-adds for each of about 9 rounds of multisection; the matrices of a batch
+// hide each other's latency.
 #include "gpc.cuh"
 #include "warp.cuh"
 
@@ -25,26 +29,48 @@ namespace gpc {
 constexpr int eigGroup = 8; // eigenvectors iterated together, one lane each
 constexpr float eigTiny = 1.2e-7f;
 
-// sturm is the number of eigenvalues of T (diagonal d, off-diagonal e) below x.
-__device__ inline int sturm(const float* d, const float* e, int n, float x) {
+// power_of_two is the one next below a positive x, or its inverse; both are normal
+// numbers whatever x is.
+__device__ inline float power_of_two(float x, bool inverse) {
+    unsigned int exponent = __float_as_uint(x) & 0x7f800000u;
+    exponent = exponent < 0x00800000u ? 0x00800000u : (exponent > 0x7e800000u ? 0x7e800000u : exponent);
+    return __uint_as_float(inverse ? 0x7f000000u - exponent : exponent);
+}
+
+// sturm is the number of eigenvalues of T (diagonal d, squares of the off-diagonal
+// before it e2) below x: the sign changes of p_i = (d_i − x) p_{i−1} − e²_{i−1} p_{i−2},
+// which needs no division. One that is nothing beside the one before it, x being an
+// eigenvalue of a leading block, counts as of the other sign. Every two steps both are
+// scaled by a power of two.
+__device__ inline int sturm(const float* d, const float* e2, int n, float x) {
     int below = 0;
-    float q = 1.0f;
-    for (int i = 0; i < n; i++) {
-        const float off = i > 0 ? e[i - 1] * e[i - 1] / q : 0.0f;
-        q = d[i] - x - off;
-        if (fabsf(q) < 1e-30f) q = -1e-30f;
-        below += q < 0.0f;
+    float before = 0.0f, p = 1.0f;
+    auto step = [&](int i) {
+        float next = __fmaf_rn(d[i] - x, p, -e2[i] * before);
+        const float least = -1e-12f * p;
+        if (fabsf(next) < fabsf(least)) next = least;
+        below += (next < 0.0f) != (p < 0.0f);
+        before = p, p = next;
+    };
+    for (int i = 0; i < n; i += 2) {
+        step(i);
+        if (i + 1 < n) step(i + 1);
+        const float scale = power_of_two(fmaxf(fabsf(before), fabsf(p)), true);
+        before *= scale, p *= scale;
     }
     return below;
 }
 
-// Factors are T − λI = P L U of up to eigGroup shifts, one lane each; entry i of a
-// lane's array lies at [i·eigGroup].
+// Factors are T − λI = P L U of `group` shifts, one lane each; entry i of a lane's
+// array lies at [i·group]. Of the diagonal they keep the inverse, and of P a bit a row,
+// which factor returns.
 struct Factors {
-    float *multiplier, *diagonal, *above, *above2, *swapped;
+    float *multiplier, *inverse, *above, *above2;
+    int group;
 };
 
-__device__ inline void factor(const Factors& f, const float* d, const float* e, int n, float shift, int lane) {
+__device__ inline unsigned long long factor(const Factors& f, const float* d, const float* e, int n, float shift, int lane) {
+    unsigned long long swapped = 0;
     // (pivot, right, right2) is the row being eliminated with.
     float pivot = d[0] - shift, right = n > 1 ? e[0] : 0.0f, right2 = 0.0f;
     for (int i = 0; i + 1 < n; i++) {
@@ -60,22 +86,24 @@ __device__ inline void factor(const Factors& f, const float* d, const float* e, 
         }
         if (fabsf(top) < eigTiny) top = top < 0.0f ? -eigTiny : eigTiny;
         const float m = bottom / top;
-        const int at = i * eigGroup + lane;
-        f.multiplier[at] = m, f.swapped[at] = swap ? 1.0f : 0.0f;
-        f.diagonal[at] = top, f.above[at] = topRight, f.above2[at] = topRight2;
+        const int at = i * f.group + lane;
+        f.multiplier[at] = m;
+        swapped |= (unsigned long long)swap << i;
+        f.inverse[at] = 1.0f / top, f.above[at] = topRight, f.above2[at] = topRight2;
         pivot = bottomRight - m * topRight, right = bottomRight2 - m * topRight2, right2 = 0.0f;
     }
     if (fabsf(pivot) < eigTiny) pivot = pivot < 0.0f ? -eigTiny : eigTiny;
-    f.diagonal[(n - 1) * eigGroup + lane] = pivot;
+    f.inverse[(n - 1) * f.group + lane] = 1.0f / pivot;
+    return swapped;
 }
 
 // solve replaces x (stride apart) by the solution, scaled to a largest entry of
 // about 1. It is rescaled on the way so that it cannot overflow.
-__device__ inline void solve(const Factors& f, int n, float* x, int stride, int lane) {
+__device__ inline void solve(const Factors& f, unsigned long long swapped, int n, float* x, int stride, int lane) {
     for (int i = 0; i + 1 < n; i++) {
-        const int at = i * eigGroup + lane;
+        const int at = i * f.group + lane;
         float upper = x[i * stride], lower = x[(i + 1) * stride];
-        if (f.swapped[at] != 0.0f) {
+        if (swapped >> i & 1) {
             const float t = upper;
             upper = lower, lower = t;
         }
@@ -83,11 +111,11 @@ __device__ inline void solve(const Factors& f, int n, float* x, int stride, int 
     }
     float one = 0.0f, two = 0.0f, largest = 0.0f;
     for (int i = n - 1; i >= 0; i--) {
-        const int at = i * eigGroup + lane;
+        const int at = i * f.group + lane;
         float v = x[i * stride];
         if (i + 1 < n) v -= f.above[at] * one;
         if (i + 2 < n) v -= f.above2[at] * two;
-        v /= f.diagonal[at];
+        v *= f.inverse[at];
         x[i * stride] = v;
         if (fabsf(v) > 1e12f) {
             for (int j = 0; j < n; j++) x[j * stride] *= 1e-12f;
@@ -127,23 +155,103 @@ __device__ inline void unit_after(float* v, int n, int k, int j) {
     __syncwarp();
 }
 
-} // namespace gpc
+// Reduced is T and how it was made: reflection c is I − tau[c] v vᵀ with entry r of v at
+// reflect[r·down + c·along].
+struct Reduced {
+    float *reflect, *d, *e, *tau;
+    int down, along;
+};
 
-extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict__ g, long long ldg, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors) {
-    using namespace gpc;
-    GPC_SHARED(float, shared);
-    const int lane = threadIdx.x, ld = n | 1;
-    float* a = shared;
-    float* v = a + n * ld;
-    float* d = v + n * k;
-    float* e = d + 64;
-    float* tau = e + 64;
-    float* lambda = tau + 64;
-    float* work = lambda + 64;
-    const float* in = g + blockIdx.x * ldg;
-    float* outValues = values + blockIdx.x * ldvalues;
-    float* outVectors = vectors + blockIdx.x * ldvectors;
+// scaled tells, in one warp, whether all entries it looked at are finite, and gives the
+// power of two that the matrix is divided by.
+__device__ inline bool scaled(bool broken, float largest, float& unit) {
+    if (warp_any(broken)) return false;
+    largest = warp_max(largest);
+    unit = largest > 0.0f ? power_of_two(largest, false) : 1.0f;
+    return true;
+}
 
+// reduce_in_registers reduces a matrix of n ≤ 32, lane r with its row r. false: an
+// entry is not finite.
+__device__ inline bool reduce_in_registers(const float* __restrict__ in, int n, const Reduced& to, float* vector, float& unit) {
+    const int lane = threadIdx.x;
+    float a[32];
+    float largest = 0.0f;
+    bool broken = false;
+    // Column `lane` by coalesced reads; its transpose through shared memory, exchanged
+    // within rows so that both ways are without bank conflicts.
+#pragma unroll
+    for (int s = 0; s < 32; s++) {
+        a[s] = s < n && lane < n ? in[s * n + lane] : 0.0f;
+        broken |= !gpc_finite(a[s]), largest = fmaxf(largest, fabsf(a[s]));
+        to.reflect[s * 32 + (lane ^ s)] = a[s];
+    }
+    if (!scaled(broken, largest, unit)) return false;
+    const float shrink = 1.0f / unit;
+    __syncwarp();
+#pragma unroll
+    for (int s = 0; s < 32; s++) a[s] = 0.5f * (a[s] * shrink + to.reflect[lane * 32 + (s ^ lane)] * shrink);
+    __syncwarp();
+    auto publish = [&](float* row) {
+#pragma unroll
+        for (int s = 0; s < 32; s += 4) *reinterpret_cast<float4*>(row + s) = make_float4(a[s], a[s + 1], a[s + 2], a[s + 3]);
+    };
+    for (int c = 0; c + 2 < n; c++) {
+        float* column = to.reflect + c * 32;
+        if (lane == c) publish(column);
+        __syncwarp();
+        const float x = column[lane], head = column[c + 1], diagonal = column[c];
+        const float below = warp_sum(lane > c + 1 && lane < n ? x * x : 0.0f);
+        __syncwarp();
+        // Beside the largest entry, 1 to 2, what is below is nothing.
+        if (below < 1e-30f) {
+            if (lane == 0) to.tau[c] = 0.0f, to.e[c] = head, to.d[c] = diagonal;
+            continue;
+        }
+        // v = (x − alpha e)/(x0 − alpha), so that v_0 = 1 and tau = (alpha − x0)/alpha.
+        const float length = sqrtf(__fmaf_rn(head, head, below)), alpha = head > 0.0f ? -length : length;
+        const float scale = 1.0f / (head - alpha), t = (alpha - head) / alpha;
+        const float v = lane <= c || lane >= n ? 0.0f : (lane == c + 1 ? 1.0f : x * scale);
+        column[lane] = v;
+        if (lane == 0) to.tau[c] = t, to.e[c] = alpha, to.d[c] = diagonal;
+        __syncwarp();
+        // p = tau A v, then w = p − (tau/2)(pᵀv) v. Quads before c + 1 are zero.
+        float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+        for (int s = 0; s < 32; s += 4) {
+            if (s + 3 <= c) continue;
+            const float4 q = *reinterpret_cast<const float4*>(column + s);
+            part[0] = __fmaf_rn(a[s], q.x, part[0]), part[1] = __fmaf_rn(a[s + 1], q.y, part[1]);
+            part[2] = __fmaf_rn(a[s + 2], q.z, part[2]), part[3] = __fmaf_rn(a[s + 3], q.w, part[3]);
+        }
+        const float p = lane > c ? t * ((part[0] + part[1]) + (part[2] + part[3])) : 0.0f;
+        const float w = __fmaf_rn(-0.5f * t * warp_sum(p * v), v, p);
+        vector[lane] = w;
+        __syncwarp();
+#pragma unroll
+        for (int s = 0; s < 32; s += 4) {
+            if (s + 3 <= c) continue;
+            const float4 q = *reinterpret_cast<const float4*>(column + s), r = *reinterpret_cast<const float4*>(vector + s);
+            a[s] = __fmaf_rn(-v, r.x, __fmaf_rn(-w, q.x, a[s])), a[s + 1] = __fmaf_rn(-v, r.y, __fmaf_rn(-w, q.y, a[s + 1]));
+            a[s + 2] = __fmaf_rn(-v, r.z, __fmaf_rn(-w, q.z, a[s + 2])), a[s + 3] = __fmaf_rn(-v, r.w, __fmaf_rn(-w, q.w, a[s + 3]));
+        }
+        __syncwarp();
+    }
+    // What is left: the last two rows.
+    if (lane < n && lane + 2 >= n) publish(vector + (n - 1 - lane) * 32);
+    __syncwarp();
+    if (lane == 0) {
+        if (n > 1) to.d[n - 2] = vector[32 + n - 2], to.e[n - 2] = vector[n - 2];
+        to.d[n - 1] = vector[n - 1];
+    }
+    __syncwarp();
+    return true;
+}
+
+// reduce_in_shared is the same for larger matrices.
+__device__ inline bool reduce_in_shared(const float* __restrict__ in, int n, const Reduced& to, float* work, float& unit) {
+    const int lane = threadIdx.x, ld = to.down;
+    float *a = to.reflect, *d = to.d, *e = to.e, *tau = to.tau;
     float largest = 0.0f;
     bool broken = false;
     for (int i = lane; i < n * n; i += 32) {
@@ -151,14 +259,9 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
         broken |= !gpc_finite(x);
         largest = fmaxf(largest, fabsf(x));
     }
-    if (warp_any(broken)) {
-        for (int j = lane; j < k; j += 32) outValues[j] = gpc_nan();
-        for (int i = lane; i < n * k; i += 32) outVectors[i] = 0.0f;
-        return;
-    }
-    largest = warp_max(largest);
-    const float unit = largest > 0.0f ? largest : 1.0f;
-    for (int i = lane; i < n * n; i += 32) a[(i / n) * ld + i % n] = 0.5f * (in[i] / unit + in[(i % n) * n + i / n] / unit);
+    if (!scaled(broken, largest, unit)) return false;
+    const float shrink = 1.0f / unit;
+    for (int i = lane; i < n * n; i += 32) a[(i / n) * ld + i % n] = 0.5f * (in[i] * shrink + in[(i % n) * n + i / n] * shrink);
     __syncwarp();
 
     // Reduction. Column c below the diagonal becomes the reflector, scaled so that
@@ -213,6 +316,34 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
     }
     __syncwarp();
 
+    return true;
+}
+
+template <bool SMALL>
+__device__ inline void eig(const float* __restrict__ g, long long ldg, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors, float* shared) {
+    constexpr int most = SMALL ? 32 : 64;
+    const int lane = threadIdx.x, group = min(k, eigGroup);
+    Reduced t;
+    t.reflect = shared;
+    t.down = SMALL ? 1 : n | 1, t.along = SMALL ? 32 : 1;
+    float* v = shared + (SMALL ? 32 * 32 : n * (n | 1));
+    float* lambda = v + n * k;
+    // On 16 bytes, for a vector that is read so.
+    float* work = shared + ((SMALL ? 32 * 32 : n * (n | 1)) + n * k + most + 3) / 4 * 4;
+    t.tau = work + max(4 * n * group, 64);
+    // No reflection takes the last two columns of 32.
+    t.d = SMALL ? shared + 30 * 32 : t.tau + most, t.e = t.d + most;
+    float *d = t.d, *e = t.e, *tau = t.tau;
+    const float* in = g + blockIdx.x * ldg;
+    float* outValues = values + blockIdx.x * ldvalues;
+    float* outVectors = vectors + blockIdx.x * ldvectors;
+    float unit;
+    if (!(SMALL ? reduce_in_registers(in, n, t, work, unit) : reduce_in_shared(in, n, t, work, unit))) {
+        for (int j = lane; j < k; j += 32) outValues[j] = gpc_nan();
+        for (int i = lane; i < n * k; i += 32) outVectors[i] = 0.0f;
+        return;
+    }
+
     // Gershgorin's interval of T.
     float low = d[0], high = d[0];
     for (int i = 0; i < n; i++) {
@@ -221,6 +352,10 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
     }
     const float norm = fmaxf(fabsf(low), fabsf(high));
     low -= 1e-6f * norm + 1e-30f, high += 1e-6f * norm + 1e-30f;
+
+    float* e2 = work; // the square before each entry of the diagonal
+    for (int i = lane; i < n; i += 32) e2[i] = i > 0 ? e[i - 1] * e[i - 1] : 0.0f;
+    __syncwarp();
 
     // Multisection: groups of lanes share one eigenvalue each.
     int members = 32;
@@ -232,7 +367,7 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
         float lo = low, hi = high;
         for (int round = 0; round < 40; round++) {
             const float x = lo + (hi - lo) * (float(member + 1) / float(members + 1));
-            const bool under = sturm(d, e, n, x) <= wanted; // x ≤ the eigenvalue
+            const bool under = sturm(d, e2, n, x) <= wanted; // x ≤ the eigenvalue
             const unsigned int bits = __ballot_sync(GPC_FULL_MASK, under) >> (lane / members * members);
             const unsigned int mine = members == 32 ? bits : bits & ((1u << members) - 1u);
             const int passed = __popc(mine); // counts are monotone in x
@@ -249,7 +384,7 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
     __syncwarp();
 
     // Inverse iteration, from deterministic pseudo-random vectors.
-    const Factors f{work, work + n * eigGroup, work + 2 * n * eigGroup, work + 3 * n * eigGroup, work + 4 * n * eigGroup};
+    const Factors f{work, work + n * group, work + 2 * n * group, work + 3 * n * group, group};
     for (int i = lane; i < n * k; i += 32) {
         unsigned int h = (unsigned int)(i + 1) * 2654435761u;
         h ^= h >> 15, h *= 2246822519u, h ^= h >> 13;
@@ -259,9 +394,9 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
     for (int j0 = 0; j0 < k; j0 += eigGroup) {
         const int j = j0 + lane;
         const bool works = lane < eigGroup && j < k;
-        if (works) factor(f, d, e, n, lambda[j], lane);
+        const unsigned long long swapped = works ? factor(f, d, e, n, lambda[j], lane) : 0;
         for (int round = 0; round < 4; round++) {
-            if (works) solve(f, n, v + j, k, lane);
+            if (works) solve(f, swapped, n, v + j, k, lane);
             __syncwarp();
             for (int i = j0; i < min(j0 + eigGroup, k); i++) unit_after(v, n, k, i);
         }
@@ -274,11 +409,11 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
             if (tau[c] == 0.0f) continue;
             float dot = 0.0f;
             if (j < k)
-                for (int r = c + 1 + member; r < n; r += members) dot = __fmaf_rn(a[r * ld + c], v[r * k + j], dot);
+                for (int r = c + 1 + member; r < n; r += members) dot = __fmaf_rn(t.reflect[r * t.down + c * t.along], v[r * k + j], dot);
             for (int m = members / 2; m > 0; m /= 2) dot += __shfl_xor_sync(GPC_FULL_MASK, dot, m);
             dot *= tau[c];
             if (j < k)
-                for (int r = c + 1 + member; r < n; r += members) v[r * k + j] = __fmaf_rn(-dot, a[r * ld + c], v[r * k + j]);
+                for (int r = c + 1 + member; r < n; r += members) v[r * k + j] = __fmaf_rn(-dot, t.reflect[r * t.down + c * t.along], v[r * k + j]);
             __syncwarp();
         }
     }
@@ -295,5 +430,18 @@ extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict
         for (int r = lane; r < n; r += 32) outVectors[r * k + j] = sign * v[r * k + j];
         if (lane == 0) outValues[j] = lambda[j] * unit;
     }
+}
+
+} // namespace gpc
+
+extern "C" __global__ void __launch_bounds__(32, 32) gpc_eig_32(const float* __restrict__ g, long long ldg, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors) {
+    GPC_SHARED(float, shared);
+    gpc::eig<true>(g, ldg, n, k, values, ldvalues, vectors, ldvectors, shared);
+}
+GPC_KERNEL(gpc_eig_32)
+
+extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict__ g, long long ldg, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors) {
+    GPC_SHARED(float, shared);
+    gpc::eig<false>(g, ldg, n, k, values, ldvalues, vectors, ldvectors, shared);
 }
 GPC_KERNEL(gpc_eig)

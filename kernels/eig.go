@@ -38,12 +38,30 @@ func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matr
 	})
 }
 
-// eigShared is the shared memory of gpc_eig: matrix, vectors, the tridiagonal form
-// with reflections and eigenvalues, factorisations of 8 shifts.
-func eigShared(n, k int) int { return 4 * (n*(n|1) + n*k + 4*64 + max(5*8*n, 64)) }
+// eigSmall is the largest matrix that gpc_eig_32 holds in registers.
+const eigSmall = 32
+
+// eigShared is the shared memory of gpc_eig_32 and gpc_eig: reflections or the matrix,
+// vectors, eigenvalues, the factorisations of up to 8 shifts on 16 bytes, the scales of
+// the reflections, and the tridiagonal form, which takes the last reflections' places
+// where there are 32.
+func eigShared(n, k int) int {
+	matrix, most, form := n*(n|1), MaxLatent, 2*MaxLatent
+	if n <= eigSmall {
+		matrix, most, form = eigSmall*eigSmall, eigSmall, 0
+	}
+	return 4 * (quads(matrix+n*k+most) + max(4*n*min(k, 8), 64) + most + form)
+}
 
 // eig queues the k largest eigenpairs of matrices ld apart.
 func (q *queue) eig(rows, n, k int, g driver.Pointer, ld int, values, vectors driver.Pointer) {
-	q.launch("gpc_eig", driver.Dim{X: rows}, 32, eigShared(n, k),
+	entry := "gpc_eig"
+	if n <= eigSmall {
+		entry = "gpc_eig_32"
+	}
+	q.needs(func(*trace) work {
+		return work{cycles: eigChain(n, k), resident: max(1, min(32, q.device.SharedPerBlock/eigShared(n, k)))}
+	})
+	q.launch(entry, driver.Dim{X: rows}, 32, eigShared(n, k),
 		driver.Address(g), driver.Int64(ld), driver.Int32(n), driver.Int32(k), driver.Address(values), driver.Int64(k), driver.Address(vectors), driver.Int64(n*k))
 }

@@ -59,8 +59,13 @@ type keptGraphs[K comparable] struct {
 }
 
 // run launches the graph of a key, captured from what fill puts on a queue if it is
-// not there, and waits for it.
+// not there, and waits for it. Where launches are traced it fills the stream itself.
 func (c *keptGraphs[K]) run(t *driver.Thread, b *Backend, key K, fill func(*queue)) error {
+	if b.trace != nil {
+		q := b.queue(t)
+		fill(q)
+		return q.wait()
+	}
 	g, err := c.get(key, cmp.Or(c.most, maxGraphs), func() (*driver.Graph, error) {
 		g, err := b.capture(t, fill)
 		if err == nil {

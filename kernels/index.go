@@ -147,6 +147,18 @@ func searchShared(k int) int {
 	return tile + 12*searchQueries*k + searchQueries*searchTile/2
 }
 
+// sieve is the work of the product of a search: a tile of 64 queries × 128 codes reads 4 + 8
+// floats of shared memory a thread in 3 pieces for 32 multiply-adds.
+func (q *queue) sieve(rows, parts, count, n int) work {
+	blocks := float64(ceil(rows, searchQueries))
+	fma := blocks * searchQueries * float64(count) * float64(n)
+	w := work{fma: fma, tensor: q.options.TF32, bytes: 4 * blocks * (float64(count)*float64(n+1) + float64(parts*searchQueries*n)), requests: fma / 32 * requestsOf32}
+	if q.options.TF32 {
+		w.requests = fma / (16 * 8 * 8) * requestsMMA
+	}
+	return w
+}
+
 // search queues the total nearest codes of each query, nearest first, in passes.
 func (q *queue) search(c codes, of query, total, parts int, s *searchSpace) {
 	name := "gpc_search_fp32"
@@ -169,7 +181,9 @@ func (q *queue) search(c codes, of query, total, parts int, s *searchSpace) {
 		if offset > 0 {
 			job.afterDistance, job.afterIndex = s.afterDistance.at, s.afterIndex.at
 		}
+		q.needs(func(*trace) work { return q.sieve(of.rows, parts, c.count, c.n) })
 		q.launch(name, driver.Dim{X: ceil(of.rows, searchQueries), Y: parts}, 256, searchShared(k), driver.Struct(&job))
+		q.needs(func(*trace) work { return work{cycles: shortChain, bytes: 12 * float64(parts*k*of.rows)} })
 		q.launch("gpc_search_merge", driver.Dim{X: ceil(of.rows, 4)}, 128, 0, driver.Struct(&merge))
 	}
 }
@@ -190,7 +204,9 @@ func (q *queue) smallestResidual(c codes, of query, parts int, s *searchSpace) {
 		afterDistance: s.restAfter.at, afterIndex: s.restAfterIndex.at, found: s.restFound.at, state: s.restState.at,
 		parts: int32(parts), rows: int32(of.rows), k: 1, total: 1, n: int32(c.states), ldz: int32(of.ldx),
 	}
+	q.needs(func(*trace) work { return work{cycles: shortChain} }) // only for queries that found nothing
 	q.launch(name, driver.Dim{X: ceil(of.rows, searchQueries), Y: parts}, 256, searchShared(1), driver.Struct(&job))
+	q.needs(func(*trace) work { return work{cycles: shortChain, bytes: 12 * float64(parts*of.rows)} })
 	q.launch("gpc_search_merge", driver.Dim{X: ceil(of.rows, 4)}, 128, 0, driver.Struct(&merge))
 }
 
@@ -207,6 +223,7 @@ func (q *queue) localize(c codes, of query, neighbours, parts int, s *searchSpac
 		z: out.z, nearest: out.nearest, residual: out.residual, consistent: out.consistent,
 		n: int32(c.n), states: int32(c.states), ldcode: int32(c.ld), lddecoded: int32(c.lddecoded), ldq: int32(of.ldz), ldx: int32(of.ldx), total: int32(k), rows: int32(of.rows),
 	}
+	q.needs(func(*trace) work { return work{cycles: shortChain + 30*float64(k*k), resident: rolloutBlocks} })
 	q.launch("gpc_localize_point", driver.Dim{X: of.rows}, 32, 8*(k*k+2*k), driver.Struct(&job))
 }
 

@@ -33,73 +33,83 @@ struct gpc_jacobian {
 namespace gpc {
 
 // active_units lists the units whose slope is 1, ascending, and gives each its
-// rank in that list (0xffff: none). The first warp does it.
-__device__ inline int active_units(const unsigned int* mask, int units, unsigned short* list, unsigned short* rank, int* count) {
-    if (threadIdx.x < 32) {
-        const int lane = threadIdx.x;
-        int total = 0;
-        for (int word0 = 0; 32 * word0 < units; word0 += 32) {
-            const int word = word0 + lane;
-            const unsigned int bits = 32 * word < units ? mask[word] : 0u;
-            int before = __popc(bits);
-            const int own = before;
-            for (int step = 1; step < 32; step *= 2) {
-                const int other = __shfl_sync(0xffffffffu, before, lane - step < 0 ? 0 : lane - step);
-                if (lane >= step) before += other;
-            }
-            int at = total + before - own;
-            for (int b = 0; b < 32 && 32 * word + b < units; b++) {
-                const bool on = (bits >> b) & 1u;
-                rank[32 * word + b] = on ? (unsigned short)at : (unsigned short)0xffff;
-                if (on) list[at++] = (unsigned short)(32 * word + b);
-            }
-            total += __shfl_sync(0xffffffffu, before, 31);
+// rank in that list (0xffff: none, also to the end of a quad). All threads call it;
+// list and rank are ready behind the next barrier.
+__device__ inline int active_units(const unsigned int* mask, int units, unsigned short* list, unsigned short* rank) {
+    const int words = (units + 31) / 32;
+    int total = 0;
+    for (int word0 = 0; word0 < words; word0 += rowsWarps) {
+        // A thread looks at one unit, and at the words before its own.
+        const int own = word0 + threadIdx.x / 32, lane = threadIdx.x % 32;
+        int before = total, all = total;
+        unsigned int bits = 0;
+#pragma unroll
+        for (int w = 0; w < rowsWarps; w++) {
+            const unsigned int word = word0 + w < words ? mask[word0 + w] : 0u;
+            if (word0 + w < own) before += __popc(word);
+            if (word0 + w == own) bits = word;
+            all += __popc(word);
         }
-        if (lane == 0) *count = total;
+        const int unit = 32 * own + lane, at = before + __popc(bits & ((1u << lane) - 1u));
+        const bool on = (bits >> lane) & 1u;
+        if (unit < ((units + 3) & ~3)) rank[unit] = on ? (unsigned short)at : (unsigned short)0xffff;
+        if (on) list[at] = (unsigned short)unit;
+        total = all;
     }
-    __syncthreads();
-    const int n = *count;
-    __syncthreads();
-    return n;
+    return total;
 }
 
-// GramTile holds a thread's entries of JᵀJ: quads of one row each.
+// Gram holds a thread's entries of JᵀJ, added up a tile of J at a time: the block's
+// warps share the rows, and a thread the columns, as in any product.
 template <int COLUMNS>
-struct GramTile {
-    static constexpr int quads = COLUMNS * COLUMNS / 4, held = (quads + rowsThreads - 1) / rowsThreads;
-    float sum[held][4];
+struct Gram {
+    using Sums = RowsSums<COLUMNS, COLUMNS>;
+    static constexpr int held = Sums::own * Sums::passes;
+    float sum[held];
 
     __device__ void clear() {
 #pragma unroll
-        for (int q = 0; q < held; q++) sum[q][0] = sum[q][1] = sum[q][2] = sum[q][3] = 0.0f;
+        for (int i = 0; i < held; i++) sum[i] = 0.0f;
     }
 
-    // add takes rows of J, [count][LD].
-    __device__ void add(const float* j, int count) {
+    // add takes rows of J, [count][rows_ld], at most 64. All threads call it.
+    __device__ void add(const float* j, int count, float* stage) {
         constexpr int LD = rows_ld<COLUMNS>();
+        Sums part(COLUMNS);
+        part.template add<LD, 64 / Sums::groups>(j, j, count);
+        int at = 0;
+        part.finish(stage, [&](int, int, int, const float* v, int many) {
 #pragma unroll
-        for (int q = 0; q < held; q++) {
-            const int e = int(threadIdx.x) + q * rowsThreads;
-            if (e >= quads) continue;
-            const int a = e / (COLUMNS / 4), b = 4 * (e % (COLUMNS / 4));
-            for (int i = 0; i < count; i++) {
-                const float x = j[i * LD + a];
-                const float4 y = *reinterpret_cast<const float4*>(j + i * LD + b);
-                sum[q][0] = __fmaf_rn(x, y.x, sum[q][0]), sum[q][1] = __fmaf_rn(x, y.y, sum[q][1]);
-                sum[q][2] = __fmaf_rn(x, y.z, sum[q][2]), sum[q][3] = __fmaf_rn(x, y.w, sum[q][3]);
-            }
-        }
+            for (int i = 0; i < many; i++) sum[at++] += v[i];
+        });
     }
 
     __device__ void write(float* g, int n, float lambda, float poison) const {
+        const int b = threadIdx.x % COLUMNS;
 #pragma unroll
-        for (int q = 0; q < held; q++) {
-            const int e = int(threadIdx.x) + q * rowsThreads;
-            if (e >= quads) continue;
-            const int a = e / (COLUMNS / 4), b = 4 * (e % (COLUMNS / 4));
-            for (int c = 0; c < 4; c++)
-                if (a < n && b + c < n) g[a * n + b + c] = sum[q][c] + (a == b + c ? lambda : 0.0f) + poison;
+        for (int i = 0; i < held; i++) {
+            const int a = threadIdx.x / COLUMNS + i * (rowsThreads / COLUMNS);
+            if (a < n && b < n) g[a * n + b] = sum[i] + (a == b ? lambda : 0.0f) + poison;
         }
+    }
+};
+
+// Of 8 columns a thread has one entry.
+template <>
+struct Gram<8> {
+    float sum;
+
+    __device__ void clear() { sum = 0.0f; }
+
+    __device__ void add(const float* j, int count, float*) {
+        if (threadIdx.x < 64)
+            for (int i = 0; i < count; i++) sum = __fmaf_rn(j[8 * i + threadIdx.x / 8], j[8 * i + threadIdx.x % 8], sum);
+        __syncthreads();
+    }
+
+    __device__ void write(float* g, int n, float lambda, float poison) const {
+        const int a = threadIdx.x / 8, b = threadIdx.x % 8;
+        if (a < n && b < n) g[a * n + b] = sum + (a == b ? lambda : 0.0f) + poison;
     }
 };
 
@@ -117,32 +127,37 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     unsigned short* list = reinterpret_cast<unsigned short*>(next + width * LD);
     unsigned short* nextList = list + width;
     unsigned short* rank = nextList + width;
-    __shared__ int total;
     const float poison = mask[0] ? gpc_nan() : 0.0f;
-    GramTile<COLUMNS> gram;
+    Gram<COLUMNS> gram;
     gram.clear();
 
+    // T has a row for each active unit, and zeros to a multiple of 8 for tensor cores.
     int active = 0;
     if (net.layers > 1) {
         const gpc_layer& l = net.layer[0];
-        active = active_units(mask + l.mask, l.out, list, rank, &total);
-        for (int e = threadIdx.x; e < active * COLUMNS; e += rowsThreads) {
-            const int a = e / COLUMNS, j = e % COLUMNS;
-            t[a * LD + j] = first + j < n ? l.weight[(long long)list[a] * l.ldw + first + j] : 0.0f;
-        }
+        active = active_units(mask + l.mask, l.out, list, rank);
         __syncthreads();
+        for (int e = threadIdx.x; e < rows_padded<TF32>(active) * COLUMNS; e += rowsThreads) {
+            const int a = e / COLUMNS, j = e % COLUMNS;
+            t[rows_at<COLUMNS, TF32>(a, j)] = a < active && first + j < n ? operand<TF32>(l.weight[(long long)list[a] * l.ldw + first + j]) : 0.0f;
+        }
     }
     for (int layer = 1; layer + 1 < net.layers; layer++) {
         const gpc_layer& l = net.layer[layer];
-        const int nextActive = active_units(mask + l.mask, l.out, nextList, rank, &total);
+        const int nextActive = active_units(mask + l.mask, l.out, nextList, rank);
+        for (int e = nextActive * COLUMNS + threadIdx.x; e < rows_padded<TF32>(nextActive) * COLUMNS; e += rowsThreads)
+            next[rows_at<COLUMNS, TF32>(e / COLUMNS, e % COLUMNS)] = 0.0f;
+        __syncthreads();
+        // Of 256 units a product makes the active ones, side by side.
+        int before = 0;
         for (int unit0 = 0; unit0 < l.out; unit0 += 256) {
-            rows_product<COLUMNS, 8, TF32>(t, active, list, l.transposed, l.ldt, unit0, stage, [&](int unit, int column, int step, const float* v, int count) {
-                unit += unit0;
-                const int to = unit < l.out ? rank[unit] : 0xffff;
-                if (to == 0xffff) return;
-#pragma unroll
-                for (int i = 0; i < count; i++) next[to * LD + column + i * step] = v[i];
+            int columns = 0;
+            for (int word = unit0 / 32; word < min(unit0 / 32 + 8, l.words); word++) columns += __popc(mask[l.mask + word]);
+            const PackedWeights weights(TF32 ? l.roundedTransposed : l.transposed, l.ldt, unit0, list, rank + unit0, before);
+            rows_product<COLUMNS, 256, TF32>(t, active, weights, columns, stage, [&](int unit, int column, int step, const float* v, int count) {
+                if (unit < columns) rows_put<COLUMNS, TF32>(next, before + unit, column, step, v, count);
             });
+            before += columns;
         }
         __syncthreads();
         float* swap = t;
@@ -151,11 +166,13 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
         list = nextList, nextList = swapList;
         active = nextActive;
     }
+    __syncthreads();
     const gpc_layer& last = net.layer[net.layers - 1];
     for (int out0 = 0; out0 < last.out; out0 += tile) {
         const int outs = min(tile, last.out - out0);
         // Without a hidden layer J is the weight itself: a product over nothing.
-        rows_product<COLUMNS, 2, TF32>(t, net.layers > 1 ? active : 0, list, last.transposed, last.ldt, out0, stage, [&](int out, int from, int step, const float* v, int count) {
+        const ChosenWeights weights(TF32 ? last.roundedTransposed : last.transposed, last.ldt, out0, list);
+        rows_product<COLUMNS, tile, TF32>(t, net.layers > 1 ? active : 0, weights, outs, stage, [&](int out, int from, int step, const float* v, int count) {
             if (out >= outs) return;
 #pragma unroll
             for (int i = 0; i < count; i++) {
@@ -167,8 +184,7 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
         });
         if (job.metric) {
             __syncthreads();
-            gram.add(next, outs);
-            __syncthreads();
+            gram.add(next, outs, stage);
         }
     }
     if (job.metric) gram.write(job.metric + row * job.ldmetric, n, job.lambda, poison);
@@ -182,6 +198,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_8(gpc_jacobian
 }
 GPC_KERNEL(gpc_jacobian_8)
 
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_16(gpc_jacobian job) {
+    GPC_SHARED(float, shared);
+    gpc::jacobian<16, false>(job, shared);
+}
+GPC_KERNEL(gpc_jacobian_16)
+
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_32(gpc_jacobian job) {
     GPC_SHARED(float, shared);
     gpc::jacobian<32, false>(job, shared);
@@ -193,6 +215,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) gpc_jacobian_64(gpc_jacobia
     gpc::jacobian<64, false>(job, shared);
 }
 GPC_KERNEL(gpc_jacobian_64)
+
+extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_16_tf32(gpc_jacobian job) {
+    GPC_SHARED(float, shared);
+    gpc::jacobian<16, true>(job, shared);
+}
+GPC_KERNEL(gpc_jacobian_16_tf32)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_32_tf32(gpc_jacobian job) {
     GPC_SHARED(float, shared);

@@ -13,7 +13,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -105,7 +104,7 @@ func TestLoopsStayOnDevice(t *testing.T) {
 		"gpc": {}, "no retraction": {NoRetraction: true}, "no Lie residual": {NoLie: true}, "direct": {Direct: true}, "no semantics": {NoSemantic: true}, "observer": {Observer: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, b := onShim(t, Options{})
+			b := onAny(t)
 			want := drive(t, ref.New(), opt, 6, 6)
 			sameDecisions(t, drive(t, b, opt, 6, 6), want)
 			smoothed := 0
@@ -124,7 +123,7 @@ func TestLoopsStayOnDevice(t *testing.T) {
 // TestLatentsCrossOnRequestAlone counts what a decision asks of the driver: one
 // graph, and a wait.
 func TestLatentsCrossOnRequestAlone(t *testing.T) {
-	library, b := onShim(t, Options{})
+	library, b := metered(t, Options{})
 	cfg := loopsConfig(t, 5)
 	l := must.Get(b.NewLoops(cfg))(t)
 	in, out := loopsCall(cfg)
@@ -203,7 +202,7 @@ func loopsCall(cfg backend.LoopsConfig) (backend.LoopsInput, backend.LoopsOutput
 // TestLatentsAreReadAndReplaced takes latents from one object to another half way:
 // both go on alike. A loop without a latent says so.
 func TestLatentsAreReadAndReplaced(t *testing.T) {
-	_, b := onShim(t, Options{})
+	b := onAny(t)
 	cfg := loopsConfig(t, 7)
 	in, out := loopsCall(cfg)
 	begin := func() backend.Loops {
@@ -251,7 +250,7 @@ func TestLoopsInChunks(t *testing.T) {
 	var plans [2]tensor.Matrix
 	used := 0
 	for i := range plans {
-		library, b := onShim(t, Options{})
+		library, b := metered(t, Options{})
 		if i == 1 {
 			library.SetMemory(used - 128<<10)
 		}
@@ -259,13 +258,7 @@ func TestLoopsInChunks(t *testing.T) {
 		if l := made.(*loops); (l.chunk < 150) != (i == 1) {
 			t.Fatalf("chunks of %d loops", l.chunk)
 		}
-		if err := b.do(func(t *driver.Thread) error {
-			free, total, err := t.MemoryInfo()
-			used = int(total - free)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		used = library.Used()
 		alphas := in.Smoothing
 		in.Smoothing = slices.Repeat([]float32{1}, 150)
 		for range 2 {

@@ -14,7 +14,8 @@
 //
 // Grid (⌈rows/R⌉, jobs), block 256, with R = 32 rows a block, or 8 for wide
 // networks and small batches. One or two networks that read the same rows run as
-// jobs of one launch. Activations never leave shared memory: two buffers
+// jobs of one launch. A pass on tensor cores leaves no masks. Activations never leave
+// shared memory: two buffers
 // [width][R + 4] (R = 8: [width][8]) and 33 KiB through which the weights stream;
 // 105 KiB at R = 32, width 256, so that two blocks share a multiprocessor (at most
 // 128 registers a thread for that: 12 bytes of the TF32 variant's spill, nothing of
@@ -51,7 +52,7 @@ namespace gpc {
 
 // Straight is a pass without offsets, Bent one with.
 struct Straight {
-    template <int ROWS>
+    template <int ROWS, bool TF32>
     __device__ void joint(int, int, float*) const {}
     __device__ float physical(long long, int, float v) const { return v; }
 };
@@ -63,13 +64,14 @@ struct Bent {
         const float* o = by.knots + row * by.ld + column;
         return (1.0f - by.share) * o[by.from] + by.share * o[by.to];
     }
-    // joint bends the latents [n][rows_ld] of a block that begins with row0.
-    template <int ROWS>
+    // joint bends the n latents of a block that begins with row0.
+    template <int ROWS, bool TF32>
     __device__ void joint(int row0, int n, float* z) const {
         if (by.physical) return;
         for (int e = threadIdx.x; e < ROWS * n; e += rowsThreads) {
             const int r = e / n, k = e % n;
-            if (row0 + r < rows) z[k * rows_ld<ROWS>() + r] += offset(row0 + r, k);
+            float& v = z[rows_at<ROWS, TF32>(k, r)];
+            if (row0 + r < rows) v = operand<TF32>(v + offset(row0 + r, k));
         }
         __syncthreads();
     }
@@ -77,26 +79,27 @@ struct Bent {
 };
 
 // hidden_layer makes the next activations from the present ones.
-template <int ROWS, int TN, bool TF32>
+template <int ROWS, int CT, bool TF32>
 __device__ inline void hidden_layer(const gpc_layer& l, const float* act, float* next, float* stage) {
-    constexpr int LD = rows_ld<ROWS>();
-    for (int column0 = 0; column0 < l.out; column0 += 32 * TN) {
-        rows_product<ROWS, TN, TF32>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, [&](int column, int row, int step, const float* v, int count) {
+    for (int column0 = 0; column0 < l.out; column0 += CT) {
+        const Weights weights(TF32 ? l.roundedTransposed : l.transposed, l.ldt, column0);
+        rows_product<ROWS, CT, TF32>(act, l.in, weights, min(CT, l.out - column0), stage, [&](int column, int row, int step, float* v, int count) {
             column += column0;
-            if (column >= l.out) return;
-            const float bias = l.bias[column];
-            float* to = next + column * LD + row;
+            if (column >= rows_padded<TF32>(l.out)) return;
+            const float bias = column < l.out ? l.bias[column] : 0.0f;
 #pragma unroll
-            for (int i = 0; i < count; i++) to[i * step] = l.mask < 0 ? v[i] + bias : relu(v[i] + bias);
+            for (int i = 0; i < count; i++) v[i] = column >= l.out ? 0.0f : (l.mask < 0 ? v[i] + bias : relu(v[i] + bias));
+            rows_put<ROWS, TF32>(next, column, row, step, v, count);
         });
     }
 }
 
 // output_layer writes y and the physical value.
-template <int ROWS, int TN, bool TF32, class Bend>
+template <int ROWS, int CT, bool TF32, class Bend>
 __device__ inline void output_layer(const gpc_layer& l, const gpc_forward& job, const Bend& bend, int row0, int rows, const float* act, float* stage) {
-    for (int column0 = 0; column0 < l.out; column0 += 32 * TN) {
-        rows_product<ROWS, TN, TF32>(act, l.in, nullptr, l.transposed, l.ldt, column0, stage, [&](int column, int first, int step, const float* v, int count) {
+    for (int column0 = 0; column0 < l.out; column0 += CT) {
+        const Weights weights(TF32 ? l.roundedTransposed : l.transposed, l.ldt, column0);
+        rows_product<ROWS, CT, TF32>(act, l.in, weights, min(CT, l.out - column0), stage, [&](int column, int first, int step, const float* v, int count) {
             column += column0;
             if (column >= l.out) return;
             const float bias = l.bias[column];
@@ -141,16 +144,16 @@ __device__ inline void write_masks(const gpc_layer& l, const gpc_forward& job, i
 
 template <int ROWS, bool TF32, class Bend>
 __device__ inline void forward(int rows, const gpc_forward& job, const Bend& bend, float* shared) {
-    constexpr int LD = rows_ld<ROWS>();
     const gpc_net& net = *job.net;
     float* stage = shared;
     float* act = shared + rowsStage;
-    float* next = act + net.width * LD;
+    float* next = act + net.width * rows_ld<ROWS>();
     const int row0 = blockIdx.x * ROWS;
     // The rows' coordinates, transposed; rows beyond the batch are zero.
-    for (int e = threadIdx.x; e < ROWS * net.in; e += rowsThreads) {
-        const int r = e / net.in, k = e % net.in;
-        act[k * LD + r] = row0 + r < rows ? job.z[(long long)(row0 + r) * job.ldz + k] : 0.0f;
+    const int in = rows_padded<TF32>(net.in);
+    for (int e = threadIdx.x; e < ROWS * in; e += rowsThreads) {
+        const int r = e / in, k = e % in;
+        act[rows_at<ROWS, TF32>(k, r)] = row0 + r < rows && k < net.in ? operand<TF32>(job.z[(long long)(row0 + r) * job.ldz + k]) : 0.0f;
     }
     __syncthreads();
     if (job.mask && net.layers == 1 && threadIdx.x < ROWS && row0 + int(threadIdx.x) < rows)
@@ -158,20 +161,23 @@ __device__ inline void forward(int rows, const gpc_forward& job, const Bend& ben
     for (int l = 0; l + 1 < net.layers; l++) {
         const gpc_layer& layer = net.layer[l];
         if (layer.out > 64)
-            hidden_layer<ROWS, 8, TF32>(layer, act, next, stage);
+            hidden_layer<ROWS, 256, TF32>(layer, act, next, stage);
         else
-            hidden_layer<ROWS, 2, TF32>(layer, act, next, stage);
+            hidden_layer<ROWS, 64, TF32>(layer, act, next, stage);
         __syncthreads();
-        if (layer.mask < 0) bend.template joint<ROWS>(row0, layer.out, next);
-        if (job.mask) write_masks<ROWS>(layer, job, net.mask_words, l == 0, row0, rows, next);
+        if (layer.mask < 0) bend.template joint<ROWS, TF32>(row0, layer.out, next);
+        if constexpr (!TF32)
+            if (job.mask) write_masks<ROWS>(layer, job, net.mask_words, l == 0, row0, rows, next);
         float* t = act;
         act = next, next = t;
     }
     const gpc_layer& last = net.layer[net.layers - 1];
     if (last.out > 128)
-        output_layer<ROWS, 8, TF32>(last, job, bend, row0, rows, act, stage);
+        output_layer<ROWS, 256, TF32>(last, job, bend, row0, rows, act, stage);
+    else if (last.out > 16)
+        output_layer<ROWS, 64, TF32>(last, job, bend, row0, rows, act, stage);
     else
-        output_layer<ROWS, 2, TF32>(last, job, bend, row0, rows, act, stage);
+        output_layer<ROWS, 16, TF32>(last, job, bend, row0, rows, act, stage);
 }
 
 } // namespace gpc

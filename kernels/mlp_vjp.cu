@@ -42,49 +42,52 @@ __device__ inline float cotangent(const gpc_vjp& job, long long row, int k) {
 
 // backward_layer makes the cotangent below layer l; with masks (the layer below
 // is hidden) into next, without into the result.
-template <int ROWS, int TN, bool TF32>
+template <int ROWS, int CT, bool TF32>
 __device__ inline void backward_layer(const gpc_layer& l, const gpc_layer* below, int stride, const gpc_vjp& job, int row0, int rows,
                                       const float* bar, float* next, float* stage) {
-    constexpr int LD = rows_ld<ROWS>();
-    for (int column0 = 0; column0 < l.in; column0 += 32 * TN) {
-        rows_product<ROWS, TN, TF32>(bar, l.out, nullptr, l.weight, l.ldw, column0, stage, [&](int column, int first, int step, const float* v, int count) {
+    for (int column0 = 0; column0 < l.in; column0 += CT) {
+        const Weights weights(TF32 ? l.rounded : l.weight, l.ldw, column0);
+        rows_product<ROWS, CT, TF32>(bar, l.out, weights, min(CT, l.in - column0), stage, [&](int column, int first, int step, float* v, int count) {
             column += column0;
-            if (column >= l.in) return;
+            if (column >= (below ? rows_padded<TF32>(l.in) : l.in)) return;
 #pragma unroll
             for (int i = 0; i < count; i++) {
                 const int row = row0 + first + i * step;
                 if (!below) {
                     if (row < rows) job.zbar[(long long)row * job.ldzbar + column] = v[i];
                 } else {
-                    const unsigned int bits = row < rows ? job.mask[(long long)row * stride + below->mask + column / 32] : 0u;
-                    next[column * LD + first + i * step] = v[i] * ((bits >> (column % 32)) & 1u ? 1.0f : 0.0f);
+                    const unsigned int bits = row < rows && column < l.in ? job.mask[(long long)row * stride + below->mask + column / 32] : 0u;
+                    v[i] = column < l.in ? v[i] * ((bits >> (column % 32)) & 1u ? 1.0f : 0.0f) : 0.0f;
                 }
             }
+            if (below) rows_put<ROWS, TF32>(next, column, first, step, v, count);
         });
     }
 }
 
 template <int ROWS, bool TF32>
 __device__ inline void vjp(int rows, const gpc_vjp& job, float* shared) {
-    constexpr int LD = rows_ld<ROWS>();
     const gpc_net& net = *job.net;
     float* stage = shared;
     float* bar = shared + rowsStage;
     // The cotangent of the output may be wider than any hidden layer.
-    const int width = net.width > net.out ? net.width : net.out;
-    float* next = bar + width * LD;
+    const int out = (net.out + 7) & ~7, width = net.width > out ? net.width : out;
+    float* next = bar + width * rows_ld<ROWS>();
     const int row0 = blockIdx.x * ROWS;
-    for (int e = threadIdx.x; e < ROWS * net.out; e += rowsThreads) {
-        const int r = e / net.out, k = e % net.out;
-        bar[k * LD + r] = row0 + r < rows ? cotangent(job, row0 + r, k) : 0.0f;
+    const int padded = rows_padded<TF32>(net.out);
+    for (int e = threadIdx.x; e < ROWS * padded; e += rowsThreads) {
+        const int r = e / padded, k = e % padded;
+        bar[rows_at<ROWS, TF32>(k, r)] = row0 + r < rows && k < net.out ? operand<TF32>(cotangent(job, row0 + r, k)) : 0.0f;
     }
     __syncthreads();
     for (int l = net.layers - 1; l >= 0; l--) {
         const gpc_layer* below = l > 0 ? &net.layer[l - 1] : nullptr;
         if (net.layer[l].in > 64)
-            backward_layer<ROWS, 8, TF32>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
+            backward_layer<ROWS, 256, TF32>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
+        else if (net.layer[l].in > 32)
+            backward_layer<ROWS, 64, TF32>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
         else
-            backward_layer<ROWS, 2, TF32>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
+            backward_layer<ROWS, 32, TF32>(net.layer[l], below, net.mask_words, job, row0, rows, bar, next, stage);
         __syncthreads();
         float* t = bar;
         bar = next, next = t;

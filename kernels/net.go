@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"runtime"
+	"strings"
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -110,7 +111,7 @@ func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 	}
 	return n.run(z, ybar, zbar, true, 0, func(c netCall) {
 		job := vjpJob{net: n.packed.at, mask: c.mask, zbar: c.out, ybar: c.bar, ldzbar: int32(n.packed.in), ldybar: int32(c.ldbar)}
-		c.backward(c.rows, max(n.packed.width, n.packed.out), &job)
+		c.backward(c.rows, max(n.packed.width, eights(n.packed.out)), &job)
 	})
 }
 
@@ -161,11 +162,18 @@ func (q *queue) metric(n packedNet, rows int, mask driver.Pointer, lambda float3
 		return
 	}
 	q.jacobian(n, rows, mask, jac)
+	q.needs(func(*trace) work {
+		return product(rows, 1, float64(n.out)*float64(n.in*n.in), float64(n.out*n.in), false).of32(false)
+	})
 	q.launch("gpc_metric", driver.Dim{X: rows}, 256, 0,
 		driver.Address(jac), driver.Int64(n.in*n.out), driver.Int32(n.out), driver.Int32(n.in), driver.Float32(lambda), driver.Address(g), driver.Int64(n.in*n.in))
 }
 
 func (q *queue) jacobianJob(n packedNet, rows int, job jacobianJob) {
 	columns, shared := q.jacobianShape(n)
-	q.launch(q.variant("gpc_jacobian", columns), driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
+	entry := q.variant("gpc_jacobian", columns)
+	q.needs(func(tr *trace) work {
+		return tr.jacobian(rows, n.at, strings.HasSuffix(entry, "_tf32"), job.metric != 0)
+	})
+	q.launch(entry, driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
 }

@@ -2,6 +2,8 @@ package kernels
 
 import (
 	"fmt"
+	"math"
+	"strings"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -14,8 +16,8 @@ import (
 const maxLayers = 16
 
 type deviceLayer struct {
-	weight, transposed, bias          driver.Pointer
-	in, out, ldw, ldt, mask, maskSize int32
+	weight, transposed, rounded, roundedTransposed, bias driver.Pointer
+	in, out, ldw, ldt, mask, maskSize                    int32
 }
 
 type deviceNet struct {
@@ -50,11 +52,14 @@ type jacobianJob struct {
 // quads is n rounded up to whole quads of floats, 16 bytes.
 func quads(n int) int { return (n + 3) / 4 * 4 }
 
+// eights is n rounded up to what tensor cores take of a product's depth at a time.
+func eights(n int) int { return (n + 7) / 8 * 8 }
+
 // packedNet is a network on the device.
 type packedNet struct {
 	at        driver.Pointer // of the deviceNet
 	in, out   int
-	width     int // widest input or hidden layer
+	width     int // widest input or hidden layer, rounded up to a multiple of 8
 	maskWords int
 	layers    int
 }
@@ -95,7 +100,7 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 		if in > MaxWidth || out > MaxWidth {
 			return n, fmt.Errorf("layer %d is %d × %d, the CUDA backend takes widths up to %d", i, out, in, MaxWidth)
 		}
-		n.width = max(n.width, in)
+		n.width = max(n.width, eights(in))
 		ldw, ldt := quads(in), quads(out)
 		p := deviceLayer{in: int32(in), out: int32(out), ldw: int32(ldw), ldt: int32(ldt), mask: int32(n.maskWords), maskSize: int32(ceil(out, 32))}
 		if i < n.layers-1 {
@@ -104,17 +109,27 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 				p.mask = -1
 			}
 		}
-		var part []float32
-		p.weight, part = take(out * ldw)
-		for o := range out {
-			copy(part[o*ldw:], l.W.Row(o))
-		}
-		p.transposed, part = take(in * ldt)
-		for o := range out {
-			for k, v := range l.W.Row(o) {
-				part[k*ldt+o] = v
+		place := func(of func(float32) float32) (weight, transposed driver.Pointer) {
+			var rows, columns []float32
+			weight, rows = take(out * ldw)
+			for o := range out {
+				for k, v := range l.W.Row(o) {
+					rows[o*ldw+k] = of(v)
+				}
 			}
+			transposed, columns = take(in * ldt)
+			for o := range out {
+				for k, v := range l.W.Row(o) {
+					columns[k*ldt+o] = of(v)
+				}
+			}
+			return weight, transposed
 		}
+		p.weight, p.transposed = place(func(v float32) float32 { return v })
+		if q.options.TF32 {
+			p.rounded, p.roundedTransposed = place(roundTF32)
+		}
+		var part []float32
 		p.bias, part = take(out)
 		copy(part, l.B)
 		d.layer[i] = p
@@ -125,11 +140,28 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 	for i := range d.layer[:n.layers] {
 		l := &d.layer[i]
 		l.weight, l.transposed, l.bias = l.weight+at, l.transposed+at, l.bias+at
+		if q.options.TF32 {
+			l.rounded, l.roundedTransposed = l.rounded+at, l.roundedTransposed+at
+		}
 	}
 	fill(q, at, values)
 	n.at = at.Offset(4 * len(values))
+	if q.trace != nil {
+		for _, l := range layers {
+			q.trace.sizes[n.at] = append(q.trace.sizes[n.at], [2]int{l.W.Rows, l.W.Cols})
+		}
+	}
 	fill(q, n.at, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
 	return n, q.err
+}
+
+// roundTF32 is to_tf32 of include/mma.cuh, without the bits that tensor cores do not look at.
+func roundTF32(v float32) float32 {
+	bits := math.Float32bits(v)
+	if bits&0x7f800000 == 0x7f800000 {
+		return v
+	}
+	return math.Float32frombits((bits + 0x1000) &^ 0x1fff)
 }
 
 // stageBytes is rowsStage of include/net.cuh.
@@ -137,14 +169,14 @@ const stageBytes = 4 * 2 * 16 * (256 + 8)
 
 // rowStep is rows_ld of include/net.cuh.
 func rowStep(rows int) int {
-	if rows < 32 {
+	if rows < 16 {
 		return rows
 	}
 	return rows + 4
 }
 
 // forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes, and
-// its shared memory; width is the widest activation held.
+// its shared memory; width is the widest activation held, a multiple of 8.
 func (b *Backend) forwardShape(rows, width int) (perBlock, shared int) {
 	need := func(r int) int { return stageBytes + 4*2*width*rowStep(r) }
 	if rows > 8*b.device.Multiprocessors/2 && need(32) <= b.device.SharedPerBlock {
@@ -158,7 +190,7 @@ func (b *Backend) forwardShape(rows, width int) (perBlock, shared int) {
 func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 	width := max(n.width, 64)
 	need := func(c int) int { return stageBytes + 4*2*width*rowStep(c) + 6*width }
-	for _, c := range []int{8, 32, 64} {
+	for _, c := range []int{8, 16, 32, 64} {
 		if n.in <= c && need(c) <= b.device.SharedPerBlock {
 			return c, need(c)
 		}
@@ -181,6 +213,13 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 			entry = fmt.Sprintf("%s_%d", name, perBlock)
 		}
 	}
+	q.needs(func(tr *trace) work {
+		var nets []driver.Pointer
+		for _, j := range jobs {
+			nets = append(nets, j.net)
+		}
+		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
+	})
 	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
@@ -188,20 +227,30 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 // bent launches mlp_forward on one job with offsets.
 func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
 	perBlock, shared := q.forwardShape(rows, width)
-	q.launch(q.variant("gpc_mlp_bent", perBlock), driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
+	entry := q.variant("gpc_mlp_bent", perBlock)
+	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), job.net) })
+	q.launch(entry, driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
 }
 
 // backward launches mlp_vjp on one or two jobs.
 func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
 	perBlock, shared := q.forwardShape(rows, width)
-	q.launch(q.variant("gpc_mlp_vjp", perBlock), driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
+	entry := q.variant("gpc_mlp_vjp", perBlock)
+	q.needs(func(tr *trace) work {
+		var nets []driver.Pointer
+		for _, j := range jobs {
+			nets = append(nets, j.net)
+		}
+		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
+	})
+	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
 
 // variant names the entry point for so many rows or columns a block; tensor cores
-// take them from 32 on.
+// take them from 16 on.
 func (b *Backend) variant(name string, width int) string {
-	if b.options.TF32 && width >= 32 {
+	if b.options.TF32 && width >= 16 {
 		return fmt.Sprintf("%s_%d_tf32", name, width)
 	}
 	return fmt.Sprintf("%s_%d", name, width)

@@ -37,7 +37,11 @@ func (q *queue) launch(name string, grid driver.Dim, block, shared int, argument
 		if err != nil {
 			return err
 		}
-		return q.t.Launch(k, driver.Launch{Grid: grid, Block: driver.Dim{X: block}, Shared: shared, Stream: q.on}, arguments...)
+		l := driver.Launch{Grid: grid, Block: driver.Dim{X: block}, Shared: shared, Stream: q.on}
+		if q.trace != nil {
+			return q.trace.launch(q, k, l, arguments)
+		}
+		return q.t.Launch(k, l, arguments...)
 	})
 }
 
@@ -60,6 +64,10 @@ func (q *queue) copy(to, from driver.Pointer, bytes int) {
 // and beside what follows; join brings it back. In a captured graph the two branches
 // run at the same time.
 func (q *queue) beside(f func()) {
+	if q.trace != nil { // one after the other
+		f()
+		return
+	}
 	q.then(func() error { return q.t.Record(q.forked, q.on) })
 	q.then(func() error { return q.t.WaitFor(q.side, q.forked) })
 	main := q.on
@@ -70,7 +78,11 @@ func (q *queue) beside(f func()) {
 }
 
 // join makes what follows on the stream wait for the branch.
-func (q *queue) join() { q.then(func() error { return q.t.WaitFor(q.on, q.done) }) }
+func (q *queue) join() {
+	if q.trace == nil {
+		q.then(func() error { return q.t.WaitFor(q.on, q.done) })
+	}
+}
 
 // wait waits for the stream and returns the first error of all.
 func (q *queue) wait() error {

@@ -3,10 +3,13 @@
 //
 // The winner is the feasible candidate (margin ≥ −tolerance, cost a number) of least
 // cost, ties to the lower index; without one, that of the largest smallest margin.
-// Sums run in a fixed order: per thread over its stride, then over threads.
+// Sums run in a fixed order: per thread over its stride, then a tree over the lanes of
+// a warp, then over the warps.
 //
-// One block of 256. Shared memory 10 KiB. Bound: bytes, 17 a candidate.
+// One block of 256. Shared memory 6 KiB. Bound: latency of some reads of 4096/256
+// candidates and of 5 shuffles a source; bytes, 17 a candidate.
 #include "gpc.cuh"
+#include "warp.cuh"
 
 // What gpc_refine_choose writes into `result`: 8 values, then 4 for each of the first
 // `sources` of domain.Source. The winner's plan goes to `chosen`, its latent to `latent`.
@@ -15,8 +18,9 @@ enum { CHOSEN_INDEX, CHOSEN_SOURCE, CHOSEN_FEASIBLE, CHOSEN_COST, CHOSEN_MARGIN,
 extern "C" __global__ void __launch_bounds__(256) gpc_refine_choose(int rows, int plan, int n, int sources, double tolerance, const double* cost, const double* margin,
                                                                    const unsigned char* source, const double* actions, const float* z, double* result, double* chosen,
                                                                    float* latent) {
-    __shared__ double least[256], most[256], sums[256];
-    __shared__ int leastAt[256], mostAt[256], candidates[256], feasible[256];
+    constexpr int warps = 8;
+    __shared__ double least[256], most[256], sums[warps], lows[warps];
+    __shared__ int leastAt[256], mostAt[256], candidates[warps], feasible[warps];
     const int thread = threadIdx.x;
     const double infinity = (double)gpc_inf();
     int best = -1, bestMargin = -1;
@@ -51,13 +55,19 @@ extern "C" __global__ void __launch_bounds__(256) gpc_refine_choose(int rows, in
             if (!(margin[i] >= -tolerance) || cost[i] != cost[i]) continue;
             kept++, sum += cost[i], low = cost[i] < low ? cost[i] : low;
         }
+        sum = gpc::warp_sum64(sum);
+        for (int m = 16; m > 0; m /= 2) {
+            const double other = __shfl_xor_sync(GPC_FULL_MASK, low, m);
+            low = other < low ? other : low;
+            count += __shfl_xor_sync(GPC_FULL_MASK, count, m), kept += __shfl_xor_sync(GPC_FULL_MASK, kept, m);
+        }
         __syncthreads();
-        candidates[thread] = count, feasible[thread] = kept, sums[thread] = sum, least[thread] = low;
+        if (thread % 32 == 0) candidates[thread / 32] = count, feasible[thread / 32] = kept, sums[thread / 32] = sum, lows[thread / 32] = low;
         __syncthreads();
         if (thread == 0) {
-            for (int t = 1; t < 256; t++) {
-                count += candidates[t], kept += feasible[t], sum += sums[t];
-                low = least[t] < low ? least[t] : low;
+            for (int w = 1; w < warps; w++) {
+                count += candidates[w], kept += feasible[w], sum += sums[w];
+                low = lows[w] < low ? lows[w] : low;
             }
             double* to = result + CHOSEN_SOURCES + 4 * s;
             to[0] = count, to[1] = kept, to[2] = kept > 0 ? low : 0.0, to[3] = kept > 0 ? sum / kept : 0.0;

@@ -202,6 +202,9 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 	if key.neighbours > 0 && r.codes.count > 0 {
 		c := r.codes
 		k := min(2*key.neighbours, c.count)
+		q.needs(func(*trace) work {
+			return work{cycles: shortChain, bytes: 4 * float64(c.count) * float64(c.ld+c.lddecoded)}
+		})
 		q.launch("gpc_refine_distances", driver.Dim{X: ceil(c.count, 256)}, 256, 0, driver.Address(c.at), driver.Int32(c.ld), driver.Int32(c.n),
 			driver.Address(c.decoded), driver.Int32(c.lddecoded), driver.Int32(c.states), driver.Int32(c.count), driver.Address(s.observed.at), driver.Address(o.normal),
 			driver.Address(o.tau), driver.Address(s.distance.at), driver.Address(s.consistent.at))
@@ -251,6 +254,7 @@ func (r *refiner) evaluate(q *queue, key refineKey, preference *preferenceJob) {
 // choose selects the winner and brings the result back.
 func (r *refiner) choose(q *queue, key refineKey) {
 	s, l := &r.space, r.resultLayout()
+	q.needs(func(*trace) work { return work{cycles: 4 * shortChain} }) // 255 sums one behind the other
 	q.launch("gpc_refine_choose", driver.Dim{X: 1}, 256, 0, driver.Int32(key.candidates), driver.Int32(r.flow.plan), driver.Int32(r.flow.latent),
 		driver.Int32(key.sources()), driver.Float64(r.spec.MarginTolerance), driver.Address(s.cost.at), driver.Address(s.margin.at), driver.Address(s.source.at),
 		driver.Address(s.best.at), driver.Address(r.flown(key)), driver.Address(s.result.at), driver.Address(s.result.at.Offset(l.plan)), driver.Address(s.result.at.Offset(l.latent)))

@@ -96,7 +96,7 @@ func compareRefinements(t *testing.T, device, single *batchnav.Refiner, cases []
 func TestRefinementOnDevice(t *testing.T) {
 	problem := integrator.Convex().Problem
 	m := integratorModel(t, 300)
-	library, b := onShim(t, Options{})
+	library, b := metered(t, Options{})
 	const candidates = 48
 	refiners := make([]*batchnav.Refiner, 2)
 	for i, made := range []backend.Backend{b, ref.New()} {
@@ -134,7 +134,7 @@ func TestRefinementOnDevice(t *testing.T) {
 // twelve of a flow step and the plans, two for each decision of the roll-out but the
 // last, which needs no policy behind it, and the choice.
 func TestLaunchesOfARefinement(t *testing.T) {
-	library, b := onShim(t, Options{})
+	library, b := metered(t, Options{})
 	r := must.Get(batchnav.NewRefiner(b, integratorModel(t, 60), integrator.Convex().Problem, batchnav.Options{}, 8))(t)
 	obs := batchnav.Observation{S: []float64{-2.2, 0.1, 1.2, -0.1}, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
 	for _, look := range []int{1, 4, 20} {

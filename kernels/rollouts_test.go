@@ -18,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -55,7 +56,7 @@ func all(out backend.RolloutsOutput) (bits []uint64) {
 // what a round asks of the driver: one graph; nothing is captured or allocated for
 // counts seen before, whatever the round before was.
 func TestRoundsAreOneGraph(t *testing.T) {
-	library, b := onShim(t, Options{})
+	library, b := metered(t, Options{})
 	cfg := roundConfig(t, 40, false)
 	r := must.Get(b.NewRollouts(cfg))(t)
 	lengths := []int{20, 7, 3, 1}
@@ -98,11 +99,11 @@ func TestRoundsAreOneGraph(t *testing.T) {
 	}
 }
 
-// TestRoundsRepeat gives a round again, to lanes in another order, behind rounds of
+// TestRoundsRepeat gives a round again, on the shim to lanes in another order, behind rounds of
 // other sizes and on another object: the bits are the same. A candidate in other company
 // is the same but for rounding.
 func TestRoundsRepeat(t *testing.T) {
-	library, b := onShim(t, Options{})
+	library, b := metered(t, Options{})
 	for _, actions := range []bool{false, true} {
 		cfg := roundConfig(t, 40, actions)
 		r := must.Get(b.NewRollouts(cfg))(t)
@@ -110,7 +111,7 @@ func TestRoundsRepeat(t *testing.T) {
 		must.OK(t, r.Score(in, out))
 		want := all(out)
 		for order := range 3 {
-			library.SetOrder(uint64(order))
+			shim.SetOrder(library, uint64(order))
 			must.OK(t, r.Score(drawnRound(&cfg, 9, 4+order)))
 			if order == 2 {
 				r = must.Get(b.NewRollouts(cfg))(t)
@@ -183,7 +184,7 @@ func TestSearchOnDevice(t *testing.T) {
 // TestRegretOfASearchOnDevice takes an episode with every round on the device and one
 // on the CPU: their regret is the same.
 func TestRegretOfASearchOnDevice(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() && !shim.OnGPU() {
 		t.Skip("an episode on the shim takes ten seconds")
 	}
 	cpu := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
@@ -215,7 +216,7 @@ func TestRegretOfASearchOnDevice(t *testing.T) {
 
 // TestRoundsThatAreNone names what is refused, and where the caller has to roll out.
 func TestRoundsThatAreNone(t *testing.T) {
-	library, b := onShim(t, Options{})
+	library, b := metered(t, Options{})
 	cart := testdomain.NewCart(5)
 	m := testdomain.Map(cart, 5, false)
 	plain := roundConfig(t, 4, false)

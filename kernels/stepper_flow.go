@@ -145,7 +145,7 @@ func (f *flow) backward(q *queue, rows int, in inputs, b *stepBuffers) {
 		net: f.netS.at, mask: in.masks, zbar: b.zbarS.at, ybar: b.y.at, x: in.x, mean: f.meanS, scale: f.scaleS,
 		ldzbar: int32(f.latent), ldybar: int32(f.states), ldx: int32(in.ldx), factor: -2 / f.params.Epsilon,
 	}
-	width := func(n packedNet) int { return max(n.width, n.out) }
+	width := func(n packedNet) int { return max(n.width, eights(n.out)) }
 	if !f.hasProblem {
 		q.backward(rows, width(f.netS), &s)
 		return
@@ -168,6 +168,9 @@ func (f *flow) middle(q *queue, rows int, in inputs, b *stepBuffers, half bool) 
 	if !half {
 		k1, mid, flags = 0, 0, 0
 	}
+	q.needs(func(*trace) work {
+		return work{cycles: shortChain, bytes: 4 * float64(rows) * float64(6*f.latent+2*f.states)}
+	})
 	q.launch("gpc_step_middle", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Address(in.z),
 		driver.Address(b.zbarS.at), driver.Address(zbarU), driver.Address(b.field.at), driver.Address(k1), driver.Address(mid), driver.Address(flags),
 		driver.Float32(f.params.Dt), driver.Float32(f.params.VMax), driver.Address(b.energy.at), driver.Float32(f.params.Epsilon), driver.Int32(f.states),
@@ -194,6 +197,9 @@ func (f *flow) end(q *queue, rows int, in inputs, b *stepBuffers, next driver.Po
 		k = f.params.TopK
 	}
 	p := &f.params
+	q.needs(func(*trace) work {
+		return work{cycles: shortChain, bytes: 4 * float64(rows) * float64((5+k)*f.latent+k)}
+	})
 	q.launch("gpc_step_end", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Int32(k), driver.Address(in.z),
 		driver.Address(b.zbarS.at), driver.Address(zbarU), driver.Address(b.k1.at), driver.Address(b.values.at), driver.Address(b.vectors.at), driver.Address(b.flags.at),
 		driver.Float32(p.Dt), driver.Float32(p.VMax), driver.Float32(p.LieGain), driver.Float32(p.LieScale*p.Dt), driver.Int32(p.Group.RotationBlocks), driver.Address(next))

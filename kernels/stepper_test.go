@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -157,7 +158,7 @@ func TestProblemTooLargeForTheDevice(t *testing.T) {
 func TestOneGraphPerBatchSize(t *testing.T) {
 	const rows = 20
 	cfg, in := integratorStep(t, rows)
-	library, b := onShim(t, Options{})
+	library, b := metered(t, Options{})
 	s := must.Get(b.NewStepper(cfg))(t)
 	first := takeStep(t, s, cfg, in)
 	few := backend.StepInput{Z: in.Z.Slice(0, 3), X: in.X.Slice(0, 3), Ctx: in.Ctx.Slice(0, 3), Weights: in.Weights.Slice(0, 3)}
@@ -189,15 +190,16 @@ func TestOneGraphPerBatchSize(t *testing.T) {
 	}
 }
 
-// TestKernelsHaveNoRaces runs everything with lanes and warps in other orders; a
-// kernel in which one thread's write races with another's read would differ.
+// TestKernelsHaveNoRaces runs everything with lanes and warps in other orders, on a GPU
+// in whatever order it takes; a kernel in which one thread's write races with another's
+// read would differ.
 func TestKernelsHaveNoRaces(t *testing.T) {
 	cfg, in := integratorStep(t, 9)
 	m := integratorModel(t, 200)
 	var first []float32
 	for i, order := range []uint64{0, 1, 12345} {
-		library, b := onShim(t, Options{})
-		library.SetOrder(order)
+		library, b := metered(t, Options{})
+		shim.SetOrder(library, order)
 		s := must.Get(b.NewStepper(cfg))(t)
 		got := takeStep(t, s, cfg, in)
 		result := slices.Concat(got.z.Data, got.u.Data, got.energy)
@@ -229,7 +231,7 @@ func TestShortMemoryIsTakenInChunks(t *testing.T) {
 	}
 	var results [2]tensor.Matrix
 	for i := range results {
-		library, b := onShim(t, Options{})
+		library, b := metered(t, Options{})
 		if i == 1 {
 			library.SetMemory(512 << 10)
 		}
@@ -254,7 +256,7 @@ func TestSearchWithTensorCores(t *testing.T) {
 	const k = 35 // two passes
 	var results [2][]int32
 	for i, tf32 := range []bool{false, true} {
-		_, b := onShim(t, Options{})
+		b := onAny(t)
 		b.options.TF32 = tf32
 		index := must.Get(b.NewIndex(m.Codes, tensor.New(m.Codes.Rows, 1)))(t)
 		dist := make([]float32, 40*k)
@@ -284,8 +286,8 @@ func TestTensorCoresErrWithinTheirRounding(t *testing.T) {
 		}
 		return off
 	}
-	_, single := onShim(t, Options{})
-	_, tensorCores := onShim(t, Options{TF32: true})
+	_, single := metered(t, Options{})
+	_, tensorCores := metered(t, Options{TF32: true})
 	fp32, tf32 := worst(single), worst(tensorCores)
 	t.Logf("largest error of an action: %.2g in float32, %.2g in TF32", fp32, tf32)
 	if !(tf32 > fp32 && tf32 < 2e-2) {

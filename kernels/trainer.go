@@ -221,7 +221,7 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 // that every image is loaded before the capture at the second.
 func (t *Trainer) launchPlan(q *queue, plan *trainPlan) {
 	ready := func() error { return q.t.Record(t.memory.ready, q.on) }
-	if !plan.used {
+	if !plan.used || q.trace != nil {
 		plan.used = true
 		t.begin(q, plan)
 		q.then(ready)
@@ -302,6 +302,7 @@ func (t *Trainer) place(th *driver.Thread, p *planner) error {
 
 func (t *Trainer) start(q *queue, launches []launch) {
 	for _, l := range launches {
+		q.needs(func(*trace) work { return l.work })
 		q.launch(l.kernel, driver.Dim{X: l.grid}, l.block, l.shared, l.arguments...)
 	}
 }

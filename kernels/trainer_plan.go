@@ -34,6 +34,7 @@ type launch struct {
 	grid, block, shared int
 	arguments           []driver.Argument
 	entries             int // place of its entries in the table, the first argument; −1: none
+	work                work
 }
 
 // planner collects launches and their entries.
@@ -47,7 +48,7 @@ type planner struct {
 
 func (p *planner) launch(kernel string, grid, block, shared int, arguments ...driver.Argument) {
 	p.plan.launches = append(p.plan.launches, launch{
-		kernel: kernel, grid: grid, block: block, shared: shared, arguments: arguments, entries: -1,
+		kernel: kernel, grid: grid, block: block, shared: shared, arguments: arguments, entries: -1, work: work{cycles: shortChain},
 	})
 }
 
@@ -73,15 +74,19 @@ func (p *planner) products(kernel string, group []trainProduct) {
 		return
 	}
 	grid := 0
+	var sum work
 	for i := range group {
 		g := &group[i]
 		g.first = int32(grid)
 		grid += g.blocks()
+		w := g.work(p.t.tf32)
+		sum.fma, sum.requests, sum.bytes, sum.tensor = sum.fma+w.fma, sum.requests+w.requests, sum.bytes+w.bytes, w.tensor
 	}
 	if p.t.tf32 {
 		kernel += "_tf32"
 	}
 	p.launchWith(bytesOf(group), kernel, grid, productThreads, 0, driver.Int32(len(group)))
+	p.plan.launches[len(p.plan.launches)-1].work = sum
 }
 
 // target is what rows of a decoder's output are compared with.
@@ -267,6 +272,11 @@ func (p *planner) update(parts []layerParts) {
 	a := t.cfg.Adam
 	p.launchWith(bytesOf(entries), "gpc_train_adam", grid, adamBlock/4, 0, driver.Int32(len(entries)),
 		driver.Address(t.batch), driver.Float32(a.Beta1), driver.Float32(a.Beta2), driver.Float32(a.Epsilon))
+	moved := 0.0 // weights and two moments in and out, and the parts of the gradient
+	for _, part := range parts {
+		moved += 4 * float64(part.layer.size) * float64(6+part.splits)
+	}
+	p.plan.launches[len(p.plan.launches)-1].work = work{bytes: moved}
 	if t.cfg.SpectralBound > 0 {
 		block := 256
 		if largest > 1<<13 {

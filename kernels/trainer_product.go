@@ -56,6 +56,19 @@ func (p *trainProduct) tiled(shape, splits int) {
 	p.tilesM, p.tilesN = int32(ceil(int(p.m), size[0])), int32(ceil(int(p.n), size[1]))
 }
 
+// work is what the product needs: a tile's rows and columns cross once for each block, and
+// a thread of the float32 path reads 8 floats of shared memory in 16-byte pieces for 16
+// multiply-adds at least.
+func (p *trainProduct) work(tf32 bool) work {
+	size := tileSizes[p.shape]
+	fma := float64(p.m) * float64(p.n) * float64(p.k)
+	w := work{fma: fma, tensor: tf32, bytes: 4 * float64(p.k) * float64(int(p.tilesM*p.tilesN)*(size[0]+size[1])), requests: fma / 32 / 8}
+	if tf32 {
+		w.requests = fma / (16 * 8 * 8) * requestsMMA
+	}
+	return w
+}
+
 // blocks is how many blocks the product takes.
 func (p *trainProduct) blocks() int { return int(p.tilesM * p.tilesN * p.splits) }
 

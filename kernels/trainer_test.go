@@ -109,7 +109,7 @@ func TestMicroBatchesAddUp(t *testing.T) {
 		p := smallProblem
 		p.batch, p.isometry = 270, isometry
 		cfg := p.config(1)
-		_, b := onShim(t, Options{})
+		b := onAny(t)
 		trainer := trainerOf(t, b, cfg).(*Trainer)
 		trainer.micro = 128
 		reference := trainerOf(t, ref.New(), cfg)
@@ -123,16 +123,16 @@ func TestMicroBatchesAddUp(t *testing.T) {
 	}
 }
 
-// Whatever order warps and lanes run in, and in a second run, training gives the
-// same bits: no race, and no sum without an order.
+// Whatever order warps and lanes run in, and in every run, training gives the same
+// bits: no race, and no sum without an order.
 func TestTrainingIsBitwiseRepeatable(t *testing.T) {
 	p := smallProblem
 	p.batch, p.hidden, p.nx = 150, 20, 20
 	var first backend.TrainerState
 	var losses []float64
 	for i, order := range []uint64{0, 0, 1, 7} {
-		l, b := onShim(t, Options{})
-		l.SetOrder(order)
+		l, b := metered(t, Options{})
+		shim.SetOrder(l, order)
 		trainer := trainerOf(t, b, p.config(2))
 		trainer.(*Trainer).micro = 128
 		got := p.train(t, trainer, 1)
@@ -159,9 +159,8 @@ func TestTilesGiveTheSameWeights(t *testing.T) {
 	var states []backend.TrainerState
 	var losses [][]float64
 	for _, multiprocessors := range []int{1, 132} {
-		l := shim.Open(t)
-		const attributeMultiprocessors = 16
-		l.SetAttribute(attributeMultiprocessors, multiprocessors)
+		l := driver.NewMetered(shim.Device(t))
+		l.SetAttribute(driver.Multiprocessors, multiprocessors)
 		context := must.Get(driver.Open(l, 0))(t)
 		b := must.Get(New(context, Options{}))(t)
 		trainer := trainerOf(t, b, p.config(10)).(*Trainer)
@@ -234,7 +233,7 @@ func TestDepths(t *testing.T) {
 			EncoderX: net(p.nx, p.nz, layers[0]), EncoderO: net(p.no, p.nz, layers[1]),
 			DecoderU: net(p.nz, p.nu, layers[2]), DecoderS: net(p.nz, p.ns, layers[3]),
 		}
-		_, b := onShim(t, Options{})
+		b := onAny(t)
 		trainer, reference := trainerOf(t, b, cfg), trainerOf(t, ref.New(), cfg)
 		got, want := p.train(t, trainer, 2), p.train(t, reference, 2)
 		if d := deviation(got, want); !(d < 2e-5) {
@@ -251,12 +250,12 @@ func TestShortMemoryCutsTheBatch(t *testing.T) {
 	p := smallProblem
 	p.batch, p.kappa, p.hidden, p.nx, p.ns = 2000, 1, 17, 9, 5
 	cfg := p.config(3)
-	_, b := onShim(t, Options{})
+	b := onAny(t)
 	plenty := trainerOf(t, b, cfg).(*Trainer)
 	need := 4 * plenty.layout.spaceFloats(plenty.micro, p.kappa)
 	want := p.train(t, plenty, 1)
 	must.OK(t, b.Close())
-	l, b := onShim(t, Options{})
+	l, b := metered(t, Options{})
 	l.SetMemory(need)
 	short := trainerOf(t, b, cfg).(*Trainer)
 	if plenty.micro != 2048 || short.micro >= plenty.micro {
@@ -338,7 +337,7 @@ func TestFaultsSurface(t *testing.T) {
 func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 	p := smallProblem
 	p.rows, p.batch, p.hidden = 40, 30, 8
-	l, b := onShim(t, Options{})
+	l, b := metered(t, Options{})
 	before := l.Allocations()
 	func() {
 		trainer := trainerOf(t, b, p.config(5)).(*Trainer)
@@ -374,10 +373,10 @@ func TestTF32TrainsNearFloat32(t *testing.T) {
 	p := smallProblem
 	p.batch, p.hidden, p.nx = 20, 24, 20
 	cfg := p.config(6)
-	_, b := onShim(t, Options{})
+	b := onAny(t)
 	want := p.train(t, trainerOf(t, b, cfg), 1)
 	b.Close()
-	_, b = onShim(t, Options{TF32: true})
+	_, b = metered(t, Options{TF32: true})
 	d := deviation(p.train(t, trainerOf(t, b, cfg), 1), want)
 	t.Logf("largest deviation of a loss: %.2g", d)
 	if !(d > 1e-6 && d < 5e-3) {
@@ -387,7 +386,7 @@ func TestTF32TrainsNearFloat32(t *testing.T) {
 
 // Sizes that the kernels do not take are refused by name.
 func TestTrainerRefusesWhatIsTooWide(t *testing.T) {
-	_, b := onShim(t, Options{})
+	b := onAny(t)
 	for _, p := range []trainingProblem{
 		{rows: 20, nx: 3, no: 3, ns: 2, nu: 2, nz: MaxLatent + 1, hidden: 8, batch: 4},
 		{rows: 20, nx: 3, no: 3, ns: 2, nu: 2, nz: 4, hidden: MaxWidth + 1, batch: 4},
@@ -405,7 +404,7 @@ func TestWidestNetworks(t *testing.T) {
 		p.hidden = 300
 	}
 	cfg := p.config(8)
-	_, b := onShim(t, Options{})
+	b := onAny(t)
 	trainer, reference := trainerOf(t, b, cfg), trainerOf(t, ref.New(), cfg)
 	got, want := p.train(t, trainer, 1), p.train(t, reference, 1)
 	if d := deviation(got, want); !(d < 2e-5) {
@@ -423,14 +422,8 @@ func TestLaunchesOfAStep(t *testing.T) {
 	p.rows, p.batch, p.hidden = 40, 20, 8
 	cfg := p.config(9)
 	cfg.Initial.EncoderO, cfg.Initial.DecoderS = p.deep(p.no, p.nz), p.deep(p.nz, p.ns)
-	l, b := onShim(t, Options{})
+	l, b := metered(t, Options{})
 	trainer := trainerOf(t, b, cfg)
-	kernelsOf := func() (total int) {
-		for _, name := range l.Kernels() {
-			total += l.Calls(name)
-		}
-		return total
-	}
 	settle := func() {
 		must.OK(t, b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }))
 	}
@@ -441,7 +434,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 		// The first is launched kernel by kernel, the second captured.
 		for use := range 3 {
 			settle()
-			before := kernelsOf()
+			before := l.Calls("kernel")
 			var made []int
 			for _, c := range calls {
 				made = append(made, -l.Calls(c))
@@ -454,7 +447,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 				made[i] += l.Calls(c)
 			}
 			settle()
-			if got := kernelsOf() - before; got != want || !slices.Equal(made, wantCalls) {
+			if got := l.Calls("kernel") - before; got != want || !slices.Equal(made, wantCalls) {
 				t.Errorf("%s: %d kernels, driver calls %v of %v; want %d and %v", what, got, made, calls, want, wantCalls)
 			}
 		}

@@ -425,8 +425,7 @@ func (h *Header) decodeFile(path string, m *manifest, dst *Columns, at int) erro
 	if diff := own.differs(h); diff != "" {
 		return fmt.Errorf("the part is of another dataset than %s says: %s", headerName, diff)
 	}
-	merged := h.Shard == Shard{0, 1} && own.Shard.Count > 0 && m.Chunk%own.Shard.Count == own.Shard.Index
-	if own.Shard != h.Shard && !merged {
+	if own.Shard != h.Shard {
 		return fmt.Errorf("the part is of shard %s, %s says %s", own.Shard, headerName, h.Shard)
 	}
 	from, to := h.span(m.Chunk)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 // toy is a problem of 2 measured, 1 context, 1 action and 2 objective
@@ -212,19 +214,62 @@ func TestSameDataForThreadsShardsAndInterruptions(t *testing.T) {
 		if !reflect.DeepEqual(a, b) {
 			t.Errorf("merged counters are %+v, want %+v", a, b)
 		}
-		for _, c := range []struct {
-			want string
-			dirs []string
-		}{
-			{"shard 2/3 is missing", dirs[1:]},
-			{"both hold part", append(dirs[:3:3], dirs[0])},
-			{"holds a dataset already", nil},
-		} {
-			target := filepath.Join(t.TempDir(), "m")
-			if c.dirs == nil {
-				target, c.dirs = out, dirs
+		for chunk := range d.Header.chunks() {
+			if a, b := read(t, filepath.Join(out, partName(chunk))), read(t, filepath.Join(whole, partName(chunk))); !bytes.Equal(a, b) {
+				t.Errorf("part %d has other bytes than that of one machine", chunk)
 			}
-			if _, err := Merge(t.Context(), target, c.dirs...); err == nil || !strings.Contains(err.Error(), c.want) {
+		}
+		// A second time, in another order, with a shard that was made twice: nothing changes.
+		twice := options(t.TempDir())
+		twice.Shard, twice.Command = Shard{1, 3}, "again"
+		generate(t, twice)
+		before := contents(t, out)
+		for _, given := range [][]string{dirs, {dirs[1], dirs[2], dirs[0]}, append(dirs[:3:3], dirs[0], twice.OutDir), {twice.OutDir, dirs[0], dirs[2]}} {
+			if again, err := Merge(t.Context(), out, given...); err != nil || again.Hash() != d.Hash() {
+				t.Errorf("merging %v again: %v", given, err)
+			}
+			if !maps.Equal(contents(t, out), before) {
+				t.Errorf("merging %v again changes the dataset", given)
+			}
+			fresh := filepath.Join(t.TempDir(), "m")
+			if _, err := Merge(t.Context(), fresh, given...); err != nil {
+				t.Errorf("merging %v: %v", given, err)
+			}
+			for chunk := range d.Header.chunks() {
+				if !bytes.Equal(read(t, filepath.Join(fresh, partName(chunk))), read(t, filepath.Join(whole, partName(chunk)))) {
+					t.Errorf("merging %v gives other bytes in part %d", given, chunk)
+				}
+			}
+		}
+		// What an interrupted merge has left is completed.
+		must.OK(t, os.Remove(filepath.Join(out, headerName)))
+		must.OK(t, os.Remove(filepath.Join(out, partName(3))))
+		if _, err := Merge(t.Context(), out, dirs...); err != nil || !maps.Equal(contents(t, out), before) {
+			t.Errorf("completing a merge: %v", err)
+		}
+		other := options(t.TempDir())
+		other.Seed = 6
+		generate(t, other)
+		// The same provenance with other samples: only a solver that is not deterministic makes it.
+		odd := options(t.TempDir())
+		odd.Shard = Shard{1, 3}
+		must.Get(Generate(t.Context(), domain.Case{Problem: toy{}, Solver: mutant{&toySolver{}, func(s []domain.Sample) { s[0].U[0] += 0.25 }}}, odd, nil))(t)
+		for _, c := range []struct {
+			want, target string
+			dirs         []string
+		}{
+			{"shard 2/3 is missing", "", dirs[1:]},
+			{"shards 0/3, 2/3 are missing", "", dirs[1:2]},
+			{"both hold part 1 (shard 1/3), with other samples", "", append(dirs[:3:3], odd.OutDir)},
+			{"part 1 has other samples than " + odd.OutDir, out, []string{dirs[0], odd.OutDir, dirs[2]}},
+			{"seed is 5, want 6", other.OutDir, dirs},
+			{"it is shard 1/3", twice.OutDir, dirs},
+			{filepath.Join(dirs[0], "none", headerName) + ": no such file or directory\noffline: open " + filepath.Join(dirs[0], "nothing"), "", []string{filepath.Join(dirs[0], "none"), dirs[1], filepath.Join(dirs[0], "nothing")}},
+		} {
+			if c.target == "" {
+				c.target = filepath.Join(t.TempDir(), "m")
+			}
+			if _, err := Merge(t.Context(), c.target, c.dirs...); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, want %q", err, c.want)
 			}
 		}
@@ -288,6 +333,21 @@ func TestSameDataForThreadsShardsAndInterruptions(t *testing.T) {
 			t.Error("the re-made part differs")
 		}
 	})
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	return must.Get(os.ReadFile(path))(t)
+}
+
+// contents are the files of a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, name := range entries(t, dir) {
+		files[name] = string(read(t, filepath.Join(dir, name)))
+	}
+	return files
 }
 
 func entries(t testing.TB, dir string) []string {

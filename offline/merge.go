@@ -4,38 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// Merge joins the shards in dirs into one dataset at out. Shards must be of one
-// provenance, complete, disjoint, and together the whole; every sample is
-// compared with its recorded hash on the way. out must not hold a dataset yet:
-// its header is written last, so an interrupted merge is none.
+// Merge joins the shards in dirs, in whatever order, into one dataset at out. Shards must be
+// of one provenance, complete, and together the whole; one that was made twice counts once,
+// if both have the same samples. Every sample is compared with its recorded hash on the way,
+// and the parts that are written are those that one machine writes. Where out holds that
+// dataset already nothing is written; any other is refused. The header is written last, so
+// an interrupted merge is none, and the same call completes it.
 func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
-	if len(dirs) == 0 {
-		return nil, errors.New("offline: no shard to merge")
-	}
-	if _, err := os.Stat(filepath.Join(out, headerName)); err == nil {
-		return nil, fmt.Errorf("offline: %s holds a dataset already", out)
-	}
-	shards, owner, err := openShards(dirs...)
+	shards, err := openShards(dirs)
 	if err != nil {
 		return nil, err
 	}
-	first := shards[0]
-	for chunk := range first.Header.chunks() {
-		if _, ok := owner[chunk]; !ok {
-			n := first.Header.Shard.Count
-			return nil, fmt.Errorf("offline: part %d of %d is in none of the folders: shard %s is missing", chunk, first.Header.chunks(), Shard{chunk % n, n})
-		}
-	}
-	if slices.IndexFunc(shards, func(d *Dataset) bool { return d.rows > 0 }) < 0 {
-		return nil, fmt.Errorf("offline: no samples in any of the %d shards", len(shards))
+	taken, err := parts(shards)
+	if err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("offline: %w", err)
@@ -45,49 +36,121 @@ func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
 		return nil, fmt.Errorf("offline: %w", err)
 	}
 	defer lock.Release()
-	for _, d := range shards {
-		if err := d.Verify(); err != nil {
+	h := shards[0].Header
+	h.Shard = Shard{0, 1}
+	if _, err := os.Stat(filepath.Join(out, headerName)); !errors.Is(err, fs.ErrNotExist) {
+		return merged(out, &h, taken)
+	}
+	for chunk, from := range taken {
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		for _, m := range d.parts {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if err := copyFile(filepath.Join(out, partName(m.Chunk)), filepath.Join(d.dir, partName(m.Chunk))); err != nil {
-				return nil, err
-			}
-			if err := durable.WriteSealed(filepath.Join(out, manifestName(m.Chunk)), &m); err != nil {
-				return nil, fmt.Errorf("offline: %w", err)
-			}
+		c := newColumns(h.Layout, from.Rows)
+		if err := from.of.Header.decode(from.of.dir, from.manifest, c, 0); err != nil {
+			return nil, err
+		}
+		if err := writePart(out, &h, chunk, c, from.Counters); err != nil {
+			return nil, err
 		}
 	}
-	h := first.Header
-	h.Shard = Shard{0, 1}
 	if err := durable.WriteSealed(filepath.Join(out, headerName), &h); err != nil {
 		return nil, fmt.Errorf("offline: %w", err)
 	}
 	return Open(out)
 }
 
-// openShards opens shards of one provenance that hold no part twice; they need not
-// be all. The map says which folder holds a part.
-func openShards(dirs ...string) ([]*Dataset, map[int]string, error) {
+// merged is the dataset at out, which has to be the one of that header and those parts.
+func merged(out string, h *Header, taken []part) (*Dataset, error) {
+	d, err := Open(out)
+	if err == nil {
+		err = d.Verify()
+	}
+	if err != nil {
+		return nil, err
+	}
+	diff := h.differs(&d.Header)
+	if diff == "" && d.Header.Shard != h.Shard {
+		diff = fmt.Sprintf("it is shard %s", d.Header.Shard)
+	}
+	for i := 0; i < len(taken) && diff == ""; i++ {
+		if m := &d.parts[i]; m.SamplesSHA256 != taken[i].SamplesSHA256 {
+			diff = fmt.Sprintf("part %d has other samples than %s", m.Chunk, taken[i].of.dir)
+		}
+	}
+	if diff != "" {
+		return nil, durable.Refusef("offline: %s holds another dataset than these shards are: %s; choose an empty folder", out, diff)
+	}
+	return d, nil
+}
+
+// openShards opens complete shards of one provenance, in their order. The error names every
+// one that is not.
+func openShards(dirs []string) ([]*Dataset, error) {
+	if len(dirs) == 0 {
+		return nil, errors.New("offline: no shard to merge")
+	}
 	var shards []*Dataset
+	var bad []error
 	for _, dir := range dirs {
 		d, err := Open(dir)
 		if err != nil {
-			return nil, nil, err
-		}
-		if len(shards) > 0 {
-			first := shards[0]
-			if diff := d.Header.differs(&first.Header); diff != "" {
-				return nil, nil, fmt.Errorf("offline: %s does not belong to %s: %s; training takes both as rounds, unmerged", dir, first.dir, diff)
-			}
+			bad = append(bad, err)
+			continue
 		}
 		shards = append(shards, d)
 	}
-	owner, err := owners(shards)
-	return shards, owner, err
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...)
+	}
+	first := shards[0]
+	for _, d := range shards {
+		if diff := d.Header.differs(&first.Header); diff != "" {
+			return nil, fmt.Errorf("offline: %s does not belong to %s: %s; training takes both as rounds, unmerged", d.dir, first.dir, diff)
+		}
+	}
+	slices.SortStableFunc(shards, func(a, b *Dataset) int { return a.Header.Shard.Index - b.Header.Shard.Index })
+	return shards, nil
+}
+
+// part is a part of a dataset with the shard that it is taken from.
+type part struct {
+	*manifest
+	of *Dataset
+}
+
+// parts are those of the whole, by their number, each from the first shard that has it.
+func parts(shards []*Dataset) ([]part, error) {
+	h := &shards[0].Header
+	taken := make([]part, h.chunks())
+	rows := 0
+	for _, d := range shards {
+		rows += d.rows
+		for i := range d.parts {
+			m := &d.parts[i]
+			there := &taken[m.Chunk]
+			if there.manifest == nil {
+				*there = part{m, d}
+			} else if there.SamplesSHA256 != m.SamplesSHA256 {
+				return nil, fmt.Errorf("offline: %s and %s both hold part %d (shard %s), with other samples", there.of.dir, d.dir, m.Chunk, d.Header.Shard)
+			}
+		}
+	}
+	var missing []string
+	for chunk, p := range taken {
+		n := h.Shard.Count
+		if s := (Shard{chunk % n, n}).String(); p.manifest == nil && !slices.Contains(missing, s) {
+			missing = append(missing, s)
+		}
+	}
+	switch {
+	case len(missing) == 1:
+		return nil, fmt.Errorf("offline: shard %s is missing", missing[0])
+	case len(missing) > 1:
+		return nil, fmt.Errorf("offline: shards %s are missing", strings.Join(missing, ", "))
+	case rows == 0:
+		return nil, fmt.Errorf("offline: no samples in any of the %d shards", len(shards))
+	}
+	return taken, nil
 }
 
 // owners says which folder holds a part of a dataset; a part in two is an error.
@@ -102,19 +165,4 @@ func owners(shards []*Dataset) (map[int]string, error) {
 		}
 	}
 	return owner, nil
-}
-
-func copyFile(to, from string) error {
-	src, err := os.Open(from)
-	if err != nil {
-		return fmt.Errorf("offline: %w", err)
-	}
-	defer src.Close()
-	if err := durable.Create(to, func(w io.Writer) error {
-		_, err := io.Copy(w, src)
-		return err
-	}); err != nil {
-		return fmt.Errorf("offline: %w", err)
-	}
-	return nil
 }

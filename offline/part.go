@@ -74,7 +74,7 @@ func describe(l Layout) map[string]string {
 
 // encodePart writes the samples as parquet.
 func encodePart(w io.Writer, header Header, chunk int, c *Columns) error {
-	header.SHA256 = "" // of another file
+	header.SHA256, header.Command = "", "" // of another file, and of no matter to a part
 	text, err := json.Marshal(header)
 	if err != nil {
 		return fmt.Errorf("offline: dataset header: %w", err)

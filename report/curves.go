@@ -50,7 +50,7 @@ var curves = []curve{
 func undisturbed(p *closedloop.Pairing) bool { return undisturbedPlant(p) && !ablates(p) }
 
 func undisturbedPlant(p *closedloop.Pairing) bool {
-	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0
+	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0 && p.ScenesSHA256 == ""
 }
 
 // ablates tells whether a pairing sets a method beside itself without a part.
@@ -73,7 +73,7 @@ func shiftText(shift map[string]float64) string {
 // by shift, noise and bias.
 func (r *Records) paired(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
 	for _, p := range r.Pairings {
-		if p.Case == name && wanted(&p) {
+		if p.Case == name && p.ScenesSHA256 == "" && wanted(&p) {
 			out = append(out, p)
 		}
 	}

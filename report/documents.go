@@ -37,6 +37,7 @@ var documents = []document{
 	{"docs/multiagent.md", "candidates at equal time", devices.equalTime},
 	{"docs/shooting.md", "beside other solvers", devices.solvers},
 	{"docs/certificates.md", "conditions", devices.conditions},
+	{"docs/cuda-kernels.md", "forecasts", devices.forecasts},
 	{"docs/scaling.md", "measured", devices.scaling},
 	{"docs/scaling.md", "extrapolated", devices.extrapolated},
 	{paperPage, "figures of the paper", devices.paperRows},

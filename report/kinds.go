@@ -34,6 +34,8 @@ var kinds = []kind{
 	{"compile", "Maps compiled from equations", []string{"rounds", "choice", "test"}, func(r *Records, text []byte) error { return decode(text, &r.Compilations, checkCompilation) }, (*Records).compilationSections},
 	{"bench", "Speed", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks, nil) },
 		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }},
+	{"conformance", "Speed", []string{"suites"}, func(r *Records, text []byte) error { return decode(text, &r.Conformances, nil) },
+		func(r *Records) []section { return each(r.Conformances, conformanceSection) }},
 	{"bench scaling", "Speed", []string{"curves"}, func(r *Records, text []byte) error { return decode(text, &r.Scalings, (*bench.Scaling).Validate) },
 		func(r *Records) []section { return each(r.Scalings, scalingSection) }},
 	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },

@@ -30,7 +30,7 @@ func (r *Records) motion(t *Trace, e *closedloop.EpisodeRecord) (*motion, error)
 	if definition.Problem == nil || definition.Plant == nil {
 		return nil, nil
 	}
-	c, err := definition.Shifted(t.Header.Shift)
+	c, _, err := t.Header.On(&definition)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ type Records struct {
 	Certificates []batchnav.Certified
 	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
+	Conformances []Conformance
 	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
 	Compilations []compile.Report
@@ -264,11 +265,12 @@ func (r *Records) inRegimes(name string) []closedloop.Result {
 	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Regime != "" })
 }
 
-// evaluations are those of a case that are wanted, by regime, noise and method.
+// evaluations are those of a case that are wanted, by regime, noise and method, on scenes that
+// were drawn: those that were given are no sample of anything.
 func (r *Records) evaluations(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
 	var out []closedloop.Result
 	for _, e := range r.Evaluations {
-		if e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && wanted(&e) {
+		if e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && e.ScenesSHA256 == "" && wanted(&e) {
 			out = append(out, e)
 		}
 	}
@@ -328,7 +330,7 @@ func (r *Records) lessThan(e *closedloop.Result, method string) []string {
 	}
 	for i := range r.Evaluations {
 		main := &r.Evaluations[i]
-		if main.Method != method || main.Case != e.Case || main.Seed != e.Seed || main.Regime != e.Regime || main.Noise != e.Noise || main.Bias != e.Bias || len(main.Shift)+len(e.Shift) > 0 {
+		if main.Method != method || main.Case != e.Case || main.Seed != e.Seed || main.Regime != e.Regime || main.Noise != e.Noise || main.Bias != e.Bias || len(main.Shift)+len(e.Shift) > 0 || main.ScenesSHA256 != "" {
 			continue
 		}
 		d, err := e.Less(main)

@@ -23,16 +23,6 @@ import (
 	"github.com/gpc-engine/gpc/serve"
 )
 
-// built is the program.
-func built(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "gpc")
-	if out, err := exec.Command("go", "build", "-o", file, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return file
-}
-
 // served is a gpc serve of its own, and a client of it.
 func served(t *testing.T, file string, args ...string) (*exec.Cmd, *serve.Client, string) {
 	t.Helper()

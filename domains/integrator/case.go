@@ -1,6 +1,12 @@
 package integrator
 
-import "github.com/gpc-engine/gpc/domain"
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/exactjson"
+)
 
 func newCase(name string, params Params, paper map[string]domain.PaperRow) domain.Case {
 	c, err := caseOf(name, params, paper)
@@ -28,10 +34,30 @@ func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domai
 		},
 		Guard:  domain.Guard{Off: true}, // the paper's controller is without
 		Shifts: shifts(system, paper),
+		Remake: func(params json.RawMessage) (domain.Case, error) {
+			p := traceParams{system.Params, semantic}
+			if err := exactjson.Merge(params, &p); err != nil {
+				return domain.Case{}, err
+			}
+			if p.Semantic != semantic {
+				return domain.Case{}, fmt.Errorf("semantic is %+v, this program scores with %+v", p.Semantic, semantic)
+			}
+			return remade(system, p.Params, paper)
+		},
 	}, nil
 }
 
-// shifts are the plants around a system. Its answers are theirs: the map is still of it.
+// remade is the case of a system with other parameters. Its answers are the system's: the map
+// is still of it.
+func remade(y *System, p Params, paper map[string]domain.PaperRow) (domain.Case, error) {
+	c, err := caseOf(y.spec.Name, p, paper)
+	if err == nil {
+		c.Problem.(*System).answers = y.answers
+	}
+	return c, err
+}
+
+// shifts are the plants around a system.
 func shifts(y *System, paper map[string]domain.PaperRow) *domain.Shifts {
 	return &domain.Shifts{
 		Parameters: []domain.PlantParameter{
@@ -50,11 +76,7 @@ func shifts(y *System, paper map[string]domain.PaperRow) *domain.Shifts {
 			p.Ellipse.Rho[1] *= f[3]
 			p.UMax *= f[4]
 			p.RMax *= f[5]
-			c, err := caseOf(y.spec.Name, p, paper)
-			if err == nil {
-				c.Problem.(*System).answers = y.answers
-			}
-			return c, err
+			return remade(y, p, paper)
 		},
 	}
 }

@@ -17,11 +17,14 @@
 package multiagent
 
 import (
+	"encoding/json"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/dataset"
 	"github.com/gpc-engine/gpc/domains/multiagent/plan"
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
+	"github.com/gpc-engine/gpc/internal/exactjson"
 )
 
 // Static is the case multiagent-static: 150 steps among obstacles that stand.
@@ -31,9 +34,18 @@ func Static() domain.Case { return newCase("multiagent-static", false, paperStat
 func Moving() domain.Case { return newCase("multiagent-moving", true, paperMoving) }
 
 func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.Case {
-	y, err := world.NewSystem(name, world.Default(moving), moving)
+	c, err := caseOf(name, world.Default(moving), moving, paper)
 	if err != nil {
 		panic("multiagent: default parameters: " + err.Error())
+	}
+	return c
+}
+
+// caseOf is the case with these parameters.
+func caseOf(name string, params world.Params, moving bool, paper map[string]domain.PaperRow) (domain.Case, error) {
+	y, err := world.NewSystem(name, params, moving)
+	if err != nil {
+		return domain.Case{}, err
 	}
 	v := view.New(y)
 	return domain.Case{
@@ -46,5 +58,12 @@ func newCase(name string, moving bool, paper map[string]domain.PaperRow) domain.
 		Methods: methods(y),
 		Paper:   paper,
 		Guard:   domain.Guard{Off: true}, // its planner commits to plans of its own
-	}
+		Remake: func(fields json.RawMessage) (domain.Case, error) {
+			p := y.Params
+			if err := exactjson.Merge(fields, &p); err != nil {
+				return domain.Case{}, err
+			}
+			return caseOf(name, p, moving, paper)
+		},
+	}, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/exactjson"
 	"github.com/gpc-engine/gpc/matpower"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
@@ -70,12 +71,46 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	if y.fingerprint = sha256.Sum256(text); opt.Uncertain || opt.Ramp != nil {
 		y.fingerprint = sha256.Sum256(fmt.Appendf(bytes.Clone(text), "\nuncertain %v, ramp %v pu\n", opt.Uncertain, opt.Ramp))
 	}
-	solver := newSolver(y)
+	solver, plant := newSolver(y), newPlant(y, string(text))
 	return domain.Case{
-		Problem: y, Solver: solver, Plant: newPlant(y, string(text)), Methods: methods(y), Rescue: solver.Optimal,
+		Problem: y, Solver: solver, Plant: plant, Methods: methods(y), Rescue: solver.Optimal,
 		Guard:  domain.Guard{Off: true}, // the loads of one dispatch are known, which its projection keeps the limits of
 		Shifts: shifts(y, text, opt),
+		Remake: func(fields json.RawMessage) (domain.Case, error) { return remade(plant, fields, opt) },
 	}, nil
+}
+
+// remade is the case of a plant with another file of the same network, or other ramps. Its
+// answers are the plant's: the map is still of it.
+func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) {
+	y, own := l.system, l.params()
+	p := own
+	p.Ramp, p.Scales = slices.Clone(own.Ramp), slices.Clone(own.Scales) // Merge writes into them
+	p.Semantic.K, p.Semantic.Epsilon = slices.Clone(own.Semantic.K), slices.Clone(own.Semantic.Epsilon)
+	if err := exactjson.Merge(fields, &p); err != nil {
+		return domain.Case{}, err
+	}
+	if err := own.fixed(&p); err != nil {
+		return domain.Case{}, err
+	}
+	for i, r := range p.Ramp {
+		if !(r >= 0) {
+			return domain.Case{}, fmt.Errorf("ramp_pu[%d] is %v, want it ≥ 0", i, r)
+		}
+	}
+	if p.Case != own.Case || !slices.Equal(p.Ramp, own.Ramp) {
+		opt.Ramp = p.Ramp
+	}
+	c, err := FromText(y.spec.Name, y.spec.Description, []byte(p.Case), opt)
+	if err != nil {
+		return c, fmt.Errorf("case_m: %w", err)
+	}
+	of := c.Problem.(*System)
+	if a, b := &of.layout, &y.layout; a.buses != b.buses || a.gens != b.gens || a.branches != b.branches || !slices.Equal(a.loadP, b.loadP) || !slices.Equal(a.loadQ, b.loadQ) || !slices.Equal(a.rated, b.rated) {
+		return c, fmt.Errorf("case_m: its buses, units, branches, loads or ratings are others than those of %s: such a network is a case of its own, %sFILE.m", y.spec.Name, FilePrefix)
+	}
+	of.answers = y.answers
+	return c, nil
 }
 
 // shifts are the networks around one: its file with assignments behind it, which the

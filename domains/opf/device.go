@@ -62,7 +62,7 @@ func (p *devicePack) tooLarge(y *System, code *domain.DeviceCode) string {
 	case p.pattern.values > devicePositions:
 		return fmt.Sprintf("the factors of its power flow have %d entries, the device functions name at most %d", p.pattern.values, devicePositions)
 	case code.Workspace > deviceWorkspace:
-		return fmt.Sprintf("a row of the roll-out needs %d bytes for %d limits and %d set-points, the device functions have at most %d", code.Workspace, p.limits, len(p.control), deviceWorkspace)
+		return fmt.Sprintf("a row of the roll-out needs %d bytes for %d limits and %d set-points, the device functions have at most %d", code.Workspace, p.limits, len(p.projection.control), deviceWorkspace)
 	case code.GradientShared > deviceShared:
 		return fmt.Sprintf("the gradient needs %d bytes of shared memory for %d rated branches, the device functions have at most %d", code.GradientShared, len(y.layout.rated), deviceShared)
 	}

@@ -34,11 +34,12 @@ struct LeastChange {
     double price;         // ε of every row
     double *x, *lo, *hi, *change;
     double* a;     // [n, most]: row k is a column, so that lanes read neighbours
-    double* bound; // b
+    double *bound, *edge, *guard; // b, and of what limit with what room
     double *multiplier, *coupling, *r;
     double* scaled;        // [active, n] W times the gradient of each
     double *gram, *factor; // NᵀWN + diag(ε) and its Cholesky factor, packed lower triangles
     int *active, *isActive;
+    int* of;   // limit of a row, device_projection.cuh
     int count; // of the active ones
 
     __device__ LeastChange(const Network& net, double* at) {
@@ -49,10 +50,10 @@ struct LeastChange {
             at += size;
             return start;
         };
-        x = take(n), lo = take(n), hi = take(n), change = take(n), a = take(n * most), bound = take(most);
+        x = take(n), lo = take(n), hi = take(n), change = take(n), a = take(n * most), bound = take(most), edge = take(most), guard = take(most);
         multiplier = take(mostActive), coupling = take(mostActive), r = take(mostActive);
         scaled = take(mostActive * n), gram = take(triangle(mostActive)), factor = take(triangle(mostActive));
-        active = reinterpret_cast<int*>(at), isActive = active + mostActive;
+        active = reinterpret_cast<int*>(at), isActive = active + mostActive, of = isActive + 2 * n + most;
     }
 
     // along is the product of constraint c's gradient with v.

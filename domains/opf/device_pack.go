@@ -27,7 +27,7 @@ const (
 	packPatience
 	packLeastProgress
 	packContradiction
-	packFlowNoise
+	packEnough
 	packPivots
 	packVoltageGuard
 	packPowerGuard
@@ -35,6 +35,8 @@ const (
 	packPowerReach
 	packElasticity
 	packProgramTolerance
+	packFrozen
+	packFrozenMost
 	packConstants
 )
 
@@ -43,9 +45,9 @@ const (
 type devicePack struct {
 	system          *System
 	pattern         *devicePattern
-	control         []int     // entries of u that the least change moves
-	own             []int32   // places of ∂(P, Q)/∂(θ, V) of each bus
-	pairs           [][]int32 // branchPairs
+	projection      *projection // on the host
+	own             []int32     // places of ∂(P, Q)/∂(θ, V) of each bus
+	pairs           [][]int32   // branchPairs
 	pairAt          []int32
 	numbers, tables []float64 // tables are those of numbers
 	sizes           []int32
@@ -124,42 +126,35 @@ func lists(v [][]int32) (start, all []int32) {
 // newDevicePack finds the pattern of the power flow, and from it what a row needs.
 func newDevicePack(y *System) *devicePack {
 	l := &y.layout
-	p := &devicePack{system: y, pattern: newDevicePattern(y), control: newProjection(y).control}
+	p := &devicePack{system: y, pattern: newDevicePattern(y), projection: newProjection(y)}
 	for i := range l.buses {
 		p.own = append(p.own, p.pattern.block(i, i)...)
 	}
 	p.pairs, p.pairAt = p.branchPairs()
 	// Every limit has two sides, but a branch one at each end; a bus has a unit that
 	// leads or a voltage that is unknown.
-	p.limits = mostLimits(l)
+	p.limits = 2 * (1 + l.buses + len(l.rated))
 	p.fast = 4*l.buses + 4*l.branches + p.pattern.values + 2*p.pattern.n + 5*l.gens + l.margins
-	p.slow = changeNumbers(len(p.control), p.limits)
+	k := len(p.projection.control)
+	p.slow = 4*k + k*p.limits + 3*p.limits + 3*deviceActive + deviceActive*k + 2*triangle(deviceActive) + (deviceActive+2*k+2*p.limits+1)/2
 	return p
-}
-
-// mostLimits are the rows that a least change has at most.
-func mostLimits(l *layout) int { return 2 * (1 + l.buses + len(l.rated)) }
-
-// changeNumbers is how many float64 a least change of n set-points works in on a device.
-func changeNumbers(n, limits int) int {
-	return 4*n + n*limits + limits + 3*deviceActive + deviceActive*n + 2*triangle(deviceActive) + (deviceActive+2*n+limits+1)/2
 }
 
 // pack writes the network as device_network.cuh reads it.
 func (p *devicePack) pack() {
-	y, f := p.system, p.pattern
+	y, f, host := p.system, p.pattern, p.projection
 	n, l, m := y.Network, &y.layout, &y.model
 	program := newFactorProgram(f)
 	p.numbers = []float64{
 		0, ThermalThreshold, VoltageDeadband, economicIndicator, lossShare, flatSlope, meritHalvings,
 		powerflow.DefaultTolerance, powerflow.KeepFactors, powerflow.Hopeless, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep, flowIterations, marginBound,
-		MarginTolerance, projectionRounds, patience, leastProgress, contradiction, flowNoise, devicePivots, voltageGuard, powerGuard, voltageReach, powerReach, elasticity, programTolerance,
+		MarginTolerance, projectionRounds, patience, leastProgress, contradiction, host.enough, devicePivots, voltageGuard, powerGuard, voltageReach, powerReach, elasticity, programTolerance, host.frozen, frozenMost,
 	}
 	factors := -1
 	if l.uncertain {
 		factors = l.factors
 	}
-	p.size(l.buses, l.gens, l.branches, len(l.rated), l.context, len(l.loadP), l.previous, factors, f.n, f.values, len(p.control), len(p.pairs), p.limits,
+	p.size(l.buses, l.gens, l.branches, len(l.rated), l.context, len(l.loadP), l.previous, factors, f.n, f.values, len(host.control), len(p.pairs), p.limits,
 		n.Slack, m.slackGen, len(program.level)-1, len(program.solveStart)-1, len(program.backStart)-1, 0, 0)
 
 	costs, costStart, costCount := y.packCosts()
@@ -195,7 +190,7 @@ func (p *devicePack) pack() {
 	}
 	p.ints(narrow(n.GenBus), lead, narrow(m.unit))
 	p.ints(lists(unitsAt))
-	p.ints(costStart, costCount, narrow(p.control))
+	p.ints(costStart, costCount, narrow(host.control))
 	rows, at := make([][]int32, l.gens), make([][]int32, l.gens)
 	for g, column := range f.columns {
 		for _, e := range column {

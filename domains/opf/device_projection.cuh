@@ -22,6 +22,9 @@ __device__ inline void clip(const Work& w, const double* c) {
     __syncwarp();
 }
 
+// What a limit bounds, as quantity of projection.go.
+enum { slack_power, reactive_power, magnitude, flow_from, flow_to, quantities };
+
 // Limits adds linearised limits to a least change.
 struct Limits {
     const Work& w;
@@ -79,9 +82,10 @@ struct Limits {
         for (int e = start[b]; e < start[b + 1]; e++) add_flow(near[e] >> 1, !(near[e] & 1), reactive ? 0.0 : 1.0, reactive ? 1.0 : 0.0);
     }
 
-    // limit turns the gradient begun into one in the set-points and adds lo + guard ≤
-    // value + change ≤ hi − guard for the sides within reach. The warp calls it.
-    __device__ void limit(double value, double lo, double hi, double guard, double near) {
+    // limit turns the gradient begun, of a quantity at a bus or branch, into one in the
+    // set-points and adds lo + guard ≤ value + change ≤ hi − guard for the sides within
+    // reach. The warp calls it.
+    __device__ void limit(int what, int at, double value, double lo, double hi, double guard, double near) {
         const Network& net = w.net;
         __syncwarp();
         solve(w, true);
@@ -94,9 +98,33 @@ struct Limits {
                 const double d = sensitivity(net.indices(CONTROL)[j]);
                 program.a[j * program.most + row] = side ? -d : d;
             }
-            if (lane() == 0) program.bound[row] = guard - gap;
+            if (lane() == 0) {
+                program.bound[row] = guard - gap, program.guard[row] = guard, program.edge[row] = side ? hi : lo;
+                program.of[row] = 2 * (at * quantities + what) + side;
+            }
         }
         __syncwarp();
+    }
+
+    // again gives the rows at hand their bounds at the present solution. The warp calls it.
+    __device__ void again() const {
+        for (int row = lane(); row < program.rows; row += 32) {
+            const double value = present(program.of[row] / 2), edge = program.edge[row];
+            const double gap = program.of[row] & 1 ? edge - value : value - edge;
+            program.bound[row] = program.guard[row] - gap;
+        }
+        __syncwarp();
+    }
+
+    // present is the value of a limit's quantity at the solution.
+    __device__ double present(int of) const {
+        const int what = of % quantities, at = of / quantities;
+        if (what == slack_power) return w.pg[w.net.size(SLACK_GEN)];
+        if (what == reactive_power) return w.q[at] + load_q(w, c, at);
+        if (what == magnitude) return w.vm[at];
+        double p, q;
+        branch_power(w, c, at, what == flow_to, &p, &q);
+        return sqrt(p * p + q * q);
     }
 
     // sensitivity is the derivative in one set-point, by the adjoint in rhs.
@@ -124,7 +152,7 @@ struct Limits {
             begin();
             if (lane() == 0) add_injection(slack, false);
             others = -1.0;
-            limit(pg, lo, hi, powerGuard, power);
+            limit(slack_power, slack, pg, lo, hi, powerGuard, power);
         }
         const int *start = net.indices(BUS_GEN_START), *unit = net.indices(BUS_GEN);
         for (int g = 0; g < w.gens; g++) {
@@ -134,13 +162,13 @@ struct Limits {
             if (lane() == 0) add_injection(b, true);
             double qmin = 0.0, qmax = 0.0;
             for (int e = start[b]; e < start[b + 1]; e++) qmin += net.numbers(Q_MIN)[unit[e]], qmax += net.numbers(Q_MAX)[unit[e]];
-            limit(w.q[b] + load_q(w, c, b), qmin, qmax, powerGuard, power);
+            limit(reactive_power, b, w.q[b] + load_q(w, c, b), qmin, qmax, powerGuard, power);
         }
         for (int i = 0; i < w.buses; i++) {
             if (net.indices(SIZE)[i] < 0 || !(w.margin_v()[i] < net.k[VOLTAGE_REACH])) continue;
             begin();
             if (lane() == 0) add_size(i, 1.0);
-            limit(w.vm[i], net.numbers(V_MIN)[i], net.numbers(V_MAX)[i], net.k[VOLTAGE_GUARD], net.k[VOLTAGE_REACH]);
+            limit(magnitude, i, w.vm[i], net.numbers(V_MIN)[i], net.numbers(V_MAX)[i], net.k[VOLTAGE_GUARD], net.k[VOLTAGE_REACH]);
         }
         for (int r = 0; r < net.size(RATED); r++) {
             if (!(w.margin_s()[r] < power)) continue;
@@ -153,19 +181,29 @@ struct Limits {
                 if (rate - size >= power || size == 0.0) continue;
                 begin();
                 if (lane() == 0) add_flow(k, end == 0, p / size, q / size);
-                limit(size, -infinity, rate, powerGuard, power);
+                limit(end ? flow_to : flow_from, k, size, -infinity, rate, powerGuard, power);
             }
         }
     }
 };
 
 // correct changes u by the program at the present solution, which breaks a limit by at
-// most broken; false where its Jacobian is singular. The warp calls it.
-__device__ inline bool correct(const Work& w, const double* c, double* broken) {
+// most broken; false where its Jacobian is singular. With keep the linearisation of the
+// round before serves, its rows in number; the present solution says how far away their
+// limits are. The warp calls it.
+__device__ inline bool correct(const Work& w, const double* c, bool keep, int* rows, double* broken) {
     const Network& net = w.net;
-    jacobian(w, c);
-    if (!factorise(w)) return false;
     LeastChange program(net, w.slow);
+    Limits limits{w, c, program, 0.0};
+    if (keep) {
+        program.rows = *rows;
+        limits.again();
+    } else {
+        jacobian(w, c);
+        if (!factorise(w)) return false;
+        limits.all();
+        *rows = program.rows;
+    }
     const int* control = net.indices(CONTROL);
     const double* previous = c + net.size(PREVIOUS);
     for (int j = lane(); j < program.n; j += 32) {
@@ -179,8 +217,7 @@ __device__ inline bool correct(const Work& w, const double* c, double* broken) {
         }
         program.lo[j] = lo - w.u[at], program.hi[j] = hi - w.u[at];
     }
-    Limits limits{w, c, program, 0.0};
-    limits.all();
+    __syncwarp();
     program.solve(net.k[PROGRAM_TOLERANCE], (int)net.k[PIVOTS]);
     __syncwarp();
     for (int j = lane(); j < program.n; j += 32) w.u[control[j]] += program.x[j];
@@ -198,8 +235,8 @@ __device__ inline double project(const Work& w, const double* s, const double* c
     const Network& net = w.net;
     const int slackGen = net.size(SLACK_GEN);
     clip(w, c);
-    double best = -(double)gpc_inf(), broken = 0.0;
-    for (int round = 0, since = 0;; round++) {
+    double best = -(double)gpc_inf(), last = 0.0, broken = 0.0;
+    for (int round = 0, since = 0, rows = 0;; round++) {
         const double low = dispatch(w, s, c, solved);
         if (!*solved) {
             // Nothing to linearise at: the merit order is near a solution.
@@ -212,8 +249,9 @@ __device__ inline double project(const Work& w, const double* s, const double* c
         __syncwarp();
         if (since++, low > net.k[LEAST_PROGRESS] * best) best = low, since = 0;
         const bool close = low >= -net.k[MARGIN_TOLERANCE], given_up = since >= (int)net.k[PATIENCE] || broken > net.k[CONTRADICTION];
-        if (low >= -net.k[FLOW_NOISE] || (round >= (int)net.k[ROUNDS] && (close || given_up)) || !correct(w, c, &broken)) return low;
+        if (low >= -net.k[ENOUGH] || (round >= (int)net.k[ROUNDS] && (close || given_up)) || !correct(w, c, low >= larger(net.k[FROZEN] * last, -net.k[FROZEN_MOST]), &rows, &broken)) return low;
         clip(w, c);
+        last = low;
     }
 }
 

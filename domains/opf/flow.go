@@ -50,6 +50,8 @@ const flowIterations = 20
 type workspace struct {
 	system *System
 	solver *powerflow.Solver
+	// linear is the power flow linearised at one of solver's.
+	linear *powerflow.Solver
 	// solution holds voltages, from the reference's angle on, and what the units
 	// give, the slack included; flows are those of its branches.
 	solution   *powerflow.Solution
@@ -82,7 +84,7 @@ func newWorkspace(y *System) *workspace {
 		w.y = network.NewAdmittance(n.Branches())
 		w.factors = vector(n.Branches())
 	}
-	w.projection = newProjection(y)
+	w.linear, w.projection = m.solver.Clone(), newProjection(y)
 	return w
 }
 

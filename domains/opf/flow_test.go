@@ -148,13 +148,15 @@ func TestLimitRowsAreDerivatives(t *testing.T) {
 // allRows makes a row of every limit within reach.
 func (w *workspace) allRows(c []float64) {
 	p := w.projection
-	w.solver.Linearise(0)
+	w.linear.LineariseAt(w.solver)
 	p.program.metric = w.system.metric()
 	p.program.reset()
 	w.limitsWithin(c)
+	p.chosen = p.chosen[:0]
 	for k := range p.limits {
-		w.addRow(&p.limits[k])
+		p.chosen = append(p.chosen, k)
 	}
+	w.addChosen()
 }
 
 func BenchmarkDispatch(b *testing.B) {

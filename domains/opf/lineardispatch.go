@@ -105,7 +105,8 @@ func (d *linearDispatch) evaluate(t *plannedStep) bool {
 	copy(t.pg, w.solution.Pg)
 	w.solver.BranchFlows(w.solution, w.flows)
 	for i := range d.limits {
-		t.quantity[i] = d.measure(&d.limits[i])
+		l := &d.limits[i]
+		t.quantity[i], l.p, l.q = w.value(l)
 	}
 	var J [objectives]float64
 	w.objectives(d.c, J[:])
@@ -113,34 +114,10 @@ func (d *linearDispatch) evaluate(t *plannedStep) bool {
 	return true
 }
 
-// measure is the quantity of a limit at the power flow at hand; of a flow it sets the
-// direction.
-func (d *linearDispatch) measure(l *limit) float64 {
-	w := d.work
-	switch l.what {
-	case slackPower:
-		return w.solution.Pg[d.system.model.slackGen]
-	case reactivePower:
-		_, q := w.solver.Injection(l.at)
-		return q + w.qd[l.at]
-	case magnitude:
-		return w.solution.Vm[l.at]
-	case flowFrom:
-		l.p, l.q = w.flows.Pf[l.at], w.flows.Qf[l.at]
-	default:
-		l.p, l.q = w.flows.Pt[l.at], w.flows.Qt[l.at]
-	}
-	size := math.Sqrt(l.p*l.p + l.q*l.q)
-	if size > 0 {
-		l.p, l.q = l.p/size, l.q/size
-	}
-	return size
-}
-
 // linearise fills in the derivatives at a step that evaluate has solved.
 func (d *linearDispatch) linearise(t *plannedStep) bool {
 	w, y := d.work, d.system
-	if !d.evaluate(t) || !w.solver.Linearise(0) {
+	if !d.evaluate(t) || !w.linear.LineariseAt(w.solver) {
 		return false
 	}
 	nb, k := y.layout.buses, len(d.control)
@@ -150,7 +127,7 @@ func (d *linearDispatch) linearise(t *plannedStep) bool {
 		clear(angle)
 		clear(vm)
 		others := w.inject(at, 1, angle, vm)
-		w.solver.Response(angle, vm)
+		w.linear.Response(angle, vm)
 		for i := range d.limits {
 			t.slope[i*k+j] = w.change(&d.limits[i], others, angle, vm)
 		}

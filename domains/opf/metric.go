@@ -137,17 +137,15 @@ func (w *workspace) costGradient(s, c, u, gradient []float64) bool {
 	if !w.dispatch(s, c, u) {
 		return false
 	}
-	if !w.solver.Linearise(0) {
+	if !w.linear.LineariseAt(w.solver) {
 		return false
 	}
-	clear(w.angle)
-	clear(w.vm)
-	w.solver.AddInjectionGradient(n.Slack, 1, 0, w.angle, w.vm)
-	p.others = -1
-	w.solver.Sensitivity(w.angle, w.vm)
+	angle, vm := p.angle[:1], p.magnitude[:1]
+	w.gradient(&limit{what: slackPower, at: n.Slack}, angle[0], vm[0])
+	w.linear.Sensitivities(angle, vm)
 	_, price, _ := n.Cost[m.slackGen].At(w.solution.Pg[m.slackGen])
 	for j, at := range p.control {
-		gradient[j] = price * w.sensitivity(at)
+		gradient[j] = price * w.sensitivity(at, -1, angle[0], vm[0])
 		if at < gens {
 			_, own, _ := n.Cost[at].At(u[at])
 			gradient[j] += own

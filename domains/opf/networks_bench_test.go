@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
@@ -18,7 +19,8 @@ import (
 // the exact solver cold and warm beside the projection of three dispatches: the merit
 // order, the last one held, and the optimum with errors of a map's size (0.01 pu of P_G,
 // 0.0025 pu of V_G). closed is the share that the projection brings within the limits,
-// gap_% the cost above the optimum. Networks that do not come with the program are
+// gap_% the cost above the optimum, cpu-µs/op the time that a processor was at it, on all
+// threads, where others compute too. Networks that do not come with the program are
 // those of `make matpower`.
 func BenchmarkNetworks(b *testing.B) {
 	for _, network := range []struct {
@@ -47,7 +49,7 @@ func BenchmarkNetworks(b *testing.B) {
 					name = "exact-warm"
 				}
 				b.Run(name, func(b *testing.B) {
-					solved, count := 0, 0
+					solved, count, before := 0, 0, machine.CPUTime()
 					for b.Loop() {
 						at := &points[count%len(points)]
 						problem := at.problem
@@ -59,19 +61,21 @@ func BenchmarkNetworks(b *testing.B) {
 						}
 						count++
 					}
+					b.ReportMetric(float64((machine.CPUTime()-before).Microseconds())/float64(count), "cpu-µs/op")
 					b.ReportMetric(float64(solved)/float64(count), "closed")
 				})
 			}
 			u, J, m := make([]float64, 2*y.layout.gens), make([]float64, objectives), make([]float64, y.layout.margins)
 			for kind, name := range []string{"merit", "hold", "map"} {
 				b.Run(name, func(b *testing.B) {
-					count := 0
+					count, before := 0, machine.CPUTime()
 					for b.Loop() {
 						at := &points[count%len(points)]
 						copy(u, at.dispatch[kind])
 						y.Project(at.s, at.c, u)
 						count++
 					}
+					b.ReportMetric(float64((machine.CPUTime()-before).Microseconds())/float64(count), "cpu-µs/op")
 					closed, cost, optimum := 0, 0.0, 0.0
 					for i := range points {
 						at := &points[i]

@@ -35,6 +35,9 @@ type Scene struct {
 	Pg0    []float64   `json:"pg0_pu"`
 	Vg0    []float64   `json:"vg0_pu"`
 	Regime string      `json:"regime"`
+	// Hidden: the controller observes ones for the branch factors. A drawn trajectory has it in
+	// the regime of its run.
+	Hidden bool `json:"hidden,omitempty"`
 	// W scores the trajectory instead of J_total where it is present.
 	W []float64 `json:"w,omitempty"`
 	// Excluded are the trajectories drawn before this one for which the oracle
@@ -290,10 +293,9 @@ func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
 		return nil, errors.New("trace params: case_m is another network than this case's")
 	case !slices.Equal(p.Ramp, own.Ramp):
 		return nil, fmt.Errorf("trace params: ramp_pu is %v, this case has %v", p.Ramp, own.Ramp)
-	case p.Tolerance != own.Tolerance || p.Thermal != own.Thermal || p.Deadband != own.Deadband || p.Cost != own.Cost || !slices.Equal(p.Scales, own.Scales):
-		return nil, errors.New("trace params: tolerance, objectives or cost are not those of this program")
-	case !slices.Equal(p.Semantic.K, own.Semantic.K) || !slices.Equal(p.Semantic.Epsilon, own.Semantic.Epsilon) || p.Semantic.Rho != own.Semantic.Rho || p.Semantic.Economic != own.Semantic.Economic:
-		return nil, fmt.Errorf("trace params: semantic is %+v, this program reports with %+v", p.Semantic, own.Semantic)
+	}
+	if err := own.fixed(&p); err != nil {
+		return nil, fmt.Errorf("trace params: %w", err)
 	}
 	var s Scene
 	if err := json.Unmarshal(scene, &s); err != nil {
@@ -303,6 +305,20 @@ func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
 		return nil, fmt.Errorf("trace scene: %w", err)
 	}
 	return newEpisode(l, s)
+}
+
+// fixed says which constants that are the program's own differ in p.
+func (own *Params) fixed(p *Params) error {
+	a, b := &p.Semantic, &own.Semantic
+	switch {
+	case p.Dt != own.Dt:
+		return fmt.Errorf("dt_s is %v, this program has %v", p.Dt, own.Dt)
+	case p.Tolerance != own.Tolerance || p.Thermal != own.Thermal || p.Deadband != own.Deadband || p.Cost != own.Cost || !slices.Equal(p.Scales, own.Scales):
+		return errors.New("tolerance, objectives or cost are not those of this program")
+	case !slices.Equal(a.K, b.K) || !slices.Equal(a.Epsilon, b.Epsilon) || a.Rho != b.Rho || a.Economic != b.Economic:
+		return fmt.Errorf("semantic is %+v, this program reports with %+v", *a, *b)
+	}
+	return nil
 }
 
 // checkScene says what is wrong with a scene that was read.

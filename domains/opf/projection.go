@@ -3,6 +3,8 @@ package opf
 import (
 	"math"
 	"slices"
+
+	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 )
 
 // Constants of the projection.
@@ -29,15 +31,14 @@ const (
 	// elasticity of the network's limits: s violates one at the price s²/ε, with the
 	// change of a set-point priced at its square.
 	elasticity = 1e-7
-	// negligible share of MarginTolerance, which a round of its own is not worth in a network
-	// that is not small.
+	// Of networks with more than mostModes + 1 set-points: a share of MarginTolerance that a
+	// round of its own is not worth, and what a round leaves at most of the violation, as a
+	// share and in pu, for its linearisation to serve the next one too.
 	negligible = 0.1
-	// frozen rows serve another round where the last one left at most this share of the
-	// violation.
-	frozen = 0.1
-	// nearFactors, pu: factors of the power flow that were made at a mismatch of at most
-	// this serve the rows.
-	nearFactors = 1e-3
+	frozen     = 0.1
+	frozenMost = 0.01
+	// Of such networks: a limit this near, pu, is a row from the start.
+	rowReach = 2e-4
 	// programTolerance, pu, is how far the program may break a constraint.
 	programTolerance = 1e-9
 )
@@ -45,27 +46,34 @@ const (
 // projection is the scratch of Project.
 type projection struct {
 	program *leastChange
-	control []int // entry of u that each variable of the program changes
-	// others is the derivative of the quantity at hand in the P_G of the other units
-	// at the reference bus, which its balance knows and no voltage does.
-	others    float64
-	limits    []limit
-	predicted []int // limits that are to become rows
-	// rowOf is one more than the row of a limit (number), 0 for none.
-	rowOf []int32
-	// small is a network that device functions have room for, which make rows anew in every
-	// round: so that both give the same, it is done here too.
-	small bool
+	control []int   // entry of u that each variable of the program changes
+	limits  []limit // within reach of the linearisation
+	chosen  []int   // limits that are to become rows
+	// Gradients of limits by bus, and their sensitivities.
+	angle, magnitude [powerflow.SideBySide][]float64
+	// enough is the violation, pu, that is not corrected; frozen and near are as the constants
+	// frozen and rowReach, or 0: every round has a linearisation of its own, and rows only of
+	// what is violated.
+	enough, frozen, near float64
 }
 
 // limit is one side of a limit of the network within reach.
 type limit struct {
-	what  quantity
-	at    int     // bus, or branch
-	sign  float64 // +1 of a lower limit, −1 of an upper one
-	bound float64 // what sign times the change of the quantity has to reach
-	p, q  float64 // direction of |S| of a branch
-	known bool    // the program has it
+	what        quantity
+	at          int     // bus, or branch
+	sign        float64 // +1 of a lower limit, −1 of an upper one
+	edge, guard float64 // the limit, and the room it is given
+	bound       float64 // what sign times the change of the quantity has to reach
+	p, q        float64 // direction of |S| of a branch
+	row         int     // of the program, −1: none
+}
+
+// lacks is the bound where the quantity has a value.
+func (l *limit) lacks(value float64) float64 {
+	if l.sign > 0 {
+		return l.guard - (value - l.edge)
+	}
+	return l.guard - (l.edge - value)
 }
 
 // quantity is what a limit bounds.
@@ -93,8 +101,12 @@ func newProjection(y *System) *projection {
 		}
 	}
 	p.program = newLeastChange(len(p.control))
-	p.rowOf = make([]int32, 2*(1+2*y.layout.buses+2*y.layout.branches))
-	p.small = 8*changeNumbers(len(p.control), mostLimits(&y.layout)) <= deviceWorkspace
+	for k := range powerflow.SideBySide {
+		p.angle[k], p.magnitude[k] = make([]float64, y.layout.buses), make([]float64, y.layout.buses)
+	}
+	if p.enough = flowNoise; len(p.control) > mostModes+1 {
+		p.enough, p.frozen, p.near = negligible*MarginTolerance, frozen, rowReach
+	}
 	return p
 }
 
@@ -107,16 +119,13 @@ func newProjection(y *System) *projection {
 func (y *System) Project(s, c, u []float64) bool {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
+	p := w.projection
 	for i, v := range u {
 		if v-v != 0 {
 			u[i] = 0
 		}
 	}
 	y.clip(c, u)
-	enough := flowNoise
-	if !w.projection.small {
-		enough = negligible * MarginTolerance
-	}
 	best, last, broken := math.Inf(-1), 0.0, 0.0
 	for round, since := 0, 0; ; round++ {
 		if !w.dispatch(s, c, u) {
@@ -134,10 +143,10 @@ func (y *System) Project(s, c, u []float64) bool {
 		if since++; low > leastProgress*best {
 			best, since = low, 0
 		}
-		if low >= -enough || round >= projectionRounds && (low >= -MarginTolerance || since >= patience || broken > contradiction) {
+		if low >= -p.enough || round >= projectionRounds && (low >= -MarginTolerance || since >= patience || broken > contradiction) {
 			return low >= -MarginTolerance
 		}
-		broken = w.correct(c, u, low >= frozen*last)
+		broken = w.correct(c, u, low >= math.Max(p.frozen*last, -frozenMost))
 		y.clip(c, u)
 		last = low
 	}
@@ -157,39 +166,39 @@ func (y *System) clip(c, u []float64) {
 func (w *workspace) smallest() float64 { return slices.Min(w.margin) }
 
 // correct changes u by the program at the present solution. A limit becomes a row of it
-// once it is violated, here or as the power flow linearised here predicts. The rows of
-// the program before, and the constraints that held then, are taken over where they may
-// be kept. It returns by how much the program breaks a limit at most, because limits
-// contradict each other.
+// once it is violated, here or as the linearised power flow predicts. With keep the
+// linearisation of the round before serves, with its limits, rows and the constraints that
+// held; the power flow here says how far away the limits are. It returns by how much the
+// program breaks a limit at most, because limits contradict each other.
 func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
-	p, near := w.projection, nearFactors
-	if p.small {
-		keep, near = false, 0
-	}
-	if !w.solver.Linearise(near) {
-		return math.Inf(1)
-	}
+	p := w.projection
 	p.program.metric, p.program.slack = w.system.metric(), elasticity
 	if keep {
-		p.program.again()
+		for k := range p.limits {
+			l := &p.limits[k]
+			value, _, _ := w.value(l)
+			if l.bound = l.lacks(value); l.row >= 0 {
+				p.program.bound[l.row] = l.bound
+			}
+		}
 	} else {
+		if !w.linear.LineariseAt(w.solver) {
+			return math.Inf(1)
+		}
 		p.program.reset()
-		clear(p.rowOf)
+		w.limitsWithin(c)
 	}
 	w.boxes(c, u)
-	w.limitsWithin(c)
+	p.chosen = p.chosen[:0]
 	for k := range p.limits {
-		l := &p.limits[k]
-		if row := int(p.rowOf[w.number(l)]) - 1; row >= 0 {
-			p.program.bound[row], l.known = l.bound, true
-		} else if l.bound > 0 {
-			w.addRow(l)
+		if l := &p.limits[k]; l.row < 0 && l.bound > -p.near {
+			p.chosen = append(p.chosen, k)
 		}
 	}
-	p.program.drop()
 	for more := true; more; {
+		w.addChosen()
 		p.program.solve(programTolerance)
-		more = w.addPredicted()
+		more = w.choosePredicted()
 	}
 	for j, at := range p.control {
 		u[at] += p.program.x[j]
@@ -199,17 +208,6 @@ func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
 		broken = math.Max(broken, elasticity*v)
 	}
 	return broken
-}
-
-// number of a limit among all that the network may have.
-func (w *workspace) number(l *limit) int {
-	buses, branches := w.system.layout.buses, w.system.layout.branches
-	first := [...]int{slackPower: -l.at, reactivePower: 1, magnitude: 1 + buses, flowFrom: 1 + 2*buses, flowTo: 1 + 2*buses + branches}
-	k := 2 * (first[l.what] + l.at)
-	if l.sign < 0 {
-		k++
-	}
-	return k
 }
 
 // boxes bound the change of every set-point by its box and ramp window.
@@ -274,42 +272,78 @@ func (w *workspace) sides(of limit, value, lo, hi, guard, reach float64) {
 	}
 	for side, gap := range [2]float64{value - lo, hi - value} {
 		if gap < reach {
-			of.sign, of.bound = 1-2*float64(side), guard-gap
+			of.sign, of.edge, of.guard, of.bound, of.row = 1-2*float64(side), [2]float64{lo, hi}[side], guard, guard-gap, -1
 			w.projection.limits = append(w.projection.limits, of)
 		}
 	}
 }
 
-// addRow adds a limit's row to the program.
-func (w *workspace) addRow(l *limit) {
-	p := w.projection
-	clear(w.angle)
-	clear(w.vm)
-	p.others = 0
+// value is what the quantity of a limit is at the solution, and where it is a flow its
+// direction there.
+func (w *workspace) value(l *limit) (value, p, q float64) {
 	switch l.what {
 	case slackPower:
-		w.solver.AddInjectionGradient(l.at, 1, 0, w.angle, w.vm)
-		p.others = -1
+		return w.solution.Pg[w.system.model.slackGen], 0, 0
 	case reactivePower:
-		w.solver.AddInjectionGradient(l.at, 0, 1, w.angle, w.vm)
+		_, q = w.solver.Injection(l.at)
+		return q + w.qd[l.at], 0, 0
 	case magnitude:
-		w.vm[l.at] = 1
+		return w.solution.Vm[l.at], 0, 0
+	case flowFrom:
+		p, q = w.flows.Pf[l.at], w.flows.Qf[l.at]
 	default:
-		w.solver.AddFlowGradient(l.at, l.what == flowFrom, l.p, l.q, w.angle, w.vm)
+		p, q = w.flows.Pt[l.at], w.flows.Qt[l.at]
 	}
-	w.solver.Sensitivity(w.angle, w.vm)
-	row := p.program.add(l.bound)
-	for j, at := range p.control {
-		row[j] = l.sign * w.sensitivity(at)
+	if value = math.Sqrt(p*p + q*q); value > 0 {
+		p, q = p/value, q/value
 	}
-	p.program.known()
-	l.known = true
-	p.rowOf[w.number(l)] = int32(len(p.program.bound))
+	return value, p, q
 }
 
-// addPredicted adds the rows of the limits that the program's answer violates as the
-// linearised power flow predicts, and reports whether there are any.
-func (w *workspace) addPredicted() bool {
+// addChosen makes the limits chosen rows of the program.
+func (w *workspace) addChosen() {
+	p := w.projection
+	for left := p.chosen; len(left) > 0; {
+		batch := left[:min(len(left), powerflow.SideBySide)]
+		left = left[len(batch):]
+		for i, k := range batch {
+			w.gradient(&p.limits[k], p.angle[i], p.magnitude[i])
+		}
+		w.linear.Sensitivities(p.angle[:len(batch)], p.magnitude[:len(batch)])
+		for i, k := range batch {
+			l := &p.limits[k]
+			others := 0.0
+			if l.what == slackPower {
+				others = -1
+			}
+			row := p.program.add(l.bound)
+			for j, at := range p.control {
+				row[j] = l.sign * w.sensitivity(at, others, p.angle[i], p.magnitude[i])
+			}
+			l.row = p.program.known()
+		}
+	}
+}
+
+// gradient writes that of a limit's quantity in the voltages, by bus.
+func (w *workspace) gradient(l *limit, angle, magnitudes []float64) {
+	clear(angle)
+	clear(magnitudes)
+	switch l.what {
+	case slackPower:
+		w.linear.AddInjectionGradient(l.at, 1, 0, angle, magnitudes)
+	case reactivePower:
+		w.linear.AddInjectionGradient(l.at, 0, 1, angle, magnitudes)
+	case magnitude:
+		magnitudes[l.at] = 1
+	default:
+		w.linear.AddFlowGradient(l.at, l.what == flowFrom, l.p, l.q, angle, magnitudes)
+	}
+}
+
+// choosePredicted chooses the limits that the program's answer violates as the linearised
+// power flow predicts, and reports whether there are any.
+func (w *workspace) choosePredicted() bool {
 	p := w.projection
 	clear(w.angle)
 	clear(w.vm)
@@ -317,21 +351,22 @@ func (w *workspace) addPredicted() bool {
 	for j, at := range p.control {
 		others += w.inject(at, p.program.x[j], w.angle, w.vm)
 	}
-	w.solver.Response(w.angle, w.vm)
-	p.predicted = p.predicted[:0]
+	w.linear.Response(w.angle, w.vm)
+	p.chosen = p.chosen[:0]
+	change, last := 0.0, -1 // the sides of a quantity stand together
 	for k := range p.limits {
 		l := &p.limits[k]
-		if l.known {
+		if l.row >= 0 {
 			continue
 		}
-		if l.bound-l.sign*w.change(l, others, w.angle, w.vm) > programTolerance {
-			p.predicted = append(p.predicted, k)
+		if last < 0 || p.limits[last].what != l.what || p.limits[last].at != l.at {
+			change, last = w.change(l, others, w.angle, w.vm), k
+		}
+		if l.bound-l.sign*change > programTolerance {
+			p.chosen = append(p.chosen, k)
 		}
 	}
-	for _, k := range p.predicted {
-		w.addRow(&p.limits[k])
-	}
-	return len(p.predicted) > 0
+	return len(p.chosen) > 0
 }
 
 // inject adds a change of one set-point to what a power flow is given, by bus as Response
@@ -354,24 +389,25 @@ func (w *workspace) inject(at int, by float64, angle, magnitudes []float64) (oth
 func (w *workspace) change(l *limit, others float64, angle, magnitudes []float64) float64 {
 	switch l.what {
 	case slackPower:
-		return w.solver.InjectionChange(l.at, 1, 0, angle, magnitudes) - others
+		return w.linear.InjectionChange(l.at, 1, 0, angle, magnitudes) - others
 	case reactivePower:
-		return w.solver.InjectionChange(l.at, 0, 1, angle, magnitudes)
+		return w.linear.InjectionChange(l.at, 0, 1, angle, magnitudes)
 	case magnitude:
 		return magnitudes[l.at]
 	}
-	return w.solver.FlowChange(l.at, l.what == flowFrom, l.p, l.q, angle, magnitudes)
+	return w.linear.FlowChange(l.at, l.what == flowFrom, l.p, l.q, angle, magnitudes)
 }
 
-// sensitivity is the derivative in one set-point of the quantity whose
-// sensitivities are at hand.
-func (w *workspace) sensitivity(at int) float64 {
+// sensitivity is the derivative in one set-point of a quantity, of its sensitivities by bus
+// and of others: the derivative in the P_G of the other units at the reference bus, which
+// its balance knows and no voltage does.
+func (w *workspace) sensitivity(at int, others float64, angle, magnitudes []float64) float64 {
 	n := w.system.Network
 	if gens := n.Gens(); at >= gens {
-		return w.vm[n.GenBus[at-gens]]
+		return magnitudes[n.GenBus[at-gens]]
 	}
 	if b := n.GenBus[at]; b != n.Slack {
-		return w.angle[b]
+		return angle[b]
 	}
-	return w.projection.others
+	return others
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gpc-engine/gpc/domains/opf/internal/dots"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -14,13 +15,16 @@ import (
 // with lo ≤ 0 ≤ hi. A row is elastic: it may be violated by s at the price s²/ε, so that
 // rows which contradict each other have an answer, and a unique one.
 //
-// The method is a dual active set in blocks: whatever is violated is held, all of it at
-// once, and the multipliers go to those of the held constraints as equalities, until
-// the first is zero and its constraint is free again (D. Goldfarb, A. Idnani, Math.
-// Program. 27, 1983; the blocks as in L. F. Portugal, J. J. Júdice, L. N. Vicente, Math.
-// Comp. 63, 1994, for nonnegative least squares). The dual grows with every step, so that no set of held
-// constraints comes again. Variables at a bound are eliminated through the form of W: what
-// is factorised is as large as the rows that bind.
+// The method exchanges constraints in blocks: whatever is violated is held, and whatever is
+// held by a multiplier of the wrong sign is free, all of it at once (J. J. Júdice, F. M.
+// Pires, Comput. Oper. Res. 21, 1994; L. F. Portugal, J. J. Júdice, L. N. Vicente, Math.
+// Comp. 63, 1994, for nonnegative least squares). Where that leaves no fewer of them it may go
+// round in circles: then only the worst are held, and after a while of that a dual active set
+// takes over: the multipliers go to those of the held constraints as equalities until the
+// first is zero and its constraint is free again (D. Goldfarb, A. Idnani, Math. Program. 27,
+// 1983), and the dual grows with every step, so that no set of held constraints comes again.
+// Variables at a bound are eliminated through the form of W: what is factorised is as large as
+// the rows that bind.
 //
 // Constraints are numbered: variable j is j, at the bound that its side says, row k is n+k.
 type leastChange struct {
@@ -30,28 +34,30 @@ type leastChange struct {
 	slack  float64   // ε of every row
 	side   []int8    // of a variable: −1 at lo, +1 at hi, 0 between
 	force  []float64 // multiplier of a variable at a bound
-	push   []float64 // multipliers that the dual has come to, by constraint, ≥ 0
+	push   []float64 // multipliers that the dual active set has come to, by constraint, ≥ 0
 
-	rows   []float64 // a, n a row
-	bound  []float64 // b
-	binds  []bool
-	lambda []float64 // multiplier, 0 where the row does not bind
-	image  []float64 // Uᵀa, rank a row
-	gram   []float64 // Σ_j D_j a_kj a_lj, packed lower triangle; without modes over the free variables only
-	apart  []bool    // variables that gram leaves out
-	column []float64 // entries of all rows at one variable
+	rows    []float64 // a, n a row
+	bound   []float64 // b
+	binds   []bool
+	lambda  []float64 // multiplier, 0 where the row does not bind
+	image   []float64 // Uᵀa, rank a row
+	gram    []float64 // Σ_j D_j a_kj a_lj, packed lower triangle; without modes over the free variables only
+	apart   []bool    // variables that gram leaves out
+	columns []float64 // entries of all rows at some variables
+	along   []float64 // a·x
 
 	fixed  []int     // variables at a bound
 	active []int     // rows that bind
 	at     []float64 // their entries at the fixed variables, len(fixed) a row
 	scaled []float64 // one of them times D
 	modes  []float64 // L⁻¹ of what U sees of the rows' free entries, rank a row
-	inner  []float64 // Cholesky factor L of I + U_BᵀD_B⁻¹U_B, packed
+	inner  []float64 // Cholesky factor L of I + U_BᵀD_B⁻¹U_B
 	pull   []float64 // L⁻¹ of what the fixed variables pull
-	schur  []float64 // Cholesky factor of the rows' system, packed
+	schur  []float64 // Cholesky factor of the rows' system
 	answer []float64
 	broken []int
-	worst  int // of the broken
+	excess []float64 // by how much each is
+	worst  int       // of the broken
 }
 
 func newLeastChange(n int) *leastChange {
@@ -65,37 +71,18 @@ func (p *leastChange) reset() {
 	clear(p.side)
 	clear(p.apart)
 	clear(p.x)
-	p.push = p.push[:0]
 }
 
-// again keeps the rows, for the caller to give each its bound, and what is held.
-func (p *leastChange) again() {
-	for k := range p.bound {
-		p.bound[k] = math.Inf(-1)
-	}
-	clear(p.x)
-	clear(p.push)
-}
-
-// drop frees the rows that again has left without a bound.
-func (p *leastChange) drop() {
-	for k, b := range p.bound {
-		p.binds[k] = p.binds[k] && !math.IsInf(b, -1)
-	}
-}
-
-// add appends a row of zeros with its bound, for the caller to fill; known completes it.
+// add appends a row with its bound, for the caller to fill; known completes it.
 func (p *leastChange) add(bound float64) []float64 {
 	n := len(p.x)
 	p.rows = slices.Grow(p.rows, n)[:len(p.rows)+n]
-	row := p.rows[len(p.rows)-n:]
-	clear(row)
 	p.bound, p.binds, p.lambda = append(p.bound, bound), append(p.binds, false), append(p.lambda, 0)
-	return row
+	return p.rows[len(p.rows)-n:]
 }
 
-// known takes in the row that add gave, filled.
-func (p *leastChange) known() {
+// known takes in the row that add gave, filled, and returns its number.
+func (p *leastChange) known() int {
 	k, m := len(p.bound)-1, p.metric
 	a := p.row(k)
 	at := len(p.image)
@@ -111,19 +98,56 @@ func (p *leastChange) known() {
 			p.force[j] = 0
 		}
 	}
-	for l := range k + 1 {
-		p.gram = append(p.gram, tensor.Dot(p.force, p.row(l)))
-	}
+	p.gram = slices.Grow(p.gram, k+1)[:triangle(k+1)]
+	dots.Rows(p.force, p.rows, len(p.x), p.gram[triangle(k):])
+	return k
 }
 
 func (p *leastChange) row(k int) []float64 { return p.rows[k*len(p.x) : (k+1)*len(p.x)] }
 
+// blockTries is how many exchanges of blocks in a row may leave no fewer constraints wrong;
+// after the first of them those are held that are violated by at least the share worstShare of
+// the most.
+const (
+	blockTries = 5
+	worstShare = 0.1
+)
+
 // solve leaves the answer for the rows at hand in x, every constraint kept to tolerance
 // as far as its price allows. It goes on from the constraints that are held.
 func (p *leastChange) solve(tolerance float64) {
-	p.push = append(p.push, make([]float64, len(p.x)+len(p.bound)-len(p.push))...)
+	least, left := math.MaxInt, blockTries
+	for left > 0 {
+		p.equalities()
+		share := 0.0
+		if left < blockTries {
+			share = worstShare
+		}
+		p.violated(tolerance, share)
+		for c := range len(p.x) + len(p.bound) {
+			if p.multiplier(c) < 0 {
+				p.broken = append(p.broken, c)
+			}
+		}
+		if len(p.broken) == 0 {
+			return
+		}
+		if left--; len(p.broken) < least {
+			least, left = len(p.broken), blockTries
+		}
+		for _, c := range p.broken {
+			p.exchange(c)
+		}
+	}
+	p.climb(tolerance)
+}
+
+// climb is the dual active set.
+func (p *leastChange) climb(tolerance float64) {
+	p.push = resized(p.push, len(p.x)+len(p.bound))
+	clear(p.push)
 	p.ascend()
-	for alone := false; p.violated(tolerance); {
+	for alone := false; p.violated(tolerance, 0); {
 		if alone { // in company none of them was held in the end
 			p.broken = append(p.broken[:0], p.worst)
 		}
@@ -139,14 +163,14 @@ func (p *leastChange) solve(tolerance float64) {
 	}
 }
 
-// violated lists the constraints that x violates by more than the tolerance, and reports
-// whether there are any.
-func (p *leastChange) violated(tolerance float64) bool {
-	p.broken = p.broken[:0]
+// violated lists the constraints that x violates by more than the tolerance, those by at least
+// a share of the most, and reports whether there are any.
+func (p *leastChange) violated(tolerance, share float64) bool {
+	p.broken, p.excess = p.broken[:0], p.excess[:0]
 	most := 0.0
 	look := func(c int, by float64) {
 		if by > tolerance {
-			p.broken = append(p.broken, c)
+			p.broken, p.excess = append(p.broken, c), append(p.excess, by)
 			if by > most {
 				most, p.worst = by, c
 			}
@@ -157,11 +181,20 @@ func (p *leastChange) violated(tolerance float64) bool {
 			look(j, math.Max(p.lo[j]-x, x-p.hi[j]))
 		}
 	}
+	p.along = resized(p.along, len(p.bound))
+	dots.Rows(p.x, p.rows, len(p.x), p.along)
 	for k, binds := range p.binds {
 		if !binds {
-			look(len(p.x)+k, p.bound[k]-tensor.Dot(p.row(k), p.x))
+			look(len(p.x)+k, p.bound[k]-p.along[k])
 		}
 	}
+	kept := p.broken[:0]
+	for i, by := range p.excess {
+		if by >= share*most {
+			kept = append(kept, p.broken[i])
+		}
+	}
+	p.broken = kept
 	return len(p.broken) > 0
 }
 
@@ -264,26 +297,26 @@ func (p *leastChange) equalities() {
 		p.setApart()
 	}
 	q, b := len(p.active), len(p.fixed)
-	p.inner, p.pull = resized(p.inner, triangle(r)), resized(p.pull, r)
+	p.inner, p.pull = resized(p.inner, r*r), resized(p.pull, r)
 	clear(p.inner)
 	clear(p.pull)
 	for i := range r {
-		p.inner[triangle(i)+i] = 1
+		p.inner[i*r+i] = 1
 	}
 	for _, j := range p.fixed {
 		u, inverse := m.mode(j), 1/m.diagonal[j]
 		tensor.Axpy(inverse*p.x[j], u, p.pull)
 		for i, v := range u {
-			tensor.Axpy(inverse*v, u[:i+1], p.inner[triangle(i):triangle(i+1)])
+			tensor.Axpy(inverse*v, u[:i+1], p.inner[i*r:])
 		}
 	}
 	cholesky(p.inner, r)
 	lower(p.inner, p.pull)
 
 	p.at, p.modes, p.scaled = resized(p.at, q*b), resized(p.modes, q*r), resized(p.scaled, b)
-	p.schur, p.answer = resized(p.schur, triangle(q)), resized(p.answer, q)
+	p.schur, p.answer = resized(p.schur, q*q), resized(p.answer, q)
 	for i, k := range p.active {
-		a, row, gram := p.row(k), p.schur[triangle(i):triangle(i+1)], p.gram[triangle(k):]
+		a, row, gram := p.row(k), p.schur[i*q:i*q+i+1], p.gram[triangle(k):]
 		held := 0.0
 		for _, j := range p.fixed {
 			held += a[j] * p.x[j]
@@ -315,9 +348,9 @@ func (p *leastChange) equalities() {
 	clear(p.force)
 	for i, k := range p.active {
 		p.lambda[k] = p.answer[i]
-		tensor.Axpy(p.answer[i], p.row(k), p.force)
 		tensor.Axpy(p.answer[i], p.modes[i*r:(i+1)*r], p.pull)
 	}
+	dots.Add(p.force, p.lambda, p.rows, len(p.x))
 	upper(p.inner, p.pull)
 	for j, f := range p.force {
 		along := 0.0
@@ -334,25 +367,40 @@ func (p *leastChange) equalities() {
 
 // setApart takes the fixed variables out of gram and the free ones in.
 func (p *leastChange) setApart() {
-	n := len(p.x)
-	p.column = resized(p.column, len(p.bound))
+	var turned [4]int
+	count := 0
 	for j, side := range p.side {
 		if (side != 0) == p.apart[j] {
 			continue
 		}
 		p.apart[j] = side != 0
-		weight := p.metric.diagonal[j]
-		if side != 0 {
-			weight = -weight
+		turned[count] = j
+		if count++; count == len(turned) {
+			p.turn(turned[:])
+			count = 0
 		}
-		for k := range p.column {
-			p.column[k] = p.rows[k*n+j]
+	}
+	p.turn(turned[:count])
+}
+
+// turn takes variables out of gram that are apart, and in that are not.
+func (p *leastChange) turn(variables []int) {
+	n, q := len(p.x), len(p.bound)
+	p.columns = resized(p.columns, len(variables)*q)
+	for f, j := range variables {
+		for k := range q {
+			p.columns[f*q+k] = p.rows[k*n+j]
 		}
-		for k, v := range p.column {
-			if v != 0 {
-				tensor.Axpy(weight*v, p.column[:k+1], p.gram[triangle(k):triangle(k+1)])
+	}
+	var by [4]float64
+	for k := range q {
+		for f, j := range variables {
+			by[f] = p.metric.diagonal[j] * p.columns[f*q+k]
+			if p.apart[j] {
+				by[f] = -by[f]
 			}
 		}
+		dots.Add(p.gram[triangle(k):triangle(k+1)], by[:len(variables)], p.columns, q)
 	}
 }
 
@@ -361,31 +409,47 @@ func resized(v []float64, n int) []float64 { return slices.Grow(v[:0], n)[:n] }
 // triangle is where row i of a packed lower triangle begins.
 func triangle(i int) int { return i * (i + 1) / 2 }
 
-// cholesky replaces the packed lower triangle of a positive definite matrix by its
-// factor.
+// cholesky replaces the lower triangle of a positive definite n×n matrix by its factor, four
+// columns of all rows after another: a row's entries wait for each other, those of different
+// rows do not.
 func cholesky(a []float64, n int) {
-	for i := range n {
-		row := a[triangle(i):triangle(i+1)]
-		for j := range i {
-			other := a[triangle(j):triangle(j+1)]
-			row[j] = (row[j] - tensor.Dot(row[:j], other[:j])) / other[j]
+	var s dots.Sums
+	for at := 0; at < n; at += 4 {
+		for i := at; i < n; i++ {
+			row := a[i*n : i*n+i+1]
+			if i >= at+4 {
+				s.Four(row[:at], a[at*n:], n)
+				for k := range s { // as tensor.Dot sums what is behind
+					other, v := a[(at+k)*n+at:], &s[k]
+					for l, x := range row[at : at+k] {
+						v[0] += x * other[l]
+					}
+					row[at+k] = (row[at+k] - ((v[0] + v[1]) + (v[2] + v[3]))) / other[k]
+				}
+				continue
+			}
+			for j := at; j < i; j++ {
+				row[j] = (row[j] - tensor.Dot(row[:j], a[j*n:j*n+j])) / a[j*n+j]
+			}
+			// Only rounding can bring this to zero.
+			row[i] = math.Sqrt(math.Max(row[i]-tensor.Dot(row[:i], row[:i]), 1e-300))
 		}
-		// Only rounding can bring this to zero.
-		row[i] = math.Sqrt(math.Max(row[i]-tensor.Dot(row[:i], row[:i]), 1e-300))
 	}
 }
 
 // lower and upper solve with a Cholesky factor and its transpose, in place.
 func lower(factor, v []float64) {
+	n := len(v)
 	for i := range v {
-		row := factor[triangle(i):triangle(i+1)]
+		row := factor[i*n : i*n+i+1]
 		v[i] = (v[i] - tensor.Dot(row[:i], v[:i])) / row[i]
 	}
 }
 
 func upper(factor, v []float64) {
-	for i := len(v) - 1; i >= 0; i-- {
-		row := factor[triangle(i):triangle(i+1)]
+	n := len(v)
+	for i := n - 1; i >= 0; i-- {
+		row := factor[i*n : i*n+i+1]
 		v[i] /= row[i]
 		tensor.Axpy(-v[i], row[:i], v)
 	}

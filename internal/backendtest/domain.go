@@ -75,6 +75,9 @@ const (
 //   - The plant gives the same episode for the same seed and index, and Replay of
 //     its JSON gives bitwise the same outcomes. Where the problem is Weighing, the cost
 //     under a user's preference is what Weigh makes of the objectives.
+//   - Where the plant is Staging, the episode of a draft is bitwise the one that it is
+//     of, with its noise, and so is that of the scene in a trace; unknown fields are refused.
+//     Remake takes the plant's own params and no unknown ones.
 //   - Device functions (domain.Device) agree with the problem's own methods, at these
 //     points and beyond the limits, on the backend that device opens; nil: they are
 //     not run.

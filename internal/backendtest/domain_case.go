@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -199,8 +200,10 @@ func trajectory(p domain.Problem, e domain.Episode) (values []float64, err error
 		}
 		if f, ok := p.(domain.Failing); ok && !e.Done() {
 			e.Observe(s, c)
-			if f.Failed(s, c) && !out.Failed {
-				return nil, fmt.Errorf("step %d: the state %v, %v is lost, the plant does not say so", step, s, c)
+			now := make([]float64, len(state)) // what is observed may be noisy
+			e.State(now)
+			if f.Failed(now, c) && !out.Failed {
+				return nil, fmt.Errorf("step %d: the state %v, %v is lost, the plant does not say so", step, now, c)
 			}
 		}
 		values = slices.Concat(values, s, c, state, out.S, out.J, out.Sigma, out.Named, []float64{out.Cost})
@@ -254,6 +257,84 @@ func checkPlant(c domain.Case) (errs []error) {
 	}
 	if p, ok := c.Problem.(domain.Weighing); ok {
 		errs = append(errs, checkWeighing(p, c)...)
+	}
+	if p, ok := c.Plant.(domain.Staging); ok {
+		errs = append(errs, checkStaging(p, c)...)
+	}
+	return errs
+}
+
+// checkStaging holds an episode of a scene that is given to the episode that the scene was
+// drawn in, noise included, and what is no scene to be refused. So are a plant's constants.
+func checkStaging(plant domain.Staging, c domain.Case) (errs []error) {
+	opt := domain.EpisodeOptions{Noise: 0.01, Preference: domain.Preference{Adaptive: true}}
+	var text json.RawMessage
+	for index := range 2 {
+		drawn, err := plant.Episode(domainSeed, index, opt)
+		if err != nil {
+			return append(errs, fmt.Errorf("episode %d with noise: %w", index, err))
+		}
+		if text, err = json.Marshal(plant.Draft(drawn)); err != nil {
+			return append(errs, fmt.Errorf("draft of episode %d as JSON: %w", index, err))
+		}
+		given, err := plant.Stage(domainSeed, index, text, opt)
+		if err != nil {
+			return append(errs, fmt.Errorf("the draft of episode %d is refused: %w", index, err))
+		}
+		own, err := json.Marshal(given.Scene())
+		if err != nil {
+			return append(errs, fmt.Errorf("scene of a staged episode as JSON: %w", err))
+		}
+		again, err := plant.Stage(domainSeed, index, own, opt)
+		if err != nil {
+			return append(errs, fmt.Errorf("the scene of staged episode %d, as a trace holds it, is refused: %w", index, err))
+		}
+		want, err := trajectory(c.Problem, drawn)
+		if err != nil {
+			return append(errs, fmt.Errorf("episode %d with noise: %w", index, err))
+		}
+		for _, ep := range []domain.Episode{given, again} {
+			got, err := trajectory(c.Problem, ep)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("staged episode %d: %w", index, err))
+			} else if !slices.Equal(got, want) {
+				errs = append(errs, fmt.Errorf("the episode of a draft differs from episode %d that it is of", index))
+			}
+		}
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return append(errs, fmt.Errorf("a draft is no JSON object: %w", err))
+	}
+	fields["no such field"] = json.RawMessage("1")
+	for name, wrong := range map[string]any{"an unknown field": fields, "a list": []int{1}} {
+		text, err := json.Marshal(wrong)
+		if err != nil {
+			return append(errs, err)
+		}
+		if _, err := plant.Stage(domainSeed, 0, text, opt); err == nil {
+			errs = append(errs, fmt.Errorf("a scene with %s is taken", name))
+		}
+	}
+	if _, err := plant.Stage(domainSeed, 0, text, domain.EpisodeOptions{Regime: "no such regime", Preference: opt.Preference}); err == nil {
+		errs = append(errs, errors.New("a scene is taken under a regime"))
+	}
+	if c.Remake == nil {
+		return errs
+	}
+	params, err := json.Marshal(plant.Params())
+	if err != nil {
+		return append(errs, err)
+	}
+	made, err := c.Remake(params)
+	if err != nil {
+		return append(errs, fmt.Errorf("the plant's own params are refused: %w", err))
+	}
+	if own, err := json.Marshal(made.Plant.Params()); err != nil || !bytes.Equal(own, params) {
+		errs = append(errs, fmt.Errorf("the case of its own params has others: %s, not %s (%v)", own, params, err))
+	}
+	if _, err := c.Remake(json.RawMessage(`{"no such field": 1}`)); err == nil {
+		errs = append(errs, errors.New("params with an unknown field are taken"))
 	}
 	return errs
 }

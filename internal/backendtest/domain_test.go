@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math"
@@ -262,6 +263,46 @@ func (r reckless) Solve(scenario int, p []float64, pref domain.Preference, how d
 	samples, err := r.toySolver.Solve(scenario, p, pref, how, seed)
 	samples[0].U[3] = 0.9
 	return samples, err
+}
+
+// staged is a plant that takes scenes that are given, with one thing gone wrong.
+type staged struct {
+	toyPlant
+	wrong string
+}
+
+func (p staged) Draft(e domain.Episode) any { return e }
+
+func (p staged) Stage(_ uint64, _ int, scene json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
+	if opt.Regime != "" && p.wrong != "a regime" {
+		return nil, domain.RegimeError{Case: "toy", Regime: opt.Regime}
+	}
+	var e toyEpisode
+	dec := json.NewDecoder(bytes.NewReader(scene))
+	if p.wrong != "unknown fields" {
+		dec.DisallowUnknownFields()
+	}
+	if err := dec.Decode(&e); err != nil {
+		return nil, err
+	}
+	if p.wrong == "another start" {
+		e.Seed += 1e-12
+	}
+	return p.start(e.Seed), nil
+}
+
+func TestStagingChecksFindMistakes(t *testing.T) {
+	c := toyCase()
+	for wrong, found := range map[string]bool{"": false, "a regime": true, "unknown fields": true, "another start": true} {
+		plant := staged{toyPlant{c.Problem.(*Toy)}, wrong}
+		if errs := checkStaging(plant, c); (len(errs) > 0) != found {
+			t.Errorf("a plant with %q wrong: %v", wrong, errs)
+		}
+	}
+	c.Remake = func(json.RawMessage) (domain.Case, error) { return c, nil }
+	if errs := checkStaging(staged{toyPlant{c.Problem.(*Toy)}, ""}, c); len(errs) != 1 {
+		t.Errorf("a case that is remade of whatever is given: %v", errs)
+	}
 }
 
 func TestPlantAndSolverChecksFindMistakes(t *testing.T) {

@@ -213,6 +213,9 @@ func TestOneWriter(t *testing.T) {
 		l := must.Get(Acquire(path))(t)
 		_, err := Acquire(path)
 		refused(t, err, path, lock, fmt.Sprintf("process %d on %s", os.Getpid(), self().Host))
+		if !errors.Is(err, ErrBusy) {
+			t.Errorf("%v is not ErrBusy", err)
+		}
 		must.OK(t, l.Release())
 		if got := names(t, dir); len(got) != 0 {
 			t.Fatalf("a released lock leaves %v", got)

@@ -49,9 +49,12 @@ type Lock struct {
 	path string
 }
 
+// ErrBusy is in the error of what another process is writing: later it may succeed.
+var ErrBusy = errors.New("two writers would mix what they write")
+
 // Acquire makes this process the one writer of path: a folder, which then holds a file
 // .lock, or a file, with PATH.lock beside it. The lock file names its owner by host,
-// process and start. Another owner is a Refusal. The kernel lets go of a lock when its
+// process and start. Another owner is a Refusal with ErrBusy. The kernel lets go of a lock when its
 // process ends in whatever way, so that what a kill leaves is taken over; on a file
 // system without locks the owner is asked for instead: it has ended if it is of this
 // host and there is no such process. Temporaries in the folder are swept.
@@ -66,7 +69,7 @@ func Acquire(path string) (*Lock, error) {
 	}
 	f, err := hold(at, 0, 0o644)
 	if errors.Is(err, errHeld) {
-		return nil, Refusef("%s is being written by %s: two writers would mix what they write (lock file %s)", path, ownerOf(at), at)
+		return nil, Refusef("%s is being written by %s: %w (lock file %s)", path, ownerOf(at), ErrBusy, at)
 	}
 	if err != nil {
 		return nil, err

@@ -4,13 +4,17 @@
 //	build verify [DIR]   compile everything again and compare with what is committed
 //	build check [DIR]    compare hashes only: says which images are stale
 //	build usage [DIR]    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
+//	build count [DIR]    instructions, registers, occupancy and products of every kernel, from the committed cubins, into docs/cuda-kernels.md
 //	build image S T      one source for one target, to standard output, from the root: a process of its own for each
 //	build shim           the host shim of the tests; without a C++ compiler one line says so
 //	build shim F         the host shim with the kernels of its own tests too, copied to F
+//	build stand-in F     the host shim as programs take it for a GPU's driver, copied to F
+//	build extra F        cubins for the architectures that no image is committed for, in the folder F, with F/overlay.json for go build -overlay
 //
 // The module is the one that DIR lies in, at first the working directory. All but
-// check and shim need the compiler, whose wheel lies in build/nvcc of the module or of
-// this one (make nvcc).
+// check, count and shim need the compiler, whose wheel lies in build/nvcc of the module
+// or of this one (make nvcc); count needs the disassembler, in build/nvdisasm (make
+// nvdisasm).
 //
 // The commands are promised to other modules, the names in this package are not
 // (docs/library.md).
@@ -21,8 +25,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,10 +51,10 @@ func run(arguments []string) error {
 		return writeImage(arguments[1], arguments[2])
 	}
 	if len(arguments) != 1 && len(arguments) != 2 {
-		return errors.New("usage: build compile|verify|check|usage [DIR], build shim [FILE]")
+		return errors.New("usage: build compile|verify|check|usage|count [DIR], build shim [FILE], build stand-in FILE, build extra DIR")
 	}
 	dir, copies := ".", arguments[1:]
-	if arguments[0] == "shim" {
+	if arguments[0] == "shim" || arguments[0] == "stand-in" || arguments[0] == "extra" {
 		for i, file := range copies {
 			var err error
 			if copies[i], err = filepath.Abs(file); err != nil {
@@ -78,10 +84,20 @@ func run(arguments []string) error {
 		return m.Check()
 	case "usage":
 		return usage(m)
+	case "count":
+		return count(m)
 	case "shim":
 		return buildShim(m, copies)
+	case "stand-in", "extra":
+		if len(copies) != 1 {
+			return fmt.Errorf("build %s: want where to", arguments[0])
+		}
+		if arguments[0] == "extra" {
+			return compileExtra(m, copies[0])
+		}
+		return buildStandIn(m, copies[0])
 	}
-	return fmt.Errorf("unknown command %q: want compile, verify, check, usage or shim", arguments[0])
+	return fmt.Errorf("unknown command %q: want compile, verify, check, usage, count, shim, stand-in or extra", arguments[0])
 }
 
 func buildShim(m images.Module, copies []string) error {
@@ -98,19 +114,38 @@ func buildShim(m images.Module, copies []string) error {
 		fmt.Printf("the CUDA path is not tested: %v\n", err)
 		return nil
 	}
-	for _, copy := range copies {
-		binary, err := os.ReadFile(library)
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Dir(copy), 0o755); err != nil {
-			return err
-		}
-		if err := durable.WriteFile(copy, binary, 0o755); err != nil {
+	if err != nil {
+		return err
+	}
+	for _, to := range copies {
+		if err := copyFile(to, library); err != nil {
 			return err
 		}
 	}
-	return err
+	return nil
+}
+
+func buildStandIn(m images.Module, to string) error {
+	sources, err := shim.Sources(m)
+	if err != nil {
+		return err
+	}
+	library, err := shim.StandIn(m, sources)
+	if err != nil {
+		return err
+	}
+	return copyFile(to, library)
+}
+
+func copyFile(to, from string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(to, content, 0o755)
 }
 
 // compileAll compiles what is stale, or, to verify, everything, which then must be
@@ -166,14 +201,101 @@ func compileFolder(m images.Module, folder string, verify bool) error {
 			}
 		}
 	}
-	text, err := json.MarshalIndent(made, "", "  ")
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, "manifest.json"), append(text, '\n'), 0o644)
+	return writeJSON(filepath.Join(dir, "manifest.json"), made)
+}
+
+// compileExtra compiles every kernel for the architectures that no image is committed
+// for, but what dir holds of the same sources, and writes dir/overlay.json, which puts
+// them beside the committed images in a build with -overlay.
+func compileExtra(m images.Module, dir string) error {
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if _, err := openCompiler(m); err != nil {
+		return err
+	}
+	folders, err := m.Folders()
+	if err != nil {
+		return err
+	}
+	replace := map[string]string{}
+	for _, folder := range folders {
+		to := filepath.Join(dir, filepath.FromSlash(folder))
+		made, err := images.ReadManifest(m.Images(folder))
+		if err != nil {
+			return err
+		}
+		before, err := images.ReadManifest(to)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(to, 0o755); err != nil {
+			return err
+		}
+		failures := make([]error, len(made.Images))
+		slots := make(chan struct{}, 2)
+		var wait sync.WaitGroup
+		for i := range made.Images {
+			wait.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				failures[i] = extraImages(m, folder, to, &made.Images[i], before)
+			})
+		}
+		wait.Wait()
+		if err := errors.Join(failures...); err != nil {
+			return err
+		}
+		for _, e := range made.Images {
+			for _, t := range images.Extra {
+				name := images.FileName(e.Name, t.Name)
+				replace[filepath.Join(m.Images(folder), name)] = filepath.Join(to, name)
+			}
+		}
+		if err := writeJSON(filepath.Join(to, "manifest.json"), made); err != nil {
+			return err
+		}
+		replace[filepath.Join(m.Images(folder), "manifest.json")] = filepath.Join(to, "manifest.json")
+	}
+	return writeJSON(filepath.Join(dir, "overlay.json"), map[string]any{"Replace": replace})
+}
+
+// extraImages adds to an entry its images for the extra architectures, which lie in a
+// folder.
+func extraImages(m images.Module, folder, to string, e *images.Entry, before images.Manifest) error {
+	e.Files = maps.Clone(e.Files)
+	old, _ := before.Entry(e.Name)
+	source := path.Join(folder, e.Name+".cu")
+	for _, target := range images.Extra {
+		if old.Source == e.Source && old.Files[target.Name] != "" && old.CheckFile(to, target) == nil {
+			e.Files[target.Name] = old.Files[target.Name]
+			continue
+		}
+		image, err := compileApart(source, target)
+		if err != nil {
+			return err
+		}
+		blob, err := images.Pack(image)
+		if err != nil {
+			return err
+		}
+		if err := durable.WriteFile(filepath.Join(to, images.FileName(e.Name, target.Name)), blob, 0o644); err != nil {
+			return err
+		}
+		e.Files[target.Name] = images.Hash(image)
+	}
+	return nil
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(path, append(text, '\n'), 0o644)
 }
 
 // usage prints what the assembler says of each kernel.
@@ -291,7 +413,7 @@ func writeImage(path, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, target := range images.Targets {
+	for _, target := range slices.Concat(images.Targets, images.Extra) {
 		if target.Name == name {
 			image, _, err := compiler.compile(path, text, target)
 			if err == nil {

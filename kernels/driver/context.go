@@ -12,27 +12,13 @@ import (
 type Context struct {
 	driver Driver
 	device Device
-	calls  chan call
-	quit   chan struct{} // closed by Close
-	done   chan struct{} // closed when the context is destroyed
-	close  sync.Once
-	lost   atomic.Pointer[LostError]
+	handle contextHandle
+	thread Thread
+	mutex  sync.Mutex // of the call that runs
+	ended  bool       // by Close
 	closed error
+	lost   atomic.Pointer[LostError]
 }
-
-type call struct {
-	f     func(*Thread) error
-	reply chan reply
-}
-
-type reply struct {
-	err      error
-	panicked any
-	exited   bool // f ended the goroutine: t.FailNow of a test
-}
-
-// replies are reused: a Do costs no allocation of its own.
-var replies = sync.Pool{New: func() any { return make(chan reply, 1) }}
 
 // ErrClosed is returned by Do after Close.
 var ErrClosed = errors.New("the CUDA context is closed")
@@ -54,79 +40,39 @@ func Open(d Driver, ordinal int) (*Context, error) {
 	if err := devices[ordinal].Usable(); err != nil {
 		return nil, err
 	}
-	c := &Context{driver: d, device: devices[ordinal], calls: make(chan call), quit: make(chan struct{}), done: make(chan struct{})}
-	opened := make(chan error)
-	go c.own(opened)
-	if err := <-opened; err != nil {
+	c := &Context{driver: d, device: devices[ordinal]}
+	c.thread = Thread{context: c, driver: d}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if c.handle, err = d.createContext(ordinal); err != nil {
 		return nil, err
+	}
+	if err := d.setContext(0); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-// own is the goroutine that owns the context. Its OS thread ends with it, so that
-// nothing of the context stays on a thread that Go uses for something else.
-func (c *Context) own(opened chan<- error) {
-	runtime.LockOSThread()
-	handle, err := c.driver.createContext(c.device.Ordinal)
-	opened <- err
-	if err != nil {
-		return
-	}
-	// Deferred, because a test may end this goroutine inside Do.
-	defer func() {
-		c.close.Do(func() { close(c.quit) })
-		c.closed = c.driver.destroyContext(handle)
-		if c.lost.Load() != nil {
-			c.closed = nil // a lost context may refuse even that
-		}
-		close(c.done)
-	}()
-	t := &Thread{context: c, driver: c.driver}
-	for {
-		select {
-		case next := <-c.calls:
-			t.serve(next)
-		case <-c.quit:
-			return
-		}
-	}
-}
-
-// serve calls f. A panic in it, or the end of its goroutine, goes to the goroutine
-// that called Do.
-func (t *Thread) serve(next call) {
-	r := reply{exited: true}
-	defer func() {
-		if p := recover(); p != nil {
-			r.panicked = p
-		}
-		next.reply <- r
-	}()
-	r.err = next.f(t)
-	r.exited = false
-}
-
-// Do runs f on the thread that owns the context and returns its error. Calls from
-// several goroutines run one after another. f must not call Do, must not keep the
-// Thread, and must not wait for another goroutine that calls Do. Each Do hands
-// control to another OS thread and back, some microseconds: put what belongs
-// together in one.
+// Do runs f on the calling goroutine, locked to its OS thread, with the context current
+// there, and returns its error. Calls from several goroutines run one after another. f
+// must not call Do, must not keep the Thread, and must not wait for another goroutine
+// that calls Do.
 func (c *Context) Do(f func(*Thread) error) error {
-	ch := replies.Get().(chan reply)
-	defer replies.Put(ch)
-	select {
-	case c.calls <- call{f, ch}:
-	case <-c.quit:
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.ended {
 		return ErrClosed
 	}
-	r := <-ch
-	if r.panicked != nil {
-		panic(r.panicked)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if c.Lost() == nil { // a lost context may refuse even that, and f will be told
+		if err := c.thread.check(c.driver.setContext(c.handle)); err != nil {
+			return err
+		}
+		// Nothing of the context stays on a thread that Go uses for something else.
+		defer func() { _ = c.driver.setContext(0) }()
 	}
-	if r.exited {
-		runtime.Goexit()
-	}
-	return r.err
+	return f(&c.thread)
 }
 
 // Device is what the context runs on.
@@ -143,15 +89,21 @@ func (c *Context) Lost() error {
 	return nil
 }
 
-// Close frees all that the context holds and ends its goroutine. Work still
-// queued is lost.
+// Close frees all that the context holds. Work still queued is lost.
 func (c *Context) Close() error {
-	c.close.Do(func() { close(c.quit) })
-	<-c.done
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.ended {
+		return c.closed
+	}
+	c.ended = true
+	if c.closed = c.driver.destroyContext(c.handle); c.lost.Load() != nil {
+		c.closed = nil // a lost context may refuse even that
+	}
 	return c.closed
 }
 
-// Thread is the thread that owns a Context, inside Do. Every method but Close
+// Thread is a thread on which a Context is current, inside Do. Every method but Close
 // methods of a lost context returns a *LostError once the context is lost; the
 // call that lost it does too.
 type Thread struct {
@@ -161,7 +113,7 @@ type Thread struct {
 	pointer [maxArguments]unsafe.Pointer
 }
 
-// Context is the context that the thread owns.
+// Context is the context that is current on the thread.
 func (t *Thread) Context() *Context { return t.context }
 
 // check passes errors on and notices those that end the context.

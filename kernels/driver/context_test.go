@@ -5,6 +5,7 @@ package driver_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -356,7 +357,32 @@ func TestCallsFromManyGoroutines(t *testing.T) {
 	wait.Wait()
 }
 
-func TestCloseEndsTheGoroutine(t *testing.T) {
+// TestDoStaysOnItsGoroutine: no other goroutine runs a call, and one that ends its
+// goroutine leaves the context as it was.
+func TestDoStaysOnItsGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	l, c := open(t)
+	must.OK(t, c.Do(func(th *driver.Thread) error {
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("%d goroutines, %d before the context was opened", n, before)
+		}
+		return th.Synchronize()
+	}))
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		c.Do(func(*driver.Thread) error { runtime.Goexit(); return nil })
+	})
+	wait.Wait()
+	must.OK(t, c.Do((*driver.Thread).Synchronize))
+	l.Fail("cuCtxSetCurrent", 1, 801)
+	var call *driver.CallError
+	if err := c.Do((*driver.Thread).Synchronize); !errors.As(err, &call) || call.Call != "cuCtxSetCurrent" {
+		t.Errorf("a context that cannot be made current: %v", err)
+	}
+	must.OK(t, c.Do((*driver.Thread).Synchronize))
+}
+
+func TestCloseWaitsForCalls(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	l := shim.OpenFiles(t, testKernels)
 	c := must.Get(driver.Open(l, 0))(t)

@@ -1,7 +1,7 @@
 // Package driver reaches NVIDIA GPUs through the CUDA driver API, without cgo.
 //
-// The central type is Context: one device, owned by one goroutine that is locked
-// to its OS thread. Context.Do runs a function on that thread and hands it the
+// The central type is Context: one device. Context.Do runs a function on the caller's
+// goroutine, locked to its OS thread with the context current there, and hands it the
 // Thread, whose methods are the operations: memory, copies, modules, launches,
 // captured graphs. Calls of Do from any goroutine are safe; they run one at a time.
 //
@@ -71,6 +71,10 @@ const (
 // HostShimImage is the image that the host shim loads: it has every kernel built in.
 var HostShimImage = []byte("gpc shim")
 
+// HostShimName is what the host shim calls its device, also where it stands in for a GPU's
+// driver.
+const HostShimName = "gpc host shim"
+
 // Parameter describes one argument of a kernel as the driver knows it.
 type Parameter struct {
 	Size int  // bytes
@@ -95,6 +99,8 @@ type Driver interface {
 	// createContext makes a context and leaves it current on this thread.
 	createContext(ordinal int) (contextHandle, error)
 	destroyContext(contextHandle) error
+	// setContext makes a context current on this thread, or with 0 none.
+	setContext(contextHandle) error
 	synchronize() error
 
 	loadModule(image []byte) (moduleHandle, error)
@@ -105,6 +111,8 @@ type Driver interface {
 	// maxThreads is the largest block; asking makes a driver that loads functions
 	// lazily load this one, which it could not while a stream captures.
 	maxThreads(f functionHandle) (int, error)
+	// staticShared is the shared memory that a function has of its own, in bytes.
+	staticShared(f functionHandle) (int, error)
 
 	memoryInfo() (free, total uint64, err error)
 	alloc(bytes int) (Pointer, error)
@@ -145,7 +153,7 @@ type Device struct {
 	Minor           int    `json:"-"`
 	Memory          uint64 `json:"memory_bytes"`
 	Multiprocessors int    `json:"multiprocessors"`
-	SharedPerBlock  int    `json:"shared_bytes_per_block"` // the most that one block may have, with opt-in
+	SharedPerBlock  int    `json:"shared_bytes_per_block"` // the most that one block may have, static memory counted, with opt-in
 	L2              int    `json:"l2_bytes"`
 	ClockKHz        int    `json:"clock_khz"`        // 0: not told
 	MemoryClockKHz  int    `json:"memory_clock_khz"` // 0: not told

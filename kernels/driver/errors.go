@@ -129,7 +129,20 @@ func (e *CallError) Error() string {
 	if e.Text != "" {
 		s += " (" + e.Text + ")"
 	}
+	if advice[e.Code] != "" {
+		s += ": " + advice[e.Code]
+	}
 	return s
+}
+
+// advice says what to do about errors of the machine, not of a call.
+var advice = map[int]string{
+	codeStub: "this is the CUDA toolkit's library to link with: put the folder of the driver's own libcuda.so.1 first in LD_LIBRARY_PATH",
+	226:      "the GPU contained a fault of its hardware or of NVLink, and this process cannot use it any more: start it again; if it comes back, see dmesg for Xid and nvidia-smi -q -d ECC",
+	721:      "a kernel ended without giving its tensor memory back, and this process cannot use the GPU any more: start it again",
+	802:      "the machine is not ready for CUDA: with NVSwitch the fabric manager must run, of the driver's own version (systemctl start nvidia-fabricmanager; nvidia-smi -q then says Fabric State: Completed); a MIG or confidential-computing mode half way is another cause",
+	803:      "libcuda.so.1 and the kernel module are of different drivers: reboot, or in a container use the host's library",
+	804:      "the CUDA compatibility package does not serve this GPU: take its folder out of LD_LIBRARY_PATH",
 }
 
 // LostError says that the context can no longer be used: an asynchronous error
@@ -145,6 +158,7 @@ func (e *LostError) Unwrap() error { return e.Cause }
 // Codes of CUresult that are told apart.
 const (
 	codeOutOfMemory = 2
+	codeStub        = 34
 	codeNoDevice    = 100
 	codeBadOrdinal  = 101
 )
@@ -156,6 +170,7 @@ var fatal = map[int]bool{
 	201: true, // invalid context
 	214: true, // uncorrectable ECC error
 	220: true, // uncorrectable NVLink error
+	226: true, // contained
 	700: true, // illegal address
 	702: true, // launch timeout
 	709: true, // context destroyed
@@ -166,6 +181,7 @@ var fatal = map[int]bool{
 	717: true, // invalid address space
 	718: true, // invalid program counter
 	719: true, // launch failed
+	721: true, // tensor memory leak
 	999: true, // unknown
 }
 

@@ -153,6 +153,10 @@ func (linked) destroyContext(h contextHandle) error {
 	return result("cuCtxDestroy", C.cuCtxDestroy(object[C.CUcontext](uintptr(h))))
 }
 
+func (linked) setContext(h contextHandle) error {
+	return result("cuCtxSetCurrent", C.cuCtxSetCurrent(object[C.CUcontext](uintptr(h))))
+}
+
 func (linked) synchronize() error { return wrap("cuCtxSynchronize", cu.Synchronize()) }
 
 func (linked) loadModule(image []byte) (moduleHandle, error) {
@@ -202,6 +206,11 @@ func (linked) setSharedLimit(f functionHandle, n int) error {
 
 func (linked) maxThreads(f functionHandle) (int, error) {
 	n, err := object[cu.Function](uintptr(f)).Attribute(cu.FnMaxThreadsPerBlock)
+	return n, wrap("cuFuncGetAttribute", err)
+}
+
+func (linked) staticShared(f functionHandle) (int, error) {
+	n, err := object[cu.Function](uintptr(f)).Attribute(cu.SharedSizeBytes)
 	return n, wrap("cuFuncGetAttribute", err)
 }
 

@@ -51,6 +51,7 @@ type Kernel struct {
 	name       string
 	handle     functionHandle
 	parameters []Parameter // nil: not known
+	static     int         // bytes of shared memory of its own
 	shared     int         // limit of dynamic shared memory set so far
 	threads    int         // largest block
 }
@@ -58,7 +59,7 @@ type Kernel struct {
 // Name is the entry point's name.
 func (k *Kernel) Name() string { return k.name }
 
-// defaultShared is the dynamic shared memory that needs no opt-in.
+// defaultShared is the shared memory, static and dynamic together, that needs no opt-in.
 const defaultShared = 48 << 10
 
 // Kernel finds an entry point. One that the module lacks is an *ImageError.
@@ -81,7 +82,11 @@ func (t *Thread) Kernel(m *Module, name string) (*Kernel, error) {
 	if err = t.check(err); err != nil {
 		return nil, err
 	}
-	return &Kernel{name: name, handle: h, parameters: parameters, shared: defaultShared, threads: threads}, nil
+	static, err := t.driver.staticShared(h)
+	if err = t.check(err); err != nil {
+		return nil, err
+	}
+	return &Kernel{name: name, handle: h, parameters: parameters, static: static, shared: defaultShared - static, threads: threads}, nil
 }
 
 // Argument is one argument of a kernel; Address, Int32, Uint32, Int64, Uint64,
@@ -169,16 +174,16 @@ func (t *Thread) Launch(k *Kernel, l Launch, arguments ...Argument) error {
 
 func (d Dim) full() Dim { return Dim{max(d.X, 1), max(d.Y, 1), max(d.Z, 1)} }
 
-// raiseShared opts in to more dynamic shared memory than every device has.
+// raiseShared opts in to more dynamic shared memory than every device has beside the
+// kernel's static memory. What is too much the driver says: it alone knows what it
+// reserves of a block's.
 func (t *Thread) raiseShared(k *Kernel, bytes int) error {
 	if bytes <= k.shared {
 		return nil
 	}
-	if limit := t.context.device.SharedPerBlock; bytes > limit {
-		return fmt.Errorf("kernel %s: %d bytes of shared memory asked for, a block of this device has %d", k.name, bytes, limit)
-	}
 	if err := t.check(t.driver.setSharedLimit(k.handle, bytes)); err != nil {
-		return err
+		return fmt.Errorf("kernel %s: %d bytes of shared memory asked for beside %d of its own, a block of this device has %d: %w",
+			k.name, bytes, k.static, t.context.device.SharedPerBlock, err)
 	}
 	k.shared = bytes
 	return nil

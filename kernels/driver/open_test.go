@@ -5,9 +5,12 @@ package driver_test
 import (
 	"errors"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -39,6 +42,52 @@ func TestInitialisationErrors(t *testing.T) {
 	var call *driver.CallError
 	if _, err := driver.Load(l.Library()); !errors.As(err, &call) || call.Code != 803 || call.Call != "cuInit" {
 		t.Errorf("cuInit with 803: %v", err)
+	}
+}
+
+// A driver is looked for where containers and distributions put it, too.
+func TestWhereADriverIsLookedFor(t *testing.T) {
+	_, err := driver.Load("")
+	if err == nil {
+		return // this machine has one
+	}
+	var library *driver.LibraryError
+	if !errors.As(err, &library) {
+		t.Skipf("this machine has a driver that does not start: %v", err)
+	}
+	folder := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
+	for _, want := range []string{"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/" + folder + "/libcuda.so.1"} {
+		if !slices.Contains(library.Tried, want) {
+			t.Errorf("%s is not tried: %q", want, library.Tried)
+		}
+	}
+}
+
+// Errors of the machine say what to do, wherever they come from; those after which the
+// process cannot use the device end the context.
+func TestErrorsOfTheMachineSayWhatToDo(t *testing.T) {
+	l := shim.OpenFiles(t, testKernels)
+	for code, want := range map[int]string{802: "nvidia-fabricmanager", 803: "reboot", 804: "LD_LIBRARY_PATH", 226: "start it again", 721: "start it again"} {
+		l.Fail("cuInit", 1, code)
+		var call *driver.CallError
+		if _, err := driver.Load(l.Library()); !errors.As(err, &call) || call.Code != code || !strings.Contains(err.Error(), want) {
+			t.Errorf("cuInit with %d: %v, want advice with %q", code, err, want)
+		}
+	}
+	l.Fail("cuInit", 1, 34) // the toolkit's library to link with: another is looked for
+	var library *driver.LibraryError
+	if _, err := driver.Load(l.Library()); !errors.As(err, &library) || !strings.Contains(err.Error(), "the driver's own libcuda.so.1") {
+		t.Errorf("a library to link with: %v", err)
+	}
+	for _, code := range []int{226, 721} {
+		l.Reset()
+		c := must.Get(driver.Open(l, 0))(t)
+		l.Fail("cuCtxSynchronize", 1, code)
+		var lost *driver.LostError
+		if err := c.Do((*driver.Thread).Synchronize); !errors.As(err, &lost) || !strings.Contains(err.Error(), "start it again") || c.Lost() == nil {
+			t.Errorf("error %d: %v, want a *LostError that says to start again", code, err)
+		}
+		must.OK(t, c.Close())
 	}
 }
 

@@ -5,6 +5,7 @@ package driver
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"unsafe"
@@ -12,8 +13,16 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// libraries are the names under which a driver is looked for; the last is WSL's.
-var libraries = []string{"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"}
+// libraries are the names under which a driver is looked for: by the loader's own
+// search, then where containers and distributions put it without telling the loader;
+// the last is WSL's.
+var libraries = []string{
+	"libcuda.so.1", "libcuda.so", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/" + triplet + "/libcuda.so.1", "/usr/lib64/libcuda.so.1",
+	"/usr/lib/wsl/lib/libcuda.so.1",
+}
+
+// triplet names the folder of the machine's libraries on Debian and Ubuntu.
+var triplet = map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
 
 // Load opens the driver library at path, or, if it is "", the system's, and
 // initialises it. Errors: *LibraryError, *SymbolError, *DeviceError, *CallError.
@@ -35,7 +44,12 @@ func Load(path string) (Driver, error) {
 		}
 		if err := l.call("cuInit", 0); err != nil {
 			var ce *CallError
-			if errors.As(err, &ce) && ce.Code == codeNoDevice {
+			switch {
+			case !errors.As(err, &ce):
+			case ce.Code == codeStub: // the toolkit's, to link with; the driver's own may lie further on
+				causes = append(causes, err)
+				continue
+			case ce.Code == codeNoDevice:
 				return nil, &DeviceError{Asked: -1, Cause: err}
 			}
 			return nil, err
@@ -58,7 +72,7 @@ var (
 	required = []string{
 		"cuGetErrorName", "cuGetErrorString", "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet",
 		"cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuCtxCreate_v2", "cuCtxDestroy_v2",
-		"cuCtxSynchronize", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuFuncGetAttribute",
+		"cuCtxSetCurrent", "cuCtxSynchronize", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuFuncGetAttribute",
 		"cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuMemcpyHtoD_v2",
 		"cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async",
 		"cuMemsetD32Async", "cuStreamCreate", "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate",
@@ -186,6 +200,8 @@ func (l *library) destroyContext(c contextHandle) error {
 	return l.call("cuCtxDestroy_v2", uintptr(c))
 }
 
+func (l *library) setContext(c contextHandle) error { return l.call("cuCtxSetCurrent", uintptr(c)) }
+
 func (l *library) synchronize() error { return l.call("cuCtxSynchronize") }
 
 // Options of cuModuleLoadDataEx.
@@ -250,13 +266,22 @@ func (l *library) parameters(f functionHandle) ([]Parameter, error) {
 // Attributes of functions.
 const (
 	functionMaxThreads       = 0
+	functionStaticShared     = 1
 	functionMaxDynamicShared = 8
 )
 
-func (l *library) maxThreads(f functionHandle) (int, error) {
+func (l *library) functionAttribute(f functionHandle, attribute uintptr) (int, error) {
 	var n int32
-	err := l.call("cuFuncGetAttribute", uintptr(unsafe.Pointer(&n)), functionMaxThreads, uintptr(f))
+	err := l.call("cuFuncGetAttribute", uintptr(unsafe.Pointer(&n)), attribute, uintptr(f))
 	return int(n), err
+}
+
+func (l *library) maxThreads(f functionHandle) (int, error) {
+	return l.functionAttribute(f, functionMaxThreads)
+}
+
+func (l *library) staticShared(f functionHandle) (int, error) {
+	return l.functionAttribute(f, functionStaticShared)
 }
 
 func (l *library) setSharedLimit(f functionHandle, bytes int) error {

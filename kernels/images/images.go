@@ -1,5 +1,6 @@
 // Package images holds the compiled kernels and gives a device the one it runs: the
-// cubin of its own architecture, or PTX, which the driver compiles.
+// cubin of its own architecture or of an older one that it runs, or PTX, which the driver
+// compiles.
 //
 // The central type is Set, the images of one folder of kernels. Kernels are those of
 // kernels/*.cu, embedded here; a domain embeds its own. manifest.go ties every image
@@ -107,11 +108,20 @@ func (m *Modules) Kernel(t *driver.Thread, kernel string) (*driver.Kernel, error
 	return nil, &driver.ImageError{Image: "embedded", Kernel: kernel, Cause: errors.New("no image of this program holds it")}
 }
 
-// image is the cubin of the device's own architecture or, without one, PTX.
+// orin is the minor revision of 8.x of which NVIDIA promises no compatibility with the
+// others: a system on a chip.
+const orin = 7
+
+// image is the cubin that the device runs: its own or, of the same major revision, the
+// newest of an older minor one; without any, PTX.
 func (s *Set) image(e Entry, d driver.Device) (name string, image []byte, err error) {
 	target := "compute_80.ptx"
-	if own := d.ISA() + ".cubin"; e.Files[own] != "" {
-		target = own
+	for minor := d.Minor; minor >= 0; minor-- {
+		cubin := fmt.Sprintf("sm_%d%d.cubin", d.Major, minor)
+		if e.Files[cubin] != "" && (minor == d.Minor || d.Minor != orin && minor != orin) {
+			target = cubin
+			break
+		}
 	}
 	blob, err := fs.ReadFile(s.files, FileName(e.Name, target))
 	if err != nil {

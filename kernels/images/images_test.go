@@ -106,20 +106,26 @@ func TestModulesChooseTheImage(t *testing.T) {
 	l := shim.OpenFiles(t, "kernels/shim/testdata/sum.cu")
 	ptx := must.Get(images.Pack([]byte("// PTX")))(t)
 	cubin := must.Get(images.Pack([]byte("\x7fELF")))(t)
-	const manifest = `{"images":[{"name":"sum","kernels":["gpc_test_sum","gpc_test_missing"],"files":{"compute_80.ptx":"a","sm_90.cubin":"b"}}]}`
+	const manifest = `{"images":[{"name":"sum","kernels":["gpc_test_sum","gpc_test_missing"],"files":{"compute_80.ptx":"a","sm_80.cubin":"c","sm_86.cubin":"d","sm_90.cubin":"b"}}]}`
 	for name, test := range map[string]struct {
 		major, minor int
-		ptx, cubin   []byte
+		file         string // the only one that is there
+		content      []byte
 		ok           bool
 	}{
-		"cubin of its own":    {9, 0, nil, cubin, true},
-		"PTX for another":     {8, 6, ptx, nil, true},
-		"neither ELF nor PTX": {8, 6, bytes.Repeat([]byte{1}, 9), nil, false},
+		"cubin of its own":                      {9, 0, "sm_90.cubin", cubin, true},
+		"cubin of an older minor revision":      {8, 9, "sm_86.cubin", cubin, true},
+		"cubin of the oldest":                   {8, 5, "sm_80.cubin", cubin, true},
+		"PTX for a newer major revision":        {10, 0, "compute_80.ptx", ptx, true},
+		"PTX where compatibility is none":       {8, 7, "compute_80.ptx", ptx, true},
+		"neither ELF nor PTX":                   {12, 0, "compute_80.ptx", bytes.Repeat([]byte{1}, 9), false},
+		"the file of the architecture is lost":  {9, 0, "sm_80.cubin", cubin, false},
+		"a cubin of another major is not taken": {12, 0, "sm_90.cubin", cubin, false},
 	} {
 		l.SetAttribute(75, test.major)
 		l.SetAttribute(76, test.minor)
 		ctx := must.Get(driver.Open(gpu{l}, 0))(t)
-		files := fstest.MapFS{"manifest.json": {Data: []byte(manifest)}, "sum.compute_80.ptx.zst": {Data: test.ptx}, "sum.sm_90.cubin.zst": {Data: test.cubin}}
+		files := fstest.MapFS{"manifest.json": {Data: []byte(manifest)}, images.FileName("sum", test.file): {Data: test.content}}
 		set := must.Get(images.New(files))(t)
 		modules := images.NewModules(set)
 		err := ctx.Do(func(th *driver.Thread) error {

@@ -23,6 +23,16 @@ var Targets = []Target{
 	{Name: "sm_90.cubin", Flags: []string{"--gpu-architecture=sm_90", "--std=c++17", "--include-path=kernels/include"}},
 }
 
+// Extra are architectures that no image is committed for: the bundle for a machine with a
+// GPU carries them, so that nothing is compiled when it starts there. sm_80 runs on every
+// device of compute capability 8.x, the others are made for theirs. NVRTC 12.2 knows none
+// newer than 9.0: what is newer takes the PTX.
+var Extra = []Target{extra("sm_80"), extra("sm_86"), extra("sm_89")}
+
+func extra(isa string) Target {
+	return Target{Name: isa + ".cubin", Flags: []string{"--gpu-architecture=" + isa, "--std=c++17", "--include-path=kernels/include"}}
+}
+
 // Target is one kind of image.
 type Target struct {
 	Name  string

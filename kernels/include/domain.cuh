@@ -232,8 +232,9 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
 
 // GPC_DOMAIN makes the kernels of a domain: gpc_domain_base_NAME,
 // gpc_domain_gradient_NAME, gpc_domain_priority_NAME, gpc_domain_rollout_NAME. Grid
-// ⌈rows/128⌉, block 128, a thread a row, no shared memory. The file lists them with
-// GPC_KERNEL after it.
+// ⌈rows/32⌉, block 32, or, of more rows than fill the multiprocessors so, ⌈rows/128⌉,
+// block 128: a thread a row, no shared memory. The file lists them with GPC_KERNEL
+// after it.
 //
 // gpc_domain_priority_NAME is σ at the decoded state and first action of each
 // latent, and the effective weights σ ⊙ inverseRange of the step.

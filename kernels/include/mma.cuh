@@ -19,17 +19,18 @@
 namespace gpc {
 
 // to_tf32 rounds to the 10 explicit significand bits of TF32, to nearest, ties
-// away from zero; a non-finite value stays as it is.
+// away from zero; a non-finite value stays as it is. Half a unit is added, and the 13
+// bits below, which the instruction does not look at, are left in (as CUTLASS does by
+// round_half_ulp_truncate): two instructions where cvt.rna takes four.
 __device__ inline unsigned int to_tf32(float v) {
-#ifdef __CUDA_ARCH__
-    unsigned int r;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
-    return r;
-#else
-    unsigned int b = __float_as_uint(v);
-    if ((b & 0x7f800000u) == 0x7f800000u) return b;
-    return (b + 0x1000u) & 0xffffe000u;
-#endif
+    const unsigned int b = __float_as_uint(v);
+    return fabsf(v) < gpc_inf() ? b + 0x1000u : b;
+}
+
+// operand is a number as a product reads it: rounded where tensor cores do.
+template <bool TF32>
+__device__ inline float operand(float v) {
+    return TF32 ? __uint_as_float(to_tf32(v)) : v;
 }
 
 } // namespace gpc
@@ -49,9 +50,9 @@ __device__ inline void gpc_mma_tf32(float (&c)[4], const unsigned int (&a)[4], c
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, member = lane % 4;
     float(*A)[8] = a_of[warp];
     float(*B)[8] = b_of[warp];
-    A[group][member] = __uint_as_float(a[0]), A[group + 8][member] = __uint_as_float(a[1]);
-    A[group][member + 4] = __uint_as_float(a[2]), A[group + 8][member + 4] = __uint_as_float(a[3]);
-    B[member][group] = __uint_as_float(b[0]), B[member + 4][group] = __uint_as_float(b[1]);
+    auto cut = [](unsigned int v) { return __uint_as_float(v & 0xffffe000u); };
+    A[group][member] = cut(a[0]), A[group + 8][member] = cut(a[1]), A[group][member + 4] = cut(a[2]), A[group + 8][member + 4] = cut(a[3]);
+    B[member][group] = cut(b[0]), B[member + 4][group] = cut(b[1]);
     __syncwarp();
     for (int k = 0; k < 8; k++)
         for (int j = 0; j < 2; j++) {

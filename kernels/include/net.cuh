@@ -3,8 +3,10 @@
 //
 // A layer is kept twice, row-major [out][ldw] and transposed [in][ldt], each row
 // padded with zeros to a multiple of 4 floats and beginning on 16 bytes, so that
-// either pass reads weights along their contiguous side.
+// either pass reads weights along their contiguous side; for tensor cores both again,
+// rounded when they are uploaded.
 #pragma once
+#include "banks.cuh"
 #include "gpc.cuh"
 #include "tile.cuh"
 
@@ -12,6 +14,8 @@
 struct gpc_layer {
     const float* weight;     // [out][ldw]
     const float* transposed; // [in][ldt]
+    const float* rounded;    // weight and transposed as tensor cores read them, nullptr
+    const float* roundedTransposed; // where they are not used
     const float* bias;       // [out]
     int in, out, ldw, ldt;
     int mask;  // first word of this hidden layer in a row of masks; −1: the last layer of a
@@ -27,108 +31,225 @@ struct gpc_net {
     gpc_layer layer[gpc_max_layers];
     int layers, in, out;
     int mask_words; // words of one row of masks
-    int width;      // widest input or hidden layer
+    int width;      // widest input or hidden layer, rounded up to a multiple of 8
     int pad;
 };
 
 namespace gpc {
 
-constexpr int rowsThreads = 256; // threads of every kernel made of RowsProduct
-constexpr int rowsDepth = 16;    // k of one stage
-// A stage's rows are 8 floats longer than its columns, so that the tensor cores'
-// fragments of four neighbouring k lie in different banks.
-constexpr int rowsStage = 2 * rowsDepth * (256 + 8);
+constexpr int rowsThreads = 256; // threads of every kernel made of rows_product
+constexpr int rowsWarps = rowsThreads / 32;
+// Two stages of weights in transit: 16 k of 256 columns, and for fewer columns as many
+// k more. Rows of tensor cores' stages are 8 floats longer, so that the fragments of
+// four neighbouring k lie in different banks.
+constexpr int rowsStage = 2 * 16 * (256 + 8);
 
 // rows_ld is the distance between the k of an activation buffer [k][rows_ld].
 template <int ROWS>
-__device__ constexpr int rows_ld() { return ROWS < 32 ? ROWS : ROWS + 4; }
+__device__ constexpr int rows_ld() { return ROWS < 16 ? ROWS : ROWS + 4; }
 
-// Sums of the float32 path: a thread holds ROWS/8 neighbouring rows, and TN columns
-// as quads 128 apart (TN = 8) or a pair (TN = 2). A warp is 4 × 8 threads, so that
-// one of its reads is 64 or 128 distinct bytes.
-template <int ROWS, int TN>
-struct RowsSums {
-    static constexpr int TR = ROWS / 8, LD = rows_ld<ROWS>(), CT = 32 * TN, LDW = CT + 8;
+// rows_padded is a number of activations that a product reads, of which those beyond
+// the layer are 0: tensor cores take 8 at a time.
+template <bool TF32>
+__device__ constexpr int rows_padded(int k) { return TF32 ? (k + 7) & ~7 : k; }
+
+// rows_at is where activation k of a row lies in a buffer. For tensor cores it is the
+// order of their fragments of A, 16 rows × 8 k, so that a lane reads its four numbers
+// as 16 bytes and a warp 512 bytes in a row.
+template <int ROWS, bool TF32>
+__device__ constexpr int rows_at(int k, int row) {
+    return TF32 ? ((k / 8) * (ROWS / 16) + row / 16) * 128 + (row % 8 * 4 + k % 4) * 4 + row % 16 / 8 + k % 8 / 4 * 2 : k * rows_ld<ROWS>() + row;
+}
+
+// rows_put writes a run of one activation, as a product gives it.
+template <int ROWS, bool TF32>
+__device__ inline void rows_put(float* act, int k, int row, int step, const float* v, int count) {
+    if (!TF32 && count % 4 == 0 && step == 1) {
+#pragma unroll
+        for (int i = 0; i < count; i += 4) *reinterpret_cast<float4*>(act + rows_at<ROWS, TF32>(k, row + i)) = make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < count; i++) act[rows_at<ROWS, TF32>(k, row + i * step)] = operand<TF32>(v[i]);
+    }
+}
+
+// RowsShape is what the sums of a product of ROWS rows and CT columns share. The
+// block's 8 warps are `across` side by side and `groups` of these one behind the
+// other, which take parts of K; DEPTH is the k of a stage, EACH of them a group's.
+template <int ROWS, int CT, int ACROSS, int DEPTH, int LDW_>
+struct RowsShape {
+    static constexpr int across = ACROSS, groups = rowsWarps / ACROSS, depth = DEPTH, each = DEPTH / groups, LDW = LDW_;
+    static_assert(across * groups == rowsWarps && each * groups == depth && 2 * depth * LDW <= rowsStage, "warps share the product");
+    // A pass of at most 32 rows of all groups' sums lies in the stage.
+    static constexpr int passRows = ROWS < 32 ? ROWS : 32, passes = ROWS / passRows, own = passRows * CT / rowsThreads;
+    static_assert(groups * passRows * CT <= rowsStage && own >= 1, "partial sums fit into the stage");
+
+    // partial is where the sum of a group at (row of a pass, column) lies there: quads
+    // are exchanged within a row so that warps write and read in different banks.
+    __device__ static int partial(int group, int row, int column) {
+        constexpr int mask = CT / 4 < 8 ? CT / 4 - 1 : 7;
+        return (group * passRows + row) * CT + (((column / 4) ^ ((row ^ row / 4) & mask)) * 4 + column % 4);
+    }
+
+    // gather adds what the groups hold, in their order, and calls f(column, first row,
+    // step of rows, values, count).
+    template <class F>
+    __device__ static void gather(const float* stage, int pass, F&& f) {
+        const int column = threadIdx.x % CT, row = threadIdx.x / CT;
+        constexpr int step = rowsThreads / CT;
+        float v[own];
+#pragma unroll
+        for (int i = 0; i < own; i++) {
+            v[i] = stage[partial(0, row + i * step, column)];
+#pragma unroll
+            for (int g = 1; g < groups; g++) v[i] += stage[partial(g, row + i * step, column)];
+        }
+        f(column, pass * passRows + row, step, v, own);
+    }
+};
+
+template <int ROWS, int CT>
+struct RowsLanes {
+    using Places = Lanes<(ROWS < 32 ? 4 : 8)>;
+    static constexpr int neighbours = CT < 4 * Places::columns ? CT / Places::columns : 4; // columns side by side
+    static constexpr int slabs = CT >= 8 * Places::columns ? 2 : 1;
+    static constexpr int across = CT / (Places::columns * neighbours * slabs);
+};
+
+// Sums of the float32 path: a thread holds 4 neighbouring rows (of 64 rows, 4 more 32
+// below), and 4 neighbouring columns of each of two slabs, of which a warp leaves out
+// those without columns. So 32 FMA take 3 reads of 16 bytes, 6 requests of shared
+// memory where the multiply-adds take 8 cycles.
+template <int ROWS, int CT>
+struct RowsSums : RowsShape<ROWS, CT, RowsLanes<ROWS, CT>::across, 4096 / CT, CT> {
+    using Shape = RowsShape<ROWS, CT, RowsLanes<ROWS, CT>::across, 4096 / CT, CT>;
+    using Places = typename RowsLanes<ROWS, CT>::Places;
+    static constexpr int TR = ROWS / Places::rows, LD = rows_ld<ROWS>();
+    static constexpr int neighbours = RowsLanes<ROWS, CT>::neighbours, slabs = RowsLanes<ROWS, CT>::slabs, TN = neighbours * slabs;
+    static_assert(TR % 4 == 0 && (neighbours == 4 || neighbours == 2), "reads of 16 or 8 bytes");
+    static_assert(requests(Places::by_rows(4), 4, true) + slabs * requests(Places::by_columns(neighbours), neighbours, true) <= 2 + 2 * slabs, "reads merge");
     float sum[TR][TN];
-    int row, column;
+    int row, column, group;
+    int busy; // slabs with columns
 
-    __device__ RowsSums() {
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        row = ((warp / 4) * 4 + lane / 8) * TR, column = ((warp % 4) * 8 + lane % 8) * (TN < 4 ? TN : 4);
+    __device__ explicit RowsSums(int columns) {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, at = warp % Shape::across * Places::columns * neighbours;
+        group = warp / Shape::across;
+        row = 4 * Places::row(lane), column = at + neighbours * Places::column(lane);
+        busy = slabs == 2 && columns > CT / 2 + at ? 2 : (columns > at ? 1 : 0);
 #pragma unroll
         for (int i = 0; i < TR; i++)
 #pragma unroll
             for (int j = 0; j < TN; j++) sum[i][j] = 0.0f;
     }
 
-    __device__ static float staged(float v) { return v; }
+    __device__ static int at(int k) { return k * LD; }
 
+    template <int BUSY>
     __device__ void one(const float* x, const float* w) {
         float a[TR], b[TN];
-        if (TR >= 4) {
 #pragma unroll
-            for (int i = 0; i < TR; i += 4) {
-                const float4 q = *reinterpret_cast<const float4*>(x + row + i);
-                a[i] = q.x, a[(i + 1) % TR] = q.y, a[(i + 2) % TR] = q.z, a[(i + 3) % TR] = q.w;
-            }
-        } else {
-#pragma unroll
-            for (int i = 0; i < TR; i++) a[i] = x[row + i];
+        for (int i = 0; i < TR; i += 4) {
+            const float4 q = *reinterpret_cast<const float4*>(x + row + 8 * i);
+            a[i] = q.x, a[i + 1] = q.y, a[i + 2] = q.z, a[i + 3] = q.w;
         }
-        if (TN >= 4) {
 #pragma unroll
-            for (int j = 0; j < TN; j += 4) {
-                const float4 q = *reinterpret_cast<const float4*>(w + column + (j / 4) * 128);
-                b[j] = q.x, b[(j + 1) % TN] = q.y, b[(j + 2) % TN] = q.z, b[(j + 3) % TN] = q.w;
+        for (int j = 0; j < BUSY; j++) {
+            const float* from = w + column + j * (CT / 2);
+            if (neighbours == 4) {
+                const float4 q = *reinterpret_cast<const float4*>(from);
+                b[4 * j] = q.x, b[4 * j + 1] = q.y, b[(4 * j + 2) % TN] = q.z, b[(4 * j + 3) % TN] = q.w;
+            } else {
+                const float2 q = *reinterpret_cast<const float2*>(from);
+                b[0] = q.x, b[1] = q.y;
             }
-        } else {
-#pragma unroll
-            for (int j = 0; j < TN; j++) b[j] = w[column + j];
         }
 #pragma unroll
         for (int i = 0; i < TR; i++)
 #pragma unroll
-            for (int j = 0; j < TN; j++) sum[i][j] = __fmaf_rn(a[i], b[j], sum[i][j]);
+            for (int j = 0; j < BUSY * neighbours; j++) sum[i][j] = __fmaf_rn(a[i], b[j], sum[i][j]);
     }
 
-    // add takes `depth` k of a stage.
-    __device__ void add(const float* x, const float* w, int depth) {
-        if (depth >= rowsDepth) {
-#pragma unroll
-            for (int k = 0; k < rowsDepth; k++) one(x + k * LD, w + k * LDW);
+    template <int BUSY, int LDX, int EACH>
+    __device__ void run(const float* x, const float* w, int count) {
+        if (count >= EACH) {
+#pragma unroll(EACH < 16 ? EACH : 16)
+            for (int k = 0; k < EACH; k++) one<BUSY>(x + k * LD, w + k * LDX);
         } else {
 #pragma unroll 1
-            for (int k = 0; k < depth; k++) one(x + k * LD, w + k * LDW);
+            for (int k = 0; k < count; k++) one<BUSY>(x + k * LD, w + k * LDX);
         }
     }
 
-    // each calls f(column, first row, step of rows, values, count) for every run of a
-    // thread's sums in one column.
+    // add takes the group's part of `count` k, EACH of a group: rows x [k][LD] and
+    // columns w [k][LDX].
+    template <int LDX = Shape::LDW, int EACH = Shape::each>
+    __device__ void add(const float* x, const float* w, int count) {
+        x += group * EACH * LD, w += group * EACH * LDX, count -= group * EACH;
+        if (busy == 2)
+            run<slabs, LDX, EACH>(x, w, count);
+        else if (busy == 1)
+            run<1, LDX, EACH>(x, w, count);
+    }
+
+    // finish calls f(column, first row, step of rows, values, count) for all sums. All threads
+    // of the block call it, behind a barrier; the stage is free when it returns.
     template <class F>
-    __device__ void each(F&& f) const {
+    __device__ void finish(float* stage, F&& f) const {
+        if constexpr (Shape::groups == 1) {
 #pragma unroll
-        for (int j = 0; j < TN; j++) {
-            float v[TR];
+            for (int j = 0; j < TN; j++)
 #pragma unroll
-            for (int i = 0; i < TR; i++) v[i] = sum[i][j];
-            f(TN < 4 ? column + j : column + (j / 4) * 128 + j % 4, row, 1, v, TR);
+                for (int i = 0; i < TR; i += 4) {
+                    float v[4] = {sum[i][j], sum[i + 1][j], sum[i + 2][j], sum[i + 3][j]};
+                    f(column + j / 4 * (CT / 2) + j % 4, row + 8 * i, 1, v, 4);
+                }
+        } else {
+#pragma unroll
+            for (int pass = 0; pass < Shape::passes; pass++) {
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+#pragma unroll
+                    for (int j = 0; j < TN; j += neighbours) {
+                        float* to = stage + Shape::partial(group, row + i, column + j / 4 * (CT / 2));
+                        const float* v = sum[4 * pass + i] + j;
+                        if (neighbours == 4)
+                            *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[neighbours - 2], v[neighbours - 1]);
+                        else
+                            *reinterpret_cast<float2*>(to) = make_float2(v[0], v[1]);
+                    }
+                __syncthreads();
+                Shape::gather(stage, pass, f);
+                __syncthreads();
+            }
         }
     }
 };
 
-// RowsSumsTF32 are those of the tensor cores: each of the 8 warps holds all rows of
-// an eighth of the columns, in blocks of 16×8.
-template <int ROWS, int TN>
-struct RowsSumsTF32 {
-    static constexpr int LD = rows_ld<ROWS>(), CT = 32 * TN, LDW = CT + 8;
-    static constexpr int WM = ROWS / 16, WN = CT / 8 / 8;
-    static_assert(WM >= 1 && WN >= 1, "a tensor-core tile is 16×8");
+// RowsSumsTF32 are those of the tensor cores: a warp holds all rows of 32 columns (of
+// 16, where there are no more), in blocks of 16×8. Its operands are rounded before:
+// activations by rows_put, weights by the launcher.
+template <int ROWS, int CT>
+struct RowsSumsTF32 : RowsShape<ROWS, CT, (CT < 32 ? 1 : CT / 32), (CT < 256 ? 2048 / CT : 16), CT + 8> {
+    using Shape = RowsShape<ROWS, CT, (CT < 32 ? 1 : CT / 32), (CT < 256 ? 2048 / CT : 16), CT + 8>;
+    static constexpr int WM = ROWS / 16, WN = CT < 32 ? CT / 8 : 4;
+    static_assert(WM >= 1 && Shape::each % 8 == 0, "a tensor-core tile is 16×8, a product of it 8 deep");
     float sum[WM][WN][4];
-    int group, member, column;
+    int member, lane, column, group;
+    bool busy;
 
-    __device__ RowsSumsTF32() {
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        group = lane / 4, member = lane % 4, column = warp * 8 * WN;
+    // The lanes' reads of weights, 4 k × 8 columns.
+    __device__ static constexpr Words weights() {
+        Words w = {};
+        for (int l = 0; l < GPC_WARP; l++) w.at[l] = l % 4 * Shape::LDW + l / 4;
+        return w;
+    }
+    static_assert(requests(weights(), 1, true) == 1, "fragments of weights lie in different banks");
+
+    __device__ explicit RowsSumsTF32(int columns) {
+        const int warp = threadIdx.x / 32;
+        lane = threadIdx.x % 32, member = lane % 4, column = warp % Shape::across * 8 * WN, group = warp / Shape::across;
+        busy = columns > column;
 #pragma unroll
         for (int i = 0; i < WM; i++)
 #pragma unroll
@@ -137,83 +258,133 @@ struct RowsSumsTF32 {
                 for (int e = 0; e < 4; e++) sum[i][j][e] = 0.0f;
     }
 
-    // Weights are rounded once, on their way into the stage.
-    __device__ static float staged(float v) { return __uint_as_float(to_tf32(v)); }
+    __device__ static int at(int k) { return k * ROWS; }
 
-    __device__ void add(const float* x, const float* w, int depth) {
+    __device__ void one(const float* x, const float* w) {
+        unsigned int b[WN][2];
 #pragma unroll
-        for (int k = 0; k < rowsDepth; k += 8) {
-            if (k >= depth) break;
-            // Beyond the depth a stage holds zeros; activations there are not read.
-            const bool low = k + member < depth, high = k + member + 4 < depth;
-            unsigned int b[WN][2];
+        for (int j = 0; j < WN; j++) {
+            const float* at = w + member * Shape::LDW + column + 8 * j + lane / 4;
+            b[j][0] = __float_as_uint(at[0]), b[j][1] = __float_as_uint(at[4 * Shape::LDW]);
+        }
 #pragma unroll
-            for (int j = 0; j < WN; j++) {
-                const float* at = w + (k + member) * LDW + column + 8 * j + group;
-                b[j][0] = __float_as_uint(at[0]), b[j][1] = __float_as_uint(at[4 * LDW]);
-            }
+        for (int i = 0; i < WM; i++) {
+            const float4 q = *reinterpret_cast<const float4*>(x + i * 128 + lane * 4);
+            const unsigned int a[4] = {__float_as_uint(q.x), __float_as_uint(q.y), __float_as_uint(q.z), __float_as_uint(q.w)};
 #pragma unroll
-            for (int i = 0; i < WM; i++) {
-                const float* at = x + (k + member) * LD + 16 * i + group;
-                unsigned int a[4] = {0u, 0u, 0u, 0u};
-                if (low) a[0] = to_tf32(at[0]), a[1] = to_tf32(at[8]);
-                if (high) a[2] = to_tf32(at[4 * LD]), a[3] = to_tf32(at[4 * LD + 8]);
+            for (int j = 0; j < WN; j++) gpc_mma_tf32(sum[i][j], a, b[j]);
+        }
+    }
+
+    // add takes the group's part of `count` k; beyond them stage and activations hold
+    // zeros to a multiple of 8.
+    __device__ void add(const float* x, const float* w, int count) {
+        x += at(group * Shape::each), w += group * Shape::each * Shape::LDW, count -= group * Shape::each;
+        if (!busy) return;
+        if (count >= Shape::each) {
 #pragma unroll
-                for (int j = 0; j < WN; j++) gpc_mma_tf32(sum[i][j], a, b[j]);
-            }
+            for (int k = 0; k < Shape::each; k += 8) one(x + at(k), w + k * Shape::LDW);
+        } else {
+#pragma unroll 1
+            for (int k = 0; k < count; k += 8) one(x + at(k), w + k * Shape::LDW);
         }
     }
 
     template <class F>
-    __device__ void each(F&& f) const {
+    __device__ void finish(float* stage, F&& f) const {
+        if constexpr (Shape::groups == 1) {
 #pragma unroll
-        for (int i = 0; i < WM; i++)
+            for (int i = 0; i < WM; i++)
 #pragma unroll
-            for (int j = 0; j < WN; j++)
+                for (int j = 0; j < WN; j++)
 #pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const float v[2] = {sum[i][j][e], sum[i][j][2 + e]};
-                    f(column + 8 * j + 2 * member + e, 16 * i + group, 8, v, 2);
-                }
+                    for (int e = 0; e < 2; e++) {
+                        float v[2] = {sum[i][j][e], sum[i][j][2 + e]};
+                        f(column + 8 * j + 2 * member + e, 16 * i + lane / 4, 8, v, 2);
+                    }
+        } else {
+            constexpr int tiles = Shape::passRows / 16;
+#pragma unroll
+            for (int pass = 0; pass < Shape::passes; pass++) {
+#pragma unroll
+                for (int i = 0; i < tiles; i++)
+#pragma unroll
+                    for (int j = 0; j < WN; j++)
+#pragma unroll
+                        for (int e = 0; e < 4; e += 2)
+                            *reinterpret_cast<float2*>(stage + Shape::partial(group, 16 * i + lane / 4 + 4 * e, column + 8 * j + 2 * member)) =
+                                make_float2(sum[pass * tiles + i][j][e], sum[pass * tiles + i][j][e + 1]);
+                __syncthreads();
+                Shape::gather(stage, pass, f);
+                __syncthreads();
+            }
+        }
     }
 };
 
-template <int ROWS, int TN, bool TF32>
+template <int ROWS, int CT, bool TF32>
 struct RowsSumsOf {
-    using type = RowsSums<ROWS, TN>;
+    using type = RowsSums<ROWS, CT>;
 };
-template <int ROWS, int TN>
-struct RowsSumsOf<ROWS, TN, true> {
-    using type = RowsSumsTF32<ROWS, TN>;
+template <int ROWS, int CT>
+struct RowsSumsOf<ROWS, CT, true> {
+    using type = RowsSumsTF32<ROWS, CT>;
+};
+
+// Weights are the columns of a product, from column 0 of `at`, rows of ld floats.
+// Chosen ones take row list[k] for k. Packed ones leave out columns, too: column j
+// becomes rank[j] − before, and is left out where rank[j] is 0xffff.
+struct Weights {
+    static constexpr bool chosen = false, packed = false;
+    const float* __restrict__ at;
+    int ld;
+    int inside; // columns there are
+    const unsigned short* list;
+    const unsigned short* rank;
+    int before;
+
+    // weights are those from column0 on.
+    __device__ Weights(const float* all, int step, int column0, const unsigned short* rows = nullptr, const unsigned short* ranks = nullptr, int first = 0)
+        : at(all + column0), ld(step), inside(step - column0), list(rows), rank(ranks), before(first) {}
+};
+struct ChosenWeights : Weights {
+    static constexpr bool chosen = true;
+    using Weights::Weights;
+};
+struct PackedWeights : ChosenWeights {
+    static constexpr bool packed = true;
+    using ChosenWeights::ChosenWeights;
 };
 
 // few_rows_product is rows_product for 8 rows, where latency counts: a thread takes
-// one column, reads its weights from memory 8 k ahead of their use, coalesced and
-// without a barrier, and the rows' activations by broadcast. With fewer than 256
-// columns the threads share K in parts, whose sums are added in order.
+// four columns and a part of K, reads its weights from memory 16 bytes at a time, 4 k
+// ahead of their use and without a barrier, and the rows' activations by broadcast.
+// The parts' sums are added in order.
 //
-// Bound: the second-level cache's 64 bytes a cycle to one multiprocessor, 16 cycles
-// for the 256 weights of a k, as many as the two broadcasts take.
-template <int TN, class F>
-__device__ inline void few_rows_product(const float* act, int K, const unsigned short* list, const float* __restrict__ weight, int ld, int column0, float* stage, F&& f) {
-    constexpr int CT = 32 * TN, parts = rowsThreads / CT, ahead = 8;
-    const int column = threadIdx.x % CT, part = threadIdx.x / CT;
+// Bound: the second-level cache's 64 bytes a cycle to one multiprocessor, 4096 cycles
+// for a layer of 256 × 256, as many as the multiply-adds take; 16 KiB on their way at
+// a time are what its latency of some 270 cycles needs.
+template <int CT, class W, class F>
+__device__ inline void few_rows_product(const float* act, int K, const W& weights, float* stage, F&& f) {
+    constexpr int across = CT / 4, parts = rowsThreads / across, ahead = 4;
+    static_assert(parts * 8 * CT <= rowsStage, "partial sums fit into the stage");
+    const int column = 4 * (threadIdx.x % across), part = threadIdx.x / across;
     const int begin = K * part / parts, end = K * (part + 1) / parts;
-    const float* from = weight + column0 + column;
-    const bool inside = column0 + column < ld;
-    float sum[8], next[ahead];
+    const float* from = weights.at + min(column, weights.inside - 4);
+    float sum[8][4];
+    float4 next[ahead];
 #pragma unroll
-    for (int i = 0; i < 8; i++) sum[i] = 0.0f;
+    for (int i = 0; i < 8; i++) sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0f;
     auto fetch = [&](int k0) {
 #pragma unroll
         for (int i = 0; i < ahead; i++) {
-            const int k = k0 + i;
-            next[i] = inside && k < end ? from[(long long)(list ? list[k] : k) * ld] : 0.0f;
+            const int k = min(k0 + i, K - 1);
+            next[i] = *reinterpret_cast<const float4*>(from + (W::chosen ? (int)weights.list[k] : k) * weights.ld);
         }
     };
-    fetch(begin);
+    if (begin < end) fetch(begin);
     for (int k0 = begin; k0 < end; k0 += ahead) {
-        float w[ahead];
+        float4 w[ahead];
 #pragma unroll
         for (int i = 0; i < ahead; i++) w[i] = next[i];
         fetch(k0 + ahead);
@@ -221,85 +392,105 @@ __device__ inline void few_rows_product(const float* act, int K, const unsigned 
         for (int i = 0; i < ahead; i++) {
             if (k0 + i >= end) break;
             const float4 a = *reinterpret_cast<const float4*>(act + (k0 + i) * 8), b = *reinterpret_cast<const float4*>(act + (k0 + i) * 8 + 4);
-            sum[0] = __fmaf_rn(a.x, w[i], sum[0]), sum[1] = __fmaf_rn(a.y, w[i], sum[1]);
-            sum[2] = __fmaf_rn(a.z, w[i], sum[2]), sum[3] = __fmaf_rn(a.w, w[i], sum[3]);
-            sum[4] = __fmaf_rn(b.x, w[i], sum[4]), sum[5] = __fmaf_rn(b.y, w[i], sum[5]);
-            sum[6] = __fmaf_rn(b.z, w[i], sum[6]), sum[7] = __fmaf_rn(b.w, w[i], sum[7]);
+            const float x[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+            for (int r = 0; r < 8; r++) {
+                sum[r][0] = __fmaf_rn(x[r], w[i].x, sum[r][0]), sum[r][1] = __fmaf_rn(x[r], w[i].y, sum[r][1]);
+                sum[r][2] = __fmaf_rn(x[r], w[i].z, sum[r][2]), sum[r][3] = __fmaf_rn(x[r], w[i].w, sum[r][3]);
+            }
         }
     }
-    if (parts > 1) {
-        if (part > 0) {
 #pragma unroll
-            for (int i = 0; i < 8; i++) stage[((part - 1) * 8 + i) * CT + column] = sum[i];
-        }
-        __syncthreads();
-        if (part == 0) {
-            for (int p = 0; p < parts - 1; p++)
+    for (int r = 0; r < 8; r++) *reinterpret_cast<float4*>(stage + (part * 8 + r) * CT + column) = make_float4(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
+    __syncthreads();
+    constexpr int own = CT < 32 ? 1 : 8 * CT / rowsThreads, step = rowsThreads / CT;
+    const int mine = threadIdx.x % CT, row = threadIdx.x / CT;
+    if (row < 8) {
+        float v[own];
 #pragma unroll
-                for (int i = 0; i < 8; i++) sum[i] += stage[(p * 8 + i) * CT + column];
+        for (int i = 0; i < own; i++) {
+            v[i] = 0.0f;
+#pragma unroll 8
+            for (int p = 0; p < parts; p++) v[i] += stage[(p * 8 + row + i * step) * CT + mine];
         }
-        __syncthreads();
-    }
-    if (part == 0) f(column, 0, 1, sum, 8);
-}
-
-// rows_product makes, for the ROWS rows in act and the 32·TN columns from column0,
-//
-//	sum(row, column) = Σ_{k < K} act[k][row] · weight[list[k]][column]
-//
-// with list the identity where it is nullptr, and calls f as each of the sums does,
-// with columns counted from column0. weight has rows of ld floats. The stage is
-// rowsStage floats of shared memory; weights stream through it, 16 k at a time, the
-// next 16 already in registers. All threads of the block call it; act must be ready
-// (a barrier before), and is free when the products are made.
-//
-// Per k a thread reads ROWS/8 + TN floats of shared memory in 16-byte pieces for
-// ROWS/8·TN FMA: 3 pieces for 32 FMA at ROWS = 32, TN = 8. A block of 32 rows
-// reads a weight once for 32 FMA: 16 FLOP/byte of L2 traffic. On tensor cores a warp
-// reads 16 floats a lane for 8 products of 16×8×8, 1 KFLOP a bank cycle.
-template <int ROWS, int TN, bool TF32, class F>
-__device__ inline void rows_product(const float* act, int K, const unsigned short* list, const float* __restrict__ weight, int ld, int column0, float* stage, F&& f) {
-    if (ROWS == 8) {
-        few_rows_product<TN>(act, K, list, weight, ld, column0, stage, f);
-        return;
-    }
-    using Sums = typename RowsSumsOf<ROWS, TN, TF32>::type;
-    constexpr int LD = rows_ld<ROWS>(), CT = 32 * TN, LDW = CT + 8;
-    constexpr int quads = rowsDepth * CT / 4, rounds = (quads + rowsThreads - 1) / rowsThreads;
-    Sums sums;
-    float4 held[rounds];
-    auto fetch = [&](int k0) {
-#pragma unroll
-        for (int r = 0; r < rounds; r++) {
-            const int q = int(threadIdx.x) + r * rowsThreads, k = k0 + q / (CT / 4), column = column0 + 4 * (q % (CT / 4));
-            held[r] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (q < quads && k < K && column < ld)
-                held[r] = *reinterpret_cast<const float4*>(weight + (long long)(list ? list[k] : k) * ld + column);
+        if (!W::packed) {
+            f(mine, row, step, v, own);
+        } else if (mine < weights.inside && weights.rank[mine] != 0xffff) {
+            f(weights.rank[mine] - weights.before, row, step, v, own);
         }
-    };
-    auto store = [&](float* to) {
-#pragma unroll
-        for (int r = 0; r < rounds; r++) {
-            const int q = int(threadIdx.x) + r * rowsThreads;
-            const float4 v = make_float4(Sums::staged(held[r].x), Sums::staged(held[r].y), Sums::staged(held[r].z), Sums::staged(held[r].w));
-            if (q < quads) *reinterpret_cast<float4*>(to + (q / (CT / 4)) * LDW + 4 * (q % (CT / 4))) = v;
-        }
-    };
-    if (K > 0) {
-        fetch(0);
-        store(stage);
     }
     __syncthreads();
-    int buffer = 0;
-    for (int k0 = 0; k0 < K; k0 += rowsDepth) {
-        const bool more = k0 + rowsDepth < K;
-        if (more) fetch(k0 + rowsDepth);
-        sums.add(act + k0 * LD, stage + buffer * rowsDepth * LDW, K - k0);
-        if (more) store(stage + (buffer ^ 1) * rowsDepth * LDW);
+}
+
+// rows_product makes, for the ROWS rows in act and CT columns, of which the first
+// `columns` are wanted,
+//
+//	sum(row, column) = Σ_{k < K} act(k, row) · weight(k, column)
+//
+// and calls f(column, first row, step of rows, values, count) for runs of the sums, also of
+// columns beyond. The stage is rowsStage floats of shared memory; weights stream
+// through it, the next ones already in registers. All threads of the block call it;
+// act must be ready (a barrier before), and is free when the products are made.
+//
+// A block of 32 rows reads a weight once for 32 FMA: 16 FLOP/byte of L2 traffic. On
+// tensor cores a warp reads 16 floats a lane for 8 products of 16×8×8, 1 KFLOP a
+// request of shared memory.
+template <int ROWS, int CT, bool TF32, class W, class F>
+__device__ inline void rows_product(const float* act, int K, const W& weights, int columns, float* stage, F&& f) {
+    if constexpr (ROWS == 8) {
+        few_rows_product<CT>(act, K, weights, stage, f);
+    } else {
+        using Sums = typename RowsSumsOf<ROWS, CT, TF32>::type;
+        constexpr int across = CT / 4, step = rowsThreads / across, rounds = Sums::depth / step, size = Sums::depth * Sums::LDW;
+        static_assert(rounds >= 1 && rounds * step == Sums::depth, "every thread has its quads");
+        Sums sums(columns);
+        float4 held[rounds];
+        const int k1 = int(threadIdx.x) / across, column = 4 * (int(threadIdx.x) % across);
+        unsigned short to[4] = {0, 0, 0, 0};
+        if constexpr (W::packed) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) to[i] = column < weights.inside ? weights.rank[column + i] : (unsigned short)0xffff;
+        }
+        // What lies beyond the last k or column is read from inside: it meets activations
+        // of 0, or reaches sums that are not wanted.
+        const float* from = weights.at + min(column, weights.inside - 4);
+        auto fetch = [&](int k0) {
+#pragma unroll
+            for (int r = 0; r < rounds; r++) {
+                const int k = min(k0 + k1 + r * step, K - 1);
+                held[r] = *reinterpret_cast<const float4*>(from + (W::chosen ? (int)weights.list[k] : k) * weights.ld);
+            }
+        };
+        auto store = [&](float* buffer) {
+#pragma unroll
+            for (int r = 0; r < rounds; r++) {
+                float* row = buffer + (k1 + r * step) * Sums::LDW;
+                if constexpr (W::packed) {
+                    const float v[4] = {held[r].x, held[r].y, held[r].z, held[r].w};
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        if (to[i] != 0xffff) row[to[i] - weights.before] = v[i];
+                } else {
+                    *reinterpret_cast<float4*>(row + column) = held[r];
+                }
+            }
+        };
+        if (K > 0) {
+            fetch(0);
+            store(stage);
+        }
         __syncthreads();
-        buffer ^= 1;
+        int buffer = 0;
+        for (int k0 = 0; k0 < K; k0 += Sums::depth) {
+            const bool more = k0 + Sums::depth < K;
+            if (more) fetch(k0 + Sums::depth);
+            sums.add(act + Sums::at(k0), stage + buffer * size, K - k0);
+            if (more) store(stage + (buffer ^ 1) * size);
+            __syncthreads();
+            buffer ^= 1;
+        }
+        sums.finish(stage, f);
     }
-    sums.each(f);
 }
 
 } // namespace gpc

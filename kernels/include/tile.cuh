@@ -29,6 +29,7 @@
 // never copied. Edges are checked; any sizes and leading dimensions are right,
 // rows that begin on 16 bytes are faster. Every sum runs in one fixed order.
 #pragma once
+#include "banks.cuh"
 #include "gpc.cuh"
 #include "mma.cuh"
 
@@ -119,6 +120,8 @@ struct Side {
         }
     }
 
+    // store rounds for tensor cores on the way, once for all who read.
+    template <bool TF32>
     __device__ void store(float* tile) const {
 #pragma unroll
         for (int r = 0; r < rounds; r++) {
@@ -126,13 +129,14 @@ struct Side {
             if (q >= quads) continue;
             int outer, k;
             place(q, outer, k);
+            const float4 v = make_float4(operand<TF32>(held[r].x), operand<TF32>(held[r].y), operand<TF32>(held[r].z), operand<TF32>(held[r].w));
             if (KContiguous) {
-                tile[(k + 0) * LD + outer] = held[r].x;
-                tile[(k + 1) * LD + outer] = held[r].y;
-                tile[(k + 2) * LD + outer] = held[r].z;
-                tile[(k + 3) * LD + outer] = held[r].w;
+                tile[(k + 0) * LD + outer] = v.x;
+                tile[(k + 1) * LD + outer] = v.y;
+                tile[(k + 2) * LD + outer] = v.z;
+                tile[(k + 3) * LD + outer] = v.w;
             } else {
-                *reinterpret_cast<float4*>(tile + k * LD + outer) = held[r];
+                *reinterpret_cast<float4*>(tile + k * LD + outer) = v;
             }
         }
     }
@@ -145,12 +149,22 @@ __device__ inline bool aligned(const float* data, long long ld, int start) {
 }
 
 // Accumulators of the float32 path: TM/4 × TN/4 quads, BM/(TM/4) rows and
-// BN/(TN/4) columns apart, so that a warp's reads of a tile row are contiguous.
+// BN/(TN/4) columns apart. A warp is 4 × 8 threads, laid out so that its reads of
+// either operand merge: 2 requests of shared memory for 16 bytes a lane, 6 for the 32
+// FMA of 4×8, 8 for the 64 of 8×8.
 template <class Shape>
 struct Accumulator {
     float sum[Shape::TM][Shape::TN];
-    static constexpr int across = Shape::BN / Shape::TN;
+    using Places = Lanes<4>;
+    static constexpr int across = Shape::BN / Shape::TN / Places::columns; // warps
     static constexpr int stepM = Shape::BM / (Shape::TM / 4), stepN = Shape::BN / (Shape::TN / 4);
+    static_assert(Shape::BN % (Shape::TN * Places::columns) == 0 && Shape::BM % (Shape::TM * Places::rows) == 0, "warps cover the tile");
+
+    // corner is the first row and column of the thread's first quads.
+    __device__ static void corner(int& ty, int& tx) {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        ty = 4 * (warp / across * Places::rows + Places::row(lane)), tx = 4 * (warp % across * Places::columns + Places::column(lane));
+    }
 
     __device__ void clear() {
 #pragma unroll
@@ -160,7 +174,8 @@ struct Accumulator {
     }
 
     __device__ void add(const float* tileA, const float* tileB) {
-        const int ty = 4 * (threadIdx.x / across), tx = 4 * (threadIdx.x % across);
+        int ty, tx;
+        corner(ty, tx);
 #pragma unroll
         for (int k = 0; k < Shape::BK; k++) {
             float x[Shape::TM], y[Shape::TN];
@@ -183,7 +198,8 @@ struct Accumulator {
 
     template <class Epilogue>
     __device__ void finish(int m, int n, int row0, int column0, Epilogue&& epilogue) const {
-        const int ty = 4 * (threadIdx.x / across), tx = 4 * (threadIdx.x % across);
+        int ty, tx;
+        corner(ty, tx);
 #pragma unroll
         for (int i = 0; i < Shape::TM; i++) {
             const int row = row0 + ty + (i / 4) * stepM + i % 4;
@@ -200,7 +216,7 @@ struct Accumulator {
 };
 
 // AccumulatorTF32 is the tensor-core path: the block's warps share the tile as
-// blocks of 16×8, each warp WM×WN of them.
+// blocks of 16×8, each warp WM×WN of them. The tile's numbers are rounded already.
 template <class Shape>
 struct AccumulatorTF32 {
     static constexpr int warps = Shape::threads / 32;
@@ -233,12 +249,12 @@ struct AccumulatorTF32 {
 #pragma unroll
             for (int j = 0; j < WN; j++) {
                 const float* at = tileB + (k + member) * Shape::ldb + column + 8 * j + group;
-                y[j][0] = to_tf32(at[0]), y[j][1] = to_tf32(at[4 * Shape::ldb]);
+                y[j][0] = __float_as_uint(at[0]), y[j][1] = __float_as_uint(at[4 * Shape::ldb]);
             }
 #pragma unroll
             for (int i = 0; i < WM; i++) {
                 const float* at = tileA + (k + member) * Shape::lda + row + 16 * i + group;
-                const unsigned int x[4] = {to_tf32(at[0]), to_tf32(at[8]), to_tf32(at[4 * Shape::lda]), to_tf32(at[4 * Shape::lda + 8])};
+                const unsigned int x[4] = {__float_as_uint(at[0]), __float_as_uint(at[8]), __float_as_uint(at[4 * Shape::lda]), __float_as_uint(at[4 * Shape::lda + 8])};
 #pragma unroll
                 for (int j = 0; j < WN; j++) gpc_mma_tf32(sum[i][j], x, y[j]);
             }
@@ -294,8 +310,8 @@ __device__ inline void product(const Matrix& a, const Matrix& b, int m, int n, i
     if (kBegin < kEnd) {
         sideA.fetch(a, vectorA, row0, kBegin, m, kEnd, prologueA);
         sideB.fetch(b, vectorB, column0, kBegin, n, kEnd, prologueB);
-        sideA.store(tileA);
-        sideB.store(tileB);
+        sideA.template store<TF32>(tileA);
+        sideB.template store<TF32>(tileB);
         __syncthreads();
         int buffer = 0;
         for (int k = kBegin; k < kEnd; k += Shape::BK) {
@@ -306,8 +322,8 @@ __device__ inline void product(const Matrix& a, const Matrix& b, int m, int n, i
             }
             accumulator.add(tileA + buffer * sizeA, tileB + buffer * sizeB);
             if (more) {
-                sideA.store(tileA + (buffer ^ 1) * sizeA);
-                sideB.store(tileB + (buffer ^ 1) * sizeB);
+                sideA.template store<TF32>(tileA + (buffer ^ 1) * sizeA);
+                sideB.template store<TF32>(tileB + (buffer ^ 1) * sizeB);
             }
             __syncthreads();
             buffer ^= 1;

@@ -166,8 +166,8 @@ __device__ inline void train_product(const Matrix& a, const Matrix& b, int m, in
     sideA.begin(a, row0, m);
     sideB.begin(b, column0, n);
     auto store = [&](int buffer) {
-        sideA.store(tileA + buffer * sizeA);
-        sideB.store(tileB + buffer * sizeB);
+        sideA.template store<TF32>(tileA + buffer * sizeA);
+        sideB.template store<TF32>(tileB + buffer * sizeB);
         if (sums) {
 #pragma unroll
             for (int r = 0; r < decltype(sideA)::rounds; r++) {

@@ -77,6 +77,21 @@ const keep = 14 * 24 * time.Hour
 // folder by the hash of what it is made from. A *NoCompilerError says that there
 // is no compiler; a kernel that does not compile gives the compiler's own words.
 func Build(m images.Module, sources []string) (library string, err error) {
+	return build(m, sources, append(slices.Clone(host), "test.cpp"))
+}
+
+// StandIn is Build without what only tests see: a program that opens the library takes it
+// for a GPU's driver. It loads the images that it would load there, of which the library
+// runs the kernels of the same names, and GPC_SHIM_ATTRIBUTES ("16=132,75=9") in its
+// environment makes the device another by numbers of CUdevice_attribute.
+func StandIn(m images.Module, sources []string) (library string, err error) {
+	return build(m, sources, host)
+}
+
+// host is the shim's own half of a library.
+var host = []string{"access.cpp", "block.cpp", "cuda.cpp", "streams.cpp"}
+
+func build(m images.Module, sources, own []string) (library string, err error) {
 	compiler, version, err := Compiler()
 	if err != nil {
 		return "", err
@@ -95,7 +110,66 @@ func Build(m images.Module, sources []string) (library string, err error) {
 	}
 	defer unlock()
 	b.clean()
-	return b.build(sources)
+	all := slices.Clone(sources)
+	for _, name := range own {
+		all = append(all, filepath.Join(b.root, "kernels/shim/host", name))
+	}
+	static, err := b.staticShared(m)
+	if err != nil {
+		return "", err
+	}
+	return b.build(append(all, static))
+}
+
+// units are those of staticShared by module, whose images a process reads once.
+var units sync.Map
+
+// staticShared writes a unit that tells the shim the static shared memory of every kernel
+// with an image, which the host's compiler does not tell.
+func (b *builder) staticShared(m images.Module) (unit string, err error) {
+	if known, ok := units.Load(m); ok {
+		return known.(string), nil
+	}
+	folders, err := m.Folders()
+	if err != nil {
+		return "", err
+	}
+	for i, f := range folders {
+		folders[i] = m.Images(f)
+	}
+	if m.Root != m.Engine {
+		folders = append(folders, images.Module{Root: m.Engine, Engine: m.Engine}.Images("kernels"))
+	}
+	all := map[string]int{}
+	for _, folder := range folders {
+		set, err := images.New(os.DirFS(folder))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // kernels whose images are still to be compiled
+		}
+		if err != nil {
+			return "", err
+		}
+		static, err := set.StaticShared()
+		if err != nil {
+			return "", err
+		}
+		maps.Copy(all, static)
+	}
+	var text strings.Builder
+	text.WriteString("#include \"device.h\"\nnamespace gpc_shim {\nconst std::map<std::string, int> static_shared = {\n")
+	for _, kernel := range slices.Sorted(maps.Keys(all)) {
+		if all[kernel] > 0 {
+			fmt.Fprintf(&text, "{\"%s\", %d},\n", kernel, all[kernel])
+		}
+	}
+	text.WriteString("};\n}\n")
+	hash := sha256.Sum256([]byte(text.String()))
+	unit = filepath.Join(b.cache, "static-"+sum(hash[:])+".cpp")
+	if err := os.WriteFile(unit, []byte(text.String()), 0o644); err != nil {
+		return "", err
+	}
+	units.Store(m, unit)
+	return unit, nil
 }
 
 type builder struct {
@@ -118,11 +192,7 @@ func (b *builder) flags(kernel bool) []string {
 	return flags
 }
 
-func (b *builder) build(sources []string) (string, error) {
-	units := append([]string{}, sources...)
-	for _, own := range []string{"access.cpp", "block.cpp", "cuda.cpp", "streams.cpp", "test.cpp"} {
-		units = append(units, filepath.Join(b.root, "kernels/shim/host", own))
-	}
+func (b *builder) build(units []string) (string, error) {
 	objects := make([]string, len(units))
 	failures := make([]error, len(units))
 	slots := make(chan struct{}, 2)

@@ -20,6 +20,9 @@
 // environment the compiler also tests the alignment of every access and the bounds
 // of every array.
 //
+// StandIn makes the same library without what only tests see, for programs that take it
+// for the driver of a GPU.
+//
 // It promises no stability to other modules, which use it by package domaintest
 // (docs/library.md).
 package shim

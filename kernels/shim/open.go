@@ -22,13 +22,15 @@ var opened struct {
 }
 
 // Open builds the shim from every kernel of the module that the test is run in, and
-// the engine's, opens it and resets it.
+// the engine's, opens it and resets it. It is for what no device does on demand, faults
+// and other answers of the driver; with GPC_TEST_GPU=1 such a test is skipped. Every other
+// is run on Device.
 // Where there is no compiler the test is skipped, with one line that says so and
 // how to install one; with GPC_REQUIRE_SHIM=1 it fails.
 func Open(t testing.TB) *Library {
 	t.Helper()
-	if onGPU() {
-		t.Skip("this test needs the host shim, GPC_TEST_GPU=1 asks for a GPU")
+	if OnGPU() {
+		t.Skip("faults are injected by the host shim alone, GPC_TEST_GPU=1 asks for a GPU")
 	}
 	opened.Do(func() { opened.library, opened.err = Make() })
 	return answer(t, opened.library, opened.err)
@@ -38,7 +40,7 @@ func Open(t testing.TB) *Library {
 // with GPC_TEST_GPU=1, the machine's own, so that the same tests run on a GPU.
 func Device(t testing.TB) driver.Driver {
 	t.Helper()
-	if !onGPU() {
+	if !OnGPU() {
 		return Open(t)
 	}
 	d, err := driver.Find("")
@@ -48,8 +50,19 @@ func Device(t testing.TB) driver.Driver {
 	return d
 }
 
-// onGPU tells that tests run on a GPU; those that need the shim are skipped then.
-func onGPU() bool { return os.Getenv("GPC_TEST_GPU") == "1" }
+// OnGPU tells that tests run on a GPU; those that need the shim are skipped then.
+func OnGPU() bool { return os.Getenv("GPC_TEST_GPU") == "1" }
+
+// SetOrder is Library.SetOrder where the driver is the shim, metered or not; a GPU has an
+// order of its own, another at every run.
+func SetOrder(d driver.Driver, order uint64) {
+	if m, ok := d.(*driver.Metered); ok {
+		d = m.Driver
+	}
+	if l, ok := d.(*Library); ok {
+		l.SetOrder(order)
+	}
+}
 
 // OpenFiles is Open with the given kernels, by their paths in the module, instead of
 // all of the module's.

@@ -5,18 +5,23 @@ package shim_test
 import (
 	"errors"
 	"math"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
+
+const testKernels = "kernels/shim/testdata/sum.cu"
 
 // open gives a context on the shim with the test kernels, and a stream.
 func open(t *testing.T) (*shim.Library, *driver.Context) {
 	t.Helper()
-	l := shim.OpenFiles(t, "kernels/shim/testdata/sum.cu")
+	l := shim.OpenFiles(t, testKernels)
 	ctx := must.Get(driver.Open(l, 0))(t)
 	t.Cleanup(func() {
 		ctx.Close()
@@ -297,6 +302,34 @@ func TestUnjoinedBranch(t *testing.T) {
 	if !errors.As(err, &call) || call.Code != 904 {
 		t.Errorf("%v, want error 904, an unjoined capture", err)
 	}
+}
+
+// What only tests see is not in the stand-in, and so it is taken for a GPU's driver: it
+// loads the images that one would, and runs.
+func TestStandInIsTakenForADriver(t *testing.T) {
+	shim.OpenFiles(t, testKernels) // skips where there is no compiler
+	m := must.Get(images.Find("."))(t)
+	path := must.Get(shim.StandIn(m, []string{filepath.Join(m.Root, testKernels)}))(t)
+	d := must.Get(driver.Load(path))(t)
+	if d.HostShim() {
+		t.Error("the stand-in says that it is the shim")
+	}
+	ctx := must.Get(driver.Open(d, 0))(t)
+	defer ctx.Close()
+	must.OK(t, ctx.Do(func(th *driver.Thread) error {
+		if _, err := th.LoadModule("test", driver.HostShimImage[:3]); err == nil {
+			t.Error("an image that is none is loaded")
+		}
+		module := must.Get(th.LoadModule("test", []byte("//\n// PTX")))(t)
+		k := must.Get(th.Kernel(module, "gpc_test_sum"))(t)
+		out, a := device(t, th, []float32{0}), device(t, th, slices.Repeat([]float32{1}, 64))
+		must.OK(t, th.Launch(k, driver.Launch{Block: driver.Dim{X: 64}, Shared: 8}, driver.Address(out), driver.Address(a), driver.Address(a), driver.Int32(64)))
+		got := make([]float32, 1)
+		if err := driver.Download(th, got, out); err != nil || got[0] != 128 {
+			t.Errorf("the sum is %v, %v", got[0], err)
+		}
+		return nil
+	}))
 }
 
 func findMistakes(t *testing.T, mistakes map[int]string) {

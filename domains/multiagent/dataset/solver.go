@@ -200,8 +200,8 @@ func (r *Solver) drive(x *work, at []float64) error {
 	}
 	full := longest / (y.Params.Dt * y.Params.Limits.VMax)
 	steps := min(int(at[1]*(driveLength*full+1)), y.Params.Steps-2)
-	s, c := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize)
-	u := make([]float64, world.MaxRobots*world.ActionSize)
+	s, c := make([]float64, y.Spec().MeasuredSize()), make([]float64, y.Spec().ContextSize())
+	u := make([]float64, y.Spec().ActionSize())
 	if err := x.planner.Reset(nil); err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func (r *Solver) solve(x *work, pref domain.Preference) ([]domain.Sample, error)
 	var rows [2][world.MaxRobots]domain.Sample
 	for step := range 2 {
 		if step == 1 {
-			u := make([]float64, world.MaxRobots*world.ActionSize)
+			u := make([]float64, r.view.System().Spec().ActionSize())
 			for i := range n {
 				copy(u[2*i:], rows[0][i].U[:2])
 			}
@@ -325,7 +325,7 @@ var (
 // certify checks the joint plan in float64 and writes one row for each robot.
 func (r *Solver) certify(x *work, pref domain.Preference, weights *[world.MaxRobots][3]float64, rows []domain.Sample) error {
 	v, h := r.view, x.joint.Scene
-	joint := make([]float64, world.LookAhead*world.MaxRobots*world.ActionSize)
+	joint := make([]float64, world.LookAhead*r.view.System().Spec().ActionSize())
 	x.joint.Actions(joint)
 	if _, margin := h.Score(joint, world.LookAhead, world.Thirds); !(margin >= r.options.Hard) {
 		return errCollides

@@ -26,7 +26,7 @@ func (p *Planner) buffer() float64 {
 // Where a wide buffer turns a robot away from a gap, its price is the detour, and
 // the others gain nothing from keeping it alone.
 func (p *Planner) choose() {
-	var grids [len(buffers)][world.MaxRobots]*world.Grid
+	var grids [len(buffers)][world.MostRobots]*world.Grid
 	var total [len(buffers)]float64
 	for i := range p.joint.Scene.Robots {
 		bodies := p.standing(i)

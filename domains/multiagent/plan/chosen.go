@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
 
 // Chosen implements domain.Refining. Plan is everyone's, Cost and Margin are those of
@@ -34,7 +33,7 @@ func (p *Planner) Chosen() domain.Chosen {
 		c.Consistent = c.Consistent && p.answers[k].Consistent
 	}
 	feasible := func(margin float64) bool { return margin >= -p.system.Spec().MarginTolerance }
-	c.Plan = make([]float64, steps*world.MaxRobots*world.ActionSize)
+	c.Plan = make([]float64, steps*p.system.Spec().ActionSize())
 	p.joint.Actions(c.Plan)
 	c.Cost, c.Margin = h.Score(c.Plan, steps, p.w[:])
 	c.Feasible = feasible(c.Margin)

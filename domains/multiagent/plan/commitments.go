@@ -24,8 +24,8 @@ type Commitments struct {
 	Scene     *world.Prediction
 	Obstacles [][]world.Obstacle // after 1 to L steps
 	Planned   int                // robots that have plans others must keep clear of, the first
-	Robots    [world.MaxRobots]Commitment
-	Guides    [world.MaxRobots]*world.Grid // cost-to-go; nil: straight home
+	Robots    [world.MostRobots]Commitment
+	Guides    [world.MostRobots]*world.Grid // cost-to-go; nil: straight home
 }
 
 // Shift drops the executed step of everyone's plan and brakes in the new last one.
@@ -78,7 +78,7 @@ func (j *Commitments) Actions(to []float64) {
 	clear(to)
 	for i := range j.Scene.Robots {
 		before := j.Scene.Previous[i][:]
-		for k, u := range j.Robots[i].Plan[:len(to)/(world.MaxRobots*world.ActionSize)] {
+		for k, u := range j.Robots[i].Plan[:len(to)/(j.Scene.Params.Room()*world.ActionSize)] {
 			a := j.Scene.Action(to, k, i)
 			a[0], a[1] = float64(u[0]), float64(u[1])
 			j.Scene.Params.Limits.Nearest(a, before)

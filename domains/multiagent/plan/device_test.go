@@ -20,22 +20,16 @@ import (
 // A planner with an accelerator scores there, and decides what it decides on the CPU:
 // as safe, and as cheap up to the tolerance of scores.
 func TestPlansOnADevice(t *testing.T) {
-	library := shim.Open(t)
 	for name, moving := range map[string]bool{"static": false, "moving": true} {
-		context, err := driver.Open(library, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		device, err := kernels.New(context, kernels.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		library := driver.NewMetered(shim.Device(t))
+		device := on(t, library)
 		y := system(t, moving)
 		s, c := example(t, name)
 		o := Default(moving)
 		o.Candidates = 768
 		var p [2]*Planner
 		for k, means := range []domain.Means{{}, {Accelerator: device}} {
+			var err error
 			if p[k], err = New(y, o, means); err != nil {
 				t.Fatal(err)
 			}
@@ -74,18 +68,27 @@ func TestPlansOnADevice(t *testing.T) {
 			}
 			y.Step(s, c, u, s, c)
 		}
-		library.Fail("cuGraphLaunch", 1, 719)
-		if _, err := p[1].Decide(s, c, adaptive, v); !driver.IsFault(err) {
-			t.Errorf("%s: a fault of the device is %v", name, err)
-		}
-		_ = device.Close() // of a failed device may fail
 	}
 }
 
-// onShim is the CUDA backend on the host shim.
-func onShim(t *testing.T) *kernels.Backend {
+// A fault of the device is the planner's error, and says so.
+func TestFaultWhilePlanning(t *testing.T) {
+	library := shim.Open(t)
+	s, c := example(t, "moving")
+	p, err := New(system(t, true), Default(true), domain.Means{Accelerator: on(t, library)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	library.Fail("cuGraphLaunch", 1, 719)
+	if _, err := p.Decide(s, c, adaptive, make([]float64, world.MaxRobots*world.ActionSize)); !driver.IsFault(err) {
+		t.Errorf("a fault of the device is %v", err)
+	}
+}
+
+// on is the CUDA backend on a driver.
+func on(t *testing.T, d driver.Driver) *kernels.Backend {
 	t.Helper()
-	context, err := driver.Open(shim.Open(t), 0)
+	context, err := driver.Open(d, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +102,7 @@ func onShim(t *testing.T) *kernels.Backend {
 
 // With map and search over latents on a device, a decision is as safe as on the CPU.
 func TestLatentsAreSearchedOnADevice(t *testing.T) {
-	device := onShim(t)
+	device := on(t, shim.Device(t))
 	y := system(t, true)
 	v := view.New(y)
 	m, err := batchnav.NewProposer(device, untrained(t, v, 32, 64), v, batchnav.Options{}, 256)
@@ -127,7 +130,7 @@ func TestLatentsAreSearchedOnADevice(t *testing.T) {
 
 // The navigator's loops stay on a device, and decide there what they decide on the CPU.
 func TestNavigatorOnADevice(t *testing.T) {
-	device := onShim(t)
+	device := on(t, shim.Device(t))
 	cpu, err := cpufallback.New(cpufallback.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // field says what the guide of one robot was solved for: among the obstacles and the
 // robots that stand it is what the planner expects to pay after its L steps.
 type field struct {
-	standing [world.MaxRobots]bool
+	standing [world.MostRobots]bool
 	buffer   float64 // m
 }
 
@@ -35,7 +35,7 @@ func (p *Planner) guide() {
 	if !p.started {
 		budget = h.Robots
 	}
-	var resting, home [world.MaxRobots]bool
+	var resting, home [world.MostRobots]bool
 	for i := range h.Robots {
 		resting[i] = math.Abs(h.State[i][3]) < standingSpeed && p.started
 		home[i] = p.started && p.home(i)

@@ -19,17 +19,17 @@ type guidance struct {
 	view      *view.View
 	questions []domain.Question
 	answers   []domain.Answer
-	s, c      [2 * world.MaxRobots][]float64 // the views
-	offers    [world.MaxRobots][]offer
-	held      [world.MaxRobots][]float32 // the latent of its committed plan
-	seen      [world.MaxRobots]image     // where that latent was seen, nowhere without one
+	s, c      [2 * world.MostRobots][]float64 // the views
+	offers    [world.MostRobots][]offer
+	held      [world.MostRobots][]float32 // the latent of its committed plan
+	seen      [world.MostRobots]image     // where that latent was seen, nowhere without one
 	// calm robots found at the last decision that their plan leaves nothing to
 	// search for. They are not asked about; one that turns out to need a new plan
 	// after all searches this once without latents.
-	calm [world.MaxRobots]bool
+	calm [world.MostRobots]bool
 	// The search over latents; what it has found stays from decision to decision.
 	sampler       *crossentropy.Sampler
-	memory        [world.MaxRobots]*crossentropy.Memory
+	memory        [world.MostRobots]*crossentropy.Memory
 	latent, plans tensor.Matrix // of one round
 	cost, short   []float64
 }
@@ -62,7 +62,7 @@ func newGuidance(y *world.System, proposer domain.Proposer, candidates int) guid
 	}
 	g.view = view.New(y)
 	g.questions, g.answers = make([]domain.Question, 0, len(g.s)), make([]domain.Answer, len(g.s))
-	for n := range g.s {
+	for n := range 2 * y.Params.Room() {
 		g.s[n], g.c[n] = make([]float64, g.view.Spec().MeasuredSize()), make([]float64, g.view.Spec().ContextSize())
 	}
 	size := proposer.LatentSize()
@@ -73,7 +73,7 @@ func newGuidance(y *world.System, proposer domain.Proposer, candidates int) guid
 	g.sampler = crossentropy.New(crossentropy.Options{Unit: unit, Round: latentRound})
 	g.latent, g.plans = tensor.New(latentRound, size), tensor.New(latentRound, g.view.Spec().PlanSize())
 	g.cost, g.short = make([]float64, latentRound), make([]float64, latentRound)
-	for i := range world.MaxRobots {
+	for i := range y.Params.Room() {
 		g.held[i] = make([]float32, size)
 		g.offers[i] = make([]offer, 0, candidates)
 		g.memory[i] = g.sampler.NewMemory()
@@ -158,7 +158,7 @@ func (p *Planner) inquire(i int, pref domain.Preference, count int) {
 			copy(c, p.c[first])
 			view.Flip(s, c)
 		}
-		q := domain.Question{S: s, C: c, Preference: pref, Count: share, Seed: uint64((p.t*world.MaxRobots+i)*2 + k)}
+		q := domain.Question{S: s, C: c, Preference: pref, Count: share, Seed: uint64((p.t*p.system.Params.Room()+i)*2 + k)}
 		if p.seen[i] == straight+image(k) {
 			q.Previous = p.held[i]
 		}

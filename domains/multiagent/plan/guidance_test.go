@@ -273,7 +273,7 @@ func TestSearchOverLatents(t *testing.T) {
 		t.Errorf("the latent held is %v of a view looked at %v, that of the search %v", p.held[0], p.seen[0], best.Offsets)
 	}
 	m.rounds, p.options.Candidates = 0, 128 // one round or two
-	seen, context, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
+	seen, context, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 	e.Observe(seen, context)
 	if _, err := p.Decide(seen, context, adaptive, u); err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestProposedPlansCompete(t *testing.T) {
 	})
 	e = scene(t, y, 2)
 	drive(t, e, p, 1, nil)
-	if p.seen == [world.MaxRobots]image{} {
+	if p.seen == [world.MostRobots]image{} {
 		t.Errorf("the best plans were proposed and none was adopted: %v", p.adopted)
 	}
 	for i := range p.scene.Robots {
@@ -323,7 +323,7 @@ func TestProposedPlansCompete(t *testing.T) {
 	}
 	held := p.seen
 	drive2 := func() { // one more decision
-		s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
+		s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 		e.Observe(s, c)
 		if _, err := p.Decide(s, c, adaptive, u); err != nil {
 			t.Fatal(err)
@@ -354,7 +354,7 @@ func TestBudgetIsKept(t *testing.T) {
 			e := scene(t, y, 0)
 			drive(t, e, p, 3, nil)
 			asked = 0
-			s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
+			s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 			e.Observe(s, c)
 			if _, err := p.Decide(s, c, adaptive, u); err != nil {
 				t.Fatal(err)
@@ -426,7 +426,7 @@ func TestForgetfulPlannerHoldsNothing(t *testing.T) {
 	}
 	p, e := forgetful(), scene(t, y, 0)
 	drive(t, e, p, 4, nil)
-	s, c := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize)
+	s, c := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize)
 	after, fresh := make([]float64, world.MaxRobots*world.ActionSize), make([]float64, world.MaxRobots*world.ActionSize)
 	e.Observe(s, c)
 	for _, run := range []struct {
@@ -473,7 +473,7 @@ func TestGuidedPlannerPassesErrorsOn(t *testing.T) {
 	m := &scripted{write: func(int, int, []float32) {}, fail: errors.New("no device")}
 	p := guidedPlanner(t, y, m, nil)
 	e := scene(t, y, 0)
-	s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
+	s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 	e.Observe(s, c)
 	if _, err := p.Decide(s, c, adaptive, u); !errors.Is(err, m.fail) {
 		t.Errorf("error %v, want the proposer's", err)
@@ -537,7 +537,7 @@ func BenchmarkGuidedDecision(b *testing.B) {
 				b.Fatal(err)
 			}
 			e := scene(b, y, 3)
-			s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
+			s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 			var took []float64
 			for n := 0; b.Loop(); n++ {
 				if n > 0 && n%30 == 0 {

@@ -16,7 +16,7 @@ import (
 type Navigator struct {
 	planner *Planner // commitments, ways home and fields
 	view    *view.View
-	loops   [world.MaxRobots]domain.Loop
+	loops   [world.MostRobots]domain.Loop
 	s, c, u []float64 // of one view
 	monitor domain.Monitor
 }
@@ -41,7 +41,7 @@ func NewNavigator(y *world.System, means domain.Means) (*Navigator, error) {
 	n := &Navigator{planner: p, view: view.New(y), monitor: domain.NoMonitor()}
 	spec := n.view.Spec()
 	n.s, n.c, n.u = make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
-	for i := range n.loops {
+	for i := range y.Params.Room() {
 		if n.loops[i], err = means.Loop(); err != nil {
 			return nil, err
 		}
@@ -51,7 +51,7 @@ func NewNavigator(y *world.System, means domain.Means) (*Navigator, error) {
 
 // Reset implements domain.Controller.
 func (n *Navigator) Reset(e domain.Episode) error {
-	for _, l := range n.loops {
+	for _, l := range n.loops[:n.view.System().Params.Room()] {
 		if err := l.Reset(e); err != nil {
 			return err
 		}

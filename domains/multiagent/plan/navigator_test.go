@@ -81,7 +81,7 @@ func TestNavigatorExecutesItsLoops(t *testing.T) {
 		t.Errorf("the ego, without a decoded plan, is committed to %v", plan)
 	}
 	loops[1].fail = errors.New("no power")
-	s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
+	s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 	e.Observe(s, c)
 	if _, err := n.Decide(s, c, adaptive, u); !errors.Is(err, loops[1].fail) {
 		t.Errorf("a loop's error comes back as %v", err)

@@ -141,9 +141,9 @@ type Planner struct {
 	w       [3]float64 // preference of the decision
 	chosen  float64    // buffer chosen for the scene, m
 	least   float64    // smallest margin of the scene so far, m
-	fields  [world.MaxRobots]field
-	waits   [world.MaxRobots]patience
-	adopted [world.MaxRobots]domain.Source // that everyone's plan comes from
+	fields  [world.MostRobots]field
+	waits   [world.MostRobots]patience
+	adopted [world.MostRobots]domain.Source // that everyone's plan comes from
 }
 
 var (
@@ -200,7 +200,7 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (b
 	if alone {
 		rounds, p.joint.Planned = 2, 0
 	}
-	var safe [world.MaxRobots]bool
+	var safe [world.MostRobots]bool
 	for turn := range rounds * n {
 		i := (turn + p.t) % n
 		if alone {

@@ -14,6 +14,12 @@ import (
 
 var adaptive = domain.Preference{Adaptive: true}
 
+// contextSize is that of the paper's cases.
+var contextSize = func() int {
+	p := world.Default(false)
+	return p.ContextSize()
+}()
+
 func system(t testing.TB, moving bool) *world.System {
 	t.Helper()
 	y, err := world.NewSystem("test", world.Default(moving), moving)
@@ -44,7 +50,7 @@ func drive(t testing.TB, e *world.Episode, c domain.Controller, steps int, check
 	if err := c.Reset(e); err != nil {
 		t.Fatal(err)
 	}
-	s, x, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
+	s, x, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 	low = math.Inf(1)
 	for range steps {
 		if e.Done() {
@@ -183,7 +189,7 @@ func TestPlannerFallsBackWithoutAState(t *testing.T) {
 	y := system(t, true)
 	p := planner(t, y, 384)
 	e := scene(t, y, 0)
-	s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
+	s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 	e.Observe(s, c)
 	s[1] = math.NaN()
 	ok, err := p.Decide(s, c, adaptive, u)
@@ -339,7 +345,7 @@ func BenchmarkDecision(b *testing.B) {
 			y := system(b, moving)
 			e := scene(b, y, 3)
 			p := planner(b, y, 4096)
-			s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, world.ContextSize), make([]float64, world.MaxRobots*world.ActionSize)
+			s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 			for n := 0; b.Loop(); n++ {
 				if n > 0 && n%30 == 0 {
 					b.StopTimer()

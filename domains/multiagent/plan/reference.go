@@ -34,7 +34,7 @@ type Reference struct {
 	samples   int // of one round, a multiple of rollout.Lanes
 	work      *rollout.Workspace
 	rng       *rand.Rand
-	mean, dev [world.MaxRobots][world.Horizon * rollout.PlanFields]float64
+	mean, dev [world.MostRobots][world.Horizon * rollout.PlanFields]float64
 	warm      bool
 	pool      []float32 // plans of a round, [block][robot][step][field][lane]
 	order     []ranked
@@ -61,8 +61,8 @@ func NewReference(y *world.System, budget int) (*Reference, error) {
 	}
 	samples := budget / referenceRounds / rollout.Lanes * rollout.Lanes
 	r := &Reference{
-		system: y, engine: engine, samples: samples, work: rollout.NewWorkspace(world.MaxRobots, world.Horizon),
-		pool: make([]float32, samples/rollout.Lanes*world.MaxRobots*rollout.PlanSize(world.Horizon)), order: make([]ranked, samples),
+		system: y, engine: engine, samples: samples, work: rollout.NewWorkspace(y.Params.Room(), world.Horizon),
+		pool: make([]float32, samples/rollout.Lanes*y.Params.Room()*rollout.PlanSize(world.Horizon)), order: make([]ranked, samples),
 	}
 	return r, r.Reset(nil)
 }
@@ -77,7 +77,7 @@ func (r *Reference) Reset(domain.Episode) error {
 // at is the place of sample n's entry e of robot i in the pool.
 func (r *Reference) at(n, i, e int) int {
 	plan := rollout.PlanSize(world.Horizon)
-	return (n/rollout.Lanes*world.MaxRobots+i)*plan + e*rollout.Lanes + n%rollout.Lanes
+	return (n/rollout.Lanes*r.system.Params.Room()+i)*plan + e*rollout.Lanes + n%rollout.Lanes
 }
 
 // Decide implements domain.Controller; ok says that the executed plan keeps every
@@ -99,7 +99,7 @@ func (r *Reference) Decide(s, c []float64, pref domain.Preference, u []float64) 
 		}
 	}
 	best := ranked{cost: float32(math.Inf(1))}
-	var plan [world.MaxRobots][entries]float64
+	var plan [world.MostRobots][entries]float64
 	for range referenceRounds {
 		r.sample(h)
 		r.score(h, problem)
@@ -151,7 +151,7 @@ func (r *Reference) score(h *world.Prediction, problem *rollout.Joint) {
 	plan := rollout.PlanSize(world.Horizon)
 	var result rollout.Result
 	for b := range r.samples / rollout.Lanes {
-		block := r.pool[b*world.MaxRobots*plan : (b+1)*world.MaxRobots*plan]
+		block := r.pool[r.at(b*rollout.Lanes, 0, 0):r.at((b+1)*rollout.Lanes, 0, 0)]
 		for i := range h.Robots {
 			bounds := h.Bounds(i)
 			r.engine.Limit(block[i*plan:(i+1)*plan], world.Horizon, &bounds)

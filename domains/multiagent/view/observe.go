@@ -13,7 +13,7 @@ type Outlook struct {
 	Obstacles [][]world.Obstacle // after 1 to LookAhead steps, [step][obstacle]
 	// Paths are the robots' committed paths, nil for a robot without a plan, whom
 	// others then do not see.
-	Paths [world.MaxRobots]*[world.LookAhead][2]float32
+	Paths [world.MostRobots]*[world.LookAhead][2]float32
 	Guide *world.Grid // cost-to-go of the robot that looks; nil: straight home
 }
 

@@ -229,7 +229,7 @@ type sight struct {
 	crowd    float64 // one over the number of robots
 	goal     [2]float64
 	ways     [viewWays][2]float64
-	bodies   [world.MaxObstacles + world.MaxRobots]body
+	bodies   [world.MaxObstacles + world.MostRobots]body
 	count    int // bodies
 }
 

@@ -177,7 +177,7 @@ func TestViewStepIsThePlants(t *testing.T) {
 	for range 6 {
 		looks := seen(t, y, rng)
 		l := looks[0]
-		l.Paths = [world.MaxRobots]*[world.LookAhead][2]float32{}
+		l.Paths = [world.MostRobots]*[world.LookAhead][2]float32{}
 		s, c := vectors(v)
 		v.Observe(&l, 0, s, c)
 		u := make([]float64, world.MaxRobots*world.ActionSize)
@@ -404,7 +404,7 @@ func TestPlanObjectivesAreAssessed(t *testing.T) {
 			looks := seen(t, v.system, rng)
 			for i := range looks {
 				look := looks[i]
-				look.Paths = [world.MaxRobots]*[world.LookAhead][2]float32{} // obstacles alone, which move straight
+				look.Paths = [world.MostRobots]*[world.LookAhead][2]float32{} // obstacles alone, which move straight
 				for k := range look.Obstacles {
 					for j := range look.Obstacles[k] { // away from the mirrors at the edge
 						o := look.Scene.Obstacles[j]

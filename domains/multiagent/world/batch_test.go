@@ -56,7 +56,7 @@ func TestBatchedHorizonAgreesWithFloat64(t *testing.T) {
 						t.Fatalf("trial %d, lane %d: margin %v, in float64 %v", trial, l, got.Low[l], low)
 					}
 					g := make([]float64, len(plan))
-					var gs [MaxRobots][StateSize]float64
+					var gs [MostRobots][StateSize]float64
 					h.gradient(path, plan, Horizon, &weights, g, &gs)
 					size := 1.0
 					for _, v := range g {

@@ -9,13 +9,14 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
 
 // Sizes that the paper fixes (below eq. multiagent-objectives).
 const (
-	MaxRobots    = 6  // the ego and N ≤ 5 others
+	MaxRobots    = 6  // the ego and N ≤ 5 others: the room of a system whose Params say nothing else
 	MaxObstacles = 15 //
 	Horizon      = 8  // H, steps of one prediction
 	ActionSize   = 2  // (a, ω) of one robot
@@ -29,6 +30,13 @@ const LookAhead = 40
 // Thirds is the preference that episodes are scored with unless the user fixes
 // another. It is not to be changed.
 var Thirds = []float64{1.0 / 3, 1.0 / 3, 1.0 / 3}
+
+// MostRobots is the largest room that Params can ask for: what arrays here and the shared
+// memory of a GPU's block hold for every robot.
+const MostRobots = 12
+
+// MostWorkspace is the longest side of a workspace, m: grids of its cells are made for it.
+const MostWorkspace = 100
 
 // Limits are the hard control limits of eq. multiagent-control-limits.
 type Limits struct {
@@ -52,7 +60,13 @@ type Params struct {
 	EtaG       float64    `json:"eta_g"`  // weight of the other robots' goals
 	H          int        `json:"h"`      // steps of a prediction; the smoothness of one stage is divided by it
 	Steps      int        `json:"steps"`  // decisions of an episode
+	// Robots is how many robots state, context and action have room for, MaxRobots < Robots ≤
+	// MostRobots; 0 is MaxRobots.
+	Robots int `json:"robots,omitempty"`
 }
+
+// Room is how many robots state, context and action have room for.
+func (p *Params) Room() int { return cmp.Or(p.Robots, MaxRobots) }
 
 // Default returns the frozen constants of the static and the moving case.
 //
@@ -99,6 +113,14 @@ func (p *Params) Validate() error {
 		if !(v.lo < v.hi) || math.IsInf(v.lo, 0) || math.IsInf(v.hi, 0) {
 			return fmt.Errorf("parameter %s is [%v, %v], want a finite interval", v.name, v.lo, v.hi)
 		}
+	}
+	for k := range 2 {
+		if side := p.Workspace[2*k+1] - p.Workspace[2*k]; side > MostWorkspace {
+			return fmt.Errorf("parameter workspace has a side of %v m, want at most %d", side, MostWorkspace)
+		}
+	}
+	if p.Robots != 0 && (p.Robots < MaxRobots || p.Robots > MostRobots) {
+		return fmt.Errorf("parameter robots is %d, want %d to %d, or none for %d", p.Robots, MaxRobots, MostRobots, MaxRobots)
 	}
 	if p.Limits.AMin >= 0 || p.Limits.AMax <= 0 || p.Limits.VMin > 0 || p.Limits.VMax <= 0 {
 		return fmt.Errorf("parameter limits %+v must allow standing still and braking", p.Limits)

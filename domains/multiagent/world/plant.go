@@ -46,10 +46,15 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	}
 	scene.W = w
 	e := l.Start(scene)
-	if opt.Noise > 0 {
-		e.noise, e.rng = opt.Noise, generator("gpc multi noise", 0, seed, uint64(index))
-	}
+	l.noise(e, opt.Noise, seed, index)
 	return e, nil
+}
+
+// noise makes an episode's measurements noisy.
+func (l *Plant) noise(e *Episode, size float64, seed uint64, index int) {
+	if size > 0 {
+		e.noise, e.rng = size, generator("gpc multi noise", 0, seed, uint64(index))
+	}
 }
 
 // Replay rebuilds a noise-free episode from a trace's header and scene.
@@ -92,9 +97,9 @@ type Episode struct {
 
 	t       int
 	world   Prediction
-	reached [MaxRobots]bool    // latched
-	closest [MaxRobots]float64 // least goal distance so far, m
-	hit     string             // the first violated margin, in words
+	reached [MostRobots]bool    // latched
+	closest [MostRobots]float64 // least goal distance so far, m
+	hit     string              // the first violated margin, in words
 }
 
 var (
@@ -194,10 +199,11 @@ func (e *Episode) Apply(u []float64) (domain.Outcome, error) {
 	if e.Done() {
 		return domain.Outcome{}, fmt.Errorf("the episode is over after %d steps", e.Steps())
 	}
-	if len(u) != MaxRobots*ActionSize {
-		return domain.Outcome{}, fmt.Errorf("action has %d components, want %d", len(u), MaxRobots*ActionSize)
+	room := e.plant.System.Params.Room()
+	if len(u) != room*ActionSize {
+		return domain.Outcome{}, fmt.Errorf("action has %d components, want %d", len(u), room*ActionSize)
 	}
-	for i := range MaxRobots {
+	for i := range room {
 		a := u[2*i : 2*i+2]
 		if i >= e.world.Robots {
 			if a[0] != 0 || a[1] != 0 {
@@ -218,7 +224,7 @@ func (e *Episode) Apply(u []float64) (domain.Outcome, error) {
 		e.collision(t)
 	}
 	out := domain.Outcome{
-		S: make([]float64, MaxRobots*StateSize), J: J, Sigma: slices.Clone(e.w),
+		S: make([]float64, room*StateSize), J: J, Sigma: slices.Clone(e.w),
 		Named: slices.Clone(margins[:]), Margin: slices.Min(margins[:]),
 	}
 	for i, w := range e.w {
@@ -244,13 +250,14 @@ func (e *Episode) Oracle() (float64, [][]float64, error) {
 	if err != nil {
 		return math.NaN(), nil, err
 	}
-	s, c := make([]float64, MaxRobots*StateSize), make([]float64, ContextSize)
+	spec := e.plant.System.Spec()
+	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	pref := domain.Preference{W: e.w}
 	cost := 0.0
 	var plan [][]float64
 	for !run.Done() {
 		run.Observe(s, c)
-		u := make([]float64, MaxRobots*ActionSize)
+		u := make([]float64, spec.ActionSize())
 		if _, err := reference.Decide(s, c, pref, u); err != nil {
 			return math.NaN(), nil, err
 		}

@@ -34,18 +34,18 @@ const NoMargin = 1000.0
 type Prediction struct {
 	Params    *Params
 	Robots    int
-	State     [MaxRobots][StateSize]float64 // (x, y, θ, v)
-	Radius    [MaxRobots]float64
-	Goal      [MaxRobots][2]float64
-	Previous  [MaxRobots][ActionSize]float64 // action
-	Obstacles []Obstacle                     // now
+	State     [MostRobots][StateSize]float64 // (x, y, θ, v)
+	Radius    [MostRobots]float64
+	Goal      [MostRobots][2]float64
+	Previous  [MostRobots][ActionSize]float64 // action
+	Obstacles []Obstacle                      // now
 }
 
 // trajectory is what a plan leads to: states[k] after k actions, and the mean
 // heading and speed of each step for the derivatives.
 type trajectory struct {
-	states   [][MaxRobots][StateSize]float64
-	mean     [][MaxRobots]motion
+	states   [][MostRobots][StateSize]float64
+	mean     [][MostRobots]motion
 	obstacle [][]Obstacle // obstacle[k] at step k; k = 0 now
 }
 
@@ -53,16 +53,16 @@ type trajectory struct {
 func (h *Prediction) simulate(plan []float64, steps int) *trajectory {
 	p := h.Params
 	t := &trajectory{
-		states:   make([][MaxRobots][StateSize]float64, steps+1),
-		mean:     make([][MaxRobots]motion, steps),
+		states:   make([][MostRobots][StateSize]float64, steps+1),
+		mean:     make([][MostRobots]motion, steps),
 		obstacle: make([][]Obstacle, steps+1),
 	}
 	t.states[0] = h.State
 	t.obstacle[0] = h.Obstacles
 	for k := range steps {
 		for i := range h.Robots {
-			a, omega := plan[k*MaxRobots*ActionSize+2*i], plan[k*MaxRobots*ActionSize+2*i+1]
-			t.states[k+1][i], t.mean[k][i] = p.step(&t.states[k][i], a, omega)
+			u := h.Action(plan, k, i)
+			t.states[k+1][i], t.mean[k][i] = p.step(&t.states[k][i], u[0], u[1])
 		}
 		t.obstacle[k+1] = append([]Obstacle{}, t.obstacle[k]...)
 		for j := range t.obstacle[k+1] {
@@ -73,7 +73,7 @@ func (h *Prediction) simulate(plan []float64, steps int) *trajectory {
 }
 
 // pairs visits every margin with the vector between the centres.
-func (h *Prediction) pairs(states *[MaxRobots][StateSize]float64, obstacles []Obstacle, visit func(kind, i, other int, margin, dx, dy, distance float64)) {
+func (h *Prediction) pairs(states *[MostRobots][StateSize]float64, obstacles []Obstacle, visit func(kind, i, other int, margin, dx, dy, distance float64)) {
 	for i := range h.Robots {
 		s := &states[i]
 		for j := range obstacles {
@@ -108,9 +108,10 @@ func (h *Prediction) Score(plan []float64, steps int, w []float64) (cost, margin
 	at := *h
 	at.Obstacles = slices.Clone(h.Obstacles)
 	margin = NoMargin
+	width := h.Params.Room() * ActionSize
 	for k := range steps {
 		var J [3]float64
-		u := plan[k*MaxRobots*ActionSize:][:MaxRobots*ActionSize]
+		u := plan[k*width:][:width]
 		margins, _ := at.stage(u, J[:])
 		stage := 0.0
 		for i, v := range w {
@@ -179,16 +180,16 @@ func (h *Prediction) evaluate(plan []float64, steps int, J *[Terms]float64, marg
 
 // Action is robot i's part of step k of a plan.
 func (h *Prediction) Action(plan []float64, k, i int) []float64 {
-	at := (k*MaxRobots + i) * ActionSize
+	at := (k*h.Params.Room() + i) * ActionSize
 	return plan[at : at+ActionSize]
 }
 
 // gradient adds the derivatives of weightsᵀJ, by reverse mode through the
 // dynamics: in the plan, and in the initial state.
-func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights *[Terms]float64, gplan []float64, gstate *[MaxRobots][StateSize]float64) {
+func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights *[Terms]float64, gplan []float64, gstate *[MostRobots][StateSize]float64) {
 	dt := h.Params.Dt
 	count := math.Max(float64(h.count()), 1)
-	gp := make([][MaxRobots][2]float64, steps+1) // of the positions at step k
+	gp := make([][MostRobots][2]float64, steps+1) // of the positions at step k
 	for k := 1; k <= steps; k++ {
 		weight := weights[GoalTerm]
 		if k == steps {

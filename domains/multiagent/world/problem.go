@@ -8,17 +8,20 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Places in the context vector: previous actions, goals and radii of six robots,
-// then centre, velocity and radius of fifteen obstacles. A radius of zero is a
-// body that is not there (the paper's mask m_i); its other entries are zero.
+// Places in the context vector: previous actions, goals and radii of all robots that
+// there is room for, then centre, velocity and radius of fifteen obstacles. A radius of
+// zero is a body that is not there (the paper's mask m_i); its other entries are zero.
 const (
-	contextPrevious  = 0
-	contextGoal      = contextPrevious + MaxRobots*ActionSize
-	contextRadius    = contextGoal + MaxRobots*2
-	contextObstacles = contextRadius + MaxRobots
-	obstacleSize     = 5
-	ContextSize      = contextObstacles + MaxObstacles*obstacleSize
+	contextPrevious = 0
+	obstacleSize    = 5
 )
+
+func (p *Params) contextGoal() int      { return contextPrevious + p.Room()*ActionSize }
+func (p *Params) contextRadius() int    { return p.contextGoal() + p.Room()*2 }
+func (p *Params) contextObstacles() int { return p.contextRadius() + p.Room() }
+
+// ContextSize is the number of entries of a context.
+func (p *Params) ContextSize() int { return p.contextObstacles() + MaxObstacles*obstacleSize }
 
 // Constants of the urgency indicators: half urgency two metres from the goal,
 // and safety's falls by e within the width of a robot.
@@ -46,10 +49,17 @@ func NewSystem(name string, params Params, moving bool) (*System, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
 	}
+	if params.Robots == MaxRobots {
+		params.Robots = 0
+	}
 	y := &System{Params: params, scenes: Frozen(moving)}
-	description := "up to six unicycles to their goals among standing obstacles"
+	count := "six"
+	if params.Robots != 0 {
+		count = fmt.Sprint(params.Robots)
+	}
+	description := "up to " + count + " unicycles to their goals among standing obstacles"
 	if moving {
-		description = "up to six unicycles to their goals among moving obstacles"
+		description = "up to " + count + " unicycles to their goals among moving obstacles"
 	}
 	y.spec = domain.Spec{
 		Name:            name,
@@ -63,7 +73,7 @@ func NewSystem(name string, params Params, moving bool) (*System, error) {
 		MarginTolerance: 1e-6,
 	}
 	l := params.Limits
-	for i := range MaxRobots {
+	for i := range params.Room() {
 		name := func(s string) string { return fmt.Sprintf("%s%d", s, i) }
 		y.spec.Measured = append(y.spec.Measured,
 			domain.Variable{Name: name("x"), Unit: "m"}, domain.Variable{Name: name("y"), Unit: "m"},
@@ -75,15 +85,15 @@ func NewSystem(name string, params Params, moving bool) (*System, error) {
 	add := func(format, unit string, i int) {
 		y.spec.Context = append(y.spec.Context, domain.Variable{Name: fmt.Sprintf(format, i), Unit: unit})
 	}
-	for i := range MaxRobots {
+	for i := range params.Room() {
 		add("a%d_prev", "m/s²", i)
 		add("omega%d_prev", "rad/s", i)
 	}
-	for i := range MaxRobots {
+	for i := range params.Room() {
 		add("goal%d_x", "m", i)
 		add("goal%d_y", "m", i)
 	}
-	for i := range MaxRobots {
+	for i := range params.Room() {
 		add("r%d", "m", i)
 	}
 	for j := range MaxObstacles {
@@ -124,8 +134,9 @@ func (y *System) Decode(s, c []float64) *Prediction {
 // Decode reads a state and a context, in the obstacles' memory where there is enough.
 func (h *Prediction) Decode(p *Params, s, c []float64) {
 	*h = Prediction{Params: p, Obstacles: h.Obstacles[:0]}
-	for i := range MaxRobots {
-		r := c[contextRadius+i]
+	goals, radii, obstacles := p.contextGoal(), p.contextRadius(), p.contextObstacles()
+	for i := range p.Room() {
+		r := c[radii+i]
 		if r <= 0 {
 			break
 		}
@@ -133,10 +144,10 @@ func (h *Prediction) Decode(p *Params, s, c []float64) {
 		h.Radius[i] = r
 		copy(h.State[i][:], s[StateSize*i:])
 		copy(h.Previous[i][:], c[contextPrevious+ActionSize*i:])
-		copy(h.Goal[i][:], c[contextGoal+2*i:])
+		copy(h.Goal[i][:], c[goals+2*i:])
 	}
 	for j := range MaxObstacles {
-		o := c[contextObstacles+obstacleSize*j:][:obstacleSize]
+		o := c[obstacles+obstacleSize*j:][:obstacleSize]
 		if o[4] <= 0 {
 			break
 		}
@@ -148,13 +159,14 @@ func (h *Prediction) Decode(p *Params, s, c []float64) {
 func (h *Prediction) Encode(s, c []float64) {
 	h.encodeState(s)
 	clear(c)
+	goals, radii, obstacles := h.Params.contextGoal(), h.Params.contextRadius(), h.Params.contextObstacles()
 	for i := range h.Robots {
 		copy(c[contextPrevious+ActionSize*i:], h.Previous[i][:])
-		copy(c[contextGoal+2*i:], h.Goal[i][:])
-		c[contextRadius+i] = h.Radius[i]
+		copy(c[goals+2*i:], h.Goal[i][:])
+		c[radii+i] = h.Radius[i]
 	}
 	for j, o := range h.Obstacles {
-		copy(c[contextObstacles+obstacleSize*j:], []float64{o.C[0], o.C[1], o.V[0], o.V[1], o.R})
+		copy(c[obstacles+obstacleSize*j:], []float64{o.C[0], o.C[1], o.V[0], o.V[1], o.R})
 	}
 }
 
@@ -195,9 +207,9 @@ func (y *System) Gradient(s, u, c, sigma, gs, gu []float64) {
 	weights[SmoothnessTerm] *= total
 	weights[TerminalTerm] = 0
 	clear(gu)
-	var gstate [MaxRobots][StateSize]float64
+	var gstate [MostRobots][StateSize]float64
 	h.gradient(h.simulate(u, 1), u, 1, &weights, gu, &gstate)
-	for i := range MaxRobots {
+	for i := range y.Params.Room() {
 		copy(gs[StateSize*i:], gstate[i][:])
 	}
 }
@@ -263,8 +275,8 @@ func (y *System) Project(s, c, u []float64) bool {
 // Admit moves a joint action into limits and slew bounds, which the plant refuses to leave;
 // a robot that is not there has none. It implements domain.Admitting.
 func (y *System) Admit(s, c, u []float64) {
-	for i := range MaxRobots {
-		if c[contextRadius+i] <= 0 {
+	for i := range y.Params.Room() {
+		if c[y.Params.contextRadius()+i] <= 0 {
 			clear(u[ActionSize*i:])
 			return
 		}
@@ -278,8 +290,8 @@ func (y *System) Admit(s, c, u []float64) {
 func (y *System) Fallback(s, c, u []float64) {
 	clear(u)
 	l := &y.Params.Limits
-	for i := range MaxRobots {
-		if c[contextRadius+i] <= 0 {
+	for i := range y.Params.Room() {
+		if c[y.Params.contextRadius()+i] <= 0 {
 			break
 		}
 		v := s[StateSize*i+3]

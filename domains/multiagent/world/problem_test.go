@@ -71,7 +71,7 @@ func TestHorizonGradientIsTheDerivative(t *testing.T) {
 				return sum
 			}
 			g := make([]float64, len(plan))
-			var gs [MaxRobots][StateSize]float64
+			var gs [MostRobots][StateSize]float64
 			h.gradient(h.simulate(plan, Horizon), plan, Horizon, &weights, g, &gs)
 			size := 1.0
 			for _, v := range g {

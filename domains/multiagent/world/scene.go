@@ -43,10 +43,10 @@ type Scene struct {
 // violates a margin. Obstacles may overlap each other: they pass through.
 func (s *Scene) Validate(p *Params) error {
 	if len(s.Robots) == 0 {
-		return fmt.Errorf("scene has no agents, want 1 to %d, the ego first", MaxRobots)
+		return fmt.Errorf("scene has no agents, want 1 to %d, the ego first", p.Room())
 	}
-	if len(s.Robots) > MaxRobots {
-		return fmt.Errorf("scene has %d agents, want at most %d", len(s.Robots), MaxRobots)
+	if len(s.Robots) > p.Room() {
+		return fmt.Errorf("scene has %d agents, there is room for %d; params.robots makes more, at most %d", len(s.Robots), p.Room(), MostRobots)
 	}
 	if len(s.Obstacles) > MaxObstacles {
 		return fmt.Errorf("scene has %d obstacles, want at most %d", len(s.Obstacles), MaxObstacles)

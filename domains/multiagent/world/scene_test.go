@@ -208,11 +208,12 @@ func FuzzReplay(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out, err := e.Apply(make([]float64, MaxRobots*ActionSize))
+		spec := e.(*Episode).plant.System.Spec()
+		out, err := e.Apply(make([]float64, spec.ActionSize()))
 		if err != nil {
 			t.Fatalf("standing still is refused: %v", err)
 		}
-		if math.IsNaN(out.Margin) || len(out.S) != MaxRobots*StateSize {
+		if math.IsNaN(out.Margin) || len(out.S) != spec.MeasuredSize() {
 			t.Fatalf("outcome %+v", out)
 		}
 	})

@@ -153,35 +153,76 @@ func (f *blockLU) solve() {
 	}
 }
 
-// solveTransposed overwrites rhs with the solution of the transposed system.
-// Positions whose numbers are still zero cost nothing.
-func (f *blockLU) solveTransposed() {
-	data, x := f.data, f.rhs
+// closure lists, in ascending order, the positions given and all that solveTransposed reads
+// on the way back to them.
+func (f *blockLU) closure(of []int32) (list []int32) {
+	needed := make([]bool, f.n)
+	for _, k := range of {
+		needed[k] = true
+	}
 	for k := range f.n {
-		y0, y1 := x[2*k], x[2*k+1]
-		if y0 == 0 && y1 == 0 {
+		if needed[k] {
+			list = append(list, int32(k))
+			for _, r := range f.row[f.start[k]:f.start[k+1]] {
+				needed[r] = true
+			}
+		}
+	}
+	return list
+}
+
+// SideBySide is how many right-hand sides solveTransposed takes at once: their sums do not
+// wait for each other, and the factors are read once.
+const SideBySide = 4
+
+// solveTransposed overwrites right-hand sides of the transposed system with the solutions at
+// the positions of back, a closure; at the others stands what is left over. x has a
+// position's first number of every right-hand side, then the second. Positions whose numbers
+// are still zero cost nothing.
+func (f *blockLU) solveTransposed(x []float64, back []int32) {
+	data := f.data
+	for k := range f.n {
+		y := (*[2 * SideBySide]float64)(x[2*SideBySide*k:])
+		if y[0] == 0 && y[1] == 0 && y[2] == 0 && y[3] == 0 && y[4] == 0 && y[5] == 0 && y[6] == 0 && y[7] == 0 {
 			continue
 		}
-		inv := f.inverse[4*k : 4*k+4 : 4*k+4]
-		y0, y1 = inv[0]*y0+inv[2]*y1, inv[1]*y0+inv[3]*y1
-		x[2*k], x[2*k+1] = y0, y1
+		inv := (*[4]float64)(f.inverse[4*k:])
+		a0, a1, a2, a3 := inv[0]*y[0]+inv[2]*y[4], inv[0]*y[1]+inv[2]*y[5], inv[0]*y[2]+inv[2]*y[6], inv[0]*y[3]+inv[2]*y[7]
+		b0, b1, b2, b3 := inv[1]*y[0]+inv[3]*y[4], inv[1]*y[1]+inv[3]*y[5], inv[1]*y[2]+inv[3]*y[6], inv[1]*y[3]+inv[3]*y[7]
+		*y = [2 * SideBySide]float64{a0, a1, a2, a3, b0, b1, b2, b3}
 		from, to := int(f.start[k]), int(f.start[k+1])
 		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
 		for b, r := range f.row[from:to] {
-			u := blocks[8*b : 8*b+4 : 8*b+4]
-			x[2*r] -= u[0]*y0 + u[2]*y1
-			x[2*r+1] -= u[1]*y0 + u[3]*y1
+			u := (*[4]float64)(blocks[8*b:])
+			v := (*[2 * SideBySide]float64)(x[2*SideBySide*r:])
+			v[0] -= u[0]*a0 + u[2]*b0
+			v[1] -= u[0]*a1 + u[2]*b1
+			v[2] -= u[0]*a2 + u[2]*b2
+			v[3] -= u[0]*a3 + u[2]*b3
+			v[4] -= u[1]*a0 + u[3]*b0
+			v[5] -= u[1]*a1 + u[3]*b1
+			v[6] -= u[1]*a2 + u[3]*b2
+			v[7] -= u[1]*a3 + u[3]*b3
 		}
 	}
-	for k := f.n - 1; k >= 0; k-- {
-		y0, y1 := x[2*k], x[2*k+1]
+	for i := len(back) - 1; i >= 0; i-- {
+		k := back[i]
+		y := (*[2 * SideBySide]float64)(x[2*SideBySide*k:])
+		a0, a1, a2, a3, b0, b1, b2, b3 := y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]
 		from, to := int(f.start[k]), int(f.start[k+1])
 		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
 		for a, r := range f.row[from:to] {
-			l := blocks[8*a+4 : 8*a+8 : 8*a+8]
-			y0 -= l[0]*x[2*r] + l[2]*x[2*r+1]
-			y1 -= l[1]*x[2*r] + l[3]*x[2*r+1]
+			l := (*[4]float64)(blocks[8*a+4:])
+			v := (*[2 * SideBySide]float64)(x[2*SideBySide*r:])
+			a0 -= l[0]*v[0] + l[2]*v[4]
+			a1 -= l[0]*v[1] + l[2]*v[5]
+			a2 -= l[0]*v[2] + l[2]*v[6]
+			a3 -= l[0]*v[3] + l[2]*v[7]
+			b0 -= l[1]*v[0] + l[3]*v[4]
+			b1 -= l[1]*v[1] + l[3]*v[5]
+			b2 -= l[1]*v[2] + l[3]*v[6]
+			b3 -= l[1]*v[3] + l[3]*v[7]
 		}
-		x[2*k], x[2*k+1] = y0, y1
+		*y = [2 * SideBySide]float64{a0, a1, a2, a3, b0, b1, b2, b3}
 	}
 }

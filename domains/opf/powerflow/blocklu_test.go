@@ -65,20 +65,42 @@ func TestFactorsSolve(t *testing.T) {
 				t.Fatalf("row %d: residual %g", i, r)
 			}
 		}
-		for i := range rhs {
-			if i%3 > 0 { // zeros are passed over
-				rhs[i] = 0
+		beside := make([]float64, 2*SideBySide*n)
+		each := make([][]float64, SideBySide)
+		for k := range each {
+			each[k] = make([]float64, 2*n)
+			for i := range rhs {
+				if (i+k)%3 == 0 { // zeros are passed over
+					each[k][i] = rng.NormFloat64()
+				}
+				beside[SideBySide*(2*int(f.place[i/2])+i%2)+k] = each[k][i]
 			}
-			f.rhs[2*f.place[i/2]+int32(i%2)] = rhs[i]
 		}
-		f.solveTransposed()
-		for j := range dense {
-			r := -rhs[j]
-			for i, row := range dense {
-				r += row[j] * f.rhs[2*f.place[i/2]+int32(i%2)]
+		part := append([]float64(nil), beside...)
+		var all, some []int32
+		for k := range int32(n) {
+			if all = append(all, k); rng.IntN(4) == 0 {
+				some = append(some, k)
 			}
-			if !(math.Abs(r) < 1e-12) {
-				t.Fatalf("column %d: residual %g of the transposed system", j, r)
+		}
+		f.solveTransposed(beside, f.closure(all))
+		for k := range each {
+			for j := range dense {
+				r := -each[k][j]
+				for i, row := range dense {
+					r += row[j] * beside[SideBySide*(2*int(f.place[i/2])+i%2)+k]
+				}
+				if !(math.Abs(r) < 1e-12) {
+					t.Fatalf("column %d: residual %g of the transposed system", j, r)
+				}
+			}
+		}
+		f.solveTransposed(part, f.closure(some))
+		for _, k := range some {
+			for i := 2 * SideBySide * k; i < 2*SideBySide*(k+1); i++ {
+				if part[i] != beside[i] {
+					t.Fatalf("position %d has %g among some, %g among all", k, part[i], beside[i])
+				}
 			}
 		}
 	})

@@ -208,18 +208,6 @@ func (s *Solver) jacobian() {
 	}
 }
 
-// factorise factorises the Jacobian at the voltages last evaluated, whose mismatch is
-// given.
-func (s *Solver) factorise(mismatch float64) bool {
-	s.jacobian()
-	s.made = mismatch
-	if !s.lu.factorise() {
-		s.made = math.Inf(1)
-		return false
-	}
-	return true
-}
-
 // Hopeless: a mismatch this large (pu) has left the region Newton's method comes back
 // from: thousands of times any load.
 const Hopeless = 1e6
@@ -232,8 +220,8 @@ const KeepFactors = 1e-4
 // newton iterates from the present voltages.
 func (s *Solver) newton(opt Options, out *Solution) Status {
 	tol, limit := cmp.Or(opt.Tolerance, DefaultTolerance), cmp.Or(opt.MaxIterations, 30)
-	s.made = math.Inf(1)
-	for last := s.made; ; last = out.Mismatch {
+	made := math.Inf(1) // the mismatch that the factors were made at
+	for last := made; ; last = out.Mismatch {
 		s.evaluate()
 		out.Mismatch, out.MismatchBus = s.mismatch()
 		switch {
@@ -244,10 +232,11 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 		case out.Iterations == limit || opt.Context != nil && opt.Context.Err() != nil:
 			return IterationLimit
 		}
-		if s.made > KeepFactors || out.Mismatch > last/2 {
-			if !s.factorise(out.Mismatch) {
+		if made > KeepFactors || out.Mismatch > last/2 {
+			if !s.Linearise() {
 				return Singular
 			}
+			made = out.Mismatch
 			out.Factorisations++
 		}
 		s.lu.solve()

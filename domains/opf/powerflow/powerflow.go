@@ -16,7 +16,7 @@ package powerflow
 import (
 	"context"
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domains/opf/network"
 )
@@ -137,8 +137,11 @@ type Solver struct {
 	near      [][]int32 // branches at each bus
 	joints    []int32   // pairs that join a reference to another bus
 	warm      bool
-	made      float64 // largest mismatch, pu, where the factors at hand were made; +Inf: none
 	admitting *network.Admittance
+	beside    []float64 // right-hand sides of solveTransposed
+	// All positions; those of generators; and the closure of these and of a reference's
+	// neighbours.
+	everywhere, generating, towards []int32
 }
 
 // pair is two buses joined by branches: one entry each way of the bus
@@ -211,7 +214,8 @@ func (s *Solver) Clone() *Solver {
 	c.allocate()
 	copy(c.gd, s.gd)
 	copy(c.bd, s.bd)
-	c.warm, c.made = false, math.Inf(1)
+	c.warm = false
+	c.beside = make([]float64, len(s.beside))
 	return &c
 }
 
@@ -264,6 +268,20 @@ func (s *Solver) analyse() {
 			s.joints = append(s.joints, int32(k))
 		}
 	}
+	for b, k := range s.position {
+		if k >= 0 && len(s.gensAt[b]) > 0 {
+			s.generating = append(s.generating, k)
+		}
+	}
+	for k := range s.unknown {
+		s.everywhere = append(s.everywhere, int32(k))
+	}
+	s.towards = slices.Clone(s.generating)
+	for _, k := range s.joints {
+		s.towards = append(s.towards, max(s.position[s.pairs[k].i], s.position[s.pairs[k].j]))
+	}
+	s.towards = s.lu.closure(s.towards)
+	s.beside = make([]float64, 2*SideBySide*len(buses))
 }
 
 // Order lists the buses that are not references in the order of elimination. It is
@@ -277,7 +295,7 @@ func (s *Solver) SetAdmittance(y *network.Admittance) error {
 	if len(y.Gff) != n.Branches() {
 		return fmt.Errorf("powerflow: admittances of %d branches for a network of %d", len(y.Gff), n.Branches())
 	}
-	s.admitting, s.made = y, math.Inf(1)
+	s.admitting = y
 	copy(s.gd, n.Gs)
 	copy(s.bd, n.Bs)
 	for k := range s.pairs {

@@ -11,12 +11,25 @@ import "github.com/gpc-engine/gpc/domains/opf/network"
 // the system; its set-point acts through the balances of its neighbours.
 
 // Linearise factorises the Jacobian at the voltages of the last solve, which the
-// calls of Sensitivity and Response after it use, until the next Solve. Where the solve
-// made its last factors at a mismatch of at most near, pu, they serve: they are out of
-// date by no more than a step of that size. It reports false where the Jacobian is
-// singular.
-func (s *Solver) Linearise(near float64) bool {
-	return s.made <= near || s.factorise(0)
+// calls of Sensitivity and Response after it use, until the next Solve. It reports false
+// where the Jacobian is singular.
+func (s *Solver) Linearise() bool {
+	s.jacobian()
+	return s.lu.factorise()
+}
+
+// LineariseAt is Linearise at the voltages, and with the admittances, of another solver of
+// the topology (Clone), whose next solves leave this linearisation as it is.
+func (s *Solver) LineariseAt(other *Solver) bool {
+	if s != other {
+		copy(s.kind, other.kind)
+		copy(s.pairs, other.pairs)
+		for _, v := range [][2][]float64{{s.gd, other.gd}, {s.bd, other.bd}, {s.e, other.e}, {s.f, other.f}, {s.p, other.p}, {s.q, other.q}, {s.vm, other.vm}, {s.h, other.h}, {s.nn, other.nn}} {
+			copy(v[0], v[1])
+		}
+		s.admitting = other.admitting
+	}
+	return s.Linearise()
 }
 
 // Sensitivity overwrites the gradient of a quantity in the voltages, by bus, in
@@ -32,23 +45,51 @@ func (s *Solver) Linearise(near float64) bool {
 // fixed. What it depends on besides (the generation at a reference, say) is the
 // caller's to add. Linearise comes first. It does not allocate.
 func (s *Solver) Sensitivity(angle, magnitude []float64) {
-	x := s.lu.rhs
-	for k, b := range s.unknown {
-		x[2*k], x[2*k+1] = angle[b], s.vm[b]*magnitude[b]
-	}
-	s.lu.solveTransposed()
-	for k, b := range s.unknown {
-		angle[b], magnitude[b] = x[2*k], x[2*k+1]
-		if s.kind[b] != network.PQ {
-			magnitude[b] /= s.vm[b]
+	s.sensitivities([][]float64{angle}, [][]float64{magnitude}, s.everywhere, s.everywhere)
+}
+
+// Sensitivities is Sensitivity of as many as SideBySide quantities at once, a gradient each
+// in angle and magnitude, at the buses with generators; the entries of others have no
+// meaning.
+func (s *Solver) Sensitivities(angle, magnitude [][]float64) {
+	s.sensitivities(angle, magnitude, s.generating, s.towards)
+}
+
+// sensitivities are those at positions and at references, back being the positions' closure.
+func (s *Solver) sensitivities(angle, magnitude [][]float64, positions, back []int32) {
+	x := s.beside
+	clear(x)
+	for i, a := range angle {
+		m := magnitude[i]
+		for b, k := range s.position {
+			if k >= 0 && (a[b] != 0 || m[b] != 0) { // few are
+				at := 2*SideBySide*int(k) + i
+				x[at], x[at+SideBySide] = a[b], s.vm[b]*m[b]
+			}
 		}
 	}
-	for _, r := range s.net.References {
-		angle[r] = 0
-	}
-	for _, k := range s.joints {
-		r, bus, byP, byQ := s.joint(&s.pairs[k], k)
-		magnitude[r] -= s.response(bus, byP, byQ) / s.vm[r]
+	s.lu.solveTransposed(x, back)
+	for i, a := range angle {
+		m := magnitude[i]
+		for _, k := range positions {
+			b, at := s.unknown[k], 2*SideBySide*int(k)+i
+			a[b], m[b] = x[at], x[at+SideBySide]
+			if s.kind[b] != network.PQ {
+				m[b] /= s.vm[b]
+			}
+		}
+		for _, r := range s.net.References {
+			a[r] = 0
+		}
+		for _, k := range s.joints {
+			r, bus, byP, byQ := s.joint(&s.pairs[k], k)
+			at := 2*SideBySide*int(s.position[bus]) + i
+			v := x[at] * byP
+			if s.kind[bus] == network.PQ {
+				v += x[at+SideBySide] * byQ
+			}
+			m[r] -= v / s.vm[r]
+		}
 	}
 }
 
@@ -89,16 +130,6 @@ func (s *Solver) joint(p *pair, k int32) (reference, bus int32, byP, byQ float64
 		return p.j, p.i, p.gij*c + p.bij*d, p.gij*d - p.bij*c
 	}
 	return p.i, p.j, p.gji*c - p.bji*d, -p.gji*d - p.bji*c
-}
-
-// response is λ of a bus's balances times how they change.
-func (s *Solver) response(bus int32, byP, byQ float64) float64 {
-	at := 2 * s.position[bus]
-	v := s.lu.rhs[at] * byP
-	if s.kind[bus] == network.PQ {
-		v += s.lu.rhs[at+1] * byQ
-	}
-	return v
 }
 
 // Injection is the net power that a bus sends into branches and shunt at the

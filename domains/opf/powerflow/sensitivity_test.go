@@ -83,7 +83,7 @@ func TestSensitivities(t *testing.T) {
 		s, probe := solver(t, n), solver(t, n)
 		in := powerflow.Input{Pd: append([]float64(nil), n.Pd...), Qd: append([]float64(nil), n.Qd...), Vg: append([]float64(nil), n.Vg...)}
 		sol := solved(t, s, in, powerflow.Options{Tolerance: 1e-12})
-		if !s.Linearise(0) {
+		if !s.Linearise() {
 			t.Fatal(name, "singular")
 		}
 		all := quantities(n, rand.New(rand.NewPCG(5, 6)))
@@ -94,6 +94,7 @@ func TestSensitivities(t *testing.T) {
 			s.Sensitivity(g[0], g[1])
 			gradients[k] = g
 		}
+		compareSideBySide(t, n, s, all, gradients)
 		flows := network.NewFlows(n.Branches())
 		at := func() []float64 {
 			if err := probe.Solve(in, powerflow.Options{Tolerance: 1e-12}, sol); err != nil || !sol.Converged() {
@@ -142,6 +143,32 @@ func TestSensitivities(t *testing.T) {
 				compare("set-point", b, 1, 1, sets[b]...)
 			}
 		}
+	}
+}
+
+// compareSideBySide holds the sensitivities of four and fewer quantities at once to those of
+// each alone, bit for bit, and a linearisation at another solver's voltages to its own.
+func compareSideBySide(t *testing.T, n *network.Network, s *powerflow.Solver, all []quantity, want [][2][]float64) {
+	model := s.Clone()
+	if !model.LineariseAt(s) {
+		t.Fatal(n.Name, "singular")
+	}
+	for from := 0; from < len(all); {
+		count := min(1+from%powerflow.SideBySide, len(all)-from)
+		angle, magnitude := make([][]float64, count), make([][]float64, count)
+		for k := range count {
+			angle[k], magnitude[k] = make([]float64, n.Buses()), make([]float64, n.Buses())
+			all[from+k].add(model, angle[k], magnitude[k])
+		}
+		model.Sensitivities(angle, magnitude)
+		for k := range count {
+			for _, b := range n.GenBus {
+				if angle[k][b] != want[from+k][0][b] || magnitude[k][b] != want[from+k][1][b] {
+					t.Errorf("%s: %s at bus %d is %g, %g among %d, %g, %g alone", n.Name, all[from+k].name, n.BusID[b], angle[k][b], magnitude[k][b], count, want[from+k][0][b], want[from+k][1][b])
+				}
+			}
+		}
+		from += count
 	}
 }
 
@@ -213,7 +240,7 @@ func TestResponseIsTheTransposeOfSensitivity(t *testing.T) {
 	n := entangled(t, "case39")
 	s := solver(t, n)
 	solved(t, s, powerflow.Input{}, powerflow.Options{})
-	if !s.Linearise(0) {
+	if !s.Linearise() {
 		t.Fatal("singular")
 	}
 	rng := rand.New(rand.NewPCG(8, 9))

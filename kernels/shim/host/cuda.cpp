@@ -25,10 +25,10 @@ EXPORT int cuGetErrorName(int code, const char **name) {
         {0, "CUDA_SUCCESS"}, {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"},
         {46, "CUDA_ERROR_DEVICE_UNAVAILABLE"}, {100, "CUDA_ERROR_NO_DEVICE"}, {101, "CUDA_ERROR_INVALID_DEVICE"},
         {200, "CUDA_ERROR_INVALID_IMAGE"}, {201, "CUDA_ERROR_INVALID_CONTEXT"}, {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
-        {214, "CUDA_ERROR_ECC_UNCORRECTABLE"}, {218, "CUDA_ERROR_INVALID_PTX"}, {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
+        {214, "CUDA_ERROR_ECC_UNCORRECTABLE"}, {218, "CUDA_ERROR_INVALID_PTX"}, {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"}, {226, "CUDA_ERROR_CONTAINED"},
         {400, "CUDA_ERROR_INVALID_HANDLE"}, {500, "CUDA_ERROR_NOT_FOUND"}, {600, "CUDA_ERROR_NOT_READY"},
         {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}, {702, "CUDA_ERROR_LAUNCH_TIMEOUT"},
-        {716, "CUDA_ERROR_MISALIGNED_ADDRESS"}, {719, "CUDA_ERROR_LAUNCH_FAILED"}, {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+        {716, "CUDA_ERROR_MISALIGNED_ADDRESS"}, {719, "CUDA_ERROR_LAUNCH_FAILED"}, {721, "CUDA_ERROR_TENSOR_MEMORY_LEAK"}, {802, "CUDA_ERROR_SYSTEM_NOT_READY"}, {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
         {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}, {904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
         {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"}, {999, "CUDA_ERROR_UNKNOWN"},
     };
@@ -131,14 +131,17 @@ EXPORT int cuModuleGetFunction(Handle *out, Handle module, const char *name) {
 EXPORT int cuFuncSetAttribute(Handle f, int attribute, int value) {
     ENTER("cuFuncSetAttribute")
     if (attribute == 8) {
-        if (value < 0 || value > attributes[97]) return INVALID_VALUE;
-        c->shared_limit[static_cast<Kernel *>(f)] = value;
+        auto *k = static_cast<Kernel *>(f);
+        if (value < 0 || value + static_of(k) > attributes[97])
+            return report(INVALID_VALUE, std::string(k->name) + ": " + std::to_string(value) + " bytes of dynamic and " + std::to_string(static_of(k)) +
+                                             " of static shared memory, more than a block has");
+        c->shared_limit[k] = value;
     }
     return OK;
 }
-EXPORT int cuFuncGetAttribute(int *value, int attribute, Handle) {
+EXPORT int cuFuncGetAttribute(int *value, int attribute, Handle f) {
     ENTER("cuFuncGetAttribute")
-    *value = attribute == 0 ? 1024 : 0;
+    *value = attribute == 0 ? 1024 : attribute == 1 ? static_of(static_cast<Kernel *>(f)) : 0;
     return OK;
 }
 EXPORT int cuFuncGetParamInfo(Handle f, size_t index, size_t *offset, size_t *size) {

@@ -32,7 +32,7 @@ enum : int {
 
 // Errors after which every call on the context fails in the same way.
 inline bool sticky(int code) {
-    return code == ECC || code == 46 || code == 220 || (code >= 700 && code <= 719 && code != 701 && code != 704 &&
+    return code == ECC || code == 46 || code == 220 || code == 226 || code == 721 || (code >= 700 && code <= 719 && code != 701 && code != 704 &&
            code != 705 && code != 708 && code != 711 && code != 712 && code != 713) || code == UNKNOWN;
 }
 
@@ -89,17 +89,38 @@ inline std::vector<Kernel> &kernels() {
     return all;
 }
 
+// static_shared is the shared memory that kernels have of their own, in bytes, as their
+// cubins for sm_90 say; a kernel without any is left out (generated, kernels/shim/build.go).
+extern const std::map<std::string, int> static_shared;
+
+inline int static_of(const Kernel *k) {
+    auto i = static_shared.find(k->name);
+    return i == static_shared.end() ? 0 : i->second;
+}
+
 inline std::mutex lock;
 inline bool initialized;
 inline std::set<Context *> contexts;
 inline thread_local std::vector<Context *> stack;
 
 inline size_t total_memory = size_t(1) << 30;
-inline std::map<int, int> attributes = {
-    {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535}, {8, 49152}, {10, 32},
-    {12, 65536}, {13, 1410000}, {16, 1}, {36, 1215000}, {37, 5120}, {38, 41943040}, {39, 2048}, {75, 8}, {76, 0},
-    {81, 167936}, {82, 65536}, {97, 166912},
-};
+// first_attributes are those of the device, with what GPC_SHIM_ATTRIBUTES changes.
+inline std::map<int, int> first_attributes() {
+    std::map<int, int> all = {
+        {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535}, {8, 49152}, {10, 32},
+        {12, 65536}, {13, 1410000}, {16, 1}, {36, 1215000}, {37, 5120}, {38, 41943040}, {39, 2048}, {75, 8}, {76, 0},
+        {81, 167936}, {82, 65536}, {97, 166912},
+    };
+    for (const char *at = std::getenv("GPC_SHIM_ATTRIBUTES"); at && *at;) {
+        int attribute, value, length = 0;
+        if (std::sscanf(at, "%d=%d%n", &attribute, &value, &length) != 2) break;
+        all[attribute] = value;
+        at += length;
+        if (*at == ',') at++;
+    }
+    return all;
+}
+inline std::map<int, int> attributes = first_attributes();
 struct Injected {
     std::string symbol;
     int countdown, code;

@@ -155,9 +155,11 @@ EXPORT int cuLaunchKernel(Handle f, unsigned gx, unsigned gy, unsigned gz, unsig
     if (!gx || !gy || !gz || !bx || !by || !bz || gx > 2147483647u || gy > 65535 || gz > 65535 || bx > 1024 || by > 1024 ||
         bz > 64 || uint64_t(bx) * by * bz > 1024)
         return report(INVALID_VALUE, std::string(k->name) + ": grid or block out of range");
+    // Static shared memory counts in what a block has without opt-in, and with.
     auto limit = c->shared_limit.find(k);
-    if (shared > unsigned(limit == c->shared_limit.end() ? attributes[8] : limit->second))
-        return report(INVALID_VALUE, std::string(k->name) + ": " + std::to_string(shared) + " bytes of dynamic shared memory, more than the function's limit");
+    if (int(shared) > (limit == c->shared_limit.end() ? attributes[8] - static_of(k) : limit->second))
+        return report(INVALID_VALUE, std::string(k->name) + ": " + std::to_string(shared) + " bytes of dynamic shared memory beside " +
+                                         std::to_string(static_of(k)) + " of its own, more than the function's limit");
     std::vector<std::vector<unsigned char>> values;
     for (int i = 0; i < k->parameters; i++) {
         auto *p = static_cast<unsigned char *>(arguments[i]);

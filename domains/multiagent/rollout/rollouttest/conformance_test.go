@@ -27,7 +27,12 @@ func evaluators(t testing.TB) map[string]rollout.Evaluator {
 
 func onDevice(t testing.TB) *rollout.Device {
 	t.Helper()
-	context := must.Get(driver.Open(shim.Device(t), 0))(t)
+	return on(t, shim.Device(t))
+}
+
+func on(t testing.TB, d driver.Driver) *rollout.Device {
+	t.Helper()
+	context := must.Get(driver.Open(d, 0))(t)
 	b := must.Get(kernels.New(context, kernels.Options{}))(t)
 	t.Cleanup(func() { must.OK(t, b.Close()) })
 	v, err := rollout.NewDevice(b)

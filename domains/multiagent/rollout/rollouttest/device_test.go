@@ -16,7 +16,8 @@ import (
 // A call is one graph, limits included, whatever the numbers of its problem; only another shape is
 // captured, and only a larger one allocates.
 func TestOneGraphForEachCall(t *testing.T) {
-	library, v := shim.Open(t), onDevice(t)
+	library := driver.NewMetered(shim.Device(t))
+	v := on(t, library)
 	decide := func(seed uint64, robots, candidates int) (launches, captures, allocations int) {
 		counts := func() (n [3]int) {
 			for i, call := range []string{"cuGraphLaunch", "cuStreamBeginCapture_v2", "cuMemAlloc_v2"} {

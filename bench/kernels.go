@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
+)
+
+// Launch is one kernel of an operation, as it is launched, beside what it cannot be faster
+// than on the device: the least µs by each of four things that it needs, and the largest.
+type Launch struct {
+	Of      string  `json:"of"`    // the operation that it is a part of
+	Place   int     `json:"place"` // from 1, in its order
+	Kernel  string  `json:"kernel"`
+	Grid    [2]int  `json:"grid"`         // blocks
+	Block   int     `json:"block"`        // threads
+	Shared  int     `json:"shared_bytes"` // dynamic
+	Limit   float64 `json:"limit_us"`
+	By      string  `json:"by"` // what the limit is of; "" where nothing is counted
+	FMA     float64 `json:"fma_us"`
+	Memory  float64 `json:"shared_us"`
+	Bytes   float64 `json:"bytes_us"`
+	Latency float64 `json:"latency_us"`
+}
+
+// kernels times every launch of a step, of a training update and, where a case has a
+// plant and its map, of a refinement, by the device's own events. On the host shim the
+// rows are without times.
+func kernels(ctx context.Context, r *Runner, s Shape) error {
+	tracer, ok := r.b.(backend.Tracer)
+	if !ok {
+		return fmt.Errorf("the launches of a device are asked for, and this is %s: --backend cuda", r.d.Name)
+	}
+	calls := int(min(max(r.opt.Budget.filled().Time/(50*time.Millisecond), 3), 20))
+	trace := func(of string, batch int, prepare, call func() error) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		launches, err := tracer.Trace(calls, prepare, call)
+		if err != nil {
+			return fmt.Errorf("%s of %d: %w", of, batch, err)
+		}
+		for i, l := range launches {
+			res := r.result("kernels", s, s.String(), batch)
+			row := Launch{Of: of, Place: i + 1, Kernel: l.Kernel, Grid: l.Grid, Block: l.Block, Shared: l.Shared, FMA: l.Limits.FMA, Memory: l.Limits.Shared, Bytes: l.Limits.Bytes, Latency: l.Limits.Latency}
+			row.Limit, row.By = l.Limits.Largest()
+			res.Launch = &row
+			if len(l.Times) > 0 {
+				slices.Sort(l.Times)
+				res.finish(l.Times, 0, 0)
+			}
+			r.add(res)
+		}
+		return nil
+	}
+	for _, n := range r.opt.Batches {
+		var st backend.Stepper
+		var in backend.StepInput
+		var out backend.StepOutput
+		if err := trace("step", n, func() (err error) { st, _, in, out, err = r.stepper(s, n); return err }, func() error { return st.Step(in, out) }); err != nil {
+			return err
+		}
+	}
+	batch := slices.Max(r.opt.Batches)
+	var t backend.Trainer
+	order, neighbours, kernel := make([]int32, batch), make([]int32, batch), make([]float32, batch)
+	for i := range order {
+		order[i], neighbours[i], kernel[i] = int32(i), int32((i+1)%batch), 1
+	}
+	err := trace("train", batch, func() error {
+		cfg, err := s.trainer(r.Rand(), batch, batch, 1)
+		if err == nil {
+			t, err = r.b.NewTrainer(cfg)
+		}
+		return err
+	}, func() error { _, err := t.ManifoldStep(order, neighbours, kernel, 1e-4); return err })
+	if err != nil || s.own == nil || s.own.Plant == nil || s.own.Learned != nil {
+		return err
+	}
+	m, err := s.model(r.Rand(), r.opt.Model)
+	if err != nil {
+		return err
+	}
+	pref := domain.Preference{Adaptive: true}
+	e, err := s.own.Plant.Episode(r.opt.Seed, 0, domain.EpisodeOptions{Preference: pref, Context: ctx})
+	if err != nil {
+		return fmt.Errorf("test episode 0: %w", err)
+	}
+	spec := s.own.Problem.Spec()
+	o := batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: pref}
+	e.Observe(o.S, o.C)
+	var refiner *batchnav.Refiner
+	return trace("refine", batch, func() (err error) {
+		refiner, err = batchnav.NewRefiner(r.b, m, s.own.Problem, batchnav.Options{}, batch)
+		return err
+	}, func() error {
+		_, err := refiner.Refine(ctx, o, batchnav.RefineOptions{Candidates: batch, FlowSteps: 1, Seed: 1, Threads: runtime.GOMAXPROCS(0)})
+		return err
+	})
+}
+
+// LaunchRows lays launches out as a table, the header first; a dash where the device is
+// the host shim, whose times say nothing.
+func LaunchRows(results []Result) [][]string {
+	rows := [][]string{{"of", "case", "batch", "", "kernel", "grid × block", "shared, bytes", "limit µs", "by", "FMA", "shared", "bytes", "latency", "p50 µs", "limit / p50"}}
+	for _, r := range results {
+		l := r.Launch
+		if l == nil {
+			continue
+		}
+		grid, took, share := fmt.Sprint(l.Grid[0]), "–", "–"
+		if l.Grid[1] > 1 {
+			grid = fmt.Sprintf("%d·%d", l.Grid[0], l.Grid[1])
+		}
+		if r.Calls > 0 {
+			took, share = fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.2f", l.Limit/r.P50)
+		}
+		us := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+		rows = append(rows, []string{l.Of, r.Case, fmt.Sprint(r.Batch), fmt.Sprint(l.Place), l.Kernel, fmt.Sprintf("%s × %d", grid, l.Block), fmt.Sprint(l.Shared),
+			us(l.Limit), cmp.Or(l.By, "–"), us(l.FMA), us(l.Memory), us(l.Bytes), us(l.Latency), took, share})
+	}
+	return rows
+}

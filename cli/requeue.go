@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// exitRequeue is the exit code of a command that a launcher is to start again as it was:
+// EX_TEMPFAIL of sysexits.h.
+const exitRequeue = 75
+
+// requeueFlag adds --requeue to a command whose same command line goes on, or is repeated
+// without loss; also says what else the flag asks for.
+func requeueFlag(cmd *cobra.Command, also string) {
+	cmd.Flags().Bool("requeue", false, "end with exit code 75 where the same command goes on: after SIGTERM, SIGINT or SIGUSR1, and while another process writes the same"+also)
+}
+
+// heedRequeue reads --requeue where a command has it.
+func (a *App) heedRequeue(cmd *cobra.Command) {
+	f := cmd.Flags().Lookup("requeue")
+	a.requeue.Store(f != nil && f.Value.String() == "true")
+	if a.requeue.Load() && a.signals != nil {
+		signal.Notify(a.signals, syscall.SIGUSR1)
+	}
+}
+
+// unfinished is the exit code of a command that may be started again as it was; otherwise is
+// the one without --requeue.
+func (a *App) unfinished(otherwise int) int {
+	if a.requeue.Load() {
+		return exitRequeue
+	}
+	return otherwise
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
+)
+
+// written is the JSON of a scene that was written.
+type written struct {
+	Case    string `json:"case"`
+	Seed    uint64 `json:"seed"`
+	Episode int    `json:"episode"`
+	Regime  string `json:"regime"`
+	Out     string `json:"out"`
+	Bytes   int    `json:"bytes"`
+	SHA256  string `json:"sha256"`
+}
+
+func (a *App) sceneCommand() *cobra.Command {
+	var weights []float64
+	var w written
+	cmd := &cobra.Command{
+		Use:   "scene CASE --seed S --episode K --out FILE",
+		Short: "Write a drawn test scene as a file, to begin a scene of one's own with",
+		Long: `Draws test scene number K of the seed and writes it with the constants of its
+plant. gpc eval CASE --scene FILE runs it: as it is, bit for bit the episode that
+it was drawn from. docs/formats.md has its fields.`,
+		Args: ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if w.Out == "" {
+				return BadInputf("--out is required: the file to write the scene to")
+			}
+			if _, err := os.Lstat(w.Out); err == nil {
+				return BadInputf("--out %s exists and would be lost: give it another name", w.Out)
+			}
+			if err := checkOutputs([]durable.File{{Name: "--out", Path: w.Out}}, nil); err != nil {
+				return err
+			}
+			c, err := a.Find(args[0])
+			if err != nil {
+				return err
+			}
+			pref, err := preference(weights, c.Spec().ObjectiveSize())
+			if err != nil {
+				return err
+			}
+			f, err := c.Scene(cmd.Context(), a.seed, w.Episode, w.Regime, pref)
+			if err != nil {
+				return err
+			}
+			text, err := f.Text()
+			if err != nil {
+				return err
+			}
+			if err := durable.WriteFile(w.Out, text, 0o644); err != nil {
+				return err
+			}
+			w.Case, w.Seed, w.Bytes, w.SHA256 = c.Name(), a.seed, len(text), durable.Sum(sha256.Sum256(text))
+			return a.Print(w, func(out io.Writer) error {
+				_, err := fmt.Fprintf(out, "%s: episode %d of seed %d of %s, %d bytes\n", w.Out, w.Episode, w.Seed, w.Case, w.Bytes)
+				return err
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&w.Episode, "episode", 0, "number of the test scene")
+	f.StringVar(&w.Regime, "regime", "", "regime of test scenes, the case's own word")
+	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… that score the episode (default: the adaptive priority)")
+	f.StringVar(&w.Out, "out", "", "file to write, which must not exist")
+	return cmd
+}
+
+// sceneUsage is of the flag --scene.
+const sceneUsage = "scene file, or a folder of them, an episode each in the order of their names, instead of drawn scenes (gpc scene writes one)"
+
+// given reads the scenes of --scene, beside which no flag says what is drawn.
+func given(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
+	for _, flag := range []string{"episodes", "regime", "shift", "state"} {
+		if cmd.Flags().Changed(flag) {
+			return nil, BadInputf("--%s and --scene %s: the scene says it all", flag, path)
+		}
+	}
+	scenes, err := closedloop.ReadScenes(path)
+	if err != nil {
+		return nil, BadInputf("--scene: %w", err)
+	}
+	return scenes, nil
+}
+
+// observed is what is measured at the start of the one scene of a file.
+func (a *App) observed(cmd *cobra.Command, c *gpc.Case, path string, pref domain.Preference) (*gpc.Case, batchnav.Observation, error) {
+	obs := batchnav.Observation{Preference: pref}
+	scenes, err := given(cmd, path)
+	if err != nil {
+		return nil, obs, err
+	}
+	if c, err = c.Staged(scenes); err != nil {
+		return nil, obs, err
+	}
+	if n := len(scenes.Files); n != 1 {
+		return nil, obs, BadInputf("--scene %s: %d scenes, one observation is refined", path, n)
+	}
+	how := domain.EpisodeOptions{Preference: pref, Context: cmd.Context()}
+	beyond, err := scenes.Check(cmd.Context(), c.Definition(), a.seed, 0, 1, how)
+	if err != nil {
+		return nil, obs, gpc.BadInput(err)
+	}
+	for _, b := range beyond {
+		a.notice(b.What)
+	}
+	ep, err := scenes.Episode(c.Definition(), a.seed, 0, how)
+	if err != nil {
+		return nil, obs, gpc.BadInput(err)
+	}
+	obs.S, obs.C = make([]float64, c.Spec().MeasuredSize()), make([]float64, c.Spec().ContextSize())
+	ep.Observe(obs.S, obs.C)
+	return c, obs, nil
+}
+
+// beyondListed are the entries of a result's Beyond that are printed.
+const beyondListed = 10
+
+// renderBeyond says in what scenes that were given lie outside of what maps are made for.
+func renderBeyond(w io.Writer, all []closedloop.Beyond) error {
+	for i, b := range all {
+		if i == beyondListed {
+			_, err := fmt.Fprintf(w, "and %d more; --json lists all\n", len(all)-i)
+			return err
+		}
+		of := "every episode"
+		if b.Episode >= 0 {
+			of = fmt.Sprintf("episode %d", b.Episode)
+		}
+		if _, err := fmt.Fprintf(w, "not what maps are made for: %s: %s\n", of, b.What); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/gpc-engine/gpc/offline"
+)
+
+// shardUsage is the help of --shard, behind what the command makes of i/n.
+const shardUsage = "; env: i and n of a Slurm array, env/n: i of a Slurm array or an indexed Kubernetes job"
+
+// shard reads --shard: i/n with 0 ≤ i < n, "" for the whole, env or env/n for what the
+// launcher of this process says, which is then told.
+func (a *App) shard(s string) (offline.Shard, error) {
+	left, right, both := strings.Cut(s, "/")
+	switch {
+	case s == "":
+		return offline.Shard{}, nil
+	case left != "env":
+		i, errI := strconv.Atoi(left)
+		n, errN := strconv.Atoi(right)
+		if !both || errors.Join(errI, errN) != nil || n < 1 || i < 0 || i >= n {
+			return offline.Shard{}, BadInputf("--shard %q: want i/n with 0 ≤ i < n, env, or env/n", s)
+		}
+		return offline.Shard{Index: i, Count: n}, nil
+	}
+	n := 0
+	if both {
+		var err error
+		if n, err = strconv.Atoi(right); err != nil || n < 1 {
+			return offline.Shard{}, BadInputf("--shard %q: want env/n with n ≥ 1", s)
+		}
+	}
+	of, err := launched(n, os.Getenv)
+	if err != nil {
+		return of, BadInputf("--shard %s: %w", s, err)
+	}
+	a.notice("shard " + of.String())
+	return of, nil
+}
+
+// What launchers say of the place of a process among those that they start together. Slurm's
+// are of array jobs, Kubernetes' of jobs with completionMode Indexed, which does not say how
+// many there are.
+const (
+	slurmID         = "SLURM_ARRAY_TASK_ID"
+	slurmMin        = "SLURM_ARRAY_TASK_MIN"
+	slurmMax        = "SLURM_ARRAY_TASK_MAX"
+	slurmStep       = "SLURM_ARRAY_TASK_STEP"
+	slurmCount      = "SLURM_ARRAY_TASK_COUNT"
+	kubernetesIndex = "JOB_COMPLETION_INDEX"
+)
+
+// launched is the shard that the environment says: of n, or for n = 0 of as many as the
+// array has tasks.
+func launched(n int, getenv func(string) string) (offline.Shard, error) {
+	of := offline.Shard{Count: n}
+	slurm, kubernetes := getenv(slurmID), getenv(kubernetesIndex)
+	switch {
+	case slurm != "" && kubernetes != "":
+		return of, fmt.Errorf("%s is %s and %s is %s: two launchers", slurmID, slurm, kubernetesIndex, kubernetes)
+	case slurm == "" && kubernetes == "":
+		return of, fmt.Errorf("neither %s nor %s is set", slurmID, kubernetesIndex)
+	case n == 0 && kubernetes != "":
+		return of, fmt.Errorf("%s is %s, and no variable says of how many: want env/n", kubernetesIndex, kubernetes)
+	case n == 0:
+		return arrayTask(getenv)
+	}
+	name := slurmID
+	if kubernetes != "" {
+		name = kubernetesIndex
+	}
+	var err error
+	if of.Index, err = number(name, getenv); err == nil && of.Index >= n {
+		err = fmt.Errorf("%s is %d, want 0 to %d", name, of.Index, n-1)
+	}
+	return of, err
+}
+
+// arrayTask is the place of a task in a Slurm array of the form a-b or a-b:step, all of whose
+// tasks are the whole.
+func arrayTask(getenv func(string) string) (offline.Shard, error) {
+	var of offline.Shard
+	var id, least, most, step int
+	for _, v := range []struct {
+		name string
+		to   *int
+	}{{slurmID, &id}, {slurmMin, &least}, {slurmMax, &most}, {slurmStep, &step}, {slurmCount, &of.Count}} {
+		var err error
+		if *v.to, err = number(v.name, getenv); err != nil {
+			return of, err
+		}
+	}
+	if step < 1 || most < least || of.Count != (most-least)/step+1 || id < least || id > most || (id-least)%step != 0 {
+		return of, fmt.Errorf("%s is %d, %s %d, %s %d, %s %d, %s %d: not a task of an array a-b or a-b:step; of other arrays want env/n",
+			slurmID, id, slurmMin, least, slurmMax, most, slurmStep, step, slurmCount, of.Count)
+	}
+	of.Index = (id - least) / step
+	return of, nil
+}
+
+// number reads a variable that counts.
+func number(name string, getenv func(string) string) (int, error) {
+	text := getenv(name)
+	if text == "" {
+		return 0, fmt.Errorf("%s is not set", name)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%s is %q, want a number ≥ 0", name, text)
+	}
+	return n, nil
+}

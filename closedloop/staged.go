@@ -1,0 +1,106 @@
+package closedloop
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/exactjson"
+)
+
+var _ domain.Staging = (*Simulation)(nil)
+
+// stagedScene is a scene of a Simulation as it is given: its parameters, or its initial state
+// and context, or both, where they agree.
+type stagedScene struct {
+	P          []float64          `json:"p,omitempty"`
+	S          []float64          `json:"s,omitempty"`
+	C          []float64          `json:"c,omitempty"`
+	Preference *domain.Preference `json:"preference,omitempty"`
+}
+
+// Draft implements domain.Staging.
+func (m *Simulation) Draft(e domain.Episode) any {
+	scene := e.(*simulated).scene
+	return stagedScene{P: scene.P, S: scene.S, C: scene.C}
+}
+
+// Stage implements domain.Staging.
+func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
+	spec := m.Problem.Spec()
+	if opt.Regime != "" {
+		return nil, domain.RegimeError{Case: spec.Name, Regime: opt.Regime, Has: []string{""}}
+	}
+	if _, err := opt.Fixed(index, spec.ObjectiveSize()); err != nil {
+		return nil, err
+	}
+	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
+		return nil, err
+	}
+	var given stagedScene
+	if err := exactjson.Read(text, &given); err != nil {
+		return nil, err
+	}
+	if p := given.Preference; p != nil && (p.Adaptive != opt.Preference.Adaptive || !slices.Equal(p.W, opt.Preference.W)) {
+		return nil, fmt.Errorf("preference is %v, and the run's %v scores the episode: leave it out, or ask for it", *p, opt.Preference)
+	}
+	scene := simulationScene{P: []float64{}, S: given.S, C: given.C, Preference: opt.Preference}
+	if given.P != nil && (len(given.P) > 0 || len(m.Parameters) == 0) { // a scene without p is [] in a trace
+		if len(given.P) != len(m.Parameters) {
+			return nil, fmt.Errorf("p has %d entries, case %q has %d parameters", len(given.P), spec.Name, len(m.Parameters))
+		}
+		s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		m.Initial(slices.Clone(given.P), s, c)
+		if given.S != nil && !slices.Equal(given.S, s) || given.C != nil && !slices.Equal(given.C, c) {
+			return nil, errors.New("s or c is not the start that p gives: leave p out, or s and c")
+		}
+		scene.P, scene.S, scene.C = given.P, s, c
+	}
+	for _, v := range []struct {
+		name      string
+		values    []float64
+		variables []domain.Variable
+	}{{"s", scene.S, spec.Measured}, {"c", scene.C, spec.Context}} {
+		if len(v.values) != len(v.variables) {
+			return nil, fmt.Errorf("%s has %d entries, case %q has %d; p alone gives both", v.name, len(v.values), spec.Name, len(v.variables))
+		}
+		for i, x := range v.values {
+			if !finite(x) {
+				return nil, fmt.Errorf("%s[%d] (%s) is %v", v.name, i, v.variables[i].Name, x)
+			}
+		}
+	}
+	if failed(m.Problem, scene.S, scene.C) {
+		return nil, errors.New("s and c are a lost state, before the first decision")
+	}
+	ep := m.start(scene)
+	ep.noise = opt.Noise
+	ep.rng = rand.New(rand.NewPCG(seed^noiseStream, uint64(index)))
+	return ep, nil
+}
+
+var _ domain.Stretching = (*simulated)(nil)
+
+// Beyond implements domain.Stretching.
+func (e *simulated) Beyond() (all []string) {
+	p := e.plant.Problem
+	spec := p.Spec()
+	if len(e.scene.P) == 0 && len(e.plant.Parameters) > 0 {
+		all = append(all, "s and c are given without p: whether they are among the starts that maps are trained on is not known")
+	}
+	for i, v := range e.scene.P {
+		axis := e.plant.Parameters[i]
+		if text := domain.Outside(fmt.Sprintf("p[%d] (%s)", i, axis.Name), v, axis.Lo, axis.Hi, axis.Unit); text != "" {
+			all = append(all, text)
+		}
+	}
+	s, c, u := slices.Clone(e.scene.S), slices.Clone(e.scene.C), make([]float64, spec.ActionSize())
+	p.Fallback(s, c, u)
+	if !p.Project(s, c, u) {
+		all = append(all, "the projection finds no action that keeps every limit from the start on")
+	}
+	return all
+}

@@ -1,0 +1,101 @@
+package integrator
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/exactjson"
+)
+
+var _ domain.Staging = (*Plant)(nil)
+
+// Bounds of a scene that is given: beyond them numbers, not the problem, are what a run shows.
+const (
+	farthest = 1000 // m
+	fastest  = 100  // m/s
+)
+
+// Draft implements domain.Staging.
+func (l *Plant) Draft(e domain.Episode) any { return e.Scene() }
+
+// Stage implements domain.Staging. p may be any series: what controllers know of it is its
+// present value and the rate of its first step.
+func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
+	if opt.Regime != "" {
+		return nil, domain.RegimeError{Case: l.system.spec.Name, Regime: opt.Regime, Has: []string{""}}
+	}
+	var scene Scene
+	if err := exactjson.Read(text, &scene); err != nil {
+		return nil, err
+	}
+	var err error
+	if scene.W, err = opt.Scored(index, 2, scene.W); err != nil {
+		return nil, err
+	}
+	if err := l.system.possible(&scene); err != nil {
+		return nil, err
+	}
+	ep := newEpisode(l.system, l.oracle, scene)
+	ep.noise, ep.until = opt.Noise, opt.Until()
+	ep.rng = rand.New(rand.NewPCG(seed^testStream, uint64(index)))
+	for range scenarioSize { // what drawing the scene takes
+		ep.rng.Float64()
+	}
+	return ep, nil
+}
+
+// possible says what in a scene that was read cannot be the start of an episode.
+func (y *System) possible(s *Scene) error {
+	e := &y.Params.Ellipse
+	for _, v := range []struct {
+		name string
+		at   [2]float64
+		most float64
+	}{{"q0", s.Q0, farthest}, {"v0", s.V0, fastest}} {
+		if size := math.Hypot(v.at[0], v.at[1]); !(size <= v.most) {
+			return fmt.Errorf("%s is %v, want it within %v", v.name, v.at, v.most)
+		}
+	}
+	for t, p := range s.P {
+		if !(math.Abs(p) <= farthest) {
+			return fmt.Errorf("p[%d] is %v, want it within ±%v", t, p, farthest)
+		}
+	}
+	if u := math.Hypot(s.UPrev[0], s.UPrev[1]); u > y.Params.UMax {
+		return fmt.Errorf("u_prev is %v, of size %v, and u_max is %v", s.UPrev, u, y.Params.UMax)
+	}
+	if psi := e.clearance(s.Q0[0], s.Q0[1], s.P[0]); psi < 1 {
+		return fmt.Errorf("q0 is %v, inside the keep-out ellipse: ψ is %.4g, want it ≥ 1", s.Q0, psi)
+	}
+	if goal := y.Params.QGoal; e.clearance(goal[0], goal[1], s.P[Horizon-1]) < 1 {
+		return fmt.Errorf("p[%d] is %v, with which the keep-out ellipse covers params.q_goal %v", Horizon-1, s.P[Horizon-1], goal)
+	}
+	return nil
+}
+
+var _ domain.Stretching = (*episode)(nil)
+
+// Beyond implements domain.Stretching.
+func (e *episode) Beyond() (all []string) {
+	s, dt := &e.scene, e.system.Params.Dt
+	rate := (s.P[1] - s.P[0]) / dt
+	for i, v := range []float64{s.Q0[0], s.Q0[1], s.V0[0], s.V0[1], s.P[0], rate} {
+		axis := trainingRange()[i]
+		if text := domain.Outside(axis.Name, v, axis.Lo, axis.Hi, axis.Unit); text != "" {
+			all = append(all, text)
+		}
+	}
+	for t, p := range s.P {
+		if want := s.P[0] + rate*float64(t)*dt; math.Abs(p-want) > 1e-9*(1+math.Abs(want)) {
+			all = append(all, fmt.Sprintf("p[%d] is %.4g, off the straight line of the first two by %.2g: maps are trained on straight lines", t, p, p-want))
+			break
+		}
+	}
+	if s.UPrev != [2]float64{} {
+		all = append(all, fmt.Sprintf("u_prev is %v, episodes are drawn with 0", s.UPrev))
+	}
+	return all
+}

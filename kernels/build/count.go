@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/kernels/images"
+)
+
+// What a multiprocessor of sm_90 has (NVIDIA, CUDA C++ Programming Guide, compute
+// capability 9.0; H100 architecture white paper), in cycles of all its four parts.
+const (
+	mostThreads   = 2048
+	mostBlocks    = 32
+	registerFile  = 65536
+	registerUnit  = 256 // a warp's registers are given out in
+	sharedMemory  = 228 << 10
+	sharedReserve = 1 << 10 // of each block
+	sharedUnit    = 128
+	issued        = 4    // warp instructions a cycle
+	fmaIssued     = 4    // of them FFMA
+	tensorFMA     = 1024 // multiply-adds of TF32 a cycle
+	hmmaFMA       = 16 * 8 * 8
+)
+
+// Product loops are counted for so many operations of a warp.
+const (
+	perFFMA = 32
+	perHMMA = 16
+)
+
+// dynamicShared is the dynamic shared memory of a launch at OPF size (n_z 32, width 256,
+// k 3 eigenpairs, 32 neighbours): what kernels/pack.go, eig.go and index.go ask for.
+var dynamicShared = map[string]int{
+	"gpc_mlp_forward_32": 107520, "gpc_mlp_forward_32_tf32": 107520, "gpc_mlp_bent_32": 107520, "gpc_mlp_bent_32_tf32": 107520,
+	"gpc_mlp_vjp_32": 107520, "gpc_mlp_vjp_32_tf32": 107520,
+	"gpc_mlp_forward_8": 50176, "gpc_mlp_bent_8": 50176, "gpc_mlp_vjp_8": 50176,
+	"gpc_jacobian_8": 51712, "gpc_jacobian_16": 76288, "gpc_jacobian_16_tf32": 76288, "gpc_jacobian_32": 109056, "gpc_jacobian_32_tf32": 109056, "gpc_jacobian_64": 174592, "gpc_jacobian_64_tf32": 174592,
+	"gpc_eig_32": 6272, "gpc_eig": 10752, "gpc_search_fp32": 51200, "gpc_search_tf32": 51200,
+}
+
+// blocksOf is how many blocks of a kernel a multiprocessor holds.
+func blocksOf(k kernelCode, dynamic int) int {
+	if k.threads == 0 {
+		return 0
+	}
+	up := func(n, unit int) int { return (n + unit - 1) / unit * unit }
+	warps := (k.threads + 31) / 32
+	blocks := min(mostBlocks, mostThreads/(32*warps))
+	if k.registers > 0 {
+		blocks = min(blocks, registerFile/(up(32*k.registers, registerUnit)*warps))
+	}
+	return min(blocks, sharedMemory/(up(k.shared+dynamic, sharedUnit)+sharedReserve))
+}
+
+// access counts shared-memory instructions by the bytes of a lane, 4, 8 and 16.
+type access [3]int
+
+func (a *access) add(width int) {
+	a[map[int]int{4: 0, 8: 1, 16: 2}[width]]++
+}
+
+func (a access) String() string { return fmt.Sprintf("%d/%d/%d", a[0], a[1], a[2]) }
+
+// requests are the cycles that so many reads take at least and, without a bank
+// conflict, at most: a request moves 128 bytes, and wider reads of a warp need half
+// as many where neighbouring lanes read the same address (include/banks.cuh).
+func (a access) requests() (least, most int) {
+	return a[0] + a[1] + 2*a[2], a[0] + 2*a[1] + 4*a[2]
+}
+
+// product is straight code inside a loop that multiplies: what a warp does there.
+type product struct {
+	at                 int
+	instructions       int // of the straight code
+	around             int // of the loop beside its products, once a round
+	ffma, hmma         int
+	loads              access
+	stores             access // of the loop, around
+	global, conversion int
+}
+
+// products finds straight code with many multiply-adds in the loops of a kernel.
+func (k kernelCode) products() []product {
+	begins := map[int]bool{}
+	for _, i := range k.instructions {
+		if i.target >= 0 {
+			begins[i.target] = true
+		}
+	}
+	var all []product
+	for _, l := range k.loops() {
+		var own []product
+		var block product
+		var rest product
+		// Tensor cores' products are all of a loop: what stands between them is for them.
+		tensor := slices.ContainsFunc(l.instructions, func(i instruction) bool { return i.is("HMMA") })
+		finish := func() {
+			if block.ffma >= perFFMA && 2*block.ffma >= block.instructions || block.hmma > 0 {
+				own = append(own, block)
+			} else {
+				rest.instructions += block.instructions
+				for w := range rest.stores {
+					rest.stores[w] += block.stores[w]
+				}
+			}
+			block = product{}
+		}
+		last := -1
+		for _, i := range l.instructions {
+			if !tensor && (begins[i.at] || last >= 0 && i.at-last > 16) {
+				finish()
+			}
+			last = i.at
+			if block.instructions == 0 {
+				block.at = i.at
+			}
+			block.instructions++
+			switch {
+			case i.is("FFMA"):
+				block.ffma++
+			case i.is("HMMA"):
+				block.hmma++
+			case i.is("LDS", "LDSM"):
+				block.loads.add(i.width())
+			case i.is("STS"):
+				block.stores.add(i.width())
+			case i.is("LDG"):
+				block.global++
+			case i.is("F2F", "F2FP", "F2I"):
+				block.conversion++
+			}
+			if !tensor && i.is("BRA", "BRX", "EXIT", "RET", "CALL", "BSYNC", "BREAK") {
+				finish()
+			}
+		}
+		finish()
+		for _, p := range own {
+			p.around = rest.instructions
+			for w := range p.stores {
+				p.stores[w] += rest.stores[w]
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// limits are the cycles of a multiprocessor for perFFMA FFMA or perHMMA HMMA of a warp.
+func (p product) limits() (unit, arithmetic, issue, least, most float64) {
+	unit, count := float64(perFFMA), float64(p.ffma)
+	arithmetic = unit / fmaIssued
+	if p.hmma > 0 {
+		unit, count = perHMMA, float64(p.hmma)
+		arithmetic = unit * hmmaFMA / tensorFMA
+	}
+	low, high := p.loads.requests()
+	return unit, arithmetic, float64(p.instructions+p.around) * unit / count / issued, float64(low) * unit / count, float64(high) * unit / count
+}
+
+const (
+	countsBegin = "<!-- counts: written by go run ./kernels/build count -->"
+	countsEnd   = "<!-- end of counts -->"
+	countsPage  = "docs/cuda-kernels.md"
+)
+
+// count writes the counts of every committed cubin into the page of the kernels, or
+// prints them where the module has none.
+func count(m images.Module) error {
+	tool, err := disassembler(m)
+	if err != nil {
+		return err
+	}
+	folders, err := m.Folders()
+	if err != nil {
+		return err
+	}
+	var kernels []kernelCode
+	for _, folder := range folders {
+		dir := m.Images(folder)
+		manifest, err := images.ReadManifest(dir)
+		if err != nil {
+			return err
+		}
+		for _, entry := range manifest.Images {
+			blob, err := os.ReadFile(filepath.Join(dir, images.FileName(entry.Name, "sm_90.cubin")))
+			if err != nil {
+				return err
+			}
+			cubin, err := images.Unpack(blob)
+			if err != nil {
+				return err
+			}
+			found, err := disassemble(tool, cubin)
+			if err != nil {
+				return fmt.Errorf("%s/%s: %w", folder, entry.Name, err)
+			}
+			kernels = append(kernels, found...)
+		}
+	}
+	text := countsText(kernels)
+	page := filepath.Join(m.Root, countsPage)
+	old, err := os.ReadFile(page)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	before, rest, ok := bytes.Cut(old, []byte(countsBegin))
+	_, after, closed := bytes.Cut(rest, []byte(countsEnd))
+	if !ok || !closed {
+		_, err := os.Stdout.WriteString(text)
+		return err
+	}
+	return durable.WriteFile(page, slices.Concat(before, []byte(countsBegin+"\n"+text+countsEnd), after), 0o644)
+}
+
+// countsText is the two tables: kernels, and the products within.
+func countsText(kernels []kernelCode) string {
+	slices.SortFunc(kernels, func(a, b kernelCode) int { return strings.Compare(a.name, b.name) })
+	var b strings.Builder
+	b.WriteString("\n| kernel | instructions | registers | spills | shared, KiB | threads | blocks/SM |\n|---|---|---|---|---|---|---|\n")
+	for _, k := range kernels {
+		spills := 0
+		for _, i := range k.instructions {
+			if i.is("LDL", "STL") {
+				spills++
+			}
+		}
+		dynamic := dynamicShared[k.name]
+		fmt.Fprintf(&b, "| `%s` | %d | %d | %d | %.1f | %d | %d |\n", k.name, len(k.instructions), k.registers, spills, float64(k.shared+dynamic)/1024, k.threads, blocksOf(k, dynamic))
+	}
+	seen := map[string]bool{} // copies of one product by the compiler
+	b.WriteString("\n| product in | FFMA | HMMA | instructions, + around | LDS 4/8/16 B | STS | per 32 FFMA or 16 HMMA: instructions | requests | cycles: multiply, issue, shared | bound | share |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, k := range kernels {
+		for _, p := range k.products() {
+			unit, arithmetic, issue, least, most := p.limits()
+			bounds := map[string]float64{"multiply": arithmetic, "issue": issue, "shared": least}
+			bound := slices.MaxFunc(slices.Sorted(maps.Keys(bounds)), func(a, b string) int {
+				switch d := bounds[a] - bounds[b]; {
+				case d < 0:
+					return -1
+				case d > 0:
+					return 1
+				}
+				return 0
+			})
+			ops := p.ffma + p.hmma
+			row := fmt.Sprintf("| `%s` | %d | %d | %d + %d | %v | %v | %.0f | %.1f to %.1f | %.0f, %.1f, %.1f | %s | %.0f %% |\n", k.name, p.ffma, p.hmma, p.instructions, p.around,
+				p.loads, p.stores, float64(p.instructions+p.around)*unit/float64(ops), least, most, arithmetic, issue, least, bound, 100*arithmetic/bounds[bound])
+			if !seen[row] {
+				b.WriteString(row)
+			}
+			seen[row] = true
+		}
+	}
+	return b.String()
+}

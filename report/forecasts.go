@@ -1,0 +1,115 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/gpc-engine/gpc/bench"
+)
+
+// forecast is a time that the machine code of the kernels lets expect on an H200, before
+// anything was run there, the time that is wanted, and how the row of a benchmark that
+// says what it is is known.
+type forecast struct {
+	what, op, name string // name is of the case, or size:CASE for its sizes alone
+	kernel         string // of `kernels`: the launch by its name without the variant
+	batch          int
+	precision      string
+	from, to       float64 // µs; 0: none was made
+	wanted         float64 // µs, at most; 0: nothing is
+}
+
+// forecasts are held against the first rows that are measured. A figure here is changed
+// with the kernels that it is of, never after a measurement.
+var forecasts = []forecast{
+	{what: "step, OPF size", op: "step", name: "size:opf30", batch: 4096, precision: "fp32", from: 550, to: 700, wanted: 600},
+	{what: "step, OPF size", op: "step", name: "size:opf30", batch: 4096, precision: "tf32", from: 400, to: 510, wanted: 300},
+	{what: "step of one state, OPF size", op: "step", name: "size:opf30", batch: 1, precision: "fp32", from: 70, to: 100, wanted: 60},
+	{what: "eigenpairs within it", op: "kernels", name: "size:opf30", kernel: "gpc_eig", batch: 4096, precision: "fp32", from: 45, to: 60, wanted: 40},
+	{what: "eigenpairs of one matrix", op: "kernels", name: "size:opf30", kernel: "gpc_eig", batch: 1, precision: "fp32", from: 17, to: 17, wanted: 15},
+	{what: "refinement over the whole horizon", op: "refine", name: "integrator-convex", batch: 4096, precision: "fp32", from: 1500, to: 2200, wanted: 900},
+	{what: "refinement over the whole horizon", op: "refine", name: "integrator-convex", batch: 4096, precision: "tf32", wanted: 500},
+	{what: "training, 500 epochs of 250 000", op: "train-epochs", name: "size:opf30", batch: 4096, precision: "fp32", from: 13e6, to: 13e6, wanted: 12e6},
+}
+
+// is tells whether a row is the forecast's, measured on a GPU.
+func (f *forecast) is(r *bench.Result) bool {
+	name, alone := strings.CutPrefix(f.name, "size:")
+	if r.Backend != "cuda" || r.Calls == 0 || r.Op != f.op || r.Case != name || r.Batch != f.batch || r.Precision != f.precision ||
+		alone == strings.Contains(r.Size, "own objectives") {
+		return false
+	}
+	return f.kernel == "" || r.Launch != nil && strings.HasPrefix(r.Launch.Kernel, f.kernel)
+}
+
+// microseconds is a time with a unit that suits it.
+func microseconds(us float64) string {
+	if us >= 1e6 {
+		return fmt.Sprintf("%.3g s", us/1e6)
+	}
+	return fmt.Sprintf("%.4g µs", us)
+}
+
+// forecasts is the table of what was expected, what is wanted and what was measured.
+func (d devices) forecasts() string {
+	s := section{rows: [][]string{{"", "case", "batch", "precision", "forecast for an H200", "wanted", "measured"}}}
+	for _, f := range forecasts {
+		expected := "–"
+		if f.from > 0 {
+			expected = microseconds(f.from)
+		}
+		if f.to > f.from {
+			expected = fmt.Sprintf("%.4g to %s", f.from, microseconds(f.to))
+		}
+		var measured []string
+		for _, r := range d {
+			least := 0.0
+			for _, b := range r.Benchmarks {
+				for i := range b.Results {
+					if row := &b.Results[i]; f.is(row) && (least == 0 || row.P50 < least) {
+						least = row.P50
+					}
+				}
+			}
+			if least > 0 {
+				measured = append(measured, fmt.Sprintf("%s (%s)", microseconds(least), r.Device))
+			}
+		}
+		s.rows = append(s.rows, []string{f.what, "`" + f.name + "`", fmt.Sprint(f.batch), f.precision, expected, "≤ " + microseconds(f.wanted), cmp.Or(strings.Join(measured, ", "), "not run")})
+	}
+	return tables(s)
+}
+
+// Conformance says which tests of the kernels passed on a device.
+type Conformance struct {
+	Device string  `json:"device"`
+	Commit string  `json:"commit"`
+	Suites []Suite `json:"suites"`
+}
+
+// Suite is one run of a test program: tests by name but for those that passed.
+type Suite struct {
+	Name    string   `json:"step"`
+	OK      bool     `json:"ok"`
+	Passed  int      `json:"passed"`
+	Failed  []string `json:"failed"`
+	Skipped []string `json:"skipped"`
+	Seconds float64  `json:"seconds"`
+}
+
+func conformanceSection(c Conformance) section {
+	s := section{
+		title: "Kernels held to float64 on the device",
+		note:  fmt.Sprintf("Commit %s, %s.", c.Commit, c.Device),
+		rows:  [][]string{{"suite", "passed", "failed", "skipped", "s"}},
+	}
+	for _, v := range c.Suites {
+		failed := cmp.Or(strings.Join(v.Failed, ", "), "0")
+		if !v.OK && len(v.Failed) == 0 {
+			failed = "did not end"
+		}
+		s.rows = append(s.rows, []string{v.Name, fmt.Sprint(v.Passed), failed, cmp.Or(strings.Join(v.Skipped, ", "), "0"), fmt.Sprintf("%.0f", v.Seconds)})
+	}
+	return s
+}

@@ -1,0 +1,26 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// Results on scenes of somebody's own do not stand among those on drawn ones.
+func TestGivenScenesAreNoSample(t *testing.T) {
+	const name = "integrator-convex"
+	r := New("", known())
+	for _, sum := range []string{"", "ab"} {
+		r.Evaluations = append(r.Evaluations, closedloop.Result{Case: name, Method: "gpc", ScenesSHA256: sum})
+		r.Pairings = append(r.Pairings, closedloop.Pairing{Case: name, ScenesSHA256: sum, Pairs: []closedloop.Paired{{Method: "gpc"}}})
+	}
+	if all := r.of(name); len(all) != 1 || all[0].ScenesSHA256 != "" {
+		t.Errorf("%d evaluations", len(all))
+	}
+	if all := r.paired(name, func(*closedloop.Pairing) bool { return true }); len(all) != 1 || all[0].ScenesSHA256 != "" {
+		t.Errorf("%d pairings", len(all))
+	}
+	if undisturbedPlant(&r.Pairings[1]) {
+		t.Error("a pairing on scenes that were given counts as the case as it is")
+	}
+}

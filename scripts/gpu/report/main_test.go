@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/report"
+)
+
+// What a run writes becomes records that the report reads, the last of what was measured
+// twice.
+func TestARunBecomesRecords(t *testing.T) {
+	run, results := t.TempDir(), filepath.Join(t.TempDir(), "h200")
+	write := func(name string, lines ...string) {
+		must.OK(t, os.WriteFile(filepath.Join(run, name), []byte(strings.Join(lines, "\n")+"\n"), 0o644))
+	}
+	row := func(command, result string) string {
+		return `{"device":"NVIDIA H200, sm_90","commit":"abc","command":"` + command + `","results":[` + result + `]}`
+	}
+	const step = "/tmp/x/gpc bench step --case size:opf30 --batch 1,64 --backend cuda --time 1s --lines /tmp/out/rows.jsonl"
+	write("rows.jsonl",
+		row(step, `{"op":"step","case":"opf30","backend":"cuda","batch":1,"precision":"fp32","p50_us":120,"calls":9}`),
+		row(step, `{"op":"step","case":"opf30","backend":"cuda","batch":64,"precision":"fp32","p50_us":150,"calls":9}`),
+		row(step, `{"op":"step","case":"opf30","backend":"cuda","batch":1,"precision":"fp32","p50_us":110,"calls":9}`),
+		row(step+" --tf32", `{"op":"step","case":"opf30","backend":"cuda","batch":64,"precision":"tf32","p50_us":90,"calls":9}`))
+	write("launches.jsonl",
+		row("gpc bench kernels --case size:opf30 --batch 1", `{"op":"kernels","case":"opf30","backend":"cuda","batch":1,"p50_us":9,"calls":9,"launch":{"of":"step","place":1,"kernel":"gpc_eig","limit_us":4,"by":"latency"}}`),
+		row("gpc bench kernels --case size:opf30 --batch 1", `{"op":"kernels","case":"opf30","backend":"cuda","batch":1,"p50_us":5,"calls":9,"launch":{"of":"step","place":2,"kernel":"gpc_eig","limit_us":4,"by":"latency"}}`))
+	write("steps.jsonl",
+		`{"step":"doctor","ok":true,"code":0,"seconds":2,"limit":60,"commit":"abc"}`,
+		`{"step":"suite-operations","ok":false,"code":124,"seconds":150,"limit":150,"commit":"abc","passed":3,"failed":[],"skipped":[]}`,
+		`{"step":"suite-operations","ok":true,"code":0,"seconds":41,"limit":150,"commit":"abc","passed":60,"failed":[],"skipped":["TestFaultsOfARound"]}`)
+	write("others.jsonl", `{"step":"peers-step","record":{"ratios":[]}}`, `{"step":"rollout","record":{"benchmarks":[]}}`)
+	written := must.Get(convert(run, results))(t)
+	if len(written) != 5 {
+		t.Errorf("%d records: %q", len(written), written)
+	}
+	r := must.Get(report.Load(context.Background(), results, nil))(t)
+	if len(r.Benchmarks) != 3 || len(r.Peers) != 1 || len(r.Conformances) != 1 {
+		t.Fatalf("%d benchmarks, %d of peers, %d of conformance", len(r.Benchmarks), len(r.Peers), len(r.Conformances))
+	}
+	if s := r.Conformances[0].Suites; len(s) != 1 || s[0].Passed != 60 || !strings.Contains(r.Conformances[0].Device, "H200") {
+		t.Errorf("%+v", r.Conformances[0])
+	}
+	text := must.Get(os.ReadFile(filepath.Join(results, "gpu-step-case-size-opf30-batch-1-64.json")))(t)
+	if !strings.Contains(string(text), `"p50_us": 110`) || strings.Contains(string(text), `"p50_us": 120`) {
+		t.Errorf("a row that was measured again:\n%s", text)
+	}
+	if _, err := convert(run, results); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	write("rows.jsonl", "half a li")
+	if _, err := convert(run, results); err == nil || !strings.Contains(err.Error(), "rows.jsonl, line 1") {
+		t.Errorf("a line that is cut off: %v", err)
+	}
+}
