@@ -31,7 +31,7 @@ monitor:
 
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./kernels/driver ./kernels/shim ./engine
+	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
 
 ## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
@@ -114,6 +114,23 @@ build/peers/ready:
 MAPS ?= integrator-convex integrator-nonconvex opf30 opf30-uncertain
 export-cortex-m: build
 	scripts/export-cortex-m.sh $(MAPS)
+
+.PHONY: ui check-ui test-ui
+## ui: the page of gpc view and gpc serve --ui from its TypeScript, view/ui to view/page; commit what it writes (needs node 20 and npm)
+NPM ?= npm
+ui: build/ui/ready
+	cd view/ui && $(NPM) run --silent build
+build/ui/ready: view/ui/package.json view/ui/package-lock.json
+	cd view/ui && $(NPM) ci --silent --ignore-scripts
+	mkdir -p build/ui && touch $@
+
+## check-ui: make it again and fail where the committed page differs
+check-ui: ui
+	@git diff --exit-code --stat -- view/page || { echo 'the page differs from the committed one: run make ui and commit'; exit 1; }
+
+## test-ui: drive it in a headless Chromium (CHROMIUM=file), screenshots in out/ui; with DOCS=--docs those of docs/view.md too
+test-ui: build build/ui/ready
+	cd view/ui && node test.mjs $(DOCS)
 
 .PHONY: python wheel test-python latency-python
 ## python: the library of the Python package in place, python/gpc/_libgpc.so (Linux; needs a C compiler)
@@ -221,6 +238,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
 	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
+	$(FUZZ) -fuzz '^FuzzRequest$$' ./view
 	$(FUZZ) -fuzz '^FuzzBody$$' ./serve
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/integrator
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/multiagent/world

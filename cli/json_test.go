@@ -29,7 +29,7 @@ var printed = map[string]any{
 	"eval": closedloop.Result{}, "eval join": closedloop.Result{}, "eval pair": closedloop.Pairing{}, "eval compare": report.Compared{},
 	"verify": closedloop.Verification{}, "certify": batchnav.Certified{}, "steer": closedloop.Steering{}, "export": export.Result{},
 	"scene": written{}, "mcap": gpc.Recorded{},
-	"serve": serve.Answer{}, "plant": closedloop.Result{}, "bench": bench.Record{}, "bench compare": bench.Comparison{}, "bench deadline": bench.Deadlines{}, "bench scaling": bench.Scaling{}, "report": drawn{}, "demo": demonstration{},
+	"serve": serve.Answer{}, "plant": closedloop.Result{}, "view": viewed{}, "bench": bench.Record{}, "bench compare": bench.Comparison{}, "bench deadline": bench.Deadlines{}, "bench scaling": bench.Scaling{}, "report": drawn{}, "demo": demonstration{},
 }
 
 // TestEveryJSONKeyIsDocumented: docs/json.md has every key that a command prints, and none

@@ -26,7 +26,7 @@ const (
 // serving are the flags of gpc serve.
 type serving struct {
 	modelFile, method, tokenFile, stateFile, log string
-	stdin                                        bool
+	stdin, ui                                    bool
 	weights                                      []float64
 	options                                      serve.Options
 	lines                                        serve.LineOptions
@@ -37,7 +37,7 @@ type serving struct {
 func (a *App) serveCommand() *cobra.Command {
 	var f serving
 	cmd := &cobra.Command{
-		Use:   "serve CASE --stdin | --listen HOST:PORT | --unix PATH",
+		Use:   "serve CASE --stdin | --listen HOST:PORT [--ui] | --unix PATH",
 		Short: "Decide for many closed loops: JSON Lines in and out, or HTTP",
 		Long: `With --stdin it reads one request a line from standard input and writes one answer a
 line, in the same order, to standard output:
@@ -52,7 +52,8 @@ line, in the same order, to standard output:
 With --listen and --unix the same objects without op are the bodies of POST /v1/decide,
 /v1/refine, /v1/preference, /v1/clear and /v1/reset; GET /health, /ready, /metrics and
 /v1/stream?session=NAME; GET /openapi.json describes all of it. An address that other
-machines reach needs --token-file.
+machines reach needs --token-file. With --ui there is a page at / besides, to watch and
+steer a plant of the case that runs beside the server (docs/view.md).
 
 A session is one closed loop by its name; those whose requests are at hand together
 decide as one batch. What is wrong with a request is its answer, {"error":…,"field":…}.
@@ -64,6 +65,7 @@ asked is answered. docs/serve.md has every key.`,
 	set := cmd.Flags()
 	set.BoolVar(&f.stdin, "stdin", false, "requests on standard input, answers on standard output")
 	set.StringVar(&f.doors.Address, "listen", "", "HTTP at this address, such as 127.0.0.1:8080; port 0 is any that is free")
+	set.BoolVar(&f.ui, "ui", false, "at --listen also a page to watch and steer a plant of the case that runs beside")
 	set.StringVar(&f.doors.Unix, "unix", "", "HTTP at a socket of this path, which its owner alone may open")
 	set.StringVar(&f.tokenFile, "token-file", "", "file of the token that every request over HTTP has to bring (Authorization: Bearer …)")
 	set.StringVar(&f.doors.TLSCert, "tls-cert", "", "PEM file of the certificate for --listen")
@@ -99,6 +101,12 @@ func (f *serving) check(cmd *cobra.Command) error {
 		if cmd.Flags().Changed(needs.flag) && !needs.there {
 			return BadInputf("--%s is of %s, which is not given", needs.flag, needs.of)
 		}
+	}
+	switch {
+	case f.ui && f.doors.Address == "":
+		return BadInputf("--ui is a page at --listen, which is not given")
+	case f.ui && f.tokenFile != "":
+		return BadInputf("--ui with --token-file: the page has no password, and would let in whoever has no token")
 	}
 	if (f.doors.TLSCert == "") != (f.doors.TLSKey == "") {
 		return BadInputf("--tls-cert and --tls-key are given together")
@@ -164,7 +172,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 		e.Close()
 		return err
 	}
-	err = a.through(cmd.Context(), s, f, log, len(opt.Resume), file)
+	err = a.through(cmd.Context(), c, s, f, log, len(opt.Resume), file)
 	if cmd.Context().Err() != nil {
 		return err // the process ends, and what still computes with it
 	}
@@ -177,7 +185,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 }
 
 // through opens the doors, and ends when one of them does or the context.
-func (a *App) through(ctx context.Context, s *serve.Server, f *serving, log *slog.Logger, resumed int, file *serve.StateFile) error {
+func (a *App) through(ctx context.Context, c *gpc.Case, s *serve.Server, f *serving, log *slog.Logger, resumed int, file *serve.StateFile) error {
 	on, err := s.Listen(f.doors)
 	if err != nil {
 		return err
@@ -190,6 +198,21 @@ func (a *App) through(ctx context.Context, s *serve.Server, f *serving, log *slo
 	// The first door that ends takes the others with it.
 	until, end := context.WithCancel(ctx)
 	defer end()
+	handler := serve.Handler(s, f.http)
+	if f.ui {
+		var leave func()
+		if handler, leave, err = a.withPage(until, handler, c, s, f); err != nil {
+			for _, l := range on {
+				l.Close()
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		defer leave()
+		log.Info("page", "url", "http://"+on[0].Addr().String()+"/")
+	}
 	var doors, keeper sync.WaitGroup
 	var lines, http error
 	if f.stdin {
@@ -201,7 +224,7 @@ func (a *App) through(ctx context.Context, s *serve.Server, f *serving, log *slo
 	if len(on) > 0 {
 		doors.Go(func() {
 			defer end()
-			http = s.HTTP(until, serve.Handler(s, f.http), on, 0)
+			http = s.HTTP(until, handler, on, 0)
 		})
 	}
 	keep, stop := context.WithCancel(context.Background())

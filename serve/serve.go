@@ -704,7 +704,7 @@ func (s *Server) refineOne(j *job) {
 		return
 	}
 	opt := j.refine
-	if !j.until.IsZero() {
+	if !j.until.IsZero() && s.of.Definition().Learned == nil { // a method's own search is not stopped: its late answer is dropped
 		left := max(1, time.Until(j.until))
 		if opt.Within == 0 || left < opt.Within {
 			opt.Within = left

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/serve"
+	"github.com/gpc-engine/gpc/view"
+)
+
+// paged starts a command that serves a page, and gives its address and what ends it.
+func paged(t *testing.T, app *App, args ...string) (url string, end func() int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	from, to := io.Pipe()
+	a := *app
+	a.Stdout, a.Stderr, a.Stdin = to, to, strings.NewReader("")
+	code := make(chan int, 1)
+	go func() {
+		code <- a.Run(ctx, args)
+		to.Close()
+	}()
+	var v viewed
+	var log strings.Builder
+	for in := bufio.NewScanner(from); v.URL == "" && in.Scan(); {
+		log.WriteString(in.Text())
+		_ = json.Unmarshal(in.Bytes(), &v) // or it is of something else
+	}
+	if v.URL == "" {
+		stop()
+		t.Fatalf("%v says no address: exit code %d, %s", args, <-code, log.String())
+	}
+	go io.Copy(io.Discard, from)
+	return v.URL, func() int {
+		stop()
+		select {
+		case c := <-code:
+			return c
+		case <-time.After(10 * time.Second):
+			t.Fatal("the command does not end with its context")
+			return -1
+		}
+	}
+}
+
+func fetched[T any](t *testing.T, url string) (v T) {
+	t.Helper()
+	resp := must.Get(http.Get(url))(t)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s", url, resp.Status)
+	}
+	must.OK(t, json.NewDecoder(resp.Body).Decode(&v))
+	return v
+}
+
+// view shows a trace, serve --ui a plant that runs, until a signal; both then end with 0.
+func TestPagesOfTheCommandLine(t *testing.T) {
+	app, file := cart(t)
+	trace := filepath.Join(t.TempDir(), "cart.jsonl")
+	if code, _, log := run(app, "eval", "cart", "--method", "direct", "--episodes", "2", "--model", file, "--trace", trace); code != 0 {
+		t.Fatalf("eval: exit code %d: %s", code, log)
+	}
+	url, end := paged(t, app, "view", trace, "--json")
+	if d := fetched[view.Description](t, url+"view/case"); d.Case != "cart" || d.Kind != "trace" || len(d.Episodes) != 2 {
+		t.Errorf("the page is of %+v", d)
+	}
+	resp := must.Get(http.Get(url + "view/events"))(t) // a stream does not keep it
+	defer resp.Body.Close()
+	if code := end(); code != 0 {
+		t.Errorf("view ends with exit code %d", code)
+	}
+	url, end = paged(t, app, "serve", "cart", "--ui", "--listen", "127.0.0.1:0", "--model", file, "--deadline", "1s", "--max-age", "1m", "--log", "json")
+	if d := fetched[view.Description](t, url+"view/case"); d.Case != "cart" || d.Kind != "live" || !d.Steers || d.DeadlineUs != 1e6 {
+		t.Errorf("the page is of %+v", d)
+	}
+	for wait := time.Now().Add(10 * time.Second); fetched[view.State](t, url+"view/state").K == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(wait) {
+			t.Fatal("the plant stands still")
+		}
+	}
+	if a := fetched[serve.Answer](t, url+"health"); a.Health == nil || a.Health.Case != "cart" || a.Health.Decisions == 0 {
+		t.Errorf("beside the page the server says %+v", a)
+	}
+	if code := end(); code != 0 {
+		t.Errorf("serve --ui ends with exit code %d", code)
+	}
+}
+
+// A page listens where nobody else can reach it.
+func TestAPageIsOfThisMachineAlone(t *testing.T) {
+	for address, says := range map[string]string{"0.0.0.0:0": "this machine alone", "somewhere:0": "this machine alone", ":0": "this machine alone", "8080": "missing port", "127.0.0.1:99999": "99999"} {
+		if on, err := loopback(t.Context(), address); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, %v", address, on, err)
+		}
+	}
+}
+
+func TestWrongPagesAreRefused(t *testing.T) {
+	app, file := cart(t)
+	empty := filepath.Join(t.TempDir(), "empty.jsonl")
+	must.OK(t, os.WriteFile(empty, nil, 0o644))
+	token := filepath.Join(t.TempDir(), "token")
+	must.OK(t, os.WriteFile(token, []byte("0123456789abcdef0123"), 0o600))
+	for line, says := range map[string]string{
+		"view":                             "takes 1 argument",
+		"view nothing":                     "nothing",
+		"view " + empty:                    "the file is empty",
+		"view " + empty + " --listen 8080": "the file is empty",
+		"serve cart --ui":                  "needs a door",
+		"serve cart --ui --stdin":          "--listen, which is not given",
+		"serve cart --ui --listen 127.0.0.1:0 --token-file " + token:             "no password",
+		"serve cart --ui --model " + file + " --listen 0.0.0.0:0":                "needs a token",
+		"serve cart --ui --model " + file + " --listen 127.0.0.1:0 --sessions 3": "room for 3 sessions",
+	} {
+		if code, _, log := run(app, strings.Fields(line)...); code != 2 || !strings.Contains(log, says) {
+			t.Errorf("%s: exit code %d and %q, want 2 and %q", line, code, log, says)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package serve_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+// A case whose method searches by itself refines under a deadline too.
+func TestASearchOfItsOwnRefinesByADeadline(t *testing.T) {
+	k := paper.Cases()
+	c := must.Get(k.Find("multiagent-static"))(t)
+	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: must.Get(c.Setup("gpc", ""))(t)}))(t)
+	t.Cleanup(s.Close)
+	o := must.Get(c.Observe(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	r := serve.Request{S: o.S, C: o.C, Deadline: time.Now().Add(time.Hour)}
+	if a, err := s.Refine(t.Context(), "", r, batchnav.RefineOptions{Candidates: 96}); err != nil || a.Late || a.LookAhead < 8 || len(a.U) != a.LookAhead*c.Spec().ActionSize() {
+		t.Errorf("%+v, %v", a, err)
+	}
+	r.Deadline = time.Now().Add(time.Microsecond)
+	if a, err := s.Refine(t.Context(), "", r, batchnav.RefineOptions{Candidates: 96}); err != nil || !a.Late {
+		t.Errorf("by a deadline that is too short: %+v, %v", a, err)
+	}
+}

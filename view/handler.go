@@ -1,0 +1,352 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+// page is what the browser is given; ui/build.mjs writes all of it but index.html.
+//
+//go:embed page/index.html page/app.js page/app.css page/icon.svg
+var page embed.FS
+
+// policy lets the page do what it does and nothing else: no other host is ever asked.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+const (
+	// bodyBytes of a request at most.
+	bodyBytes = 64 << 10
+	// mostWatchers at once.
+	mostWatchers = 64
+	// writeLimit is how long a watcher may take to take an event.
+	writeLimit = 10 * time.Second
+)
+
+// Handler is the page and its API under /view/. What the API is, docs/view.md says.
+type Handler struct {
+	mux    http.Handler
+	player *player
+}
+
+// New shows a source at so many decisions a second, which a person at the page may change, and
+// begins to play at once where that is asked for. Close ends it.
+func New(source Source, rate float64, playing bool) *Handler {
+	h := &Handler{player: newPlayer(source, rate, playing)}
+	mux := http.NewServeMux()
+	static, err := fs.Sub(page, "page")
+	if err != nil {
+		panic("view: " + err.Error())
+	}
+	files := http.FileServerFS(static)
+	mux.Handle("GET /{$}", files)
+	for _, name := range []string{"app.js", "app.css", "icon.svg"} {
+		mux.Handle("GET /view/"+name, http.StripPrefix("/view", files))
+	}
+	p := h.player
+	mux.HandleFunc("GET /view/case", answer(p, func(*http.Request) (any, error) { return p.source.Describe(), nil }))
+	mux.HandleFunc("GET /view/state", answer(p, func(*http.Request) (any, error) { return p.state(), nil }))
+	mux.HandleFunc("GET /view/series", answer(p, func(*http.Request) (any, error) { return p.series(), nil }))
+	mux.HandleFunc("GET /view/frame", answer(p, func(r *http.Request) (any, error) {
+		k, err := strconv.Atoi(r.URL.Query().Get("k"))
+		if err != nil {
+			return nil, fieldErrorf("k", "k is %.64q, want the number of a frame", r.URL.Query().Get("k"))
+		}
+		return p.frame(k)
+	}))
+	mux.HandleFunc("GET /view/events", h.events)
+	post(mux, p, "preference", "w", "a list of weights, or null for the adaptive priority", func(w *[]float64) error {
+		if w == nil {
+			return p.steer(domain.Preference{Adaptive: true})
+		}
+		return p.steer(domain.Preference{W: *w})
+	})
+	post(mux, p, "pause", "paused", "true or false", func(v *bool) error { return p.pause(v) })
+	post(mux, p, "step", "by", "1 or -1", func(v *int) error { return p.step(v) })
+	post(mux, p, "rate", "hz", "decisions a second", func(v *float64) error { return p.setRate(v) })
+	post(mux, p, "seek", "k", "the number of a frame", func(v *int) error { return p.seek(v) })
+	post(mux, p, "reset", "episode", "the number of an episode, or null for the next one", func(v *int) error { return p.reset(v) })
+	h.mux = http.NewCrossOriginProtection().Handler(mux)
+	return h
+}
+
+// Close ends the loop and every stream of events.
+func (h *Handler) Close() { h.player.close() }
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Content-Security-Policy", policy)
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
+	head.Set("Cache-Control", "no-cache")
+	if !addressed(r.Host) {
+		fail(w, http.StatusForbidden, fmt.Errorf("the host is %.100q, want an address or localhost: a name may be made to lead anywhere", r.Host))
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// addressed reports whether a host is an address or this machine, and no name that whoever
+// owns it can turn to another machine.
+func addressed(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil
+}
+
+func fieldErrorf(field, format string, args ...any) error {
+	return &serve.FieldError{Field: field, Err: fmt.Errorf(format, args...)}
+}
+
+// errGone is of what is not at hand.
+var errGone = errors.New("view: the page is closing")
+
+// answer asks in the player's own turn.
+func answer(p *player, ask func(r *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var text []byte
+		err := p.do(r.Context(), func() error {
+			v, err := ask(r)
+			if err == nil {
+				text, err = finite.Marshal(v)
+			}
+			return err
+		})
+		if err != nil {
+			fail(w, statusOf(err), err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Write(append(text, '\n'))
+	}
+}
+
+// post takes an object of one field. do is given nil for null.
+func post[T any](mux *http.ServeMux, p *player, name, field, want string, do func(v *T) error) {
+	mux.HandleFunc("POST /view/"+name, func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytes))
+		if err != nil {
+			fail(w, http.StatusRequestEntityTooLarge, fmt.Errorf("a body of at most %d bytes: %w", bodyBytes, err))
+			return
+		}
+		v, err := only[T](text, field, want)
+		if err != nil {
+			fail(w, http.StatusBadRequest, err)
+			return
+		}
+		answer(p, func(*http.Request) (any, error) {
+			err := do(v)
+			return p.state(), err
+		})(w, r)
+	})
+}
+
+// only is the one field of an object, nil for null.
+func only[T any](text []byte, field, want string) (v *T, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	var fields map[string]json.RawMessage
+	if err := dec.Decode(&fields); err != nil || fields == nil {
+		return nil, fieldErrorf("", "the body is not a JSON object with the field %q", field)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fieldErrorf("", "the body has more than one JSON value")
+	}
+	raw, there := fields[field]
+	delete(fields, field)
+	for name := range fields {
+		return nil, fieldErrorf(name, "field %.64q is none, want %q alone", name, field)
+	}
+	if !there {
+		return nil, fieldErrorf(field, "field %q is missing, want %s", field, want)
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, fieldErrorf(field, "field %q is %.64s, want %s", field, raw, want)
+	}
+	return v, nil
+}
+
+// statusOf is the status of an error that is the asker's, or 500.
+func statusOf(err error) int {
+	var field *serve.FieldError
+	switch {
+	case errors.As(err, &field):
+		return http.StatusBadRequest
+	case errors.Is(err, ErrRecorded):
+		return http.StatusConflict
+	case errors.Is(err, errGone), errors.Is(err, context.Canceled), errors.Is(err, serve.ErrBusy), errors.Is(err, serve.ErrClosed):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// fail answers as a line of serve.Lines is answered.
+func fail(w http.ResponseWriter, status int, err error) {
+	f := serve.Failure{Error: err.Error()}
+	var field *serve.FieldError
+	if errors.As(err, &field) {
+		f.Field = field.Field
+	}
+	text, _ := json.Marshal(f)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(append(text, '\n'))
+}
+
+// events streams what happens until the watcher goes.
+func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
+	watcher, err := h.player.watch(r.Context())
+	if err != nil {
+		fail(w, http.StatusServiceUnavailable, err)
+		return
+	}
+	defer h.player.leave(watcher)
+	head := w.Header()
+	head.Set("Content-Type", "text/event-stream")
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Accel-Buffering", "no")
+	to := http.NewResponseController(w)
+	// What a server allows for reading a request would end the stream.
+	if err := to.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return
+	}
+	send := func(text []byte) bool {
+		// What is not HTTP/1 over a connection may have no deadline: then the writes end it.
+		if err := to.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return false
+		}
+		_, err := w.Write(text)
+		return err == nil && to.Flush() == nil
+	}
+	if !send([]byte("retry: 1000\n\n")) {
+		return
+	}
+	alive := time.NewTicker(writeLimit)
+	defer alive.Stop()
+	for {
+		var text []byte
+		select {
+		case <-r.Context().Done():
+			return
+		case <-alive.C:
+			text = []byte(":\n\n")
+		case e, ok := <-watcher.events:
+			if !ok {
+				return
+			}
+			text = e
+		}
+		if !send(text) {
+			return
+		}
+	}
+}
+
+// State is where the page stands.
+type State struct {
+	Playing bool    `json:"playing"`
+	Rate    float64 `json:"hz"` // decisions a second
+	K       int     `json:"k"`  // frame that is shown
+	First   int     `json:"first"`
+	Last    int     `json:"last"`
+	// Generation grows by one with every Reset, after which frames are others.
+	Generation int               `json:"generation"`
+	Preference domain.Preference `json:"preference"`
+	Steers     bool              `json:"steers"`
+	Fault      string            `json:"fault"` // why it has stopped; "" where nothing is wrong
+	Version    string            `json:"version"`
+}
+
+// Series are the time lines of the frames at hand, from frame First on; columns have an entry a
+// frame, null where it has none.
+type Series struct {
+	First    int         `json:"first"`
+	T        []int       `json:"t"`
+	Episode  []int       `json:"episode"`
+	J        [][]float64 `json:"j"`
+	Priority [][]float64 `json:"priority"` // that steered, or else scored
+	Margin   []float64   `json:"margin"`
+	Latency  []float64   `json:"latency_us"`
+	Residual []float64   `json:"residual"`
+	Replaced []bool      `json:"replaced"`
+	Late     []bool      `json:"late"`
+	// Bodies are their centres, [body][frame].
+	Bodies [][][2]float64 `json:"bodies,omitempty"`
+	// Lo and Hi bound every shape.
+	Lo [2]float64 `json:"lo"`
+	Hi [2]float64 `json:"hi"`
+}
+
+// series is of all frames at hand.
+func (p *player) series() *Series {
+	first, last := p.source.Range()
+	m := len(p.source.Describe().Objectives)
+	s := &Series{First: first, J: make([][]float64, m), Priority: make([][]float64, m), Lo: [2]float64{math.Inf(1), math.Inf(1)}, Hi: [2]float64{math.Inf(-1), math.Inf(-1)}}
+	for k := first; k <= last; k++ {
+		f := p.source.Frame(k)
+		steered := f.Priority
+		if len(steered) == 0 {
+			steered = f.Sigma
+		}
+		for i := range m {
+			s.J[i], s.Priority[i] = append(s.J[i], entry(f.J, i)), append(s.Priority[i], entry(steered, i))
+		}
+		s.T, s.Episode, s.Margin, s.Latency, s.Residual = append(s.T, f.T), append(s.Episode, f.Episode), append(s.Margin, f.Margin), append(s.Latency, f.LatencyUs), append(s.Residual, f.Residual)
+		s.Replaced, s.Late = append(s.Replaced, f.Replaced), append(s.Late, f.Late)
+		for b, at := range centres(f.Shapes) {
+			if b == len(s.Bodies) {
+				s.Bodies = append(s.Bodies, make([][2]float64, k-first))
+			}
+			s.Bodies[b] = append(s.Bodies[b], at)
+		}
+		for b := range s.Bodies { // a body that this scene has not
+			if len(s.Bodies[b]) <= k-first {
+				s.Bodies[b] = append(s.Bodies[b], [2]float64{math.NaN(), math.NaN()})
+			}
+		}
+		for _, d := range f.Shapes {
+			for _, at := range d.Path {
+				for a, v := range at {
+					s.Lo[a], s.Hi[a] = min(s.Lo[a], v-d.Radius), max(s.Hi[a], v+d.Radius)
+				}
+			}
+		}
+	}
+	return s
+}
+
+func entry(v []float64, i int) float64 {
+	if i < len(v) {
+		return v[i]
+	}
+	return math.NaN()
+}
+
+// state is where the player stands.
+func (p *player) state() *State {
+	first, last := p.source.Range()
+	return &State{
+		Playing: p.playing, Rate: p.rate, K: p.at, First: first, Last: last, Generation: p.generation, Preference: p.source.Preference(),
+		Steers: p.source.Describe().Steers, Fault: p.fault, Version: version.Version,
+	}
+}

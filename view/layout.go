@@ -1,0 +1,28 @@
+package view
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/places"
+)
+
+const (
+	// apart is the distance of neighbours on the map, in units of the page.
+	apart = 60.0
+	// aside keeps buses off the edge of the map.
+	aside = 40.0
+)
+
+func newGrid(chart *domain.Chart) *Grid {
+	g := &Grid{Chart: chart, Places: places.Of(len(chart.Buses), chart.Branches)}
+	lo := [2]float64{math.Inf(1), math.Inf(1)}
+	for _, p := range g.Places {
+		lo[0], lo[1] = min(lo[0], p[0]), min(lo[1], p[1])
+	}
+	for i, p := range g.Places {
+		at := [2]float64{(p[0]-lo[0])*apart + aside, (p[1]-lo[1])*apart + aside}
+		g.Places[i], g.Width, g.Height = at, max(g.Width, at[0]+aside), max(g.Height, at[1]+aside)
+	}
+	return g
+}

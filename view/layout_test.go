@@ -1,0 +1,36 @@
+package view
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/paper"
+)
+
+// Buses stand on the map, apart from each other, and always at the same place.
+func TestPlaces(t *testing.T) {
+	k := paper.Cases()
+	for _, name := range []string{"opf30", "opf:case118.m"} {
+		c := must.Get(k.Find(name))(t)
+		g := newGrid(c.Definition().Problem.(domain.Charted).Chart())
+		if g.Width < g.Height {
+			t.Errorf("%s: %v wide and %v high", name, g.Width, g.Height)
+		}
+		for i, p := range g.Places {
+			if !(p[0] >= aside-1e-9 && p[0] <= g.Width-aside+1e-9 && p[1] >= aside-1e-9 && p[1] <= g.Height-aside+1e-9) {
+				t.Errorf("%s: bus %d is at %v of %v × %v", name, i, p, g.Width, g.Height)
+			}
+			for j := range i {
+				if math.Hypot(p[0]-g.Places[j][0], p[1]-g.Places[j][1]) < 0.12*apart {
+					t.Errorf("%s: buses %d and %d stand on each other", name, j, i)
+				}
+			}
+		}
+		if !slices.Equal(g.Places, newGrid(g.Chart).Places) {
+			t.Errorf("%s has two maps", name)
+		}
+	}
+}

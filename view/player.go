@@ -1,0 +1,389 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+const (
+	// leastRate and mostRate bound the decisions a second.
+	leastRate, mostRate = 0.1, 1000.0
+	// patient is the longest time until the next frame that a changed preference waits for; a
+	// preview is made where it is longer.
+	patient = 40 * time.Millisecond
+	// framesEvery bounds how often a frame is sent: what comes faster is made and not shown.
+	framesEvery = time.Second / 60
+	// fanShare is how much of the time may go into fans while the loop runs.
+	fanShare = 0.25
+	// fansEvery is the least time between two.
+	fansEvery = 50 * time.Millisecond
+	// waitingEvents of a watcher that does not take them: then it is sent away and comes back.
+	waitingEvents = 256
+)
+
+// player is the one goroutine that calls a source, and whoever watches.
+type player struct {
+	source Source
+	ask    chan func()
+	stop   context.CancelFunc
+	ctx    context.Context
+	ended  chan struct{}
+	// looking are the fans on their way.
+	looking sync.WaitGroup
+
+	// The goroutine's own.
+	playing    bool
+	rate       float64
+	at         int
+	generation int
+	fault      string
+	due        time.Time // of the next frame
+	sent       time.Time // when a frame was last sent
+	fanning    bool      // a fan is on its way
+	nextFan    time.Time
+	fanned     fanOf // what the last fan was of
+	watchers   map[*watcher]bool
+}
+
+// fanOf tells whether there is a new fan to make.
+type fanOf struct {
+	k, generation int
+	preference    string
+}
+
+// watcher is a page.
+type watcher struct{ events chan []byte }
+
+func newPlayer(source Source, rate float64, playing bool) *player {
+	p := &player{
+		source: source, rate: rate, playing: playing, ask: make(chan func()), ended: make(chan struct{}), watchers: map[*watcher]bool{},
+	}
+	_, p.at = source.Range()
+	if !source.Describe().Steers {
+		p.at, _ = source.Range()
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	go p.run()
+	return p
+}
+
+func (p *player) close() {
+	p.stop()
+	<-p.ended
+	p.looking.Wait()
+}
+
+// do has the player's goroutine do something, and waits for it.
+func (p *player) do(ctx context.Context, f func() error) (err error) {
+	done := make(chan struct{})
+	select {
+	case p.ask <- func() { defer close(done); err = p.guarded(f) }:
+		<-done
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.ctx.Done():
+		return errGone
+	}
+}
+
+// guarded makes a panic an error: one page does not end the loops of others.
+func (p *player) guarded(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			debug.PrintStack()
+			err = fmt.Errorf("view: panic: %v", v)
+		}
+	}()
+	return f()
+}
+
+func (p *player) run() {
+	defer func() {
+		p.stop()
+		for w := range p.watchers {
+			close(w.events)
+		}
+		close(p.ended)
+	}()
+	p.due = time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(p.wait())
+		select {
+		case <-p.ctx.Done():
+			return
+		case f := <-p.ask:
+			f()
+		case <-timer.C:
+			if p.playing && !time.Now().Before(p.due) {
+				p.tick()
+			}
+		}
+		p.lookAhead()
+	}
+}
+
+// wait is how long nothing has to be done.
+func (p *player) wait() time.Duration {
+	wait := time.Minute
+	if p.playing {
+		wait = time.Until(p.due)
+	}
+	if !p.fanning && p.watched() {
+		wait = min(wait, time.Until(p.nextFan))
+	}
+	return max(0, wait)
+}
+
+func (p *player) watched() bool { return len(p.watchers) > 0 }
+
+// tick goes on by one frame. What was missed is not caught up on.
+func (p *player) tick() {
+	p.due = p.due.Add(p.period())
+	if now := time.Now(); p.due.Before(now) {
+		p.due = now
+	}
+	if err := p.guarded(p.forward); err != nil {
+		p.playing = false
+		if !errors.Is(err, io.EOF) {
+			p.fault = err.Error()
+		}
+		p.sendState()
+	}
+}
+
+func (p *player) period() time.Duration { return time.Duration(float64(time.Second) / p.rate) }
+
+// forward shows the next frame, which is made where it is not there.
+func (p *player) forward() error {
+	first, last := p.source.Range()
+	if p.at = max(p.at, first); p.at == last {
+		if err := p.source.Advance(p.ctx); err != nil {
+			return err
+		}
+		_, last = p.source.Range()
+	}
+	p.at = min(p.at+1, last)
+	if now := time.Now(); !p.playing || now.Sub(p.sent) >= framesEvery {
+		p.show()
+	}
+	return nil
+}
+
+// show sends the frame at hand.
+func (p *player) show() {
+	p.sent = time.Now()
+	p.send("frame", p.source.Frame(p.at))
+}
+
+// frame is a frame by its number.
+func (p *player) frame(k int) (*Frame, error) {
+	first, last := p.source.Range()
+	if k < first || k > last {
+		return nil, fieldErrorf("k", "frame %d is not at hand, want %d to %d", k, first, last)
+	}
+	return p.source.Frame(k), nil
+}
+
+func (p *player) steer(w domain.Preference) error {
+	if err := p.source.Steer(w); err != nil {
+		return err
+	}
+	p.sendState()
+	if _, last := p.source.Range(); p.at != last || p.playing && time.Until(p.due) <= patient {
+		return nil
+	}
+	f, err := p.source.Preview(p.ctx)
+	if err == nil && f != nil {
+		p.send("preview", f)
+	}
+	return err
+}
+
+func (p *player) pause(v *bool) error {
+	if v == nil {
+		return fieldErrorf("paused", "field \"paused\" is null, want true or false")
+	}
+	p.playing, p.fault, p.nextFan = !*v, "", time.Now()
+	if p.due = time.Now(); p.playing {
+		if first, last := p.source.Range(); p.at == last && !p.source.Describe().Steers {
+			p.at = first // from the beginning
+			p.show()
+		}
+	}
+	p.sendState()
+	return nil
+}
+
+func (p *player) step(by *int) error {
+	if by == nil || *by != 1 && *by != -1 {
+		return fieldErrorf("by", "field \"by\" is no step, want 1 or -1")
+	}
+	p.playing, p.fault = false, ""
+	var err error
+	if *by > 0 {
+		err = p.forward()
+	} else if first, _ := p.source.Range(); p.at > first {
+		p.at--
+		p.show()
+	}
+	p.sendState()
+	if errors.Is(err, io.EOF) {
+		return nil // there it stays
+	}
+	return err
+}
+
+func (p *player) setRate(hz *float64) error {
+	if hz == nil || !(*hz >= leastRate && *hz <= mostRate) {
+		return fieldErrorf("hz", "field \"hz\" is no rate, want %v to %v decisions a second", leastRate, mostRate)
+	}
+	p.rate, p.due = *hz, time.Now()
+	p.sendState()
+	return nil
+}
+
+func (p *player) seek(k *int) error {
+	if k == nil {
+		return fieldErrorf("k", "field \"k\" is null, want the number of a frame")
+	}
+	if _, err := p.frame(*k); err != nil {
+		return err
+	}
+	p.playing, p.at = false, *k
+	p.show()
+	p.sendState()
+	return nil
+}
+
+func (p *player) reset(episode *int) error {
+	to := -1
+	if episode != nil {
+		if to = *episode; to < 0 || to > math.MaxInt32 {
+			return fieldErrorf("episode", "field \"episode\" is %d, want 0 to %d", to, math.MaxInt32)
+		}
+	}
+	if err := p.source.Reset(p.ctx, to); err != nil {
+		return err
+	}
+	p.generation++
+	p.fault = ""
+	p.at, _ = p.source.Range()
+	p.due = time.Now()
+	p.sendState()
+	p.show()
+	return nil
+}
+
+// lookAhead has a fan made of the last frame where somebody sees it and it is another than the
+// one before, and leaves the loop its time.
+func (p *player) lookAhead() {
+	if p.fanning || !p.watched() || time.Now().Before(p.nextFan) {
+		return
+	}
+	p.nextFan = time.Now().Add(fansEvery)
+	_, last := p.source.Range()
+	if p.at != last {
+		return
+	}
+	of := fanOf{last, p.generation, fmt.Sprint(p.source.Preference())}
+	if of == p.fanned {
+		return
+	}
+	look := p.source.Fan()
+	if look == nil {
+		return
+	}
+	p.fanning, p.fanned = true, of
+	began := time.Now()
+	p.looking.Go(func() {
+		var fan *Fan
+		err := p.guarded(func() (err error) {
+			fan, err = look(p.ctx)
+			return err
+		})
+		took := time.Since(began)
+		select {
+		case p.ask <- func() { p.looked(of, fan, err, took) }:
+		case <-p.ctx.Done():
+		}
+	})
+}
+
+// looked takes a fan that has been made; one of an episode that is gone is nobody's.
+func (p *player) looked(of fanOf, fan *Fan, err error, took time.Duration) {
+	p.fanning, p.nextFan = false, time.Now().Add(fansEvery)
+	if p.playing {
+		p.nextFan = time.Now().Add(time.Duration(float64(took) * (1/fanShare - 1)))
+	}
+	switch {
+	case of.generation != p.generation:
+	case err == nil:
+		p.send("fan", fan)
+	case !errors.Is(err, serve.ErrBusy):
+		p.fault, p.nextFan = fmt.Sprintf("looking ahead: %v", err), time.Now().Add(time.Minute)
+		p.sendState()
+	}
+}
+
+func (p *player) sendState() { p.send("state", p.state()) }
+
+// event is what a stream carries.
+func event(name string, v any) []byte {
+	text, err := finite.Marshal(v)
+	if err != nil {
+		panic("view: " + err.Error()) // types of this package
+	}
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, text)
+}
+
+// send tells every watcher. One that is far behind is sent away.
+func (p *player) send(name string, v any) {
+	if !p.watched() {
+		return
+	}
+	text := event(name, v)
+	for w := range p.watchers {
+		select {
+		case w.events <- text:
+		default:
+			delete(p.watchers, w)
+			close(w.events)
+		}
+	}
+}
+
+// watch begins with where it stands.
+func (p *player) watch(ctx context.Context) (w *watcher, err error) {
+	err = p.do(ctx, func() error {
+		if len(p.watchers) >= mostWatchers {
+			return fmt.Errorf("%d pages are watching, as many as may", mostWatchers)
+		}
+		w = &watcher{make(chan []byte, waitingEvents)}
+		w.events <- event("state", p.state())
+		w.events <- event("frame", p.source.Frame(p.at))
+		p.watchers[w] = true
+		p.fanned = fanOf{}
+		return nil
+	})
+	return w, err
+}
+
+func (p *player) leave(w *watcher) {
+	_ = p.do(context.Background(), func() error { // errGone: all have left
+		delete(p.watchers, w)
+		return nil
+	})
+}

@@ -1,0 +1,138 @@
+import type { Shape } from "./api";
+import { preference, shown, useStore } from "./store";
+import { number } from "./format";
+
+const wide = 900;
+
+const path = (points: ([number, number] | [number | null, number | null])[], X: (v: number) => number, Y: (v: number) => number): string => {
+  let d = "";
+  let pen = false;
+  for (const [x, y] of points) {
+    if (x === null || y === null) {
+      pen = false;
+      continue;
+    }
+    d += `${pen ? "L" : "M"}${X(x).toFixed(1)} ${Y(y).toFixed(1)}`;
+    pen = true;
+  }
+  return d;
+};
+
+// What a scene without ground has shown so far: the picture grows with it and never shrinks.
+const seen = { of: "", lo: [0, 0], hi: [0, 0] };
+
+export function Arena() {
+  const s = useStore();
+  const frame = shown(s);
+  const shapes = frame?.shapes;
+  const series = s.series;
+  if (!s.about || !frame || !shapes?.length) return null;
+  // What bounds the scene: its ground, or else all that was seen.
+  const ground = shapes.filter((d) => d.role === "ground" && d.path.length > 2);
+  const lo: [number, number] = [Infinity, Infinity];
+  const hi: [number, number] = [-Infinity, -Infinity];
+  const grow = (x: number, y: number, r: number) => {
+    lo[0] = Math.min(lo[0], x - r);
+    hi[0] = Math.max(hi[0], x + r);
+    lo[1] = Math.min(lo[1], y - r);
+    hi[1] = Math.max(hi[1], y + r);
+  };
+  (ground.length ? ground : shapes).forEach((d) => d.path.forEach(([x, y]) => grow(x, y, d.r)));
+  if (!ground.length && series && series.lo[0] !== null) {
+    grow(series.lo[0] as number, series.lo[1] as number, 0);
+    grow(series.hi[0] as number, series.hi[1] as number, 0);
+  }
+  if (!ground.length) {
+    s.fan?.rays.forEach((r) => r.feasible && r.paths?.forEach((line) => line.forEach(([x, y]) => grow(x, y, 0))));
+    const of = `${s.about.case} ${s.state?.generation} ${frame.episode}`;
+    if (seen.of === of) {
+      grow(seen.lo[0], seen.lo[1], 0);
+      grow(seen.hi[0], seen.hi[1], 0);
+    }
+    Object.assign(seen, { of, lo: [...lo], hi: [...hi] });
+  }
+  const room = 0.03 * Math.max(hi[0] - lo[0], hi[1] - lo[1], 1e-3);
+  const scale = wide / (hi[0] - lo[0] + 2 * room);
+  const tall = Math.min(1.1 * wide, Math.max(0.3 * wide, (hi[1] - lo[1] + 2 * room) * scale));
+  const X = (v: number) => (v - lo[0] + room) * scale;
+  const Y = (v: number) => tall / 2 - (v - (lo[1] + hi[1]) / 2) * scale;
+  const index = series ? frame.k - series.first : -1;
+  // The episode's own part of the trails.
+  const from = Math.max(0, index - frame.t);
+  const trails = series?.bodies?.map((line) => line.slice(from, index + 1)) ?? [];
+  const coming = s.about.kind === "trace" ? (series?.bodies?.map((line) => line.slice(index)) ?? []) : [];
+  const old = s.fan ? frame.k - s.fan.k : 0; // decisions that the fan is behind
+  const fan = s.fan && old >= 0 && old <= Math.max(3, s.fan.ahead / 2) && old <= frame.t && s.state?.k === s.state?.last ? s.fan : undefined;
+  const bodies = shapes.filter((d) => d.role === "body" && d.path.length === 1);
+  const names = bodies.length > 1;
+  const one = (d: Shape, i: number) => {
+    const c = d.role === "body" || d.role === "goal" ? `b${d.of % 6}` : "";
+    if (d.path.length === 1) {
+      const [x, y] = d.path[0];
+      return <circle key={i} class={`${d.role} ${c}`} cx={X(x)} cy={Y(y)} r={Math.max(d.r * scale, 2)} />;
+    }
+    const [first, last] = [d.path[0], d.path[d.path.length - 1]];
+    const closed = first[0] === last[0] && first[1] === last[1];
+    return <path key={i} class={`${d.role} ${c}${closed ? " closed" : ""}`} d={path(d.path, X, Y) + (closed ? "Z" : "")} />;
+  };
+  const label = `${bodies.length} ${bodies.length === 1 ? "body" : "bodies"} among ${shapes.filter((d) => d.role === "obstacle").length} obstacles; smallest margin ${number(frame.margin)}`;
+  return (
+    <figure class="arena">
+      <svg viewBox={`0 0 ${wide} ${tall.toFixed(0)}`} role="img" aria-label={label}>
+        {shapes.map((d, i) => d.role === "ground" && one(d, i))}
+        {shapes.map((d, i) => d.role === "obstacle" && one(d, i))}
+        <g class="coming">
+          {coming.map((line, b) => (
+            <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />
+          ))}
+        </g>
+        <g class="fan">
+          {fan?.rays.map((r, k) => k !== fan.present && r.paths?.map((line, b) => <path key={`${k}-${b}`} class={`b${b % 6}${r.feasible ? "" : " broken"}`} d={path(line, X, Y)} />))}
+        </g>
+        <g class="trails">
+          {trails.map((line, b) => (
+            <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />
+          ))}
+        </g>
+        <g class="plan">{fan?.rays[fan.present]?.paths?.map((line, b) => <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />)}</g>
+        {shapes.map((d, i) => d.role === "goal" && one(d, i))}
+        {shapes.map((d, i) => d.role === "body" && one(d, i))}
+        {names &&
+          bodies.map((d, i) => (
+            <text key={i} class="number" x={X(d.path[0][0])} y={Y(d.path[0][1])} dy={5}>
+              {d.of}
+            </text>
+          ))}
+      </svg>
+      <figcaption>
+        <span class="legend" aria-hidden="true">
+          <span>
+            <i class="swatch disc" /> body
+          </span>
+          <span>
+            <i class="swatch goal" /> goal
+          </span>
+          <span>
+            <i class="swatch obstacle" /> obstacle
+          </span>
+          {fan && (
+            <span>
+              <i class="swatch fan" /> under other preferences, {fan.ahead} ahead
+            </span>
+          )}
+          {fan && (
+            <span>
+              <i class="swatch plan" /> {preference(s).adaptive ? "adaptive" : "yours"}
+            </span>
+          )}
+          {coming.length > 0 && (
+            <span>
+              <i class="swatch coming" /> what comes
+            </span>
+          )}
+        </span>
+        <span class="summary">margin {number(frame.margin)}</span>
+      </figcaption>
+    </figure>
+  );
+}

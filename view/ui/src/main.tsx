@@ -1,0 +1,101 @@
+import { render } from "preact";
+import { useEffect } from "preact/hooks";
+import "./app.css";
+import { Arena } from "./arena";
+import { FrontPanel } from "./front";
+import { Lines } from "./lines";
+import { GridMap } from "./map";
+import { Dispatch, Margins, Now } from "./panels";
+import { PreferencePanel } from "./preference";
+import { act, connect, prefer, preference, setTheme, shown, store, useStore } from "./store";
+import { step, toWorst, toggle, Transport } from "./transport";
+
+/** typed reports whether a key belongs to what has the focus. */
+function typed(e: KeyboardEvent): boolean {
+  const on = e.target as HTMLElement;
+  if (on.closest("select, textarea") || on.getAttribute("role") === "slider") return true;
+  if (on instanceof HTMLInputElement) return e.key.startsWith("Arrow") || e.key === "Home" || e.key === "End";
+  return on instanceof HTMLButtonElement && (e.key === " " || e.key === "Enter");
+}
+
+function keys(e: KeyboardEvent): void {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || typed(e)) return;
+  const s = store.state;
+  const does: Record<string, () => void> = {
+    " ": toggle,
+    ArrowLeft: () => step(-1),
+    ArrowRight: () => step(1),
+    Home: () => s && void act("seek", { k: s.first }),
+    End: () => s && void act("seek", { k: s.last }),
+    w: toWorst,
+    a: () => s?.steers && prefer(preference(store).adaptive ? { adaptive: false, w: store.about?.objectives.map((_, __, all) => 1 / all.length) } : { adaptive: true }),
+    t: () => setTheme(store.theme === "dark" ? "light" : "dark", true),
+  };
+  if (does[e.key]) {
+    e.preventDefault();
+    does[e.key]();
+  }
+}
+
+function Page() {
+  const s = useStore();
+  useEffect(() => {
+    document.addEventListener("keydown", keys);
+    connect();
+    return () => document.removeEventListener("keydown", keys);
+  }, []);
+  const about = s.about;
+  const frame = shown(s);
+  if (!about || !s.state || !frame) return <p class="loading">{s.error || "connecting…"}</p>;
+  const picture = about.grid ? <GridMap /> : frame.shapes?.length ? <Arena /> : null;
+  return (
+    <>
+      <header>
+        <svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><path d="M7 6c0 10 9 19 19 19" /><circle cx="11.6" cy="18.2" r="3.8" /></svg>
+        <h1>{about.case}</h1>
+        <span class="method">{about.method}</span>
+        <span class={`badge ${s.state.playing ? about.kind : ""}`}>{about.kind === "live" ? (s.state.playing ? "live" : "paused") : "recorded"}</span>
+        <span class="about">
+          {about.kind === "live" ? `episode ${frame.episode} · ` : ""}
+          {about.source}
+        </span>
+        <span class={`status ${s.connected ? "" : "off"}`} role="status">
+          {s.connected ? "" : "no connection"}
+        </span>
+        <button type="button" class="icon" title="Dark or light (t)" aria-label={s.theme === "dark" ? "Light colours" : "Dark colours"} onClick={() => setTheme(s.theme === "dark" ? "light" : "dark", true)}>
+          <svg viewBox="0 0 20 20" aria-hidden="true"><path d="M10 2a8 8 0 1 0 0 16ZM10 4a6 6 0 0 1 0 12Z" fill-rule="evenodd" /></svg>
+        </button>
+      </header>
+      {(s.error || s.state.fault || about.warnings.length > 0) && (
+        <div class="alerts" role="alert">
+          {[s.error, s.state.fault, ...about.warnings].filter(Boolean).map((w) => (
+            <p key={w}>{w}</p>
+          ))}
+        </div>
+      )}
+      <main class={picture ? "" : "bare"}>
+        <div class="stage panel">
+          {picture}
+          <Transport />
+        </div>
+        <div class="side steer">
+          <PreferencePanel />
+          <FrontPanel />
+        </div>
+        <div class="side facts">
+          <Now />
+          <Margins />
+          <Dispatch />
+        </div>
+        <Lines />
+      </main>
+      <footer>
+        <kbd>space</kbd> play or pause <kbd>←</kbd>
+        <kbd>→</kbd> step <kbd>w</kbd> worst step <kbd>a</kbd> adaptive <kbd>t</kbd> colours
+        <span class="version">gpc {s.state.version}</span>
+      </footer>
+    </>
+  );
+}
+
+render(<Page />, document.getElementById("app")!);

@@ -1,0 +1,227 @@
+import { useEffect, useState } from "preact/hooks";
+import { get, post, type Description, type Fan, type Frame, type Preference, type Series, type State } from "./api";
+
+// Everything that the page shows. Events of the server change it; views are drawn again at
+// most once a picture of the screen.
+export interface Store {
+  about?: Description;
+  state?: State;
+  frame?: Frame;
+  preview?: Frame; // what would be decided now; until the next frame
+  fan?: Fan;
+  series?: Series;
+  connected: boolean;
+  error: string;
+  theme: "dark" | "light";
+  // What a hand at the controls has asked for and the server has not yet said.
+  held?: Preference;
+}
+
+const saved = localStorage.getItem("gpc-theme");
+const system = matchMedia("(prefers-color-scheme: light)");
+
+export const store: Store = {
+  connected: false,
+  error: "",
+  theme: saved === "dark" || saved === "light" ? saved : system.matches ? "light" : "dark",
+};
+
+const views = new Set<() => void>();
+let asked = 0;
+
+/** changed has every view drawn again. */
+export function changed(): void {
+  if (!asked) {
+    asked = requestAnimationFrame(() => {
+      asked = 0;
+      views.forEach((draw) => draw());
+    });
+  }
+}
+
+export function useStore(): Store {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const view = () => draw((n) => n + 1);
+    views.add(view);
+    return () => void views.delete(view);
+  }, []);
+  return store;
+}
+
+export function setTheme(theme: "dark" | "light", keep: boolean): void {
+  store.theme = theme;
+  document.documentElement.dataset.theme = theme;
+  if (keep) localStorage.setItem("gpc-theme", theme);
+  changed();
+}
+
+setTheme(store.theme, false);
+system.addEventListener("change", () => {
+  if (!localStorage.getItem("gpc-theme")) setTheme(system.matches ? "light" : "dark", false);
+});
+
+// mostKept frames are in the time lines.
+const mostKept = 4096;
+
+let reading = false;
+let readAt = 0;
+
+async function readSeries(): Promise<void> {
+  if (reading) return;
+  reading = true;
+  readAt = performance.now();
+  try {
+    store.series = await get<Series>("series");
+    changed();
+  } catch (e) {
+    fault(e);
+  }
+  reading = false;
+}
+
+async function readAll(): Promise<void> {
+  try {
+    store.about = await get<Description>("case");
+    document.title = `${store.about.case} · gpc view`;
+    store.fan = undefined;
+    await readSeries();
+    store.error = "";
+  } catch (e) {
+    fault(e);
+  }
+  changed();
+}
+
+function fault(e: unknown): void {
+  store.error = e instanceof Error ? e.message : String(e);
+  changed();
+}
+
+/** include adds a frame to the time lines; after a gap they are read anew, at most once a second. */
+function include(f: Frame): void {
+  const s = store.series;
+  if (!s) return;
+  const next = s.first + s.t.length;
+  if (f.k < next) return;
+  if (f.k > next) {
+    if (performance.now() - readAt > 1000) void readSeries();
+    return;
+  }
+  const steered = f.priority?.length ? f.priority : f.sigma;
+  s.t.push(f.t);
+  s.episode.push(f.episode);
+  s.j.forEach((line, i) => line.push(f.j?.[i] ?? null));
+  s.priority.forEach((line, i) => line.push(steered?.[i] ?? null));
+  s.margin.push(f.margin);
+  s.latency_us.push(f.latency_us);
+  s.residual.push(f.residual);
+  s.replaced.push(f.replaced);
+  s.late.push(f.late);
+  const bodies = (f.shapes ?? []).filter((d) => d.role === "body" && d.path.length === 1).map((d) => d.path[0]);
+  s.bodies?.forEach((line, b) => line.push(bodies[b] ?? [null, null]));
+  for (const d of f.shapes ?? []) {
+    for (const at of d.path) {
+      for (const a of [0, 1] as const) {
+        s.lo[a] = Math.min(s.lo[a] ?? at[a], at[a] - d.r);
+        s.hi[a] = Math.max(s.hi[a] ?? at[a], at[a] + d.r);
+      }
+    }
+  }
+  const over = s.t.length - mostKept;
+  if (over > 0) {
+    for (const line of [s.t, s.episode, s.margin, s.latency_us, s.residual, s.replaced, s.late, ...s.j, ...s.priority, ...(s.bodies ?? [])]) line.splice(0, over);
+    s.first += over;
+  }
+}
+
+/** connect follows the server's events, and comes back where they end. */
+export function connect(): void {
+  const events = new EventSource("view/events");
+  const on = <T>(name: string, f: (v: T) => void) =>
+    events.addEventListener(name, (e) => {
+      f(JSON.parse((e as MessageEvent<string>).data) as T);
+      changed();
+    });
+  on<State>("state", (s) => {
+    const other = s.generation !== store.state?.generation || !store.about;
+    take(s);
+    if (other) void readAll();
+  });
+  on<Frame>("frame", (f) => {
+    store.frame = f;
+    store.preview = undefined;
+    if (store.state) {
+      store.state.k = f.k;
+      store.state.last = Math.max(store.state.last, f.k);
+    }
+    include(f);
+  });
+  on<Frame>("preview", (f) => (store.preview = f));
+  on<Fan>("fan", (f) => (store.fan = f));
+  events.onopen = () => {
+    store.connected = true;
+    changed();
+  };
+  events.onerror = () => {
+    store.connected = false;
+    changed();
+  };
+}
+
+function take(s: State): void {
+  store.state = s;
+  if (store.held && same(store.held, s.preference)) store.held = undefined;
+}
+
+function same(a: Preference, b: Preference): boolean {
+  if (a.adaptive || b.adaptive) return a.adaptive === b.adaptive;
+  return !!a.w && !!b.w && a.w.every((v, i) => Math.abs(v - b.w![i]) < 1e-9);
+}
+
+/** act asks the server for something. */
+export async function act(what: string, body: unknown): Promise<void> {
+  try {
+    take(await post(what, body));
+    store.error = "";
+  } catch (e) {
+    fault(e);
+  }
+  changed();
+}
+
+let busy = false;
+let wanted: Preference | undefined;
+
+/** prefer sets the preference; while a request is on its way the newest alone waits. */
+export function prefer(p: Preference): void {
+  store.held = p;
+  wanted = p;
+  changed();
+  if (!busy) void sendPreferences();
+}
+
+async function sendPreferences(): Promise<void> {
+  busy = true;
+  while (wanted) {
+    const p = wanted;
+    wanted = undefined;
+    await act("preference", { w: p.adaptive ? null : p.w });
+  }
+  busy = false;
+}
+
+/** shown is the frame to draw: a preview stands in for the last one. */
+export const shown = (s: Store): Frame | undefined => s.preview ?? s.frame;
+
+/** preference is the one at hand: what a person asks for comes before what the server has. */
+export const preference = (s: Store): Preference => s.held ?? s.state?.preference ?? { adaptive: true };
+
+/** worst is the frame of the least margin among those at hand, −1 where there is none. */
+export function worst(s: Series | undefined): number {
+  let at = -1;
+  s?.margin.forEach((m, i) => {
+    if (m !== null && (at < 0 || m < (s.margin[at] as number))) at = i;
+  });
+  return at < 0 ? -1 : at + s!.first;
+}

@@ -1,0 +1,104 @@
+import { useRef } from "preact/hooks";
+import { act, shown, store, useStore, worst } from "./store";
+import { duration, number } from "./format";
+
+const rates = [0.5, 1, 2, 5, 10, 20, 25, 30, 50, 100, 200, 500, 1000];
+
+export const toggle = (): void => void act("pause", { paused: store.state?.playing ?? false });
+export const step = (by: 1 | -1): void => void act("step", { by });
+export const toWorst = (): void => {
+  const k = worst(store.series);
+  if (k >= 0) void act("seek", { k });
+};
+
+export function Transport() {
+  const s = useStore();
+  const about = s.about;
+  const state = s.state;
+  const frame = shown(s);
+  const seeking = useRef<{ busy: boolean; next?: number }>({ busy: false });
+  if (!about || !state || !frame) return null;
+  const live = about.kind === "live";
+  const seek = async (k: number) => {
+    const q = seeking.current;
+    q.next = k;
+    if (q.busy) return;
+    q.busy = true;
+    while (q.next !== undefined) {
+      const to = q.next;
+      q.next = undefined;
+      await act("seek", { k: to });
+    }
+    q.busy = false;
+  };
+  const time = about.step_s > 0 ? duration(frame.t * about.step_s) : "";
+  const behind = state.last - state.k;
+  const list = rates.includes(state.hz) ? rates : [...rates, state.hz].sort((a, b) => a - b);
+  return (
+    <div class="transport" role="group" aria-label="Playback">
+      <div class="buttons">
+        <button type="button" class="icon" title="One decision back (←)" aria-label="One decision back" disabled={state.k <= state.first} onClick={() => step(-1)}>
+          <svg viewBox="0 0 20 20" aria-hidden="true"><path d="M14 4v12L6 10ZM4 4h1.8v12H4Z" /></svg>
+        </button>
+        <button type="button" class="icon play" title={state.playing ? "Pause (space)" : "Play (space)"} aria-label={state.playing ? "Pause" : "Play"} onClick={toggle}>
+          <svg viewBox="0 0 20 20" aria-hidden="true">{state.playing ? <path d="M5 4h3.4v12H5ZM11.6 4H15v12h-3.4Z" /> : <path d="M5.5 3.5L16 10L5.5 16.5Z" />}</svg>
+        </button>
+        <button type="button" class="icon" title="One decision on (→)" aria-label="One decision on" disabled={!live && state.k >= state.last} onClick={() => step(1)}>
+          <svg viewBox="0 0 20 20" aria-hidden="true"><path d="M6 4v12L14 10ZM14.2 4H16v12h-1.8Z" /></svg>
+        </button>
+      </div>
+      <input
+        class="scrub"
+        type="range"
+        min={state.first}
+        max={Math.max(state.last, state.first + 1)}
+        step="1"
+        value={state.k}
+        aria-label="Decision"
+        aria-valuetext={`decision ${frame.t} of episode ${frame.episode}`}
+        onInput={(e) => void seek(Math.min(state.last, Number(e.currentTarget.value)))}
+      />
+      <output class="where">
+        <b>{frame.t}</b>
+        {!live && <span> / {about.steps}</span>}
+        {time && <span class="time"> · {time}</span>}
+        {live && behind > 0 && <button type="button" class="small" onClick={() => void seek(state.last)}>present</button>}
+      </output>
+      <div class="settings">
+        <button type="button" title="Decision of the smallest margin (w)" onClick={toWorst}>
+          Worst step
+        </button>
+        <label>
+          <span class="hidden">Decisions a second</span>
+          <select value={state.hz} onChange={(e) => void act("rate", { hz: Number(e.currentTarget.value) })}>
+            {list.map((r) => (
+              <option key={r} value={r}>
+                {number(r, r < 1 ? 1 : 4).replace(/\.0+$/, "")} /s{about.step_s > 0 ? ` · ${multiple(r * about.step_s)}` : ""}
+              </option>
+            ))}
+          </select>
+        </label>
+        {live ? (
+          <button type="button" title="Begin another episode" onClick={() => void act("reset", { episode: null })}>
+            Next episode
+          </button>
+        ) : (
+          <label>
+            <span class="hidden">Episode</span>
+            <select value={frame.episode} onChange={(e) => void act("reset", { episode: Number(e.currentTarget.value) })}>
+              {about.episodes.slice(0, 2000).map((e) => (
+                <option key={e.episode} value={e.episode}>
+                  episode {e.episode}
+                  {e.safe ? "" : " · not safe"}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** multiple is how many times as fast as the plant's own time. */
+const multiple = (x: number): string => `${x >= 10 ? Math.round(x) : Number(x.toPrecision(2))}×`;

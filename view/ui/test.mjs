@@ -1,0 +1,293 @@
+// Drives the page in a real Chromium: what a preference changes and how fast, the keyboard, every
+// view in both colours and on a phone. Screenshots go to out/ui, those of docs/view.md with --docs
+// to docs/view. Usage: node test.mjs [--docs], with gpc built in bin; CHROMIUM names the browser.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+import { withPalette } from "./palette.mjs";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
+const gpc = join(root, "bin", "gpc");
+const out = join(root, "out", "ui");
+const docs = join(root, "docs", "view");
+const most = 100; // ms from a hand to the dispatch
+const failures = [];
+const check = (ok, text) => {
+  console.log(`${ok ? "ok  " : "FAIL"} ${text}`);
+  if (!ok) failures.push(text);
+};
+
+mkdirSync(out, { recursive: true });
+
+/** serve starts gpc and waits for the page's address. */
+function serve(...args) {
+  const server = spawn(gpc, [...args, "--json", "--seed", "991"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  let log = "";
+  process.once("exit", () => server.kill());
+  return new Promise((resolve, reject) => {
+    server.once("exit", (code) => reject(new Error(`gpc ${args.join(" ")} has ended with ${code}: ${log}`)));
+    const said = (text) => (log += text) && log.match(/"url":"([^"]+)"/) && resolve({ url: log.match(/"url":"([^"]+)"/)[1], end: () => new Promise((done) => (server.removeAllListeners("exit"), server.once("exit", done), server.kill("SIGTERM"))) });
+    server.stdout.on("data", said);
+    server.stderr.on("data", said);
+  });
+}
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync),
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+console.log(`Chromium ${browser.version()}`);
+
+const looks = {
+  dark: { colorScheme: "dark", viewport: { width: 1440, height: 1080 } },
+  light: { colorScheme: "light", viewport: { width: 1440, height: 1080 } },
+  phone: { colorScheme: "dark", viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true },
+  "phone-light": { colorScheme: "light", viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true },
+};
+
+/** visit opens a page and fails where it says anything on the console or asks another host. */
+async function visit(url, look, use) {
+  const context = await browser.newContext(looks[look]);
+  const page = await context.newPage();
+  const said = [];
+  page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
+  page.on("pageerror", (e) => said.push(`error: ${e.message}`));
+  page.on("requestfailed", (r) => r.url().endsWith("/events") || said.push(`failed: ${r.url()} ${r.failure()?.errorText}`));
+  page.on("request", (r) => r.url().startsWith(url) || said.push(`asks ${r.url()}`));
+  page.on("response", (r) => r.status() >= 400 && said.push(`${r.status()} ${r.url()}`));
+  await page.goto(url);
+  await page.waitForSelector(".stage");
+  await page.waitForFunction(() => document.querySelectorAll(".plot canvas").length > 2);
+  await use(page);
+  check(said.length === 0, `${look} ${page.url()}: a quiet console${said.length ? ": " + said.join(" | ") : ""}`);
+  await context.close();
+}
+
+/** sound checks what every view has to be: nothing beyond the edge, a name on every control. */
+async function sound(page, what) {
+  const wrong = await page.evaluate(() => {
+    const list = [];
+    const root = document.documentElement;
+    if (root.scrollWidth > root.clientWidth) list.push(`${root.scrollWidth} px wide in ${root.clientWidth}`);
+    for (const el of document.querySelectorAll("button, select, input, [role=slider], svg[role=img], [role=img]")) {
+      const name = el.getAttribute("aria-label") || el.labels?.[0]?.textContent || el.textContent;
+      if (!name?.trim()) list.push(`no name: ${el.outerHTML.slice(0, 90)}`);
+    }
+    for (const el of document.querySelectorAll("button, select, h2, h3, .tile b, .bars b, .bars .unit, .where")) {
+      const box = el.getBoundingClientRect();
+      if (box.width && (box.right > root.clientWidth + 1 || box.left < -1)) list.push(`beyond the edge: ${el.textContent.slice(0, 40)}`);
+      if (el.matches(".tile b, button, .bars b") && el.scrollWidth > el.clientWidth + 1) list.push(`cut off: ${el.textContent.slice(0, 40)}`);
+    }
+    return list;
+  });
+  check(wrong.length === 0, `${what}: names and edges${wrong.length ? ": " + wrong.join(" | ") : ""}`);
+}
+
+const shot = (page, name) => page.screenshot({ path: join(out, `${name}.png`), fullPage: true });
+
+const state = (page) => page.evaluate(() => fetch("view/state").then((r) => r.json()));
+const post = (page, what, body) => page.evaluate(([what, body]) => fetch(`view/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }).then((r) => r.status), [what, body]);
+
+/** until waits for a state of the server. */
+async function until(page, is) {
+  for (let k = 0; k < 100; k++) {
+    if (is(await state(page))) return true;
+    await page.waitForTimeout(50);
+  }
+  return false;
+}
+
+/** dragged takes the knob along a way through the triangle, and times each move until the dispatch shown is that of another preference. */
+async function dragged(page) {
+  await page.evaluate(() => {
+    window.times = [];
+    if (window.began !== undefined) return;
+    document.querySelector(".triangle").addEventListener("pointermove", () => (window.began ||= performance.now()), { capture: true });
+    new MutationObserver(() => {
+      if (window.began) window.times.push(performance.now() - window.began);
+      window.began = 0;
+    }).observe(document.querySelector(".dispatch"), { attributes: true, attributeFilter: ["data-preference"] });
+    window.began = 0;
+  });
+  const box = await page.locator(".triangle .simplex").boundingBox();
+  const at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
+  await page.mouse.move(...at(0.5, 0.7));
+  await page.mouse.down();
+  await page.waitForTimeout(300);
+  await page.evaluate(() => ((window.times = []), (window.began = 0)));
+  for (let k = 0; k < 24; k++) {
+    await page.mouse.move(...at(0.5 + 0.4 * Math.sin((k + 1) / 4), 0.75 + 0.2 * Math.cos((k + 1) / 3)));
+    await page.waitForTimeout(130);
+  }
+  await page.mouse.up();
+  return page.evaluate(() => window.times);
+}
+
+/** drag wants every move of one of three drags in time: what else this machine does is not the page's. */
+async function drag(page, what) {
+  let good = false;
+  const rounds = [];
+  for (let k = 0; k < 3 && !good; k++) {
+    const sorted = (await dragged(page)).sort((a, b) => a - b);
+    good = sorted.length >= 20 && sorted.at(-1) <= most;
+    rounds.push(`${sorted.length} of 24 moves change the dispatch, median ${sorted[Math.floor(sorted.length / 2)]?.toFixed(1)} ms, longest ${sorted.at(-1)?.toFixed(1)} ms`);
+  }
+  check(good, `${what}: ${rounds.join("; again: ")} (at most ${most})`);
+}
+
+async function grid(url) {
+  for (const look of Object.keys(looks)) {
+    await visit(url, look, async (page) => {
+      await post(page, "pause", { paused: false });
+      await page.waitForFunction(() => Number(document.querySelector(".where b")?.textContent) > 60, null, { timeout: 60000 });
+      await page.waitForFunction(() => document.querySelectorAll(".front .point").length > 10);
+      if (look === "dark") {
+        await drag(page, "dragging while the plant runs");
+        await post(page, "pause", { paused: true });
+        await drag(page, "dragging while it stands");
+        await post(page, "preference", { w: null });
+        await keyboard(page);
+        await post(page, "pause", { paused: false });
+        await page.waitForTimeout(1500);
+      }
+      await post(page, "pause", { paused: true });
+      await page.waitForTimeout(400);
+      if (look === "dark") {
+        await page.locator(".branch").nth(5).hover({ force: true });
+        check(/Branch/.test(await page.locator(".hover").innerText()), "a branch says its values under the pointer");
+        await page.mouse.move(2, 2);
+      }
+      await sound(page, `grid ${look}`);
+      await shot(page, `grid-${look}`);
+    });
+  }
+}
+
+/** keyboard does with keys alone what the pointer does. */
+async function keyboard(page) {
+  await page.evaluate(() => (document.activeElement?.blur(), window.scrollTo(0, 0)));
+  await page.mouse.click(5, 5); // Tab goes on from there
+  const order = [];
+  for (let k = 0; k < 40; k++) {
+    await page.keyboard.press("Tab");
+    const name = await page.evaluate(() => {
+      const el = document.activeElement;
+      return el === document.body ? "" : el.getAttribute("aria-label") || el.labels?.[0]?.textContent || el.textContent;
+    });
+    if (!name || order[0] === name) break;
+    order.push(name.trim().slice(0, 24));
+  }
+  check(order.length >= 8 && order.some((n) => n.startsWith("Preference over")), `Tab goes through ${order.length} controls: ${order.join(", ")}`);
+  await page.locator(".handle").focus();
+  const value = () => page.locator(".handle").getAttribute("aria-valuetext");
+  const dispatch = () => page.locator(".dispatch").innerText();
+  await page.keyboard.press("2");
+  await page.waitForFunction(() => document.querySelector(".handle").getAttribute("aria-valuetext").includes("100 %"));
+  await page.waitForTimeout(150);
+  const [before, was] = [await value(), await dispatch()];
+  for (let k = 0; k < 12; k++) await page.keyboard.press("Shift+ArrowRight");
+  await page.waitForTimeout(250);
+  check((await value()) !== before && (await dispatch()) !== was, `arrow keys move the preference (${before} to ${await value()}) and the dispatch`);
+  await page.evaluate(() => document.activeElement.blur());
+  const at = (await state(page)).k;
+  await page.keyboard.press("ArrowRight");
+  const on = await until(page, (s) => s.k === at + 1);
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("ArrowLeft");
+  check(on && (await until(page, (s) => s.k === at - 1)), `right steps from ${at} on, left twice before it`);
+  await page.keyboard.press("End");
+  await until(page, (s) => s.k === s.last);
+  await page.keyboard.press("w");
+  const series = await page.evaluate(() => fetch("view/series").then((r) => r.json()));
+  const least = Math.min(...series.margin.filter((m) => m !== null));
+  check(await until(page, (s) => series.margin[s.k - series.first] === least), "w goes to the decision of the smallest margin");
+  await page.keyboard.press("End");
+  await page.keyboard.press("Space");
+  const playing = await until(page, (s) => s.playing);
+  await page.waitForSelector(".badge.live");
+  await page.keyboard.press("Space");
+  check(playing && (await until(page, (s) => !s.playing)), "space plays and pauses");
+  const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+  const colours = await theme();
+  await page.keyboard.press("t");
+  await page.waitForTimeout(100);
+  check((await theme()) !== colours, "t changes the colours");
+  await page.keyboard.press("t");
+  await page.waitForTimeout(100);
+}
+
+async function arena(url, name, until, look) {
+  await visit(url, look, async (page) => {
+    await post(page, "pause", { paused: false });
+    await page.waitForFunction((n) => Number(document.querySelector(".where b")?.textContent) >= n, until, { timeout: 90000 });
+    await post(page, "pause", { paused: true });
+    await page.waitForFunction(() => document.querySelectorAll(".plan path").length > 0, null, { timeout: 60000 });
+    await page.waitForTimeout(1500);
+    check((await page.locator(".fan path").count()) >= 3, `${name} ${look}: plans are fanned out`);
+    await sound(page, `${name} ${look}`);
+    await shot(page, `${name}-${look}`);
+  });
+}
+
+async function recorded(url, look) {
+  await visit(url, look, async (page) => {
+    const last = (await state(page)).last;
+    await page.locator(".scrub").focus();
+    await page.keyboard.press("End");
+    await page.waitForFunction((k) => Number(document.querySelector(".where b").textContent) === k, last);
+    await page.keyboard.press("Home");
+    await page.waitForFunction(() => Number(document.querySelector(".where b").textContent) === 0);
+    await page.evaluate(() => document.activeElement.blur());
+    for (let k = 0; k < 3; k++) await page.keyboard.press("ArrowRight");
+    await page.waitForFunction(() => Number(document.querySelector(".where b").textContent) === 3);
+    await page.keyboard.press("Space");
+    await page.waitForFunction((k) => Number(document.querySelector(".where b").textContent) > k, Math.min(60, last / 2), { timeout: 60000 });
+    await page.keyboard.press("Space");
+    const plot = page.locator(".plot").last();
+    await plot.click({ position: { x: 0.6 * (await plot.boundingBox()).width, y: 60 } });
+    await page.waitForTimeout(300);
+    const at = (await state(page)).k;
+    check(at > 0.4 * last && at < 0.75 * last, `trace ${look}: a click on a time line goes to decision ${at} of ${last}`);
+    check(await page.locator(".handle").count().then(async (n) => n === 0 || (await page.locator(".handle").getAttribute("aria-disabled")) === "true"), `trace ${look}: the preference is not offered`);
+    await sound(page, `trace ${look}`);
+    await shot(page, `trace-${look}`);
+  });
+}
+
+const began = performance.now();
+const only = process.argv.slice(2).filter((a) => !a.startsWith("--"));
+const wanted = (name) => only.length === 0 || only.includes(name);
+
+if (wanted("grid")) {
+  const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--deadline", "20ms", "--log", "json");
+  await grid(live.url);
+  check((await live.end()) === 0, "serve --ui ends with 0");
+}
+for (const [name, scene, until] of [["integrator", "integrator-nonconvex", 12], ["robots", "multiagent-static", 25]]) {
+  if (!wanted(name)) continue;
+  const live = await serve("serve", scene, "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+  for (const look of Object.keys(looks)) await arena(live.url, name, until, look);
+  await live.end();
+}
+if (wanted("trace")) {
+  const trace = join(out, "trace.jsonl");
+  rmSync(trace, { force: true });
+  const made = spawnSync(gpc, ["eval", "multiagent-moving", "--method", "gpc-96", "--episodes", "1", "--seed", "991", "--trace", trace, "--json"], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
+  check(made.status === 0, "a trace of robots among moving obstacles is recorded");
+  const shown = await serve("view", trace);
+  for (const look of Object.keys(looks)) await recorded(shown.url, look);
+  check((await shown.end()) === 0, "view ends with 0");
+}
+await browser.close();
+
+if (process.argv.includes("--docs")) {
+  mkdirSync(docs, { recursive: true });
+  for (const name of ["grid-dark", "grid-light", "grid-phone", "integrator-light", "robots-dark", "trace-light"]) {
+    withPalette(join(out, `${name}.png`), join(docs, `${name}.png`));
+    check(statSync(join(docs, `${name}.png`)).size < 200e3, `docs/view/${name}.png has less than 200 kB`);
+  }
+}
+console.log(`${failures.length} failed, ${((performance.now() - began) / 1000).toFixed(0)} s, screenshots in ${out}`);
+process.exit(failures.length ? 1 : 0);
