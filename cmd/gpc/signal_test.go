@@ -59,13 +59,14 @@ var stopped = map[string][]string{
 	"pf":      {"-", "silent"},
 	"refine":  {"integrator-convex", "integrator-convex --state state.json --repeat 1000000", "integrator-convex --state state.json --candidates 262144 --flow-steps 1000"},
 	"report":  {"--results RESULTS --out report"},
+	"mcap":    {"silent recorded.mcap"},
 	"plant":   {"integrator-convex --connect unix:serving --episodes 10000000"},
 	"serve":   {"integrator-convex --stdin", "opf30 --stdin --method direct", "integrator-convex --listen 127.0.0.1:0 --unix door --state-file sessions.json", "opf30 --ui --listen 127.0.0.1:0"},
 	"steer":   {"integrator-convex", "opf30"},
 	"train":   {"opf30 --data data --epochs 100000 --out trained", "opf30 --data data --init silent --out trained"},
 	"verify":  {"silent"},
 	"view":    {"silent"},
-	"cases":   nil, "methods": nil, "doctor": nil, "new": nil, "help": nil, "completion": nil,
+	"cases":   nil, "methods": nil, "scene": nil, "doctor": nil, "new": nil, "help": nil, "completion": nil,
 }
 
 func TestASignalEndsEveryCommandWithinTwoSeconds(t *testing.T) {

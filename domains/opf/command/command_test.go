@@ -61,7 +61,7 @@ func TestBenchmarks(t *testing.T) {
 			t.Errorf("--loads %s: exit code %d, %q", loads, code, log)
 		}
 	}
-	if code, _, log := run("bench", "opf-swoop"); code != 2 || !strings.Contains(log, "train-epochs, opf, opf-sweep") {
+	if code, _, log := run("bench", "opf-swoop"); code != 2 || !strings.Contains(log, "kernels, opf, opf-sweep") {
 		t.Errorf("an unknown operation: exit code %d, %q", code, log)
 	}
 }
