@@ -1,12 +1,16 @@
 """Sessions that the tests share, and scripts in processes of their own."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 import gpc
+
+# A shell's background job has it ignored, and so would every process of the tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
