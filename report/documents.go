@@ -247,11 +247,7 @@ func recordedBy(pairings []closedloop.Pairing) string {
 		seeds, commits, on = append(seeds, fmt.Sprint(p.Seed)), append(commits, p.Commit), append(on, p.Device)
 		all = append(all, p.Load)
 	}
-	list := func(of []string) string {
-		slices.Sort(of)
-		return strings.Join(slices.Compact(of), ", ")
-	}
-	return fmt.Sprintf("Seed %s, commit %s, %s. %s", list(seeds), list(commits), list(on), loads(all))
+	return fmt.Sprintf("Seed %s, commit %s, %s. %s", distinct(seeds), distinct(commits), distinct(on), loads(all))
 }
 
 // quality is what candidates, polish and data are worth, in pairs, method by method.

@@ -17,11 +17,7 @@ var adaptiveOnly = domain.EpisodeOptions{Preference: domain.Preference{Adaptive:
 // docs/formats.md has every key of a scene and of params, and none besides.
 func TestFormatsPage(t *testing.T) {
 	page := must.Get(jsonkeys.Read("../../docs/formats.md"))(t)
-	for section, of := range map[string]any{"dispatch scene": staged{}, "dispatch params": Params{}} {
-		for _, d := range page.Differences(section, of) {
-			t.Error(d)
-		}
-	}
+	page.Hold(t, map[string]any{"dispatch scene": staged{}, "dispatch params": Params{}})
 }
 
 // level is a scene of one load level, or of one a row.

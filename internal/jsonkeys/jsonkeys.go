@@ -141,6 +141,20 @@ func (p Page) keys(command string) (keys []string) {
 // none.
 func (p Page) Differences(command string, result any) []string { return p.Against(command, Of(result)) }
 
+// Hold fails a test for every difference between a page and what its sections describe, a
+// value of each by heading.
+func (p Page) Hold(t interface {
+	Helper()
+	Error(args ...any)
+}, sections map[string]any) {
+	t.Helper()
+	for section, result := range sections {
+		for _, d := range p.Differences(section, result) {
+			t.Error(d)
+		}
+	}
+}
+
 // Against is Differences from the keys that the section is to have.
 func (p Page) Against(command string, want []string) (out []string) {
 	if p[command] == nil {
