@@ -208,8 +208,6 @@ func KeepDeadlines(ctx context.Context, c *domain.Case, k domain.Controller, opt
 	l := newLoop(max(1, releases), period, deadline)
 	u := make([]float64, c.Problem.Spec().ActionSize())
 	runtime.GC()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	err = l.run(ctx, func(n int) error {
 		if begins := recorded[n%len(recorded)].begins; begins != nil {
 			return k.Reset(begins)
@@ -250,8 +248,10 @@ func newLoop(releases int, period, deadline time.Duration) *loop {
 const microsecond = float64(time.Microsecond)
 
 // run makes the decisions: before each what prepares it and is not timed, then the decision,
-// then whether it is what it should be.
+// then whether it is what it should be. It keeps one thread, of which it says what was used.
 func (l *loop) run(ctx context.Context, prepare, decide func(n int) error, same func(n int) bool) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	probe := newProbe()
 	before := probe.read()
 	begun, known := machine.ThreadUsage()
