@@ -37,8 +37,10 @@ const (
 	negligible = 0.1
 	frozen     = 0.1
 	frozenMost = 0.01
-	// Of such networks: a limit this near, pu, is a row from the start.
-	rowReach = 2e-4
+	// Of such networks: a limit this near, pu, is a row from the start; and the mismatch, pu, from
+	// which on a power flow may do for a round.
+	rowReach  = 2e-4
+	roughFlow = 1e-3
 	// programTolerance, pu, is how far the program may break a constraint.
 	programTolerance = 1e-9
 )
@@ -49,12 +51,14 @@ type projection struct {
 	control []int   // entry of u that each variable of the program changes
 	limits  []limit // within reach of the linearisation
 	chosen  []int   // limits that are to become rows
+	held    []place // limits that bound in the linearisation before
+	begun   bool    // there was one
 	// Gradients of limits by bus, and their sensitivities.
 	angle, magnitude [powerflow.SideBySide][]float64
-	// enough is the violation, pu, that is not corrected; frozen and near are as the constants
-	// frozen and rowReach, or 0: every round has a linearisation of its own, and rows only of
-	// what is violated.
-	enough, frozen, near float64
+	// enough is the violation, pu, that is not corrected; frozen, near and rough are as the
+	// constants frozen, rowReach and roughFlow, or 0: every round has a linearisation of its own,
+	// rows only of what is violated, and a power flow that is finished.
+	enough, frozen, near, rough float64
 }
 
 // limit is one side of a limit of the network within reach.
@@ -66,6 +70,14 @@ type limit struct {
 	bound       float64 // what sign times the change of the quantity has to reach
 	p, q        float64 // direction of |S| of a branch
 	row         int     // of the program, −1: none
+	held        bool    // it bound in the linearisation before
+}
+
+// place is a limit whatever the linearisation.
+type place struct {
+	what quantity
+	at   int
+	sign float64
 }
 
 // lacks is the bound where the quantity has a value.
@@ -105,7 +117,7 @@ func newProjection(y *System) *projection {
 		p.angle[k], p.magnitude[k] = make([]float64, y.layout.buses), make([]float64, y.layout.buses)
 	}
 	if p.enough = flowNoise; len(p.control) > mostModes+1 {
-		p.enough, p.frozen, p.near = negligible*MarginTolerance, frozen, rowReach
+		p.enough, p.frozen, p.near, p.rough = negligible*MarginTolerance, frozen, rowReach, roughFlow
 	}
 	return p
 }
@@ -126,9 +138,15 @@ func (y *System) Project(s, c, u []float64) bool {
 		}
 	}
 	y.clip(c, u)
+	p.begun = false
 	best, last, broken := math.Inf(-1), 0.0, 0.0
 	for round, since := 0, 0; ; round++ {
-		if !w.dispatch(s, c, u) {
+		// Where a round follows anyway its power flow need not be finished.
+		rough := 0.0
+		if round < projectionRounds {
+			rough = p.rough
+		}
+		if !w.dispatchFrom(rough, s, c, u) {
 			// Nothing to linearise at: the merit order is near a solution.
 			if round > 0 {
 				return false
@@ -168,8 +186,9 @@ func (w *workspace) smallest() float64 { return slices.Min(w.margin) }
 // correct changes u by the program at the present solution. A limit becomes a row of it
 // once it is violated, here or as the linearised power flow predicts. With keep the
 // linearisation of the round before serves, with its limits, rows and the constraints that
-// held; the power flow here says how far away the limits are. It returns by how much the
-// program breaks a limit at most, because limits contradict each other.
+// held; the power flow here says how far away the limits are. Otherwise what held is where the
+// new program begins, where the rounds are of one projection and limits near are rows. It
+// returns by how much the program breaks a limit at most, because limits contradict each other.
 func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
 	p := w.projection
 	p.program.metric, p.program.slack = w.system.metric(), elasticity
@@ -185,13 +204,14 @@ func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
 		if !w.linear.LineariseAt(w.solver) {
 			return math.Inf(1)
 		}
-		p.program.reset()
+		p.hold()
 		w.limitsWithin(c)
+		p.recall()
 	}
 	w.boxes(c, u)
 	p.chosen = p.chosen[:0]
 	for k := range p.limits {
-		if l := &p.limits[k]; l.row < 0 && l.bound > -p.near {
+		if l := &p.limits[k]; l.row < 0 && (l.bound > -p.near || l.held) {
 			p.chosen = append(p.chosen, k)
 		}
 	}
@@ -208,6 +228,36 @@ func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
 		broken = math.Max(broken, elasticity*v)
 	}
 	return broken
+}
+
+// hold takes note of the limits that bind and leaves the program without rows, and with nothing
+// held where it is the first.
+func (p *projection) hold() {
+	p.held = p.held[:0]
+	if !p.begun || p.near == 0 {
+		p.program.reset()
+		p.begun = true
+		return
+	}
+	for k := range p.limits {
+		if l := &p.limits[k]; l.row >= 0 && p.program.binds[l.row] {
+			p.held = append(p.held, place{l.what, l.at, l.sign})
+		}
+	}
+	p.program.forget()
+}
+
+// recall marks those among the limits of another linearisation, which stand in the same order.
+func (p *projection) recall() {
+	next := 0
+	for _, h := range p.held {
+		for i := next; i < len(p.limits); i++ {
+			if l := &p.limits[i]; l.at == h.at && l.what == h.what && l.sign == h.sign {
+				l.held, next = true, i+1
+				break
+			}
+		}
+	}
 }
 
 // boxes bound the change of every set-point by its box and ramp window.
@@ -321,6 +371,7 @@ func (w *workspace) addChosen() {
 				row[j] = l.sign * w.sensitivity(at, others, p.angle[i], p.magnitude[i])
 			}
 			l.row = p.program.known()
+			p.program.binds[l.row] = l.held
 		}
 	}
 }
