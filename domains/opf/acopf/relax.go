@@ -96,6 +96,7 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 			break
 		}
 		found, again = r, s.plan.reprice(pr.price, prices.Flow/2, r.give)
+		pr.Start = r
 	}
 	if found == nil {
 		return out, nil
