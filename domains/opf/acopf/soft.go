@@ -113,7 +113,7 @@ func (w *worker) beginSoft(l int) {
 	for i := range p.soft {
 		if ln.warm {
 			h, price := m.Get(p.h[i], l), ln.scale*ln.coef[2]*m.Get(p.price[i], l)
-			barrier := warmBarrier * min(1, price)
+			barrier := nextBarrier * min(1, price)
 			z := max(ln.job.problem.Start.Multipliers[i]*ln.scale, barrier/(max(-h, 0)+warmSlack))
 			hold := max(price-z, barrier/(max(h, 0)+warmSlack))
 			z = price - hold
