@@ -122,38 +122,23 @@ func (y *System) scaleBranches(b, near []float64, to *network.Admittance) {
 	}
 }
 
-// flow solves the power flow of set-points u to a tolerance, pu, 0 being powerflow's. Set-points,
-// loads or a start that no power flow has (not finite, a magnitude of zero) have no solution.
-func (w *workspace) flow(start powerflow.Start, tolerance float64, u []float64) bool {
-	err := w.solver.Solve(w.input(u), powerflow.Options{Start: start, Tolerance: tolerance, MaxIterations: flowIterations}, w.solution)
-	return err == nil && w.solution.Converged()
-}
-
-// flowOn takes the flow of the same set-points on to another tolerance.
-func (w *workspace) flowOn(tolerance float64, u []float64) bool {
-	err := w.solver.Continue(w.input(u), powerflow.Options{Tolerance: tolerance, MaxIterations: flowIterations}, w.solution)
-	return err == nil && w.solution.Converged()
-}
-
-// input is what the power flow of set-points u is given.
-func (w *workspace) input(u []float64) powerflow.Input {
+// flow solves the power flow of set-points u. Set-points, loads or a start that no
+// power flow has (not finite, a magnitude of zero) have no solution.
+func (w *workspace) flow(start powerflow.Start, u []float64) bool {
 	gens := w.system.layout.gens
 	for g, b := range w.system.Network.GenBus {
 		w.vg[g] = u[gens+w.system.model.unit[b]]
 	}
-	return powerflow.Input{Pd: w.pd, Qd: w.qd, Pg: u[:gens], Vg: w.vg}
+	in := powerflow.Input{Pd: w.pd, Qd: w.qd, Pg: u[:gens], Vg: w.vg}
+	err := w.solver.Solve(in, powerflow.Options{Start: start, MaxIterations: flowIterations}, w.solution)
+	return err == nil && w.solution.Converged()
 }
 
 // dispatch solves the power flow of u under context c from the state s, or from
 // a flat start where that fails, and fills in the units' outputs and all margins.
 // The answer depends on (s, c, u) alone; asked again it is not computed again.
 // Without a solution the margins are −1 and it reports false.
-func (w *workspace) dispatch(s, c, u []float64) bool { return w.dispatchFrom(0, s, c, u) }
-
-// dispatchFrom is dispatch where a power flow serves unfinished, from a mismatch of rough pu on
-// (0: never), that is at most a hundredth of the worst broken limit, and this no violation to
-// tolerate. It is then not known.
-func (w *workspace) dispatchFrom(rough float64, s, c, u []float64) bool {
+func (w *workspace) dispatch(s, c, u []float64) bool {
 	if w.known && w.sameKey(s, c, u) {
 		return w.solved
 	}
@@ -164,41 +149,20 @@ func (w *workspace) dispatchFrom(rough float64, s, c, u []float64) bool {
 	for i, v := range s[nb : 2*nb] {
 		w.solution.Va[i] = v - s[nb+w.system.Network.Slack]
 	}
-	w.solved = w.flow(powerflow.Given, rough, u)
-	for w.solved && w.solution.Mismatch > powerflow.DefaultTolerance {
-		w.measured(c)
-		enough := 0.0
-		if low := w.smallest(); low < -MarginTolerance {
-			if enough = -low * roughShare; w.solution.Mismatch <= enough {
-				w.known = false
-				return true
-			}
-		}
-		w.solved = w.flowOn(enough, u)
-	}
-	w.solved = w.solved || w.flow(powerflow.Flat, 0, u)
+	w.solved = w.flow(powerflow.Given, u) || w.flow(powerflow.Flat, u)
 	if !w.solved {
 		for k := range w.margin {
 			w.margin[k] = -1
 		}
 		return false
 	}
-	w.measured(c)
-	return true
-}
-
-// roughShare of the worst broken limit, in pu of mismatch, leaves open how much it is broken by, and
-// not which limits are.
-const roughShare = 0.01
-
-// measured fills in all margins of the solution.
-func (w *workspace) measured(c []float64) {
 	w.solver.BranchFlows(w.solution, w.flows)
 	for r, k := range w.system.layout.rated {
 		w.size[0][r] = math.Sqrt(w.flows.Pf[k]*w.flows.Pf[k] + w.flows.Qf[k]*w.flows.Qf[k])
 		w.size[1][r] = math.Sqrt(w.flows.Pt[k]*w.flows.Pt[k] + w.flows.Qt[k]*w.flows.Qt[k])
 	}
 	w.system.measure(w.solution.Pg, w.solution.Qg, w.solution.Vm, w.size, c[w.system.layout.previous:], w.margin)
+	return true
 }
 
 // sameKey compares with the key; the reference unit's P_G, which the power flow

@@ -37,10 +37,8 @@ const (
 	negligible = 0.1
 	frozen     = 0.1
 	frozenMost = 0.01
-	// Of such networks: a limit this near, pu, is a row from the start; and the mismatch, pu, from
-	// which on a power flow may do for a round.
-	rowReach  = 2e-4
-	roughFlow = 1e-3
+	// Of such networks: a limit this near, pu, is a row from the start.
+	rowReach = 2e-4
 	// programTolerance, pu, is how far the program may break a constraint.
 	programTolerance = 1e-9
 )
@@ -55,10 +53,10 @@ type projection struct {
 	begun   bool    // there was one
 	// Gradients of limits by bus, and their sensitivities.
 	angle, magnitude [powerflow.SideBySide][]float64
-	// enough is the violation, pu, that is not corrected; frozen, near and rough are as the
-	// constants frozen, rowReach and roughFlow, or 0: every round has a linearisation of its own,
-	// rows only of what is violated, and a power flow that is finished.
-	enough, frozen, near, rough float64
+	// enough is the violation, pu, that is not corrected; frozen and near are as the constants
+	// frozen and rowReach, or 0: every round has a linearisation of its own, and rows only of
+	// what is violated.
+	enough, frozen, near float64
 }
 
 // limit is one side of a limit of the network within reach.
@@ -117,7 +115,7 @@ func newProjection(y *System) *projection {
 		p.angle[k], p.magnitude[k] = make([]float64, y.layout.buses), make([]float64, y.layout.buses)
 	}
 	if p.enough = flowNoise; len(p.control) > mostModes+1 {
-		p.enough, p.frozen, p.near, p.rough = negligible*MarginTolerance, frozen, rowReach, roughFlow
+		p.enough, p.frozen, p.near = negligible*MarginTolerance, frozen, rowReach
 	}
 	return p
 }
@@ -141,12 +139,7 @@ func (y *System) Project(s, c, u []float64) bool {
 	p.begun = false
 	best, last, broken := math.Inf(-1), 0.0, 0.0
 	for round, since := 0, 0; ; round++ {
-		// Where a round follows anyway its power flow need not be finished.
-		rough := 0.0
-		if round < projectionRounds {
-			rough = p.rough
-		}
-		if !w.dispatchFrom(rough, s, c, u) {
+		if !w.dispatch(s, c, u) {
 			// Nothing to linearise at: the merit order is near a solution.
 			if round > 0 {
 				return false

@@ -30,21 +30,6 @@ func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
 	for opt.EnforceQ && out.Status == Converged && s.enforce(out) {
 		out.Status = s.newton(opt, out)
 	}
-	return s.finish(in, opt, out)
-}
-
-// Continue takes the last Solve, of the same input and without reactive limits, on to a smaller
-// tolerance: what Solve had written, had it been asked for that.
-func (s *Solver) Continue(in Input, opt Options, out *Solution) error {
-	if err := opt.Validate(); err != nil {
-		return err
-	}
-	out.Status = s.iterate(opt, out)
-	return s.finish(in, opt, out)
-}
-
-// finish writes what a solve ended with.
-func (s *Solver) finish(in Input, opt Options, out *Solution) error {
 	if opt.Context != nil && opt.Context.Err() != nil {
 		return fmt.Errorf("powerflow: %w", opt.Context.Err())
 	}
@@ -234,15 +219,10 @@ const KeepFactors = 1e-4
 
 // newton iterates from the present voltages.
 func (s *Solver) newton(opt Options, out *Solution) Status {
-	s.made, s.last = math.Inf(1), math.Inf(1)
-	s.evaluate()
-	return s.iterate(opt, out)
-}
-
-// iterate goes on from the voltages last evaluated.
-func (s *Solver) iterate(opt Options, out *Solution) Status {
 	tol, limit := cmp.Or(opt.Tolerance, DefaultTolerance), cmp.Or(opt.MaxIterations, 30)
-	for {
+	made := math.Inf(1) // the mismatch that the factors were made at
+	for last := made; ; last = out.Mismatch {
+		s.evaluate()
 		out.Mismatch, out.MismatchBus = s.mismatch()
 		switch {
 		case out.Mismatch <= tol:
@@ -252,18 +232,16 @@ func (s *Solver) iterate(opt Options, out *Solution) Status {
 		case out.Iterations == limit || opt.Context != nil && opt.Context.Err() != nil:
 			return IterationLimit
 		}
-		if s.made > KeepFactors || out.Mismatch > s.last/2 {
+		if made > KeepFactors || out.Mismatch > last/2 {
 			if !s.Linearise() {
 				return Singular
 			}
-			s.made = out.Mismatch
+			made = out.Mismatch
 			out.Factorisations++
 		}
-		s.last = out.Mismatch
 		s.lu.solve()
 		out.Iterations++
 		s.step()
-		s.evaluate()
 	}
 }
 

@@ -137,8 +137,6 @@ type Solver struct {
 	near      [][]int32 // branches at each bus
 	joints    []int32   // pairs that join a reference to another bus
 	warm      bool
-	made      float64 // mismatch that Newton's factors were made at
-	last      float64 // and that of the iteration before
 	admitting *network.Admittance
 	beside    []float64 // right-hand sides of solveTransposed
 	// All positions; those of generators; and the closure of these and of a reference's

@@ -1,10 +1,8 @@
 package powerflow_test
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
@@ -267,31 +264,5 @@ func BenchmarkSolve(b *testing.B) {
 				b.ReportMetric(float64(iterations)/float64(b.N), "iterations/op")
 			})
 		}
-	}
-}
-
-// A solve that stopped on the way and goes on is the one that did not stop, to the bit.
-func TestContinueIsTheSameSolve(t *testing.T) {
-	for _, name := range []string{"case9", "case30", "case39", "case118"} {
-		s := solver(t, networktest.Load(t, name))
-		for _, start := range []powerflow.Start{powerflow.FromFile, powerflow.Flat} {
-			whole, parts := s.NewSolution(), s.NewSolution()
-			must.OK(t, s.Solve(powerflow.Input{}, powerflow.Options{Start: start}, whole))
-			must.OK(t, s.Solve(powerflow.Input{}, powerflow.Options{Start: start, Tolerance: 1e-1}, parts))
-			for _, tolerance := range []float64{1e-3, 1e-3, 1e-5, 0} {
-				must.OK(t, s.Continue(powerflow.Input{}, powerflow.Options{Tolerance: tolerance}, parts))
-				if limit := cmp.Or(tolerance, powerflow.DefaultTolerance); !(parts.Mismatch <= limit) {
-					t.Errorf("%s to %g: %s", name, limit, s.Reason(parts))
-				}
-			}
-			if !reflect.DeepEqual(parts, whole) {
-				t.Errorf("%s, start %d: in parts %d iterations, %d factorisations and a mismatch of %v, whole %d, %d and %v",
-					name, start, parts.Iterations, parts.Factorisations, parts.Mismatch, whole.Iterations, whole.Factorisations, whole.Mismatch)
-			}
-		}
-	}
-	s := solver(t, networktest.Load(t, "case9"))
-	if err := s.Continue(powerflow.Input{}, powerflow.Options{Tolerance: 2}, s.NewSolution()); err == nil {
-		t.Error("a tolerance of 2 pu was taken")
 	}
 }
