@@ -34,9 +34,12 @@ type torture struct {
 	attacks []*report.Attack
 }
 
-// begin adds a row.
+// begin adds a row, and says what the one before has come to.
 func (r *torture) begin(by, on, want string) *report.Attack {
 	a := &report.Attack{By: by, On: on, Want: want}
+	if n := len(r.attacks); n > 0 {
+		fmt.Fprintf(r.log, "%d of %d survived\n", r.attacks[n-1].Survived, r.attacks[n-1].Tried)
+	}
 	r.attacks = append(r.attacks, a)
 	fmt.Fprintln(r.log, by+":", on)
 	return a
