@@ -3,7 +3,6 @@ package kernels
 import (
 	"fmt"
 	"math"
-	"strings"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -205,53 +204,43 @@ func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 // float32 under every option: rounding to 11 bits would put units on the other side
 // of their kinks, and so change the Jacobian by much more than its own rounding.
 func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
-	name := "gpc_mlp_forward"
-	perBlock, shared := q.forwardShape(rows, width)
-	entry := q.variant(name, perBlock)
+	rounds := true
 	for _, j := range jobs {
-		if j.mask != 0 {
-			entry = fmt.Sprintf("%s_%d", name, perBlock)
-		}
+		rounds = rounds && j.mask == 0
 	}
-	q.needs(func(tr *trace) work {
-		var nets []driver.Pointer
-		for _, j := range jobs {
-			nets = append(nets, j.net)
-		}
-		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
-	})
-	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
-		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
+	first, last := jobs[0], jobs[len(jobs)-1]
+	q.pass("gpc_mlp_forward", rows, width, rounds, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
 // bent launches mlp_forward on one job with offsets.
 func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
-	perBlock, shared := q.forwardShape(rows, width)
-	entry := q.variant("gpc_mlp_bent", perBlock)
-	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), job.net) })
-	q.launch(entry, driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
+	q.pass("gpc_mlp_bent", rows, width, true, []driver.Pointer{job.net}, driver.Struct(job), driver.Struct(bend))
 }
 
 // backward launches mlp_vjp on one or two jobs.
 func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
-	perBlock, shared := q.forwardShape(rows, width)
-	entry := q.variant("gpc_mlp_vjp", perBlock)
-	q.needs(func(tr *trace) work {
-		var nets []driver.Pointer
-		for _, j := range jobs {
-			nets = append(nets, j.net)
-		}
-		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
-	})
-	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
-		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
+	first, last := jobs[0], jobs[len(jobs)-1]
+	q.pass("gpc_mlp_vjp", rows, width, true, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
-// variant names the entry point for so many rows or columns a block; tensor cores
-// take them from 16 on.
-func (b *Backend) variant(name string, width int) string {
-	if b.options.TF32 && width >= 16 {
-		return fmt.Sprintf("%s_%d_tf32", name, width)
+// pass launches a kernel that takes rows through the layers of each net; on tensor cores
+// where they are asked for and rounds allows it.
+func (q *queue) pass(kernel string, rows, width int, rounds bool, nets []driver.Pointer, first, second driver.Argument) {
+	perBlock, shared := q.forwardShape(rows, width)
+	tensor := rounds && q.onTensorCores(perBlock)
+	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, tensor, nets...) })
+	q.launch(variant(kernel, perBlock, tensor), driver.Dim{X: ceil(rows, perBlock), Y: len(nets)}, 256, shared, driver.Int32(rows), first, second)
+}
+
+// onTensorCores reports whether products of so many rows or columns a block are in TF32;
+// tensor cores take them from 16 on.
+func (b *Backend) onTensorCores(width int) bool { return b.options.TF32 && width >= 16 }
+
+// variant names the entry point of a kernel for so many rows or columns a block.
+func variant(kernel string, width int, tensor bool) string {
+	name := fmt.Sprintf("%s_%d", kernel, width)
+	if tensor {
+		name += "_tf32"
 	}
-	return fmt.Sprintf("%s_%d", name, width)
+	return name
 }
