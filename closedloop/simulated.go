@@ -74,9 +74,6 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 	if index < 0 {
 		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
 	}
-	if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
-		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", opt.Noise)
-	}
 	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, err
 	}
@@ -88,8 +85,17 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 		return nil, fmt.Errorf("episode index is %d, there are %d starts", index, len(m.Starts))
 	}
 	m.Initial(scene.P, scene.S, scene.C)
+	return m.measured(scene, seed, index, opt.Noise)
+}
+
+// measured is the episode of a scene with measurement noise, which the seed and the index
+// alone say.
+func (m *Simulation) measured(scene simulationScene, seed uint64, index int, noise float64) (domain.Episode, error) {
+	if !(noise >= 0) || math.IsInf(noise, 0) {
+		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", noise)
+	}
 	ep := m.start(scene)
-	ep.noise = opt.Noise
+	ep.noise = noise
 	ep.rng = rand.New(rand.NewPCG(seed^noiseStream, uint64(index)))
 	return ep, nil
 }
