@@ -495,7 +495,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 		d.Fallback |= domain.FallbackAction | domain.FallbackConservative
 		a.problem.Fallback(l.state, obs.C, l.u)
 		a.problem.Margins(l.state, obs.C, l.u, l.margins)
-		d.Margin = smallest(l.margins)
+		d.Margin = domain.Smallest(l.margins)
 		l.haveLatent = false
 	} else {
 		if !a.opt.NoProjection {
@@ -506,7 +506,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 			}
 		}
 		a.problem.Margins(l.state, obs.C, l.u, l.margins)
-		d.Margin = smallest(l.margins)
+		d.Margin = domain.Smallest(l.margins)
 		a.trigger(l, obs, d)
 		l.haveLatent = true
 	}
@@ -517,9 +517,9 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 	a.problem.Fallback(l.state, l.lastC, l.u)
 	d.Fallback = domain.FallbackObservation | domain.FallbackConservative
-	if a.opt.Solver != nil && tensor.Finite(l.state) && !(a.margin(l, l.u, l.margins) >= -a.spec.MarginTolerance) &&
-		a.opt.Solver(l.state, l.lastC, a.preference(obs), l.alternative) && tensor.Finite(l.alternative) &&
-		a.margin(l, l.alternative, l.alternativeMargins) > smallest(l.margins) {
+	if tensor.Finite(l.state) && !a.spec.Keeps(a.margin(l, l.u, l.margins)) &&
+		a.opt.Solver.Finds(l.state, l.lastC, a.preference(obs), l.alternative) &&
+		a.margin(l, l.alternative, l.alternativeMargins) > domain.Smallest(l.margins) {
 		copy(l.u, l.alternative)
 		d.Fallback = domain.FallbackObservation | domain.FallbackSolver
 	}
@@ -533,7 +533,7 @@ func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 // margin is the smallest of u in what is assumed of an observation that is not finite.
 func (a *Batch) margin(l *loop, u, margins []float64) float64 {
 	a.problem.Margins(l.state, l.lastC, u, margins)
-	return smallest(margins)
+	return domain.Smallest(margins)
 }
 
 // trigger is the fallback trigger: a margin below −MarginTolerance after
@@ -542,7 +542,7 @@ func (a *Batch) margin(l *loop, u, margins []float64) float64 {
 // negative margin is executed only if its own smallest margin is larger. Under a
 // guard the trigger is recorded: whether the action is executed is the roll-out's to say.
 func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
-	broken := !(d.Margin >= -a.spec.MarginTolerance)
+	broken := !a.spec.Keeps(d.Margin)
 	if broken {
 		d.Fallback |= domain.FallbackMargin
 	}
@@ -558,16 +558,11 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 	if a.guard != nil || a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {
 		return // the ablation executes what was decoded; the trigger is recorded
 	}
-	bit := domain.FallbackSolver
-	if a.opt.Solver == nil || !a.opt.Solver(l.state, obs.C, a.preference(obs), l.alternative) || !tensor.Finite(l.alternative) {
-		bit = domain.FallbackConservative
-		a.problem.Fallback(l.state, obs.C, l.alternative)
-	}
+	bit := a.opt.Solver.Instead(a.problem, l.state, obs.C, a.preference(obs), l.alternative)
 	a.problem.Margins(l.state, obs.C, l.alternative, l.alternativeMargins)
-	margin := smallest(l.alternativeMargins)
+	margin := domain.Smallest(l.alternativeMargins)
 	better := margin > d.Margin || math.IsNaN(d.Margin)
-	keeps := margin >= -a.spec.MarginTolerance
-	if (broken && better) || (!broken && keeps) {
+	if (broken && better) || (!broken && a.spec.Keeps(margin)) {
 		copy(l.u, l.alternative)
 		copy(l.margins, l.alternativeMargins)
 		d.Margin = margin

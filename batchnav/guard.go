@@ -21,7 +21,7 @@ import (
 type guard struct {
 	*rollouts
 	opt          domain.Guard
-	solver       func(s, c []float64, pref domain.Preference, u []float64) bool
+	solver       domain.Optimal
 	horizon      domain.Horizon    // nil: none
 	tightening   domain.Tightening // makes one that keeps off the limits; nil: it cannot
 	terminal     domain.Terminal
@@ -342,14 +342,14 @@ func (g *guard) note(r *rollout, h, i int) {
 		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
 		if t := &g.scratch[0]; tensor.Finite(s) {
 			domain.StateMargins(g.problem, s, c, g.action(g.u, h, i), t.above, t.below)
-			p.margin = math.Min(p.margin, smallest(t.above))
+			p.margin = math.Min(p.margin, domain.Smallest(t.above))
 		}
 		if g.terminal != nil {
 			p.margin = math.Min(p.margin, g.terminal.TerminalMargin(s, c))
 		}
 	}
-	p.narrow = !(g.tight[i] >= -g.spec.MarginTolerance)
-	if !(p.margin >= -g.spec.MarginTolerance) || r.priced && math.IsNaN(p.cost) {
+	p.narrow = !g.spec.Keeps(g.tight[i])
+	if !g.spec.Keeps(p.margin) || r.priced && math.IsNaN(p.cost) {
 		p.fails = h
 	}
 }
@@ -382,7 +382,7 @@ func (g *guard) settle(l *loop, c []float64, pref domain.Preference, d *Decision
 	if d.Fallback.Replaced() {
 		copy(l.u, w.accepted.actions[:nu])
 		g.problem.Margins(l.state, c, l.u, l.margins)
-		d.Margin = smallest(l.margins)
+		d.Margin = domain.Smallest(l.margins)
 	}
 	return nil
 }
@@ -427,7 +427,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 		w.wait--
 	case g.solver != nil:
 		d.Fallback |= domain.FallbackRescue
-		if g.solver(l.state, c, pref, l.alternative) && tensor.Finite(l.alternative) {
+		if g.solver.Finds(l.state, c, pref, l.alternative) {
 			r.given = l.alternative
 			if err := g.compare(w, d, r, domain.FallbackSolver); err != nil {
 				return err

@@ -260,7 +260,7 @@ func (r *Refiner) refinement(out *backend.RefineOutput, residual float64, candid
 	result := &Refinement{
 		U: out.U, Cost: out.Cost, Margin: out.Margin, Feasible: out.Feasible, Candidates: candidates, Index: out.Index, Source: out.Source,
 		FeasibleCount: out.FeasibleCount, LookAhead: lookAhead, Latent: out.Latent,
-		LocalizedCost: out.LocalizedCost, LocalizedFeasible: out.LocalizedMargin >= -r.spec.MarginTolerance,
+		LocalizedCost: out.LocalizedCost, LocalizedFeasible: r.spec.Keeps(out.LocalizedMargin),
 		Sigma: out.Sigma, Consistent: out.Consistent,
 	}
 	result.Locate(residual, r.limit(0))

@@ -234,7 +234,7 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 			r.tight[i] = math.Min(r.tight[i], t.margins[k]-off)
 		}
 	}
-	b.Margin[i] = math.Min(b.Margin[i], smallest(t.margins))
+	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(t.margins))
 	last := h == b.Steps-1
 	if last && r.scored != nil {
 		return // the score knows where it leads

@@ -549,7 +549,7 @@ func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
 		s.kept, s.collisionFree, s.lowest = true, true, append(Vector{}, out.Named...)
 	}
 	s.cost += out.Cost
-	bad := violated(out.Margin, spec)
+	bad := !spec.Keeps(out.Margin)
 	switch at := slices.Index(out.Named, out.Margin); {
 	case !s.safe():
 	case bad && at >= 0:
@@ -563,7 +563,7 @@ func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
 	s.steps++
 	for i, m := range out.Named {
 		s.lowest[i] = math.Min(s.lowest[i], m)
-		s.collisionFree = s.collisionFree && !(collides(spec.Margins[i]) && violated(m, spec))
+		s.collisionFree = s.collisionFree && !(collides(spec.Margins[i]) && !spec.Keeps(m))
 	}
 }
 
@@ -589,9 +589,6 @@ func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, e
 	}
 	return out, nil
 }
-
-// violated reports whether a margin is; a NaN is a violation.
-func violated(margin float64, spec *domain.Spec) bool { return !(margin >= -spec.MarginTolerance) }
 
 // isEnd reports whether an error only says that there is no more to read.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated) }

@@ -194,7 +194,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	m := spec.ObjectiveSize()
 	out := domain.Outcome{
 		S: make([]float64, len(e.s)), J: make([]float64, m), Sigma: make([]float64, m),
-		Named: make([]float64, len(spec.Margins)), Margin: math.Inf(1),
+		Named: make([]float64, len(spec.Margins)),
 	}
 	if e.scene.Preference.Adaptive {
 		delta := make([]float64, m)
@@ -218,9 +218,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	if e.Done() {
 		e.judgeEnd(u, out.Named)
 	}
-	for _, v := range out.Named {
-		out.Margin = math.Min(out.Margin, v)
-	}
+	out.Margin = domain.Smallest(out.Named)
 	return out, nil
 }
 

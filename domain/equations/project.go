@@ -39,7 +39,7 @@ func (p *Problem) Project(s, c, u []float64) bool {
 	real := &p.system.Real
 	marginsOf(p, real, &w.real, s, c, u, w.m)
 	least := lowest(w.m)
-	if least >= -p.spec.MarginTolerance {
+	if p.spec.Keeps(least) {
 		return true
 	}
 	copy(q.best, u)
@@ -60,7 +60,7 @@ func (p *Problem) Project(s, c, u []float64) bool {
 		p.clip(u)
 		marginsOf(p, real, &w.real, s, c, u, w.m)
 		now := lowest(w.m)
-		kept := now >= -p.spec.MarginTolerance
+		kept := p.spec.Keeps(now)
 		if kept || now > least { // a NaN is neither
 			copy(q.best, u)
 			least = math.Min(now, 0)
@@ -79,7 +79,7 @@ func (p *Problem) Project(s, c, u []float64) bool {
 		}
 	}
 	copy(u, q.best)
-	return least >= -p.spec.MarginTolerance
+	return p.spec.Keeps(least)
 }
 
 // clip moves u into its box.
