@@ -2,18 +2,21 @@ package offline
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
+	"path/filepath"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -70,6 +73,31 @@ func describe(l Layout) map[string]string {
 	put("sigma", l.Objectives, one)
 	put("margin", l.Margins, own)
 	return out
+}
+
+// writePart writes the part of a chunk, then its manifest.
+func writePart(dir string, h *Header, chunk int, c *Columns, counters Counters) error {
+	m := manifest{Chunk: chunk, Rows: c.Rows(), SamplesSHA256: c.hash(0, c.Rows()).String(), Counters: counters}
+	sum := sha256.New()
+	err := durable.Create(filepath.Join(dir, partName(chunk)), func(w io.Writer) error {
+		return encodePart(io.MultiWriter(w, sum, (*length)(&m.Bytes)), *h, chunk, c)
+	})
+	if err == nil {
+		m.PartSHA256 = hex.EncodeToString(sum.Sum(nil))
+		err = durable.WriteSealed(filepath.Join(dir, manifestName(chunk)), &m)
+	}
+	if err != nil {
+		return fmt.Errorf("offline: part %d of %s: %w", chunk, dir, err)
+	}
+	return nil
+}
+
+// length counts what is written to it.
+type length int64
+
+func (n *length) Write(b []byte) (int, error) {
+	*n += length(len(b))
+	return len(b), nil
 }
 
 // encodePart writes the samples as parquet.
@@ -348,133 +376,4 @@ func openFile(r io.ReaderAt, size int64) (file *parquet.File, err error) {
 		}
 	}()
 	return parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.OptimisticRead(false))
-}
-
-// Thrift (compact protocol) type codes.
-const (
-	thriftTrue = iota + 1
-	thriftFalse
-	thriftByte
-	thriftInt16
-	thriftInt32
-	thriftInt64
-	thriftDouble
-	thriftBinary
-	thriftList
-	thriftSet
-	thriftMap
-	thriftStruct
-	thriftUUID
-)
-
-// checkThrift walks one struct in thrift's compact encoding and refuses list
-// and string lengths that the bytes cannot hold, deep nesting, and more list
-// elements than any dataset has: a decoder allocates by those lengths before it
-// sees the elements.
-func checkThrift(b []byte) error {
-	w := thriftWalker{left: b, elements: 1 << 18}
-	return w.structure(0)
-}
-
-type thriftWalker struct {
-	left     []byte
-	elements int
-}
-
-func (w *thriftWalker) byte() (byte, error) {
-	if len(w.left) == 0 {
-		return 0, io.ErrUnexpectedEOF
-	}
-	b := w.left[0]
-	w.left = w.left[1:]
-	return b, nil
-}
-
-func (w *thriftWalker) uvarint() (uint64, error) {
-	v, n := binary.Uvarint(w.left)
-	if n <= 0 {
-		return 0, fmt.Errorf("malformed integer")
-	}
-	w.left = w.left[n:]
-	return v, nil
-}
-
-func (w *thriftWalker) skip(n uint64) error {
-	if n > uint64(len(w.left)) {
-		return fmt.Errorf("a length of %d bytes where %d are left", n, len(w.left))
-	}
-	w.left = w.left[n:]
-	return nil
-}
-
-func (w *thriftWalker) structure(depth int) error {
-	if depth > 16 {
-		return fmt.Errorf("nested deeper than 16 structures")
-	}
-	for {
-		b, err := w.byte()
-		if err != nil {
-			return err
-		}
-		kind := b & 15
-		if kind == 0 {
-			return nil
-		}
-		if b>>4 == 0 { // field id follows
-			if _, err := w.uvarint(); err != nil {
-				return err
-			}
-		}
-		if kind == thriftTrue || kind == thriftFalse {
-			continue // the value of a boolean field is its type
-		}
-		if err := w.value(kind, depth); err != nil {
-			return err
-		}
-	}
-}
-
-func (w *thriftWalker) value(kind byte, depth int) error {
-	switch kind {
-	case thriftTrue, thriftFalse, thriftByte:
-		return w.skip(1)
-	case thriftInt16, thriftInt32, thriftInt64:
-		_, err := w.uvarint()
-		return err
-	case thriftDouble:
-		return w.skip(8)
-	case thriftUUID:
-		return w.skip(16)
-	case thriftBinary:
-		n, err := w.uvarint()
-		if err != nil {
-			return err
-		}
-		return w.skip(n)
-	case thriftStruct:
-		return w.structure(depth + 1)
-	case thriftList, thriftSet:
-		b, err := w.byte()
-		if err != nil {
-			return err
-		}
-		n := uint64(b >> 4)
-		if n == 15 {
-			if n, err = w.uvarint(); err != nil {
-				return err
-			}
-		}
-		if n > uint64(len(w.left)) || n > uint64(w.elements) || n > math.MaxInt32 {
-			return fmt.Errorf("a list of %d elements where %d bytes are left", n, len(w.left))
-		}
-		w.elements -= int(n)
-		for range n {
-			if err := w.value(b&15, depth+1); err != nil {
-				return err
-			}
-		}
-		return nil
-	default:
-		return fmt.Errorf("a value of the unexpected type %d", kind)
-	}
 }
