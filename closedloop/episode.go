@@ -13,17 +13,18 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// runEpisode runs one episode to its end. What goes wrong inside the method or
+// episode runs one episode to its end. What goes wrong inside the method or
 // the plant fails the episode; a scene that cannot be made, or cancellation,
 // ends the evaluation.
-func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, number int, opt *Options, how domain.EpisodeOptions) (*EpisodeRecord, error) {
+func (e *evaluation) episode(ctx context.Context, number int, method domain.Controller) (*EpisodeRecord, error) {
+	c, opt := e.of, e.opt
 	spec := c.Problem.Spec()
 	var ep domain.Episode
 	var err error
 	if opt.Scenes != nil {
-		ep, err = opt.Scenes.Episode(c, opt.Seed, number, how)
+		ep, err = opt.Scenes.Episode(c, opt.Seed, number, e.how)
 	} else {
-		ep, err = c.Plant.Episode(opt.Seed, number, how)
+		ep, err = c.Plant.Episode(opt.Seed, number, e.how)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, spec.Name, err)
@@ -32,7 +33,7 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 	if err != nil {
 		return nil, fmt.Errorf("closedloop: scene of episode %d of %s: %w", number, spec.Name, err)
 	}
-	e := &EpisodeRecord{Episode: number, Scene: scene}
+	record := &EpisodeRecord{Episode: number, Scene: scene}
 	failure := ""
 	if err := method.Reset(ep); err != nil {
 		failure = fmt.Sprintf("reset: %v", err)
@@ -63,18 +64,18 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 			break
 		}
 		sum.add(spec, &out)
-		e.Lines = append(e.Lines, line(number, t, s[:ns], cx, u[:nu], &out, monitor(method, ok), latency))
+		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, monitor(method, ok), latency))
 	}
-	e.End = endOf(ep, &sum, failure == "")
-	e.End.Failure = failure
+	record.End = endOf(ep, &sum, failure == "")
+	record.End.Failure = failure
 	if m, ok := method.(domain.Multistart); ok {
-		e.End.Starts = append(Vector(nil), m.Starts()...)
+		record.End.Starts = append(Vector(nil), m.Starts()...)
 	}
-	e.End.oracle(ep)
+	record.End.oracle(ep)
 	if err := ctx.Err(); err != nil {
 		return nil, err // what failed may have been ended by it
 	}
-	return e, nil
+	return record, nil
 }
 
 // wait waits for a moment, or the end of the context.

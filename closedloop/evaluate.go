@@ -75,10 +75,13 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	if err != nil {
 		return nil, err
 	}
-	episodeOptions := domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx}
+	e := evaluation{
+		of: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), sum: newTally(spec),
+		how: domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx},
+	}
 	var beyond []Beyond
 	if opt.Scenes != nil {
-		if beyond, err = opt.Scenes.Check(ctx, c, opt.Seed, opt.ShardIndex, opt.ShardCount, episodeOptions); err != nil {
+		if beyond, err = opt.Scenes.Check(ctx, c, opt.Seed, opt.ShardIndex, opt.ShardCount, e.how); err != nil {
 			return nil, err
 		}
 	}
@@ -95,77 +98,31 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 			defer lock.Release()
 		}
 	}
-	threads := max(1, opt.Threads)
-	methods := make([]domain.Controller, threads)
-	for i := range methods {
-		if methods[i], err = factory(); err != nil {
+	for i := range e.methods {
+		if e.methods[i], err = factory(); err != nil {
 			return nil, fmt.Errorf("closedloop: method %q: %w", opt.Method, err)
 		}
 	}
-	sum := newTally(spec)
 	next, resumed := opt.ShardIndex, false
-	var file *traceFile
 	if opt.TracePath != "" {
 		last := -1
-		if file, last, err = openTrace(opt.TracePath, &header, opt.Resume, sum); err != nil {
+		if e.file, last, err = openTrace(opt.TracePath, &e.header, opt.Resume, e.sum); err != nil {
 			return nil, err
 		}
-		defer file.close()
+		defer e.file.close()
 		if resumed = last >= 0; resumed {
 			next = last + opt.ShardCount
 		}
 	}
-	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
-	for next < opt.Episodes {
-		if err := ctx.Err(); err != nil {
-			return sum.result(&header), err
-		}
-		records := make([]*EpisodeRecord, threads)
-		errs := make([]error, threads)
-		var wait sync.WaitGroup
-		for i := range threads {
-			number := next + i*opt.ShardCount
-			if number >= opt.Episodes {
-				break
-			}
-			run := func() {
-				records[i], errs[i] = runEpisode(ctx, c, methods[i], number, &opt, episodeOptions)
-			}
-			if threads == 1 {
-				run()
-				continue
-			}
-			wait.Go(run)
-		}
-		wait.Wait()
-		for i, e := range records {
-			if errs[i] != nil {
-				return sum.result(&header), errs[i]
-			}
-			if e == nil {
-				continue
-			}
-			if file != nil {
-				if err := file.append(e); err != nil {
-					return sum.result(&header), err
-				}
-			}
-			sum.add(e)
-			if opt.Visit != nil {
-				opt.Visit(e)
-			}
-			if opt.Progress != nil {
-				opt.Progress(sum.episodes, total)
-			}
-			next += opt.ShardCount
-		}
+	if err := e.run(ctx, next); err != nil {
+		return e.sum.result(&e.header), err
 	}
-	if file != nil {
-		if err := file.close(); err != nil {
+	if e.file != nil {
+		if err := e.file.close(); err != nil {
 			return nil, err
 		}
 	}
-	result := sum.result(&header)
+	result := e.sum.result(&e.header)
 	result.Beyond = beyond
 	if result.Load, err = watch.End(); err != nil {
 		return nil, err
@@ -174,6 +131,67 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		result.Load.Partial = resumed
 	}
 	return result, nil
+}
+
+// evaluation is one under way.
+type evaluation struct {
+	of      *domain.Case
+	opt     *Options
+	header  Header
+	how     domain.EpisodeOptions
+	methods []domain.Controller // one for each thread
+	sum     *tally
+	file    *traceFile // nil: none
+}
+
+// run runs the shard's episodes from number next on, and keeps them in their order.
+func (e *evaluation) run(ctx context.Context, next int) error {
+	opt := e.opt
+	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
+	for next < opt.Episodes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		records, errs := e.together(ctx, next)
+		for i, record := range records {
+			if errs[i] != nil {
+				return errs[i]
+			}
+			if e.file != nil {
+				if err := e.file.append(record); err != nil {
+					return err
+				}
+			}
+			e.sum.add(record)
+			if opt.Visit != nil {
+				opt.Visit(record)
+			}
+			if opt.Progress != nil {
+				opt.Progress(e.sum.episodes, total)
+			}
+			next += opt.ShardCount
+		}
+	}
+	return nil
+}
+
+// together runs the shard's episodes from number next on, as many at once as there are
+// methods.
+func (e *evaluation) together(ctx context.Context, next int) ([]*EpisodeRecord, []error) {
+	stride := e.opt.ShardCount
+	count := min(len(e.methods), (e.opt.Episodes-next+stride-1)/stride)
+	records, errs := make([]*EpisodeRecord, count), make([]error, count)
+	run := func(i int) { records[i], errs[i] = e.episode(ctx, next+i*stride, e.methods[i]) }
+	if len(e.methods) == 1 { // on the caller's own thread
+		run(0)
+		return records, errs
+	}
+	var wait sync.WaitGroup
+	for i := range count {
+		wait.Go(func() { run(i) })
+	}
+	wait.Wait()
+	return records, errs
 }
 
 // isEnd reports whether an error only says that there is no more to read.

@@ -123,8 +123,8 @@ type generator struct {
 	points   [][]float64
 	threads  int
 	progress func(Progress)
-	// Of generate: the end of a solve, and one policy for each thread, nil where none is
-	// asked for.
+	// Of generate: what ends solves, and one policy for each thread, nil where none is asked
+	// for.
 	ctx      context.Context
 	policies []domain.Controller
 }
