@@ -62,7 +62,6 @@ type Options struct {
 
 // validate says what cannot be.
 func (o *Options) validate(spec *domain.Spec) error {
-	o.Autoreset = cmp.Or(o.Autoreset, NextStep)
 	switch {
 	case o.Environments < 1 || o.Environments > maxEnvironments:
 		return fmt.Errorf("environment: %d environments, want 1 to %d", o.Environments, maxEnvironments)
@@ -150,6 +149,7 @@ type failure struct {
 // New makes environments of a case. Nothing is drawn before Reset.
 func New[T Float](c *domain.Case, opt Options) (*Fleet[T], error) {
 	spec := c.Problem.Spec()
+	opt.Autoreset = cmp.Or(opt.Autoreset, NextStep)
 	if err := opt.validate(spec); err != nil {
 		return nil, err
 	}
