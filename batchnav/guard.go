@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -291,7 +292,7 @@ func (g *guard) roll(runs []rollout) error {
 			return err
 		}
 		g.h = h
-		g.inParallel(max(1, min(g.threads, n)), n, g.advanceRows)
+		parallel.Split(g.threads, n, g.advanceRows)
 		running := 0
 		for i := range runs[:n] {
 			g.note(&runs[i], h, i)

@@ -17,12 +17,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // sizes returns how many components of state and action an episode has.
@@ -181,16 +181,7 @@ func (e *evaluation) together(ctx context.Context, next int) ([]*EpisodeRecord, 
 	stride := e.opt.ShardCount
 	count := min(len(e.methods), (e.opt.Episodes-next+stride-1)/stride)
 	records, errs := make([]*EpisodeRecord, count), make([]error, count)
-	run := func(i int) { records[i], errs[i] = e.episode(ctx, next+i*stride, e.methods[i]) }
-	if len(e.methods) == 1 { // on the caller's own thread
-		run(0)
-		return records, errs
-	}
-	var wait sync.WaitGroup
-	for i := range count {
-		wait.Go(func() { run(i) })
-	}
-	wait.Wait()
+	parallel.Each(count, count, func(_, i int) { records[i], errs[i] = e.episode(ctx, next+i*stride, e.methods[i]) })
 	return records, errs
 }
 

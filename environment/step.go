@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -116,27 +115,12 @@ func (f *Fleet[T]) clear(rows *Rows[T], i int) {
 // that of the first item.
 func (f *Fleet[T]) parallel(n, share int, do func(w *worker, lo, hi int) error) error {
 	shares := (n + share - 1) / share
-	if threads := min(len(f.workers), shares); threads > 1 {
-		var next atomic.Int64
-		var wait sync.WaitGroup
-		errs, panics := make([]error, shares), make([]any, threads)
-		for i, w := range f.workers[:threads] {
-			wait.Go(func() {
-				defer func() { panics[i] = recover() }()
-				for k := int(next.Add(1)) - 1; k < shares; k = int(next.Add(1)) - 1 {
-					errs[k] = do(w, k*share, min((k+1)*share, n))
-				}
-			})
-		}
-		wait.Wait()
-		for _, p := range panics {
-			if p != nil {
-				panic(p) // where the caller can catch it
-			}
-		}
+	if len(f.workers) > 1 && shares > 1 {
+		errs := make([]error, shares)
+		parallel.Each(len(f.workers), shares, func(worker, k int) { errs[k] = do(f.workers[worker], k*share, min((k+1)*share, n)) })
 		return cmp.Or(errs...)
 	}
-	for lo := 0; lo < n; lo += share {
+	for lo := 0; lo < n; lo += share { // without allocating
 		if err := do(f.workers[0], lo, min(lo+share, n)); err != nil {
 			return err
 		}

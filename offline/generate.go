@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // Generate makes a dataset, or one shard of it, in OutDir, continuing what an
@@ -217,39 +219,24 @@ type solved struct {
 func (g *generator) chunk(chunk int, report func(Counters)) (*Columns, Counters, error) {
 	from, to := g.header.span(chunk)
 	results := make([]solved, to-from)
-	var (
-		mu   sync.Mutex
-		next = from
-		now  Counters
-		wg   sync.WaitGroup
-		bad  bool
-	)
-	for thread := range min(g.threads, to-from) {
-		policy := g.policies[thread]
-		wg.Go(func() {
-			for {
-				mu.Lock()
-				scenario := next
-				next++
-				stop := bad || g.ctx.Err() != nil
-				mu.Unlock()
-				// Scenarios are taken in order: when one fails, all before it are taken.
-				if scenario >= to || stop {
-					return
-				}
-				r := g.scenario(scenario, policy)
-				mu.Lock()
-				results[scenario-from] = r
-				now.Add(r.counters)
-				bad = bad || r.err != nil
-				if r.err == nil {
-					report(now)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	var mu sync.Mutex
+	var now Counters
+	var failed atomic.Bool
+	parallel.Each(g.threads, to-from, func(worker, i int) {
+		// Scenarios are taken in order: when one fails, all before it are taken.
+		if failed.Load() || g.ctx.Err() != nil {
+			return
+		}
+		r := g.scenario(from+i, g.policies[worker])
+		if results[i] = r; r.err != nil {
+			failed.Store(true)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		now.Add(r.counters)
+		report(now)
+	})
 	var samples []domain.Sample
 	for _, r := range results {
 		if r.err != nil {

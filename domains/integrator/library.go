@@ -9,9 +9,9 @@ import (
 	"slices"
 	"sort"
 	"sync"
-	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // scenarioSize is the number of axes of a scenario: q, v, p, ṗ at t = 0.
@@ -229,27 +229,23 @@ func libraryOf(adaptive bool) int {
 // parallel calls f for every index on GOMAXPROCS goroutines, each with its own
 // workspace.
 func (y *System) parallel(ctx context.Context, n int, progress func(done int), f func(w *interior, i int)) error {
-	var next atomic.Int64
-	var group sync.WaitGroup
+	threads := runtime.GOMAXPROCS(0)
+	workspaces := make([]*interior, threads)
 	var report sync.Mutex
 	done := 0
-	for range min(runtime.GOMAXPROCS(0), n) {
-		group.Go(func() {
-			w := newInterior(y)
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				f(w, i)
-				report.Lock()
-				if done++; done%64 == 0 {
-					progress(done)
-				}
-				report.Unlock()
-			}
-		})
-	}
-	group.Wait()
+	parallel.Each(threads, n, func(worker, i int) {
+		if ctx.Err() != nil {
+			return
+		}
+		if workspaces[worker] == nil {
+			workspaces[worker] = newInterior(y)
+		}
+		f(workspaces[worker], i)
+		report.Lock()
+		defer report.Unlock()
+		if done++; done%64 == 0 {
+			progress(done)
+		}
+	})
 	return ctx.Err()
 }
