@@ -87,15 +87,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	a := &Batch{
 		loaded: l, opt: opt, size: size,
 		loops: make([]loop, size), every: make([]int, size),
-		room: backend.LoopsInput{
-			S: tensor.New(size, ns), C: make([]float64, size*nc), Slot: tensor.New(size, spec.PreferenceSize()),
-			Tau: make([]float32, size), Smoothing: make([]float32, size), Hold: make([]bool, size),
-			Steering: make([]backend.Steering, size), Sigma: make([]float64, size*objectives),
-		},
-		answer: backend.LoopsOutput{
-			U: tensor.New(size, spec.PlanSize()), Residual: make([]float64, size), Displacement: make([]float64, size),
-			Fallbacks: make([]backend.Fallback, size), Flags: make([]backend.LoopFlag, size),
-		},
+		room: backend.NewLoopsInput(spec, size), answer: backend.NewLoopsOutput(spec, size),
 		slot: make([]float64, spec.PreferenceSize()),
 	}
 	a.answer.Sigma = a.room.Sigma
@@ -238,14 +230,7 @@ func (a *Batch) at(i int) *loop { return &a.loops[a.which[i]] }
 func (a *Batch) seat(which []int) {
 	a.which, a.in, a.out = which, a.room, a.answer
 	if _, host := a.latents.(*loops.Loops); host {
-		n, nc, m := len(which), a.spec.ContextSize(), a.spec.ObjectiveSize()
-		in, out := &a.in, &a.out
-		in.S, in.C, in.Slot, in.Tau, in.Smoothing = in.S.Slice(0, n), in.C[:n*nc], in.Slot.Slice(0, n), in.Tau[:n], in.Smoothing[:n]
-		in.Hold, in.Steering, in.Sigma = in.Hold[:n], in.Steering[:n], in.Sigma[:n*m]
-		out.U, out.Sigma, out.Residual, out.Displacement = out.U.Slice(0, n), out.Sigma[:n*m], out.Residual[:n], out.Displacement[:n]
-		if out.Fallbacks, out.Flags = out.Fallbacks[:n], out.Flags[:n]; out.Z.Rows > 0 {
-			out.Z = out.Z.Slice(0, n)
-		}
+		a.in, a.out = a.room.First(len(which)), a.answer.First(len(which))
 		for i, w := range which {
 			a.loops[w].row = i
 		}

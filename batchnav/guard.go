@@ -248,7 +248,7 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 
 // steps of the look-ahead from a context.
 func (g *guard) steps(c []float64) int {
-	return lookAhead(g.problem, c, &RefineOptions{LookAhead: g.opt.Steps})
+	return lookAhead(g.problem, c, g.opt.Steps, 0)
 }
 
 // alone is roll of one.
