@@ -91,7 +91,7 @@ func TestChainOfAPlanFollowsTheDynamics(t *testing.T) {
 	opt.Problem, opt.Chain = problem, true
 	opt.Data = Data{Columns: must.Get(offline.ColumnsOf(offline.LayoutOf(problem.spec), samples))(t)}
 	opt = must.Get(opt.resolve())(t)
-	r := &run{opt: opt, set: must.Get(NewSet(problem.spec, &opt.Data, opt))(t)}
+	r := &run{opt: opt, set: must.Get(newTrainingSet(problem.spec, &opt.Data, opt))(t)}
 	must.OK(t, r.prepare())
 	nets := must.Get(r.trainer.Networks())(t)
 	r.manifoldDecoder = nets.DecoderU
@@ -130,14 +130,14 @@ func TestRiskIsOfActionAndContext(t *testing.T) {
 	for i := range d.Rows() {
 		d.C.Row(i)[0] += 0.3 * float32(d.Step[i]*d.Step[i])
 	}
-	risks := func(action, parameter float64) (*Set, []float32) {
+	risks := func(action, parameter float64) (*trainingSet, []float32) {
 		o := opt
 		o.RiskAction, o.RiskParameter = action, parameter
 		o, err := o.resolve()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := NewSet(o.Problem.Spec(), d, o)
+		s, err := newTrainingSet(o.Problem.Spec(), d, o)
 		if err != nil {
 			t.Fatal(err)
 		}

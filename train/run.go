@@ -59,7 +59,7 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 	}
 	rows := opt.Data.Rows()
 	opt.Data = opt.Data.selected(opt.Problem)
-	set, err := NewSet(opt.Problem.Spec(), &opt.Data, opt)
+	set, err := newTrainingSet(opt.Problem.Spec(), &opt.Data, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func Run(ctx context.Context, opt Options, progress func(Progress)) (*Result, er
 
 type run struct {
 	opt      Options
-	set      *Set
+	set      *trainingSet
 	progress func(Progress)
 	trainer  backend.Trainer
 	near     *neighbourhood

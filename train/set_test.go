@@ -17,7 +17,7 @@ func TestSplitIsByScenarioAndSuccessorsAreTrue(t *testing.T) {
 	}
 	opt.ValidationFraction = 0.2
 	d := &opt.Data
-	s, err := NewSet(opt.Problem.Spec(), d, opt)
+	s, err := newTrainingSet(opt.Problem.Spec(), d, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestCalibrationIsOfHeldOutRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSet(opt.Problem.Spec(), &opt.Data, opt)
+	s, err := newTrainingSet(opt.Problem.Spec(), &opt.Data, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
