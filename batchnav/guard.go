@@ -12,13 +12,13 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// guard rolls decided actions out before they are executed. A plan is the executed actions
-// of a roll-out: some that are given, then those of the base policy, `direct`. It is safe
-// if no margin of a step is below −MarginTolerance, or within the noise of it, no state is lost (domain.Failing), and
-// it ends where it may (domain.Terminal). The plan accepted at one decision is, one step on,
-// the incumbent of the next, which is executed where the new one is not safe; where that is
-// not either, a rescue looks for one, which is then followed while it is the cheaper. It is
-// the workspace of the loops of one batch.
+// guard rolls decided actions out before they are executed. A plan is the executed actions of a
+// roll-out: some that are given, then those of the base policy, `direct`. It is safe if no
+// margin of a step is below −MarginTolerance, or within the noise of it, no state is lost
+// (domain.Failing), and it ends where it may (domain.Terminal). The plan accepted at one
+// decision is, one step on, the incumbent of the next, which is executed where the new one is
+// not safe; where that is not either, a rescue looks for one, which is then followed while it
+// is the cheaper. It is the workspace of the loops of one batch.
 type guard struct {
 	*rollouts
 	opt          domain.Guard

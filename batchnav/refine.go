@@ -185,11 +185,11 @@ func (r *Refiner) grow(n int) (err error) {
 	return nil
 }
 
-// Refine tries B plans of the observation, scores every one under the true dynamics and
-// returns the best feasible: the least cost, ties to the lowest index. If none is feasible the one of largest smallest margin is returned with
-// Feasible false. A non-finite observation is an error here; the context's
-// cancellation is answered between roll-out steps, or before the start where the
-// backend refines by itself.
+// Refine tries B plans of the observation, scores every one under the true dynamics and returns
+// the best feasible: the least cost, ties to the lowest index. If none is feasible the one of
+// largest smallest margin is returned with Feasible false. A non-finite observation is an error
+// here; the context's cancellation is answered between roll-out steps, or before the start
+// where the backend refines by itself.
 func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions) (*Refinement, error) {
 	r.question[0] = domain.Question{S: obs.S, C: obs.C, Preference: obs.Preference, Previous: opt.Previous, Count: opt.Candidates, Seed: opt.Seed}
 	if err := r.checkRefine(&opt, &r.question[0]); err != nil {

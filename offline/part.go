@@ -160,9 +160,9 @@ func encodePart(w io.Writer, header Header, chunk int, c *Columns) error {
 	return nil
 }
 
-// decodePart reads a part of rows samples into dst, from row at on, and returns the
-// header that the part was written with, as JSON. Everything that sizes an allocation is checked against the file's own size and the
-// layout first; values that are not finite are refused.
+// decodePart reads a part of rows samples into dst, from row at on, and returns the header that
+// the part was written with, as JSON. Everything that sizes an allocation is checked against
+// the file's own size and the layout first; values that are not finite are refused.
 func decodePart(r io.ReaderAt, size int64, l Layout, chunk, rows int, dst *Columns, at int) (header string, err error) {
 	file, err := openParquet(r, size)
 	if err != nil {
