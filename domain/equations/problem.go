@@ -38,8 +38,10 @@ type work struct {
 	m       []float64
 	s, c, u []complex128 // inputs of derivatives
 	out     []complex128 // objectives or margins
-	program program
-	curved  *curved // nil: no Curvature
+	// Of a projection: the action that is asked for, and the best so far.
+	wanted, best []float64
+	program      leastDistance
+	curved       *curved // nil: no Curvature
 }
 
 // path is where the functions of the system are evaluated. It remembers the last step: who
@@ -85,7 +87,7 @@ func (p *Problem) newWork() any {
 	w := &work{
 		real: newPath(ns, nc, nu, sameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
-		program: newProgram(nu, nm),
+		program: newLeastDistance(nu, nm+2*nu), wanted: make([]float64, nu), best: make([]float64, nu),
 	}
 	if p.system.Stiff != nil && p.system.EscapeSteps == 0 {
 		w.curved = p.newCurved()
