@@ -208,24 +208,18 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		out.Cost += out.Sigma[i] * j
 	}
 	p.Margins(e.s, e.c, u, out.Named)
-	out.Failed = e.t == 0 && failed(p, e.s, e.c)
+	out.Failed = e.t == 0 && domain.Lost(p, e.s, e.c)
 	p.Step(e.s, e.c, u, e.nextS, e.nextC)
 	e.s, e.nextS = e.nextS, e.s
 	e.c, e.nextC = e.nextC, e.c
 	copy(out.S, e.s)
 	e.t++
-	out.Failed = out.Failed || failed(p, e.s, e.c)
+	out.Failed = out.Failed || domain.Lost(p, e.s, e.c)
 	if e.Done() {
 		e.judgeEnd(u, out.Named)
 	}
 	out.Margin = domain.Smallest(out.Named)
 	return out, nil
-}
-
-// failed reports whether a state is lost.
-func failed(p domain.Problem, s, c []float64) bool {
-	f, ok := p.(domain.Failing)
-	return ok && f.Failed(s, c)
 }
 
 // judgeEnd lowers the margins of the last action u to those of the state it has led to,

@@ -292,7 +292,7 @@ func (p *Stiff) find(w *collocation) *solution {
 	}
 	set := &w.solutions[hash%sets]
 	for i, e := range set {
-		if e != nil && sameBits(e.at, w.at) {
+		if e != nil && tensor.SameBits(e.at, w.at) {
 			set[0], set[i] = e, set[0]
 			return e
 		}
@@ -311,15 +311,6 @@ func (p *Stiff) find(w *collocation) *solution {
 	e.factored = false
 	e.solved = p.solve(w, e)
 	return e
-}
-
-func sameBits(a, b []float64) bool {
-	for i, v := range a {
-		if math.Float64bits(v) != math.Float64bits(b[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // part is what a solution has of a substep: its stages, the matrix of their equations, and

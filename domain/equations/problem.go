@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Problem is a System as a domain.Problem.
@@ -62,17 +63,7 @@ func newPath[T dual.Scalar](ns, nc, nu int, same func(a, b []T) bool) path[T] {
 	}
 }
 
-// sameBits reports whether numbers are the same bit by bit: an arctangent may tell the
-// zeros apart.
-func sameBits(a, b []float64) bool {
-	for i, v := range a {
-		if math.Float64bits(v) != math.Float64bits(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
+// sameDualBits is tensor.SameBits of dual numbers: an arctangent may tell the zeros apart.
 func sameDualBits(a, b []complex128) bool {
 	for i, v := range a {
 		if math.Float64bits(real(v)) != math.Float64bits(real(b[i])) || math.Float64bits(imag(v)) != math.Float64bits(imag(b[i])) {
@@ -85,7 +76,7 @@ func sameDualBits(a, b []complex128) bool {
 func (p *Problem) newWork() any {
 	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
 	w := &work{
-		real: newPath(ns, nc, nu, sameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
+		real: newPath(ns, nc, nu, tensor.SameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
 		program: newLeastDistance(nu, nm+2*nu), wanted: make([]float64, nu), best: make([]float64, nu),
 	}

@@ -285,12 +285,8 @@ func (q *program) epsilonConstraint(w, ideal, spread []float64) {
 
 // loses reports whether a trajectory leads through a state that is lost.
 func (s *Solver) loses(t *Trajectory) bool {
-	failing, ok := s.problem.(domain.Failing)
-	if !ok {
-		return false
-	}
 	for i := range t.S[1:] {
-		if failing.Failed(t.S[1+i], t.C[1+i]) {
+		if domain.Lost(s.problem, t.S[1+i], t.C[1+i]) {
 			return true
 		}
 	}
