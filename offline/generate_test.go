@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,175 +14,87 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
 )
 
-func TestSameDataForThreadsShardsAndInterruptions(t *testing.T) {
+func TestSameDataForThreadsAndChunks(t *testing.T) {
 	whole := t.TempDir()
 	generate(t, options(whole))
 	d, want := load(t, whole)
-
-	t.Run("threads and chunks", func(t *testing.T) {
-		for _, edit := range []func(*Options){func(o *Options) { o.Threads = 1 }, func(o *Options) { o.Threads = 7 }, func(o *Options) { o.Chunk = 100 }, func(o *Options) { o.Chunk = 1 }} {
-			opt := options(t.TempDir())
-			edit(&opt)
-			generate(t, opt)
-			other, got := load(t, opt.OutDir)
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%+v gives other samples", opt)
-			}
-			if other.Hash() != d.Hash() {
-				t.Errorf("%+v gives the hash %s, want %s", opt, other.Hash(), d.Hash())
-			}
-		}
+	for _, edit := range []func(*Options){func(o *Options) { o.Threads = 1 }, func(o *Options) { o.Threads = 7 }, func(o *Options) { o.Chunk = 100 }, func(o *Options) { o.Chunk = 1 }} {
 		opt := options(t.TempDir())
-		opt.Seed = 6
+		edit(&opt)
 		generate(t, opt)
-		if other, _ := load(t, opt.OutDir); other.Hash() == d.Hash() {
-			t.Error("another seed gives the same hash")
-		}
-	})
-	t.Run("shards", func(t *testing.T) {
-		var dirs []string
-		for i := range 3 {
-			opt := options(t.TempDir())
-			opt.Shard = Shard{2 - i, 3}
-			generate(t, opt)
-			dirs = append(dirs, opt.OutDir)
-		}
-		out := filepath.Join(t.TempDir(), "merged")
-		merged, err := Merge(t.Context(), out, dirs...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, got := load(t, out)
-		if !reflect.DeepEqual(got, want) || merged.Hash() != d.Hash() {
-			t.Error("merged shards hold other samples than the whole")
-		}
-		a, b := merged.Counters, d.Counters
-		a.WallSeconds, b.WallSeconds = 0, 0
-		if !reflect.DeepEqual(a, b) {
-			t.Errorf("merged counters are %+v, want %+v", a, b)
-		}
-		for chunk := range d.Header.chunks() {
-			if a, b := read(t, filepath.Join(out, partName(chunk))), read(t, filepath.Join(whole, partName(chunk))); !bytes.Equal(a, b) {
-				t.Errorf("part %d has other bytes than that of one machine", chunk)
-			}
-		}
-		// A second time, in another order, with a shard that was made twice: nothing changes.
-		twice := options(t.TempDir())
-		twice.Shard, twice.Command = Shard{1, 3}, "again"
-		generate(t, twice)
-		before := contents(t, out)
-		for _, given := range [][]string{dirs, {dirs[1], dirs[2], dirs[0]}, append(dirs[:3:3], dirs[0], twice.OutDir), {twice.OutDir, dirs[0], dirs[2]}} {
-			if again, err := Merge(t.Context(), out, given...); err != nil || again.Hash() != d.Hash() {
-				t.Errorf("merging %v again: %v", given, err)
-			}
-			if !maps.Equal(contents(t, out), before) {
-				t.Errorf("merging %v again changes the dataset", given)
-			}
-			fresh := filepath.Join(t.TempDir(), "m")
-			if _, err := Merge(t.Context(), fresh, given...); err != nil {
-				t.Errorf("merging %v: %v", given, err)
-			}
-			for chunk := range d.Header.chunks() {
-				if !bytes.Equal(read(t, filepath.Join(fresh, partName(chunk))), read(t, filepath.Join(whole, partName(chunk)))) {
-					t.Errorf("merging %v gives other bytes in part %d", given, chunk)
-				}
-			}
-		}
-		// What an interrupted merge has left is completed.
-		must.OK(t, os.Remove(filepath.Join(out, headerName)))
-		must.OK(t, os.Remove(filepath.Join(out, partName(3))))
-		if _, err := Merge(t.Context(), out, dirs...); err != nil || !maps.Equal(contents(t, out), before) {
-			t.Errorf("completing a merge: %v", err)
-		}
-		other := options(t.TempDir())
-		other.Seed = 6
-		generate(t, other)
-		// The same provenance with other samples: only a solver that is not deterministic makes it.
-		odd := options(t.TempDir())
-		odd.Shard = Shard{1, 3}
-		must.Get(Generate(t.Context(), domain.Case{Problem: toy{}, Solver: mutant{&toySolver{}, func(s []domain.Sample) { s[0].U[0] += 0.25 }}}, odd, nil))(t)
-		for _, c := range []struct {
-			want, target string
-			dirs         []string
-		}{
-			{"shard 2/3 is missing", "", dirs[1:]},
-			{"shards 0/3, 2/3 are missing", "", dirs[1:2]},
-			{"both hold part 1 (shard 1/3), with other samples", "", append(dirs[:3:3], odd.OutDir)},
-			{"part 1 has other samples than " + odd.OutDir, out, []string{dirs[0], odd.OutDir, dirs[2]}},
-			{"seed is 5, want 6", other.OutDir, dirs},
-			{"it is shard 1/3", twice.OutDir, dirs},
-			{filepath.Join(dirs[0], "none", headerName) + ": no such file or directory\noffline: open " + filepath.Join(dirs[0], "nothing"), "", []string{filepath.Join(dirs[0], "none"), dirs[1], filepath.Join(dirs[0], "nothing")}},
-		} {
-			if c.target == "" {
-				c.target = filepath.Join(t.TempDir(), "m")
-			}
-			if _, err := Merge(t.Context(), c.target, c.dirs...); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error is %v, want %q", err, c.want)
-			}
-		}
-		opt := options(t.TempDir())
-		opt.Seed, opt.Shard = 6, Shard{2, 3}
-		generate(t, opt)
-		if _, err := Merge(t.Context(), filepath.Join(t.TempDir(), "m"), dirs[1], dirs[2], opt.OutDir); err == nil || !strings.Contains(err.Error(), "seed is 6, want 5") {
-			t.Errorf("merging another seed: %v", err)
-		}
-	})
-	t.Run("interruption", func(t *testing.T) {
-		opt := options(t.TempDir())
-		runs, solves := 0, int64(0)
-		for done := false; !done; runs++ {
-			ctx, cancel := context.WithCancel(context.Background())
-			solver := &toySolver{}
-			_, err := Generate(ctx, domain.Case{Problem: toy{}, Solver: solver}, opt, func(p Progress) {
-				if p.Stage == "solve" {
-					cancel() // in the middle of the first chunk of this run
-				}
-			})
-			cancel()
-			solves += solver.solves.Load()
-			switch {
-			case err == nil:
-				done = true
-			case !errors.Is(err, context.Canceled):
-				t.Fatal(err)
-			default:
-				if _, err := Open(opt.OutDir); runs < 4 && (err == nil || !strings.Contains(err.Error(), "interrupted")) {
-					t.Fatalf("an interrupted dataset opens: %v", err)
-				}
-			}
-			for _, e := range entries(t, opt.OutDir) {
-				if strings.HasPrefix(e, ".") {
-					t.Fatalf("a temporary file %s was left", e)
-				}
-			}
-		}
-		if runs < 5 {
-			t.Errorf("%d runs completed 6 chunks that were interrupted one by one", runs)
-		}
 		other, got := load(t, opt.OutDir)
-		if !reflect.DeepEqual(got, want) || other.Hash() != d.Hash() {
-			t.Error("an interrupted and resumed dataset holds other samples")
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v gives other samples", opt)
 		}
-		if solves != other.Counters.Solves {
-			t.Errorf("%d solves were made for %d: a finished chunk was solved again", solves, other.Counters.Solves)
+		if other.Hash() != d.Hash() {
+			t.Errorf("%+v gives the hash %s, want %s", opt, other.Hash(), d.Hash())
 		}
-		// Complete: nothing is prepared or solved again.
-		counters, solver := generate(t, opt)
-		if solver.solves.Load() != 0 || solver.prepared.Load() != 0 || counters.Samples != int64(got.Rows()) || counters.SolvesPerSecond != 0 {
-			t.Errorf("a complete dataset was worked on: %+v", counters)
-		}
-		// A part without manifest, as a crash leaves it, is made again.
-		if err := os.Remove(filepath.Join(opt.OutDir, manifestName(2))); err != nil {
+	}
+	opt := options(t.TempDir())
+	opt.Seed = 6
+	generate(t, opt)
+	if other, _ := load(t, opt.OutDir); other.Hash() == d.Hash() {
+		t.Error("another seed gives the same hash")
+	}
+}
+
+func TestAnInterruptedDatasetIsContinued(t *testing.T) {
+	whole := t.TempDir()
+	generate(t, options(whole))
+	d, want := load(t, whole)
+	opt := options(t.TempDir())
+	runs, solves := 0, int64(0)
+	for done := false; !done; runs++ {
+		ctx, cancel := context.WithCancel(context.Background())
+		solver := &toySolver{}
+		_, err := Generate(ctx, domain.Case{Problem: toy{}, Solver: solver}, opt, func(p Progress) {
+			if p.Stage == "solve" {
+				cancel() // in the middle of the first chunk of this run
+			}
+		})
+		cancel()
+		solves += solver.solves.Load()
+		switch {
+		case err == nil:
+			done = true
+		case !errors.Is(err, context.Canceled):
 			t.Fatal(err)
+		default:
+			if _, err := Open(opt.OutDir); runs < 4 && (err == nil || !strings.Contains(err.Error(), "interrupted")) {
+				t.Fatalf("an interrupted dataset opens: %v", err)
+			}
 		}
-		generate(t, opt)
-		if _, again := load(t, opt.OutDir); !reflect.DeepEqual(again, want) {
-			t.Error("the re-made part differs")
+		for _, e := range entries(t, opt.OutDir) {
+			if strings.HasPrefix(e, ".") {
+				t.Fatalf("a temporary file %s was left", e)
+			}
 		}
-	})
+	}
+	if runs < 5 {
+		t.Errorf("%d runs completed 6 chunks that were interrupted one by one", runs)
+	}
+	other, got := load(t, opt.OutDir)
+	if !reflect.DeepEqual(got, want) || other.Hash() != d.Hash() {
+		t.Error("an interrupted and resumed dataset holds other samples")
+	}
+	if solves != other.Counters.Solves {
+		t.Errorf("%d solves were made for %d: a finished chunk was solved again", solves, other.Counters.Solves)
+	}
+	// Complete: nothing is prepared or solved again.
+	counters, solver := generate(t, opt)
+	if solver.solves.Load() != 0 || solver.prepared.Load() != 0 || counters.Samples != int64(got.Rows()) || counters.SolvesPerSecond != 0 {
+		t.Errorf("a complete dataset was worked on: %+v", counters)
+	}
+	// A part without manifest, as a crash leaves it, is made again.
+	if err := os.Remove(filepath.Join(opt.OutDir, manifestName(2))); err != nil {
+		t.Fatal(err)
+	}
+	generate(t, opt)
+	if _, again := load(t, opt.OutDir); !reflect.DeepEqual(again, want) {
+		t.Error("the re-made part differs")
+	}
 }
 
 func TestGenerateRefusals(t *testing.T) {
