@@ -9,11 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 func TestSameDataForThreadsAndChunks(t *testing.T) {
@@ -304,5 +308,45 @@ func TestScenariosSolvedTogether(t *testing.T) {
 	b, _ := load(t, all)
 	if a.Hash() != b.Hash() {
 		t.Error("the data differ")
+	}
+}
+
+// long is the toy's solver with more samples: as many as take longer to hold than to solve.
+type long struct{ *toySolver }
+
+const longSamples = 4000
+
+func (s long) Solve(scenario int, _ []float64, _ domain.Preference, _ domain.Scalarization, _ uint64) ([]domain.Sample, error) {
+	out := make([]domain.Sample, longSamples)
+	for i := range out {
+		v := float64(scenario)
+		out[i] = domain.Sample{
+			Trajectory: int64(i), S: []float64{v, v}, C: []float64{v}, U: []float64{v, v}, Target: []float64{v, v},
+			Sigma: []float64{0.5, 0.5}, J: []float64{v, v}, Margins: []float64{v},
+		}
+	}
+	return out, nil
+}
+
+// What is held of a dataset that is made is a part of it, whatever the number of parts.
+func TestMemoryDoesNotGrowWithTheParts(t *testing.T) {
+	opt := options(t.TempDir())
+	opt.Scenarios, opt.Adaptive, opt.Weights.Count, opt.Chunk, opt.Threads = 40, false, 1, 2, 1
+	var held []uint64 // at the end of each part
+	_, err := Generate(t.Context(), domain.Case{Problem: toy{}, Solver: long{&toySolver{}}}, opt, func(p Progress) {
+		if p.Stage == "solve" && p.Done%opt.Chunk == 0 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			held = append(held, m.HeapAlloc)
+		}
+	})
+	must.OK(t, err)
+	if len(held) != opt.Scenarios/opt.Chunk {
+		t.Fatalf("%d parts, want %d", len(held), opt.Scenarios/opt.Chunk)
+	}
+	early, late := slices.Max(held[:5]), slices.Min(held[len(held)-5:])
+	if part := uint64(opt.Chunk * longSamples * int(unsafe.Sizeof(domain.Sample{}))); late > early+2*part {
+		t.Errorf("%d KiB are held after the first parts of %d KiB, %d KiB after the last", early>>10, part>>10, late>>10)
 	}
 }
