@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The structures of include/net.cuh and of the kernels, field for field. Pointers
@@ -78,7 +79,7 @@ func packNet(q *queue, m *memory, what string, chain ...*model.MLP) (n packedNet
 func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 	n := packedNet{in: chain[0].In(), out: chain[len(chain)-1].Out(), maskWords: 1}
 	var layers []model.Layer
-	joint := map[int]bool{}
+	joint := map[int]bool{} // last layers of a network that another follows
 	for _, mlp := range chain {
 		layers = append(layers, mlp.Layers...)
 		joint[len(layers)-1] = true
@@ -88,50 +89,21 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 		return n, fmt.Errorf("a network of %d layers, the CUDA backend takes at most %d", n.layers, maxLayers)
 	}
 	d := deviceNet{layers: int32(n.layers), in: int32(n.in), out: int32(n.out)}
-	var values []float32
-	take := func(count int) (at driver.Pointer, part []float32) {
-		at = driver.Pointer(4 * len(values))
-		values = append(values, make([]float32, (count+63)/64*64)...)
-		return at, values[at/4:]
-	}
+	var values packing
 	for i, l := range layers {
 		in, out := l.W.Cols, l.W.Rows
 		if in > MaxWidth || out > MaxWidth {
 			return n, fmt.Errorf("layer %d is %d × %d, the CUDA backend takes widths up to %d", i, out, in, MaxWidth)
 		}
 		n.width = max(n.width, eights(in))
-		ldw, ldt := quads(in), quads(out)
-		p := deviceLayer{in: int32(in), out: int32(out), ldw: int32(ldw), ldt: int32(ldt), mask: int32(n.maskWords), maskSize: int32(ceil(out, 32))}
+		d.layer[i] = values.layer(&l, q.options.TF32)
+		d.layer[i].mask, d.layer[i].maskSize = int32(n.maskWords), int32(ceil(out, 32))
 		if i < n.layers-1 {
 			n.maskWords += ceil(out, 32)
 			if joint[i] {
-				p.mask = -1
+				d.layer[i].mask = -1
 			}
 		}
-		place := func(of func(float32) float32) (weight, transposed driver.Pointer) {
-			var rows, columns []float32
-			weight, rows = take(out * ldw)
-			for o := range out {
-				for k, v := range l.W.Row(o) {
-					rows[o*ldw+k] = of(v)
-				}
-			}
-			transposed, columns = take(in * ldt)
-			for o := range out {
-				for k, v := range l.W.Row(o) {
-					columns[k*ldt+o] = of(v)
-				}
-			}
-			return weight, transposed
-		}
-		p.weight, p.transposed = place(func(v float32) float32 { return v })
-		if q.options.TF32 {
-			p.rounded, p.roundedTransposed = place(roundTF32)
-		}
-		var part []float32
-		p.bias, part = take(out)
-		copy(part, l.B)
-		d.layer[i] = p
 	}
 	d.width, d.maskWords = int32(n.width), int32(n.maskWords)
 	size := int(unsafe.Sizeof(d))
@@ -152,6 +124,49 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 	}
 	fill(q, n.at, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
 	return n, q.err
+}
+
+// packing are the numbers of a network, one after another; a pointer is an offset into them.
+type packing []float32
+
+// layer lays a layer out: its weights by rows and by columns, rounded besides where tensor
+// cores read them, and its bias.
+func (p *packing) layer(l *model.Layer, tensorCores bool) deviceLayer {
+	in, out := l.W.Cols, l.W.Rows
+	d := deviceLayer{in: int32(in), out: int32(out), ldw: int32(quads(in)), ldt: int32(quads(out))}
+	d.weight, d.transposed = p.matrix(l.W, func(v float32) float32 { return v })
+	if tensorCores {
+		d.rounded, d.roundedTransposed = p.matrix(l.W, roundTF32)
+	}
+	var bias []float32
+	d.bias, bias = p.take(out)
+	copy(bias, l.B)
+	return d
+}
+
+// matrix lays the values of a matrix out by rows and by columns.
+func (p *packing) matrix(m tensor.Matrix, value func(float32) float32) (byRows, byColumns driver.Pointer) {
+	ldw, ldt := quads(m.Cols), quads(m.Rows)
+	byRows, rows := p.take(m.Rows * ldw)
+	for i := range m.Rows {
+		for j, v := range m.Row(i) {
+			rows[i*ldw+j] = value(v)
+		}
+	}
+	byColumns, columns := p.take(m.Cols * ldt)
+	for i := range m.Rows {
+		for j, v := range m.Row(i) {
+			columns[j*ldt+i] = value(v)
+		}
+	}
+	return byRows, byColumns
+}
+
+// take is room for count values, which begins on 256 bytes, until the next is taken.
+func (p *packing) take(count int) (at driver.Pointer, room []float32) {
+	at = driver.Pointer(4 * len(*p))
+	*p = append(*p, make([]float32, (count+63)/64*64)...)
+	return at, (*p)[at/4:]
 }
 
 // roundTF32 is to_tf32 of include/mma.cuh, without the bits that tensor cores do not look at.
