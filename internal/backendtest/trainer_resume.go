@@ -26,101 +26,124 @@ func checkResume(t testing.TB, open Open) {
 // checkResumeOf resumes runs of a configuration; chain is called where a rollout phase
 // begins or goes on.
 func checkResumeOf(t testing.TB, open Open, config func(trainerCase, uint64) (backend.TrainerConfig, func(backend.Trainer) error)) {
-	b := opened(t, open, 0)
-	c := trainerCases[3]
-	cfg, chain := config(c, 1300)
-	manifold := func(trainer backend.Trainer, from, to int) {
-		for step := from; step < to; step++ {
-			rows, neighbours, kernel := c.manifoldArguments(step)
-			if _, err := trainer.ManifoldStep(rows, neighbours, kernel, trainerRate); err != nil {
-				t.Fatalf("ManifoldStep: %v", err)
-			}
-		}
-	}
-	rollout := func(trainer backend.Trainer, from, to int) {
-		for step := from; step < to; step++ {
-			if _, err := trainer.RolloutStep(c.rolloutRows(step), trainerRate); err != nil {
-				t.Fatalf("RolloutStep: %v", err)
-			}
-		}
-	}
-	snapshot := func(trainer backend.Trainer) backend.TrainerState {
-		s, err := trainer.State()
-		if err != nil {
-			t.Fatalf("State: %v", err)
-		}
-		copied := s
-		copied.Arrays = map[string][]float32{}
-		for name, values := range s.Arrays {
-			copied.Arrays[name] = slices.Clone(values)
-		}
-		return copied
-	}
-	resumed := func(s backend.TrainerState) backend.Trainer {
-		other := cfg
-		other.Initial = c.config(1301).Initial // what Restore must replace
-		trainer := newTrainer(t, b, other)
-		if err := trainer.Restore(s); err != nil {
-			t.Fatalf("Restore: %v", err)
-		}
-		if s.RolloutPrepared {
-			must.OK(t, chain(trainer))
-		}
-		return trainer
-	}
-	same := func(what string, got, want backend.Trainer) {
-		a, b := snapshot(got), snapshot(want)
-		if a.ManifoldSteps != b.ManifoldSteps || a.RolloutSteps != b.RolloutSteps || a.RolloutPrepared != b.RolloutPrepared {
-			t.Errorf("%s: counts %d, %d, %v, want %d, %d, %v", what, a.ManifoldSteps, a.RolloutSteps, a.RolloutPrepared, b.ManifoldSteps, b.RolloutSteps, b.RolloutPrepared)
-		}
-		for name := range b.Arrays {
-			if err := identical(a.Arrays[name], b.Arrays[name]); err != nil {
-				t.Errorf("%s: %s: %v", what, name, err)
-			}
-		}
-		if err := identical(networkParameters(t, got), networkParameters(t, want)); err != nil {
-			t.Errorf("%s: networks: %v", what, err)
-		}
-	}
+	r := resumption{TB: t, of: trainerCases[3], backend: opened(t, open, 0)}
+	r.config, r.chain = config(r.of, 1300)
 
-	straight := newTrainer(t, b, cfg)
-	manifold(straight, 0, 3)
-	inManifold := snapshot(straight)
-	manifold(straight, 3, 6)
-	again := resumed(inManifold)
-	manifold(again, 3, 6)
-	same("resumed manifold training", again, straight)
+	straight := newTrainer(t, r.backend, r.config)
+	r.manifold(straight, 0, 3)
+	inManifold := r.snapshot(straight)
+	r.manifold(straight, 3, 6)
+	again := r.resumed(inManifold)
+	r.manifold(again, 3, 6)
+	r.same("resumed manifold training", again, straight)
 
-	if err := straight.PrepareRollout(); err != nil {
-		t.Fatalf("PrepareRollout: %v", err)
-	}
-	must.OK(t, chain(straight))
-	rollout(straight, 0, 2)
-	inRollout := snapshot(straight)
-	rollout(straight, 2, 5)
-	again = resumed(inRollout)
-	rollout(again, 2, 5)
-	same("resumed rollout training", again, straight)
+	must.OK(t, straight.PrepareRollout())
+	must.OK(t, r.chain(straight))
+	r.rollout(straight, 0, 2)
+	inRollout := r.snapshot(straight)
+	r.rollout(straight, 2, 5)
+	again = r.resumed(inRollout)
+	r.rollout(again, 2, 5)
+	r.same("resumed rollout training", again, straight)
 	if inRollout.ManifoldSteps != 6 || inRollout.RolloutSteps != 2 || !inRollout.RolloutPrepared || inManifold.RolloutPrepared {
 		t.Errorf("counts in the state: %d, %d, %v, want 6, 2, true", inRollout.ManifoldSteps, inRollout.RolloutSteps, inRollout.RolloutPrepared)
 	}
+	r.movesToTheReference(inRollout, straight)
+	r.refusesDamage(straight, again)
+}
 
-	// The arrays are the reference's, so that a checkpoint can change backends.
-	reference := newTrainer(t, ref.New(), cfg)
-	if got, want := slices.Sorted(maps.Keys(inRollout.Arrays)), slices.Sorted(maps.Keys(snapshot(reference).Arrays)); !slices.Equal(got, want) {
-		t.Errorf("arrays of a state are %v, want %v", got, want)
-	} else if err := reference.Restore(inRollout); err != nil {
-		t.Errorf("the reference does not take the state: %v", err)
-	} else {
-		must.OK(t, chain(reference))
-		rollout(reference, 2, 5)
-		if err := c.compareParameters(networkParameters(t, straight), networkParameters(t, reference)); err != nil {
-			t.Errorf("the reference resumed from the backend's state: %v", err)
+// resumption is a training that is interrupted and resumed.
+type resumption struct {
+	testing.TB
+	of      trainerCase
+	backend backend.Backend
+	config  backend.TrainerConfig
+	chain   func(backend.Trainer) error // what follows PrepareRollout
+}
+
+// manifold makes the updates [from, to) of the manifold phase.
+func (r *resumption) manifold(trainer backend.Trainer, from, to int) {
+	r.Helper()
+	for step := from; step < to; step++ {
+		rows, neighbours, kernel := r.of.manifoldArguments(step)
+		must.Get(trainer.ManifoldStep(rows, neighbours, kernel, trainerRate))(r)
+	}
+}
+
+// rollout makes the updates [from, to) of the rollout phase.
+func (r *resumption) rollout(trainer backend.Trainer, from, to int) {
+	r.Helper()
+	for step := from; step < to; step++ {
+		must.Get(trainer.RolloutStep(r.of.rolloutRows(step), trainerRate))(r)
+	}
+}
+
+// snapshot is a copy of a trainer's state.
+func (r *resumption) snapshot(trainer backend.Trainer) backend.TrainerState {
+	r.Helper()
+	s := must.Get(trainer.State())(r)
+	arrays := map[string][]float32{}
+	for name, values := range s.Arrays {
+		arrays[name] = slices.Clone(values)
+	}
+	s.Arrays = arrays
+	return s
+}
+
+// resumed is a trainer of other networks that has been restored to a state.
+func (r *resumption) resumed(s backend.TrainerState) backend.Trainer {
+	r.Helper()
+	other := r.config
+	other.Initial = r.of.config(1301).Initial // what Restore must replace
+	trainer := newTrainer(r, r.backend, other)
+	must.OK(r, trainer.Restore(s))
+	if s.RolloutPrepared {
+		must.OK(r, r.chain(trainer))
+	}
+	return trainer
+}
+
+// same holds two trainers to the same state and networks, bit by bit.
+func (r *resumption) same(what string, got, want backend.Trainer) {
+	r.Helper()
+	a, b := r.snapshot(got), r.snapshot(want)
+	if a.ManifoldSteps != b.ManifoldSteps || a.RolloutSteps != b.RolloutSteps || a.RolloutPrepared != b.RolloutPrepared {
+		r.Errorf("%s: counts %d, %d, %v, want %d, %d, %v", what, a.ManifoldSteps, a.RolloutSteps, a.RolloutPrepared, b.ManifoldSteps, b.RolloutSteps, b.RolloutPrepared)
+	}
+	for name := range b.Arrays {
+		if err := identical(a.Arrays[name], b.Arrays[name]); err != nil {
+			r.Errorf("%s: %s: %v", what, name, err)
 		}
 	}
+	if err := identical(networkParameters(r, got), networkParameters(r, want)); err != nil {
+		r.Errorf("%s: networks: %v", what, err)
+	}
+}
 
-	// A damaged state is refused and changes nothing.
-	before := snapshot(again)
+// movesToTheReference holds the arrays of a state to those of the reference, so that a
+// checkpoint can change backends, and the training that goes on there to straight.
+func (r *resumption) movesToTheReference(s backend.TrainerState, straight backend.Trainer) {
+	r.Helper()
+	reference := newTrainer(r, ref.New(), r.config)
+	if got, want := slices.Sorted(maps.Keys(s.Arrays)), slices.Sorted(maps.Keys(r.snapshot(reference).Arrays)); !slices.Equal(got, want) {
+		r.Errorf("arrays of a state are %v, want %v", got, want)
+		return
+	}
+	if err := reference.Restore(s); err != nil {
+		r.Errorf("the reference does not take the state: %v", err)
+		return
+	}
+	must.OK(r, r.chain(reference))
+	r.rollout(reference, 2, 5)
+	if err := r.of.compareParameters(networkParameters(r, straight), networkParameters(r, reference)); err != nil {
+		r.Errorf("the reference resumed from the backend's state: %v", err)
+	}
+}
+
+// refusesDamage holds Restore to refuse a damaged state of from, and to change nothing then.
+func (r *resumption) refusesDamage(from, trainer backend.Trainer) {
+	r.Helper()
+	before := r.snapshot(trainer)
 	for what, damage := range map[string]func(s *backend.TrainerState){
 		"a missing array": func(s *backend.TrainerState) {
 			for name := range s.Arrays {
@@ -142,13 +165,13 @@ func checkResumeOf(t testing.TB, open Open, config func(trainerCase, uint64) (ba
 		},
 		"a negative count": func(s *backend.TrainerState) { s.RolloutSteps = -1 },
 	} {
-		s := snapshot(straight)
+		s := r.snapshot(from)
 		damage(&s)
-		wantError(t, "Restore of a state with "+what, func() error { return again.Restore(s) })
+		wantError(r, "Restore of a state with "+what, func() error { return trainer.Restore(s) })
 	}
-	for name, values := range snapshot(again).Arrays {
+	for name, values := range r.snapshot(trainer).Arrays {
 		if err := identical(values, before.Arrays[name]); err != nil {
-			t.Errorf("a refused Restore changed %s: %v", name, err)
+			r.Errorf("a refused Restore changed %s: %v", name, err)
 		}
 	}
 }
