@@ -186,20 +186,16 @@ func (g *generator) generate(ctx context.Context, opt *Options, missing []int, t
 		if ctx.Err() != nil {
 			return stopped()
 		}
-		began := time.Now()
-		columns, counters, err := g.chunk(chunk, func(now Counters) {
+		report := func(now Counters) {
 			q := *total
 			q.Add(now)
 			g.progress(Progress{Stage: "solve", Done: int(q.Scenarios), Total: scenarios, Counters: q})
-		})
+		}
+		counters, err := makePart(opt.OutDir, g.header, chunk, func(p *partWriter) (Counters, error) { return g.chunk(chunk, p, report) })
 		if late.Err() != nil {
 			return stopped()
 		}
 		if err != nil {
-			return err
-		}
-		counters.WallSeconds = time.Since(began).Seconds()
-		if err := writePart(opt.OutDir, g.header, chunk, columns, counters); err != nil {
 			return err
 		}
 		total.Add(counters)
@@ -209,18 +205,21 @@ func (g *generator) generate(ctx context.Context, opt *Options, missing []int, t
 
 // solved is the result of one scenario.
 type solved struct {
-	samples  []domain.Sample
+	columns  *Columns // nil: none yet, or written
 	counters Counters
 	err      error
 }
 
-// chunk solves one chunk and returns its samples in the order of scenarios and preferences.
-// Of several errors it returns that of the first scenario.
-func (g *generator) chunk(chunk int, report func(Counters)) (*Columns, Counters, error) {
+// chunk solves one chunk and writes its samples in the order of scenarios and preferences,
+// those of a scenario when all before it are written. Of several errors it returns that of
+// the first scenario.
+func (g *generator) chunk(chunk int, p *partWriter, report func(Counters)) (Counters, error) {
+	began := time.Now()
 	from, to := g.header.span(chunk)
-	results := make([]solved, to-from)
+	results, written := make([]solved, to-from), 0
 	var mu sync.Mutex
 	var now Counters
+	var unwritten error
 	var failed atomic.Bool
 	parallel.Each(g.threads, to-from, func(worker, i int) {
 		// Scenarios are taken in order: when one fails, all before it are taken.
@@ -228,27 +227,39 @@ func (g *generator) chunk(chunk int, report func(Counters)) (*Columns, Counters,
 			return
 		}
 		r := g.scenario(from+i, g.policies[worker])
+		mu.Lock()
+		defer mu.Unlock()
 		if results[i] = r; r.err != nil {
 			failed.Store(true)
 			return
 		}
-		mu.Lock()
-		defer mu.Unlock()
+		for ; written < len(results) && results[written].columns != nil && unwritten == nil; written++ {
+			if unwritten = g.write(p, results[written].columns); unwritten != nil {
+				failed.Store(true)
+			}
+			results[written].columns = nil
+		}
 		now.Add(r.counters)
 		report(now)
 	})
-	var samples []domain.Sample
 	for _, r := range results {
 		if r.err != nil {
-			return nil, Counters{}, r.err
+			return Counters{}, r.err
 		}
-		samples = append(samples, r.samples...)
 	}
-	if len(samples) > maxPartRows {
-		return nil, Counters{}, fmt.Errorf("offline: %d scenarios gave %d samples, a part holds at most %d: choose a smaller chunk", to-from, len(samples), maxPartRows)
+	if unwritten == nil && written < len(results) {
+		unwritten = g.ctx.Err()
 	}
-	c, err := ColumnsOf(g.header.Layout, samples)
-	return c, now, err
+	now.WallSeconds = time.Since(began).Seconds()
+	return now, unwritten
+}
+
+// write adds the samples of a scenario to a part.
+func (g *generator) write(p *partWriter, c *Columns) error {
+	if p.rows+c.Rows() > maxPartRows {
+		return fmt.Errorf("offline: more than %d samples in a part of %d scenarios: choose a smaller chunk", maxPartRows, g.header.Provenance.Chunk)
+	}
+	return p.write(c)
 }
 
 // scenario solves one scenario under every preference, and from the states that
@@ -256,6 +267,7 @@ func (g *generator) chunk(chunk int, report func(Counters)) (*Columns, Counters,
 func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 	p := &g.header.Provenance
 	r := solved{counters: Counters{Scenarios: 1}}
+	var all []domain.Sample
 	var prefs []domain.Preference
 	if p.Adaptive {
 		prefs = append(prefs, domain.Preference{Adaptive: true})
@@ -268,8 +280,9 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		seeds[k] = derive(p.Seed, streamSolve, uint64(int64(scenario)*int64(len(prefs))+int64(k)))
 	}
 	solve := g.oneByOne(scenario, prefs, seeds)
-	if all, ok := g.solver.(domain.ScenarioSolver); ok && (!p.Adaptive || p.Scalarization == domain.WeightedSum) {
-		samples, errs := all.SolveAll(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
+	together, ok := g.solver.(domain.ScenarioSolver)
+	if ok && (!p.Adaptive || p.Scalarization == domain.WeightedSum) {
+		samples, errs := together.SolveAll(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
 		if len(samples) != len(prefs) || len(errs) != len(prefs) {
 			r.err = fmt.Errorf("offline: scenario %d: SolveAll gave %d results and %d errors for %d preferences", scenario, len(samples), len(errs), len(prefs))
 			return r
@@ -299,23 +312,24 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		}
 		switch {
 		case err == nil:
-			r.samples = append(r.samples, samples...)
+			all = append(all, samples...)
 		case errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged):
 			r.counters.unsolved(err)
 		default:
 			r.err = fmt.Errorf("offline: scenario %d at %v, preference %+v: %w", scenario, g.points[scenario], pref, err)
 			return r
 		}
-		if _, together := g.solver.(domain.ScenarioSolver); !together && errors.Is(err, domain.ErrInfeasible) && len(r.samples) == 0 {
+		if together == nil && errors.Is(err, domain.ErrInfeasible) && len(all) == 0 {
 			break
 		}
 	}
-	r.counters.Samples = int64(len(r.samples))
-	if len(r.samples) > 0 {
+	r.counters.Samples = int64(len(all))
+	if len(all) > 0 {
 		r.counters.Retained = 1
 	} else {
 		r.counters.Discarded = 1
 	}
+	r.columns, r.err = ColumnsOf(g.header.Layout, all)
 	return r
 }
 

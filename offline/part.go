@@ -2,21 +2,16 @@ package offline
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"path/filepath"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
-	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -73,91 +68,6 @@ func describe(l Layout) map[string]string {
 	put("sigma", l.Objectives, one)
 	put("margin", l.Margins, own)
 	return out
-}
-
-// writePart writes the part of a chunk, then its manifest.
-func writePart(dir string, h *Header, chunk int, c *Columns, counters Counters) error {
-	m := manifest{Chunk: chunk, Rows: c.Rows(), SamplesSHA256: c.hash(0, c.Rows()).String(), Counters: counters}
-	sum := sha256.New()
-	err := durable.Create(filepath.Join(dir, partName(chunk)), func(w io.Writer) error {
-		return encodePart(io.MultiWriter(w, sum, (*length)(&m.Bytes)), *h, chunk, c)
-	})
-	if err == nil {
-		m.PartSHA256 = hex.EncodeToString(sum.Sum(nil))
-		err = durable.WriteSealed(filepath.Join(dir, manifestName(chunk)), &m)
-	}
-	if err != nil {
-		return fmt.Errorf("offline: part %d of %s: %w", chunk, dir, err)
-	}
-	return nil
-}
-
-// length counts what is written to it.
-type length int64
-
-func (n *length) Write(b []byte) (int, error) {
-	*n += length(len(b))
-	return len(b), nil
-}
-
-// encodePart writes the samples as parquet.
-func encodePart(w io.Writer, header Header, chunk int, c *Columns) error {
-	header.SHA256, header.Command = "", "" // of another file, and of no matter to a part
-	text, err := json.Marshal(header)
-	if err != nil {
-		return fmt.Errorf("offline: dataset header: %w", err)
-	}
-	schema := schemaOf(header.Layout)
-	options := []parquet.WriterOption{
-		schema,
-		parquet.Compression(&parquet.Uncompressed),
-		parquet.MaxRowsPerRowGroup(rowGroupRows),
-		parquet.CreatedBy("gpc", header.Provenance.Program, ""),
-		parquet.KeyValueMetadata(keyHeader, string(text)),
-		parquet.KeyValueMetadata(keyChunk, strconv.Itoa(chunk)),
-	}
-	for k, v := range describe(header.Layout) {
-		options = append(options, parquet.KeyValueMetadata(k, v))
-	}
-	index := func(name string) int {
-		leaf, ok := schema.Lookup(name)
-		if !ok {
-			panic("offline: the schema has no column " + name)
-		}
-		return leaf.ColumnIndex
-	}
-	columns := len(schema.Columns())
-	ids := [5]int{index("scenario"), index("trajectory"), index("step"), index("perturbed"), index("adaptive")}
-	blocks := c.blocks()
-	at := make([][]int, len(blocks))
-	for b, bl := range blocks {
-		at[b] = make([]int, bl.m.Cols)
-		for j := bl.from; j < bl.m.Cols; j++ {
-			at[b][j] = index(bl.column(j))
-		}
-	}
-	pw := parquet.NewGenericWriter[any](w, options...)
-	row := make(parquet.Row, columns)
-	put := func(col int, v parquet.Value) { row[col] = v.Level(0, 0, col) }
-	for i := range c.Rows() {
-		put(ids[0], parquet.Int32Value(c.Scenario[i]))
-		put(ids[1], parquet.Int64Value(c.Trajectory[i]))
-		put(ids[2], parquet.Int32Value(c.Step[i]))
-		put(ids[3], parquet.BooleanValue(c.Perturbed[i]))
-		put(ids[4], parquet.BooleanValue(c.Preference.Row(i)[0] == 0))
-		for b, bl := range blocks {
-			for j := bl.from; j < bl.m.Cols; j++ {
-				put(at[b][j], parquet.FloatValue(bl.m.Row(i)[j]))
-			}
-		}
-		if _, err := pw.WriteRows([]parquet.Row{row}); err != nil {
-			return fmt.Errorf("offline: writing row %d: %w", i, err)
-		}
-	}
-	if err := pw.Close(); err != nil {
-		return fmt.Errorf("offline: writing the parquet footer: %w", err)
-	}
-	return nil
 }
 
 // decodePart reads a part of rows samples into dst, from row at on, and returns the header that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -168,4 +169,16 @@ func readAll(t *testing.T, dir string) error {
 		t.Errorf("%s: loading says %v, merging %v", dir, err, merged)
 	}
 	return err
+}
+
+// encoded writes samples as part 0.
+func encoded(w io.Writer, h Header, c *Columns) error {
+	p, err := newPartWriter(w, h, 0)
+	if err != nil {
+		return err
+	}
+	if err := p.write(c); err != nil {
+		return err
+	}
+	return p.close()
 }
