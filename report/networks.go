@@ -82,7 +82,7 @@ func (d devices) networks() string {
 	reached := section{rows: [][]string{{"buses", "loads"}}}
 	for _, m := range networkMethods {
 		times.rows[0] = append(times.rows[0], "`"+m+"`")
-		reached.rows[0] = append(reached.rows[0], "`"+m+"`: kept, gap % ± 95 %, n")
+		reached.rows[0] = append(reached.rows[0], "`"+m+"`: kept, gap % ± 95 %, n, fallbacks")
 	}
 	reached.rows[0] = slices.Concat(reached.rows[0], networkWays)
 	var seeds, commits, on []string
@@ -109,7 +109,7 @@ func (d devices) networks() string {
 			cell, outcome := "–", "–"
 			if e := n.method(m); e != nil {
 				cell = milliseconds("%.3g", &e.Latency)
-				outcome = fmt.Sprintf("%s, %s, %d", dispatches(e), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), e.RegretN)
+				outcome = fmt.Sprintf("%s, %s, %d, %d", dispatches(e), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), e.RegretN, e.Fallback)
 				regime = cmp.Or(regime, e.Regime)
 				seeds, commits, on, all = append(seeds, fmt.Sprint(e.Seed)), append(commits, e.Commit), append(on, e.Device), append(all, e.Load)
 			}
@@ -125,6 +125,6 @@ func (d devices) networks() string {
 		return fmt.Sprintf("None of the %d networks is recorded yet.\n", len(networks))
 	}
 	times.note = fmt.Sprintf("Times of a dispatch, ms, median / 99th percentile, on one thread; a dash is not recorded. Closed loops of seed %s; commit %s, %s. %s", cmp.Or(distinct(seeds), "–"), distinct(commits), distinct(on), loads(all))
-	reached.note = "What they reach: dispatches that keep every limit, the gap to the oracle with the number of episodes, and of the projections alone the cost above the optimum of their decisions."
+	reached.note = "What they reach: dispatches that keep every limit, the gap to the oracle with the number of episodes, dispatches that the exact solver made instead, and of the projections alone the cost above the optimum of their decisions."
 	return tables(times, reached)
 }

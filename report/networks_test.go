@@ -21,7 +21,7 @@ func TestNetworksAreShownAsFarAsTheyAreRecorded(t *testing.T) {
 		})
 	}
 	loop := drawnRun("opf:pglib_opf_case300_ieee.m", "direct", "envelope:0.92:1:0.08", 1, 2)
-	loop.GapPct, loop.GapSEM, loop.Latency = 1.5, 0.5, closedloop.Quantiles{P50: 934, P99: 4000}
+	loop.Fallback, loop.GapPct, loop.GapSEM, loop.Latency = 12, 1.5, 0.5, closedloop.Quantiles{P50: 934, P99: 4000}
 	all := recorded(t)
 	before := map[string]string{}
 	for _, doc := range documents {
@@ -40,7 +40,7 @@ func TestNetworksAreShownAsFarAsTheyAreRecorded(t *testing.T) {
 		"| 118, MATPOWER (no line rated) | 0.1 / 2 ": "| 0.1 / 2 | 0.2 / 2 | 0.3 / 2 | 0.4 / 2 | – | – | – | – |",
 		"| 118, MATPOWER (no line rated) | envelope": "| envelope:0.7:1 | – | – | – | 59/60 optimal | 60/60 optimal | 60/60 keep the limits, 0.0023 % above the optimum | 58/60 keep the limits, 0.51 % above the optimum | – |",
 		"| 300, PGLib | – ":                          "| – | – | – | – | – | – | 0.934 / 4 | – |",
-		"| 300, PGLib | envelope":                    "| envelope:0.92:1:0.08 | – | 600/600, 1.5000 ± 6.3531, 2 | – | – |",
+		"| 300, PGLib | envelope":                    "| envelope:0.92:1:0.08 | – | 600/600, 1.5000 ± 6.3531, 2, 12 | – | – |",
 		"| 30, MATPOWER ":                            "| not recorded | – | – |",
 		"| 1354, PEGASE ":                            "| not recorded | – | – |",
 	} {
