@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -33,6 +34,37 @@ type serving struct {
 	doors                                        serve.ListenOptions
 	http                                         serve.HTTPOptions
 }
+
+// waiting is the flag --waiting of serve.Options.Waiting.
+type waiting int
+
+// measured stands in the place of a number, in a flag of the type countOrMeasured.
+const (
+	measured        = "measured"
+	countOrMeasured = "N|" + measured
+)
+
+func (w *waiting) String() string {
+	if *w == serve.Measured {
+		return measured
+	}
+	return strconv.Itoa(int(*w))
+}
+
+func (w *waiting) Set(text string) error {
+	if text == measured {
+		*w = serve.Measured
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return fmt.Errorf("want a number, or %q", measured)
+	}
+	*w = waiting(n)
+	return nil
+}
+
+func (*waiting) Type() string { return countOrMeasured }
 
 func (a *App) serveCommand() *cobra.Command {
 	var f serving
@@ -72,7 +104,7 @@ asked is answered. docs/serve.md has every key.`,
 	set.StringVar(&f.doors.TLSKey, "tls-key", "", "PEM file of its key")
 	set.IntVar(&f.doors.Connections, "connections", serve.DefaultConnections, "connections that may be open at once")
 	set.IntVar(&f.http.MaxBytes, "body-bytes", serve.DefaultLineBytes, "bytes of a request's body at most")
-	set.IntVar(&f.options.Waiting, "waiting", 0, "requests over HTTP that may wait or be decided at once; the next is refused with 429 (default: as many as sessions)")
+	set.Var((*waiting)(&f.options.Waiting), "waiting", "requests over HTTP that may wait or be decided at once, the next is refused with 429: a number, or \"measured\" for as few as are answered nearly as soon as by a server without other work (default: as many as sessions)")
 	set.StringVar(&f.modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	set.StringVar(&f.method, "method", "", "method that decides (default: the one that the map was compiled for, or gpc)")
 	set.Float64SliceVar(&f.weights, "preference", nil, "fixed weights w1,w2,… of sessions that state none (default: the adaptive priority)")
