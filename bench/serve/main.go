@@ -70,11 +70,12 @@ type record struct {
 	GeneratorCPUs []int   `json:"generator_cpus"`
 	HalfOpen      int     `json:"half_open"` // connections that say nothing
 	DeadlineMs    float64 `json:"deadline_ms"`
-	// Idle is one request after another, alone; Capacity what WaitingMax connections get decided
-	// when each asks as soon as it is answered.
-	Idle     times   `json:"idle"`
-	Capacity float64 `json:"capacity_per_s"`
-	Load     offered `json:"load"`
+	// Idle is one request after another, alone; Capacity what connections get decided that ask as
+	// soon as they are answered: the most of those that WaitingMax, twice and four times as many get.
+	Idle                times   `json:"idle"`
+	Capacity            float64 `json:"capacity_per_s"`
+	CapacityConnections int     `json:"capacity_connections"`
+	Load                offered `json:"load"`
 	// Trouble is what went on beside the load.
 	Trouble trouble `json:"trouble"`
 	// Of the session that was to decide as on the idle server: its decisions, and those that differ.
@@ -201,10 +202,16 @@ func run(ctx context.Context, o options, log io.Writer) (r *record, err error) {
 	if r.WaitingMax[0], err = l.waitingMax(); err != nil {
 		return nil, err
 	}
-	n := min(r.WaitingMax[0], o.connections)
-	say("capacity: %d connections for %v", n, o.measure)
-	if r.Capacity, err = l.capacity(n, o.measure); err != nil {
-		return nil, err
+	// One more than it lets in keeps it busy while an answer is on its way; many more have refusals made.
+	for n := min(r.WaitingMax[0], o.connections); n <= min(4*r.WaitingMax[0], o.connections); n *= 2 {
+		say("capacity: %d connections for %v", n, o.measure/3)
+		capacity, err := l.capacity(n, o.measure/3)
+		if err != nil {
+			return nil, err
+		}
+		if capacity > r.Capacity {
+			r.Capacity, r.CapacityConnections = capacity, n
+		}
 	}
 	say("load: %.0f requests a second, twice the capacity, for %v", 2*r.Capacity, o.lasts)
 	if err := l.over(2*r.Capacity, r); err != nil {
@@ -240,7 +247,7 @@ func print(w io.Writer, r *record) {
 	row("device", "%s; %v", r.Device, r.Machine)
 	row("idle", "p50 %.0f µs, p99 %.0f µs over %d", r.Idle.P50, r.Idle.P99, r.Idle.N)
 	row("CPUs", "server %v, generator %v", r.ServerCPUs, r.GeneratorCPUs)
-	row("capacity", "%.0f decisions/s, %d at once (--waiting %s; %d at the end)", r.Capacity, r.WaitingMax[0], r.Waiting, r.WaitingMax[1])
+	row("capacity", "%.0f decisions/s over %d connections; --waiting %s: %d, at the end %d", r.Capacity, r.CapacityConnections, r.Waiting, r.WaitingMax[0], r.WaitingMax[1])
 	row("offered", "%.0f requests/s for %.0f s over %d connections: %d sent, %.2f of what was to be", r.Load.Rate, r.Load.Seconds, r.Connections, r.Load.Sent, float64(r.Load.Sent)/(r.Load.Rate*r.Load.Seconds))
 	row("answered", "%d decisions (%d late), %d refused, %d otherwise, %d lost, %d after the deadline of %.0f ms", r.Load.Accepted, r.Load.Late, r.Load.Refused, r.Load.Wrong, r.Load.Lost, r.Load.Overdue, r.DeadlineMs)
 	row("accepted", "p50 %.0f µs, p99 %.0f µs (%.2f × idle), at most %.0f µs", r.Load.Answers.P50, r.Load.Answers.P99, r.P99Ratio, r.Load.Answers.Max)
