@@ -219,13 +219,16 @@ func pace(ctx context.Context, to chan<- asked, next func() (at time.Duration, m
 	return nil
 }
 
-// ask sends what is due over n connections, each a session, and notes what comes of it: on each
-// connection one after another.
-func (l *load) ask(n int, name string, next <-chan asked, note func(connection int, o outcome)) error {
+// ask sends what is due until the context ends over n connections, each a session, and notes what
+// comes of it: on each connection one after another.
+func (l *load) ask(ctx context.Context, n int, name string, next <-chan asked, note func(connection int, o outcome)) error {
 	return l.each(n, func(k int, w *wire) error {
 		defer func() { w.Close() }()
 		session := fmt.Sprint(name, k)
 		for a := range next {
+			if ctx.Err() != nil {
+				continue // what was not sent by then is missing from what was due
+			}
 			text := l.decide(session, a.number)
 			o := outcome{behind: machine.Now() - a.due}
 			status, body, err := w.ask(text)
@@ -280,7 +283,7 @@ func (l *load) idle(lasts time.Duration) (times, error) {
 			}
 		})
 	}()
-	err = l.ask(1, "idle ", next, func(_ int, o outcome) { answered <- o })
+	err = l.ask(ctx, 1, "idle ", next, func(_ int, o outcome) { answered <- o })
 	stop()
 	err = errors.Join(<-paced, err, wrong, l.ctx.Err())
 	return timesOf(took), err
@@ -406,7 +409,7 @@ func (l *load) over(rate float64, r *record) error {
 		answers, refusals, behind []time.Duration
 	}
 	all := make([]noted, l.o.connections)
-	err := l.ask(l.o.connections, "load ", next, func(k int, o outcome) {
+	err := l.ask(ctx, l.o.connections, "load ", next, func(k int, o outcome) {
 		mine := &all[k]
 		mine.Sent++
 		mine.behind = append(mine.behind, o.behind)
