@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -8,7 +9,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -43,6 +43,8 @@ type HTTPOptions struct {
 const (
 	// DefaultPatience is enough for the largest body over a slow line.
 	DefaultPatience = 10 * time.Second
+	// usualBody is room that a body has from the start, by what its head says.
+	usualBody = 16 << 10
 	// heartbeat is how often a stream without decisions says that it is there.
 	heartbeat = 15 * time.Second
 )
@@ -247,7 +249,8 @@ func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, began ti
 	if r.ContentLength > int64(h.o.MaxBytes) { // none of it is read
 		return tooLarge
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.o.MaxBytes)))
+	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), usualBody)+bytes.MinRead))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(h.o.MaxBytes)))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -258,7 +261,7 @@ func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, began ti
 		return problemf(http.StatusBadRequest, "the body was not read: %w", err)
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{}) // from now on a read waits for the next request, or the end
-	fields, err := object.Read(text, "body", example)
+	fields, err := object.Read(body.Bytes(), "body", example)
 	if err == nil {
 		err = h.s.parse(j, fields, began)
 	}

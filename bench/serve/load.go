@@ -34,6 +34,8 @@ const (
 	patience    = 10 * time.Second      // for an answer, far beyond every deadline
 	idleGap     = time.Millisecond      // of a server that is idle, between an answer and the next request
 	dueAtMost   = 1 << 16               // requests that wait for a connection
+	// headPatience is how long the server waits for a head.
+	headPatience = 5 * time.Second
 )
 
 // load is a server with what is asked of it.
@@ -491,11 +493,15 @@ func (l *load) trouble(ctx context.Context, counts *[5]atomic.Int64) error {
 }
 
 // silent holds connections that send half a head, or nothing, and opens those again that the server
-// has closed.
+// has closed. They begin one after another: all at once they would be closed and come back so, ever again.
 func (l *load) silent(ctx context.Context, counts *[5]atomic.Int64) error {
 	var wait sync.WaitGroup
 	for i := range l.o.halfOpen {
 		wait.Go(func() {
+			select {
+			case <-time.After(min(headPatience, l.o.lasts/2) * time.Duration(i) / time.Duration(l.o.halfOpen)):
+			case <-ctx.Done():
+			}
 			for first := true; ctx.Err() == nil; first = false {
 				w, err := l.dial()
 				if err != nil {
