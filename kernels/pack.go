@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -175,14 +176,30 @@ func rowStep(rows int) int {
 	return rows + 4
 }
 
-// forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes, and
-// its shared memory; width is the widest activation held, a multiple of 8.
-func (b *Backend) forwardShape(rows, width int) (perBlock, shared int) {
+// tileOf is how many rows of so many a block of mlp_forward or mlp_vjp takes, where they
+// fit: 8 of those that would leave multiprocessors without any at 32. The two add up in
+// different orders, so it is chosen by a whole batch, and its parts take the same.
+func (b *Backend) tileOf(rows int) int {
+	if rows > 8*b.device.Multiprocessors/2 {
+		return 32
+	}
+	return 8
+}
+
+// forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes where the
+// tile is chosen, and its shared memory; width is the widest activation held, a multiple
+// of 8.
+func (b *Backend) forwardShape(tile, width int) (perBlock, shared int) {
 	need := func(r int) int { return stageBytes + 4*2*width*rowStep(r) }
-	if rows > 8*b.device.Multiprocessors/2 && need(32) <= b.device.SharedPerBlock {
+	if tile == 32 && need(32) <= b.device.SharedPerBlock {
 		return 32, need(32)
 	}
 	return 8, need(8)
+}
+
+// passShape is forwardShape of a launch of so many rows.
+func (q *queue) passShape(rows, width int) (perBlock, shared int) {
+	return q.forwardShape(cmp.Or(q.tile, q.tileOf(rows)), width)
 }
 
 // jacobianShape is the number of columns of J that a block holds at once, and its
@@ -206,7 +223,7 @@ func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 // of their kinks, and so change the Jacobian by much more than its own rounding.
 func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 	name := "gpc_mlp_forward"
-	perBlock, shared := q.forwardShape(rows, width)
+	perBlock, shared := q.passShape(rows, width)
 	entry := q.variant(name, perBlock)
 	for _, j := range jobs {
 		if j.mask != 0 {
@@ -226,7 +243,7 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 
 // bent launches mlp_forward on one job with offsets.
 func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
-	perBlock, shared := q.forwardShape(rows, width)
+	perBlock, shared := q.passShape(rows, width)
 	entry := q.variant("gpc_mlp_bent", perBlock)
 	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), job.net) })
 	q.launch(entry, driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
@@ -234,7 +251,7 @@ func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
 
 // backward launches mlp_vjp on one or two jobs.
 func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
-	perBlock, shared := q.forwardShape(rows, width)
+	perBlock, shared := q.passShape(rows, width)
 	entry := q.variant("gpc_mlp_vjp", perBlock)
 	q.needs(func(tr *trace) work {
 		var nets []driver.Pointer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -92,24 +92,28 @@ def cases() -> list[dict[str, Any]]:
 
 def open(
     case: str, model: str | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
-    tf32: bool = False, door: Literal["library", "subprocess"] = "library", program: str | None = None,
+    tf32: bool = False, devices: Sequence[int] = (), door: Literal["library", "subprocess"] = "library", program: str | None = None,
 ) -> Session:
     """Opens a case with a map on an engine.
 
     case is a name of cases(), or "opf:FILE.m" for the dispatch of a MATPOWER case. model is the
     file of a map, or of the weights of a method that brings its own; None is the bundled map.
     method is what decides, "" the one that the map was compiled for, or else "gpc". threads are
-    those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products. door
+    those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products, and
+    devices are the GPUs that compute together, none for the first usable one. door
     "subprocess" calls the command line instead of the library (package door): program is its file,
     None for what the environment variable GPC names, or else "gpc" on PATH.
     """
     if door == "subprocess":
         from gpc.door import SubprocessSession
 
-        return SubprocessSession(case, "" if model is None else str(model), method, backend, threads, tf32, program)  # type: ignore[return-value]
+        return SubprocessSession(case, "" if model is None else str(model), method, backend, threads, tf32, devices, program)  # type: ignore[return-value]
     if door != "library":
         raise InputError(f'door is {door!r}, want "library" or "subprocess"')
-    options = {"case": case, "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32}
+    options = {
+        "case": case, "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
+        "devices": [int(d) for d in devices],
+    }
     return Session(make(lib.gpc_open, text(options)))
 
 
