@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -290,6 +292,39 @@ func TestStatesOfSeveralDevicesAreThoseOfOne(t *testing.T) {
 	}
 	if got.ManifoldSteps != want.ManifoldSteps {
 		t.Errorf("%d steps, want %d", got.ManifoldSteps, want.ManifoldSteps)
+	}
+}
+
+// An index that nobody holds but the search that runs keeps its codes until the search is
+// done, however often memory is collected.
+func TestSearchKeepsItsCodes(t *testing.T) {
+	g := together(t, shim.Device(t), 2, Options{})
+	rng := rand.New(rand.NewPCG(51, 52))
+	const rows = 8
+	codes, z := tensor.New(200, 8), tensor.New(rows, 8)
+	for i := range codes.Data {
+		codes.Data[i] = float32(rng.NormFloat64())
+	}
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	wait.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	})
+	for range 60 {
+		near := backend.LocalizeOutput{Z: tensor.New(rows, 8)}
+		must.OK(t, must.Get(g.NewIndex(codes, tensor.New(200, 4)))(t).Localize(tensor.New(rows, 4), z, slices.Repeat([]float32{1}, rows), 3, near))
+		if !tensor.Finite(near.Z.Data) {
+			t.Fatal("codes are gone while they are searched")
+		}
 	}
 }
 
