@@ -416,6 +416,9 @@ func runEpisode(ctx context.Context, c *domain.Case, method domain.Controller, n
 		start := time.Now()
 		ok, err := method.Decide(s, cx, opt.Preference, u)
 		latency := time.Since(start)
+		if errors.As(err, new(domain.PreferenceError)) {
+			return nil, fmt.Errorf("method %s: %w", opt.Method, err) // so it is in every episode
+		}
 		if err != nil {
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break

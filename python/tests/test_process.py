@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gpc
+from gpc.envs import Fleet
 
 LONG = bool(os.environ.get("GPC_LONG"))
 
@@ -56,6 +57,25 @@ loop.decide(state, context)
 def _first_action(index):
     with gpc.open("integrator-convex", threads=1) as s:
         return s.decide(*s.observe(index)).u.tolist()
+
+
+def _episode(index):
+    """The rewards of five steps of episode index, with another environment beside it."""
+    with Fleet("opf30", 1, seed=991, threads=1) as f, Fleet("integrator-convex", 2, seed=991, threads=1) as other:
+        f.reset(episodes=[index])
+        other.reset()
+        rewards = []
+        for _ in range(5):
+            f.step()
+            other.step()
+            rewards.append(f.reward[0])
+        return rewards
+
+
+def test_eight_processes_of_environments_by_spawn():
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        got = pool.map(_episode, [0] * 4 + [1] * 4, chunksize=1)
+    assert got == [_episode(0)] * 4 + [_episode(1)] * 4 and got[0] != got[4]
 
 
 def test_eight_processes_by_spawn():
