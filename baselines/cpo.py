@@ -16,7 +16,7 @@ import onpolicy
 
 SETTINGS = {
     "default": dict(
-        environments=16, steps_per_epoch=20_000, update_iters=10, batch_size=128, target_kl=0.01, gamma=0.99, cost_gamma=0.99, lam=0.95, lam_c=0.95,
+        environments=16, steps_per_epoch=2_000, update_iters=10, batch_size=128, target_kl=0.01, gamma=0.99, cost_gamma=0.99, lam=0.95, lam_c=0.95,
         critic_lr=1e-3, critic_norm_coef=1e-3, max_grad_norm=40.0, hidden=[64, 64], cg_damping=0.1, cg_iters=15, search_steps=15, search_decay=0.8,
         cost_limit=0.0,
     ),

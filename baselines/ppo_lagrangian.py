@@ -13,7 +13,7 @@ import onpolicy
 
 SETTINGS = {
     "default": dict(
-        environments=16, steps_per_epoch=20_000, update_iters=40, batch_size=64, target_kl=0.02, clip=0.2, gamma=0.99, cost_gamma=0.99, lam=0.95, lam_c=0.95,
+        environments=16, steps_per_epoch=2_000, update_iters=40, batch_size=64, target_kl=0.02, clip=0.2, gamma=0.99, cost_gamma=0.99, lam=0.95, lam_c=0.95,
         actor_lr=3e-4, critic_lr=3e-4, critic_norm_coef=1e-3, max_grad_norm=40.0, hidden=[64, 64],
         cost_limit=0.0, multiplier_init=1e-3, multiplier_lr=0.035,
     ),

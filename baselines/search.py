@@ -26,7 +26,7 @@ SEED = 90
 TASKS = ("point", "integrator-convex", "multiagent-static")
 # Method: setting, values, tasks.
 GRID = {
-    "ppo-lagrangian": ("steps_per_epoch", (2_000, 5_000, 20_000), TASKS),
+    "ppo-lagrangian": ("multiplier_lr", (0.035, 0.1, 0.35), TASKS),
     "cpo": ("steps_per_epoch", (2_000, 5_000, 20_000), TASKS),
 }
 
@@ -44,7 +44,7 @@ def trainings(only: str):
                     yield method, setting, value, task
 
 
-def last(folder: pathlib.Path, method: str, value: int, task: str) -> dict[str, float] | None:
+def last(folder: pathlib.Path, method: str, value: float, task: str) -> dict[str, float] | None:
     """Interactions, CPU time, and the means of the last fifth of a training; None where it has not been run to its end."""
     path = folder / "search" / str(value) / f"{task}-{method}-{SEED}.csv"
     ended = queue.BUILD / "search" / str(value) / f"{task}-{method}-{SEED}"
@@ -58,14 +58,14 @@ def last(folder: pathlib.Path, method: str, value: int, task: str) -> dict[str, 
     }
 
 
-def scores(found: dict[int, dict[str, float]], task: str) -> dict[int, float]:
+def scores(found: dict[float, dict[str, float]], task: str) -> dict[float, float]:
     """The score of each value on a task; less is better."""
     excess = {value: max(0.0, r["training_cost"] - limit(task)) for value, r in found.items()}
     best = max(r["return_mean"] for r in found.values())
     return {value: excess[value] / max(max(excess.values()), 1e-12) + (best - r["return_mean"]) / max(abs(best), 1e-12) for value, r in found.items()}
 
 
-def chosen(folder: pathlib.Path, method: str) -> int | None:
+def chosen(folder: pathlib.Path, method: str) -> float | None:
     """The value with the least sum of scores; None while a training is missing, or one had another budget."""
     _, values, tasks = GRID[method]
     total = dict.fromkeys(values, 0.0)
