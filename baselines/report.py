@@ -145,11 +145,13 @@ def costs(results_folder: pathlib.Path, runs: dict) -> str:
     rows, total = [["task", "method", "CPU s of 10 000 interactions", "interactions", "CPU min a training", "seeds", "CPU min, all", "as trained, CPU min"]], 0.0
     for task, method, seeds, interactions in queue.PLAN:
         took = [r[-1]["cpu_seconds"] / 60 for r in runs.get(task, {}).get(method, {}).values()]
-        per = rate.get((task, method))
-        each = per * interactions / 600_000 if per else float("nan")
-        total += seeds * each
-        rows.append([task, f"`{method}`", f"{per:.3g}" if per else "–", str(interactions), f"{each:.1f}", str(seeds), f"{seeds * each:.1f}", of_seeds(took, ".1f") if took else "–"])
-    rows.append(["all", "", "", "", "", str(sum(p[2] for p in queue.PLAN)), f"{total:.0f}", ""])
+        per, forecast = rate.get((task, method)), ["–"] * 3
+        if per:
+            minutes = per * interactions / 600_000
+            total += seeds * minutes
+            forecast = [f"{per:.3g}", f"{minutes:.1f}", f"{seeds * minutes:.1f}"]
+        rows.append([task, f"`{method}`", forecast[0], str(interactions), forecast[1], str(seeds), forecast[2], of_seeds(took, ".1f") if took else "–"])
+    rows.append(["all that is measured", "", "", "", "", str(sum(seeds for task, method, seeds, _ in queue.PLAN if (task, method) in rate)), f"{total:.0f}", ""])
     return table(rows)
 
 

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,9 +109,9 @@ except gpc.Error as e:
 
 def test_another_c_library_is_refused(script):
     out = script("""
-import os, gpc
+import errno, os, gpc
 def confstr(name):
-    raise ValueError("unrecognized configuration name")
+    raise OSError(errno.EINVAL, "Invalid argument")
 os.confstr = confstr
 try:
     gpc.version()
@@ -118,6 +119,28 @@ except gpc.Error as e:
     print(e)
 """)
     assert "musl" in out and "glibc" in out
+
+
+@pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed")
+def test_musl_is_what_is_refused(tmp_path):
+    """What the package asks musl for is answered as above, and the reason that it gives is musl's own."""
+    import gpc._lib
+
+    source, program = tmp_path / "load.c", tmp_path / "load"
+    source.write_text(f"""
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **arguments) {{
+	size_t size = confstr({os.confstr_names["CS_GNU_LIBC_VERSION"]}, 0, 0);
+	printf("%zu %d\\n", size, errno == EINVAL);
+	puts(dlopen(arguments[1], RTLD_NOW) ? "loaded" : dlerror());
+}}
+""")
+    subprocess.run(["musl-gcc", source, "-o", program], check=True)
+    answer, loaded = subprocess.run([program, gpc._lib._file], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert answer == "0 1" and "initial-exec TLS" in loaded
 
 
 def test_ctrl_c_ends_a_call_and_not_the_library(tmp_path):
