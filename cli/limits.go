@@ -21,6 +21,7 @@ type limit struct{ least, most int }
 // Limits of what appears in several commands.
 const (
 	mostThreads   = 1024
+	mostDevice    = 255
 	mostEpisodes  = 10_000_000
 	mostScenarios = 10_000_000
 	mostEpochs    = 1_000_000
@@ -32,6 +33,7 @@ const (
 // every command that is not named with it. docs/reliability.md has them.
 var limits = map[string]limit{
 	"threads":                {0, mostThreads},
+	"device":                 {0, mostDevice},
 	"parallel":               {1, mostThreads},
 	"episodes":               {1, mostEpisodes},
 	"scenarios":              {0, mostScenarios},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -97,14 +97,16 @@ def cases() -> list[dict[str, Any]]:
 
 def open(
     case: str, model: str | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
-    tf32: bool = False, scene: str | os.PathLike[str] | None = None, door: Literal["library", "subprocess"] = "library", program: str | None = None,
+    tf32: bool = False, devices: Sequence[int] = (), scene: str | os.PathLike[str] | None = None, door: Literal["library", "subprocess"] = "library",
+    program: str | None = None,
 ) -> Session:
     """Opens a case with a map on an engine.
 
     case is a name of cases(), or "opf:FILE.m" for the dispatch of a MATPOWER case. model is the
     file of a map, or of the weights of a method that brings its own; None is the bundled map.
     method is what decides, "" the one that the map was compiled for, or else "gpc". threads are
-    those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products. scene is a
+    those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products, and
+    devices are the GPUs that compute together, none for the first usable one. scene is a
     scene file, or a folder of them, as `--scene` takes it (docs/formats.md): the session is on its
     plant, whose sizes and limits spec has, and observe and evaluate are of its episodes, in the order
     of the files' names; what lies outside of what maps are made for is in about()["notices"]. door
@@ -116,11 +118,12 @@ def open(
 
         if scene is not None:
             raise InputError("scene is of the library alone: give it to evaluate where the door is a process")
-        return SubprocessSession(case, "" if model is None else str(model), method, backend, threads, tf32, program)  # type: ignore[return-value]
+        return SubprocessSession(case, "" if model is None else str(model), method, backend, threads, tf32, devices, program)  # type: ignore[return-value]
     if door != "library":
         raise InputError(f'door is {door!r}, want "library" or "subprocess"')
     options = {
-        "case": case, "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32, "scene": _path(scene),
+        "case": case, "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
+        "devices": [int(d) for d in devices], "scene": _path(scene),
     }
     return Session(make(lib.gpc_open, text(options)))
 

@@ -289,6 +289,7 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 			Backend string `json:"backend"`
 			Threads int    `json:"threads"`
 			TF32    bool   `json:"tf32"`
+			Devices []int  `json:"devices"`
 			Scene   string `json:"scene"`
 		}
 		if err := options(opt, &o); err != nil {
@@ -308,7 +309,7 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err := s.stage(o.Scene); err != nil {
 			return err
 		}
-		s.choice = gpc.EngineOptions{Backend: o.Backend, Threads: o.Threads, TF32: o.TF32, Notice: s.notices.add}
+		s.choice = gpc.EngineOptions{Backend: o.Backend, Threads: o.Threads, TF32: o.TF32, Devices: o.Devices, Notice: s.notices.add}
 		if s.engine, err = gpc.OpenEngine(s.choice); err != nil {
 			return err
 		}
