@@ -175,9 +175,16 @@ func rowStep(rows int) int {
 	return rows + 4
 }
 
+// oneStageBytes is oneStage of include/pass.cuh.
+const oneStageBytes = 4 * 4 * 256
+
 // forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes, and
-// its shared memory; width is the widest activation held, a multiple of 8.
+// its shared memory; width is the widest activation held, a multiple of 8. Of one row
+// each warp has a word more.
 func (b *Backend) forwardShape(rows, width int) (perBlock, shared int) {
+	if rows == 1 {
+		return 1, oneStageBytes + 4*2*width + 4*8
+	}
 	need := func(r int) int { return stageBytes + 4*2*width*rowStep(r) }
 	if rows > 8*b.device.Multiprocessors/2 && need(32) <= b.device.SharedPerBlock {
 		return 32, need(32)
@@ -214,19 +221,23 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 		}
 	}
 	q.needs(func(tr *trace) work {
-		var nets []driver.Pointer
-		for _, j := range jobs {
-			nets = append(nets, j.net)
-		}
-		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
+		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), netsOf(jobs)...)
 	})
 	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
 		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
 }
 
-// bent launches mlp_forward on one job with offsets.
+// netsOf are the networks of jobs.
+func netsOf(jobs []*forwardJob) (nets []driver.Pointer) {
+	for _, j := range jobs {
+		nets = append(nets, j.net)
+	}
+	return nets
+}
+
+// bent launches mlp_forward on one job with offsets; one row is taken as few are.
 func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
-	perBlock, shared := q.forwardShape(rows, width)
+	perBlock, shared := q.forwardShape(max(rows, 2), width)
 	entry := q.variant("gpc_mlp_bent", perBlock)
 	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), job.net) })
 	q.launch(entry, driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))

@@ -1,0 +1,50 @@
+// step_one.cu: what a step of one row has of its own, so that it takes few launches and
+// no copies.
+//
+// gpc_one_take brings what the host observed from pinned memory, which every thread
+// waits for at the same time, to where later kernels read it. gpc_one_forward is the
+// first half of RK2 and the forward passes at the midpoint, which it keeps to itself;
+// gpc_one_decode the second half and the decoded action. What the host asks for
+// (energy, flags, latent, action) they write to pinned memory themselves.
+//
+// Grid: gpc_one_take a block of 128 for each of 4 pieces; gpc_one_forward (1, jobs),
+// gpc_one_decode 1, block 256, shared memory as mlp_forward.cu for one row. Each block's
+// first warp makes the half step, while the others already read weights. Bound: latency,
+// and the weights' way from the second-level cache.
+#include "gpc.cuh"
+#include "pass.cuh"
+#include "step.cuh"
+
+struct gpc_take {
+    const float* from[4]; // pinned
+    float* to[4];
+    int count[4];
+};
+
+extern "C" __global__ void __launch_bounds__(128) gpc_one_take(gpc_take job) {
+    const int piece = blockIdx.x;
+    const float* from = job.from[piece];
+    float* to = job.to[piece];
+    for (int i = threadIdx.x; i < job.count[piece]; i += 128) to[i] = from[i];
+}
+GPC_KERNEL(gpc_one_take)
+
+extern "C" __global__ void __launch_bounds__(256) gpc_one_forward(gpc_middle middle, gpc_forward first, gpc_forward second) {
+    GPC_SHARED(float, shared);
+    const gpc_forward job = blockIdx.y == 0 ? first : second;
+    gpc::one_forward(job, shared, [&](float* act) {
+        if (threadIdx.x < 32) gpc::store_pair(act, middle.n, gpc::middle_row(middle, 0, blockIdx.y == 0));
+    });
+}
+GPC_KERNEL(gpc_one_forward)
+
+extern "C" __global__ void __launch_bounds__(256) gpc_one_decode(gpc_end end, gpc_forward job) {
+    GPC_SHARED(float, shared);
+    gpc::one_forward(job, shared, [&](float* act) {
+        if (threadIdx.x >= 32) return;
+        gpc::end_row(end, 0, reinterpret_cast<float(*)[64]>(shared), act);
+        __syncwarp();
+        for (int i = threadIdx.x; i < end.n; i += 32) end.next[i] = act[i];
+    });
+}
+GPC_KERNEL(gpc_one_decode)
