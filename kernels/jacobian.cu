@@ -208,19 +208,25 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
         active = nextActive;
     }
     __syncthreads();
-    const gpc_layer& last = net.layer[net.layers - 1];
+    // Read once: stores to J might change the network, for all the compiler knows.
+    const gpc_layer last = net.layer[net.layers - 1];
+    const bool hidden = net.layers > 1;
+    float* jac = job.jac ? job.jac + row * job.ldjac + first : nullptr;
     for (int out0 = 0; out0 < last.out; out0 += tile) {
         const int outs = min(tile, last.out - out0);
         // Without a hidden layer J is the weight itself: a product over nothing.
         const ChosenWeights weights(TF32 ? last.roundedTransposed : last.transposed, last.ldt, out0, list);
-        rows_product<COLUMNS, tile, TF32>(t, net.layers > 1 ? active : 0, weights, outs, stage, [&](int out, int from, int step, const float* v, int count) {
+        rows_product<COLUMNS, tile, TF32>(t, hidden ? active : 0, weights, outs, stage, [&](int out, int from, int step, const float* v, int count) {
             if (out >= outs) return;
+            float* to = next + out * LD + from;
+            const float* direct = hidden ? nullptr : last.weight + (long long)(out0 + out) * last.ldw + first + from;
 #pragma unroll
             for (int i = 0; i < count; i++) {
-                const int held = from + i * step, column = first + held;
-                const float j = net.layers > 1 ? v[i] : (column < n ? last.weight[(long long)(out0 + out) * last.ldw + column] : 0.0f);
-                if (job.jac && column < n) job.jac[row * job.ldjac + (long long)(out0 + out) * n + column] = j + poison;
-                if (job.metric) next[out * LD + held] = operand<TF32>(j);
+                const int held = i * step;
+                const bool inside = first + from + held < n;
+                const float j = hidden ? v[i] : (inside ? direct[held] : 0.0f);
+                if (jac && inside) jac[(out0 + out) * n + from + held] = j + poison;
+                if (job.metric) to[held] = operand<TF32>(j);
             }
         });
         if (job.metric) {
