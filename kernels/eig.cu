@@ -66,7 +66,7 @@ __device__ inline int sturm(const float* d, const float* e2, int n, float x) {
 }
 
 // Factors are T − λI = P L U of `group` shifts, one lane each; entry i of a lane's
-// array lies at [i·group]. Of the diagonal they keep the inverse, and of P a bit a row,
+// array lies at [i·group], and the arrays one behind the other. Of the diagonal they keep the inverse, and of P a bit a row,
 // which factor returns.
 struct Factors {
     float *multiplier, *inverse, *above, *above2;
@@ -104,34 +104,40 @@ __device__ inline unsigned long long factor(const Factors& f, const float* d, co
 // solve replaces x (stride apart) by the solution, scaled to a largest entry of
 // about 1. It is rescaled on the way so that it cannot overflow. Without `lower` x is
 // taken for what the factor L leaves of a right side. What a step reads is read in the
-// one before: a store to x might change it, for all the compiler knows.
+// one before, since a store to x might change it, for all the compiler knows; the last
+// one reads an entry more of each array, which lies in shared memory too.
 __device__ inline void solve(const Factors& f, unsigned long long swapped, int n, float* x, int stride, int lane, bool lower) {
     if (lower) {
-        float upper = x[0], below = n > 1 ? x[stride] : 0.0f, m = f.multiplier[lane];
-        for (int i = 0; i + 1 < n; i++) {
-            const float belowNext = x[min(i + 2, n - 1) * stride], mNext = f.multiplier[min(i + 1, n - 2) * f.group + lane];
+        const float* row = f.multiplier + lane;
+        float* to = x;
+        float upper = x[0], below = x[stride], m = *row;
+        for (int i = 1; i < n; i++) {
+            row += f.group;
+            const float belowNext = to[2 * stride], mNext = *row;
             const bool swap = swapped & 1;
             const float kept = swap ? below : upper, rest = swap ? upper : below;
-            x[i * stride] = kept, upper = rest - m * kept;
-            swapped >>= 1, below = belowNext, m = mNext;
+            *to = kept, upper = rest - m * kept;
+            swapped >>= 1, below = belowNext, m = mNext, to += stride;
         }
-        x[(n - 1) * stride] = upper;
+        *to = upper;
     }
-    float one = 0.0f, two = 0.0f, largest = 0.0f;
-    float right = x[(n - 1) * stride], inverse = f.inverse[(n - 1) * f.group + lane], above = 0.0f, above2 = 0.0f;
-    for (int i = n - 1; i >= 0; i--) {
-        const int at = max(i - 1, 0), place = at * f.group + lane;
-        float rightNext = x[at * stride];
-        const float inverseNext = f.inverse[place], aboveNext = i > 0 ? f.above[place] : 0.0f, above2Next = i > 0 ? f.above2[place] : 0.0f;
+    const int part = n * f.group;
+    const float* row = f.inverse + (n - 1) * f.group + lane;
+    float* to = x + (n - 1) * stride;
+    float one = 0.0f, two = 0.0f, largest = 0.0f, right = *to, inverse = *row, above = 0.0f, above2 = 0.0f;
+    for (int i = 0; i < n; i++) {
+        row -= f.group;
+        float rightNext = to[-stride];
+        const float inverseNext = row[0], aboveNext = row[part], above2Next = row[2 * part];
         float v = (right - above2 * two - above * one) * inverse;
-        x[i * stride] = v;
+        *to = v;
         if (fabsf(v) > 1e12f) {
             for (int j = 0; j < n; j++) x[j * stride] *= 1e-12f;
             v *= 1e-12f, one *= 1e-12f, largest *= 1e-12f, rightNext *= 1e-12f;
         }
         two = one, one = v;
         largest = fmaxf(largest, fabsf(v));
-        right = rightNext, inverse = inverseNext, above = aboveNext, above2 = above2Next;
+        right = rightNext, inverse = inverseNext, above = aboveNext, above2 = above2Next, to -= stride;
     }
     const float scale = largest > 0.0f ? 1.0f / largest : 0.0f;
     for (int i = 0; i < n; i++) x[i * stride] *= scale;
