@@ -250,15 +250,7 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 		rounds = rounds && j.mask == 0
 	}
 	first, last := jobs[0], jobs[len(jobs)-1]
-	q.pass("gpc_mlp_forward", rows, q.tileFor(rows), width, rounds, netsOf(jobs), driver.Struct(first), driver.Struct(last))
-}
-
-// netsOf are the networks of jobs.
-func netsOf(jobs []*forwardJob) (nets []driver.Pointer) {
-	for _, j := range jobs {
-		nets = append(nets, j.net)
-	}
-	return nets
+	q.pass("gpc_mlp_forward", rows, q.tileFor(rows), width, rounds, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
 // bent launches mlp_forward on one job with offsets; one row is taken as few are.

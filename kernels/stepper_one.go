@@ -85,8 +85,11 @@ func (q *queue) take(b *stepBuffers, f *flow) {
 // oneForward launches gpc_one_forward on one or two jobs.
 func (q *queue) oneForward(middle *middleJob, width int, jobs ...*forwardJob) {
 	_, shared := q.forwardShape(1, width)
-	q.needs(func(tr *trace) work { return tr.pass(1, 1, false, netsOf(jobs)...).and(shortChain) })
-	q.launch("gpc_one_forward", driver.Dim{X: 1, Y: len(jobs)}, 256, shared, driver.Struct(middle), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
+	first, last := jobs[0], jobs[len(jobs)-1]
+	q.needs(func(tr *trace) work {
+		return tr.pass(1, 1, false, []driver.Pointer{first.net, last.net}[:len(jobs)]...).and(shortChain)
+	})
+	q.launch("gpc_one_forward", driver.Dim{X: 1, Y: len(jobs)}, 256, shared, driver.Struct(middle), driver.Struct(first), driver.Struct(last))
 }
 
 // oneDecode launches gpc_one_decode.
