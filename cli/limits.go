@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,6 +110,10 @@ func checkLimit(command string, f *pflag.Flag, of *pflag.FlagSet) error {
 		var err error
 		if counts, err = of.GetIntSlice(f.Name); err != nil {
 			return err
+		}
+	case countOrMeasured:
+		if n, err := strconv.Atoi(f.Value.String()); err == nil {
+			counts = append(counts, n)
 		}
 	case "duration":
 		d, err := of.GetDuration(f.Name)
