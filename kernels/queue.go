@@ -78,6 +78,20 @@ func (q *queue) beside(f func()) {
 	q.then(func() error { return q.t.Record(q.done, q.side) })
 }
 
+// mark is the place in a branch that await waits for.
+func (q *queue) mark() {
+	if q.trace == nil {
+		q.then(func() error { return q.t.Record(q.halfway, q.on) })
+	}
+}
+
+// await makes what follows on the stream wait for the mark of the branch.
+func (q *queue) await() {
+	if q.trace == nil {
+		q.then(func() error { return q.t.WaitFor(q.on, q.halfway) })
+	}
+}
+
 // join makes what follows on the stream wait for the branch.
 func (q *queue) join() {
 	if q.trace == nil {

@@ -148,7 +148,7 @@ func (r *rollouts) roundOutput(rows int) roundOutput {
 
 // rolloutKernels are what the graphs of a round are made of beside the problem's own.
 var rolloutKernels = []string{
-	"gpc_rollout_begin", "gpc_mlp_forward_8", "gpc_mlp_forward_32", "gpc_mlp_forward_32_tf32", "gpc_mlp_bent_8", "gpc_mlp_bent_32", "gpc_mlp_bent_32_tf32",
+	"gpc_rollout_begin", "gpc_mlp_forward_1", "gpc_mlp_forward_8", "gpc_mlp_forward_32", "gpc_mlp_forward_32_tf32", "gpc_mlp_bent_8", "gpc_mlp_bent_32", "gpc_mlp_bent_32_tf32",
 }
 
 // NewRollouts implements backend.RolloutsBackend for problems with device functions,

@@ -47,7 +47,7 @@ func (s *Stepper) runStep(t *driver.Thread, whole part, in backend.StepInput, fr
 	b.stage(in.X, from, to, b.x)
 	b.stage(in.Ctx, from, to, b.ctx)
 	b.stage(in.Weights, from, to, b.weights)
-	one := func(m tensor.Matrix) bool { return m.Stride == 0 && m.Cols > 0 }
+	one := func(m tensor.Matrix) bool { return m.Stride == 0 && m.Cols > 0 && to-from > 1 }
 	key := graphKey{part: whole, rows: padded(to - from), tile: s.backend.tileOf(padded(cmp.Or(s.whole, in.Z.Rows))), oneX: one(in.X), oneC: one(in.Ctx), oneW: one(in.Weights)}
 	if !f.hasProblem || f.code.name != "" {
 		return s.launchPart(t, key)
@@ -85,7 +85,10 @@ func (s *Stepper) launchPart(t *driver.Thread, key graphKey) error {
 // queue puts a part on the stream, with the copies of what crosses.
 func (s *Stepper) queue(q *queue, key graphKey) {
 	b, f, rows := &s.buffers, &s.flow, key.rows
-	q.tile = key.tile
+	if q.tile = key.tile; q.one(rows) && (!f.hasProblem || f.code.name != "") {
+		s.queueOne(q, key.part)
+		return
+	}
 	in := inputs{z: b.z.at, x: b.x.at, ctx: b.ctx.at, weights: b.weights.at, masks: b.maskS.at, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
 	if key.oneX {
 		in.ldx = 0

@@ -122,7 +122,9 @@ type Driver interface {
 	memoryInfo() (free, total uint64, err error)
 	alloc(bytes int) (Pointer, error)
 	free(Pointer) error
+	// allocHost gives pinned memory that kernels reach at the address of hostAddress.
 	allocHost(bytes int) (unsafe.Pointer, error)
+	hostAddress(unsafe.Pointer) (Pointer, error)
 	freeHost(unsafe.Pointer) error
 	copyToDevice(dst Pointer, src unsafe.Pointer, bytes int) error
 	copyToHost(dst unsafe.Pointer, src Pointer, bytes int) error

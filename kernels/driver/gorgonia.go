@@ -163,7 +163,7 @@ func (l linked) createContext(ordinal int) (contextHandle, error) {
 	if err != nil {
 		return 0, err
 	}
-	c, err := d.MakeContext(cu.SchedAuto)
+	c, err := d.MakeContext(cu.MapHost)
 	return contextHandle(handle(&c)), wrap("cuCtxCreate", err)
 }
 
@@ -246,8 +246,14 @@ func (linked) free(p Pointer) error { return wrap("cuMemFree", cu.MemFree(cu.Dev
 
 func (linked) allocHost(n int) (unsafe.Pointer, error) {
 	var p unsafe.Pointer
-	err := result("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(n), 0))
+	err := result("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(n), C.CU_MEMHOSTALLOC_DEVICEMAP))
 	return p, err
+}
+
+func (linked) hostAddress(p unsafe.Pointer) (Pointer, error) {
+	var at C.CUdeviceptr
+	err := result("cuMemHostGetDevicePointer", C.cuMemHostGetDevicePointer(&at, p, 0))
+	return Pointer(at), err
 }
 
 func (linked) freeHost(p unsafe.Pointer) error { return wrap("cuMemFreeHost", cu.MemFreeHost(p)) }

@@ -74,7 +74,7 @@ var (
 		"cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuCtxCreate_v2", "cuCtxDestroy_v2",
 		"cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync",
 		"cuCtxSetCurrent", "cuCtxSynchronize", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuFuncGetAttribute",
-		"cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuMemcpyHtoD_v2",
+		"cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuMemFreeHost", "cuMemcpyHtoD_v2",
 		"cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async",
 		"cuMemsetD32Async", "cuStreamCreate", "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate",
 		"cuEventDestroy_v2", "cuEventRecord", "cuEventSynchronize", "cuEventElapsedTime", "cuLaunchKernel",
@@ -205,13 +205,19 @@ func (l *library) enablePeer(c contextHandle) error {
 	return l.call("cuCtxEnablePeerAccess", uintptr(c), 0)
 }
 
+// Flags by which kernels reach pinned memory.
+const (
+	contextMapHost = 8
+	hostDeviceMap  = 2
+)
+
 func (l *library) createContext(ordinal int) (contextHandle, error) {
 	d, err := l.device(ordinal)
 	if err != nil {
 		return 0, err
 	}
 	var c uintptr
-	err = l.call("cuCtxCreate_v2", uintptr(unsafe.Pointer(&c)), 0, d)
+	err = l.call("cuCtxCreate_v2", uintptr(unsafe.Pointer(&c)), contextMapHost, d)
 	return contextHandle(c), err
 }
 
@@ -322,8 +328,14 @@ func (l *library) free(p Pointer) error { return l.call("cuMemFree_v2", uintptr(
 
 func (l *library) allocHost(n int) (unsafe.Pointer, error) {
 	var p unsafe.Pointer
-	err := l.call("cuMemHostAlloc", uintptr(unsafe.Pointer(&p)), uintptr(n), 0)
+	err := l.call("cuMemHostAlloc", uintptr(unsafe.Pointer(&p)), uintptr(n), hostDeviceMap)
 	return p, err
+}
+
+func (l *library) hostAddress(p unsafe.Pointer) (Pointer, error) {
+	var at Pointer
+	err := l.call("cuMemHostGetDevicePointer_v2", uintptr(unsafe.Pointer(&at)), uintptr(p), 0)
+	return at, err
 }
 
 func (l *library) freeHost(p unsafe.Pointer) error {

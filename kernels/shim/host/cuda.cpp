@@ -74,11 +74,12 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int) {
 }
 
 // Contexts.
-EXPORT int cuCtxCreate_v2(Handle *out, unsigned, int device) {
+EXPORT int cuCtxCreate_v2(Handle *out, unsigned flags, int device) {
     ENTER_BARE("cuCtxCreate_v2")
     if (device < 0 || device >= device_count()) return INVALID_DEVICE;
     auto *c = new Context;
     c->device = device;
+    c->maps = flags & 8;
     contexts.insert(c);
     stack.push_back(c);
     *out = c;
@@ -206,12 +207,20 @@ EXPORT int cuMemFree_v2(uint64_t p) {
     c->memory.erase(i);
     return whole ? OK : kill(c, report(ILLEGAL_ADDRESS, "a freed allocation was written outside its bounds"));
 }
-EXPORT int cuMemHostAlloc(void **out, size_t n, unsigned) {
+EXPORT int cuMemHostAlloc(void **out, size_t n, unsigned flags) {
     ENTER("cuMemHostAlloc")
     if (!n) return INVALID_VALUE;
     uintptr_t p;
     if (int e = allocate(c->pinned, n, &p)) return e;
+    c->pinned[p].mapped = c->maps && flags & 2;
     *out = reinterpret_cast<void *>(p);
+    return OK;
+}
+EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *out, void *p, unsigned flags) {
+    ENTER("cuMemHostGetDevicePointer_v2")
+    auto at = reinterpret_cast<uintptr_t>(p);
+    if (flags || !mapped(c, at)) return report(INVALID_VALUE, "the device's address of memory that is not pinned and mapped");
+    *out = at;
     return OK;
 }
 EXPORT int cuMemFreeHost(void *p) {

@@ -42,6 +42,7 @@ constexpr size_t guard_bytes = 512, alignment = 256;
 struct Allocation {
     unsigned char *raw;
     size_t size;
+    bool mapped = false; // pinned memory that kernels reach
 };
 
 // One operation of a stream or node of a graph.
@@ -76,6 +77,7 @@ struct Event {
 struct Context {
     int device = 0;
     int dead = 0;
+    bool maps = false; // pinned memory may be mapped
     Stream legacy;
     std::set<Stream *> streams;
     std::set<Event *> events;
@@ -161,6 +163,12 @@ inline bool inside(const std::map<uintptr_t, Allocation> &m, uintptr_t p, size_t
     return p - i->first <= i->second.size && n <= i->second.size - (p - i->first);
 }
 
+// mapped tells whether p lies in pinned memory that kernels reach.
+inline bool mapped(const Context *c, uintptr_t p) {
+    auto i = c->pinned.upper_bound(p);
+    return inside(c->pinned, p, 0) && (--i)->second.mapped;
+}
+
 inline bool guards_whole(const Allocation &a) {
     static const std::vector<unsigned char> guard(guard_bytes + alignment, 0xff);
     auto *user = a.raw + guard_bytes;
@@ -235,15 +243,16 @@ inline int run_kernel(Context *c, const Kernel *k, uint3 grid, uint3 size, unsig
         if (k->kinds[i] != 'p') continue;
         uintptr_t p;
         std::memcpy(&p, arguments[i].data(), sizeof p);
-        if (p && !inside(c->memory, p, 0) && !inside(c->pinned, p, 0))
+        if (p && !inside(c->memory, p, 0) && !mapped(c, p))
             return report(ILLEGAL_ADDRESS, std::string(k->name) + ": argument " + std::to_string(i) + " points to no live allocation");
     }
     std::string message;
     Recorder recorder(c, accesses);
     if (int e = run({k, grid, size, shared, pointers.data()}, &message)) return report(e, message);
-    for (auto &[p, a] : c->memory)
-        if (!guards_whole(a))
-            return report(ILLEGAL_ADDRESS, std::string(k->name) + ": a write outside an allocation of " + std::to_string(a.size) + " bytes");
+    for (auto *m : {&c->memory, &c->pinned})
+        for (auto &[p, a] : *m)
+            if (!guards_whole(a))
+                return report(ILLEGAL_ADDRESS, std::string(k->name) + ": a write outside an allocation of " + std::to_string(a.size) + " bytes");
     return OK;
 }
 
