@@ -18,6 +18,7 @@ import fnmatch
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,22 @@ def write(path: pathlib.Path, columns: list[str], rows: list[dict]) -> None:
 def seconds(results: pathlib.Path) -> dict[tuple[str, str], float]:
     """CPU seconds of 10 000 interactions by task and method, as recorded."""
     return {(r["task"], r["method"]): float(r["cpu_seconds_per_10000"]) for r in read(results / "baselines" / "cost.csv")}
+
+
+def end(*_: object) -> None:
+    """Ends the program with what it has begun: trainings save themselves."""
+    sys.exit(130)
+
+
+def run(command: list) -> None:
+    """Runs a training, which ends with this program."""
+    p = subprocess.Popen(command)
+    try:
+        if p.wait():
+            sys.exit(p.returncode)
+    finally:
+        p.terminate()
+        p.wait()
 
 
 def train(args: argparse.Namespace) -> int:
@@ -163,7 +180,7 @@ def cost(args: argparse.Namespace) -> int:
     path = args.results / "baselines" / "cost.csv"
     for task, method, _, _ in trainings(args.only, [1]):
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([sys.executable, HERE / SCRIPT[method], "--task", task, "--interactions", "30000", "--every", "10000", "--actors", folder, "--curves", folder], check=True)
+            run([sys.executable, HERE / SCRIPT[method], "--task", task, "--interactions", "30000", "--every", "10000", "--actors", folder, "--curves", folder])
             curve = read(pathlib.Path(folder) / f"{task}-{method}-1.csv")
         first, last = next((r for r in curve if int(r["interactions"]) >= 10_000 and r is not curve[-1]), curve[0]), curve[-1]
         rate = (float(last["cpu_seconds"]) - float(first["cpu_seconds"])) / (int(last["interactions"]) - int(first["interactions"])) * 1e4
@@ -200,6 +217,7 @@ def main() -> int:
             c.add_argument("--gpc", type=pathlib.Path, default=ROOT / "bin" / "gpc")
             c.add_argument("--episodes", type=int)
     args = p.parse_args()
+    signal.signal(signal.SIGTERM, end)
     return args.run(args)
 
 

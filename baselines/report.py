@@ -4,7 +4,6 @@ bench/results with the baselines folder that all.py and search.py leave; evaluat
 from __future__ import annotations
 
 import collections
-import csv
 import pathlib
 import sys
 
@@ -28,16 +27,24 @@ PUBLISHED = {("pendulum", "td3"): (-151.9, 90.2), ("pendulum", "ppo"): (-172.2, 
 
 
 def curves(folder: pathlib.Path) -> dict:
-    """task → method → seed → rows."""
+    """task → method → seed → rows, of runs that have some."""
     out: dict = collections.defaultdict(lambda: collections.defaultdict(dict))
     for path in sorted(folder.glob("*.csv")):
         if path.stem in ("evaluations", "cost"):
             continue
         name, _, seed = path.stem.rpartition("-")
         method = next(m for m in sorted(METHODS, key=len, reverse=True) if name.endswith("-" + m))
-        with path.open(newline="") as f:
-            out[name.removesuffix("-" + method)][method][int(seed)] = [{k: float(v) for k, v in r.items()} for r in csv.DictReader(f)]
+        rows = [{k: float(v) for k, v in r.items()} for r in queue.read(path)]
+        if rows:
+            out[name.removesuffix("-" + method)][method][int(seed)] = rows
     return out
+
+
+def ended(runs: dict, task: str, method: str) -> list[dict[str, float]]:
+    """The last lines of the trainings that had all of their interactions, but for an epoch."""
+    interactions = next(p[3] for p in queue.PLAN if p[:2] == (task, method))
+    last = [rows[-1] for _, rows in sorted(runs.get(task, {}).get(method, {}).items())]
+    return [r for r in last if r["interactions"] >= 0.97 * interactions]
 
 
 def draw(task: str, methods: dict) -> None:
@@ -83,7 +90,7 @@ def known(runs: dict) -> str:
     for task, method, seeds, _ in queue.PLAN:
         if task not in ("pendulum", "point"):
             continue
-        last = [r[-1] for r in runs.get(task, {}).get(method, {}).values()]
+        last = ended(runs, task, method)
         want = "{:.1f} ± {:.1f} (of episodes)".format(*PUBLISHED[task, method]) if task == "pendulum" else f"{point.best(point.LIMIT):.1f}"
         own = ["–", f"0 of {seeds}", "–", want, "–", "–"]
         if last:
@@ -144,7 +151,7 @@ def costs(results_folder: pathlib.Path, runs: dict) -> str:
     rate = queue.seconds(results_folder)
     rows, total = [["task", "method", "CPU s of 10 000 interactions", "interactions", "CPU min a training", "seeds", "CPU min, all", "as trained, CPU min"]], 0.0
     for task, method, seeds, interactions in queue.PLAN:
-        took = [r[-1]["cpu_seconds"] / 60 for r in runs.get(task, {}).get(method, {}).values()]
+        took = [r["cpu_seconds"] / 60 for r in ended(runs, task, method)]
         per, forecast = rate.get((task, method)), ["–"] * 3
         if per:
             minutes = per * interactions / 600_000

@@ -15,7 +15,7 @@ import argparse
 import csv
 import fnmatch
 import pathlib
-import subprocess
+import signal
 import sys
 
 import numpy as np
@@ -84,14 +84,15 @@ def main() -> int:
     p.add_argument("--interactions", type=int, default=200_000)
     p.add_argument("--only", default="*", help="a glob of TASK-METHOD-VALUE")
     args = p.parse_args()
+    signal.signal(signal.SIGTERM, queue.end)
     folder = args.results / "baselines"
     for method, setting, value, task in trainings(args.only):
         if last(folder, method, value, task):
             continue
-        subprocess.run([
+        queue.run([
             sys.executable, queue.HERE / queue.SCRIPT[method], "--task", task, "--seed", str(SEED), "--interactions", str(args.interactions), "--set", f"{setting}={value}",
             "--actors", queue.BUILD / "search" / str(value), "--curves", folder / "search" / str(value),
-        ], check=True)
+        ])
         print(f"{task} {method} {setting} {value}: {last(folder, method, value, task)}", file=sys.stderr, flush=True)
     for method in GRID:
         print(f"{method} {GRID[method][0]}: {chosen(folder, method) or 'not all trainings have ended'}")

@@ -8,8 +8,11 @@ import hashlib
 import json
 import math
 import pathlib
+import shutil
 import struct
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -392,6 +395,23 @@ def test_every_first_seed_comes_before_a_second():
     assert [t[:3] for t in queue.trainings("opf30-*", [1, 2])] == [("opf30", "cpo", 1), ("opf30", "td3", 1)]
 
 
+def test_a_queue_that_is_ended_leaves_no_training_behind(tmp_path: pathlib.Path):
+    """In a copy of the folder, whose build folder is its own."""
+    copy = tmp_path / "baselines"
+    shutil.copytree(pathlib.Path(__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    p = subprocess.Popen([sys.executable, copy / "all.py", "train", tmp_path / "results", "--only", "point-cpo-1"], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 300
+        while not (curves := list((tmp_path / "results").rglob("point-cpo-1.csv"))) or len(curves[0].read_text().splitlines()) < 2:
+            assert time.monotonic() < deadline and p.poll() is None
+            time.sleep(0.2)
+    finally:
+        p.terminate()
+    assert p.wait(60) == 130
+    assert list((tmp_path / "build").rglob("checkpoint/run.json")), "the training has saved itself"
+    assert str(copy) not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+
+
 def test_an_evaluation_is_recorded_once_among_those_of_its_case(tmp_path: pathlib.Path, monkeypatch):
     build, results, other = tmp_path / "build", tmp_path / "results" / "here", tmp_path / "results" / "there"
     for folder in (build, results, other):
@@ -440,3 +460,13 @@ def test_the_search_takes_the_value_with_the_least_score(tmp_path: pathlib.Path,
     assert search.chosen(tmp_path, "cpo") is None, "a training had half the budget"
     path.unlink()
     assert search.chosen(tmp_path, "cpo") is None
+
+
+def test_an_unfinished_training_is_no_answer(tmp_path: pathlib.Path):
+    report = pytest.importorskip("report")
+    for seed, done in ((1, 998_400), (2, 678_912), (3, None)):
+        rows = [] if done is None else [{"interactions": 0, "return_mean": -50}, {"interactions": done, "return_mean": -34}]
+        queue.write(tmp_path / f"point-cpo-{seed}.csv", ["interactions", "return_mean"], rows)
+    runs = report.curves(tmp_path)
+    assert sorted(runs["point"]["cpo"]) == [1, 2]
+    assert [r["interactions"] for r in report.ended(runs, "point", "cpo")] == [998_400]
