@@ -29,8 +29,8 @@ unless --threads says otherwise, so that latencies are of one core; --parallel
 runs episodes side by side, which disturbs latencies and nothing else.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := durable.Apart([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
-				return gpc.BadInput(err)
+			if err := checkOutputs([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
+				return err
 			}
 			c, setup, err := a.setup(args[0], modelFile, method)
 			if err != nil {
@@ -66,7 +66,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&method, "method", "", "method: see gpc methods CASE (default: what the map was compiled for, or gpc)")
-	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
+	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	scenes = a.sceneFlags(cmd, &opt)
 	guard, limit = guardFlags(cmd), limitFlags(cmd)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
@@ -192,7 +192,7 @@ func (a *App) pairCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&names, "methods", nil, "methods to compare with the first; NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
-	f.StringVar(&modelFile, "model", "", "model file (default: the bundled model)")
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)
 	guard, limit = guardFlags(cmd), limitFlags(cmd)

@@ -28,7 +28,7 @@ lets all of them flow together, decodes and projects them, rolls each out under
 the true dynamics, and returns the best feasible plan. Where plans are of one
 action these are a ninth of the candidates; the rest are rounds that offset the
 latents along the whole roll-out, each about the best of those before it. The
-state is {"s":[…],"c":[…]} or every variable by its name. Exit status 1: no
+state is {"s":[…],"c":[…]} or every variable by its name. Exit code 1: no
 candidate is feasible, or the observation is off the map.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,7 +76,7 @@ candidate is feasible, or the observation is off the map.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&modelFile, "model", "", "model file (default: the bundled one)")
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.StringVar(&stateFile, "state", "-", "file with the observation, - for standard input")
 	f.StringVar(&sceneFile, "scene", "", "scene file, whose start is the observation (gpc scene writes one)")
 	f.IntVar(&opt.Candidates, "candidates", 4096, "latent candidates")
@@ -102,6 +102,9 @@ func (a *App) readState(file string, spec *domain.Spec) (s, c []float64, err err
 	}
 	s, c, err = closedloop.ReadState(in, spec)
 	if err != nil {
+		if file == "-" {
+			file = "standard input (--state FILE reads a file)"
+		}
 		return nil, nil, BadInputf("%s: %w", file, err)
 	}
 	return s, c, nil

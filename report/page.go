@@ -28,8 +28,11 @@ type chapter struct {
 	sections []section
 }
 
-// chapters are those of the report that have sections.
+// chapters are those of the report that have sections, all cases at a glance before them.
 func (r *Records) chapters() (out []chapter) {
+	if s := (devices{r}).glance(); len(s.rows) > 1 {
+		out = append(out, chapter{"At a glance", []section{s}})
+	}
 	for _, k := range kinds {
 		sections := k.sections(r)
 		switch last := len(out) - 1; {
@@ -67,11 +70,12 @@ var glossary = [][2]string{
 	{"priority σ", "weights of the objectives, from how urgent each is in a state, or a user's fixed preference w"},
 	{"margin", "distance to a hard limit: negative where it is violated"},
 	{"safe", "an episode in which no margin was violated, no state was lost, and every goal was reached"},
-	{"regret, R_T", "cost above the oracle's from the same start, in % of it"},
+	{"regret", "R_T of the paper: cost above the oracle's from the same start, in % of it"},
 	{"gap", "cost above a reference method's, in % of it; it may be negative"},
 	{"fallback", "a decision that the monitor or the guard replaced"},
 	{"s.e.m.", "standard error of the mean; a 95 % interval is about twice as wide to either side"},
-	{"p50, p99", "the time that half, and 99 of 100, decisions stay below"},
+	{"p50, p99", "the time that half, and 99 of 100, decisions stay below; p90 of a regret is what nine of ten episodes stay below"},
+	{"± 95 %, [a, b]", "95 % intervals: of means by Student's t, of shares by Clopper and Pearson, of differences by the bootstrap"},
 	{"‖Δz‖", "how far the latent moves in one decision"},
 }
 
