@@ -63,7 +63,7 @@ func (a *App) demoCommand() *cobra.Command {
 	f.StringVar(&out, "out", "", "folder for traces and pictures")
 	f.StringToStringVar(&files, "model", nil, "CASE=FILE: model of a case in place of the bundled one")
 	f.IntVar(&candidates, "candidates", 4096, "candidates of one refinement")
-	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes of each case")
+	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes of each case; one of those with many robots")
 	f.IntVar(&scenarios, "scenarios", 120, "scenarios of the map trained from nothing")
 	f.IntVar(&epochs, "epochs", 30, "its manifold epochs")
 	return cmd
@@ -223,7 +223,14 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 	if d.json {
 		return nil
 	}
-	d.say("\n── %d unseen episodes of %s under the true dynamics: map and methods without one, every trace re-simulated", episodes, name)
+	what := fmt.Sprintf("%d unseen episodes of %s", episodes, name)
+	if episodes == 1 {
+		what = "an unseen episode of " + name
+	}
+	if len(methods) > 2 {
+		what += ", with the map and without one"
+	}
+	d.say("\n── %s, under the true dynamics; every trace is re-simulated", what)
 	return renderEvaluation(d.Stdout, d.result.Evaluations[len(d.result.Evaluations)-len(methods):])
 }
 

@@ -16,7 +16,7 @@ var groups = []cobra.Group{
 	{ID: "map", Title: "Make a map:"},
 	{ID: "decide", Title: "Decide:"},
 	{ID: "evaluate", Title: "Evaluate and check:"},
-	{ID: "own", Title: "Of this program:"},
+	{ID: "own", Title: "This program's own:"},
 	{ID: "measure", Title: "Measure and report:"},
 	{ID: "help", Title: "Help:"},
 }
@@ -73,6 +73,11 @@ func (a *App) explain(root *cobra.Command) {
 	var visit func(parent *cobra.Command, before string)
 	visit = func(parent *cobra.Command, before string) {
 		for _, c := range parent.Commands() {
+			c.Flags().VisitAll(func(f *pflag.Flag) {
+				if f.DefValue == "[]" { // none, which pflag knows of some lists only
+					f.DefValue = ""
+				}
+			})
 			topic, ours := topics[before+c.Name()]
 			if c.Example == "" && ours {
 				c.Example = "  " + fill.Replace(topic.example)

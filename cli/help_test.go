@@ -56,7 +56,7 @@ func TestEveryCommandHasAnExampleThatIsTaken(t *testing.T) {
 			t.Errorf("there is no command %s", path)
 		}
 	}
-	if code, help, _ := run(app, "--help"); code != 0 || !strings.Contains(help, "Of this program:\n  mine") || !strings.Contains(help, "Begin:\n") {
+	if code, help, _ := run(app, "--help"); code != 0 || !strings.Contains(help, "This program's own:\n  mine") || !strings.Contains(help, "Begin:\n") {
 		t.Errorf("exit code %d, help %s", code, help)
 	}
 }

@@ -20,7 +20,7 @@ func (a *App) refineCommand() *cobra.Command {
 	var repeat int
 	opt := batchnav.RefineOptions{}
 	cmd := &cobra.Command{
-		Use:   "refine CASE --state FILE|- --candidates 4096",
+		Use:   "refine CASE [--state FILE] [--candidates N]",
 		Short: "Refine many latent candidates of one observation and return the best plan",
 		Long: `Localizes the observation, spreads candidates over the map (neighbours in the
 measurement-consistent set, a sweep of preferences, noise at several scales),
@@ -122,7 +122,11 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 	if steps := len(r.U) / len(spec.Action); steps > 1 {
 		fmt.Fprintf(w, "  the first of %d actions; --json has all\n", steps)
 	}
-	fmt.Fprintf(w, "  cost       %12.6f   localized cost %.6f\n", r.Cost, r.LocalizedCost)
+	beside := ""
+	if !r.LocalizedFeasible {
+		beside = ", which is not feasible"
+	}
+	fmt.Fprintf(w, "  cost       %12.6f   localized cost %.6f%s\n", r.Cost, r.LocalizedCost, beside)
 	fmt.Fprintf(w, "  margin     %12.1e   %s, source %s\n", r.Margin, verdict, r.Source)
 	if r.OffMap {
 		fmt.Fprintf(w, "  residual   %12.1e   OFF THE MAP: above %.1e; the map was not made for this observation\n\n", r.Residual, r.ResidualLimit)

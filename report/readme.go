@@ -134,10 +134,10 @@ func find(method string, evals []closedloop.Result) *closedloop.Result {
 // most, beside the best that needs no map.
 func (d devices) glance() section {
 	s := section{
-		title: "A row for every case",
+		title: "Every case at a glance",
 		note: fmt.Sprintf("Of each case the kind of scenes in which `%s` costs most, beside the best method that needs no map. Limits kept: safe episodes or dispatches within every limit, of all. "+
 			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 %% (median; p90) over n episodes. Decision: p50 / p99 on one core.", highlighted),
-		rows: [][]string{{"case", "problem", "limits kept", "cost, %", "decision, ms", "best without a map", "limits kept", "cost, %", "decision, ms"}},
+		rows: [][]string{{"case", "limits kept", "cost, %", "decision, ms", "best without a map", "limits kept", "cost, %", "decision, ms"}},
 	}
 	for _, r := range d.runs((*Records).named) {
 		var own, other *closedloop.Result
@@ -157,13 +157,16 @@ func (d devices) glance() section {
 		if own == nil {
 			continue
 		}
-		problem := r.about(r.name)
+		problem := "`" + r.name + "`"
+		if about := r.about(r.name); about != "" {
+			problem += ": " + about
+		}
 		if own.Regime != "" {
 			problem += ", loads `" + own.Regime + "`"
 		}
-		row := []string{"`" + r.name + "`", problem, keptText(own), excessText(own), milliseconds("%.3f", &own.Latency), "–", "–", "–", "–"}
+		row := []string{problem, keptText(own), excessText(own), milliseconds("%.3f", &own.Latency), "–", "–", "–", "–"}
 		if other != nil {
-			row = append(row[:5], "`"+other.Method+"`", keptText(other), excessText(other), milliseconds("%.3f", &other.Latency))
+			row = append(row[:4], "`"+other.Method+"`", keptText(other), excessText(other), milliseconds("%.3f", &other.Latency))
 		}
 		s.rows = append(s.rows, row)
 	}

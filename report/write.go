@@ -167,6 +167,9 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 	}
 	for _, m := range r.unrecorded(name, evals) {
 		p := r.paper(name, m)
+		if math.IsNaN(p.Regret) { // the paper's figures are of other scenes
+			continue
+		}
 		s.lack([]string{m, notRecorded}, map[string]string{"regret % (paper)": regretGiven(p), "fail % (paper)": given(100 - p.Safe), "ms (paper)": given(p.Milliseconds)})
 	}
 	return s
