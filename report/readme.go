@@ -44,15 +44,14 @@ func decimals(e *closedloop.Result) string {
 }
 
 // excessCells are an excess with its interval, its median, 90 % quantile and number of episodes.
-func excessCells(e *closedloop.Result) []string {
+func excessCells(verb string, e *closedloop.Result) []string {
 	mean, sem := excess(e)
-	verb := decimals(e)
 	return slices.Concat([]string{within(verb, mean, sem, e.RegretN)}, spread(verb, &e.Regret), []string{fmt.Sprint(e.RegretN)})
 }
 
 // excessText are the same in one cell.
-func excessText(e *closedloop.Result) string {
-	c := excessCells(e)
+func excessText(verb string, e *closedloop.Result) string {
+	c := excessCells(verb, e)
 	switch {
 	case c[0] == "–":
 		return c[0]
@@ -137,7 +136,7 @@ func (d devices) glance() section {
 		title: "Every case at a glance",
 		note: fmt.Sprintf("Of each case the kind of scenes in which `%s` costs most, beside the best method that needs no map. Limits kept: safe episodes or dispatches within every limit, of all. "+
 			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 %% (median; p90) over n episodes. Decision: p50 / p99 on one core.", highlighted),
-		rows: [][]string{{"case", "limits kept", "cost, %", "decision, ms", "best without a map", "limits kept", "cost, %", "decision, ms"}},
+		rows: [][]string{{"case", "limits kept", "cost, %", "decision, ms", "best without a map, limits kept", "cost, %", "decision, ms"}},
 	}
 	for _, r := range d.runs((*Records).named) {
 		var own, other *closedloop.Result
@@ -157,16 +156,19 @@ func (d devices) glance() section {
 		if own == nil {
 			continue
 		}
-		problem := "`" + r.name + "`"
+		problem, brief := "`"+r.name+"`", "%.3f"
+		if own.Reached != nil {
+			brief = decimals(own)
+		}
 		if about := r.about(r.name); about != "" {
 			problem += ": " + about
 		}
 		if own.Regime != "" {
 			problem += ", loads `" + own.Regime + "`"
 		}
-		row := []string{problem, keptText(own), excessText(own), milliseconds("%.3f", &own.Latency), "–", "–", "–", "–"}
+		row := []string{problem, keptText(own), excessText(brief, own), milliseconds("%.3f", &own.Latency), "–", "–", "–"}
 		if other != nil {
-			row = append(row[:4], "`"+other.Method+"`", keptText(other), excessText(other), milliseconds("%.3f", &other.Latency))
+			row = append(row[:4], "`"+other.Method+"`, "+keptText(other), excessText(brief, other), milliseconds("%.3f", &other.Latency))
 		}
 		s.rows = append(s.rows, row)
 	}
@@ -229,7 +231,7 @@ func (r run) summarize(b *bytes.Buffer, shown []closedloop.Result) {
 		if goals {
 			row = append(row, within("%.3f", e.MarginMean, e.MarginSEM, e.Episodes))
 		}
-		s.rows = append(s.rows, slices.Concat(row, excessCells(e), []string{milliseconds("%.3f", &e.Latency), inPaper(r.paper(r.name, e.Method))}))
+		s.rows = append(s.rows, slices.Concat(row, excessCells(decimals(e), e), []string{milliseconds("%.3f", &e.Latency), inPaper(r.paper(r.name, e.Method))}))
 		measured, spreads = measured || e.RegretN > 0, spreads || e.Regret.N > 0
 	}
 	about := r.about(r.name)
@@ -273,7 +275,7 @@ func (d devices) elsewhere() string {
 		if e == nil {
 			return "–"
 		}
-		return fmt.Sprintf("%s; %s; %s", keptText(e), excessText(e), milliseconds("%.3f", &e.Latency))
+		return fmt.Sprintf("%s; %s; %s", keptText(e), excessText(decimals(e), e), milliseconds("%.3f", &e.Latency))
 	}
 	for _, r := range d.runs((*Records).named) {
 		for _, evals := range r.regimes() {
