@@ -149,7 +149,7 @@ body{font:16px/1.55 system-ui,sans-serif;max-width:75rem;margin:0 auto;padding:1
 p,dl,nav{max-width:48rem}p.note{color:var(--soft)}a{color:var(--link)}h1{line-height:1.2}
 h2{margin-top:2.5em;padding-top:.5em;border-top:2px solid var(--line)}h3{margin-top:2em}
 .table{overflow:auto;max-height:80vh;border:1px solid var(--line);border-radius:4px;margin:1em 0;width:max-content;max-width:max(100%,calc(50vw + 50% - 1.2rem))}
-table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
+table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
 th,td{padding:.3em .7em;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 td.words{white-space:normal;min-width:14em;text-align:left}
 th{position:sticky;top:0;background:var(--head);z-index:1}

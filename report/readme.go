@@ -134,9 +134,9 @@ func find(method string, evals []closedloop.Result) *closedloop.Result {
 func (d devices) glance() section {
 	s := section{
 		title: "Every case at a glance",
-		note: fmt.Sprintf("Of each case the kind of scenes in which `%s` costs most, beside the best method that needs no map. Limits kept: safe episodes or dispatches within every limit, of all. "+
+		note: fmt.Sprintf("Of each case the kind of scenes in which `%s` costs most, beside the best method that needs no map. Limits kept: safe episodes or dispatches within every limit, of all; behind the name for the best. "+
 			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 %% (median; p90) over n episodes. Decision: p50 / p99 on one core.", highlighted),
-		rows: [][]string{{"case", "limits kept", "cost, %", "decision, ms", "best without a map, limits kept", "cost, %", "decision, ms"}},
+		rows: [][]string{{"case", "limits kept", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
 	}
 	for _, r := range d.runs((*Records).named) {
 		var own, other *closedloop.Result
