@@ -159,7 +159,7 @@ test-python: build wheel
 	GPC=$(CURDIR)/bin/gpc build/test-python/bin/pytest -q -p no:cacheprovider python/tests
 
 .PHONY: baselines baselines-test baselines-requirements
-## baselines: train every learned baseline (JOBS=2 side by side, ONLY=TASK-METHOD-SEED), evaluate the actors and write docs/baselines.md, into BASELINES; hours, and the same command continues
+## baselines: train every learned baseline (JOBS=2 side by side, SEEDS=1,2,3, ONLY=TASK-METHOD-SEED, SEARCH=1: settings first), evaluate the actors and write docs/baselines.md, into BASELINES; hours, and the same command continues
 BASELINES ?= bench/results/$(shell uname -n)
 baselines: build python build/baselines/venv/ready
 	scripts/baselines.sh $(BASELINES)

@@ -123,6 +123,8 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"a socket where there is a file", []string{"serve", "cart", "--model", file, "--unix", good}, "no socket"},
 		{"sessions of another format", []string{"serve", "cart", "--model", file, "--stdin", "--state-file", good}, "state.json"},
 		{"sessions in the place of the map", []string{"serve", "cart", "--model", file, "--stdin", "--state-file", file}, "--state-file"},
+		{"no number may wait", []string{"serve", "cart", "--model", file, "--listen", "127.0.0.1:0", "--waiting", "-1"}, `or "measured"`},
+		{"how many may wait without HTTP", []string{"serve", "cart", "--model", file, "--stdin", "--waiting", "measured"}, "--waiting is of --listen"},
 		{"a log of no kind", []string{"serve", "cart", "--model", file, "--stdin", "--log", "loud"}, "--log loud"},
 		{"a plant without a server", []string{"plant", "cart"}, "--connect"},
 		{"a plant at no address", []string{"plant", "cart", "--connect", "8080"}, "http://HOST:PORT"},

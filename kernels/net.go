@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"runtime"
 
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -18,6 +19,7 @@ type net struct {
 	backend *Backend
 	memory  *memory
 	packed  packedNet
+	whole   int // rows of the batch that the next call has a part of; 0: it has all
 }
 
 // NewNet implements backend.Backend: layers up to MaxWidth wide.
@@ -66,6 +68,7 @@ func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c n
 				return err
 			}
 			q := b.queue(t)
+			q.tile = b.tileOf(cmp.Or(n.whole, z.Rows))
 			c := netCall{queue: q, rows: rows, in: in.at, bar: cotangent.at, out: result.at, mask: mask.at, jac: jacobian.at, ldin: w.put(q, z, from, to, in)}
 			if bar.Cols > 0 {
 				c.ldbar = w.put(q, bar, from, to, cotangent)

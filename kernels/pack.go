@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"unsafe"
@@ -189,14 +190,30 @@ func rowStep(rows int) int {
 	return rows + 4
 }
 
-// forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes, and
-// its shared memory; width is the widest activation held, a multiple of 8.
-func (b *Backend) forwardShape(rows, width int) (perBlock, shared int) {
+// tileOf is how many rows of so many a block of mlp_forward or mlp_vjp takes, where they
+// fit: 8 of those that would leave multiprocessors without any at 32. The two add up in
+// different orders, so it is chosen by a whole batch, and its parts take the same.
+func (b *Backend) tileOf(rows int) int {
+	if rows > 8*b.device.Multiprocessors/2 {
+		return 32
+	}
+	return 8
+}
+
+// forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes where the
+// tile is chosen, and its shared memory; width is the widest activation held, a multiple
+// of 8.
+func (b *Backend) forwardShape(tile, width int) (perBlock, shared int) {
 	need := func(r int) int { return stageBytes + 4*2*width*rowStep(r) }
-	if rows > 8*b.device.Multiprocessors/2 && need(32) <= b.device.SharedPerBlock {
+	if tile == 32 && need(32) <= b.device.SharedPerBlock {
 		return 32, need(32)
 	}
 	return 8, need(8)
+}
+
+// passShape is forwardShape of a launch of so many rows.
+func (q *queue) passShape(rows, width int) (perBlock, shared int) {
+	return q.forwardShape(cmp.Or(q.tile, q.tileOf(rows)), width)
 }
 
 // jacobianShape is the number of columns of J that a block holds at once, and its
@@ -241,7 +258,7 @@ func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
 // pass launches a kernel that takes rows through the layers of each net; on tensor cores
 // where they are asked for and rounds allows it.
 func (q *queue) pass(kernel string, rows, width int, rounds bool, nets []driver.Pointer, first, second driver.Argument) {
-	perBlock, shared := q.forwardShape(rows, width)
+	perBlock, shared := q.passShape(rows, width)
 	tensor := rounds && q.onTensorCores(perBlock)
 	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, tensor, nets...) })
 	q.launch(variant(kernel, perBlock, tensor), driver.Dim{X: ceil(rows, perBlock), Y: len(nets)}, 256, shared, driver.Int32(rows), first, second)

@@ -6,9 +6,10 @@ import "github.com/gpc-engine/gpc/kernels/driver"
 // error is kept, and what follows does nothing.
 type queue struct {
 	*Backend
-	t   *driver.Thread
-	on  driver.Stream
-	err error
+	t    *driver.Thread
+	on   driver.Stream
+	tile int // rows a block of the passes that follow takes (Backend.tileOf); 0: by their own rows
+	err  error
 }
 
 // queue is a queue on the backend's stream.

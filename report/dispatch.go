@@ -20,7 +20,7 @@ func (r *Records) regimeSection(name string, evals []closedloop.Result) section 
 		p := r.inRegime(&e)
 		s.rows = append(s.rows, slices.Concat(
 			[]string{
-				e.Regime, fmt.Sprint(e.Noise), e.Method, safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), dispatches(&e), given(p.Feasible),
+				e.Regime, fmt.Sprint(e.Noise), e.Method + r.seeds(&e), safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), dispatches(&e), given(p.Feasible),
 				within("%.4f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
 			},
 			spread("%.4f", &e.Regret), []string{given(p.Gap)}, r.less(&e),

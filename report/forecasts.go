@@ -33,10 +33,10 @@ var forecasts = []forecast{
 	{what: "training, 500 epochs of 250 000", op: "train-epochs", name: "size:opf30", batch: 4096, precision: "fp32", from: 13e6, to: 13e6, wanted: 12e6},
 }
 
-// is tells whether a row is the forecast's, measured on a GPU.
+// is tells whether a row is the forecast's, measured on one GPU.
 func (f *forecast) is(r *bench.Result) bool {
 	name, alone := strings.CutPrefix(f.name, "size:")
-	if r.Backend != "cuda" || r.Calls == 0 || r.Op != f.op || r.Case != name || r.Batch != f.batch || r.Precision != f.precision ||
+	if r.Backend != "cuda" || r.Devices > 1 || r.Calls == 0 || r.Op != f.op || r.Case != name || r.Batch != f.batch || r.Precision != f.precision ||
 		alone == strings.Contains(r.Size, "own objectives") {
 		return false
 	}

@@ -224,7 +224,7 @@ func (r run) summarize(b *bytes.Buffer, shown []closedloop.Result) {
 	measured, spreads := false, false
 	for i := range shown {
 		e := &shown[i]
-		row := []string{"`" + e.Method + "`", keptText(e)}
+		row := []string{r.titled(e), keptText(e)}
 		if e.Regime == "" {
 			row[1] += fmt.Sprintf(", [%.1f, %.1f] %%", 100*e.CI95.Safe[0], 100*e.CI95.Safe[1])
 		}

@@ -1,6 +1,11 @@
 package serve
 
-import "github.com/gpc-engine/gpc/batchnav"
+import (
+	"math"
+	"time"
+
+	"github.com/gpc-engine/gpc/batchnav"
+)
 
 // Answer is what a line of Lines says under its JSON keys. Of an error it is the failure alone, with
 // op and session as far as they are known.
@@ -68,4 +73,15 @@ type Health struct {
 	Refused      int64   `json:"refused"`  // requests that ended in an error
 	Panics       int64   `json:"panics"`
 	UptimeS      float64 `json:"uptime_s"`
+}
+
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// smallest is the least entry, NaN if any is NaN, +Inf if there is none.
+func smallest(v []float64) float64 {
+	low := math.Inf(1)
+	for _, x := range v {
+		low = math.Min(low, x)
+	}
+	return low
 }

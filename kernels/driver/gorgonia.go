@@ -132,6 +132,24 @@ func (l linked) DeviceMemory(ordinal int) (uint64, error) {
 	return uint64(n), wrap("cuDeviceTotalMem", err)
 }
 
+func (l linked) canAccessPeer(ordinal, peer int) (bool, error) {
+	d, err := l.device(ordinal)
+	if err != nil {
+		return false, err
+	}
+	p, err := l.device(peer)
+	if err != nil {
+		return false, err
+	}
+	var can C.int
+	err = result("cuDeviceCanAccessPeer", C.cuDeviceCanAccessPeer(&can, C.CUdevice(d), C.CUdevice(p)))
+	return can != 0, err
+}
+
+func (linked) enablePeer(h contextHandle) error {
+	return result("cuCtxEnablePeerAccess", C.cuCtxEnablePeerAccess(object[C.CUcontext](uintptr(h)), 0))
+}
+
 // Handles are C pointers; package cu keeps each in a structure of one field.
 func handle[T any](v *T) uintptr { return *(*uintptr)(unsafe.Pointer(v)) }
 
@@ -254,6 +272,11 @@ func (linked) copyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stream) 
 
 func (linked) copyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
 	return wrap("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), int64(n), stream(s)))
+}
+
+func (linked) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, n int, s Stream) error {
+	return result("cuMemcpyPeerAsync", C.cuMemcpyPeerAsync(C.CUdeviceptr(dst), object[C.CUcontext](uintptr(to)),
+		C.CUdeviceptr(src), object[C.CUcontext](uintptr(from)), C.size_t(n), cStream(s)))
 }
 
 func (linked) fill8Async(dst Pointer, value uint8, count int, s Stream) error {

@@ -72,6 +72,7 @@ var (
 	required = []string{
 		"cuGetErrorName", "cuGetErrorString", "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet",
 		"cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuCtxCreate_v2", "cuCtxDestroy_v2",
+		"cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync",
 		"cuCtxSetCurrent", "cuCtxSynchronize", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuFuncGetAttribute",
 		"cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuMemcpyHtoD_v2",
 		"cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async",
@@ -184,6 +185,24 @@ func (l *library) DeviceMemory(ordinal int) (uint64, error) {
 	var n uint64
 	err = l.call("cuDeviceTotalMem_v2", uintptr(unsafe.Pointer(&n)), d)
 	return n, err
+}
+
+func (l *library) canAccessPeer(ordinal, peer int) (bool, error) {
+	d, err := l.device(ordinal)
+	if err != nil {
+		return false, err
+	}
+	p, err := l.device(peer)
+	if err != nil {
+		return false, err
+	}
+	var can int32
+	err = l.call("cuDeviceCanAccessPeer", uintptr(unsafe.Pointer(&can)), d, p)
+	return can != 0, err
+}
+
+func (l *library) enablePeer(c contextHandle) error {
+	return l.call("cuCtxEnablePeerAccess", uintptr(c), 0)
 }
 
 func (l *library) createContext(ordinal int) (contextHandle, error) {
@@ -329,6 +348,10 @@ func (l *library) copyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stre
 
 func (l *library) copyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
 	return l.call("cuMemcpyDtoDAsync_v2", uintptr(dst), uintptr(src), uintptr(n), uintptr(s))
+}
+
+func (l *library) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, n int, s Stream) error {
+	return l.call("cuMemcpyPeerAsync", uintptr(dst), uintptr(to), uintptr(src), uintptr(from), uintptr(n), uintptr(s))
 }
 
 func (l *library) fill8Async(dst Pointer, value uint8, count int, s Stream) error {

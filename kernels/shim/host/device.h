@@ -26,6 +26,7 @@ enum : int {
     OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101,
     INVALID_IMAGE = 200, INVALID_CONTEXT = 201, ECC = 214, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
     ILLEGAL_ADDRESS = 700, LAUNCH_OUT_OF_RESOURCES = 701, MISALIGNED = 716, LAUNCH_FAILED = 719,
+    PEER_ENABLED = 704, PEER_UNSUPPORTED = 217,
     CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNJOINED = 904, CAPTURE_IMPLICIT = 906,
     UNKNOWN = 999,
 };
@@ -73,12 +74,14 @@ struct Event {
     bool recorded = false;
 };
 struct Context {
+    int device = 0;
     int dead = 0;
     Stream legacy;
     std::set<Stream *> streams;
     std::set<Event *> events;
     std::set<Graph *> graphs, executables;
     std::set<const Kernel **> modules;
+    std::set<Context *> peers; // whose memory copies read without the host between
     std::map<uintptr_t, Allocation> memory, pinned;
     std::map<const Kernel *, int> shared_limit;
     size_t used = 0;
@@ -122,6 +125,7 @@ inline std::map<int, int> first_attributes() {
 }
 inline std::map<int, int> attributes = first_attributes();
 struct Injected {
+    int device; // whose calls count; −1: those of every one
     std::string symbol;
     int countdown, code;
 };
@@ -129,10 +133,14 @@ inline std::vector<Injected> injected;
 inline std::map<std::string, int> calls;
 inline std::string last_message;
 
+// device_count is attribute −2: one device unless it says otherwise.
+inline int device_count() { return attributes.count(-2) ? attributes[-2] : 1; }
+
 inline int injected_fault(const std::string &symbol) {
     calls[symbol]++;
+    const int device = stack.empty() || !contexts.count(stack.back()) ? -1 : stack.back()->device;
     for (auto i = injected.begin(); i != injected.end(); ++i)
-        if (i->symbol == symbol && --i->countdown == 0) {
+        if (i->symbol == symbol && (i->device < 0 || i->device == device) && --i->countdown == 0) {
             int code = i->code;
             injected.erase(i);
             last_message = "injected into " + symbol;
@@ -293,6 +301,7 @@ inline void destroy(Context *c) {
     for (auto &[p, a] : c->memory) release(a);
     for (auto &[p, a] : c->pinned) release(a);
     contexts.erase(c);
+    for (auto *other : contexts) other->peers.erase(c);
     delete c;
 }
 
