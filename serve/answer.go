@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"math"
 	"time"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -76,12 +75,3 @@ type Health struct {
 }
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
-
-// smallest is the least entry, NaN if any is NaN, +Inf if there is none.
-func smallest(v []float64) float64 {
-	low := math.Inf(1)
-	for _, x := range v {
-		low = math.Min(low, x)
-	}
-	return low
-}

@@ -48,7 +48,7 @@ func (s *Server) conservative(r *Request) (*Decision, error) {
 		s.problem.Fallback(r.S, r.C, d.U)
 		margins := make([]float64, len(s.spec.Margins))
 		s.problem.Margins(r.S, r.C, d.U, margins)
-		d.Margin = smallest(margins)
+		d.Margin = domain.Smallest(margins)
 		d.Feasible = d.Margin >= -s.spec.MarginTolerance
 		return nil
 	})
