@@ -19,6 +19,7 @@ run: build
 	mkdir -p out/gallery
 	bin/gpc-gallery compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200
 	bin/gpc-gallery eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
+	@echo; echo 'Next: open out/demo/report.html; a system of your own: bin/gpc new ../crane --source . (docs/your-system.md)'
 
 ## test: every test, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler)
 test:

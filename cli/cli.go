@@ -145,14 +145,20 @@ func (a *App) Run(ctx context.Context, args []string) int {
 
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           a.Name,
-		Short:         "Geometric Pareto Control: decide by moving on a learned Pareto manifold",
+		Use:   a.Name,
+		Short: "Geometric Pareto Control: decide by moving on a learned Pareto manifold",
+		Long: `Geometric Pareto Control: a map of Pareto-optimal decisions is learned offline;
+online, a controller decides by moving on it, for any preference between the
+objectives, and projects every action onto the hard limits.
+
+Results go to stdout, as one JSON object with --json; progress and errors go to
+stderr. The same seed gives the same result on any number of threads.`,
 		Version:       version.Version + " (" + version.Build() + ")",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return BadInputf("unknown command %q; `%s --help` lists them", args[0], a.Name)
+				return a.unknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -164,9 +170,6 @@ func (a *App) root() *cobra.Command {
 	}
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return BadInputf("%s: %w", cmd.CommandPath(), err)
-	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one JSON object on stdout; progress and logs go to stderr")
 	f.Uint64Var(&a.seed, "seed", 1, "seed of everything random")
@@ -181,6 +184,7 @@ func (a *App) root() *cobra.Command {
 	for _, command := range a.Commands {
 		root.AddCommand(command(a))
 	}
+	a.explain(root)
 	return root
 }
 

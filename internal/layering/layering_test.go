@@ -111,6 +111,7 @@ var allowed = map[string][]string{
 	"python/libgpc":                          {".", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "domains/opf/ppc", "model", "offline"},
 	"examples/*":                             {".", "serve", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
+	"internal/pages":                         {},
 }
 
 func match(pattern, dir string) bool {
