@@ -1,7 +1,9 @@
 # gpc: build, run and test. Everything a fresh machine needs beyond Go and make
 # is installed by a target below.
 GO        ?= go
-COMMIT    := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+# CHANGED marks the commit of a build whose sources are not the commit's: records would name it wrongly.
+CHANGED   := $(shell git diff --quiet HEAD -- '*.go' '*.s' '*.cu' '*.cuh' '*.ptx' '*.cubin' '*.m' '*.safetensors' go.mod go.sum 2>/dev/null; [ $$? != 1 ] || echo -changed)
+COMMIT    := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)$(CHANGED)
 LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT)
 STATICCHECK_VERSION := v0.8.2
 
@@ -249,9 +251,12 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower
 
 .PHONY: torture
-## torture: kill the program, fill its disk, flip bits of its files, crowd its outputs, drive it by wrong maps; prints tried and survived
+## torture: kill the program, fill its disk, flip bits of its files, crowd its outputs, drive it by wrong maps; prints tried and survived, and records them in TORTURE, such as bench/results/NAME/torture.json, which make docs writes into docs/reliability.md
+TORTURE ?= out/torture.json
 torture:
-	$(GO) run ./bench/torture
+	mkdir -p $(dir $(TORTURE)) bin
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/torture ./bench/torture
+	bin/torture --out $(TORTURE)
 
 .PHONY: results
 
@@ -281,10 +286,16 @@ gallery: build
 	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
 	cp out/gallery-report/figures/*.gif docs/gallery/
 
-.PHONY: networks
-## networks: record the exact solver, direct and search from 30 to 1354 buses in RESULTS, and write the table of docs/opf.md; hours, and the same command continues (needs python3)
-networks: build matpower
-	scripts/networks.sh $(RESULTS)
+.PHONY: networks networks-maps
+## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
+export NETWORKS
+networks: networks-maps
+	scripts/networks.sh record $(RESULTS)
+	$(MAKE) docs
+
+## networks-maps: the small maps of these networks alone, in build/networks; no times are taken, so the machine may be busy
+networks-maps: build matpower
+	scripts/networks.sh maps
 
 .PHONY: test-slurm
 ## test-slurm: the chain of scripts/slurm on a Slurm of its own in build/slurm, with kills in the middle, beside one machine (Debian, root; installs slurmctld, slurmd, munge)

@@ -175,7 +175,14 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 			return nil, err
 		}
 		defer closeAll()
-		all = append(all, closedloop.Contender{Method: s.Method, Episodes: m.Episodes, Device: on.device, New: make})
+		of, err := c.decidesBy(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, closedloop.Contender{Method: s.Method, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, New: make})
+	}
+	if opt.ISA, err = instructionSet(); err != nil {
+		return nil, err
 	}
 	opt.Commit = version.Build()
 	p, err := closedloop.Pair(ctx, &c.def, all, opt)
@@ -220,8 +227,16 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 	if err != nil {
 		return nil, err
 	}
+	set, err := instructionSet()
+	if err != nil {
+		return nil, err
+	}
+	of, err := c.decidesBy(s)
+	if err != nil {
+		return nil, err
+	}
 	front, err := closedloop.Steer(ctx, &c.def, m, closedloop.SteerOptions{
-		Method: cmp.Or(s.Method, DefaultMethod), Commit: version.Build(), Device: on.device, Seed: opt.Seed, Episodes: opt.Episodes,
+		Method: cmp.Or(s.Method, DefaultMethod), Commit: version.Build(), Device: on.device, Backend: on.backend, ISA: set, ModelSHA256: of, Seed: opt.Seed, Episodes: opt.Episodes,
 		Weights: offline.DasDennis(c.Spec().ObjectiveSize(), opt.Divisions), Progress: opt.Progress,
 	})
 	return front, asked(err)
@@ -299,7 +314,18 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 	if err != nil {
 		return nil, err
 	}
-	return &batchnav.Certified{Certificate: batchnav.Judge(c.Name(), *constants, measured), Recovery: recovery, Commit: version.Build(), Device: e.Device()}, nil
+	set, err := instructionSet()
+	if err != nil {
+		return nil, err
+	}
+	of, err := s.Model.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	return &batchnav.Certified{
+		Certificate: batchnav.Judge(c.Name(), *constants, measured), Recovery: recovery, Commit: version.Build(), Device: e.Device(),
+		ProblemSHA256: durable.Sum(domain.FingerprintOf(problem)), ModelSHA256: of, Backend: e.About().Backend, ISA: set,
+	}, nil
 }
 
 // heldOut solves scenarios of a stream that no dataset uses.

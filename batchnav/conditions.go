@@ -59,6 +59,12 @@ type Certified struct {
 	Recovery    *Recovery    `json:"recovery"`
 	Commit      string       `json:"commit"`
 	Device      string       `json:"device"`
+	// By content what was certified: the map's problem (domain.FingerprintOf) and the map, on
+	// what; absent from older records.
+	ProblemSHA256 string `json:"problem_sha256,omitempty"`
+	ModelSHA256   string `json:"model_sha256,omitempty"`
+	Backend       string `json:"backend,omitempty"`
+	ISA           string `json:"isa,omitempty"`
 }
 
 // Judge evaluates the paper's conditions and bounds on constants, and compares

@@ -139,6 +139,9 @@ type Runner struct {
 // Rand draws from the run's seed, the same numbers for every operation.
 func (r *Runner) Rand() *rand.Rand { return rand.New(rand.NewPCG(r.opt.Seed, 0xbe7c)) }
 
+// Seed is the run's.
+func (r *Runner) Seed() uint64 { return r.opt.Seed }
+
 // Threads are those of the backend that is measured.
 func (r *Runner) Threads() int { return r.d.Threads }
 

@@ -65,13 +65,13 @@ const sameOracle = 1e-6
 // Less describes by how much, in %, episodes cost more under r than under other: 100 (cost −
 // other's)/other's of every episode that both have, in which both are safe and the other's cost
 // is above 0. An error says why the two records are not of the same scenes; one without
-// Outcomes is of none.
+// Outcomes is of none, and one that names no problem may be of any.
 func (r *Result) Less(other *Result) (RegretStatistics, error) {
 	for _, v := range []struct {
 		name string
 		a, b any
 	}{
-		{"case", r.Case, other.Case}, {"seed", r.Seed, other.Seed}, {"regime", r.Regime, other.Regime}, {"noise", r.Noise, other.Noise}, {"bias", r.Bias, other.Bias}, {"shift", r.Shift, other.Shift},
+		{"case", r.Case, other.Case}, {"problem_sha256", cmp.Or(r.ProblemSHA256, other.ProblemSHA256), cmp.Or(other.ProblemSHA256, r.ProblemSHA256)}, {"seed", r.Seed, other.Seed}, {"regime", r.Regime, other.Regime}, {"noise", r.Noise, other.Noise}, {"bias", r.Bias, other.Bias}, {"shift", r.Shift, other.Shift},
 	} {
 		if !reflect.DeepEqual(v.a, v.b) {
 			return RegretStatistics{}, fmt.Errorf("closedloop: %s %v of %s beside %v of %s: not the same episodes", v.name, v.a, r.Method, v.b, other.Method)

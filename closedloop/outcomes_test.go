@@ -63,12 +63,18 @@ func TestLessIsOnTheSameEpisodes(t *testing.T) {
 	if d := must.Get(read.Less(all))(t); d.N != 2 {
 		t.Errorf("an unsafe episode counts: %+v", d)
 	}
+	old := *few
+	old.ProblemSHA256 = "" // of a program that did not say it
+	if d := must.Get(old.Less(all))(t); d.N != 3 {
+		t.Errorf("a record that names no problem is not compared: %+v", d)
+	}
 	none := *few
 	none.Outcomes = nil
 	if d := must.Get(none.Less(all))(t); d.N != 0 {
 		t.Errorf("a record without episodes is compared: %+v", d)
 	}
 	for want, change := range map[string]func(r *closedloop.Result){
+		"problem_sha256 " + strings.Repeat("0", 64): func(r *closedloop.Result) { r.ProblemSHA256 = strings.Repeat("0", 64) },
 		"seed 8":   func(r *closedloop.Result) { r.Seed = 8 },
 		"noise":    func(r *closedloop.Result) { r.Noise = 0.1 },
 		"shift":    func(r *closedloop.Result) { r.Shift = map[string]float64{"drag": 2} },

@@ -18,20 +18,26 @@ type Contender struct {
 	// Episodes that a slow method runs, the first ones; 0: all.
 	Episodes int
 	Device   string // what computes
-	New      func() (domain.Controller, error)
+	Backend  string // of an engine, "" without one
+	// ModelSHA256 is of its map or weights, "" without.
+	ModelSHA256 string
+	New         func() (domain.Controller, error)
 }
 
 // Pairing is the record of `gpc eval pair`: methods on the same episodes, one after
 // another on the same machine, each beside the first.
 type Pairing struct {
-	Case   string             `json:"case"`
-	Seed   uint64             `json:"seed"`
-	Commit string             `json:"commit"`
-	Device string             `json:"device"`
-	Regime string             `json:"regime"`
-	Noise  float64            `json:"noise"`
-	Bias   float64            `json:"bias"`
-	Shift  map[string]float64 `json:"shift"`
+	Case   string `json:"case"`
+	Seed   uint64 `json:"seed"`
+	Commit string `json:"commit"`
+	Device string `json:"device"`
+	// ProblemSHA256 and ISA are as in Source; Paired names the model and the backend.
+	ProblemSHA256 string             `json:"problem_sha256,omitempty"`
+	ISA           string             `json:"isa,omitempty"`
+	Regime        string             `json:"regime"`
+	Noise         float64            `json:"noise"`
+	Bias          float64            `json:"bias"`
+	Shift         map[string]float64 `json:"shift"`
 	// ScenesSHA256 and Beyond are as in Result.
 	ScenesSHA256 string   `json:"scenes_sha256,omitempty"`
 	Beyond       []Beyond `json:"beyond,omitempty"`
@@ -53,6 +59,8 @@ type PairedMap struct {
 // episodes.
 type Paired struct {
 	Method      string   `json:"method"`
+	ModelSHA256 string   `json:"model_sha256,omitempty"` // as in Source
+	Backend     string   `json:"backend,omitempty"`
 	Episodes    int      `json:"episodes"`
 	Safe        int      `json:"safe"`
 	Failed      int      `json:"failed"` // through a lost state
@@ -93,7 +101,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			return nil, fmt.Errorf("closedloop: %d episodes of method %q among %d", m.Episodes, m.Method, opt.Episodes)
 		}
 		own := opt
-		own.Method, own.Device = m.Method, m.Device
+		own.Method, own.Device, own.Backend, own.ModelSHA256 = m.Method, m.Device, m.Backend, m.ModelSHA256
 		if m.Episodes > 0 {
 			own.Episodes = m.Episodes
 			own.Scenes = opt.Scenes.first(m.Episodes)
@@ -108,7 +116,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		if err != nil {
 			return nil, err
 		}
-		p.Device = m.Device
+		p.Device, p.ProblemSHA256, p.ISA = m.Device, r.ProblemSHA256, r.ISA
 		if opt.Scenes != nil && len(r.Beyond) >= len(p.Beyond) {
 			p.ScenesSHA256, p.Beyond = opt.Scenes.SHA256, r.Beyond
 		}
@@ -116,7 +124,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			first = regret
 		}
 		row := Paired{
-			Method: m.Method, Episodes: r.Episodes, Safe: int(math.Round(float64(r.Safe) * float64(r.Episodes))), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
+			Method: m.Method, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: int(math.Round(float64(r.Safe) * float64(r.Episodes))), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
 			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Guard: r.Guard,
 		}
 		var all, difference []float64

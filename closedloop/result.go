@@ -3,11 +3,12 @@ package closedloop
 // Result holds the statistics of an evaluation under the JSON keys of `gpc
 // eval`. Rates are fractions.
 type Result struct {
-	Case   string  `json:"case"`
-	Method string  `json:"method"`
-	Seed   uint64  `json:"seed"`
-	Commit string  `json:"commit"`
-	Device string  `json:"device"`
+	Case   string `json:"case"`
+	Method string `json:"method"`
+	Seed   uint64 `json:"seed"`
+	Commit string `json:"commit"`
+	Device string `json:"device"`
+	Source
 	Regime string  `json:"regime"`
 	Noise  float64 `json:"noise"`
 	// Bias and Shift are zero, and absent, where measurements are true on average and
@@ -86,6 +87,15 @@ type Result struct {
 	CI95         RateIntervals `json:"ci95"`
 	Outcomes     *Outcomes     `json:"outcomes,omitempty"`
 	Series       *Series       `json:"series,omitempty"`
+}
+
+// Source is by content what the figures of a record come from besides its seed: of an older
+// record nothing. The model names its dataset.
+type Source struct {
+	ProblemSHA256 string `json:"problem_sha256,omitempty"` // domain.FingerprintOf the problem of the case
+	ModelSHA256   string `json:"model_sha256,omitempty"`   // as Header's
+	Backend       string `json:"backend,omitempty"`
+	ISA           string `json:"isa,omitempty"`
 }
 
 // StartStatistics say how far the local optima of an oracle's starts lie apart, and so

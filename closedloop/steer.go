@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // FrontPoint is one preference of a steering sweep: what the method reached, and
@@ -29,12 +30,13 @@ type FrontPoint struct {
 // Steering is the record of `gpc steer`: the front that one map traces under a
 // user's fixed preferences, beside the exact front.
 type Steering struct {
-	Case   string       `json:"case"`
-	Method string       `json:"method"`
-	Seed   uint64       `json:"seed"`
-	Commit string       `json:"commit"`
-	Device string       `json:"device"`
-	Front  []FrontPoint `json:"front"`
+	Case   string `json:"case"`
+	Method string `json:"method"`
+	Seed   uint64 `json:"seed"`
+	Commit string `json:"commit"`
+	Device string `json:"device"`
+	Source
+	Front []FrontPoint `json:"front"`
 	// Hypervolumes of the method's front and of the exact one, to the nadir of both
 	// stretched by a tenth of the range and as shares of the box from there to the
 	// ideal of both; two or three objectives, NaN otherwise.
@@ -113,14 +115,15 @@ func (s *Steering) hypervolumes(own, exact [][]Number) {
 	s.HypervolumeRatio = s.Hypervolume / s.ExactHypervolume
 }
 
-// SteerOptions say which preferences are swept and on what. Method, Commit and Device
-// are recorded.
+// SteerOptions say which preferences are swept and on what. Method, Commit, Device, Backend,
+// ISA and ModelSHA256 are recorded.
 type SteerOptions struct {
-	Method, Commit, Device string
-	Seed                   uint64
-	Episodes               int         // at each preference
-	Weights                [][]float64 // the preferences, each on the simplex
-	Progress               func(done, total int)
+	Method, Commit, Device    string
+	Backend, ISA, ModelSHA256 string
+	Seed                      uint64
+	Episodes                  int         // at each preference
+	Weights                   [][]float64 // the preferences, each on the simplex
+	Progress                  func(done, total int)
 }
 
 // Steer runs a method over episodes at each fixed preference and beside it the
@@ -134,7 +137,10 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 	if opt.Episodes < 1 {
 		return nil, fmt.Errorf("closedloop: %d episodes, want 1 or more", opt.Episodes)
 	}
-	out := &Steering{Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Commit: opt.Commit, Device: opt.Device}
+	out := &Steering{
+		Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Commit: opt.Commit, Device: opt.Device,
+		Source: Source{durable.Sum(domain.FingerprintOf(c.Problem)), opt.ModelSHA256, opt.Backend, opt.ISA},
+	}
 	for i, w := range opt.Weights {
 		pref := domain.Preference{W: w}
 		if err := pref.Validate(spec.ObjectiveSize()); err != nil {

@@ -156,7 +156,8 @@ func (a *tally) result(h *Header) *Result {
 		lowest = slices.Min(a.lows)
 	}
 	r := &Result{
-		Case: h.Case, Method: h.Method, Seed: h.Seed, Commit: h.Commit, Device: h.Device, Regime: h.Regime, Noise: h.Noise, Bias: h.Bias, Shift: h.Shift, ScenesSHA256: h.ScenesSHA256,
+		Case: h.Case, Method: h.Method, Seed: h.Seed, Commit: h.Commit, Device: h.Device,
+		Source: Source{h.ProblemSHA256, h.ModelSHA256, h.Backend, h.ISA}, Regime: h.Regime, Noise: h.Noise, Bias: h.Bias, Shift: h.Shift, ScenesSHA256: h.ScenesSHA256,
 		Episodes: a.episodes, Safe: ratio(a.safe, a.episodes), Feasible: ratio(a.decisions-a.violations, a.decisions),
 		CollisionFree: Number(math.NaN()),
 		GapPct:        Number(100 * (gap - 1)), GapSEM: Number(100 * gapSEM),

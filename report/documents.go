@@ -32,6 +32,7 @@ var documents = []document{
 	{"docs/navigation.md", "search on other plants", devices.shifted},
 	{"docs/integrator.md", "methods in closed loop", devices.baselines},
 	{"docs/opf.md", "dispatch", devices.dispatch},
+	{"docs/opf.md", "networks", devices.networks},
 	{"docs/multiagent.md", "multiagent-static on unseen scenes", func(d devices) string { return d.goals("multiagent-static") }},
 	{"docs/multiagent.md", "multiagent-moving on unseen scenes", func(d devices) string { return d.goals("multiagent-moving") }},
 	{"docs/multiagent.md", "multiagent-static by candidates", func(d devices) string { return d.candidates("multiagent-static") }},
@@ -40,6 +41,7 @@ var documents = []document{
 	{"docs/shooting.md", "beside other solvers", devices.solvers},
 	{"docs/certificates.md", "conditions", devices.conditions},
 	{"docs/cuda-kernels.md", "forecasts", devices.forecasts},
+	{"docs/reliability.md", "torture", devices.torture},
 	{"docs/scaling.md", "measured", devices.scaling},
 	{"docs/scaling.md", "extrapolated", devices.extrapolated},
 	{paperPage, "figures of the paper", devices.paperRows},
@@ -145,10 +147,14 @@ func (d devices) baselines() string {
 	return tables(s)
 }
 
-// dispatch is a table of every method of the cases with regimes, without noise.
+// dispatch is a table of every method of the cases with regimes, without noise; networks in
+// files have tables of their own.
 func (d devices) dispatch() string {
 	s := section{rows: [][]string{slices.Concat([]string{"case", "loads", "method", "kept", "dispatches", "feasible % (paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain, []string{"fallbacks", "p50 / p99, ms", "(paper)"})}}
 	for _, r := range d.runs((*Records).named) {
+		if strings.HasPrefix(r.name, networkCase) {
+			continue
+		}
 		for _, e := range r.inRegimes(r.name) {
 			if e.Noise > 0 {
 				continue

@@ -40,6 +40,8 @@ var kinds = []kind{
 		func(r *Records) []section { return each(r.Scalings, scalingSection) }},
 	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },
 		func(r *Records) []section { return each(r.Peers, peersSection) }},
+	{"torture", "", []string{"attacks"}, func(r *Records, text []byte) error { return decode(text, &r.Tortures, (*Torture).check) },
+		func(*Records) []section { return nil }}, // docs/reliability.md has it
 }
 
 // each makes a section of every record; one without rows is left out.

@@ -42,6 +42,7 @@ type Records struct {
 	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
 	Compilations []compile.Report
+	Tortures     []Torture
 	Traces       []Trace
 
 	cases     map[string]Case
@@ -76,7 +77,7 @@ const maxRecord = 64 << 20
 // trainings there. A file that is not a record is an error that names it.
 func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, error) {
 	r := New(filepath.Base(dir), cases)
-	return r, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -95,6 +96,44 @@ func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, err
 		}
 		return nil
 	})
+	if err == nil {
+		err = r.mixed()
+	}
+	return r, err
+}
+
+// mixed says which evaluations of a case are not of one problem, or not of one map though their
+// methods have the case's: in a table they would stand side by side as if they were. Records
+// that do not say so pass.
+func (r *Records) mixed() error {
+	type of struct{ sum, method string }
+	problems, maps := map[string]of{}, map[string]of{}
+	same := func(what string, known map[string]of, e *closedloop.Result, sum string) error {
+		first, ok := known[e.Case]
+		switch {
+		case sum == "":
+		case !ok:
+			known[e.Case] = of{sum, e.Method}
+		case first.sum != sum:
+			return fmt.Errorf("report: %s: records of %s are of two %s: that of %s has %s, that of %s %s", r.Device, e.Case, what, first.method, first.sum, e.Method, sum)
+		}
+		return nil
+	}
+	for i := range r.Evaluations {
+		e := &r.Evaluations[i]
+		if len(e.Shift) > 0 || e.ScenesSHA256 != "" {
+			continue // of a plant of their own
+		}
+		if err := same("problems", problems, e, e.ProblemSHA256); err != nil {
+			return err
+		}
+		if m := r.method(e.Case, e.Method); m.Needs&domain.NeedsMap != 0 {
+			if err := same("maps", maps, e, e.ModelSHA256); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (r *Records) add(path string) error {

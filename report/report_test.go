@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -167,6 +168,42 @@ func TestAFileThatIsNoRecordIsNamed(t *testing.T) {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		if _, err := Load(t.Context(), dir, known()); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// Evaluations of one case that are of two problems, or of two maps though their methods have
+// the case's, are refused: both are named.
+func TestRecordsOfTwoProblemsOrMapsAreRefused(t *testing.T) {
+	first, second := strings.Repeat("a", 64), strings.Repeat("b", 64)
+	load := func(change func(r *closedloop.Result)) error {
+		dir := t.TempDir()
+		one, other := drawnRun("opf30", "gpc", "paper", 1), drawnRun("opf30", "direct", "paper", 1)
+		one.ProblemSHA256, one.ModelSHA256 = first, first
+		other.ProblemSHA256, other.ModelSHA256 = first, first
+		change(&other)
+		for name, r := range map[string]closedloop.Result{"a.json": one, "b.json": other} {
+			must.OK(t, os.WriteFile(filepath.Join(dir, name), must.Get(json.Marshal(r))(t), 0o644))
+		}
+		_, err := Load(t.Context(), dir, known())
+		return err
+	}
+	for what, change := range map[string]func(r *closedloop.Result){
+		"two problems": func(r *closedloop.Result) { r.ProblemSHA256 = second },
+		"two maps":     func(r *closedloop.Result) { r.ModelSHA256 = second },
+	} {
+		if err := load(change); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), first) || !strings.Contains(err.Error(), second) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, change := range map[string]func(r *closedloop.Result){
+		"of one":              func(*closedloop.Result) {},
+		"of an older program": func(r *closedloop.Result) { r.ProblemSHA256, r.ModelSHA256 = "", "" },
+		"without a map":       func(r *closedloop.Result) { r.Method, r.ModelSHA256 = "mo-opf", "" },
+		"on another plant":    func(r *closedloop.Result) { r.ProblemSHA256, r.Shift = second, map[string]float64{"load": 0.9} },
+	} {
+		if err := load(change); err != nil {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
 # Makes the bundled models from nothing, dataset and map. Each model's header
-# records the command and the seed.
+# records the command, the seed and the commit, so that a program whose sources are not a
+# commit's is refused.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 gpc=bin/gpc
+case $("$gpc" doctor --json | tr -d ' \n' | grep -o '"commit":"[^"]*"') in
+  *-changed* | *unknown*)
+    echo "the bundled models are made by a program of a clean commit: commit, then make build" >&2
+    exit 2
+    ;;
+esac
 work=${WORK:-build/models}
 mkdir -p "$work"
 for case in integrator-convex integrator-nonconvex opf30 opf30-uncertain multiagent-static multiagent-moving; do

@@ -20,6 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/report"
 )
 
 // torture is a run of all attacks.
@@ -30,15 +31,28 @@ type torture struct {
 	log     io.Writer
 	works   []*work
 	data    string // a dataset that is whole
-	attacks []*attack
+	attacks []*report.Attack
 }
 
-// begin adds a row.
-func (r *torture) begin(by, on, want string) *attack {
-	a := &attack{by: by, on: on, want: want}
+// begin adds a row, and says what the one before has come to.
+func (r *torture) begin(by, on, want string) *report.Attack {
+	a := &report.Attack{By: by, On: on, Want: want}
+	if n := len(r.attacks); n > 0 {
+		fmt.Fprintf(r.log, "%d of %d survived\n", r.attacks[n-1].Survived, r.attacks[n-1].Tried)
+	}
 	r.attacks = append(r.attacks, a)
 	fmt.Fprintln(r.log, by+":", on)
 	return a
+}
+
+// count adds one try; why is "" where it was survived.
+func count(a *report.Attack, why string) {
+	a.Tried++
+	if why == "" {
+		a.Survived++
+		return
+	}
+	a.Lost = append(a.Lost, why)
 }
 
 // work is a command that writes: what it made is compared with what it makes undisturbed.
@@ -212,7 +226,7 @@ func (r *torture) kill() error {
 			if err != nil {
 				return err
 			}
-			a.count(why)
+			count(a, why)
 		}
 	}
 	return nil
@@ -237,7 +251,7 @@ func (r *torture) fill() error {
 				break // it has enough room
 			}
 			if code != 1 || !strings.Contains(log, "no space left") {
-				a.count(fmt.Sprintf("n = %d: exit code %d: %s", n, code, log))
+				count(a, fmt.Sprintf("n = %d: exit code %d: %s", n, code, log))
 				continue
 			}
 			why, err := r.again(w, to)
@@ -247,7 +261,7 @@ func (r *torture) fill() error {
 			if why != "" {
 				why = fmt.Sprintf("n = %d: %s", n, why)
 			}
-			a.count(why)
+			count(a, why)
 		}
 	}
 	return nil
@@ -316,7 +330,7 @@ func (r *torture) flip() error {
 			if code != 1 && code != 2 || log == "" || strings.Contains(log, "panic") || strings.Contains(log, "goroutine ") {
 				why = fmt.Sprintf("bit %d of %d: exit code %d: %.200s", at, 8*len(intact), code, log)
 			}
-			a.count(why)
+			count(a, why)
 		}
 		if err := os.WriteFile(f.file, intact, 0o644); err != nil {
 			return err
@@ -362,7 +376,7 @@ func (r *torture) crowd() error {
 			} else if why == "" && !reflect.DeepEqual(got, w.want) {
 				why = "the result differs from that of an undisturbed run"
 			}
-			a.count(why)
+			count(a, why)
 		}
 	}
 	return nil
@@ -414,13 +428,13 @@ func (r *torture) mislead() error {
 				var result struct{ Decisions, Violations, Failures int }
 				at := strings.Index(log, `{"case"`)
 				if code != 0 || at < 0 || json.NewDecoder(strings.NewReader(log[at:])).Decode(&result) != nil {
-					a.count(fmt.Sprintf("weights %s: exit code %d: %s", how.name, code, log))
+					count(a, fmt.Sprintf("weights %s: exit code %d: %s", how.name, code, log))
 					continue
 				}
-				a.tried += result.Decisions
-				a.lived += result.Decisions - result.Violations
+				a.Tried += result.Decisions
+				a.Survived += result.Decisions - result.Violations
 				if result.Violations > 0 {
-					a.lost = append(a.lost, fmt.Sprintf("weights %s: %d of %d decisions broke a limit", how.name, result.Violations, result.Decisions))
+					a.Lost = append(a.Lost, fmt.Sprintf("weights %s: %d of %d decisions broke a limit", how.name, result.Violations, result.Decisions))
 				}
 			}
 		}

@@ -8,6 +8,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,12 +19,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/cpuid/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/opf/command"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/report"
 )
 
 // environment tells the binary to be gpc: how many operations on its files have room, −1
@@ -43,25 +49,6 @@ func be(room string) int {
 	})
 }
 
-// attack is one row of the table.
-type attack struct {
-	on, by string
-	want   string // what survival is
-	tried  int
-	lived  int
-	lost   []string // what was not survived
-}
-
-// count adds one try; why is "" where it was survived.
-func (a *attack) count(why string) {
-	a.tried++
-	if why == "" {
-		a.lived++
-		return
-	}
-	a.lost = append(a.lost, why)
-}
-
 // size says how much is tried.
 type size struct {
 	kills, full, flips, loops, writers int
@@ -69,7 +56,7 @@ type size struct {
 }
 
 var (
-	whole = size{kills: 40, full: 1 << 10, flips: 120, loops: 12, writers: 12, cases: []string{"opf30", "opf30-uncertain", "integrator-convex", "integrator-nonconvex"}}
+	whole = size{kills: 24, full: 1 << 10, flips: 60, loops: 6, writers: 8, cases: []string{"opf30", "opf30-uncertain", "integrator-convex", "integrator-nonconvex"}}
 	short = size{kills: 2, full: 3, flips: 6, loops: 1, writers: 1, cases: []string{"opf30"}}
 )
 
@@ -79,47 +66,68 @@ func main() {
 	}
 	brief := flag.Bool("short", false, "a few of each")
 	seed := flag.Uint64("seed", 991, "of moments, bits and maps")
+	out := flag.String("out", "", "`file` for the record, such as bench/results/NAME/torture.json")
 	flag.Parse()
 	of := whole
 	if *brief {
 		of = short
 	}
+	watch, err := machine.Begin(machine.Limit{}) // moments of kills depend on the load; nothing else does
+	if err != nil {
+		fail(err)
+	}
 	dir, err := os.MkdirTemp("", "gpc-torture-")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "torture:", err)
-		os.Exit(1)
+		fail(err)
 	}
+	record := report.Torture{Device: cpuid.CPU.BrandName, Commit: version.Build(), Seed: *seed, Short: *brief}
 	start := time.Now()
 	attacks, err := run(dir, of, *seed, os.Stderr)
 	os.RemoveAll(dir)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "torture:", err)
-		os.Exit(1)
+		fail(err)
 	}
-	print(os.Stdout, attacks)
-	fmt.Fprintf(os.Stderr, "%.0f s\n", time.Since(start).Seconds())
+	survived := true
 	for _, a := range attacks {
-		if len(a.lost) > 0 {
-			os.Exit(1)
+		record.Attacks = append(record.Attacks, *a)
+		survived = survived && a.Survived == a.Tried
+	}
+	record.Seconds = time.Since(start).Seconds()
+	if record.Load, err = watch.End(); err != nil {
+		fail(err)
+	}
+	if err := errors.Join(cli.Table(os.Stdout, record.Rows()), write(*out, &record)); err != nil {
+		fail(err)
+	}
+	for _, a := range record.Attacks {
+		for _, why := range a.Lost {
+			fmt.Fprintf(os.Stderr, "not survived: %s, %s: %s\n", a.By, a.On, strings.TrimSpace(why))
 		}
+	}
+	if !survived {
+		os.Exit(1)
 	}
 }
 
-// print writes the table, and below it what was not survived.
-func print(w io.Writer, attacks []*attack) {
-	fmt.Fprint(w, "| attack | on | tried | survived | survived is |\n|---|---|---:|---:|---|\n")
-	for _, a := range attacks {
-		fmt.Fprintf(w, "| %s | %s | %d | %d | %s |\n", a.by, a.on, a.tried, a.lived, a.want)
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "torture:", err)
+	os.Exit(1)
+}
+
+// write replaces the record in a file; "": it is not kept.
+func write(file string, record *report.Torture) error {
+	if file == "" {
+		return nil
 	}
-	for _, a := range attacks {
-		for _, why := range a.lost {
-			fmt.Fprintf(w, "\nnot survived: %s, %s: %s\n", a.by, a.on, strings.TrimSpace(why))
-		}
+	text, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		return err
 	}
+	return durable.WriteFile(file, append(text, '\n'), 0o644)
 }
 
 // run makes every attack in a folder.
-func run(dir string, of size, seed uint64, log io.Writer) ([]*attack, error) {
+func run(dir string, of size, seed uint64, log io.Writer) ([]*report.Attack, error) {
 	r := &torture{dir: dir, size: of, rng: rand.New(rand.NewPCG(seed, 0)), log: log}
 	for _, step := range []func() error{r.prepare, r.kill, r.fill, r.flip, r.crowd, r.mislead} {
 		if err := step(); err != nil {

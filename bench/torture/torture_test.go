@@ -23,8 +23,8 @@ func TestShort(t *testing.T) {
 	}
 	attacks := must.Get(run(t.TempDir(), short, 991, t.Output()))(t)
 	for _, a := range attacks {
-		if a.tried == 0 || len(a.lost) > 0 {
-			t.Errorf("%s, %s: %d of %d survived: %s", a.by, a.on, a.lived, a.tried, strings.Join(a.lost, "; "))
+		if a.Tried == 0 || len(a.Lost) > 0 || a.Survived != a.Tried {
+			t.Errorf("%s, %s: %d of %d survived: %s", a.By, a.On, a.Survived, a.Tried, strings.Join(a.Lost, "; "))
 		}
 	}
 }

@@ -49,6 +49,8 @@ type projection struct {
 	control []int   // entry of u that each variable of the program changes
 	limits  []limit // within reach of the linearisation
 	chosen  []int   // limits that are to become rows
+	held    []place // limits that bound in the linearisation before
+	begun   bool    // there was one
 	// Gradients of limits by bus, and their sensitivities.
 	angle, magnitude [powerflow.SideBySide][]float64
 	// enough is the violation, pu, that is not corrected; frozen and near are as the constants
@@ -66,6 +68,14 @@ type limit struct {
 	bound       float64 // what sign times the change of the quantity has to reach
 	p, q        float64 // direction of |S| of a branch
 	row         int     // of the program, −1: none
+	held        bool    // it bound in the linearisation before
+}
+
+// place is a limit whatever the linearisation.
+type place struct {
+	what quantity
+	at   int
+	sign float64
 }
 
 // lacks is the bound where the quantity has a value.
@@ -126,6 +136,7 @@ func (y *System) Project(s, c, u []float64) bool {
 		}
 	}
 	y.clip(c, u)
+	p.begun = false
 	best, last, broken := math.Inf(-1), 0.0, 0.0
 	for round, since := 0, 0; ; round++ {
 		if !w.dispatch(s, c, u) {
@@ -168,8 +179,9 @@ func (w *workspace) smallest() float64 { return slices.Min(w.margin) }
 // correct changes u by the program at the present solution. A limit becomes a row of it
 // once it is violated, here or as the linearised power flow predicts. With keep the
 // linearisation of the round before serves, with its limits, rows and the constraints that
-// held; the power flow here says how far away the limits are. It returns by how much the
-// program breaks a limit at most, because limits contradict each other.
+// held; the power flow here says how far away the limits are. Otherwise what held is where the
+// new program begins, where the rounds are of one projection and limits near are rows. It
+// returns by how much the program breaks a limit at most, because limits contradict each other.
 func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
 	p := w.projection
 	p.program.metric, p.program.slack = w.system.metric(), elasticity
@@ -185,13 +197,14 @@ func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
 		if !w.linear.LineariseAt(w.solver) {
 			return math.Inf(1)
 		}
-		p.program.reset()
+		p.hold()
 		w.limitsWithin(c)
+		p.recall()
 	}
 	w.boxes(c, u)
 	p.chosen = p.chosen[:0]
 	for k := range p.limits {
-		if l := &p.limits[k]; l.row < 0 && l.bound > -p.near {
+		if l := &p.limits[k]; l.row < 0 && (l.bound > -p.near || l.held) {
 			p.chosen = append(p.chosen, k)
 		}
 	}
@@ -208,6 +221,36 @@ func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
 		broken = math.Max(broken, elasticity*v)
 	}
 	return broken
+}
+
+// hold takes note of the limits that bind and leaves the program without rows, and with nothing
+// held where it is the first.
+func (p *projection) hold() {
+	p.held = p.held[:0]
+	if !p.begun || p.near == 0 {
+		p.program.reset()
+		p.begun = true
+		return
+	}
+	for k := range p.limits {
+		if l := &p.limits[k]; l.row >= 0 && p.program.binds[l.row] {
+			p.held = append(p.held, place{l.what, l.at, l.sign})
+		}
+	}
+	p.program.forget()
+}
+
+// recall marks those among the limits of another linearisation, which stand in the same order.
+func (p *projection) recall() {
+	next := 0
+	for _, h := range p.held {
+		for i := next; i < len(p.limits); i++ {
+			if l := &p.limits[i]; l.at == h.at && l.what == h.what && l.sign == h.sign {
+				l.held, next = true, i+1
+				break
+			}
+		}
+	}
 }
 
 // boxes bound the change of every set-point by its box and ramp window.
@@ -321,6 +364,7 @@ func (w *workspace) addChosen() {
 				row[j] = l.sign * w.sensitivity(at, others, p.angle[i], p.magnitude[i])
 			}
 			l.row = p.program.known()
+			p.program.binds[l.row] = l.held
 		}
 	}
 }

@@ -67,10 +67,18 @@ func newLeastChange(n int) *leastChange {
 
 // reset forgets all rows; no variable is at a bound but those that have one value.
 func (p *leastChange) reset() {
-	p.rows, p.bound, p.binds, p.lambda, p.image, p.gram = p.rows[:0], p.bound[:0], p.binds[:0], p.lambda[:0], p.image[:0], p.gram[:0]
+	p.forget()
 	clear(p.side)
 	clear(p.apart)
 	clear(p.x)
+}
+
+// forget forgets all rows; variables at a bound stay there until solve frees them.
+func (p *leastChange) forget() {
+	p.rows, p.bound, p.binds, p.lambda, p.image, p.gram = p.rows[:0], p.bound[:0], p.binds[:0], p.lambda[:0], p.image[:0], p.gram[:0]
+	for j, side := range p.side {
+		p.apart[j] = p.metric.rank == 0 && side != 0
+	}
 }
 
 // add appends a row with its bound, for the caller to fill; known completes it.

@@ -89,8 +89,12 @@ func (w *worker) judge(l int) {
 			w.end(l, Optimal)
 			return
 		}
-		near := !first && k.Max() <= conditionLimit
-		if near && ln.near > patience && max(k.Mismatch, k.Violation) <= opt.Feasibility {
+		most, feasible := conditionLimit, opt.Feasibility
+		if p.soft > 0 {
+			most, feasible = softLimit, leastRelaxation/2
+		}
+		near := !first && k.Max() <= most
+		if near && ln.near > patience && max(k.Mismatch, k.Violation) <= feasible {
 			// Rounding keeps a problem whose multipliers are hardly determined from
 			// going further.
 			w.end(l, Optimal)
@@ -157,6 +161,10 @@ const warmIterations = 75
 // conditionLimit bounds the KKT conditions of an optimal result whatever the
 // options ask for.
 const conditionLimit = 1e-6
+
+// softLimit takes its place in a relaxation, where flat costs and limits that just give or do not
+// keep the gradient from settling; what gives is measured at the point itself.
+const softLimit = 1e-5
 
 // patience is how many iterations in a row may pass without a tenth less
 // infeasibility before a feasible point is looked for, and how many may follow one

@@ -51,11 +51,12 @@ type Relaxation struct {
 // leastRelaxation is the amount, pu or rad, from which a limit counts as broken.
 const leastRelaxation = 1e-6
 
-// Rounds of Relax: each has the prices of the last one's overloads, until none changes by
-// more than samePrice of itself.
+// Rounds of Relax: each has the prices of the last one's overloads and begins where that ended,
+// until none changes by more than samePrice of itself, or the cost falls by less than sameCost.
 const (
 	mostRounds = 30
 	samePrice  = 1e-7
+	sameCost   = 1e-7
 )
 
 // Relax looks for the least violation of a network's limits, balances included, at the
@@ -82,7 +83,7 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 	}
 	pr := Problem{Pd: pd, Qd: qd, price: s.plan.prices(prices)}
 	out := &Relaxation{}
-	var found *Result // of the last round that ended at an optimum
+	found := false // a round has ended at an optimum
 	for again := true; again && out.Rounds < mostRounds; {
 		results := make([]Result, 1)
 		if err := s.Solve(ctx, []Problem{pr}, results); err != nil {
@@ -95,13 +96,17 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 		if r.Status != Optimal {
 			break
 		}
-		found, again = r, s.plan.reprice(pr.price, prices.Flow/2, r.give)
+		next := *out
+		next.measure(net, r, prices)
+		again = s.plan.reprice(pr.price, prices.Flow/2, r.give) && (!found || next.Cost < out.Cost*(1-sameCost))
+		if !found || next.Cost <= out.Cost {
+			*out = next
+		}
+		found, pr.Start = true, r
 	}
-	if found == nil {
-		return out, nil
+	if found {
+		out.Status = Optimal
 	}
-	out.Status = Optimal
-	out.measure(net, found, prices)
 	return out, nil
 }
 
@@ -169,6 +174,7 @@ func (p *plan) reprice(prices []float64, price float64, give []float64) (changed
 // measure takes the amounts from the point itself.
 func (x *Relaxation) measure(net *network.Network, r *Result, prices Prices) {
 	ng := net.Gens()
+	x.Cost = 0
 	x.Vm, x.Va, x.Pg, x.Qg = r.Vm, r.Va, r.Pg[:ng], r.Qg[:ng]
 	amounts := func(n int, price float64, of func(i int) float64) []float64 {
 		out := make([]float64, n)

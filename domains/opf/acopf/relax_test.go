@@ -227,3 +227,24 @@ func TestRelaxBadInput(t *testing.T) {
 		}
 	}
 }
+
+// A round begins where the last one ended: where overloads are many it takes a few iterations, not
+// those of a flat start, and the cost is that of a flat start in every round.
+func TestRoundsOfARelaxationGoOn(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		scale float64
+		most  int     // half of what flat starts in every round take
+		cost  float64 // which those have come to
+	}{{"case39", 1.6, 56, 72.610502}, {"pglib_opf_case118_ieee", 1.3, 84, 0.079135}, {"pglib_opf_case300_ieee", 1.3, 90, 40.050328}} {
+		net := load(t, c.name)
+		pd, qd := net.Loads(c.scale)
+		x, err := Relax(context.Background(), net, pd, qd, Options{}, Prices{})
+		if err != nil || x.Status != Optimal {
+			t.Fatal(x, err)
+		}
+		if x.Rounds < 2 || x.Iterations > c.most || !(math.Abs(x.Cost-c.cost) <= 1e-5*c.cost) {
+			t.Errorf("%s ×%g: %d iterations in %d rounds, at a cost of %.6f; want at most %d, and %.6f", c.name, c.scale, x.Iterations, x.Rounds, x.Cost, c.most, c.cost)
+		}
+	}
+}

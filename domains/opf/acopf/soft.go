@@ -106,10 +106,23 @@ func (p *plan) softProducts(b *lanes.Builder) {
 }
 
 // beginSoft gives a lane's soft limits what they give and their multipliers, after
-// slacks and multipliers of all limits.
+// slacks and multipliers of all limits. From a start with multipliers they are near these, and
+// centred.
 func (w *worker) beginSoft(l int) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	for i := range p.soft {
+		if ln.warm {
+			h, price := m.Get(p.h[i], l), ln.scale*ln.coef[2]*m.Get(p.price[i], l)
+			barrier := nextBarrier * min(1, price)
+			z := max(ln.job.problem.Start.Multipliers[i]*ln.scale, barrier/(max(-h, 0)+warmSlack))
+			hold := max(price-z, barrier/(max(h, 0)+warmSlack))
+			z = price - hold
+			m.Set(p.s[i], l, barrier/z)
+			m.Set(p.z[i], l, z)
+			m.Set(p.give[i], l, barrier/hold)
+			m.Set(p.hold[i], l, hold)
+			continue
+		}
 		h, s := m.Get(p.h[i], l), startSlack
 		give := startSlack
 		if h < 0 {

@@ -58,6 +58,7 @@ const (
 	startBarrier     = 0.1    // s·z of a flat start
 	warmSlack        = 1e-2   // least slack of a warm start
 	warmBarrier      = 3e-5   // s·z of a warm start
+	nextBarrier      = 1e-4   // and of the next round of a relaxation, give·hold too
 	gradientScale    = 10     // largest marginal cost ($/h per pu) in the scaled objective
 	leastShift       = 1e-7   // primal regularisation that is always there
 	settledShift     = 1e-3   // the same once only the balance is left to correct: flat directions are left alone
@@ -351,6 +352,9 @@ func (w *worker) begin(l int) {
 		z := barrier / s
 		if ln.warm {
 			z = max(z, ln.job.problem.Start.Multipliers[i]*ln.scale)
+			if p.soft > 0 {
+				s = max(-m.Get(p.h[i], l), nextBarrier/z)
+			}
 		}
 		m.Set(p.s[i], l, s)
 		m.Set(p.z[i], l, z)

@@ -25,7 +25,7 @@ const (
 	opfBatch                = 64
 )
 
-// Operations are gpc bench's opf and opf-sweep.
+// Operations are gpc bench's opf, opf-sweep and dispatch.
 func Operations() []bench.Operation {
 	loads := 500
 	flags := flag.NewFlagSet("opf-sweep", flag.ContinueOnError)
@@ -40,6 +40,7 @@ func Operations() []bench.Operation {
 		{Name: "opf-sweep", Once: true, Flags: flags, Measure: func(ctx context.Context, r *bench.Runner, _ bench.Shape) error {
 			return sweep(ctx, r, loads)
 		}},
+		dispatchOperation(),
 	}
 }
 

@@ -1,0 +1,72 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// Torture is a run of bench/torture.
+type Torture struct {
+	Device  string   `json:"device"`
+	Commit  string   `json:"commit"`
+	Seed    uint64   `json:"seed"` // of moments, bits and maps
+	Short   bool     `json:"short"`
+	Seconds float64  `json:"seconds"`
+	Attacks []Attack `json:"attacks"`
+	// Load is the machine's, which moments of kills depend on.
+	Load *closedloop.Load `json:"load,omitempty"`
+}
+
+// Attack is one sort of attack on one thing.
+type Attack struct {
+	By       string   `json:"by"`
+	On       string   `json:"on"`
+	Want     string   `json:"want"` // what survival is
+	Tried    int      `json:"tried"`
+	Survived int      `json:"survived"`
+	Lost     []string `json:"lost,omitempty"` // what was not survived, in words
+}
+
+// check says what of a run cannot be.
+func (t *Torture) check() error {
+	for _, a := range t.Attacks {
+		if a.Survived < 0 || a.Survived > a.Tried {
+			return fmt.Errorf("attack %q on %q: %d survived of %d", a.By, a.On, a.Survived, a.Tried)
+		}
+	}
+	return nil
+}
+
+// Rows are the table of a run, the header first.
+func (t *Torture) Rows() [][]string {
+	rows := [][]string{{"attack", "on", "tried", "survived", "survived is"}}
+	for _, a := range t.Attacks {
+		rows = append(rows, []string{a.By, a.On, fmt.Sprint(a.Tried), fmt.Sprint(a.Survived), a.Want})
+	}
+	return rows
+}
+
+// torture is the last run on the first device that has one, whatever was not survived in words.
+func (d devices) torture() string {
+	for _, r := range d {
+		if len(r.Tortures) == 0 {
+			continue
+		}
+		t := &r.Tortures[len(r.Tortures)-1]
+		form := ""
+		if t.Short {
+			form = " --short"
+		}
+		s := section{note: fmt.Sprintf("`bench/torture%s`, seed %d, commit %s, %s, %.0f minutes. %s", form, t.Seed, t.Commit, t.Device, max(1, t.Seconds/60), loads([]*closedloop.Load{t.Load})), rows: t.Rows()}
+		var lost strings.Builder
+		for _, a := range t.Attacks {
+			for _, why := range a.Lost {
+				fmt.Fprintf(&lost, "\nNot survived: %s, %s: %s\n", a.By, a.On, strings.TrimSpace(why))
+			}
+		}
+		return tables(s) + lost.String()
+	}
+	return ""
+}
