@@ -280,6 +280,14 @@ gallery: build
 	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
 	cp out/gallery-report/figures/*.gif docs/gallery/
 
+.PHONY: results-gallery
+## results-gallery: compile every system of the gallery into GALLERY, record what its map reaches beside other methods and solvers in RESULTS, and write the tables of docs/gallery.md; hours, and the same command continues (ONLY="cstr hvac")
+GALLERY ?= build/gallery
+results-gallery: build
+	MAPS=$(GALLERY) scripts/gallery.sh $(RESULTS)
+	$(MAKE) peers-mpc PEERS_MPC=$(RESULTS)/peers-mpc.json PEERS_MPC_FLAGS='--maps $(GALLERY)'
+	$(MAKE) report
+
 .PHONY: networks
 ## networks: record the exact solver, direct and search from 30 to 1354 buses in RESULTS, and write the table of docs/opf.md; hours, and the same command continues (needs python3)
 networks: build matpower

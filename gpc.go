@@ -226,11 +226,11 @@ func (c *Case) read(file string) (*model.Model, error) {
 		return m, BadInput(err)
 	}
 	if c.models == nil {
-		return nil, badInputf("this program has no bundled models; train one and give it with --model FILE")
+		return nil, badInputf("this program has no bundled models; compile one and give it with --model FILE")
 	}
 	f, err := c.models.Open(c.Name() + ".safetensors")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, badInputf("case %s has no bundled model; train one and give it with --model FILE", c.Name())
+		return nil, badInputf("case %s has no bundled model; compile one and give it with --model FILE", c.Name())
 	}
 	if err != nil {
 		return nil, err
