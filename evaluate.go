@@ -285,7 +285,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 		if err != nil {
 			return nil, err
 		}
-		var optimal batchnav.Optimal
+		var optimal domain.Optimal
 		if o, ok := c.def.Solver.(domain.Optimizer); ok && c.def.Learned == nil {
 			optimal = o.Optimal
 		}

@@ -3,7 +3,7 @@ package batchnav
 import (
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -82,25 +82,16 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	if err != nil {
 		return nil, err
 	}
-	spec, nz := l.spec, m.Latent()
-	ns, nc, nu, nm, objectives := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), len(spec.Margins), spec.ObjectiveSize()
+	spec, objectives := l.spec, l.spec.ObjectiveSize()
 	a := &Batch{
 		loaded: l, opt: opt, size: size,
 		loops: make([]loop, size), every: make([]int, size),
-		room: backend.LoopsInput{
-			S: tensor.New(size, ns), C: make([]float64, size*nc), Slot: tensor.New(size, spec.PreferenceSize()),
-			Tau: make([]float32, size), Smoothing: make([]float32, size), Hold: make([]bool, size),
-			Steering: make([]backend.Steering, size), Sigma: make([]float64, size*objectives),
-		},
-		answer: backend.LoopsOutput{
-			U: tensor.New(size, spec.PlanSize()), Residual: make([]float64, size), Displacement: make([]float64, size),
-			Fallbacks: make([]backend.Fallback, size), Flags: make([]backend.LoopFlag, size),
-		},
+		room: backend.NewLoopsInput(spec, size), answer: backend.NewLoopsOutput(spec, size),
 		slot: make([]float64, spec.PreferenceSize()),
 	}
 	a.answer.Sigma = a.room.Sigma
 	if opt.Latents || searches {
-		a.answer.Z = tensor.New(size, nz)
+		a.answer.Z = tensor.New(size, m.Latent())
 	}
 	if err := a.keep(); err != nil {
 		return nil, err
@@ -118,25 +109,27 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	if a.wrong, err = l.answerError(); err != nil {
 		return nil, err
 	}
-	a.uniform.W = make([]float64, objectives)
-	for i := range a.uniform.W {
-		a.uniform.W[i] = 1 / float64(objectives)
-	}
+	a.uniform.W = slices.Repeat([]float64{1 / float64(objectives)}, objectives)
 	for i := range a.loops {
-		a.every[i] = i
-		l := &a.loops[i]
-		l.sigma = make([]float64, objectives)
-		l.lastS, l.predictedS, l.innovation = make([]float64, ns), make([]float64, ns), make([]float64, ns)
-		l.state = make([]float64, ns)
-		l.lastC, l.predictedC = make([]float64, nc), make([]float64, nc)
-		l.lastU, l.u, l.raw, l.alternative = make([]float64, nu), make([]float64, nu), make([]float64, nu), make([]float64, nu)
-		l.margins, l.alternativeMargins = make([]float64, nm), make([]float64, nm)
+		a.every[i], a.loops[i] = i, newLoop(spec)
 		if searches {
-			l.memory = &memory{Memory: a.search.sampler.NewMemory()}
+			a.loops[i].memory = &memory{Memory: a.search.sampler.NewMemory()}
 		}
 		a.ResetLoop(i)
 	}
 	return a, nil
+}
+
+func newLoop(spec *domain.Spec) loop {
+	state := func() []float64 { return make([]float64, spec.MeasuredSize()) }
+	context := func() []float64 { return make([]float64, spec.ContextSize()) }
+	action := func() []float64 { return make([]float64, spec.ActionSize()) }
+	margins := func() []float64 { return make([]float64, len(spec.Margins)) }
+	return loop{
+		sigma: make([]float64, spec.ObjectiveSize()),
+		lastS: state(), lastC: context(), lastU: action(), state: state(), predictedS: state(), predictedC: context(), innovation: state(),
+		u: action(), raw: action(), margins: margins(), alternative: action(), alternativeMargins: margins(),
+	}
 }
 
 // keep makes the loops' latents.
@@ -238,14 +231,7 @@ func (a *Batch) at(i int) *loop { return &a.loops[a.which[i]] }
 func (a *Batch) seat(which []int) {
 	a.which, a.in, a.out = which, a.room, a.answer
 	if _, host := a.latents.(*loops.Loops); host {
-		n, nc, m := len(which), a.spec.ContextSize(), a.spec.ObjectiveSize()
-		in, out := &a.in, &a.out
-		in.S, in.C, in.Slot, in.Tau, in.Smoothing = in.S.Slice(0, n), in.C[:n*nc], in.Slot.Slice(0, n), in.Tau[:n], in.Smoothing[:n]
-		in.Hold, in.Steering, in.Sigma = in.Hold[:n], in.Steering[:n], in.Sigma[:n*m]
-		out.U, out.Sigma, out.Residual, out.Displacement = out.U.Slice(0, n), out.Sigma[:n*m], out.Residual[:n], out.Displacement[:n]
-		if out.Fallbacks, out.Flags = out.Fallbacks[:n], out.Flags[:n]; out.Z.Rows > 0 {
-			out.Z = out.Z.Slice(0, n)
-		}
+		a.in, a.out = a.room.First(len(which)), a.answer.First(len(which))
 		for i, w := range which {
 			a.loops[w].row = i
 		}
@@ -322,134 +308,6 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 	return obs.Preference
 }
 
-// admit checks an observation, updates the noise estimate and writes what the
-// loop's latent is moved by. An observation that is not finite is replaced by zeros
-// so that the batch can go on, and marked.
-func (a *Batch) admit(i int, obs *Observation) error {
-	spec, l, in := a.spec, a.at(i), &a.in
-	row := l.row
-	if err := spec.CheckSizes(obs.S, obs.C); err != nil {
-		return fmt.Errorf("batchnav: observation %d %w", i, err)
-	}
-	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
-		return err
-	}
-	nc := spec.ContextSize()
-	c, pref := in.C[row*nc:(row+1)*nc], a.preference(obs)
-	l.bad = !tensor.Finite(obs.C) || !tensor.Finite(obs.S)
-	if l.bad {
-		clear(in.S.Row(row))
-		clear(c)
-		clear(in.Slot.Row(row))
-		l.noise.Interrupt()
-		a.assume(l, obs)
-	} else {
-		a.innovate(l, obs.S)
-	}
-	l.variance = min(l.noise.Variance(a.model.Calibration.TauGeom), a.bound)
-	in.Tau[row] = float32(a.threshold(l.variance))
-	in.Hold[row], in.Smoothing[row], in.Steering[row] = l.bad, 1, backend.SteerKeep
-	if !l.bad {
-		a.estimate(l, obs.S)
-		tensor.Narrow(in.S.Row(row), l.state)
-		copy(c, obs.C)
-		pref.Slot(a.slot, a.model.Calibration.PreferenceFloor)
-		tensor.Narrow(in.Slot.Row(row), a.slot)
-		// α = 1 while σ̂² = 0.
-		if !a.opt.Direct && !a.opt.Observer && l.haveLatent && l.variance > 0 {
-			in.Smoothing[row] = float32(a.nav.Smoothing)
-		}
-	}
-	switch {
-	case !pref.Adaptive: // a fixed preference is not filtered
-		copy(l.sigma, pref.W)
-		l.haveSigma = false
-	case l.bad:
-	case l.haveSigma:
-		in.Steering[row] = backend.SteerFilter
-	default:
-		in.Steering[row] = backend.SteerSet
-	}
-	copy(in.Sigma[row*len(l.sigma):], l.sigma)
-	if !l.bad {
-		copy(l.lastC, obs.C)
-	}
-	return nil
-}
-
-// assume completes an observation that is not finite by what the known dynamics lead to
-// from the last decision. Before there is one a state stays unknown, and a context is the
-// mean of those that the map was made for.
-func (a *Batch) assume(l *loop, obs *Observation) {
-	if l.decided {
-		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
-	} else {
-		for j := range l.predictedS {
-			l.predictedS[j] = math.NaN()
-		}
-		tensor.Widen(l.lastC, a.model.NormX.Mean[len(l.lastS):][:len(l.lastC)])
-		copy(l.predictedC, l.lastC)
-	}
-	for j, v := range obs.S {
-		l.state[j] = known(v, l.predictedS[j])
-	}
-	copy(l.lastS, l.state)
-	for j, v := range obs.C {
-		l.lastC[j] = known(v, known(l.predictedC[j], l.lastC[j]))
-	}
-}
-
-// known is v, or otherwise where that is not finite.
-func known(v, otherwise float64) float64 {
-	if v-v != 0 {
-		return otherwise
-	}
-	return v
-}
-
-// innovate updates the noise estimate with s_t − F(s_{t−1}, u_{t−1}), both sides
-// as measured.
-func (a *Batch) innovate(l *loop, s []float64) {
-	if l.haveState && !a.opt.NoiseFree && a.nav.Smoothing < 1 {
-		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
-		for j, v := range s {
-			l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
-		}
-		if a.plausible(l.innovation) {
-			l.noise.Observe(l.innovation)
-		} else {
-			l.noise.Interrupt()
-		}
-	}
-	copy(l.lastS, s)
-}
-
-// plausible reports whether an innovation may be noise: not where it is beyond what the limit
-// can be.
-func (a *Batch) plausible(innovation []float64) bool {
-	sum := 0.0
-	for _, v := range innovation {
-		sum += v * v
-	}
-	return sum <= (1+a.times)*a.bound
-}
-
-// estimate sets the state that the loop works on: the measured one, or under
-// noise the observer's.
-func (a *Batch) estimate(l *loop, s []float64) {
-	if a.opt.Observer && l.haveState && l.variance > 0 {
-		a.problem.Step(l.state, l.lastC, l.lastU, l.predictedS, l.predictedC)
-		if tensor.Finite(l.predictedS) {
-			alpha := a.nav.Smoothing
-			for j, v := range s {
-				l.state[j] = (1-alpha)*l.predictedS[j] + alpha*v
-			}
-			return
-		}
-	}
-	copy(l.state, s)
-}
-
 // refine replaces direct's plan of entry i by the one that the search finds. So many, this
 // one included, are still to share the time.
 func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
@@ -467,110 +325,4 @@ func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
 	}
 	a.out.Displacement[row], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row), within)
 	return err
-}
-
-// execute projects, checks and, where needed, replaces the decoded action, and
-// completes the record.
-func (a *Batch) execute(i int, obs *Observation, d *Decision) {
-	l := a.at(i)
-	o, row := &a.out, l.row
-	flags := o.Flags[row]
-	l.haveSigma = l.haveSigma || flags&backend.LoopSteered != 0
-	d.U, d.Plan, d.Sigma, d.Margins = l.u, o.U.Row(row), l.sigma, l.margins
-	if a.opt.Latents {
-		d.Latent = o.Z.Row(row)
-	}
-	d.Fallback = domain.Fallback(o.Fallbacks[row])
-	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
-	d.Residual, d.Displacement, d.Correction = o.Residual[row], o.Displacement[row], 0
-	d.Consistent = flags&backend.LoopConsistent != 0
-	d.Limit = a.limit(l.variance)
-	d.OffMap = l.bad || !(d.Residual <= d.Limit)
-	if l.bad {
-		a.refuse(l, obs, d)
-		return
-	}
-	tensor.Widen(l.u, d.Plan[:len(l.u)])
-	if flags&backend.LoopFinite == 0 {
-		d.Fallback |= domain.FallbackAction | domain.FallbackConservative
-		a.problem.Fallback(l.state, obs.C, l.u)
-		a.problem.Margins(l.state, obs.C, l.u, l.margins)
-		d.Margin = smallest(l.margins)
-		l.haveLatent = false
-	} else {
-		if !a.opt.NoProjection {
-			copy(l.raw, l.u)
-			a.problem.Project(l.state, obs.C, l.u)
-			for j, v := range l.raw {
-				d.Correction = math.Max(d.Correction, math.Abs(v-l.u[j]))
-			}
-		}
-		a.problem.Margins(l.state, obs.C, l.u, l.margins)
-		d.Margin = smallest(l.margins)
-		a.trigger(l, obs, d)
-		l.haveLatent = true
-	}
-}
-
-// refuse answers an observation that is not finite: by Problem.Fallback in what is assumed,
-// or by the solver where that would break a limit. What the margins are is not known.
-func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
-	a.problem.Fallback(l.state, l.lastC, l.u)
-	d.Fallback = domain.FallbackObservation | domain.FallbackConservative
-	if a.opt.Solver != nil && tensor.Finite(l.state) && !(a.margin(l, l.u, l.margins) >= -a.spec.MarginTolerance) &&
-		a.opt.Solver(l.state, l.lastC, a.preference(obs), l.alternative) && tensor.Finite(l.alternative) &&
-		a.margin(l, l.alternative, l.alternativeMargins) > smallest(l.margins) {
-		copy(l.u, l.alternative)
-		d.Fallback = domain.FallbackObservation | domain.FallbackSolver
-	}
-	for j := range l.margins {
-		l.margins[j] = math.NaN()
-	}
-	d.Margin, d.Residual, d.Displacement = math.NaN(), math.NaN(), 0
-	d.Consistent = false
-}
-
-// margin is the smallest of u in what is assumed of an observation that is not finite.
-func (a *Batch) margin(l *loop, u, margins []float64) float64 {
-	a.problem.Margins(l.state, l.lastC, u, margins)
-	return smallest(margins)
-}
-
-// trigger is the fallback trigger: a margin below −MarginTolerance after
-// projection (written so that a NaN triggers too), an observation off the map, or a map that
-// is wrong about known answers. It asks the solver, then Problem.Fallback. An answer to a
-// negative margin is executed only if its own smallest margin is larger. Under a
-// guard the trigger is recorded: whether the action is executed is the roll-out's to say.
-func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
-	broken := !(d.Margin >= -a.spec.MarginTolerance)
-	if broken {
-		d.Fallback |= domain.FallbackMargin
-	}
-	if d.OffMap {
-		d.Fallback |= domain.FallbackResidual
-	}
-	if !(a.wrong <= answerTolerance) {
-		d.Fallback |= domain.FallbackMap
-	}
-	if d.Fallback&(domain.FallbackMargin|domain.FallbackResidual|domain.FallbackMap) == 0 {
-		return
-	}
-	if a.guard != nil || a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {
-		return // the ablation executes what was decoded; the trigger is recorded
-	}
-	bit := domain.FallbackSolver
-	if a.opt.Solver == nil || !a.opt.Solver(l.state, obs.C, a.preference(obs), l.alternative) || !tensor.Finite(l.alternative) {
-		bit = domain.FallbackConservative
-		a.problem.Fallback(l.state, obs.C, l.alternative)
-	}
-	a.problem.Margins(l.state, obs.C, l.alternative, l.alternativeMargins)
-	margin := smallest(l.alternativeMargins)
-	better := margin > d.Margin || math.IsNaN(d.Margin)
-	keeps := margin >= -a.spec.MarginTolerance
-	if (broken && better) || (!broken && keeps) {
-		copy(l.u, l.alternative)
-		copy(l.margins, l.alternativeMargins)
-		d.Margin = margin
-		d.Fallback |= bit
-	}
 }

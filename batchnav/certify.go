@@ -218,7 +218,7 @@ func (a *certifier) margins(c *Constants) error {
 		dec = math.Max(dec, math.Sqrt(sum))
 		tensor.Widen(u, plan.Row(i)[:nu])
 		a.problem.Margins(s.S, s.C, u, hi)
-		gamma = math.Min(gamma, smallest(hi))
+		gamma = math.Min(gamma, domain.Smallest(hi))
 		clear(steepness)
 		for j := range u {
 			v := u[j]
@@ -236,14 +236,14 @@ func (a *certifier) margins(c *Constants) error {
 		lf = math.Max(lf, math.Sqrt(slices.Max(steepness)))
 		a.problem.Project(s.S, s.C, u)
 		a.problem.Margins(s.S, s.C, u, hi)
-		projected = math.Min(projected, smallest(hi))
+		projected = math.Min(projected, domain.Smallest(hi))
 		sum = 0
 		for j, v := range u {
 			sum += (v - s.U[j]) * (v - s.U[j])
 		}
 		decProjected = math.Max(decProjected, math.Sqrt(sum))
 		a.problem.Margins(s.S, s.C, s.U[:nu], hi)
-		optimal = math.Min(optimal, smallest(hi))
+		optimal = math.Min(optimal, domain.Smallest(hi))
 	}
 	c.GammaMin, c.GammaMinOptimal, c.GammaMinProjected = Number(gamma), Number(optimal), Number(projected)
 	c.DeltaDec, c.DeltaDecProjected, c.Lf = Number(dec), Number(decProjected), Number(lf)

@@ -28,15 +28,8 @@ func Chain(b backend.Backend, m *model.Model, p domain.Problem, opt Options, hor
 	if err != nil {
 		return err
 	}
-	in := backend.LoopsInput{
-		S: tensor.New(n, s.Cols), C: make([]float64, n*nc), Slot: tensor.New(n, preference.Cols),
-		Tau: make([]float32, n), Smoothing: make([]float32, n), Hold: make([]bool, n),
-		Steering: make([]backend.Steering, n), Sigma: make([]float64, n*objectives),
-	}
-	out := backend.LoopsOutput{
-		U: tensor.New(n, l.spec.PlanSize()), Z: tensor.New(n, m.Latent()), Sigma: in.Sigma, Residual: make([]float64, n), Displacement: make([]float64, n),
-		Fallbacks: make([]backend.Fallback, n), Flags: make([]backend.LoopFlag, n),
-	}
+	in, out := backend.NewLoopsInput(l.spec, n), backend.NewLoopsOutput(l.spec, n)
+	out.Sigma, out.Z = in.Sigma, tensor.New(n, m.Latent())
 	w, slot := make([]float64, objectives), make([]float64, preference.Cols)
 	for from := 0; from < s.Rows; from += n {
 		for i := range n {

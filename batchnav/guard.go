@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// guard rolls decided actions out before they are executed. A plan is the executed actions
-// of a roll-out: some that are given, then those of the base policy, `direct`. It is safe
-// if no margin of a step is below −MarginTolerance, or within the noise of it, no state is lost (domain.Failing), and
-// it ends where it may (domain.Terminal). The plan accepted at one decision is, one step on,
-// the incumbent of the next, which is executed where the new one is not safe; where that is
-// not either, a rescue looks for one, which is then followed while it is the cheaper. It is
-// the workspace of the loops of one batch.
+// guard rolls decided actions out before they are executed. A plan is the executed actions of a
+// roll-out: some that are given, then those of the base policy, `direct`. It is safe if no
+// margin of a step is below −MarginTolerance, or within the noise of it, no state is lost
+// (domain.Failing), and it ends where it may (domain.Terminal). The plan accepted at one
+// decision is, one step on, the incumbent of the next, which is executed where the new one is
+// not safe; where that is not either, a rescue looks for one, which is then followed while it
+// is the cheaper. It is the workspace of the loops of one batch.
 type guard struct {
 	*rollouts
 	opt          domain.Guard
-	solver       func(s, c []float64, pref domain.Preference, u []float64) bool
+	solver       domain.Optimal
 	horizon      domain.Horizon    // nil: none
 	tightening   domain.Tightening // makes one that keeps off the limits; nil: it cannot
 	terminal     domain.Terminal
@@ -247,7 +248,7 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 
 // steps of the look-ahead from a context.
 func (g *guard) steps(c []float64) int {
-	return lookAhead(g.problem, c, &RefineOptions{LookAhead: g.opt.Steps})
+	return lookAhead(g.problem, c, g.opt.Steps, 0)
 }
 
 // alone is roll of one.
@@ -291,7 +292,7 @@ func (g *guard) roll(runs []rollout) error {
 			return err
 		}
 		g.h = h
-		g.inParallel(max(1, min(g.threads, n)), n, g.advanceRows)
+		parallel.Split(g.threads, n, g.advanceRows)
 		running := 0
 		for i := range runs[:n] {
 			g.note(&runs[i], h, i)
@@ -342,14 +343,14 @@ func (g *guard) note(r *rollout, h, i int) {
 		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
 		if t := &g.scratch[0]; tensor.Finite(s) {
 			domain.StateMargins(g.problem, s, c, g.action(g.u, h, i), t.above, t.below)
-			p.margin = math.Min(p.margin, smallest(t.above))
+			p.margin = math.Min(p.margin, domain.Smallest(t.above))
 		}
 		if g.terminal != nil {
 			p.margin = math.Min(p.margin, g.terminal.TerminalMargin(s, c))
 		}
 	}
-	p.narrow = !(g.tight[i] >= -g.spec.MarginTolerance)
-	if !(p.margin >= -g.spec.MarginTolerance) || r.priced && math.IsNaN(p.cost) {
+	p.narrow = !g.spec.Keeps(g.tight[i])
+	if !g.spec.Keeps(p.margin) || r.priced && math.IsNaN(p.cost) {
 		p.fails = h
 	}
 }
@@ -382,7 +383,7 @@ func (g *guard) settle(l *loop, c []float64, pref domain.Preference, d *Decision
 	if d.Fallback.Replaced() {
 		copy(l.u, w.accepted.actions[:nu])
 		g.problem.Margins(l.state, c, l.u, l.margins)
-		d.Margin = smallest(l.margins)
+		d.Margin = domain.Smallest(l.margins)
 	}
 	return nil
 }
@@ -427,7 +428,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 		w.wait--
 	case g.solver != nil && g.horizon == nil:
 		d.Fallback |= domain.FallbackRescue
-		if g.solver(l.state, c, pref, l.alternative) && tensor.Finite(l.alternative) {
+		if g.solver.Finds(l.state, c, pref, l.alternative) {
 			r.given = l.alternative
 			if err := g.compare(w, d, r, domain.FallbackSolver); err != nil {
 				return err

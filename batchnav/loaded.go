@@ -277,12 +277,3 @@ func (l *loaded) rates(pref domain.Preference, s, u, c, delta, weights []float64
 		l.priority(pref, s, u, c, delta, weights)
 	}
 }
-
-// smallest returns the least entry, NaN if any is NaN, +Inf if there is none.
-func smallest(v []float64) float64 {
-	low := math.Inf(1)
-	for _, x := range v {
-		low = math.Min(low, x)
-	}
-	return low
-}

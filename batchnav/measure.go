@@ -24,14 +24,10 @@ type Measured struct {
 	Fallbacks       int    `json:"fallbacks"`
 }
 
-// Optimal writes the optimal first action in state s under context c, and
-// reports whether it is known.
-type Optimal func(s, c []float64, pref domain.Preference, u []float64) bool
-
 // MeasureLoop runs a controller in closed loop on episodes of a plant of the problem
 // of spec and, where optimal is given, compares each executed action with the optimal
 // one in the loop's own state.
-func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller, plant domain.Plant, seed uint64, episodes int, pref domain.Preference, optimal Optimal) (*Measured, error) {
+func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller, plant domain.Plant, seed uint64, episodes int, pref domain.Preference, optimal domain.Optimal) (*Measured, error) {
 	m := &Measured{MarginMin: Number(math.Inf(1))}
 	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u, best := make([]float64, spec.ActionSize()), make([]float64, spec.ActionSize())

@@ -48,9 +48,8 @@ type Options struct {
 	// never triggers.
 	ResidualLimit float64
 	// Solver, if set, is asked for an action when the fallback is triggered by a
-	// margin or by the residual, before Problem.Fallback is. It writes u and
-	// reports success.
-	Solver func(s, c []float64, pref domain.Preference, u []float64) bool
+	// margin or by the residual, before Problem.Fallback is.
+	Solver domain.Optimal
 	// NoGuard leaves Guard out.
 	NoGuard bool
 	// Guard rolls every decision out before it is executed and replaces the ones that fail;

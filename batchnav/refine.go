@@ -64,7 +64,7 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 			return fmt.Errorf("refine: the observation leaves %d decisions in its episode: want at most %d, a whole one", left, most)
 		}
 	}
-	if steps := lookAhead(l.problem, q.C, o); o.Candidates*steps > maxDecisions {
+	if steps := lookAhead(l.problem, q.C, o.LookAhead, o.Remaining); o.Candidates*steps > maxDecisions {
 		return fmt.Errorf("refine: %d candidates with a look-ahead of %d decisions: want a product of at most %d", o.Candidates, steps, maxDecisions)
 	}
 	return nil
@@ -185,11 +185,11 @@ func (r *Refiner) grow(n int) (err error) {
 	return nil
 }
 
-// Refine tries B plans of the observation, scores every one under the true dynamics and
-// returns the best feasible: the least cost, ties to the lowest index. If none is feasible the one of largest smallest margin is returned with
-// Feasible false. A non-finite observation is an error here; the context's
-// cancellation is answered between roll-out steps, or before the start where the
-// backend refines by itself.
+// Refine tries B plans of the observation, scores every one under the true dynamics and returns
+// the best feasible: the least cost, ties to the lowest index. If none is feasible the one of
+// largest smallest margin is returned with Feasible false. A non-finite observation is an error
+// here; the context's cancellation is answered between roll-out steps, or before the start
+// where the backend refines by itself.
 func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions) (*Refinement, error) {
 	r.question[0] = domain.Question{S: obs.S, C: obs.C, Preference: obs.Preference, Previous: opt.Previous, Count: opt.Candidates, Seed: opt.Seed}
 	if err := r.checkRefine(&opt, &r.question[0]); err != nil {
@@ -201,7 +201,7 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 	start := time.Now()
 	proposed, offset := Split(r.spec, opt)
 	r.question[0].Count = proposed
-	steps := lookAhead(r.problem, obs.C, &opt)
+	steps := lookAhead(r.problem, obs.C, opt.LookAhead, opt.Remaining)
 	result, err := r.propose(ctx, obs, &opt, steps)
 	if err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func (r *Refiner) refinement(out *backend.RefineOutput, residual float64, candid
 	result := &Refinement{
 		U: out.U, Cost: out.Cost, Margin: out.Margin, Feasible: out.Feasible, Candidates: candidates, Index: out.Index, Source: out.Source,
 		FeasibleCount: out.FeasibleCount, LookAhead: lookAhead, Latent: out.Latent,
-		LocalizedCost: out.LocalizedCost, LocalizedFeasible: out.LocalizedMargin >= -r.spec.MarginTolerance,
+		LocalizedCost: out.LocalizedCost, LocalizedFeasible: r.spec.Keeps(out.LocalizedMargin),
 		Sigma: out.Sigma, Consistent: out.Consistent,
 	}
 	result.Locate(residual, r.limit(0))
@@ -290,21 +290,22 @@ const (
 // maxDecisions of all roll-outs of a refinement together bound its memory.
 const maxDecisions = 1 << 28
 
-// lookAhead resolves the default of RefineOptions.LookAhead. No context makes it longer
+// lookAhead is how many decisions are looked ahead from a context where asked are asked for,
+// 0: as RefineOptions.LookAhead says, remaining its Remaining. No context makes it longer
 // than an episode.
-func lookAhead(p domain.Problem, c []float64, opt *RefineOptions) int {
+func lookAhead(p domain.Problem, c []float64, asked, remaining int) int {
 	spec := p.Spec()
 	if spec.Plan > 1 {
-		if opt.LookAhead == 0 {
+		if asked == 0 {
 			return spec.Plan
 		}
-		return min(spec.Plan, opt.LookAhead)
+		return min(spec.Plan, asked)
 	}
-	if opt.LookAhead > 0 {
-		return opt.LookAhead
+	if asked > 0 {
+		return asked
 	}
-	if opt.Remaining > 0 {
-		return opt.Remaining
+	if remaining > 0 {
+		return remaining
 	}
 	if f, ok := p.(domain.Finite); ok {
 		return max(1, min(f.Remaining(c), spec.Steps))

@@ -456,7 +456,7 @@ func TestNoObservationMakesARollOutLongerThanAnEpisode(t *testing.T) {
 	if _, err := r.Refine(t.Context(), obs, batchnav.RefineOptions{Candidates: 16}); err == nil || !strings.Contains(err.Error(), "200000000000 decisions") {
 		t.Errorf("%v, want an error that names the decisions", err)
 	}
-	if steps := batchnav.LookAhead(endless{cart}, obs.C, &batchnav.RefineOptions{}); steps != 8 {
+	if steps := batchnav.LookAhead(endless{cart}, obs.C, 0, 0); steps != 8 {
 		t.Errorf("a closed loop looks %d decisions ahead, an episode has 8", steps)
 	}
 	for says, opt := range map[string]batchnav.RefineOptions{

@@ -3,11 +3,10 @@ package batchnav
 import (
 	"context"
 	"math"
-	"sync"
-	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -46,7 +45,7 @@ type rollouts struct {
 	// all roll-outs, as one for each would be allocated.
 	batch       domain.PlanBatch
 	h           int
-	advanceRows func(t *scratch, from, to int)
+	advanceRows func(part, from, to int)
 }
 
 var _ domain.PlanScorer = (*rollouts)(nil)
@@ -64,7 +63,7 @@ func newRollouts(l *loaded) *rollouts {
 	r.scored, _ = l.problem.(domain.Scored)
 	r.block, _ = l.problem.(domain.BlockGradient)
 	r.failing, _ = l.problem.(domain.Failing)
-	r.advanceRows = func(t *scratch, from, to int) { r.step(&r.batch, r.h, from, to, t) }
+	r.advanceRows = func(part, from, to int) { r.step(&r.batch, r.h, from, to, &r.scratch[part]) }
 	return r
 }
 
@@ -111,7 +110,7 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 			return err
 		}
 		r.h = h
-		r.inParallel(threads, n, r.advanceRows)
+		parallel.Split(threads, n, r.advanceRows)
 		r.s, r.nextS = r.nextS, r.s
 		r.c, r.nextC = r.nextC, r.c
 		if r.spec.Plan == 1 && h < b.Steps-1 {
@@ -234,7 +233,7 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 			r.tight[i] = math.Min(r.tight[i], t.margins[k]-off)
 		}
 	}
-	b.Margin[i] = math.Min(b.Margin[i], smallest(t.margins))
+	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(t.margins))
 	last := h == b.Steps-1
 	if last && r.scored != nil {
 		return // the score knows where it leads
@@ -298,31 +297,5 @@ func (r *rollouts) bend(rows tensor.Matrix, h, steps int) {
 		for j := range v {
 			v[j] += (1-f)*o[from*rows.Cols+j] + f*o[to*rows.Cols+j]
 		}
-	}
-}
-
-// inParallel calls f on at most threads contiguous parts of [0, n). Where f panics it does,
-// with the same value, when the others are done.
-func (r *rollouts) inParallel(threads, n int, f func(t *scratch, from, to int)) {
-	if threads == 1 {
-		f(&r.scratch[0], 0, n)
-		return
-	}
-	var wait sync.WaitGroup
-	var panicked atomic.Pointer[any]
-	for t := range threads {
-		wait.Go(func() {
-			defer func() {
-				if v := recover(); v != nil {
-					first := v
-					panicked.CompareAndSwap(nil, &first)
-				}
-			}()
-			f(&r.scratch[t], t*n/threads, (t+1)*n/threads)
-		})
-	}
-	wait.Wait()
-	if v := panicked.Load(); v != nil {
-		panic(*v)
 	}
 }

@@ -134,7 +134,7 @@ func (m *memory) lose() {
 // becomes the first action of the best roll-out. It returns how far z has moved. Both
 // stay as they are where no roll-out has a margin. within is SearchOptions.Within.
 func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, within time.Duration) (moved float64, err error) {
-	start, steps := time.Now(), lookAhead(r.problem, c, &RefineOptions{LookAhead: r.opt.LookAhead})
+	start, steps := time.Now(), lookAhead(r.problem, c, r.opt.LookAhead, 0)
 	if r.opt.NoMemory {
 		m.lose()
 	}

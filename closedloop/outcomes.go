@@ -62,9 +62,10 @@ func (o *Outcomes) validate() error {
 // relatively: more than rounding is another scene, or another oracle.
 const sameOracle = 1e-6
 
-// Less describes by how much, in %, episodes cost more under r than under other: 100 (cost
-// − other's)/other's of every episode that both have, in which both are safe and the other's cost is above 0. An error
-// says why the two records are not of the same scenes; one without Outcomes is of none.
+// Less describes by how much, in %, episodes cost more under r than under other: 100 (cost −
+// other's)/other's of every episode that both have, in which both are safe and the other's cost
+// is above 0. An error says why the two records are not of the same scenes; one without
+// Outcomes is of none.
 func (r *Result) Less(other *Result) (RegretStatistics, error) {
 	for _, v := range []struct {
 		name string

@@ -74,9 +74,6 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 	if index < 0 {
 		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
 	}
-	if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
-		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", opt.Noise)
-	}
 	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, err
 	}
@@ -88,8 +85,17 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 		return nil, fmt.Errorf("episode index is %d, there are %d starts", index, len(m.Starts))
 	}
 	m.Initial(scene.P, scene.S, scene.C)
+	return m.measured(scene, seed, index, opt.Noise)
+}
+
+// measured is the episode of a scene with measurement noise, which the seed and the index
+// alone say.
+func (m *Simulation) measured(scene simulationScene, seed uint64, index int, noise float64) (domain.Episode, error) {
+	if !(noise >= 0) || math.IsInf(noise, 0) {
+		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", noise)
+	}
 	ep := m.start(scene)
-	ep.noise = opt.Noise
+	ep.noise = noise
 	ep.rng = rand.New(rand.NewPCG(seed^noiseStream, uint64(index)))
 	return ep, nil
 }
@@ -188,7 +194,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	m := spec.ObjectiveSize()
 	out := domain.Outcome{
 		S: make([]float64, len(e.s)), J: make([]float64, m), Sigma: make([]float64, m),
-		Named: make([]float64, len(spec.Margins)), Margin: math.Inf(1),
+		Named: make([]float64, len(spec.Margins)),
 	}
 	if e.scene.Preference.Adaptive {
 		delta := make([]float64, m)
@@ -202,26 +208,18 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		out.Cost += out.Sigma[i] * j
 	}
 	p.Margins(e.s, e.c, u, out.Named)
-	out.Failed = e.t == 0 && failed(p, e.s, e.c)
+	out.Failed = e.t == 0 && domain.Lost(p, e.s, e.c)
 	p.Step(e.s, e.c, u, e.nextS, e.nextC)
 	e.s, e.nextS = e.nextS, e.s
 	e.c, e.nextC = e.nextC, e.c
 	copy(out.S, e.s)
 	e.t++
-	out.Failed = out.Failed || failed(p, e.s, e.c)
+	out.Failed = out.Failed || domain.Lost(p, e.s, e.c)
 	if e.Done() {
 		e.judgeEnd(u, out.Named)
 	}
-	for _, v := range out.Named {
-		out.Margin = math.Min(out.Margin, v)
-	}
+	out.Margin = domain.Smallest(out.Named)
 	return out, nil
-}
-
-// failed reports whether a state is lost.
-func failed(p domain.Problem, s, c []float64) bool {
-	f, ok := p.(domain.Failing)
-	return ok && f.Failed(s, c)
 }
 
 // judgeEnd lowers the margins of the last action u to those of the state it has led to,

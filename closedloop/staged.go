@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -73,13 +72,10 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 			}
 		}
 	}
-	if failed(m.Problem, scene.S, scene.C) {
+	if domain.Lost(m.Problem, scene.S, scene.C) {
 		return nil, errors.New("s and c are a lost state, before the first decision")
 	}
-	ep := m.start(scene)
-	ep.noise = opt.Noise
-	ep.rng = rand.New(rand.NewPCG(seed^noiseStream, uint64(index)))
-	return ep, nil
+	return m.measured(scene, seed, index, opt.Noise)
 }
 
 var _ domain.Stretching = (*simulated)(nil)

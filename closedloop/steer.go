@@ -235,7 +235,7 @@ func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64,
 			J[j] += v
 		}
 		cost += out.Cost
-		kept = kept && !violated(out.Margin, spec) && !out.Failed
+		kept = kept && spec.Keeps(out.Margin) && !out.Failed
 	}
 	return J, cost, kept, nil
 }

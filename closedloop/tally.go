@@ -81,7 +81,7 @@ func (a *tally) add(e *EpisodeRecord) {
 	for i := range e.Lines {
 		l := &e.Lines[i]
 		a.decisions++
-		if violated(float64(l.Margin), a.spec) {
+		if !a.spec.Keeps(float64(l.Margin)) {
 			a.violations++
 		}
 		bits := domain.Fallback(l.Fallback)

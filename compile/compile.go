@@ -24,6 +24,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/model"
 )
 
 // Options of Run.
@@ -284,29 +285,12 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if err != nil {
 		return nil, err
 	}
-	chosen := 0
-	for _, candidate := range []struct {
-		method string
-		starts int
-	}{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64", (r.opt.Starts + 3) / 4}} {
-		if len(out.Choice) > 0 && out.Choice[0].meets(&r.opt) {
-			break // nothing is as fast
-		}
-		if candidate.method != "direct" && !r.has(candidate.method) {
-			continue
-		}
-		score, err := r.drive(ctx, r.c, m, candidate.method, heldOut, 0, candidate.starts, 1, nil)
-		if err != nil {
-			return nil, err
-		}
-		out.Choice = append(out.Choice, score)
-		if score.better(&out.Choice[chosen]) {
-			chosen = len(out.Choice) - 1
-		}
+	if out.Choice, err = r.choose(ctx, m); err != nil {
+		return nil, err
 	}
-	out.Choice[0], out.Choice[chosen] = out.Choice[chosen], out.Choice[0]
 	method := out.Choice[0].Method
-	if out.Test, err = r.drive(ctx, r.c, m, method, tested, 0, r.opt.TestStarts, 0, nil); err != nil {
+	test := loops{of: r.c, model: m, method: method, purpose: tested, episodes: r.opt.TestStarts}
+	if out.Test, err = r.drive(ctx, test); err != nil {
 		return nil, err
 	}
 	// Times are those of a loop alone; the optima of its starts are known by now.
@@ -314,7 +298,8 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if err != nil {
 		return nil, err
 	}
-	timed, err := r.drive(ctx, r.c, m, method, tested, 0, min(r.opt.TestStarts, timedStarts), 1, nil)
+	test.episodes, test.threads = min(r.opt.TestStarts, timedStarts), 1
+	timed, err := r.drive(ctx, test)
 	if err != nil {
 		return nil, err
 	}
@@ -344,6 +329,33 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	return out, nil
+}
+
+// choose compares the methods of a map from the held-out starts; the first of the scores is
+// the chosen one's.
+func (r *run) choose(ctx context.Context, m *model.Model) (scores []Score, err error) {
+	best := 0
+	for _, candidate := range []struct {
+		method string
+		starts int
+	}{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64", (r.opt.Starts + 3) / 4}} {
+		if len(scores) > 0 && scores[0].meets(&r.opt) {
+			break // nothing is as fast
+		}
+		if candidate.method != "direct" && !r.has(candidate.method) {
+			continue
+		}
+		score, err := r.drive(ctx, loops{of: r.c, model: m, method: candidate.method, purpose: heldOut, episodes: candidate.starts, threads: 1})
+		if err != nil {
+			return nil, err
+		}
+		scores = append(scores, score)
+		if score.better(&scores[best]) {
+			best = len(scores) - 1
+		}
+	}
+	scores[0], scores[best] = scores[best], scores[0]
+	return scores, nil
 }
 
 // choices says, for the model's header, what each round was and why, and what the method was

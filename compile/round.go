@@ -8,11 +8,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
@@ -179,103 +177,4 @@ func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int,
 		return nil, 0, err
 	}
 	return got.Model, got.Rows, os.Remove(opt.Checkpoint)
-}
-
-// evaluate drives a round's map from starts of its data, held-out ones, and probes.
-func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Round) error {
-	var err error
-	if out.HeldOut, err = r.drive(ctx, r.c, m, "direct", heldOut, 0, r.opt.Starts, r.opt.Threads, nil); err != nil {
-		return err
-	}
-	if out.HeldOut.meets(&r.opt) {
-		more, err := r.drive(ctx, r.c, m, "direct", confirmed, number, 5*r.opt.Starts, r.opt.Threads, nil)
-		if err != nil {
-			return err
-		}
-		out.Confirmed = &more
-	}
-	if r.plant == nil {
-		return nil
-	}
-	var own [][]float64
-	for i := range number + 1 {
-		of := out
-		if i < number {
-			of = &r.journal.Rounds[i]
-		}
-		if of.Wanted > 0 {
-			spread, focused, err := r.points(i, of.Wanted)
-			if err != nil {
-				return err
-			}
-			own = append(append(own, spread[:of.Scenarios-of.Focused]...), focused[:of.Focused]...)
-		}
-	}
-	rand.New(rand.NewPCG(r.seed(solved, number), 1)).Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
-	own = own[:min(len(own), r.opt.Starts)]
-	bare, err := r.c.Guarded(domain.Guard{Off: true})
-	if err != nil {
-		return err
-	}
-	fixed := *r.plant
-	fixed.Starts = own
-	def := *bare.Definition()
-	def.Plant = r.driven(&fixed)
-	c, err := gpc.NewCase(def)
-	if err != nil {
-		return err
-	}
-	if out.Training, err = r.drive(ctx, c, m, "direct", solved, number, len(own), r.opt.Threads, nil); err != nil {
-		return err
-	}
-	probes := make([][]float64, r.opt.Starts)
-	regret := make([]float64, len(probes))
-	for i := range probes {
-		probes[i] = r.plant.Start(r.seed(probed, number), i)
-	}
-	if out.Probed, err = r.drive(ctx, bare, m, "direct", probed, number, len(probes), r.opt.Threads, func(e *closedloop.EpisodeRecord) {
-		cost, best := float64(e.End.Cost), float64(e.End.OracleCost)
-		switch {
-		case e.End.Safe && best > 0:
-			regret[e.Episode] = cost/best - 1
-		case !e.End.Safe && e.End.OracleFailure == "": // where there is no way nothing is to be learnt
-			regret[e.Episode] = math.Inf(1)
-		}
-	}); err != nil {
-		return err
-	}
-	out.Worst = focus(probes, regret)
-	return nil
-}
-
-// drive drives a method of a map and sums up; visit, if set, is called after each episode.
-func (r *run) drive(ctx context.Context, c *gpc.Case, m *model.Model, method string, p purpose, round, episodes, threads int, visit func(*closedloop.EpisodeRecord)) (Score, error) {
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	out := Score{Method: method}
-	got, err := c.Evaluate(ctx, gpc.Setup{Method: method, Model: m}, gpc.EngineOptions{}, closedloop.Options{
-		Episodes: episodes, Seed: r.seed(p, round), Preference: adaptive, Threads: threads,
-		Visit: func(e *closedloop.EpisodeRecord) {
-			if !e.End.Safe && e.End.OracleFailure != "" {
-				out.NoWay++
-			}
-			if visit != nil {
-				visit(e)
-			}
-		},
-		Progress: func(done, total int) {
-			r.opt.Progress(Progress{Stage: "drive " + method, Done: done, Total: total})
-		},
-	})
-	if err != nil {
-		return out, err
-	}
-	out.Episodes, out.Unsafe, out.Unsolved = got.Episodes, len(got.Unsafe), got.OracleFailures
-	out.Mean, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.P90, got.Regret.Max, got.RegretMin
-	out.P50, out.P99 = got.Latency.P50, got.Latency.P99
-	if got.Guard != nil {
-		out.Rescued = 100 * got.Guard.RescueRate
-	}
-	return out, nil
 }

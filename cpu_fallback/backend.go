@@ -21,9 +21,9 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/parallel"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // Options choose how a Backend runs. The zero value is the best this machine

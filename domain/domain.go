@@ -46,7 +46,7 @@ type Case struct {
 	// Rescue, if set, is the exact solver that the navigator's monitor asks when a
 	// margin is negative or the residual too large, before Problem.Fallback. It
 	// writes u and reports success; it must be safe for concurrent use.
-	Rescue func(s, c []float64, pref Preference, u []float64) bool
+	Rescue Optimal
 	// Guard looks after the navigator's decisions, and is on unless it says otherwise. It
 	// searches and asks the Solver where that is a Receding, or else asks Rescue.
 	Guard Guard

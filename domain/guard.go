@@ -45,23 +45,3 @@ const DefaultRescueIterations = 60
 type Terminal interface {
 	TerminalMargin(s, c []float64) float64
 }
-
-// StateMargins writes the margins of a state that no action there changes, +Inf for the
-// others: m and the scratch other are of the size of Margins, and u is any action, which
-// is tried with other entries and comes back as it was.
-func StateMargins(p Problem, s, c, u, m, other []float64) {
-	p.Margins(s, c, u, m)
-	for j, a := range p.Spec().Action {
-		was := u[j]
-		if u[j] = a.Lo; !a.Bounded() || was == a.Lo {
-			u[j] = was + 1
-		}
-		p.Margins(s, c, u, other)
-		u[j] = was
-		for i := range m {
-			if other[i] != m[i] {
-				m[i] = math.Inf(1)
-			}
-		}
-	}
-}

@@ -174,6 +174,12 @@ type Failing interface {
 	Failed(s, c []float64) bool
 }
 
+// Lost reports whether a state is lost, which it is only of a Failing problem.
+func Lost(p Problem, s, c []float64) bool {
+	f, ok := p.(Failing)
+	return ok && f.Failed(s, c)
+}
+
 // Answered is implemented by a problem that knows, by its own exact solver, what to do in
 // some states: the navigator asks a map about them before it trusts it.
 type Answered interface {

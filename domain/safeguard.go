@@ -14,8 +14,8 @@ import (
 // rolled out. It looks one step ahead, as margins do. It is used by one goroutine.
 type Safeguard struct {
 	problem              Problem
-	rescue               func(s, c []float64, pref Preference, u []float64) bool
-	tolerance            float64
+	spec                 *Spec
+	rescue               Optimal
 	alternative, margins []float64
 	decided              bool // there is a last decision
 	s, c, u              []float64
@@ -27,7 +27,7 @@ func NewSafeguard(of *Case) *Safeguard {
 	spec := of.Problem.Spec()
 	state, context := func() []float64 { return make([]float64, spec.MeasuredSize()) }, func() []float64 { return make([]float64, spec.ContextSize()) }
 	return &Safeguard{
-		problem: of.Problem, rescue: of.Rescue, tolerance: spec.MarginTolerance,
+		problem: of.Problem, spec: spec, rescue: of.Rescue,
 		alternative: make([]float64, spec.ActionSize()), margins: make([]float64, len(spec.Margins)),
 		s: state(), c: context(), u: make([]float64, spec.ActionSize()), nextS: state(), nextC: context(),
 	}
@@ -40,36 +40,28 @@ func (g *Safeguard) Reset() { g.decided = false }
 // done besides projecting it.
 func (g *Safeguard) Keep(s, c []float64, pref Preference, u []float64) Fallback {
 	fallback := Fallback(0)
-	if !tensor.Finite(u) {
+	if tensor.Finite(u) {
+		g.problem.Project(s, c, u)
+		if margin := g.smallest(s, c, u); !g.spec.Keeps(margin) {
+			fallback = FallbackMargin | g.replace(s, c, pref, u, margin)
+		}
+	} else {
 		g.problem.Fallback(s, c, u)
 		fallback = FallbackAction | FallbackConservative
-	} else if g.problem.Project(s, c, u); !g.keeps(g.smallest(s, c, u)) {
-		fallback = FallbackMargin | g.replace(s, c, pref, u)
 	}
 	g.remember(s, c, u)
 	return fallback
 }
 
-// keeps reports whether a smallest margin is kept; a NaN is not.
-func (g *Safeguard) keeps(margin float64) bool { return margin >= -g.tolerance }
-
 // smallest is the smallest hard margin of u, NaN where one is.
 func (g *Safeguard) smallest(s, c, u []float64) float64 {
 	g.problem.Margins(s, c, u, g.margins)
-	least := math.Inf(1)
-	for _, m := range g.margins {
-		least = math.Min(least, m)
-	}
-	return least
+	return Smallest(g.margins)
 }
 
-// replace looks for an action whose smallest margin is larger.
-func (g *Safeguard) replace(s, c []float64, pref Preference, u []float64) Fallback {
-	margin, by := g.smallest(s, c, u), FallbackSolver
-	if g.rescue == nil || !g.rescue(s, c, pref, g.alternative) || !tensor.Finite(g.alternative) {
-		by = FallbackConservative
-		g.problem.Fallback(s, c, g.alternative)
-	}
+// replace looks for an action whose smallest margin is larger than that of u.
+func (g *Safeguard) replace(s, c []float64, pref Preference, u []float64, margin float64) Fallback {
+	by := g.rescue.Instead(g.problem, s, c, pref, g.alternative)
 	if other := g.smallest(s, c, g.alternative); other > margin || math.IsNaN(margin) {
 		copy(u, g.alternative)
 		return by
@@ -109,10 +101,12 @@ func (g *Safeguard) Refuse(s, c []float64, pref Preference, u []float64) (Fallba
 	assumed(g.c, c, g.nextC)
 	fallback := FallbackObservation | FallbackConservative
 	g.problem.Fallback(g.s, g.c, u)
-	if tensor.Finite(g.s) && tensor.Finite(g.c) && !g.keeps(g.smallest(g.s, g.c, u)) && g.replace(g.s, g.c, pref, u) == FallbackSolver {
-		fallback = FallbackObservation | FallbackSolver
+	g.decided = tensor.Finite(g.s) && tensor.Finite(g.c)
+	if g.decided {
+		if margin := g.smallest(g.s, g.c, u); !g.spec.Keeps(margin) && g.replace(g.s, g.c, pref, u, margin) == FallbackSolver {
+			fallback = FallbackObservation | FallbackSolver
+		}
 	}
 	copy(g.u, u)
-	g.decided = tensor.Finite(g.s) && tensor.Finite(g.c)
 	return fallback, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Scalarization names how a sweep turns objectives and a weight into one
@@ -142,4 +144,22 @@ type Optimizer interface {
 	// Optimal writes the first action of the remaining optimum and reports
 	// whether one was found and certified.
 	Optimal(s, c []float64, pref Preference, u []float64) bool
+}
+
+// Optimal is Optimizer's method, or another function of its kind. nil knows no action.
+type Optimal func(s, c []float64, pref Preference, u []float64) bool
+
+// Finds reports whether an action was found that is finite, and written into u.
+func (f Optimal) Finds(s, c []float64, pref Preference, u []float64) bool {
+	return f != nil && f(s, c, pref, u) && tensor.Finite(u)
+}
+
+// Instead writes what may be executed in the place of an action that may not: the action
+// that is found, or else the problem's Fallback. It says which of the two.
+func (f Optimal) Instead(p Problem, s, c []float64, pref Preference, u []float64) Fallback {
+	if f.Finds(s, c, pref, u) {
+		return FallbackSolver
+	}
+	p.Fallback(s, c, u)
+	return FallbackConservative
 }

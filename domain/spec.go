@@ -82,6 +82,9 @@ func (s *Spec) ObservationSize() int {
 // OracleSize is the input width of E_o: state, priority σ, objectives J.
 func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() }
 
+// Keeps reports whether a smallest margin counts as kept; a NaN does not.
+func (s *Spec) Keeps(margin float64) bool { return margin >= -s.MarginTolerance }
+
 // Fingerprint is the SHA-256 of the Spec, but for its description, tolerances and the defaults
 // of navigation and training, and of constants that it does not say, in whatever form.
 func (s *Spec) Fingerprint(constants []byte) [32]byte {

@@ -161,10 +161,6 @@ func (q *queue) sieve(rows, parts, count, n int) work {
 
 // search queues the total nearest codes of each query, nearest first, in passes.
 func (q *queue) search(c codes, of query, total, parts int, s *searchSpace) {
-	name := "gpc_search_fp32"
-	if q.options.TF32 {
-		name = "gpc_search_tf32"
-	}
 	job := searchJob{
 		codes: c.at, norms: c.norms, decoded: c.decoded, decodedNorms: c.decodedNorms, z: of.z, x: of.x, tau: of.tau, distance: s.distance.at, index: s.index.at,
 		count: int32(c.count), rows: int32(of.rows), ldcode: int16(c.ld), n: int16(c.n), states: int16(c.states), lddecoded: int16(c.lddecoded),
@@ -182,7 +178,7 @@ func (q *queue) search(c codes, of query, total, parts int, s *searchSpace) {
 			job.afterDistance, job.afterIndex = s.afterDistance.at, s.afterIndex.at
 		}
 		q.needs(func(*trace) work { return q.sieve(of.rows, parts, c.count, c.n) })
-		q.launch(name, driver.Dim{X: ceil(of.rows, searchQueries), Y: parts}, 256, searchShared(k), driver.Struct(&job))
+		q.scan(&job, parts)
 		q.needs(func(*trace) work { return work{cycles: shortChain, bytes: 12 * float64(parts*k*of.rows)} })
 		q.launch("gpc_search_merge", driver.Dim{X: ceil(of.rows, 4)}, 128, 0, driver.Struct(&merge))
 	}
@@ -191,10 +187,6 @@ func (q *queue) search(c codes, of query, total, parts int, s *searchSpace) {
 // smallestResidual queues the search by residual alone, for the queries that no
 // code was consistent with.
 func (q *queue) smallestResidual(c codes, of query, parts int, s *searchSpace) {
-	name := "gpc_search_fp32"
-	if q.options.TF32 {
-		name = "gpc_search_tf32"
-	}
 	job := searchJob{
 		codes: c.decoded, norms: c.decodedNorms, z: of.x, distance: s.distance.at, index: s.index.at, state: s.state.at,
 		count: int32(c.count), rows: int32(of.rows), k: 1, ldcode: int16(c.lddecoded), n: int16(c.states), ldz: int16(of.ldx),
@@ -205,9 +197,18 @@ func (q *queue) smallestResidual(c codes, of query, parts int, s *searchSpace) {
 		parts: int32(parts), rows: int32(of.rows), k: 1, total: 1, n: int32(c.states), ldz: int32(of.ldx),
 	}
 	q.needs(func(*trace) work { return work{cycles: shortChain} }) // only for queries that found nothing
-	q.launch(name, driver.Dim{X: ceil(of.rows, searchQueries), Y: parts}, 256, searchShared(1), driver.Struct(&job))
+	q.scan(&job, parts)
 	q.needs(func(*trace) work { return work{cycles: shortChain, bytes: 12 * float64(parts*of.rows)} })
 	q.launch("gpc_search_merge", driver.Dim{X: ceil(of.rows, 4)}, 128, 0, driver.Struct(&merge))
+}
+
+// scan launches the search of one pass, the codes in so many parts.
+func (q *queue) scan(job *searchJob, parts int) {
+	kernel := "gpc_search_fp32"
+	if q.options.TF32 {
+		kernel = "gpc_search_tf32"
+	}
+	q.launch(kernel, driver.Dim{X: ceil(int(job.rows), searchQueries), Y: parts}, 256, searchShared(int(job.k)), driver.Struct(job))
 }
 
 // located is where the results of localization go.

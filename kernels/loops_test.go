@@ -180,23 +180,17 @@ func loopsConfig(t testing.TB, loops int) backend.LoopsConfig {
 func loopsCall(cfg backend.LoopsConfig) (backend.LoopsInput, backend.LoopsOutput) {
 	spec, n := cfg.Step.Problem.Spec(), cfg.Step.MaxBatch
 	m := spec.ObjectiveSize()
-	in := backend.LoopsInput{
-		S: tensor.New(n, spec.MeasuredSize()), Slot: tensor.New(n, 1+m), Tau: make([]float32, n), Smoothing: make([]float32, n),
-		Hold: make([]bool, n), Steering: make([]backend.Steering, n), Sigma: make([]float64, n*m),
-	}
+	in := backend.NewLoopsInput(spec, n)
 	for i := range n {
 		copy(in.S.Row(i), []float32{-2.2 + 0.07*float32(i%40), 0.1 - 0.01*float32(i%7), 1.2, -0.1})
-		in.C = append(in.C, 0.9, 0.1, 0.15, 0.1, 0.2)
+		copy(in.C[5*i:], []float64{0.9, 0.1, 0.15, 0.1, 0.2})
 		in.Slot.Row(i)[0] = 1
 		in.Tau[i], in.Smoothing[i], in.Steering[i] = 0.05, 1-0.5*float32(i%2), backend.SteerFilter
 		for j := range m {
 			in.Sigma[i*m+j] = 1 / float64(m)
 		}
 	}
-	return in, backend.LoopsOutput{
-		U: tensor.New(n, spec.PlanSize()), Sigma: make([]float64, n*m), Residual: make([]float64, n), Displacement: make([]float64, n),
-		Fallbacks: make([]backend.Fallback, n), Flags: make([]backend.LoopFlag, n), Z: tensor.Matrix{},
-	}
+	return in, backend.NewLoopsOutput(spec, n)
 }
 
 // TestLatentsAreReadAndReplaced takes latents from one object to another half way:

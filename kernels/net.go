@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"runtime"
-	"strings"
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -171,9 +170,7 @@ func (q *queue) metric(n packedNet, rows int, mask driver.Pointer, lambda float3
 
 func (q *queue) jacobianJob(n packedNet, rows int, job jacobianJob) {
 	columns, shared := q.jacobianShape(n)
-	entry := q.variant("gpc_jacobian", columns)
-	q.needs(func(tr *trace) work {
-		return tr.jacobian(rows, n.at, strings.HasSuffix(entry, "_tf32"), job.metric != 0)
-	})
-	q.launch(entry, driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
+	tensor := q.onTensorCores(columns)
+	q.needs(func(tr *trace) work { return tr.jacobian(rows, n.at, tensor, job.metric != 0) })
+	q.launch(variant("gpc_jacobian", columns, tensor), driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
 }

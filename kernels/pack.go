@@ -3,11 +3,11 @@ package kernels
 import (
 	"fmt"
 	"math"
-	"strings"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The structures of include/net.cuh and of the kernels, field for field. Pointers
@@ -79,7 +79,7 @@ func packNet(q *queue, m *memory, what string, chain ...*model.MLP) (n packedNet
 func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 	n := packedNet{in: chain[0].In(), out: chain[len(chain)-1].Out(), maskWords: 1}
 	var layers []model.Layer
-	joint := map[int]bool{}
+	joint := map[int]bool{} // last layers of a network that another follows
 	for _, mlp := range chain {
 		layers = append(layers, mlp.Layers...)
 		joint[len(layers)-1] = true
@@ -89,50 +89,21 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 		return n, fmt.Errorf("a network of %d layers, the CUDA backend takes at most %d", n.layers, maxLayers)
 	}
 	d := deviceNet{layers: int32(n.layers), in: int32(n.in), out: int32(n.out)}
-	var values []float32
-	take := func(count int) (at driver.Pointer, part []float32) {
-		at = driver.Pointer(4 * len(values))
-		values = append(values, make([]float32, (count+63)/64*64)...)
-		return at, values[at/4:]
-	}
+	var values packing
 	for i, l := range layers {
 		in, out := l.W.Cols, l.W.Rows
 		if in > MaxWidth || out > MaxWidth {
 			return n, fmt.Errorf("layer %d is %d × %d, the CUDA backend takes widths up to %d", i, out, in, MaxWidth)
 		}
 		n.width = max(n.width, eights(in))
-		ldw, ldt := quads(in), quads(out)
-		p := deviceLayer{in: int32(in), out: int32(out), ldw: int32(ldw), ldt: int32(ldt), mask: int32(n.maskWords), maskSize: int32(ceil(out, 32))}
+		d.layer[i] = values.layer(&l, q.options.TF32)
+		d.layer[i].mask, d.layer[i].maskSize = int32(n.maskWords), int32(ceil(out, 32))
 		if i < n.layers-1 {
 			n.maskWords += ceil(out, 32)
 			if joint[i] {
-				p.mask = -1
+				d.layer[i].mask = -1
 			}
 		}
-		place := func(of func(float32) float32) (weight, transposed driver.Pointer) {
-			var rows, columns []float32
-			weight, rows = take(out * ldw)
-			for o := range out {
-				for k, v := range l.W.Row(o) {
-					rows[o*ldw+k] = of(v)
-				}
-			}
-			transposed, columns = take(in * ldt)
-			for o := range out {
-				for k, v := range l.W.Row(o) {
-					columns[k*ldt+o] = of(v)
-				}
-			}
-			return weight, transposed
-		}
-		p.weight, p.transposed = place(func(v float32) float32 { return v })
-		if q.options.TF32 {
-			p.rounded, p.roundedTransposed = place(roundTF32)
-		}
-		var part []float32
-		p.bias, part = take(out)
-		copy(part, l.B)
-		d.layer[i] = p
 	}
 	d.width, d.maskWords = int32(n.width), int32(n.maskWords)
 	size := int(unsafe.Sizeof(d))
@@ -153,6 +124,49 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 	}
 	fill(q, n.at, unsafe.Slice((*byte)(unsafe.Pointer(&d)), size))
 	return n, q.err
+}
+
+// packing are the numbers of a network, one after another; a pointer is an offset into them.
+type packing []float32
+
+// layer lays a layer out: its weights by rows and by columns, rounded besides where tensor
+// cores read them, and its bias.
+func (p *packing) layer(l *model.Layer, tensorCores bool) deviceLayer {
+	in, out := l.W.Cols, l.W.Rows
+	d := deviceLayer{in: int32(in), out: int32(out), ldw: int32(quads(in)), ldt: int32(quads(out))}
+	d.weight, d.transposed = p.matrix(l.W, func(v float32) float32 { return v })
+	if tensorCores {
+		d.rounded, d.roundedTransposed = p.matrix(l.W, roundTF32)
+	}
+	var bias []float32
+	d.bias, bias = p.take(out)
+	copy(bias, l.B)
+	return d
+}
+
+// matrix lays the values of a matrix out by rows and by columns.
+func (p *packing) matrix(m tensor.Matrix, value func(float32) float32) (byRows, byColumns driver.Pointer) {
+	ldw, ldt := quads(m.Cols), quads(m.Rows)
+	byRows, rows := p.take(m.Rows * ldw)
+	for i := range m.Rows {
+		for j, v := range m.Row(i) {
+			rows[i*ldw+j] = value(v)
+		}
+	}
+	byColumns, columns := p.take(m.Cols * ldt)
+	for i := range m.Rows {
+		for j, v := range m.Row(i) {
+			columns[j*ldt+i] = value(v)
+		}
+	}
+	return byRows, byColumns
+}
+
+// take is room for count values, which begins on 256 bytes, until the next is taken.
+func (p *packing) take(count int) (at driver.Pointer, room []float32) {
+	at = driver.Pointer(4 * len(*p))
+	*p = append(*p, make([]float32, (count+63)/64*64)...)
+	return at, (*p)[at/4:]
 }
 
 // roundTF32 is to_tf32 of include/mma.cuh, without the bits that tensor cores do not look at.
@@ -205,53 +219,43 @@ func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 // float32 under every option: rounding to 11 bits would put units on the other side
 // of their kinks, and so change the Jacobian by much more than its own rounding.
 func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
-	name := "gpc_mlp_forward"
-	perBlock, shared := q.forwardShape(rows, width)
-	entry := q.variant(name, perBlock)
+	rounds := true
 	for _, j := range jobs {
-		if j.mask != 0 {
-			entry = fmt.Sprintf("%s_%d", name, perBlock)
-		}
+		rounds = rounds && j.mask == 0
 	}
-	q.needs(func(tr *trace) work {
-		var nets []driver.Pointer
-		for _, j := range jobs {
-			nets = append(nets, j.net)
-		}
-		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
-	})
-	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
-		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
+	first, last := jobs[0], jobs[len(jobs)-1]
+	q.pass("gpc_mlp_forward", rows, width, rounds, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
 // bent launches mlp_forward on one job with offsets.
 func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
-	perBlock, shared := q.forwardShape(rows, width)
-	entry := q.variant("gpc_mlp_bent", perBlock)
-	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), job.net) })
-	q.launch(entry, driver.Dim{X: ceil(rows, perBlock)}, 256, shared, driver.Int32(rows), driver.Struct(job), driver.Struct(bend))
+	q.pass("gpc_mlp_bent", rows, width, true, []driver.Pointer{job.net}, driver.Struct(job), driver.Struct(bend))
 }
 
 // backward launches mlp_vjp on one or two jobs.
 func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
-	perBlock, shared := q.forwardShape(rows, width)
-	entry := q.variant("gpc_mlp_vjp", perBlock)
-	q.needs(func(tr *trace) work {
-		var nets []driver.Pointer
-		for _, j := range jobs {
-			nets = append(nets, j.net)
-		}
-		return tr.pass(rows, perBlock, strings.HasSuffix(entry, "_tf32"), nets...)
-	})
-	q.launch(entry, driver.Dim{X: ceil(rows, perBlock), Y: len(jobs)}, 256, shared,
-		driver.Int32(rows), driver.Struct(jobs[0]), driver.Struct(jobs[len(jobs)-1]))
+	first, last := jobs[0], jobs[len(jobs)-1]
+	q.pass("gpc_mlp_vjp", rows, width, true, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
-// variant names the entry point for so many rows or columns a block; tensor cores
-// take them from 16 on.
-func (b *Backend) variant(name string, width int) string {
-	if b.options.TF32 && width >= 16 {
-		return fmt.Sprintf("%s_%d_tf32", name, width)
+// pass launches a kernel that takes rows through the layers of each net; on tensor cores
+// where they are asked for and rounds allows it.
+func (q *queue) pass(kernel string, rows, width int, rounds bool, nets []driver.Pointer, first, second driver.Argument) {
+	perBlock, shared := q.forwardShape(rows, width)
+	tensor := rounds && q.onTensorCores(perBlock)
+	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, tensor, nets...) })
+	q.launch(variant(kernel, perBlock, tensor), driver.Dim{X: ceil(rows, perBlock), Y: len(nets)}, 256, shared, driver.Int32(rows), first, second)
+}
+
+// onTensorCores reports whether products of so many rows or columns a block are in TF32;
+// tensor cores take them from 16 on.
+func (b *Backend) onTensorCores(width int) bool { return b.options.TF32 && width >= 16 }
+
+// variant names the entry point of a kernel for so many rows or columns a block.
+func variant(kernel string, width int, tensor bool) string {
+	name := fmt.Sprintf("%s_%d", kernel, width)
+	if tensor {
+		name += "_tf32"
 	}
-	return fmt.Sprintf("%s_%d", name, width)
+	return name
 }

@@ -2,11 +2,11 @@ package kernels
 
 import (
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -193,19 +193,10 @@ func (s *Stepper) queue(q *queue, key graphKey) {
 	}
 }
 
-// inParts calls f on contiguous parts of [0, n), one a processor.
+// inParts calls f on contiguous parts of [0, n), at most one a processor.
 func inParts(n int, f func(from, to int)) {
 	const least = 64 // rows that are worth a goroutine
-	parts := min(runtime.GOMAXPROCS(0), ceil(n, least))
-	if parts <= 1 {
-		f(0, n)
-		return
-	}
-	var wait sync.WaitGroup
-	for p := range parts {
-		wait.Go(func() { f(p*n/parts, (p+1)*n/parts) })
-	}
-	wait.Wait()
+	parallel.Split(min(runtime.GOMAXPROCS(0), ceil(n, least)), n, func(_, from, to int) { f(from, to) })
 }
 
 // hostBase writes Base(x, c) of rows [from, to) into pinned memory.

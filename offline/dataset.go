@@ -106,6 +106,15 @@ func (h *Header) span(chunk int) (from, to int) {
 	return from, min(from+h.Provenance.Chunk, h.Provenance.Scenarios)
 }
 
+// scenarios is how many the header's shard has.
+func (h *Header) scenarios() (n int) {
+	for _, chunk := range h.own() {
+		from, to := h.span(chunk)
+		n += to - from
+	}
+	return n
+}
+
 func (h *Header) validate() error {
 	p := &h.Provenance
 	switch {

@@ -79,7 +79,7 @@ func (v *teacher) episode(ctx context.Context, scenario int, pref domain.Prefere
 		own = own && decoded != nil && !loop.Monitor().Fallback.Replaced()
 		v.problem.Margins(row.S, row.C, u, row.Margins)
 		for _, margin := range row.Margins {
-			own = own && margin >= -spec.MarginTolerance
+			own = own && spec.Keeps(margin)
 		}
 		if own {
 			copy(row.U, decoded)

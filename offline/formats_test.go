@@ -17,7 +17,7 @@ func TestFormatsPage(t *testing.T) {
 	page := must.Get(jsonkeys.Read("../docs/formats.md"))(t)
 	header := Header{Layout: LayoutOf(testdomain.NewCart(4).Spec())}
 	var part bytes.Buffer
-	must.OK(t, encodePart(&part, header, 0, newColumns(header.Layout, 1)))
+	must.OK(t, encoded(&part, header, newColumns(header.Layout, 1)))
 	file := must.Get(openParquet(bytes.NewReader(part.Bytes()), int64(part.Len())))(t)
 	component := regexp.MustCompile(`_\d+$`)
 	columns, metadata := map[string]bool{}, map[string]bool{}

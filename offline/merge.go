@@ -50,7 +50,7 @@ func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
 		if err := from.of.Header.decode(from.of.dir, from.manifest, c, 0); err != nil {
 			return nil, &durable.Refusal{Err: err}
 		}
-		if err := writePart(out, &h, chunk, c, from.Counters); err != nil {
+		if _, err := makePart(out, &h, chunk, func(p *partWriter) (Counters, error) { return from.Counters, p.write(c) }); err != nil {
 			return nil, err
 		}
 	}

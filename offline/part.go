@@ -3,11 +3,9 @@ package offline
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
@@ -72,69 +70,9 @@ func describe(l Layout) map[string]string {
 	return out
 }
 
-// encodePart writes the samples as parquet.
-func encodePart(w io.Writer, header Header, chunk int, c *Columns) error {
-	header.SHA256, header.Command = "", "" // of another file, and of no matter to a part
-	text, err := json.Marshal(header)
-	if err != nil {
-		return fmt.Errorf("offline: dataset header: %w", err)
-	}
-	schema := schemaOf(header.Layout)
-	options := []parquet.WriterOption{
-		schema,
-		parquet.Compression(&parquet.Uncompressed),
-		parquet.MaxRowsPerRowGroup(rowGroupRows),
-		parquet.CreatedBy("gpc", header.Provenance.Program, ""),
-		parquet.KeyValueMetadata(keyHeader, string(text)),
-		parquet.KeyValueMetadata(keyChunk, strconv.Itoa(chunk)),
-	}
-	for k, v := range describe(header.Layout) {
-		options = append(options, parquet.KeyValueMetadata(k, v))
-	}
-	index := func(name string) int {
-		leaf, ok := schema.Lookup(name)
-		if !ok {
-			panic("offline: the schema has no column " + name)
-		}
-		return leaf.ColumnIndex
-	}
-	columns := len(schema.Columns())
-	ids := [5]int{index("scenario"), index("trajectory"), index("step"), index("perturbed"), index("adaptive")}
-	blocks := c.blocks()
-	at := make([][]int, len(blocks))
-	for b, bl := range blocks {
-		at[b] = make([]int, bl.m.Cols)
-		for j := bl.from; j < bl.m.Cols; j++ {
-			at[b][j] = index(bl.column(j))
-		}
-	}
-	pw := parquet.NewGenericWriter[any](w, options...)
-	row := make(parquet.Row, columns)
-	put := func(col int, v parquet.Value) { row[col] = v.Level(0, 0, col) }
-	for i := range c.Rows() {
-		put(ids[0], parquet.Int32Value(c.Scenario[i]))
-		put(ids[1], parquet.Int64Value(c.Trajectory[i]))
-		put(ids[2], parquet.Int32Value(c.Step[i]))
-		put(ids[3], parquet.BooleanValue(c.Perturbed[i]))
-		put(ids[4], parquet.BooleanValue(c.Preference.Row(i)[0] == 0))
-		for b, bl := range blocks {
-			for j := bl.from; j < bl.m.Cols; j++ {
-				put(at[b][j], parquet.FloatValue(bl.m.Row(i)[j]))
-			}
-		}
-		if _, err := pw.WriteRows([]parquet.Row{row}); err != nil {
-			return fmt.Errorf("offline: writing row %d: %w", i, err)
-		}
-	}
-	if err := pw.Close(); err != nil {
-		return fmt.Errorf("offline: writing the parquet footer: %w", err)
-	}
-	return nil
-}
-
-// decodePart reads a part of rows samples into dst, from row at on, and returns the
-// header that the part was written with, as JSON. Everything that sizes an allocation is checked against the file's own size and the
-// layout first; values that are not finite are refused.
+// decodePart reads a part of rows samples into dst, from row at on, and returns the header that
+// the part was written with, as JSON. Everything that sizes an allocation is checked against
+// the file's own size and the layout first; values that are not finite are refused.
 func decodePart(r io.ReaderAt, size int64, l Layout, chunk, rows int, dst *Columns, at int) (header string, err error) {
 	file, err := openParquet(r, size)
 	if err != nil {
@@ -348,133 +286,4 @@ func openFile(r io.ReaderAt, size int64) (file *parquet.File, err error) {
 		}
 	}()
 	return parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.OptimisticRead(false))
-}
-
-// Thrift (compact protocol) type codes.
-const (
-	thriftTrue = iota + 1
-	thriftFalse
-	thriftByte
-	thriftInt16
-	thriftInt32
-	thriftInt64
-	thriftDouble
-	thriftBinary
-	thriftList
-	thriftSet
-	thriftMap
-	thriftStruct
-	thriftUUID
-)
-
-// checkThrift walks one struct in thrift's compact encoding and refuses list
-// and string lengths that the bytes cannot hold, deep nesting, and more list
-// elements than any dataset has: a decoder allocates by those lengths before it
-// sees the elements.
-func checkThrift(b []byte) error {
-	w := thriftWalker{left: b, elements: 1 << 18}
-	return w.structure(0)
-}
-
-type thriftWalker struct {
-	left     []byte
-	elements int
-}
-
-func (w *thriftWalker) byte() (byte, error) {
-	if len(w.left) == 0 {
-		return 0, io.ErrUnexpectedEOF
-	}
-	b := w.left[0]
-	w.left = w.left[1:]
-	return b, nil
-}
-
-func (w *thriftWalker) uvarint() (uint64, error) {
-	v, n := binary.Uvarint(w.left)
-	if n <= 0 {
-		return 0, fmt.Errorf("malformed integer")
-	}
-	w.left = w.left[n:]
-	return v, nil
-}
-
-func (w *thriftWalker) skip(n uint64) error {
-	if n > uint64(len(w.left)) {
-		return fmt.Errorf("a length of %d bytes where %d are left", n, len(w.left))
-	}
-	w.left = w.left[n:]
-	return nil
-}
-
-func (w *thriftWalker) structure(depth int) error {
-	if depth > 16 {
-		return fmt.Errorf("nested deeper than 16 structures")
-	}
-	for {
-		b, err := w.byte()
-		if err != nil {
-			return err
-		}
-		kind := b & 15
-		if kind == 0 {
-			return nil
-		}
-		if b>>4 == 0 { // field id follows
-			if _, err := w.uvarint(); err != nil {
-				return err
-			}
-		}
-		if kind == thriftTrue || kind == thriftFalse {
-			continue // the value of a boolean field is its type
-		}
-		if err := w.value(kind, depth); err != nil {
-			return err
-		}
-	}
-}
-
-func (w *thriftWalker) value(kind byte, depth int) error {
-	switch kind {
-	case thriftTrue, thriftFalse, thriftByte:
-		return w.skip(1)
-	case thriftInt16, thriftInt32, thriftInt64:
-		_, err := w.uvarint()
-		return err
-	case thriftDouble:
-		return w.skip(8)
-	case thriftUUID:
-		return w.skip(16)
-	case thriftBinary:
-		n, err := w.uvarint()
-		if err != nil {
-			return err
-		}
-		return w.skip(n)
-	case thriftStruct:
-		return w.structure(depth + 1)
-	case thriftList, thriftSet:
-		b, err := w.byte()
-		if err != nil {
-			return err
-		}
-		n := uint64(b >> 4)
-		if n == 15 {
-			if n, err = w.uvarint(); err != nil {
-				return err
-			}
-		}
-		if n > uint64(len(w.left)) || n > uint64(w.elements) || n > math.MaxInt32 {
-			return fmt.Errorf("a list of %d elements where %d bytes are left", n, len(w.left))
-		}
-		w.elements -= int(n)
-		for range n {
-			if err := w.value(b&15, depth+1); err != nil {
-				return err
-			}
-		}
-		return nil
-	default:
-		return fmt.Errorf("a value of the unexpected type %d", kind)
-	}
 }

@@ -50,7 +50,7 @@ func gather(dst, src tensor.Matrix, rows []int32) {
 // evaluate decodes rows of the dataset through E_x, D_s and D_u, the plan as the
 // controller would send it (base added, clipped, projected), and compares with
 // state and u*.
-func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *Set, nets backend.Networks, rows []int32) (decoding, error) {
+func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *trainingSet, nets backend.Networks, rows []int32) (decoding, error) {
 	z, err := encode(be, nets.EncoderX, s.Training.X, rows)
 	if err != nil {
 		return decoding{}, err

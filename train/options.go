@@ -128,26 +128,40 @@ func (o Options) resolve() (Options, error) {
 	if o.Backend == nil || o.Problem == nil {
 		return o, errors.New("train: Options need a Backend and a Problem")
 	}
-	spec := o.Problem.Spec()
-	t := spec.Training
-	if m := o.Initial; m != nil {
-		if err := m.Validate(); err != nil {
-			return o, fmt.Errorf("train: the initial map: %w", err)
-		}
-		if err := batchnav.Fits(m, spec); err != nil {
-			return o, fmt.Errorf("train: the initial map: %w", err)
-		}
-		for _, size := range []struct {
-			name string
-			want *int
-			has  int
-		}{{"Latent", &o.Latent, m.Latent()}, {"Hidden", &o.Hidden, m.DecoderU.Layers[0].W.Rows}, {"Encoder", &o.Encoder, m.EncoderX.Layers[0].W.Rows}} {
-			if *size.want != 0 && *size.want != size.has {
-				return o, fmt.Errorf("train: %s %d is asked for, the initial map has %d", size.name, *size.want, size.has)
-			}
-			*size.want = size.has
+	if o.Initial != nil {
+		if err := o.takeSizes(o.Initial); err != nil {
+			return o, err
 		}
 	}
+	o.fillIn(o.Problem.Spec())
+	return o, o.check()
+}
+
+// takeSizes makes the networks as large as those of the initial map, which has to fit the
+// problem.
+func (o *Options) takeSizes(m *model.Model) error {
+	if err := m.Validate(); err != nil {
+		return fmt.Errorf("train: the initial map: %w", err)
+	}
+	if err := batchnav.Fits(m, o.Problem.Spec()); err != nil {
+		return fmt.Errorf("train: the initial map: %w", err)
+	}
+	for _, size := range []struct {
+		name string
+		want *int
+		has  int
+	}{{"Latent", &o.Latent, m.Latent()}, {"Hidden", &o.Hidden, m.DecoderU.Layers[0].W.Rows}, {"Encoder", &o.Encoder, m.EncoderX.Layers[0].W.Rows}} {
+		if *size.want != 0 && *size.want != size.has {
+			return fmt.Errorf("train: %s %d is asked for, the initial map has %d", size.name, *size.want, size.has)
+		}
+		*size.want = size.has
+	}
+	return nil
+}
+
+// fillIn gives every field that is zero its default, and the losses their weights.
+func (o *Options) fillIn(spec *domain.Spec) {
+	t := &spec.Training
 	o.Latent = cmp.Or(o.Latent, t.Latent)
 	if o.Encoder == 0 && o.Hidden == 0 {
 		o.Encoder = t.Encoder
@@ -164,9 +178,7 @@ func (o Options) resolve() (Options, error) {
 	o.LocalNeighbours, o.Codes = max(o.LocalNeighbours, 0), max(o.Codes, 0)
 	o.NeighboursPerStep = min(o.NeighboursPerStep, o.LocalNeighbours)
 	o.LearningRate = cmp.Or(o.LearningRate, t.LearningRate)
-	if o.Emphasis = math.Max(cmp.Or(o.Emphasis, t.Emphasis), 0); !(o.Emphasis < 1) {
-		return o, fmt.Errorf("train: Emphasis is %v, want a share below 1", o.Emphasis)
-	}
+	o.Emphasis = math.Max(cmp.Or(o.Emphasis, t.Emphasis), 0)
 	o.RolloutLearningRate = cmp.Or(o.RolloutLearningRate, o.LearningRate/4)
 	o.SpectralBound = math.Max(cmp.Or(o.SpectralBound, t.SpectralBound), 0)
 	if o.manifold == (backend.ManifoldLoss{}) {
@@ -189,6 +201,13 @@ func (o Options) resolve() (Options, error) {
 	}
 	o.ValidationFraction = cmp.Or(o.ValidationFraction, 0.05)
 	o.CheckpointInterval = cmp.Or(o.CheckpointInterval, time.Second)
+}
+
+// check says what in options that are filled in cannot be.
+func (o *Options) check() error {
+	if !(o.Emphasis < 1) {
+		return fmt.Errorf("train: Emphasis is %v, want a share below 1", o.Emphasis)
+	}
 	for _, c := range []struct {
 		name  string
 		value int
@@ -200,7 +219,7 @@ func (o Options) resolve() (Options, error) {
 		{"NeighboursPerStep", o.NeighboursPerStep, 0, 1024},
 	} {
 		if c.value < c.lo || c.value > c.hi {
-			return o, fmt.Errorf("train: %s is %d, want %d to %d", c.name, c.value, c.lo, c.hi)
+			return fmt.Errorf("train: %s is %d, want %d to %d", c.name, c.value, c.lo, c.hi)
 		}
 	}
 	for _, c := range []struct {
@@ -208,23 +227,23 @@ func (o Options) resolve() (Options, error) {
 		value float64
 	}{{"LearningRate", o.LearningRate}, {"RolloutLearningRate", o.RolloutLearningRate}} {
 		if !(c.value > 0) || math.IsInf(c.value, 0) {
-			return o, fmt.Errorf("train: %s is %v, want a finite number > 0", c.name, c.value)
+			return fmt.Errorf("train: %s is %v, want a finite number > 0", c.name, c.value)
 		}
 	}
 	if !(o.ValidationFraction > 0 && o.ValidationFraction < 1) {
-		return o, fmt.Errorf("train: ValidationFraction is %v, want a number in (0, 1)", o.ValidationFraction)
+		return fmt.Errorf("train: ValidationFraction is %v, want a number in (0, 1)", o.ValidationFraction)
 	}
 	if !(o.manifold.Action > 0) || math.IsInf(float64(o.manifold.Action), 0) || math.IsNaN(o.LocalityWeight) || math.IsInf(o.LocalityWeight, 0) {
-		return o, fmt.Errorf("train: ActionWeight is %v and LocalityWeight %v, want finite numbers, the first above 0", o.ActionWeight, o.LocalityWeight)
+		return fmt.Errorf("train: ActionWeight is %v and LocalityWeight %v, want finite numbers, the first above 0", o.ActionWeight, o.LocalityWeight)
 	}
 	if o.RiskAction < 0 || o.RiskParameter < 0 {
-		return o, fmt.Errorf("train: RiskAction %v and RiskParameter %v must not be negative", o.RiskAction, o.RiskParameter)
+		return fmt.Errorf("train: RiskAction %v and RiskParameter %v must not be negative", o.RiskAction, o.RiskParameter)
 	}
 	if o.ManifoldEpochs == 0 && o.RolloutEpochs > 0 && o.Initial == nil {
-		return o, errors.New("train: rollout refinement without manifold training: RolloutEpochs > 0 needs ManifoldEpochs > 0 or an initial map")
+		return errors.New("train: rollout refinement without manifold training: RolloutEpochs > 0 needs ManifoldEpochs > 0 or an initial map")
 	}
 	if o.Resume && o.Checkpoint == "" {
-		return o, errors.New("train: Resume needs the Checkpoint file to resume from")
+		return errors.New("train: Resume needs the Checkpoint file to resume from")
 	}
-	return o, nil
+	return nil
 }

@@ -49,14 +49,14 @@ func TestPreferenceFloorAndActionTolerance(t *testing.T) {
 		}
 	}
 	spec := *toy.Spec()
-	plain, err := NewSet(&spec, &d, Options{ValidationFraction: 0.3})
+	plain, err := newTrainingSet(&spec, &d, Options{ValidationFraction: 0.3})
 	must.OK(t, err)
 	spec.Training.PreferenceFloor = 0.01
 	spec.Training.ActionTolerance = make([]float64, spec.PlanSize())
 	for j := range spec.Training.ActionTolerance {
 		spec.Training.ActionTolerance[j] = 0.5 + float64(j)
 	}
-	set, err := NewSet(&spec, &d, Options{ValidationFraction: 0.3})
+	set, err := newTrainingSet(&spec, &d, Options{ValidationFraction: 0.3})
 	must.OK(t, err)
 	at := spec.MeasuredSize() + spec.ContextSize()
 	for i := range d.S.Rows {

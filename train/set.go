@@ -13,9 +13,9 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Set is a dataset made ready for a backend: normalised, with successors, risk
+// trainingSet is a dataset made ready for a backend: normalised, with successors, risk
 // weights and the split.
-type Set struct {
+type trainingSet struct {
 	Training                   backend.TrainingSet
 	NormX, NormO, NormS, NormU model.Normalizer
 	PreferenceFloor            float64 // of the slot in X
@@ -110,15 +110,15 @@ func normalise(norm model.Normalizer, parts ...tensor.Matrix) tensor.Matrix {
 	return out
 }
 
-// NewSet normalises the data by its own mean and standard deviation, or by an
+// newTrainingSet normalises the data by its own mean and standard deviation, or by an
 // initial map's, splits it by scenario and links successors. Risk weights are eq. traj_weight's numerator,
 // α_u‖Δu*‖ + α_p‖Δp‖, with u* and the context in normalised units so that the
 // coefficients are free of the problem's units.
-func NewSet(spec *domain.Spec, d *Data, opt Options) (*Set, error) {
+func newTrainingSet(spec *domain.Spec, d *Data, opt Options) (*trainingSet, error) {
 	if err := d.Validate(spec); err != nil {
 		return nil, err
 	}
-	s := &Set{NormS: statistics(d.S), NormU: statistics(d.Target)}
+	s := &trainingSet{NormS: statistics(d.S), NormU: statistics(d.Target)}
 	if f := spec.Training.Fade; f > 0 {
 		fade(&s.NormU, spec.ActionSize(), f)
 	}
@@ -164,7 +164,7 @@ func slots(preference tensor.Matrix, floor float64) tensor.Matrix {
 
 // split draws whole scenarios into validation, each by its own number, until at
 // least one and at most all but one are taken.
-func (s *Set) split(d *Data, opt Options) error {
+func (s *trainingSet) split(d *Data, opt Options) error {
 	scenarios := slices.Clone(d.Scenario)
 	slices.Sort(scenarios)
 	scenarios = slices.Compact(scenarios)
@@ -189,7 +189,7 @@ func (s *Set) split(d *Data, opt Options) error {
 }
 
 // link finds each sample's successor: the same trajectory, the next step.
-func (s *Set) link(d *Data) error {
+func (s *trainingSet) link(d *Data) error {
 	order := ascending(d.S.Rows)
 	slices.SortFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(d.Trajectory[a], d.Trajectory[b]), cmp.Compare(d.Step[a], d.Step[b]))
@@ -224,7 +224,7 @@ func (s *Set) link(d *Data) error {
 	return nil
 }
 
-func (s *Set) risk(d *Data, action model.Normalizer, opt Options) {
+func (s *trainingSet) risk(d *Data, action model.Normalizer, opt Options) {
 	n, ns, nc := d.S.Rows, d.S.Cols, d.C.Cols
 	s.Training.RiskWeight = make([]float32, n)
 	for i := range n {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Problem is a System as a domain.Problem.
@@ -39,8 +40,10 @@ type work struct {
 	m       []float64
 	s, c, u []complex128 // inputs of derivatives
 	out     []complex128 // objectives or margins
-	program program
-	curved  *curved // nil: no Curvature
+	// Of a projection: the action that is asked for, and the best so far.
+	wanted, best []float64
+	program      leastDistance
+	curved       *curved // nil: no Curvature
 }
 
 // path is where the functions of the system are evaluated. It remembers the last step: who
@@ -61,17 +64,7 @@ func newPath[T dual.Scalar](ns, nc, nu int, same func(a, b []T) bool) path[T] {
 	}
 }
 
-// sameBits reports whether numbers are the same bit by bit: an arctangent may tell the
-// zeros apart.
-func sameBits(a, b []float64) bool {
-	for i, v := range a {
-		if math.Float64bits(v) != math.Float64bits(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
+// sameDualBits is tensor.SameBits of dual numbers: an arctangent may tell the zeros apart.
 func sameDualBits(a, b []complex128) bool {
 	for i, v := range a {
 		if math.Float64bits(real(v)) != math.Float64bits(real(b[i])) || math.Float64bits(imag(v)) != math.Float64bits(imag(b[i])) {
@@ -84,9 +77,9 @@ func sameDualBits(a, b []complex128) bool {
 func (p *Problem) newWork() any {
 	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
 	w := &work{
-		real: newPath(ns, nc, nu, sameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
+		real: newPath(ns, nc, nu, tensor.SameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
-		program: newProgram(nu, nm),
+		program: newLeastDistance(nu, nm+2*nu), wanted: make([]float64, nu), best: make([]float64, nu),
 	}
 	if p.system.Stiff != nil && p.system.EscapeSteps == 0 {
 		w.curved = p.newCurved()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // New checks a system, completes its optional parts, and makes its problem. The system's
@@ -316,7 +317,7 @@ func (p *Problem) outputs(x []float64) ([]output, error) {
 			move(p, &y.Real, s, c, u, next, after)
 			if y.Stiff != nil {
 				solved := make([]float64, len(s))
-				if dual.Radau(y.Stiff, s, c, u, solved); !sameBits(solved, next) {
+				if dual.Radau(y.Stiff, s, c, u, solved); !tensor.SameBits(solved, next) {
 					panic("it changes sNext, which Stiff has written")
 				}
 			}

@@ -3,9 +3,9 @@ package integrator
 import (
 	"math"
 	"runtime"
-	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // The grid of the dynamic program: position, velocity and previous action. The
@@ -169,23 +169,12 @@ func (d *dynamicProgram) recurse(c []float64, pref domain.Preference) {
 	inner := d.nodes / gridAxes[0].n
 	for t := Horizon - 1; t > now; t-- {
 		p := c[contextP] + c[contextRate]*float64(t-now)*d.system.Params.Dt
-		var group sync.WaitGroup
-		slabs := make(chan int, gridAxes[0].n)
-		for i := range gridAxes[0].n {
-			slabs <- i
-		}
-		close(slabs)
-		for range runtime.GOMAXPROCS(0) {
-			group.Go(func() {
-				q := make([]float32, len(d.actions))
-				for slab := range slabs {
-					for node := slab * inner; node < (slab+1)*inner; node++ {
-						d.node(t, node, p, pref, q)
-					}
-				}
-			})
-		}
-		group.Wait()
+		parallel.Each(runtime.GOMAXPROCS(0), gridAxes[0].n, func(_, slab int) {
+			q := make([]float32, len(d.actions))
+			for node := slab * inner; node < (slab+1)*inner; node++ {
+				d.node(t, node, p, pref, q)
+			}
+		})
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"sort"
 	"sync"
-	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // scenarioSize is the number of axes of a scenario: q, v, p, ṗ at t = 0.
@@ -78,94 +78,110 @@ var axes = trainingRange()
 // progress, if not nil, is called from one goroutine at a time.
 func BuildLibrary(ctx context.Context, y *System, fixed bool, size int, seed uint64, progress func(done, total int)) (*Library, error) {
 	l := &Library{system: y, fixed: fixed}
-	rng := rand.New(rand.NewPCG(seed, 0x6c69_6272_6172_7921)) // "library!"
-	problems := make([]horizonProblem, size)
-	draws := stratified(rng, size, scenarioSize+1)
-	for i := range problems {
-		var v [scenarioSize]float64
-		for j := range v {
-			v[j] = axes[j].Lo + (axes[j].Hi-axes[j].Lo)*draws[i][j]
-		}
-		pref := domain.Preference{Adaptive: !fixed}
-		if fixed {
-			w := draws[i][scenarioSize]
-			pref.W = []float64{w, 1 - w}
-		}
-		scene := y.scene(v[:])
-		y.sceneProblem(&problems[i], &scene, pref)
-		problems[i].clearance = DatasetClearance
+	b := libraryBuild{Library: l, problems: make([]horizonProblem, size), entries: make([]libraryEntry, size), report: func(int) {}}
+	if total := size * (1 + exchangeRounds); progress != nil {
+		b.report = func(done int) { progress(done, total) }
 	}
-
-	total := size * (1 + exchangeRounds)
-	report := func(done int) {
-		if progress != nil {
-			progress(done, total)
-		}
-	}
-	entries := make([]libraryEntry, size)
-	err := y.parallel(ctx, size, func(i int) { report(i) }, func(w *interior, i int) {
-		var sol solution
-		e := &entries[i]
-		e.cost = math.Inf(1)
-		l.scaled(&problems[i], &e.at)
-		var plan [2 * Horizon]float64
-		for _, g := range guides {
-			y.coldStart(&problems[i], g, &plan)
-			w.solve(&problems[i], plan[:], &sol)
-			if sol.certified() && sol.cost < e.cost*(1-improvement) || math.IsInf(e.cost, 1) && sol.certified() {
-				e.cost, e.plan = sol.cost, sol.plan
-			}
-		}
-	})
-	if err != nil {
+	b.draw(rand.New(rand.NewPCG(seed, 0x6c69_6272_6172_7921))) // "library!"
+	if err := b.solve(ctx); err != nil {
 		return nil, err
 	}
-
-	neighbours := make([][exchangeNeighbours]int, size)
-	for i := range entries {
-		nearest(entries, &entries[i].at, i, neighbours[i][:])
+	if err := b.exchange(ctx); err != nil {
+		return nil, err
 	}
-	// A round reads the previous round's plans only, so that the order of solves
-	// does not matter.
-	changed := make([]bool, size)
-	for i := range changed {
-		changed[i] = true
-	}
-	next := make([]libraryEntry, size)
-	nextChanged := make([]bool, size)
-	for round := range exchangeRounds {
-		err := y.parallel(ctx, size, func(i int) { report(size*(1+round) + i) }, func(w *interior, i int) {
-			var sol solution
-			next[i], nextChanged[i] = entries[i], false
-			for _, j := range neighbours[i] {
-				if j < 0 || !changed[j] || math.IsInf(entries[j].cost, 1) {
-					continue
-				}
-				w.solve(&problems[i], entries[j].plan[:], &sol)
-				if sol.certified() && (math.IsInf(next[i].cost, 1) || sol.cost < next[i].cost*(1-improvement)) {
-					next[i].cost, next[i].plan, nextChanged[i] = sol.cost, sol.plan, true
-				}
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-		entries, next = next, entries
-		changed, nextChanged = nextChanged, changed
-		if !slices.Contains(changed, true) {
-			break
-		}
-	}
-	report(total)
-	for i := range entries {
-		if !math.IsInf(entries[i].cost, 1) {
-			l.entry = append(l.entry, entries[i])
+	b.report(size * (1 + exchangeRounds))
+	for i := range b.entries {
+		if !math.IsInf(b.entries[i].cost, 1) {
+			l.entry = append(l.entry, b.entries[i])
 		}
 	}
 	if len(l.entry) == 0 {
 		return nil, errors.New("no library scenario could be solved")
 	}
 	return l, nil
+}
+
+// libraryBuild is a library under way: an entry for each problem, of cost +Inf where no plan
+// is known.
+type libraryBuild struct {
+	*Library
+	problems []horizonProblem
+	entries  []libraryEntry
+	report   func(done int)
+}
+
+// draw makes the problems.
+func (b *libraryBuild) draw(rng *rand.Rand) {
+	draws := stratified(rng, len(b.problems), scenarioSize+1)
+	for i := range b.problems {
+		var v [scenarioSize]float64
+		for j := range v {
+			v[j] = axes[j].Lo + (axes[j].Hi-axes[j].Lo)*draws[i][j]
+		}
+		pref := domain.Preference{Adaptive: !b.fixed}
+		if b.fixed {
+			w := draws[i][scenarioSize]
+			pref.W = []float64{w, 1 - w}
+		}
+		scene := b.system.scene(v[:])
+		b.system.sceneProblem(&b.problems[i], &scene, pref)
+		b.problems[i].clearance = DatasetClearance
+	}
+}
+
+// solve solves every problem from cold starts.
+func (b *libraryBuild) solve(ctx context.Context) error {
+	return b.system.parallel(ctx, len(b.problems), b.report, func(w *interior, i int) {
+		var sol solution
+		e := &b.entries[i]
+		e.cost = math.Inf(1)
+		b.scaled(&b.problems[i], &e.at)
+		var plan [2 * Horizon]float64
+		for _, g := range guides {
+			b.system.coldStart(&b.problems[i], g, &plan)
+			w.solve(&b.problems[i], plan[:], &sol)
+			if sol.certified() && sol.cost < e.cost*(1-improvement) || math.IsInf(e.cost, 1) && sol.certified() {
+				e.cost, e.plan = sol.cost, sol.plan
+			}
+		}
+	})
+}
+
+// exchange solves every problem again from the plans of its neighbours, round by round, until
+// nothing improves. A round reads the previous round's plans only, so that the order of solves
+// does not matter.
+func (b *libraryBuild) exchange(ctx context.Context) error {
+	size := len(b.problems)
+	neighbours := make([][exchangeNeighbours]int, size)
+	for i := range b.entries {
+		nearest(b.entries, &b.entries[i].at, i, neighbours[i][:])
+	}
+	changed, nextChanged := slices.Repeat([]bool{true}, size), make([]bool, size)
+	next := make([]libraryEntry, size)
+	for round := range exchangeRounds {
+		err := b.system.parallel(ctx, size, func(done int) { b.report(size*(1+round) + done) }, func(w *interior, i int) {
+			var sol solution
+			next[i], nextChanged[i] = b.entries[i], false
+			for _, j := range neighbours[i] {
+				if j < 0 || !changed[j] || math.IsInf(b.entries[j].cost, 1) {
+					continue
+				}
+				w.solve(&b.problems[i], b.entries[j].plan[:], &sol)
+				if sol.certified() && (math.IsInf(next[i].cost, 1) || sol.cost < next[i].cost*(1-improvement)) {
+					next[i].cost, next[i].plan, nextChanged[i] = sol.cost, sol.plan, true
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		b.entries, next = next, b.entries
+		changed, nextChanged = nextChanged, changed
+		if !slices.Contains(changed, true) {
+			break
+		}
+	}
+	return nil
 }
 
 // stratified draws n points of a Latin hypercube on [0, 1)^d.
@@ -229,27 +245,23 @@ func libraryOf(adaptive bool) int {
 // parallel calls f for every index on GOMAXPROCS goroutines, each with its own
 // workspace.
 func (y *System) parallel(ctx context.Context, n int, progress func(done int), f func(w *interior, i int)) error {
-	var next atomic.Int64
-	var group sync.WaitGroup
+	threads := runtime.GOMAXPROCS(0)
+	workspaces := make([]*interior, threads)
 	var report sync.Mutex
 	done := 0
-	for range min(runtime.GOMAXPROCS(0), n) {
-		group.Go(func() {
-			w := newInterior(y)
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				f(w, i)
-				report.Lock()
-				if done++; done%64 == 0 {
-					progress(done)
-				}
-				report.Unlock()
-			}
-		})
-	}
-	group.Wait()
+	parallel.Each(threads, n, func(worker, i int) {
+		if ctx.Err() != nil {
+			return
+		}
+		if workspaces[worker] == nil {
+			workspaces[worker] = newInterior(y)
+		}
+		f(workspaces[worker], i)
+		report.Lock()
+		defer report.Unlock()
+		if done++; done%64 == 0 {
+			progress(done)
+		}
+	})
 	return ctx.Err()
 }

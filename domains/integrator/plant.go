@@ -72,17 +72,27 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	if err != nil {
 		return nil, err
 	}
-	rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)))
-	var v [scenarioSize]float64
-	for i, axis := range testRange() {
-		v[i] = axis.Lo + (axis.Hi-axis.Lo)*rng.Float64()
-	}
+	v, noise := draw(seed, index)
 	scene := l.system.scene(v[:])
 	scene.W = w
+	return l.measured(scene, noise, opt), nil
+}
+
+// draw gives the scenario vector of an episode, and the stream that its measurement noise is
+// drawn from: what follows in the stream of the vector.
+func draw(seed uint64, index int) (v [scenarioSize]float64, noise *rand.Rand) {
+	noise = rand.New(rand.NewPCG(seed^testStream, uint64(index)))
+	for i, axis := range testRange() {
+		v[i] = axis.Lo + (axis.Hi-axis.Lo)*noise.Float64()
+	}
+	return v, noise
+}
+
+// measured is the episode of a scene, its measurements noisy as opt says.
+func (l *Plant) measured(scene Scene, noise *rand.Rand, opt domain.EpisodeOptions) *episode {
 	ep := newEpisode(l.system, l.oracle, scene)
-	ep.noise, ep.until = opt.Noise, opt.Until()
-	ep.rng = rng
-	return ep, nil
+	ep.noise, ep.rng, ep.until = opt.Noise, noise, opt.Until()
+	return ep
 }
 
 // scene is the initial condition of a scenario vector (the axes of testRange).

@@ -42,33 +42,9 @@ func (l *Library) scalarized(w *interior, h horizonProblem, how domain.Scalariza
 			return weights, domain.ErrInfeasible
 		}
 	}
-	ideal := [2]float64{single[0].total[0], single[1].total[1]}
-	span := [2]float64{single[1].total[0] - ideal[0], single[0].total[1] - ideal[1]}
-	if !(span[0] > 0 && span[1] > 0) {
-		return weights, fmt.Errorf("objective ranges are %v: the objectives do not conflict", span)
-	}
-	form := h
-	switch how {
-	case domain.Chebyshev:
-		mean := (span[0] + span[1]) / 2
-		form.epigraph = 1
-		form.limited = 2
-		for i := range form.limits {
-			scale := h.weights[i] * mean / span[i]
-			form.limits[i] = horizonLimit{bound: scale * ideal[i], slope: 1}
-			form.limits[i].weights[i] = scale
-			form.weights[i] = augmentation * mean / span[i]
-		}
-	case domain.EpsilonConstraint:
-		form.weights = [2]float64{augmentation, 1}
-		form.limited = 1
-		form.limits[0] = horizonLimit{
-			weights: [2]float64{1, 0},
-			bound:   ideal[0] + max(h.weights[1], tightestBound)*span[0],
-		}
-	default:
-		return weights, fmt.Errorf("unknown scalarization %q, have %q, %q, %q", how,
-			domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+	form, err := h.form(how, &single)
+	if err != nil {
+		return weights, err
 	}
 
 	out.cost = math.Inf(1)
@@ -104,4 +80,38 @@ func (l *Library) scalarized(w *interior, h horizonProblem, how domain.Scalariza
 	}
 	out.cost = (weights[0]*out.total[0] + weights[1]*out.total[1]) / sum
 	return [2]float64{weights[0] / sum, weights[1] / sum}, nil
+}
+
+// form is the problem that a form other than the weighted sum makes of h, given its two
+// single-objective optima.
+func (h *horizonProblem) form(how domain.Scalarization, single *[2]solution) (horizonProblem, error) {
+	ideal := [2]float64{single[0].total[0], single[1].total[1]}
+	span := [2]float64{single[1].total[0] - ideal[0], single[0].total[1] - ideal[1]}
+	if !(span[0] > 0 && span[1] > 0) {
+		return horizonProblem{}, fmt.Errorf("objective ranges are %v: the objectives do not conflict", span)
+	}
+	form := *h
+	switch how {
+	case domain.Chebyshev:
+		mean := (span[0] + span[1]) / 2
+		form.epigraph = 1
+		form.limited = 2
+		for i := range form.limits {
+			scale := h.weights[i] * mean / span[i]
+			form.limits[i] = horizonLimit{bound: scale * ideal[i], slope: 1}
+			form.limits[i].weights[i] = scale
+			form.weights[i] = augmentation * mean / span[i]
+		}
+	case domain.EpsilonConstraint:
+		form.weights = [2]float64{augmentation, 1}
+		form.limited = 1
+		form.limits[0] = horizonLimit{
+			weights: [2]float64{1, 0},
+			bound:   ideal[0] + max(h.weights[1], tightestBound)*span[0],
+		}
+	default:
+		return horizonProblem{}, fmt.Errorf("unknown scalarization %q, have %q, %q, %q", how,
+			domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+	}
+	return form, nil
 }

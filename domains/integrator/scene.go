@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/exactjson"
@@ -38,13 +37,8 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 	if err := l.system.possible(&scene); err != nil {
 		return nil, err
 	}
-	ep := newEpisode(l.system, l.oracle, scene)
-	ep.noise, ep.until = opt.Noise, opt.Until()
-	ep.rng = rand.New(rand.NewPCG(seed^testStream, uint64(index)))
-	for range scenarioSize { // what drawing the scene takes
-		ep.rng.Float64()
-	}
-	return ep, nil
+	_, noise := draw(seed, index)
+	return l.measured(scene, noise, opt), nil
 }
 
 // possible says what in a scene that was read cannot be the start of an episode.

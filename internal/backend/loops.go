@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -125,6 +126,23 @@ type LoopsInput struct {
 	Sigma     []float64 // [B·M] σ of the decision before, or the preference to keep
 }
 
+// NewLoopsInput is room for what a decision of so many loops of a problem takes.
+func NewLoopsInput(spec *domain.Spec, rows int) LoopsInput {
+	return LoopsInput{
+		S: tensor.New(rows, spec.MeasuredSize()), C: make([]float64, rows*spec.ContextSize()), Slot: tensor.New(rows, spec.PreferenceSize()),
+		Tau: make([]float32, rows), Smoothing: make([]float32, rows), Hold: make([]bool, rows), Steering: make([]Steering, rows),
+		Sigma: make([]float64, rows*spec.ObjectiveSize()),
+	}
+}
+
+// First is the room of the first n rows.
+func (in LoopsInput) First(n int) LoopsInput {
+	context, objectives := len(in.C)/len(in.Tau), len(in.Sigma)/len(in.Tau)
+	in.S, in.C, in.Slot, in.Tau, in.Smoothing = in.S.Slice(0, n), in.C[:n*context], in.Slot.Slice(0, n), in.Tau[:n], in.Smoothing[:n]
+	in.Hold, in.Steering, in.Sigma = in.Hold[:n], in.Steering[:n], in.Sigma[:n*objectives]
+	return in
+}
+
 // LoopFlag tells about one row of a decision.
 type LoopFlag = uint8
 
@@ -148,6 +166,25 @@ type LoopsOutput struct {
 	Fallbacks    []Fallback    // [B] guards of the latent step
 	Flags        []LoopFlag    // [B]
 	Z            tensor.Matrix // [B, n_z] z_{t+1}
+}
+
+// NewLoopsOutput is room for a decision of so many loops of a problem, but for latents.
+func NewLoopsOutput(spec *domain.Spec, rows int) LoopsOutput {
+	return LoopsOutput{
+		U: tensor.New(rows, spec.PlanSize()), Sigma: make([]float64, rows*spec.ObjectiveSize()), Residual: make([]float64, rows), Displacement: make([]float64, rows),
+		Fallbacks: make([]Fallback, rows), Flags: make([]LoopFlag, rows),
+	}
+}
+
+// First is the room of the first n rows.
+func (o LoopsOutput) First(n int) LoopsOutput {
+	objectives := len(o.Sigma) / len(o.Flags)
+	o.U, o.Sigma, o.Residual, o.Displacement = o.U.Slice(0, n), o.Sigma[:n*objectives], o.Residual[:n], o.Displacement[:n]
+	o.Fallbacks, o.Flags = o.Fallbacks[:n], o.Flags[:n]
+	if o.Z.Rows > 0 {
+		o.Z = o.Z.Slice(0, n)
+	}
+	return o
 }
 
 // Check says what is wrong with the shapes of a decision of B = rows loops.

@@ -40,11 +40,9 @@ func runLoops(b backend.Backend, cfg backend.LoopsConfig, seed uint64) (out []ba
 		sigma[i] = 1 / float64(m)
 	}
 	for step := range loopsDecisions {
-		in := backend.LoopsInput{
-			S: testdomain.Matrix(rng, rows, spec.MeasuredSize()), C: make([]float64, rows*spec.ContextSize()), Slot: tensor.New(rows, 1+m),
-			Tau: make([]float32, rows), Smoothing: make([]float32, rows), Hold: make([]bool, rows),
-			Steering: make([]backend.Steering, rows), Sigma: append([]float64(nil), sigma...),
-		}
+		in := backend.NewLoopsInput(spec, rows)
+		in.S = testdomain.Matrix(rng, rows, spec.MeasuredSize())
+		copy(in.Sigma, sigma)
 		for i := range in.C {
 			in.C[i] = rng.NormFloat64()
 		}
@@ -56,10 +54,8 @@ func runLoops(b backend.Backend, cfg backend.LoopsConfig, seed uint64) (out []ba
 			}
 			in.Hold[i] = step == 1 && i == 1
 		}
-		o := backend.LoopsOutput{
-			U: output(rows, spec.PlanSize()), Sigma: make([]float64, rows*m), Residual: make([]float64, rows), Displacement: make([]float64, rows),
-			Fallbacks: make([]backend.Fallback, rows), Flags: make([]backend.LoopFlag, rows), Z: output(rows, cfg.Step.DecoderS.In()),
-		}
+		o := backend.NewLoopsOutput(spec, rows)
+		o.U, o.Z = output(rows, spec.PlanSize()), output(rows, cfg.Step.DecoderS.In())
 		if err := l.Decide(in, o); err != nil {
 			return nil, fmt.Errorf("decision %d: %w", step, err)
 		}

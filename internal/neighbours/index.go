@@ -114,7 +114,7 @@ func New(points tensor.Matrix, opt Options) (*Index, error) {
 		gamma: float64(points.Cols+16) * 0x1p-22,
 	}
 	if ix.runner == nil {
-		ix.runner = caller{}
+		ix.runner = goroutines(1)
 	}
 	ix.build(points)
 	return ix, nil

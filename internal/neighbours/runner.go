@@ -1,9 +1,6 @@
 package neighbours
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "github.com/gpc-engine/gpc/internal/parallel"
 
 // Runner calls f(worker, chunk) once for every chunk in [0, chunks), with
 // worker in [0, Threads()) naming the workspace that call may use, and returns
@@ -21,26 +18,4 @@ type goroutines int
 
 func (g goroutines) Threads() int { return int(g) }
 
-func (g goroutines) Run(chunks int, f func(worker, chunk int)) {
-	var next atomic.Int64
-	var done sync.WaitGroup
-	for w := range min(int(g), chunks) {
-		done.Go(func() {
-			for c := next.Add(1) - 1; c < int64(chunks); c = next.Add(1) - 1 {
-				f(w, int(c))
-			}
-		})
-	}
-	done.Wait()
-}
-
-// caller runs every chunk where it is called.
-type caller struct{}
-
-func (caller) Threads() int { return 1 }
-
-func (caller) Run(chunks int, f func(worker, chunk int)) {
-	for c := range chunks {
-		f(0, c)
-	}
-}
+func (g goroutines) Run(chunks int, f func(worker, chunk int)) { parallel.Each(int(g), chunks, f) }

@@ -51,7 +51,7 @@ func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float
 		if h == steps-1 && scored {
 			break
 		}
-		if s, c = next(p, s, c, u); !tensor.Finite(s) || !tensor.Finite(c) || lost(p, s, c) {
+		if s, c = next(p, s, c, u); !tensor.Finite(s) || !tensor.Finite(c) || domain.Lost(p, s, c) {
 			return first, cost, math.Inf(-1)
 		}
 	}

@@ -22,17 +22,11 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 		}
 		added, low := scoreAction(p, s, c, pref, u, project)
 		cost, margin = cost+added, math.Min(margin, low)
-		if s, c = next(p, s, c, u); lost(p, s, c) {
+		if s, c = next(p, s, c, u); domain.Lost(p, s, c) {
 			margin = math.Inf(-1)
 		}
 	}
 	return projected, cost, margin
-}
-
-// lost reports whether a problem with such states has lost this one.
-func lost(p domain.Problem, s, c []float64) bool {
-	f, ok := p.(domain.Failing)
-	return ok && f.Failed(s, c)
 }
 
 // scoreAction projects the action u of state s in place, unless project is false, and

@@ -5,11 +5,11 @@
 // Thread, whose methods are the operations: memory, copies, modules, launches,
 // captured graphs. Calls of Do from any goroutine are safe; they run one at a time.
 //
-// Driver is the narrow interface below it, one method per driver call, made on the
-// calling thread. It has two implementations: Load opens libcuda.so.1 at run time
-// through purego; a build with the tag gorgoniacu is linked with it and uses
-// gorgonia.org/cu. Find gives the one that the build uses. kernels/shim makes a library with the same symbols that runs
-// kernels on the host, for tests.
+// Driver is the narrow interface below it, one method per driver call, made on the calling
+// thread. It has two implementations: Load opens libcuda.so.1 at run time through purego; a
+// build with the tag gorgoniacu is linked with it and uses gorgonia.org/cu. Find gives the one
+// that the build uses. kernels/shim makes a library with the same symbols that runs kernels on
+// the host, for tests.
 //
 // A missing library, no device, too old a driver, memory that is short, an image
 // that does not load and a lost context each have an error type of their own,

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // Task is one solve of a batch: the arguments of Minimise.
@@ -29,24 +28,13 @@ func (s *Solver) MinimiseAll(ctx context.Context, tasks []Task, threads int) ([]
 	}
 	found, failed := make([]*Trajectory, len(tasks)), make([]error, len(tasks))
 	s = s.Until(ctx).(*Solver)
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(threads, len(tasks)) {
-		workers.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(tasks) {
-					return
-				}
-				if err := ctx.Err(); err != nil {
-					failed[i] = fmt.Errorf("shooting: task %d: %w", i, err)
-					continue
-				}
-				t := tasks[i]
-				found[i], failed[i] = s.Minimise(t.S, t.C, t.Steps, t.Preference, t.How, t.Seed, t.Starts...)
-			}
-		})
-	}
-	workers.Wait()
+	parallel.Each(threads, len(tasks), func(_, i int) {
+		if err := ctx.Err(); err != nil {
+			failed[i] = fmt.Errorf("shooting: task %d: %w", i, err)
+			return
+		}
+		t := tasks[i]
+		found[i], failed[i] = s.Minimise(t.S, t.C, t.Steps, t.Preference, t.How, t.Seed, t.Starts...)
+	})
 	return found, failed
 }

@@ -17,8 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gpc-engine/gpc/cpu_fallback/internal/parallel"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // Windows of a measurement: the best is taken, because whatever disturbs a

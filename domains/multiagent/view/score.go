@@ -3,10 +3,10 @@ package view
 import (
 	"context"
 	"math"
-	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -17,20 +17,16 @@ func (v *View) NewPlanScorer(domain.Accelerator) (domain.PlanScorer, error) { re
 // the next action is scored by: the order of the bodies and what becomes of the fan,
 // nearly all of Step, are for E_x.
 func (v *View) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
-	if threads := min(b.Threads, b.Plans.Rows); threads > 1 {
-		v.inParallel(ctx, b, threads)
-	} else {
+	if min(b.Threads, b.Plans.Rows) > 1 {
+		v.inParallel(ctx, b)
+	} else { // without allocating
 		v.scoreRows(ctx, &b, 0, b.Plans.Rows)
 	}
 	return ctx.Err()
 }
 
-func (v *View) inParallel(ctx context.Context, b domain.PlanBatch, threads int) {
-	var wait sync.WaitGroup
-	for t := range threads {
-		wait.Go(func() { v.scoreRows(ctx, &b, t*b.Plans.Rows/threads, (t+1)*b.Plans.Rows/threads) })
-	}
-	wait.Wait()
+func (v *View) inParallel(ctx context.Context, b domain.PlanBatch) {
+	parallel.Split(b.Threads, b.Plans.Rows, func(_, from, to int) { v.scoreRows(ctx, &b, from, to) })
 }
 
 // scoreRows scores plans from until to.

@@ -7,57 +7,6 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// scratch lends slices, so that an integrator neither allocates nor limits the sizes.
-var scratch = [2]sync.Pool{
-	{New: func() any { return new([]float64) }},
-	{New: func() any { return new([]complex128) }},
-}
-
-// borrow lends n numbers of undefined content. Give the pointer back to the pool.
-func borrow[T Scalar](n int) (pool *sync.Pool, lent *[]T) {
-	pool = &scratch[0]
-	if _, ok := any(T(0)).(complex128); ok {
-		pool = &scratch[1]
-	}
-	lent = pool.Get().(*[]T)
-	if cap(*lent) < n {
-		*lent = make([]T, n)
-	}
-	*lent = (*lent)[:n]
-	return pool, lent
-}
-
-// RK4 writes into next the state that ṡ = ode(s, c, u) leads to from s after
-// span, in the unit of time of the ode, with c and u held, in substeps equal steps of the classical Runge–Kutta method
-// of order 4. next does not overlap s.
-func RK4[T Scalar](ode func(s, c, u, ds []T), s, c, u, next []T, span float64, substeps int) {
-	n := len(s)
-	pool, lent := borrow[T](3 * n)
-	defer pool.Put(lent)
-	at, slope, sum := (*lent)[:n], (*lent)[n:2*n], (*lent)[2*n:]
-	length := span / float64(substeps)
-	h, half, sixth := Const[T](length), Const[T](length/2), Const[T](length/6)
-	copy(next, s)
-	for range substeps {
-		ode(next, c, u, slope)
-		for i, k := range slope {
-			sum[i], at[i] = k, next[i]+half*k
-		}
-		ode(at, c, u, slope)
-		for i, k := range slope {
-			sum[i], at[i] = sum[i]+2*k, next[i]+half*k
-		}
-		ode(at, c, u, slope)
-		for i, k := range slope {
-			sum[i], at[i] = sum[i]+2*k, next[i]+h*k
-		}
-		ode(at, c, u, slope)
-		for i, k := range slope {
-			next[i] += sixth * (sum[i] + k)
-		}
-	}
-}
-
 // Radau IIA of two stages, order 3, L-stable: nodes 1/3 and 1 (Hairer and Wanner, Solving
 // Ordinary Differential Equations II, table IV.5.5). Its second stage is the result.
 var radau = [2][2]float64{{5. / 12, -1. / 12}, {3. / 4, 1. / 4}}
@@ -292,7 +241,7 @@ func (p *Stiff) find(w *collocation) *solution {
 	}
 	set := &w.solutions[hash%sets]
 	for i, e := range set {
-		if e != nil && sameBits(e.at, w.at) {
+		if e != nil && tensor.SameBits(e.at, w.at) {
 			set[0], set[i] = e, set[0]
 			return e
 		}
@@ -311,15 +260,6 @@ func (p *Stiff) find(w *collocation) *solution {
 	e.factored = false
 	e.solved = p.solve(w, e)
 	return e
-}
-
-func sameBits(a, b []float64) bool {
-	for i, v := range a {
-		if math.Float64bits(v) != math.Float64bits(b[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // part is what a solution has of a substep: its stages, the matrix of their equations, and
@@ -511,68 +451,5 @@ func (p *Stiff) column(w *collocation, e *solution, input int) []float64 {
 func fill(b []float64, v float64) {
 	for i := range b {
 		b[i] = v
-	}
-}
-
-// factor overwrites a, [n][n] for n pivots, with its factors by elimination with row pivots,
-// the diagonal inverted: step k exchanged rows k and pivot[k]. It reports whether a is regular.
-func factor(a []float64, pivot []int) bool {
-	n := len(pivot)
-	for k := range n {
-		at := k
-		for i := k + 1; i < n; i++ {
-			if math.Abs(a[i*n+k]) > math.Abs(a[at*n+k]) {
-				at = i
-			}
-		}
-		pivot[k] = at
-		top := a[k*n : (k+1)*n]
-		if at != k {
-			row := a[at*n : (at+1)*n]
-			for j, v := range row {
-				row[j], top[j] = top[j], v
-			}
-		}
-		if v := top[k]; v == 0 || math.IsNaN(v) {
-			return false
-		}
-		inverse := 1 / top[k]
-		top[k] = inverse
-		for i := k + 1; i < n; i++ {
-			q := a[i*n+k] * inverse
-			if a[i*n+k] = q; q != 0 {
-				tensor.Axpy(-q, top[k+1:], a[i*n+k+1:])
-			}
-		}
-	}
-	return true
-}
-
-// substitute overwrites b, [n], with the solution of the equations that factor has factored.
-func substitute(a []float64, pivot []int, b []float64) {
-	n := len(b)
-	for k, at := range pivot {
-		b[k], b[at] = b[at], b[k]
-	}
-	for i := range n {
-		b[i] -= tensor.DotInOrder(a[i*n:i*n+i], b)
-	}
-	for i := n - 1; i >= 0; i-- {
-		b[i] = (b[i] - tensor.DotInOrder(a[i*n+i+1:(i+1)*n], b[i+1:])) * a[i*n+i]
-	}
-}
-
-// substituteTransposed is substitute for the transposed equations.
-func substituteTransposed(a []float64, pivot []int, b []float64) {
-	n := len(b)
-	for i := range n {
-		b[i] *= a[i*n+i]
-		tensor.Axpy(-b[i], a[i*n+i+1:(i+1)*n], b[i+1:])
-	}
-	for i := n - 1; i > 0; i-- {
-		tensor.Axpy(-b[i], a[i*n:i*n+i], b)
-	}
-	for k := n - 1; k >= 0; k-- {
-		b[k], b[pivot[k]] = b[pivot[k]], b[k]
 	}
 }

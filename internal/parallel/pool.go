@@ -1,6 +1,3 @@
-// Package parallel spreads independent chunks of one call over a fixed set of
-// goroutines. The central type is Pool. How a batch is cut into chunks never
-// depends on the number of threads, so results do not either.
 package parallel
 
 import (
@@ -16,7 +13,7 @@ type Pool struct {
 	f       func(worker, chunk int)
 	chunks  int64
 	next    atomic.Int64
-	panics  atomic.Pointer[any] // the first of the chunks'
+	panic   caught
 	wake    []chan struct{}
 	done    sync.WaitGroup
 	close   sync.Once
@@ -67,18 +64,11 @@ func (p *Pool) Run(chunks int, f func(worker, chunk int)) {
 	p.drain(0)
 	p.done.Wait()
 	p.f = nil
-	if v := p.panics.Swap(nil); v != nil {
-		panic(*v)
-	}
+	p.panic.again()
 }
 
 func (p *Pool) drain(worker int) {
-	defer func() {
-		if v := recover(); v != nil {
-			first := v // its own variable: only a panic allocates
-			p.panics.CompareAndSwap(nil, &first)
-		}
-	}()
+	defer p.panic.keep()
 	for {
 		c := p.next.Add(1) - 1
 		if c >= p.chunks {

@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// stepper prepares a step over n latents.
+func (r *Runner) stepper(s Shape, n int) (st backend.Stepper, cfg backend.StepperConfig, in backend.StepInput, out backend.StepOutput, err error) {
+	_, ds, du, err := s.networks(r.Rand())
+	if err != nil {
+		return nil, cfg, in, out, err
+	}
+	rng := r.Rand()
+	in = backend.StepInput{Z: random(rng, n, s.Latent), Weights: tensor.New(n, s.Objectives)}
+	for i := range in.Weights.Data {
+		in.Weights.Data[i] = 1 / float32(s.Objectives)
+	}
+	at, err := s.situations(rng, r.opt.Seed, n)
+	if err != nil {
+		return nil, cfg, in, out, err
+	}
+	in.X, in.Ctx = at.x, at.ctx
+	out = backend.StepOutput{Z: tensor.New(n, s.Latent), U: tensor.New(n, s.Action)}
+	cfg = backend.StepperConfig{
+		DecoderS: ds, DecoderU: du, NormS: at.normS, NormU: at.normU,
+		Problem: at.problem, MaxBatch: n,
+		Params: backend.StepParams{Dt: 0.05, VMax: 1, Epsilon: 0.05, MetricLambda: metricLambda, TopK: min(topK, s.Latent), LieGain: 0.1, LieScale: 1},
+	}
+	if st, err = r.b.NewStepper(cfg); err != nil {
+		return nil, cfg, in, out, err
+	}
+	if err := st.Step(in, out); err != nil {
+		return nil, cfg, in, out, err
+	}
+	// A step over NaN is not the step that is to be timed.
+	for i, v := range out.Z.Data {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, cfg, in, out, fmt.Errorf("row %d of the step is not finite", i/s.Latent)
+		}
+	}
+	return st, cfg, in, out, nil
+}
+
+// stepBytes are those of a step of n latents: both decoders, and what crosses the contract
+// for each latent.
+func (s Shape) stepBytes(cfg backend.StepperConfig, n int) float64 {
+	return weightBytes(cfg.DecoderS) + weightBytes(cfg.DecoderU) + float64(n*s.latentBytes())
+}
+
+// step is one fused step without localization and retraction.
+func step(ctx context.Context, r *Runner, s Shape) error {
+	for _, n := range r.opt.Batches {
+		st, cfg, in, out, err := r.stepper(s, n)
+		if err != nil {
+			return err
+		}
+		off, err := r.deviation(min(n, deviationRows), func(b backend.Backend) ([]float32, error) { return onStep(b, cfg, in) })
+		if err != nil {
+			return err
+		}
+		if r.opt.Record != "" && n == slices.Max(r.opt.Batches) {
+			if err := record(r.opt.Record, cfg, in, out); err != nil {
+				return err
+			}
+		}
+		flops := cpufallback.StepFLOPs(cfg)
+		var host []float64 // µs of each call in the problem's own gradients, where a device steps
+		split, _ := st.(backend.SplitStepper)
+		if err := r.row(ctx, "step", s, s.String(), n, work{float64(n) * flops, s.stepBytes(cfg, n)}, off, func() error {
+			if split == nil {
+				return st.Step(in, out)
+			}
+			before := split.Split().HostSeconds
+			err := st.Step(in, out)
+			if spent := split.Split().HostSeconds - before; spent > 0 {
+				host = append(host, 1e6*spent)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		if len(host) > 0 {
+			r.Add(r.result("step, gradients on the host", s, s.String(), n), host, 0, math.NaN())
+		}
+	}
+	return nil
+}
+
+// onStep is what a step gives for the first rows: latents, then actions.
+func onStep(b backend.Backend, cfg backend.StepperConfig, in backend.StepInput) ([]float32, error) {
+	n := min(in.Z.Rows, deviationRows)
+	cfg.MaxBatch = n
+	st, err := b.NewStepper(cfg)
+	if err != nil {
+		return nil, err
+	}
+	in.Z, in.X, in.Ctx, in.Weights = in.Z.Slice(0, n), in.X.Slice(0, n), in.Ctx.Slice(0, n), in.Weights.Slice(0, n)
+	out := backend.StepOutput{Z: tensor.New(n, in.Z.Cols), U: tensor.New(n, cfg.DecoderU.Out())}
+	if err := st.Step(in, out); err != nil {
+		return nil, err
+	}
+	return append(out.Z.Data, out.U.Data...), nil
+}
+
+// stepLocalize is localization among the smaller number of codes and one step. Its
+// work counts the distances to every code, 2·n_z a code, which an index may spare:
+// it has no rate.
+func stepLocalize(ctx context.Context, r *Runner, s Shape) error {
+	for _, n := range r.opt.Batches {
+		st, cfg, in, out, err := r.stepper(s, n)
+		if err != nil {
+			return err
+		}
+		codes := slices.Min(r.opt.Codes)
+		ix, x, z, tau, err := r.index(s, codes, n)
+		if err != nil {
+			return err
+		}
+		flops := float64(n) * (cpufallback.StepFLOPs(cfg) + 2*float64(s.Latent)*float64(codes))
+		local := backend.LocalizeOutput{Z: in.Z}
+		if s.own == nil {
+			in.X = x
+		}
+		if err := r.row(ctx, "step+localize", s, fmt.Sprintf("%s, %d codes", s, codes), n, work{}, nil, func() error {
+			if err := ix.Localize(x, z, tau, neighbours, local); err != nil {
+				return err
+			}
+			return st.Step(in, out)
+		}); err != nil {
+			return err
+		}
+		r.results[len(r.results)-1].GFlop = flops / 1e9
+	}
+	return nil
+}

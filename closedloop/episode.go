@@ -1,0 +1,229 @@
+package closedloop
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// episode runs one episode to its end. What goes wrong inside the method or
+// the plant fails the episode; a scene that cannot be made, or cancellation,
+// ends the evaluation.
+func (e *evaluation) episode(ctx context.Context, number int, method domain.Controller) (*EpisodeRecord, error) {
+	c, opt := e.of, e.opt
+	spec := c.Problem.Spec()
+	var ep domain.Episode
+	var err error
+	if opt.Scenes != nil {
+		ep, err = opt.Scenes.Episode(c, opt.Seed, number, e.how)
+	} else {
+		ep, err = c.Plant.Episode(opt.Seed, number, e.how)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, spec.Name, err)
+	}
+	scene, err := json.Marshal(ep.Scene())
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: scene of episode %d of %s: %w", number, spec.Name, err)
+	}
+	record := &EpisodeRecord{Episode: number, Scene: scene}
+	failure := ""
+	if err := method.Reset(ep); err != nil {
+		failure = fmt.Sprintf("reset: %v", err)
+	}
+	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	u := make([]float64, spec.ActionSize())
+	ns, nu := sizes(spec, ep)
+	var sum score
+	bias := biases(opt.Bias, opt.Seed, number, ns)
+	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Every) {
+		if err := wait(ctx, due); err != nil {
+			return nil, err
+		}
+		ep.Observe(s, cx)
+		for i, b := range bias {
+			s[i] += b
+		}
+		start := time.Now()
+		ok, err := method.Decide(s, cx, opt.Preference, u)
+		latency := time.Since(start)
+		if err != nil {
+			failure = fmt.Sprintf("decision %d: %v", t, err)
+			break
+		}
+		out, err := apply(spec, ep, u)
+		if err != nil {
+			failure = fmt.Sprintf("step %d: %v", t, err)
+			break
+		}
+		sum.add(spec, &out)
+		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, monitor(method, ok), latency))
+	}
+	record.End = endOf(ep, &sum, failure == "")
+	record.End.Failure = failure
+	if m, ok := method.(domain.Multistart); ok {
+		record.End.Starts = append(Vector(nil), m.Starts()...)
+	}
+	record.End.oracle(ep)
+	if err := ctx.Err(); err != nil {
+		return nil, err // what failed may have been ended by it
+	}
+	return record, nil
+}
+
+// wait waits for a moment, or the end of the context.
+func wait(ctx context.Context, until time.Time) error {
+	if left := time.Until(until); left > 0 {
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// endOf is what the plant says of an episode after its last step; completed is whether
+// every step was taken.
+func endOf(ep domain.Episode, sum *score, completed bool) End {
+	end := End{Cost: Number(sum.cost), Completed: completed, CollisionFree: sum.collisionFree, Margins: sum.lowest, Failed: sum.failed}
+	end.Safe = completed && sum.safe()
+	if judged, ok := ep.(domain.Judged); ok {
+		reached := judged.Succeeded()
+		end.Reached = &reached
+		end.Safe = end.Safe && reached
+	}
+	if a, ok := ep.(domain.Arrived); ok {
+		now := a.Arrived()
+		end.AtEnd = &now
+	}
+	if x, ok := ep.(domain.Explained); ok && !end.Safe && completed {
+		end.Cause = x.Cause()
+	}
+	if completed {
+		end.Cause = cmp.Or(end.Cause, sum.cause)
+	}
+	if drawn, ok := ep.(domain.Drawn); ok {
+		end.Excluded = drawn.Excluded()
+	}
+	return end
+}
+
+// oracle asks the episode for the cost of its optimum.
+func (e *End) oracle(ep domain.Episode) {
+	cost, _, err := ep.Oracle()
+	if err != nil {
+		cost, e.OracleFailure = math.NaN(), err.Error()
+	}
+	e.OracleCost = Number(cost)
+}
+
+// biasStream separates the signs of an episode's bias from its scene and its noise.
+const biasStream = 0x6269_6173 // "bias"
+
+// biases are the errors of n measured values in one episode, of a size; nil: none.
+func biases(size float64, seed uint64, number, n int) []float64 {
+	if size == 0 {
+		return nil
+	}
+	bias, rng := make([]float64, n), rand.New(rand.NewPCG(seed^biasStream, uint64(number)))
+	for i := range bias {
+		bias[i] = size * float64(1-2*rng.IntN(2))
+	}
+	return bias
+}
+
+// monitor is a method's own record of its last decision; ok says whether its own
+// solve succeeded.
+func monitor(method domain.Controller, ok bool) domain.Monitor {
+	m := domain.NoMonitor()
+	if monitored, has := method.(domain.Monitored); has {
+		m = monitored.Monitor()
+	}
+	if !ok {
+		m.Fallback |= domain.FallbackMethod
+	}
+	return m
+}
+
+// line copies what the trace keeps of one decision.
+func line(number, t int, s, c, u []float64, out *domain.Outcome, report domain.Monitor, latency time.Duration) Line {
+	clone := func(v []float64) Vector { return append(Vector{}, v...) }
+	l := Line{
+		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
+		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(microseconds(latency)),
+		Fallback: uint16(report.Fallback), Failed: out.Failed, Displacement: Number(report.Displacement),
+	}
+	if report.Priority != nil {
+		l.Priority = clone(report.Priority)
+	}
+	if t := report.Times; t.Total() > 0 {
+		l.Times = Vector{microseconds(t.Localize), microseconds(t.Step), microseconds(t.Project)}
+	}
+	return l
+}
+
+// score sums up the steps of one episode.
+type score struct {
+	cost                float64
+	steps               int
+	kept, collisionFree bool   // there is a step, and none violated a margin, or one against collision
+	failed              bool   // a state was lost
+	lowest              Vector // the smallest named margins so far
+	cause               string // the first of what makes the episode unsafe
+}
+
+// safe reports whether there is a step, every margin was kept and no state was lost.
+func (s *score) safe() bool { return s.kept && !s.failed }
+
+func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
+	if s.lowest == nil {
+		s.kept, s.collisionFree, s.lowest = true, true, append(Vector{}, out.Named...)
+	}
+	s.cost += out.Cost
+	bad := !spec.Keeps(out.Margin)
+	switch at := slices.Index(out.Named, out.Margin); {
+	case !s.safe():
+	case bad && at >= 0:
+		s.cause = fmt.Sprintf("decision %d: margin %s is %.3g", s.steps, spec.Margins[at].Name, out.Margin)
+	case bad:
+		s.cause = fmt.Sprintf("decision %d: a margin is %.3g", s.steps, out.Margin)
+	case out.Failed:
+		s.cause = fmt.Sprintf("decision %d: the state is lost", s.steps)
+	}
+	s.kept, s.failed = s.kept && !bad, s.failed || out.Failed
+	s.steps++
+	for i, m := range out.Named {
+		s.lowest[i] = math.Min(s.lowest[i], m)
+		s.collisionFree = s.collisionFree && !(collides(spec.Margins[i]) && !spec.Keeps(m))
+	}
+}
+
+// collides reports whether a margin is a distance to another body.
+func collides(margin domain.Variable) bool { return margin.Kind == domain.Collision }
+
+// apply advances the plant and checks the sizes of what it says.
+func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, error) {
+	out, err := ep.Apply(u)
+	if err != nil {
+		return out, err
+	}
+	for _, v := range []struct {
+		name      string
+		got, want int
+	}{
+		{"S", len(out.S), spec.MeasuredSize()}, {"J", len(out.J), spec.ObjectiveSize()},
+		{"Sigma", len(out.Sigma), spec.ObjectiveSize()}, {"Named", len(out.Named), len(spec.Margins)},
+	} {
+		if v.got != v.want {
+			return out, fmt.Errorf("the plant's Outcome.%s has %d entries, case %q has %d", v.name, v.got, spec.Name, v.want)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,85 @@
+package closedloop
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
+)
+
+// Options say what is run.
+type Options struct {
+	Method   string // the name in header and result
+	Episodes int    // of the whole evaluation, over all shards
+	Seed     uint64
+	// ShardIndex of ShardCount: this run takes the episodes e with e mod ShardCount =
+	// ShardIndex. ShardCount 0 is 1.
+	ShardIndex, ShardCount int
+	// Noise is the standard deviation of the measurement noise in units of each
+	// state's own scale; Regime the case's word, "" its default.
+	Noise  float64
+	Regime string
+	// Bias is the size of a constant error of every measured value, in its own unit, with
+	// a sign that is drawn for each value and episode.
+	Bias float64
+	// Preference of decisions and of scoring.
+	Preference domain.Preference
+	// Threads run episodes side by side; 0 or 1 is one, which is what latencies
+	// should be measured with. Everything but the latencies is the same.
+	Threads int
+	// TracePath is the file to write, "" for none. Resume continues it behind its
+	// last complete episode; otherwise a file that is there is refused. One process at a
+	// time writes it.
+	TracePath string
+	Resume    bool
+	// Commit, Device, Backend, ISA, ModelSHA256 and Candidates are recorded; see Header.
+	Commit, Device, Backend, ISA, ModelSHA256 string
+	Candidates                                int
+	// Every is the period of an episode's observations; one that is due before the last is decided
+	// about waits for that. 0: none.
+	Every time.Duration
+	// Limit is the load of the machine above which nothing is run, or returned.
+	Limit LoadLimit
+	// Progress, if set, is called after each episode, Visit with each that was run.
+	Progress func(done, total int)
+	Visit    func(e *EpisodeRecord)
+	// Scenes are run instead of drawn ones, each an episode; the case is on their plant (see
+	// Remade). nil: episodes are drawn.
+	Scenes *Scenes
+}
+
+// Load is the machine's during a run, LoadLimit the one above which latencies are not
+// worth recording.
+type (
+	Load      = machine.Load
+	LoadLimit = machine.Limit
+)
+
+// maxEpisodes bounds what a request can ask for.
+const maxEpisodes = 10_000_000
+
+// Validate says what in options for a case cannot be, and sets the default of ShardCount.
+func (o *Options) Validate(spec *domain.Spec) error {
+	if o.ShardCount == 0 {
+		o.ShardCount = 1
+	}
+	switch {
+	case o.Episodes < 1 || o.Episodes > maxEpisodes:
+		return fmt.Errorf("closedloop: %d episodes, want 1 to %d", o.Episodes, maxEpisodes)
+	case o.ShardCount < 1 || o.ShardIndex < 0 || o.ShardIndex >= o.ShardCount:
+		return fmt.Errorf("closedloop: shard %d/%d, want 0 ≤ i < n", o.ShardIndex, o.ShardCount)
+	case !(o.Noise >= 0) || math.IsInf(o.Noise, 0):
+		return fmt.Errorf("closedloop: noise %v, want a finite standard deviation ≥ 0", o.Noise)
+	case !(o.Bias >= 0) || math.IsInf(o.Bias, 0):
+		return fmt.Errorf("closedloop: bias %v, want a finite number ≥ 0", o.Bias)
+	case o.Every < 0:
+		return fmt.Errorf("closedloop: an observation every %v, want 0 or more", o.Every)
+	case o.Scenes != nil && (o.Episodes != len(o.Scenes.Files) || o.Regime != ""):
+		return fmt.Errorf("closedloop: %d episodes of regime %q of %d scenes that are given: want an episode a scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
+	case o.Resume && o.TracePath == "":
+		return fmt.Errorf("closedloop: nothing to resume without a trace file")
+	}
+	return o.Preference.Validate(spec.ObjectiveSize())
+}

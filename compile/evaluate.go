@@ -1,0 +1,137 @@
+package compile
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"runtime"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// evaluate drives a round's map from starts of its data, held-out ones, and probes.
+func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Round) error {
+	var err error
+	if out.HeldOut, err = r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts, threads: r.opt.Threads}); err != nil {
+		return err
+	}
+	if out.HeldOut.meets(&r.opt) {
+		more, err := r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: 5 * r.opt.Starts, threads: r.opt.Threads})
+		if err != nil {
+			return err
+		}
+		out.Confirmed = &more
+	}
+	if r.plant == nil {
+		return nil
+	}
+	bare, err := r.c.Guarded(domain.Guard{Off: true})
+	if err != nil {
+		return err
+	}
+	if err := r.revisit(ctx, bare, number, m, out); err != nil {
+		return err
+	}
+	return r.probe(ctx, bare, number, m, out)
+}
+
+// revisit drives a map without a guard from starts of its own data.
+func (r *run) revisit(ctx context.Context, bare *gpc.Case, number int, m *model.Model, out *Round) error {
+	var own [][]float64
+	for i := range number + 1 {
+		of := out
+		if i < number {
+			of = &r.journal.Rounds[i]
+		}
+		if of.Wanted > 0 {
+			spread, focused, err := r.points(i, of.Wanted)
+			if err != nil {
+				return err
+			}
+			own = append(append(own, spread[:of.Scenarios-of.Focused]...), focused[:of.Focused]...)
+		}
+	}
+	rand.New(rand.NewPCG(r.seed(solved, number), 1)).Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
+	own = own[:min(len(own), r.opt.Starts)]
+	fixed := *r.plant
+	fixed.Starts = own
+	def := *bare.Definition()
+	def.Plant = r.driven(&fixed)
+	c, err := gpc.NewCase(def)
+	if err != nil {
+		return err
+	}
+	out.Training, err = r.drive(ctx, loops{of: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(own), threads: r.opt.Threads})
+	return err
+}
+
+// probe drives a map without a guard from new starts, and keeps the worst to solve around.
+func (r *run) probe(ctx context.Context, bare *gpc.Case, number int, m *model.Model, out *Round) (err error) {
+	probes := make([][]float64, r.opt.Starts)
+	regret := make([]float64, len(probes))
+	for i := range probes {
+		probes[i] = r.plant.Start(r.seed(probed, number), i)
+	}
+	out.Probed, err = r.drive(ctx, loops{
+		of: bare, model: m, method: "direct", purpose: probed, round: number, episodes: len(probes), threads: r.opt.Threads,
+		visit: func(e *closedloop.EpisodeRecord) {
+			cost, best := float64(e.End.Cost), float64(e.End.OracleCost)
+			switch {
+			case e.End.Safe && best > 0:
+				regret[e.Episode] = cost/best - 1
+			case !e.End.Safe && e.End.OracleFailure == "": // where there is no way nothing is to be learnt
+				regret[e.Episode] = math.Inf(1)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	out.Worst = focus(probes, regret)
+	return nil
+}
+
+// loops are the closed loops of a method of a map, each from a start of its own.
+type loops struct {
+	of       *gpc.Case
+	model    *model.Model
+	method   string
+	purpose  purpose // with the round, what the starts are drawn by
+	round    int
+	episodes int
+	threads  int                             // 0: all
+	visit    func(*closedloop.EpisodeRecord) // is called after each episode; nil: nothing is
+}
+
+// drive runs loops to their end and sums up.
+func (r *run) drive(ctx context.Context, l loops) (Score, error) {
+	out := Score{Method: l.method}
+	got, err := l.of.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, gpc.EngineOptions{}, closedloop.Options{
+		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, runtime.GOMAXPROCS(0)),
+		Visit: func(e *closedloop.EpisodeRecord) {
+			if !e.End.Safe && e.End.OracleFailure != "" {
+				out.NoWay++
+			}
+			if l.visit != nil {
+				l.visit(e)
+			}
+		},
+		Progress: func(done, total int) {
+			r.opt.Progress(Progress{Stage: "drive " + l.method, Done: done, Total: total})
+		},
+	})
+	if err != nil {
+		return out, err
+	}
+	out.Episodes, out.Unsafe, out.Unsolved = got.Episodes, len(got.Unsafe), got.OracleFailures
+	out.Mean, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.P90, got.Regret.Max, got.RegretMin
+	out.P50, out.P99 = got.Latency.P50, got.Latency.P99
+	if got.Guard != nil {
+		out.Rescued = 100 * got.Guard.RescueRate
+	}
+	return out, nil
+}

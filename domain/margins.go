@@ -1,0 +1,32 @@
+package domain
+
+import "math"
+
+// Smallest is the least of margins: NaN where one is, +Inf where there are none.
+func Smallest(margins []float64) float64 {
+	least := math.Inf(1)
+	for _, m := range margins {
+		least = math.Min(least, m)
+	}
+	return least
+}
+
+// StateMargins writes the margins of a state that no action there changes, +Inf for the
+// others: m and the scratch other are of the size of Margins, and u is any action, which
+// is tried with other entries and comes back as it was.
+func StateMargins(p Problem, s, c, u, m, other []float64) {
+	p.Margins(s, c, u, m)
+	for j, a := range p.Spec().Action {
+		was := u[j]
+		if u[j] = a.Lo; !a.Bounded() || was == a.Lo {
+			u[j] = was + 1
+		}
+		p.Margins(s, c, u, other)
+		u[j] = was
+		for i := range m {
+			if other[i] != m[i] {
+				m[i] = math.Inf(1)
+			}
+		}
+	}
+}

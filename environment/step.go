@@ -1,0 +1,265 @@
+package environment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Step takes one step in every environment. Where it returns an error no environment has
+// moved, unless the error is of drawing an episode, which ctx ends.
+func (f *Fleet[T]) Step(ctx context.Context, rows *Rows[T]) error {
+	if !f.begun {
+		return fmt.Errorf("environment: a step before the first reset")
+	}
+	if err := f.check(rows, true); err != nil {
+		return err
+	}
+	var ended []int
+	for i := range f.slots {
+		e := &f.slots[i]
+		e.reset = e.ended
+		if e.ended {
+			ended = append(ended, i)
+		}
+	}
+	if len(ended) > 0 {
+		if f.opt.Autoreset == Disabled {
+			return fmt.Errorf("environment: the episode of environment %d has ended: reset it before the next step", ended[0])
+		}
+		if err := f.begin(ctx, ended, rows); err != nil {
+			return err
+		}
+		for _, i := range ended {
+			f.clear(rows, i)
+		}
+	}
+	if err := f.parallel(len(f.slots), f.share(), func(w *worker, lo, hi int) error { return f.step(ctx, w, rows, lo, hi) }); err != nil {
+		return err
+	}
+	if f.opt.Autoreset != SameStep {
+		return nil
+	}
+	ended = ended[:0]
+	for i := range f.slots {
+		if f.slots[i].ended {
+			f.observe(rows.Final, i)
+			ended = append(ended, i)
+		}
+	}
+	return f.begin(ctx, ended, rows)
+}
+
+// lanes is a number that those of every stepper divide.
+const lanes = 8
+
+// share is how many environments a thread takes at a time.
+func (f *Fleet[T]) share() int {
+	each := (len(f.slots) + 4*len(f.workers) - 1) / (4 * len(f.workers))
+	return min(max((each+lanes-1)/lanes*lanes, lanes), 32*lanes)
+}
+
+// check says what is wrong with the caller's arrays; stepping, actions have to be there.
+func (f *Fleet[T]) check(rows *Rows[T], stepping bool) error {
+	n := len(f.slots)
+	for _, v := range []struct {
+		name       string
+		got, width int
+	}{
+		{"observation", len(rows.Observation), f.ns + f.nc}, {"final", len(rows.Final), f.ns + f.nc}, {"reward", len(rows.Reward), 1}, {"cost", len(rows.Cost), 1},
+		{"violated", len(rows.Violated), 1}, {"terminated", len(rows.Terminated), 1}, {"truncated", len(rows.Truncated), 1}, {"stepped", len(rows.Stepped), 1},
+		{"objectives", len(rows.Objectives), f.nj}, {"margins", len(rows.Margins), f.nm}, {"sigma", len(rows.Sigma), f.nj}, {"episode", len(rows.Episode), 1},
+	} {
+		if v.got != 0 && v.got != n*v.width {
+			return fmt.Errorf("environment: %s has %d entries, want %d for each of %d environments", v.name, v.got, v.width, n)
+		}
+	}
+	if !stepping {
+		return nil
+	}
+	if len(rows.Action) != n*f.nu {
+		return fmt.Errorf("environment: action has %d entries, want %d for each of %d environments", len(rows.Action), f.nu, n)
+	}
+	for k, v := range rows.Action {
+		if v-v != 0 {
+			return fmt.Errorf("environment: action %s of environment %d is %v, want a finite number", f.spec.Action[k%f.nu].Name, k/f.nu, v)
+		}
+	}
+	return nil
+}
+
+// clear writes the row of an environment that was not stepped.
+func (f *Fleet[T]) clear(rows *Rows[T], i int) {
+	put(rows.Reward, i, 0)
+	put(rows.Cost, i, 0)
+	for _, v := range [][]bool{rows.Violated, rows.Terminated, rows.Truncated, rows.Stepped} {
+		put(v, i, false)
+	}
+	for _, v := range []struct {
+		row   []float64
+		width int
+	}{{rows.Objectives, f.nj}, {rows.Margins, f.nm}, {rows.Sigma, f.nj}} {
+		if v.row != nil {
+			clear(v.row[i*v.width : (i+1)*v.width])
+		}
+	}
+}
+
+// parallel calls do with shares of n items on all threads. Of several errors it returns
+// that of the first item.
+func (f *Fleet[T]) parallel(n, share int, do func(w *worker, lo, hi int) error) error {
+	shares := (n + share - 1) / share
+	if len(f.workers) > 1 && shares > 1 {
+		errs := make([]error, shares)
+		parallel.Each(len(f.workers), shares, func(worker, k int) { errs[k] = do(f.workers[worker], k*share, min((k+1)*share, n)) })
+		return cmp.Or(errs...)
+	}
+	for lo := 0; lo < n; lo += share { // without allocating
+		if err := do(f.workers[0], lo, min(lo+share, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step steps some environments.
+func (f *Fleet[T]) step(ctx context.Context, w *worker, rows *Rows[T], lo, hi int) error {
+	w.index, w.episodes, w.u = w.index[:0], w.episodes[:0], w.u[:0]
+	for i := lo; i < hi; i++ {
+		e := &f.slots[i]
+		if e.reset {
+			continue
+		}
+		for k := range w.a {
+			w.a[k] = float64(rows.Action[i*f.nu+k])
+		}
+		f.act(w, e, w.a, e.u)
+		w.index, w.episodes, w.u = append(w.index, i), append(w.episodes, e.episode), append(w.u, e.u)
+	}
+	for n := len(w.index); len(w.outcomes) < n; {
+		w.outcomes, w.errs = append(w.outcomes, domain.Outcome{}), append(w.errs, nil)
+	}
+	if n := len(w.index); w.stepper != nil {
+		w.stepper.Apply(w.episodes, w.u, w.outcomes[:n], w.errs[:n])
+	} else {
+		for k, ep := range w.episodes {
+			w.outcomes[k], w.errs[k] = ep.Apply(w.u[k])
+		}
+	}
+	for k, i := range w.index {
+		if err := f.score(ctx, w, rows, i, &w.outcomes[k], w.errs[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// score writes the row of a step that was taken in environment i, or refused.
+func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, out *domain.Outcome, refused error) error {
+	e := &f.slots[i]
+	e.left--
+	terminated := refused != nil || out.Failed
+	var j, sigma []float64
+	cost, named, reward := 0.0, out.Named, -out.Cost
+	if terminated {
+		if f.once.Do(func() { f.failure, f.unknown = f.measureFailure(ctx) }); f.unknown != nil {
+			return f.unknown
+		}
+		fail := &f.failure
+		j, sigma = make([]float64, f.nj), out.Sigma
+		untaken := float64(e.left)
+		if refused != nil {
+			untaken++
+			reward, sigma, named = 0, slices.Repeat([]float64{math.NaN()}, f.nj), w.margins
+			f.problem.Margins(e.s, e.c, e.u, named)
+			cost = untaken * math.Max(1, depth(named, f.spec.MarginTolerance))
+		} else {
+			copy(j, out.J)
+			cost = depth(named, f.spec.MarginTolerance) + untaken
+		}
+		reward -= untaken * fail.cost
+		for k := range j {
+			j[k] += untaken * fail.j[k]
+		}
+	} else {
+		j, sigma, cost = out.J, out.Sigma, depth(named, f.spec.MarginTolerance)
+	}
+	if refused == nil {
+		if a, ok := e.episode.(domain.Arrived); ok && !f.opt.Past && a.Arrived() {
+			terminated = true
+		}
+		e.episode.Observe(e.s, e.c)
+	}
+	truncated := !terminated && e.episode.Done()
+	e.ended = terminated || truncated
+	f.observe(rows.Observation, i)
+	put(rows.Episode, i, e.number)
+	put(rows.Reward, i, reward)
+	put(rows.Cost, i, cost)
+	put(rows.Violated, i, cost > 0)
+	put(rows.Terminated, i, terminated)
+	put(rows.Truncated, i, truncated)
+	put(rows.Stepped, i, true)
+	putRow(rows.Objectives, i, j)
+	putRow(rows.Margins, i, named)
+	putRow(rows.Sigma, i, sigma)
+	return nil
+}
+
+// depth is Σ max(0, −m) over the margins that are violated; one that is no number counts 1.
+func depth(margins []float64, tolerance float64) float64 {
+	sum := 0.0
+	for _, m := range margins {
+		switch {
+		case m >= -tolerance:
+		case m < 0:
+			sum -= m
+		default:
+			sum++
+		}
+	}
+	return sum
+}
+
+// measureFailure finds what a step that is not taken costs; see Options.FailureCost.
+func (f *Fleet[T]) measureFailure(ctx context.Context) (failure, error) {
+	fail := failure{cost: f.opt.FailureCost, j: slices.Repeat([]float64{f.opt.FailureCost}, f.nj)}
+	if fail.cost > 0 {
+		return fail, nil
+	}
+	ep, err := f.plant.Episode(0, 0, domain.EpisodeOptions{Regime: f.opt.Regime, Preference: f.opt.Preference, Context: ctx})
+	if err != nil {
+		return fail, fmt.Errorf("environment: episode 0 of seed 0 of %s, whose cost under the conservative action is that of a failure: %w", f.spec.Name, err)
+	}
+	s, c, u := make([]float64, f.ns), make([]float64, f.nc), make([]float64, f.nu)
+	for !ep.Done() {
+		ep.Observe(s, c)
+		f.problem.Fallback(s, c, u)
+		out, err := ep.Apply(u)
+		if err != nil || !tensor.Finite(out.J) {
+			break
+		}
+		fail.cost = math.Max(fail.cost, 2*math.Abs(out.Cost))
+		for k, v := range out.J {
+			fail.j[k] = math.Max(fail.j[k], 2*math.Abs(v))
+		}
+	}
+	if fail.cost == 0 {
+		return fail, fmt.Errorf("environment: the conservative action of %s costs nothing at all, so that the cost of a failure has to be given", f.spec.Name)
+	}
+	return fail, nil
+}
+
+// act writes the action that a stands for in an environment.
+func (f *Fleet[T]) act(w *worker, e *slot, a, u []float64) {
+	f.unit.Action(e.s, e.c, a, u)
+	if w.guard != nil {
+		w.guard.Keep(e.s, e.c, f.opt.Preference, u)
+	}
+}

@@ -1,0 +1,148 @@
+package offline
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Options of Generate.
+type Options struct {
+	// Scenarios is the number of Latin hypercube points.
+	Scenarios int
+	// Points are the scenarios instead, [Scenarios][parameters]; nil: a Latin hypercube.
+	Points [][]float64
+	// Ranges take the place of the solver's own on some axes of the hypercube; the
+	// header's parameters have them.
+	Ranges []Range
+	// Adaptive solves every scenario with the adaptive priority σ(ŝ); Weights
+	// with fixed preferences besides. At least one of the two must give a solve.
+	Adaptive bool
+	Weights  Weights
+	// Scalarization applies to fixed preferences, "" is domain.WeightedSum; the
+	// adaptive priority is always a weighted sum.
+	Scalarization domain.Scalarization
+	Seed          uint64
+	Shard         Shard // zero: the whole
+	// OutDir is the dataset folder. Chunks that an earlier run of the same
+	// provenance finished there are kept.
+	OutDir string
+	// Threads is the number of scenarios solved at once; 0: all processors.
+	Threads int
+	// Chunk is the number of scenarios in a part, 0: 64. Work is lost only for
+	// the chunk in progress.
+	Chunk int
+	// Policy makes one controller for each thread that solves; with it every solve
+	// under the weighted sum also gives the optima at the states which that
+	// controller visits (domain.VisitedSolver). Visiting says in the provenance
+	// which it is.
+	Policy   func() (domain.Controller, error)
+	Visiting Policy
+	// Distil makes the policy the teacher: a scenario is an episode of the case's plant,
+	// drawn by Seed from no stream that evaluation draws from, nothing is solved, and the
+	// samples are the policy's own decisions (domain.Loop). Regime is the episodes'.
+	Distil bool
+	Regime string
+	// Program and Command are recorded as they are.
+	Program, Command string
+}
+
+// Progress is what Generate reports after every scenario.
+type Progress struct {
+	Stage       string // "prepare" or "solve"
+	Done, Total int    // scenarios of this shard, those of earlier runs included
+	Counters    Counters
+}
+
+// header is the dataset that the options describe.
+func (o Options) header(c domain.Case) (Header, error) {
+	if c.MapProblem() == nil || c.Solver == nil && !o.Distil {
+		return Header{}, errors.New("offline: the case has no solver; package offline/shooting has a generic one")
+	}
+	spec := c.MapProblem().Spec()
+	level, err := isa.Name()
+	if err != nil {
+		return Header{}, fmt.Errorf("offline: %w", err)
+	}
+	h := Header{
+		Format: datasetFormat, Version: formatVersion, Shard: o.Shard, Command: o.Command, Layout: LayoutOf(spec),
+		Provenance: Provenance{
+			Case: spec.Name, ProblemSHA256: durable.Sum(domain.FingerprintOf(c.MapProblem())),
+			Program: o.Program, ISA: level, Seed: o.Seed, Scenarios: o.Scenarios, Adaptive: o.Adaptive,
+			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Policy: o.Visiting,
+			Distilled: o.Distil, Regime: o.Regime,
+		},
+	}
+	p := &h.Provenance
+	if !o.Distil {
+		if p.Parameters, err = Within(c.Solver.Parameters(), o.Ranges); err != nil {
+			return h, err
+		}
+	}
+	if h.Shard == (Shard{}) {
+		h.Shard.Count = 1
+	}
+	p.Chunk = cmp.Or(p.Chunk, 64)
+	p.Scalarization = cmp.Or(p.Scalarization, domain.WeightedSum)
+	p.Weights.Design = cmp.Or(p.Weights.Design, RandomWeights)
+	if p.Weights.Design != LogarithmicWeights && p.Weights.Design != MixedWeights {
+		p.Weights.Reference, p.Weights.LogLo, p.Weights.LogHi = 0, 0, 0
+	}
+	switch p.Scalarization {
+	case domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint:
+	default:
+		return h, fmt.Errorf("offline: unknown scalarization %q, want %q, %q or %q", p.Scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+	}
+	if (o.Policy == nil) != (o.Visiting == Policy{}) {
+		return h, errors.New("offline: a policy and its name come together")
+	}
+	if o.Points != nil {
+		if o.Distil {
+			return h, errors.New("offline: points are scenarios of a solver, a policy that is distilled drives episodes")
+		}
+		if len(o.Points) != o.Scenarios {
+			return h, fmt.Errorf("offline: %d points for %d scenarios", len(o.Points), o.Scenarios)
+		}
+		if p.PointsSHA256, err = sumOfPoints(o.Points, len(p.Parameters)); err != nil {
+			return h, err
+		}
+	}
+	if len(o.Ranges) > 0 && (o.Distil || o.Points != nil) {
+		return h, errors.New("offline: ranges are of scenarios that are drawn, and these are given")
+	}
+	if o.Regime != "" && !o.Distil {
+		return h, fmt.Errorf("offline: regime %q is of episodes, and no policy is distilled", o.Regime)
+	}
+	if _, ok := c.Solver.(domain.VisitedSolver); o.Policy != nil && !o.Distil && (!ok || p.Scalarization != domain.WeightedSum) {
+		return h, fmt.Errorf("offline: case %s cannot solve from the states a policy visits, scalarization %q", spec.Name, p.Scalarization)
+	}
+	if !p.Adaptive && p.Weights.Count == 0 {
+		return h, errors.New("offline: neither the adaptive priority nor fixed weights are asked for")
+	}
+	if err := h.validate(); err != nil {
+		return h, fmt.Errorf("offline: %w", err)
+	}
+	return h, nil
+}
+
+// sumOfPoints is the SHA-256 of scenarios of so many parameters each.
+func sumOfPoints(points [][]float64, parameters int) (string, error) {
+	sum := sha256.New()
+	for i, point := range points {
+		if len(point) != parameters || !tensor.Finite(point) {
+			return "", fmt.Errorf("offline: point %d is %v, want %d finite parameters", i, point, parameters)
+		}
+		for _, v := range point {
+			binary.Write(sum, binary.LittleEndian, v)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

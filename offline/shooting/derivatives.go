@@ -1,0 +1,331 @@
+package shooting
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Steps of the differences, relative to the size of the variable: the cube root
+// and the fourth root of the unit roundoff balance truncation and rounding, its
+// square root does where exact derivatives are differenced once.
+const (
+	firstDifference  = 6e-6
+	secondDifference = 1.2e-4
+	dualDifference   = 1e-7
+)
+
+// at copies the point of stage t into the buffer y, and views it as s, c, u.
+func (q *program) at(p *point, t int) (y, s, c, u []float64) {
+	y = q.y
+	copy(y, p.x[t*q.nx:(t+1)*q.nx])
+	copy(y[q.nx:], p.u[t*q.nu:(t+1)*q.nu])
+	s, c, u = q.split(y)
+	return y, s, c, u
+}
+
+// first is the number of columns of stage t that are variables: its state is given
+// at the first.
+func (q *program) first(t int) int {
+	if t == 0 {
+		return q.nu
+	}
+	return q.nf
+}
+
+// either is the two sides of a central difference in component a.
+func (q *program) either(a int, at float64) (plus, minus float64) {
+	h := firstDifference * math.Max(q.scale[a], math.Abs(at))
+	return at + h, at - h
+}
+
+// differentiate fills the first derivatives at an evaluated point. It reports false
+// where a component that is not among the active ones turns out to move.
+func (q *program) differentiate(p *point) bool {
+	complete := true
+	for t := range q.steps {
+		if q.dual != nil {
+			complete = q.differentiateDual(p, t) && complete
+		} else {
+			complete = q.differentiateStage(p, t) && complete
+		}
+	}
+	if q.dual == nil {
+		q.differentiateObjectives(p)
+	}
+	if q.adaptive {
+		q.differentiatePriority(p)
+	}
+	return complete
+}
+
+// lift copies stage t into dual numbers without a derivative.
+func (q *program) lift(p *point, t int) {
+	for i, v := range p.x[t*q.nx : (t+1)*q.nx] {
+		q.zy[i] = complex(v, 0)
+	}
+	for j, v := range p.u[t*q.nu : (t+1)*q.nu] {
+		q.zy[q.nx+j] = complex(v, 0)
+	}
+}
+
+// evaluateDual evaluates the functions of a stage at q.zy.
+func (q *program) evaluateDual(t int) {
+	s, c, u := q.zy[:q.ns], q.zy[q.ns:q.nx], q.zy[q.nx:]
+	if t < q.steps-1 {
+		q.dual.StepDual(s, c, u, q.zx[:q.ns], q.zx[q.ns:])
+	}
+	q.dual.ObjectivesDual(s, u, c, q.zj)
+	q.dual.MarginsDual(s, c, u, q.zm)
+}
+
+// differentiateCurved is differentiateDual by a domain.Curved; known is false where it has
+// no derivatives.
+func (q *program) differentiateCurved(p *point, t int) (complete, known bool) {
+	_, s, c, u := q.at(p, t)
+	d, n := q.d, q.first(t)
+	size(&q.dx, q.nx*n)
+	size(&q.dJ, q.no*n)
+	size(&q.dm, q.nm*n)
+	if !q.curved.Linearise(s, c, u, q.columns[:n], q.scale, q.dx, q.dJ, q.dm) {
+		return false, false
+	}
+	q.evaluations++
+	complete = true
+	if t < q.steps-1 {
+		next := q.next[t*q.nX*d:]
+		for i, b := range q.active {
+			for col, v := range q.dx[b*n : (b+1)*n] {
+				next[i*d+col] = v / q.scale[b]
+			}
+		}
+		for b, moves := range q.moves {
+			if !moves && slices.IndexFunc(q.dx[b*n:(b+1)*n], func(v float64) bool { return v != 0 }) >= 0 {
+				complete = false
+			}
+		}
+	}
+	for i := range q.nm {
+		copy(q.margins[(t*q.nm+i)*d:], q.dm[i*n:(i+1)*n])
+	}
+	clear(q.objective[t*d : t*d+n])
+	for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
+		row := q.dJ[i*n : (i+1)*n]
+		copy(q.dj[(t*q.no+i)*d:], row)
+		tensor.Axpy(w, row, q.objective[t*d:])
+	}
+	for k, tot := range q.totals {
+		to := q.objectiveRow(t, 1+k)[:n]
+		clear(to)
+		for i, e := range tot.e {
+			tensor.Axpy(e, q.dJ[i*n:(i+1)*n], to)
+		}
+	}
+	return complete, true
+}
+
+func (q *program) differentiateDual(p *point, t int) bool {
+	const inverse = 1 / domain.DualStep
+	if q.curved != nil {
+		if complete, known := q.differentiateCurved(p, t); known {
+			return complete
+		}
+	}
+	complete := true
+	d := q.d
+	q.lift(p, t)
+	n := q.first(t)
+	q.evaluations += int64(n)
+	next, margins := q.next[t*q.nX*d:(t+1)*q.nX*d], q.margins[t*q.nm*d:(t+1)*q.nm*d]
+	for col := range n {
+		a := q.columns[col]
+		at := q.zy[a]
+		q.zy[a] = complex(real(at), q.scale[a]*domain.DualStep)
+		q.evaluateDual(t)
+		q.zy[a] = at
+		if t < q.steps-1 {
+			for i, b := range q.active {
+				next[i*d+col] = imag(q.zx[b]) * inverse / q.scale[b]
+			}
+			for b, moves := range q.moves {
+				if !moves && imag(q.zx[b]) != 0 {
+					complete = false
+				}
+			}
+		}
+		for i, v := range q.zm {
+			margins[i*d+col] = imag(v) * inverse
+		}
+		sum := 0.0
+		for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
+			sum += w * imag(q.zj[i])
+			q.dj[(t*q.no+i)*d+col] = imag(q.zj[i]) * inverse
+		}
+		q.objective[t*d+col] = sum * inverse
+		for k, tot := range q.totals {
+			sum := 0.0
+			for i, e := range tot.e {
+				sum += e * imag(q.zj[i])
+			}
+			next[(q.na+k)*d+col] = sum * inverse
+		}
+	}
+	return complete
+}
+
+// differentiateStage takes central differences of the dynamics and the margins.
+func (q *program) differentiateStage(p *point, t int) bool {
+	complete := true
+	d := q.d
+	y, s, c, u := q.at(p, t)
+	n := q.first(t)
+	q.evaluations += int64(2 * n)
+	next, margins := q.next[t*q.nX*d:(t+1)*q.nX*d], q.margins[t*q.nm*d:(t+1)*q.nm*d]
+	for col := range n {
+		a := q.columns[col]
+		at := y[a]
+		plus, minus := q.either(a, at)
+		y[a] = plus
+		if t < q.steps-1 {
+			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
+		}
+		q.problem.Margins(s, c, u, q.mp)
+		y[a] = minus
+		if t < q.steps-1 {
+			q.problem.Step(s, c, u, q.fm[:q.ns], q.fm[q.ns:])
+		}
+		q.problem.Margins(s, c, u, q.mm)
+		y[a] = at
+		inverse := q.scale[a] / (plus - minus)
+		if t < q.steps-1 {
+			for i, b := range q.active {
+				next[i*d+col] = (q.fp[b] - q.fm[b]) * inverse / q.scale[b]
+			}
+			for b, moves := range q.moves {
+				if !moves && q.fp[b] != q.fm[b] {
+					complete = false
+				}
+			}
+		}
+		for i := range q.nm {
+			margins[i*d+col] = (q.mp[i] - q.mm[i]) * inverse
+		}
+	}
+	return complete
+}
+
+// differentiatePriority adds J's part through the adaptive priority to the
+// derivatives of σᵀJ, by central differences.
+func (q *program) differentiatePriority(p *point) {
+	for t := range q.steps {
+		y, s, c, u := q.at(p, t)
+		j := p.j[t*q.no : (t+1)*q.no]
+		for col := range q.first(t) {
+			a := q.columns[col]
+			at := y[a]
+			plus, minus := q.either(a, at)
+			y[a] = plus
+			q.priority(s, c, u, q.sp)
+			y[a] = minus
+			q.priority(s, c, u, q.sm)
+			y[a] = at
+			inverse := q.scale[a] / (plus - minus)
+			for i := range q.no {
+				q.dsigma[(t*q.no+i)*q.d+col] = (q.sp[i] - q.sm[i]) * inverse
+			}
+			q.varying[t*q.d+col] = (tensor.DotInOrder(q.sp, j) - tensor.DotInOrder(q.sm, j)) * inverse
+			q.objective[t*q.d+col] += q.varying[t*q.d+col]
+		}
+	}
+}
+
+// differentiateObjectives fills the derivatives of ωᵀJ and of the totals: the
+// problem's own gradients, and differences in the context.
+func (q *program) differentiateObjectives(p *point) {
+	d := q.d
+	rows := 1 + len(q.totals)
+	q.points.reset()
+	for t := range q.steps {
+		_, s, c, u := q.at(p, t)
+		q.points.addWeighted(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
+		for _, tot := range q.totals {
+			q.points.addWeighted(s, c, u, tot.e)
+		}
+	}
+	gs, gu := q.points.gradients()
+	for t := range q.steps {
+		for k := range rows {
+			row, r := q.objectiveRow(t, k), t*rows+k
+			for col := range q.first(t) {
+				switch a := q.columns[col]; {
+				case a >= q.nx:
+					row[col] = gu[r*q.nu+a-q.nx] * q.scale[a]
+				case a < q.ns:
+					row[col] = gs[r*q.ns+a] * q.scale[a]
+				}
+			}
+		}
+	}
+	q.points.reset()
+	for t := range q.steps {
+		y, s, c, u := q.at(p, t)
+		for col := q.nu; col < q.first(t); col++ {
+			a := q.columns[col]
+			if a < q.ns {
+				continue
+			}
+			at := y[a]
+			plus, minus := q.either(a, at)
+			y[a] = plus
+			q.points.add(s, c, u)
+			y[a] = minus
+			q.points.add(s, c, u)
+			y[a] = at
+		}
+	}
+	values := q.points.objectives()
+	for t := range q.steps {
+		for col := q.nu; col < q.first(t); col++ {
+			a := q.columns[col]
+			if a < q.ns {
+				continue
+			}
+			plus, minus := q.either(a, p.x[t*q.nx+a])
+			inverse := q.scale[a] / (plus - minus)
+			up, down := values[:q.no], values[q.no:2*q.no]
+			values = values[2*q.no:]
+			q.objective[t*d+col] = (tensor.DotInOrder(p.sigma[t*q.no:(t+1)*q.no], up) - tensor.DotInOrder(p.sigma[t*q.no:(t+1)*q.no], down)) * inverse
+			for k, tot := range q.totals {
+				q.next[(t*q.nX+q.na+k)*d+col] = (tensor.DotInOrder(tot.e, up) - tensor.DotInOrder(tot.e, down)) * inverse
+			}
+		}
+	}
+}
+
+// objectiveRow is where the derivatives of ωᵀJ (k = 0) or of a total of stage t are.
+func (q *program) objectiveRow(t, k int) []float64 {
+	if k == 0 {
+		return q.objective[t*q.d : (t+1)*q.d]
+	}
+	r := t*q.nX + q.na + k - 1
+	return q.next[r*q.d : (r+1)*q.d]
+}
+
+// gradient writes the gradient of scale·ωᵀJ + λ_{t+1}ᵀF − zᵀmargins of stage t over
+// all its variables, [d], from the first derivatives.
+func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float64) {
+	d := q.d
+	for i, v := range q.objective[t*d : (t+1)*d] {
+		out[i] = objectiveScale * v
+	}
+	for i, l := range lambda[(t+1)*q.nX : (t+2)*q.nX] {
+		if l != 0 {
+			tensor.Axpy(l, q.next[(t*q.nX+i)*d:(t*q.nX+i+1)*d], out)
+		}
+	}
+	for k, zk := range z[t*q.nm : (t+1)*q.nm] {
+		tensor.Axpy(-zk, q.margins[(t*q.nm+k)*d:(t*q.nm+k+1)*d], out)
+	}
+}

@@ -1,0 +1,207 @@
+package shooting
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// hessian writes the Hessian of every stage's Lagrangian, scale·ωᵀJ + λ_{t+1}ᵀF −
+// zᵀmargins, at an evaluated and differentiated point.
+func (q *program) hessian(p *point, objectiveScale float64, z, lambda []float64) {
+	if q.dual != nil {
+		for t := range q.steps {
+			q.hessianDual(p, t, objectiveScale, z, lambda)
+			if q.adaptive && objectiveScale != 0 {
+				q.hessianPriority(p, t, objectiveScale)
+			}
+		}
+		return
+	}
+	var j []float64 // J at the points of the stages from collected to t, last stage first
+	collected := q.steps
+	for t := q.steps - 1; t >= 0; t-- {
+		if t < collected {
+			q.points.reset()
+			for collected > 0 && (t < collected || q.points.b.Rows < maxPoints) {
+				collected--
+				q.secondDifferences(p, collected, q.stageHessian(collected), func(s, c, u []float64) float64 {
+					q.points.add(s, c, u)
+					return 0
+				})
+			}
+			j = q.points.objectives()
+		}
+		j = q.hessianValues(p, t, objectiveScale, z, lambda, j)
+	}
+}
+
+// stageHessian views that of stage t.
+func (q *program) stageHessian(t int) []float64 { return q.h[t*q.d*q.d : (t+1)*q.d*q.d] }
+
+// hessianDual takes a stage's second derivatives with σ held: those of a domain.Curved, or
+// differences of the exact first ones.
+func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda []float64) {
+	const inverse = 1 / domain.DualStep
+	d, n := q.d, q.first(t)
+	h := q.stageHessian(t)
+	costate := q.reals(t, lambda)
+	zt := z[t*q.nm : (t+1)*q.nm]
+	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
+	if q.curved != nil {
+		_, s, c, u := q.at(p, t)
+		if q.curved.Curvature(s, c, u, q.columns[:n], q.scale, weights, costate, zt, q.hp) {
+			q.evaluations++
+			for i := range n {
+				copy(h[i*d:i*d+i+1], q.hp[i*n:])
+			}
+			return
+		}
+	}
+	q.evaluations += int64(n * (n + 1) / 2)
+	q.gradient(t, objectiveScale, z, lambda, q.slope)
+	tensor.Axpy(-objectiveScale, q.varying[t*d:(t+1)*d], q.slope)
+	q.lift(p, t)
+	for i := range n {
+		a := q.columns[i]
+		from := real(q.zy[a])
+		step := dualDifference * math.Max(q.scale[a], math.Abs(from))
+		at := from + step
+		inverseStep := q.scale[a] / (at - from)
+		for k := range i + 1 {
+			b := q.columns[k]
+			q.zy[a] = complex(at, 0)
+			was := real(q.zy[b])
+			q.zy[b] = complex(was, q.scale[b]*domain.DualStep)
+			q.evaluateDual(t)
+			q.zy[b] = complex(was, 0)
+			sum := 0.0
+			for i, w := range weights {
+				sum += w * imag(q.zj[i])
+			}
+			if t < q.steps-1 {
+				for _, c := range q.active {
+					sum += costate[c] * imag(q.zx[c])
+				}
+			}
+			for i, v := range q.zm {
+				sum -= zt[i] * imag(v)
+			}
+			h[i*d+k] = (sum*inverse - q.slope[k]) * inverseStep
+		}
+		q.zy[a] = complex(from, 0)
+	}
+}
+
+// hessianPriority adds to a stage's Hessian what σᵀJ has of it beyond that with σ held:
+// ∇σ_i∇J_iᵀ, ∇J_i∇σ_iᵀ and J_i∇²σ_i, the last by second differences of the priority, which
+// evaluate no dynamics.
+func (q *program) hessianPriority(p *point, t int, objectiveScale float64) {
+	d, n, h := q.d, q.first(t), q.stageHessian(t)
+	j := p.j[t*q.no : (t+1)*q.no]
+	q.secondDifferences(p, t, q.hp, func(s, c, u []float64) float64 {
+		q.priority(s, c, u, q.sp)
+		return tensor.DotInOrder(q.sp, j)
+	})
+	for i := range n {
+		for k := range i + 1 {
+			sum := q.hp[i*d+k]
+			for r := t * q.no; r < (t+1)*q.no; r++ {
+				sum += q.dsigma[r*d+i]*q.dj[r*d+k] + q.dj[r*d+i]*q.dsigma[r*d+k]
+			}
+			h[i*d+k] += objectiveScale * sum
+		}
+	}
+}
+
+// reals is λ_{t+1} of the dynamics per unit of the state itself; nothing looks at the state
+// after the last action.
+func (q *program) reals(t int, lambda []float64) []float64 {
+	clear(q.costate)
+	if t == q.steps-1 {
+		return q.costate
+	}
+	for i, a := range q.active {
+		q.costate[a] = lambda[(t+1)*q.nX+i] / q.scale[a]
+	}
+	return q.costate
+}
+
+// lagrangianWeights is the weight of each J_i in a stage's Lagrangian with σ held.
+func (q *program) lagrangianWeights(p *point, t int, objectiveScale float64, lambda []float64) []float64 {
+	for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
+		q.unit[i] = objectiveScale * w
+	}
+	for k, tot := range q.totals {
+		tensor.Axpy(lambda[(t+1)*q.nX+q.na+k], tot.e, q.unit)
+	}
+	return q.unit
+}
+
+// hessianValues takes second differences of the stage's Lagrangian. values begins with J at
+// the points of secondDifferences; the rest is returned.
+func (q *program) hessianValues(p *point, t int, objectiveScale float64, z, lambda, values []float64) []float64 {
+	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
+	costate := q.reals(t, lambda)
+	zt := z[t*q.nm : (t+1)*q.nm]
+	n := q.first(t)
+	q.evaluations += int64(1 + n + n*n)
+	q.secondDifferences(p, t, q.stageHessian(t), func(s, c, u []float64) float64 {
+		sum := 0.0
+		if q.adaptive {
+			q.priority(s, c, u, q.sp)
+			sum = objectiveScale * tensor.DotInOrder(q.sp, values[:q.no])
+		} else {
+			sum = tensor.DotInOrder(weights, values[:q.no])
+		}
+		values = values[q.no:]
+		// Differences from the values at the stage keep the digits.
+		if t < q.steps-1 {
+			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
+			for _, a := range q.active {
+				sum += costate[a] * (q.fp[a] - p.image[t*q.nx+a])
+			}
+		}
+		q.problem.Margins(s, c, u, q.mp)
+		for i, m := range q.mp {
+			sum -= zt[i] * (m - p.g[t*q.nm+i])
+		}
+		return sum
+	})
+	return values
+}
+
+// secondDifferences writes into h, [d][d], the second differences of f about the point of
+// stage t over its variables. f is called at the same points in the same order each time.
+func (q *program) secondDifferences(p *point, t int, h []float64, f func(s, c, u []float64) float64) {
+	n, d := q.first(t), q.d
+	y, s, c, u := q.at(p, t)
+	base := f(s, c, u)
+	plus, minus, step := q.plus, q.minus, q.step
+	for i := range n {
+		a := q.columns[i]
+		at := y[a]
+		step[i] = secondDifference * math.Max(q.scale[a], math.Abs(at))
+		y[a] = at + step[i]
+		plus[i] = f(s, c, u)
+		y[a] = at - step[i]
+		minus[i] = f(s, c, u)
+		y[a] = at
+		size := step[i] / q.scale[a]
+		h[i*d+i] = (plus[i] - 2*base + minus[i]) / (size * size)
+	}
+	for i := range n {
+		a := q.columns[i]
+		for k := range i {
+			b := q.columns[k]
+			ya, yb := y[a], y[b]
+			y[a], y[b] = ya+step[i], yb+step[k]
+			both := f(s, c, u)
+			y[a], y[b] = ya-step[i], yb-step[k]
+			neither := f(s, c, u)
+			y[a], y[b] = ya, yb
+			h[i*d+k] = (both + neither + 2*base - plus[i] - minus[i] - plus[k] - minus[k]) / (2 * step[i] / q.scale[a] * step[k] / q.scale[b])
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package shooting
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Constants of a factorisation.
+const (
+	// reflections are so many: more of them feed on one another along the recursion, and
+	// their steps are far too long.
+	reflections = 2
+	// A shift of the diagonal that is not enough grows by shiftGrowth, to largestShift times
+	// the largest entry.
+	shiftGrowth  = 8
+	largestShift = 1e12
+	// unboundedShift of the curvature in an action without a box; it shortens steps and
+	// moves no solution.
+	unboundedShift = 1e-6
+)
+
+// assemble writes the matrices of the quadratic program.
+func (p *ipm) assemble() {
+	q := p.q
+	d := q.d
+	copy(p.h, q.h)
+	for t := range q.steps {
+		h := p.h[t*d*d : (t+1)*d*d]
+		for k := range q.nm {
+			i := t*q.nm + k
+			rankOne(p.weight(i), q.margins[i*d:(i+1)*d], h)
+		}
+		for j := range q.nu {
+			if i := t*q.nu + j; q.bounded[j] {
+				h[j*d+j] += p.zl[i]/(1+p.cur.v[i]) + p.zu[i]/(1-p.cur.v[i])
+			} else {
+				// Without it one that has no effect goes where rounding takes it.
+				h[j*d+j] += unboundedShift
+			}
+		}
+	}
+	end := p.r.P[q.steps*q.nX*q.nX:]
+	clear(end)
+	for k := range q.totals {
+		row := q.ends[k*q.nX : (k+1)*q.nX]
+		w := p.weight(q.steps*q.nm + k)
+		for i, a := range row {
+			tensor.Axpy(w*a, row, end[i*q.nX:(i+1)*q.nX])
+		}
+	}
+}
+
+// weight of an inequality's square in the condensed Hessian.
+func (p *ipm) weight(i int) float64 {
+	return 1 / (p.at.s[i]/p.z[i] + p.at.v[i]/(p.rho-p.z[i]))
+}
+
+// rankOne adds w·g·gᵀ to the lower triangle of h.
+func rankOne(w float64, g, h []float64) {
+	for a, v := range g {
+		if v != 0 {
+			tensor.Axpy(w*v, g[:a+1], h[a*len(g):])
+		}
+	}
+}
+
+// linear writes the quadratic program's linear terms: the gradient of the barrier
+// function, in which g has the multiplier μ/s.
+func (p *ipm) linear() {
+	q := p.q
+	d := q.d
+	for t := range q.steps {
+		lin := p.lin[t*d : (t+1)*d]
+		for i, v := range q.objective[t*d : (t+1)*d] {
+			lin[i] = p.objectiveScale * v
+		}
+		for k := range q.nm {
+			i := t*q.nm + k
+			tensor.Axpy(-p.mu/p.at.s[i], q.margins[i*d:(i+1)*d], lin)
+		}
+		for j := range q.nu {
+			if i := t*q.nu + j; q.bounded[j] {
+				lin[j] += p.mu/(1-p.cur.v[i]) - p.mu/(1+p.cur.v[i])
+			}
+		}
+	}
+	if q.tau {
+		p.lin[d-1] += p.objectiveScale * q.tauCost
+	}
+	end := p.r.p[q.steps*q.nX:]
+	clear(end)
+	for k := range q.totals {
+		i := q.steps*q.nm + k
+		tensor.Axpy(-p.mu/p.at.s[i], q.ends[k*q.nX:(k+1)*q.nX], end)
+	}
+}
+
+// solve computes the step for the defects in p.defect: every direction, and the largest
+// steps that keep the fraction to the boundary.
+func (p *ipm) solve() (primal, dual float64) {
+	q := p.q
+	d := q.d
+	p.linear()
+	p.r.solve(p.lin, q.next, p.defect, p.w, p.last, p.newLambda)
+	fraction := math.Max(0.99, 1-p.mu)
+	primal, dual = 1, 1
+	for i, z := range p.z {
+		if t := i / max(q.nm, 1); i < q.steps*q.nm {
+			p.dg[i] = tensor.DotInOrder(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
+		} else {
+			k := i - q.steps*q.nm
+			p.dg[i] = tensor.DotInOrder(q.ends[k*q.nX:(k+1)*q.nX], p.last)
+		}
+		p.dz[i] = p.mu/p.at.s[i] - z - p.weight(i)*p.dg[i]
+		dual = boundary(dual, fraction*z, p.dz[i])
+		dual = boundary(dual, fraction*(p.rho-z), -p.dz[i])
+	}
+	for i, v := range p.cur.v {
+		t, j := i/q.nu, i%q.nu
+		if !q.bounded[j] {
+			continue
+		}
+		below, above, step := 1+v, 1-v, p.w[t*d+j]
+		p.dzl[i] = p.mu/below - p.zl[i] - p.zl[i]/below*step
+		p.dzu[i] = p.mu/above - p.zu[i] + p.zu[i]/above*step
+		primal = boundary(primal, fraction*below, step)
+		primal = boundary(primal, fraction*above, -step)
+		dual = boundary(dual, fraction*p.zl[i], p.dzl[i])
+		dual = boundary(dual, fraction*p.zu[i], p.dzu[i])
+	}
+	return primal, dual
+}
+
+// factor factors the quadratic program's matrices. Where they are not positive definite on
+// the null space of the dynamics it reflects the negative curvature of a few stages. For more
+// of them it shifts every diagonal entry, which for the sake of one would shorten all steps.
+func (p *ipm) factor() bool {
+	largest := 0.0
+	for _, v := range p.h {
+		if v = math.Abs(v); !(v <= largest) {
+			largest = v
+		}
+	}
+	if math.IsNaN(largest) || math.IsInf(largest, 0) {
+		return false
+	}
+	shift := p.least
+	p.gains = false
+	most := reflections
+	if shift > 0 {
+		most = 0
+	}
+	for ; !p.r.factor(p.h, p.q.next, shift, most); most = 0 {
+		switch {
+		case shift == 0:
+			shift = math.Max(1e-8*math.Max(1, largest), p.shift/3)
+		default:
+			shift *= shiftGrowth
+		}
+		if shift > largestShift*math.Max(1, largest) {
+			return false
+		}
+	}
+	p.shift, p.gains = shift, true
+	return true
+}

@@ -1,0 +1,74 @@
+package shooting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Parameters are the scenario's axes.
+func (s *Solver) Parameters() []domain.Variable { return s.axes }
+
+// Prepare has nothing to build.
+func (s *Solver) Prepare(context.Context, uint64, func(done, total int)) error { return nil }
+
+// Solve returns the samples of one scenario: the kept steps of the optimal
+// trajectory, then the perturbed ones, each a trajectory of its own. Errors are
+// those of Minimise.
+func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	spec := s.problem.Spec()
+	if len(p) != len(s.axes) {
+		return nil, fmt.Errorf("shooting: scenario has %d parameters, want %d", len(p), len(s.axes))
+	}
+	state, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
+	s.initial(p, state, ctx)
+	t, err := s.Minimise(state, ctx, s.opt.Horizon, pref, how, seed)
+	if err != nil {
+		return nil, err
+	}
+	var out []domain.Sample
+	for step := range s.opt.Keep {
+		out = append(out, s.sample(t, step, scenario, pref))
+	}
+	rng := rand.New(rand.NewPCG(seed, 1<<63))
+	for k := range s.opt.Perturbed {
+		step := rng.IntN(s.opt.Keep)
+		from := append([]float64(nil), t.S[step]...)
+		for i := range from {
+			from[i] += s.opt.PerturbScale * s.opt.StateScale[i] * rng.NormFloat64()
+		}
+		again, err := s.Minimise(from, t.C[step], s.opt.Horizon-step, pref, how, rng.Uint64(), t.U[step:])
+		if errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged) {
+			s.work.dropped.Add(1)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		sample := s.sample(again, 0, scenario, pref)
+		sample.Trajectory, sample.Step, sample.Perturbed = int64(1+k), step, true
+		out = append(out, sample)
+	}
+	return out, nil
+}
+
+// sample is step number step of a trajectory.
+func (s *Solver) sample(t *Trajectory, step, scenario int, pref domain.Preference) domain.Sample {
+	spec := s.problem.Spec()
+	u := make([]float64, 0, spec.PlanSize())
+	for _, a := range t.U[step : step+spec.Plan] {
+		u = append(u, a...)
+	}
+	target := make([]float64, len(u))
+	s.problem.Base(t.S[step], t.C[step], target)
+	for i := range target {
+		target[i] = u[i] - target[i]
+	}
+	return domain.Sample{
+		Scenario: scenario, Step: step, S: t.S[step], C: t.C[step], Preference: pref, U: u, Target: target,
+		Sigma: t.Sigma[step], J: t.J[step], Margins: t.Margins[step], KKT: t.KKT,
+	}
+}

@@ -1,0 +1,160 @@
+package shooting
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// task is one state to solve from.
+type task struct {
+	solver     *Solver
+	state, ctx []float64
+	steps      int
+	seed       uint64
+	starts     [][][]float64
+}
+
+// retries are so many further starts where none of those wanted converged.
+const retries = 2
+
+// best runs every start and returns the solution of the least cost.
+func (t *task) best(configure func(*program)) (*Trajectory, error) {
+	s := t.solver
+	var found *Trajectory
+	infeasible, lost, runs, lowest := 0, 0, 0, math.Inf(1)
+	p := s.work.spaces.Get().(*ipm)
+	defer s.work.spaces.Put(p)
+	for k, wanted := 0, max(s.opt.Starts, len(t.starts)); k < wanted || k < wanted+retries && found == nil && infeasible < runs; k++ {
+		configure(p.q)
+		mu, held := firstBarrier, k == len(t.starts)
+		switch {
+		case k < len(t.starts):
+			mu = plannedBarrier
+		case held:
+			mu = heldBarrier
+		}
+		p.opt = ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu, further: 5, until: s.until}
+		p.place(t.state, t.ctx, t.steps)
+		t.start(p.q, p.cur, k)
+		r, feasible := ipmResult{kkt: math.Inf(1), violation: math.Inf(1)}, true
+		if p.begin(held) {
+			r, feasible = p.minimise()
+		}
+		if err := s.until.Err(); err != nil {
+			return nil, fmt.Errorf("shooting: %w", err)
+		}
+		runs++
+		s.work.starts.Add(1)
+		s.work.iterations.Add(int64(p.iterations))
+		if !feasible {
+			infeasible++
+			continue
+		}
+		lowest = math.Min(lowest, r.kkt)
+		if r.kkt <= s.opt.Tolerance && (found == nil || r.f < found.Cost) {
+			if way := p.trajectory(r); !s.loses(way) {
+				found = way
+			} else {
+				infeasible++
+				lost++
+			}
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case lost == runs:
+		return nil, fmt.Errorf("shooting: from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrInfeasible, Text: "lost state"})
+	case infeasible == runs:
+		return nil, fmt.Errorf("shooting: from state %v: %w", t.state, domain.ErrInfeasible)
+	case !(lowest < math.Inf(1)):
+		return nil, fmt.Errorf("shooting: from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrNotConverged, Text: "not finite"})
+	default:
+		return nil, fmt.Errorf("shooting: from state %v: KKT residual %.1e, want at most %.1e: %w", t.state, lowest, s.opt.Tolerance, domain.ErrNotConverged)
+	}
+}
+
+// start writes the scaled actions of start k.
+func (t *task) start(q *program, to *point, k int) {
+	at := func(step, j int) *float64 { return &to.v[step*q.nu+j] }
+	scaled := func(step, j int, u float64) {
+		x := (u - q.mid[j]) / q.half[j]
+		if q.bounded[j] {
+			x = math.Max(-0.9, math.Min(0.9, x))
+		}
+		*at(step, j) = x
+	}
+	if k < len(t.starts) {
+		for step, u := range t.starts[k] {
+			for j := range q.nu {
+				*at(step, j) = (u[j] - q.mid[j]) / q.half[j]
+			}
+		}
+		return
+	}
+	switch k -= len(t.starts); k {
+	case 0:
+		u := make([]float64, q.nu)
+		q.problem.Fallback(t.state, t.ctx, u)
+		for step := range t.steps {
+			for j := range u {
+				scaled(step, j, u[j])
+			}
+		}
+	case 1:
+		plan := make([]float64, q.spec.PlanSize())
+		q.problem.Base(t.state, t.ctx, plan)
+		for step := range t.steps {
+			at := min(step, q.spec.Plan-1) * q.nu
+			for j := range q.nu {
+				scaled(step, j, plan[at+j])
+			}
+		}
+	default:
+		// A constant and two slow waves per action, at random.
+		rng := rand.New(rand.NewPCG(t.seed, uint64(k)))
+		for j := range q.nu {
+			level, a, b := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64()
+			phase := 2 * math.Pi * rng.Float64()
+			for step := range t.steps {
+				w := math.Pi * float64(step) / float64(t.steps)
+				scaled(step, j, q.mid[j]+q.half[j]*(level+a*math.Sin(w+phase)+b*math.Sin(2*w+phase)))
+			}
+		}
+	}
+}
+
+// place sets the state that the next solve starts from.
+func (p *ipm) place(state, ctx []float64, steps int) {
+	q := p.q
+	q.layout(steps)
+	q.resize(p.cur)
+	clear(p.cur.y)
+	copy(p.cur.x, state)
+	copy(p.cur.x[q.ns:], ctx)
+}
+
+// trajectory copies the solution out.
+func (p *ipm) trajectory(r ipmResult) *Trajectory {
+	q, at := p.q, p.cur
+	rows := func(flat []float64, count, width int) [][]float64 {
+		out := make([][]float64, count)
+		flat = slices.Clone(flat[:count*width])
+		for i := range out {
+			out[i] = flat[i*width : (i+1)*width : (i+1)*width]
+		}
+		return out
+	}
+	t := &Trajectory{
+		U: rows(at.u, q.steps, q.nu), Sigma: rows(at.sigma, q.steps, q.no), J: rows(at.j, q.steps, q.no), Margins: rows(at.g, q.steps, q.nm),
+		Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations,
+	}
+	for _, x := range rows(at.x, q.steps+1, q.nx) {
+		t.S, t.C = append(t.S, x[:q.ns:q.ns]), append(t.C, x[q.ns:])
+	}
+	return t
+}
