@@ -286,6 +286,14 @@ gallery: build
 	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
 	cp out/gallery-report/figures/*.gif docs/gallery/
 
+.PHONY: results-gallery
+## results-gallery: compile every system of the gallery into GALLERY, record what its map reaches beside other methods and solvers in RESULTS, and write the tables of docs/gallery.md; hours, and the same command continues (ONLY="cstr hvac")
+GALLERY ?= build/gallery
+results-gallery: build
+	MAPS=$(GALLERY) scripts/gallery.sh $(RESULTS)
+	$(MAKE) peers-mpc PEERS_MPC=$(RESULTS)/peers-mpc.json PEERS_MPC_FLAGS='--maps $(GALLERY)'
+	$(MAKE) report
+
 .PHONY: networks networks-maps
 ## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
 export NETWORKS

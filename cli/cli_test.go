@@ -82,6 +82,8 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"a shift without a factor", []string{"eval", "cart", "--shift", "mass", "--model", file}, "NAME=FACTOR"},
 		{"half a guard", []string{"eval", "cart", "--guard", "half", "--model", file}, "--guard half"},
 		{"a tightened guard that is off", []string{"steer", "cart", "--guard", "off", "--guard-tighten", "0.1", "--model", file}, "--guard-tighten 0.1"},
+		{"a deadline of a guard that is off", []string{"eval", "cart", "--guard", "off", "--guard-deadline", "5ms", "--model", file}, "--guard-deadline 5ms"},
+		{"a deadline of less than nothing", []string{"eval", "pair", "cart", "--methods", "direct", "--guard-deadline", "-5ms", "--model", file}, "--guard-deadline -5ms"},
 		{"a guard tightened by less than nothing", []string{"eval", "pair", "cart", "--methods", "direct", "--guard-tighten", "-1", "--model", file}, "noise -1"},
 		{"a pair of nothing", []string{"eval", "pair", "cart", "--model", file}, "--methods"},
 		{"a pair of an unknown method", []string{"eval", "pair", "cart", "--methods", "direct,magic", "--model", file}, "magic"},

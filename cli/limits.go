@@ -77,17 +77,20 @@ var limits = map[string]limit{
 
 // longest are the times that a flag may ask for, by command and flag.
 var longest = map[string]time.Duration{
-	"bench time":              time.Hour,
-	"bench scaling time":      time.Hour,
-	"bench deadline for":      24 * time.Hour,
-	"bench deadline deadline": time.Hour,
-	"compile budget":          30 * 24 * time.Hour,
-	"refine within":           time.Hour,
-	"plant deadline":          serve.MaxDeadline,
-	"plant every":             time.Hour,
-	"serve deadline":          serve.MaxDeadline,
-	"serve max-age":           serve.MaxDeadline,
-	"verify episode-limit":    24 * time.Hour,
+	"bench time":               time.Hour,
+	"bench scaling time":       time.Hour,
+	"bench deadline for":       24 * time.Hour,
+	"bench deadline deadline":  time.Hour,
+	"compile budget":           30 * 24 * time.Hour,
+	"eval guard-deadline":      time.Hour,
+	"eval pair guard-deadline": time.Hour,
+	"steer guard-deadline":     time.Hour,
+	"refine within":            time.Hour,
+	"plant deadline":           serve.MaxDeadline,
+	"plant every":              time.Hour,
+	"serve deadline":           serve.MaxDeadline,
+	"serve max-age":            serve.MaxDeadline,
+	"verify episode-limit":     24 * time.Hour,
 }
 
 // checkLimits says which flag that was given is out of its range.

@@ -39,6 +39,10 @@ var documents = []document{
 	{"docs/multiagent.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
 	{"docs/multiagent.md", "candidates at equal time", devices.equalTime},
 	{"docs/shooting.md", "beside other solvers", devices.solvers},
+	{"docs/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
+	{"docs/gallery.md", "what maps reach", devices.compiled},
+	{"docs/gallery.md", "methods beside maps", devices.besideCompiled},
+	{"docs/gallery.md", "maps beside solvers", devices.mapsBeside},
 	{"docs/certificates.md", "conditions", devices.conditions},
 	{"docs/cuda-kernels.md", "forecasts", devices.forecasts},
 	{"docs/reliability.md", "torture", devices.torture},
@@ -215,7 +219,7 @@ func recordedBy(pairings []closedloop.Pairing) string {
 func (d devices) quality() string {
 	s := section{rows: [][]string{{"case", "map, samples", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).pairedCases) {
+	for _, r := range d.runs((*Records).knownPaired) {
 		for _, p := range r.plainest() {
 			shown = append(shown, p)
 			for i, m := range p.Pairs {
@@ -231,7 +235,7 @@ func (d devices) quality() string {
 func (d devices) shifted() string {
 	s := section{rows: [][]string{{"case", "plant", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).pairedCases) {
+	for _, r := range d.runs((*Records).knownPaired) {
 		for _, p := range r.paired(r.name, func(p *closedloop.Pairing) bool { return p.Shift["ellipse"] == 1.1 || p.Shift["obstacle-speed"] == 1.5 }) {
 			shown = append(shown, p)
 			for i, m := range p.Pairs {
