@@ -301,7 +301,7 @@ func (d devices) searchSummary() string {
 	}
 	s.rows[0] = append(s.rows[0], "exact, without a map")
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).pairedCases) {
+	for _, r := range d.runs((*Records).knownPaired) {
 		for _, p := range r.plainest() {
 			if shown = append(shown, p); len(p.Pairs) == 0 {
 				continue

@@ -178,7 +178,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 
 	says("do more than 64 roll-outs in a tenth to a quarter of their time")
 	compared := 0
-	for _, r := range all.runs((*Records).pairedCases) {
+	for _, r := range all.runs((*Records).knownPaired) {
 		for _, p := range r.plainest() {
 			of := map[string]closedloop.Paired{}
 			for _, m := range p.Pairs {
