@@ -21,6 +21,7 @@ run: build
 	mkdir -p out/gallery
 	bin/gpc-gallery compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200
 	bin/gpc-gallery eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
+	@echo; echo 'Next: open out/demo/report.html; a system of your own: bin/gpc new ../crane --source . (docs/your-system.md)'
 
 ## test: every test, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler)
 test:
@@ -160,7 +161,7 @@ test-python: build wheel
 	GPC=$(CURDIR)/bin/gpc build/test-python/bin/pytest -q -p no:cacheprovider python/tests
 
 .PHONY: baselines baselines-test baselines-requirements
-## baselines: train every learned baseline (JOBS=2 side by side, ONLY=TASK-METHOD-SEED), evaluate the actors and write docs/baselines.md, into BASELINES; hours, and the same command continues
+## baselines: train every learned baseline (JOBS=2 side by side, SEEDS=1,2,3, ONLY=TASK-METHOD-SEED, SEARCH=1: settings first), evaluate the actors and write docs/baselines.md, into BASELINES; hours, and the same command continues
 BASELINES ?= bench/results/$(shell uname -n)
 baselines: build python build/baselines/venv/ready
 	scripts/baselines.sh $(BASELINES)
@@ -284,6 +285,14 @@ gallery: build
 	for c in $$(bin/gpc-gallery cases --json | grep -o '"name":"[a-z0-9-]*"' | cut -d'"' -f4); do bin/gpc-gallery eval $$c --method nmpc --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
 	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
 	cp out/gallery-report/figures/*.gif docs/gallery/
+
+.PHONY: results-gallery
+## results-gallery: compile every system of the gallery into GALLERY, record what its map reaches beside other methods and solvers in RESULTS, and write the tables of docs/gallery.md; hours, and the same command continues (ONLY="cstr hvac")
+GALLERY ?= build/gallery
+results-gallery: build
+	MAPS=$(GALLERY) scripts/gallery.sh $(RESULTS)
+	$(MAKE) peers-mpc PEERS_MPC=$(RESULTS)/peers-mpc.json PEERS_MPC_FLAGS='--maps $(GALLERY)'
+	$(MAKE) report
 
 .PHONY: networks networks-maps
 ## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)

@@ -132,7 +132,7 @@ func (d *Drive) control(i int, out *Driven) error {
 	}
 	ok, err := d.controllers[i].Decide(o.S, o.C, o.Preference, u)
 	if err != nil {
-		return err
+		return asked(err)
 	}
 	monitor := domain.NoMonitor()
 	if m, is := d.controllers[i].(domain.Monitored); is {

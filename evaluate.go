@@ -192,12 +192,13 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 	return p, asked(err)
 }
 
-// asked makes an error of what the caller asked for one of input: a regime that is none, an
-// output that would lose or mix something.
+// asked makes an error of what the caller asked for one of input: a regime that is none, a preference
+// that the method was not made for, an output that would lose or mix something.
 func asked(err error) error {
 	var regime domain.RegimeError
+	var preference domain.PreferenceError
 	var scene *closedloop.SceneError
-	if errors.As(err, &regime) || errors.As(err, &scene) {
+	if errors.As(err, &regime) || errors.As(err, &preference) || errors.As(err, &scene) {
 		return BadInput(err)
 	}
 	return refused(err)
@@ -234,10 +235,11 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 	if err != nil {
 		return nil, err
 	}
-	return closedloop.Steer(ctx, &c.def, m, closedloop.SteerOptions{
+	front, err := closedloop.Steer(ctx, &c.def, m, closedloop.SteerOptions{
 		Method: cmp.Or(s.Method, DefaultMethod), Commit: version.Build(), Device: on.device, Backend: on.backend, ISA: set, ModelSHA256: of, Seed: opt.Seed, Episodes: opt.Episodes,
 		Weights: offline.DasDennis(c.Spec().ObjectiveSize(), opt.Divisions), Progress: opt.Progress,
 	})
+	return front, asked(err)
 }
 
 // heldOutStream separates the scenarios a certificate is estimated on from those

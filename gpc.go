@@ -208,7 +208,7 @@ func (c *Case) Model(file string) (*model.Model, error) {
 // fits says why a map, called name, is not one of this case.
 func (c *Case) fits(m *model.Model, name string) error {
 	if err := batchnav.Fits(m, c.MapSpec()); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if c.unshifted == nil && len(c.def.Shift) > 0 {
 		return nil // the plant as it was, whose map it is, is not at hand: a trace embeds the shifted one
@@ -226,11 +226,11 @@ func (c *Case) read(file string) (*model.Model, error) {
 		return m, BadInput(err)
 	}
 	if c.models == nil {
-		return nil, badInputf("this program has no bundled models; train one and give it with --model FILE")
+		return nil, badInputf("this program has no bundled models: make a map with compile and give its file with --model, or decide by a method that needs none")
 	}
 	f, err := c.models.Open(c.Name() + ".safetensors")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, badInputf("case %s has no bundled model; train one and give it with --model FILE", c.Name())
+		return nil, badInputf("case %s has no bundled map: make one with compile and give its file with --model, or decide by a method that needs none", c.Name())
 	}
 	if err != nil {
 		return nil, err

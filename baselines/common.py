@@ -44,8 +44,8 @@ CURVE_SEED = 991
 CURVE_EPISODES = 20
 
 
-def make(task: str, count: int, seed: int, safeguard: bool = False) -> gym.vector.VectorEnv:
-    """count environments of a task, whose episodes follow each other in the same step."""
+def make(task: str, count: int, seed: int, safeguard: bool = False, cycle: int = 0) -> gym.vector.VectorEnv:
+    """count environments of a task, whose episodes follow each other in the same step; cycle of them, 0 for no end."""
     if task == "pendulum":
         env = gym.make_vec("Pendulum-v1", count, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP})
     elif task == "point":
@@ -55,7 +55,7 @@ def make(task: str, count: int, seed: int, safeguard: bool = False) -> gym.vecto
     else:
         import gpc.envs
 
-        env = gpc.envs.make_vec(task, count, seed, safeguard=safeguard, autoreset_mode=AutoresetMode.SAME_STEP, threads=1)
+        env = gpc.envs.make_vec(task, count, seed, safeguard=safeguard, cycle=cycle, autoreset_mode=AutoresetMode.SAME_STEP, threads=1)
     env.reset(seed=seed)
     return env
 
@@ -121,15 +121,15 @@ class Sb3(VecEnv):
 class Actor(torch.nn.Module):
     """The deterministic part of a policy as gpc runs it: output(MLP(clip((x − mean)·scale))), in [−1, 1].
 
-    layers are the affine ones, in order; mean and deviation are of the observation. A clipped
+    layers are the affine ones, in order, as (weight [out, in], bias); mean and deviation are of the observation. A clipped
     output is in units of an action space of ± limit. All of it is float32, and what is
     evaluated here is what is exported.
     """
 
     def __init__(self, layers, activation: str, output: str, mean=None, deviation=None, bound: float = 10.0, limit: float = 1.0):
         super().__init__()
-        n = layers[0].in_features
-        self.layers = [(l.weight.detach().clone(), l.bias.detach().clone()) for l in layers]
+        n = layers[0][0].shape[1]
+        self.layers = [(weight.detach().clone(), bias.detach().clone()) for weight, bias in layers]
         if output == "clip":
             weight, bias = self.layers[-1]
             self.layers[-1] = weight / limit, bias / limit
@@ -236,7 +236,7 @@ class Run:
         self.folder, self.actor_path = args.actors / name, args.actors / f"{name}.safetensors"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.curve = Curve(args.curves / f"{name}.csv", SummaryWriter(str(self.folder / "tensorboard")))
-        self.evaluation = make(args.task, CURVE_EPISODES, CURVE_SEED, safeguard)
+        self.evaluation = make(args.task, CURVE_EPISODES, CURVE_SEED, safeguard, CURVE_EPISODES)
         self.stop = False
         for s in (signal.SIGINT, signal.SIGTERM):
             signal.signal(s, self.interrupted)

@@ -1,8 +1,8 @@
 """Constrained policy optimisation (Achiam et al. 2017), for one task and seed.
 
-Settings are OmniSafe 0.5.0's (configs/on-policy/CPO.yaml), but for the limit: the limits of gpc's cases are hard, so
-that the cost allowed is 0, and 20 000 interactions an epoch come from 64 environments. The step is that of the paper's
-appendix; its parts are held to dense solutions in float64 by test_baselines.py.
+Settings are OmniSafe 0.5.0's (configs/on-policy/CPO.yaml), but for the limit and the length of an epoch: the limits of
+gpc's cases are hard, so that the cost allowed is 0; steps_per_epoch is chosen by search.py, and comes from 16 environments.
+The step is that of the paper's appendix; its parts are held to dense solutions in float64 by test_baselines.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import onpolicy
 
 SETTINGS = {
     "default": dict(
-        environments=64, steps_per_epoch=20_000, update_iters=10, batch_size=128, target_kl=0.01, gamma=0.99, cost_gamma=0.99, lam=0.95, lam_c=0.95,
+        environments=16, steps_per_epoch=2_000, update_iters=10, batch_size=128, target_kl=0.01, gamma=0.99, cost_gamma=0.99, lam=0.95, lam_c=0.95,
         critic_lr=1e-3, critic_norm_coef=1e-3, max_grad_norm=40.0, hidden=[64, 64], cg_damping=0.1, cg_iters=15, search_steps=15, search_decay=0.8,
         cost_limit=0.0,
     ),
@@ -99,19 +99,14 @@ def line_search(accepts, steps: int, decay: float) -> float:
     return 0.0
 
 
-def flat(vectors) -> torch.Tensor:
-    return torch.cat([v.reshape(-1) for v in vectors])
-
-
 def fisher(policy: onpolicy.Policy, x: torch.Tensor, damping: float):
-    """The product of a vector with the Hessian of the divergence from the policy to itself."""
-    parameters = list(policy.parameters())
-    with torch.no_grad():
-        before = policy(x)
-    gradient = flat(torch.autograd.grad(onpolicy.divergence(before, policy(x)), parameters, create_graph=True))
+    """The product of a vector with the Hessian of the divergence from the policy to itself, which is Jᵀ Σ⁻¹ J of the mean and
+    2 for the logarithm of a deviation."""
+    read, precision = policy.forward(x), (-2 * policy.log_std()).exp() / len(x)
 
     def product(v: torch.Tensor) -> torch.Tensor:
-        return flat(torch.autograd.grad(gradient @ v, parameters, retain_graph=True)) + damping * v
+        mean = policy.gradient(read, policy.tangent(read, v[None]) * precision)[0]
+        return torch.cat([mean, 2 * v[-policy.action :]]) + damping * v
 
     return product
 
@@ -119,34 +114,34 @@ def fisher(policy: onpolicy.Policy, x: torch.Tensor, damping: float):
 class Cpo(onpolicy.Learner):
     def update(self, data: dict[str, torch.Tensor]) -> None:
         own, policy = self.own, self.policy
-        parameters = list(policy.parameters())
 
-        def surrogates():
-            ratio = (policy.log_prob(data["x"], data["act"]) - data["logp"]).exp()
+        def surrogates(theta):
+            ratio = (policy.log_prob(data["x"], data["act"], theta) - data["logp"]).exp()
             return -(ratio * data["adv_r"]).mean(), (ratio * data["adv_c"]).mean()
 
-        loss, cost = surrogates()
-        g = flat(torch.autograd.grad(loss, parameters, retain_graph=True))
-        b = flat(torch.autograd.grad(cost, parameters))
+        # At the policy that acted the ratio is 1.
+        loss, cost = surrogates(policy.theta)
+        read = policy.forward(data["x"])
+        before = read[-1][0], policy.log_std().clone()
+        z = (data["act"] - before[0]) * (-before[1]).exp()
+        g, b = (policy.ascent(read, z, weight / len(z))[0] for weight in (-data["adv_r"], data["adv_c"]))
         # The surrogate of the cost is that of one step, the limit that of an episode.
         episode_cost, length = self.measured()
         c = (episode_cost - own["cost_limit"]) / length
         x, lowers = step(g, b, c, fisher(policy, data["x"], own["cg_damping"]), own["target_kl"], own["cg_iters"])
-        theta = torch.nn.utils.parameters_to_vector(parameters).detach()
-        with torch.no_grad():
-            before = policy(data["x"])
 
-            def accepts(fraction: float) -> bool:
-                torch.nn.utils.vector_to_parameters(theta + fraction * x, parameters)
-                new_loss, new_cost = surrogates()
-                far = onpolicy.divergence(before, policy(data["x"]))
-                better = not lowers or c > 0 or new_loss <= loss
-                return bool(torch.isfinite(new_loss + new_cost + far)) and far <= own["target_kl"] and better and new_cost - cost <= max(-c, 0)
+        def accepts(fraction: float) -> bool:
+            new = policy.theta + fraction * x
+            new_loss, new_cost = surrogates(new)
+            far = onpolicy.divergence(before, policy.normal(data["x"], new))
+            better = not lowers or c > 0 or new_loss <= loss
+            return bool(torch.isfinite(new_loss + new_cost + far)) and far <= own["target_kl"] and better and new_cost - cost <= max(-c, 0)
 
-            if line_search(accepts, own["search_steps"], own["search_decay"]) == 0:
-                torch.nn.utils.vector_to_parameters(theta, parameters)
+        fraction = line_search(accepts, own["search_steps"], own["search_decay"])
+        if fraction:
+            policy.theta += fraction * x
         for _ in range(own["update_iters"]):
-            for part in self.batches(data):
+            for part in self.batches({k: data[k] for k in ("x", "targets")}):
                 self.fit_critics(part)
 
 

@@ -1,11 +1,12 @@
 """A constrained point whose best return under a limit of cost is known in closed form.
 
-A point on a line begins at 0 and moves by 0.1·a a step, a ∈ [−1, 1], for 50 steps. The reward is
-its position after the step, the cost 1 where that is beyond 0.5. The best without a limit is to
-move on: return 127.5, cost 45. The best with an expected cost of at most d is to wait at 0.5 and to
-leave it for the last d steps:
+A point on a line begins at 0 and moves by 0.1·a a step, a ∈ [−1, 1], for 50 steps. Its reward is −(x − 1.5)² of the position
+after the step, its cost how far that is beyond 0.5. The best without a limit is to move on to 1.5: return −10.15, cost 40.5.
+With an expected cost of at most d it is to move on to a level beyond the edge and to stay there: the reward is strictly
+concave and the cost convex, so that equal levels are best and chance gains nothing (Jensen), and a multiplier has one value
+at which the limit binds, 2·(1.5 − level). For d = 10:
 
-    d = 10: 0.1 + … + 0.5 (5 steps) + 35·0.5 + 0.6 + … + 1.5 (10 steps) = 29.5.
+    0.1 + 0.2 + 43·(level − 0.5) = 10, level 0.7256, return −34.54.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-STEPS, STRIDE, EDGE = 50, 0.1, 0.5
+STEPS, STRIDE, EDGE, GOAL = 50, 0.1, 0.5, 1.5
 LIMIT = 10.0
 
 
-def best(limit: int) -> float:
-    """The largest return with a cost of at most limit, a whole number of steps."""
-    arrive = round(EDGE / STRIDE)
-    x = [min(STRIDE * (t + 1), EDGE) for t in range(STEPS - limit)] if limit < STEPS - arrive else [STRIDE * (t + 1) for t in range(STEPS)]
-    x += [EDGE + STRIDE * (t + 1) for t in range(STEPS - len(x))]
-    return sum(x)
+def best(limit: float) -> float:
+    """The largest return with an expected cost of at most limit, > 0."""
+    out = STRIDE * np.arange(1, STEPS + 1)  # moving on
+    beyond = np.maximum(out - EDGE, 0)
+    for moved in range(STEPS):  # steps that are below the level
+        level = EDGE + (limit - beyond[:moved].sum()) / (STEPS - moved)
+        if moved == STEPS - 1 or level <= out[moved]:
+            break
+    return float(-((np.minimum(out, min(level, GOAL)) - GOAL) ** 2).sum())
 
 
 class PointVec(gym.vector.VectorEnv):
@@ -47,8 +51,7 @@ class PointVec(gym.vector.VectorEnv):
     def step(self, actions):
         self.x = self.x + STRIDE * np.clip(actions[:, 0], -1, 1)
         self.t += 1
-        # The edge itself is free, whatever the sum of the strides was rounded to.
-        reward, info = self.x.copy(), {"cost": (self.x > EDGE + 1e-6).astype(float)}
+        reward, info = -((self.x - GOAL) ** 2), {"cost": np.maximum(self.x - EDGE, 0)}
         ended = np.full(self.num_envs, self.t == STEPS)
         observation = self.observe()
         if self.t == STEPS:

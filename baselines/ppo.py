@@ -8,6 +8,7 @@ update come from 64 environments. Pendulum-v1 has the zoo's own (hyperparams/ppo
 from __future__ import annotations
 
 import stable_baselines3 as sb3
+import torch
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecNormalize
 
@@ -34,11 +35,11 @@ def main(method: str = "ppo", safeguard: bool = False, doc: str | None = __doc__
         model = sb3.PPO.load(saved / "model.zip", env=env, device="cpu")
     else:
         passed = {k: own[k] for k in SETTINGS["default"] if k not in ("environments", "hidden", "normalise")}
-        model = sb3.PPO("MlpPolicy", env, policy_kwargs=dict(net_arch=own["hidden"]), seed=run.training_seed() % 2**32, device="cpu", **passed)
+        model = sb3.PPO("MlpPolicy", env, policy_kwargs=dict(net_arch=own["hidden"], optimizer_kwargs=dict(eps=1e-5, fused=True)), seed=run.training_seed() % 2**32, device="cpu", **passed)
 
     def actor() -> common.Actor:
-        hidden = [l for l in model.policy.mlp_extractor.policy_net if hasattr(l, "weight")]
-        return common.Actor([*hidden, model.policy.action_net], "tanh", "clip", *common.normalisation(env), limit=float(env.action_space.high[0]))
+        layers = [(l.weight, l.bias) for l in [*model.policy.mlp_extractor.policy_net, model.policy.action_net] if isinstance(l, torch.nn.Linear)]
+        return common.Actor(layers, "tanh", "clip", *common.normalisation(env), limit=float(env.action_space.high[0]))
 
     def save(folder) -> None:
         model.save(folder / "model.zip")

@@ -1,7 +1,7 @@
 """PPO with a Lagrange multiplier on the cost (Ray et al. 2019), for one task and seed.
 
-Settings are OmniSafe 0.5.0's (configs/on-policy/PPOLag.yaml), but for the limit: the limits of gpc's cases are hard,
-so that the cost allowed is 0, and 20 000 interactions an epoch come from 64 environments.
+Settings are OmniSafe 0.5.0's (configs/on-policy/PPOLag.yaml), but for the limit and the length of an epoch: the limits
+of gpc's cases are hard, so that the cost allowed is 0; steps_per_epoch is chosen by search.py, and comes from 16 environments.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import onpolicy
 
 SETTINGS = {
     "default": dict(
-        environments=64, steps_per_epoch=20_000, update_iters=40, batch_size=64, target_kl=0.02, clip=0.2, gamma=0.99, cost_gamma=0.99, lam=0.95, lam_c=0.95,
+        environments=16, steps_per_epoch=2_000, update_iters=40, batch_size=64, target_kl=0.02, clip=0.2, gamma=0.99, cost_gamma=0.99, lam=0.95, lam_c=0.95,
         actor_lr=3e-4, critic_lr=3e-4, critic_norm_coef=1e-3, max_grad_norm=40.0, hidden=[64, 64],
         cost_limit=0.0, multiplier_init=1e-3, multiplier_lr=0.035,
     ),
@@ -21,48 +21,48 @@ SETTINGS = {
 }
 
 
+def policy_gradient(policy: onpolicy.Policy, b: dict[str, torch.Tensor], clip: float) -> torch.Tensor:
+    """The gradient [1, parameters] of −mean(min(r·A, clip(r, 1 ± clip)·A)), r the ratio of densities."""
+    read, log_std = policy.forward(b["x"]), policy.log_std()
+    z = (b["act"] - read[-1][0]) * (-log_std).exp()
+    ratio = (onpolicy.log_density(z, log_std) - b["logp"]).exp()
+    gain = ratio * b["adv"]
+    # Where the clipped one is less, nothing depends on the policy.
+    return policy.ascent(read, z, torch.where(gain <= ratio.clamp(1 - clip, 1 + clip) * b["adv"], gain, 0) / -len(z))
+
+
 class Lagrangian(onpolicy.Learner):
     def __init__(self, run: common.Run, own: dict):
-        self.multiplier = torch.nn.Parameter(torch.tensor(own["multiplier_init"]))
-        self.multiplier_optimiser = torch.optim.Adam([self.multiplier], lr=own["multiplier_lr"])
-        self.holder = torch.nn.ParameterList([self.multiplier])
-        self.actor_optimiser = None
         super().__init__(run, own)
+        self.actor_optimiser = torch.optim.Adam([self.policy.theta], lr=own["actor_lr"], fused=True)
+        self.multiplier = torch.tensor(own["multiplier_init"])
+        self.multiplier_optimiser = torch.optim.Adam([self.multiplier], lr=own["multiplier_lr"])
 
     def parts(self) -> dict:
-        if self.actor_optimiser is None:
-            self.actor_optimiser = torch.optim.Adam(self.policy.parameters(), lr=self.own["actor_lr"], fused=True)
-        return super().parts() | {"multiplier": self.holder, "multiplier_optimiser": self.multiplier_optimiser, "actor_optimiser": self.actor_optimiser}
+        return super().parts() | {"multiplier": self.multiplier, "multiplier_optimiser": self.multiplier_optimiser, "actor_optimiser": self.actor_optimiser}
 
     def update(self, data: dict[str, torch.Tensor]) -> None:
-        own = self.own
+        own, policy = self.own, self.policy
         self.raise_multiplier(self.measured()[0])
         penalty = self.multiplier.item()
-        data["adv"] = (data["adv_r"] - penalty * data["adv_c"]) / (1 + penalty)
-        self.parts()
+        data["adv"] = (data.pop("adv_r") - penalty * data.pop("adv_c")) / (1 + penalty)
         for group in self.actor_optimiser.param_groups:  # to 0 over the run
             group["lr"] = own["actor_lr"] * max(0.0, 1 - (self.done - self.steps * self.count) / self.run.total)
-        with torch.no_grad():
-            before = self.policy(data["x"])
+        before = policy.normal(data["x"])
+        before = before[0], before[1].clone()
         for _ in range(own["update_iters"]):
             for b in self.batches(data):
                 self.fit_critics(b)
-                ratio = (self.policy.log_prob(b["x"], b["act"]) - b["logp"]).exp()
-                loss = -torch.min(ratio * b["adv"], ratio.clamp(1 - own["clip"], 1 + own["clip"]) * b["adv"]).mean()
-                self.actor_optimiser.zero_grad()
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), own["max_grad_norm"])
+                policy.theta.grad = onpolicy.clip_norm(policy_gradient(policy, b, own["clip"]), own["max_grad_norm"])
                 self.actor_optimiser.step()
-            with torch.no_grad():
-                if onpolicy.divergence(before, self.policy(data["x"])) > own["target_kl"]:
-                    break
+            if onpolicy.divergence(before, policy.normal(data["x"])) > own["target_kl"]:
+                break
 
     def raise_multiplier(self, cost: float) -> None:
         """One ascent step on multiplier·(cost − limit), kept at least 0."""
-        self.multiplier_optimiser.zero_grad()
-        (-self.multiplier * (cost - self.own["cost_limit"])).backward()
+        self.multiplier.grad = torch.tensor(self.own["cost_limit"] - cost)
         self.multiplier_optimiser.step()
-        self.multiplier.data.clamp_(min=0.0)
+        self.multiplier.clamp_(min=0.0)
 
 
 def main() -> None:

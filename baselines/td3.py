@@ -44,11 +44,11 @@ def main() -> None:
         model = sb3.TD3(
             "MlpPolicy", env, learning_rate=own["learning_rate"], gamma=own["gamma"], buffer_size=own["buffer_size"], learning_starts=own["learning_starts"],
             batch_size=own["batch_size"], train_freq=1, gradient_steps=own["gradient_steps"], action_noise=NormalActionNoise(np.zeros(n), np.full(n, own["noise"])),
-            policy_kwargs=dict(net_arch=own["hidden"]), seed=run.training_seed() % 2**32, device="cpu",
+            policy_kwargs=dict(net_arch=own["hidden"], optimizer_kwargs=dict(fused=True)), seed=run.training_seed() % 2**32, device="cpu",
         )
 
     def actor() -> common.Actor:
-        layers = [l for l in model.actor.mu if isinstance(l, torch.nn.Linear)]
+        layers = [(l.weight, l.bias) for l in model.actor.mu if isinstance(l, torch.nn.Linear)]
         return common.Actor(layers, "relu", "tanh", *common.normalisation(env))
 
     def save(folder) -> None:

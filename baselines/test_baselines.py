@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import hashlib
+import json
 import math
 import pathlib
+import shutil
 import struct
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
 import torch
 
+import all as queue
 import common
 import cpo
 import onpolicy
 import point
 import ppo_lagrangian
+import search
 
 
 @pytest.fixture(autouse=True)
@@ -92,28 +100,77 @@ def test_the_step_is_the_solution_of_its_problem():
     assert min(met[k] for k in ("free", "binding", "recovery", "violated")) >= 30, met
 
 
+def policy_and_batch(deviations: float = 0.3):
+    """A policy whose actions have several deviations, and a batch that an earlier one of it left."""
+    policy, n = onpolicy.Policy(3, 2, [5, 4]), 40
+    policy.log_std().copy_(torch.tensor([0.3, -0.7]))
+    x = torch.randn(n, 3)
+    act = policy.normal(x)[0] + policy.log_std().exp() * torch.randn(n, 2)
+    b = {"x": x, "act": act, "logp": policy.log_prob(x, act) + deviations * torch.randn(n), "adv": torch.randn(n), "targets": torch.randn(n, 2)}
+    return policy, b
+
+
 def test_the_fisher_product_is_the_dense_hessian():
     torch.manual_seed(3)
-    policy, x = onpolicy.Policy(3, 2, [5]), torch.randn(40, 3)
-    with torch.no_grad():
-        policy.log_std += torch.tensor([0.3, -0.7])
-    parameters = list(policy.parameters())
-    theta = torch.nn.utils.parameters_to_vector(parameters).detach()
-    with torch.no_grad():
-        before = policy(x)
-
-    def apart(v):
-        parts, at = {}, 0
-        for name, p in policy.named_parameters():
-            parts[name] = v[at : at + p.numel()].view_as(p)
-            at += p.numel()
-        return onpolicy.divergence(before, torch.func.functional_call(policy, parts, (x,)))
-
-    dense = torch.autograd.functional.hessian(apart, theta)
-    product = cpo.fisher(policy, x, 0.1)
+    policy, b = policy_and_batch()
+    before = policy.normal(b["x"])
+    dense = torch.autograd.functional.hessian(lambda theta: onpolicy.divergence(before, policy.normal(b["x"], theta)), policy.theta)[0, :, 0]
+    product = cpo.fisher(policy, b["x"], 0.1)
     for _ in range(5):
-        v = torch.randn_like(theta)
+        v = torch.randn(policy.theta.shape[1])
         torch.testing.assert_close(product(v), dense @ v + 0.1 * v, rtol=1e-9, atol=1e-12)
+
+
+def test_density_and_divergence_are_those_of_torch():
+    torch.manual_seed(4)
+    policy, b = policy_and_batch()
+    mean, log_std = policy.normal(b["x"])
+    normal = torch.distributions.Normal(mean, log_std.exp().expand_as(mean))
+    torch.testing.assert_close(policy.log_prob(b["x"], b["act"]), normal.log_prob(b["act"]).sum(-1))
+    other = torch.distributions.Normal(mean + 0.2, 1.5 * normal.scale)
+    want = torch.distributions.kl_divergence(normal, other).sum(-1).mean()
+    torch.testing.assert_close(onpolicy.divergence((mean, log_std), (mean + 0.2, log_std + math.log(1.5))), want)
+
+
+def test_gradients_that_are_written_out_are_autograds():
+    torch.manual_seed(5)
+    policy, b = policy_and_batch()
+    theta = policy.theta.clone().requires_grad_()
+    ratio = (policy.log_prob(b["x"], b["act"], theta) - b["logp"]).exp()
+    for sign in (1, -1):  # ratios beyond the clip in both directions, under gains of both signs
+        b["adv"] = sign * b["adv"]
+        beyond = (ratio - 1).abs() > 0.2
+        assert all(((ratio > 1) == up)[beyond & (b["adv"] > 0)].any() for up in (True, False))
+    loss = -torch.min(ratio * b["adv"], ratio.clamp(0.8, 1.2) * b["adv"]).mean()
+    torch.testing.assert_close(ppo_lagrangian.policy_gradient(policy, b, 0.2), torch.autograd.grad(loss, theta)[0])
+
+    read = policy.forward(b["x"])
+    direction = torch.randn_like(policy.theta)
+    _, want = torch.func.jvp(lambda t: policy.normal(b["x"], t)[0], (policy.theta,), (direction,))
+    torch.testing.assert_close(policy.tangent(read, direction)[0], want)
+
+    norm = onpolicy.clip_norm(torch.tensor([[3.0, 4.0], [0.3, 0.4]]), 1.0)
+    torch.testing.assert_close(norm, torch.tensor([[0.6, 0.8], [0.3, 0.4]]), rtol=1e-6, atol=0)
+
+
+def test_the_critics_step_is_that_of_the_written_loss():
+    torch.manual_seed(8)
+    learner = onpolicy.Learner.__new__(onpolicy.Learner)
+    learner.own = cpo.SETTINGS["default"] | {"critic_norm_coef": 0.2, "max_grad_norm": 1.5}
+    learner.critics = onpolicy.Networks(2, [3, 4, 1])
+    learner.optimiser = torch.optim.SGD([learner.critics.theta], lr=1e-3)
+    b = policy_and_batch()[1]
+    b["targets"][:, 1] *= 10  # the norms of both gradients are limited apart
+    before, want = learner.critics.theta.clone(), []
+    for k in range(2):
+        theta = learner.critics.theta.clone().requires_grad_()
+        value = learner.critics.forward(b["x"], learner.critics.split(theta))[-1][k, :, 0]
+        loss = ((value - b["targets"][:, k]) ** 2).mean() + 0.2 * (theta[k] ** 2).sum()
+        g = torch.autograd.grad(loss, theta)[0][k]
+        want.append(g * min(1, 1.5 / (float(g.norm()) + 1e-6)))
+    learner.fit_critics(b)
+    torch.testing.assert_close(learner.critics.theta, before - 1e-3 * torch.stack(want))
+    assert not torch.allclose(want[0].norm(), want[1].norm())
 
 
 def test_the_line_search_takes_the_first_fraction_that_is_accepted():
@@ -161,7 +218,7 @@ def test_the_normaliser_is_the_mean_and_deviation_of_everything():
 def test_the_multiplier_rises_while_the_cost_is_above_its_limit():
     own = ppo_lagrangian.SETTINGS["default"] | {"cost_limit": 10.0}
     learner = ppo_lagrangian.Lagrangian.__new__(ppo_lagrangian.Lagrangian)
-    learner.own, learner.multiplier = own, torch.nn.Parameter(torch.tensor(own["multiplier_init"]))
+    learner.own, learner.multiplier = own, torch.tensor(own["multiplier_init"])
     learner.multiplier_optimiser = torch.optim.Adam([learner.multiplier], lr=own["multiplier_lr"])
     learner.raise_multiplier(30.0)
     assert learner.multiplier.item() == pytest.approx(1e-3 + 0.035, abs=1e-6)  # Adam's first step is the rate
@@ -171,18 +228,30 @@ def test_the_multiplier_rises_while_the_cost_is_above_its_limit():
 
 
 def test_the_points_best_return_is_that_of_the_formula():
-    assert point.best(10) == pytest.approx(29.5)
-    env = point.PointVec(2)
-    for limit in (0, 10, 30, 45):
-        env.reset()
-        total, cost, x = np.zeros(2), np.zeros(2), 0.0
-        for t in range(point.STEPS):
-            wait = limit < 45 and x > point.EDGE - 1e-9 and t < point.STEPS - limit
-            _, reward, ended, _, info = env.step(np.full((2, 1), 0.0 if wait else 1.0))
-            x = reward[0]
-            total, cost = total + reward, cost + info["cost"]
-        assert ended.all() and total[0] == pytest.approx(point.best(limit)) and cost[0] == limit
-    assert point.best(45) == pytest.approx(127.5)
+    assert point.best(10) == pytest.approx(-34.5381, abs=1e-4) and point.best(40.5) == pytest.approx(-10.15) == point.best(1000)
+    env, rng = point.PointVec(64), np.random.default_rng(9)
+    for limit in (0.5, 10, 25):
+        # The level that the cost is used up at, by bisection in the environment itself.
+        low, high = point.EDGE, point.GOAL
+        for _ in range(60):
+            level = (low + high) / 2
+            total, cost = followed(env, np.full((point.STEPS, 64), level))
+            low, high = (level, high) if cost[0] <= limit else (low, level)
+        assert total[0] == pytest.approx(point.best(limit), abs=1e-6)
+        # No other levels over time are better, whatever they cost less, nor is their mean, which has the mean cost.
+        total, cost = followed(env, level + rng.normal(0, 0.3, (point.STEPS, 64)).cumsum(0) / 5)
+        multiplier = 2 * (point.GOAL - level)
+        assert (total - multiplier * (cost - limit) <= point.best(limit) + 1e-9).all()
+
+
+def followed(env: point.PointVec, levels: np.ndarray):
+    """Returns and costs of points that go where levels [step, point] are, as far as they can."""
+    observation, _ = env.reset()
+    total, cost = np.zeros((2, env.num_envs))
+    for level in levels:
+        observation, reward, _, _, info = env.step(((level - env.x) / point.STRIDE)[:, None])
+        total, cost = total + reward, cost + info["cost"]
+    return total, cost
 
 
 def test_an_actor_file_is_sealed_and_is_what_torch_computes(tmp_path: pathlib.Path):
@@ -190,7 +259,7 @@ def test_an_actor_file_is_sealed_and_is_what_torch_computes(tmp_path: pathlib.Pa
     torch.manual_seed(6)
     layers = [torch.nn.Linear(5, 9), torch.nn.Linear(9, 2)]
     mean, deviation = np.arange(5.0), np.linspace(0.5, 2, 5)
-    actor = common.Actor(layers, "tanh", "clip", mean, deviation, 3.0, limit=2.0)
+    actor = common.Actor([(l.weight, l.bias) for l in layers], "tanh", "clip", mean, deviation, 3.0, limit=2.0)
     x = torch.randn(20, 5) * 4
     want = layers[1](torch.tanh(layers[0](((x.double() - torch.as_tensor(mean)) / torch.as_tensor(deviation)).clamp(-3, 3).float()))) / 2
     torch.testing.assert_close(actor(x), want.detach().clamp(-1, 1), rtol=0, atol=1e-6)
@@ -226,17 +295,35 @@ def test_an_interrupted_training_goes_on_behind_its_checkpoint(tmp_path: pathlib
     again = common.Run(arguments(tmp_path, "point", 12_800), "cpo", "test")
     assert again.done == 6400
     other = cpo.Cpo(again, own)
-    for a, b in zip(learner.policy.parameters(), other.policy.parameters()):
-        assert torch.equal(a, b)
-    assert other.normaliser.count == learner.normaliser.count and list(other.episodes) == list(learner.episodes)
-    other.learn(other.update)
+
+    def update_again(data):
+        if other.done == 9600:
+            assert torch.equal(other.policy.theta, learner.policy.theta) and torch.equal(other.critics.theta, learner.critics.theta)
+            assert other.optimiser.state_dict()["state"][0]["step"] == learner.optimiser.state_dict()["state"][0]["step"] > 0
+            assert other.normaliser.count == learner.normaliser.count + 3200
+        other.update(data)
+
+    other.learn(update_again)
+    assert len(other.episodes) == 100
     lines = (tmp_path / "curves" / "point-cpo-1.csv").read_text().splitlines()
     done = [int(l.split(",")[0]) for l in lines[1:]]
     assert done == sorted(set(done)) and done[-1] == 12_800
     assert (tmp_path / "actors" / "point-cpo-1.safetensors").exists()
 
 
-@pytest.mark.skipif(not (pathlib.Path(__file__).parent.parent / "python" / "gpc" / "_libgpc.so").exists(), reason="make python")
+BUILT = pytest.mark.skipif(not (pathlib.Path(__file__).parent.parent / "python" / "gpc" / "_libgpc.so").exists(), reason="make python")
+
+
+@BUILT
+@pytest.mark.parametrize("case", common.CASES)
+def test_stable_baselines_takes_every_case(case):
+    import gpc.envs
+    from stable_baselines3.common.env_checker import check_env
+
+    check_env(gpc.envs.make(case), warn=True)
+
+
+@BUILT
 @pytest.mark.parametrize(("case", "method", "activation", "output", "hidden"), [
     ("integrator-convex", "td3", "relu", "tanh", [400, 300]), ("multiagent-moving", "cpo", "tanh", "clip", [64, 64]), ("opf30", "td3", "relu", "tanh", [400, 300]),
 ])
@@ -252,7 +339,7 @@ def test_go_decides_what_torch_does(tmp_path: pathlib.Path, case, method, activa
     n, m = env.single_observation_space.shape[0], env.single_action_space.shape[0]
     sizes = [n, *hidden, m]
     layers = [torch.nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:])]
-    actor = common.Actor(layers, activation, output, observation.mean(0), observation.std(0) + 1e-2)
+    actor = common.Actor([(l.weight, l.bias) for l in layers], activation, output, observation.mean(0), observation.std(0) + 1e-2)
     sha = next(c["problem_sha256"] for c in gpc.cases() if c["name"] == case)
     actor.save(tmp_path / "actor.safetensors", case=case, problem_sha256=sha, algorithm=method, library="test", seed=0, interactions=0, preference="adaptive")
     want = actor.act(observation)
@@ -266,6 +353,9 @@ def test_go_decides_what_torch_does(tmp_path: pathlib.Path, case, method, activa
             low = env.fleet.physical(want[i].astype(np.float64) - 1e-6, env=i)
             high = env.fleet.physical(want[i].astype(np.float64) + 1e-6, env=i)
             assert np.all(u >= low - 1e-12) and np.all(u <= high + 1e-12), (i, u, low, high)
+        with s.loop(method) as loop, pytest.raises(gpc.InputError, match="for the preference adaptive, and asked for a decision under"):
+            m = len(s.spec.objectives)
+            loop.decide(observation[0, :size].astype(np.float64), observation[0, size:].astype(np.float64), [1.0 / m] * m)
 
 
 @pytest.mark.parametrize(("script", "flags"), [
@@ -299,17 +389,84 @@ def test_a_training_of_the_library_goes_on_too(tmp_path: pathlib.Path, monkeypat
     assert not (tmp_path / f"point-{script}-1" / "checkpoint").exists() and (tmp_path / f"point-{script}-1.safetensors").exists()
 
 
-def test_the_critics_step_is_that_of_the_written_loss():
-    torch.manual_seed(8)
-    learner = onpolicy.Learner.__new__(onpolicy.Learner)
-    learner.own = cpo.SETTINGS["default"] | {"critic_norm_coef": 0.2, "critic_lr": 1e-3}
-    learner.reward_critic, learner.cost_critic = onpolicy.mlp([3, 4, 1]), onpolicy.mlp([3, 4, 1])
-    learner.critics = [*learner.reward_critic.parameters(), *learner.cost_critic.parameters()]
-    learner.optimiser = torch.optim.SGD(learner.critics, lr=1e-3)
-    b = {"x": torch.randn(7, 3), "target_r": torch.randn(7), "target_c": torch.randn(7)}
-    loss = sum(((c(b["x"])[:, 0] - b[t]) ** 2).mean() for c, t in ((learner.reward_critic, "target_r"), (learner.cost_critic, "target_c")))
-    loss = loss + 0.2 * sum((p**2).sum() for p in learner.critics)
-    want = [p.detach() - 1e-3 * g for p, g in zip(learner.critics, torch.autograd.grad(loss, learner.critics))]
-    learner.fit_critics(b)
-    for p, w in zip(learner.critics, want):
-        torch.testing.assert_close(p.detach(), w)
+def test_every_first_seed_comes_before_a_second():
+    seeds = [t[2] for t in queue.trainings("*", [1, 2, 3])]
+    assert seeds == sorted(seeds) and len(seeds) == sum(p[2] for p in queue.PLAN) and seeds.count(1) == len(queue.PLAN)
+    assert [t[:3] for t in queue.trainings("opf30-*", [1, 2])] == [("opf30", "cpo", 1), ("opf30", "td3", 1)]
+
+
+def test_a_queue_that_is_ended_leaves_no_training_behind(tmp_path: pathlib.Path):
+    """In a copy of the folder, whose build folder is its own."""
+    copy = tmp_path / "baselines"
+    shutil.copytree(pathlib.Path(__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    p = subprocess.Popen([sys.executable, copy / "all.py", "train", tmp_path / "results", "--only", "point-cpo-1"], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 300
+        while not (curves := list((tmp_path / "results").rglob("point-cpo-1.csv"))) or len(curves[0].read_text().splitlines()) < 2:
+            assert time.monotonic() < deadline and p.poll() is None
+            time.sleep(0.2)
+    finally:
+        p.terminate()
+    assert p.wait(60) == 130
+    assert list((tmp_path / "build").rglob("checkpoint/run.json")), "the training has saved itself"
+    assert str(copy) not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+
+
+def test_an_evaluation_is_recorded_once_among_those_of_its_case(tmp_path: pathlib.Path, monkeypatch):
+    build, results, other = tmp_path / "build", tmp_path / "results" / "here", tmp_path / "results" / "there"
+    for folder in (build, results, other):
+        folder.mkdir(parents=True)
+    (other / "integrator-convex-gpc.json").write_text("{}")
+    gpc = tmp_path / "gpc"
+    gpc.write_text(f"""#!{sys.executable}
+import json, sys
+seed = int(sys.argv[sys.argv.index("--model") + 1][-len("1.safetensors")])
+open({str(tmp_path / "calls")!r}, "a").write("x")
+print(json.dumps({{"safe": seed / 10, "ci95": {{"safe": [0, 1]}}, "latency_us": {{"p50": 1, "p99": 2}}, "episodes": 3}}))
+""")
+    gpc.chmod(0o755)
+    monkeypatch.setattr(queue, "BUILD", build)
+    arguments = argparse.Namespace(results=results, only="integrator-convex-*", seeds=[1, 2, 3], gpc=gpc, episodes=None)
+
+    def evaluated(seed):
+        (build / f"integrator-convex-td3-{seed}.safetensors").touch()
+        assert queue.evaluate(arguments) == queue.evaluate(arguments) == 0
+        with (other / "baselines" / "evaluations.csv").open(newline="") as f:
+            rows = [(r["method"], r["training_seed"], r["training_seeds"]) for r in csv.DictReader(f)]
+        return rows, json.loads((other / "integrator-convex-td3.json").read_text())["safe"]
+
+    second, first = [("td3", "2", "3"), ("td3+safeguard", "2", "3")], [("td3", "1", "3"), ("td3+safeguard", "1", "3")]
+    assert evaluated(2) == (second, 0.2)
+    assert evaluated(1) == (second + first, 0.1)  # the first seed that is there is the record
+    assert evaluated(3)[1] == 0.1 and (tmp_path / "calls").read_text() == "x" * 6
+
+
+def test_the_search_takes_the_value_with_the_least_score(tmp_path: pathlib.Path, monkeypatch):
+    monkeypatch.setattr(search, "GRID", {"cpo": ("steps_per_epoch", (1, 2, 3), ("point", "integrator-convex"))})
+    ends = {  # return and cost in training of a value on a task
+        (1, "point"): (29, 20), (2, "point"): (28, 9), (3, "point"): (127, 45),
+        (1, "integrator-convex"): (-900, 0), (2, "integrator-convex"): (-300, 1), (3, "integrator-convex"): (-250, 10),
+    }
+    for (value, task), (reward, cost) in ends.items():
+        path = tmp_path / "search" / str(value) / f"{task}-cpo-{search.SEED}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        row = {"interactions": 100, "cpu_seconds": 5, "return_mean": reward, "cost_mean": 0, "training_return": 0, "training_cost": cost}
+        queue.write(path, list(row), [row | {"interactions": 70, "training_cost": 1e6}, row | {"interactions": 90, "training_cost": cost - 0.5}, row | {"training_cost": cost + 0.5}])
+    found = {v: search.last(tmp_path, "cpo", v, "point") for v in (1, 2, 3)}
+    assert found[1]["training_cost"] == 20
+    assert search.scores(found, "point") == pytest.approx({1: 10 / 35 + 98 / 127, 2: 99 / 127, 3: 1.0})
+    assert search.chosen(tmp_path, "cpo") == 2
+    queue.write(path, list(row), [row | {"interactions": 50}])
+    assert search.chosen(tmp_path, "cpo") is None, "a training had half the budget"
+    path.unlink()
+    assert search.chosen(tmp_path, "cpo") is None
+
+
+def test_an_unfinished_training_is_no_answer(tmp_path: pathlib.Path):
+    report = pytest.importorskip("report")
+    for seed, done in ((1, 998_400), (2, 678_912), (3, None)):
+        rows = [] if done is None else [{"interactions": 0, "return_mean": -50}, {"interactions": done, "return_mean": -34}]
+        queue.write(tmp_path / f"point-cpo-{seed}.csv", ["interactions", "return_mean"], rows)
+    runs = report.curves(tmp_path)
+    assert sorted(runs["point"]["cpo"]) == [1, 2]
+    assert [r["interactions"] for r in report.ended(runs, "point", "cpo")] == [998_400]

@@ -415,10 +415,10 @@ func (g *guard) extend(l *loop, c []float64) {
 	w.accepted, w.next = w.next, w.accepted
 }
 
-// rescue asks the case's own solver for an action, after which the policy goes on, or else
-// searches roll-outs for a plan and has the generic solver go on from the best there is.
-// What is still not safe is compared with Problem.Fallback's action. Where nothing is safe
-// the next rescue is after 1, 2, 4, … decisions.
+// rescue searches roll-outs for a plan and has the generic solver go on from the best there
+// is; where there is no generic one, the case's own is asked for an action, after which the
+// policy goes on. What is still not safe is compared with Problem.Fallback's action. Where
+// nothing is safe the next rescue is after 1, 2, 4, … decisions.
 func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision) error {
 	w, begun := &l.watched, time.Now()
 	r := rollout{s: l.state, c: c, pref: pref, steps: w.next.steps, into: &w.other}
@@ -426,7 +426,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 	switch {
 	case !asks:
 		w.wait--
-	case g.solver != nil:
+	case g.solver != nil && g.horizon == nil:
 		d.Fallback |= domain.FallbackRescue
 		if g.solver.Finds(l.state, c, pref, l.alternative) {
 			r.given = l.alternative
@@ -440,8 +440,9 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 		if err := g.find(l, r, d); err != nil {
 			return err
 		}
-		if g.horizon != nil && (g.opt.Deadline == 0 || time.Since(begun) < g.opt.Deadline) {
-			if err := g.solve(l, r, d); err != nil {
+		left := g.opt.Deadline - time.Since(begun)
+		if g.horizon != nil && (g.opt.Deadline == 0 || left > 0) {
+			if err := g.solve(l, r, d, left); err != nil {
 				return err
 			}
 		}
@@ -492,11 +493,14 @@ func (g *guard) find(l *loop, r rollout, d *Decision) error {
 	return g.compare(&l.watched, d, r, domain.FallbackSolver)
 }
 
-// solve compares the generic solver's plan, from the next.
-func (g *guard) solve(l *loop, r rollout, d *Decision) error {
+// solve compares the generic solver's plan, from the next; left is what a Deadline leaves.
+func (g *guard) solve(l *loop, r rollout, d *Decision, left time.Duration) error {
 	horizon := g.horizon
 	if g.noise != nil && g.tightening != nil {
 		horizon = g.tightening.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])).NewHorizon(g.opt.Iterations)
+	}
+	if h, ok := horizon.(domain.Timely); ok && g.opt.Deadline > 0 {
+		h.Within(left)
 	}
 	g.given = append(g.given[:0], l.watched.next.actions...)
 	for nu := len(l.u); len(g.given) < r.steps*nu; { // the last action is held

@@ -43,6 +43,7 @@ type solver struct {
 	asked  int
 	begun  [][]float64 // from what
 	slack  []float64
+	limit  time.Duration
 }
 
 func (r *solver) NewHorizon(iterations int) domain.Horizon {
@@ -60,6 +61,8 @@ func (r *solver) Solve(s, c []float64, pref domain.Preference, plan []float64) (
 	copy(plan, answer)
 	return 0, answer != nil, nil
 }
+
+func (r *solver) Within(limit time.Duration) { r.limit = limit }
 
 func (r *solver) Tightened(slack []float64) domain.Receding {
 	r.slack = slices.Clone(slack)
@@ -215,9 +218,18 @@ func TestGuardWithoutASafePlan(t *testing.T) {
 	if never.asked != 0 {
 		t.Errorf("after the deadline the solver was asked %d times", never.asked)
 	}
+	// Before it the solver has what is left, and without one its own time.
+	for _, deadline := range []time.Duration{time.Hour, 0} {
+		timed := &solver{answer: func([]float64, int) []float64 { return nil }}
+		must.Get(guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: deadline}, timed).Decide([]float64{-2, 1}, []float64{0}, adaptively))(t)
+		if timed.asked != 1 || timed.limit < 0 || timed.limit > deadline || (timed.limit == 0) != (deadline == 0) {
+			t.Errorf("of a deadline of %v the solver has %v", deadline, timed.limit)
+		}
+	}
 }
 
-// The case's own exact solver gives an action, after which the policy goes on.
+// The case's own exact solver gives an action, after which the policy goes on. It is not
+// asked where there is a generic one, which takes the deadline and the margins that are tightened.
 func TestGuardAsksTheCasesOwnSolver(t *testing.T) {
 	asked := 0
 	own := func(s, c []float64, pref domain.Preference, u []float64) bool {
@@ -230,6 +242,11 @@ func TestGuardAsksTheCasesOwnSolver(t *testing.T) {
 	_, bits, states := drive(t, n, adaptively, []float64{-1.2, 0.3}, cartSteps)
 	if asked != 1 || fastest(states) > 0.56 || bits[0] != domain.FallbackGuard|domain.FallbackRescue|domain.FallbackSolver {
 		t.Errorf("asked %d times, at most at %g, bits %v", asked, fastest(states), bits)
+	}
+	generic := &solver{answer: func(s []float64, steps int) []float64 { return make([]float64, steps) }}
+	both := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &domain.Guard{}, Solver: own, Rescue: generic}))(t)
+	if _, _, states = drive(t, both, adaptively, []float64{-1.2, 0.3}, cartSteps); asked != 1 || generic.asked == 0 || fastest(states) > 0.56 {
+		t.Errorf("beside a generic solver, asked %d times, it was asked %d times; at most at %g", asked, generic.asked, fastest(states))
 	}
 }
 

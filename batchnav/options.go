@@ -53,8 +53,8 @@ type Options struct {
 	// NoGuard leaves Guard out.
 	NoGuard bool
 	// Guard rolls every decision out before it is executed and replaces the ones that fail;
-	// nil: none. Plans must be of one action. It asks Solver where that is set, else
-	// it searches, and Rescue, nil for none, goes on from what is found.
+	// nil: none. Plans must be of one action. It searches, and Rescue goes on from what is
+	// found; where that is nil it asks Solver, where that is set.
 	Guard  *domain.Guard
 	Rescue domain.Receding
 }

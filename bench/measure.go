@@ -28,6 +28,7 @@ type Result struct {
 	ISA       string  `json:"isa"`
 	Precision string  `json:"precision"`
 	Threads   int     `json:"threads"`
+	Devices   int     `json:"devices,omitempty"` // that computed together; 0: one, or the CPU
 	Batch     int     `json:"batch"`
 	Size      string  `json:"size"`
 	Outcome   string  `json:"outcome,omitempty"` // what the calls found, in words, where that varies

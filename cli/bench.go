@@ -127,7 +127,7 @@ step, a training update and a refinement beside what bounds it on the device.`,
 	f.StringVar(&opt.Case, "case", "", "a case by its name, or size:integrator, size:opf30 with quadratic objectives (default: both sizes)")
 	f.IntSliceVar(&opt.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
 	f.IntSliceVar(&opt.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
-	f.StringVar(&modelFile, "model", "", "model file that refine takes (default: the bundled one)")
+	f.StringVar(&modelFile, "model", "", "model file that refine takes (default: the bundled map)")
 	f.IntVar(&opt.Samples, "samples", 0, "samples of train-epochs (default 250000)")
 	f.IntVar(&opt.Epochs, "epochs", 0, "epochs that train-epochs really runs (default: 500 are extrapolated)")
 	f.StringVar(&opt.Record, "record", "", "safetensors file for networks, inputs and results of the step's largest batch")

@@ -21,7 +21,7 @@ func (a *App) benchDeadlineCommand() *cobra.Command {
 	var opt bench.DeadlineOptions
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
-		Use:   "deadline --case CASE --rate HZ --for TIME",
+		Use:   "deadline --case CASE [--rate HZ] [--for TIME]",
 		Short: "A periodic loop of real decisions: response times, jitter, missed deadlines",
 		Long: `Decides at a rate, on a thread of its own that sleeps until each release by an
 absolute time, the observations of closed loops that are recorded first; the actions

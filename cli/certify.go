@@ -49,7 +49,7 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&modelFile, "model", "", "model file (default: the bundled one)")
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.StringVar(&method, "method", "gpc", "variant of the navigator, or the case's own method")
 	f.IntVar(&opt.Scenarios, "scenarios", 20, "held-out scenarios to solve")
 	f.IntVar(&opt.Episodes, "episodes", 20, "closed-loop episodes to compare the bounds with; 0: none")

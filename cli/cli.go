@@ -41,7 +41,7 @@ type App struct {
 	// Catalogue is what CASE arguments name, with the bundled maps.
 	gpc.Catalogue
 	// Commands make commands of the program's own beside gpc's. The flags of every
-	// command (--json, --seed, --backend, --threads, --tf32) are theirs too, Print heeds
+	// command (--json, --seed, --backend, --device, --threads, --tf32) are theirs too, Print heeds
 	// the first; they return errors of gpc.BadInput and ErrCheck.
 	Commands []func(*App) *cobra.Command
 	// Operations are the program's own benchmarks.
@@ -59,6 +59,7 @@ type App struct {
 	seed    uint64
 	backend string
 	tf32    bool
+	devices []int
 	threads int
 }
 
@@ -144,14 +145,20 @@ func (a *App) Run(ctx context.Context, args []string) int {
 
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           a.Name,
-		Short:         "Geometric Pareto Control: decide by moving on a learned Pareto manifold",
+		Use:   a.Name,
+		Short: "Geometric Pareto Control: decide by moving on a learned Pareto manifold",
+		Long: `Geometric Pareto Control: a map of Pareto-optimal decisions is learned offline;
+online, a controller decides by moving on it, for any preference between the
+objectives, and projects every action onto the hard limits.
+
+Results go to stdout, as one JSON object with --json; progress and errors go to
+stderr. The same seed gives the same result on any number of threads.`,
 		Version:       version.Version + " (" + version.Build() + ")",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return BadInputf("unknown command %q; `%s --help` lists them", args[0], a.Name)
+				return a.unknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -163,14 +170,12 @@ func (a *App) root() *cobra.Command {
 	}
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return BadInputf("%s: %w", cmd.CommandPath(), err)
-	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one JSON object on stdout; progress and logs go to stderr")
 	f.Uint64Var(&a.seed, "seed", 1, "seed of everything random")
 	f.StringVar(&a.backend, "backend", "auto", "compute backend: auto, cuda, cpu or ref")
 	f.IntVar(&a.threads, "threads", 0, "threads of the CPU backend; 0 uses every core")
+	f.IntSliceVar(&a.devices, "device", nil, "with CUDA: the devices that compute together, such as 0 or 0,1; without it the first usable one")
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
 		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),
@@ -179,6 +184,7 @@ func (a *App) root() *cobra.Command {
 	for _, command := range a.Commands {
 		root.AddCommand(command(a))
 	}
+	a.explain(root)
 	return root
 }
 
@@ -204,7 +210,7 @@ func atLeast(n int, wanted string) cobra.PositionalArgs {
 
 // engine says which engine the flags ask for.
 func (a *App) engine() gpc.EngineOptions {
-	return gpc.EngineOptions{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Notice: a.notice}
+	return gpc.EngineOptions{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Devices: a.devices, Notice: a.notice}
 }
 
 // open opens that engine and says on stderr, where stdout is not JSON, which it is.

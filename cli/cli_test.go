@@ -82,6 +82,8 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"a shift without a factor", []string{"eval", "cart", "--shift", "mass", "--model", file}, "NAME=FACTOR"},
 		{"half a guard", []string{"eval", "cart", "--guard", "half", "--model", file}, "--guard half"},
 		{"a tightened guard that is off", []string{"steer", "cart", "--guard", "off", "--guard-tighten", "0.1", "--model", file}, "--guard-tighten 0.1"},
+		{"a deadline of a guard that is off", []string{"eval", "cart", "--guard", "off", "--guard-deadline", "5ms", "--model", file}, "--guard-deadline 5ms"},
+		{"a deadline of less than nothing", []string{"eval", "pair", "cart", "--methods", "direct", "--guard-deadline", "-5ms", "--model", file}, "--guard-deadline -5ms"},
 		{"a guard tightened by less than nothing", []string{"eval", "pair", "cart", "--methods", "direct", "--guard-tighten", "-1", "--model", file}, "noise -1"},
 		{"a pair of nothing", []string{"eval", "pair", "cart", "--model", file}, "--methods"},
 		{"a pair of an unknown method", []string{"eval", "pair", "cart", "--methods", "direct,magic", "--model", file}, "magic"},
@@ -123,6 +125,8 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"a socket where there is a file", []string{"serve", "cart", "--model", file, "--unix", good}, "no socket"},
 		{"sessions of another format", []string{"serve", "cart", "--model", file, "--stdin", "--state-file", good}, "state.json"},
 		{"sessions in the place of the map", []string{"serve", "cart", "--model", file, "--stdin", "--state-file", file}, "--state-file"},
+		{"no number may wait", []string{"serve", "cart", "--model", file, "--listen", "127.0.0.1:0", "--waiting", "-1"}, `or "measured"`},
+		{"how many may wait without HTTP", []string{"serve", "cart", "--model", file, "--stdin", "--waiting", "measured"}, "--waiting is of --listen"},
 		{"a log of no kind", []string{"serve", "cart", "--model", file, "--stdin", "--log", "loud"}, "--log loud"},
 		{"a plant without a server", []string{"plant", "cart"}, "--connect"},
 		{"a plant at no address", []string{"plant", "cart", "--connect", "8080"}, "http://HOST:PORT"},
@@ -310,17 +314,32 @@ func TestEvaluationIsPrinted(t *testing.T) {
 		if regrets {
 			want = append(want, "regret % n mean 95 % interval median 95 % interval p90 95 % interval max above max % gap % ± s.e.m.",
 				"oracle 2 0.5000 [0.2500, 0.7500] 0.3750 [–, –] 0.6250 [0.1250, –] 0.8750 ≤ 84.19 0.6000 0.1000",
-				"cart oracle: 2 of 10 draws were left out before any method ran",
+				"cart: 2 of 10 draws were left out before any method ran",
 				"cart oracle: of 64 solves 1.0000 converged, of these 0.7500 to within 0.01 % of their episode's best; the worst lies above it by 0.5000 % in the mean [0.2500, 0.7500], at most 0.8750 %")
 		} else {
-			want = append(want, "cart oracle: 2 of 10 draws were left out before any method ran")
+			want = append(want, "cart: 2 of 10 draws were left out before any method ran")
 		}
 		for i := range unsafeListed {
-			want = append(want, fmt.Sprintf("unsafe: seed 4, episode %d: decision 2: the state is lost", i))
+			want = append(want, fmt.Sprintf("oracle unsafe: seed 4, episode %d: decision 2: the state is lost", i))
 		}
-		if want = append(want, "and 1 more; --json lists all"); !slices.Equal(lines, want) {
+		if want = append(want, "oracle: and 1 more; --json lists all"); !slices.Equal(lines, want) {
 			t.Errorf("printed\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 		}
+	}
+}
+
+// What is said of a case and not of a method is said once for its methods, and a value that is
+// rounded to zero has no sign.
+func TestSeveralMethodsOfACaseArePrintedTogether(t *testing.T) {
+	var results []*closedloop.Result
+	for _, method := range []string{"gpc", "hold", "mpc"} {
+		results = append(results, &closedloop.Result{Case: "cart", Method: method, Episodes: 8, Excluded: 2, Regret: closedloop.RegretStatistics{N: 8, Mean: -1e-9}})
+	}
+	results = append(results, &closedloop.Result{Case: "cart", Method: "late", Episodes: 8, Excluded: 3})
+	var out bytes.Buffer
+	must.OK(t, renderEvaluation(&out, results))
+	if text := out.String(); strings.Count(text, "cart: 2 of 10 draws") != 1 || strings.Count(text, "cart: 3 of 11 draws") != 1 || strings.Contains(text, "-0.0000") {
+		t.Errorf("printed\n%s", text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +52,9 @@ where it stopped. The report is FILE.report.json.`,
 			}
 			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, commandLine()
 			stages := a.stages()
+			if !terminal(a.Stderr) {
+				stages = a.logged(time.Now)
+			}
 			opt.Progress = func(p compile.Progress) {
 				if p.Round == nil {
 					stages(p.Stage, p.Done, p.Total)
@@ -78,13 +82,36 @@ where it stopped. The report is FILE.report.json.`,
 	f.StringVar(&opt.Out, "out", "", "model file to write")
 	f.Var(&target, "target", "mean regret that held-out starts may have")
 	f.Var(&tail, "tail", "largest regret that one of them may have (default: twenty times the target)")
-	f.DurationVar(&opt.Budget, "budget", 0, "wall time, earlier runs of the same folder included (default 15m)")
+	f.DurationVar(&opt.Budget, "budget", 0, "wall time of the rounds, earlier runs of the same folder included; choice and test come after them (default 15m)")
 	f.IntVar(&opt.Rounds, "rounds", 0, "rounds at most; 0: what the budget allows")
 	f.IntVar(&opt.Scenarios, "scenarios", 0, "scenarios of the first round; 0: the case's")
 	f.IntVar(&opt.Starts, "starts", 0, "held-out starts of each round (default 200)")
 	requeueFlag(cmd, "")
 	f.IntVar(&opt.TestStarts, "test-starts", 0, "starts of the final test (default 1000)")
 	return cmd
+}
+
+// logEvery is how often a long part of a compilation says in a log how far it is.
+const logEvery = 30 * time.Second
+
+// logged is progress where there is no terminal: a line every half minute, with the time
+// that is left of the part at its rate so far.
+func (a *App) logged(now func() time.Time) func(stage string, done, total int) {
+	var part string
+	var before int
+	var began, last time.Time
+	return func(stage string, done, total int) {
+		at := now()
+		if stage != part || done < before {
+			part, began, last = stage, at, at
+		}
+		if before = done; done == 0 || at.Sub(last) < logEvery {
+			return
+		}
+		last = at
+		left := time.Duration(float64(at.Sub(began)) / float64(done) * float64(total-done))
+		fmt.Fprintf(a.Stderr, "%s: %d of %d, about %v left\n", stage, done, total, left.Round(time.Second))
+	}
 }
 
 func writeCompiled(w io.Writer, out *compile.Report) error {

@@ -22,7 +22,7 @@ func (a *App) datasetCommand() *cobra.Command {
 	var out, design, how, shard, policy, distil, regime string
 	var ranges []string
 	cmd := &cobra.Command{
-		Use:   "dataset CASE --scenarios N --weights W --out DIR",
+		Use:   "dataset CASE --out DIR [--scenarios N] [--weights W]",
 		Short: "Solve Pareto samples of a case into a parquet dataset; resumable",
 		Long: `Draws N scenarios by Latin hypercube sampling, solves each for the adaptive
 priority and for W fixed preferences, and writes the samples as parquet parts.

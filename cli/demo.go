@@ -41,7 +41,7 @@ func (a *App) demoCommand() *cobra.Command {
 	var candidates, episodes, scenarios, epochs int
 	cmd := &cobra.Command{
 		Use:   "demo --out DIR",
-		Short: "Decide, refine 4096 candidates for every case with a bundled model, train one from nothing, draw it all",
+		Short: "Decide, refine 4096 candidates and drive every case with a bundled map, train one from nothing, draw it all",
 		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
@@ -53,7 +53,7 @@ func (a *App) demoCommand() *cobra.Command {
 				}
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
-				return err
+				return BadInputf("--out: %w", err)
 			}
 			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), a.reported()), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
 			return d.run(candidates, scenarios, epochs)
@@ -63,7 +63,7 @@ func (a *App) demoCommand() *cobra.Command {
 	f.StringVar(&out, "out", "", "folder for traces and pictures")
 	f.StringToStringVar(&files, "model", nil, "CASE=FILE: model of a case in place of the bundled one")
 	f.IntVar(&candidates, "candidates", 4096, "candidates of one refinement")
-	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes of each case")
+	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes of each case; one of those with many robots")
 	f.IntVar(&scenarios, "scenarios", 120, "scenarios of the map trained from nothing")
 	f.IntVar(&epochs, "epochs", 30, "its manifold epochs")
 	return cmd
@@ -110,7 +110,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		with = append(with, mapped{c, s})
 	}
 	if len(with) == 0 {
-		return BadInputf("no case of this program has a bundled model")
+		return BadInputf("no case of this program has a bundled map")
 	}
 	for _, m := range with {
 		if err := d.refine(e, m, candidates); err != nil {
@@ -121,6 +121,12 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		methods, episodes := []string{"gpc", "direct"}, d.episodes
 		if m.Definition().Learned != nil {
 			methods, episodes = methods[:1], 1 // whole scenes of many robots
+		} else {
+			for _, rival := range m.Methods() {
+				if rival.Brief && rival.Needs == 0 && rival.Group == domain.GroupBaseline {
+					methods = append(methods, rival.Name)
+				}
+			}
 		}
 		if err := d.closedLoop(m, methods, episodes); err != nil {
 			return err
@@ -135,7 +141,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if d.result.Files, err = d.records.Write(d.cmd.Context(), d.out); err != nil {
 		return err
 	}
-	d.say("\n%d pictures and tables in %s (open report.html), %.0f s in all", len(d.result.Files), d.out, time.Since(start).Seconds())
+	d.say("\n%d pictures and tables in %s, %.0f s in all; open %s", len(d.result.Files), d.out, time.Since(start).Seconds(), filepath.Join(d.out, "report.html"))
 	if d.json {
 		return d.Print(d.result, nil)
 	}
@@ -217,7 +223,14 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 	if d.json {
 		return nil
 	}
-	d.say("\n── %d unseen episodes of %s under the true dynamics, every trace re-simulated", episodes, name)
+	what := fmt.Sprintf("%d unseen episodes of %s", episodes, name)
+	if episodes == 1 {
+		what = "an unseen episode of " + name
+	}
+	if len(methods) > 2 {
+		what += ", with the map and without one"
+	}
+	d.say("\n── %s, under the true dynamics; every trace is re-simulated", what)
 	return renderEvaluation(d.Stdout, d.result.Evaluations[len(d.result.Evaluations)-len(methods):])
 }
 

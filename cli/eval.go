@@ -21,7 +21,7 @@ func (a *App) evalCommand() *cobra.Command {
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
-		Use:   "eval CASE --method NAME --episodes N --trace FILE",
+		Use:   "eval CASE [--method NAME] [--episodes N] [--trace FILE]",
 		Short: "Evaluate a method in closed loop on unseen episodes",
 		Long: `Runs episodes of the case's plant, scores every decision, and writes a trace that
 gpc verify can check without trusting this command. The engine uses one thread
@@ -29,8 +29,8 @@ unless --threads says otherwise, so that latencies are of one core; --parallel
 runs episodes side by side, which disturbs latencies and nothing else.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := durable.Apart([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
-				return gpc.BadInput(err)
+			if err := checkOutputs([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
+				return err
 			}
 			c, setup, err := a.setup(args[0], modelFile, method)
 			if err != nil {
@@ -66,7 +66,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&method, "method", "", "method: see gpc methods CASE (default: what the map was compiled for, or gpc)")
-	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled model)")
+	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	scenes = a.sceneFlags(cmd, &opt)
 	guard, limit = guardFlags(cmd), limitFlags(cmd)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
@@ -192,7 +192,7 @@ func (a *App) pairCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&names, "methods", nil, "methods to compare with the first; NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
-	f.StringVar(&modelFile, "model", "", "model file (default: the bundled model)")
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)
 	guard, limit = guardFlags(cmd), limitFlags(cmd)
@@ -313,15 +313,19 @@ const unsafeListed = 5
 // renderGoals adds what results with goals say beyond the tables, draws that were left
 // out, and unsafe episodes with their causes.
 func renderGoals(w io.Writer, results []*closedloop.Result) error {
-	for _, r := range results {
-		if r.Excluded > 0 {
-			if _, err := fmt.Fprintf(w, "%s %s: %d of %d draws were left out before any method ran\n", r.Case, r.Method, r.Excluded, r.Episodes+r.Excluded); err != nil {
+	for i, r := range results {
+		if same := i > 0 && r.Case == results[i-1].Case && r.Excluded == results[i-1].Excluded && r.Episodes == results[i-1].Episodes; r.Excluded > 0 && !same {
+			if _, err := fmt.Fprintf(w, "%s: %d of %d draws were left out before any method ran\n", r.Case, r.Excluded, r.Episodes+r.Excluded); err != nil {
 				return err
 			}
 		}
 		if r.Reached != nil {
-			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; gap to the reference %s ± %s %% over %d episodes; mean smallest margin %s ± %s m\n",
-				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), format("%.3f", r.GapPct), format("%.3f", r.GapSEM), r.RegretN, format("%.3f", r.MarginMean), format("%.3f", r.MarginSEM)); err != nil {
+			gap := "no episode to compare with the reference, which is safe in none of them"
+			if r.RegretN > 0 {
+				gap = fmt.Sprintf("gap to the reference %s ± %s %% over %d episodes", format("%.3f", r.GapPct), format("%.3f", r.GapSEM), r.RegretN)
+			}
+			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; %s; mean smallest margin %s ± %s m\n",
+				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), gap, format("%.3f", r.MarginMean), format("%.3f", r.MarginSEM)); err != nil {
 				return err
 			}
 		}
@@ -333,12 +337,12 @@ func renderGoals(w io.Writer, results []*closedloop.Result) error {
 		}
 		for i, u := range r.Unsafe {
 			if i == unsafeListed {
-				if _, err := fmt.Fprintf(w, "and %d more; --json lists all\n", len(r.Unsafe)-i); err != nil {
+				if _, err := fmt.Fprintf(w, "%s: and %d more; --json lists all\n", r.Method, len(r.Unsafe)-i); err != nil {
 					return err
 				}
 				break
 			}
-			if _, err := fmt.Fprintf(w, "unsafe: seed %d, episode %d: %s\n", r.Seed, u.Episode, u.Cause); err != nil {
+			if _, err := fmt.Fprintf(w, "%s unsafe: seed %d, episode %d: %s\n", r.Method, r.Seed, u.Episode, u.Cause); err != nil {
 				return err
 			}
 		}
@@ -348,8 +352,13 @@ func renderGoals(w io.Writer, results []*closedloop.Result) error {
 
 // format writes a number, or a dash where there is none.
 func format(verb string, n closedloop.Number) string {
-	if f := float64(n); !math.IsNaN(f) {
-		return fmt.Sprintf(verb, f)
+	f := float64(n)
+	if math.IsNaN(f) {
+		return "–"
 	}
-	return "–"
+	text := fmt.Sprintf(verb, f)
+	if positive, ok := strings.CutPrefix(text, "-"); ok && strings.Trim(positive, "0.") == "" {
+		return positive // rounded to zero
+	}
+	return text
 }

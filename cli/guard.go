@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,18 +16,20 @@ import (
 func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	var mode string
 	var noise float64
+	var deadline time.Duration
 	f := cmd.Flags()
 	f.StringVar(&mode, "guard", "", "on or off: whether the navigator's decisions are rolled out before they are executed, and replaced where that fails (default: as the case says)")
 	f.Float64Var(&noise, "guard-tighten", 0, "tighten the guard's margins by measurement noise of this standard deviation, in units of each state's scale")
+	f.DurationVar(&deadline, "guard-deadline", 0, "time that a rescue of the guard may take, such as 5ms, which makes decisions depend on the machine (default: as the case says)")
 	return func(c *gpc.Case) (*gpc.Case, error) {
-		g, tightened := c.Definition().Guard, cmd.Flags().Changed("guard-tighten")
+		g, tightened, timed := c.Definition().Guard, cmd.Flags().Changed("guard-tighten"), cmd.Flags().Changed("guard-deadline")
 		switch mode {
 		case "on":
 			g.Off = false
 		case "off":
 			g.Off = true
 		case "":
-			if !tightened {
+			if !tightened && !timed {
 				return c, nil
 			}
 		default:
@@ -35,8 +38,14 @@ func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 		if tightened && g.Off {
 			return nil, BadInputf("--guard-tighten %v: case %s has no guard; --guard on gives it one", noise, c.Name())
 		}
+		if timed && g.Off {
+			return nil, BadInputf("--guard-deadline %v: case %s has no guard; --guard on gives it one", deadline, c.Name())
+		}
 		if tightened {
 			g.Noise = noise
+		}
+		if timed {
+			g.Deadline = deadline
 		}
 		return c.Guarded(g)
 	}

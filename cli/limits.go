@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type limit struct{ least, most int }
 // Limits of what appears in several commands.
 const (
 	mostThreads   = 1024
+	mostDevice    = 255
 	mostEpisodes  = 10_000_000
 	mostScenarios = 10_000_000
 	mostEpochs    = 1_000_000
@@ -31,6 +33,7 @@ const (
 // every command that is not named with it. docs/reliability.md has them.
 var limits = map[string]limit{
 	"threads":                {0, mostThreads},
+	"device":                 {0, mostDevice},
 	"parallel":               {1, mostThreads},
 	"episodes":               {1, mostEpisodes},
 	"scenarios":              {0, mostScenarios},
@@ -74,17 +77,20 @@ var limits = map[string]limit{
 
 // longest are the times that a flag may ask for, by command and flag.
 var longest = map[string]time.Duration{
-	"bench time":              time.Hour,
-	"bench scaling time":      time.Hour,
-	"bench deadline for":      24 * time.Hour,
-	"bench deadline deadline": time.Hour,
-	"compile budget":          30 * 24 * time.Hour,
-	"refine within":           time.Hour,
-	"plant deadline":          serve.MaxDeadline,
-	"plant every":             time.Hour,
-	"serve deadline":          serve.MaxDeadline,
-	"serve max-age":           serve.MaxDeadline,
-	"verify episode-limit":    24 * time.Hour,
+	"bench time":               time.Hour,
+	"bench scaling time":       time.Hour,
+	"bench deadline for":       24 * time.Hour,
+	"bench deadline deadline":  time.Hour,
+	"compile budget":           30 * 24 * time.Hour,
+	"eval guard-deadline":      time.Hour,
+	"eval pair guard-deadline": time.Hour,
+	"steer guard-deadline":     time.Hour,
+	"refine within":            time.Hour,
+	"plant deadline":           serve.MaxDeadline,
+	"plant every":              time.Hour,
+	"serve deadline":           serve.MaxDeadline,
+	"serve max-age":            serve.MaxDeadline,
+	"verify episode-limit":     24 * time.Hour,
 }
 
 // checkLimits says which flag that was given is out of its range.
@@ -107,6 +113,10 @@ func checkLimit(command string, f *pflag.Flag, of *pflag.FlagSet) error {
 		var err error
 		if counts, err = of.GetIntSlice(f.Name); err != nil {
 			return err
+		}
+	case countOrMeasured:
+		if n, err := strconv.Atoi(f.Value.String()); err == nil {
+			counts = append(counts, n)
 		}
 	case "duration":
 		d, err := of.GetDuration(f.Name)

@@ -44,7 +44,7 @@ func TestEveryFlagThatCountsHasALimit(t *testing.T) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			own := name + " " + f.Name
 			switch f.Value.Type() {
-			case "int", "intSlice":
+			case "int", "intSlice", countOrMeasured:
 				if _, ok := limits[own]; ok {
 					used[own] = true
 				} else if _, ok := limits[f.Name]; ok {
@@ -83,6 +83,7 @@ func TestBeyondALimitIsRefusedWithFlagValueAndLimit(t *testing.T) {
 		"train cart --epochs -1":                "--epochs -1: want 0 to 1000000",
 		"train cart --codes 1000001":            "--codes 1000001: want at most 1000000",
 		"certify cart --recovery-steps 1000000": "--recovery-steps 1000000: want 1 to 100000",
+		"serve cart --waiting 0":                "--waiting 0: want 1 to 1048576",
 		"steer cart --divisions 1001":           "--divisions 1001: want 1 to 1000",
 		"dataset cart --scenarios 10000001":     "--scenarios 10000001: want 1 to 10000000",
 		"demo --scenarios 1 --out d":            "--scenarios 1: want 2 to 100000",

@@ -69,10 +69,15 @@ func TestAPolicyIsAMethodOfAnyCase(t *testing.T) {
 		"give their file with --model":     {"--method", "td3"},
 		"of the kind":                      {"--method", "cpo", "--model", mapFile},
 		"the method runs those of ppo":     {"--method", "ppo", "--model", actor},
+		"the preference adaptive, and asked for a decision under 0.25,0.75": {"--method", "td3", "--model", actor, "--preference", "0.25,0.75"},
 	} {
 		if code, out, log := run(app, append([]string{"eval", "cart", "--episodes", "1"}, args...)...); code != 2 || !strings.Contains(log, want) {
 			t.Errorf("%v: exit code %d, %s, %s; want 2 and %q", args, code, out, log, want)
 		}
+	}
+	code, out, log = run(app, "eval", "pair", "cart", "--methods", "td3="+actor, "--episodes", "1", "--preference", "0.25,0.75")
+	if code != 2 || !strings.Contains(log, "under 0.25,0.75") {
+		t.Errorf("pair under another preference: exit code %d, %s, %s", code, out, log)
 	}
 	if code, out, _ := run(app, "methods", "cart"); code != 0 || !strings.Contains(out, "--model FILE") {
 		t.Errorf("methods: exit code %d, %s", code, out)

@@ -20,7 +20,7 @@ func (a *App) refineCommand() *cobra.Command {
 	var repeat int
 	opt := batchnav.RefineOptions{}
 	cmd := &cobra.Command{
-		Use:   "refine CASE --state FILE|- --candidates 4096",
+		Use:   "refine CASE [--state FILE] [--candidates N]",
 		Short: "Refine many latent candidates of one observation and return the best plan",
 		Long: `Localizes the observation, spreads candidates over the map (neighbours in the
 measurement-consistent set, a sweep of preferences, noise at several scales),
@@ -28,7 +28,7 @@ lets all of them flow together, decodes and projects them, rolls each out under
 the true dynamics, and returns the best feasible plan. Where plans are of one
 action these are a ninth of the candidates; the rest are rounds that offset the
 latents along the whole roll-out, each about the best of those before it. The
-state is {"s":[…],"c":[…]} or every variable by its name. Exit status 1: no
+state is {"s":[…],"c":[…]} or every variable by its name. Exit code 1: no
 candidate is feasible, or the observation is off the map.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,7 +76,7 @@ candidate is feasible, or the observation is off the map.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&modelFile, "model", "", "model file (default: the bundled one)")
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.StringVar(&stateFile, "state", "-", "file with the observation, - for standard input")
 	f.StringVar(&sceneFile, "scene", "", "scene file, whose start is the observation (gpc scene writes one)")
 	f.IntVar(&opt.Candidates, "candidates", 4096, "latent candidates")
@@ -102,6 +102,9 @@ func (a *App) readState(file string, spec *domain.Spec) (s, c []float64, err err
 	}
 	s, c, err = closedloop.ReadState(in, spec)
 	if err != nil {
+		if file == "-" {
+			file = "standard input (--state FILE reads a file)"
+		}
 		return nil, nil, BadInputf("%s: %w", file, err)
 	}
 	return s, c, nil
@@ -119,7 +122,11 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 	if steps := len(r.U) / len(spec.Action); steps > 1 {
 		fmt.Fprintf(w, "  the first of %d actions; --json has all\n", steps)
 	}
-	fmt.Fprintf(w, "  cost       %12.6f   localized cost %.6f\n", r.Cost, r.LocalizedCost)
+	beside := ""
+	if !r.LocalizedFeasible {
+		beside = ", which is not feasible"
+	}
+	fmt.Fprintf(w, "  cost       %12.6f   localized cost %.6f%s\n", r.Cost, r.LocalizedCost, beside)
 	fmt.Fprintf(w, "  margin     %12.1e   %s, source %s\n", r.Margin, verdict, r.Source)
 	if r.OffMap {
 		fmt.Fprintf(w, "  residual   %12.1e   OFF THE MAP: above %.1e; the map was not made for this observation\n\n", r.Residual, r.ResidualLimit)

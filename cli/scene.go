@@ -30,7 +30,7 @@ func (a *App) sceneCommand() *cobra.Command {
 	var weights []float64
 	var w written
 	cmd := &cobra.Command{
-		Use:   "scene CASE --seed S --episode K --out FILE",
+		Use:   "scene CASE --out FILE [--seed S] [--episode K]",
 		Short: "Write a drawn test scene as a file, to begin a scene of one's own with",
 		Long: `Draws test scene number K of the seed and writes it with the constants of its
 plant. gpc eval CASE --scene FILE runs it: as it is, bit for bit the episode that

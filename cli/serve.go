@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/debug"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,6 +26,10 @@ const (
 	savePatience = 200 * time.Millisecond
 )
 
+// garbage is GOGC of gpc serve where the environment has none. A decision over HTTP leaves some
+// 20 KB, and what is kept is small: at 100 a busy server collects several times a second.
+const garbage = 400
+
 // serving are the flags of gpc serve.
 type serving struct {
 	modelFile, method, tokenFile, stateFile, log string
@@ -33,6 +40,37 @@ type serving struct {
 	doors                                        serve.ListenOptions
 	http                                         serve.HTTPOptions
 }
+
+// waiting is the flag --waiting of serve.Options.Waiting.
+type waiting int
+
+// measured stands in the place of a number, in a flag of the type countOrMeasured.
+const (
+	measured        = "measured"
+	countOrMeasured = "N|" + measured
+)
+
+func (w *waiting) String() string {
+	if *w == serve.Measured {
+		return measured
+	}
+	return strconv.Itoa(int(*w))
+}
+
+func (w *waiting) Set(text string) error {
+	if text == measured {
+		*w = serve.Measured
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return fmt.Errorf("want a number, or %q", measured)
+	}
+	*w = waiting(n)
+	return nil
+}
+
+func (*waiting) Type() string { return countOrMeasured }
 
 func (a *App) serveCommand() *cobra.Command {
 	var f serving
@@ -72,7 +110,7 @@ asked is answered. docs/serve.md has every key.`,
 	set.StringVar(&f.doors.TLSKey, "tls-key", "", "PEM file of its key")
 	set.IntVar(&f.doors.Connections, "connections", serve.DefaultConnections, "connections that may be open at once")
 	set.IntVar(&f.http.MaxBytes, "body-bytes", serve.DefaultLineBytes, "bytes of a request's body at most")
-	set.IntVar(&f.options.Waiting, "waiting", 0, "requests over HTTP that may wait or be decided at once; the next is refused with 429 (default: as many as sessions)")
+	set.Var((*waiting)(&f.options.Waiting), "waiting", "requests over HTTP that may wait or be decided at once, the next is refused with 429: a number, or \"measured\" for as few as are answered nearly as soon as by a server without other work (default: as many as sessions)")
 	set.StringVar(&f.modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	set.StringVar(&f.method, "method", "", "method that decides (default: the one that the map was compiled for, or gpc)")
 	set.Float64SliceVar(&f.weights, "preference", nil, "fixed weights w1,w2,… of sessions that state none (default: the adaptive priority)")
@@ -145,6 +183,9 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 			return err
 		}
 		f.doors.Token = f.http.Token
+	}
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	}
 	c, setup, err := a.setup(name, f.modelFile, f.method)
 	if err != nil {

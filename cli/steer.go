@@ -43,7 +43,7 @@ func (a *App) steerCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&modelFile, "model", "", "model file (default: the bundled one)")
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.StringVar(&method, "method", "", "method that is steered (default: what the map was compiled for, or gpc)")
 	f.IntVar(&opt.Divisions, "divisions", 20, "divisions of the simplex's edge")
 	f.IntVar(&opt.Episodes, "episodes", 20, "episodes at each preference")

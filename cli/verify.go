@@ -14,12 +14,12 @@ import (
 func (a *App) verifyCommand() *cobra.Command {
 	var opt gpc.VerifyOptions
 	cmd := &cobra.Command{
-		Use:   "verify FILE",
+		Use:   "verify TRACE",
 		Short: "Check a trace: re-simulate it, draw its scenes again, and with --deep decide again",
 		Long: `Re-simulates every episode from the header, its scene and its actions; draws
 scenes and measurements again from the seed, and solves for the optima again;
 with --deep makes every decision again by the method and the map that the header
-names. What is left unchecked is said. No file is opened but FILE and --model.`,
+names. What is left unchecked is said. No file is opened but TRACE and --model.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Model != "" && !opt.Deep {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -54,6 +55,9 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		start := time.Now()
 		ok, err := method.Decide(s, cx, opt.Preference, u)
 		latency := time.Since(start)
+		if errors.As(err, new(domain.PreferenceError)) {
+			return nil, fmt.Errorf("method %s: %w", opt.Method, err) // so it is in every episode
+		}
 		if err != nil {
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break

@@ -137,3 +137,19 @@ func TestBadEvaluationRequests(t *testing.T) {
 		t.Error("a case without a plant was evaluated")
 	}
 }
+
+// The functions of a case are asked on a goroutine of their own, which a limit of time can
+// leave. What they panic with is the caller's to catch all the same.
+func TestAPanicOfACaseIsTheVerifiersCallers(t *testing.T) {
+	c, o := cartCase(t), options(t.TempDir())
+	evaluate(t, c, direct(c), o)
+	opt := lookup(c)
+	opt.Case = func(*closedloop.Header) (*domain.Case, bool, error) { panic("of the case") }
+	defer func() {
+		if got := recover(); got != "of the case" {
+			t.Errorf("Verify panics with %v", got)
+		}
+	}()
+	_, err := closedloop.Verify(t.Context(), o.TracePath, opt)
+	t.Errorf("Verify returns %v", err)
+}

@@ -69,7 +69,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		Trace int `json:"trace"`
 	}
 	if err := json.Unmarshal(text, &version); err != nil {
-		return nil, t.errorf("header: %w", err)
+		return nil, t.errorf("header: %w (is this a trace, as eval --trace writes it?)", err)
 	}
 	switch {
 	case version.Trace == 1:

@@ -68,8 +68,8 @@ func (m *Simulation) Params() any {
 // each measured variable's range, or of 1 where it has none.
 func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	spec := m.Problem.Spec()
-	if opt.Regime != "" {
-		return nil, domain.RegimeError{Case: spec.Name, Regime: opt.Regime, Has: []string{""}}
+	if err := opt.NoRegime(spec.Name); err != nil {
+		return nil, err
 	}
 	if index < 0 {
 		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)

@@ -30,8 +30,8 @@ func (m *Simulation) Draft(e domain.Episode) any {
 // Stage implements domain.Staging.
 func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
 	spec := m.Problem.Spec()
-	if opt.Regime != "" {
-		return nil, domain.RegimeError{Case: spec.Name, Regime: opt.Regime, Has: []string{""}}
+	if err := opt.NoRegime(spec.Name); err != nil {
+		return nil, err
 	}
 	if _, err := opt.Fixed(index, spec.ObjectiveSize()); err != nil {
 		return nil, err

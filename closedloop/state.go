@@ -1,9 +1,7 @@
 package closedloop
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/object"
 )
 
 // MaxStateBytes bounds a state file.
@@ -29,30 +28,18 @@ func ReadState(in io.Reader, spec *domain.Spec) (s, c []float64, err error) {
 	if len(text) > MaxStateBytes {
 		return nil, nil, fmt.Errorf("state: longer than %d bytes", MaxStateBytes)
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	var fields map[string]json.RawMessage
-	if err := dec.Decode(&fields); err != nil {
-		return nil, nil, fmt.Errorf("state: want one JSON object {\"s\":[%d numbers],\"c\":[%d numbers]}: %w", spec.MeasuredSize(), spec.ContextSize(), err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, nil, fmt.Errorf("state: more than one JSON value")
-	}
-	if fields == nil {
-		return nil, nil, fmt.Errorf("state: null, want a JSON object")
+	fields, err := object.Read(text, "observation", fmt.Sprintf(`{"s":[%d numbers],"c":[%d numbers]}`, spec.MeasuredSize(), spec.ContextSize()))
+	if err != nil {
+		return nil, nil, fmt.Errorf("state: %w", err)
 	}
 	return State(fields, spec, false)
 }
 
-// FieldError says what is wrong with a field of an observation.
-type FieldError struct {
-	Field string
-	text  string
-}
-
-func (e *FieldError) Error() string { return "state: " + e.text }
+// FieldError says what is wrong with a field of an observation: it has the field and the error.
+type FieldError = object.FieldError
 
 func fieldErrorf(field, format string, args ...any) error {
-	return &FieldError{field, fmt.Sprintf(format, args...)}
+	return object.Errorf(field, "state: "+format, args...)
 }
 
 // State is an observation of the fields of a JSON object, all of which are its own; see

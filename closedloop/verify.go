@@ -149,18 +149,32 @@ func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verifi
 }
 
 // within runs work unless ctx ends or limit passes first: then work goes on by itself, and
-// what it writes is not to be read.
+// what it writes is not to be read. What it panics with until then is the caller's.
 func within(ctx context.Context, limit time.Duration, where string, work func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- work() }()
+	type end struct {
+		err      error
+		panicked any
+	}
+	done := make(chan end, 1)
+	go func() {
+		var e end
+		defer func() {
+			e.panicked = recover()
+			done <- e
+		}()
+		e.err = work()
+	}()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case err := <-done:
-		return err
+	case e := <-done:
+		if e.panicked != nil {
+			panic(e.panicked)
+		}
+		return e.err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:

@@ -15,6 +15,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -34,8 +35,9 @@ type Options struct {
 	// Target is the mean regret, %, and Tail the largest, that held-out starts may have,
 	// all of them safe. 0: 0.5, and twenty times the target.
 	Target, Tail float64
-	// Budget ends the rounds: one that would end later is made smaller or not begun.
-	// 0: 15 minutes. Time of earlier, interrupted runs counts.
+	// Budget ends the rounds: one that would end later is made smaller or not begun. The choice
+	// of the method and the test come after them. 0: 15 minutes. Time of earlier, interrupted
+	// runs counts.
 	Budget time.Duration
 	// Rounds is how many there are at most; 0: what the budget allows.
 	Rounds int
@@ -142,7 +144,7 @@ func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Ep
 // Report is what a run did and how good its model is.
 type Report struct {
 	Case   string  `json:"case"`
-	Model  string  `json:"model"`
+	Model  string  `json:"model"` // its file, beside which the report lies
 	Device string  `json:"device"`
 	Commit string  `json:"commit"`
 	Rounds []Round `json:"rounds"`
@@ -161,8 +163,10 @@ type Report struct {
 	Ended   string  `json:"ended"`  // why there is no further round
 	Advice  string  `json:"advice"` // what is left to do where the target is not met; ""
 	Seconds float64 `json:"seconds"`
-	// Load is the machine's, absent where it is not known.
-	Load *closedloop.Load `json:"load,omitempty"`
+	// Load is the machine's, TimesLoad that while the times of Test were taken; absent where
+	// it is not known.
+	Load      *closedloop.Load `json:"load,omitempty"`
+	TimesLoad *closedloop.Load `json:"times_load,omitempty"`
 }
 
 // run is one run in progress.
@@ -275,7 +279,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 			best = i
 		}
 	}
-	out := &Report{Case: r.c.Name(), Model: r.opt.Out, Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}
+	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}
 	out.Target.Mean, out.Target.Max = r.opt.Target, r.opt.Tail
 	m, err := r.c.Model(r.mapFile(best))
 	if err != nil {
@@ -290,16 +294,23 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 		return nil, err
 	}
 	// Times are those of a loop alone; the optima of its starts are known by now.
+	timing, err := machine.Begin(machine.Limit{})
+	if err != nil {
+		return nil, err
+	}
 	test.episodes, test.threads = min(r.opt.TestStarts, timedStarts), 1
 	timed, err := r.drive(ctx, test)
 	if err != nil {
+		return nil, err
+	}
+	if out.TimesLoad, err = timing.End(); err != nil {
 		return nil, err
 	}
 	out.Test.P50, out.Test.P99 = timed.P50, timed.P99
 	if out.Met = out.Test.meets(&r.opt); !out.Met {
 		out.Advice = advice(out, &r.opt)
 	}
-	m.Provenance.Command, m.Provenance.Method = r.opt.Command, method
+	m.Provenance.Command, m.Provenance.Method, m.Provenance.Choices = r.opt.Command, method, out.choices()
 	if err := m.WriteFile(r.opt.Out); err != nil {
 		return nil, err
 	}
@@ -345,6 +356,26 @@ func (r *run) choose(ctx context.Context, m *model.Model) (scores []Score, err e
 	}
 	scores[0], scores[best] = scores[best], scores[0]
 	return scores, nil
+}
+
+// choices says, for the model's header, what each round was and why, and what the method was
+// chosen among.
+func (out *Report) choices() (lines []string) {
+	for i, r := range out.Rounds {
+		lines = append(lines, fmt.Sprintf("round %d, %s: %s; %d scenarios, %d of them near the worst starts, %d samples, %d epochs", i+1, r.Kind, r.Why, r.Scenarios, r.Focused, r.Samples, r.Epochs))
+	}
+	var tried []string
+	for _, s := range out.Choice {
+		tried = append(tried, fmt.Sprintf("%s %.3g %%, %d of %d unsafe", s.Method, float64(s.Mean), s.Unsafe, s.Episodes))
+	}
+	verdict := "met"
+	if !out.Met {
+		verdict = "missed"
+	}
+	return append(lines,
+		fmt.Sprintf("no further round: %s", out.Ended),
+		fmt.Sprintf("the map of round %d with %s; from held-out starts: %s", out.Best+1, out.Choice[0].Method, strings.Join(tried, ", ")),
+		fmt.Sprintf("the target of %g %%, largest %g %%, is %s", out.Target.Mean, out.Target.Max, verdict))
 }
 
 // timedStarts of the test are driven once more, one after another.

@@ -73,7 +73,10 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 		t.Errorf("test %+v of choice %+v", want.Test, want.Choice)
 	}
 	m := must.Get(c.Model(whole))(t)
-	if m.Provenance.Method != want.Choice[0].Method || len(m.Provenance.Rounds) == 0 {
+	if said := strings.Join(m.Provenance.Choices, "\n"); !strings.Contains(said, second.Why) || !strings.Contains(said, want.Ended) || !strings.Contains(said, want.Choice[0].Method+" ") || !strings.Contains(said, "is missed") {
+		t.Errorf("the model's header says %q of %+v", said, want)
+	}
+	if m.Provenance.Method != want.Choice[0].Method || len(m.Provenance.Rounds) == 0 || want.Model != "sled.safetensors" {
 		t.Errorf("provenance %+v", m.Provenance)
 	}
 	if s := must.Get(c.Setup("", whole))(t); s.Method != m.Provenance.Method {
@@ -115,7 +118,7 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	if !bytes.Equal(a, b) || got.Rounds[1].HeldOut.Mean != want.Rounds[1].HeldOut.Mean {
 		t.Error("a run that was interrupted has made another model")
 	}
-	if runtime.GOOS == "linux" && (want.Load == nil || want.Load.Partial || got.Load == nil || !got.Load.Partial) {
+	if runtime.GOOS == "linux" && (got.TimesLoad == nil || got.TimesLoad.Partial || want.Load == nil || want.Load.Partial || got.Load == nil || !got.Load.Partial) {
 		t.Errorf("the load of the whole run is %+v, of what was left of the other %+v", want.Load, got.Load)
 	}
 
@@ -130,7 +133,10 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	refused("another seed in the same folder", "field seed", c, other)
 	heavier := *c.Definition()
 	heavier.Problem = weighed{heavier.Problem}
-	refused("another system of the name", "field problem_sha256", must.Get(gpc.NewCase(heavier))(t), opt)
+	refused("another system of the name", "before it was edited: field problem_sha256", must.Get(gpc.NewCase(heavier))(t), opt)
+	wider := *c.Definition()
+	wider.Problem = widened{wider.Problem}
+	refused("another width of its networks", "field training", must.Get(gpc.NewCase(wider))(t), opt)
 	lock := must.Get(durable.Acquire(out + ".compile"))(t)
 	refused("a second process", "is being written by process", c, opt)
 	must.OK(t, lock.Release())
@@ -138,6 +144,17 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	text := must.Get(os.ReadFile(journal))(t)
 	must.OK(t, os.WriteFile(journal, bytes.Replace(text, []byte(`"samples": `), []byte(`"samples": 1`), 1), 0o644))
 	refused("an edited journal", "damaged or edited", c, opt)
+}
+
+// widened is a problem whose networks are wider.
+type widened struct{ domain.Problem }
+
+func (p widened) Fingerprint() [32]byte { return domain.FingerprintOf(p.Problem) }
+
+func (p widened) Spec() *domain.Spec {
+	spec := *p.Problem.Spec()
+	spec.Training.Hidden *= 2
+	return &spec
 }
 
 // weighed is a problem with other constants.
@@ -231,6 +248,41 @@ func TestNextRound(t *testing.T) {
 		if ended != x.ended || w.kind != x.kind || w.epochs != x.epochs || math.Abs(float64(w.scenarios-x.scenarios)) > 2 {
 			t.Errorf("%s: %+v, ended %q; want %s of %d scenarios and %d epochs, %q", x.name, w, ended, x.kind, x.scenarios, x.epochs, x.ended)
 		}
+	}
+}
+
+// TestAdvice: what keeps a map from its target is told from where it drove badly, and
+// docs/your-system.md says of each advice what to do.
+func TestAdvice(t *testing.T) {
+	o := Options{Target: 1}
+	page := string(must.Get(os.ReadFile("../docs/your-system.md"))(t))
+	for says, c := range map[string]struct {
+		kind     Kind
+		training Score // of the best round
+		heldOut  closedloop.Number
+		test     Score
+	}{
+		"more than one start in twenty has no reference optimum":      {First, Score{}, 2, Score{Unsolved: 6, Mean: 2}},
+		"some reference optima cost more than what the map does":      {First, Score{}, 2, Score{Min: -1.5, Mean: 2}},
+		"episodes from starts of the data itself are not safe":        {First, Score{Unsafe: 1}, 2, Score{Unsafe: 3, Mean: 2}},
+		"some held-out starts end unsafe":                             {First, Score{}, 2, Score{Unsafe: 3, Mean: 2}},
+		"held-out starts cost more than those of the data":            {First, Score{Mean: 0.5}, 2, Score{Mean: 2}},
+		"starts of the data itself miss the target after more epochs": {Epochs, Score{Mean: 1.5}, 2, Score{Mean: 2}},
+		"the guard asks a solver too often":                           {First, Score{Mean: 0.5}, 0.5, Score{Mean: 0.5, Rescued: 2}},
+		"the mean is met, the largest regret is not":                  {First, Score{Mean: 0.5}, 0.5, Score{Mean: 0.5, Max: 90}},
+	} {
+		if !strings.Contains(page, "| *"+says+"* |") {
+			t.Errorf("docs/your-system.md has no row of %q", says)
+		}
+		c.training.Episodes, c.test.Episodes = 100, 100
+		out := &Report{Rounds: []Round{{Kind: c.kind, Training: c.training, HeldOut: Score{Episodes: 100, Mean: c.heldOut}}}, Test: c.test}
+		if got := advice(out, &o); !strings.Contains(got, says) {
+			t.Errorf("want advice with %q, it is %q", says, got)
+		}
+	}
+	missed := &Report{Rounds: []Round{{Kind: First, Training: Score{Episodes: 100, Mean: 1.5}, HeldOut: Score{Episodes: 100, Mean: 2}}}, Test: Score{Episodes: 100, Mean: 2}}
+	if got := advice(missed, &o); got != "a larger budget" {
+		t.Errorf("where nothing tells what is missing the advice is %q", got)
 	}
 }
 

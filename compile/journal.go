@@ -16,7 +16,7 @@ import (
 
 const (
 	journalName    = "compile.json"
-	journalVersion = 2
+	journalVersion = 3
 	maxJournal     = 64 << 20 // bytes
 )
 
@@ -27,6 +27,7 @@ type journal struct {
 	ProblemSHA256 string  `json:"problem_sha256"`
 	Program       string  `json:"program"`
 	ISA           string  `json:"isa"`
+	Training      string  `json:"training"` // domain.Training in words
 	Seed          uint64  `json:"seed"`
 	Scenarios     int     `json:"scenarios"`
 	Starts        int     `json:"starts"`
@@ -44,7 +45,7 @@ func (r *run) open() (release func() error, err error) {
 	}
 	want := journal{
 		Version: journalVersion, Case: r.c.Name(), ProblemSHA256: durable.Sum(domain.FingerprintOf(r.c.Definition().MapProblem())),
-		Program: version.Version + " " + version.Build(), ISA: level, Seed: r.opt.Seed, Scenarios: r.opt.Scenarios, Starts: r.opt.Starts,
+		Program: version.Version + " " + version.Build(), ISA: level, Training: fmt.Sprintf("%+v", r.c.MapSpec().Training), Seed: r.opt.Seed, Scenarios: r.opt.Scenarios, Starts: r.opt.Starts,
 	}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
@@ -67,12 +68,15 @@ func (r *run) open() (release func() error, err error) {
 	if err != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
 	}
+	if r.journal.Version == want.Version && r.journal.Case == want.Case && r.journal.ProblemSHA256 != want.ProblemSHA256 {
+		return nil, gpc.BadInput(fmt.Errorf("compile: %s is of system %s as it was before it was edited: field problem_sha256 is %s, want %s; choose another --out or remove the folder", path, want.Case, r.journal.ProblemSHA256, want.ProblemSHA256))
+	}
 	for _, f := range []struct {
 		name      string
 		got, want any
 	}{
-		{"version", r.journal.Version, want.Version}, {"case", r.journal.Case, want.Case}, {"problem_sha256", r.journal.ProblemSHA256, want.ProblemSHA256},
-		{"program", r.journal.Program, want.Program}, {"isa", r.journal.ISA, want.ISA}, {"seed", r.journal.Seed, want.Seed},
+		{"version", r.journal.Version, want.Version}, {"case", r.journal.Case, want.Case},
+		{"program", r.journal.Program, want.Program}, {"isa", r.journal.ISA, want.ISA}, {"training", r.journal.Training, want.Training}, {"seed", r.journal.Seed, want.Seed},
 		{"scenarios", r.journal.Scenarios, want.Scenarios}, {"starts", r.journal.Starts, want.Starts},
 	} {
 		if f.got != f.want {

@@ -48,7 +48,7 @@ type Case struct {
 	// writes u and reports success; it must be safe for concurrent use.
 	Rescue Optimal
 	// Guard looks after the navigator's decisions, and is on unless it says otherwise. It
-	// asks Rescue, or else searches and asks the Solver where that is a Receding.
+	// searches and asks the Solver where that is a Receding, or else asks Rescue.
 	Guard Guard
 	// Shifts are other plants to evaluate with, nil for none, and Shift the factors that
 	// made this one; see Shifted.

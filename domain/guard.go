@@ -22,8 +22,9 @@ type Guard struct {
 	Noise float64 `json:"noise,omitempty"`
 	// Iterations of the generic solver in one rescue; 0: DefaultRescueIterations.
 	Iterations int `json:"iterations,omitempty"`
-	// Deadline is how long a rescue searches, after which it asks no solver; 0: to its end.
-	// The result then depends on the machine.
+	// Deadline is how long a rescue takes at most: no round of its search begins that would
+	// end later, and the solver has what is left, where it is Timely, or is not asked; 0: to
+	// its end. The result then depends on the machine.
 	Deadline time.Duration `json:"deadline_ns,omitempty"`
 }
 

@@ -43,6 +43,14 @@ func (e RegimeError) Error() string {
 	return fmt.Sprintf("case %q has no regime %q, it has %q", e.Case, e.Regime, e.Has)
 }
 
+// NoRegime is a RegimeError where a regime of a case that has none is asked for.
+func (o EpisodeOptions) NoRegime(name string) error {
+	if o.Regime == "" {
+		return nil
+	}
+	return RegimeError{Case: name, Regime: o.Regime, Has: []string{""}}
+}
+
 // Until is Context, or one that does not end.
 func (o EpisodeOptions) Until() context.Context { return cmp.Or(o.Context, context.Background()) }
 

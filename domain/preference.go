@@ -3,6 +3,8 @@ package domain
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 )
 
 // Preference says what a decision optimises: the adaptive priority σ(ŝ) along
@@ -10,6 +12,29 @@ import (
 type Preference struct {
 	Adaptive bool      `json:"adaptive"`
 	W        []float64 `json:"w,omitempty"`
+}
+
+// AdaptiveText is the Text of the adaptive priority.
+const AdaptiveText = "adaptive"
+
+// Text is the preference as files of policies and messages have it: AdaptiveText, or the weights with
+// commas between them.
+func (p Preference) Text() string {
+	if p.Adaptive {
+		return AdaptiveText
+	}
+	weights := make([]string, len(p.W))
+	for i, w := range p.W {
+		weights[i] = strconv.FormatFloat(w, 'g', -1, 64)
+	}
+	return strings.Join(weights, ",")
+}
+
+// PreferenceError says that a controller that was made for one preference was asked for a decision under another.
+type PreferenceError struct{ Made, Asked Preference }
+
+func (e PreferenceError) Error() string {
+	return fmt.Sprintf("made for the preference %s, and asked for a decision under %s", e.Made.Text(), e.Asked.Text())
 }
 
 // Slot writes the preference as the encoder reads it: a flag that is 1 for a

@@ -3,6 +3,7 @@ package domain
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -129,6 +130,12 @@ type Horizon interface {
 	// has converged, and otherwise finite actions as a last resort. All follows from the
 	// arguments and from what was before on this Horizon. An error is of the arguments.
 	Solve(s, c []float64, pref Preference, plan []float64) (cost float64, converged bool, err error)
+}
+
+// Timely is implemented by a Horizon whose solves a clock can end: Within bounds those to
+// come that start from what Begin gave, each from its call; 0: not.
+type Timely interface {
+	Within(limit time.Duration)
 }
 
 // Optimizer is implemented by a Solver that knows the optimal action in any

@@ -68,17 +68,23 @@ func probe() (CUDA, driver.Driver) {
 	return c, d
 }
 
-// openCUDA opens the backend on the first usable device and says which it is.
-func openCUDA(o Options) (*lease, string, error) {
+// openCUDA opens the backend on the devices that are asked for, or the first usable one,
+// and says which.
+func openCUDA(o Options) (opened, string, error) {
 	c, d := probe()
-	if c.Problem != nil {
-		return nil, "", c.Problem
-	}
-	b, err := share(d, c.Device, kernels.Options{TF32: o.TF32})
+	devices, err := c.chosen(&o)
 	if err != nil {
 		return nil, "", err
 	}
-	reason := fmt.Sprintf("device %d of %d, %v, CUDA %s through %s", c.Device, len(c.Devices), c.Devices[c.Device], c.Version, c.Driver)
+	b, err := shareAll(d, devices, kernels.Options{TF32: o.TF32})
+	if err != nil {
+		return nil, "", err
+	}
+	which := "device"
+	if len(devices) > 1 {
+		which = "devices"
+	}
+	reason := fmt.Sprintf("%s %s of %d, %v, CUDA %s through %s", which, listed(devices), len(c.Devices), c.Devices[devices[0]], c.Version, c.Driver)
 	if o.TF32 {
 		reason += ", products in TF32"
 	}
@@ -94,6 +100,9 @@ func openAuto(o Options) (Engine, string, error) {
 		return cpufallback.New(cpufallback.Options{Threads: o.Threads})
 	}
 	first, reason, err := openCUDA(o)
+	if err != nil && len(o.Devices) > 0 { // asked for by name, and so no other
+		return nil, "", err
+	}
 	if err != nil {
 		b, cpuErr := cpu()
 		return b, "auto: the CPU, because CUDA is not to be had: " + err.Error(), cpuErr

@@ -160,35 +160,23 @@ func (f *Fleet[T]) step(ctx context.Context, w *worker, rows *Rows[T], lo, hi in
 	return nil
 }
 
+// counted is a step as its row says it.
+type counted struct {
+	reward, cost    float64
+	j, sigma, named []float64
+}
+
 // score writes the row of a step that was taken in environment i, or refused.
 func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, out *domain.Outcome, refused error) error {
 	e := &f.slots[i]
 	e.left--
+	step := counted{reward: -out.Cost, cost: depth(out.Named, f.spec.MarginTolerance), j: out.J, sigma: out.Sigma, named: out.Named}
 	terminated := refused != nil || out.Failed
-	var j, sigma []float64
-	cost, named, reward := 0.0, out.Named, -out.Cost
 	if terminated {
 		if f.once.Do(func() { f.failure, f.unknown = f.measureFailure(ctx) }); f.unknown != nil {
 			return f.unknown
 		}
-		fail := &f.failure
-		j, sigma = make([]float64, f.nj), out.Sigma
-		untaken := float64(e.left)
-		if refused != nil {
-			untaken++
-			reward, sigma, named = 0, slices.Repeat([]float64{math.NaN()}, f.nj), w.margins
-			f.problem.Margins(e.s, e.c, e.u, named)
-			cost = untaken * math.Max(1, depth(named, f.spec.MarginTolerance))
-		} else {
-			copy(j, out.J)
-			cost = depth(named, f.spec.MarginTolerance) + untaken
-		}
-		reward -= untaken * fail.cost
-		for k := range j {
-			j[k] += untaken * fail.j[k]
-		}
-	} else {
-		j, sigma, cost = out.J, out.Sigma, depth(named, f.spec.MarginTolerance)
+		step = f.countUntaken(w, e, step, refused != nil)
 	}
 	if refused == nil {
 		if a, ok := e.episode.(domain.Arrived); ok && !f.opt.Past && a.Arrived() {
@@ -200,16 +188,38 @@ func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, o
 	e.ended = terminated || truncated
 	f.observe(rows.Observation, i)
 	put(rows.Episode, i, e.number)
-	put(rows.Reward, i, reward)
-	put(rows.Cost, i, cost)
-	put(rows.Violated, i, cost > 0)
+	put(rows.Reward, i, step.reward)
+	put(rows.Cost, i, step.cost)
+	put(rows.Violated, i, step.cost > 0)
 	put(rows.Terminated, i, terminated)
 	put(rows.Truncated, i, truncated)
 	put(rows.Stepped, i, true)
-	putRow(rows.Objectives, i, j)
-	putRow(rows.Margins, i, named)
-	putRow(rows.Sigma, i, sigma)
+	putRow(rows.Objectives, i, step.j)
+	putRow(rows.Margins, i, step.named)
+	putRow(rows.Sigma, i, step.sigma)
 	return nil
+}
+
+// countUntaken counts into the step that an episode failed in the steps that are not taken for
+// it, itself among them where the plant refused its action: that one has no objectives, and
+// the margins that the problem predicts.
+func (f *Fleet[T]) countUntaken(w *worker, e *slot, step counted, refused bool) counted {
+	untaken, j := float64(e.left), make([]float64, f.nj)
+	if refused {
+		untaken++
+		step.reward, step.sigma, step.named = 0, slices.Repeat([]float64{math.NaN()}, f.nj), w.margins
+		f.problem.Margins(e.s, e.c, e.u, step.named)
+		step.cost = untaken * math.Max(1, depth(step.named, f.spec.MarginTolerance))
+	} else {
+		copy(j, step.j)
+		step.cost += untaken
+	}
+	step.reward -= untaken * f.failure.cost
+	for k := range j {
+		j[k] += untaken * f.failure.j[k]
+	}
+	step.j = j
+	return step
 }
 
 // depth is Σ max(0, −m) over the margins that are violated; one that is no number counts 1.

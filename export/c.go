@@ -308,11 +308,14 @@ func Vacant(dir string) error {
 }
 
 // writeFolder writes and syncs files in a folder beside dir and renames it to dir, which
-// must be Vacant.
+// must be Vacant; folders above it are made.
 func writeFolder(dir string, files []file) (err error) {
 	dir = filepath.Clean(dir)
 	if err := Vacant(dir); err != nil {
 		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return fmt.Errorf("export: %w", err)
 	}
 	temporary, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".*.partial")
 	if err != nil {

@@ -312,6 +312,13 @@ func TestAFolderIsWrittenWholeOrNotAtAll(t *testing.T) {
 		t.Error("a refused export changed a file")
 	}
 
+	deeper := opt
+	deeper.Dir = filepath.Join(t.TempDir(), "out", "c")
+	must.Get(c.Export(t.Context(), m, deeper))(t)
+	if text := must.Get(os.ReadFile(filepath.Join(deeper.Dir, "gpc_cart.c")))(t); string(text) != string(before) {
+		t.Error("below a folder that did not exist it is another source")
+	}
+
 	opt.Dir, opt.Half = filepath.Join(parent, "half"), true
 	large := *m
 	large.EncoderX = m.EncoderX.Clone()

@@ -50,8 +50,8 @@ type Backend struct {
 	kernels map[string]*driver.Kernel
 	stream  driver.Stream
 	// Work beside the stream's own: see queue.beside.
-	side         driver.Stream
-	forked, done driver.Event
+	side                  driver.Stream
+	forked, halfway, done driver.Event
 	// Operations that are not captured share these; the context runs one at a time.
 	shared workspace
 	trace  *trace // nil: graphs are launched, and nothing is timed
@@ -87,6 +87,9 @@ func New(context *driver.Context, options Options) (*Backend, error) {
 			return err
 		}
 		if b.forked, err = t.NewEvent(); err != nil {
+			return err
+		}
+		if b.halfway, err = t.NewEvent(); err != nil {
 			return err
 		}
 		b.done, err = t.NewEvent()

@@ -20,3 +20,16 @@ func open(t testing.TB, _ int) backend.Backend {
 }
 
 func TestConformance(t *testing.T) { backendtest.Run(t, open) }
+
+// Three devices keep the contract as one does, with batches of fewer rows too.
+func TestConformanceOfThreeDevices(t *testing.T) {
+	backendtest.Run(t, func(t testing.TB, _ int) backend.Backend {
+		d := shim.Device(t)
+		var members []*kernels.Backend
+		for _, ordinal := range shim.Devices(t, d, 3) {
+			context := must.Get(driver.Open(d, ordinal))(t)
+			members = append(members, must.Get(kernels.New(context, kernels.Options{}))(t))
+		}
+		return must.Get(kernels.NewGroup(members...))(t)
+	})
+}

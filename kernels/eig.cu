@@ -2,8 +2,8 @@
 //
 // Householder reduction to a tridiagonal T, the wanted eigenvalues of T by
 // multisection of Sturm counts, eigenvectors by inverse iteration with partial
-// pivoting and re-orthogonalisation against all vectors before (so that repeated
-// eigenvalues get an orthonormal basis), then the reflections in reverse. (Golub &
+// pivoting, those of close eigenvalues made orthogonal between iterations (so that
+// repeated ones get an orthonormal basis), then the reflections in reverse. (Golub &
 // Van Loan, Matrix Computations, 8.3 to 8.5; Barlow & Demmel on what float32
 // determines.) The matrix is scaled by its largest entry, and the symmetric part
 // is taken. Vectors have unit length and their largest-magnitude entry, the first
@@ -26,7 +26,8 @@
 
 namespace gpc {
 
-constexpr int eigGroup = 8; // eigenvectors iterated together, one lane each
+constexpr int eigGroup = 8;  // eigenvectors iterated together, one lane each
+constexpr int eigRounds = 3; // of inverse iteration
 constexpr float eigTiny = 1.2e-7f;
 
 // power_of_two is the one next below a positive x, or its inverse; both are normal
@@ -38,31 +39,34 @@ __device__ inline float power_of_two(float x, bool inverse) {
 }
 
 // sturm is the number of eigenvalues of T (diagonal d, squares of the off-diagonal
-// before it e2) below x: the sign changes of p_i = (d_i − x) p_{i−1} − e²_{i−1} p_{i−2},
-// which needs no division. One that is nothing beside the one before it, x being an
-// eigenvalue of a leading block, counts as of the other sign. Every two steps both are
-// scaled by a power of two.
+// before it e2, both on 16 bytes) below x: the sign changes of
+// p_i = (d_i − x) p_{i−1} − e²_{i−1} p_{i−2}, which needs no division. One that is
+// nothing beside the one before it, x being an eigenvalue of a leading block, counts as
+// of the other sign. Every four steps, in which they shrink to 1e-36 or grow to 1e11 at
+// most, both are scaled by a power of two.
 __device__ inline int sturm(const float* d, const float* e2, int n, float x) {
     int below = 0;
     float before = 0.0f, p = 1.0f;
-    auto step = [&](int i) {
-        float next = __fmaf_rn(d[i] - x, p, -e2[i] * before);
-        const float least = -1e-12f * p;
+    auto step = [&](float diagonal, float square) {
+        float next = __fmaf_rn(diagonal - x, p, -square * before);
+        const float least = -1e-9f * p;
         if (fabsf(next) < fabsf(least)) next = least;
         below += (next < 0.0f) != (p < 0.0f);
         before = p, p = next;
     };
-    for (int i = 0; i < n; i += 2) {
-        step(i);
-        if (i + 1 < n) step(i + 1);
+    int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const float4 a = *reinterpret_cast<const float4*>(d + i), b = *reinterpret_cast<const float4*>(e2 + i);
+        step(a.x, b.x), step(a.y, b.y), step(a.z, b.z), step(a.w, b.w);
         const float scale = power_of_two(fmaxf(fabsf(before), fabsf(p)), true);
         before *= scale, p *= scale;
     }
+    for (; i < n; i++) step(d[i], e2[i]);
     return below;
 }
 
 // Factors are T − λI = P L U of `group` shifts, one lane each; entry i of a lane's
-// array lies at [i·group]. Of the diagonal they keep the inverse, and of P a bit a row,
+// array lies at [i·group], and the arrays one behind the other. Of the diagonal they keep the inverse, and of P a bit a row,
 // which factor returns.
 struct Factors {
     float *multiplier, *inverse, *above, *above2;
@@ -98,60 +102,70 @@ __device__ inline unsigned long long factor(const Factors& f, const float* d, co
 }
 
 // solve replaces x (stride apart) by the solution, scaled to a largest entry of
-// about 1. It is rescaled on the way so that it cannot overflow.
-__device__ inline void solve(const Factors& f, unsigned long long swapped, int n, float* x, int stride, int lane) {
-    for (int i = 0; i + 1 < n; i++) {
-        const int at = i * f.group + lane;
-        float upper = x[i * stride], lower = x[(i + 1) * stride];
-        if (swapped >> i & 1) {
-            const float t = upper;
-            upper = lower, lower = t;
+// about 1. It is rescaled on the way so that it cannot overflow. Without `lower` x is
+// taken for what the factor L leaves of a right side. What a step reads is read in the
+// one before, since a store to x might change it, for all the compiler knows; the last
+// one reads an entry more of each array, which lies in shared memory too.
+__device__ inline void solve(const Factors& f, unsigned long long swapped, int n, float* x, int stride, int lane, bool lower) {
+    if (lower) {
+        const float* row = f.multiplier + lane;
+        float* to = x;
+        float upper = x[0], below = x[stride], m = *row;
+        for (int i = 1; i < n; i++) {
+            row += f.group;
+            const float belowNext = to[2 * stride], mNext = *row;
+            const bool swap = swapped & 1;
+            const float kept = swap ? below : upper, rest = swap ? upper : below;
+            *to = kept, upper = rest - m * kept;
+            swapped >>= 1, below = belowNext, m = mNext, to += stride;
         }
-        x[i * stride] = upper, x[(i + 1) * stride] = lower - f.multiplier[at] * upper;
+        *to = upper;
     }
-    float one = 0.0f, two = 0.0f, largest = 0.0f;
-    for (int i = n - 1; i >= 0; i--) {
-        const int at = i * f.group + lane;
-        float v = x[i * stride];
-        if (i + 1 < n) v -= f.above[at] * one;
-        if (i + 2 < n) v -= f.above2[at] * two;
-        v *= f.inverse[at];
-        x[i * stride] = v;
+    const int part = n * f.group;
+    const float* row = f.inverse + (n - 1) * f.group + lane;
+    float* to = x + (n - 1) * stride;
+    float one = 0.0f, two = 0.0f, largest = 0.0f, right = *to, inverse = *row, above = 0.0f, above2 = 0.0f;
+    for (int i = 0; i < n; i++) {
+        row -= f.group;
+        float rightNext = to[-stride];
+        const float inverseNext = row[0], aboveNext = row[part], above2Next = row[2 * part];
+        float v = (right - above2 * two - above * one) * inverse;
+        *to = v;
         if (fabsf(v) > 1e12f) {
             for (int j = 0; j < n; j++) x[j * stride] *= 1e-12f;
-            v *= 1e-12f, one *= 1e-12f, largest *= 1e-12f;
+            v *= 1e-12f, one *= 1e-12f, largest *= 1e-12f, rightNext *= 1e-12f;
         }
         two = one, one = v;
         largest = fmaxf(largest, fabsf(v));
+        right = rightNext, inverse = inverseNext, above = aboveNext, above2 = above2Next, to -= stride;
     }
     const float scale = largest > 0.0f ? 1.0f / largest : 0.0f;
     for (int i = 0; i < n; i++) x[i * stride] *= scale;
 }
 
-// unit_after makes column j of the n×k vectors orthogonal to those before it,
-// twice, and of length 1.
-__device__ inline void unit_after(float* v, int n, int k, int j) {
+// unit_after makes column j of the n×k vectors, whose entries are at most about 1,
+// orthogonal to columns `first` to j − 1, twice, and of length 1.
+__device__ inline void unit_after(float* v, int n, int k, int first, int j) {
     const int lane = threadIdx.x;
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < j; i++) {
-            float dot = 0.0f;
-            for (int r = lane; r < n; r += 32) dot = __fmaf_rn(v[r * k + i], v[r * k + j], dot);
-            dot = warp_sum(dot);
-            for (int r = lane; r < n; r += 32) v[r * k + j] = __fmaf_rn(-dot, v[r * k + i], v[r * k + j]);
+    for (int round = 0; round < 2; round++)
+        for (int i = first; i < j; i += 2) {
+            const int other = min(i + 1, j - 1); // of the last, alone, the second is nothing
+            float dot = 0.0f, dotOther = 0.0f;
+            for (int r = lane; r < n; r += 32) {
+                const float x = v[r * k + j];
+                dot = __fmaf_rn(v[r * k + i], x, dot), dotOther = __fmaf_rn(v[r * k + other], x, dotOther);
+            }
+            for (int m = 16; m > 0; m /= 2) {
+                dot += __shfl_xor_sync(GPC_FULL_MASK, dot, m), dotOther += __shfl_xor_sync(GPC_FULL_MASK, dotOther, m);
+            }
+            if (other == i) dotOther = 0.0f;
+            for (int r = lane; r < n; r += 32) v[r * k + j] = __fmaf_rn(-dotOther, v[r * k + other], __fmaf_rn(-dot, v[r * k + i], v[r * k + j]));
         }
-        float largest = 0.0f;
-        for (int r = lane; r < n; r += 32) largest = fmaxf(largest, fabsf(v[r * k + j]));
-        largest = warp_max(largest);
-        float sum = 0.0f;
-        for (int r = lane; r < n; r += 32) {
-            const float x = largest > 0.0f ? v[r * k + j] / largest : 0.0f;
-            v[r * k + j] = x;
-            sum = __fmaf_rn(x, x, sum);
-        }
-        sum = warp_sum(sum);
-        const float scale = sum > 0.0f ? 1.0f / sqrtf(sum) : 0.0f;
-        for (int r = lane; r < n; r += 32) v[r * k + j] *= scale;
-    }
+    float sum = 0.0f;
+    for (int r = lane; r < n; r += 32) sum = __fmaf_rn(v[r * k + j], v[r * k + j], sum);
+    sum = warp_sum(sum);
+    const float scale = sum > 0.0f ? 1.0f / sqrtf(sum) : 0.0f;
+    for (int r = lane; r < n; r += 32) v[r * k + j] *= scale;
     __syncwarp();
 }
 
@@ -201,7 +215,25 @@ __device__ inline bool reduce_in_registers(const float* __restrict__ in, int n, 
         if (lane == c) publish(column);
         __syncwarp();
         const float x = column[lane], head = column[c + 1], diagonal = column[c];
-        const float below = warp_sum(lane > c + 1 && lane < n ? x * x : 0.0f);
+        // Of what is below the head: xᵀx, and A x of the lane's row, which is all of A v
+        // but a scale and the entry at the head. Quads before that are nothing to it.
+        float square[4] = {0.0f, 0.0f, 0.0f, 0.0f}, part[4] = {0.0f, 0.0f, 0.0f, 0.0f}, at = 0.0f;
+#pragma unroll
+        for (int s = 0; s < 32; s += 4) {
+            if (s + 3 <= c) continue;
+            const float4 q = *reinterpret_cast<const float4*>(column + s);
+            float y[4] = {q.x, q.y, q.z, q.w};
+            if (s <= c + 1) {
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    if (s + i == c + 1) at = a[s + i];
+                    if (s + i <= c + 1) y[i] = 0.0f;
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++) square[i] = __fmaf_rn(y[i], y[i], square[i]), part[i] = __fmaf_rn(a[s + i], y[i], part[i]);
+        }
+        const float below = (square[0] + square[1]) + (square[2] + square[3]);
         __syncwarp();
         // Beside the largest entry, 1 to 2, what is below is nothing.
         if (below < 1e-30f) {
@@ -214,17 +246,8 @@ __device__ inline bool reduce_in_registers(const float* __restrict__ in, int n, 
         const float v = lane <= c || lane >= n ? 0.0f : (lane == c + 1 ? 1.0f : x * scale);
         column[lane] = v;
         if (lane == 0) to.tau[c] = t, to.e[c] = alpha, to.d[c] = diagonal;
-        __syncwarp();
-        // p = tau A v, then w = p − (tau/2)(pᵀv) v. Quads before c + 1 are zero.
-        float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-        for (int s = 0; s < 32; s += 4) {
-            if (s + 3 <= c) continue;
-            const float4 q = *reinterpret_cast<const float4*>(column + s);
-            part[0] = __fmaf_rn(a[s], q.x, part[0]), part[1] = __fmaf_rn(a[s + 1], q.y, part[1]);
-            part[2] = __fmaf_rn(a[s + 2], q.z, part[2]), part[3] = __fmaf_rn(a[s + 3], q.w, part[3]);
-        }
-        const float p = lane > c ? t * ((part[0] + part[1]) + (part[2] + part[3])) : 0.0f;
+        // p = tau A v, then w = p − (tau/2)(pᵀv) v.
+        const float p = lane > c ? t * __fmaf_rn(scale, (part[0] + part[1]) + (part[2] + part[3]), at) : 0.0f;
         const float w = __fmaf_rn(-0.5f * t * warp_sum(p * v), v, p);
         vector[lane] = w;
         __syncwarp();
@@ -391,33 +414,65 @@ __device__ inline void eig(const float* __restrict__ g, long long ldg, int n, in
         v[i] = 0.5f + float(h & 0xffffu) / 65536.0f * ((h & 0x10000u) ? -1.0f : 1.0f);
     }
     __syncwarp();
+    // Vectors of eigenvalues closer than a thousandth of the norm are made orthogonal as
+    // they are iterated; those of others come out so.
+    auto close = [&](int j) { return __ballot_sync(GPC_FULL_MASK, j > 0 && j < k && lambda[max(j, 1) - 1] - lambda[min(j, k - 1)] < 1e-3f * norm); };
+    const unsigned long long near = close(lane) | (unsigned long long)close(lane + 32) << 32; // bit j: to eigenvalue j − 1
     for (int j0 = 0; j0 < k; j0 += eigGroup) {
         const int j = j0 + lane;
         const bool works = lane < eigGroup && j < k;
         const unsigned long long swapped = works ? factor(f, d, e, n, lambda[j], lane) : 0;
-        for (int round = 0; round < 4; round++) {
-            if (works) solve(f, swapped, n, v + j, k, lane);
+        for (int round = 0; round < eigRounds; round++) {
+            if (works) solve(f, swapped, n, v + j, k, lane, round > 0);
             __syncwarp();
-            for (int i = j0; i < min(j0 + eigGroup, k); i++) unit_after(v, n, k, i);
+            for (int i = j0; i < min(j0 + eigGroup, k); i++) {
+                int first = i;
+                while (near >> first & 1) first--;
+                if (first < i || (i + 1 < k && near >> (i + 1) & 1)) unit_after(v, n, k, first, i);
+            }
         }
     }
 
-    // The reflections in reverse: x −= tau v (vᵀx), groups of lanes share a vector.
-    for (int j0 = 0; j0 < k; j0 += together) {
-        const int j = j0 + lane / members, member = lane % members;
-        for (int c = n - 3; c >= 0; c--) {
-            if (tau[c] == 0.0f) continue;
-            float dot = 0.0f;
-            if (j < k)
-                for (int r = c + 1 + member; r < n; r += members) dot = __fmaf_rn(t.reflect[r * t.down + c * t.along], v[r * k + j], dot);
-            for (int m = members / 2; m > 0; m /= 2) dot += __shfl_xor_sync(GPC_FULL_MASK, dot, m);
-            dot *= tau[c];
-            if (j < k)
-                for (int r = c + 1 + member; r < n; r += members) v[r * k + j] = __fmaf_rn(-dot, t.reflect[r * t.down + c * t.along], v[r * k + j]);
-            __syncwarp();
+    // The reflections in reverse: x −= tau v (vᵀx), groups of lanes share a vector. Of 32
+    // rows eight lanes hold it in registers; a reflection without a tau takes nothing.
+    if (SMALL) {
+        for (int j0 = 0; j0 < k; j0 += 4) {
+            const int j = j0 + lane / 8, member = lane % 8;
+            float x[4];
+#pragma unroll
+            for (int q = 0; q < 4; q++) x[q] = j < k && member + 8 * q < n ? v[(member + 8 * q) * k + j] : 0.0f;
+            for (int c = n - 3; c >= 0; c--) {
+                float w[4];
+#pragma unroll
+                for (int q = 0; q < 4; q++) w[q] = t.reflect[c * 32 + member + 8 * q];
+                float dot = __fmaf_rn(w[0], x[0], w[1] * x[1]) + __fmaf_rn(w[2], x[2], w[3] * x[3]);
+                for (int m = 4; m > 0; m /= 2) dot += __shfl_xor_sync(GPC_FULL_MASK, dot, m);
+                dot *= tau[c];
+#pragma unroll
+                for (int q = 0; q < 4; q++) x[q] = __fmaf_rn(-dot, w[q], x[q]);
+            }
+#pragma unroll
+            for (int q = 0; q < 4; q++)
+                if (j < k && member + 8 * q < n) v[(member + 8 * q) * k + j] = x[q];
+        }
+        __syncwarp();
+    } else {
+        for (int j0 = 0; j0 < k; j0 += together) {
+            const int j = j0 + lane / members, member = lane % members;
+            for (int c = n - 3; c >= 0; c--) {
+                if (tau[c] == 0.0f) continue;
+                float dot = 0.0f;
+                if (j < k)
+                    for (int r = c + 1 + member; r < n; r += members) dot = __fmaf_rn(t.reflect[r * t.down + c * t.along], v[r * k + j], dot);
+                for (int m = members / 2; m > 0; m /= 2) dot += __shfl_xor_sync(GPC_FULL_MASK, dot, m);
+                dot *= tau[c];
+                if (j < k)
+                    for (int r = c + 1 + member; r < n; r += members) v[r * k + j] = __fmaf_rn(-dot, t.reflect[r * t.down + c * t.along], v[r * k + j]);
+                __syncwarp();
+            }
         }
     }
-    for (int j = 0; j < k; j++) unit_after(v, n, k, j);
+    for (int j = 0; j < k; j++) unit_after(v, n, k, 0, j);
     for (int j = 0; j < k; j++) {
         float top = 0.0f;
         for (int r = lane; r < n; r += 32) top = fmaxf(top, fabsf(v[r * k + j]));

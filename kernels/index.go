@@ -231,6 +231,7 @@ func (q *queue) localize(c codes, of query, neighbours, parts int, s *searchSpac
 // Localize implements backend.Index for up to MaxNeighbours neighbours.
 func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int, out backend.LocalizeOutput) error {
 	const op = "Localize"
+	defer runtime.KeepAlive(x) // whose codes are read when nobody else may hold it
 	rows, c, b := zobs.Rows, x.codes, x.backend
 	if err := backend.CheckLocalize(c.n, c.states, obs, zobs, tau, neighbours, out); err != nil {
 		return err
@@ -284,6 +285,7 @@ func (x *index) Localize(obs, zobs tensor.Matrix, tau []float32, neighbours int,
 
 // Nearest implements backend.Index, searchPass neighbours in a pass over the codes.
 func (x *index) Nearest(z tensor.Matrix, k int, idx []int32, dist2 []float32) error {
+	defer runtime.KeepAlive(x)
 	c, b := x.codes, x.backend
 	if err := backend.CheckNearest(c.count, c.n, z, k, idx, dist2); err != nil {
 		return err

@@ -32,33 +32,6 @@ struct gpc_jacobian {
 
 namespace gpc {
 
-// active_units lists the units whose slope is 1, ascending, and gives each its
-// rank in that list (0xffff: none, also to the end of a quad). All threads call it;
-// list and rank are ready behind the next barrier.
-__device__ inline int active_units(const unsigned int* mask, int units, unsigned short* list, unsigned short* rank) {
-    const int words = (units + 31) / 32;
-    int total = 0;
-    for (int word0 = 0; word0 < words; word0 += rowsWarps) {
-        // A thread looks at one unit, and at the words before its own.
-        const int own = word0 + threadIdx.x / 32, lane = threadIdx.x % 32;
-        int before = total, all = total;
-        unsigned int bits = 0;
-#pragma unroll
-        for (int w = 0; w < rowsWarps; w++) {
-            const unsigned int word = word0 + w < words ? mask[word0 + w] : 0u;
-            if (word0 + w < own) before += __popc(word);
-            if (word0 + w == own) bits = word;
-            all += __popc(word);
-        }
-        const int unit = 32 * own + lane, at = before + __popc(bits & ((1u << lane) - 1u));
-        const bool on = (bits >> lane) & 1u;
-        if (unit < ((units + 3) & ~3)) rank[unit] = on ? (unsigned short)at : (unsigned short)0xffff;
-        if (on) list[at] = (unsigned short)unit;
-        total = all;
-    }
-    return total;
-}
-
 // Gram holds a thread's entries of JᵀJ, added up a tile of J at a time: the block's
 // warps share the rows, and a thread the columns, as in any product.
 template <int COLUMNS>
@@ -94,6 +67,65 @@ struct Gram {
     }
 };
 
+// GramTF32 is Gram on tensor cores: a warp has tiles of 16×8 entries side by side, or
+// none, and all rows of J, so that nothing is added between warps. The rows of a product's
+// depth may stand in any order; taken two apart, the fragments' reads meet no bank twice.
+template <int COLUMNS>
+struct GramTF32 {
+    static constexpr int down = COLUMNS / 16, across = COLUMNS / 8, LD = rows_ld<COLUMNS>();
+    static constexpr int own = down * across < rowsWarps ? 1 : down * across / rowsWarps; // tiles of a warp
+    static_assert(across % own == 0, "a warp's tiles are side by side");
+    float sum[own][4];
+
+    // The lanes' reads of one fragment.
+    __device__ static constexpr Words fragment() {
+        Words w = {};
+        for (int l = 0; l < GPC_WARP; l++) w.at[l] = l % 4 * 2 * LD + l / 4;
+        return w;
+    }
+    static_assert(requests(fragment(), 1, true) == 1, "fragments of J lie in different banks");
+
+    __device__ void clear() {
+#pragma unroll
+        for (int t = 0; t < own; t++) sum[t][0] = sum[t][1] = sum[t][2] = sum[t][3] = 0.0f;
+    }
+
+    // first is the warp's first tile, down·across where it has none.
+    __device__ static int first() { return min(int(threadIdx.x / 32) * own, down * across); }
+
+    // add takes rows of J, [count][LD], rounded. What is read in other calls may be
+    // written behind the next barrier.
+    __device__ void add(const float* j, int count, float*) {
+        if (first() == down * across) return;
+        const int lane = threadIdx.x % 32;
+        const float* a = j + first() / across * 16 + lane / 4;
+        const float* b = j + first() % across * 8 + lane / 4;
+        for (int k = 0; k < count; k += 8) {
+            const int row = k + 2 * (lane % 4);
+            const bool one = row < count, two = row + 1 < count;
+            auto at = [&](const float* p, int later, int column) { return (later ? two : one) ? __float_as_uint(p[(row + later) * LD + column]) : 0u; };
+            const unsigned int left[4] = {at(a, 0, 0), at(a, 0, 8), at(a, 1, 0), at(a, 1, 8)};
+#pragma unroll
+            for (int t = 0; t < own; t++) {
+                const unsigned int right[2] = {at(b, 0, 8 * t), at(b, 1, 8 * t)};
+                gpc_mma_tf32(sum[t], left, right);
+            }
+        }
+    }
+
+    __device__ void write(float* g, int n, float lambda, float poison) const {
+        if (first() == down * across) return;
+        const int lane = threadIdx.x % 32;
+#pragma unroll
+        for (int t = 0; t < own; t++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int a = first() / across * 16 + lane / 4 + e / 2 * 8, b = first() % across * 8 + 8 * t + 2 * (lane % 4) + e % 2;
+                if (a < n && b < n) g[a * n + b] = sum[t][e] + (a == b ? lambda : 0.0f) + poison;
+            }
+    }
+};
+
 // Of 8 columns a thread has one entry.
 template <>
 struct Gram<8> {
@@ -114,6 +146,15 @@ struct Gram<8> {
 };
 
 template <int COLUMNS, bool TF32>
+struct GramOf {
+    using type = Gram<COLUMNS>;
+};
+template <int COLUMNS>
+struct GramOf<COLUMNS, true> {
+    using type = GramTF32<COLUMNS>;
+};
+
+template <int COLUMNS, bool TF32>
 __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     constexpr int LD = rows_ld<COLUMNS>(), tile = 64;
     const gpc_net& net = *job.net;
@@ -128,7 +169,7 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     unsigned short* nextList = list + width;
     unsigned short* rank = nextList + width;
     const float poison = mask[0] ? gpc_nan() : 0.0f;
-    Gram<COLUMNS> gram;
+    typename GramOf<COLUMNS, TF32>::type gram;
     gram.clear();
 
     // T has a row for each active unit, and zeros to a multiple of 8 for tensor cores.
@@ -167,19 +208,25 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
         active = nextActive;
     }
     __syncthreads();
-    const gpc_layer& last = net.layer[net.layers - 1];
+    // Read once: stores to J might change the network, for all the compiler knows.
+    const gpc_layer last = net.layer[net.layers - 1];
+    const bool hidden = net.layers > 1;
+    float* jac = job.jac ? job.jac + row * job.ldjac + first : nullptr;
     for (int out0 = 0; out0 < last.out; out0 += tile) {
         const int outs = min(tile, last.out - out0);
         // Without a hidden layer J is the weight itself: a product over nothing.
         const ChosenWeights weights(TF32 ? last.roundedTransposed : last.transposed, last.ldt, out0, list);
-        rows_product<COLUMNS, tile, TF32>(t, net.layers > 1 ? active : 0, weights, outs, stage, [&](int out, int from, int step, const float* v, int count) {
+        rows_product<COLUMNS, tile, TF32>(t, hidden ? active : 0, weights, outs, stage, [&](int out, int from, int step, const float* v, int count) {
             if (out >= outs) return;
+            float* to = next + out * LD + from;
+            const float* direct = hidden ? nullptr : last.weight + (long long)(out0 + out) * last.ldw + first + from;
 #pragma unroll
             for (int i = 0; i < count; i++) {
-                const int held = from + i * step, column = first + held;
-                const float j = net.layers > 1 ? v[i] : (column < n ? last.weight[(long long)(out0 + out) * last.ldw + column] : 0.0f);
-                if (job.jac && column < n) job.jac[row * job.ldjac + (long long)(out0 + out) * n + column] = j + poison;
-                if (job.metric) next[out * LD + held] = j;
+                const int held = i * step;
+                const bool inside = first + from + held < n;
+                const float j = hidden ? v[i] : (inside ? direct[held] : 0.0f);
+                if (jac && inside) jac[(out0 + out) * n + from + held] = j + poison;
+                if (job.metric) to[held] = operand<TF32>(j);
             }
         });
         if (job.metric) {

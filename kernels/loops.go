@@ -22,6 +22,7 @@ type loops struct {
 	room *memory // of a chunk, and the graphs
 	cfg  backend.LoopsConfig
 	rows int
+	tile int // of passes
 
 	latent  driver.Pointer
 	chunk   int
@@ -86,24 +87,29 @@ var loopKernels = []string{
 // NewLoops implements backend.LoopsBackend for problems with device functions.
 // Without device memory for all loops at once a decision is taken in chunks.
 func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
+	return b.newLoops(cfg, cfg.Step.MaxBatch)
+}
+
+// newLoops is NewLoops of a part of so many loops as are navigated as a whole.
+func (b *Backend) newLoops(cfg backend.LoopsConfig, whole int) (backend.Loops, error) {
 	if _, ok := cfg.Step.Problem.(domain.Device); !ok || cfg.Step.WholePlan() || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoLoops
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	l := &loops{room: &memory{}, cfg: cfg, rows: cfg.Step.MaxBatch}
+	l := &loops{room: &memory{}, cfg: cfg, rows: cfg.Step.MaxBatch, tile: b.tileOf(whole)}
 	l.graphs.memory = l.room
 	err := b.do(func(t *driver.Thread) error {
 		if err := b.preload(t, append(append([]string{}, stepKernels...), loopKernels...)...); err != nil {
 			return err
 		}
-		whole := cfg.MapConfig
+		used := cfg.MapConfig
 		if cfg.Direct {
-			whole.Codes, whole.Decoded = tensor.Matrix{}, tensor.Matrix{}
+			used.Codes, used.Decoded = tensor.Matrix{}, tensor.Matrix{}
 		}
 		q := b.queue(t)
-		l.deviceMap = packMap(q, whole, backend.ErrNoLoops)
+		l.deviceMap = packMap(q, used, backend.ErrNoLoops)
 		l.latent = q.alloc(l.memory, 4*l.rows*l.flow.latent)
 		// No loop has a latent yet.
 		q.then(func() error {

@@ -10,6 +10,7 @@ type settleJob struct {
 // queue puts a decision of one chunk on the stream.
 func (l *loops) queue(q *queue, key loopsKey) {
 	f, s, rows := &l.flow, &l.space, key.rows
+	q.tile = l.tile
 	l.cross(q, rows, true, &s.c, &s.how)
 	l.observe(q, rows)
 	l.localize(q, rows, s.observed.at, s.zt.at, s.consistent.at)

@@ -26,7 +26,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 	nav.LatentStep, nav.VMax, nav.LieGain, nav.RetractionMix, nav.Smoothing, nav.PriorityFilter = 0.05, 2, 0.2, 0.3, 0.4, 0.6
 	opt.Navigation, opt.Latents = &nav, true
 	batch := must.Get(batchnav.NewBatch(b, integratorModel(t, 300), problem, opt, loops))(t)
-	if _, device := b.(*Backend); device != batch.OnDevice() {
+	if _, device := b.(backend.LoopsBackend); device != batch.OnDevice() {
 		t.Errorf("latents on the device: %v, want %v", batch.OnDevice(), device)
 	}
 	rng := rand.New(rand.NewPCG(11, 12))

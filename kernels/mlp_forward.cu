@@ -12,33 +12,20 @@
 //
 //	v += (1 − share)·knots[row][from] + share·knots[row][to]
 //
-// Grid (⌈rows/R⌉, jobs), block 256, with R = 32 rows a block, or 8 for wide
-// networks and small batches. One or two networks that read the same rows run as
-// jobs of one launch. A pass on tensor cores leaves no masks. Activations never leave
-// shared memory: two buffers
-// [width][R + 4] (R = 8: [width][8]) and 33 KiB through which the weights stream;
-// 105 KiB at R = 32, width 256, so that two blocks share a multiprocessor (at most
-// 128 registers a thread for that: 12 bytes of the TF32 variant's spill, nothing of
-// the others').
+// Grid (⌈rows/R⌉, jobs), block 256, with R = 32 rows a block, 8 for wide networks
+// and small batches, 1 for one row (include/pass.cuh). One or two networks that read
+// the same rows run as jobs of one launch. A pass on tensor cores leaves no masks.
+// Activations never leave shared memory: two buffers [width][R + 4] (R = 8:
+// [width][8], R = 1: [width]) and 33 KiB through which the weights stream (R = 1: 4 KiB
+// of partial sums); 105 KiB at R = 32, width 256, so that two blocks share a
+// multiprocessor (at most 128 registers a thread for that: 12 bytes of the TF32
+// variant's spill, nothing of the others').
 //
 // Bound: 2 Σ in·out FLOP a row (0.18 MFLOP for 32 → 256 → 256 → 60) by the FMA
 // pipes; weights are read once per block, 16 FLOP/byte of L2 traffic.
 #include "gpc.cuh"
 #include "net.cuh"
-
-struct gpc_forward {
-    const gpc_net* net;
-    const float* z;    // [rows, ldz]
-    float* y;          // [rows, ldy] or nullptr
-    unsigned int* mask; // [rows, mask_words] or nullptr
-    float* physical;   // [rows, ldp] or nullptr
-    const float* mean; // [out]
-    const float* scale;
-    const float* base; // [rows, ldbase] or nullptr
-    const float* lo;   // [out] or nullptr: not clipped
-    const float* hi;
-    int ldz, ldy, ldp, ldbase;
-};
+#include "pass.cuh"
 
 struct gpc_bend {
     const float* knots; // [rows, ld]
@@ -109,15 +96,7 @@ __device__ inline void output_layer(const gpc_layer& l, const gpc_forward& job, 
                 if (row >= rows) continue;
                 const float y = v[i] + bias;
                 if (job.y) job.y[row * job.ldy + column] = y;
-                if (job.physical) {
-                    float p = __fmaf_rn(job.scale[column], y, job.mean[column]);
-                    if (job.base) p += job.base[row * job.ldbase + column];
-                    if (job.lo) {
-                        if (p < job.lo[column]) p = job.lo[column];
-                        if (p > job.hi[column]) p = job.hi[column];
-                    }
-                    job.physical[row * job.ldp + column] = bend.physical(row, column, p);
-                }
+                if (job.physical) job.physical[row * job.ldp + column] = bend.physical(row, column, physical_of(job, row, column, y));
             }
         });
     }
@@ -195,6 +174,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_8(int rows,
     gpc::forward<8, false>(rows, job, gpc::Straight{}, shared);
 }
 GPC_KERNEL(gpc_mlp_forward_8)
+
+extern "C" __global__ void __launch_bounds__(256) gpc_mlp_forward_1(int, gpc_forward first, gpc_forward second) {
+    GPC_SHARED(float, shared);
+    const gpc_forward job = blockIdx.y == 0 ? first : second;
+    gpc::one_forward(job, shared, [&](float* act) {
+        for (int k = threadIdx.x; k < job.net->in; k += gpc::rowsThreads) act[k] = job.z[k];
+    });
+}
+GPC_KERNEL(gpc_mlp_forward_1)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_forward_32_tf32(int rows, gpc_forward first, gpc_forward second) {
     GPC_SHARED(float, shared);

@@ -10,35 +10,14 @@
 // and for D_u  ȳ = scale ⊙ g on the first action, 0 on the others. A slope of 0
 // multiplies, so that a NaN cotangent stays NaN.
 //
-// Grid (⌈rows/R⌉, jobs), block 256, R = 32 or 8; shared memory and bound as
-// mlp_forward: 2 Σ in·out FLOP a row, 16 FLOP/byte of L2 traffic. At most 128
-// registers, no spills.
+// Grid (⌈rows/R⌉, jobs), block 256, R = 32, 8 or 1 (include/pass.cuh); shared memory
+// and bound as mlp_forward: 2 Σ in·out FLOP a row, 16 FLOP/byte of L2 traffic. At most
+// 128 registers, no spills.
 #include "gpc.cuh"
 #include "net.cuh"
-
-struct gpc_vjp {
-    const gpc_net* net;
-    const unsigned int* mask; // [rows, mask_words]
-    float* zbar;              // [rows, ldzbar]
-    const float* ybar;        // [rows, ldybar] the cotangent, or y where x is given; nullptr: 0
-    const float* x;           // [rows, ldx] or nullptr
-    const float* mean;        // [out], with x
-    const float* scale;       // [out], with x or g
-    const float* g;           // [rows, ldg] or nullptr
-    int ldzbar, ldybar, ldx, ldg;
-    int g_count; // columns of g
-    float factor;
-};
+#include "pass.cuh"
 
 namespace gpc {
-
-__device__ inline float cotangent(const gpc_vjp& job, long long row, int k) {
-    float v = 0.0f;
-    if (job.ybar) v = job.ybar[row * job.ldybar + k];
-    if (job.x) v = job.factor * ((job.x[row * job.ldx + k] - job.mean[k]) / job.scale[k] - v);
-    if (job.g && k < job.g_count) v = __fmaf_rn(job.scale[k], job.g[row * job.ldg + k], v);
-    return v;
-}
 
 // backward_layer makes the cotangent below layer l; with masks (the layer below
 // is hidden) into next, without into the result.
@@ -109,6 +88,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_8(int rows, gpc
     gpc::vjp<8, false>(rows, job, shared);
 }
 GPC_KERNEL(gpc_mlp_vjp_8)
+
+extern "C" __global__ void __launch_bounds__(256) gpc_mlp_vjp_1(int, gpc_vjp first, gpc_vjp second) {
+    GPC_SHARED(float, shared);
+    const gpc_vjp job = blockIdx.y == 0 ? first : second;
+    gpc::one_vjp(job, shared);
+}
+GPC_KERNEL(gpc_mlp_vjp_1)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_mlp_vjp_32_tf32(int rows, gpc_vjp first, gpc_vjp second) {
     GPC_SHARED(float, shared);

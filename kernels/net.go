@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"cmp"
+	"fmt"
 	"runtime"
 
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -18,6 +20,7 @@ type net struct {
 	backend *Backend
 	memory  *memory
 	packed  packedNet
+	whole   int // rows of the batch that the next call has a part of; 0: it has all
 }
 
 // NewNet implements backend.Backend: layers up to MaxWidth wide.
@@ -66,6 +69,7 @@ func (n *net) run(z, bar, out tensor.Matrix, hidden bool, jac int, work func(c n
 				return err
 			}
 			q := b.queue(t)
+			q.tile = b.tileOf(cmp.Or(n.whole, z.Rows))
 			c := netCall{queue: q, rows: rows, in: in.at, bar: cotangent.at, out: result.at, mask: mask.at, jac: jacobian.at, ldin: w.put(q, z, from, to, in)}
 			if bar.Cols > 0 {
 				c.ldbar = w.put(q, bar, from, to, cotangent)
@@ -133,6 +137,11 @@ func (n *net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 	if n.packed.in > MaxLatent {
 		return tooWide(op, "the latent size", n.packed.in, MaxLatent)
 	}
+	if columns := n.backend.oneColumns(n.packed); columns > 0 && cmp.Or(n.whole, z.Rows) == 1 {
+		return n.run(z, tensor.Matrix{}, g, true, n.packed.out*columns, func(c netCall) {
+			c.oneMetric(n.packed, c.mask, lambda, c.jac, c.out)
+		})
+	}
 	jac := 0
 	if !n.backend.fused(n.packed) {
 		jac = n.packed.out * n.packed.in
@@ -166,6 +175,30 @@ func (q *queue) metric(n packedNet, rows int, mask driver.Pointer, lambda float3
 	})
 	q.launch("gpc_metric", driver.Dim{X: rows}, 256, 0,
 		driver.Address(jac), driver.Int64(n.in*n.out), driver.Int32(n.out), driver.Int32(n.in), driver.Float32(lambda), driver.Address(g), driver.Int64(n.in*n.in))
+}
+
+// oneColumns is the number of columns by whose kernels the metric of one row is shared out
+// among multiprocessors, 0 where one makes it.
+func (b *Backend) oneColumns(n packedNet) int {
+	if columns, _ := b.jacobianShape(n); (columns == 16 || columns == 32) && n.in <= columns && n.layers > 1 && !b.options.TF32 {
+		return columns
+	}
+	return 0
+}
+
+// oneMetric queues JᵀJ + λI of one row whose masks are known; jac is room for
+// out × oneColumns floats.
+func (q *queue) oneMetric(n packedNet, mask driver.Pointer, lambda float32, jac, g driver.Pointer) {
+	columns, width, blocks := q.oneColumns(n), max(n.width, 64), ceil(n.in, 4)
+	q.needs(func(tr *trace) work {
+		w := tr.jacobian(1, n.at, false, false)
+		w.requests, w.bytes = w.fma/32*requestsOf1, float64(blocks)*w.bytes
+		return w
+	})
+	q.launch(fmt.Sprintf("gpc_one_jacobian_%d", columns), driver.Dim{X: blocks}, 256, 4*8*width+16*8*64+6*width,
+		driver.Address(n.at), driver.Address(mask), driver.Address(jac))
+	q.launch(fmt.Sprintf("gpc_one_metric_%d", columns), driver.Dim{X: 1}, 256, 0,
+		driver.Address(jac), driver.Address(mask), driver.Int32(n.out), driver.Int32(n.in), driver.Float32(lambda), driver.Address(g))
 }
 
 func (q *queue) jacobianJob(n packedNet, rows int, job jacobianJob) {

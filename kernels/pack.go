@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"unsafe"
@@ -189,15 +190,40 @@ func rowStep(rows int) int {
 	return rows + 4
 }
 
-// forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes, and
-// its shared memory; width is the widest activation held, a multiple of 8.
-func (b *Backend) forwardShape(rows, width int) (perBlock, shared int) {
+// oneStageBytes is oneStage of include/pass.cuh.
+const oneStageBytes = 4 * 4 * 256
+
+// tileOf is how many rows of so many a block of mlp_forward or mlp_vjp takes, where they
+// fit: one that is alone, or 8 of those that would leave multiprocessors without any at
+// 32. Tiles add up in different orders, so they are chosen by a whole batch, and its parts
+// take the same.
+func (b *Backend) tileOf(rows int) int {
+	switch {
+	case rows == 1:
+		return 1
+	case rows > 8*b.device.Multiprocessors/2:
+		return 32
+	}
+	return 8
+}
+
+// forwardShape is the number of rows a block of mlp_forward or mlp_vjp takes where the
+// tile is chosen, and its shared memory; width is the widest activation held, a multiple
+// of 8. Of one row each warp has a word more.
+func (b *Backend) forwardShape(tile, width int) (perBlock, shared int) {
+	if tile == 1 {
+		return 1, oneStageBytes + 4*2*width + 4*8
+	}
 	need := func(r int) int { return stageBytes + 4*2*width*rowStep(r) }
-	if rows > 8*b.device.Multiprocessors/2 && need(32) <= b.device.SharedPerBlock {
+	if tile == 32 && need(32) <= b.device.SharedPerBlock {
 		return 32, need(32)
 	}
 	return 8, need(8)
 }
+
+// tileFor is the tile of a launch of so many rows, one whether these are a batch of one.
+func (q *queue) tileFor(rows int) int { return cmp.Or(q.tile, q.tileOf(rows)) }
+func (q *queue) one(rows int) bool    { return q.tileFor(rows) == 1 }
 
 // jacobianShape is the number of columns of J that a block holds at once, and its
 // shared memory.
@@ -224,24 +250,24 @@ func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
 		rounds = rounds && j.mask == 0
 	}
 	first, last := jobs[0], jobs[len(jobs)-1]
-	q.pass("gpc_mlp_forward", rows, width, rounds, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
+	q.pass("gpc_mlp_forward", rows, q.tileFor(rows), width, rounds, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
-// bent launches mlp_forward on one job with offsets.
+// bent launches mlp_forward on one job with offsets; one row is taken as few are.
 func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
-	q.pass("gpc_mlp_bent", rows, width, true, []driver.Pointer{job.net}, driver.Struct(job), driver.Struct(bend))
+	q.pass("gpc_mlp_bent", rows, max(8, q.tileFor(rows)), width, true, []driver.Pointer{job.net}, driver.Struct(job), driver.Struct(bend))
 }
 
 // backward launches mlp_vjp on one or two jobs.
 func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
 	first, last := jobs[0], jobs[len(jobs)-1]
-	q.pass("gpc_mlp_vjp", rows, width, true, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
+	q.pass("gpc_mlp_vjp", rows, q.tileFor(rows), width, true, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
 // pass launches a kernel that takes rows through the layers of each net; on tensor cores
 // where they are asked for and rounds allows it.
-func (q *queue) pass(kernel string, rows, width int, rounds bool, nets []driver.Pointer, first, second driver.Argument) {
-	perBlock, shared := q.forwardShape(rows, width)
+func (q *queue) pass(kernel string, rows, tile, width int, rounds bool, nets []driver.Pointer, first, second driver.Argument) {
+	perBlock, shared := q.forwardShape(tile, width)
 	tensor := rounds && q.onTensorCores(perBlock)
 	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, tensor, nets...) })
 	q.launch(variant(kernel, perBlock, tensor), driver.Dim{X: ceil(rows, perBlock), Y: len(nets)}, 256, shared, driver.Int32(rows), first, second)

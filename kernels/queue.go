@@ -6,9 +6,10 @@ import "github.com/gpc-engine/gpc/kernels/driver"
 // error is kept, and what follows does nothing.
 type queue struct {
 	*Backend
-	t   *driver.Thread
-	on  driver.Stream
-	err error
+	t    *driver.Thread
+	on   driver.Stream
+	tile int // rows a block of the passes that follow takes (Backend.tileOf); 0: by their own rows
+	err  error
 }
 
 // queue is a queue on the backend's stream.
@@ -75,6 +76,20 @@ func (q *queue) beside(f func()) {
 	f()
 	q.on = main
 	q.then(func() error { return q.t.Record(q.done, q.side) })
+}
+
+// mark is the place in a branch that await waits for.
+func (q *queue) mark() {
+	if q.trace == nil {
+		q.then(func() error { return q.t.Record(q.halfway, q.on) })
+	}
+}
+
+// await makes what follows on the stream wait for the mark of the branch.
+func (q *queue) await() {
+	if q.trace == nil {
+		q.then(func() error { return q.t.WaitFor(q.on, q.halfway) })
+	}
 }
 
 // join makes what follows on the stream wait for the branch.

@@ -53,11 +53,16 @@ type refineSpace struct {
 	plansSpace
 }
 
-// refineKey names a graph.
+// refineKey names a graph: of all candidates the rows from first on are flowed and rolled
+// out.
 type refineKey struct {
 	candidates, around, neighbours, sweep, flow, look, scales int
+	first, rows                                               int
 	previous, project, adaptive, counted                      bool
 }
+
+// whole reports whether the graph ends with the choice among all candidates.
+func (k refineKey) whole() bool { return k.rows == k.candidates }
 
 // tableKey names the tables on the device.
 type tableKey struct {
@@ -206,8 +211,8 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	l.reserve(&s.list, 4*r.codes.count, false)
 	l.reserve(&s.chosen, 4*n, false)
 	l.reserve(&s.found, 4, false)
-	l.reserve(&s.cost, 8*n, false)
-	l.reserve(&s.margin, 8*n, false)
+	l.reserve(&s.cost, 8*n, true) // cross where several devices share the candidates
+	l.reserve(&s.margin, 8*n, true)
 	s.reserve(&l, &r.deviceMap, n)
 	l.reserved = append(l.reserved, r.search.take(&l, 1, max(1, min(r.neighbours, r.codes.count)), r.backend.parts(1, max(r.codes.count, 1)), false)...)
 	q := r.backend.queue(t)

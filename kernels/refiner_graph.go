@@ -17,6 +17,13 @@ func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
 		return backend.RefineOutput{}, err
 	}
 	var out backend.RefineOutput
+	err := r.run(in, 0, in.Candidates, func(key refineKey) { out = r.result(key) })
+	return out, err
+}
+
+// run takes candidates [first, to) through the graph that it gives done the key of, while
+// the results lie in pinned memory.
+func (r *refiner) run(in backend.RefineInput, first, to int, done func(refineKey)) error {
 	err := r.backend.do(func(t *driver.Thread) error {
 		if err := r.grow(t, padded(in.Candidates)); err != nil {
 			return err
@@ -27,18 +34,19 @@ func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
 		counted := r.stage(in)
 		key := refineKey{
 			candidates: in.Candidates, around: in.Around, neighbours: in.Neighbours, sweep: in.Sweep, flow: in.FlowSteps, look: in.LookAhead, scales: len(in.NoiseScales),
+			first: first, rows: to - first,
 			previous: in.Previous != nil, project: !in.NoProjection, adaptive: in.Preference.Adaptive, counted: counted,
 		}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
-		out = r.result(key)
+		done(key)
 		return nil
 	})
 	if isShort(err) {
 		err = errors.Join(backend.ErrNoRefiner, err)
 	}
-	return out, err
+	return err
 }
 
 func (r *refiner) check(in backend.RefineInput) error {
@@ -137,13 +145,20 @@ func (r *refiner) queue(q *queue, key refineKey) {
 	}
 	r.anchor(q, o, &preference)
 	r.scatter(q, key, o)
+	q.tile = r.backend.tileOf(key.candidates)
 	r.drift(q, key, o)
 	preference.weights, preference.adaptive = o.rates, 1 // what an action is counted with
 	if key.counted {
 		preference.adaptive = 0
 	}
 	r.evaluate(q, key, &preference)
-	r.choose(q, key)
+	if key.whole() {
+		r.choose(q, key)
+		return
+	}
+	for _, p := range []piece{r.space.cost, r.space.margin} {
+		q.download(r.host, p.host+8*key.first, p.at.Offset(8*key.first), 8*key.rows)
+	}
 }
 
 // observed is where the parts of the observation lie on the device.
@@ -221,12 +236,13 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 	q.launch("gpc_refine_scatter", driver.Dim{X: ceil(key.candidates, 128)}, 128, 0, driver.Struct(&job), driver.Int32(key.sweep))
 }
 
-// drift flows all candidates together and decodes them.
+// drift flows the candidates together and decodes them.
 func (r *refiner) drift(q *queue, key refineKey, o observed) {
-	f, s, rows := &r.flow, &r.space, key.candidates
+	f, s, rows := &r.flow, &r.space, key.rows
 	in := inputs{x: o.state, ctx: o.ctx, weights: s.sigma.at, masks: r.buffers.maskS.at}
 	f.bases(q, rows, in, r.buffers.base.at)
-	from, to := s.z.at, s.other.at
+	skip := 4 * key.first * f.latent
+	from, to := s.z.at.Offset(skip), s.other.at.Offset(skip)
 	for range key.flow {
 		in.z = from
 		f.step(q, rows, in, &r.buffers, to, func() { f.gradients(q, rows, in, &r.buffers) })
@@ -245,9 +261,12 @@ func (r *refiner) flown(key refineKey) driver.Pointer {
 
 // evaluate rolls every plan out under the true dynamics.
 func (r *refiner) evaluate(q *queue, key refineKey, preference *preferenceJob) {
-	b, s := &r.buffers, &r.space
-	r.rollOut(q, &s.plansSpace, &plans{
-		rows: key.candidates, steps: key.look, first: b.planOut.at, next: b.planOut.at, base: b.base.at, cost: s.cost.at, margin: s.margin.at, project: key.project,
+	b, s, f := &r.buffers, &r.space, &r.flow
+	space := s.plansSpace
+	space.s.at, space.c.at, space.best.at = space.s.at.Offset(8*key.first*f.states), space.c.at.Offset(8*key.first*f.contexts), space.best.at.Offset(8*key.first*f.plan)
+	r.rollOut(q, &space, &plans{
+		rows: key.rows, steps: key.look, first: b.planOut.at, next: b.planOut.at, base: b.base.at,
+		cost: s.cost.at.Offset(8 * key.first), margin: s.margin.at.Offset(8 * key.first), project: key.project,
 	}, r.policy, preference)
 }
 

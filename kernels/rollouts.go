@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -98,6 +99,7 @@ type rollouts struct {
 	cfg    backend.RolloutsConfig
 	policy packedNet // D_u of E_x
 	slot   []float64 // scratch
+	whole  int       // candidates of the round that the next call has a part of; 0: it has all
 	host   *driver.HostMemory
 	space  roundSpace
 	graphs keptGraphs[roundKey]
@@ -113,8 +115,8 @@ type roundSpace struct {
 
 // roundKey names a graph.
 type roundKey struct {
-	rows, knots, steps int
-	project, counted   bool
+	rows, knots, steps, tile int
+	project, counted         bool
 }
 
 // roundGraphs is how many graphs are kept: a look-ahead that ends with the episode is
@@ -146,7 +148,7 @@ func (r *rollouts) roundOutput(rows int) roundOutput {
 
 // rolloutKernels are what the graphs of a round are made of beside the problem's own.
 var rolloutKernels = []string{
-	"gpc_rollout_begin", "gpc_mlp_forward_8", "gpc_mlp_forward_32", "gpc_mlp_forward_32_tf32", "gpc_mlp_bent_8", "gpc_mlp_bent_32", "gpc_mlp_bent_32_tf32",
+	"gpc_rollout_begin", "gpc_mlp_forward_1", "gpc_mlp_forward_8", "gpc_mlp_forward_32", "gpc_mlp_forward_32_tf32", "gpc_mlp_bent_8", "gpc_mlp_bent_32", "gpc_mlp_bent_32_tf32",
 }
 
 // NewRollouts implements backend.RolloutsBackend for problems with device functions,
@@ -212,7 +214,7 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 	return r.backend.do(func(t *driver.Thread) error {
 		counted := r.stage(in)
 		rows := in.Offsets.Rows
-		key := roundKey{rows: rows, knots: in.Offsets.Cols / r.cfg.Width(), steps: in.Steps, project: !in.NoProjection, counted: counted}
+		key := roundKey{rows: rows, knots: in.Offsets.Cols / r.cfg.Width(), steps: in.Steps, tile: r.backend.tileOf(cmp.Or(r.whole, rows)), project: !in.NoProjection, counted: counted}
 		if err := r.graphs.run(t, r.backend, key, func(q *queue) { r.queue(q, key) }); err != nil {
 			return err
 		}
@@ -254,6 +256,7 @@ type roundStart struct {
 func (r *rollouts) queue(q *queue, key roundKey) {
 	f, s, l, o := &r.flow, &r.space, r.roundInput(), r.roundOutput(key.rows)
 	width := r.cfg.Width()
+	q.tile = key.tile
 	in := func(offset int) driver.Pointer { return s.in.at.Offset(offset) }
 	q.upload(s.in.at, r.host, s.in.host, l.offsets+4*key.rows*key.knots*width)
 	begin := roundStart{

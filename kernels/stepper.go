@@ -31,6 +31,7 @@ type Stepper struct {
 	buffers stepBuffers
 	graphs  keptGraphs[graphKey]
 	split   backend.SplitCost
+	whole   int // rows of the batch that the next call has a part of; 0: it has all
 }
 
 // flow is one model as the kernels of the step read it.
@@ -48,7 +49,9 @@ type flow struct {
 
 // stepKernels are what the graphs of a step are made of.
 var stepKernels = []string{
-	"gpc_mlp_forward_8", "gpc_mlp_forward_32", "gpc_mlp_vjp_8", "gpc_mlp_vjp_32", "gpc_jacobian_8", "gpc_jacobian_16", "gpc_jacobian_32", "gpc_jacobian_64", "gpc_metric",
+	"gpc_mlp_forward_1", "gpc_mlp_forward_8", "gpc_mlp_forward_32", "gpc_mlp_vjp_1", "gpc_mlp_vjp_8", "gpc_mlp_vjp_32", "gpc_one_take", "gpc_one_forward", "gpc_one_decode",
+	"gpc_one_jacobian_16", "gpc_one_jacobian_32", "gpc_one_metric_16", "gpc_one_metric_32",
+	"gpc_jacobian_8", "gpc_jacobian_16", "gpc_jacobian_32", "gpc_jacobian_64", "gpc_metric",
 	"gpc_eig", "gpc_eig_32", "gpc_step_middle", "gpc_step_end",
 	"gpc_mlp_forward_32_tf32", "gpc_mlp_vjp_32_tf32", "gpc_jacobian_16_tf32", "gpc_jacobian_32_tf32", "gpc_jacobian_64_tf32",
 }

@@ -54,6 +54,8 @@ func (f *flow) allocate(t *driver.Thread, m *memory, rows int) (stepBuffers, err
 	if f.hasLie() {
 		if !f.backend.fused(f.netS) {
 			floats(&b.jac, f.states*f.latent, false)
+		} else {
+			l.reserve(&b.jac, 4*f.states*f.backend.oneColumns(f.netS), false)
 		}
 		floats(&b.metric, f.latent*f.latent, false)
 		floats(&b.values, f.params.TopK, false)
@@ -110,18 +112,29 @@ func (in inputs) atMiddle(b *stepBuffers) inputs {
 
 // forward queues D_s, and with a problem D_u, at z, with masks and physical values.
 func (f *flow) forward(q *queue, rows int, in inputs, b *stepBuffers) {
-	z := in.z
-	s := forwardJob{net: f.netS.at, z: z, y: b.y.at, mask: in.masks, ldz: int32(f.latent), ldy: int32(f.states)}
+	q.forward(rows, f.passWidth(), f.passes(in, b)...)
+}
+
+// passes are the jobs of forward.
+func (f *flow) passes(in inputs, b *stepBuffers) []*forwardJob {
+	s := forwardJob{net: f.netS.at, z: in.z, y: b.y.at, mask: in.masks, ldz: int32(f.latent), ldy: int32(f.states)}
 	if !f.hasProblem {
-		q.forward(rows, f.netS.width, &s)
-		return
+		return []*forwardJob{&s}
 	}
 	s.physical, s.mean, s.scale, s.ldp = b.s.at, f.meanS, f.scaleS, int32(f.states)
 	u := forwardJob{
-		net: f.netU.at, z: z, mask: b.maskU.at, physical: b.u.at, mean: f.meanU, scale: f.scaleU, base: b.base.at,
+		net: f.netU.at, z: in.z, mask: b.maskU.at, physical: b.u.at, mean: f.meanU, scale: f.scaleU, base: b.base.at,
 		ldz: int32(f.latent), ldp: int32(f.plan), ldbase: int32(f.plan),
 	}
-	q.forward(rows, max(f.netS.width, f.netU.width), &s, &u)
+	return []*forwardJob{&s, &u}
+}
+
+// passWidth is the widest activation of forward.
+func (f *flow) passWidth() int {
+	if !f.hasProblem {
+		return f.netS.width
+	}
+	return max(f.netS.width, f.netU.width)
 }
 
 type domainBatch struct {
@@ -158,24 +171,49 @@ func (f *flow) backward(q *queue, rows int, in inputs, b *stepBuffers) {
 	q.backward(rows, max(width(f.netS), width(f.netU)), &s, &u)
 }
 
-// middle queues the field and energy, and with half the first half of RK2.
+// middleJob is gpc_middle of include/step.cuh.
+type middleJob struct {
+	z, zbarS, zbarU, f, k1, mid, flags, energy, x, y, mean, scale, objectives, weights driver.Pointer
+	dt, vmax, epsilon                                                                  float32
+	n, states, ldx, m, ldweights                                                       int32
+}
+
+// firstHalf is the field and energy, and with half the first half of RK2.
+func (f *flow) firstHalf(in inputs, b *stepBuffers, half bool) middleJob {
+	job := middleJob{
+		z: in.z, zbarS: b.zbarS.at, f: b.field.at, energy: b.energy.at, x: in.x, y: b.y.at, mean: f.meanS, scale: f.scaleS,
+		objectives: b.objectives.at, weights: in.weights, dt: f.params.Dt, vmax: f.params.VMax, epsilon: f.params.Epsilon,
+		n: int32(f.latent), states: int32(f.states), ldx: int32(in.ldx), m: int32(f.objectives), ldweights: int32(in.ldweights),
+	}
+	if f.hasProblem {
+		job.zbarU = b.zbarU.at
+	}
+	if half {
+		job.k1, job.mid, job.flags = b.k1.at, b.mid.at, b.flags.at
+	}
+	return job
+}
+
+// middle queues firstHalf.
 func (f *flow) middle(q *queue, rows int, in inputs, b *stepBuffers, half bool) {
-	zbarU := b.zbarU.at
-	if !f.hasProblem {
-		zbarU = 0
-	}
-	k1, mid, flags := b.k1.at, b.mid.at, b.flags.at
-	if !half {
-		k1, mid, flags = 0, 0, 0
-	}
+	job := f.firstHalf(in, b, half)
 	q.needs(func(*trace) work {
 		return work{cycles: shortChain, bytes: 4 * float64(rows) * float64(6*f.latent+2*f.states)}
 	})
-	q.launch("gpc_step_middle", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Address(in.z),
-		driver.Address(b.zbarS.at), driver.Address(zbarU), driver.Address(b.field.at), driver.Address(k1), driver.Address(mid), driver.Address(flags),
-		driver.Float32(f.params.Dt), driver.Float32(f.params.VMax), driver.Address(b.energy.at), driver.Float32(f.params.Epsilon), driver.Int32(f.states),
-		driver.Address(in.x), driver.Int32(in.ldx), driver.Address(b.y.at), driver.Address(f.meanS), driver.Address(f.scaleS),
-		driver.Int32(f.objectives), driver.Address(b.objectives.at), driver.Address(in.weights), driver.Int32(in.ldweights))
+	q.launch("gpc_step_middle", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Struct(&job))
+}
+
+// toMiddle queues the first half of RK2 and the forward pass at the midpoint.
+func (f *flow) toMiddle(q *queue, rows int, in inputs, b *stepBuffers) {
+	mid := in.atMiddle(b)
+	if !q.one(rows) {
+		f.middle(q, rows, in, b, true)
+		f.forward(q, rows, mid, b)
+		return
+	}
+	job := f.firstHalf(in, b, true)
+	job.f, job.mid = 0, 0 // which nobody else reads
+	q.oneForward(&job, f.passWidth(), f.passes(mid, b)...)
 }
 
 // frame queues metric and eigenpairs at the latents whose masks are in b.
@@ -183,47 +221,74 @@ func (f *flow) frame(q *queue, rows int, b *stepBuffers) {
 	if !f.hasLie() {
 		return
 	}
-	q.metric(f.netS, rows, b.maskS.at, f.params.MetricLambda, b.jac.at, b.metric.at)
+	if q.one(rows) && q.oneColumns(f.netS) > 0 {
+		q.oneMetric(f.netS, b.maskS.at, f.params.MetricLambda, b.jac.at, b.metric.at)
+	} else {
+		q.metric(f.netS, rows, b.maskS.at, f.params.MetricLambda, b.jac.at, b.metric.at)
+	}
 	q.eig(rows, f.latent, f.params.TopK, b.metric.at, f.latent*f.latent, b.values.at, b.vectors.at)
 }
 
-// end queues the second half of RK2, the Lie residual and ⊕.
-func (f *flow) end(q *queue, rows int, in inputs, b *stepBuffers, next driver.Pointer) {
-	zbarU, k := b.zbarU.at, 0
-	if !f.hasProblem {
-		zbarU = 0
+// endJob is gpc_end of include/step.cuh.
+type endJob struct {
+	z, zbarS, zbarU, k1, values, vectors, before, flags, next driver.Pointer
+	dt, vmax, gain, angle                                     float32
+	n, k, blocks, _                                           int32
+}
+
+// secondHalf is that of RK2, with the Lie residual and ⊕.
+func (f *flow) secondHalf(in inputs, b *stepBuffers, next driver.Pointer) endJob {
+	p := &f.params
+	job := endJob{
+		z: in.z, zbarS: b.zbarS.at, k1: b.k1.at, values: b.values.at, vectors: b.vectors.at, before: b.flags.at, flags: b.flags.at, next: next,
+		dt: p.Dt, vmax: p.VMax, gain: p.LieGain, angle: p.LieScale * p.Dt, n: int32(f.latent), blocks: int32(p.Group.RotationBlocks),
+	}
+	if f.hasProblem {
+		job.zbarU = b.zbarU.at
 	}
 	if f.hasLie() {
-		k = f.params.TopK
+		job.k = int32(p.TopK)
 	}
-	p := &f.params
+	return job
+}
+
+// end queues secondHalf.
+func (f *flow) end(q *queue, rows int, in inputs, b *stepBuffers, next driver.Pointer) {
+	job := f.secondHalf(in, b, next)
 	q.needs(func(*trace) work {
+		k := int(job.k)
 		return work{cycles: shortChain, bytes: 4 * float64(rows) * float64((5+k)*f.latent+k)}
 	})
-	q.launch("gpc_step_end", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Int32(f.latent), driver.Int32(k), driver.Address(in.z),
-		driver.Address(b.zbarS.at), driver.Address(zbarU), driver.Address(b.k1.at), driver.Address(b.values.at), driver.Address(b.vectors.at), driver.Address(b.flags.at),
-		driver.Float32(p.Dt), driver.Float32(p.VMax), driver.Float32(p.LieGain), driver.Float32(p.LieScale*p.Dt), driver.Int32(p.Group.RotationBlocks), driver.Address(next))
+	q.launch("gpc_step_end", driver.Dim{X: ceil(rows, 4)}, 128, 0, driver.Int32(rows), driver.Struct(&job))
 }
 
 // step queues the whole step from in.z to next, but not the action; Base is known.
-// gradient queues the objective's gradients at the buffers' states and actions. The
-// frame of the Lie residual is a branch beside both field evaluations.
+// gradient queues the objective's gradients at the buffers' states and actions.
 func (f *flow) step(q *queue, rows int, in inputs, b *stepBuffers, next driver.Pointer, gradient func()) {
-	mid := in.atMiddle(b)
-	f.forward(q, rows, in, b)
-	q.beside(func() { f.frame(q, rows, b) })
-	gradient()
-	f.backward(q, rows, in, b)
-	f.middle(q, rows, in, b, true)
-	f.forward(q, rows, mid, b)
-	gradient()
-	f.backward(q, rows, mid, b)
-	q.join()
+	f.fields(q, rows, in, b, gradient)
 	f.end(q, rows, in, b, next)
 }
 
-// decode queues the clipped plan at z, and with states the physical states.
-func (f *flow) decode(q *queue, rows int, z driver.Pointer, b *stepBuffers, states bool) {
+// fields queues the step but its second half. The frame of the Lie residual is a branch
+// beside both field evaluations.
+func (f *flow) fields(q *queue, rows int, in inputs, b *stepBuffers, gradient func()) {
+	f.forward(q, rows, in, b)
+	q.beside(func() { f.frame(q, rows, b) })
+	f.slopes(q, rows, in, b, gradient)
+}
+
+// slopes queues both field evaluations behind the first forward pass, and joins the frame.
+func (f *flow) slopes(q *queue, rows int, in inputs, b *stepBuffers, gradient func()) {
+	gradient()
+	f.backward(q, rows, in, b)
+	f.toMiddle(q, rows, in, b)
+	gradient()
+	f.backward(q, rows, in.atMiddle(b), b)
+	q.join()
+}
+
+// action is the clipped plan at z.
+func (f *flow) action(z driver.Pointer, b *stepBuffers) forwardJob {
 	u := forwardJob{
 		net: f.netU.at, z: z, physical: b.planOut.at, mean: f.meanU, scale: f.scaleU, lo: f.lo, hi: f.hi,
 		ldz: int32(f.latent), ldp: int32(f.plan),
@@ -231,6 +296,12 @@ func (f *flow) decode(q *queue, rows int, z driver.Pointer, b *stepBuffers, stat
 	if f.hasProblem {
 		u.base, u.ldbase = b.base.at, int32(f.plan)
 	}
+	return u
+}
+
+// decode queues the clipped plan at z, and with states the physical states.
+func (f *flow) decode(q *queue, rows int, z driver.Pointer, b *stepBuffers, states bool) {
+	u := f.action(z, b)
 	if !states {
 		q.forward(rows, f.netU.width, &u)
 		return

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"runtime"
 	"time"
 
@@ -26,11 +27,11 @@ const (
 	splitField  // backward pass to the field
 )
 
-// graphKey names a graph: its part, its padded rows and which inputs are one row
-// for the whole batch.
+// graphKey names a graph: its part, its padded rows, the tile of its passes and which
+// inputs are one row for the whole batch.
 type graphKey struct {
 	part             part
-	rows             int
+	rows, tile       int
 	oneX, oneC, oneW bool
 }
 
@@ -46,8 +47,8 @@ func (s *Stepper) runStep(t *driver.Thread, whole part, in backend.StepInput, fr
 	b.stage(in.X, from, to, b.x)
 	b.stage(in.Ctx, from, to, b.ctx)
 	b.stage(in.Weights, from, to, b.weights)
-	one := func(m tensor.Matrix) bool { return m.Stride == 0 && m.Cols > 0 }
-	key := graphKey{part: whole, rows: padded(to - from), oneX: one(in.X), oneC: one(in.Ctx), oneW: one(in.Weights)}
+	one := func(m tensor.Matrix) bool { return m.Stride == 0 && m.Cols > 0 && to-from > 1 }
+	key := graphKey{part: whole, rows: padded(to - from), tile: s.backend.tileOf(padded(cmp.Or(s.whole, in.Z.Rows))), oneX: one(in.X), oneC: one(in.Ctx), oneW: one(in.Weights)}
 	if !f.hasProblem || f.code.name != "" {
 		return s.launchPart(t, key)
 	}
@@ -84,6 +85,10 @@ func (s *Stepper) launchPart(t *driver.Thread, key graphKey) error {
 // queue puts a part on the stream, with the copies of what crosses.
 func (s *Stepper) queue(q *queue, key graphKey) {
 	b, f, rows := &s.buffers, &s.flow, key.rows
+	if q.tile = key.tile; q.one(rows) && (!f.hasProblem || f.code.name != "") {
+		s.queueOne(q, key.part)
+		return
+	}
 	in := inputs{z: b.z.at, x: b.x.at, ctx: b.ctx.at, weights: b.weights.at, masks: b.maskS.at, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
 	if key.oneX {
 		in.ldx = 0

@@ -56,7 +56,7 @@ func products(t *testing.T, b *Backend, layer *model.MLP, x, ybar tensor.Matrix)
 // in its shared memory are multiplied in float32.
 func productSizes(b *Backend) (sizes [][2]int) {
 	for _, size := range [][2]int{{1, 1}, {7, 5}, {8, 8}, {9, 33}, {17, 128}, {33, 60}, {64, 200}, {130, 12}, {256, 257}, {400, 40}} {
-		if perBlock, _ := b.forwardShape(productRows(b), max(size[0], size[1])); perBlock == 32 {
+		if perBlock, _ := b.forwardShape(b.tileOf(productRows(b)), max(size[0], size[1])); perBlock == 32 {
 			sizes = append(sizes, size)
 		}
 	}

@@ -116,10 +116,11 @@ type work struct {
 // What a multiprocessor does in a cycle.
 const (
 	cacheBytes = 64 // from the second-level cache
-	// Requests for each 32 multiply-adds of a warp in float32 (RowsSums, 32 rows and 8),
+	// Requests for each 32 multiply-adds of a warp in float32 (RowsSums, 32 rows, 8 and 1),
 	// and for each product of 16×8×8 on tensor cores, as the machine code has them.
 	requestsOf32 = 6.0 / 32
 	requestsOf8  = 4.0 / 32
+	requestsOf1  = 8.0 / 32
 	requestsMMA  = 2.0
 )
 
@@ -172,11 +173,19 @@ func product(rows, perBlock int, fma, weights float64, tensor bool) work {
 	switch {
 	case tensor:
 		w.requests = w.fma / (16 * 8 * 8) * requestsMMA
+	case perBlock == 1:
+		w.requests = w.fma / 32 * requestsOf1
 	case perBlock < 32:
 		w.requests = w.fma / 32 * requestsOf8
 	default:
 		w.requests = w.fma / 32 * requestsOf32
 	}
+	return w
+}
+
+// and adds a chain to what is needed.
+func (w work) and(cycles float64) work {
+	w.cycles += cycles
 	return w
 }
 
@@ -231,6 +240,6 @@ const (
 	rolloutChain = 6000
 )
 
-// eigChain is the chain of one matrix: some 30 000 cycles at n = 32, which grow with the
+// eigChain is the chain of one matrix: some 34 000 cycles at n = 32, which grow with the
 // steps of the reduction and of the Sturm counts.
-func eigChain(n, k int) float64 { return 30000 * float64(n) / 32 * (1 + float64(k)) / 4 }
+func eigChain(n, k int) float64 { return 34000 * float64(n) / 32 * (1 + float64(k)) / 4 }

@@ -39,6 +39,7 @@ type Trainer struct {
 	manifoldSteps, rolloutSteps int64
 	rolloutPrepared             bool
 	latents                     rolloutData
+	share                       share
 }
 
 var _ backend.Trainer = (*Trainer)(nil)
@@ -75,6 +76,15 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	t, err := b.newTrainer(cfg, share{})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// newTrainer makes a trainer alone or one of a group.
+func (b *Backend) newTrainer(cfg backend.TrainerConfig, s share) (*Trainer, error) {
 	for i, mlp := range cfg.Initial.All() {
 		if w := max(mlp.In(), mlp.MaxHidden()); w > MaxWidth {
 			return nil, tooWide("trainer", "the widest layer of "+backend.NetworkNames[i], w, MaxWidth)
@@ -85,7 +95,7 @@ func (b *Backend) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, error)
 	}
 	t := &Trainer{
 		backend: b, cfg: cfg, layout: newTrainLayout(cfg), tf32: b.options.TF32,
-		memory: &trainMemory{stream: b.stream},
+		memory: &trainMemory{stream: b.stream}, share: s,
 	}
 	t.cfg.Initial = backend.Networks{}
 	t.cfg.Data = backend.TrainingSet{
@@ -140,6 +150,7 @@ func (t *Trainer) allocate(th *driver.Thread, cfg backend.TrainerConfig) error {
 	}
 	start := t.layout.begin(cfg.Initial)
 	t.parameters, t.first, t.second, t.power = upload(t, q, start.parameters), upload(t, q, start.first), upload(t, q, start.second), upload(t, q, start.power)
+	t.share.slots = q.alloc(m, 4*t.share.of*t.layout.size)
 	q.then(func() error { return t.allocateSpace(th) })
 	words := batchHeader + cfg.MaxBatch*(1+2*cfg.MaxNeighbours)
 	t.batch, t.losses = q.alloc(m, 4*words), q.alloc(m, 8*maxLosses)
@@ -208,7 +219,11 @@ func (t *Trainer) call(key planKey, header [batchHeader]float32, fill func(words
 			driver.HostSlice[float32](t.batchHost, 4*(batchHeader+index), key.rows*key.kappa))
 		q := t.backend.queue(th)
 		t.launchPlan(q, plan)
-		q.then(func() error { return th.WaitEvent(t.memory.ready) })
+		if t.share.of > 0 { // the gradient too is waited for
+			q.then(func() error { return th.Wait(q.on) })
+		} else {
+			q.then(func() error { return th.WaitEvent(t.memory.ready) })
+		}
 		if q.err != nil {
 			return q.err
 		}
@@ -269,9 +284,12 @@ func (t *Trainer) planFor(th *driver.Thread, key planKey) (*trainPlan, error) {
 	return t.memory.plans.get(key, maxPlans, func() (*trainPlan, error) {
 		p := &planner{t: t}
 		p.plan.upload = batchHeader + key.rows*(1+2*key.kappa)
-		if key.rollout {
+		switch {
+		case key.together:
+			p.together(key)
+		case key.rollout:
 			p.rollout(key)
-		} else {
+		default:
 			p.manifold(key)
 		}
 		if err := t.place(th, p); err != nil {

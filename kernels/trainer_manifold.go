@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -13,7 +14,7 @@ import (
 // the weight gradients, Adam, the spectral bound.
 func (p *planner) manifold(key planKey) {
 	t, m := p.t, &p.t.cfg.Manifold
-	share := 1 / float32(key.rows)
+	share := 1 / float32(cmp.Or(key.whole, key.rows))
 	index := floats(t.batch, batchHeader)
 	kernel := floats(index, key.rows*(1+key.kappa))
 	nz, nu := t.layout.nets[0].out(), t.layout.nets[2].out()
@@ -77,53 +78,78 @@ func (p *planner) manifold(key planKey) {
 		index = floats(index, near+n)
 	}
 	if key.train {
-		p.update(parts)
+		p.finish(parts)
 	}
 }
 
 // ManifoldStep implements backend.Trainer. The losses are those before the
 // update. After PrepareRollout it is an error: E_x, E_o and D_s are frozen.
 func (t *Trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr float32) (backend.ManifoldLosses, error) {
-	const op = "ManifoldStep"
-	if t.rolloutPrepared {
-		return backend.ManifoldLosses{}, fmt.Errorf("%s: PrepareRollout has frozen E_x, E_o and D_s", op)
-	}
-	if err := backend.CheckRate(op, lr); err != nil {
+	header, err := t.manifoldHeader(lr)
+	if err != nil {
 		return backend.ManifoldLosses{}, err
 	}
-	loss, err := t.manifold(op, rows, neighbours, kernel, true, t.adamHeader(t.manifoldSteps+1, lr))
+	loss, err := t.manifold(manifoldStep, rows, neighbours, kernel, true, header)
 	if err == nil {
 		t.manifoldSteps++
 	}
 	return loss, err
 }
 
+// Operations that errors name.
+const (
+	manifoldStep = "ManifoldStep"
+	manifoldLoss = "ManifoldLoss"
+	rolloutStep  = "RolloutStep"
+	rolloutLoss  = "RolloutLoss"
+)
+
+// manifoldHeader is what the next update is made with, where there may be one.
+func (t *Trainer) manifoldHeader(lr float32) (h [batchHeader]float32, err error) {
+	if t.rolloutPrepared {
+		return h, fmt.Errorf("%s: PrepareRollout has frozen E_x, E_o and D_s", manifoldStep)
+	}
+	if err := backend.CheckRate(manifoldStep, lr); err != nil {
+		return h, err
+	}
+	return t.adamHeader(t.manifoldSteps+1, lr), nil
+}
+
 // ManifoldLoss implements backend.Trainer.
 func (t *Trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (backend.ManifoldLosses, error) {
-	return t.manifold("ManifoldLoss", rows, neighbours, kernel, false, [batchHeader]float32{})
+	return t.manifold(manifoldLoss, rows, neighbours, kernel, false, [batchHeader]float32{})
 }
 
 func (t *Trainer) manifold(op string, rows, neighbours []int32, kernel []float32, train bool, header [batchHeader]float32) (backend.ManifoldLosses, error) {
 	if err := t.cfg.CheckManifold(op, rows, neighbours, kernel); err != nil {
 		return backend.ManifoldLosses{}, err
 	}
-	kappa := len(neighbours) / len(rows)
 	var sums [manifoldLossCount]float64
-	err := t.call(planKey{rows: len(rows), kappa: kappa, train: train}, header, func(words []int32, weights []float32) {
+	if err := t.manifoldSums(planKey{rows: len(rows), kappa: len(neighbours) / len(rows), train: train}, rows, neighbours, kernel, header, sums[:]); err != nil {
+		return backend.ManifoldLosses{}, fmt.Errorf("%s: %w", op, err)
+	}
+	return manifoldLosses(&t.cfg, sums, len(rows)), nil
+}
+
+// manifoldSums makes a call on rows with their neighbours and adds up its losses.
+func (t *Trainer) manifoldSums(key planKey, rows, neighbours []int32, kernel []float32, header [batchHeader]float32, sums []float64) error {
+	kappa := key.kappa
+	return t.call(key, header, func(words []int32, weights []float32) {
 		for from := 0; from < len(rows); from += t.micro {
 			n := min(t.micro, len(rows)-from)
 			words = words[copy(words, neighbours[from*kappa:(from+n)*kappa]):]
 			words = words[copy(words, rows[from:from+n]):]
 		}
 		copy(weights, kernel)
-	}, sums[:])
-	if err != nil {
-		return backend.ManifoldLosses{}, fmt.Errorf("%s: %w", op, err)
-	}
+	}, sums)
+}
+
+// manifoldLosses are the means over so many rows.
+func manifoldLosses(cfg *backend.TrainerConfig, sums [manifoldLossCount]float64, rows int) backend.ManifoldLosses {
 	for i := range sums {
-		sums[i] /= float64(len(rows))
+		sums[i] /= float64(rows)
 	}
 	loss := backend.ManifoldLosses{ReconX: sums[0], Action: sums[1], ReconO: sums[2], Consistency: sums[3], Locality: sums[4]}
-	loss.Total = t.cfg.Manifold.Total(loss)
-	return loss, nil
+	loss.Total = cfg.Manifold.Total(loss)
+	return loss
 }

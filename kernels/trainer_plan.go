@@ -11,7 +11,9 @@ import (
 type planKey struct {
 	rollout     bool
 	rows, kappa int
+	whole       int // rows of the batch that these are a part of; 0: all
 	train       bool
+	together    bool // the update by the gradients of rows trainers, see planner.together
 }
 
 // trainPlan is one kind of call as launches and as two captured graphs. The first

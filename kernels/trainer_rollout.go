@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +26,7 @@ type rolloutData struct {
 // bound.
 func (p *planner) rollout(key planKey) {
 	t, c := p.t, &p.t.cfg.Rollout
-	share := 1 / float32(key.rows)
+	share := 1 / float32(cmp.Or(key.whole, key.rows))
 	nz, latents := t.layout.nets[2].in(), t.layout.rolloutLatents()
 	var parts []layerParts
 	for from := 0; from < key.rows; from += t.micro {
@@ -58,7 +59,7 @@ func (p *planner) rollout(key planKey) {
 		}
 	}
 	if key.train {
-		p.update(parts)
+		p.finish(parts)
 	}
 }
 
@@ -241,10 +242,10 @@ func (t *Trainer) lieLatents(th *driver.Thread, scratch *memory, decoder *model.
 // RolloutStep implements backend.Trainer. The losses are those before the
 // update.
 func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, error) {
-	if err := backend.CheckRate("RolloutStep", lr); err != nil {
+	if err := backend.CheckRate(rolloutStep, lr); err != nil {
 		return backend.RolloutLosses{}, err
 	}
-	loss, err := t.rollout("RolloutStep", rows, true, t.adamHeader(t.rolloutSteps+1, lr))
+	loss, err := t.rollout(rolloutStep, rows, true, t.adamHeader(t.rolloutSteps+1, lr))
 	if err == nil {
 		t.rolloutSteps++
 	}
@@ -253,39 +254,54 @@ func (t *Trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, 
 
 // RolloutLoss implements backend.Trainer.
 func (t *Trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
-	return t.rollout("RolloutLoss", rows, false, [batchHeader]float32{})
+	return t.rollout(rolloutLoss, rows, false, [batchHeader]float32{})
 }
 
 func (t *Trainer) rollout(op string, rows []int32, train bool, header [batchHeader]float32) (backend.RolloutLosses, error) {
 	if err := t.cfg.CheckRollout(op, t.rolloutPrepared, t.latents.chain != 0, rows); err != nil {
 		return backend.RolloutLosses{}, err
 	}
-	chained := t.cfg.Rollout.Horizon > 0
-	if !chained {
-		// Eq. traj_weight: numerators over their batch mean.
-		mean := 0.0
-		for _, r := range rows {
-			mean += float64(t.cfg.Data.RiskWeight[r])
-		}
-		if mean /= float64(len(rows)); mean > 0 {
-			header[batchRisk] = float32(1 / mean)
-		}
-	}
+	header[batchRisk] = riskFactor(&t.cfg, rows)
 	var sums [rolloutLossCount]float64
-	err := t.call(planKey{rollout: true, rows: len(rows), train: train}, header, func(words []int32, _ []float32) { copy(words, rows) }, sums[:])
-	if err != nil {
+	if err := t.rolloutSums(planKey{rollout: true, rows: len(rows), train: train}, rows, header, sums[:]); err != nil {
 		return backend.RolloutLosses{}, fmt.Errorf("%s: %w", op, err)
 	}
+	return rolloutLosses(&t.cfg, sums, len(rows)), nil
+}
+
+// riskFactor is one over the mean of the numerators of eq. traj_weight in a batch, 0
+// where every weight is 1 or there are none.
+func riskFactor(cfg *backend.TrainerConfig, rows []int32) float32 {
+	if cfg.Rollout.Horizon > 0 {
+		return 0
+	}
+	mean := 0.0
+	for _, r := range rows {
+		mean += float64(cfg.Data.RiskWeight[r])
+	}
+	if mean /= float64(len(rows)); mean > 0 {
+		return float32(1 / mean)
+	}
+	return 0
+}
+
+// rolloutSums makes a call on rows and adds up its losses.
+func (t *Trainer) rolloutSums(key planKey, rows []int32, header [batchHeader]float32, sums []float64) error {
+	return t.call(key, header, func(words []int32, _ []float32) { copy(words, rows) }, sums)
+}
+
+// rolloutLosses are the means over so many rows.
+func rolloutLosses(cfg *backend.TrainerConfig, sums [rolloutLossCount]float64, rows int) backend.RolloutLosses {
 	for i := range sums {
-		sums[i] /= float64(len(rows))
+		sums[i] /= float64(rows)
 	}
 	loss := backend.RolloutLosses{Act: sums[0], Roll: sums[1]}
-	if !chained {
+	if cfg.Rollout.Horizon == 0 {
 		loss = backend.RolloutLosses{
 			Act: sums[0], ActNext: sums[1], Delta: sums[2], Roll: sums[3], Flow: sums[4],
 			LieAct: sums[5], LieDelta: sums[6], LieAnchor: sums[7], LieReg: sums[8],
 		}
 	}
-	loss.Total = t.cfg.Rollout.Total(loss)
-	return loss, nil
+	loss.Total = cfg.Rollout.Total(loss)
+	return loss
 }

@@ -119,8 +119,10 @@ type Provenance struct {
 	ProblemSHA256 string `json:"problem_sha256"`
 	DatasetSHA256 string `json:"dataset_sha256"`
 	InitialSHA256 string `json:"initial_sha256,omitempty"`
-	// Method is the one that the map was compiled for; "": none.
-	Method string `json:"method,omitempty"`
+	// Method is the one that the map was compiled for; "": none. Choices are, line by line,
+	// what each round of that was and why, how it ended, and what the method was chosen among.
+	Method  string   `json:"method,omitempty"`
+	Choices []string `json:"choices,omitempty"`
 	// Rounds are the datasets that it was trained on together; of a map of data that
 	// were in memory, or of a program before there were rounds, none.
 	Rounds []Round `json:"rounds,omitempty"`

@@ -68,7 +68,7 @@ func (a *Actor) Write(w io.Writer) error {
 	metadata := map[string]string{
 		"kind": fileKind, "version": fileVersion, "case": a.Case, "problem_sha256": a.ProblemSHA256, "algorithm": a.Algorithm, "library": a.Library,
 		"seed": strconv.FormatUint(a.Seed, 10), "interactions": strconv.FormatInt(a.Interactions, 10),
-		"preference": preferenceText(a.Preference), "activation": a.Activation, "output": a.Output, "bound": strconv.FormatFloat(float64(a.Bound), 'g', -1, 32),
+		"preference": a.Preference.Text(), "activation": a.Activation, "output": a.Output, "bound": strconv.FormatFloat(float64(a.Bound), 'g', -1, 32),
 	}
 	tensors := []safetensors.Tensor{safetensors.OfVector("mean", a.Mean), safetensors.OfVector("scale", a.Scale)}
 	for i, l := range a.Network.Layers {
@@ -124,28 +124,14 @@ func Decode(data []byte) (*Actor, error) {
 	return a, nil
 }
 
-// adaptive is how the adaptive priority is written; a fixed preference is its weights.
-const adaptive = "adaptive"
-
-func preferenceText(p domain.Preference) string {
-	if p.Adaptive {
-		return adaptive
-	}
-	var weights []string
-	for _, w := range p.W {
-		weights = append(weights, strconv.FormatFloat(w, 'g', -1, 64))
-	}
-	return strings.Join(weights, ",")
-}
-
 func preference(text string) (p domain.Preference, err error) {
-	if text == adaptive {
+	if text == domain.AdaptiveText {
 		return domain.Preference{Adaptive: true}, nil
 	}
 	for _, weight := range strings.Split(text, ",") {
 		w, err := strconv.ParseFloat(weight, 64)
 		if err != nil {
-			return p, fmt.Errorf("actor: preference is %.100q, want %q or weights", text, adaptive)
+			return p, fmt.Errorf("actor: preference is %.100q, want %q or weights", text, domain.AdaptiveText)
 		}
 		p.W = append(p.W, w)
 	}

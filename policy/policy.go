@@ -121,7 +121,7 @@ func (p *controller) Monitor() domain.Monitor {
 
 func (p *controller) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
 	if pref.Adaptive != p.actor.Preference.Adaptive || !slices.Equal(pref.W, p.actor.Preference.W) {
-		return false, fmt.Errorf("the actor was trained under the preference %s, the decision is asked under %s", preferenceText(p.actor.Preference), preferenceText(pref))
+		return false, domain.PreferenceError{Made: p.actor.Preference, Asked: pref}
 	}
 	if !tensor.Finite(s) || !tensor.Finite(c) {
 		if p.safeguard == nil {

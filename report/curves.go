@@ -104,9 +104,17 @@ func (r *Records) pairedCases() (names []string) {
 	return slices.Compact(names)
 }
 
-// curveSections are the tables of every case whose methods were run in pairs.
+// knownPaired are those of them that the program has.
+func (r *Records) knownPaired() []string {
+	return slices.DeleteFunc(r.pairedCases(), func(name string) bool {
+		_, has := r.cases[name]
+		return !has
+	})
+}
+
+// curveSections are the tables of every case of the program whose methods were run in pairs.
 func (r *Records) curveSections() (out []section) {
-	for _, name := range r.pairedCases() {
+	for _, name := range r.knownPaired() {
 		for _, c := range curves {
 			if pairings := r.paired(name, c.holds); len(pairings) > 0 {
 				s := c.section(name, pairings)

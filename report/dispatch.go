@@ -11,7 +11,7 @@ import (
 func (r *Records) regimeSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
-		note: fmt.Sprintf("Unseen trajectories, seed %d, commit %s, %s. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over. %s",
+		note: r.opening(name) + fmt.Sprintf("Unseen trajectories, seed %d, commit %s, %s. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over. %s",
 			evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, loadsOf(evals)),
 		rows: [][]string{slices.Concat([]string{"regime", "noise", "method", "kept", "95 % interval", "dispatches", "feasible % (paper)", "gap %", "n", "median", "p90", "gap % (paper)"}, besideMain,
 			[]string{"fallbacks", "draws excluded", "least margin", "p50 ms", "p99 ms", "(paper)", "localize µs", "step µs", "project µs"})},
@@ -20,7 +20,7 @@ func (r *Records) regimeSection(name string, evals []closedloop.Result) section 
 		p := r.inRegime(&e)
 		s.rows = append(s.rows, slices.Concat(
 			[]string{
-				e.Regime, fmt.Sprint(e.Noise), e.Method, safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), dispatches(&e), given(p.Feasible),
+				e.Regime, fmt.Sprint(e.Noise), e.Method + r.seeds(&e), safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), dispatches(&e), given(p.Feasible),
 				within("%.4f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
 			},
 			spread("%.4f", &e.Regret), []string{given(p.Gap)}, r.less(&e),

@@ -22,7 +22,9 @@ type document struct {
 
 // documents are all of them. Nothing in them is typed.
 var documents = []document{
+	{"README.md", "at a glance", func(d devices) string { return tables(d.glance()) }},
 	{"README.md", "results", devices.summary},
+	{"README.md", "other loads", devices.elsewhere},
 	{"README.md", "search", devices.searchSummary},
 	{"README.md", "candidates at equal time", devices.timeSummary},
 	{"README.md", "conditions", devices.conditionSummary},
@@ -37,6 +39,10 @@ var documents = []document{
 	{"docs/multiagent.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
 	{"docs/multiagent.md", "candidates at equal time", devices.equalTime},
 	{"docs/shooting.md", "beside other solvers", devices.solvers},
+	{"docs/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
+	{"docs/gallery.md", "what maps reach", devices.compiled},
+	{"docs/gallery.md", "methods beside maps", devices.besideCompiled},
+	{"docs/gallery.md", "maps beside solvers", devices.mapsBeside},
 	{"docs/certificates.md", "conditions", devices.conditions},
 	{"docs/cuda-kernels.md", "forecasts", devices.forecasts},
 	{"docs/reliability.md", "torture", devices.torture},
@@ -122,53 +128,6 @@ func milliseconds(format string, q *closedloop.Quantiles) string {
 	return number(format, float64(q.P50)/1e3) + " / " + number(format, float64(q.P99)/1e3)
 }
 
-// summary has the few rows of every case that a reader should see first.
-func (d devices) summary() string {
-	regret := section{rows: [][]string{{"case", "method", "safe episodes", "regret % ± 95 %", "n", "median", "p90", "regret % (paper)", "decision p50 / p99, ms", "(paper)"}}}
-	dispatch := section{rows: [][]string{{"case", "loads", "method", "kept", "feasible dispatches", "feasible % (paper)", "gap % ± 95 %", "n", "median", "p90", "gap % (paper)", "fallbacks", "draws excluded", "decision p50 / p99, ms", "(paper)"}}}
-	navigation := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "safe % (paper)", "mean least margin, m", "margin (paper)", "gap % ± 95 %", "n", "median", "p90", "gap % (paper)", "decision p50 / p99, ms"}}}
-	for _, r := range d.runs((*Records).named) {
-		for _, e := range r.of(r.name) {
-			if !r.method(r.name, e.Method).Brief {
-				continue
-			}
-			method := "`" + e.Method + "`"
-			if e.Reached != nil {
-				p := r.paper(r.name, e.Method)
-				navigation.rows = append(navigation.rows, slices.Concat(
-					[]string{r.name, method, safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe), estimate("%.3f", e.MarginMean, e.MarginSEM), given(p.Margin), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-					spread("%.2f", &e.Regret), []string{given(p.Gap), milliseconds("%.4f", &e.Latency)}))
-				continue
-			}
-			p := r.paper(r.name, e.Method)
-			regret.rows = append(regret.rows, slices.Concat(
-				[]string{r.name, method, safeOf(&e), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-				spread("%.4f", &e.Regret), []string{regretGiven(p), milliseconds("%.4f", &e.Latency), given(p.Milliseconds)}))
-		}
-		if evals := r.of(r.name); len(evals) > 0 {
-			for _, m := range r.unrecorded(r.name, evals) {
-				p, first := r.paper(r.name, m), []string{r.name, "`" + m + "`", notRecorded}
-				if evals[0].Reached != nil {
-					navigation.lack(first, map[string]string{"safe % (paper)": given(p.Safe), "margin (paper)": given(p.Margin), "gap % (paper)": given(p.Gap)})
-				} else {
-					regret.lack(first, map[string]string{"regret % (paper)": regretGiven(p), "(paper)": given(p.Milliseconds)})
-				}
-			}
-		}
-		for _, e := range r.inRegimes(r.name) {
-			if e.Noise > 0 || !r.method(r.name, e.Method).Brief {
-				continue
-			}
-			p := r.inRegime(&e)
-			dispatch.rows = append(dispatch.rows, slices.Concat(
-				[]string{r.name, e.Regime, "`" + e.Method + "`", safeOf(&e), dispatches(&e), given(p.Feasible), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-				spread("%.4f", &e.Regret), []string{given(p.Gap), fmt.Sprint(e.Fallback), excluded(&e), milliseconds("%.4f", &e.Latency), given(p.Milliseconds)}))
-		}
-		r.lacking(&dispatch)
-	}
-	return tables(regret, dispatch, navigation)
-}
-
 // baselines is a table of the exact and baseline methods of each case of the integrator.
 func (d devices) baselines() string {
 	s := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "safe % (paper)", "regret % ± 95 %", "n", "median", "p90", "regret % (paper)", "p50 / p99, ms", "ms (paper)"}}}
@@ -179,7 +138,7 @@ func (d devices) baselines() string {
 			}
 			p := r.paper(r.name, e.Method)
 			s.rows = append(s.rows, slices.Concat(
-				[]string{r.name, "`" + e.Method + "`", safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
+				[]string{r.name, r.titled(&e), safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
 				spread("%.4f", &e.Regret), []string{regretGiven(p), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
 		}
 		if evals := r.of(r.name); len(evals) > 0 && strings.HasPrefix(r.name, "integrator-") {
@@ -206,7 +165,7 @@ func (d devices) dispatch() string {
 			}
 			p := r.inRegime(&e)
 			s.rows = append(s.rows, slices.Concat(
-				[]string{r.name, e.Regime, "`" + e.Method + "`", safeOf(&e), dispatches(&e), given(p.Feasible), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
+				[]string{r.name, e.Regime, r.titled(&e), safeOf(&e), dispatches(&e), given(p.Feasible), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
 				r.less(&e), []string{fmt.Sprint(e.Fallback), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
 		}
 		r.lacking(&s)
@@ -224,7 +183,7 @@ func (d devices) goals(name string) string {
 		for _, e := range r.of(name) {
 			p := r.paper(r.name, e.Method)
 			s.rows = append(s.rows, slices.Concat(
-				[]string{"`" + e.Method + "`", safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe), number("%.1f %%", 100*float64(e.CollisionFree)), given(p.Collision), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
+				[]string{r.titled(&e), safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe), number("%.1f %%", 100*float64(e.CollisionFree)), given(p.Collision), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
 				r.less(&e), []string{estimate("%.3f", e.MarginMean, e.MarginSEM), given(p.Margin), fmt.Sprint(e.Fallback), milliseconds("%.1f", &e.Latency)}))
 		}
 		for _, m := range r.unrecorded(name, r.of(name)) {
@@ -260,7 +219,7 @@ func recordedBy(pairings []closedloop.Pairing) string {
 func (d devices) quality() string {
 	s := section{rows: [][]string{{"case", "map, samples", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).pairedCases) {
+	for _, r := range d.runs((*Records).knownPaired) {
 		for _, p := range r.plainest() {
 			shown = append(shown, p)
 			for i, m := range p.Pairs {
@@ -276,7 +235,7 @@ func (d devices) quality() string {
 func (d devices) shifted() string {
 	s := section{rows: [][]string{{"case", "plant", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).pairedCases) {
+	for _, r := range d.runs((*Records).knownPaired) {
 		for _, p := range r.paired(r.name, func(p *closedloop.Pairing) bool { return p.Shift["ellipse"] == 1.1 || p.Shift["obstacle-speed"] == 1.5 }) {
 			shown = append(shown, p)
 			for i, m := range p.Pairs {
@@ -297,45 +256,6 @@ func pairedRow(first []string, i int, m *closedloop.Paired) []string {
 	return slices.Concat(first,
 		[]string{"`" + m.Method + "`", fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.5f", m.RegretPct, m.RegretCI95)}, spread("%.5f", &m.Regret),
 		[]string{number("%.4f", float64(m.RegretWorst)), difference, n, milliseconds("%.3f", &m.Latency)})
-}
-
-// searchSummary is quality with a row for each map and a column for each method.
-func (d devices) searchSummary() string {
-	methods := []string{"direct", "gpc-refine-64", "gpc-refine-512", "gpc-polish"}
-	s := section{rows: [][]string{{"case", "map"}}}
-	for _, m := range methods {
-		s.rows[0] = append(s.rows[0], "`"+m+"`")
-	}
-	s.rows[0] = append(s.rows[0], "exact")
-	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).pairedCases) {
-		exact := "–" // with the bundled map's alone
-		for _, p := range r.plainest() {
-			shown = append(shown, p)
-			row := []string{p.Case, fmt.Sprintf("%s, %d samples", cmp.Or(p.Map.File, bundledMap), p.Map.Samples)}
-			for _, m := range methods {
-				row = append(row, pairedCell(p.Pairs, func(q *closedloop.Paired) bool { return q.Method == m }))
-			}
-			if own := pairedCell(p.Pairs, func(q *closedloop.Paired) bool { return r.method(r.name, q.Method).Needs&domain.NeedsMap == 0 }); own != "–" {
-				exact = own
-			}
-			s.rows = append(s.rows, append(row, exact))
-			exact = "–"
-		}
-	}
-	s.note = "Cost above the oracle, %, mean ± 95 % (median; 90 % quantile) of n episodes; median / 99th percentile of a decision, ms. " + recordedBy(shown)
-	return tables(s)
-}
-
-// pairedCell is a method's regret and time in one cell; a dash where it is not there.
-func pairedCell(pairs []closedloop.Paired, is func(m *closedloop.Paired) bool) string {
-	for _, m := range pairs {
-		if is(&m) {
-			middle := spread("%.5f", &m.Regret)
-			return fmt.Sprintf("%s (%s; %s), n %d; %s", estimate("%.5f", m.RegretPct, m.RegretCI95), middle[0], middle[1], m.RegretN, milliseconds("%.3f", &m.Latency))
-		}
-	}
-	return "–"
 }
 
 // comparedCases are the cases with a comparison by candidates.
@@ -416,37 +336,6 @@ func (d devices) equalTime() string {
 	return tables(all...)
 }
 
-// timeSummary says of each case what candidates with the map are worth by number and by
-// time.
-func (d devices) timeSummary() string {
-	var b strings.Builder
-	for _, r := range d.runs((*Records).comparedCases) {
-		c := r.comparison()
-		without, with := r.budgets(&c)
-		for i := range with {
-			run := &with[i]
-			if run.way != defaultMethod || run.candidates != 384 {
-				continue
-			}
-			equal, bound := worth(float64(run.DifferencePct), without)
-			fmt.Fprintf(&b, "* `%s`, %d candidates with the map: %s %% above the cost of %d without it, margin %s m, %s ms. By number that is worth %s%.0f without the map.",
-				r.name, run.candidates, estimate("%.2f", run.DifferencePct, run.DifferenceSEM), without[len(without)-1].candidates, number("%.3f", float64(run.MarginMean)), milliseconds("%.2f", &run.Latency), bound, equal)
-			if other := noSlower(run, without); other != nil {
-				fmt.Fprintf(&b, " By time, %d without it: %s %%, %s m, %s ms", other.candidates, estimate("%.2f", other.DifferencePct, other.DifferenceSEM), number("%.3f", float64(other.MarginMean)), milliseconds("%.2f", &other.Latency))
-				if dominated(run, other) {
-					b.WriteString(": faster at the median, cheaper and with more room")
-				}
-				b.WriteByte('.')
-			}
-			b.WriteByte('\n')
-		}
-		last := with[len(with)-1]
-		fmt.Fprintf(&b, "* `%s`, all %d candidates with the map: %s %% beside as many without it, %s ms beside %s (± standard error, n %d).\n",
-			r.name, last.candidates, estimate("%.2f", last.DifferencePct, last.DifferenceSEM), milliseconds("%.2f", &last.Latency), milliseconds("%.2f", &without[len(without)-1].Latency), last.Compared)
-	}
-	return b.String()
-}
-
 // certified are the certificates of all devices, one of each case.
 func (d devices) certified() (all []batchnav.Certified) {
 	for _, r := range d {
@@ -475,13 +364,4 @@ func (d devices) conditions() string {
 		})
 	}
 	return tables(s)
-}
-
-// conditionSummary is the same in a line for each case.
-func (d devices) conditionSummary() string {
-	var b strings.Builder
-	for _, c := range d.certified() {
-		fmt.Fprintf(&b, "* `%s`: %s.\n", c.Certificate.Case, c.Certificate.Summary())
-	}
-	return b.String()
 }

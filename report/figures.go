@@ -144,7 +144,7 @@ func priorityFigure(t Trace) *Figure {
 	if steady(t) {
 		return nil
 	}
-	f := newFigure(t.Header.Case+"-priority", t.Header.Case+": semantic coordinate", "decision t", "σ")
+	f := newFigure(t.Header.Case+"-priority", t.Header.Case+": priority σ of single episodes", "decision t", "σ")
 	f.plot.Y.Min, f.plot.Y.Max = 0, 1
 	m := len(t.Episodes[0].Lines[0].Sigma)
 	for i := range m {

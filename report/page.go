@@ -28,8 +28,11 @@ type chapter struct {
 	sections []section
 }
 
-// chapters are those of the report that have sections.
+// chapters are those of the report that have sections, all cases at a glance before them.
 func (r *Records) chapters() (out []chapter) {
+	if s := (devices{r}).glance(); len(s.rows) > 1 {
+		out = append(out, chapter{"In short", []section{s}})
+	}
 	for _, k := range kinds {
 		sections := k.sections(r)
 		switch last := len(out) - 1; {
@@ -67,11 +70,12 @@ var glossary = [][2]string{
 	{"priority σ", "weights of the objectives, from how urgent each is in a state, or a user's fixed preference w"},
 	{"margin", "distance to a hard limit: negative where it is violated"},
 	{"safe", "an episode in which no margin was violated, no state was lost, and every goal was reached"},
-	{"regret, R_T", "cost above the oracle's from the same start, in % of it"},
+	{"regret", "R_T of the paper: cost above the oracle's from the same start, in % of it"},
 	{"gap", "cost above a reference method's, in % of it; it may be negative"},
 	{"fallback", "a decision that the monitor or the guard replaced"},
 	{"s.e.m.", "standard error of the mean; a 95 % interval is about twice as wide to either side"},
-	{"p50, p99", "the time that half, and 99 of 100, decisions stay below"},
+	{"p50, p99", "the time that half, and 99 of 100, decisions stay below; p90 of a regret is what nine of ten episodes stay below"},
+	{"± 95 %, [a, b]", "95 % intervals: of means by Student's t, of shares by Clopper and Pearson, of differences by the bootstrap"},
 	{"‖Δz‖", "how far the latent moves in one decision"},
 }
 
@@ -144,8 +148,8 @@ const style = `:root{color-scheme:light dark;--ink:#1b222a;--soft:#56616c;--line
 body{font:16px/1.55 system-ui,sans-serif;max-width:75rem;margin:0 auto;padding:1.2rem;color:var(--ink);background:var(--paper)}
 p,dl,nav{max-width:48rem}p.note{color:var(--soft)}a{color:var(--link)}h1{line-height:1.2}
 h2{margin-top:2.5em;padding-top:.5em;border-top:2px solid var(--line)}h3{margin-top:2em}
-.table{overflow:auto;max-height:80vh;border:1px solid var(--line);border-radius:4px;margin:1em 0;width:fit-content;max-width:100%}
-table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
+.table{overflow:auto;max-height:80vh;border:1px solid var(--line);border-radius:4px;margin:1em 0;width:max-content;max-width:max(100%,calc(50vw + 50% - 1.2rem))}
+table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
 th,td{padding:.3em .7em;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 td.words{white-space:normal;min-width:14em;text-align:left}
 th{position:sticky;top:0;background:var(--head);z-index:1}
@@ -155,7 +159,7 @@ figure{margin:0;flex:0 1 auto;max-width:100%;width:min-content;min-width:min(100
 figure svg,figure img{display:block;max-width:100%;height:auto;background:#fff;border:1px solid var(--line);border-radius:4px}
 figcaption{font-size:.85rem;color:var(--soft);margin-top:.4em}
 dt{font-weight:600;margin-top:.6em}dd{margin:0}nav ul{padding-left:1.2em;margin:.2em 0}
-@media(max-width:40rem){body{padding:.8rem;font-size:15px}td,th{padding:.3em .5em}}
+@media(max-width:40rem){body{padding:.8rem;font-size:15px}td,th{padding:.3em .5em}td.words{min-width:10em}}
 @media print{.table{overflow:visible;max-height:none}}`
 
 func (p *sheet) begin() {

@@ -77,12 +77,12 @@ func (d devices) besidePaper(visit func(r run, method string, e *closedloop.Resu
 func (d devices) paperRows() string {
 	s := section{rows: [][]string{{"case", "method", "episodes", "figure", "ours", "paper"}}}
 	d.besidePaper(func(r run, method string, e *closedloop.Result, figures []figureBeside) {
-		episodes := notRecorded
+		title, episodes := "`"+method+"`", notRecorded
 		if e != nil {
-			episodes = fmt.Sprint(e.Episodes)
+			title, episodes = r.titled(e), fmt.Sprint(e.Episodes)
 		}
 		for _, b := range figures {
-			s.rows = append(s.rows, []string{r.name, "`" + method + "`", episodes, b.what, b.text, fmt.Sprintf("%g", b.paper)})
+			s.rows = append(s.rows, []string{r.name, title, episodes, b.what, b.text, fmt.Sprintf("%g", b.paper)})
 		}
 	})
 	return tables(s)

@@ -45,7 +45,8 @@ type Records struct {
 	Tortures     []Torture
 	Traces       []Trace
 
-	cases map[string]Case
+	cases     map[string]Case
+	trainings map[learned]trainings
 }
 
 // Case is what tables need to know of a case: its methods in their order, and the
@@ -60,7 +61,7 @@ type Case struct {
 
 // New returns empty records of a device that are told of under these cases.
 func New(device string, cases map[string]Case) *Records {
-	return &Records{Device: device, cases: cases}
+	return &Records{Device: device, cases: cases, trainings: map[learned]trainings{}}
 }
 
 // Trace is a recorded trace, whole.
@@ -72,8 +73,8 @@ type Trace struct {
 // maxRecord bounds one recorded file.
 const maxRecord = 64 << 20
 
-// Load reads every *.json and *.jsonl file in dir and the folders below it. A file that
-// is not a record is an error that names it.
+// Load reads every *.json and *.jsonl file in dir and the folders below it, and the list of the
+// trainings there. A file that is not a record is an error that names it.
 func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, error) {
 	r := New(filepath.Base(dir), cases)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -86,6 +87,10 @@ func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, err
 			return r.AddTrace(ctx, path)
 		case strings.HasSuffix(path, ".json"):
 			if err := r.add(path); err != nil {
+				return fmt.Errorf("report: %s: %w", path, err)
+			}
+		case path == filepath.Join(dir, trainingsFile):
+			if err := r.addTrainings(path); err != nil {
 				return fmt.Errorf("report: %s: %w", path, err)
 			}
 		}

@@ -10,11 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/paper"
 )
 
@@ -161,21 +159,6 @@ func TestTheTextsFiguresAreTheRecords(t *testing.T) {
 		if page := string(must.Get(os.ReadFile(filepath.Join("..", want.page)))(t)); !strings.Contains(page, want.text) {
 			t.Errorf("%s does not say %q", want.page, want.text)
 		}
-	}
-}
-
-// A case that two devices have recorded is summarized once, as on the first.
-func TestSummaryOfSeveralDevices(t *testing.T) {
-	eval := func(name, method string, regret float64) closedloop.Result {
-		return closedloop.Result{Case: name, Method: method, Episodes: 1, RegretPct: closedloop.Number(regret)}
-	}
-	methods := batchnav.Methods(testdomain.NewCart(1), false)
-	cases := map[string]Case{"one": {Methods: methods}, "two": {Methods: methods}}
-	a := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 1)}, cases: cases}
-	b := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 2), eval("two", "gpc", 3)}, cases: cases}
-	text := devices{a, b}.summary()
-	if strings.Count(text, "| one |") != 1 || !strings.Contains(text, "| one | `gpc` | 0/1 | 1.0000") || !strings.Contains(text, "| two | `gpc` | 0/1 | 3.0000") {
-		t.Errorf("the summary is\n%s", text)
 	}
 }
 

@@ -86,6 +86,31 @@ func TestWhatIsNotRecordedIsListed(t *testing.T) {
 	}
 }
 
+// The row of a learned method says how many of its trainings are there.
+func TestRowsOfLearnedMethodsSayTheirSeeds(t *testing.T) {
+	dir := t.TempDir()
+	list := filepath.Join(dir, trainingsFile)
+	must.OK(t, os.Mkdir(filepath.Dir(list), 0o777))
+	const headings = "method,case,regime,training_seed,training_seeds\n"
+	must.OK(t, os.WriteFile(list, []byte(headings+"td3,opf30,paper,1,3\ncpo,opf30,paper,1,3\ncpo,opf30,paper,3,3\n"), 0o666))
+	r := must.Get(Load(t.Context(), dir, known()))(t)
+	r.Evaluations = []closedloop.Result{drawnRun("opf30", "gpc", paperRegime, 1, 2), drawnRun("opf30", "td3", paperRegime, 1, 2), drawnRun("opf30", "cpo", paperRegime, 1, 2)}
+	rows := devices{r}.paperRows()
+	for _, want := range []string{"| opf30 | `gpc` | 2 |", "| opf30 | `td3`, 1 of 3 seeds | 2 |", "| opf30 | `cpo`, first of 2 of 3 seeds | 2 |"} {
+		if !strings.Contains(rows, want) {
+			t.Errorf("the table beside the paper lacks %s:\n%s", want, rows)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "no line of headings", "case,regime,method\n": `no column "training_seeds"`, headings + "td3,opf30,paper,1,three\n": "line 2: training_seeds", headings + "td3\n": "wrong number of fields",
+	} {
+		must.OK(t, os.WriteFile(list, []byte(text), 0o666))
+		if _, err := Load(t.Context(), dir, known()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), list) {
+			t.Errorf("%q: want an error with %q and the file, got %v", text, want, err)
+		}
+	}
+}
+
 // What is apart by more than a factor of two, or of another sign, is a difference; zero and zero
 // are none.
 func TestDifferencesAreOfAFactorOfTwo(t *testing.T) {

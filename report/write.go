@@ -140,16 +140,25 @@ func estimate(format string, v, sem closedloop.Number) string {
 	return number(format, float64(v)) + " ± " + number(format, float64(sem))
 }
 
+// opening is the first sentence of a case's note: what its problem is.
+func (r *Records) opening(name string) string {
+	about := r.about(name)
+	if about == "" {
+		return ""
+	}
+	return strings.ToUpper(about[:1]) + about[1:] + ". "
+}
+
 func (r *Records) evaluationSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
-		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, r.regretNote(name), loadsOf(evals)),
-		rows:  [][]string{slices.Concat([]string{"method", "R_T %", "n", "median", "p90", "paper R_T %"}, besideMain, []string{"safe", "95 % interval", "fail %", "paper fail %", "least margin", "p50 ms", "p99 ms", "paper ms", "mean ‖Δz‖"})},
+		note:  r.opening(name) + fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, r.regretNote(name), loadsOf(evals)),
+		rows:  [][]string{slices.Concat([]string{"method", "regret %", "n", "median", "p90", "regret % (paper)"}, besideMain, []string{"safe", "95 % interval", "fail %", "fail % (paper)", "least margin", "p50 ms", "p99 ms", "ms (paper)", "mean ‖Δz‖"})},
 	}
 	for _, e := range evals {
 		p := r.paper(name, e.Method)
 		s.rows = append(s.rows, slices.Concat(
-			[]string{e.Method, within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret), []string{regretGiven(p)}, r.less(&e),
+			[]string{e.Method + r.seeds(&e), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret), []string{regretGiven(p)}, r.less(&e),
 			[]string{
 				safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
 				number("%.1f", 100*(1-float64(e.Safe))), given(100 - p.Safe), number("%.1e", float64(e.MarginMin)),
@@ -158,7 +167,10 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 	}
 	for _, m := range r.unrecorded(name, evals) {
 		p := r.paper(name, m)
-		s.lack([]string{m, notRecorded}, map[string]string{"paper R_T %": regretGiven(p), "paper fail %": given(100 - p.Safe), "paper ms": given(p.Milliseconds)})
+		if math.IsNaN(p.Regret) { // the paper's figures are of other scenes
+			continue
+		}
+		s.lack([]string{m, notRecorded}, map[string]string{"regret % (paper)": regretGiven(p), "fail % (paper)": given(100 - p.Safe), "ms (paper)": given(p.Milliseconds)})
 	}
 	return s
 }
@@ -167,7 +179,7 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 func (r *Records) regretNote(name string) string {
 	for _, p := range r.cases[name].Paper {
 		if !math.IsNaN(p.Regret) {
-			return " “paper”: tab. analytical, 100 trajectories, ± its own, times on its own hardware; its MPC horizon is not stated."
+			return " (paper): tab. analytical, 100 trajectories, ± its own, times on its own hardware; its MPC horizon is not stated."
 		}
 	}
 	return ""
@@ -182,7 +194,7 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 	head = append(append(head, kinds...), "p50 ms", "p99 ms")
 	s := section{
 		title: name,
-		note:  fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, loadsOf(evals)),
+		note:  r.opening(name) + fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, loadsOf(evals)),
 		rows:  [][]string{head},
 	}
 	value := func(n *closedloop.Number) float64 {
@@ -194,7 +206,7 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 	for _, e := range evals {
 		p := r.paper(name, e.Method)
 		row := []string{
-			e.Method, fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe),
+			e.Method + r.seeds(&e), fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe),
 			number("%.4f", float64(e.CollisionFree)), given(p.Collision), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
 			within("%.3f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
 		}
@@ -232,7 +244,7 @@ func noiseSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name + " with measurement noise",
 		note:  "The measured state is disturbed; margins and costs are of the true state. The noise is in units of each state's own scale. Regret over the n safe episodes, its mean with the 95 % interval by Student's t. " + loadsOf(evals),
-		rows:  [][]string{{"noise", "method", "R_T %", "n", "median", "p90", "safe", "95 % interval", "least margin", "p50 ms", "p99 ms"}},
+		rows:  [][]string{{"noise", "method", "regret %", "n", "median", "p90", "safe", "95 % interval", "least margin", "p50 ms", "p99 ms"}},
 	}
 	for _, e := range evals {
 		s.rows = append(s.rows, slices.Concat(

@@ -199,7 +199,7 @@ func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decisio
 	}
 	margins := make([]float64, len(spec.Margins))
 	p.Margins(r.S, r.C, d.U, margins)
-	d.Margin = smallest(margins)
+	d.Margin = domain.Smallest(margins)
 	d.Feasible = d.Margin >= -spec.MarginTolerance
 	return d, nil
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -8,20 +9,19 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/web"
 )
 
 // Paths are the patterns of a http.ServeMux that a Handler answers, so that others can stand
@@ -43,6 +43,8 @@ type HTTPOptions struct {
 const (
 	// DefaultPatience is enough for the largest body over a slow line.
 	DefaultPatience = 10 * time.Second
+	// usualBody is room that a body has from the start, by what its head says.
+	usualBody = 16 << 10
 	// heartbeat is how often a stream without decisions says that it is there.
 	heartbeat = 15 * time.Second
 )
@@ -130,7 +132,7 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request) error {
 	}
 	if h.o.Token == "" {
 		// A page whose name was made to stand for this host has its own name here.
-		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.Network() == "tcp" && !loopback(r.Host) {
+		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.Network() == "tcp" && !web.Loopback(r) {
 			return problemf(http.StatusForbidden, "the request is for the host %.64q: without a token it has to name a loopback address", r.Host)
 		}
 		return nil
@@ -146,21 +148,11 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// loopback reports whether the host of a request, with its port or without, is this one.
-func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
-
 // isInput reports whether an error is the asker's.
 func isInput(err error) bool {
-	var own *FieldError
-	var state *closedloop.FieldError
+	var field *FieldError
 	var in gpc.InputError
-	return errors.As(err, &own) || errors.As(err, &state) || errors.As(err, &in)
+	return errors.As(err, &field) || errors.As(err, &in)
 }
 
 // statusOf is the status of an error.
@@ -183,21 +175,29 @@ func statusOf(err error) int {
 
 // fail answers with an error.
 func (h *handler) fail(w http.ResponseWriter, a Answer, err error) {
-	status := statusOf(err)
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	h.answer(w, status, Answer{Op: a.Op, Session: a.Session, Failure: failureOf(err)})
+	h.answer(w, statusOf(err), Answer{Op: a.Op, Session: a.Session, Failure: failureOf(err)})
 }
 
 // answer writes a JSON object.
 func (h *handler) answer(w http.ResponseWriter, status int, v any) {
+	h.object(w, status, encoded(v))
+}
+
+// encoded is a JSON object.
+func encoded(v any) []byte {
 	text, err := finite.Marshal(v)
 	if err != nil { // no value of ours has what JSON has not
 		panic(err)
 	}
+	return append(text, '\n')
+}
+
+func (h *handler) object(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
-	h.write(w, status, append(text, '\n'))
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	h.write(w, status, text)
 }
 
 func (h *handler) write(w http.ResponseWriter, status int, text []byte) {
@@ -208,24 +208,25 @@ func (h *handler) write(w http.ResponseWriter, status int, text []byte) {
 	w.Write(text) // whoever asked may be gone
 }
 
-// ask answers an operation. What would be refused is so before its body is read.
+// ask answers an operation. What would be refused is so before its body is read, by a text that is
+// there: a server that is asked for too much has no time to say so.
 func (h *handler) ask(o op) http.HandlerFunc {
+	refusal := func(err error) []byte { return encoded(Answer{Op: o.String(), Failure: failureOf(err)}) }
+	busy, closed := refusal(ErrBusy), refusal(ErrClosed)
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		j := &job{op: o}
-		about := func() Answer { return Answer{Op: o.String(), Session: j.session} }
-		var early error
 		switch {
 		case h.s.Draining():
-			early = ErrClosed
+			h.s.count(ErrClosed)
+			h.object(w, http.StatusServiceUnavailable, closed)
+			return
 		case h.s.busy(o):
-			early = ErrBusy
-		}
-		if early != nil {
-			h.s.count(early)
-			h.fail(w, about(), early)
+			h.s.count(ErrBusy)
+			h.object(w, http.StatusTooManyRequests, busy)
 			return
 		}
+		j := &job{op: o}
+		about := func() Answer { return Answer{Op: o.String(), Session: j.session} }
 		err := h.parse(w, r, j, began)
 		if err != nil {
 			h.s.count(err)
@@ -244,18 +245,23 @@ func (h *handler) ask(o op) http.HandlerFunc {
 
 // parse reads a request.
 func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, began time.Time) error {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.o.MaxBytes)))
+	tooLarge := problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", h.o.MaxBytes)
+	if r.ContentLength > int64(h.o.MaxBytes) { // none of it is read
+		return tooLarge
+	}
+	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), usualBody)+bytes.MinRead))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(h.o.MaxBytes)))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", h.o.MaxBytes)
+		return tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return problemf(http.StatusRequestTimeout, "the body did not come within %v", h.o.Patience)
 	case err != nil:
 		return problemf(http.StatusBadRequest, "the body was not read: %w", err)
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{}) // from now on a read waits for the next request, or the end
-	fields, err := fieldsOf(text, "body")
+	fields, err := object.Read(body.Bytes(), "body", example)
 	if err == nil {
 		err = h.s.parse(j, fields, began)
 	}
@@ -299,12 +305,12 @@ func (h *handler) openAPI(w http.ResponseWriter, _ *http.Request) {
 func sessionOf(query url.Values) (string, error) {
 	for name, values := range query {
 		if name != "session" || len(values) != 1 {
-			return "", fieldErrorf(name, "the query has the field %.64q %d times: want session once at most", name, len(values))
+			return "", object.Errorf(name, "the query has the field %.64q %d times: want session once at most", name, len(values))
 		}
 	}
 	name := query.Get("session")
 	if len(name) > MaxSessionName || !utf8.ValidString(name) {
-		return "", fieldErrorf("session", "the name of a session is of %d bytes, want UTF-8 of at most %d", len(name), MaxSessionName)
+		return "", object.Errorf("session", "the name of a session is of %d bytes, want UTF-8 of at most %d", len(name), MaxSessionName)
 	}
 	return name, nil
 }
@@ -326,22 +332,8 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer watch.Close()
-	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Time{})
-	send := func(kind string, number uint64, data []byte) bool {
-		text := []byte(":\n\n")
-		if kind != "" {
-			text = slices.Concat(fmt.Appendf(nil, "event: %s\nid: %d\ndata: ", kind, number), data, []byte("\n\n"))
-		}
-		control.SetWriteDeadline(time.Now().Add(h.o.Patience))
-		_, err := w.Write(text)
-		return err == nil && control.Flush() == nil
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Connection", "close") // nothing comes behind a stream
-	w.WriteHeader(http.StatusOK)
-	if !send("", 0, nil) {
+	to, err := web.NewStream(w, h.o.Patience)
+	if err != nil || !to.Alive() {
 		return
 	}
 	alive := time.NewTicker(heartbeat)
@@ -351,20 +343,20 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		select {
 		case e, ok := <-watch.Events:
 			if !ok {
-				send("dropped", last, []byte("{}"))
+				to.Send(web.Event("dropped", last, []byte("{}")))
 				return
 			}
 			text, err := finite.Marshal(e)
-			if err != nil || !send("decision", e.Number, text) {
+			if err != nil || !to.Send(web.Event("decision", e.Number, text)) {
 				return
 			}
 			last = e.Number
 		case <-alive.C:
-			if !send("", 0, nil) {
+			if !to.Alive() {
 				return
 			}
 		case <-h.s.draining:
-			send("closing", last, []byte("{}"))
+			to.Send(web.Event("closing", last, []byte("{}")))
 			return
 		case <-r.Context().Done():
 			return

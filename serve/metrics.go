@@ -230,6 +230,7 @@ func (s *Server) WriteMetrics(w io.Writer) error {
 	e.one("gpc_sessions", "gauge", "Sessions that are open.", float64(h.Sessions))
 	e.one("gpc_sessions_max", "gauge", "Sessions that may be open.", float64(h.SessionsMax))
 	e.one("gpc_waiting", "gauge", "Requests that wait or are being answered.", float64(s.waiting.Load()+m.refining.Load()))
+	e.one("gpc_waiting_max", "gauge", "Requests but refinements that may wait or be answered at once.", float64(s.waitingMax()))
 	e.by("gpc_decisions_total", "Decisions that were answered, by whose action it is.", "kind", kindNames[:], m.decisions[:])
 	e.by("gpc_refinements_total", "Refinements that were answered.", "kind", []string{"own", "late"}, m.refined[:])
 	e.by("gpc_fallbacks_total", "Decisions by the bits of their fallback.", "reason", fallbackNames[:], m.fallbacks[:])

@@ -1,115 +1,69 @@
 package serve
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/object"
 )
 
-// fieldsOf reads one JSON object, no field of which is there twice. what is what holds it: the
-// line, or the body of a request.
-func fieldsOf(text []byte, what string) (map[string]json.RawMessage, error) {
-	if !utf8.Valid(text) {
-		return nil, fmt.Errorf("the %s is not UTF-8", what)
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf(`the %s is not a JSON object, such as {"session":"a"}`, what)
-	}
-	fields := map[string]json.RawMessage{}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return nil, fmt.Errorf("the %s is not JSON: %w", what, err)
-		}
-		name, _ := t.(string)
-		if _, ok := fields[name]; ok {
-			return nil, fieldErrorf(name, "field %.64q is there twice", name)
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, fmt.Errorf("the %s is not JSON: field %.64q: %w", what, name, err)
-		}
-		fields[name] = value
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, fmt.Errorf("the %s is not JSON: %w", what, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("the %s has more than one JSON value", what)
-	}
-	return fields, nil
-}
-
-// take decodes a field and takes it from the others; it reports whether it is there.
-func take[T any](fields map[string]json.RawMessage, name, want string, into *T) (bool, error) {
-	raw, ok := fields[name]
-	if !ok {
-		return false, nil
-	}
-	delete(fields, name)
-	var v *T
-	if err := json.Unmarshal(raw, &v); err != nil || v == nil {
-		return true, fieldErrorf(name, "field %q is %.64s, want %s", name, raw, want)
-	}
-	*into = *v
-	return true, nil
-}
+const (
+	// example is the shortest request.
+	example = `{"session":"a"}`
+	// wanted is what a preference is to be.
+	wanted = "a list of weights, or null for the adaptive priority"
+)
 
 // line is the request of a line that was read at a time. What it is of is filled in even
 // where the rest is wrong.
 func (s *Server) line(text []byte, read time.Time) (j *job, err error) {
 	j = &job{}
-	fields, err := fieldsOf(text, "line")
+	fields, err := object.Read(text, "line", example)
 	if err != nil {
 		return j, err
 	}
 	var name string
 	known := strings.Join(ops[1:], ", ")
-	there, err := take(fields, "op", "one of "+known, &name)
+	there, err := object.Take(fields, "op", "one of "+known, &name)
 	at := slices.Index(ops, name)
 	switch {
 	case err != nil:
 		return j, err
 	case !there:
-		return j, fieldErrorf("op", "field \"op\" is missing, want one of %s", known)
+		return j, object.Missing("op", "one of "+known)
 	case at < 1:
-		return j, fieldErrorf("op", "field \"op\" is %.64q, want one of %s", name, known)
+		return j, object.Errorf("op", "field \"op\" is %.64q, want one of %s", name, known)
 	}
 	j.op = op(at)
 	return j, s.parse(j, fields, read)
 }
 
 // parse fills in a request of an operation from its fields, that was read at a time.
-func (s *Server) parse(j *job, fields map[string]json.RawMessage, read time.Time) (err error) {
+func (s *Server) parse(j *job, fields object.Fields, read time.Time) (err error) {
 	if j.op == opHealth {
-		return nothing(fields, j.op)
+		return fields.Nothing(fmt.Sprintf("%q", j.op))
 	}
-	if _, err := take(fields, "session", "a name", &j.session); err != nil {
+	if _, err := object.Take(fields, "session", "a name", &j.session); err != nil {
 		return err
 	}
 	if j.op == opReset || j.op == opClear {
-		return nothing(fields, j.op)
+		return fields.Nothing(fmt.Sprintf("%q", j.op))
 	}
 	if j.request.Preference, err = preference(fields); err != nil {
 		return err
 	}
 	if j.op == opPreference {
 		if j.request.Preference == nil {
-			return fieldErrorf("preference", "field \"preference\" is missing, want a list of weights, or null for the adaptive priority")
+			return object.Missing("preference", wanted)
 		}
-		return nothing(fields, j.op)
+		return fields.Nothing(fmt.Sprintf("%q", j.op))
 	}
 	ms, there, err := milliseconds(fields, "deadline_ms", float64(MaxDeadline.Milliseconds()))
 	if err != nil {
@@ -135,66 +89,52 @@ func (s *Server) parse(j *job, fields map[string]json.RawMessage, read time.Time
 const maxObserved = 9e12
 
 // milliseconds takes a field of a time.
-func milliseconds(fields map[string]json.RawMessage, name string, most float64) (ms float64, there bool, err error) {
-	there, err = take(fields, name, "milliseconds above 0", &ms)
+func milliseconds(fields object.Fields, name string, most float64) (ms float64, there bool, err error) {
+	there, err = object.Take(fields, name, "milliseconds above 0", &ms)
 	if err == nil && there && !(ms > 0 && ms <= most) {
-		err = fieldErrorf(name, "field %q is %v, want milliseconds above 0, at most %.0f", name, ms, most)
+		err = object.Errorf(name, "field %q is %v, want milliseconds above 0, at most %.0f", name, ms, most)
 	}
 	return ms, there, err
 }
 
-// nothing refuses fields that an operation does not have.
-func nothing(fields map[string]json.RawMessage, o op) error {
-	for name := range fields {
-		return fieldErrorf(name, "%q has no field %.64q", o, name)
-	}
-	return nil
-}
-
 // preference is the one that fields state, nil for none.
-func preference(fields map[string]json.RawMessage) (*domain.Preference, error) {
-	raw, ok := fields["preference"]
-	if !ok {
-		return nil, nil
+func preference(fields object.Fields) (*domain.Preference, error) {
+	w, there, err := object.Nullable[[]float64](fields, "preference", wanted)
+	switch {
+	case err != nil || !there:
+		return nil, err
+	case w == nil:
+		return &domain.Preference{Adaptive: true}, nil
 	}
-	delete(fields, "preference")
-	var w []float64
-	if err := json.Unmarshal(raw, &w); err != nil {
-		return nil, fieldErrorf("preference", "field \"preference\" is %.64s, want a list of weights, or null for the adaptive priority", raw)
-	}
-	return &domain.Preference{Adaptive: w == nil, W: w}, nil
+	return &domain.Preference{W: *w}, nil
 }
 
 // refinement takes the options of a refinement.
-func refinement(fields map[string]json.RawMessage, o *batchnav.RefineOptions) error {
+func refinement(fields object.Fields, o *batchnav.RefineOptions) error {
 	for _, f := range []struct {
 		name     string
 		into     *int
 		from, to int
 	}{{"candidates", &o.Candidates, 1, batchnav.MaxCandidates}, {"look_ahead", &o.LookAhead, 0, batchnav.MaxLookAhead}} {
 		want := fmt.Sprintf("a whole number from %d to %d", f.from, f.to)
-		there, err := take(fields, f.name, want, f.into)
+		there, err := object.Take(fields, f.name, want, f.into)
 		if err != nil {
 			return err
 		}
 		if there && (*f.into < f.from || *f.into > f.to) {
-			return fieldErrorf(f.name, "field %q is %d, want %s", f.name, *f.into, want)
+			return object.Errorf(f.name, "field %q is %d, want %s", f.name, *f.into, want)
 		}
 	}
-	_, err := take(fields, "seed", "a whole number from 0", &o.Seed)
+	_, err := object.Take(fields, "seed", "a whole number from 0", &o.Seed)
 	return err
 }
 
 // failureOf is an error as it is answered.
 func failureOf(err error) *Failure {
 	f := &Failure{Error: err.Error()}
-	var own *FieldError
-	var state *closedloop.FieldError
-	switch {
-	case errors.As(err, &own):
-		f.Field = own.Field
-	case errors.As(err, &state):
-		f.Field = state.Field
+	var field *FieldError
+	if errors.As(err, &field) {
+		f.Field = field.Field
 	}
 	return f
 }

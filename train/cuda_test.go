@@ -3,9 +3,14 @@
 package train
 
 import (
+	"bytes"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -45,6 +50,62 @@ func TestTrainingOnCUDA(t *testing.T) {
 				t.Errorf("epoch %d: %s is %v, of the reference %v", i+1, name, pair[0], pair[1])
 			}
 		}
+	}
+}
+
+// Two devices make the map that two devices make, stopped and resumed too. One that is lost
+// in an epoch ends the run with an error that names it; nothing is written but the checkpoint
+// of before, from which a new run goes on to the same bits, and which one device alone does
+// not take for its own.
+func TestTrainingOnTwoDevices(t *testing.T) {
+	const scenarios = 8
+	d := shim.Device(t)
+	two := func() backend.Backend {
+		var members []*kernels.Backend
+		for _, ordinal := range shim.Devices(t, d, 2) {
+			context := must.Get(driver.Open(d, ordinal))(t)
+			members = append(members, must.Get(kernels.New(context, kernels.Options{}))(t))
+		}
+		g := must.Get(kernels.NewGroup(members...))(t)
+		t.Cleanup(func() { g.Close() })
+		return g
+	}
+	resumesBitwise(t, two(), scenarios, []int{7}, false)
+	opt := toyOptions(two(), scenarios)
+	want := modelBytes(t, trained(t, opt).Model)
+	opt.Checkpoint = filepath.Join(t.TempDir(), "run.checkpoint")
+	l, ok := d.(*shim.Library)
+	if !ok {
+		return // a GPU is not lost on demand
+	}
+	opt.CheckpointInterval = time.Nanosecond
+	at := 0
+	_, err := Run(t.Context(), opt, func(p Progress) {
+		if at++; at == 5 {
+			l.FailOn(1, "gpc_train_gradient", 1, 700)
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "device 1: ") {
+		t.Fatalf("device 1 lost in an epoch: %v", err)
+	}
+	opt.Resume = true
+	opt.Backend = cuda(t)
+	if _, err := Run(t.Context(), opt, nil); err == nil || !strings.Contains(err.Error(), "on 2 devices") {
+		t.Errorf("a checkpoint of two devices on one: %v", err)
+	}
+	opt.Backend = two()
+	first := 0
+	resumed, err := Run(t.Context(), opt, func(p Progress) {
+		if first == 0 && p.Note == "" {
+			first = p.Step
+		}
+	})
+	must.OK(t, err)
+	if first < 2 {
+		t.Errorf("resumed at update %d: nothing of the run before is left", first)
+	}
+	if !bytes.Equal(modelBytes(t, resumed.Model), want) {
+		t.Error("resumed behind a loss: another model")
 	}
 }
 

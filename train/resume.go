@@ -42,7 +42,11 @@ func (r *run) identify() error {
 // threads they do not.
 func computesOn(b backend.Backend) string {
 	d := b.Describe()
-	return strings.TrimSpace(strings.Join([]string{d.Name, runtime.GOARCH, d.ISA, d.Precision}, " "))
+	on := strings.TrimSpace(strings.Join([]string{d.Name, runtime.GOARCH, d.ISA, d.Precision}, " "))
+	if d.Devices > 1 { // by whose number gradients are added up
+		on += fmt.Sprintf(" on %d devices", d.Devices)
+	}
+	return on
 }
 
 func (r *run) resume() error {

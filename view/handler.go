@@ -1,7 +1,6 @@
 package view
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -10,15 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/object"
 	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/internal/web"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -66,7 +65,7 @@ func New(source Source, rate float64, playing bool) *Handler {
 	mux.HandleFunc("GET /view/frame", answer(p, func(r *http.Request) (any, error) {
 		k, err := strconv.Atoi(r.URL.Query().Get("k"))
 		if err != nil {
-			return nil, fieldErrorf("k", "k is %.64q, want the number of a frame", r.URL.Query().Get("k"))
+			return nil, object.Errorf("k", "k is %.64q, want the number of a frame", r.URL.Query().Get("k"))
 		}
 		return p.frame(k)
 	}))
@@ -98,24 +97,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-cache")
-	if !addressed(r.Host) {
+	if !web.Addressed(r) {
 		fail(w, http.StatusForbidden, fmt.Errorf("the host is %.100q, want an address or localhost: a name may be made to lead anywhere", r.Host))
 		return
 	}
 	h.mux.ServeHTTP(w, r)
-}
-
-// addressed reports whether a host is an address or this machine, and no name that whoever
-// owns it can turn to another machine.
-func addressed(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil
-}
-
-func fieldErrorf(field, format string, args ...any) error {
-	return &serve.FieldError{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
 // errGone is of what is not at hand.
@@ -164,24 +150,19 @@ func post[T any](mux *http.ServeMux, p *player, name, field, want string, do fun
 
 // only is the one field of an object, nil for null.
 func only[T any](text []byte, field, want string) (v *T, err error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	var fields map[string]json.RawMessage
-	if err := dec.Decode(&fields); err != nil || fields == nil {
-		return nil, fieldErrorf("", "the body is not a JSON object with the field %q", field)
+	fields, err := object.Read(text, "body", fmt.Sprintf("{%q:…}", field))
+	if err != nil {
+		return nil, err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fieldErrorf("", "the body has more than one JSON value")
+	v, there, err := object.Nullable[T](fields, field, want)
+	if err != nil {
+		return nil, err
 	}
-	raw, there := fields[field]
-	delete(fields, field)
-	for name := range fields {
-		return nil, fieldErrorf(name, "field %.64q is none, want %q alone", name, field)
+	if err := fields.Nothing("the body"); err != nil {
+		return nil, err
 	}
 	if !there {
-		return nil, fieldErrorf(field, "field %q is missing, want %s", field, want)
-	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return nil, fieldErrorf(field, "field %q is %.64s, want %s", field, raw, want)
+		return nil, object.Missing(field, want)
 	}
 	return v, nil
 }
@@ -221,43 +202,24 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.player.leave(watcher)
-	head := w.Header()
-	head.Set("Content-Type", "text/event-stream")
-	head.Set("Cache-Control", "no-store")
-	head.Set("X-Accel-Buffering", "no")
-	to := http.NewResponseController(w)
-	// What a server allows for reading a request would end the stream.
-	if err := to.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return
-	}
-	send := func(text []byte) bool {
-		// What is not HTTP/1 over a connection may have no deadline: then the writes end it.
-		if err := to.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return false
-		}
-		_, err := w.Write(text)
-		return err == nil && to.Flush() == nil
-	}
-	if !send([]byte("retry: 1000\n\n")) {
+	to, err := web.NewStream(w, writeLimit)
+	if err != nil || !to.Send([]byte("retry: 1000\n\n")) {
 		return
 	}
 	alive := time.NewTicker(writeLimit)
 	defer alive.Stop()
 	for {
-		var text []byte
 		select {
 		case <-r.Context().Done():
 			return
 		case <-alive.C:
-			text = []byte(":\n\n")
-		case e, ok := <-watcher.events:
-			if !ok {
+			if !to.Alive() {
 				return
 			}
-			text = e
-		}
-		if !send(text) {
-			return
+		case e, ok := <-watcher.events:
+			if !ok || !to.Send(e) {
+				return
+			}
 		}
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/paper"
 )
 
@@ -29,6 +32,10 @@ const (
 	largeBody   = 2 << 20
 	troubleGap  = 20 * time.Millisecond // between one trouble and the next
 	patience    = 10 * time.Second      // for an answer, far beyond every deadline
+	idleGap     = time.Millisecond      // of a server that is idle, between an answer and the next request
+	dueAtMost   = 1 << 16               // requests that wait for a connection
+	// headPatience is how long the server waits for a head.
+	headPatience = 5 * time.Second
 )
 
 // load is a server with what is asked of it.
@@ -43,8 +50,8 @@ type load struct {
 	want    []string // what the canary is decided on the idle server
 }
 
-// newLoad starts a server.
-func newLoad(ctx context.Context, o options) (*load, error) {
+// newLoad starts a server on CPUs, nil for any.
+func newLoad(ctx context.Context, o options, cpus []int) (*load, error) {
 	cases := paper.Cases()
 	c, err := cases.Find(o.name)
 	if err != nil {
@@ -74,13 +81,17 @@ func newLoad(ctx context.Context, o options) (*load, error) {
 		return nil, err
 	}
 	l.cmd = exec.Command(self, "serve", o.name, "--method", o.method, "--listen", "127.0.0.1:0", "--log", "json", "--sessions", fmt.Sprint(o.connections+8),
-		"--waiting", fmt.Sprint(o.waiting), "--connections", fmt.Sprint(o.connections+o.halfOpen+64))
+		"--waiting", o.waiting, "--connections", fmt.Sprint(o.connections+o.halfOpen+64))
 	l.cmd.Env = append(os.Environ(), environment+"=1")
 	out, err := l.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := l.cmd.Start(); err != nil {
+	start := l.cmd.Start
+	if cpus != nil {
+		start = func() error { return machine.On(cpus, l.cmd.Start) }
+	}
+	if err := start(); err != nil {
 		return nil, err
 	}
 	lines := bufio.NewScanner(out)
@@ -173,28 +184,132 @@ func (w *wire) ask(request []byte) (status int, body []byte, err error) {
 	return status, body, err
 }
 
-// idle asks one connection's requests one after another, and remembers what the canary is decided.
+// asked is a request with the time of machine.Now that it is due at.
+type asked struct {
+	number int
+	due    time.Duration
+}
+
+// outcome is what came of one. Its times count from when it was due, whatever it waited for: a
+// server that is slow to answer has no fewer requests for it.
+type outcome struct {
+	status       int // 0: lost
+	late         bool
+	behind, took time.Duration // until it was sent, and answered
+}
+
+// pace makes requests due at the times that next says, until the context ends or next says so.
+func pace(ctx context.Context, to chan<- asked, next func() (at time.Duration, more bool)) error {
+	defer close(to)
+	runtime.LockOSThread() // and the thread ends with the goroutine, as it sleeps like no other
+	if err := machine.Punctual(); err != nil {
+		return err
+	}
+	for i := 0; ctx.Err() == nil; i++ {
+		at, more := next()
+		if !more {
+			return nil
+		}
+		if err := machine.SleepUntil(at); err != nil {
+			return err
+		}
+		select {
+		case to <- asked{i, at}:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// ask sends what is due until the context ends over n connections, each a session, and notes what
+// comes of it: on each connection one after another.
+func (l *load) ask(ctx context.Context, n int, name string, next <-chan asked, note func(connection int, o outcome)) error {
+	return l.each(n, func(k int, w *wire) error {
+		defer func() { w.Close() }()
+		session := fmt.Sprint(name, k)
+		for a := range next {
+			if ctx.Err() != nil {
+				continue // what was not sent by then is missing from what was due
+			}
+			text := l.decide(session, a.number)
+			o := outcome{behind: machine.Now() - a.due}
+			status, body, err := w.ask(text)
+			if o.took = machine.Now() - a.due; err == nil {
+				o.status, o.late = status, bytes.Contains(body, []byte(`"late":true`))
+			}
+			note(k, o)
+			if err != nil {
+				w.Close()
+				again, err := l.dial()
+				if err != nil {
+					return err
+				}
+				w = again
+			}
+		}
+		return nil
+	})
+}
+
+// idle asks requests one after another, and remembers what the canary is decided.
 func (l *load) idle(lasts time.Duration) (times, error) {
 	w, err := l.dial()
 	if err != nil {
 		return times{}, err
 	}
-	defer w.Close()
-	if l.want, err = l.canary(w, nil); err != nil {
+	l.want, err = l.canary(w, nil)
+	w.Close()
+	if err != nil {
 		return times{}, err
 	}
+	ctx, stop := context.WithTimeout(l.ctx, lasts)
+	defer stop()
+	next, answered, paced := make(chan asked, 1), make(chan outcome, 1), make(chan error, 1)
 	var took []time.Duration
-	for i, end := 0, time.Now().Add(lasts); time.Now().Before(end) && l.ctx.Err() == nil; i++ {
-		ask := l.decide("idle", i)
-		start := time.Now()
-		status, body, err := w.ask(ask)
-		if err != nil || status != 200 {
-			return times{}, fmt.Errorf("the idle server answers %d %s: %v", status, body, err)
-		}
-		took = append(took, time.Since(start))
-		time.Sleep(time.Millisecond) // an idle server is woken up by each
+	var wrong error
+	go func() {
+		first := true
+		paced <- pace(ctx, next, func() (time.Duration, bool) {
+			if first {
+				first = false
+				return machine.Now() + idleGap, true
+			}
+			select {
+			case o := <-answered:
+				if took = append(took, o.took); o.status != http.StatusOK {
+					wrong = fmt.Errorf("the idle server answers with status %d", o.status)
+				}
+				return machine.Now() + idleGap, wrong == nil // it is woken up by each
+			case <-ctx.Done():
+				return 0, false
+			}
+		})
+	}()
+	err = l.ask(ctx, 1, "idle ", next, func(_ int, o outcome) { answered <- o })
+	stop()
+	err = errors.Join(<-paced, err, wrong, l.ctx.Err())
+	return timesOf(took), err
+}
+
+// waitingMax is how many requests the server lets wait now.
+func (l *load) waitingMax() (n int, err error) {
+	r, err := http.NewRequestWithContext(l.ctx, http.MethodGet, "http://"+l.address+"/metrics", nil)
+	if err != nil {
+		return 0, err
 	}
-	return timesOf(took), l.ctx.Err()
+	r.Close = true
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), "\ngpc_waiting_max ")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strconv.Atoi(line)
 }
 
 // canary goes through its observations from a reset on. refused is called where a request is, and
@@ -231,7 +346,7 @@ func (l *load) canary(w *wire, refused func()) (decided []string, err error) {
 	return decided, nil
 }
 
-// each runs f on n connections and gives their errors.
+// each runs f on n connections, which it closes, and gives their errors.
 func (l *load) each(n int, f func(i int, w *wire) error) error {
 	var wait sync.WaitGroup
 	errs := make([]error, n)
@@ -240,7 +355,6 @@ func (l *load) each(n int, f func(i int, w *wire) error) error {
 			w, err := l.dial()
 			if err == nil {
 				err = f(i, w)
-				w.Close()
 			}
 			errs[i] = err
 		})
@@ -249,11 +363,13 @@ func (l *load) each(n int, f func(i int, w *wire) error) error {
 	return errors.Join(errs...)
 }
 
-// capacity is how many decisions a second as many connections get as the server lets wait.
-func (l *load) capacity(lasts time.Duration) (float64, error) {
+// capacity is how many decisions a second so many connections get that ask as soon as they are
+// answered.
+func (l *load) capacity(connections int, lasts time.Duration) (float64, error) {
 	var decided atomic.Int64
 	start := time.Now()
-	err := l.each(min(l.o.waiting, l.o.connections), func(n int, w *wire) error {
+	err := l.each(connections, func(n int, w *wire) error {
+		defer w.Close()
 		session := fmt.Sprint("load ", n)
 		for i := 0; time.Since(start) < lasts && l.ctx.Err() == nil; i++ {
 			status, body, err := w.ask(l.decide(session, i))
@@ -282,62 +398,53 @@ func (l *load) over(rate float64, r *record) error {
 	beside.Go(func() { watched = l.watch(ctx, r) })
 	beside.Go(func() { resident = l.remember(ctx, start, &r.Memory) })
 	r.Load.Rate = rate
-	var next atomic.Int64
-	var mutex sync.Mutex
-	var accepted, refused []time.Duration
-	err := l.each(l.o.connections, func(n int, w *wire) error {
-		var mine offered
-		var answers, refusals []time.Duration
-		session := fmt.Sprint("load ", n)
-		for ctx.Err() == nil {
-			i := next.Add(1) - 1
-			due := start.Add(time.Duration(float64(i) / rate * 1e9))
-			if left := time.Until(due); left > 0 {
-				select {
-				case <-time.After(left):
-				case <-ctx.Done():
-					continue
-				}
+	next, paced := make(chan asked, dueAtMost), make(chan error, 1)
+	go func() {
+		began, i := machine.Now(), -1
+		paced <- pace(ctx, next, func() (time.Duration, bool) {
+			i++
+			return began + time.Duration(float64(i)/rate*1e9), true
+		})
+	}()
+	type noted struct {
+		offered
+		answers, refusals, behind []time.Duration
+	}
+	all := make([]noted, l.o.connections)
+	err := l.ask(ctx, l.o.connections, "load ", next, func(k int, o outcome) {
+		mine := &all[k]
+		mine.Sent++
+		mine.behind = append(mine.behind, o.behind)
+		switch o.status {
+		case 0:
+			mine.Lost++
+			return
+		case http.StatusOK:
+			mine.Accepted++
+			mine.answers = append(mine.answers, o.took)
+			if o.late {
+				mine.Late++
 			}
-			ask := l.decide(session, int(i))
-			sent := time.Now()
-			status, body, err := w.ask(ask)
-			took := time.Since(sent)
-			mine.Sent++
-			switch {
-			case err != nil:
-				mine.Lost++
-				w.Close()
-				if w, err = l.dial(); err != nil {
-					return err
-				}
-				continue
-			case status == 200:
-				mine.Accepted++
-				answers = append(answers, took)
-				if bytes.Contains(body, []byte(`"late":true`)) {
-					mine.Late++
-				}
-			case status == 429:
-				mine.Refused++
-				refusals = append(refusals, took)
-			default:
-				mine.Wrong++
-			}
-			if took > l.o.deadline {
-				mine.Overdue++
-			}
+		case http.StatusTooManyRequests:
+			mine.Refused++
+			mine.refusals = append(mine.refusals, o.took)
+		default:
+			mine.Wrong++
 		}
-		mutex.Lock()
-		defer mutex.Unlock()
-		all := &r.Load
-		all.Sent, all.Accepted, all.Late, all.Refused = all.Sent+mine.Sent, all.Accepted+mine.Accepted, all.Late+mine.Late, all.Refused+mine.Refused
-		all.Lost, all.Wrong, all.Overdue = all.Lost+mine.Lost, all.Wrong+mine.Wrong, all.Overdue+mine.Overdue
-		accepted, refused = append(accepted, answers...), append(refused, refusals...)
-		return nil
+		if o.took > l.o.deadline {
+			mine.Overdue++
+		}
 	})
+	err = errors.Join(err, <-paced)
 	beside.Wait()
-	r.Load.Answers, r.Load.Refusals = timesOf(accepted), timesOf(refused)
+	var accepted, refused, behind []time.Duration
+	sum := &r.Load
+	for _, n := range all {
+		sum.Sent, sum.Accepted, sum.Late, sum.Refused = sum.Sent+n.Sent, sum.Accepted+n.Accepted, sum.Late+n.Late, sum.Refused+n.Refused
+		sum.Lost, sum.Wrong, sum.Overdue = sum.Lost+n.Lost, sum.Wrong+n.Wrong, sum.Overdue+n.Overdue
+		accepted, refused, behind = append(accepted, n.answers...), append(refused, n.refusals...), append(behind, n.behind...)
+	}
+	sum.Answers, sum.Refusals, sum.Behind = timesOf(accepted), timesOf(refused), timesOf(behind)
 	r.Trouble = trouble{int(counts[0].Load()), int(counts[1].Load()), int(counts[2].Load()), int(counts[3].Load()), int(counts[4].Load())}
 	return errors.Join(err, troubled, silent, watched, resident, l.ctx.Err())
 }
@@ -386,11 +493,15 @@ func (l *load) trouble(ctx context.Context, counts *[5]atomic.Int64) error {
 }
 
 // silent holds connections that send half a head, or nothing, and opens those again that the server
-// has closed.
+// has closed. They begin one after another: all at once they would be closed and come back so, ever again.
 func (l *load) silent(ctx context.Context, counts *[5]atomic.Int64) error {
 	var wait sync.WaitGroup
 	for i := range l.o.halfOpen {
 		wait.Go(func() {
+			select {
+			case <-time.After(min(headPatience, l.o.lasts/2) * time.Duration(i) / time.Duration(l.o.halfOpen)):
+			case <-ctx.Done():
+			}
 			for first := true; ctx.Err() == nil; first = false {
 				w, err := l.dial()
 				if err != nil {

@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -32,34 +33,49 @@ import (
 	"github.com/gpc-engine/gpc/paper"
 )
 
-// environment tells the binary to be gpc.
-const environment = "GPC_BENCH_SERVE"
+const (
+	// environment tells the binary to be gpc.
+	environment = "GPC_BENCH_SERVE"
+	// processors of Go's scheduler for the generator on its own CPU: one holds the goroutine that
+	// paces while that sleeps in the kernel.
+	processors = 4
+	// warming are the connections that ask before capacity is measured.
+	warming = 8
+)
 
 // options are the flags.
 type options struct {
 	name, method, out string
 	lasts, measure    time.Duration // of the load; of what it is compared with
 	deadline          time.Duration
-	connections       int // of the load
-	waiting           int // --waiting of the server
-	halfOpen          int // connections that say nothing
+	connections       int    // of the load
+	waiting           string // --waiting of the server
+	halfOpen          int    // connections that say nothing
+	shared            bool   // server and generator run on the same CPUs
 }
 
 // record is what is written.
 type record struct {
-	Case        string  `json:"case"`
-	Method      string  `json:"method"`
-	Commit      string  `json:"commit"`
-	Device      string  `json:"device"`
-	Connections int     `json:"connections"` // of the load, each a session
-	Waiting     int     `json:"waiting"`     // requests that the server lets wait
-	HalfOpen    int     `json:"half_open"`   // connections that say nothing
-	DeadlineMs  float64 `json:"deadline_ms"`
-	// Idle is one request after another, alone; Capacity what Waiting connections get decided when
-	// each asks as soon as it is answered.
-	Idle     times   `json:"idle"`
-	Capacity float64 `json:"capacity_per_s"`
-	Load     offered `json:"load"`
+	Case        string `json:"case"`
+	Method      string `json:"method"`
+	Commit      string `json:"commit"`
+	Device      string `json:"device"`
+	Connections int    `json:"connections"` // of the load, each a session
+	// Waiting is what the server was told, WaitingMax how many requests it let wait when its
+	// capacity was measured, and at the end.
+	Waiting    string `json:"waiting"`
+	WaitingMax [2]int `json:"waiting_max"`
+	// CPUs that the server had and those of the generator; null: they shared all.
+	ServerCPUs    []int   `json:"server_cpus"`
+	GeneratorCPUs []int   `json:"generator_cpus"`
+	HalfOpen      int     `json:"half_open"` // connections that say nothing
+	DeadlineMs    float64 `json:"deadline_ms"`
+	// Idle is one request after another, alone; Capacity what connections get decided that ask as
+	// soon as they are answered: the most of those that WaitingMax, twice and four times as many get.
+	Idle                times   `json:"idle"`
+	Capacity            float64 `json:"capacity_per_s"`
+	CapacityConnections int     `json:"capacity_connections"`
+	Load                offered `json:"load"`
 	// Trouble is what went on beside the load.
 	Trouble trouble `json:"trouble"`
 	// Of the session that was to decide as on the idle server: its decisions, and those that differ.
@@ -71,7 +87,7 @@ type record struct {
 	Machine         *machine.Load `json:"machine,omitempty"`
 }
 
-// times are latencies by the client's clock, µs.
+// times are latencies by the client's clock, from when a request was due, µs.
 type times struct {
 	N   int     `json:"n"`
 	P50 float64 `json:"p50_us"`
@@ -92,6 +108,7 @@ type offered struct {
 	Overdue  int     `json:"overdue"`  // answers that were there only after the deadline
 	Answers  times   `json:"accepted_times"`
 	Refusals times   `json:"refused_times"`
+	Behind   times   `json:"behind_times"` // until a request that was due was sent
 }
 
 // trouble counts attempts, and those that were not answered as they should be.
@@ -123,7 +140,8 @@ func main() {
 	flag.DurationVar(&o.measure, "measure", 10*time.Second, "how long the idle server is measured, and its capacity")
 	flag.DurationVar(&o.deadline, "deadline", 50*time.Millisecond, "of each request")
 	flag.IntVar(&o.connections, "connections", 64, "connections of the load")
-	flag.IntVar(&o.waiting, "waiting", 4, "requests that the server lets wait")
+	flag.StringVar(&o.waiting, "waiting", "measured", "requests that the server lets wait, as gpc serve takes them")
+	flag.BoolVar(&o.shared, "shared", false, "server and generator share all CPUs, so that each takes them from the other")
 	flag.IntVar(&o.halfOpen, "half-open", 500, "connections that say nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -150,7 +168,7 @@ func be() int { return cli.Main(&cli.App{Catalogue: paper.Cases()}) }
 
 // run is the whole of it.
 func run(ctx context.Context, o options, log io.Writer) (r *record, err error) {
-	if o.lasts <= 0 || o.measure <= 0 || o.deadline <= 0 || o.connections < 1 || o.waiting < 1 || o.halfOpen < 0 {
+	if o.lasts <= 0 || o.measure <= 0 || o.deadline <= 0 || o.connections < 1 || o.halfOpen < 0 {
 		return nil, errors.New("want times and numbers above 0")
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(log, format+"\n", args...) }
@@ -159,7 +177,17 @@ func run(ctx context.Context, o options, log io.Writer) (r *record, err error) {
 		return nil, err
 	}
 	r = &record{Case: o.name, Method: o.method, Commit: version.Build(), Device: gpc.Host(), Connections: o.connections, Waiting: o.waiting, HalfOpen: o.halfOpen, DeadlineMs: float64(o.deadline) / 1e6, Broken: []string{}}
-	l, err := newLoad(ctx, o)
+	if all := machine.CPUs(); len(all) > 1 && !o.shared {
+		last := len(all) - 1
+		r.ServerCPUs, r.GeneratorCPUs = all[:last], all[last:]
+		if err := machine.Bind(r.GeneratorCPUs); err != nil {
+			return nil, err
+		}
+		// Those that wait in the kernel hold none of these up.
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+		defer machine.Bind(all)
+	}
+	l, err := newLoad(ctx, o, r.ServerCPUs)
 	if err != nil {
 		return nil, err
 	}
@@ -168,12 +196,28 @@ func run(ctx context.Context, o options, log io.Writer) (r *record, err error) {
 	if r.Idle, err = l.idle(o.measure); err != nil {
 		return nil, err
 	}
-	say("capacity: %d connections for %v", min(o.waiting, o.connections), o.measure)
-	if r.Capacity, err = l.capacity(o.measure); err != nil {
+	if _, err = l.capacity(min(o.connections, warming), o.measure/4); err != nil { // the server measures its batches
 		return nil, err
+	}
+	if r.WaitingMax[0], err = l.waitingMax(); err != nil {
+		return nil, err
+	}
+	// One more than it lets in keeps it busy while an answer is on its way; many more have refusals made.
+	for n := min(r.WaitingMax[0], o.connections); n <= min(4*r.WaitingMax[0], o.connections); n *= 2 {
+		say("capacity: %d connections for %v", n, o.measure/3)
+		capacity, err := l.capacity(n, o.measure/3)
+		if err != nil {
+			return nil, err
+		}
+		if capacity > r.Capacity {
+			r.Capacity, r.CapacityConnections = capacity, n
+		}
 	}
 	say("load: %.0f requests a second, twice the capacity, for %v", 2*r.Capacity, o.lasts)
 	if err := l.over(2*r.Capacity, r); err != nil {
+		return nil, err
+	}
+	if r.WaitingMax[1], err = l.waitingMax(); err != nil {
 		return nil, err
 	}
 	r.Load.Seconds = o.lasts.Seconds()
@@ -182,7 +226,7 @@ func run(ctx context.Context, o options, log io.Writer) (r *record, err error) {
 		what string
 		ok   bool
 	}{
-		{"every request is answered", r.Load.Lost == 0}, {"every answer is there by its deadline", r.Load.Overdue == 0}, {"every answer is a decision or a refusal", r.Load.Wrong == 0},
+		{"what is due is sent", float64(r.Load.Sent) > 0.99*r.Load.Rate*r.Load.Seconds}, {"every request is answered", r.Load.Lost == 0}, {"every answer is there by its deadline", r.Load.Overdue == 0}, {"every answer is a decision or a refusal", r.Load.Wrong == 0},
 		{"accepted requests take at most twice the time of an idle server at the 99th percentile", r.P99Ratio <= 2},
 		{"resident memory grows by less than a tenth from the first tenth of the load on", float64(r.Memory.End) < 1.1*float64(r.Memory.Start)},
 		{"a session decides as on the idle server", r.Canary > 0 && r.CanaryDiffering == 0}, {"what is wrong is answered as such", r.Trouble.Wrong == 0},
@@ -202,11 +246,13 @@ func print(w io.Writer, r *record) {
 	row("case, method", "%s, %s", r.Case, r.Method)
 	row("device", "%s; %v", r.Device, r.Machine)
 	row("idle", "p50 %.0f µs, p99 %.0f µs over %d", r.Idle.P50, r.Idle.P99, r.Idle.N)
-	row("capacity", "%.0f decisions/s with %d at once", r.Capacity, r.Waiting)
+	row("CPUs", "server %v, generator %v", r.ServerCPUs, r.GeneratorCPUs)
+	row("capacity", "%.0f decisions/s over %d connections; --waiting %s: %d, at the end %d", r.Capacity, r.CapacityConnections, r.Waiting, r.WaitingMax[0], r.WaitingMax[1])
 	row("offered", "%.0f requests/s for %.0f s over %d connections: %d sent, %.2f of what was to be", r.Load.Rate, r.Load.Seconds, r.Connections, r.Load.Sent, float64(r.Load.Sent)/(r.Load.Rate*r.Load.Seconds))
 	row("answered", "%d decisions (%d late), %d refused, %d otherwise, %d lost, %d after the deadline of %.0f ms", r.Load.Accepted, r.Load.Late, r.Load.Refused, r.Load.Wrong, r.Load.Lost, r.Load.Overdue, r.DeadlineMs)
 	row("accepted", "p50 %.0f µs, p99 %.0f µs (%.2f × idle), at most %.0f µs", r.Load.Answers.P50, r.Load.Answers.P99, r.P99Ratio, r.Load.Answers.Max)
 	row("refused", "p50 %.0f µs, p99 %.0f µs, at most %.0f µs", r.Load.Refusals.P50, r.Load.Refusals.P99, r.Load.Refusals.Max)
+	row("sent behind time", "p50 %.0f µs, p99 %.0f µs, at most %.0f µs", r.Load.Behind.P50, r.Load.Behind.P99, r.Load.Behind.Max)
 	row("resident memory", "%.1f MiB after a tenth, %.1f MiB at the end, %.1f MiB at most", mib(r.Memory.Start), mib(r.Memory.End), mib(r.Memory.Most))
 	row("beside it", "%d half-open connections (%d opened again), %d bodies of 2 MiB, %d malformed, %d disconnected in the middle; %d answered wrong", r.HalfOpen, r.Trouble.Reopened, r.Trouble.Large, r.Trouble.Malformed, r.Trouble.Disconnected, r.Trouble.Wrong)
 	row("another session", "%d decisions, %d other than on the idle server", r.Canary, r.CanaryDiffering)

@@ -28,7 +28,7 @@ func TestAShortLoad(t *testing.T) {
 	if testing.Short() {
 		lasts = 2 * time.Second
 	}
-	r := must.Get(run(t.Context(), options{name: "integrator-convex", method: "gpc", lasts: lasts, measure: lasts / 4, deadline: 2 * time.Second, connections: 32, waiting: 4, halfOpen: 100}, t.Output()))(t)
+	r := must.Get(run(t.Context(), options{name: "integrator-convex", method: "gpc", lasts: lasts, measure: lasts / 4, deadline: 2 * time.Second, connections: 32, waiting: "measured", halfOpen: 100}, t.Output()))(t)
 	l := r.Load
 	if l.Lost != 0 || l.Wrong != 0 || l.Sent == 0 || l.Accepted == 0 || l.Accepted+l.Refused != l.Sent {
 		t.Errorf("load %+v", l)

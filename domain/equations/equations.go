@@ -66,8 +66,9 @@ type System struct {
 	Stiff *dual.Stiff
 
 	// Constants are what the functions are made of besides their arguments, such as masses
-	// and lengths, as anything that JSON takes. They tell datasets and maps of one system
-	// from those of another with the same names.
+	// and lengths, as anything that JSON takes. Datasets and maps of one system are told from
+	// those of another with the same names by what the functions write at some random starts and
+	// actions, to six digits; by Constants also where that shows nothing.
 	Constants any
 
 	// EscapeSteps is how many steps of Escape lead to where the limits are kept for good.

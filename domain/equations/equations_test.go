@@ -100,7 +100,50 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestDualFunctions are the real ones with derivatives, and Score is both of them.
+// TestEditsAreFingerprinted: a system whose functions were edited is another problem, the same
+// system is the same.
+func TestEditsAreFingerprinted(t *testing.T) {
+	fingerprint := func(change func(y *System)) [32]byte {
+		y := puck()
+		change(&y)
+		return domain.FingerprintOf(must.Get(New(y))(t))
+	}
+	was := fingerprint(func(*System) {})
+	if again := fingerprint(func(*System) {}); again != was {
+		t.Error("the same system has two fingerprints")
+	}
+	for name, change := range map[string]func(y *System){
+		"its motion": func(y *System) {
+			r, d := y.Real.Step, y.Dual.Step
+			y.Real.Step = func(s, c, u, n, a []float64) { r(s, c, u, n, a); n[2] *= 1.00001 }
+			y.Dual.Step = func(s, c, u, n, a []complex128) { d(s, c, u, n, a); n[2] *= 1.00001 }
+		},
+		"an objective": func(y *System) {
+			r, d := y.Real.Objectives, y.Dual.Objectives
+			y.Real.Objectives = func(s, c, u, n, j []float64) { r(s, c, u, n, j); j[0] *= 1.00001 }
+			y.Dual.Objectives = func(s, c, u, n, j []complex128) { d(s, c, u, n, j); j[0] *= 1.00001 }
+		},
+		"a margin": func(y *System) {
+			r, d := y.Real.Margins, y.Dual.Margins
+			y.Real.Margins = func(s, c, u, n, m []float64) { r(s, c, u, n, m); m[0] -= 0.001 }
+			y.Dual.Margins = func(s, c, u, n, m []complex128) { d(s, c, u, n, m); m[0] -= 0.001 }
+		},
+		"what is lost": func(y *System) { y.Failed = func(s, _ []float64) bool { return s[0] > 0 } },
+		"what is urgent": func(y *System) {
+			y.Urgency = func(s, _, delta []float64) { delta[0], delta[1] = 0.5, math.Abs(s[0])/(1+math.Abs(s[0])) }
+		},
+		"the rest": func(y *System) { y.Rest = []float64{0.25, 0} },
+		"the starts": func(y *System) {
+			y.Scenario = slices.Clone(y.Scenario)
+			y.Scenario[0].Hi += 0.01
+		},
+	} {
+		if fingerprint(change) == was {
+			t.Errorf("with another %s it is the same problem", name)
+		}
+	}
+}
+
 // Constants that its functions are made of tell systems of one name apart.
 func TestConstantsAreFingerprinted(t *testing.T) {
 	of := func(constants any) [32]byte {
@@ -120,6 +163,7 @@ func TestConstantsAreFingerprinted(t *testing.T) {
 	}
 }
 
+// TestDualFunctions are the real ones with derivatives, and Score is both of them.
 func TestDualFunctions(t *testing.T) {
 	p := must.Get(New(puck()))(t)
 	rng := rand.New(rand.NewPCG(1, 1))

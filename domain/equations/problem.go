@@ -18,8 +18,9 @@ type Problem struct {
 	clock  int       // its index in the context
 	half   []float64 // of each action's box, 1 where it has none
 	works  sync.Pool
-	// constants are System.Constants as JSON, nil for none.
-	constants []byte
+	// constants are System.Constants as JSON, nil for none; behaviour is a digest of what the
+	// functions write at the starts and actions that they are tried at.
+	constants, behaviour []byte
 }
 
 var (
@@ -91,8 +92,14 @@ func (p *Problem) borrow() *work { return p.works.Get().(*work) }
 // Spec implements domain.Problem, as do the methods below.
 func (p *Problem) Spec() *domain.Spec { return &p.spec }
 
-// Fingerprint implements domain.Fingerprinted.
-func (p *Problem) Fingerprint() [32]byte { return p.spec.Fingerprint(p.constants) }
+// Fingerprint implements domain.Fingerprinted: it is of the Spec, of Constants, and of what the
+// functions write at some starts and actions, so that an edited equation makes another problem.
+func (p *Problem) Fingerprint() [32]byte {
+	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
+}
+
+// StateScale is the System's, completed where it was nil.
+func (p *Problem) StateScale() []float64 { return slices.Clone(p.system.StateScale) }
 
 // Base is Rest.
 func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }

@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -172,6 +173,7 @@ func (p *Problem) try() error {
 	suspects := map[string]int{}
 	example := map[string]string{}
 	scale := make([]float64, len(spec.Objectives))
+	var seen [][]float64 // what the functions were tried at and wrote
 	for range trials {
 		at, x := make([]float64, len(y.Scenario)), unwritten(ns+nc+nu)
 		for i, v := range y.Scenario {
@@ -194,6 +196,10 @@ func (p *Problem) try() error {
 		outputs, err := p.outputs(x)
 		if err != nil {
 			return err
+		}
+		seen = append(seen, slices.Concat(at, x))
+		for _, o := range outputs {
+			seen[len(seen)-1] = append(seen[len(seen)-1], o.values...)
 		}
 		const h = 1e-6
 		plus, err := p.outputs(along(x, direction, h))
@@ -239,7 +245,54 @@ func (p *Problem) try() error {
 	if y.ObjectiveScale == nil {
 		y.ObjectiveScale = scale
 	}
+	return p.tell(seen)
+}
+
+// tell writes behaviour, of what the functions wrote: each row has scenario, s, c and u before
+// it. Urgency, Failed and Rest belong to it.
+func (p *Problem) tell(seen [][]float64) error {
+	spec := &p.spec
+	delta := make([]float64, len(spec.Objectives))
+	for i, row := range seen {
+		at := row[len(p.system.Scenario):]
+		s, c, u := split(p, at[:len(spec.Measured)+len(spec.Context)+len(spec.Action)])
+		lost := 0.0
+		if err := within(func() {
+			if p.Indicators(s, u, c, delta); p.Failed(s, c) {
+				lost = 1
+			}
+		}); err != nil {
+			return fmt.Errorf("Urgency or Failed, given %d of State, %d of Context with the clock and %d to write: %w", len(s), len(c), len(delta), err)
+		}
+		seen[i] = append(slices.Concat(row, delta, p.system.Rest), lost)
+	}
+	p.behaviour = digest(seen)
 	return nil
+}
+
+// digits of a value, binary and relative to the largest of its column, are in a digest: many
+// fewer than processors agree in.
+const digits = 20
+
+// digest tells rows apart, column by column.
+func digest(rows [][]float64) []byte {
+	sum := sha256.New()
+	for k := range rows[0] {
+		largest := 0.0
+		for _, row := range rows {
+			largest = math.Max(largest, math.Abs(row[k]))
+		}
+		_, exponent := math.Frexp(largest)
+		fmt.Fprintln(sum, exponent)
+		for _, row := range rows {
+			rounded := math.Round(math.Ldexp(row[k], digits-exponent))
+			if rounded == 0 {
+				rounded = 0 // of two zeros the one
+			}
+			fmt.Fprintln(sum, rounded)
+		}
+	}
+	return sum.Sum(nil)
 }
 
 // output is what one function of the system writes.

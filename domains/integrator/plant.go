@@ -65,8 +65,8 @@ func (l *Plant) Params() any { return traceParams{l.system.Params, semantic} }
 // deviation of the measured state, in m and m/s. opt.Preference scores the
 // episode; its zero value is the adaptive priority. The only regime is "".
 func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
-	if opt.Regime != "" {
-		return nil, domain.RegimeError{Case: l.system.spec.Name, Regime: opt.Regime, Has: []string{""}}
+	if err := opt.NoRegime(l.system.spec.Name); err != nil {
+		return nil, err
 	}
 	w, err := opt.Fixed(index, 2)
 	if err != nil {

@@ -23,8 +23,8 @@ func (l *Plant) Draft(e domain.Episode) any { return e.Scene() }
 // Stage implements domain.Staging. p may be any series: what controllers know of it is its
 // present value and the rate of its first step.
 func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
-	if opt.Regime != "" {
-		return nil, domain.RegimeError{Case: l.system.spec.Name, Regime: opt.Regime, Has: []string{""}}
+	if err := opt.NoRegime(l.system.spec.Name); err != nil {
+		return nil, err
 	}
 	var scene Scene
 	if err := exactjson.Read(text, &scene); err != nil {

@@ -52,7 +52,7 @@ func methods(y *world.System) []domain.Method {
 		if n != plan.Budget {
 			suffix = fmt.Sprintf("-%d", n)
 		}
-		brief := n == plan.Budget || n == smallBudget
+		brief := n == plan.Budget
 		about := fmt.Sprintf("look-ahead and commitment, %d candidates", n)
 		add(domain.Method{Name: "gpc" + suffix, About: about + ", a share of them latents", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: brief, Candidates: n}, n, guided)
 		add(domain.Method{Name: "gpc-latent-search" + suffix, About: about + ", most latents by a cross-entropy search", Group: domain.GroupAblation, Needs: domain.NeedsMap, Candidates: n}, n,

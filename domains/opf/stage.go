@@ -43,8 +43,8 @@ func (l *Plant) Draft(e domain.Episode) any {
 // Stage implements domain.Staging. Loads that no dispatch can carry are refused in the first
 // row, which the episode begins with; of the others Beyond tells.
 func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
-	if opt.Regime != "" {
-		return nil, domain.RegimeError{Case: l.system.spec.Name, Regime: opt.Regime, Has: []string{""}}
+	if err := opt.NoRegime(l.system.spec.Name); err != nil {
+		return nil, err
 	}
 	var given staged
 	if err := exactjson.Read(text, &given); err != nil {

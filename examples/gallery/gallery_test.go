@@ -3,6 +3,11 @@ package gallery
 import (
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -30,6 +35,32 @@ func TestContract(t *testing.T) {
 			y.Steps, y.Solver.Perturbed = 3, 1
 			domaintest.Run(t, must.Get(y.Case())(t))
 		})
+	}
+}
+
+// TestSystemsAreShort: a system is at most 150 lines of Go, with two objectives or more to
+// choose between, and nothing of gpc but its public packages.
+func TestSystemsAreShort(t *testing.T) {
+	public := []string{"domain", "domain/dual", "domain/equations", "offline/shooting"}
+	folders := must.Get(filepath.Glob("*/*.go"))(t)
+	if len(folders) < 7 {
+		t.Fatalf("only %v", folders)
+	}
+	for _, file := range folders {
+		text := string(must.Get(os.ReadFile(file))(t))
+		if n := strings.Count(text, "\n"); n > 150 {
+			t.Errorf("%s has %d lines", file, n)
+		}
+		for _, m := range regexp.MustCompile(`"github.com/gpc-engine/gpc/([^"]+)"`).FindAllStringSubmatch(text, -1) {
+			if !strings.HasPrefix(file, "gpc-gallery") && !slices.Contains(public, m[1]) {
+				t.Errorf("%s imports %s", file, m[1])
+			}
+		}
+	}
+	for _, y := range Systems() {
+		if len(y.Objectives) < 2 {
+			t.Errorf("%s has %d objectives", y.Name, len(y.Objectives))
+		}
 	}
 }
 

@@ -59,6 +59,9 @@ func TestModule(t *testing.T) {
 	if must.OK(t, json.Unmarshal([]byte(out), &pair)); !strings.Contains(out, "nmpc") {
 		t.Errorf("eval pair says %s", out)
 	}
+	if out, _ = run("./crane-2", "export", "map", "--c", "c"); !strings.HasPrefix(out, "gpc_crane_2 in c: ") {
+		t.Errorf("export says %s", out)
+	}
 }
 
 // TestTemplates are formatted, short enough to read, and of gpc's own version of Go.

@@ -111,7 +111,7 @@ func workload(th *driver.Thread) (err error) {
 // calls are the driver's symbols that a Thread uses.
 var calls = []string{
 	"cuMemGetInfo_v2", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncGetParamInfo", "cuFuncGetAttribute",
-	"cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate",
+	"cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuStreamCreate",
 	"cuEventCreate", "cuMemcpyHtoD_v2", "cuStreamBeginCapture_v2", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel",
 	"cuMemcpyDtoHAsync_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuMemsetD8Async",
 	"cuMemsetD32Async", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoDAsync_v2", "cuGraphLaunch", "cuEventSynchronize",

@@ -96,6 +96,11 @@ type Driver interface {
 	DeviceAttribute(ordinal int, a Attribute) (int, error)
 	DeviceMemory(ordinal int) (uint64, error)
 
+	// canAccessPeer tells whether a device reads the memory of another one directly.
+	canAccessPeer(ordinal, peer int) (bool, error)
+	// enablePeer lets copies of the current context do that with the memory of another.
+	enablePeer(contextHandle) error
+
 	// createContext makes a context and leaves it current on this thread.
 	createContext(ordinal int) (contextHandle, error)
 	destroyContext(contextHandle) error
@@ -117,13 +122,17 @@ type Driver interface {
 	memoryInfo() (free, total uint64, err error)
 	alloc(bytes int) (Pointer, error)
 	free(Pointer) error
+	// allocHost gives pinned memory that kernels reach at the address of hostAddress.
 	allocHost(bytes int) (unsafe.Pointer, error)
+	hostAddress(unsafe.Pointer) (Pointer, error)
 	freeHost(unsafe.Pointer) error
 	copyToDevice(dst Pointer, src unsafe.Pointer, bytes int) error
 	copyToHost(dst unsafe.Pointer, src Pointer, bytes int) error
 	copyToDeviceAsync(dst Pointer, src unsafe.Pointer, bytes int, s Stream) error
 	copyToHostAsync(dst unsafe.Pointer, src Pointer, bytes int, s Stream) error
 	copyOnDeviceAsync(dst, src Pointer, bytes int, s Stream) error
+	// copyPeerAsync copies between memory of two contexts.
+	copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, bytes int, s Stream) error
 	fill8Async(dst Pointer, value uint8, count int, s Stream) error
 	fill32Async(dst Pointer, value uint32, count int, s Stream) error
 

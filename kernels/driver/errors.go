@@ -161,6 +161,7 @@ const (
 	codeStub        = 34
 	codeNoDevice    = 100
 	codeBadOrdinal  = 101
+	codePeerEnabled = 704
 )
 
 // fatal holds the errors after which the driver refuses every call on the context.

@@ -132,6 +132,24 @@ func (l linked) DeviceMemory(ordinal int) (uint64, error) {
 	return uint64(n), wrap("cuDeviceTotalMem", err)
 }
 
+func (l linked) canAccessPeer(ordinal, peer int) (bool, error) {
+	d, err := l.device(ordinal)
+	if err != nil {
+		return false, err
+	}
+	p, err := l.device(peer)
+	if err != nil {
+		return false, err
+	}
+	var can C.int
+	err = result("cuDeviceCanAccessPeer", C.cuDeviceCanAccessPeer(&can, C.CUdevice(d), C.CUdevice(p)))
+	return can != 0, err
+}
+
+func (linked) enablePeer(h contextHandle) error {
+	return result("cuCtxEnablePeerAccess", C.cuCtxEnablePeerAccess(object[C.CUcontext](uintptr(h)), 0))
+}
+
 // Handles are C pointers; package cu keeps each in a structure of one field.
 func handle[T any](v *T) uintptr { return *(*uintptr)(unsafe.Pointer(v)) }
 
@@ -145,7 +163,7 @@ func (l linked) createContext(ordinal int) (contextHandle, error) {
 	if err != nil {
 		return 0, err
 	}
-	c, err := d.MakeContext(cu.SchedAuto)
+	c, err := d.MakeContext(cu.MapHost)
 	return contextHandle(handle(&c)), wrap("cuCtxCreate", err)
 }
 
@@ -228,8 +246,14 @@ func (linked) free(p Pointer) error { return wrap("cuMemFree", cu.MemFree(cu.Dev
 
 func (linked) allocHost(n int) (unsafe.Pointer, error) {
 	var p unsafe.Pointer
-	err := result("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(n), 0))
+	err := result("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(n), C.CU_MEMHOSTALLOC_DEVICEMAP))
 	return p, err
+}
+
+func (linked) hostAddress(p unsafe.Pointer) (Pointer, error) {
+	var at C.CUdeviceptr
+	err := result("cuMemHostGetDevicePointer", C.cuMemHostGetDevicePointer(&at, p, 0))
+	return Pointer(at), err
 }
 
 func (linked) freeHost(p unsafe.Pointer) error { return wrap("cuMemFreeHost", cu.MemFreeHost(p)) }
@@ -254,6 +278,11 @@ func (linked) copyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stream) 
 
 func (linked) copyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
 	return wrap("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), int64(n), stream(s)))
+}
+
+func (linked) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, n int, s Stream) error {
+	return result("cuMemcpyPeerAsync", C.cuMemcpyPeerAsync(C.CUdeviceptr(dst), object[C.CUcontext](uintptr(to)),
+		C.CUdeviceptr(src), object[C.CUcontext](uintptr(from)), C.size_t(n), cStream(s)))
 }
 
 func (linked) fill8Async(dst Pointer, value uint8, count int, s Stream) error {

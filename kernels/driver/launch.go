@@ -121,7 +121,7 @@ func Float32(v float32) Argument {
 func Float64(v float64) Argument { return Argument{bits: math.Float64bits(v), size: 8, kind: 'f'} }
 
 // Struct passes a structure by value, copied at the launch. T must have the layout
-// of the C structure: fields of fixed size without Go pointers, at most 128 bytes.
+// of the C structure: fields of fixed size without Go pointers, at most 255 bytes.
 func Struct[T any](v *T) Argument {
 	return Argument{value: unsafe.Pointer(v), size: int(unsafe.Sizeof(*v)), kind: 's'}
 }

@@ -50,14 +50,20 @@ func (t *Thread) Free(p Pointer) error {
 	return t.check(t.driver.free(p))
 }
 
-// HostMemory is pinned memory of the host: asynchronous copies go from and to it.
+// HostMemory is pinned memory of the host: asynchronous copies go from and to it, and
+// kernels reach it.
 type HostMemory struct {
 	pointer unsafe.Pointer
 	bytes   int
+	device  Pointer
 }
 
 // Bytes is the length.
 func (h *HostMemory) Bytes() int { return h.bytes }
+
+// Device is where kernels read and write the memory, over the bus: what a kernel has
+// written is there once the stream has passed it.
+func (h *HostMemory) Device() Pointer { return h.device }
 
 // HostSlice views pinned memory from `offset` bytes on as n elements. Offset must
 // be aligned for T; out of range it panics. The view ends with FreeHost.
@@ -89,7 +95,11 @@ func (t *Thread) AllocHost(bytes int) (*HostMemory, error) {
 		}
 		return nil, err
 	}
-	return &HostMemory{p, bytes}, nil
+	at, err := t.driver.hostAddress(p)
+	if err = t.check(err); err != nil {
+		return nil, errors.Join(err, t.FreeHost(&HostMemory{pointer: p, bytes: bytes}))
+	}
+	return &HostMemory{p, bytes, at}, nil
 }
 
 // FreeHost releases pinned memory after the work that uses it. On a lost context

@@ -198,6 +198,11 @@ func (m *Metered) copyToHostAsync(dst unsafe.Pointer, src Pointer, bytes int, s 
 	return m.Driver.copyToHostAsync(dst, src, bytes, s)
 }
 
+func (m *Metered) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, bytes int, s Stream) error {
+	m.count("cuMemcpyPeerAsync")
+	return m.Driver.copyPeerAsync(dst, to, src, from, bytes, s)
+}
+
 func (m *Metered) recordEvent(e Event, s Stream) error {
 	m.count("cuEventRecord")
 	return m.Driver.recordEvent(e, s)

@@ -72,8 +72,9 @@ var (
 	required = []string{
 		"cuGetErrorName", "cuGetErrorString", "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet",
 		"cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuCtxCreate_v2", "cuCtxDestroy_v2",
+		"cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync",
 		"cuCtxSetCurrent", "cuCtxSynchronize", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuFuncGetAttribute",
-		"cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuMemcpyHtoD_v2",
+		"cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuMemFreeHost", "cuMemcpyHtoD_v2",
 		"cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async",
 		"cuMemsetD32Async", "cuStreamCreate", "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate",
 		"cuEventDestroy_v2", "cuEventRecord", "cuEventSynchronize", "cuEventElapsedTime", "cuLaunchKernel",
@@ -186,13 +187,37 @@ func (l *library) DeviceMemory(ordinal int) (uint64, error) {
 	return n, err
 }
 
+func (l *library) canAccessPeer(ordinal, peer int) (bool, error) {
+	d, err := l.device(ordinal)
+	if err != nil {
+		return false, err
+	}
+	p, err := l.device(peer)
+	if err != nil {
+		return false, err
+	}
+	var can int32
+	err = l.call("cuDeviceCanAccessPeer", uintptr(unsafe.Pointer(&can)), d, p)
+	return can != 0, err
+}
+
+func (l *library) enablePeer(c contextHandle) error {
+	return l.call("cuCtxEnablePeerAccess", uintptr(c), 0)
+}
+
+// Flags by which kernels reach pinned memory.
+const (
+	contextMapHost = 8
+	hostDeviceMap  = 2
+)
+
 func (l *library) createContext(ordinal int) (contextHandle, error) {
 	d, err := l.device(ordinal)
 	if err != nil {
 		return 0, err
 	}
 	var c uintptr
-	err = l.call("cuCtxCreate_v2", uintptr(unsafe.Pointer(&c)), 0, d)
+	err = l.call("cuCtxCreate_v2", uintptr(unsafe.Pointer(&c)), contextMapHost, d)
 	return contextHandle(c), err
 }
 
@@ -303,8 +328,14 @@ func (l *library) free(p Pointer) error { return l.call("cuMemFree_v2", uintptr(
 
 func (l *library) allocHost(n int) (unsafe.Pointer, error) {
 	var p unsafe.Pointer
-	err := l.call("cuMemHostAlloc", uintptr(unsafe.Pointer(&p)), uintptr(n), 0)
+	err := l.call("cuMemHostAlloc", uintptr(unsafe.Pointer(&p)), uintptr(n), hostDeviceMap)
 	return p, err
+}
+
+func (l *library) hostAddress(p unsafe.Pointer) (Pointer, error) {
+	var at Pointer
+	err := l.call("cuMemHostGetDevicePointer_v2", uintptr(unsafe.Pointer(&at)), uintptr(p), 0)
+	return at, err
 }
 
 func (l *library) freeHost(p unsafe.Pointer) error {
@@ -329,6 +360,10 @@ func (l *library) copyToHostAsync(dst unsafe.Pointer, src Pointer, n int, s Stre
 
 func (l *library) copyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
 	return l.call("cuMemcpyDtoDAsync_v2", uintptr(dst), uintptr(src), uintptr(n), uintptr(s))
+}
+
+func (l *library) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, n int, s Stream) error {
+	return l.call("cuMemcpyPeerAsync", uintptr(dst), uintptr(to), uintptr(src), uintptr(from), uintptr(n), uintptr(s))
 }
 
 func (l *library) fill8Async(dst Pointer, value uint8, count int, s Stream) error {

@@ -493,4 +493,31 @@ __device__ inline void rows_product(const float* act, int K, const W& weights, i
     }
 }
 
+// active_units lists the units whose slope is 1, ascending, and gives each its
+// rank in that list (0xffff: none, also to the end of a quad). All threads call it;
+// list and rank are ready behind the next barrier.
+__device__ inline int active_units(const unsigned int* mask, int units, unsigned short* list, unsigned short* rank) {
+    const int words = (units + 31) / 32;
+    int total = 0;
+    for (int word0 = 0; word0 < words; word0 += rowsWarps) {
+        // A thread looks at one unit, and at the words before its own.
+        const int own = word0 + threadIdx.x / 32, lane = threadIdx.x % 32;
+        int before = total, all = total;
+        unsigned int bits = 0;
+#pragma unroll
+        for (int w = 0; w < rowsWarps; w++) {
+            const unsigned int word = word0 + w < words ? mask[word0 + w] : 0u;
+            if (word0 + w < own) before += __popc(word);
+            if (word0 + w == own) bits = word;
+            all += __popc(word);
+        }
+        const int unit = 32 * own + lane, at = before + __popc(bits & ((1u << lane) - 1u));
+        const bool on = (bits >> lane) & 1u;
+        if (unit < ((units + 3) & ~3)) rank[unit] = on ? (unsigned short)at : (unsigned short)0xffff;
+        if (on) list[at] = (unsigned short)unit;
+        total = all;
+    }
+    return total;
+}
+
 } // namespace gpc

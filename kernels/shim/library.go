@@ -55,8 +55,11 @@ func goString(p uintptr) string {
 // Fail makes the n-th call from now (1: the next) of a driver symbol, "cuMemAlloc_v2",
 // return a CUDA error. "kernel", or a kernel's name, fails the n-th execution of a
 // kernel, which shows where its stream is waited for.
-func (l *Library) Fail(symbol string, n, code int) {
-	purego.SyscallN(l.symbols["fail"], uintptr(unsafe.Pointer(cString(symbol))), uintptr(n), uintptr(code))
+func (l *Library) Fail(symbol string, n, code int) { l.FailOn(-1, symbol, n, code) }
+
+// FailOn is Fail of the calls on contexts of one device; −1: of all.
+func (l *Library) FailOn(device int, symbol string, n, code int) {
+	purego.SyscallN(l.symbols["fail"], uintptr(device), uintptr(unsafe.Pointer(cString(symbol))), uintptr(n), uintptr(code))
 }
 
 // Calls counts the calls of a symbol, or executions of a kernel, since Reset.
@@ -72,6 +75,7 @@ func (l *Library) Reset() { purego.SyscallN(l.symbols["reset"]) }
 const (
 	DriverVersion = -1
 	DeviceCount   = -2
+	PeerAccess    = -3 // 0: no device reads another's memory
 )
 
 // SetAttribute sets a device attribute, by its number in CUdevice_attribute.

@@ -193,6 +193,33 @@ func TestGraphReplaysWithNewInputs(t *testing.T) {
 	}))
 }
 
+// A kernel reads and writes pinned memory where the device finds it, without a copy.
+func TestKernelsReachPinnedMemory(t *testing.T) {
+	_, ctx := open(t)
+	const n = 64
+	must.OK(t, ctx.Do(func(th *driver.Thread) error {
+		in, out := must.Get(th.AllocHost(8*n))(t), must.Get(th.AllocHost(4))(t)
+		values, sum := driver.HostSlice[float32](in, 0, 2*n), driver.HostSlice[float32](out, 0, 1)
+		for i := range values {
+			values[i] = float32(i)
+		}
+		if err := th.Launch(kernel(t, th, "gpc_test_sum"), driver.Launch{Block: driver.Dim{X: n}, Shared: 8},
+			driver.Address(out.Device()), driver.Address(in.Device()), driver.Address(in.Device().Offset(4*n)), driver.Int32(n)); err != nil {
+			return err
+		}
+		if !math.IsNaN(float64(sum[0])) {
+			t.Error("the kernel ran before it was waited for")
+		}
+		if err := th.Synchronize(); err != nil {
+			return err
+		}
+		if want := float32(n * (2*n - 1)); sum[0] != want {
+			t.Errorf("%v, want %v", sum[0], want)
+		}
+		return errors.Join(th.FreeHost(in), th.FreeHost(out))
+	}))
+}
+
 // Each mistake of a kernel is reported, ends the context, and names what happened.
 func TestMistakesOfKernelsAreFound(t *testing.T) {
 	findMistakes(t, map[int]string{1: "outside an allocation", 2: "outside an allocation", 3: "dynamic shared memory", 4: "never reach"})

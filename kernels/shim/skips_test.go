@@ -21,9 +21,11 @@ import (
 var skipped = []string{
 	"domains/multiagent/plan TestFaultWhilePlanning",
 	"domains/multiagent/rollout/rollouttest TestFaultsOfTheDevice",
+	"engine TestALostDeviceOfSeveral",
 	"engine TestAutoSurvivesAFaultAtEveryDriverCall",
 	"engine TestWorkersLoseOneContext",
 	"kernels TestFaultsOfARound",
+	"kernels TestFaultsOfSeveralDevices",
 	"kernels TestFaultsSurface",
 }
 

@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"math"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 )
 
-var _ domain.Receding = (*Solver)(nil)
+var (
+	_ domain.Receding = (*Solver)(nil)
+	_ domain.Timely   = (*horizon)(nil)
+)
 
 // Oracle is the least cost over the given number of decisions from (s, c) and the plan
 // [steps][action] that attains it, as closedloop.Simulation asks for them.
@@ -46,6 +50,9 @@ type horizon struct {
 func (h *horizon) Begin(plan []float64) {
 	h.plan, h.given, h.own = append(h.plan[:0], plan...), len(plan) > 0, false
 }
+
+// Within implements domain.Timely.
+func (h *horizon) Within(limit time.Duration) { h.warm.limits.Time = limit }
 
 // Solve implements domain.Horizon.
 func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/must"
@@ -56,6 +57,23 @@ func TestHorizonIsMinimise(t *testing.T) {
 	cost, rows, err := s.Oracle(cartState, cartContext, 7, fixed)
 	if err != nil || cost != want.Cost || len(rows) != 7 || rows[0][0] != want.U[0][0] {
 		t.Errorf("the oracle's cost is %v with %d rows, %v", cost, len(rows), err)
+	}
+}
+
+// A solve that time ends leaves the plan that it was given, and the next, without a limit, is
+// the optimum.
+func TestHorizonWithin(t *testing.T) {
+	s := solver(t, testdomain.NewCart(horizon))
+	want := must.Get(s.Minimise(cartState, cartContext, 7, fixed, domain.WeightedSum, 1))(t)
+	h := s.NewHorizon(0)
+	given := []float64{0.5, 0.4, 0.3, 0.2, 0.1, 0, 0}
+	for _, limit := range []time.Duration{time.Nanosecond, 0} {
+		h.(domain.Timely).Within(limit)
+		h.Begin(given)
+		u, cost, converged := plan(t, h, 7)
+		if limit > 0 && (converged || !slices.Equal(u, given)) || limit == 0 && (!converged || math.Abs(cost-want.Cost) > 1e-6) {
+			t.Errorf("within %v: plan %v of cost %v (converged %t), want %v or the optimum's %v", limit, u, cost, converged, given, want.Cost)
+		}
 	}
 }
 

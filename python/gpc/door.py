@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -103,9 +103,9 @@ class _Server:
 class SubprocessSession:
     """A Session behind the command line; see gpc.open and Session."""
 
-    def __init__(self, case: str, model: str, method: str, backend: str, threads: int, tf32: bool, program: str | None) -> None:
+    def __init__(self, case: str, model: str, method: str, backend: str, threads: int, tf32: bool, devices: Sequence[int], program: str | None) -> None:
         self._program, self._case, self._method, self._model = _program(program), case, method, model
-        self._engine = ["--backend", backend, "--threads", str(threads), *(["--tf32"] if tf32 else [])]
+        self._engine = ["--backend", backend, "--threads", str(threads), *(["--tf32"] if tf32 else []), *(["--device", ",".join(map(str, devices))] if devices else [])]
         self._map = ["--model", model] if model else []
         listed = self._command("methods", case)
         self.spec: Spec = _spec(listed["spec"])
@@ -173,17 +173,17 @@ class SubprocessSession:
         return self._command(*arguments, stdin=json.dumps({"s": s.tolist(), "c": c.tolist()}), codes=(0, 1))
 
     def evaluate(
-        self, method: str = "", *, episodes: int = 100, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
-        preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, parallel: int = 1, trace: str | None = None,
-        resume: bool = False, progress: bool | Progress | None = None,
+        self, method: str = "", *, episodes: int | None = None, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
+        preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, scene: str | os.PathLike[str] | None = None,
+        parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
     ) -> dict[str, Any]:
         """A method in closed loop on unseen episodes; see Session.evaluate. It reports no progress."""
         method = method or self._method
         arguments = [
-            "eval", self._case, *self._map, *self._engine, "--episodes", str(episodes), "--seed", str(seed), "--noise", repr(float(noise)), "--bias", repr(float(bias)),
+            "eval", self._case, *self._map, *self._engine, *([] if episodes is None else ["--episodes", str(episodes)]), "--seed", str(seed), "--noise", repr(float(noise)), "--bias", repr(float(bias)),
             "--parallel", str(parallel), *(["--method", method] if method else []), *(["--regime", regime] if regime else []), *self._preference(preference),
             *(x for k, v in (shift or {}).items() for x in ("--shift", f"{k}={float(v)!r}")), *(["--trace", str(trace)] if trace else []),
-            *(["--resume"] if resume else []),
+            *(["--resume"] if resume else []), *(["--scene", str(scene)] if scene is not None else []),
         ]
         return self._command(*arguments)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,6 +81,10 @@ def _spec(fields: dict[str, Any]) -> Spec:
     return Spec(**{**fields, **vectors})
 
 
+def _path(file: str | os.PathLike[str] | None) -> str:
+    return "" if file is None else str(file)
+
+
 def version() -> dict[str, str]:
     """Version and commit of the library."""
     return ask(lib.gpc_version)
@@ -92,24 +97,34 @@ def cases() -> list[dict[str, Any]]:
 
 def open(
     case: str, model: str | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
-    tf32: bool = False, door: Literal["library", "subprocess"] = "library", program: str | None = None,
+    tf32: bool = False, devices: Sequence[int] = (), scene: str | os.PathLike[str] | None = None, door: Literal["library", "subprocess"] = "library",
+    program: str | None = None,
 ) -> Session:
     """Opens a case with a map on an engine.
 
     case is a name of cases(), or "opf:FILE.m" for the dispatch of a MATPOWER case. model is the
     file of a map, or of the weights of a method that brings its own; None is the bundled map.
     method is what decides, "" the one that the map was compiled for, or else "gpc". threads are
-    those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products. door
+    those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products, and
+    devices are the GPUs that compute together, none for the first usable one. scene is a
+    scene file, or a folder of them, as `--scene` takes it (docs/formats.md): the session is on its
+    plant, whose sizes and limits spec has, and observe and evaluate are of its episodes, in the order
+    of the files' names; what lies outside of what maps are made for is in about()["notices"]. door
     "subprocess" calls the command line instead of the library (package door): program is its file,
     None for what the environment variable GPC names, or else "gpc" on PATH.
     """
     if door == "subprocess":
         from gpc.door import SubprocessSession
 
-        return SubprocessSession(case, "" if model is None else str(model), method, backend, threads, tf32, program)  # type: ignore[return-value]
+        if scene is not None:
+            raise InputError("scene is of the library alone: give it to evaluate where the door is a process")
+        return SubprocessSession(case, "" if model is None else str(model), method, backend, threads, tf32, devices, program)  # type: ignore[return-value]
     if door != "library":
         raise InputError(f'door is {door!r}, want "library" or "subprocess"')
-    options = {"case": case, "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32}
+    options = {
+        "case": case, "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
+        "devices": [int(d) for d in devices], "scene": _path(scene),
+    }
     return Session(make(lib.gpc_open, text(options)))
 
 
@@ -139,8 +154,8 @@ class Session(Object):
         self, episode: int = 0, *, seed: int = 1, regime: str = "", noise: float = 0.0, preference: ArrayLike | None = None,
         shift: Mapping[str, float] | None = None,
     ) -> tuple[Floats, Floats]:
-        """The first observation of a test episode, as evaluate draws it: state [n_s] and context [n_c],
-        physical units."""
+        """The first observation of a test episode, as evaluate draws it, or of scene number episode of
+        those that the session was opened with: state [n_s] and context [n_c], physical units."""
         spec = self.spec
         s, c = np.empty(len(spec.state)), np.empty(len(spec.context))
         options = {"episode": episode, **self._scene(seed, regime, noise, 0.0, preference, shift)}
@@ -208,21 +223,23 @@ class Session(Object):
         )
 
     def evaluate(
-        self, method: str = "", *, episodes: int = 100, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
-        preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, candidates: int = 0, parallel: int = 1,
-        trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
+        self, method: str = "", *, episodes: int | None = None, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
+        preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, scene: str | os.PathLike[str] | None = None,
+        candidates: int = 0, parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
     ) -> dict[str, Any]:
         """A method in closed loop on unseen episodes; the answer has the keys of `gpc eval --json`.
 
-        method is "" for the session's own. noise is the standard deviation of the measurement noise
-        in units of each state's scale, bias a constant error in each state's unit, shift parameters
-        of the plant times factors, parallel the episodes that run side by side, trace a file for every
-        decision. progress is a function of (done, total), True for a bar, False for none; None shows
+        method is "" for the session's own. episodes are drawn, None for 100; or scene is a file, or a
+        folder of them, each an episode, as `--scene` takes it, None for those that the session was opened
+        with. They say it all: episodes, regime and shift are refused beside them. noise is the standard
+        deviation of the measurement noise in units of each state's scale, bias a constant error in each
+        state's unit, shift parameters of the plant times factors, parallel the episodes that run side by
+        side, trace a file for every decision. progress is a function of (done, total), True for a bar, False for none; None shows
         a bar at a terminal and in a notebook. Ctrl-C ends it within two seconds.
         """
         options = {
-            **self._scene(seed, regime, noise, bias, preference, shift), "method": method, "candidates": candidates, "episodes": episodes,
-            "parallel": parallel, "trace": "" if trace is None else str(trace), "resume": resume,
+            **self._scene(seed, regime, noise, bias, preference, shift), "method": method, "candidates": candidates, "scene": _path(scene),
+            "episodes": episodes, "parallel": parallel, "trace": "" if trace is None else str(trace), "resume": resume,
         }
         report, end = progress_of(progress, f"{self.spec.name} {method}".rstrip())
         try:

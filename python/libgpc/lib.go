@@ -38,6 +38,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/paper"
@@ -223,7 +224,10 @@ var catalogue = sync.OnceValues(func() (*gpc.Catalogue, error) {
 
 // session is a case with a map on an engine.
 type session struct {
-	of         *gpc.Case
+	drawn      *gpc.Case          // as the catalogue has it
+	of         *gpc.Case          // on the plant of scenes, or drawn
+	scenes     *closedloop.Scenes // that were given; nil: episodes are drawn
+	scene      string             // where they were read
 	setup      gpc.Setup
 	file       string // of the map or weights, "" for the bundled ones
 	choice     gpc.EngineOptions
@@ -285,6 +289,8 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 			Backend string `json:"backend"`
 			Threads int    `json:"threads"`
 			TF32    bool   `json:"tf32"`
+			Devices []int  `json:"devices"`
+			Scene   string `json:"scene"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -294,13 +300,16 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 			return err
 		}
 		s := &session{file: o.Model}
-		if s.of, err = k.Find(o.Case); err != nil {
+		if s.drawn, err = k.Find(o.Case); err != nil {
 			return err
 		}
-		if s.setup, err = s.of.Setup(o.Method, o.Model); err != nil {
+		if s.setup, err = s.drawn.Setup(o.Method, o.Model); err != nil {
 			return err
 		}
-		s.choice = gpc.EngineOptions{Backend: o.Backend, Threads: o.Threads, TF32: o.TF32, Notice: s.notices.add}
+		if err := s.stage(o.Scene); err != nil {
+			return err
+		}
+		s.choice = gpc.EngineOptions{Backend: o.Backend, Threads: o.Threads, TF32: o.TF32, Devices: o.Devices, Notice: s.notices.add}
 		if s.engine, err = gpc.OpenEngine(s.choice); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ type about struct {
 	Device  string   `json:"device"`
 	Threads int      `json:"threads"`
 	Reason  string   `json:"reason"`
-	Notices []string `json:"notices"` // of a GPU that was left
+	Notices []string `json:"notices"` // of a GPU that was left, of scenes that maps are not made for
 }
 
 //export gpc_about
@@ -136,11 +136,15 @@ func gpc_observe(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, 
 		if err != nil {
 			return err
 		}
-		c, err := s.of.Shifted(o.Shift)
-		if err != nil {
-			return err
+		var first batchnav.Observation
+		if s.scenes != nil {
+			first, err = s.begun(o.Episode, o.scene, pref)
+		} else {
+			var c *gpc.Case
+			if c, err = s.of.Shifted(o.Shift); err == nil {
+				first, err = c.Observe(o.Seed, o.Episode, domain.EpisodeOptions{Noise: o.Noise, Regime: o.Regime, Preference: pref})
+			}
 		}
-		first, err := c.Observe(o.Seed, o.Episode, domain.EpisodeOptions{Noise: o.Noise, Regime: o.Regime, Preference: pref})
 		if err != nil {
 			return err
 		}
@@ -369,7 +373,8 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			scene
 			Method     string `json:"method"`
 			Candidates int    `json:"candidates"`
-			Episodes   int    `json:"episodes"`
+			Scene      string `json:"scene"`
+			Episodes   *int   `json:"episodes"` // null: as many as are usual, or as scenes
 			Parallel   int    `json:"parallel"`
 			Trace      string `json:"trace"`
 			Resume     bool   `json:"resume"`
@@ -382,12 +387,12 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			return err
 		}
 		setup.Candidates = o.Candidates
-		c, err := s.of.Shifted(o.Shift)
+		with := closedloop.Options{
+			Seed: o.Seed, Noise: o.Noise, Regime: o.Regime, Bias: o.Bias, Threads: o.Parallel, TracePath: o.Trace, Resume: o.Resume, Progress: run.progress,
+		}
+		c, err := s.run(o.Scene, o.scene, o.Episodes, &with)
 		if err != nil {
 			return err
-		}
-		with := closedloop.Options{
-			Episodes: o.Episodes, Seed: o.Seed, Noise: o.Noise, Regime: o.Regime, Bias: o.Bias, Threads: o.Parallel, TracePath: o.Trace, Resume: o.Resume, Progress: run.progress,
 		}
 		if with.Preference, err = preference(o.Preference, c.Spec()); err != nil {
 			return err

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import gpc
+from gpc.envs import Fleet
 
 LONG = bool(os.environ.get("GPC_LONG"))
 
@@ -58,6 +60,25 @@ def _first_action(index):
         return s.decide(*s.observe(index)).u.tolist()
 
 
+def _episode(index):
+    """The rewards of five steps of episode index, with another environment beside it."""
+    with Fleet("opf30", 1, seed=991, threads=1) as f, Fleet("integrator-convex", 2, seed=991, threads=1) as other:
+        f.reset(episodes=[index])
+        other.reset()
+        rewards = []
+        for _ in range(5):
+            f.step()
+            other.step()
+            rewards.append(f.reward[0])
+        return rewards
+
+
+def test_eight_processes_of_environments_by_spawn():
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        got = pool.map(_episode, [0] * 4 + [1] * 4, chunksize=1)
+    assert got == [_episode(0)] * 4 + [_episode(1)] * 4 and got[0] != got[4]
+
+
 def test_eight_processes_by_spawn():
     with multiprocessing.get_context("spawn").Pool(8) as pool:
         got = pool.map(_first_action, [0] * 4 + [1] * 4, chunksize=1)
@@ -88,9 +109,9 @@ except gpc.Error as e:
 
 def test_another_c_library_is_refused(script):
     out = script("""
-import os, gpc
+import errno, os, gpc
 def confstr(name):
-    raise ValueError("unrecognized configuration name")
+    raise OSError(errno.EINVAL, "Invalid argument")
 os.confstr = confstr
 try:
     gpc.version()
@@ -98,6 +119,28 @@ except gpc.Error as e:
     print(e)
 """)
     assert "musl" in out and "glibc" in out
+
+
+@pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed")
+def test_musl_is_what_is_refused(tmp_path):
+    """What the package asks musl for is answered as above, and the reason that it gives is musl's own."""
+    import gpc._lib
+
+    source, program = tmp_path / "load.c", tmp_path / "load"
+    source.write_text(f"""
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **arguments) {{
+	size_t size = confstr({os.confstr_names["CS_GNU_LIBC_VERSION"]}, 0, 0);
+	printf("%zu %d\\n", size, errno == EINVAL);
+	puts(dlopen(arguments[1], RTLD_NOW) ? "loaded" : dlerror());
+}}
+""")
+    subprocess.run(["musl-gcc", source, "-o", program], check=True)
+    answer, loaded = subprocess.run([program, gpc._lib._file], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert answer == "0 1" and "initial-exec TLS" in loaded
 
 
 def test_ctrl_c_ends_a_call_and_not_the_library(tmp_path):

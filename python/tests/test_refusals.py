@@ -1,5 +1,8 @@
 """What is wrong is refused by an exception that names it, with the command line's text where it has one."""
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 
@@ -82,6 +85,7 @@ def test_options_are_refused(opf, cart):
         (lambda: opf.evaluate(regime="none"), "regime"),
         (lambda: opf.evaluate(shift={"none": 2.0}), "none"),
         (lambda: gpc.open("opf30", threads=-1), "--threads -1"),
+        (lambda: gpc.open("opf30", backend="cpu", devices=[0, 1]), "--device 0,1"),
         (lambda: opf.loop("oracle-none"), "oracle-none"),
         (lambda: cart.loop("oracle"), "oracle"),
         (lambda: opf.loops(0), "0 closed loops"),
@@ -92,6 +96,44 @@ def test_options_are_refused(opf, cart):
     ):
         with pytest.raises(gpc.InputError, match=named):
             call()
+
+
+def actor(path, **changed):
+    """A sealed actor of integrator-convex that always answers 0 (docs/baselines.md), with changed entries."""
+    n, m = 9, 2
+    tensors = {"mean": np.zeros(n, "<f4"), "scale": np.ones(n, "<f4"), "layer0.weight": np.zeros((m, n), "<f4"), "layer0.bias": np.zeros(m, "<f4")}
+    header, payload, sums = {}, b"", ""
+    for name, t in tensors.items():
+        header[name] = {"dtype": "F32", "shape": t.shape, "data_offsets": [len(payload), len(payload) + t.nbytes]}
+        payload += t.tobytes()
+        sums += hashlib.sha256(t.tobytes()).hexdigest()
+    metadata = {
+        "kind": "gpc-actor", "version": "1", "case": "integrator-convex", "problem_sha256": next(c["problem_sha256"] for c in gpc.cases() if c["name"] == "integrator-convex"),
+        "algorithm": "td3", "library": "none", "seed": "0", "interactions": "0", "preference": "adaptive", "activation": "relu", "output": "clip", "bound": "1",
+    } | changed | {"tensors_sha256": sums, "sha256": "0" * 64}
+    text = json.dumps({"__metadata__": metadata} | header).encode()
+    text += b" " * (-len(text) % 8)
+    length = len(text).to_bytes(8, "little")
+    path.write_bytes(length + text.replace(b"0" * 64, hashlib.sha256(length + text).hexdigest().encode()) + payload)
+    return str(path)
+
+
+def test_actors_that_do_not_belong_are_refused_by_name(tmp_path):
+    file = tmp_path / "actor.safetensors"
+    with gpc.open("integrator-convex", model=actor(file), method="td3") as s:
+        state, context = s.observe(0)
+        with s.loop() as loop:
+            np.testing.assert_allclose(loop.decide(state, context).u, 0)
+            with pytest.raises(gpc.InputError, match="made for the preference adaptive, and asked for a decision under 0.5,0.5"):
+                loop.decide(state, context, [0.5, 0.5])
+        with pytest.raises(gpc.InputError, match="asked for a decision under 0.5,0.5"):
+            s.evaluate(episodes=1, preference=[0.5, 0.5])
+    for changed, named in (
+        ({"case": "opf30"}, 'of case "opf30", not of "integrator-convex"'), ({"version": "2"}, 'of version "2"'), ({"algorithm": "cpo"}, "of the algorithm cpo"),
+        ({"problem_sha256": "1" * 64}, "trained on another problem"),
+    ):
+        with pytest.raises(gpc.InputError, match=named):
+            gpc.open("integrator-convex", model=actor(file, **changed), method="td3").loop()
 
 
 def test_a_refused_refinement_leaves_the_session_whole():

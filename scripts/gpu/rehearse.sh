@@ -10,7 +10,7 @@ driver=$(cd "$2" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "rehearsal: $*" >&2; exit 1; }
-run() { GPC_REHEARSAL=1 LD_LIBRARY_PATH=$driver "$bundle/run.sh" "$@" > "$work/said" 2>&1; }
+run() { GPC_REHEARSAL=1 GPC_SHIM_ATTRIBUTES=-2=2 LD_LIBRARY_PATH=$driver "$bundle/run.sh" "$@" > "$work/said" 2>&1; }
 archived() { # FOLDER: at most eight files, the archive one of them, all there
   local n
   n=$(find "$1" -type f | wc -l)
@@ -33,9 +33,10 @@ lines "$work/out/rows.jsonl" 18
 lines "$work/out/launches.jsonl" 10
 lines "$work/out/others.jsonl" 2
 grep -q 'gpc host shim' "$work/out/state.txt" || fail 'state.txt does not name the device'
+grep -q '"device":"2 × gpc host shim' "$work/out/rows.jsonl" || fail 'nothing was measured on both devices of the stand-in'
 # Of what was run here faults alone are skipped.
 skipped=$(sed -n 's/.*"skipped":\[\([^]]*\)\].*/\1/p' "$work/out/steps.jsonl" | tr ',' '\n' | sort -u | paste -sd' ')
-[ "$skipped" = '"TestFaultsOfARound" "TestFaultsOfTheDevice"' ] || fail "skipped on a device: $skipped"
+[ "$skipped" = '"TestFaultsOfARound" "TestFaultsOfSeveralDevices" "TestFaultsOfTheDevice"' ] || fail "skipped on a device: $skipped"
 
 before=$(wc -l < "$work/out/rows.jsonl")
 run "$work/out" --budget 400 || fail 'a second call failed'

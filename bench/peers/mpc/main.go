@@ -352,15 +352,6 @@ func ratio(decisions []decision, ours, theirs []float64, first bool, percent int
 
 // drive is our closed loops of a system.
 func drive(y equations.System, l loop, seed uint64) (episodes, error) {
-	if y.StateScale == nil {
-		for _, v := range y.State {
-			scale := 1.0
-			if v.Bounded() {
-				scale = (v.Hi - v.Lo) / 2
-			}
-			y.StateScale = append(y.StateScale, scale)
-		}
-	}
 	var solvers [2]*shooting.Receding
 	var c domain.Case
 	var err error
@@ -374,8 +365,8 @@ func drive(y equations.System, l loop, seed uint64) (episodes, error) {
 		}
 	}
 	optimum, controller := solvers[0], solvers[1]
-	spec := c.Problem.Spec()
-	e := episodes{Name: y.Name, Steps: y.Steps, Contexts: spec.ContextSize(), StateScale: y.StateScale, Rest: make([]float64, spec.ActionSize()), each: l.decisions}
+	spec, scale := c.Problem.Spec(), c.Problem.(*equations.Problem).StateScale()
+	e := episodes{Name: y.Name, Steps: y.Steps, Contexts: spec.ContextSize(), StateScale: scale, Rest: make([]float64, spec.ActionSize()), each: l.decisions}
 	for _, a := range spec.Action {
 		e.ActionLo, e.ActionHi = append(e.ActionLo, a.Lo), append(e.ActionHi, a.Hi)
 	}
@@ -424,7 +415,7 @@ func drive(y equations.System, l loop, seed uint64) (episodes, error) {
 			sn, cn := make([]float64, len(s)), make([]float64, len(ctx))
 			c.Problem.Step(s, ctx, controller.Action(0), sn, cn)
 			for i := range sn {
-				sn[i] += l.noise * y.StateScale[i] * rng.NormFloat64()
+				sn[i] += l.noise * scale[i] * rng.NormFloat64()
 			}
 			s, ctx = sn, cn
 		}

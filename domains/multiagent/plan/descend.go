@@ -48,16 +48,24 @@ func (s *Search) Descend(steps int) {
 // Slide takes the first block's plans down the derivatives of their scores by
 // Adam, each lane from its own first step in rates, which decays by a factor per
 // iteration; the plans are limited after every step, and every iterate is a
-// candidate.
+// candidate. Where the evaluator takes a descent in one call it is one.
 func (s *Search) Slide(rates *[rollout.Lanes]float32, steps int, decay float64) {
-	clear(s.first)
-	clear(s.second)
+	factors := s.factors[:0]
 	rate, mean, span := 1.0, 1.0, 1.0
-	s.Score(rollout.Lanes, false, true)
 	for range steps - 1 {
 		mean *= descentMean
 		span *= descentSpan
-		factor := float32(rate * math.Sqrt(1-span) / (1 - mean))
+		factors = append(factors, float32(rate*math.Sqrt(1-span)/(1-mean)))
+		rate *= decay
+	}
+	s.factors = factors
+	if s.slideAtOnce(rates, factors) {
+		return
+	}
+	clear(s.first)
+	clear(s.second)
+	s.Score(rollout.Lanes, false, true)
+	for _, factor := range factors {
 		for row := 0; row < len(s.Slopes); row += rollout.Lanes {
 			for l := range rollout.Lanes {
 				e := row + l
@@ -68,9 +76,30 @@ func (s *Search) Slide(rates *[rollout.Lanes]float32, steps int, decay float64) 
 				s.Plans[e] -= factor * rates[l] * m / (float32(math.Sqrt(float64(v))) + 1e-6)
 			}
 		}
-		rate *= decay
 		s.Score(rollout.Lanes, true, true)
 	}
+}
+
+// slideAtOnce is Slide in one call of the evaluator, and reports whether that was it. It
+// leaves the last iterate in the first block, as Slide does, but no slopes.
+func (s *Search) slideAtOnce(rates *[rollout.Lanes]float32, factors []float32) bool {
+	d, ok := s.evaluator.(rollout.Descender)
+	s.rates = *rates // of which the evaluator may keep the address
+	iterates, size := len(factors)+1, len(s.Slopes)
+	if !ok || s.err != nil || iterates > len(s.Results) {
+		return false
+	}
+	done, err := d.Descend(&s.Problem, s.bounds[:], &s.rates, factors, s.Plans, s.Results)
+	if s.err = err; !done {
+		return err != nil
+	}
+	for n := range iterates * rollout.Lanes {
+		s.origins[n] = s.origins[n%rollout.Lanes]
+		r, l := &s.Results[n/rollout.Lanes], n%rollout.Lanes
+		s.keep(float64(r.Cost[l]), int(r.Safe[l]), n)
+	}
+	copy(s.Plans[:size], s.Plans[(iterates-1)*size:])
+	return true
 }
 
 // Spread puts the best eight plans and the eight that would be best were they safe

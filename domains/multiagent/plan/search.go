@@ -37,9 +37,11 @@ type Search struct {
 	committed *Plan
 	bounds    [1]rollout.Bounds[float32]
 
-	origins       []origin // of the candidates
-	filled        int      // candidates that wait for their scores
-	first, second []float32
+	origins       []origin  // of the candidates
+	filled        int       // candidates that wait for their scores
+	first, second []float32 // of a descent, and its steps
+	factors       []float32
+	rates         [rollout.Lanes]float32
 	best          []candidate // best first
 	kept          int
 	bold          []candidate // best by score alone, safe or not, one of each way

@@ -18,9 +18,21 @@ type Evaluator interface {
 	Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error
 }
 
+// Descender is an Evaluator that takes a whole descent in one call.
+type Descender interface {
+	Evaluator
+	// Descend takes the first block of plans, len(factors) times, along the derivatives of
+	// their costs: by factors[i] times the candidate's rate in the direction of Adam, and
+	// then into the bounds as Evaluate does. Iterate i is written to block i of plans, the
+	// first as it was given, and its scores to results[i]. Not done, it leaves the first
+	// block as it was: go on by Evaluate.
+	Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (done bool, err error)
+}
+
 var (
 	_ Evaluator = (*Processor)(nil)
-	_ Evaluator = (*Device)(nil)
+	_ Descender = (*Device)(nil)
+	_ Descender = (*continuing)(nil)
 )
 
 // Problem is a *Joint or a *Single.

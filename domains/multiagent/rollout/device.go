@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"unsafe"
@@ -26,6 +27,7 @@ const (
 	costKernel     = "gpc_multiagent_cost"
 	gradientKernel = "gpc_multiagent_gradient"
 	limitKernel    = "gpc_multiagent_limit"
+	descendKernel  = "gpc_multiagent_descend"
 )
 
 // Sizes that rollout.cuh and evaluate.cuh have too.
@@ -35,6 +37,7 @@ const (
 	partials      = 6  // what each of them adds up
 	endingWords   = 16 // of an Ending
 	boundWords    = 4 * PlanFields
+	descentBlocks = 3 // of derivatives and their two means
 	resultFields  = 3 + MarginKinds
 	// sharedBytes is the shared memory that a block has on every device from compute
 	// capability 8.0 on.
@@ -49,6 +52,7 @@ const (
 	resultsBuffer
 	outBuffer
 	boundsBuffer
+	paceBuffer // of a descent
 	bufferCount
 )
 
@@ -62,7 +66,7 @@ type Device struct {
 
 // NewDevice loads the kernels on an accelerator.
 func NewDevice(a domain.Accelerator) (*Device, error) {
-	p, err := a.Program(Images(), costKernel, gradientKernel, limitKernel)
+	p, err := a.Program(Images(), costKernel, gradientKernel, limitKernel, descendKernel)
 	if err != nil {
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
@@ -74,6 +78,7 @@ type sequence struct {
 	limit, slopes, ends  bool
 	robots, steps, count int
 	candidates, grid     int
+	iterates             int // of a descent, a block of candidates each; 0: none
 }
 
 // shared is the shared memory of the roll-out of one block, bytes.
@@ -97,10 +102,10 @@ func (v *Device) prepare(s *sequence) error {
 	grow, words := false, v.words
 	for i, need := range [bufferCount]int{
 		problemBuffer: problemWords(s.robots, s.steps, s.count), gridBuffer: max(1, s.grid), plansBuffer: n * plans, resultsBuffer: n * resultFields * Lanes,
-		outBuffer: 1, boundsBuffer: s.robots * boundWords,
+		outBuffer: 1, boundsBuffer: s.robots * boundWords, paceBuffer: Lanes + n,
 	} {
 		if domain.Buffer(i) == outBuffer && s.slopes {
-			need = n * plans
+			need = max(n, descentBlocks) * plans
 		}
 		grow = grow || need > words[i]
 		words[i] = max(words[i], need)
@@ -165,8 +170,43 @@ func (v *Device) stage(p Problem, s *sequence, bounds []Bounds[float32], plans [
 	return nil
 }
 
+// descend records a descent: up go the plans that it begins with, down comes every iterate.
+func (s *sequence) descend(q domain.Queue) error {
+	n, plans := s.iterates, s.robots*PlanSize(s.steps)
+	for _, up := range []struct {
+		buffer domain.Buffer
+		words  int
+	}{{plansBuffer, plans}, {boundsBuffer, s.robots * boundWords}, {paceBuffer, Lanes + n - 1}, {problemBuffer, problemWords(s.robots, s.steps, s.count)}, {gridBuffer, s.grid}} {
+		if up.words == 0 {
+			continue
+		}
+		if err := q.Upload(int(up.buffer), up.words); err != nil {
+			return err
+		}
+	}
+	if err := q.Launch(descendKernel, 1, deviceThreads, s.shared(), problemBuffer, gridBuffer, boundsBuffer, paceBuffer, plansBuffer, resultsBuffer, outBuffer,
+		int32(s.robots), int32(s.steps), int32(s.count), s.pays(), int32(n)); err != nil {
+		return err
+	}
+	if err := q.Download(int(plansBuffer), n*plans); err != nil {
+		return err
+	}
+	return q.Download(int(resultsBuffer), n*resultFields*Lanes)
+}
+
+// pays is 1 where something is paid after the last step.
+func (s *sequence) pays() int32 {
+	if s.ends {
+		return 1
+	}
+	return 0
+}
+
 // queue records a call.
 func (s *sequence) queue(q domain.Queue) error {
+	if s.iterates > 0 {
+		return s.descend(q)
+	}
 	n, plans := Blocks(s.candidates), s.robots*PlanSize(s.steps)
 	robots, steps := int32(s.robots), int32(s.steps)
 	if err := q.Upload(int(plansBuffer), n*plans); err != nil {
@@ -192,15 +232,11 @@ func (s *sequence) queue(q domain.Queue) error {
 			return err
 		}
 	}
-	ends := int32(0)
-	if s.ends {
-		ends = 1
-	}
 	kernel, arguments := costKernel, []any{problemBuffer, gridBuffer, plansBuffer, resultsBuffer}
 	if s.slopes {
 		kernel, arguments = gradientKernel, append(arguments, outBuffer)
 	}
-	if err := q.Launch(kernel, n, deviceThreads, s.shared(), append(arguments, robots, steps, int32(s.count), ends)...); err != nil {
+	if err := q.Launch(kernel, n, deviceThreads, s.shared(), append(arguments, robots, steps, int32(s.count), s.pays())...); err != nil {
 		return err
 	}
 	if s.slopes {
@@ -239,13 +275,7 @@ func (v *Device) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, 
 	if err := v.program.Run(s, s.queue); err != nil {
 		return fmt.Errorf("rollout: %w", err)
 	}
-	words := v.host(resultsBuffer)
-	for b := range Blocks(candidates) {
-		r := &results[b]
-		for i, to := range [resultFields]*Vector[float32]{&r.Cost, &r.Low, &r.Safe, &r.Kinds[EgoDiscs], &r.Kinds[OtherDiscs], &r.Kinds[Pairs]} {
-			copy(to[:], words[(b*resultFields+i)*Lanes:])
-		}
-	}
+	v.unpack(results[:Blocks(candidates)])
 	size := Blocks(candidates) * s.robots * PlanSize(s.steps)
 	if out != nil {
 		copy(out, v.host(outBuffer)[:size])
@@ -254,6 +284,43 @@ func (v *Device) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, 
 		copy(plans, own[:size])
 	}
 	return nil
+}
+
+// unpack reads what came back of each block.
+func (v *Device) unpack(results []Result) {
+	words := v.host(resultsBuffer)
+	for b := range results {
+		r := &results[b]
+		for i, to := range [resultFields]*Vector[float32]{&r.Cost, &r.Low, &r.Safe, &r.Kinds[EgoDiscs], &r.Kinds[OtherDiscs], &r.Kinds[Pairs]} {
+			copy(to[:], words[(b*resultFields+i)*Lanes:])
+		}
+	}
+}
+
+// Descend implements Descender, in one launch.
+func (v *Device) Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (bool, error) {
+	n := len(factors) + 1
+	if bounds == nil {
+		return false, errors.New("rollout: a descent without bounds")
+	}
+	if err := checkBatch(p, bounds, len(plans), n*Lanes, results, nil); err != nil {
+		return false, err
+	}
+	s := sequence{limit: true, slopes: true, candidates: n * Lanes, iterates: n}
+	if err := v.stage(p, &s, bounds, plans); err != nil {
+		return false, err
+	}
+	pace := v.host(paceBuffer)
+	copy(pace, rates[:])
+	copy(pace[Lanes:], factors)
+	if err := v.program.Run(s, s.queue); err != nil {
+		return false, fmt.Errorf("rollout: %w", err)
+	}
+	v.unpack(results[:n])
+	if own := v.host(plansBuffer); &own[0] != &plans[0] {
+		copy(plans, own[:n*s.robots*PlanSize(s.steps)])
+	}
+	return true, nil
 }
 
 // Fields of a Motion and of a Penalty, which pack views as rows of lanes.

@@ -28,6 +28,6 @@
 
 extern "C" __global__ void __launch_bounds__(256) gpc_multiagent_cost(const float* problem, const float* grid, const float* plans, float* results, int robots, int steps,
                                                                      int count, int ends) {
-    rollout::evaluate<false>(problem, grid, plans, results, nullptr, robots, steps, count, ends != 0);
+    rollout::evaluate_blocks<false>(problem, grid, plans, results, nullptr, robots, steps, count, ends != 0);
 }
 GPC_KERNEL(gpc_multiagent_cost)

@@ -62,9 +62,10 @@ __device__ inline void back(const Motion& m, const float* plan, const float* pat
     }
 }
 
-// evaluate takes the candidates of one block through all of it.
+// evaluate takes the candidates of a block of plans through all of it; results and out
+// are that block's.
 template <bool GRADIENT>
-__device__ inline void evaluate(const float* problem, const float* grid, const float* plans, float* results, float* out, int robots, int steps, int count, bool ends) {
+__device__ inline void evaluate(const float* problem, const float* grid, const float* from, float* results, float* out, int robots, int steps, int count, bool ends) {
     constexpr int fields = GRADIENT ? 6 : 2;
     GPC_SHARED(float, shared);
     const Problem p(problem, robots, steps);
@@ -73,8 +74,6 @@ __device__ inline void evaluate(const float* problem, const float* grid, const f
     float* path = plan + words;                                // [robot][step][fields][lane]
     float* partial = path + items * fields * LANES;            // [row][PARTIALS][lane]
     float* grad = partial + ROWS * PARTIALS * LANES;           // [robot][step][x, y][lane]
-    const int64_t block = blockIdx.x;
-    const float* from = plans + block * words;
     for (int i = threadIdx.x; i < words; i += THREADS) plan[i] = from[i];
     __syncthreads();
 
@@ -131,13 +130,20 @@ __device__ inline void evaluate(const float* problem, const float* grid, const f
         cost = paths + margins;
         float low = fminf(ego, fminf(others, pairs));
         if (!gpc_finite(cost)) cost = low = ego = others = pairs = gpc_nan(), safe = 0.0f;
-        float* to = results + block * RESULT_FIELDS * LANES + lane;
+        float* to = results + lane;
         to[R_COST * LANES] = cost, to[R_LOW * LANES] = low, to[R_SAFE * LANES] = safe;
         to[R_EGO * LANES] = ego, to[R_OTHERS * LANES] = others, to[R_PAIRS * LANES] = pairs;
     }
     if (GRADIENT && row < robots)
         back(Motion(p.motion + row * MOTION_FIELDS * LANES, lane), plan + row * steps * PLAN_FIELDS * LANES + lane, path + row * steps * fields * LANES + lane,
-             grad + row * steps * 2 * LANES + lane, p.goal + row * steps, steps, out + block * words + row * steps * PLAN_FIELDS * LANES + lane);
+             grad + row * steps * 2 * LANES + lane, p.goal + row * steps, steps, out + row * steps * PLAN_FIELDS * LANES + lane);
+}
+
+// evaluate_blocks is evaluate of each block of the grid.
+template <bool GRADIENT>
+__device__ inline void evaluate_blocks(const float* problem, const float* grid, const float* plans, float* results, float* out, int robots, int steps, int count, bool ends) {
+    const int64_t block = blockIdx.x, words = robots * steps * PLAN_FIELDS * LANES;
+    evaluate<GRADIENT>(problem, grid, plans + block * words, results + block * RESULT_FIELDS * LANES, GRADIENT ? out + block * words : nullptr, robots, steps, count, ends);
 }
 
 } // namespace rollout

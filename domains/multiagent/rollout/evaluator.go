@@ -30,11 +30,17 @@ func (c *continuing) try(call func(Evaluator) error) error {
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
-	c.lost = c.now
-	if c.now, err = NewEvaluator(nil); err != nil {
+	if err := c.lose(); err != nil {
 		return err
 	}
 	return call(c.now)
+}
+
+// lose goes on on this CPU.
+func (c *continuing) lose() (err error) {
+	c.lost = c.now
+	c.now, err = NewEvaluator(nil)
+	return err
 }
 
 func (c *continuing) Plans(p Problem, candidates int) (plans []float32, err error) {
@@ -47,4 +53,16 @@ func (c *continuing) Plans(p Problem, candidates int) (plans []float32, err erro
 
 func (c *continuing) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
 	return c.try(func(v Evaluator) error { return v.Evaluate(p, bounds, plans, candidates, results, out) })
+}
+
+func (c *continuing) Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (bool, error) {
+	d, ok := c.now.(Descender)
+	if !ok {
+		return false, nil
+	}
+	done, err := d.Descend(p, bounds, rates, factors, plans, results)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return false, c.lose()
+	}
+	return done, err
 }

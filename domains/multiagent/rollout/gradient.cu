@@ -8,6 +8,6 @@
 
 extern "C" __global__ void __launch_bounds__(256) gpc_multiagent_gradient(const float* problem, const float* grid, const float* plans, float* results, float* out, int robots,
                                                                          int steps, int count, int ends) {
-    rollout::evaluate<true>(problem, grid, plans, results, out, robots, steps, count, ends != 0);
+    rollout::evaluate_blocks<true>(problem, grid, plans, results, out, robots, steps, count, ends != 0);
 }
 GPC_KERNEL(gpc_multiagent_gradient)

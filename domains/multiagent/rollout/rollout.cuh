@@ -15,6 +15,9 @@ constexpr float REACH = 3.0f, EXP_REACH = 0.049787068367863944f, TINY = 1e-12f;
 enum { PLAN_FIELDS = 2, DISC_FIELDS = 3, MARGIN_KINDS = 3 };
 enum { EGO_DISCS, OTHER_DISCS, PAIRS };
 
+// Numbers of a robot's bounds: previous a, ω, lo a, ω, hi a, ω, slew a, ω.
+enum { BOUND_FIELDS = 8 };
+
 // Fields of a robot in the problem, one number a lane, as Motion has them.
 enum { M_X, M_Y, M_COS, M_SIN, M_V, M_A, M_OMEGA, M_DT, M_VLO, M_VHI, M_GOAL_X, M_GOAL_Y, M_EFFORT, M_SMOOTH, MOTION_FIELDS };
 
@@ -172,6 +175,20 @@ __device__ inline Ending unscaled(const float* f, const float* grid, float x, fl
     }
     if (known(rates[i])) rate = rates[i];
     return Ending{best, rate * gx, rate * gy};
+}
+
+// limit moves one component of one plan, step after step, to the nearest within box and
+// slew bound around the one before it (limitTwin); b is that component of the bounds.
+__device__ inline void limit(const float* b, float* at, int steps) {
+    const float lo = b[2], hi = b[4], slew = b[6];
+    float previous = b[0];
+#pragma unroll 4
+    for (int k = 0; k < steps; k++, at += PLAN_FIELDS * LANES) {
+        const float u = *at;
+        const float kept = clampf(u, fmaxf(lo, previous - slew), fminf(hi, previous + slew));
+        previous = u != u || previous != previous ? gpc_nan() : kept;
+        *at = previous;
+    }
 }
 
 __device__ inline Ending ending(const float* f, const float* grid, float x, float y) {

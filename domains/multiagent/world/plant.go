@@ -33,8 +33,8 @@ func (l *Plant) Params() any { return l.System.Params }
 // every method. opt.Noise is the standard deviation of the measured state, m,
 // rad and m/s. The only regime is "".
 func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
-	if opt.Regime != "" {
-		return nil, domain.RegimeError{Case: l.System.spec.Name, Regime: opt.Regime, Has: []string{""}}
+	if err := opt.NoRegime(l.System.spec.Name); err != nil {
+		return nil, err
 	}
 	w, err := opt.Fixed(index, 3)
 	if err != nil {

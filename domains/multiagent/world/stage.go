@@ -26,8 +26,8 @@ type staged struct {
 // grids among bodies that stand.
 func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
 	y := l.System
-	if opt.Regime != "" {
-		return nil, domain.RegimeError{Case: y.spec.Name, Regime: opt.Regime, Has: []string{""}}
+	if err := opt.NoRegime(y.spec.Name); err != nil {
+		return nil, err
 	}
 	given := staged{Obstacles: []Obstacle{}}
 	if err := exactjson.Read(text, &given); err != nil {

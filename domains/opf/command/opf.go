@@ -88,7 +88,8 @@ with --why=false.
 --out writes the case with the optimum in it, prices and multipliers included, --csv its tables.
 
 Exit code 1 when there is no optimum.`,
-		Args: cli.ExactArgs(1),
+		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m",
+		Args:    cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(scale >= 0) || math.IsInf(scale, 1) {
 				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)

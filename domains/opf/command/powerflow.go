@@ -61,7 +61,8 @@ func PowerFlow(a *cli.App) *cobra.Command {
 --out writes the case with the solution in it, --csv its tables, both only when it converges.
 
 Exit code 1 when it does not converge.`,
-		Args: cli.ExactArgs(1),
+		Example: "  " + a.Name + " pf case118 --enforce-q\n  " + a.Name + " pf network.m --csv out/tables",
+		Args:    cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flat {
 				opt.Start = powerflow.Flat

@@ -26,6 +26,7 @@ enum : int {
     OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101,
     INVALID_IMAGE = 200, INVALID_CONTEXT = 201, ECC = 214, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
     ILLEGAL_ADDRESS = 700, LAUNCH_OUT_OF_RESOURCES = 701, MISALIGNED = 716, LAUNCH_FAILED = 719,
+    PEER_ENABLED = 704, PEER_UNSUPPORTED = 217,
     CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNJOINED = 904, CAPTURE_IMPLICIT = 906,
     UNKNOWN = 999,
 };
@@ -41,6 +42,7 @@ constexpr size_t guard_bytes = 512, alignment = 256;
 struct Allocation {
     unsigned char *raw;
     size_t size;
+    bool mapped = false; // pinned memory that kernels reach
 };
 
 // One operation of a stream or node of a graph.
@@ -73,12 +75,15 @@ struct Event {
     bool recorded = false;
 };
 struct Context {
+    int device = 0;
     int dead = 0;
+    bool maps = false; // pinned memory may be mapped
     Stream legacy;
     std::set<Stream *> streams;
     std::set<Event *> events;
     std::set<Graph *> graphs, executables;
     std::set<const Kernel **> modules;
+    std::set<Context *> peers; // whose memory copies read without the host between
     std::map<uintptr_t, Allocation> memory, pinned;
     std::map<const Kernel *, int> shared_limit;
     size_t used = 0;
@@ -122,6 +127,7 @@ inline std::map<int, int> first_attributes() {
 }
 inline std::map<int, int> attributes = first_attributes();
 struct Injected {
+    int device; // whose calls count; −1: those of every one
     std::string symbol;
     int countdown, code;
 };
@@ -129,10 +135,14 @@ inline std::vector<Injected> injected;
 inline std::map<std::string, int> calls;
 inline std::string last_message;
 
+// device_count is attribute −2: one device unless it says otherwise.
+inline int device_count() { return attributes.count(-2) ? attributes[-2] : 1; }
+
 inline int injected_fault(const std::string &symbol) {
     calls[symbol]++;
+    const int device = stack.empty() || !contexts.count(stack.back()) ? -1 : stack.back()->device;
     for (auto i = injected.begin(); i != injected.end(); ++i)
-        if (i->symbol == symbol && --i->countdown == 0) {
+        if (i->symbol == symbol && (i->device < 0 || i->device == device) && --i->countdown == 0) {
             int code = i->code;
             injected.erase(i);
             last_message = "injected into " + symbol;
@@ -151,6 +161,12 @@ inline bool inside(const std::map<uintptr_t, Allocation> &m, uintptr_t p, size_t
     if (i == m.begin()) return false;
     --i;
     return p - i->first <= i->second.size && n <= i->second.size - (p - i->first);
+}
+
+// mapped tells whether p lies in pinned memory that kernels reach.
+inline bool mapped(const Context *c, uintptr_t p) {
+    auto i = c->pinned.upper_bound(p);
+    return inside(c->pinned, p, 0) && (--i)->second.mapped;
 }
 
 inline bool guards_whole(const Allocation &a) {
@@ -227,15 +243,16 @@ inline int run_kernel(Context *c, const Kernel *k, uint3 grid, uint3 size, unsig
         if (k->kinds[i] != 'p') continue;
         uintptr_t p;
         std::memcpy(&p, arguments[i].data(), sizeof p);
-        if (p && !inside(c->memory, p, 0) && !inside(c->pinned, p, 0))
+        if (p && !inside(c->memory, p, 0) && !mapped(c, p))
             return report(ILLEGAL_ADDRESS, std::string(k->name) + ": argument " + std::to_string(i) + " points to no live allocation");
     }
     std::string message;
     Recorder recorder(c, accesses);
     if (int e = run({k, grid, size, shared, pointers.data()}, &message)) return report(e, message);
-    for (auto &[p, a] : c->memory)
-        if (!guards_whole(a))
-            return report(ILLEGAL_ADDRESS, std::string(k->name) + ": a write outside an allocation of " + std::to_string(a.size) + " bytes");
+    for (auto *m : {&c->memory, &c->pinned})
+        for (auto &[p, a] : *m)
+            if (!guards_whole(a))
+                return report(ILLEGAL_ADDRESS, std::string(k->name) + ": a write outside an allocation of " + std::to_string(a.size) + " bytes");
     return OK;
 }
 
@@ -293,6 +310,7 @@ inline void destroy(Context *c) {
     for (auto &[p, a] : c->memory) release(a);
     for (auto &[p, a] : c->pinned) release(a);
     contexts.erase(c);
+    for (auto *other : contexts) other->peers.erase(c);
     delete c;
 }
 

@@ -2,10 +2,11 @@
 #include "device.h"
 
 // gpc_shim_fail makes the n-th call from now of a driver symbol, or the n-th
-// execution of a kernel ("kernel", or its name), fail with a CUDA error.
-EXPORT void gpc_shim_fail(const char *symbol, int n, int code) {
+// execution of a kernel ("kernel", or its name), fail with a CUDA error; of those on
+// contexts of one device, or with −1 of all.
+EXPORT void gpc_shim_fail(int device, const char *symbol, int n, int code) {
     std::lock_guard<std::mutex> hold(lock);
-    injected.push_back({symbol, n, code});
+    injected.push_back({device, symbol, n, code});
 }
 // gpc_shim_reset forgets injected faults, counts, attributes set and the order.
 EXPORT void gpc_shim_reset() {
@@ -25,7 +26,7 @@ EXPORT int gpc_shim_calls(const char *symbol) {
     return calls[symbol];
 }
 // gpc_shim_attribute sets a device attribute; −1 is the driver's version, −2 the
-// number of devices.
+// number of devices, −3 whether they read each other's memory.
 EXPORT void gpc_shim_attribute(int attribute, int value) {
     std::lock_guard<std::mutex> hold(lock);
     attributes[attribute] = value;

@@ -2,6 +2,7 @@ package rollouttest_test
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -124,5 +125,70 @@ func TestSizesAreChecked(t *testing.T) {
 	o := rollouttest.Single(rng, "", 1, 200, nil)
 	if err := v.Evaluate(o.Problem, nil, o.Draw(rng, 1), 1, make([]rollout.Result, 1), nil); err == nil || !strings.Contains(err.Error(), "200 steps") {
 		t.Errorf("200 steps: %v", err)
+	}
+}
+
+// A descent in one call steps from each of its iterates as one by Evaluate does: in the
+// direction of Adam, into the bounds, with the scores of every iterate, in place and not.
+func TestDescentAtOnce(t *testing.T) {
+	v := onDevice(t)
+	const iterates = 7
+	for _, o := range rollouttest.Problems() {
+		plan := o.Draw(rand.New(rand.NewPCG(5, 6)), rollout.Lanes)
+		size := len(plan)
+		var rates [rollout.Lanes]float32
+		for l := range rates {
+			rates[l] = 0.2 * float32(math.Pow(0.8, float64(l)))
+		}
+		factors := make([]float32, iterates-1)
+		for i := range factors {
+			factors[i] = float32(math.Pow(0.9, float64(i)))
+		}
+		plans, results := make([]float32, iterates*size), make([]rollout.Result, iterates)
+		copy(plans, plan)
+		if done, err := v.Descend(o.Problem, o.Bounds, &rates, factors, plans, results); !done || err != nil {
+			t.Fatalf("%s: done %v, %v", o.Name, done, err)
+		}
+		if !slices.Equal(plans[:size], plan) {
+			t.Errorf("%s: the first iterate is not what was given", o.Name)
+		}
+		first, second, slopes := make([]float32, size), make([]float32, size), make([]float32, size)
+		for i := range iterates {
+			now, own := slices.Clone(plans[i*size:(i+1)*size]), make([]rollout.Result, 1)
+			if err := v.Evaluate(o.Problem, nil, now, rollout.Lanes, own, slopes); err != nil {
+				t.Fatal(err)
+			}
+			for l := range rollout.Lanes {
+				if got, want := results[i].Cost[l], own[0].Cost[l]; !(math.Abs(float64(got-want)) <= 1e-5*math.Max(1, math.Abs(float64(want)))) || results[i].Safe[l] != own[0].Safe[l] {
+					t.Errorf("%s: iterate %d, candidate %d costs %v and is safe for %v steps, want %v and %v", o.Name, i, l, got, results[i].Safe[l], want, own[0].Safe[l])
+				}
+			}
+			if i+1 == iterates {
+				break
+			}
+			for e, g := range slopes {
+				first[e], second[e] = 0.8*first[e]+0.2*g, 0.95*second[e]+0.05*g*g
+				now[e] -= factors[i] * rates[e%rollout.Lanes] * first[e] / (float32(math.Sqrt(float64(second[e]))) + 1e-6)
+			}
+			if err := v.Evaluate(o.Problem, o.Bounds, now, rollout.Lanes, own, nil); err != nil {
+				t.Fatal(err)
+			}
+			for e, want := range now {
+				if got := plans[(i+1)*size+e]; !(math.Abs(float64(got-want)) <= 1e-5*math.Max(1, math.Abs(float64(want)))) {
+					t.Fatalf("%s: entry %d of iterate %d is %v, want %v", o.Name, e, i+1, got, want)
+				}
+			}
+		}
+		own, err := v.Plans(o.Problem, iterates*rollout.Lanes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(own, plan)
+		if done, err := v.Descend(o.Problem, o.Bounds, &rates, factors, own, results); !done || err != nil || !slices.Equal(own[:len(plans)], plans) {
+			t.Errorf("%s: in place a descent is another, done %v, %v", o.Name, done, err)
+		}
+		if done, err := v.Descend(o.Problem, nil, &rates, factors, own, results); done || err == nil {
+			t.Errorf("%s: a descent without bounds: done %v, %v", o.Name, done, err)
+		}
 	}
 }

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// groups are those of the commands in the program's help, in its order.
+var groups = []cobra.Group{
+	{ID: "begin", Title: "Begin:"},
+	{ID: "map", Title: "Make a map:"},
+	{ID: "decide", Title: "Decide:"},
+	{ID: "evaluate", Title: "Evaluate and check:"},
+	{ID: "own", Title: "This program's own:"},
+	{ID: "measure", Title: "Measure and report:"},
+	{ID: "help", Title: "Help:"},
+}
+
+// topics are the group and the example of each command by its path; {program} and {case} stand
+// for the program's name and its first case.
+var topics = map[string]struct{ group, example string }{
+	"new":            {"begin", "{program} new ../crane --source ."},
+	"demo":           {"begin", "{program} demo --out out/demo"},
+	"cases":          {"begin", "{program} cases"},
+	"methods":        {"begin", "{program} methods {case} --group baseline"},
+	"doctor":         {"begin", "{program} doctor"},
+	"dataset":        {"map", "{program} dataset {case} --scenarios 400 --out data"},
+	"dataset merge":  {"", "{program} dataset merge shard-0 shard-1 --out data"},
+	"train":          {"map", "{program} train {case} --data data --out map.safetensors"},
+	"compile":        {"map", "{program} compile {case} --out map.safetensors --target 0.5% --budget 15m"},
+	"export":         {"map", "{program} export {case} --c out/c\n{program} export map.safetensors --c out/c --half"},
+	"refine":         {"decide", "{program} scene {case} --out scene.json\n{program} refine {case} --scene scene.json --candidates 4096"},
+	"serve":          {"decide", "{program} serve {case} --listen 127.0.0.1:8080 --ui"},
+	"plant":          {"decide", "{program} plant {case} --connect http://127.0.0.1:8080 --episodes 20"},
+	"eval":           {"evaluate", "{program} eval {case} --method direct --episodes 100 --trace run.jsonl"},
+	"eval pair":      {"", "{program} eval pair {case} --methods gpc,direct,nmpc --episodes 50"},
+	"eval join":      {"", "{program} eval join {case} shard-0.jsonl shard-1.jsonl"},
+	"eval compare":   {"", "{program} eval compare gpc.jsonl direct.jsonl"},
+	"scene":          {"evaluate", "{program} scene {case} --episode 3 --out scene.json\n{program} eval {case} --scene scene.json"},
+	"steer":          {"evaluate", "{program} steer {case} --divisions 4 --episodes 5"},
+	"certify":        {"evaluate", "{program} certify {case} --scenarios 50"},
+	"verify":         {"evaluate", "{program} verify run.jsonl --deep"},
+	"view":           {"evaluate", "{program} view run.jsonl"},
+	"mcap":           {"evaluate", "{program} mcap run.jsonl run.mcap"},
+	"bench":          {"measure", "{program} bench step localize --batch 1,4096"},
+	"bench compare":  {"", "{program} bench compare before.json after.json --max-regression 5%"},
+	"bench deadline": {"", "{program} bench deadline --case {case} --rate 1000 --for 10s"},
+	"bench scaling":  {"", "{program} bench scaling --out out/scaling --axes batch,codes"},
+	"report":         {"measure", "{program} report --results runs --out out/report"},
+}
+
+// exitCodes end the help of every command.
+const exitCodes = "\nExit codes: 0 done; 1 the run failed, or what it checks does not hold; 2 wrong usage or input"
+
+// explain gives every command of a program its place and its example in the help, and errors of
+// usage the way to it.
+func (a *App) explain(root *cobra.Command) {
+	for _, g := range groups {
+		if g.ID != "own" || len(a.Commands) > 0 {
+			root.AddGroup(&g)
+		}
+	}
+	first := "CASE"
+	if all := a.All(); len(all) > 0 {
+		first = all[0].Name()
+	}
+	fill := strings.NewReplacer("{program}", a.Name, "{case}", first, "\n", "\n  ")
+	var visit func(parent *cobra.Command, before string)
+	visit = func(parent *cobra.Command, before string) {
+		for _, c := range parent.Commands() {
+			c.Flags().VisitAll(func(f *pflag.Flag) {
+				if f.DefValue == "[]" { // none, which pflag knows of some lists only
+					f.DefValue = ""
+				}
+			})
+			topic, ours := topics[before+c.Name()]
+			if c.Example == "" && ours {
+				c.Example = "  " + fill.Replace(topic.example)
+			}
+			if c.GroupID == "" && parent == root {
+				if c.GroupID = topic.group; !ours {
+					c.GroupID = "own"
+				}
+			}
+			visit(c, before+c.Name()+" ")
+		}
+	}
+	visit(root, "")
+	root.SetHelpCommand(&cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command", Example: "  " + a.Name + " help eval pair",
+		RunE: func(_ *cobra.Command, args []string) error {
+			of, _, err := root.Find(args)
+			if err != nil || of == root && len(args) > 0 {
+				return a.unknownCommand(root, strings.Join(args, " "))
+			}
+			return of.Help()
+		},
+	})
+	root.SetHelpCommandGroupID("help")
+	root.SetCompletionCommandGroupID("help")
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		if err := usage(c); err != nil {
+			return err
+		}
+		text := exitCodes
+		if c.Flags().Lookup("requeue") != nil {
+			text += "; 75 under --requeue: the same command goes on"
+		}
+		_, err := fmt.Fprintln(c.OutOrStderr(), text)
+		return err
+	})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		meant := ""
+		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+			var names []string
+			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			word := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName()) // -episodes is read as letters
+			if near := nearest(word, names); near != "" {
+				meant = "; did you mean --" + near + "?"
+			}
+		}
+		return BadInputf("%s: %w%s (`%s --help` lists its flags)", cmd.CommandPath(), err, meant, cmd.CommandPath())
+	})
+}
+
+// unknownCommand is the error of a first word that names no command.
+func (a *App) unknownCommand(root *cobra.Command, word string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	meant := ""
+	if near := nearest(word, names); near != "" {
+		meant = "; did you mean " + near + "?"
+	}
+	return BadInputf("unknown command %q%s (`%s --help` lists them)", word, meant, a.Name)
+}
+
+// nearest is the one of some words that another may have been meant for: at most two letters
+// are other ones, too many or missing, or one word begins with the other. "" for none.
+func nearest(word string, among []string) string {
+	best, least := "", 3
+	for _, w := range among {
+		d := distance(word, w)
+		if len(word) > 1 && (strings.HasPrefix(w, word) || strings.HasPrefix(word, w)) {
+			d = min(d, 2)
+		}
+		if d < least && d < len(w) {
+			best, least = w, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's between two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

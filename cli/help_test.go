@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// Every command has a place in the program's help and an example of its own, whose words and
+// flags are taken; no topic is of a command that is gone.
+func TestEveryCommandHasAnExampleThatIsTaken(t *testing.T) {
+	app, _ := cart(t)
+	app.Name = "gpc"
+	app.Commands = []func(*App) *cobra.Command{func(*App) *cobra.Command {
+		return &cobra.Command{Use: "mine", Example: "  gpc mine", RunE: func(*cobra.Command, []string) error { return nil }}
+	}}
+	root := app.root()
+	var seen []string
+	var visit func(parent *cobra.Command)
+	visit = func(parent *cobra.Command) {
+		for _, c := range parent.Commands() {
+			path := strings.TrimPrefix(c.CommandPath(), "gpc ")
+			seen = append(seen, path)
+			if parent == root && !root.ContainsGroup(c.GroupID) {
+				t.Errorf("%s is in the group %q", path, c.GroupID)
+			}
+			own := false
+			for line := range strings.Lines(c.Example) {
+				words := strings.Fields(line)
+				if len(words) < 2 || words[0] != "gpc" || !strings.HasPrefix(line, "  gpc") {
+					t.Fatalf("%s has the example %q", path, line)
+				}
+				of, rest, err := root.Find(words[1:])
+				must.OK(t, err)
+				own = own || of == c
+				must.OK(t, of.ParseFlags(rest))
+				if err := of.ValidateArgs(of.Flags().Args()); err != nil {
+					t.Errorf("%s: %v", line, err)
+				}
+			}
+			if !own {
+				t.Errorf("%s has no example of its own", path)
+			}
+			visit(c)
+		}
+	}
+	visit(root)
+	for path := range topics {
+		if !slices.Contains(seen, path) {
+			t.Errorf("there is no command %s", path)
+		}
+	}
+	if code, help, _ := run(app, "--help"); code != 0 || !strings.Contains(help, "This program's own:\n  mine") || !strings.Contains(help, "Begin:\n") {
+		t.Errorf("exit code %d, help %s", code, help)
+	}
+}
+
+// The help of every command ends with its exit codes.
+func TestHelpEndsWithExitCodes(t *testing.T) {
+	app, _ := cart(t)
+	for command, requeued := range map[string]bool{"cases": false, "train": true, "eval pair": false, "dataset merge": true} {
+		_, help, _ := run(app, append(strings.Fields(command), "--help")...)
+		lines := strings.Split(strings.TrimSpace(help), "\n")
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "Exit codes: 0 done; 1 ") || strings.Contains(last, "; 75 ") != requeued {
+			t.Errorf("%s ends with %q", command, last)
+		}
+	}
+}
+
+// A mistyped command or flag is answered by the one that was meant, where there is one, and by
+// the way to all of them.
+func TestWhatWasMeantIsSaid(t *testing.T) {
+	app, _ := cart(t)
+	for _, c := range []struct{ line, want string }{
+		{"evla", "did you mean eval? (`gpc --help`"},
+		{"complie cart", "did you mean compile?"},
+		{"help evla", "did you mean eval?"},
+		{"fly", "unknown command \"fly\" (`gpc --help` lists them)"},
+		{"eval cart --episode 3", "did you mean --episodes? (`gpc eval --help` lists its flags)"},
+		{"eval cart -episodes 3", "did you mean --episodes?"},
+		{"eval pair cart --method direct", "did you mean --methods?"},
+		{"cases --fast", "unknown flag: --fast (`gpc cases --help` lists its flags)"},
+	} {
+		if code, _, log := run(app, strings.Fields(c.line)...); code != 2 || !strings.Contains(log, c.want) {
+			t.Errorf("gpc %s: exit code %d, %s", c.line, code, log)
+		}
+	}
+}
+
+// Files that a first call gets wrong are refused by name, before any work, with what was wanted.
+func TestWrongFilesAreNamed(t *testing.T) {
+	app, file := cart(t)
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.txt")
+	must.OK(t, os.WriteFile(text, []byte("# notes\n"), 0o644))
+	app.Models = os.DirFS(dir)
+	for _, c := range []struct {
+		line  string
+		wants []string
+	}{
+		{"eval cart --model " + file + " --trace " + filepath.Join(dir, "none", "run.jsonl"), []string{"--trace", "the folder " + filepath.Join(dir, "none") + " does not exist"}},
+		{"eval cart --model ../models/integrator-convex.safetensors", []string{"../models/integrator-convex.safetensors: ", `"integrator-convex"`, `"cart"`}},
+		{"eval cart", []string{"case cart has no bundled map", "compile", "--model", "a method that needs none"}},
+		{"verify " + text, []string{text, "is this a trace"}},
+		{"refine cart --model " + file, []string{"standard input (--state FILE"}},
+		{"demo --out " + text, []string{"--out", text}},
+	} {
+		code, _, log := run(app, strings.Fields(c.line)...)
+		for _, want := range c.wants {
+			if code != 2 || !strings.Contains(log, want) {
+				t.Errorf("gpc %s: exit code %d, %s lacks %q", c.line, code, log, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/compile"
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// TestThePageOfAnOwnSystemShowsWhatIsPrinted: the tables in docs/your-system.md have the columns
+// that the commands print, and a compilation's last line is that of the program.
+func TestThePageOfAnOwnSystemShowsWhatIsPrinted(t *testing.T) {
+	app, file := cart(t)
+	words := func(line string) string { return strings.Join(strings.Fields(line), " ") }
+	var page []string
+	for line := range strings.Lines(string(must.Get(os.ReadFile("../docs/your-system.md"))(t))) {
+		page = append(page, words(line))
+	}
+	var compiled bytes.Buffer
+	must.OK(t, writeCompiled(&compiled, &compile.Report{Rounds: make([]compile.Round, 1), Choice: make([]compile.Score, 1), Met: true, Ended: "target met"}))
+	printed := map[string]string{"compile": compiled.String()}
+	for name, args := range map[string][]string{
+		"eval pair": {"eval", "pair", "cart", "--methods", "direct", "--episodes", "1", "--model", file},
+		"steer":     {"steer", "cart", "--divisions", "1", "--episodes", "1", "--model", file},
+	} {
+		code, out, log := run(app, args...)
+		if code != 0 {
+			t.Fatalf("%s: exit code %d, %s", name, code, log)
+		}
+		printed[name] = out
+	}
+	for name, out := range printed {
+		for _, table := range strings.Split(out, "\n\n") {
+			head, _, _ := strings.Cut(table, "\n")
+			if strings.Contains(head, "the map of round") {
+				continue
+			}
+			if !slices.Contains(page, words(head)) {
+				t.Errorf("docs/your-system.md has no table of %s with the columns\n%s", name, head)
+			}
+		}
+	}
+	_, verdict, _ := strings.Cut(compiled.String(), "(largest ")
+	verdict, _, _ = strings.Cut(verdict[strings.Index(verdict, ","):], ";")
+	if !slices.ContainsFunc(page, func(line string) bool { return strings.Contains(line, words(verdict)) }) {
+		t.Errorf("docs/your-system.md has no line with %q", verdict)
+	}
+}
+
+// TestALogSaysHowFarACompilationIs: a line every half minute of a part, with what is left at its
+// rate; a part that begins again is another.
+func TestALogSaysHowFarACompilationIs(t *testing.T) {
+	var log bytes.Buffer
+	clock := time.Unix(0, 0)
+	progress := (&App{Stderr: &log}).logged(func() time.Time { return clock })
+	for _, x := range []struct {
+		stage       string
+		done, after int // s
+		says        string
+	}{
+		{"solve", 0, 0, ""}, {"solve", 10, 20, ""}, {"solve", 20, 20, "solve: 20 of 100, about 2m40s left\n"}, {"solve", 30, 20, ""},
+		{"drive direct", 40, 40, ""}, {"drive direct", 50, 30, "drive direct: 50 of 100, about 30s left\n"}, {"drive direct", 10, 40, ""},
+	} {
+		clock = clock.Add(time.Duration(x.after) * time.Second)
+		log.Reset()
+		if progress(x.stage, x.done, 100); log.String() != x.says {
+			t.Errorf("%s %d: %q, want %q", x.stage, x.done, log.String(), x.says)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+// Package object reads a JSON object field by field, as requests and observations are: what is
+// wrong is said with the field that it is about.
+//
+// The central type is Fields; FieldError is what every wrong field is.
+package object
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"unicode/utf8"
+)
+
+// FieldError says what is wrong with a field; Field is "" where it is none alone.
+type FieldError struct {
+	Field string
+	Err   error
+}
+
+func (e *FieldError) Error() string { return e.Err.Error() }
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Errorf is an error of a field.
+func Errorf(field, format string, args ...any) error {
+	return &FieldError{field, fmt.Errorf(format, args...)}
+}
+
+// Fields are those of an object that nobody has taken yet.
+type Fields map[string]json.RawMessage
+
+// Read reads the one object that a text is, with no field twice; like is one as an example.
+func Read(text []byte, what, like string) (Fields, error) {
+	if !utf8.Valid(text) {
+		return nil, fmt.Errorf("the %s is not UTF-8", what)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, fmt.Errorf("the %s is not a JSON object, such as %s", what, like)
+	}
+	fields := Fields{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, fmt.Errorf("the %s is not JSON: %w", what, err)
+		}
+		name, _ := t.(string)
+		if _, ok := fields[name]; ok {
+			return nil, Errorf(name, "field %.64q is there twice", name)
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, fmt.Errorf("the %s is not JSON: field %.64q: %w", what, name, err)
+		}
+		fields[name] = value
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, fmt.Errorf("the %s is not JSON: %w", what, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("the %s has more than one JSON value", what)
+	}
+	return fields, nil
+}
+
+// Nullable takes a field, nil for null; it reports whether it is there. want says what it is to be.
+func Nullable[T any](f Fields, name, want string) (v *T, there bool, err error) {
+	raw, there := f[name]
+	if !there {
+		return nil, false, nil
+	}
+	delete(f, name)
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, true, Errorf(name, "field %q is %.64s, want %s", name, raw, want)
+	}
+	return v, true, nil
+}
+
+// Take takes a field that is not null into what is there to take it, and reports whether it is there.
+func Take[T any](f Fields, name, want string, into *T) (there bool, err error) {
+	v, there, err := Nullable[T](f, name, want)
+	if err != nil || !there {
+		return there, err
+	}
+	if v == nil {
+		return true, Errorf(name, "field %q is null, want %s", name, want)
+	}
+	*into = *v
+	return true, nil
+}
+
+// Missing is the error of a field that has to be there.
+func Missing(name, want string) error {
+	return Errorf(name, "field %q is missing, want %s", name, want)
+}
+
+// Nothing refuses fields that nobody has taken; of is who has no such field.
+func (f Fields) Nothing(of string) error {
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		return Errorf(name, "%s has no field %.64q", of, name)
+	}
+	return nil
+}

@@ -1,0 +1,389 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// The generated parts of README are of the same records as the full tables, in the rows that a
+// first reader asks for. What they leave out stands in docs/results and docs/paper.md.
+
+// brief leaves of a case's runs those for a summary: of methods that say so, and of learned
+// policies those that the paper has a row of.
+func (r run) brief(evals []closedloop.Result) []closedloop.Result {
+	return slices.DeleteFunc(slices.Clone(evals), func(e closedloop.Result) bool {
+		m := r.method(r.name, e.Method)
+		_, given := r.cases[r.name].Paper[e.Method]
+		return !m.Brief || m.Needs&domain.NeedsWeights != 0 && !given
+	})
+}
+
+// excess is by how much a run costs more than what it is measured against, % in the mean, with
+// its standard error: the gap of a case that has one, otherwise the regret.
+func excess(e *closedloop.Result) (mean, sem closedloop.Number) {
+	if e.Regime != "" || e.Reached != nil {
+		return e.GapPct, e.GapSEM
+	}
+	return e.RegretPct, e.RegretSEM
+}
+
+// decimals of an excess: gaps to a reference that is no optimum have wide intervals.
+func decimals(e *closedloop.Result) string {
+	if e.Reached != nil {
+		return "%.2f"
+	}
+	return "%.4f"
+}
+
+// excessCells are an excess with its interval, its median, 90 % quantile and number of episodes.
+func excessCells(verb string, e *closedloop.Result) []string {
+	mean, sem := excess(e)
+	return slices.Concat([]string{within(verb, mean, sem, e.RegretN)}, spread(verb, &e.Regret), []string{fmt.Sprint(e.RegretN)})
+}
+
+// excessText are the same in one cell.
+func excessText(verb string, e *closedloop.Result) string {
+	c := excessCells(verb, e)
+	switch {
+	case c[0] == "–":
+		return c[0]
+	case c[1] == "–":
+		return fmt.Sprintf("%s, n %s", c[0], c[3])
+	}
+	return fmt.Sprintf("%s (%s; %s), n %s", c[0], c[1], c[2], c[3])
+}
+
+// keptText is what kept every limit, of all: dispatches where scenes come in regimes, else
+// episodes.
+func keptText(e *closedloop.Result) string {
+	if e.Regime != "" {
+		return dispatches(e)
+	}
+	return safeOf(e)
+}
+
+// keptShare is the same as a share.
+func keptShare(e *closedloop.Result) float64 {
+	if e.Regime != "" {
+		return float64(e.Decisions-e.Violations) / float64(max(1, e.Decisions))
+	}
+	return float64(e.Safe)
+}
+
+// rival is the best of the runs without a learned map or policy that do not know the future:
+// most within every limit, then the cheapest to the digits that are shown, then the fastest. nil:
+// there is none.
+func (r run) rival(evals []closedloop.Result) (best *closedloop.Result) {
+	cost := func(e *closedloop.Result) float64 {
+		mean, _ := excess(e)
+		if math.IsNaN(float64(mean)) {
+			return math.Inf(1)
+		}
+		return math.Round(1e4 * float64(mean))
+	}
+	for i := range evals {
+		e, m := &evals[i], r.method(r.name, evals[i].Method)
+		if m.Needs != 0 || m.Group == domain.GroupExact {
+			continue
+		}
+		if best == nil || cmp.Or(-cmp.Compare(keptShare(e), keptShare(best)), cmp.Compare(cost(e), cost(best)), cmp.Compare(e.Latency.P50, best.Latency.P50)) < 0 {
+			best = e
+		}
+	}
+	return best
+}
+
+// regimes are a case's runs for a summary by kind of scenes, the paper's first; one without a
+// word for a case whose scenes are of one kind.
+func (r run) regimes() (out [][]closedloop.Result) {
+	if plain := r.brief(r.of(r.name)); len(plain) > 0 {
+		out = append(out, plain)
+	}
+	all := slices.DeleteFunc(r.brief(r.inRegimes(r.name)), func(e closedloop.Result) bool { return e.Noise > 0 })
+	slices.SortStableFunc(all, func(a, b closedloop.Result) int {
+		return cmp.Or(rankOfRegime(a.Regime)-rankOfRegime(b.Regime), cmp.Compare(a.Regime, b.Regime))
+	})
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].Regime == all[0].Regime {
+			n++
+		}
+		out, all = append(out, all[:n]), all[n:]
+	}
+	return out
+}
+
+// find is a method's run among others; nil: there is none.
+func find(method string, evals []closedloop.Result) *closedloop.Result {
+	if i := slices.IndexFunc(evals, func(e closedloop.Result) bool { return e.Method == method }); i >= 0 {
+		return &evals[i]
+	}
+	return nil
+}
+
+// glance has a row for every case, of the kind of scenes in which the highlighted method costs
+// most, beside the best that needs no map.
+func (d devices) glance() section {
+	s := section{
+		title: "Every case at a glance",
+		note: fmt.Sprintf("Of each case the kind of scenes in which `%s` costs most, beside the best method that needs no map. Limits kept: safe episodes or dispatches within every limit, of all; behind the name for the best. "+
+			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 %% (median; p90) over n episodes. Decision: p50 / p99 on one core.", highlighted),
+		rows: [][]string{{"case", "limits kept", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
+	}
+	for _, r := range d.runs((*Records).named) {
+		var own, other *closedloop.Result
+		for _, evals := range r.regimes() {
+			e := find(highlighted, evals)
+			if e == nil {
+				continue
+			}
+			mean, _ := excess(e)
+			if own != nil {
+				if most, _ := excess(own); !(mean > most) {
+					continue
+				}
+			}
+			own, other = e, r.rival(evals)
+		}
+		if own == nil {
+			continue
+		}
+		problem, brief := "`"+r.name+"`", "%.3f"
+		if own.Reached != nil {
+			brief = decimals(own)
+		}
+		if about := r.about(r.name); about != "" {
+			problem += ": " + about
+		}
+		if own.Regime != "" {
+			problem += ", loads `" + own.Regime + "`"
+		}
+		row := []string{problem, keptText(own), excessText(brief, own), milliseconds("%.3f", &own.Latency), "–", "–", "–"}
+		if other != nil {
+			row = append(row[:4], "`"+other.Method+"`, "+keptText(other), excessText(brief, other), milliseconds("%.3f", &other.Latency))
+		}
+		s.rows = append(s.rows, row)
+	}
+	return s
+}
+
+// about is a case's problem in a few words; "" for one that is not known.
+func (r *Records) about(name string) string {
+	if p := r.cases[name].Definition.Problem; p != nil {
+		return p.Spec().Description
+	}
+	return ""
+}
+
+// summary is a table for every case of its brief methods, beside the paper's figures, with what
+// the paper has and the records lack named below it.
+func (d devices) summary() string {
+	var b bytes.Buffer
+	for _, r := range d.runs((*Records).named) {
+		evals := slices.Concat(r.of(r.name), r.likePaper(r.name))
+		shown := r.brief(evals)
+		if len(shown) == 0 {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		r.summarize(&b, shown)
+		if lacking := r.unrecorded(r.name, evals); len(lacking) > 0 {
+			for i, m := range lacking {
+				lacking[i] = fmt.Sprintf("`%s` (%s)", m, inPaper(r.paper(r.name, m)))
+			}
+			fmt.Fprintf(&b, "\nIn the paper and not recorded here: %s.\n", strings.Join(lacking, ", "))
+		}
+	}
+	return b.String()
+}
+
+// summarize writes the table of some runs of one kind of scenes.
+func (r run) summarize(b *bytes.Buffer, shown []closedloop.Result) {
+	first := &shown[0]
+	goals := first.Reached != nil
+	head := []string{"method", "safe episodes, 95 %"}
+	switch {
+	case goals:
+		head = append(head, "smallest margin, m ± 95 %", "cost above the reference's, % ± 95 %")
+	case first.Regime != "":
+		head = append(head[:1], "dispatches within every limit", "cost above the exact chain, % ± 95 %")
+	default:
+		head = append(head, "cost above the optimum, % ± 95 %")
+	}
+	s := section{rows: [][]string{append(head, "median", "p90", "n", "decision p50 / p99, ms", "in the paper")}}
+	measured, spreads := false, false
+	for i := range shown {
+		e := &shown[i]
+		row := []string{r.titled(e), keptText(e)}
+		if e.Regime == "" {
+			row[1] += fmt.Sprintf(", [%.1f, %.1f] %%", 100*e.CI95.Safe[0], 100*e.CI95.Safe[1])
+		}
+		if goals {
+			row = append(row, within("%.3f", e.MarginMean, e.MarginSEM, e.Episodes))
+		}
+		s.rows = append(s.rows, slices.Concat(row, excessCells(decimals(e), e), []string{milliseconds("%.3f", &e.Latency), inPaper(r.paper(r.name, e.Method))}))
+		measured, spreads = measured || e.RegretN > 0, spreads || e.Regret.N > 0
+	}
+	about := r.about(r.name)
+	if about != "" {
+		about = ": " + about
+	}
+	if first.Regime != "" {
+		about += ", loads `" + first.Regime + "`"
+	}
+	fmt.Fprintf(b, "**`%s`**%s. Seed %d, %s.", r.name, about, first.Seed, first.Device)
+	if measured && !spreads {
+		b.WriteString(" These records hold no medians.")
+	}
+	b.WriteString("\n\n")
+	s.rows = filled(s.rows)
+	s.table(b)
+}
+
+// inPaper is what the paper gives for a method; a dash for nothing.
+func inPaper(p domain.PaperRow) string {
+	var parts []string
+	add := func(before, text, after string) {
+		if text != "–" {
+			parts = append(parts, before+text+after)
+		}
+	}
+	add("safe ", given(p.Safe), " %")
+	add("feasible ", given(p.Feasible), " %")
+	add("", regretGiven(p), " %")
+	add("", given(p.Gap), " %")
+	add("margin ", given(p.Margin), " m")
+	add("", given(p.Milliseconds), " ms")
+	return cmp.Or(strings.Join(parts, "; "), "–")
+}
+
+// elsewhere sets the whole method, the plain map and the best without a map side by side in
+// kinds of scenes that the paper has not.
+func (d devices) elsewhere() string {
+	s := section{rows: [][]string{{"case", "loads", "draws left out", "`" + highlighted + "`", "`direct`", "best without a map"}}}
+	cell := func(e *closedloop.Result) string {
+		if e == nil {
+			return "–"
+		}
+		return fmt.Sprintf("%s; %s; %s", keptText(e), excessText(decimals(e), e), milliseconds("%.3f", &e.Latency))
+	}
+	for _, r := range d.runs((*Records).named) {
+		for _, evals := range r.regimes() {
+			if evals[0].Regime == "" || evals[0].Regime == paperRegime {
+				continue
+			}
+			other, name := r.rival(evals), ""
+			if other != nil {
+				name = "`" + other.Method + "` "
+			}
+			s.rows = append(s.rows, []string{"`" + r.name + "`", "`" + evals[0].Regime + "`", excluded(&evals[0]), cell(find(highlighted, evals)), cell(find("direct", evals)), name + cell(other)})
+		}
+	}
+	return tables(s)
+}
+
+// searchSummary is quality with a row for each map and a column for each method.
+func (d devices) searchSummary() string {
+	methods := []string{"direct", "gpc-refine-64", "gpc-refine-512", "gpc-polish"}
+	s := section{rows: [][]string{{"case", "map of", "n"}}}
+	for _, m := range methods {
+		s.rows[0] = append(s.rows[0], "`"+m+"`")
+	}
+	s.rows[0] = append(s.rows[0], "exact, without a map")
+	var shown []closedloop.Pairing
+	for _, r := range d.runs((*Records).knownPaired) {
+		for _, p := range r.plainest() {
+			if shown = append(shown, p); len(p.Pairs) == 0 {
+				continue
+			}
+			n := p.Pairs[0].RegretN
+			row := []string{"`" + p.Case + "`", fmt.Sprintf("%d samples", p.Map.Samples), fmt.Sprint(n)}
+			for _, m := range methods {
+				row = append(row, pairedCell(p.Pairs, n, func(q *closedloop.Paired) bool { return q.Method == m }))
+			}
+			s.rows = append(s.rows, append(row, pairedCell(p.Pairs, n, func(q *closedloop.Paired) bool { return r.method(r.name, q.Method).Needs&domain.NeedsMap == 0 })))
+		}
+	}
+	s.note = "Cost above the optimum, %: mean ± 95 % (median; p90), then p50 / p99 of a decision, ms, over the same n episodes. " + recordedBy(shown)
+	return tables(s)
+}
+
+// pairedCell is a method's regret and time in one cell, with its number of episodes where that
+// is not n; a dash where it is not there.
+func pairedCell(pairs []closedloop.Paired, n int, is func(m *closedloop.Paired) bool) string {
+	for _, m := range pairs {
+		if !is(&m) {
+			continue
+		}
+		middle, over := spread("%.4f", &m.Regret), ""
+		if m.RegretN != n {
+			over = fmt.Sprintf(", n %d", m.RegretN)
+		}
+		return fmt.Sprintf("%s (%s; %s)%s; %s", estimate("%.4f", m.RegretPct, m.RegretCI95), middle[0], middle[1], over, milliseconds("%.3f", &m.Latency))
+	}
+	return "–"
+}
+
+// timeSummary has, for each case of a comparison of numbers of candidates, the planner with the
+// map at the paper's number and at all of them, each beside what needs no map and is no slower.
+func (d devices) timeSummary() string {
+	s := section{rows: [][]string{{"case", "candidates", "map", "cost above all candidates without it, % ± 95 %", "median", "p90", "n", "smallest margin, m", "decision p50 / p99, ms"}}}
+	var better []string // without the map
+	for _, r := range d.runs((*Records).comparedCases) {
+		c := r.comparison()
+		without, with := r.budgets(&c)
+		add := func(b *budgeted, mapped string) {
+			s.rows = append(s.rows, slices.Concat([]string{"`" + r.name + "`", fmt.Sprint(b.candidates), mapped, within("%.2f", b.DifferencePct, b.DifferenceSEM, b.Compared)}, spread("%.2f", &b.Difference),
+				[]string{fmt.Sprint(b.Compared), number("%.3f", float64(b.MarginMean)), milliseconds("%.2f", &b.Latency)}))
+		}
+		for i := range with {
+			if run := &with[i]; run.way == defaultMethod && run.candidates == paperCandidates {
+				add(run, "with")
+				if other := noSlower(run, without); other != nil {
+					add(other, "without")
+					if dominated(run, other) {
+						better = append(better, "`"+r.name+"`")
+					}
+				}
+			}
+		}
+		add(&with[len(with)-1], "with")
+		add(&without[len(without)-1], "without")
+	}
+	s.rows = filled(s.rows)
+	text := tables(s)
+	if text != "" && len(better) > 0 {
+		text += fmt.Sprintf("\nFaster at the median, cheaper and with more room without the map than with %d candidates and it: %s.\n", paperCandidates, strings.Join(better, ", "))
+	}
+	return text
+}
+
+// paperCandidates is what the paper's planner of Case 2 has at a decision.
+const paperCandidates = 384
+
+// conditionSummary counts for each map the conditions that hold, and the bounds that its closed
+// loop breaks.
+func (d devices) conditionSummary() string {
+	var parts []string
+	for _, c := range d.certified() {
+		text := fmt.Sprintf("`%s` %d of %d", c.Certificate.Case, c.Certificate.Verdicts()[batchnav.Holds], len(c.Certificate.Conditions))
+		if n := len(c.Certificate.Broken()); n > 0 {
+			text += fmt.Sprintf(" (bounds broken in closed loop: %d)", n)
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Conditions that hold: " + strings.Join(parts, ", ") + ".\n"
+}

@@ -1,0 +1,200 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+)
+
+// A case that two devices have recorded is summarized once, as on the first.
+func TestSummaryOfSeveralDevices(t *testing.T) {
+	eval := func(name, method string, regret float64) closedloop.Result {
+		return closedloop.Result{Case: name, Method: method, Episodes: 1, RegretPct: closedloop.Number(regret)}
+	}
+	methods := batchnav.Methods(testdomain.NewCart(1), false)
+	cases := map[string]Case{"one": {Methods: methods}, "two": {Methods: methods}}
+	a := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 1)}, cases: cases}
+	b := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 2), eval("two", "gpc", 3)}, cases: cases}
+	text := devices{a, b}.summary()
+	if strings.Count(text, "**`one`**") != 1 || strings.Count(text, "| `gpc` |") != 2 || !strings.Contains(text, "| 1.0000 ± – |") || !strings.Contains(text, "| 3.0000 ± – |") {
+		t.Errorf("the summary is\n%s", text)
+	}
+}
+
+// ofCase is the part of README's results that is of one case.
+func ofCase(t *testing.T, text, name string) string {
+	t.Helper()
+	begin := strings.Index(text, "**`"+name+"`**")
+	if begin < 0 {
+		t.Fatalf("no results of %s", name)
+	}
+	part := text[begin:]
+	if end := strings.Index(part[1:], "\n**`"); end >= 0 {
+		part = part[:end+1]
+	}
+	return part
+}
+
+// Every row that the paper has of a case stands in README with its figures: in the table, or
+// named below it as not recorded. A mean has its number of episodes beside it, and median and 90 %
+// quantile or the word that there are none; a median time has its 99th percentile.
+func TestREADMEHasEveryRowOfThePaper(t *testing.T) {
+	all := devices(recorded(t))
+	text, rows := all.summary(), 0
+	for _, r := range all.runs((*Records).named) {
+		if len(r.cases[r.name].Paper) == 0 {
+			continue
+		}
+		part := ofCase(t, text, r.name)
+		for method, p := range r.cases[r.name].Paper {
+			rows++
+			row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(method) + "`[^|]* \\|.*\\| " + regexp.QuoteMeta(inPaper(p)) + " \\|$")
+			named := fmt.Sprintf("`%s` (%s)", method, inPaper(p))
+			below := strings.Index(part, "In the paper and not recorded here: ")
+			if inTable, missing := row.MatchString(part), below >= 0 && strings.Contains(part[below:], named); inTable == missing {
+				t.Errorf("%s: %s stands in the table: %v, as not recorded: %v", r.name, method, inTable, missing)
+			}
+		}
+		head := part[strings.Index(part, "| method |"):]
+		head = head[:strings.Index(head, "\n")]
+		for _, column := range []string{"| n |", "% ± 95 % |", "p50 / p99, ms |"} {
+			if !strings.Contains(head, column) {
+				t.Errorf("%s has the columns %s", r.name, head)
+			}
+		}
+		if spread := strings.Contains(head, "| median | p90 |"); spread == strings.Contains(part, "These records hold no medians.") {
+			t.Errorf("%s: medians %v, and the opposite is said: %s", r.name, spread, part)
+		}
+	}
+	if rows < 20 {
+		t.Errorf("the paper has %d rows", rows)
+	}
+}
+
+// A learned policy stands beside its own row of the paper, and nowhere else.
+func TestPoliciesStandBesideTheirRows(t *testing.T) {
+	r := New("", known())
+	for _, method := range []string{"gpc", "td3", "ppo"} { // the paper has no ppo in Case 1
+		r.Evaluations = append(r.Evaluations, drawnRun("integrator-convex", method, "", 1, 3))
+	}
+	r.trainings[learned{"integrator-convex", "", "td3"}] = trainings{recorded: 1, planned: 3}
+	text := devices{r}.summary()
+	if !strings.Contains(text, "| `td3`, 1 of 3 seeds |") || strings.Contains(text, "`td3` (") || strings.Contains(text, "`ppo`") || !strings.Contains(text, "`cpo` (") {
+		t.Errorf("the summary is\n%s", text)
+	}
+}
+
+// The rival of a map is the best that needs none: kept limits before cost, cost before time; what
+// knows the future, and what was learned, is none.
+func TestTheRivalIsTheBestWithoutAMap(t *testing.T) {
+	eval := func(method string, safe, regret, p50 float64) closedloop.Result {
+		return closedloop.Result{Case: "one", Method: method, Safe: closedloop.Number(safe), RegretPct: closedloop.Number(regret), Latency: closedloop.Quantiles{P50: closedloop.Number(p50)}}
+	}
+	cases := map[string]Case{"one": {Methods: []domain.Method{
+		{Name: "oracle", Group: domain.GroupExact}, {Name: "gpc", Group: domain.GroupOwn, Needs: domain.NeedsMap}, {Name: "td3", Group: domain.GroupBaseline, Needs: domain.NeedsWeights},
+	}}}
+	r := run{&Records{cases: cases}, "one"}
+	all := []closedloop.Result{
+		eval("oracle", 1, 0, 1), eval("gpc", 1, 0, 1), eval("td3", 1, 0, 1),
+		eval("never", 0, math.NaN(), 1), eval("cheap", 0.5, 0, 1), eval("dear", 1, 2, 1), eval("slow", 1, 1, 3), eval("best", 1, 1.000001, 2), eval("slower", 1, 1, 4),
+	}
+	if best := r.rival(all); best == nil || best.Method != "best" {
+		t.Errorf("the rival is %+v", best)
+	}
+	if best := r.rival(all[:3]); best != nil {
+		t.Errorf("%s is a rival", best.Method)
+	}
+}
+
+// At a glance a case is shown where the method costs most, and no kind of scenes is left out of
+// the tables of other loads.
+func TestGlanceShowsTheHardestScenes(t *testing.T) {
+	r := New("", known())
+	for regime, gap := range map[string]closedloop.Number{"paper": 0.5, "swing": 2.5, "envelope": 1.5} {
+		for _, method := range []string{"gpc", "direct", "hold"} {
+			e := drawnRun("opf30", method, regime, 1, 2)
+			e.GapPct = gap
+			r.Evaluations = append(r.Evaluations, e)
+		}
+	}
+	d := devices{r}
+	if text := tables(d.glance()); !strings.Contains(text, "loads `swing` | 600/600 | 2.500 ") || strings.Contains(text, "`paper`") || !strings.Contains(text, "| `hold`, 600/600 |") {
+		t.Errorf("at a glance:\n%s", text)
+	}
+	if text := d.elsewhere(); !strings.Contains(text, "| `swing` | 7 of 9 |") || !strings.Contains(text, "| `envelope` | 7 of 9 |") || strings.Contains(text, "| `paper` |") {
+		t.Errorf("other loads:\n%s", text)
+	}
+	if text := ofCase(t, d.summary(), "opf30"); !strings.Contains(text, "| 0.5000 ") || strings.Contains(text, "2.5000") {
+		t.Errorf("the paper's loads:\n%s", text)
+	}
+}
+
+// What README's text says of records beside its tables is what they say.
+func TestREADMEsTextIsOfTheRecords(t *testing.T) {
+	all := devices(recorded(t))
+	page := string(must.Get(os.ReadFile("../README.md"))(t))
+	says := func(text string) {
+		t.Helper()
+		if !strings.Contains(page, text) {
+			t.Errorf("README does not say %q", text)
+		}
+	}
+	least, most := math.Inf(1), 0.0
+	for _, s := range systemsOf(all.horizonPeers()) {
+		if !slices.Contains([]string{"cartpole", "quadrotor", "chain9"}, s.check.Case) {
+			continue
+		}
+		for _, r := range s.ratios {
+			if r.Op == warm {
+				least, most = min(least, r.OursUS/1e3), max(most, r.OursUS/1e3)
+			}
+		}
+	}
+	says(fmt.Sprintf("takes %.1f to %.0f ms", least, most))
+
+	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
+		for _, r := range all.runs((*Records).named) {
+			if r.name != name {
+				continue
+			}
+			evals := r.of(name)
+			without, bare := find("gpc-no-semantic", evals), find("gpc-no-projection", evals)
+			if without == nil || bare == nil || bare.Safe != 0 {
+				t.Fatalf("%s: %+v, %+v", name, without, bare)
+			}
+			says(fmt.Sprintf("about %.0f %% more", must.Get(without.Less(find("gpc", evals)))(t).Mean))
+		}
+	}
+
+	says("do more than 64 roll-outs in a tenth to a quarter of their time")
+	compared := 0
+	for _, r := range all.runs((*Records).knownPaired) {
+		for _, p := range r.plainest() {
+			of := map[string]closedloop.Paired{}
+			for _, m := range p.Pairs {
+				of[m.Method] = m
+			}
+			polish, search := of["gpc-polish"], of["gpc-refine-64"]
+			if polish.Method == "" || search.Method == "" {
+				continue
+			}
+			compared++
+			if ratio := polish.Latency.P50 / search.Latency.P50; polish.RegretPct >= search.RegretPct || ratio < 1./15 || ratio > 1./4 {
+				t.Errorf("%s, %d samples: %v beside %v, of its time %v", p.Case, p.Map.Samples, polish.RegretPct, search.RegretPct, ratio)
+			}
+		}
+	}
+	if compared < 4 {
+		t.Errorf("%d pairings", compared)
+	}
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Compiles every system of the gallery and records what its map reaches, and what other
+# methods do on the same episodes: scripts/gallery.sh FOLDER. Maps are kept in MAPS
+# (build/gallery); a system that has a map there with its report is not compiled again.
+# ONLY="cstr hvac" are these alone, EPISODES (100) those of the comparison. Hours on two
+# cores, and the same command continues; the times want a machine that does nothing else.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/record.sh
+gpc=bin/gpc-gallery
+out=$1
+maps=${MAPS:-build/gallery}
+all=${EPISODES:-100}
+mkdir -p "$out" "$maps"
+# name, target, budget, and how many of the episodes methods with a solver in each decision run
+systems="
+cartpole 0.5% 15m 100
+cartpole-track 0.5% 15m 100
+cstr 1.5% 12m 50
+quadrotor 1.5% 12m 50
+chain9 1.5% 12m 25
+hvac 1.5% 12m 25
+double-pendulum 1.5% 60m 10
+chain21 1.5% 60m 5
+"
+while read -r -u 3 name target budget few; do
+  [ -n "$name" ] && [[ " ${ONLY:-$name} " == *" $name "* ]] || continue
+  map=$maps/$name.safetensors
+  if [ ! -e "$map.report.json" ]; then
+    # A target that is missed is exit code 1, and a report all the same.
+    "$gpc" compile "$name" --target "$target" --budget "$budget" --seed 1 --out "$map" || [ -e "$map.report.json" ]
+  fi
+  cp "$map.report.json" "$out/compile-$name.json"
+  few=$((few < all ? few : all))
+  [ -e "$out/gallery-$name.json" ] ||
+    record "gallery-$name" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 \
+      --methods "direct,direct-no-guard,gpc-refine-64:$few,nmpc:$few,mpc-10:$few,online,hold"
+done 3<<<"$systems"

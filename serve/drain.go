@@ -1,0 +1,34 @@
+package serve
+
+import "time"
+
+// Drain begins the end: what is asked from now on is refused with ErrClosed, but for the lines
+// that Lines has read, and what has no answer after within gets the fallback, or ErrClosed.
+func (s *Server) Drain(within time.Duration) {
+	s.drain.Do(func() {
+		close(s.draining)
+		time.AfterFunc(within, func() { close(s.hurry) })
+	})
+}
+
+// Draining reports whether Drain was called.
+func (s *Server) Draining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close answers what was asked and gives up the sessions.
+func (s *Server) Close() {
+	s.closing.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.queue)
+	}
+	s.closing.Unlock()
+	<-s.ended
+	s.refining.Wait()
+}

@@ -1,0 +1,36 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// panicError is a panic as an error.
+type panicError struct{ value any }
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// panicked reports whether an error was a panic.
+func panicked(err error) bool {
+	var p *panicError
+	return errors.As(err, &p)
+}
+
+// guarded makes a panic of f an error.
+func (s *Server) guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.opt.Log.Error("panic", "value", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = &panicError{p}
+		}
+	}()
+	return f()
+}
+
+// broke ends the session of a decision that panicked.
+func (s *Server) broke(j *job, err error) {
+	s.panics.Add(1)
+	s.end(j.of)
+	s.fail(j, &FieldError{Field: "session", Err: fmt.Errorf("the session has ended: %w", err)})
+}

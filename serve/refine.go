@@ -1,0 +1,37 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpc-engine/gpc/batchnav"
+)
+
+// refinements may be asked for at once before the next is refused: one refines at a time.
+const refinements = 8
+
+// refineOne answers a refinement.
+func (s *Server) refineOne(j *job) {
+	s.refine.Lock()
+	defer s.refine.Unlock()
+	if j.finished() {
+		return
+	}
+	opt := j.refine
+	if !j.until.IsZero() && s.of.Definition().Learned == nil { // a method's own search is not stopped: its late answer is dropped
+		left := max(1, time.Until(j.until))
+		if opt.Within == 0 || left < opt.Within {
+			opt.Within = left
+		}
+	}
+	var result *batchnav.Refinement
+	err := s.guarded(func() (err error) {
+		result, err = s.refiner.Refine(context.Background(), batchnav.Observation{S: j.request.S, C: j.request.C, Preference: j.preference}, opt)
+		return err
+	})
+	if err != nil {
+		s.fail(j, err)
+		return
+	}
+	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Refinement: &Refined{Refinement: *result}}, nil, &s.decisions)
+}
