@@ -262,7 +262,7 @@ func (p *Problem) tell(seen [][]float64) error {
 				lost = 1
 			}
 		}); err != nil {
-			return fmt.Errorf("Urgency or Failed, given %d of State, %d of Context with the clock and %d to write: %w", len(s), len(c), len(delta), err)
+			return fmt.Errorf("one of Urgency and Failed, given %d of State, %d of Context with the clock and %d to write: %w", len(s), len(c), len(delta), err)
 		}
 		seen[i] = append(slices.Concat(row, delta, p.system.Rest), lost)
 	}
