@@ -27,7 +27,7 @@ func TestMetrics(t *testing.T) {
 	s, h := web(t, serve.Options{Sessions: 2}, serve.HTTPOptions{})
 	for _, line := range []string{
 		`{"op":"decide","session":"a","s":[0.1,0.1],"c":[0],"observed_ms":2}`, `{"op":"decide","session":"a","s":[0.2,0.1],"c":[0],"observed_ms":1}`,
-		`{"op":"decide","session":"b","s":[null,0.1],"c":[0]}`, fmt.Sprintf(`{"op":"decide","session":"b","s":[%v,0.1],"c":[0],"deadline_ms":5}`, slow),
+		`{"op":"decide","session":"b","s":[null,0.1],"c":[0]}`, fmt.Sprintf(`{"op":"decide","session":"b","s":[%v,0.1],"c":[0],"deadline_ms":200}`, slow),
 		`{"op":"decide","session":"c","s":[0.1,0.1],"c":[0]}`, `{"op":"decide","s":[0.1],"c":[0]}`, `{"op":"refine","s":[0.1,0.1],"c":[0],"candidates":16}`,
 	} {
 		said(t, s, serve.LineOptions{}, line)
