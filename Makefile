@@ -18,6 +18,7 @@ build:
 ## run: decide, refine 4096 candidates for every case, check them under the true dynamics, draw the results in out/demo; then from the equations of a cart-pole to a controller, in out/gallery
 run: build
 	bin/gpc demo --out out/demo
+	rm -rf out/gallery
 	mkdir -p out/gallery
 	bin/gpc-gallery compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200
 	bin/gpc-gallery eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
