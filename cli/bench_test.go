@@ -104,10 +104,7 @@ func TestBenchRefuses(t *testing.T) {
 		"--out is required":             {"bench", "scaling"},
 		"--axes hope: want some of bat": {"bench", "scaling", "--out", dir, "--axes", "hope"},
 	} {
-		code, _, log := run(app, args...)
-		if code != 2 || !strings.Contains(log, says) {
-			t.Errorf("gpc %s: exit code %d, %q; want 2 and %q", strings.Join(args, " "), code, log, says)
-		}
+		refused(t, app, says, args...)
 	}
 }
 

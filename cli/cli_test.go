@@ -46,6 +46,14 @@ func run(app *App, args ...string) (int, string, string) {
 	return code, out.String(), log.String()
 }
 
+// refused runs a command line that has to end with exit code 2 and say says.
+func refused(t *testing.T, app *App, says string, args ...string) {
+	t.Helper()
+	if code, _, log := run(app, args...); code != 2 || !strings.Contains(log, says) {
+		t.Errorf("gpc %s: exit code %d, %q; want 2 and %q", strings.Join(args, " "), code, log, says)
+	}
+}
+
 func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 	app, file := cart(t)
 	dir := t.TempDir()

@@ -20,9 +20,6 @@ func TestDevicesThatCannotBeAreRefused(t *testing.T) {
 		"doctor --device two":                  "--device",
 		"doctor --backend cuda --device 200,7": "--device 200,7",
 	} {
-		code, _, log := run(app, strings.Fields(line)...)
-		if code != 2 || !strings.Contains(log, says) {
-			t.Errorf("gpc %s: exit code %d, %q; want 2 and %q", line, code, log, says)
-		}
+		refused(t, app, says, strings.Fields(line)...)
 	}
 }

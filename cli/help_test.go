@@ -87,9 +87,7 @@ func TestWhatWasMeantIsSaid(t *testing.T) {
 		{"eval pair cart --method direct", "did you mean --methods?"},
 		{"cases --fast", "unknown flag: --fast (`gpc cases --help` lists its flags)"},
 	} {
-		if code, _, log := run(app, strings.Fields(c.line)...); code != 2 || !strings.Contains(log, c.want) {
-			t.Errorf("gpc %s: exit code %d, %s", c.line, code, log)
-		}
+		refused(t, app, c.want, strings.Fields(c.line)...)
 	}
 }
 

@@ -90,10 +90,7 @@ func TestBeyondALimitIsRefusedWithFlagValueAndLimit(t *testing.T) {
 		"export cart --records 65537":           "--records 65537: want 1 to 65536",
 		"compile cart --rounds 1001 --out m":    "--rounds 1001: want 0 to 1000",
 	} {
-		code, _, log := run(app, strings.Fields(line)...)
-		if code != 2 || !strings.Contains(log, says) {
-			t.Errorf("gpc %s: exit code %d, %q; want 2 and %q", line, code, log, says)
-		}
+		refused(t, app, says, strings.Fields(line)...)
 	}
 }
 

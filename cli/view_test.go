@@ -122,8 +122,6 @@ func TestWrongPagesAreRefused(t *testing.T) {
 		"serve cart --ui --model " + file + " --listen 0.0.0.0:0":                "needs a token",
 		"serve cart --ui --model " + file + " --listen 127.0.0.1:0 --sessions 3": "room for 3 sessions",
 	} {
-		if code, _, log := run(app, strings.Fields(line)...); code != 2 || !strings.Contains(log, says) {
-			t.Errorf("%s: exit code %d and %q, want 2 and %q", line, code, log, says)
-		}
+		refused(t, app, says, strings.Fields(line)...)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -130,18 +131,11 @@ func (g *Group) deal(rows int) []block {
 	return blocks
 }
 
-// each calls f for the first n devices, all at once. Faults of devices are told with their
+// each calls f for the first n devices, at the same time. Faults of devices are told with their
 // names; an error about what was asked for is the same on all.
 func (g *Group) each(n int, f func(i int) error) error {
 	errs := make([]error, n)
-	var wait sync.WaitGroup
-	for i := 1; i < n; i++ {
-		wait.Go(func() { errs[i] = f(i) })
-	}
-	if n > 0 {
-		errs[0] = f(0)
-	}
-	wait.Wait()
+	parallel.Each(n, n, func(_, i int) { errs[i] = f(i) })
 	var faults []error
 	for i, err := range errs {
 		if err = g.named(i, err); err != nil && !driver.IsFault(err) {

@@ -122,7 +122,7 @@ func (l *loops) decide(s *Server, jobs []*job) {
 // of is what is answered of a decision.
 func of(d *batchnav.Decision, spec *domain.Spec) *Decision {
 	return &Decision{
-		U: slices.Clone(d.U), Margin: d.Margin, Feasible: d.Margin >= -spec.MarginTolerance, Sigma: slices.Clone(d.Sigma),
+		U: slices.Clone(d.U), Margin: d.Margin, Feasible: spec.Keeps(d.Margin), Sigma: slices.Clone(d.Sigma),
 		Residual: d.Residual, ResidualLimit: d.Limit, OffMap: d.OffMap, Displacement: d.Displacement, Fallback: uint16(d.Fallback),
 	}
 }
@@ -200,6 +200,6 @@ func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decisio
 	margins := make([]float64, len(spec.Margins))
 	p.Margins(r.S, r.C, d.U, margins)
 	d.Margin = domain.Smallest(margins)
-	d.Feasible = d.Margin >= -spec.MarginTolerance
+	d.Feasible = spec.Keeps(d.Margin)
 	return d, nil
 }

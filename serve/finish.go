@@ -49,7 +49,7 @@ func (s *Server) conservative(r *Request) (*Decision, error) {
 		margins := make([]float64, len(s.spec.Margins))
 		s.problem.Margins(r.S, r.C, d.U, margins)
 		d.Margin = domain.Smallest(margins)
-		d.Feasible = d.Margin >= -s.spec.MarginTolerance
+		d.Feasible = s.spec.Keeps(d.Margin)
 		return nil
 	})
 	return d, err

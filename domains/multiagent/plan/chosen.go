@@ -32,11 +32,10 @@ func (p *Planner) Chosen() domain.Chosen {
 	for k := range p.questions {
 		c.Consistent = c.Consistent && p.answers[k].Consistent
 	}
-	feasible := func(margin float64) bool { return margin >= -p.system.Spec().MarginTolerance }
 	c.Plan = make([]float64, steps*p.system.Spec().ActionSize())
 	p.joint.Actions(c.Plan)
 	c.Cost, c.Margin = h.Score(c.Plan, steps, p.w[:])
-	c.Feasible = feasible(c.Margin)
+	c.Feasible = p.system.Spec().Keeps(c.Margin)
 	if c.Baseline = math.NaN(); len(p.questions) == 0 {
 		return c
 	}
@@ -53,6 +52,6 @@ func (p *Planner) Chosen() domain.Chosen {
 	base.Actions(joint)
 	var margin float64
 	c.Baseline, margin = h.Score(joint, steps, p.w[:])
-	c.BaselineFeasible = feasible(margin)
+	c.BaselineFeasible = p.system.Spec().Keeps(margin)
 	return c
 }

@@ -172,7 +172,7 @@ func (e *Episode) Cause() string {
 // step.
 func (e *Episode) collision(t *trajectory) {
 	e.world.pairs(&t.states[1], t.obstacle[1], func(kind, i, other int, margin, _, _, _ float64) {
-		if e.hit != "" || margin >= -e.plant.System.spec.MarginTolerance {
+		if e.hit != "" || e.plant.System.spec.Keeps(margin) {
 			return
 		}
 		with := "an obstacle"
