@@ -29,13 +29,39 @@ test:
 	@$(GO) run ./kernels/build shim
 	$(GO) test ./...
 
-## monitor: what the monitor sees of corrupted maps, and how often it is wrong about the bundled ones
-monitor:
-	$(GO) test -run '^TestWrongActionsAreFlagged$$' -v -timeout 60m . -monitor-episodes 500
+## monitor: what the monitor sees of corrupted maps, and how often it is wrong about the bundled ones, into RESULTS/monitor.json
+monitor: bin/record
+	$(RECORD) --out $(RESULTS)/monitor.json $(GO) test . -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x -cpu 1 -timeout 60m -monitor-episodes 500
 
-## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels
+.PHONY: bin/record record-choices record-flows record-deadline records
+bin/record:
+	mkdir -p bin $(RESULTS)
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $@ ./bench/record
+RECORD = bin/record
+
+## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/opf.md, into RESULTS/choices.json; takes no times
+record-choices: bin/record
+	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./domains/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
+
+## record-flows: times of power flows, the table of docs/powerflow.md, into RESULTS/flows.json; on a quiet machine
+record-flows: bin/record
+	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./domains/opf/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
+
+## record-deadline: a loop at a rate, docs/scaling.md, into RESULTS/deadline.json; on a quiet machine
+record-deadline: build
+	mkdir -p $(RESULTS)
+	bin/gpc bench deadline --case opf30 --rate 200 --for 60s --max-load 1.2 --json > $(RESULTS)/deadline.json.new
+	mv $(RESULTS)/deadline.json.new $(RESULTS)/deadline.json
+
+## records: what no other target records of the tables in docs, into RESULTS, a folder of bench/results named for the device; an hour of a quiet machine (after test-python)
+records: monitor record-choices record-flows record-deadline bench-environments
+	$(MAKE) bench-serve BENCH_SERVE=$(RESULTS)/serve.json
+	$(MAKE) peers-pandapower PEERS_PANDAPOWER=$(RESULTS)/peers-pandapower.json
+	$(MAKE) docs
+
+## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels; without what is long and of one thread
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
+	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx|HasLessRegretThan|^TestAutoSurvivesAFaultAtEveryDriverCall$$' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
 
 ## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
@@ -58,22 +84,16 @@ peers-multiagent: build/peers/ready
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./bench/peers/multiagent
 	bin/peers-multiagent --out $(PEERS_MULTIAGENT)
 
-## peers-mpc: times of a receding horizon's decisions on every system of the gallery beside CasADi with IPOPT, fatrop and HPIPM, from PyPI by hash into build/peers-mpc (Linux on x86-64)
+## peers-mpc: times of a receding horizon's decisions on every system of the gallery beside CasADi with IPOPT, fatrop and HPIPM, and beside do-mpc, from PyPI by hash into build/peers-mpc (Linux on x86-64, Python 3.11 to 3.13)
 PEERS_MPC ?= out/peers-mpc.json
 PEERS_MPC_FLAGS ?=
-define PEERS_MPC_WHEELS
-casadi==3.8.2 --hash=sha256:118df1a9ae944a80989849ea5cfa76c20b28e95d6f568c9f989e8c16a66ab1db
-numpy==2.4.6 --hash=sha256:89cd468399cfd2504718f0ba50e410dca55a170b61a02ad92bb18c8a65186e93 --hash=sha256:90f9849678c75fe7afa2d348ac842c168b0a4d3d61919687216dfc547976d853 --hash=sha256:a7830bab239b79cda9c08c2da014761cafb48da6150e1da17ac06283f43b6089 --hash=sha256:a2c306dea656c12c68f51f4cea133cbe78ca7435eb28c735eac1d3ebe73be6e8
-endef
-export PEERS_MPC_WHEELS
 peers-mpc: build/peers-mpc/ready
 	mkdir -p $(dir $(PEERS_MPC)) bin
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-mpc ./bench/peers/mpc
 	bin/peers-mpc --out $(PEERS_MPC) $(PEERS_MPC_FLAGS)
-build/peers-mpc/ready:
+build/peers-mpc/ready: bench/peers/mpc/requirements.txt
 	python3 -m venv build/peers-mpc
-	echo "$$PEERS_MPC_WHEELS" > build/peers-mpc/requirements.txt
-	build/peers-mpc/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r build/peers-mpc/requirements.txt
+	build/peers-mpc/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
 .PHONY: peers-pandapower test-pandapower
@@ -136,7 +156,7 @@ check-ui: ui
 test-ui: build build/ui/ready
 	cd view/ui && node test.mjs $(DOCS)
 
-.PHONY: python wheel test-python latency-python
+.PHONY: python wheel test-python test-wheel lint-python latency-python
 ## python: the library of the Python package in place, python/gpc/_libgpc.so (Linux; needs a C compiler)
 PYTHON ?= python3
 python:
@@ -153,15 +173,25 @@ build/wheel/ready: python/requirements/build.txt
 	build/wheel/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
-## test-python: the wheel in a clean virtual environment, and its tests (GPC_LONG=1: a million calls)
+## test-python: the wheel in a clean virtual environment, its type hints and its tests (PYTHON=python3.10 to python3.13; GPC_LONG=1: a million calls)
 test-python: build wheel
+	$(MAKE) test-wheel
+
+## test-wheel: the same of the wheel that is in dist (TESTS=files)
+TESTS ?= python/tests
+test-wheel:
 	rm -rf build/test-python
 	$(PYTHON) -m venv build/test-python
 	build/test-python/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r python/requirements/test.txt
 	build/test-python/bin/python -m pip install --quiet --no-deps --no-index dist/gpc-*.whl
-	GPC=$(CURDIR)/bin/gpc build/test-python/bin/pytest -q -p no:cacheprovider python/tests
+	$(MAKE) lint-python
+	GPC=$(CURDIR)/bin/gpc build/test-python/bin/pytest -q -p no:cacheprovider $(TESTS)
 
-.PHONY: baselines baselines-test baselines-requirements
+## lint-python: the package's type hints, by mypy's strict rules, as this Python and its NumPy have them (after test-python)
+lint-python:
+	cd python && ../build/test-python/bin/mypy
+
+.PHONY: baselines baselines-actors baselines-evaluate baselines-test baselines-requirements
 ## baselines: train every learned baseline (JOBS=2 side by side, SEEDS=1,2,3, ONLY=TASK-METHOD-SEED, SEARCH=1: settings first), evaluate the actors and write docs/baselines.md, into BASELINES; hours, and the same command continues
 BASELINES ?= bench/results/$(shell uname -n)
 baselines: build python build/baselines/venv/ready
@@ -181,14 +211,24 @@ baselines-requirements:
 	$(PYTHON) -m pip install --dry-run --ignore-installed --quiet --report build/baselines/pins.json -r baselines/requirements.in
 	$(PYTHON) baselines/pin.py build/baselines/pins.json > baselines/requirements.txt
 
+## baselines-actors: copy the first seed's actors from build/baselines to baselines/actors, which is committed
+baselines-actors:
+	$(PYTHON) baselines/all.py publish
+
+## baselines-evaluate: run every actor of build/baselines, and of baselines/actors what is not there, as the tables of docs/baselines.md do, into EVALUATIONS (needs no PyTorch; ONLY=TASK-METHOD-SEED)
+EVALUATIONS ?= out/baselines
+baselines-evaluate: build
+	mkdir -p $(EVALUATIONS)
+	$(PYTHON) baselines/all.py evaluate $(EVALUATIONS) --only '$(or $(ONLY),*)'
+
 ## latency-python: what a decision costs from Python beside what it takes in Go, in one run (after test-python)
 latency-python:
 	build/test-python/bin/python python/bench/latency.py
 
-## bench-environments: steps a second of the environments for learners, beside NumPy (after test-python; pandapower too where it is installed)
+## bench-environments: steps a second of the environments for learners, beside NumPy (after test-python; pandapower too where it is installed), into RESULTS/environments.json
 .PHONY: bench-environments
-bench-environments:
-	build/test-python/bin/python -m gpc.envs.bench
+bench-environments: bin/record
+	$(RECORD) --out $(RESULTS)/environments.json build/test-python/bin/python -m gpc.envs.bench --seconds 2 --json
 
 ## bench-serve: a server at twice what it can do for FOR (10m), with trouble beside it: answers, times, memory, into BENCH_SERVE
 .PHONY: bench-serve

@@ -56,7 +56,7 @@ func ExampleCase_Loop() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(d.U), "accelerations, every limit kept:", d.Margin >= -c.Spec().MarginTolerance, "· guards that acted:", d.Fallback)
+	fmt.Println(len(d.U), "accelerations, every limit kept:", c.Spec().Keeps(d.Margin), "· guards that acted:", d.Fallback)
 	// Output: 2 accelerations, every limit kept: true · guards that acted: none
 }
 
@@ -79,7 +79,7 @@ func ExampleCase_Loops() {
 	}
 	feasible := 0
 	for i := range decisions {
-		if decisions[i].Margin >= -c.Spec().MarginTolerance {
+		if c.Spec().Keeps(decisions[i].Margin) {
 			feasible++
 		}
 	}

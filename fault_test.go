@@ -32,7 +32,7 @@ func TestBlindDispatchKeepsTheLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := must.Get(ep.Apply(u))(t)
-			if !(out.Margin >= -spec.MarginTolerance) {
+			if !spec.Keeps(out.Margin) {
 				t.Errorf("%s, step %d: margin %.2e", regime, step, out.Margin)
 			}
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -110,14 +111,14 @@ func (k *Catalogue) Find(name string) (*Case, error) {
 
 // Named returns the case of Cases of that name. Nothing is opened.
 func (k *Catalogue) Named(name string) (*Case, error) {
-	var names []string
+	var known []string
 	for _, c := range k.All() {
 		if c.Name() == name {
 			return c, nil
 		}
-		names = append(names, c.Name())
+		known = append(known, c.Name())
 	}
-	return nil, badInputf("unknown case %q; this program has %s", name, strings.Join(names, ", "))
+	return nil, badInputf("unknown case %q%s (this program has %s)", name, names.Meant(name, known), strings.Join(known, ", "))
 }
 
 // Case is one control problem with its methods and, where it has one, its bundled map.

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/policy"
 )
@@ -50,17 +51,17 @@ func (c *Case) Methods() []domain.Method {
 // method finds a method by its name, "" for the default.
 func (c *Case) method(name string) (domain.Method, error) {
 	name = cmp.Or(name, DefaultMethod)
-	var names []string
+	var known []string
 	for _, m := range c.Methods() {
 		if m.Name == name {
 			return m, nil
 		}
-		names = append(names, m.Name)
+		known = append(known, m.Name)
 	}
 	if m, ok := closedloop.Row(&c.def, name); ok { // mpc-N
 		return m, nil
 	}
-	return domain.Method{}, badInputf("case %s has no method %q; it has %s", c.Name(), name, strings.Join(names, ", "))
+	return domain.Method{}, badInputf("case %s has no method %q%s (it has %s)", c.Name(), name, names.Meant(name, known), strings.Join(known, ", "))
 }
 
 // mapped reports whether a method decides by the case's map.

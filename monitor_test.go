@@ -2,7 +2,6 @@ package gpc_test
 
 import (
 	"flag"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -15,7 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-var monitorEpisodes = flag.Int("monitor-episodes", 0, "episodes of each of seeds 991 to 993 for the rate of false alarms in Case 1, a fifteenth as many in Cases 3 and 4, and at most 20 for corrupted maps; 0: 2 of seed 991 for corrupted maps, no rate")
+var monitorEpisodes = flag.Int("monitor-episodes", 20, "of BenchmarkMonitor: episodes of each of seeds 991 to 993 for the rate of false alarms in Case 1, a fifteenth as many in Cases 3 and 4, and at most 20 for corrupted maps")
 
 // corruptions make a wrong D_u of an intact one. All weights are changed, of every layer.
 var corruptions = []struct {
@@ -25,7 +24,7 @@ var corruptions = []struct {
 	weight func(rng *rand.Rand, w float32) float32
 	scale  float32 // of D_u's normalisation; 0: 1
 }{
-	{name: "none"},
+	{name: "intact"},
 	{name: "weights × 1.1", weight: func(_ *rand.Rand, w float32) float32 { return 1.1 * w }},
 	{name: "weights × 1.3", weight: func(_ *rand.Rand, w float32) float32 { return 1.3 * w }},
 	{name: "weights × 3", costs: true, weight: func(_ *rand.Rand, w float32) float32 { return 3 * w }},
@@ -117,7 +116,7 @@ func (r *monitored) mean() float64 {
 const flagWithin = 20
 
 // watch runs a method on a map, to the end of the episodes or for so many decisions.
-func watch(t *testing.T, c *gpc.Case, e *gpc.Engine, method string, m *model.Model, seeds, episodes, decisions int) (r monitored) {
+func watch(t testing.TB, c *gpc.Case, e *gpc.Engine, method string, m *model.Model, seeds, episodes, decisions int) (r monitored) {
 	t.Helper()
 	loop := must.Get(c.Loop(e, gpc.Setup{Method: method, Model: m}))(t)
 	r.error = loop.AnswerError()
@@ -157,53 +156,73 @@ func watch(t *testing.T, c *gpc.Case, e *gpc.Engine, method string, m *model.Mod
 	return r
 }
 
-// Actions that cost tens of percents are flagged in the first decisions, and the intact maps'
-// are not. With -v and -monitor-episodes it prints the table of docs/navigation.md.
-func TestWrongActionsAreFlagged(t *testing.T) {
+// above is what a run costs above another, %.
+func (r *monitored) above(other *monitored) float64 { return 100 * (r.cost/other.cost - 1) }
+
+// monitoredMaps calls f with every case whose bundled map is asked for known answers.
+func monitoredMaps(t testing.TB, f func(c *gpc.Case, e *gpc.Engine, m *model.Model)) {
 	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t)
 	defer e.Close()
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex", "opf30", "opf30-uncertain"} {
 		cases := paper.Cases()
 		c := must.Get(cases.Find(name))(t)
-		m := must.Get(c.Model(""))(t)
-		seeds, episodes := 3, min(*monitorEpisodes, 20)
-		if episodes == 0 {
-			seeds, episodes = 1, 2
-		}
+		f(c, e, must.Get(c.Model(""))(t))
+	}
+}
+
+// Actions that cost tens of percents are flagged in the first decisions, and the intact maps'
+// are not.
+func TestWrongActionsAreFlagged(t *testing.T) {
+	monitoredMaps(t, func(c *gpc.Case, e *gpc.Engine, m *model.Model) {
+		name := c.Spec().Name
 		var intact monitored
 		for _, k := range corruptions {
-			r := watch(t, c, e, "gpc-no-fallback", wrongDecoder(m, k.weight, k.scale), seeds, episodes, flagWithin)
-			if k.name == "none" {
+			r := watch(t, c, e, "gpc-no-fallback", wrongDecoder(m, k.weight, k.scale), 1, 2, flagWithin)
+			if k.weight == nil {
 				intact = r
 			}
-			above := 100 * (r.cost/intact.cost - 1)
-			// The CUSUM is given the best: thresholds from the intact map on the same episodes.
-			drift := 2 * intact.mean()
-			_, top := intact.drifting(drift, 0)
-			drifting, _ := r.drifting(drift, 1.5*top)
-			t.Logf("| %s | %s | %.2g | %.2f | %d of %d | %d |", name, k.name, r.error, above, r.seen, r.episodes, drifting)
-			switch {
-			case k.name == "none" && r.alarms > 0:
+			switch above := r.above(&intact); {
+			case k.weight == nil && r.alarms > 0:
 				t.Errorf("%s: %d alarms in %d decisions of the intact map", name, r.alarms, r.decisions)
 			case (k.costs || above > 15) && 5*r.seen < 4*r.episodes: // one, 100 % noise of nonconvex, is seen by its residuals in 48 of 60
 				t.Errorf("%s, %s: flagged in %d of %d episodes, answers missed by %.3g, cost %.1f %% above", name, k.name, r.seen, r.episodes, r.error, above)
 			}
 		}
-		if *monitorEpisodes > 0 {
-			all := *monitorEpisodes
-			if c.Spec().Steps > flagWithin {
-				all = (all + 14) / 15
-			}
-			r := watch(t, c, e, "direct", m, seeds, all, c.Spec().Steps)
-			t.Logf("| %s | direct, whole episodes | %d alarms in %d decisions | %s |", name, r.alarms, r.decisions, bound(r))
-		}
-	}
+	})
 }
 
-// bound is the rate of alarms that zero of them exclude with 95 % confidence.
-func bound(r monitored) string {
-	if r.alarms > 0 {
-		return fmt.Sprintf("%.2g a decision", float64(r.alarms)/float64(r.decisions))
-	}
-	return fmt.Sprintf("below %.2g a decision", 3/float64(r.decisions))
+// BenchmarkMonitor measures what is seen of every corruption and how often the intact maps are
+// flagged: a table of docs/navigation.md.
+func BenchmarkMonitor(b *testing.B) {
+	monitoredMaps(b, func(c *gpc.Case, e *gpc.Engine, m *model.Model) {
+		b.Run(c.Spec().Name, func(b *testing.B) {
+			run := func(k int) monitored {
+				return watch(b, c, e, "gpc-no-fallback", wrongDecoder(m, corruptions[k].weight, corruptions[k].scale), 3, min(*monitorEpisodes, 20), flagWithin)
+			}
+			intact := run(0)
+			// The CUSUM is given the best: thresholds from the intact map on the same episodes.
+			drift := 2 * intact.mean()
+			_, top := intact.drifting(drift, 0)
+			for k, of := range corruptions {
+				b.Run(of.name, func(b *testing.B) {
+					r := run(k)
+					drifting, _ := r.drifting(drift, 1.5*top)
+					b.ReportMetric(r.error, "answers_missed")
+					b.ReportMetric(r.above(&intact), "above_%")
+					b.ReportMetric(float64(r.seen), "flagged")
+					b.ReportMetric(float64(drifting), "drifting")
+					b.ReportMetric(float64(r.episodes), "episodes")
+				})
+			}
+			b.Run("direct", func(b *testing.B) {
+				all := *monitorEpisodes
+				if c.Spec().Steps > flagWithin {
+					all = (all + 14) / 15
+				}
+				r := watch(b, c, e, "direct", m, 3, all, c.Spec().Steps)
+				b.ReportMetric(float64(r.alarms), "alarms")
+				b.ReportMetric(float64(r.decisions), "decisions")
+			})
+		})
+	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // Refiner refines many candidates of one observation after another. It is used by one
@@ -96,6 +97,6 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 		out.Locate(now.Residual, now.Limit)
 	}
 	out.Rounds = []batchnav.RefineRound{{Candidates: c.Candidates, Cost: c.Cost, Margin: c.Margin, Feasible: c.Feasible}}
-	out.Latency.Total = float64(took.Nanoseconds()) / 1e3
+	out.Latency.Total = machine.Microseconds(took)
 	return out, nil
 }

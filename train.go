@@ -55,9 +55,16 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 	if err := opt.Weights.Validate(c.MapSpec().ObjectiveSize()); err != nil {
 		return nil, BadInput(err)
 	}
+	opt.Scalarization = cmp.Or(opt.Scalarization, domain.WeightedSum)
+	if err := opt.Scalarization.Validate(); err != nil {
+		return nil, BadInput(err)
+	}
 	opt.Program = build()
 	opt.Distil = opt.Teacher != ""
 	if opt.Distil {
+		if opt.Scalarization != domain.WeightedSum {
+			return nil, badInputf("dataset: --scalarization %s is of what is solved, and --distil solves nothing", opt.Scalarization)
+		}
 		if m, err := c.method(opt.Teacher); err != nil {
 			return nil, err
 		} else if m.New != nil {

@@ -4,6 +4,9 @@
     all.py train RESULTS --jobs 2     trains what has no actor yet; the same command continues
     all.py evaluate RESULTS           runs every actor, behind the safeguard too
     all.py cost RESULTS               measures the CPU time of 10 000 interactions of each
+    all.py publish                    copies the first seed's actors to baselines/actors, which is committed
+
+Actors are those of build/baselines, and of baselines/actors where there is none.
 
 RESULTS is a device's folder of bench/results. Curves go to RESULTS/baselines, costs to RESULTS/baselines/cost.csv. An
 evaluation goes where the other methods of its case are recorded, RESULTS or a folder beside it: its record among theirs, a
@@ -18,6 +21,7 @@ import fnmatch
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +31,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = ROOT / "build" / "baselines"
+PUBLISHED = HERE / "actors"
+# Of all that is published, bytes: report/trainings_test.go holds the folder to it.
+PUBLISHED_LIMIT = 2_000_000
 SCRIPT = {"td3": "td3.py", "ppo": "ppo.py", "ppo-lagrangian": "ppo_lagrangian.py", "cpo": "cpo.py", "ppo-shielded": "ppo_shielded.py"}
 
 # Task, method, seeds, interactions: known answers first, then what takes the least time.
@@ -60,6 +67,12 @@ def trainings(only: str, seeds: list[int]):
 
 def actor(task: str, method: str, seed: int) -> pathlib.Path:
     return BUILD / f"{task}-{method}-{seed}.safetensors"
+
+
+def found(task: str, method: str, seed: int) -> pathlib.Path | None:
+    """The actor that was trained here, or else the one that is committed."""
+    own = actor(task, method, seed)
+    return next((f for f in (own, PUBLISHED / own.name) if f.exists()), None)
 
 
 def read(path: pathlib.Path) -> list[dict]:
@@ -146,8 +159,8 @@ def recorded(results: pathlib.Path, case: str) -> pathlib.Path:
 
 def evaluate(args: argparse.Namespace) -> int:
     for task, method, seed, interactions in trainings(args.only, args.seeds):
-        file = actor(task, method, seed)
-        if task not in EVALUATE or not file.exists():
+        file = found(task, method, seed)
+        if task not in EVALUATE or file is None:
             continue
         for case in [task, "opf30-uncertain"] if task == "opf30" else [task]:
             episodes, evaluation_seed, regimes = EVALUATE[case]
@@ -172,6 +185,21 @@ def evaluate(args: argparse.Namespace) -> int:
                         (folder / ("-".join(filter(None, (case, regime, name))) + ".json")).write_bytes(out)
                     write(path, COLUMNS, rows)
                     print(f"{case} {regime} {name} {seed}: safe {r['safe']:.3f}", file=sys.stderr, flush=True)
+    return 0
+
+
+def publish(args: argparse.Namespace) -> int:
+    """The actors of the cases, which are what the records of the tables are of."""
+    files = [f for task, method, seed, _ in trainings(args.only, [1]) if task in EVALUATE and (f := actor(task, method, seed)).exists()]
+    kept = [f for f in PUBLISHED.glob("*.safetensors") if f.name not in {f.name for f in files}]
+    size = sum(f.stat().st_size for f in files + kept)
+    if size > PUBLISHED_LIMIT:
+        print(f"{len(files + kept)} actors have {size} bytes, want at most {PUBLISHED_LIMIT}", file=sys.stderr)
+        return 1
+    PUBLISHED.mkdir(exist_ok=True)
+    for f in files:
+        shutil.copy(f, PUBLISHED)
+    print(f"{len(files)} actors copied to {PUBLISHED}, which has {size} bytes", file=sys.stderr)
     return 0
 
 
@@ -203,11 +231,13 @@ def plan(args: argparse.Namespace) -> int:
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = p.add_subparsers(required=True)
-    for name, f in (("plan", plan), ("train", train), ("evaluate", evaluate), ("cost", cost)):
+    for name, f in (("plan", plan), ("train", train), ("evaluate", evaluate), ("cost", cost), ("publish", publish)):
         c = commands.add_parser(name)
         c.set_defaults(run=f)
-        c.add_argument("results", type=pathlib.Path)
         c.add_argument("--only", default="*", help="a glob of TASK-METHOD-SEED")
+        if name == "publish":
+            continue
+        c.add_argument("results", type=pathlib.Path)
         if name != "cost":
             c.add_argument("--seeds", type=lambda text: sorted({int(s) for s in text.split(",")}), default=[1, 2, 3], help="1,2,…")
         if name == "train":

@@ -4,6 +4,7 @@ bench/results with the baselines folder that all.py and search.py leave; evaluat
 from __future__ import annotations
 
 import collections
+import math
 import pathlib
 import sys
 
@@ -102,17 +103,27 @@ def known(runs: dict) -> str:
 
 
 def searched(folder: pathlib.Path) -> str:
-    rows = [["method", "setting", "task", "value", "interactions", "return", "its cost", "cost in training", "limit", "score", "CPU min"]]
+    """A row a training; those that are planned and not there too, with what they will take."""
+    rows, left = [["method", "setting", "task", "value", "interactions", "return", "its cost", "cost in training", "limit", "score", "CPU min"]], 0.0
     for method, (setting, values, tasks) in search.GRID.items():
         for task in tasks:
             found = {v: r for v in values if (r := search.last(folder, method, v, task))}
-            scores = search.scores(found, task) if len(found) == len(values) else {}
-            for v, r in found.items():
-                rows.append([
-                    f"`{method}`", f"`{setting}`", task, str(v), f"{r['interactions']:.0f}", f"{r['return_mean']:.5g}", f"{r['cost_mean']:.3g}", f"{r['training_cost']:.3g}",
-                    f"{search.limit(task):g}", f"{scores[v]:.2f}" if scores else "–", f"{r['cpu_seconds'] / 60:.1f}",
-                ])
+            scores = search.scores(found, method, task) if len(found) == len(values) else {}
+            limit = search.limit(method, task)
+            for v in values:
+                head = [f"`{method}`", f"`{setting}`", task, str(v)]
+                if r := found.get(v):
+                    rows.append([
+                        *head, f"{r['interactions']:.0f}", f"{r['return_mean']:.5g}", f"{r['cost_mean']:.3g}", f"{r['training_cost']:.3g}",
+                        f"{limit:g}" if math.isfinite(limit) else "–", f"{scores[v]:.2f}" if scores else "–", f"{r['cpu_seconds'] / 60:.1f}",
+                    ])
+                    continue
+                seconds = search.forecast(folder.parent, method, task) or 0.0
+                left += seconds
+                rows.append([*head, "not recorded", *["–"] * 5, f"({seconds / 60:.1f})" if seconds else "–"])
     choices = [f"`{m}`: `{search.GRID[m][0]}` {search.chosen(folder, m) or 'is not chosen yet: not all of its trainings have ended'}." for m in search.GRID]
+    if left:
+        choices.append(f"What is not recorded takes about {left / 60:.0f} min of CPU time; in parentheses by what 10 000 interactions cost ([time](#time)), of the method's dearest task where its own is not measured.")
     return table(rows) + "\n\n" + " ".join(choices)
 
 

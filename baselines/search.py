@@ -1,12 +1,13 @@
 """The search of settings: search.py RESULTS, a device's folder of bench/results. The same command continues.
 
-Each method has the same budget: one setting of the library's own, at three values, on its tasks, one training of
---interactions each with seed 90, which no other training has. Curves go to RESULTS/baselines/search/VALUE.
+Each method has the same budget: one setting, at the library's own value and two others, on three tasks, one training of
+--interactions each with seed 90, which no other training has. Curves go to RESULTS/baselines/search/VALUE. Behind the shield
+PPO has what is chosen for PPO.
 
 Of a training the mean over the last fifth of its evaluations counts. On each task a value's score is its excess of
 the training's cost over the limit, as a share of the largest excess of the values, plus how far its return stays behind
-the best one's, as a share of that one's size; the value with the least sum over the tasks is the method's. This was
-fixed before any training was run.
+the best one's, as a share of that one's size; the value with the least sum over the tasks is the method's. TD3 and PPO,
+which do not know of the cost, have no limit: theirs is the return alone. This was fixed before any training was run.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import fnmatch
+import math
 import pathlib
 import signal
 import sys
@@ -21,18 +23,32 @@ import sys
 import numpy as np
 
 import all as queue
+import point
 
 SEED = 90
+INTERACTIONS = 200_000
 TASKS = ("point", "integrator-convex", "multiagent-static")
-# Method: setting, values, tasks.
+# Method: setting, values, tasks: the known answer, then of Case 1, and of a case that the method is for.
 GRID = {
     "ppo-lagrangian": ("multiplier_lr", (0.035, 0.1, 0.35), TASKS),
     "cpo": ("steps_per_epoch", (2_000, 5_000, 20_000), TASKS),
+    "ppo": ("learning_rate", (1e-4, 3e-4, 1e-3), TASKS),
+    "td3": ("learning_rate", (3e-4, 1e-3, 3e-3), ("point", "integrator-convex", "opf30")),
 }
 
 
-def limit(task: str) -> float:
-    return 10.0 if task == "point" else 0.0
+def limit(method: str, task: str) -> float:
+    """Of the cost of an episode; infinite for a method that does not know of it."""
+    if method in ("td3", "ppo"):
+        return math.inf
+    return point.LIMIT if task == "point" else 0.0
+
+
+def forecast(results: pathlib.Path, method: str, task: str) -> float | None:
+    """CPU seconds of a training by cost.csv: where the task is not in it, as the dearest of the method's that are."""
+    rate = queue.seconds(results)
+    of_method = [r for (_, m), r in rate.items() if m == method]
+    return rate.get((task, method), max(of_method)) * INTERACTIONS / 10_000 if of_method else None
 
 
 def trainings(only: str):
@@ -58,9 +74,9 @@ def last(folder: pathlib.Path, method: str, value: float, task: str) -> dict[str
     }
 
 
-def scores(found: dict[float, dict[str, float]], task: str) -> dict[float, float]:
+def scores(found: dict[float, dict[str, float]], method: str, task: str) -> dict[float, float]:
     """The score of each value on a task; less is better."""
-    excess = {value: max(0.0, r["training_cost"] - limit(task)) for value, r in found.items()}
+    excess = {value: max(0.0, r["training_cost"] - limit(method, task)) for value, r in found.items()}
     best = max(r["return_mean"] for r in found.values())
     return {value: excess[value] / max(max(excess.values()), 1e-12) + (best - r["return_mean"]) / max(abs(best), 1e-12) for value, r in found.items()}
 
@@ -73,7 +89,7 @@ def chosen(folder: pathlib.Path, method: str) -> float | None:
         found = {value: last(folder, method, value, task) for value in values}
         if None in found.values() or min(r["interactions"] for r in found.values()) < 0.95 * max(r["interactions"] for r in found.values()):
             return None
-        for value, score in scores(found, task).items():
+        for value, score in scores(found, method, task).items():
             total[value] += score
     return min(total, key=total.get)
 
@@ -81,7 +97,7 @@ def chosen(folder: pathlib.Path, method: str) -> float | None:
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("results", type=pathlib.Path)
-    p.add_argument("--interactions", type=int, default=200_000)
+    p.add_argument("--interactions", type=int, default=INTERACTIONS)
     p.add_argument("--only", default="*", help="a glob of TASK-METHOD-VALUE")
     args = p.parse_args()
     signal.signal(signal.SIGTERM, queue.end)

@@ -23,8 +23,10 @@ import common
 import cpo
 import onpolicy
 import point
+import ppo
 import ppo_lagrangian
 import search
+import td3
 
 
 @pytest.fixture(autouse=True)
@@ -227,10 +229,85 @@ def test_the_multiplier_rises_while_the_cost_is_above_its_limit():
     assert learner.multiplier.item() == 0
 
 
+def test_an_update_is_omnisafes(tmp_path: pathlib.Path):
+    """PPOLag._update and what it calls, as OmniSafe 0.5.0 has them: modules, autograd, an optimiser for each network, LinearLR."""
+    n, epochs, limit = 256, 4, 10.0
+    own = ppo_lagrangian.SETTINGS["default"] | {"steps_per_epoch": n, "cost_limit": limit, "hidden": [8, 6], "actor_lr": 3e-3, "multiplier_lr": 0.5}
+    learner = ppo_lagrangian.Lagrangian(common.Run(arguments(tmp_path, "point", n * epochs), "ppo-lagrangian", "test"), own)
+
+    def module(layers):
+        parts = []
+        for weight, bias in layers:
+            linear = torch.nn.Linear(*weight.shape)
+            linear.weight.data, linear.bias.data = weight.T.clone(), bias[0].clone()
+            parts += [linear, torch.nn.Tanh()]
+        return torch.nn.Sequential(*parts[:-1])
+
+    mean = module([(w[0], b[0]) for w, b in learner.policy.layers])
+    log_std = torch.nn.Parameter(torch.zeros(1))
+    critics = [module([(w[k], b[k]) for w, b in learner.critics.layers]) for k in range(2)]
+    actor = [log_std, *mean.parameters()]
+    actor_optimiser = torch.optim.Adam(actor, lr=own["actor_lr"])
+    optimisers = [torch.optim.Adam(c.parameters(), lr=own["critic_lr"]) for c in critics]
+    scheduler = torch.optim.lr_scheduler.LinearLR(actor_optimiser, start_factor=1.0, end_factor=0.0, total_iters=epochs)
+    multiplier = torch.nn.Parameter(torch.as_tensor(own["multiplier_init"]))
+    multiplier_optimiser = torch.optim.Adam([multiplier], lr=own["multiplier_lr"])
+    iterations, clipped = [], 0
+    for epoch in range(epochs):
+        torch.manual_seed(epoch)
+        x = torch.randn(n, 2)
+        with torch.no_grad():
+            old = torch.distributions.Normal(mean(x), log_std.exp())
+            act = old.sample()
+            logp = old.log_prob(act).sum(-1)
+        adv_r, adv_c, targets = act[:, 0] + torch.randn(n), 0.3 * torch.randn(n), 200 * torch.randn(n, 2)
+        cost = (30.0, 12.0, 0.0, 11.0)[epoch]
+        learner.episodes.clear()
+        learner.episodes.extend([(0.0, cost - 1, 50), (0.0, cost + 1, 50)])
+        learner.done = n * (epoch + 1)
+        torch.manual_seed(100 + epoch)
+        with torch.no_grad():
+            learner.update({"x": x, "act": act, "logp": logp, "adv_r": adv_r, "adv_c": adv_c, "targets": targets})
+
+        torch.manual_seed(100 + epoch)
+        multiplier_optimiser.zero_grad()
+        (-multiplier * (cost - limit)).backward()
+        multiplier_optimiser.step()
+        multiplier.data.clamp_(0.0, None)
+        adv = (adv_r - multiplier.item() * adv_c) / (1 + multiplier.item())
+        for i in range(own["update_iters"]):
+            for part in torch.randperm(n).split(own["batch_size"]):
+                for k in range(2):
+                    optimisers[k].zero_grad()
+                    loss = torch.nn.functional.mse_loss(critics[k](x[part])[:, 0], targets[part, k])
+                    for p in critics[k].parameters():
+                        loss += p.pow(2).sum() * own["critic_norm_coef"]
+                    loss.backward()
+                    clipped += float(torch.nn.utils.clip_grad_norm_(critics[k].parameters(), own["max_grad_norm"])) > own["max_grad_norm"]
+                    optimisers[k].step()
+                ratio = (torch.distributions.Normal(mean(x[part]), log_std.exp()).log_prob(act[part]).sum(-1) - logp[part]).exp()
+                actor_optimiser.zero_grad()
+                (-torch.min(ratio * adv[part], ratio.clamp(1 - own["clip"], 1 + own["clip"]) * adv[part]).mean()).backward()
+                torch.nn.utils.clip_grad_norm_(actor, own["max_grad_norm"])
+                actor_optimiser.step()
+            new = torch.distributions.Normal(mean(x), log_std.exp())
+            if torch.distributions.kl.kl_divergence(old, new).sum(-1, keepdim=True).mean() > own["target_kl"]:
+                break
+        scheduler.step()
+        iterations.append(i + 1)
+
+        torch.testing.assert_close(learner.multiplier, multiplier.data, rtol=0, atol=1e-12)
+        torch.testing.assert_close(learner.policy.log_std(), log_std.data, rtol=0, atol=1e-9)
+        torch.testing.assert_close(learner.policy.normal(x)[0], mean(x).detach(), rtol=0, atol=1e-8)
+        for k in range(2):
+            torch.testing.assert_close(learner.critics.forward(x)[-1][k], critics[k](x).detach(), rtol=0, atol=1e-8)
+    assert min(iterations) < own["update_iters"] and clipped, (iterations, clipped)
+
+
 def test_the_points_best_return_is_that_of_the_formula():
-    assert point.best(10) == pytest.approx(-34.5381, abs=1e-4) and point.best(40.5) == pytest.approx(-10.15) == point.best(1000)
-    env, rng = point.PointVec(64), np.random.default_rng(9)
-    for limit in (0.5, 10, 25):
+    assert point.best(10) == pytest.approx(-32) and point.best(49.5) == pytest.approx(-0.25) == point.best(1000)
+    env, rng = point.PointVec(64, noise=0), np.random.default_rng(9)
+    for limit in (0.5, 10, 40):
         # The level that the cost is used up at, by bisection in the environment itself.
         low, high = point.EDGE, point.GOAL
         for _ in range(60):
@@ -249,7 +326,7 @@ def followed(env: point.PointVec, levels: np.ndarray):
     observation, _ = env.reset()
     total, cost = np.zeros((2, env.num_envs))
     for level in levels:
-        observation, reward, _, _, info = env.step(((level - env.x) / point.STRIDE)[:, None])
+        observation, reward, _, _, info = env.step((level - env.x / 2)[:, None])
         total, cost = total + reward, cost + info["cost"]
     return total, cost
 
@@ -426,6 +503,7 @@ print(json.dumps({{"safe": seed / 10, "ci95": {{"safe": [0, 1]}}, "latency_us": 
 """)
     gpc.chmod(0o755)
     monkeypatch.setattr(queue, "BUILD", build)
+    monkeypatch.setattr(queue, "PUBLISHED", tmp_path / "actors")
     arguments = argparse.Namespace(results=results, only="integrator-convex-*", seeds=[1, 2, 3], gpc=gpc, episodes=None)
 
     def evaluated(seed):
@@ -441,6 +519,57 @@ print(json.dumps({{"safe": seed / 10, "ci95": {{"safe": [0, 1]}}, "latency_us": 
     assert evaluated(3)[1] == 0.1 and (tmp_path / "calls").read_text() == "x" * 6
 
 
+def test_actors_are_those_trained_here_and_else_those_published(tmp_path: pathlib.Path, monkeypatch, capsys):
+    build, published = tmp_path / "build", tmp_path / "actors"
+    build.mkdir()
+    monkeypatch.setattr(queue, "BUILD", build)
+    monkeypatch.setattr(queue, "PUBLISHED", published)
+    for name in ("opf30-td3-1", "opf30-cpo-1", "integrator-convex-td3-2", "pendulum-ppo-1"):
+        (build / f"{name}.safetensors").write_bytes(name.encode())
+    arguments = argparse.Namespace(only="*")
+    assert queue.publish(arguments) == 0
+    assert sorted(f.name for f in published.iterdir()) == ["opf30-cpo-1.safetensors", "opf30-td3-1.safetensors"], "the first seeds of the cases"
+    assert queue.found("opf30", "td3", 1) == build / "opf30-td3-1.safetensors"
+    (build / "opf30-td3-1.safetensors").unlink()
+    assert queue.found("opf30", "td3", 1) == published / "opf30-td3-1.safetensors" and queue.found("opf30", "ppo", 1) is None
+    (build / "opf30-cpo-1.safetensors").write_bytes(b"new")
+    monkeypatch.setattr(queue, "PUBLISHED_LIMIT", len(b"opf30-td3-1") + 2)  # with what is there already a byte too much
+    assert queue.publish(arguments) == 1 and "want at most" in capsys.readouterr().err
+    assert (published / "opf30-cpo-1.safetensors").read_bytes() == b"opf30-cpo-1"
+    monkeypatch.setattr(queue, "PUBLISHED_LIMIT", 20)
+    assert queue.publish(arguments) == 0 and (published / "opf30-cpo-1.safetensors").read_bytes() == b"new"
+
+
+def test_all_that_is_published_fits(tmp_path: pathlib.Path):
+    """Of the sizes that the methods have by default."""
+    torch.set_default_dtype(torch.float32)
+    sizes = {"integrator-convex": (9, 2), "integrator-nonconvex": (9, 2), "opf30": (106, 12), "multiagent-static": (141, 12), "multiagent-moving": (141, 12)}
+    for task, method, _, _ in queue.PLAN:
+        if task in sizes:
+            n, m = sizes[task]
+            hidden = [400, 300] if method == "td3" else [64, 64]
+            layers = [torch.nn.Linear(a, b) for a, b in zip([n, *hidden], [*hidden, m])]
+            actor = common.Actor([(l.weight, l.bias) for l in layers], "relu", "tanh", np.zeros(n), np.ones(n))
+            actor.save(tmp_path / f"{task}-{method}.safetensors", case=task, algorithm=method, library="x" * 40, problem_sha256="0" * 64)
+    assert len(list(tmp_path.iterdir())) == 14 and 1_000_000 < sum(f.stat().st_size for f in tmp_path.iterdir()) < queue.PUBLISHED_LIMIT
+
+
+def test_large_matrices_are_in_half_precision(tmp_path: pathlib.Path):
+    torch.set_default_dtype(torch.float32)
+    torch.manual_seed(12)
+    layers = [torch.nn.Linear(a, b) for a, b in zip([9, 400, 300], [400, 300, 2])]
+    actor = common.Actor([(l.weight, l.bias) for l in layers], "relu", "tanh")
+    assert torch.equal(actor.layers[0][0], layers[0].weight) and torch.equal(actor.layers[1][0], layers[1].weight.half().float())
+    x = torch.randn(200, 9)
+    exact = common.Actor([(l.weight, l.bias) for l in layers], "relu", "tanh")
+    exact.layers[1] = layers[1].weight.detach(), layers[1].bias.detach()
+    assert 0 < (actor(x) - exact(x)).abs().max() < 2e-4
+    actor.save(tmp_path / "a.safetensors", case="cart", algorithm="td3")
+    data = (tmp_path / "a.safetensors").read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    assert [header[f"layer{i}.weight"]["dtype"] for i in range(3)] == ["F32", "F16", "F32"] and header["layer1.bias"]["dtype"] == "F32"
+
+
 def test_the_search_takes_the_value_with_the_least_score(tmp_path: pathlib.Path, monkeypatch):
     monkeypatch.setattr(search, "GRID", {"cpo": ("steps_per_epoch", (1, 2, 3), ("point", "integrator-convex"))})
     ends = {  # return and cost in training of a value on a task
@@ -454,12 +583,49 @@ def test_the_search_takes_the_value_with_the_least_score(tmp_path: pathlib.Path,
         queue.write(path, list(row), [row | {"interactions": 70, "training_cost": 1e6}, row | {"interactions": 90, "training_cost": cost - 0.5}, row | {"training_cost": cost + 0.5}])
     found = {v: search.last(tmp_path, "cpo", v, "point") for v in (1, 2, 3)}
     assert found[1]["training_cost"] == 20
-    assert search.scores(found, "point") == pytest.approx({1: 10 / 35 + 98 / 127, 2: 99 / 127, 3: 1.0})
+    assert search.scores(found, "cpo", "point") == pytest.approx({1: 10 / 35 + 98 / 127, 2: 99 / 127, 3: 1.0})
+    assert search.scores(found, "td3", "point") == pytest.approx({1: 98 / 127, 2: 99 / 127, 3: 0.0}), "it does not know of the cost"
     assert search.chosen(tmp_path, "cpo") == 2
     queue.write(path, list(row), [row | {"interactions": 50}])
     assert search.chosen(tmp_path, "cpo") is None, "a training had half the budget"
     path.unlink()
     assert search.chosen(tmp_path, "cpo") is None
+
+
+def test_every_search_has_the_same_budget_about_the_method_s_own_setting():
+    modules = {"td3": td3, "ppo": ppo, "ppo-lagrangian": ppo_lagrangian, "cpo": cpo}
+    assert search.GRID.keys() == modules.keys() == set(queue.SCRIPT) - {"ppo-shielded"}
+    for method, (setting, values, tasks) in search.GRID.items():
+        assert len(set(values)) == 3 and len(tasks) == 3 and "point" in tasks
+        assert modules[method].SETTINGS["default"][setting] in values
+        assert not any(setting in modules[method].SETTINGS.get(task, {}) for task in tasks)
+    trainings = list(search.trainings("*"))
+    assert len(trainings) == len(set(trainings)) == 9 * len(search.GRID)
+
+
+def test_the_settings_are_those_that_the_search_has_chosen():
+    modules = {"td3": td3, "ppo": ppo, "ppo-lagrangian": ppo_lagrangian, "cpo": cpo}
+    recorded = [f for f in queue.ROOT.glob("bench/results/*/baselines") if (f / "search").exists()]
+    assert recorded
+    for folder in recorded:
+        for method, module in modules.items():
+            best = search.chosen(folder, method)
+            assert best is None or module.SETTINGS["default"][search.GRID[method][0]] == best, (folder, method)
+
+
+def test_the_search_says_what_is_missing_and_what_it_takes(tmp_path: pathlib.Path):
+    report = pytest.importorskip("report")
+    folder = tmp_path / "baselines"
+    rows = [{"task": "integrator-convex", "method": "td3", "cpu_seconds_per_10000": 30}, {"task": "opf30", "method": "td3", "cpu_seconds_per_10000": 45}]
+    queue.write(folder / "cost.csv", list(rows[0]), rows)
+    row = {"interactions": 200_000, "cpu_seconds": 660, "return_mean": -10.2, "cost_mean": 40, "training_return": -10.5, "training_cost": 39}
+    queue.write(folder / "search" / "0.001" / f"point-td3-{search.SEED}.csv", list(row), [row])
+    said = report.searched(folder)
+    assert "| `td3` | `learning_rate` | point | 0.001 | 200000 | -10.2 | 40 | 39 | – | – | 11.0 |" in said
+    assert "| `td3` | `learning_rate` | point | 0.003 | not recorded | – | – | – | – | – | (15.0) |" in said
+    assert "| `td3` | `learning_rate` | integrator-convex | 0.003 | not recorded | – | – | – | – | – | (10.0) |" in said
+    assert "| `ppo` | `learning_rate` | point | 0.0001 | not recorded | – | – | – | – | – | – |" in said
+    assert "`td3`: `learning_rate` is not chosen yet" in said and f"about {2 * 15 + 3 * 10 + 3 * 15} min" in said
 
 
 def test_an_unfinished_training_is_no_answer(tmp_path: pathlib.Path):

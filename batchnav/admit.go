@@ -18,7 +18,7 @@ func (a *Batch) admit(i int, obs *Observation) error {
 		return fmt.Errorf("batchnav: observation %d %w", i, err)
 	}
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
-		return err
+		return fmt.Errorf("batchnav: observation %d: %w", i, err)
 	}
 	nc := spec.ContextSize()
 	c, pref := in.C[row*nc:(row+1)*nc], a.preference(obs)
@@ -38,6 +38,9 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	if !l.bad {
 		a.estimate(l, obs.S)
 		tensor.Narrow(in.S.Row(row), l.state)
+		if len(in.State) > 0 {
+			copy(in.State[row*len(l.state):], l.state)
+		}
 		copy(c, obs.C)
 		pref.Slot(a.slot, a.model.Calibration.PreferenceFloor)
 		tensor.Narrow(in.Slot.Row(row), a.slot)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -92,9 +93,9 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 	result.Sources = append(result.Sources, found)
 	end := time.Since(start)
 	if result.Latency.Evaluate > 0 { // a backend that refines by itself tells the total only
-		result.Latency.Evaluate += microseconds(end) - result.Latency.Total
+		result.Latency.Evaluate += machine.Microseconds(end) - result.Latency.Total
 	}
-	result.Latency.Total = microseconds(end)
+	result.Latency.Total = machine.Microseconds(end)
 	return nil
 }
 

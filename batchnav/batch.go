@@ -25,8 +25,8 @@ type Observation struct {
 
 // Batch is many independent closed loops of one map that decide together: each
 // backend call serves all rows. Where the backend keeps loops by itself
-// (backend.LoopsBackend) their latents stay there from decision to decision. It is
-// used by one goroutine.
+// (backend.LoopsBackend) their latents stay there from decision to decision, and of 32 that
+// decide together or more so do projections. It is used by one goroutine.
 type Batch struct {
 	*loaded
 	opt      Options
@@ -93,8 +93,13 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	if opt.Latents || searches {
 		a.answer.Z = tensor.New(size, m.Latent())
 	}
-	if err := a.keep(); err != nil {
+	projects := size >= leastProjected && !searches && !opt.NoProjection
+	if err := a.keep(projects); err != nil {
 		return nil, err
+	}
+	if projects && a.onDevice {
+		a.room.State = make([]float64, size*spec.MeasuredSize())
+		a.answer.Action, a.answer.Margins = make([]float64, size*spec.ActionSize()), make([]float64, size*len(spec.Margins))
 	}
 	if searches {
 		if a.search, err = newSearch(l, &opt); err != nil {
@@ -132,11 +137,17 @@ func newLoop(spec *domain.Spec) loop {
 	}
 }
 
+// leastProjected is how many loops have to decide together to be projected where their
+// latents are kept: a core makes some 20 to 30 rows while a device makes the slowest of them
+// (docs/cuda-kernels.md). A loop alone, as of an evaluation, is projected by the problem's
+// own method on every backend.
+const leastProjected = 32
+
 // keep makes the loops' latents.
-func (a *Batch) keep() (err error) {
+func (a *Batch) keep(projects bool) (err error) {
 	a.latents, a.onDevice, err = a.keepLoops(backend.LoopsConfig{
 		MapConfig: a.mapConfig(a.size), RetractionMix: a.nav.RetractionMix, PriorityFilter: a.nav.PriorityFilter, Direct: a.opt.Direct,
-		Smooths: a.smooths(),
+		Smooths: a.smooths(), Projects: projects,
 	})
 	return err
 }
@@ -203,7 +214,8 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 
 // DecideSome makes one decision in the loops of these numbers alone, which obs and out are
 // of in their order; the others stay as they are. A decision is, to the bit, what it would be
-// among others on a backend whose rows do not depend on each other's place, as the CPU's.
+// among others on a backend whose rows do not depend on each other's place and which keeps no
+// loops by itself, as the CPU's.
 func (a *Batch) DecideSome(which []int, obs []Observation, out []Decision) error {
 	if len(obs) != len(which) || len(out) != len(which) {
 		return fmt.Errorf("batchnav: %d observations and %d decisions for %d loops", len(obs), len(out), len(which))
@@ -236,6 +248,9 @@ func (a *Batch) seat(which []int) {
 			a.loops[w].row = i
 		}
 		return
+	}
+	if len(which) < leastProjected {
+		a.in.State, a.out.Action, a.out.Margins = nil, nil, nil
 	}
 	for i := range a.loops {
 		a.loops[i].row = i

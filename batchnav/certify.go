@@ -17,14 +17,13 @@ import (
 
 // CertifyOptions say how much is sampled. The zero value takes the defaults.
 type CertifyOptions struct {
-	// Navigation is that of the loop to certify.
-	Options Options
-	Seed    uint64
+	Options Options // of the loop to certify
+	Seed    uint64  // of the samples' displacements
 	// Samples bounds how many held-out samples are used, Points how many codes
 	// give Jacobians and curvature, Directions how many displacements each sample
 	// gets. 0: 1000, 400, 4.
 	Samples, Points, Directions int
-	// Radius of the displacements around the localized latent within which the
+	// Radius, latent units, of the displacements around the localized latent within which the
 	// Polyak–Łojasiewicz constant is sampled; 0: max(δ_loc, V_max Δt).
 	Radius float64
 }

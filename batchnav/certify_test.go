@@ -241,3 +241,18 @@ func TestCertificateCountsItsVerdicts(t *testing.T) {
 		t.Errorf("%d bounds broken", n)
 	}
 }
+
+// The bounds that a closed loop can break are those that Judge holds beside what was measured.
+func TestEveryBoundBesideTheMeasuredCanBeBroken(t *testing.T) {
+	none := func(float64) float64 { return 0 }
+	var bounds Certificate
+	bounds.compare(&Measured{}, none, none, 0)
+	for _, c := range []*Certificate{&bounds, Judge("cart", Constants{}, nil)} {
+		for i := range c.Conditions {
+			c.Conditions[i].Verdict = DoesNot
+		}
+		if n := len(c.Broken()); n != len(bounds.Conditions) || n == 0 {
+			t.Errorf("of %d conditions that do not hold %d are bounds broken, want %d", len(c.Conditions), n, len(bounds.Conditions))
+		}
+	}
+}

@@ -15,7 +15,7 @@ const localizedRow = 1
 // without a feasible one the largest margin, and the first plan where no margin is a
 // number. It says what each source contributed. What the plans came from is the
 // caller's to add.
-func choose(b *domain.PlanBatch, sources []domain.Source, tolerance float64) backend.RefineOutput {
+func choose(b *domain.PlanBatch, sources []domain.Source, spec *domain.Spec) backend.RefineOutput {
 	var out backend.RefineOutput
 	best, widest := -1, -1
 	for i, source := range sources {
@@ -25,7 +25,7 @@ func choose(b *domain.PlanBatch, sources []domain.Source, tolerance float64) bac
 		if !math.IsNaN(margin) && (widest < 0 || margin > b.Margin[widest]) {
 			widest = i
 		}
-		if !(margin >= -tolerance) || math.IsNaN(cost) {
+		if !spec.Keeps(margin) || math.IsNaN(cost) {
 			continue
 		}
 		if st.Feasible == 0 || cost < st.BestCost {

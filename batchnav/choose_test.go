@@ -9,7 +9,7 @@ import (
 )
 
 func TestChoice(t *testing.T) {
-	nan, inf := math.NaN(), math.Inf(1)
+	nan, inf, spec := math.NaN(), math.Inf(1), &domain.Spec{MarginTolerance: 0.1}
 	for name, c := range map[string]struct {
 		cost, margin []float64
 		index        int
@@ -28,13 +28,13 @@ func TestChoice(t *testing.T) {
 		"wide margin without costs": {[]float64{nan, nan, nan}, []float64{1, 3, 2}, 1, false, 0},
 	} {
 		b := domain.PlanBatch{Plans: tensor.New(3, 1), Projected: []float64{10, 11, 12}, Cost: c.cost, Margin: c.margin}
-		got := choose(&b, []domain.Source{domain.SourceLocalized, domain.SourcePrevious, domain.SourcePrevious}, 0.1)
+		got := choose(&b, []domain.Source{domain.SourceLocalized, domain.SourcePrevious, domain.SourcePrevious}, spec)
 		if got.Index != c.index || got.Feasible != c.feasible || got.FeasibleCount != c.count || got.U[0] != b.Projected[c.index] {
 			t.Errorf("%s: candidate %d, feasible %v of %d, plan %v, want %d, %v of %d", name, got.Index, got.Feasible, got.FeasibleCount, got.U, c.index, c.feasible, c.count)
 		}
 	}
 	b := domain.PlanBatch{Plans: tensor.New(4, 1), Projected: make([]float64, 4), Cost: []float64{3, 4, 8, 1}, Margin: []float64{0, 0, 0, -1}}
-	got := choose(&b, []domain.Source{domain.SourceNoise, domain.SourceNoise, domain.SourcePrevious, domain.SourceNoise}, 0.1)
+	got := choose(&b, []domain.Source{domain.SourceNoise, domain.SourceNoise, domain.SourcePrevious, domain.SourceNoise}, spec)
 	want := [domain.Sources]SourceStatistics{domain.SourceNoise: {Candidates: 3, Feasible: 2, BestCost: 3, MeanCost: 3.5}, domain.SourcePrevious: {Candidates: 1, Feasible: 1, BestCost: 8, MeanCost: 8}}
 	if got.Sources != want || got.LocalizedCost != 4 || got.Source != domain.SourceNoise {
 		t.Errorf("sources %+v, the localized code costs %v, the winner is from %v, want %+v, 4 and noise", got.Sources, got.LocalizedCost, got.Source, want)

@@ -8,8 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// execute projects, checks and, where needed, replaces the decoded action, and
-// completes the record.
+// execute projects the decoded action, where it is not projected within its limits yet,
+// checks and, where needed, replaces it, and completes the record.
 func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	l := a.at(i)
 	o, row := &a.out, l.row
@@ -37,14 +37,19 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 		d.Margin = domain.Smallest(l.margins)
 		l.haveLatent = false
 	} else {
-		if !a.opt.NoProjection {
-			copy(l.raw, l.u)
-			a.problem.Project(l.state, obs.C, l.u)
-			for j, v := range l.raw {
-				d.Correction = math.Max(d.Correction, math.Abs(v-l.u[j]))
+		copy(l.raw, l.u)
+		if flags&backend.LoopProjected != 0 {
+			copy(l.u, o.Action[row*len(l.u):])
+			copy(l.margins, o.Margins[row*len(l.margins):])
+		} else {
+			if !a.opt.NoProjection {
+				a.problem.Project(l.state, obs.C, l.u)
 			}
+			a.problem.Margins(l.state, obs.C, l.u, l.margins)
 		}
-		a.problem.Margins(l.state, obs.C, l.u, l.margins)
+		for j, v := range l.raw {
+			d.Correction = math.Max(d.Correction, math.Abs(v-l.u[j]))
+		}
 		d.Margin = domain.Smallest(l.margins)
 		a.trigger(l, obs, d)
 		l.haveLatent = true

@@ -135,11 +135,7 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	g.bendActions = opt.Search.Actions
 	if o.Noise > 0 {
 		for _, v := range spec.Measured {
-			scale := 1.0
-			if v.Bounded() {
-				scale = v.Hi - v.Lo
-			}
-			g.noise = append(g.noise, noiseQuantile*o.Noise*scale)
+			g.noise = append(g.noise, noiseQuantile*o.Noise*v.Scale())
 		}
 	}
 	for _, v := range l.model.NormX.Scale[:spec.MeasuredSize()+spec.ContextSize()] {

@@ -49,7 +49,7 @@ func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller,
 			ep.Observe(s, c)
 			ok, err := ctrl.Decide(s, c, pref, u)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("certify: episode %d: %w", e, err)
 			}
 			if optimal != nil && optimal(s, c, pref, best) {
 				sum := 0.0

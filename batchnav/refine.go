@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -244,13 +245,13 @@ func (r *Refiner) propose(ctx context.Context, obs Observation, opt *RefineOptio
 	if err := scorer.ScorePlans(ctx, scored); err != nil {
 		return nil, err
 	}
-	out := choose(&scored, answer.Sources, r.spec.MarginTolerance)
+	out := choose(&scored, answer.Sources, r.spec)
 	out.Latent, out.Sigma, out.Consistent = slices.Clone(answer.Latents.Row(out.Index)), slices.Clone(answer.Sigma), answer.Consistent
 	result := r.refinement(&out, answer.Residual, n, steps)
 	p, end := r.proposer, time.Now()
 	result.Latency = RefineLatency{
-		Localize: microseconds(p.localized.Sub(start)), Candidates: microseconds(p.scattered.Sub(p.localized)), Flow: microseconds(p.moved.Sub(p.scattered)),
-		Evaluate: microseconds(end.Sub(p.moved)), Total: microseconds(end.Sub(start)),
+		Localize: machine.Microseconds(p.localized.Sub(start)), Candidates: machine.Microseconds(p.scattered.Sub(p.localized)), Flow: machine.Microseconds(p.moved.Sub(p.scattered)),
+		Evaluate: machine.Microseconds(end.Sub(p.moved)), Total: machine.Microseconds(end.Sub(start)),
 	}
 	return result, nil
 }
@@ -277,8 +278,6 @@ func (r *Refiner) refinement(out *backend.RefineOutput, residual float64, candid
 func (r *Refinement) Locate(residual, limit float64) {
 	r.Residual, r.ResidualLimit, r.OffMap = residual, limit, limit > 0 && !(residual <= limit)
 }
-
-func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 // MaxLookAhead bounds the decisions that a roll-out looks ahead, MaxFlowSteps the latent
 // steps of proposals.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -54,6 +55,6 @@ func (r *Refiner) refineOnDevice(ctx context.Context, opt *RefineOptions, steps 
 	tensor.Narrow(normal, q.S)
 	r.model.NormS.Apply(normal, normal)
 	result := r.refinement(&out, r.residual(normal, out.Decoded), q.Count, steps)
-	result.Latency.Total = microseconds(time.Since(start))
+	result.Latency.Total = machine.Microseconds(time.Since(start))
 	return result, nil
 }

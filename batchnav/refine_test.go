@@ -115,7 +115,7 @@ func TestRefineIsDeterministicBySeed(t *testing.T) {
 		if a.U[0] != b.U[0] || a.Cost != b.Cost || a.Index != b.Index || a.Margin != b.Margin {
 			rt.Fatalf("one thread: u %v cost %v index %d; three: u %v cost %v index %d", a.U, a.Cost, a.Index, b.U, b.Cost, b.Index)
 		}
-		if a.Feasible && a.Margin < -cart.Spec().MarginTolerance {
+		if a.Feasible && !cart.Spec().Keeps(a.Margin) {
 			rt.Fatalf("feasible with margin %g", a.Margin)
 		}
 	})
@@ -231,7 +231,7 @@ func TestRefineChoosesAmongProposals(t *testing.T) {
 			plan := make([]float64, p.Spec().PlanSize())
 			tensor.Widen(plan, a.Plans.Row(row))
 			executed, cost, margin := ref.ScorePlan(p, q.S, q.C, q.Preference, plan, len(plan), true)
-			if margin >= -p.Spec().MarginTolerance {
+			if p.Spec().Keeps(margin) {
 				best = math.Min(best, cost)
 			}
 			if row == 1 {

@@ -135,7 +135,7 @@ func episode(t testing.TB, c domain.Case, index int, decide func(s, c []float64)
 	for !ep.Done() {
 		ep.Observe(s, cx)
 		out := must.Get(ep.Apply(decide(s, cx)))(t)
-		if out.Margin < -spec.MarginTolerance {
+		if !spec.Keeps(out.Margin) {
 			t.Errorf("episode %d: margin %g", index, out.Margin)
 		}
 		cost += out.Cost

@@ -104,10 +104,7 @@ func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int
 	if err := index.Nearest(query, k, idx, make([]float32, samples*k)); err != nil {
 		return 0, 0, 0, err
 	}
-	type frame struct {
-		offsets *mat.Dense // neighbours in principal coordinates
-	}
-	var frames []frame
+	var frames []*mat.Dense // neighbours in principal coordinates
 	var dimensions []float64
 	for i := range samples {
 		offsets := mat.NewDense(k-1, nz, nil)
@@ -128,17 +125,17 @@ func curvature(index backend.Index, codes tensor.Matrix, samples, neighbours int
 		var v, turned mat.Dense
 		svd.VTo(&v)
 		turned.Mul(offsets, &v)
-		frames = append(frames, frame{&turned})
+		frames = append(frames, &turned)
 		dimensions = append(dimensions, float64(principal(svd.Values(nil))))
 	}
 	dimension = int(quantile(dimensions, 0.5))
 	var kappa []float64
-	for _, f := range frames {
-		rows, cols := f.offsets.Dims()
+	for _, offsets := range frames {
+		rows, cols := offsets.Dims()
 		for r := range rows {
 			t, nu := 0.0, 0.0
 			for c := range cols {
-				if x := f.offsets.At(r, c); c < dimension {
+				if x := offsets.At(r, c); c < dimension {
 					t += x * x
 				} else {
 					nu += x * x

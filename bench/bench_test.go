@@ -116,7 +116,20 @@ func TestRecordOfAStep(t *testing.T) {
 	if over := int(info.Size()) - want; over < 100 || over > 4096 {
 		t.Errorf("the record has %d bytes, want %d and a header", info.Size(), want)
 	}
-	if _, err := ShapeOf("size:cart", nil); err == nil {
+	if _, err := shapeOf("size:cart", nil); err == nil {
 		t.Error("a size that does not exist is accepted")
+	}
+}
+
+// A refinement has roll-outs in a plant: asked for without one it says what it wants, and among all
+// operations it is left out.
+func TestRefinementsNeedAPlant(t *testing.T) {
+	for _, name := range []string{"", "size:opf30"} {
+		opt := Options{Ops: []string{"gemm", "refine"}, Case: name}
+		if err := opt.Validate(); err == nil || !strings.Contains(err.Error(), "bench refine: a size alone has no roll-outs: --case names a case") {
+			t.Errorf("case %q: %v", name, err)
+		}
+		opt.Ops = nil
+		must.OK(t, opt.Validate())
 	}
 }

@@ -140,8 +140,7 @@ func (s *still) Decide(state, _ []float64, _ domain.Preference, u []float64) (bo
 
 func cart() *domain.Case {
 	p := testdomain.NewCart(8)
-	axes := []domain.Variable{{Name: "q", Lo: -1, Hi: 1}, {Name: "v", Lo: -0.5, Hi: 0.5}}
-	return &domain.Case{Problem: p, Plant: closedloop.Simulated(p, axes, func(p, s, c []float64) { copy(s, p); clear(c) })}
+	return &domain.Case{Problem: p, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}
 }
 
 // The loop decides the recorded closed loops again and again; a method that does not decide by

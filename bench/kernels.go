@@ -31,8 +31,8 @@ type Launch struct {
 }
 
 // kernels times every launch of a step, of a training update and, where a case has a
-// plant and its map, of a refinement, by the device's own events. On the host shim the
-// rows are without times.
+// plant and its map, of a refinement and of a decision of as many loops, by the device's own
+// events. On the host shim the rows are without times.
 func kernels(ctx context.Context, r *Runner, s Shape) error {
 	tracer, ok := r.b.(backend.Tracer)
 	if r.d.Devices > 1 {
@@ -100,13 +100,21 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 	o := batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: pref}
 	e.Observe(o.S, o.C)
 	var refiner *batchnav.Refiner
-	return trace("refine", batch, func() (err error) {
+	if err := trace("refine", batch, func() (err error) {
 		refiner, err = batchnav.NewRefiner(r.b, m, s.own.Problem, batchnav.Options{}, batch)
 		return err
 	}, func() error {
 		_, err := refiner.Refine(ctx, o, batchnav.RefineOptions{Candidates: batch, FlowSteps: 1, Seed: 1, Threads: runtime.GOMAXPROCS(0)})
 		return err
-	})
+	}); err != nil {
+		return err
+	}
+	var loops *batchnav.Batch
+	all, decisions := slices.Repeat([]batchnav.Observation{o}, batch), make([]batchnav.Decision, batch)
+	return trace("decide", batch, func() (err error) {
+		loops, err = batchnav.NewBatch(r.b, m, s.own.Problem, batchnav.Options{}, batch)
+		return err
+	}, func() error { return loops.Decide(all, decisions) })
 }
 
 // LaunchRows lays launches out as a table, the header first; a dash where the device is

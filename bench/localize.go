@@ -35,6 +35,7 @@ func (r *Runner) index(s Shape, n, queries int) (ix backend.Index, x, z tensor.M
 	return ix, decoded.Slice(n, n+queries), all.Slice(n, n+queries), tau, nil
 }
 
+// neighbours of M* that a query is projected among.
 const neighbours = 12
 
 func localize(ctx context.Context, r *Runner, s Shape) error {
@@ -76,11 +77,11 @@ func (r *Runner) bruteForce(ctx context.Context, s Shape, codes int) error {
 	if err != nil {
 		return err
 	}
-	q, best := 0, 0
+	q := 0
 	return r.row(ctx, "localize-brute", s, fmt.Sprintf("%d codes, z %d", codes, s.Latent), 1, work{}, nil, func() error {
 		query := all.Row(codes + q%64)
 		q++
-		least := float32(math.Inf(1))
+		best, least := -1, float32(math.Inf(1))
 		for i := range codes {
 			d := float32(0)
 			for j, v := range all.Row(i) {
@@ -92,7 +93,7 @@ func (r *Runner) bruteForce(ctx context.Context, s Shape, codes int) error {
 			}
 		}
 		if best < 0 {
-			return fmt.Errorf("no code found")
+			return fmt.Errorf("none of %d codes is at a finite distance", codes)
 		}
 		return nil
 	})

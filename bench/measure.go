@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // Result is one row of a benchmark. Times are microseconds per call, rates
@@ -49,13 +51,13 @@ type Result struct {
 	// its order.
 	Latencies []float64 `json:"latencies_us,omitempty"`
 	// Error is how far results are from float64; nil where it is not measured.
-	Error *Deviation `json:"error,omitempty"`
+	Error  *Deviation `json:"error,omitempty"`
+	Launch *Launch    `json:"launch,omitempty"` // of kernels: the row is one launch
 	// Samples and Epochs are those of a whole training, Extrapolated tells that its
 	// time follows from that of single updates.
-	Launch       *Launch `json:"launch,omitempty"` // of kernels: the row is one launch
-	Samples      int     `json:"samples,omitempty"`
-	Epochs       int     `json:"epochs,omitempty"`
-	Extrapolated bool    `json:"extrapolated,omitempty"`
+	Samples      int  `json:"samples,omitempty"`
+	Epochs       int  `json:"epochs,omitempty"`
+	Extrapolated bool `json:"extrapolated,omitempty"`
 }
 
 // MaxLatencies is how many calls of a row a record holds, for its statistics.
@@ -112,7 +114,7 @@ func latencies(ctx context.Context, budget Budget, f func() error) ([]float64, e
 		if err := f(); err != nil {
 			return nil, err
 		}
-		us = append(us, float64(time.Since(t).Nanoseconds())/1e3)
+		us = append(us, machine.Microseconds(time.Since(t)))
 	}
 	return us, nil
 }

@@ -8,7 +8,7 @@ import (
 // probe reads what the collector has done so far, without memory of its own in the loop.
 type probe struct{ all, one []metrics.Sample }
 
-// Metrics of the collector, in the order of collected's fields.
+// collectorMetrics are in the order of collected's fields.
 var collectorMetrics = []string{"/gc/cycles/total:gc-cycles", "/gc/heap/allocs:bytes", "/sched/pauses/total/gc:seconds"}
 
 func newProbe() *probe {

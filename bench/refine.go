@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -14,15 +15,24 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
+// refines says why a shape has no refinement.
+func refines(s Shape) error {
+	switch {
+	case s.own == nil:
+		return errors.New("a size alone has no roll-outs: --case names a case")
+	case s.own.Plant == nil:
+		return fmt.Errorf("case %s has no plant", s.Case)
+	case s.own.Learned != nil:
+		return fmt.Errorf("the map of case %s is about another problem than its plant", s.Case)
+	}
+	return nil
+}
+
 // refine is one refinement of each batch of candidates end to end: observation in,
 // chosen action out, one flow step of the proposals, the rounds after them, every roll-out
 // to the end of the episode or plan.
-// It needs a registered case with a plant. A call takes the first observation of
-// another test episode each time.
+// A call takes the first observation of another test episode each time.
 func refine(ctx context.Context, r *Runner, s Shape) error {
-	if s.own == nil || s.own.Plant == nil || s.own.Learned != nil {
-		return nil // a size alone has no roll-out, a map of something else none of the plant's problem
-	}
 	m, err := s.model(r.Rand(), r.opt.Model)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -27,6 +28,9 @@ type Operation struct {
 	Asked bool
 	// Flags are read by this operation alone; nil: none.
 	Flags *flag.FlagSet
+	// Fits says why a shape cannot be measured; nil: every one can. An operation that is not named
+	// leaves those shapes out.
+	Fits func(s Shape) error
 	// Measure adds the rows of one shape.
 	Measure func(ctx context.Context, r *Runner, s Shape) error
 }
@@ -41,7 +45,7 @@ var Operations = []Operation{
 	{Name: "localize", Measure: localize},
 	{Name: "step", Measure: step},
 	{Name: "step+localize", Measure: stepLocalize},
-	{Name: "refine", Measure: refine},
+	{Name: "refine", Fits: refines, Measure: refine},
 	{Name: "train", Measure: train},
 	{Name: "train-epochs", Asked: true, Measure: trainEpochs},
 	{Name: "kernels", Asked: true, Measure: kernels},
@@ -81,12 +85,43 @@ type Options struct {
 	Report func(Result)
 }
 
+// Validate says which case or operation that is named cannot be measured.
+func (o *Options) Validate() error {
+	shapes, err := o.shapes()
+	if err != nil {
+		return err
+	}
+	operations := slices.Concat(Operations, o.Extra)
+	for _, name := range o.Ops {
+		at := slices.IndexFunc(operations, func(op Operation) bool { return op.Name == name })
+		if at < 0 {
+			return fmt.Errorf("bench: unknown operation %q%s (want one of %s)", name, names.Meant(name, Names(operations)), strings.Join(Names(operations), ", "))
+		}
+		if fits := operations[at].Fits; fits != nil && !slices.ContainsFunc(shapes, func(s Shape) bool { return fits(s) == nil }) {
+			return fmt.Errorf("bench %s: %w", name, fits(shapes[0]))
+		}
+	}
+	return nil
+}
+
+// shapes are those that Case asks for.
+func (o *Options) shapes() ([]Shape, error) {
+	if o.Case == "" {
+		return Shapes, nil
+	}
+	s, err := shapeOf(o.Case, o.Cases)
+	return []Shape{s}, err
+}
+
 // Ceiling returns the machine's multiply-add peak, FLOP/s. It is called before
 // and after each row.
 type Ceiling func() float64
 
 // Run measures on an open backend. ceiling may be nil: no rates are given.
 func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) ([]Result, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
 	operations := slices.Concat(Operations, opt.Extra)
 	if len(opt.Ops) == 0 {
 		opt.Ops = Names(slices.DeleteFunc(slices.Clone(operations), func(op Operation) bool { return op.Asked }))
@@ -97,24 +132,19 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 	if len(opt.Codes) == 0 {
 		opt.Codes = []int{20_000, 250_000}
 	}
-	shapes := Shapes
-	if opt.Case != "" {
-		s, err := ShapeOf(opt.Case, opt.Cases)
-		if err != nil {
-			return nil, err
-		}
-		shapes = []Shape{s}
+	shapes, err := opt.shapes()
+	if err != nil {
+		return nil, err
 	}
 	r := &Runner{b: b, ceiling: ceiling, opt: opt, d: b.Describe()}
 	for _, name := range opt.Ops {
-		at := slices.IndexFunc(operations, func(op Operation) bool { return op.Name == name })
-		if at < 0 {
-			return nil, fmt.Errorf("bench: unknown operation %q, want one of %s", name, strings.Join(Names(operations), ", "))
-		}
-		op := operations[at]
+		op := operations[slices.IndexFunc(operations, func(op Operation) bool { return op.Name == name })]
 		for _, s := range shapes {
 			if err := ctx.Err(); err != nil {
 				return r.results, err
+			}
+			if op.Fits != nil && op.Fits(s) != nil {
+				continue
 			}
 			if err := op.Measure(ctx, r, s); err != nil {
 				return r.results, fmt.Errorf("bench %s, %s: %w", name, s.Case, err)
@@ -168,7 +198,7 @@ func (r *Runner) Measure(ctx context.Context, res Result, flops, share float64, 
 	if err != nil {
 		return err
 	}
-	res.CPU = float64((machine.CPUTime() - before).Nanoseconds()) / 1e3 / float64(calls)
+	res.CPU = machine.Microseconds(machine.CPUTime()-before) / float64(calls)
 	r.Add(res, us, flops, share*math.Max(peak, r.Peak()))
 	return nil
 }

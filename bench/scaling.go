@@ -205,9 +205,10 @@ func (r *Runner) Time(ctx context.Context, f func() error) ([]float64, error) {
 	return latencies(ctx, r.opt.Budget, f)
 }
 
-// scaled is the shape that axes vary, the OPF of 30 buses, and the batch that they keep.
+// scaledBatch is the batch that axes keep.
 const scaledBatch = 256
 
+// scaledShape is the shape that they vary: the OPF of 30 buses.
 func scaledShape() Shape { return Shapes[1] }
 
 // Axes are those of the engine: batch, latent dimension, width and codes.

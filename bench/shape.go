@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
@@ -31,6 +32,7 @@ type Shape struct {
 	own *domain.Case
 }
 
+// String is the sizes in words, and whether the objectives are a case's own.
 func (s Shape) String() string {
 	size := fmt.Sprintf("z %d, hidden %d, s %d, u %d", s.Latent, s.Hidden, s.State, s.Action)
 	if s.own != nil {
@@ -49,9 +51,9 @@ var Shapes = []Shape{
 // sizePrefix before a name asks for one of Shapes where a case has that name too.
 const sizePrefix = "size:"
 
-// ShapeOf returns the shape of a registered case, whose own objectives a step
+// shapeOf returns the shape of a registered case, whose own objectives a step
 // then takes, or one of Shapes; "size:opf30" is the latter.
-func ShapeOf(name string, cases []domain.Case) (Shape, error) {
+func shapeOf(name string, cases []domain.Case) (Shape, error) {
 	name, sizeAlone := strings.CutPrefix(name, sizePrefix)
 	for _, c := range cases {
 		if sizeAlone {
@@ -61,18 +63,19 @@ func ShapeOf(name string, cases []domain.Case) (Shape, error) {
 			return Shape{Case: name, Latent: s.Training.Latent, Hidden: s.Training.Hidden, State: s.MeasuredSize(), Action: s.PlanSize(), Objectives: s.ObjectiveSize(), Observation: s.ObservationSize(), Encoder: s.Training.Encoder, own: &c}, nil
 		}
 	}
-	names := make([]string, 0, len(Shapes)+len(cases))
+	known := make([]string, 0, len(Shapes)+len(cases))
 	for _, s := range Shapes {
 		if s.Case == name {
 			return s, nil
 		}
-		names = append(names, s.Case)
+		known = append(known, s.Case)
 	}
 	for _, c := range cases {
-		names = append(names, c.Problem.Spec().Name)
+		known = append(known, c.Problem.Spec().Name)
 	}
-	slices.Sort(names)
-	return Shape{}, fmt.Errorf("unknown case %q; bench knows %s", name, strings.Join(names, ", "))
+	slices.Sort(known)
+	known = slices.Compact(known)
+	return Shape{}, fmt.Errorf("unknown case %q%s (bench knows %s)", name, names.Meant(name, known), strings.Join(known, ", "))
 }
 
 func (s Shape) networks(rng *rand.Rand) (encoderX, decoderS, decoderU *model.MLP, err error) {

@@ -13,6 +13,7 @@ import (
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -168,7 +169,7 @@ func trainEpochs(ctx context.Context, r *Runner, s Shape) error {
 		if _, err := t.Networks(); err != nil { // the last update is made
 			return err
 		}
-		total = float64(time.Since(start).Nanoseconds()) / 1e3
+		total = machine.Microseconds(time.Since(start))
 	}
 	res := r.result("train-epochs", s, fmt.Sprintf("%s, x %d, %d epochs × %d samples", s, s.Observation, epochs, samples), batch)
 	res.Samples, res.Epochs, res.Extrapolated = samples, epochs, extrapolated

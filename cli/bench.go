@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,19 +17,23 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/model"
 )
 
+// benching are the flags of gpc bench.
+type benching struct {
+	options          bench.Options
+	modelFile, lines string
+	limit            func() (closedloop.LoadLimit, error)
+}
+
 func (a *App) benchCommand() *cobra.Command {
-	var opt bench.Options
-	var budget time.Duration
-	var modelFile, lines string
-	var limit func() (closedloop.LoadLimit, error)
-	names := bench.Names(slices.Concat(bench.Operations, a.Operations))
+	var b benching
 	cmd := &cobra.Command{
-		Use:   "bench [" + strings.Join(names, "|") + "]...",
+		Use:   "bench [" + strings.Join(bench.Names(slices.Concat(bench.Operations, a.Operations)), "|") + "]...",
 		Short: "Latency and throughput of the engine's operations beside this machine's measured ceiling",
 		Long: `Each row is the median and 99th percentile of repeated calls, and a rate by the
 documented count of operations, every unit of a network counted, as a fraction
@@ -39,103 +44,138 @@ float64 over their largest magnitude, from the same run; with --tf32 the float32
 one stands beside it. train-epochs extrapolates 500 epochs of 250 000 samples
 from single updates; --epochs really runs them. kernels times every launch of a
 step, a training update and a refinement beside what bounds it on the device.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			for _, op := range args {
-				if !slices.Contains(names, op) {
-					return BadInputf("bench: unknown operation %q, want one of %s", op, strings.Join(names, ", "))
-				}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opt.Ops, opt.Extra, opt.Cases, opt.Seed, opt.Budget.Time = args, a.Operations, a.Cases, a.seed, budget
-			if opt.Case != "" {
-				if _, err := bench.ShapeOf(opt.Case, a.Cases); err != nil {
-					return gpc.BadInput(err)
-				}
-			}
-			most, err := limit()
-			if err != nil {
-				return err
-			}
-			watch, err := machine.Begin(most)
-			if err != nil {
-				return err
-			}
-			e, err := a.open()
-			if err != nil {
-				return err
-			}
-			defer e.Close()
-			var single *gpc.Engine
-			if a.tf32 {
-				o := a.engine()
-				o.TF32 = false
-				if single, err = gpc.OpenEngine(o); err != nil {
-					return err
-				}
-				defer single.Close()
-			}
-			if modelFile != "" || a.Models != nil {
-				opt.Model = func(c domain.Case) (*model.Model, error) {
-					of, err := a.Find(c.Problem.Spec().Name)
-					if err != nil {
-						return nil, err
-					}
-					return of.Model(modelFile)
-				}
-			}
-			if terminal(a.Stderr) {
-				opt.Report = func(r bench.Result) {
-					fmt.Fprintf(a.Stderr, "%-14s %-18s batch %-6d %10.1f µs\n", r.Op, r.Case, r.Batch, r.P50)
-				}
-			}
-			var written error
-			if lines != "" {
-				file, err := os.OpenFile(lines, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-				if err != nil {
-					return BadInputf("--lines: %w", err)
-				}
-				defer file.Close()
-				shown := opt.Report
-				opt.Report = func(r bench.Result) {
-					text, err := json.Marshal(bench.Record{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: []bench.Result{r}})
-					if err == nil {
-						_, err = file.Write(append(text, '\n'))
-					}
-					written = errors.Join(written, err)
-					if shown != nil {
-						shown(r)
-					}
-				}
-			}
-			results, err := e.Bench(cmd.Context(), single, opt)
-			if err := errors.Join(err, written); err != nil {
-				return err
-			}
-			out := bench.Record{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: results}
-			if out.Load, err = watch.End(); err != nil {
-				return err
-			}
-			_, bandwidth := e.Ceiling()
-			out.Bandwidth = bandwidth / 1e9
-			return a.Print(out, func(w io.Writer) error { return Table(w, bench.Rows(results)) })
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), &b, args) },
 	}
-	limit = limitFlags(cmd)
+	b.limit = limitFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&opt.Case, "case", "", "a case by its name, or size:integrator, size:opf30 with quadratic objectives (default: both sizes)")
-	f.IntSliceVar(&opt.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
-	f.IntSliceVar(&opt.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
-	f.StringVar(&modelFile, "model", "", "model file that refine takes (default: the bundled map)")
-	f.IntVar(&opt.Samples, "samples", 0, "samples of train-epochs (default 250000)")
-	f.IntVar(&opt.Epochs, "epochs", 0, "epochs that train-epochs really runs (default: 500 are extrapolated)")
-	f.StringVar(&opt.Record, "record", "", "safetensors file for networks, inputs and results of the step's largest batch")
-	f.StringVar(&lines, "lines", "", "file that each row is added to as it is measured, one record a line")
-	f.DurationVar(&budget, "time", time.Second, "time spent on each row, 20 calls at least (under 10ms: 2)")
+	f.StringVar(&b.options.Case, "case", "", "a case by its name, or size:integrator, size:opf30 with quadratic objectives (default: both sizes)")
+	f.IntSliceVar(&b.options.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
+	f.IntSliceVar(&b.options.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
+	f.StringVar(&b.modelFile, "model", "", "model file that refine takes (default: the bundled map)")
+	f.IntVar(&b.options.Samples, "samples", 0, "samples of train-epochs (default 250000)")
+	f.IntVar(&b.options.Epochs, "epochs", 0, "epochs that train-epochs really runs (default: 500 are extrapolated)")
+	f.StringVar(&b.options.Record, "record", "", "safetensors file for networks, inputs and results of the step's largest batch")
+	f.StringVar(&b.lines, "lines", "", "file that each row is added to as it is measured, one record a line")
+	f.DurationVar(&b.options.Budget.Time, "time", time.Second, "time spent on each row, 20 calls at least (under 10ms: 2)")
 	for _, op := range a.Operations {
 		f.AddGoFlagSet(op.Flags)
 	}
 	cmd.AddCommand(a.benchCompareCommand(), a.benchDeadlineCommand(), a.benchScalingCommand())
 	return cmd
+}
+
+// bench measures operations, all but those that are to be asked for where none is named.
+func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
+	opt := b.options
+	opt.Ops, opt.Extra, opt.Cases, opt.Seed = ops, a.Operations, a.Cases, a.seed
+	if err := opt.Validate(); err != nil {
+		return gpc.BadInput(err)
+	}
+	if err := checkOutputs([]durable.File{{Name: "--record", Path: opt.Record}}, []durable.File{{Name: "--model", Path: b.modelFile}, {Name: "--lines", Path: b.lines}}); err != nil {
+		return err
+	}
+	most, err := b.limit()
+	if err != nil {
+		return err
+	}
+	watch, err := machine.Begin(most)
+	if err != nil {
+		return err
+	}
+	e, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	single, err := a.single()
+	if err != nil {
+		return err
+	}
+	if single != nil {
+		defer single.Close()
+	}
+	if b.modelFile != "" || a.Models != nil {
+		opt.Model = func(c domain.Case) (*model.Model, error) {
+			of, err := a.Find(c.Problem.Spec().Name)
+			if err != nil {
+				return nil, err
+			}
+			return of.Model(b.modelFile)
+		}
+	}
+	rows, err := a.rows(e, b.lines)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	opt.Report = rows.add
+	results, err := e.Bench(ctx, single, opt)
+	if err := errors.Join(err, rows.err); err != nil {
+		return err
+	}
+	out := rows.record(results)
+	if out.Load, err = watch.End(); err != nil {
+		return err
+	}
+	_, bandwidth := e.Ceiling()
+	out.Bandwidth = bandwidth / 1e9
+	return a.Print(out, func(w io.Writer) error { return Table(w, bench.Rows(results)) })
+}
+
+// single is the engine of the flags in float32, which the errors of --tf32 stand beside; nil
+// without that flag.
+func (a *App) single() (*gpc.Engine, error) {
+	if !a.tf32 {
+		return nil, nil
+	}
+	o := a.engine()
+	o.TF32 = false
+	return gpc.OpenEngine(o)
+}
+
+// benchRows takes the rows of a benchmark as they are measured: to a terminal, and to the end of
+// a file.
+type benchRows struct {
+	file   *os.File  // nil: none
+	shown  io.Writer // nil: no terminal
+	record func(results []bench.Result) bench.Record
+	err    error // of the file
+}
+
+// rows opens the file of --lines, where there is one.
+func (a *App) rows(e *gpc.Engine, path string) (*benchRows, error) {
+	r := &benchRows{record: func(results []bench.Result) bench.Record {
+		return bench.Record{Device: e.Device(), Commit: version.Build(), Command: a.commandLine(), Results: results}
+	}}
+	if terminal(a.Stderr) {
+		r.shown = a.Stderr
+	}
+	if path == "" {
+		return r, nil
+	}
+	var err error
+	if r.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+		return nil, BadInputf("--lines: %w", err)
+	}
+	return r, nil
+}
+
+func (r *benchRows) add(row bench.Result) {
+	if r.file != nil {
+		text, err := json.Marshal(r.record([]bench.Result{row}))
+		if err == nil {
+			_, err = r.file.Write(append(text, '\n'))
+		}
+		r.err = errors.Join(r.err, err)
+	}
+	if r.shown != nil {
+		fmt.Fprintf(r.shown, "%-14s %-18s batch %-6d %10.1f µs\n", row.Op, row.Case, row.Batch, row.P50)
+	}
+}
+
+// Close closes the file.
+func (r *benchRows) Close() {
+	if r.file != nil {
+		r.file.Close()
+	}
 }

@@ -33,7 +33,7 @@ func recordOf(t *testing.T, printed, name string, factor float64) string {
 // rows, and its table and figures are written.
 func TestBenchCompare(t *testing.T) {
 	app, _ := cart(t)
-	code, printed, log := run(app, "bench", "gemm", "step", "--case", "size:integrator", "--batch", "1,8", "--time", "5ms", "--threads", "1", "--backend", "cpu", "--json")
+	code, printed, log := run(app, "bench", "gemm", "step", "--case", "size:integrator", "--batch", "1,8", "--time", "10ms", "--threads", "1", "--backend", "cpu", "--json")
 	if code != 0 {
 		t.Fatalf("bench: exit code %d: %s", code, log)
 	}
@@ -102,7 +102,7 @@ func TestBenchRefuses(t *testing.T) {
 		"--episodes 0":                  {"bench", "deadline", "--case", "cart", "--model", file, "--episodes", "0"},
 		"magic":                         {"bench", "deadline", "--case", "cart", "--model", file, "--method", "magic"},
 		"--out is required":             {"bench", "scaling"},
-		"--axes hope: want some of bat": {"bench", "scaling", "--out", dir, "--axes", "hope"},
+		"--axes hope (want some of bat": {"bench", "scaling", "--out", dir, "--axes", "hope"},
 	} {
 		refused(t, app, says, args...)
 	}

@@ -73,7 +73,7 @@ processes, other guests of the host. Threads are one unless --threads says other
 			}
 			about := e.About()
 			d.Method, d.Device, d.Backend, d.ISA, d.Threads = setup.Method, e.Device(), about.Backend, about.ISA, about.Threads
-			d.Commit, d.Command = version.Build(), commandLine()
+			d.Commit, d.Command = version.Build(), a.commandLine()
 			if figures != "" {
 				if err := writeFigures(figures, []*report.Figure{report.DeadlineFigure(d)}); err != nil {
 					return err

@@ -20,6 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/report"
 )
@@ -80,7 +81,7 @@ written from that of bench/results (make report).`,
 			if s.Load, err = watch.End(); err != nil {
 				return err
 			}
-			s.Device, s.Commit, s.Command = e.Device(), version.Build(), commandLine()
+			s.Device, s.Commit, s.Command = e.Device(), version.Build(), a.commandLine()
 			text, err := finite.Marshal(s)
 			if err != nil {
 				return err
@@ -116,15 +117,15 @@ func chosen(axes []bench.Axis, only []string) (some []bench.Axis, err error) {
 	if len(only) == 0 {
 		return axes, nil
 	}
-	var names []string
+	var known []string
 	for _, a := range axes {
-		if names = append(names, a.Name); slices.Contains(only, a.Name) {
+		if known = append(known, a.Name); slices.Contains(only, a.Name) {
 			some = append(some, a)
 		}
 	}
 	for _, name := range only {
-		if !slices.Contains(names, name) {
-			return nil, BadInputf("--axes %s: want some of %s", name, strings.Join(names, ", "))
+		if !slices.Contains(known, name) {
+			return nil, BadInputf("--axes %s%s (want some of %s)", name, names.Meant(name, known), strings.Join(known, ", "))
 		}
 	}
 	return some, nil
@@ -209,7 +210,7 @@ func decisions(ctx context.Context, spec *domain.Spec, k domain.Controller, ep d
 		if _, err := k.Decide(s, c, pref, u); err != nil {
 			return nil, err
 		}
-		us = append(us, float64(time.Since(start).Nanoseconds())/1e3)
+		us = append(us, machine.Microseconds(time.Since(start)))
 		if _, err := ep.Apply(u); err != nil {
 			return nil, err
 		}

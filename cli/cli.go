@@ -52,6 +52,7 @@ type App struct {
 	Stderr io.Writer // nil: os.Stderr
 	Stdin  io.Reader // nil: os.Stdin
 
+	args    []string       // of the command line that runs
 	signals chan os.Signal // that end a command; nil: none are heard
 	requeue *atomic.Bool   // whether the command has --requeue
 
@@ -112,7 +113,7 @@ var ErrCheck = errors.New("check did not hold")
 
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
-	a.Name = cmp.Or(a.Name, "gpc")
+	a.Name, a.args = cmp.Or(a.Name, "gpc"), args
 	a.Stdout = cmp.Or[io.Writer](a.Stdout, os.Stdout)
 	a.Stderr = cmp.Or[io.Writer](a.Stderr, os.Stderr)
 	a.Stdin = interrupt.Reader(ctx, cmp.Or[io.Reader](a.Stdin, os.Stdin))
@@ -192,7 +193,11 @@ stderr. The same seed gives the same result on any number of threads.`,
 func ExactArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return BadInputf("%s takes %d argument(s), got %d; usage: %s", cmd.CommandPath(), n, len(args), cmd.UseLine())
+			takes := fmt.Sprintf("%d arguments", n)
+			if n < 2 {
+				takes = [...]string{"no argument", "one argument"}[n]
+			}
+			return BadInputf("%s takes %s, got %d; usage: %s", cmd.CommandPath(), takes, len(args), cmd.UseLine())
 		}
 		return nil
 	}

@@ -26,15 +26,10 @@ import (
 func cart(t *testing.T) (*App, string) {
 	t.Helper()
 	p := testdomain.NewCart(8)
-	axes := []domain.Variable{{Name: "q", Lo: -1, Hi: 1}, {Name: "v", Lo: -0.5, Hi: 0.5}}
-	initial := func(p, s, c []float64) {
-		copy(s, p)
-		clear(c)
-	}
-	solver := must.Get(shooting.New(p, axes, initial, shooting.Options{}))(t)
+	solver := must.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
 	file := filepath.Join(t.TempDir(), "cart.safetensors")
 	must.OK(t, testdomain.Map(p, 9, true).WriteFile(file))
-	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, axes, initial)}}}}, file
+	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}}}}, file
 }
 
 // run executes a command line and returns exit code, stdout and stderr.

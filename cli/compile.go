@@ -50,7 +50,7 @@ where it stopped. The report is FILE.report.json.`,
 					return err
 				}
 			}
-			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, commandLine()
+			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, a.commandLine()
 			stages := a.stages()
 			if !terminal(a.Stderr) {
 				stages = a.logged(time.Now)
@@ -82,7 +82,7 @@ where it stopped. The report is FILE.report.json.`,
 	f.StringVar(&opt.Out, "out", "", "model file to write")
 	f.Var(&target, "target", "mean regret that held-out starts may have")
 	f.Var(&tail, "tail", "largest regret that one of them may have (default: twenty times the target)")
-	f.DurationVar(&opt.Budget, "budget", 0, "wall time of the rounds, earlier runs of the same folder included; choice and test come after them (default 15m)")
+	f.DurationVar(&opt.Budget, "budget", 0, "wall time, earlier runs of the same folder included; up to half of it is kept for choice and test (default 15m)")
 	f.IntVar(&opt.Rounds, "rounds", 0, "rounds at most; 0: what the budget allows")
 	f.IntVar(&opt.Scenarios, "scenarios", 0, "scenarios of the first round; 0: the case's")
 	f.IntVar(&opt.Starts, "starts", 0, "held-out starts of each round (default 200)")

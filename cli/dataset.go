@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -51,7 +50,7 @@ as well, that method's own decisions are the samples and there is no solver.`,
 				return err
 			}
 			opt.OutDir, opt.Adaptive, opt.Scalarization, opt.Chunk = out, adaptive, domain.Scalarization(how), chunk
-			opt.Seed, opt.Threads, opt.Command = a.seed, a.threads, commandLine()
+			opt.Seed, opt.Threads, opt.Command = a.seed, a.threads, a.commandLine()
 			opt.PolicyFile, opt.Teacher, opt.Engine = policy, distil, a.engine()
 			opt.Regime = regime
 			if opt.Ranges, err = parseRanges(ranges); err != nil {
@@ -144,6 +143,6 @@ func parseRanges(texts []string) ([]offline.Range, error) {
 
 // commandLine is the command as a reader would type it, without the path of the
 // binary.
-func commandLine() string {
-	return strings.Join(append([]string{"gpc"}, os.Args[1:]...), " ")
+func (a *App) commandLine() string {
+	return strings.Join(append([]string{a.Name}, a.args...), " ")
 }

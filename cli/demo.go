@@ -242,7 +242,7 @@ func (d *demo) cost(e *gpc.Engine, c *gpc.Case) (err error) {
 	}); err != nil {
 		return err
 	}
-	d.records.Benchmarks = append(d.records.Benchmarks, bench.Record{Device: e.Device(), Commit: version.Build(), Command: commandLine(), Results: d.result.Steps})
+	d.records.Benchmarks = append(d.records.Benchmarks, bench.Record{Device: e.Device(), Commit: version.Build(), Command: d.commandLine(), Results: d.result.Steps})
 	if d.json {
 		return nil
 	}
@@ -259,7 +259,7 @@ func (d *demo) fromNothing(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) er
 	}
 	start := time.Now()
 	set := c.DatasetDefaults()
-	set.Scenarios, set.Weights.Count, set.Seed, set.OutDir, set.Threads, set.Command = scenarios, 0, demoSeed+1, data, d.threads, commandLine()
+	set.Scenarios, set.Weights.Count, set.Seed, set.OutDir, set.Threads, set.Command = scenarios, 0, demoSeed+1, data, d.threads, d.commandLine()
 	counters, err := c.Dataset(d.cmd.Context(), set, nil)
 	if err != nil {
 		return err
@@ -267,7 +267,7 @@ func (d *demo) fromNothing(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) er
 	d.say("%d Pareto samples of %d scenarios in %.1f s", counters.Samples, counters.Retained, time.Since(start).Seconds())
 	file := filepath.Join(d.out, c.Name()+".safetensors")
 	opt := gpc.TrainOptions{Dirs: []string{data}}
-	opt.Seed, opt.Command, opt.ManifoldEpochs, opt.RolloutEpochs, opt.Batch, opt.Checkpoint = demoSeed, commandLine(), epochs, max(1, epochs/5), 256, file+".checkpoint"
+	opt.Seed, opt.Command, opt.ManifoldEpochs, opt.RolloutEpochs, opt.Batch, opt.Checkpoint = demoSeed, d.commandLine(), epochs, max(1, epochs/5), 256, file+".checkpoint"
 	stderr := d.Stderr
 	d.Stderr = io.Discard // a line per epoch is too much here
 	d.result.Trained, err = d.train(d.cmd, c, e, opt, file, "")

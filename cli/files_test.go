@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/matpower/cases"
+	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/paper"
 )
 
@@ -150,4 +151,27 @@ func TestNoSamplesIsAFailure(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, log)
 		}
 	}
+}
+
+// What a program records names that program, so that its command can be given again.
+func TestRecordsNameTheirProgram(t *testing.T) {
+	app, _ := cart(t)
+	app.Name = "gpc-cart"
+	data := filepath.Join(t.TempDir(), "data")
+	if code, _, log := run(app, "dataset", "cart", "--scenarios", "2", "--weights", "1", "--out", data); code != 0 {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	d := must.Get(offline.Open(data))(t)
+	if want := "gpc-cart dataset cart --scenarios 2 --weights 1 --out " + data; d.Header.Command != want {
+		t.Errorf("the dataset was made by %q, want %q", d.Header.Command, want)
+	}
+}
+
+// A benchmark that cannot be kept is refused before it is measured.
+func TestBenchChecksItsOutputsFirst(t *testing.T) {
+	app, file := cart(t)
+	nowhere := filepath.Join(t.TempDir(), "none", "step.safetensors")
+	refused(t, app, "--record", "bench", "step", "--record", nowhere, "--time", "1h")
+	refused(t, app, "--model", "bench", "refine", "--case", "cart", "--model", file, "--record", file, "--time", "1h")
+	refused(t, app, "--lines", "bench", "gemm", "--lines", filepath.Dir(nowhere)+"/rows.jsonl", "--time", "1h")
 }

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/gpc-engine/gpc/internal/names"
 )
 
 // groups are those of the commands in the program's help, in its order.
@@ -116,65 +119,47 @@ func (a *App) explain(root *cobra.Command) {
 		return err
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		meant := ""
-		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
-			var names []string
-			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-			word := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName()) // -episodes is read as letters
-			if near := nearest(word, names); near != "" {
-				meant = "; did you mean --" + near + "?"
-			}
-		}
-		return BadInputf("%s: %w%s (`%s --help` lists its flags)", cmd.CommandPath(), err, meant, cmd.CommandPath())
+		return BadInputf("%s: %s (`%s --help` lists its flags)", cmd.CommandPath(), flagError(cmd, err), cmd.CommandPath())
 	})
+}
+
+// flagError says what is wrong with a flag: with one that is none, which may have been meant; with a
+// value, what is wanted.
+func flagError(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		var flags []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		word := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName()) // -episodes is read as letters
+		if near := names.Nearest(word, flags); near != "" {
+			return fmt.Sprintf("%v; did you mean --%s?", err, near)
+		}
+	case errors.As(err, &invalid):
+		f, why := invalid.GetFlag(), "want "+values[invalid.GetFlag().Value.Type()]
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			why = "out of range"
+		case why == "want ":
+			why = invalid.Unwrap().Error()
+		}
+		return fmt.Sprintf("--%s %q: %s", f.Name, invalid.GetValue(), why)
+	}
+	return err.Error()
+}
+
+// values are what flags take by their types, but for those whose own errors say it.
+var values = map[string]string{
+	"int": "a whole number", "uint64": "a whole number ≥ 0", "float64": "a number", "bool": "true or false",
+	"duration": "a time such as 5ms, 10s or 1h", "intSlice": "whole numbers such as 1,64", "float64Slice": "numbers such as 0.5,0.5", "stringToString": "NAME=VALUE",
 }
 
 // unknownCommand is the error of a first word that names no command.
 func (a *App) unknownCommand(root *cobra.Command, word string) error {
-	var names []string
+	var commands []string
 	for _, c := range root.Commands() {
-		names = append(names, c.Name())
+		commands = append(commands, c.Name())
 	}
-	meant := ""
-	if near := nearest(word, names); near != "" {
-		meant = "; did you mean " + near + "?"
-	}
-	return BadInputf("unknown command %q%s (`%s --help` lists them)", word, meant, a.Name)
-}
-
-// nearest is the one of some words that another may have been meant for: at most two letters
-// are other ones, too many or missing, or one word begins with the other. "" for none.
-func nearest(word string, among []string) string {
-	best, least := "", 3
-	for _, w := range among {
-		d := distance(word, w)
-		if len(word) > 1 && (strings.HasPrefix(w, word) || strings.HasPrefix(word, w)) {
-			d = min(d, 2)
-		}
-		if d < least && d < len(w) {
-			best, least = w, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's between two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return BadInputf("unknown command %q%s (`%s --help` lists them)", word, names.Meant(word, commands), a.Name)
 }

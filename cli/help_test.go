@@ -73,10 +73,11 @@ func TestHelpEndsWithExitCodes(t *testing.T) {
 	}
 }
 
-// A mistyped command or flag is answered by the one that was meant, where there is one, and by
-// the way to all of them.
+// A mistyped command, flag or name is answered by the one that was meant, where there is one, and
+// by all of them or the way there.
 func TestWhatWasMeantIsSaid(t *testing.T) {
-	app, _ := cart(t)
+	app, file := cart(t)
+	out := filepath.Join(t.TempDir(), "out")
 	for _, c := range []struct{ line, want string }{
 		{"evla", "did you mean eval? (`gpc --help`"},
 		{"complie cart", "did you mean compile?"},
@@ -85,6 +86,32 @@ func TestWhatWasMeantIsSaid(t *testing.T) {
 		{"eval cart --episode 3", "did you mean --episodes? (`gpc eval --help` lists its flags)"},
 		{"eval cart -episodes 3", "did you mean --episodes?"},
 		{"eval pair cart --method direct", "did you mean --methods?"},
+		{"eval cart --episodes ten", "gpc eval: --episodes \"ten\": want a whole number (`gpc eval --help` lists its flags)"},
+		{"eval cart --episodes 99999999999999999999", `--episodes "99999999999999999999": out of range`},
+		{"cases --seed -1", `--seed "-1": want a whole number ≥ 0`},
+		{"bench --batch 1,many", `--batch "1,many": want whole numbers such as 1,64`},
+		{"eval cart --preference all", `--preference "all": want numbers such as 0.5,0.5`},
+		{"verify run.jsonl --episode-limit 5", `--episode-limit "5": want a time such as 5ms, 10s or 1h`},
+		{"compile cart --target much", "want a percentage such as 0.5%"},
+		{"eval cart --episodes", "flag needs an argument: --episodes"},
+		{"eval", "gpc eval takes one argument, got 0; usage: gpc eval CASE "},
+		{"cases cart", "gpc cases takes no argument, got 1"},
+		{"mcap run.jsonl", "gpc mcap takes 2 arguments, got 1"},
+		{"methods crat", `unknown case "crat"; did you mean cart? (this program has cart)`},
+		{"methods boat", `unknown case "boat" (this program has cart)`},
+		{"methods cart --group basline", `--group "basline"; did you mean baseline? (want some of `},
+		{"eval cart --method gcp", `has no method "gcp"; did you mean gpc? (it has gpc, `},
+		{"eval cart --method gpc-refine", "did you mean gpc-refine-64?"},
+		{"eval pair cart --methods gpc,", "--methods names a method of no name"},
+		{"eval pair cart --methods gpc,driect --model " + file, "did you mean direct?"},
+		{"eval cart --method hold --regime paper", `case "cart" has one kind of scenes and no regimes, "paper" is none`},
+		{"bench stpe", `unknown operation "stpe"; did you mean step? (want one of `},
+		{"bench gemm --backend cup", `unknown backend "cup"; did you mean cpu? (want auto, cuda, cpu or ref)`},
+		{"bench step --case crat", `unknown case "crat"; did you mean cart? (bench knows `},
+		{"bench scaling --out " + out + " --axes batsh", "--axes batsh; did you mean batch? (want some of "},
+		{"dataset cart --out " + out + " --scenarios 2 --design uniforn", `unknown weight design "uniforn"; did you mean uniform? (want one of `},
+		{"dataset cart --out " + out + " --scenarios 2 --scalarization chebishev", `unknown scalarization "chebishev"; did you mean chebyshev? (want one of `},
+		{"dataset cart --out " + out + " --scenarios 2 --distil direct --policy " + file + " --scalarization chebyshev", "--scalarization chebyshev is of what is solved"},
 		{"cases --fast", "unknown flag: --fast (`gpc cases --help` lists its flags)"},
 	} {
 		refused(t, app, c.want, strings.Fields(c.line)...)

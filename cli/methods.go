@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/names"
 )
 
 // methods is what `gpc methods` prints.
@@ -22,7 +23,7 @@ type methods struct {
 
 func (a *App) methodsCommand() *cobra.Command {
 	var groups []string
-	var names, bundled bool
+	var bare, bundled bool
 	cmd := &cobra.Command{
 		Use:   "methods CASE",
 		Short: "List what --method can name for a case, in the order of its tables",
@@ -34,7 +35,7 @@ func (a *App) methodsCommand() *cobra.Command {
 			}
 			for _, g := range groups {
 				if !slices.Contains(domain.Groups, g) {
-					return BadInputf("--group %q: want some of %s", g, strings.Join(domain.Groups, ", "))
+					return BadInputf("--group %q%s (want some of %s)", g, names.Meant(g, domain.Groups), strings.Join(domain.Groups, ", "))
 				}
 			}
 			result := methods{Case: c.Name(), Spec: gpc.DescribeSpec(c.Spec()), MapSpec: gpc.DescribeSpec(c.MapSpec()), Methods: []gpc.MethodDescription{}}
@@ -44,7 +45,7 @@ func (a *App) methodsCommand() *cobra.Command {
 				}
 			}
 			return a.Print(result, func(w io.Writer) error {
-				if names {
+				if bare {
 					for _, m := range result.Methods {
 						if _, err := fmt.Fprintln(w, m.Name); err != nil {
 							return err
@@ -69,6 +70,6 @@ func (a *App) methodsCommand() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these groups: "+strings.Join(domain.Groups, ", "))
 	cmd.Flags().BoolVar(&bundled, "bundled", false, "only those that need no file of weights of their own")
-	cmd.Flags().BoolVar(&names, "names", false, "names alone, one a line")
+	cmd.Flags().BoolVar(&bare, "names", false, "names alone, one a line")
 	return cmd
 }

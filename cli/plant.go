@@ -56,7 +56,7 @@ times, which are those of the answers.`,
 			defer client.Close()
 			h, err := client.Health(cmd.Context())
 			if err != nil {
-				return err
+				return fmt.Errorf("--connect: no gpc serve answers: %w", err)
 			}
 			if h.Case != c.Name() {
 				return BadInputf("--connect %s: it decides in case %s, not in %s", connect, h.Case, c.Name())

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +28,7 @@ func (a *App) reportCommand() *cobra.Command {
 			}
 			dirs, err := report.Devices(results)
 			if err != nil {
-				return gpc.BadInput(err)
+				return BadInputf("--results: %w", err)
 			}
 			if len(dirs) == 0 {
 				return BadInputf("--results %s: no recorded runs (*.json) and no traces (*.jsonl) in it", results)
@@ -45,7 +46,7 @@ func (a *App) reportCommand() *cobra.Command {
 				}
 				to := out
 				if i > 0 {
-					to = out + "/" + r.Device
+					to = filepath.Join(out, r.Device)
 				}
 				files, err := r.Write(cmd.Context(), to)
 				if err != nil {

@@ -65,33 +65,12 @@ from it to bitwise the same model, on any number of threads.`,
 				return err
 			}
 			defer e.Close()
-			opt.Seed, opt.Command = a.seed, commandLine()
+			opt.Seed, opt.Command = a.seed, a.commandLine()
 			result, err := a.train(cmd, c, e, opt, out, curves)
 			if err != nil {
 				return err
 			}
-			return a.Print(result, func(w io.Writer) error {
-				v := result.Val
-				if len(result.Rounds) > 1 {
-					rows := [][]string{{"round", "samples", "seed", "scenarios", "of"}}
-					for i, r := range result.Rounds {
-						of := "solved"
-						switch {
-						case r.Distilled:
-							of = "distilled from " + policyName(r.Policy)
-						case r.Policy != (model.Policy{}):
-							of = "solved, also where " + policyName(r.Policy) + " leads"
-						}
-						rows = append(rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Samples), fmt.Sprint(r.Seed), fmt.Sprint(r.Scenarios), of})
-					}
-					if err := Table(w, rows); err != nil {
-						return err
-					}
-				}
-				_, err := fmt.Fprintf(w, "%s: %d samples, %d epochs in %.1f s (%.0f samples/s); τ_geom %.3g, δ_dec %.3g (p99 %.3g)\n",
-					result.Model, result.Samples, result.Epochs, result.WallSeconds, result.SamplesPerSec, v.TauGeom, v.DeltaDec, v.DeltaDecP99)
-				return err
-			})
+			return a.Print(result, func(w io.Writer) error { return renderTrained(w, result) })
 		},
 	}
 	f := cmd.Flags()
@@ -118,6 +97,31 @@ from it to bitwise the same model, on any number of threads.`,
 	return cmd
 }
 
+// renderTrained says what a map was trained on, its rounds where it has several, and how well it
+// decodes.
+func renderTrained(w io.Writer, result *trained) error {
+	if len(result.Rounds) > 1 {
+		rows := [][]string{{"round", "samples", "seed", "scenarios", "of"}}
+		for i, r := range result.Rounds {
+			of := "solved"
+			switch {
+			case r.Distilled:
+				of = "distilled from " + policyName(r.Policy)
+			case r.Policy != (model.Policy{}):
+				of = "solved, also where " + policyName(r.Policy) + " leads"
+			}
+			rows = append(rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Samples), fmt.Sprint(r.Seed), fmt.Sprint(r.Scenarios), of})
+		}
+		if err := Table(w, rows); err != nil {
+			return err
+		}
+	}
+	v := result.Val
+	_, err := fmt.Fprintf(w, "%s: %d samples, %d epochs in %.1f s (%.0f samples/s); τ_geom %.3g, δ_dec %.3g (p99 %.3g)\n",
+		result.Model, result.Samples, result.Epochs, result.WallSeconds, result.SamplesPerSec, v.TauGeom, v.DeltaDec, v.DeltaDecP99)
+	return err
+}
+
 // policyName is a policy as a table has room for.
 func policyName(p model.Policy) string { return fmt.Sprintf("%s of %.12s", p.Method, p.ModelSHA256) }
 
@@ -131,7 +135,7 @@ func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, opt gpc.Trai
 		}
 		if rec := p.Record; rec != nil {
 			fmt.Fprintf(a.Stderr, "%-8s epoch %3d/%d  loss %.3e  τ_geom %.3e  δ_dec %.3e (p99 %.3e, mean %.3e)  %.1f s\n",
-				rec.Phase, rec.Epoch, p.Epochs, p.Loss, rec.TauGeom, rec.DeltaDec, rec.DeltaDecP99, rec.DeltaDecMean, rec.Seconds)
+				rec.Phase, rec.Epoch, p.Epochs, rec.Loss(), rec.TauGeom, rec.DeltaDec, rec.DeltaDecP99, rec.DeltaDecMean, rec.Seconds)
 		}
 	})
 	if err != nil {

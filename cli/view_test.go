@@ -112,7 +112,7 @@ func TestWrongPagesAreRefused(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	must.OK(t, os.WriteFile(token, []byte("0123456789abcdef0123"), 0o600))
 	for line, says := range map[string]string{
-		"view":                             "takes 1 argument",
+		"view":                             "takes one argument",
 		"view nothing":                     "nothing",
 		"view " + empty:                    "the file is empty",
 		"view " + empty + " --listen 8080": "the file is empty",

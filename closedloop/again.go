@@ -3,12 +3,11 @@ package closedloop
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
-	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/jsontree"
 )
 
 // again is an episode of a trace that is run again from the header's seed: its scene and
@@ -50,8 +49,9 @@ func (v *verifier) again(e *EpisodeRecord, ns int) *again {
 		v.differs(e.SceneLine, e.Episode, -1, "scene", fmt.Sprintf("%.100s", e.Scene), "cannot be compared")
 		return a
 	}
-	if path, x, y := difference("scene", trace, own); path != "" {
-		v.differs(e.SceneLine, e.Episode, -1, path, x, fmt.Sprintf("%s by seed %d, regime %q, preference %v", y, h.Seed, h.Regime, h.Preference))
+	if d, differ := jsontree.First(trace, own, sameScene); differ {
+		v.differs(e.SceneLine, e.Episode, -1, jsontree.Below("scene", d.Path), fmt.Sprintf("%.100s", fmt.Sprint(d.A)),
+			fmt.Sprintf("%.100s by seed %d, regime %q, preference %v", fmt.Sprint(d.B), h.Seed, h.Regime, h.Preference))
 		return a
 	}
 	a.drawn = drawn
@@ -64,38 +64,13 @@ func (v *verifier) again(e *EpisodeRecord, ns int) *again {
 	return a
 }
 
-// difference is the first place in which two decoded JSON values differ, numbers by more
-// than VerifyTolerance, with what stands there; "" for none.
-func difference(path string, trace, own any) (at, x, y string) {
-	switch a := trace.(type) {
-	case float64:
-		if b, ok := own.(float64); ok && math.Abs(a-b) <= VerifyTolerance*(1+math.Abs(b)) {
-			return "", "", ""
-		}
-	case []any:
-		if b, ok := own.([]any); ok && len(a) == len(b) {
-			for i := range a {
-				if at, x, y = difference(fmt.Sprintf("%s[%d]", path, i), a[i], b[i]); at != "" {
-					return at, x, y
-				}
-			}
-			return "", "", ""
-		}
-	case map[string]any:
-		if b, ok := own.(map[string]any); ok && len(a) == len(b) {
-			for _, key := range slices.Sorted(maps.Keys(a)) {
-				if at, x, y = difference(path+"."+key, a[key], b[key]); at != "" {
-					return at, x, y
-				}
-			}
-			return "", "", ""
-		}
-	default:
-		if reflect.DeepEqual(trace, own) {
-			return "", "", ""
-		}
+// sameScene reports whether two values of a scene are the same, numbers within VerifyTolerance.
+func sameScene(trace, own any) bool {
+	a, number := trace.(float64)
+	if b, both := own.(float64); number && both {
+		return math.Abs(a-b) <= VerifyTolerance*(1+math.Abs(b))
 	}
-	return path, fmt.Sprintf("%.100s", fmt.Sprint(trace)), fmt.Sprintf("%.100s", fmt.Sprint(own))
+	return reflect.DeepEqual(trace, own)
 }
 
 // decision compares what was known before a decision, ep standing there, and makes the

@@ -185,12 +185,12 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 	if len(paths) < 2 {
 		return nil, fmt.Errorf("closedloop: %d traces, want at least two to compare", len(paths))
 	}
-	type outcome struct{ cost, margin float64 }
-	safe := make([]map[int]outcome, len(paths))
+	type ended struct{ cost, margin float64 }
+	safe := make([]map[int]ended, len(paths)) // by episode
 	rows := make([]Comparison, len(paths))
 	var first *Header
 	for k, path := range paths {
-		safe[k] = map[int]outcome{}
+		safe[k] = map[int]ended{}
 		var latency []float64
 		row := &rows[k]
 		h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
@@ -202,7 +202,7 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 			}
 			if e.End.Safe {
 				row.Safe++
-				safe[k][e.Episode] = outcome{float64(e.End.Cost), low}
+				safe[k][e.Episode] = ended{float64(e.End.Cost), low}
 			}
 			return nil
 		})
@@ -220,8 +220,8 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 			return nil, fmt.Errorf("closedloop: %s is not about the same episodes as %s: %s", path, paths[0], why)
 		}
 	}
-	maps.DeleteFunc(safe[0], func(episode int, _ outcome) bool {
-		return slices.ContainsFunc(safe[1:], func(other map[int]outcome) bool {
+	maps.DeleteFunc(safe[0], func(episode int, _ ended) bool {
+		return slices.ContainsFunc(safe[1:], func(other map[int]ended) bool {
 			_, ok := other[episode]
 			return !ok
 		})

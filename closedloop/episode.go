@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // episode runs one episode to its end. What goes wrong inside the method or
@@ -161,14 +162,14 @@ func line(number, t int, s, c, u []float64, out *domain.Outcome, report domain.M
 	clone := func(v []float64) Vector { return append(Vector{}, v...) }
 	l := Line{
 		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
-		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(microseconds(latency)),
+		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(machine.Microseconds(latency)),
 		Fallback: uint16(report.Fallback), Failed: out.Failed, Displacement: Number(report.Displacement),
 	}
 	if report.Priority != nil {
 		l.Priority = clone(report.Priority)
 	}
 	if t := report.Times; t.Total() > 0 {
-		l.Times = Vector{microseconds(t.Localize), microseconds(t.Step), microseconds(t.Project)}
+		l.Times = Vector{machine.Microseconds(t.Localize), machine.Microseconds(t.Step), machine.Microseconds(t.Project)}
 	}
 	return l
 }

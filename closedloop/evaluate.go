@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -187,6 +186,3 @@ func (e *evaluation) together(ctx context.Context, next int) ([]*EpisodeRecord, 
 
 // isEnd reports whether an error only says that there is no more to read.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated) }
-
-// microseconds is the unit of every latency here.
-func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -81,7 +81,7 @@ func TestNoForgeryIsConfirmed(t *testing.T) {
 		by        string // deep: only deciding again can tell
 	}{
 		"seed":                {nil, `"seed":7`, `"seed":8`, "scene.p[0]", shallow},
-		"preference":          {nil, `"preference":{"adaptive":true},"guard"`, `"preference":{"adaptive":false,"w":[0.5,0.5]},"guard"`, "scene.preference", shallow},
+		"preference":          {nil, `"preference":{"adaptive":true},"guard"`, `"preference":{"adaptive":false,"w":[0.5,0.5]},"guard"`, "scene.preference.adaptive", shallow},
 		"regime":              {nil, `"regime":""`, `"regime":"storm"`, "scene", shallow},
 		"margin tolerance":    {nil, `"margin_tolerance":0.000001,"margins"`, `"margin_tolerance":10,"margins"`, "header.margin_tolerance", shallow},
 		"margins":             {nil, `"margins":["clearance"`, `"margins":["floor"`, "header.margins", shallow},

@@ -106,9 +106,12 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			own.Episodes = m.Episodes
 			own.Scenes = opt.Scenes.first(m.Episodes)
 		}
-		regret := map[int]float64{}
+		regret, safe := map[int]float64{}, 0
 		own.Visit = func(e *EpisodeRecord) {
-			if r, ok := regretOf(e); ok {
+			if e.End.Safe {
+				safe++
+			}
+			if r, ok := e.Regret(); ok {
 				regret[e.Episode] = r
 			}
 		}
@@ -124,7 +127,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			first = regret
 		}
 		row := Paired{
-			Method: m.Method, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: int(math.Round(float64(r.Safe) * float64(r.Episodes))), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
+			Method: m.Method, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: safe, Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
 			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Guard: r.Guard,
 		}
 		var all, difference []float64

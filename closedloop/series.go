@@ -87,7 +87,7 @@ func (a *series) put(point int, sum []float64, count float64) {
 		for len(a.values[q]) <= point {
 			a.values[q] = append(a.values[q], nil)
 		}
-		if mean := v / count; !math.IsNaN(mean) && !math.IsInf(mean, 0) {
+		if mean := v / count; finite(mean) {
 			a.values[q][point] = append(a.values[q][point], mean)
 		}
 	}

@@ -171,11 +171,7 @@ func (e *simulated) Observe(s, c []float64) {
 		return
 	}
 	for i, v := range e.plant.Problem.Spec().Measured {
-		scale := 1.0
-		if v.Bounded() {
-			scale = v.Hi - v.Lo
-		}
-		s[i] += e.noise * scale * e.rng.NormFloat64()
+		s[i] += e.noise * v.Scale() * e.rng.NormFloat64()
 	}
 }
 

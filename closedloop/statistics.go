@@ -16,7 +16,7 @@ import (
 // Number is a float64 whose JSON is null where it is not finite.
 type Number = batchnav.Number
 
-// Interval is a 95 % confidence interval.
+// Interval is a 95 % confidence interval, [lower, upper].
 type Interval [2]float64
 
 // OpenInterval is a 95 % confidence interval of which an end, or both, may be open: null

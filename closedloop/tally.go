@@ -109,7 +109,7 @@ func (a *tally) add(e *EpisodeRecord) {
 		a.lows = append(a.lows, low)
 	}
 	a.costAll += float64(e.End.Cost)
-	if r, ok := regretOf(e); ok {
+	if r, ok := e.Regret(); ok {
 		a.regret = append(a.regret, r)
 		a.costs, a.oracles = append(a.costs, float64(e.End.Cost)), append(a.oracles, float64(e.End.OracleCost))
 	}
@@ -134,9 +134,9 @@ func (a *tally) multistart(costs Vector) {
 	}
 }
 
-// regretOf is the regret of an episode in %; ok is false for one that is not safe or has
+// Regret is 100 (cost − oracle)/oracle; ok is false for an episode that is not safe or has
 // no oracle.
-func regretOf(e *EpisodeRecord) (regret float64, ok bool) {
+func (e *EpisodeRecord) Regret() (pct float64, ok bool) {
 	cost, oracle := float64(e.End.Cost), float64(e.End.OracleCost)
 	return 100 * (cost - oracle) / oracle, e.End.Safe && oracle > 0 && !math.IsInf(oracle, 0)
 }
@@ -168,7 +168,7 @@ func (a *tally) result(h *Header) *Result {
 		Failed:    a.failed,
 		Unsafe:    a.unsafe,
 		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, Excluded: a.excluded,
-		Latency:      quantiles(append([]float64(nil), a.latency...)),
+		Latency:      quantiles(slices.Clone(a.latency)),
 		Displacement: Number(a.displacement / float64(a.displacements)),
 		Shares: Shares{
 			Localize: Number(a.shares[0] / float64(a.shared)), Step: Number(a.shares[1] / float64(a.shared)), Project: Number(a.shares[2] / float64(a.shared)),

@@ -35,9 +35,9 @@ type Options struct {
 	// Target is the mean regret, %, and Tail the largest, that held-out starts may have,
 	// all of them safe. 0: 0.5, and twenty times the target.
 	Target, Tail float64
-	// Budget ends the rounds: one that would end later is made smaller or not begun. The choice
-	// of the method and the test come after them. 0: 15 minutes. Time of earlier, interrupted
-	// runs counts.
+	// Budget is the time of the whole run: a round that would leave less than choice and test
+	// are estimated to take is made smaller or not begun. These take what they do; at most half
+	// of the budget is kept for them. 0: 15 minutes. Time of earlier, interrupted runs counts.
 	Budget time.Duration
 	// Rounds is how many there are at most; 0: what the budget allows.
 	Rounds int
@@ -74,6 +74,8 @@ const (
 type Round struct {
 	Kind Kind   `json:"kind"`
 	Why  string `json:"why"`
+	// From is the round whose map it went on from; the first went on from none.
+	From int `json:"from"`
 	// Of the Wanted scenarios so many were solved anew before the time was up, Focused of them
 	// near starts that the map before did worst from.
 	Wanted    int `json:"wanted"`
@@ -90,7 +92,7 @@ type Round struct {
 	// Confirmed is that from five times as many starts, new in each round, where HeldOut
 	// meets the target; nil elsewhere.
 	Confirmed *Score `json:"confirmed,omitempty"`
-	// Worst are the probed starts to solve around next.
+	// Worst are the probed starts to solve around where a round goes on from this one's map.
 	Worst   [][]float64 `json:"worst,omitempty"`
 	Seconds Seconds     `json:"seconds"`
 }
@@ -111,8 +113,11 @@ type Score struct {
 	// limits either: a target does not ask for them.
 	NoWay int               `json:"no_way"`
 	Mean  closedloop.Number `json:"mean_pct"`
-	P90   closedloop.Number `json:"p90_pct"`
-	Max   closedloop.Number `json:"max_pct"`
+	// Capped is the mean with no episode counted as more than the largest regret that was asked
+	// for: what decisions between rounds and maps look at.
+	Capped closedloop.Number `json:"capped_pct"`
+	P90    closedloop.Number `json:"p90_pct"`
+	Max    closedloop.Number `json:"max_pct"`
 	// Min is below zero where the reference optimum was not one. Unsolved are the episodes
 	// without any, of which no regret is known.
 	Min      closedloop.Number `json:"min_pct"`
@@ -136,7 +141,7 @@ func (s *Score) better(than *Score) bool {
 	if a, b := s.rate(), than.rate(); a != b {
 		return a < b
 	}
-	return s.Mean < than.Mean
+	return s.Capped < than.Capped || math.IsNaN(float64(than.Capped)) && !math.IsNaN(float64(s.Capped))
 }
 
 func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Episodes) }
@@ -163,6 +168,8 @@ type Report struct {
 	Ended   string  `json:"ended"`  // why there is no further round
 	Advice  string  `json:"advice"` // what is left to do where the target is not met; ""
 	Seconds float64 `json:"seconds"`
+	// EndSeconds of these are the choice and the test of this run.
+	EndSeconds float64 `json:"end_seconds"`
 	// Load is the machine's, TimesLoad that while the times of Test were taken; absent where
 	// it is not known.
 	Load      *closedloop.Load `json:"load,omitempty"`
@@ -177,14 +184,20 @@ type run struct {
 	optima  optima
 	dir     string
 	journal journal
+	now     func() time.Time
 	began   time.Time
 	earlier float64 // seconds of the runs before
 
 	continued bool // there were some
+	remembers bool // an action is in the context of the next
 }
 
 // Run compiles a case that has a solver and a plant.
 func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
+	return compile(ctx, c, opt, time.Now)
+}
+
+func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time) (*Report, error) {
 	opt.Target = cmp.Or(opt.Target, 0.5)
 	opt.Tail = cmp.Or(opt.Tail, 20*opt.Target)
 	opt.Budget = cmp.Or(opt.Budget, 15*time.Minute)
@@ -206,11 +219,12 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 	case def.Learned != nil:
 		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is about another problem than its plant; use dataset and train", c.Name()))
 	}
-	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", began: time.Now()}
+	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", now: now, began: now()}
 	if plant, ok := def.Plant.(*closedloop.Simulation); ok {
 		if err := r.remember(plant); err != nil {
 			return nil, err
 		}
+		r.remembers = remembersActions(plant)
 	}
 	release, err := r.open()
 	if err != nil {
@@ -222,6 +236,9 @@ func Run(ctx context.Context, c *gpc.Case, opt Options) (*Report, error) {
 		return nil, err
 	}
 	r.earlier = r.journal.Seconds
+	if err := r.timeReferences(ctx); err != nil {
+		return nil, err
+	}
 	ended := ""
 	for ended == "" {
 		var next work
@@ -258,7 +275,31 @@ func (r *run) remember(plant *closedloop.Simulation) (err error) {
 	return err
 }
 
-func (r *run) spent() float64 { return r.earlier + time.Since(r.began).Seconds() }
+// remembersActions tells whether a plant's context depends on the action before: whether two
+// actions at a start lead to two contexts.
+func remembersActions(plant *closedloop.Simulation) bool {
+	p, spec := plant.Problem, plant.Problem.Spec()
+	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	plant.Initial(plant.Start(0, 0), s, c)
+	u, next := make([]float64, spec.ActionSize()), make([]float64, spec.MeasuredSize())
+	p.Fallback(s, c, u)
+	one, other := make([]float64, len(c)), make([]float64, len(c))
+	p.Step(s, c, u, next, one)
+	for i, a := range spec.Action {
+		if middle := (a.Lo + a.Hi) / 2; u[i] != middle {
+			u[i] = middle
+		} else {
+			u[i] += cmp.Or((a.Hi-a.Lo)/4, 1)
+		}
+	}
+	p.Step(s, c, u, next, other)
+	return !slices.Equal(one, other)
+}
+
+func (r *run) spent() float64 { return r.earlier + r.since(r.began) }
+
+// since is in seconds.
+func (r *run) since(began time.Time) float64 { return r.now().Sub(began).Seconds() }
 
 // data and near are the folders of a round's own scenarios, mapFile the map it has trained.
 func (r *run) data(round int) string { return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round)) }
@@ -273,12 +314,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if len(rounds) == 0 {
 		return nil, fmt.Errorf("compile: no round fits the budget of %v", r.opt.Budget)
 	}
-	best := 0
-	for i := range rounds {
-		if rounds[i].HeldOut.better(&rounds[best].HeldOut) {
-			best = i
-		}
-	}
+	best, began := r.best(), r.now()
 	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}
 	out.Target.Mean, out.Target.Max = r.opt.Target, r.opt.Tail
 	m, err := r.c.Model(r.mapFile(best))
@@ -314,7 +350,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if err := m.WriteFile(r.opt.Out); err != nil {
 		return nil, err
 	}
-	out.Seconds = r.spent()
+	out.Seconds, out.EndSeconds = r.spent(), r.since(began)
 	if out.Load, err = watch.End(); err != nil {
 		return nil, err
 	}
@@ -335,15 +371,9 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 // the chosen one's.
 func (r *run) choose(ctx context.Context, m *model.Model) (scores []Score, err error) {
 	best := 0
-	for _, candidate := range []struct {
-		method string
-		starts int
-	}{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64", (r.opt.Starts + 3) / 4}} {
+	for _, candidate := range r.candidates() {
 		if len(scores) > 0 && scores[0].meets(&r.opt) {
 			break // nothing is as fast
-		}
-		if candidate.method != "direct" && !r.has(candidate.method) {
-			continue
 		}
 		score, err := r.drive(ctx, loops{of: r.c, model: m, method: candidate.method, purpose: heldOut, episodes: candidate.starts, threads: 1})
 		if err != nil {
@@ -378,6 +408,17 @@ func (out *Report) choices() (lines []string) {
 		fmt.Sprintf("the target of %g %%, largest %g %%, is %s", out.Target.Mean, out.Target.Max, verdict))
 }
 
+// candidate is a method that may be chosen, by what it does from so many held-out starts.
+type candidate struct {
+	method string
+	starts int
+}
+
+func (r *run) candidates() []candidate {
+	all := []candidate{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64", (r.opt.Starts + 3) / 4}}
+	return slices.DeleteFunc(all, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
+}
+
 // timedStarts of the test are driven once more, one after another.
 const timedStarts = 100
 
@@ -398,9 +439,9 @@ func advice(out *Report, o *Options) string {
 		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; domaintest names them (go test -v)"
 	case out.Test.rate() > 0:
 		return "some held-out starts end unsafe: a margin that looks further ahead, or a larger budget"
-	case float64(best.HeldOut.Mean) > 2*float64(best.Training.Mean):
+	case float64(best.HeldOut.Capped) > 2*float64(best.Training.Capped):
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"
-	case last.Kind == Epochs && float64(best.Training.Mean) > o.Target:
+	case last.Kind == Epochs && float64(best.Training.Capped) > o.Target:
 		return "starts of the data itself miss the target after more epochs: a larger Training.Hidden, or optima in several basins (more Starts of the solver)"
 	case out.Test.Rescued > mostRescued:
 		return "the guard asks a solver too often: a larger budget, or a margin that looks further ahead"

@@ -69,6 +69,9 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	if second.Kind == Data && (second.Focused == 0 || second.Focused >= second.Scenarios || second.Samples <= want.Rounds[0].Samples) {
 		t.Errorf("second round: %+v", second)
 	}
+	if h := second.HeldOut; math.Abs(float64(h.Capped-h.Mean)) > 1e-9*float64(h.Mean) {
+		t.Errorf("no regret is beyond the cap, and of the mean %v the capped one is %v", h.Mean, h.Capped)
+	}
 	if want.Test.Episodes != 6 && want.Test.Method != want.Choice[0].Method {
 		t.Errorf("test %+v of choice %+v", want.Test, want.Choice)
 	}
@@ -233,15 +236,18 @@ func TestNextRound(t *testing.T) {
 		{"less time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 45, Data, 148, 10, ""},
 		{"no time for data", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 15, Epochs, 0, 10, ""},
 		{"no time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 3, "", 0, 0, "budget spent"},
-		{"more epochs were worth nothing", []func(*Round){func(*Round) {}, func(r *Round) { r.Kind, r.Scenarios, r.Epochs = Epochs, 0, 20 }}, 1000, Data, 300, 20, ""},
+		{"more epochs were worth nothing", []func(*Round){func(*Round) {}, func(r *Round) { r.Kind, r.Scenarios, r.Epochs = Epochs, 0, 20 }}, 1000, Data, 300, 10, ""},
 		{"the target", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 0.2} }}, 1000, "", 0, 0, "target met"},
 		{"a target that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 20} }}, 1000, Data, 100, 10, ""},
 		{"a mean that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.7, Max: 20} }}, 1000, Data, 300, 10, ""},
 	} {
-		r := &run{c: c, opt: Options{Target: 0.5, Tail: 10, Budget: time.Duration(x.budget * 1e9)}, began: time.Now()}
+		r := &run{c: c, opt: Options{Target: 0.5, Tail: 10, Budget: time.Duration(x.budget * 1e9)}, now: time.Now, began: time.Now(), journal: journal{Cap: 10}}
 		for _, change := range x.rounds {
 			round := base()
 			change(&round)
+			for _, s := range []*Score{&round.Training, &round.Probed, &round.HeldOut} {
+				s.Capped = s.Mean
+			}
 			r.journal.Rounds = append(r.journal.Rounds, round)
 		}
 		w, ended := r.next()
@@ -274,13 +280,13 @@ func TestAdvice(t *testing.T) {
 		if !strings.Contains(page, "| *"+says+"* |") {
 			t.Errorf("docs/your-system.md has no row of %q", says)
 		}
-		c.training.Episodes, c.test.Episodes = 100, 100
-		out := &Report{Rounds: []Round{{Kind: c.kind, Training: c.training, HeldOut: Score{Episodes: 100, Mean: c.heldOut}}}, Test: c.test}
+		c.training.Episodes, c.training.Capped, c.test.Episodes = 100, c.training.Mean, 100
+		out := &Report{Rounds: []Round{{Kind: c.kind, Training: c.training, HeldOut: Score{Episodes: 100, Capped: c.heldOut}}}, Test: c.test}
 		if got := advice(out, &o); !strings.Contains(got, says) {
 			t.Errorf("want advice with %q, it is %q", says, got)
 		}
 	}
-	missed := &Report{Rounds: []Round{{Kind: First, Training: Score{Episodes: 100, Mean: 1.5}, HeldOut: Score{Episodes: 100, Mean: 2}}}, Test: Score{Episodes: 100, Mean: 2}}
+	missed := &Report{Rounds: []Round{{Kind: First, Training: Score{Episodes: 100, Capped: 1.5}, HeldOut: Score{Episodes: 100, Capped: 2}}}, Test: Score{Episodes: 100, Mean: 2}}
 	if got := advice(missed, &o); got != "a larger budget" {
 		t.Errorf("where nothing tells what is missing the advice is %q", got)
 	}

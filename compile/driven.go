@@ -32,7 +32,7 @@ func (p driven) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	}
 	spec := p.Problem.Spec()
 	e := &drivenEpisode{
-		Episode: ep, solver: p.solver, preference: opt.Preference, tolerance: spec.MarginTolerance, kept: true,
+		Episode: ep, solver: p.solver, preference: opt.Preference, spec: spec, kept: true,
 		s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
 		anew: func() (domain.Episode, error) { return p.Simulation.Episode(seed, index, opt) },
 	}
@@ -45,7 +45,7 @@ type drivenEpisode struct {
 	domain.Episode
 	solver     domain.Receding
 	preference domain.Preference
-	tolerance  float64
+	spec       *domain.Spec
 	anew       func() (domain.Episode, error) // the same from its start
 	s, c       []float64                      // the start
 	plan       [][]float64
@@ -58,7 +58,7 @@ func (e *drivenEpisode) Apply(u []float64) (domain.Outcome, error) {
 	out, err := e.Episode.Apply(u)
 	if err == nil {
 		e.plan, e.cost = append(e.plan, slices.Clone(u)), e.cost+out.Cost
-		e.kept = e.kept && !out.Failed && out.Margin >= -e.tolerance
+		e.kept = e.kept && !out.Failed && e.spec.Keeps(out.Margin)
 	}
 	return out, err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"runtime"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -13,14 +12,21 @@ import (
 	"github.com/gpc-engine/gpc/model"
 )
 
+// confirmations are how many times the held-out starts others confirm a target.
+const confirmations = 5
+
 // evaluate drives a round's map from starts of its data, held-out ones, and probes.
 func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Round) error {
 	var err error
-	if out.HeldOut, err = r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts, threads: r.opt.Threads}); err != nil {
+	if out.HeldOut, err = r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts}); err != nil {
 		return err
 	}
-	if out.HeldOut.meets(&r.opt) {
-		more, err := r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: 5 * r.opt.Starts, threads: r.opt.Threads})
+	if err := r.timeMethods(ctx, m); err != nil {
+		return err
+	}
+	starts := confirmations * r.opt.Starts
+	if out.HeldOut.meets(&r.opt) && float64(starts)*r.journal.Pace.Reference < r.left() { // else the test alone tells
+		more, err := r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: starts})
 		if err != nil {
 			return err
 		}
@@ -48,7 +54,7 @@ func (r *run) revisit(ctx context.Context, bare *gpc.Case, number int, m *model.
 			of = &r.journal.Rounds[i]
 		}
 		if of.Wanted > 0 {
-			spread, focused, err := r.points(i, of.Wanted)
+			spread, focused, err := r.points(i, of)
 			if err != nil {
 				return err
 			}
@@ -65,7 +71,7 @@ func (r *run) revisit(ctx context.Context, bare *gpc.Case, number int, m *model.
 	if err != nil {
 		return err
 	}
-	out.Training, err = r.drive(ctx, loops{of: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(own), threads: r.opt.Threads})
+	out.Training, err = r.drive(ctx, loops{of: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(own)})
 	return err
 }
 
@@ -77,12 +83,12 @@ func (r *run) probe(ctx context.Context, bare *gpc.Case, number int, m *model.Mo
 		probes[i] = r.plant.Start(r.seed(probed, number), i)
 	}
 	out.Probed, err = r.drive(ctx, loops{
-		of: bare, model: m, method: "direct", purpose: probed, round: number, episodes: len(probes), threads: r.opt.Threads,
+		of: bare, model: m, method: "direct", purpose: probed, round: number, episodes: len(probes),
 		visit: func(e *closedloop.EpisodeRecord) {
-			cost, best := float64(e.End.Cost), float64(e.End.OracleCost)
+			pct, ok := e.Regret()
 			switch {
-			case e.End.Safe && best > 0:
-				regret[e.Episode] = cost/best - 1
+			case ok:
+				regret[e.Episode] = pct
 			case !e.End.Safe && e.End.OracleFailure == "": // where there is no way nothing is to be learnt
 				regret[e.Episode] = math.Inf(1)
 			}
@@ -103,18 +109,22 @@ type loops struct {
 	purpose  purpose // with the round, what the starts are drawn by
 	round    int
 	episodes int
-	threads  int                             // 0: all
+	threads  int                             // 0: the run's
 	visit    func(*closedloop.EpisodeRecord) // is called after each episode; nil: nothing is
 }
 
 // drive runs loops to their end and sums up.
 func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out := Score{Method: l.method}
+	capped, known := 0.0, 0
 	got, err := l.of.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, gpc.EngineOptions{}, closedloop.Options{
-		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, runtime.GOMAXPROCS(0)),
+		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()),
 		Visit: func(e *closedloop.EpisodeRecord) {
 			if !e.End.Safe && e.End.OracleFailure != "" {
 				out.NoWay++
+			}
+			if pct, ok := e.Regret(); ok {
+				capped, known = capped+min(pct, r.journal.Cap), known+1
 			}
 			if l.visit != nil {
 				l.visit(e)
@@ -129,6 +139,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	}
 	out.Episodes, out.Unsafe, out.Unsolved = got.Episodes, len(got.Unsafe), got.OracleFailures
 	out.Mean, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.P90, got.Regret.Max, got.RegretMin
+	out.Capped = closedloop.Number(capped / float64(known))
 	out.P50, out.P99 = got.Latency.P50, got.Latency.P99
 	if got.Guard != nil {
 		out.Rescued = 100 * got.Guard.RescueRate

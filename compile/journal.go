@@ -16,7 +16,7 @@ import (
 
 const (
 	journalName    = "compile.json"
-	journalVersion = 3
+	journalVersion = 4
 	maxJournal     = 64 << 20 // bytes
 )
 
@@ -31,7 +31,9 @@ type journal struct {
 	Seed          uint64  `json:"seed"`
 	Scenarios     int     `json:"scenarios"`
 	Starts        int     `json:"starts"`
+	Cap           float64 `json:"cap_pct"` // of Score.Capped: the largest regret that the first run asked for
 	Rounds        []Round `json:"rounds"`
+	Pace          pace    `json:"pace"`
 	Seconds       float64 `json:"seconds"` // of all runs so far
 	durable.Seal
 }
@@ -46,6 +48,7 @@ func (r *run) open() (release func() error, err error) {
 	want := journal{
 		Version: journalVersion, Case: r.c.Name(), ProblemSHA256: durable.Sum(domain.FingerprintOf(r.c.Definition().MapProblem())),
 		Program: version.Version + " " + version.Build(), ISA: level, Training: fmt.Sprintf("%+v", r.c.MapSpec().Training), Seed: r.opt.Seed, Scenarios: r.opt.Scenarios, Starts: r.opt.Starts,
+		Cap: r.opt.Tail,
 	}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))

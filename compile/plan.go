@@ -11,6 +11,7 @@ import (
 type work struct {
 	kind              Kind
 	why               string
+	from              int // the round whose map it goes on from
 	scenarios, epochs int
 }
 
@@ -22,7 +23,7 @@ const (
 	overfit = 1.5
 	// A round of epochs that gains less than this share is not followed by another.
 	worthwhile = 0.2
-	// What a round may take of what is left, for evaluation and the end have their time too.
+	// What a round may take of what is left, for evaluation has its time too.
 	usable = 0.9
 )
 
@@ -30,48 +31,88 @@ const (
 func (r *run) next() (work, string) {
 	rounds, t := r.journal.Rounds, r.c.MapSpec().Training
 	if len(rounds) == 0 {
-		return work{First, "the case's own size", r.opt.Scenarios, t.ManifoldEpochs}, ""
+		return work{First, "the case's own size", 0, r.opt.Scenarios, t.ManifoldEpochs}, ""
 	}
-	last := &rounds[len(rounds)-1]
-	if last.Confirmed != nil && last.Confirmed.meets(&r.opt) {
+	if r.confirmed(&rounds[len(rounds)-1]) {
 		return work{}, "target met"
 	}
 	if len(rounds) == r.opt.Rounds {
 		return work{}, fmt.Sprintf("%d rounds", len(rounds))
 	}
-	return r.fit(r.wish())
+	w, ended := r.fit(r.wish())
+	if ended == "" && w.from < len(rounds)-1 {
+		w.why += fmt.Sprintf("; on from the map of round %d, which is better than that of round %d", w.from+1, len(rounds))
+	}
+	return w, ended
+}
+
+// confirmed tells whether more starts than the held-out ones met the target.
+func (r *run) confirmed(x *Round) bool { return x.Confirmed != nil && x.Confirmed.meets(&r.opt) }
+
+// best is the round whose map is to be used and gone on from: one that is confirmed, else the one
+// that does best from the held-out starts.
+func (r *run) best() (best int) {
+	for i := range r.journal.Rounds {
+		x, than := &r.journal.Rounds[i], &r.journal.Rounds[best]
+		if a, b := r.confirmed(x), r.confirmed(than); a != b && a || a == b && x.HeldOut.better(&than.HeldOut) {
+			best = i
+		}
+	}
+	return best
+}
+
+// exhausted tells whether the last round were epochs that gained little or nothing.
+func (r *run) exhausted() bool {
+	last := &r.journal.Rounds[len(r.journal.Rounds)-1]
+	if last.Kind != Epochs {
+		return false
+	}
+	return !(float64(last.HeldOut.Capped) <= (1-worthwhile)*float64(r.journal.Rounds[last.From].HeldOut.Capped))
+}
+
+// unvisited tells whether the map's own actions reach its next observation through the context,
+// and no data show what then happens: longer training on optimal actions does not.
+func (r *run) unvisited() bool {
+	return r.remembers && !slices.ContainsFunc(r.journal.Rounds, func(x Round) bool { return x.Focused > 0 })
 }
 
 // wish is the next round were there time without end.
 func (r *run) wish() work {
-	rounds := r.journal.Rounds
-	last := &rounds[len(rounds)-1]
-	gap := ratio(last.Probed.Mean, last.Training.Mean)
-	learnt := last.Training.Episodes == 0 || last.Training.meets(&r.opt) || last.Confirmed != nil
-	if last.Kind == Epochs {
-		before := &rounds[len(rounds)-2]
-		learnt = learnt || float64(last.HeldOut.Mean) > (1-worthwhile)*float64(before.HeldOut.Mean)
-	}
-	if !learnt && gap < overfit && last.Probed.rate() <= last.Training.rate() {
-		return work{Epochs, fmt.Sprintf("its own starts cost %.2g %%, others %.2g times that", float64(last.Training.Mean), gap), 0, 2 * last.Epochs}
+	from := r.best()
+	now := &r.journal.Rounds[from]
+	gap := ratio(now.Probed.Capped, now.Training.Capped)
+	learnt := now.Training.Episodes == 0 || now.Training.meets(&r.opt) || now.Confirmed != nil || r.exhausted() || r.unvisited()
+	if !learnt && gap < overfit && now.Probed.rate() <= now.Training.rate() {
+		return work{Epochs, fmt.Sprintf("its own starts cost %s, others %.2g times that", r.typical(&now.Training), gap), from, 0, 2 * now.Epochs}
 	}
 	total := r.scenarios()
 	why := fmt.Sprintf("other starts cost %.2g times its own", gap)
 	switch {
-	case last.Confirmed != nil:
-		c := last.Confirmed
+	case now.Confirmed != nil:
+		c := now.Confirmed
 		why = fmt.Sprintf("%d starts more cost %.2g %%, the worst %.2g %%, %d of them unsafe", c.Episodes, float64(c.Mean), float64(c.Max), c.Unsafe-c.NoWay)
-	case last.Probed.rate() > 0:
-		why = fmt.Sprintf("%d of %d other starts are not safe without a guard", last.Probed.Unsafe-last.Probed.NoWay, last.Probed.Episodes)
-	case float64(last.HeldOut.Mean) <= r.opt.Target:
-		why = fmt.Sprintf("the worst start costs %.2g %%", float64(last.HeldOut.Max))
-	case last.Training.Episodes == 0:
+	case now.Probed.rate() > 0:
+		why = fmt.Sprintf("%d of %d other starts are not safe without a guard", now.Probed.Unsafe-now.Probed.NoWay, now.Probed.Episodes)
+	case float64(now.HeldOut.Mean) <= r.opt.Target:
+		why = fmt.Sprintf("the worst start costs %.2g %%", float64(now.HeldOut.Max))
+	case now.Training.Episodes == 0:
 		why = "the target is missed"
+	case r.unvisited() && gap < overfit:
+		why = "the context remembers actions, and nothing is known of those that the map takes"
 	}
-	if last.Confirmed != nil && float64(last.Confirmed.Mean) <= r.opt.Target {
-		return work{Data, why, total, last.Epochs} // a tail wants the right starts more than many
+	if now.Confirmed != nil && float64(now.Confirmed.Mean) <= r.opt.Target {
+		return work{Data, why, from, total, now.Epochs} // a tail wants the right starts more than many
 	}
-	return work{Data, why, (growth - 1) * total, last.Epochs}
+	return work{Data, why, from, (growth - 1) * total, now.Epochs}
+}
+
+// typical is a score as decisions see it.
+func (r *run) typical(s *Score) string {
+	text := fmt.Sprintf("%.2g %%", float64(s.Capped))
+	if float64(s.Max) > r.journal.Cap {
+		text += fmt.Sprintf(" with none counted above %.3g %%", r.journal.Cap)
+	}
+	return text
 }
 
 // scenarios are those of all rounds so far.
@@ -95,7 +136,7 @@ func (r *run) fit(w work) (work, string) {
 		trained, train = trained+float64(x.Samples)*float64(x.Epochs), train+x.Seconds.Train
 	}
 	perScenario, perSample := solve/scenarios, train/trained
-	left := usable*(r.opt.Budget.Seconds()-r.spent()) - last.Seconds.Evaluate
+	left := usable*r.left() - last.Seconds.Evaluate
 	base := float64(last.Samples) * float64(w.epochs) * perSample
 	if w.kind == Data {
 		total := r.scenarios()
@@ -106,12 +147,15 @@ func (r *run) fit(w work) (work, string) {
 		if w.scenarios >= total/4 {
 			return w, ""
 		}
+		if r.exhausted() {
+			return work{}, "budget spent"
+		}
 		w.kind, w.scenarios = Epochs, 0
 	}
 	if base > left {
 		w.epochs = int(math.Floor(float64(w.epochs) * left / base))
 	}
-	if w.epochs < last.Epochs/2 || w.epochs < 1 || left <= 0 {
+	if w.epochs < rounds[w.from].Epochs/2 || w.epochs < 1 || left <= 0 {
 		return work{}, "budget spent"
 	}
 	return w, ""

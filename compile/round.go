@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
@@ -36,15 +35,15 @@ func (r *run) seed(p purpose, round int) uint64 {
 
 // round makes the data, trains on all so far, and drives the map.
 func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
-	out := &Round{Kind: w.kind, Why: w.why, Epochs: w.epochs, Wanted: w.scenarios}
-	began := time.Now()
+	out := &Round{Kind: w.kind, Why: w.why, From: w.from, Epochs: w.epochs, Wanted: w.scenarios}
+	began := r.now()
 	if w.kind != Epochs {
-		spread, focused, err := r.points(number, w.scenarios)
+		spread, focused, err := r.points(number, out)
 		if err != nil {
 			return nil, err
 		}
 		if len(focused) > 0 {
-			if out.Focused, err = r.solve(ctx, r.near(number), r.seed(near, number), focused, r.mapFile(number-1)); err != nil {
+			if out.Focused, err = r.solve(ctx, r.near(number), r.seed(near, number), focused, r.mapFile(w.from)); err != nil {
 				return nil, err
 			}
 		}
@@ -54,18 +53,18 @@ func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
 		}
 		out.Scenarios = n + out.Focused
 	}
-	out.Seconds.Solve = time.Since(began).Seconds()
-	began = time.Now()
+	out.Seconds.Solve = r.since(began)
+	began = r.now()
 	m, samples, err := r.train(ctx, number, w)
 	if err != nil {
 		return nil, err
 	}
-	out.Samples, out.Seconds.Train = samples, time.Since(began).Seconds()
-	began = time.Now()
+	out.Samples, out.Seconds.Train = samples, r.since(began)
+	began = r.now()
 	if err := r.evaluate(ctx, number, m, out); err != nil {
 		return nil, err
 	}
-	out.Seconds.Evaluate = time.Since(began).Seconds()
+	out.Seconds.Evaluate = r.since(began)
 	return out, nil
 }
 
@@ -76,14 +75,14 @@ const (
 	focusWidth = 0.05
 )
 
-// points are the scenarios of a round: a Latin hypercube, and in later rounds others
-// around the starts that the round before did worst from.
-func (r *run) points(number, n int) (spread, focused [][]float64, err error) {
+// points are the scenarios that a round wants: a Latin hypercube, and in later rounds others
+// around the starts that the map it goes on from did worst from.
+func (r *run) points(number int, of *Round) (spread, focused [][]float64, err error) {
 	axes := r.c.Definition().Solver.Parameters()
 	if number > 0 {
-		if worst := r.journal.Rounds[number-1].Worst; len(worst) > 0 {
+		if worst := r.journal.Rounds[of.From].Worst; len(worst) > 0 {
 			rng := rand.New(rand.NewPCG(r.seed(near, number), 0))
-			for i := range int(focusShare * float64(n)) {
+			for i := range int(focusShare * float64(of.Wanted)) {
 				p := make([]float64, len(axes))
 				for j, a := range axes {
 					p[j] = math.Min(a.Hi, math.Max(a.Lo, worst[i%len(worst)][j]+focusWidth*(a.Hi-a.Lo)*rng.NormFloat64()))
@@ -92,15 +91,15 @@ func (r *run) points(number, n int) (spread, focused [][]float64, err error) {
 			}
 		}
 	}
-	spread, err = offline.LatinHypercube(axes, n-len(focused), r.seed(solved, number))
+	spread, err = offline.LatinHypercube(axes, of.Wanted-len(focused), r.seed(solved, number))
 	return spread, focused, err
 }
 
 const (
-	// solvable is the share of what is left of the budget that a round may spend on solving;
-	// training and closed loops have the rest.
+	// solvable is the share of what the rounds have left of the budget that one may spend on
+	// solving; training and closed loops have the rest.
 	solvable = 0.5
-	// parts of a round's scenarios; the time is looked at behind each.
+	// parts of a round's scenarios; the time is looked at before each but the first.
 	parts = 8
 )
 
@@ -114,10 +113,10 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	}
 	opt.Chunk = (len(points) + parts - 1) / parts
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
-	end := r.spent() + solvable*(r.opt.Budget.Seconds()-r.spent())
+	began, within := r.now(), solvable*r.left()
 	var total offline.Counters
 	for done := 0; done < len(points); done += opt.Chunk {
-		if done > 0 && r.spent() > end {
+		if k := float64(opt.Shard.Index); k > 0 && r.since(began)*(k+1)/k > within {
 			return done, nil
 		}
 		opt.OutDir = part(folder, opt.Shard.Index)
@@ -139,7 +138,7 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 // part is the folder of a part of a round's data.
 func part(folder string, index int) string { return fmt.Sprintf("%s-%d", folder, index) }
 
-// train goes on from the map before with all data so far.
+// train goes on from an earlier round's map with all data so far.
 func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int, error) {
 	var opt gpc.TrainOptions
 	for i := range number + 1 {
@@ -155,7 +154,7 @@ func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int,
 	}
 	if number > 0 {
 		var err error
-		if opt.Initial, err = r.c.Model(r.mapFile(number - 1)); err != nil {
+		if opt.Initial, err = r.c.Model(r.mapFile(w.from)); err != nil {
 			return nil, 0, err
 		}
 	}

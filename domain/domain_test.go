@@ -315,3 +315,23 @@ func TestFingerprint(t *testing.T) {
 		t.Error("other constants are the same problem")
 	}
 }
+
+// A regime that is none is answered by the one that was meant. What stands behind a colon is the
+// case's own, and a case without regimes says so.
+func TestARegimeThatIsNone(t *testing.T) {
+	has := []string{"paper", "envelope"}
+	for _, c := range []struct {
+		has          []string
+		regime, want string
+	}{
+		{has, "papr", `case "grid" has no regime "papr"; did you mean paper? (it has paper, envelope)`},
+		{has, "papr:0.8:1", `case "grid" has no regime "papr:0.8:1"; did you mean paper? (it has paper, envelope)`},
+		{has, "paper:1", `case "grid" has no regime "paper:1" (it has paper, envelope)`},
+		{has, "storm", `case "grid" has no regime "storm" (it has paper, envelope)`},
+		{[]string{""}, "paper", `case "grid" has one kind of scenes and no regimes, "paper" is none`},
+	} {
+		if got := (domain.RegimeError{Case: "grid", Regime: c.regime, Has: c.has}).Error(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

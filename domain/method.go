@@ -58,7 +58,7 @@ func NoMonitor() Monitor { return Monitor{Residual: math.NaN(), Displacement: ma
 // Times are the shares of one decision; zero where they were not taken.
 type Times struct {
 	Localize time.Duration // encode, search, smoothing
-	Step     time.Duration // indicators, flow, retraction, decode
+	Step     time.Duration // indicators, flow, retraction, decode; what a device projects with them
 	Project  time.Duration // projection, margins, fallback
 }
 

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/internal/names"
 )
 
 // Plant makes the closed-loop episodes of a case.
@@ -40,7 +43,15 @@ type RegimeError struct {
 }
 
 func (e RegimeError) Error() string {
-	return fmt.Sprintf("case %q has no regime %q, it has %q", e.Case, e.Regime, e.Has)
+	if !slices.ContainsFunc(e.Has, func(name string) bool { return name != "" }) {
+		return fmt.Sprintf("case %q has one kind of scenes and no regimes, %q is none", e.Case, e.Regime)
+	}
+	name, _, _ := strings.Cut(e.Regime, ":") // what is behind it is the case's own
+	meant := ""
+	if !slices.Contains(e.Has, name) {
+		meant = names.Meant(name, e.Has)
+	}
+	return fmt.Sprintf("case %q has no regime %q%s (it has %s)", e.Case, e.Regime, meant, strings.Join(e.Has, ", "))
 }
 
 // NoRegime is a RegimeError where a regime of a case that has none is asked for.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/gpc-engine/gpc/internal/names"
 )
 
 // Shifts are the plants around a case's own: parameters of it by name, each times a
@@ -34,15 +36,15 @@ func (c *Case) Shifted(factors map[string]float64) (Case, error) {
 	if c.Shifts == nil {
 		return Case{}, fmt.Errorf("case %q has no parameters of its plant to shift", name)
 	}
-	var names []string
+	var known []string
 	in := make([]float64, len(c.Shifts.Parameters))
 	for i, p := range c.Shifts.Parameters {
-		names, in[i] = append(names, p.Name), 1
+		known, in[i] = append(known, p.Name), 1
 	}
 	for of, f := range factors {
-		at := slices.Index(names, of)
+		at := slices.Index(known, of)
 		if at < 0 {
-			return Case{}, fmt.Errorf("the plant of case %q has no parameter %q to shift; it has %s", name, of, strings.Join(names, ", "))
+			return Case{}, fmt.Errorf("the plant of case %q has no parameter %q to shift%s (it has %s)", name, of, names.Meant(of, known), strings.Join(known, ", "))
 		}
 		if !(f > 0) || math.IsInf(f, 0) {
 			return Case{}, fmt.Errorf("parameter %q of case %q is shifted by the factor %v, want a finite number above 0", of, name, f)

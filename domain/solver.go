@@ -3,8 +3,11 @@ package domain
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -17,6 +20,15 @@ const (
 	Chebyshev         Scalarization = "chebyshev"
 	EpsilonConstraint Scalarization = "epsilon-constraint"
 )
+
+// Validate says that there is no such scalarization.
+func (s Scalarization) Validate() error {
+	known := []Scalarization{WeightedSum, Chebyshev, EpsilonConstraint}
+	if slices.Contains(known, s) {
+		return nil
+	}
+	return fmt.Errorf("unknown scalarization %q%s (want one of %q)", s, names.Meant(s, known), known)
+}
 
 // Sample is one Pareto-optimal decision, a row of the dataset (eq.
 // iclr-dataset). Samples with the same Trajectory and consecutive Step follow

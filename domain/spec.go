@@ -36,6 +36,15 @@ const (
 // Bounded reports whether the variable has a box.
 func (v Variable) Bounded() bool { return v.Lo != 0 || v.Hi != 0 }
 
+// Scale is the width of the box, or 1 without one: what the noise of a measured component is
+// counted in (EpisodeOptions.Noise, Guard.Noise).
+func (v Variable) Scale() float64 {
+	if v.Bounded() {
+		return v.Hi - v.Lo
+	}
+	return 1
+}
+
 // Semantic holds the constants of the urgency potential, eq. iclr-semantic:
 // φ_i = exp(K_i δ_i / Epsilon_i) − 1 and σ_i = (φ_i + Rho)/Σ_j(φ_j + Rho).
 type Semantic struct {

@@ -204,13 +204,12 @@ func searching(t *testing.T, b backend.Backend) (out []float32, err error) {
 
 // navigate takes closed loops through noisy decisions, so that each depends on the
 // latents of the one before.
-func navigate(t *testing.T, b backend.Backend) (out []float32, err error) {
+func navigate(t *testing.T, b backend.Backend, loops int) (out []float32, err error) {
 	t.Helper()
 	m := convexMap(t)
 	problem := integrator.Convex().Problem
 	nav := problem.Spec().Navigation
 	nav.LatentStep, nav.VMax, nav.RetractionMix, nav.Smoothing = 0.05, 2, 0.3, 0.4
-	const loops = 3
 	batch, err := batchnav.NewBatch(b, m, problem, batchnav.Options{Navigation: &nav}, loops)
 	if err != nil {
 		return nil, err
@@ -218,7 +217,7 @@ func navigate(t *testing.T, b backend.Backend) (out []float32, err error) {
 	obs, decisions := make([]batchnav.Observation, loops), make([]batchnav.Decision, loops)
 	states := make([][]float64, loops)
 	for i := range obs {
-		states[i] = []float64{-2.2 + 0.1*float64(i), 0.1, 1.2, -0.1}
+		states[i] = []float64{-2.2 + 0.3*float64(i)/float64(loops), 0.1, 1.2, -0.1}
 		obs[i] = batchnav.Observation{S: make([]float64, 4), C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
 	}
 	for step := range 5 {
@@ -301,7 +300,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 		"work":   work,
 		"refine": func(b backend.Backend) ([]float32, error) { return refine(t, b) },
 		"study":  func(b backend.Backend) ([]float32, error) { return study(t, b) },
-		"loops":  func(b backend.Backend) ([]float32, error) { return navigate(t, b) },
+		"loops":  func(b backend.Backend) ([]float32, error) { return navigate(t, b, 3) },
 		"search": func(b backend.Backend) ([]float32, error) { return searching(t, b) },
 		"plans":  plans,
 	} {
@@ -379,7 +378,8 @@ func TestWorkersShareOneContext(t *testing.T) { shareContext(t, onDevice(t), fal
 func TestWorkersLoseOneContext(t *testing.T) { shareContext(t, onShim(t), true) }
 
 func shareContext(t *testing.T, l counting, lost bool) {
-	want := must.Get(navigate(t, cpu(t)))(t)
+	const loops = 33 // more than are left to the host to project
+	want := must.Get(navigate(t, cpu(t), loops))(t)
 	const workers = 4
 	var engines [workers]Engine
 	var notices atomic.Int32
@@ -398,7 +398,7 @@ func shareContext(t *testing.T, l counting, lost bool) {
 	var failures [workers]error
 	var wait sync.WaitGroup
 	for i, e := range engines {
-		wait.Go(func() { results[i], failures[i] = navigate(t, e) })
+		wait.Go(func() { results[i], failures[i] = navigate(t, e, loops) })
 	}
 	wait.Wait()
 	for i := range engines {

@@ -80,7 +80,7 @@ func TestALostDeviceOfSeveral(t *testing.T) {
 		"work":   work,
 		"refine": func(b backend.Backend) ([]float32, error) { return refine(t, b) },
 		"search": func(b backend.Backend) ([]float32, error) { return searching(t, b) },
-		"loops":  func(b backend.Backend) ([]float32, error) { return navigate(t, b) },
+		"loops":  func(b backend.Backend) ([]float32, error) { return navigate(t, b, 33) },
 		"study":  func(b backend.Backend) ([]float32, error) { return study(t, b) },
 	}
 	open := func(name string, devices []int, notice func(string)) Engine {

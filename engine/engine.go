@@ -7,6 +7,7 @@ import (
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/internal/ref"
 )
 
@@ -68,5 +69,5 @@ func Open(o Options) (e Engine, reason string, err error) {
 		}
 		return b, "asked for by --backend cuda: " + reason, nil
 	}
-	return nil, "", fmt.Errorf("unknown backend %q: want auto, cuda, cpu or ref", o.Backend)
+	return nil, "", fmt.Errorf("unknown backend %q%s (want auto, cuda, cpu or ref)", o.Backend, names.Meant(o.Backend, []string{"auto", "cuda", "cpu", "ref"}))
 }

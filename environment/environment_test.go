@@ -112,7 +112,7 @@ func TestEpisodesAreThoseOfAnEvaluation(t *testing.T) {
 						same("a priority", r.Sigma[i*objectives+k], line.Sigma[k])
 					}
 					same("the least margin", slices.Min(r.Margins[i*margins:][:margins]), float64(line.Margin))
-					if violated := float64(line.Margin) < -spec.MarginTolerance; violated != r.Violated[i] || violated != (r.Cost[i] > 0) {
+					if violated := !spec.Keeps(float64(line.Margin)); violated != r.Violated[i] || violated != (r.Cost[i] > 0) {
 						t.Fatalf("episode %d, step %d: margin %v, violated %v, cost %v", e, step, line.Margin, r.Violated[i], r.Cost[i])
 					}
 					cost[e] -= r.Reward[i]

@@ -151,15 +151,10 @@ func (b based) Base(s, c, plan []float64) { b.base(s, c, plan) }
 // caseOf is a case about a problem with a simulated plant.
 func caseOf(t testing.TB, p domain.Problem) *gpc.Case {
 	t.Helper()
-	axes := []domain.Variable{{Name: "q", Lo: -1, Hi: 1}, {Name: "v", Lo: -0.5, Hi: 0.5}}
-	initial := func(p, s, c []float64) {
-		copy(s, p)
-		clear(c)
-	}
 	if p.Spec().Training.Latent == 0 {
 		p.Spec().Training.Latent = 4 // what makes it a case with a map
 	}
-	return must.Get(gpc.NewCase(domain.Case{Problem: p, Plant: closedloop.Simulated(p, axes, initial)}))(t)
+	return must.Get(gpc.NewCase(domain.Case{Problem: p, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}))(t)
 }
 
 func TestRandomMapsDecideTheSameInC(t *testing.T) {

@@ -126,6 +126,6 @@ func checkRollout(t *testing.T, b *Backend, d deviceProblem, project bool, rows 
 	for _, err := range errs {
 		t.Error(err)
 	}
-	t.Logf("%s, %d rows, projected %v: action off by at most %.1e, state %.1e, context %.1e, cost and margin %.1e", d.problem.Spec().Name, rows, project, worst[0], worst[1], worst[2], worst[3])
+	t.Logf("%s, %d rows, projected %v: action off by at most %.1e, state %.1e, context %.1e, cost and margin %.1e, all margins %.1e", d.problem.Spec().Name, rows, project, worst[0], worst[1], worst[2], worst[3], worst[4])
 	return moved
 }

@@ -73,7 +73,7 @@ func (b *Backend) DeviceStep(p domain.Problem, at backend.DeviceRows, project bo
 	np, m, width := spec.PlanSize(), spec.ObjectiveSize(), spec.ObservationSize()
 	r := backend.DeviceSteps{
 		Plan: make([]float64, rows*np), S: slices.Concat(at.S...), C: slices.Concat(at.C...),
-		Cost: make([]float64, rows), Margin: make([]float64, rows), Input: make([]float32, rows*width),
+		Cost: make([]float64, rows), Margin: make([]float64, rows), Margins: make([]float64, rows*len(spec.Margins)), Input: make([]float32, rows*width),
 	}
 	plans := make([]float32, rows*np) // of whose actions the first is taken
 	for i := range rows {
@@ -86,7 +86,7 @@ func (b *Backend) DeviceStep(p domain.Problem, at backend.DeviceRows, project bo
 	err := b.withFunctions(p, func(s *scratch, code *problemCode) {
 		job := rolloutJob{
 			s: place(s, r.S), c: place(s, r.C), cost: place(s, r.Cost), margin: place(s, r.Margin), plan: place(s, plans), best: place(s, r.Plan),
-			input: place(s, r.Input), stateOut: place(s, make([]float32, len(r.S))), contextOut: place(s, make([]float32, len(r.C))),
+			margins: place(s, r.Margins), input: place(s, r.Input), stateOut: place(s, make([]float32, len(r.S))), contextOut: place(s, make([]float32, len(r.C))),
 			rows: int32(rows), encode: 1, workspace: place(s, make([]float64, code.workspace/8*code.inFlight(b, rows))),
 		}
 		if project {
@@ -101,6 +101,7 @@ func (b *Backend) DeviceStep(p domain.Problem, at backend.DeviceRows, project bo
 		fetch(s, r.C, job.c)
 		fetch(s, r.Cost, job.cost)
 		fetch(s, r.Margin, job.margin)
+		fetch(s, r.Margins, job.margins)
 		fetch(s, r.Plan, job.best)
 		fetch(s, r.Input, job.input)
 	})

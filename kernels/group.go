@@ -116,7 +116,7 @@ func (b block) matrix(m tensor.Matrix) tensor.Matrix {
 
 // entriesOf are the block's entries of a list, of none none.
 func entriesOf[T any](b block, list []T) []T {
-	if list == nil {
+	if len(list) == 0 {
 		return nil
 	}
 	return list[b.from:b.to]
@@ -390,11 +390,12 @@ func (l *groupLoops) Decide(in backend.LoopsInput, out backend.LoopsOutput) erro
 	nc, m := spec.ContextSize(), spec.ObjectiveSize()
 	return l.each(func(own backend.Loops, b block) error {
 		return own.Decide(backend.LoopsInput{
-			S: b.matrix(in.S), C: entriesOf(b.wide(nc), in.C), Slot: b.matrix(in.Slot), Tau: entriesOf(b, in.Tau), Smoothing: entriesOf(b, in.Smoothing),
+			S: b.matrix(in.S), C: entriesOf(b.wide(nc), in.C), State: entriesOf(b.wide(spec.MeasuredSize()), in.State), Slot: b.matrix(in.Slot), Tau: entriesOf(b, in.Tau), Smoothing: entriesOf(b, in.Smoothing),
 			Hold: entriesOf(b, in.Hold), Steering: entriesOf(b, in.Steering), Sigma: entriesOf(b.wide(m), in.Sigma),
 		}, backend.LoopsOutput{
 			U: b.matrix(out.U), Sigma: entriesOf(b.wide(m), out.Sigma), Residual: entriesOf(b, out.Residual), Displacement: entriesOf(b, out.Displacement),
 			Fallbacks: entriesOf(b, out.Fallbacks), Flags: entriesOf(b, out.Flags), Z: b.matrix(out.Z),
+			Action: entriesOf(b.wide(spec.ActionSize()), out.Action), Margins: entriesOf(b.wide(len(spec.Margins)), out.Margins),
 		})
 	})
 }

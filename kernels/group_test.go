@@ -130,7 +130,7 @@ func TestRowsAreThoseOfOneDevice(t *testing.T) {
 // Closed loops, whose latents stay on the devices, decide as on one.
 func TestLoopsAreThoseOfOneDevice(t *testing.T) {
 	one, g := onAny(t), together(t, shim.Device(t), 2, Options{})
-	for _, loops := range []int{1, 7} {
+	for _, loops := range []int{1, 7, 35} {
 		want, got := drive(t, one, batchnav.Options{}, loops, 6), drive(t, g, batchnav.Options{}, loops, 6)
 		for i := range want {
 			if w, g := fmt.Sprintf("%+v", want[i]), fmt.Sprintf("%+v", got[i]); w != g {

@@ -16,7 +16,8 @@ var _ backend.LoopsBackend = (*Backend)(nil)
 
 // loops keep the latents of many closed loops on the device. A decision is one
 // captured graph for each chunk of loops: the observation goes in; the plan, σ and
-// what is recorded of the decision come out. Latents cross when they are asked for.
+// what is recorded of the decision come out, projected actions with their margins and
+// latents where they are asked for.
 type loops struct {
 	deviceMap
 	room *memory // of a chunk, and the graphs
@@ -65,17 +66,18 @@ func packMap(q *queue, cfg backend.MapConfig, none error) deviceMap {
 // loopsSpace is what a decision of a chunk needs beside the step's buffers. Pieces
 // of one direction lie together.
 type loopsSpace struct {
-	c, sigma, s, slot, tau, alpha, hold, how                     piece // in
-	sigmaOut, residual, displacement, plan, z, fallbacks, flags  piece // out
-	input, normal, context, observed, zt, decoded, first, weight piece
-	nearest, distance, consistent, stray                         piece
+	state, c, sigma, s, slot, tau, alpha, hold, how                                      piece // in; state where actions are projected
+	action, margins, margin, sigmaOut, residual, displacement, plan, z, fallbacks, flags piece // out; the first three where they are
+	input, normal, context, observed, zt, decoded, first, weight                         piece
+	nearest, distance, consistent, stray                                                 piece
+	cost, workspace                                                                      piece // of the projection
 }
 
-// loopsKey names a graph: the first loop of its chunk, how many, and whether the
-// latents are wanted.
+// loopsKey names a graph: the first loop of its chunk, how many, and whether latents
+// and projected actions are wanted.
 type loopsKey struct {
-	from, rows int
-	latents    bool
+	from, rows        int
+	latents, projects bool
 }
 
 // loopKernels are what the graphs of a decision are made of beside the step.
@@ -145,6 +147,9 @@ func (b *Backend) newLoops(cfg backend.LoopsConfig, whole int) (backend.Loops, e
 // neighbours of localization: at least the nearest code.
 func (l *loops) neighbours() int { return max(1, min(l.cfg.Neighbours, l.codes.count)) }
 
+// margins of the problem.
+func (l *loops) margins() int { return len(l.cfg.Step.Problem.Spec().Margins) }
+
 // allocate makes room for chunks of so many loops.
 func (l *loops) allocate(t *driver.Thread, rows int) error {
 	f, s := &l.flow, &l.space
@@ -154,6 +159,13 @@ func (l *loops) allocate(t *driver.Thread, rows int) error {
 	}
 	var layout layoutOf
 	reserve := func(p *piece, perRow int, crosses bool) { layout.reserve(p, rows*perRow, crosses) }
+	projected := 0
+	if l.cfg.Projects {
+		projected = 8
+		layout.reserve(&s.workspace, f.code.workspace*f.code.inFlight(l.backend, rows), false)
+	}
+	reserve(&s.cost, projected, false)
+	reserve(&s.state, projected*f.states, true)
 	reserve(&s.c, 8*f.contexts, true)
 	reserve(&s.sigma, 8*f.objectives, true)
 	reserve(&s.s, 4*f.states, true)
@@ -162,6 +174,9 @@ func (l *loops) allocate(t *driver.Thread, rows int) error {
 	reserve(&s.alpha, 4, true)
 	reserve(&s.hold, 1, true)
 	reserve(&s.how, 1, true)
+	reserve(&s.action, projected*f.plan, true)
+	reserve(&s.margins, projected*l.margins(), true)
+	reserve(&s.margin, projected, true)
 	reserve(&s.sigmaOut, 8*f.objectives, true)
 	reserve(&s.residual, 8, true)
 	reserve(&s.displacement, 8, true)
@@ -199,7 +214,7 @@ func (l *loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 		for from := 0; from < l.rows; from += l.chunk {
 			rows := min(l.chunk, l.rows-from)
 			l.stage(&in, from, rows)
-			key := loopsKey{from, rows, out.Z.Rows > 0}
+			key := loopsKey{from, rows, out.Z.Rows > 0, len(out.Action) > 0}
 			if err := l.graphs.run(t, l.backend, key, func(q *queue) { l.queue(q, key) }); err != nil {
 				return err
 			}
@@ -219,6 +234,15 @@ func (l *loops) stage(in *backend.LoopsInput, from, rows int) {
 	copy(driver.HostSlice[float32](l.host, s.tau.host, rows), in.Tau[from:])
 	copy(driver.HostSlice[float32](l.host, s.alpha.host, rows), in.Smoothing[from:])
 	hold, how := driver.HostSlice[uint8](l.host, s.hold.host, rows), driver.HostSlice[uint8](l.host, s.how.host, rows)
+	if len(in.State) > 0 {
+		state := driver.HostSlice[float64](l.host, s.state.host, rows*f.states)
+		copy(state, in.State[from*f.states:])
+		for i := range rows {
+			if in.Hold[from+i] { // whose numbers may be any, and not worth a power flow
+				state[i*f.states] = math.NaN()
+			}
+		}
+	}
 	for i := range rows {
 		hold[i] = 0
 		if in.Hold[from+i] {
@@ -240,6 +264,23 @@ func (l *loops) give(out *backend.LoopsOutput, from, rows int) {
 	copy(out.Flags[from:], driver.HostSlice[uint8](l.host, s.flags.host, rows))
 	if out.Z.Rows > 0 {
 		w.give(out.Z, from, from+rows, s.z)
+	}
+	if len(out.Action) > 0 {
+		l.giveActions(out, from, rows)
+	}
+}
+
+// giveActions copies projected actions with their margins to rows [from, from + rows), and
+// marks those that keep every limit.
+func (l *loops) giveActions(out *backend.LoopsOutput, from, rows int) {
+	s, f, spec := &l.space, &l.flow, l.cfg.Step.Problem.Spec()
+	plans, smallest := driver.HostSlice[float64](l.host, s.action.host, rows*f.plan), driver.HostSlice[float64](l.host, s.margin.host, rows)
+	copy(out.Margins[from*l.margins():], driver.HostSlice[float64](l.host, s.margins.host, rows*l.margins()))
+	for i := range rows {
+		copy(out.Action[(from+i)*f.actions:(from+i+1)*f.actions], plans[i*f.plan:])
+		if spec.Keeps(smallest[i]) {
+			out.Flags[from+i] |= backend.LoopProjected
+		}
 	}
 }
 

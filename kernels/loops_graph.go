@@ -11,17 +11,23 @@ type settleJob struct {
 func (l *loops) queue(q *queue, key loopsKey) {
 	f, s, rows := &l.flow, &l.space, key.rows
 	q.tile = l.tile
-	l.cross(q, rows, true, &s.c, &s.how)
+	in, out, last := &s.c, &s.sigmaOut, &s.flags
+	if key.projects {
+		in, out = &s.state, &s.action
+	}
+	if key.latents {
+		last = &s.z
+	}
+	l.cross(q, rows, true, in, &s.how)
 	l.observe(q, rows)
 	l.localize(q, rows, s.observed.at, s.zt.at, s.consistent.at)
 	l.blend(q, rows, l.latent.Offset(4*key.from*f.latent), s.zt.at, s.alpha.at, s.hold.at, 0)
 	l.steer(q, rows)
 	l.move(q, key)
-	last := &s.flags
-	if key.latents {
-		last = &s.z
+	if key.projects {
+		l.project(q, rows)
 	}
-	l.cross(q, rows, false, &s.sigmaOut, last)
+	l.cross(q, rows, false, out, last)
 }
 
 // cross copies the pieces from first to last, which lie one behind the other: in one
@@ -39,8 +45,11 @@ func (l *loops) cross(q *queue, rows int, in bool, first, last *piece) {
 		one(first.at, first.host, whole)
 		return
 	}
-	for _, p := range []*piece{&s.c, &s.sigma, &s.s, &s.slot, &s.tau, &s.alpha, &s.hold, &s.how, &s.sigmaOut, &s.residual, &s.displacement, &s.plan, &s.fallbacks, &s.flags, &s.z} {
-		if p.host >= first.host && p.host <= last.host {
+	for _, p := range []*piece{
+		&s.state, &s.c, &s.sigma, &s.s, &s.slot, &s.tau, &s.alpha, &s.hold, &s.how,
+		&s.action, &s.margins, &s.margin, &s.sigmaOut, &s.residual, &s.displacement, &s.plan, &s.fallbacks, &s.flags, &s.z,
+	} {
+		if p.bytes > 0 && p.host >= first.host && p.host <= last.host {
 			one(p.at, p.host, p.bytes/l.chunk*rows)
 		}
 	}
@@ -145,4 +154,16 @@ func (l *loops) move(q *queue, key loopsKey) {
 	if key.latents {
 		q.copy(s.z.at, moved, 4*rows*f.latent)
 	}
+}
+
+// project queues the projection of the first actions and the margins of these: a step of
+// roll-outs, of which state and context are this decision's alone. Nobody asks what it
+// costs, by whichever weights.
+func (l *loops) project(q *queue, rows int) {
+	s := &l.space
+	job := rolloutJob{
+		s: s.state.at, c: s.c.at, cost: s.cost.at, margin: s.margin.at, plan: s.plan.at, best: s.action.at, workspace: s.workspace.at, margins: s.margins.at,
+		rows: int32(rows), project: 1,
+	}
+	l.flow.code.rollout(q, &job, &preferenceJob{weights: l.inverseRange})
 }

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -240,8 +241,11 @@ func TestLatentsAreReadAndReplaced(t *testing.T) {
 // same decisions, chunk by chunk.
 func TestLoopsInChunks(t *testing.T) {
 	cfg := loopsConfig(t, 150)
+	cfg.Projects = true
 	in, out := loopsCall(cfg)
+	askForActions(cfg, &in, &out)
 	var plans [2]tensor.Matrix
+	var actions, margins [2][]float64
 	used := 0
 	for i := range plans {
 		library, b := metered(t, Options{})
@@ -259,7 +263,10 @@ func TestLoopsInChunks(t *testing.T) {
 			must.OK(t, made.Decide(in, out))
 			in.Smoothing = alphas
 		}
-		plans[i] = out.U.Clone()
+		plans[i], actions[i], margins[i] = out.U.Clone(), slices.Clone(out.Action), slices.Clone(out.Margins)
+	}
+	if err := errors.Join(backendtest.Near(actions[1], actions[0], 1e-4), backendtest.Near(margins[1], margins[0], 1e-4)); err != nil {
+		t.Errorf("projected in chunks: %v", err)
 	}
 	for i, v := range plans[0].Data {
 		if d := math.Abs(float64(v - plans[1].Data[i])); !(d < 1e-4) {

@@ -10,8 +10,8 @@ import (
 // The structures of include/domain.cuh.
 
 type rolloutJob struct {
-	s, c, cost, margin, plan, best, input, stateOut, contextOut, base, workspace driver.Pointer
-	rows, h, project, encode                                                     int32
+	s, c, cost, margin, plan, best, input, stateOut, contextOut, base, workspace, margins driver.Pointer
+	rows, h, project, encode                                                              int32
 }
 
 type preferenceJob struct {

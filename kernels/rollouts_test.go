@@ -203,7 +203,7 @@ func TestRegretOfASearchOnDevice(t *testing.T) {
 			d := must.Get(n.Decide(s, cx, domain.Preference{Adaptive: true}))(t)
 			out := must.Get(episode.Apply(d.U))(t)
 			cost += out.Cost
-			if out.Margin < -spec.MarginTolerance || d.Fallback != 0 {
+			if !spec.Keeps(out.Margin) || d.Fallback != 0 {
 				t.Errorf("margin %g, fallback %v", out.Margin, d.Fallback)
 			}
 		}

@@ -2,12 +2,8 @@ package kernels
 
 import (
 	"cmp"
-	"runtime"
-	"time"
 
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -84,188 +80,152 @@ func (s *Stepper) launchPart(t *driver.Thread, key graphKey) error {
 
 // queue puts a part on the stream, with the copies of what crosses.
 func (s *Stepper) queue(q *queue, key graphKey) {
-	b, f, rows := &s.buffers, &s.flow, key.rows
-	if q.tile = key.tile; q.one(rows) && (!f.hasProblem || f.code.name != "") {
+	f := &s.flow
+	if q.tile = key.tile; q.one(key.rows) && (!f.hasProblem || f.code.name != "") {
 		s.queueOne(q, key.part)
 		return
 	}
+	p := queuedPart{q, key, f, &s.buffers, key.inputs(&s.buffers, f)}
+	p.put()
+}
+
+// inputs are where the kernels find what the host observed.
+func (k *graphKey) inputs(b *stepBuffers, f *flow) inputs {
 	in := inputs{z: b.z.at, x: b.x.at, ctx: b.ctx.at, weights: b.weights.at, masks: b.maskS.at, ldx: f.states, ldctx: f.contexts, ldweights: f.objectives}
-	if key.oneX {
+	if k.oneX {
 		in.ldx = 0
 	}
-	if key.oneC {
+	if k.oneC {
 		in.ldctx = 0
 	}
-	if key.oneW {
+	if k.oneW {
 		in.ldweights = 0
 	}
-	mid := in.atMiddle(b)
-	up := func(p piece, cols int, one bool) {
-		count := rows * cols
-		if one {
-			count = cols
-		}
-		q.upload(p.at, b.host, p.host, 4*count)
-	}
-	down := func(p piece, cols int) { b.get(q, p, rows*cols) }
-	observed := func() {
-		if !f.hasProblem && key.part == stepDecode {
-			up(b.z, f.latent, false)
-			return
-		}
-		if whole := b.weights.host + b.weights.bytes - b.z.host; whole <= oneCopy {
-			q.upload(b.z.at, b.host, b.z.host, whole)
-		} else {
-			up(b.z, f.latent, false)
-			up(b.x, f.states, key.oneX)
-			up(b.ctx, f.contexts, key.oneC)
-			up(b.weights, f.objectives, key.oneW)
-		}
-		switch {
-		case !f.hasProblem:
-		case f.code.name == "":
-			up(b.base, f.plan, false)
-		default:
-			f.bases(q, rows, in, b.base.at)
-		}
-	}
-	gradient := func() {
-		switch {
-		case !f.hasProblem:
-		case f.code.name != "":
-			f.gradients(q, rows, in, b)
-		default:
-			up(b.objectives, f.objectives, false)
-			up(b.gs, f.states, false)
-			up(b.gu, f.actions, false)
-		}
-	}
-	physical := func() {
-		down(b.s, f.states)
-		down(b.u, f.plan)
-	}
-	field := func() {
-		gradient()
-		f.backward(q, rows, in, b)
-		f.middle(q, rows, in, b, false)
-		down(b.field, f.latent)
-		down(b.energy, 1)
-	}
-	action := func() {
-		f.decode(q, rows, b.next.at, b, false)
-		if whole := b.flags.host + b.flags.bytes - b.next.host; whole <= oneCopy {
-			q.download(b.host, b.next.host, b.next.at, whole)
-			return
-		}
-		down(b.next, f.latent)
-		down(b.planOut, f.plan)
-		down(b.energy, 1)
-		q.download(b.host, b.flags.host, b.flags.at, rows)
-	}
-	switch key.part {
+	return in
+}
+
+// queuedPart puts the part of a key on a queue.
+type queuedPart struct {
+	*queue
+	key graphKey
+	f   *flow
+	b   *stepBuffers
+	in  inputs
+}
+
+func (p *queuedPart) put() {
+	q, f, b, in, rows := p.queue, p.f, p.b, p.in, p.key.rows
+	switch p.key.part {
 	case stepWhole:
-		observed()
-		f.step(q, rows, in, b, b.next.at, gradient)
-		action()
+		p.observed()
+		f.step(q, rows, in, b, b.next.at, p.gradient)
+		p.action()
 	case stepField:
-		observed()
+		p.observed()
 		f.forward(q, rows, in, b)
-		field()
+		p.field()
 	case splitStart:
-		observed()
+		p.observed()
 		f.forward(q, rows, in, b)
 		q.beside(func() { f.frame(q, rows, b) })
-		physical()
+		p.physical()
 		q.join()
 	case splitMiddle:
-		gradient()
+		p.gradient()
 		f.backward(q, rows, in, b)
 		f.middle(q, rows, in, b, true)
-		f.forward(q, rows, mid, b)
-		physical()
+		f.forward(q, rows, in.atMiddle(b), b)
+		p.physical()
 	case splitEnd:
-		gradient()
-		f.backward(q, rows, mid, b)
+		p.gradient()
+		f.backward(q, rows, in.atMiddle(b), b)
 		f.end(q, rows, in, b, b.next.at)
-		action()
+		p.action()
 	case splitField:
-		field()
+		p.field()
 	case stepDecode:
-		observed()
+		p.observed()
 		f.decode(q, rows, in.z, b, true)
-		down(b.planOut, f.plan)
-		down(b.s, f.states)
+		p.down(b.planOut, f.plan)
+		p.down(b.s, f.states)
 	}
 }
 
-// inParts calls f on contiguous parts of [0, n), at most one a processor.
-func inParts(n int, f func(from, to int)) {
-	const least = 64 // rows that are worth a goroutine
-	parallel.Split(min(runtime.GOMAXPROCS(0), ceil(n, least)), n, func(_, from, to int) { f(from, to) })
-}
-
-// hostBase writes Base(x, c) of rows [from, to) into pinned memory.
-func (s *Stepper) hostBase(in backend.StepInput, from, to int) {
-	b, f := &s.buffers, &s.flow
-	begin := time.Now()
-	base := driver.HostSlice[float32](b.host, b.base.host, (to-from)*f.plan)
-	shared := in.X.Stride == 0 && in.Ctx.Stride == 0
-	rows := to - from
-	if shared {
+// up copies a piece to the device: its rows, or the first one.
+func (p *queuedPart) up(of piece, cols int, one bool) {
+	rows := p.key.rows
+	if one {
 		rows = 1
 	}
-	inParts(rows, func(low, high int) {
-		x, c, plan := make([]float64, f.states), make([]float64, f.contexts), make([]float64, f.plan)
-		for i := low; i < high; i++ {
-			tensor.Widen(x, in.X.Row(from+i))
-			tensor.Widen(c, in.Ctx.Row(from+i))
-			s.problem.Base(x, c, plan)
-			tensor.Narrow(base[i*f.plan:(i+1)*f.plan], plan)
-		}
-	})
-	if shared {
-		for i := 1; i < to-from; i++ {
-			copy(base[i*f.plan:], base[:f.plan])
-		}
-	}
-	s.split.HostSeconds += time.Since(begin).Seconds()
-	s.split.Bytes += 4 * (to - from) * f.plan
+	p.upload(of.at, p.b.host, of.host, 4*rows*cols)
 }
 
-// hostGradient takes the gradients at the physical states and actions in pinned
-// memory, and leaves them there.
-func (s *Stepper) hostGradient(in backend.StepInput, from, to int) {
-	b, f, rows := &s.buffers, &s.flow, to-from
-	begin := time.Now()
-	view := func(p piece, cols int) []float32 { return driver.HostSlice[float32](b.host, p.host, rows*cols) }
-	states, plans := view(b.s, f.states), view(b.u, f.plan)
-	J, gs, gu := view(b.objectives, f.objectives), view(b.gs, f.states), view(b.gu, f.actions)
-	inParts(rows, func(low, high int) {
-		if s.rows != nil {
-			c, w := in.Ctx.Slice(from+low, from+high), in.Weights.Slice(from+low, from+high)
-			s.rows(domain.Batch{
-				Rows: high - low, S: states[low*f.states:], SStride: f.states, U: plans[low*f.plan:], UStride: f.plan,
-				C: c.Data, CStride: c.Stride, Sigma: w.Data, SigmaStride: w.Stride,
-				J: J[low*f.objectives:], JStride: f.objectives, GS: gs[low*f.states:], GSStride: f.states, GU: gu[low*f.actions:], GUStride: f.actions,
-			})
-			return
-		}
-		x, u, c, w := make([]float64, f.states), make([]float64, f.actions), make([]float64, f.contexts), make([]float64, f.objectives)
-		gx, gv, j := make([]float64, f.states), make([]float64, f.actions), make([]float64, f.objectives)
-		for i := low; i < high; i++ {
-			tensor.Widen(x, states[i*f.states:(i+1)*f.states])
-			tensor.Widen(u, plans[i*f.plan:i*f.plan+f.actions])
-			tensor.Widen(c, in.Ctx.Row(from+i))
-			tensor.Widen(w, in.Weights.Row(from+i))
-			s.problem.Objectives(x, u, c, j)
-			s.problem.Gradient(x, u, c, w, gx, gv)
-			tensor.Narrow(J[i*f.objectives:(i+1)*f.objectives], j)
-			tensor.Narrow(gs[i*f.states:(i+1)*f.states], gx)
-			tensor.Narrow(gu[i*f.actions:(i+1)*f.actions], gv)
-		}
-	})
-	s.split.Evaluations++
-	s.split.Rows += rows
-	s.split.HostSeconds += time.Since(begin).Seconds()
-	s.split.Bytes += 4 * padded(rows) * (2*f.states + f.plan + f.actions + f.objectives)
+// down copies the rows of a piece to the host.
+func (p *queuedPart) down(of piece, cols int) { p.b.get(p.queue, of, p.key.rows*cols) }
+
+// observed brings what the host observed, and Base: from the host, or by the device functions.
+func (p *queuedPart) observed() {
+	f, b := p.f, p.b
+	if !f.hasProblem && p.key.part == stepDecode {
+		p.up(b.z, f.latent, false)
+		return
+	}
+	if whole := b.weights.host + b.weights.bytes - b.z.host; whole <= oneCopy {
+		p.upload(b.z.at, b.host, b.z.host, whole)
+	} else {
+		p.up(b.z, f.latent, false)
+		p.up(b.x, f.states, p.key.oneX)
+		p.up(b.ctx, f.contexts, p.key.oneC)
+		p.up(b.weights, f.objectives, p.key.oneW)
+	}
+	switch {
+	case !f.hasProblem:
+	case f.code.name == "":
+		p.up(b.base, f.plan, false)
+	default:
+		f.bases(p.queue, p.key.rows, p.in, b.base.at)
+	}
+}
+
+// gradient brings the objective's gradients: from the host, or by the device functions.
+func (p *queuedPart) gradient() {
+	f, b := p.f, p.b
+	switch {
+	case !f.hasProblem:
+	case f.code.name != "":
+		f.gradients(p.queue, p.key.rows, p.in, b)
+	default:
+		p.up(b.objectives, f.objectives, false)
+		p.up(b.gs, f.states, false)
+		p.up(b.gu, f.actions, false)
+	}
+}
+
+// physical hands the decoded states and plans to the host, which takes gradients there.
+func (p *queuedPart) physical() {
+	p.down(p.b.s, p.f.states)
+	p.down(p.b.u, p.f.plan)
+}
+
+// field is the field and the energy behind the first forward pass.
+func (p *queuedPart) field() {
+	p.gradient()
+	p.f.backward(p.queue, p.key.rows, p.in, p.b)
+	p.f.middle(p.queue, p.key.rows, p.in, p.b, false)
+	p.down(p.b.field, p.f.latent)
+	p.down(p.b.energy, 1)
+}
+
+// action decodes the new latents and hands over what a step gives.
+func (p *queuedPart) action() {
+	f, b := p.f, p.b
+	f.decode(p.queue, p.key.rows, b.next.at, b, false)
+	if whole := b.flags.host + b.flags.bytes - b.next.host; whole <= oneCopy {
+		p.download(b.host, b.next.host, b.next.at, whole)
+		return
+	}
+	p.down(b.next, f.latent)
+	p.down(b.planOut, f.plan)
+	p.down(b.energy, 1)
+	p.download(b.host, b.flags.host, b.flags.at, p.key.rows)
 }

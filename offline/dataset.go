@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -377,8 +376,7 @@ func (d *Dataset) Hash() string {
 	if err != nil {
 		panic(err) // strings and slices always marshal
 	}
-	sum := sha256.Sum256(fmt.Appendf(layout, " %d %s", d.rows, d.hash))
-	return hex.EncodeToString(sum[:])
+	return durable.Sum(sha256.Sum256(fmt.Appendf(layout, " %d %s", d.rows, d.hash)))
 }
 
 // Check returns an error, naming the column, unless the samples are of the

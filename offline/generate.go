@@ -265,38 +265,20 @@ func (g *generator) write(p *partWriter, c *Columns) error {
 // scenario solves one scenario under every preference, and from the states that
 // the policy visits, if there is one.
 func (g *generator) scenario(scenario int, policy domain.Controller) solved {
-	p := &g.header.Provenance
 	r := solved{counters: Counters{Scenarios: 1}}
+	prefs := g.preferences(scenario)
+	first := int64(scenario) * int64(len(prefs)) // number of the first solve in the dataset
+	solve, err := g.solves(scenario, first, prefs, policy)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	_, together := g.solver.(domain.ScenarioSolver)
 	var all []domain.Sample
-	var prefs []domain.Preference
-	if p.Adaptive {
-		prefs = append(prefs, domain.Preference{Adaptive: true})
-	}
-	for _, w := range p.Weights.Of(scenario, len(g.spec.Objectives), p.Seed) {
-		prefs = append(prefs, domain.Preference{W: w})
-	}
-	seeds := make([]uint64, len(prefs))
-	for k := range seeds {
-		seeds[k] = derive(p.Seed, streamSolve, uint64(int64(scenario)*int64(len(prefs))+int64(k)))
-	}
-	solve := g.oneByOne(scenario, prefs, seeds)
-	together, ok := g.solver.(domain.ScenarioSolver)
-	if ok && (!p.Adaptive || p.Scalarization == domain.WeightedSum) {
-		samples, errs := together.SolveAll(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
-		if len(samples) != len(prefs) || len(errs) != len(prefs) {
-			r.err = fmt.Errorf("offline: scenario %d: SolveAll gave %d results and %d errors for %d preferences", scenario, len(samples), len(errs), len(prefs))
-			return r
-		}
-		solve = func(k int) ([]domain.Sample, error) { return samples[k], errs[k] }
-	}
-	if g.teacher != nil {
-		solve = func(k int) ([]domain.Sample, error) { return g.teacher.episode(g.ctx, scenario, prefs[k], policy) }
-	}
 	for k, pref := range prefs {
 		if r.err = g.ctx.Err(); r.err != nil {
 			return r
 		}
-		number := int64(scenario)*int64(len(prefs)) + int64(k)
 		samples, err := solve(k)
 		r.counters.Solves++
 		if err == nil && policy != nil && g.teacher == nil {
@@ -308,7 +290,7 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 			err = &domain.Reason{Kind: domain.ErrNotConverged, Text: "nothing returned"}
 		}
 		if err == nil {
-			err = g.adopt(samples, scenario, number, pref)
+			err = g.adopt(samples, scenario, first+int64(k), pref)
 		}
 		switch {
 		case err == nil:
@@ -319,7 +301,7 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 			r.err = fmt.Errorf("offline: scenario %d at %v, preference %+v: %w", scenario, g.points[scenario], pref, err)
 			return r
 		}
-		if together == nil && errors.Is(err, domain.ErrInfeasible) && len(all) == 0 {
+		if !together && errors.Is(err, domain.ErrInfeasible) && len(all) == 0 {
 			break
 		}
 	}
@@ -333,15 +315,44 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 	return r
 }
 
-// oneByOne solves preference k when it is asked for.
-func (g *generator) oneByOne(scenario int, prefs []domain.Preference, seeds []uint64) func(k int) ([]domain.Sample, error) {
-	return func(k int) ([]domain.Sample, error) {
-		how := g.header.Provenance.Scalarization
-		if prefs[k].Adaptive {
-			how = domain.WeightedSum
-		}
-		return g.solver.Solve(scenario, g.points[scenario], prefs[k], how, seeds[k])
+// preferences are those that a scenario is solved for.
+func (g *generator) preferences(scenario int) (prefs []domain.Preference) {
+	p := &g.header.Provenance
+	if p.Adaptive {
+		prefs = append(prefs, domain.Preference{Adaptive: true})
 	}
+	for _, w := range p.Weights.Of(scenario, len(g.spec.Objectives), p.Seed) {
+		prefs = append(prefs, domain.Preference{W: w})
+	}
+	return prefs
+}
+
+// solves gives the samples of a scenario under preference k: the teacher's, or those of a
+// solver that takes all preferences together, or each when it is asked for.
+func (g *generator) solves(scenario int, first int64, prefs []domain.Preference, policy domain.Controller) (func(k int) ([]domain.Sample, error), error) {
+	if g.teacher != nil {
+		return func(k int) ([]domain.Sample, error) { return g.teacher.episode(g.ctx, scenario, prefs[k], policy) }, nil
+	}
+	p := &g.header.Provenance
+	seeds := make([]uint64, len(prefs))
+	for k := range seeds {
+		seeds[k] = derive(p.Seed, streamSolve, uint64(first+int64(k)))
+	}
+	together, ok := g.solver.(domain.ScenarioSolver)
+	if !ok || p.Adaptive && p.Scalarization != domain.WeightedSum {
+		return func(k int) ([]domain.Sample, error) {
+			how := p.Scalarization
+			if prefs[k].Adaptive {
+				how = domain.WeightedSum
+			}
+			return g.solver.Solve(scenario, g.points[scenario], prefs[k], how, seeds[k])
+		}, nil
+	}
+	samples, errs := together.SolveAll(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
+	if len(samples) != len(prefs) || len(errs) != len(prefs) {
+		return nil, fmt.Errorf("offline: scenario %d: SolveAll gave %d results and %d errors for %d preferences", scenario, len(samples), len(errs), len(prefs))
+	}
+	return func(k int) ([]domain.Sample, error) { return samples[k], errs[k] }, nil
 }
 
 // adopt checks a solver's samples against the spec and gives their

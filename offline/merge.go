@@ -18,8 +18,8 @@ import (
 // if both have the same samples. Every sample is compared with its recorded hash on the way,
 // and the parts that are written are those that one machine writes. Where out holds that
 // dataset already nothing is written. Any other there, and shards that are none, are a
-// durable.Refusal. The header is written last, so
-// an interrupted merge is none, and the same call completes it.
+// durable.Refusal. The header is written last, so an interrupted merge is none, and the same
+// call completes it.
 func Merge(ctx context.Context, out string, dirs ...string) (*Dataset, error) {
 	shards, err := openShards(dirs)
 	if err != nil {
@@ -154,16 +154,16 @@ func parts(shards []*Dataset) ([]part, error) {
 	return taken, nil
 }
 
-// owners says which folder holds a part of a dataset; a part in two is an error.
-func owners(shards []*Dataset) (map[int]string, error) {
+// apart refuses datasets of which two hold the same part.
+func apart(shards []*Dataset) error {
 	owner := map[int]string{}
 	for _, d := range shards {
 		for _, m := range d.parts {
 			if other, ok := owner[m.Chunk]; ok {
-				return nil, fmt.Errorf("offline: %s (shard %s) and %s both hold part %d", d.dir, d.Header.Shard, other, m.Chunk)
+				return fmt.Errorf("offline: %s (shard %s) and %s both hold part %d", d.dir, d.Header.Shard, other, m.Chunk)
 			}
 			owner[m.Chunk] = d.dir
 		}
 	}
-	return owner, nil
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -96,10 +95,8 @@ func (o Options) header(c domain.Case) (Header, error) {
 	if p.Weights.Design != LogarithmicWeights && p.Weights.Design != MixedWeights {
 		p.Weights.Reference, p.Weights.LogLo, p.Weights.LogHi = 0, 0, 0
 	}
-	switch p.Scalarization {
-	case domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint:
-	default:
-		return h, fmt.Errorf("offline: unknown scalarization %q, want %q, %q or %q", p.Scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+	if err := p.Scalarization.Validate(); err != nil {
+		return h, fmt.Errorf("offline: %w", err)
 	}
 	if (o.Policy == nil) != (o.Visiting == Policy{}) {
 		return h, errors.New("offline: a policy and its name come together")
@@ -144,5 +141,5 @@ func sumOfPoints(points [][]float64, parameters int) (string, error) {
 			binary.Write(sum, binary.LittleEndian, v)
 		}
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return durable.Sum([sha256.Size]byte(sum.Sum(nil))), nil
 }

@@ -2,7 +2,6 @@ package offline
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -36,7 +35,7 @@ func makePart(dir string, h *Header, chunk int, fill func(*partWriter) (Counters
 		return Counters{}, failed
 	}
 	if err == nil {
-		m.PartSHA256 = hex.EncodeToString(sum.Sum(nil))
+		m.PartSHA256 = durable.Sum([sha256.Size]byte(sum.Sum(nil)))
 		err = durable.WriteSealed(filepath.Join(dir, manifestName(chunk)), &m)
 	}
 	if err != nil {

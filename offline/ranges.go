@@ -5,8 +5,10 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/names"
 )
 
 // Range is where the scenarios of a dataset lie on some axes instead of the solver's
@@ -35,15 +37,12 @@ func Within(axes []domain.Variable, ranges []Range) ([]domain.Variable, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("offline: no axis is named %q; the first of %d is %q", r.Axis, len(axes), firstName(axes))
+			known := make([]string, len(axes))
+			for i := range axes {
+				known[i] = axes[i].Name
+			}
+			return nil, fmt.Errorf("offline: no axis is named %q%s (there are %s)", r.Axis, names.Meant(r.Axis, known), strings.Join(known, ", "))
 		}
 	}
 	return axes, nil
-}
-
-func firstName(axes []domain.Variable) string {
-	if len(axes) == 0 {
-		return ""
-	}
-	return axes[0].Name
 }

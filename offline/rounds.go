@@ -2,12 +2,13 @@ package offline
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Round is one of the datasets that are loaded together: solved, at the states that a
@@ -62,7 +63,7 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 	var rounds []Round
 	at, trajectories, numbers := 0, int64(0), newNumbering()
 	for _, shards := range groups {
-		if _, err := owners(shards); err != nil {
+		if err := apart(shards); err != nil {
 			return nil, nil, "", err
 		}
 		p := shards[0].Header.Provenance
@@ -100,7 +101,7 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 		for _, r := range rounds {
 			fmt.Fprintln(sum, r.SamplesSHA256)
 		}
-		hash = hex.EncodeToString(sum.Sum(nil))
+		hash = durable.Sum([sha256.Size]byte(sum.Sum(nil)))
 	}
 	return c, rounds, hash, nil
 }

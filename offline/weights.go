@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gpc-engine/gpc/internal/names"
 )
 
 // WeightDesign names how the fixed preferences of a scenario are chosen.
@@ -29,6 +31,9 @@ const (
 	// random ones.
 	CentredWeights WeightDesign = "centred"
 )
+
+// designs are all of them.
+var designs = []WeightDesign{RandomWeights, UniformWeights, LogarithmicWeights, MixedWeights, CentredWeights}
 
 // centredDivisions is the lattice of CentredWeights: 28 weights of three objectives.
 const centredDivisions = 6
@@ -62,7 +67,7 @@ func (w Weights) Validate(m int) error {
 			return fmt.Errorf("offline: logarithmic weights have the range [%v, %v] decades, want LogLo < LogHi within ±12", w.LogLo, w.LogHi)
 		}
 	default:
-		return fmt.Errorf("offline: unknown weight design %q, want %q, %q, %q, %q or %q", w.Design, RandomWeights, UniformWeights, LogarithmicWeights, MixedWeights, CentredWeights)
+		return fmt.Errorf("offline: unknown weight design %q%s (want one of %q)", w.Design, names.Meant(w.Design, designs), designs)
 	}
 	return nil
 }

@@ -113,8 +113,8 @@ func Decode(data []byte) (*Actor, error) {
 	for i := 0; 2+2*i < len(tensors); i++ {
 		weight, bias := layerName(i)
 		w, b := tensors[weight], vector(tensors, bias)
-		if len(w.Shape) != 2 || w.Half || b == nil {
-			return nil, fmt.Errorf("actor: want the matrix %s and the vector %s of F32", weight, bias)
+		if len(w.Shape) != 2 || b == nil {
+			return nil, fmt.Errorf("actor: want the matrix %s, of F32 or F16, and the vector %s of F32", weight, bias)
 		}
 		a.Network.Layers = append(a.Network.Layers, model.Layer{W: tensor.Matrix{Rows: w.Shape[0], Cols: w.Shape[1], Stride: w.Shape[1], Data: w.Data}, B: b})
 	}

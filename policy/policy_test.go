@@ -21,6 +21,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/safetensors"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/policy"
@@ -173,6 +174,34 @@ func TestFilesRoundTrip(t *testing.T) {
 	}
 	if fmt.Sprint(a.Provenance) != fmt.Sprint(b.Provenance) || b.Activation != a.Activation || b.Output != a.Output || b.Bound != a.Bound {
 		t.Errorf("read %+v, wrote %+v", b, a)
+	}
+}
+
+// Matrices may be in half precision, which holds these exactly; vectors may not.
+func TestMatricesInHalfPrecision(t *testing.T) {
+	a := cartActor(testdomain.NewCart(8))
+	k := safetensors.Kind{HeaderBytes: 1 << 16, FileBytes: 1 << 16, Tensors: 8, Align: 8}
+	metadata, tensors, err := k.Read(bytes.NewReader(file(t, a)))
+	must.OK(t, err)
+	written := func(half ...string) []byte {
+		var list []safetensors.Tensor
+		for _, name := range []string{"mean", "scale", "layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"} {
+			of := tensors[name]
+			of.Name, of.Half = name, slices.Contains(half, name)
+			list = append(list, of)
+		}
+		var b bytes.Buffer
+		must.OK(t, k.Write(&b, metadata, list))
+		return b.Bytes()
+	}
+	b := must.Get(policy.Decode(written("layer0.weight", "layer1.weight")))(t)
+	if again := file(t, b); !bytes.Equal(again, file(t, a)) {
+		t.Error("an actor of matrices in half precision is another")
+	}
+	for _, name := range []string{"mean", "layer1.bias"} {
+		if _, err := policy.Decode(written(name)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s in half precision: %v", name, err)
+		}
 	}
 }
 

@@ -147,3 +147,81 @@ func (r *Records) comparisonFigures(c Compared) []*Figure {
 	f.caption = "Cost above that of " + c.Comparisons[0].Method + ", in the mean ± s.e.m. Lower is better; the horizontal axis is what a decision may compute."
 	return []*Figure{f}
 }
+
+// comparedCases are the cases with a comparison by candidates.
+func (r *Records) comparedCases() (names []string) {
+	for _, c := range r.Comparisons {
+		if without, with := r.budgets(&c); len(without) > 0 && len(with) > 0 {
+			names = append(names, c.Comparisons[0].Case)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// comparison is the one of a run's case.
+func (r run) comparison() Compared {
+	at := slices.IndexFunc(r.Comparisons, func(c Compared) bool { return len(c.Comparisons) > 0 && c.Comparisons[0].Case == r.name })
+	return r.Comparisons[at]
+}
+
+// candidates is the table of a case's comparison by candidates.
+func (d devices) candidates(name string) string {
+	for _, r := range d.runs((*Records).comparedCases) {
+		if r.name == name {
+			return tables(r.comparisonSection(r.comparison()))
+		}
+	}
+	return ""
+}
+
+// noSlower is the cheapest of the runs without the map whose median decision takes no
+// longer than a run's; nil: none does.
+func noSlower(run *budgeted, without []budgeted) *budgeted {
+	var best *budgeted
+	for i := range without {
+		if w := &without[i]; w.Latency.P50 <= run.Latency.P50 && (best == nil || w.DifferencePct < best.DifferencePct) {
+			best = w
+		}
+	}
+	return best
+}
+
+// dominated tells whether a run without the map is as fast as one with it, as cheap and
+// keeps as much room.
+func dominated(run, other *budgeted) bool {
+	return other != nil && other.Latency.P50 <= run.Latency.P50 && other.DifferencePct <= run.DifferencePct && other.MarginMean >= run.MarginMean
+}
+
+// equalTime sets beside each run with the map the cheapest one without it that decides no
+// slower.
+func (d devices) equalTime() string {
+	var all []section
+	for _, r := range d.runs((*Records).comparedCases) {
+		c := r.comparison()
+		without, with := r.budgets(&c)
+		first := c.Comparisons[0]
+		s := section{
+			note: fmt.Sprintf("%s, the %d of %d episodes of seed %d in which every run is safe; cost above `%s`'s ± its standard error; commit %s, %s:", first.Case, first.Compared, first.Episodes, first.Seed, first.Method, first.Commit, first.Device),
+			rows: [][]string{{"with the map", "cost %", "margin, m", "p50 / p99, ms", "without, no slower", "cost %", "margin, m", "p50 / p99, ms", "without it faster at the median, cheaper and with more room"}},
+		}
+		cells := func(b *budgeted) []string {
+			return []string{fmt.Sprint(b.candidates), estimate("%.2f", b.DifferencePct, b.DifferenceSEM), number("%.3f", float64(b.MarginMean)), milliseconds("%.2f", &b.Latency)}
+		}
+		for i := range with {
+			if with[i].way != defaultMethod {
+				continue
+			}
+			other, beside, worse := noSlower(&with[i], without), []string{"–", "–", "–", "–"}, "no"
+			if other != nil {
+				beside = cells(other)
+			}
+			if dominated(&with[i], other) {
+				worse = "yes"
+			}
+			s.rows = append(s.rows, slices.Concat(cells(&with[i]), beside, []string{worse}))
+		}
+		all = append(all, s)
+	}
+	return tables(all...)
+}

@@ -3,13 +3,11 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
-	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
 // checkCompilation refuses a record that the tables cannot index.
@@ -105,12 +103,6 @@ func compilations(all []compile.Report, names []string) section {
 	}
 	s.note += strings.Join(missed, "")
 	return s
-}
-
-// distinct are the different ones of some words, in order.
-func distinct(words []string) string {
-	slices.Sort(words)
-	return strings.Join(slices.Compact(words), ", ")
 }
 
 // compiled are the maps of all devices, each case's on its first, the systems that other
@@ -210,179 +202,4 @@ func (d devices) besideCompiled() string {
 		all = append(all, r.foreignPairings()...)
 	}
 	return tables(besideMaps(all, d.systems()))
-}
-
-// horizonPeers is the record of the solvers of a receding horizon: the first whose checks
-// compare optima.
-func (d devices) horizonPeers() *peerrecord.Record {
-	for _, r := range d {
-		for i := range r.Peers {
-			if len(r.Peers[i].Checks) > 0 {
-				return &r.Peers[i]
-			}
-		}
-	}
-	return nil
-}
-
-// systems are those of that record.
-func (d devices) systems() (names []string) {
-	if r := d.horizonPeers(); r != nil {
-		for _, c := range r.Checks {
-			names = append(names, c.Case)
-		}
-	}
-	return names
-}
-
-// system is what a record says of one system.
-type system struct {
-	check  peerrecord.Check
-	peers  []string // in the order of the record
-	ratios []peerrecord.Ratio
-}
-
-func systemsOf(r *peerrecord.Record) (all []system) {
-	for _, c := range r.Checks {
-		s := system{check: c}
-		for _, v := range r.Ratios {
-			if name, _, _ := strings.Cut(v.Case, ","); name == c.Case {
-				s.ratios = append(s.ratios, v)
-				if !slices.Contains(s.peers, v.Peer) {
-					s.peers = append(s.peers, v.Peer)
-				}
-			}
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-func (s *system) ratio(peer, op string) *peerrecord.Ratio {
-	i := slices.IndexFunc(s.ratios, func(v peerrecord.Ratio) bool { return v.Peer == peer && v.Op == op })
-	if i < 0 {
-		return nil
-	}
-	return &s.ratios[i]
-}
-
-// warm is the operation that a loop repeats, and its tail.
-const warm, warmTail = "warm p50", "warm p99"
-
-// warmPeers are the other solvers of a loop, in the order of the record.
-func warmPeers(systems []system) (peers []string) {
-	for _, y := range systems {
-		for _, p := range y.peers {
-			if y.ratio(p, warm) != nil && !slices.Contains(peers, p) {
-				peers = append(peers, p)
-			}
-		}
-	}
-	return peers
-}
-
-// peerName is a peer's without what all of them run in.
-func peerName(peer string) string { return strings.TrimPrefix(peer, "CasADi + ") }
-
-// solvers compares our solver of a receding horizon with others', system by system.
-func (d devices) solvers() string {
-	r := d.horizonPeers()
-	if r == nil {
-		return ""
-	}
-	s := section{note: peersOn(r), rows: [][]string{{"system", "decisions", "ours warm p50 / p99 / cold, ms"}}}
-	systems := systemsOf(r)
-	peers := warmPeers(systems)
-	for _, p := range peers {
-		s.rows[0] = append(s.rows[0], peerName(p))
-	}
-	s.rows[0] = append(s.rows[0], "unsolved, ours", "theirs", "equal", "above")
-	ops := []string{warm, warmTail, "cold p50"}
-	for _, y := range systems {
-		row, theirs := []string{"`" + y.check.Case + "`", fmt.Sprint(y.check.Decisions), "–"}, []string{}
-		for _, p := range peers {
-			var cell, ours []string
-			for _, op := range ops {
-				if v := y.ratio(p, op); v != nil {
-					cell, ours = append(cell, times(v.Ratio)), append(ours, fmt.Sprintf("%.3g", v.OursUS/1e3))
-				}
-			}
-			if len(cell) < len(ops) {
-				row, theirs = append(row, "–"), append(theirs, "–")
-				continue
-			}
-			row[2] = strings.Join(ours, " / ")
-			row, theirs = append(row, strings.Join(cell, " / ")), append(theirs, fmt.Sprint(y.ratio(p, warm).Unsolved))
-		}
-		s.rows = append(s.rows, append(row, fmt.Sprint(y.check.Unsolved), strings.Join(theirs, " / "), fmt.Sprintf("%.0e", y.check.Worst), fmt.Sprintf("%.0e", y.check.Above)))
-	}
-	return tables(s)
-}
-
-// peersOn says how the record was taken, and what is not in it.
-func peersOn(r *peerrecord.Record) string {
-	text := fmt.Sprintf("%s Commit %s, %s. %s", r.Note, r.Commit, r.Device, loads([]*closedloop.Load{r.Load}))
-	for _, m := range r.Missing {
-		text += " Not in this run: " + m + "."
-	}
-	return text
-}
-
-// ownSolver is our own warm solver in a peer's place.
-const ownSolver = "package shooting"
-
-// mapsBeside sets the times of maps beside those of other solvers, warm, in the same states of
-// one run. What a map is compared with is the fastest of these that solves every decision.
-func (d devices) mapsBeside() string {
-	r := d.horizonPeers()
-	if r == nil {
-		return ""
-	}
-	systems := systemsOf(r)
-	peers := warmPeers(systems)
-	s := section{note: peersOn(r), rows: [][]string{{"system", "method", "its p50 / p99, µs"}}}
-	for _, p := range peers {
-		s.rows[0] = append(s.rows[0], peerName(p)+"'s, µs")
-	}
-	s.rows[0] = append(s.rows[0], "fastest that solves all", "over the method's p50 / p99", "warm `nmpc`'s over its p50")
-	for _, y := range systems {
-		var methods, beside []string
-		for _, v := range y.ratios {
-			if m, ok := strings.CutSuffix(v.Op, " p50"); ok && v.Peer == ownSolver {
-				methods = append(methods, m)
-			}
-		}
-		fastest, least := "", math.Inf(1)
-		for _, p := range peers {
-			v, tail := y.ratio(p, warm), y.ratio(p, warmTail)
-			if v == nil || tail == nil {
-				beside = append(beside, "–")
-				continue
-			}
-			cell := fmt.Sprintf("%.0f / %.0f", v.PeerUS, tail.PeerUS)
-			if v.Unsolved > 0 {
-				cell += fmt.Sprintf(", %d of %d unsolved", v.Unsolved, v.Decisions)
-			} else if v.PeerUS < least {
-				fastest, least = p, v.PeerUS
-			}
-			beside = append(beside, cell)
-		}
-		name, solves := "`"+y.check.Case+"`", cmp.Or(peerName(fastest), "none")
-		for _, m := range methods {
-			own, tail := y.ratio(ownSolver, m+" p50"), y.ratio(ownSolver, m+" p99")
-			if tail == nil {
-				continue
-			}
-			over := "–"
-			if v, tail := y.ratio(fastest, m+" p50"), y.ratio(fastest, m+" p99"); v != nil && tail != nil {
-				over = times(v.Ratio) + " / " + times(tail.Ratio)
-			}
-			row := []string{name, "`" + m + "`", fmt.Sprintf("%.3g / %.3g", own.OursUS, tail.OursUS)}
-			s.rows = append(s.rows, slices.Concat(row, beside, []string{solves, over, times(own.Ratio)}))
-		}
-		if len(methods) == 0 {
-			s.rows = append(s.rows, slices.Concat([]string{name, notRecorded, "–"}, beside, []string{solves, "–", "–"}))
-		}
-	}
-	return tables(s)
 }

@@ -92,47 +92,6 @@ func TestCompilationIsARecord(t *testing.T) {
 	}
 }
 
-// peersOfTwo is a record of three peers on a cart, whose map was timed, and on a crane.
-func peersOfTwo() peerrecord.Record {
-	ratio := func(of, op, peer string, ours, theirs float64, unsolved int) peerrecord.Ratio {
-		return peerrecord.Ratio{Op: op, Case: of + ", 40 steps", Peer: peer, Ratio: theirs / ours, OursUS: ours, PeerUS: theirs, Decisions: 10, Unsolved: unsolved}
-	}
-	p := peerrecord.Record{Commit: "abc", Device: "cpu", Note: "CPU times."}
-	for _, of := range []string{"cart", "crane"} {
-		p.Checks = append(p.Checks, peerrecord.Check{Case: of, Decisions: 10, Worst: 2e-9, Above: 3e-6})
-		for _, peer := range []struct {
-			name     string
-			us       float64
-			unsolved int
-		}{{"CasADi + slow", 4000, 0}, {"CasADi + quick", 2000, 0}, {"CasADi + fails", 500, 3}} {
-			p.Ratios = append(p.Ratios, ratio(of, "warm p50", peer.name, 1000, peer.us, peer.unsolved), ratio(of, "warm p99", peer.name, 1500, 2*peer.us, peer.unsolved), ratio(of, "cold p50", peer.name, 8000, peer.us, peer.unsolved))
-			if of == "cart" {
-				p.Ratios = append(p.Ratios, ratio(of, "direct p50", peer.name, 5, peer.us, peer.unsolved), ratio(of, "direct p99", peer.name, 10, 2*peer.us, peer.unsolved))
-			}
-		}
-	}
-	p.Ratios = append(p.Ratios, ratio("cart", "direct p50", ownSolver, 5, 1000, 0), ratio("cart", "direct p99", ownSolver, 10, 1500, 0))
-	return p
-}
-
-// TestSolversBesideOurs: a cell has the three ratios of a peer, theirs are in the order of the columns.
-func TestSolversBesideOurs(t *testing.T) {
-	r := New("device", nil)
-	r.Peers = []peerrecord.Record{{}, peersOfTwo()}
-	wants(t, (devices{r}).solvers(), "| `cart` | 10 | 1 / 1.5 / 8 | 4 / 5.33 / 0.5 | 2 / 2.67 / 0.25 | 0.5 / 0.667 / 0.0625 | 0 | 0 / 0 / 3 | 2e-09 | 3e-06 |")
-}
-
-// TestMapsBesideSolvers: the fastest peer that solves everything is what a map is compared with,
-// though one that does not is faster; a system without a map's times is there too, and says so.
-func TestMapsBesideSolvers(t *testing.T) {
-	r := New("device", nil)
-	r.Peers = []peerrecord.Record{{}, peersOfTwo()}
-	wants(t, (devices{r}).mapsBeside(),
-		"| system | method | its p50 / p99, µs | slow's, µs | quick's, µs | fails's, µs | fastest that solves all | over the method's p50 / p99 | warm `nmpc`'s over its p50 |",
-		"| `cart` | `direct` | 5 / 10 | 4000 / 8000 | 2000 / 4000 | 500 / 1000, 3 of 10 unsolved | quick | 400 / 400 | 200 |",
-		"| `crane` | not recorded | – | 4000 / 8000 | 2000 / 4000 | 500 / 1000, 3 of 10 unsolved | quick | – | – |")
-}
-
 // TestWhatIsNotRecorded: the systems that solvers are timed on have a row each, with a record
 // or without; a target that is missed has its reason.
 func TestWhatIsNotRecorded(t *testing.T) {

@@ -17,9 +17,6 @@ import (
 // curveFloor is what a regret of less is drawn at, %.
 const curveFloor = 1e-5
 
-// bundledMap is what tables call the map of a pairing without a file.
-const bundledMap = "bundled"
-
 // curve is one of the things that pairings vary, with what a table has in its first
 // columns.
 type curve struct {
@@ -44,72 +41,6 @@ var curves = []curve{
 	{" with noise and bias of the measured state", "Noise is drawn anew at every decision; a bias has one sign for each value and episode. Margins and costs are of the true state.", (*Records).noiseFigures, []string{"noise", "bias"},
 		func(p *closedloop.Pairing) bool { return len(p.Shift) == 0 && (p.Noise > 0 || p.Bias > 0) },
 		func(p *closedloop.Pairing) []string { return []string{fmt.Sprint(p.Noise), fmt.Sprint(p.Bias)} }},
-}
-
-// undisturbed pairings are of the case as it is, and of whole methods.
-func undisturbed(p *closedloop.Pairing) bool { return undisturbedPlant(p) && !ablates(p) }
-
-func undisturbedPlant(p *closedloop.Pairing) bool {
-	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0 && p.ScenesSHA256 == ""
-}
-
-// ablates tells whether a pairing sets a method beside itself without a part.
-func ablates(p *closedloop.Pairing) bool {
-	return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool {
-		_, is := wholeOf(m.Method)
-		return is
-	})
-}
-
-func shiftText(shift map[string]float64) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(shift)) {
-		parts = append(parts, fmt.Sprintf("%s × %g", name, shift[name]))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// paired returns the pairings of a case that are wanted: those of larger maps first, then
-// by shift, noise and bias.
-func (r *Records) paired(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
-	for _, p := range r.Pairings {
-		if p.Case == name && p.ScenesSHA256 == "" && wanted(&p) {
-			out = append(out, p)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int {
-		return cmp.Or(
-			cmp.Compare(b.Map.Samples, a.Map.Samples), cmp.Compare(a.Noise, b.Noise), cmp.Compare(a.Bias, b.Bias),
-			slices.Compare(slices.Sorted(maps.Keys(a.Shift)), slices.Sorted(maps.Keys(b.Shift))), compareFactors(a.Shift, b.Shift))
-	})
-	return out
-}
-
-// compareFactors orders shifts of the same parameters.
-func compareFactors(a, b map[string]float64) int {
-	for _, name := range slices.Sorted(maps.Keys(a)) {
-		if c := cmp.Compare(a[name], b[name]); c != 0 {
-			return c
-		}
-	}
-	return 0
-}
-
-// pairedCases are the cases with pairings, by name.
-func (r *Records) pairedCases() (names []string) {
-	for _, p := range r.Pairings {
-		names = append(names, p.Case)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// knownPaired are those of them that the program has.
-func (r *Records) knownPaired() []string {
-	return slices.DeleteFunc(r.pairedCases(), func(name string) bool {
-		_, has := r.cases[name]
-		return !has
-	})
 }
 
 // curveSections are the tables of every case of the program whose methods were run in pairs.
@@ -140,13 +71,8 @@ func (c *curve) section(name string, pairings []closedloop.Pairing) section {
 	}
 	for _, p := range pairings {
 		for i, m := range p.Pairs {
-			difference, n := "–", "–"
-			if i > 0 {
-				difference, n = estimate("%.5f", m.DifferencePct, m.DifferenceCI95), fmt.Sprint(m.Compared)
-			}
-			s.rows = append(s.rows, slices.Concat(c.cells(&p),
-				[]string{m.Method, fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.5f", m.RegretPct, m.RegretCI95)}, spread("%.5f", &m.Regret),
-				[]string{number("%.4f", float64(m.RegretWorst)), difference, n, number("%.4f", float64(m.Latency.P50)/1e3), number("%.4f", float64(m.Latency.P99)/1e3)}))
+			s.rows = append(s.rows, slices.Concat(c.cells(&p), []string{m.Method}, pairedCells(i, &m),
+				[]string{number("%.4f", float64(m.Latency.P50)/1e3), number("%.4f", float64(m.Latency.P99)/1e3)}))
 		}
 	}
 	return s

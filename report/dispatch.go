@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
 )
@@ -20,7 +21,7 @@ func (r *Records) regimeSection(name string, evals []closedloop.Result) section 
 		p := r.inRegime(&e)
 		s.rows = append(s.rows, slices.Concat(
 			[]string{
-				e.Regime, fmt.Sprint(e.Noise), e.Method + r.seeds(&e), safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), dispatches(&e), given(p.Feasible),
+				e.Regime, fmt.Sprint(e.Noise), e.Method + r.seeds(&e), safeOf(&e), safeInterval(&e), dispatches(&e), given(p.Feasible),
 				within("%.4f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
 			},
 			spread("%.4f", &e.Regret), []string{given(p.Gap)}, r.less(&e),
@@ -45,4 +46,26 @@ func dispatches(e *closedloop.Result) string {
 // excluded is how many draws of scenes were left out, of all.
 func excluded(e *closedloop.Result) string {
 	return fmt.Sprintf("%d of %d", e.Excluded, e.Episodes+e.Excluded)
+}
+
+// dispatch is a table of every method of the cases with regimes, without noise; networks in
+// files have tables of their own.
+func (d devices) dispatch() string {
+	s := section{rows: [][]string{slices.Concat([]string{"case", "loads", "method", "kept", "dispatches", "feasible % (paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain, []string{"fallbacks", "p50 / p99, ms", "(paper)"})}}
+	for _, r := range d.runs((*Records).named) {
+		if strings.HasPrefix(r.name, networkCase) {
+			continue
+		}
+		for _, e := range r.inRegimes(r.name) {
+			if e.Noise > 0 {
+				continue
+			}
+			p := r.inRegime(&e)
+			s.rows = append(s.rows, slices.Concat(
+				[]string{r.name, e.Regime, r.titled(&e), safeOf(&e), dispatches(&e), given(p.Feasible), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
+				r.less(&e), []string{fmt.Sprint(e.Fallback), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
+		}
+		r.lacking(&s)
+	}
+	return tables(s)
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// Palette of the figures: Okabe and Ito's, which stays distinct for colour-blind
-// readers.
+// palette of the figures: Okabe and Ito's, which stays distinct for colour-blind readers.
 var palette = []color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
 	{230, 159, 0, 255}, {86, 180, 233, 255}, {110, 110, 110, 255}, {160, 120, 60, 255},

@@ -80,36 +80,3 @@ func (d devices) forecasts() string {
 	}
 	return tables(s)
 }
-
-// Conformance says which tests of the kernels passed on a device.
-type Conformance struct {
-	Device string  `json:"device"`
-	Commit string  `json:"commit"`
-	Suites []Suite `json:"suites"`
-}
-
-// Suite is one run of a test program: tests by name but for those that passed.
-type Suite struct {
-	Name    string   `json:"step"`
-	OK      bool     `json:"ok"`
-	Passed  int      `json:"passed"`
-	Failed  []string `json:"failed"`
-	Skipped []string `json:"skipped"`
-	Seconds float64  `json:"seconds"`
-}
-
-func conformanceSection(c Conformance) section {
-	s := section{
-		title: "Kernels held to float64 on the device",
-		note:  fmt.Sprintf("Commit %s, %s.", c.Commit, c.Device),
-		rows:  [][]string{{"suite", "passed", "failed", "skipped", "s"}},
-	}
-	for _, v := range c.Suites {
-		failed := cmp.Or(strings.Join(v.Failed, ", "), "0")
-		if !v.OK && len(v.Failed) == 0 {
-			failed = "did not end"
-		}
-		s.rows = append(s.rows, []string{v.Name, fmt.Sprint(v.Passed), failed, cmp.Or(strings.Join(v.Skipped, ", "), "0"), fmt.Sprintf("%.0f", v.Seconds)})
-	}
-	return s
-}

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/closedloop"
 )
 
 // HardwareFigures are those of a comparison of benchmarks and its records: roofline, latency
@@ -238,4 +239,17 @@ func histogramFigure(name, title, axis string, labels []string, all [][]float64)
 	}
 	f.plot.Y.Min = 0
 	return f
+}
+
+func benchmarkSection(b bench.Record) section {
+	title := "Latency and throughput"
+	if _, what, _ := strings.Cut(b.Command, " bench "); !strings.HasPrefix(what, "-") {
+		what, _, _ = strings.Cut(what, " --max-load")
+		title = strings.TrimSpace(title + " " + strings.TrimSuffix(what, " --json"))
+	}
+	return section{
+		title: title,
+		note:  fmt.Sprintf("`%s`, commit %s, %s. The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1. %s", b.Command, b.Commit, b.Device, loads([]*closedloop.Load{b.Load})),
+		rows:  bench.Rows(b.Results),
+	}
 }

@@ -180,8 +180,7 @@ func TestFigureOfALoop(t *testing.T) {
 // closedCart is a case with a plant, idle a controller of it.
 func closedCart() *domain.Case {
 	p := testdomain.NewCart(4)
-	axes := []domain.Variable{{Name: "q", Lo: -1, Hi: 1}, {Name: "v", Lo: -0.5, Hi: 0.5}}
-	return &domain.Case{Problem: p, Plant: closedloop.Simulated(p, axes, func(p, s, c []float64) { copy(s, p); clear(c) })}
+	return &domain.Case{Problem: p, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}
 }
 
 type idle struct{}

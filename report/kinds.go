@@ -41,8 +41,15 @@ var kinds = []kind{
 	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },
 		func(r *Records) []section { return each(r.Peers, peersSection) }},
 	{"torture", "", []string{"attacks"}, func(r *Records, text []byte) error { return decode(text, &r.Tortures, (*Torture).check) },
-		func(*Records) []section { return nil }}, // docs/reliability.md has it
+		elsewhere}, // docs/reliability.md
+	{"bench serve", "", []string{"canary_differing"}, func(r *Records, text []byte) error { return decode(text, &r.Serves, nil) }, elsewhere},                  // docs/serve.md
+	{"bench deadline", "", []string{"late_causes"}, func(r *Records, text []byte) error { return decode(text, &r.Deadlines, nil) }, elsewhere},                 // docs/scaling.md
+	{"bench record", "", []string{"benchmarks"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarked, (*Benchmarked).check) }, elsewhere}, // docs/navigation.md, opf.md, …
+	{"peers of pandapower", "", []string{"peer", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.Pandapower, nil) }, elsewhere},          // docs/pandapower.md
 }
+
+// elsewhere is of records that a page of docs shows in place of the report.
+func elsewhere(*Records) []section { return nil }
 
 // each makes a section of every record; one without rows is left out.
 func each[T any](records []T, of func(T) section) (out []section) {

@@ -49,8 +49,7 @@ func wide(steps int) Trace {
 // sliding is a trace of the slider: it slides to 0 in the first 40 of 100 decisions.
 func sliding(t *testing.T) (*Records, *Trace) {
 	p := slider{testdomain.NewCart(100)}
-	axes := []domain.Variable{{Name: "q", Lo: -1, Hi: 1}, {Name: "v", Lo: -0.5, Hi: 0.5}}
-	plant := closedloop.Simulated(p, axes, func(p, s, c []float64) { copy(s, p); clear(c) })
+	plant := closedloop.Simulated(p, testdomain.Starts, testdomain.Start)
 	ep := must.Get(plant.Episode(3, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	tr := Trace{Header: closedloop.Header{Case: "cart", Method: "gpc", Params: must.Get(json.Marshal(plant.Params()))(t)}}
 	record := closedloop.EpisodeRecord{Scene: must.Get(json.Marshal(ep.Scene()))(t)}

@@ -56,7 +56,7 @@ func (r *Records) Figures() (figures []*Figure) {
 	return figures
 }
 
-// Introduction of every report.
+// introduction of every report.
 const introduction = "A map of Pareto-optimal decisions is learned offline; online, a controller moves on it instead of solving a problem. " +
 	"Here is what that gave on one machine. Every table and figure is drawn from recorded runs: nothing is typed, and what was not recorded is missing. " +
 	"Lower is better wherever a cost, a regret, a gap or a time stands. Times are of the machine named under each table, and the paper's of its own."

@@ -224,13 +224,6 @@ func (d devices) ablations() string {
 	return tables(s)
 }
 
-func dash(text string) string {
-	if text == "" {
-		return "–"
-	}
-	return text
-}
-
 // wholeOf is the method that an ablation of the paper's is one of.
 func wholeOf(ablation string) (whole string, is bool) {
 	for _, part := range ablated {

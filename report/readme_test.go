@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
@@ -139,29 +139,70 @@ func TestGlanceShowsTheHardestScenes(t *testing.T) {
 	}
 }
 
+// ranging is the least and the largest of some values.
+func ranging(format string, values []float64) string {
+	return fmt.Sprintf(format+" to "+format, slices.Min(values), slices.Max(values))
+}
+
+// What README's text says of the gallery's maps is what their compilations and the solvers beside
+// them were recorded with.
+func TestREADMEsMapsAreThoseOfTheGallery(t *testing.T) {
+	all := devices(recorded(t))
+	names := []string{"cartpole", "quadrotor", "chain9"}
+	var times, means, tails, anew, solver []float64
+	starts := 0
+	for _, name := range names {
+		var test *compile.Score
+		for _, r := range all {
+			for i := range r.Compilations {
+				if c := &r.Compilations[i]; c.Case == name && test == nil {
+					test = &c.Test
+				}
+			}
+		}
+		if test == nil || test.Method != "direct" || test.Unsafe != 0 || starts != 0 && test.Episodes != starts {
+			t.Fatalf("%s: the map's test is %+v", name, test)
+		}
+		starts = test.Episodes
+		times, means, tails = append(times, float64(test.P50)), append(means, float64(test.Mean)), append(tails, float64(test.P90))
+	}
+	for _, s := range systemsOf(all.horizonPeers()) {
+		if !slices.Contains(names, s.name) {
+			continue
+		}
+		own := s.ratio(ownSolver, "direct p50")
+		if own == nil {
+			t.Fatalf("%s: the map is not timed beside solvers", s.name)
+		}
+		anew = append(anew, own.OursUS)
+		for _, r := range s.ratios {
+			if r.Op == warm {
+				solver = append(solver, r.OursUS/1e3)
+			}
+		}
+	}
+	page := unwrapped(t, "README.md")
+	for _, text := range []string{
+		fmt.Sprintf("decide in %s µs where the loop goes as predicted and in [%s](docs/gallery.md#times-beside-other-solvers) where it does not, %s %% above the optimum in the mean (p90 %s %%), none of %d unseen starts unsafe;",
+			ranging("%.1f", times), ranging("%.0f", anew), ranging("%.2g", means), ranging("%.2g", tails), starts),
+		fmt.Sprintf("takes %s ms", ranging("%.2g", solver)),
+	} {
+		if !strings.Contains(page, text) {
+			t.Errorf("README does not say %q", text)
+		}
+	}
+}
+
 // What README's text says of records beside its tables is what they say.
 func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	all := devices(recorded(t))
-	page := string(must.Get(os.ReadFile("../README.md"))(t))
+	page := unwrapped(t, "README.md")
 	says := func(text string) {
 		t.Helper()
 		if !strings.Contains(page, text) {
 			t.Errorf("README does not say %q", text)
 		}
 	}
-	least, most := math.Inf(1), 0.0
-	for _, s := range systemsOf(all.horizonPeers()) {
-		if !slices.Contains([]string{"cartpole", "quadrotor", "chain9"}, s.check.Case) {
-			continue
-		}
-		for _, r := range s.ratios {
-			if r.Op == warm {
-				least, most = min(least, r.OursUS/1e3), max(most, r.OursUS/1e3)
-			}
-		}
-	}
-	says(fmt.Sprintf("takes %.1f to %.0f ms", least, most))
-
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
 		for _, r := range all.runs((*Records).named) {
 			if r.name != name {

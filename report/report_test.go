@@ -47,6 +47,12 @@ func recorded(t *testing.T) []*Records {
 	return all
 }
 
+// unwrapped is a page of the repository with its lines joined.
+func unwrapped(t *testing.T, page string) string {
+	t.Helper()
+	return strings.Join(strings.Fields(string(must.Get(os.ReadFile(filepath.Join("..", page)))(t))), " ")
+}
+
 // reported is the folder and the Markdown of a report of one record.
 func reported(t *testing.T, record string) (dir, page string) {
 	t.Helper()
@@ -99,10 +105,14 @@ func TestTheDocumentsShowTheRecordedRuns(t *testing.T) {
 		must.OK(t, os.WriteFile(filepath.Join(root, page), text, 0o644))
 	}
 	for _, d := range documents {
-		begin := strings.Index(string(pages[d.page]), d.marks().Begin)
-		at := begin + len(d.marks().Begin) + bytes.IndexAny(pages[d.page][begin+len(d.marks().Begin):], "123456789")
+		begin := strings.Index(string(pages[d.page]), d.marks().Begin) + len(d.marks().Begin)
+		part, _, _ := bytes.Cut(pages[d.page][begin:], []byte(d.marks().End))
+		at := bytes.IndexAny(part, "123456789")
+		if at < 0 {
+			at = strings.Index(string(part), noRecord)
+		}
 		forged := bytes.Clone(pages[d.page])
-		forged[at] ^= 1 // another digit
+		forged[begin+at] ^= 1 // another digit, or letter where nothing is recorded
 		path := filepath.Join(root, d.page)
 		must.OK(t, os.WriteFile(path, forged, 0o644))
 		if differed := must.Get(WriteDocuments(root, false, all...))(t); len(differed) != 1 || differed[0] != path {

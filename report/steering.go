@@ -2,7 +2,11 @@ package report
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
+
+	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gpc-engine/gpc/closedloop"
 )
@@ -52,4 +56,99 @@ func preference(w []float64) string {
 		parts[i] = fmt.Sprintf("%.3g", x)
 	}
 	return strings.Join(parts, ", ")
+}
+
+func (r *Records) steeringSections() []section {
+	if len(r.Steerings) == 0 {
+		return nil
+	}
+	summary := section{
+		title: "Steering by a fixed preference",
+		note:  "One map of each case, no retraining. Regret is over the exact optimum of the same episodes under the same preference; hypervolumes are to the nadir of both fronts stretched by a tenth of the range, as shares of the box from there to their ideal.",
+		rows:  SteeringSummaryRows(r.Steerings...),
+	}
+	return append([]section{summary}, each(r.Steerings, func(v closedloop.Steering) section {
+		return section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: steeringFigures(v), rows: SteeringRows(&v)}
+	})...)
+}
+
+// steeringFigures show the front traced by one map and the exact one: two
+// objectives in one figure; of three, the first and the second each against the
+// third, where a line joins the two points of each preference.
+func steeringFigures(s closedloop.Steering) []*Figure {
+	if len(s.Front) == 0 {
+		return nil
+	}
+	switch len(s.Front[0].J) {
+	case 2:
+		f := newFigure(frontName(&s), s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")
+		var x, y []float64
+		for _, p := range s.Front {
+			x, y = append(x, float64(p.OracleJ[0])), append(y, float64(p.OracleJ[1]))
+		}
+		f.line("exact front", colour(grey), false, x, y)
+		x, y = nil, nil
+		for _, p := range s.Front {
+			x, y = append(x, float64(p.J[0])), append(y, float64(p.J[1]))
+		}
+		f.points(s.Method, colour(1), draw.CircleGlyph{}, x, y)
+		f.caption = frontCaption
+		return []*Figure{f}
+	case 3:
+		figures := []*Figure{pairedFront(&s, 0, "Σ J₁"), pairedFront(&s, 1, "Σ J₂")}
+		return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
+	}
+	return nil
+}
+
+// frontName is that of a front's figure: of the case, and of a method that is not the
+// case's own.
+func frontName(s *closedloop.Steering) string {
+	if s.Method == highlighted {
+		return s.Case + "-front"
+	}
+	return s.Case + "-" + s.Method + "-front"
+}
+
+// pairedFront draws objective j against the third, preference by preference. The
+// axis of j is logarithmic where it falls by decades, as an objective may near its
+// own optimum.
+func pairedFront(s *closedloop.Steering, j int, axis string) *Figure {
+	f := newFigure(fmt.Sprintf("%s-%d", frontName(s), j+1), s.Case+": one map steered by a fixed preference", axis, "Σ J₃")
+	var x, y [2][]float64 // exact, steered
+	for _, p := range s.Front {
+		px, py := [2]float64{float64(p.OracleJ[j]), float64(p.J[j])}, [2]float64{float64(p.OracleJ[2]), float64(p.J[2])}
+		if !(min(px[0], px[1]) > 0) || math.IsNaN(py[0]+py[1]) {
+			continue // zero has no place on the axis, and a preference without a comparison none at all
+		}
+		for k := range x {
+			x[k], y[k] = append(x[k], px[k]), append(y[k], py[k])
+		}
+	}
+	if len(x[0]) == 0 {
+		return nil
+	}
+	if decade := 10.0; max(slices.Max(x[0]), slices.Max(x[1])) > decade*min(slices.Min(x[0]), slices.Min(x[1])) {
+		f.logX()
+	}
+	for i := range x[0] {
+		f.line("", faint(colour(grey)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]})
+	}
+	f.points("exact", colour(grey), draw.RingGlyph{}, x[0], y[0])
+	f.points(s.Method, colour(1), draw.CircleGlyph{}, x[1], y[1])
+	f.caption = frontCaption + " A line joins the two of one preference."
+	return f
+}
+
+// frontCaption is that of every front.
+const frontCaption = "Objectives summed over an episode, in the mean, one point for each preference: what the map reaches, and the exact optimum."
+
+// checkSteering says what of a front is of another size than its first point.
+func checkSteering(s *closedloop.Steering) error {
+	for i, p := range s.Front {
+		if n := len(s.Front[0].J); len(p.J) != n || len(p.OracleJ) != n || n == 0 {
+			return fmt.Errorf("front[%d] has %d values of j and %d of oracle_j, want %d", i, len(p.J), len(p.OracleJ), max(1, n))
+		}
+	}
+	return nil
 }

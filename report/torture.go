@@ -50,23 +50,20 @@ func (t *Torture) Rows() [][]string {
 
 // torture is the last run on the first device that has one, whatever was not survived in words.
 func (d devices) torture() string {
-	for _, r := range d {
-		if len(r.Tortures) == 0 {
-			continue
-		}
-		t := &r.Tortures[len(r.Tortures)-1]
-		form := ""
-		if t.Short {
-			form = " --short"
-		}
-		s := section{note: fmt.Sprintf("`bench/torture%s`, seed %d, commit %s, %s, %.0f minutes. %s", form, t.Seed, t.Commit, t.Device, max(1, t.Seconds/60), loads([]*closedloop.Load{t.Load})), rows: t.Rows()}
-		var lost strings.Builder
-		for _, a := range t.Attacks {
-			for _, why := range a.Lost {
-				fmt.Fprintf(&lost, "\nNot survived: %s, %s: %s\n", a.By, a.On, strings.TrimSpace(why))
-			}
-		}
-		return tables(s) + lost.String()
+	t := last(d, func(r *Records) []Torture { return r.Tortures })
+	if t == nil {
+		return ""
 	}
-	return ""
+	form := ""
+	if t.Short {
+		form = " --short"
+	}
+	s := section{note: fmt.Sprintf("`bench/torture%s`, seed %d, commit %s, %s, %.0f minutes. %s", form, t.Seed, t.Commit, t.Device, max(1, t.Seconds/60), loads([]*closedloop.Load{t.Load})), rows: t.Rows()}
+	var lost strings.Builder
+	for _, a := range t.Attacks {
+		for _, why := range a.Lost {
+			fmt.Fprintf(&lost, "\nNot survived: %s, %s: %s\n", a.By, a.On, strings.TrimSpace(why))
+		}
+	}
+	return tables(s) + lost.String()
 }

@@ -19,7 +19,7 @@ cartpole-track 0.5% 15m 100
 cstr 1.5% 12m 50
 quadrotor 1.5% 12m 50
 chain9 1.5% 12m 25
-hvac 1.5% 12m 25
+hvac 1.5% 25m 25
 double-pendulum 1.5% 60m 10
 chain21 1.5% 60m 5
 "

@@ -1,10 +1,6 @@
 package serve
 
-import (
-	"time"
-
-	"github.com/gpc-engine/gpc/batchnav"
-)
+import "github.com/gpc-engine/gpc/batchnav"
 
 // Answer is what a line of Lines says under its JSON keys. Of an error it is the failure alone, with
 // op and session as far as they are known.
@@ -73,5 +69,3 @@ type Health struct {
 	Panics       int64   `json:"panics"`
 	UptimeS      float64 `json:"uptime_s"`
 }
-
-func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

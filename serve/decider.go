@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // decider makes the decisions of sessions. The dispatcher alone calls it.
@@ -156,20 +156,13 @@ func (c *controllers) missed(*job)                                      {}
 
 // decide lets each session's controller decide, side by side.
 func (c *controllers) decide(s *Server, jobs []*job) {
-	var wait sync.WaitGroup
-	room := make(chan struct{}, c.threads)
 	decisions, errs := make([]*Decision, len(jobs)), make([]error, len(jobs))
-	for i, j := range jobs {
-		room <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-room }()
-			errs[i] = s.guarded(func() (err error) {
-				decisions[i], err = c.one(s.spec, s.problem, j)
-				return err
-			})
+	parallel.Each(c.threads, len(jobs), func(_, i int) {
+		errs[i] = s.guarded(func() (err error) {
+			decisions[i], err = c.one(s.spec, s.problem, jobs[i])
+			return err
 		})
-	}
-	wait.Wait()
+	})
 	for i, j := range jobs {
 		switch {
 		case panicked(errs[i]):

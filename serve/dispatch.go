@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // backlog is how many groups of requests may wait for the dispatcher.
@@ -143,7 +144,7 @@ func (s *Server) decide(jobs []*job) {
 // decided answers one decision. What was answered in its place by its deadline is what the
 // session has executed.
 func (s *Server) decided(j *job, d *Decision, together int) {
-	d.Batch, d.LatencyUs = together, microseconds(time.Since(j.began))
+	d.Batch, d.LatencyUs = together, machine.Microseconds(time.Since(j.began))
 	counters := []*atomic.Int64{&s.decisions, &s.replaced}
 	if !domain.Fallback(d.Fallback).Replaced() {
 		counters = counters[:1]

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // finish answers a request, which the counters count, and reports whether it was not
@@ -65,7 +66,7 @@ func (s *Server) expire(j *job) {
 	a := Answer{Op: j.op.String(), Session: j.session}
 	switch j.op {
 	case opDecide:
-		d.Late, d.LatencyUs = true, microseconds(time.Since(j.began))
+		d.Late, d.LatencyUs = true, machine.Microseconds(time.Since(j.began))
 		a.Decision = d
 	case opRefine:
 		plan := make([]float64, 0, s.spec.PlanSize())

@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	_ "embed"
@@ -11,12 +10,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/internal/finite"
@@ -45,8 +41,6 @@ const (
 	DefaultPatience = 10 * time.Second
 	// usualBody is room that a body has from the start, by what its head says.
 	usualBody = 16 << 10
-	// heartbeat is how often a stream without decisions says that it is there.
-	heartbeat = 15 * time.Second
 )
 
 // openAPI describes what a Handler answers; a test holds it to that.
@@ -88,6 +82,7 @@ type problem struct {
 }
 
 func (p *problem) Error() string { return p.err.Error() }
+
 func (p *problem) Unwrap() error { return p.err }
 
 func problemf(status int, format string, args ...any) error {
@@ -175,7 +170,7 @@ func statusOf(err error) int {
 
 // fail answers with an error.
 func (h *handler) fail(w http.ResponseWriter, a Answer, err error) {
-	h.answer(w, statusOf(err), Answer{Op: a.Op, Session: a.Session, Failure: failureOf(err)})
+	h.answer(w, statusOf(err), Answer{Op: a.Op, Session: a.Session, Failure: FailureOf(err)})
 }
 
 // answer writes a JSON object.
@@ -211,7 +206,7 @@ func (h *handler) write(w http.ResponseWriter, status int, text []byte) {
 // ask answers an operation. What would be refused is so before its body is read, by a text that is
 // there: a server that is asked for too much has no time to say so.
 func (h *handler) ask(o op) http.HandlerFunc {
-	refusal := func(err error) []byte { return encoded(Answer{Op: o.String(), Failure: failureOf(err)}) }
+	refusal := func(err error) []byte { return encoded(Answer{Op: o.String(), Failure: FailureOf(err)}) }
 	busy, closed := refusal(ErrBusy), refusal(ErrClosed)
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -299,123 +294,4 @@ func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
 func (h *handler) openAPI(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	h.write(w, http.StatusOK, openAPI)
-}
-
-// sessionOf is the one that a query names.
-func sessionOf(query url.Values) (string, error) {
-	for name, values := range query {
-		if name != "session" || len(values) != 1 {
-			return "", object.Errorf(name, "the query has the field %.64q %d times: want session once at most", name, len(values))
-		}
-	}
-	name := query.Get("session")
-	if len(name) > MaxSessionName || !utf8.ValidString(name) {
-		return "", object.Errorf("session", "the name of a session is of %d bytes, want UTF-8 of at most %d", len(name), MaxSessionName)
-	}
-	return name, nil
-}
-
-// stream sends a session's decisions as they are made, until its reader is too slow or gone, or
-// the server drains.
-func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
-	name, err := sessionOf(r.URL.Query())
-	if err == nil && h.s.Draining() {
-		err = ErrClosed
-	}
-	var watch *Watch
-	if err == nil {
-		watch, err = h.s.Watch(name)
-	}
-	if err != nil {
-		h.s.count(err)
-		h.fail(w, Answer{Session: name}, err)
-		return
-	}
-	defer watch.Close()
-	to, err := web.NewStream(w, h.o.Patience)
-	if err != nil || !to.Alive() {
-		return
-	}
-	alive := time.NewTicker(heartbeat)
-	defer alive.Stop()
-	last := uint64(0)
-	for {
-		select {
-		case e, ok := <-watch.Events:
-			if !ok {
-				to.Send(web.Event("dropped", last, []byte("{}")))
-				return
-			}
-			text, err := finite.Marshal(e)
-			if err != nil || !to.Send(web.Event("decision", e.Number, text)) {
-				return
-			}
-			last = e.Number
-		case <-alive.C:
-			if !to.Alive() {
-				return
-			}
-		case <-h.s.draining:
-			to.Send(web.Event("closing", last, []byte("{}")))
-			return
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-// drained is how long clients may take for answers that were given up to them at the end.
-const drained = 250 * time.Millisecond
-
-// active are the connections whose request is not answered yet.
-type active struct {
-	sync.Mutex
-	on map[net.Conn]bool
-}
-
-func (a *active) note(c net.Conn, state http.ConnState) {
-	a.Lock()
-	defer a.Unlock()
-	if state == http.StateActive {
-		a.on[c] = true
-	} else {
-		delete(a.on, c)
-	}
-}
-
-func (a *active) none() bool {
-	a.Lock()
-	defer a.Unlock()
-	return len(a.on) == 0
-}
-
-// HTTP serves a handler on listeners until the context ends; then the listeners are closed, what
-// was asked is answered, by the fallback where that takes longer than drain (0: DefaultDrain), and
-// nil returned. An error is of a listener.
-func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, drain time.Duration) error {
-	asking := active{on: map[net.Conn]bool{}}
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: 16 << 10,
-		ErrorLog: httpLog(s.opt.Log), ConnState: asking.note,
-	}
-	failed := make(chan error, len(on))
-	for _, l := range on {
-		go func() { failed <- server.Serve(l) }()
-	}
-	var err error
-	select {
-	case err = <-failed:
-		err = fmt.Errorf("serve: %w", err)
-	case <-ctx.Done():
-	}
-	drain = cmp.Or(drain, DefaultDrain)
-	s.Drain(drain)
-	for _, l := range on {
-		l.Close()
-	}
-	// Not Shutdown: it waits for connections that never asked, too.
-	for end := time.Now().Add(drain + drained); !asking.none() && time.Now().Before(end); time.Sleep(time.Millisecond) {
-	}
-	server.Close()
-	return err
 }

@@ -126,7 +126,7 @@ func (s *Server) answer(asked <-chan *job, out io.Writer, hurry <-chan struct{})
 		}
 		a := j.answer
 		if j.err != nil {
-			a.Failure = failureOf(j.err)
+			a.Failure = FailureOf(j.err)
 		}
 		text, err := finite.Marshal(a)
 		if err != nil {

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -59,7 +56,7 @@ func (s *Server) Listen(o ListenOptions) (on []net.Listener, err error) {
 	if o.Address != "" {
 		at, err := net.ResolveTCPAddr("tcp", o.Address)
 		if err != nil {
-			return nil, gpc.BadInput(fmt.Errorf("serve: the address %q: %w", o.Address, err))
+			return nil, gpc.BadInput(fmt.Errorf("serve: the address %q: %w; want HOST:PORT, such as 127.0.0.1:8080", o.Address, err))
 		}
 		if !at.IP.IsLoopback() && o.Token == "" {
 			return nil, gpc.BadInput(fmt.Errorf("serve: the address %q is reached from other machines: it needs a token", o.Address))
@@ -123,49 +120,6 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// door closes connections beyond so many.
-func (s *Server) door(l net.Listener, most int) net.Listener {
-	return &door{Listener: l, s: s, room: make(chan struct{}, most)}
-}
-
-type door struct {
-	net.Listener
-	s    *Server
-	room chan struct{}
-}
-
-func (d *door) Accept() (net.Conn, error) {
-	for {
-		c, err := d.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case d.room <- struct{}{}:
-			d.s.metrics.connections.Add(1)
-			return &connection{Conn: c, of: d}, nil
-		default:
-			d.s.metrics.turnedAway.Add(1)
-			c.Close()
-		}
-	}
-}
-
-// connection gives its room back when it is closed.
-type connection struct {
-	net.Conn
-	of   *door
-	once sync.Once
-}
-
-func (c *connection) Close() error {
-	c.once.Do(func() {
-		c.of.s.metrics.connections.Add(-1)
-		<-c.of.room
-	})
-	return c.Conn.Close()
-}
-
 // ReadToken reads the token of a file: one line of 16 to 4096 printable characters without blanks.
 func ReadToken(path string) (string, error) {
 	text, err := os.ReadFile(path)
@@ -178,6 +132,3 @@ func ReadToken(path string) (string, error) {
 	}
 	return token, nil
 }
-
-// httpLog is what net/http says of connections that went wrong.
-func httpLog(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/internal/object"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) line(text []byte, read time.Time) (j *job, err error) {
 	case !there:
 		return j, object.Missing("op", "one of "+known)
 	case at < 1:
-		return j, object.Errorf("op", "field \"op\" is %.64q, want one of %s", name, known)
+		return j, object.Errorf("op", "field \"op\" is %.64q%s (want one of %s)", name, names.Meant(name, ops[1:]), known)
 	}
 	j.op = op(at)
 	return j, s.parse(j, fields, read)
@@ -129,8 +130,8 @@ func refinement(fields object.Fields, o *batchnav.RefineOptions) error {
 	return err
 }
 
-// failureOf is an error as it is answered.
-func failureOf(err error) *Failure {
+// FailureOf is an error as it is answered: with its field where it is a *FieldError.
+func FailureOf(err error) *Failure {
 	f := &Failure{Error: err.Error()}
 	var field *FieldError
 	if errors.As(err, &field) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/object"
 )
 
@@ -96,7 +97,7 @@ func (s *Server) holdBack(j *job) {
 		s.fail(j, err)
 		return
 	}
-	d.Stale, d.LatencyUs = j.of.stale, microseconds(time.Since(j.began))
+	d.Stale, d.LatencyUs = j.of.stale, machine.Microseconds(time.Since(j.began))
 	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Decision: d}, nil, &s.decisions, &s.replaced)
 	j.of.report(j)
 }

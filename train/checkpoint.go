@@ -12,10 +12,10 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/jsontree"
 	"github.com/gpc-engine/gpc/internal/safetensors"
 )
 
@@ -67,30 +67,11 @@ func difference(saved, own []byte) string {
 			return "it does not say which run it is of"
 		}
 	}
-	var walk func(path string, a, b any) string
-	walk = func(path string, a, b any) string {
-		x, okX := a.(map[string]any)
-		y, okY := b.(map[string]any)
-		if !okX || !okY {
-			if reflect.DeepEqual(a, b) {
-				return ""
-			}
-			return fmt.Sprintf("its %s is %v, this run's is %v", path, a, b)
-		}
-		keys := slices.Sorted(maps.Keys(x))
-		for _, k := range slices.Sorted(maps.Keys(y)) {
-			if _, ok := x[k]; !ok {
-				keys = append(keys, k)
-			}
-		}
-		for _, k := range keys {
-			if d := walk(strings.TrimPrefix(path+"."+k, "."), x[k], y[k]); d != "" {
-				return d
-			}
-		}
+	d, differ := jsontree.First(values[0], values[1], reflect.DeepEqual)
+	if !differ {
 		return ""
 	}
-	return walk("", values[0], values[1])
+	return fmt.Sprintf("its %s is %v, this run's is %v", d.Path, d.A, d.B)
 }
 
 // writeCheckpoint replaces path in one step: after a crash there is the old file

@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
@@ -135,5 +135,5 @@ func (d *Data) contentHash(spec *domain.Spec) string {
 		put(d.Perturbed[i])
 	}
 	w.Flush()
-	return hex.EncodeToString(sum.Sum(nil))
+	return durable.Sum([sha256.Size]byte(sum.Sum(nil)))
 }

@@ -40,6 +40,14 @@ type EpochRecord struct {
 	DeltaDecMean float64 `json:"delta_dec_mean"`
 }
 
+// Loss is the mean total of the epoch's updates, each weighed by its samples.
+func (r *EpochRecord) Loss() float64 {
+	if r.Phase == Rollout {
+		return r.Rollout.Total
+	}
+	return r.Manifold.Total
+}
+
 // Progress is reported after every update.
 type Progress struct {
 	Phase         Phase

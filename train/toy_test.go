@@ -3,8 +3,12 @@ package train
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
+	"testing"
 
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/offline"
 )
 
@@ -109,4 +113,49 @@ func (t toy) samples(scenarios int, seed uint64) []domain.Sample {
 		}
 	}
 	return out
+}
+
+// cpu is the backend of a test.
+func cpu(t testing.TB) backend.Backend {
+	t.Helper()
+	b, err := cpufallback.New(cpufallback.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// toyOptions are of a run on so many of the toy's scenarios.
+func toyOptions(be backend.Backend, scenarios int) Options {
+	p := newToy()
+	return Options{Backend: be, Problem: p, Data: p.data(scenarios), Seed: 5, Emphasis: 0.5}
+}
+
+// trained is the result of a run.
+func trained(t testing.TB, opt Options) *Result {
+	t.Helper()
+	r, err := Run(t.Context(), opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// refused wants an error of a run that says so.
+func refused(t testing.TB, what string, opt Options, want string) {
+	t.Helper()
+	if _, err := Run(t.Context(), opt, nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: error %v, want one with %q", what, err, want)
+	}
+}
+
+// toySet is a set of the options' data with a tenth held out.
+func toySet(t testing.TB, opt Options) *trainingSet {
+	t.Helper()
+	s, err := newTrainingSet(opt.Problem.Spec(), &opt.Data, Options{ValidationFraction: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -28,14 +26,6 @@ const (
 const Sessions = 2 + mostRays
 
 const (
-	// mostRays of a fan, with that of the preference in force.
-	mostRays = 22
-	// rayCandidates of a ray whose method searches.
-	rayCandidates = 1024
-	// mostAhead bounds how many decisions a fan looks ahead.
-	mostAhead = 40
-	// patience of a request that has no deadline of its own.
-	patience = 10 * time.Second
 	// history is how many frames are kept by default.
 	history = 2048
 	// historyNumbers bounds what is kept of the past: frames × numbers in one.
@@ -97,7 +87,7 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 	if h.SessionsMax < Sessions {
 		return nil, gpc.BadInput(fmt.Errorf("the server has room for %d sessions: a page wants %d of its own", h.SessionsMax, Sessions))
 	}
-	l.description.Kind, l.description.Steers, l.description.Method, l.description.DeadlineUs = "live", true, h.Method, float64(opt.Deadline.Nanoseconds())/1e3
+	l.description.Kind, l.description.Steers, l.description.Method, l.description.DeadlineUs = "live", true, h.Method, machine.Microseconds(opt.Deadline)
 	l.description.Source = fmt.Sprintf("seed %d, %s (%s, %d threads), commit %s", opt.Seed, h.Backend, h.ISA, h.Threads, h.Commit)
 	if err := l.Reset(ctx, opt.Episode); err != nil {
 		return nil, err
@@ -259,124 +249,6 @@ func (l *Live) score(s, c, u, j, margins []float64) {
 	}
 	l.problem.Objectives(s, u, c, j)
 	l.problem.Margins(s, c, u, margins)
-}
-
-// Fan implements Source: the method's own decisions under each preference, rolled out by the
-// known dynamics. A method that searches is asked for its plans, under fewer preferences.
-func (l *Live) Fan() func(ctx context.Context) (*Fan, error) {
-	if l.ep.Done() || l.searches && l.server.Health().ModelSHA256 == "" {
-		return nil
-	}
-	last := l.frames[len(l.frames)-1]
-	root := l.request(l.preference)
-	return func(ctx context.Context) (*Fan, error) {
-		began := time.Now()
-		fan := &Fan{K: last.K, Ahead: l.ahead(root.C)}
-		weights := l.description.Vertices
-		if m := l.spec.ObjectiveSize(); !l.searches {
-			weights = offline.DasDennis(m, divisions(m))
-			weights = weights[:min(len(weights), mostRays-1)]
-		}
-		for _, w := range weights {
-			fan.Rays = append(fan.Rays, Ray{Preference: domain.Preference{W: w}})
-		}
-		fan.Present = len(fan.Rays)
-		fan.Rays = append(fan.Rays, Ray{Preference: *root.Preference})
-		errs := make([]error, len(fan.Rays))
-		var wait sync.WaitGroup
-		for i := range fan.Rays {
-			wait.Go(func() { errs[i] = l.cast(ctx, fan, i, root) })
-		}
-		wait.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return nil, err
-			}
-		}
-		fan.TookMs = float64(time.Since(began).Nanoseconds()) / 1e6
-		return fan, nil
-	}
-}
-
-// ahead is how many decisions a fan looks ahead from a context.
-func (l *Live) ahead(c []float64) int {
-	left := mostAhead
-	if f, ok := l.problem.(domain.Finite); ok {
-		left = min(left, f.Remaining(c))
-	}
-	return max(1, left)
-}
-
-// cast rolls out ray i of a fan.
-func (l *Live) cast(ctx context.Context, fan *Fan, i int, root serve.Request) error {
-	ray := &fan.Rays[i]
-	p := ray.Preference
-	var plan []float64
-	if l.searches {
-		r, err := l.server.Refine(ctx, loopSession, serve.Request{S: root.S, C: root.C, Preference: &p, Deadline: time.Now().Add(patience)}, batchnav.RefineOptions{Candidates: rayCandidates})
-		if err != nil {
-			return err
-		}
-		plan = r.U
-	}
-	session := fmt.Sprint(raySession, i)
-	if err := l.server.Reset(ctx, session); err != nil {
-		return err
-	}
-	n := l.spec.ActionSize()
-	steps := fan.Ahead
-	if plan != nil {
-		steps = min(steps, len(plan)/n)
-	}
-	s, c := slices.Clone(root.S), slices.Clone(root.C)
-	next, nextC := make([]float64, len(s)), make([]float64, len(c))
-	J, j, margins := make([]float64, l.spec.ObjectiveSize()), make([]float64, l.spec.ObjectiveSize()), make([]float64, len(l.spec.Margins))
-	ray.Margin = math.Inf(1)
-	add := func(s, c []float64) {
-		at := centres(picture(l.problem, s, c))
-		if ray.Paths == nil {
-			ray.Paths = make([][][2]float64, len(at))
-		}
-		for b := range min(len(at), len(ray.Paths)) {
-			ray.Paths[b] = append(ray.Paths[b], at[b])
-		}
-	}
-	add(s, c)
-	for t := range steps {
-		var u []float64
-		if plan != nil {
-			u = plan[t*n : (t+1)*n]
-		} else {
-			r := l.asked(s, c, p)
-			r.Deadline = time.Now().Add(patience)
-			d, err := l.server.Decide(ctx, session, r)
-			if err != nil {
-				return err
-			}
-			u = d.U
-		}
-		l.score(s, c, u, j, margins)
-		for k := range J {
-			J[k] += j[k] / float64(steps)
-		}
-		for _, m := range margins {
-			ray.Margin = math.Min(ray.Margin, m)
-		}
-		l.problem.Step(s, c, u, next, nextC)
-		s, next, c, nextC = next, s, nextC, c
-		add(s, c)
-	}
-	ray.J, ray.Feasible = J, ray.Margin >= -l.spec.MarginTolerance
-	return l.server.Reset(ctx, session)
-}
-
-// divisions of the simplex's edge for a fan's preferences, by the number of objectives.
-func divisions(m int) int {
-	d := 1
-	for d < mostRays && len(offline.DasDennis(m, d+1)) < mostRays {
-		d++
-	}
-	return d
 }
 
 // DefaultRate is how many decisions a second a Live is shown at: the plant's own time where

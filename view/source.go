@@ -105,7 +105,8 @@ type Grid struct {
 	Height float64      `json:"height"`
 }
 
-// Frame is one decision and where it led. That an episode begins is a frame without U.
+// Frame is one decision and where it led, in physical units; a number that is not known is NaN, null
+// in JSON. That an episode begins is a frame without U.
 type Frame struct {
 	K       int `json:"k"`
 	Episode int `json:"episode"`
@@ -118,11 +119,11 @@ type Frame struct {
 	Sigma      []float64         `json:"sigma"`
 	Priority   []float64         `json:"priority"`
 	Preference domain.Preference `json:"preference"`
-	Margin     float64           `json:"margin"`
-	Margins    []float64         `json:"margins"` // nil: not known one by one
-	Residual   float64           `json:"residual"`
+	Margin     float64           `json:"margin"`         // smallest
+	Margins    []float64         `json:"margins"`        // nil: not known one by one
+	Residual   float64           `json:"residual"`       // at the localized latent, normalised
 	Limit      float64           `json:"residual_limit"` // of Residual; 0: none
-	Moved      float64           `json:"displacement"`
+	Moved      float64           `json:"displacement"`   // ‖z_{t+1} − z_t‖
 	LatencyUs  float64           `json:"latency_us"`
 	Fallback   string            `json:"fallback"` // domain.Fallback
 	Replaced   bool              `json:"replaced"` // U is not the method's own
@@ -214,25 +215,4 @@ func operate(p domain.Problem, s, c, u []float64) *domain.OperatingPoint {
 		}
 	}
 	return nil
-}
-
-// Fan is what the method would do from frame K on under other preferences.
-type Fan struct {
-	K int `json:"k"`
-	// Ahead is how many decisions each looks ahead; Present is the place of the preference in
-	// force.
-	Ahead   int     `json:"ahead"`
-	Present int     `json:"present"`
-	Rays    []Ray   `json:"rays"`
-	TookMs  float64 `json:"took_ms"`
-}
-
-// Ray is one of a Fan.
-type Ray struct {
-	Preference domain.Preference `json:"preference"`
-	J          []float64         `json:"j"` // mean over the decisions ahead
-	Margin     float64           `json:"margin"`
-	Feasible   bool              `json:"feasible"`
-	// Paths are those of the bodies, [body][decision], from where they are.
-	Paths [][][2]float64 `json:"paths,omitempty"`
 }

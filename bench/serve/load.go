@@ -25,6 +25,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/report"
 )
 
 const (
@@ -252,15 +253,15 @@ func (l *load) ask(ctx context.Context, n int, name string, next <-chan asked, n
 }
 
 // idle asks requests one after another, and remembers what the canary is decided.
-func (l *load) idle(lasts time.Duration) (times, error) {
+func (l *load) idle(lasts time.Duration) (report.Times, error) {
 	w, err := l.dial()
 	if err != nil {
-		return times{}, err
+		return report.Times{}, err
 	}
 	l.want, err = l.canary(w, nil)
 	w.Close()
 	if err != nil {
-		return times{}, err
+		return report.Times{}, err
 	}
 	ctx, stop := context.WithTimeout(l.ctx, lasts)
 	defer stop()
@@ -386,7 +387,7 @@ func (l *load) capacity(connections int, lasts time.Duration) (float64, error) {
 }
 
 // over offers a rate, with trouble beside it.
-func (l *load) over(rate float64, r *record) error {
+func (l *load) over(rate float64, r *report.Served) error {
 	ctx, stop := context.WithTimeout(l.ctx, l.o.lasts)
 	defer stop()
 	start := time.Now()
@@ -407,7 +408,7 @@ func (l *load) over(rate float64, r *record) error {
 		})
 	}()
 	type noted struct {
-		offered
+		report.OfferedLoad
 		answers, refusals, behind []time.Duration
 	}
 	all := make([]noted, l.o.connections)
@@ -445,11 +446,11 @@ func (l *load) over(rate float64, r *record) error {
 		accepted, refused, behind = append(accepted, n.answers...), append(refused, n.refusals...), append(behind, n.behind...)
 	}
 	sum.Answers, sum.Refusals, sum.Behind = timesOf(accepted), timesOf(refused), timesOf(behind)
-	r.Trouble = trouble{int(counts[0].Load()), int(counts[1].Load()), int(counts[2].Load()), int(counts[3].Load()), int(counts[4].Load())}
+	r.Trouble = report.Trouble{Large: int(counts[large].Load()), Malformed: int(counts[malformed].Load()), Disconnected: int(counts[disconnected].Load()), Reopened: int(counts[reopened].Load()), Wrong: int(counts[wrong].Load())}
 	return errors.Join(err, troubled, silent, watched, resident, l.ctx.Err())
 }
 
-// What trouble counts, in the order of its type.
+// What trouble counts.
 const (
 	large = iota
 	malformed
@@ -525,7 +526,7 @@ func (l *load) silent(ctx context.Context, counts *[5]atomic.Int64) error {
 }
 
 // watch lets the canary go through its observations until the end, and compares.
-func (l *load) watch(ctx context.Context, r *record) error {
+func (l *load) watch(ctx context.Context, r *report.Served) error {
 	for ctx.Err() == nil {
 		w, err := l.dial()
 		if err != nil {
@@ -547,7 +548,7 @@ func (l *load) watch(ctx context.Context, r *record) error {
 }
 
 // remember reads the server's resident memory.
-func (l *load) remember(ctx context.Context, start time.Time, m *memory) error {
+func (l *load) remember(ctx context.Context, start time.Time, m *report.ResidentMemory) error {
 	gap := min(time.Second, l.o.lasts/20)
 	for {
 		select {
@@ -580,11 +581,11 @@ func residentOf(pid int) (int, error) {
 }
 
 // timesOf sorts latencies.
-func timesOf(took []time.Duration) times {
+func timesOf(took []time.Duration) report.Times {
 	if len(took) == 0 {
-		return times{}
+		return report.Times{}
 	}
 	slices.Sort(took)
 	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))]) / 1e3 }
-	return times{len(took), at(0.5), at(0.99), at(1)}
+	return report.Times{N: len(took), P50: at(0.5), P99: at(0.99), Max: at(1)}
 }

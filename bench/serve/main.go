@@ -10,7 +10,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -19,9 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -31,6 +28,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/report"
 )
 
 const (
@@ -52,80 +50,6 @@ type options struct {
 	waiting           string // --waiting of the server
 	halfOpen          int    // connections that say nothing
 	shared            bool   // server and generator run on the same CPUs
-}
-
-// record is what is written.
-type record struct {
-	Case        string `json:"case"`
-	Method      string `json:"method"`
-	Commit      string `json:"commit"`
-	Device      string `json:"device"`
-	Connections int    `json:"connections"` // of the load, each a session
-	// Waiting is what the server was told, WaitingMax how many requests it let wait when its
-	// capacity was measured, and at the end.
-	Waiting    string `json:"waiting"`
-	WaitingMax [2]int `json:"waiting_max"`
-	// CPUs that the server had and those of the generator; null: they shared all.
-	ServerCPUs    []int   `json:"server_cpus"`
-	GeneratorCPUs []int   `json:"generator_cpus"`
-	HalfOpen      int     `json:"half_open"` // connections that say nothing
-	DeadlineMs    float64 `json:"deadline_ms"`
-	// Idle is one request after another, alone; Capacity what connections get decided that ask as
-	// soon as they are answered: the most of those that WaitingMax, twice and four times as many get.
-	Idle                times   `json:"idle"`
-	Capacity            float64 `json:"capacity_per_s"`
-	CapacityConnections int     `json:"capacity_connections"`
-	Load                offered `json:"load"`
-	// Trouble is what went on beside the load.
-	Trouble trouble `json:"trouble"`
-	// Of the session that was to decide as on the idle server: its decisions, and those that differ.
-	Canary          int           `json:"canary"`
-	CanaryDiffering int           `json:"canary_differing"`
-	Memory          memory        `json:"memory"`
-	P99Ratio        float64       `json:"p99_ratio"` // accepted under load over idle
-	Broken          []string      `json:"broken"`    // what did not hold
-	Machine         *machine.Load `json:"machine,omitempty"`
-}
-
-// times are latencies by the client's clock, from when a request was due, µs.
-type times struct {
-	N   int     `json:"n"`
-	P50 float64 `json:"p50_us"`
-	P99 float64 `json:"p99_us"`
-	Max float64 `json:"max_us"`
-}
-
-// offered is a load at a rate that does not depend on the answers.
-type offered struct {
-	Seconds  float64 `json:"seconds"`
-	Rate     float64 `json:"offered_per_s"`
-	Sent     int     `json:"sent"`
-	Accepted int     `json:"accepted"` // answered by a decision
-	Late     int     `json:"late"`     // of these, by the fallback of the deadline
-	Refused  int     `json:"refused"`  // 429
-	Lost     int     `json:"lost"`     // without an answer
-	Wrong    int     `json:"wrong"`    // any other answer
-	Overdue  int     `json:"overdue"`  // answers that were there only after the deadline
-	Answers  times   `json:"accepted_times"`
-	Refusals times   `json:"refused_times"`
-	Behind   times   `json:"behind_times"` // until a request that was due was sent
-}
-
-// trouble counts attempts, and those that were not answered as they should be.
-type trouble struct {
-	Large        int `json:"large"` // bodies of 2 MiB: 413
-	Malformed    int `json:"malformed"`
-	Disconnected int `json:"disconnected"`
-	Reopened     int `json:"half_open_reopened"` // that the server had closed
-	Wrong        int `json:"wrong"`
-}
-
-// memory is what of the server is resident, bytes: when the load has lasted a tenth, at its end, and
-// at most.
-type memory struct {
-	Start int `json:"start"`
-	End   int `json:"end"`
-	Most  int `json:"most"`
 }
 
 func main() {
@@ -157,7 +81,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "serve:", err)
 		os.Exit(1)
 	}
-	print(os.Stdout, r)
+	if err := print(os.Stdout, r); err != nil {
+		fmt.Fprintln(os.Stderr, "serve:", err)
+		os.Exit(1)
+	}
 	if len(r.Broken) > 0 {
 		os.Exit(1)
 	}
@@ -167,7 +94,7 @@ func main() {
 func be() int { return cli.Main(&cli.App{Catalogue: paper.Cases()}) }
 
 // run is the whole of it.
-func run(ctx context.Context, o options, log io.Writer) (r *record, err error) {
+func run(ctx context.Context, o options, log io.Writer) (r *report.Served, err error) {
 	if o.lasts <= 0 || o.measure <= 0 || o.deadline <= 0 || o.connections < 1 || o.halfOpen < 0 {
 		return nil, errors.New("want times and numbers above 0")
 	}
@@ -176,7 +103,7 @@ func run(ctx context.Context, o options, log io.Writer) (r *record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &record{Case: o.name, Method: o.method, Commit: version.Build(), Device: gpc.Host(), Connections: o.connections, Waiting: o.waiting, HalfOpen: o.halfOpen, DeadlineMs: float64(o.deadline) / 1e6, Broken: []string{}}
+	r = &report.Served{Case: o.name, Method: o.method, Commit: version.Build(), Device: gpc.Host(), Connections: o.connections, Waiting: o.waiting, HalfOpen: o.halfOpen, DeadlineMs: float64(o.deadline) / 1e6, Broken: []string{}}
 	if all := machine.CPUs(); len(all) > 1 && !o.shared {
 		last := len(all) - 1
 		r.ServerCPUs, r.GeneratorCPUs = all[:last], all[last:]
@@ -240,24 +167,10 @@ func run(ctx context.Context, o options, log io.Writer) (r *record, err error) {
 }
 
 // print writes the record as a table.
-func print(w io.Writer, r *record) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(what, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", what, fmt.Sprintf(format, args...)) }
-	row("case, method", "%s, %s", r.Case, r.Method)
-	row("device", "%s; %v", r.Device, r.Machine)
-	row("idle", "p50 %.0f µs, p99 %.0f µs over %d", r.Idle.P50, r.Idle.P99, r.Idle.N)
-	row("CPUs", "server %v, generator %v", r.ServerCPUs, r.GeneratorCPUs)
-	row("capacity", "%.0f decisions/s over %d connections; --waiting %s: %d, at the end %d", r.Capacity, r.CapacityConnections, r.Waiting, r.WaitingMax[0], r.WaitingMax[1])
-	row("offered", "%.0f requests/s for %.0f s over %d connections: %d sent, %.2f of what was to be", r.Load.Rate, r.Load.Seconds, r.Connections, r.Load.Sent, float64(r.Load.Sent)/(r.Load.Rate*r.Load.Seconds))
-	row("answered", "%d decisions (%d late), %d refused, %d otherwise, %d lost, %d after the deadline of %.0f ms", r.Load.Accepted, r.Load.Late, r.Load.Refused, r.Load.Wrong, r.Load.Lost, r.Load.Overdue, r.DeadlineMs)
-	row("accepted", "p50 %.0f µs, p99 %.0f µs (%.2f × idle), at most %.0f µs", r.Load.Answers.P50, r.Load.Answers.P99, r.P99Ratio, r.Load.Answers.Max)
-	row("refused", "p50 %.0f µs, p99 %.0f µs, at most %.0f µs", r.Load.Refusals.P50, r.Load.Refusals.P99, r.Load.Refusals.Max)
-	row("sent behind time", "p50 %.0f µs, p99 %.0f µs, at most %.0f µs", r.Load.Behind.P50, r.Load.Behind.P99, r.Load.Behind.Max)
-	row("resident memory", "%.1f MiB after a tenth, %.1f MiB at the end, %.1f MiB at most", mib(r.Memory.Start), mib(r.Memory.End), mib(r.Memory.Most))
-	row("beside it", "%d half-open connections (%d opened again), %d bodies of 2 MiB, %d malformed, %d disconnected in the middle; %d answered wrong", r.HalfOpen, r.Trouble.Reopened, r.Trouble.Large, r.Trouble.Malformed, r.Trouble.Disconnected, r.Trouble.Wrong)
-	row("another session", "%d decisions, %d other than on the idle server", r.Canary, r.CanaryDiffering)
-	row("does not hold", "%s", cmp.Or(strings.Join(r.Broken, "; "), "–"))
-	t.Flush()
+func print(w io.Writer, r *report.Served) error {
+	if err := cli.Table(w, r.Rows()); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s; %v\n", r.Device, r.Machine)
+	return err
 }
-
-func mib(bytes int) float64 { return float64(bytes) / (1 << 20) }

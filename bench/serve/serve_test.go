@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/report"
 )
 
 // TestMain is also the server.
@@ -43,7 +44,7 @@ func TestAShortLoad(t *testing.T) {
 		t.Errorf("record %+v", r)
 	}
 	var out bytes.Buffer
-	print(&out, r)
+	must.OK(t, print(&out, r))
 	for _, says := range []string{"capacity", "refused", "resident memory", "does not hold"} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("the table does not mention %s: %s", says, out.String())
@@ -51,7 +52,7 @@ func TestAShortLoad(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "serve.json")
 	must.OK(t, os.WriteFile(file, must.Get(finite.Marshal(r))(t), 0o644))
-	var back record
+	var back report.Served
 	must.OK(t, json.Unmarshal(must.Get(os.ReadFile(file))(t), &back))
 	if back.Load.Sent != r.Load.Sent || back.Capacity != r.Capacity {
 		t.Errorf("read back as %+v", back)

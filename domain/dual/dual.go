@@ -14,7 +14,7 @@
 // A comparison of complex numbers is Less; there is no other way from a number to a
 // branch that Value does not mark. Numbers have to be of moderate size, between 1e-25
 // and 1e25 where they are not zero. Nothing here allocates. A division of complex numbers
-// takes several times as long as a product: write 0.5*x for x/2.
+// takes several times as long as a product: write 0.5*x for x/2, and Div(x, y) for x/y where time counts.
 package dual
 
 import "math"
@@ -85,6 +85,19 @@ func lift2[T Scalar](x, y T, f func(x, y float64) float64, slope func(x, y, z fl
 		return any(complex(z, d)).(T)
 	default:
 		return any(f(x.(float64), any(y).(float64))).(T)
+	}
+}
+
+// Div is x/y: the operator's value to the bit, without what complex division does about
+// infinities and imaginary parts that are not small.
+func Div[T Scalar](x, y T) T {
+	switch x := any(x).(type) {
+	case complex128:
+		y := any(y).(complex128)
+		r := real(y)
+		return any(complex(real(x)/r, (imag(x)-real(x)*(imag(y)/r))/r)).(T)
+	default:
+		return any(x.(float64) / any(y).(float64)).(T)
 	}
 }
 

@@ -48,6 +48,8 @@ var binary = []struct {
 	{"Hypot", Hypot[float64], Hypot[complex128], math.Hypot, func(x, y float64) (dx, dy float64) {
 		return x / math.Hypot(x, y), y / math.Hypot(x, y)
 	}, -4, 4},
+	{"Div", Div[float64], Div[complex128], func(x, y float64) float64 { return x / y },
+		func(x, y float64) (dx, dy float64) { return 1 / y, -x / (y * y) }, 0.1, 4},
 	{"Max", Max[float64], Max[complex128], math.Max, func(x, y float64) (dx, dy float64) { return either(x > y) }, -4, 4},
 	{"Min", Min[float64], Min[complex128], math.Min, func(x, y float64) (dx, dy float64) { return either(x < y) }, -4, 4},
 	{"−", func(x, y float64) float64 { return x - y }, func(x, y complex128) complex128 { return x - y }, func(x, y float64) float64 { return x - y },
@@ -191,4 +193,14 @@ func BenchmarkComposed(b *testing.B) {
 			composed(Seed(x, 1), 0.4)
 		}
 	})
+}
+
+func TestDivIsTheOperator(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 10000 {
+		x, y := Seed(rng.NormFloat64(), rng.NormFloat64()), Seed(rng.NormFloat64(), rng.NormFloat64())
+		if got := Div(x, y); got != x/y {
+			t.Fatalf("Div(%v, %v) = %v, the operator's is %v", x, y, got, x/y)
+		}
+	}
 }

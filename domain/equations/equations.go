@@ -92,8 +92,8 @@ type System struct {
 	MarginTolerance float64
 	// StateScale is the typical size of each state; nil: half its range, or 1.
 	StateScale []float64
-	// Solver varies the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, and
-	// StateScale is the system's.
+	// Solver varies the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, Follow 0 is
+	// the episode, and StateScale is the system's.
 	Solver shooting.Options
 	// Training and Navigation replace defaults where their fields are not zero.
 	Training   domain.Training
@@ -111,6 +111,7 @@ func (y System) Case() (domain.Case, error) {
 	opt.StateScale = p.system.StateScale
 	fill(&opt.Perturbed, 10)
 	fill(&opt.PerturbScale, 0.1)
+	fill(&opt.Follow, p.spec.Steps)
 	solver, err := shooting.New(p, y.Scenario, p.initial, opt)
 	if err != nil {
 		return domain.Case{}, err

@@ -57,11 +57,6 @@ func (y *System) runChains(ctx context.Context, scenes []*Scene) ([]*Chain, []er
 		}
 		return chains, errs
 	}
-	x, err := y.exacts.get()
-	if err != nil {
-		return fail(err)
-	}
-	defer y.exacts.put(x)
 	n := y.Network
 	results := [2][]acopf.Result{make([]acopf.Result, len(scenes)), make([]acopf.Result, len(scenes))}
 	last, previous := make([]*acopf.Result, len(scenes)), make([][]float64, len(scenes))
@@ -89,14 +84,14 @@ func (y *System) runChains(ctx context.Context, scenes []*Scene) ([]*Chain, []er
 			of = append(of, i)
 		}
 		now := results[row%2][:len(problems)]
-		if err := x.solve(ctx, problems, now); err != nil {
+		if err := y.solve(ctx, problems, now); err != nil {
 			return fail(err)
 		}
 		for k, i := range of {
 			r := &now[k]
 			if !usable(r) && problems[k].Start != nil {
 				problems[k].Start = nil
-				if err := x.solve(ctx, problems[k:k+1], now[k:k+1]); err != nil {
+				if err := y.solve(ctx, problems[k:k+1], now[k:k+1]); err != nil {
 					return fail(err)
 				}
 			}

@@ -71,7 +71,7 @@ var (
 
 // exactController solves every step.
 type exactController struct {
-	exact   *exact
+	system  *System
 	weights *[objectives]float64 // of the raw objectives; nil: what the episode is scored by
 	results []acopf.Result
 	step    int
@@ -81,8 +81,8 @@ type exactController struct {
 var _ domain.Controller = (*exactController)(nil)
 
 func newExactController(y *System, weights *[objectives]float64) (*exactController, error) {
-	x, err := newExact(y)
-	return &exactController{exact: x, weights: weights, results: make([]acopf.Result, 2)}, err
+	_, err := y.exact()
+	return &exactController{system: y, weights: weights, results: make([]acopf.Result, 2)}, err
 }
 
 func (m *exactController) Reset(domain.Episode) error {
@@ -91,7 +91,7 @@ func (m *exactController) Reset(domain.Episode) error {
 }
 
 func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
-	y := m.exact.system
+	y := m.system
 	m.step++
 	now, last := m.results[m.step%2:][:1], &m.results[(m.step+1)%2]
 	if !m.warm {
@@ -104,7 +104,7 @@ func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []flo
 		y.Weigh(pref, problem.Objective.Weights[:])
 	}
 	var err error
-	if m.warm, err = m.exact.solveOne(context.Background(), problem, now); err != nil {
+	if m.warm, err = y.solveOne(context.Background(), problem, now); err != nil {
 		return false, err
 	}
 	if !m.warm {

@@ -41,17 +41,12 @@ func (y *System) Decisions(ctx context.Context, regime string, seed uint64, step
 	if steps < 1 || steps >= Steps || chains < 1 {
 		return nil, fmt.Errorf("opf: %d steps of %d chains: want 1 to %d, and a chain at least", steps, chains, Steps-1)
 	}
-	x, err := y.exacts.get()
-	if err != nil {
-		return nil, err
-	}
-	defer y.exacts.put(x)
 	var all []Decision
 	for k := range chains {
 		before := len(all)
 		for attempt := 0; attempt < maxRedraws && len(all) == before; attempt++ {
 			pd, qd := loadPaths(rand.New(rand.NewPCG(seed, uint64(k*maxRedraws+attempt))), y.Network, r, Steps)
-			chain, err := y.decisionsAlong(ctx, x, pd[:steps+1], qd[:steps+1], rand.New(rand.NewPCG(seed+1, uint64(k))))
+			chain, err := y.decisionsAlong(ctx, pd[:steps+1], qd[:steps+1], rand.New(rand.NewPCG(seed+1, uint64(k))))
 			if err != nil {
 				return nil, err
 			}
@@ -66,7 +61,7 @@ func (y *System) Decisions(ctx context.Context, regime string, seed uint64, step
 
 // decisionsAlong are those of all steps but the first of loads by row and bus; none where a
 // step has no optimum.
-func (y *System) decisionsAlong(ctx context.Context, x *exact, pd, qd [][]float64, rng *rand.Rand) (all []Decision, err error) {
+func (y *System) decisionsAlong(ctx context.Context, pd, qd [][]float64, rng *rand.Rand) (all []Decision, err error) {
 	n, l := y.Network, &y.layout
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
@@ -76,7 +71,7 @@ func (y *System) decisionsAlong(ctx context.Context, x *exact, pd, qd [][]float6
 	for t := range pd {
 		results := make([]acopf.Result, 1)
 		problem := y.problem(pd[t], qd[t], nil, previous, totalWeights, acopf.Tightening{}, last)
-		if ok, err := x.solveOne(ctx, problem, results); !ok {
+		if ok, err := y.solveOne(ctx, problem, results); !ok {
 			return nil, err
 		}
 		optimum := make([]float64, 2*l.gens)
@@ -113,5 +108,5 @@ func (y *System) decisionsAlong(ctx context.Context, x *exact, pd, qd [][]float6
 func (y *System) StageCost(d *Decision, u []float64) (cost float64, ok bool) {
 	J, margin := make([]float64, objectives), make([]float64, y.layout.margins)
 	y.Score(d.S, d.C, u, J, margin)
-	return stageCost(J, nil), slices.Min(margin) >= -MarginTolerance
+	return stageCost(J, nil), y.spec.Keeps(slices.Min(margin))
 }

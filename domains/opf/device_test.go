@@ -90,7 +90,27 @@ func TestFactorProgramSolves(t *testing.T) {
 				}
 			}
 		}
+		// inOrder is what a warp takes one after the other: the longest of every round of a level.
+		inOrder := func(start []int32, length func(at int32) int32) (sum int32) {
+			for l := range len(start) - 1 {
+				for at := start[l]; at < start[l+1]; at += 32 {
+					longest := int32(0)
+					for i := at; i < min(at+32, start[l+1]); i++ {
+						longest = max(longest, length(i))
+					}
+					sum += longest
+				}
+			}
+			return sum
+		}
+		products := inOrder(p.level, func(e int32) int32 { return p.productStart[e+1] - p.productStart[e] })
+		entries := inOrder(p.solveStart, func(at int32) int32 { return f.diagonal[p.solveRow[at]] - f.rowStart[p.solveRow[at]] }) +
+			inOrder(p.backStart, func(at int32) int32 { return f.rowStart[p.backRow[at]+1] - f.diagonal[p.backRow[at]] - 1 })
+		if all := int32(len(p.product)); products < all/32 || products > all || entries < int32(len(f.column)-f.n)/32 || entries > int32(len(f.column)-f.n) {
+			t.Errorf("%s: a warp takes %d of %d products one after the other, and %d of %d entries", name, products, all, entries, len(f.column)-f.n)
+		}
 		code := y.Device()
+		t.Logf("%s: %d products of a factorisation and %d entries of a solve one after the other", name, products, entries)
 		t.Logf("%s: %d unknowns, %d places, %d products on %d levels, solves on %d and %d; a row in flight: %d bytes of shared memory, %d of device memory; %d bytes packed", name, f.n, f.values,
 			len(p.product), len(p.level)-1, len(p.solveStart)-1, len(p.backStart)-1, code.RolloutShared, code.Workspace, 8*len(code.Constants)+4*len(code.Indices))
 	}

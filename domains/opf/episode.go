@@ -61,6 +61,13 @@ func newEpisode(l *Plant, scene Scene) (*episode, error) {
 	return e, nil
 }
 
+// measured makes its measurements noisy as opt says, from the stream of the seed and the index.
+func (e *episode) measured(seed uint64, index int, opt domain.EpisodeOptions) *episode {
+	e.noise, e.until = opt.Noise, opt.Until()
+	e.rng = rand.New(rand.NewPCG(seed^testStream, ^uint64(index)))
+	return e
+}
+
 // setContext writes the context of a row of loads.
 func (e *episode) setContext(row int) {
 	l, base := &e.system.layout, e.system.Network.BaseMVA

@@ -3,7 +3,6 @@ package opf
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
@@ -12,36 +11,6 @@ import (
 
 // exactTolerance is the largest KKT residual of a solution that is used.
 const exactTolerance = 1e-6
-
-// exact is the interior point on a System's network. It is used by one goroutine.
-type exact struct {
-	system *System
-	solver *acopf.Solver
-}
-
-func newExact(y *System) (*exact, error) {
-	// One thread: whoever wants more runs several.
-	s, err := acopf.New(y.Network, acopf.Options{Threads: 1})
-	if err != nil {
-		return nil, err
-	}
-	return &exact{y, s}, nil
-}
-
-// exactPool hands out exact solvers.
-type exactPool struct {
-	system *System
-	free   sync.Pool
-}
-
-func (p *exactPool) get() (*exact, error) {
-	if x, ok := p.free.Get().(*exact); ok {
-		return x, nil
-	}
-	return newExact(p.system)
-}
-
-func (p *exactPool) put(x *exact) { p.free.Put(x) }
 
 // problem is the dispatch for loads by bus under branch factors (nil: ones), as
 // weights of the raw objectives rate it, within the ramp of previous (nil: none).
@@ -68,8 +37,12 @@ func (y *System) problemAt(s, c []float64, pref domain.Preference, start *acopf.
 }
 
 // solve solves problems side by side.
-func (x *exact) solve(ctx context.Context, problems []acopf.Problem, results []acopf.Result) error {
-	if err := x.solver.Solve(ctx, problems, results); err != nil {
+func (y *System) solve(ctx context.Context, problems []acopf.Problem, results []acopf.Result) error {
+	x, err := y.exact()
+	if err == nil {
+		err = x.Solve(ctx, problems, results)
+	}
+	if err != nil {
 		return fmt.Errorf("opf: %w", err)
 	}
 	return nil
@@ -77,15 +50,15 @@ func (x *exact) solve(ctx context.Context, problems []acopf.Problem, results []a
 
 // solveOne solves one problem, and once more without its start where that leads to
 // nothing; it reports whether the result is usable.
-func (x *exact) solveOne(ctx context.Context, problem acopf.Problem, result []acopf.Result) (bool, error) {
-	if err := x.solve(ctx, []acopf.Problem{problem}, result); err != nil {
+func (y *System) solveOne(ctx context.Context, problem acopf.Problem, result []acopf.Result) (bool, error) {
+	if err := y.solve(ctx, []acopf.Problem{problem}, result); err != nil {
 		return false, err
 	}
 	if usable(&result[0]) || problem.Start == nil {
 		return usable(&result[0]), nil
 	}
 	problem.Start = nil
-	err := x.solve(ctx, []acopf.Problem{problem}, result)
+	err := y.solve(ctx, []acopf.Problem{problem}, result)
 	return err == nil && usable(&result[0]), err
 }
 
@@ -111,11 +84,6 @@ func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, 
 	}
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
-	x, err := y.exacts.get()
-	if err != nil {
-		return false
-	}
-	defer y.exacts.put(x)
 	if !w.dispatch(s, c, plan) {
 		return false
 	}
@@ -124,7 +92,7 @@ func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, 
 	y.Weigh(pref, problem.Objective.Weights[:]) // what roll-outs are scored by
 	problem.Start, problem.Limit = &acopf.Result{Vm: at.Vm, Va: at.Va, Pg: at.Pg, Qg: at.Qg}, iterations
 	result := make([]acopf.Result, 1)
-	if x.solve(context.Background(), []acopf.Problem{problem}, result) != nil || len(result[0].Pg) == 0 {
+	if y.solve(context.Background(), []acopf.Problem{problem}, result) != nil || len(result[0].Pg) == 0 {
 		return false
 	}
 	polished := make([]float64, len(plan))

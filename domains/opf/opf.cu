@@ -129,6 +129,7 @@ extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_
         low = sound && r.project ? project(w, s, c, &solved) : dispatch(w, s, c, &solved);
         if (r.h == 0)
             for (int j = lane(); j < actions; j += 32) r.best[row * actions + j] = w.u[j];
+        for (int j = lane(); r.margins && j < w.margins(); j += 32) r.margins[row * w.margins() + j] = w.margin[j];
         priority(net, p, s, c, sigma);
         objective(net, solved ? w.vm : s, solved ? w.pg : w.u, c, J);
         double total = r.h == 0 ? 0.0 : r.cost[row];

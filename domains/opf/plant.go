@@ -163,9 +163,8 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	if err != nil {
 		return nil, err
 	}
-	e.chain, e.noise, e.hidden, e.until = d.chain, opt.Noise, r.hidden, opt.Until()
-	e.rng = rand.New(rand.NewPCG(seed^testStream, ^uint64(index)))
-	return e, nil
+	e.chain, e.hidden = d.chain, r.hidden
+	return e.measured(seed, index, opt), nil
 }
 
 func (l *Plant) noRegime(name string) domain.RegimeError {

@@ -154,8 +154,8 @@ func (y *System) Project(s, c, u []float64) bool {
 		if since++; low > leastProgress*best {
 			best, since = low, 0
 		}
-		if low >= -p.enough || round >= projectionRounds && (low >= -MarginTolerance || since >= patience || broken > contradiction) {
-			return low >= -MarginTolerance
+		if low >= -p.enough || round >= projectionRounds && (y.spec.Keeps(low) || since >= patience || broken > contradiction) {
+			return y.spec.Keeps(low)
 		}
 		broken = w.correct(c, u, low >= math.Max(p.frozen*last, -frozenMost))
 		y.clip(c, u)

@@ -135,14 +135,9 @@ func (v *Solver) possible(p []float64) error {
 	if len(p) != len(v.Parameters()) {
 		return nil // check's to say
 	}
-	x, err := y.exacts.get()
-	if err != nil {
-		return err
-	}
-	defer y.exacts.put(x)
 	h := y.newTrainingChain(rand.New(rand.NewPCG(0, 0)), p, domain.Preference{}, 0, 0, 1)
 	results := make([]acopf.Result, 1)
-	if err := x.solve(context.Background(), []acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, datasetTightening, nil)}, results); err != nil {
+	if err := y.solve(context.Background(), []acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, datasetTightening, nil)}, results); err != nil {
 		return err
 	}
 	return outcomeOf(&results[0])
@@ -172,13 +167,8 @@ func (v *Solver) check(p []float64, pref domain.Preference, how domain.Scalariza
 // Optimal writes the exact dispatch for an observation: within the ramp of the
 // context's previous P_G, without tightening. See domain.Optimizer.
 func (v *Solver) Optimal(s, c []float64, pref domain.Preference, u []float64) bool {
-	x, err := v.system.exacts.get()
-	if err != nil {
-		return false
-	}
-	defer v.system.exacts.put(x)
 	results := make([]acopf.Result, 1)
-	if x.solve(context.Background(), []acopf.Problem{v.system.problemAt(s, c, pref, nil)}, results) != nil || !usable(&results[0]) {
+	if v.system.solve(context.Background(), []acopf.Problem{v.system.problemAt(s, c, pref, nil)}, results) != nil || !usable(&results[0]) {
 		return false
 	}
 	v.system.setPoints(&results[0], u)
@@ -251,15 +241,10 @@ func (h *trainingChain) move(sign float64) {
 // the loads before, disturbed; then the loads come and each step is solved within
 // the ramp.
 func (y *System) solveChains(chains []*trainingChain) error {
-	x, err := y.exacts.get()
-	if err != nil {
-		return err
-	}
-	defer y.exacts.put(x)
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
 	loads := make([][2][]float64, len(chains))
-	err = x.advance(chains, func(k int, h *trainingChain) (acopf.Problem, bool) {
+	err := y.advance(chains, func(k int, h *trainingChain) (acopf.Problem, bool) {
 		loads[k] = [2][]float64{slices.Clone(h.pd), slices.Clone(h.qd)}
 		h.move(-1)
 		return y.problem(h.pd, h.qd, h.factors, nil, y.priorWeights(h), datasetTightening, nil), true
@@ -277,7 +262,7 @@ func (y *System) solveChains(chains []*trainingChain) error {
 		h.pd, h.qd = loads[k][0], loads[k][1]
 	}
 	for step := range adaptiveSteps {
-		err := x.advance(chains, func(_ int, h *trainingChain) (acopf.Problem, bool) {
+		err := y.advance(chains, func(_ int, h *trainingChain) (acopf.Problem, bool) {
 			if step > 0 {
 				h.move(1)
 			}
@@ -305,7 +290,7 @@ func (y *System) solveChains(chains []*trainingChain) error {
 }
 
 // advance solves one step of every trajectory that is under way.
-func (x *exact) advance(chains []*trainingChain, prepare func(k int, h *trainingChain) (acopf.Problem, bool)) error {
+func (y *System) advance(chains []*trainingChain, prepare func(k int, h *trainingChain) (acopf.Problem, bool)) error {
 	var problems []acopf.Problem
 	var live []*trainingChain
 	for k, h := range chains {
@@ -317,7 +302,7 @@ func (x *exact) advance(chains []*trainingChain, prepare func(k int, h *training
 		}
 	}
 	results := make([]acopf.Result, len(problems))
-	if err := x.solve(context.Background(), problems, results); err != nil {
+	if err := y.solve(context.Background(), problems, results); err != nil {
 		return err
 	}
 	for i, h := range live {
@@ -372,7 +357,7 @@ func (y *System) disturb(w *workspace, h *trainingChain) bool {
 func (y *System) record(w *workspace, h *trainingChain, step int) bool {
 	u := make([]float64, 2*y.layout.gens)
 	y.setPoints(h.last, u)
-	if !w.dispatch(h.s, h.c, u) || w.smallest() < -MarginTolerance {
+	if !w.dispatch(h.s, h.c, u) || !y.spec.Keeps(w.smallest()) {
 		return false
 	}
 	sample := domain.Sample{

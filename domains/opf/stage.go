@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/exactjson"
@@ -89,9 +88,7 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 	if err != nil {
 		return nil, err
 	}
-	e.noise, e.until = opt.Noise, opt.Until()
-	e.rng = rand.New(rand.NewPCG(seed^testStream, ^uint64(index)))
-	return e, nil
+	return e.measured(seed, index, opt), nil
 }
 
 // scene fills in what a given scene may leave out, but for the set-points.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/acopf/laneflow"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 )
@@ -30,11 +31,11 @@ type System struct {
 	spec    domain.Spec
 	layout  layout
 	model   flowModel
-	pool    sync.Pool // *workspace
-	exacts  exactPool
-	metric  func() *metric          // of the projection, made on first use
-	lanes   func() *laneflow.Solver // of steppers, made on first use; nil: this machine has none
-	flat    []float64               // state of a flat start
+	pool    sync.Pool                     // *workspace
+	exact   func() (*acopf.Solver, error) // of one thread a call, made on first use
+	metric  func() *metric                // of the projection, made on first use
+	lanes   func() *laneflow.Solver       // of steppers, made on first use; nil: this machine has none
+	flat    []float64                     // state of a flat start
 	device  func() domain.DeviceCode
 	// fingerprint is FromText's.
 	fingerprint [32]byte
@@ -96,7 +97,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	if y.model.terms, err = newTerms(n, &y.layout); err != nil {
 		return nil, err
 	}
-	y.exacts.system = y
+	y.exact = sync.OnceValues(func() (*acopf.Solver, error) { return acopf.New(n, acopf.Options{Threads: 1}) })
 	y.pool.New = func() any { return newWorkspace(y) }
 	y.metric = sync.OnceValue(func() *metric { return newMetric(y) })
 	y.lanes = sync.OnceValue(func() *laneflow.Solver { return newLanes(y) })
@@ -211,7 +212,22 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		s.Margins = append(s.Margins, domain.Variable{Name: fmt.Sprintf("S%d-%d", n.BusID[n.From[k]], n.BusID[n.To[k]]), Unit: "pu"})
 	}
 	add(&s.Margins, "ramp", "pu", n.GenBus, nil)
+	for _, list := range [][]domain.Variable{s.Context, s.Action, s.Margins} {
+		number(list)
+	}
 	return s
+}
+
+// number tells parallel branches, and units of one bus, apart: of entries of one name the second
+// becomes NAME#2, and so on in the order of the file.
+func number(all []domain.Variable) {
+	seen := map[string]int{}
+	for i := range all {
+		name := all[i].Name
+		if seen[name]++; seen[name] > 1 {
+			all[i].Name = fmt.Sprintf("%s#%d", name, seen[name])
+		}
+	}
 }
 
 // Spec implements domain.Problem.

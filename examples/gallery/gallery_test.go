@@ -105,7 +105,7 @@ func TestLimitsCanBeKept(t *testing.T) {
 							break
 						}
 					}
-					if out := must.Get(ep.Apply(u))(t); !kept || out.Margin < -spec.MarginTolerance {
+					if out := must.Get(ep.Apply(u))(t); !kept || !spec.Keeps(out.Margin) {
 						t.Logf("episode %d, step %d: no action is found in %v", e, step, s)
 						refused++
 						break

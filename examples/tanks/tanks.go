@@ -162,7 +162,7 @@ func (t *system) Project(s, c, u []float64) bool {
 		}
 	}
 	t.Margins(s, c, u, m[:])
-	return math.Min(m[0], m[1]) >= -t.spec.MarginTolerance
+	return t.spec.Keeps(math.Min(m[0], m[1]))
 }
 
 // Fallback stops both pumps.

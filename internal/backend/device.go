@@ -22,11 +22,11 @@ type DeviceRows struct{ S, C, U, Sigma [][]float64 }
 type DeviceGradients struct{ J, GS, GU, Base []float32 }
 
 // DeviceSteps are what one step of roll-outs leaves, a row behind the other: executed
-// actions, each at the begin of a plan, next states and contexts, costs, margins, and
-// the input of E_x there.
+// actions, each at the begin of a plan, next states and contexts, costs, smallest margins
+// and all of them, and the input of E_x there.
 type DeviceSteps struct {
-	Plan, S, C, Cost, Margin []float64
-	Input                    []float32
+	Plan, S, C, Cost, Margin, Margins []float64
+	Input                             []float32
 }
 
 // DeviceNormal is the mean and the scale of entry i of DeviceStep's input of E_x.

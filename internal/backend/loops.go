@@ -47,6 +47,8 @@ type LoopsConfig struct {
 	// Smooths allows LoopsInput.Smoothing below 1. Without it a decision does not
 	// depend on the latents before, and nobody has to save them.
 	Smooths bool
+	// Projects allows LoopsOutput.Action, for which a backend may need memory.
+	Projects bool
 }
 
 // validate says what is wrong with a map.
@@ -114,10 +116,13 @@ const (
 // LoopsInput is one observation for every loop. A row that Hold marks has no
 // observation: its numbers are anything finite, and its latent stays as it was.
 type LoopsInput struct {
-	S    tensor.Matrix // [B, n_s] measured state, physical units
-	C    []float64     // [B·n_c] context, physical units
-	Slot tensor.Matrix // [B, 1+M] the preference as E_x reads it
-	Tau  []float32     // [B] τ_t of the residual filter
+	S tensor.Matrix // [B, n_s] measured state, physical units
+	C []float64     // [B·n_c] context, physical units
+	// State is S as actions are projected in it, [B·n_s]. It has entries where the
+	// output's Action has.
+	State []float64
+	Slot  tensor.Matrix // [B, 1+M] the preference as E_x reads it
+	Tau   []float32     // [B] τ_t of the residual filter
 	// Smoothing is α of each row, z_t = (1−α) z_{t−1} + α z; 1: z as it is,
 	// 0: z_{t−1}.
 	Smoothing []float32
@@ -126,7 +131,8 @@ type LoopsInput struct {
 	Sigma     []float64 // [B·M] σ of the decision before, or the preference to keep
 }
 
-// NewLoopsInput is room for what a decision of so many loops of a problem takes.
+// NewLoopsInput is room for what a decision of so many loops of a problem takes that
+// projects no actions.
 func NewLoopsInput(spec *domain.Spec, rows int) LoopsInput {
 	return LoopsInput{
 		S: tensor.New(rows, spec.MeasuredSize()), C: make([]float64, rows*spec.ContextSize()), Slot: tensor.New(rows, spec.PreferenceSize()),
@@ -139,6 +145,7 @@ func NewLoopsInput(spec *domain.Spec, rows int) LoopsInput {
 func (in LoopsInput) First(n int) LoopsInput {
 	context, objectives := len(in.C)/len(in.Tau), len(in.Sigma)/len(in.Tau)
 	in.S, in.C, in.Slot, in.Tau, in.Smoothing = in.S.Slice(0, n), in.C[:n*context], in.Slot.Slice(0, n), in.Tau[:n], in.Smoothing[:n]
+	in.State = in.State[:len(in.State)/len(in.Hold)*n]
 	in.Hold, in.Steering, in.Sigma = in.Hold[:n], in.Steering[:n], in.Sigma[:n*objectives]
 	return in
 }
@@ -154,10 +161,16 @@ const (
 	LoopSteered
 	// LoopConsistent: the residual filter of localization was met.
 	LoopConsistent
+	// LoopProjected: Action is the first action of U as Problem.Project leaves it, Margins
+	// are those of Problem.Margins, and none is below the problem's tolerance. A row
+	// without it is the caller's to project.
+	LoopProjected
 )
 
 // LoopsOutput receives a decision. All is written but Z, which has rows only where
-// the latents are wanted.
+// the latents are wanted, and Action with Margins, which have entries where projected
+// actions are, and are written in the rows that LoopProjected marks: none, if the backend
+// leaves projections to the caller.
 type LoopsOutput struct {
 	U            tensor.Matrix // [B, plan] decoded at z_{t+1}, clipped
 	Sigma        []float64     // [B·M] σ that the flow was steered by; may be the input's
@@ -166,9 +179,12 @@ type LoopsOutput struct {
 	Fallbacks    []Fallback    // [B] guards of the latent step
 	Flags        []LoopFlag    // [B]
 	Z            tensor.Matrix // [B, n_z] z_{t+1}
+	Action       []float64     // [B·n_u]
+	Margins      []float64     // [B·n_m]
 }
 
-// NewLoopsOutput is room for a decision of so many loops of a problem, but for latents.
+// NewLoopsOutput is room for a decision of so many loops of a problem, but for latents
+// and projected actions.
 func NewLoopsOutput(spec *domain.Spec, rows int) LoopsOutput {
 	return LoopsOutput{
 		U: tensor.New(rows, spec.PlanSize()), Sigma: make([]float64, rows*spec.ObjectiveSize()), Residual: make([]float64, rows), Displacement: make([]float64, rows),
@@ -180,6 +196,7 @@ func NewLoopsOutput(spec *domain.Spec, rows int) LoopsOutput {
 func (o LoopsOutput) First(n int) LoopsOutput {
 	objectives := len(o.Sigma) / len(o.Flags)
 	o.U, o.Sigma, o.Residual, o.Displacement = o.U.Slice(0, n), o.Sigma[:n*objectives], o.Residual[:n], o.Displacement[:n]
+	o.Action, o.Margins = o.Action[:len(o.Action)/len(o.Flags)*n], o.Margins[:len(o.Margins)/len(o.Flags)*n]
 	o.Fallbacks, o.Flags = o.Fallbacks[:n], o.Flags[:n]
 	if o.Z.Rows > 0 {
 		o.Z = o.Z.Slice(0, n)
@@ -206,11 +223,18 @@ func (c *LoopsConfig) Check(rows int, in *LoopsInput, out *LoopsOutput) error {
 			return err
 		}
 	}
+	projected := 0
+	if len(out.Action) > 0 {
+		if projected = rows; !c.Projects {
+			return fmt.Errorf("%s: projected actions are wanted without Projects", op)
+		}
+	}
 	for _, v := range []struct {
 		name      string
 		got, want int
 	}{
-		{"C", len(in.C), rows * spec.ContextSize()}, {"Tau", len(in.Tau), rows}, {"Smoothing", len(in.Smoothing), rows},
+		{"State", len(in.State), projected * spec.MeasuredSize()}, {"Action", len(out.Action), projected * spec.ActionSize()},
+		{"Margins", len(out.Margins), projected * len(spec.Margins)}, {"C", len(in.C), rows * spec.ContextSize()}, {"Tau", len(in.Tau), rows}, {"Smoothing", len(in.Smoothing), rows},
 		{"Hold", len(in.Hold), rows}, {"Steering", len(in.Steering), rows}, {"Sigma", len(in.Sigma), rows * m},
 		{"output Sigma", len(out.Sigma), rows * m}, {"Residual", len(out.Residual), rows}, {"Displacement", len(out.Displacement), rows},
 		{"Fallbacks", len(out.Fallbacks), rows}, {"Flags", len(out.Flags), rows},

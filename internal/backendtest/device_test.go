@@ -46,10 +46,10 @@ func (h onHost) DeviceStep(p domain.Problem, at backend.DeviceRows, project bool
 		row := stepOf(p, at.S[i], at.C[i], rounded(at.U[i]), project)
 		plan := make([]float64, p.Spec().PlanSize())
 		copy(plan, row[0])
-		input := make([]float32, len(row[4]))
-		tensor.Narrow(input, row[4])
+		input := make([]float32, len(row[5]))
+		tensor.Narrow(input, row[5])
 		r.Plan, r.S, r.C = append(r.Plan, plan...), append(r.S, row[1]...), append(r.C, row[2]...)
-		r.Cost, r.Margin, r.Input = append(r.Cost, row[3][0]), append(r.Margin, row[3][1]), append(r.Input, input...)
+		r.Cost, r.Margin, r.Margins, r.Input = append(r.Cost, row[3][0]), append(r.Margin, row[3][1]), append(r.Margins, row[4]...), append(r.Input, input...)
 	}
 	if h.step != nil {
 		h.step(&r)
@@ -77,6 +77,7 @@ func TestDeviceFunctionsThatAreOff(t *testing.T) {
 		"context":      {step: func(r *backend.DeviceSteps) { wide(r.C) }},
 		"cost":         {step: func(r *backend.DeviceSteps) { wide(r.Cost) }},
 		"margin":       {step: func(r *backend.DeviceSteps) { wide(r.Margin) }},
+		"all margins":  {step: func(r *backend.DeviceSteps) { wide(r.Margins) }},
 		"input of E_x": {step: func(r *backend.DeviceSteps) { narrowed(r.Input) }},
 	} {
 		errs := checkDevice(off, c.Problem, slices.Clone(points))

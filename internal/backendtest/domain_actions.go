@@ -82,7 +82,7 @@ func checkProjection(p domain.Problem, points []point) (errs []error) {
 			errs = append(errs, boxErrors(fmt.Sprintf("point %d, projected", i), spec, u)...)
 			p.Margins(at.s, at.c, u, margins)
 			for j, m := range margins {
-				if !(m >= -spec.MarginTolerance) {
+				if !spec.Keeps(m) {
 					errs = append(errs, fmt.Errorf("point %d: Project reports a feasible action, margin %s is %v (tolerance %v)", i, spec.Margins[j].Name, m, spec.MarginTolerance))
 				}
 			}

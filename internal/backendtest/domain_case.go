@@ -67,7 +67,7 @@ func checkSolver(c domain.Case) (samples []domain.Sample, errs []error) {
 			c.Problem.Margins(s.S, s.C, s.U[:spec.ActionSize()], margins)
 			for j := range margins {
 				for _, m := range []float64{margins[j], s.Margins[j]} {
-					if !(m >= -spec.MarginTolerance) {
+					if !spec.Keeps(m) {
 						errs = append(errs, fmt.Errorf("%s: margin %s is %v", what, spec.Margins[j].Name, m))
 					}
 				}

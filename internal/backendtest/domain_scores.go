@@ -82,7 +82,7 @@ func checkPlanScore(p domain.Problem, points []point) (errs []error) {
 			errs = append(errs, fmt.Errorf("point %d: ScorePlans changed an input", i))
 		}
 		one, three := said[0], said[1]
-		if m := one.Margin[lost]; m >= -spec.MarginTolerance {
+		if m := one.Margin[lost]; spec.Keeps(m) {
 			errs = append(errs, fmt.Errorf("point %d: a plan that is not finite has the margin %v", i, m))
 		}
 		for r := range planRows {
@@ -156,7 +156,7 @@ func checkPolish(p domain.Problem, points []point) (errs []error) {
 			errs = append(errs, fmt.Errorf("point %d: Polish reports no change and gives %v for %v", i, plans[0], given))
 		}
 		_, polished, kept := ref.ScorePlan(p, at.s, at.c, pref, plans[0], steps, true)
-		if kept >= -spec.MarginTolerance && (polished < cost || margin < -spec.MarginTolerance) {
+		if spec.Keeps(kept) && (polished < cost || !spec.Keeps(margin)) {
 			gained++
 		}
 	}

@@ -229,11 +229,7 @@ func fallbackHeld(p domain.Problem, points []point) string {
 				break
 			}
 			for i, v := range spec.Measured {
-				middle, width := 0.0, 1.0
-				if v.Bounded() {
-					middle, width = (v.Lo+v.Hi)/2, v.Hi-v.Lo
-				}
-				if away := math.Abs(sNext[i]-middle) / width; away > worst {
+				if away := math.Abs(sNext[i]-(v.Lo+v.Hi)/2) / v.Scale(); away > worst {
 					worst, which, value, held = away, i, sNext[i], at.u
 				}
 			}
@@ -253,11 +249,7 @@ func kink(p domain.Problem, points []point) string {
 	for _, middle := range points {
 		along, from, to := make([]float64, len(middle.s)), draw(rng, spec.Action), draw(rng, spec.Action)
 		for i, v := range spec.Measured {
-			width := 1.0
-			if v.Bounded() {
-				width = v.Hi - v.Lo
-			}
-			along[i] = width * (rng.Float64() - 0.5)
+			along[i] = v.Scale() * (rng.Float64() - 0.5)
 		}
 		place := func(t float64) point {
 			x := middle.clone()

@@ -319,3 +319,17 @@ func TestSum(t *testing.T) {
 		t.Errorf("%q", s)
 	}
 }
+
+// A sealed file that is empty or cut off says so.
+func TestAnEmptySealedFileSaysSo(t *testing.T) {
+	for text, says := range map[string]string{"": "the file is empty", "{": "ends before it is whole"} {
+		path := filepath.Join(t.TempDir(), "sealed")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var v struct{ Seal }
+		if err := ReadSealed(path, &v, 1<<10); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -59,7 +60,12 @@ func ReadSealed(path string, v Sealed, limit int64) error {
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
+	switch err := dec.Decode(v); {
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: the file is empty", path)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s: cut off: the JSON ends before it is whole", path)
+	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	said := *v.seal()

@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
+	"reflect"
 	"strings"
+
+	"github.com/gpc-engine/gpc/internal/jsontree"
+	"github.com/gpc-engine/gpc/internal/object"
 )
 
 // Read decodes one JSON value into what into points to. Every value has to be taken as it
@@ -45,7 +47,7 @@ func read(text []byte, into any, some bool) error {
 	if err := json.Unmarshal(own, &taken); err != nil {
 		return err
 	}
-	return same("", given, taken, some)
+	return same(given, taken, some)
 }
 
 // plain says of an error of encoding/json which field it is about.
@@ -69,54 +71,32 @@ func name(path string) string {
 }
 
 // same reports the first place in which what was taken is not what was given.
-func same(path string, given, taken any, some bool) error {
-	switch a := given.(type) {
-	case nil:
-		return fmt.Errorf("%s is null", name(path))
-	case map[string]any:
-		b, ok := taken.(map[string]any)
-		if !ok {
-			break
+func same(given, taken any, some bool) error {
+	d, differ := jsontree.First(given, taken, func(given, taken any) bool {
+		switch {
+		case taken == jsontree.Absent{}:
+			return empty(given)
+		case given == jsontree.Absent{}:
+			return some
 		}
-		for _, key := range slices.Sorted(maps.Keys(a)) {
-			at := strings.TrimPrefix(path+"."+key, ".")
-			own, ok := b[key]
-			if !ok && !empty(a[key]) {
-				return fmt.Errorf("%s is no field here", at)
-			}
-			if !ok {
-				continue
-			}
-			if err := same(at, a[key], own, some); err != nil {
-				return err
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(b)) {
-			if _, ok := a[key]; !ok && !some {
-				return fmt.Errorf("%s is missing", strings.TrimPrefix(path+"."+key, "."))
-			}
-		}
+		return given != nil && reflect.DeepEqual(given, taken)
+	})
+	if !differ {
 		return nil
-	case []any:
-		b, ok := taken.([]any)
-		if !ok {
-			break
-		}
-		if len(a) != len(b) {
-			return fmt.Errorf("%s has %d entries, want %d", name(path), len(a), len(b))
-		}
-		for i := range a {
-			if err := same(fmt.Sprintf("%s[%d]", path, i), a[i], b[i], some); err != nil {
-				return err
-			}
-		}
-		return nil
-	default:
-		if given == taken {
-			return nil
-		}
 	}
-	return fmt.Errorf("%s is %.60s, which is read as %.60s", name(path), fmt.Sprint(given), fmt.Sprint(taken))
+	a, isList := d.A.([]any)
+	b, wantsList := d.B.([]any)
+	switch {
+	case d.B == jsontree.Absent{}:
+		return fmt.Errorf("%s is no field here", d.Path)
+	case d.A == jsontree.Absent{}:
+		return fmt.Errorf("%s is missing", d.Path)
+	case d.A == nil:
+		return fmt.Errorf("%s is null", name(d.Path))
+	case isList && wantsList:
+		return fmt.Errorf("%s has %d entries, want %d", name(d.Path), len(a), len(b))
+	}
+	return fmt.Errorf("%s is %.60s, which is read as %.60s", name(d.Path), fmt.Sprint(d.A), fmt.Sprint(d.B))
 }
 
 // empty reports what a field with omitempty or omitzero leaves out.
@@ -141,70 +121,50 @@ func empty(v any) bool {
 	return false
 }
 
-// unique refuses a text with more than one value, or an object with a key twice.
+// unique refuses a text that is not one JSON value, or with an object that has a key twice.
 func unique(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
+	var whole json.RawMessage // so that what nested walks is valid, and not too deep for it
+	if err := dec.Decode(&whole); err != nil {
+		return plain(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one JSON value")
+	}
+	dec = json.NewDecoder(bytes.NewReader(whole))
 	dec.UseNumber()
-	type level struct {
-		keys  map[string]bool // of an object; nil: a list
-		key   string
-		value bool // what comes next is a value of key
-		index int
+	err := nested(dec)
+	var twice *object.FieldError
+	if errors.As(err, &twice) {
+		return fmt.Errorf("%s is there twice", twice.Field)
 	}
-	var open []level
-	path := func() string {
-		var b strings.Builder
-		for _, l := range open {
-			if l.keys == nil {
-				fmt.Fprintf(&b, "[%d]", l.index)
-			} else {
-				b.WriteString("." + l.key)
+	return err
+}
+
+// nested walks the next value of dec. A key that is there twice is an *object.FieldError of its path.
+func nested(dec *json.Decoder) error {
+	token, err := dec.Token()
+	switch {
+	case err != nil:
+		return err
+	case token == json.Delim('{'):
+		return object.Members(dec, func(name string) error { return below(name, nested(dec)) })
+	case token == json.Delim('['):
+		for i := 0; dec.More(); i++ {
+			if err := nested(dec); err != nil {
+				return below(fmt.Sprintf("[%d]", i), err)
 			}
 		}
-		return strings.TrimPrefix(b.String(), ".")
+		_, err = dec.Token()
 	}
-	done := func() { // a value has ended
-		if n := len(open); n > 0 {
-			open[n-1].value = false
-			open[n-1].index++
-		}
+	return err
+}
+
+// below puts what holds a value before the path of an error in it.
+func below(holder string, err error) error {
+	var twice *object.FieldError
+	if errors.As(err, &twice) {
+		twice.Field = jsontree.Below(holder, twice.Field)
 	}
-	for first := true; ; first = false {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) && !first && len(open) == 0 {
-			return nil
-		}
-		if err != nil {
-			return plain(err)
-		}
-		if len(open) == 0 && !first {
-			return errors.New("there is more than one JSON value")
-		}
-		n := len(open)
-		switch t := token.(type) {
-		case json.Delim:
-			switch t {
-			case '{':
-				open = append(open, level{keys: map[string]bool{}})
-			case '[':
-				open = append(open, level{})
-			default:
-				open = open[:n-1]
-				done()
-			}
-		case string:
-			if n == 0 || open[n-1].keys == nil || open[n-1].value {
-				done()
-				break
-			}
-			l := &open[n-1]
-			l.key, l.value = t, true
-			if l.keys[t] {
-				return fmt.Errorf("%s is there twice", path())
-			}
-			l.keys[t] = true
-		default:
-			done()
-		}
-	}
+	return err
 }

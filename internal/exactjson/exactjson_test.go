@@ -46,6 +46,8 @@ func TestWhatIsNotTakenAsItStandsIsRefusedByItsPath(t *testing.T) {
 		`{"size": NaN, "parts": []}`:                                     "invalid character",
 		`{"size": 1, "size": 2, "parts": []}`:                            "size is there twice",
 		`{"size": 1, "parts": [{"at": [1, 2]}, {"at": [1], "at": [1]}]}`: "parts[1].at is there twice",
+		`{"size": 1, "parts": [[[{"a": {"b": 1, "c": 2, "b": 3}}]]]}`:    "parts[0][0][0].a.b is there twice",
+		strings.Repeat("[", 20000):                                       "max depth",
 		`{"size": 1, "parts": []} {}`:                                    "more than one JSON value",
 		`{"size": 1, "parts": [`:                                         "ends before",
 		`[1]`:                                                            "the value is a array",

@@ -4,7 +4,8 @@
 //
 // The central type is Loops. It is the specification of backend.Loops: a backend
 // that keeps latents where it computes (backend.LoopsBackend) gives the same
-// results, and package engine goes on here when such a backend is lost.
+// results, and package engine goes on here when such a backend is lost. Projections
+// are left to the caller, who has the problem's own.
 package loops
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Loops implements backend.Loops on the host. After its first decision on the CPU
-// backend it does not allocate, if the Problem does not.
+// Loops implements backend.Loops on the host, and projects nothing. After its first
+// decision on the CPU backend it does not allocate, if the Problem does not.
 type Loops struct {
 	cfg     backend.LoopsConfig
 	parts   Parts

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -234,6 +235,36 @@ func TestLatentsOfLoops(t *testing.T) {
 	cfg.RetractionMix = 1.5
 	if _, err := loops.Over(ref.New(), cfg); err == nil {
 		t.Error("μ_R = 1.5 is accepted")
+	}
+}
+
+// Loops in single operations leave projections to the caller, and refuse to be asked for what
+// does not fit.
+func TestProjectionsOfLoopsAreTheCallers(t *testing.T) {
+	cfg, _ := config()
+	in, out := observed(rand.New(rand.NewPCG(9, 8))), answer()
+	out.Action, out.Margins = make([]float64, rows), make([]float64, 2*rows)
+	if err := made(t, cfg).Decide(in, out); err == nil || !strings.Contains(err.Error(), "without Projects") {
+		t.Errorf("projected actions of loops that have none: %v", err)
+	}
+	cfg.Projects = true
+	l := made(t, cfg)
+	if err := l.Decide(in, out); err == nil || !strings.Contains(err.Error(), "State has 0 entries, want 10") {
+		t.Errorf("projected actions without a state: %v", err)
+	}
+	in.State, out.Margins = make([]float64, 2*rows), out.Margins[:2*rows-1]
+	if err := l.Decide(in, out); err == nil || !strings.Contains(err.Error(), "Margins has 9 entries, want 10") {
+		t.Errorf("nine margins of five loops: %v", err)
+	}
+	out.Margins = out.Margins[:2*rows]
+	must.OK(t, l.Decide(in, out))
+	for i, f := range out.Flags {
+		if f&backend.LoopProjected != 0 || f&backend.LoopFinite == 0 {
+			t.Errorf("loop %d has flags %b", i, f)
+		}
+	}
+	if few, of := in.First(2), out.First(2); len(few.State) != 4 || len(of.Action) != 2 || len(of.Margins) != 4 {
+		t.Errorf("two loops have %d entries of states, %d of actions, %d margins", len(few.State), len(of.Action), len(of.Margins))
 	}
 }
 

@@ -42,28 +42,48 @@ func Read(text []byte, what, like string) (Fields, error) {
 		return nil, fmt.Errorf("the %s is not a JSON object, such as %s", what, like)
 	}
 	fields := Fields{}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return nil, fmt.Errorf("the %s is not JSON: %w", what, err)
-		}
-		name, _ := t.(string)
-		if _, ok := fields[name]; ok {
-			return nil, Errorf(name, "field %.64q is there twice", name)
-		}
+	err := Members(dec, func(name string) error {
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return nil, fmt.Errorf("the %s is not JSON: field %.64q: %w", what, name, err)
+			return fmt.Errorf("field %.64q: %w", name, err)
 		}
 		fields[name] = value
-	}
-	if _, err := dec.Token(); err != nil {
+		return nil
+	})
+	var twice *FieldError
+	switch {
+	case errors.As(err, &twice):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("the %s is not JSON: %w", what, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("the %s has more than one JSON value", what)
 	}
 	return fields, nil
+}
+
+// Members reads the object that dec stands in, behind its brace, to its end: value is called with
+// the name of each field and has to read what stands there. A name that is there twice is a
+// *FieldError.
+func Members(dec *json.Decoder, value func(name string) error) error {
+	known := map[string]bool{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := t.(string) // an object has no other token here
+		if known[name] {
+			return Errorf(name, "field %.64q is there twice", name)
+		}
+		known[name] = true
+		if err := value(name); err != nil {
+			return err
+		}
+	}
+	_, err := dec.Token()
+	return err
 }
 
 // Nullable takes a field, nil for null; it reports whether it is there. want says what it is to be.

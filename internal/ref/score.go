@@ -47,11 +47,7 @@ func scoreAction(p domain.Problem, s, c []float64, pref domain.Preference, u []f
 		p.Objectives(s, u, c, J)
 		p.Margins(s, c, u, m)
 	}
-	margin = math.Inf(1)
-	for _, v := range m {
-		margin = math.Min(margin, v)
-	}
-	return dot(sigma, J), margin
+	return dot(sigma, J), domain.Smallest(m)
 }
 
 // next is the state and context that an action leads to.

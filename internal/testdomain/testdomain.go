@@ -44,6 +44,15 @@ func NewCart(steps int) *Cart {
 	}}
 }
 
+// Starts are the axes of a cart's scenarios, where it is and how fast at first.
+var Starts = []domain.Variable{{Name: "q", Lo: -1, Hi: 1}, {Name: "v", Lo: -0.5, Hi: 0.5}}
+
+// Start writes the state and the context that a scenario of Starts begins with.
+func Start(p, s, c []float64) {
+	copy(s, p)
+	clear(c)
+}
+
 // NewPlanCart returns the problem with decoded plans of length actions.
 func NewPlanCart(steps, length int) *Cart {
 	p := NewCart(steps)

@@ -45,8 +45,8 @@ type Stream struct {
 	patience time.Duration
 }
 
-// NewStream begins the answer, of which a client has to take each part within patience. What w is
-// not of HTTP/1 over a connection may have no deadlines: then its writes end the stream.
+// NewStream begins the answer, of which a client has to take each part within patience. A writer
+// that supports no deadlines waits for its client instead.
 func NewStream(w http.ResponseWriter, patience time.Duration) (*Stream, error) {
 	s := &Stream{w, http.NewResponseController(w), patience}
 	// What a server allows for reading a request would end the stream.

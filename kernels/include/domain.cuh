@@ -75,6 +75,7 @@ struct gpc_domain_rollout {
     float* contextOut; // [rows, contexts]
     float* base;       // [rows, plan] Base of the next state where encode is set; nullptr: taken apart
     double* workspace; // DeviceCode.Workspace bytes for each block; unset where it is 0
+    double* margins;   // [rows, margins] of this step's action, each; nullptr: not wanted
     int rows, h;     // h: the step, from 0
     int project;     // 0: actions are left as they are
     int encode;      // 1: the base policy acts next
@@ -194,6 +195,7 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
         double cost = r.h == 0 ? 0.0 : r.cost[i];
         for (int j = 0; j < P::objectives; j++) cost += sigma[j] * J[j];
         P::margin(constants, s, c, u, m);
+        for (int j = 0; r.margins && j < P::margins; j++) r.margins[i * P::margins + j] = m[j];
         // The smallest margin; a NaN among them stays NaN.
         double low = infinity;
         for (int j = 0; j < P::margins; j++) low = m[j] != m[j] || m[j] < low ? m[j] : low;

@@ -11,24 +11,25 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/matpower"
 )
 
 //go:embed data/*.m
 var files embed.FS
 
-// names in order of size.
-var names = []string{"case9", "case14", "case30", "case_ieee30", "case39", "pglib_opf_case57_ieee", "case118", "pglib_opf_case118_ieee", "pglib_opf_case300_ieee"}
+// embedded are the names in order of size.
+var embedded = []string{"case9", "case14", "case30", "case_ieee30", "case39", "pglib_opf_case57_ieee", "case118", "pglib_opf_case118_ieee", "pglib_opf_case300_ieee"}
 
 // Names of the networks here, smallest first. The slice is the caller's.
-func Names() []string { return append([]string(nil), names...) }
+func Names() []string { return append([]string(nil), embedded...) }
 
 // Text is the case file of that name, without ".m". The error names what there
 // is.
 func Text(name string) ([]byte, error) {
 	b, err := files.ReadFile("data/" + name + ".m")
 	if err != nil {
-		return nil, fmt.Errorf("no embedded case %q; there are %s", name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("no embedded case %q%s (there are %s)", name, names.Meant(name, embedded), strings.Join(embedded, ", "))
 	}
 	return b, nil
 }

@@ -71,14 +71,16 @@ func (q *program) lift(p *point, t int) {
 	}
 }
 
-// evaluateDual evaluates the functions of a stage at q.zy.
-func (q *program) evaluateDual(t int) {
+// evaluateDual evaluates the functions of a stage at q.zy, its margins where they are asked for.
+func (q *program) evaluateDual(t int, margins bool) {
 	s, c, u := q.zy[:q.ns], q.zy[q.ns:q.nx], q.zy[q.nx:]
 	if t < q.steps-1 {
 		q.dual.StepDual(s, c, u, q.zx[:q.ns], q.zx[q.ns:])
 	}
 	q.dual.ObjectivesDual(s, u, c, q.zj)
-	q.dual.MarginsDual(s, c, u, q.zm)
+	if margins {
+		q.dual.MarginsDual(s, c, u, q.zm)
+	}
 }
 
 // differentiateCurved is differentiateDual by a domain.Curved; known is false where it has
@@ -143,7 +145,7 @@ func (q *program) differentiateDual(p *point, t int) bool {
 		a := q.columns[col]
 		at := q.zy[a]
 		q.zy[a] = complex(real(at), q.scale[a]*domain.DualStep)
-		q.evaluateDual(t)
+		q.evaluateDual(t, true)
 		q.zy[a] = at
 		if t < q.steps-1 {
 			for i, b := range q.active {
@@ -314,7 +316,7 @@ func (q *program) objectiveRow(t, k int) []float64 {
 }
 
 // gradient writes the gradient of scale·ωᵀJ + λ_{t+1}ᵀF − zᵀmargins of stage t over
-// all its variables, [d], from the first derivatives.
+// all its variables, [d], from the first derivatives; z is the stage's, nil for none.
 func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float64) {
 	d := q.d
 	for i, v := range q.objective[t*d : (t+1)*d] {
@@ -325,7 +327,7 @@ func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float
 			tensor.Axpy(l, q.next[(t*q.nX+i)*d:(t*q.nX+i+1)*d], out)
 		}
 	}
-	for k, zk := range z[t*q.nm : (t+1)*q.nm] {
+	for k, zk := range z {
 		tensor.Axpy(-zk, q.margins[(t*q.nm+k)*d:(t*q.nm+k+1)*d], out)
 	}
 }

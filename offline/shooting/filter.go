@@ -23,7 +23,7 @@ type filterEntry struct{ theta, phi float64 }
 // step takes one Newton step; false when no progress is possible.
 func (p *ipm) step() bool {
 	q := p.q
-	q.hessian(p.cur, p.objectiveScale, p.z, p.lambda)
+	q.hessian(p.cur, p.mu, p.objectiveScale, p.z, p.lambda)
 	p.assemble()
 	if !p.factor() {
 		return false

@@ -8,11 +8,11 @@ import (
 )
 
 // hessian writes the Hessian of every stage's Lagrangian, scale·ωᵀJ + λ_{t+1}ᵀF −
-// zᵀmargins, at an evaluated and differentiated point.
-func (q *program) hessian(p *point, objectiveScale float64, z, lambda []float64) {
+// zᵀmargins, at an evaluated and differentiated point; of a barrier of parameter mu.
+func (q *program) hessian(p *point, mu, objectiveScale float64, z, lambda []float64) {
 	if q.dual != nil {
 		for t := range q.steps {
-			q.hessianDual(p, t, objectiveScale, z, lambda)
+			q.hessianDual(p, t, mu, objectiveScale, z, lambda)
 			if q.adaptive && objectiveScale != 0 {
 				q.hessianPriority(p, t, objectiveScale)
 			}
@@ -33,25 +33,50 @@ func (q *program) hessian(p *point, objectiveScale float64, z, lambda []float64)
 			}
 			j = q.points.objectives()
 		}
-		j = q.hessianValues(p, t, objectiveScale, z, lambda, j)
+		j = q.hessianValues(p, t, mu, objectiveScale, z, lambda, j)
 	}
 }
+
+// A margin's share of a stage's gradient, in the scaled objective whose gradient is of the order of
+// 1, for which Newton's matrix can do without its curvature: negligible at the solution, and
+// farAway times the barrier parameter more before, where ∇g∇gᵀ z/s says enough of it.
+const (
+	negligible = 1e-3
+	farAway    = 30
+)
+
+// curving is the part of z that belongs to the margins of stage t, nil where they weigh so little
+// that Newton's method needs as many iterations without their curvature. A stage is then spared
+// its margins, which with an escape are several steps of the dynamics.
+func (q *program) curving(t int, mu float64, z []float64) []float64 {
+	zt := q.ofStage(t, z)
+	for i, v := range zt {
+		for _, slope := range q.margins[(t*q.nm+i)*q.d : (t*q.nm+i+1)*q.d] {
+			if !(v*math.Abs(slope) <= negligible+farAway*mu) {
+				return zt
+			}
+		}
+	}
+	return nil
+}
+
+// ofStage views what z, [steps][nm] and what follows it, has of stage t.
+func (q *program) ofStage(t int, z []float64) []float64 { return z[t*q.nm : (t+1)*q.nm] }
 
 // stageHessian views that of stage t.
 func (q *program) stageHessian(t int) []float64 { return q.h[t*q.d*q.d : (t+1)*q.d*q.d] }
 
 // hessianDual takes a stage's second derivatives with σ held: those of a domain.Curved, or
 // differences of the exact first ones.
-func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda []float64) {
+func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, lambda []float64) {
 	const inverse = 1 / domain.DualStep
 	d, n := q.d, q.first(t)
 	h := q.stageHessian(t)
 	costate := q.reals(t, lambda)
-	zt := z[t*q.nm : (t+1)*q.nm]
 	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
 	if q.curved != nil {
 		_, s, c, u := q.at(p, t)
-		if q.curved.Curvature(s, c, u, q.columns[:n], q.scale, weights, costate, zt, q.hp) {
+		if q.curved.Curvature(s, c, u, q.columns[:n], q.scale, weights, costate, q.ofStage(t, z), q.hp) {
 			q.evaluations++
 			for i := range n {
 				copy(h[i*d:i*d+i+1], q.hp[i*n:])
@@ -60,7 +85,8 @@ func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda
 		}
 	}
 	q.evaluations += int64(n * (n + 1) / 2)
-	q.gradient(t, objectiveScale, z, lambda, q.slope)
+	zt := q.curving(t, mu, z)
+	q.gradient(t, objectiveScale, zt, lambda, q.slope)
 	tensor.Axpy(-objectiveScale, q.varying[t*d:(t+1)*d], q.slope)
 	q.lift(p, t)
 	for i := range n {
@@ -74,7 +100,7 @@ func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda
 			q.zy[a] = complex(at, 0)
 			was := real(q.zy[b])
 			q.zy[b] = complex(was, q.scale[b]*domain.DualStep)
-			q.evaluateDual(t)
+			q.evaluateDual(t, zt != nil)
 			q.zy[b] = complex(was, 0)
 			sum := 0.0
 			for i, w := range weights {
@@ -85,8 +111,8 @@ func (q *program) hessianDual(p *point, t int, objectiveScale float64, z, lambda
 					sum += costate[c] * imag(q.zx[c])
 				}
 			}
-			for i, v := range q.zm {
-				sum -= zt[i] * imag(v)
+			for i, v := range zt {
+				sum -= v * imag(q.zm[i])
 			}
 			h[i*d+k] = (sum*inverse - q.slope[k]) * inverseStep
 		}
@@ -141,10 +167,10 @@ func (q *program) lagrangianWeights(p *point, t int, objectiveScale float64, lam
 
 // hessianValues takes second differences of the stage's Lagrangian. values begins with J at
 // the points of secondDifferences; the rest is returned.
-func (q *program) hessianValues(p *point, t int, objectiveScale float64, z, lambda, values []float64) []float64 {
+func (q *program) hessianValues(p *point, t int, mu, objectiveScale float64, z, lambda, values []float64) []float64 {
 	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
 	costate := q.reals(t, lambda)
-	zt := z[t*q.nm : (t+1)*q.nm]
+	zt := q.curving(t, mu, z)
 	n := q.first(t)
 	q.evaluations += int64(1 + n + n*n)
 	q.secondDifferences(p, t, q.stageHessian(t), func(s, c, u []float64) float64 {
@@ -163,9 +189,11 @@ func (q *program) hessianValues(p *point, t int, objectiveScale float64, z, lamb
 				sum += costate[a] * (q.fp[a] - p.image[t*q.nx+a])
 			}
 		}
-		q.problem.Margins(s, c, u, q.mp)
-		for i, m := range q.mp {
-			sum -= zt[i] * (m - p.g[t*q.nm+i])
+		if zt != nil {
+			q.problem.Margins(s, c, u, q.mp)
+			for i, m := range q.mp {
+				sum -= zt[i] * (m - p.g[t*q.nm+i])
+			}
 		}
 		return sum
 	})

@@ -16,7 +16,7 @@ func (p *ipm) adjoint(objectiveScale float64) {
 		tensor.Axpy(-p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
 	}
 	for t := q.steps - 1; t > 0; t-- {
-		q.gradient(t, objectiveScale, p.z, p.lambda, q.slope)
+		q.gradient(t, objectiveScale, q.ofStage(t, p.z), p.lambda, q.slope)
 		copy(p.lambda[t*q.nX:(t+1)*q.nX], q.slope[q.nu:])
 	}
 }
@@ -44,7 +44,7 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 		}
 	}
 	for t := range q.steps {
-		q.gradient(t, p.objectiveScale, p.z, p.lambda, q.slope)
+		q.gradient(t, p.objectiveScale, q.ofStage(t, p.z), p.lambda, q.slope)
 		for j, r := range q.slope[:q.nu] {
 			i := t*q.nu + j
 			see((r - p.zl[i] + p.zu[i]) / scale)

@@ -208,7 +208,7 @@ func (p *ipm) advance(first []float64, n int, converged bool) bool {
 	// The stage that is new at the end has no multiplier before it yet.
 	if n > 1 {
 		clear(p.lambda[n*q.nX:])
-		q.gradient(n-1, p.objectiveScale, p.z, p.lambda, q.slope)
+		q.gradient(n-1, p.objectiveScale, q.ofStage(n-1, p.z), p.lambda, q.slope)
 		copy(p.lambda[(n-1)*q.nX:n*q.nX], q.slope[q.nu:])
 	}
 	if converged {

@@ -48,11 +48,20 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 		if err != nil {
 			return nil, err
 		}
-		sample := s.sample(again, 0, scenario, pref)
-		sample.Trajectory, sample.Step, sample.Perturbed = int64(1+k), step, true
-		out = append(out, sample)
+		out = s.follow(out, again, 1+k, step, s.opt.Follow, scenario, pref)
 	}
 	return out, nil
+}
+
+// follow appends the leading rows of an optimum from beside the trajectory, as the trajectory of
+// that number, which begins at step.
+func (s *Solver) follow(samples []domain.Sample, t *Trajectory, number, step, rows, scenario int, pref domain.Preference) []domain.Sample {
+	for row := range min(rows, s.opt.Keep-step) {
+		sample := s.sample(t, row, scenario, pref)
+		sample.Trajectory, sample.Step, sample.Perturbed = int64(number), step+row, true
+		samples = append(samples, sample)
+	}
+	return samples
 }
 
 // sample is step number step of a trajectory.

@@ -53,6 +53,9 @@ type Options struct {
 	// PerturbScale (0: 0.02) × StateScale.
 	Perturbed    int
 	PerturbScale float64
+	// Follow is the number of leading steps of each perturbed solution that become samples;
+	// 0: 1. What follows is optimal as well and costs nothing, where a solve is dear.
+	Follow int
 }
 
 // Counts say what a Solver has done since it was made.
@@ -104,6 +107,7 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 	opt.Tolerance = cmp.Or(opt.Tolerance, 1e-5)
 	opt.Iterations = cmp.Or(opt.Iterations, 200)
 	opt.PerturbScale = cmp.Or(opt.PerturbScale, 0.02)
+	opt.Follow = cmp.Or(opt.Follow, 1)
 	if opt.StateScale == nil {
 		opt.StateScale = slices.Repeat([]float64{1}, len(spec.Measured))
 	}
@@ -116,8 +120,8 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 		return nil, fmt.Errorf("shooting: a horizon of %d steps with %d actions, want at least the plan's %d steps and at most %d variables", opt.Horizon, len(spec.Action), spec.Plan, maxVariables)
 	case opt.Keep < 1 || opt.Keep > opt.Horizon-spec.Plan+1:
 		return nil, fmt.Errorf("shooting: keeping %d of %d steps, want 1 to %d: each needs a plan of %d actions", opt.Keep, opt.Horizon, opt.Horizon-spec.Plan+1, spec.Plan)
-	case opt.Starts < 1 || opt.Iterations < 1 || opt.Perturbed < 0:
-		return nil, fmt.Errorf("shooting: %d starts, %d iterations and %d perturbed samples, want at least 1, 1 and 0", opt.Starts, opt.Iterations, opt.Perturbed)
+	case opt.Starts < 1 || opt.Iterations < 1 || opt.Perturbed < 0 || opt.Follow < 1:
+		return nil, fmt.Errorf("shooting: %d starts, %d iterations and %d perturbed samples followed for %d steps, want at least 1, 1, 0 and 1", opt.Starts, opt.Iterations, opt.Perturbed, opt.Follow)
 	case !(opt.Tolerance > 0 && opt.Tolerance < 1):
 		return nil, fmt.Errorf("shooting: KKT tolerance is %v, want it in (0, 1)", opt.Tolerance)
 	case !(opt.PerturbScale > 0) || math.IsInf(opt.PerturbScale, 0):

@@ -156,7 +156,7 @@ func TestHessianAgainstDifferences(t *testing.T) {
 			q := p.q
 			const scale, h = 1.7, 1e-4
 			q.differentiate(p.cur)
-			q.hessian(p.cur, scale, p.z, p.lambda)
+			q.hessian(p.cur, 0, scale, p.z, p.lambda)
 			got := slices.Clone(q.h)
 			for _, x := range variables(q, p.cur) {
 				if x.t == q.steps {
@@ -168,7 +168,7 @@ func TestHessianAgainstDifferences(t *testing.T) {
 					*x.at = at + sign*h*x.unit
 					q.evaluate(p.cur, false)
 					q.differentiate(p.cur)
-					q.gradient(x.t, scale, p.z, p.lambda, q.slope)
+					q.gradient(x.t, scale, q.ofStage(x.t, p.z), p.lambda, q.slope)
 					sides[side] = slices.Clone(q.slope)
 				}
 				*x.at = at
@@ -216,7 +216,7 @@ func TestBlocksGiveTheDerivativesOfRows(t *testing.T) {
 			q := p.q
 			q.evaluate(p.cur, false)
 			q.differentiate(p.cur)
-			q.hessian(p.cur, 1.3, p.z, p.lambda)
+			q.hessian(p.cur, 0, 1.3, p.z, p.lambda)
 			h := slices.Clone(q.h)
 			// Rounding of 1e-16 over the square of the second difference's step is
 			// 1e-8; all else is exact to rounding over the first difference's step.
@@ -458,7 +458,7 @@ func TestInfeasibleAndNotConverged(t *testing.T) {
 			t.Errorf("error is %v, want %q", err, c.want)
 		}
 	}
-	for _, bad := range []Options{{Horizon: 1000000}, {Keep: 40}, {Starts: -1}, {Tolerance: 2}, {StateScale: []float64{1}}, {StateScale: []float64{1, 0}}, {PerturbScale: -1}, {Perturbed: -1}} {
+	for _, bad := range []Options{{Horizon: 1000000}, {Keep: 40}, {Starts: -1}, {Tolerance: 2}, {StateScale: []float64{1}}, {StateScale: []float64{1, 0}}, {PerturbScale: -1}, {Perturbed: -1}, {Follow: -1}} {
 		if _, err := New(tanks{}, nil, func(p, s, c []float64) {}, bad); err == nil {
 			t.Errorf("the options %+v were accepted", bad)
 		}
@@ -512,6 +512,40 @@ func TestSamplesAreStepsOfOneTrajectory(t *testing.T) {
 		if s.Step != i || !reflect.DeepEqual(sn, s.S) || !reflect.DeepEqual(cn, s.C) || before.U[2] != s.U[0] {
 			t.Errorf("sample %d does not follow sample %d", i, i-1)
 		}
+	}
+}
+
+// What follows a perturbed state's first step are samples too; those of one step are among them.
+func TestPerturbedSolutionsAreFollowed(t *testing.T) {
+	const follow = 4
+	pref, p := domain.Preference{Adaptive: true}, []float64{0.5, 0.3, 0.7}
+	solve := func(follow int) []domain.Sample {
+		samples, err := newTanks(Options{Perturbed: 3, Tolerance: 1e-7, Follow: follow}).Solve(4, p, pref, domain.WeightedSum, 11)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return samples
+	}
+	var firsts, before []domain.Sample
+	rows := 0
+	for _, s := range solve(follow) {
+		if len(before) > 0 && s.Perturbed && before[0].Trajectory == s.Trajectory {
+			rows++
+			sn, cn := make([]float64, 2), make([]float64, 3)
+			tanks{}.Step(before[0].S, before[0].C, before[0].U[:2], sn, cn)
+			if s.Step != before[0].Step+1 || !reflect.DeepEqual(sn, s.S) || !reflect.DeepEqual(cn, s.C) || before[0].U[2] != s.U[0] {
+				t.Errorf("step %d of trajectory %d does not follow the one before", s.Step, s.Trajectory)
+			}
+		} else {
+			firsts = append(firsts, s)
+		}
+		before = nil
+		if s.Perturbed {
+			before = []domain.Sample{s}
+		}
+	}
+	if want := solve(0); !reflect.DeepEqual(firsts, want) || rows < follow-1 {
+		t.Errorf("%d samples that follow none and %d that follow one, want the %d of a solver that follows none, and more", len(firsts), rows, len(want))
 	}
 }
 

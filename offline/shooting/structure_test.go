@@ -412,7 +412,7 @@ func TestWorkGrowsWithTheHorizon(t *testing.T) {
 		}
 		p.adjoint(p.objectiveScale)
 		f, e := p.r.flops, q.evaluations
-		q.hessian(p.cur, p.objectiveScale, p.z, p.lambda)
+		q.hessian(p.cur, 0, p.objectiveScale, p.z, p.lambda)
 		q.differentiate(p.cur)
 		p.assemble()
 		if !p.r.factor(p.h, q.next, 1e6, 0) {

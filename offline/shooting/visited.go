@@ -41,10 +41,8 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 		}
 		if best != nil {
 			left = best.U
-			for row := 0; row < visitedRows && k > 0 && k+row < s.opt.Keep; row++ {
-				sample := s.sample(best, row, scenario, pref)
-				sample.Trajectory, sample.Step, sample.Perturbed = int64(s.opt.Perturbed+k), k+row, true
-				samples = append(samples, sample)
+			if k > 0 {
+				samples = s.follow(samples, best, s.opt.Perturbed+k, k, visitedRows, scenario, pref)
 			}
 		}
 		if _, err := policy.Decide(state, ctx, pref, u); err != nil {

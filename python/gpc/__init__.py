@@ -11,7 +11,8 @@ The library starts at the first call, not at import. See docs/python.md of the p
 
 from gpc._lib import Error, InputError
 from gpc.loops import FALLBACKS, Decision, Decisions, Loop, Loops
-from gpc.session import Session, Spec, Step, Variable, cases, open, version
+from gpc.session import Session, Spec, Step, Variable, cases, version
+from gpc.session import open as open
 
 # open is not among them: from gpc import * leaves Python's own.
 __all__ = [

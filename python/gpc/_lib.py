@@ -17,9 +17,10 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "ARRAY", "FLOAT", "HANDLE", "INT", "OUT", "TEXT",
@@ -262,7 +263,7 @@ class Object:
         self.close()
 
 
-def array(x: Any, dtype: Any, shape: Sequence[int | None], name: str, *, finite: bool = True, written: bool = False) -> np.ndarray:
+def array(x: Any, dtype: Any, shape: Sequence[int | None], name: str, *, finite: bool = True, written: bool = False) -> NDArray[Any]:
     """x as a C-contiguous array of that dtype and shape (None: any length), or an InputError
     that names it.
 
@@ -295,14 +296,20 @@ def array(x: Any, dtype: Any, shape: Sequence[int | None], name: str, *, finite:
     return a
 
 
-def empty(out: Any, dtype: Any, shape: Sequence[int], name: str) -> np.ndarray:
+def empty(out: Any, dtype: Any, shape: Sequence[int], name: str) -> NDArray[Any]:
     """out where it is given, checked, or a new array to be written."""
     if out is None:
         return np.empty(tuple(shape), dtype)
     return array(out, dtype, shape, name, finite=False, written=True)
 
 
-def address(a: np.ndarray | None) -> int | None:
+@overload
+def address(a: NDArray[Any]) -> int: ...
+@overload
+def address(a: None) -> None: ...
+@overload
+def address(a: NDArray[Any] | None) -> int | None: ...
+def address(a: NDArray[Any] | None) -> int | None:
     """What ARRAY takes: where the entries are; None for no array, with the length 0."""
     return None if a is None else a.__array_interface__["data"][0]
 

@@ -17,24 +17,37 @@ def progress_of(wanted: bool | Progress | None, what: str) -> tuple[Progress | N
         return wanted, lambda: None
     if wanted is False or wanted is None and not _watched(sys.stderr):
         return None, lambda: None
+    bar: Bar | Tqdm
     try:
         from tqdm.auto import tqdm
     except ImportError:
         bar = Bar(what, sys.stderr)
-        return bar, bar.close
-    return _tqdm(tqdm(desc=what))
+    else:
+        bar = Tqdm(what, tqdm)
+    return bar, bar.close
 
 
 def _watched(stream: TextIO | None) -> bool:
     return stream is not None and (stream.isatty() or "ipykernel" in sys.modules)
 
 
-def _tqdm(bar: Any) -> tuple[Progress, Callable[[], None]]:
-    def show(done: int, total: int) -> None:
-        bar.total = total
-        bar.update(done - bar.n)
+class Tqdm:
+    """A bar of tqdm's, made with its total: a notebook's keeps the one that it is made with."""
 
-    return show, bar.close
+    def __init__(self, what: str, make: Callable[..., Any]) -> None:
+        self.what, self.make = what, make
+        self.bar: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if total < 1:
+            return
+        if self.bar is None:
+            self.bar = self.make(desc=self.what, total=total)
+        self.bar.update(done - self.bar.n)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
 
 
 class Bar:

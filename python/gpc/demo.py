@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import time
+from typing import Any
 from xml.sax.saxutils import escape
 
 import gpc
@@ -56,7 +57,7 @@ def states(trace: str, spec: gpc.Spec) -> tuple[list[float], list[Curve]]:
     return t, [(f"{v.name} {v.unit}".rstrip(), t, [x["x"][i] for x in steps]) for i, v in enumerate(spec.state[:6])]
 
 
-def draw(folder: str, refinement: dict, t: list[float], curves: list[Curve]) -> str:
+def draw(folder: str, refinement: dict[str, Any], t: list[float], curves: list[Curve]) -> str:
     """Draws cost against candidates and the states of an episode, and names the file."""
     rounds = refinement["rounds"]
     panels = [

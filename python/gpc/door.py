@@ -154,7 +154,7 @@ class SubprocessSession:
         """The first decision of an episode; see Session.decide."""
         if isinstance(state, np.ndarray) and state.ndim == 2:
             with self.loops(len(state)) as loops:
-                return loops.decide(state, context, preference, out=out)  # type: ignore[arg-type, return-value]
+                return loops.decide(state, context, preference, out=out)
         return self._first.decide(state, () if context is None else context, preference, fresh=True)
 
     def refine(

@@ -117,7 +117,7 @@ def to_torch(source: str | Model | Mapping[str, NDArray[np.float32]]) -> Any:
         def __init__(self) -> None:
             super().__init__()
             for name in ("encoder_x", "encoder_o", "decoder_s", "decoder_u", "decoder_u_manifold"):
-                layers = []
+                layers: list[Any] = []
                 while (weight := arrays.get(f"{name}.{len(layers)}.weight")) is not None:
                     layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
                     with torch.no_grad():

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, declare, lib, make, text
 
@@ -156,11 +157,11 @@ def runopp(net: Any, **kwargs: Any) -> None:
     net._ppc_opf["gpc"] = answer
 
 
-def _complex(voltages: np.ndarray) -> np.ndarray:
+def _complex(voltages: NDArray[Any]) -> NDArray[Any]:
     return voltages[:, 0] * np.exp(1j * np.pi / 180 * voltages[:, 1])
 
 
-def _write_optimum(ppci: dict[str, Any], buses: np.ndarray, gens: np.ndarray, branches: np.ndarray) -> None:
+def _write_optimum(ppci: dict[str, Any], buses: NDArray[Any], gens: NDArray[Any], branches: NDArray[Any]) -> None:
     """The library's results in PYPOWER's columns."""
     bus, branch = ppci["bus"], ppci["branch"]
     missing = idx_gen.MU_QMIN + 1 - ppci["gen"].shape[1]

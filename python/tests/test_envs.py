@@ -234,17 +234,57 @@ def test_wrong_input():
                 f.step(bad)
         with pytest.raises(gpc.InputError, match="which"):
             f.reset(which=np.array([1, 0]))
+        with pytest.raises(gpc.InputError, match="episodes is an array of float64"):
+            f.reset(episodes=[0.5, 1.5])
     with pytest.raises(gpc.Error, match="closed"):
         f.step(np.zeros((2, 2), np.float32))
 
 
-def test_an_array_with_gaps_is_converted():
-    with Fleet("integrator-convex", 3, seed=991) as a, Fleet("integrator-convex", 3, seed=991) as b:
-        a.reset(), b.reset()
-        wide = actions(3, 4, 1)[0]
-        a.step(wide[:, ::2])
-        b.step(np.ascontiguousarray(wide[:, ::2]))
-        np.testing.assert_array_equal(a.observation, b.observation)
+WRONG_ACTIONS = (
+    (lambda a: a.astype(int), "is an array of int64, want floats"),
+    (lambda a: a.astype(np.uint8), "is an array of uint8"),
+    (lambda a: a.astype(bool), "is an array of bool"),
+    (lambda a: a.astype(complex), "is an array of complex128"),
+    (lambda a: a.astype(object), "is an array of object"),
+    (lambda a: a.astype(str), "is an array of <U"),
+    (lambda a: a[..., :1], r"has shape \((\d, )?1,?\), want"),
+    (lambda a: a[None], "has shape"),
+    (lambda a: "left", "is a str"),
+    (lambda a: None, "is a NoneType"),
+    (lambda a: [[None, "x"]], "want numbers"),
+    (lambda a: a * np.nan, "NaN"),
+)
+
+
+@pytest.mark.parametrize("change, named", WRONG_ACTIONS)
+def test_actions_are_refused_by_name(change, named):
+    named = named if named == "NaN" else "^actions?:? " + named
+    a = actions(3, 2, 1)[0]
+    env, envs = make("integrator-convex"), make_vec("integrator-convex", 3, seed=991)
+    env.reset(seed=991), envs.reset()
+    before = envs.fleet.observation.copy()
+    for call, x in ((env.step, a[0]), (envs.step, a), (envs.fleet.step, a), (envs.fleet.physical, a[0])):
+        if call == envs.fleet.step and change(x) is None:
+            continue  # a fleet's step without an action takes what stands in its own array
+        if call == envs.fleet.physical and named == "NaN":
+            continue
+        with pytest.raises(gpc.InputError, match=named):
+            call(change(x))
+    np.testing.assert_array_equal(envs.fleet.observation, before)
+
+
+@pytest.mark.parametrize("change", [
+    lambda a: np.repeat(a, 2, axis=-1)[..., ::2], np.asfortranarray, lambda a: a[::-1][::-1], lambda a: a.astype(np.float64), lambda a: a.astype(np.float64).tolist(),
+])
+def test_actions_with_gaps_or_of_another_float_are_copied(change):
+    """As Gymnasium's own environments take them, which is what learners give."""
+    a = actions(3, 2, 1)[0]
+    with Fleet("integrator-convex", 3, seed=991) as one, Fleet("integrator-convex", 3, seed=991) as other:
+        one.reset(), other.reset()
+        one.step(change(a))
+        other.step(a)
+        np.testing.assert_array_equal(one.observation, other.observation)
+        np.testing.assert_array_equal(one.physical(change(a)[0]), other.physical(a[0]))
 
 
 def test_ctrl_c_ends_drawing(script):

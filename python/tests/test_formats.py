@@ -1,10 +1,12 @@
 """Files: a map read by hand, maps from outside, datasets and traces as arrays."""
 
+import ast
 import importlib.util
 import json
 import pathlib
 import subprocess
 import sys
+import tokenize
 
 import numpy as np
 import pytest
@@ -32,6 +34,17 @@ by_hand.__spec__.loader.exec_module(by_hand)
 
 def file_of(case):
     return str(ROOT / "models" / f"{case}.safetensors")
+
+
+def test_the_example_has_thirty_lines():
+    """Of code: without comments, docstrings and empty lines."""
+    tree = ast.parse(EXAMPLE.read_text())
+    blocks = [n for n in ast.walk(tree) if isinstance(n, (ast.Module, ast.FunctionDef)) and ast.get_docstring(n)]
+    said = {line for n in blocks for line in range(n.body[0].lineno, n.body[0].end_lineno + 1)}
+    with EXAMPLE.open("rb") as f:
+        tokens = [t for t in tokenize.tokenize(f.readline) if t.type not in (tokenize.ENCODING, tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)]
+    lines = {line for t in tokens for line in range(t.start[0], t.end[0] + 1)} - said
+    assert 20 < len(lines) <= 30
 
 
 @pytest.mark.parametrize("case", MAPS)

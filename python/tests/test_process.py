@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -190,6 +191,57 @@ def test_a_bar_is_a_line(opf, capsys, monkeypatch):
     opf.evaluate("direct", episodes=2, progress=True)
     err = capsys.readouterr().err
     assert "opf30 direct [##############################] 2/2" in err and err.endswith("\n")
+
+
+def test_a_notebook_without_tqdm_has_the_line_too(opf, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    opf.evaluate("direct", episodes=2)
+    assert not capsys.readouterr().err  # nobody looks
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    opf.evaluate("direct", episodes=2)
+    assert "] 2/2" in capsys.readouterr().err
+
+
+def test_a_notebook_has_a_widget(script):
+    """tqdm's own, over stand-ins for what a kernel brings: ipykernel, IPython and ipywidgets."""
+    pytest.importorskip("tqdm", reason="tqdm is not installed")
+    out = script("""
+import os, signal, sys, threading, time, types
+
+class Widget:
+    def __init__(self, **values):
+        self.bar_style, self.layout, self.style = "", types.SimpleNamespace(), types.SimpleNamespace()
+        self.__dict__.update(values)
+
+shown = []
+for name, content in {
+    "ipykernel": {}, "ipykernel.zmqshell": {}, "IPython": {"get_ipython": object}, "IPython.display": {"display": shown.append},
+    "ipywidgets": {"HTML": Widget, "FloatProgress": Widget, "HBox": Widget},
+}.items():
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__dict__.update(content)
+
+import gpc
+with gpc.open("integrator-convex", threads=1) as s:
+    s.evaluate("direct", episodes=3)
+    s.evaluate("direct", episodes=3, progress=False)
+    def interrupt():
+        while len(shown) < 2:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=interrupt).start()
+    try:
+        s.evaluate("direct", episodes=1_000_000)
+    except KeyboardInterrupt:
+        pass
+for box in shown:
+    text, bar, _ = box.children
+    print(text.value.split(":")[0], bar.max, bar.value == bar.max, bar.bar_style, sep="|")
+""")
+    whole, broken = out.replace("\u2007", " ").splitlines()
+    assert whole == "integrator-convex direct|3|True|success"
+    assert broken == "integrator-convex direct|1000000|False|danger"
 
 
 def test_calls_do_not_grow_the_memory(script):

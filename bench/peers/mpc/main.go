@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command peers-mpc times decisions of a receding horizon by package shooting beside CasADi
-// with IPOPT, with fatrop, and with its SQP method on HPIPM, in one run on one machine, for
-// the systems of examples/gallery:
+// with IPOPT, with fatrop, and with its SQP method on HPIPM, and on two systems beside do-mpc,
+// in one run on one machine, for the systems of examples/gallery:
 //
 //	go run ./bench/peers/mpc --out bench/results/NAME/peers-mpc.json
 //	    [--systems cartpole,cstr] [--episodes 1] [--seed 991] [--maps DIR]
@@ -16,7 +16,8 @@
 //
 // systems.py has the equations of every system once more. At every plan of ours they must
 // give our states and cost, and IPOPT, started there with a tolerance of 1e-10, must find no
-// cost that differs from ours by more than 1e-6 of it.
+// cost that differs from ours by more than 1e-6 of it; so must do-mpc's own program where there
+// is one, whose discretisation is then ours.
 package main
 
 import (
@@ -96,7 +97,7 @@ func main() {
 	var o options
 	var names string
 	flag.StringVar(&o.out, "out", "", "file to write; standard output when empty")
-	flag.StringVar(&o.python, "python", "build/peers-mpc/bin/python", "a Python with casadi")
+	flag.StringVar(&o.python, "python", "build/peers-mpc/bin/python", "a Python with casadi and do-mpc")
 	flag.StringVar(&o.maps, "maps", "", "a folder of SYSTEM.safetensors, as compile writes them; empty: no maps")
 	flag.StringVar(&names, "systems", "", "names of systems of the gallery, separated by commas; empty: all")
 	flag.IntVar(&o.episodes, "episodes", 0, "of each system; 0: its own number")
@@ -173,14 +174,20 @@ type decision struct {
 
 // compared is what the peers made of one system's decisions.
 type compared struct {
-	Name string `json:"name"`
-	// Unlike is how far their equations are from ours, Worst the largest relative
-	// difference of IPOPT's cost from ours.
+	Name   string          `json:"name"`
+	Checks []check         `json:"checks"` // IPOPT's first
+	Peers  map[string]peer `json:"peers"`
+}
+
+// check is a peer's optima from our plans.
+type check struct {
+	Peer string `json:"peer"`
+	// Unlike is how far its equations are from ours, Worst the largest relative
+	// difference of its cost from ours.
 	Unlike float64 `json:"unlike"`
 	Worst  float64 `json:"worst"`
-	// Stuck are decisions that IPOPT does not solve from our plan.
-	Stuck []string        `json:"stuck"`
-	Peers map[string]peer `json:"peers"`
+	// Stuck are decisions that it does not solve from our plan.
+	Stuck []string `json:"stuck"`
 }
 
 type peer struct {
@@ -221,31 +228,13 @@ func run(o options, systems []equations.System) error {
 	var wrong []error
 	for i, c := range found {
 		e := given[i]
-		check := peerrecord.Check{Case: c.Name, Peer: "CasADi + ipopt", Decisions: len(e.Decisions), Worst: c.Worst}
-		for _, d := range e.Decisions {
-			if !d.solved {
-				check.Unsolved++
-			}
-			if d.Solved {
-				check.Compared++
-				check.Above = math.Max(check.Above, (d.cost-d.Cost)/math.Abs(d.Cost))
-			}
+		for _, p := range c.Checks {
+			check, err := p.of(e)
+			rec.Checks, wrong = append(rec.Checks, check), append(wrong, err)
 		}
-		check.Compared -= len(c.Stuck)
-		fmt.Printf("%s: %d decisions, %d without a solution of ours; of %d optima IPOPT's differ by up to %.1e from ours; plans as timed cost up to %.1e more\n", c.Name, check.Decisions, check.Unsolved, check.Compared, c.Worst, check.Above)
-		for _, s := range c.Stuck {
-			wrong = append(wrong, fmt.Errorf("IPOPT does not converge from our plan: %s", s))
-		}
-		if !(c.Unlike <= sameFunction) {
-			wrong = append(wrong, fmt.Errorf("%s: the peers' equations differ from ours by up to %.1e", c.Name, c.Unlike))
-		}
-		if !(c.Worst <= sameOptimum) {
-			wrong = append(wrong, fmt.Errorf("%s: IPOPT's costs differ from ours by up to %.1e of them", c.Name, c.Worst))
-		}
-		rec.Checks = append(rec.Checks, check)
-		for _, name := range []string{"ipopt", "fatrop", "hpipm"} {
-			if p, ok := c.Peers[name]; ok {
-				rec.Ratios = append(rec.Ratios, rows(e, "CasADi + "+name, p)...)
+		for _, name := range []string{"CasADi + ipopt", "CasADi + fatrop", "CasADi + hpipm", "do-mpc"} {
+			if p, ok := c.Peers[strings.TrimPrefix(name, "CasADi + ")]; ok {
+				rec.Ratios = append(rec.Ratios, rows(e, name, p)...)
 			}
 		}
 		if len(e.mapped) > 0 {
@@ -259,6 +248,32 @@ func run(o options, systems []equations.System) error {
 		return err
 	}
 	return errors.Join(append(wrong, rec.Write(o.out))...)
+}
+
+// of is the record of a check, with an error where it fails.
+func (p *check) of(e episodes) (peerrecord.Check, error) {
+	out := peerrecord.Check{Case: e.Name, Peer: p.Peer, Decisions: len(e.Decisions), Compared: -len(p.Stuck), Worst: p.Worst}
+	for _, d := range e.Decisions {
+		if !d.solved {
+			out.Unsolved++
+		}
+		if d.Solved {
+			out.Compared++
+			out.Above = math.Max(out.Above, (d.cost-d.Cost)/math.Abs(d.Cost))
+		}
+	}
+	fmt.Printf("%s: %d decisions, %d without a solution of ours; of %d optima those of %s differ by up to %.1e from ours; plans as timed cost up to %.1e more\n", e.Name, out.Decisions, out.Unsolved, out.Compared, p.Peer, p.Worst, out.Above)
+	var wrong []error
+	for _, s := range p.Stuck {
+		wrong = append(wrong, fmt.Errorf("%s does not converge from our plan: %s", p.Peer, s))
+	}
+	if !(p.Unlike <= sameFunction) {
+		wrong = append(wrong, fmt.Errorf("%s: the equations of %s differ from ours by up to %.1e", e.Name, p.Peer, p.Unlike))
+	}
+	if !(p.Worst <= sameOptimum) {
+		wrong = append(wrong, fmt.Errorf("%s: costs of %s differ from ours by up to %.1e of them", e.Name, p.Peer, p.Worst))
+	}
+	return out, errors.Join(wrong...)
 }
 
 // ask has the peers decide.

@@ -79,3 +79,26 @@ func TestRatio(t *testing.T) {
 		}
 	}
 }
+
+// TestCheck: other equations, another optimum and none are errors that say whose.
+func TestCheck(t *testing.T) {
+	e := episodes{Name: "cart", Decisions: []decision{{Solved: true, solved: true, Cost: 2, cost: 2.5}, {Solved: true, Cost: 1, cost: 1}, {}}}
+	good := check{Peer: "other", Unlike: 1e-12, Worst: 1e-8}
+	got := must.Get(good.of(e))(t)
+	if got.Case != "cart" || got.Peer != "other" || got.Decisions != 3 || got.Compared != 2 || got.Unsolved != 2 || got.Worst != 1e-8 || got.Above != 0.25 {
+		t.Errorf("%+v", got)
+	}
+	for _, x := range []struct {
+		says  string
+		check check
+	}{
+		{"the equations of other differ", check{Peer: "other", Unlike: 1e-8}},
+		{"costs of other differ", check{Peer: "other", Worst: 1e-5}},
+		{"costs of other differ", check{Peer: "other", Worst: math.NaN()}},
+		{"other does not converge from our plan: cart, decision 1", check{Peer: "other", Stuck: []string{"cart, decision 1: Restoration_Failed"}}},
+	} {
+		if _, err := x.check.of(e); err == nil || !strings.Contains(err.Error(), x.says) {
+			t.Errorf("%+v: %v, want %q", x.check, err, x.says)
+		}
+	}
+}

@@ -1,5 +1,5 @@
 """Solves recorded decisions of the gallery's systems by CasADi with IPOPT, with fatrop, and
-with its SQP method on HPIPM.
+with its SQP method on HPIPM, and those of do-mpc's own examples by do-mpc (mpc_dompc.py).
 
     mpc_casadi.py DECISIONS TIMES
 
@@ -20,18 +20,16 @@ import time
 import casadi as ca
 import numpy as np
 
-from systems import SYSTEMS
+import mpc_dompc
+from peers import EXACT, PLAIN, Check, Decisions, ipopt
+from systems import RADAU, SYSTEMS
 
 INFINITY = float("inf")
-# Radau IIA of two stages, order 3; the second stage is the result.
-RADAU = ((5 / 12, -1 / 12), (3 / 4, 1 / 4))
 # Up to so many operations of all stages a program is one of SX, which CasADi evaluates
 # fastest; beyond, one of MX that calls SX functions stage by stage.
 LARGEST = 100_000
 # HPIPM has no infinite bounds; with CasADi's own 1e8 for them it loses the digits of cstr.
 UNBOUNDED = 1e4
-# A peer that solves none of so many first decisions of a system is left out there.
-PATIENCE = 4
 
 
 class Transcription:
@@ -149,15 +147,13 @@ class Transcription:
         return np.array(state + [context[i] for i in self.system.carried]) / self.x_scale
 
     def variables(self, states, contexts, plan):
-        """A plan as variables. The first stage of an implicit step follows from the state before and after it."""
+        """A plan as variables."""
         x = [self.full(*at) for at in zip(states, contexts)]
         z = [x[0]]
         for s, c, u, n, following in zip(states, contexts, plan, states[1:], x[1:]):
             v = list(u)
             if not self.system.step:
-                last = self.system.span * np.array([float(f) for f in self.system.ode([ca.DM(i) for i in n], c, u)])
-                s, n = np.array(s), np.array(n)
-                v += list(s + (RADAU[0][0] * (n - s - RADAU[1][1] * last) / RADAU[1][0] + RADAU[0][1] * last)) + list(n)
+                v += list(self.system.first_stage(s, c, u, n)) + n
             z += [np.array(v) / self.v_scale, following]
         return np.concatenate(z)
 
@@ -176,21 +172,16 @@ class Transcription:
         return {"lbx": box[:, 0], "ubx": box[:, 1], "lbg": self.lbg, "ubg": self.ubg, "p": p}, scale
 
 
-def ipopt(tolerance, **more):
-    return {"ipopt": {"tol": tolerance, "print_level": 0, "sb": "yes", "max_iter": 500, **more}}
-
-
 WARM = dict(warm_start_init_point="yes", mu_init=1e-6, warm_start_bound_push=1e-8, warm_start_slack_bound_push=1e-8,
             warm_start_mult_bound_push=1e-8, warm_start_bound_frac=1e-8, warm_start_slack_bound_frac=1e-8)
-PLAIN = {"print_time": False, "error_on_fail": False, "show_eval_warnings": False}
 
 
-class Peer:
-    """A solver with its last solution, and how its decisions of one system ended."""
+class Peer(Decisions):
+    """A solver with its last solution."""
 
     def __init__(self, program, fixed, basin, cold, warm):
-        self.program, self.fixed, self.basin, self.cold, self.warm, self.last, self.scale = program, fixed, basin, cold, warm, None, 1.0
-        self.times, self.unsolved, self.lower, self.higher = [], 0, 0, 0
+        super().__init__(basin)
+        self.program, self.fixed, self.cold, self.warm, self.last, self.scale = program, fixed, cold, warm, None, 1.0
 
     def decide(self, d, rest):
         program, state, context = self.program, d["states"][0], d["contexts"][0]
@@ -206,14 +197,11 @@ class Peer:
         solver = self.warm if self.last else self.cold
         began = time.process_time()
         r = solver(**start, **limits)
-        self.times.append((time.process_time() - began) * 1e6)
-        if not solver.stats()["success"]:
-            self.unsolved, self.last = self.unsolved + 1, None
+        took, solved = time.process_time() - began, solver.stats()["success"]
+        self.ended(d, took, float(r["f"]) / scale if solved else None)
+        if not solved:
+            self.last = None
             return
-        if d["solved"]:
-            difference = (float(r["f"]) / scale - d["cost"]) / abs(d["cost"])
-            self.lower += int(difference < -self.basin)
-            self.higher += int(difference > self.basin)
         x, lam_x, lam_g = (r[k].full().ravel() for k in ("x", "lam_x", "lam_g"))
         self.last = {"x0": x[program.next_x], "lam_x0": lam_x[program.next_x], "lam_g0": lam_g[program.next_g]}
 
@@ -242,36 +230,35 @@ def peers(given, tolerance, basin, missing):
             made[name] = make()
         except RuntimeError as e:
             missing.append(f"{name} on {given['name']}: {str(e).splitlines()[-1]}")
-    # IPOPT's own relaxation of bounds, 1e-8 of them, is worth 2e-6 of cstr's cost near rest.
-    exact = ipopt(1e-10, mu_init=1e-9, bound_push=1e-9, bound_frac=1e-9, bound_relax_factor=0.0)
-    check = ca.nlpsol("check", "ipopt", fixed.nlp, PLAIN | exact)
-    return fixed, check, made
+    if given["name"] in mpc_dompc.EXAMPLES:
+        made["do-mpc"] = mpc_dompc.timed(given, tolerance, basin)
+    return fixed, ca.nlpsol("check", "ipopt", fixed.nlp, PLAIN | EXACT), made
 
 
 def compare(given, tolerance, basin, missing):
-    program, check, made = peers(given, tolerance, basin, missing)
+    program, exact, made = peers(given, tolerance, basin, missing)
     values = ca.Function("values", [program.nlp["x"], program.nlp["p"]], [program.nlp["f"], program.nlp["g"]])
     equal = np.array(program.lbg) == program.ubg
-    worst, unlike, stuck = 0.0, 0.0, []
-    for k, d in enumerate(given["decisions"]):
+    check = Check("CasADi + ipopt", given["name"])
+    for d in given["decisions"]:
         ours = program.variables(d["states"], d["contexts"], d["plan"])
         bounds, scale = program.bounds(d["states"][0], d["contexts"][0], d["weights"], ours, True)
         f, g = (np.array(v).ravel() for v in values(ours, bounds["p"]))
-        unlike = max(unlike, abs(f[0] / scale - d["cost"]) / abs(d["cost"]), np.abs(g[equal]).max())
-        if d["solved"]:
-            r = check(x0=ours, **bounds)
-            if check.stats()["success"]:
-                worst = max(worst, abs(float(r["f"]) / scale - d["cost"]) / abs(d["cost"]))
-            else:
-                stuck.append(f"{given['name']}, decision {k}: {check.stats()['return_status']}")
+
+        def solve():
+            r = exact(x0=ours, **bounds)
+            return exact.stats()["success"], float(r["f"]) / scale, exact.stats()["return_status"]
+
+        check.add(d, max(abs(f[0] / scale - d["cost"]) / abs(d["cost"]), np.abs(g[equal]).max()), solve)
         for name, peer in list(made.items()):
             peer.decide(d, given["rest"])
-            if peer.unsolved == len(peer.times) == PATIENCE:
-                missing.append(f"{name} on {given['name']}: no solution of the first {PATIENCE} decisions")
+            if peer.hopeless():
+                missing.append(f"{name} on {given['name']}: no solution of the first {len(peer.times)} decisions")
                 del made[name]
-    return {"name": given["name"], "unlike": float(unlike), "worst": float(worst), "stuck": stuck,
-            "peers": {name: {"times_us": p.times, "unsolved": p.unsolved, "lower": p.lower, "higher": p.higher}
-                      for name, p in made.items()}}
+    checks = [check]
+    if given["name"] in mpc_dompc.EXAMPLES:
+        checks.append(mpc_dompc.checked(given, EXACT, basin))
+    return {"name": given["name"], "checks": [c.report() for c in checks], "peers": {name: p.report() for name, p in made.items()}}
 
 
 def main():

@@ -8,6 +8,10 @@ import math
 import typing
 
 import casadi as ca
+import numpy as np
+
+# Radau IIA of two stages, order 3; the second stage is the result.
+RADAU = ((5 / 12, -1 / 12), (3 / 4, 1 / 4))
 
 sin, cos, tanh, exp, sqrt = ca.sin, ca.cos, ca.tanh, ca.exp, ca.sqrt
 
@@ -25,6 +29,12 @@ class System:
     margins: typing.Callable = lambda n: []  # ≥ 0, of n
     escape: typing.Callable = None  # (s), an action; its states have the same limits
     escape_steps: int = 0
+
+    def first_stage(self, s, c, u, n):
+        """The first stage of an implicit step follows from the state before and after it."""
+        last = self.span * np.array([float(f) for f in self.ode([ca.DM(i) for i in n], c, u)])
+        s, n = np.array(s), np.array(n)
+        return s + (RADAU[0][0] * (n - s - RADAU[1][1] * last) / RADAU[1][0] + RADAU[0][1] * last)
 
 
 def axpy(a, x, y):

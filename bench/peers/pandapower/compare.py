@@ -8,7 +8,8 @@ or from its power flow, runopp; the largest difference of every result table's e
 taken, and no row may be missing. Where pandapower finds no optimum it is said what ours
 comes to. Times are of whole calls, by CPU time of this process; the programs take turns, and the least
 of the rounds counts. Of ours the solve alone is given besides: the rest is pandapower's
-conversion and its result tables, which both do. The tables of docs/pandapower.md are printed.
+conversion and its result tables, which both do. `make docs` writes the tables of docs/pandapower.md
+from a record in bench/results.
 """
 import argparse
 import copy
@@ -122,30 +123,6 @@ def compare(name, op, net, ours, theirs, keywords, a):
     return row
 
 
-def short(x):
-    return f"{x:.0e}".replace("e-0", "e-").replace("e+0", "e+") if x else "0"
-
-
-def markdown(rows):
-    """The tables of docs/pandapower.md."""
-    times = [("ours / pandapower, ms", lambda r: f"{r['ours_ms']:.0f} / {r['peer_ms']:.0f}"), ("ratio", lambda r: f"{r['ratio']:.2g} [{r['lo']:.2g}, {r['hi']:.2g}]"),
-             ("solve, ms", lambda r: f"{r['solve_ms']:.1f}")]
-    name = ("network", lambda r: r["network"])
-    for op, columns in (
-        ("runpp", [name, ("buses", lambda r: str(r["buses"])), ("pu", lambda r: short(r["voltage_pu"])), ("°", lambda r: short(r["angle_deg"])),
-                   ("MW, MVAr", lambda r: short(r["power_mw"])), ("loading %", lambda r: short(r["loading_pct"])), *times]),
-        ("runopp", [name, ("cost, ours", lambda r: f"{r['cost']:.4f}"), ("relative difference", lambda r: short(r["cost_relative"])),
-                    ("pu", lambda r: short(r["voltage_pu"])), ("MW, MVAr", lambda r: short(r["power_mw"])), *times]),
-    ):
-        print(f"\n{op}\n\n| {' | '.join(c for c, _ in columns)} |\n|{'---|' * len(columns)}")
-        for r in rows:
-            if r["op"] == op and "ratio" in r:
-                print(f"| {' | '.join(f(r) for _, f in columns)} |")
-    for r in rows:
-        if "peer_failed" in r:
-            print(f"\n{r['network']}, {r['op']}: pandapower: {r['peer_failed']}; ours: {r['ours_failed'] or r['cost']}")
-
-
 def main():
     a = arguments()
     rows = []
@@ -158,15 +135,16 @@ def main():
             row = compare(name, op, net, ours, theirs, keywords, a)
             rows.append(row)
             print("peers:", json.dumps(row, ensure_ascii=False), file=sys.stderr)
+    # Where the record goes is of this machine.
+    command = [w for i, w in enumerate(sys.argv) if not w.startswith("--out") and sys.argv[i - 1] != "--out"]
     record = {
-        "device": f"{os.cpu_count()} CPUs, {os.uname().machine}", "commit": gpc.version()["commit"], "command": " ".join(sys.argv),
+        "device": f"{os.cpu_count()} CPUs, {os.uname().machine}", "commit": gpc.version()["commit"], "command": " ".join(command),
         "peer": f"pandapower {pp.__version__}", "numba": a.numba, "rounds": a.rounds, "load_average": os.getloadavg()[2], "rows": rows,
         "note": "One run; programs take turns; CPU times of whole calls, the least of the rounds; the solve by the clock. Differences are the largest of all elements and tables.",
     }
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     with open(a.out, "w", encoding="utf-8") as f:
         f.write(text)
-    markdown(rows)
 
 
 if __name__ == "__main__":

@@ -401,7 +401,8 @@ extern "C" __global__ void __launch_bounds__(32) gpc_domain_rollout_view(gpc_dom
         const Stage now = stage(constants, s, u, c, sigma);
         double cost = r.h == 0 ? 0.0 : r.cost[row], margin = !sound ? -infinity : r.h == 0 ? infinity : r.margin[row];
         for (int j = 0; j < objectives; j++) cost += sigma[j] * now.J[j];
-        margin = smaller(margin, step(constants, s, c, u, r.encode, room));
+        const double after = step(constants, s, c, u, r.encode, room);
+        margin = smaller(margin, after);
         bool stays = true;
         for (int j = lane(); j < KNOWN; j += 32) stays = stays && gpc::finite64(room.next[j]);
         stays = __all_sync(GPC_FULL_MASK, stays);
@@ -416,6 +417,7 @@ extern "C" __global__ void __launch_bounds__(32) gpc_domain_rollout_view(gpc_dom
         }
         for (int j = KNOWN + lane(); r.encode && j < KNOWN + 1 + objectives; j += 32) in[j] = (p.slot[j - KNOWN] - p.mean[j]) / p.scale[j];
         if (lane() == 0) best[2 * r.h] = u[0], best[2 * r.h + 1] = u[1], r.cost[row] = cost, r.margin[row] = stays ? margin : -infinity;
+        if (lane() == 0 && r.margins) r.margins[row] = after;
         __syncwarp();
     }
 }

@@ -220,7 +220,7 @@ func (e *Episode) Apply(u []float64) (domain.Outcome, error) {
 	}
 	J := make([]float64, 3)
 	margins, t := e.world.stage(u, J)
-	if e.hit == "" && slices.Min(margins[:]) < -e.plant.System.spec.MarginTolerance {
+	if e.hit == "" && !e.plant.System.spec.Keeps(slices.Min(margins[:])) {
 		e.collision(t)
 	}
 	out := domain.Outcome{
@@ -265,7 +265,7 @@ func (e *Episode) Oracle() (float64, [][]float64, error) {
 		if err != nil {
 			return math.NaN(), nil, err
 		}
-		if out.Margin < -e.plant.System.spec.MarginTolerance {
+		if !e.plant.System.spec.Keeps(out.Margin) {
 			return math.NaN(), nil, nil
 		}
 		cost += out.Cost

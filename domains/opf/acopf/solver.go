@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // Solver solves problems on one network. Its methods may be called from several
@@ -94,8 +95,7 @@ func (s *Solver) Solve(ctx context.Context, problems []Problem, results []Result
 	return ctx.Err()
 }
 
-// work runs as many workers as jobs can keep busy; the calling goroutine is one
-// of them.
+// work runs as many workers as jobs can keep busy.
 func (s *Solver) work(ctx context.Context, problems []Problem, results []Result, chains []Chain, jobs int) {
 	threads := s.opt.Threads
 	if threads == 0 {
@@ -112,15 +112,11 @@ func (s *Solver) work(ctx context.Context, problems []Problem, results []Result,
 		return
 	}
 	q := &queue{ctx: ctx, problems: problems, results: results, chains: chains}
-	var wg sync.WaitGroup
-	for range threads {
-		wg.Go(func() {
-			w := t.workers.Get().(*worker)
-			w.run(q)
-			t.workers.Put(w)
-		})
-	}
-	wg.Wait()
+	parallel.Each(threads, threads, func(int, int) {
+		w := t.workers.Get().(*worker)
+		w.run(q)
+		t.workers.Put(w)
+	})
 }
 
 // teamFor is the narrowest team that has a lane for every job, else the widest.

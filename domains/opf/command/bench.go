@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
@@ -166,7 +167,7 @@ func sweep(ctx context.Context, r *bench.Runner, loads int) error {
 			}
 		}
 	}
-	us := float64(time.Since(start).Nanoseconds()) / 1e3
+	us := machine.Microseconds(time.Since(start))
 	attempts := loads * len(preferences)
 	res := result("opf-sweep", net, s, r.Threads(), attempts)
 	res.Size = fmt.Sprintf("%d loads × %d", loads, len(preferences))

@@ -34,8 +34,8 @@ type branchFlow struct {
 	Qt   float64 `json:"qt_mvar"`
 	Sf   float64 `json:"sf_mva"`
 	St   float64 `json:"st_mva"`
-	// Rate is the long-term rating, null where the file has none.
-	Rate *float64 `json:"rate_mva"`
+	// Rate is the long-term rating, null in JSON where the file has none: it is infinite.
+	Rate float64 `json:"rate_mva"`
 }
 
 // newDispatch puts a solution, pu and rad, in the file's units.
@@ -49,18 +49,18 @@ func newDispatch(n *network.Network, vm, va, pg, qg []float64) dispatch {
 	for k, from := range n.From {
 		pf, qf, pt, qt := flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA, flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
 		d.Branch = append(d.Branch, branchFlow{From: n.BusID[from], To: n.BusID[n.To[k]], Pf: pf, Qf: qf, Pt: pt, Qt: qt,
-			Sf: math.Hypot(pf, qf), St: math.Hypot(pt, qt), Rate: finite(n.Rate[k] * n.BaseMVA)})
+			Sf: math.Hypot(pf, qf), St: math.Hypot(pt, qt), Rate: n.Rate[k] * n.BaseMVA})
 	}
 	return d
 }
 
 // loss is that of all branches, MW.
-func (d *dispatch) loss() *float64 {
+func (d *dispatch) loss() float64 {
 	loss := 0.0
 	for _, b := range d.Branch {
 		loss += b.Pf + b.Pt
 	}
-	return finite(loss)
+	return loss
 }
 
 // tables writes those of the buses, of the units and of the branches, each after a
@@ -77,8 +77,8 @@ func (d *dispatch) tables(w io.Writer, buses [][]string) error {
 			row = append(row, fmt.Sprintf("%.2f", power))
 		}
 		rating, loaded := "-", "-"
-		if b.Rate != nil {
-			rating, loaded = fmt.Sprintf("%g", *b.Rate), fmt.Sprintf("%.1f", 100*max(b.Sf, b.St) / *b.Rate)
+		if !math.IsInf(b.Rate, 1) {
+			rating, loaded = fmt.Sprintf("%g", b.Rate), fmt.Sprintf("%.1f", 100*max(b.Sf, b.St)/b.Rate)
 		}
 		branches = append(branches, append(row, rating, loaded))
 	}

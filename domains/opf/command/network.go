@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,12 +67,4 @@ func readCase(ctx context.Context, a *cli.App, argument string) (*matpower.Case,
 	}
 	defer f.Close()
 	return matpower.Read(argument, interrupt.Reader(ctx, f))
-}
-
-// finite is a number as JSON can hold it: null where it is none.
-func finite(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
 }

@@ -187,14 +187,15 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	if r.Status != acopf.Optimal {
 		return out, nil, nil
 	}
-	out.Objective, out.Mismatch, out.Violation, out.J = finite(r.Objective), finite(r.KKT.Mismatch), finite(r.KKT.Violation), r.J[:]
+	out.Objective, out.Mismatch, out.Violation, out.J = &r.Objective, &r.KKT.Mismatch, &r.KKT.Violation, r.J[:]
 	out.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
 	for b, id := range n.BusID {
 		out.Bus = append(out.Bus, optimalFlowBus{ID: id, Vm: r.Vm[b], Va: r.Va[b] * 180 / math.Pi,
 			Pd: pr.Pd[b] * n.BaseMVA, Qd: pr.Qd[b] * n.BaseMVA, Price: r.LambdaP[b] / n.BaseMVA})
 	}
 	out.dispatch = newDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
-	out.LossMW = out.dispatch.loss()
+	loss := out.dispatch.loss()
+	out.LossMW = &loss
 	multipliers := s.LimitMultipliers(&pr, r)
 	out.Binding = newPoint(n, r.Vm, r.Va, r.Pg, r.Qg).binding(r, &multipliers)
 	solved := solvedCase(c, n, scale, r.Vm, r.Va, r.Pg, r.Qg)

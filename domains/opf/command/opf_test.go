@@ -121,11 +121,11 @@ func TestOptimalFlowBadInput(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--scale -1":                           {"case30", "--scale", "-1"},
 		"--weights":                            {"case30", "--weights", "1,2"},
-		"takes 1 argument":                     {},
+		"takes one argument":                   {},
 		"no embedded case":                     {"nothing.m"},
 		"Optimality 2":                         {"case30", "--optimality", "2"},
 		"--max-iterations -3: want 0 to 10000": {"case30", "--max-iterations", "-3"},
-		"invalid argument \"much\" for":        {"case30", "--scale", "much"},
+		`--scale "much": want a number`:        {"case30", "--scale", "much"},
 	} {
 		code, _, log := run(append([]string{"opf"}, args...)...)
 		if code != 2 || !strings.Contains(log, want) {

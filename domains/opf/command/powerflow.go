@@ -26,7 +26,7 @@ type powerFlow struct {
 	Status     string         `json:"status"`
 	Reason     string         `json:"reason"`
 	Iterations int            `json:"iterations"`
-	Mismatch   *float64       `json:"max_mismatch_pu"`
+	Mismatch   float64        `json:"max_mismatch_pu"`
 	WallMS     float64        `json:"wall_ms"`
 	LoadMW     float64        `json:"load_mw"`
 	LossMW     *float64       `json:"loss_mw"`
@@ -124,7 +124,7 @@ func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, s
 	}
 	r := &powerFlow{
 		Case: n.Name, Converged: sol.Converged(), Status: sol.Status.String(), Reason: s.Reason(sol), Iterations: sol.Iterations,
-		Mismatch: finite(sol.Mismatch), WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
+		Mismatch: sol.Mismatch, WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
 		Bus: []powerFlowBus{}, dispatch: noDispatch,
 	}
 	for _, p := range in.Pd {
@@ -139,7 +139,8 @@ func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, s
 			Pd: in.Pd[b] * n.BaseMVA, Qd: in.Qd[b] * n.BaseMVA, Limit: limit})
 	}
 	r.dispatch = newDispatch(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
-	r.LossMW = r.dispatch.loss()
+	loss := r.dispatch.loss()
+	r.LossMW = &loss
 	return r, solvedCase(c, n, scale, sol.Vm, sol.Va, sol.Pg, sol.Qg), nil
 }
 
@@ -149,7 +150,7 @@ func (r *powerFlow) print(w io.Writer) error {
 		_, err := fmt.Fprintln(w, r.Reason)
 		return err
 	}
-	fmt.Fprintf(w, "mismatch %.1e pu, loss %.3f MW", *r.Mismatch, *r.LossMW)
+	fmt.Fprintf(w, "mismatch %.1e pu, loss %.3f MW", r.Mismatch, *r.LossMW)
 	if r.Switches > 0 {
 		fmt.Fprintf(w, ", %d switches to a reactive limit", r.Switches)
 	}

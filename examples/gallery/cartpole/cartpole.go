@@ -27,7 +27,7 @@ const (
 func step[T dual.Scalar](s, _, u, sNext, _ []T) {
 	sin, cos := dual.Sincos(s[2])
 	push := (u[0] + pole*length*s[3]*s[3]*sin) / (cart + pole)
-	turn := (gravity*sin - cos*push) / (length * (4.0/3 - pole*cos*cos/(cart+pole)))
+	turn := dual.Div(gravity*sin-cos*push, length*(4.0/3-pole*cos*cos/(cart+pole)))
 	sNext[1] = s[1] + dt*(push-pole*length*turn*cos/(cart+pole))
 	sNext[3] = s[3] + dt*turn
 	sNext[0] = s[0] + dt*sNext[1]

@@ -39,7 +39,7 @@ func accelerate[T dual.Scalar](p, a []T) {
 		if i > 0 {
 			d[0], d[1], d[2] = p[i]-p[i-3], p[i+1]-p[i-2], p[i+2]-p[i-1]
 		}
-		pull := spring / mass * (1 - relaxed/dual.Sqrt(d[0]*d[0]+d[1]*d[1]+d[2]*d[2]))
+		pull := spring / mass * (1 - dual.Div(relaxed, dual.Sqrt(d[0]*d[0]+d[1]*d[1]+d[2]*d[2])))
 		for k, v := range d {
 			if i < len(a) {
 				a[i+k] -= pull * v

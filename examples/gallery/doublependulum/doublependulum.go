@@ -50,16 +50,16 @@ func ode[T dual.Scalar](s, _, u, ds []T) {
 	}
 	for k := range 2 {
 		for i := k + 1; i < 3; i++ {
-			q := a[i][k] / a[k][k]
+			q := dual.Div(a[i][k], a[k][k])
 			for j := k + 1; j < 4; j++ {
 				a[i][j] -= q * a[k][j]
 			}
 		}
 	}
 	copy(ds, s[3:])
-	ds[5] = a[2][3] / a[2][2]
-	ds[4] = (a[1][3] - a[1][2]*ds[5]) / a[1][1]
-	ds[3] = (a[0][3] - a[0][1]*ds[4] - a[0][2]*ds[5]) / a[0][0]
+	ds[5] = dual.Div(a[2][3], a[2][2])
+	ds[4] = dual.Div(a[1][3]-a[1][2]*ds[5], a[1][1])
+	ds[3] = dual.Div(a[0][3]-a[0][1]*ds[4]-a[0][2]*ds[5], a[0][0])
 }
 
 func step[T dual.Scalar](s, c, u, sNext, _ []T) { dual.RK4(ode[T], s, c, u, sNext, dt, 2) }

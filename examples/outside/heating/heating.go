@@ -130,7 +130,7 @@ func (r *Room) Project(s, c, u []float64) bool {
 	u[0] = math.Max(0, math.Min(math.Min(1, math.Max(0, u[0])), (limit-air(s, c))/heat))
 	var m [1]float64
 	r.Margins(s, c, u, m[:])
-	return m[0] >= -r.spec.MarginTolerance
+	return r.spec.Keeps(m[0])
 }
 
 // Fallback turns the heater off.

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpc.envs.fleet import Fleet
 
@@ -29,6 +30,10 @@ class NumpyIntegrator:
     dt, horizon, u_max, r_max, beta = 0.2, 20, 1.5, 0.4, 0.1
     axes, centre, rho = np.array([1.2, 0.8]), np.array([0.0, -0.95]), np.array([0.0, 1.6])
     goal, safe = np.array([3.2, 0.0]), np.array([0.5, 1.2])
+    q: NDArray[Any]
+    v: NDArray[Any]
+    before: NDArray[Any]
+    p: NDArray[Any]
     low, high = np.array([-4, -1, 0, -0.3, 0, 0.06]), np.array([-3, 1, 0.5, 0.3, 0.3, 0.14])
 
     def __init__(self, n: int, seed: int) -> None:
@@ -37,15 +42,15 @@ class NumpyIntegrator:
         self.p, self.rate, self.t = np.empty(n), np.empty(n), np.zeros(n, np.int64)
         self.reset(np.arange(n))
 
-    def reset(self, at: np.ndarray) -> None:
+    def reset(self, at: NDArray[Any]) -> None:
         x = self.rng.uniform(self.low, self.high, (len(at), 6))
         self.q[at], self.v[at], self.p[at], self.rate[at] = x[:, :2], x[:, 2:4], x[:, 4], x[:, 5]
         self.before[at], self.t[at] = 0, 0
 
-    def observe(self) -> np.ndarray:
+    def observe(self) -> NDArray[Any]:
         return np.column_stack((self.q, self.v, self.before, self.p, self.rate, self.t / self.horizon))
 
-    def step(self, a: np.ndarray) -> tuple[np.ndarray, ...]:
+    def step(self, a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """a in [−1, 1], as the environments take it; observation, reward, objectives, margins, priority, truncated."""
         u = self.u_max * np.clip(a, -1, 1)
         centre = self.centre + self.rho * self.p[:, None]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, declare, lib, make, text
 from gpc.session import Spec, _spec
@@ -115,7 +116,7 @@ class Fleet(Object):
         self._own = self._rows[0]
         self._slow = False
 
-    def reset(self, seed: int | None = None, which: np.ndarray | None = None, episodes: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+    def reset(self, seed: int | None = None, which: NDArray[Any] | None = None, episodes: Sequence[int] | NDArray[Any] | None = None) -> NDArray[Any]:
         """Begins an episode everywhere, or where the bool array `which` is True; returns `observation`.
 
         With a seed environment i begins that seed's episode i; without, each begins its
@@ -124,7 +125,10 @@ class Fleet(Object):
         if which is not None:
             which = array(which, np.bool_, (self.num_envs,), "which")
         if episodes is not None:
-            episodes = array(np.ascontiguousarray(episodes, np.int64), np.int64, (self.num_envs,), "episodes")
+            numbers = np.asarray(episodes)
+            if numbers.dtype.kind not in "iu":
+                raise InputError(f"episodes is an array of {numbers.dtype}, want whole numbers")
+            episodes = array(np.ascontiguousarray(numbers, np.int64), np.int64, (self.num_envs,), "episodes")
         began = time.perf_counter()
         call(
             self._holding(lib.gpc_fleet_reset, which, episodes), self.handle, int(seed is not None), _whole("seed", seed or 0), address(which), _length(which), address(episodes), _length(episodes),
@@ -133,21 +137,21 @@ class Fleet(Object):
         self._slow = time.perf_counter() - began > _SLOW
         return self.observation
 
-    def step(self, action: np.ndarray | None = None) -> None:
+    def step(self, action: NDArray[Any] | None = None) -> None:
         """Takes a step everywhere, with `action` of shape (n, actions), else with what stands in self.action.
 
-        An array of self.dtype without gaps is read where it stands; another is converted into self.action.
+        An array of self.dtype without gaps is read where it stands. One with gaps, as the slices of a learner's buffers
+        are, or of another floating type is copied into self.action; any other type or shape is refused.
         """
         if action is None:
             self._rows[0] = self._own
-        elif isinstance(action, np.ndarray) and action.dtype == self.dtype and action.shape == self.action.shape and action.flags.c_contiguous:
-            self._rows[0] = address(action)
         else:
-            a = np.asarray(action)
-            if a.shape != self.action.shape:
-                raise InputError(f"action has shape {a.shape}, want {self.action.shape}")
-            self.action[:] = a
-            self._rows[0] = self._own
+            action = floats(action, self.action.shape, "action")
+            if action.dtype == self.dtype and action.flags.c_contiguous:
+                self._rows[0] = address(action)
+            else:
+                self.action[:] = action
+                self._rows[0] = self._own
         if self._slow:
             call(self._holding(lib.gpc_fleet_step, action), self.handle, address(self._rows), len(self._rows), long=True)
         else:
@@ -161,14 +165,14 @@ class Fleet(Object):
 
         return held
 
-    def physical(self, action: np.ndarray, env: int = 0) -> np.ndarray:
+    def physical(self, action: NDArray[Any], env: int = 0) -> NDArray[Any]:
         """The action in the case's units that one of [−1, 1] stands for in an environment now, as the plant would have it."""
-        a = array(np.ascontiguousarray(action, np.float64), np.float64, self.action.shape[1:], "action")
+        a = np.ascontiguousarray(floats(action, self.action.shape[1:], "action"), np.float64)
         u = np.empty_like(a)
         call(lib.gpc_fleet_physical, self.handle, _whole("env", env), address(a), address(u), len(a))
         return u
 
-    def normalisation(self) -> tuple[np.ndarray, np.ndarray]:
+    def normalisation(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """(mean, deviation) of an observation, float64: (observation − mean)/deviation is about 1 in size.
 
         They are what the case's bundled map normalises its input with, which is the same for
@@ -180,11 +184,28 @@ class Fleet(Object):
         return mean, deviation
 
 
+def floats(x: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+    """x as an array of some floating type with that shape, or an InputError that names it. Lists and tuples are converted, an array is left as it is."""
+    if isinstance(x, (list, tuple)):
+        try:
+            x = np.array(x, np.float64)
+        except (TypeError, ValueError) as e:
+            raise InputError(f"{name}: want numbers: {e}") from None
+    if not hasattr(x, "__array__"):
+        raise InputError(f"{name} is a {type(x).__name__}, want a numpy array of floats")
+    a = np.asarray(x)
+    if a.dtype.kind != "f":
+        raise InputError(f"{name} is an array of {a.dtype}, want floats")
+    if a.shape != shape:
+        raise InputError(f"{name} has shape {a.shape}, want {shape}")
+    return a
+
+
 def _whole(name: str, value: Any) -> int:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value < 2**63:
         return int(value)
     raise InputError(f"{name} is {value!r}, want a whole number ≥ 0")
 
 
-def _length(a: np.ndarray | None) -> int:
+def _length(a: NDArray[Any] | None) -> int:
     return 0 if a is None else len(a)

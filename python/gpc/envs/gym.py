@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from gpc.envs.fleet import Fleet
+from gpc.envs.fleet import Fleet, floats
 
 __all__ = ["Env", "VectorEnv"]
 
-_AUTORESET = {AutoresetMode.NEXT_STEP: "next-step", AutoresetMode.SAME_STEP: "same-step", AutoresetMode.DISABLED: "disabled"}
+_AUTORESET: dict[AutoresetMode, Literal["next-step", "same-step", "disabled"]] = {
+    AutoresetMode.NEXT_STEP: "next-step", AutoresetMode.SAME_STEP: "same-step", AutoresetMode.DISABLED: "disabled",
+}
 
 
 def _spaces(fleet: Fleet) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box, gymnasium.spaces.Box]:
@@ -26,7 +29,7 @@ def _spaces(fleet: Fleet) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box, g
     )
 
 
-class Env(gymnasium.Env):
+class Env(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     """One environment of a case, `gymnasium.make("gpc/CASE-v0")`; the arguments are those of `Fleet`.
 
     reset(seed=s) begins episode 0 of seed s, the one after it the next; options={"episode": k}
@@ -46,15 +49,15 @@ class Env(gymnasium.Env):
         if mo:
             self.reward_space, self.reward_dim = objectives, objectives.shape[0]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], dict[str, Any]]:
         super().reset(seed=seed)
         number = (options or {}).get("episode")
         observation = self.fleet.reset(seed, episodes=None if number is None else [number])
         return observation[0].copy(), {"episode_number": int(self.fleet.episode[0])}
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         f = self.fleet
-        f.step(np.asarray(action)[None])
+        f.step(floats(action, f.action.shape[1:], "action")[None])
         reward = -f.objectives[0] if self.mo else float(f.reward[0])
         return f.observation[0].copy(), reward, bool(f.terminated[0]), bool(f.truncated[0]), {
             "cost": float(f.cost[0]), "violated": bool(f.violated[0]), "objectives": f.objectives[0].copy(), "margins": f.margins[0].copy(),
@@ -65,7 +68,7 @@ class Env(gymnasium.Env):
         self.fleet.close()
 
 
-class VectorEnv(gymnasium.vector.VectorEnv):
+class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     """Environments of a case that Go steps, `gymnasium.make_vec("gpc/CASE-v0", num_envs=n,
     vectorization_mode="vector_entry_point")`; the arguments are those of `Fleet`.
 
@@ -95,18 +98,18 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             self.reward_space, self.reward_dim = objectives, objectives.shape[0]
         self._same_step = mode is AutoresetMode.SAME_STEP
 
-    def _own(self, a: np.ndarray) -> np.ndarray:
+    def _own(self, a: NDArray[Any]) -> NDArray[Any]:
         return a.copy() if self.copy else a
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], dict[str, Any]]:
         super().reset(seed=seed)
         options = options or {}
         observation = self.fleet.reset(seed, options.get("reset_mask"), options.get("episode"))
         return self._own(observation), {"episode_number": self._own(self.fleet.episode)}
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         f = self.fleet
-        f.step(actions)
+        f.step(floats(actions, f.action.shape, "actions"))
         stepped = self._own(f.stepped)
         info: dict[str, Any] = {}
         for key in ("cost", "violated", "objectives", "margins", "sigma"):

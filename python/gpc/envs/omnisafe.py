@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 import torch
 from gymnasium.spaces import Box
 from omnisafe.envs.core import CMDP, env_register
@@ -51,7 +52,7 @@ class ConstrainedEnv(CMDP):
         """Steps of an episode."""
         return self._fleet.spec.steps
 
-    def _tensor(self, a: np.ndarray) -> torch.Tensor:
+    def _tensor(self, a: NDArray[Any]) -> torch.Tensor:
         """A copy; of one environment its row."""
         return torch.tensor(a if self._num_envs > 1 else a[0], dtype=torch.float32, device=self._device)
 

@@ -7,11 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
-	"github.com/gpc-engine/gpc/batchnav"
-	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
 )
 
 // evaluationSections are the tables of every case that was evaluated.
@@ -48,98 +45,6 @@ func (r *Records) evaluationSections() []section {
 	return out
 }
 
-func number(format string, v float64) string {
-	if math.IsNaN(v) {
-		return "–"
-	}
-	text := fmt.Sprintf(format, v)
-	if positive, ok := strings.CutPrefix(text, "-"); ok && strings.Trim(positive, "0.") == "" {
-		return positive // rounded to zero
-	}
-	return text
-}
-
-// between is an interval with a dash for an open end.
-func between(format string, i closedloop.OpenInterval) string {
-	return "[" + number(format, float64(i[0])) + ", " + number(format, float64(i[1])) + "]"
-}
-
-// within is a mean with half the width of its 95 % interval, by Student's t of its standard
-// error over n.
-func within(format string, v, sem closedloop.Number, n int) string {
-	half := math.NaN()
-	if n > 1 {
-		half = distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975) * float64(sem)
-	}
-	return estimate(format, v, closedloop.Number(half))
-}
-
-// spread is the median and the 90 % quantile of a distribution; dashes without values.
-func spread(format string, r *closedloop.RegretStatistics) []string {
-	if r.N == 0 {
-		return []string{"–", "–"}
-	}
-	return []string{number(format, float64(r.Median)), number(format, float64(r.P90))}
-}
-
-// safeOf is how many of the episodes were safe.
-func safeOf(e *closedloop.Result) string {
-	return fmt.Sprintf("%.0f/%d", float64(e.Safe)*float64(e.Episodes), e.Episodes)
-}
-
-// loads says under which load of the machine times were taken, the largest of all.
-func loads(all []*closedloop.Load) string {
-	var most closedloop.Load
-	unknown, above, partial := 0, 0, 0
-	for _, l := range all {
-		if l == nil {
-			unknown++
-			continue
-		}
-		most.Start, most.Others, most.Stolen = max(most.Start, l.Start, l.End), max(most.Others, l.Others), max(most.Stolen, l.Stolen)
-		if l.Above {
-			above++
-		}
-		if l.Partial {
-			partial++
-		}
-	}
-	if unknown == len(all) {
-		return "The machine's load was not recorded."
-	}
-	text := fmt.Sprintf("The machine's load was at most %.2f, other processes had at most %.2f CPUs in the mean of a run, other guests %.2f.", most.Start, most.Others, most.Stolen)
-	if above > 0 {
-		text += fmt.Sprintf(" %d runs were recorded above the limit.", above)
-	}
-	if partial > 0 {
-		text += fmt.Sprintf(" Of %d runs it is that of their last part, after an interruption.", partial)
-	}
-	if unknown > 0 {
-		text += fmt.Sprintf(" Of %d runs it was not recorded.", unknown)
-	}
-	return text
-}
-
-// loadsOf are the loads of evaluations.
-func loadsOf(evals []closedloop.Result) string {
-	var all []*closedloop.Load
-	for i := range evals {
-		all = append(all, evals[i].Load)
-	}
-	return loads(all)
-}
-
-// besideMain heads the cells of Records.less.
-var besideMain = []string{"cost less `" + highlighted + "`'s, % [95 %]", "median", "n"}
-
-// estimate is a value with its standard error.
-func estimate(format string, v, sem closedloop.Number) string {
-	if math.IsNaN(float64(v)) {
-		return "–"
-	}
-	return number(format, float64(v)) + " ± " + number(format, float64(sem))
-}
-
 // opening is the first sentence of a case's note: what its problem is.
 func (r *Records) opening(name string) string {
 	about := r.about(name)
@@ -148,6 +53,9 @@ func (r *Records) opening(name string) string {
 	}
 	return strings.ToUpper(about[:1]) + about[1:] + ". "
 }
+
+// besideMain heads the cells of Records.less.
+var besideMain = []string{"cost less `" + highlighted + "`'s, % [95 %]", "median", "n"}
 
 func (r *Records) evaluationSection(name string, evals []closedloop.Result) section {
 	s := section{
@@ -160,7 +68,7 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 		s.rows = append(s.rows, slices.Concat(
 			[]string{e.Method + r.seeds(&e), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret), []string{regretGiven(p)}, r.less(&e),
 			[]string{
-				safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]),
+				safeOf(&e), safeInterval(&e),
 				number("%.1f", 100*(1-float64(e.Safe))), given(100 - p.Safe), number("%.1e", float64(e.MarginMin)),
 				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), given(p.Milliseconds), number("%.1e", float64(e.Displacement)),
 			}))
@@ -206,7 +114,7 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 	for _, e := range evals {
 		p := r.paper(name, e.Method)
 		row := []string{
-			e.Method + r.seeds(&e), fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), given(p.Safe),
+			e.Method + r.seeds(&e), fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), safeInterval(&e), given(p.Safe),
 			number("%.4f", float64(e.CollisionFree)), given(p.Collision), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
 			within("%.3f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
 		}
@@ -250,53 +158,53 @@ func noiseSection(name string, evals []closedloop.Result) section {
 		s.rows = append(s.rows, slices.Concat(
 			[]string{fmt.Sprint(e.Noise), e.Method, within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret),
 			[]string{
-				safeOf(&e), fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1]), number("%.1e", float64(e.MarginMin)),
+				safeOf(&e), safeInterval(&e), number("%.1e", float64(e.MarginMin)),
 				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3),
 			}))
 	}
 	return s
 }
 
-func (r *Records) steeringSections() []section {
-	if len(r.Steerings) == 0 {
-		return nil
-	}
-	summary := section{
-		title: "Steering by a fixed preference",
-		note:  "One map of each case, no retraining. Regret is over the exact optimum of the same episodes under the same preference; hypervolumes are to the nadir of both fronts stretched by a tenth of the range, as shares of the box from there to their ideal.",
-		rows:  SteeringSummaryRows(r.Steerings...),
-	}
-	return append([]section{summary}, each(r.Steerings, func(v closedloop.Steering) section {
-		return section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: steeringFigures(v), rows: SteeringRows(&v)}
-	})...)
-}
-
-func certificateSection(c batchnav.Certified) section {
-	s := section{
-		title:   c.Certificate.Case + ": the paper's conditions on this map",
-		note:    "Constants are estimated on held-out samples; a condition that does not hold says that the theorem gives no guarantee here, not that the controller failed.",
-		figures: recoveryFigures(c),
-		rows:    [][]string{{"condition", "claim", "left", "right", "verdict", "note"}},
-	}
-	for _, v := range c.Certificate.Conditions {
-		verdict := string(v.Verdict)
-		if v.Verdict == batchnav.DoesNot {
-			verdict = strings.ToUpper(verdict)
+// baselines is a table of the exact and baseline methods of each case of the integrator.
+func (d devices) baselines() string {
+	s := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "safe % (paper)", "regret % ± 95 %", "n", "median", "p90", "regret % (paper)", "p50 / p99, ms", "ms (paper)"}}}
+	for _, r := range d.runs((*Records).named) {
+		for _, e := range r.of(r.name) {
+			if group := r.method(r.name, e.Method).Group; !strings.HasPrefix(r.name, "integrator-") || group != domain.GroupExact && group != domain.GroupBaseline && e.Method != highlighted && e.Method != "direct" {
+				continue
+			}
+			p := r.paper(r.name, e.Method)
+			s.rows = append(s.rows, slices.Concat(
+				[]string{r.name, r.titled(&e), safeOf(&e), safeInterval(&e), given(p.Safe), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
+				spread("%.4f", &e.Regret), []string{regretGiven(p), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
 		}
-		s.rows = append(s.rows, []string{v.Name, v.Claim, number("%.3g", float64(v.Left)), number("%.3g", float64(v.Right)), verdict, v.Note})
+		if evals := r.of(r.name); len(evals) > 0 && strings.HasPrefix(r.name, "integrator-") {
+			for _, m := range r.unrecorded(r.name, evals) {
+				p := r.paper(r.name, m)
+				s.lack([]string{r.name, "`" + m + "`", notRecorded}, map[string]string{"safe % (paper)": given(p.Safe), "regret % (paper)": regretGiven(p), "ms (paper)": given(p.Milliseconds)})
+			}
+		}
 	}
-	return s
+	return tables(s)
 }
 
-func benchmarkSection(b bench.Record) section {
-	title := "Latency and throughput"
-	if _, what, _ := strings.Cut(b.Command, " bench "); !strings.HasPrefix(what, "-") {
-		what, _, _ = strings.Cut(what, " --max-load")
-		title = strings.TrimSpace(title + " " + strings.TrimSuffix(what, " --json"))
+// goals is the table of a case whose episodes have goals.
+func (d devices) goals(name string) string {
+	s := section{rows: [][]string{slices.Concat([]string{"method", "safe", "95 % interval", "safe % (paper)", "collision-free", "(paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain, []string{"mean smallest margin, m", "margin (paper)", "fallbacks", "p50 / p99, ms"})}}
+	for _, r := range d.runs((*Records).named) {
+		if r.name != name {
+			continue
+		}
+		for _, e := range r.of(name) {
+			p := r.paper(r.name, e.Method)
+			s.rows = append(s.rows, slices.Concat(
+				[]string{r.titled(&e), safeOf(&e), safeInterval(&e), given(p.Safe), number("%.1f %%", 100*float64(e.CollisionFree)), given(p.Collision), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
+				r.less(&e), []string{estimate("%.3f", e.MarginMean, e.MarginSEM), given(p.Margin), fmt.Sprint(e.Fallback), milliseconds("%.1f", &e.Latency)}))
+		}
+		for _, m := range r.unrecorded(name, r.of(name)) {
+			p := r.paper(name, m)
+			s.lack([]string{"`" + m + "`", notRecorded}, map[string]string{"safe % (paper)": given(p.Safe), "(paper)": given(p.Collision), "gap % (paper)": given(p.Gap), "margin (paper)": given(p.Margin)})
+		}
 	}
-	return section{
-		title: title,
-		note:  fmt.Sprintf("`%s`, commit %s, %s. The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1. %s", b.Command, b.Commit, b.Device, loads([]*closedloop.Load{b.Load})),
-		rows:  bench.Rows(b.Results),
-	}
+	return tables(s)
 }

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/durable"
+)
+
+// sceneFlags adds the flags that say which episodes are run. The function that it returns
+// reads them into opt and gives the case on the plant that they ask for.
+func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gpc.Case) (*gpc.Case, error) {
+	var weights []float64
+	var shifts []string
+	var scene string
+	f := cmd.Flags()
+	f.StringVar(&scene, "scene", "", sceneUsage)
+	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
+	f.StringVar(&opt.Regime, "regime", "", "regime of test scenes, the case's own word")
+	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
+	f.Float64Var(&opt.Bias, "bias", 0, "size of a constant error of every measured value, its sign drawn for each value and episode")
+	f.StringSliceVar(&shifts, "shift", nil, "NAME=FACTOR,…: parameters of the plant (gpc cases --json) times factors; controllers and oracle know that plant, the map does not")
+	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
+	return func(c *gpc.Case) (*gpc.Case, error) {
+		factors, err := factorsOf(shifts)
+		if err != nil {
+			return nil, err
+		}
+		if c, err = c.Shifted(factors); err != nil {
+			return nil, err
+		}
+		if scene != "" {
+			if err := durable.Apart([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--scene", Path: scene}}); err != nil {
+				return nil, gpc.BadInput(err)
+			}
+			if opt.Scenes, err = given(cmd, scene); err != nil {
+				return nil, err
+			}
+			opt.Episodes = len(opt.Scenes.Files)
+		}
+		opt.Seed = a.seed
+		if opt.Preference, err = preference(weights, c.Spec().ObjectiveSize()); err != nil {
+			return nil, err
+		}
+		if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
+			return nil, BadInputf("--noise %v: want a finite standard deviation ≥ 0", opt.Noise)
+		}
+		if !(opt.Bias >= 0) || math.IsInf(opt.Bias, 0) {
+			return nil, BadInputf("--bias %v: want a finite number ≥ 0", opt.Bias)
+		}
+		return c, nil
+	}
+}
+
+// factorsOf reads the factors of --shift, each NAME=FACTOR.
+func factorsOf(shifts []string) (map[string]float64, error) {
+	factors := map[string]float64{}
+	for _, text := range shifts {
+		name, value, ok := strings.Cut(text, "=")
+		f, err := strconv.ParseFloat(value, 64)
+		if _, twice := factors[name]; !ok || err != nil || twice {
+			return nil, BadInputf("--shift %s: want NAME=FACTOR, each name once", text)
+		}
+		factors[name] = f
+	}
+	return factors, nil
+}

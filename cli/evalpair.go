@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+func (a *App) pairCommand() *cobra.Command {
+	var opt closedloop.Options
+	var texts []string
+	var modelFile string
+	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
+	var limit func() (closedloop.LoadLimit, error)
+	cmd := &cobra.Command{
+		Use:   "pair CASE --methods NAME[:EPISODES][=FILE],…",
+		Short: "Several methods on the same episodes, each beside the first, with 95 % intervals",
+		Args:  ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Find(args[0])
+			if err != nil {
+				return err
+			}
+			methods, err := contenders(texts)
+			if err != nil {
+				return err
+			}
+			if c, err = scenes(c); err != nil {
+				return err
+			}
+			if c, err = guard(c); err != nil {
+				return err
+			}
+			if opt.Limit, err = limit(); err != nil {
+				return err
+			}
+			opt.Progress = a.progress(c.Name())
+			result, err := c.Pair(cmd.Context(), methods, modelFile, a.engine(), opt)
+			if err != nil {
+				return err
+			}
+			return a.Print(result, func(w io.Writer) error { return renderPairing(w, result) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&texts, "methods", nil, "methods to compare with the first; NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
+	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
+	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
+	scenes = a.sceneFlags(cmd, &opt)
+	guard, limit = guardFlags(cmd), limitFlags(cmd)
+	return cmd
+}
+
+// contenders reads the methods of --methods, each NAME[:EPISODES][=FILE].
+func contenders(texts []string) ([]gpc.Contender, error) {
+	if len(texts) == 0 {
+		return nil, BadInputf("--methods is required: what to compare, the first with the others")
+	}
+	var all []gpc.Contender
+	for _, text := range texts {
+		var m gpc.Contender
+		var episodes string
+		var fewer bool
+		m.Method, m.File, _ = strings.Cut(text, "=")
+		if m.Method, episodes, fewer = strings.Cut(m.Method, ":"); fewer {
+			var err error
+			if m.Episodes, err = strconv.Atoi(episodes); err != nil || m.Episodes < 1 {
+				return nil, BadInputf("--methods %s: want NAME or NAME:EPISODES, with =FILE behind it or not", text)
+			}
+		}
+		if m.Method == "" {
+			return nil, BadInputf("--methods names a method of no name: want NAME[:EPISODES][=FILE],…")
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// renderPairing writes a row for each method, and what guards did.
+func renderPairing(w io.Writer, result *closedloop.Pairing) error {
+	rows := [][]string{{"method", "episodes", "safe", "95 % interval", "failed", "regret %", "± 95 %", "median", "p90", "max", "less the first's", "± 95 %", "n", "p50 µs", "p99 µs"}}
+	for _, r := range result.Pairs {
+		rows = append(rows, []string{
+			r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprintf("[%.4f, %.4f]", r.SafeCI95[0], r.SafeCI95[1]),
+			fmt.Sprint(r.Failed), format("%.5f", r.RegretPct), format("%.5f", r.RegretCI95), format("%.4f", r.Regret.Median), format("%.4f", r.Regret.P90), format("%.4f", r.RegretWorst), format("%.5f", r.DifferencePct), format("%.5f", r.DifferenceCI95),
+			fmt.Sprint(r.Compared), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99),
+		})
+	}
+	if err := Table(w, rows); err != nil {
+		return err
+	}
+	for _, r := range result.Pairs {
+		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
+			return err
+		}
+	}
+	return renderBeyond(w, result.Beyond)
+}

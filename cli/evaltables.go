@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
+	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "failed", "min margin", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
+	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %", "gap %", "± s.e.m."}}
+	for _, r := range results {
+		rows = append(rows, []string{
+			r.Case, r.Method, fmt.Sprint(r.Episodes), format("%.4f", r.Safe),
+			fmt.Sprintf("[%.4f, %.4f]", r.CI95.Safe[0], r.CI95.Safe[1]), fmt.Sprint(r.Failed), format("%.2e", r.MarginMin),
+			fmt.Sprint(r.Fallback), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99), format("%.2e", r.Displacement),
+		})
+		if g := r.Regret; g.N > 0 {
+			regrets = append(regrets, []string{
+				r.Method, fmt.Sprint(g.N), format("%.4f", g.Mean), between("%.4f", g.MeanCI95), format("%.4f", g.Median), between("%.4f", g.MedianCI95),
+				format("%.4f", g.P90), between("%.4f", g.P90CI95), format("%.4f", g.Max), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]), format("%.4f", r.GapPct), format("%.4f", r.GapSEM),
+			})
+		}
+	}
+	if err := Table(w, rows); err != nil {
+		return err
+	}
+	if len(regrets) > 1 {
+		if err := Table(w, regrets); err != nil {
+			return err
+		}
+	}
+	if err := renderGoals(w, results); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
+			return err
+		}
+		if err := renderBeyond(w, r.Beyond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// between writes an interval, with a dash for an open end.
+func between(verb string, i closedloop.OpenInterval) string {
+	return "[" + format(verb, i[0]) + ", " + format(verb, i[1]) + "]"
+}
+
+// unsafeListed are the unsafe episodes of a result that are printed.
+const unsafeListed = 5
+
+// renderGoals adds what results with goals say beyond the tables, draws that were left
+// out, and unsafe episodes with their causes.
+func renderGoals(w io.Writer, results []*closedloop.Result) error {
+	for i, r := range results {
+		if same := i > 0 && r.Case == results[i-1].Case && r.Excluded == results[i-1].Excluded && r.Episodes == results[i-1].Episodes; r.Excluded > 0 && !same {
+			if _, err := fmt.Fprintf(w, "%s: %d of %d draws were left out before any method ran\n", r.Case, r.Excluded, r.Episodes+r.Excluded); err != nil {
+				return err
+			}
+		}
+		if r.Reached != nil {
+			gap := "no episode to compare with the reference, which is safe in none of them"
+			if r.RegretN > 0 {
+				gap = fmt.Sprintf("gap to the reference %s ± %s %% over %d episodes", format("%.3f", r.GapPct), format("%.3f", r.GapSEM), r.RegretN)
+			}
+			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; %s; mean smallest margin %s ± %s m\n",
+				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), gap, format("%.3f", r.MarginMean), format("%.3f", r.MarginSEM)); err != nil {
+				return err
+			}
+		}
+		if m := r.Starts; m != nil {
+			if _, err := fmt.Fprintf(w, "%s %s: of %d solves %s converged, of these %s to within 0.01 %% of their episode's best; the worst lies above it by %s %% in the mean %s, at most %s %%\n",
+				r.Case, r.Method, m.Solves, format("%.4f", m.Converged), format("%.4f", m.Best), format("%.4f", m.GapPct.Mean), between("%.4f", m.GapPct.MeanCI95), format("%.4f", m.GapPct.Max)); err != nil {
+				return err
+			}
+		}
+		for i, u := range r.Unsafe {
+			if i == unsafeListed {
+				if _, err := fmt.Fprintf(w, "%s: and %d more; --json lists all\n", r.Method, len(r.Unsafe)-i); err != nil {
+					return err
+				}
+				break
+			}
+			if _, err := fmt.Fprintf(w, "%s unsafe: seed %d, episode %d: %s\n", r.Method, r.Seed, u.Episode, u.Cause); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// format writes a number, or a dash where there is none.
+func format(verb string, n closedloop.Number) string {
+	f := float64(n)
+	if math.IsNaN(f) {
+		return "–"
+	}
+	text := fmt.Sprintf(verb, f)
+	if positive, ok := strings.CutPrefix(text, "-"); ok && strings.Trim(positive, "0.") == "" {
+		return positive // rounded to zero
+	}
+	return text
+}

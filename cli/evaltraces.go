@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/report"
+)
+
+func (a *App) joinCommand() *cobra.Command {
+	var runs []string
+	cmd := &cobra.Command{
+		Use:   "join CASE TRACE...",
+		Short: "Statistics of an evaluation whose shards were run apart, from their traces",
+		Args:  atLeast(2, "eval join needs a case and the traces of its shards"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Find(args[0])
+			if err != nil {
+				return err
+			}
+			result, err := closedloop.Join(cmd.Context(), c.Spec(), args[1:])
+			if err != nil {
+				return gpc.BadInput(err)
+			}
+			if result.Load, err = loadOf(runs); err != nil {
+				return err
+			}
+			return a.Print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
+		},
+	}
+	requeueFlag(cmd, "")
+	cmd.Flags().StringSliceVar(&runs, "runs", nil, "what gpc eval --json printed for the shards: the result has the worst of their loads")
+	return cmd
+}
+
+func (a *App) compareCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare TRACE TRACE...",
+		Short: "Cost of several methods beside the first's, on the episodes in which all of them are safe",
+		Args:  atLeast(2, "eval compare needs at least two traces of the same episodes"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			compared, err := closedloop.Compare(cmd.Context(), args)
+			if err != nil {
+				return gpc.BadInput(err)
+			}
+			result := report.Compared{Comparisons: compared}
+			return a.Print(result, func(w io.Writer) error {
+				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
+				for _, r := range compared {
+					rows = append(rows, []string{
+						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Compared), format("%.3f", r.CostMean),
+						format("%.3f", r.DifferencePct), format("%.3f", r.DifferenceSEM), format("%.3f", r.Difference.Median), format("%.3f", r.Difference.P90), format("%.3f", r.MarginMean), format("%.2f", r.Latency.P50/1e3), format("%.2f", r.Latency.P99/1e3),
+					})
+				}
+				return Table(w, rows)
+			})
+		},
+	}
+}

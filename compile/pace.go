@@ -1,0 +1,84 @@
+package compile
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// pace is what the end of a run was timed by.
+type pace struct {
+	// Reference is the wall time of a reference optimum where every thread solves one, s.
+	Reference float64 `json:"reference"`
+	// Episodes are the times of an episode on one thread whose reference is known, s, by method.
+	Episodes map[string]float64 `json:"episodes,omitempty"`
+}
+
+const (
+	// mostReserved of a budget is kept for choice and test, whatever they take.
+	mostReserved = 0.5
+	// timedReferences are solved for before the first round: of held-out starts, so remembered.
+	timedReferences = 8
+	// One in so many of the episodes of a choice is driven once more, to time the method.
+	timedShare = 20
+)
+
+func (r *run) threads() int { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)) }
+
+// timeReferences solves for the first held-out starts, where references are remembered.
+func (r *run) timeReferences(ctx context.Context) error {
+	if r.optima.solve == nil || r.journal.Pace.Reference > 0 {
+		return nil
+	}
+	n := min(timedReferences, r.opt.Starts)
+	r.opt.Progress(Progress{Stage: "time references", Total: n})
+	began, plant := r.now(), r.c.Definition().Plant
+	errs := make([]error, n)
+	parallel.Each(r.threads(), n, func(_, i int) {
+		ep, err := plant.Episode(r.seed(heldOut, 0), i, domain.EpisodeOptions{Preference: adaptive, Context: ctx})
+		if errs[i] = err; err == nil {
+			_, _, _ = ep.Oracle() // a start without one takes its time too
+		}
+	})
+	r.journal.Pace.Reference = r.since(began) / float64(n)
+	return cmp.Or(ctx.Err(), cmp.Or(errs...))
+}
+
+// timeMethods drives each method that may be chosen from a few held-out starts, whose references
+// are known.
+func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
+	if r.journal.Pace.Episodes != nil {
+		return nil
+	}
+	took := map[string]float64{}
+	for _, c := range r.candidates() {
+		n := (c.starts + timedShare - 1) / timedShare
+		began := r.now()
+		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1}); err != nil {
+			return err
+		}
+		took[c.method] = r.since(began) / float64(n)
+	}
+	r.journal.Pace.Episodes = took
+	return nil
+}
+
+// reserve is what choice and test are estimated to take, s, were the slowest method chosen: at
+// most mostReserved of the budget.
+func (r *run) reserve() float64 {
+	tests, timed := float64(r.opt.TestStarts), float64(min(r.opt.TestStarts, timedStarts))
+	var choice, slowest float64
+	for _, c := range r.candidates() {
+		took := r.journal.Pace.Episodes[c.method]
+		choice, slowest = choice+float64(c.starts)*took, max(slowest, took)
+	}
+	test := tests*(r.journal.Pace.Reference+slowest/float64(r.threads())) + timed*slowest
+	return min(choice+test, mostReserved*r.opt.Budget.Seconds())
+}
+
+// left is what the rounds have of the budget from now on, s.
+func (r *run) left() float64 { return r.opt.Budget.Seconds() - r.reserve() - r.spent() }

@@ -1,0 +1,73 @@
+package compile
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// TestBudgetHoldsChoiceAndTest: rounds stop in time for the end where references, solves and
+// training steps take what they do on a clock of their own.
+func TestBudgetHoldsChoiceAndTest(t *testing.T) {
+	var elapsed atomic.Int64
+	wait := func(d time.Duration) { elapsed.Add(int64(d)) }
+	began := time.Unix(0, 0)
+	now := func() time.Time { return began.Add(time.Duration(elapsed.Load())) }
+
+	c := sled(t)
+	def := *c.Definition()
+	plant := *def.Plant.(*closedloop.Simulation)
+	solve := plant.Oracle
+	plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+		wait(100 * time.Millisecond)
+		return solve(s, c, steps, pref)
+	}
+	def.Plant = &plant
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Rounds, opt.Budget, opt.TestStarts, opt.Scenarios = 0, 100*time.Second, 300, 8
+	var solved, trained int
+	opt.Progress = func(p Progress) {
+		switch p.Stage {
+		case "solve":
+			wait(time.Duration(max(0, p.Done-solved)) * 500 * time.Millisecond)
+			solved = p.Done
+		case "train":
+			wait(time.Duration(max(0, p.Done-trained)) * 50 * time.Millisecond)
+			trained = p.Done
+		}
+	}
+	got := must.Get(compile(context.Background(), must.Get(gpc.NewCase(def))(t), opt, now))(t)
+	if got.Ended != "budget spent" || len(got.Rounds) < 2 {
+		t.Errorf("ended by %q after %d rounds", got.Ended, len(got.Rounds))
+	}
+	// The test solves for 300 references.
+	if end := got.EndSeconds; end < 29.9 || got.Seconds > opt.Budget.Seconds() || got.Seconds < 0.5*opt.Budget.Seconds() {
+		t.Errorf("%.1f s of %v, of these %.1f at the end", got.Seconds, opt.Budget, end)
+	}
+}
+
+// TestReserve is what the slowest method would take, and at most half of a budget.
+func TestReserve(t *testing.T) {
+	c := sled(t)
+	r := &run{c: c, opt: Options{Starts: 200, TestStarts: 1000, Threads: 2, Budget: time.Hour}}
+	if got := r.reserve(); got != 0 {
+		t.Errorf("%v s before anything was timed", got)
+	}
+	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "gpc": 0.01, "gpc-refine-64": 0.5}}
+	want := 200*0.001 + 200*0.01 + 50*0.5 + 1000*(0.25+0.5/2) + 100*0.5
+	if got := r.reserve(); math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v s, want %v", got, want)
+	}
+	r.opt.Budget = 10 * time.Minute
+	if got := r.reserve(); got != 300 {
+		t.Errorf("%v s of ten minutes, want half", got)
+	}
+}

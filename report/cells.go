@@ -1,0 +1,77 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// number is a value in a cell: a dash for none, and no minus before a zero.
+func number(format string, v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	text := fmt.Sprintf(format, v)
+	if positive, ok := strings.CutPrefix(text, "-"); ok && strings.Trim(positive, "0.") == "" {
+		return positive // rounded to zero
+	}
+	return text
+}
+
+// estimate is a value with its standard error.
+func estimate(format string, v, sem closedloop.Number) string {
+	if math.IsNaN(float64(v)) {
+		return "–"
+	}
+	return number(format, float64(v)) + " ± " + number(format, float64(sem))
+}
+
+// between is an interval with a dash for an open end.
+func between(format string, i closedloop.OpenInterval) string {
+	return "[" + number(format, float64(i[0])) + ", " + number(format, float64(i[1])) + "]"
+}
+
+// within is a mean with half the width of its 95 % interval, by Student's t of its standard
+// error over n.
+func within(format string, v, sem closedloop.Number, n int) string {
+	half := math.NaN()
+	if n > 1 {
+		half = distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975) * float64(sem)
+	}
+	return estimate(format, v, closedloop.Number(half))
+}
+
+// spread is the median and the 90 % quantile of a distribution; dashes without values.
+func spread(format string, r *closedloop.RegretStatistics) []string {
+	if r.N == 0 {
+		return []string{"–", "–"}
+	}
+	return []string{number(format, float64(r.Median)), number(format, float64(r.P90))}
+}
+
+// dash is a text in a cell: a dash for an empty one.
+func dash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+// safeOf is how many of the episodes were safe.
+func safeOf(e *closedloop.Result) string {
+	return fmt.Sprintf("%.0f/%d", float64(e.Safe)*float64(e.Episodes), e.Episodes)
+}
+
+// safeInterval is the 95 % interval of their share.
+func safeInterval(e *closedloop.Result) string {
+	return fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1])
+}
+
+// milliseconds are the median and the 99th percentile of a latency, ms.
+func milliseconds(format string, q *closedloop.Quantiles) string {
+	return number(format, float64(q.P50)/1e3) + " / " + number(format, float64(q.P99)/1e3)
+}

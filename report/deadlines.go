@@ -1,0 +1,23 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// deadlines is the last loop at a rate on the first device that has one.
+func (d devices) deadlines() string {
+	loop := last(d, func(r *Records) []bench.Deadlines { return r.Deadlines })
+	if loop == nil {
+		return noRecord
+	}
+	lines := loop.Lines()
+	text := tables(section{
+		note: fmt.Sprintf("`%s`, commit %s, %s, %s %s, threads %d. %s", loop.Command, loop.Commit, loop.Device, loop.Backend, loop.ISA, loop.Threads, loads([]*closedloop.Load{loop.Load})),
+		rows: loop.Rows(),
+	})
+	return text + "\n* " + strings.Join(lines[:len(lines)-1], "\n* ") + "\n" // the last is the load
+}

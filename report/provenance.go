@@ -1,0 +1,68 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// loads says under which load of the machine times were taken, the largest of all.
+func loads(all []*closedloop.Load) string {
+	var most closedloop.Load
+	unknown, above, partial := 0, 0, 0
+	for _, l := range all {
+		if l == nil {
+			unknown++
+			continue
+		}
+		most.Start, most.Others, most.Stolen = max(most.Start, l.Start, l.End), max(most.Others, l.Others), max(most.Stolen, l.Stolen)
+		if l.Above {
+			above++
+		}
+		if l.Partial {
+			partial++
+		}
+	}
+	if unknown == len(all) {
+		return "The machine's load was not recorded."
+	}
+	text := fmt.Sprintf("The machine's load was at most %.2f, other processes had at most %.2f CPUs in the mean of a run, other guests %.2f.", most.Start, most.Others, most.Stolen)
+	if above > 0 {
+		text += fmt.Sprintf(" %d runs were recorded above the limit.", above)
+	}
+	if partial > 0 {
+		text += fmt.Sprintf(" Of %d runs it is that of their last part, after an interruption.", partial)
+	}
+	if unknown > 0 {
+		text += fmt.Sprintf(" Of %d runs it was not recorded.", unknown)
+	}
+	return text
+}
+
+// loadsOf are the loads of evaluations.
+func loadsOf(evals []closedloop.Result) string {
+	var all []*closedloop.Load
+	for i := range evals {
+		all = append(all, evals[i].Load)
+	}
+	return loads(all)
+}
+
+// recordedBy says where pairings come from: seed, commit, device, load.
+func recordedBy(pairings []closedloop.Pairing) string {
+	var seeds, commits, on []string
+	var all []*closedloop.Load
+	for _, p := range pairings {
+		seeds, commits, on = append(seeds, fmt.Sprint(p.Seed)), append(commits, p.Commit), append(on, p.Device)
+		all = append(all, p.Load)
+	}
+	return fmt.Sprintf("Seed %s, commit %s, %s. %s", distinct(seeds), distinct(commits), distinct(on), loads(all))
+}
+
+// distinct are the different ones of some words, in order.
+func distinct(words []string) string {
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), ", ")
+}

@@ -1,0 +1,89 @@
+package serve_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+// A client says what it was answered, and refuses addresses that are none.
+func TestClients(t *testing.T) {
+	_, h := web(t, serve.Options{}, serve.HTTPOptions{})
+	client := must.Get(serve.Dial(h.URL+"/", serve.ClientOptions{}))(t)
+	defer client.Close()
+	ctx := t.Context()
+	gap := serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}, Preference: &domain.Preference{W: []float64{1, 0}}, Deadline: time.Now().Add(time.Minute), Observed: time.UnixMilli(1000)}
+	if d := must.Get(client.Decide(ctx, "a", gap))(t); d.Sigma[0] != 1 || d.Late || d.Batch != 1 {
+		t.Errorf("%+v", d)
+	}
+	must.OK(t, client.SetPreference(ctx, "a", domain.Preference{W: []float64{0, 1}}))
+	gap.Preference = nil
+	if d := must.Get(client.Decide(ctx, "a", gap))(t); d.Stale != "order" || d.Residual == d.Residual {
+		t.Errorf("%+v", d)
+	}
+	must.OK(t, client.Clear(ctx, "a"))
+	if d := must.Get(client.Decide(ctx, "a", gap))(t); d.Stale != "" || d.Sigma[1] != 1 {
+		t.Errorf("%+v", d)
+	}
+	must.OK(t, client.Reset(ctx, "a"))
+	var status *serve.StatusError
+	if _, err := client.Decide(ctx, "a", serve.Request{S: []float64{1}, C: []float64{0}}); !errors.As(err, &status) || status.Status != 400 || status.Field != "s" || !strings.Contains(err.Error(), "entries") {
+		t.Errorf("a short state: %v", err)
+	}
+	for _, at := range []string{"", "127.0.0.1:8080", "ftp://a", "http://", "unix:", "http://a/b", "http://u:p@a"} {
+		if _, err := serve.Dial(at, serve.ClientOptions{}); err == nil {
+			t.Errorf("%q is an address", at)
+		}
+	}
+}
+
+// Closed loops side by side over HTTP are those of controllers by themselves, action for action to
+// the bit.
+func TestLoopsOverHTTPAreThoseOfControllers(t *testing.T) {
+	cases := paper.Cases()
+	c := must.Get(cases.Find("integrator-convex"))(t)
+	setup := must.Get(c.Setup("gpc", ""))(t)
+	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: setup}))(t)
+	defer s.Close()
+	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))
+	defer h.Close()
+	client := must.Get(serve.Dial(h.URL, serve.ClientOptions{}))(t)
+	defer client.Close()
+	adaptive := domain.Preference{Adaptive: true}
+	var wait sync.WaitGroup
+	for i := range 3 {
+		ep := must.Get(c.Definition().Plant.Episode(991, i, domain.EpisodeOptions{Preference: adaptive}))(t)
+		alone, served := must.Get(c.Controller(engine(t), setup))(t), client.Controller(t.Context(), fmt.Sprint(i), time.Minute)
+		wait.Go(func() {
+			x, cx := make([]float64, c.Spec().MeasuredSize()), make([]float64, c.Spec().ContextSize())
+			u, v := make([]float64, c.Spec().ActionSize()), make([]float64, c.Spec().ActionSize())
+			err := errors.Join(alone.Reset(ep), served.Reset(ep))
+			for step := 0; err == nil && !ep.Done(); step++ {
+				ep.Observe(x, cx)
+				_, one := alone.Decide(x, cx, adaptive, u)
+				_, two := served.Decide(x, cx, adaptive, v)
+				a, b := alone.(domain.Monitored).Monitor(), served.(domain.Monitored).Monitor()
+				if !slices.Equal(u, v) || !slices.Equal(a.Priority, b.Priority) || a.Residual != b.Residual || a.Displacement != b.Displacement || a.Fallback != b.Fallback {
+					t.Errorf("episode %d, decision %d: %v %+v, a controller decides %v %+v", i, step, v, b, u, a)
+					return
+				}
+				_, three := ep.Apply(u)
+				err = errors.Join(one, two, three)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+}

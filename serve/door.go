@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// drained is how long clients may take for answers that were given up to them at the end.
+const drained = 250 * time.Millisecond
+
+// active are the connections whose request is not answered yet.
+type active struct {
+	sync.Mutex
+	on map[net.Conn]bool
+}
+
+func (a *active) note(c net.Conn, state http.ConnState) {
+	a.Lock()
+	defer a.Unlock()
+	if state == http.StateActive {
+		a.on[c] = true
+	} else {
+		delete(a.on, c)
+	}
+}
+
+func (a *active) none() bool {
+	a.Lock()
+	defer a.Unlock()
+	return len(a.on) == 0
+}
+
+// HTTP serves a handler on listeners until the context ends; then the listeners are closed, what
+// was asked is answered, by the fallback where that takes longer than drain (0: DefaultDrain), and
+// nil returned. An error is of a listener.
+func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, drain time.Duration) error {
+	asking := active{on: map[net.Conn]bool{}}
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: 16 << 10,
+		ErrorLog: httpLog(s.opt.Log), ConnState: asking.note,
+	}
+	failed := make(chan error, len(on))
+	for _, l := range on {
+		go func() { failed <- server.Serve(l) }()
+	}
+	var err error
+	select {
+	case err = <-failed:
+		err = fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	drain = cmp.Or(drain, DefaultDrain)
+	s.Drain(drain)
+	for _, l := range on {
+		l.Close()
+	}
+	// Not Shutdown: it waits for connections that never asked, too.
+	for end := time.Now().Add(drain + drained); !asking.none() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	server.Close()
+	return err
+}
+
+// door closes connections beyond so many.
+func (s *Server) door(l net.Listener, most int) net.Listener {
+	return &door{Listener: l, s: s, room: make(chan struct{}, most)}
+}
+
+type door struct {
+	net.Listener
+	s    *Server
+	room chan struct{}
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	for {
+		c, err := d.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case d.room <- struct{}{}:
+			d.s.metrics.connections.Add(1)
+			return &connection{Conn: c, of: d}, nil
+		default:
+			d.s.metrics.turnedAway.Add(1)
+			c.Close()
+		}
+	}
+}
+
+// connection gives its room back when it is closed.
+type connection struct {
+	net.Conn
+	of   *door
+	once sync.Once
+}
+
+func (c *connection) Close() error {
+	c.once.Do(func() {
+		c.of.s.metrics.connections.Add(-1)
+		<-c.of.room
+	})
+	return c.Conn.Close()
+}
+
+// httpLog is what net/http says of connections that went wrong.
+func httpLog(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }

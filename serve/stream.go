@@ -1,0 +1,78 @@
+package serve
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/web"
+)
+
+// heartbeat is how often a stream without decisions says that it is there.
+const heartbeat = 15 * time.Second
+
+// sessionOf is the one that a query names.
+func sessionOf(query url.Values) (string, error) {
+	for name, values := range query {
+		if name != "session" || len(values) != 1 {
+			return "", object.Errorf(name, "the query has the field %.64q %d times: want session once at most", name, len(values))
+		}
+	}
+	name := query.Get("session")
+	if len(name) > MaxSessionName || !utf8.ValidString(name) {
+		return "", object.Errorf("session", "the name of a session is of %d bytes, want UTF-8 of at most %d", len(name), MaxSessionName)
+	}
+	return name, nil
+}
+
+// stream sends a session's decisions as they are made, until its reader is too slow or gone, or
+// the server drains.
+func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
+	name, err := sessionOf(r.URL.Query())
+	if err == nil && h.s.Draining() {
+		err = ErrClosed
+	}
+	var watch *Watch
+	if err == nil {
+		watch, err = h.s.Watch(name)
+	}
+	if err != nil {
+		h.s.count(err)
+		h.fail(w, Answer{Session: name}, err)
+		return
+	}
+	defer watch.Close()
+	to, err := web.NewStream(w, h.o.Patience)
+	if err != nil || !to.Alive() {
+		return
+	}
+	alive := time.NewTicker(heartbeat)
+	defer alive.Stop()
+	last := uint64(0)
+	for {
+		select {
+		case e, ok := <-watch.Events:
+			if !ok {
+				to.Send(web.Event("dropped", last, []byte("{}")))
+				return
+			}
+			text, err := finite.Marshal(e)
+			if err != nil || !to.Send(web.Event("decision", e.Number, text)) {
+				return
+			}
+			last = e.Number
+		case <-alive.C:
+			if !to.Alive() {
+				return
+			}
+		case <-h.s.draining:
+			to.Send(web.Event("closing", last, []byte("{}")))
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+const (
+	// mostRays of a fan, with that of the preference in force.
+	mostRays = 22
+	// rayCandidates of a ray whose method searches.
+	rayCandidates = 1024
+	// mostAhead bounds how many decisions a fan looks ahead.
+	mostAhead = 40
+	// patience of its requests.
+	patience = 10 * time.Second
+)
+
+// Fan is what the method would do from frame K on under other preferences.
+type Fan struct {
+	K int `json:"k"`
+	// Ahead is how many decisions each looks ahead; Present is the place of the preference in
+	// force.
+	Ahead   int     `json:"ahead"`
+	Present int     `json:"present"`
+	Rays    []Ray   `json:"rays"`
+	TookMs  float64 `json:"took_ms"`
+}
+
+// Ray is one of a Fan.
+type Ray struct {
+	Preference domain.Preference `json:"preference"`
+	J          []float64         `json:"j"` // mean over the decisions ahead
+	Margin     float64           `json:"margin"`
+	Feasible   bool              `json:"feasible"`
+	// Paths are those of the bodies, [body][decision], from where they are.
+	Paths [][][2]float64 `json:"paths,omitempty"`
+}
+
+// Fan implements Source: the method's own decisions under each preference, rolled out by the
+// known dynamics. A method that searches is asked for its plans, under fewer preferences.
+func (l *Live) Fan() func(ctx context.Context) (*Fan, error) {
+	if l.ep.Done() || l.searches && l.server.Health().ModelSHA256 == "" {
+		return nil
+	}
+	last := l.frames[len(l.frames)-1]
+	root := l.request(l.preference)
+	return func(ctx context.Context) (*Fan, error) {
+		began := time.Now()
+		fan := &Fan{K: last.K, Ahead: l.ahead(root.C)}
+		weights := l.description.Vertices
+		if m := l.spec.ObjectiveSize(); !l.searches {
+			weights = offline.DasDennis(m, divisions(m))
+			weights = weights[:min(len(weights), mostRays-1)]
+		}
+		for _, w := range weights {
+			fan.Rays = append(fan.Rays, Ray{Preference: domain.Preference{W: w}})
+		}
+		fan.Present = len(fan.Rays)
+		fan.Rays = append(fan.Rays, Ray{Preference: *root.Preference})
+		errs := make([]error, len(fan.Rays))
+		parallel.Each(len(fan.Rays), len(fan.Rays), func(_, i int) { errs[i] = l.cast(ctx, fan, i, root) })
+		for _, err := range errs {
+			if err != nil {
+				return nil, err
+			}
+		}
+		fan.TookMs = float64(time.Since(began).Nanoseconds()) / 1e6
+		return fan, nil
+	}
+}
+
+// ahead is how many decisions a fan looks ahead from a context.
+func (l *Live) ahead(c []float64) int {
+	left := mostAhead
+	if f, ok := l.problem.(domain.Finite); ok {
+		left = min(left, f.Remaining(c))
+	}
+	return max(1, left)
+}
+
+// cast rolls out ray i of a fan.
+func (l *Live) cast(ctx context.Context, fan *Fan, i int, root serve.Request) error {
+	ray := &fan.Rays[i]
+	p := ray.Preference
+	var plan []float64
+	if l.searches {
+		r, err := l.server.Refine(ctx, loopSession, serve.Request{S: root.S, C: root.C, Preference: &p, Deadline: time.Now().Add(patience)}, batchnav.RefineOptions{Candidates: rayCandidates})
+		if err != nil {
+			return err
+		}
+		plan = r.U
+	}
+	session := fmt.Sprint(raySession, i)
+	if err := l.server.Reset(ctx, session); err != nil {
+		return err
+	}
+	n := l.spec.ActionSize()
+	steps := fan.Ahead
+	if plan != nil {
+		steps = min(steps, len(plan)/n)
+	}
+	s, c := slices.Clone(root.S), slices.Clone(root.C)
+	next, nextC := make([]float64, len(s)), make([]float64, len(c))
+	J, j, margins := make([]float64, l.spec.ObjectiveSize()), make([]float64, l.spec.ObjectiveSize()), make([]float64, len(l.spec.Margins))
+	ray.Margin = math.Inf(1)
+	add := func(s, c []float64) {
+		at := centres(picture(l.problem, s, c))
+		if ray.Paths == nil {
+			ray.Paths = make([][][2]float64, len(at))
+		}
+		for b := range min(len(at), len(ray.Paths)) {
+			ray.Paths[b] = append(ray.Paths[b], at[b])
+		}
+	}
+	add(s, c)
+	for t := range steps {
+		var u []float64
+		if plan != nil {
+			u = plan[t*n : (t+1)*n]
+		} else {
+			r := l.asked(s, c, p)
+			r.Deadline = time.Now().Add(patience)
+			d, err := l.server.Decide(ctx, session, r)
+			if err != nil {
+				return err
+			}
+			u = d.U
+		}
+		l.score(s, c, u, j, margins)
+		for k := range J {
+			J[k] += j[k] / float64(steps)
+		}
+		for _, m := range margins {
+			ray.Margin = math.Min(ray.Margin, m)
+		}
+		l.problem.Step(s, c, u, next, nextC)
+		s, next, c, nextC = next, s, nextC, c
+		add(s, c)
+	}
+	ray.J, ray.Feasible = J, l.spec.Keeps(ray.Margin)
+	return l.server.Reset(ctx, session)
+}
+
+// divisions of the simplex's edge for a fan's preferences, by the number of objectives.
+func divisions(m int) int {
+	d := 1
+	for d < mostRays && len(offline.DasDennis(m, d+1)) < mostRays {
+		d++
+	}
+	return d
+}

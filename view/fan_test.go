@@ -1,0 +1,103 @@
+package view_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/offline/shooting"
+	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/serve"
+	"github.com/gpc-engine/gpc/view"
+)
+
+// A fan is the method under every preference, from one state.
+func TestAFanLooksAhead(t *testing.T) {
+	for name, paths := range map[string]bool{"opf30": false, "integrator-nonconvex": true} {
+		l, _ := live(t, name, view.LiveOptions{Seed: 991, Preference: nil}, serve.Options{})
+		fan := must.Get(l.Fan()(t.Context()))(t)
+		if fan.Present != len(fan.Rays)-1 || !fan.Rays[fan.Present].Preference.Adaptive || len(fan.Rays) < 10 || len(fan.Rays) > 22 || fan.Ahead < 1 {
+			t.Fatalf("%s: %d rays, %d the present one, %d ahead", name, len(fan.Rays), fan.Present, fan.Ahead)
+		}
+		m := len(fan.Rays[0].J)
+		for i := range m { // the least of an objective is where it alone counts, or next to there
+			own := slices.IndexFunc(fan.Rays, func(r view.Ray) bool { return !r.Preference.Adaptive && r.Preference.W[i] == 1 })
+			other := slices.IndexFunc(fan.Rays, func(r view.Ray) bool { return !r.Preference.Adaptive && r.Preference.W[(i+1)%m] == 1 })
+			if own < 0 || other < 0 || !(fan.Rays[own].J[i] <= fan.Rays[other].J[i]+1e-9) {
+				t.Errorf("%s: objective %d costs %v where it alone counts, %v where another does", name, i, fan.Rays[own].J[i], fan.Rays[other].J[i])
+			}
+		}
+		for _, r := range fan.Rays {
+			if paths != (len(r.Paths) == 1) || paths && len(r.Paths[0]) != fan.Ahead+1 {
+				t.Errorf("%s: paths of %d bodies", name, len(r.Paths))
+			}
+		}
+	}
+	// As many as there are sessions for.
+	k := paper.Cases()
+	c := must.Get(k.Find("integrator-convex"))(t)
+	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	s := must.Get(serve.New(c, e, serve.Options{Sessions: view.Sessions - 1}))(t)
+	defer s.Close()
+	if _, err := view.NewLive(t.Context(), c, s, view.LiveOptions{}); err == nil {
+		t.Error("a server with too few sessions is taken")
+	}
+}
+
+// Robots have plans of a search, for each of them.
+func TestAFanOfRobots(t *testing.T) {
+	l, p := live(t, "multiagent-static", view.LiveOptions{Seed: 991}, serve.Options{})
+	p.post("step", `{"by":1}`)
+	fan := must.Get(l.Fan()(t.Context()))(t)
+	f := get[view.Frame](p, "frame?k=1")
+	bodies := 0
+	for _, s := range f.Shapes {
+		if s.Role == "body" {
+			bodies++
+		}
+	}
+	if len(fan.Rays) != 4 || bodies < 2 || len(fan.Rays[3].Paths) != bodies || len(fan.Rays[3].Paths[0]) < 5 {
+		t.Errorf("%d robots, %d rays with paths of %d", bodies, len(fan.Rays), len(fan.Rays[3].Paths))
+	}
+}
+
+// breaking is a cart whose objectives panic once they are told to.
+type breaking struct {
+	*testdomain.Cart
+	broken atomic.Bool
+}
+
+func (b *breaking) Objectives(s, u, c, J []float64) {
+	if b.broken.Load() {
+		panic("no way to say")
+	}
+	b.Cart.Objectives(s, u, c, J)
+}
+
+// A panic of a ray is the caller's of the fan, who may catch it: on its own it would end the
+// program.
+func TestAPanicOfARayIsTheFans(t *testing.T) {
+	p := &breaking{Cart: testdomain.NewCart(8)}
+	solver := must.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
+	c := must.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
+	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	s := must.Get(serve.New(c, e, serve.Options{Setup: gpc.Setup{Method: "direct", Model: testdomain.Map(p.Cart, 9, true)}}))(t)
+	defer s.Close()
+	look := must.Get(view.NewLive(t.Context(), c, s, view.LiveOptions{}))(t).Fan()
+	must.Get(look(t.Context()))(t)
+	p.broken.Store(true)
+	defer func() {
+		if v := recover(); v != "no way to say" {
+			t.Errorf("the fan panics with %v", v)
+		}
+	}()
+	_, err := look(t.Context())
+	t.Errorf("a fan of broken rays: %v", err)
+}

@@ -1,0 +1,139 @@
+package view_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/serve"
+	"github.com/gpc-engine/gpc/view"
+)
+
+// live is a plant of a case beside a server with the bundled map, and the page of it.
+func live(t *testing.T, name string, opt view.LiveOptions, options serve.Options) (*view.Live, *page) {
+	t.Helper()
+	k := paper.Cases()
+	c := must.Get(k.Find(name))(t)
+	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	t.Cleanup(func() { e.Close() })
+	s := must.Get(serve.New(c, e, options))(t)
+	t.Cleanup(s.Close)
+	l := must.Get(view.NewLive(t.Context(), c, s, opt))(t)
+	return l, open(t, l)
+}
+
+// blind is a plant whose episodes do not look for the optimum, which takes longer than a test may.
+type blind struct{ domain.Plant }
+
+type blindEpisode struct{ domain.Episode }
+
+func (p blind) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	e, err := p.Plant.Episode(seed, index, opt)
+	return blindEpisode{e}, err
+}
+
+func (blindEpisode) Oracle() (float64, [][]float64, error) { return math.NaN(), nil, nil }
+
+// The actions of the plant at the page are those of gpc eval, bit for bit, and what the map
+// shows is what the plant says.
+func TestALiveLoopIsTheOneOfEval(t *testing.T) {
+	for _, name := range []string{"opf30", "integrator-convex"} {
+		k := paper.Cases()
+		own := must.Get(k.Find(name))(t)
+		def := *own.Definition()
+		def.Plant = blind{def.Plant}
+		c := must.Get(gpc.NewCase(def))(t)
+		var want *closedloop.EpisodeRecord
+		must.Get(c.Evaluate(t.Context(), gpc.Setup{Model: must.Get(own.Model(""))(t)}, gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{
+			Episodes: 1, Seed: 991, Preference: domain.Preference{Adaptive: true}, Visit: func(e *closedloop.EpisodeRecord) { want = e },
+		}))(t)
+		_, p := live(t, name, view.LiveOptions{Seed: 991}, serve.Options{})
+		for i := range min(30, len(want.Lines)) {
+			if s := p.post("step", `{"by":1}`); s.K != i+1 || s.Last != i+1 {
+				t.Fatalf("%s: after %d steps the page is at %+v", name, i+1, s)
+			}
+			f := get[view.Frame](p, fmt.Sprintf("frame?k=%d", i+1))
+			l := &want.Lines[i]
+			if !slices.Equal(f.U, []float64(l.U)) || !slices.Equal(f.S, []float64(l.S)) || f.Margin != float64(l.Margin) || !slices.Equal(f.J, []float64(l.J)) {
+				t.Fatalf("%s, decision %d: the page has u %v, s %v, margin %v; eval u %v, s %v, margin %v", name, i, f.U, f.S, f.Margin, l.U, l.S, l.Margin)
+			}
+			if low := slices.Min(f.Margins); low != f.Margin {
+				t.Fatalf("%s, decision %d: the least of %v is not %v", name, i, f.Margins, f.Margin)
+			}
+		}
+	}
+}
+
+// A preference shows its decision at once while the plant stands, and decides when it goes on.
+func TestAPreferenceChangesTheDispatch(t *testing.T) {
+	_, p := live(t, "opf30", view.LiveOptions{Seed: 991}, serve.Options{})
+	p.post("step", `{"by":1}`)
+	next := p.stream()
+	if text := next("frame"); !strings.Contains(text, `"k":1`) {
+		t.Fatalf("the stream begins with %.100s", text)
+	}
+	decided := func(w string, name string) (f view.Frame) {
+		p.post("preference", w)
+		if name == "frame" {
+			p.post("step", `{"by":1}`)
+		}
+		must.OK(t, json.Unmarshal([]byte(next(name)), &f))
+		return f
+	}
+	cheap, gentle := decided(`{"w":[0,0,1]}`, "preview"), decided(`{"w":[0,0.99,0.01]}`, "preview")
+	if cheap.K != 1 || !slices.Equal(cheap.Preference.W, []float64{0, 0, 1}) || !(cheap.J[2] < gentle.J[2]) || !(gentle.J[1] < cheap.J[1]) {
+		t.Errorf("cheap dispatch costs %v, one of even voltages %v", cheap.J, gentle.J)
+	}
+	if len(cheap.Grid.V) != 30 || len(cheap.Margins) == 0 {
+		t.Errorf("the preview has %d voltages and %d margins", len(cheap.Grid.V), len(cheap.Margins))
+	}
+	if s := get[view.State](p, "state"); s.Last != 1 {
+		t.Errorf("previews have moved the plant to frame %d", s.Last)
+	}
+	if f := decided(`{"w":[0,0,1]}`, "frame"); f.K != 2 || f.Preference.Adaptive || f.Preference.W[2] != 1 {
+		t.Errorf("the decision after it is %+v", f)
+	}
+	if f := decided(`{"w":null}`, "preview"); !f.Preference.Adaptive {
+		t.Errorf("null is the preference %+v", f.Preference)
+	}
+}
+
+// With the end of an episode the next one begins, and what is kept is bounded.
+func TestALiveLoopGoesOnAndForgets(t *testing.T) {
+	l, p := live(t, "integrator-convex", view.LiveOptions{Seed: 991, Episode: 3, History: 50}, serve.Options{})
+	steps := l.Describe().Steps
+	for range steps + 1 {
+		must.OK(t, l.Advance(t.Context()))
+	}
+	if f := get[view.Frame](p, fmt.Sprintf("frame?k=%d", steps+1)); f.Episode != 4 || f.T != 0 || f.U != nil {
+		t.Errorf("after %d decisions there is %+v", steps, f)
+	}
+	first := 0
+	for k := steps + 2; k < 100; k++ {
+		must.OK(t, l.Advance(t.Context()))
+		first, _ = l.Range()
+	}
+	if _, last := l.Range(); last-first != 49 {
+		t.Errorf("frames %d to %d are kept, want 50", first, last)
+	}
+	p.refused("GET", fmt.Sprintf("/view/frame?k=%d", first-1), "", 400, "k")
+	s := get[view.Series](p, "series")
+	_, last := l.Range()
+	if s.First != first || len(s.Margin) != last-first+1 || len(s.J) != 2 || len(s.J[0]) != len(s.Margin) || len(s.Bodies) != 1 || len(s.Bodies[0]) != len(s.Margin) {
+		t.Errorf("time lines from %d on with %d entries of %d to %d", s.First, len(s.Margin), first, last)
+	}
+	if st := p.post("reset", `{"episode":7}`); st.Generation != 1 || st.Last != 0 || st.K != 0 {
+		t.Errorf("reset leads to %+v", st)
+	}
+	if f := get[view.Frame](p, "frame?k=0"); f.Episode != 7 {
+		t.Errorf("reset begins episode %d", f.Episode)
+	}
+}

@@ -1,0 +1,108 @@
+package view_test
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/view"
+)
+
+// fragile is a source that panics in its third frame.
+type fragile struct {
+	view.Source
+	frames []view.Frame
+}
+
+func (f *fragile) Describe() *view.Description {
+	return &view.Description{Kind: "live", Steers: true, Warnings: []string{}, Episodes: []view.Episode{}}
+}
+
+func (f *fragile) Range() (int, int)                             { return 0, len(f.frames) - 1 }
+func (f *fragile) Frame(k int) *view.Frame                       { return &f.frames[k] }
+func (f *fragile) Preference() domain.Preference                 { return domain.Preference{Adaptive: true} }
+func (f *fragile) Fan() func(context.Context) (*view.Fan, error) { return nil }
+func (f *fragile) Reset(context.Context, int) error              { return nil }
+func (f *fragile) Preview(context.Context) (*view.Frame, error)  { return nil, nil }
+func (f *fragile) Steer(domain.Preference) error                 { panic("no way to steer") }
+func (f *fragile) Advance(context.Context) error {
+	if len(f.frames) == 3 {
+		panic("no way on")
+	}
+	f.frames = append(f.frames, view.Frame{K: len(f.frames), Margin: math.NaN()})
+	return nil
+}
+
+// What breaks stops the loop, says so, and leaves the page there; Close leaves nothing behind.
+func TestAPanicIsTold(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	h := view.New(&fragile{frames: make([]view.Frame, 1)}, 1000, true)
+	at := httptest.NewServer(h)
+	p := &page{t, at, h}
+	var s view.State
+	for wait := time.Now().Add(10 * time.Second); time.Now().Before(wait) && s.Fault == ""; time.Sleep(time.Millisecond) {
+		s = get[view.State](p, "state")
+	}
+	if s.Playing || s.K != 2 || !strings.Contains(s.Fault, "no way on") {
+		t.Errorf("it stands at %+v", s)
+	}
+	if status, text := p.ask("POST", "/view/preference", `{"w":null}`, nil); status != 500 || !strings.Contains(text, "no way to steer") {
+		t.Errorf("a panic is answered %d %s", status, text)
+	}
+	if status, text := p.ask("POST", "/view/seek", `{"k":1}`, nil); status != 200 {
+		t.Errorf("after it: %d %s", status, text)
+	}
+	h.Close()
+	if status, _ := p.ask("GET", "/view/state", "", nil); status != http.StatusServiceUnavailable {
+		t.Errorf("a closed page is answered %d", status)
+	}
+	h.Close()
+	http.DefaultClient.CloseIdleConnections()
+	at.Close()
+}
+
+// Pages come and go; more than there is room for are refused.
+func TestPagesComeAndGo(t *testing.T) {
+	h := view.New(&fragile{frames: make([]view.Frame, 1)}, 1, false)
+	defer h.Close()
+	at := httptest.NewServer(h)
+	defer at.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	watch := func() *http.Response {
+		r := must.Get(http.NewRequestWithContext(ctx, "GET", at.URL+"/view/events", nil))(t)
+		return must.Get(http.DefaultClient.Do(r))(t)
+	}
+	open := 0
+	for ; open < 1000; open++ {
+		resp := watch()
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			break
+		}
+	}
+	if open < 10 || open == 1000 {
+		t.Fatalf("%d pages may watch", open)
+	}
+	leave()
+	ctx, leave = context.WithCancel(t.Context())
+	defer leave()
+	for wait := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		resp := watch()
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(wait) {
+			t.Fatal("nobody is let in after all have left")
+		}
+	}
+}

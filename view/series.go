@@ -1,0 +1,68 @@
+package view
+
+import "math"
+
+// Series are the time lines of the frames at hand, from frame First on; columns have an entry a
+// frame, null where it has none.
+type Series struct {
+	First    int         `json:"first"`
+	T        []int       `json:"t"`
+	Episode  []int       `json:"episode"`
+	J        [][]float64 `json:"j"`
+	Priority [][]float64 `json:"priority"` // that steered, or else scored
+	Margin   []float64   `json:"margin"`
+	Latency  []float64   `json:"latency_us"`
+	Residual []float64   `json:"residual"`
+	Replaced []bool      `json:"replaced"`
+	Late     []bool      `json:"late"`
+	// Bodies are their centres, [body][frame].
+	Bodies [][][2]float64 `json:"bodies,omitempty"`
+	// Lo and Hi bound every shape.
+	Lo [2]float64 `json:"lo"`
+	Hi [2]float64 `json:"hi"`
+}
+
+// series is of all frames at hand.
+func (p *player) series() *Series {
+	first, last := p.source.Range()
+	m := len(p.source.Describe().Objectives)
+	s := &Series{First: first, J: make([][]float64, m), Priority: make([][]float64, m), Lo: [2]float64{math.Inf(1), math.Inf(1)}, Hi: [2]float64{math.Inf(-1), math.Inf(-1)}}
+	for k := first; k <= last; k++ {
+		f := p.source.Frame(k)
+		steered := f.Priority
+		if len(steered) == 0 {
+			steered = f.Sigma
+		}
+		for i := range m {
+			s.J[i], s.Priority[i] = append(s.J[i], entry(f.J, i)), append(s.Priority[i], entry(steered, i))
+		}
+		s.T, s.Episode, s.Margin, s.Latency, s.Residual = append(s.T, f.T), append(s.Episode, f.Episode), append(s.Margin, f.Margin), append(s.Latency, f.LatencyUs), append(s.Residual, f.Residual)
+		s.Replaced, s.Late = append(s.Replaced, f.Replaced), append(s.Late, f.Late)
+		for b, at := range centres(f.Shapes) {
+			if b == len(s.Bodies) {
+				s.Bodies = append(s.Bodies, make([][2]float64, k-first))
+			}
+			s.Bodies[b] = append(s.Bodies[b], at)
+		}
+		for b := range s.Bodies { // a body that this scene has not
+			if len(s.Bodies[b]) <= k-first {
+				s.Bodies[b] = append(s.Bodies[b], [2]float64{math.NaN(), math.NaN()})
+			}
+		}
+		for _, d := range f.Shapes {
+			for _, at := range d.Path {
+				for a, v := range at {
+					s.Lo[a], s.Hi[a] = min(s.Lo[a], v-d.Radius), max(s.Hi[a], v+d.Radius)
+				}
+			}
+		}
+	}
+	return s
+}
+
+func entry(v []float64, i int) float64 {
+	if i < len(v) {
+		return v[i]
+	}
+	return math.NaN()
+}
