@@ -360,7 +360,8 @@ func TestDevicesOfTwoKindsAreRefused(t *testing.T) {
 
 // TestFaultsOfSeveralDevices loses one of two devices in the midst of every kind of work:
 // the error names it, and a trainer gives out nothing that only a part of an update went
-// into.
+// into. The other device is lost with it only where it may be reading what the lost one
+// holds.
 func TestFaultsOfSeveralDevices(t *testing.T) {
 	l := shim.Open(t)
 	const illegalAddress = 700
@@ -432,11 +433,12 @@ func TestFaultsOfSeveralDevices(t *testing.T) {
 				g := together(t, l, 2, Options{})
 				err := w.work(g, func() { l.FailOn(1, symbol, 1, illegalAddress) })
 				var lost *driver.LostError
-				if !errors.As(err, &lost) || !strings.Contains(err.Error(), "device 1: ") || strings.Contains(err.Error(), "device 0: ") {
-					t.Errorf("%v, want a lost device 1", err)
+				if !errors.As(err, &lost) || !strings.Contains(err.Error(), "device 1: ") {
+					t.Fatalf("%v, want a lost device 1", err)
 				}
-				if g.members[0].context.Lost() != nil {
-					t.Error("the other device is lost with it")
+				reads := symbol == "cuMemcpyPeerAsync" // whose order on two devices is nobody's
+				if named, gone := strings.Contains(err.Error(), "device 0: "), g.members[0].context.Lost() != nil; named != gone || gone && !reads {
+					t.Errorf("%v; the other device is lost: %v", err, gone)
 				}
 			})
 		}
