@@ -99,8 +99,10 @@ const (
 	// solvable is the share of what the rounds have left of the budget that one may spend on
 	// solving; training and closed loops have the rest.
 	solvable = 0.5
-	// parts of a round's scenarios; the time is looked at before each but the first.
-	parts = 8
+	// parts are the most of a round's scenarios, with leastPart in each; the time is looked at
+	// before each but the first.
+	parts     = 32
+	leastPart = 8
 )
 
 // solve makes a part of the data, with a map also the optimum from the states that it
@@ -111,7 +113,7 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	if _, visits := r.c.Definition().Solver.(domain.VisitedSolver); visits {
 		opt.PolicyFile = policy
 	}
-	opt.Chunk = (len(points) + parts - 1) / parts
+	opt.Chunk = max((len(points)+parts-1)/parts, leastPart)
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
 	began, within := r.now(), solvable*r.left()
 	var total offline.Counters
