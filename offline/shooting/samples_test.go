@@ -1,0 +1,139 @@
+package shooting
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/offline"
+)
+
+func TestSamplesAreStepsOfOneTrajectory(t *testing.T) {
+	solver := newTanks(Options{Perturbed: 3, Tolerance: 1e-7})
+	pref := domain.Preference{Adaptive: true}
+	p := []float64{0.5, 0.3, 0.7}
+	samples, err := solver.Solve(4, p, pref, domain.WeightedSum, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := solver.Solve(4, p, pref, domain.WeightedSum, 11)
+	if err != nil || !reflect.DeepEqual(samples, again) {
+		t.Errorf("the same call gives other samples, %v", err)
+	}
+	if n := 29 + 3 - int(solver.Counts().PerturbedDropped)/2; len(samples) != n {
+		t.Fatalf("%d samples, want %d", len(samples), n)
+	}
+	problem := tanks{}
+	spec := problem.Spec()
+	for i, s := range samples {
+		if s.KKT > 1e-7 || s.Scenario != 4 || len(s.U) != 4 || !s.Preference.Adaptive {
+			t.Errorf("sample %d is %+v", i, s)
+		}
+		delta, sigma, j := make([]float64, 2), make([]float64, 2), make([]float64, 2)
+		problem.Indicators(s.S, s.U[:2], s.C, delta)
+		spec.Semantic.Priority(delta, sigma)
+		problem.Objectives(s.S, s.U[:2], s.C, j)
+		if !reflect.DeepEqual(sigma, s.Sigma) || !reflect.DeepEqual(j, s.J) {
+			t.Errorf("sample %d has σ %v, J %v, want %v, %v", i, s.Sigma, s.J, sigma, j)
+		}
+		base := make([]float64, 4)
+		problem.Base(s.S, s.C, base)
+		for k := range base {
+			if s.Target[k] != s.U[k]-base[k] {
+				t.Errorf("sample %d has target %v for the plan %v from %v", i, s.Target, s.U, base)
+			}
+		}
+		if s.Perturbed != (i >= 29) || s.Perturbed != (s.Trajectory > 0) {
+			t.Errorf("sample %d is number %d of trajectory %d, perturbed %v", i, s.Step, s.Trajectory, s.Perturbed)
+		}
+		if s.Perturbed || i == 0 {
+			continue
+		}
+		before := samples[i-1]
+		sn, cn := make([]float64, 2), make([]float64, 3)
+		problem.Step(before.S, before.C, before.U[:2], sn, cn)
+		if s.Step != i || !reflect.DeepEqual(sn, s.S) || !reflect.DeepEqual(cn, s.C) || before.U[2] != s.U[0] {
+			t.Errorf("sample %d does not follow sample %d", i, i-1)
+		}
+	}
+}
+
+// What follows a perturbed state's first step are samples too; those of one step are among them.
+func TestPerturbedSolutionsAreFollowed(t *testing.T) {
+	const follow = 4
+	pref, p := domain.Preference{Adaptive: true}, []float64{0.5, 0.3, 0.7}
+	solve := func(follow int) []domain.Sample {
+		samples, err := newTanks(Options{Perturbed: 3, Tolerance: 1e-7, Follow: follow}).Solve(4, p, pref, domain.WeightedSum, 11)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return samples
+	}
+	var firsts, before []domain.Sample
+	rows := 0
+	for _, s := range solve(follow) {
+		if len(before) > 0 && s.Perturbed && before[0].Trajectory == s.Trajectory {
+			rows++
+			sn, cn := make([]float64, 2), make([]float64, 3)
+			tanks{}.Step(before[0].S, before[0].C, before[0].U[:2], sn, cn)
+			if s.Step != before[0].Step+1 || !reflect.DeepEqual(sn, s.S) || !reflect.DeepEqual(cn, s.C) || before[0].U[2] != s.U[0] {
+				t.Errorf("step %d of trajectory %d does not follow the one before", s.Step, s.Trajectory)
+			}
+		} else {
+			firsts = append(firsts, s)
+		}
+		before = nil
+		if s.Perturbed {
+			before = []domain.Sample{s}
+		}
+	}
+	if want := solve(0); !reflect.DeepEqual(firsts, want) || rows < follow-1 {
+		t.Errorf("%d samples that follow none and %d that follow one, want the %d of a solver that follows none, and more", len(firsts), rows, len(want))
+	}
+}
+
+// A tail of an optimal trajectory is optimal for the remaining horizon
+// (Bellman), so solving again from its middle changes nothing.
+func TestTailsAreOptimal(t *testing.T) {
+	solver := newTanks(Options{Tolerance: 1e-8})
+	pref := domain.Preference{Adaptive: true}
+	whole := minimise(t, solver, []float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}, 30, pref, domain.WeightedSum)
+	tail := minimise(t, solver, whole.S[12], whole.C[12], 18, pref, domain.WeightedSum)
+	for i, u := range tail.U {
+		for j := range u {
+			if d := math.Abs(u[j] - whole.U[12+i][j]); !(d < 1e-4) {
+				t.Errorf("step %d: pump %d is %v, the whole trajectory has %v", 12+i, j, u[j], whole.U[12+i][j])
+			}
+		}
+	}
+}
+
+func TestGeneratesADataset(t *testing.T) {
+	var hashes []string
+	for _, threads := range []int{1, 3} {
+		dir := t.TempDir()
+		counters, err := offline.Generate(context.Background(), domain.Case{Problem: tanks{}, Solver: newTanks(Options{Perturbed: 1})}, offline.Options{
+			Scenarios: 6, Adaptive: true, Weights: offline.Weights{Count: 1}, Seed: 3, OutDir: dir, Threads: threads, Chunk: 4,
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if counters.Retained != 6 || counters.Samples < 6*2*29 {
+			t.Errorf("counters are %+v", counters)
+		}
+		d, err := offline.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(d.Check(tanks{}), d.Verify()); err != nil {
+			t.Error(err)
+		}
+		hashes = append(hashes, d.Hash())
+	}
+	if hashes[0] != hashes[1] {
+		t.Error("one and three threads make different datasets")
+	}
+}
