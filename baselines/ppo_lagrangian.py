@@ -1,7 +1,7 @@
 """PPO with a Lagrange multiplier on the cost (Ray et al. 2019), for one task and seed.
 
 Settings are OmniSafe 0.5.0's (configs/on-policy/PPOLag.yaml), but for the limit and the length of an epoch: the limits
-of gpc's cases are hard, so that the cost allowed is 0; steps_per_epoch is chosen by search.py, and comes from 16 environments.
+of gpc's cases are hard, so that the cost allowed is 0; multiplier_lr is chosen by search.py, and an update's 2000 interactions come from 16 environments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SETTINGS = {
     "default": dict(
         environments=16, steps_per_epoch=2_000, update_iters=40, batch_size=64, target_kl=0.02, clip=0.2, gamma=0.99, cost_gamma=0.99, lam=0.95, lam_c=0.95,
         actor_lr=3e-4, critic_lr=3e-4, critic_norm_coef=1e-3, max_grad_norm=40.0, hidden=[64, 64],
-        cost_limit=0.0, multiplier_init=1e-3, multiplier_lr=0.035,
+        cost_limit=0.0, multiplier_init=1e-3, multiplier_lr=0.35,
     ),
     "point": dict(cost_limit=10.0),
 }

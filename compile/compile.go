@@ -434,7 +434,7 @@ func advice(out *Report, o *Options) string {
 	case 20*out.Test.Unsolved > out.Test.Episodes:
 		return "more than one start in twenty has no reference optimum: starts that cannot keep the limits, or functions the solver cannot follow; domaintest names both (go test -v)"
 	case float64(out.Test.Min) < -o.Target:
-		return "some reference optima cost more than what the map does: several basins (more Starts of the solver), or a cost that the limits do not bound"
+		return "some reference optima cost more than what the map does: several basins (a Library of the solver, more Starts), or a cost that the limits do not bound"
 	case out.Test.rate() > 0 && best.Training.rate() > 0:
 		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; domaintest names them (go test -v)"
 	case out.Test.rate() > 0:
@@ -442,7 +442,7 @@ func advice(out *Report, o *Options) string {
 	case float64(best.HeldOut.Capped) > 2*float64(best.Training.Capped):
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"
 	case last.Kind == Epochs && float64(best.Training.Capped) > o.Target:
-		return "starts of the data itself miss the target after more epochs: a larger Training.Hidden, or optima in several basins (more Starts of the solver)"
+		return "starts of the data itself miss the target after more epochs: a larger Training.Hidden, or optima in several basins (a Library of the solver, more Starts)"
 	case out.Test.Rescued > mostRescued:
 		return "the guard asks a solver too often: a larger budget, or a margin that looks further ahead"
 	case float64(out.Test.Mean) <= o.Target:

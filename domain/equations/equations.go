@@ -11,7 +11,6 @@
 package equations
 
 import (
-	"math"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
@@ -116,19 +115,10 @@ func (y System) Case() (domain.Case, error) {
 	if err != nil {
 		return domain.Case{}, err
 	}
-	minimise := func(s, c []float64, steps int, pref domain.Preference) (*shooting.Trajectory, error) {
-		return solver.Minimise(s, c, steps, pref, domain.WeightedSum, 1)
-	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
-	plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
-		best, err := minimise(s, c, steps, pref)
-		if err != nil {
-			return math.NaN(), nil, err
-		}
-		return best.Cost, best.U, nil
-	}
+	plant.Oracle = solver.Oracle
 	rescue := func(s, c []float64, pref domain.Preference, u []float64) bool {
-		best, err := minimise(s, c, p.Remaining(c), pref)
+		best, err := solver.Minimise(s, c, p.Remaining(c), pref, domain.WeightedSum, 1)
 		if err != nil {
 			return false
 		}

@@ -1,6 +1,8 @@
 package gallery
 
 import (
+	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -69,6 +71,47 @@ func BenchmarkReceding(b *testing.B) {
 			b.ReportMetric(float64(warm[len(warm)*99/100].Nanoseconds())/1e3, "warm-p99-µs")
 			b.ReportMetric(float64(iterations)/float64(len(warm)), "warm-iterations")
 			b.ReportMetric(float64(unsolved), "unsolved")
+		})
+	}
+}
+
+// BenchmarkLibrary is what the reference of an episode costs less where its solver has a
+// library of 24 (-benchtime 1x): in the mean and in how many of 24 starts, and what both take.
+func BenchmarkLibrary(b *testing.B) {
+	for _, y := range Systems() {
+		b.Run(y.Name, func(b *testing.B) {
+			y.Solver.Library = 24
+			with := must.Get(y.Case())(b)
+			y.Solver.Library = 0
+			without := must.Get(y.Case())(b)
+			began := time.Now()
+			must.OK(b, with.Solver.Prepare(context.Background(), 0, nil))
+			b.ReportMetric(time.Since(began).Seconds(), "library-s")
+			b.ReportMetric(0, "ns/op")
+			var took [2]time.Duration
+			less, better, solved := 0.0, 0, 0
+			for i := range 24 {
+				var costs [2]float64
+				for k, c := range []domain.Case{without, with} {
+					ep, began := must.Get(c.Plant.Episode(991, i, adaptive))(b), time.Now()
+					cost, _, err := ep.Oracle()
+					if took[k] += time.Since(began); err != nil {
+						cost = math.NaN()
+					}
+					costs[k] = cost
+				}
+				if gain := 1 - costs[1]/costs[0]; gain == gain {
+					if solved++; gain > 1e-4 {
+						better++
+					}
+					less += gain
+				}
+			}
+			b.ReportMetric(100*less/float64(solved), "less-%")
+			b.ReportMetric(float64(better), "better")
+			b.ReportMetric(float64(solved), "solved")
+			b.ReportMetric(took[0].Seconds()/24, "start-alone-s")
+			b.ReportMetric(took[1].Seconds()/24, "start-with-s")
 		})
 	}
 }

@@ -14,10 +14,10 @@ var (
 	_ domain.Timely   = (*horizon)(nil)
 )
 
-// Oracle is the least cost over the given number of decisions from (s, c) and the plan
-// [steps][action] that attains it, as closedloop.Simulation asks for them.
+// Oracle is the least cost over the given number of decisions from where a scenario begins,
+// (s, c), and the plan [steps][action] that attains it, as closedloop.Simulation asks for them.
 func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
-	best, err := s.Minimise(state, ctx, steps, pref, domain.WeightedSum, 1)
+	best, err := s.fromStart(state, ctx, steps, pref, domain.WeightedSum, 1)
 	if err != nil {
 		return math.NaN(), nil, err
 	}

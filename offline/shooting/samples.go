@@ -1,7 +1,6 @@
 package shooting
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,9 +10,6 @@ import (
 
 // Parameters are the scenario's axes.
 func (s *Solver) Parameters() []domain.Variable { return s.axes }
-
-// Prepare has nothing to build.
-func (s *Solver) Prepare(context.Context, uint64, func(done, total int)) error { return nil }
 
 // Solve returns the samples of one scenario: the kept steps of the optimal
 // trajectory, then the perturbed ones, each a trajectory of its own. Errors are
@@ -25,7 +21,7 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	}
 	state, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
 	s.initial(p, state, ctx)
-	t, err := s.Minimise(state, ctx, s.opt.Horizon, pref, how, seed)
+	t, err := s.fromStart(state, ctx, s.opt.Horizon, pref, how, seed)
 	if err != nil {
 		return nil, err
 	}

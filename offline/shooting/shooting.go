@@ -56,6 +56,11 @@ type Options struct {
 	// Follow is the number of leading steps of each perturbed solution that become samples;
 	// 0: 1. What follows is optimal as well and costs nothing, where a solve is dear.
 	Follow int
+	// Library is the number of scenarios that are solved first, under the adaptive priority, and
+	// take over the plans of their neighbours while that is better; 0: none. The solves from a
+	// scenario's start then begin with the plans of the nearest too, where there is more than
+	// one basin.
+	Library int
 }
 
 // Counts say what a Solver has done since it was made.
@@ -83,6 +88,8 @@ type Solver struct {
 type work struct {
 	spaces                      sync.Pool // of *ipm
 	starts, iterations, dropped atomic.Int64
+	building                    sync.Mutex
+	library                     *library
 }
 
 var (
@@ -120,8 +127,8 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 		return nil, fmt.Errorf("shooting: a horizon of %d steps with %d actions, want at least the plan's %d steps and at most %d variables", opt.Horizon, len(spec.Action), spec.Plan, maxVariables)
 	case opt.Keep < 1 || opt.Keep > opt.Horizon-spec.Plan+1:
 		return nil, fmt.Errorf("shooting: keeping %d of %d steps, want 1 to %d: each needs a plan of %d actions", opt.Keep, opt.Horizon, opt.Horizon-spec.Plan+1, spec.Plan)
-	case opt.Starts < 1 || opt.Iterations < 1 || opt.Perturbed < 0 || opt.Follow < 1:
-		return nil, fmt.Errorf("shooting: %d starts, %d iterations and %d perturbed samples followed for %d steps, want at least 1, 1, 0 and 1", opt.Starts, opt.Iterations, opt.Perturbed, opt.Follow)
+	case opt.Starts < 1 || opt.Iterations < 1 || opt.Perturbed < 0 || opt.Follow < 1 || opt.Library < 0:
+		return nil, fmt.Errorf("shooting: %d starts, %d iterations, %d perturbed samples followed for %d steps and a library of %d, want at least 1, 1, 0, 1 and 0", opt.Starts, opt.Iterations, opt.Perturbed, opt.Follow, opt.Library)
 	case !(opt.Tolerance > 0 && opt.Tolerance < 1):
 		return nil, fmt.Errorf("shooting: KKT tolerance is %v, want it in (0, 1)", opt.Tolerance)
 	case !(opt.PerturbScale > 0) || math.IsInf(opt.PerturbScale, 0):
@@ -194,7 +201,12 @@ func (t *Trajectory) Total() []float64 {
 // and 1e-4 of the sum of all objectives over their ranges is added so that the
 // solution is not only weakly optimal.
 func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64, starts ...[][]float64) (*Trajectory, error) {
-	spec := s.problem.Spec()
+	t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts, own: max(0, s.opt.Starts-len(starts)), retries: retries}
+	return t.minimise(pref, how)
+}
+
+func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Trajectory, error) {
+	spec, state, ctx, steps := t.solver.problem.Spec(), t.state, t.ctx, t.steps
 	if err := pref.Validate(len(spec.Objectives)); err != nil {
 		return nil, fmt.Errorf("shooting: %w", err)
 	}
@@ -204,7 +216,7 @@ func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preferenc
 	if steps < 1 || steps*len(spec.Action) > maxVariables {
 		return nil, fmt.Errorf("shooting: %d steps with %d actions, want at least 1 step and at most %d variables", steps, len(spec.Action), maxVariables)
 	}
-	for i, plan := range starts {
+	for i, plan := range t.starts {
 		if len(plan) != steps {
 			return nil, fmt.Errorf("shooting: start %d has %d steps, want %d", i, len(plan), steps)
 		}
@@ -212,17 +224,16 @@ func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preferenc
 	if how != "" && how != domain.WeightedSum && pref.Adaptive {
 		return nil, fmt.Errorf("shooting: the adaptive priority has no fixed weights for %s; want %s", how, domain.WeightedSum)
 	}
-	task := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts}
 	switch how {
 	case "", domain.WeightedSum:
-		return task.best(func(q *program) { q.weigh(pref.Adaptive, pref.W) })
+		return t.best(func(q *program) { q.weigh(pref.Adaptive, pref.W) })
 	case domain.Chebyshev, domain.EpsilonConstraint:
-		ideal, spread, plans, err := task.payoff()
+		ideal, spread, plans, err := t.payoff()
 		if err != nil {
 			return nil, err
 		}
-		task.starts = append(task.starts, plans...)
-		t, err := task.best(func(q *program) {
+		t.starts, t.own = append(t.starts, plans...), max(0, t.own-len(plans))
+		found, err := t.best(func(q *program) {
 			if how == domain.Chebyshev {
 				q.chebyshev(pref.W, ideal, spread)
 			} else {
@@ -232,10 +243,10 @@ func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preferenc
 		if err != nil {
 			return nil, err
 		}
-		for i := range t.Sigma {
-			t.Sigma[i] = pref.W
+		for i := range found.Sigma {
+			found.Sigma[i] = pref.W
 		}
-		return t, nil
+		return found, nil
 	default:
 		return nil, fmt.Errorf("shooting: unknown scalarization %q, want %q, %q or %q", how, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
 	}

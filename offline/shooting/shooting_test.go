@@ -147,7 +147,7 @@ func TestInfeasibleAndNotConverged(t *testing.T) {
 func TestScalarizations(t *testing.T) {
 	solver := newTanks(Options{Tolerance: 1e-6})
 	s0, c0 := []float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}
-	task := task{solver: solver, state: s0, ctx: c0, steps: 20}
+	task := task{solver: solver, state: s0, ctx: c0, steps: 20, own: 1}
 	ideal, spread, _, err := task.payoff()
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,11 @@ type task struct {
 	steps      int
 	seed       uint64
 	starts     [][][]float64
+	own        int // starts of the Solver's own behind these
+	retries    int // of them, where none of these converged
 }
 
-// retries are so many further starts where none of those wanted converged.
+// retries are a solve's, unless it is one of many.
 const retries = 2
 
 // best runs every start and returns the solution of the least cost.
@@ -28,7 +30,8 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	infeasible, lost, runs, lowest := 0, 0, 0, math.Inf(1)
 	p := s.work.spaces.Get().(*ipm)
 	defer s.work.spaces.Put(p)
-	for k, wanted := 0, max(s.opt.Starts, len(t.starts)); k < wanted || k < wanted+retries && found == nil && infeasible < runs; k++ {
+	wanted := len(t.starts) + t.own
+	for k := 0; k < wanted || k < wanted+t.retries && found == nil && infeasible < runs; k++ {
 		configure(p.q)
 		mu, held := firstBarrier, k == len(t.starts)
 		switch {

@@ -14,9 +14,9 @@ var _ domain.VisitedSolver = (*Solver)(nil)
 const visitedRows = 2
 
 // SolveVisited implements domain.VisitedSolver: the policy drives by the known dynamics
-// for the steps that are kept. The optimum from each state is solved from what is left of
-// that before it, and from the Solver's own starts where that does not converge. It ends
-// where the state is lost or no longer finite.
+// for the steps that are kept. The first optimum is Solve's; that from each later state is
+// solved from what is left of the one before it, and from the Solver's own starts where that
+// does not converge. It ends where the state is lost or no longer finite.
 func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	spec := s.problem.Spec()
 	if len(p) != len(s.axes) {
@@ -55,15 +55,17 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	return samples, nil
 }
 
-// resolve is the optimum from a state, begun from a plan where there is one; nil where
-// none was found.
-func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference, seed uint64, plan [][]float64) (*Trajectory, error) {
-	var best *Trajectory
-	err := domain.ErrNotConverged
+// resolve is the optimum from a state, begun from what is left of a plan where there is one;
+// nil where none was found.
+func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference, seed uint64, plan [][]float64) (best *Trajectory, err error) {
+	err = domain.ErrNotConverged
 	if len(plan) == steps {
 		best, err = s.Minimise(state, ctx, steps, pref, domain.WeightedSum, seed, plan)
 	}
-	if unsolved(err) {
+	switch {
+	case unsolved(err) && steps == s.opt.Horizon:
+		best, err = s.fromStart(state, ctx, steps, pref, domain.WeightedSum, seed)
+	case unsolved(err):
 		best, err = s.Minimise(state, ctx, steps, pref, domain.WeightedSum, seed)
 	}
 	if unsolved(err) {

@@ -134,6 +134,6 @@ func System() equations.System {
 		},
 		Steps: steps, StepSeconds: dt,
 		Picture: picture, Real: functions[float64](), Dual: functions[complex128](),
-		Solver: shooting.Options{Starts: 4, Iterations: 400},
+		Solver: shooting.Options{Starts: 4, Iterations: 400, Library: 24},
 	}
 }

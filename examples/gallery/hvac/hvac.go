@@ -112,6 +112,6 @@ func System() equations.System {
 		},
 		Steps: steps, StepSeconds: dt * hour,
 		Real: functions[float64](), Dual: functions[complex128](), Stiff: &zone,
-		Solver: shooting.Options{Starts: 4}, // a priority that varies makes several basins
+		Solver: shooting.Options{Starts: 4, Library: 24}, // a priority that varies makes several basins
 	}
 }

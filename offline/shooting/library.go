@@ -1,0 +1,223 @@
+package shooting
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
+)
+
+const (
+	// exchangeNeighbours is from how many neighbours' plans a library scenario is solved again,
+	// exchangeRounds how often at most.
+	exchangeNeighbours = 4
+	exchangeRounds     = 6
+	// startNeighbours is how many library plans a new scenario begins from.
+	startNeighbours = 3
+	// improvement is the relative fall in cost that counts as another optimum.
+	improvement = 1e-4
+	// librarySeed draws the scenarios.
+	librarySeed = 0x6c69_6272_6172_7921 // "library!"
+)
+
+// library is a set of solved scenarios under the adaptive priority. One solve finds one of
+// several local optima; a scenario that takes over its neighbours' plans, round after
+// round, leaves the worse ones, and neighbours come to agree on the way.
+type library struct {
+	entries []entry
+	scale   []float64 // of each component of entry.at, 1 over its range; 0: the same in all
+}
+
+// entry is a scenario of a library.
+type entry struct {
+	at   []float64 // the state and context that it begins with
+	plan [][]float64
+	cost float64 // +Inf where no plan is known
+}
+
+// Prepare solves the library that scenarios share, once for a Solver; it does not depend on
+// the seed, so that all data and references of a problem have the same.
+func (s *Solver) Prepare(ctx context.Context, _ uint64, progress func(done, total int)) error {
+	_, err := s.library(ctx, progress)
+	return err
+}
+
+// library is made by whoever needs it first; nil where the options have none.
+func (s *Solver) library(ctx context.Context, progress func(done, total int)) (*library, error) {
+	if s.opt.Library == 0 {
+		return nil, nil
+	}
+	s.work.building.Lock()
+	defer s.work.building.Unlock()
+	if s.work.library == nil {
+		l, err := s.build(ctx, progress)
+		if err != nil {
+			return nil, fmt.Errorf("shooting: library: %w", err)
+		}
+		s.work.library = l
+	}
+	return s.work.library, nil
+}
+
+// build solves the library's scenarios from the Solver's own starts and exchanges their plans
+// until nothing improves. It has no entries where that improved none: there is one basin then.
+func (s *Solver) build(ctx context.Context, progress func(done, total int)) (*library, error) {
+	own, n := s.Until(ctx).(*Solver), s.opt.Library
+	entries := make([]entry, n)
+	// each calls f for every scenario and reports those of a turn as they are done.
+	each := func(turn int, f func(i int) error) error {
+		errs := make([]error, n)
+		var done atomic.Int64
+		parallel.Each(runtime.GOMAXPROCS(0), n, func(worker, i int) {
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				errs[i] = f(i)
+			}
+			if k := done.Add(1); progress != nil && worker == 0 {
+				progress(turn*n+int(k), (1+exchangeRounds)*n)
+			}
+		})
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	spec := s.problem.Spec()
+	err := each(0, func(i int) error {
+		rng, p := rand.New(rand.NewPCG(librarySeed, uint64(i))), make([]float64, len(s.axes))
+		for j, a := range s.axes {
+			p[j] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
+		}
+		state, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		s.initial(p, state, c)
+		entries[i] = entry{at: slices.Concat(state, c), cost: math.Inf(1)}
+		best, err := own.Minimise(state, c, s.opt.Horizon, domain.Preference{Adaptive: true}, domain.WeightedSum, uint64(i))
+		return entries[i].take(best, err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &library{entries: entries, scale: scales(entries)}
+	neighbours := make([][]int, n)
+	for i := range neighbours {
+		neighbours[i] = l.nearest(entries[i].at, i, exchangeNeighbours)
+	}
+	improved, next := false, make([]entry, n)
+	changed := slices.Repeat([]bool{true}, n)
+	for round := range exchangeRounds {
+		// A round reads the plans of the one before alone, so that the order does not matter.
+		err := each(1+round, func(i int) error {
+			next[i] = l.entries[i]
+			var plans [][][]float64
+			for _, j := range neighbours[i] {
+				if changed[j] && l.entries[j].plan != nil {
+					plans = append(plans, l.entries[j].plan)
+				}
+			}
+			if len(plans) == 0 {
+				return nil
+			}
+			state, c := next[i].at[:spec.MeasuredSize()], next[i].at[spec.MeasuredSize():]
+			again := task{solver: own, state: state, ctx: c, steps: s.opt.Horizon, starts: plans}
+			best, err := again.best(func(q *program) { q.weigh(true, nil) })
+			return next[i].take(best, err)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range next {
+			changed[i] = next[i].cost < l.entries[i].cost
+		}
+		l.entries, next = next, l.entries
+		if !slices.Contains(changed, true) {
+			break
+		}
+		improved = true
+	}
+	if progress != nil {
+		progress((1+exchangeRounds)*n, (1+exchangeRounds)*n)
+	}
+	if !improved {
+		l.entries = nil
+	}
+	l.entries = slices.DeleteFunc(l.entries, func(e entry) bool { return e.plan == nil })
+	return l, nil
+}
+
+// take makes a solution the entry's where it is another and better optimum. It is no error
+// that there was none.
+func (e *entry) take(t *Trajectory, err error) error {
+	if unsolved(err) {
+		return nil
+	}
+	if err == nil && (e.plan == nil || t.Cost < e.cost-improvement*math.Abs(e.cost)) {
+		e.plan, e.cost = t.U, t.Cost
+	}
+	return err
+}
+
+// scales are 1 over the range of each component of where the entries begin.
+func scales(entries []entry) []float64 {
+	out := make([]float64, len(entries[0].at))
+	for j := range out {
+		lo, hi := math.Inf(1), math.Inf(-1)
+		for i := range entries {
+			lo, hi = math.Min(lo, entries[i].at[j]), math.Max(hi, entries[i].at[j])
+		}
+		if hi > lo {
+			out[j] = 1 / (hi - lo)
+		}
+	}
+	return out
+}
+
+// nearest are the indices of up to k entries nearest to at, without entry self.
+func (l *library) nearest(at []float64, self, k int) []int {
+	type candidate struct {
+		index    int
+		distance float64
+	}
+	var all []candidate
+	for i := range l.entries {
+		if i == self {
+			continue
+		}
+		d := 0.0
+		for j, v := range l.entries[i].at {
+			e := (v - at[j]) * l.scale[j]
+			d += e * e
+		}
+		all = append(all, candidate{i, d})
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	var out []int
+	for _, c := range all[:min(k, len(all))] {
+		out = append(out, c.index)
+	}
+	return out
+}
+
+// fromStart is Minimise from where a scenario begins: from the plans of the library's nearest
+// scenarios, and the Solver's own starts.
+func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64) (*Trajectory, error) {
+	t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, own: s.opt.Starts, retries: retries}
+	l, err := s.library(s.until, nil)
+	if err != nil {
+		return nil, err
+	}
+	if l != nil && steps <= s.opt.Horizon {
+		for _, i := range l.nearest(slices.Concat(state, ctx), -1, startNeighbours) {
+			t.starts = append(t.starts, l.entries[i].plan[:steps])
+		}
+		t.own = max(1, t.own-len(t.starts))
+	}
+	return t.minimise(pref, how)
+}
