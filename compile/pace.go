@@ -36,20 +36,15 @@ func (r *run) timeReferences(ctx context.Context) error {
 	}
 	n := min(timedReferences, r.opt.Starts)
 	r.opt.Progress(Progress{Stage: "time references", Total: n})
-	plant, errs := r.c.Definition().Plant, make([]error, n)
-	reference := func(i int) {
+	began, plant := r.now(), r.c.Definition().Plant
+	errs := make([]error, n)
+	parallel.Each(r.threads(), n, func(_, i int) {
 		ep, err := plant.Episode(r.seed(heldOut, 0), i, domain.EpisodeOptions{Preference: adaptive, Context: ctx})
 		if errs[i] = err; err == nil {
 			_, _, _ = ep.Oracle() // a start without one takes its time too
 		}
-	}
-	first := min(1, n-1)
-	if first > 0 {
-		reference(0) // with what all share, such as a library
-	}
-	began := r.now()
-	parallel.Each(r.threads(), n-first, func(_, i int) { reference(first + i) })
-	r.journal.Pace.Reference = r.since(began) / float64(n-first)
+	})
+	r.journal.Pace.Reference = r.since(began) / float64(n)
 	return cmp.Or(ctx.Err(), cmp.Or(errs...))
 }
 

@@ -31,6 +31,7 @@ type Solver struct {
 	system *System
 	size   int
 	lib    [2]*Library // adaptive, fixed
+	seed   uint64      // of lib
 }
 
 var (
@@ -49,8 +50,12 @@ func NewSolver(y *System, size int) *Solver {
 func (v *Solver) Parameters() []domain.Variable { return trainingRange() }
 
 // Prepare builds the two libraries, for the adaptive priority and for fixed
-// weights.
+// weights, unless they are those of this seed already.
 func (v *Solver) Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error {
+	if v.lib[0] != nil && v.lib[1] != nil && v.seed == seed {
+		return nil
+	}
+	v.lib, v.seed = [2]*Library{}, seed
 	for kind := range v.lib {
 		var report func(done, total int)
 		if progress != nil {
