@@ -53,6 +53,7 @@ var documents = []document{
 	{"docs/opf.md", "receding", devices.receding},
 	{"docs/scaling.md", "measured", devices.scaling},
 	{"docs/scaling.md", "extrapolated", devices.extrapolated},
+	{"docs/scaling.md", "two makes", devices.makes},
 	{paperPage, "figures of the paper", devices.paperRows},
 	{paperPage, "differences", devices.differences},
 	{paperPage, "ablations", devices.ablations},
