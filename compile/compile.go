@@ -236,12 +236,6 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 		return nil, err
 	}
 	r.earlier = r.journal.Seconds
-	// What data and references share, such as a library, is neither's time.
-	if err := def.Solver.Prepare(ctx, r.seed(solved, 0), func(done, total int) {
-		opt.Progress(Progress{Stage: "prepare", Done: done, Total: total})
-	}); err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
-	}
 	if err := r.timeReferences(ctx); err != nil {
 		return nil, err
 	}

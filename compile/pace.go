@@ -3,6 +3,7 @@ package compile
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -33,6 +34,12 @@ func (r *run) threads() int { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)
 func (r *run) timeReferences(ctx context.Context) error {
 	if r.optima.solve == nil || r.journal.Pace.Reference > 0 {
 		return nil
+	}
+	// What data and references share, such as a library, is neither's time.
+	if err := r.c.Definition().Solver.Prepare(ctx, r.seed(solved, 0), func(done, total int) {
+		r.opt.Progress(Progress{Stage: "prepare", Done: done, Total: total})
+	}); err != nil {
+		return fmt.Errorf("compile: %w", err)
 	}
 	n := min(timedReferences, r.opt.Starts)
 	r.opt.Progress(Progress{Stage: "time references", Total: n})

@@ -69,69 +69,93 @@ func (s *Solver) library(ctx context.Context, progress func(done, total int)) (*
 // build solves the library's scenarios from the Solver's own starts and exchanges their plans
 // until nothing improves. It has no entries where that improved none: there is one basin then.
 func (s *Solver) build(ctx context.Context, progress func(done, total int)) (*library, error) {
-	own, n := s.Until(ctx).(*Solver), s.opt.Library
-	entries := make([]entry, n)
-	// each calls f for every scenario and reports those of a turn as they are done.
-	each := func(turn int, f func(i int) error) error {
-		errs := make([]error, n)
-		var done atomic.Int64
-		parallel.Each(runtime.GOMAXPROCS(0), n, func(worker, i int) {
-			if errs[i] = ctx.Err(); errs[i] == nil {
-				errs[i] = f(i)
-			}
-			if k := done.Add(1); progress != nil && worker == 0 {
-				progress(turn*n+int(k), (1+exchangeRounds)*n)
-			}
-		})
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	b := libraryBuild{solver: s.Until(ctx).(*Solver), entries: make([]entry, s.opt.Library), progress: progress}
+	if err := b.solve(); err != nil {
+		return nil, err
 	}
+	l := &library{entries: b.entries, scale: scales(b.entries)}
+	improved, err := b.exchange(l)
+	if err != nil {
+		return nil, err
+	}
+	if progress != nil {
+		progress((1+exchangeRounds)*len(b.entries), (1+exchangeRounds)*len(b.entries))
+	}
+	if !improved {
+		l.entries = nil
+	}
+	l.entries = slices.DeleteFunc(l.entries, func(e entry) bool { return e.plan == nil })
+	return l, nil
+}
+
+// libraryBuild is a library under way.
+type libraryBuild struct {
+	solver   *Solver // ended by the build's context
+	entries  []entry
+	progress func(done, total int)
+}
+
+// each calls f for every scenario and reports those of a turn as they are done.
+func (b *libraryBuild) each(turn int, f func(i int) error) error {
+	n := len(b.entries)
+	errs := make([]error, n)
+	var done atomic.Int64
+	parallel.Each(runtime.GOMAXPROCS(0), n, func(worker, i int) {
+		if errs[i] = b.solver.until.Err(); errs[i] == nil {
+			errs[i] = f(i)
+		}
+		if k := done.Add(1); b.progress != nil && worker == 0 {
+			b.progress(turn*n+int(k), (1+exchangeRounds)*n)
+		}
+	})
+	return cmp.Or(errs...)
+}
+
+// solve draws the scenarios and solves each from the Solver's own starts.
+func (b *libraryBuild) solve() error {
+	s := b.solver
 	spec := s.problem.Spec()
-	err := each(0, func(i int) error {
+	return b.each(0, func(i int) error {
 		rng, p := rand.New(rand.NewPCG(librarySeed, uint64(i))), make([]float64, len(s.axes))
 		for j, a := range s.axes {
 			p[j] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
 		}
 		state, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		s.initial(p, state, c)
-		entries[i] = entry{at: slices.Concat(state, c), cost: math.Inf(1)}
-		best, err := own.Minimise(state, c, s.opt.Horizon, domain.Preference{Adaptive: true}, domain.WeightedSum, uint64(i))
-		return entries[i].take(best, err)
+		b.entries[i] = entry{at: slices.Concat(state, c), cost: math.Inf(1)}
+		best, err := s.Minimise(state, c, s.opt.Horizon, domain.Preference{Adaptive: true}, domain.WeightedSum, uint64(i))
+		return b.entries[i].take(best, err)
 	})
-	if err != nil {
-		return nil, err
-	}
-	l := &library{entries: entries, scale: scales(entries)}
+}
+
+// exchange solves every scenario of l again from the plans of its neighbours, round by round, and
+// tells whether any was improved. A round reads the plans of the one before alone, so that the
+// order does not matter.
+func (b *libraryBuild) exchange(l *library) (improved bool, err error) {
+	s, n := b.solver, len(l.entries)
+	measured := s.problem.Spec().MeasuredSize()
 	neighbours := make([][]int, n)
 	for i := range neighbours {
-		neighbours[i] = l.nearest(entries[i].at, i, exchangeNeighbours)
+		neighbours[i] = l.nearest(l.entries[i].at, i, exchangeNeighbours)
 	}
-	improved, next := false, make([]entry, n)
-	changed := slices.Repeat([]bool{true}, n)
+	next, changed := make([]entry, n), slices.Repeat([]bool{true}, n)
 	for round := range exchangeRounds {
-		// A round reads the plans of the one before alone, so that the order does not matter.
-		err := each(1+round, func(i int) error {
+		err := b.each(1+round, func(i int) error {
 			next[i] = l.entries[i]
-			var plans [][][]float64
+			again := task{solver: s, state: next[i].at[:measured], ctx: next[i].at[measured:], steps: s.opt.Horizon}
 			for _, j := range neighbours[i] {
 				if changed[j] && l.entries[j].plan != nil {
-					plans = append(plans, l.entries[j].plan)
+					again.starts = append(again.starts, l.entries[j].plan)
 				}
 			}
-			if len(plans) == 0 {
+			if len(again.starts) == 0 {
 				return nil
 			}
-			state, c := next[i].at[:spec.MeasuredSize()], next[i].at[spec.MeasuredSize():]
-			again := task{solver: own, state: state, ctx: c, steps: s.opt.Horizon, starts: plans}
 			best, err := again.best(func(q *program) { q.weigh(true, nil) })
 			return next[i].take(best, err)
 		})
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		for i := range next {
 			changed[i] = next[i].cost < l.entries[i].cost
@@ -142,14 +166,7 @@ func (s *Solver) build(ctx context.Context, progress func(done, total int)) (*li
 		}
 		improved = true
 	}
-	if progress != nil {
-		progress((1+exchangeRounds)*n, (1+exchangeRounds)*n)
-	}
-	if !improved {
-		l.entries = nil
-	}
-	l.entries = slices.DeleteFunc(l.entries, func(e entry) bool { return e.plan == nil })
-	return l, nil
+	return improved, nil
 }
 
 // take makes a solution the entry's where it is another and better optimum. It is no error

@@ -205,6 +205,7 @@ func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preferenc
 	return t.minimise(pref, how)
 }
 
+// minimise is Minimise's, from the starts that the task has.
 func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Trajectory, error) {
 	spec, state, ctx, steps := t.solver.problem.Spec(), t.state, t.ctx, t.steps
 	if err := pref.Validate(len(spec.Objectives)); err != nil {
