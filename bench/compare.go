@@ -138,12 +138,11 @@ func (c *Comparison) row(r *Result, k int) *ComparedRow {
 
 // described is the head of a record.
 func described(r NamedRecord) ComparedRecord {
-	d := ComparedRecord{File: r.File, Device: r.Device, Commit: r.Commit, Command: r.Command, Load: r.Load, Bandwidth: r.Bandwidth, Backends: []string{}, Alone: []string{}}
+	d := ComparedRecord{File: r.File, Device: r.Device, Commit: r.Commit, Command: r.Command, Load: r.Load, Bandwidth: r.Bandwidth, Peak: r.Peak(), Backends: []string{}, Alone: []string{}}
 	for _, res := range r.Results {
 		if backend := fmt.Sprintf("%s %s, %d threads", res.Backend, res.ISA, res.Threads); !slices.Contains(d.Backends, backend) {
 			d.Backends = append(d.Backends, backend)
 		}
-		d.Peak = math.Max(d.Peak, res.PeakGFlops)
 	}
 	slices.Sort(d.Backends)
 	return d

@@ -24,6 +24,14 @@ type Record struct {
 	Load *machine.Load `json:"load,omitempty"`
 }
 
+// Peak is the largest ceiling of multiply-adds beside its results, GFLOP/s; 0 where there is none.
+func (r *Record) Peak() (most float64) {
+	for i := range r.Results {
+		most = max(most, r.Results[i].PeakGFlops)
+	}
+	return most
+}
+
 // maxRecord bounds one recorded file.
 const maxRecord = 64 << 20
 

@@ -29,7 +29,7 @@ func (d devices) makes() string {
 		}
 		b := r.Benchmarks[i]
 		records, head, all = append(records, b), append(head, b.Device), append(all, b.Load)
-		note += fmt.Sprintf("%s: commit %s, ceiling %.0f GFLOP/s. ", b.Device, b.Commit, ceiling(&b))
+		note += fmt.Sprintf("%s: commit %s, ceiling %.0f GFLOP/s. ", b.Device, b.Commit, b.Peak())
 	}
 	if len(records) == 0 {
 		return noRecord
@@ -52,14 +52,6 @@ func (d devices) makes() string {
 		}
 	}
 	return tables(section{note: note + loads(all), rows: rows})
-}
-
-// ceiling is the largest of a record's.
-func ceiling(b *bench.Record) (most float64) {
-	for _, m := range b.Results {
-		most = max(most, m.PeakGFlops)
-	}
-	return most
 }
 
 // largest is the largest batch of an operation.
