@@ -123,6 +123,23 @@ func (d *Drive) Decide(in batchnav.Rows, out Driven) error {
 	return nil
 }
 
+// Prepare lets a method that works between decisions (domain.Method.Ahead) look for the next
+// one of every loop. It is called after the actions were executed; what does not call it has
+// its decisions search or solve when they are asked for.
+func (d *Drive) Prepare() error {
+	if d.batch != nil {
+		return d.batch.Prepare()
+	}
+	for _, k := range d.controllers {
+		if m, does := k.(domain.Anticipating); does {
+			if err := m.Prepare(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // control is a decision of loop i by its controller.
 func (d *Drive) control(i int, out *Driven) error {
 	spec, o := d.c.Spec(), &d.observations[i]

@@ -13,10 +13,8 @@ import (
 
 // along is what a refinement adds to proposals: rounds of offsets along the roll-out.
 type along struct {
-	*search
-	memory              *memory
-	input, state, z     tensor.Matrix
-	preference, project []float64
+	finder
+	project []float64
 }
 
 // Split is how many candidates of a refinement are proposals, and how many are left for
@@ -36,11 +34,7 @@ func newAlong(l *loaded, n int) (*along, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := l.spec
-	return &along{
-		search: r, memory: &memory{Memory: r.sampler.NewMemory()}, input: tensor.New(1, spec.ObservationSize()), state: tensor.New(1, spec.MeasuredSize()),
-		z: tensor.New(1, l.model.Latent()), preference: make([]float64, spec.PreferenceSize()), project: make([]float64, spec.ActionSize()),
-	}, nil
+	return &along{newFinder(r), make([]float64, l.spec.ActionSize())}, nil
 }
 
 // search improves what the proposals found by n candidates along the roll-out. The best
@@ -55,8 +49,7 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 	a.until = ctx
 	a.noProjection, a.threads = opt.NoProjection, max(1, opt.Threads)
 	z := a.z.Row(0)
-	a.observe(obs.S, obs.C, obs.Preference, a.preference, a.input.Row(0), a.state.Row(0), a.present, nil)
-	if err := a.encoder.Forward(a.input, a.z); err != nil {
+	if err := a.encode(obs.S, obs.C, obs.Preference); err != nil {
 		return err
 	}
 	a.memory.forget()

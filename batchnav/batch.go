@@ -43,6 +43,7 @@ type Batch struct {
 	room   backend.LoopsInput
 	answer backend.LoopsOutput
 	search *search // nil: none
+	ahead  *finder // nil: it does not search between decisions
 	guard  *guard  // nil: none
 	wrong  float64 // answerError of the map
 	// uniform is the preference of the ablation without semantics.
@@ -68,6 +69,7 @@ type loop struct {
 	bad                          bool
 	variance                     float64
 	memory                       *memory // of the search
+	prepared                     prepared
 	watched                      watched // of the guard
 }
 
@@ -104,6 +106,10 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 	if searches {
 		if a.search, err = newSearch(l, &opt); err != nil {
 			return nil, err
+		}
+		if opt.Search.Ahead {
+			f := newFinder(a.search)
+			a.ahead = &f
 		}
 	}
 	if opt.Guard != nil && !opt.NoGuard {
@@ -197,6 +203,7 @@ func (a *Batch) ResetLoop(i int) {
 	l.noise.Reset()
 	l.haveLatent, l.haveSigma, l.haveState, l.decided = false, false, false, false
 	l.watched.forget()
+	l.prepared.forget()
 	copy(l.sigma, a.uniform.W)
 	if l.memory != nil {
 		l.memory.forget()
@@ -301,6 +308,7 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 	}
 	for i := range obs {
 		l := a.at(i)
+		l.prepared.decided(a.preference(&obs[i]))
 		copy(l.lastU, l.u)
 		l.haveState, l.decided = !l.bad, true
 	}
@@ -330,6 +338,13 @@ func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
 	row := l.row
 	if l.bad || a.out.Flags[row]&backend.LoopFinite == 0 {
 		return nil
+	}
+	if l.prepared.ready {
+		if l.prepared.isFor(a.preference(obs)) {
+			a.out.Displacement[row], err = a.ahead.bend(l.memory.Best(), obs.C, a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row))
+			return err
+		}
+		l.memory.lose()
 	}
 	within := a.opt.Search.Within
 	if !obs.Until.IsZero() {

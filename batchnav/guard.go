@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -146,22 +147,49 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	}
 	g.grow(size, max(1, g.threads))
 	var err error
-	g.finder, err = newFinder(from, opt, g.noise)
+	g.finder, err = newRescuer(from, opt, g.noise)
 	return g, err
 }
 
-// finder is the search of a rescue, with where it begins.
+// finder is a search of one decision in a given state.
 type finder struct {
-	search          *search
+	*search
 	memory          *memory
 	input, state, z tensor.Matrix
-	action          []float32
+	slot            []float64
+	action          []float32 // the first of the best roll-out
+}
+
+func newFinder(s *search) finder {
+	spec := s.spec
+	return finder{
+		search: s, memory: &memory{Memory: s.sampler.NewMemory()}, input: tensor.New(1, spec.ObservationSize()), state: tensor.New(1, spec.MeasuredSize()),
+		z: tensor.New(1, s.model.Latent()), slot: make([]float64, spec.PreferenceSize()), action: make([]float32, spec.ActionSize()),
+	}
+}
+
+// encode writes the latent of an observation.
+func (f *finder) encode(s, c []float64, pref domain.Preference) error {
+	f.observe(s, c, pref, f.slot, f.input.Row(0), f.state.Row(0), f.present, nil)
+	return f.encoder.Forward(f.input, f.z)
+}
+
+// find is the decision in a state. The best roll-out, if there is one, is m's; action and
+// latent are its first.
+func (f *finder) find(m *memory, s, c []float64, pref domain.Preference) (best *crossentropy.Elite, err error) {
+	if err := f.encode(s, c, pref); err != nil {
+		return nil, err
+	}
+	if _, err := f.decide(m, s, c, pref, f.state.Row(0), f.z.Row(0), f.action, f.opt.Within); err != nil {
+		return nil, err
+	}
+	return m.Best(), nil
 }
 
 // rescueCandidates are enough to find a way where there is one, in about the time of a solve.
 const rescueCandidates = 512
 
-func newFinder(from *loaded, opt *Options, noise []float64) (finder, error) {
+func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
 	l := *from // with a stepper of its own
 	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps, Actions: opt.Search.Actions, Within: opt.Guard.Deadline}})
 	if err != nil {
@@ -170,11 +198,7 @@ func newFinder(from *loaded, opt *Options, noise []float64) (finder, error) {
 	if noise != nil {
 		r.noise, r.tight, r.device = noise, make([]float64, r.round), nil // a device does not know the noise
 	}
-	spec := l.spec
-	return finder{
-		search: r, memory: &memory{Memory: r.sampler.NewMemory()}, input: tensor.New(1, spec.ObservationSize()), state: tensor.New(1, spec.MeasuredSize()),
-		z: tensor.New(1, l.model.Latent()), action: make([]float32, spec.ActionSize()),
-	}, nil
+	return newFinder(r), nil
 }
 
 // sameState is how far, in the map's units, a state may be from the predicted one for what
@@ -236,8 +260,8 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 	if len(l.memory.plan) > 0 {
 		g.given = append(append(g.given[:0], l.u...), l.memory.plan[nu:]...)
 		r.given = g.given[:min(len(g.given), steps*nu)]
-	} else if o := l.memory.Best().Offsets; l.memory.Steps() == steps {
-		r.offsets = tensor.Matrix{Rows: 1, Cols: len(o), Stride: len(o), Data: o}
+	} else {
+		r.offsets = l.memory.offsets(steps)
 	}
 	return g.alone(r)
 }
@@ -469,23 +493,13 @@ func (g *guard) compare(w *watched, d *Decision, r rollout, by domain.Fallback) 
 // find compares the best of rescueCandidates roll-outs.
 func (g *guard) find(l *loop, r rollout, d *Decision) error {
 	f := &g.finder
-	g.observe(r.s, r.c, r.pref, g.scratch[0].slot, f.input.Row(0), f.state.Row(0), f.search.present, nil)
-	if err := g.encoder.Forward(f.input, f.z); err != nil {
-		return err
-	}
 	f.memory.forget() // a rescue depends on nothing that was before
-	if _, err := f.search.decide(f.memory, r.s, r.c, r.pref, f.state.Row(0), f.z.Row(0), f.action, f.search.opt.Within); err != nil {
+	best, err := f.find(f.memory, r.s, r.c, r.pref)
+	if err != nil || best == nil {
 		return err
-	}
-	best := f.memory.Best()
-	if best == nil {
-		return nil
 	}
 	tensor.Widen(l.alternative, f.action)
-	r.given = l.alternative
-	if f.memory.Steps() == r.steps {
-		r.offsets = tensor.Matrix{Rows: 1, Cols: len(best.Offsets), Stride: len(best.Offsets), Data: best.Offsets}
-	}
+	r.given, r.offsets = l.alternative, f.memory.offsets(r.steps)
 	return g.compare(&l.watched, d, r, domain.FallbackSolver)
 }
 

@@ -55,28 +55,43 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference) (*Decision, e
 	return &n.decision[0], nil
 }
 
+// Prepare is Batch.Prepare.
+func (n *Navigator) Prepare() error { return n.batch.Prepare() }
+
 // AnswerError is Batch.AnswerError.
 func (n *Navigator) AnswerError() float64 { return n.batch.AnswerError() }
 
 // Controller is the navigator as evaluation takes a method.
 func (n *Navigator) Controller() domain.Loop {
-	return &controller{n, make([]float64, n.batch.spec.PlanSize())}
+	c := controller{n, make([]float64, n.batch.spec.PlanSize())}
+	if n.batch.Prepares() {
+		return anticipating{c}
+	}
+	return c
 }
 
 type controller struct {
-	*Navigator
-	decoded []float64
+	navigator *Navigator
+	decoded   []float64
 }
 
-var _ domain.Loop = controller{}
+// anticipating is the controller of a search ahead.
+type anticipating struct{ controller }
+
+var (
+	_ domain.Loop         = controller{}
+	_ domain.Anticipating = anticipating{}
+)
+
+func (c anticipating) Prepare() error { return c.navigator.Prepare() }
 
 func (c controller) Reset(domain.Episode) error {
-	c.Navigator.Reset()
+	c.navigator.Reset()
 	return nil
 }
 
 func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64) (bool, error) {
-	d, err := c.Navigator.Decide(s, cx, pref)
+	d, err := c.navigator.Decide(s, cx, pref)
 	if err != nil {
 		return false, err
 	}
@@ -85,12 +100,12 @@ func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64)
 }
 
 func (c controller) Monitor() domain.Monitor {
-	d := &c.decision[0]
+	d := &c.navigator.decision[0]
 	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Limit: d.Limit, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
 }
 
 func (c controller) Decoded() []float64 {
-	d := &c.decision[0]
+	d := &c.navigator.decision[0]
 	if d.Fallback&(domain.FallbackObservation|domain.FallbackAction) != 0 {
 		return nil
 	}

@@ -78,6 +78,8 @@ var variants = []variant{
 	refine(64, "", domain.GroupOwn, SearchOptions{}),
 	refine(512, "", domain.GroupOwn, SearchOptions{}),
 	refine(4096, "", domain.GroupOwn, SearchOptions{}),
+	refine(64, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
+	refine(512, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(64, "-polish", domain.GroupOwn, SearchOptions{Polish: polishIterations}),
 	{domain.Method{Name: "gpc-polish", About: "direct's roll-out, improved by the problem's own iterations", Group: domain.GroupOwn}, func(o *Options) {
 		o.Search = SearchOptions{Candidates: 1, Polish: polishIterations}
@@ -123,11 +125,13 @@ func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 		about += ", drawn under D_u's pullback metric"
 	case s.Flow:
 		about += ", the first from where Algorithm 2's latent step ends"
+	case s.Ahead:
+		about += ", searched between decisions where the last one leads"
 	case s.Polish > 0:
 		about += ", improved by the problem's own iterations"
 	}
 	s.Candidates = n
-	m := domain.Method{Name: fmt.Sprintf("gpc-refine-%d%s", n, suffix), About: about, Group: group, Candidates: n}
+	m := domain.Method{Name: fmt.Sprintf("gpc-refine-%d%s", n, suffix), About: about, Group: group, Candidates: n, Ahead: s.Ahead}
 	return variant{m, func(o *Options) { o.Search = s }}
 }
 

@@ -66,6 +66,7 @@ func (a *Batch) Missed(i int, obs Observation, u []float64) {
 		l.decided = true
 	}
 	l.watched.forget()
+	l.prepared.forget()
 	if l.memory != nil {
 		l.memory.lose()
 	}
@@ -84,6 +85,7 @@ func (l *loop) copyFrom(o *loop, s *search) {
 	}
 	l.watched.accepted.copyFrom(&o.watched.accepted)
 	l.watched.vain, l.watched.wait = o.watched.vain, o.watched.wait
+	l.prepared.copyFrom(&o.prepared)
 	if o.memory == nil {
 		return
 	}

@@ -31,7 +31,12 @@ type SearchOptions struct {
 	// Geometry draws offsets of latents so that a step changes the decoded action alike in
 	// every direction: under the pullback metric of D_u at E_x.
 	Geometry bool
-	Polish   int // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
+	// Ahead searches between decisions, in the state that the last action leads to
+	// (Batch.Prepare): a decision adds the best offset found there to its latent, in about the time
+	// of direct's. One that is not prepared, as the first of an episode or under another
+	// preference, searches as ever. The search is of offsets of latents, without Flow and Polish.
+	Ahead  bool
+	Polish int // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
 	// Within ends a decision's rounds where another, as long as the last, would take it
 	// beyond that; 0: never. The result then depends on the machine.
 	Within time.Duration
@@ -77,6 +82,9 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	}
 	if o.Geometry && o.Actions {
 		return nil, errors.New("batchnav: a search by offsets of actions has no geometry of latents")
+	}
+	if o.Ahead && (o.Actions || o.Flow || o.Polish != 0) {
+		return nil, errors.New("batchnav: a search ahead is of offsets of latents, without flow and polish")
 	}
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
@@ -127,6 +135,16 @@ func (m *memory) forget() {
 func (m *memory) lose() {
 	m.Lose()
 	m.plan = m.plan[:0]
+}
+
+// offsets of the best roll-out, [1, steps·width], where it is of so many steps; no rows
+// otherwise.
+func (m *memory) offsets(steps int) tensor.Matrix {
+	best := m.Best()
+	if best == nil || m.Steps() != steps {
+		return tensor.Matrix{}
+	}
+	return single(best.Offsets)
 }
 
 // decide searches one decision of a loop in the finite state s: state is its float32

@@ -96,6 +96,9 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) error {
 		return err
 	}
 	for _, r := range result.Pairs {
+		if err := renderPrepare(w, r.Method, r.Prepare); err != nil {
+			return err
+		}
 		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
 			return err
 		}

@@ -37,6 +37,9 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 		return err
 	}
 	for _, r := range results {
+		if err := renderPrepare(w, r.Method, r.Prepare); err != nil {
+			return err
+		}
 		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
 			return err
 		}

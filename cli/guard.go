@@ -51,6 +51,15 @@ func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	}
 }
 
+// renderPrepare says what a method that works between its decisions takes there.
+func renderPrepare(w io.Writer, method string, took *closedloop.Quantiles) error {
+	if took == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%s: between decisions: p50 %s, p99 %s µs\n", method, format("%.1f", took.P50), format("%.1f", took.P99))
+	return err
+}
+
 // renderGuard adds what a guard did in so many decisions of a method.
 func renderGuard(w io.Writer, method string, decisions int, g *closedloop.GuardCounts) error {
 	if g == nil || g.Failing == 0 {

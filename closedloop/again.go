@@ -100,6 +100,8 @@ func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
 	}
 	if _, err := apply(a.spec, a.drawn, u); err != nil {
 		a.drawn = nil // the replay says so too
+	} else if _, err := prepare(a.method, a.drawn); err != nil {
+		a.differs(l.Line, l.Episode, l.T, "u", "the next is looked for", err.Error())
 	}
 }
 

@@ -114,6 +114,7 @@ func (v *verifier) checks() []Check {
 		named("displacement", decided),
 		named("priority", decided),
 		named("times_us", unchecked(noTime)),
+		named("prepare_us", unchecked(noTime)),
 		named("end.cost", confirmed(bySimulation)),
 		named("end.oracle_cost", recomputed(byOptimum)),
 		named("end.safe", confirmed(bySimulation)),

@@ -70,6 +70,11 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		}
 		sum.add(spec, &out)
 		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, monitor(method, ok), latency))
+		if took, err := prepare(method, ep); err != nil {
+			failure = fmt.Sprintf("after decision %d: %v", t, err)
+		} else {
+			record.Lines[t].Prepare = Number(machine.Microseconds(took))
+		}
 	}
 	record.End = endOf(ep, &sum, failure == "")
 	record.End.Failure = failure
@@ -81,6 +86,17 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		return nil, err // what failed may have been ended by it
 	}
 	return record, nil
+}
+
+// prepare lets a method that works between decisions do so, where there is another.
+func prepare(method domain.Controller, ep domain.Episode) (took time.Duration, err error) {
+	m, has := method.(domain.Anticipating)
+	if !has || ep.Done() {
+		return 0, nil
+	}
+	start := time.Now()
+	err = m.Prepare()
+	return time.Since(start), err
 }
 
 // wait waits for a moment, or the end of the context.

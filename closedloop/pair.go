@@ -80,7 +80,9 @@ type Paired struct {
 	Difference RegretStatistics `json:"difference"`
 	Compared   int              `json:"compared"`
 	Latency    Quantiles        `json:"latency_us"`
-	Guard      *GuardCounts     `json:"guard,omitempty"`
+	// Prepare is as in Result.
+	Prepare *Quantiles   `json:"prepare_us,omitempty"`
+	Guard   *GuardCounts `json:"guard,omitempty"`
 }
 
 // Pair runs the methods on the episodes of opt, whose Method, Device and trace are not
@@ -128,7 +130,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		}
 		row := Paired{
 			Method: m.Method, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: safe, Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
-			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Guard: r.Guard,
+			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard,
 		}
 		var all, difference []float64
 		for i := range own.Episodes {

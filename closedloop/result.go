@@ -76,6 +76,8 @@ type Result struct {
 	// criterion.
 	Excluded int       `json:"excluded"`
 	Latency  Quantiles `json:"latency_us"`
+	// Prepare are the times between decisions of a domain.Anticipating; absent for others.
+	Prepare *Quantiles `json:"prepare_us,omitempty"`
 	// Load is the machine's while the latencies were taken; absent where it is not known, as
 	// of a result that was read from traces.
 	Load *Load `json:"load,omitempty"`

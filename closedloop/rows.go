@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,8 +36,11 @@ func Rows(c *domain.Case) []domain.Method {
 			rows = append(rows, mpc(p, solver, n))
 		}
 	}
-	return append(rows, domain.Method{Name: "nmpc", About: "the optimum of all remaining decisions, from the plan before, shifted", Group: domain.GroupBaseline, Brief: true,
-		New: newReceding(p, solver, p.Spec().Steps, false)})
+	return append(rows,
+		domain.Method{Name: "nmpc", About: "the optimum of all remaining decisions, from the plan before, shifted", Group: domain.GroupBaseline, Brief: true,
+			New: newReceding(p, solver, p.Spec().Steps, false)},
+		domain.Method{Name: "nmpc-ahead", About: "the same, solved between decisions, where the last one leads", Group: domain.GroupBaseline, Ahead: true,
+			New: newAhead(p, solver)})
 }
 
 // Row is the one of Rows with that name, or mpc-N for any N from 1 to the decisions of an
@@ -95,13 +99,15 @@ type receding struct {
 }
 
 func newReceding(p domain.Problem, solver domain.Receding, steps int, held bool) func(domain.Means) (domain.Controller, error) {
-	return func(domain.Means) (domain.Controller, error) {
-		spec := p.Spec()
-		m := spec.ObjectiveSize()
-		return &receding{
-			problem: p, horizon: solver.NewHorizon(0), steps: steps, held: held,
-			plan: make([]float64, steps*spec.ActionSize()), last: make([]float64, spec.ActionSize()), delta: make([]float64, m), sigma: make([]float64, m),
-		}, nil
+	return func(domain.Means) (domain.Controller, error) { return recedingOf(p, solver, steps, held), nil }
+}
+
+func recedingOf(p domain.Problem, solver domain.Receding, steps int, held bool) *receding {
+	spec := p.Spec()
+	m := spec.ObjectiveSize()
+	return &receding{
+		problem: p, horizon: solver.NewHorizon(0), steps: steps, held: held,
+		plan: make([]float64, steps*spec.ActionSize()), last: make([]float64, spec.ActionSize()), delta: make([]float64, m), sigma: make([]float64, m),
 	}
 }
 
@@ -112,6 +118,15 @@ func (r *receding) Reset(domain.Episode) error {
 }
 
 func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	solved, err := r.solve(s, c, pref, u)
+	if err == nil {
+		r.execute(s, c, u)
+	}
+	return solved, err
+}
+
+// solve writes the first action of the plan from (s, c).
+func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
 	if r.t == 0 {
 		r.problem.Fallback(s, c, r.last)
 	}
@@ -126,10 +141,68 @@ func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (
 		return false, err
 	}
 	copy(u, plan)
+	return solved, nil
+}
+
+// execute projects u, which is then the last action.
+func (r *receding) execute(s, c, u []float64) {
 	r.problem.Project(s, c, u)
 	copy(r.last, u)
 	r.t++
+}
+
+// ahead is a receding horizon that solves between decisions, in the state that the last action
+// leads to by the known dynamics ("advanced-step" control, Zavala and Biegler 2009). A
+// decision is that plan's first action, projected in the state that is measured and not
+// corrected for it otherwise. The first of an episode, and one under another preference, is
+// solved when it is asked for.
+type ahead struct {
+	*receding
+	preference domain.Preference
+	// s and c are those of the last decision, then where the plan begins; u is its first action.
+	s, c, nextS, nextC, u []float64
+	ready, solved         bool
+}
+
+var _ domain.Anticipating = (*ahead)(nil)
+
+func newAhead(p domain.Problem, solver domain.Receding) func(domain.Means) (domain.Controller, error) {
+	return func(domain.Means) (domain.Controller, error) {
+		spec := p.Spec()
+		ns, nc := spec.MeasuredSize(), spec.ContextSize()
+		return &ahead{
+			receding: recedingOf(p, solver, spec.Steps, false),
+			s:        make([]float64, ns), c: make([]float64, nc), nextS: make([]float64, ns), nextC: make([]float64, nc), u: make([]float64, spec.ActionSize()),
+		}, nil
+	}
+}
+
+func (a *ahead) Reset(ep domain.Episode) error {
+	a.ready = false
+	return a.receding.Reset(ep)
+}
+
+func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
+	if solved = a.solved; a.ready && a.preference.Adaptive == pref.Adaptive && slices.Equal(a.preference.W, pref.W) {
+		copy(u, a.u)
+	} else if solved, err = a.solve(s, c, pref, u); err != nil {
+		return false, err
+	}
+	a.ready = false
+	a.execute(s, c, u)
+	a.preference.Adaptive, a.preference.W = pref.Adaptive, append(a.preference.W[:0], pref.W...)
+	copy(a.s, s)
+	copy(a.c, c)
 	return solved, nil
+}
+
+// Prepare implements domain.Anticipating.
+func (a *ahead) Prepare() (err error) {
+	a.problem.Step(a.s, a.c, a.last, a.nextS, a.nextC)
+	a.s, a.nextS, a.c, a.nextC = a.nextS, a.s, a.nextC, a.c
+	a.solved, err = a.solve(a.s, a.c, a.preference, a.u)
+	a.ready = err == nil
+	return err
 }
 
 // remaining is how many decisions the episode still has at decision t, this one included.

@@ -53,7 +53,7 @@ func names(methods []domain.Method) (all []string) {
 
 func TestRowsOfACase(t *testing.T) {
 	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
-	if got, want := names(closedloop.Rows(c)), []string{"oracle", "hold", "online", "mpc-5", "mpc-10", "nmpc"}; !slices.Equal(got, want) {
+	if got, want := names(closedloop.Rows(c)), []string{"oracle", "hold", "online", "mpc-5", "mpc-10", "nmpc", "nmpc-ahead"}; !slices.Equal(got, want) {
 		t.Errorf("rows %v, want %v", got, want)
 	}
 	for name, there := range map[string]bool{"mpc-1": true, "mpc-7": true, "mpc-12": true, "mpc-13": false, "mpc-0": false, "mpc-07": false, "mpc-": false, "mpc": false, "nmpc": true, "direct": false} {
@@ -100,6 +100,69 @@ func TestRowsAreInTheOrderOfTheirLookAhead(t *testing.T) {
 	smooth := rowCase(t, mild{testdomain.NewCart(steps)}, shooting.Options{Tolerance: 1e-7})
 	if r := row(t, smooth, "nmpc", adaptive); !(math.Abs(float64(r.RegretPct)) < 1e-2) || !(row(t, smooth, "online", adaptive).RegretPct > 1) {
 		t.Errorf("adaptive: regret %v %% and %v %%", r.RegretPct, row(t, smooth, "online", adaptive).RegretPct)
+	}
+}
+
+// counted is a solver that counts its solves.
+type counted struct {
+	domain.Receding
+	solved *int
+}
+
+type countedHorizon struct {
+	domain.Horizon
+	of counted
+}
+
+func (r counted) NewHorizon(iterations int) domain.Horizon {
+	return countedHorizon{r.Receding.NewHorizon(iterations), r}
+}
+
+func (h countedHorizon) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
+	*h.of.solved++
+	return h.Horizon.Solve(s, c, pref, plan)
+}
+
+// A horizon that is solved ahead decides as nmpc does where the plant goes as expected, and solves
+// for no decision but the first and those under a new preference.
+func TestSolvedAhead(t *testing.T) {
+	cart := testdomain.NewCart(steps)
+	c := rowCase(t, cart, shooting.Options{Tolerance: 1e-8})
+	if ahead, nmpc := row(t, c, "nmpc-ahead", rowOptions()), row(t, c, "nmpc", rowOptions()); math.Abs(float64(ahead.CostMean-nmpc.CostMean)) > 1e-6 || ahead.Prepare == nil || nmpc.Prepare != nil {
+		t.Errorf("costs %v and %v, prepared in %+v and %+v", ahead.CostMean, nmpc.CostMean, ahead.Prepare, nmpc.Prepare)
+	}
+	var solved int
+	own := *c
+	own.Solver = struct {
+		domain.Solver
+		counted
+	}{c.Solver, counted{c.Solver.(domain.Receding), &solved}}
+	m, _ := closedloop.Row(&own, "nmpc-ahead")
+	pref := rowOptions().Preference
+	decide := func(k domain.Controller, s, cx []float64, pref domain.Preference) []float64 {
+		u := make([]float64, 1)
+		if ok, err := k.Decide(s, cx, pref, u); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		return u
+	}
+	k := must.Get(m.New(domain.Means{}))(t)
+	must.OK(t, k.Reset(nil))
+	s, cx, next, nextC := []float64{1.2, 0.3}, []float64{0}, make([]float64, 2), make([]float64, 1)
+	for h := range 5 {
+		before := solved
+		u := decide(k, s, cx, pref)
+		if asked := solved - before; asked != min(h, 1)^1 {
+			t.Errorf("decision %d asks for %d solves", h, asked)
+		}
+		cart.Step(s, cx, u, next, nextC)
+		copy(s, next)
+		copy(cx, nextC)
+		must.OK(t, k.(domain.Anticipating).Prepare())
+	}
+	before := solved
+	if decide(k, s, cx, domain.Preference{W: []float64{0.5, 0.5}}); solved != before+1 {
+		t.Errorf("a new preference asks for %d solves", solved-before)
 	}
 }
 

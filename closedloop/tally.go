@@ -14,7 +14,7 @@ type tally struct {
 	episodes, safe, collisionFree, failures  int
 	failed                                   int
 	decisions, violations, fallback, flagged int
-	latency                                  []float64
+	latency, prepare                         []float64
 	regret                                   []float64
 	costs, oracles                           []float64 // of the episodes of regret
 	costAll                                  float64
@@ -94,6 +94,9 @@ func (a *tally) add(e *EpisodeRecord) {
 		a.guard.add(l)
 		low = math.Min(low, float64(l.Margin))
 		a.latency = append(a.latency, float64(l.Latency))
+		if l.Prepare > 0 {
+			a.prepare = append(a.prepare, float64(l.Prepare))
+		}
 		if d := float64(l.Displacement); !math.IsNaN(d) {
 			a.displacement += d
 			a.displacements++
@@ -181,6 +184,10 @@ func (a *tally) result(h *Header) *Result {
 		guard := a.guard
 		guard.RescueRate = ratio(guard.Rescues, a.decisions)
 		r.Guard = &guard
+	}
+	if len(a.prepare) > 0 {
+		between := quantiles(slices.Clone(a.prepare))
+		r.Prepare = &between
 	}
 	if a.starts > 0 {
 		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), regretStatistics(slices.Clone(a.gaps))}

@@ -171,6 +171,9 @@ type Line struct {
 	Displacement Number `json:"displacement"`
 	Priority     Vector `json:"priority,omitempty"`
 	Times        Vector `json:"times_us,omitempty"`
+	// Prepare is what came between this decision and the next observation, µs, of a
+	// domain.Anticipating.
+	Prepare Number `json:"prepare_us,omitempty"`
 	// Number of the line in its file, from 1; not stored.
 	Line int `json:"-"`
 }

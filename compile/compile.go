@@ -415,7 +415,7 @@ type candidate struct {
 }
 
 func (r *run) candidates() []candidate {
-	all := []candidate{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64", (r.opt.Starts + 3) / 4}}
+	all := []candidate{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64-ahead", (r.opt.Starts + 3) / 4}}
 	return slices.DeleteFunc(all, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
 }
 

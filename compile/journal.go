@@ -16,7 +16,7 @@ import (
 
 const (
 	journalName    = "compile.json"
-	journalVersion = 4
+	journalVersion = 5
 	maxJournal     = 64 << 20 // bytes
 )
 

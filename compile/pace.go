@@ -5,10 +5,13 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/train"
 )
 
 // pace is what the end of a run was timed by.
@@ -17,6 +20,8 @@ type pace struct {
 	Reference float64 `json:"reference"`
 	// Episodes are the times of an episode on one thread whose reference is known, s, by method.
 	Episodes map[string]float64 `json:"episodes,omitempty"`
+	// Epochs are those that the first round has time for; 0: not known yet.
+	Epochs int `json:"epochs,omitempty"`
 }
 
 const (
@@ -26,6 +31,8 @@ const (
 	timedReferences = 8
 	// One in so many of the episodes of a choice is driven once more, to time the method.
 	timedShare = 20
+	// The first round has one in leastEpochs of the epochs that the case wants, whatever the budget.
+	leastEpochs = 10
 )
 
 func (r *run) threads() int { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)) }
@@ -53,6 +60,37 @@ func (r *run) timeReferences(ctx context.Context) error {
 	})
 	r.journal.Pace.Reference = r.since(began) / float64(n)
 	return cmp.Or(ctx.Err(), cmp.Or(errs...))
+}
+
+// affordable is how many of so many epochs on the first round's data the time that is left has
+// room for, by one of them: later rounds know what the ones before took.
+func (r *run) affordable(ctx context.Context, wanted int) (int, error) {
+	p := &r.journal.Pace
+	if p.Epochs > 0 {
+		return min(p.Epochs, wanted), nil
+	}
+	began := r.now()
+	var first, last time.Time
+	var updates, of int
+	if _, err := r.trained(ctx, 0, 1, gpc.TrainOptions{}, func(now train.Progress) {
+		r.opt.Progress(Progress{Stage: "time training", Done: now.Step, Total: now.Steps})
+		if last = r.now(); first.IsZero() {
+			first = last
+		} else {
+			updates++
+		}
+		of = now.Steps
+	}); err != nil {
+		return 0, err
+	}
+	p.Epochs = wanted
+	if epoch := last.Sub(first).Seconds() * float64(of) / float64(max(1, updates)); epoch > 0 {
+		// A training begins by reading its data and ends by calibrating, which does not depend on epochs.
+		around := max(0, r.since(began)-epoch)
+		room := (usable*r.left() - around - float64(r.opt.Starts)*p.Reference) / epoch
+		p.Epochs = int(max(float64((wanted+leastEpochs-1)/leastEpochs), min(float64(wanted), room)))
+	}
+	return p.Epochs, r.save()
 }
 
 // timeMethods drives each method that may be chosen from a few held-out starts, whose references

@@ -54,6 +54,28 @@ func TestBudgetHoldsChoiceAndTest(t *testing.T) {
 	}
 }
 
+// TestTheFirstRoundFitsTheBudget: on a clock on which an update takes 50 ms a case that wants 200
+// epochs has as many as there is time for, and a run that goes on as many as before.
+func TestTheFirstRoundFitsTheBudget(t *testing.T) {
+	var elapsed time.Duration
+	now := func() time.Time { return time.Unix(0, 0).Add(elapsed) }
+	c := sled(t)
+	c.MapSpec().Training.ManifoldEpochs = 200
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Rounds, opt.Budget, opt.Threads = 1, 100*time.Second, 1
+	done := map[string]int{}
+	opt.Progress = func(p Progress) {
+		if p.Stage == "train" || p.Stage == "time training" {
+			elapsed += time.Duration(max(0, p.Done-done[p.Stage])) * 50 * time.Millisecond
+			done[p.Stage] = p.Done
+		}
+	}
+	got := must.Get(compile(context.Background(), c, opt, now))(t)
+	if got.Seconds > opt.Budget.Seconds() || got.Seconds < 0.7*opt.Budget.Seconds() || got.Rounds[0].Epochs < 10 || got.Rounds[0].Epochs >= 200 {
+		t.Errorf("%d epochs in %v s of %v", got.Rounds[0].Epochs, got.Seconds, opt.Budget)
+	}
+}
+
 // TestReserve is what the slowest method would take, and at most half of a budget.
 func TestReserve(t *testing.T) {
 	c := sled(t)
@@ -61,7 +83,7 @@ func TestReserve(t *testing.T) {
 	if got := r.reserve(); got != 0 {
 		t.Errorf("%v s before anything was timed", got)
 	}
-	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "gpc": 0.01, "gpc-refine-64": 0.5}}
+	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "gpc": 0.01, "gpc-refine-64-ahead": 0.5}}
 	want := 200*0.001 + 200*0.01 + 50*0.5 + 1000*(0.25+0.5/2) + 100*0.5
 	if got := r.reserve(); math.Abs(got-want) > 1e-9 {
 		t.Errorf("%v s, want %v", got, want)

@@ -55,6 +55,13 @@ func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
 	}
 	out.Seconds.Solve = r.since(began)
 	began = r.now()
+	if number == 0 {
+		var err error
+		if w.epochs, err = r.affordable(ctx, w.epochs); err != nil {
+			return nil, err
+		}
+		out.Epochs = w.epochs
+	}
 	m, samples, err := r.train(ctx, number, w)
 	if err != nil {
 		return nil, err
@@ -140,35 +147,17 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 // part is the folder of a part of a round's data.
 func part(folder string, index int) string { return fmt.Sprintf("%s-%d", folder, index) }
 
-// train goes on from an earlier round's map with all data so far.
+// train goes on from an earlier round's map with all data so far, and keeps the map.
 func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int, error) {
 	var opt gpc.TrainOptions
-	for i := range number + 1 {
-		for _, folder := range [2]string{r.data(i), r.near(i)} {
-			for k := range parts {
-				if _, err := os.Stat(part(folder, k)); err == nil {
-					opt.Dirs = append(opt.Dirs, part(folder, k))
-				} else if !errors.Is(err, fs.ErrNotExist) {
-					return nil, 0, err
-				}
-			}
-		}
-	}
+	opt.Checkpoint, opt.Resume = r.mapFile(number)+".checkpoint", true
 	if number > 0 {
 		var err error
 		if opt.Initial, err = r.c.Model(r.mapFile(w.from)); err != nil {
 			return nil, 0, err
 		}
 	}
-	e, err := gpc.OpenEngine(gpc.EngineOptions{Threads: r.opt.Threads})
-	if err != nil {
-		return nil, 0, err
-	}
-	defer e.Close()
-	opt.Seed, opt.Command = r.seed(solved, number), r.opt.Command
-	opt.ManifoldEpochs, opt.RolloutEpochs = w.epochs, -1
-	opt.Checkpoint, opt.Resume = r.mapFile(number)+".checkpoint", true
-	got, err := r.c.Train(ctx, e, opt, func(p train.Progress) {
+	got, err := r.trained(ctx, number, w.epochs, opt, func(p train.Progress) {
 		r.opt.Progress(Progress{Stage: "train", Done: p.Step, Total: p.Steps})
 	})
 	if err != nil {
@@ -178,4 +167,27 @@ func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int,
 		return nil, 0, err
 	}
 	return got.Model, got.Rows, os.Remove(opt.Checkpoint)
+}
+
+// trained trains for so many epochs on the data of the rounds until this one.
+func (r *run) trained(ctx context.Context, number, epochs int, opt gpc.TrainOptions, progress func(train.Progress)) (*train.Result, error) {
+	for i := range number + 1 {
+		for _, folder := range [2]string{r.data(i), r.near(i)} {
+			for k := range parts {
+				if _, err := os.Stat(part(folder, k)); err == nil {
+					opt.Dirs = append(opt.Dirs, part(folder, k))
+				} else if !errors.Is(err, fs.ErrNotExist) {
+					return nil, err
+				}
+			}
+		}
+	}
+	e, err := gpc.OpenEngine(gpc.EngineOptions{Threads: r.opt.Threads})
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	opt.Seed, opt.Command = r.seed(solved, number), r.opt.Command
+	opt.ManifoldEpochs, opt.RolloutEpochs = epochs, -1
+	return r.c.Train(ctx, e, opt, progress)
 }

@@ -30,6 +30,14 @@ type Multistart interface {
 	Starts() []float64
 }
 
+// Anticipating is implemented by a Controller that works between its decisions, too: Prepare,
+// called after an action was executed and before the next observation, looks for the next
+// decision where the known dynamics say that the action leads. Decide then makes it one for
+// what is measured. A Controller that was not prepared decides all the same.
+type Anticipating interface {
+	Prepare() error
+}
+
 // Loop is one closed loop of Algorithm 2 about the problem of a case's map. Its Reset
 // ignores the episode.
 type Loop interface {
@@ -111,6 +119,8 @@ type Method struct {
 	NoRollout bool
 	// Candidates per decision, of a method whose number of them is compared; 0: none.
 	Candidates int
+	// Ahead says that the controller is an Anticipating.
+	Ahead bool
 	// New makes the controller. It is nil for a variant of the navigator, which
 	// package batchnav makes.
 	New func(Means) (Controller, error)

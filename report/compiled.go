@@ -165,16 +165,19 @@ func (r *Records) foreignPairings() (out []closedloop.Pairing) {
 // besideMaps is methods on the same episodes, case by case; names are those of which there
 // has to be a row, in the order of the table.
 func besideMaps(all []closedloop.Pairing, names []string) section {
-	s := section{rows: [][]string{{"case", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
+	s := section{rows: [][]string{{"case", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms", "between decisions, ms"}}}
 	var shown []closedloop.Pairing
 	show := func(p closedloop.Pairing) {
 		shown = append(shown, p)
 		for i, m := range p.Pairs {
-			row := pairedRow([]string{"`" + p.Case + "`"}, i, &m)
-			if spoilt(p.Load) {
-				row[len(row)-1] = "–"
+			row, between := pairedRow([]string{"`" + p.Case + "`"}, i, &m), "–"
+			if m.Prepare != nil {
+				between = number("%.3f", float64(m.Prepare.P50)/1e3) + " / " + number("%.3f", float64(m.Prepare.P99)/1e3)
 			}
-			s.rows = append(s.rows, row)
+			if spoilt(p.Load) {
+				row[len(row)-1], between = "–", "–"
+			}
+			s.rows = append(s.rows, append(row, between))
 		}
 	}
 	for _, name := range names {

@@ -34,5 +34,5 @@ while read -r -u 3 name target budget few; do
   few=$((few < all ? few : all))
   [ -e "$out/gallery-$name.json" ] ||
     record "gallery-$name" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 \
-      --methods "direct,direct-no-guard,gpc-refine-64:$few,nmpc:$few,mpc-10:$few,online,hold"
+      --methods "direct,direct-no-guard,gpc-refine-64:$few,gpc-refine-64-ahead:$few,nmpc:$few,nmpc-ahead:$few,mpc-10:$few,online,hold"
 done 3<<<"$systems"

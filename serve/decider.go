@@ -19,8 +19,10 @@ type decider interface {
 	// and executed u after it.
 	restart(of *session) error
 	resume(of *session, obs batchnav.Observation, u []float64)
-	// decide answers every job.
+	// decide answers every job; prepare lets methods that work between decisions
+	// (domain.Anticipating) do so, for those of the jobs' sessions that are still open.
 	decide(s *Server, jobs []*job)
+	prepare(s *Server, jobs []*job)
 	// executed says that u was executed in place of what was decided last, missed that a
 	// request was answered by its deadline and is not decided.
 	executed(j *job, u []float64)
@@ -119,6 +121,24 @@ func (l *loops) decide(s *Server, jobs []*job) {
 	}
 }
 
+// prepare looks for the next decision of one session after the other. A loop in which that
+// fails begins anew.
+func (l *loops) prepare(s *Server, jobs []*job) {
+	if !l.batch.Prepares() {
+		return
+	}
+	for _, j := range jobs {
+		if s.sessions[j.session] != j.of {
+			continue
+		}
+		l.which = append(l.which[:0], j.of.place)
+		if err := s.guarded(func() error { return l.batch.PrepareSome(l.which) }); err != nil {
+			s.opt.Log.Warn("the next decision is not prepared", "session", j.session, "error", err.Error())
+			l.batch.ResetLoop(j.of.place)
+		}
+	}
+}
+
 // of is what is answered of a decision.
 func of(d *batchnav.Decision, spec *domain.Spec) *Decision {
 	return &Decision{
@@ -173,6 +193,20 @@ func (c *controllers) decide(s *Server, jobs []*job) {
 			s.decided(j, decisions[i], len(jobs))
 		}
 	}
+}
+
+// prepare lets the controllers that do so look for their next decision, side by side.
+func (c *controllers) prepare(s *Server, jobs []*job) {
+	parallel.Each(c.threads, len(jobs), func(_, i int) {
+		j := jobs[i]
+		ctrl, does := j.of.controller.(domain.Anticipating)
+		if !does || s.sessions[j.session] != j.of {
+			return
+		}
+		if err := s.guarded(ctrl.Prepare); err != nil {
+			s.opt.Log.Warn("the next decision is not prepared", "session", j.session, "error", err.Error())
+		}
+	})
 }
 
 func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decision, error) {

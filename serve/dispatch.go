@@ -135,6 +135,7 @@ func (s *Server) decide(jobs []*job) {
 	s.metrics.batch.observe(float64(len(open)))
 	start := time.Now()
 	s.decider.decide(s, open)
+	s.decider.prepare(s, open)
 	s.pace.took(len(open), time.Since(start), s.opt.Sessions)
 	for _, j := range open {
 		j.of.report(j)

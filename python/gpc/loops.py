@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 declare("gpc_drive_new", HANDLE, TEXT, INT, OUT)
 declare("gpc_drive_reset", HANDLE, INT)
+declare("gpc_drive_prepare", HANDLE)
 declare("gpc_drive_decide", HANDLE, INT, *(ARRAY, INT) * 5)
 
 FALLBACKS = (
@@ -128,6 +129,14 @@ class Loops(Object):
     def reset(self, loop: int | None = None) -> None:
         """Starts an episode in one loop, or in all."""
         call(lib.gpc_drive_reset, self.handle, -1 if loop is None else loop)
+
+    def prepare(self) -> None:
+        """Lets every loop look for its next decision, after the actions of the last were executed.
+
+        Methods that search or solve between decisions (gpc-refine-64-ahead, nmpc-ahead) answer
+        at once then; without it they do when they are asked. Of others it does nothing.
+        """
+        call(lib.gpc_drive_prepare, self.handle)
 
     def decide(
         self, state: Floats, context: Floats | None = None, preference: ArrayLike | None = None, *,

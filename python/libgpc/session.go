@@ -209,6 +209,18 @@ func gpc_drive_reset(h C.uintptr_t, loop C.int64_t, err **C.char) C.int32_t {
 	})
 }
 
+// gpc_drive_prepare lets every loop look for its next decision, of a method that does so
+// between decisions.
+//
+//export gpc_drive_prepare
+func gpc_drive_prepare(h C.uintptr_t, err **C.char) C.int32_t {
+	return on(h, err, func(d *drive) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.with.Prepare()
+	})
+}
+
 // recorded are the entries of a record behind σ and the margins: margin, residual, limit,
 // displacement, fallback, and the seconds of localization, step and projection.
 const recorded = 8

@@ -1,0 +1,131 @@
+package batchnav
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// prepared is what one loop keeps of a search ahead (SearchOptions.Ahead). What that finds is
+// a policy, D_u(E_x(x) + o), so that the decision still answers what is measured.
+type prepared struct {
+	preference domain.Preference // of the last decision
+	ready      bool              // the memory's best roll-out begins with the next decision
+}
+
+func (p *prepared) forget() { p.ready = false }
+
+// decided ends what was prepared, and keeps the preference for what is prepared next.
+func (p *prepared) decided(pref domain.Preference) {
+	p.ready, p.preference.Adaptive = false, pref.Adaptive
+	p.preference.W = append(p.preference.W[:0], pref.W...)
+}
+
+func (p *prepared) copyFrom(o *prepared) {
+	p.decided(o.preference)
+	p.ready = o.ready
+}
+
+func (p *prepared) isFor(pref domain.Preference) bool {
+	return p.preference.Adaptive == pref.Adaptive && slices.Equal(p.preference.W, pref.W)
+}
+
+// Prepares reports whether the batch searches between decisions (SearchOptions.Ahead), so
+// that Prepare is to be called after each.
+func (a *Batch) Prepares() bool { return a.ahead != nil }
+
+// Prepare searches the next decision of every loop, one after another, where the known
+// dynamics lead from the last one. It is called after the actions were executed, or
+// replaced (Executed), and before the next Decide, whose times it is no part of. Without
+// SearchOptions.Ahead it does nothing.
+func (a *Batch) Prepare() error { return a.PrepareSome(a.every) }
+
+// PrepareSome is Prepare of the loops of these numbers.
+func (a *Batch) PrepareSome(which []int) error {
+	if a.ahead == nil {
+		return nil
+	}
+	for _, w := range which {
+		if w < 0 || w >= a.size {
+			return fmt.Errorf("batchnav: loop %d is to be prepared, want 0 to %d", w, a.size-1)
+		}
+		if err := a.prepare(&a.loops[w]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare looks for the next decision of a loop that has made one. Where its roll-out is
+// safe it becomes the guard's incumbent, so that a decision in the state that was expected
+// has nothing to roll out.
+func (a *Batch) prepare(l *loop) error {
+	l.prepared.ready = false
+	if !l.haveState {
+		l.memory.lose()
+		return nil
+	}
+	s, c, pref := l.predictedS, l.predictedC, l.prepared.preference
+	a.problem.Step(l.state, l.lastC, l.lastU, s, c)
+	if f, finite := a.problem.(domain.Finite); !tensor.Finite(s) || !tensor.Finite(c) || finite && f.Remaining(c) < 1 {
+		l.memory.lose()
+		return nil
+	}
+	best, err := a.ahead.find(l.memory, s, c, pref)
+	if err != nil || best == nil {
+		return err
+	}
+	l.prepared.ready = true
+	if a.guard == nil {
+		return nil
+	}
+	tensor.Widen(l.alternative, a.ahead.action)
+	return a.guard.expect(l, pref)
+}
+
+// expect makes the roll-out of a loop's prepared policy, which begins with l.alternative where
+// the last action leads, the plan accepted with that action: unless it is not safe, or the
+// plan that is accepted came from a rescue, which decisions hold the new one against.
+func (g *guard) expect(l *loop, pref domain.Preference) error {
+	w := &l.watched
+	if w.accepted.solved && w.accepted.lasts() {
+		return nil
+	}
+	steps := g.steps(l.predictedC)
+	if err := g.alone(rollout{s: l.predictedS, c: l.predictedC, pref: pref, given: l.alternative, offsets: l.memory.offsets(steps), steps: steps, into: &w.next}); err != nil {
+		return err
+	}
+	if !w.next.safe() {
+		return nil
+	}
+	w.next.follows(l.lastU, l.predictedS, l.predictedC)
+	w.accepted, w.next = w.next, w.accepted
+	return nil
+}
+
+// follows puts an action that leads to (s, c), where the plan begins, before it.
+func (p *plan) follows(u, s, c []float64) {
+	p.actions = slices.Insert(p.actions, 0, u...)
+	p.s, p.c = append(p.s[:0], s...), append(p.c[:0], c...)
+	p.steps, p.fails = p.steps+1, p.fails+1
+}
+
+// single is a matrix of one row.
+func single(v []float32) tensor.Matrix {
+	return tensor.Matrix{Rows: 1, Cols: len(v), Stride: len(v), Data: v}
+}
+
+// bend makes a decision that of a policy: z, direct's latent of the observation, is moved by
+// its first offset and decoded into plan.
+func (f *finder) bend(by *crossentropy.Elite, c []float64, state, z, plan []float32) (moved float64, err error) {
+	for j, o := range by.Offsets[:len(z)] {
+		z[j] += o
+		moved += float64(o) * float64(o)
+	}
+	tensor.Narrow(f.present, c)
+	return math.Sqrt(moved), f.stepper.Decode(single(z), single(f.present), single(state), single(plan), tensor.Matrix{})
+}
