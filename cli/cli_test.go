@@ -350,10 +350,10 @@ func TestSeveralMethodsOfACaseArePrintedTogether(t *testing.T) {
 func TestGenericMethodsOfACase(t *testing.T) {
 	app, _ := cart(t)
 	code, out, log := run(app, "methods", "cart", "--bundled", "--names")
-	if code != 0 || !strings.HasSuffix(out, "oracle\nhold\nonline\nmpc-5\nnmpc\n") {
+	if code != 0 || !strings.HasSuffix(out, "oracle\nhold\nonline\nmpc-5\nnmpc\nnmpc-ahead\n") {
 		t.Errorf("exit code %d, %q, %s", code, out, log)
 	}
-	for _, method := range []string{"oracle", "hold", "online", "mpc-3", "nmpc"} {
+	for _, method := range []string{"oracle", "hold", "online", "mpc-3", "nmpc", "nmpc-ahead"} {
 		if code, out, log := run(app, "eval", "cart", "--method", method, "--episodes", "2", "--preference", "0.5,0.5"); code != 0 || !strings.Contains(out, method) {
 			t.Errorf("%s: exit code %d, %q, %s", method, code, out, log)
 		}

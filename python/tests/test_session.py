@@ -113,6 +113,17 @@ def test_any_method_decides(cart):
     assert np.isnan(d.sigma).all() and (d.margin >= -cart.spec.margin_tolerance).all()
 
 
+def test_prepared_loops_decide_as_those_that_search(cart):
+    state, context = cart.observe(0)
+    with cart.loop("gpc-refine-64") as search, cart.loop("gpc-refine-64-ahead") as ahead, cart.loop("mpc") as other:
+        other.prepare()
+        np.testing.assert_array_equal(ahead.decide(state, context).u, search.decide(state, context).u)
+        ahead.prepare()
+        # Not where the dynamics lead: what is prepared is a policy, which answers what is measured.
+        moved = ahead.decide(state + 0.01, context)
+        assert moved.margin >= -cart.spec.margin_tolerance and moved.displacement >= 0
+
+
 def test_the_latent_operations_are_the_decision(cart):
     n = 4
     state, context = (np.array(v) for v in zip(*(cart.observe(i) for i in range(n))))
