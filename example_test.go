@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
@@ -58,6 +59,34 @@ func ExampleCase_Loop() {
 	}
 	fmt.Println(len(d.U), "accelerations, every limit kept:", c.Spec().Keeps(d.Margin), "· guards that acted:", d.Fallback)
 	// Output: 2 accelerations, every limit kept: true · guards that acted: none
+}
+
+// A search of 64 roll-outs is made when the action has been sent, so that the next observation is
+// answered in microseconds.
+func ExampleCase_Loop_ahead() {
+	c, e := open("integrator-convex")
+	defer e.Close()
+	loop, err := c.Loop(e, gpc.Setup{Method: "gpc-refine-64-ahead"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	o := observe(c, 0)
+	decisions := 0
+	for range 5 {
+		d, err := loop.Decide(o.S, o.C, o.Preference)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if c.Spec().Keeps(d.Margin) {
+			decisions++
+		}
+		c.Definition().Problem.Step(slices.Clone(o.S), slices.Clone(o.C), d.U, o.S, o.C) // the plant
+		if err := loop.Prepare(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(decisions, "decisions within every limit")
+	// Output: 5 decisions within every limit
 }
 
 // Thousands of loops decide in one call of the engine.

@@ -167,6 +167,43 @@ func TestALoopDecidesWhatWasRecorded(t *testing.T) {
 	}
 }
 
+// planning decides what it has prepared, and does not know what else.
+type planning struct {
+	still
+	prepared int
+	next     float64
+	ready    bool
+}
+
+func (p *planning) Reset(ep domain.Episode) error {
+	p.ready = false
+	return p.still.Reset(ep)
+}
+
+func (p *planning) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	if clear(u); p.ready {
+		u[0] = p.next
+	}
+	p.next, p.ready = u[0]+0.01, false
+	return true, nil
+}
+
+func (p *planning) Prepare() error {
+	p.prepared++
+	p.ready = true
+	return nil
+}
+
+// What works between its decisions does so in the recorded loops and before each release but an
+// episode's first.
+func TestALoopIsPreparedBetweenItsDecisions(t *testing.T) {
+	k := &planning{}
+	d := must.Get(KeepDeadlines(t.Context(), cart(), k, DeadlineOptions{Rate: 2000, For: 20 * time.Millisecond, Episodes: 2, Seed: 991, Preference: domain.Preference{Adaptive: true}}))(t)
+	if want := 2*7 + d.Decisions - (d.Decisions+7)/8; d.Differing != 0 || k.prepared != want {
+		t.Errorf("%d of %d decisions differ, prepared %d times, want %d", d.Differing, d.Decisions, k.prepared, want)
+	}
+}
+
 func TestLoopsThatCannotBe(t *testing.T) {
 	good := DeadlineOptions{Rate: 100, For: 50 * time.Millisecond, Preference: domain.Preference{Adaptive: true}}
 	for says, change := range map[string]func(o *DeadlineOptions){

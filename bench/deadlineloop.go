@@ -53,6 +53,11 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 				return nil, fmt.Errorf("test episode %d: %w", e, err)
 			}
 			all = append(all, d)
+			if !ep.Done() {
+				if err := prepared(k); err != nil {
+					return nil, fmt.Errorf("test episode %d: %w", e, err)
+				}
+			}
 		}
 	}
 	if len(all) == 0 {
@@ -61,10 +66,19 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 	return all, nil
 }
 
+// prepared lets a controller that works between its decisions do so.
+func prepared(k domain.Controller) error {
+	if a, does := k.(domain.Anticipating); does {
+		return a.Prepare()
+	}
+	return nil
+}
+
 // KeepDeadlines runs a method at a rate, on a thread of its own that sleeps until the next
 // release by an absolute time. The observations are those of closed loops recorded before, so
 // that the plant takes no time in the loop; the decisions are made again, and compared. The
 // releases that pass while a decision is made are skipped but for the last, which begins late.
+// What works between its decisions (domain.Anticipating) does so before the next release.
 func KeepDeadlines(ctx context.Context, c *domain.Case, k domain.Controller, opt DeadlineOptions) (*Deadlines, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -86,7 +100,7 @@ func KeepDeadlines(ctx context.Context, c *domain.Case, k domain.Controller, opt
 		if begins := recorded[n%len(recorded)].begins; begins != nil {
 			return k.Reset(begins)
 		}
-		return nil
+		return prepared(k) // what it takes of the period is late where it takes more
 	}, func(n int) error {
 		d := &recorded[n%len(recorded)]
 		_, err := k.Decide(d.s, d.c, opt.Preference, u)

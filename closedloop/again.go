@@ -20,6 +20,7 @@ type again struct {
 	s, c, u []float64
 	state   []float64
 	ns      int
+	ended   string // why the method could not go on behind a decision
 }
 
 // again draws the episode and compares its scene.
@@ -101,7 +102,7 @@ func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
 	if _, err := apply(a.spec, a.drawn, u); err != nil {
 		a.drawn = nil // the replay says so too
 	} else if _, err := prepare(a.method, a.drawn); err != nil {
-		a.differs(l.Line, l.Episode, l.T, "u", "the next is looked for", err.Error())
+		a.ended = unprepared(l.T, err)
 	}
 }
 
@@ -205,8 +206,8 @@ func (a *again) failure(e *EpisodeRecord, completed bool) {
 	if a.method == nil || a.drawn == nil {
 		return
 	}
-	failure, t := "", len(e.Lines)
-	if !completed {
+	failure, t := a.ended, len(e.Lines)
+	if !completed && failure == "" {
 		a.observe()
 		if _, err := a.method.Decide(a.s, a.c, a.header.Preference, a.u); err != nil {
 			failure = fmt.Sprintf("decision %d: %v", t, err)

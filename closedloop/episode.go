@@ -71,7 +71,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		sum.add(spec, &out)
 		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, monitor(method, ok), latency))
 		if took, err := prepare(method, ep); err != nil {
-			failure = fmt.Sprintf("after decision %d: %v", t, err)
+			failure = unprepared(t, err)
 		} else {
 			record.Lines[t].Prepare = Number(machine.Microseconds(took))
 		}
@@ -87,6 +87,9 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	}
 	return record, nil
 }
+
+// unprepared is the failure of an episode whose method could not go on behind a decision.
+func unprepared(t int, err error) string { return fmt.Sprintf("behind decision %d: %v", t, err) }
 
 // prepare lets a method that works between decisions do so, where there is another.
 func prepare(method domain.Controller, ep domain.Episode) (took time.Duration, err error) {
