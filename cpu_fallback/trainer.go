@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gpc-engine/gpc/cpu_fallback/internal/adam"
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
 	"github.com/gpc-engine/gpc/internal/backend"
 )
@@ -54,7 +55,7 @@ type Trainer struct {
 	gradients []gradientTask
 	panels    []panelTask
 	layers    []*trainLayer
-	factors   adamFactors
+	factors   adam.Factors
 	first     bool // micro-batch
 	// The task functions are made once: a new func value would be an allocation.
 	runGradient, runPanel, runBound func(worker, task int)
@@ -132,7 +133,7 @@ func (t *Trainer) panelTask(_, task int) {
 	g, _, _ := l.panel(l.gradient, p.panel)
 	m, _, _ := l.panel(l.m, p.panel)
 	v, _, _ := l.panel(l.v, p.panel)
-	adam(w, g, m, v, t.factors)
+	adam.Update(t.backend.level, w, g, m, v, &t.factors)
 	l.repackPanel(p.panel)
 }
 
@@ -142,7 +143,7 @@ func (t *Trainer) boundTask(_, task int) {
 
 // update applies the gradients of the networks last planned.
 func (t *Trainer) update(step int64, lr float32) {
-	t.factors = newAdamFactors(t.cfg.Adam, step, lr)
+	t.factors = adamFactors(t.cfg.Adam, step, lr)
 	t.backend.pool.Run(len(t.panels), t.runPanel)
 	if t.cfg.SpectralBound > 0 {
 		t.backend.pool.Run(len(t.layers), t.runBound)

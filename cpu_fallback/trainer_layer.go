@@ -3,6 +3,7 @@ package cpufallback
 import (
 	"math"
 
+	"github.com/gpc-engine/gpc/cpu_fallback/internal/adam"
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
@@ -122,31 +123,13 @@ func (t *trainLayer) repackPanel(p int) {
 	}
 }
 
-// adamFactors are the constants of one update, common to all parameters.
-type adamFactors struct {
-	beta1, beta2, rest1, rest2 float32 // β and 1 − β
-	rate                       float32 // lr / (1 − β₁ᵗ)
-	second                     float32 // 1 / (1 − β₂ᵗ)
-	epsilon                    float32
-}
-
-func newAdamFactors(a backend.Adam, step int64, lr float32) adamFactors {
-	return adamFactors{
-		beta1: a.Beta1, beta2: a.Beta2, rest1: 1 - a.Beta1, rest2: 1 - a.Beta2,
-		rate:    float32(float64(lr) / (1 - math.Pow(float64(a.Beta1), float64(step)))),
-		second:  float32(1 / (1 - math.Pow(float64(a.Beta2), float64(step)))),
-		epsilon: a.Epsilon,
-	}
-}
-
-// adam makes one update of Kingma and Ba's Adam in place (ref.AdamUpdate is its
-// specification).
-func adam(w, g, m, v []float32, f adamFactors) {
-	g, m, v = g[:len(w)], m[:len(w)], v[:len(w)]
-	for i := range w {
-		m[i] = f.beta1*m[i] + f.rest1*g[i]
-		v[i] = f.beta2*v[i] + f.rest2*g[i]*g[i]
-		w[i] -= f.rate * m[i] / (float32(math.Sqrt(float64(v[i]*f.second))) + f.epsilon)
+// adamFactors are the constants of one update.
+func adamFactors(a backend.Adam, step int64, lr float32) adam.Factors {
+	return adam.Factors{
+		Beta1: a.Beta1, Beta2: a.Beta2, Rest1: 1 - a.Beta1, Rest2: 1 - a.Beta2,
+		Rate:    float32(float64(lr) / (1 - math.Pow(float64(a.Beta1), float64(step)))),
+		Second:  float32(1 / (1 - math.Pow(float64(a.Beta2), float64(step)))),
+		Epsilon: a.Epsilon,
 	}
 }
 

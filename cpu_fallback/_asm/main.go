@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	kernel := flag.String("kernel", "", "what to generate: tile-avx512, tile-avx2, sparse-avx512, sparse-avx2, ceiling")
+	kernel := flag.String("kernel", "", "what to generate: tile-avx512, tile-avx2, sparse-avx512, sparse-avx2, adam, ceiling")
 	flag.Parse()
 	ConstraintExpr("!purego")
 	switch *kernel {
@@ -37,6 +37,9 @@ func main() {
 	case "sparse-avx2":
 		compressAVX2()
 		activeAVX2()
+	case "adam":
+		adam(avx512)
+		adam(avx2)
 	case "ceiling":
 		peak(avx512)
 		peak(avx2)
