@@ -89,7 +89,7 @@ type Round struct {
 	Training Score `json:"training"`
 	Probed   Score `json:"probed"`
 	HeldOut  Score `json:"held_out"`
-	// Confirmed is that from five times as many starts, new in each round, where HeldOut
+	// Confirmed is that from 5 to 25 times as many starts, new in each round, where HeldOut
 	// meets the target; nil elsewhere.
 	Confirmed *Score `json:"confirmed,omitempty"`
 	// Worst are the probed starts to solve around where a round goes on from this one's map.

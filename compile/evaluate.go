@@ -12,8 +12,27 @@ import (
 	"github.com/gpc-engine/gpc/model"
 )
 
-// confirmations are how many times the held-out starts others confirm a target.
-const confirmations = 5
+const (
+	// confirmations are how many times the held-out starts others confirm a target,
+	// mostConfirmations where that takes no more than confirmable of the time that is left: a tail
+	// that one start in a thousand is in is not seen by a thousand.
+	confirmations     = 5
+	mostConfirmations = 25
+	confirmable       = 0.25
+)
+
+// confirming is how many starts confirm the target of a round.
+func (r *run) confirming(number int) int {
+	least, most := confirmations*r.opt.Starts, mostConfirmations*r.opt.Starts
+	each := r.journal.Pace.Reference + r.journal.Pace.Episodes["direct"]/float64(r.threads())
+	if number+1 == r.opt.Rounds { // nothing follows from it
+		return least
+	}
+	if room := confirmable * r.left(); float64(most)*each > room {
+		return max(least, int(room/each))
+	}
+	return most
+}
 
 // evaluate drives a round's map from starts of its data, held-out ones, and probes.
 func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Round) error {
@@ -24,8 +43,7 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	if err := r.timeMethods(ctx, m); err != nil {
 		return err
 	}
-	starts := confirmations * r.opt.Starts
-	if out.HeldOut.meets(&r.opt) && float64(starts)*r.journal.Pace.Reference < r.left() { // else the test alone tells
+	if starts := r.confirming(number); out.HeldOut.meets(&r.opt) && float64(starts)*r.journal.Pace.Reference < r.left() { // else the test alone tells
 		more, err := r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: starts})
 		if err != nil {
 			return err

@@ -76,6 +76,23 @@ func TestTheFirstRoundFitsTheBudget(t *testing.T) {
 	}
 }
 
+// TestConfirming: as many starts as a quarter of what is left has room for, five times the held-out ones
+// at least and 25 times at most; where no round can follow, no more than have to be.
+func TestConfirming(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := &run{c: sled(t), opt: Options{Starts: 200, TestStarts: 1, Threads: 2, Budget: 1000 * time.Second}, now: func() time.Time { return now }, began: now}
+	for _, v := range []struct {
+		reference float64
+		rounds    int
+		want      int
+	}{{0.001, 0, 5000}, {0.1, 0, 2500}, {10, 0, 1000}, {0.001, 1, 1000}} {
+		r.journal.Pace.Reference, r.opt.Rounds = v.reference, v.rounds
+		if got := r.confirming(0); got < v.want-5 || got > v.want {
+			t.Errorf("%v s a reference, %d rounds: %d starts, want %d", v.reference, v.rounds, got, v.want)
+		}
+	}
+}
+
 // TestReserve is what the slowest method would take, and at most half of a budget.
 func TestReserve(t *testing.T) {
 	c := sled(t)
