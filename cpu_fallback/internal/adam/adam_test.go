@@ -7,10 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/ref"
-
-	"github.com/gpc-engine/gpc/internal/backend"
 )
 
 func factors(step int, lr float64) Factors {
