@@ -131,10 +131,8 @@ func (d *Drive) Prepare() error {
 		return d.batch.Prepare()
 	}
 	for _, k := range d.controllers {
-		if m, does := k.(domain.Anticipating); does {
-			if err := m.Prepare(); err != nil {
-				return err
-			}
+		if err := domain.Prepare(k); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package batchnav
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -28,10 +27,6 @@ func (p *prepared) decided(pref domain.Preference) {
 func (p *prepared) copyFrom(o *prepared) {
 	p.decided(o.preference)
 	p.ready = o.ready
-}
-
-func (p *prepared) isFor(pref domain.Preference) bool {
-	return p.preference.Adaptive == pref.Adaptive && slices.Equal(p.preference.W, pref.W)
 }
 
 // Prepares reports whether the batch searches between decisions (SearchOptions.Ahead), so
@@ -122,10 +117,7 @@ func single(v []float32) tensor.Matrix {
 // bend makes a decision that of a policy: z, direct's latent of the observation, is moved by
 // its first offset and decoded into plan.
 func (f *finder) bend(by *crossentropy.Elite, c []float64, state, z, plan []float32) (moved float64, err error) {
-	for j, o := range by.Offsets[:len(z)] {
-		z[j] += o
-		moved += float64(o) * float64(o)
-	}
+	moved = displaceBy(by.Offsets, z)
 	tensor.Narrow(f.present, c)
-	return math.Sqrt(moved), f.stepper.Decode(single(z), single(f.present), single(state), single(plan), tensor.Matrix{})
+	return moved, f.stepper.Decode(single(z), single(f.present), single(state), single(plan), tensor.Matrix{})
 }

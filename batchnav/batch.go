@@ -308,7 +308,9 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 	}
 	for i := range obs {
 		l := a.at(i)
-		l.prepared.decided(a.preference(&obs[i]))
+		if a.ahead != nil {
+			l.prepared.decided(a.preference(&obs[i]))
+		}
 		copy(l.lastU, l.u)
 		l.haveState, l.decided = !l.bad, true
 	}
@@ -340,7 +342,7 @@ func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
 		return nil
 	}
 	if l.prepared.ready {
-		if l.prepared.isFor(a.preference(obs)) {
+		if l.prepared.preference.Equal(a.preference(obs)) {
 			a.out.Displacement[row], err = a.ahead.bend(l.memory.Best(), obs.C, a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row))
 			return err
 		}

@@ -188,12 +188,19 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 		r.polish.improve(m, best, s, c, pref, plan)
 	}
 	if !r.opt.Actions {
-		for j, o := range best.Offsets[:len(z)] {
-			z[j] += o
-			moved += float64(o) * float64(o)
-		}
+		moved = displaceBy(best.Offsets, z)
 	}
-	return math.Sqrt(moved), nil
+	return moved, nil
+}
+
+// displaceBy adds the first of a roll-out's offsets to z, and returns how far that is.
+func displaceBy(offsets, z []float32) float64 {
+	square := 0.0
+	for j, o := range offsets[:len(z)] {
+		z[j] += o
+		square += float64(o) * float64(o)
+	}
+	return math.Sqrt(square)
 }
 
 // late reports whether a round more, as long as those since start, would end beyond the

@@ -54,7 +54,7 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 			}
 			all = append(all, d)
 			if !ep.Done() {
-				if err := prepared(k); err != nil {
+				if err := domain.Prepare(k); err != nil {
 					return nil, fmt.Errorf("test episode %d: %w", e, err)
 				}
 			}
@@ -64,14 +64,6 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 		return nil, errors.New("the episodes have no decision")
 	}
 	return all, nil
-}
-
-// prepared lets a controller that works between its decisions do so.
-func prepared(k domain.Controller) error {
-	if a, does := k.(domain.Anticipating); does {
-		return a.Prepare()
-	}
-	return nil
 }
 
 // KeepDeadlines runs a method at a rate, on a thread of its own that sleeps until the next
@@ -100,7 +92,7 @@ func KeepDeadlines(ctx context.Context, c *domain.Case, k domain.Controller, opt
 		if begins := recorded[n%len(recorded)].begins; begins != nil {
 			return k.Reset(begins)
 		}
-		return prepared(k) // what it takes of the period is late where it takes more
+		return domain.Prepare(k) // what it takes of the period is late where it takes more
 	}, func(n int) error {
 		d := &recorded[n%len(recorded)]
 		_, err := k.Decide(d.s, d.c, opt.Preference, u)

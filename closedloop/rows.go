@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -183,7 +182,7 @@ func (a *ahead) Reset(ep domain.Episode) error {
 }
 
 func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
-	if solved = a.solved; a.ready && a.preference.Adaptive == pref.Adaptive && slices.Equal(a.preference.W, pref.W) {
+	if solved = a.solved; a.ready && a.preference.Equal(pref) {
 		copy(u, a.u)
 	} else if solved, err = a.solve(s, c, pref, u); err != nil {
 		return false, err

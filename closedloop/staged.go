@@ -43,7 +43,7 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 	if err := exactjson.Read(text, &given); err != nil {
 		return nil, err
 	}
-	if p := given.Preference; p != nil && (p.Adaptive != opt.Preference.Adaptive || !slices.Equal(p.W, opt.Preference.W)) {
+	if p := given.Preference; p != nil && !p.Equal(opt.Preference) {
 		return nil, fmt.Errorf("preference is %v, and the run's %v scores the episode: leave it out, or ask for it", *p, opt.Preference)
 	}
 	scene := simulationScene{P: []float64{}, S: given.S, C: given.C, Preference: opt.Preference}

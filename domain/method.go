@@ -38,6 +38,14 @@ type Anticipating interface {
 	Prepare() error
 }
 
+// Prepare lets a controller that is an Anticipating prepare.
+func Prepare(c Controller) error {
+	if a, does := c.(Anticipating); does {
+		return a.Prepare()
+	}
+	return nil
+}
+
 // Loop is one closed loop of Algorithm 2 about the problem of a case's map. Its Reset
 // ignores the episode.
 type Loop interface {

@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,6 +13,11 @@ import (
 type Preference struct {
 	Adaptive bool      `json:"adaptive"`
 	W        []float64 `json:"w,omitempty"`
+}
+
+// Equal reports whether two preferences are the same.
+func (p Preference) Equal(o Preference) bool {
+	return p.Adaptive == o.Adaptive && slices.Equal(p.W, o.W)
 }
 
 // AdaptiveText is the Text of the adaptive priority.

@@ -9,7 +9,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -120,7 +119,7 @@ func (p *controller) Monitor() domain.Monitor {
 }
 
 func (p *controller) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
-	if pref.Adaptive != p.actor.Preference.Adaptive || !slices.Equal(pref.W, p.actor.Preference.W) {
+	if !pref.Equal(p.actor.Preference) {
 		return false, domain.PreferenceError{Made: p.actor.Preference, Asked: pref}
 	}
 	if !tensor.Finite(s) || !tensor.Finite(c) {

@@ -199,11 +199,10 @@ func (c *controllers) decide(s *Server, jobs []*job) {
 func (c *controllers) prepare(s *Server, jobs []*job) {
 	parallel.Each(c.threads, len(jobs), func(_, i int) {
 		j := jobs[i]
-		ctrl, does := j.of.controller.(domain.Anticipating)
-		if !does || s.sessions[j.session] != j.of {
+		if s.sessions[j.session] != j.of {
 			return
 		}
-		if err := s.guarded(ctrl.Prepare); err != nil {
+		if err := s.guarded(func() error { return domain.Prepare(j.of.controller) }); err != nil {
 			s.opt.Log.Warn("the next decision is not prepared", "session", j.session, "error", err.Error())
 		}
 	})

@@ -167,7 +167,7 @@ func (f *StateFile) Save(ctx context.Context, s *Server) error {
 // same reports whether two states are one.
 func (a SessionState) same(b SessionState) bool {
 	preference := a.Preference == nil && b.Preference == nil || a.Preference != nil && b.Preference != nil &&
-		a.Preference.Adaptive == b.Preference.Adaptive && slices.Equal(a.Preference.W, b.Preference.W)
+		a.Preference.Equal(*b.Preference)
 	equal := func(v, w closedloop.Vector) bool {
 		return slices.EqualFunc(v, w, func(x, y float64) bool { return x == y || x != x && y != y })
 	}
