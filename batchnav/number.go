@@ -2,7 +2,9 @@ package batchnav
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"strings"
 )
 
 // Number is a float64 whose JSON is null where it is not finite, as JSON has
@@ -24,4 +26,17 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	return json.Unmarshal(b, (*float64)(n))
+}
+
+// Text is the number for people, by a verb of fmt: "–" for NaN, and no sign on what is rounded to
+// zero.
+func (n Number) Text(verb string) string {
+	if math.IsNaN(float64(n)) {
+		return "–"
+	}
+	text := fmt.Sprintf(verb, float64(n))
+	if positive, ok := strings.CutPrefix(text, "-"); ok && strings.Trim(positive, "0.") == "" {
+		return positive
+	}
+	return text
 }

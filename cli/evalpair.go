@@ -88,8 +88,8 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) error {
 	for _, r := range result.Pairs {
 		rows = append(rows, []string{
 			r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprintf("[%.4f, %.4f]", r.SafeCI95[0], r.SafeCI95[1]),
-			fmt.Sprint(r.Failed), format("%.5f", r.RegretPct), format("%.5f", r.RegretCI95), format("%.4f", r.Regret.Median), format("%.4f", r.Regret.P90), format("%.4f", r.RegretWorst), format("%.5f", r.DifferencePct), format("%.5f", r.DifferenceCI95),
-			fmt.Sprint(r.Compared), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99),
+			fmt.Sprint(r.Failed), r.RegretPct.Text("%.5f"), r.RegretCI95.Text("%.5f"), r.Regret.Median.Text("%.4f"), r.Regret.P90.Text("%.4f"), r.RegretWorst.Text("%.4f"), r.DifferencePct.Text("%.5f"), r.DifferenceCI95.Text("%.5f"),
+			fmt.Sprint(r.Compared), r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f"),
 		})
 	}
 	if err := Table(w, rows); err != nil {

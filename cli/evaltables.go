@@ -3,8 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"math"
-	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
 )
@@ -14,14 +12,14 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %", "gap %", "± s.e.m."}}
 	for _, r := range results {
 		rows = append(rows, []string{
-			r.Case, r.Method, fmt.Sprint(r.Episodes), format("%.4f", r.Safe),
-			fmt.Sprintf("[%.4f, %.4f]", r.CI95.Safe[0], r.CI95.Safe[1]), fmt.Sprint(r.Failed), format("%.2e", r.MarginMin),
-			fmt.Sprint(r.Fallback), format("%.1f", r.Latency.P50), format("%.1f", r.Latency.P99), format("%.2e", r.Displacement),
+			r.Case, r.Method, fmt.Sprint(r.Episodes), r.Safe.Text("%.4f"),
+			fmt.Sprintf("[%.4f, %.4f]", r.CI95.Safe[0], r.CI95.Safe[1]), fmt.Sprint(r.Failed), r.MarginMin.Text("%.2e"),
+			fmt.Sprint(r.Fallback), r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f"), r.Displacement.Text("%.2e"),
 		})
 		if g := r.Regret; g.N > 0 {
 			regrets = append(regrets, []string{
-				r.Method, fmt.Sprint(g.N), format("%.4f", g.Mean), between("%.4f", g.MeanCI95), format("%.4f", g.Median), between("%.4f", g.MedianCI95),
-				format("%.4f", g.P90), between("%.4f", g.P90CI95), format("%.4f", g.Max), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]), format("%.4f", r.GapPct), format("%.4f", r.GapSEM),
+				r.Method, fmt.Sprint(g.N), g.Mean.Text("%.4f"), between("%.4f", g.MeanCI95), g.Median.Text("%.4f"), between("%.4f", g.MedianCI95),
+				g.P90.Text("%.4f"), between("%.4f", g.P90CI95), g.Max.Text("%.4f"), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]), r.GapPct.Text("%.4f"), r.GapSEM.Text("%.4f"),
 			})
 		}
 	}
@@ -52,7 +50,7 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 
 // between writes an interval, with a dash for an open end.
 func between(verb string, i closedloop.OpenInterval) string {
-	return "[" + format(verb, i[0]) + ", " + format(verb, i[1]) + "]"
+	return "[" + i[0].Text(verb) + ", " + i[1].Text(verb) + "]"
 }
 
 // unsafeListed are the unsafe episodes of a result that are printed.
@@ -70,16 +68,16 @@ func renderGoals(w io.Writer, results []*closedloop.Result) error {
 		if r.Reached != nil {
 			gap := "no episode to compare with the reference, which is safe in none of them"
 			if r.RegretN > 0 {
-				gap = fmt.Sprintf("gap to the reference %s ± %s %% over %d episodes", format("%.3f", r.GapPct), format("%.3f", r.GapSEM), r.RegretN)
+				gap = fmt.Sprintf("gap to the reference %s ± %s %% over %d episodes", r.GapPct.Text("%.3f"), r.GapSEM.Text("%.3f"), r.RegretN)
 			}
 			if _, err := fmt.Fprintf(w, "%s %s: collision-free %s, reached %s, at the end %s; %s; mean smallest margin %s ± %s m\n",
-				r.Case, r.Method, format("%.4f", r.CollisionFree), format("%.4f", *r.Reached), format("%.4f", *r.AtEnd), gap, format("%.3f", r.MarginMean), format("%.3f", r.MarginSEM)); err != nil {
+				r.Case, r.Method, r.CollisionFree.Text("%.4f"), r.Reached.Text("%.4f"), r.AtEnd.Text("%.4f"), gap, r.MarginMean.Text("%.3f"), r.MarginSEM.Text("%.3f")); err != nil {
 				return err
 			}
 		}
 		if m := r.Starts; m != nil {
 			if _, err := fmt.Fprintf(w, "%s %s: of %d solves %s converged, of these %s to within 0.01 %% of their episode's best; the worst lies above it by %s %% in the mean %s, at most %s %%\n",
-				r.Case, r.Method, m.Solves, format("%.4f", m.Converged), format("%.4f", m.Best), format("%.4f", m.GapPct.Mean), between("%.4f", m.GapPct.MeanCI95), format("%.4f", m.GapPct.Max)); err != nil {
+				r.Case, r.Method, m.Solves, m.Converged.Text("%.4f"), m.Best.Text("%.4f"), m.GapPct.Mean.Text("%.4f"), between("%.4f", m.GapPct.MeanCI95), m.GapPct.Max.Text("%.4f")); err != nil {
 				return err
 			}
 		}
@@ -96,17 +94,4 @@ func renderGoals(w io.Writer, results []*closedloop.Result) error {
 		}
 	}
 	return nil
-}
-
-// format writes a number, or a dash where there is none.
-func format(verb string, n closedloop.Number) string {
-	f := float64(n)
-	if math.IsNaN(f) {
-		return "–"
-	}
-	text := fmt.Sprintf(verb, f)
-	if positive, ok := strings.CutPrefix(text, "-"); ok && strings.Trim(positive, "0.") == "" {
-		return positive // rounded to zero
-	}
-	return text
 }

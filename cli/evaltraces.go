@@ -52,8 +52,8 @@ func (a *App) compareCommand() *cobra.Command {
 				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
 				for _, r := range compared {
 					rows = append(rows, []string{
-						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Compared), format("%.3f", r.CostMean),
-						format("%.3f", r.DifferencePct), format("%.3f", r.DifferenceSEM), format("%.3f", r.Difference.Median), format("%.3f", r.Difference.P90), format("%.3f", r.MarginMean), format("%.2f", r.Latency.P50/1e3), format("%.2f", r.Latency.P99/1e3),
+						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Compared), r.CostMean.Text("%.3f"),
+						r.DifferencePct.Text("%.3f"), r.DifferenceSEM.Text("%.3f"), r.Difference.Median.Text("%.3f"), r.Difference.P90.Text("%.3f"), r.MarginMean.Text("%.3f"), (r.Latency.P50 / 1e3).Text("%.2f"), (r.Latency.P99 / 1e3).Text("%.2f"),
 					})
 				}
 				return Table(w, rows)

@@ -56,7 +56,7 @@ func renderPrepare(w io.Writer, method string, took *closedloop.Quantiles) error
 	if took == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "%s: between decisions: p50 %s, p99 %s µs\n", method, format("%.1f", took.P50), format("%.1f", took.P99))
+	_, err := fmt.Fprintf(w, "%s: between decisions: p50 %s, p99 %s µs\n", method, took.P50.Text("%.1f"), took.P99.Text("%.1f"))
 	return err
 }
 

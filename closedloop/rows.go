@@ -38,7 +38,7 @@ func Rows(c *domain.Case) []domain.Method {
 	return append(rows,
 		domain.Method{Name: "nmpc", About: "the optimum of all remaining decisions, from the plan before, shifted", Group: domain.GroupBaseline, Brief: true,
 			New: newReceding(p, solver, p.Spec().Steps, false)},
-		domain.Method{Name: "nmpc-ahead", About: "the same, solved between decisions, where the last one leads", Group: domain.GroupBaseline, Ahead: true,
+		domain.Method{Name: "nmpc-ahead", About: "the same, solved between decisions where the last one leads, and corrected for what is measured", Group: domain.GroupBaseline, Ahead: true,
 			New: newAhead(p, solver)})
 }
 
@@ -152,15 +152,16 @@ func (r *receding) execute(s, c, u []float64) {
 
 // ahead is a receding horizon that solves between decisions, in the state that the last action
 // leads to by the known dynamics ("advanced-step" control, Zavala and Biegler 2009). A
-// decision is that plan's first action, projected in the state that is measured and not
-// corrected for it otherwise. The first of an episode, and one under another preference, is
-// solved when it is asked for.
+// decision is that plan's first action, corrected to first order for the state that is measured
+// where the solver can, and projected there. The first of an episode, and one under another
+// preference, is solved when it is asked for.
 type ahead struct {
 	*receding
 	preference domain.Preference
 	// s and c are those of the last decision, then where the plan begins; u is its first action.
 	s, c, nextS, nextC, u []float64
 	ready, solved         bool
+	correcting            domain.Correcting // of the plan; nil: it cannot
 }
 
 var _ domain.Anticipating = (*ahead)(nil)
@@ -183,7 +184,9 @@ func (a *ahead) Reset(ep domain.Episode) error {
 
 func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
 	if solved = a.solved; a.ready && a.preference.Equal(pref) {
-		copy(u, a.u)
+		if copy(u, a.u); a.correcting != nil {
+			a.correcting.Correct(s, c, u)
+		}
 	} else if solved, err = a.solve(s, c, pref, u); err != nil {
 		return false, err
 	}
@@ -200,7 +203,10 @@ func (a *ahead) Prepare() (err error) {
 	a.problem.Step(a.s, a.c, a.last, a.nextS, a.nextC)
 	a.s, a.nextS, a.c, a.nextC = a.nextS, a.s, a.nextC, a.c
 	a.solved, err = a.solve(a.s, a.c, a.preference, a.u)
-	a.ready = err == nil
+	a.ready, a.correcting = err == nil, nil
+	if h, can := a.horizon.(domain.Correcting); can && a.solved && h.Linearise() {
+		a.correcting = h
+	}
 	return err
 }
 

@@ -166,6 +166,30 @@ func TestSolvedAhead(t *testing.T) {
 	}
 }
 
+// uncorrected hides what a horizon knows to first order.
+type uncorrected struct{ domain.Receding }
+
+func (r uncorrected) NewHorizon(iterations int) domain.Horizon {
+	return struct{ domain.Horizon }{r.Receding.NewHorizon(iterations)}
+}
+
+// A decision solved ahead is corrected for what is measured: under noise it costs what nmpc's costs.
+func TestAheadIsCorrected(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{Tolerance: 1e-8})
+	plain := *c
+	plain.Solver = struct {
+		domain.Solver
+		uncorrected
+	}{c.Solver, uncorrected{c.Solver.(domain.Receding)}}
+	o := rowOptions()
+	o.Noise = 0.03
+	nmpc := float64(row(t, c, "nmpc", o).CostMean)
+	ahead, as := math.Abs(float64(row(t, c, "nmpc-ahead", o).CostMean)-nmpc), math.Abs(float64(row(t, &plain, "nmpc-ahead", o).CostMean)-nmpc)
+	if !(ahead < 0.01*as) {
+		t.Errorf("costs differ from nmpc's %v by %v, by %v without the correction", nmpc, ahead, as)
+	}
+}
+
 // mild is the cart with an urgency that has derivatives.
 type mild struct{ *testdomain.Cart }
 

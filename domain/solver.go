@@ -150,6 +150,15 @@ type Timely interface {
 	Within(limit time.Duration)
 }
 
+// Correcting is implemented by a Horizon that knows to first order how the first action of its
+// optimum changes with the state and context that the plan begins in. Linearise finds that out
+// after a Solve, and reports false where that has no such optimum. Correct then takes u, [Action],
+// to the first action from (s, c), within its box; no margin is looked at.
+type Correcting interface {
+	Linearise() bool
+	Correct(s, c, u []float64)
+}
+
 // Optimizer is implemented by a Solver that knows the optimal action in any
 // state of an episode, such as those a closed loop visits. Prepare comes first.
 type Optimizer interface {

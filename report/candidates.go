@@ -86,7 +86,7 @@ func (r *Records) comparisonSection(c Compared) section {
 	cells := func(run budgeted) []string {
 		return []string{
 			estimate("%.2f", run.DifferencePct, run.DifferenceSEM),
-			fmt.Sprintf("%d/%d", run.Safe, run.Episodes), number("%.3f", float64(run.MarginMean)),
+			fmt.Sprintf("%d/%d", run.Safe, run.Episodes), run.MarginMean.Text("%.3f"),
 		}
 	}
 	for _, run := range with {
@@ -206,7 +206,7 @@ func (d devices) equalTime() string {
 			rows: [][]string{{"with the map", "cost %", "margin, m", "p50 / p99, ms", "without, no slower", "cost %", "margin, m", "p50 / p99, ms", "without it faster at the median, cheaper and with more room"}},
 		}
 		cells := func(b *budgeted) []string {
-			return []string{fmt.Sprint(b.candidates), estimate("%.2f", b.DifferencePct, b.DifferenceSEM), number("%.3f", float64(b.MarginMean)), milliseconds("%.2f", &b.Latency)}
+			return []string{fmt.Sprint(b.candidates), estimate("%.2f", b.DifferencePct, b.DifferenceSEM), b.MarginMean.Text("%.3f"), milliseconds("%.2f", &b.Latency)}
 		}
 		for i := range with {
 			if with[i].way != defaultMethod {

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -11,28 +10,19 @@ import (
 )
 
 // number is a value in a cell: a dash for none, and no minus before a zero.
-func number(format string, v float64) string {
-	if math.IsNaN(v) {
-		return "–"
-	}
-	text := fmt.Sprintf(format, v)
-	if positive, ok := strings.CutPrefix(text, "-"); ok && strings.Trim(positive, "0.") == "" {
-		return positive // rounded to zero
-	}
-	return text
-}
+func number(format string, v float64) string { return closedloop.Number(v).Text(format) }
 
 // estimate is a value with its standard error.
 func estimate(format string, v, sem closedloop.Number) string {
 	if math.IsNaN(float64(v)) {
 		return "–"
 	}
-	return number(format, float64(v)) + " ± " + number(format, float64(sem))
+	return v.Text(format) + " ± " + sem.Text(format)
 }
 
 // between is an interval with a dash for an open end.
 func between(format string, i closedloop.OpenInterval) string {
-	return "[" + number(format, float64(i[0])) + ", " + number(format, float64(i[1])) + "]"
+	return "[" + i[0].Text(format) + ", " + i[1].Text(format) + "]"
 }
 
 // within is a mean with half the width of its 95 % interval, by Student's t of its standard
@@ -50,7 +40,7 @@ func spread(format string, r *closedloop.RegretStatistics) []string {
 	if r.N == 0 {
 		return []string{"–", "–"}
 	}
-	return []string{number(format, float64(r.Median)), number(format, float64(r.P90))}
+	return []string{r.Median.Text(format), r.P90.Text(format)}
 }
 
 // dash is a text in a cell: a dash for an empty one.

@@ -23,7 +23,7 @@ func certificateSection(c batchnav.Certified) section {
 		if v.Verdict == batchnav.DoesNot {
 			verdict = strings.ToUpper(verdict)
 		}
-		s.rows = append(s.rows, []string{v.Name, v.Claim, number("%.3g", float64(v.Left)), number("%.3g", float64(v.Right)), verdict, v.Note})
+		s.rows = append(s.rows, []string{v.Name, v.Claim, v.Left.Text("%.3g"), v.Right.Text("%.3g"), verdict, v.Note})
 	}
 	return s
 }

@@ -66,7 +66,7 @@ func compilations(all []compile.Report, names []string) section {
 			scenarios += round.Scenarios
 		}
 		t := &c.Test
-		times, minutes, met := number("%.3g", float64(t.P50))+" / "+number("%.3g", float64(t.P99)), fmt.Sprintf("%.0f", c.Seconds/60), "yes"
+		times, minutes, met := t.P50.Text("%.3g")+" / "+t.P99.Text("%.3g"), fmt.Sprintf("%.0f", c.Seconds/60), "yes"
 		timed := cmp.Or(c.TimesLoad, c.Load)
 		if spoilt(timed) {
 			times = "–"
@@ -83,11 +83,11 @@ func compilations(all []compile.Report, names []string) section {
 		}
 		var choice []string
 		for _, m := range c.Choice {
-			choice = append(choice, fmt.Sprintf("`%s` %s", m.Method, number("%.3g", float64(m.Mean))))
+			choice = append(choice, fmt.Sprintf("`%s` %s", m.Method, m.Mean.Text("%.3g")))
 		}
 		s.rows = append(s.rows, []string{
 			"`" + name + "`", "`" + t.Method + "`", fmt.Sprintf("%d of %d", t.Unsafe, t.Episodes), fmt.Sprint(t.NoWay),
-			number("%.3g", float64(t.Mean)), number("%.3g", float64(t.P90)), number("%.3g", float64(t.Max)), fmt.Sprint(t.Unsolved), number("%.2g", float64(t.Rescued)),
+			t.Mean.Text("%.3g"), t.P90.Text("%.3g"), t.Max.Text("%.3g"), fmt.Sprint(t.Unsolved), t.Rescued.Text("%.2g"),
 			times, fmt.Sprintf("%g", c.Target.Mean), met, fmt.Sprintf("%d, %d", scenarios, c.Rounds[c.Best].Samples), minutes, strings.Join(choice, ", "),
 		})
 		commits, devices = append(commits, c.Commit), append(devices, c.Device)
@@ -133,14 +133,14 @@ func (d devices) rounds(name string) string {
 		for _, round := range c.Rounds {
 			confirmed, seconds := "–", "–"
 			if m := round.Confirmed; m != nil {
-				confirmed = number("%.3g", float64(m.Mean)) + ", " + number("%.3g", float64(m.P90)) + ", " + number("%.3g", float64(m.Max))
+				confirmed = m.Mean.Text("%.3g") + ", " + m.P90.Text("%.3g") + ", " + m.Max.Text("%.3g")
 			}
 			if !spoilt(c.Load) {
 				seconds = fmt.Sprintf("%.0f", round.Seconds.Solve+round.Seconds.Train+round.Seconds.Evaluate)
 			}
 			s.rows = append(s.rows, []string{
-				string(round.Kind), round.Why, fmt.Sprintf("%d (%d)", round.Scenarios, round.Focused), fmt.Sprint(round.Samples), fmt.Sprint(round.Epochs), number("%.3g", float64(round.Training.Mean)),
-				number("%.3g", float64(round.HeldOut.Mean)), number("%.3g", float64(round.HeldOut.P90)), number("%.3g", float64(round.HeldOut.Max)), confirmed, seconds,
+				string(round.Kind), round.Why, fmt.Sprintf("%d (%d)", round.Scenarios, round.Focused), fmt.Sprint(round.Samples), fmt.Sprint(round.Epochs), round.Training.Mean.Text("%.3g"),
+				round.HeldOut.Mean.Text("%.3g"), round.HeldOut.P90.Text("%.3g"), round.HeldOut.Max.Text("%.3g"), confirmed, seconds,
 			})
 		}
 		s.note = fmt.Sprintf("Rounds ended: %s. Commit %s, %s. %s", c.Ended, c.Commit, c.Device, loads([]*closedloop.Load{c.Load}))

@@ -26,9 +26,9 @@ func (r *Records) regimeSection(name string, evals []closedloop.Result) section 
 			},
 			spread("%.4f", &e.Regret), []string{given(p.Gap)}, r.less(&e),
 			[]string{
-				fmt.Sprintf("%d of %d", e.Fallback, e.Decisions), excluded(&e), number("%.1e", float64(e.MarginMin)),
+				fmt.Sprintf("%d of %d", e.Fallback, e.Decisions), excluded(&e), e.MarginMin.Text("%.1e"),
 				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), given(p.Milliseconds),
-				number("%.1f", float64(e.Shares.Localize)), number("%.1f", float64(e.Shares.Step)), number("%.1f", float64(e.Shares.Project)),
+				e.Shares.Localize.Text("%.1f"), e.Shares.Step.Text("%.1f"), e.Shares.Project.Text("%.1f"),
 			}))
 	}
 	for _, m := range r.lackedLikePaper(name) {

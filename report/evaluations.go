@@ -69,8 +69,8 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 			[]string{e.Method + r.seeds(&e), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret), []string{regretGiven(p)}, r.less(&e),
 			[]string{
 				safeOf(&e), safeInterval(&e),
-				number("%.1f", 100*(1-float64(e.Safe))), given(100 - p.Safe), number("%.1e", float64(e.MarginMin)),
-				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), given(p.Milliseconds), number("%.1e", float64(e.Displacement)),
+				number("%.1f", 100*(1-float64(e.Safe))), given(100 - p.Safe), e.MarginMin.Text("%.1e"),
+				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), given(p.Milliseconds), e.Displacement.Text("%.1e"),
 			}))
 	}
 	for _, m := range r.unrecorded(name, evals) {
@@ -114,17 +114,17 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 	for _, e := range evals {
 		p := r.paper(name, e.Method)
 		row := []string{
-			e.Method + r.seeds(&e), fmt.Sprint(e.Episodes), number("%.4f", float64(e.Safe)), safeInterval(&e), given(p.Safe),
-			number("%.4f", float64(e.CollisionFree)), given(p.Collision), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
+			e.Method + r.seeds(&e), fmt.Sprint(e.Episodes), e.Safe.Text("%.4f"), safeInterval(&e), given(p.Safe),
+			e.CollisionFree.Text("%.4f"), given(p.Collision), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
 			within("%.3f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
 		}
-		row = slices.Concat(row, spread("%.3f", &e.Regret), []string{given(p.Gap)}, r.less(&e), []string{number("%.3f", float64(e.MarginMean)), number("%.3f", float64(e.MarginSEM)), given(p.Margin)})
+		row = slices.Concat(row, spread("%.3f", &e.Regret), []string{given(p.Gap)}, r.less(&e), []string{e.MarginMean.Text("%.3f"), e.MarginSEM.Text("%.3f"), given(p.Margin)})
 		for _, kind := range kinds {
 			m, ok := e.MarginsMean[kind]
 			if !ok {
 				m = closedloop.Number(math.NaN())
 			}
-			row = append(row, number("%.3f", float64(m)))
+			row = append(row, m.Text("%.3f"))
 		}
 		s.rows = append(s.rows, append(row, number("%.3f", float64(e.Latency.P50)/1e3), number("%.3f", float64(e.Latency.P99)/1e3)))
 	}
@@ -158,7 +158,7 @@ func noiseSection(name string, evals []closedloop.Result) section {
 		s.rows = append(s.rows, slices.Concat(
 			[]string{fmt.Sprint(e.Noise), e.Method, within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret),
 			[]string{
-				safeOf(&e), safeInterval(&e), number("%.1e", float64(e.MarginMin)),
+				safeOf(&e), safeInterval(&e), e.MarginMin.Text("%.1e"),
 				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3),
 			}))
 	}

@@ -102,7 +102,7 @@ func pairedCells(i int, m *closedloop.Paired) []string {
 		difference, n = estimate("%.5f", m.DifferencePct, m.DifferenceCI95), fmt.Sprint(m.Compared)
 	}
 	return slices.Concat([]string{fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.5f", m.RegretPct, m.RegretCI95)}, spread("%.5f", &m.Regret),
-		[]string{number("%.4f", float64(m.RegretWorst)), difference, n})
+		[]string{m.RegretWorst.Text("%.4f"), difference, n})
 }
 
 // quality is what candidates, polish and data are worth, in pairs, method by method.

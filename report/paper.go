@@ -245,7 +245,7 @@ func (r *Records) pairedWith(name, regime, first, method string) []string {
 			if m.Method == method {
 				return []string{
 					fmt.Sprintf("%d/%d, map `%s`", m.Safe, m.Episodes, p.Map.File),
-					number("%+.4f", float64(m.Difference.Mean)) + " " + between("%+.4f", m.Difference.MeanCI95), number("%+.4f", float64(m.Difference.Median)), fmt.Sprint(m.Compared),
+					m.Difference.Mean.Text("%+.4f") + " " + between("%+.4f", m.Difference.MeanCI95), m.Difference.Median.Text("%+.4f"), fmt.Sprint(m.Compared),
 				}
 			}
 		}

@@ -344,7 +344,7 @@ func (d devices) timeSummary() string {
 		without, with := r.budgets(&c)
 		add := func(b *budgeted, mapped string) {
 			s.rows = append(s.rows, slices.Concat([]string{"`" + r.name + "`", fmt.Sprint(b.candidates), mapped, within("%.2f", b.DifferencePct, b.DifferenceSEM, b.Compared)}, spread("%.2f", &b.Difference),
-				[]string{fmt.Sprint(b.Compared), number("%.3f", float64(b.MarginMean)), milliseconds("%.2f", &b.Latency)}))
+				[]string{fmt.Sprint(b.Compared), b.MarginMean.Text("%.3f"), milliseconds("%.2f", &b.Latency)}))
 		}
 		for i := range with {
 			if run := &with[i]; run.way == defaultMethod && run.candidates == paperCandidates {

@@ -152,7 +152,7 @@ func (r *Records) lessThan(e *closedloop.Result, method string) []string {
 		case err != nil:
 			return []string{"other scenes", "–", "–"}
 		case d.N > 0:
-			return []string{number("%+.4f", float64(d.Mean)) + " " + between("%+.4f", d.MeanCI95), number("%+.4f", float64(d.Median)), fmt.Sprint(d.N)}
+			return []string{d.Mean.Text("%+.4f") + " " + between("%+.4f", d.MeanCI95), d.Median.Text("%+.4f"), fmt.Sprint(d.N)}
 		}
 	}
 	return cells

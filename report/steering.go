@@ -16,13 +16,13 @@ func SteeringRows(s *closedloop.Steering) [][]string {
 	list := func(v []closedloop.Number) string {
 		parts := make([]string, len(v))
 		for i, x := range v {
-			parts[i] = number("%.4f", float64(x))
+			parts[i] = x.Text("%.4f")
 		}
 		return strings.Join(parts, ", ")
 	}
 	rows := [][]string{{"w", "Σ J", "exact Σ J", "regret %", "compared", "violations"}}
 	for _, p := range s.Front {
-		rows = append(rows, []string{preference(p.W), list(p.J), list(p.OracleJ), number("%.4f", float64(p.RegretPct)), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
+		rows = append(rows, []string{preference(p.W), list(p.J), list(p.OracleJ), p.RegretPct.Text("%.4f"), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
 	}
 	return rows
 }
@@ -43,8 +43,8 @@ func SteeringSummaryRows(sweeps ...closedloop.Steering) [][]string {
 			spans[j] = fmt.Sprintf("%.6g – %.6g (%.6g – %.6g)", own[0], own[1], exact[0], exact[1])
 		}
 		rows = append(rows, []string{
-			s.Case, "`" + s.Method + "`", fmt.Sprint(len(s.Front)), fmt.Sprintf("%d/%d", compared, episodes), number("%.4f", float64(s.MeanRegretPct)), number("%.4f", float64(s.WorstRegretPct)), preference(s.WorstW),
-			number("%.5f", float64(s.Hypervolume)), number("%.5f", float64(s.ExactHypervolume)), strings.Join(spans, "; "),
+			s.Case, "`" + s.Method + "`", fmt.Sprint(len(s.Front)), fmt.Sprintf("%d/%d", compared, episodes), s.MeanRegretPct.Text("%.4f"), s.WorstRegretPct.Text("%.4f"), preference(s.WorstW),
+			s.Hypervolume.Text("%.5f"), s.ExactHypervolume.Text("%.5f"), strings.Join(spans, "; "),
 		})
 	}
 	return rows

@@ -2,6 +2,7 @@
 # Compiles every system of the gallery and records what its map reaches, and what other
 # methods do on the same episodes: scripts/gallery.sh FOLDER. Maps are kept in MAPS
 # (build/gallery); a system that has a map there with its report is not compiled again.
+# The recorded map is then the one that gpc-gallery carries.
 # ONLY="cstr hvac" are these alone, EPISODES (100) those of the comparison. Hours on two
 # cores, and the same command continues; the times want a machine that does nothing else.
 set -euo pipefail
@@ -35,4 +36,5 @@ while read -r -u 3 name target budget few; do
   [ -e "$out/gallery-$name.json" ] ||
     record "gallery-$name" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 \
       --methods "direct,direct-no-guard,gpc-refine-64:$few,gpc-refine-64-ahead:$few,nmpc:$few,nmpc-ahead:$few,mpc-10:$few,online,hold"
+  cp "$map" examples/gallery/models/
 done 3<<<"$systems"

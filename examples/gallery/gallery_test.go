@@ -1,6 +1,9 @@
 package gallery
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -10,11 +13,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/domaintest"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
+	"github.com/gpc-engine/gpc/examples/gallery/models"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
@@ -266,6 +272,36 @@ func TestReactorConverges(t *testing.T) {
 		got, err := c.Solver.(*shooting.Solver).Minimise(s, ctx, y.Steps, adaptive.Preference, domain.WeightedSum, 1)
 		if err != nil || got.Iterations > 60 {
 			t.Errorf("episode %d of seed %d: %+v", k[1], k[0], err)
+		}
+	}
+}
+
+// TestBundledMaps: each is a map of its system as it is now, the one that bench/results has
+// figures of.
+func TestBundledMaps(t *testing.T) {
+	bundled := &gpc.Catalogue{Cases: must.Get(Cases())(t), Models: models.Bundled}
+	files := must.Get(fs.Glob(models.Bundled, "*.safetensors"))(t)
+	if len(files) == 0 {
+		t.Error("none")
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file, ".safetensors")
+		if _, err := must.Get(bundled.Find(name))(t).Model(""); err != nil {
+			t.Error(err)
+		}
+		sum := durable.Sum(sha256.Sum256(must.Get(fs.ReadFile(models.Bundled, file))(t)))
+		recorded := []string{}
+		for _, record := range must.Get(filepath.Glob("../../bench/results/*/gallery-" + name + ".json"))(t) {
+			var r struct {
+				Pairs []struct {
+					Model string `json:"model_sha256"`
+				}
+			}
+			must.OK(t, json.Unmarshal(must.Get(os.ReadFile(record))(t), &r))
+			recorded = append(recorded, r.Pairs[0].Model)
+		}
+		if !slices.Contains(recorded, sum) {
+			t.Errorf("the map of %s is %s, recorded are %v", name, sum, recorded)
 		}
 	}
 }

@@ -27,12 +27,27 @@ func (q *program) at(p *point, t int) (y, s, c, u []float64) {
 }
 
 // first is the number of columns of stage t that are variables: its state is given
-// at the first.
+// at the first, unless it is a variable, too.
 func (q *program) first(t int) int {
-	if t == 0 {
+	if t == 0 && !q.sensitive {
 		return q.nu
 	}
 	return q.nf
+}
+
+// fix makes the first state a given one again: nothing has a derivative in it.
+func (q *program) fix() {
+	q.sensitive = false
+	for _, block := range []struct {
+		of   []float64
+		rows int
+	}{{q.next, q.nX}, {q.margins, q.nm}, {q.objective, 1}, {q.varying, 1}, {q.dj, q.no}, {q.dsigma, q.no}, {q.h, q.d}} {
+		for i := range block.rows {
+			clear(block.of[i*q.d+q.nu : i*q.d+q.nf])
+		}
+	}
+	// Of h, whose rows are variables too, their rows as well.
+	clear(q.h[q.nu*q.d : q.nf*q.d])
 }
 
 // either is the two sides of a central difference in component a.

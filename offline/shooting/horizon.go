@@ -10,8 +10,9 @@ import (
 )
 
 var (
-	_ domain.Receding = (*Solver)(nil)
-	_ domain.Timely   = (*horizon)(nil)
+	_ domain.Receding   = (*Solver)(nil)
+	_ domain.Timely     = (*horizon)(nil)
+	_ domain.Correcting = (*horizon)(nil)
 )
 
 // Oracle is the least cost over the given number of decisions from where a scenario begins,
@@ -53,6 +54,12 @@ func (h *horizon) Begin(plan []float64) {
 
 // Within implements domain.Timely.
 func (h *horizon) Within(limit time.Duration) { h.warm.limits.Time = limit }
+
+// Linearise implements domain.Correcting.
+func (h *horizon) Linearise() bool { return h.own && h.warm.Linearise() }
+
+// Correct implements domain.Correcting.
+func (h *horizon) Correct(s, c, u []float64) { h.warm.Correct(s, c, u) }
 
 // Solve implements domain.Horizon.
 func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {

@@ -38,6 +38,7 @@ type program struct {
 	tauCost             float64
 	totals              []total
 	steps               int
+	sensitive           bool      // whether the first state is a variable
 	active              []int     // components of (s, c) that some action moves
 	moves               []bool    // [nx], the same as a mask
 	na, naug, nX, nf, d int       // active, totals and τ, both; nu + na, nu + nX

@@ -146,6 +146,45 @@ func (r *Receding) Action(t int) []float64 {
 // State views the plan's state and context before step t until the next Solve.
 func (r *Receding) State(t int) (s, c []float64) { return r.p.q.state(r.answer, t) }
 
+// Linearise prepares Correct for the last Solve, whose plan stays as it is: the derivatives of one
+// more iteration, with those in the first state. It reports false where that solve did not
+// converge, or its quadratic program is not convex.
+func (r *Receding) Linearise() bool {
+	p, q := r.p, r.p.q
+	if !r.ready || !r.status.Converged {
+		return false
+	}
+	q.sensitive = true
+	defer q.fix()
+	q.differentiate(p.cur)
+	q.hessian(p.cur, p.mu, p.objectiveScale, p.z, p.lambda)
+	p.assemble()
+	p.gains = p.r.factor(p.h, q.next, 0, 0)
+	return p.gains
+}
+
+// Correct writes what the plan's first action becomes to first order from another first state
+// and context, within its box; Linearise comes first. What no action moves is taken as it was.
+// The barrier holds an action near its bound there, as it does margins.
+func (r *Receding) Correct(state, ctx, u []float64) {
+	p, q := r.p, r.p.q
+	copy(q.y, state)
+	copy(q.y[q.ns:], ctx)
+	for i, a := range q.active {
+		p.last[i] = (q.y[a] - r.answer.x[a]) / q.scale[a]
+	}
+	clear(p.last[q.na:q.nX])
+	clear(u)
+	p.r.feedback(0, p.last, u)
+	for j, step := range u {
+		v := r.answer.v[j] + step
+		if q.bounded[j] {
+			v = math.Max(-1, math.Min(1, v))
+		}
+		u[j] = q.mid[j] + q.half[j]*v
+	}
+}
+
 // advance makes the last iterate, a stage further on, the start of the next of n steps
 // from the given state and context. One that had converged is rolled out from there and
 // begins with the last barrier parameter; another keeps its states, its defects and its

@@ -5,14 +5,13 @@
 // in one run on one machine, for the systems of examples/gallery:
 //
 //	go run ./bench/peers/mpc --out bench/results/NAME/peers-mpc.json
-//	    [--systems cartpole,cstr] [--episodes 1] [--seed 991] [--maps DIR]
+//	    [--systems cartpole,cstr] [--episodes 1] [--seed 991]
 //	    [--python build/peers-mpc/bin/python]
 //
 // Episodes of every system, its whole horizon ahead at each decision, are driven by our
 // plans with noise on the state. Every solver then decides in the same states, each from its
 // own decision before, and an episode's first from nothing. Times are CPU times of one
-// thread. So does the map of a system, with and without its guard, where DIR has
-// SYSTEM.safetensors.
+// thread. So does the bundled map of a system, with and without its guard.
 //
 // systems.py has the equations of every system once more. At every plan of ours they must
 // give our states and cost, and IPOPT, started there with a tolerance of 1e-10, must find no
@@ -87,7 +86,6 @@ const (
 
 type options struct {
 	out, python string
-	maps        string
 	systems     []string
 	episodes    int
 	seed        uint64
@@ -98,7 +96,6 @@ func main() {
 	var names string
 	flag.StringVar(&o.out, "out", "", "file to write; standard output when empty")
 	flag.StringVar(&o.python, "python", "build/peers-mpc/bin/python", "a Python with casadi and do-mpc")
-	flag.StringVar(&o.maps, "maps", "", "a folder of SYSTEM.safetensors, as compile writes them; empty: no maps")
 	flag.StringVar(&names, "systems", "", "names of systems of the gallery, separated by commas; empty: all")
 	flag.IntVar(&o.episodes, "episodes", 0, "of each system; 0: its own number")
 	flag.Uint64Var(&o.seed, "seed", 991, "of the episodes")
@@ -210,10 +207,8 @@ func run(o options, systems []equations.System) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", y.Name, err)
 		}
-		if o.maps != "" {
-			if err := e.decide(y, filepath.Join(o.maps, y.Name+".safetensors")); err != nil {
-				return fmt.Errorf("%s: %w", y.Name, err)
-			}
+		if err := e.decide(y); err != nil {
+			return fmt.Errorf("%s: %w", y.Name, err)
 		}
 		given = append(given, e)
 	}

@@ -3,15 +3,13 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
-	"os"
 	"runtime"
 	"slices"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/examples/gallery/models"
 )
 
 // shootingName is what maps are compared with as if it were a peer: our own solver, warm.
@@ -19,17 +17,15 @@ const shootingName = "package shooting"
 
 // decide times the decisions of a system's map in the states of the episodes, one closed
 // loop a method: the map alone, the map with its guard, and the method that it was compiled
-// for. A file that is not there is no map.
-func (e *episodes) decide(y equations.System, file string) error {
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+// for. A system without a bundled map has none.
+func (e *episodes) decide(y equations.System) error {
 	definition, err := y.Case()
 	if err != nil {
 		return err
 	}
-	c, err := gpc.NewCase(definition)
-	if err != nil {
+	catalogue := gpc.Catalogue{Cases: []domain.Case{definition}, Models: models.Bundled}
+	c, err := catalogue.Find(y.Name)
+	if err != nil || !c.Bundled() {
 		return err
 	}
 	engine, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1})
@@ -37,7 +33,7 @@ func (e *episodes) decide(y equations.System, file string) error {
 		return err
 	}
 	defer engine.Close()
-	compiled, err := c.Setup("", file)
+	compiled, err := c.Setup("", "")
 	if err != nil {
 		return err
 	}
@@ -46,7 +42,7 @@ func (e *episodes) decide(y equations.System, file string) error {
 	methods := []string{"direct-no-guard", "direct", compiled.Method}
 	slices.Sort(methods)
 	for _, method := range slices.Compact(methods) {
-		setup, err := c.Setup(method, file)
+		setup, err := c.Setup(method, "")
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-// Command gpc-gallery is the gpc command line with the systems of the gallery.
+// Command gpc-gallery is the gpc command line with the systems of the gallery and their maps.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/examples/gallery"
+	"github.com/gpc-engine/gpc/examples/gallery/models"
 )
 
 func main() {
@@ -16,5 +17,5 @@ func main() {
 		fmt.Fprintln(os.Stderr, "gpc-gallery:", err)
 		os.Exit(1)
 	}
-	os.Exit(cli.Main(&cli.App{Name: "gpc-gallery", Catalogue: gpc.Catalogue{Cases: cases}}))
+	os.Exit(cli.Main(&cli.App{Name: "gpc-gallery", Catalogue: gpc.Catalogue{Cases: cases, Models: models.Bundled}}))
 }
