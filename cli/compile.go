@@ -138,6 +138,9 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 		add("held-out", &out.Choice[i])
 	}
 	add("test", &out.Test)
+	if out.Solver != nil {
+		add("test", &out.Solver.Score)
+	}
 	fmt.Fprintln(w)
 	if err := Table(w, rows); err != nil {
 		return err
@@ -149,6 +152,16 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 	if _, err := fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe where there is a way); rounds ended: %s; %.0f s\n",
 		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds); err != nil {
 		return err
+	}
+	if b := out.Solver; b != nil && b.Prepare != nil {
+		fits := "and is done in it"
+		if !b.Fits {
+			fits = "and is not always done in it"
+		}
+		if _, err := fmt.Fprintf(w, "beside it: %s, the warm exact solver between decisions, costs %s %% from %d of these starts and the map %s %%; it takes %s ms, p99 %s, of a period of %s ms, %s\n",
+			b.Method, number(float64(b.Own)), b.Compared, number(float64(b.Map)), number(float64(b.Prepare.P50)/1e3), number(float64(b.Prepare.P99)/1e3), number(float64(b.Period)/1e3), fits); err != nil {
+			return err
+		}
 	}
 	if out.Advice != "" {
 		_, err := fmt.Fprintf(w, "what would help: %s\n", out.Advice)

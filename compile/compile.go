@@ -126,6 +126,8 @@ type Score struct {
 	Rescued closedloop.Number `json:"rescued_pct"`
 	P50     closedloop.Number `json:"p50_us"`
 	P99     closedloop.Number `json:"p99_us"`
+	// Prepare are the times between decisions of a method that works there.
+	Prepare *closedloop.Quantiles `json:"prepare_us,omitempty"`
 }
 
 // mostRescued of the decisions, %, is what a map may need of its guard: a rescue costs what a
@@ -159,8 +161,9 @@ type Report struct {
 	Choice []Score `json:"choice"`
 	// Test is the chosen method from starts that no decision has looked at; its times are
 	// those of the first 100, one after another.
-	Test   Score `json:"test"`
-	Met    bool  `json:"met"` // Test meets target and tail
+	Test   Score   `json:"test"`
+	Solver *Beside `json:"solver,omitempty"` // absent where the case has none
+	Met    bool    `json:"met"`              // Test meets target and tail
 	Target struct {
 		Mean float64 `json:"mean_pct"`
 		Max  float64 `json:"max_pct"`
@@ -325,7 +328,12 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 		return nil, err
 	}
 	method := out.Choice[0].Method
-	test := loops{of: r.c, model: m, method: method, purpose: tested, episodes: r.opt.TestStarts}
+	regrets := map[int]float64{}
+	test := loops{of: r.c, model: m, method: method, purpose: tested, episodes: r.opt.TestStarts, visit: func(e *closedloop.EpisodeRecord) {
+		if pct, ok := e.Regret(); ok {
+			regrets[e.Episode] = pct
+		}
+	}}
 	if out.Test, err = r.drive(ctx, test); err != nil {
 		return nil, err
 	}
@@ -342,7 +350,10 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if out.TimesLoad, err = timing.End(); err != nil {
 		return nil, err
 	}
-	out.Test.P50, out.Test.P99 = timed.P50, timed.P99
+	out.Test.P50, out.Test.P99, out.Test.Prepare = timed.P50, timed.P99, timed.Prepare
+	if out.Solver, err = r.beside(ctx, m, regrets); err != nil {
+		return nil, err
+	}
 	if out.Met = out.Test.meets(&r.opt); !out.Met {
 		out.Advice = advice(out, &r.opt)
 	}

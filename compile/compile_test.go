@@ -75,6 +75,9 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	if want.Test.Episodes != 6 && want.Test.Method != want.Choice[0].Method {
 		t.Errorf("test %+v of choice %+v", want.Test, want.Choice)
 	}
+	if b := want.Solver; b == nil || b.Method != "nmpc-ahead" || b.Episodes != 6 || b.Compared != 6 || !(math.Abs(float64(b.Own)) < 1e-3) || !(b.Map > 0.01) || b.Prepare == nil || b.Period != 200000 || !b.Fits {
+		t.Errorf("beside the solver: %+v", b)
+	}
 	m := must.Get(c.Model(whole))(t)
 	if said := strings.Join(m.Provenance.Choices, "\n"); !strings.Contains(said, second.Why) || !strings.Contains(said, want.Ended) || !strings.Contains(said, want.Choice[0].Method+" ") || !strings.Contains(said, "is missed") {
 		t.Errorf("the model's header says %q of %+v", said, want)

@@ -158,7 +158,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out.Episodes, out.Unsafe, out.Unsolved = got.Episodes, len(got.Unsafe), got.OracleFailures
 	out.Mean, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.P90, got.Regret.Max, got.RegretMin
 	out.Capped = closedloop.Number(capped / float64(known))
-	out.P50, out.P99 = got.Latency.P50, got.Latency.P99
+	out.P50, out.P99, out.Prepare = got.Latency.P50, got.Latency.P99, got.Prepare
 	if got.Guard != nil {
 		out.Rescued = 100 * got.Guard.RescueRate
 	}

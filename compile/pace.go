@@ -94,7 +94,7 @@ func (r *run) affordable(ctx context.Context, wanted int) (int, error) {
 }
 
 // timeMethods drives each method that may be chosen from a few held-out starts, whose references
-// are known.
+// are known, and the solver from one.
 func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 	if r.journal.Pace.Episodes != nil {
 		return nil
@@ -108,11 +108,18 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 		}
 		took[c.method] = r.since(began) / float64(n)
 	}
+	if r.has(solver) {
+		began := r.now()
+		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: solver, purpose: heldOut, episodes: 1, threads: 1}); err != nil {
+			return err
+		}
+		took[solver] = r.since(began)
+	}
 	r.journal.Pace.Episodes = took
 	return nil
 }
 
-// reserve is what choice and test are estimated to take, s, were the slowest method chosen: at
+// reserve is what choice, test and solver are estimated to take, s, were the slowest method chosen: at
 // most mostReserved of the budget.
 func (r *run) reserve() float64 {
 	tests, timed := float64(r.opt.TestStarts), float64(min(r.opt.TestStarts, timedStarts))
@@ -122,7 +129,8 @@ func (r *run) reserve() float64 {
 		choice, slowest = choice+float64(c.starts)*took, max(slowest, took)
 	}
 	test := tests*(r.journal.Pace.Reference+slowest/float64(r.threads())) + timed*slowest
-	return min(choice+test, mostReserved*r.opt.Budget.Seconds())
+	beside := float64(r.besides()) * r.journal.Pace.Episodes[solver]
+	return min(choice+test+beside, mostReserved*r.opt.Budget.Seconds())
 }
 
 // left is what the rounds have of the budget from now on, s.

@@ -1,0 +1,68 @@
+package compile
+
+import (
+	"context"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// solver is what a map is held beside: the warm exact solver, between decisions.
+const solver = "nmpc-ahead"
+
+const (
+	// besideStarts of the test are those of the solver, fewer where they would take more than
+	// besideShare of the budget.
+	besideStarts = 20
+	besideShare  = 0.05
+)
+
+// Beside is the solver from the first starts of the test, on one thread.
+type Beside struct {
+	Score
+	// Over so many of them, in which both are safe and there is a reference, the chosen method
+	// costs Map and the solver Own.
+	Compared int               `json:"compared"`
+	Map      closedloop.Number `json:"map_mean_pct"`
+	Own      closedloop.Number `json:"own_mean_pct"`
+	// Period is the time between two decisions, µs, and Fits says whether the solver is done in it
+	// in 99 of 100.
+	Period closedloop.Number `json:"period_us"`
+	Fits   bool              `json:"fits"`
+}
+
+// besides is how many starts the solver has, 0 where the case has none or it was not timed.
+func (r *run) besides() int {
+	took := r.journal.Pace.Episodes[solver]
+	if took == 0 {
+		return 0
+	}
+	return max(1, min(besideStarts, r.opt.TestStarts, int(besideShare*r.opt.Budget.Seconds()/took)))
+}
+
+// beside drives the solver from the starts of the test, in which the chosen method had the regrets
+// mapped, by episode.
+func (r *run) beside(ctx context.Context, m *model.Model, mapped map[int]float64) (*Beside, error) {
+	n := r.besides()
+	if n == 0 {
+		return nil, nil
+	}
+	out := &Beside{Period: closedloop.Number(1e6 * r.c.Spec().StepSeconds)}
+	own, other := 0.0, 0.0
+	score, err := r.drive(ctx, loops{
+		of: r.c, model: m, method: solver, purpose: tested, episodes: n, threads: 1,
+		visit: func(e *closedloop.EpisodeRecord) {
+			pct, ok := e.Regret()
+			if of, both := mapped[e.Episode]; ok && both {
+				out.Compared, own, other = out.Compared+1, own+pct, other+of
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Score = score
+	out.Own, out.Map = closedloop.Number(own/float64(out.Compared)), closedloop.Number(other/float64(out.Compared))
+	out.Fits = score.Prepare != nil && score.Prepare.P99 <= out.Period
+	return out, nil
+}
