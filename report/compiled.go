@@ -26,7 +26,7 @@ func (r *Records) compilationSections() (out []section) {
 		s.title = "Maps compiled from equations"
 		out = append(out, s)
 	}
-	if s := besideMaps(r.foreignPairings(), nil); len(s.rows) > 1 {
+	if s := besideMaps(r.foreignPairings(undisturbedPlant), nil); len(s.rows) > 1 {
 		s.title = "Methods beside compiled maps"
 		out = append(out, s)
 	}
@@ -150,13 +150,12 @@ func (d devices) rounds(name string) string {
 	return tables(s)
 }
 
-// foreignPairings are those of cases that the program does not have, on drawn scenes of the
-// plant as it is.
-func (r *Records) foreignPairings() (out []closedloop.Pairing) {
+// foreignPairings are those wanted of cases that the program does not have, on drawn scenes.
+func (r *Records) foreignPairings(wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
 	known := r.knownPaired()
 	for _, name := range r.pairedCases() {
 		if !slices.Contains(known, name) {
-			out = append(out, r.paired(name, undisturbedPlant)...)
+			out = append(out, r.paired(name, wanted)...)
 		}
 	}
 	return out
@@ -202,7 +201,22 @@ func besideMaps(all []closedloop.Pairing, names []string) section {
 func (d devices) besideCompiled() string {
 	var all []closedloop.Pairing
 	for _, r := range d {
-		all = append(all, r.foreignPairings()...)
+		all = append(all, r.foreignPairings(undisturbedPlant)...)
 	}
 	return tables(besideMaps(all, d.systems()))
+}
+
+// underNoise is the same where the measured state is noisy.
+func (d devices) underNoise() string {
+	var all []closedloop.Pairing
+	for _, r := range d {
+		all = append(all, r.foreignPairings(func(p *closedloop.Pairing) bool { return len(p.Shift) == 0 && p.Bias == 0 && p.Noise > 0 })...)
+	}
+	s := besideMaps(all, nil)
+	if len(all) == 0 {
+		s.lack([]string{notRecorded}, nil)
+	} else {
+		s.note = fmt.Sprintf("Noise of %g in each measured value, in its own unit. ", all[0].Noise) + s.note
+	}
+	return tables(s)
 }
