@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
 const (
@@ -89,5 +90,8 @@ func System() equations.System {
 		Steps: steps, StepSeconds: dt * hour,
 		Real: functions[float64](), Dual: functions[complex128](), Stiff: &reactor,
 		Rest: []float64{20, -2000},
+		// The context remembers the last action: the later steps of solutions say more of what the map
+		// drives itself than of the scenarios.
+		Solver: shooting.Options{Follow: 1},
 	}
 }
