@@ -304,9 +304,14 @@ func (r *run) spent() float64 { return r.earlier + r.since(r.began) }
 // since is in seconds.
 func (r *run) since(began time.Time) float64 { return r.now().Sub(began).Seconds() }
 
-// data and near are the folders of a round's own scenarios, mapFile the map it has trained.
-func (r *run) data(round int) string { return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round)) }
-func (r *run) near(round int) string { return filepath.Join(r.dir, fmt.Sprintf("near-%02d", round)) }
+// ownData and nearData are the folders of a round's own scenarios, those near the worst starts
+// apart, mapFile the map it has trained.
+func (r *run) ownData(round int) string {
+	return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round))
+}
+func (r *run) nearData(round int) string {
+	return filepath.Join(r.dir, fmt.Sprintf("near-%02d", round))
+}
 func (r *run) mapFile(round int) string {
 	return filepath.Join(r.dir, fmt.Sprintf("map-%02d.safetensors", round))
 }

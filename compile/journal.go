@@ -16,7 +16,7 @@ import (
 
 const (
 	journalName    = "compile.json"
-	journalVersion = 5
+	journalVersion = 6
 	maxJournal     = 64 << 20 // bytes
 )
 

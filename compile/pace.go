@@ -20,8 +20,8 @@ type pace struct {
 	Reference float64 `json:"reference"`
 	// Episodes are the times of an episode on one thread whose reference is known, s, by method.
 	Episodes map[string]float64 `json:"episodes,omitempty"`
-	// Epochs are those that the first round has time for; 0: not known yet.
-	Epochs int `json:"epochs,omitempty"`
+	// Epochs are those that a round's training has time for, 0: not known yet.
+	Epochs []int `json:"epochs,omitempty"`
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	timedReferences = 8
 	// One in so many of the episodes of a choice is driven once more, to time the method.
 	timedShare = 20
-	// The first round has one in leastEpochs of the epochs that the case wants, whatever the budget.
+	// A round of data has one in leastEpochs of the epochs that it wants, whatever the budget.
 	leastEpochs = 10
 )
 
@@ -62,13 +62,38 @@ func (r *run) timeReferences(ctx context.Context) error {
 	return cmp.Or(ctx.Err(), cmp.Or(errs...))
 }
 
-// affordable is how many of so many epochs on the first round's data the time that is left has
-// room for, by one of them: later rounds know what the ones before took.
-func (r *run) affordable(ctx context.Context, wanted int) (int, error) {
+// affordable is how many of so many epochs on a round's data, of which samples were added, the time
+// that is left has room for.
+func (r *run) affordable(ctx context.Context, number, wanted, added int) (int, error) {
 	p := &r.journal.Pace
-	if p.Epochs > 0 {
-		return min(p.Epochs, wanted), nil
+	for len(p.Epochs) <= number {
+		p.Epochs = append(p.Epochs, 0)
 	}
+	if p.Epochs[number] > 0 {
+		return min(p.Epochs[number], wanted), nil
+	}
+	var epoch, around float64
+	if number == 0 {
+		var err error
+		if epoch, around, err = r.timeEpoch(ctx); err != nil {
+			return 0, err
+		}
+		around += float64(r.opt.Starts) * p.Reference
+	} else {
+		last := &r.journal.Rounds[number-1]
+		epoch, around = float64(last.Samples+added)*r.perSample(), last.Seconds.Evaluate
+	}
+	fitted := wanted
+	if room := (usable*r.left() - around) / epoch; epoch > 0 {
+		fitted = int(max(float64((wanted+leastEpochs-1)/leastEpochs), min(float64(wanted), room)))
+	}
+	p.Epochs[number] = fitted
+	return fitted, r.save()
+}
+
+// timeEpoch trains for one epoch on the first round's data: its time, and that around epochs, for a
+// training begins by reading its data and ends by calibrating.
+func (r *run) timeEpoch(ctx context.Context) (epoch, around float64, err error) {
 	began := r.now()
 	var first, last time.Time
 	var updates, of int
@@ -81,16 +106,10 @@ func (r *run) affordable(ctx context.Context, wanted int) (int, error) {
 		}
 		of = now.Steps
 	}); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	p.Epochs = wanted
-	if epoch := last.Sub(first).Seconds() * float64(of) / float64(max(1, updates)); epoch > 0 {
-		// A training begins by reading its data and ends by calibrating, which does not depend on epochs.
-		around := max(0, r.since(began)-epoch)
-		room := (usable*r.left() - around - float64(r.opt.Starts)*p.Reference) / epoch
-		p.Epochs = int(max(float64((wanted+leastEpochs-1)/leastEpochs), min(float64(wanted), room)))
-	}
-	return p.Epochs, r.save()
+	epoch = last.Sub(first).Seconds() * float64(of) / float64(max(1, updates))
+	return epoch, max(0, r.since(began)-epoch), nil
 }
 
 // timeMethods drives each method that may be chosen from a few held-out starts, whose references

@@ -110,3 +110,22 @@ func TestReserve(t *testing.T) {
 		t.Errorf("%v s of ten minutes, want half", got)
 	}
 }
+
+// TestALaterRoundFitsTheBudget: a round whose scenarios gave more samples than those before trains
+// for as many epochs as there is time for, as many again when it goes on, and never for less than a
+// tenth of what it wants.
+func TestALaterRoundFitsTheBudget(t *testing.T) {
+	for _, v := range []struct{ added, want int }{{1000, 60}, {9000, 40}, {1000000, 6}} {
+		now := time.Unix(0, 0)
+		r := &run{c: sled(t), dir: t.TempDir(), opt: Options{Starts: 200, TestStarts: 1, Threads: 1, Budget: 500 * time.Second}, now: func() time.Time { return now }, began: now}
+		// 0.1 ms a sample and epoch: 10000 samples for 40 epochs take 40 s, of 50 that are left.
+		r.journal.Rounds = []Round{{Kind: First, Samples: 1000, Epochs: 60, Seconds: Seconds{Train: 6, Evaluate: 5}}}
+		r.earlier = 450
+		for range 2 {
+			if got, err := r.affordable(context.Background(), 1, 60, v.added); got != v.want || err != nil {
+				t.Errorf("%d samples more: %d epochs (%v), want %d", v.added, got, err, v.want)
+			}
+			r.earlier = 490 // of no more concern
+		}
+	}
+}

@@ -127,15 +127,13 @@ func (r *run) scenarios() (total int) {
 func (r *run) fit(w work) (work, string) {
 	rounds := r.journal.Rounds
 	last := &rounds[len(rounds)-1]
-	var scenarios, solve, trained, train float64
+	var scenarios, solve float64
 	for i := range rounds {
-		x := &rounds[i]
-		if x.Kind != Epochs {
+		if x := &rounds[i]; x.Kind != Epochs {
 			scenarios, solve = float64(x.Scenarios), x.Seconds.Solve // of the last: visited states cost more than none
 		}
-		trained, train = trained+float64(x.Samples)*float64(x.Epochs), train+x.Seconds.Train
 	}
-	perScenario, perSample := solve/scenarios, train/trained
+	perScenario, perSample := solve/scenarios, r.perSample()
 	left := usable*r.left() - last.Seconds.Evaluate
 	base := float64(last.Samples) * float64(w.epochs) * perSample
 	if w.kind == Data {
@@ -159,6 +157,16 @@ func (r *run) fit(w work) (work, string) {
 		return work{}, "budget spent"
 	}
 	return w, ""
+}
+
+// perSample is the time of training on a sample for an epoch, s.
+func (r *run) perSample() float64 {
+	var trained, train float64
+	for i := range r.journal.Rounds {
+		x := &r.journal.Rounds[i]
+		trained, train = trained+float64(x.Samples)*float64(x.Epochs), train+x.Seconds.Train
+	}
+	return train / trained
 }
 
 // focus are the starts that a probe did worst from: those that were not safe, then the

@@ -35,33 +35,20 @@ func (r *run) seed(p purpose, round int) uint64 {
 
 // round makes the data, trains on all so far, and drives the map.
 func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
-	out := &Round{Kind: w.kind, Why: w.why, From: w.from, Epochs: w.epochs, Wanted: w.scenarios}
+	out := &Round{Kind: w.kind, Why: w.why, From: w.from, Wanted: w.scenarios}
 	began := r.now()
 	if w.kind != Epochs {
-		spread, focused, err := r.points(number, out)
+		added, err := r.data(ctx, number, w, out)
 		if err != nil {
 			return nil, err
 		}
-		if len(focused) > 0 {
-			if out.Focused, err = r.solve(ctx, r.near(number), r.seed(near, number), focused, r.mapFile(w.from)); err != nil {
-				return nil, err
-			}
-		}
-		n, err := r.solve(ctx, r.data(number), r.seed(solved, number), spread, "")
-		if err != nil {
+		out.Seconds.Solve = r.since(began)
+		began = r.now()
+		if w.epochs, err = r.affordable(ctx, number, w.epochs, added); err != nil {
 			return nil, err
 		}
-		out.Scenarios = n + out.Focused
 	}
-	out.Seconds.Solve = r.since(began)
-	began = r.now()
-	if number == 0 {
-		var err error
-		if w.epochs, err = r.affordable(ctx, w.epochs); err != nil {
-			return nil, err
-		}
-		out.Epochs = w.epochs
-	}
+	out.Epochs = w.epochs
 	m, samples, err := r.train(ctx, number, w)
 	if err != nil {
 		return nil, err
@@ -73,6 +60,24 @@ func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
 	}
 	out.Seconds.Evaluate = r.since(began)
 	return out, nil
+}
+
+// data solves the scenarios of a round, those near the worst starts first, for which there is half
+// of the time, and returns how many samples they give.
+func (r *run) data(ctx context.Context, number int, w work, out *Round) (samples int, err error) {
+	spread, focused, err := r.points(number, out)
+	if err != nil {
+		return 0, err
+	}
+	began, within, visited := r.now(), solvable*r.left(), 0
+	if len(focused) > 0 {
+		if out.Focused, visited, err = r.solve(ctx, r.nearData(number), r.seed(near, number), focused, r.mapFile(w.from), within/2); err != nil {
+			return 0, err
+		}
+	}
+	n, samples, err := r.solve(ctx, r.ownData(number), r.seed(solved, number), spread, "", within-r.since(began))
+	out.Scenarios = n + out.Focused
+	return samples + visited, err
 }
 
 const (
@@ -113,8 +118,9 @@ const (
 )
 
 // solve makes a part of the data, with a map also the optimum from the states that it
-// visits, and returns how many of the scenarios were reached within the budget, in their order.
-func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string) (int, error) {
+// visits, and returns how many of the scenarios were reached within so many seconds, in their order,
+// and how many samples they give.
+func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, within float64) (reached, samples int, err error) {
 	opt := r.c.DatasetDefaults()
 	opt.Scenarios, opt.Points, opt.Seed, opt.Threads, opt.Command = len(points), points, seed, r.opt.Threads, r.opt.Command
 	if _, visits := r.c.Definition().Solver.(domain.VisitedSolver); visits {
@@ -122,26 +128,26 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	}
 	opt.Chunk = max((len(points)+parts-1)/parts, leastPart)
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
-	began, within := r.now(), solvable*r.left()
+	began := r.now()
 	var total offline.Counters
 	for done := 0; done < len(points); done += opt.Chunk {
 		if k := float64(opt.Shard.Index); k > 0 && r.since(began)*(k+1)/k > within {
-			return done, nil
+			return done, int(total.Samples), nil
 		}
 		opt.OutDir = part(folder, opt.Shard.Index)
 		counters, err := r.c.Dataset(ctx, opt, func(p offline.Progress) {
 			r.opt.Progress(Progress{Stage: "solve", Done: done + p.Done, Total: len(points)})
 		})
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		total.Add(*counters)
 		opt.Shard.Index++
 	}
 	if total.Samples == 0 && policy == "" {
-		return 0, fmt.Errorf("compile: no samples of %d scenarios; %s", total.Scenarios, total.Missing())
+		return 0, 0, fmt.Errorf("compile: no samples of %d scenarios; %s", total.Scenarios, total.Missing())
 	}
-	return len(points), nil
+	return len(points), int(total.Samples), nil
 }
 
 // part is the folder of a part of a round's data.
@@ -172,7 +178,7 @@ func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int,
 // trained trains for so many epochs on the data of the rounds until this one.
 func (r *run) trained(ctx context.Context, number, epochs int, opt gpc.TrainOptions, progress func(train.Progress)) (*train.Result, error) {
 	for i := range number + 1 {
-		for _, folder := range [2]string{r.data(i), r.near(i)} {
+		for _, folder := range [2]string{r.ownData(i), r.nearData(i)} {
 			for k := range parts {
 				if _, err := os.Stat(part(folder, k)); err == nil {
 					opt.Dirs = append(opt.Dirs, part(folder, k))

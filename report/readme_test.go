@@ -238,4 +238,21 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	if compared < 4 {
 		t.Errorf("%d pairings", compared)
 	}
+
+	for _, r := range all {
+		for _, p := range r.foreignPairings(undisturbedPlant) {
+			if p.Case != "hvac" {
+				continue
+			}
+			compared++
+			of := map[string]string{}
+			for _, m := range p.Pairs {
+				of[m.Method] = estimate("%.2f", m.RegretPct, m.RegretCI95)
+			}
+			says(fmt.Sprintf("%s %% beside the warm interior point's %s", of["gpc-refine-64-ahead"], of["nmpc"]))
+		}
+	}
+	if compared < 5 {
+		t.Error("hvac is not recorded")
+	}
 }

@@ -90,8 +90,8 @@ func System() equations.System {
 		Steps: steps, StepSeconds: dt * hour,
 		Real: functions[float64](), Dual: functions[complex128](), Stiff: &reactor,
 		Rest: []float64{20, -2000},
-		// The context remembers the last action: the later steps of solutions say more of what the map
-		// drives itself than of the scenarios.
+		// The context remembers the last action, which in the later steps of a solution all but tells
+		// the next: a map of mostly such samples drifts (docs/gallery.md).
 		Solver: shooting.Options{Follow: 1},
 	}
 }
