@@ -216,7 +216,7 @@ func (d devices) underNoise() string {
 	if len(all) == 0 {
 		s.lack([]string{notRecorded}, nil)
 	} else {
-		s.note = fmt.Sprintf("Noise of %g in each measured value, in its own unit. ", all[0].Noise) + s.note
+		s.note = fmt.Sprintf("Noise of %g, in units of each state's scale. ", all[0].Noise) + s.note
 	}
 	return tables(s)
 }
