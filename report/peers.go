@@ -29,8 +29,12 @@ func peersSection(p peerrecord.Record) section {
 		s.note += " Not in this run: " + m + "."
 	}
 	for _, c := range p.Checks {
-		s.note += fmt.Sprintf(" %s: %d of our %d decisions without a solution; %s from our plans ends at our costs to %.1e in %d of them, plans as timed are within %.1e.",
-			c.Case, c.Unsolved, c.Decisions, c.Peer, c.Worst, c.Compared, c.Above)
+		lower := ""
+		if c.Lower > 0 {
+			lower = fmt.Sprintf(", in %d at lower ones", c.Lower)
+		}
+		s.note += fmt.Sprintf(" %s: %d of our %d decisions without a solution; %s from our plans ends at our costs to %.1e in %d of them%s, plans as timed are within %.1e.",
+			c.Case, c.Unsolved, c.Decisions, c.Peer, c.Worst, c.Compared, lower, c.Above)
 	}
 	decisions := slices.ContainsFunc(p.Ratios, func(v peerrecord.Ratio) bool { return v.Decisions > 0 })
 	if decisions {

@@ -26,7 +26,7 @@ type Record struct {
 }
 
 // Check is a comparison of optima: of Compared, Worst is the largest relative difference of
-// a peer's cost, started at our plan, from ours. Of Decisions, Unsolved are those that we
+// a peer's cost, started at our plan, from ours; Lower more it left for a lower optimum. Of Decisions, Unsolved are those that we
 // have no solution of in the time that is compared; what that finds costs up to Above more
 // than the optimum, relative to it.
 type Check struct {
@@ -35,6 +35,7 @@ type Check struct {
 	Decisions int     `json:"decisions"`
 	Unsolved  int     `json:"unsolved"`
 	Compared  int     `json:"compared"`
+	Lower     int     `json:"lower,omitempty"`
 	Worst     float64 `json:"worst"`
 	Above     float64 `json:"above"`
 }

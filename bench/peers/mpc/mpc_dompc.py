@@ -176,7 +176,7 @@ def timed(given, tolerance, basin):
 
 def checked(given, exact, basin):
     options = {"ipopt": exact["ipopt"] | SCALED}
-    controller, check = Controller(given, options, basin), Check("do-mpc", given["name"])
+    controller, check = Controller(given, options, basin), Check("do-mpc", given["name"], leaves=True)
     for d in given["decisions"]:
         controller.check(d, check)
     return check
