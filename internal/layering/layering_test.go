@@ -94,7 +94,7 @@ var allowed = map[string][]string{
 	"bench/deviations":                       {"internal/marked", "internal/backendtest", "batchnav", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "domains/opf", "models", "domain", "model", "tensor", "kernels", "kernels/driver", "kernels/shim", "kernels/images", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
 	"bench/peers/opf":                        {"internal/machine", "domains/opf/acopf", "domains/opf/ipoptcheck", "domains/opf/network", "internal/peerrecord", "internal/version", "matpower/cases"},
 	"bench/peers/multiagent":                 {"internal/machine", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
-	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testdomain", "internal/version", "offline/shooting", "domain/equations", "examples/gallery"},
+	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testdomain", "internal/version", "offline/shooting", "domain/equations", "examples/gallery", "examples/gallery/models"},
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
 	"scripts/gpu/bundle":                     {},
 	"scripts/gpu/report":                     {"report", "bench", "internal/durable"},
