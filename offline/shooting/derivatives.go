@@ -41,12 +41,12 @@ func (q *program) fix() {
 	for _, block := range []struct {
 		of   []float64
 		rows int
-	}{{q.next, q.nX}, {q.margins, q.nm}, {q.objective, 1}, {q.varying, 1}, {q.dj, q.no}, {q.dsigma, q.no}, {q.h, q.d}} {
+	}{{q.next, q.nX}, {q.margins, q.nm}, {q.objective, 1}, {q.varying, 1}, {q.dj, q.no}, {q.dsigma, q.no}} {
 		for i := range block.rows {
 			clear(block.of[i*q.d+q.nu : i*q.d+q.nf])
 		}
 	}
-	// Of h, whose rows are variables too, their rows as well.
+	// h is a lower triangle, whose rows are variables too.
 	clear(q.h[q.nu*q.d : q.nf*q.d])
 }
 

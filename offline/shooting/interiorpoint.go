@@ -347,17 +347,13 @@ func (p *ipm) follow(first []float64) bool {
 func (p *ipm) rollAlong(feedback bool) {
 	q := p.q
 	copy(p.trial.y[:q.naug], p.cur.y[:q.naug])
-	xi, u := p.last, q.step[:q.nu]
+	u := q.step[:q.nu]
 	for t := range q.steps {
 		v := p.trial.v[t*q.nu : (t+1)*q.nu]
 		copy(v, p.cur.v[t*q.nu:])
 		if feedback {
-			clear(xi)
 			clear(u)
-			for i, a := range q.active {
-				xi[i] = (p.trial.x[t*q.nx+a] - p.cur.x[t*q.nx+a]) / q.scale[a]
-			}
-			p.r.feedback(t, xi, u)
+			p.r.feedback(t, p.away(p.trial.x[t*q.nx:], p.cur.x[t*q.nx:]), u)
 			for j, d := range u {
 				if q.bounded[j] {
 					d = math.Max(0.9*(-1-v[j]), math.Min(0.9*(1-v[j]), d))
@@ -370,6 +366,15 @@ func (p *ipm) rollAlong(feedback bool) {
 		copy(p.trial.x[(t+1)*q.nx:(t+2)*q.nx], p.trial.image[t*q.nx:])
 	}
 	q.evaluate(p.trial, true)
+}
+
+// away is ξ of a state and context at beside that of the plan, in p.last.
+func (p *ipm) away(at, plan []float64) []float64 {
+	clear(p.last)
+	for i, a := range p.q.active {
+		p.last[i] = (at[a] - plan[a]) / p.q.scale[a]
+	}
+	return p.last
 }
 
 // accept makes the trial the iterate.

@@ -170,12 +170,8 @@ func (r *Receding) Correct(state, ctx, u []float64) {
 	p, q := r.p, r.p.q
 	copy(q.y, state)
 	copy(q.y[q.ns:], ctx)
-	for i, a := range q.active {
-		p.last[i] = (q.y[a] - r.answer.x[a]) / q.scale[a]
-	}
-	clear(p.last[q.na:q.nX])
 	clear(u)
-	p.r.feedback(0, p.last, u)
+	p.r.feedback(0, p.away(q.y, r.answer.x), u)
 	for j, step := range u {
 		v := r.answer.v[j] + step
 		if q.bounded[j] {

@@ -183,11 +183,11 @@ type check struct {
 	// difference of its cost from ours.
 	Unlike float64 `json:"unlike"`
 	Worst  float64 `json:"worst"`
-	// Stuck are decisions that it does not solve from our plan; in Lower of them it leaves that for
-	// one of less cost, which only do-mpc may: its equations are held to ours as CasADi's are, its
-	// way of solving is its own.
+	// Stuck are decisions that it does not solve from our plan.
 	Stuck []string `json:"stuck"`
-	Lower int      `json:"lower"`
+	// Lower are those in which it leaves our plan for a lower optimum. Only do-mpc may: that ours is
+	// an optimum is CasADi's check, of the same equations.
+	Lower int `json:"lower"`
 }
 
 type peer struct {
