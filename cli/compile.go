@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/internal/durable"
 )
@@ -115,13 +116,14 @@ func (a *App) logged(now func() time.Time) func(stage string, done, total int) {
 }
 
 func writeCompiled(w io.Writer, out *compile.Report) error {
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+	number := func(v closedloop.Number) string { return v.Text("%.3g") }
 	rows := [][]string{{"round", "kind", "scenarios", "near worst", "samples", "epochs", "own starts %", "held-out %", "p90 %", "max %", "unsafe", "solve s", "train s", "why"}}
 	for i, r := range out.Rounds {
 		rows = append(rows, []string{
 			strconv.Itoa(i + 1), string(r.Kind), strconv.Itoa(r.Scenarios), strconv.Itoa(r.Focused), strconv.Itoa(r.Samples), strconv.Itoa(r.Epochs),
-			number(float64(r.Training.Mean)), number(float64(r.HeldOut.Mean)), number(float64(r.HeldOut.P90)), number(float64(r.HeldOut.Max)),
-			fmt.Sprintf("%d/%d", r.HeldOut.Unsafe, r.HeldOut.Episodes), number(r.Seconds.Solve), number(r.Seconds.Train), r.Why,
+			number(r.Training.Mean), number(r.HeldOut.Mean), number(r.HeldOut.P90), number(r.HeldOut.Max),
+			fmt.Sprintf("%d/%d", r.HeldOut.Unsafe, r.HeldOut.Episodes), seconds(r.Seconds.Solve), seconds(r.Seconds.Train), r.Why,
 		})
 	}
 	if err := Table(w, rows); err != nil {
@@ -130,8 +132,8 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 	rows = [][]string{{"starts", "method", "episodes", "unsafe", "no way", "no optimum", "regret %", "p90 %", "max %", "rescued %", "p50 µs", "p99 µs"}}
 	add := func(of string, s *compile.Score) {
 		rows = append(rows, []string{
-			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), strconv.Itoa(s.NoWay), strconv.Itoa(s.Unsolved), number(float64(s.Mean)), number(float64(s.P90)), number(float64(s.Max)),
-			number(float64(s.Rescued)), number(float64(s.P50)), number(float64(s.P99)),
+			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), strconv.Itoa(s.NoWay), strconv.Itoa(s.Unsolved), number(s.Mean), number(s.P90), number(s.Max),
+			number(s.Rescued), number(s.P50), number(s.P99),
 		})
 	}
 	for i := range out.Choice {
@@ -159,7 +161,7 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 			fits = "and is not always done in it"
 		}
 		if _, err := fmt.Fprintf(w, "beside it: %s, the warm exact solver between decisions, costs %s %% from %d of these starts and the map %s %%; it takes %s ms, p99 %s, of a period of %s ms, %s\n",
-			b.Method, number(float64(b.Own)), b.Compared, number(float64(b.Map)), number(float64(b.Prepare.P50)/1e3), number(float64(b.Prepare.P99)/1e3), number(float64(b.Period)/1e3), fits); err != nil {
+			b.Method, number(b.Own), b.Compared, number(b.Map), number(b.Prepare.P50/1e3), number(b.Prepare.P99/1e3), number(b.Period/1e3), fits); err != nil {
 			return err
 		}
 	}

@@ -115,8 +115,9 @@ type Curved interface {
 	Linearise(s, c, u []float64, by []int, size, next, j, margins []float64) bool
 	// Curvature writes into h, [k][k], the lower triangle of the Hessian of
 	// wᵀJ + λᵀ(sNext, cNext) − zᵀm. It need not be exact, which costs iterations of a solve and
-	// no accuracy of what it returns.
-	Curvature(s, c, u []float64, by []int, size, w, lambda, z, h []float64) bool
+	// no accuracy of what it returns. far says that the margins weigh so little that theirs may be left
+	// out, where it costs much.
+	Curvature(s, c, u []float64, by []int, size, w, lambda, z []float64, far bool, h []float64) bool
 }
 
 // PlanGradient is implemented by a problem that says itself what a whole plan of

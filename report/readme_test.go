@@ -148,7 +148,7 @@ func ranging(format string, values []float64) string {
 // them were recorded with.
 func TestREADMEsMapsAreThoseOfTheGallery(t *testing.T) {
 	all := devices(recorded(t))
-	names := []string{"cartpole", "quadrotor", "chain9"}
+	names := []string{"cartpole", "quadrotor", "chain9", "chain21"}
 	var times, means, tails, anew, solver []float64
 	starts := 0
 	for _, name := range names {

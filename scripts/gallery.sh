@@ -21,8 +21,8 @@ cstr 1.5% 12m 50
 quadrotor 1.5% 12m 50
 chain9 1.5% 12m 25
 hvac 1.5% 25m 25
-double-pendulum 1.5% 60m 10
-chain21 1.5% 60m 5
+double-pendulum 1.5% 60m 40
+chain21 1.5% 45m 5
 "
 while read -r -u 3 name target budget few; do
   [ -n "$name" ] && [[ " ${ONLY:-$name} " == *" $name "* ]] || continue

@@ -65,6 +65,16 @@ func DotInOrder(a, b []float64) float64 {
 	return sum
 }
 
+// AllZero reports whether every entry is 0.
+func AllZero(v []float64) bool {
+	for _, x := range v {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Axpy adds v·x to y, which is at least as long as x.
 func Axpy(v float64, x, y []float64) {
 	y = y[:len(x)]

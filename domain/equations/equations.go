@@ -11,6 +11,9 @@
 package equations
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
@@ -22,8 +25,8 @@ import (
 // the episode that has passed.
 type Of[T dual.Scalar] struct {
 	// Step writes the state after u, and into cNext, which holds c already, what changes
-	// of the context besides the clock. Where System.Stiff has written sNext it only does the
-	// latter, and may be nil.
+	// of the context besides the clock. Where System.ODE or System.Stiff has written sNext it only
+	// does the latter, and may be nil.
 	Step func(s, c, u, sNext, cNext []T)
 	// Objectives writes what the action costs, sNext being the state after it.
 	Objectives func(s, c, u, sNext, j []T)
@@ -58,9 +61,10 @@ type System struct {
 
 	// Optional from here on.
 
-	// Stiff, where the equations are stiff, is the state's differential equation: sNext is what
-	// dual.Radau makes of it. Step may call that itself, but the solver's second derivatives
-	// then take many times as long.
+	// ODE is the state's differential equation: sNext is what dual.RK4 makes of it. Stiff is that of
+	// stiff equations: sNext is what dual.Radau makes of it. At most one of them is there. Step may call the
+	// integrators itself, but the solver then takes longer, with Radau many times.
+	ODE   *dual.Explicit
 	Stiff *dual.Stiff
 
 	// Constants are what the functions are made of besides their arguments, such as masses
@@ -91,7 +95,8 @@ type System struct {
 	// StateScale is the typical size of each state; nil: half its range, or 1.
 	StateScale []float64
 	// Solver varies the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, Follow 0 is
-	// the episode, and StateScale is the system's.
+	// the episode, StateScale is the system's, and Room that of Margins, which the limits along the
+	// escape keep too.
 	Solver shooting.Options
 	// Training and Navigation replace defaults where their fields are not zero.
 	Training   domain.Training
@@ -107,6 +112,12 @@ func (y System) Case() (domain.Case, error) {
 	}
 	opt := y.Solver
 	opt.StateScale = p.system.StateScale
+	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
+		return domain.Case{}, fmt.Errorf("system %q: Solver.Room has %d entries, want one for each of the %d of Margins", y.Name, len(opt.Room), len(y.Margins))
+	}
+	if opt.Room != nil {
+		opt.Room = slices.Repeat(opt.Room, 1+y.EscapeSteps)
+	}
 	fill(&opt.Perturbed, 10)
 	fill(&opt.PerturbScale, 0.1)
 	fill(&opt.Follow, p.spec.Steps)

@@ -21,6 +21,7 @@ type Problem struct {
 	// constants are System.Constants as JSON, nil for none; behaviour is a digest of what the
 	// functions write at the starts and actions that they are tried at.
 	constants, behaviour []byte
+	known                func() structure
 }
 
 var (
@@ -43,7 +44,7 @@ type work struct {
 	// Of a projection: the action that is asked for, and the best so far.
 	wanted, best []float64
 	program      leastDistance
-	curved       *curved // nil: no Curvature
+	curved       *curved // nil: not yet
 }
 
 // path is where the functions of the system are evaluated. It remembers the last step: who
@@ -76,15 +77,24 @@ func sameDualBits(a, b []complex128) bool {
 
 func (p *Problem) newWork() any {
 	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
-	w := &work{
+	return &work{
 		real: newPath(ns, nc, nu, tensor.SameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
 		program: newLeastDistance(nu, nm+2*nu), wanted: make([]float64, nu), best: make([]float64, nu),
 	}
-	if p.system.Stiff != nil && p.system.EscapeSteps == 0 {
-		w.curved = p.newCurved()
+}
+
+// curves says whether derivatives are known for less than those of dual numbers.
+func (p *Problem) curves() bool {
+	return p.system.ODE != nil || p.system.Stiff != nil && p.system.EscapeSteps == 0
+}
+
+// curves is the workspace of these.
+func (w *work) curves(p *Problem) *curved {
+	if w.curved == nil {
+		w.curved = p.newCurved(p.known())
 	}
-	return w
+	return w.curved
 }
 
 func (p *Problem) borrow() *work { return p.works.Get().(*work) }
@@ -111,14 +121,28 @@ func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
 func advance[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
 	copy(cNext, c)
 	move(p, of, s, c, u, sNext, cNext)
-	cNext[p.clock] = c[p.clock] + dual.Const[T](1/float64(p.spec.Steps))
+	cNext[p.clock] = c[p.clock] + dual.Const[T](p.tick())
 }
 
-// move is the step of Stiff and Step, cNext holding c.
-func move[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
-	if p.system.Stiff != nil {
-		dual.Radau(p.system.Stiff, s, c, u, sNext)
+// tick is how far a step moves the clock.
+func (p *Problem) tick() float64 { return 1 / float64(p.spec.Steps) }
+
+// integrate is the step of ODE or Stiff, and reports whether there is one of them.
+func integrate[T dual.Scalar](y *System, s, c, u, sNext []T) bool {
+	switch {
+	case y.ODE != nil:
+		dual.Integrate(y.ODE, s, c, u, sNext)
+	case y.Stiff != nil:
+		dual.Radau(y.Stiff, s, c, u, sNext)
+	default:
+		return false
 	}
+	return true
+}
+
+// move is the step of ODE or Stiff, then Step, cNext holding c.
+func move[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+	integrate(&p.system, s, c, u, sNext)
 	if of.Step != nil {
 		of.Step(s, c, u, sNext, cNext)
 	}
@@ -153,16 +177,21 @@ func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T)
 	of.Margins(s, c, u, w.next, m[:n])
 	s, c = w.next, w.after
 	for k := range p.system.EscapeSteps {
-		of.Escape(s, c, w.escape)
-		for i, a := range p.spec.Action {
-			if a.Bounded() {
-				w.escape[i] = dual.Max(dual.Const[T](a.Lo), dual.Min(dual.Const[T](a.Hi), w.escape[i]))
-			}
-		}
+		escapeTo(p, of, s, c, w.escape)
 		sNext, cNext := w.states[k%2], w.contexts[k%2]
 		advance(p, of, s, c, w.escape, sNext, cNext)
 		of.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
 		s, c = sNext, cNext
+	}
+}
+
+// escapeTo is the escape's action, within the box.
+func escapeTo[T dual.Scalar](p *Problem, of *Of[T], s, c, u []T) {
+	of.Escape(s, c, u)
+	for i, a := range p.spec.Action {
+		if a.Bounded() {
+			u[i] = dual.Max(dual.Const[T](a.Lo), dual.Min(dual.Const[T](a.Hi), u[i]))
+		}
 	}
 }
 

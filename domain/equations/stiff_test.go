@@ -54,7 +54,7 @@ func TestStiff(t *testing.T) {
 	curves := func(p *Problem) bool {
 		s, c, u, h := []float64{0.1, 0.2}, []float64{0.3, 0, 0, 0}, []float64{0.1, 0.1}, []float64{7}
 		size := []float64{1, 1, 1, 1, 1, 1, 1, 1}
-		ok := p.Curvature(s, c, u, []int{6}, size, []float64{1, 1}, make([]float64, 6), make([]float64, len(p.spec.Margins)), h)
+		ok := p.Curvature(s, c, u, []int{6}, size, []float64{1, 1}, make([]float64, 6), make([]float64, len(p.spec.Margins)), false, h)
 		if ok == (h[0] == 7) {
 			t.Errorf("Curvature reports %t and has written %v", ok, h)
 		}
@@ -91,12 +91,12 @@ func stepwise() System {
 
 func TestStiffRefuses(t *testing.T) {
 	for says, change := range map[string]func(*System){
-		"Stiff has ODE nil true":  func(y *System) { y.Stiff = &dual.Stiff{Span: 1, Substeps: 1} },
-		"a Span of 0":             func(y *System) { y.Stiff = &dual.Stiff{ODE: relax[complex128], Substeps: 1} },
-		"0 Substeps":              func(y *System) { y.Stiff = &dual.Stiff{ODE: relax[complex128], Span: 1} },
-		"Dual.Step is nil":        func(y *System) { y.Dual.Step = nil },
-		"Real.Step is nil":        func(y *System) { y.Real.Step = nil },
-		"which Stiff has written": func(y *System) { y.Real.Step = func(_, _, _, sNext, _ []float64) { sNext[0]++ } },
+		"Stiff has ODE nil true":         func(y *System) { y.Stiff = &dual.Stiff{Span: 1, Substeps: 1} },
+		"a Span of 0":                    func(y *System) { y.Stiff = &dual.Stiff{ODE: relax[complex128], Substeps: 1} },
+		"0 Substeps":                     func(y *System) { y.Stiff = &dual.Stiff{ODE: relax[complex128], Span: 1} },
+		"Dual.Step is nil":               func(y *System) { y.Dual.Step = nil },
+		"Real.Step is nil":               func(y *System) { y.Real.Step = nil },
+		"which ODE or Stiff has written": func(y *System) { y.Real.Step = func(_, _, _, sNext, _ []float64) { sNext[0]++ } },
 		"writes NaN into sNext[0]": func(y *System) {
 			y.Stiff = &dual.Stiff{ODE: func(s, _, _, ds []complex128) { ds[0], ds[1] = 1e3*(1+s[0]*s[0]), 0 }, Span: 1, Substeps: 1}
 		},

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
@@ -83,12 +84,13 @@ func (y *System) validate() error {
 			}
 		}
 	}
+	integrated := y.Stiff != nil || y.ODE != nil
 	for _, f := range []struct {
 		field   string
 		missing bool
 	}{
 		{"Initial", y.Initial == nil},
-		{"Real.Step", y.Real.Step == nil && (y.Stiff == nil || y.Dual.Step != nil)}, {"Dual.Step", y.Dual.Step == nil && (y.Stiff == nil || y.Real.Step != nil)},
+		{"Real.Step", y.Real.Step == nil && (!integrated || y.Dual.Step != nil)}, {"Dual.Step", y.Dual.Step == nil && (!integrated || y.Real.Step != nil)},
 		{"Real.Objectives", y.Real.Objectives == nil}, {"Dual.Objectives", y.Dual.Objectives == nil},
 		{"Real.Margins", y.Real.Margins == nil && len(y.Margins) > 0}, {"Dual.Margins", y.Dual.Margins == nil && len(y.Margins) > 0},
 	} {
@@ -104,6 +106,12 @@ func (y *System) validate() error {
 	}
 	if stiff := y.Stiff; stiff != nil && (stiff.ODE == nil || !(stiff.Span > 0) || math.IsInf(stiff.Span, 0) || stiff.Substeps < 1) {
 		fail("Stiff has ODE nil %t, a Span of %v and %d Substeps, want a function, a finite time above 0 and at least 1", stiff.ODE == nil, stiff.Span, stiff.Substeps)
+	}
+	if ode := y.ODE; ode != nil && (ode.Real == nil || ode.Dual == nil || !(ode.Span > 0) || math.IsInf(ode.Span, 0) || ode.Substeps < 1) {
+		fail("ODE has Real nil %t, Dual nil %t, a Span of %v and %d Substeps, want both functions, a finite time above 0 and at least 1", ode.Real == nil, ode.Dual == nil, ode.Span, ode.Substeps)
+	}
+	if y.ODE != nil && y.Stiff != nil {
+		fail("there are both ODE and Stiff, want one of them to write sNext")
 	}
 	if y.Steps < 1 {
 		fail("Steps is %d, want at least 1", y.Steps)
@@ -245,6 +253,16 @@ func (p *Problem) try() error {
 	if y.ObjectiveScale == nil {
 		y.ObjectiveScale = scale
 	}
+	p.known = sync.OnceValue(func() structure {
+		if y.ODE == nil {
+			return structure{}
+		}
+		starts := make([][]float64, len(seen))
+		for i, row := range seen {
+			starts[i] = row[len(y.Scenario):]
+		}
+		return p.learn(starts)
+	})
 	return p.tell(seen)
 }
 
@@ -315,11 +333,8 @@ func (p *Problem) outputs(x []float64) ([]output, error) {
 	for k, call := range []func(){
 		func() {
 			move(p, &y.Real, s, c, u, next, after)
-			if y.Stiff != nil {
-				solved := make([]float64, len(s))
-				if dual.Radau(y.Stiff, s, c, u, solved); !tensor.SameBits(solved, next) {
-					panic("it changes sNext, which Stiff has written")
-				}
+			if solved := make([]float64, len(s)); integrate(y, s, c, u, solved) && !tensor.SameBits(solved, next) {
+				panic("it changes sNext, which ODE or Stiff has written")
 			}
 		},
 		func() { y.Real.Objectives(s, c, u, next, j) },

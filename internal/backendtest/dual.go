@@ -113,7 +113,7 @@ func checkCurved(p domain.Problem, points []point) (errs []error) {
 			size[a] = (0.5 + rng.Float64()) * math.Max(1, math.Abs(v))
 		}
 		next, dj, dm := make([]float64, (ns+nc)*n), make([]float64, m*n), make([]float64, k*n)
-		has := curved.Curvature(at.s, at.c, at.u, by, size, w, lambda, z, h)
+		has := curved.Curvature(at.s, at.c, at.u, by, size, w, lambda, z, false, h)
 		if linear := curved.Linearise(at.s, at.c, at.u, by, size, next, dj, dm); linear != has {
 			return append(errs, fmt.Errorf("point %d: Linearise reports %t and Curvature %t", i, linear, has))
 		} else if !has {

@@ -74,9 +74,10 @@ func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, la
 	h := q.stageHessian(t)
 	costate := q.reals(t, lambda)
 	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
+	zt := q.curving(t, mu, z)
 	if q.curved != nil {
 		_, s, c, u := q.at(p, t)
-		if q.curved.Curvature(s, c, u, q.columns[:n], q.scale, weights, costate, q.ofStage(t, z), q.hp) {
+		if q.curved.Curvature(s, c, u, q.columns[:n], q.scale, weights, costate, q.ofStage(t, z), zt == nil, q.hp) {
 			q.evaluations++
 			for i := range n {
 				copy(h[i*d:i*d+i+1], q.hp[i*n:])
@@ -85,7 +86,6 @@ func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, la
 		}
 	}
 	q.evaluations += int64(n * (n + 1) / 2)
-	zt := q.curving(t, mu, z)
 	q.gradient(t, objectiveScale, zt, lambda, q.slope)
 	tensor.Axpy(-objectiveScale, q.varying[t*d:(t+1)*d], q.slope)
 	q.lift(p, t)
@@ -190,7 +190,7 @@ func (q *program) hessianValues(p *point, t int, mu, objectiveScale float64, z, 
 			}
 		}
 		if zt != nil {
-			q.problem.Margins(s, c, u, q.mp)
+			q.marginsOf(s, c, u, q.mp)
 			for i, m := range q.mp {
 				sum -= zt[i] * (m - p.g[t*q.nm+i])
 			}

@@ -199,6 +199,10 @@ func (p *ipm) minimise() (r ipmResult, feasible bool) {
 	if r.violation <= p.opt.tolerance {
 		return r, true
 	}
+	if worst := p.beyondRoom(); worst <= p.q.spec.MarginTolerance {
+		r.kkt, r.violation = r.elastic, worst
+		return r, true
+	}
 	p.rho = 1
 	feasibility := p.run(0)
 	if feasibility.violation > p.opt.tolerance {
@@ -208,6 +212,22 @@ func (p *ipm) minimise() (r ipmResult, feasible bool) {
 	}
 	p.rho = secondPenalty
 	return p.run(scale), true
+}
+
+// beyondRoom is the largest violation of the limits themselves, +Inf where there is no room.
+func (p *ipm) beyondRoom() float64 {
+	q := p.q
+	if q.room == nil {
+		return math.Inf(1)
+	}
+	worst := 0.0
+	for i, g := range p.cur.g {
+		if i < q.steps*q.nm {
+			g += q.room[i%q.nm]
+		}
+		worst = math.Max(worst, -g)
+	}
+	return worst
 }
 
 // scale of the objective: to a largest first derivative of one with respect to the

@@ -50,6 +50,7 @@ type program struct {
 	ends                []float64 // [totals][nX]: ∂ of the constraints on the totals
 	h                   []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
 	hp                  []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
+	room                []float64 // [nm] that margins are to keep to spare, nil: none
 	dx, dJ, dm          []float64 // what a domain.Curved writes, [nx], [no] and [nm] by the columns
 	y, other            []float64 // (s, c, u)
 	fp, fm, mp, mm      []float64
@@ -200,6 +201,14 @@ func (q *program) action(p *point, t int) []float64 {
 	return u
 }
 
+// marginsOf writes the margins beyond the room that they are to keep.
+func (q *program) marginsOf(s, c, u, m []float64) {
+	q.problem.Margins(s, c, u, m)
+	for i, v := range q.room {
+		m[i] -= v
+	}
+}
+
 // forward writes the image of stage t.
 func (q *program) forward(p *point, t int) {
 	s, c := q.state(p, t)
@@ -244,7 +253,7 @@ func (q *program) evaluate(p *point, rolled bool) {
 				q.forward(p, t)
 			}
 		}
-		q.problem.Margins(s, c, u, p.g[t*q.nm:(t+1)*q.nm])
+		q.marginsOf(s, c, u, p.g[t*q.nm:(t+1)*q.nm])
 		q.priority(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
 		if q.points.block != nil {
 			q.points.add(s, c, u)

@@ -15,6 +15,7 @@ func (s *Solver) Parameters() []domain.Variable { return s.axes }
 // trajectory, then the perturbed ones, each a trajectory of its own. Errors are
 // those of Minimise.
 func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	s = s.sampling()
 	spec := s.problem.Spec()
 	if len(p) != len(s.axes) {
 		return nil, fmt.Errorf("shooting: scenario has %d parameters, want %d", len(p), len(s.axes))
@@ -36,6 +37,7 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 		for i := range from {
 			from[i] += s.opt.PerturbScale * s.opt.StateScale[i] * rng.NormFloat64()
 		}
+		s.nearer(from, t.S[step], t.C[step], t.U[step])
 		again, err := s.Minimise(from, t.C[step], s.opt.Horizon-step, pref, how, rng.Uint64(), t.U[step:])
 		if errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged) {
 			s.work.dropped.Add(1)
@@ -47,6 +49,24 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 		out = s.follow(out, again, 1+k, step, s.opt.Follow, scenario, pref)
 	}
 	return out, nil
+}
+
+const nearings = 3 // halvings of the way to a perturbed state, at most
+
+// nearer takes a state half way back to that of the trajectory, whose action is u, as long as
+// the projection finds no action that keeps the limits there: no closed loop comes to such a state, and
+// a solve takes longest to find out that it has no way.
+func (s *Solver) nearer(state, trajectory, c, u []float64) {
+	action := make([]float64, len(u))
+	for range nearings {
+		copy(action, u)
+		if s.problem.Project(state, c, action) {
+			return
+		}
+		for i, v := range trajectory {
+			state[i] = (state[i] + v) / 2
+		}
+	}
 }
 
 // follow appends the leading rows of an optimum from beside the trajectory, as the trajectory of

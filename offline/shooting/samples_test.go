@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -135,5 +136,63 @@ func TestGeneratesADataset(t *testing.T) {
 	}
 	if hashes[0] != hashes[1] {
 		t.Error("one and three threads make different datasets")
+	}
+}
+
+// TestSamplesKeepRoom: where room is asked for, what is solved for samples keeps it, the margins of
+// samples are the problem's own, optima of Minimise keep the limits alone, and a start that is nearer
+// to a limit than the room leaves it and is no failure.
+func TestSamplesKeepRoom(t *testing.T) {
+	pref, p := domain.Preference{Adaptive: true}, []float64{0.5, 0.3, 0.7}
+	least := func(margins [][]float64) float64 {
+		least := math.Inf(1)
+		for _, row := range margins {
+			for _, m := range row {
+				least = math.Min(least, m)
+			}
+		}
+		return least
+	}
+	n := len(tanks{}.Spec().Margins)
+	solve := func(room []float64) (sampled, minimised float64) {
+		solver := newTanks(Options{Tolerance: 1e-7, Room: room})
+		samples, err := solver.Solve(4, p, pref, domain.WeightedSum, 11)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows [][]float64
+		own := make([]float64, n)
+		for _, s := range samples {
+			rows = append(rows, s.Margins)
+			tanks{}.Margins(s.S, s.C, s.U[:2], own)
+			for i, m := range own {
+				if math.Abs(m-s.Margins[i]) > 1e-12 {
+					t.Fatalf("a sample has the margin %v, the problem %v", s.Margins[i], m)
+				}
+			}
+		}
+		best := minimise(t, solver, samples[0].S, samples[0].C, 30, pref, domain.WeightedSum)
+		return least(rows), least(best.Margins)
+	}
+	without, tight := solve(nil)
+	room := 2 * (without + 0.01)
+	with, same := solve(slices.Repeat([]float64{room}, n))
+	if !(without < room/2) || !(with >= room-1e-6) || same != tight {
+		t.Errorf("samples keep %v without room and %v with %v, Minimise %v and %v", without, with, room, tight, same)
+	}
+	// At the start a level is nearer to its limit than the room.
+	solver := newTanks(Options{Tolerance: 1e-7, Room: slices.Repeat([]float64{0.3}, n)})
+	samples, err := solver.Solve(4, p, pref, domain.WeightedSum, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, last := slices.Min(samples[0].Margins), slices.Min(samples[len(samples)-1].Margins); !(first < 0.29) || !(last > first) || first < 0 {
+		t.Errorf("from a margin of %v the samples come to %v, want nearer to 0.3", first, last)
+	}
+	if _, err := New(tanks{}, nil, func(_, _, _ []float64) {}, Options{Room: make([]float64, n+1)}); err == nil {
+		t.Error("room for margins that are not there is taken")
+	}
+	if _, err := New(tanks{}, nil, func(_, _, _ []float64) {}, Options{Room: slices.Repeat([]float64{-1}, n)}); err == nil {
+		t.Error("room below zero is taken")
 	}
 }

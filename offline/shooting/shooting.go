@@ -56,6 +56,10 @@ type Options struct {
 	// Follow is the number of leading steps of each perturbed solution that become samples;
 	// 0: 1. What follows is optimal as well and costs nothing, where a solve is dear.
 	Follow int
+	// Room of each margin, in its unit, is what samples keep to spare where they can, at a price
+	// that only the limits themselves outweigh; nil: none. A map that errs beside a limit is projected
+	// away from it, which may cost much more than the room. Minimise and Oracle use all of the room.
+	Room []float64
 	// Library is the number of scenarios that are solved first, under the adaptive priority, and
 	// take over the plans of their neighbours while that is better; 0: none. The solves from a
 	// scenario's start then begin with the plans of the nearest too, where there is more than
@@ -80,6 +84,7 @@ type Solver struct {
 	initial func(p, s, c []float64)
 	opt     Options
 
+	room  []float64 // of the present solves
 	work  *work
 	until context.Context // ends every solve
 }
@@ -133,12 +138,19 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 		return nil, fmt.Errorf("shooting: KKT tolerance is %v, want it in (0, 1)", opt.Tolerance)
 	case !(opt.PerturbScale > 0) || math.IsInf(opt.PerturbScale, 0):
 		return nil, fmt.Errorf("shooting: perturbation scale is %v, want a positive number", opt.PerturbScale)
+	case opt.Room != nil && len(opt.Room) != len(spec.Margins):
+		return nil, fmt.Errorf("shooting: room for %d margins of %d", len(opt.Room), len(spec.Margins))
 	case len(opt.StateScale) != len(spec.Measured):
 		return nil, fmt.Errorf("shooting: %d state scales for %d measured components", len(opt.StateScale), len(spec.Measured))
 	}
 	for i, v := range opt.StateScale {
 		if !(v > 0) || math.IsInf(v, 0) {
 			return nil, fmt.Errorf("shooting: state scale %d is %v, want a positive number", i, v)
+		}
+	}
+	for i, v := range opt.Room {
+		if !(v >= 0) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("shooting: the room of margin %d is %v, want a finite number of at least 0", i, v)
 		}
 	}
 	return newSolver(problem, axes, initial, opt), nil
@@ -148,6 +160,13 @@ func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s
 	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt, work: &work{}, until: context.Background()}
 	s.work.spaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
 	return s
+}
+
+// sampling is the solver of samples, which keep room.
+func (s *Solver) sampling() *Solver {
+	own := *s
+	own.room = s.opt.Room
+	return &own
 }
 
 // maxVariables bounds the memory of a solve.

@@ -33,6 +33,7 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	wanted := len(t.starts) + t.own
 	for k := 0; k < wanted || k < wanted+t.retries && found == nil && infeasible < runs; k++ {
 		configure(p.q)
+		p.q.room = s.room
 		mu, held := firstBarrier, k == len(t.starts)
 		switch {
 		case k < len(t.starts):
@@ -155,6 +156,11 @@ func (p *ipm) trajectory(r ipmResult) *Trajectory {
 	t := &Trajectory{
 		U: rows(at.u, q.steps, q.nu), Sigma: rows(at.sigma, q.steps, q.no), J: rows(at.j, q.steps, q.no), Margins: rows(at.g, q.steps, q.nm),
 		Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations,
+	}
+	for i, room := range q.room {
+		for _, m := range t.Margins {
+			m[i] += room
+		}
 	}
 	for _, x := range rows(at.x, q.steps+1, q.nx) {
 		t.S, t.C = append(t.S, x[:q.ns:q.ns]), append(t.C, x[q.ns:])

@@ -18,6 +18,7 @@ const visitedRows = 2
 // solved from what is left of the one before it, and from the Solver's own starts where that
 // does not converge. It ends where the state is lost or no longer finite.
 func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+	s = s.sampling()
 	spec := s.problem.Spec()
 	if len(p) != len(s.axes) {
 		return nil, fmt.Errorf("shooting: scenario has %d parameters, want %d", len(p), len(s.axes))

@@ -22,6 +22,7 @@ const (
 	gravity = 9.81  // m/s²
 	wall    = -0.05 // m, the least y
 	speed   = 1.0   // m/s of the moved end, each component
+	room    = 0.01  // m, kept from the wall in samples: the end moves far masses periods later
 	drive   = 5     // steps that the end is driven away by before an episode
 )
 
@@ -60,7 +61,7 @@ func ode[T dual.Scalar](s, _, u, ds []T) {
 	accelerate(s[:positions], ds[positions:])
 }
 
-func step[T dual.Scalar](s, c, u, sNext, _ []T) { dual.RK4(ode[T], s, c, u, sNext, dt, 4) }
+var masses = dual.Explicit{Real: ode[float64], Dual: ode[complex128], Span: dt, Substeps: 4}
 
 // rest is the state in which the chain hangs still, its moved end where it is to come to.
 func rest(free int) []float64 {
@@ -80,7 +81,6 @@ func rest(free int) []float64 {
 func functions[T dual.Scalar](free int) equations.Of[T] {
 	goal := rest(free)
 	return equations.Of[T]{
-		Step: step[T],
 		Objectives: func(_, _, u, n, j []T) {
 			j[0], j[1] = 0, u[0]*u[0]+u[1]*u[1]+u[2]*u[2]
 			for i, v := range n {
@@ -117,8 +117,7 @@ func System(free int) equations.System {
 	y := equations.System{
 		Name: fmt.Sprintf("chain%d", 6*free+3), Description: "a chain of masses brought to rest beside a wall",
 		Objectives: []domain.Variable{{Name: "unrest", Unit: "1"}, {Name: "effort", Unit: "m²/s²"}},
-		Steps:      steps, StepSeconds: dt, EscapeSteps: 2 + free,
-		Real: functions[float64](free), Dual: functions[complex128](free),
+		Steps:      steps, StepSeconds: dt, EscapeSteps: 2 + free, Real: functions[float64](free), Dual: functions[complex128](free), ODE: &masses,
 	}
 	for _, prefix := range []string{"", "v"} {
 		for i := range free + 1 - len(prefix) {
@@ -129,6 +128,7 @@ func System(free int) equations.System {
 	}
 	for i := range free + 1 {
 		y.Margins = append(y.Margins, domain.Variable{Name: fmt.Sprintf("wall%d", i+1), Unit: "m", Kind: domain.Collision})
+		y.Solver.Room = append(y.Solver.Room, room*float64(min(1, free-1))) // one mass needs none
 	}
 	for _, axis := range "xyz" {
 		y.Action = append(y.Action, domain.Variable{Name: fmt.Sprintf("v%c", axis), Unit: "m/s", Lo: -speed, Hi: speed})
@@ -143,7 +143,7 @@ func System(free int) equations.System {
 		copy(s, start)
 		for range drive {
 			copy(from, s)
-			step(from, nil, p, s, nil)
+			dual.Integrate(&masses, from, nil, p, s)
 		}
 	}
 	return y

@@ -62,7 +62,7 @@ func ode[T dual.Scalar](s, _, u, ds []T) {
 	ds[3] = dual.Div(a[0][3]-a[0][1]*ds[4]-a[0][2]*ds[5], a[0][0])
 }
 
-func step[T dual.Scalar](s, c, u, sNext, _ []T) { dual.RK4(ode[T], s, c, u, sNext, dt, 2) }
+var pendulum = dual.Explicit{Real: ode[float64], Dual: ode[complex128], Span: dt, Substeps: 2}
 
 // objectives are kinetic energy and what is missing of potential energy, and the way to
 // the set point c[0].
@@ -91,7 +91,7 @@ func margins[T dual.Scalar](_, _, _, n, m []T) {
 }
 
 func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T]}
+	return equations.Of[T]{Objectives: objectives[T], Margins: margins[T]}
 }
 
 // picture is cart and links, the obstacle, and the cart's set point.
@@ -133,7 +133,7 @@ func System() equations.System {
 			c[0] = p[3]
 		},
 		Steps: steps, StepSeconds: dt,
-		Picture: picture, Real: functions[float64](), Dual: functions[complex128](),
+		Picture: picture, Real: functions[float64](), Dual: functions[complex128](), ODE: &pendulum,
 		Solver: shooting.Options{Starts: 4, Iterations: 400, Library: 24},
 	}
 }

@@ -37,7 +37,7 @@ func ode[T dual.Scalar](s, _, u, ds []T) {
 	ds[5] = arm / inertia * (u[0] - u[1])
 }
 
-func step[T dual.Scalar](s, c, u, sNext, _ []T) { dual.RK4(ode[T], s, c, u, sNext, dt, 1) }
+var flight = dual.Explicit{Real: ode[float64], Dual: ode[complex128], Span: dt, Substeps: 1}
 
 // objectives are the distance to the goal c with speed, and effort with attitude.
 func objectives[T dual.Scalar](_, c, u, n, j []T) {
@@ -68,7 +68,7 @@ func escape[T dual.Scalar](s, _, u []T) {
 }
 
 func functions[T dual.Scalar]() equations.Of[T] {
-	return equations.Of[T]{Step: step[T], Objectives: objectives[T], Margins: margins[T], Escape: escape[T]}
+	return equations.Of[T]{Objectives: objectives[T], Margins: margins[T], Escape: escape[T]}
 }
 
 // picture is the body with its rotors, the edges of the gap, and the goal.
@@ -107,7 +107,7 @@ func System() equations.System {
 		},
 		Initial: func(p, s, c []float64) { copy(s, p[:5]); s[5] = 0; copy(c, p[5:]) },
 		Steps:   steps, StepSeconds: dt,
-		Picture: picture, Real: functions[float64](), Dual: functions[complex128](),
+		Picture: picture, Real: functions[float64](), Dual: functions[complex128](), ODE: &flight,
 		Rest: []float64{hover, hover}, EscapeSteps: 6, Solver: shooting.Options{Iterations: 400},
 	}
 }
