@@ -60,6 +60,8 @@ type curvedPole struct {
 	first, second float64
 }
 
+var _ domain.Curved = curvedPole{}
+
 // at evaluates everything with input moved by step and seeded by input seed.
 func (p curvedPole) at(s, c, u []float64, moved int, step float64, seed int) (next, j, m []complex128) {
 	at := make([]complex128, len(s)+len(c)+len(u))
@@ -90,7 +92,7 @@ func (p curvedPole) Linearise(s, c, u []float64, by []int, size, next, j, margin
 	return true
 }
 
-func (p curvedPole) Curvature(s, c, u []float64, by []int, size, w, lambda, z, h []float64) bool {
+func (p curvedPole) Curvature(s, c, u []float64, by []int, size, w, lambda, z []float64, _ bool, h []float64) bool {
 	slope := func(moved int, step float64, seed int) (sum float64) {
 		x, j, m := p.at(s, c, u, moved, step, seed)
 		for k, v := range x {
