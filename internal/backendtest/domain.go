@@ -35,7 +35,8 @@ const (
 
 // RunDomain checks a control problem against its own contract:
 //
-//   - The case is one that domain.Case.Validate accepts.
+//   - The case is one that domain.Case.Validate accepts, and no method has the name of an
+//     optional interface's without being called.
 //   - Gradient agrees with central differences of Objectives in s and u;
 //     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
 //   - PlanGradientBatch, if there is one, agrees with central differences of
@@ -85,6 +86,7 @@ const (
 // here with a small one.
 func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.DeviceCode) backend.DeviceFunctions) {
 	must.OK(t, c.Validate())
+	t.Run("interfaces", func(t *testing.T) { report(t, checkInterfaces(c)) })
 	if c.Learned != nil {
 		t.Run("learned", func(t *testing.T) { RunDomain(t, domain.Case{Problem: c.Learned, Solver: c.Solver}, device) })
 		c.Learned, c.Solver = nil, nil
