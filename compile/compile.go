@@ -116,6 +116,7 @@ type Score struct {
 	// Capped is the mean with no episode counted as more than the largest regret that was asked
 	// for: what decisions between rounds and maps look at.
 	Capped closedloop.Number `json:"capped_pct"`
+	Median closedloop.Number `json:"median_pct"`
 	P90    closedloop.Number `json:"p90_pct"`
 	Max    closedloop.Number `json:"max_pct"`
 	// Min is below zero where the reference optimum was not one. Unsolved are the episodes
@@ -137,6 +138,13 @@ const mostRescued = 1
 func (s *Score) meets(o *Options) bool {
 	return s.Unsafe == s.NoWay && float64(s.Mean) <= o.Target && float64(s.Max) <= o.Tail && s.Rescued <= mostRescued
 }
+
+// skewed says that a few episodes cost nearly all of the mean.
+func (s *Score) skewed() bool { return s.Median > 0 && s.Mean > skewness*s.Median }
+
+// skewness is a mean in medians that no spread around a map's usual error explains: maps of the gallery
+// have 1 to 5, a chain of masses at its wall had 400.
+const skewness = 40
 
 // better orders scores: safe before cheap.
 func (s *Score) better(than *Score) bool {
@@ -455,6 +463,8 @@ func advice(out *Report, o *Options) string {
 		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; domaintest names them (go test -v)"
 	case out.Test.rate() > 0:
 		return "some held-out starts end unsafe: a margin that looks further ahead, or a larger budget"
+	case float64(out.Test.Mean) > o.Target && best.Training.skewed() && out.Test.skewed():
+		return "a few starts cost nearly all of the mean, of the data's too: samples that keep off the limits (Room of the solver), or fewer of these starts (Scenario)"
 	case float64(best.HeldOut.Capped) > 2*float64(best.Training.Capped):
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"
 	case last.Kind == Epochs && float64(best.Training.Capped) > o.Target:

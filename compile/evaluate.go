@@ -156,7 +156,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 		return out, err
 	}
 	out.Episodes, out.Unsafe, out.Unsolved = got.Episodes, len(got.Unsafe), got.OracleFailures
-	out.Mean, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.P90, got.Regret.Max, got.RegretMin
+	out.Mean, out.Median, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.Median, got.Regret.P90, got.Regret.Max, got.RegretMin
 	out.Capped = closedloop.Number(capped / float64(known))
 	out.P50, out.P99, out.Prepare = got.Latency.P50, got.Latency.P99, got.Prepare
 	if got.Guard != nil {
