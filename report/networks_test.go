@@ -71,11 +71,11 @@ func TestTheTextOfNetworksIsOfTheirRecords(t *testing.T) {
 	for _, network := range networks {
 		n := all.onNetwork(network.name)
 		exact, projected, held := n.way(network.name, "exact, warm"), n.way(network.name, "projection of map"), n.way(network.name, "projection of hold")
-		if exact == nil || projected == nil || held == nil {
+		solver, direct := n.method("mo-opf"), n.method("direct")
+		if exact == nil || projected == nil || held == nil || solver == nil {
 			t.Fatalf("%s: no times of a dispatch", network.name)
 		}
 		projecting, holding = append(projecting, share(projected.P50, exact.P50)), append(holding, share(held.P50, exact.P50))
-		solver, direct := n.method("mo-opf"), n.method("direct")
 		if direct == nil {
 			continue // no map
 		}

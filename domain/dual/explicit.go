@@ -108,21 +108,18 @@ func (p *Explicit) Structure(points [][]float64, sizes []float64, ns, nc int) *S
 	}
 	known := &Structure{rows: make([][]int, len(sizes)), second: NewPattern(len(sizes))}
 	for i := range sizes {
-		known.trial = append(known.trial, scattered(i))
+		known.trial, t.vary = append(known.trial, scattered(i)), append(t.vary, i)
 	}
+	slopes := make([]float64, len(sizes)*ns)
 	for _, x := range points {
 		t.curvature.Learn(known.second, x, sizes)
 		for i, v := range x {
 			t.x[i] = complex(v, 0)
 		}
-		for a, at := range t.x {
-			t.x[a] = complex(real(at), Step)
-			t.ode(t.x)
-			t.x[a] = at
-			for r, v := range t.f {
-				if imag(v) != 0 && !slices.Contains(known.rows[a], r) {
-					known.rows[a] = append(known.rows[a], r)
-				}
+		t.columns(slopes)
+		for i, v := range slopes {
+			if a, r := i/ns, i%ns; v != 0 && !slices.Contains(known.rows[a], r) {
+				known.rows[a] = append(known.rows[a], r)
 			}
 		}
 	}
