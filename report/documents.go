@@ -25,6 +25,7 @@ var documents = []document{
 	{"README.md", "conditions", devices.conditionSummary},
 	{"docs/navigation.md", "quality of the search", devices.quality},
 	{"docs/navigation.md", "search on other plants", devices.shifted},
+	{"docs/navigation.md", "parts of the search", devices.searchParts},
 	{"docs/navigation.md", "decisions under noise", devices.underNoise},
 	{"docs/integrator.md", "methods in closed loop", devices.baselines},
 	{"docs/opf.md", "dispatch", devices.dispatch},

@@ -149,30 +149,3 @@ func TestDifferencesAreExplained(t *testing.T) {
 		}
 	}
 }
-
-// The parts of Algorithm 2 that the paper leaves out stand beside the whole, in a pairing where
-// the bundled map lacks the part.
-func TestAblationsStandBesideTheWhole(t *testing.T) {
-	all := New("here", known())
-	all.Evaluations = []closedloop.Result{drawnRun("opf30", "gpc", paperRegime, 1, 1, 3), drawnRun("opf30", "gpc-no-lie", paperRegime, 1.505, 2.01, 4.03)}
-	pair := func(method string) closedloop.Paired {
-		return closedloop.Paired{Method: method, Episodes: 3, Safe: 3, Compared: 3, Difference: closedloop.RegretStatistics{N: 3, Mean: 0.5, Median: 0.25}}
-	}
-	all.Pairings = []closedloop.Pairing{{Case: "opf30", Regime: paperRegime, Map: closedloop.PairedMap{File: "refined"}, Pairs: []closedloop.Paired{pair("gpc"), pair("gpc-no-rollout")}}}
-	got := devices{all}.ablations()
-	for begin, cells := range map[string]string{
-		"| opf30 | paper | `gpc-no-lie` |":      "| +0.8333 [",
-		"| opf30 | paper | `gpc-no-rollout` |":  "| 3/3, map `refined` | +0.5000 [",
-		"| opf30 | paper | `gpc-no-semantic` |": "| not recorded |",
-	} {
-		if line := row(t, got, begin); !strings.Contains(line, cells) {
-			t.Errorf("%s lacks %s", line, cells)
-		}
-	}
-	if strings.Contains(got, "gpc-no-projection") {
-		t.Error("a part that the paper does not leave out stands among those that it does")
-	}
-	if undisturbed(&all.Pairings[0]) {
-		t.Error("an ablation's pairing counts among those of whole methods")
-	}
-}

@@ -1,0 +1,63 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// The parts of Algorithm 2 that the paper leaves out stand beside the whole, in a pairing where
+// the bundled map lacks the part.
+func TestAblationsStandBesideTheWhole(t *testing.T) {
+	all := New("here", known())
+	all.Evaluations = []closedloop.Result{drawnRun("opf30", "gpc", paperRegime, 1, 1, 3), drawnRun("opf30", "gpc-no-lie", paperRegime, 1.505, 2.01, 4.03)}
+	pair := func(method string) closedloop.Paired {
+		return closedloop.Paired{Method: method, Episodes: 3, Safe: 3, Compared: 3, Difference: closedloop.RegretStatistics{N: 3, Mean: 0.5, Median: 0.25}}
+	}
+	all.Pairings = []closedloop.Pairing{{Case: "opf30", Regime: paperRegime, Map: closedloop.PairedMap{File: "refined"}, Pairs: []closedloop.Paired{pair("gpc"), pair("gpc-no-rollout")}}}
+	got := devices{all}.ablations()
+	for begin, cells := range map[string]string{
+		"| opf30 | paper | `gpc-no-lie` |":      "| +0.8333 [",
+		"| opf30 | paper | `gpc-no-rollout` |":  "| 3/3, map `refined` | +0.5000 [",
+		"| opf30 | paper | `gpc-no-semantic` |": "| not recorded |",
+	} {
+		if line := row(t, got, begin); !strings.Contains(line, cells) {
+			t.Errorf("%s lacks %s", line, cells)
+		}
+	}
+	if strings.Contains(got, "gpc-no-projection") {
+		t.Error("a part that the paper does not leave out stands among those that it does")
+	}
+	if undisturbed(&all.Pairings[0]) {
+		t.Error("an ablation's pairing counts among those of whole methods")
+	}
+}
+
+// A search without one of its parts stands beside the whole one on the episodes of both, under
+// the loads of both, and so does the map without a search; another search's parts do not.
+func TestPartsOfASearchStandBesideTheWhole(t *testing.T) {
+	all := New("here", known())
+	all.Evaluations = []closedloop.Result{
+		drawnRun("opf30", "gpc-refine-64", paperRegime, 1, 1, 3),
+		drawnRun("opf30", "gpc-refine-64-no-memory", paperRegime, 1.505, 2.01, 4.03),
+		drawnRun("opf30", "direct", paperRegime, 2.01, 2.01, 6.09),
+		drawnRun("opf30", "gpc-refine-512-actions", paperRegime, 1, 1, 3),
+		drawnRun("opf30", "gpc-refine-64-actions", "swing", 1, 1, 3),
+	}
+	got := devices{all}.searchParts()
+	for begin, cells := range map[string]string{
+		"| opf30 | paper | `gpc-refine-64` |":           "| 3/3 | ",
+		"| opf30 | paper | `gpc-refine-64-no-memory` |": "| +0.8333 [",
+		"| opf30 | paper | `direct` |":                  "| +1.6667 [",
+	} {
+		if line := row(t, got, begin); !strings.Contains(line, cells) {
+			t.Errorf("%s lacks %s", line, cells)
+		}
+	}
+	for _, absent := range []string{"512", "swing"} { // there is no whole search there
+		if strings.Contains(got, absent) {
+			t.Errorf("%s stands beside nothing:\n%s", absent, got)
+		}
+	}
+}
