@@ -480,7 +480,7 @@ gpu-report:
 	cp $(DIR)/state.txt bench/results/$(DEVICE)/state.txt
 	$(MAKE) docs
 
-## models: make the bundled models again from nothing (an hour and a half on two cores)
+## models: make the bundled models again from nothing (some two and a half hours on two cores; scripts/models.sh takes cases)
 models: build
 	scripts/models.sh
 
