@@ -45,6 +45,17 @@ RECORD = bin/record
 record-choices: bin/record
 	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./domains/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
 
+## record-export: what exported maps take on a Cortex-M and beside Go, and what float16 changes, the tables of docs/export.md, into RESULTS (as export-cortex-m); times on a quiet machine
+.PHONY: record-export record-calls
+record-export: bin/record build
+	$(RECORD) --out $(RESULTS)/export-cortex-m.json scripts/export-cortex-m.sh $(MAPS)
+	$(RECORD) --out $(RESULTS)/export-rounded.json $(GO) test ./export -run '^$$' -bench '^BenchmarkRounded$$' -benchtime 1x -cpu 1
+	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
+
+## record-calls: what a decision costs from Python beside Go, the table of docs/python.md, into RESULTS/python.json (after test-python); on a quiet machine
+record-calls: bin/record
+	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py
+
 ## record-flows: times of power flows, the table of docs/powerflow.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./domains/opf/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
@@ -56,7 +67,7 @@ record-deadline: build
 	mv $(RESULTS)/deadline.json.new $(RESULTS)/deadline.json
 
 ## records: what no other target records of the tables in docs, into RESULTS, a folder of bench/results named for the device; an hour of a quiet machine (after test-python)
-records: monitor record-choices record-flows record-deadline bench-environments
+records: monitor record-choices record-export record-flows record-calls record-deadline bench-environments
 	$(MAKE) bench-serve BENCH_SERVE=$(RESULTS)/serve.json
 	$(MAKE) peers-pandapower PEERS_PANDAPOWER=$(RESULTS)/peers-pandapower.json
 	$(MAKE) docs
@@ -158,7 +169,7 @@ check-ui: ui
 test-ui: build build/ui/ready
 	cd view/ui && node test.mjs $(DOCS)
 
-.PHONY: python wheel test-python test-wheel lint-python latency-python
+.PHONY: python wheel test-python test-wheel lint-python
 ## python: the library of the Python package in place, python/gpc/_libgpc.so (Linux; needs a C compiler)
 PYTHON ?= python3
 python:
@@ -222,10 +233,6 @@ EVALUATIONS ?= out/baselines
 baselines-evaluate: build
 	mkdir -p $(EVALUATIONS)
 	$(PYTHON) baselines/all.py evaluate $(EVALUATIONS) --only '$(or $(ONLY),*)'
-
-## latency-python: what a decision costs from Python beside what it takes in Go, in one run (after test-python)
-latency-python:
-	build/test-python/bin/python python/bench/latency.py
 
 ## bench-environments: steps a second of the environments for learners, beside NumPy (after test-python; pandapower too where it is installed), into RESULTS/environments.json
 .PHONY: bench-environments

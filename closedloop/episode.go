@@ -81,7 +81,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	if m, ok := method.(domain.Multistart); ok {
 		record.End.Starts = append(Vector(nil), m.Starts()...)
 	}
-	record.End.oracle(ep)
+	record.End.compare(opt.optima.ask(number, ep))
 	if err := ctx.Err(); err != nil {
 		return nil, err // what failed may have been ended by it
 	}
@@ -139,14 +139,8 @@ func endOf(ep domain.Episode, sum *score, completed bool) End {
 	return end
 }
 
-// oracle asks the episode for the cost of its optimum.
-func (e *End) oracle(ep domain.Episode) {
-	cost, _, err := ep.Oracle()
-	if err != nil {
-		cost, e.OracleFailure = math.NaN(), err.Error()
-	}
-	e.OracleCost = Number(cost)
-}
+// compare states the optimum of the episode.
+func (e *End) compare(with optimum) { e.OracleCost, e.OracleFailure = with.cost, with.failure }
 
 // biasStream separates the signs of an episode's bias from its scene and its noise.
 const biasStream = 0x6269_6173 // "bias"

@@ -48,6 +48,8 @@ type Options struct {
 	// Scenes are run instead of drawn ones, each an episode; the case is on their plant (see
 	// Remade). nil: episodes are drawn.
 	Scenes *Scenes
+
+	optima *optima // known of the same episodes already; nil: each is asked
 }
 
 // Load is the machine's during a run, LoadLimit the one above which latencies are not

@@ -86,7 +86,7 @@ type Paired struct {
 }
 
 // Pair runs the methods on the episodes of opt, whose Method, Device and trace are not
-// read. The record lacks the Map.
+// read. The optimum of an episode is found once for all of them. The record lacks the Map.
 func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options) (*Pairing, error) {
 	if len(methods) == 0 || opt.TracePath != "" || opt.ShardCount > 1 {
 		return nil, fmt.Errorf("closedloop: a pairing of %d methods, trace %q, %d shards: want at least one method, no trace and no shards", len(methods), opt.TracePath, opt.ShardCount)
@@ -96,7 +96,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 	if err != nil {
 		return nil, err
 	}
-	opt.Limit = LoadLimit{}
+	opt.Limit, opt.optima = LoadLimit{}, new(optima)
 	var first map[int]float64 // regret by episode, where it has one
 	for _, m := range methods {
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {

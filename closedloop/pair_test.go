@@ -67,6 +67,45 @@ func TestPairIsTheEvaluationsSideBySide(t *testing.T) {
 	}
 }
 
+// asked is a plant that counts how often the optimum of an episode is asked for.
+type asked struct {
+	domain.Plant
+	times map[int]int
+}
+
+func (p asked) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	ep, err := p.Plant.Episode(seed, index, opt)
+	return askedEpisode{ep, p.times, index}, err
+}
+
+type askedEpisode struct {
+	domain.Episode
+	times map[int]int
+	index int
+}
+
+func (e askedEpisode) Oracle() (float64, [][]float64, error) {
+	e.times[e.index]++
+	return e.Episode.Oracle()
+}
+
+// The optimum of an episode is found once for all methods of a pairing, whichever of them comes
+// to the episode first.
+func TestAPairingFindsAnOptimumOnce(t *testing.T) {
+	c, times := *cartCase(t), map[int]int{}
+	c.Plant = asked{c.Plant, times}
+	opt := closedloop.Options{Seed: 5, Episodes: 4, Preference: domain.Preference{W: []float64{0.5, 0.5}}}
+	p := must.Get(closedloop.Pair(context.Background(), &c, []closedloop.Contender{{Method: "few", Episodes: 2, New: gained(1)}, {Method: "all", New: gained(1)}, {Method: "weak", New: gained(0.8)}}, opt))(t)
+	for i := range opt.Episodes {
+		if times[i] != 1 {
+			t.Errorf("the optimum of episode %d was asked for %d times", i, times[i])
+		}
+	}
+	if own := must.Get(closedloop.Evaluate(context.Background(), &c, gained(0.8), opt))(t); own.RegretPct != p.Pairs[2].RegretPct || times[0] != 2 {
+		t.Errorf("the pairing has %v, the evaluation %v after %d", p.Pairs[2].RegretPct, own.RegretPct, times[0])
+	}
+}
+
 // A bias is of one size, has a sign for each value and episode, is not the plant's, and
 // leaves a trace that verifies.
 func TestBiasIsOfTheMeasurementAlone(t *testing.T) {

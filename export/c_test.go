@@ -15,6 +15,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
@@ -364,4 +365,30 @@ func benchmarkGo(b *testing.B, c *gpc.Case, m *model.Model) {
 	}
 	slices.Sort(each)
 	b.ReportMetric(each[len(each)/2], "ns/decision")
+}
+
+// BenchmarkRounded is what rounding a map to float16 changes in closed loop: `direct` by both maps on
+// the same episodes, and the largest change of a plan among recorded decisions.
+func BenchmarkRounded(b *testing.B) {
+	for _, v := range []struct {
+		name     string
+		episodes int
+	}{{"integrator-convex", 200}, {"integrator-nonconvex", 200}, {"opf30", 10}} {
+		c, m := bundled(b, v.name)
+		b.Run(v.name, func(b *testing.B) {
+			for b.Loop() {
+				r := must.Get(c.Export(b.Context(), m, gpc.ExportOptions{Dir: filepath.Join(b.TempDir(), "c"), Half: true, Records: 1000, Seed: 991}))(b)
+				file := filepath.Join(b.TempDir(), "half.safetensors")
+				must.OK(b, must.Get(export.Rounded(m))(b).WriteFile(file))
+				p := must.Get(c.Pair(b.Context(), []gpc.Contender{{Method: "direct"}, {Method: "direct", File: file}}, "", gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{Episodes: v.episodes, Seed: 991, Threads: runtime.NumCPU()}))(b)
+				whole, half := p.Pairs[0], p.Pairs[1]
+				b.ReportMetric(float64(half.Episodes), "episodes")
+				b.ReportMetric(float64(whole.Safe), "safe")
+				b.ReportMetric(float64(half.Safe), "safe_rounded")
+				b.ReportMetric(float64(half.DifferencePct), "difference_%")
+				b.ReportMetric(float64(half.DifferenceCI95), "interval_%")
+				b.ReportMetric(r.HalfError, "largest_change")
+			}
+		})
+	}
 }

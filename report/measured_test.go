@@ -46,7 +46,15 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 			"BenchmarkReceding/envelope/steps5,iterations1,bare=true 1 9 ns/op 0.00094 gap_% 2 unsolved 1 broken 1 linearisations 1 most"),
 		printedBy(t, "BenchmarkSolve/case30/flat 9 8900 ns/op 3.2 iterations/op", "BenchmarkSolve/case30/flat 9 8400 ns/op 3.2 iterations/op"),
 		printedBy(t, "BenchmarkMonitor/integrator-convex/10_%_of_signs 1 9 ns/op 0.8 answers_missed 114.7 above_% 60 flagged 22 drifting 60 episodes", "BenchmarkMonitor/opf30/direct 1 9 ns/op 0 alarms 30600 decisions"),
+		printedBy(t, "BenchmarkRounded/opf30 1 9 ns/op 10 episodes 10 safe 9 safe_rounded -1.2e-05 difference_% 2e-05 interval_% 0.0127 largest_change"),
+		printedBy(t, "BenchmarkCortexM/opf30/float16/M7 1 6272 code_bytes 362664 constants_bytes 2560 static_bytes 216 stack_bytes 537065 instructions 583280 instructions_most 837360 instructions_dense 767 equal 768 entries"),
+		printedBy(t, "BenchmarkDirect/opf30/go-2 20 9 ns/op 15200 ns/decision", "BenchmarkDirect/opf30/c/half=false-2 20 9 ns/op 18240 ns/decision"),
+		printedBy(t, `[{"name":"opf30 direct 1000","calls":20,"go_us":4933.2,"python_us":5105,"ratio":1.035}]`),
 		printedBy(t, `[{"name":"opf30, 256 environments, 2 threads","steps":512,"steps_per_second":241000.4,"cpu_microseconds_per_step":6.71}]`),
+	}
+	own.Steerings = []closedloop.Steering{
+		{Case: "opf30", Method: "gpc", Front: []closedloop.FrontPoint{{W: []float64{1, 0, 0}, J: []closedloop.Number{1, 2, 3}, OracleJ: []closedloop.Number{1, 2, 3}, Compared: 1, Episodes: 1}}},
+		{Case: "integrator-convex", Method: "gpc"},
 	}
 	own.Serves = []Served{{Case: "opf30", Method: "gpc", Waiting: "measured", Commit: "c0ffee", P99Ratio: 1.758, Load: OfferedLoad{Seconds: 600, Rate: 10, Sent: 6000, Refused: 4000}, Broken: []string{"what is due is sent"}}}
 	own.Deadlines = []bench.Deadlines{{Case: "opf30", Method: "gpc", Commit: "c0ffee", Releases: 12000, Late: 2, Missed: 2, Response: bench.Spread{P50: 337.33}}}
@@ -69,6 +77,11 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		{devices.flows, []string{"| case30 | 8.4 µs, 3.2 iterations | – |", "load was at most 0.50"}},
 		{devices.monitor, []string{"| 10 % of signs | 0.8, +114.70 %, 60, 22 | – | – | – |", "`opf30` 0 of 30600 decisions."}},
 		{devices.environments, []string{"| opf30, 256 environments, 2 threads | 6.71 | 241000 |"}},
+		{devices.rounded, []string{"| opf30 | 10 | 9 | -0.00001 ± 0.00002 | 0.013 |"}},
+		{devices.cortexM, []string{"| opf30 | float16 | M7 | 6272 | 362664 | 2560 | 216 | 537065 | 583280 | 837360 | 767 of 768 |"}},
+		{devices.exported, []string{"| opf30 | 15.2 | 18.2 | – | 1.2 |", "load was at most 0.50"}},
+		{devices.calls, []string{"| opf30 | direct | 1000 | 4933.2 | 5105.0 | 1.035 |"}},
+		{func(d devices) string { return d.steered("opf30") }, []string{"| opf30 | `gpc` | 1 | 1/1 |"}},
 		{devices.served, []string{"| answered | 0 decided (0 of them late), 4000 refused,", "p99 1.76 times the idle server's", "| does not hold | what is due is sent |", "6000 sent, 1.00 of"}},
 		{devices.deadlines, []string{"| response | 337.3 |", "* 2 of 12000 deadlines missed: 2 decisions late"}},
 		{devices.pandapower, []string{"| case9 | 9 | 4e-11 | 0 | 0 | 0 | 16 / 17 | 1.09 [0.98, 1.1] | 0.8 |", "| case14 | 8081.5263 | 4e-8 | 0 | 0 | 21 / 147 | 6.9 [6.4, 6.9] | 0.0 |", "* case300, `runopp`: pandapower OPFNotConverged: no, gpc infeasible\n", "pandapower 3.5.6 with numba"}},

@@ -50,6 +50,16 @@ func row(t *testing.T, page, begin string) string {
 	return ""
 }
 
+// rowsHold asks that the page has, of each row's beginning, the cells.
+func rowsHold(t *testing.T, page string, want map[string]string) {
+	t.Helper()
+	for begin, cells := range want {
+		if line := row(t, page, begin); !strings.Contains(line, cells) {
+			t.Errorf("%s lacks %s", line, cells)
+		}
+	}
+}
+
 // An ablation of the first two of four episodes has half the mean regret of the main row
 // and, on the same episodes, exactly its cost.
 func TestAblationsStandBesideTheMainRowsEpisodes(t *testing.T) {
@@ -57,15 +67,11 @@ func TestAblationsStandBesideTheMainRowsEpisodes(t *testing.T) {
 		drawnRun("integrator-convex", "gpc", "", 1, 1, 3, 3),
 		drawnRun("integrator-convex", "gpc-no-lie", "", 1, 1),
 		drawnRun("integrator-convex", "gpc-no-retraction", "", 1.505, 2.01, 4.03))
-	for begin, cells := range map[string]string{
+	rowsHold(t, text, map[string]string{
 		"| gpc |":               "| – | – | – | 4/4 |",
 		"| gpc-no-lie |":        "| +0.0000 [+0.0000, +0.0000] | +0.0000 | 2 | 2/2 |",
 		"| gpc-no-retraction |": "| +1.0000 | 3 | 3/3 |",
-	} {
-		if got := row(t, text, begin); !strings.Contains(got, cells) {
-			t.Errorf("%s lacks %s", got, cells)
-		}
-	}
+	})
 	if !strings.Contains(text, "load was at most 2.25, other processes had at most 0.50 CPUs") {
 		t.Error("the table does not say under which load its times were taken")
 	}

@@ -27,15 +27,6 @@ func (d devices) eachLoads(visit func(r run, regime string, evals []closedloop.R
 	}
 }
 
-// evaluated is a method's of evaluations, nil where there is none.
-func evaluated(evals []closedloop.Result, method string) *closedloop.Result {
-	at := slices.IndexFunc(evals, func(e closedloop.Result) bool { return e.Method == method })
-	if at < 0 {
-		return nil
-	}
-	return &evals[at]
-}
-
 // ablated are the parts of Algorithm 2 that the paper names, by what their ablations end in.
 var ablated = []string{"-no-semantic", "-no-rollout", "-no-lie", "-no-retraction"}
 
@@ -49,7 +40,7 @@ func (d devices) ablations() string {
 				continue
 			}
 			row := []string{r.name, dash(regime), "`" + m.Name + "`"}
-			if e := evaluated(evals, m.Name); e != nil {
+			if e := find(m.Name, evals); e != nil {
 				s.rows = append(s.rows, slices.Concat(row, []string{safeOf(e)}, r.lessThan(e, whole)))
 			} else if cells := r.pairedWith(r.name, regime, whole, m.Name); cells != nil {
 				s.rows = append(s.rows, append(row, cells...))
@@ -73,12 +64,12 @@ func (d devices) searchParts() string {
 			parts := slices.DeleteFunc(slices.Clone(evals), func(e closedloop.Result) bool {
 				return !strings.HasPrefix(e.Method, whole+"-") || r.method(r.name, e.Method).Group != domain.GroupAblation
 			})
-			first := evaluated(evals, whole)
+			first := find(whole, evals)
 			if first == nil || len(parts) == 0 {
 				continue
 			}
 			parts = append([]closedloop.Result{*first}, parts...)
-			if direct := evaluated(evals, "direct"); direct != nil && i == 0 {
+			if direct := find("direct", evals); direct != nil && i == 0 {
 				parts = append(parts, *direct)
 			}
 			for _, e := range parts {

@@ -72,6 +72,30 @@ func (r *Records) steeringSections() []section {
 	})...)
 }
 
+// steered are the sweeps over preferences of some cases.
+func (d devices) steered(cases ...string) string {
+	var all []closedloop.Steering
+	swept := func(r *Records) (names []string) {
+		for _, s := range r.Steerings {
+			if slices.Contains(cases, s.Case) {
+				names = append(names, s.Case)
+			}
+		}
+		return names
+	}
+	for _, r := range d.runs(swept) {
+		for _, s := range r.Steerings {
+			if s.Case == r.name {
+				all = append(all, s)
+			}
+		}
+	}
+	if all == nil {
+		return noRecord
+	}
+	return tables(section{rows: SteeringSummaryRows(all...)})
+}
+
 // steeringFigures show the front traced by one map and the exact one: two
 // objectives in one figure; of three, the first and the second each against the
 // third, where a line joins the two points of each preference.

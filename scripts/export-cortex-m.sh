@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Maps as C on a Cortex-M4F and a Cortex-M7 under QEMU: scripts/export-cortex-m.sh CASE|MODEL..., a table of bytes, of
-# instructions of a decision, and of how many entries of the recorded plans are equal. A decision beyond the tolerance
+# Maps as C on a Cortex-M4F and a Cortex-M7 under QEMU: scripts/export-cortex-m.sh CASE|MODEL..., lines of a benchmark with
+# bytes, instructions of a decision, and how many entries of the recorded plans are equal. A decision beyond the tolerance
 # ends it. Instructions are counted in steps of 40, QEMU's and not a processor's cycles: it has no pipeline and no
 # memory that waits. Stack is the sum over all functions of the map.
 set -euo pipefail
@@ -25,8 +25,6 @@ run() {
   qemu-system-arm -M $board -display none -semihosting -icount shift=0 -kernel "$work/test.elf" > "$work/out" || { cat "$work/out" >&2; exit 1; }
 }
 
-echo '| map | weights | processor | code | constants | static | stack | instructions, mean | most | all units active | equal entries |'
-echo '|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|'
 for map in "$@"; do
   for weights in float32 float16; do
     rm -rf "$work/c"
@@ -43,8 +41,9 @@ for map in "$@"; do
       dense=$(figure ticks_most)
       run
       stack=$(awk '{ sum += $(NF - 1) } END { print sum }' "$work/map.su")
-      equal=$(sed -n 's/^equal_bits //p' "$work/out")
-      echo "| $(basename "$map" .safetensors) | $weights | $processor | $(section text) | $(section rodata) | $(section bss) | $stack | $(figure ticks_mean) | $(figure ticks_most) | $dense | $equal |"
+      read -r equal entries < <(sed -n 's/^equal_bits \([0-9]*\) of \([0-9]*\)$/\1 \2/p' "$work/out")
+      echo "BenchmarkCortexM/$(basename "$map" .safetensors)/$weights/$processor 1 $(section text) code_bytes $(section rodata) constants_bytes $(section bss) static_bytes $stack stack_bytes" \
+        "$(figure ticks_mean) instructions $(figure ticks_most) instructions_most $dense instructions_dense $equal equal $entries entries"
     done
   done
 done

@@ -1,4 +1,4 @@
-"""What a decision costs from Python beside what it takes in Go: medians of one run, µs.
+"""What a decision costs from Python beside what it takes in Go: medians of one run, µs, as a JSON array.
 
 The time in Go is what the library measures of the decision itself (Decision.seconds); the rest
 is the call: ctypes, the crossing into Go, checking and copying.
@@ -46,7 +46,7 @@ def many(s: gpc.Session, method: str, n: int, calls: int) -> dict:
 
 def row(s: gpc.Session, method: str, n: int, inside: list[float], outside: list[float]) -> dict:
     a, b = statistics.median(inside), statistics.median(outside)
-    return {"case": s.spec.name, "method": method, "loops": n, "calls": len(inside), "go_us": round(a, 2), "python_us": round(b, 2),
+    return {"name": f"{s.spec.name} {method} {n}", "calls": len(inside), "go_us": round(a, 2), "python_us": round(b, 2),
             "ratio": round(b / a, 3), "overhead_us": round(statistics.median(y - x for x, y in zip(inside, outside)), 2)}
 
 
@@ -54,11 +54,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=20_000)
     options = parser.parse_args()
+    rows = []
     for case in ("integrator-convex", "opf30"):
         with gpc.open(case, threads=1) as s:
             for method in ("direct", "gpc"):
-                print(json.dumps(one(s, method, options.calls)), flush=True)
-                print(json.dumps(many(s, method, 1000, max(5, options.calls // 1000))), flush=True)
+                rows += [one(s, method, options.calls), many(s, method, 1000, max(5, options.calls // 1000))]
+    print(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

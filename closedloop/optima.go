@@ -1,0 +1,51 @@
+package closedloop
+
+import (
+	"math"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// optimum is what the reference of an episode costs, NaN with a failure where it could not be found.
+type optimum struct {
+	cost    Number
+	failure string
+}
+
+// optimumOf asks the episode.
+func optimumOf(ep domain.Episode) optimum {
+	cost, _, err := ep.Oracle()
+	if err != nil {
+		return optimum{Number(math.NaN()), err.Error()}
+	}
+	return optimum{cost: Number(cost)}
+}
+
+// optima remember what the references of episodes cost, for methods that are run on the same
+// ones: an episode's does not depend on how it was driven.
+type optima struct {
+	mu sync.Mutex
+	of map[int]optimum
+}
+
+// ask is the optimum of an episode by its number; of those that do not remember it is asked anew.
+func (o *optima) ask(number int, ep domain.Episode) optimum {
+	if o == nil {
+		return optimumOf(ep)
+	}
+	o.mu.Lock()
+	known, ok := o.of[number]
+	o.mu.Unlock()
+	if ok {
+		return known
+	}
+	known = optimumOf(ep) // no two threads have one episode
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == nil {
+		o.of = map[int]optimum{}
+	}
+	o.of[number] = known
+	return known
+}

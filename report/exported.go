@@ -1,0 +1,91 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// rounded is what maps of float16 decide in closed loop beside those of float32, package export's
+// BenchmarkRounded.
+func (d devices) rounded() string {
+	const name = "BenchmarkRounded"
+	return d.listed(below(name), false, []string{"map", "episodes", "safe, both", "difference of cost, % ± 95 %", "largest change of a plan, of D_u's scale"},
+		func(of string, v func(string) float64) []string {
+			return []string{
+				strings.TrimPrefix(of, name+"/"), number("%.0f", v("episodes")), number("%.0f", math.Min(v("safe"), v("safe_rounded"))),
+				fmt.Sprintf("%+.5f ± %.5f", v("difference_%"), v("interval_%")), number("%.2g", v("largest_change")),
+			}
+		})
+}
+
+// cortexM is what maps take on a microcontroller, scripts/export-cortex-m.sh.
+func (d devices) cortexM() string {
+	const name = "BenchmarkCortexM"
+	whole := []string{"code_bytes", "constants_bytes", "static_bytes", "stack_bytes", "instructions", "instructions_most", "instructions_dense"}
+	head := []string{"map", "weights", "processor", "code", "constants", "static", "stack", "instructions, mean", "most", "all units active", "equal entries"}
+	return d.listed(below(name), false, head, func(of string, v func(string) float64) []string {
+		row := strings.Split(strings.TrimPrefix(of, name+"/"), "/")
+		for _, metric := range whole {
+			row = append(row, number("%.0f", v(metric)))
+		}
+		return append(row, fmt.Sprintf("%.0f of %.0f", v("equal"), v("entries")))
+	})
+}
+
+// exported are times of a decision by Go and by what it exports, package export's BenchmarkDirect.
+func (d devices) exported() string {
+	const name, decision = "BenchmarkDirect", "ns/decision"
+	b := d.printed(below(name))
+	if b == nil {
+		return noRecord
+	}
+	g := grid{
+		corner:  "map",
+		columns: [][2]string{{"go", "Go, µs"}, {"c/half=false", "C, float32, µs"}, {"c/half=true", "C, float16, µs"}, {"", "C / Go"}},
+		cell: func(b *Benchmarked, by, of string) string {
+			us := func(by string) float64 { return b.least(name+"/"+of+"/"+by, decision) / 1e3 }
+			if by == "" {
+				return number("%.1f", us("c/half=false")/us("go"))
+			}
+			return number("%.1f", us(by))
+		},
+	}
+	for _, m := range b.Benchmarks {
+		of, _, _ := strings.Cut(strings.TrimPrefix(m.Name, name+"/"), "/")
+		if row := [2]string{of, of}; !slices.Contains(g.rows, row) {
+			g.rows = append(g.rows, row)
+		}
+	}
+	return g.text(b, true)
+}
+
+// calls are what decisions cost from Python, python/bench/latency.py.
+func (d devices) calls() string {
+	const from = "python_us"
+	return d.listed(func(m Benchmark) bool { return m.Metrics[from] > 0 }, true, []string{"case", "method", "loops in a call", "in Go, µs", "from Python, µs", "ratio"},
+		func(of string, v func(string) float64) []string {
+			return append(strings.Fields(of), number("%.1f", v("go_us")), number("%.1f", v(from)), number("%.3f", v("ratio")))
+		})
+}
+
+// listed has a row for every benchmark that is wanted of the last run that has one.
+func (d devices) listed(wanted func(Benchmark) bool, times bool, head []string, row func(name string, v func(metric string) float64) []string) string {
+	b := d.printed(wanted)
+	if b == nil {
+		return noRecord
+	}
+	s := section{note: b.note(times), rows: [][]string{head}}
+	for _, m := range b.Benchmarks {
+		if wanted(m) {
+			s.rows = append(s.rows, row(m.Name, func(metric string) float64 {
+				if v, ok := m.Metrics[metric]; ok {
+					return v
+				}
+				return math.NaN()
+			}))
+		}
+	}
+	return tables(s)
+}
