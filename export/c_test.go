@@ -380,7 +380,7 @@ func BenchmarkRounded(b *testing.B) {
 				r := must.Get(c.Export(b.Context(), m, gpc.ExportOptions{Dir: filepath.Join(b.TempDir(), "c"), Half: true, Records: 1000, Seed: 991}))(b)
 				file := filepath.Join(b.TempDir(), "half.safetensors")
 				must.OK(b, must.Get(export.Rounded(m))(b).WriteFile(file))
-				p := must.Get(c.Pair(b.Context(), []gpc.Contender{{Method: "direct"}, {Method: "direct", File: file}}, "", gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{Episodes: v.episodes, Seed: 991, Threads: runtime.NumCPU()}))(b)
+				p := must.Get(c.Pair(b.Context(), []gpc.Contender{{Method: "direct"}, {Method: "direct", File: file}}, "", gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{Episodes: v.episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, Threads: runtime.NumCPU()}))(b)
 				whole, half := p.Pairs[0], p.Pairs[1]
 				b.ReportMetric(float64(half.Episodes), "episodes")
 				b.ReportMetric(float64(whole.Safe), "safe")

@@ -26,7 +26,7 @@ func (d devices) cortexM() string {
 	whole := []string{"code_bytes", "constants_bytes", "static_bytes", "stack_bytes", "instructions", "instructions_most", "instructions_dense"}
 	head := []string{"map", "weights", "processor", "code", "constants", "static", "stack", "instructions, mean", "most", "all units active", "equal entries"}
 	return d.listed(below(name), false, head, func(of string, v func(string) float64) []string {
-		row := strings.Split(strings.TrimPrefix(of, name+"/"), "/")
+		row := three(strings.TrimPrefix(of, name+"/"), "/")
 		for _, metric := range whole {
 			row = append(row, number("%.0f", v(metric)))
 		}
@@ -66,8 +66,16 @@ func (d devices) calls() string {
 	const from = "python_us"
 	return d.listed(func(m Benchmark) bool { return m.Metrics[from] > 0 }, true, []string{"case", "method", "loops in a call", "in Go, µs", "from Python, µs", "ratio"},
 		func(of string, v func(string) float64) []string {
-			return append(strings.Fields(of), number("%.1f", v("go_us")), number("%.1f", v(from)), number("%.3f", v("ratio")))
+			row := three(of, " ")
+			row[1] = "`" + row[1] + "`"
+			return append(row, number("%.1f", v("go_us")), number("%.1f", v(from)), number("%.3f", v("ratio")))
 		})
+}
+
+// three are the parts of a name of three, which in a record that nothing here wrote may be fewer.
+func three(name, separator string) []string {
+	parts := strings.SplitN(name, separator, 3)
+	return append(parts, make([]string, 3-len(parts))...)
 }
 
 // listed has a row for every benchmark that is wanted of the last run that has one.
