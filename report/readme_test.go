@@ -217,7 +217,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 		}
 	}
 
-	says("do more than 64 roll-outs in a tenth to a quarter of their time")
+	says("do more than 64 roll-outs in less than a quarter of their time")
 	compared := 0
 	for _, r := range all.runs((*Records).knownPaired) {
 		for _, p := range r.plainest() {
@@ -230,7 +230,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 				continue
 			}
 			compared++
-			if ratio := polish.Latency.P50 / search.Latency.P50; polish.RegretPct >= search.RegretPct || ratio < 1./15 || ratio > 1./4 {
+			if ratio := polish.Latency.P50 / search.Latency.P50; polish.RegretPct >= search.RegretPct || !(ratio < 1./4) {
 				t.Errorf("%s, %d samples: %v beside %v, of its time %v", p.Case, p.Map.Samples, polish.RegretPct, search.RegretPct, ratio)
 			}
 		}
