@@ -226,13 +226,10 @@ func (c *Case) read(file string) (*model.Model, error) {
 		m, err := model.ReadFile(file)
 		return m, BadInput(err)
 	}
-	if c.models == nil {
-		return nil, badInputf("this program has no bundled models: make a map with compile and give its file with --model, or decide by a method that needs none")
-	}
-	f, err := c.models.Open(c.Name() + ".safetensors")
-	if errors.Is(err, fs.ErrNotExist) {
+	if !c.Bundled() {
 		return nil, badInputf("case %s has no bundled map: make one with compile and give its file with --model, or decide by a method that needs none", c.Name())
 	}
+	f, err := c.models.Open(c.Name() + ".safetensors")
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"bench of no batch", []string{"bench", "gemm", "--batch", "0"}, "--batch 0"},
 		{"export without a folder", []string{"export", file}, "--c"},
 		{"export of no map", []string{"export", "boat", "--c", filepath.Join(dir, "c")}, "boat"},
-		{"export of a case without a bundled map", []string{"export", "cart", "--c", filepath.Join(dir, "c")}, "no bundled models"},
+		{"export of a case without a bundled map", []string{"export", "cart", "--c", filepath.Join(dir, "c")}, "case cart has no bundled map"},
 		{"export of a truncated map", []string{"export", truncated, "--c", filepath.Join(dir, "c")}, "truncated.safetensors"},
 		{"export of no records", []string{"export", file, "--c", filepath.Join(dir, "c"), "--records", "0"}, "--records 0: want 1 to 65536"},
 		{"export to a folder with files", []string{"export", file, "--c", dir}, dir},
