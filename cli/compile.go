@@ -62,9 +62,13 @@ where it stopped. The report is FILE.report.json.`,
 					return
 				}
 				r := p.Round
-				fmt.Fprintf(a.Stderr, "round %d, %s: %s; %d scenarios (%d near the worst), %d samples, %d epochs; held-out %.3g %% (p90 %.3g, max %.3g, %d of %d unsafe), own starts %.3g %%; %.0f s\n",
+				noWay := ""
+				if r.HeldOut.NoWay > 0 {
+					noWay = fmt.Sprintf(", %d of these without a way to be safe", r.HeldOut.NoWay)
+				}
+				fmt.Fprintf(a.Stderr, "round %d, %s: %s; %d scenarios (%d near the worst), %d samples, %d epochs; held-out %.3g %% (p90 %.3g, max %.3g, %d of %d unsafe%s), own starts %.3g %%; %.0f s\n",
 					p.Number, r.Kind, r.Why, r.Scenarios, r.Focused, r.Samples, r.Epochs, float64(r.HeldOut.Mean), float64(r.HeldOut.P90), float64(r.HeldOut.Max),
-					r.HeldOut.Unsafe, r.HeldOut.Episodes, float64(r.Training.Mean), r.Seconds.Solve+r.Seconds.Train+r.Seconds.Evaluate)
+					r.HeldOut.Unsafe, r.HeldOut.Episodes, noWay, float64(r.Training.Mean), r.Seconds.Solve+r.Seconds.Train+r.Seconds.Evaluate)
 			}
 			out, err := compile.Run(cmd.Context(), c, opt)
 			if err != nil {
@@ -86,9 +90,9 @@ where it stopped. The report is FILE.report.json.`,
 	f.DurationVar(&opt.Budget, "budget", 0, "wall time, earlier runs of the same folder included; up to half of it is kept for choice and test (default 15m)")
 	f.IntVar(&opt.Rounds, "rounds", 0, "rounds at most; 0: what the budget allows")
 	f.IntVar(&opt.Scenarios, "scenarios", 0, "scenarios of the first round; 0: the case's")
-	f.IntVar(&opt.Starts, "starts", 0, "held-out starts of each round (default 200)")
+	f.IntVar(&opt.Starts, "starts", 0, "held-out starts of each round (default 200, fewer where their references take much of the budget)")
 	requeueFlag(cmd, "")
-	f.IntVar(&opt.TestStarts, "test-starts", 0, "starts of the final test (default 1000)")
+	f.IntVar(&opt.TestStarts, "test-starts", 0, "starts of the final test (default 1000, fewer where the budget has no time for them)")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -37,7 +38,7 @@ func (r *run) besides() int {
 	if took == 0 {
 		return 0
 	}
-	return max(1, min(besideStarts, r.opt.TestStarts, int(besideShare*r.opt.Budget.Seconds()/took)))
+	return max(1, min(besideStarts, cmp.Or(r.opt.TestStarts, leastTests), int(besideShare*r.opt.Budget.Seconds()/took)))
 }
 
 // beside drives the solver from the starts of the test, in which the chosen method had the regrets

@@ -36,15 +36,16 @@ type Options struct {
 	// all of them safe. 0: 0.5, and twenty times the target.
 	Target, Tail float64
 	// Budget is the time of the whole run: a round that would leave less than choice and test
-	// are estimated to take is made smaller or not begun. These take what they do; at most half
-	// of the budget is kept for them. 0: 15 minutes. Time of earlier, interrupted runs counts.
+	// are estimated to take is made smaller or not begun; at most half of the budget is kept for
+	// them. 0: 15 minutes. Time of earlier, interrupted runs counts.
 	Budget time.Duration
 	// Rounds is how many there are at most; 0: what the budget allows.
 	Rounds int
 	// Scenarios of the first round; 0: the case's.
 	Scenarios int
-	// Starts held out for the decisions between rounds, 0: 200; as many others are
-	// probed for the worst. TestStarts are for the report alone; 0: 1000.
+	// Starts held out for the decisions between rounds; as many others are probed for the
+	// worst. 0: 200, or down to 50 where their references would take a large share of the budget.
+	// TestStarts are for the report alone; 0: 1000, or down to 100 where there is no time for more.
 	Starts, TestStarts int
 	Seed               uint64
 	Threads            int // 0: all
@@ -168,7 +169,7 @@ type Report struct {
 	// the one chosen.
 	Choice []Score `json:"choice"`
 	// Test is the chosen method from starts that no decision has looked at; its times are
-	// those of the first 100, one after another.
+	// those of the first tenth, one after another.
 	Test   Score   `json:"test"`
 	Solver *Beside `json:"solver,omitempty"` // absent where the case has none
 	Met    bool    `json:"met"`              // Test meets target and tail
@@ -212,7 +213,6 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 	opt.Target = cmp.Or(opt.Target, 0.5)
 	opt.Tail = cmp.Or(opt.Tail, 20*opt.Target)
 	opt.Budget = cmp.Or(opt.Budget, 15*time.Minute)
-	opt.Starts, opt.TestStarts = cmp.Or(opt.Starts, 200), cmp.Or(opt.TestStarts, 1000)
 	opt.Scenarios = cmp.Or(opt.Scenarios, c.MapSpec().Training.Scenarios)
 	if opt.Progress == nil {
 		opt.Progress = func(Progress) {}
@@ -223,8 +223,8 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 		return nil, gpc.BadInput(fmt.Errorf("compile: --out is required, the model file"))
 	case !(opt.Target > 0) || !(opt.Tail > 0) || math.IsInf(opt.Target+opt.Tail, 0):
 		return nil, gpc.BadInput(fmt.Errorf("compile: a target of %v %% with a largest regret of %v %%, want positive numbers", opt.Target, opt.Tail))
-	case opt.Budget < 0 || opt.Rounds < 0 || opt.Scenarios < 1 || opt.Starts < 1 || opt.TestStarts < 1:
-		return nil, gpc.BadInput(fmt.Errorf("compile: a budget of %v, %d rounds, %d scenarios, %d held-out and %d test starts: want none negative and at least one scenario and start", opt.Budget, opt.Rounds, opt.Scenarios, opt.Starts, opt.TestStarts))
+	case opt.Budget < 0 || opt.Rounds < 0 || opt.Scenarios < 1 || opt.Starts < 0 || opt.TestStarts < 0:
+		return nil, gpc.BadInput(fmt.Errorf("compile: a budget of %v, %d rounds, %d scenarios, %d held-out and %d test starts: want none negative and at least one scenario", opt.Budget, opt.Rounds, opt.Scenarios, opt.Starts, opt.TestStarts))
 	case def.Solver == nil || def.Plant == nil:
 		return nil, gpc.BadInput(fmt.Errorf("compile: case %s has no solver or no plant; offline/shooting and closedloop.Simulated are generic ones", c.Name()))
 	case def.Learned != nil:
@@ -248,6 +248,9 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 	}
 	r.earlier = r.journal.Seconds
 	if err := r.timeReferences(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.holdOut(); err != nil {
 		return nil, err
 	}
 	ended := ""
@@ -342,7 +345,8 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	}
 	method := out.Choice[0].Method
 	regrets := map[int]float64{}
-	test := loops{of: r.c, model: m, method: method, purpose: tested, episodes: r.opt.TestStarts, visit: func(e *closedloop.EpisodeRecord) {
+	tests := r.tests(method)
+	test := loops{of: r.c, model: m, method: method, purpose: tested, episodes: tests, visit: func(e *closedloop.EpisodeRecord) {
 		if pct, ok := e.Regret(); ok {
 			regrets[e.Episode] = pct
 		}
@@ -355,15 +359,15 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if err != nil {
 		return nil, err
 	}
-	test.episodes, test.threads = min(r.opt.TestStarts, timedStarts), 1
-	timed, err := r.drive(ctx, test)
+	test.episodes, test.threads = timed(tests), 1
+	alone, err := r.drive(ctx, test)
 	if err != nil {
 		return nil, err
 	}
 	if out.TimesLoad, err = timing.End(); err != nil {
 		return nil, err
 	}
-	out.Test.P50, out.Test.P99, out.Test.Prepare = timed.P50, timed.P99, timed.Prepare
+	out.Test.P50, out.Test.P99, out.Test.Prepare = alone.P50, alone.P99, alone.Prepare
 	if out.Solver, err = r.beside(ctx, m, regrets); err != nil {
 		return nil, err
 	}
@@ -442,9 +446,6 @@ func (r *run) candidates() []candidate {
 	all := []candidate{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64-ahead", (r.opt.Starts + 3) / 4}}
 	return slices.DeleteFunc(all, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
 }
-
-// timedStarts of the test are driven once more, one after another.
-const timedStarts = 100
 
 // has reports whether the case offers a method.
 func (r *run) has(name string) bool {

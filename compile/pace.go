@@ -22,6 +22,8 @@ type pace struct {
 	Episodes map[string]float64 `json:"episodes,omitempty"`
 	// Epochs are those that a round's training has time for, 0: not known yet.
 	Epochs []int `json:"epochs,omitempty"`
+	// Starts are held out, where no number of them was asked for.
+	Starts int `json:"starts,omitempty"`
 }
 
 const (
@@ -33,7 +35,15 @@ const (
 	timedShare = 20
 	// A round of data has one in leastEpochs of the epochs that it wants, whatever the budget.
 	leastEpochs = 10
+	// As many starts are held out as leave the references of a round evaluable of the budget.
+	leastStarts, mostStarts = 50, 200
+	evaluable               = 0.15
+	// A test is of as many starts as there is time for.
+	leastTests, mostTests = 100, 1000
 )
+
+// timed are those of a test's starts that are driven once more, one after another.
+func timed(tests int) int { return min(tests, max(20, min(tests/10, 100))) }
 
 func (r *run) threads() int { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)) }
 
@@ -48,7 +58,7 @@ func (r *run) timeReferences(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
-	n := min(timedReferences, r.opt.Starts)
+	n := min(timedReferences, cmp.Or(r.opt.Starts, leastStarts))
 	r.opt.Progress(Progress{Stage: "time references", Total: n})
 	began, plant := r.now(), r.c.Definition().Plant
 	errs := make([]error, n)
@@ -60,6 +70,32 @@ func (r *run) timeReferences(ctx context.Context) error {
 	})
 	r.journal.Pace.Reference = r.since(began) / float64(n)
 	return cmp.Or(ctx.Err(), cmp.Or(errs...))
+}
+
+// holdOut sets how many starts are held out, once for all runs.
+func (r *run) holdOut() error {
+	if r.opt.Starts > 0 {
+		return nil
+	}
+	p := &r.journal.Pace
+	if p.Starts == 0 {
+		p.Starts = mostStarts
+		if each := r.references(1); each > 0 {
+			p.Starts = int(min(mostStarts, max(leastStarts, evaluable*r.opt.Budget.Seconds()/each)))
+		}
+	}
+	r.opt.Starts = p.Starts
+	return r.save()
+}
+
+// references is the time of those that a round's closed loops are held to, s, for so many starts of
+// each set.
+func (r *run) references(starts int) float64 {
+	sets := 3.0 // held out, the data's own, probed
+	if r.plant == nil {
+		sets = 1
+	}
+	return sets * float64(starts) * r.journal.Pace.Reference
 }
 
 // affordable is how many of so many epochs on a round's data, of which samples were added, the time
@@ -78,7 +114,7 @@ func (r *run) affordable(ctx context.Context, number, wanted, added int) (int, e
 		if epoch, around, err = r.timeEpoch(ctx); err != nil {
 			return 0, err
 		}
-		around += float64(r.opt.Starts) * p.Reference
+		around += r.references(r.opt.Starts)
 	} else {
 		last := &r.journal.Rounds[number-1]
 		epoch, around = float64(last.Samples+added)*r.perSample(), last.Seconds.Evaluate
@@ -141,15 +177,33 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 // reserve is what choice, test and solver are estimated to take, s, were the slowest method chosen: at
 // most mostReserved of the budget.
 func (r *run) reserve() float64 {
-	tests, timed := float64(r.opt.TestStarts), float64(min(r.opt.TestStarts, timedStarts))
 	var choice, slowest float64
 	for _, c := range r.candidates() {
 		took := r.journal.Pace.Episodes[c.method]
 		choice, slowest = choice+float64(c.starts)*took, max(slowest, took)
 	}
-	test := tests*(r.journal.Pace.Reference+slowest/float64(r.threads())) + timed*slowest
-	beside := float64(r.besides()) * r.journal.Pace.Episodes[solver]
-	return min(choice+test+beside, mostReserved*r.opt.Budget.Seconds())
+	return min(choice+r.testing(cmp.Or(r.opt.TestStarts, mostTests), slowest), mostReserved*r.opt.Budget.Seconds())
+}
+
+// testing is what a test from so many starts takes, s, and the solver beside it, with a method of
+// which an episode takes so long.
+func (r *run) testing(tests int, took float64) float64 {
+	test := float64(tests)*(r.journal.Pace.Reference+took/float64(r.threads())) + float64(timed(tests))*took
+	return test + float64(r.besides())*r.journal.Pace.Episodes[solver]
+}
+
+// tests is how many starts the test of a method has: those that were asked for, or as many as the
+// budget has time for.
+func (r *run) tests(method string) int {
+	if r.opt.TestStarts > 0 {
+		return r.opt.TestStarts
+	}
+	took, left := r.journal.Pace.Episodes[method], r.opt.Budget.Seconds()-r.spent()
+	n := mostTests
+	for n > leastTests && r.testing(n, took) > left {
+		n -= 50
+	}
+	return n
 }
 
 // left is what the rounds have of the budget from now on, s.

@@ -111,6 +111,56 @@ func TestReserve(t *testing.T) {
 	}
 }
 
+// TestAsManyTestsAsThereIsTimeFor: a thousand or down to a hundred, unless a number was asked for.
+func TestAsManyTestsAsThereIsTimeFor(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := &run{c: sled(t), opt: Options{Starts: 200, Threads: 2, Budget: 600 * time.Second}, now: func() time.Time { return now }, began: now}
+	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "gpc-refine-64-ahead": 0.5}}
+	for _, v := range []struct {
+		method       string
+		spent, asked float64
+		want         int
+	}{
+		{"direct", 0, 0, 1000},               // a quarter of a second each
+		{"direct", 450, 0, 550},              // 137.5 s, and 0.055 s for the times
+		{"gpc-refine-64-ahead", 450, 0, 250}, // half a second each, and 12.5 s for the times
+		{"gpc-refine-64-ahead", 590, 0, 100},
+		{"gpc-refine-64-ahead", 700, 0, 100},
+		{"gpc-refine-64-ahead", 700, 30, 30},
+		{"gpc-refine-64-ahead", 700, 5000, 5000},
+	} {
+		r.earlier, r.opt.TestStarts = v.spent, int(v.asked)
+		if got := r.tests(v.method); got != v.want {
+			t.Errorf("%s after %v of 600 s, %v asked for: %d starts, want %d", v.method, v.spent, v.asked, got, v.want)
+		}
+	}
+	for tests, want := range map[int]int{10: 10, 100: 20, 500: 50, 1000: 100, 5000: 100} {
+		if got := timed(tests); got != want {
+			t.Errorf("%d of %d are timed, want %d", got, tests, want)
+		}
+	}
+}
+
+// TestAsManyHeldOutAsTheBudgetBears: three sets of references in 0.15 of the budget, once for all runs.
+func TestAsManyHeldOutAsTheBudgetBears(t *testing.T) {
+	now := time.Unix(0, 0)
+	for _, v := range []struct {
+		reference   float64
+		asked, want int
+	}{{0, 0, 200}, {0.01, 0, 200}, {0.0625, 0, 160}, {1, 0, 50}, {1, 300, 300}} {
+		r := &run{c: sled(t), plant: &closedloop.Simulation{}, dir: t.TempDir(), opt: Options{Starts: v.asked, Budget: 200 * time.Second}, now: func() time.Time { return now }, began: now}
+		r.journal.Pace.Reference = v.reference
+		must.OK(t, r.holdOut())
+		if r.opt.Starts != v.want {
+			t.Errorf("%v s a reference, %d asked for: %d starts, want %d", v.reference, v.asked, r.opt.Starts, v.want)
+		}
+		r.opt.Starts, r.opt.Budget = v.asked, time.Hour // another run of the same
+		if must.OK(t, r.holdOut()); r.opt.Starts != v.want {
+			t.Errorf("%v s a reference, %d asked for: %d starts where it goes on, want %d", v.reference, v.asked, r.opt.Starts, v.want)
+		}
+	}
+}
+
 // TestALaterRoundFitsTheBudget: a round whose scenarios gave more samples than those before trains
 // for as many epochs as there is time for, as many again when it goes on, and never for less than a
 // tenth of what it wants.
