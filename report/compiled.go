@@ -18,16 +18,21 @@ func checkCompilation(c *compile.Report) error {
 	return nil
 }
 
-// compilationSections are a table of every map that was compiled, and one of methods on the
-// same episodes for the cases that the program does not have, as those of the gallery.
+// compilationSections are a table of every map that was compiled, one of methods on the same
+// episodes for the cases that the program does not have, as those of the gallery, and one of
+// the latent step's parts there.
 func (r *Records) compilationSections() (out []section) {
 	if names := r.compiledCases(); len(names) > 0 {
 		s := compilations(r.Compilations, names)
 		s.title = "Maps compiled from equations"
 		out = append(out, s)
 	}
-	if s := besideMaps(r.foreignPairings(undisturbedPlant), nil); len(s.rows) > 1 {
+	if s := besideMaps(r.foreignPairings(undisturbed), nil); len(s.rows) > 1 {
 		s.title = "Methods beside compiled maps"
+		out = append(out, s)
+	}
+	if s := besideMaps(r.foreignPairings(inParts), nil); len(s.rows) > 1 {
+		s.title = "The latent step on compiled maps"
 		out = append(out, s)
 	}
 	return out
@@ -201,7 +206,19 @@ func besideMaps(all []closedloop.Pairing, names []string) section {
 func (d devices) besideCompiled() string {
 	var all []closedloop.Pairing
 	for _, r := range d {
-		all = append(all, r.foreignPairings(undisturbedPlant)...)
+		all = append(all, r.foreignPairings(undisturbed)...)
+	}
+	return tables(besideMaps(all, d.systems()))
+}
+
+// inParts are pairings with a method beside itself without a part.
+func inParts(p *closedloop.Pairing) bool { return undisturbedPlant(p) && ablates(p) }
+
+// latentSteps is what localization, flow and retraction do in those systems.
+func (d devices) latentSteps() string {
+	var all []closedloop.Pairing
+	for _, r := range d {
+		all = append(all, r.foreignPairings(inParts)...)
 	}
 	return tables(besideMaps(all, d.systems()))
 }

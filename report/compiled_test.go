@@ -135,6 +135,16 @@ func TestMethodsBesideMaps(t *testing.T) {
 	if len(r.curveSections()) == 0 || len(r.compilationSections()) != 1 {
 		t.Errorf("%d sections of curves, %d of compilations", len(r.curveSections()), len(r.compilationSections()))
 	}
+	parts := pairing("cart", 0)
+	parts.Pairs[1].Method = "gpc-no-lie"
+	r.Pairings = []closedloop.Pairing{pairing("cart", 0), parts}
+	if text := d.besideCompiled(); strings.Contains(text, "gpc-no-lie") {
+		t.Errorf("the table of whole methods has one without a part:\n%s", text)
+	}
+	wants(t, d.latentSteps(), "| `cart` | `direct` | 20/20 |", "| `cart` | `gpc-no-lie` | 19/20 |", "| `crane` | not recorded | – |")
+	if n := len(r.compilationSections()); n != 2 {
+		t.Errorf("%d sections of compilations with parts, want 2", n)
+	}
 	r.Pairings = []closedloop.Pairing{pairing("cart", 1)}
 	wants(t, d.besideCompiled(), "| `cart` | `nmpc` | 19/20 | 0.10000 ± 0.20000 | – | – | 0.0000 | -0.40000 ± 0.10000 | 19 | – |")
 }

@@ -33,7 +33,7 @@ var curves = []curve{
 			return []string{cmp.Or(p.Map.File, bundledMap), fmt.Sprint(p.Map.Samples)}
 		}},
 	{": what a part of Algorithm 2 is worth", "Maps of their own, which hold the decoder with the part and without it.", func(*Records, string) []*Figure { return nil }, []string{"map", "loads"},
-		func(p *closedloop.Pairing) bool { return undisturbedPlant(p) && ablates(p) },
+		inParts,
 		func(p *closedloop.Pairing) []string { return []string{cmp.Or(p.Map.File, bundledMap), dash(p.Regime)} }},
 	{" on a plant that its map was not made for", "Parameters of the plant times a factor; methods and oracle know that plant, the map does not.", (*Records).shiftFigures, []string{"plant"},
 		func(p *closedloop.Pairing) bool { return len(p.Shift) > 0 },

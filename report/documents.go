@@ -39,6 +39,7 @@ var documents = []document{
 	{"docs/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
 	{"docs/gallery.md", "what maps reach", devices.compiled},
 	{"docs/gallery.md", "methods beside maps", devices.besideCompiled},
+	{"docs/gallery.md", "the latent step", devices.latentSteps},
 	{"docs/gallery.md", "maps beside solvers", devices.mapsBeside},
 	{"docs/certificates.md", "conditions", devices.conditions},
 	{"docs/cuda-kernels.md", "forecasts", devices.forecasts},

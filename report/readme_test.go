@@ -240,7 +240,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	}
 
 	for _, r := range all {
-		for _, p := range r.foreignPairings(undisturbedPlant) {
+		for _, p := range r.foreignPairings(undisturbed) {
 			if p.Case != "hvac" {
 				continue
 			}

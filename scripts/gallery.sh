@@ -39,5 +39,7 @@ while read -r -u 3 name target budget few; do
   [ -e "$out/gallery-$name-noise.json" ] ||
     record "gallery-$name-noise" eval pair "$name" --model "$map" --episodes $((few < 20 ? few : 20)) --seed 7 --threads 1 --noise 0.002 \
       --methods "direct,gpc-refine-64,gpc-refine-64-ahead,nmpc,nmpc-ahead"
+  [ -e "$out/gallery-$name-parts.json" ] ||
+    record "gallery-$name-parts" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 --methods "direct,gpc,gpc-no-lie,gpc-no-retraction"
   cp "$map" examples/gallery/models/
 done 3<<<"$systems"

@@ -74,6 +74,9 @@ func TestDefaults(t *testing.T) {
 	if math.Abs(c[0]-1) > 1e-12 || math.Abs(s[2]-1) > 1e-12 || c[1] != math.Pi/2 {
 		t.Errorf("after ten steps s %v, c %v", s, c)
 	}
+	if latent, of := spec.Training.Latent, spec.Navigation.Neighbours; of <= latent {
+		t.Errorf("%d neighbours do not span a latent of %d", of, latent)
+	}
 	delta := make([]float64, 2)
 	p.Indicators([]float64{1, 0, 0, 0}, nil, []float64{0, 0, 0}, delta)
 	if want := 1 / (1 + p.system.ObjectiveScale[0]); math.Abs(delta[0]-want) > 1e-12 || delta[1] != 0 {

@@ -340,7 +340,7 @@ func (y *System) specOf() domain.Spec {
 	fill(&v.RetractionMix, 0.5)
 	fill(&v.Smoothing, 0.3)
 	fill(&v.PriorityFilter, 1)
-	fill(&v.Neighbours, 8)
+	fill(&v.Neighbours, t.Latent+4) // spans the latent: what of it fewer leave out is lost where codes are sparse
 	semantic := y.Semantic
 	if semantic.K == nil {
 		semantic.K = slices.Repeat([]float64{3}, len(y.Objectives))

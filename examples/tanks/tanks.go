@@ -92,7 +92,7 @@ func newSpec(name string) domain.Spec {
 		MarginTolerance: 1e-9,
 		Navigation: domain.Navigation{
 			LatentStep: 0.005, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 2, LieGain: 0.1, LieScale: 0.1,
-			RetractionMix: 0.5, Smoothing: 0.3, PriorityFilter: 1, Neighbours: 8,
+			RetractionMix: 0.5, Smoothing: 0.3, PriorityFilter: 1, Neighbours: 12,
 		},
 		Training: domain.Training{
 			Latent: 8, Hidden: 64, Scenarios: 400, Weights: 2, ManifoldEpochs: 120, RolloutEpochs: 10, Batch: 256,

@@ -63,7 +63,7 @@ func New() *Room {
 		MarginTolerance: 1e-9,
 		Navigation: domain.Navigation{
 			LatentStep: 0.005, VMax: 1, Epsilon: 0.1, MetricLambda: 1e-3, TopK: 2, LieGain: 0.1, LieScale: 0.1,
-			RetractionMix: 0.5, Smoothing: 0.3, PriorityFilter: 1, Neighbours: 8,
+			RetractionMix: 0.5, Smoothing: 0.3, PriorityFilter: 1, Neighbours: 10,
 		},
 		Training: domain.Training{
 			Latent: 6, Hidden: 32, Scenarios: 200, Weights: 2, ManifoldEpochs: 100, RolloutEpochs: 10, Batch: 256,
