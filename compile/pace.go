@@ -42,7 +42,7 @@ const (
 	leastTests, mostTests = 100, 1000
 )
 
-// timed are those of a test's starts that are driven once more, one after another.
+// timed are those of a test's starts that are driven once more, one after another: a tenth, 20 to 100.
 func timed(tests int) int { return min(tests, max(20, min(tests/10, 100))) }
 
 func (r *run) threads() int { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)) }
