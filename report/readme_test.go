@@ -3,8 +3,10 @@ package report
 import (
 	"fmt"
 	"math"
+	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -136,6 +138,30 @@ func TestGlanceShowsTheHardestScenes(t *testing.T) {
 	}
 	if text := ofCase(t, d.summary(), "opf30"); !strings.Contains(text, "| 0.5000 ") || strings.Contains(text, "2.5000") {
 		t.Errorf("the paper's loads:\n%s", text)
+	}
+}
+
+// README says that the latent step changes next to nothing in the gallery either: zero lies within
+// the interval of every pair, or the difference is at most what README says.
+func TestREADMEsLatentStepIsThatOfTheGallery(t *testing.T) {
+	said := regexp.MustCompile(`within the interval or is at most ([0-9.]+) % \(\[in pairs\].*, and so \[in the gallery\]`).FindStringSubmatch(string(must.Get(os.ReadFile("../README.md"))(t)))
+	if said == nil {
+		t.Fatal("README does not say it")
+	}
+	most := must.Get(strconv.ParseFloat(said[1], 64))(t)
+	systems := map[string]bool{}
+	for _, r := range recorded(t) {
+		for _, p := range r.foreignPairings(inParts) {
+			systems[p.Case] = true
+			for _, m := range p.Pairs {
+				if d := m.Difference; m.Method == "gpc" && !(d.MeanCI95[0] <= 0 && d.MeanCI95[1] >= 0) && math.Abs(float64(d.Mean)) > most {
+					t.Errorf("%s: gpc costs %v %% more than direct, 95 %% within %v", p.Case, d.Mean, d.MeanCI95)
+				}
+			}
+		}
+	}
+	if len(systems) != 8 {
+		t.Errorf("of %d systems", len(systems))
 	}
 }
 
