@@ -133,11 +133,11 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 	if err := Table(w, rows); err != nil {
 		return err
 	}
-	rows = [][]string{{"starts", "method", "episodes", "unsafe", "no way", "no optimum", "regret %", "p90 %", "max %", "rescued %", "p50 µs", "p99 µs"}}
+	rows = [][]string{{"starts", "method", "episodes", "unsafe", "no way", "no optimum", "regret %", "p90 %", "max %", "replaced %", "rescued %", "p50 µs", "p99 µs"}}
 	add := func(of string, s *compile.Score) {
 		rows = append(rows, []string{
 			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), strconv.Itoa(s.NoWay), strconv.Itoa(s.Unsolved), number(s.Mean), number(s.P90), number(s.Max),
-			number(s.Rescued), number(s.P50), number(s.P99),
+			number(s.Replaced), number(s.Rescued), number(s.P50), number(s.P99),
 		})
 	}
 	for i := range out.Choice {
@@ -158,6 +158,11 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 	if _, err := fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe where there is a way); rounds ended: %s; %.0f s\n",
 		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds); err != nil {
 		return err
+	}
+	if out.Test.Late > 0 {
+		if _, err := fmt.Fprintf(w, "late: %s %% of the test's decisions took longer than the time between two; --guard-deadline bounds what a rescue takes\n", number(out.Test.Late)); err != nil {
+			return err
+		}
 	}
 	if b := out.Solver; b != nil && b.Prepare != nil {
 		fits := "and is done in it"

@@ -146,8 +146,8 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		if len(all) > 0 {
 			row.RegretWorst = Number(slices.Max(all))
 		}
-		row.RegretPct, row.RegretCI95 = meanAndInterval(all)
-		row.DifferencePct, row.DifferenceCI95 = meanAndInterval(difference)
+		row.RegretPct, row.RegretCI95 = MeanAndInterval(all)
+		row.DifferencePct, row.DifferenceCI95 = MeanAndInterval(difference)
 		row.Compared, row.Difference = len(difference), regretStatistics(difference)
 		p.Pairs = append(p.Pairs, row)
 	}
@@ -157,9 +157,9 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 	return p, nil
 }
 
-// meanAndInterval returns the mean and half the width of its 95 % interval by Student's
+// MeanAndInterval returns the mean and half the width of its 95 % interval by Student's
 // t; NaN where undefined.
-func meanAndInterval(v []float64) (mean, half Number) {
+func MeanAndInterval(v []float64) (mean, half Number) {
 	m, sem := meanAndError(v)
 	if len(v) < 2 {
 		return Number(m), Number(math.NaN())

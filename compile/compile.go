@@ -24,7 +24,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/model"
 )
 
 // Options of Run.
@@ -124,10 +123,15 @@ type Score struct {
 	// without any, of which no regret is known.
 	Min      closedloop.Number `json:"min_pct"`
 	Unsolved int               `json:"unsolved"`
-	// Rescued are the decisions for which the guard asked a solver.
-	Rescued closedloop.Number `json:"rescued_pct"`
-	P50     closedloop.Number `json:"p50_us"`
-	P99     closedloop.Number `json:"p99_us"`
+	// Rescued are the decisions for which the guard asked a solver, Replaced those in which
+	// something other than the method's own action was executed: a plan is followed that the guard
+	// has accepted, the solver's too, for as long as it is the better.
+	Rescued  closedloop.Number `json:"rescued_pct"`
+	Replaced closedloop.Number `json:"replaced_pct"`
+	// Late are the decisions that took longer than the time between two.
+	Late closedloop.Number `json:"late_pct"`
+	P50  closedloop.Number `json:"p50_us"`
+	P99  closedloop.Number `json:"p99_us"`
 	// Prepare are the times between decisions of a method that works there.
 	Prepare *closedloop.Quantiles `json:"prepare_us,omitempty"`
 }
@@ -367,7 +371,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if out.TimesLoad, err = timing.End(); err != nil {
 		return nil, err
 	}
-	out.Test.P50, out.Test.P99, out.Test.Prepare = alone.P50, alone.P99, alone.Prepare
+	out.Test.P50, out.Test.P99, out.Test.Late, out.Test.Prepare = alone.P50, alone.P99, alone.Late, alone.Prepare
 	if out.Solver, err = r.beside(ctx, m, regrets); err != nil {
 		return nil, err
 	}
@@ -395,27 +399,6 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	return out, nil
 }
 
-// choose compares the methods of a map from the held-out starts; the first of the scores is
-// the chosen one's.
-func (r *run) choose(ctx context.Context, m *model.Model) (scores []Score, err error) {
-	best := 0
-	for _, candidate := range r.candidates() {
-		if len(scores) > 0 && scores[0].meets(&r.opt) {
-			break // nothing is as fast
-		}
-		score, err := r.drive(ctx, loops{of: r.c, model: m, method: candidate.method, purpose: heldOut, episodes: candidate.starts, threads: 1})
-		if err != nil {
-			return nil, err
-		}
-		scores = append(scores, score)
-		if score.better(&scores[best]) {
-			best = len(scores) - 1
-		}
-	}
-	scores[0], scores[best] = scores[best], scores[0]
-	return scores, nil
-}
-
 // choices says, for the model's header, what each round was and why, and what the method was
 // chosen among.
 func (out *Report) choices() (lines []string) {
@@ -434,17 +417,6 @@ func (out *Report) choices() (lines []string) {
 		fmt.Sprintf("no further round: %s", out.Ended),
 		fmt.Sprintf("the map of round %d with %s; from held-out starts: %s", out.Best+1, out.Choice[0].Method, strings.Join(tried, ", ")),
 		fmt.Sprintf("the target of %g %%, largest %g %%, is %s", out.Target.Mean, out.Target.Max, verdict))
-}
-
-// candidate is a method that may be chosen, by what it does from so many held-out starts.
-type candidate struct {
-	method string
-	starts int
-}
-
-func (r *run) candidates() []candidate {
-	all := []candidate{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64-ahead", (r.opt.Starts + 3) / 4}}
-	return slices.DeleteFunc(all, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
 }
 
 // has reports whether the case offers a method.

@@ -37,7 +37,11 @@ func functions[T dual.Scalar]() equations.Of[T] {
 
 // sled is a mass with a speed limit, and a training of a moment.
 func sled(t *testing.T) *gpc.Case {
-	system := equations.System{
+	return must.Get(gpc.NewCase(must.Get(system().Case())(t)))(t)
+}
+
+func system() equations.System {
+	return equations.System{
 		Name: "sled", Description: "a mass with a speed limit",
 		State:      []domain.Variable{{Name: "q", Unit: "m"}, {Name: "v", Unit: "m/s"}},
 		Action:     []domain.Variable{{Name: "u", Unit: "m/s²", Lo: -2, Hi: 2}},
@@ -51,7 +55,6 @@ func sled(t *testing.T) *gpc.Case {
 			Latent: 4, Hidden: 16, Scenarios: 12, Weights: 1, ManifoldEpochs: 4, Batch: 32, LearningRate: 4e-3, SpectralBound: 20, Codes: 200, LocalNeighbours: 4,
 		},
 	}
-	return must.Get(gpc.NewCase(must.Get(system.Case())(t)))(t)
 }
 
 func small(out string) Options {

@@ -36,11 +36,14 @@ func (r *run) confirming(number int) int {
 
 // evaluate drives a round's map from starts of its data, held-out ones, and probes.
 func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Round) error {
-	var err error
-	if out.HeldOut, err = r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts}); err != nil {
+	err := r.timeMethods(ctx, m)
+	if err == nil {
+		err = r.holdFewer()
+	}
+	if err != nil {
 		return err
 	}
-	if err := r.timeMethods(ctx, m); err != nil {
+	if out.HeldOut, err = r.drive(ctx, loops{of: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts}); err != nil {
 		return err
 	}
 	if starts := r.confirming(number); out.HeldOut.meets(&r.opt) && float64(starts)*r.journal.Pace.Reference < r.left() { // else the test alone tells
@@ -53,7 +56,10 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 	if r.plant == nil {
 		return nil
 	}
-	bare, err := r.c.Guarded(domain.Guard{Off: true})
+	// The map alone: where its projected action breaks a limit, no solver is asked either.
+	alone := *r.c.Definition()
+	alone.Guard, alone.Rescue = domain.Guard{Off: true}, nil
+	bare, err := gpc.NewCase(alone)
 	if err != nil {
 		return err
 	}
@@ -135,6 +141,7 @@ type loops struct {
 func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out := Score{Method: l.method}
 	capped, known := 0.0, 0
+	period, late := closedloop.Number(1e6*l.of.Spec().StepSeconds), 0
 	got, err := l.of.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, gpc.EngineOptions{}, closedloop.Options{
 		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()),
 		Visit: func(e *closedloop.EpisodeRecord) {
@@ -143,6 +150,9 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 			}
 			if pct, ok := e.Regret(); ok {
 				capped, known = capped+min(pct, r.journal.Cap), known+1
+			}
+			for i := range e.Lines {
+				late += count(e.Lines[i].Latency > period)
 			}
 			if l.visit != nil {
 				l.visit(e)
@@ -159,6 +169,8 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out.Mean, out.Median, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.Median, got.Regret.P90, got.Regret.Max, got.RegretMin
 	out.Capped = closedloop.Number(capped / float64(known))
 	out.P50, out.P99, out.Prepare = got.Latency.P50, got.Latency.P99, got.Prepare
+	out.Replaced = closedloop.Number(100 * float64(got.Fallback) / float64(got.Decisions))
+	out.Late = closedloop.Number(100 * float64(late) / float64(got.Decisions))
 	if got.Guard != nil {
 		out.Rescued = 100 * got.Guard.RescueRate
 	}

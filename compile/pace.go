@@ -31,7 +31,7 @@ const (
 	mostReserved = 0.5
 	// timedReferences are solved for before the first round: of held-out starts, so remembered.
 	timedReferences = 8
-	// One in so many of the episodes of a choice is driven once more, to time the method.
+	// One in so many of the episodes of a choice is driven before, to time the method.
 	timedShare = 20
 	// A round of data has one in leastEpochs of the epochs that it wants, whatever the budget.
 	leastEpochs = 10
@@ -60,15 +60,24 @@ func (r *run) timeReferences(ctx context.Context) error {
 	}
 	n := min(timedReferences, cmp.Or(r.opt.Starts, leastStarts))
 	r.opt.Progress(Progress{Stage: "time references", Total: n})
-	began, plant := r.now(), r.c.Definition().Plant
-	errs := make([]error, n)
+	began := r.now()
+	err := r.solveReferences(ctx, n)
+	r.journal.Pace.Reference = r.since(began) / float64(n)
+	return err
+}
+
+// solveReferences solves for those of the first held-out starts that are not known.
+func (r *run) solveReferences(ctx context.Context, n int) error {
+	if r.optima.solve == nil {
+		return nil
+	}
+	plant, errs := r.c.Definition().Plant, make([]error, n)
 	parallel.Each(r.threads(), n, func(_, i int) {
 		ep, err := plant.Episode(r.seed(heldOut, 0), i, domain.EpisodeOptions{Preference: adaptive, Context: ctx})
 		if errs[i] = err; err == nil {
 			_, _, _ = ep.Oracle() // a start without one takes its time too
 		}
 	})
-	r.journal.Pace.Reference = r.since(began) / float64(n)
 	return cmp.Or(ctx.Err(), cmp.Or(errs...))
 }
 
@@ -88,14 +97,33 @@ func (r *run) holdOut() error {
 	return r.save()
 }
 
+// holdFewer holds out fewer starts where closed loops of the first map take much of the budget too, as
+// they do where a guard asks a solver often.
+func (r *run) holdFewer() error {
+	p := &r.journal.Pace
+	if p.Starts == 0 || len(r.journal.Rounds) > 0 {
+		return nil
+	}
+	sets := r.sets()
+	if each := sets*p.Reference + sets*p.Episodes["direct"]/float64(r.threads()); each > 0 {
+		p.Starts = min(p.Starts, max(leastStarts, int(evaluable*r.opt.Budget.Seconds()/each)))
+	}
+	r.opt.Starts = p.Starts
+	return r.save()
+}
+
+// sets of starts that a round's map is driven from: held out, the data's own, probed.
+func (r *run) sets() float64 {
+	if r.plant == nil {
+		return 1
+	}
+	return 3
+}
+
 // references is the time of those that a round's closed loops are held to, s, for so many starts of
 // each set.
 func (r *run) references(starts int) float64 {
-	sets := 3.0 // held out, the data's own, probed
-	if r.plant == nil {
-		sets = 1
-	}
-	return sets * float64(starts) * r.journal.Pace.Reference
+	return r.sets() * float64(starts) * r.journal.Pace.Reference
 }
 
 // affordable is how many of so many epochs on a round's data, of which samples were added, the time
@@ -156,7 +184,10 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 	}
 	took := map[string]float64{}
 	for _, c := range r.candidates() {
-		n := (c.starts + timedShare - 1) / timedShare
+		n := min(timedReferences, (c.starts+timedShare-1)/timedShare)
+		if err := r.solveReferences(ctx, n); err != nil {
+			return err
+		}
 		began := r.now()
 		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1}); err != nil {
 			return err

@@ -179,3 +179,26 @@ func TestALaterRoundFitsTheBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestFewerAreHeldOutWhereLoopsAreSlow: references that take a moment leave 200 starts, and episodes in which a
+// guard asks a solver again and again fewer, 50 at least; only before the first round is finished, and
+// not where a number was asked for.
+func TestFewerAreHeldOutWhereLoopsAreSlow(t *testing.T) {
+	for _, v := range []struct {
+		episode       float64
+		starts, ended int
+		want          int
+	}{{0.001, 200, 0, 200}, {0.4, 200, 0, 136}, {30, 200, 0, 50}, {30, 0, 0, 70}, {30, 200, 1, 200}} {
+		r := &run{c: sled(t), opt: Options{Starts: 70, Threads: 2, Budget: 600 * time.Second}, now: time.Now, dir: t.TempDir()}
+		r.plant = r.c.Definition().Plant.(*closedloop.Simulation)
+		if v.starts > 0 {
+			r.opt.Starts = v.starts
+		}
+		r.journal.Pace = pace{Reference: 0.02, Starts: v.starts, Episodes: map[string]float64{"direct": v.episode}}
+		r.journal.Rounds = make([]Round, v.ended)
+		must.OK(t, r.holdFewer())
+		if r.opt.Starts != v.want {
+			t.Errorf("%v s an episode, %d rounds: %d of %d starts, want %d", v.episode, v.ended, r.opt.Starts, v.starts, v.want)
+		}
+	}
+}

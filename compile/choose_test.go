@@ -1,0 +1,84 @@
+package compile
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/internal/must"
+)
+
+// TestASlowerMethodHasToBeatTheFaster: by starts that it does not lose, or by more than chance in what
+// it costs from the starts of both.
+func TestASlowerMethodHasToBeatTheFaster(t *testing.T) {
+	of := func(regrets ...float64) (all []outcome) {
+		for _, v := range regrets {
+			all = append(all, outcome{regret: v})
+		}
+		return all
+	}
+	nan := math.NaN()
+	for _, v := range []struct {
+		what          string
+		slower, other []outcome
+		want          bool
+	}{
+		{"a little less, from some starts more", of(1, 2, 3, 4), of(1.1, 1.8, 3.2, 4), false},
+		{"less from every start", of(1, 2, 3, 4), of(2, 3.1, 4, 4.9), true},
+		{"more from every start", of(2, 3.1, 4, 4.9), of(1, 2, 3, 4), false},
+		{"the first starts alone are compared", of(2, 3), of(2.1, 3.1, 0, 0, 0), true},
+		{"an unknown regret is not compared", of(1, nan, 3, 4), of(2, 0, 4.1, nan), true},
+		{"one start says nothing", of(1), of(9), false},
+		{"a start that is not lost", []outcome{{regret: 9}, {regret: 9}}, []outcome{{lost: true, regret: nan}, {regret: 1}}, true},
+		{"a start that is lost", []outcome{{lost: true, regret: nan}, {regret: 1}, {regret: 1}}, of(9, 9, 9.1), false},
+	} {
+		if got := beats(v.slower, v.other); got != v.want {
+			t.Errorf("%s: %v", v.what, got)
+		}
+	}
+}
+
+// coast moves by the speed alone: an action acts on the position a step later.
+func coast[T dual.Scalar](s, _, u, sNext, _ []T) {
+	sNext[0], sNext[1] = s[0]+0.2*s[1], s[1]+0.2*u[0]
+}
+
+func before[T dual.Scalar](_, _, _, n, m []T) { m[0] = -n[0] }
+
+// TestTheMapAloneAsksNoSolver: a sled at speed before a stop that its margin leaves no room for is lost
+// often, and a round's closed loops without a guard solve for nothing.
+func TestTheMapAloneAsksNoSolver(t *testing.T) {
+	y := system()
+	y.Margins[0].Name = "stop"
+	y.Scenario = []domain.Variable{{Name: "q", Unit: "m", Lo: -1, Hi: -0.7}, {Name: "v", Unit: "m/s", Lo: 0.6, Hi: 1.2}}
+	y.Real, y.Dual = equations.Of[float64]{Step: coast[float64], Objectives: objectives[float64], Margins: before[float64]}, equations.Of[complex128]{Step: coast[complex128], Objectives: objectives[complex128], Margins: before[complex128]}
+	def := must.Get(y.Case())(t)
+	var asked atomic.Int64
+	solve := def.Rescue
+	def.Rescue = func(s, c []float64, pref domain.Preference, u []float64) bool {
+		asked.Add(1)
+		return solve(s, c, pref, u)
+	}
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Rounds, opt.Starts = 1, 40
+	got := must.Get(Run(context.Background(), must.Get(gpc.NewCase(def))(t), opt))(t)
+	first := &got.Rounds[0]
+	if first.Probed.Unsafe == 0 || first.HeldOut.Unsafe > first.Probed.Unsafe {
+		t.Errorf("the map alone loses %d of %d, guarded %d: it was to lose some", first.Probed.Unsafe, first.Probed.Episodes, first.HeldOut.Unsafe)
+	}
+	if first.Probed.Rescued != 0 {
+		t.Errorf("of the map alone %v %% were rescued", first.Probed.Rescued)
+	}
+	if first.HeldOut.Replaced == 0 || first.HeldOut.Rescued == 0 {
+		t.Errorf("%v %% of the guarded decisions were replaced, %v %% rescued: some of both were expected", first.HeldOut.Replaced, first.HeldOut.Rescued)
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("a solver was asked %d times beside the guard's", n)
+	}
+}
