@@ -48,7 +48,9 @@ func (r *run) choose(ctx context.Context, m *model.Model) (scores []Score, err e
 
 // outcome is how an episode ended.
 type outcome struct {
-	lost   bool    // unsafe although there is a way
+	// lost: unsafe although there is a way, or a decision took longer than the time between two, for
+	// which a plant does not wait.
+	lost   bool
 	regret float64 // at most the cap, %; NaN if it is not known
 }
 
@@ -57,7 +59,16 @@ func (r *run) outcome(e *closedloop.EpisodeRecord) outcome {
 	if !ok {
 		pct = math.NaN()
 	}
-	return outcome{lost: !e.End.Safe && e.End.OracleFailure == "", regret: min(pct, r.journal.Cap)}
+	unsafe := !e.End.Safe && e.End.OracleFailure == ""
+	return outcome{lost: unsafe || late(e, r.c.Spec().StepSeconds) > 0, regret: min(pct, r.journal.Cap)}
+}
+
+// late are the decisions of an episode that took longer than a period, s.
+func late(e *closedloop.EpisodeRecord, period float64) (n int) {
+	for i := range e.Lines {
+		n += count(float64(e.Lines[i].Latency) > 1e6*period)
+	}
+	return n
 }
 
 // beats reports whether a slower method did better from the starts that another had too: lost fewer,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
@@ -47,6 +48,20 @@ func TestASlowerMethodHasToBeatTheFaster(t *testing.T) {
 // coast moves by the speed alone: an action acts on the position a step later.
 func coast[T dual.Scalar](s, _, u, sNext, _ []T) {
 	sNext[0], sNext[1] = s[0]+0.2*s[1], s[1]+0.2*u[0]
+}
+
+// TestALateDecisionLosesAnEpisode: one that takes longer than the 0.2 s between two.
+func TestALateDecisionLosesAnEpisode(t *testing.T) {
+	r := &run{c: sled(t)}
+	r.journal.Cap = 10
+	e := &closedloop.EpisodeRecord{Lines: []closedloop.Line{{Latency: 10}, {Latency: 2e5}}, End: closedloop.End{Safe: true, Cost: 3, OracleCost: 2}}
+	if got := r.outcome(e); got.lost || got.regret != 10 {
+		t.Errorf("in time: %+v", got)
+	}
+	e.Lines[1].Latency++
+	if got := r.outcome(e); !got.lost {
+		t.Errorf("a decision in 200.001 ms of 200: %+v", got)
+	}
 }
 
 func before[T dual.Scalar](_, _, _, n, m []T) { m[0] = -n[0] }

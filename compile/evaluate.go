@@ -141,7 +141,7 @@ type loops struct {
 func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out := Score{Method: l.method}
 	capped, known := 0.0, 0
-	period, late := closedloop.Number(1e6*l.of.Spec().StepSeconds), 0
+	period, tardy := l.of.Spec().StepSeconds, 0
 	got, err := l.of.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, gpc.EngineOptions{}, closedloop.Options{
 		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()),
 		Visit: func(e *closedloop.EpisodeRecord) {
@@ -151,9 +151,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 			if pct, ok := e.Regret(); ok {
 				capped, known = capped+min(pct, r.journal.Cap), known+1
 			}
-			for i := range e.Lines {
-				late += count(e.Lines[i].Latency > period)
-			}
+			tardy += late(e, period)
 			if l.visit != nil {
 				l.visit(e)
 			}
@@ -170,7 +168,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out.Capped = closedloop.Number(capped / float64(known))
 	out.P50, out.P99, out.Prepare = got.Latency.P50, got.Latency.P99, got.Prepare
 	out.Replaced = closedloop.Number(100 * float64(got.Fallback) / float64(got.Decisions))
-	out.Late = closedloop.Number(100 * float64(late) / float64(got.Decisions))
+	out.Late = closedloop.Number(100 * float64(tardy) / float64(got.Decisions))
 	if got.Guard != nil {
 		out.Rescued = 100 * got.Guard.RescueRate
 	}
