@@ -169,7 +169,7 @@ func (r *Records) foreignPairings(wanted func(p *closedloop.Pairing) bool) (out 
 // besideMaps is methods on the same episodes, case by case; names are those of which there
 // has to be a row, in the order of the table.
 func besideMaps(all []closedloop.Pairing, names []string) section {
-	s := section{rows: [][]string{{"case", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms", "between decisions, ms"}}}
+	s := section{rows: [][]string{{"case", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "replaced %", "p50 / p99, ms", "between decisions, ms"}}}
 	var shown []closedloop.Pairing
 	show := func(p closedloop.Pairing) {
 		shown = append(shown, p)
@@ -181,7 +181,7 @@ func besideMaps(all []closedloop.Pairing, names []string) section {
 			if spoilt(p.Load) {
 				row[len(row)-1], between = "–", "–"
 			}
-			s.rows = append(s.rows, append(row, between))
+			s.rows = append(s.rows, append(slices.Insert(row, len(row)-1, replaced(&m)), between))
 		}
 	}
 	for _, name := range names {
@@ -200,6 +200,15 @@ func besideMaps(all []closedloop.Pairing, names []string) section {
 		s.note = recordedBy(shown)
 	}
 	return s
+}
+
+// replaced is the share of decisions in which a guard had something else executed than the method's
+// own action.
+func replaced(m *closedloop.Paired) string {
+	if m.Guard == nil || m.Decisions == 0 {
+		return "–"
+	}
+	return number("%.1f", 100*float64(m.Fallback)/float64(m.Decisions))
 }
 
 // besideCompiled is the same for the systems that other solvers are timed on.

@@ -115,7 +115,7 @@ func TestMethodsBesideMaps(t *testing.T) {
 	r.Peers = []peerrecord.Record{peersOfTwo()}
 	pairing := func(name string, others float64) closedloop.Pairing {
 		return closedloop.Pairing{Case: name, Seed: 7, Commit: "abc", Device: "cpu", Load: &closedloop.Load{Others: others}, Pairs: []closedloop.Paired{
-			{Method: "direct", Episodes: 20, Safe: 20, RegretPct: 0.5, RegretCI95: 0.1, Latency: closedloop.Quantiles{P50: 3, P99: 40}},
+			{Method: "direct", Episodes: 20, Safe: 20, Decisions: 800, Fallback: 50, Guard: &closedloop.GuardCounts{}, RegretPct: 0.5, RegretCI95: 0.1, Latency: closedloop.Quantiles{P50: 3, P99: 40}},
 			{Method: "nmpc", Episodes: 20, Safe: 19, RegretPct: 0.1, RegretCI95: 0.2, DifferencePct: -0.4, DifferenceCI95: 0.1, Compared: 19, Latency: closedloop.Quantiles{P50: 400, P99: 2000}},
 		}}
 	}
@@ -123,8 +123,8 @@ func TestMethodsBesideMaps(t *testing.T) {
 	d := devices{r}
 	text := d.besideCompiled()
 	wants(t, text,
-		"| `cart` | `direct` | 20/20 | 0.50000 ± 0.10000 | – | – | 0.0000 | – | – | 0.003 / 0.040 |",
-		"| `cart` | `nmpc` | 19/20 | 0.10000 ± 0.20000 | – | – | 0.0000 | -0.40000 ± 0.10000 | 19 | 0.400 / 2.000 |",
+		"| `cart` | `direct` | 20/20 | 0.50000 ± 0.10000 | – | – | 0.0000 | – | – | 6.2 | 0.003 / 0.040 |",
+		"| `cart` | `nmpc` | 19/20 | 0.10000 ± 0.20000 | – | – | 0.0000 | -0.40000 ± 0.10000 | 19 | – | 0.400 / 2.000 |",
 		"| `crane` | not recorded | – |", "Seed 7, commit abc, cpu.")
 	if strings.Contains(text, "integrator-convex") {
 		t.Errorf("the gallery's table has a case of the paper's:\n%s", text)
@@ -146,5 +146,5 @@ func TestMethodsBesideMaps(t *testing.T) {
 		t.Errorf("%d sections of compilations with parts, want 2", n)
 	}
 	r.Pairings = []closedloop.Pairing{pairing("cart", 1)}
-	wants(t, d.besideCompiled(), "| `cart` | `nmpc` | 19/20 | 0.10000 ± 0.20000 | – | – | 0.0000 | -0.40000 ± 0.10000 | 19 | – |")
+	wants(t, d.besideCompiled(), "| `cart` | `nmpc` | 19/20 | 0.10000 ± 0.20000 | – | – | 0.0000 | -0.40000 ± 0.10000 | 19 | – | – |")
 }
