@@ -157,7 +157,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 			}
 		},
 		Progress: func(done, total int) {
-			r.opt.Progress(Progress{Stage: "drive " + l.method, Done: done, Total: total})
+			r.opt.Progress(Progress{Stage: "drive " + l.method + " from " + startsOf[l.purpose], Done: done, Total: total})
 		},
 	})
 	if err != nil {

@@ -28,6 +28,9 @@ const (
 	tested
 )
 
+// startsOf are what closed loops of a purpose begin from, in words.
+var startsOf = map[purpose]string{solved: "its own starts", heldOut: "held-out starts", confirmed: "more starts", probed: "new starts", tested: "the test's starts"}
+
 // seed of a purpose in a round.
 func (r *run) seed(p purpose, round int) uint64 {
 	return rand.NewPCG(r.opt.Seed, uint64(p)<<32|uint64(round)).Uint64()
