@@ -136,13 +136,19 @@ type Score struct {
 	Prepare *closedloop.Quantiles `json:"prepare_us,omitempty"`
 }
 
-// mostRescued of the decisions, %, is what a map may need of its guard: a rescue costs what a
-// solver does.
-const mostRescued = 1
+const (
+	// mostRescued of the decisions, %, is what a map may need of its guard: a rescue costs what a
+	// solver does. mostReplaced may follow what a rescue found, whose regret is the solver's.
+	mostRescued  = 1
+	mostReplaced = 5
+)
 
 func (s *Score) meets(o *Options) bool {
-	return s.Unsafe == s.NoWay && float64(s.Mean) <= o.Target && float64(s.Max) <= o.Tail && s.Rescued <= mostRescued
+	return s.Unsafe == s.NoWay && float64(s.Mean) <= o.Target && float64(s.Max) <= o.Tail && !s.leans()
 }
+
+// leans says that much of what was driven was the guard's.
+func (s *Score) leans() bool { return s.Rescued > mostRescued || s.Replaced > mostReplaced }
 
 // skewed says that a few episodes cost nearly all of the mean.
 func (s *Score) skewed() bool { return s.Median > 0 && s.Mean > skewness*s.Median }
@@ -442,8 +448,8 @@ func advice(out *Report, o *Options) string {
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"
 	case last.Kind == Epochs && float64(best.Training.Capped) > o.Target:
 		return "starts of the data itself miss the target after more epochs: a larger Training.Hidden, or optima in several basins (a Library of the solver, more Starts)"
-	case out.Test.Rescued > mostRescued:
-		return "the guard asks a solver too often: a larger budget, or a margin that looks further ahead"
+	case out.Test.leans():
+		return "the guard asks a solver too often, or follows its plans: a larger budget, or a margin that looks further ahead"
 	case float64(out.Test.Mean) <= o.Target:
 		return "the mean is met, the largest regret is not: starts near a limit, which a larger budget samples more"
 	}

@@ -281,7 +281,7 @@ func TestAdvice(t *testing.T) {
 		"a few starts cost nearly all of the mean":                    {First, Score{Mean: 1.5, Median: 0.02}, 4, Score{Mean: 2, Median: 0.02}},
 		"held-out starts cost more than those of the data":            {First, Score{Mean: 0.5, Median: 0.001}, 2, Score{Mean: 2, Median: 1}},
 		"starts of the data itself miss the target after more epochs": {Epochs, Score{Mean: 1.5, Median: 1}, 2, Score{Mean: 2}},
-		"the guard asks a solver too often":                           {First, Score{Mean: 0.5}, 0.5, Score{Mean: 0.5, Rescued: 2}},
+		"the guard asks a solver too often, or follows its plans":     {First, Score{Mean: 0.5}, 0.5, Score{Mean: 0.5, Replaced: 6}},
 		"the mean is met, the largest regret is not":                  {First, Score{Mean: 0.5}, 0.5, Score{Mean: 0.5, Max: 90}},
 	} {
 		if !strings.Contains(page, "| *"+says+"* |") {
@@ -324,6 +324,8 @@ func TestTargetsAskForWhatThereIsAWayTo(t *testing.T) {
 		{Score{Episodes: 100, Mean: 0.4, Max: 11}, false},
 		{Score{Episodes: 100, Mean: 0.6, Max: 9}, false},
 		{Score{Episodes: 100, Mean: 0.4, Max: 9, Rescued: 1.1}, false},
+		{Score{Episodes: 100, Mean: 0.4, Max: 9, Rescued: 0.9, Replaced: 4.9}, true},
+		{Score{Episodes: 100, Mean: 0.4, Max: 9, Rescued: 0.9, Replaced: 5.1}, false},
 		{Score{Episodes: 100, Mean: closedloop.Number(math.NaN())}, false},
 	} {
 		if got := x.score.meets(&o); got != x.want {
