@@ -62,6 +62,8 @@ func (r *Records) seeds(e *closedloop.Result) string {
 		return ""
 	case t.recorded == 1:
 		return fmt.Sprintf(", 1 of %d seeds", t.planned)
+	case t.recorded == t.planned:
+		return fmt.Sprintf(", first of %d seeds", t.planned)
 	}
 	return fmt.Sprintf(", first of %d of %d seeds", t.recorded, t.planned)
 }
