@@ -73,8 +73,9 @@ records: monitor record-choices record-export record-flows record-calls record-d
 	$(MAKE) docs
 
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels; without what is long and of one thread
+UNRACED = HasLessRegretThan|AllocateNothing|DoesNotAllocate|AllocatesNothing|AgainstFloat64|^TestAutoSurvivesAFaultAtEveryDriverCall$$|^TestConformance$$/^avx|^TestConformance$$/^generic$$/^net|^TestNearestIsBruteForceBitForBit$$|^TestTheLoopThroughLinesIsThatOfEval$$/^integrator
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestConformance$$/^avx|HasLessRegretThan|^TestAutoSurvivesAFaultAtEveryDriverCall$$' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
+	CGO_ENABLED=1 $(GO) test -race -short -skip '$(UNRACED)' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
 
 ## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
