@@ -59,9 +59,11 @@ func (r *run) outcome(e *closedloop.EpisodeRecord) outcome {
 	if !ok {
 		pct = math.NaN()
 	}
-	unsafe := !e.End.Safe && e.End.OracleFailure == ""
-	return outcome{lost: unsafe || late(e, r.c.Spec().StepSeconds) > 0, regret: min(pct, r.journal.Cap)}
+	return outcome{lost: lost(e) || late(e, r.c.Spec().StepSeconds) > 0, regret: min(pct, r.journal.Cap)}
 }
+
+// lost reports whether an episode was not safe although there is a way.
+func lost(e *closedloop.EpisodeRecord) bool { return !e.End.Safe && e.End.OracleFailure == "" }
 
 // late are the decisions of an episode that took longer than a period, s.
 func late(e *closedloop.EpisodeRecord, period float64) (n int) {

@@ -113,7 +113,7 @@ func (r *run) probe(ctx context.Context, bare *gpc.Case, number int, m *model.Mo
 			switch {
 			case ok:
 				regret[e.Episode] = pct
-			case !e.End.Safe && e.End.OracleFailure == "": // where there is no way nothing is to be learnt
+			case lost(e): // where there is no way nothing is to be learnt
 				regret[e.Episode] = math.Inf(1)
 			}
 		},

@@ -88,10 +88,7 @@ func (r *run) holdOut() error {
 	}
 	p := &r.journal.Pace
 	if p.Starts == 0 {
-		p.Starts = mostStarts
-		if each := r.references(1); each > 0 {
-			p.Starts = int(min(mostStarts, max(leastStarts, evaluable*r.opt.Budget.Seconds()/each)))
-		}
+		p.Starts = r.bearable()
 	}
 	r.opt.Starts = p.Starts
 	return r.save()
@@ -104,12 +101,17 @@ func (r *run) holdFewer() error {
 	if p.Starts == 0 || len(r.journal.Rounds) > 0 {
 		return nil
 	}
-	sets := r.sets()
-	if each := sets*p.Reference + sets*p.Episodes["direct"]/float64(r.threads()); each > 0 {
-		p.Starts = min(p.Starts, max(leastStarts, int(evaluable*r.opt.Budget.Seconds()/each)))
-	}
+	p.Starts = min(p.Starts, r.bearable())
 	r.opt.Starts = p.Starts
 	return r.save()
+}
+
+// bearable is how many held-out starts leave the references of a round, and its closed loops once they
+// are timed, evaluable of the budget.
+func (r *run) bearable() int {
+	p := &r.journal.Pace
+	each := r.sets() * (p.Reference + p.Episodes["direct"]/float64(r.threads()))
+	return int(min(mostStarts, max(leastStarts, evaluable*r.opt.Budget.Seconds()/each)))
 }
 
 // sets of starts that a round's map is driven from: held out, the data's own, probed.
@@ -182,12 +184,13 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 	if r.journal.Pace.Episodes != nil {
 		return nil
 	}
+	share := func(starts int) int { return min(timedReferences, (starts+timedShare-1)/timedShare) }
+	if err := r.solveReferences(ctx, share(r.opt.Starts)); err != nil {
+		return err
+	}
 	took := map[string]float64{}
 	for _, c := range r.candidates() {
-		n := min(timedReferences, (c.starts+timedShare-1)/timedShare)
-		if err := r.solveReferences(ctx, n); err != nil {
-			return err
-		}
+		n := share(c.starts)
 		began := r.now()
 		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1}); err != nil {
 			return err
