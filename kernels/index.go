@@ -24,6 +24,7 @@ const (
 // codes are M* on the device: codes and decoded states, and their squared norms.
 type codes struct {
 	at, norms, decoded, decodedNorms driver.Pointer
+	rounded, decodedRounded          driver.Pointer // as tensor cores read them, where they are used
 	count, n, states                 int
 	ld, lddecoded                    int
 }
@@ -63,8 +64,8 @@ func (b *Backend) NewIndex(set, decoded tensor.Matrix) (backend.Index, error) {
 
 func packCodes(q *queue, m *memory, set, decoded tensor.Matrix) codes {
 	c := codes{count: set.Rows, n: set.Cols, states: decoded.Cols, ld: quads(set.Cols), lddecoded: quads(max(decoded.Cols, 1))}
-	place := func(rows tensor.Matrix, ld int) (at, norms driver.Pointer) {
-		values, squares := make([]float32, rows.Rows*ld), make([]float32, rows.Rows)
+	place := func(rows tensor.Matrix, ld int) (at, rounded, norms driver.Pointer) {
+		values, squares := make([]float32, rows.Rows*ld), make([]float32, ceil(rows.Rows, searchTile)*searchTile)
 		for i := range rows.Rows {
 			copy(values[i*ld:], rows.Row(i))
 			sum := 0.0
@@ -73,21 +74,38 @@ func packCodes(q *queue, m *memory, set, decoded tensor.Matrix) codes {
 			}
 			squares[i] = float32(sum)
 		}
-		at = q.alloc(m, 4*len(values))
-		fill(q, at, values)
-		return at, uploaded(q, m, squares)
+		if q.options.TF32 {
+			rounded = uploaded(q, m, fragments(rows))
+		}
+		return uploaded(q, m, values), rounded, uploaded(q, m, squares)
 	}
-	c.at, c.norms = place(set, c.ld)
-	c.decoded, c.decodedNorms = place(decoded, c.lddecoded)
+	c.at, c.rounded, c.norms = place(set, c.ld)
+	c.decoded, c.decodedRounded, c.decodedNorms = place(decoded, c.lddecoded)
 	return c
+}
+
+// fragments are rows as search.cu's tensor cores read them: rounded, in tiles of 32 rows, slices
+// of 16 columns and 4 tiles of 8 rows, of which each lane has 4 columns of a row; zeros to a whole
+// step of the search.
+func fragments(rows tensor.Matrix) []float32 {
+	slices := ceil(rows.Cols, 16)
+	to := make([]float32, ceil(rows.Rows, searchTile)*searchTile*16*slices)
+	for i := range rows.Rows {
+		// Four rows side by side are of one lane's sums: FragmentSide::column of include/tile.cuh.
+		tile, group := i/16%2*2+i%4/2, i%16/4*2+i%2
+		for k, v := range rows.Row(i) {
+			to[((i/32*slices+k/16)*4+tile)*128+(4*group+k%16/4)*4+k%4] = roundTF32(v)
+		}
+	}
+	return to
 }
 
 func (x *index) Len() int { return x.codes.count }
 
 type searchJob struct {
-	codes, norms, decoded, decodedNorms, z, x, tau, distance, index, afterDistance, afterIndex, state driver.Pointer
-	count, rows, k                                                                                    int32
-	ldcode, n, states, lddecoded, ldz, ldx                                                            int16
+	codes, norms, decoded, decodedNorms, z, x, tau, distance, index, afterDistance, afterIndex, state, rounded, decodedRounded driver.Pointer
+	count, rows, k                                                                                                             int32
+	ldcode, n, states, lddecoded, ldz, ldx                                                                                     int16
 }
 
 type mergeJob struct {
@@ -142,9 +160,12 @@ func (b *Backend) parts(rows, count int) int {
 }
 
 // searchShared is the shared memory of search.cu.
-func searchShared(k int) int {
-	const tile = 4 * 2 * 16 * (64 + 8 + 128 + 8)
-	return tile + 12*searchQueries*k + searchQueries*searchTile/2
+func searchShared(k int, tensorCores bool) int {
+	lists := 12*searchQueries*k + searchQueries*searchTile/4
+	if tensorCores {
+		return lists
+	}
+	return lists + 4*2*16*(searchQueries+4+searchTile+4)
 }
 
 // sieve is the work of the product of a search: a tile of 64 queries × 128 codes reads 4 + 8
@@ -154,7 +175,7 @@ func (q *queue) sieve(rows, parts, count, n int) work {
 	fma := blocks * searchQueries * float64(count) * float64(n)
 	w := work{fma: fma, tensor: q.options.TF32, bytes: 4 * blocks * (float64(count)*float64(n+1) + float64(parts*searchQueries*n)), requests: fma / 32 * requestsOf32}
 	if q.options.TF32 {
-		w.requests = fma / (16 * 8 * 8) * requestsMMA
+		w.requests = fma / (16 * 8 * 8) // codes' fragments, through the first-level cache
 	}
 	return w
 }
@@ -162,7 +183,7 @@ func (q *queue) sieve(rows, parts, count, n int) work {
 // search queues the total nearest codes of each query, nearest first, in passes.
 func (q *queue) search(c codes, of query, total, parts int, s *searchSpace) {
 	job := searchJob{
-		codes: c.at, norms: c.norms, decoded: c.decoded, decodedNorms: c.decodedNorms, z: of.z, x: of.x, tau: of.tau, distance: s.distance.at, index: s.index.at,
+		codes: c.at, norms: c.norms, decoded: c.decoded, decodedNorms: c.decodedNorms, rounded: c.rounded, decodedRounded: c.decodedRounded, z: of.z, x: of.x, tau: of.tau, distance: s.distance.at, index: s.index.at,
 		count: int32(c.count), rows: int32(of.rows), ldcode: int16(c.ld), n: int16(c.n), states: int16(c.states), lddecoded: int16(c.lddecoded),
 		ldz: int16(of.ldz), ldx: int16(of.ldx),
 	}
@@ -188,7 +209,7 @@ func (q *queue) search(c codes, of query, total, parts int, s *searchSpace) {
 // code was consistent with.
 func (q *queue) smallestResidual(c codes, of query, parts int, s *searchSpace) {
 	job := searchJob{
-		codes: c.decoded, norms: c.decodedNorms, z: of.x, distance: s.distance.at, index: s.index.at, state: s.state.at,
+		codes: c.decoded, norms: c.decodedNorms, rounded: c.decodedRounded, z: of.x, distance: s.distance.at, index: s.index.at, state: s.state.at,
 		count: int32(c.count), rows: int32(of.rows), k: 1, ldcode: int16(c.lddecoded), n: int16(c.states), ldz: int16(of.ldx),
 	}
 	merge := mergeJob{
@@ -208,7 +229,7 @@ func (q *queue) scan(job *searchJob, parts int) {
 	if q.options.TF32 {
 		kernel = "gpc_search_tf32"
 	}
-	q.launch(kernel, driver.Dim{X: ceil(int(job.rows), searchQueries), Y: parts}, 256, searchShared(int(job.k)), driver.Struct(job))
+	q.launch(kernel, driver.Dim{X: ceil(int(job.rows), searchQueries), Y: parts}, 256, searchShared(int(job.k), q.options.TF32), driver.Struct(job))
 }
 
 // located is where the results of localization go.

@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/gpc-engine/gpc/kernels/driver"
+import (
+	"unsafe"
+
+	"github.com/gpc-engine/gpc/kernels/driver"
+)
 
 // queue puts work on a stream of the backend, from the context's thread. Its first
 // error is kept, and what follows does nothing.
@@ -124,7 +128,7 @@ func fill[T driver.Element](q *queue, at driver.Pointer, values []T) {
 
 // uploaded copies values to memory of their own.
 func uploaded[T driver.Element](q *queue, m *memory, values []T) driver.Pointer {
-	at := q.alloc(m, max(8*len(values), 8))
+	at := q.alloc(m, max(int(unsafe.Sizeof(*new(T)))*len(values), 8))
 	fill(q, at, values)
 	return at
 }

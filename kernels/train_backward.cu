@@ -7,7 +7,7 @@
 //
 // grid    Σ ⌈m/128⌉·⌈n/64⌉ (⌈m/64⌉·⌈n/64⌉ of small batches) over the entries; block 128
 //         threads
-// shared  26.6 KiB: two slices of 16 of both operands
+// shared  25 KiB: two slices of 16 of both operands
 // bound   FLOPs: 2mnk, as train_forward.cu
 #include "gpc.cuh"
 #include "train.cuh"

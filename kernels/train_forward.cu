@@ -8,7 +8,7 @@
 //
 // grid    Σ ⌈m/128⌉·⌈n/64⌉ (⌈m/64⌉·⌈n/64⌉ of small batches) over the entries; block 128
 //         threads
-// shared  26.6 KiB: two slices of 16 of both operands
+// shared  25 KiB: two slices of 16 of both operands
 // bound   FLOPs: 2mnk; a tile reads 4·(128 + 64)·k bytes for 2·128·64·k FLOP, 21
 //         FLOP per byte of the second-level cache
 //

@@ -6,7 +6,7 @@
 // which gpc_train_adam adds up in their order.
 //
 // grid    Σ tiles · splits over the entries; block 128 threads
-// shared  26.6 KiB: two slices of 16 of both operands
+// shared  25 KiB: two slices of 16 of both operands
 // bound   FLOPs: 2mnk; 4mn bytes are written per split of some 512 samples, 256
 //         FLOP per byte
 #include "gpc.cuh"

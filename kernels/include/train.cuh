@@ -36,7 +36,7 @@ struct TrainProduct {
     float scale;
 };
 
-// The tiles of training, 128 threads each and up to 26.6 KiB of shared memory.
+// The tiles of training, 128 threads each and up to 25 KiB of shared memory.
 // Products are tall: 128 × 64, and 128 × 32 where no more columns are left. Half of
 // that, 64 × 64 and 64 × 32, is for products over samples that would leave
 // multiprocessors without work. A gradient of few outputs is wide: 64 × 128 or
@@ -95,10 +95,9 @@ __device__ inline const TrainProduct* train_find(const TrainProduct* products, i
 // 16 bytes: addresses are made once, whole slices are read without looking, and
 // what lies beyond the operand's last row or column is read from inside it, since
 // it only reaches numbers that are not stored.
-template <bool KContiguous, int OUTER, int BK, int LD, int THREADS>
-struct TrainSide : Side<KContiguous, OUTER, BK, LD, THREADS> {
-    using Base = Side<KContiguous, OUTER, BK, LD, THREADS>;
-    static_assert(Base::quads % THREADS == 0, "every thread has its quads");
+template <class Base, bool KContiguous>
+struct TrainSide : Base {
+    static constexpr int BK = 16;
     static constexpr int addresses = KContiguous ? Base::rounds : 1;
     const float* at[addresses];
     const int* rows;
@@ -107,12 +106,12 @@ struct TrainSide : Side<KContiguous, OUTER, BK, LD, THREADS> {
 
     __device__ void begin(const Matrix& m, int outer0, int outers) {
         int outer;
-        Base::place(int(threadIdx.x), outer, k0);
+        Base::first(outer, k0);
         rows = m.rows, ld = m.ld;
         if (KContiguous) {
 #pragma unroll
             for (int r = 0; r < addresses; r++) {
-                const int o = min(outer0 + outer + r * (THREADS / (BK / 4)), outers - 1);
+                const int o = min(outer0 + outer + Base::outer_step(r), outers - 1);
                 at[r] = m.data + (rows ? __ldg(rows + o) : o) * ld + k0;
             }
         } else {
@@ -138,19 +137,32 @@ struct TrainSide : Side<KContiguous, OUTER, BK, LD, THREADS> {
                 }
             }
         } else {
-            constexpr int step = THREADS / (OUTER / 4);
             if (k + BK <= kEnd) {
 #pragma unroll
-                for (int r = 0; r < Base::rounds; r++) this->held[r] = row(k + k0 + r * step);
+                for (int r = 0; r < Base::rounds; r++) this->held[r] = quad(k + k0 + Base::k_step(r));
             } else {
 #pragma unroll
                 for (int r = 0; r < Base::rounds; r++)
-                    if (k + k0 + r * step < kEnd) this->held[r] = row(k + k0 + r * step);
+                    if (k + k0 + Base::k_step(r) < kEnd) this->held[r] = quad(k + k0 + Base::k_step(r));
             }
         }
     }
 
-    __device__ float4 row(int k) const { return __ldg(reinterpret_cast<const float4*>(at[0] + (rows ? __ldg(rows + k) : k) * ld)); }
+    __device__ float4 quad(int k) const { return __ldg(reinterpret_cast<const float4*>(at[0] + (rows ? __ldg(rows + k) : k) * ld)); }
+};
+
+// TrainSides are the sides and sums of a product, in float32 or on tensor cores.
+template <class Shape, bool AKContiguous, bool BKContiguous, bool TF32>
+struct TrainSides {
+    using A = TrainSide<Side<AKContiguous, Shape::BM, Shape::threads>, AKContiguous>;
+    using B = TrainSide<Side<BKContiguous, Shape::BN, Shape::threads>, BKContiguous>;
+    using Sums = Accumulator<Shape>;
+};
+template <class Shape, bool AKContiguous, bool BKContiguous>
+struct TrainSides<Shape, AKContiguous, BKContiguous, true> {
+    using A = TrainSide<FragmentSide<true, AKContiguous, Shape::BM, Shape::threads>, AKContiguous>;
+    using B = TrainSide<FragmentSide<false, BKContiguous, Shape::BN, Shape::threads>, BKContiguous>;
+    using Sums = AccumulatorTF32<Shape, A, B, BKContiguous>;
 };
 
 // train_product is product of tile.cuh with these sides. sums, if not null, is
@@ -159,44 +171,20 @@ struct TrainSide : Side<KContiguous, OUTER, BK, LD, THREADS> {
 template <class Shape, bool AKContiguous, bool BKContiguous, bool TF32, class Epilogue>
 __device__ inline void train_product(const Matrix& a, const Matrix& b, int m, int n, int kBegin, int kEnd, int row0, int column0,
                                      float* shared, float* sums, Epilogue&& epilogue) {
-    constexpr int sizeA = Shape::BK * Shape::lda, sizeB = Shape::BK * Shape::ldb;
-    float *tileA = shared, *tileB = shared + 2 * sizeA;
-    TrainSide<AKContiguous, Shape::BM, Shape::BK, Shape::lda, Shape::threads> sideA;
-    TrainSide<BKContiguous, Shape::BN, Shape::BK, Shape::ldb, Shape::threads> sideB;
+    using Sides = TrainSides<Shape, AKContiguous, BKContiguous, TF32>;
+    typename Sides::A sideA;
+    typename Sides::B sideB;
     sideA.begin(a, row0, m);
     sideB.begin(b, column0, n);
-    auto store = [&](int buffer) {
-        sideA.template store<TF32>(tileA + buffer * sizeA);
-        sideB.template store<TF32>(tileB + buffer * sizeB);
-        if (sums) {
+    auto count = [&] {
+        if (!sums) return;
 #pragma unroll
-            for (int r = 0; r < decltype(sideA)::rounds; r++) {
-                sums[0] += sideA.held[r].x, sums[1] += sideA.held[r].y;
-                sums[2] += sideA.held[r].z, sums[3] += sideA.held[r].w;
-            }
+        for (int r = 0; r < decltype(sideA)::rounds; r++) {
+            sums[0] += sideA.held[r].x, sums[1] += sideA.held[r].y;
+            sums[2] += sideA.held[r].z, sums[3] += sideA.held[r].w;
         }
     };
-    typename AccumulatorOf<Shape, TF32>::type accumulator;
-    accumulator.clear();
-    if (kBegin < kEnd) {
-        sideA.fetch(kBegin, kEnd);
-        sideB.fetch(kBegin, kEnd);
-        store(0);
-        __syncthreads();
-        int buffer = 0;
-        for (int k = kBegin; k < kEnd; k += Shape::BK) {
-            const bool more = k + Shape::BK < kEnd;
-            if (more) {
-                sideA.fetch(k + Shape::BK, kEnd);
-                sideB.fetch(k + Shape::BK, kEnd);
-            }
-            accumulator.add(tileA + buffer * sizeA, tileB + buffer * sizeB);
-            if (more) store(buffer ^ 1);
-            __syncthreads();
-            buffer ^= 1;
-        }
-    }
-    accumulator.finish(m, n, row0, column0, epilogue);
+    product<typename Sides::Sums, Shape>(sideA, sideB, m, n, kBegin, kEnd, row0, column0, shared, count, epilogue);
 }
 
 // train_warp_sum adds v over the lanes; every lane has the sum.

@@ -182,6 +182,17 @@ GPC_SHIM_ATOMIC_INTEGER(unsigned long long)
 #undef GPC_SHIM_ATOMIC
 #undef GPC_SHIM_ATOMIC_INTEGER
 
+// Between its first barrier and its second nobody reads what the last call left.
+inline int gpc_shim_any;
+inline int __syncthreads_or(int predicate) {
+    __syncthreads();
+    if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) gpc_shim_replace(&gpc_shim_any, 0);
+    __syncthreads();
+    if (predicate) gpc_shim_replace(&gpc_shim_any, 1);
+    __syncthreads();
+    return gpc_shim_value(&gpc_shim_any);
+}
+
 template <class T> T __ldg(const T *p) { return *p; }
 
 inline float __uint_as_float(unsigned u) { return ::gpc_shim::value<float>(u); }
