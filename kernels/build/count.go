@@ -44,7 +44,7 @@ var dynamicShared = map[string]int{
 	"gpc_mlp_forward_1": 6176, "gpc_mlp_vjp_1": 6176, "gpc_one_forward": 6176, "gpc_one_decode": 6176, "gpc_one_jacobian_16": 17920, "gpc_one_jacobian_32": 17920,
 	"gpc_mlp_forward_8": 50176, "gpc_mlp_bent_8": 50176, "gpc_mlp_vjp_8": 50176,
 	"gpc_jacobian_8": 51712, "gpc_jacobian_16": 76288, "gpc_jacobian_16_tf32": 76288, "gpc_jacobian_32": 109056, "gpc_jacobian_32_tf32": 109056, "gpc_jacobian_64": 174592, "gpc_jacobian_64_tf32": 174592,
-	"gpc_eig_32": 6272, "gpc_eig": 10752, "gpc_search_fp32": 51200, "gpc_search_tf32": 51200,
+	"gpc_eig_32": 6272, "gpc_eig": 10752, "gpc_search_fp32": 52224, "gpc_search_tf32": 26624,
 }
 
 // blocksOf is how many blocks of a kernel a multiprocessor holds.
