@@ -28,6 +28,10 @@ type DeviceCode struct {
 	// Scored says that the roll-out scores an action as the problem's Score does;
 	// one without it cannot refine a Scored problem.
 	Scored bool
+	// Lanes is how many threads of a block of 256 share a row of the roll-out, the
+	// struct's lanes: 2, 4, 8, 16 or 32; 0 is one. Base, gradient and priority have a
+	// thread a row.
+	Lanes int
 	// Warp says that a block of 32 threads works on a row of base, gradient and
 	// roll-out; without it a thread does, in blocks of 128. The next three are such
 	// a block's: bytes of dynamic shared memory of the gradient and of the roll-out,

@@ -41,6 +41,7 @@ type problemCode struct {
 	name                          string
 	constants                     driver.Pointer
 	warp                          bool
+	lanes                         int // that share a row of the roll-out
 	gradientShared, rolloutShared int
 	workspace                     int // bytes for each block of the roll-out
 	scored                        bool
@@ -57,7 +58,7 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 		return problemCode{}
 	}
 	q.then(func() error { return q.loadDomain(q.t, code) })
-	c := problemCode{name: code.Name, warp: code.Warp, gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored}
+	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored}
 	c.constants = q.alloc(m, max(8*len(code.Constants)+4*len(code.Indices), 8))
 	fill(q, c.constants, code.Constants)
 	fill(q, c.constants.Offset(8*len(code.Constants)), code.Indices)
@@ -84,6 +85,7 @@ func (c *problemCode) shape(b *Backend, rows int) (grid driver.Dim, block int) {
 // Bounds of the rows that a roll-out works on at once where each needs a workspace:
 // as many blocks as a multiprocessor holds, and so much memory.
 const (
+	lanesBlock       = 256 // threads where lanes share a row, GPC_DOMAIN's
 	rolloutBlocks    = 32
 	rolloutWorkspace = 1 << 30
 )
@@ -123,8 +125,13 @@ func (c *problemCode) priority(q *queue, job *steeringJob, preference *preferenc
 // rollout queues one step of all roll-outs.
 func (c *problemCode) rollout(q *queue, job *rolloutJob, preference *preferenceJob) {
 	grid, block := c.shape(q.Backend, int(job.rows))
-	if c.warp {
+	switch {
+	case c.warp:
 		grid.X = c.inFlight(q.Backend, int(job.rows))
+	case c.lanes > 1:
+		// A block for each multiprocessor if there are rows: lanes without one help the others.
+		rows := int(job.rows)
+		grid, block = driver.Dim{X: max(ceil(rows*c.lanes, lanesBlock), min(rows, max(q.device.Multiprocessors, 1)))}, lanesBlock
 	}
 	q.needs(func(*trace) work { return work{cycles: rolloutChain, resident: rolloutBlocks} })
 	q.launch("gpc_domain_rollout_"+c.name, grid, block, c.rolloutShared, driver.Struct(job), driver.Struct(preference), driver.Address(c.constants))

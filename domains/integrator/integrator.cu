@@ -2,11 +2,14 @@
 // dynamics, objectives with gradients, indicators, margins and the projection with
 // its look-ahead, as in dynamics.go, problem.go, projection.go and viability.go.
 //
-// A thread works on one row. Bound: the gradient by bytes (about 100 a row), the
-// roll-out by float64 arithmetic, some hundred operations where the action is
-// feasible as it is, up to a few thousand root-bracketing rounds where not.
+// A thread works on one row, eight lanes of a warp on one of the roll-out: of the searches
+// that a projection makes each takes one, and detours are the whole block's. Bound: the
+// gradient by bytes (about 100 a row), the roll-out by the latency of float64, a few
+// hundred operations where the action is feasible as it is, else those of one search on a
+// rim and one escape, and three to nine times as many for a detour.
 #include "gpc.cuh"
 #include "domain.cuh"
+#include "warp.cuh"
 
 namespace integrator {
 
@@ -74,9 +77,17 @@ __device__ inline double squared(Point a, Point b) {
     return dx * dx + dy * dy;
 }
 
+// within is hypot(x, y) <= radius, which is asked only where squares do not tell.
+__device__ inline bool within(double x, double y, double radius) {
+    const double q = x * x + y * y, r = radius * radius;
+    if (fabs(q - r) > 1e-12 * r) return q < r;
+    return hypot(x, y) <= radius;
+}
+
 __device__ inline Point to_disc(Point u, Point centre, double radius) {
-    const double dx = u.x - centre.x, dy = u.y - centre.y, d = hypot(dx, dy);
-    if (d <= radius) return u;
+    const double dx = u.x - centre.x, dy = u.y - centre.y;
+    if (within(dx, dy, radius)) return u;
+    const double d = hypot(dx, dy);
     return Point{centre.x + dx * radius / d, centre.y + dy * radius / d};
 }
 
@@ -87,7 +98,7 @@ struct Discs {
     Point previous;
 
     __device__ bool holds(Point u) const {
-        return hypot(u.x, u.y) <= input + discTolerance && hypot(u.x - previous.x, u.y - previous.y) <= slew + discTolerance;
+        return within(u.x, u.y, input + discTolerance) && within(u.x - previous.x, u.y - previous.y, slew + discTolerance);
     }
 
     // corners are the two points common to both rims.
@@ -141,7 +152,9 @@ struct Motion {
     }
 
     __device__ Point on_rim(Point centre, double radius, double angle) const {
-        return Point{centre.x + radius * cos(angle), centre.y + radius * sin(angle)};
+        double sn, cs;
+        sincos(angle, &sn, &cs);
+        return Point{centre.x + radius * cs, centre.y + radius * sn};
     }
 
     __device__ double psi(Point centre, double radius, double angle) const { return clearance(on_rim(centre, radius, angle)) - 1.0; }
@@ -175,33 +188,20 @@ struct Motion {
         const double ia = half / (a * a), ib = half / (b * b);
         const double gx = (x + half * centre.x) * ia, gy = (y + half * centre.y) * ib;
         for (int round = 0; round < 6; round++) {
-            const double s = sin(angle), c = cos(angle);
+            double s, c;
+            sincos(angle, &s, &c);
             const double hx = gx + ia * half * radius * c, hy = gy + ib * half * radius * s;
             const double bend = -hx * c - hy * s + radius * half * (ia * s * s + ib * c * c);
             if (bend == 0.0) break;
+            const double from = angle;
             angle -= (-hx * s + hy * c) / bend;
+            if (angle == from) break;
         }
         return angle;
     }
 
-    // rim finds the circle's point of largest psi and where psi is 0 on it.
-    __device__ int rim(Point centre, double radius, Point& top, Point* crossings) const {
-        const double pi = 3.14159265358979323846;
-        const double ia = half / (a * a), ib = half / (b * b);
-        const double guess = atan2((y + half * centre.y) * ib, (x + half * centre.x) * ia);
-        double high = extreme(centre, radius, guess);
-        if (psi(centre, radius, high) < psi(centre, radius, guess)) high = guess;
-        double low = extreme(centre, radius, guess + pi);
-        if (!(psi(centre, radius, low) < psi(centre, radius, high))) low = guess + pi;
-        top = on_rim(centre, radius, high);
-        const double psiHigh = psi(centre, radius, high), psiLow = psi(centre, radius, low);
-        if (!(psiHigh >= 0.0 && psiLow <= 0.0)) return 0;
-        low = high + remainder(low - high, 2.0 * pi);
-        const double other = low - copysign(2.0 * pi, low - high);
-        crossings[0] = on_rim(centre, radius, root(centre, radius, high, low, psiHigh, psiLow));
-        crossings[1] = on_rim(centre, radius, root(centre, radius, high, other, psiHigh, psiLow));
-        return 2;
-    }
+    // outward is the angle of psi's gradient at a circle's centre.
+    __device__ double outward(Point centre) const { return atan2((y + half * centre.y) * (half / (b * b)), (x + half * centre.x) * (half / (a * a))); }
 
     // nearest_on_ellipse is the action whose next position is the point of the
     // ellipse nearest to that of u, which must be inside (Eberly).
@@ -211,16 +211,25 @@ struct Motion {
         if (a < b) e0 = b, e1 = a, y0 = fabs(py), y1 = fabs(px);
         double x0 = 0.0, x1 = e1;
         if (y1 > 0.0) {
-            double low = -e1 * e1 + e1 * y1, high = 0.0;
+            // (e0 y0/(t + e0²))² + (e1 y1/(t + e1²))² = 1 by Newton's method for the root of
+            // the reciprocal, which is nearly linear; by bisection where that leaves the bracket.
+            double low = -e1 * e1 + e1 * y1, high = 0.0, t = low;
             for (int round = 0; round < 200; round++) {
-                const double t = 0.5 * (low + high);
-                if (t <= low || t >= high) break;
-                const double r0 = e0 * y0 / (t + e0 * e0), r1 = e1 * y1 / (t + e1 * e1);
-                if (r0 * r0 + r1 * r1 > 1.0)
+                const double d0 = t + e0 * e0, d1 = t + e1 * e1, r0 = e0 * y0 / d0, r1 = e1 * y1 / d1, h = r0 * r0 + r1 * r1;
+                if (h > 1.0)
                     low = t;
                 else
                     high = t;
+                double to = t + h * (sqrt(h) - 1.0) / (r0 * r0 / d0 + r1 * r1 / d1);
+                if (!(to > low && to < high)) {
+                    if (fabs(to - t) <= 1e-16 * (e1 * e1 + fabs(t))) break;
+                    to = 0.5 * (low + high);
+                    if (to <= low || to >= high) break;
+                }
+                if (fabs(to - t) <= 1e-16 * (e1 * e1 + fabs(t))) break;
+                t = to;
             }
+            high = t;
             x0 = e0 * e0 * y0 / (high + e0 * e0), x1 = e1 * e1 * y1 / (high + e1 * e1);
         } else if (e0 * y0 < e0 * e0 - e1 * e1) {
             x0 = e0 * e0 * y0 / (e0 * e0 - e1 * e1);
@@ -242,47 +251,86 @@ __device__ inline Motion motion(const double* k, const double* s, const double* 
     return Motion{at[0] - k[C0_X] - k[RHO_X] * c[P], at[1] - k[C0_Y] - k[RHO_Y] * c[P], k[HALF], k[A], k[B]};
 }
 
-// nearest moves u to the nearest action that keeps input, slew and obstacle now; if
-// there is none, to the one of largest ψ that keeps the first two, and false.
-__device__ inline bool nearest(const double* k, const double* s, const double* c, Point& u) {
-    const Discs d = discs(k, c);
-    if (!gpc::finite64(u.x + u.y)) {
-        u = Point{0.0, 0.0};
-        d.project(u);
-        return false;
-    }
-    const Point want = u;
-    if (!d.project(u)) return false;
-    const Motion free = motion(k, s, c);
-    if (free.clearance(u) >= 1.0) return true;
+constexpr int lanes = 8; // of a warp, that work on a row
 
+// What the lanes of a row do, numbered as the row's own.
+enum Role { ON_ELLIPSE = 0, CORNERS = 1, INPUT_RIM = 2, SLEW_RIM = 4, NONE = 6 };
+
+// All lanes of a warp call what follows, those of a row with the same numbers; a row that
+// is not active stays as it is.
+
+// nearest moves u to the nearest action that keeps input, slew and obstacle now; if
+// there is none, to the one of largest ψ that keeps the first two, and false. Each role
+// has the candidates of nearest in projection.go that are its own: two lanes a rim, of
+// which one looks for its largest ψ and the crossing on one side, the other for the
+// smallest and the crossing on the other.
+__device__ inline bool nearest(const double* k, const double* s, const double* c, Point& u, bool active) {
+    const Discs d = discs(k, c);
+    const Motion free = motion(k, s, c);
+    Point want = u;
+    bool ok = true, search = false;
+    if (active) {
+        if (!gpc::finite64(u.x + u.y)) u = Point{0.0, 0.0}, ok = false;
+        ok = d.project(u) && ok;
+        search = ok && !(free.clearance(u) >= 1.0);
+    }
+    if (!gpc::warp_any(search)) return ok;
+
+    const int role = search ? (int)threadIdx.x % lanes : NONE;
     const double infinity = (double)gpc_inf();
     Point best = u, clearest = u;
-    double bestDistance = infinity, clearestPsi = free.clearance(u);
+    double distance = infinity, psi = free.clearance(u);
     auto consider = [&](Point at) {
         if (!d.holds(at)) return;
-        const double distance = squared(at, want);
-        if (distance < bestDistance) best = at, bestDistance = distance;
+        const double far = squared(at, want);
+        if (far < distance) best = at, distance = far;
     };
     auto remember = [&](Point at) {
-        const double psi = free.clearance(at);
-        if (d.holds(at) && psi > clearestPsi) clearest = at, clearestPsi = psi;
-        return psi;
+        const double value = free.clearance(at);
+        if (d.holds(at) && value > psi) clearest = at, psi = value;
+        return value;
     };
-    if (free.clearance(want) < 1.0) consider(free.nearest_on_ellipse(want));
-    Point corners[2];
-    if (d.corners(corners))
-        for (int i = 0; i < 2; i++)
-            if (remember(corners[i]) >= 1.0) consider(corners[i]);
-    for (int i = 0; i < 2; i++) {
-        Point top, crossings[2];
-        const int n = free.rim(i == 0 ? Point{0.0, 0.0} : d.previous, i == 0 ? d.input : d.slew, top, crossings);
-        remember(top);
-        for (int j = 0; j < n; j++) consider(crossings[j]);
+    const bool rim = role >= INPUT_RIM && role < NONE, lower = role % 2;
+    const Point centre = role < SLEW_RIM ? Point{0.0, 0.0} : d.previous;
+    const double radius = role < SLEW_RIM ? d.input : d.slew, pi = 3.14159265358979323846;
+    double angle = 0.0, level = 0.0, guess = 0.0;
+    if (role == ON_ELLIPSE) {
+        if (free.clearance(want) < 1.0) consider(free.nearest_on_ellipse(want));
+    } else if (role == CORNERS) {
+        Point corners[2];
+        if (d.corners(corners))
+            for (int i = 0; i < 2; i++)
+                if (remember(corners[i]) >= 1.0) consider(corners[i]);
+    } else if (rim) {
+        guess = free.outward(centre) + (lower ? pi : 0.0);
+        angle = free.extreme(centre, radius, guess), level = free.psi(centre, radius, angle);
+        const double there = free.psi(centre, radius, guess);
+        if (!lower && level < there) angle = guess, level = there;
+        if (!lower) remember(free.on_rim(centre, radius, angle));
     }
-    if (bestDistance == infinity) {
+    const double high = __shfl_xor_sync(GPC_FULL_MASK, level, 1);
+    if (rim && lower && !(level < high)) angle = guess, level = free.psi(centre, radius, guess);
+    const double otherAngle = __shfl_xor_sync(GPC_FULL_MASK, angle, 1), otherLevel = __shfl_xor_sync(GPC_FULL_MASK, level, 1);
+    if (rim) {
+        const double top = lower ? otherAngle : angle, psiHigh = lower ? otherLevel : level, psiLow = lower ? level : otherLevel;
+        const double bottom = top + remainder((lower ? angle : otherAngle) - top, 2.0 * pi);
+        const double to = lower ? bottom - copysign(2.0 * pi, bottom - top) : bottom;
+        if (psiHigh >= 0.0 && psiLow <= 0.0) consider(free.on_rim(centre, radius, free.root(centre, radius, top, to, psiHigh, psiLow)));
+    }
+    // The nearest and the clearest, of the first role that has it.
+    int first = role, firstClear = role;
+    for (int m = 1; m < lanes; m *= 2) {
+        const double far = __shfl_xor_sync(GPC_FULL_MASK, distance, m), value = __shfl_xor_sync(GPC_FULL_MASK, psi, m);
+        const Point at{__shfl_xor_sync(GPC_FULL_MASK, best.x, m), __shfl_xor_sync(GPC_FULL_MASK, best.y, m)};
+        const Point clear{__shfl_xor_sync(GPC_FULL_MASK, clearest.x, m), __shfl_xor_sync(GPC_FULL_MASK, clearest.y, m)};
+        const int whose = __shfl_xor_sync(GPC_FULL_MASK, first, m), whoseClear = __shfl_xor_sync(GPC_FULL_MASK, firstClear, m);
+        if (far < distance || (far == distance && whose < first)) distance = far, best = at, first = whose;
+        if (value > psi || (value == psi && whoseClear < firstClear)) psi = value, clearest = clear, firstClear = whoseClear;
+    }
+    if (!search) return ok;
+    if (distance == infinity) {
         u = clearest;
-        return clearestPsi >= 1.0;
+        return psi >= 1.0;
     }
     u = best;
     return true;
@@ -295,16 +343,20 @@ struct Flight {
     Point u;
     double p, rate;
 
-    __device__ Point normal() const {
+    // gradient is half that of the ellipse's level function at the position; up at the
+    // centre.
+    __device__ Point gradient() const {
         const double n1 = (s[0] - k[C0_X] - k[RHO_X] * p) / (k[A] * k[A]), n2 = (s[1] - k[C0_Y] - k[RHO_Y] * p) / (k[B] * k[B]);
-        const double length = hypot(n1, n2);
-        if (length == 0.0) return Point{0.0, 1.0};
-        return Point{n1 / length, n2 / length};
+        if (n1 == 0.0 && n2 == 0.0) return Point{0.0, 1.0};
+        return Point{n1, n2};
     }
 
-    __device__ Point turn(double angle) const {
-        const Point n = normal();
-        const double sn = sin(angle), cs = cos(angle), limit = k[U_MAX];
+    // turn is the next action of escape i: straight away from the ellipse, or past it on
+    // either side, π/3 from there.
+    __device__ Point turn(int i) const {
+        const Point n = gradient();
+        const double cs = i == 0 ? 1.0 : 0.5000000000000001, sn = i == 0 ? 0.0 : (i == 1 ? 0.8660254037844386 : -0.8660254037844386);
+        const double limit = k[U_MAX] / sqrt(n.x * n.x + n.y * n.y);
         return to_disc(Point{limit * (n.x * cs - n.y * sn), limit * (n.x * sn + n.y * cs)}, u, k[R_MAX]);
     }
 
@@ -319,7 +371,7 @@ struct Flight {
     }
 
     __device__ bool leaving() const {
-        const Point n = normal();
+        const Point n = gradient();
         return (s[2] - k[RHO_X] * rate) * n.x + (s[3] - k[RHO_Y] * rate) * n.y >= 0.0 && u.x * n.x + u.y * n.y >= 0.0;
     }
 };
@@ -328,19 +380,115 @@ __device__ inline Flight flight(const double* k, const double* s, const double* 
     return Flight{k, {s[0], s[1], s[2], s[3]}, Point{c[PREVIOUS], c[PREVIOUS + 1]}, c[P], c[RATE]};
 }
 
-// escape is the angle of escape i from the outward normal.
-__device__ inline double escape(int i) { return i == 0 ? 0.0 : (i == 1 ? 1.0 : -1.0) * 3.14159265358979323846 / 3.0; }
+constexpr int escapes = 3;
 
-__device__ inline bool escapable(const double* k, const double* s, const double* c, Point u) {
-    Flight after = flight(k, s, c);
-    after.step(u);
-    for (int i = 0; i < 3; i++) {
-        Flight f = after;
-        bool clear = true;
-        for (int n = 0; clear && n < (int)k[ESCAPE_STEPS] && !f.leaving(); n++) clear = f.step(f.turn(escape(i)));
-        if (clear) return true;
+// escapable tells whether an escape keeps clear behind the action: a lane each.
+__device__ inline bool escapable(const double* k, const double* s, const double* c, Point u, bool active) {
+    const int escape = (int)threadIdx.x % lanes;
+    bool clear = active && escape < escapes;
+    if (clear) {
+        Flight f = flight(k, s, c);
+        f.step(u);
+        for (int n = 0; clear && n < (int)k[ESCAPE_STEPS] && !f.leaving(); n++) clear = f.step(f.turn(escape));
     }
-    return false;
+    const unsigned int found = __ballot_sync(GPC_FULL_MASK, clear);
+    return (found >> ((int)threadIdx.x % GPC_WARP / lanes * lanes) & ((1u << lanes) - 1)) != 0;
+}
+
+// Detours are the rows of a block from which no escape leads as they are: each is moved
+// towards the escape that needs the smallest change, by bisection. Eight lanes each look at
+// one share of the way to one escape. Where there are lanes to spare they look at what
+// the next bisections may ask for too, two or three levels at once; what comes out is the same.
+struct Detours {
+    static constexpr int groups = 256 / lanes;
+    struct Row {
+        double s[4], c[CONTEXTS];
+        Point want;
+    };
+    // Way is the bisection on the way of a row to one escape.
+    struct Way {
+        double lo, hi;
+        Point best;
+        bool found;
+    };
+    Row row[groups];
+    Way way[groups][escapes];
+    Point tried[groups]; // by the lanes of a group
+    bool held[groups], asked[groups];
+};
+
+// share is that of node j of the tree of bisections between two shares: 1 in the middle, 2 and 3
+// those below and above it.
+__device__ inline double share_of(double lo, double hi, int j) {
+    int level = 0;
+    while (j >> (level + 1)) level++;
+    const int width = 1 << level;
+    return lo + (hi - lo) * (double)(2 * (j - width) + 1) / (double)(2 * width);
+}
+
+// detour moves the rows that ask, one a group of lanes. All threads of the block call it.
+__device__ inline void detour(const double* k, const double* s, const double* c, Point& u, bool asks) {
+    __shared__ Detours of;
+    const int group = (int)threadIdx.x / lanes, lane = (int)threadIdx.x % GPC_WARP;
+    const bool leader = threadIdx.x % lanes == 0;
+    if (leader) {
+        of.asked[group] = asks;
+        if (asks) {
+            for (int j = 0; j < 4; j++) of.row[group].s[j] = s[j];
+            for (int j = 0; j < CONTEXTS; j++) of.row[group].c[j] = c[j];
+            of.row[group].want = u;
+            for (int e = 0; e < escapes; e++) of.way[group][e] = Detours::Way{0.0, 1.0, u, true};
+        }
+    }
+    if (!__syncthreads_or(asks)) return;
+    const unsigned int rows = __ballot_sync(GPC_FULL_MASK, of.asked[lane]);
+    const int ways = __popc(rows) * escapes, each = ways < Detours::groups ? Detours::groups / ways : 1;
+    const int trims = (int)k[ESCAPE_TRIMS];
+    // The first round asks for the whole way besides, node 0.
+    for (int done = -1; done < trims;) {
+        const int spare = done < 0 ? each - 1 : each, most = spare >= 7 ? 3 : (spare >= 3 ? 2 : (spare >= 1 ? 1 : 0));
+        const int from = done < 0 ? 0 : 1, levels = min(most, trims - max(done, 0)), nodes = (1 << levels) - from;
+        for (int first = 0; first < ways; first += Detours::groups / each) {
+            // Way `mine` of all, escape by escape of the rows that asked.
+            const int mine = first + group / each, node = from + group % each;
+            const bool busy = mine < ways && group / each < Detours::groups / each && group % each < nodes;
+            unsigned int left = rows;
+            for (int skip = busy ? mine / escapes : 0; skip > 0; skip--) left &= left - 1;
+            const Detours::Row& r = of.row[__ffs((int)left) - 1];
+            Detours::Way& w = of.way[__ffs((int)left) - 1][busy ? mine % escapes : 0];
+            const Point away = flight(k, r.s, r.c).turn(busy ? mine % escapes : 0);
+            const double share = node == 0 ? 1.0 : share_of(w.lo, w.hi, node);
+            Point trial{r.want.x + share * (away.x - r.want.x), r.want.y + share * (away.y - r.want.y)};
+            const bool looks = busy && w.found;
+            const bool now = nearest(k, r.s, r.c, trial, looks) && looks, held = escapable(k, r.s, r.c, trial, now) && now;
+            if (leader) of.tried[group] = trial, of.held[group] = held;
+            __syncthreads();
+            if (leader && busy && group % each == 0) {
+                // The way's first group follows its bisections.
+                if (done < 0) w.found = of.held[group], w.best = of.tried[group];
+                for (int level = 0, j = 1; w.found && level < levels; level++) {
+                    const int at = group + j - from;
+                    const double tried = share_of(w.lo, w.hi, 1);
+                    if (of.held[at])
+                        w.hi = tried, w.best = of.tried[at], j = 2 * j;
+                    else
+                        w.lo = tried, j = 2 * j + 1;
+                }
+            }
+            __syncthreads();
+        }
+        done = max(done, 0) + levels;
+        // Without lanes to spare the first round tells only which ways there are.
+    }
+    if (!asks) return;
+    double distance = (double)gpc_inf();
+    const Point want = u;
+    for (int e = 0; e < escapes; e++) {
+        const Detours::Way& w = of.way[group][e];
+        if (!w.found) continue;
+        const double far = squared(w.best, want);
+        if (far < distance) u = w.best, distance = far;
+    }
 }
 
 struct Problem {
@@ -393,40 +541,15 @@ struct Problem {
         m[2] = k[R_MAX] - hypot(u[0] - c[PREVIOUS], u[1] - c[PREVIOUS + 1]);
     }
 
-    __device__ static bool project(const double* k, const double* s, const double* c, double* u) {
-        Point at{u[0], u[1]};
-        const bool ok = nearest(k, s, c, at);
-        if (ok && !escapable(k, s, c, at)) detour(k, s, c, at);
-        u[0] = at.x, u[1] = at.y;
-        return ok;
-    }
+    static constexpr int lanes = integrator::lanes;
 
-    // detour moves an action from which no escape leads towards the escape that
-    // needs the smallest change, by bisection.
-    __device__ static void detour(const double* k, const double* s, const double* c, Point& u) {
-        const Point want = u;
-        double distance = (double)gpc_inf();
-        for (int i = 0; i < 3; i++) {
-            const Point away = flight(k, s, c).turn(escape(i));
-            Point best{0.0, 0.0};
-            auto feasible = [&](double share) {
-                Point trial{want.x + share * (away.x - want.x), want.y + share * (away.y - want.y)};
-                if (!nearest(k, s, c, trial) || !escapable(k, s, c, trial)) return false;
-                best = trial;
-                return true;
-            };
-            if (!feasible(1.0)) continue;
-            double lo = 0.0, hi = 1.0;
-            for (int trim = 0; trim < (int)k[ESCAPE_TRIMS]; trim++) {
-                const double share = 0.5 * (lo + hi);
-                if (feasible(share))
-                    hi = share;
-                else
-                    lo = share;
-            }
-            const double d = squared(best, want);
-            if (d < distance) u = best, distance = d;
-        }
+    __device__ static bool project(const double* k, const double* s, const double* c, double* u, bool active) {
+        Point at{u[0], u[1]};
+        const bool ok = nearest(k, s, c, at, active);
+        const bool safe = escapable(k, s, c, at, active && ok);
+        detour(k, s, c, at, active && ok && !safe);
+        if (active) u[0] = at.x, u[1] = at.y;
+        return ok;
     }
 };
 

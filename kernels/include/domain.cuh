@@ -18,6 +18,15 @@
 //	};
 //
 // each a __device__ function with the meaning of domain.Problem's method.
+//
+// With `static constexpr int lanes = 8` (2, 4, …, 32; DeviceCode.Lanes says so too) as
+// many lanes of a warp work on a row of the roll-out, and project has one argument more:
+//
+//	    static bool project(const double* constants, const double* s, const double* c, double* u, bool active);
+//
+// All threads of the block, 256, call it at once, those of a row with the same numbers, and
+// return the same; a row that is not active, as of lanes that have none, stays as it is. What is
+// done together is done by shuffles and votes of whole warps, and behind barriers.
 #pragma once
 #include "gpc.cuh"
 
@@ -167,10 +176,26 @@ __device__ inline void domain_gradient(const gpc_domain_batch& b, const double* 
     }
 }
 
+// lanes_of is P::lanes, or one.
+template <class P>
+__device__ constexpr auto lanes_of(int) -> decltype(P::lanes) { return P::lanes; }
+template <class P>
+__device__ constexpr int lanes_of(long) { return 1; }
+template <class P>
+constexpr int rollout_threads = lanes_of<P>(0) > 1 ? 256 : 128;
+
 template <class P>
 __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_domain_preference& p, const double* constants) {
     const double infinity = (double)gpc_inf();
-    for (int64_t i = gpc_thread_x(); i < r.rows; i += gpc_threads_x()) {
+    constexpr int lanes = lanes_of<P>(0);
+    // Where lanes share a row, blocks have rows side by side, as few as there are blocks for,
+    // and their threads stay together: those that have none take the last one, and write nothing.
+    const int64_t rows = lanes > 1 ? (r.rows + gridDim.x - 1) / (int)gridDim.x : 1;
+    const int64_t begin = lanes > 1 ? blockIdx.x * rows : gpc_thread_x();
+    const int64_t end = lanes > 1 ? (begin + rows < r.rows ? begin + rows : r.rows) : r.rows;
+    for (int64_t row = begin; row < end; row += lanes > 1 ? blockDim.x / lanes : gpc_threads_x()) {
+        const bool has = lanes == 1 || row + threadIdx.x / lanes < end;
+        const int64_t i = lanes == 1 ? row : (has ? row + threadIdx.x / lanes : end - 1);
         double s[P::states], c[P::contexts], u[P::actions], sNext[P::states], cNext[P::contexts];
         double sigma[P::objectives], J[P::objectives], m[P::margins];
         const int at = P::plan > P::actions ? r.h * P::actions : 0;
@@ -182,7 +207,12 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
         if (!sound) {
             margin = -infinity;
             for (int j = 0; j < P::actions; j++) u[j] = 0.0;
-        } else if (r.project) {
+        }
+        if constexpr (lanes > 1) {
+            if (r.project) P::project(constants, s, c, u, sound && has);
+            __syncthreads(); // all have read what one replaces
+            if (!has || threadIdx.x % lanes) continue;
+        } else if (sound && r.project) {
             P::project(constants, s, c, u);
         }
         // What lies beyond the look-ahead stays as it was decoded.
@@ -235,7 +265,8 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
 // GPC_DOMAIN makes the kernels of a domain: gpc_domain_base_NAME,
 // gpc_domain_gradient_NAME, gpc_domain_priority_NAME, gpc_domain_rollout_NAME. Grid
 // ⌈rows/32⌉, block 32, or, of more rows than fill the multiprocessors so, ⌈rows/128⌉,
-// block 128: a thread a row, no shared memory. The file lists them with GPC_KERNEL
+// block 128: a thread a row, no shared memory. Where lanes share a row of the roll-out:
+// any grid of ⌈lanes·rows/256⌉ blocks at least, block 256. The file lists them with GPC_KERNEL
 // after it.
 //
 // gpc_domain_priority_NAME is σ at the decoded state and first action of each
@@ -248,7 +279,7 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
     extern "C" __global__ void __launch_bounds__(128) gpc_domain_gradient_##name(gpc_domain_batch b, const double* constants) {                        \
         gpc::domain_gradient<P>(b, constants);                                                                                                         \
     }                                                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(128) gpc_domain_rollout_##name(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) { \
+    extern "C" __global__ void __launch_bounds__(gpc::rollout_threads<P>) gpc_domain_rollout_##name(gpc_domain_rollout r, gpc_domain_preference p, const double* constants) { \
         gpc::domain_rollout<P>(r, p, constants);                                                                                                       \
     }                                                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(128) gpc_domain_priority_##name(gpc_domain_steering job, gpc_domain_preference p, const double* constants, \
